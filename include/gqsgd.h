@@ -1,0 +1,294 @@
+/* libgqsgd: allreduce of gradients in 8 or 4 bits, without bias (Global-QSGD).
+ *
+ * This header is the whole C ABI. It is C99, needs nothing else, and every function in it
+ * returns a status or a plain value; no exception, abort or output crosses it.
+ *
+ *   1. statuses and errors        4. communicators
+ *   2. types and constants        5. collectives
+ *   3. quantizers                 6. stages: one step of an allreduce at a time
+ *
+ * Conventions. Handles are tokens: they are checked on every call and never dereferenced, so a
+ * stale or foreign one is GQSGD_BAD_HANDLE. Buffers are element-aligned; lengths are in values
+ * unless the name ends in a unit. docs/FORMAT.md defines every bit that is computed here,
+ * docs/ERRORS.md every status and the state it leaves behind. */
+#ifndef GQSGD_H
+#define GQSGD_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define GQSGD_API __attribute__((visibility("default")))
+#else
+#define GQSGD_API
+#endif
+
+#define GQSGD_VERSION_MAJOR 0
+#define GQSGD_VERSION_MINOR 1
+#define GQSGD_VERSION_PATCH 0
+
+/* ---- 1. Statuses and errors ------------------------------------------------------------------ */
+
+/** Result of every fallible call. The numbers never change. */
+typedef int32_t gqsgd_status;
+
+/* X(name, number, meaning). The one table of statuses; docs/ERRORS.md has the state after each. */
+#define GQSGD_STATUS_TABLE(X)                                                                     \
+  X(OK, 0, "success")                                                                             \
+  X(INVALID_ARGUMENT, 1, "an argument is outside what the call accepts")                          \
+  X(UNSUPPORTED, 2, "valid, but not available in this build or on this machine")                  \
+  X(BAD_HANDLE, 3, "the handle is stale, foreign or of another type")                             \
+  X(BUSY, 4, "another thread is inside this communicator")                                        \
+  X(FORKED, 5, "the handle belongs to the parent of this process")                                \
+  X(NO_MEMORY, 20, "memory could not be allocated")                                               \
+  X(NO_RESOURCE, 21, "a descriptor, thread or name could not be had")                             \
+  X(SYSTEM, 22, "a system call failed")                                                           \
+  X(BACKEND, 23, "a library underneath (CUDA, NCCL, MPI, a custom transport) failed")             \
+  X(MISMATCH, 40, "the ranks called with different arguments")                                    \
+  X(VERSION, 41, "the ranks run incompatible versions of this library")                           \
+  X(REMOTE_ERROR, 42, "another rank failed its own checks and said so")                           \
+  X(DUPLICATE_RANK, 43, "two processes claimed the same rank")                                    \
+  X(TIMEOUT, 60, "no progress within the time allowed")                                           \
+  X(PEER_LOST, 61, "a rank has died or gone away")                                                \
+  X(ABORTED, 62, "the communicator was aborted")                                                  \
+  X(REVOKED, 63, "the other ranks gave this communicator up")                                     \
+  X(PROTOCOL, 64, "a peer sent something that no correct peer sends")                             \
+  X(NONFINITE, 80, "an input holds NaN or infinity and nonfinite=error was asked for")            \
+  X(OVERFLOW, 81, "a result does not fit the type asked for")                                     \
+  X(INTERNAL, 99, "a fault of this library; please report it")
+
+#define GQSGD_STATUS_ENUMERATOR(name, number, meaning) GQSGD_##name = number,
+enum { GQSGD_STATUS_TABLE(GQSGD_STATUS_ENUMERATOR) };
+#undef GQSGD_STATUS_ENUMERATOR
+
+/** "PEER_LOST" for 61; "UNKNOWN" for a number not in the table. Static storage, never NULL. */
+GQSGD_API const char *gqsgd_status_name(gqsgd_status status);
+
+/** The table's meaning of a status, in words. Static storage, never NULL. */
+GQSGD_API const char *gqsgd_status_string(gqsgd_status status);
+
+/** The sentence of the last failure on this thread: rank, operation, field, both values and a hint.
+ *  Empty before the first failure; a later success does not clear it. Valid until the next call
+ *  of this library on this thread. Never NULL. */
+GQSGD_API const char *gqsgd_last_error(void);
+
+/** Version of the library at run time: major * 10000 + minor * 100 + patch. */
+GQSGD_API int32_t gqsgd_version(void);
+
+/** One line: version, wire version, compiler, instruction set in use, backends. Static storage. */
+GQSGD_API const char *gqsgd_build_info(void);
+
+/** Receives one line of text, without a newline, on the thread that called the library. */
+typedef void (*gqsgd_log_callback)(void *user, const char *line);
+
+/** Sets where warnings go (malformed GQSGD_* environment variables, for example); NULL, the
+ *  default, drops them. Process-wide. `callback` must not call this library or throw. */
+GQSGD_API void gqsgd_set_log(gqsgd_log_callback callback, void *user);
+
+/* ---- 2. Types and constants ------------------------------------------------------------------- */
+
+typedef struct gqsgd_comm_s *gqsgd_comm;           /**< one rank's end of a group of ranks */
+typedef struct gqsgd_quantizer_s *gqsgd_quantizer; /**< an immutable description of a format */
+
+/** Names a group of processes that is about to form; made by one, given to all by the caller. */
+typedef struct {
+  unsigned char bytes[256];
+} gqsgd_unique_id;
+
+/** Element types of user buffers. */
+enum { GQSGD_FLOAT32 = 0, GQSGD_FLOAT16 = 1, GQSGD_BFLOAT16 = 2, GQSGD_FLOAT64 = 3 };
+
+/** What an allreduce returns. */
+enum { GQSGD_SUM = 0, GQSGD_MEAN = 1 };
+
+/** Schedules (docs/SCHEDULES.md). AUTO chooses from agreed inputs only: count, ranks, format. */
+enum {
+  GQSGD_SCHEDULE_AUTO = 0,
+  GQSGD_SCHEDULE_RING = 1,
+  GQSGD_SCHEDULE_TREE = 2,
+  GQSGD_SCHEDULE_BUTTERFLY = 3,
+  GQSGD_SCHEDULE_DIRECT = 4,
+  GQSGD_SCHEDULE_HIERARCHICAL = 5,
+  GQSGD_SCHEDULE_NATIVE = 6,
+  GQSGD_SCHEDULE_SPARSE = 7
+};
+
+/* ---- 3. Quantizers ---------------------------------------------------------------------------- */
+
+/** Makes a quantizer from a text such as "paper-ge8,seed=7": an optional preset first, then
+ *  field=value, separated by commas. "" is the default preset.
+ *  Unknown names and values are INVALID_ARGUMENT with what is allowed; a field or value that this
+ *  version does not have yet is UNSUPPORTED by name. *out is NULL after a failure.
+ *  A quantizer is immutable and may be used by any number of threads at once. */
+GQSGD_API gqsgd_status gqsgd_quantizer_create(const char *text, gqsgd_quantizer *out);
+
+/** Writes the full text of a quantizer, every field named, into `text` (at most `capacity_bytes`
+ *  with the final 0; a shorter buffer gets a cut text). *size_bytes, if not NULL, is the size
+ *  needed. The text creates an equal quantizer. */
+GQSGD_API gqsgd_status gqsgd_quantizer_describe(gqsgd_quantizer quantizer, char *text,
+                                                size_t capacity_bytes, size_t *size_bytes);
+
+/** Destroys a quantizer; NULL is OK. Operations under way keep what they need. */
+GQSGD_API gqsgd_status gqsgd_quantizer_destroy(gqsgd_quantizer quantizer);
+
+/** Size in bytes of `value_count` packed values: whole 32-bit words. */
+GQSGD_API gqsgd_status gqsgd_packed_size(gqsgd_quantizer quantizer, size_t value_count,
+                                         size_t *size_bytes);
+
+/** Number of norms that gqsgd_norm writes for `value_count` values. */
+GQSGD_API gqsgd_status gqsgd_norm_count(gqsgd_quantizer quantizer, size_t value_count,
+                                        size_t *norm_count);
+
+/** Workspace in bytes that one stage call on `value_count` values needs; host arithmetic only. */
+GQSGD_API gqsgd_status gqsgd_workspace_size(gqsgd_quantizer quantizer, size_t value_count,
+                                            int32_t dtype, size_t *size_bytes);
+
+/* ---- 4. Communicators ------------------------------------------------------------------------- */
+
+/** Options text of the create functions, comma-separated, "" or NULL for all defaults:
+ *    timeout_ms=300000        time without progress after which a call gives up; -1 for ever
+ *    stream_id=0              enters the random key, so that groups of one program draw differently
+ *    chunk_value_count=65536  values per message; changes speed, never a bit of the result
+ *  A communicator is used by one thread at a time: a second one gets BUSY. */
+
+/** Makes `rank_count` communicators of one group inside this process, one per thread.
+ *  comms [out] `rank_count` handles, in rank order. */
+GQSGD_API gqsgd_status gqsgd_comm_create_local(int32_t rank_count, const char *options,
+                                               gqsgd_comm *comms);
+
+/** Makes a fresh name and secret for one group of processes. Keep it from other users: whoever
+ *  holds it may join. */
+GQSGD_API gqsgd_status gqsgd_unique_id_create(gqsgd_unique_id *unique_id);
+
+/** Joins a group of `size` processes of one user on this machine as rank `rank`; returns when all
+ *  are there, or TIMEOUT naming those that are missing. Uses sealed anonymous shared memory and
+ *  abstract sockets only: nothing is left on disk, whatever dies. */
+GQSGD_API gqsgd_status gqsgd_comm_create_process(const gqsgd_unique_id *unique_id, int32_t rank,
+                                                 int32_t size, const char *options,
+                                                 gqsgd_comm *comm);
+
+GQSGD_API gqsgd_status gqsgd_comm_rank(gqsgd_comm comm, int32_t *rank);
+GQSGD_API gqsgd_status gqsgd_comm_size(gqsgd_comm comm, int32_t *size);
+
+/** Time without progress, in milliseconds, after which a call gives up: 0 restores the default
+ *  (300,000), -1 waits for ever. */
+GQSGD_API gqsgd_status gqsgd_comm_set_timeout(gqsgd_comm comm, int64_t timeout_ms);
+GQSGD_API gqsgd_status gqsgd_comm_timeout(gqsgd_comm comm, int64_t *timeout_ms);
+
+/** The step that the next call with at = NULL will use; it advances by one per such call. Save it
+ *  with a checkpoint and set it again, equal on all ranks, to resume bit for bit. At most 2^32-1. */
+GQSGD_API gqsgd_status gqsgd_comm_set_counter(gqsgd_comm comm, uint64_t step);
+GQSGD_API gqsgd_status gqsgd_comm_counter(gqsgd_comm comm, uint64_t *step);
+
+/** Makes workspace so that later calls up to this size allocate nothing. Local: not a collective. */
+GQSGD_API gqsgd_status gqsgd_comm_reserve(gqsgd_comm comm, gqsgd_quantizer quantizer,
+                                          size_t value_count, int32_t dtype);
+
+/** One counter by name: "calls", "messages_sent", "payload_bytes_sent" (codes and what travels with
+ *  them), "header_bytes_sent", "payload_bytes_copied" (0 where peers' codes are read in place),
+ *  "workspace_bytes", "nonfinite_blocks", "wait_ns". */
+GQSGD_API gqsgd_status gqsgd_comm_stat(gqsgd_comm comm, const char *name, uint64_t *value);
+
+/** OK, or the first failure that broke this communicator; its sentence becomes the last error. */
+GQSGD_API gqsgd_status gqsgd_comm_status(gqsgd_comm comm);
+
+/** Breaks this rank's communicator from any thread at any moment, without waiting: a call under way
+ *  here returns ABORTED, and so do the peers' calls, naming this rank. */
+GQSGD_API gqsgd_status gqsgd_comm_abort(gqsgd_comm comm);
+
+/** Frees this rank's communicator without waiting for anybody; NULL is OK. A call under way on
+ *  another thread returns ABORTED. */
+GQSGD_API gqsgd_status gqsgd_comm_destroy(gqsgd_comm comm);
+
+/* ---- 5. Collectives --------------------------------------------------------------------------- */
+
+/** Adds or averages `value_count` values over all ranks; every rank ends with the same bits.
+ *  send  [in]  `value_count` elements of `dtype`
+ *  recv  [out] the same number; equal to `send` (in place) or disjoint from it
+ *  at          {step, index} of this call for the random numbers, equal on all ranks; step below
+ *              2^32, index below 2^16. NULL takes the communicator's counter and index 0.
+ *  stream      NULL for host memory
+ *  Every rank calls in the same order with the same arguments. Blocks until the result is there.
+ *  value_count 0 is legal and still checks that the ranks agree.
+ *
+ *  A failure of this rank's own checks, or a difference between ranks (MISMATCH, REMOTE_ERROR,
+ *  NONFINITE), is reported on all ranks, leaves `recv` untouched and the communicator usable.
+ *  PEER_LOST, TIMEOUT, ABORTED, REVOKED and PROTOCOL break the communicator; `recv` is untouched
+ *  in place, undefined out of place. */
+GQSGD_API gqsgd_status gqsgd_allreduce(gqsgd_comm comm, gqsgd_quantizer quantizer, const void *send,
+                                       void *recv, size_t value_count, int32_t dtype, int32_t op,
+                                       int32_t schedule, const uint64_t at[2], void *stream);
+
+/** The same allreduce with `rank_count` virtual ranks on the calling thread: same schedule, same
+ *  executor, same bits. For tests, studies and debugging.
+ *  send  [in]  `rank_count` buffers;  recv [out] `rank_count` buffers, an entry may be NULL
+ *  options     as for communicators */
+GQSGD_API gqsgd_status gqsgd_simulate(gqsgd_quantizer quantizer, int32_t rank_count,
+                                      const void *const *send, void *const *recv,
+                                      size_t value_count, int32_t dtype, int32_t op,
+                                      int32_t schedule, const uint64_t at[2], const char *options);
+
+/* ---- 6. Stages -------------------------------------------------------------------------------- */
+
+/** Where a stage stands in an allreduce. The layout never changes; unused fields are 0.
+ *  combines is the longest chain of reductions in code form: size - 1 for a ring, ceil(log2 size)
+ *  for tree and butterfly, 0 for the direct schedule, whose owner adds decoded codes instead. It
+ *  sets the levels of `combine=exact` and the headroom of `combine=sum`. */
+typedef struct {
+  uint64_t rank;        /**< the rank that runs the stage */
+  uint64_t size;        /**< ranks in the allreduce, at least 1 */
+  uint64_t combines;    /**< longest chain of reductions in code form */
+  uint64_t step;        /**< training step, below 2^32 */
+  uint64_t index;       /**< call within the step, below 2^16 */
+  uint64_t first_value; /**< position of value 0 in the whole call, a multiple of 32 */
+  uint64_t hop;         /**< number of this reduction in the schedule, from 1; 0 when quantizing */
+  uint64_t weight_a;    /**< ranks merged in operand a (combine=average) */
+  uint64_t weight_b;    /**< ranks merged in operand b */
+} gqsgd_site;
+
+/** Norms of this rank's values: gqsgd_norm_count numbers, NaN or infinity where an input is. The
+ *  largest over ranks is the global norm for p = inf. No workspace is needed if workspace is NULL
+ *  and gqsgd_workspace_size says 0. */
+GQSGD_API gqsgd_status gqsgd_norm(gqsgd_quantizer quantizer, const gqsgd_site *site,
+                                  const void *values, size_t value_count, int32_t dtype,
+                                  float *norms, void *workspace, size_t workspace_size_bytes,
+                                  void *stream);
+
+/** Rounds `value_count` values at random to codes (paper, eq. 2), packed into `words`
+ *  (gqsgd_packed_size bytes); tail lanes are 0. norms [in] the global norms. */
+GQSGD_API gqsgd_status gqsgd_quantize(gqsgd_quantizer quantizer, const gqsgd_site *site,
+                                      const void *values, size_t value_count, int32_t dtype,
+                                      const float *norms, uint32_t *words, void *workspace,
+                                      size_t workspace_size_bytes, void *stream);
+
+/** Adds codes in code form (paper, Algorithm 2 for exponential levels): b becomes a + b, or their
+ *  weighted mean with combine=average. `a` and `b_inout` may not overlap. */
+GQSGD_API gqsgd_status gqsgd_reduce(gqsgd_quantizer quantizer, const gqsgd_site *site,
+                                    const uint32_t *a, uint32_t *b_inout, size_t value_count,
+                                    void *stream);
+
+/** The owner's step of the direct schedule: decodes site->size operands, adds them wide in rank
+ *  order and encodes once. norms [in] the global norms; out_scales [out] one scale per norm.
+ *  out_words may be one of the operands. */
+GQSGD_API gqsgd_status gqsgd_reduce_many(gqsgd_quantizer quantizer, const gqsgd_site *site,
+                                         const uint32_t *const *words, size_t value_count,
+                                         const float *norms, uint32_t *out_words, float *out_scales,
+                                         void *workspace, size_t workspace_size_bytes,
+                                         void *stream);
+
+/** Turns codes back into values. scales [in] what reduce_many wrote, or the global norms where
+ *  codes were reduced in code form. op SUM gives the sum over site->size ranks, MEAN the mean. */
+GQSGD_API gqsgd_status gqsgd_dequantize(gqsgd_quantizer quantizer, const gqsgd_site *site,
+                                        const uint32_t *words, const float *scales,
+                                        size_t value_count, int32_t dtype, int32_t op, void *values,
+                                        void *stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
