@@ -1,0 +1,122 @@
+// What a format is: the fields of a quantizer and the numbers that follow from them for an
+// allreduce over `ranks` ranks. No rounding and no packing here: see linear.h, exponential.h, words.h.
+#ifndef GQ_KERNELS_CODEC_FORMATS_H
+#define GQ_KERNELS_CODEC_FORMATS_H
+
+#include <stdint.h>
+
+#include "kernels/codec/portable.h"
+
+namespace gq {
+
+// Enumerator values are those of the header's quantizer fields (docs/FORMAT.md, section 11).
+enum class Levels : uint8_t { linear = 0, exponential = 1, none = 2 };
+enum class NormOrder : uint8_t { inf = 0, one = 1, two = 2 };
+enum class Rounding : uint8_t { independent = 0, correlated = 1, nearest = 2 };
+enum class RoundingDown : uint8_t { random = 0, subtractive = 1 };
+enum class Rotate : uint8_t { none = 0, hadamard = 1 };
+enum class Combine : uint8_t { exact = 0, sum = 1, average = 2 };
+enum class Nonfinite : uint8_t { poison = 0, error = 1 };
+
+/** The fields of a quantizer: one to one with its text. */
+struct Format {
+  Levels levels = Levels::linear;
+  uint8_t bits = 8;
+  uint8_t bits_down = 8;
+  NormOrder q = NormOrder::inf;  ///< norm inside a rank
+  NormOrder p = NormOrder::inf;  ///< norm over ranks
+  uint32_t block = 0;            ///< values per norm; 0: one norm for the call
+  Rounding rounding = Rounding::independent;
+  RoundingDown rounding_down = RoundingDown::random;
+  Rotate rotate = Rotate::none;
+  Combine combine = Combine::exact;
+  bool rescale = false;
+  uint8_t mantissa_bits = 0;
+  Nonfinite nonfinite = Nonfinite::poison;
+  uint64_t seed = 0;
+};
+
+/** Chains of reductions longer than this saturate instead of getting more headroom (the chance that
+ *  it matters is at most ranks * 2^-64 per element). */
+inline constexpr uint32_t kHeadroomMax = 64;
+
+/** Ranks are 20 bits of the random counter; weights of averages stay within 2^20 as well. */
+inline constexpr uint32_t kRanksMax = 1u << 20;
+
+/** Shards, and first_value of every stage call, are multiples of this many values. */
+inline constexpr uint32_t kValueAlignment = 32;
+
+/** What the codec needs to know of a format in one allreduce. Plain data: a kernel takes it by value. */
+struct Coding {
+  Levels levels;
+  Combine combine;
+  Rounding rounding;
+  uint8_t bits;
+  bool wide;          ///< codes are added wide by an owner (combines == 0), not in code form
+  uint32_t ranks;     ///< n
+  uint32_t steps;     ///< s of linear levels
+  uint32_t headroom;  ///< h of exponential levels
+};
+
+/** Codes in one 32-bit word. */
+GQ_HD constexpr uint32_t codes_per_word(uint32_t bits) { return 32 / bits; }
+
+GQ_HD constexpr uint64_t words_for(uint32_t bits, uint64_t value_count) {
+  return (value_count + codes_per_word(bits) - 1) / codes_per_word(bits);
+}
+
+/** The largest magnitude a code of `bits` bits can have: 127 or 7. */
+GQ_HD constexpr uint32_t code_max(uint32_t bits) { return (1u << (bits - 1)) - 1; }
+
+/** Steps of linear levels when codes of `ranks` ranks are added as integers; 0 if none are left. */
+GQ_HD constexpr uint32_t exact_steps(uint32_t bits, uint32_t ranks) {
+  return code_max(bits) / ranks;
+}
+
+/** The format at work in an allreduce whose longest chain of reductions in code form is `combines`. */
+GQ_HD constexpr Coding coding_of(const Format& format, uint32_t ranks, uint32_t combines) {
+  const bool wide = combines == 0;
+  const bool exact = format.combine == Combine::exact && !wide;
+  const bool sum = format.combine == Combine::sum && !wide;
+  return Coding{
+      format.levels,
+      format.combine,
+      format.rounding,
+      format.bits,
+      wide,
+      ranks,
+      format.levels != Levels::linear ? 0
+      : exact                         ? exact_steps(format.bits, ranks)
+                                      : code_max(format.bits),
+      !sum                    ? 0
+      : combines < kHeadroomMax ? combines
+                                : kHeadroomMax,
+  };
+}
+
+/** log2 of a block length; 0 for one norm per call. */
+GQ_HD constexpr uint32_t block_log2(uint32_t block) {
+  uint32_t log2 = 0;
+  while (block > 1) {
+    block >>= 1;
+    ++log2;
+  }
+  return log2;
+}
+
+/** 8 -> 1, 4 -> 0, 32 -> 2: bits as the header writes them. */
+GQ_HD constexpr uint32_t bits_field(uint32_t bits) { return bits == 4 ? 0 : bits == 8 ? 1 : 2; }
+
+/** Every field but the seed in one word (docs/FORMAT.md, section 11). */
+GQ_HD constexpr uint32_t fields_word(const Format& f) {
+  return static_cast<uint32_t>(f.levels) | bits_field(f.bits) << 2 | bits_field(f.bits_down) << 4 |
+         static_cast<uint32_t>(f.q) << 6 | static_cast<uint32_t>(f.p) << 8 |
+         block_log2(f.block) << 10 | static_cast<uint32_t>(f.rounding) << 15 |
+         static_cast<uint32_t>(f.rounding_down) << 17 | static_cast<uint32_t>(f.rotate) << 18 |
+         static_cast<uint32_t>(f.combine) << 19 | static_cast<uint32_t>(f.rescale) << 21 |
+         static_cast<uint32_t>(f.mantissa_bits) << 22 | static_cast<uint32_t>(f.nonfinite) << 24;
+}
+
+}  // namespace gq
+
+#endif

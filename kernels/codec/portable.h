@@ -1,0 +1,50 @@
+// What lets one definition serve host compilers and nvcc: qualifiers, bit casts, wide products.
+#ifndef GQ_KERNELS_CODEC_PORTABLE_H
+#define GQ_KERNELS_CODEC_PORTABLE_H
+
+#include <stdint.h>
+#include <string.h>
+
+// Codec functions are always inlined: a plain inline copy, compiled for one instruction set, would be
+// a weak symbol that the linker may hand to every caller on every machine.
+#if defined(__CUDACC__)
+#define GQ_HD __host__ __device__ __forceinline__
+#else
+#define GQ_HD inline __attribute__((always_inline))
+#endif
+
+namespace gq {
+
+GQ_HD uint32_t float_bits(float value) {
+#if defined(__CUDA_ARCH__)
+  return __float_as_uint(value);
+#else
+  uint32_t bits;
+  memcpy(&bits, &value, sizeof bits);
+  return bits;
+#endif
+}
+
+GQ_HD float float_from_bits(uint32_t bits) {
+#if defined(__CUDA_ARCH__)
+  return __uint_as_float(bits);
+#else
+  float value;
+  memcpy(&value, &bits, sizeof value);
+  return value;
+#endif
+}
+
+/** High half of a 32 x 32 bit product. */
+GQ_HD uint32_t mulhi(uint32_t a, uint32_t b) {
+  return static_cast<uint32_t>((static_cast<uint64_t>(a) * b) >> 32);
+}
+
+/** Rotates right by `amount` bits, 0..31. */
+GQ_HD uint32_t rotate_right(uint32_t word, uint32_t amount) {
+  return (word >> amount) | (word << ((32 - amount) & 31));
+}
+
+}  // namespace gq
+
+#endif

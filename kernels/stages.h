@@ -1,0 +1,111 @@
+// The door between arithmetic and collectives: what each stage takes, and the table of stages that a
+// backend fills. Stages know words and numbers; they know no peer, schedule or transport.
+#ifndef GQ_KERNELS_STAGES_H
+#define GQ_KERNELS_STAGES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "include/gqsgd.h"
+#include "kernels/codec/formats.h"
+
+namespace gq {
+
+/** Which random words a stage uses (docs/FORMAT.md, section 2); draws are the stage's own business. */
+struct RandomSite {
+  uint64_t key = 0;    ///< seed, with the stream id mixed in
+  uint32_t step = 0;
+  uint32_t index = 0;  ///< below 2^16
+  uint32_t rank = 0;   ///< the rank that runs the stage
+  uint32_t hop = 0;    ///< number of the reduction; 0 for quantize
+};
+
+/** Values first_value .. first_value + value_count - 1 of the call. first_value is a multiple of
+ *  kValueAlignment; buffers start at the range's own first element. */
+struct Range {
+  uint64_t first_value = 0;
+  size_t value_count = 0;
+};
+
+/** out: q = inf: one uint32_t per block, the largest magnitude's bits; q = 1, 2: one double, the sum
+ *  of magnitudes or squares in the order of docs/FORMAT.md, section 4. */
+struct NormArgs {
+  NormOrder q;
+  uint32_t block;
+  Range range;
+  const void* values;
+  int32_t dtype;
+  void* out;
+  void* stream;
+};
+
+/** norms: global norms, one per block of the range (one if block is 0). */
+struct QuantizeArgs {
+  Coding coding;
+  RandomSite random;
+  Range range;
+  const void* values;
+  int32_t dtype;
+  const float* norms;
+  uint32_t* words;
+  void* stream;
+};
+
+/** b becomes a + b in code form, or their weighted mean. */
+struct ReduceArgs {
+  Coding coding;
+  RandomSite random;
+  Range range;
+  uint32_t weight_a;
+  uint32_t weight_b;
+  const uint32_t* a;
+  uint32_t* b;
+  void* stream;
+};
+
+/** Wide sum of coding.ranks operands, encoded once. out_words may be one of the operands. */
+struct ReduceManyArgs {
+  Coding coding;
+  RandomSite random;
+  Range range;
+  const uint32_t* const* words;
+  const float* norms;
+  uint32_t* out_words;
+  float* out_scales;
+  void* stream;
+};
+
+/** scales: what reduce_many wrote, or the global norms after reductions in code form. */
+struct DequantizeArgs {
+  Coding coding;
+  RandomSite random;  ///< for narrow outputs; rank and hop are not used
+  Range range;
+  const uint32_t* words;
+  const float* scales;
+  int32_t dtype;
+  int32_t op;
+  void* values;
+  void* stream;
+};
+
+/** One backend's stages. On a CPU they run at once and return GQSGD_OK; on a device they enqueue.
+ *  Arguments are checked by the caller. Buffers are element-aligned, any count from 0 on. */
+struct Stages {
+  const char* name;  ///< "scalar", "avx2", ..
+  gqsgd_status (*norm)(const NormArgs& args);
+  gqsgd_status (*quantize)(const QuantizeArgs& args);
+  gqsgd_status (*reduce)(const ReduceArgs& args);
+  gqsgd_status (*reduce_many)(const ReduceManyArgs& args);
+  gqsgd_status (*dequantize)(const DequantizeArgs& args);
+};
+
+/** The CPU stages of the best instruction set here, or of GQSGD_FORCE_ISA; nullptr, with the name
+ *  that was asked for in *refused, if that one is unknown or missing on this machine. */
+const Stages* cpu_stages(const char** refused);
+
+/** The CPU stages of one instruction set by name; nullptr if not built or not runnable here. */
+const Stages* cpu_stages_named(const char* name);
+
+}  // namespace gq
+
+#endif

@@ -1,0 +1,106 @@
+// A schedule is a list of moves per rank. This file says what a move is, and how a schedule is asked
+// for its moves one after the other; it knows no transport and no arithmetic.
+#ifndef GQ_SCHEDULE_MOVE_H
+#define GQ_SCHEDULE_MOVE_H
+
+#include <stdint.h>
+
+namespace gq {
+
+enum class MoveKind : uint8_t {
+  quantize,         ///< this rank's values of the range become codes
+  send,             ///< the range's words, as they lie at `origin`, go to `peer`
+  receive_operand,  ///< words to be reduced here come from `peer`
+  receive_result,   ///< final words come from `peer`; they were made by `origin`
+  reduce,           ///< the operand from `peer` is reduced into this rank's words
+  reduce_many,      ///< all ranks' operands, this rank's own included, become the result here
+  dequantize,       ///< the final words made by `origin` become values
+};
+
+/** One move on one range. Between two ranks, messages arrive in the order in which they are sent, and
+ *  both ends list them in the same order with the same ranges. No words are written after they have
+ *  been sent, except by receive_result of the same range. */
+struct Move {
+  MoveKind kind;
+  uint32_t peer = 0;
+  uint32_t origin = 0;  ///< rank in whose memory the words were made
+  uint64_t first_value = 0;
+  uint64_t value_count = 0;  ///< at least 1
+  uint32_t hop = 0;          ///< reduce, reduce_many: number of the reduction
+  uint32_t weight_a = 0;     ///< reduce: ranks merged in the operand from `peer`
+  uint32_t weight_b = 0;     ///< reduce: ranks merged in this rank's words
+};
+
+/** What a schedule is asked for. chunk_value_count is a multiple of value_alignment. */
+struct Shape {
+  uint32_t ranks = 1;
+  uint64_t value_count = 0;
+  uint64_t value_alignment = 32;  ///< shards are rounded up to a multiple of this
+  uint64_t chunk_value_count = 65536;
+};
+
+/** Part j of `part_count` of a call (docs/FORMAT.md, section 10). May be empty. */
+struct Part {
+  uint64_t first_value;
+  uint64_t value_count;
+};
+Part part_of(const Shape& shape, uint32_t part_count, uint32_t part);
+
+/** The moves of one rank for one part of a schedule: `kind` etc. without a range. A schedule is a
+ *  function from (ranks, rank, round, i) to such a move; the cursor adds chunks. */
+struct Round {
+  uint64_t first_value = 0;
+  uint64_t value_count = 0;  ///< 0: nothing to do
+  uint32_t move_count = 0;   ///< moves for each chunk of the range
+};
+
+/** A named schedule: pure functions, no state, no I/O. Round r covers one range; for each chunk of it,
+ *  moves 0 .. move_count - 1 are made in order. */
+struct Schedule {
+  const char* name;
+  int32_t id;  ///< GQSGD_SCHEDULE_*
+  uint32_t (*combines)(uint32_t ranks);  ///< longest chain of reductions in code form
+  uint64_t (*round_count)(const Shape& shape, uint32_t rank);
+  Round (*round)(const Shape& shape, uint32_t rank, uint64_t round);
+  Move (*move)(const Shape& shape, uint32_t rank, uint64_t round, uint32_t index);
+};
+
+/** nullptr for an id that is not a built schedule (AUTO included). */
+const Schedule* schedule_by_id(int32_t id);
+/** nullptr for an unknown name. */
+const Schedule* schedule_by_name(const char* name);
+
+/** Walks one rank's moves; a value of a few words, so that starting a call allocates nothing. */
+class MoveCursor {
+ public:
+  MoveCursor() = default;
+  MoveCursor(const Schedule* schedule, const Shape& shape, uint32_t rank);
+
+  /** The next move; false when there are none left. */
+  bool next(Move* move);
+
+ private:
+  void enter_round();
+
+  const Schedule* schedule_ = nullptr;
+  Shape shape_;
+  uint32_t rank_ = 0;
+  uint64_t round_ = 0;
+  uint64_t round_count_ = 0;
+  Round current_;
+  uint64_t chunk_first_ = 0;
+  uint32_t index_ = 0;
+};
+
+/** What one rank does in a whole call, added up from its moves. */
+struct Totals {
+  uint64_t messages_sent = 0;
+  uint64_t values_sent = 0;
+  uint64_t reductions = 0;      ///< values that pass a reduce here
+  uint32_t longest_chain = 0;   ///< largest hop seen
+};
+Totals totals_of(const Schedule& schedule, const Shape& shape, uint32_t rank);
+
+}  // namespace gq
+
+#endif

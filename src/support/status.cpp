@@ -1,0 +1,32 @@
+// The table of statuses in words, and the thread's last error.
+#include "src/support/status.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+namespace gq {
+namespace {
+
+// Long enough for two paths or two described quantizers; longer sentences are cut.
+constexpr size_t kSentenceBytes = 1024;
+thread_local char sentence[kSentenceBytes];
+
+}  // namespace
+
+Status fail(gqsgd_status code, const char* format, ...) {
+  // Formatted aside first: an argument may be the last error itself.
+  char text[kSentenceBytes];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  memcpy(sentence, text, sizeof text);
+  return Status(code);
+}
+
+const char* last_error() { return sentence; }
+
+Status fail_with(gqsgd_status code, const char* text) { return fail(code, "%s", text); }
+
+}  // namespace gq

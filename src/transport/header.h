@@ -1,0 +1,39 @@
+// The header that every rank publishes before an operation: sixteen 32-bit words (docs/FORMAT.md,
+// section 11). Transports carry it; src/execute fills and compares it.
+#ifndef GQ_TRANSPORT_HEADER_H
+#define GQ_TRANSPORT_HEADER_H
+
+#include <stdint.h>
+
+namespace gq {
+
+inline constexpr uint32_t kWireVersion = 1;
+inline constexpr uint32_t kHeaderMagic = 0x5147u << 16;
+
+struct Header {
+  uint32_t words[16] = {};
+};
+static_assert(sizeof(Header) == 64, "the header is 64 bytes on every wire");
+
+enum HeaderWord : uint32_t {
+  kHeaderMagicVersion = 0,
+  kHeaderStatus = 1,
+  kHeaderSequence = 2,
+  kHeaderOperation = 3,
+  kHeaderCountLow = 4,
+  kHeaderCountHigh = 5,
+  kHeaderFields = 6,
+  kHeaderSeedLow = 7,
+  kHeaderSeedHigh = 8,
+  kHeaderStreamId = 9,
+  kHeaderStep = 10,
+  kHeaderIndex = 11,
+  kHeaderTag = 12,
+  kHeaderChunk = 13,
+  kHeaderNormLow = 14,
+  kHeaderNormHigh = 15,
+};
+
+}  // namespace gq
+
+#endif

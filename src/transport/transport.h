@@ -1,0 +1,79 @@
+// The table a transport fills: it moves headers and words between ranks and knows when a peer is gone.
+// It knows no schedule and never looks inside a word. Nothing here blocks except wait().
+#ifndef GQ_TRANSPORT_TRANSPORT_H
+#define GQ_TRANSPORT_TRANSPORT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "src/support/status.h"
+#include "src/transport/header.h"
+
+namespace gq {
+
+/** Counted by the transport itself, read by gqsgd_comm_stat. */
+struct TransportCounters {
+  uint64_t messages_sent = 0;
+  uint64_t payload_bytes_sent = 0;
+  uint64_t header_bytes_sent = 0;
+  uint64_t payload_bytes_copied = 0;  ///< bytes the transport itself copied between ranks
+};
+
+/** Words on their way from one rank to another. */
+struct Message {
+  uint32_t peer;           ///< the other end
+  uint32_t origin;         ///< rank in whose arena the words were made
+  size_t offset_bytes;     ///< where they lie in that arena (equal on all ranks)
+  size_t size_bytes;
+  size_t landing_bytes;    ///< receive: where in the own arena a transport that copies puts them
+};
+
+/** One rank's end of a group. All members are called by one thread at a time, except break_off(). */
+class Transport {
+ public:
+  virtual ~Transport() = default;
+
+  virtual uint32_t rank() const = 0;
+  virtual uint32_t size() const = 0;
+  /** A number equal on all ranks of this group and almost surely on no other. */
+  virtual uint32_t tag() const = 0;
+  /** True if receive() returns a view of the sender's memory, so that no landing space is needed. */
+  virtual bool reads_in_place() const = 0;
+
+  /** Makes the own arena at least `size_bytes` long (it never shrinks) and returns its base. Contents
+   *  may be lost. Called between operations only, when no peer reads from it. */
+  virtual Status arena(size_t size_bytes, unsigned char** base) = 0;
+
+  /** Publishes this rank's header of operation `sequence` (1, 2, ..) to all. At most one ahead of the
+   *  slowest peer, because an operation ends only after all have published theirs. */
+  virtual Status publish(uint64_t sequence, const Header& header) = 0;
+  /** The header of `peer` for `sequence`; *there is false while it has not come. */
+  virtual Status peer_header(uint32_t peer, uint64_t sequence, Header* header, bool* there) = 0;
+
+  /** Sends words that lie in the arena of message.origin (in place) or in the own arena at the same
+   *  offset (copying transports, which keep forwarded words there). Does not wait. */
+  virtual Status send(const Message& message) = 0;
+  /** The next message from message.peer, in order: *words is nullptr while it has not come. */
+  virtual Status receive(const Message& message, const unsigned char** words) = 0;
+  /** Where words received earlier in this operation lie now: a view, or the landing place. */
+  virtual const unsigned char* view(const Message& message) const = 0;
+  /** True when everything sent has left, so that the own arena may be written again. */
+  virtual Status flushed(bool* done) = 0;
+
+  /** Returns when something may have changed, or after at most about `slice_us` microseconds.
+   *  PEER_LOST, ABORTED, REVOKED or TIMEOUT if a peer is gone or has broken off: the text names the
+   *  first cause. */
+  virtual Status wait(uint32_t slice_us) = 0;
+  /** The check inside wait() alone, without sleeping. */
+  virtual Status check() = 0;
+
+  /** Tells all peers that this rank will not go on, and why; later calls here fail with it. The first
+   *  cause stays. `culprit` is the rank at fault. Callable from any thread; never waits. */
+  virtual void break_off(gqsgd_status cause, uint32_t culprit) = 0;
+
+  virtual TransportCounters counters() const = 0;
+};
+
+}  // namespace gq
+
+#endif
