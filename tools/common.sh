@@ -1,0 +1,50 @@
+# Shared by tools/demo and tools/test: timed steps and virtual environments. Source it with bash.
+
+fail() {
+  printf '\n%s: %s\n' "$(basename "$0")" "$1" >&2
+  exit 1
+}
+
+# step NAME LOG COMMAND...: runs a command with its output in LOG and prints one line with the time
+# taken; after a failure the end of the log, because that is where compilers and pip say why.
+step() {
+  local name=$1 log=$2 begin=$SECONDS
+  shift 2
+  mkdir -p "$(dirname "$log")"
+  printf '%-44s' "$name"
+  if "$@" >"$log" 2>&1 </dev/null; then
+    printf '%4d s\n' $((SECONDS - begin))
+  else
+    printf 'failed after %d s; the end of %s:\n' $((SECONDS - begin)) "$log"
+    tail -n 40 "$log"
+    return 1
+  fi
+}
+
+# Prints what this machine lacks for a virtual environment and a C++ build, one package per line.
+missing_basics() {
+  if ! command -v python3 >/dev/null; then
+    echo python3
+    echo python3-venv
+  elif ! python3 -c 'import ensurepip, venv' 2>/dev/null; then
+    echo python3-venv
+  fi
+  command -v "${CC:-cc}" >/dev/null || command -v gcc >/dev/null || command -v clang >/dev/null ||
+    echo gcc
+  command -v "${CXX:-c++}" >/dev/null || command -v g++ >/dev/null ||
+    command -v clang++ >/dev/null || echo g++
+}
+
+# make_venv DIRECTORY REQUIREMENTS: a virtual environment holding just these packages; nothing is
+# done where the last complete installation had the same list.
+make_venv() {
+  local directory=$1 requirements=$2
+  cmp -s "$requirements" "$directory/installed.txt" && "$directory/bin/python" -c '' && return 0
+  python3 -c 'import sys; sys.exit(sys.version_info < (3, 10))' || {
+    echo "Python 3.10 or later is needed; python3 is $(python3 --version 2>&1)"
+    return 1
+  }
+  python3 -m venv --clear "$directory" &&
+    "$directory/bin/python" -m pip install -q --disable-pip-version-check -r "$requirements" &&
+    cp "$requirements" "$directory/installed.txt"
+}

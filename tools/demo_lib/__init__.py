@@ -1,0 +1,1 @@
+"""Data-parallel training on real data with gqsgd: what tools/demo runs."""

@@ -1,0 +1,99 @@
+"""The demo's command line: trains every (task, method, seed), prints the table, draws the PNG."""
+
+import argparse
+import signal
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from .ranks import RanksFailed, train_all
+from .training import MEASURED_STEPS, Run
+
+PRESETS = ["none", "paper-gl8", "paper-ge8"]
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(prog="tools/demo", description=__doc__)
+    parser.add_argument("--presets", nargs="+", default=PRESETS, help="quantizers, in turn")
+    parser.add_argument("--ranks", type=int, default=4, help="processes (default: 4)")
+    parser.add_argument("--seeds", type=int, default=3, help="trainings per method (default: 3)")
+    parser.add_argument("--steps", type=int, help="training steps (default: by data set)")
+    parser.add_argument("--schedule", default="auto", help="who sends what to whom")
+    parser.add_argument("--data", nargs="+", help="data sets by name (default: all found)")
+    parser.add_argument("--kill", type=int, metavar="RANK",
+                        help="kill this rank half-way, to see what the others get")
+    parser.add_argument("--out", type=Path, default=Path("build/demo"), help="where files go")
+    return parser.parse_args()
+
+
+def plan(arguments):
+    """The list of trainings. A seed's methods follow each other, so that they share its noise."""
+    from .data import prepare
+
+    tasks = prepare(arguments.out / "data")
+    if arguments.data:
+        unknown = set(arguments.data) - {task.name for task in tasks}
+        if unknown:
+            raise SystemExit(f"no such data here: {', '.join(sorted(unknown))}; "
+                             f"there is {', '.join(task.name for task in tasks)}")
+        tasks = [task for task in tasks if task.name in arguments.data]
+    if arguments.steps:
+        tasks = [replace(task, step_count=arguments.steps) for task in tasks]
+    return [Run(task, method, seed, arguments.schedule, arguments.kill)
+            for task in tasks for seed in range(arguments.seeds) for method in arguments.presets]
+
+
+class Progress:
+    """One line per finished run; on a terminal also a line that moves while it trains."""
+
+    def __init__(self, runs):
+        self.runs, self.moving = runs, sys.stdout.isatty()
+
+    def __call__(self, index, step, loss):
+        run = self.runs[index]
+        head = (f"[{index + 1:2d}/{len(self.runs)}] {run.task.name:14s} {run.method:10s} "
+                f"seed {run.seed}")
+        if step is None:
+            print(f"{head}  {run.task.step_count} steps, loss {loss:.4f}   ", flush=True)
+        elif self.moving:
+            print(f"{head}  step {step}/{run.task.step_count}, loss {loss:.4f}   ", end="\r",
+                  flush=True)
+
+
+def main():
+    # A polite end is an exception, so that the ranks are killed on the way out.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    arguments = parse_arguments()
+    begin = time.monotonic()
+    runs = plan(arguments)
+    print(f"{arguments.ranks} processes, {len(runs)} trainings", flush=True)
+    try:
+        outcomes = train_all(runs, arguments.ranks, Progress(runs))
+    except RanksFailed as failure:
+        print(f"\nThe training failed:\n{failure}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("\nStopped; all ranks are gone.", file=sys.stderr)
+        return 130
+
+    from .report import draw, summarise, table
+    rows = summarise(runs, outcomes)
+    picture = arguments.out / "loss.png"
+    draw(rows, picture)
+    print(f"\n{table(rows)}\n")
+    print(f"test accuracy: mean and standard deviation over {arguments.seeds} seeds; "
+          "every method starts from the same weights and sees the same batches\n"
+          "seconds: one training\n"
+          "error of mean: |G - mean|^2 / |mean|^2 against the exact mean gradient in float64, "
+          f"{MEASURED_STEPS} steps per training\n"
+          f"loss curves: {picture}\n"
+          f"total: {time.monotonic() - begin:.0f} s")
+    if not all(row.identical for row in rows):
+        print("The ranks ended with different weights: this must never happen.", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
