@@ -1,0 +1,77 @@
+"""Who may include whom. The reasons are in docs/DESIGN.md; this table is the rule."""
+
+import re
+
+# Longest matching prefix first decides. A room may always include its own files.
+ROOMS = {
+    "include/": [],
+    "kernels/codec/": [],
+    "kernels/stages.h": ["include/gqsgd.h", "kernels/codec/formats.h"],
+    "kernels/cpu/": ["kernels/codec/", "kernels/stages.h", "include/gqsgd.h"],
+    "kernels/cuda/": ["kernels/codec/", "kernels/stages.h", "include/gqsgd.h", "src/support/"],
+    "src/support/": ["include/gqsgd.h"],
+    "src/schedule/": ["include/gqsgd.h", "src/support/"],
+    "src/transport/": ["include/gqsgd.h", "src/support/"],
+    "src/theory/": ["include/gqsgd.h", "src/support/", "kernels/codec/formats.h"],
+    "src/plan/": ["include/gqsgd.h", "src/support/", "src/schedule/", "kernels/codec/formats.h"],
+    "src/execute/": ["include/gqsgd.h", "src/support/", "src/plan/", "src/schedule/move.h",
+                     "src/transport/transport.h", "src/transport/header.h", "kernels/stages.h",
+                     "kernels/codec/formats.h", "kernels/codec/global_norm.h"],
+    "src/allreduce": ["include/gqsgd.h", "src/support/", "src/plan/", "src/execute/",
+                      "kernels/stages.h"],
+    "src/api/": ["include/gqsgd.h", "src/", "kernels/stages.h", "kernels/codec/formats.h"],
+    "bindings/": ["include/gqsgd.h"],
+    "bench/": ["include/gqsgd.h"],
+    "examples/": ["include/gqsgd.h"],
+    "tests/collective/": ["include/gqsgd.h", "tests/support/"],
+    "tests/abi/": ["include/gqsgd.h"],
+    "tests/": [""],  # unit tests look inside
+}
+
+# Headers of other projects, and the only places that may know them.
+FOREIGN = {
+    r"mpi\.h": ("include/gqsgd_mpi.h", "bench/", "tests/"),
+    r"nccl\.h": ("src/transport/nccl",),
+    r"(cuda|cub/|thrust/|cooperative_groups).*": ("kernels/cuda/", "src/support/"),
+    r"gtest/.*|gmock/.*": ("tests/",),
+    r"Python\.h|torch/.*|julia\.h": (),
+}
+
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"([^"]+)"|<([^>]+)>)', re.MULTILINE)
+
+
+def violations(name, text):
+    """Sentences on every include of file `name` that the rule forbids."""
+    found = []
+    room = max((prefix for prefix in ROOMS if name.startswith(prefix)), key=len, default=None)
+    if room is None:
+        return [f"{name}: stands in no room of tests/tidy/include_rule.py"]
+    for quoted, angled in _INCLUDE.findall(text):
+        target = _repository_path(name, quoted or angled)
+        if target is not None:
+            if not target.startswith((room, *ROOMS[room])) or _is_closed(name, target):
+                found.append(f"{name}: {room} may not include {target}")
+        elif quoted:
+            found.append(f"{name}: \"{quoted}\" is not a path from the root of the repository")
+        for pattern, places in FOREIGN.items():
+            if angled and re.fullmatch(pattern, angled) and not name.startswith(places):
+                found.append(f"{name}: <{angled}> belongs to {', '.join(places) or 'no room'}")
+    return found
+
+
+def _repository_path(name, included):
+    """The included file as a path from the root; None for a header of another project."""
+    if included in ("gqsgd.h", "gqsgd_mpi.h"):
+        return f"include/{included}"  # as users write it
+    if included.startswith(("include/", "kernels/", "src/", "tests/", "bench/", "examples/")):
+        return included
+    if "/" not in included and name.startswith(("tests/", "bench/", "examples/", "kernels/cpu/")):
+        from source_tree import ROOT
+        beside = f"{name.rpartition('/')[0]}/{included}"
+        return beside if (ROOT / beside).is_file() else None
+    return None
+
+
+def _is_closed(name, target):
+    """The API is the way in for users: inside, nobody includes it."""
+    return target.startswith("src/api/") and not name.startswith(("src/api/", "tests/"))

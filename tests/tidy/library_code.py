@@ -1,0 +1,44 @@
+"""Manners of a file: what library code never calls, how a file begins and ends, plain ASCII."""
+
+import re
+
+from source_tree import code_only
+
+# A library prints nothing and ends nobody's program. Calls of members (`transport.abort(`) and
+# declarations (`void abort(`) are somebody else's; a statement or an expression is ours.
+_LIBC = r"(?:v?f?printf|puts|fputs|putchar|perror|_?exit|quick_exit|abort|assert|rand|srand)"
+_FORBIDDEN = [
+    re.compile(rf"(?:(?:^|[;{{}}(),=!?&|]|[^:]:|\belse|\breturn|\bdo)\s*)({_LIBC})\s*\(",
+               re.MULTILINE),
+    re.compile(r"(?<![\w:])((?:::|std::)(?:printf|puts|exit|abort|terminate|rand|srand))\s*\("),
+    re.compile(r"\b(std::(?:cout|cerr|clog))\b"),
+    re.compile(r"\b(cudaDeviceSynchronize|cudaDeviceReset)\b"),
+]
+
+
+def forbidden_calls(name, text):
+    """Sentences on every call that library code must not make."""
+    code = code_only(text)
+    return [f"{name}:{code.count(chr(10), 0, found.start(1)) + 1}: {found.group(1)}"
+            for pattern in _FORBIDDEN for found in pattern.finditer(code)]
+
+
+def without_opening_comment(name, text):
+    """A file opens with a sentence on what lives in it; meson.build files speak for themselves."""
+    if re.match(r"\s*(//|/\*)[ \t*]*\S", text):
+        return []
+    return [f"{name}: does not open with a comment that says what lives here"]
+
+
+def bad_bytes(name, text):
+    """Sentences on letters outside ASCII, blanks at line ends and a missing last newline."""
+    found = []
+    for number, line in enumerate(text.split("\n"), 1):
+        foreign = [letter for letter in line if not " " <= letter <= "~"]
+        if foreign:
+            found.append(f"{name}:{number}: {foreign[0]!r} is not printable ASCII")
+        if line != line.rstrip():
+            found.append(f"{name}:{number}: blanks at the end of the line")
+    if text and not text.endswith("\n"):
+        found.append(f"{name}: no newline at the end")
+    return found
