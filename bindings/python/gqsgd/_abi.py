@@ -1,0 +1,231 @@
+"""The C ABI of gqsgd.h as ctypes sees it, and the loading of the library; nothing else."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sysconfig
+import threading
+from ctypes import POINTER, c_char_p, c_int32, c_int64, c_size_t, c_uint64, c_void_p
+from pathlib import Path
+from typing import Any
+
+VERSION = (0, 1, 0)
+SONAME = "libgqsgd.so.0"
+UNIQUE_ID_SIZE_BYTES = 256
+
+STATUSES: dict[str, int] = {
+    "OK": 0,
+    "INVALID_ARGUMENT": 1,
+    "UNSUPPORTED": 2,
+    "BAD_HANDLE": 3,
+    "BUSY": 4,
+    "FORKED": 5,
+    "NO_MEMORY": 20,
+    "NO_RESOURCE": 21,
+    "SYSTEM": 22,
+    "BACKEND": 23,
+    "MISMATCH": 40,
+    "VERSION": 41,
+    "REMOTE_ERROR": 42,
+    "DUPLICATE_RANK": 43,
+    "TIMEOUT": 60,
+    "PEER_LOST": 61,
+    "ABORTED": 62,
+    "REVOKED": 63,
+    "PROTOCOL": 64,
+    "NONFINITE": 80,
+    "OVERFLOW": 81,
+    "INTERNAL": 99,
+}
+
+# The enumerations, under the names that Python callers use.
+DTYPES: dict[str, int] = {"float32": 0, "float16": 1, "bfloat16": 2, "float64": 3}
+OPS: dict[str, int] = {"sum": 0, "mean": 1}
+SCHEDULES: dict[str, int] = {
+    "auto": 0,
+    "ring": 1,
+    "tree": 2,
+    "butterfly": 3,
+    "direct": 4,
+    "hierarchical": 5,
+    "native": 6,
+    "sparse": 7,
+}
+
+# The counters that gqsgd_comm_stat knows.
+STAT_NAMES: tuple[str, ...] = (
+    "calls",
+    "messages_sent",
+    "payload_bytes_sent",
+    "header_bytes_sent",
+    "payload_bytes_copied",
+    "workspace_bytes",
+    "nonfinite_blocks",
+    "wait_ns",
+)
+
+
+class SiteStruct(ctypes.Structure):
+    """gqsgd_site: the one struct mirrored here, because its layout never changes."""
+
+    _fields_ = [
+        ("rank", c_uint64),
+        ("size", c_uint64),
+        ("combines", c_uint64),
+        ("step", c_uint64),
+        ("index", c_uint64),
+        ("first_value", c_uint64),
+        ("hop", c_uint64),
+        ("weight_a", c_uint64),
+        ("weight_b", c_uint64),
+    ]
+
+
+LogCallback = ctypes.CFUNCTYPE(None, c_void_p, c_char_p)
+
+# Short names that keep one prototype on one line. Handles are tokens and numeric arrays are
+# addresses, so that both are plain integers here; a unique id is its 256 bytes.
+_status = _int = c_int32
+_text = _unique_id = c_char_p
+_size = c_size_t
+_comm = _quantizer = _address = _stream = c_void_p
+_site = POINTER(SiteStruct)
+_at = POINTER(c_uint64)
+_addresses = POINTER(c_void_p)
+
+# Function: (result, arguments), in the header's order.
+PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
+    "gqsgd_status_name": (_text, [_status]),
+    "gqsgd_status_string": (_text, [_status]),
+    "gqsgd_last_error": (_text, []),
+    "gqsgd_version": (_int, []),
+    "gqsgd_build_info": (_text, []),
+    "gqsgd_set_log": (None, [LogCallback, c_void_p]),
+    "gqsgd_quantizer_create": (_status, [_text, POINTER(_quantizer)]),
+    "gqsgd_quantizer_describe": (_status, [_quantizer, _text, _size, POINTER(_size)]),
+    "gqsgd_quantizer_destroy": (_status, [_quantizer]),
+    "gqsgd_packed_size": (_status, [_quantizer, _size, POINTER(_size)]),
+    "gqsgd_norm_count": (_status, [_quantizer, _size, POINTER(_size)]),
+    "gqsgd_workspace_size": (_status, [_quantizer, _size, _int, POINTER(_size)]),
+    "gqsgd_comm_create_local": (_status, [_int, _text, POINTER(_comm)]),
+    "gqsgd_unique_id_create": (_status, [_unique_id]),
+    "gqsgd_comm_create_process": (_status, [_unique_id, _int, _int, _text, POINTER(_comm)]),
+    "gqsgd_comm_rank": (_status, [_comm, POINTER(c_int32)]),
+    "gqsgd_comm_size": (_status, [_comm, POINTER(c_int32)]),
+    "gqsgd_comm_set_timeout": (_status, [_comm, c_int64]),
+    "gqsgd_comm_timeout": (_status, [_comm, POINTER(c_int64)]),
+    "gqsgd_comm_set_counter": (_status, [_comm, c_uint64]),
+    "gqsgd_comm_counter": (_status, [_comm, POINTER(c_uint64)]),
+    "gqsgd_comm_reserve": (_status, [_comm, _quantizer, _size, _int]),
+    "gqsgd_comm_stat": (_status, [_comm, _text, POINTER(c_uint64)]),
+    "gqsgd_comm_status": (_status, [_comm]),
+    "gqsgd_comm_abort": (_status, [_comm]),
+    "gqsgd_comm_destroy": (_status, [_comm]),
+    "gqsgd_allreduce": (
+        _status,
+        [_comm, _quantizer, _address, _address, _size, _int, _int, _int, _at, _stream],
+    ),
+    "gqsgd_simulate": (
+        _status,
+        [_quantizer, _int, _addresses, _addresses, _size, _int, _int, _int, _at, _text],
+    ),
+    "gqsgd_norm": (
+        _status,
+        [_quantizer, _site, _address, _size, _int, _address, _address, _size, _stream],
+    ),
+    "gqsgd_quantize": (
+        _status,
+        [_quantizer, _site, _address, _size, _int, _address, _address, _address, _size, _stream],
+    ),
+    "gqsgd_reduce": (_status, [_quantizer, _site, _address, _address, _size, _stream]),
+    "gqsgd_reduce_many": (
+        _status,
+        [_quantizer, _site, _addresses, _size, _address, _address, _address, _address, _size]
+        + [_stream],
+    ),
+    "gqsgd_dequantize": (
+        _status,
+        [_quantizer, _site, _address, _address, _size, _int, _int, _address, _stream],
+    ),
+}
+
+_lock = threading.Lock()
+_library: ctypes.CDLL | None = None
+
+
+def library() -> ctypes.CDLL:
+    """The loaded library, every prototype set. Loaded at the first use, so that importing the
+    package needs none. Raises ImportError that names every place tried; a later use tries again.
+    """
+    global _library
+    if _library is None:
+        with _lock:
+            if _library is None:
+                _library = _prepared(_opened())
+    return _library
+
+
+def library_path() -> str:
+    """The file that the library was loaded from, as the dynamic loader knows it."""
+    info = (c_void_p * 4)()  # Dl_info; its first member is the file's name
+    ctypes.CDLL(None).dladdr(ctypes.cast(library().gqsgd_version, c_void_p), info)
+    return os.fsdecode(ctypes.string_at(info[0])) if info[0] else library()._name
+
+
+def _opened() -> ctypes.CDLL:
+    """GQSGD_LIBRARY alone where it is set: a wrong path must not quietly become another library.
+    Otherwise the first file beside the package, otherwise what the dynamic loader finds."""
+    named = os.environ.get("GQSGD_LIBRARY")
+    if named:
+        return _open(named, [f"GQSGD_LIBRARY={named}"])
+    tried = ["GQSGD_LIBRARY: not set"]
+    for folder in _folders():
+        for file in sorted(folder.glob("libgqsgd.so*")):
+            return _open(str(file), tried)
+        tried.append(f"{folder}/libgqsgd.so*: no such file")
+    return _open(SONAME, tried)
+
+
+def _folders() -> list[Path]:
+    """Where a wheel puts the library: beside the package, or inside it."""
+    package = Path(__file__).resolve().parent
+    sites = [package.parent, Path(sysconfig.get_path("platlib"))]
+    folders = [site / ".gqsgd.mesonpy.libs" for site in sites] + [package]
+    return list(dict.fromkeys(folders))
+
+
+def _open(name: str, tried: list[str]) -> ctypes.CDLL:
+    try:
+        return ctypes.CDLL(name)
+    except OSError as error:
+        places = "\n  ".join(tried + [f"{name}: {error}"])
+        raise ImportError(
+            f"libgqsgd could not be loaded. Tried, in this order:\n  {places}\n"
+            "Set GQSGD_LIBRARY to the library of a build, as in <build>/libgqsgd.so.",
+            name="gqsgd",
+            path=name,
+        ) from error
+
+
+def _prepared(loaded: ctypes.CDLL) -> ctypes.CDLL:
+    """Sets every prototype once; refuses a library that this package was not written for."""
+    for name, (result, arguments) in PROTOTYPES.items():
+        try:
+            function = getattr(loaded, name)
+        except AttributeError:
+            raise _refusal(loaded, f"has no {name}") from None
+        function.restype, function.argtypes = result, arguments
+    found = loaded.gqsgd_version()
+    if found // 10000 != VERSION[0]:
+        raise _refusal(loaded, f"is version {found // 10000}.{found // 100 % 100}.{found % 100}")
+    return loaded
+
+
+def _refusal(loaded: ctypes.CDLL, reason: str) -> ImportError:
+    return ImportError(
+        f"{loaded._name} {reason}: it is not the libgqsgd of this package, which is "
+        f"{'.'.join(map(str, VERSION))}. Set GQSGD_LIBRARY to a matching one.",
+        name="gqsgd",
+        path=loaded._name,
+    )

@@ -1,0 +1,61 @@
+"""Turns Python arguments into the texts and numbers of the ABI; arrays are in arrays.py.
+
+Only what cannot be handed to the library is refused here: a number that its C type would change
+without a word, and names for which the ABI has numbers.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import operator
+from collections.abc import Mapping
+from typing import Any
+
+from .errors import InvalidArgument
+
+
+def fields_text(first: str, fields: Mapping[str, Any]) -> bytes:
+    """The text `first,name=value,..`: booleans become true and false, a pair becomes a:b."""
+    parts = [first] if first else []
+    parts += [f"{name}={_value_text(value)}" for name, value in fields.items()]
+    text = ",".join(parts)
+    if "\0" in text:  # C would read a shorter text than the one given.
+        raise InvalidArgument(f"the text {text!r} holds a NUL character")
+    return text.encode()
+
+
+def _value_text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (tuple, list)):
+        return ":".join(map(_value_text, value))
+    return str(value)
+
+
+def integer(name: str, value: Any, c_type: Any) -> int:
+    """`value` as an int that `c_type` holds unchanged; ctypes itself would drop the high bits."""
+    number = operator.index(value)
+    if c_type(number).value != number:
+        raise InvalidArgument(
+            f"{name} is {number}, which does not fit {8 * ctypes.sizeof(c_type)} bits; "
+            f"give a smaller {'or non-negative ' if number < 0 else ''}integer"
+        )
+    return number
+
+
+def number_of(field: str, name: str, numbers: dict[str, int]) -> int:
+    """The ABI's number for one of the names of an enumeration."""
+    if name not in numbers:
+        raise InvalidArgument(f"{field} is {name!r}; accepted are {', '.join(numbers)}")
+    return numbers[name]
+
+
+def at(step: int | None, index: int) -> ctypes.Array[ctypes.c_uint64] | None:
+    """{step, index} of a call; None, which takes the communicator's counter, without a step."""
+    if step is None:
+        if index != 0:
+            raise InvalidArgument(f"index is {index} without a step; give both, or neither")
+        return None
+    return (ctypes.c_uint64 * 2)(
+        integer("step", step, ctypes.c_uint64), integer("index", index, ctypes.c_uint64)
+    )

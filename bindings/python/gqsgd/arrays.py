@@ -1,0 +1,138 @@
+"""Views the caller's arrays as memory that the library can read and write, without a copy.
+
+NumPy arrays, anything NumPy can view (buffers, CPU arrays with DLPack) and CPU tensors of torch,
+which is never imported here: whoever has a tensor has imported it.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from . import _abi
+from .arguments import number_of
+from .errors import InvalidArgument, Unsupported
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """One contiguous array of values; it keeps alive what the library is given the address of."""
+
+    owner: Any  #: what the caller gave, and gets back
+    view: NDArray[Any]  #: the same memory; int16 in place of a tensor's bfloat16
+    dtype: str  #: a key of _abi.DTYPES
+
+    @property
+    def address(self) -> int:
+        address: int = self.view.__array_interface__["data"][0]
+        return address
+
+    @property
+    def count(self) -> int:
+        return self.view.size
+
+    @property
+    def dtype_number(self) -> int:
+        return _abi.DTYPES[self.dtype]
+
+    def empty_like(self) -> Buffer:
+        """New memory of the same kind, shape and dtype: a tensor for a tensor, else an array."""
+        if _is_tensor(self.owner):
+            torch = sys.modules["torch"]
+            return read_view(
+                torch.empty_like(self.owner.detach(), memory_format=torch.contiguous_format), "out"
+            )
+        new = np.empty(self.view.shape, self.view.dtype)
+        return Buffer(new, new, self.dtype)
+
+
+def dtype_number(dtype: DTypeLike) -> int:
+    """The ABI's number of a dtype, given as NumPy understands it or as "bfloat16"."""
+    name = dtype if isinstance(dtype, str) else np.dtype(dtype).name
+    return number_of("dtype", name, _abi.DTYPES)
+
+
+def read_view(x: Any, role: str) -> Buffer:
+    """`x` as values to read. `role` names it in errors."""
+    view, dtype = _view_tensor(x, role) if _is_tensor(x) else _view_array(x, role)
+    if dtype not in _abi.DTYPES:
+        raise InvalidArgument(f"{role} holds {dtype}; accepted are {', '.join(_abi.DTYPES)}")
+    if not view.dtype.isnative:
+        raise InvalidArgument(
+            f"{role} is in the byte order of another machine ({view.dtype.str}); hint: "
+            f"{role}.astype({dtype!r})"
+        )
+    require_contiguous(view, role)
+    return Buffer(x, view, dtype)
+
+
+def write_view(out: Any, like: Buffer) -> Buffer:
+    """`out` as values to write: same shape and dtype as `like`, and the caller's own memory."""
+    buffer = read_view(out, "out")
+    if (buffer.dtype, buffer.view.shape) != (like.dtype, like.view.shape):
+        raise InvalidArgument(
+            f"out is {buffer.dtype} of shape {buffer.view.shape}, x is {like.dtype} of shape "
+            f"{like.view.shape}; hint: out=np.empty_like(x)"
+        )
+    require_writable(buffer.view, "out")
+    return buffer
+
+
+def require_writable(view: NDArray[Any], role: str) -> None:
+    if not view.flags.writeable:
+        raise InvalidArgument(f"{role} is read-only; hint: {role}={role}.copy(), or {role}=None")
+
+
+def require_contiguous(view: NDArray[Any], role: str) -> None:
+    """Refuses gaps and other orders: random words are keyed by position in memory."""
+    if not view.flags.c_contiguous:
+        raise InvalidArgument(
+            f"{role} is not contiguous in C order: shape {view.shape}, strides {view.strides} "
+            f"bytes; hint: np.ascontiguousarray({role})"
+        )
+
+
+def _is_tensor(x: Any) -> bool:
+    return isinstance(x, getattr(sys.modules.get("torch"), "Tensor", ()))
+
+
+def _view_tensor(x: Any, role: str) -> tuple[NDArray[Any], str]:
+    if x.device.type != "cpu":
+        raise Unsupported(f"{role} is on {x.device}; only host memory is supported")
+    torch, values = sys.modules["torch"], x.detach()
+    if values.dtype == torch.bfloat16:  # NumPy has no such type; its bits travel as int16.
+        return values.view(torch.int16).numpy(), "bfloat16"
+    view: NDArray[Any] = values.numpy()
+    return view, view.dtype.name
+
+
+def _view_array(x: Any, role: str) -> tuple[NDArray[Any], str]:
+    if hasattr(x, "__array_interface__"):
+        view = np.asarray(x)
+    elif hasattr(x, "__dlpack__"):
+        view = _view_dlpack(x, role)
+    else:
+        try:
+            view = np.asarray(memoryview(x))
+        except TypeError:
+            raise TypeError(
+                f"{role} is a {type(x).__name__}, which has no memory to share; hint: "
+                f"np.asarray({role}, dtype=np.float32)"
+            ) from None
+    return view, view.dtype.name
+
+
+def _view_dlpack(x: Any, role: str) -> NDArray[Any]:
+    try:
+        return np.from_dlpack(x)
+    except (BufferError, RuntimeError, TypeError, ValueError) as error:
+        # NumPy's DLPack has no bfloat16, but a JAX array shows its own as a read-only array; a
+        # writable one would be a copy, and a result written into it would be lost.
+        view = np.asarray(x) if hasattr(x, "__array__") else None
+        if view is None or view.dtype.name != "bfloat16" or view.flags.writeable:
+            raise InvalidArgument(f"{role} cannot be viewed by NumPy: {error}") from error
+        return view

@@ -1,0 +1,264 @@
+"""Communicator: one rank's end of a group of ranks, and the allreduce over that group."""
+
+from __future__ import annotations
+
+import ctypes
+from types import TracebackType
+from typing import Any, NoReturn, TypeVar, overload
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from . import _abi
+from .arguments import at, fields_text, integer, number_of
+from .arrays import dtype_number, read_view, write_view
+from .errors import InvalidArgument, check
+from .quantizer import Quantizer, handle_of
+
+_Values = TypeVar("_Values", bound=NDArray[Any])
+
+
+def unique_id() -> bytes:
+    """A fresh name and secret (256 bytes) for a group of processes that is about to form.
+
+    One process makes it and passes it to all, by a pipe for example. Keep it from other users:
+    whoever holds it may join.
+    """
+    raw = ctypes.create_string_buffer(_abi.UNIQUE_ID_SIZE_BYTES)
+    check(_abi.library().gqsgd_unique_id_create(raw))
+    return raw.raw
+
+
+class Communicator:
+    """One rank of a group; made by `local` or `process`, used by one thread at a time.
+
+    Options of both, by keyword (the library checks them):
+        timeout_ms=300000        time without progress after which a call gives up; -1 for ever
+        stream_id=0              enters the random key: groups of one program draw differently
+        chunk_value_count=65536  values per message; changes speed, never a bit of the result
+
+    A context manager: leaving it closes the communicator. After a failure the class of the error
+    says whether the communicator is still usable; `check` says so again.
+    """
+
+    __slots__ = ("__weakref__", "_destroy", "_handle", "rank", "size")
+
+    rank: int  #: this rank, 0 to size - 1
+    size: int  #: ranks in the group
+    _handle: int | None
+
+    def __init__(self, handle: int):
+        """Takes over a handle of the library; users call `local` or `process`."""
+        self._destroy = _abi.library().gqsgd_comm_destroy
+        self._handle = handle
+        self.rank = self._get("gqsgd_comm_rank", ctypes.c_int32)
+        self.size = self._get("gqsgd_comm_size", ctypes.c_int32)
+
+    @classmethod
+    def local(cls, n: int, **options: Any) -> list[Communicator]:
+        """`n` ranks of one group inside this process, in rank order; each is used from its own
+        thread (`run_local` does that)."""
+        rank_count = integer("n", n, ctypes.c_int32)
+        handles = (ctypes.c_void_p * max(rank_count, 1))()
+        check(_abi.library().gqsgd_comm_create_local(rank_count, fields_text("", options), handles))
+        return [cls(handle) for handle in handles if handle is not None]
+
+    @classmethod
+    def process(cls, unique_id: bytes, rank: int, size: int, **options: Any) -> Communicator:
+        """Joins a group of `size` processes of one user on one machine as rank `rank`.
+
+        unique_id: the bytes that `gqsgd.unique_id()` made in one of the processes.
+        Returns when all ranks are there. Raises Timeout, which names the missing ranks, Mismatch
+        where sizes differ, DuplicateRank, PeerLost or Version; nothing is left behind then.
+        """
+        if len(unique_id) != _abi.UNIQUE_ID_SIZE_BYTES:
+            raise InvalidArgument(
+                f"unique_id has {len(unique_id)} bytes, not {_abi.UNIQUE_ID_SIZE_BYTES}; "
+                "hint: pass on what gqsgd.unique_id() returned"
+            )
+        handle = ctypes.c_void_p()
+        check(
+            _abi.library().gqsgd_comm_create_process(
+                bytes(unique_id),
+                integer("rank", rank, ctypes.c_int32),
+                integer("size", size, ctypes.c_int32),
+                fields_text("", options),
+                ctypes.byref(handle),
+            )
+        )
+        assert handle.value is not None
+        return cls(handle.value)
+
+    @overload
+    def allreduce(
+        self,
+        x: _Values,
+        q: Quantizer,
+        op: str = ...,
+        schedule: str = ...,
+        out: _Values | None = ...,
+        step: int | None = ...,
+        index: int = ...,
+        stream: int | None = ...,
+    ) -> _Values: ...
+
+    @overload
+    def allreduce(
+        self,
+        x: Any,
+        q: Quantizer,
+        op: str = ...,
+        schedule: str = ...,
+        out: Any = ...,
+        step: int | None = ...,
+        index: int = ...,
+        stream: int | None = ...,
+    ) -> Any: ...
+
+    def allreduce(
+        self,
+        x: Any,
+        q: Quantizer,
+        op: str = "mean",
+        schedule: str = "auto",
+        out: Any = None,
+        step: int | None = None,
+        index: int = 0,
+        stream: int | None = None,
+    ) -> Any:
+        """Averages or adds `x` over all ranks; every rank gets the same bits.
+
+        x: contiguous float32, float16, bfloat16 or float64 of any shape: a NumPy array, anything
+            NumPy can view without a copy, or a CPU tensor. Same size and dtype on every rank.
+        op: "mean" or "sum". schedule: "auto", "ring", "tree", "butterfly", "direct",
+            "hierarchical", "native" or "sparse".
+        out: where the result goes, like `x`; `out=x` is in place. Returned if given; otherwise a
+            new tensor for a tensor, a new array for everything else.
+        step, index: place of this call in the random numbers, equal on all ranks; step below
+            2^32, index below 2^16. Without a step the communicator's counter is used.
+        stream: None for host memory.
+
+        Every rank calls in the same order with the same arguments; blocks until the result is
+        there, other threads run meanwhile. Ctrl-C is seen when the call returns: `abort` from
+        another thread ends it at once.
+
+        Raises GqsgdError, whose subclass says what is left; TypeError for what is no array. An
+        argument refused on this rank raises RemoteError on the others, so that nobody waits.
+        """
+        try:
+            numbers = number_of("op", op, _abi.OPS), number_of("schedule", schedule, _abi.SCHEDULES)
+            place, stream_address = at(step, index), _stream_address(stream)
+            quantizer = handle_of(q)
+            send = read_view(x, "x")
+            recv = send.empty_like() if out is None else write_view(out, send)
+        except Exception:
+            self._tell_peers(q, step)
+            raise
+        check(
+            _abi.library().gqsgd_allreduce(
+                self._handle,
+                quantizer,
+                send.address,
+                recv.address,
+                send.count,
+                send.dtype_number,
+                *numbers,
+                place,
+                stream_address,
+            )
+        )
+        return recv.owner
+
+    def _tell_peers(self, q: Any, step: int | None) -> None:
+        """Takes part in a call that this rank has already refused, with buffers that the library
+        refuses too: the other ranks get RemoteError at once instead of waiting for this one."""
+        quantizer = handle_of(q if isinstance(q, Quantizer) else Quantizer())
+        place = at(None if step is None else 0, 0)  # advances the counter where the peers' do
+        _abi.library().gqsgd_allreduce(self._handle, quantizer, None, None, 1, 0, 0, 0, place, None)
+
+    def reserve(self, q: Quantizer, value_count: int, dtype: DTypeLike = np.float32) -> None:
+        """Makes workspace so that later calls of up to `value_count` values allocate nothing.
+        Concerns this rank only."""
+        count = integer("value_count", value_count, ctypes.c_size_t)
+        self._call("gqsgd_comm_reserve", handle_of(q), count, dtype_number(dtype))
+
+    @property
+    def timeout_ms(self) -> int:
+        """Time without progress, in milliseconds, after which a call gives up. Setting 0 restores
+        the default (300,000), -1 waits for ever."""
+        return self._get("gqsgd_comm_timeout", ctypes.c_int64)
+
+    @timeout_ms.setter
+    def timeout_ms(self, timeout_ms: int) -> None:
+        number = integer("timeout_ms", timeout_ms, ctypes.c_int64)
+        self._call("gqsgd_comm_set_timeout", number)
+
+    @property
+    def counter(self) -> int:
+        """The step that the next call without a step will use; each such call adds one. Save it
+        with a checkpoint and set it again, equal on all ranks, to resume bit for bit."""
+        return self._get("gqsgd_comm_counter", ctypes.c_uint64)
+
+    @counter.setter
+    def counter(self, step: int) -> None:
+        self._call("gqsgd_comm_set_counter", integer("counter", step, ctypes.c_uint64))
+
+    def stats(self) -> dict[str, int]:
+        """This rank's counters since it was made: "calls", "messages_sent", "payload_bytes_sent",
+        "header_bytes_sent", "payload_bytes_copied", "workspace_bytes", "nonfinite_blocks",
+        "wait_ns" (nanoseconds spent waiting for other ranks)."""
+        return {
+            name: self._get("gqsgd_comm_stat", ctypes.c_uint64, name.encode())
+            for name in _abi.STAT_NAMES
+        }
+
+    def check(self) -> None:
+        """Raises the first failure that broke this communicator; returns while it is usable."""
+        self._call("gqsgd_comm_status")
+
+    def abort(self) -> None:
+        """Breaks this communicator, from any thread at any moment and without waiting: a call
+        under way here raises Aborted, and so do the peers' calls, naming this rank."""
+        self._call("gqsgd_comm_abort")
+
+    def close(self) -> None:
+        """Frees this rank's end without waiting for anybody; closing twice is harmless. A call
+        under way in another thread raises Aborted; every later one raises BadHandle."""
+        handle, self._handle = self._handle, None
+        check(self._destroy(handle))
+
+    def __enter__(self) -> Communicator:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = "" if self._handle else ", closed"
+        return f"<gqsgd.Communicator rank {self.rank} of {self.size}{state}>"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a communicator belongs to its process and cannot be pickled or copied")
+
+    def __del__(self) -> None:
+        # The function is kept on the object: at interpreter exit modules may be gone already.
+        if getattr(self, "_handle", None):
+            self._destroy(self._handle)
+
+    def _call(self, function: str, *arguments: Any) -> None:
+        check(getattr(_abi.library(), function)(self._handle, *arguments))
+
+    def _get(self, function: str, c_type: Any, *arguments: Any) -> int:
+        result = c_type()
+        self._call(function, *arguments, ctypes.byref(result))
+        number: int = result.value
+        return number
+
+
+def _stream_address(stream: int | None) -> int | None:
+    return None if stream is None else integer("stream", stream, ctypes.c_size_t)

@@ -1,0 +1,98 @@
+"""Quantizer: an immutable description of a number format and of how codes are combined."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+from . import _abi
+from .arguments import fields_text, integer
+from .errors import check
+
+
+class Quantizer:
+    """How values become codes: a preset, a text, or fields by name.
+
+        Quantizer()                                  the default
+        Quantizer("paper-ge8", seed=7)               a preset, any field overridden
+        Quantizer(levels="linear", bits=4, norm=("inf", "inf"), rescale=True)
+
+    The library reads and checks the resulting text: it raises InvalidArgument for unknown names
+    and values and says what is allowed, Unsupported for what this version does not have yet.
+
+    Two quantizers are equal when their full texts are. Immutable; any number of threads may use
+    one at once; pickles as its text.
+    """
+
+    __slots__ = ("__weakref__", "_destroy", "_handle", "text")
+
+    text: str  #: the full text, every field named; it makes an equal quantizer
+    _handle: int | None
+    _destroy: Any
+
+    def __init__(self, preset_or_text: str = "", **fields: Any):
+        library, handle = _abi.library(), ctypes.c_void_p()
+        check(
+            library.gqsgd_quantizer_create(
+                fields_text(preset_or_text, fields), ctypes.byref(handle)
+            )
+        )
+        set_once = super().__setattr__
+        set_once("_destroy", library.gqsgd_quantizer_destroy)
+        set_once("_handle", handle.value)
+        set_once("text", _described(handle))
+
+    def packed_size(self, value_count: int) -> int:
+        """Size in bytes of `value_count` packed values: whole 32-bit words."""
+        return self._size(_abi.library().gqsgd_packed_size, value_count)
+
+    def norm_count(self, value_count: int) -> int:
+        """How many norms `value_count` values have."""
+        return self._size(_abi.library().gqsgd_norm_count, value_count)
+
+    def _size(self, function: Any, value_count: int) -> int:
+        result = ctypes.c_size_t()
+        value_count = integer("value_count", value_count, ctypes.c_size_t)
+        check(function(self._handle, value_count, ctypes.byref(result)))
+        return result.value
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"a quantizer is immutable; make another one with {name}={value!r}")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError("a quantizer is immutable")
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        return f"gqsgd.Quantizer({self.text!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return self.text == other.text if isinstance(other, Quantizer) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Quantizer, (self.text,))
+
+    def __del__(self) -> None:
+        # The function is kept on the object: at interpreter exit modules may be gone already.
+        if getattr(self, "_handle", None):
+            self._destroy(self._handle)
+
+
+def handle_of(q: Quantizer) -> int | None:
+    """The library's token of a quantizer; TypeError for anything else."""
+    if not isinstance(q, Quantizer):
+        raise TypeError(f"q is a {type(q).__name__}; hint: gqsgd.Quantizer({q!r})")
+    return q._handle
+
+
+def _described(handle: ctypes.c_void_p) -> str:
+    describe, size_bytes = _abi.library().gqsgd_quantizer_describe, ctypes.c_size_t()
+    check(describe(handle, None, 0, ctypes.byref(size_bytes)))
+    text = ctypes.create_string_buffer(size_bytes.value)
+    check(describe(handle, text, len(text), None))
+    return text.value.decode()

@@ -1,0 +1,106 @@
+"""simulate: a whole allreduce with virtual ranks on the calling thread, by the same executor."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any, TypeVar, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import _abi, errors
+from .arguments import at, fields_text, number_of
+from .arrays import Buffer, read_view
+from .quantizer import Quantizer, handle_of
+
+_Values = TypeVar("_Values", bound=NDArray[Any])
+
+
+@overload
+def simulate(
+    arrays: Sequence[_Values],
+    q: Quantizer,
+    op: str = ...,
+    schedule: str = ...,
+    step: int = ...,
+    index: int = ...,
+    check: bool = ...,
+    **options: Any,
+) -> _Values: ...
+
+
+@overload
+def simulate(
+    arrays: Sequence[Any],
+    q: Quantizer,
+    op: str = ...,
+    schedule: str = ...,
+    step: int = ...,
+    index: int = ...,
+    check: bool = ...,
+    **options: Any,
+) -> Any: ...
+
+
+def simulate(
+    arrays: Sequence[Any],
+    q: Quantizer,
+    op: str = "mean",
+    schedule: str = "ring",
+    step: int = 0,
+    index: int = 0,
+    check: bool = False,
+    **options: Any,
+) -> Any:
+    """The result every rank gets when rank i gives `arrays[i]`, bit for bit that of real ranks.
+
+    arrays: one per rank, all of one shape and dtype, as for Communicator.allreduce.
+    op, schedule, step, index: as there, but a step is always used. Options are those of
+    Communicator (timeout_ms, stream_id, chunk_value_count).
+    check: also takes every other rank's result, and raises Internal where one differs.
+
+    Returns a new array (a tensor for tensors). Raises GqsgdError; nothing is left behind.
+    """
+    send = [read_view(x, f"arrays[{rank}]") for rank, x in enumerate(arrays)]
+    if not send:
+        raise errors.InvalidArgument("arrays is empty; give one array per rank")
+    for rank, buffer in enumerate(send):
+        if (buffer.dtype, buffer.view.shape) != (send[0].dtype, send[0].view.shape):
+            raise errors.InvalidArgument(
+                f"arrays[{rank}] is {buffer.dtype} of shape {buffer.view.shape}, arrays[0] is "
+                f"{send[0].dtype} of shape {send[0].view.shape}; one call has one of each"
+            )
+    recv = [buffer.empty_like() for buffer in (send if check else send[:1])]
+    errors.check(
+        _abi.library().gqsgd_simulate(
+            handle_of(q),
+            len(send),
+            _addresses(send, len(send)),
+            _addresses(recv, len(send)),
+            send[0].count,
+            send[0].dtype_number,
+            number_of("op", op, _abi.OPS),
+            number_of("schedule", schedule, _abi.SCHEDULES),
+            at(step, index),
+            fields_text("", options),
+        )
+    )
+    _require_equal(recv)
+    return recv[0].owner
+
+
+def _addresses(buffers: list[Buffer], rank_count: int) -> ctypes.Array[ctypes.c_void_p]:
+    """One address per rank; NULL for the ranks whose result nobody asked for."""
+    return (ctypes.c_void_p * rank_count)(*[buffer.address for buffer in buffers])
+
+
+def _require_equal(results: list[Buffer]) -> None:
+    """Bits, not values: NaN equals NaN, and -0.0 is not +0.0."""
+    bits = [np.atleast_1d(result.view).view(np.uint8) for result in results]
+    for rank, other in enumerate(bits):
+        if not np.array_equal(bits[0], other):
+            raise errors.Internal(
+                f"simulate: the results of rank 0 and rank {rank} differ; please report it with "
+                "the quantizer, the schedule and the shapes"
+            )
