@@ -1,0 +1,85 @@
+"""The 64 bytes that every rank publishes before any code moves (FORMAT.md section 11)."""
+
+import struct
+from dataclasses import dataclass
+
+import numpy as np
+
+from .floats import bits
+
+WIRE_VERSION = 1
+DTYPES = {"float32": 0, "float16": 1, "bfloat16": 2, "float64": 3}
+OPS = {"sum": 0, "mean": 1}
+SCHEDULES = {"ring": 1, "tree": 2, "butterfly": 3, "direct": 4}
+_ALLREDUCE = 1
+
+# (field, bits, number of each value), from bit 0 of word 6 upwards.
+_FIELDS = (
+    ("levels", 2, {"linear": 0, "exponential": 1, "none": 2}),
+    ("bits", 2, {4: 0, 8: 1, 32: 2}),
+    ("bits_down", 2, {4: 0, 8: 1, 32: 2}),
+    ("q", 2, {"inf": 0, "1": 1, "2": 2}),
+    ("p", 2, {"inf": 0, "1": 1, "2": 2}),
+    ("block", 5, {0: 0, **{2**k: k for k in range(5, 17)}}),
+    ("rounding", 2, {"independent": 0, "correlated": 1, "nearest": 2}),
+    ("rounding_down", 1, {"random": 0, "subtractive": 1}),
+    ("rotate", 1, {"none": 0, "hadamard": 1}),
+    ("combine", 2, {"exact": 0, "sum": 1, "average": 2}),
+    ("rescale", 1, {False: 0, True: 1}),
+    ("mantissa_bits", 2, {0: 0, 1: 1, 2: 2, 3: 3}),
+    ("nonfinite", 1, {"poison": 0, "error": 1}),
+)
+
+
+@dataclass(frozen=True)
+class Header:
+    """One rank's header. value: the rank's norm, float32 if q = p = inf, else its float64 v."""
+
+    sequence: int
+    dtype: str
+    op: str
+    schedule: str
+    value_count: int
+    quantizer: dict
+    seed: int
+    stream_id: int
+    step: int
+    index: int
+    tag: int
+    chunk_value_count: int
+    value: float
+    status: int = 0
+
+
+def quantizer_word(quantizer):
+    """Word 6 of a quantizer whose fields are all named."""
+    word, shift = 0, 0
+    for name, width, numbers in _FIELDS:
+        word |= numbers[quantizer[name]] << shift
+        shift += width
+    return word
+
+
+def norm_words(value, q, p):
+    """Words 14 and 15."""
+    if q == "inf" and p == "inf":
+        return int(bits(value)), 0
+    pattern = int(np.float64(value).view(np.uint64))
+    return pattern % 2**32, pattern >> 32
+
+
+def header_words(header):
+    """The 16 words."""
+    kind = (_ALLREDUCE | DTYPES[header.dtype] << 8 | OPS[header.op] << 16
+            | SCHEDULES[header.schedule] << 24)
+    return (
+        0x5147 << 16 | WIRE_VERSION, header.status, header.sequence % 2**32, kind,
+        header.value_count % 2**32, header.value_count >> 32, quantizer_word(header.quantizer),
+        header.seed % 2**32, header.seed >> 32, header.stream_id, header.step, header.index,
+        header.tag, header.chunk_value_count,
+        *norm_words(header.value, header.quantizer["q"], header.quantizer["p"]))
+
+
+def header_bytes(header):
+    """The 64 bytes on the wire, little-endian."""
+    return struct.pack("<16I", *header_words(header))
