@@ -14,7 +14,7 @@ enum class MoveKind : uint8_t {
   receive_result,   ///< final words come from `peer`; they were made by `origin`
   reduce,           ///< the operand from `peer` is reduced into this rank's words
   reduce_many,      ///< all ranks' operands, this rank's own included, become the result here
-  dequantize,       ///< the final words made by `origin` become values
+  dequantize,       ///< the final words made by `origin` become values; no later move writes them
 };
 
 /** One move on one range. Between two ranks, messages arrive in the order in which they are sent, and
@@ -23,7 +23,10 @@ enum class MoveKind : uint8_t {
 struct Move {
   MoveKind kind;
   uint32_t peer = 0;
-  uint32_t origin = 0;  ///< rank in whose memory the words were made
+  uint32_t origin = 0;  ///< rank in whose memory the words of the first value were made
+  /** send, receive_result: not 0 if the range spans results of several owners; then the words of
+   *  value v were made by rank v / origin_value_count. Other moves have one origin. */
+  uint64_t origin_value_count = 0;
   uint64_t first_value = 0;
   uint64_t value_count = 0;  ///< at least 1
   uint32_t hop = 0;          ///< reduce, reduce_many: number of the reduction
@@ -46,8 +49,7 @@ struct Part {
 };
 Part part_of(const Shape& shape, uint32_t part_count, uint32_t part);
 
-/** The moves of one rank for one part of a schedule: `kind` etc. without a range. A schedule is a
- *  function from (ranks, rank, round, i) to such a move; the cursor adds chunks. */
+/** One range of a rank's moves and how many moves each chunk of it takes. */
 struct Round {
   uint64_t first_value = 0;
   uint64_t value_count = 0;  ///< 0: nothing to do
@@ -55,10 +57,10 @@ struct Round {
 };
 
 /** A named schedule: pure functions, no state, no I/O. Round r covers one range; for each chunk of it,
- *  moves 0 .. move_count - 1 are made in order. */
+ *  moves 0 .. move_count - 1 are made in order. `move` leaves the range to the cursor. */
 struct Schedule {
   const char* name;
-  int32_t id;  ///< GQSGD_SCHEDULE_*
+  int32_t id;                            ///< GQSGD_SCHEDULE_*
   uint32_t (*combines)(uint32_t ranks);  ///< longest chain of reductions in code form
   uint64_t (*round_count)(const Shape& shape, uint32_t rank);
   Round (*round)(const Shape& shape, uint32_t rank, uint64_t round);
@@ -81,23 +83,24 @@ class MoveCursor {
 
  private:
   void enter_round();
+  void take_one_origin(Move* move);
 
   const Schedule* schedule_ = nullptr;
   Shape shape_;
   uint32_t rank_ = 0;
   uint64_t round_ = 0;
   uint64_t round_count_ = 0;
-  Round current_;
-  uint64_t chunk_first_ = 0;
-  uint32_t index_ = 0;
+  Round left_;          // what is left of the round, from the chunk at hand on
+  uint32_t index_ = 0;  // the next move of that chunk
+  Move split_{};        // what is left of a move over several origins
 };
 
 /** What one rank does in a whole call, added up from its moves. */
 struct Totals {
   uint64_t messages_sent = 0;
   uint64_t values_sent = 0;
-  uint64_t reductions = 0;      ///< values that pass a reduce here
-  uint32_t longest_chain = 0;   ///< largest hop seen
+  uint64_t reductions = 0;   ///< operand values merged here: n - 1 per value of a reduce_many
+  uint32_t largest_hop = 0;  ///< not the longest chain: hops may leave numbers out
 };
 Totals totals_of(const Schedule& schedule, const Shape& shape, uint32_t rank);
 

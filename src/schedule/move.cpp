@@ -1,0 +1,48 @@
+// Parts of a call, and what a rank's moves add up to.
+#include "src/schedule/move.h"
+
+#include <algorithm>
+
+#include "src/schedule/make.h"
+
+namespace gq {
+
+uint64_t shard_value_count(const Shape& shape, uint32_t part_count) {
+  const uint64_t share = shape.value_count / part_count + (shape.value_count % part_count != 0);
+  const uint64_t units = share / shape.value_alignment + (share % shape.value_alignment != 0);
+  return units * shape.value_alignment;
+}
+
+Part part_of(const Shape& shape, uint32_t part_count, uint32_t part) {
+  const uint64_t shard = shard_value_count(shape, part_count);
+  const uint64_t first_value = std::min(part * shard, shape.value_count);
+  return {first_value, std::min(shard, shape.value_count - first_value)};
+}
+
+Totals totals_of(const Schedule& schedule, const Shape& shape, uint32_t rank) {
+  Totals totals;
+  MoveCursor cursor(&schedule, shape, rank);
+  for (Move move; cursor.next(&move);) {
+    totals.largest_hop = std::max(totals.largest_hop, move.hop);
+    switch (move.kind) {
+      case MoveKind::send:
+        ++totals.messages_sent;
+        totals.values_sent += move.value_count;
+        break;
+      case MoveKind::reduce:
+        totals.reductions += move.value_count;
+        break;
+      case MoveKind::reduce_many:
+        totals.reductions += move.value_count * (shape.ranks - 1);
+        break;
+      case MoveKind::quantize:
+      case MoveKind::receive_operand:
+      case MoveKind::receive_result:
+      case MoveKind::dequantize:
+        break;
+    }
+  }
+  return totals;
+}
+
+}  // namespace gq

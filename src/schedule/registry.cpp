@@ -1,0 +1,27 @@
+// The schedules that are built, by number and by name.
+#include <string_view>
+
+#include "src/schedule/make.h"
+
+namespace gq {
+namespace {
+
+constexpr const Schedule* kSchedules[] = {&kRing, &kTree, &kButterfly, &kDirect};
+
+}  // namespace
+
+const Schedule* schedule_by_id(int32_t id) {
+  for (const Schedule* schedule : kSchedules) {
+    if (schedule->id == id) return schedule;
+  }
+  return nullptr;
+}
+
+const Schedule* schedule_by_name(const char* name) {
+  for (const Schedule* schedule : kSchedules) {
+    if (std::string_view(schedule->name) == name) return schedule;
+  }
+  return nullptr;
+}
+
+}  // namespace gq
