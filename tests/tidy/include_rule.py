@@ -2,6 +2,10 @@
 
 import re
 
+# The allreduce on one screen, and what drives it to its end.
+_WHOLE_CALL = ["include/gqsgd.h", "src/allreduce", "src/drive", "src/support/", "src/plan/",
+               "src/execute/", "kernels/stages.h"]
+
 # Longest matching prefix first decides. A room may always include its own files.
 ROOMS = {
     "include/": [],
@@ -17,8 +21,8 @@ ROOMS = {
     "src/execute/": ["include/gqsgd.h", "src/support/", "src/plan/", "src/schedule/move.h",
                      "src/transport/transport.h", "src/transport/header.h", "kernels/stages.h",
                      "kernels/codec/formats.h", "kernels/codec/global_norm.h"],
-    "src/allreduce": ["include/gqsgd.h", "src/support/", "src/plan/", "src/execute/",
-                      "kernels/stages.h"],
+    "src/allreduce": _WHOLE_CALL,
+    "src/drive": _WHOLE_CALL,
     "src/api/": ["include/gqsgd.h", "src/", "kernels/stages.h", "kernels/codec/formats.h"],
     "bindings/": ["include/gqsgd.h"],
     "bench/": ["include/gqsgd.h"],
