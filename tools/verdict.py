@@ -1,6 +1,6 @@
 """Adds up the runners' JUnit files and judges the skips; fails on a failure or an unlisted skip.
 
-usage: test_summary.py SKIPS JUNIT...
+usage: verdict.py SKIPS JUNIT...
 
 SKIPS has one allowed skip per line, `pattern -- reason`; the pattern (with * and ?) is matched
 against the test's id as this program prints it.

@@ -1,0 +1,90 @@
+"""tools/demo's training: it learns, it reports, and it ends cleanly whatever happens to it."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TIMEOUT_S = 60
+
+
+@pytest.fixture
+def demo(root, library, tmp_path):
+    """demo(option...) -> a started demo in a session of its own, so that strays can be found."""
+    def start(*options):
+        path = os.pathsep.join([str(root / "bindings/python"), str(root / "tools")])
+        return subprocess.Popen(
+            [sys.executable, "-m", "demo_lib", "--out", tmp_path, "--data", "digits", "--seeds",
+             "1", *options],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+            env={**os.environ, "PYTHONPATH": path, "GQSGD_LIBRARY": str(library)})
+
+    return start
+
+
+def finish(process):
+    """(exit status, stdout, stderr); fails if a process of its session is left."""
+    try:
+        out, err = process.communicate(timeout=TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        raise
+    assert alive_in_session(process.pid) == []
+    return process.returncode, out, err
+
+
+def alive_in_session(session):
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, _, _, its_session = stat.read_text().rpartition(")")[2].split()[:4]
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # it has just ended
+        if int(its_session) == session and state not in "ZX":
+            found.append(stat.parent.name)
+    return found
+
+
+def test_every_preset_learns_and_sends_fewer_bytes(demo, tmp_path):
+    status, out, err = finish(demo("--steps", "300"))
+    assert status == 0, err
+    rows = [line.split() for line in out.splitlines() if line.startswith("digits ")]
+    assert [row[1] for row in rows] == ["none", "paper-gl8", "paper-ge8"]
+    for row in rows:
+        assert float(row[2]) > 90, out  # chance is 10
+        assert row[-1] == "identical"
+    bytes_sent = [int(row[4].replace(",", "")) for row in rows]
+    # 2 (n - 1) / n words of 4 or 1 bytes; the padding of shards adds a few.
+    assert bytes_sent[0] == pytest.approx(2 * 3 / 4 * 4 * 4810, rel=0.02)
+    assert bytes_sent[1] == pytest.approx(bytes_sent[0] / 4, rel=0.02)
+    errors = [float(row[-2]) for row in rows]
+    assert errors[0] < 1e-12 < min(errors[1:]) and max(errors[1:]) < 1, out
+    assert (tmp_path / "loss.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_killed_rank_ends_the_job_with_an_account(demo):
+    status, _, err = finish(demo("--steps", "100", "--kill", "2"))
+    assert status == 1
+    assert "rank 2: died, exit code -9" in err
+    for rank in (0, 1, 3):
+        assert f"rank {rank}: PeerLost" in err, err
+
+
+@pytest.mark.parametrize("number, status", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_leaves_nothing_behind(demo, number, status):
+    process = demo("--steps", "100000", "--presets", "none")
+    assert "trainings" in process.stdout.readline()
+    if number == signal.SIGINT:
+        os.killpg(process.pid, number)  # a terminal's Ctrl-C goes to the whole group
+    else:
+        process.send_signal(number)
+    assert finish(process)[0] == status
+
+
+def test_an_unknown_preset_is_an_error_with_its_sentence(demo):
+    status, _, err = finish(demo("--steps", "5", "--presets", "no-such-preset"))
+    assert status == 1
+    assert "no-such-preset" in err
