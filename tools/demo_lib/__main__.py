@@ -73,9 +73,6 @@ def main():
     except RanksFailed as failure:
         print(f"\nThe training failed:\n{failure}", file=sys.stderr)
         return 1
-    except KeyboardInterrupt:
-        print("\nStopped; all ranks are gone.", file=sys.stderr)
-        return 130
 
     from .report import draw, summarise, table
     rows = summarise(runs, outcomes)
@@ -96,4 +93,8 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        print("\nStopped; all ranks are gone.", file=sys.stderr)
+        sys.exit(128 + signal.SIGINT)
