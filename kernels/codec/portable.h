@@ -5,8 +5,8 @@
 #include <stdint.h>
 #include <string.h>
 
-// Codec functions are always inlined: a plain inline copy, compiled for one instruction set, would be
-// a weak symbol that the linker may hand to every caller on every machine.
+// Codec functions are always inlined: a plain inline copy, compiled for one instruction set, would
+// be a weak symbol that the linker may hand to every caller on every machine.
 #if defined(__CUDACC__)
 #define GQ_HD __host__ __device__ __forceinline__
 #else
@@ -38,6 +38,24 @@ GQ_HD float float_from_bits(uint32_t bits) {
 /** High half of a 32 x 32 bit product. */
 GQ_HD uint32_t mulhi(uint32_t a, uint32_t b) {
   return static_cast<uint32_t>((static_cast<uint64_t>(a) * b) >> 32);
+}
+
+/** Number of zero bits above the highest one; 32 for 0. */
+GQ_HD uint32_t leading_zeros(uint32_t word) {
+#if defined(__CUDA_ARCH__)
+  return static_cast<uint32_t>(__clz(static_cast<int>(word)));
+#else
+  return word == 0 ? 32 : static_cast<uint32_t>(__builtin_clz(word));
+#endif
+}
+
+/** The nearest integer, ties to even, of a number that fits. */
+GQ_HD int32_t nearest_integer(float value) {
+#if defined(__CUDA_ARCH__)
+  return __float2int_rn(value);
+#else
+  return static_cast<int32_t>(__builtin_rintf(value));
+#endif
 }
 
 /** Rotates right by `amount` bits, 0..31. */

@@ -1,0 +1,109 @@
+// Exponential levels, zero and powers of two: encode, sum, average, decode (docs/FORMAT.md,
+// sections 5 to 8). A lane holds sign << (bits - 1) | c; c = 0 is zero and has no sign.
+#ifndef GQ_KERNELS_CODEC_EXPONENTIAL_H
+#define GQ_KERNELS_CODEC_EXPONENTIAL_H
+
+#include "kernels/codec/formats.h"
+#include "kernels/codec/random.h"
+#include "kernels/codec/scale.h"
+
+namespace gq {
+
+/** The level of code c is 2^(c - 1) smallest levels; the smallest is 2^-63 while encoding, far from
+ *  both denormals and infinity for every c up to 127 + 1. */
+inline constexpr int32_t kSmallestLevelExponent = -63;
+inline constexpr uint32_t kSmallestLevelField = 127 - 63;
+
+/** The norm becomes code C - headroom. */
+GQ_HD Scale exponential_scale(float norm, uint32_t bits, uint32_t headroom) {
+  const int32_t top = static_cast<int32_t>(code_max(bits)) - 1 - static_cast<int32_t>(headroom);
+  return scale_for(norm, power_of_two(top + kSmallestLevelExponent));
+}
+
+/** Rounds to one of the two neighbouring levels. Adding `uniform` to the pattern carries into the
+ *  exponent with probability mantissa / 2^23, which is the distance from the level below. Adding
+ *  max(y, smallest) first doubles y and makes the interval between zero and the smallest level
+ *  linear too, without a denormal. The uniform is mirrored for negative values, so that it always
+ *  moves a result upwards in the signed sense. */
+template <uint32_t kBits>
+GQ_HD uint32_t exponential_encode(float value, const Scale& scale, uint32_t uniform,
+                                  uint32_t mirror_mask) {
+  const float smallest = power_of_two(kSmallestLevelExponent);
+  const float y = scaled_magnitude(value, scale);
+  const float w = y + (y > smallest ? y : smallest);
+  const uint32_t negative = 0u - (float_bits(value) >> 31);
+  const uint32_t mirrored = uniform ^ (negative & mirror_mask);
+  const uint32_t c = ((float_bits(w) + mirrored) >> 23) - kSmallestLevelField;
+  return c | (c == 0 ? 0 : negative & (1u << (kBits - 1)));
+}
+
+/** Sum of two 8-bit lanes in code form (paper, Algorithm 2). The event of probability 2^-k, R(e) <
+ *  2^(32-k), is: R(e) has at least k leading `zeros`. */
+GQ_HD uint8_t exponential_sum(uint8_t a, uint8_t b, uint8_t zeros) {
+  const uint8_t ca = a & 0x7f, cb = b & 0x7f;
+  const uint8_t larger = ca > cb ? ca : cb;
+  const uint8_t smaller = ca > cb ? cb : ca;
+  const uint8_t gap = static_cast<uint8_t>(larger - smaller);
+  const uint8_t opposite = static_cast<uint8_t>((a ^ b) >> 7);
+  const uint8_t sign = static_cast<uint8_t>((ca > cb ? a : b) & 0x80);
+  const bool event = static_cast<uint8_t>(zeros + opposite) >= gap && smaller != 0;
+  const uint8_t moved = static_cast<uint8_t>(opposite ? larger - 1 : larger + 1);
+  const uint8_t c = event ? (moved > 0x7f ? static_cast<uint8_t>(0x7f) : moved) : larger;
+  const bool cancels = opposite && gap == 0;
+  return cancels ? static_cast<uint8_t>(0) : static_cast<uint8_t>(sign | c);
+}
+
+/** What the 4-bit average of two codes is: code `low`, or the next if the mirrored uniform reaches
+ *  `threshold` (2^23: never). */
+struct AverageOutcome {
+  uint32_t negative;
+  uint32_t low;
+  uint32_t threshold;
+};
+
+GQ_HD int64_t exponential_level(uint32_t c) {
+  return c == 0 ? 0 : static_cast<int64_t>(1) << (c - 1);
+}
+
+/** Weighted mean of two 4-bit lanes, weights adding up to at most 2^20: exact in 64 bits. */
+GQ_HD AverageOutcome exponential_average_outcome(uint32_t a, uint32_t b, uint32_t weight_a,
+                                                 uint32_t weight_b) {
+  const int64_t value_a = exponential_level(a & 7) * (a & 8 ? -1 : 1);
+  const int64_t value_b = exponential_level(b & 7) * (b & 8 ? -1 : 1);
+  const int64_t sum = value_a * weight_a + value_b * weight_b;
+  const int64_t magnitude = sum < 0 ? -sum : sum;
+  const int64_t total = static_cast<int64_t>(weight_a) + weight_b;
+  uint32_t low = 0;
+  while (low < 7 && exponential_level(low + 1) * total <= magnitude) ++low;
+  const int64_t excess = magnitude - exponential_level(low) * total;
+  const int64_t width = (exponential_level(low + 1) - exponential_level(low)) * total;
+  // excess * 2^23 + uniform * width >= width * 2^23, solved for the uniform.
+  const int64_t missing = (width - excess) << kUniformBits;
+  const uint32_t threshold = static_cast<uint32_t>((missing + width - 1) / width);
+  return AverageOutcome{sum < 0 ? 1u : 0u, low, threshold};
+}
+
+GQ_HD uint32_t exponential_average(const AverageOutcome& outcome, uint32_t uniform) {
+  const uint32_t mirrored = uniform ^ (outcome.negative ? kUniformMask : 0);
+  const uint32_t c = outcome.low + (mirrored >= outcome.threshold ? 1 : 0);
+  return c | (c == 0 ? 0 : outcome.negative << 3);
+}
+
+/** +-2^(c - one), +0 for c = 0: the level with code `one` as 1. c - one lies in -126..127. */
+template <uint32_t kBits>
+GQ_HD float exponential_unit_value(uint32_t lane, uint32_t one) {
+  const uint32_t c = lane & code_max(kBits);
+  const uint32_t sign = (lane >> (kBits - 1)) << 31;
+  return float_from_bits(c == 0 ? 0 : sign | (c + 127 - one) << 23);
+}
+
+/** What code `one` stands for in the result. Codes that were added already count every rank, those
+ *  that were averaged or added wide stand for the mean. */
+GQ_HD float exponential_unit(float scale, bool added, bool mean, uint32_t ranks) {
+  if (added) return static_cast<float>(static_cast<double>(scale) / (mean ? ranks : 1));
+  return bounded_float(static_cast<double>(scale) * (mean ? 1 : ranks));
+}
+
+}  // namespace gq
+
+#endif

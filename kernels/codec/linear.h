@@ -1,0 +1,66 @@
+// Linear levels -s..s: encode, average, decode (docs/FORMAT.md, sections 5 to 8). A lane holds
+// code + s; exact sums are additions of whole words and need nothing from here.
+#ifndef GQ_KERNELS_CODEC_LINEAR_H
+#define GQ_KERNELS_CODEC_LINEAR_H
+
+#include "kernels/codec/random.h"
+#include "kernels/codec/scale.h"
+
+namespace gq {
+
+GQ_HD Scale linear_scale(float norm, uint32_t steps) {
+  return scale_for(norm, static_cast<float>(steps));
+}
+
+/** floor(t + u) + s, where t = x * s / norm in -s..s and u = uniform / 2^23. */
+GQ_HD uint32_t linear_encode(float value, const Scale& scale, uint32_t steps, uint32_t uniform) {
+  const float unit = static_cast<float>(1u << kUniformBits);
+  const int32_t scaled = nearest_integer(scaled_value(value, scale) * unit);
+  const int32_t code = (scaled + static_cast<int32_t>(uniform)) >> kUniformBits;
+  return static_cast<uint32_t>(code + static_cast<int32_t>(steps));
+}
+
+/** Weights of the two operands of an average, and the division by their sum W <= 2^20 as a
+ *  multiplication. `magic` is 2^(32+shift) / W rounded up by less than 1 with 2^shift <= W / 2, so
+ *  the quotient of num < 2^8 W is right: the error num / 2^(32+shift) stays below 1 / W while
+ *  2^8 W^2 < 2^(32+shift), and W < 2^(shift+2) <= 2^22. */
+struct Average {
+  uint32_t weight_a;
+  uint32_t weight_b;
+  uint32_t total;
+  uint32_t magic;
+  uint32_t shift;
+};
+
+GQ_HD Average average_of(uint32_t weight_a, uint32_t weight_b) {
+  const uint32_t total = weight_a + weight_b;
+  const uint32_t shift = 30 - leading_zeros(total);
+  const uint64_t magic = (1ull << (32 + shift)) / total + 1;
+  return Average{weight_a, weight_b, total, static_cast<uint32_t>(magic), shift};
+}
+
+/** The randomly rounded weighted mean of two lanes; `bits` is R(e) of the reduction. */
+GQ_HD uint32_t linear_average(uint32_t a, uint32_t b, const Average& average, uint32_t bits) {
+  const uint32_t sum = average.weight_a * a + average.weight_b * b + mulhi(bits, average.total);
+  return mulhi(sum, average.magic) >> average.shift;
+}
+
+/** The same for four byte lanes at once and equal weights: the random bit of value e, the leading
+ *  one of R(e), is the leading bit of octet e mod 4 of the word that the four share. */
+GQ_HD uint32_t linear_average_equal8(uint32_t a, uint32_t b, uint32_t random_word) {
+  const uint32_t differ = a ^ b;
+  return (a & b) + ((differ >> 1) & 0x7f7f7f7fu) + (differ & (random_word >> 7) & 0x01010101u);
+}
+
+/** One level in the result: scale * (n for a sum) / top, where lanes lie around `top`. */
+GQ_HD float linear_step(float scale, uint32_t multiplier, uint32_t top) {
+  return bounded_float(static_cast<double>(scale) * multiplier / top);
+}
+
+GQ_HD float linear_decode(uint32_t lane, uint32_t top, float step) {
+  return static_cast<float>(static_cast<int32_t>(lane) - static_cast<int32_t>(top)) * step;
+}
+
+}  // namespace gq
+
+#endif

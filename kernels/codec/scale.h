@@ -1,0 +1,66 @@
+// From values to level units: a norm and a target become two factors, so that a value as large as
+// the norm meets the target exactly and none exceeds it (docs/FORMAT.md, section 5).
+#ifndef GQ_KERNELS_CODEC_SCALE_H
+#define GQ_KERNELS_CODEC_SCALE_H
+
+#include "kernels/codec/portable.h"
+
+namespace gq {
+
+inline constexpr uint32_t kFloatInfinityBits = 0x7f800000u;
+inline constexpr uint32_t kFloatNanBits = 0x7fc00000u;
+inline constexpr uint32_t kFloatMaxBits = 0x7f7fffffu;
+inline constexpr uint32_t kMagnitudeMask = 0x7fffffffu;
+
+GQ_HD bool is_finite(float value) {
+  return (float_bits(value) & kMagnitudeMask) < kFloatInfinityBits;
+}
+
+/** 2^exponent for -126..127. */
+GQ_HD float power_of_two(int32_t exponent) {
+  return float_from_bits(static_cast<uint32_t>(exponent + 127) << 23);
+}
+
+/** The factors of one norm. The power of two comes first: one factor alone would be denormal or
+ *  infinite for norms near the ends of the range. */
+struct Scale {
+  float power;
+  float factor;
+  float target;
+};
+
+/** For a finite norm > 0. The factor is one ulp up where the quotient was rounded down too far:
+ *  a plain one would miss the target in 2 to 15 % of norms. */
+GQ_HD Scale scale_for(float norm, float target) {
+  int32_t exponent = static_cast<int32_t>(float_bits(norm) >> 23);
+  exponent = exponent < 1 ? 1 : exponent > 253 ? 253 : exponent;
+  const float power = power_of_two(127 - exponent);
+  const float mantissa = norm * power;
+  float factor = target / mantissa;
+  if (mantissa * factor < target) factor = float_from_bits(float_bits(factor) + 1);
+  return Scale{power, factor, target};
+}
+
+/** |x| in level units, at most the target. */
+GQ_HD float scaled_magnitude(float value, const Scale& scale) {
+  const float magnitude = float_from_bits(float_bits(value) & kMagnitudeMask);
+  const float scaled = magnitude * scale.power * scale.factor;
+  return scaled < scale.target ? scaled : scale.target;
+}
+
+/** The same with the sign of x: rounding is symmetric, so clamping both ends says it. */
+GQ_HD float scaled_value(float value, const Scale& scale) {
+  const float scaled = value * scale.power * scale.factor;
+  const float below = scaled < scale.target ? scaled : scale.target;
+  return below > -scale.target ? below : -scale.target;
+}
+
+/** A double as a float32 that is never infinite for a finite number. */
+GQ_HD float bounded_float(double value) {
+  const float rounded = static_cast<float>(value);
+  return rounded > float_from_bits(kFloatMaxBits) ? float_from_bits(kFloatMaxBits) : rounded;
+}
+
+}  // namespace gq
+
+#endif

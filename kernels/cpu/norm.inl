@@ -1,0 +1,83 @@
+// Norm stage: the largest magnitude, or a sum in the one order that docs/FORMAT.md allows.
+
+uint32_t largest_magnitude(const float* value) {
+  uint32_t largest = 0;
+  for (uint32_t e = 0; e < kTileValues; ++e) {
+    const uint32_t magnitude = magnitude_bits(value[e]);
+    largest = magnitude > largest ? magnitude : largest;
+  }
+  return largest;
+}
+
+__attribute__((noinline)) void norm_inf(const NormArgs& args) {
+  uint32_t largest = 0;
+  for_each_tile(args.range, [&](const Tile& tile) {
+    ValueTile local;
+    const uint32_t here = largest_magnitude(load_values(args.values, args.dtype, tile, local));
+    largest = here > largest ? here : largest;
+  });
+  *static_cast<uint32_t*>(args.out) = largest;
+}
+
+/** The lanes of the group under way and the sum of the groups before it. */
+struct NormSum {
+  alignas(64) double lane[kNormLanes];
+  double total;
+};
+
+void clear_lanes(NormSum& sum) {
+  for (uint32_t k = 0; k < kNormLanes; ++k) sum.lane[k] = 0;
+}
+
+void finish_group(NormSum& sum) {
+  for (uint32_t half = kNormLanes / 2; half > 0; half /= 2) {
+    for (uint32_t k = 0; k < half; ++k) sum.lane[k] += sum.lane[k + half];
+  }
+  sum.total += sum.lane[0];
+  clear_lanes(sum);
+}
+
+/** A tile here never crosses a multiple of kNormLanes of the call, so that lanes follow each other.
+ */
+template <NormOrder kOrder>
+void add_to_lanes(const float* value, uint32_t first_lane, uint32_t count, NormSum& sum) {
+  if (count == kNormLanes) {
+    for (uint32_t k = 0; k < kNormLanes; ++k) sum.lane[k] += norm_term(kOrder, value[k]);
+    return;
+  }
+  for (uint32_t k = 0; k < count; ++k) sum.lane[first_lane + k] += norm_term(kOrder, value[k]);
+}
+
+template <NormOrder kOrder>
+__attribute__((noinline)) void norm_sum(const NormArgs& args) {
+  NormSum sum;
+  sum.total = 0;
+  clear_lanes(sum);
+  size_t offset = 0;
+  while (offset < args.range.value_count) {
+    const uint64_t position = args.range.first_value + offset;
+    const uint32_t first_lane = static_cast<uint32_t>(position % kNormLanes);
+    const size_t left = args.range.value_count - offset;
+    const uint32_t room = kNormLanes - first_lane;
+    const Tile tile{offset, left < room ? static_cast<uint32_t>(left) : room};
+    ValueTile local;
+    add_to_lanes<kOrder>(load_values(args.values, args.dtype, tile, local), first_lane, tile.count,
+                         sum);
+    offset += tile.count;
+    const bool group_ends = (position + tile.count) % kNormGroupValues == 0;
+    if (group_ends || offset == args.range.value_count) finish_group(sum);
+  }
+  *static_cast<double*>(args.out) = sum.total;
+}
+
+gqsgd_status norm(const NormArgs& args) {
+  const FloatEnvironment environment;
+  if (args.q == NormOrder::inf) {
+    norm_inf(args);
+  } else if (args.q == NormOrder::one) {
+    norm_sum<NormOrder::one>(args);
+  } else {
+    norm_sum<NormOrder::two>(args);
+  }
+  return GQSGD_OK;
+}

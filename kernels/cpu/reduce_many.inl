@@ -1,0 +1,100 @@
+// Wide reduce stage: the owner of a shard adds all operands as numbers and encodes the sum once.
+
+/** Sums of linear lanes: an offset of s per rank too large. */
+template <uint32_t kBits>
+void add_lanes(const uint8_t* __restrict octet, int32_t* __restrict sum) {
+  for (uint32_t e = 0; e < kTileValues; ++e) {
+    sum[e] += static_cast<int32_t>(lane<kBits>(octet[e * kBits / 8], e % (8 / kBits)));
+  }
+}
+
+template <uint32_t kBits>
+const float* add_linear(const ReduceManyArgs& args, const Tile& tile, ValueTile& values) {
+  alignas(64) int32_t sum[kTileValues];
+  for (uint32_t e = 0; e < kTileValues; ++e) sum[e] = 0;
+  for (uint32_t rank = 0; rank < args.coding.ranks; ++rank) {
+    CodeTile local;
+    add_lanes<kBits>(load_codes<kBits>(args.words[rank], tile, local), sum);
+  }
+  const int32_t offset = static_cast<int32_t>(args.coding.ranks * args.coding.steps);
+  for (uint32_t e = 0; e < kTileValues; ++e) values.value[e] = static_cast<float>(sum[e] - offset);
+  return values.value;
+}
+
+/** Sums of exponential levels with the norm as 1, in rank order from the first operand. */
+template <uint32_t kBits>
+const float* add_exponential(const ReduceManyArgs& args, const Tile& tile, ValueTile& values) {
+  for (uint32_t rank = 0; rank < args.coding.ranks; ++rank) {
+    CodeTile local;
+    const uint8_t* octet = load_codes<kBits>(args.words[rank], tile, local);
+    for (uint32_t e = 0; e < kTileValues; ++e) {
+      const uint32_t code = lane<kBits>(octet[e * kBits / 8], e % (8 / kBits));
+      const float level = exponential_unit_value<kBits>(code, code_max(kBits));
+      values.value[e] = rank == 0 ? level : values.value[e] + level;
+    }
+  }
+  return values.value;
+}
+
+void add_none(const ReduceManyArgs& args) {
+  for_each_tile(args.range, [&](const Tile& tile) {
+    ValueTile sum;
+    memcpy(sum.value, args.words[0] + tile.offset, tile.count * sizeof(float));
+    for (uint32_t rank = 1; rank < args.coding.ranks; ++rank) {
+      const uint32_t* operand = args.words[rank] + tile.offset;
+      for (uint32_t e = 0; e < tile.count; ++e) {
+        sum.value[e] = canonical(sum.value[e] + float_from_bits(operand[e]));
+      }
+    }
+    memcpy(args.out_words + tile.offset, sum.value, tile.count * sizeof(float));
+  });
+}
+
+template <typename Encoder, typename Add>
+void encode_sums(const Encoder& encoder, const ReduceManyArgs& args, Add add) {
+  encode_range(encoder, args.range, stream_of(args.random, Draw::encode_again),
+               args.coding.rounding, args.out_words,
+               [&](const Tile& tile, ValueTile& values) { return add(args, tile, values); });
+}
+
+void reduce_many_linear(const ReduceManyArgs& args) {
+  const Coding& coding = args.coding;
+  const float largest = static_cast<float>(coding.ranks * coding.steps);
+  const Scale scale = linear_scale(largest, coding.steps);
+  *args.out_scales = static_cast<float>(static_cast<double>(*args.norms) * largest /
+                                        (static_cast<double>(coding.steps) * coding.ranks));
+  if (coding.bits == 8) {
+    encode_sums(LinearEncoder<8>{scale, coding.steps}, args, add_linear<8>);
+  } else {
+    encode_sums(LinearEncoder<4>{scale, coding.steps}, args, add_linear<4>);
+  }
+}
+
+void reduce_many_exponential(const ReduceManyArgs& args) {
+  const Coding& coding = args.coding;
+  const Scale scale = exponential_scale(static_cast<float>(coding.ranks), coding.bits, 0);
+  *args.out_scales = *args.norms;
+  if (coding.bits == 8) {
+    encode_sums(ExponentialEncoder<8>{scale}, args, add_exponential<8>);
+  } else {
+    encode_sums(ExponentialEncoder<4>{scale}, args, add_exponential<4>);
+  }
+}
+
+/** Without levels there are no norms and no scales. */
+__attribute__((noinline)) void reduce_many_any(const ReduceManyArgs& args) {
+  switch (args.coding.levels) {
+    case Levels::linear:
+      return reduce_many_linear(args);
+    case Levels::exponential:
+      return reduce_many_exponential(args);
+    case Levels::none:
+      return add_none(args);
+  }
+}
+
+gqsgd_status reduce_many(const ReduceManyArgs& args) {
+  const FloatEnvironment environment;
+  reduce_many_any(args);
+  return GQSGD_OK;
+}

@@ -1,0 +1,38 @@
+// The CPU stages of one instruction set: this file is compiled once per GQ_ISA, with that set's
+// flags. Everything is in an unnamed namespace, so that no copy made for a newer processor can be
+// linked into code for an older one; only the table is seen from outside.
+#include "kernels/stages.h"
+
+#include <string.h>
+
+#include "kernels/codec/exponential.h"
+#include "kernels/codec/linear.h"
+#include "kernels/codec/narrow.h"
+#include "kernels/codec/norm.h"
+#include "kernels/codec/random.h"
+#include "kernels/codec/words.h"
+#include "kernels/cpu/float_environment.h"
+#include "kernels/cpu/tables.h"
+
+static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "lanes are addressed as octets of words");
+
+namespace gq {
+namespace {
+
+#include "kernels/cpu/dequantize.inl"
+#include "kernels/cpu/norm.inl"
+#include "kernels/cpu/quantize.inl"
+#include "kernels/cpu/reduce.inl"
+#include "kernels/cpu/reduce_many.inl"
+#include "kernels/cpu/tile.inl"
+
+}  // namespace
+
+#define GQ_JOIN(a, b) a##b
+#define GQ_TABLE(isa) GQ_JOIN(stages_, isa)
+#define GQ_QUOTED(text) #text
+#define GQ_NAME(isa) GQ_QUOTED(isa)
+
+const Stages GQ_TABLE(GQ_ISA) = {GQ_NAME(GQ_ISA), norm, quantize, reduce, reduce_many, dequantize};
+
+}  // namespace gq

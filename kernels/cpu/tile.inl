@@ -1,0 +1,113 @@
+// What the stages share: a range is cut into tiles of fixed length, so that every loop over values
+// has a constant count and vectorises; the last tile is padded in a local copy.
+
+constexpr uint32_t kTileValues = 1024;
+constexpr uint32_t kTileWords = kTileValues / kWordValues;
+
+/** One tile of a range. */
+struct Tile {
+  size_t offset;   ///< of its first value in the buffers
+  uint32_t count;  ///< kTileValues but for the last
+};
+
+constexpr bool is_full(const Tile& tile) { return tile.count == kTileValues; }
+
+/** Calls `work(tile)` for each tile of the range. */
+template <typename Work>
+void for_each_tile(const Range& range, Work work) {
+  for (size_t offset = 0; offset < range.value_count; offset += kTileValues) {
+    const size_t left = range.value_count - offset;
+    work(Tile{offset, left < kTileValues ? static_cast<uint32_t>(left) : kTileValues});
+  }
+}
+
+/** The random words of a tile; value e of it uses word e / 4. */
+struct RandomTile {
+  alignas(64) uint32_t word[kTileWords];
+};
+
+void fill_random(const RandomStream& stream, uint64_t first_value, RandomTile& random) {
+  const uint64_t first_group = first_value / kGroupValues;
+  for (uint32_t group = 0; group < kTileValues / kGroupValues; ++group) {
+    const PhiloxBlock block = random_group(stream, first_group + group);
+    for (uint32_t k = 0; k < 4; ++k) random.word[4 * group + k] = block.word[k];
+  }
+}
+
+RandomStream stream_of(const RandomSite& site, Draw draw) {
+  return random_stream(site.key, site.step, site.index, draw, site.rank, site.hop);
+}
+
+/** A tile of values as float32: the buffer itself where it can be, else a padded copy. */
+struct ValueTile {
+  alignas(64) float value[kTileValues];
+};
+
+template <typename Element, typename Convert>
+void convert_tile(const void* values, const Tile& tile, ValueTile& local, Convert convert) {
+  const Element* source = static_cast<const Element*>(values) + tile.offset;
+  for (uint32_t e = 0; e < tile.count; ++e) local.value[e] = convert(source[e]);
+}
+
+const float* load_values(const void* values, int32_t dtype, const Tile& tile, ValueTile& local) {
+  if (dtype == GQSGD_FLOAT32 && is_full(tile)) {
+    return static_cast<const float*>(values) + tile.offset;
+  }
+  switch (dtype) {
+    case GQSGD_FLOAT16:
+      convert_tile<uint16_t>(values, tile, local, [](uint16_t v) { return half_to_float(v); });
+      break;
+    case GQSGD_BFLOAT16:
+      convert_tile<uint16_t>(values, tile, local, [](uint16_t v) { return bfloat_to_float(v); });
+      break;
+    case GQSGD_FLOAT64:
+      convert_tile<double>(values, tile, local, [](double v) { return static_cast<float>(v); });
+      break;
+    default:
+      convert_tile<float>(values, tile, local, [](float v) { return v; });
+  }
+  for (uint32_t e = tile.count; e < kTileValues; ++e) local.value[e] = 0;
+  return local.value;
+}
+
+/** Octets of one tile of codes. On a little-endian machine lane order is octet order. */
+template <uint32_t kBits>
+constexpr uint32_t kTileOctets = kTileValues* kBits / 8;
+
+struct CodeTile {
+  alignas(64) uint8_t octet[kTileValues];
+};
+
+template <uint32_t kBits>
+constexpr uint32_t octets_of(const Tile& tile) {
+  return static_cast<uint32_t>(4 * words_for(kBits, tile.count));
+}
+
+template <uint32_t kBits>
+const uint8_t* octets_at(const uint32_t* words, const Tile& tile) {
+  return reinterpret_cast<const uint8_t*>(words) + tile.offset * kBits / 8;
+}
+
+template <uint32_t kBits>
+uint8_t* octets_at(uint32_t* words, const Tile& tile) {
+  return reinterpret_cast<uint8_t*>(words) + tile.offset * kBits / 8;
+}
+
+template <uint32_t kBits>
+const uint8_t* load_codes(const uint32_t* words, const Tile& tile, CodeTile& local) {
+  const uint8_t* source = octets_at<kBits>(words, tile);
+  if (is_full(tile)) return source;
+  memset(local.octet, 0, kTileOctets<kBits>);
+  memcpy(local.octet, source, octets_of<kBits>(tile));
+  return local.octet;
+}
+
+/** Writes a last tile, lanes beyond the last value cleared. */
+template <uint32_t kBits>
+void store_tail(CodeTile& local, uint32_t* words, const Tile& tile) {
+  const uint32_t used_bits = tile.count * kBits;
+  if (used_bits % 8 != 0) local.octet[used_bits / 8] &= static_cast<uint8_t>(0x0f);
+  const uint32_t first_clear = (used_bits + 7) / 8;
+  memset(local.octet + first_clear, 0, octets_of<kBits>(tile) - first_clear);
+  memcpy(octets_at<kBits>(words, tile), local.octet, octets_of<kBits>(tile));
+}
