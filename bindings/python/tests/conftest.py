@@ -1,0 +1,30 @@
+"""Makes the package importable from the source tree and insists on a library to test."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+PACKAGES = Path(__file__).resolve().parents[1]
+
+sys.path.insert(0, str(PACKAGES))
+settings.register_profile("gqsgd", derandomize=True, deadline=None, max_examples=40)
+settings.load_profile("gqsgd")
+
+
+def pytest_configure(config):
+    library = os.environ.get("GQSGD_LIBRARY", "")
+    if not Path(library).is_file():
+        raise pytest.UsageError(
+            f"GQSGD_LIBRARY={library!r} names no file; these tests need the library of a build: "
+            "GQSGD_LIBRARY=<build>/libgqsgd.so pytest bindings/python/tests"
+        )
+    os.environ["GQSGD_LIBRARY"] = str(Path(library).resolve())  # tests change folders
+
+
+@pytest.fixture
+def python_environment():
+    """Environment in which another Python process finds this package and this library."""
+    return {**os.environ, "PYTHONPATH": str(PACKAGES)}

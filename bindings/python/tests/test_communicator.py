@@ -1,0 +1,98 @@
+"""The life of a communicator: made, closed, collected, refused."""
+
+import copy
+import gc
+import os
+import pickle
+import subprocess
+import sys
+
+import gqsgd
+import numpy as np
+import pytest
+
+
+def test_local_ranks_are_in_order():
+    comms = gqsgd.Communicator.local(3)
+    assert [(comm.rank, comm.size) for comm in comms] == [(0, 3), (1, 3), (2, 3)]
+    assert repr(comms[1]) == "<gqsgd.Communicator rank 1 of 3>"
+
+
+@pytest.mark.parametrize("n", [0, -1, 2**31, 2**32 + 4])
+def test_impossible_group_sizes_are_refused(n):
+    with pytest.raises(gqsgd.InvalidArgument):
+        gqsgd.Communicator.local(n)
+
+
+@pytest.mark.parametrize(
+    "options", [{"speed": 3}, {"timeout_ms": "soon"}, {"chunk_value_count": -1}]
+)
+def test_options_are_checked_by_the_library_by_name(options):
+    (name,) = options
+    with pytest.raises(gqsgd.InvalidArgument, match=name):
+        gqsgd.Communicator.local(2, **options)
+
+
+def test_close_is_idempotent_and_later_calls_are_refused():
+    (comm,) = gqsgd.Communicator.local(1)
+    comm.close()
+    comm.close()
+    assert repr(comm) == "<gqsgd.Communicator rank 0 of 1, closed>"
+    for use in (comm.stats, comm.check, comm.abort, lambda: comm.counter, lambda: comm.timeout_ms):
+        with pytest.raises(gqsgd.BadHandle):
+            use()
+    with pytest.raises(gqsgd.BadHandle):
+        comm.allreduce(np.ones(8, np.float32), gqsgd.Quantizer())
+
+
+def test_with_closes():
+    with gqsgd.Communicator.local(1)[0] as comm:
+        comm.check()
+    with pytest.raises(gqsgd.BadHandle):
+        comm.check()
+
+
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_a_communicator_cannot_be_copied(duplicate):
+    with gqsgd.Communicator.local(1)[0] as comm:
+        with pytest.raises(TypeError, match="belongs to its process"):
+            duplicate(comm)
+
+
+@pytest.mark.parametrize("counter", [-1, 2**32, 2**64])
+def test_the_counter_refuses_what_is_no_step(counter):
+    with gqsgd.Communicator.local(1)[0] as comm:
+        comm.counter = 5
+        with pytest.raises(gqsgd.InvalidArgument):
+            comm.counter = counter
+        assert comm.counter == 5
+
+
+def test_collected_communicators_free_their_descriptors():
+    def descriptors():
+        return len(os.listdir("/proc/self/fd"))
+
+    gqsgd.Communicator.local(2)
+    gc.collect()
+    before = descriptors()
+    for _ in range(50):
+        gqsgd.Communicator.local(4)
+    gc.collect()
+    assert descriptors() == before
+
+
+def test_interpreter_exit_with_live_handles_is_clean(python_environment):
+    code = """
+import gqsgd
+comms, q = gqsgd.Communicator.local(2), gqsgd.Quantizer()
+comms[0].check()
+gqsgd.set_log(print)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=python_environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stderr) == (0, "")

@@ -1,0 +1,141 @@
+"""Finding the library: what is tried, in which order, and what is said when nothing is there."""
+
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import gqsgd
+import pytest
+from gqsgd import _abi
+
+PACKAGE = Path(gqsgd.__file__).parent
+LIBRARY = Path(os.environ["GQSGD_LIBRARY"])
+
+
+def python(*arguments, environment):
+    """A Python process that finds packages by PYTHONPATH alone, not in the current folder."""
+    return subprocess.run(
+        [sys.executable, *arguments],
+        env=environment,
+        cwd=environment["PYTHONPATH"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def run(code, *arguments, environment):
+    return python("-c", code, *arguments, environment=environment)
+
+
+@pytest.fixture
+def copied_package(tmp_path):
+    """An installed package without a library, and an environment that finds it."""
+    shutil.copytree(PACKAGE, tmp_path / "gqsgd", ignore=shutil.ignore_patterns("__pycache__"))
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    del environment["GQSGD_LIBRARY"]
+    return tmp_path, environment
+
+
+def test_import_needs_no_library(python_environment):
+    environment = {**python_environment, "GQSGD_LIBRARY": "/nowhere/libgqsgd.so"}
+    done = run("import gqsgd; print(gqsgd.__version__)", environment=environment)
+    assert (done.returncode, done.stdout.strip()) == (0, gqsgd.__version__), done.stderr
+
+
+def test_import_brings_numpy_and_no_framework(python_environment):
+    code = "import sys, gqsgd; print([m for m in ('numpy', 'torch', 'jax') if m in sys.modules])"
+    assert run(code, environment=python_environment).stdout.strip() == "['numpy']"
+
+
+def test_named_library_that_is_missing_is_an_import_error_and_nothing_else_is_tried(monkeypatch):
+    monkeypatch.setenv("GQSGD_LIBRARY", "/nowhere/libgqsgd.so")
+    with pytest.raises(ImportError) as caught:
+        _abi._opened()
+    assert "GQSGD_LIBRARY=/nowhere/libgqsgd.so" in str(caught.value)
+    assert "mesonpy" not in str(caught.value)
+    assert caught.value.path == "/nowhere/libgqsgd.so"
+
+
+def test_without_any_library_every_place_is_named(monkeypatch):
+    monkeypatch.delenv("GQSGD_LIBRARY")
+    monkeypatch.setattr(_abi, "SONAME", "libgqsgd-absent.so.0")
+    with pytest.raises(ImportError) as caught:
+        _abi._opened()
+    for place in ("GQSGD_LIBRARY", ".gqsgd.mesonpy.libs", str(PACKAGE), "libgqsgd-absent.so.0"):
+        assert place in str(caught.value)
+
+
+def test_first_use_tries_again_after_a_failure(copied_package):
+    site, environment = copied_package
+    code = """
+import os, sys, gqsgd
+try:
+    gqsgd.version()
+except ImportError:
+    os.environ["GQSGD_LIBRARY"] = sys.argv[1]
+    print(gqsgd.version())
+"""
+    environment["GQSGD_LIBRARY"] = str(site / "absent.so")
+    done = run(code, str(LIBRARY), environment=environment)
+    assert done.stdout.strip() == gqsgd.version(), done.stderr
+
+
+@pytest.mark.parametrize("folder", [".gqsgd.mesonpy.libs", "gqsgd"])
+def test_library_beside_the_package_is_found(copied_package, folder):
+    site, environment = copied_package
+    (site / folder).mkdir(exist_ok=True)
+    installed = site / folder / "libgqsgd.so.0.1.0"
+    shutil.copy(LIBRARY, installed)
+    done = run("import gqsgd; print(gqsgd.library_path())", environment=environment)
+    assert done.stdout.strip() == str(installed), done.stderr
+
+
+def test_named_library_comes_before_the_one_beside_the_package(copied_package):
+    site, environment = copied_package
+    shutil.copy(LIBRARY, site / "gqsgd" / "libgqsgd.so")
+    environment["GQSGD_LIBRARY"] = str(LIBRARY)
+    done = run("import gqsgd; print(gqsgd.library_path())", environment=environment)
+    assert Path(done.stdout.strip()).samefile(LIBRARY), done.stderr
+
+
+def test_a_library_of_something_else_is_refused_by_the_function_it_lacks(monkeypatch):
+    monkeypatch.setenv("GQSGD_LIBRARY", "libc.so.6")
+    with pytest.raises(ImportError, match=r"libc\.so\.6 has no gqsgd_status_name"):
+        _abi._prepared(_abi._opened())
+
+
+def test_a_library_of_another_major_version_is_refused(monkeypatch):
+    monkeypatch.setattr(_abi, "VERSION", (7, 2, 1))
+    with pytest.raises(ImportError, match=r"is version 0\.\d+\.\d+: .* which is 7\.2\.1"):
+        _abi._prepared(_abi._opened())
+
+
+def test_threads_that_load_at_once_get_one_library(monkeypatch):
+    monkeypatch.setattr(_abi, "_library", None)
+    loaded = []
+    threads = [threading.Thread(target=lambda: loaded.append(_abi.library())) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(loaded) == 8
+    assert len(set(map(id, loaded))) == 1
+
+
+def test_module_run_prints_versions_and_path(python_environment):
+    done = python("-m", "gqsgd", environment=python_environment)
+    assert done.returncode == 0, done.stderr
+    for part in (gqsgd.__version__, gqsgd.version(), gqsgd.build_info(), gqsgd.library_path()):
+        assert part in done.stdout
+
+
+def test_module_run_without_a_library_fails_and_says_where_it_looked(python_environment):
+    environment = {**python_environment, "GQSGD_LIBRARY": "/nowhere/libgqsgd.so"}
+    done = python("-m", "gqsgd", environment=environment)
+    assert done.returncode == 1
+    assert "/nowhere/libgqsgd.so" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,129 @@
+"""Quantizer: text from fields, and a value that compares, pickles and does not change."""
+
+import copy
+import gc
+import pickle
+import threading
+
+import gqsgd
+import numpy as np
+import pytest
+from gqsgd.arguments import fields_text
+from hypothesis import given
+from hypothesis import strategies as st
+
+names = st.text("abcdefghijklmnopqrstuvwxyz_", min_size=1)
+
+
+@pytest.mark.parametrize(
+    ("first", "fields", "text"),
+    [
+        ("", {}, ""),
+        ("paper-ge8", {"seed": 7}, "paper-ge8,seed=7"),
+        ("", {"levels": "linear", "bits": 4}, "levels=linear,bits=4"),
+        ("", {"norm": ("inf", "inf")}, "norm=inf:inf"),
+        ("", {"norm": [2, float("inf")]}, "norm=2:inf"),
+        ("none", {"rescale": True, "seed": np.int64(3)}, "none,rescale=true,seed=3"),
+        ("none", {"rescale": False}, "none,rescale=false"),
+        ("paper-gl8,seed=1", {"nonfinite": "error"}, "paper-gl8,seed=1,nonfinite=error"),
+    ],
+)
+def test_text_is_built_from_fields(first, fields, text):
+    assert fields_text(first, fields) == text.encode()
+
+
+@given(first=names, fields=st.dictionaries(names, st.integers() | names, max_size=5))
+def test_text_names_every_field_in_order(first, fields):
+    parts = fields_text(first, fields).decode().split(",")
+    assert parts == [first] + [f"{name}={value}" for name, value in fields.items()]
+
+
+def test_a_text_with_a_nul_is_refused_instead_of_cut():
+    with pytest.raises(gqsgd.InvalidArgument, match="NUL"):
+        gqsgd.Quantizer("paper-gl8\0,seed=7")
+
+
+def test_full_text_makes_an_equal_quantizer():
+    q = gqsgd.Quantizer("paper-gl8", seed=7)
+    assert gqsgd.Quantizer(q.text) == q
+    assert "seed=7" in q.text
+    assert repr(q) == f"gqsgd.Quantizer({q.text!r})"
+    assert eval(repr(q)) == q
+    assert str(q) == q.text
+
+
+def test_equality_and_hash_are_those_of_the_text():
+    q, same = gqsgd.Quantizer("paper-gl8", seed=7), gqsgd.Quantizer("paper-gl8,seed=7")
+    assert (q, hash(q)) == (same, hash(same))
+    assert q != gqsgd.Quantizer("paper-gl8", seed=8)
+    assert q != q.text
+    assert len({q, same}) == 1
+
+
+@pytest.mark.parametrize(
+    "duplicate", [copy.copy, copy.deepcopy, lambda q: pickle.loads(pickle.dumps(q))]
+)
+def test_copies_live_longer_than_the_original(duplicate):
+    q = gqsgd.Quantizer("paper-ge8", seed=3)
+    text, other = q.text, duplicate(q)
+    del q
+    gc.collect()
+    assert other.text == text
+    assert other.packed_size(4) == 4
+
+
+def test_a_quantizer_is_immutable():
+    q = gqsgd.Quantizer()
+    with pytest.raises(AttributeError, match="immutable"):
+        q.text = "none"
+    with pytest.raises(AttributeError, match="immutable"):
+        q.seed = 8
+    with pytest.raises(AttributeError, match="immutable"):
+        del q.text
+
+
+@pytest.mark.parametrize("text", ["paper-gl9", "speed=7", "bits=9", "paper-gl8,levels=cubic"])
+def test_unknown_names_and_values_are_refused_by_the_library_by_name(text):
+    with pytest.raises(gqsgd.InvalidArgument) as caught:
+        gqsgd.Quantizer(text)
+    assert text.split(",")[-1].split("=")[-1] in str(caught.value) or "speed" in str(caught.value)
+
+
+def test_a_boolean_reaches_the_library_as_a_word():
+    with pytest.raises(gqsgd.InvalidArgument, match="seed"):
+        gqsgd.Quantizer(seed=True)
+
+
+@pytest.mark.parametrize(("preset", "bits"), [("paper-gl8", 8), ("paper-ge8", 8), ("none", 32)])
+@pytest.mark.parametrize("count", [0, 1, 3, 4, 31, 32, 33, 1000])
+def test_packed_size_is_whole_words(preset, bits, count):
+    assert gqsgd.Quantizer(preset).packed_size(count) == 4 * -(-count * bits // 32)
+
+
+def test_one_norm_per_call_for_the_paper():
+    q = gqsgd.Quantizer("paper-gl8")
+    assert [q.norm_count(count) for count in (1, 1000, 10**6)] == [1, 1, 1]
+
+
+@pytest.mark.parametrize("count", [-1, 2**64])
+def test_a_count_that_does_not_fit_is_refused_instead_of_wrapped(count):
+    with pytest.raises(gqsgd.InvalidArgument, match=str(count)):
+        gqsgd.Quantizer().packed_size(count)
+
+
+def test_a_failed_construction_leaves_nothing_to_destroy():
+    q = gqsgd.Quantizer.__new__(gqsgd.Quantizer)
+    q.__del__()
+
+
+def test_one_quantizer_serves_many_threads():
+    q, sizes = gqsgd.Quantizer("paper-gl8"), []
+    threads = [
+        threading.Thread(target=lambda: sizes.extend(q.packed_size(64) for _ in range(200)))
+        for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sizes == [64] * 800

@@ -1,0 +1,101 @@
+"""simulate: the bits of real ranks, from one thread."""
+
+import gqsgd
+import numpy as np
+import pytest
+
+PRESETS = ["none", "paper-gl8", "paper-ge8"]
+
+
+def gradients(rank_count, count):
+    return list(np.random.default_rng(5).standard_normal((rank_count, count), np.float32))
+
+
+@pytest.mark.parametrize("rank_count", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("schedule", ["ring", "direct"])
+@pytest.mark.parametrize("preset", PRESETS)
+def test_simulated_ranks_give_the_bits_of_threads(preset, schedule, rank_count):
+    inputs, q = gradients(rank_count, 1000), gqsgd.Quantizer(preset, seed=11)
+    expected = gqsgd.run_local(
+        rank_count,
+        lambda comm: comm.allreduce(
+            inputs[comm.rank], q, op="sum", schedule=schedule, step=3, index=2
+        ),
+        stream_id=4,
+    )
+    simulated = gqsgd.simulate(
+        inputs, q, op="sum", schedule=schedule, step=3, index=2, check=True, stream_id=4
+    )
+    assert {result.tobytes() for result in expected} == {simulated.tobytes()}
+
+
+def test_the_default_is_the_mean_over_a_ring_at_step_0():
+    inputs, q = gradients(4, 500), gqsgd.Quantizer("paper-gl8")
+    explicit = gqsgd.simulate(inputs, q, op="mean", schedule="ring", step=0, index=0)
+    assert gqsgd.simulate(inputs, q).tobytes() == explicit.tobytes()
+
+
+@pytest.mark.parametrize("chunk_value_count", [32, 96, 4096])
+def test_chunks_change_no_bit(chunk_value_count):
+    inputs, q = gradients(5, 1001), gqsgd.Quantizer("paper-ge8")
+    chunked = gqsgd.simulate(inputs, q, chunk_value_count=chunk_value_count)
+    assert chunked.tobytes() == gqsgd.simulate(inputs, q).tobytes()
+
+
+def test_a_thousand_ranks():
+    ones = [np.full(64, rank, np.float32) for rank in range(1024)]
+    mean = gqsgd.simulate(ones, gqsgd.Quantizer("none"), schedule="direct", check=True)
+    np.testing.assert_allclose(mean, np.full(64, 511.5), rtol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (3, 4), (2, 1, 5)])
+def test_shape_and_dtype_are_kept(shape):
+    result = gqsgd.simulate([np.ones(shape, np.float32)] * 2, gqsgd.Quantizer("none"))
+    assert (result.shape, result.dtype) == (shape, np.float32)
+    assert (result == 1).all()
+
+
+def test_inputs_are_left_alone():
+    inputs = gradients(3, 100)
+    before = np.array(inputs)
+    gqsgd.simulate(inputs, gqsgd.Quantizer(), check=True)
+    np.testing.assert_array_equal(before, inputs)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "sentence"),
+    [
+        ([], "arrays is empty"),
+        ([np.zeros(3, np.float32), np.zeros(4, np.float32)], r"arrays\[1\] is .*shape \(4,\)"),
+        ([np.zeros(3, np.float32), np.zeros(3, np.float64)], r"arrays\[1\] is float64"),
+        ([np.zeros(3, np.float32), np.zeros(6, np.float32)[::2]], r"arrays\[1\] is not contig"),
+    ],
+)
+def test_arrays_that_do_not_go_together_are_named(arrays, sentence):
+    with pytest.raises(gqsgd.InvalidArgument, match=sentence):
+        gqsgd.simulate(arrays, gqsgd.Quantizer())
+
+
+def test_exact_linear_codes_end_at_127_ranks_and_the_error_names_the_ways_out():
+    with pytest.raises(gqsgd.InvalidArgument, match=r"(?s)direct|average"):
+        gqsgd.simulate([np.ones(32, np.float32)] * 128, gqsgd.Quantizer("paper-gl8"))
+
+
+def test_check_compares_bits(monkeypatch):
+    """A library that gave ranks different bits would be caught: here its last result is bent."""
+    inputs, q = gradients(2, 100), gqsgd.Quantizer("none")
+    real = gqsgd._abi.library()
+
+    class Bent:
+        def __getattr__(self, name):
+            return getattr(real, name)
+
+        def gqsgd_simulate(self, *arguments):
+            status = real.gqsgd_simulate(*arguments)
+            last = arguments[3][1]
+            np.ctypeslib.as_array((np.ctypeslib.ctypes.c_uint8 * 1).from_address(last))[0] ^= 1
+            return status
+
+    monkeypatch.setattr(gqsgd._abi, "_library", Bent())
+    with pytest.raises(gqsgd.Internal, match="rank 0 and rank 1"):
+        gqsgd.simulate(inputs, q, check=True)

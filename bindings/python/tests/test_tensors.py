@@ -1,0 +1,57 @@
+"""CPU tensors of torch: viewed, filled and returned; torch itself is never imported by gqsgd."""
+
+import gqsgd
+import numpy as np
+import pytest
+from gqsgd.arrays import read_view
+
+torch = pytest.importorskip("torch", reason="torch is not installed; tensors are not tested")
+
+
+@pytest.mark.parametrize(
+    ("dtype", "number"),
+    [(torch.float32, 0), (torch.float16, 1), (torch.bfloat16, 2), (torch.float64, 3)],
+)
+def test_tensors_are_viewed_without_a_copy(dtype, number):
+    tensor = torch.arange(6).to(dtype).reshape(2, 3)
+    buffer = read_view(tensor, "x")
+    assert (buffer.address, buffer.dtype_number) == (tensor.data_ptr(), number)
+    new = buffer.empty_like().owner
+    assert (new.dtype, new.shape, new.is_contiguous()) == (dtype, tensor.shape, True)
+
+
+def test_a_parameter_needs_no_detach():
+    parameter = torch.nn.Parameter(torch.ones(3))
+    buffer = read_view(parameter, "x")
+    assert buffer.address == parameter.data_ptr()
+    assert not buffer.empty_like().owner.requires_grad
+
+
+def test_strided_and_integer_tensors_are_refused():
+    with pytest.raises(gqsgd.InvalidArgument, match="strides"):
+        read_view(torch.zeros(2, 3).T, "x")
+    with pytest.raises(gqsgd.InvalidArgument, match="int64"):
+        read_view(torch.zeros(3, dtype=torch.int64), "x")
+
+
+def test_a_tensor_elsewhere_is_unsupported():
+    with pytest.raises(gqsgd.Unsupported, match="meta"):
+        read_view(torch.zeros(3, device="meta"), "x")
+
+
+def test_allreduce_of_tensors_has_the_bits_of_arrays():
+    inputs = list(np.random.default_rng(0).standard_normal((2, 10, 10), np.float32))
+    q = gqsgd.Quantizer("paper-gl8")
+    expected = gqsgd.run_local(2, lambda comm: comm.allreduce(inputs[comm.rank], q))
+
+    def work(comm):
+        tensor = torch.from_numpy(inputs[comm.rank].copy())
+        new = comm.allreduce(tensor, q, step=0)
+        in_place = comm.allreduce(tensor, q, step=0, out=tensor)
+        assert in_place is tensor
+        assert torch.equal(new, in_place)
+        return new
+
+    for result, array in zip(gqsgd.run_local(2, work), expected):
+        assert isinstance(result, torch.Tensor)
+        assert result.numpy().tobytes() == array.tobytes()
