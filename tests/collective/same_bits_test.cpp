@@ -1,0 +1,133 @@
+// Every rank ends with the same bits, and threads, processes and virtual ranks agree, whatever the
+// chunk size and whether in place or not. Whether the bits are good ones is error_bound_test's
+// matter.
+#include <gtest/gtest.h>
+
+#include "tests/support/operation.h"
+#include "tests/support/ranks.h"
+
+namespace gq::test {
+namespace {
+
+constexpr int kMostRanks = 9;
+constexpr size_t kSmallCounts[] = {0, 1, 2, 3, 31, 32, 33, 127, 128, 129, 1000};
+constexpr size_t kLargeCount = 65537;
+
+/** An operation, and what every rank must get from it. */
+struct Case {
+  Operation operation;
+  const std::vector<Values>* inputs;
+  Values expected;
+};
+
+/** All presets, schedules and ops for one count, each once in place and once not. */
+void add_cases(const std::vector<Values>& inputs, bool all_ops, std::vector<Case>* cases) {
+  for (const char* preset : kPresets) {
+    for (int32_t schedule : kSchedules) {
+      for (int32_t op : {GQSGD_MEAN, GQSGD_SUM}) {
+        for (bool in_place : {false, true}) {
+          if (!all_ops && in_place != (op == GQSGD_MEAN)) continue;
+          const uint64_t step = cases->size();
+          Operation operation{preset, schedule, op, in_place, step, step % 7};
+          cases->push_back({operation, &inputs, simulate(operation, inputs)});
+        }
+      }
+    }
+  }
+}
+
+/** The cases of one group, and the inputs they refer to. */
+struct Matrix {
+  std::vector<std::vector<Values>> inputs;
+  std::vector<Case> cases;
+};
+
+Matrix small_matrix(int rank_count) {
+  Matrix matrix;
+  for (size_t count : kSmallCounts) {
+    matrix.inputs.push_back(gradients(rank_count, count, 100 + count));
+  }
+  for (const auto& inputs : matrix.inputs) add_cases(inputs, true, &matrix.cases);
+  return matrix;
+}
+
+Matrix large_matrix(int rank_count) {
+  Matrix matrix;
+  matrix.inputs.push_back(gradients(rank_count, kLargeCount, 100 + kLargeCount));
+  add_cases(matrix.inputs[0], false, &matrix.cases);
+  return matrix;
+}
+
+/** A body that runs all cases in order and compares each result. */
+RankBody run_cases(const std::vector<Case>& cases) {
+  return [&cases](int rank, gqsgd_comm comm) -> std::string {
+    for (const Case& one : cases) {
+      const Values& input = (*one.inputs)[rank];
+      Values result;
+      const std::string failure = allreduce(comm, one.operation, input, &result);
+      if (!failure.empty()) return failure;
+      const std::string wrong = difference(result, one.expected);
+      if (!wrong.empty()) return describe(one.operation) + ": " + wrong;
+    }
+    return "";
+  };
+}
+
+class SameBits : public testing::TestWithParam<int> {};
+
+TEST_P(SameBits, VirtualRanksAllGetTheSameResultForAnyChunkSize) {
+  for (const Matrix& matrix : {small_matrix(GetParam()), large_matrix(GetParam())}) {
+    for (const Case& one : matrix.cases) {
+      const bool is_large = one.expected.size() == kLargeCount;
+      for (const char* options : {"chunk_value_count=32", "chunk_value_count=4096"}) {
+        if (is_large && std::string(options) == "chunk_value_count=32") continue;
+        for (const Values& result : simulate_all(one.operation, *one.inputs, options)) {
+          ASSERT_EQ(difference(result, one.expected), "")
+              << describe(one.operation) << ", " << options << ", " << GetParam() << " ranks";
+        }
+      }
+    }
+  }
+}
+
+TEST_P(SameBits, ThreadsEqualVirtualRanks) {
+  const Matrix small = small_matrix(GetParam()), large = large_matrix(GetParam());
+  EXPECT_EQ(run_threads(GetParam(), "", run_cases(small.cases)), "");
+  EXPECT_EQ(run_threads(GetParam(), "chunk_value_count=32", run_cases(small.cases)), "");
+  EXPECT_EQ(run_threads(GetParam(), "chunk_value_count=2048", run_cases(large.cases)), "");
+}
+
+TEST_P(SameBits, ProcessesEqualVirtualRanks) {
+  const Matrix small = small_matrix(GetParam()), large = large_matrix(GetParam());
+  EXPECT_EQ(run_processes(GetParam(), "", run_cases(small.cases)), "");
+  EXPECT_EQ(run_processes(GetParam(), "chunk_value_count=64", run_cases(small.cases)), "");
+  EXPECT_EQ(run_processes(GetParam(), "chunk_value_count=8192", run_cases(large.cases)), "");
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, SameBits, testing::Range(1, kMostRanks + 1));
+
+TEST(ManyRanks, AThousandVirtualRanksAgree) {
+  const auto inputs = gradients(1024, 100, 5);
+  for (const char* preset : {"paper-ge8", "none"}) {
+    for (int32_t schedule : kSchedules) {
+      const Operation operation{preset, schedule};
+      const std::vector<Values> results = simulate_all(operation, inputs);
+      for (size_t rank = 1; rank < results.size(); ++rank) {
+        ASSERT_EQ(difference(results[rank], results[0]), "") << describe(operation) << " " << rank;
+      }
+    }
+  }
+}
+
+TEST(ManyRanks, AHundredAndThirtyThreadsEqualVirtualRanks) {
+  const auto inputs = gradients(130, 70, 6);
+  std::vector<Case> cases;
+  add_cases(inputs, false, &cases);
+  std::erase_if(cases, [](const Case& one) {
+    return one.operation.quantizer == "paper-gl8" && one.operation.schedule == GQSGD_SCHEDULE_RING;
+  });
+  EXPECT_EQ(run_threads(130, "", run_cases(cases)), "");
+}
+
+}  // namespace
+}  // namespace gq::test

@@ -1,0 +1,109 @@
+// Drawing samples, and the laws they are held against.
+#include "tests/statistics/sampling.h"
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+#include <utility>
+
+#include "tests/support/law.h"
+
+namespace gq::test {
+namespace {
+
+Law law_of(const Experiment& experiment, const std::vector<double>& values, double norm,
+           size_t element) {
+  const bool is_ring = experiment.schedule == GQSGD_SCHEDULE_RING;
+  if (experiment.preset == "paper-gl8") {
+    return is_ring ? linear_ring(values, norm) : linear_direct(values, norm);
+  }
+  const size_t first_rank = ring_start(element, experiment.value_count(), values.size());
+  return is_ring ? exponential_ring(values, norm, first_rank) : exponential_direct(values, norm);
+}
+
+Element element_of(const Law& law) {
+  Element element{law.mean(), law.variance(), 0, 0};
+  for (const Law::Point& point : law.points()) {
+    const double distance = point.value - element.mean;
+    element.fourth_moment += point.probability * std::pow(distance, 4);
+    element.largest = std::max(element.largest, std::fabs(distance));
+  }
+  return element;
+}
+
+}  // namespace
+
+std::string Experiment::name() const {
+  return preset + " " + schedule_name(schedule) + ", " + std::to_string(rank_count()) + " ranks";
+}
+
+Estimator Experiment::library() const {
+  return [this](uint64_t step) {
+    return simulate({preset, schedule, GQSGD_MEAN, false, step}, inputs);
+  };
+}
+
+std::vector<Element> exact_elements(const Experiment& experiment) {
+  const double norm = norm_of(experiment.inputs);
+  const double rank_count = static_cast<double>(experiment.rank_count());
+  std::vector<Element> elements;
+  for (size_t e = 0; e < experiment.value_count(); ++e) {
+    std::vector<double> values;
+    double sum = 0;
+    for (const Values& input : experiment.inputs) {
+      values.push_back(input[e]);
+      sum += input[e];
+    }
+    const Law law = law_of(experiment, values, norm, e).scaled(1 / rank_count);
+    elements.push_back(element_of(law));
+    if (std::fabs(elements[e].mean - sum / rank_count) > 1e-12 * norm) {
+      throw std::logic_error("the exact law of " + experiment.name() + " is biased");
+    }
+  }
+  return elements;
+}
+
+Sample draw(const Estimator& estimator, const std::vector<Element>& elements, uint64_t draw_count) {
+  Sample sample{draw_count, std::vector<double>(elements.size()),
+                std::vector<double>(elements.size())};
+  for (uint64_t step = 0; step < draw_count; ++step) {
+    const Values result = estimator(step);
+    for (size_t e = 0; e < elements.size(); ++e) {
+      const double deviation = result[e] - elements[e].mean;
+      sample.deviation[e] += deviation;
+      sample.square[e] += deviation * deviation;
+    }
+  }
+  return sample;
+}
+
+std::vector<Experiment> experiments(size_t value_count) {
+  std::vector<Experiment> all;
+  for (const char* preset : {"paper-gl8", "paper-ge8"}) {
+    for (int32_t schedule : kSchedules) {
+      for (int rank_count : {1, 2, 4, 7}) {
+        all.push_back({preset, schedule, gradients(rank_count, value_count, 40 + rank_count)});
+      }
+    }
+  }
+  return all;
+}
+
+Estimator shifted(Estimator estimator, double shift) {
+  return [=](uint64_t step) {
+    Values result = estimator(step);
+    for (float& value : result) value += static_cast<float>(shift);
+    return result;
+  };
+}
+
+Estimator clamped(Estimator estimator, double limit) {
+  return [=](uint64_t step) {
+    Values result = estimator(step);
+    const float most = static_cast<float>(limit);
+    for (float& value : result) value = std::clamp(value, -most, most);
+    return result;
+  };
+}
+
+}  // namespace gq::test

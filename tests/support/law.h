@@ -1,0 +1,73 @@
+// Exact probability laws of quantised values: what docs/FORMAT.md makes of known inputs, as finite
+// lists of (value, probability). Real arithmetic, no random words and no float32: a second,
+// independent reading of the format, against which samples of the library are held.
+#ifndef GQ_TESTS_SUPPORT_LAW_H
+#define GQ_TESTS_SUPPORT_LAW_H
+
+#include <cstddef>
+#include <vector>
+
+namespace gq::test {
+
+/** A random number that takes finitely many values. */
+class Law {
+ public:
+  struct Point {
+    double value;
+    double probability;
+  };
+
+  static Law certain(double value) { return Law({{value, 1.0}}); }
+  /** Takes points in any order; equal values are merged. */
+  explicit Law(std::vector<Point> points);
+
+  const std::vector<Point>& points() const { return points_; }  ///< by rising value
+  double mean() const;
+  double variance() const;
+  double lowest() const { return points_.front().value; }
+  double highest() const { return points_.back().value; }
+  Law scaled(double factor) const;
+
+  /** The sum of independent numbers. */
+  friend Law operator+(const Law& a, const Law& b);
+
+  /** The law of a random function of this number: `make(value)` is the law given the value. */
+  template <typename Make>
+  Law then(Make make) const {
+    std::vector<Point> points;
+    for (const Point& point : points_) {
+      for (const Point& outcome : make(point.value).points()) {
+        points.push_back({outcome.value, point.probability * outcome.probability});
+      }
+    }
+    return Law(std::move(points));
+  }
+
+ private:
+  std::vector<Point> points_;
+};
+
+/** A linear code in units of its step: floor(t) or the next integer (section 5). */
+Law linear_code(double t);
+
+/** An exponential level in units of the smallest one: 0 or a power of two beside y (section 5). */
+Law exponential_level(double y);
+
+/** Algorithm 2 of the paper on two independent levels in units of the smallest one (section 6). */
+Law exponential_sum(const Law& a, const Law& b);
+
+/** How the results of a whole allreduce are distributed, as sums over ranks. `values` are one
+ * element on all ranks, in rank order; `norm` is the global norm and not zero; `first_rank` is
+ * where the element's ring begins. */
+Law linear_ring(const std::vector<double>& values, double norm);
+Law linear_direct(const std::vector<double>& values, double norm);
+Law exponential_ring(const std::vector<double>& values, double norm, size_t first_rank);
+Law exponential_direct(const std::vector<double>& values, double norm);
+
+/** The rank whose words start the ring of element `element` (section 10): the one after its owner.
+ */
+size_t ring_start(size_t element, size_t value_count, size_t rank_count);
+
+}  // namespace gq::test
+
+#endif

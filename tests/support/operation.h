@@ -1,0 +1,64 @@
+// One allreduce as tests name it: what is asked for, its description in failure messages, and the
+// two ways to run it, with guards around the result.
+#ifndef GQ_TESTS_SUPPORT_OPERATION_H
+#define GQ_TESTS_SUPPORT_OPERATION_H
+
+#include <gqsgd.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/support/inputs.h"
+
+namespace gq::test {
+
+/** The presets and schedules of this version, each with each. */
+inline constexpr const char* kPresets[] = {"paper-gl8", "paper-ge8", "none"};
+inline constexpr int32_t kSchedules[] = {GQSGD_SCHEDULE_RING, GQSGD_SCHEDULE_DIRECT};
+
+const char* schedule_name(int32_t schedule);
+
+struct Operation {
+  std::string quantizer;
+  int32_t schedule = GQSGD_SCHEDULE_RING;
+  int32_t op = GQSGD_MEAN;
+  bool in_place = false;
+  uint64_t step = 0;
+  uint64_t index = 0;
+};
+
+/** "paper-gl8 ring mean in place, step 3.0". */
+std::string describe(const Operation& operation);
+
+/** A quantizer for the life of this object; a text that is refused fails the test at once. */
+class Quantizer {
+ public:
+  explicit Quantizer(const std::string& text);
+  ~Quantizer();
+  Quantizer(const Quantizer&) = delete;
+  Quantizer& operator=(const Quantizer&) = delete;
+  gqsgd_quantizer get() const { return handle_; }
+
+ private:
+  gqsgd_quantizer handle_ = nullptr;
+};
+
+/** Runs the operation with virtual ranks: every rank's result. */
+std::vector<Values> simulate_all(const Operation& operation, const std::vector<Values>& inputs,
+                                 const std::string& options = "");
+
+/** The same, but only rank 0's result (all are equal). */
+Values simulate(const Operation& operation, const std::vector<Values>& inputs,
+                const std::string& options = "");
+
+/** Runs the operation on this rank. Returns "" or a sentence; a byte written outside the result, or
+ *  a changed input, is a failure. `at` is the operation's unless use_counter is set. */
+std::string allreduce(gqsgd_comm comm, const Operation& operation, const Values& input,
+                      Values* result, bool use_counter = false);
+
+/** "" if both hold the same bits, else the first place where they differ. */
+std::string difference(const Values& result, const Values& expected);
+
+}  // namespace gq::test
+
+#endif
