@@ -172,9 +172,12 @@ class Communicator:
     def _tell_peers(self, q: Any, step: int | None) -> None:
         """Takes part in a call that this rank has already refused, with buffers that the library
         refuses too: the other ranks get RemoteError at once instead of waiting for this one."""
-        quantizer = handle_of(q if isinstance(q, Quantizer) else Quantizer())
+        if not isinstance(q, Quantizer):
+            q = Quantizer()
         place = at(None if step is None else 0, 0)  # advances the counter where the peers' do
-        _abi.library().gqsgd_allreduce(self._handle, quantizer, None, None, 1, 0, 0, 0, place, None)
+        _abi.library().gqsgd_allreduce(
+            self._handle, handle_of(q), None, None, 1, 0, 0, 0, place, None
+        )
 
     def reserve(self, q: Quantizer, value_count: int, dtype: DTypeLike = np.float32) -> None:
         """Makes workspace so that later calls of up to `value_count` values allocate nothing.
