@@ -11,6 +11,11 @@
 
 namespace gq {
 
+/** Bytes of one value of a GQSGD_* dtype. */
+constexpr uint32_t dtype_size_bytes(int32_t dtype) {
+  return dtype == GQSGD_FLOAT64 ? 8 : dtype == GQSGD_FLOAT32 ? 4 : 2;
+}
+
 /** Which random words a stage uses (docs/FORMAT.md, section 2); draws are the stage's own business. */
 struct RandomSite {
   uint64_t key = 0;    ///< seed, with the stream id mixed in

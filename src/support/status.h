@@ -1,5 +1,5 @@
-// How a failure travels inside the library: a status that must be looked at, and the sentence of the
-// last failure of this thread. No exceptions.
+// How a failure travels inside the library: a status that must be looked at, and the sentence of
+// the last failure of this thread. No exceptions.
 #ifndef GQ_SUPPORT_STATUS_H
 #define GQ_SUPPORT_STATUS_H
 
@@ -27,8 +27,8 @@ const char* last_error();
 Status fail_with(gqsgd_status code, const char* sentence);
 
 /** Returns from the calling function if `expression` failed. */
-#define GQ_TRY(expression)                             \
-  do {                                                 \
+#define GQ_TRY(expression)                                                  \
+  do {                                                                      \
     if (::gq::Status status_ = (expression); !status_.ok()) return status_; \
   } while (false)
 

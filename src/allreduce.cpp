@@ -1,0 +1,117 @@
+// The paper on one screen: norm -> agree on the global norm -> quantize, reduce along the schedule,
+// dequantize (the executor's moves).
+#include "src/allreduce.h"
+
+#include <inttypes.h>
+
+namespace gq {
+
+Status Allreduce::begin(Endpoint& endpoint, const Call& call, Status own) {
+  endpoint_ = &endpoint;
+  call_ = call;
+  own_ = own;
+  phase_ = Phase::agree;
+  events_ = 0;
+  nonfinite_ = NonfiniteSite();
+  executor_ = Executor();
+  endpoint.sequence += 1;
+  endpoint.calls += 1;
+  NormWords norm;
+  if (own_.ok()) {
+    const PlanRequest request{
+        &call_.format,     call_.schedule_id,          endpoint.size(),
+        call_.value_count, endpoint.chunk_value_count, endpoint.transport->reads_in_place()};
+    own_ = make_plan(request, &plan_);
+  }
+  if (own_.ok()) own_ = take_norm(&norm);
+  agreement_.begin(call_.format);
+  const Header header = own_.ok() ? Agreement::header_of(endpoint, call_, plan_.schedule->id, norm)
+                                  : Agreement::refusal_of(endpoint, own_.code(), nonfinite_);
+  return endpoint.transport->publish(endpoint.sequence, header);
+}
+
+Status Allreduce::take_norm(NormWords* norm) {
+  if (call_.format.levels == Levels::none) return Status();
+  NormWords stage_out;
+  NormArgs args{};
+  args.q = call_.format.q;
+  args.block = call_.format.block;
+  args.range = {0, static_cast<size_t>(call_.value_count)};
+  args.values = call_.send;
+  args.dtype = call_.dtype;
+  args.out = &stage_out;
+  GQ_TRY(Status(endpoint_->stages->norm(args)));
+  const bool finite = call_.format.q == NormOrder::inf ? stage_out.low < kFloatInfinityBits
+                                                       : ((stage_out.high >> 20) & 0x7ff) != 0x7ff;
+  if (!finite && call_.format.nonfinite == Nonfinite::error) {
+    nonfinite_ = find_nonfinite(call_.send, call_.value_count, call_.dtype);
+    return Agreement::nonfinite(*endpoint_, endpoint_->rank(), nonfinite_);
+  }
+  *norm = GlobalNorm(call_.format.q, call_.format.p).to_wire(stage_out);
+  return Status();
+}
+
+Status Allreduce::advance(bool* done) {
+  *done = false;
+  if (phase_ == Phase::agree) {
+    bool agreed = false;
+    GQ_TRY(agree(&agreed));
+    if (!agreed) return Status();
+    phase_ = Phase::move;
+    GQ_TRY(start_moves());
+  }
+  if (phase_ == Phase::move) {
+    bool moved = false;
+    GQ_TRY(executor_.advance(&moved));
+    if (moved) phase_ = Phase::done;
+  }
+  *done = phase_ == Phase::done;
+  return Status();
+}
+
+Status Allreduce::agree(bool* done) {
+  const uint32_t before = agreement_.headers_read();
+  GQ_TRY(agreement_.collect(*endpoint_, done));
+  events_ += agreement_.headers_read() - before;
+  if (!*done) return Status();
+  return agreement_.verdict(*endpoint_, own_);
+}
+
+Status Allreduce::start_moves() {
+  unsigned char* arena = nullptr;
+  GQ_TRY(endpoint_->transport->arena(plan_.arena_bytes, &arena));
+  endpoint_->workspace_bytes = plan_.arena_bytes > endpoint_->workspace_bytes
+                                   ? plan_.arena_bytes
+                                   : endpoint_->workspace_bytes;
+  const float norm = agreement_.global_norm();
+  if (!is_finite(norm)) endpoint_->nonfinite_blocks += 1;
+  executor_.begin(*endpoint_, call_, plan_, arena, norm);
+  events_ += 1;
+  return Status();
+}
+
+Status Allreduce::timed_out(int64_t waited_ms, uint32_t* culprit) {
+  const uint32_t self = endpoint_->rank();
+  if (phase_ == Phase::agree) {
+    char missing[128];
+    agreement_.missing_ranks(*endpoint_, missing, sizeof missing, culprit);
+    return fail(
+        GQSGD_TIMEOUT,
+        "call %" PRIu64 ", allreduce: rank %u waited %" PRId64
+        " ms for ranks %s to make "
+        "this call; they are late, stopped, or make other calls (timeout_ms sets the limit)",
+        endpoint_->sequence, self, waited_ms, missing);
+  }
+  const Move& move = executor_.current();
+  *culprit = move.peer;
+  return fail(GQSGD_TIMEOUT,
+              "call %" PRIu64 ", allreduce: rank %u waited %" PRId64 " ms for values %" PRIu64
+              " to %" PRIu64 " from rank %u (schedule %s, %" PRIu64
+              " moves made); it is stopped "
+              "or too slow (timeout_ms sets the limit)",
+              endpoint_->sequence, self, waited_ms, move.first_value,
+              move.first_value + move.value_count - 1, move.peer, plan_.schedule->name,
+              executor_.moves_made());
+}
+
+}  // namespace gq

@@ -1,0 +1,56 @@
+// One allreduce on one rank, as a state machine that never waits: norm, agree, move, done.
+#ifndef GQ_ALLREDUCE_H
+#define GQ_ALLREDUCE_H
+
+#include "src/execute/agreement.h"
+#include "src/execute/executor.h"
+
+namespace gq {
+
+class Allreduce {
+ public:
+  /** Takes the norm and tells the others. `own` is a failure of checks already made here: the
+   * others are told of it and this rank takes part no further, but its call stays in step with
+   * theirs. */
+  Status begin(Endpoint& endpoint, const Call& call, Status own);
+
+  /** Goes on as far as it can without waiting. */
+  Status advance(bool* done);
+
+  /** Changes whenever something has happened. */
+  uint64_t progress() const { return events_ + executor_.moves_made(); }
+
+  /** True once codes may move: a failure from then on breaks the communicator. */
+  bool agreed() const { return phase_ != Phase::agree; }
+
+  /** TIMEOUT after `waited_ms` without progress: what was awaited, from which rank (*culprit). */
+  Status timed_out(int64_t waited_ms, uint32_t* culprit);
+
+ private:
+  enum class Phase { agree, move, done };
+
+  Status take_norm(NormWords* norm);
+  Status agree(bool* done);
+  Status start_moves();
+
+  Endpoint* endpoint_ = nullptr;
+  Call call_;
+  Plan plan_;
+  Phase phase_ = Phase::agree;
+  Status own_;
+  NonfiniteSite nonfinite_;
+  Agreement agreement_;
+  Executor executor_;
+  uint64_t events_ = 0;
+};
+
+/** Blocking: begin, then advance and wait until done or until the endpoint's timeout. A failure
+ * that the ranks do not share breaks off the endpoint (*broken). */
+Status allreduce(Endpoint& endpoint, const Call& call, Status own, bool* broken);
+
+/** All ranks of one group on this thread, in turn. The calls are in rank order. */
+Status allreduce_in_turn(Endpoint* endpoints, const Call* calls, uint32_t ranks);
+
+}  // namespace gq
+
+#endif

@@ -1,0 +1,58 @@
+// The communicator behind a handle, and the guard that lets one thread in.
+#ifndef GQ_API_COMMUNICATOR_H
+#define GQ_API_COMMUNICATOR_H
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "src/api/options_text.h"
+#include "src/execute/endpoint.h"
+
+namespace gq {
+
+struct Communicator {
+  Endpoint endpoint;
+  std::atomic<bool> busy{false};
+  std::atomic<uint64_t> next_step{0};  ///< gqsgd_comm_counter
+  uint64_t fork_generation = 0;
+
+  /** Keeps the first failure and its sentence, which every later call returns. */
+  void set_failure(Status status, const char* sentence);
+  /** OK, or the first failure again. */
+  Status failure();
+
+ private:
+  std::mutex failure_mutex_;
+  Status failure_;
+  char sentence_[1024] = "";
+};
+
+/** The communicator of a handle; FORKED in a child of the process that made it. */
+Status find_communicator(gqsgd_comm comm, std::shared_ptr<Communicator>* found);
+
+/** Lets one thread into a communicator for as long as it lives; BUSY to a second one. */
+class Entry {
+ public:
+  Entry() = default;
+  ~Entry();
+  Entry(const Entry&) = delete;
+  Entry& operator=(const Entry&) = delete;
+
+  Status enter(gqsgd_comm comm);
+  Communicator& operator*() const { return *communicator_; }
+  Communicator* operator->() const { return communicator_.get(); }
+
+ private:
+  std::shared_ptr<Communicator> communicator_;
+  bool entered_ = false;
+};
+
+/** An endpoint on a transport, with the stages of this machine. */
+Status fill_endpoint(std::unique_ptr<Transport> transport, const CommOptions& options,
+                     Endpoint* endpoint);
+
+}  // namespace gq
+
+#endif

@@ -1,0 +1,85 @@
+// Options of communicators and their ranges.
+#include "src/api/options_text.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "kernels/codec/formats.h"
+#include "src/api/text_items.h"
+#include "src/support/log.h"
+
+namespace gq {
+namespace {
+
+constexpr const char* kOptionList[] = {"timeout_ms", "stream_id", "chunk_value_count"};
+enum OptionIndex { kTimeoutMs, kStreamId, kChunkValueCount };
+
+// Keeps a chunk's packed size and the header's 32-bit field far from overflow.
+constexpr uint32_t kChunkValueCountMax = 1u << 30;
+
+int64_t default_timeout_ms() {
+  const char* text = secure_getenv("GQSGD_TIMEOUT_MS");
+  if (text == nullptr) return kTimeoutMsDefault;
+  int64_t timeout_ms = 0;
+  if (parse_signed(text, &timeout_ms) && (timeout_ms == -1 || timeout_ms > 0) &&
+      timeout_ms <= kTimeoutMsMax) {
+    return timeout_ms;
+  }
+  log_line("GQSGD_TIMEOUT_MS=%.*s is not a number of milliseconds; the default %" PRId64 " is used",
+           shown(text), text, kTimeoutMsDefault);
+  return kTimeoutMsDefault;
+}
+
+Status read_option(const TextItem& item, CommOptions* options) {
+  const int option = find_name(names_of(kOptionList), item.name);
+  int64_t number = 0;
+  if (option < 0 || !item.has_value) {
+    char known[96];
+    list_names(names_of(kOptionList), known, sizeof known);
+    return fail(GQSGD_INVALID_ARGUMENT, "option \"%.*s\" is not option=value; options are %s",
+                shown(item.name), item.name.data(), known);
+  }
+  if (!parse_signed(item.value, &number)) {
+    return fail(GQSGD_INVALID_ARGUMENT, "option %s=%.*s is not an integer", kOptionList[option],
+                shown(item.value), item.value.data());
+  }
+  if (option == kTimeoutMs) return check_timeout(number, &options->timeout_ms);
+  const int64_t least = option == kChunkValueCount ? 1 : 0;
+  const int64_t most = option == kChunkValueCount ? kChunkValueCountMax : UINT32_MAX;
+  if (number < least || number > most) {
+    return fail(GQSGD_INVALID_ARGUMENT, "option %s=%" PRId64 " is outside %" PRId64 " to %" PRId64,
+                kOptionList[option], number, least, most);
+  }
+  const uint32_t value = static_cast<uint32_t>(number);
+  if (option == kStreamId) {
+    options->stream_id = value;
+  } else {
+    options->chunk_value_count = (value + kValueAlignment - 1) / kValueAlignment * kValueAlignment;
+  }
+  return Status();
+}
+
+}  // namespace
+
+Status check_timeout(int64_t timeout_ms, int64_t* checked_ms) {
+  if (timeout_ms < -1 || timeout_ms > kTimeoutMsMax) {
+    return fail(GQSGD_INVALID_ARGUMENT,
+                "timeout_ms is %" PRId64 "; allowed are -1 (for ever), 0 (the default, %" PRId64
+                ") and up to %" PRId64,
+                timeout_ms, kTimeoutMsDefault, kTimeoutMsMax);
+  }
+  *checked_ms = timeout_ms == 0 ? kTimeoutMsDefault : timeout_ms;
+  return Status();
+}
+
+Status parse_options(const char* text, CommOptions* options) {
+  *options = CommOptions();
+  options->timeout_ms = default_timeout_ms();
+  std::string_view rest(text == nullptr ? "" : text);
+  if (rest.find_first_not_of(' ') == std::string_view::npos) return Status();
+  TextItem item;
+  while (next_item(&rest, &item)) GQ_TRY(read_option(item, options));
+  return Status();
+}
+
+}  // namespace gq

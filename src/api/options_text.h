@@ -1,0 +1,31 @@
+// A communicator's options as text: "timeout_ms=1000,stream_id=3".
+#ifndef GQ_API_OPTIONS_TEXT_H
+#define GQ_API_OPTIONS_TEXT_H
+
+#include <stdint.h>
+
+#include "src/support/status.h"
+
+namespace gq {
+
+inline constexpr int64_t kTimeoutMsDefault = 300000;
+inline constexpr int64_t kTimeoutMsMax = INT64_C(1)
+                                         << 40;  // 35 years; in nanoseconds it fits 63 bits
+inline constexpr uint32_t kChunkValueCountDefault = 65536;
+
+struct CommOptions {
+  int64_t timeout_ms = kTimeoutMsDefault;  ///< -1: for ever
+  uint32_t stream_id = 0;
+  uint32_t chunk_value_count = kChunkValueCountDefault;
+};
+
+/** text may be NULL. GQSGD_TIMEOUT_MS in the environment changes the default timeout; if malformed
+ *  it is ignored with one line to the log. */
+Status parse_options(const char* text, CommOptions* options);
+
+/** Maps 0 to the default, refuses what is out of range. */
+Status check_timeout(int64_t timeout_ms, int64_t* checked_ms);
+
+}  // namespace gq
+
+#endif

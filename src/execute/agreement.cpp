@@ -1,0 +1,136 @@
+// Headers out, headers in, one verdict. Headers are looked at in rank order, so that sums of norms
+// have one order, and nothing is kept per rank.
+#include "src/execute/agreement.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "src/execute/header_fields.h"
+
+namespace gq {
+namespace {
+
+constexpr uint32_t kOperationAllreduce = 1;
+
+uint32_t low_half(uint64_t value) { return static_cast<uint32_t>(value); }
+uint32_t high_half(uint64_t value) { return static_cast<uint32_t>(value >> 32); }
+
+}  // namespace
+
+Header Agreement::header_of(const Endpoint& endpoint, const Call& call, int32_t schedule_id,
+                            NormWords norm) {
+  Header header;
+  uint32_t* words = header.words;
+  words[kHeaderMagicVersion] = kHeaderMagic | kWireVersion;
+  words[kHeaderSequence] = low_half(endpoint.sequence);
+  words[kHeaderOperation] = kOperationAllreduce | static_cast<uint32_t>(call.dtype) << 8 |
+                            static_cast<uint32_t>(call.op) << 16 |
+                            static_cast<uint32_t>(schedule_id) << 24;
+  words[kHeaderCountLow] = low_half(call.value_count);
+  words[kHeaderCountHigh] = high_half(call.value_count);
+  words[kHeaderFields] = fields_word(call.format);
+  words[kHeaderSeedLow] = low_half(call.format.seed);
+  words[kHeaderSeedHigh] = high_half(call.format.seed);
+  words[kHeaderStreamId] = endpoint.stream_id;
+  words[kHeaderStep] = low_half(call.step);
+  words[kHeaderIndex] = low_half(call.index);
+  words[kHeaderTag] = endpoint.transport->tag();
+  words[kHeaderChunk] = low_half(endpoint.chunk_value_count);
+  words[kHeaderNormLow] = norm.low;
+  words[kHeaderNormHigh] = norm.high;
+  return header;
+}
+
+Header Agreement::refusal_of(const Endpoint& endpoint, gqsgd_status code, NonfiniteSite where) {
+  Header header;
+  header.words[kHeaderMagicVersion] = kHeaderMagic | kWireVersion;
+  header.words[kHeaderStatus] = static_cast<uint32_t>(code);
+  header.words[kHeaderSequence] = low_half(endpoint.sequence);
+  header.words[kHeaderTag] = endpoint.transport->tag();
+  header.words[kHeaderChunk] = low_half(where.value_count);
+  header.words[kHeaderNormLow] = low_half(where.first_value);
+  header.words[kHeaderNormHigh] = high_half(where.first_value);
+  return header;
+}
+
+Status Agreement::nonfinite(const Endpoint& endpoint, uint32_t rank, NonfiniteSite where) {
+  return fail(GQSGD_NONFINITE,
+              "call %" PRIu64 ", allreduce: rank %u has %" PRIu64
+              " values that are NaN or "
+              "infinite, the first at index %" PRIu64 "; nonfinite=poison would return NaN instead",
+              endpoint.sequence, rank, where.value_count, where.first_value);
+}
+
+Status Agreement::collect(Endpoint& endpoint, bool* done) {
+  *done = false;
+  while (next_rank_ < endpoint.size()) {
+    Header header;
+    bool there = false;
+    GQ_TRY(endpoint.transport->peer_header(next_rank_, endpoint.sequence, &header, &there));
+    if (!there) return Status();
+    add(next_rank_, header);
+    ++next_rank_;
+  }
+  *done = true;
+  return Status();
+}
+
+void Agreement::add(uint32_t rank, const Header& header) {
+  if (rank == 0) reference_ = header;
+  if (header.words[kHeaderStatus] != GQSGD_OK) {
+    if (!refuses_) {
+      refused_ = header;
+      refused_rank_ = rank;
+    }
+    refuses_ = true;
+    return;
+  }
+  if (!differs_ && !same_request(reference_, header)) {
+    differing_ = header;
+    differing_rank_ = rank;
+    differs_ = true;
+  }
+  norm_.merge({header.words[kHeaderNormLow], header.words[kHeaderNormHigh]});
+}
+
+Status Agreement::verdict(const Endpoint& endpoint, Status own) const {
+  if (refuses_) {
+    const gqsgd_status code = static_cast<gqsgd_status>(refused_.words[kHeaderStatus]);
+    if (code == GQSGD_NONFINITE) {
+      return nonfinite(endpoint, refused_rank_,
+                       {refused_.words[kHeaderNormLow] |
+                            static_cast<uint64_t>(refused_.words[kHeaderNormHigh]) << 32,
+                        refused_.words[kHeaderChunk]});
+    }
+    if (!own.ok()) return own;
+    return fail(GQSGD_REMOTE_ERROR,
+                "call %" PRIu64
+                ", allreduce: rank %u refused its own call with %s (%s); rank %u "
+                "did nothing, see the error of rank %u",
+                endpoint.sequence, refused_rank_, gqsgd_status_name(code),
+                gqsgd_status_string(code), endpoint.rank(), refused_rank_);
+  }
+  if (differs_) {
+    return describe_mismatch(endpoint.sequence, 0, reference_, differing_rank_, differing_);
+  }
+  return Status();
+}
+
+float Agreement::global_norm() const { return norm_.result(); }
+
+void Agreement::missing_ranks(Endpoint& endpoint, char* text, size_t capacity_bytes,
+                              uint32_t* first) const {
+  size_t used = 0;
+  *first = next_rank_;
+  text[0] = '\0';
+  for (uint32_t rank = next_rank_; rank < endpoint.size() && used + 16 < capacity_bytes; ++rank) {
+    Header header;
+    bool there = false;
+    const Status status = endpoint.transport->peer_header(rank, endpoint.sequence, &header, &there);
+    if (!status.ok() || there) continue;
+    used += static_cast<size_t>(
+        snprintf(text + used, capacity_bytes - used, used == 0 ? "%u" : ", %u", rank));
+  }
+}
+
+}  // namespace gq

@@ -1,0 +1,62 @@
+// The first exchange of every operation: each rank says what it was asked for, all compare, and all
+// come to the same verdict before a code moves. Also where local norms become global ones.
+#ifndef GQ_EXECUTE_AGREEMENT_H
+#define GQ_EXECUTE_AGREEMENT_H
+
+#include <stdint.h>
+
+#include "kernels/codec/global_norm.h"
+#include "kernels/cpu/nonfinite.h"
+#include "src/execute/endpoint.h"
+#include "src/transport/header.h"
+
+namespace gq {
+
+class Agreement {
+ public:
+  /** The header of a call whose checks passed; `norm` as it travels. */
+  static Header header_of(const Endpoint& endpoint, const Call& call, int32_t schedule_id,
+                          NormWords norm);
+  /** The header of a call that this rank refuses, so that no other waits for it. */
+  static Header refusal_of(const Endpoint& endpoint, gqsgd_status code, NonfiniteSite where);
+
+  /** NONFINITE in the words that every rank uses. */
+  static Status nonfinite(const Endpoint& endpoint, uint32_t rank, NonfiniteSite where);
+
+  void begin(const Format& format) {
+    *this = Agreement();
+    norm_ = GlobalNorm(format.q, format.p);
+  }
+
+  /** Reads what has come; *done once all headers are in. Never waits. */
+  Status collect(Endpoint& endpoint, bool* done);
+
+  uint32_t headers_read() const { return next_rank_; }
+
+  /** After collect() is done: OK, or the same failure on every rank. `own` is this rank's refusal.
+   */
+  Status verdict(const Endpoint& endpoint, Status own) const;
+
+  /** The norm of all ranks; only after an OK verdict. */
+  float global_norm() const;
+
+  /** Names the ranks whose headers are still missing ("2, 5"); the first one into *first. */
+  void missing_ranks(Endpoint& endpoint, char* text, size_t capacity_bytes, uint32_t* first) const;
+
+ private:
+  void add(uint32_t rank, const Header& header);
+
+  uint32_t next_rank_ = 0;
+  Header reference_;  // rank 0's
+  Header differing_;  // of the first rank that differs from it
+  uint32_t differing_rank_ = 0;
+  bool differs_ = false;
+  Header refused_;  // of the first rank whose own checks failed
+  uint32_t refused_rank_ = 0;
+  bool refuses_ = false;
+  GlobalNorm norm_;
+};
+
+}  // namespace gq
+
+#endif

@@ -1,0 +1,57 @@
+// One rank's end of a group, and one call on it, as the executor sees them.
+#ifndef GQ_EXECUTE_ENDPOINT_H
+#define GQ_EXECUTE_ENDPOINT_H
+
+#include <stdint.h>
+
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include "kernels/stages.h"
+#include "src/transport/transport.h"
+
+namespace gq {
+
+struct Endpoint {
+  std::unique_ptr<Transport> transport;
+  const Stages* stages = nullptr;
+  uint32_t stream_id = 0;
+  uint64_t chunk_value_count = 0;
+  std::atomic<int64_t> timeout_ms{0};  ///< -1: for ever
+  uint64_t sequence = 0;               ///< calls begun; the header's number of the next is one more
+  std::vector<const uint32_t*> operands;  ///< one per rank, so that reduce_many allocates nothing
+
+  uint64_t calls = 0;
+  uint64_t nonfinite_blocks = 0;
+  uint64_t workspace_bytes = 0;
+  uint64_t wait_ns = 0;
+
+  uint32_t rank() const { return transport->rank(); }
+  uint32_t size() const { return transport->size(); }
+};
+
+/** One allreduce as this rank was asked for it. */
+struct Call {
+  Format format;
+  const void* send = nullptr;
+  void* recv = nullptr;
+  uint64_t value_count = 0;
+  int32_t dtype = GQSGD_FLOAT32;
+  int32_t op = GQSGD_MEAN;
+  int32_t schedule_id = GQSGD_SCHEDULE_AUTO;
+  uint64_t step = 0;
+  uint64_t index = 0;
+
+  bool in_place() const { return send == recv; }
+};
+
+/** The seed with the stream id mixed in (docs/FORMAT.md, section 2). The multiplier is odd, so that
+ *  no two streams of one seed share a key. */
+constexpr uint64_t random_key(uint64_t seed, uint32_t stream_id) {
+  return seed ^ (stream_id * UINT64_C(0x9E3779B97F4A7C15));
+}
+
+}  // namespace gq
+
+#endif

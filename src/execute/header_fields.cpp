@@ -1,0 +1,102 @@
+// The table of header fields; see docs/FORMAT.md, section 11.
+#include "src/execute/header_fields.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "src/support/names.h"
+
+namespace gq {
+namespace {
+
+struct Field {
+  const char* name;
+  HeaderWord word;
+  uint32_t shift;
+  uint32_t bits;
+  bool wide;    // the next word holds the high half
+  Names names;  // empty: the value is a number
+};
+
+constexpr Names kNumber{nullptr, 0};
+
+constexpr Field kFields[] = {
+    {"operation", kHeaderOperation, 0, 8, false, names_of(kOperationList)},
+    {"communicator", kHeaderTag, 0, 32, false, kNumber},
+    {"value_count", kHeaderCountLow, 0, 32, true, kNumber},
+    {"dtype", kHeaderOperation, 8, 8, false, names_of(kDtypeList)},
+    {"op", kHeaderOperation, 16, 8, false, names_of(kOpList)},
+    {"schedule", kHeaderOperation, 24, 8, false, names_of(kScheduleList)},
+    {"levels", kHeaderFields, 0, 2, false, names_of(kLevelsList)},
+    {"bits", kHeaderFields, 2, 2, false, names_of(kBitsList)},
+    {"bits_down", kHeaderFields, 4, 2, false, names_of(kBitsList)},
+    {"norm q", kHeaderFields, 6, 2, false, names_of(kNormOrderList)},
+    {"norm p", kHeaderFields, 8, 2, false, names_of(kNormOrderList)},
+    {"log2(block)", kHeaderFields, 10, 5, false, kNumber},
+    {"rounding", kHeaderFields, 15, 2, false, names_of(kRoundingList)},
+    {"rounding_down", kHeaderFields, 17, 1, false, names_of(kRoundingDownList)},
+    {"rotate", kHeaderFields, 18, 1, false, names_of(kRotateList)},
+    {"combine", kHeaderFields, 19, 2, false, names_of(kCombineList)},
+    {"rescale", kHeaderFields, 21, 1, false, names_of(kBoolList)},
+    {"mantissa_bits", kHeaderFields, 22, 2, false, kNumber},
+    {"nonfinite", kHeaderFields, 24, 1, false, names_of(kNonfiniteList)},
+    {"seed", kHeaderSeedLow, 0, 32, true, kNumber},
+    {"stream_id", kHeaderStreamId, 0, 32, false, kNumber},
+    {"step", kHeaderStep, 0, 32, false, kNumber},
+    {"index", kHeaderIndex, 0, 32, false, kNumber},
+    {"chunk_value_count", kHeaderChunk, 0, 32, false, kNumber},
+};
+
+uint64_t value_of(const Field& field, const Header& header) {
+  const uint64_t low = header.words[field.word];
+  if (field.wide) return low | static_cast<uint64_t>(header.words[field.word + 1]) << 32;
+  return (low >> field.shift) & ((UINT64_C(1) << field.bits) - 1);
+}
+
+void print_value(const Field& field, const Header& header, char* text, size_t capacity_bytes) {
+  const uint64_t value = value_of(field, header);
+  if (value < field.names.count) {
+    snprintf(text, capacity_bytes, "%s", field.names.list[value]);
+  } else {
+    snprintf(text, capacity_bytes, "%" PRIu64, value);
+  }
+}
+
+}  // namespace
+
+bool same_request(const Header& a, const Header& b) {
+  if (a.words[kHeaderMagicVersion] != b.words[kHeaderMagicVersion]) return false;
+  for (uint32_t word = kHeaderOperation; word <= kHeaderChunk; ++word) {
+    if (a.words[word] != b.words[word]) return false;
+  }
+  return true;
+}
+
+Status describe_mismatch(uint64_t sequence, uint32_t rank_a, const Header& a, uint32_t rank_b,
+                         const Header& b) {
+  const uint32_t version_a = a.words[kHeaderMagicVersion];
+  const uint32_t version_b = b.words[kHeaderMagicVersion];
+  if (version_a != version_b) {
+    return fail(GQSGD_VERSION,
+                "call %" PRIu64
+                ": wire version differs: rank %u speaks %u.%u, rank %u speaks %u.%u; "
+                "install one version of libgqsgd on all ranks",
+                sequence, rank_a, version_a >> 16, version_a & 0xffff, rank_b, version_b >> 16,
+                version_b & 0xffff);
+  }
+  for (const Field& field : kFields) {
+    if (value_of(field, a) == value_of(field, b)) continue;
+    char text_a[32], text_b[32];
+    print_value(field, a, text_a, sizeof text_a);
+    print_value(field, b, text_b, sizeof text_b);
+    return fail(GQSGD_MISMATCH,
+                "call %" PRIu64
+                ", allreduce: %s differs: rank %u has %s, rank %u has %s; "
+                "every rank must make the same calls in the same order",
+                sequence, field.name, rank_a, text_a, rank_b, text_b);
+  }
+  return fail(GQSGD_INTERNAL, "call %" PRIu64 ": headers of ranks %u and %u differ in no field",
+              sequence, rank_a, rank_b);
+}
+
+}  // namespace gq

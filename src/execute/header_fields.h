@@ -1,0 +1,20 @@
+// The header's fields by name: where each lies, and what its values are called. Finds the first
+// field in which two headers differ and says so in a sentence.
+#ifndef GQ_EXECUTE_HEADER_FIELDS_H
+#define GQ_EXECUTE_HEADER_FIELDS_H
+
+#include "src/support/status.h"
+#include "src/transport/header.h"
+
+namespace gq {
+
+/** True if both ask for the same operation: all words but status, number of the call and norm. */
+bool same_request(const Header& a, const Header& b);
+
+/** MISMATCH or VERSION naming the first differing field, both ranks and both values. */
+Status describe_mismatch(uint64_t sequence, uint32_t rank_a, const Header& a, uint32_t rank_b,
+                         const Header& b);
+
+}  // namespace gq
+
+#endif

@@ -1,0 +1,16 @@
+// Where warnings go: the callback of gqsgd_set_log, or nowhere.
+#ifndef GQ_SUPPORT_LOG_H
+#define GQ_SUPPORT_LOG_H
+
+#include "include/gqsgd.h"
+
+namespace gq {
+
+void set_log(gqsgd_log_callback callback, void* user);
+
+/** Gives one line (printf's format) to the callback. */
+[[gnu::format(printf, 1, 2)]] void log_line(const char* format, ...);
+
+}  // namespace gq
+
+#endif
