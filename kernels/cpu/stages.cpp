@@ -19,13 +19,14 @@ static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "lanes are addressed as
 namespace gq {
 namespace {
 
-// clang-format off: each uses what the ones before it define
-#include "kernels/cpu/dequantize.inl"
+// Each uses what the ones before it define.
+// clang-format off
+#include "kernels/cpu/tile.inl"
 #include "kernels/cpu/norm.inl"
 #include "kernels/cpu/quantize.inl"
 #include "kernels/cpu/reduce.inl"
 #include "kernels/cpu/reduce_many.inl"
-#include "kernels/cpu/tile.inl"
+#include "kernels/cpu/dequantize.inl"
 // clang-format on
 
 }  // namespace
