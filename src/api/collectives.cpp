@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "kernels/cpu/float_environment.h"
 #include "kernels/stages.h"
 #include "src/allreduce.h"
 #include "src/api/check.h"
@@ -77,6 +78,7 @@ Status run_allreduce(gqsgd_comm comm, const Arguments& arguments, const void* se
   GQ_TRY(entry->failure());
   Call call;
   const Status checked = check_call(*entry, arguments, send, recv, stream, &call);
+  const FloatEnvironment environment;  // the merge of the ranks' norms rounds as the format says
   bool broken = false;
   const Status status = allreduce(entry->endpoint, call, checked, &broken);
   if (broken) entry->set_failure(status, last_error());
@@ -130,6 +132,7 @@ Status simulate(const Arguments& arguments, int32_t rank_count, const void* cons
     group.calls[rank] = common;
     GQ_TRY(check_buffers(send[rank], recv[rank], true, &group.calls[rank]));
   }
+  const FloatEnvironment environment;
   return allreduce_in_turn(group.endpoints.get(), group.calls.get(), ranks);
 }
 

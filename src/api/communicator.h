@@ -5,7 +5,6 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
-#include <string>
 
 #include "src/api/options_text.h"
 #include "src/execute/endpoint.h"
@@ -28,6 +27,13 @@ struct Communicator {
   Status failure_;
   char sentence_[1024] = "";
 };
+
+/** A handle for one rank's end; *comm stays as it was after a failure. */
+Status add_communicator(std::unique_ptr<Transport> transport, const CommOptions& options,
+                        gqsgd_comm* comm);
+
+/** Takes a handle out of use; the communicator ends when its last user is done. */
+std::shared_ptr<Communicator> remove_communicator(gqsgd_comm comm);
 
 /** The communicator of a handle; FORKED in a child of the process that made it. */
 Status find_communicator(gqsgd_comm comm, std::shared_ptr<Communicator>* found);

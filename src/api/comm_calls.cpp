@@ -1,0 +1,169 @@
+// Asking, setting and ending communicators: the rest of part 4 of the C ABI.
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "src/api/check.h"
+#include "src/api/communicator.h"
+#include "src/api/quantizer.h"
+#include "src/plan/plan.h"
+
+namespace gq {
+namespace {
+
+Status destroy(gqsgd_comm comm) {
+  std::shared_ptr<Communicator> communicator;
+  GQ_TRY(find_communicator(comm, &communicator));
+  if (communicator->busy.load(std::memory_order_acquire)) {
+    char sentence[96];
+    const uint32_t rank = communicator->endpoint.rank();
+    snprintf(sentence, sizeof sentence, "rank %u was destroyed during a call", rank);
+    communicator->set_failure(Status(GQSGD_ABORTED), sentence);
+    communicator->endpoint.transport->break_off(GQSGD_ABORTED, rank);
+  }
+  remove_communicator(comm);
+  return Status();
+}
+
+Status abort(gqsgd_comm comm) {
+  std::shared_ptr<Communicator> communicator;
+  GQ_TRY(find_communicator(comm, &communicator));
+  const uint32_t rank = communicator->endpoint.rank();
+  char sentence[96];
+  snprintf(sentence, sizeof sentence, "rank %u aborted its communicator", rank);
+  communicator->set_failure(Status(GQSGD_ABORTED), sentence);
+  communicator->endpoint.transport->break_off(GQSGD_ABORTED, rank);
+  return Status();
+}
+
+Status reserve(gqsgd_comm comm, gqsgd_quantizer quantizer, size_t value_count, int32_t dtype) {
+  GQ_TRY(check_dtype(dtype));
+  Entry entry;
+  GQ_TRY(entry.enter(comm));
+  GQ_TRY(entry->failure());
+  Format format;
+  GQ_TRY(find_format(quantizer, &format));
+  Endpoint& endpoint = entry->endpoint;
+  const PlanRequest request{
+      &format,     GQSGD_SCHEDULE_DIRECT,      endpoint.size(),
+      value_count, endpoint.chunk_value_count, endpoint.transport->reads_in_place()};
+  Plan plan;
+  GQ_TRY(make_plan(request, &plan));
+  unsigned char* arena = nullptr;
+  return endpoint.transport->arena(plan.arena_bytes, &arena);
+}
+
+Status read_stat(gqsgd_comm comm, const char* name, uint64_t* value) {
+  if (name == nullptr || value == nullptr) {
+    return fail(GQSGD_INVALID_ARGUMENT, "gqsgd_comm_stat: %s is NULL",
+                name == nullptr ? "name" : "value");
+  }
+  Entry entry;
+  GQ_TRY(entry.enter(comm));
+  const Endpoint& endpoint = entry->endpoint;
+  const TransportCounters counters = endpoint.transport->counters();
+  const struct {
+    const char* name;
+    uint64_t value;
+  } stats[] = {
+      {"calls", endpoint.calls},
+      {"messages_sent", counters.messages_sent},
+      {"payload_bytes_sent", counters.payload_bytes_sent},
+      {"header_bytes_sent", counters.header_bytes_sent},
+      {"payload_bytes_copied", counters.payload_bytes_copied},
+      {"workspace_bytes", endpoint.workspace_bytes},
+      {"nonfinite_blocks", endpoint.nonfinite_blocks},
+      {"wait_ns", endpoint.wait_ns},
+  };
+  for (const auto& stat : stats) {
+    if (strcmp(stat.name, name) != 0) continue;
+    *value = stat.value;
+    return Status();
+  }
+  return fail(GQSGD_INVALID_ARGUMENT,
+              "stat \"%.40s\" is not known; there are calls, messages_sent, payload_bytes_sent, "
+              "header_bytes_sent, payload_bytes_copied, workspace_bytes, nonfinite_blocks, wait_ns",
+              name);
+}
+
+/** Reads one number of a communicator, also while another thread is inside. */
+template <typename Value, typename Read>
+gqsgd_status read_number(gqsgd_comm comm, const char* function, const char* name, Value* value,
+                         Read read) {
+  if (value == nullptr) {
+    return fail(GQSGD_INVALID_ARGUMENT, "%s: %s is NULL", function, name).code();
+  }
+  std::shared_ptr<Communicator> communicator;
+  const Status status = find_communicator(comm, &communicator);
+  if (status.ok()) *value = read(*communicator);
+  return status.code();
+}
+
+}  // namespace
+}  // namespace gq
+
+gqsgd_status gqsgd_comm_rank(gqsgd_comm comm, int32_t* rank) {
+  return gq::read_number(comm, "gqsgd_comm_rank", "rank", rank, [](gq::Communicator& found) {
+    return static_cast<int32_t>(found.endpoint.rank());
+  });
+}
+
+gqsgd_status gqsgd_comm_size(gqsgd_comm comm, int32_t* size) {
+  return gq::read_number(comm, "gqsgd_comm_size", "size", size, [](gq::Communicator& found) {
+    return static_cast<int32_t>(found.endpoint.size());
+  });
+}
+
+gqsgd_status gqsgd_comm_timeout(gqsgd_comm comm, int64_t* timeout_ms) {
+  return gq::read_number(comm, "gqsgd_comm_timeout", "timeout_ms", timeout_ms,
+                         [](gq::Communicator& found) { return found.endpoint.timeout_ms.load(); });
+}
+
+gqsgd_status gqsgd_comm_counter(gqsgd_comm comm, uint64_t* step) {
+  return gq::read_number(comm, "gqsgd_comm_counter", "step", step,
+                         [](gq::Communicator& found) { return found.next_step.load(); });
+}
+
+gqsgd_status gqsgd_comm_set_timeout(gqsgd_comm comm, int64_t timeout_ms) {
+  std::shared_ptr<gq::Communicator> communicator;
+  gq::Status status = gq::find_communicator(comm, &communicator);
+  if (!status.ok()) return status.code();
+  int64_t checked_ms = 0;
+  status = gq::check_timeout(timeout_ms, &checked_ms);
+  if (status.ok()) communicator->endpoint.timeout_ms.store(checked_ms);
+  return status.code();
+}
+
+gqsgd_status gqsgd_comm_set_counter(gqsgd_comm comm, uint64_t step) {
+  std::shared_ptr<gq::Communicator> communicator;
+  const gq::Status status = gq::find_communicator(comm, &communicator);
+  if (!status.ok()) return status.code();
+  if (step > UINT32_MAX) {
+    return gq::fail(GQSGD_INVALID_ARGUMENT, "step is %" PRIu64 "; the largest is %u", step,
+                    UINT32_MAX)
+        .code();
+  }
+  communicator->next_step.store(step);
+  return GQSGD_OK;
+}
+
+gqsgd_status gqsgd_comm_reserve(gqsgd_comm comm, gqsgd_quantizer quantizer, size_t value_count,
+                                int32_t dtype) {
+  return gq::reserve(comm, quantizer, value_count, dtype).code();
+}
+
+gqsgd_status gqsgd_comm_stat(gqsgd_comm comm, const char* name, uint64_t* value) {
+  return gq::read_stat(comm, name, value).code();
+}
+
+gqsgd_status gqsgd_comm_status(gqsgd_comm comm) {
+  std::shared_ptr<gq::Communicator> communicator;
+  const gq::Status status = gq::find_communicator(comm, &communicator);
+  return status.ok() ? communicator->failure().code() : status.code();
+}
+
+gqsgd_status gqsgd_comm_abort(gqsgd_comm comm) { return gq::abort(comm).code(); }
+
+gqsgd_status gqsgd_comm_destroy(gqsgd_comm comm) {
+  return comm == nullptr ? GQSGD_OK : gq::destroy(comm).code();
+}
