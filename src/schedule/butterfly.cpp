@@ -1,13 +1,13 @@
-// Butterfly: partners at distance P/2, P/4, .. 1 exchange halves of what they hold and reduce them; then
-// the same exchanges in reverse order bring the results back. P is the largest power of two up to n.
+// Butterfly: partners at distance P/2, P/4, .. 1 exchange halves of what they hold and reduce them;
+// the same exchanges in reverse order bring the results back. P is the largest power of two <= n.
 //
 //   steps      2 ceil(log2 n)
-//   values     2 (P - 1) / P of the call sent by each rank; a folded pair the call once more each way
+//   values     2 (P - 1) / P of the call sent by each rank; a folded pair once the call each way
 //   roundings  a chain of ceil(log2 n) reductions
 //
-// Ranks from P on have no partner: rank i >= P sends everything to rank i - P first and gets the result
-// last. A block (i, k) is the parts whose number agrees with i in the top k of log2 P bits: what rank i
-// holds after k exchanges, one range of the call.
+// Ranks from P on have no partner: rank i >= P sends everything to rank i - P first and gets the
+// result last. A block (i, k) is the parts whose number agrees with i in the top k of log2 P bits:
+// what rank i holds after k exchanges, one range of the call.
 #include "include/gqsgd.h"
 #include "src/schedule/make.h"
 
@@ -35,8 +35,8 @@ Part block_of(const Shape& shape, uint32_t rank, uint32_t exchanges) {
   return {first.first_value, last.first_value + last.value_count - first.first_value};
 }
 
-/** Ranks merged at `rank` after that many exchanges: those below P that agree with it in the bits not
- *  yet exchanged, and the ranks folded into them. */
+/** Ranks merged at `rank` after that many exchanges: those below P that agree with it in the bits
+ *  not yet exchanged, and the ranks folded into them. */
 uint32_t weight_of(const Shape& shape, uint32_t rank, uint32_t exchanges) {
   const uint32_t distance = partner_ranks(shape) >> exchanges;
   const uint32_t folded = shape.ranks - partner_ranks(shape);

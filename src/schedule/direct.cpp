@@ -1,14 +1,14 @@
-// Direct: every rank sends each part straight to its owner, which adds all of them wide, encodes once
-// and sends the result to all.
+// Direct: every rank sends each part straight to its owner, which adds all of them wide, encodes
+// once and sends the result to all.
 //
 //   steps      2, of n - 1 messages each
 //   values     2 (n - 1) / n of the call sent by each rank
 //   roundings  no chain of reductions; one re-encode
 //
 // A rank goes through three phases: codes to their owners, the own part, results of the others. The
-// first and the last take chunk 0 of every part, then chunk 1 and so on, so that owners reduce early
-// chunks while late ones are on their way. Each rank begins with the rank after it, so that no two
-// begin with the same.
+// first and the last take chunk 0 of every part, then chunk 1 and so on, so that owners reduce
+// early chunks while late ones are on their way. Each rank begins with the rank after it, so that
+// no two begin with the same.
 #include "include/gqsgd.h"
 #include "src/schedule/make.h"
 

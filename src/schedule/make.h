@@ -1,5 +1,5 @@
-// The words in which schedules are written: moves by kind, the n-th move of a round, chunks of a part.
-// For the files of this folder; whoever walks a schedule needs move.h only.
+// The words in which schedules are written: moves by kind, the n-th move of a round, chunks of a
+// part. For the files of this folder; whoever walks a schedule needs move.h only.
 #ifndef GQ_SCHEDULE_MAKE_H
 #define GQ_SCHEDULE_MAKE_H
 
@@ -29,7 +29,9 @@ inline Part chunk_of(const Part& part, uint64_t chunk, const Shape& shape) {
           std::min(part.value_count - skipped, shape.chunk_value_count)};
 }
 
-inline uint32_t ceil_log2(uint32_t ranks) { return static_cast<uint32_t>(std::bit_width(ranks - 1)); }
+inline uint32_t ceil_log2(uint32_t ranks) {
+  return static_cast<uint32_t>(std::bit_width(ranks - 1));
+}
 
 /** The rank `distance` (at most `ranks`) places before or after `rank`, round the ring. */
 inline uint32_t rank_before(uint32_t rank, uint64_t distance, uint32_t ranks) {

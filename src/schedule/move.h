@@ -1,5 +1,5 @@
-// A schedule is a list of moves per rank. This file says what a move is, and how a schedule is asked
-// for its moves one after the other; it knows no transport and no arithmetic.
+// A schedule is a list of moves per rank. This file says what a move is, and how a schedule is
+// asked for its moves one after the other; it knows no transport and no arithmetic.
 #ifndef GQ_SCHEDULE_MOVE_H
 #define GQ_SCHEDULE_MOVE_H
 
@@ -17,9 +17,9 @@ enum class MoveKind : uint8_t {
   dequantize,       ///< the final words made by `origin` become values; no later move writes them
 };
 
-/** One move on one range. Between two ranks, messages arrive in the order in which they are sent, and
- *  both ends list them in the same order with the same ranges. No words are written after they have
- *  been sent, except by receive_result of the same range. */
+/** One move on one range. Between two ranks, messages arrive in the order in which they are sent,
+ *  and both ends list them in the same order with the same ranges. No words are written after they
+ *  have been sent, except by receive_result of the same range. */
 struct Move {
   MoveKind kind;
   uint32_t peer = 0;
@@ -56,8 +56,8 @@ struct Round {
   uint32_t move_count = 0;   ///< moves for each chunk of the range
 };
 
-/** A named schedule: pure functions, no state, no I/O. Round r covers one range; for each chunk of it,
- *  moves 0 .. move_count - 1 are made in order. `move` leaves the range to the cursor. */
+/** A named schedule: pure functions, no state, no I/O. Round r covers one range; for each chunk of
+ *  it, moves 0 .. move_count - 1 are made in order. `move` leaves the range to the cursor. */
 struct Schedule {
   const char* name;
   int32_t id;                            ///< GQSGD_SCHEDULE_*

@@ -4,8 +4,8 @@
 //   values     2 (n - 1) / n of the call sent by each rank
 //   roundings  a chain of n - 1 reductions
 //
-// Part j starts at rank j + 1 and moves upwards, so that it is complete at rank j. While a rank reduces
-// one chunk, the next one is on its way from the rank before.
+// Part j starts at rank j + 1 and moves upwards, so that it is complete at rank j. While a rank
+// reduces one chunk, the next one is on its way from the rank before.
 #include "include/gqsgd.h"
 #include "src/schedule/make.h"
 

@@ -1,15 +1,15 @@
-// Tree: a binomial tree with root 0 reduces the whole call chunk by chunk and sends the results down
-// the same way.
+// Tree: a binomial tree with root 0 reduces the whole call chunk by chunk and sends the results
+// down the same way.
 //
 //   steps      2 ceil(log2 n)
-//   values     the call once up and once to each child: up to ceil(log2 n) times the call at the root
+//   values     the call once up and once to each child: ceil(log2 n) times the call at the root
 //   roundings  a chain of ceil(log2 n) reductions
 //
-// The children of rank i are i + 1, i + 2, i + 4, .. below the lowest bit set in i; its parent is i with
-// that bit cleared. A rank at depth D (bits set) turns from chunk c on its way up to chunk c - 4 D on
-// its way down: each of the 2 D hops between it and the root takes at most two chunk times, one on the
-// wire and one in the arithmetic, so the result has come when its turn comes and both directions of
-// every link stay busy.
+// The children of rank i are i + 1, i + 2, i + 4, .. below the lowest bit set in i; its parent is i
+// with that bit cleared. A rank at depth D (bits set) turns from chunk c on its way up to chunk
+// c - 4 D on its way down: each of the 2 D hops between it and the root and back takes about two
+// chunk times, one on the wire and one in the arithmetic, so the result is there when its turn
+// comes, and both directions of every link stay busy.
 #include "include/gqsgd.h"
 #include "src/schedule/make.h"
 
