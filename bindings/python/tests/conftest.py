@@ -10,7 +10,7 @@ from hypothesis import settings
 PACKAGES = Path(__file__).resolve().parents[1]
 
 sys.path.insert(0, str(PACKAGES))
-settings.register_profile("gqsgd", derandomize=True, deadline=None, max_examples=40)
+settings.register_profile("gqsgd", derandomize=True, database=None, deadline=None, max_examples=40)
 settings.load_profile("gqsgd")
 
 

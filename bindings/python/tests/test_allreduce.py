@@ -5,7 +5,7 @@ import threading
 import gqsgd
 import numpy as np
 import pytest
-from errors_of_methods import assert_within_bound
+from bounds import assert_within_bound
 from hypothesis import given
 from hypothesis import strategies as st
 
