@@ -104,6 +104,16 @@ struct Stages {
   gqsgd_status (*dequantize)(const DequantizeArgs& args);
 };
 
+/** Where values that are NaN or infinite stand: what nonfinite=error reports. */
+struct NonfiniteSite {
+  uint64_t first_value = 0;  ///< index of the first one
+  uint64_t value_count = 0;  ///< how many there are
+};
+
+/** Scans host memory, once a norm has shown that there are some. A float64 beyond the largest float32
+ *  counts as infinite, as it does in the norm. */
+NonfiniteSite find_nonfinite(const void* values, uint64_t value_count, int32_t dtype);
+
 /** The CPU stages of the best instruction set here, or of GQSGD_FORCE_ISA; nullptr, with the name
  *  that was asked for in *refused, if that one is unknown or missing on this machine. */
 const Stages* cpu_stages(const char** refused);

@@ -1,6 +1,4 @@
-// A plain scan by bit patterns; the error path may be slow.
-#include "kernels/cpu/nonfinite.h"
-
+// Finds NaN and infinity among values in host memory: a plain scan, on an error path that may be slow.
 #include <string.h>
 
 #include "kernels/stages.h"

@@ -6,7 +6,6 @@
 #include <stdint.h>
 
 #include "kernels/codec/global_norm.h"
-#include "kernels/cpu/nonfinite.h"
 #include "src/execute/endpoint.h"
 #include "src/transport/header.h"
 
