@@ -84,7 +84,8 @@ TEST_P(Noise, IsThatOfTheStreamOnThreads) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Formats, Noise,
-                         testing::Combine(testing::Values("paper-gl8", "paper-ge8"),
+                         testing::Combine(testing::Values("paper-gl8", "paper-ge8", "paper-gl4",
+                                                          "paper-ge4"),
                                           testing::ValuesIn(kSchedules)),
                          [](const auto& info) {
                            const std::string preset = std::get<0>(info.param);

@@ -6,20 +6,10 @@
 #include <stdexcept>
 #include <utility>
 
-#include "tests/support/law.h"
+#include "tests/support/allreduce_law.h"
 
 namespace gq::test {
 namespace {
-
-Law law_of(const Experiment& experiment, const std::vector<double>& values, double norm,
-           size_t element) {
-  const bool is_ring = experiment.schedule == GQSGD_SCHEDULE_RING;
-  if (experiment.preset == "paper-gl8") {
-    return is_ring ? linear_ring(values, norm) : linear_direct(values, norm);
-  }
-  const size_t first_rank = ring_start(element, experiment.value_count(), values.size());
-  return is_ring ? exponential_ring(values, norm, first_rank) : exponential_direct(values, norm);
-}
 
 Element element_of(const Law& law) {
   Element element{law.mean(), law.variance(), 0, 0};
@@ -44,19 +34,16 @@ Estimator Experiment::library() const {
 }
 
 std::vector<Element> exact_elements(const Experiment& experiment) {
+  const Coding coding = coding_of(experiment.preset);
   const double norm = norm_of(experiment.inputs);
-  const double rank_count = static_cast<double>(experiment.rank_count());
   std::vector<Element> elements;
   for (size_t e = 0; e < experiment.value_count(); ++e) {
-    std::vector<double> values;
     double sum = 0;
-    for (const Values& input : experiment.inputs) {
-      values.push_back(input[e]);
-      sum += input[e];
-    }
-    const Law law = law_of(experiment, values, norm, e).scaled(1 / rank_count);
+    for (const Values& input : experiment.inputs) sum += input[e];
+    const Law law = law_of_mean(coding, experiment.schedule, experiment.inputs, norm, e);
     elements.push_back(element_of(law));
-    if (std::fabs(elements[e].mean - sum / rank_count) > 1e-12 * norm) {
+    const double mean = sum / static_cast<double>(experiment.rank_count());
+    if (std::fabs(elements[e].mean - mean) > 1e-12 * norm) {
       throw std::logic_error("the exact law of " + experiment.name() + " is biased");
     }
   }
@@ -79,9 +66,11 @@ Sample draw(const Estimator& estimator, const std::vector<Element>& elements, ui
 
 std::vector<Experiment> experiments(size_t value_count) {
   std::vector<Experiment> all;
-  for (const char* preset : {"paper-gl8", "paper-ge8"}) {
+  for (const char* preset : {"paper-gl8", "paper-ge8", "paper-gl4", "paper-ge4"}) {
     for (int32_t schedule : kSchedules) {
       for (int rank_count : {1, 2, 4, 7}) {
+        if (rank_count == 1 && schedule != GQSGD_SCHEDULE_DIRECT)
+          continue;  // All but it are equal.
         all.push_back({preset, schedule, gradients(rank_count, value_count, 40 + rank_count)});
       }
     }

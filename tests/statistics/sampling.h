@@ -46,7 +46,7 @@ struct Sample {
 };
 Sample draw(const Estimator& estimator, const std::vector<Element>& elements, uint64_t draw_count);
 
-/** The experiments every statistical test runs: 8 bits, both kinds of levels, both schedules. */
+/** The experiments every statistical test runs: the paper's formats on all schedules. */
 std::vector<Experiment> experiments(size_t value_count);
 
 /** What the harness can be told to break. */

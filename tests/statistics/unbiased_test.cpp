@@ -8,6 +8,7 @@
 
 #include "tests/statistics/rejection.h"
 #include "tests/statistics/sampling.h"
+#include "tests/support/allreduce_law.h"
 
 namespace gq::test {
 namespace {
@@ -74,16 +75,15 @@ TEST(Unbiased, AllreducesHaveTheInputsMeanOverSteps) {
   }
 }
 
-/** The distance between two codes of one rank, in values. */
+/** The distance between two linear codes of one rank, in values. */
 double rank_step(const Experiment& experiment) {
-  const bool is_ring = experiment.schedule == GQSGD_SCHEDULE_RING;
-  const double rank_count = static_cast<double>(experiment.rank_count());
-  return norm_of(experiment.inputs) / (is_ring ? std::floor(127 / rank_count) : 127);
+  return norm_of(experiment.inputs) /
+         linear_levels(coding_of(experiment.preset), experiment.schedule, experiment.rank_count());
 }
 
 TEST(UnbiasedCanFail, HalfAPercentOfAStepIsRejected) {
   for (const Experiment& experiment : experiments(kValues)) {
-    if (experiment.preset != "paper-gl8") continue;
+    if (coding_of(experiment.preset).is_exponential) continue;
     const double shift = 0.005 * rank_step(experiment);
     EXPECT_NE(verdict(experiment, shifted(experiment.library(), shift)), "") << experiment.name();
   }

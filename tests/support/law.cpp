@@ -1,4 +1,4 @@
-// Laws of roundings, reductions and whole allreduces at 8 bits, written from docs/FORMAT.md.
+// Arithmetic on laws, and the laws of single roundings.
 #include "tests/support/law.h"
 
 #include <algorithm>
@@ -7,8 +7,6 @@
 
 namespace gq::test {
 namespace {
-
-constexpr int kTopCode = 127;  // 2^(bits - 1) - 1
 
 /** The largest level that is not above y > 0, in units of the smallest: 0, 1, 2, 4, .. */
 double level_below(double y) { return y < 1 ? 0.0 : std::exp2(std::ilogb(y)); }
@@ -85,49 +83,6 @@ Law exponential_level(double y) {
 Law exponential_sum(const Law& a, const Law& b) {
   return a.then(
       [&](double left) { return b.then([&](double right) { return add_levels(left, right); }); });
-}
-
-Law linear_ring(const std::vector<double>& values, double norm) {
-  const double top = std::floor(kTopCode / static_cast<double>(values.size()));
-  Law codes = Law::certain(0);
-  for (double value : values) codes = codes + linear_code(value / norm * top);
-  return codes.scaled(norm / top);
-}
-
-Law linear_direct(const std::vector<double>& values, double norm) {
-  const double rank_count = static_cast<double>(values.size());
-  Law codes = Law::certain(0);
-  for (double value : values) codes = codes + linear_code(value / norm * kTopCode);
-  const auto encode_once = [&](double sum) { return linear_code(sum / rank_count); };
-  return codes.then(encode_once).scaled(norm * rank_count / kTopCode);
-}
-
-Law exponential_ring(const std::vector<double>& values, double norm, size_t first_rank) {
-  const size_t rank_count = values.size();
-  const int headroom = static_cast<int>(std::min<size_t>(rank_count - 1, 64));
-  const double unit = norm * std::exp2(-(kTopCode - 1 - headroom));
-  Law sum = exponential_level(values[first_rank] / unit);
-  for (size_t hop = 1; hop < rank_count; ++hop) {
-    const double value = values[(first_rank + hop) % rank_count];
-    sum = exponential_sum(sum, exponential_level(value / unit));
-  }
-  return sum.scaled(unit);
-}
-
-Law exponential_direct(const std::vector<double>& values, double norm) {
-  const double unit = norm * std::exp2(-(kTopCode - 1));
-  Law sum = Law::certain(0);
-  for (double value : values) sum = sum + exponential_level(value / unit);
-  const double wide_unit = unit * static_cast<double>(values.size());
-  return sum.scaled(unit)
-      .then([&](double wide) { return exponential_level(wide / wide_unit); })
-      .scaled(wide_unit);
-}
-
-size_t ring_start(size_t element, size_t value_count, size_t rank_count) {
-  const size_t even = (value_count + rank_count - 1) / rank_count;
-  const size_t shard = (even + 31) / 32 * 32;
-  return (element / shard + 1) % rank_count;
 }
 
 }  // namespace gq::test

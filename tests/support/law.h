@@ -1,6 +1,5 @@
-// Exact probability laws of quantised values: what docs/FORMAT.md makes of known inputs, as finite
-// lists of (value, probability). Real arithmetic, no random words and no float32: a second,
-// independent reading of the format, against which samples of the library are held.
+// Random numbers that take finitely many values, and the roundings of docs/FORMAT.md as such
+// numbers. Real arithmetic, no random words and no float32.
 #ifndef GQ_TESTS_SUPPORT_LAW_H
 #define GQ_TESTS_SUPPORT_LAW_H
 
@@ -55,18 +54,6 @@ Law exponential_level(double y);
 
 /** Algorithm 2 of the paper on two independent levels in units of the smallest one (section 6). */
 Law exponential_sum(const Law& a, const Law& b);
-
-/** How the results of a whole allreduce are distributed, as sums over ranks. `values` are one
- * element on all ranks, in rank order; `norm` is the global norm and not zero; `first_rank` is
- * where the element's ring begins. */
-Law linear_ring(const std::vector<double>& values, double norm);
-Law linear_direct(const std::vector<double>& values, double norm);
-Law exponential_ring(const std::vector<double>& values, double norm, size_t first_rank);
-Law exponential_direct(const std::vector<double>& values, double norm);
-
-/** The rank whose words start the ring of element `element` (section 10): the one after its owner.
- */
-size_t ring_start(size_t element, size_t value_count, size_t rank_count);
 
 }  // namespace gq::test
 

@@ -13,8 +13,10 @@
 namespace gq::test {
 
 /** The presets and schedules of this version, each with each. */
-inline constexpr const char* kPresets[] = {"paper-gl8", "paper-ge8", "none"};
-inline constexpr int32_t kSchedules[] = {GQSGD_SCHEDULE_RING, GQSGD_SCHEDULE_DIRECT};
+inline constexpr const char* kPresets[] = {"paper-gl8", "paper-ge8", "paper-gl4", "paper-ge4",
+                                           "none"};
+inline constexpr int32_t kSchedules[] = {GQSGD_SCHEDULE_RING, GQSGD_SCHEDULE_TREE,
+                                         GQSGD_SCHEDULE_BUTTERFLY, GQSGD_SCHEDULE_DIRECT};
 
 const char* schedule_name(int32_t schedule);
 
