@@ -1,0 +1,88 @@
+// The executor on a transport that copies gives the bits that it gives where words are read in
+// place.
+#include "tests/execute/copying_transport.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "src/allreduce.h"
+#include "src/api/quantizer_text.h"
+#include "src/transport/local.h"
+
+namespace gq {
+namespace {
+
+using Values = std::vector<std::vector<float>>;
+
+Values random_values(uint32_t ranks, size_t value_count) {
+  std::mt19937 engine(ranks * 1000 + static_cast<uint32_t>(value_count));
+  std::normal_distribution<float> normal;
+  Values values(ranks, std::vector<float>(value_count));
+  for (auto& rank : values) {
+    for (float& value : rank) value = normal(engine);
+  }
+  return values;
+}
+
+struct Case {
+  const char* quantizer;
+  int32_t schedule;
+  uint32_t ranks;
+  size_t value_count;
+};
+
+enum class Wiring { copying, in_place };
+
+Values run(const Case& test, Wiring wiring) {
+  Wire wire;
+  std::vector<std::unique_ptr<Transport>> transports(test.ranks);
+  if (wiring == Wiring::in_place) {
+    EXPECT_TRUE(create_local(test.ranks, transports.data()).ok()) << last_error();
+  } else {
+    for (uint32_t rank = 0; rank < test.ranks; ++rank) {
+      transports[rank] = std::make_unique<CopyingTransport>(&wire, rank, test.ranks);
+    }
+  }
+  Format format;
+  EXPECT_TRUE(parse_quantizer(test.quantizer, &format).ok()) << last_error();
+  const Values send = random_values(test.ranks, test.value_count);
+  Values recv(test.ranks, std::vector<float>(test.value_count));
+  const auto endpoints = std::make_unique<Endpoint[]>(test.ranks);
+  std::vector<Call> calls(test.ranks);
+  for (uint32_t rank = 0; rank < test.ranks; ++rank) {
+    endpoints[rank].transport = std::move(transports[rank]);
+    endpoints[rank].stages = cpu_stages_named("scalar");
+    endpoints[rank].chunk_value_count = 64;
+    endpoints[rank].operands.resize(test.ranks);
+    calls[rank].format = format;
+    calls[rank].send = send[rank].data();
+    calls[rank].recv = recv[rank].data();
+    calls[rank].value_count = test.value_count;
+    calls[rank].schedule_id = test.schedule;
+  }
+  EXPECT_TRUE(allreduce_in_turn(endpoints.get(), calls.data(), test.ranks).ok()) << last_error();
+  return recv;
+}
+
+TEST(CopyingTransport, GivesTheBitsOfReadingInPlace) {
+  for (const char* quantizer : {"none", "paper-gl8", "paper-ge8", "paper-gl4", "paper-ge4"}) {
+    for (const int32_t schedule : {GQSGD_SCHEDULE_RING, GQSGD_SCHEDULE_TREE,
+                                   GQSGD_SCHEDULE_BUTTERFLY, GQSGD_SCHEDULE_DIRECT}) {
+      for (const uint32_t ranks : {1u, 2u, 3u, 4u, 5u, 6u, 7u, 8u, 13u}) {
+        for (const size_t value_count : {1u, 33u, 1000u}) {
+          const Case test{quantizer, schedule, ranks, value_count};
+          EXPECT_EQ(run(test, Wiring::copying), run(test, Wiring::in_place))
+              << quantizer << ", schedule " << schedule << ", " << ranks << " ranks, "
+              << value_count << " values";
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace gq
