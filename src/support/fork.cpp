@@ -1,0 +1,67 @@
+// The process-wide list of guarded descriptors and the handlers around fork(). The list is a
+// documented registry: descriptors are process-wide, and so must be the knowledge of them.
+#include "src/support/fork.h"
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include <atomic>
+
+namespace gq {
+namespace {
+
+pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+ForkGuard* first_guard = nullptr;  // under the mutex
+bool watching = false;             // under the mutex
+std::atomic<uint64_t> generation{0};
+
+void before_fork() { pthread_mutex_lock(&mutex); }
+void after_fork_in_parent() { pthread_mutex_unlock(&mutex); }
+
+}  // namespace
+
+// Runs between fork() and whatever the child does first: system calls and plain stores only.
+void close_guarded_in_child() {
+  generation.fetch_add(1, std::memory_order_relaxed);
+  for (ForkGuard* guard = first_guard; guard != nullptr; guard = guard->next_) {
+    close(guard->descriptor_);
+    guard->descriptor_ = -1;
+  }
+  first_guard = nullptr;
+  pthread_mutex_unlock(&mutex);
+}
+
+Status watch_forks() {
+  ForkHold hold;
+  if (watching) return Status();
+  if (pthread_atfork(before_fork, after_fork_in_parent, close_guarded_in_child) != 0) {
+    return fail(GQSGD_NO_MEMORY, "pthread_atfork has no memory for this library's handlers");
+  }
+  watching = true;
+  return Status();
+}
+
+uint64_t fork_generation() { return generation.load(std::memory_order_relaxed); }
+
+ForkHold::ForkHold() { pthread_mutex_lock(&mutex); }
+ForkHold::~ForkHold() { pthread_mutex_unlock(&mutex); }
+
+void ForkGuard::attach(int descriptor) {
+  descriptor_ = descriptor;
+  previous_ = nullptr;
+  next_ = first_guard;
+  if (next_ != nullptr) next_->previous_ = this;
+  first_guard = this;
+}
+
+void ForkGuard::close_now() {
+  ForkHold hold;
+  if (descriptor_ < 0) return;
+  if (previous_ != nullptr) previous_->next_ = next_;
+  if (previous_ == nullptr) first_guard = next_;
+  if (next_ != nullptr) next_->previous_ = previous_;
+  close(descriptor_);
+  descriptor_ = -1;
+}
+
+}  // namespace gq

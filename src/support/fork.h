@@ -1,0 +1,53 @@
+// What a fork does to this library: the child is told apart from its parent, and does not keep
+// alive what tells the peers that the parent lives.
+#ifndef GQ_SUPPORT_FORK_H
+#define GQ_SUPPORT_FORK_H
+
+#include <stdint.h>
+
+#include "src/support/status.h"
+
+namespace gq {
+
+/** Call before anything that a fork must not share is made; repeated calls cost nothing. NO_MEMORY
+ * if the process has no room for another fork handler. */
+Status watch_forks();
+
+/** Number of forks between the process that first watched them and this one: what was made in
+ * another generation belongs to an ancestor. */
+uint64_t fork_generation();
+
+/** Holds back forks of other threads while it lives, so that a descriptor is never made in one
+ * process and guarded in another. */
+class ForkHold {
+ public:
+  ForkHold();
+  ~ForkHold();
+  ForkHold(const ForkHold&) = delete;
+  ForkHold& operator=(const ForkHold&) = delete;
+};
+
+/** A descriptor that children of this process close as soon as they exist. */
+class ForkGuard {
+ public:
+  ForkGuard() = default;
+  ~ForkGuard() { close_now(); }
+  ForkGuard(const ForkGuard&) = delete;
+  ForkGuard& operator=(const ForkGuard&) = delete;
+
+  /** Takes over an open descriptor. Made and attached under one ForkHold. */
+  void attach(int descriptor);
+  /** Closes it; in a child, where that is done already, nothing happens. */
+  void close_now();
+
+ private:
+  friend void close_guarded_in_child();
+
+  int descriptor_ = -1;
+  ForkGuard* next_ = nullptr;
+  ForkGuard* previous_ = nullptr;
+};
+
+}  // namespace gq
+
+#endif

@@ -1,0 +1,158 @@
+// Headers, messages and waiting at the board; what happens when a rank is gone is in
+// board_failure.cpp.
+#include "src/transport/board.h"
+
+#include <inttypes.h>
+
+#include <new>
+
+#include "src/transport/clock.h"
+
+namespace gq {
+namespace {
+
+// Shorter than a system call pair: long enough for a peer on another core that is just finishing,
+// short enough to leave the core to peers that share it.
+constexpr uint64_t kSpinUs = 20;
+// A dead peer rings no bell: sleepers look for it this often.
+constexpr uint32_t kLookUs = 2000;
+
+void relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+}  // namespace
+
+Status BoardTransport::sit_down(const Seat& seat) {
+  peers_.reset(new (std::nothrow) Peer[seat.ranks]);
+  if (!peers_)
+    return fail(GQSGD_NO_MEMORY, "no memory for what rank %u knows of %u peers", seat.rank,
+                seat.ranks);
+  seat_ = seat;
+  return Status();
+}
+
+Status BoardTransport::publish(uint64_t sequence, const Header& header) {
+  GQ_TRY(intact());
+  std::atomic<uint32_t>* slot = seat_.control->headers[sequence & 1];
+  for (uint32_t word = 0; word < 16; ++word) {
+    slot[word].store(header.words[word], std::memory_order_relaxed);
+  }
+  seat_.control->published.store(sequence, std::memory_order_release);
+  for (uint32_t peer = 0; peer < seat_.ranks; ++peer) {
+    if (peer != seat_.rank) ring(seat_.places[peer].bell, seat_.scope);
+  }
+  counters_.header_bytes_sent += sizeof header * (seat_.ranks - 1);
+  return Status();
+}
+
+Status BoardTransport::peer_header(uint32_t peer, uint64_t sequence, Header* header, bool* there) {
+  GQ_TRY(intact());
+  const Control& control = control_of(peer);
+  const uint64_t published = control.published.load(std::memory_order_acquire);
+  *there = published >= sequence;
+  if (!*there) {
+    expect(AwaitedKind::header, peer, sequence);
+    return Status();
+  }
+  // Two ahead would have overwritten the header that is asked for.
+  if (published > sequence + 1) return protocol_failure(peer, "header", published, sequence);
+  const std::atomic<uint32_t>* slot = control.headers[sequence & 1];
+  for (uint32_t word = 0; word < 16; ++word) {
+    header->words[word] = slot[word].load(std::memory_order_relaxed);
+  }
+  return Status();
+}
+
+Status BoardTransport::send(const Message& message) {
+  GQ_TRY(intact());
+  std::atomic<uint64_t>& posted = posted_of(seat_.control)[message.peer];
+  posted.store(posted.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+  ring(seat_.places[message.peer].bell, seat_.scope);
+  counters_.messages_sent += 1;
+  counters_.payload_bytes_sent += message.size_bytes;
+  return Status();
+}
+
+Status BoardTransport::receive(const Message& message, const unsigned char** words) {
+  *words = nullptr;
+  GQ_TRY(intact());
+  Peer& peer = peers_[message.peer];
+  const uint64_t posted =
+      posted_of(&control_of(message.peer))[seat_.rank].load(std::memory_order_acquire);
+  if (posted == peer.received) {
+    expect(AwaitedKind::message, message.peer, peer.received + 1);
+    return Status();
+  }
+  if (posted < peer.received) {
+    return protocol_failure(message.peer, "message counter", posted, peer.received);
+  }
+  const uint64_t room_bytes = UINT64_MAX - message.offset_bytes;
+  if (message.size_bytes > room_bytes) {
+    return fail(GQSGD_INTERNAL, "a message of %zu bytes at offset %zu", message.size_bytes,
+                message.offset_bytes);
+  }
+  GQ_TRY(reach(message.origin, message.offset_bytes + message.size_bytes));
+  peer.received += 1;
+  *words = view(message);
+  return Status();
+}
+
+const unsigned char* BoardTransport::view(const Message& message) const {
+  return arena_base(message.origin) + message.offset_bytes;
+}
+
+Status BoardTransport::flushed(bool* done) {
+  // Peers read in place; their next header says that they have finished reading.
+  *done = true;
+  return Status();
+}
+
+void BoardTransport::expect(AwaitedKind kind, uint32_t peer, uint64_t number) {
+  awaited_ = pack(Awaited{kind, peer, number});
+  peers_[peer].awaited = awaited_;
+}
+
+bool BoardTransport::rung() {
+  const uint32_t rings = bell().rings.load(std::memory_order_acquire);
+  if (rings == rings_seen_) return false;
+  rings_seen_ = rings;
+  return true;
+}
+
+bool BoardTransport::slept(uint32_t slice_us) {
+  if (rung()) return false;
+  const uint64_t begin_us = monotonic_us();
+  const uint64_t end_us = begin_us + slice_us;
+  const uint64_t spin_end_us = begin_us + (slice_us < kSpinUs ? slice_us : kSpinUs);
+  do {
+    for (int turn = 0; turn < 16; ++turn) relax();
+    if (rung()) return false;
+  } while (monotonic_us() < spin_end_us);
+  // Peers that time out follow this to the rank that everybody waits for.
+  seat_.control->awaited.store(awaited_, std::memory_order_release);
+  const uint64_t now_us = monotonic_us();
+  if (now_us >= end_us) return true;
+  const uint64_t left_us = end_us - now_us;
+  sleep_on(&bell(), rings_seen_, left_us < kLookUs ? static_cast<uint32_t>(left_us) : kLookUs,
+           seat_.scope);
+  return !rung();
+}
+
+Status BoardTransport::wait(uint32_t slice_us) {
+  const uint64_t end_us = monotonic_us() + slice_us;
+  for (;;) {
+    const bool quiet = slept(slice_us);
+    const uint64_t now_us = monotonic_us();
+    // Also where bells never stop ringing, a dead peer is looked for now and then.
+    GQ_TRY(quiet || now_us - looked_us_ >= kLookUs ? check() : intact());
+    if (!quiet || now_us >= end_us) return Status();
+    slice_us = static_cast<uint32_t>(end_us - now_us);
+  }
+}
+
+}  // namespace gq

@@ -1,0 +1,34 @@
+// Why a group broke: one word that fits an atomic, and the sentence for it.
+#ifndef GQ_TRANSPORT_CAUSE_H
+#define GQ_TRANSPORT_CAUSE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "src/support/status.h"
+
+namespace gq {
+
+/** More ranks than any transport on one machine allows; ranks fit 24 bits. */
+inline constexpr uint32_t kRanksMax = 1u << 20;
+
+/** `status` is never OK. `reporter` broke off because of `culprit`, which may be itself. */
+struct Cause {
+  gqsgd_status status;
+  uint32_t culprit;
+  uint32_t reporter;
+};
+
+/** Never 0. */
+uint64_t pack(const Cause& cause);
+Cause unpack_cause(uint64_t word);
+/** False for a word that no correct peer of `ranks` ranks writes. */
+bool is_cause(uint64_t word, uint32_t ranks);
+
+/** The failure of rank `self` for `cause`. `destroyed`: the culprit left in good order. `awaited`:
+ * what this rank was waiting for, or "". */
+Status explain(const Cause& cause, uint32_t self, bool destroyed, const char* awaited);
+
+}  // namespace gq
+
+#endif

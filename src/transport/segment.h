@@ -1,0 +1,68 @@
+// The shared memory of one rank of a group of processes: a sealed, nameless file that holds its
+// bell, its control block and its arena.
+#ifndef GQ_TRANSPORT_SEGMENT_H
+#define GQ_TRANSPORT_SEGMENT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "src/transport/control.h"
+#include "src/transport/descriptor.h"
+#include "src/transport/mapping.h"
+
+namespace gq {
+
+/** One machine's processes; 3 descriptors a peer while a group forms, 2 afterwards. */
+inline constexpr uint32_t kProcessRanksMax = 1024;
+
+/** The own segment. Its length never changes, because peers could not be told apart from the edge
+ * of a file that shrinks; its memory is committed before it is touched, so that a machine that is
+ * full gives a status instead of a signal. */
+class OwnSegment {
+ public:
+  Status make(uint32_t ranks);
+  Status grow_arena(size_t size_bytes);
+
+  int descriptor() const { return file_.number(); }
+  Bell* bell() const { return reinterpret_cast<Bell*>(bell_.base()); }
+  Control* control() const { return reinterpret_cast<Control*>(control_.base()); }
+  unsigned char* arena() const { return arena_.base(); }
+  size_t arena_bytes() const { return arena_.size_bytes(); }
+  void abandon();
+
+ private:
+  Descriptor file_;
+  uint64_t length_bytes_ = 0;
+  uint64_t arena_offset_bytes_ = 0;
+  Mapping bell_;
+  Mapping control_;
+  Mapping arena_;
+};
+
+/** A peer's segment: its bell may be rung, everything else is read only. */
+class PeerSegment {
+ public:
+  /** Checks that `file` is what rank `rank` of `ranks` would make: kind, owner, seals, length. */
+  Status attach(Descriptor file, uint32_t rank, uint32_t ranks);
+  /** Makes bytes up to `end_bytes` of the arena readable; the peer has committed `committed_bytes`.
+   */
+  Status reach(uint64_t end_bytes, uint64_t committed_bytes);
+
+  Bell* bell() const { return reinterpret_cast<Bell*>(bell_.base()); }
+  const Control* control() const { return reinterpret_cast<const Control*>(control_.base()); }
+  const unsigned char* arena() const { return arena_.base(); }
+  void abandon();
+
+ private:
+  Descriptor file_;
+  uint32_t rank_ = 0;
+  uint64_t length_bytes_ = 0;
+  uint64_t arena_offset_bytes_ = 0;
+  Mapping bell_;
+  Mapping control_;
+  Mapping arena_;
+};
+
+}  // namespace gq
+
+#endif
