@@ -1,4 +1,4 @@
-"""What a code stands for: linear and exponential levels and their range (FORMAT.md sections 1, 5)."""
+"""What a code stands for: levels and their range (FORMAT.md sections 1 and 5)."""
 
 from dataclasses import dataclass
 

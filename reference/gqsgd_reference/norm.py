@@ -1,4 +1,4 @@
-"""Norms: one number that all ranks share, exact for maxima, in a fixed order for sums (section 4)."""
+"""Norms: one number that all ranks share, sums in a fixed order (FORMAT.md section 4)."""
 
 import numpy as np
 

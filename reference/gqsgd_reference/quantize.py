@@ -13,13 +13,11 @@ NEAREST_BITS = np.uint64(2**22)  # r of every element with rounding = nearest
 @ieee
 def scale_factors(norm, target):
     """(p, r) such that |x| = norm gives exactly `target` and nothing gives more."""
-    exponent_field = int(bits(norm)) >> 23 & 0xFF
-    p = np.float32(2.0**(127 - min(max(exponent_field, 1), 253)))
+    exponent_field = (bits(norm) >> np.uint32(23)).astype(np.int32)
+    p = np.ldexp(np.float32(1), 127 - np.clip(exponent_field, 1, 253))
     m = np.float32(norm) * p
     r = np.float32(target) / m
-    if m * r < np.float32(target):
-        r = np.nextafter(r, np.float32(np.inf))
-    return p, r
+    return p, np.where(m * r < np.float32(target), np.nextafter(r, np.float32(np.inf)), r)
 
 
 @ieee

@@ -25,7 +25,7 @@ class Call:
 
 
 def philox4x32(counter, key):
-    """Ten rounds. counter: integers of shape (.., 4); key: two integers. Returns uint64 like counter."""
+    """Ten rounds on uint64 arrays of 32-bit words. counter: shape (.., 4); key: two integers."""
     c0, c1, c2, c3 = np.moveaxis(np.asarray(counter, dtype=np.uint64), -1, 0)
     k0, k1 = key
     for _ in range(10):

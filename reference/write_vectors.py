@@ -1,0 +1,27 @@
+"""Writes the known answers of tests/vectors: `python reference/write_vectors.py [folder]`."""
+
+import sys
+from pathlib import Path
+
+from known_answers import (allreduces, conversions, decodes, headers, norms, quantizes,
+                           random_words, reductions, schedule_lists, wide_sums)
+from known_answers.record import file_text
+
+SUBJECTS = (random_words, conversions, norms, quantizes, reductions, wide_sums, decodes,
+            schedule_lists, allreduces, headers)
+DEFAULT_FOLDER = Path(__file__).resolve().parent.parent / "tests" / "vectors"
+
+
+def write_vectors(folder):
+    """Writes every file into `folder`, which exists; returns their names."""
+    names = []
+    for subject in SUBJECTS:
+        for name, (description, records) in subject.FILES.items():
+            text = file_text(description, records())
+            (Path(folder) / name).write_text(text, encoding="ascii", newline="\n")
+            names.append(name)
+    return names
+
+
+if __name__ == "__main__":
+    write_vectors(sys.argv[1] if len(sys.argv) > 1 else DEFAULT_FOLDER)
