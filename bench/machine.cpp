@@ -1,0 +1,51 @@
+// The machine's own words about itself, from /proc and uname.
+#include "bench/machine.h"
+
+#include <sched.h>
+#include <sys/utsname.h>
+#include <time.h>
+
+#include <algorithm>
+#include <fstream>
+
+namespace gq::bench {
+namespace {
+
+std::string processor() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    if (line.rfind("model name", 0) != 0) continue;
+    const size_t colon = line.find(": ");
+    if (colon != std::string::npos) return line.substr(colon + 2);
+  }
+  return "unnamed processor";
+}
+
+int usable_cpus() {
+  cpu_set_t set;
+  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 0;
+}
+
+}  // namespace
+
+std::string machine() {
+  utsname system = {};
+  uname(&system);
+  return processor() + ", " + std::to_string(usable_cpus()) + " CPUs, " + system.sysname + " " +
+         system.release;
+}
+
+int64_t now_ns() {
+  timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return int64_t{time.tv_sec} * 1000000000 + time.tv_nsec;
+}
+
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  const size_t half = values.size() / 2;
+  return values.size() % 2 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
+
+}  // namespace gq::bench

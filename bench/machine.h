@@ -1,0 +1,22 @@
+// Says in one line each what a measurement ran on and how numbers are condensed; measures nothing.
+#ifndef GQ_BENCH_MACHINE_H
+#define GQ_BENCH_MACHINE_H
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace gq::bench {
+
+/** "AMD EPYC, 2 CPUs, Linux 6.1.0": processor, CPUs this process may use, kernel. */
+std::string machine();
+
+/** Nanoseconds of a clock that processes of one machine share. */
+int64_t now_ns();
+
+/** The middle of the values, or the mean of the two middle ones; 0 for none. */
+double median(std::vector<double> values);
+
+}  // namespace gq::bench
+
+#endif

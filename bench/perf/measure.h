@@ -1,0 +1,81 @@
+// Times, checks and judges all formats and schedules at one size, on every rank together.
+#ifndef GQ_BENCH_PERF_MEASURE_H
+#define GQ_BENCH_PERF_MEASURE_H
+
+#include <gqsgd.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "bench/perf/options.h"
+
+namespace gq::bench {
+
+/** One way to place the result: out of place or in place. */
+struct Timing {
+  double time_us = 0;
+  uint64_t wrong_count = 0;  ///< values that differ from gqsgd_simulate, over all ranks
+};
+
+/** What one format and schedule made of one size. */
+struct Row {
+  size_t size_bytes;
+  size_t value_count;
+  std::string format;
+  std::string schedule;
+  Timing out_of_place;
+  Timing in_place;
+  uint64_t wire_bytes = 0;  ///< the most that a rank sends
+  double nmse = 0;          ///< squared error over the square of the exact result
+};
+
+/** Memory that the ranks share. */
+struct Shared {
+  double* times_us;         ///< [run][rank]
+  uint64_t* per_rank;       ///< [rank], for one number at a time
+  unsigned char* expected;  ///< most_bytes: what every rank should get
+};
+Shared make_shared(const Options& options);
+
+class Measurement {
+ public:
+  /** One rank's share of it; every rank makes one with the same arguments. */
+  Measurement(const Options& options, const Shared& shared, int rank, gqsgd_comm comm);
+  ~Measurement();
+  Measurement(const Measurement&) = delete;
+  Measurement& operator=(const Measurement&) = delete;
+
+  /** The rows of one size: every schedule with every format. Complete on rank 0 only. */
+  std::vector<Row> measure(size_t size_bytes);
+
+ private:
+  struct Contender {
+    gqsgd_quantizer quantizer;
+    std::string format;
+    Choice schedule;
+  };
+  void barrier();
+  double run(const Contender& contender, bool in_place, const uint64_t* at);
+  void check(const Contender& contender, Row* row);
+  void expect(const Contender& contender, Row* row);
+  uint64_t wrong_count();
+  void time_all(bool in_place, std::vector<Row>* rows);
+  uint64_t gather_sum(uint64_t own);
+  uint64_t gather_most(uint64_t own);
+  uint64_t bytes_sent();
+
+  const Options& options_;
+  const Shared& shared_;
+  const int rank_;
+  const gqsgd_comm comm_;
+  std::vector<Contender> contenders_;
+  std::vector<gqsgd_quantizer> quantizers_;
+  size_t value_count_ = 0;
+  size_t in_place_run_count_ = 0;
+  std::vector<unsigned char> input_, output_;
+};
+
+}  // namespace gq::bench
+
+#endif

@@ -1,0 +1,195 @@
+// The command line of gqsgd-perf.
+#include "bench/perf/options.h"
+
+#include <getopt.h>
+#include <gqsgd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <sstream>
+
+namespace gq::bench {
+namespace {
+
+constexpr char kHelp[] =
+    R"(gqsgd-perf: times allreduces of this library; none (float32 words) is always measured beside.
+
+  -b, --minbytes SIZE      smallest uncompressed size (32K); K, M, G are powers of 1024
+  -e, --maxbytes SIZE      largest (32M)
+  -f, --stepfactor N       each size is N times the last (4)
+  -n, --iters N            timed runs per size, format and schedule (20); medians are printed
+  -w, --warmup_iters N     runs before (3)
+  -c, --check 0|1          compare every rank's result with gqsgd_simulate (1)
+  -d, --datatype TYPE      float, half, bfloat16 or double (float)
+  -o, --op OP              sum or avg (avg)
+      --format TEXT        a quantizer's text such as paper-ge8 or "levels=linear,bits=4"; may be
+                           given several times (paper-gl8, paper-ge8); --preset is the same
+      --schedule LIST      of ring, tree, butterfly, direct, auto, by commas (direct)
+      --ranks N            (2)
+      --transport NAME     process or local, where ranks are threads (process)
+      --comm-options TEXT  options of the communicators, such as chunk_value_count=32768
+      --json FILE          writes the rows there too
+  -h, --help
+
+Formats take turns in every run, and each timed call follows a barrier; its time is that of the
+slowest rank. algbw is the uncompressed size by time, busbw that times 2 (n - 1) / n, as in
+nccl-tests. wire is what one rank sends, ratio how often that goes into what none sends, nmse the
+squared error of the result over the square of the exact one. The exit status is 1 if any value
+was wrong.
+)";
+
+enum LongOnly { kFormat = 256, kSchedule, kRanks, kTransport, kCommOptions, kJson };
+constexpr option kLongOptions[] = {{"minbytes", required_argument, nullptr, 'b'},
+                                   {"maxbytes", required_argument, nullptr, 'e'},
+                                   {"stepfactor", required_argument, nullptr, 'f'},
+                                   {"iters", required_argument, nullptr, 'n'},
+                                   {"warmup_iters", required_argument, nullptr, 'w'},
+                                   {"check", required_argument, nullptr, 'c'},
+                                   {"datatype", required_argument, nullptr, 'd'},
+                                   {"op", required_argument, nullptr, 'o'},
+                                   {"format", required_argument, nullptr, kFormat},
+                                   {"preset", required_argument, nullptr, kFormat},
+                                   {"schedule", required_argument, nullptr, kSchedule},
+                                   {"ranks", required_argument, nullptr, kRanks},
+                                   {"transport", required_argument, nullptr, kTransport},
+                                   {"comm-options", required_argument, nullptr, kCommOptions},
+                                   {"json", required_argument, nullptr, kJson},
+                                   {"help", no_argument, nullptr, 'h'},
+                                   {nullptr, 0, nullptr, 0}};
+
+const std::vector<Choice> kDtypes = {{"float", GQSGD_FLOAT32},
+                                     {"half", GQSGD_FLOAT16},
+                                     {"bfloat16", GQSGD_BFLOAT16},
+                                     {"double", GQSGD_FLOAT64}};
+const std::vector<Choice> kOps = {{"sum", GQSGD_SUM}, {"avg", GQSGD_MEAN}};
+const std::vector<Choice> kSchedules = {{"auto", GQSGD_SCHEDULE_AUTO},
+                                        {"ring", GQSGD_SCHEDULE_RING},
+                                        {"tree", GQSGD_SCHEDULE_TREE},
+                                        {"butterfly", GQSGD_SCHEDULE_BUTTERFLY},
+                                        {"direct", GQSGD_SCHEDULE_DIRECT}};
+
+bool choose(const std::vector<Choice>& choices, const std::string& name, Choice* chosen) {
+  for (const Choice& choice : choices) {
+    if (choice.name == name) return *chosen = choice, true;
+  }
+  return false;
+}
+
+bool read_size(const char* text, size_t least, size_t* size) {
+  char* end = nullptr;
+  const unsigned long long number = std::strtoull(text, &end, 10);
+  const std::string suffix = end;
+  int shift = 0;
+  if (suffix == "K") shift = 10;
+  if (suffix == "M") shift = 20;
+  if (suffix == "G") shift = 30;
+  if (end == text || text[0] == '-' || (!suffix.empty() && shift == 0)) return false;
+  *size = static_cast<size_t>(number) << shift;
+  return *size >= least && *size >> shift == number;
+}
+
+bool read_count(const char* text, size_t least, int* count) {
+  size_t size = 0;
+  if (!read_size(text, least, &size) || size > 1000000) return false;
+  *count = static_cast<int>(size);
+  return true;
+}
+
+bool read_schedules(const char* text, std::vector<Choice>* schedules) {
+  std::istringstream list(text);
+  for (std::string name; std::getline(list, name, ',');) {
+    Choice choice;
+    if (!choose(kSchedules, name, &choice)) return false;
+    schedules->push_back(choice);
+  }
+  return !schedules->empty();
+}
+
+bool read_transport(const std::string& name, bool* ranks_are_processes) {
+  *ranks_are_processes = name == "process";
+  return name == "process" || name == "local";
+}
+
+/** False if the option's value is not one. */
+bool set_option(int option, const char* value, Options* options) {
+  int number = 0;
+  switch (option) {
+    case 'b':
+      return read_size(value, 0, &options->least_bytes);
+    case 'e':
+      return read_size(value, 0, &options->most_bytes);
+    case 'f':
+      return read_size(value, 2, &options->factor);
+    case 'n':
+      return read_count(value, 1, &options->run_count);
+    case 'w':
+      return read_count(value, 0, &options->warmup_count);
+    case 'c':
+      return read_count(value, 0, &number) && (options->check = number != 0, true);
+    case 'd':
+      return choose(kDtypes, value, &options->dtype);
+    case 'o':
+      return choose(kOps, value, &options->op);
+    case kFormat:
+      return options->formats.push_back(value), true;
+    case kSchedule:
+      return read_schedules(value, &options->schedules);
+    case kRanks:
+      return read_count(value, 1, &options->rank_count);
+    case kTransport:
+      return read_transport(value, &options->ranks_are_processes);
+    case kCommOptions:
+      return options->comm_options = value, true;
+    case kJson:
+      return options->json_path = value, true;
+    default:
+      return false;
+  }
+}
+
+/** Fills in what was not said; `none` comes first, whatever was. */
+void complete(Options* options) {
+  if (options->formats.empty()) options->formats = {"paper-gl8", "paper-ge8"};
+  std::erase(options->formats, "none");
+  options->formats.insert(options->formats.begin(), "none");
+  if (options->schedules.empty()) options->schedules = {kSchedules.back()};
+}
+
+}  // namespace
+
+Parsed parse_options(int argc, char** argv, Options* options) {
+  *options = Options();
+  options->dtype = kDtypes[0];
+  options->op = kOps[1];
+  int which = 0;
+  for (int option;
+       (option = getopt_long(argc, argv, "b:e:f:n:w:c:d:o:h", kLongOptions, &which)) != -1;) {
+    if (option == 'h') return std::fputs(kHelp, stdout), Parsed::stop;
+    if (option == '?') return Parsed::refused;
+    if (set_option(option, optarg, options)) continue;
+    std::fprintf(stderr, "gqsgd-perf: \"%s\" is not a value for this option; see --help\n", optarg);
+    return Parsed::refused;
+  }
+  if (optind < argc) {
+    std::fprintf(stderr, "gqsgd-perf: \"%s\" is not an option; see --help\n", argv[optind]);
+    return Parsed::refused;
+  }
+  complete(options);
+  return Parsed::run;
+}
+
+size_t element_bytes(int32_t dtype) {
+  return dtype == GQSGD_FLOAT64 ? 8 : dtype == GQSGD_FLOAT32 ? 4 : 2;
+}
+
+std::vector<size_t> sizes_of(const Options& options) {
+  const size_t element = element_bytes(options.dtype.number);
+  std::vector<size_t> sizes;
+  for (size_t size = options.least_bytes; size <= options.most_bytes; size *= options.factor) {
+    sizes.push_back(size / element * element);
+    if (size == 0 || size > options.most_bytes / options.factor) break;
+  }
+  return sizes;
+}
+
+}  // namespace gq::bench

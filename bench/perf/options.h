@@ -1,0 +1,48 @@
+// What gqsgd-perf is asked for: the flags of nccl-tests, and those for formats and ranks.
+#ifndef GQ_BENCH_PERF_OPTIONS_H
+#define GQ_BENCH_PERF_OPTIONS_H
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace gq::bench {
+
+/** A word of the command line and the number it stands for in the C ABI. */
+struct Choice {
+  std::string name;
+  int32_t number;
+};
+
+struct Options {
+  size_t least_bytes = size_t{32} << 10;
+  size_t most_bytes = size_t{32} << 20;
+  size_t factor = 4;
+  int run_count = 20;
+  int warmup_count = 3;
+  bool check = true;
+  Choice dtype;
+  Choice op;
+  std::vector<std::string> formats;  ///< quantizer texts, "none" first
+  std::vector<Choice> schedules;
+  int rank_count = 2;
+  bool ranks_are_processes = true;
+  std::string comm_options;
+  std::string json_path;  ///< "" for none
+};
+
+enum class Parsed { run, stop, refused };
+
+/** Reads the command line. stop: help was asked for and printed; refused: the reason was printed.
+ */
+Parsed parse_options(int argc, char** argv, Options* options);
+
+size_t element_bytes(int32_t dtype);
+
+/** Uncompressed sizes in bytes: least, least * factor, .., at most `most_bytes`. */
+std::vector<size_t> sizes_of(const Options& options);
+
+}  // namespace gq::bench
+
+#endif
