@@ -6,6 +6,7 @@
 #include "src/api/communicator.h"
 #include "src/transport/local.h"
 #include "src/transport/process.h"
+#include "src/transport/unique_id.h"
 
 namespace gq {
 namespace {
@@ -75,7 +76,7 @@ gqsgd_status gqsgd_unique_id_create(gqsgd_unique_id* unique_id) {
   if (unique_id == nullptr) {
     return gq::fail(GQSGD_INVALID_ARGUMENT, "gqsgd_unique_id_create: unique_id is NULL").code();
   }
-  return gq::create_unique_id(unique_id).code();
+  return gq::make_unique_id(unique_id).code();
 }
 
 gqsgd_status gqsgd_comm_create_process(const gqsgd_unique_id* unique_id, int32_t rank, int32_t size,

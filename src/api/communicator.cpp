@@ -26,6 +26,7 @@ Status add_communicator(std::unique_ptr<Transport> transport, const CommOptions&
   } catch (const std::bad_alloc&) {
     return fail(GQSGD_NO_MEMORY, "no memory for a communicator");
   }
+  GQ_TRY(watch_forks());
   communicator->fork_generation = fork_generation();
   GQ_TRY(fill_endpoint(std::move(transport), options, &communicator->endpoint));
   const uintptr_t token = communicators().add(std::move(communicator));
