@@ -3,16 +3,11 @@
 import gqsgd
 import numpy as np
 import pytest
-
-PRESETS = ["none", "paper-gl8", "paper-ge8"]
-
-
-def gradients(rank_count, count):
-    return list(np.random.default_rng(5).standard_normal((rank_count, count), np.float32))
+from bounds import PRESETS, SCHEDULES, gradients
 
 
 @pytest.mark.parametrize("rank_count", [1, 2, 3, 4, 5])
-@pytest.mark.parametrize("schedule", ["ring", "direct"])
+@pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("preset", PRESETS)
 def test_simulated_ranks_give_the_bits_of_threads(preset, schedule, rank_count):
     inputs, q = gradients(rank_count, 1000), gqsgd.Quantizer(preset, seed=11)

@@ -5,15 +5,17 @@ import dataclasses
 import gqsgd
 import numpy as np
 import pytest
-from bounds import assert_within_bound
+from bounds import PRESETS, assert_within_bound, gradients
 from hypothesis import given
 from hypothesis import strategies as st
 
-PRESETS = ["none", "paper-gl8", "paper-ge8"]
-
-
-def gradients(rank_count, count, seed=0):
-    return list(np.random.default_rng(seed).standard_normal((rank_count, count), np.float32))
+# The interval that a value is rounded in is at most (first * |value| + second * norm) wide.
+LEVELS = {
+    "paper-gl8": (0, 1 / 127),
+    "paper-gl4": (0, 1 / 7),
+    "paper-ge8": (1, 2.0**-126),
+    "paper-ge4": (1, 2.0**-6),
+}
 
 
 def global_norms(inputs, q):
@@ -69,10 +71,18 @@ def test_values_come_back_within_one_step(preset, count, seed, scale):
     assert (y.shape, y.dtype) == ((count,), np.float32)
     if preset == "none":
         assert y.tobytes() == x.tobytes()
-    elif preset == "paper-gl8":
-        assert (np.abs(y.astype(float) - x) <= float(norms[0]) / 127 * (1 + 1e-5)).all()
-    else:  # to a neighbouring power of two of the norm
-        assert (np.abs(y.astype(float) - x) <= np.abs(x) * (1 + 1e-5) + norms[0] * 2.0**-120).all()
+    else:
+        step, smallest_level = LEVELS[preset]
+        interval = norms.astype(float) * smallest_level + np.abs(x.astype(float)) * step
+        assert (np.abs(y.astype(float) - x) <= interval * (1 + 1e-5) + 2.0**-149).all()
+
+
+@pytest.mark.parametrize(("order", "p"), [("1", 1), ("2", 2), ("inf", np.inf)])
+def test_norms_of_other_orders(order, p):
+    (x,) = gradients(1, 1000)
+    q = gqsgd.Quantizer("paper-gl8", norm=(order, "inf"))
+    norms = gqsgd.norm(x, q, site=gqsgd.Site())
+    np.testing.assert_allclose(norms, np.linalg.norm(x.astype(float), p), rtol=1e-6)
 
 
 def test_quantize_depends_on_the_site_and_on_nothing_else():
