@@ -56,7 +56,7 @@ def _digits(directory):
 def _fashion(directory):
     _save(directory, train=_idx_pair("train"), test=_idx_pair("t10k"))
     return Task("Fashion-MNIST", directory, pixel_max=255, hidden_count=100, images_per_rank=32,
-                step_count=900, learning_rate=0.05)
+                step_count=600, learning_rate=0.05)
 
 
 def _idx_pair(prefix):
