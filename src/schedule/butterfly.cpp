@@ -5,9 +5,10 @@
 //   values     2 (P - 1) / P of the call sent by each rank; a folded pair once the call each way
 //   roundings  a chain of ceil(log2 n) reductions
 //
-// Ranks from P on have no partner: rank i >= P sends everything to rank i - P first and gets the
-// result last. A block (i, k) is the parts whose number agrees with i in the top k of log2 P bits:
-// what rank i holds after k exchanges, one range of the call.
+// Ranks from P on have no partner: rank i >= P is folded into rank i - P, which reduces its codes
+// before the first exchange and passes results on to it. A block (i, k) is the parts whose number
+// agrees with i in the top k of log2 P bits: what rank i holds after k exchanges, one range of the
+// call.
 #include "include/gqsgd.h"
 #include "src/schedule/make.h"
 
@@ -22,6 +23,12 @@ uint32_t exchange_count(const Shape& shape) {
   return static_cast<uint32_t>(std::bit_width(shape.ranks)) - 1;
 }
 
+uint32_t partner_of(const Shape& shape, uint32_t rank, uint32_t exchange) {
+  return rank ^ (partner_ranks(shape) >> exchange);
+}
+
+bool is_folded(const Shape& shape, uint32_t rank) { return rank >= partner_ranks(shape); }
+
 /** True for a rank below P that stands in for another one as well. */
 bool has_folded(const Shape& shape, uint32_t rank) {
   return rank < shape.ranks - partner_ranks(shape);
@@ -35,23 +42,21 @@ Part block_of(const Shape& shape, uint32_t rank, uint32_t exchanges) {
   return {first.first_value, last.first_value + last.value_count - first.first_value};
 }
 
-/** Ranks merged at `rank` after that many exchanges: those below P that agree with it in the bits
- *  not yet exchanged, and the ranks folded into them. */
-uint32_t weight_of(const Shape& shape, uint32_t rank, uint32_t exchanges) {
-  const uint32_t distance = partner_ranks(shape) >> exchanges;
+/** Ranks merged at `rank` before an exchange: those below P that agree with it in the bits not yet
+ *  exchanged, and the ranks folded into them. */
+uint32_t weight_before(const Shape& shape, uint32_t rank, uint32_t exchange) {
+  const uint32_t distance = partner_ranks(shape) >> (exchange - 1);
   const uint32_t folded = shape.ranks - partner_ranks(shape);
   const uint32_t lowest = rank % distance;
   const uint32_t folded_into = folded > lowest ? (folded - lowest - 1) / distance + 1 : 0;
-  return (1u << exchanges) + folded_into;
+  return (1u << (exchange - 1)) + folded_into;
 }
 
 enum class Phase {
-  fold,            // a folded rank's codes come in, or go out
-  halve_send,      // exchange k: codes of the partner's block
-  halve_receive,   // exchange k: codes of the own block
-  double_receive,  // exchange k: results of the partner's block
-  double_send,     // results held so far, to the partner of exchange k - 1 or to the folded rank
-  unfold,          // a folded rank's results
+  give,   // exchange: the partner's block of the own codes, to be reduced there
+  keep,   // exchange: the own block, to be reduced here
+  fetch,  // exchange, on the way back: results of the partner's block
+  pass,   // exchange, on the way back: results of the own block
 };
 
 struct Place {
@@ -59,102 +64,92 @@ struct Place {
   uint32_t exchange;  ///< 1 .. log2 P
 };
 
+/** give, keep for exchange 1 .. log2 P; then fetch for log2 P .. 1, with a pass before each but the
+ *  first, where keep has passed the results on already. A folded rank has the first exchange alone. */
 uint64_t round_count(const Shape& shape, uint32_t rank) {
-  return rank >= partner_ranks(shape) ? 2 : 1 + 4 * uint64_t{exchange_count(shape)};
+  if (shape.ranks == 1) return 1;
+  return is_folded(shape, rank) ? 4 : 4 * uint64_t{exchange_count(shape)} - 1;
 }
 
-Place place_of(const Shape& shape, uint32_t rank, uint64_t round) {
-  if (round == 0) return {Phase::fold, 0};
-  if (rank >= partner_ranks(shape)) return {Phase::unfold, 0};
-  const uint32_t exchanges = exchange_count(shape);
-  const uint32_t half_rounds = static_cast<uint32_t>(round) - 1;
-  const bool first_of_two = half_rounds % 2 == 0;
-  const uint32_t pair = half_rounds / 2;
-  if (pair < exchanges) {
-    return {first_of_two ? Phase::halve_send : Phase::halve_receive, pair + 1};
+Place place_of(const Shape& shape, uint32_t rank, uint64_t round_index) {
+  const uint32_t round = static_cast<uint32_t>(round_index);
+  if (is_folded(shape, rank)) {
+    constexpr Phase kPhases[] = {Phase::give, Phase::keep, Phase::pass, Phase::fetch};
+    return {kPhases[round], 1};
   }
-  return {first_of_two ? Phase::double_receive : Phase::double_send, 2 * exchanges - pair};
+  const uint32_t halving_rounds = 2 * exchange_count(shape);
+  if (round < halving_rounds) {
+    return {round % 2 == 0 ? Phase::give : Phase::keep, round / 2 + 1};
+  }
+  const uint32_t back = round - halving_rounds;
+  return {back % 2 == 0 ? Phase::fetch : Phase::pass, exchange_count(shape) - (back + 1) / 2};
 }
 
-uint32_t partner_of(const Shape& shape, uint32_t rank, uint32_t exchange) {
-  return rank ^ (partner_ranks(shape) >> exchange);
-}
-
+/** Both ranks of a folded pair cut the call alike. */
 Part range_at(const Shape& shape, uint32_t rank, const Place& place) {
-  switch (place.phase) {
-    case Phase::fold:
-    case Phase::unfold:
-      break;
-    case Phase::halve_send:
-    case Phase::double_receive:
-      return block_of(shape, partner_of(shape, rank, place.exchange), place.exchange);
-    case Phase::halve_receive:
-      return block_of(shape, rank, place.exchange);
-    case Phase::double_send:
-      return block_of(shape, rank, place.exchange - 1);
-  }
-  return {0, shape.value_count};
+  if (shape.ranks == 1) return {0, shape.value_count};
+  const uint32_t acting = is_folded(shape, rank) ? rank - partner_ranks(shape) : rank;
+  const bool own = place.phase == Phase::keep || place.phase == Phase::pass;
+  return block_of(shape, own ? acting : partner_of(shape, acting, place.exchange), place.exchange);
 }
 
-void list_fold(const Shape& shape, uint32_t rank, NthMove* list) {
-  const uint32_t partners = partner_ranks(shape);
-  if (rank >= partners) {
+void list_folded(const Shape& shape, uint32_t rank, const Place& place, NthMove* list) {
+  const uint32_t acting = rank - partner_ranks(shape);
+  const uint64_t shard = shard_value_count(shape, partner_ranks(shape));
+  if (place.phase == Phase::give || place.phase == Phase::keep) {
     list->add(quantize_move());
-    list->add(send_move(rank - partners, rank));
-  } else if (has_folded(shape, rank)) {
-    list->add(quantize_move());
-    list->add(receive_operand_move(rank + partners));
-    list->add(reduce_move(rank + partners, 1, 1, 1));
-  } else if (shape.ranks == 1) {
-    list->add(quantize_move());
-    list->add(dequantize_move(rank));
+    list->add(send_move(acting, rank));
+  } else {
+    list->add(of_owners(receive_result_move(acting, 0), shard));
+    list->add(of_owners(dequantize_move(0), shard));
   }
 }
 
-void list_halving(const Shape& shape, uint32_t rank, const Place& place, NthMove* list) {
+void list_codes(const Shape& shape, uint32_t rank, const Place& place, NthMove* list) {
   const uint32_t partner = partner_of(shape, rank, place.exchange);
-  if (place.exchange == 1 && !has_folded(shape, rank)) list->add(quantize_move());
-  if (place.phase == Phase::halve_send) {
+  const uint32_t folded = rank + partner_ranks(shape);
+  if (place.exchange == 1) {
+    list->add(quantize_move());
+    if (has_folded(shape, rank)) {
+      list->add(receive_operand_move(folded));
+      list->add(reduce_move(folded, 1, 1, 1));
+    }
+  }
+  if (place.phase == Phase::give) {
     list->add(send_move(partner, rank));
     return;
   }
   list->add(receive_operand_move(partner));
-  list->add(reduce_move(partner, place.exchange + 1,
-                        weight_of(shape, partner, place.exchange - 1),
-                        weight_of(shape, rank, place.exchange - 1)));
+  list->add(reduce_move(partner, place.exchange + 1, weight_before(shape, partner, place.exchange),
+                        weight_before(shape, rank, place.exchange)));
   if (place.exchange == exchange_count(shape)) {  // the own part is complete: back it goes
     list->add(send_move(partner, rank));
+    if (place.exchange == 1 && has_folded(shape, rank)) list->add(send_move(folded, rank));
     list->add(dequantize_move(rank));
   }
 }
 
 void list_results(const Shape& shape, uint32_t rank, const Place& place, NthMove* list) {
-  const uint32_t partners = partner_ranks(shape);
-  const uint64_t shard = shard_value_count(shape, partners);
-  if (place.phase == Phase::double_send) {
-    const bool last = place.exchange == 1;
-    if (last && !has_folded(shape, rank)) return;
-    const uint32_t next = last ? rank + partners : partner_of(shape, rank, place.exchange - 1);
-    list->add(of_owners(send_move(next, 0), shard));
-    return;
+  const uint32_t partner = partner_of(shape, rank, place.exchange);
+  const uint64_t shard = shard_value_count(shape, partner_ranks(shape));
+  const bool fetches = place.phase == Phase::fetch;
+  list->add(of_owners(fetches ? receive_result_move(partner, 0) : send_move(partner, 0), shard));
+  if (place.exchange == 1 && has_folded(shape, rank)) {
+    list->add(of_owners(send_move(rank + partner_ranks(shape), 0), shard));
   }
-  const uint32_t source = place.phase == Phase::unfold ? rank - partners
-                                                       : partner_of(shape, rank, place.exchange);
-  list->add(of_owners(receive_result_move(source, 0), shard));
-  list->add(of_owners(dequantize_move(0), shard));
+  if (fetches) list->add(of_owners(dequantize_move(0), shard));
 }
 
 void list_moves(const Shape& shape, uint32_t rank, const Place& place, NthMove* list) {
-  switch (place.phase) {
-    case Phase::fold:
-      return list_fold(shape, rank, list);
-    case Phase::halve_send:
-    case Phase::halve_receive:
-      return list_halving(shape, rank, place, list);
-    case Phase::double_receive:
-    case Phase::double_send:
-    case Phase::unfold:
-      return list_results(shape, rank, place, list);
+  if (shape.ranks == 1) {
+    list->add(quantize_move());
+    list->add(dequantize_move(0));
+  } else if (is_folded(shape, rank)) {
+    list_folded(shape, rank, place, list);
+  } else if (place.phase == Phase::give || place.phase == Phase::keep) {
+    list_codes(shape, rank, place, list);
+  } else {
+    list_results(shape, rank, place, list);
   }
 }
 

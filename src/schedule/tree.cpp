@@ -6,10 +6,11 @@
 //   roundings  a chain of ceil(log2 n) reductions
 //
 // The children of rank i are i + 1, i + 2, i + 4, .. below the lowest bit set in i; its parent is i
-// with that bit cleared. A rank at depth D (bits set) turns from chunk c on its way up to chunk
-// c - 4 D on its way down: each of the 2 D hops between it and the root and back takes about two
-// chunk times, one on the wire and one in the arithmetic, so the result is there when its turn
-// comes, and both directions of every link stay busy.
+// with that bit cleared. After sending chunk c up, a rank takes a result down: were it that of chunk
+// c, the pipeline would drain at every chunk; going all the way up first would leave the links down
+// idle for half of the time. A rank at depth D (bits set) takes that of chunk c - 3 D, which has had
+// the time to come back. On the timelines of tests/schedule 2 D stalls as soon as a message has a
+// latency of a third of its length, and more than 3 D only lengthens short calls.
 #include "include/gqsgd.h"
 #include "src/schedule/make.h"
 
@@ -25,7 +26,7 @@ uint32_t child_count(uint32_t ranks, uint32_t rank) {
   return std::min(within_ranks, static_cast<uint32_t>(std::countr_zero(rank)));
 }
 
-uint64_t lag(uint32_t rank) { return 4 * static_cast<uint64_t>(std::popcount(rank)); }
+uint64_t lag(uint32_t rank) { return 3 * static_cast<uint64_t>(std::popcount(rank)); }
 
 /** Rounds alternate: chunk c up, chunk c - lag down. */
 uint64_t round_count(const Shape& shape, uint32_t rank) {

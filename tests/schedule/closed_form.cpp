@@ -69,17 +69,17 @@ ClosedForm tree(const Shape& shape, uint32_t rank) {
 }
 
 /** With P = 2^m partners: m blocks halving from P/2 parts, m blocks doubling from one part, and the
- *  call once for a folded rank. */
+ *  call in two halves between the ranks of a folded pair. */
 ClosedForm butterfly(const Shape& shape, uint32_t rank) {
   uint64_t partners = 1;
   while (2 * partners <= shape.ranks) partners *= 2;
-  const Cut whole(shape, 1);
+  const Cut cut(shape, partners);
   ClosedForm form{0, 0, log2_up(shape.ranks)};
   if (rank >= partners || rank + partners < shape.ranks) {
-    form = {whole.messages(0), whole.call, form.chain};
+    const uint64_t half = partners / 2;
+    form = {cut.messages(0, half) + cut.messages(half, half), cut.call, form.chain};
   }
   if (rank >= partners) return form;
-  const Cut cut(shape, partners);
   for (uint64_t parts = partners / 2; parts > 0; parts /= 2) {
     const uint64_t own = rank / parts * parts;
     const uint64_t other = (rank ^ parts) / parts * parts;

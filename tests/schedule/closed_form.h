@@ -1,5 +1,5 @@
-// What each schedule costs, written as formulas and not as moves: the second opinion on the schedules,
-// and the numbers of docs/SCHEDULES.md.
+// What each schedule costs, written as formulas and not as moves: the second opinion on the
+// schedules, and the numbers of docs/SCHEDULES.md.
 #ifndef GQ_TESTS_SCHEDULE_CLOSED_FORM_H
 #define GQ_TESTS_SCHEDULE_CLOSED_FORM_H
 

@@ -89,16 +89,18 @@ TEST(MoveCursor, StaysAtItsEnd) {
 }
 
 TEST(MoveCursor, MessageOverSeveralOwnersIsOneButIsDequantizedOwnerByOwner) {
-  // Rank 4 of 5 is folded: its one result comes from rank 0 and was made by ranks 0 to 3.
+  // Rank 4 of 5 is folded: its results come from rank 0, first those made by ranks 0 and 1.
   MoveCursor cursor(&kButterfly, Shape{5, 128 * 4, 32, 65536}, 4);
   std::vector<Move> moves;
   for (Move move; cursor.next(&move);) moves.push_back(move);
-  ASSERT_EQ(moves.size(), 3u + 4u);
-  EXPECT_EQ(moves[2].kind, MoveKind::receive_result);
-  EXPECT_EQ(moves[2].value_count, 512u);
-  EXPECT_EQ(moves[2].origin_value_count, 128u);
+  ASSERT_EQ(moves.size(), 4u + 2 * 3u);
+  EXPECT_EQ(moves[4].kind, MoveKind::receive_result);
+  EXPECT_EQ(moves[4].value_count, 256u);
+  EXPECT_EQ(moves[4].origin_value_count, 128u);
+  EXPECT_EQ(moves[7].kind, MoveKind::receive_result);
+  EXPECT_EQ(moves[7].origin, 2u);
   for (uint32_t owner = 0; owner < 4; ++owner) {
-    const Move& move = moves[3 + owner];
+    const Move& move = moves[(owner < 2 ? 5 : 6) + owner];
     EXPECT_EQ(move.kind, MoveKind::dequantize);
     EXPECT_EQ(move.origin, owner);
     EXPECT_EQ(move.origin_value_count, 0u);

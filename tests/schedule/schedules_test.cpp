@@ -1,5 +1,5 @@
-// Every schedule keeps every rule of world.h, in whatever order ranks get their turns, and costs what
-// its closed form says.
+// Every schedule keeps every rule of world.h, in whatever order ranks get their turns, and costs
+// what its closed form says.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -102,9 +102,9 @@ TEST(MessagesWhenSmall, ButterflyIsNoRingInside) {
   }
 }
 
-TEST(MessagesWhenSmall, FoldedRankSendsOneAndItsPartnerOneMore) {
-  EXPECT_EQ(messages_when_small("butterfly", 21, 20), 1u);
-  EXPECT_EQ(messages_when_small("butterfly", 21, 4), 2u * 4 + 1);
+TEST(MessagesWhenSmall, FoldedRankSendsTwoAndItsStandInTwoMore) {
+  EXPECT_EQ(messages_when_small("butterfly", 21, 20), 2u);
+  EXPECT_EQ(messages_when_small("butterfly", 21, 4), 2u * 4 + 2);
   EXPECT_EQ(messages_when_small("butterfly", 21, 5), 2u * 4);
 }
 

@@ -210,7 +210,7 @@ void World::reduce(uint32_t rank, const Move& move) {
   for (uint64_t i = 0; i < message->words.size(); ++i) {
     Cell& cell = ranks_[rank].cells[first_cell(move) + i];
     check_write(rank, move, first_cell(move) + i);
-    if (cell.own == kNoWords) return break_rule(Rule::unknown_words, rank, move, "has no own words");
+    if (cell.own == kNoWords) return break_rule(Rule::unknown_words, rank, move, "lacks own words");
     const Words a = words_[message->words[i]];
     const Words b = words_[cell.own];
     if ((a.ranks & b.ranks).any()) {
@@ -238,7 +238,7 @@ void World::reduce_many(uint32_t rank, const Move& move) {
   for (uint64_t i = 0; i < cell_count(move.value_count); ++i) {
     Cell& cell = ranks_[rank].cells[first_cell(move) + i];
     check_write(rank, move, first_cell(move) + i);
-    if (cell.own == kNoWords) return break_rule(Rule::unknown_words, rank, move, "has no own words");
+    if (cell.own == kNoWords) return break_rule(Rule::unknown_words, rank, move, "lacks own words");
     Words sum = words_[cell.own];
     for (const Message* message : messages) {
       const Words& a = words_[message->words[i]];
