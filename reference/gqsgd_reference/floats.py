@@ -41,6 +41,7 @@ def widen(patterns, dtype):
     return patterns.view(source).astype(np.float32)
 
 
+@ieee
 def narrow(values, dtype, random_words, nearest):
     """float32 results as patterns of the user's type.
 

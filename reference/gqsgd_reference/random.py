@@ -44,15 +44,20 @@ def key(call):
     return mixed % 2**32, mixed >> 32
 
 
-def counter(call, draw, rank, hop, group):
-    """(c0, c1, c2, c3) of one group of 16 elements; every field must fit its place."""
-    limits = {"group": (group, 2**40), "draw": (draw, 2**8), "index": (call.index, 2**16),
-              "step": (call.step, 2**32), "rank": (rank, 2**20)}
+def counters(call, draw, rank, hop, groups):
+    """Rows (c0, c1, c2, c3) of groups of 16 elements; every field must fit its place."""
+    groups = np.asarray(groups, dtype=np.uint64)
+    limits = {"group": (int(groups.max()), 2**40), "draw": (draw, 2**8), "rank": (rank, 2**20),
+              "index": (call.index, 2**16), "step": (call.step, 2**32)}
     for name, (value, limit) in limits.items():
         if not 0 <= value < limit:
             raise ValueError(f"{name} is {value}; it must be at least 0 and below {limit}")
-    return (group % 2**32, group >> 32 | draw << 8 | call.index << 16, call.step,
-            rank | (hop % 4096) << 20)
+    rows = np.zeros((len(groups), 4), dtype=np.uint64)
+    rows[:, 0] = groups & _LOW32
+    rows[:, 1] = groups >> np.uint64(32) | np.uint64(draw << 8 | call.index << 16)
+    rows[:, 2] = call.step
+    rows[:, 3] = rank | (hop % 4096) << 20
+    return rows
 
 
 def rotr(word, k):
@@ -65,9 +70,9 @@ def random_words(call, draw, rank, hop, first_value, value_count):
     if value_count == 0:
         return np.zeros(0, dtype=np.uint64)
     first_group, last_group = first_value // 16, (first_value + value_count - 1) // 16
-    counters = [counter(call, draw, rank, hop, group)
-                for group in range(first_group, last_group + 1)]
-    output = philox4x32(counters, key(call)).reshape(-1)  # word (e div 4) mod 4 follows its group
+    groups = np.arange(first_group, last_group + 1, dtype=np.uint64)
+    output = philox4x32(counters(call, draw, rank, hop, groups), key(call))
+    words_of_groups = output.reshape(-1)  # four after one another for each group
     e = first_value + np.arange(value_count, dtype=np.uint64)
-    word = output[((e - np.uint64(16 * first_group)) // np.uint64(4)).astype(np.int64)]
+    word = words_of_groups[(e // np.uint64(4) - np.uint64(4 * first_group)).astype(np.int64)]
     return rotr(word, np.uint64(8) * ((e + np.uint64(1)) % np.uint64(4)))

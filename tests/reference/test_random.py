@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from gqsgd_reference.random import (OUTPUT, QUANTIZE, REDUCE, REENCODE, Call, counter, key,
+from gqsgd_reference.random import (OUTPUT, QUANTIZE, REDUCE, REENCODE, Call, counters, key,
                                     philox4x32, random_words)
 from known_answers.positions import CALL, HOP, ONES, POWER
 
@@ -28,8 +28,8 @@ def test_key_mixes_seed_and_stream():
 
 def test_counter_fields_lie_where_the_page_puts_them():
     call = Call(step=0xAABBCCDD, index=0x1234)
-    assert counter(call, 3, 0xABCDE, 0x1FED, 0x5600000001) == (
-        0x00000001, 0x12340356, 0xAABBCCDD, 0xFEDABCDE)
+    assert counters(call, 3, 0xABCDE, 0x1FED, [0x5600000001]).tolist() == [
+        [0x00000001, 0x12340356, 0xAABBCCDD, 0xFEDABCDE]]
 
 
 def test_counter_refuses_what_does_not_fit():
@@ -37,14 +37,14 @@ def test_counter_refuses_what_does_not_fit():
                  (Call(), 0, 2**20, 0), (Call(), 0, 0, 2**40))
     for call, draw, rank, group in too_large:
         with pytest.raises(ValueError):
-            counter(call, draw, rank, 0, group)
+            counters(call, draw, rank, 0, [group])
 
 
 def test_word_of_an_element_is_a_rotation_of_the_word_of_its_lane_group():
     call = Call(seed=99, step=4)
     words = random_words(call, REDUCE, 3, 2, 0, 64)
     for e in range(64):
-        output = philox4x32(counter(call, REDUCE, 3, 2, e // 16), key(call))
+        output = philox4x32(counters(call, REDUCE, 3, 2, [e // 16]), key(call))[0]
         word, k = int(output[e // 4 % 4]), 8 * ((e + 1) % 4)
         assert int(words[e]) == (word >> k | word << 32 - k) % 2**32
         assert int(words[e]) >> 24 == word >> 8 * (e % 4) & 0xFF  # it begins with byte e mod 4
