@@ -17,6 +17,9 @@ from . import _abi
 from .arguments import number_of
 from .errors import InvalidArgument, Unsupported
 
+# NumPy works a dtype's name out anew each time, which would be half the cost of a small call.
+_NAMES = {np.dtype(name): name for name in ("float32", "float16", "float64")}
+
 
 @dataclass(frozen=True)
 class Buffer:
@@ -107,11 +110,11 @@ def _view_tensor(x: Any, role: str) -> tuple[NDArray[Any], str]:
     if values.dtype == torch.bfloat16:  # NumPy has no such type; its bits travel as int16.
         return values.view(torch.int16).numpy(), "bfloat16"
     view: NDArray[Any] = values.numpy()
-    return view, view.dtype.name
+    return view, _name(view)
 
 
 def _view_array(x: Any, role: str) -> tuple[NDArray[Any], str]:
-    if hasattr(x, "__array_interface__"):
+    if isinstance(x, np.ndarray) or hasattr(x, "__array_interface__"):
         view = np.asarray(x)
     elif hasattr(x, "__dlpack__"):
         view = _view_dlpack(x, role)
@@ -123,7 +126,11 @@ def _view_array(x: Any, role: str) -> tuple[NDArray[Any], str]:
                 f"{role} is a {type(x).__name__}, which has no memory to share; hint: "
                 f"np.asarray({role}, dtype=np.float32)"
             ) from None
-    return view, view.dtype.name
+    return view, _name(view)
+
+
+def _name(view: NDArray[Any]) -> str:
+    return _NAMES.get(view.dtype) or view.dtype.name
 
 
 def _view_dlpack(x: Any, role: str) -> NDArray[Any]:
