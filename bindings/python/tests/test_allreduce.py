@@ -275,6 +275,34 @@ def test_abort_from_another_thread_ends_a_call_under_way():
     timer.join()
 
 
+def test_close_from_another_thread_ends_a_call_under_way():
+    comms = gqsgd.Communicator.local(2)
+    timer = threading.Timer(0.1, comms[0].close)
+    timer.start()
+    with pytest.raises(gqsgd.Aborted):
+        comms[0].allreduce(np.ones(8, np.float32), gqsgd.Quantizer())
+    timer.join()
+
+
+def test_a_second_thread_in_one_communicator_is_refused():
+    comms, x = gqsgd.Communicator.local(2, timeout_ms=20000), np.ones(8, np.float32)
+
+    def insist():
+        while True:
+            try:
+                return comms[0].allreduce(x, gqsgd.Quantizer("none"))
+            except gqsgd.Busy:  # the other thread was inside, counting
+                continue
+
+    thread = threading.Thread(target=insist)
+    thread.start()
+    with pytest.raises(gqsgd.Busy):
+        while thread.is_alive():
+            comms[0].stats()
+    np.testing.assert_array_equal(comms[1].allreduce(x, gqsgd.Quantizer("none")), x)
+    thread.join()
+
+
 def test_other_threads_run_while_a_call_waits():
     comms, ticks = gqsgd.Communicator.local(2, timeout_ms=5000), []
 
