@@ -65,7 +65,7 @@ struct Place {
 };
 
 /** give, keep for exchange 1 .. log2 P; then fetch for log2 P .. 1, with a pass before each but the
- *  first, where keep has passed the results on already. A folded rank has the first exchange alone. */
+ *  first, where keep has passed results on already. A folded rank has the first exchange alone. */
 uint64_t round_count(const Shape& shape, uint32_t rank) {
   if (shape.ranks == 1) return 1;
   return is_folded(shape, rank) ? 4 : 4 * uint64_t{exchange_count(shape)} - 1;

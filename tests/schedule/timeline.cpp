@@ -8,11 +8,17 @@
 namespace gq {
 namespace {
 
+enum class Turn {
+  move,        // the rank can make its next move
+  link_free,   // its link out has finished a message
+  link_start,  // its link out can take the next one: after peers that waited for the same link in
+};
+
 struct Event {
   double time;
   uint64_t number;  ///< among equal times, first come first served
   uint32_t rank;
-  bool link;  ///< the rank's outgoing link is free; else: the rank itself is
+  Turn turn;
 
   bool operator>(const Event& other) const {
     return time != other.time ? time > other.time : number > other.number;
@@ -36,7 +42,7 @@ class Clockwork {
     for (uint32_t rank = 0; rank < shape.ranks; ++rank) {
       ranks_[rank].cursor = MoveCursor(&schedule, shape, rank);
       ranks_[rank].arrivals.resize(shape.ranks);
-      at(0, rank, false);
+      at(0, rank, Turn::move);
     }
   }
 
@@ -44,18 +50,16 @@ class Clockwork {
     while (!events_.empty()) {
       const Event event = events_.top();
       events_.pop();
-      if (event.link) {
-        start_message(event.rank, event.time);
-      } else {
-        go_on(event.rank, event.time);
-      }
+      if (event.turn == Turn::move) go_on(event.rank, event.time);
+      if (event.turn == Turn::link_free) at(event.time, event.rank, Turn::link_start);
+      if (event.turn == Turn::link_start) start_message(event.rank, event.time);
     }
     return std::move(moves_);
   }
 
  private:
-  void at(double time, uint32_t rank, bool link) {
-    events_.push({time, event_count_++, rank, link});
+  void at(double time, uint32_t rank, Turn turn) {
+    events_.push({time, event_count_++, rank, turn});
   }
 
   double share(uint64_t value_count) const {
@@ -91,12 +95,12 @@ class Clockwork {
     }
     if (move.kind == MoveKind::send) {
       self.outbox.push_back(move);
-      if (!self.sends) at(now, rank, true);
+      if (!self.sends) at(now, rank, Turn::link_start);
       self.sends = true;
     } else {
       moves_.push_back({rank, move, now, end});
     }
-    at(end, rank, false);
+    at(end, rank, Turn::move);
   }
 
   /** The first message posted whose peer can take it: peers do not hold up each other. */
@@ -109,7 +113,7 @@ class Clockwork {
         self.outbox.begin(), self.outbox.end(), [&](const Move& a, const Move& b) {
           return std::max(now, free_at(a)) < std::max(now, free_at(b));
         });
-    if (free_at(*first) > now) return at(free_at(*first), rank, true);
+    if (free_at(*first) > now) return at(free_at(*first), rank, Turn::link_start);
     const Move move = *first;
     self.outbox.erase(first);
     Rank& peer = ranks_[move.peer];
@@ -117,8 +121,8 @@ class Clockwork {
     peer.inward_free = end;
     peer.arrivals[rank].push_back(end + machine_.latency);
     moves_.push_back({rank, move, now, end + machine_.latency});
-    at(end, rank, true);
-    if (peer.waits && peer.move.peer == rank) at(now, move.peer, false);
+    at(end, rank, Turn::link_free);
+    if (peer.waits && peer.move.peer == rank) at(now, move.peer, Turn::move);
   }
 
   Shape shape_;
