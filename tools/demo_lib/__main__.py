@@ -81,7 +81,8 @@ def main():
     print(f"\n{table(rows)}\n")
     print(f"test accuracy: mean and standard deviation over {arguments.seeds} seeds; "
           "every method starts from the same weights and sees the same batches\n"
-          "seconds: one training\n"
+          "seconds: one training; between processes of one machine bytes are cheap, so fewer of "
+          "them save little time\n"
           "error of mean: |G - mean|^2 / |mean|^2 against the exact mean gradient in float64, "
           f"{MEASURED_STEPS} steps per training\n"
           f"loss curves: {picture}\n"
