@@ -37,28 +37,28 @@ extern "C" {
 typedef int32_t gqsgd_status;
 
 /* X(name, number, meaning). The one table of statuses; docs/ERRORS.md has the state after each. */
-#define GQSGD_STATUS_TABLE(X)                                                                     \
-  X(OK, 0, "success")                                                                             \
-  X(INVALID_ARGUMENT, 1, "an argument is outside what the call accepts")                          \
-  X(UNSUPPORTED, 2, "valid, but not available in this build or on this machine")                  \
-  X(BAD_HANDLE, 3, "the handle is stale, foreign or of another type")                             \
-  X(BUSY, 4, "another thread is inside this communicator")                                        \
-  X(FORKED, 5, "the handle belongs to the parent of this process")                                \
-  X(NO_MEMORY, 20, "memory could not be allocated")                                               \
-  X(NO_RESOURCE, 21, "a descriptor, thread or name could not be had")                             \
-  X(SYSTEM, 22, "a system call failed")                                                           \
-  X(BACKEND, 23, "a library underneath (CUDA, NCCL, MPI, a custom transport) failed")             \
-  X(MISMATCH, 40, "the ranks called with different arguments")                                    \
-  X(VERSION, 41, "the ranks run incompatible versions of this library")                           \
-  X(REMOTE_ERROR, 42, "another rank failed its own checks and said so")                           \
-  X(DUPLICATE_RANK, 43, "two processes claimed the same rank")                                    \
-  X(TIMEOUT, 60, "no progress within the time allowed")                                           \
-  X(PEER_LOST, 61, "a rank has died or gone away")                                                \
-  X(ABORTED, 62, "the communicator was aborted")                                                  \
-  X(REVOKED, 63, "the other ranks gave this communicator up")                                     \
-  X(PROTOCOL, 64, "a peer sent something that no correct peer sends")                             \
-  X(NONFINITE, 80, "an input holds NaN or infinity and nonfinite=error was asked for")            \
-  X(OVERFLOW, 81, "a result does not fit the type asked for")                                     \
+#define GQSGD_STATUS_TABLE(X)                                                          \
+  X(OK, 0, "success")                                                                  \
+  X(INVALID_ARGUMENT, 1, "an argument is outside what the call accepts")               \
+  X(UNSUPPORTED, 2, "valid, but not available in this build or on this machine")       \
+  X(BAD_HANDLE, 3, "the handle is stale, foreign or of another type")                  \
+  X(BUSY, 4, "another thread is inside this communicator")                             \
+  X(FORKED, 5, "the handle belongs to the parent of this process")                     \
+  X(NO_MEMORY, 20, "memory could not be allocated")                                    \
+  X(NO_RESOURCE, 21, "a descriptor, thread or name could not be had")                  \
+  X(SYSTEM, 22, "a system call failed")                                                \
+  X(BACKEND, 23, "a library underneath (CUDA, NCCL, MPI, a custom transport) failed")  \
+  X(MISMATCH, 40, "the ranks called with different arguments")                         \
+  X(VERSION, 41, "the ranks run incompatible versions of this library")                \
+  X(REMOTE_ERROR, 42, "another rank failed its own checks and said so")                \
+  X(DUPLICATE_RANK, 43, "two processes claimed the same rank")                         \
+  X(TIMEOUT, 60, "no progress within the time allowed")                                \
+  X(PEER_LOST, 61, "a rank has died or gone away")                                     \
+  X(ABORTED, 62, "the communicator was aborted")                                       \
+  X(REVOKED, 63, "the other ranks gave this communicator up")                          \
+  X(PROTOCOL, 64, "a peer sent something that no correct peer sends")                  \
+  X(NONFINITE, 80, "an input holds NaN or infinity and nonfinite=error was asked for") \
+  X(OVERFLOW, 81, "a result does not fit the type asked for")                          \
   X(INTERNAL, 99, "a fault of this library; please report it")
 
 #define GQSGD_STATUS_ENUMERATOR(name, number, meaning) GQSGD_##name = number,
@@ -89,7 +89,8 @@ typedef void (*gqsgd_log_callback)(void *user, const char *line);
  *  default, drops them. Process-wide. `callback` must not call this library or throw. */
 GQSGD_API void gqsgd_set_log(gqsgd_log_callback callback, void *user);
 
-/* ---- 2. Types and constants ------------------------------------------------------------------- */
+/* ---- 2. Types and constants -------------------------------------------------------------------
+ */
 
 typedef struct gqsgd_comm_s *gqsgd_comm;           /**< one rank's end of a group of ranks */
 typedef struct gqsgd_quantizer_s *gqsgd_quantizer; /**< an immutable description of a format */
@@ -117,7 +118,8 @@ enum {
   GQSGD_SCHEDULE_SPARSE = 7
 };
 
-/* ---- 3. Quantizers ---------------------------------------------------------------------------- */
+/* ---- 3. Quantizers ----------------------------------------------------------------------------
+ */
 
 /** Makes a quantizer from a text such as "paper-ge8,seed=7": an optional preset first, then
  *  field=value, separated by commas. "" is the default preset.
@@ -147,7 +149,8 @@ GQSGD_API gqsgd_status gqsgd_norm_count(gqsgd_quantizer quantizer, size_t value_
 GQSGD_API gqsgd_status gqsgd_workspace_size(gqsgd_quantizer quantizer, size_t value_count,
                                             int32_t dtype, size_t *size_bytes);
 
-/* ---- 4. Communicators ------------------------------------------------------------------------- */
+/* ---- 4. Communicators -------------------------------------------------------------------------
+ */
 
 /** Options text of the create functions, comma-separated, "" or NULL for all defaults:
  *    timeout_ms=300000        time without progress after which a call gives up; -1 for ever
@@ -180,11 +183,13 @@ GQSGD_API gqsgd_status gqsgd_comm_set_timeout(gqsgd_comm comm, int64_t timeout_m
 GQSGD_API gqsgd_status gqsgd_comm_timeout(gqsgd_comm comm, int64_t *timeout_ms);
 
 /** The step that the next call with at = NULL will use; it advances by one per such call. Save it
- *  with a checkpoint and set it again, equal on all ranks, to resume bit for bit. At most 2^32-1. */
+ *  with a checkpoint and set it again, equal on all ranks, to resume bit for bit. At most 2^32-1.
+ */
 GQSGD_API gqsgd_status gqsgd_comm_set_counter(gqsgd_comm comm, uint64_t step);
 GQSGD_API gqsgd_status gqsgd_comm_counter(gqsgd_comm comm, uint64_t *step);
 
-/** Makes workspace so that later calls up to this size allocate nothing. Local: not a collective. */
+/** Makes workspace so that later calls up to this size allocate nothing. Local: not a collective.
+ */
 GQSGD_API gqsgd_status gqsgd_comm_reserve(gqsgd_comm comm, gqsgd_quantizer quantizer,
                                           size_t value_count, int32_t dtype);
 
@@ -204,7 +209,8 @@ GQSGD_API gqsgd_status gqsgd_comm_abort(gqsgd_comm comm);
  *  another thread returns ABORTED. */
 GQSGD_API gqsgd_status gqsgd_comm_destroy(gqsgd_comm comm);
 
-/* ---- 5. Collectives --------------------------------------------------------------------------- */
+/* ---- 5. Collectives ---------------------------------------------------------------------------
+ */
 
 /** Adds or averages `value_count` values over all ranks; every rank ends with the same bits.
  *  send  [in]  `value_count` elements of `dtype`
@@ -232,7 +238,8 @@ GQSGD_API gqsgd_status gqsgd_simulate(gqsgd_quantizer quantizer, int32_t rank_co
                                       size_t value_count, int32_t dtype, int32_t op,
                                       int32_t schedule, const uint64_t at[2], const char *options);
 
-/* ---- 6. Stages -------------------------------------------------------------------------------- */
+/* ---- 6. Stages --------------------------------------------------------------------------------
+ */
 
 /** Where a stage stands in an allreduce. The layout never changes; unused fields are 0.
  *  combines is the longest chain of reductions in code form: size - 1 for a ring, ceil(log2 size)

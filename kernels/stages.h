@@ -1,5 +1,5 @@
-// The door between arithmetic and collectives: what each stage takes, and the table of stages that a
-// backend fills. Stages know words and numbers; they know no peer, schedule or transport.
+// The door between arithmetic and collectives: what each stage takes, and the table of stages that
+// a backend fills. Stages know words and numbers; they know no peer, schedule or transport.
 #ifndef GQ_KERNELS_STAGES_H
 #define GQ_KERNELS_STAGES_H
 
@@ -16,9 +16,10 @@ constexpr uint32_t dtype_size_bytes(int32_t dtype) {
   return dtype == GQSGD_FLOAT64 ? 8 : dtype == GQSGD_FLOAT32 ? 4 : 2;
 }
 
-/** Which random words a stage uses (docs/FORMAT.md, section 2); draws are the stage's own business. */
+/** Which random words a stage uses (docs/FORMAT.md, section 2); draws are the stage's own business.
+ */
 struct RandomSite {
-  uint64_t key = 0;    ///< seed, with the stream id mixed in
+  uint64_t key = 0;  ///< seed, with the stream id mixed in
   uint32_t step = 0;
   uint32_t index = 0;  ///< below 2^16
   uint32_t rank = 0;   ///< the rank that runs the stage
@@ -32,8 +33,8 @@ struct Range {
   size_t value_count = 0;
 };
 
-/** out: q = inf: one uint32_t per block, the largest magnitude's bits; q = 1, 2: one double, the sum
- *  of magnitudes or squares in the order of docs/FORMAT.md, section 4. */
+/** out: q = inf: one uint32_t per block, the largest magnitude's bits; q = 1, 2: one double, the
+ * sum of magnitudes or squares in the order of docs/FORMAT.md, section 4. */
 struct NormArgs {
   NormOrder q;
   uint32_t block;
@@ -110,8 +111,8 @@ struct NonfiniteSite {
   uint64_t value_count = 0;  ///< how many there are
 };
 
-/** Scans host memory, once a norm has shown that there are some. A float64 beyond the largest float32
- *  counts as infinite, as it does in the norm. */
+/** Scans host memory, once a norm has shown that there are some. A float64 beyond the largest
+ * float32 counts as infinite, as it does in the norm. */
 NonfiniteSite find_nonfinite(const void* values, uint64_t value_count, int32_t dtype);
 
 /** The CPU stages of the best instruction set here, or of GQSGD_FORCE_ISA; nullptr, with the name

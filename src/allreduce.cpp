@@ -3,6 +3,9 @@
 #include "src/allreduce.h"
 
 #include <inttypes.h>
+#include <string.h>
+
+#include <algorithm>
 
 namespace gq {
 
@@ -80,9 +83,7 @@ Status Allreduce::agree(bool* done) {
 Status Allreduce::start_moves() {
   unsigned char* arena = nullptr;
   GQ_TRY(endpoint_->transport->arena(plan_.arena_bytes, &arena));
-  endpoint_->workspace_bytes = plan_.arena_bytes > endpoint_->workspace_bytes
-                                   ? plan_.arena_bytes
-                                   : endpoint_->workspace_bytes;
+  endpoint_->workspace_bytes = std::max<uint64_t>(endpoint_->workspace_bytes, plan_.arena_bytes);
   const float norm = agreement_.global_norm();
   if (!is_finite(norm)) endpoint_->nonfinite_blocks += 1;
   executor_.begin(*endpoint_, call_, plan_, arena, norm);
@@ -98,9 +99,9 @@ Status Allreduce::timed_out(int64_t waited_ms, uint32_t* culprit) {
     return fail(
         GQSGD_TIMEOUT,
         "call %" PRIu64 ", allreduce: rank %u waited %" PRId64
-        " ms for ranks %s to make "
+        " ms for rank%s %s to make "
         "this call; they are late, stopped, or make other calls (timeout_ms sets the limit)",
-        endpoint_->sequence, self, waited_ms, missing);
+        endpoint_->sequence, self, waited_ms, strchr(missing, ',') ? "s" : "", missing);
   }
   const Move& move = executor_.current();
   *culprit = move.peer;

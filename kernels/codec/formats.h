@@ -1,5 +1,6 @@
 // What a format is: the fields of a quantizer and the numbers that follow from them for an
-// allreduce over `ranks` ranks. No rounding and no packing here: see linear.h, exponential.h, words.h.
+// allreduce over `ranks` ranks. No rounding and no packing here: see linear.h, exponential.h,
+// words.h.
 #ifndef GQ_KERNELS_CODEC_FORMATS_H
 #define GQ_KERNELS_CODEC_FORMATS_H
 
@@ -46,7 +47,8 @@ inline constexpr uint32_t kRanksMax = 1u << 20;
 /** Shards, and first_value of every stage call, are multiples of this many values. */
 inline constexpr uint32_t kValueAlignment = 32;
 
-/** What the codec needs to know of a format in one allreduce. Plain data: a kernel takes it by value. */
+/** What the codec needs to know of a format in one allreduce. Plain data: a kernel takes it by
+ * value. */
 struct Coding {
   Levels levels;
   Combine combine;
@@ -73,7 +75,8 @@ GQ_HD constexpr uint32_t exact_steps(uint32_t bits, uint32_t ranks) {
   return code_max(bits) / ranks;
 }
 
-/** The format at work in an allreduce whose longest chain of reductions in code form is `combines`. */
+/** The format at work in an allreduce whose longest chain of reductions in code form is `combines`.
+ */
 GQ_HD constexpr Coding coding_of(const Format& format, uint32_t ranks, uint32_t combines) {
   const bool wide = combines == 0;
   const bool exact = format.combine == Combine::exact && !wide;
@@ -88,7 +91,7 @@ GQ_HD constexpr Coding coding_of(const Format& format, uint32_t ranks, uint32_t 
       format.levels != Levels::linear ? 0
       : exact                         ? exact_steps(format.bits, ranks)
                                       : code_max(format.bits),
-      !sum                    ? 0
+      !sum                      ? 0
       : combines < kHeadroomMax ? combines
                                 : kHeadroomMax,
   };

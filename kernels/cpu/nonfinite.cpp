@@ -1,4 +1,5 @@
-// Finds NaN and infinity among values in host memory: a plain scan, on an error path that may be slow.
+// Finds NaN and infinity among values in host memory: a plain scan, on an error path that may be
+// slow.
 #include <string.h>
 
 #include "kernels/stages.h"

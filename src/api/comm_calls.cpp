@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <algorithm>
+
 #include "src/api/check.h"
 #include "src/api/communicator.h"
 #include "src/api/quantizer.h"
@@ -50,7 +52,9 @@ Status reserve(gqsgd_comm comm, gqsgd_quantizer quantizer, size_t value_count, i
   Plan plan;
   GQ_TRY(make_plan(request, &plan));
   unsigned char* arena = nullptr;
-  return endpoint.transport->arena(plan.arena_bytes, &arena);
+  GQ_TRY(endpoint.transport->arena(plan.arena_bytes, &arena));
+  endpoint.workspace_bytes = std::max<uint64_t>(endpoint.workspace_bytes, plan.arena_bytes);
+  return Status();
 }
 
 Status read_stat(gqsgd_comm comm, const char* name, uint64_t* value) {

@@ -1,6 +1,8 @@
 // Which schedules a format can use with how many ranks, and how long an arena must be.
 #include "src/plan/plan.h"
 
+#include "src/support/names.h"
+
 namespace gq {
 namespace {
 

@@ -89,7 +89,8 @@ void Host::admit(const Hello& hello, const Status& received, Packet* packet, Des
   seat.socket = std::move(*socket);
   seat.member.memory = std::move(packet->descriptors[0]);
   seat.member.lifeline = std::move(packet->descriptors[1]);
-  seated_ += 1;
+  taken_count_ += seat.taken ? 0 : 1;
+  seat.taken = true;
 }
 
 /** Dooms the group for what no member could live with. */

@@ -73,7 +73,7 @@ Status Host::conclude(Status own) {
 
 bool Host::is_over() {
   const uint64_t now_us = monotonic_us();
-  if (seated_ == invitation_.size) return true;
+  if (taken_count_ == invitation_.size) return true;
   if (verdict_.status != GQSGD_OK) return now_us >= linger_until_us_;
   if (now_us < invitation_.deadline_us) return false;
   doom_missing();
@@ -117,7 +117,6 @@ void Host::hear_seated() {
            spoke ? "said what no correct rank says" : "died");
     }
     seat.socket.reset();
-    seated_ -= 1;
   }
 }
 

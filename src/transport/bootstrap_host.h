@@ -30,6 +30,7 @@ class Host final : public Meeting {
   struct Seat {
     Descriptor socket;  ///< open while its rank is here
     Member member;
+    bool taken = false;  ///< its rank has been here
   };
 
   bool is_over();
@@ -56,7 +57,7 @@ class Host final : public Meeting {
   Invitation invitation_;
   Descriptor listener_;
   std::unique_ptr<Seat[]> seats_;      // one per rank
-  uint32_t seated_ = 1;                // rank 0 is here
+  uint32_t taken_count_ = 1;           // rank 0 is here
   Stranger strangers_[kStrangersMax];  // oldest first
   uint32_t stranger_count_ = 0;
   std::unique_ptr<pollfd[]> polls_;

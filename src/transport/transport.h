@@ -1,5 +1,5 @@
-// The table a transport fills: it moves headers and words between ranks and knows when a peer is gone.
-// It knows no schedule and never looks inside a word. Nothing here blocks except wait().
+// The table a transport fills: it moves headers and words between ranks and knows when a peer is
+// gone. It knows no schedule and never looks inside a word. Nothing here blocks except wait().
 #ifndef GQ_TRANSPORT_TRANSPORT_H
 #define GQ_TRANSPORT_TRANSPORT_H
 
@@ -21,14 +21,15 @@ struct TransportCounters {
 
 /** Words on their way from one rank to another. */
 struct Message {
-  uint32_t peer;           ///< the other end
-  uint32_t origin;         ///< rank in whose arena the words were made
-  size_t offset_bytes;     ///< where they lie in that arena (equal on all ranks)
+  uint32_t peer;        ///< the other end
+  uint32_t origin;      ///< rank in whose arena the words were made
+  size_t offset_bytes;  ///< where they lie in that arena (equal on all ranks)
   size_t size_bytes;
-  size_t landing_bytes;    ///< receive: where in the own arena a transport that copies puts them
+  size_t landing_bytes;  ///< receive: where in the own arena a transport that copies puts them
 };
 
-/** One rank's end of a group. All members are called by one thread at a time, except break_off(). */
+/** One rank's end of a group. All members are called by one thread at a time, except break_off().
+ */
 class Transport {
  public:
   virtual ~Transport() = default;
@@ -37,15 +38,16 @@ class Transport {
   virtual uint32_t size() const = 0;
   /** A number equal on all ranks of this group and almost surely on no other. */
   virtual uint32_t tag() const = 0;
-  /** True if receive() returns a view of the sender's memory, so that no landing space is needed. */
+  /** True if receive() returns a view of the sender's memory, so that no landing space is needed.
+   */
   virtual bool reads_in_place() const = 0;
 
-  /** Makes the own arena at least `size_bytes` long (it never shrinks) and returns its base. Contents
-   *  may be lost. Called between operations only, when no peer reads from it. */
+  /** Makes the own arena at least `size_bytes` long (it never shrinks) and returns its base.
+   * Contents may be lost. Called between operations only, when no peer reads from it. */
   virtual Status arena(size_t size_bytes, unsigned char** base) = 0;
 
-  /** Publishes this rank's header of operation `sequence` (1, 2, ..) to all. At most one ahead of the
-   *  slowest peer, because an operation ends only after all have published theirs. */
+  /** Publishes this rank's header of operation `sequence` (1, 2, ..) to all. At most one ahead of
+   * the slowest peer, because an operation ends only after all have published theirs. */
   virtual Status publish(uint64_t sequence, const Header& header) = 0;
   /** The header of `peer` for `sequence`; *there is false while it has not come. */
   virtual Status peer_header(uint32_t peer, uint64_t sequence, Header* header, bool* there) = 0;
@@ -67,8 +69,8 @@ class Transport {
   /** The check inside wait() alone, without sleeping. */
   virtual Status check() = 0;
 
-  /** Tells all peers that this rank will not go on, and why; later calls here fail with it. The first
-   *  cause stays. `culprit` is the rank at fault. Callable from any thread; never waits. */
+  /** Tells all peers that this rank will not go on, and why; later calls here fail with it. The
+   * first cause stays. `culprit` is the rank at fault. Callable from any thread; never waits. */
   virtual void break_off(gqsgd_status cause, uint32_t culprit) = 0;
 
   virtual TransportCounters counters() const = 0;

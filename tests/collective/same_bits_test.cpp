@@ -20,10 +20,16 @@ struct Case {
   Values expected;
 };
 
-/** All presets, schedules and ops for one count, each once in place and once not. */
+/** Exact sums need a level per rank. */
+bool is_refused(const std::string& preset, int32_t schedule, size_t rank_count) {
+  return preset == "paper-gl8" && schedule != GQSGD_SCHEDULE_DIRECT && rank_count > 127;
+}
+
+/** All presets, schedules and ops for one count, each in place and not, or only one of the two. */
 void add_cases(const std::vector<Values>& inputs, bool all_ops, std::vector<Case>* cases) {
   for (const char* preset : kPresets) {
     for (int32_t schedule : kSchedules) {
+      if (is_refused(preset, schedule, inputs.size())) continue;
       for (int32_t op : {GQSGD_MEAN, GQSGD_SUM}) {
         for (bool in_place : {false, true}) {
           if (!all_ops && in_place != (op == GQSGD_MEAN)) continue;
@@ -108,8 +114,9 @@ INSTANTIATE_TEST_SUITE_P(Ranks, SameBits, testing::Range(1, kMostRanks + 1));
 
 TEST(ManyRanks, AThousandVirtualRanksAgree) {
   const auto inputs = gradients(1024, 100, 5);
-  for (const char* preset : {"paper-ge8", "none"}) {
+  for (const char* preset : kPresets) {
     for (int32_t schedule : kSchedules) {
+      if (is_refused(preset, schedule, inputs.size())) continue;
       const Operation operation{preset, schedule};
       const std::vector<Values> results = simulate_all(operation, inputs);
       for (size_t rank = 1; rank < results.size(); ++rank) {
@@ -123,9 +130,6 @@ TEST(ManyRanks, AHundredAndThirtyThreadsEqualVirtualRanks) {
   const auto inputs = gradients(130, 70, 6);
   std::vector<Case> cases;
   add_cases(inputs, false, &cases);
-  std::erase_if(cases, [](const Case& one) {
-    return one.operation.quantizer == "paper-gl8" && one.operation.schedule == GQSGD_SCHEDULE_RING;
-  });
   EXPECT_EQ(run_threads(130, "", run_cases(cases)), "");
 }
 

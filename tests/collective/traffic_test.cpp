@@ -73,14 +73,17 @@ std::vector<Run> tree_runs(size_t rank, size_t rank_count, size_t value_count) {
   return runs;
 }
 
-/** Halves of halves to the partners, the same back; a folded pair sends the whole call each way. */
+/** Halves of halves to the partners, the same back; a folded pair sends both halves of the call
+ * each way. */
 std::vector<Run> butterfly_runs(size_t rank, size_t rank_count, size_t value_count) {
   size_t core = 1;
   while (2 * core <= rank_count) core *= 2;
   std::vector<Run> runs;
-  if (rank >= core || rank + core < rank_count) runs.push_back({0, value_count});
-  if (rank >= core) return runs;
   const Parts parts(value_count, core);
+  if (rank >= core || rank + core < rank_count) {
+    runs = {parts.run(0, core / 2), parts.run(core / 2, core / 2)};
+  }
+  if (rank >= core) return runs;
   for (size_t held = core / 2; held >= 1; held /= 2) {
     runs.push_back(parts.run((rank ^ held) / held * held, held));
     runs.push_back(parts.run(rank / held * held, held));

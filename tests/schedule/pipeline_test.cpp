@@ -61,7 +61,7 @@ TEST(Pipeline, ButterflyOfAPowerOfTwoKeepsEveryLinkBusy) {
 TEST(Pipeline, TreeKeepsTheLinksOfItsInnerRanksBusyUpAndDown) {
   for (uint32_t ranks : {2u, 3u, 4u, 5u, 8u, 13u, 16u}) {
     const Shape shape = shape_of(ranks, 256);
-    EXPECT_LT(time_over_busiest("tree", shape), 1.1) << ranks;
+    EXPECT_LT(time_over_busiest("tree", shape), 1.2) << ranks;
   }
 }
 

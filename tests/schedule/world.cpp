@@ -148,7 +148,6 @@ void World::send(uint32_t rank, const Move& move) {
   ++ranks_[rank].sent.messages;
   ranks_[rank].sent.values += move.value_count;
   wire(rank, move.peer).push_back(std::move(message));
-  messages_waiting_max_ = std::max<uint64_t>(messages_waiting_max_, wire(rank, move.peer).size());
 }
 
 bool World::receive(uint32_t rank, const Move& move) {

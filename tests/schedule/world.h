@@ -66,7 +66,6 @@ class World {
 
   const Violations& violations() const { return violations_; }
   const Traffic& sent_by(uint32_t rank) const { return ranks_[rank].sent; }
-  uint64_t messages_waiting_max() const { return messages_waiting_max_; }
   const Shape& shape() const { return shape_; }
 
  private:
@@ -136,7 +135,6 @@ class World {
   std::vector<std::deque<Message>> wires_;
   std::vector<Words> words_;
   std::vector<uint64_t> random_words_;
-  uint64_t messages_waiting_max_ = 0;
   Violations violations_;
 };
 

@@ -35,7 +35,8 @@ class Law {
   Law then(Make make) const {
     std::vector<Point> points;
     for (const Point& point : points_) {
-      for (const Point& outcome : make(point.value).points()) {
+      const Law outcomes = make(point.value);
+      for (const Point& outcome : outcomes.points()) {
         points.push_back({outcome.value, point.probability * outcome.probability});
       }
     }

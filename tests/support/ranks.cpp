@@ -100,6 +100,7 @@ std::string run_threads(int rank_count, const std::string& options, const RankBo
   for (int rank = 0; rank < rank_count; ++rank) {
     threads.emplace_back([&, rank] {
       sentences[rank] = run_body(body, rank, comms[rank]);
+      if (!sentences[rank].empty()) gqsgd_comm_abort(comms[rank]);  // The others would wait for it.
       finish.arrive();
     });
   }

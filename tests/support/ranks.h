@@ -21,8 +21,9 @@ inline constexpr int kWatchdogSeconds = 90;
 using RankBody = std::function<std::string(int rank, gqsgd_comm comm)>;
 
 /** Runs `body` on `rank_count` threads, each with its own communicator of one local group.
- *  Returns "" or one line "rank 2: .." per rank that failed. A hung group is aborted and reported;
- *  if not even that ends it, the whole program aborts, because a thread cannot be killed. */
+ *  Returns "" or one line "rank 2: .." per rank that failed. A rank that fails leaves, so that its
+ *  peers fail too instead of waiting. A hung group is aborted and reported; if not even that ends
+ *  it, the whole program aborts, because a thread cannot be killed. */
 std::string run_threads(int rank_count, const std::string& options, const RankBody& body);
 
 /** The same with one process per rank. What a body is to hand back, other than its sentence, goes

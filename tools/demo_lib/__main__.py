@@ -80,7 +80,8 @@ def main():
     draw(rows, picture)
     print(f"\n{table(rows)}\n")
     print(f"test accuracy: mean and standard deviation over {arguments.seeds} seeds; "
-          "every method starts from the same weights and sees the same batches\n"
+          "every method starts from the same weights and sees the same batches;\n"
+          "    LOW marks a mean that is below that of none by more than this spread\n"
           "seconds: one training; between processes of one machine bytes are cheap, so fewer of "
           "them save little time\n"
           "error of mean: |G - mean|^2 / |mean|^2 against the exact mean gradient in float64, "

@@ -20,6 +20,16 @@ class Row:
     mean_error: float
     identical: bool  # all ranks ended every run with the same bits
 
+    @property
+    def spread(self):
+        """Standard deviation of the accuracy over seeds; NaN for one seed."""
+        return self.accuracies.std(ddof=1) if len(self.accuracies) > 1 else float("nan")
+
+    def is_below(self, base):
+        """True if the mean accuracy is below that of `base` by more than the seeds' spread."""
+        gap = base.accuracies.mean() - self.accuracies.mean()
+        return bool(gap > max(self.spread, base.spread))
+
 
 def summarise(runs, outcomes):
     """Rows in the order in which (task, method) first appear in `runs`."""
@@ -49,7 +59,7 @@ COLUMNS = ["data", "method", "test accuracy", "bytes/step/rank", "fewer bytes", 
 
 def table(rows):
     """The table as text, one line per row, columns aligned."""
-    base = {row.task_name: row.bytes_sent for row in rows if row.method == "none"}
+    base = {row.task_name: row for row in rows if row.method == "none"}
     lines = [COLUMNS] + [_cells(row, base.get(row.task_name)) for row in rows]
     widths = [max(len(line[i]) for line in lines) for i in range(len(COLUMNS))]
     lines.insert(1, ["-" * width for width in widths])
@@ -59,13 +69,12 @@ def table(rows):
         for line in lines)
 
 
-def _cells(row, base_bytes):
-    spread = ""
-    if len(row.accuracies) > 1:
-        spread = f" +- {100 * row.accuracies.std(ddof=1):.2f}"
-    return [row.task_name, row.method, f"{100 * row.accuracies.mean():.2f}{spread} %",
+def _cells(row, base):
+    spread = f" +- {100 * row.spread:.2f}" if len(row.accuracies) > 1 else ""
+    mark = " LOW" if base and row.is_below(base) else ""
+    return [row.task_name, row.method, f"{100 * row.accuracies.mean():.2f}{spread} %{mark}",
             f"{row.bytes_sent:,.0f}",
-            f"{base_bytes / row.bytes_sent:.2f}x" if base_bytes else "-",
+            f"{base.bytes_sent / row.bytes_sent:.2f}x" if base else "-",
             f"{row.seconds:.2f}", f"{row.mean_error:.1e}",
             "identical" if row.identical else "DIFFERENT"]
 
@@ -77,7 +86,7 @@ def draw(rows, path):
     """One panel per task, one line per method; writes a PNG."""
     import matplotlib
     matplotlib.use("Agg")  # no display is needed
-    from matplotlib import pyplot
+    from matplotlib import pyplot, ticker
 
     task_names = list(dict.fromkeys(row.task_name for row in rows))
     figure, panels = pyplot.subplots(1, len(task_names), figsize=(6.5 * len(task_names), 4.5),
@@ -90,6 +99,8 @@ def draw(rows, path):
                        linestyle=STYLES[i % len(STYLES)], linewidth=1.8)
         panel.set(title=task_name, xlabel="training step", yscale="log",
                   ylabel="training loss (cross-entropy)")
+        panel.yaxis.set_major_formatter(ticker.LogFormatter())  # 0.1, not 10^-1
+        panel.yaxis.set_minor_formatter(ticker.LogFormatter())
         panel.grid(True, which="both", alpha=0.3)
         panel.legend(title="quantizer")
     figure.savefig(path, dpi=120)
