@@ -57,16 +57,16 @@ def test_every_preset_learns_and_sends_fewer_bytes(demo, tmp_path):
     status, out, err = finish(demo("--steps", "300"))
     assert status == 0, err
     rows = [line.split() for line in out.splitlines() if line.startswith("digits ")]
-    assert [row[1] for row in rows] == ["none", "paper-gl8", "paper-ge8"]
-    for row in rows:
+    assert [row[1] for row in rows] == ["none", "paper-gl8", "paper-ge8", "paper-gl4", "paper-ge4"]
+    for row, bits in zip(rows, (32, 8, 8, 4, 4), strict=True):
         assert float(row[2]) > 90, out  # chance is 10
         assert row[-1] == "identical"
-    bytes_sent = [int(row[4].replace(",", "")) for row in rows]
-    # 2 (n - 1) / n words of 4 or 1 bytes; the padding of shards adds a few.
-    assert bytes_sent[0] == pytest.approx(2 * 3 / 4 * 4 * 4810, rel=0.02)
-    assert bytes_sent[1] == pytest.approx(bytes_sent[0] / 4, rel=0.02)
+        # 2 (n - 1) / n codes per value; the padding of shards adds a few bytes.
+        bytes_sent = int(row[row.index("%") + 1].replace(",", ""))
+        assert bytes_sent == pytest.approx(2 * 3 / 4 * 4810 * bits / 8, rel=0.02)
     errors = [float(row[-2]) for row in rows]
-    assert errors[0] < 1e-12 < min(errors[1:]) and max(errors[1:]) < 1, out
+    assert errors[0] < 1e-12 < min(errors[1:]), out
+    assert max(errors[1:3]) < 1, out
     assert (tmp_path / "loss.png").read_bytes().startswith(b"\x89PNG")
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from .ranks import RanksFailed, train_all
 from .training import MEASURED_STEPS, Run
 
-PRESETS = ["none", "paper-gl8", "paper-ge8"]
+PRESETS = ["none", "paper-gl8", "paper-ge8", "paper-gl4", "paper-ge4"]
 
 
 def parse_arguments():
