@@ -16,6 +16,9 @@ rank_values: v of each rank, float32 (8 digits) if q = inf, else float64 (16 dig
 norm: the global norm, float32.
 {GENERATED}"""
 
+# The least salt for which a sum over 140,000 values tells groups of 65,536 from other groups.
+ORDER_SALT = 74
+
 _PAIRS = [(q, p) for q in ("inf", "1", "2") for p in ("inf", "1", "2")]
 
 
@@ -59,6 +62,19 @@ def _poisoned():
     }
 
 
+def sparse_values(q):
+    """Two small terms count beside a one only if they meet before it, as these two ranks make them.
+
+    The first rank's meet inside lane 0, before lane 512 joins; the second's when lane 513 joins
+    lane 1, before lane 0 does.
+    """
+    small = np.float32(0.75 * 2.0**-53 if q == "1" else 0.75**0.5 * 2.0**-26.5)
+    ranks = np.zeros((2, 1025), dtype=np.float32)
+    ranks[0, [0, 1024, 512]] = small, small, 1
+    ranks[1, [1, 513, 0]] = small, small, 1
+    return list(ranks)
+
+
 def norms():
     """All pairs on small inputs; long generated ones around lanes of 1024 and groups of 65,536."""
     records = []
@@ -72,9 +88,12 @@ def norms():
                 record = _given(f"{name}_{q}_{p}", values, q, p)
                 del record["rank_values"]
                 records.append(record)
+    records.append(_given("order_in_and_over_lanes_1", sparse_values("1"), "1", "1"))
+    records.append(_given("order_in_lanes_2", sparse_values("2")[:1], "2", "1"))
     for value_count in (1023, 1024, 1025, 65535, 65536, 65537, 140000):
         for q in ("1", "2"):
-            records.append(_generated(f"order_{value_count}_{q}", 2, value_count, 11, q, "2"))
+            case = f"order_{value_count}_{q}"
+            records.append(_generated(case, 2, value_count, ORDER_SALT, q, "2"))
     for q, p in _PAIRS:
         records.append(_generated(f"ranks_7_{q}_{p}", 7, 100, 12, q, p))
     return records

@@ -1,13 +1,16 @@
 """Norms: order of non-finite values, the written order of additions, and rounding up."""
 
 from fractions import Fraction
+from functools import reduce
 from math import sqrt
+from operator import add
 
 import numpy as np
 import pytest
 from gqsgd_reference.floats import FLT_MAX, bits
 from gqsgd_reference.norm import global_norm, rank_value
 from known_answers.edges import generated
+from known_answers.norms import ORDER_SALT, sparse_values
 
 PAIRS = [(q, p) for q in ("inf", "1", "2") for p in ("inf", "1", "2")]
 
@@ -52,31 +55,47 @@ def test_norm_is_at_least_every_value_and_close_to_exact(q, p):
     assert exact * (1 - 2.0**-50) <= norm <= exact * (1 + 2.0**-22)
 
 
-def lane_sum(terms):
+def lane_sum(terms, group_value_count=65536, lane_count=1024):
     """Section 4 word by word, one float at a time."""
     total = 0.0
-    for begin in range(0, len(terms), 65536):
-        lanes = [0.0] * 1024
-        for e in range(begin, min(begin + 65536, len(terms))):
-            lanes[e % 1024] += terms[e]
-        for half in (512, 256, 128, 64, 32, 16, 8, 4, 2, 1):
+    for begin in range(0, len(terms), group_value_count):
+        lanes = [0.0] * lane_count
+        for e in range(begin, min(begin + group_value_count, len(terms))):
+            lanes[e % lane_count] += terms[e]
+        half = lane_count // 2
+        while half:
             for k in range(half):
                 lanes[k] += lanes[k + half]
+            half //= 2
         total += lanes[0]
     return total
 
 
 @pytest.mark.parametrize("value_count", (1, 1023, 1025, 65535, 65537, 150000))
 def test_sums_are_added_in_the_written_order(value_count):
-    x = generated(1, 0, value_count)  # sums of normal variates would be exact in any order
+    x = generated(1, 0, value_count)
+    if value_count > 1024:
+        x[:1025] = sparse_values("1")[0]
     assert rank_value(x, "1") == lane_sum([abs(v) for v in x.astype(float).tolist()])
     assert rank_value(x, "2") == lane_sum([v * v for v in x.astype(float).tolist()])
 
 
-@pytest.mark.parametrize("value_count", (1025, 65537, 140000))
-def test_the_order_of_additions_shows_in_the_known_answers(value_count):
-    terms = np.abs(generated(11, 0, value_count).astype(float)).tolist()
-    assert lane_sum(terms) != sum(terms)
+def terms_of(values, q):
+    terms = np.abs(values.astype(float))
+    return (terms if q == "1" else terms * terms).tolist()
+
+
+@pytest.mark.parametrize("q", ("1", "2"))
+def test_another_order_would_show_in_the_known_answers(q):
+    in_lane, over_lanes = (terms_of(values, q) for values in sparse_values(q))
+    for terms in (in_lane, over_lanes):
+        assert lane_sum(terms) == 1 + 2.0**-52 and reduce(add, terms) == 1
+    assert lane_sum(in_lane, lane_count=512) == 1
+    long_values = generated(ORDER_SALT, 0, 140000)
+    long_terms = terms_of(long_values, q)
+    assert rank_value(long_values, q) == lane_sum(long_terms)
+    for group_value_count in (32768, 131072, 2**20):
+        assert lane_sum(long_terms, group_value_count) != lane_sum(long_terms)
 
 
 def test_result_is_rounded_up_to_float32():

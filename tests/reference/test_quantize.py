@@ -65,6 +65,7 @@ def test_exponential_codes_average_to_the_scaled_value(largest_code, headroom, v
     y = Fraction(float(scaled_magnitudes(x, norm, target))) * 2**63  # in smallest levels
     assert codes.min() >= 0 and codes.max() <= largest_code - headroom
     assert np.all(negative == (value < 0))
+    assert np.all(np.diff(np.where(negative, -codes, codes)) >= 0)  # as r grows
     counts = np.bincount(codes)
     mean = sum(Fraction(int(count), 2**23) * exponential_value(code)
                for code, count in enumerate(counts))
