@@ -1,0 +1,60 @@
+// What the theory promises before anything runs: variance and sparsity of a quantised allreduce, as
+// functions of its format and size. No values are looked at.
+//
+// Notation. n ranks, d values (of one block, if norms are per block), x_i on rank i, G(x) the
+// result with op = mean, l the smallest level above zero in units of the norm: 1/s for s linear
+// levels, 2^-(s-1) for s exponential ones (s less the headroom where codes are added in code form).
+//
+//   E ||G(x) - mean||^2 <= theta / n * sum_i ||x_i||^2
+//
+// Paper (Xin et al., ECAI 2025, theorem on variance and sparsity): for p, q >= 2 quantizing has
+//   theta_linear = sqrt(d / n) l,  theta_exponential = 1/(8 n) + sqrt(d / n) l.
+// What is added to it here:
+//   - neither s <= sqrt(nd) nor its exponential twin is needed: tau = min(sqrt(d / n) l, d l^2 / 4)
+//     bounds what uniform steps add, whatever s is;
+//   - p or q = 1 makes the norm larger by at most sqrt(n) or sqrt(d): l grows by that factor;
+//   - roundings inside exponential reductions are common to all ranks, so they do not average out:
+//     1 + theta grows by 9/8 with each reduction of the longest chain (theta_exponential alone,
+//     times powers of 9/8, is too small: three equal ranks already exceed it);
+//   - averages and the re-encode of a wide sum round to steps anew: see average_weight.
+// Correlated rounding is never worse than independent rounding, so its bound is the same. The
+// float32 arithmetic of the codec is left out; it adds less than 2^-20 relative.
+#ifndef GQ_THEORY_BOUNDS_H
+#define GQ_THEORY_BOUNDS_H
+
+#include <stdint.h>
+
+#include "kernels/codec/formats.h"
+#include "src/support/status.h"
+
+namespace gq {
+
+/** theta, for the schedule whose longest chain of reductions in code form is `combines` (0 where an
+ *  owner adds wide and encodes once). Infinite where a chain is so long that nothing is promised.
+ *  UNSUPPORTED for formats that no theorem here covers: nearest (it is biased), rescale, rotate,
+ *  subtractive rounding, bits_down other than bits, mantissa bits. INVALID_ARGUMENT for ranks or
+ *  combines that no schedule has, and where combine=exact leaves no level. */
+Status variance_bound(const Format& format, uint32_t ranks, uint64_t value_count, uint32_t combines,
+                      double* theta);
+
+/** The expected number of codes other than zero that all ranks together quantize to is at most
+ *  1/l^2 + sqrt(nd) / l in each block (the paper prints it without the factor 1/l before the root,
+ *  which equal values contradict), and never more than n * value_count.
+ *  For p, q <= 2, where the norm is at least ||x||; UNSUPPORTED for others, and as above. */
+Status sparsity_bound(const Format& format, uint32_t ranks, uint64_t value_count, uint32_t combines,
+                      double* nonzero_count);
+
+/** What 1 + theta grows by between quantizing and the result through exponential reductions:
+ *  (9/8)^depth, depth = combines, or 1 for the re-encode of a wide sum. 1 for linear levels. */
+double depth_factor(const Format& format, uint32_t combines);
+
+/** A reduction with combine=average rounds the sum of W ranks to W times a step. This is the most
+ *  that W can add up to over the reductions of one rank's codes, divided by n, in any order in which
+ *  n ranks are merged by chains of at most `combines`: (n + 1)/2 - 1/n for a ring, less than 2 for a
+ *  tree. It bounds the sum of W^2 over all reductions, divided by n^2, as well, so that together
+ *  they add at most n * average_weight * tau to theta. */
+double average_weight(uint32_t ranks, uint32_t combines);
+
+}  // namespace gq
+
+#endif
