@@ -49,10 +49,10 @@ Status sparsity_bound(const Format& format, uint32_t ranks, uint64_t value_count
 double depth_factor(const Format& format, uint32_t combines);
 
 /** A reduction with combine=average rounds the sum of W ranks to W times a step. This is the most
- *  that W can add up to over the reductions of one rank's codes, divided by n, in any order in which
- *  n ranks are merged by chains of at most `combines`: (n + 1)/2 - 1/n for a ring, less than 2 for a
- *  tree. It bounds the sum of W^2 over all reductions, divided by n^2, as well, so that together
- *  they add at most n * average_weight * tau to theta. */
+ *  that W can add up to over the reductions of one rank's codes, divided by n, in any order in
+ *  which n ranks are merged by chains of at most `combines`: (n + 1)/2 - 1/n for a ring, less than
+ *  2 for a tree. It bounds the sum of W^2 over all reductions, divided by n^2, as well, so that
+ *  together they add at most n * average_weight * tau to theta. */
 double average_weight(uint32_t ranks, uint32_t combines);
 
 }  // namespace gq
