@@ -19,8 +19,9 @@ constexpr const char* kQuantised[] = {"paper-gl8", "paper-ge8", "paper-gl4", "pa
                                       "levels=linear,bits=8,combine=average"};
 
 /** Float32 arithmetic on the way: 2^-23 for each of the few products (the scaling to levels and
- * back), relative to the norm for linear levels, where an error of t moves the code, to the values
- * otherwise. FLT_TRUE_MIN pays for results that are denormal. */
+ *  back), relative to the norm for linear levels, where an error of t moves the code, to the values
+ *  otherwise. Where results are denormal, steps and values are off by half of FLT_TRUE_MIN, and a
+ *  linear value is up to 127 steps. */
 double slack_of(const Operation& operation, const std::vector<Values>& inputs, double norm,
                 size_t element) {
   double magnitude = 0;
@@ -28,7 +29,7 @@ double slack_of(const Operation& operation, const std::vector<Values>& inputs, d
   const double rank_count = static_cast<double>(inputs.size());
   const bool is_linear = !coding_of(operation.quantizer).is_exponential;
   const double scale = magnitude / rank_count + (is_linear ? norm : 0);
-  return 0x1p-21 * scale + 2 * rank_count * FLT_TRUE_MIN;
+  return 0x1p-21 * scale + 127 * FLT_TRUE_MIN;
 }
 
 void expect_within_bound(const Operation& operation, const std::vector<Values>& inputs) {

@@ -1,6 +1,7 @@
 // No sum overflows: all ranks at the largest magnitude, for as many ranks as the format takes.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cfloat>
 #include <cmath>
 
@@ -23,7 +24,7 @@ class NoOverflow : public testing::TestWithParam<int32_t> {};
 
 TEST_P(NoOverflow, LinearMeanAtTheMaximumIsRightToOneUlpOfTheNorm) {
   for (int rank_count = 1; rank_count <= kMostLinearRanks; ++rank_count) {
-    for (float value : {1.0f, -1.0f, 0.7f, -3.4e38f, FLT_MAX}) {
+    for (float value : {1.0f, -0.7f, 3.4e38f}) {
       const Operation operation{"paper-gl8", GetParam()};
       for (float mean : simulate(operation, all_at(value, rank_count, 67))) {
         ASSERT_NEAR(mean, value, std::fmin(ulp(value), FLT_MAX * FLT_EPSILON))
@@ -65,7 +66,7 @@ TEST_P(NoOverflow, LinearExtremesOfBothSignsCancelToTheStep) {
 TEST_P(NoOverflow, FourBitMeansAtTheMaximumAreTheNorm) {
   for (const char* preset : {"paper-gl4", "paper-ge4", "levels=linear,bits=8,combine=average"}) {
     for (int rank_count = 1; rank_count <= kMostRanks; ++rank_count) {
-      for (float value : {1.0f, -1.0f, 0.7f, -FLT_MAX}) {
+      for (float value : {-1.0f, 3.4e38f}) {
         const Operation operation{preset, GetParam()};
         for (float mean : simulate(operation, all_at(value, rank_count, 67))) {
           ASSERT_NEAR(mean, value, std::fmin(ulp(value), FLT_MAX * FLT_EPSILON))
@@ -76,22 +77,25 @@ TEST_P(NoOverflow, FourBitMeansAtTheMaximumAreTheNorm) {
   }
 }
 
-// A running sum counts ranks with one power of two (Morris' counter), so single results
-// are off by a factor; with 4 x 2,048 samples of relative deviation < 1 the mean is right to 1.2 %.
+// A running sum counts ranks with one power of two (Morris' counter), so single results are off by
+// a factor; 2,048 samples of relative deviation below 0.8 leave the mean right to 1.8 %.
 TEST_P(NoOverflow, ExponentialMeanAtTheMaximumHasTheRightSignAndIsRightOverSeeds) {
+  constexpr size_t kValues = 1024;
   for (int rank_count = 1; rank_count <= kMostRanks; ++rank_count) {
-    for (float value : {1.0f, -1.0f}) {
-      double sum = 0;
-      for (int seed = 0; seed < 4; ++seed) {
-        const Operation operation{"paper-ge8,seed=" + std::to_string(seed), GetParam()};
-        for (float mean : simulate(operation, all_at(value, rank_count, 2048))) {
-          ASSERT_TRUE(std::isfinite(mean) && mean * value > 0)
-              << describe(operation) << ", " << rank_count << " ranks: " << mean;
-          sum += mean;
-        }
+    auto inputs = all_at(1.0f, rank_count, kValues);
+    for (Values& values : inputs) std::fill_n(values.begin(), kValues / 2, -1.0f);
+    double sum = 0;
+    for (const char* seed : {"paper-ge8,seed=0", "paper-ge8,seed=1"}) {
+      const Operation operation{seed, GetParam()};
+      const Values means = simulate(operation, inputs);
+      for (size_t e = 0; e < kValues; ++e) {
+        const double towards_input = means[e] * inputs[0][e];
+        ASSERT_TRUE(std::isfinite(towards_input) && towards_input > 0)
+            << describe(operation) << ", " << rank_count << " ranks: " << means[e];
+        sum += towards_input;
       }
-      ASSERT_NEAR(sum / (4 * 2048), value, 0.1) << rank_count << " ranks";
     }
+    ASSERT_NEAR(sum / (2 * kValues), 1, 0.1) << rank_count << " ranks";
   }
 }
 

@@ -20,23 +20,16 @@ struct Case {
   Values expected;
 };
 
-/** Exact sums need a level per rank. */
-bool is_refused(const std::string& preset, int32_t schedule, size_t rank_count) {
-  return preset == "paper-gl8" && schedule != GQSGD_SCHEDULE_DIRECT && rank_count > 127;
-}
-
-/** All presets, schedules and ops for one count, each in place and not, or only one of the two. */
-void add_cases(const std::vector<Values>& inputs, bool all_ops, std::vector<Case>* cases) {
+/** All presets, schedules and ops for one count, one op of each in place; which one alternates
+ * between odd and even counts. */
+void add_cases(const std::vector<Values>& inputs, std::vector<Case>* cases) {
+  const int32_t op_in_place = inputs[0].size() % 2 ? GQSGD_SUM : GQSGD_MEAN;
   for (const char* preset : kPresets) {
     for (int32_t schedule : kSchedules) {
-      if (is_refused(preset, schedule, inputs.size())) continue;
       for (int32_t op : {GQSGD_MEAN, GQSGD_SUM}) {
-        for (bool in_place : {false, true}) {
-          if (!all_ops && in_place != (op == GQSGD_MEAN)) continue;
-          const uint64_t step = cases->size();
-          Operation operation{preset, schedule, op, in_place, step, step % 7};
-          cases->push_back({operation, &inputs, simulate(operation, inputs)});
-        }
+        const uint64_t step = cases->size();
+        Operation operation{preset, schedule, op, op == op_in_place, step, step % 7};
+        cases->push_back({operation, &inputs, simulate(operation, inputs)});
       }
     }
   }
@@ -53,14 +46,14 @@ Matrix small_matrix(int rank_count) {
   for (size_t count : kSmallCounts) {
     matrix.inputs.push_back(gradients(rank_count, count, 100 + count));
   }
-  for (const auto& inputs : matrix.inputs) add_cases(inputs, true, &matrix.cases);
+  for (const auto& inputs : matrix.inputs) add_cases(inputs, &matrix.cases);
   return matrix;
 }
 
 Matrix large_matrix(int rank_count) {
   Matrix matrix;
   matrix.inputs.push_back(gradients(rank_count, kLargeCount, 100 + kLargeCount));
-  add_cases(matrix.inputs[0], false, &matrix.cases);
+  add_cases(matrix.inputs[0], &matrix.cases);
   return matrix;
 }
 
@@ -98,7 +91,6 @@ TEST_P(SameBits, VirtualRanksAllGetTheSameResultForAnyChunkSize) {
 
 TEST_P(SameBits, ThreadsEqualVirtualRanks) {
   const Matrix small = small_matrix(GetParam()), large = large_matrix(GetParam());
-  EXPECT_EQ(run_threads(GetParam(), "", run_cases(small.cases)), "");
   EXPECT_EQ(run_threads(GetParam(), "chunk_value_count=32", run_cases(small.cases)), "");
   EXPECT_EQ(run_threads(GetParam(), "chunk_value_count=2048", run_cases(large.cases)), "");
 }
@@ -106,7 +98,6 @@ TEST_P(SameBits, ThreadsEqualVirtualRanks) {
 TEST_P(SameBits, ProcessesEqualVirtualRanks) {
   const Matrix small = small_matrix(GetParam()), large = large_matrix(GetParam());
   EXPECT_EQ(run_processes(GetParam(), "", run_cases(small.cases)), "");
-  EXPECT_EQ(run_processes(GetParam(), "chunk_value_count=64", run_cases(small.cases)), "");
   EXPECT_EQ(run_processes(GetParam(), "chunk_value_count=8192", run_cases(large.cases)), "");
 }
 
@@ -114,9 +105,8 @@ INSTANTIATE_TEST_SUITE_P(Ranks, SameBits, testing::Range(1, kMostRanks + 1));
 
 TEST(ManyRanks, AThousandVirtualRanksAgree) {
   const auto inputs = gradients(1024, 100, 5);
-  for (const char* preset : kPresets) {
+  for (const char* preset : {"paper-ge8", "paper-gl4"}) {
     for (int32_t schedule : kSchedules) {
-      if (is_refused(preset, schedule, inputs.size())) continue;
       const Operation operation{preset, schedule};
       const std::vector<Values> results = simulate_all(operation, inputs);
       for (size_t rank = 1; rank < results.size(); ++rank) {
@@ -129,7 +119,10 @@ TEST(ManyRanks, AThousandVirtualRanksAgree) {
 TEST(ManyRanks, AHundredAndThirtyThreadsEqualVirtualRanks) {
   const auto inputs = gradients(130, 70, 6);
   std::vector<Case> cases;
-  add_cases(inputs, false, &cases);
+  for (int32_t schedule : kSchedules) {
+    const Operation operation{"paper-ge8", schedule};
+    cases.push_back({operation, &inputs, simulate(operation, inputs)});
+  }
   EXPECT_EQ(run_threads(130, "", run_cases(cases)), "");
 }
 

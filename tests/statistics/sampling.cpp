@@ -64,15 +64,11 @@ Sample draw(const Estimator& estimator, const std::vector<Element>& elements, ui
   return sample;
 }
 
-std::vector<Experiment> experiments(size_t value_count) {
+std::vector<Experiment> experiments(int rank_count, size_t value_count) {
   std::vector<Experiment> all;
   for (const char* preset : {"paper-gl8", "paper-ge8", "paper-gl4", "paper-ge4"}) {
     for (int32_t schedule : kSchedules) {
-      for (int rank_count : {1, 2, 4, 7}) {
-        if (rank_count == 1 && schedule != GQSGD_SCHEDULE_DIRECT)
-          continue;  // All but it are equal.
-        all.push_back({preset, schedule, gradients(rank_count, value_count, 40 + rank_count)});
-      }
+      all.push_back({preset, schedule, gradients(rank_count, value_count, 40 + rank_count)});
     }
   }
   return all;

@@ -47,7 +47,7 @@ struct Sample {
 Sample draw(const Estimator& estimator, const std::vector<Element>& elements, uint64_t draw_count);
 
 /** The experiments every statistical test runs: the paper's formats on all schedules. */
-std::vector<Experiment> experiments(size_t value_count);
+std::vector<Experiment> experiments(int rank_count, size_t value_count);
 
 /** What the harness can be told to break. */
 Estimator shifted(Estimator estimator, double shift);
