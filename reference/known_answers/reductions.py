@@ -1,5 +1,7 @@
 """Cases for reductions in code form: kinds of operand pairs, weights and decisive random words."""
 
+from dataclasses import replace
+
 import numpy as np
 from gqsgd_reference.floats import FLT_MAX, bits
 from gqsgd_reference.levels import Format
@@ -50,7 +52,7 @@ def _counter_cases(form, a, b, codes_per_word):
     count = 4 * codes_per_word
     places = {"first_value_largest": (_PLAIN, 3, 1, 2**44 - 64),
               "first_value_2_36": (_PLAIN, 3, 1, 2**36),
-              "rank_largest": (_PLAIN, 2**20 - 1, 1, 0), "hop_4095": (_PLAIN, 3, 4095, 0),
+              "hop_4095": (_PLAIN, 3, 4095, 0),
               "hop_4096": (_PLAIN, 3, 4096, 0), "hop_10000": (_PLAIN, 3, 10000, 0),
               "step_largest": (Call(step=2**32 - 1), 3, 1, 0),
               "index_largest": (Call(index=2**16 - 1), 3, 1, 0),
@@ -58,7 +60,9 @@ def _counter_cases(form, a, b, codes_per_word):
               "seed_largest": (Call(seed=2**64 - 1), 3, 1, 0)}
     for name, (call, rank, hop, first) in places.items():
         records.append(record(name, form, call, rank, hop, (2, 1), first, count, a[:4], b[:4]))
-    return records
+    most = replace(form, rank_count=2**20, combines=20)
+    return [*records, record("rank_largest", most, _PLAIN, 2**20 - 1, 1, (2, 1), 0, count,
+                             a[:4], b[:4])]
 
 
 def linear_exact():

@@ -70,7 +70,7 @@ def _scale_and_counter_cases(form):
         records.append(record(f"tail_{count}", form, _PLAIN, 2, 0, count, operands, ONE))
     places = {"first_value_2_36": (_PLAIN, 1, 2**36),
               "first_value_largest": (_PLAIN, 1, 2**44 - 64),
-              "owner_largest": (_PLAIN, 2**20 - 1, 0), "step_largest": (Call(step=2**32 - 1), 1, 0),
+              "last_owner": (_PLAIN, 2, 0), "step_largest": (Call(step=2**32 - 1), 1, 0),
               "seed_largest": (Call(seed=2**64 - 1, stream_id=2**32 - 1), 1, 0)}
     for name, (call, owner, first) in places.items():
         records.append(record(name, form, call, owner, first, 33, _operands(form, 33), ONE))
