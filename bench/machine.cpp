@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <sys/utsname.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <fstream>
@@ -31,7 +32,8 @@ int usable_cpus() {
 std::string machine() {
   utsname system = {};
   uname(&system);
-  return processor() + ", " + std::to_string(usable_cpus()) + " CPUs, " + system.sysname + " " +
+  return processor() + ", " + std::to_string(sysconf(_SC_NPROCESSORS_ONLN)) + " CPUs (" +
+         std::to_string(usable_cpus()) + " for each process), " + system.sysname + " " +
          system.release;
 }
 

@@ -8,7 +8,8 @@
 
 namespace gq::bench {
 
-/** "AMD EPYC, 2 CPUs, Linux 6.1.0": processor, CPUs this process may use, kernel. */
+/** "AMD EPYC, 2 CPUs (1 for each process), Linux 6.1.0": processor, CPUs that are online and those
+ *  that this process may run on, kernel. */
 std::string machine();
 
 /** Nanoseconds of a clock that processes of one machine share. */

@@ -31,6 +31,15 @@ int measure_all(const Options& options, const Shared& shared, const std::string&
   return wrong_count(rows) == 0 ? 0 : 1;
 }
 
+/** Refuses a bad format once, before there are ranks that would all refuse it. */
+void check_formats(const Options& options) {
+  for (const std::string& format : options.formats) {
+    gqsgd_quantizer quantizer = nullptr;
+    require(gqsgd_quantizer_create(format.c_str(), &quantizer), "--format");
+    gqsgd_quantizer_destroy(quantizer);
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -46,6 +55,7 @@ int main(int argc, char** argv) {
       break;
   }
   try {
+    check_formats(options);
     const Shared shared = make_shared(options);
     print_head(options, command);
     return run_team(options.ranks_are_processes, options.rank_count, options.comm_options,

@@ -4,6 +4,7 @@
 #include <getopt.h>
 #include <gqsgd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <sstream>
@@ -185,9 +186,11 @@ size_t element_bytes(int32_t dtype) {
 std::vector<size_t> sizes_of(const Options& options) {
   const size_t element = element_bytes(options.dtype.number);
   std::vector<size_t> sizes;
-  for (size_t size = options.least_bytes; size <= options.most_bytes; size *= options.factor) {
-    sizes.push_back(size / element * element);
-    if (size == 0 || size > options.most_bytes / options.factor) break;
+  size_t size = options.least_bytes / element * element;
+  while (size <= options.most_bytes) {
+    sizes.push_back(size);
+    if (size > options.most_bytes / options.factor) break;
+    size = std::max(size * options.factor, element);
   }
   return sizes;
 }

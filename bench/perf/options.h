@@ -40,7 +40,7 @@ Parsed parse_options(int argc, char** argv, Options* options);
 
 size_t element_bytes(int32_t dtype);
 
-/** Uncompressed sizes in bytes: least, least * factor, .., at most `most_bytes`. */
+/** Uncompressed sizes in bytes, whole elements: least, least * factor, .., at most `most_bytes`. */
 std::vector<size_t> sizes_of(const Options& options);
 
 }  // namespace gq::bench
