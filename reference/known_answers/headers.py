@@ -37,7 +37,7 @@ _QUANTIZER_CHANGES = {
     "exponential8": {"levels": "exponential", "combine": "sum"},
     "exponential4": {"levels": "exponential", "bits": 4, "bits_down": 4, "combine": "average"},
     "linear4": {"bits": 4, "bits_down": 4, "combine": "average"},
-    "none": {"levels": "none", "bits": 32, "bits_down": 32, "combine": "sum"},
+    "none": {"levels": "none", "bits": 32, "bits_down": 32},
     "bits_4_8": {"bits": 4, "combine": "average"}, "block_32": {"block": 32},
     "block_128": {"block": 128}, "block_65536": {"block": 65536},
     "correlated": {"rounding": "correlated"}, "nearest": {"rounding": "nearest"},
