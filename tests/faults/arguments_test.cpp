@@ -1,0 +1,195 @@
+// Wrong arguments on one rank of three: that rank is told what is wrong, the others which rank it
+// was, nobody's result is touched, and the group goes on.
+#include <cstdint>
+#include <limits>
+
+#include "tests/faults/call.h"
+
+namespace gq::test {
+namespace {
+
+constexpr int kCulprit = 1;
+
+struct Fault {
+  const char* name;
+  Change change;
+  gqsgd_status status;
+  const char* sentence;
+};
+
+const char* const kAddressSpace = "more than an address space|the largest is";
+
+const Fault kFaults[] = {
+    {"send is NULL", [](Call& call) { call.send = nullptr; }, GQSGD_INVALID_ARGUMENT,
+     "send is NULL with value_count 1000"},
+    {"recv is NULL", [](Call& call) { call.recv = nullptr; }, GQSGD_INVALID_ARGUMENT,
+     "recv is NULL with value_count 1000"},
+    {"count times size overflows", [](Call& call) { call.value_count = SIZE_MAX / 2; },
+     GQSGD_INVALID_ARGUMENT, kAddressSpace},
+    {"count beyond PTRDIFF_MAX bytes",
+     [](Call& call) { call.value_count = PTRDIFF_MAX / sizeof(float) + 1; }, GQSGD_INVALID_ARGUMENT,
+     kAddressSpace},
+    {"send is misaligned",
+     [](Call& call) { call.send = reinterpret_cast<const char*>(call.send) + 2; },
+     GQSGD_INVALID_ARGUMENT, "send is 0x[0-9a-f]+, which is not aligned to its elements of 4"},
+    {"recv is misaligned", [](Call& call) { call.recv = reinterpret_cast<char*>(call.recv) + 1; },
+     GQSGD_INVALID_ARGUMENT, "recv is 0x[0-9a-f]+, which is not aligned to its elements of 4"},
+    {"send and recv overlap in part",
+     [](Call& call) {
+       call.value_count = kCallValues / 2;
+       call.send = call.result.data();
+       call.recv = call.result.data() + 100;
+     },
+     GQSGD_INVALID_ARGUMENT, "send and recv overlap in 1600 bytes; they must be disjoint or equal"},
+    {"unknown dtype", [](Call& call) { call.dtype = 17; }, GQSGD_INVALID_ARGUMENT,
+     "dtype is 17; allowed are GQSGD_FLOAT32"},
+    {"unknown op", [](Call& call) { call.op = -1; }, GQSGD_INVALID_ARGUMENT,
+     "op is -1; allowed are GQSGD_SUM"},
+    {"unknown schedule", [](Call& call) { call.schedule = 99; }, GQSGD_INVALID_ARGUMENT,
+     "schedule is 99; allowed are"},
+    {"schedule not built", [](Call& call) { call.schedule = GQSGD_SCHEDULE_SPARSE; },
+     GQSGD_UNSUPPORTED, "schedule"},
+    {"a stream on the host", [](Call& call) { call.stream = &call; }, GQSGD_INVALID_ARGUMENT,
+     "stream is 0x[0-9a-f]+; it must be NULL for host memory"},
+    {"step too large", [](Call& call) { call.at[0] = uint64_t{1} << 32; }, GQSGD_INVALID_ARGUMENT,
+     "step is 4294967296; the largest is 4294967295"},
+    {"index too large", [](Call& call) { call.at[1] = 65536; }, GQSGD_INVALID_ARGUMENT,
+     "index is 65536; the largest is 65535"},
+    {"no quantizer",
+     [](Call& call) {
+       gqsgd_quantizer_destroy(call.quantizer);
+       call.quantizer = nullptr;
+     },
+     GQSGD_BAD_HANDLE, "quantizer"},
+};
+
+class OneWrongArgument : public testing::TestWithParam<Fault> {};
+
+TEST_P(OneWrongArgument, IsSaidOnAllRanksAndHarmsNobody) {
+  const Fault& fault = GetParam();
+  Group group(3);
+  const GroupOutcome outcome = group.call(kCulprit, fault.change);
+  EXPECT_TRUE(is(outcome.ranks[kCulprit], fault.status, fault.sentence));
+  const std::string told =
+      std::string("rank 1 refused its own call with ") + gqsgd_status_name(fault.status);
+  EXPECT_TRUE(is(outcome.ranks[0], GQSGD_REMOTE_ERROR, told));
+  EXPECT_TRUE(is(outcome.ranks[2], GQSGD_REMOTE_ERROR, told));
+  EXPECT_TRUE(outcome.all_untouched);
+  EXPECT_TRUE(group.still_works());
+}
+
+std::string name_of(const testing::TestParamInfo<Fault>& info) {
+  std::string name = info.param.name;
+  for (char& letter : name) letter = letter == ' ' ? '_' : letter;
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Arguments, OneWrongArgument, testing::ValuesIn(kFaults), name_of);
+
+TEST(Arguments, NothingToReduceNeedsNoBuffersAndStillChecksTheCount) {
+  Group group(3);
+  const Change nothing = [](Call& call) {
+    call.send = nullptr;
+    call.recv = nullptr;
+    call.value_count = 0;
+  };
+  for (const Outcome& outcome : group.call(-1, nullptr, nothing).ranks) EXPECT_TRUE(is_ok(outcome));
+  for (const Outcome& outcome : group.call(2, nothing).ranks) {
+    EXPECT_TRUE(is(outcome, GQSGD_MISMATCH, "value_count differs: rank 0 has 1000, rank 2 has 0"));
+  }
+  EXPECT_TRUE(group.still_works());
+}
+
+TEST(Arguments, ElementAlignmentIsEnough) {
+  Group group(2);
+  const Change shift = [](Call& call) {
+    call.send = call.input.data() + 1;
+    call.recv = call.result.data() + 3;
+    call.value_count = kCallValues - 3;
+  };
+  for (const Outcome& outcome : group.call(-1, nullptr, shift).ranks) EXPECT_TRUE(is_ok(outcome));
+}
+
+struct Text {
+  const char* text;
+  gqsgd_status status;
+  const char* sentence;
+};
+
+TEST(Arguments, QuantizersOfUnknownFieldsAndValuesAreRefusedByName) {
+  const Text texts[] = {
+      {"bits=0", GQSGD_INVALID_ARGUMENT, "bits=0 is not known; allowed are 4, 8, 32"},
+      {"bits=3", GQSGD_INVALID_ARGUMENT, "bits=3"},
+      {"bits=9", GQSGD_INVALID_ARGUMENT, "bits=9"},
+      {"block=100", GQSGD_INVALID_ARGUMENT, "block=100 is not 0 or a power of two"},
+      {"block=-1", GQSGD_INVALID_ARGUMENT, "block=-1"},
+      {"blok=128", GQSGD_INVALID_ARGUMENT, "blok"},
+      {"paper-gl9", GQSGD_INVALID_ARGUMENT, "paper-gl9"},
+      {"rotated-8", GQSGD_UNSUPPORTED, "rotated-8"},
+      {"rotate=hadamard", GQSGD_UNSUPPORTED, "rotate"},
+      {"seed=18446744073709551616", GQSGD_INVALID_ARGUMENT, "seed=18446744073709551616"},
+      {"levels=cubic", GQSGD_INVALID_ARGUMENT, "levels=cubic is not known; allowed are linear"},
+  };
+  for (const Text& text : texts) {
+    auto quantizer = reinterpret_cast<gqsgd_quantizer>(uintptr_t{1});
+    const Outcome outcome = outcome_of(gqsgd_quantizer_create(text.text, &quantizer));
+    EXPECT_TRUE(is(outcome, text.status, text.sentence)) << text.text;
+    EXPECT_EQ(quantizer, nullptr) << text.text;
+  }
+  EXPECT_TRUE(is(outcome_of(gqsgd_quantizer_create("", nullptr)), GQSGD_INVALID_ARGUMENT, "NULL"));
+}
+
+TEST(Arguments, OptionsOfCommunicatorsAreCheckedByName) {
+  const Text texts[] = {
+      {"timeout_ms=-2", GQSGD_INVALID_ARGUMENT, "timeout_ms is -2; allowed are -1"},
+      {"timeout_ms=9223372036854775807", GQSGD_INVALID_ARGUMENT,
+       "timeout_ms is 9223372036854775807"},
+      {"timeout_ms=9223372036854775808", GQSGD_INVALID_ARGUMENT, "not an integer"},
+      {"chunk_value_count=0", GQSGD_INVALID_ARGUMENT, "chunk_value_count=0 is outside 1 to"},
+      {"stream_id=4294967296", GQSGD_INVALID_ARGUMENT, "stream_id=4294967296 is outside 0 to"},
+      {"colour=red", GQSGD_INVALID_ARGUMENT, "colour.* options are timeout_ms"},
+  };
+  for (const Text& text : texts) {
+    gqsgd_comm comms[2] = {};
+    const Outcome outcome = outcome_of(gqsgd_comm_create_local(2, text.text, comms));
+    EXPECT_TRUE(is(outcome, text.status, text.sentence)) << text.text;
+    EXPECT_EQ(comms[0], nullptr);
+    EXPECT_EQ(comms[1], nullptr);
+  }
+}
+
+TEST(Arguments, TimeoutsOfZeroAndForEverMeanWhatTheHeaderSays) {
+  Group group(1, "timeout_ms=1234");
+  int64_t timeout_ms = 0;
+  EXPECT_TRUE(is_ok(outcome_of(gqsgd_comm_timeout(group.comm(0), &timeout_ms))));
+  EXPECT_EQ(timeout_ms, 1234);
+  EXPECT_TRUE(is_ok(outcome_of(gqsgd_comm_set_timeout(group.comm(0), 0))));
+  EXPECT_TRUE(is_ok(outcome_of(gqsgd_comm_timeout(group.comm(0), &timeout_ms))));
+  EXPECT_EQ(timeout_ms, 300000);
+  EXPECT_TRUE(is_ok(outcome_of(gqsgd_comm_set_timeout(group.comm(0), -1))));
+  EXPECT_TRUE(is(outcome_of(gqsgd_comm_set_timeout(group.comm(0), INT64_MAX)),
+                 GQSGD_INVALID_ARGUMENT, "timeout_ms is"));
+}
+
+TEST(Arguments, GroupsOfImpossibleSizesAreRefused) {
+  gqsgd_comm comms[1] = {};
+  for (const int32_t count : {0, -1, INT32_MIN, INT32_MAX}) {
+    EXPECT_TRUE(
+        is(outcome_of(gqsgd_comm_create_local(count, "", comms)), GQSGD_INVALID_ARGUMENT, "ranks"))
+        << count;
+  }
+  gqsgd_unique_id id;
+  ASSERT_TRUE(is_ok(outcome_of(gqsgd_unique_id_create(&id))));
+  struct {
+    int32_t rank, size;
+  } const places[] = {{0, 0}, {2, 2}, {-1, 2}, {0, -5}, {INT32_MAX, INT32_MAX}};
+  for (const auto& place : places) {
+    const Outcome outcome = outcome_of(
+        gqsgd_comm_create_process(&id, place.rank, place.size, "timeout_ms=1000", comms));
+    EXPECT_TRUE(is(outcome, GQSGD_INVALID_ARGUMENT, "rank")) << place.rank << " of " << place.size;
+    EXPECT_EQ(comms[0], nullptr);
+  }
+}
+
+}  // namespace
+}  // namespace gq::test

@@ -1,0 +1,132 @@
+// One rank calls with something else: every rank gets MISMATCH with field, ranks and both values,
+// no result is touched, and the group goes on. Every field, every differing rank, every schedule.
+#include "tests/faults/call.h"
+#include "tests/support/operation.h"
+#include "tests/support/ranks.h"
+
+namespace gq::test {
+namespace {
+
+constexpr int kRanks = 3;
+
+struct Field {
+  const char* name;
+  Change change;
+  const char* usual;
+  const char* other;
+};
+
+const Field kFields[] = {
+    {"value_count", [](Call& call) { call.value_count = 999; }, "1000", "999"},
+    {"dtype", [](Call& call) { call.dtype = GQSGD_FLOAT16; }, "float32", "float16"},
+    {"op", [](Call& call) { call.op = GQSGD_SUM; }, "mean", "sum"},
+    {"schedule", [](Call& call) { call.schedule = GQSGD_SCHEDULE_RING; }, "direct", "ring"},
+    {"levels", [](Call& call) { call.use("paper-ge8"); }, "linear", "exponential"},
+    {"bits", [](Call& call) { call.use("bits=4,combine=average"); }, "8", "4"},
+    {"seed", [](Call& call) { call.use("seed=5"); }, "0", "5"},
+    {"rounding", [](Call& call) { call.use("rounding=nearest"); }, "independent", "nearest"},
+    {"nonfinite", [](Call& call) { call.use("nonfinite=error"); }, "poison", "error"},
+    {"step", [](Call& call) { call.at[0] = 8; }, "7", "8"},
+    {"index", [](Call& call) { call.at[1] = 3; }, "0", "3"},
+};
+
+std::string sentence_of(const Field& field, int culprit) {
+  // All ranks are compared with rank 0, so rank 0's own difference shows against rank 1.
+  const bool first = culprit == 0;
+  return std::string(field.name) + " differs: rank 0 has " + (first ? field.other : field.usual) +
+         ", rank " + std::to_string(first ? 1 : culprit) + " has " +
+         (first ? field.usual : field.other);
+}
+
+class OneDifference : public testing::TestWithParam<int32_t> {};
+
+TEST_P(OneDifference, IsNamedOnAllRanksAndHarmsNobody) {
+  Group group(kRanks);
+  const Change use_schedule = [](Call& call) { call.schedule = GetParam(); };
+  for (const Field& field : kFields) {
+    for (int culprit = 0; culprit < kRanks; ++culprit) {
+      const bool is_schedule = std::string(field.name) == "schedule";
+      if (is_schedule && GetParam() != GQSGD_SCHEDULE_DIRECT) continue;
+      const GroupOutcome outcome = group.call(culprit, field.change, use_schedule);
+      for (const Outcome& rank : outcome.ranks) {
+        EXPECT_TRUE(is(rank, GQSGD_MISMATCH, sentence_of(field, culprit)))
+            << field.name << " on rank " << culprit;
+      }
+      EXPECT_TRUE(outcome.all_untouched) << field.name;
+    }
+  }
+  EXPECT_TRUE(group.still_works());
+}
+
+INSTANTIATE_TEST_SUITE_P(Schedules, OneDifference,
+                         testing::Values(GQSGD_SCHEDULE_RING, GQSGD_SCHEDULE_TREE,
+                                         GQSGD_SCHEDULE_BUTTERFLY, GQSGD_SCHEDULE_DIRECT),
+                         [](const auto& info) { return std::string(schedule_name(info.param)); });
+
+TEST(Mismatch, AutoMeansTheScheduleThatItChooses) {
+  Group group(kRanks);
+  const Change choose = [](Call& call) { call.schedule = GQSGD_SCHEDULE_AUTO; };
+  const GroupOutcome outcome = group.call(1, choose);
+  for (const Outcome& rank : outcome.ranks) EXPECT_TRUE(is_ok(rank));
+}
+
+TEST(Mismatch, OptionsOfTheGroupAreCompared) {
+  for (const auto& [options, sentence] :
+       {std::pair{"stream_id=9", "stream_id differs: rank 0 has 0, rank 1 has 9"},
+        std::pair{"chunk_value_count=64",
+                  "chunk_value_count differs: rank 0 has 65536, rank 1 has 64"}}) {
+    gqsgd_unique_id id;
+    ASSERT_TRUE(is_ok(outcome_of(gqsgd_unique_id_create(&id))));
+    SharedArray<char> said(2 * 512);
+    RankProcesses ranks(1, "", [&](int, gqsgd_comm) {
+      gqsgd_comm comm = nullptr;
+      if (gqsgd_comm_create_process(&id, 1, 2, options, &comm) != GQSGD_OK) return "no group";
+      Call call(1);
+      snprintf(&said[512], 512, "%s", call.make(comm).text().c_str());
+      gqsgd_comm_destroy(comm);
+      return "";
+    });
+    gqsgd_comm comm = nullptr;
+    ASSERT_TRUE(is_ok(outcome_of(gqsgd_comm_create_process(&id, 0, 2, "", &comm))));
+    Call call(0);
+    EXPECT_TRUE(is(call.make(comm), GQSGD_MISMATCH, sentence));
+    EXPECT_EQ(ranks.wait(), "");
+    EXPECT_NE(std::string(&said[512]).find(sentence), std::string::npos) << &said[512];
+    gqsgd_comm_destroy(comm);
+  }
+}
+
+// A rank that is one call behind meets the others' next call with its own last one.
+TEST(Mismatch, RankThatSkippedACallIsFoundAtTheNext) {
+  Group group(kRanks);
+  const GroupOutcome outcome = group.call(2, [](Call& call) {
+    call.value_count = 500;
+    call.at[0] = 8;
+  });
+  for (const Outcome& rank : outcome.ranks) {
+    EXPECT_TRUE(is(rank, GQSGD_MISMATCH,
+                   "call 1, allreduce: value_count differs: rank 0 has 1000, "
+                   "rank 2 has 500; every rank must make the same calls"));
+  }
+  EXPECT_TRUE(group.still_works());
+}
+
+TEST(Mismatch, IsFoundBetweenProcessesToo) {
+  const std::string lines = run_processes(4, "timeout_ms=20000", [](int rank, gqsgd_comm comm) {
+    for (const Field& field : kFields) {
+      Call call(rank);
+      if (rank == 3) field.change(call);
+      const Outcome outcome = call.make(comm);
+      const testing::AssertionResult named = is(outcome, GQSGD_MISMATCH, sentence_of(field, 3));
+      if (!named) return std::string(field.name) + ": " + named.message();
+      if (!call.result_untouched()) return std::string(field.name) + ": the result was written";
+    }
+    Call right(rank);
+    const Outcome outcome = right.make(comm);
+    return outcome.status == GQSGD_OK ? "" : outcome.text();
+  });
+  EXPECT_EQ(lines, "");
+}
+
+}  // namespace
+}  // namespace gq::test

@@ -1,0 +1,42 @@
+// What a call returned and said, and how a fault test compares that with its promise.
+#ifndef GQ_TESTS_FAULTS_OUTCOME_H
+#define GQ_TESTS_FAULTS_OUTCOME_H
+
+#include <gqsgd.h>
+#include <gtest/gtest.h>
+
+#include <regex>
+#include <string>
+
+namespace gq::test {
+
+struct Outcome {
+  gqsgd_status status = GQSGD_INTERNAL;
+  std::string sentence;  ///< "" after success
+
+  std::string text() const {
+    return std::string(gqsgd_status_name(status)) + (sentence.empty() ? "" : ": " + sentence);
+  }
+};
+
+/** Of a call that this thread has just made. */
+inline Outcome outcome_of(gqsgd_status status) {
+  return {status, status == GQSGD_OK ? "" : gqsgd_last_error()};
+}
+
+/** The status as promised, and a sentence in which `pattern` is found. */
+inline testing::AssertionResult is(const Outcome& outcome, gqsgd_status status,
+                                   const std::string& pattern = "") {
+  const bool as_promised = outcome.status == status;
+  if (as_promised && std::regex_search(outcome.sentence, std::regex(pattern))) {
+    return testing::AssertionSuccess();
+  }
+  return testing::AssertionFailure()
+         << outcome.text() << "\n  promised: " << gqsgd_status_name(status) << ": " << pattern;
+}
+
+inline testing::AssertionResult is_ok(const Outcome& outcome) { return is(outcome, GQSGD_OK); }
+
+}  // namespace gq::test
+
+#endif
