@@ -52,9 +52,12 @@ GQ_HD uint32_t linear_average_equal8(uint32_t a, uint32_t b, uint32_t random_wor
   return (a & b) + ((differ >> 1) & 0x7f7f7f7fu) + (differ & (random_word >> 7) & 0x01010101u);
 }
 
-/** One level in the result: scale * (n for a sum) / top, where lanes lie around `top`. */
+/** One level in the result: scale * multiplier / top, where lanes lie around `top`. Without a multiplier
+ *  no value exceeds the scale, so a quotient that was rounded up may not make the top code infinite. */
 GQ_HD float linear_step(float scale, uint32_t multiplier, uint32_t top) {
-  return bounded_float(static_cast<double>(scale) * multiplier / top);
+  const float step = bounded_float(static_cast<double>(scale) * multiplier / top);
+  const bool overflows = multiplier == 1 && !is_finite(static_cast<float>(top) * step);
+  return float_from_bits(float_bits(step) - (overflows ? 1 : 0));
 }
 
 GQ_HD float linear_decode(uint32_t lane, uint32_t top, float step) {

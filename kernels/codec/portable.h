@@ -13,6 +13,13 @@
 #define GQ_HD inline __attribute__((always_inline))
 #endif
 
+// Loops of a few turns whose variables must become registers.
+#if defined(__CUDACC__) || defined(__clang__)
+#define GQ_UNROLL _Pragma("unroll")
+#else
+#define GQ_UNROLL _Pragma("GCC unroll 16")
+#endif
+
 namespace gq {
 
 GQ_HD uint32_t float_bits(float value) {

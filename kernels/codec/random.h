@@ -23,23 +23,38 @@ struct PhiloxBlock {
   uint32_t word[4];
 };
 
-/** Philox4x32-10 (Salmon, Moraes, Dror, Shaw: Parallel random numbers, SC 2011). */
-GQ_HD PhiloxBlock philox(PhiloxBlock counter, uint32_t k0, uint32_t k1) {
-  uint32_t c0 = counter.word[0], c1 = counter.word[1], c2 = counter.word[2], c3 = counter.word[3];
-#if defined(__CUDA_ARCH__)
-#pragma unroll
-#endif
-  for (uint32_t round = 0; round < 10; ++round) {
-    const uint64_t left = static_cast<uint64_t>(c0) * 0xD2511F53u;
-    const uint64_t right = static_cast<uint64_t>(c2) * 0xCD9E8D57u;
-    c0 = static_cast<uint32_t>(right >> 32) ^ c1 ^ k0;
-    c1 = static_cast<uint32_t>(right);
-    c2 = static_cast<uint32_t>(left >> 32) ^ c3 ^ k1;
-    c3 = static_cast<uint32_t>(left);
+/** A word of a counter in the low half of 64 bits; the high half is what a product left there. */
+struct ScalarLanes {
+  using Lane = uint64_t;
+  static GQ_HD Lane low_product(Lane word, uint32_t factor) {
+    return (word & 0xffffffffu) * factor;
+  }
+};
+
+/** Philox4x32-10 (Salmon, Moraes, Dror, Shaw: Parallel random numbers, SC 2011) on kCount counters
+ *  at once, each of them a lane or, where Lanes says so, a vector of lanes. */
+template <typename Lanes, uint32_t kCount>
+GQ_HD void philox_rounds(typename Lanes::Lane (&word)[4][kCount], uint32_t k0, uint32_t k1) {
+  GQ_UNROLL for (uint32_t round = 0; round < 10; ++round) {
+    GQ_UNROLL for (uint32_t k = 0; k < kCount; ++k) {
+      const typename Lanes::Lane left = Lanes::low_product(word[0][k], 0xD2511F53u);
+      const typename Lanes::Lane right = Lanes::low_product(word[2][k], 0xCD9E8D57u);
+      word[0][k] = (right >> 32) ^ word[1][k] ^ static_cast<uint64_t>(k0);
+      word[1][k] = right;
+      word[2][k] = (left >> 32) ^ word[3][k] ^ static_cast<uint64_t>(k1);
+      word[3][k] = left;
+    }
     k0 += 0x9E3779B9u;
     k1 += 0xBB67AE85u;
   }
-  return PhiloxBlock{{c0, c1, c2, c3}};
+}
+
+GQ_HD PhiloxBlock philox(const PhiloxBlock& counter, uint32_t k0, uint32_t k1) {
+  const uint32_t* c = counter.word;
+  uint64_t word[4][1] = {{c[0]}, {c[1]}, {c[2]}, {c[3]}};
+  philox_rounds<ScalarLanes, 1>(word, k0, k1);
+  return PhiloxBlock{{static_cast<uint32_t>(word[0][0]), static_cast<uint32_t>(word[1][0]),
+                      static_cast<uint32_t>(word[2][0]), static_cast<uint32_t>(word[3][0])}};
 }
 
 /** Everything of a counter and its key that does not change with the value. */

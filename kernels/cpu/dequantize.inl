@@ -28,11 +28,11 @@ void decode_tile(const Decoder& decoder, const uint8_t* __restrict octet, float*
 }
 
 template <typename Element, typename Narrow>
-void narrow_tile(const ValueTile& values, const RandomTile& random, void* buffer, const Tile& tile,
+void narrow_tile(const ValueTile& values, const BitsTile& random, void* buffer, const Tile& tile,
                  Narrow narrow) {
   alignas(64) Element local[kTileValues];
   for (uint32_t e = 0; e < kTileValues; ++e) {
-    local[e] = narrow(values.value[e], value_bits(random.word[e / kWordValues], e));
+    local[e] = narrow(values.value[e], random.bits[e]);
   }
   memcpy(static_cast<Element*>(buffer) + tile.offset, local, tile.count * sizeof(Element));
 }
@@ -41,15 +41,17 @@ void narrow_tile(const ValueTile& values, const RandomTile& random, void* buffer
 template <bool kNearest>
 void store_narrow(const DequantizeArgs& args, const Tile& tile, const ValueTile& values) {
   RandomTile random;
+  BitsTile bits;
   const RandomSite& site = args.random;
   const RandomStream stream = random_stream(site.key, site.step, site.index, Draw::output, 0, 0);
   fill_random(stream, args.range.first_value + tile.offset, random);
+  spread_bits(random, bits);
   if (args.dtype == GQSGD_FLOAT16) {
-    narrow_tile<uint16_t>(values, random, args.values, tile, [](float value, uint32_t bits) {
+    narrow_tile<uint16_t>(values, bits, args.values, tile, [](float value, uint32_t bits) {
       return float_to_half<kNearest>(value, bits);
     });
   } else {
-    narrow_tile<uint16_t>(values, random, args.values, tile, [](float value, uint32_t bits) {
+    narrow_tile<uint16_t>(values, bits, args.values, tile, [](float value, uint32_t bits) {
       return float_to_bfloat<kNearest>(value, bits);
     });
   }

@@ -21,41 +21,26 @@ struct ExponentialEncoder {
   }
 };
 
-/** Uniforms of a tile: 23 bits of every value's random bits, or the middle for nearest. */
-struct UniformTile {
-  alignas(64) uint32_t uniform[kTileValues];
-  uint32_t mirror_mask;
-};
-
-void fill_uniform(const RandomStream& stream, uint64_t first_value, UniformTile& tile) {
-  RandomTile random;
-  fill_random(stream, first_value, random);
-  for (uint32_t w = 0; w < kTileWords; ++w) {
-    for (uint32_t k = 0; k < kWordValues; ++k) {
-      tile.uniform[kWordValues * w + k] = value_bits(random.word[w], k) & kUniformMask;
-    }
-  }
-  tile.mirror_mask = kUniformMask;
-}
-
-void fill_nearest(UniformTile& tile) {
-  for (uint32_t e = 0; e < kTileValues; ++e) tile.uniform[e] = kUniformHalf;
-  tile.mirror_mask = 0;
+/** R(e) for nearest: its 23 low bits are the middle. */
+void fill_nearest(BitsTile& tile) {
+  for (uint32_t e = 0; e < kTileValues; ++e) tile.bits[e] = kUniformHalf;
 }
 
 template <typename Encoder>
 void encode_tile(const Encoder& encoder, const float* __restrict value,
-                 const UniformTile& __restrict random, uint8_t* __restrict octet) {
+                 const BitsTile& __restrict random, uint32_t mirror_mask,
+                 uint8_t* __restrict octet) {
   if (Encoder::kBits == 8) {
     for (uint32_t e = 0; e < kTileValues; ++e) {
-      octet[e] =
-          static_cast<uint8_t>(encoder.encode(value[e], random.uniform[e], random.mirror_mask));
+      const uint32_t uniform = random.bits[e] & kUniformMask;
+      octet[e] = static_cast<uint8_t>(encoder.encode(value[e], uniform, mirror_mask));
     }
     return;
   }
   alignas(64) uint8_t lane[kTileValues];
   for (uint32_t e = 0; e < kTileValues; ++e) {
-    lane[e] = static_cast<uint8_t>(encoder.encode(value[e], random.uniform[e], random.mirror_mask));
+    const uint32_t uniform = random.bits[e] & kUniformMask;
+    lane[e] = static_cast<uint8_t>(encoder.encode(value[e], uniform, mirror_mask));
   }
   for (uint32_t k = 0; k < kTileValues / 2; ++k) {
     octet[k] = static_cast<uint8_t>(lane[2 * k] | lane[2 * k + 1] << 4);
@@ -72,15 +57,19 @@ uint8_t* code_target(uint32_t* words, const Tile& tile, CodeTile& local) {
 template <typename Encoder, typename Load>
 void encode_range(const Encoder& encoder, const Range& range, const RandomStream& stream,
                   Rounding rounding, uint32_t* words, Load load) {
-  UniformTile random;
-  if (rounding == Rounding::nearest) fill_nearest(random);
+  const bool nearest = rounding == Rounding::nearest;
+  const uint32_t mirror_mask = nearest ? 0 : kUniformMask;
+  RandomTile random;
+  BitsTile bits;
+  if (nearest) fill_nearest(bits);
   for_each_tile(range, [&](const Tile& tile) {
-    if (rounding != Rounding::nearest) {
-      fill_uniform(stream, range.first_value + tile.offset, random);
+    if (!nearest) {
+      fill_random(stream, range.first_value + tile.offset, random);
+      spread_bits(random, bits);
     }
     ValueTile values;
     CodeTile codes;
-    encode_tile(encoder, load(tile, values), random,
+    encode_tile(encoder, load(tile, values), bits, mirror_mask,
                 code_target<Encoder::kBits>(words, tile, codes));
     if (!is_full(tile)) store_tail<Encoder::kBits>(codes, words, tile);
   });

@@ -61,8 +61,7 @@ void reduce_many_linear(const ReduceManyArgs& args) {
   const Coding& coding = args.coding;
   const float largest = static_cast<float>(coding.ranks * coding.steps);
   const Scale scale = linear_scale(largest, coding.steps);
-  *args.out_scales = static_cast<float>(static_cast<double>(*args.norms) * largest /
-                                        (static_cast<double>(coding.steps) * coding.ranks));
+  *args.out_scales = *args.norms;
   if (coding.bits == 8) {
     encode_sums(LinearEncoder<8>{scale, coding.steps}, args, add_linear<8>);
   } else {

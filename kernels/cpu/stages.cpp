@@ -13,6 +13,7 @@
 #include "kernels/codec/words.h"
 #include "kernels/cpu/float_environment.h"
 #include "kernels/cpu/tables.h"
+#include "kernels/cpu/vector.h"
 
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "lanes are addressed as octets of words");
 
@@ -22,6 +23,7 @@ namespace {
 // Each uses what the ones before it define.
 // clang-format off
 #include "kernels/cpu/tile.inl"
+#include "kernels/cpu/random.inl"
 #include "kernels/cpu/norm.inl"
 #include "kernels/cpu/quantize.inl"
 #include "kernels/cpu/reduce.inl"

@@ -21,23 +21,6 @@ void for_each_tile(const Range& range, Work work) {
   }
 }
 
-/** The random words of a tile; value e of it uses word e / 4. */
-struct RandomTile {
-  alignas(64) uint32_t word[kTileWords];
-};
-
-void fill_random(const RandomStream& stream, uint64_t first_value, RandomTile& random) {
-  const uint64_t first_group = first_value / kGroupValues;
-  for (uint32_t group = 0; group < kTileValues / kGroupValues; ++group) {
-    const PhiloxBlock block = random_group(stream, first_group + group);
-    for (uint32_t k = 0; k < 4; ++k) random.word[4 * group + k] = block.word[k];
-  }
-}
-
-RandomStream stream_of(const RandomSite& site, Draw draw) {
-  return random_stream(site.key, site.step, site.index, draw, site.rank, site.hop);
-}
-
 /** A tile of values as float32: the buffer itself where it can be, else a padded copy. */
 struct ValueTile {
   alignas(64) float value[kTileValues];

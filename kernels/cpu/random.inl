@@ -1,0 +1,104 @@
+// The random words of a tile, and what is made of them for each of its values.
+
+/** Word e / 4 of a tile serves its value e. */
+struct RandomTile {
+  alignas(64) uint32_t word[kTileWords];
+};
+
+/** R(e) of every value of a tile. */
+struct BitsTile {
+  alignas(64) uint32_t bits[kTileValues];
+};
+
+RandomStream stream_of(const RandomSite& site, Draw draw) {
+  return random_stream(site.key, site.step, site.index, draw, site.rank, site.hop);
+}
+
+#if GQ_VECTOR_OCTETS == 0
+
+void fill_random(const RandomStream& stream, uint64_t first_value, RandomTile& random) {
+  const uint64_t first_group = first_value / kGroupValues;
+  for (uint32_t group = 0; group < kTileValues / kGroupValues; ++group) {
+    const PhiloxBlock block = random_group(stream, first_group + group);
+    for (uint32_t k = 0; k < 4; ++k) random.word[4 * group + k] = block.word[k];
+  }
+}
+
+void spread_bits(const RandomTile& random, BitsTile& tile) {
+  for (uint32_t e = 0; e < kTileValues; ++e) {
+    tile.bits[e] = value_bits(random.word[e / kWordValues], e);
+  }
+}
+
+#else
+
+struct VectorLanes {
+  using Lane = Lanes64;
+  static GQ_INLINE Lane low_product(Lane word, uint32_t factor) {
+    return low_products(word, factor);
+  }
+};
+
+constexpr uint32_t kLanes = GQ_VECTOR_OCTETS / 8;
+constexpr uint32_t kChains = 4;  // vectors of counters under way: hides the latency of products
+
+/** Counters lie in lanes so that even_pairs are the first half of them in order, odd_pairs the
+ * rest. */
+GQ_INLINE Lanes64 lane_counters() {
+  Lanes64 counters;
+  for (uint32_t k = 0; k < kLanes; ++k) counters[k] = k / 2 + (k % 2) * (kLanes / 2);
+  return counters;
+}
+
+void fill_random(const RandomStream& stream, uint64_t first_value, RandomTile& random) {
+  const uint64_t first_group = first_value / kGroupValues;
+  for (uint32_t group = 0; group < kTileValues / kGroupValues; group += kChains * kLanes) {
+    Lanes64 word[4][kChains];
+    GQ_UNROLL for (uint32_t k = 0; k < kChains; ++k) {
+      word[0][k] = lane_counters() + (first_group + group + k * kLanes);
+      word[1][k] = (word[0][k] >> 32) | static_cast<uint64_t>(stream.c1);
+      word[2][k] = Lanes64{} + static_cast<uint64_t>(stream.c2);
+      word[3][k] = Lanes64{} + static_cast<uint64_t>(stream.c3);
+    }
+    philox_rounds<VectorLanes, kChains>(word, stream.k0, stream.k1);
+    GQ_UNROLL for (uint32_t k = 0; k < kChains; ++k) {
+      const Lanes64 first = (word[0][k] & 0xffffffffu) | (word[1][k] << 32);
+      const Lanes64 second = (word[2][k] & 0xffffffffu) | (word[3][k] << 32);
+      const Lanes64 even = even_pairs(first, second), odd = odd_pairs(first, second);
+      uint32_t* target = random.word + 4 * (group + k * kLanes);
+      memcpy(target, &even, sizeof even);
+      memcpy(target + 2 * kLanes, &odd, sizeof odd);
+    }
+  }
+}
+
+/** Octet t of R(e) is octet (t + e + 1) mod 4 of word e / 4: for 16 values, from 4 words. */
+struct SpreadControl {
+  alignas(64) uint8_t octet[64];
+};
+
+constexpr SpreadControl spread_control() {
+  SpreadControl control = {};
+  for (uint32_t e = 0; e < 16; ++e) {
+    for (uint32_t t = 0; t < 4; ++t) {
+      control.octet[4 * e + t] = static_cast<uint8_t>(4 * (e / 4) + (t + e + 1) % 4);
+    }
+  }
+  return control;
+}
+
+constexpr SpreadControl kSpreadControl = spread_control();
+
+void spread_bits(const RandomTile& random, BitsTile& tile) {
+  for (uint32_t e = 0; e < kTileValues; e += 16) {
+    const Octets words = repeated(random.word + e / kWordValues);
+    GQ_UNROLL for (uint32_t k = 0; k < 64; k += GQ_VECTOR_OCTETS) {
+      Octets control;
+      memcpy(&control, kSpreadControl.octet + k, sizeof control);
+      const Octets bits = shuffled(words, control);
+      memcpy(tile.bits + e + k / 4, &bits, sizeof bits);
+    }
+  }
+}
+
+#endif
