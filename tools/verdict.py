@@ -37,11 +37,16 @@ def _verdict(case):
     for tag in ("failure", "error"):
         found = case.find(tag)
         if found is not None:
-            return "failed", found.get("message", "")
+            return "failed", _text(found)
     found = case.find("skipped")
     if found is not None or case.get("status") == "notrun":
-        return "skipped", "disabled" if found is None else found.get("message", "")
+        return "skipped", "disabled" if found is None else _text(found)
     return "passed", ""
+
+
+def _text(element):
+    """What a runner says: pytest and GoogleTest put the place and the reason inside the element."""
+    return " ".join((element.text or element.get("message", "")).split())
 
 
 def main(skips_path, *junit_paths):
