@@ -149,6 +149,31 @@ GQSGD_API gqsgd_status gqsgd_norm_count(gqsgd_quantizer quantizer, size_t value_
 GQSGD_API gqsgd_status gqsgd_workspace_size(gqsgd_quantizer quantizer, size_t value_count,
                                             int32_t dtype, size_t *size_bytes);
 
+/** theta of the bound E ||G(x) - mean||^2 <= theta / rank_count * sum_i ||x_i||^2, where G(x) is
+ * the mean that an allreduce of `value_count` values over `rank_count` ranks returns with this
+ * schedule. Paper, section 4.2 (theorem on variance), for norms with p, q >= 2: theta is
+ * sqrt(d/n)/s for linear and 1/(8n) + sqrt(d/n)/2^(s-1) for exponential levels. Beyond it: the
+ * least of that and its twin with d/4 per squared level, so that no condition on s is needed; p or
+ * q = 1; the headroom of combine=sum; the roundings of averages and of the re-encode; and those of
+ * exponential reductions, which all ranks share: 1 + theta grows by 9/8 with each
+ * (gqsgd_depth_factor). Infinite where a chain is too long to promise anything. UNSUPPORTED where
+ * no bound is known: rounding=nearest is biased. Host arithmetic only. */
+GQSGD_API gqsgd_status gqsgd_variance_bound(gqsgd_quantizer quantizer, int32_t rank_count,
+                                            size_t value_count, int32_t schedule, double *theta);
+
+/** The number of codes other than zero that all ranks together quantize to is expected to be at
+ * most this: 1/l^2 + sqrt(nd)/l, l the smallest level, for p = q = 2. (The paper's theorem prints
+ * it without the factor 1/l before the root, which equal values contradict.) UNSUPPORTED for other
+ * norms than p, q <= 2. */
+GQSGD_API gqsgd_status gqsgd_sparsity_bound(gqsgd_quantizer quantizer, int32_t rank_count,
+                                            size_t value_count, int32_t schedule,
+                                            double *nonzero_count);
+
+/** (9/8)^depth for exponential levels, depth being the longest chain of reductions of the schedule,
+ * or 1 for the one re-encode of the direct schedule; 1 for linear levels. */
+GQSGD_API gqsgd_status gqsgd_depth_factor(gqsgd_quantizer quantizer, int32_t rank_count,
+                                          int32_t schedule, double *factor);
+
 /* ---- 4. Communicators -------------------------------------------------------------------------
  */
 

@@ -45,15 +45,31 @@ GQ_HD uint32_t linear_average(uint32_t a, uint32_t b, const Average& average, ui
   return mulhi(sum, average.magic) >> average.shift;
 }
 
-/** The same for four byte lanes at once and equal weights: the random bit of value e, the leading
- *  one of R(e), is the leading bit of octet e mod 4 of the word that the four share. */
+/** The same with equal weights for the four 8-bit lanes of a word at once: the mean without its
+ * half, and the half where the leading bit of R(e) says so. That bit leads octet e mod 4 of the
+ * word that the four values share. */
 GQ_HD uint32_t linear_average_equal8(uint32_t a, uint32_t b, uint32_t random_word) {
   const uint32_t differ = a ^ b;
   return (a & b) + ((differ >> 1) & 0x7f7f7f7fu) + (differ & (random_word >> 7) & 0x01010101u);
 }
 
-/** One level in the result: scale * multiplier / top, where lanes lie around `top`. Without a multiplier
- *  no value exceeds the scale, so a quotient that was rounded up may not make the top code infinite. */
+/** The leading bits of four octets, four bits apart. */
+GQ_HD uint32_t leading_bits(uint32_t word) {
+  return ((word >> 7) & 0x1u) | ((word >> 11) & 0x10u) | ((word >> 15) & 0x100u) |
+         ((word >> 19) & 0x1000u);
+}
+
+/** The same for the eight 4-bit lanes of a word; their values share two random words. */
+GQ_HD uint32_t linear_average_equal4(uint32_t a, uint32_t b, uint32_t random_low,
+                                     uint32_t random_high) {
+  const uint32_t differ = a ^ b;
+  const uint32_t halves = leading_bits(random_low) | leading_bits(random_high) << 16;
+  return (a & b) + ((differ >> 1) & 0x77777777u) + (differ & halves);
+}
+
+/** One level in the result: scale * multiplier / top, where lanes lie around `top`. Without a
+ * multiplier no value exceeds the scale, so a quotient that was rounded up may not make the top
+ * code infinite. */
 GQ_HD float linear_step(float scale, uint32_t multiplier, uint32_t top) {
   const float step = bounded_float(static_cast<double>(scale) * multiplier / top);
   const bool overflows = multiplier == 1 && !is_finite(static_cast<float>(top) * step);

@@ -1,37 +1,52 @@
 // Wide reduce stage: the owner of a shard adds all operands as numbers and encodes the sum once.
 
-/** Sums of linear lanes: an offset of s per rank too large. */
-template <uint32_t kBits>
-void add_lanes(const uint8_t* __restrict octet, int32_t* __restrict sum) {
-  for (uint32_t e = 0; e < kTileValues; ++e) {
-    sum[e] += static_cast<int32_t>(lane<kBits>(octet[e * kBits / 8], e % (8 / kBits)));
-  }
+/** Sums of 8-bit lanes fit 16 bits for so many ranks. */
+constexpr uint32_t kNarrowSums = 256;
+
+void add_lanes(const uint8_t* __restrict lane, uint16_t* __restrict sum) {
+  for (uint32_t e = 0; e < kTileValues; ++e) sum[e] = static_cast<uint16_t>(sum[e] + lane[e]);
 }
 
+void widen_sums(const uint16_t* __restrict narrow, int32_t* __restrict sum) {
+  for (uint32_t e = 0; e < kTileValues; ++e) sum[e] += narrow[e];
+}
+
+/** Adds the lanes, each code + s, and takes the offsets of all ranks away at once. */
 template <uint32_t kBits>
 const float* add_linear(const ReduceManyArgs& args, const Tile& tile, ValueTile& values) {
   alignas(64) int32_t sum[kTileValues];
-  for (uint32_t e = 0; e < kTileValues; ++e) sum[e] = 0;
-  for (uint32_t rank = 0; rank < args.coding.ranks; ++rank) {
-    CodeTile local;
-    add_lanes<kBits>(load_codes<kBits>(args.words[rank], tile, local), sum);
-  }
   const int32_t offset = static_cast<int32_t>(args.coding.ranks * args.coding.steps);
-  for (uint32_t e = 0; e < kTileValues; ++e) values.value[e] = static_cast<float>(sum[e] - offset);
+  for (uint32_t e = 0; e < kTileValues; ++e) sum[e] = -offset;
+  for (uint32_t first = 0; first < args.coding.ranks; first += kNarrowSums) {
+    alignas(64) uint16_t narrow[kTileValues] = {};
+    const uint32_t left = args.coding.ranks - first;
+    for (uint32_t k = 0; k < (left < kNarrowSums ? left : kNarrowSums); ++k) {
+      CodeTile local, lanes;
+      const uint8_t* octet = load_codes<kBits>(args.words[first + k], tile, local);
+      add_lanes(lanes_of<kBits>(octet, lanes), narrow);
+    }
+    widen_sums(narrow, sum);
+  }
+  for (uint32_t e = 0; e < kTileValues; ++e) values.value[e] = static_cast<float>(sum[e]);
   return values.value;
 }
 
-/** Sums of exponential levels with the norm as 1, in rank order from the first operand. */
+template <uint32_t kBits>
+void add_levels(const uint8_t* __restrict lane, float* __restrict sum) {
+  for (uint32_t e = 0; e < kTileValues; ++e) {
+    sum[e] += exponential_unit_value<kBits>(lane[e], code_max(kBits));
+  }
+}
+
+/** Sums of exponential levels with the norm as 1, in rank order. Starting from zero is starting
+ * from the first operand: no level is a negative zero. */
 template <uint32_t kBits>
 const float* add_exponential(const ReduceManyArgs& args, const Tile& tile, ValueTile& values) {
+  for (uint32_t e = 0; e < kTileValues; ++e) values.value[e] = 0;
   for (uint32_t rank = 0; rank < args.coding.ranks; ++rank) {
-    CodeTile local;
+    CodeTile local, lanes;
     const uint8_t* octet = load_codes<kBits>(args.words[rank], tile, local);
-    for (uint32_t e = 0; e < kTileValues; ++e) {
-      const uint32_t code = lane<kBits>(octet[e * kBits / 8], e % (8 / kBits));
-      const float level = exponential_unit_value<kBits>(code, code_max(kBits));
-      values.value[e] = rank == 0 ? level : values.value[e] + level;
-    }
+    add_levels<kBits>(lanes_of<kBits>(octet, lanes), values.value);
   }
   return values.value;
 }

@@ -32,9 +32,11 @@ def _canonical_nan(values):
 def _decode_linear(form, words, scale, value_count, op):
     top = form.rank_count * form.s if form.combine == "exact" else form.s
     factor = np.float64(form.rank_count if op == "sum" else 1)
-    step = np.float32(np.float64(scale) * factor / np.float64(top))
+    step = np.minimum(np.float32(np.float64(scale) * factor / np.float64(top)), FLT_MAX)
+    if factor == 1 and np.isinf(np.float32(top) * step):
+        step = np.nextafter(step, np.float32(0))
     codes = unpack(words, form.bits, value_count) - top
-    return codes.astype(np.float32) * np.minimum(step, FLT_MAX)
+    return codes.astype(np.float32) * step
 
 
 def _decode_exponential(form, words, scale, value_count, op):

@@ -11,17 +11,13 @@ _HOP = 1
 
 
 def add_wide(form, call, owner, operands, norm, value_count, first_value=0):
-    """(words, scale) of the sum of all ranks' words, given in rank order."""
+    """(words, scale) of the sum of all ranks' words, given in rank order. The scale is the norm."""
     if form.levels == "none":
         return bits(_sum_in_order([float32_of(words) for words in operands])).copy(), norm
     r = rounding_bits(call, REENCODE, owner, _HOP, first_value, value_count, form.nearest)
     if form.levels == "linear":
-        words, Z = _encode_linear_sum(form, operands, value_count, r)
-        units = np.float64(form.s) * np.float64(len(operands))
-    else:
-        words, Z = _encode_exponential_sum(form, operands, value_count, r)
-        units = np.float64(len(operands))
-    return words, np.float32(np.float64(norm) * np.float64(Z) / units)
+        return _encode_linear_sum(form, operands, value_count, r), norm
+    return _encode_exponential_sum(form, operands, value_count, r), norm
 
 
 def _encode_linear_sum(form, operands, value_count, r):
@@ -29,14 +25,14 @@ def _encode_linear_sum(form, operands, value_count, r):
     for words in operands:
         S += unpack(words, form.bits, value_count) - form.s
     Z = np.float32(len(operands) * form.s)
-    return pack(linear_codes(S.astype(np.float32), Z, form.s, r) + form.s, form.bits), Z
+    return pack(linear_codes(S.astype(np.float32), Z, form.s, r) + form.s, form.bits)
 
 
 def _encode_exponential_sum(form, operands, value_count, r):
     S = _sum_in_order([decoded_levels(words, form, value_count) for words in operands])
     Z = np.float32(len(operands))
     target = exponential_target(form.largest_code, 0)
-    return pack_signed(*exponential_codes(S, Z, target, r, form.nearest), form.bits), Z
+    return pack_signed(*exponential_codes(S, Z, target, r, form.nearest), form.bits)
 
 
 def decoded_levels(words, form, value_count):

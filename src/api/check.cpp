@@ -3,6 +3,8 @@
 
 #include <inttypes.h>
 
+#include "kernels/codec/formats.h"
+
 namespace gq {
 namespace {
 
@@ -20,6 +22,12 @@ size_t overlap_bytes(const Buffer& a, const Buffer& b) {
 }
 
 }  // namespace
+
+Status check_size(int32_t rank_count) {
+  if (rank_count >= 1 && rank_count <= static_cast<int32_t>(kRanksMax)) return Status();
+  return fail(GQSGD_INVALID_ARGUMENT, "a group has 1 to %u ranks, not %" PRId32, kRanksMax,
+              rank_count);
+}
 
 Status check_dtype(int32_t dtype) {
   if (dtype >= GQSGD_FLOAT32 && dtype <= GQSGD_FLOAT64) return Status();

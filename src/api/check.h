@@ -20,6 +20,8 @@ struct Buffer {
   size_t size_bytes() const { return value_count * element_bytes; }
 };
 
+/** Ranks of a group, virtual ones too. */
+Status check_size(int32_t rank_count);
 Status check_dtype(int32_t dtype);
 Status check_op(int32_t op);
 Status check_stream(const void* stream);

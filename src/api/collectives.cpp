@@ -110,10 +110,7 @@ Status make_group(uint32_t ranks, const char* options_text, VirtualGroup* group)
 
 Status simulate(const Arguments& arguments, int32_t rank_count, const void* const* send,
                 void* const* recv, const char* options_text) {
-  if (rank_count < 1 || rank_count > static_cast<int32_t>(kRanksMax)) {
-    return fail(GQSGD_INVALID_ARGUMENT, "rank_count is %" PRId32 "; allowed are 1 to %u",
-                rank_count, kRanksMax);
-  }
+  GQ_TRY(check_size(rank_count));
   if (send == nullptr || recv == nullptr) {
     return fail(GQSGD_INVALID_ARGUMENT, "gqsgd_simulate: %s is NULL",
                 send == nullptr ? "send" : "recv");

@@ -3,6 +3,7 @@
 
 #include <new>
 
+#include "src/api/check.h"
 #include "src/api/communicator.h"
 #include "src/transport/local.h"
 #include "src/transport/process.h"
@@ -10,12 +11,6 @@
 
 namespace gq {
 namespace {
-
-Status check_size(int32_t rank_count) {
-  if (rank_count >= 1 && rank_count <= static_cast<int32_t>(kRanksMax)) return Status();
-  return fail(GQSGD_INVALID_ARGUMENT, "a group has 1 to %u ranks, not %" PRId32, kRanksMax,
-              rank_count);
-}
 
 Status create_local_group(int32_t rank_count, const char* text, gqsgd_comm* comms) {
   if (comms == nullptr) {

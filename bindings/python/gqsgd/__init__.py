@@ -40,6 +40,7 @@ from .library import build_info, library_path, set_log, version
 from .quantizer import Quantizer
 from .simulate import simulate
 from .stages import Site, dequantize, norm, quantize, reduce, reduce_many
+from .theory import depth_factor, sparsity_bound, variance_bound
 from .threads import run_local
 
 __version__ = ".".join(map(str, _abi.VERSION))
@@ -71,6 +72,7 @@ __all__ = [
     "Unsupported",
     "Version",
     "build_info",
+    "depth_factor",
     "dequantize",
     "library_path",
     "norm",
@@ -80,6 +82,8 @@ __all__ = [
     "run_local",
     "set_log",
     "simulate",
+    "sparsity_bound",
     "unique_id",
+    "variance_bound",
     "version",
 ]

@@ -6,7 +6,7 @@ import ctypes
 import os
 import sysconfig
 import threading
-from ctypes import POINTER, c_char_p, c_int32, c_int64, c_size_t, c_uint64, c_void_p
+from ctypes import POINTER, c_char_p, c_double, c_int32, c_int64, c_size_t, c_uint64, c_void_p
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +108,9 @@ PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "gqsgd_packed_size": (_status, [_quantizer, _size, POINTER(_size)]),
     "gqsgd_norm_count": (_status, [_quantizer, _size, POINTER(_size)]),
     "gqsgd_workspace_size": (_status, [_quantizer, _size, _int, POINTER(_size)]),
+    "gqsgd_variance_bound": (_status, [_quantizer, _int, _size, _int, POINTER(c_double)]),
+    "gqsgd_sparsity_bound": (_status, [_quantizer, _int, _size, _int, POINTER(c_double)]),
+    "gqsgd_depth_factor": (_status, [_quantizer, _int, _int, POINTER(c_double)]),
     "gqsgd_comm_create_local": (_status, [_int, _text, POINTER(_comm)]),
     "gqsgd_unique_id_create": (_status, [_unique_id]),
     "gqsgd_comm_create_process": (_status, [_unique_id, _int, _int, _text, POINTER(_comm)]),

@@ -1,0 +1,56 @@
+"""What is promised before anything runs: bounds on error and sparsity, from the format and sizes."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+from . import _abi
+from .arguments import integer, number_of
+from .errors import check
+from .quantizer import Quantizer, handle_of
+
+
+def variance_bound(q: Quantizer, n: int, d: int, schedule: str = "auto") -> float:
+    """theta of E ||G(x) - mean||^2 <= theta / n * sum_i ||x_i||^2.
+
+    n: ranks. d: values per rank. G(x) is what an allreduce with op="mean" returns.
+
+    Global-QSGD, theorem on variance, for norms with p, q >= 2 and s levels: sqrt(d/n) / s for linear
+    and 1/(8n) + sqrt(d/n) / 2^(s-1) for exponential levels. The library goes on from there: the least
+    of that and d/(4 s^2), so that no condition on s is needed; p or q = 1; headroom; the roundings of
+    averages and of the re-encode. Roundings inside exponential reductions are common to all ranks
+    and do not average out: 1 + theta grows by 9/8 with each, where a quick reading of the paper has
+    theta grow (see depth_factor).
+
+    Infinite where a chain is too long to promise anything. Raises Unsupported where no bound is
+    known, as for rounding="nearest", which is biased.
+    """
+    return _bound("gqsgd_variance_bound", q, n, integer("d", d, ctypes.c_size_t), schedule)
+
+
+def sparsity_bound(q: Quantizer, n: int, d: int, schedule: str = "auto") -> float:
+    """How many codes other than zero n ranks of d values are expected to have together, at most.
+
+    s^2 + s sqrt(nd) for linear and 2^(2s-2) + 2^(s-1) sqrt(nd) for exponential levels with p = q = 2;
+    the paper's theorem prints the root without its factor, which equal values contradict. Raises
+    Unsupported for norms other than p, q <= 2.
+    """
+    return _bound("gqsgd_sparsity_bound", q, n, integer("d", d, ctypes.c_size_t), schedule)
+
+
+def depth_factor(q: Quantizer, n: int, schedule: str = "auto") -> float:
+    """(9/8)^depth for exponential levels, by which 1 + theta grows through a schedule's reductions.
+
+    depth: the longest chain of reductions (n - 1 in a ring, ceil(log2 n) in a tree), 1 for the one
+    re-encode of the direct schedule. 1 for linear levels.
+    """
+    return _bound("gqsgd_depth_factor", q, n, None, schedule)
+
+
+def _bound(function: str, q: Quantizer, n: int, d: int | None, schedule: str) -> float:
+    answer = ctypes.c_double()
+    sizes: list[Any] = [integer("n", n, ctypes.c_int32)] + ([] if d is None else [d])
+    number = number_of("schedule", schedule, _abi.SCHEDULES)
+    check(getattr(_abi.library(), function)(handle_of(q), *sizes, number, ctypes.byref(answer)))
+    return answer.value

@@ -1,0 +1,50 @@
+"""The bounds against their closed forms and against errors that were measured."""
+
+import math
+
+import gqsgd
+import numpy as np
+import pytest
+
+
+def test_linear_bound_is_the_papers_theorem():
+    # Exact sums round nothing on the way; two ranks share 127 steps, and d is large enough for
+    # sqrt(d/n)/s to be less than d/(4 s^2).
+    q = gqsgd.Quantizer("paper-gl8")
+    assert gqsgd.variance_bound(q, 2, 10**8, "ring") == pytest.approx(math.sqrt(10**8 / 2) / 63)
+
+
+def test_exponential_bound_grows_by_nine_eighths_per_reduction():
+    q = gqsgd.Quantizer("paper-ge8")
+    assert gqsgd.depth_factor(q, 9, "tree") == pytest.approx(1.125**4)
+    assert gqsgd.depth_factor(q, 9, "direct") == pytest.approx(1.125)
+    assert gqsgd.depth_factor(gqsgd.Quantizer("paper-gl8"), 9, "tree") == 1
+    # Levels reach down to 2^-122 of the norm, so that what is left is 1/(8n) and the roundings.
+    theta = gqsgd.variance_bound(q, 9, 1000, "tree")
+    assert 1 + theta == pytest.approx(1.125**4 * (1 + 1 / 72))
+
+
+def test_sparsity_bound_has_the_factor_before_the_root():
+    q = gqsgd.Quantizer(levels="linear", bits=4, norm=("2", "2"))
+    assert gqsgd.sparsity_bound(q, 4, 10**6, "direct") == pytest.approx(49 + 7 * 2000)
+
+
+@pytest.mark.parametrize("preset", ["paper-gl8", "paper-ge8", "paper-gl4", "paper-ge4"])
+@pytest.mark.parametrize("schedule", ["ring", "tree", "butterfly", "direct"])
+def test_measured_error_stays_below_the_bound(preset, schedule):
+    n, d = 5, 2000
+    q = gqsgd.Quantizer(preset, seed=3)
+    x = list(np.random.default_rng(1).standard_normal((n, d)).astype(np.float32))
+    mean = np.mean(np.asarray(x, np.float64), axis=0)
+    errors = [
+        np.sum((gqsgd.simulate(x, q, schedule=schedule, step=step) - mean) ** 2)
+        for step in range(20)
+    ]
+    bound = gqsgd.variance_bound(q, n, d, schedule) / n * sum(np.sum(v.astype(float) ** 2) for v in x)
+    assert math.isfinite(bound)
+    assert 0 < np.mean(errors) <= bound
+
+
+def test_biased_rounding_has_no_bound():
+    with pytest.raises(gqsgd.Unsupported, match="nearest"):
+        gqsgd.variance_bound(gqsgd.Quantizer("paper-gl8", rounding="nearest"), 4, 1000)
