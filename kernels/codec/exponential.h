@@ -38,18 +38,22 @@ GQ_HD uint32_t exponential_encode(float value, const Scale& scale, uint32_t unif
 }
 
 /** Sum of two 8-bit lanes in code form (paper, Algorithm 2). The event of probability 2^-k, R(e) <
- *  2^(32-k), is: R(e) has at least k leading `zeros`. */
+ *  2^(32-k), is: R(e) has at least k leading `zeros`. Octets and single choices throughout, so that
+ *  one register holds as many values as it has octets. */
 GQ_HD uint8_t exponential_sum(uint8_t a, uint8_t b, uint8_t zeros) {
   const uint8_t ca = a & 0x7f, cb = b & 0x7f;
   const uint8_t larger = ca > cb ? ca : cb;
   const uint8_t smaller = ca > cb ? cb : ca;
-  const uint8_t gap = static_cast<uint8_t>(larger - smaller);
-  const uint8_t opposite = static_cast<uint8_t>((a ^ b) >> 7);
   const uint8_t sign = static_cast<uint8_t>((ca > cb ? a : b) & 0x80);
-  const bool event = static_cast<uint8_t>(zeros + opposite) >= gap && smaller != 0;
-  const uint8_t moved = static_cast<uint8_t>(opposite ? larger - 1 : larger + 1);
-  const uint8_t c = event ? (moved > 0x7f ? static_cast<uint8_t>(0x7f) : moved) : larger;
-  const bool cancels = opposite && gap == 0;
+  const uint8_t gap = static_cast<uint8_t>(larger - smaller);
+  const uint8_t differ = a ^ b;
+  const uint8_t opposite = static_cast<uint8_t>(differ >> 7);
+  const uint8_t reach = static_cast<uint8_t>(zeros + opposite);
+  const uint8_t moved = static_cast<uint8_t>(larger + 1 - 2 * opposite);
+  const uint8_t bounded = moved > 0x7f ? static_cast<uint8_t>(0x7f) : moved;
+  const uint8_t chosen = reach >= gap ? bounded : larger;
+  const uint8_t c = smaller == 0 ? larger : chosen;
+  const bool cancels = differ == 0x80;  // Equal magnitudes of opposite signs; zeros have no sign.
   return cancels ? static_cast<uint8_t>(0) : static_cast<uint8_t>(sign | c);
 }
 

@@ -15,16 +15,15 @@ struct ExponentialDecoder {
   }
 };
 
+template <typename Decoder>
+void decode_lanes(const Decoder& decoder, const uint8_t* __restrict lane, float* __restrict value) {
+  for (uint32_t e = 0; e < kTileValues; ++e) value[e] = decoder.decode(lane[e]);
+}
+
 template <uint32_t kBits, typename Decoder>
-void decode_tile(const Decoder& decoder, const uint8_t* __restrict octet, float* __restrict value) {
-  if (kBits == 8) {
-    for (uint32_t e = 0; e < kTileValues; ++e) value[e] = decoder.decode(octet[e]);
-    return;
-  }
-  for (uint32_t k = 0; k < kTileValues / 2; ++k) {
-    value[2 * k] = decoder.decode(octet[k] & 15u);
-    value[2 * k + 1] = decoder.decode(octet[k] >> 4);
-  }
+void decode_tile(const Decoder& decoder, const uint8_t* octet, float* value) {
+  CodeTile lanes;
+  decode_lanes(decoder, lanes_of<kBits>(octet, lanes), value);
 }
 
 template <typename Element, typename Narrow>

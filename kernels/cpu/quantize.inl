@@ -27,24 +27,22 @@ void fill_nearest(BitsTile& tile) {
 }
 
 template <typename Encoder>
-void encode_tile(const Encoder& encoder, const float* __restrict value,
-                 const BitsTile& __restrict random, uint32_t mirror_mask,
-                 uint8_t* __restrict octet) {
-  if (Encoder::kBits == 8) {
-    for (uint32_t e = 0; e < kTileValues; ++e) {
-      const uint32_t uniform = random.bits[e] & kUniformMask;
-      octet[e] = static_cast<uint8_t>(encoder.encode(value[e], uniform, mirror_mask));
-    }
-    return;
-  }
-  alignas(64) uint8_t lane[kTileValues];
+void encode_lanes(const Encoder& encoder, const float* __restrict value,
+                  const BitsTile& __restrict random, uint32_t mirror_mask,
+                  uint8_t* __restrict lane) {
   for (uint32_t e = 0; e < kTileValues; ++e) {
     const uint32_t uniform = random.bits[e] & kUniformMask;
     lane[e] = static_cast<uint8_t>(encoder.encode(value[e], uniform, mirror_mask));
   }
-  for (uint32_t k = 0; k < kTileValues / 2; ++k) {
-    octet[k] = static_cast<uint8_t>(lane[2 * k] | lane[2 * k + 1] << 4);
-  }
+}
+
+template <typename Encoder>
+void encode_tile(const Encoder& encoder, const float* value, const BitsTile& random,
+                 uint32_t mirror_mask, uint8_t* octet) {
+  if (Encoder::kBits == 8) return encode_lanes(encoder, value, random, mirror_mask, octet);
+  CodeTile lanes;
+  encode_lanes(encoder, value, random, mirror_mask, lanes.octet);
+  pack_nibbles(lanes.octet, octet);
 }
 
 /** Where a tile's octets are formed: in place, or in `local` for a last tile. */

@@ -10,6 +10,11 @@ struct BitsTile {
   alignas(64) uint32_t bits[kTileValues];
 };
 
+/** Leading zeros of R(e) of every value of a tile. */
+struct ZerosTile {
+  alignas(64) uint8_t zeros[kTileValues];
+};
+
 RandomStream stream_of(const RandomSite& site, Draw draw) {
   return random_stream(site.key, site.step, site.index, draw, site.rank, site.hop);
 }
@@ -27,6 +32,13 @@ void fill_random(const RandomStream& stream, uint64_t first_value, RandomTile& r
 void spread_bits(const RandomTile& random, BitsTile& tile) {
   for (uint32_t e = 0; e < kTileValues; ++e) {
     tile.bits[e] = value_bits(random.word[e / kWordValues], e);
+  }
+}
+
+void count_zeros(const RandomTile& random, ZerosTile& tile) {
+  for (uint32_t e = 0; e < kTileValues; ++e) {
+    const uint32_t bits = value_bits(random.word[e / kWordValues], e);
+    tile.zeros[e] = static_cast<uint8_t>(leading_zeros(bits));
   }
 }
 
@@ -72,13 +84,20 @@ void fill_random(const RandomStream& stream, uint64_t first_value, RandomTile& r
   }
 }
 
-/** Octet t of R(e) is octet (t + e + 1) mod 4 of word e / 4: for 16 values, from 4 words. */
-struct SpreadControl {
+/** 64 octets that steer shuffles within 16. */
+struct Control {
   alignas(64) uint8_t octet[64];
+
+  GQ_INLINE Octets part(uint32_t first) const {
+    Octets part;
+    memcpy(&part, octet + first, sizeof part);
+    return part;
+  }
 };
 
-constexpr SpreadControl spread_control() {
-  SpreadControl control = {};
+/** For 16 values from 4 words: octet t of R(e) is octet (t + e + 1) mod 4 of word e / 4. */
+constexpr Control spread_control() {
+  Control control = {};
   for (uint32_t e = 0; e < 16; ++e) {
     for (uint32_t t = 0; t < 4; ++t) {
       control.octet[4 * e + t] = static_cast<uint8_t>(4 * (e / 4) + (t + e + 1) % 4);
@@ -87,17 +106,53 @@ constexpr SpreadControl spread_control() {
   return control;
 }
 
-constexpr SpreadControl kSpreadControl = spread_control();
+constexpr Control kSpread = spread_control();
 
 void spread_bits(const RandomTile& random, BitsTile& tile) {
   for (uint32_t e = 0; e < kTileValues; e += 16) {
     const Octets words = repeated(random.word + e / kWordValues);
     GQ_UNROLL for (uint32_t k = 0; k < 64; k += GQ_VECTOR_OCTETS) {
-      Octets control;
-      memcpy(&control, kSpreadControl.octet + k, sizeof control);
-      const Octets bits = shuffled(words, control);
+      const Octets bits = shuffled(words, kSpread.part(k));
       memcpy(tile.bits + e + k / 4, &bits, sizeof bits);
     }
+  }
+}
+
+/** Octet j of a word becomes the one `below` places below it, cyclically. */
+constexpr Control rotation(uint32_t below) {
+  Control control = {};
+  for (uint32_t k = 0; k < 64; ++k) {
+    control.octet[k] = static_cast<uint8_t>(k % 16 / 4 * 4 + (k + 4 - below) % 4);
+  }
+  return control;
+}
+
+/** Leading zeros of a nibble, and `none` for zero. */
+constexpr Control nibble_zeros(uint8_t offset, uint8_t none) {
+  constexpr uint8_t kZeros[16] = {0, 3, 2, 2, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0};
+  Control table = {};
+  for (uint32_t k = 0; k < 64; ++k) {
+    table.octet[k] = k % 16 == 0 ? none : static_cast<uint8_t>(kZeros[k % 16] + offset);
+  }
+  return table;
+}
+
+constexpr Control kBelow1 = rotation(1), kBelow2 = rotation(2);
+constexpr Control kHighZeros = nibble_zeros(0, 8), kLowZeros = nibble_zeros(4, 8);
+
+/** R(e) begins with octet e mod 4 of its word and goes on with those below it, cyclically. So its
+ *  leading zeros are those of the octet and, if that is zero, of the one below, and so on: pairs of
+ *  octets first, then pairs of pairs. */
+void count_zeros(const RandomTile& random, ZerosTile& tile) {
+  for (uint32_t e = 0; e < kTileValues; e += GQ_VECTOR_OCTETS) {
+    Octets octets;
+    memcpy(&octets, random.word + e / kWordValues, sizeof octets);
+    const Octets high = shuffled(kHighZeros.part(0), octets >> 4);
+    const Octets low = shuffled(kLowZeros.part(0), octets & 15);
+    const Octets one = high < low ? high : low;
+    const Octets two = one + (shuffled(one, kBelow1.part(0)) & (one == 8));
+    const Octets four = two + (shuffled(two, kBelow2.part(0)) & (two == 16));
+    memcpy(tile.zeros + e, &four, sizeof four);
   }
 }
 

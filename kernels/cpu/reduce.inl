@@ -35,58 +35,93 @@ void reduce_tiles(const ReduceArgs& args, Merge merge) {
   });
 }
 
-void average_bytes_tile(const Average& average, const uint8_t* __restrict a, uint8_t* __restrict b,
-                        const RandomTile& random) {
-  for (uint32_t e = 0; e < kTileValues; ++e) {
-    const uint32_t bits = value_bits(random.word[e / kWordValues], e);
-    b[e] = static_cast<uint8_t>(linear_average(a[e], b[e], average, bits));
+void average_equal8(const uint8_t* __restrict a, uint8_t* __restrict b,
+                    const RandomTile& __restrict random) {
+  for (uint32_t w = 0; w < kTileValues / 4; ++w) {
+    store_word(b, w, linear_average_equal8(load_word(a, w), load_word(b, w), random.word[w]));
   }
 }
 
-void average_nibbles_tile(const Average& average, const uint8_t* __restrict a,
-                          uint8_t* __restrict b, const RandomTile& random) {
-  for (uint32_t k = 0; k < kTileValues / 2; ++k) {
-    const uint32_t word = random.word[2 * k / kWordValues];
-    const uint32_t low = linear_average(a[k] & 15, b[k] & 15, average, value_bits(word, 2 * k));
-    const uint32_t high =
-        linear_average(a[k] >> 4, b[k] >> 4, average, value_bits(word, 2 * k + 1));
-    b[k] = static_cast<uint8_t>(low | high << 4);
+void average_equal4(const uint8_t* __restrict a, uint8_t* __restrict b,
+                    const RandomTile& __restrict random) {
+  for (uint32_t w = 0; w < kTileValues / 8; ++w) {
+    store_word(b, w,
+               linear_average_equal4(load_word(a, w), load_word(b, w), random.word[2 * w],
+                                     random.word[2 * w + 1]));
   }
+}
+
+void average_lanes(const Average& average, const uint8_t* __restrict a, uint8_t* __restrict b,
+                   const BitsTile& __restrict random) {
+  for (uint32_t e = 0; e < kTileValues; ++e) {
+    b[e] = static_cast<uint8_t>(linear_average(a[e], b[e], average, random.bits[e]));
+  }
+}
+
+/** Runs a reduction of lanes on packed octets. */
+template <uint32_t kBits, typename Merge>
+void merge_lanes(const uint8_t* a, uint8_t* b, Merge merge) {
+  if (kBits == 8) return merge(a, b);
+  CodeTile lanes_a, lanes_b;
+  unpack_nibbles(a, lanes_a.octet);
+  unpack_nibbles(b, lanes_b.octet);
+  merge(lanes_a.octet, lanes_b.octet);
+  pack_nibbles(lanes_b.octet, b);
 }
 
 void sum_tile(const uint8_t* __restrict a, uint8_t* __restrict b, const RandomTile& random) {
-  alignas(64) uint8_t zeros[kTileValues];
+  ZerosTile tile;
+  count_zeros(random, tile);
+  for (uint32_t e = 0; e < kTileValues; ++e) b[e] = exponential_sum(a[e], b[e], tile.zeros[e]);
+}
+
+/** What every pair of 4-bit codes becomes under one pair of weights. */
+struct AverageTable {
+  uint32_t outcome[256];  ///< threshold | low << 24 | negative << 31
+};
+
+void fill_average_table(uint32_t weight_a, uint32_t weight_b, AverageTable& table) {
+  for (uint32_t pair = 0; pair < 256; ++pair) {
+    const AverageOutcome outcome =
+        exponential_average_outcome(pair & 15, pair >> 4, weight_a, weight_b);
+    table.outcome[pair] = outcome.threshold | outcome.low << 24 | outcome.negative << 31;
+  }
+}
+
+void average_exponentials(const AverageTable& __restrict table, const uint8_t* __restrict a,
+                          uint8_t* __restrict b, const BitsTile& __restrict random) {
   for (uint32_t e = 0; e < kTileValues; ++e) {
-    zeros[e] = static_cast<uint8_t>(leading_zeros(value_bits(random.word[e / kWordValues], e)));
-  }
-  for (uint32_t e = 0; e < kTileValues; ++e) b[e] = exponential_sum(a[e], b[e], zeros[e]);
-}
-
-void exponential_average_tile(const ReduceArgs& args, const uint8_t* __restrict a,
-                              uint8_t* __restrict b, const RandomTile& random) {
-  for (uint32_t k = 0; k < kTileValues / 2; ++k) {
-    uint32_t merged = 0;
-    for (uint32_t e = 2 * k; e < 2 * k + 2; ++e) {
-      const uint32_t bits = value_bits(random.word[e / kWordValues], e);
-      const AverageOutcome outcome = exponential_average_outcome(
-          lane<4>(a[k], e % 2), lane<4>(b[k], e % 2), args.weight_a, args.weight_b);
-      merged |= placed<4>(exponential_average(outcome, bits & kUniformMask), e % 2);
-    }
-    b[k] = static_cast<uint8_t>(merged);
+    const uint32_t packed = table.outcome[a[e] | b[e] << 4];
+    const AverageOutcome outcome{packed >> 31, (packed >> 24) & 7, packed & 0xffffffu};
+    b[e] = static_cast<uint8_t>(exponential_average(outcome, random.bits[e] & kUniformMask));
   }
 }
 
+template <uint32_t kBits>
 void reduce_linear_average(const ReduceArgs& args) {
-  const Average average = average_of(args.weight_a, args.weight_b);
-  if (args.coding.bits == 8) {
-    reduce_tiles<8>(args, [&](const uint8_t* a, uint8_t* b, const RandomTile& random) {
-      average_bytes_tile(average, a, b, random);
-    });
-  } else {
-    reduce_tiles<4>(args, [&](const uint8_t* a, uint8_t* b, const RandomTile& random) {
-      average_nibbles_tile(average, a, b, random);
-    });
+  if (args.weight_a == args.weight_b) {
+    return reduce_tiles<kBits>(args, kBits == 8 ? average_equal8 : average_equal4);
   }
+  const Average average = average_of(args.weight_a, args.weight_b);
+  reduce_tiles<kBits>(args, [&](const uint8_t* a, uint8_t* b, const RandomTile& random) {
+    BitsTile bits;
+    spread_bits(random, bits);
+    merge_lanes<kBits>(a, b, [&](const uint8_t* lanes_a, uint8_t* lanes_b) {
+      average_lanes(average, lanes_a, lanes_b, bits);
+    });
+  });
+}
+
+void reduce_exponential_average(const ReduceArgs& args) {
+  AverageTable table;
+  fill_average_table(args.weight_a, args.weight_b, table);
+  reduce_tiles<4>(args, [&](const uint8_t* a, uint8_t* b, const RandomTile& random) {
+    BitsTile bits;
+    spread_bits(random, bits);
+    merge_lanes<4>(a, b, [&](const uint8_t* lanes_a, uint8_t* lanes_b) {
+      average_exponentials(table, lanes_a, lanes_b, bits);
+    });
+  });
 }
 
 __attribute__((noinline)) gqsgd_status reduce_any(const ReduceArgs& args) {
@@ -98,13 +133,15 @@ __attribute__((noinline)) gqsgd_status reduce_any(const ReduceArgs& args) {
   } else if (linear && coding.combine == Combine::exact) {
     reduce_exact(args);
   } else if (linear && coding.combine == Combine::average) {
-    reduce_linear_average(args);
+    if (coding.bits == 8) {
+      reduce_linear_average<8>(args);
+    } else {
+      reduce_linear_average<4>(args);
+    }
   } else if (exponential && coding.bits == 8 && coding.combine == Combine::sum) {
     reduce_tiles<8>(args, sum_tile);
   } else if (exponential && coding.bits == 4 && coding.combine == Combine::average) {
-    reduce_tiles<4>(args, [&](const uint8_t* a, uint8_t* b, const RandomTile& random) {
-      exponential_average_tile(args, a, b, random);
-    });
+    reduce_exponential_average(args);
   } else {
     return GQSGD_INTERNAL;  // The caller lets no other pairing through.
   }

@@ -94,3 +94,35 @@ void store_tail(CodeTile& local, uint32_t* words, const Tile& tile) {
   memset(local.octet + first_clear, 0, octets_of<kBits>(tile) - first_clear);
   memcpy(octets_at<kBits>(words, tile), local.octet, octets_of<kBits>(tile));
 }
+
+/** One 4-bit lane per octet, and back. */
+void unpack_nibbles(const uint8_t* __restrict octet, uint8_t* __restrict lane) {
+  for (uint32_t k = 0; k < kTileValues / 2; ++k) {
+    lane[2 * k] = octet[k] & 15;
+    lane[2 * k + 1] = octet[k] >> 4;
+  }
+}
+
+void pack_nibbles(const uint8_t* __restrict lane, uint8_t* __restrict octet) {
+  for (uint32_t k = 0; k < kTileValues / 2; ++k) {
+    octet[k] = static_cast<uint8_t>(lane[2 * k] | lane[2 * k + 1] << 4);
+  }
+}
+
+/** The lanes of a tile, one per octet: the octets themselves, or a copy in `local`. */
+template <uint32_t kBits>
+const uint8_t* lanes_of(const uint8_t* octet, CodeTile& local) {
+  if (kBits == 8) return octet;
+  unpack_nibbles(octet, local.octet);
+  return local.octet;
+}
+
+uint32_t load_word(const uint8_t* octet, uint32_t word) {
+  uint32_t loaded;
+  memcpy(&loaded, octet + 4 * word, sizeof loaded);
+  return loaded;
+}
+
+void store_word(uint8_t* octet, uint32_t word, uint32_t stored) {
+  memcpy(octet + 4 * word, &stored, sizeof stored);
+}
