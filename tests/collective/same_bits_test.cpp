@@ -9,7 +9,6 @@
 namespace gq::test {
 namespace {
 
-constexpr int kMostRanks = 9;
 constexpr size_t kSmallCounts[] = {0, 1, 2, 3, 31, 32, 33, 127, 128, 129, 1000};
 constexpr size_t kLargeCount = 65537;
 
@@ -101,7 +100,36 @@ TEST_P(SameBits, ProcessesEqualVirtualRanks) {
   EXPECT_EQ(run_processes(GetParam(), "chunk_value_count=8192", run_cases(large.cases)), "");
 }
 
-INSTANTIATE_TEST_SUITE_P(Ranks, SameBits, testing::Range(1, kMostRanks + 1));
+INSTANTIATE_TEST_SUITE_P(Ranks, SameBits, testing::Values(1, 2, 3, 4, 5, 6, 7, 8, 9, 17));
+
+// A group's first operation reaches memory of its peers for the first time, by every schedule's
+// paths.
+TEST(FreshProcesses, EqualVirtualRanksInTheirFirstOperation) {
+  const auto inputs = gradients(5, 20000, 8);
+  for (int32_t schedule : kSchedules) {
+    std::vector<Case> cases;
+    const Operation operation{"paper-gl8", schedule};
+    cases.push_back({operation, &inputs, simulate(operation, inputs)});
+    EXPECT_EQ(run_processes(5, "", run_cases(cases)), "") << schedule_name(schedule);
+  }
+}
+
+// Where a butterfly folds and a tree is ragged.
+TEST(ManyRanks, AroundPowersOfTwoAgreeForAnyChunkSize) {
+  for (int rank_count : {15, 16, 31, 32, 33, 63, 64, 65, 127, 128, 129, 130}) {
+    const auto inputs = gradients(rank_count, 65, 4);
+    for (const char* preset : {"paper-ge8", "paper-gl4"}) {
+      for (int32_t schedule : kSchedules) {
+        const Operation operation{preset, schedule};
+        const Values expected = simulate(operation, inputs);
+        for (const Values& result : simulate_all(operation, inputs, "chunk_value_count=32")) {
+          ASSERT_EQ(difference(result, expected), "")
+              << describe(operation) << ", " << rank_count << " ranks";
+        }
+      }
+    }
+  }
+}
 
 TEST(ManyRanks, AThousandVirtualRanksAgree) {
   const auto inputs = gradients(1024, 100, 5);

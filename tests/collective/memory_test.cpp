@@ -1,0 +1,54 @@
+// What a communicator keeps: workspace within the promised size, made once.
+#include <gtest/gtest.h>
+
+#include "tests/support/operation.h"
+#include "tests/support/ranks.h"
+
+namespace gq::test {
+namespace {
+
+constexpr size_t kValues = 1000000;
+
+uint64_t workspace_bytes(gqsgd_comm comm) {
+  uint64_t bytes = 0;
+  gqsgd_comm_stat(comm, "workspace_bytes", &bytes);
+  return bytes;
+}
+
+class Workspace : public testing::TestWithParam<std::tuple<const char*, int32_t>> {};
+
+TEST_P(Workspace, IsMadeByReserveAndStaysWithinTwiceThePackedSizeAndOneMebibyte) {
+  const auto [preset, schedule] = GetParam();
+  const Operation operation{preset, schedule};
+  const auto body = [&](int, gqsgd_comm comm) -> std::string {
+    const Quantizer quantizer(operation.quantizer);
+    size_t packed_bytes = 0;
+    gqsgd_packed_size(quantizer.get(), kValues, &packed_bytes);
+    const gqsgd_status status = gqsgd_comm_reserve(comm, quantizer.get(), kValues, GQSGD_FLOAT32);
+    if (status != GQSGD_OK) return failure_of(status, "gqsgd_comm_reserve");
+    const uint64_t reserved = workspace_bytes(comm);
+    Values result;
+    const std::string failure = allreduce(comm, operation, Values(kValues, 1.0f), &result);
+    if (!failure.empty()) return failure;
+    const uint64_t used = workspace_bytes(comm);
+    if (used != reserved) {
+      return "reserved " + std::to_string(reserved) + " bytes, used " + std::to_string(used);
+    }
+    const uint64_t most = 2 * packed_bytes + (1u << 20);
+    return used <= most ? "" : std::to_string(used) + " bytes, at most " + std::to_string(most);
+  };
+  EXPECT_EQ(run_threads(4, "", body), "") << describe(operation);
+  EXPECT_EQ(run_processes(4, "", body), "") << describe(operation);
+}
+
+INSTANTIATE_TEST_SUITE_P(Formats, Workspace,
+                         testing::Combine(testing::ValuesIn(kPresets),
+                                          testing::ValuesIn(kSchedules)),
+                         [](const auto& info) {
+                           std::string preset = std::get<0>(info.param);
+                           std::erase(preset, '-');
+                           return preset + "_" + schedule_name(std::get<1>(info.param));
+                         });
+
+}  // namespace
+}  // namespace gq::test
