@@ -46,12 +46,6 @@ struct Call {
   bool in_place() const { return send == recv; }
 };
 
-/** The seed with the stream id mixed in (docs/FORMAT.md, section 2). The multiplier is odd, so that
- *  no two streams of one seed share a key. */
-constexpr uint64_t random_key(uint64_t seed, uint32_t stream_id) {
-  return seed ^ (stream_id * UINT64_C(0x9E3779B97F4A7C15));
-}
-
 }  // namespace gq
 
 #endif

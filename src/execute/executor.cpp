@@ -1,6 +1,8 @@
 // One switch over the kinds of moves; every number a stage needs is in the move or in the plan.
 #include "src/execute/executor.h"
 
+#include "kernels/codec/random.h"
+
 namespace gq {
 namespace {
 
