@@ -93,12 +93,19 @@ GQ_HD uint32_t exponential_average(const AverageOutcome& outcome, uint32_t unifo
   return c | (c == 0 ? 0 : outcome.negative << 3);
 }
 
-/** +-2^(c - one), +0 for c = 0: the level with code `one` as 1. c - one lies in -126..127. */
+/** +-2^(c - one), +0 for c = 0: the level with code `one` as 1. c - one lies in -126..127. In
+ * octets as long as possible: sign and exponent are the upper half of a float32. */
 template <uint32_t kBits>
-GQ_HD float exponential_unit_value(uint32_t lane, uint32_t one) {
-  const uint32_t c = lane & code_max(kBits);
-  const uint32_t sign = (lane >> (kBits - 1)) << 31;
-  return float_from_bits(c == 0 ? 0 : sign | (c + 127 - one) << 23);
+GQ_HD uint16_t exponential_level_upper(uint8_t lane, uint8_t one) {
+  const uint8_t c = lane & code_max(kBits);
+  const uint8_t field = static_cast<uint8_t>(c + 127 - one);
+  const uint8_t exponent = c == 0 ? static_cast<uint8_t>(0) : field;
+  const uint8_t sign = static_cast<uint8_t>(lane << (8 - kBits)) & 0x80;
+  return static_cast<uint16_t>(sign << 8 | exponent << 7);
+}
+
+GQ_HD float float_from_upper(uint16_t upper) {
+  return float_from_bits(static_cast<uint32_t>(upper) << 16);
 }
 
 /** What code `one` stands for in the result. Codes that were added already count every rank, those

@@ -8,14 +8,17 @@
 
 namespace gq {
 
+/** The scale for t * 2^23. The power of two is in the factors from the start: it changes no
+ * rounding but of a t below 2^-126, which becomes 0 either way. */
 GQ_HD Scale linear_scale(float norm, uint32_t steps) {
-  return scale_for(norm, static_cast<float>(steps));
+  const float unit = static_cast<float>(1u << kUniformBits);
+  const Scale scale = scale_for(norm, static_cast<float>(steps));
+  return Scale{scale.power, scale.factor * unit, scale.target * unit};
 }
 
 /** floor(t + u) + s, where t = x * s / norm in -s..s and u = uniform / 2^23. */
 GQ_HD uint32_t linear_encode(float value, const Scale& scale, uint32_t steps, uint32_t uniform) {
-  const float unit = static_cast<float>(1u << kUniformBits);
-  const int32_t scaled = nearest_integer(scaled_value(value, scale) * unit);
+  const int32_t scaled = nearest_integer(scaled_value(value, scale));
   const int32_t code = (scaled + static_cast<int32_t>(uniform)) >> kUniformBits;
   return static_cast<uint32_t>(code + static_cast<int32_t>(steps));
 }

@@ -36,31 +36,41 @@ struct HalfPlace {
   uint32_t distance;
 };
 
-/** For magnitudes up to 65504. Denormals of float16 are multiples of 2^-24: 24 bits of significand
- *  shifted by 126 - exponent field. */
+/** `chosen` or 0, without a branch: loops over values stay straight. */
+GQ_HD uint32_t only_if(bool condition, uint32_t chosen) {
+  return chosen & (0u - static_cast<uint32_t>(condition));
+}
+
+/** For magnitudes up to 2^16. Denormals of float16 are multiples of 2^-24: 24 bits of significand,
+ *  `shift` = 126 - exponent field of them behind the point, 14 or more. */
 GQ_HD HalfPlace half_place(uint32_t magnitude) {
-  const uint32_t exponent = magnitude >> 23;
-  const uint32_t significand = (magnitude & 0x7fffffu) | (exponent == 0 ? 0 : 0x800000u);
-  const uint32_t shift = exponent == 0 ? 63 : 126 - exponent < 63 ? 126 - exponent : 63;
-  const uint64_t placed = (static_cast<uint64_t>(significand) << 32) >> (shift & 63);
+  const uint32_t field = magnitude >> 23;
+  const uint32_t exponent = field + (field == 0);
+  const uint32_t significand = (magnitude & 0x7fffffu) | static_cast<uint32_t>(field != 0) << 23;
+  const uint32_t shift = 126 - exponent;
+  const uint32_t whole = only_if(shift < 32, significand >> (shift & 31));
+  const uint32_t near = only_if(shift <= 32, significand << ((32 - shift) & 31));
+  const uint32_t far = only_if(shift - 33 < 31, significand >> ((shift - 32) & 31));
   const bool normal = exponent >= 113;
-  return HalfPlace{normal ? (magnitude >> 13) - (112u << 10) : static_cast<uint32_t>(placed >> 32),
-                   normal ? magnitude << 19 : static_cast<uint32_t>(placed)};
+  return HalfPlace{only_if(normal, (magnitude >> 13) - (112u << 10)) | only_if(!normal, whole),
+                   only_if(normal, magnitude << 19) | only_if(!normal, near | far)};
 }
 
 /** Whether a number this far (in 2^-32) above its lower neighbour goes up. `bits` is R(e). */
 GQ_HD uint32_t rounds_up(uint32_t distance, uint32_t bits) {
-  return distance + bits < bits ? 1 : 0;  // The sum wrapped: it reached 2^32.
+  return distance + bits < bits;  // The sum wrapped: it reached 2^32.
 }
 
 /** The same for nearest, ties to even. */
 GQ_HD uint32_t rounds_to_even(uint32_t distance, uint32_t below) {
-  return distance > 0x80000000u || (distance == 0x80000000u && (below & 1)) ? 1 : 0;
+  return distance > 0x80000000u - (below & 1);
 }
 
-/** Puts the sign back. A zero loses it; infinity, in the pattern `nan` becomes, comes first. */
-GQ_HD uint16_t with_sign(uint32_t magnitude, uint32_t float_pattern) {
-  return static_cast<uint16_t>(magnitude == 0 ? 0 : magnitude | (float_pattern >> 31) << 15);
+/** Puts the sign back; a zero loses it. A NaN has one pattern. */
+GQ_HD uint16_t narrow_pattern(uint32_t magnitude, uint32_t float_pattern, uint32_t nan) {
+  const uint32_t sign = only_if(magnitude != 0, (float_pattern >> 16) & 0x8000u);
+  const bool is_nan = (float_pattern & kMagnitudeMask) > kFloatInfinityBits;
+  return static_cast<uint16_t>(is_nan ? nan : magnitude | sign);
 }
 
 /** kNearest: to nearest even, as IEEE 754 does, so that 65520 is the first to become infinite. Else
@@ -75,8 +85,7 @@ GQ_HD uint16_t float_to_half(float value, uint32_t bits) {
       kNearest ? rounds_to_even(place.distance, place.below) : rounds_up(place.distance, bits);
   const bool infinite = !kNearest && magnitude > kHalfMaxAsFloatBits;
   const uint32_t rounded = infinite ? kHalfInfinityBits : place.below + up;
-  return magnitude > kFloatInfinityBits ? static_cast<uint16_t>(kHalfNanBits)
-                                        : with_sign(rounded, pattern);
+  return narrow_pattern(rounded, pattern, kHalfNanBits);
 }
 
 template <bool kNearest>
@@ -88,8 +97,7 @@ GQ_HD uint16_t float_to_bfloat(float value, uint32_t bits) {
   const uint32_t up = kNearest ? rounds_to_even(distance, below) : rounds_up(distance, bits);
   const bool infinite = !kNearest && magnitude > kBfloatMaxAsFloatBits;
   const uint32_t rounded = infinite ? kBfloatInfinityBits : below + up;
-  return magnitude > kFloatInfinityBits ? static_cast<uint16_t>(kBfloatNanBits)
-                                        : with_sign(rounded, pattern);
+  return narrow_pattern(rounded, pattern, kBfloatNanBits);
 }
 
 /** One NaN for all: which pattern an operation makes depends on the machine. */

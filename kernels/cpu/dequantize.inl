@@ -3,27 +3,31 @@
 struct LinearDecoder {
   uint32_t top;
   float step;
-  GQ_HD float decode(uint32_t lane) const { return linear_decode(lane, top, step); }
+
+  void decode(const uint8_t* __restrict lane, float* __restrict value) const {
+    const uint32_t around = top;
+    const float scale = step;
+    for (uint32_t e = 0; e < kTileValues; ++e) value[e] = linear_decode(lane[e], around, scale);
+  }
 };
 
 template <uint32_t kBits>
 struct ExponentialDecoder {
   uint32_t one;
   float unit;
-  GQ_HD float decode(uint32_t lane) const {
-    return exponential_unit_value<kBits>(lane, one) * unit;
+
+  void decode(const uint8_t* __restrict lane, float* __restrict value) const {
+    alignas(64) uint16_t upper[kTileValues];
+    fill_levels<kBits>(lane, one, upper);
+    const float scale = unit;
+    for (uint32_t e = 0; e < kTileValues; ++e) value[e] = float_from_upper(upper[e]) * scale;
   }
 };
-
-template <typename Decoder>
-void decode_lanes(const Decoder& decoder, const uint8_t* __restrict lane, float* __restrict value) {
-  for (uint32_t e = 0; e < kTileValues; ++e) value[e] = decoder.decode(lane[e]);
-}
 
 template <uint32_t kBits, typename Decoder>
 void decode_tile(const Decoder& decoder, const uint8_t* octet, float* value) {
   CodeTile lanes;
-  decode_lanes(decoder, lanes_of<kBits>(octet, lanes), value);
+  decoder.decode(lanes_of<kBits>(octet, lanes), value);
 }
 
 template <typename Element, typename Narrow>

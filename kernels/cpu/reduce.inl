@@ -90,8 +90,10 @@ void fill_average_table(uint32_t weight_a, uint32_t weight_b, AverageTable& tabl
 
 void average_exponentials(const AverageTable& __restrict table, const uint8_t* __restrict a,
                           uint8_t* __restrict b, const BitsTile& __restrict random) {
+  alignas(64) uint32_t outcomes[kTileValues];
+  for (uint32_t e = 0; e < kTileValues; ++e) outcomes[e] = table.outcome[a[e] | b[e] << 4];
   for (uint32_t e = 0; e < kTileValues; ++e) {
-    const uint32_t packed = table.outcome[a[e] | b[e] << 4];
+    const uint32_t packed = outcomes[e];
     const AverageOutcome outcome{packed >> 31, (packed >> 24) & 7, packed & 0xffffffu};
     b[e] = static_cast<uint8_t>(exponential_average(outcome, random.bits[e] & kUniformMask));
   }

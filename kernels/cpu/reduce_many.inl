@@ -33,8 +33,10 @@ const float* add_linear(const ReduceManyArgs& args, const Tile& tile, ValueTile&
 
 template <uint32_t kBits>
 void add_levels(const uint8_t* __restrict lane, float* __restrict sum) {
+  alignas(64) uint16_t upper[kTileValues];
+  fill_levels<kBits>(lane, code_max(kBits), upper);
   for (uint32_t e = 0; e < kTileValues; ++e) {
-    sum[e] += exponential_unit_value<kBits>(lane[e], code_max(kBits));
+    sum[e] += float_from_upper(upper[e]);
   }
 }
 
