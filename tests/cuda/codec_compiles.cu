@@ -1,0 +1,52 @@
+// Every function of the codec, called from device code for one value per thread.
+#include "kernels/codec/exponential.h"
+#include "kernels/codec/global_norm.h"
+#include "kernels/codec/linear.h"
+#include "kernels/codec/narrow.h"
+#include "kernels/codec/norm.h"
+#include "kernels/codec/random.h"
+#include "kernels/codec/words.h"
+
+namespace gq {
+
+__device__ uint64_t this_value() { return blockIdx.x * uint64_t{blockDim.x} + threadIdx.x; }
+
+__global__ void linear_round_trip(const float* values, const float* norm, Coding coding,
+                                  RandomStream stream, uint32_t* lanes, float* decoded) {
+  const uint64_t e = this_value();
+  const uint32_t uniform = random_bits(stream, e) & kUniformMask;
+  const Scale scale = linear_scale(*norm, coding.steps);
+  const uint32_t lane = linear_encode(values[e], scale, coding.steps, uniform);
+  const Average average = average_of(coding.ranks, 1);
+  const uint32_t merged = linear_average(lane, lanes[e], average, random_bits(stream, e));
+  const float step = linear_step(*norm, 1, coding.steps);
+  lanes[e] = merged ^ linear_average_equal8(lane, merged, random_bits(stream, e));
+  decoded[e] = linear_decode(merged, coding.steps, step);
+}
+
+__global__ void exponential_round_trip(const float* values, const float* norm, Coding coding,
+                                       RandomStream stream, uint32_t* lanes, float* decoded) {
+  const uint64_t e = this_value();
+  const uint32_t word = random_bits(stream, e);
+  const Scale scale = exponential_scale(*norm, 8, coding.headroom);
+  const uint32_t lane8 = exponential_encode<8>(values[e], scale, word & kUniformMask, kUniformMask);
+  const uint8_t sum = exponential_sum(static_cast<uint8_t>(lane8), static_cast<uint8_t>(lanes[e]),
+                                      static_cast<uint8_t>(leading_zeros(word)));
+  const Scale scale4 = exponential_scale(*norm, 4, 0);
+  const uint32_t lane4 = exponential_encode<4>(values[e], scale4, word & kUniformMask, kUniformMask);
+  const AverageOutcome outcome = exponential_average_outcome(lane4, lane4, coding.ranks, 1);
+  lanes[e] = sum | exponential_average(outcome, word & kUniformMask) << 8;
+  const float unit = exponential_unit(*norm, true, true, coding.ranks);
+  decoded[e] = unit * float_from_upper(exponential_level_upper<8>(sum, 1));
+}
+
+__global__ void norms_and_narrow(const float* values, GlobalNorm norm, uint16_t* half,
+                                 uint16_t* bfloat, float* merged) {
+  const uint64_t e = this_value();
+  norm.merge(norm.to_wire(norm_words(double_bits(norm_term(NormOrder::two, values[e])))));
+  merged[e] = norm.result() + float_from_bits(magnitude_bits(values[e]));
+  half[e] = float_to_half<false>(half_to_float(half[e]), 0);
+  bfloat[e] = float_to_bfloat<false>(bfloat_to_float(bfloat[e]), 0);
+}
+
+}  // namespace gq
