@@ -14,7 +14,7 @@
 #endif
 
 // Loops of a few turns whose variables must become registers.
-#if defined(__CUDACC__) || defined(__clang__)
+#if defined(__CUDA_ARCH__) || defined(__clang__)
 #define GQ_UNROLL _Pragma("unroll")
 #else
 #define GQ_UNROLL _Pragma("GCC unroll 16")
