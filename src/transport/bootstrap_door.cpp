@@ -109,8 +109,7 @@ void Host::judge(const Hello& hello, const Status& received) {
     doom(GQSGD_REMOTE_ERROR, "rank %u could not join: %s (%s); see its own error", hello.rank,
          gqsgd_status_name(hello.status), gqsgd_status_string(hello.status));
   } else if (!received.ok()) {
-    doom(received.code(), "rank 0 could not take over the descriptors of rank %u: %.140s",
-         hello.rank, last_error());
+    doom_by_own(received);  // its descriptors did not fit into this process
   }
 }
 

@@ -32,13 +32,15 @@ Status Host::prepare() {
 }
 
 Status Host::gather(Status own, Member bring, Roster* roster) {
-  char own_sentence[256];
-  snprintf(own_sentence, sizeof own_sentence, "%s", last_error());
+  if (!own.ok()) doom_by_own(own);
+  const Status status = receive_all(std::move(bring), roster);
+  if (status.ok()) return status;
+  doom_by_own(status);  // unless it is the doom already
+  return doomed();
+}
+
+Status Host::receive_all(Member bring, Roster* roster) {
   GQ_TRY(listen_as(invitation_.id, &listener_));
-  if (!own.ok()) {
-    doom(GQSGD_REMOTE_ERROR, "rank 0 could not join: %s (%s)", gqsgd_status_name(own.code()),
-         gqsgd_status_string(own.code()));
-  }
   seats_[0].member = std::move(bring);
   while (!is_over()) {
     GQ_TRY(watch());
@@ -47,7 +49,6 @@ Status Host::gather(Status own, Member bring, Roster* roster) {
     hear_seated();
   }
   listener_.reset();
-  if (!own.ok()) return fail_with(own.code(), own_sentence);
   if (verdict_.status != GQSGD_OK) return doomed();
   GQ_TRY(random_bytes(&verdict_.tag, sizeof verdict_.tag));
   for (uint32_t rank = 1; rank < invitation_.size; ++rank) GQ_TRY(hand_out(rank));
@@ -62,9 +63,8 @@ Status Host::gather(Status own, Member bring, Roster* roster) {
 
 Status Host::conclude(Status own) {
   if (!own.ok()) {
-    doom(GQSGD_REMOTE_ERROR, "rank 0 could not join: %s (%s)", gqsgd_status_name(own.code()),
-         gqsgd_status_string(own.code()));
-    return own;
+    doom_by_own(own);
+    return doomed();
   }
   verdict_.rank_count = 0;
   for (uint32_t rank = 1; rank < invitation_.size; ++rank) tell(seats_[rank].socket.number());
@@ -142,7 +142,7 @@ Status Host::send_members(uint32_t rank, uint32_t first_rank, uint32_t rank_coun
                                     descriptors, 2 * size_t{rank_count}, &delivery);
     if (sent.ok() && delivery == Delivery::done) return Status();
     if (!sent.ok()) {
-      doom(sent.code(), "rank 0 could not hand out descriptors: %.160s", last_error());
+      doom_by_own(sent);
     } else if (delivery == Delivery::closed) {
       doom(GQSGD_PEER_LOST, "rank %u died while the group formed", rank);
     } else if (monotonic_us() >= invitation_.deadline_us) {
@@ -193,6 +193,15 @@ void Host::doom(gqsgd_status status, const char* format, ...) {
   for (uint32_t rank = 1; rank < invitation_.size; ++rank) {
     if (seats_[rank].socket.is_open()) tell(seats_[rank].socket.number());
   }
+}
+
+/** The others hear of it as of any rank that fails; this process keeps its own sentence. */
+void Host::doom_by_own(const Status& own) {
+  if (verdict_.status != GQSGD_OK) return;
+  own_ = own.code();
+  snprintf(own_sentence_, sizeof own_sentence_, "%s", last_error());
+  doom(GQSGD_REMOTE_ERROR, "rank 0 could not join: %s (%s); see its own error",
+       gqsgd_status_name(own_), gqsgd_status_string(own_));
 }
 
 void Host::doom_missing() {

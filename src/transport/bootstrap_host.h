@@ -33,6 +33,7 @@ class Host final : public Meeting {
     bool taken = false;  ///< its rank has been here
   };
 
+  Status receive_all(Member bring, Roster* roster);
   bool is_over();
   Status watch();
   Status let_in();
@@ -50,9 +51,13 @@ class Host final : public Meeting {
 
   [[gnu::format(printf, 3, 4)]] void doom(gqsgd_status status, const char* format, ...);
   void doom_missing();
+  void doom_by_own(const Status& own);
   static void send_verdict(int socket, const Verdict& verdict);
   void tell(int socket) const { send_verdict(socket, verdict_); }
-  Status doomed() const { return fail_with(verdict_.status, verdict_.sentence); }
+  Status doomed() const {
+    if (own_ != GQSGD_OK) return fail_with(own_, own_sentence_);
+    return fail_with(verdict_.status, verdict_.sentence);
+  }
 
   Invitation invitation_;
   Descriptor listener_;
@@ -61,7 +66,9 @@ class Host final : public Meeting {
   Stranger strangers_[kStrangersMax];  // oldest first
   uint32_t stranger_count_ = 0;
   std::unique_ptr<pollfd[]> polls_;
-  Verdict verdict_;  // OK until the group is doomed
+  Verdict verdict_;              // OK until the group is doomed
+  gqsgd_status own_ = GQSGD_OK;  // what doomed it, if that was a failure of this process
+  char own_sentence_[256] = {};
   uint64_t linger_until_us_ = 0;
 };
 

@@ -79,6 +79,9 @@ Status check_file(int file, uint32_t rank, uint64_t shortest_bytes, uint64_t* le
     return system_failure(errno, "looking at the shared memory of rank %u", rank);
   }
   const int seals = fcntl(file, F_GET_SEALS);
+  if (seals < 0 && errno != EINVAL) {  // EINVAL: a file that cannot be sealed
+    return system_failure(errno, "looking at the seals of rank %u", rank);
+  }
   const bool sealed = seals >= 0 && (seals & kSeals) == kSeals;
   if (!S_ISREG(about.st_mode) || !sealed || about.st_uid != geteuid()) {
     return fail(GQSGD_PROTOCOL,

@@ -26,9 +26,8 @@ void Call::use(const char* quantizer_text) {
   EXPECT_TRUE(is_ok(outcome_of(gqsgd_quantizer_create(quantizer_text, &quantizer))));
 }
 
-Outcome Call::make(gqsgd_comm comm) {
-  return outcome_of(
-      gqsgd_allreduce(comm, quantizer, send, recv, value_count, dtype, op, schedule, at, stream));
+gqsgd_status Call::make_status(gqsgd_comm comm) {
+  return gqsgd_allreduce(comm, quantizer, send, recv, value_count, dtype, op, schedule, at, stream);
 }
 
 bool Call::result_untouched() const {

@@ -22,7 +22,9 @@ class Call {
   Call& operator=(const Call&) = delete;
 
   void use(const char* quantizer_text);
-  Outcome make(gqsgd_comm comm);
+  Outcome make(gqsgd_comm comm) { return outcome_of(make_status(comm)); }
+  /** The same without allocating anything of the test's own. */
+  gqsgd_status make_status(gqsgd_comm comm);
   /** True if no byte of the result has been written. */
   bool result_untouched() const;
   bool input_untouched() const;
