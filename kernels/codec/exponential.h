@@ -20,21 +20,26 @@ GQ_HD Scale exponential_scale(float norm, uint32_t bits, uint32_t headroom) {
   return scale_for(norm, power_of_two(top + kSmallestLevelExponent));
 }
 
-/** Rounds to one of the two neighbouring levels. Adding `uniform` to the pattern carries into the
- *  exponent with probability mantissa / 2^23, which is the distance from the level below. Adding
- *  max(y, smallest) first doubles y and makes the interval between zero and the smallest level
- *  linear too, without a denormal. The uniform is mirrored for negative values, so that it always
- *  moves a result upwards in the signed sense. */
-template <uint32_t kBits>
-GQ_HD uint32_t exponential_encode(float value, const Scale& scale, uint32_t uniform,
-                                  uint32_t mirror_mask) {
-  const float smallest = power_of_two(kSmallestLevelExponent);
+/** Rounds to one of the two neighbouring levels; `bits` is R(e). Adding a uniform number to the
+ *  pattern carries into the exponent with probability mantissa / 2^23, which is the distance from
+ * the level below. Adding max(y, smallest) first doubles y and makes the interval between zero and
+ * the smallest level linear too, without a denormal. The lane may hold a negative zero. */
+template <uint32_t kBits, bool kNearest>
+GQ_HD uint8_t exponential_round(float value, const Scale& scale, uint32_t bits) {
   const float y = scaled_magnitude(value, scale);
-  const float w = y + (y > smallest ? y : smallest);
+  const uint32_t smallest = kSmallestLevelField << 23;  // Patterns are ordered as their numbers.
+  const float w = y + float_from_bits(float_bits(y) > smallest ? float_bits(y) : smallest);
   const uint32_t negative = 0u - (float_bits(value) >> 31);
-  const uint32_t mirrored = uniform ^ (negative & mirror_mask);
-  const uint32_t c = ((float_bits(w) + mirrored) >> 23) - kSmallestLevelField;
-  return c | (c == 0 ? 0 : negative & (1u << (kBits - 1)));
+  const uint32_t uniform = mirrored_uniform_of<kNearest>(bits, negative);
+  const uint32_t c = ((float_bits(w) + uniform) >> 23) - kSmallestLevelField;
+  return static_cast<uint8_t>(c | (negative & (1u << (kBits - 1))));
+}
+
+/** A lane as it is stored: zero has no sign. */
+template <uint32_t kBits>
+GQ_HD uint8_t without_negative_zero(uint8_t lane) {
+  const uint8_t nonzero = static_cast<uint8_t>(0 - ((lane & code_max(kBits)) != 0));
+  return lane & nonzero;
 }
 
 /** Sum of two 8-bit lanes in code form (paper, Algorithm 2). The event of probability 2^-k, R(e) <
@@ -87,9 +92,9 @@ GQ_HD AverageOutcome exponential_average_outcome(uint32_t a, uint32_t b, uint32_
   return AverageOutcome{sum < 0 ? 1u : 0u, low, threshold};
 }
 
-GQ_HD uint32_t exponential_average(const AverageOutcome& outcome, uint32_t uniform) {
-  const uint32_t mirrored = uniform ^ (outcome.negative ? kUniformMask : 0);
-  const uint32_t c = outcome.low + (mirrored >= outcome.threshold ? 1 : 0);
+GQ_HD uint32_t exponential_average(const AverageOutcome& outcome, uint32_t bits) {
+  const uint32_t uniform = mirrored_uniform_of<false>(bits, 0u - outcome.negative);
+  const uint32_t c = outcome.low + (uniform >= outcome.threshold ? 1 : 0);
   return c | (c == 0 ? 0 : outcome.negative << 3);
 }
 
@@ -98,8 +103,8 @@ GQ_HD uint32_t exponential_average(const AverageOutcome& outcome, uint32_t unifo
 template <uint32_t kBits>
 GQ_HD uint16_t exponential_level_upper(uint8_t lane, uint8_t one) {
   const uint8_t c = lane & code_max(kBits);
-  const uint8_t field = static_cast<uint8_t>(c + 127 - one);
-  const uint8_t exponent = c == 0 ? static_cast<uint8_t>(0) : field;
+  const uint8_t nonzero = static_cast<uint8_t>(0 - (c != 0));  // all bits or none
+  const uint8_t exponent = static_cast<uint8_t>((c + 127 - one) & nonzero);
   const uint8_t sign = static_cast<uint8_t>(lane << (8 - kBits)) & 0x80;
   return static_cast<uint16_t>(sign << 8 | exponent << 7);
 }

@@ -16,10 +16,12 @@ GQ_HD Scale linear_scale(float norm, uint32_t steps) {
   return Scale{scale.power, scale.factor * unit, scale.target * unit};
 }
 
-/** floor(t + u) + s, where t = x * s / norm in -s..s and u = uniform / 2^23. */
-GQ_HD uint32_t linear_encode(float value, const Scale& scale, uint32_t steps, uint32_t uniform) {
+/** floor(t + u) + s, where t = x * s / norm in -s..s and u = r(e) / 2^23; `bits` is R(e). */
+template <bool kNearest>
+GQ_HD uint32_t linear_encode(float value, const Scale& scale, uint32_t steps, uint32_t bits) {
   const int32_t scaled = nearest_integer(scaled_value(value, scale));
-  const int32_t code = (scaled + static_cast<int32_t>(uniform)) >> kUniformBits;
+  const int32_t uniform = static_cast<int32_t>(uniform_of<kNearest>(bits));
+  const int32_t code = (scaled + uniform) >> kUniformBits;
   return static_cast<uint32_t>(code + static_cast<int32_t>(steps));
 }
 

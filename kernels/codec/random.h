@@ -90,6 +90,19 @@ GQ_HD uint32_t value_bits(uint32_t word, uint32_t value) {
   return rotate_right(word, 8 * ((value + 1) % kWordValues));
 }
 
+/** r(e): the uniform number of a rounding, or the middle where rounding is to nearest. */
+template <bool kNearest>
+GQ_HD uint32_t uniform_of(uint32_t bits) {
+  return kNearest ? kUniformHalf : bits & kUniformMask;
+}
+
+/** The same, mirrored for a negative value (`negative` is all ones then), so that in terms of
+ *  magnitudes it still moves a result upwards in the signed sense. */
+template <bool kNearest>
+GQ_HD uint32_t mirrored_uniform_of(uint32_t bits, uint32_t negative) {
+  return kNearest ? kUniformHalf : (bits ^ negative) & kUniformMask;
+}
+
 /** R(e) of one value by itself. */
 GQ_HD uint32_t random_bits(const RandomStream& stream, uint64_t value) {
   const PhiloxBlock block = random_group(stream, value / kGroupValues);

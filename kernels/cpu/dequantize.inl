@@ -43,12 +43,10 @@ void narrow_tile(const ValueTile& values, const BitsTile& random, void* buffer, 
 /** Writes decoded values as elements narrower than float32. */
 template <bool kNearest>
 void store_narrow(const DequantizeArgs& args, const Tile& tile, const ValueTile& values) {
-  RandomTile random;
   BitsTile bits;
   const RandomSite& site = args.random;
   const RandomStream stream = random_stream(site.key, site.step, site.index, Draw::output, 0, 0);
-  fill_random(stream, args.range.first_value + tile.offset, random);
-  spread_bits(random, bits);
+  if (!kNearest) fill_bits(stream, args.range.first_value + tile.offset, bits);
   if (args.dtype == GQSGD_FLOAT16) {
     narrow_tile<uint16_t>(values, bits, args.values, tile, [](float value, uint32_t bits) {
       return float_to_half<kNearest>(value, bits);

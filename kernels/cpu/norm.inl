@@ -37,17 +37,19 @@ void finish_group(NormSum& sum) {
   clear_lanes(sum);
 }
 
-/** A tile here never crosses a multiple of kNormLanes of the call, so that lanes follow each other.
- */
+static_assert(kNormLanes % kTileValues == 0, "a tile's lanes follow each other");
+
+/** Adds values to consecutive lanes. */
 template <NormOrder kOrder>
-void add_to_lanes(const float* value, uint32_t first_lane, uint32_t count, NormSum& sum) {
-  if (count == kNormLanes) {
-    for (uint32_t k = 0; k < kNormLanes; ++k) sum.lane[k] += norm_term(kOrder, value[k]);
+void add_to_lanes(const float* __restrict value, uint32_t count, double* __restrict lane) {
+  if (count == kTileValues) {
+    for (uint32_t k = 0; k < kTileValues; ++k) lane[k] += norm_term(kOrder, value[k]);
     return;
   }
-  for (uint32_t k = 0; k < count; ++k) sum.lane[first_lane + k] += norm_term(kOrder, value[k]);
+  for (uint32_t k = 0; k < count; ++k) lane[k] += norm_term(kOrder, value[k]);
 }
 
+/** Tiles here end at multiples of kTileValues of the call, whatever its first value is. */
 template <NormOrder kOrder>
 __attribute__((noinline)) void norm_sum(const NormArgs& args) {
   NormSum sum;
@@ -56,13 +58,12 @@ __attribute__((noinline)) void norm_sum(const NormArgs& args) {
   size_t offset = 0;
   while (offset < args.range.value_count) {
     const uint64_t position = args.range.first_value + offset;
-    const uint32_t first_lane = static_cast<uint32_t>(position % kNormLanes);
     const size_t left = args.range.value_count - offset;
-    const uint32_t room = kNormLanes - first_lane;
+    const uint32_t room = kTileValues - static_cast<uint32_t>(position % kTileValues);
     const Tile tile{offset, left < room ? static_cast<uint32_t>(left) : room};
     ValueTile local;
-    add_to_lanes<kOrder>(load_values(args.values, args.dtype, tile, local), first_lane, tile.count,
-                         sum);
+    add_to_lanes<kOrder>(load_values(args.values, args.dtype, tile, local), tile.count,
+                         sum.lane + position % kNormLanes);
     offset += tile.count;
     const bool group_ends = (position + tile.count) % kNormGroupValues == 0;
     if (group_ends || offset == args.range.value_count) finish_group(sum);

@@ -5,9 +5,16 @@ struct LinearEncoder {
   static constexpr uint32_t kBits = kCodeBits;
   Scale scale;
   uint32_t steps;
+
   uint32_t zero_lane() const { return steps; }
-  GQ_HD uint32_t encode(float value, uint32_t uniform, uint32_t) const {
-    return linear_encode(value, scale, steps, uniform);
+
+  template <bool kNearest>
+  void encode(const float* __restrict value, const BitsTile& __restrict random,
+              uint8_t* __restrict lane) const {
+    for (uint32_t e = 0; e < kTileValues; ++e) {
+      lane[e] =
+          static_cast<uint8_t>(linear_encode<kNearest>(value[e], scale, steps, random.bits[e]));
+    }
   }
 };
 
@@ -15,33 +22,25 @@ template <uint32_t kCodeBits>
 struct ExponentialEncoder {
   static constexpr uint32_t kBits = kCodeBits;
   Scale scale;
+
   uint32_t zero_lane() const { return 0; }
-  GQ_HD uint32_t encode(float value, uint32_t uniform, uint32_t mirror_mask) const {
-    return exponential_encode<kBits>(value, scale, uniform, mirror_mask);
+
+  template <bool kNearest>
+  void encode(const float* __restrict value, const BitsTile& __restrict random,
+              uint8_t* __restrict lane) const {
+    for (uint32_t e = 0; e < kTileValues; ++e) {
+      lane[e] = exponential_round<kBits, kNearest>(value[e], scale, random.bits[e]);
+    }
+    for (uint32_t e = 0; e < kTileValues; ++e) lane[e] = without_negative_zero<kBits>(lane[e]);
   }
 };
 
-/** R(e) for nearest: its 23 low bits are the middle. */
-void fill_nearest(BitsTile& tile) {
-  for (uint32_t e = 0; e < kTileValues; ++e) tile.bits[e] = kUniformHalf;
-}
-
-template <typename Encoder>
-void encode_lanes(const Encoder& encoder, const float* __restrict value,
-                  const BitsTile& __restrict random, uint32_t mirror_mask,
-                  uint8_t* __restrict lane) {
-  for (uint32_t e = 0; e < kTileValues; ++e) {
-    const uint32_t uniform = random.bits[e] & kUniformMask;
-    lane[e] = static_cast<uint8_t>(encoder.encode(value[e], uniform, mirror_mask));
-  }
-}
-
-template <typename Encoder>
+template <bool kNearest, typename Encoder>
 void encode_tile(const Encoder& encoder, const float* value, const BitsTile& random,
-                 uint32_t mirror_mask, uint8_t* octet) {
-  if (Encoder::kBits == 8) return encode_lanes(encoder, value, random, mirror_mask, octet);
+                 uint8_t* octet) {
+  if (Encoder::kBits == 8) return encoder.template encode<kNearest>(value, random, octet);
   CodeTile lanes;
-  encode_lanes(encoder, value, random, mirror_mask, lanes.octet);
+  encoder.template encode<kNearest>(value, random, lanes.octet);
   pack_nibbles(lanes.octet, octet);
 }
 
@@ -52,25 +51,28 @@ uint8_t* code_target(uint32_t* words, const Tile& tile, CodeTile& local) {
 }
 
 /** Encodes a range whose values `load(tile, local)` hands out. */
+template <bool kNearest, typename Encoder, typename Load>
+void encode_tiles(const Encoder& encoder, const Range& range, const RandomStream& stream,
+                  uint32_t* words, Load load) {
+  for_each_tile(range, [&](const Tile& tile) {
+    BitsTile bits;
+    if (!kNearest) fill_bits(stream, range.first_value + tile.offset, bits);
+    ValueTile values;
+    CodeTile codes;
+    encode_tile<kNearest>(encoder, load(tile, values), bits,
+                          code_target<Encoder::kBits>(words, tile, codes));
+    if (!is_full(tile)) store_tail<Encoder::kBits>(codes, words, tile);
+  });
+}
+
 template <typename Encoder, typename Load>
 void encode_range(const Encoder& encoder, const Range& range, const RandomStream& stream,
                   Rounding rounding, uint32_t* words, Load load) {
-  const bool nearest = rounding == Rounding::nearest;
-  const uint32_t mirror_mask = nearest ? 0 : kUniformMask;
-  RandomTile random;
-  BitsTile bits;
-  if (nearest) fill_nearest(bits);
-  for_each_tile(range, [&](const Tile& tile) {
-    if (!nearest) {
-      fill_random(stream, range.first_value + tile.offset, random);
-      spread_bits(random, bits);
-    }
-    ValueTile values;
-    CodeTile codes;
-    encode_tile(encoder, load(tile, values), bits, mirror_mask,
-                code_target<Encoder::kBits>(words, tile, codes));
-    if (!is_full(tile)) store_tail<Encoder::kBits>(codes, words, tile);
-  });
+  if (rounding == Rounding::nearest) {
+    encode_tiles<true>(encoder, range, stream, words, load);
+  } else {
+    encode_tiles<false>(encoder, range, stream, words, load);
+  }
 }
 
 /** Zero codes: for a norm of zero, and for one that is not finite, whatever the values are. */

@@ -54,6 +54,8 @@ struct VectorLanes {
 constexpr uint32_t kLanes = GQ_VECTOR_OCTETS / 8;
 constexpr uint32_t kChains = 4;  // vectors of counters under way: hides the latency of products
 
+static_assert(kTileValues % (kGroupValues * kChains * kLanes) == 0, "tiles are whole turns");
+
 /** Counters lie in lanes so that even_pairs are the first half of them in order, odd_pairs the
  * rest. */
 GQ_INLINE Lanes64 lane_counters() {
@@ -157,3 +159,9 @@ void count_zeros(const RandomTile& random, ZerosTile& tile) {
 }
 
 #endif
+
+void fill_bits(const RandomStream& stream, uint64_t first_value, BitsTile& tile) {
+  RandomTile random;
+  fill_random(stream, first_value, random);
+  spread_bits(random, tile);
+}

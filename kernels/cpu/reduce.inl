@@ -95,7 +95,7 @@ void average_exponentials(const AverageTable& __restrict table, const uint8_t* _
   for (uint32_t e = 0; e < kTileValues; ++e) {
     const uint32_t packed = outcomes[e];
     const AverageOutcome outcome{packed >> 31, (packed >> 24) & 7, packed & 0xffffffu};
-    b[e] = static_cast<uint8_t>(exponential_average(outcome, random.bits[e] & kUniformMask));
+    b[e] = static_cast<uint8_t>(exponential_average(outcome, random.bits[e]));
   }
 }
 

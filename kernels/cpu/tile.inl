@@ -1,7 +1,9 @@
 // What the stages share: a range is cut into tiles of fixed length, so that every loop over values
 // has a constant count and vectorises; the last tile is padded in a local copy.
 
-constexpr uint32_t kTileValues = 1024;
+// Short enough that reading, computing and writing take turns faster than prefetchers lose track;
+// at least what one turn of fill_random makes.
+constexpr uint32_t kTileValues = GQ_VECTOR_OCTETS == 64 ? 512 : 256;
 constexpr uint32_t kTileWords = kTileValues / kWordValues;
 
 /** One tile of a range. */

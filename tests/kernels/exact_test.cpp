@@ -31,11 +31,12 @@ struct Encoder {
   /** Position among the signed levels. */
   int32_t level(float value, const Scale& s, uint32_t uniform) const {
     if (levels == Levels::linear) {
-      return static_cast<int32_t>(linear_encode(value, s, steps, uniform)) -
+      return static_cast<int32_t>(linear_encode<false>(value, s, steps, uniform)) -
              static_cast<int32_t>(steps);
     }
-    const uint32_t lane = bits == 8 ? exponential_encode<8>(value, s, uniform, kUniformMask)
-                                    : exponential_encode<4>(value, s, uniform, kUniformMask);
+    const uint32_t lane =
+        bits == 8 ? without_negative_zero<8>(exponential_round<8, false>(value, s, uniform))
+                  : without_negative_zero<4>(exponential_round<4, false>(value, s, uniform));
     const int32_t c = static_cast<int32_t>(lane & code_max(bits));
     if (c == 0 && lane != 0) return kNegativeZero;
     return lane > code_max(bits) ? -c : c;
