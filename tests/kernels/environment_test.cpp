@@ -8,12 +8,36 @@
 
 #if defined(__x86_64__)
 #include <xmmintrin.h>
+#endif
 
 namespace gq::test {
 namespace {
 
-constexpr unsigned kAllMasked = 0x1f80, kFlushToZero = 0x8000, kDenormalsAreZero = 0x0040;
-constexpr unsigned kRoundDown = 0x2000, kRoundUp = 0x4000, kUnderflowFlag = 0x0010;
+#if defined(__x86_64__)
+using State = unsigned;  // MXCSR
+constexpr State kAllMasked = 0x1f80, kUnderflowFlag = 0x0010;
+constexpr State kFlushToZero = 0x8000, kDenormalsAreZero = 0x0040;
+constexpr State kRoundDown = 0x2000, kRoundUp = 0x4000;
+constexpr State kStates[] = {kAllMasked | kFlushToZero | kDenormalsAreZero, kAllMasked | kRoundUp,
+                             kAllMasked | kRoundDown | kFlushToZero | kUnderflowFlag};
+
+State read_state() { return _mm_getcsr(); }
+void write_state(State state) { _mm_setcsr(state); }
+#elif defined(__aarch64__)
+using State = uint64_t;  // FPCR
+constexpr State kFlushToZero = 1 << 24, kDefaultNan = 1 << 25;
+constexpr State kRoundDown = 2 << 22, kRoundUp = 1 << 22;
+constexpr State kStates[] = {kFlushToZero, kRoundUp, kRoundDown | kFlushToZero | kDefaultNan};
+
+State read_state() {
+  State state;
+  asm volatile("mrs %0, fpcr" : "=r"(state) : : "memory");
+  return state;
+}
+
+void write_state(State state) { asm volatile("msr fpcr, %0" : : "r"(state) : "memory"); }
+#endif
+
 constexpr size_t kValues = 3000;
 
 /** Inputs of one norm, made in the plain state. */
@@ -52,19 +76,30 @@ std::vector<uint32_t> all_results(const Stages& stages, const Inputs& in) {
   return results;
 }
 
+TEST(Environment, EveryStateChangesPlainArithmetic) {
+  const State before = read_state();
+  volatile float dividend = 0x1p-131f, divisor = 3;  // 87381 and a third of the smallest denormal
+  const volatile float nearest = dividend / divisor;
+  for (const State state : kStates) {
+    write_state(state);
+    const volatile float quotient = dividend / divisor;
+    write_state(before);
+    EXPECT_NE(bits_of(quotient), bits_of(nearest)) << state;
+  }
+}
+
 TEST(Environment, StatesOfTheCallerChangeNoResultAndComeBack) {
-  const unsigned before = _mm_getcsr();
+  const State before = read_state();
   for (const Stages* stages : stages_here()) {
     for (const float norm : {0.1f, 0x1p-135f, 0x1.8p127f}) {
       const Inputs inputs{norm};
       const std::vector<uint32_t> expected = all_results(*stages, inputs);
-      for (const unsigned state : {kFlushToZero | kDenormalsAreZero, kRoundUp,
-                                   kRoundDown | kFlushToZero | kUnderflowFlag}) {
-        _mm_setcsr(kAllMasked | state);
+      for (const State state : kStates) {
+        write_state(state);
         const std::vector<uint32_t> results = all_results(*stages, inputs);
-        const unsigned after = _mm_getcsr();
-        _mm_setcsr(before);
-        EXPECT_EQ(after, kAllMasked | state) << stages->name;
+        const State after = read_state();
+        write_state(before);
+        EXPECT_EQ(after, state) << stages->name;
         EXPECT_TRUE(results == expected) << stages->name << " norm " << norm << " state " << state;
       }
     }
@@ -88,4 +123,3 @@ TEST(Environment, DenormalNormsWorkWithoutFlushing) {
 
 }  // namespace
 }  // namespace gq::test
-#endif
