@@ -92,8 +92,13 @@ Message Executor::message_of(const Move& move) const {
                        move.kind == MoveKind::reduce_many;
   const size_t landing_bytes =
       operand ? plan_->landing_bytes + move.peer * plan_->landing_slot_bytes : offset_bytes;
-  return Message{move.peer, move.origin, offset_bytes, plan_->size_bytes(move.value_count),
-                 landing_bytes};
+  const uint64_t last_value = move.first_value + move.value_count - 1;
+  const uint32_t last_origin = move.origin_value_count == 0
+                                   ? move.origin
+                                   : static_cast<uint32_t>(last_value / move.origin_value_count);
+  return Message{
+      move.peer,    move.origin, last_origin, offset_bytes, plan_->size_bytes(move.value_count),
+      landing_bytes};
 }
 
 RandomSite Executor::site_of(const Move& move) const {

@@ -3,6 +3,7 @@
 #include "src/transport/board.h"
 
 #include <inttypes.h>
+#include <sched.h>
 
 #include <new>
 
@@ -96,7 +97,9 @@ Status BoardTransport::receive(const Message& message, const unsigned char** wor
     return fail(GQSGD_INTERNAL, "a message of %zu bytes at offset %zu", message.size_bytes,
                 message.offset_bytes);
   }
-  GQ_TRY(reach(message.origin, message.offset_bytes + message.size_bytes));
+  for (uint32_t origin = message.origin; origin <= message.last_origin; ++origin) {
+    GQ_TRY(reach(origin, message.offset_bytes + message.size_bytes));
+  }
   peer.received += 1;
   *words = view(message);
   return Status();
@@ -132,6 +135,7 @@ bool BoardTransport::slept(uint32_t slice_us) {
   do {
     for (int turn = 0; turn < 16; ++turn) relax();
     if (rung()) return false;
+    sched_yield();  // the peer may be waiting for this very core
   } while (monotonic_us() < spin_end_us);
   // Peers that time out follow this to the rank that everybody waits for.
   seat_.control->awaited.store(awaited_, std::memory_order_release);

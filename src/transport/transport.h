@@ -21,9 +21,10 @@ struct TransportCounters {
 
 /** Words on their way from one rank to another. */
 struct Message {
-  uint32_t peer;        ///< the other end
-  uint32_t origin;      ///< rank in whose arena the words were made
-  size_t offset_bytes;  ///< where they lie in that arena (equal on all ranks)
+  uint32_t peer;         ///< the other end
+  uint32_t origin;       ///< rank in whose arena the first of the words were made
+  uint32_t last_origin;  ///< the same for the last of them; ranks between made those between
+  size_t offset_bytes;   ///< where they lie in that arena (equal on all ranks)
   size_t size_bytes;
   size_t landing_bytes;  ///< receive: where in the own arena a transport that copies puts them
 };

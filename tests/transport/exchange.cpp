@@ -16,7 +16,7 @@ uint32_t word_of(uint32_t sender, uint32_t receiver, uint64_t sequence, size_t i
 }
 
 Message message_between(uint32_t peer, uint32_t sender, uint32_t receiver, size_t message_bytes) {
-  return Message{peer, sender, receiver * message_bytes, message_bytes, 0};
+  return Message{peer, sender, sender, receiver * message_bytes, message_bytes, 0};
 }
 
 Status give_up(Transport& transport, uint32_t culprit) {
