@@ -3,6 +3,7 @@
 #include "tests/faults/call.h"
 #include "tests/support/operation.h"
 #include "tests/support/ranks.h"
+#include "tests/transport/children.h"
 
 namespace gq::test {
 namespace {
@@ -70,29 +71,32 @@ TEST(Mismatch, AutoMeansTheScheduleThatItChooses) {
   for (const Outcome& rank : outcome.ranks) EXPECT_TRUE(is_ok(rank));
 }
 
+/** Joins a group of two processes, makes one call, and says what came of it. */
+std::string call_with_options(const gqsgd_unique_id& id, int rank, const char* options) {
+  gqsgd_comm comm = nullptr;
+  const Outcome made = outcome_of(gqsgd_comm_create_process(&id, rank, 2, options, &comm));
+  if (made.status != GQSGD_OK) return made.text();
+  const Outcome called = Call(rank).make(comm);
+  gqsgd_comm_destroy(comm);
+  return called.text();
+}
+
 TEST(Mismatch, OptionsOfTheGroupAreCompared) {
-  for (const auto& [options, sentence] :
-       {std::pair{"stream_id=9", "stream_id differs: rank 0 has 0, rank 1 has 9"},
-        std::pair{"chunk_value_count=64",
-                  "chunk_value_count differs: rank 0 has 65536, rank 1 has 64"}}) {
+  const struct {
+    const char* options;
+    const char* sentence;
+  } cases[] = {
+      {"stream_id=9", "stream_id differs: rank 0 has 0, rank 1 has 9"},
+      {"chunk_value_count=64", "chunk_value_count differs: rank 0 has 65536, rank 1 has 64"}};
+  for (const auto& one : cases) {
     gqsgd_unique_id id;
     ASSERT_TRUE(is_ok(outcome_of(gqsgd_unique_id_create(&id))));
-    SharedArray<char> said(2 * 512);
-    RankProcesses ranks(1, "", [&](int, gqsgd_comm) {
-      gqsgd_comm comm = nullptr;
-      if (gqsgd_comm_create_process(&id, 1, 2, options, &comm) != GQSGD_OK) return "no group";
-      Call call(1);
-      snprintf(&said[512], 512, "%s", call.make(comm).text().c_str());
-      gqsgd_comm_destroy(comm);
-      return "";
-    });
-    gqsgd_comm comm = nullptr;
-    ASSERT_TRUE(is_ok(outcome_of(gqsgd_comm_create_process(&id, 0, 2, "", &comm))));
-    Call call(0);
-    EXPECT_TRUE(is(call.make(comm), GQSGD_MISMATCH, sentence));
-    EXPECT_EQ(ranks.wait(), "");
-    EXPECT_NE(std::string(&said[512]).find(sentence), std::string::npos) << &said[512];
-    gqsgd_comm_destroy(comm);
+    Child rank0([&] { return call_with_options(id, 0, ""); });
+    Child rank1([&] { return call_with_options(id, 1, one.options); });
+    for (const std::string& line : {rank0.line(), rank1.line()}) {
+      EXPECT_EQ(line.rfind("MISMATCH: ", 0), 0u) << line;
+      EXPECT_NE(line.find(one.sentence), std::string::npos) << line;
+    }
   }
 }
 
