@@ -1,4 +1,4 @@
-"""What is promised before anything runs: bounds on error and sparsity, from the format and sizes."""
+"""What is promised before anything runs: bounds on error and sparsity."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ def variance_bound(q: Quantizer, n: int, d: int, schedule: str = "auto") -> floa
 
     n: ranks. d: values per rank. G(x) is what an allreduce with op="mean" returns.
 
-    Global-QSGD, theorem on variance, for norms with p, q >= 2 and s levels: sqrt(d/n) / s for linear
-    and 1/(8n) + sqrt(d/n) / 2^(s-1) for exponential levels. The library goes on from there: the least
-    of that and d/(4 s^2), so that no condition on s is needed; p or q = 1; headroom; the roundings of
-    averages and of the re-encode. Roundings inside exponential reductions are common to all ranks
-    and do not average out: 1 + theta grows by 9/8 with each, where a quick reading of the paper has
-    theta grow (see depth_factor).
+    Global-QSGD, theorem on variance, for norms with p, q >= 2 and s levels: sqrt(d/n) / s for
+    linear and 1/(8n) + sqrt(d/n) / 2^(s-1) for exponential levels. The library goes on from there:
+    the least of that and d/(4 s^2), so that no condition on s is needed; p or q = 1; headroom; the
+    roundings of averages and of the re-encode. Roundings inside exponential reductions are common
+    to all ranks and do not average out: 1 + theta grows by 9/8 with each, where a quick reading of
+    the paper has theta grow (see depth_factor).
 
     Infinite where a chain is too long to promise anything. Raises Unsupported where no bound is
     known, as for rounding="nearest", which is biased.
@@ -30,11 +30,11 @@ def variance_bound(q: Quantizer, n: int, d: int, schedule: str = "auto") -> floa
 
 
 def sparsity_bound(q: Quantizer, n: int, d: int, schedule: str = "auto") -> float:
-    """How many codes other than zero n ranks of d values are expected to have together, at most.
+    """How many codes other than zero n ranks of d values are expected to have, at most.
 
-    s^2 + s sqrt(nd) for linear and 2^(2s-2) + 2^(s-1) sqrt(nd) for exponential levels with p = q = 2;
-    the paper's theorem prints the root without its factor, which equal values contradict. Raises
-    Unsupported for norms other than p, q <= 2.
+    All ranks together: s^2 + s sqrt(nd) for linear and 2^(2s-2) + 2^(s-1) sqrt(nd) for exponential
+    levels with p = q = 2; the paper's theorem prints the root without its factor, which equal
+    values contradict. Raises Unsupported for norms other than p, q <= 2.
     """
     return _bound("gqsgd_sparsity_bound", q, n, integer("d", d, ctypes.c_size_t), schedule)
 

@@ -40,7 +40,8 @@ def test_measured_error_stays_below_the_bound(preset, schedule):
         np.sum((gqsgd.simulate(x, q, schedule=schedule, step=step) - mean) ** 2)
         for step in range(20)
     ]
-    bound = gqsgd.variance_bound(q, n, d, schedule) / n * sum(np.sum(v.astype(float) ** 2) for v in x)
+    squares = sum(np.sum(v.astype(float) ** 2) for v in x)
+    bound = gqsgd.variance_bound(q, n, d, schedule) / n * squares
     assert math.isfinite(bound)
     assert 0 < np.mean(errors) <= bound
 
