@@ -28,7 +28,8 @@ Status Host::let_in() {
       continue;
     }
     if (delivery == Delivery::not_yet) return Status();
-    if (delivery == Delivery::closed) continue;  // another user's
+    if (delivery == Delivery::closed) continue;              // another user's
+    if (stranger_count_ == kStrangersMax) hear_strangers();  // ranks have spoken by now
     if (stranger_count_ == kStrangersMax) drop_stranger(0);
     stranger.drop_us = deadline_after_ms(kStrangerMs);
     strangers_[stranger_count_++] = std::move(stranger);

@@ -86,6 +86,22 @@ TEST(Bootstrap, RanksMayComeInAnyOrder) {
   EXPECT_EQ(lines_of(ranks), std::vector<std::string>(4, "OK"));
 }
 
+// More than may stand at the door at once, and more than one packet of descriptors.
+TEST(Bootstrap, CrowdIsLetIn) {
+  constexpr uint32_t kCrowd = 130;
+  const gqsgd_unique_id id = fresh_id();
+  std::vector<Child> ranks;
+  ranks.push_back(join(id, 0, kCrowd, kJustJoin));
+  knock(id);  // rank 0 listens
+  ranks[0].signal(SIGSTOP);
+  for (uint32_t rank = 1; rank < kCrowd; ++rank) {
+    ranks.push_back(join(id, rank, kCrowd, kJustJoin));
+  }
+  usleep(500000);  // all of them queue up
+  ranks[0].signal(SIGCONT);
+  EXPECT_EQ(lines_of(ranks), std::vector<std::string>(kCrowd, "joined"));
+}
+
 TEST(Bootstrap, MissingRanksAreNamedToAllInTime) {
   const gqsgd_unique_id id = fresh_id();
   const uint64_t begin_us = monotonic_us();
