@@ -30,11 +30,6 @@ Child join(const gqsgd_unique_id& id, int32_t rank, int32_t size,
   });
 }
 
-testing::AssertionResult found(const std::string& line, const std::string& pattern) {
-  if (std::regex_search(line, std::regex(pattern))) return testing::AssertionSuccess();
-  return testing::AssertionFailure() << line << "\n  promised: " << pattern;
-}
-
 TEST(Creation, MissingRanksAreNamed) {
   const gqsgd_unique_id id = fresh_id();
   std::vector<Child> ranks;

@@ -149,7 +149,7 @@ TEST(Death, StoppedForLongerTimesOutAndIsRevokedWhenItWakes) {
     const std::string& line = lines[static_cast<size_t>(rank)];
     const char* expected =
         rank == kVictim ? "REVOKED: rank [0-9] gave up on rank 2" : "TIMEOUT: .*rank(s)? 2";
-    EXPECT_TRUE(std::regex_search(line, std::regex(expected))) << "rank " << rank << ": " << line;
+    EXPECT_TRUE(found(line, expected)) << "rank " << rank;
   }
 }
 

@@ -5,7 +5,6 @@
 #include <gqsgd.h>
 #include <gtest/gtest.h>
 
-#include <regex>
 #include <string>
 
 namespace gq::test {
@@ -24,16 +23,15 @@ inline Outcome outcome_of(gqsgd_status status) {
   return {status, status == GQSGD_OK ? "" : gqsgd_last_error()};
 }
 
+/** True if the extended regular expression `pattern` is found in `text`. */
+bool matches(const std::string& text, const std::string& pattern);
+
+/** The same as an assertion, for a line that a process wrote about its outcome. */
+testing::AssertionResult found(const std::string& line, const std::string& pattern);
+
 /** The status as promised, and a sentence in which `pattern` is found. */
-inline testing::AssertionResult is(const Outcome& outcome, gqsgd_status status,
-                                   const std::string& pattern = "") {
-  const bool as_promised = outcome.status == status;
-  if (as_promised && std::regex_search(outcome.sentence, std::regex(pattern))) {
-    return testing::AssertionSuccess();
-  }
-  return testing::AssertionFailure()
-         << outcome.text() << "\n  promised: " << gqsgd_status_name(status) << ": " << pattern;
-}
+testing::AssertionResult is(const Outcome& outcome, gqsgd_status status,
+                            const std::string& pattern = "");
 
 inline testing::AssertionResult is_ok(const Outcome& outcome) { return is(outcome, GQSGD_OK); }
 

@@ -10,11 +10,6 @@
 namespace gq::test {
 namespace {
 
-testing::AssertionResult found(const std::string& line, const std::string& pattern) {
-  if (std::regex_search(line, std::regex(pattern))) return testing::AssertionSuccess();
-  return testing::AssertionFailure() << line << "\n  promised: " << pattern;
-}
-
 void limit(int resource, rlim_t value) {
   const rlimit both{value, value};
   setrlimit(static_cast<__rlimit_resource_t>(resource), &both);
