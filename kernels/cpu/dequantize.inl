@@ -113,15 +113,24 @@ void dequantize_exponential(const DequantizeArgs& args) {
   dequantize_range<4>(ExponentialDecoder<4>{one, unit}, args);
 }
 
+void divide_sums(const uint32_t* __restrict word, float divisor, float* __restrict value) {
+  for (uint32_t e = 0; e < kTileValues; ++e) {
+    value[e] = canonical(float_from_bits(word[e]) / divisor);
+  }
+}
+
 void dequantize_none(const DequantizeArgs& args) {
   const float divisor = args.op == GQSGD_MEAN ? static_cast<float>(args.coding.ranks) : 1.0f;
   for_each_tile(args.range, [&](const Tile& tile) {
-    ValueTile values;
-    memcpy(values.value, args.words + tile.offset, tile.count * sizeof(float));
-    for (uint32_t e = tile.count; e < kTileValues; ++e) values.value[e] = 0;
-    for (uint32_t e = 0; e < kTileValues; ++e) {
-      values.value[e] = canonical(values.value[e] / divisor);
+    if (args.dtype == GQSGD_FLOAT32 && is_full(tile)) {
+      divide_sums(args.words + tile.offset, divisor,
+                  static_cast<float*>(args.values) + tile.offset);
+      return;
     }
+    alignas(64) uint32_t sums[kTileValues] = {};
+    memcpy(sums, args.words + tile.offset, tile.count * sizeof(uint32_t));
+    ValueTile values;
+    divide_sums(sums, divisor, values.value);
     store_values(args, tile, values);
   });
 }

@@ -109,6 +109,11 @@ Scale exponential_scale_of(float norm, const Coding& coding) {
 
 /** Without levels a code is the value's own pattern. */
 void quantize_none(const QuantizeArgs& args) {
+  if (args.dtype == GQSGD_FLOAT32) {
+    if (args.range.value_count == 0) return;  // The buffers may be null.
+    memcpy(args.words, args.values, args.range.value_count * sizeof(float));
+    return;
+  }
   for_each_tile(args.range, [&](const Tile& tile) {
     ValueTile local;
     const float* value = load_values(args.values, args.dtype, tile, local);

@@ -7,27 +7,34 @@ void add_lanes(const uint8_t* __restrict lane, uint16_t* __restrict sum) {
   for (uint32_t e = 0; e < kTileValues; ++e) sum[e] = static_cast<uint16_t>(sum[e] + lane[e]);
 }
 
-void widen_sums(const uint16_t* __restrict narrow, int32_t* __restrict sum) {
-  for (uint32_t e = 0; e < kTileValues; ++e) sum[e] += narrow[e];
+/** Adds the lanes of ranks first_rank .. first_rank + rank_count - 1. */
+template <uint32_t kBits>
+void add_ranks(const ReduceManyArgs& args, const Tile& tile, uint32_t first_rank,
+               uint32_t rank_count, uint16_t* sum) {
+  for (uint32_t e = 0; e < kTileValues; ++e) sum[e] = 0;
+  for (uint32_t k = 0; k < rank_count; ++k) {
+    CodeTile local, lanes;
+    const uint8_t* octet = load_codes<kBits>(args.words[first_rank + k], tile, local);
+    add_lanes(lanes_of<kBits>(octet, lanes), sum);
+  }
 }
 
 /** Adds the lanes, each code + s, and takes the offsets of all ranks away at once. */
 template <uint32_t kBits>
 const float* add_linear(const ReduceManyArgs& args, const Tile& tile, ValueTile& values) {
   alignas(64) int32_t sum[kTileValues];
+  alignas(64) uint16_t narrow[kTileValues];
   const int32_t offset = static_cast<int32_t>(args.coding.ranks * args.coding.steps);
   for (uint32_t e = 0; e < kTileValues; ++e) sum[e] = -offset;
-  for (uint32_t first = 0; first < args.coding.ranks; first += kNarrowSums) {
-    alignas(64) uint16_t narrow[kTileValues] = {};
-    const uint32_t left = args.coding.ranks - first;
-    for (uint32_t k = 0; k < (left < kNarrowSums ? left : kNarrowSums); ++k) {
-      CodeTile local, lanes;
-      const uint8_t* octet = load_codes<kBits>(args.words[first + k], tile, local);
-      add_lanes(lanes_of<kBits>(octet, lanes), narrow);
-    }
-    widen_sums(narrow, sum);
+  uint32_t first = 0;
+  for (; first + kNarrowSums < args.coding.ranks; first += kNarrowSums) {
+    add_ranks<kBits>(args, tile, first, kNarrowSums, narrow);
+    for (uint32_t e = 0; e < kTileValues; ++e) sum[e] += narrow[e];
   }
-  for (uint32_t e = 0; e < kTileValues; ++e) values.value[e] = static_cast<float>(sum[e]);
+  add_ranks<kBits>(args, tile, first, args.coding.ranks - first, narrow);
+  for (uint32_t e = 0; e < kTileValues; ++e) {
+    values.value[e] = static_cast<float>(sum[e] + narrow[e]);
+  }
   return values.value;
 }
 
