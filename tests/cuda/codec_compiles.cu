@@ -14,13 +14,13 @@ __device__ uint64_t this_value() { return blockIdx.x * uint64_t{blockDim.x} + th
 __global__ void linear_round_trip(const float* values, const float* norm, Coding coding,
                                   RandomStream stream, uint32_t* lanes, float* decoded) {
   const uint64_t e = this_value();
-  const uint32_t uniform = random_bits(stream, e) & kUniformMask;
+  const uint32_t bits = random_bits(stream, e);
   const Scale scale = linear_scale(*norm, coding.steps);
-  const uint32_t lane = linear_encode(values[e], scale, coding.steps, uniform);
+  const uint32_t lane = linear_encode<false>(values[e], scale, coding.steps, bits);
   const Average average = average_of(coding.ranks, 1);
-  const uint32_t merged = linear_average(lane, lanes[e], average, random_bits(stream, e));
+  const uint32_t merged = linear_average(lane, lanes[e], average, bits);
   const float step = linear_step(*norm, 1, coding.steps);
-  lanes[e] = merged ^ linear_average_equal8(lane, merged, random_bits(stream, e));
+  lanes[e] = merged ^ linear_average_equal8(lane, merged, bits);
   decoded[e] = linear_decode(merged, coding.steps, step);
 }
 
@@ -29,13 +29,15 @@ __global__ void exponential_round_trip(const float* values, const float* norm, C
   const uint64_t e = this_value();
   const uint32_t word = random_bits(stream, e);
   const Scale scale = exponential_scale(*norm, 8, coding.headroom);
-  const uint32_t lane8 = exponential_encode<8>(values[e], scale, word & kUniformMask, kUniformMask);
-  const uint8_t sum = exponential_sum(static_cast<uint8_t>(lane8), static_cast<uint8_t>(lanes[e]),
+  const uint8_t lane8 =
+      without_negative_zero<8>(exponential_round<8, false>(values[e], scale, word));
+  const uint8_t sum = exponential_sum(lane8, static_cast<uint8_t>(lanes[e]),
                                       static_cast<uint8_t>(leading_zeros(word)));
   const Scale scale4 = exponential_scale(*norm, 4, 0);
-  const uint32_t lane4 = exponential_encode<4>(values[e], scale4, word & kUniformMask, kUniformMask);
+  const uint8_t lane4 =
+      without_negative_zero<4>(exponential_round<4, true>(values[e], scale4, word));
   const AverageOutcome outcome = exponential_average_outcome(lane4, lane4, coding.ranks, 1);
-  lanes[e] = sum | exponential_average(outcome, word & kUniformMask) << 8;
+  lanes[e] = sum | exponential_average(outcome, word) << 8;
   const float unit = exponential_unit(*norm, true, true, coding.ranks);
   decoded[e] = unit * float_from_upper(exponential_level_upper<8>(sum, 1));
 }
