@@ -1,8 +1,8 @@
 """Writes a copy of a header with one fault in it: plant.py header copy original replacement.
 
-The copy keeps the include guard, so that a file compiled with `-include copy` sees the fault and never
-the header itself. The original text must occur exactly once: a fault that no longer fits its header
-stops the build instead of testing nothing.
+The copy keeps the include guard, so that a file compiled with `-include copy` sees the fault and
+never the header itself. The original text must occur exactly once: a fault that no longer fits its
+header stops the build instead of testing nothing.
 """
 
 import sys
