@@ -57,10 +57,10 @@ TEST(Board, ScribbledMessageCounterIsProtocol) {
   Sitter rank0(&table, 0), rank2(&table, 2);
   const unsigned char* words = nullptr;
   posted_of(table.controls[1])[0].store(1);
-  ASSERT_TRUE(rank0.receive({1, 1, 0, 4, 0}, &words).ok());
+  ASSERT_TRUE(rank0.receive({1, 1, 1, 0, 4, 0}, &words).ok());
   ASSERT_NE(words, nullptr);
   posted_of(table.controls[1])[0].store(0);
-  const std::string line = text_of(rank0.receive({1, 1, 0, 4, 0}, &words));
+  const std::string line = text_of(rank0.receive({1, 1, 1, 0, 4, 0}, &words));
   EXPECT_EQ(line,
             "PROTOCOL: rank 0: the message counter of rank 1 is 0 where 1 was due; its shared "
             "memory has been overwritten");
@@ -111,7 +111,7 @@ TEST(Board, MessageBeyondTheAddressSpaceIsRefused) {
   Sitter rank0(&table, 0);
   posted_of(table.controls[1])[0].store(1);
   const unsigned char* words = nullptr;
-  EXPECT_EQ(rank0.receive({1, 1, SIZE_MAX, 2, 0}, &words).code(), GQSGD_INTERNAL);
+  EXPECT_EQ(rank0.receive({1, 1, 1, SIZE_MAX, 2, 0}, &words).code(), GQSGD_INTERNAL);
 }
 
 TEST(Board, AwaitedNumbersCompareAcrossTheirTurn) {

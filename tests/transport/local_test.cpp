@@ -98,11 +98,11 @@ TEST(Local, WordsRelayedByAnotherRankAreReadAtTheirOrigin) {
     const unsigned char* words = nullptr;
     if (self == 0) {
       base[8] = 42;
-      return text_of(transport.send({1, 0, 8, 4, 0}));
+      return text_of(transport.send({1, 0, 0, 8, 4, 0}));
     }
-    const Status status = receive_blocking(transport, {self - 1, 0, 8, 4, 0}, &words);
+    const Status status = receive_blocking(transport, {self - 1, 0, 0, 8, 4, 0}, &words);
     if (!status.ok() || words[0] != 42) return "not the words of rank 0: " + text_of(status);
-    return self == 1 ? text_of(transport.send({2, 0, 8, 4, 0})) : std::string("OK");
+    return self == 1 ? text_of(transport.send({2, 0, 0, 8, 4, 0})) : std::string("OK");
   });
   EXPECT_EQ(lines, std::vector<std::string>(3, "OK"));
 }
@@ -115,7 +115,7 @@ TEST(Local, OneThreadDrives1024Ranks) {
     unsigned char* base = nullptr;
     ASSERT_TRUE(ends[rank]->arena(4, &base).ok());
     base[0] = static_cast<unsigned char>(rank);
-    ASSERT_TRUE(ends[rank]->send({(rank + 1) % kRanks, rank, 0, 4, 0}).ok());
+    ASSERT_TRUE(ends[rank]->send({(rank + 1) % kRanks, rank, rank, 0, 4, 0}).ok());
   }
   for (uint32_t rank = 0; rank < kRanks; ++rank) {
     const uint32_t from = (rank + kRanks - 1) % kRanks;
@@ -124,7 +124,7 @@ TEST(Local, OneThreadDrives1024Ranks) {
     ASSERT_TRUE(ends[rank]->peer_header(from, 1, &header, &there).ok());
     EXPECT_TRUE(there);
     const unsigned char* words = nullptr;
-    ASSERT_TRUE(ends[rank]->receive({from, from, 0, 4, 0}, &words).ok());
+    ASSERT_TRUE(ends[rank]->receive({from, from, from, 0, 4, 0}, &words).ok());
     ASSERT_NE(words, nullptr);
     EXPECT_EQ(words[0], static_cast<unsigned char>(from));
   }
@@ -140,7 +140,8 @@ TEST(Local, AbortEndsTheOwnWaitAndThePeers) {
   const auto lines = on_all(ends, [&](Transport& transport) {
     const unsigned char* words = nullptr;
     waiting += 1;
-    return text_of(receive_blocking(transport, {(transport.rank() + 1) % 3, 0, 0, 4, 0}, &words));
+    return text_of(
+        receive_blocking(transport, {(transport.rank() + 1) % 3, 0, 0, 0, 4, 0}, &words));
   });
   aborter.join();
   EXPECT_TRUE(contains(lines[0], "ABORTED: rank 2 aborted")) << lines[0];
@@ -180,12 +181,12 @@ TEST(Local, PeerThatLeavesAfterItsPartIsNotMissed) {
   unsigned char* base = nullptr;
   ASSERT_TRUE(ends[0]->arena(4, &base).ok());
   base[0] = 7;
-  ASSERT_TRUE(ends[0]->send({1, 0, 0, 4, 0}).ok());
+  ASSERT_TRUE(ends[0]->send({1, 0, 0, 0, 4, 0}).ok());
   ASSERT_TRUE(ends[1]->publish(1, header_of(1, 1)).ok());
   ends[0].reset();
   EXPECT_EQ(text_of(ends[1]->wait(1000)), "OK");
   const unsigned char* words = nullptr;
-  ASSERT_TRUE(ends[1]->receive({0, 0, 0, 4, 0}, &words).ok());
+  ASSERT_TRUE(ends[1]->receive({0, 0, 0, 0, 4, 0}, &words).ok());
   ASSERT_NE(words, nullptr);
   EXPECT_EQ(words[0], 7);
   EXPECT_EQ(text_of(ends[1]->check()), "OK");
@@ -203,7 +204,7 @@ TEST(Local, TimeoutNamesTheRankThatEverybodyWaitsFor) {
       const unsigned char* words = nullptr;
       const int64_t patience_ms = rank == 0 ? 100 : kPatienceMs;
       lines[rank] =
-          text_of(receive_blocking(*ends[rank], {rank + 1, 0, 0, 4, 0}, &words, patience_ms));
+          text_of(receive_blocking(*ends[rank], {rank + 1, 0, 0, 0, 4, 0}, &words, patience_ms));
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -236,7 +237,7 @@ TEST(Local, WaitReturnsAfterItsSlice) {
 TEST(Local, WaitReturnsAtOnceForWhatCameBefore) {
   Ends ends = make_ends(2);
   for (int turn = 0; turn < 100; ++turn) {
-    ASSERT_TRUE(ends[1]->send({0, 1, 0, 0, 0}).ok());
+    ASSERT_TRUE(ends[1]->send({0, 1, 1, 0, 0, 0}).ok());
     const uint64_t begin_us = monotonic_us();
     EXPECT_EQ(text_of(ends[0]->wait(10000000)), "OK");
     EXPECT_LT(monotonic_us() - begin_us, 5000000u);
