@@ -2,7 +2,7 @@
 
 import ctypes
 import re
-from ctypes import POINTER, c_char_p, c_int32, c_int64, c_size_t, c_uint64, c_void_p
+from ctypes import POINTER, c_char_p, c_double, c_int32, c_int64, c_size_t, c_uint64, c_void_p
 from pathlib import Path
 
 from gqsgd import _abi
@@ -19,6 +19,7 @@ CTYPES = {
     "size_t": c_size_t,
     "char*": c_char_p,
     "void*": c_void_p,
+    "double*": POINTER(c_double),
     "float*": c_void_p,
     "uint32_t*": c_void_p,
     "void**": POINTER(c_void_p),
