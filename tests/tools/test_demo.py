@@ -21,6 +21,8 @@ def demo(root, library, tmp_path):
             [sys.executable, "-m", "demo_lib", "--out", tmp_path, "--data", "digits", "--seeds",
              "1", *options],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+            # As from a terminal: a test run in the background would pass Ctrl-C on as ignored.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
             env={**os.environ, "PYTHONPATH": path, "GQSGD_LIBRARY": str(library)})
 
     return start
