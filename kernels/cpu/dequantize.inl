@@ -145,6 +145,7 @@ __attribute__((noinline)) void dequantize_any(const DequantizeArgs& args) {
 }
 
 gqsgd_status dequantize(const DequantizeArgs& args) {
+  if (args.range.value_count == 0) return GQSGD_OK;  // Then pointers may be null.
   const FloatEnvironment environment;
   dequantize_any(args);
   return GQSGD_OK;

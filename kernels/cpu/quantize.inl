@@ -110,7 +110,6 @@ Scale exponential_scale_of(float norm, const Coding& coding) {
 /** Without levels a code is the value's own pattern. */
 void quantize_none(const QuantizeArgs& args) {
   if (args.dtype == GQSGD_FLOAT32) {
-    if (args.range.value_count == 0) return;  // The buffers may be null.
     memcpy(args.words, args.values, args.range.value_count * sizeof(float));
     return;
   }
@@ -139,6 +138,7 @@ __attribute__((noinline)) gqsgd_status quantize_any(const QuantizeArgs& args) {
 }
 
 gqsgd_status quantize(const QuantizeArgs& args) {
+  if (args.range.value_count == 0) return GQSGD_OK;  // Then pointers may be null.
   const FloatEnvironment environment;
   return quantize_any(args);
 }

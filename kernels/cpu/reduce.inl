@@ -151,6 +151,7 @@ __attribute__((noinline)) gqsgd_status reduce_any(const ReduceArgs& args) {
 }
 
 gqsgd_status reduce(const ReduceArgs& args) {
+  if (args.range.value_count == 0) return GQSGD_OK;  // Then pointers may be null.
   const FloatEnvironment environment;
   return reduce_any(args);
 }

@@ -80,6 +80,31 @@ TEST_P(Special, TheNormComesBackAsItselfWithItsSign) {
   }
 }
 
+TEST_P(Special, NoValuesNeedNoBuffers) {
+  for (const Coding& coding : code_formats(2, 1)) {
+    EXPECT_EQ(stages().quantize({coding, {}, {}, nullptr, 0, nullptr, nullptr, nullptr}), GQSGD_OK);
+    EXPECT_EQ(stages().reduce({coding, {}, {}, 1, 1, nullptr, nullptr, nullptr}), GQSGD_OK);
+    EXPECT_EQ(stages().dequantize({coding, {}, {}, nullptr, nullptr, 0, 0, nullptr, nullptr}),
+              GQSGD_OK);
+  }
+  uint32_t largest = 1;
+  EXPECT_EQ(stages().norm({NormOrder::inf, 0, {}, nullptr, 0, &largest, nullptr}), GQSGD_OK);
+  EXPECT_EQ(largest, 0u);
+}
+
+TEST_P(Special, WideSumsOfMoreRanksThanSixteenBitsHoldAreExact) {
+  constexpr size_t kRanks = 700, kValues = 300;
+  const Coding coding = coding_for(Levels::linear, 8, Combine::exact, kRanks, 0);
+  for (const uint32_t lane : {0u, 254u}) {  // every rank at the same end
+    const Words operand(words_for(8, kValues), 0x01010101u * lane);
+    float scale = 0;
+    const Words sum =
+        reduce_many({stages(), coding}, std::vector<Words>(kRanks, operand), kValues, 1, &scale);
+    for (size_t e = 0; e < kValues; ++e) ASSERT_EQ(lane_at(sum, 8, e), lane);
+    EXPECT_EQ(scale, 1);
+  }
+}
+
 TEST_P(Special, WithoutLevelsNanHasOnePattern) {
   const Call call{stages(), coding_for(Levels::none, 32, Combine::sum, 2, 1)};
   const Words a = {0x7f800000, 0x7f800001, 0x3f800000, 0xffc12345};
