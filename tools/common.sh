@@ -1,4 +1,5 @@
-# Shared by tools/demo and tools/test: timed steps and virtual environments. Source it with bash.
+# Shared by the commands in this folder: timed steps, Debian packages and virtual environments.
+# Source it with bash.
 
 fail() {
   printf '\n%s: %s\n' "$(basename "$0")" "$1" >&2
@@ -33,6 +34,22 @@ missing_basics() {
     echo gcc
   command -v "${CXX:-c++}" >/dev/null || command -v g++ >/dev/null ||
     command -v clang++ >/dev/null || echo g++
+}
+
+install_packages() {
+  export DEBIAN_FRONTEND=noninteractive
+  apt-get -qq update && apt-get -qq install -y --no-install-recommends "$@"
+}
+
+# need_packages LOG PACKAGE...: installs them as root where apt-get is, else says what to do.
+need_packages() {
+  local log=$1
+  shift
+  [ $# -gt 0 ] || return 0
+  [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null ||
+    fail "this machine lacks $*. On Debian or Ubuntu:
+  apt-get install $*"
+  step "Debian packages: $*" "$log" install_packages "$@" || exit 1
 }
 
 # make_venv DIRECTORY REQUIREMENTS: a virtual environment holding just these packages; nothing is
