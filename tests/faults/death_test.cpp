@@ -47,6 +47,8 @@ class Workers {
 
  private:
   std::string work(int rank, gqsgd_comm comm, size_t value_count) {
+    for (const int number : {SIGSEGV, SIGABRT})
+      ::signal(number, SIG_DFL);  // sanitizers have theirs
     Trace& trace = trace_[static_cast<size_t>(rank)];
     Call call(rank);
     Values input(value_count, static_cast<float>(rank)), result(value_count);
