@@ -158,7 +158,7 @@ std::vector<Case> stage_cases(Buffers& buffers, std::vector<std::string>* refuse
                  {"paper-ge4", 0.5, false, true, true},
                  {"none", 4, false, true, false},
                  {"paper-gl8,combine=average", 1, false, false, true},
-                 {"paper-gl8,q=2,p=2", 1, true, false, false}};
+                 {"paper-gl8,norm=2:2", 1, true, false, false}};
   for (const auto& format : formats) {
     const FormatCases make(format.text, format.bytes_per_code, buffers);
     if (!make.is_available()) {
