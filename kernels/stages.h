@@ -27,17 +27,27 @@ struct RandomSite {
 };
 
 /** Values first_value .. first_value + value_count - 1 of the call. first_value is a multiple of
- *  kValueAlignment; buffers start at the range's own first element. */
+ *  value_alignment(); buffers start at the range's own first element, norm or scale. */
 struct Range {
   uint64_t first_value = 0;
   size_t value_count = 0;
 };
 
-/** out: q = inf: one uint32_t per block, the largest magnitude's bits; q = 1, 2: one double, the
- * sum of magnitudes or squares in the order of docs/FORMAT.md, section 4. */
+/** Norms or scales of a range: one number if block is 0, else a code of 16 bits for each block
+ *  (kernels/codec/block_norm.h). The other pointer is null. */
+struct NormView {
+  const float* one = nullptr;
+  const uint16_t* blocks = nullptr;
+};
+
+/** out: block = 0, q = inf: one uint32_t, the largest magnitude's bits; q = 1, 2: one double, the
+ * sum of magnitudes or squares in the order of docs/FORMAT.md, section 4. block > 0 (q is inf): one
+ * uint16_t for each block, its norm's code. */
 struct NormArgs {
   NormOrder q;
   uint32_t block;
+  bool rotated;
+  RandomSite random;  ///< for the signs of a rotation; rank and hop are not used
   Range range;
   const void* values;
   int32_t dtype;
@@ -45,14 +55,22 @@ struct NormArgs {
   void* stream;
 };
 
-/** norms: global norms, one per block of the range (one if block is 0). */
+/** The largest of each pair of codes becomes b. */
+struct MergeNormsArgs {
+  size_t norm_count;
+  const uint16_t* a;
+  uint16_t* b;
+  void* stream;
+};
+
+/** norms: the global ones. */
 struct QuantizeArgs {
   Coding coding;
   RandomSite random;
   Range range;
   const void* values;
   int32_t dtype;
-  const float* norms;
+  NormView norms;
   uint32_t* words;
   void* stream;
 };
@@ -69,25 +87,28 @@ struct ReduceArgs {
   void* stream;
 };
 
-/** Wide sum of coding.ranks operands, encoded once. out_words may be one of the operands. */
+/** Wide sum of coding.ranks operands, encoded once with bits_down. out_words may be one of the
+ *  operands if they have as many bits. out_scales: one for each block with rescale; not touched
+ *  otherwise, where scales are the norms. */
 struct ReduceManyArgs {
   Coding coding;
   RandomSite random;
   Range range;
   const uint32_t* const* words;
-  const float* norms;
+  NormView norms;
   uint32_t* out_words;
-  float* out_scales;
+  uint16_t* out_scales;
   void* stream;
 };
 
-/** scales: what reduce_many wrote, or the global norms after reductions in code form. */
+/** words: what reduce_many wrote if coding.wide, else codes reduced in code form. scales: what
+ *  reduce_many wrote with rescale, else the global norms. */
 struct DequantizeArgs {
   Coding coding;
-  RandomSite random;  ///< for narrow outputs; rank and hop are not used
+  RandomSite random;  ///< shared draws only: rank and hop are not used
   Range range;
   const uint32_t* words;
-  const float* scales;
+  NormView scales;
   int32_t dtype;
   int32_t op;
   void* values;
@@ -99,6 +120,7 @@ struct DequantizeArgs {
 struct Stages {
   const char* name;  ///< "scalar", "avx2", ..
   gqsgd_status (*norm)(const NormArgs& args);
+  gqsgd_status (*merge_norms)(const MergeNormsArgs& args);
   gqsgd_status (*quantize)(const QuantizeArgs& args);
   gqsgd_status (*reduce)(const ReduceArgs& args);
   gqsgd_status (*reduce_many)(const ReduceManyArgs& args);

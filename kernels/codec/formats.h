@@ -44,8 +44,12 @@ inline constexpr uint32_t kHeadroomMax = 64;
 /** Ranks are 20 bits of the random counter; weights of averages stay within 2^20 as well. */
 inline constexpr uint32_t kRanksMax = 1u << 20;
 
-/** Shards, and first_value of every stage call, are multiples of this many values. */
+/** Shards, and first_value of every stage call, are multiples of this many values, and of a block
+ *  of norms or of a rotation where the format has them (value_alignment). */
 inline constexpr uint32_t kValueAlignment = 32;
+
+/** Values that one Hadamard rotation mixes. */
+inline constexpr uint32_t kRotationValues = 1024;
 
 /** What the codec needs to know of a format in one allreduce. Plain data: a kernel takes it by
  * value. */
@@ -53,11 +57,18 @@ struct Coding {
   Levels levels;
   Combine combine;
   Rounding rounding;
+  RoundingDown rounding_down;
   uint8_t bits;
-  bool wide;          ///< codes are added wide by an owner (combines == 0), not in code form
-  uint32_t ranks;     ///< n
-  uint32_t steps;     ///< s of linear levels
-  uint32_t headroom;  ///< h of exponential levels
+  uint8_t bits_down;      ///< of what reduce_many writes; equal to bits where nothing is wide
+  uint8_t mantissa_bits;  ///< of exponential levels: 0, or 2 with 8 bits where codes are wide
+  bool wide;              ///< codes are added wide by an owner (combines == 0), not in code form
+  bool rescale;           ///< the owner gives every block of the mean a scale of its own
+  bool rotated;           ///< stages rotate values before they encode and after they decode
+  uint32_t block;         ///< values per norm, 0: one norm for the call
+  uint32_t ranks;         ///< n
+  uint32_t steps;         ///< s of linear levels
+  uint32_t steps_down;    ///< s of linear levels that reduce_many writes
+  uint32_t headroom;      ///< h of exponential levels
 };
 
 /** Codes in one 32-bit word. */
@@ -81,20 +92,46 @@ GQ_HD constexpr Coding coding_of(const Format& format, uint32_t ranks, uint32_t 
   const bool wide = combines == 0;
   const bool exact = format.combine == Combine::exact && !wide;
   const bool sum = format.combine == Combine::sum && !wide;
+  const bool linear = format.levels == Levels::linear;
   return Coding{
       format.levels,
       format.combine,
       format.rounding,
+      format.rounding_down,
       format.bits,
+      wide ? format.bits_down : format.bits,
+      format.mantissa_bits,
       wide,
+      format.rescale,
+      format.rotate == Rotate::hadamard,
+      format.block,
       ranks,
-      format.levels != Levels::linear ? 0
-      : exact                         ? exact_steps(format.bits, ranks)
-                                      : code_max(format.bits),
+      !linear ? 0
+      : exact ? exact_steps(format.bits, ranks)
+              : code_max(format.bits),
+      linear ? code_max(format.bits_down) : 0,
       !sum                      ? 0
       : combines < kHeadroomMax ? combines
                                 : kHeadroomMax,
   };
+}
+
+/** What first_value of a range is a multiple of, and every range's length but a call's last. All
+ *  candidates are powers of two, so that the largest is a multiple of the others. */
+GQ_HD constexpr uint32_t value_alignment(uint32_t block, bool rotated) {
+  const uint32_t least = rotated ? kRotationValues : kValueAlignment;
+  return block > least ? block : least;
+}
+
+/** Codes of `value_count` values: a rotation fills up the last values it mixes with zeros. */
+GQ_HD constexpr uint64_t code_count(bool rotated, uint64_t value_count) {
+  const uint64_t mask = kRotationValues - 1;
+  return rotated ? (value_count + mask) & ~mask : value_count;
+}
+
+/** Norms of `value_count` values, and scales of their wide sum. */
+GQ_HD constexpr uint64_t norm_count(uint32_t block, bool rotated, uint64_t value_count) {
+  return block == 0 ? 1 : (code_count(rotated, value_count) + block - 1) / block;
 }
 
 /** log2 of a block length; 0 for one norm per call. */

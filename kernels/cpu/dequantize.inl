@@ -99,7 +99,7 @@ void dequantize_linear(const DequantizeArgs& args) {
   const bool exact = coding.combine == Combine::exact && !coding.wide;
   const uint32_t top = exact ? coding.steps * coding.ranks : coding.steps;
   const uint32_t multiplier = args.op == GQSGD_SUM ? coding.ranks : 1;
-  const LinearDecoder decoder{top, linear_step(*args.scales, multiplier, top)};
+  const LinearDecoder decoder{top, linear_step(*args.scales.one, multiplier, top)};
   if (coding.bits == 8) return dequantize_range<8>(decoder, args);
   dequantize_range<4>(decoder, args);
 }
@@ -107,7 +107,7 @@ void dequantize_linear(const DequantizeArgs& args) {
 void dequantize_exponential(const DequantizeArgs& args) {
   const Coding& coding = args.coding;
   const bool added = coding.combine == Combine::sum && !coding.wide;
-  const float unit = exponential_unit(*args.scales, added, args.op == GQSGD_MEAN, coding.ranks);
+  const float unit = exponential_unit(*args.scales.one, added, args.op == GQSGD_MEAN, coding.ranks);
   const uint32_t one = code_max(coding.bits) - coding.headroom;
   if (coding.bits == 8) return dequantize_range<8>(ExponentialDecoder<8>{one, unit}, args);
   dequantize_range<4>(ExponentialDecoder<4>{one, unit}, args);
@@ -137,7 +137,7 @@ void dequantize_none(const DequantizeArgs& args) {
 
 __attribute__((noinline)) void dequantize_any(const DequantizeArgs& args) {
   if (args.coding.levels == Levels::none) return dequantize_none(args);
-  const float scale = *args.scales;
+  const float scale = *args.scales.one;
   if (!is_finite(scale)) return dequantize_constant(args, float_from_bits(kFloatNanBits));
   if (scale == 0) return dequantize_constant(args, 0);
   if (args.coding.levels == Levels::linear) return dequantize_linear(args);

@@ -71,6 +71,13 @@ __attribute__((noinline)) void norm_sum(const NormArgs& args) {
   *static_cast<double*>(args.out) = sum.total;
 }
 
+gqsgd_status merge_norms(const MergeNormsArgs& args) {
+  const uint16_t* __restrict a = args.a;
+  uint16_t* __restrict b = args.b;
+  for (size_t k = 0; k < args.norm_count; ++k) b[k] = a[k] > b[k] ? a[k] : b[k];
+  return GQSGD_OK;
+}
+
 gqsgd_status norm(const NormArgs& args) {
   const FloatEnvironment environment;
   if (args.q == NormOrder::inf) {

@@ -92,7 +92,7 @@ bool has_codes(float norm) { return norm > 0 && is_finite(norm); }
 template <typename Encoder>
 void quantize_range(Encoder encoder, Scale (*scale_of)(float, const Coding&),
                     const QuantizeArgs& args) {
-  const float norm = *args.norms;
+  const float norm = *args.norms.one;
   if (!has_codes(norm)) return encode_zeros(encoder, args.range, args.words);
   encoder.scale = scale_of(norm, args.coding);
   encode_range(encoder, args.range, stream_of(args.random, Draw::quantize), args.coding.rounding,

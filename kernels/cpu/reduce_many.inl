@@ -85,7 +85,6 @@ void reduce_many_linear(const ReduceManyArgs& args) {
   const Coding& coding = args.coding;
   const float largest = static_cast<float>(coding.ranks * coding.steps);
   const Scale scale = linear_scale(largest, coding.steps);
-  *args.out_scales = *args.norms;
   if (coding.bits == 8) {
     encode_sums(LinearEncoder<8>{scale, coding.steps}, args, add_linear<8>);
   } else {
@@ -96,7 +95,6 @@ void reduce_many_linear(const ReduceManyArgs& args) {
 void reduce_many_exponential(const ReduceManyArgs& args) {
   const Coding& coding = args.coding;
   const Scale scale = exponential_scale(static_cast<float>(coding.ranks), coding.bits, 0);
-  *args.out_scales = *args.norms;
   if (coding.bits == 8) {
     encode_sums(ExponentialEncoder<8>{scale}, args, add_exponential<8>);
   } else {

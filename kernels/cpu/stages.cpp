@@ -38,6 +38,8 @@ namespace {
 #define GQ_QUOTED(text) #text
 #define GQ_NAME(isa) GQ_QUOTED(isa)
 
-const Stages GQ_TABLE(GQ_ISA) = {GQ_NAME(GQ_ISA), norm, quantize, reduce, reduce_many, dequantize};
+const Stages GQ_TABLE(GQ_ISA) = {
+    GQ_NAME(GQ_ISA), norm, merge_norms, quantize, reduce, reduce_many, dequantize,
+};
 
 }  // namespace gq

@@ -33,23 +33,29 @@ Status create(const char* text, gqsgd_quantizer* out) {
   return fail(GQSGD_NO_MEMORY, "gqsgd_quantizer_create: no memory for a quantizer");
 }
 
+size_t packed_size_bytes(const Format& format, uint32_t bits, size_t value_count) {
+  const uint64_t codes = code_count(format.rotate == Rotate::hadamard, value_count);
+  return static_cast<size_t>(words_for(bits, codes)) * sizeof(uint32_t);
+}
+
 Status packed_size(gqsgd_quantizer quantizer, size_t value_count, size_t* size_bytes) {
   if (size_bytes == nullptr) {
     return fail(GQSGD_INVALID_ARGUMENT, "gqsgd_packed_size: size_bytes is NULL");
   }
   Format format;
   GQ_TRY(find_format(quantizer, &format));
-  *size_bytes = static_cast<size_t>(words_for(format.bits, value_count)) * sizeof(uint32_t);
+  *size_bytes = packed_size_bytes(format, format.bits, value_count);
   return Status();
 }
 
-Status norm_count(gqsgd_quantizer quantizer, size_t* count) {
+Status count_norms(gqsgd_quantizer quantizer, size_t value_count, size_t* count) {
   if (count == nullptr) {
     return fail(GQSGD_INVALID_ARGUMENT, "gqsgd_norm_count: norm_count is NULL");
   }
   Format format;
   GQ_TRY(find_format(quantizer, &format));
-  *count = 1;  // block = 0 is the only block length of this version
+  *count =
+      static_cast<size_t>(norm_count(format.block, format.rotate == Rotate::hadamard, value_count));
   return Status();
 }
 
@@ -98,8 +104,8 @@ gqsgd_status gqsgd_packed_size(gqsgd_quantizer quantizer, size_t value_count, si
   return gq::packed_size(quantizer, value_count, size_bytes).code();
 }
 
-gqsgd_status gqsgd_norm_count(gqsgd_quantizer quantizer, size_t, size_t* norm_count) {
-  return gq::norm_count(quantizer, norm_count).code();
+gqsgd_status gqsgd_norm_count(gqsgd_quantizer quantizer, size_t value_count, size_t* norm_count) {
+  return gq::count_norms(quantizer, value_count, norm_count).code();
 }
 
 gqsgd_status gqsgd_workspace_size(gqsgd_quantizer quantizer, size_t, int32_t, size_t* size_bytes) {

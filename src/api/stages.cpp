@@ -90,7 +90,8 @@ Status norm(gqsgd_quantizer quantizer, const gqsgd_site* site, const void* value
   *norms = 0;
   if (call.format.levels == Levels::none) return Status();
   NormWords stage_out;
-  const NormArgs args{call.format.q, call.format.block, call.range, values,
+  const NormArgs args{call.format.q, call.format.block, call.coding.rotated,
+                      call.random,   call.range,        values,
                       dtype,         &stage_out,        stream};
   GQ_TRY(Status(call.stages->norm(args)));
   // The norm of a single rank is the global norm of one: p has nothing to add.
@@ -112,7 +113,7 @@ Status quantize(gqsgd_quantizer quantizer, const gqsgd_site* site, const void* v
   GQ_TRY(check_buffer(to));
   GQ_TRY(check_overlap(from, to, false));
   return Status(call.stages->quantize(
-      {call.coding, call.random, call.range, values, dtype, norms, words, stream}));
+      {call.coding, call.random, call.range, values, dtype, {norms, nullptr}, words, stream}));
 }
 
 Status reduce(gqsgd_quantizer quantizer, const gqsgd_site* site, const uint32_t* a,
@@ -165,8 +166,9 @@ Status reduce_many(gqsgd_quantizer quantizer, const gqsgd_site* site, const uint
   }
   GQ_TRY(check_norms("norms", norms));
   GQ_TRY(check_norms("out_scales", out_scales));
+  *out_scales = *norms;
   return Status(call.stages->reduce_many(
-      {call.coding, call.random, call.range, words, norms, out_words, out_scales, stream}));
+      {call.coding, call.random, call.range, words, {norms, nullptr}, out_words, nullptr, stream}));
 }
 
 Status dequantize(gqsgd_quantizer quantizer, const gqsgd_site* site, const uint32_t* words,
@@ -180,8 +182,17 @@ Status dequantize(gqsgd_quantizer quantizer, const gqsgd_site* site, const uint3
   const Buffer from = call.words("words", words);
   GQ_TRY(check_buffer(from));
   GQ_TRY(check_overlap(from, {"values", values, value_count, dtype_size_bytes(dtype)}, false));
-  return Status(call.stages->dequantize(
-      {call.coding, call.random, call.range, words, scales, dtype, op, values, stream}));
+  DequantizeArgs args{};
+  args.coding = call.coding;
+  args.random = call.random;
+  args.range = call.range;
+  args.words = words;
+  args.scales = {scales, nullptr};
+  args.dtype = dtype;
+  args.op = op;
+  args.values = values;
+  args.stream = stream;
+  return Status(call.stages->dequantize(args));
 }
 
 }  // namespace

@@ -118,7 +118,7 @@ Status Executor::quantize(const Move& move) {
   args.range = range_of(move);
   args.values = at(call_->send, move.first_value, call_->dtype);
   args.dtype = call_->dtype;
-  args.norms = &norm_;
+  args.norms = {&norm_, nullptr};
   args.words = own_words(move);
   return Status(endpoint_->stages->quantize(args));
 }
@@ -144,15 +144,13 @@ Status Executor::reduce_many(const Move& move) {
             ? own_words(move)
             : reinterpret_cast<const uint32_t*>(endpoint_->transport->view(message_of(operand)));
   }
-  float scale = 0;  // without rescale it is the norm itself (docs/FORMAT.md, section 7)
   ReduceManyArgs args{};
   args.coding = plan_->coding;
   args.random = site_of(move);
   args.range = range_of(move);
   args.words = endpoint_->operands.data();
-  args.norms = &norm_;
+  args.norms = {&norm_, nullptr};
   args.out_words = own_words(move);
-  args.out_scales = &scale;
   return Status(endpoint_->stages->reduce_many(args));
 }
 
@@ -166,7 +164,7 @@ Status Executor::dequantize(const Move& move) {
   args.words =
       own ? own_words(move)
           : reinterpret_cast<const uint32_t*>(endpoint_->transport->view(message_of(move)));
-  args.scales = &norm_;
+  args.scales = {&norm_, nullptr};
   args.dtype = call_->dtype;
   args.op = call_->op;
   args.values = at(call_->recv, move.first_value, call_->dtype);

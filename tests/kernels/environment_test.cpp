@@ -58,19 +58,18 @@ std::vector<uint32_t> all_results(const Stages& stages, const Inputs& in) {
     for (const Coding& coding : code_formats(3, combines)) {
       const Call call{stages, coding};
       const Words a = quantize(call, in.a, in.norm), b = quantize(call, in.b, in.norm);
-      float scale = in.norm;
-      const Words merged = coding.wide ? reduce_many(call, {a, b, a}, kValues, in.norm, &scale)
+      const Words merged = coding.wide ? reduce_many(call, {a, b, a}, kValues, in.norm)
                                        : reduce(call, a, b, kValues, 2, 1);
       keep(merged.data(), merged.size());
-      keep(dequantize(call, merged, kValues, scale, GQSGD_MEAN).data(), kValues);
+      keep(dequantize(call, merged, kValues, in.norm, GQSGD_MEAN).data(), kValues);
       std::vector<uint16_t> halves(kValues);
-      dequantize_elements(call, merged, kValues, scale, GQSGD_SUM, GQSGD_FLOAT16, halves.data());
+      dequantize_elements(call, merged, kValues, in.norm, GQSGD_SUM, GQSGD_FLOAT16, halves.data());
       keep(halves.data(), kValues / 2);
     }
   }
   for (const NormOrder q : {NormOrder::inf, NormOrder::one, NormOrder::two}) {
     uint64_t out = 0;
-    stages.norm({q, 0, {0, kValues}, in.a.data(), GQSGD_FLOAT32, &out, nullptr});
+    stages.norm({q, 0, false, {}, {0, kValues}, in.a.data(), GQSGD_FLOAT32, &out, nullptr});
     keep(&out, 2);
   }
   return results;

@@ -95,7 +95,7 @@ class Outcome {
     Guarded<uint8_t> input(elements(dtype, 1, place.value_count), place.offset * width);
     Guarded<uint64_t> out(1, 0);
     *out.data() = 0;
-    stages_.norm({q, 0, range(place), input.data(), dtype, out.data(), nullptr});
+    stages_.norm({q, 0, false, {}, range(place), input.data(), dtype, out.data(), nullptr});
     keep(out);
   }
 
@@ -103,8 +103,14 @@ class Outcome {
     const size_t width = dtype_size_bytes(dtype);
     Guarded<uint8_t> input(elements(dtype, 2, place.value_count), place.offset * width);
     Guarded<uint32_t> words(words_for(coding.bits, place.value_count), place.offset);
-    stages_.quantize(
-        {coding, kSite, range(place), input.data(), dtype, &norm, words.data(), nullptr});
+    stages_.quantize({coding,
+                      kSite,
+                      range(place),
+                      input.data(),
+                      dtype,
+                      {&norm, nullptr},
+                      words.data(),
+                      nullptr});
     keep(words);
   }
 
@@ -124,12 +130,16 @@ class Outcome {
     for (Guarded<uint32_t>& operand : operands) pointers.push_back(operand.data());
     Guarded<uint32_t> out(words_for(coding.bits, place.value_count), place.offset);
     Guarded<uint32_t>& target = in_place ? operands[1] : out;
-    Guarded<float> scale(1, 0);
     const float norm = 1.75f;
-    stages_.reduce_many({coding, kSite, range(place), pointers.data(), &norm, target.data(),
-                         scale.data(), nullptr});
+    stages_.reduce_many({coding,
+                         kSite,
+                         range(place),
+                         pointers.data(),
+                         {&norm, nullptr},
+                         target.data(),
+                         nullptr,
+                         nullptr});
     keep(target);
-    if (coding.levels != Levels::none) keep(scale);
   }
 
   void dequantize(const Coding& coding, int32_t dtype, int32_t op, const Place& place,
@@ -137,8 +147,15 @@ class Outcome {
     const size_t width = dtype_size_bytes(dtype);
     Guarded<uint32_t> words(codes(coding, 9, place.value_count), place.offset);
     Guarded<uint8_t> values(place.value_count * width, place.offset * width);
-    stages_.dequantize(
-        {coding, kSite, range(place), words.data(), &scale, dtype, op, values.data(), nullptr});
+    stages_.dequantize({coding,
+                        kSite,
+                        range(place),
+                        words.data(),
+                        {&scale, nullptr},
+                        dtype,
+                        op,
+                        values.data(),
+                        nullptr});
     keep(values);
   }
 

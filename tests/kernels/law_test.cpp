@@ -152,9 +152,7 @@ TEST(Law, WideSumsAreUnbiasedWithTheExactVariance) {
     for (uint32_t step = 0; step < kSteps; ++step) {
       Call call{scalar_stages(), coding};
       call.site.step = step;
-      float scale;
-      const Words merged = reduce_many(call, operands, kValues, 1, &scale);
-      EXPECT_EQ(scale, 1);
+      const Words merged = reduce_many(call, operands, kValues, 1);
       for (size_t e = 0; e < kValues; ++e) {
         double mean = 0;
         for (const Words& words : operands) {

@@ -12,7 +12,7 @@ Coding coding_for(Levels levels, uint8_t bits, Combine combine, uint32_t ranks, 
                   Rounding rounding) {
   Format format;
   format.levels = levels;
-  format.bits = bits;
+  format.bits = format.bits_down = bits;
   format.combine = combine;
   format.rounding = rounding;
   return coding_of(format, ranks, combines);
@@ -48,8 +48,14 @@ Range range_of(const Call& call, size_t value_count) { return {call.first_value,
 Words quantize_elements(const Call& call, const void* values, size_t value_count, int32_t dtype,
                         float norm) {
   Words words = words_of(call.coding, value_count);
-  call.stages.quantize({call.coding, call.site, range_of(call, value_count), values, dtype, &norm,
-                        words.data(), nullptr});
+  call.stages.quantize({call.coding,
+                        call.site,
+                        range_of(call, value_count),
+                        values,
+                        dtype,
+                        {&norm, nullptr},
+                        words.data(),
+                        nullptr});
   return words;
 }
 
@@ -66,19 +72,32 @@ Words reduce(const Call& call, const Words& a, const Words& b, size_t value_coun
 }
 
 Words reduce_many(const Call& call, const std::vector<Words>& operands, size_t value_count,
-                  float norm, float* scale) {
+                  float norm) {
   std::vector<const uint32_t*> pointers;
   for (const Words& words : operands) pointers.push_back(words.data());
   Words result = words_of(call.coding, value_count);
-  call.stages.reduce_many({call.coding, call.site, range_of(call, value_count), pointers.data(),
-                           &norm, result.data(), scale, nullptr});
+  call.stages.reduce_many({call.coding,
+                           call.site,
+                           range_of(call, value_count),
+                           pointers.data(),
+                           {&norm, nullptr},
+                           result.data(),
+                           nullptr,
+                           nullptr});
   return result;
 }
 
 void dequantize_elements(const Call& call, const Words& words, size_t value_count, float scale,
                          int32_t op, int32_t dtype, void* values) {
-  call.stages.dequantize({call.coding, call.site, range_of(call, value_count), words.data(), &scale,
-                          dtype, op, values, nullptr});
+  call.stages.dequantize({call.coding,
+                          call.site,
+                          range_of(call, value_count),
+                          words.data(),
+                          {&scale, nullptr},
+                          dtype,
+                          op,
+                          values,
+                          nullptr});
 }
 
 Floats dequantize(const Call& call, const Words& words, size_t value_count, float scale,

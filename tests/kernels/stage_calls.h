@@ -42,7 +42,7 @@ Words quantize_elements(const Call& call, const void* values, size_t value_count
 Words reduce(const Call& call, const Words& a, const Words& b, size_t value_count,
              uint32_t weight_a = 1, uint32_t weight_b = 1);
 Words reduce_many(const Call& call, const std::vector<Words>& operands, size_t value_count,
-                  float norm, float* scale);
+                  float norm);
 Floats dequantize(const Call& call, const Words& words, size_t value_count, float scale,
                   int32_t op);
 void dequantize_elements(const Call& call, const Words& words, size_t value_count, float scale,

@@ -1,0 +1,44 @@
+// Norms and scales of blocks as 16 bits (docs/FORMAT.md, section 4): the upper half of a float32,
+// rounded up, so that no value exceeds its norm. Codes are ordered as what they stand for, NaN
+// last, so that the norm over ranks is the largest code.
+#ifndef GQ_KERNELS_CODEC_BLOCK_NORM_H
+#define GQ_KERNELS_CODEC_BLOCK_NORM_H
+
+#include "kernels/codec/global_norm.h"
+
+namespace gq {
+
+/** Stands for the largest float32: the one norm that is not the upper half of a float32. */
+inline constexpr uint16_t kNormCodeMax = 0x7f80;
+inline constexpr uint16_t kNormCodeNan = 0x7fff;
+
+/** The code of a magnitude's pattern, rounded up. NaN and infinity are one code. */
+GQ_HD uint16_t norm_code(uint32_t magnitude) {
+  if (magnitude >= kFloatInfinityBits) return kNormCodeNan;
+  return static_cast<uint16_t>((magnitude + 0xffffu) >> 16);
+}
+
+GQ_HD float norm_from_code(uint16_t code) {
+  if (code > kNormCodeMax) return float_from_bits(kFloatNanBits);
+  return float_from_bits(code == kNormCodeMax ? kFloatMaxBits : static_cast<uint32_t>(code) << 16);
+}
+
+/** A scale made for one block of a wide sum (rescale): what the largest magnitude of the block's
+ *  mean becomes, and the same in units of the sum, as the norm for its encoding. */
+struct Rescaled {
+  uint16_t code;
+  float sum_norm;
+};
+
+/** norm: of the block, finite. peak: the largest |sum| of the block. full: the sum where all ranks
+ *  hold their top code. The sum's norm may miss the peak by one rounding, never by more. */
+GQ_HD Rescaled rescaled(float norm, float peak, double full) {
+  if (!(norm > 0) || !(peak > 0)) return Rescaled{0, 0};
+  const double scale = static_cast<double>(norm) * peak / full;
+  const uint16_t code = norm_code(float_bits(round_up_to_float(scale)));
+  return Rescaled{code, static_cast<float>(norm_from_code(code) * full / norm)};
+}
+
+}  // namespace gq
+
+#endif
