@@ -81,7 +81,7 @@ void dequantize_constant(const DequantizeArgs& args, float value) {
 
 template <uint32_t kBits, typename Decoder>
 void dequantize_range(const Decoder& decoder, const DequantizeArgs& args) {
-  for_each_tile(args.range, [&](const Tile& tile) {
+  for_each_tile_apart(args.range, [&](const Tile& tile) {
     CodeTile codes;
     const uint8_t* octet = load_codes<kBits>(args.words, tile, codes);
     if (args.dtype == GQSGD_FLOAT32 && is_full(tile)) {

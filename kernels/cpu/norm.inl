@@ -11,7 +11,7 @@ uint32_t largest_magnitude(const float* value) {
 
 __attribute__((noinline)) void norm_inf(const NormArgs& args) {
   uint32_t largest = 0;
-  for_each_tile(args.range, [&](const Tile& tile) {
+  for_each_tile_apart(args.range, [&](const Tile& tile) {
     ValueTile local;
     const uint32_t here = largest_magnitude(load_values(args.values, args.dtype, tile, local));
     largest = here > largest ? here : largest;

@@ -3,59 +3,99 @@
 /** Sums of 8-bit lanes fit 16 bits for so many ranks. */
 constexpr uint32_t kNarrowSums = 256;
 
-void add_lanes(const uint8_t* __restrict lane, uint16_t* __restrict sum) {
-  for (uint32_t e = 0; e < kTileValues; ++e) sum[e] = static_cast<uint16_t>(sum[e] + lane[e]);
+struct SumTile {
+  alignas(64) uint16_t lane[kTileValues];
+};
+
+void take_lanes(const uint8_t* __restrict a, SumTile& __restrict sum) {
+  for (uint32_t e = 0; e < kTileValues; ++e) sum.lane[e] = a[e];
 }
 
-/** Adds the lanes of ranks first_rank .. first_rank + rank_count - 1. */
+void take_lanes(const uint8_t* __restrict a, const uint8_t* __restrict b, SumTile& __restrict sum) {
+  for (uint32_t e = 0; e < kTileValues; ++e) sum.lane[e] = static_cast<uint16_t>(a[e] + b[e]);
+}
+
+void add_lanes(const uint8_t* __restrict a, const uint8_t* __restrict b, SumTile& __restrict sum) {
+  for (uint32_t e = 0; e < kTileValues; ++e) {
+    sum.lane[e] = static_cast<uint16_t>(sum.lane[e] + a[e] + b[e]);
+  }
+}
+
+/** Adds the lanes of ranks first_rank .. first_rank + rank_count - 1, two at a time. */
 template <uint32_t kBits>
 void add_ranks(const ReduceManyArgs& args, const Tile& tile, uint32_t first_rank,
-               uint32_t rank_count, uint16_t* sum) {
-  for (uint32_t e = 0; e < kTileValues; ++e) sum[e] = 0;
-  for (uint32_t k = 0; k < rank_count; ++k) {
-    CodeTile local, lanes;
-    const uint8_t* octet = load_codes<kBits>(args.words[first_rank + k], tile, local);
-    add_lanes(lanes_of<kBits>(octet, lanes), sum);
+               uint32_t rank_count, SumTile& sum) {
+  CodeTile local[2], lanes[2];
+  const auto operand = [&](uint32_t rank) {
+    const uint8_t* octet = load_codes<kBits>(args.words[rank], tile, local[rank % 2]);
+    return lanes_of<kBits>(octet, lanes[rank % 2]);
+  };
+  const uint32_t end = first_rank + rank_count;
+  uint32_t rank = first_rank + (rank_count % 2 == 0 ? 2 : 1);
+  if (rank_count % 2 == 0) {
+    take_lanes(operand(first_rank), operand(first_rank + 1), sum);
+  } else {
+    take_lanes(operand(first_rank), sum);
   }
+  for (; rank < end; rank += 2) add_lanes(operand(rank), operand(rank + 1), sum);
+}
+
+void subtract_offset(const SumTile& __restrict sum, int32_t offset, float* __restrict value) {
+  for (uint32_t e = 0; e < kTileValues; ++e) {
+    value[e] = static_cast<float>(static_cast<int32_t>(sum.lane[e]) - offset);
+  }
+}
+
+/** More ranks than 16 bits hold: groups of them, added in 32 bits. */
+template <uint32_t kBits>
+void add_many_ranks(const ReduceManyArgs& args, const Tile& tile, int32_t offset,
+                    float* __restrict value) {
+  alignas(64) int32_t total[kTileValues];
+  for (uint32_t e = 0; e < kTileValues; ++e) total[e] = -offset;
+  for (uint32_t first = 0; first < args.coding.ranks; first += kNarrowSums) {
+    const uint32_t left = args.coding.ranks - first;
+    SumTile sum;
+    add_ranks<kBits>(args, tile, first, left < kNarrowSums ? left : kNarrowSums, sum);
+    for (uint32_t e = 0; e < kTileValues; ++e) total[e] += sum.lane[e];
+  }
+  for (uint32_t e = 0; e < kTileValues; ++e) value[e] = static_cast<float>(total[e]);
 }
 
 /** Adds the lanes, each code + s, and takes the offsets of all ranks away at once. */
 template <uint32_t kBits>
 const float* add_linear(const ReduceManyArgs& args, const Tile& tile, ValueTile& values) {
-  alignas(64) int32_t sum[kTileValues];
-  alignas(64) uint16_t narrow[kTileValues];
   const int32_t offset = static_cast<int32_t>(args.coding.ranks * args.coding.steps);
-  for (uint32_t e = 0; e < kTileValues; ++e) sum[e] = -offset;
-  uint32_t first = 0;
-  for (; first + kNarrowSums < args.coding.ranks; first += kNarrowSums) {
-    add_ranks<kBits>(args, tile, first, kNarrowSums, narrow);
-    for (uint32_t e = 0; e < kTileValues; ++e) sum[e] += narrow[e];
-  }
-  add_ranks<kBits>(args, tile, first, args.coding.ranks - first, narrow);
-  for (uint32_t e = 0; e < kTileValues; ++e) {
-    values.value[e] = static_cast<float>(sum[e] + narrow[e]);
+  if (args.coding.ranks > kNarrowSums) {
+    add_many_ranks<kBits>(args, tile, offset, values.value);
+  } else {
+    SumTile sum;
+    add_ranks<kBits>(args, tile, 0, args.coding.ranks, sum);
+    subtract_offset(sum, offset, values.value);
   }
   return values.value;
 }
 
-template <uint32_t kBits>
-void add_levels(const uint8_t* __restrict lane, float* __restrict sum) {
-  alignas(64) uint16_t upper[kTileValues];
-  fill_levels<kBits>(lane, code_max(kBits), upper);
+/** value += level of each lane, or value = level for the first operand. */
+template <uint32_t kBits, bool kFirst>
+void add_levels(const uint8_t* __restrict lane, float* __restrict value) {
   for (uint32_t e = 0; e < kTileValues; ++e) {
-    sum[e] += float_from_upper(upper[e]);
+    const float level = float_from_upper(exponential_level_upper<kBits>(lane[e], code_max(kBits)));
+    value[e] = kFirst ? level : value[e] + level;
   }
 }
 
-/** Sums of exponential levels with the norm as 1, in rank order. Starting from zero is starting
- * from the first operand: no level is a negative zero. */
+/** Sums of exponential levels with the norm as 1, in rank order. */
 template <uint32_t kBits>
 const float* add_exponential(const ReduceManyArgs& args, const Tile& tile, ValueTile& values) {
-  for (uint32_t e = 0; e < kTileValues; ++e) values.value[e] = 0;
   for (uint32_t rank = 0; rank < args.coding.ranks; ++rank) {
     CodeTile local, lanes;
     const uint8_t* octet = load_codes<kBits>(args.words[rank], tile, local);
-    add_levels<kBits>(lanes_of<kBits>(octet, lanes), values.value);
+    const uint8_t* lane = lanes_of<kBits>(octet, lanes);
+    if (rank == 0) {
+      add_levels<kBits, true>(lane, values.value);
+    } else {
+      add_levels<kBits, false>(lane, values.value);
+    }
   }
   return values.value;
 }

