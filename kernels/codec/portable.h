@@ -14,8 +14,10 @@
 #endif
 
 // Loops of a few turns whose variables must become registers.
-#if defined(__CUDACC__) || defined(__clang__)
+#if defined(__CUDA_ARCH__) || defined(__clang__)
 #define GQ_UNROLL _Pragma("unroll")
+#elif defined(__CUDACC__)
+#define GQ_UNROLL  // nvcc's host pass knows neither spelling
 #else
 #define GQ_UNROLL _Pragma("GCC unroll 16")
 #endif
