@@ -1,9 +1,10 @@
-"""A whole allreduce over simulated ranks: norm, quantize, schedule, dequantize."""
+"""A whole allreduce over simulated ranks: rotate, norm, quantize, schedule, dequantize, back."""
 
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from .block_norm import block_codes, block_count, merge_codes
 from .dequantize import dequantize
 from .floats import narrow, widen
 from .levels import Format
@@ -11,6 +12,7 @@ from .norm import global_norm, rank_value
 from .quantize import quantize
 from .random import OUTPUT, Call, random_words
 from .reduce import reduce
+from .rotation import ROTATION_VALUE_COUNT, rotate, rotate_back
 from .schedules import SCHEDULES, part_bounds
 from .wide import add_wide
 from .words import word_count
@@ -18,7 +20,7 @@ from .words import word_count
 
 @dataclass(frozen=True)
 class Request:
-    """Everything that all ranks agree on before an allreduce."""
+    """Everything that all ranks agree on before an allreduce; fields as in a quantizer's text."""
 
     schedule: str
     levels: str
@@ -28,16 +30,27 @@ class Request:
     dtype: str = "float32"
     q: str = "inf"
     p: str = "inf"
-    nearest: bool = False
+    rounding: str = "independent"
+    block: int = 0
+    bits_down: int = 0
+    rescale: bool = False
+    rounding_down: str = "random"
+    rotate: str = "none"
+    mantissa_bits: int = 0
     call: Call = field(default_factory=Call)
+
+    def __post_init__(self):
+        if self.block > 0 and (self.q, self.p) != ("inf", "inf"):
+            raise ValueError(f"norms per block are maxima: q:p is {self.q}:{self.p}, not inf:inf")
 
 
 @dataclass(frozen=True)
 class Result:
-    """norm, scale: float32; words: the reduced codes of the whole call; values: user patterns."""
+    """norm, scale: one float32, or uint16 codes of blocks; words: the reduced codes of the whole
+    call; values: user patterns."""
 
-    norm: np.float32
-    scale: np.float32
+    norm: np.ndarray
+    scale: np.ndarray
     words: np.ndarray
     values: np.ndarray
 
@@ -46,42 +59,66 @@ def format_of(request, rank_count):
     """The codes that a request makes among `rank_count` ranks."""
     combine = "wide" if request.schedule == "direct" else request.combine
     combines = SCHEDULES[request.schedule](rank_count).combines
-    return Format(request.levels, request.bits, combine, rank_count, combines, request.nearest)
+    return Format(request.levels, request.bits, combine, rank_count, combines, request.rounding,
+                  request.block, request.bits_down, request.rescale, request.rounding_down,
+                  request.rotate, request.mantissa_bits)
 
 
 def allreduce(request, inputs):
     """The Result that every rank gets. inputs: one array of user patterns per rank."""
     form = format_of(request, len(inputs))
     values = [widen(patterns, request.dtype) for patterns in inputs]
-    norm = np.float32(1)  # levels none have no norm
-    if request.levels != "none":
-        norm = global_norm([rank_value(x, request.q) for x in values], request.q, request.p)
-    value_count = len(inputs[0])
+    if request.rotate == "hadamard":
+        values = [rotate(request.call, x) for x in values]
+    norm = shared_norm(request, values)
     operands = [quantize(form, request.call, rank, x, norm) for rank, x in enumerate(values)]
-    words, scale = _combine(request, form, operands, norm, value_count)
-    decoded = dequantize(form, words, scale, value_count, request.op)
+    words, scale = _combine(request, form, operands, norm, len(values[0]))
+    decoded = dequantize(form, words, scale, len(values[0]), request.op, request.call)
+    value_count = len(inputs[0])
+    if request.rotate == "hadamard":
+        decoded = rotate_back(request.call, decoded, value_count)
     dither = random_words(request.call, OUTPUT, 0, 0, 0, value_count)
-    return Result(norm, scale, words, narrow(decoded, request.dtype, dither, request.nearest))
+    return Result(norm, scale, words, narrow(decoded, request.dtype, dither, form.nearest))
+
+
+def shared_norm(request, values):
+    """The norm of all ranks' float32 values, or the codes of their blocks' norms."""
+    if request.levels == "none":
+        return np.float32(1)  # nothing looks at it
+    if request.block > 0:
+        return merge_codes([block_codes(x, request.block) for x in values])
+    return global_norm([rank_value(x, request.q) for x in values], request.q, request.p)
 
 
 def _combine(request, form, operands, norm, value_count):
     """(words of the whole call, scale) after the schedule has run."""
     plan = SCHEDULES[request.schedule](form.rank_count)
-    bounds = part_bounds(value_count, len(plan.owners))
+    rotation = ROTATION_VALUE_COUNT if form.rotate == "hadamard" else 0
+    bounds = part_bounds(value_count, len(plan.owners), form.block, rotation)
     held = [[_slice(words, form, part) for part in bounds] for words in operands]
-    scale = norm
     for step in plan.reductions:
         begin, end = bounds[step.part]
         held[step.rank][step.part] = reduce(
             form, request.call, step.rank, step.hop, (step.weight_a, step.weight_b),
             held[step.peer][step.part], held[step.rank][step.part], end - begin, begin)
     if form.combine == "wide":
-        for part, (begin, end) in enumerate(bounds):
-            parts = [rank_parts[part] for rank_parts in held]
-            held[part][part], scale = add_wide(
-                form, request.call, part, parts, norm, end - begin, begin)
-    reduced = [held[owner][part] for part, owner in enumerate(plan.owners)]
-    return np.concatenate(reduced), scale
+        return _add_parts(request, form, held, bounds, norm)
+    return np.concatenate([held[owner][part] for part, owner in enumerate(plan.owners)]), norm
+
+
+def _add_parts(request, form, held, bounds, norm):
+    """(words, scale) of the direct schedule, whose parts belong to the ranks of their numbers."""
+    words, scales = [], []
+    for part, (begin, end) in enumerate(bounds):
+        operands = [rank_parts[part] for rank_parts in held]
+        norms = norm
+        if form.block > 0:
+            norms = norm[begin // form.block:block_count(end, form.block)]
+        part_words, part_scales = add_wide(
+            form, request.call, part, operands, norms, end - begin, begin)
+        words.append(part_words)
+        scales.append(part_scales)
+    return np.concatenate(words), np.concatenate(scales) if form.block > 0 else norm
 
 
 def _slice(words, form, bounds):

@@ -2,22 +2,37 @@
 
 import numpy as np
 
+from .block_norm import per_element
 from .floats import FLT_MAX, NAN_PATTERN, float32_of, ieee
+from .levels import value_over_octave
+from .wide import decoded_levels, subtractive_bits
 from .words import unpack, unpack_signed
 
 
 @ieee
-def dequantize(form, words, scale, value_count, op):
-    """float32 values. scale: the norm, or what add_wide gave; op: "sum" or "mean"."""
+def dequantize(form, words, scales, value_count, op, call=None, first_value=0):
+    """float32 values, rotated still where they were rotated.
+
+    scales: the norm or norm codes, or what add_wide gave; op: "sum" or "mean"; call, first_value:
+    for subtractive codes, whose words are drawn again.
+    """
+    form = form.down
     if form.levels == "none":
         return _canonical_nan(_decode_floats(form, words, value_count, op))
-    if not np.isfinite(scale):
-        return np.full(value_count, float32_of(NAN_PATTERN["float32"]))
-    if scale == 0:
-        return np.zeros(value_count, dtype=np.float32)
+    scale = per_element(scales, form.block, value_count)
+    regular = np.isfinite(scale) & (scale > 0)
+    unscaled = np.where(regular, scale, np.float32(1)).astype(np.float64)
     if form.levels == "linear":
-        return _decode_linear(form, words, scale, value_count, op)
-    return _decode_exponential(form, words, scale, value_count, op)
+        u = None
+        if form.rounding_down == "subtractive":
+            u = subtractive_bits(call, first_value, value_count).astype(np.int64)
+        values = _decode_linear(form, words, unscaled, value_count, op, u)
+    elif form.combine == "sum":
+        values = _decode_exponential_sum(form, words, unscaled, value_count, op)
+    else:
+        values = _decode_exponential(form, words, unscaled, value_count, op)
+    values = np.where(scale == 0, np.float32(0), values)
+    return np.where(np.isfinite(scale), values, float32_of(NAN_PATTERN["float32"]))
 
 
 def _decode_floats(form, words, value_count, op):
@@ -29,27 +44,61 @@ def _canonical_nan(values):
     return np.where(np.isnan(values), float32_of(NAN_PATTERN["float32"]), values)
 
 
-def _decode_linear(form, words, scale, value_count, op):
+def _factor(form, op):
+    return np.float64(form.rank_count if op == "sum" else 1)
+
+
+def _bounded(values):
+    """float64 values as float32, at most the largest finite one."""
+    return np.minimum(values.astype(np.float32), FLT_MAX)
+
+
+def _kept_finite(unit, largest_multiple):
+    """The next smaller float32 where the largest multiple of a mean's unit is infinite."""
+    infinite = np.isinf(np.float32(largest_multiple) * unit)
+    return np.where(infinite, np.nextafter(unit, np.float32(0)), unit)
+
+
+def _decode_linear(form, words, scale, value_count, op, u):
+    """u: what a subtractive re-encode added, or None."""
     top = form.rank_count * form.s if form.combine == "exact" else form.s
-    factor = np.float64(form.rank_count if op == "sum" else 1)
-    step = np.minimum(np.float32(np.float64(scale) * factor / np.float64(top)), FLT_MAX)
-    if factor == 1 and np.isinf(np.float32(top) * step):
-        step = np.nextafter(step, np.float32(0))
+    step = _bounded(scale * _factor(form, op) / np.float64(top))
+    if _factor(form, op) == 1:
+        step = _kept_finite(step, top)
     codes = unpack(words, form.bits, value_count) - top
-    return codes.astype(np.float32) * step
+    if u is None:
+        return codes.astype(np.float32) * step
+    if _factor(form, op) == 1:
+        step = np.minimum(step, largest_subtractive_step(top))
+    shifted = codes * 2**23 - u + 2**22
+    return shifted.astype(np.float32) * np.float32(2.0**-23) * step
+
+
+def largest_subtractive_step(top):
+    """The step of a mean whose values, up to (top + 1/2) steps, are finite."""
+    limit = np.float64(FLT_MAX) / (top + 0.5)
+    nearest = np.float32(limit)
+    return nearest if nearest <= limit else np.nextafter(nearest, np.float32(0))
 
 
 def _decode_exponential(form, words, scale, value_count, op):
-    if form.combine == "sum":
-        divisor = np.float64(form.rank_count if op == "mean" else 1)
-        unit = np.float32(np.float64(scale) / divisor)
-        code_of_unit = form.largest_code - form.headroom
-    else:
-        factor = np.float64(form.rank_count if op == "sum" else 1)
-        unit = np.minimum(np.float32(np.float64(scale) * factor), FLT_MAX)
-        code_of_unit = form.largest_code
-    negative, codes = unpack_signed(words, form.bits, value_count)
+    V = value_over_octave(form.largest_code, form.mantissa_bits)
+    unit = _bounded(scale * _factor(form, op) / np.float64(V))
+    if _factor(form, op) == 1:
+        unit = _kept_finite(unit, V)
+    magnitudes = unit * np.abs(decoded_levels(words, form, value_count))
+    return _signed(form, words, value_count, magnitudes)
+
+
+def _decode_exponential_sum(form, words, scale, value_count, op):
+    divisor = np.float64(form.rank_count if op == "mean" else 1)
+    unit = (scale / divisor).astype(np.float32)
+    _, codes = unpack_signed(words, form.bits, value_count)
     # Exact in float64, so that the conversion is the one rounding of unit * 2^(..).
-    exact = np.float64(unit) * np.ldexp(1.0, codes - code_of_unit)
-    magnitudes = exact.astype(np.float32)
+    exact = unit.astype(np.float64) * np.ldexp(1.0, codes - (form.largest_code - form.headroom))
+    return _signed(form, words, value_count, exact.astype(np.float32))
+
+
+def _signed(form, words, value_count, magnitudes):
+    negative, codes = unpack_signed(words, form.bits, value_count)
     return np.where(codes == 0, np.float32(0), np.where(negative, -magnitudes, magnitudes))

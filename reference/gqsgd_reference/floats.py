@@ -30,6 +30,17 @@ def float32_of(patterns):
 
 
 @ieee
+def rounded_up(values):
+    """The least float32 not below each float64 >= 0; what is finite stays finite."""
+    values = np.asarray(values, dtype=np.float64)
+    rounded = values.astype(np.float32)
+    below = rounded.astype(np.float64) < values
+    rounded = np.where(below, np.nextafter(rounded, np.float32(np.inf)), rounded)
+    rounded = np.where(np.isfinite(values) & np.isinf(rounded), FLT_MAX, rounded)
+    return np.where(np.isnan(values), float32_of(NAN_PATTERN["float32"]), rounded)
+
+
+@ieee
 def widen(patterns, dtype):
     """User values as float32: exact for narrower types, nearest even for float64."""
     patterns = np.asarray(patterns, dtype=PATTERN_TYPE[dtype])

@@ -33,7 +33,11 @@ _FIELDS = (
 
 @dataclass(frozen=True)
 class Header:
-    """One rank's header. value: the rank's norm, float32 if q = p = inf, else its float64 v."""
+    """One rank's header.
+
+    value: the rank's norm, float32 if q = p = inf, else its float64 v; 0 for norms per block, which
+        travel later.
+    """
 
     sequence: int
     dtype: str

@@ -1,6 +1,7 @@
-"""What a code stands for: levels and their range (FORMAT.md sections 1 and 5)."""
+"""What a code stands for: levels and their range (FORMAT.md sections 1, 5 and 13)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 
 _PAIRINGS = {
     ("linear", 8): ("exact", "average", "wide"), ("linear", 4): ("exact", "average", "wide"),
@@ -11,11 +12,12 @@ _PAIRINGS = {
 
 @dataclass(frozen=True)
 class Format:
-    """The codes of one allreduce.
+    """The codes of one allreduce; fields are named as in the text of a quantizer.
 
     combine: how they are added: exact, average or sum in code form, or wide (the direct schedule,
         whatever combine its quantizer names).
     combines: the longest chain of reductions in code form, 0 for wide.
+    bits_down: of what a wide sum becomes; 0 stands for bits.
     """
 
     levels: str
@@ -23,7 +25,13 @@ class Format:
     combine: str
     rank_count: int = 1
     combines: int = 0
-    nearest: bool = False
+    rounding: str = "independent"
+    block: int = 0
+    bits_down: int = 0
+    rescale: bool = False
+    rounding_down: str = "random"
+    rotate: str = "none"
+    mantissa_bits: int = 0
 
     def __post_init__(self):
         allowed = _PAIRINGS[self.levels, self.bits]
@@ -32,6 +40,13 @@ class Format:
                              f"{self.combine}; allowed: {', '.join(allowed)}")
         if self.levels == "linear" and self.s < 1:
             raise ValueError(f"{self.bits} bits hold no exact sum over {self.rank_count} ranks")
+        for field, needed in _needs(self).items():
+            raise ValueError(f"{field}={getattr(self, field)} needs {needed}")
+
+    @property
+    def nearest(self):
+        """Whether no encode draws a random word."""
+        return self.rounding == "nearest"
 
     @property
     def largest_code(self):
@@ -50,7 +65,45 @@ class Format:
         """h: codes kept free above the norm for sums of exponential codes."""
         return min(self.combines, 64) if self.combine == "sum" else 0
 
+    @property
+    def down(self):
+        """The format of reduced codes: bits_down after a wide sum."""
+        if self.combine != "wide" or not self.bits_down:
+            return self
+        return replace(self, bits=self.bits_down)
 
-def exponential_value(code):
-    """value(c) in units of the smallest level, as an exact integer."""
-    return 0 if code == 0 else 2**(code - 1)
+
+def _needs(form):
+    """{field: what it needs} of fields that do not go with the others."""
+    quantized, wide = form.levels != "none", form.combine == "wide"
+    same_bits = form.bits_down in (0, form.bits)
+    rules = {
+        "block": (form.block == 0 or quantized, "levels linear or exponential"),
+        "rounding": (form.rounding != "correlated" or quantized, "levels linear or exponential"),
+        "rotate": (form.rotate == "none" or quantized, "levels linear or exponential"),
+        "bits_down": (same_bits or quantized and wide, "quantized levels and the direct schedule"),
+        "rescale": (not form.rescale or form.block > 0 and wide,
+                    "norms per block and the direct schedule"),
+        "rounding_down": (form.rounding_down == "random"
+                          or form.levels == "linear" and wide and not form.nearest,
+                          "linear levels, rounding at random and the direct schedule"),
+        "mantissa_bits": (form.mantissa_bits == 0 or form.mantissa_bits == 2 and form.bits == 8
+                          and form.levels == "exponential" and wide and same_bits,
+                          "exponential levels, 8 bits both ways and the direct schedule"),
+    }
+    return {field: needed for field, (holds, needed) in rules.items() if not holds}
+
+
+def exponential_value(code, mantissa_bits=0):
+    """value(c) in units of the smallest octave, exact."""
+    sub_levels = 2**mantissa_bits
+    if code < sub_levels:
+        return Fraction(code, sub_levels)
+    octave = 2**((code >> mantissa_bits) - 1)
+    return octave * (1 + Fraction(code % sub_levels, sub_levels))
+
+
+def value_over_octave(largest_code, mantissa_bits):
+    """V: the largest value over the power of two of its octave; 1 or 1.75."""
+    top = exponential_value(largest_code, mantissa_bits)
+    return float(top / 2**((largest_code >> mantissa_bits) - 1))

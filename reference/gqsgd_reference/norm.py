@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .floats import FLT_MAX, NAN_PATTERN, bits, float32_of, ieee
+from .floats import bits, float32_of, ieee, rounded_up
 
 _GROUP_VALUE_COUNT = 65536
 _LANE_COUNT = 1024
@@ -47,13 +47,4 @@ def global_norm(rank_values, q, p):
             total = total + (norm if p == "1" else square)
         if p == "2":
             total = np.sqrt(total)
-    return _rounded_up(total)
-
-
-def _rounded_up(norm):
-    if np.isnan(norm):
-        return float32_of(NAN_PATTERN["float32"])[()]
-    rounded = np.float32(norm)
-    if np.float64(rounded) < norm:
-        rounded = np.nextafter(rounded, np.float32(np.inf))
-    return FLT_MAX if np.isfinite(norm) and np.isinf(rounded) else rounded
+    return rounded_up(total)[()]

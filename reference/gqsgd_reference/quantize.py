@@ -2,7 +2,10 @@
 
 import numpy as np
 
+from .block_norm import per_element
+from .correlated import thresholds
 from .floats import bits, ieee
+from .levels import exponential_value
 from .random import QUANTIZE, random_words
 from .words import pack, pack_signed
 
@@ -27,46 +30,70 @@ def scaled_magnitudes(values, norm, target):
     return np.minimum(np.abs(values) * p * r, np.float32(target))
 
 
+def _regular(values, norm):
+    """(whether a norm makes codes, the norm or 1, the values or 0): elementwise."""
+    regular = np.isfinite(norm) & (norm > 0)
+    return regular, np.where(regular, norm, np.float32(1)), np.where(regular, values, np.float32(0))
+
+
+@ieee
 def linear_codes(values, norm, s, r):
-    """Signed codes -s..s of float32 values; r: 23 random bits each, as uint64."""
-    if norm == 0 or not np.isfinite(norm):
-        return np.zeros(len(values), dtype=np.int64)
+    """Signed codes -s..s of float32 values.
+
+    norm: one float32, or one of each element; r: 23 random bits each, as uint64.
+    """
+    regular, norm, values = _regular(values, norm)
     t = np.copysign(scaled_magnitudes(values, norm, s), values)
     q = np.rint(t * np.float32(2**23)).astype(np.int64)
-    return (q + r.astype(np.int64)) >> 23
+    return np.where(regular, (q + r.astype(np.int64)) >> 23, 0)
 
 
-def exponential_target(largest_code, headroom):
+def exponential_target(largest_code, headroom, mantissa_bits=0):
     """T: the y of a value that equals the norm."""
-    return np.float32(2.0**(largest_code - 1 - 63 - headroom))
+    top = float(exponential_value(largest_code, mantissa_bits))
+    return np.float32(top * 2.0**(-63 - headroom))
 
 
-def exponential_codes(values, norm, target, r, nearest):
-    """(negative, codes) of float32 values; r: 23 random bits each, as uint64."""
-    negative = np.asarray(values) < 0
-    if norm == 0 or not np.isfinite(norm):
-        return negative, np.zeros(len(values), dtype=np.int64)
+@ieee
+def exponential_codes(values, norm, target, r, nearest, mantissa_bits=0):
+    """(negative, codes) of float32 values; norm and r as for linear_codes."""
+    regular, norm, values = _regular(values, norm)
+    negative = values < 0
     y = scaled_magnitudes(values, norm, target)
     w = y + np.maximum(y, _LEAST_LEVEL)
     if not nearest:
         r = np.where(negative, r ^ np.uint64(0x7FFFFF), r)
-    return negative, ((bits(w).astype(np.uint64) + r) >> np.uint64(23)).astype(np.int64) - 64
+    carried = bits(w).astype(np.uint64) + (r >> np.uint64(mantissa_bits))
+    codes = (carried >> np.uint64(23 - mantissa_bits)).astype(np.int64) - (64 << mantissa_bits)
+    return negative, np.where(regular, codes, 0)
 
 
-def rounding_bits(call, draw, rank, hop, first_value, value_count, nearest):
-    """r(e) of an encode."""
-    if nearest:
-        return np.full(value_count, NEAREST_BITS)
+def rounding_bits(call, draw, rank, hop, first_value, value_count):
+    """r(e) of an encode with rounding at random."""
     return random_words(call, draw, rank, hop, first_value, value_count) % np.uint64(2**23)
 
 
-def quantize(form, call, rank, values, norm, first_value=0):
-    """Packed words of float32 values that begin at element `first_value` of the call."""
-    if form.levels == "none":
-        return bits(values).copy()
-    r = rounding_bits(call, QUANTIZE, rank, 0, first_value, len(values), form.nearest)
+def encode(form, values, norm, r):
+    """Packed words of float32 values; norm and r as for linear_codes."""
     if form.levels == "linear":
         return pack(linear_codes(values, norm, form.s, r) + form.s, form.bits)
-    target = exponential_target(form.largest_code, form.headroom)
-    negative, codes = exponential_codes(values, norm, target, r, form.nearest)
-    return pack_signed(negative, codes, form.bits)
+    m = form.mantissa_bits
+    target = exponential_target(form.largest_code, form.headroom, m)
+    return pack_signed(*exponential_codes(values, norm, target, r, form.nearest, m), form.bits)
+
+
+def quantize(form, call, rank, values, norms, first_value=0):
+    """Packed words of float32 values that begin at element `first_value` of the call.
+
+    norms: one float32, or the codes of the blocks; values: rotated already if they are to be.
+    """
+    if form.levels == "none":
+        return bits(values).copy()
+    place = (first_value, len(values))
+    if form.nearest:
+        r = np.full(len(values), NEAREST_BITS)
+    elif form.rounding == "correlated":
+        r = thresholds(call, rank, form.rank_count, *place)
+    else:
+        r = rounding_bits(call, QUANTIZE, rank, 0, *place)
+    return encode(form, values, per_element(norms, form.block, len(values)), r)

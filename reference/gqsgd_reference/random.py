@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-QUANTIZE, REDUCE, REENCODE, OUTPUT = 0, 3, 4, 7  # draws
+# Draws.
+QUANTIZE, STRATUM_A, STRATUM_B, REDUCE, REENCODE, SUBTRACTIVE, SIGNS, OUTPUT = range(8)
 
 _LOW32 = np.uint64(0xFFFFFFFF)
 _MULTIPLIERS = (np.uint64(0xD2511F53), np.uint64(0xCD9E8D57))

@@ -62,7 +62,7 @@ def happens(R, exponent):
 
 def average_exponential(a, b, weight_a, weight_b, largest_code, R):
     """The weighted mean of (negative, codes) operands, rounded at random to a level."""
-    V = np.array([exponential_value(code) for code in range(largest_code + 1)], dtype=np.int64)
+    V = np.array([int(exponential_value(c)) for c in range(largest_code + 1)], dtype=np.int64)
     (negative_a, code_a), (negative_b, code_b) = a, b
     A = np.where(negative_a, -V[code_a], V[code_a])
     B = np.where(negative_b, -V[code_b], V[code_b])

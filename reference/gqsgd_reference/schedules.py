@@ -24,9 +24,10 @@ class Plan:
     reductions: tuple
 
 
-def part_bounds(value_count, part_count):
-    """[(begin, end)] of the parts of a call, in elements."""
-    shard = -(-(-(-value_count // part_count)) // 32) * 32
+def part_bounds(value_count, part_count, block=0, rotation=0):
+    """[(begin, end)] of the parts of a call, in elements; rotation: 1024 where there is one."""
+    alignment = max(32, block, rotation)
+    shard = -(-(-(-value_count // part_count)) // alignment) * alignment
     edges = [min(part * shard, value_count) for part in range(part_count + 1)]
     return list(zip(edges[:-1], edges[1:]))
 

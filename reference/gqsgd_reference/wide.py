@@ -2,45 +2,82 @@
 
 import numpy as np
 
-from .floats import bits, float32_of, ieee
-from .quantize import exponential_codes, exponential_target, linear_codes, rounding_bits
-from .random import REENCODE
-from .words import pack, pack_signed, unpack, unpack_signed
+from .block_norm import NAN_CODE, largest_per_block, norm_codes, norms_of
+from .floats import bits, float32_of, ieee, rounded_up
+from .levels import value_over_octave
+from .quantize import NEAREST_BITS, encode, rounding_bits
+from .random import REENCODE, SUBTRACTIVE
+from .words import unpack, unpack_signed
 
 _HOP = 1
 
 
-def add_wide(form, call, owner, operands, norm, value_count, first_value=0):
-    """(words, scale) of the sum of all ranks' words, given in rank order. The scale is the norm."""
+def add_wide(form, call, owner, operands, norms, value_count, first_value=0):
+    """(words, scales) of the sum of all ranks' words, given in rank order.
+
+    norms: one float32, or the codes of the blocks; the scales are these but with rescale.
+    """
     if form.levels == "none":
-        return bits(_sum_in_order([float32_of(words) for words in operands])).copy(), norm
-    r = rounding_bits(call, REENCODE, owner, _HOP, first_value, value_count, form.nearest)
+        return bits(_sum_in_order([float32_of(words) for words in operands])).copy(), norms
+    S = _sum_of(form, operands, value_count)
+    if form.rescale:
+        scales, sum_norms = rescaled(S, norms_of(norms), full_sum(form), form.block)
+        sum_norms = np.repeat(sum_norms, form.block)[:value_count]
+    else:
+        scales, sum_norms = norms, np.float32(full_sum(form))
+    if form.nearest:
+        r = np.full(value_count, NEAREST_BITS)
+    elif form.rounding_down == "subtractive":
+        r = subtractive_bits(call, first_value, value_count)
+    else:
+        r = rounding_bits(call, REENCODE, owner, _HOP, first_value, value_count)
+    return encode(form.down, S, sum_norms, r), scales
+
+
+def subtractive_bits(call, first_value, value_count):
+    """u of a subtractive re-encode: the same on every rank."""
+    return rounding_bits(call, SUBTRACTIVE, 0, 0, first_value, value_count)
+
+
+def full_sum(form):
+    """The sum where every rank holds its largest code, as a float64."""
     if form.levels == "linear":
-        return _encode_linear_sum(form, operands, value_count, r), norm
-    return _encode_exponential_sum(form, operands, value_count, r), norm
+        return np.float64(form.rank_count * form.s)
+    return np.float64(form.rank_count) * value_over_octave(form.largest_code, form.mantissa_bits)
 
 
-def _encode_linear_sum(form, operands, value_count, r):
+@ieee
+def rescaled(S, norms, full, block):
+    """(scale codes, float32 norms of the sum) of blocks: each block's own largest |S|."""
+    peaks = float32_of(largest_per_block(bits(S) & np.uint32(0x7FFFFFFF), block))
+    regular = (norms > 0) & (peaks > 0)  # a NaN is not
+    N = np.where(regular, norms, np.float32(1)).astype(np.float64)
+    D = N * peaks.astype(np.float64) / full
+    codes = norm_codes(bits(rounded_up(D)))
+    sum_norms = (norms_of(codes).astype(np.float64) * full / N).astype(np.float32)
+    codes = np.where(regular, codes, np.where(np.isnan(norms), NAN_CODE, 0)).astype(np.uint16)
+    return codes, np.where(regular, sum_norms, np.float32(0))
+
+
+def _sum_of(form, operands, value_count):
+    """S as float32."""
+    if form.levels == "exponential":
+        return _sum_in_order([decoded_levels(words, form, value_count) for words in operands])
     S = np.zeros(value_count, dtype=np.int64)
     for words in operands:
         S += unpack(words, form.bits, value_count) - form.s
-    Z = np.float32(len(operands) * form.s)
-    return pack(linear_codes(S.astype(np.float32), Z, form.s, r) + form.s, form.bits)
-
-
-def _encode_exponential_sum(form, operands, value_count, r):
-    S = _sum_in_order([decoded_levels(words, form, value_count) for words in operands])
-    Z = np.float32(len(operands))
-    target = exponential_target(form.largest_code, 0)
-    return pack_signed(*exponential_codes(S, Z, target, r, form.nearest), form.bits)
+    return S.astype(np.float32)
 
 
 def decoded_levels(words, form, value_count):
-    """+-2^(c - C), 0 for c = 0, as float32: exponential codes for a norm of 1."""
+    """Exponential codes as float32 values, the octave of the largest code at 1."""
     negative, codes = unpack_signed(words, form.bits, value_count)
-    magnitudes = np.ldexp(np.float32(1), codes - form.largest_code)
-    signed = np.where(negative, -magnitudes, magnitudes)
-    return np.where(codes == 0, np.float32(0), signed)
+    m = form.mantissa_bits
+    octave = np.maximum(codes >> m, 1) - 1
+    mantissa = np.where(codes < 2**m, codes, 2**m + codes % 2**m)
+    exponent = octave - m - ((form.largest_code >> m) - 1)
+    magnitudes = np.ldexp(mantissa.astype(np.float32), exponent.astype(np.int32))
+    return np.where(negative & (codes > 0), -magnitudes, magnitudes)
 
 
 @ieee

@@ -43,7 +43,7 @@ def _keys(case, request, rank_count, value_count):
     return {"case": case, "schedule": request.schedule, "levels": request.levels,
             "bits": request.bits, "combine": request.combine, "rank_count": rank_count,
             "op": request.op, "dtype": request.dtype, "q": request.q, "p": request.p,
-            "rounding": "nearest" if request.nearest else "independent", "seed": call.seed,
+            "rounding": request.rounding, "seed": call.seed,
             "stream_id": call.stream_id, "step": call.step, "index": call.index,
             "value_count": value_count}
 
@@ -136,8 +136,8 @@ def _patterns(dtype, value_count, rank):
 
 def _dtype(request):
     inputs = [_patterns(request.dtype, 8, rank) for rank in range(2)]
-    return [_given(f"{request.dtype}_{'nearest' if nearest else 'random'}",
-                   replace(request, nearest=nearest), inputs) for nearest in (False, True)]
+    return [_given(f"{request.dtype}_{name}", replace(request, rounding=rounding), inputs)
+            for name, rounding in (("random", "independent"), ("nearest", "nearest"))]
 
 
 def special():

@@ -33,7 +33,7 @@ def record(case, form, call, rank, first_value, norm, values):
     words = quantize(form, call, rank, values, norm, first_value)
     return {"case": case, "levels": form.levels, "bits": form.bits, "combine": form.combine,
             "rank_count": form.rank_count, "combines": form.combines,
-            "rounding": "nearest" if form.nearest else "independent", "seed": call.seed,
+            "rounding": form.rounding, "seed": call.seed,
             "stream_id": call.stream_id, "step": call.step, "index": call.index, "rank": rank,
             "first_value": first_value, "norm": np.float32(norm), "values": values, "words": words}
 
@@ -50,7 +50,7 @@ def _norm_cases(form, fractions):
     poison = [1, NAN, -INFINITY, 0, INFINITY]
     records.append(record("norm_infinite", form, _PLAIN, 1, 0, INFINITY, poison))
     records.append(record("norm_nan", form, _PLAIN, 1, 0, NAN, poison))
-    nearest = replace(form, nearest=True)
+    nearest = replace(form, rounding="nearest")
     ties = [both * step / form.largest_code for step in (0.5, 1.5, 2.5) for both in (1, -1)]
     records.append(record("nearest", nearest, _PLAIN, 1, 0, ONE,
                           [*edge_values(ONE, fractions), *ties, *generated(2, 0, 16)]))

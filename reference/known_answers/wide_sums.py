@@ -28,7 +28,7 @@ def record(case, form, call, owner, first_value, value_count, operands, norm):
     ranks = {f"operand_{rank}": np.asarray(x, dtype=np.uint32) for rank, x in enumerate(operands)}
     scales = ({}, {}) if form.levels == "none" else ({"norm": np.float32(norm)}, {"scale": scale})
     return {"case": case, "levels": form.levels, "bits": form.bits, "rank_count": form.rank_count,
-            "rounding": "nearest" if form.nearest else "independent", "seed": call.seed,
+            "rounding": form.rounding, "seed": call.seed,
             "stream_id": call.stream_id, "step": call.step, "index": call.index, "rank": owner,
             "first_value": first_value, "value_count": value_count, **ranks, **scales[0],
             "words": words, **scales[1]}
@@ -74,7 +74,7 @@ def _scale_and_counter_cases(form):
               "seed_largest": (Call(seed=2**64 - 1, stream_id=2**32 - 1), 1, 0)}
     for name, (call, owner, first) in places.items():
         records.append(record(name, form, call, owner, first, 33, _operands(form, 33), ONE))
-    nearest = replace(form, nearest=True)
+    nearest = replace(form, rounding="nearest")
     records.append(record("nearest", nearest, _PLAIN, 1, 0, 33, _operands(form, 33), ONE))
     return records
 

@@ -115,6 +115,6 @@ def test_dtypes_only_change_the_ends(dtype):
 def test_nearest_does_not_depend_on_the_seed_where_nothing_is_reduced_at_random():
     inputs = inputs_of(3, 100)
     for schedule in ("ring", "direct"):
-        results = [allreduce(Request(schedule, "linear", 8, "exact", nearest=True,
+        results = [allreduce(Request(schedule, "linear", 8, "exact", rounding="nearest",
                                      call=Call(seed=seed)), inputs).values for seed in range(2)]
         assert np.array_equal(*results)

@@ -111,7 +111,7 @@ def test_values_above_the_norm_get_the_top_code():
 
 
 def test_nearest_rounds_half_up_whatever_the_words_are():
-    form = Format("linear", 8, "average", 2, 1, nearest=True)
+    form = Format("linear", 8, "average", 2, 1, rounding="nearest")
     x = np.array([0.5, -0.5, 1.5, -1.5, 2.49, -2.51], dtype=np.float32)
     for seed in range(5):
         lanes = unpack(quantize(form, Call(seed=seed), 0, x, np.float32(127)), 8, 6)
