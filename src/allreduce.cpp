@@ -33,24 +33,30 @@ Status Allreduce::begin(Endpoint& endpoint, const Call& call, Status own) {
   return endpoint.transport->publish(endpoint.sequence, header);
 }
 
+/** Norms of blocks are taken later, chunk by chunk. With nonfinite=error all ranks have to know
+ *  before codes move, so that one norm of the values shows whether they are finite. */
 Status Allreduce::take_norm(NormWords* norm) {
-  if (call_.format.levels == Levels::none) return Status();
+  const Format& format = call_.format;
+  const bool blocks = format.block != 0;
+  if (format.levels == Levels::none) return Status();
+  if (blocks && format.nonfinite != Nonfinite::error) return Status();
   NormWords stage_out;
   NormArgs args{};
-  args.q = call_.format.q;
-  args.block = call_.format.block;
+  args.q = format.q;
+  args.rotated = plan_.coding.rotated && !blocks;
+  args.random = random_site(*endpoint_, call_, 0);
   args.range = {0, static_cast<size_t>(call_.value_count)};
   args.values = call_.send;
   args.dtype = call_.dtype;
   args.out = &stage_out;
   GQ_TRY(Status(endpoint_->stages->norm(args)));
-  const bool finite = call_.format.q == NormOrder::inf ? stage_out.low < kFloatInfinityBits
-                                                       : ((stage_out.high >> 20) & 0x7ff) != 0x7ff;
-  if (!finite && call_.format.nonfinite == Nonfinite::error) {
+  const bool finite = format.q == NormOrder::inf ? stage_out.low < kFloatInfinityBits
+                                                 : ((stage_out.high >> 20) & 0x7ff) != 0x7ff;
+  if (!finite && format.nonfinite == Nonfinite::error) {
     nonfinite_ = find_nonfinite(call_.send, call_.value_count, call_.dtype);
     return Agreement::nonfinite(*endpoint_, endpoint_->rank(), nonfinite_);
   }
-  *norm = GlobalNorm(call_.format.q, call_.format.p).to_wire(stage_out);
+  if (!blocks) *norm = GlobalNorm(format.q, format.p).to_wire(stage_out);
   return Status();
 }
 
@@ -82,8 +88,9 @@ Status Allreduce::agree(bool* done) {
 
 Status Allreduce::start_moves() {
   unsigned char* arena = nullptr;
-  GQ_TRY(endpoint_->transport->arena(plan_.arena_bytes, &arena));
-  endpoint_->workspace_bytes = std::max<uint64_t>(endpoint_->workspace_bytes, plan_.arena_bytes);
+  const size_t arena_bytes = plan_.layout.arena_bytes();
+  GQ_TRY(endpoint_->transport->arena(arena_bytes, &arena));
+  endpoint_->workspace_bytes = std::max<uint64_t>(endpoint_->workspace_bytes, arena_bytes);
   const float norm = agreement_.global_norm();
   if (!is_finite(norm)) endpoint_->nonfinite_blocks += 1;
   executor_.begin(*endpoint_, call_, plan_, arena, norm);

@@ -52,8 +52,9 @@ Status reserve(gqsgd_comm comm, gqsgd_quantizer quantizer, size_t value_count, i
   Plan plan;
   GQ_TRY(make_plan(request, &plan));
   unsigned char* arena = nullptr;
-  GQ_TRY(endpoint.transport->arena(plan.arena_bytes, &arena));
-  endpoint.workspace_bytes = std::max<uint64_t>(endpoint.workspace_bytes, plan.arena_bytes);
+  const size_t arena_bytes = plan.layout.arena_bytes();
+  GQ_TRY(endpoint.transport->arena(arena_bytes, &arena));
+  endpoint.workspace_bytes = std::max<uint64_t>(endpoint.workspace_bytes, arena_bytes);
   return Status();
 }
 

@@ -8,6 +8,7 @@
 #include <memory>
 #include <vector>
 
+#include "kernels/codec/random.h"
 #include "kernels/stages.h"
 #include "src/transport/transport.h"
 
@@ -45,6 +46,13 @@ struct Call {
 
   bool in_place() const { return send == recv; }
 };
+
+/** Where this rank's random words of a call are; hop 0 but for reductions. */
+inline RandomSite random_site(const Endpoint& endpoint, const Call& call, uint32_t hop) {
+  return RandomSite{random_key(call.format.seed, endpoint.stream_id),
+                    static_cast<uint32_t>(call.step), static_cast<uint32_t>(call.index),
+                    endpoint.rank(), hop};
+}
 
 }  // namespace gq
 

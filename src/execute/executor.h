@@ -10,7 +10,7 @@ namespace gq {
 
 class Executor {
  public:
-  /** `norm` is the global norm; the arena is the endpoint's own. */
+  /** `norm` is the global norm of the call, if it is one block; the arena is the endpoint's own. */
   void begin(Endpoint& endpoint, const Call& call, const Plan& plan, unsigned char* arena,
              float norm);
 
@@ -26,14 +26,22 @@ class Executor {
 
  private:
   Status make(const Move& move, bool* made);
+  Status receive(const Move& move, bool* made);
+  Status take_norms(const Move& move);
+  Status merge_norms(const Move& move);
   Status quantize(const Move& move);
   Status reduce(const Move& move);
   Status reduce_many(const Move& move);
   Status dequantize(const Move& move);
 
+  void count_poisoned(const Move& move);
+
   Message message_of(const Move& move) const;
   RandomSite site_of(const Move& move) const;
+  unsigned char* own(Content content, const Move& move) const;
   uint32_t* own_words(const Move& move) const;
+  uint16_t* own_norms(const Move& move) const;
+  NormView norms_of(const Move& move) const;
   bool next_move();
 
   Endpoint* endpoint_ = nullptr;

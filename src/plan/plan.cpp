@@ -1,4 +1,4 @@
-// Which schedules a format can use with how many ranks, and how long an arena must be.
+// Which schedules a format can use with how many ranks, and how a call is cut.
 #include "src/plan/plan.h"
 
 #include "src/support/names.h"
@@ -6,10 +6,7 @@
 namespace gq {
 namespace {
 
-// Words start on cache lines of their own in the landing area.
-constexpr size_t kLineBytes = 64;
-
-size_t round_up(size_t value, size_t multiple) {
+uint64_t round_up(uint64_t value, uint64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
 
@@ -28,6 +25,15 @@ Status find_schedule(int32_t id, const Schedule** schedule) {
               static_cast<int>(id), GQSGD_SCHEDULE_SPARSE);
 }
 
+Status check_wide_only(const Format& format, const Schedule& schedule) {
+  const char* field = wide_only_field(format);
+  if (field == nullptr || schedule.adds_wide) return Status();
+  return fail(GQSGD_INVALID_ARGUMENT,
+              "schedule %s reduces in code form, and %s needs an owner that adds wide and encodes "
+              "once; use schedule direct or auto",
+              schedule.name, field);
+}
+
 Status check_levels(const Format& format, const Coding& coding, const Schedule& schedule) {
   if (coding.levels != Levels::linear || coding.steps > 0) return Status();
   return fail(GQSGD_INVALID_ARGUMENT,
@@ -39,22 +45,26 @@ Status check_levels(const Format& format, const Coding& coding, const Schedule& 
 
 }  // namespace
 
+const char* wide_only_field(const Format& format) {
+  if (format.bits_down != format.bits) return "bits_down other than bits";
+  if (format.rounding_down != RoundingDown::random) return "rounding_down=subtractive";
+  if (format.rescale) return "rescale=true";
+  if (format.mantissa_bits != 0) return "mantissa_bits";
+  return nullptr;
+}
+
 Status make_plan(const PlanRequest& request, Plan* plan) {
   GQ_TRY(find_schedule(request.schedule_id, &plan->schedule));
   const uint32_t combines = plan->schedule->combines(request.ranks);
   plan->coding = coding_of(*request.format, request.ranks, combines);
+  GQ_TRY(check_wide_only(*request.format, *plan->schedule));
   GQ_TRY(check_levels(*request.format, plan->coding, *plan->schedule));
   plan->shape.ranks = request.ranks;
   plan->shape.value_count = request.value_count;
-  plan->shape.value_alignment = kValueAlignment;
-  plan->shape.chunk_value_count = request.chunk_value_count;
-
-  const uint64_t chunk = request.chunk_value_count < request.value_count ? request.chunk_value_count
-                                                                         : request.value_count;
-  plan->landing_bytes = round_up(plan->size_bytes(request.value_count), kLineBytes);
-  plan->landing_slot_bytes = round_up(plan->size_bytes(chunk), kLineBytes);
-  const uint64_t slots = request.reads_in_place ? 0 : request.ranks;
-  plan->arena_bytes = plan->landing_bytes + slots * plan->landing_slot_bytes;
+  plan->shape.value_alignment = value_alignment(plan->coding.block, plan->coding.rotated);
+  plan->shape.chunk_value_count = round_up(request.chunk_value_count, plan->shape.value_alignment);
+  plan->shape.block_norms = plan->coding.block != 0;
+  plan->layout = Layout(plan->coding, plan->shape, request.reads_in_place);
   return Status();
 }
 

@@ -1,15 +1,21 @@
 // The walk over one rank's moves: rounds, in each its chunks, for each chunk its moves.
 #include <algorithm>
 
-#include "src/schedule/move.h"
+#include "src/schedule/norms.h"
 
 namespace gq {
 
 MoveCursor::MoveCursor(const Schedule* schedule, const Shape& shape, uint32_t rank)
-    : schedule_(schedule),
-      shape_(shape),
-      rank_(rank),
-      round_count_(schedule->round_count(shape, rank)) {
+    : next_schedule_(schedule), shape_(shape), rank_(rank) {
+  const bool norms_first = shape.block_norms && !schedule->weaves_norms;
+  begin(norms_first ? &kNormExchange : schedule);
+}
+
+void MoveCursor::begin(const Schedule* schedule) {
+  schedule_ = schedule;
+  if (next_schedule_ == schedule) next_schedule_ = nullptr;
+  round_ = 0;
+  round_count_ = schedule->round_count(shape_, rank_);
   enter_round();
 }
 
@@ -24,9 +30,14 @@ bool MoveCursor::next(Move* move) {
     return true;
   }
   while (left_.value_count == 0 || left_.move_count == 0) {
-    if (round_ >= round_count_) return false;
-    ++round_;
-    enter_round();
+    if (round_ < round_count_) {
+      ++round_;
+      enter_round();
+    } else if (next_schedule_ != nullptr) {
+      begin(next_schedule_);
+    } else {
+      return false;
+    }
   }
   *move = schedule_->move(shape_, rank_, round_, index_);
   move->first_value = left_.first_value;

@@ -41,6 +41,12 @@ inline uint32_t rank_after(uint32_t rank, uint64_t distance, uint32_t ranks) {
   return static_cast<uint32_t>((rank + distance) % ranks);
 }
 
+inline Move take_norms_move() { return {.kind = MoveKind::norm}; }
+
+inline Move merge_norms_move(uint32_t peer) {
+  return {.kind = MoveKind::merge_norms, .peer = peer, .origin = peer};
+}
+
 inline Move quantize_move() { return {.kind = MoveKind::quantize}; }
 
 inline Move send_move(uint32_t peer, uint32_t origin) {
@@ -68,6 +74,12 @@ inline Move reduce_many_move() { return {.kind = MoveKind::reduce_many, .hop = 1
 
 inline Move dequantize_move(uint32_t origin) {
   return {.kind = MoveKind::dequantize, .origin = origin};
+}
+
+/** The same move on words of another content. */
+inline Move of(Content content, Move move) {
+  move.content = content;
+  return move;
 }
 
 /** The same move on results that each part's owner made: the cursor finds the origins. */

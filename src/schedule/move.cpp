@@ -27,7 +27,8 @@ Totals totals_of(const Schedule& schedule, const Shape& shape, uint32_t rank) {
     switch (move.kind) {
       case MoveKind::send:
         ++totals.messages_sent;
-        totals.values_sent += move.value_count;
+        (move.content == Content::norms ? totals.norm_values_sent : totals.values_sent) +=
+            move.value_count;
         break;
       case MoveKind::reduce:
         totals.reductions += move.value_count;
@@ -35,6 +36,8 @@ Totals totals_of(const Schedule& schedule, const Shape& shape, uint32_t rank) {
       case MoveKind::reduce_many:
         totals.reductions += move.value_count * (shape.ranks - 1);
         break;
+      case MoveKind::norm:
+      case MoveKind::merge_norms:
       case MoveKind::quantize:
       case MoveKind::receive_operand:
       case MoveKind::receive_result:

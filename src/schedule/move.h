@@ -8,6 +8,8 @@
 namespace gq {
 
 enum class MoveKind : uint8_t {
+  norm,             ///< this rank's values of the range get norms, one per block
+  merge_norms,      ///< the operand from `peer` is merged into this rank's norms
   quantize,         ///< this rank's values of the range become codes
   send,             ///< the range's words, as they lie at `origin`, go to `peer`
   receive_operand,  ///< words to be reduced here come from `peer`
@@ -17,11 +19,19 @@ enum class MoveKind : uint8_t {
   dequantize,       ///< the final words made by `origin` become values; no later move writes them
 };
 
+/** What the words of a move are. */
+enum class Content : uint8_t {
+  codes,  ///< what quantize and reduce make
+  sums,   ///< what reduce_many makes: wide sums, encoded again
+  norms,  ///< norms of blocks, one rank's or merged
+};
+
 /** One move on one range. Between two ranks, messages arrive in the order in which they are sent,
  *  and both ends list them in the same order with the same ranges. No words are written after they
  *  have been sent, except by receive_result of the same range. */
 struct Move {
   MoveKind kind;
+  Content content = Content::codes;
   uint32_t peer = 0;
   uint32_t origin = 0;  ///< rank in whose memory the words of the first value were made
   /** send, receive_result: not 0 if the range spans results of several owners; then the words of
@@ -40,6 +50,7 @@ struct Shape {
   uint64_t value_count = 0;
   uint64_t value_alignment = 32;  ///< shards are rounded up to a multiple of this
   uint64_t chunk_value_count = 65536;
+  bool block_norms = false;  ///< norms of blocks are exchanged before their values are quantized
 };
 
 /** Part j of `part_count` of a call (docs/FORMAT.md, section 10). May be empty. */
@@ -65,6 +76,8 @@ struct Schedule {
   uint64_t (*round_count)(const Shape& shape, uint32_t rank);
   Round (*round)(const Shape& shape, uint32_t rank, uint64_t round);
   Move (*move)(const Shape& shape, uint32_t rank, uint64_t round, uint32_t index);
+  bool weaves_norms = false;  ///< has the exchange of norms among its own moves
+  bool adds_wide = false;     ///< owners add all operands wide and encode the sums (reduce_many)
 };
 
 /** nullptr for an id that is not a built schedule (AUTO included). */
@@ -72,7 +85,8 @@ const Schedule* schedule_by_id(int32_t id);
 /** nullptr for an unknown name. */
 const Schedule* schedule_by_name(const char* name);
 
-/** Walks one rank's moves; a value of a few words, so that starting a call allocates nothing. */
+/** Walks one rank's moves; a value of a few words, so that starting a call allocates nothing. The
+ *  exchange of block norms comes before a schedule that does not weave it in. */
 class MoveCursor {
  public:
   MoveCursor() = default;
@@ -82,10 +96,12 @@ class MoveCursor {
   bool next(Move* move);
 
  private:
+  void begin(const Schedule* schedule);
   void enter_round();
   void take_one_origin(Move* move);
 
   const Schedule* schedule_ = nullptr;
+  const Schedule* next_schedule_ = nullptr;
   Shape shape_;
   uint32_t rank_ = 0;
   uint64_t round_ = 0;
@@ -98,9 +114,10 @@ class MoveCursor {
 /** What one rank does in a whole call, added up from its moves. */
 struct Totals {
   uint64_t messages_sent = 0;
-  uint64_t values_sent = 0;
-  uint64_t reductions = 0;   ///< operand values merged here: n - 1 per value of a reduce_many
-  uint32_t largest_hop = 0;  ///< not the longest chain: hops may leave numbers out
+  uint64_t values_sent = 0;       ///< values whose codes are sent
+  uint64_t norm_values_sent = 0;  ///< values whose norms are sent
+  uint64_t reductions = 0;        ///< operand values merged here: n - 1 per value of a reduce_many
+  uint32_t largest_hop = 0;       ///< not the longest chain: hops may leave numbers out
 };
 Totals totals_of(const Schedule& schedule, const Shape& shape, uint32_t rank);
 

@@ -83,8 +83,8 @@ double average_weight(uint32_t ranks, uint32_t combines) {
   return sum / ranks;
 }
 
-Status variance_bound(const Format& format, uint32_t ranks, uint64_t value_count,
-                      uint32_t combines, double* theta) {
+Status variance_bound(const Format& format, uint32_t ranks, uint64_t value_count, uint32_t combines,
+                      double* theta) {
   GQ_TRY(check_shape(ranks, combines));
   *theta = 0;
   if (format.levels == Levels::none || value_count == 0) return Status();
@@ -106,8 +106,8 @@ Status variance_bound(const Format& format, uint32_t ranks, uint64_t value_count
   return Status();
 }
 
-Status sparsity_bound(const Format& format, uint32_t ranks, uint64_t value_count,
-                      uint32_t combines, double* nonzero_count) {
+Status sparsity_bound(const Format& format, uint32_t ranks, uint64_t value_count, uint32_t combines,
+                      double* nonzero_count) {
   GQ_TRY(check_shape(ranks, combines));
   const double code_count = static_cast<double>(ranks) * static_cast<double>(value_count);
   *nonzero_count = code_count;

@@ -64,8 +64,8 @@ ClosedForm tree(const Shape& shape, uint32_t rank) {
     if (rank % (2 * distance) != 0) break;
     ++edges;
   }
-  return {edges * divide_up(shape.value_count, shape.chunk_value_count),
-          edges * shape.value_count, log2_up(shape.ranks)};
+  return {edges * divide_up(shape.value_count, shape.chunk_value_count), edges * shape.value_count,
+          log2_up(shape.ranks)};
 }
 
 /** With P = 2^m partners: m blocks halving from P/2 parts, m blocks doubling from one part, and the
@@ -89,13 +89,23 @@ ClosedForm butterfly(const Shape& shape, uint32_t rank) {
   return form;
 }
 
-}  // namespace
-
-ClosedForm closed_form(const std::string& schedule, const Shape& shape, uint32_t rank) {
+ClosedForm of_codes(const std::string& schedule, const Shape& shape, uint32_t rank) {
   if (schedule == "ring") return ring(shape, rank);
   if (schedule == "tree") return tree(shape, rank);
   if (schedule == "butterfly") return butterfly(shape, rank);
   return direct(shape, rank);
+}
+
+}  // namespace
+
+/** Norms go to owners and back as codes of the direct schedule do. */
+ClosedForm closed_form(const std::string& schedule, const Shape& shape, uint32_t rank) {
+  ClosedForm form = of_codes(schedule, shape, rank);
+  if (!shape.block_norms) return form;
+  const ClosedForm exchange = direct(shape, rank);
+  form.messages_sent += exchange.messages_sent;
+  form.norm_values_sent = exchange.values_sent;
+  return form;
 }
 
 }  // namespace gq

@@ -13,9 +13,10 @@ struct ClosedForm {
   uint64_t messages_sent;
   uint64_t values_sent;
   uint32_t chain;  ///< longest chain of reductions in code form
+  uint64_t norm_values_sent = 0;
 };
 
-/** For "ring", "tree", "butterfly" and "direct". */
+/** For "ring", "tree", "butterfly" and "direct", with the exchange of norms if the shape has it. */
 ClosedForm closed_form(const std::string& schedule, const Shape& shape, uint32_t rank);
 
 }  // namespace gq

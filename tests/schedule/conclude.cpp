@@ -12,9 +12,9 @@ void Violations::add(Rule rule, const std::string& text) {
 
 std::string Violations::text() const {
   static constexpr std::array<const char*, kRuleCount> kNames = {
-      "range",        "message", "deadlock",     "unknown words", "written after sent",
-      "landing",      "contribution", "weight",  "random words",  "chain",
-      "quantized",    "dequantized",  "result"};
+      "range",     "message",      "deadlock", "unknown words", "written after sent",
+      "landing",   "contribution", "weight",   "random words",  "chain",
+      "quantized", "dequantized",  "result",   "norms"};
   std::string lines;
   for (size_t rule = 0; rule < kRuleCount; ++rule) {
     if (!texts_[rule].empty()) lines += std::string(kNames[rule]) + ": " + texts_[rule] + "\n";
@@ -63,6 +63,8 @@ void World::conclude_cell(uint32_t rank, uint64_t cell) {
   const auto note = [&](Rule rule, const char* what) {
     violations_.add(rule, "rank " + std::to_string(rank) + ", cell " + std::to_string(cell) + what);
   };
+  const bool normed = own.normed.count() == shape_.ranks;
+  if (normed != shape_.block_norms) note(Rule::norms, " has wrong norms");
   if (own.quantized != 1) note(Rule::quantized, " is not quantized once");
   if (own.dequantized != 1) note(Rule::dequantized, " is not dequantized once");
   if (own.result != ranks_[0].cells[cell].result) note(Rule::result, " differs from rank 0");
@@ -76,8 +78,8 @@ void World::conclude_random_words() {
   const auto twin = std::adjacent_find(random_words_.begin(), random_words_.end());
   if (twin == random_words_.end()) return;
   violations_.add(Rule::random_words, "rank " + std::to_string(*twin & 0xfffff) + ", hop " +
-                                     std::to_string(*twin >> 20 & 0xfff) + ", cell " +
-                                     std::to_string(*twin >> 36) + " draws twice");
+                                          std::to_string(*twin >> 20 & 0xfff) + ", cell " +
+                                          std::to_string(*twin >> 36) + " draws twice");
 }
 
 }  // namespace gq

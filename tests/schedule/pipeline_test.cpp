@@ -52,6 +52,14 @@ TEST(Pipeline, RingAndDirectKeepEveryLinkBusy) {
   }
 }
 
+TEST(Pipeline, DirectKeepsEveryLinkBusyWhileNormsAreExchanged) {
+  for (uint32_t ranks : {2u, 3u, 4u, 5u, 8u, 13u, 16u}) {
+    Shape shape = shape_of(ranks, 64 * ranks);
+    shape.block_norms = true;
+    EXPECT_LT(time_over_busiest("direct", shape), 1.03) << ranks;
+  }
+}
+
 TEST(Pipeline, ButterflyOfAPowerOfTwoKeepsEveryLinkBusy) {
   for (uint32_t ranks : {2u, 4u, 8u, 16u}) {
     EXPECT_LT(time_over_busiest("butterfly", shape_of(ranks, 64 * ranks)), 1.01) << ranks;

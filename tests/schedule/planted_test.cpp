@@ -1,7 +1,7 @@
 // Broken schedules: each check of world.h turns red on a schedule that breaks its rule.
 #include <gtest/gtest.h>
 
-#include "src/schedule/make.h"
+#include "src/schedule/norms.h"
 #include "tests/schedule/closed_form.h"
 #include "tests/schedule/world.h"
 
@@ -13,9 +13,15 @@ Violations walk(const Schedule& schedule, uint32_t ranks) {
   return walk(&world, Turns::random, 1);
 }
 
+Violations walk_with_norms(const Schedule& schedule, uint32_t ranks) {
+  World world(schedule, Shape{ranks, 1000, 32, 64, true});
+  return walk(&world, Turns::random, 1);
+}
+
 TEST(Planted, NothingIsFoundInTheScheduleItself) {
   EXPECT_EQ(walk(kRing, 4).text(), "");
   EXPECT_EQ(walk(kTree, 4).text(), "");
+  EXPECT_EQ(walk_with_norms(kDirect, 4).text(), "");
 }
 
 TEST(Planted, RangeThatIsNotAligned) {
@@ -208,6 +214,41 @@ TEST(Planted, RanksThatEachReduceForThemselves) {
   };
   EXPECT_TRUE(walk(broken, 2).has(Rule::result));
   EXPECT_TRUE(walk(broken, 2).has(Rule::written_after_sent));
+}
+
+/** The direct schedule with one kind of moves replaced. */
+template <MoveKind kKind, typename Replace>
+Schedule direct_with(Replace) {
+  Schedule broken = kDirect;
+  broken.move = [](const Shape& shape, uint32_t rank, uint64_t round, uint32_t index) {
+    const Move move = kDirect.move(shape, rank, round, index);
+    return move.kind == kKind ? Replace()(move, rank) : move;
+  };
+  return broken;
+}
+
+TEST(Planted, ValuesQuantizedBeforeTheirNormsAreGlobal) {
+  Schedule broken = kRing;
+  broken.weaves_norms = true;  // it does not
+  EXPECT_TRUE(walk_with_norms(broken, 4).has(Rule::norms));
+}
+
+TEST(Planted, NormsThatAreTakenAgainInsteadOfMerged) {
+  const Schedule broken = direct_with<MoveKind::merge_norms>(
+      [](const Move&, uint32_t) { return of(Content::norms, take_norms_move()); });
+  EXPECT_TRUE(walk_with_norms(broken, 4).has(Rule::norms));         // twice
+  EXPECT_TRUE(walk_with_norms(broken, 4).has(Rule::landing));       // the operand stays
+  EXPECT_TRUE(walk_with_norms(broken, 4).has(Rule::contribution));  // never global
+}
+
+TEST(Planted, NormsSentAsCodes) {
+  Schedule broken = kDirect;
+  broken.move = [](const Shape& shape, uint32_t rank, uint64_t round, uint32_t index) {
+    Move move = kDirect.move(shape, rank, round, index);
+    if (move.kind == MoveKind::send) move.content = Content::codes;
+    return move;
+  };
+  EXPECT_TRUE(walk_with_norms(broken, 4).has(Rule::unknown_words));
 }
 
 TEST(Planted, RingThatCallsItselfButterfly) {

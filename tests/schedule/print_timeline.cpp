@@ -7,14 +7,14 @@
 
 namespace {
 
-const char* const kKinds[] = {"quantize", "send",        "receive_operand", "receive_result",
-                              "reduce",   "reduce_many", "dequantize"};
+const char* const kKinds[] = {"norm",   "merge_norms",     "quantize",
+                              "send",   "receive_operand", "receive_result",
+                              "reduce", "reduce_many",     "dequantize"};
 
 }  // namespace
 
 int main(int argument_count, char** arguments) {
-  const gq::Schedule* schedule =
-      argument_count == 5 ? gq::schedule_by_name(arguments[1]) : nullptr;
+  const gq::Schedule* schedule = argument_count == 5 ? gq::schedule_by_name(arguments[1]) : nullptr;
   if (schedule == nullptr) {
     fprintf(stderr, "usage: print_timeline SCHEDULE RANKS VALUE_COUNT CHUNK_VALUE_COUNT\n");
     return 2;

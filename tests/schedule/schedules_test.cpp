@@ -20,19 +20,20 @@ struct Size {
 std::string describe(const Schedule& schedule, const Shape& shape) {
   return std::string(schedule.name) + ", " + std::to_string(shape.ranks) + " ranks, " +
          std::to_string(shape.value_count) + " values, chunks of " +
-         std::to_string(shape.chunk_value_count);
+         std::to_string(shape.chunk_value_count) + (shape.block_norms ? ", norms" : "");
 }
 
-class Schedules : public testing::TestWithParam<const char*> {
+/** Each schedule without and with an exchange of block norms. */
+class Schedules : public testing::TestWithParam<std::tuple<const char*, bool>> {
  protected:
-  const Schedule& schedule() const { return *schedule_by_name(GetParam()); }
+  const Schedule& schedule() const { return *schedule_by_name(std::get<0>(GetParam())); }
 
   void expect_rules_kept(uint32_t ranks, const Size& size, Turns turns, uint32_t seed) {
-    const Shape shape{ranks, size.value_count, size.value_alignment, size.chunk_value_count};
+    const Shape shape{ranks, size.value_count, size.value_alignment, size.chunk_value_count,
+                      std::get<1>(GetParam())};
     World world(schedule(), shape);
-    ASSERT_EQ(walk(&world, turns, seed).text(), "")
-        << describe(schedule(), shape) << ", turns " << static_cast<int>(turns) << ", seed "
-        << seed;
+    ASSERT_EQ(walk(&world, turns, seed).text(), "") << describe(schedule(), shape) << ", turns "
+                                                    << static_cast<int>(turns) << ", seed " << seed;
     for (uint32_t rank = 0; rank < ranks; ++rank) expect_cost(world, rank);
   }
 
@@ -44,17 +45,19 @@ class Schedules : public testing::TestWithParam<const char*> {
     const std::string where = describe(schedule(), shape) + ", rank " + std::to_string(rank);
     ASSERT_EQ(world.sent_by(rank).messages, form.messages_sent) << where;
     ASSERT_EQ(world.sent_by(rank).values, form.values_sent) << where;
+    ASSERT_EQ(world.sent_by(rank).norm_values, form.norm_values_sent) << where;
     ASSERT_EQ(totals.messages_sent, form.messages_sent) << where;
+    ASSERT_EQ(totals.norm_values_sent, form.norm_values_sent) << where;
     ASSERT_EQ(totals.values_sent, form.values_sent) << where;
     ASSERT_EQ(schedule().combines(shape.ranks), form.chain) << where;
   }
 };
 
 // Nothing, one value, around one alignment unit, one chunk or many, parts that are short or empty.
-const Size kSizes[] = {{0, 32},     {1, 32},       {31, 32},      {32, 32},
-                       {33, 32},    {33, 65536},   {1000, 32},    {1000, 96},
-                       {1000, 512}, {1000, 65536}, {65537, 4096}, {65537, 65536},
-                       {65537, 2048, 1024}};
+const Size kSizes[] = {
+    {0, 32},       {1, 32},        {31, 32},           {32, 32},    {33, 32},
+    {33, 65536},   {1000, 32},     {1000, 96},         {1000, 512}, {1000, 65536},
+    {65537, 4096}, {65537, 65536}, {65537, 2048, 1024}};
 
 TEST_P(Schedules, KeepEveryRuleFor1To33Ranks) {
   for (uint32_t ranks = 1; ranks <= 33; ++ranks) {
@@ -84,8 +87,13 @@ TEST_P(Schedules, KeepEveryRuleInAnyOrderOfTurns) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Schedules, testing::Values("ring", "tree", "butterfly", "direct"),
-                         [](const auto& info) { return std::string(info.param); });
+INSTANTIATE_TEST_SUITE_P(All, Schedules,
+                         testing::Combine(testing::Values("ring", "tree", "butterfly", "direct"),
+                                          testing::Bool()),
+                         [](const auto& info) {
+                           return std::string(std::get<0>(info.param)) +
+                                  (std::get<1>(info.param) ? "_with_norms" : "");
+                         });
 
 /** Messages in a call that fits one chunk, where latency is all that counts. */
 uint64_t messages_when_small(const char* schedule, uint32_t ranks, uint32_t rank) {

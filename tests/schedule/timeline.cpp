@@ -68,6 +68,8 @@ class Clockwork {
 
   double time_of(const Move& move) const {
     switch (move.kind) {
+      case MoveKind::norm:
+        return machine_.norm * share(move.value_count);
       case MoveKind::quantize:
         return machine_.quantize * share(move.value_count);
       case MoveKind::reduce:
@@ -109,15 +111,16 @@ class Clockwork {
     self.sends = !self.outbox.empty();
     if (!self.sends) return;
     const auto free_at = [this](const Move& move) { return ranks_[move.peer].inward_free; };
-    const auto first = std::min_element(
-        self.outbox.begin(), self.outbox.end(), [&](const Move& a, const Move& b) {
+    const auto first =
+        std::min_element(self.outbox.begin(), self.outbox.end(), [&](const Move& a, const Move& b) {
           return std::max(now, free_at(a)) < std::max(now, free_at(b));
         });
     if (free_at(*first) > now) return at(free_at(*first), rank, Turn::link_start);
     const Move move = *first;
     self.outbox.erase(first);
     Rank& peer = ranks_[move.peer];
-    const double end = now + machine_.link * share(move.value_count);
+    const double link = move.content == Content::norms ? machine_.norm_link : machine_.link;
+    const double end = now + link * share(move.value_count);
     peer.inward_free = end;
     peer.arrivals[rank].push_back(end + machine_.latency);
     moves_.push_back({rank, move, now, end + machine_.latency});

@@ -12,10 +12,12 @@ namespace gq {
 
 /** Times for one full chunk; shorter ranges take their share. */
 struct Machine {
-  double link = 1.0;       ///< a chunk on a link
-  double latency = 0.0;    ///< on top of each message, whatever its length
-  double quantize = 0.25;  ///< a chunk on this rank
-  double reduce = 0.5;     ///< one operand; reduce_many takes this for each of the other ranks
+  double link = 1.0;            ///< a chunk on a link
+  double latency = 0.0;         ///< on top of each message, whatever its length
+  double norm = 0.1;            ///< a chunk's norms on this rank
+  double norm_link = 1.0 / 64;  ///< they on a link: 2 bytes for 128 codes of a byte each
+  double quantize = 0.25;       ///< a chunk on this rank
+  double reduce = 0.5;          ///< one operand; reduce_many takes this for each of the other ranks
   double dequantize = 0.25;
 };
 

@@ -8,6 +8,10 @@ namespace {
 
 const char* kind_name(MoveKind kind) {
   switch (kind) {
+    case MoveKind::norm:
+      return "norm";
+    case MoveKind::merge_norms:
+      return "merge_norms";
     case MoveKind::quantize:
       return "quantize";
     case MoveKind::send:
@@ -27,10 +31,12 @@ const char* kind_name(MoveKind kind) {
 }
 
 std::string text_of(const Move& move) {
-  return std::string(kind_name(move.kind)) + " peer " + std::to_string(move.peer) + " origin " +
-         std::to_string(move.origin) + " values " + std::to_string(move.first_value) + " + " +
-         std::to_string(move.value_count) + " hop " + std::to_string(move.hop) + " weights " +
-         std::to_string(move.weight_a) + ", " + std::to_string(move.weight_b);
+  static constexpr const char* kContents[] = {"codes", "sums", "norms"};
+  return std::string(kind_name(move.kind)) + " of " + kContents[static_cast<size_t>(move.content)] +
+         " peer " + std::to_string(move.peer) + " origin " + std::to_string(move.origin) +
+         " values " + std::to_string(move.first_value) + " + " + std::to_string(move.value_count) +
+         " hop " + std::to_string(move.hop) + " weights " + std::to_string(move.weight_a) + ", " +
+         std::to_string(move.weight_b);
 }
 
 /** The rank whose memory holds value `value` of a message. */
@@ -73,7 +79,8 @@ bool World::advance(uint32_t rank) {
 bool World::check_range(uint32_t rank, const Move& move) {
   const uint64_t end = move.first_value + move.value_count;
   const bool talks = move.kind == MoveKind::send || move.kind == MoveKind::receive_operand ||
-                     move.kind == MoveKind::receive_result || move.kind == MoveKind::reduce;
+                     move.kind == MoveKind::receive_result || move.kind == MoveKind::reduce ||
+                     move.kind == MoveKind::merge_norms;
   if (move.value_count == 0 || end > shape_.value_count) {
     break_rule(Rule::range, rank, move, "is empty or leaves the call");
   } else if (move.value_count > shape_.chunk_value_count) {
@@ -91,6 +98,12 @@ bool World::check_range(uint32_t rank, const Move& move) {
 
 bool World::make(uint32_t rank, const Move& move) {
   switch (move.kind) {
+    case MoveKind::norm:
+      take_norms(rank, move);
+      return true;
+    case MoveKind::merge_norms:
+      merge_norms(rank, move);
+      return true;
     case MoveKind::quantize:
       quantize(rank, move);
       return true;
@@ -130,24 +143,35 @@ void World::quantize(uint32_t rank, const Move& move) {
     Cell& cell = ranks_[rank].cells[first_cell(move) + i];
     check_write(rank, move, first_cell(move) + i);
     cell.own = static_cast<int32_t>(rank);
+    if (shape_.block_norms && cell.normed.count() != shape_.ranks) {
+      break_rule(Rule::norms, rank, move, "comes before the global norms");
+    }
     if (++cell.quantized > 1) break_rule(Rule::quantized, rank, move, "comes twice");
     use_random_words(0, rank, 0, first_cell(move) + i);
   }
 }
 
 void World::send(uint32_t rank, const Move& move) {
-  Message message{move, {}};
+  Message message{move, {}, {}};
+  const bool norms = move.content == Content::norms;
+  if (!(norms ? pack_norms(rank, move, &message) : pack_words(rank, move, &message))) {
+    return break_rule(Rule::unknown_words, rank, move, "has none to send");
+  }
+  ++ranks_[rank].sent.messages;
+  (norms ? ranks_[rank].sent.norm_values : ranks_[rank].sent.values) += move.value_count;
+  wire(rank, move.peer).push_back(std::move(message));
+}
+
+bool World::pack_words(uint32_t rank, const Move& move, Message* message) {
   for (uint64_t i = 0; i < cell_count(move.value_count); ++i) {
     const uint64_t cell = first_cell(move) + i;
     const uint32_t origin = origin_at(move, cell * shape_.value_alignment);
     const int32_t words = origin < shape_.ranks ? words_at(rank, origin, cell) : kNoWords;
-    if (words == kNoWords) return break_rule(Rule::unknown_words, rank, move, "has none to send");
+    if (words == kNoWords) return false;
     if (origin == rank) ranks_[rank].cells[cell].frozen = true;
-    message.words.push_back(words);
+    message->words.push_back(words);
   }
-  ++ranks_[rank].sent.messages;
-  ranks_[rank].sent.values += move.value_count;
-  wire(rank, move.peer).push_back(std::move(message));
+  return true;
 }
 
 bool World::receive(uint32_t rank, const Move& move) {
@@ -155,11 +179,14 @@ bool World::receive(uint32_t rank, const Move& move) {
   if (queue.empty()) return false;
   Message message = std::move(queue.front());
   queue.pop_front();
-  if (!same_range(message.move, move) || message.move.origin != move.origin ||
+  if (!same_range(message.move, move) || message.move.content != move.content ||
+      message.move.origin != move.origin ||
       message.move.origin_value_count != move.origin_value_count) {
     break_rule(Rule::message, rank, move, "meets a " + text_of(message.move));
   } else if (move.kind == MoveKind::receive_operand) {
     keep_operand(rank, move, std::move(message));
+  } else if (move.content == Content::norms) {
+    keep_norms(rank, move, message);
   } else {
     keep_result(rank, move, message);
   }
@@ -191,7 +218,8 @@ void World::keep_result(uint32_t rank, const Move& move, const Message& message)
 /** The operand of `peer` for the range of `move`, unchanged since it was sent. */
 const World::Message* World::operand(uint32_t rank, uint32_t peer, const Move& move) {
   const std::optional<Message>& slot = ranks_[rank].operands[peer];
-  if (!slot || !same_range(slot->move, move)) {
+  const bool norms = move.kind == MoveKind::merge_norms;
+  if (!slot || !same_range(slot->move, move) || norms != (slot->move.content == Content::norms)) {
     break_rule(Rule::unknown_words, rank, move, "has no operand of rank " + std::to_string(peer));
     return nullptr;
   }

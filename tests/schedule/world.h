@@ -30,8 +30,9 @@ enum class Rule {
   quantized,           ///< a value is not quantized exactly once on each rank
   dequantized,         ///< a value is not dequantized exactly once on each rank
   result,              ///< ranks end with different results
+  norms,               ///< norms are taken twice, or a value is quantized without global ones
 };
-inline constexpr size_t kRuleCount = 13;
+inline constexpr size_t kRuleCount = 14;
 
 /** The first case of each rule that was broken. */
 class Violations {
@@ -48,7 +49,8 @@ class Violations {
 /** What a rank sent, counted as it happened. */
 struct Traffic {
   uint64_t messages = 0;
-  uint64_t values = 0;
+  uint64_t values = 0;       ///< whose codes were sent
+  uint64_t norm_values = 0;  ///< whose norms were sent
 };
 
 class World {
@@ -87,11 +89,14 @@ class World {
     bool landed = false;  ///< a transport that copies has put the result over the own words
     uint8_t quantized = 0;
     uint8_t dequantized = 0;
+    RankSet normed;             ///< ranks whose norms are merged in those of this rank's memory
+    bool norms_frozen = false;  ///< they have been sent
   };
 
   struct Message {
     Move move;
-    std::vector<int32_t> words;  ///< one index per cell
+    std::vector<int32_t> words;   ///< one index per cell
+    std::vector<RankSet> normed;  ///< the same for norms
   };
 
   struct Rank {
@@ -109,6 +114,11 @@ class World {
   bool receive(uint32_t rank, const Move& move);
   void keep_operand(uint32_t rank, const Move& move, Message message);
   void keep_result(uint32_t rank, const Move& move, const Message& message);
+  void take_norms(uint32_t rank, const Move& move);
+  void merge_norms(uint32_t rank, const Move& move);
+  void keep_norms(uint32_t rank, const Move& move, const Message& message);
+  bool pack_words(uint32_t rank, const Move& move, Message* message);
+  bool pack_norms(uint32_t rank, const Move& move, Message* message);
   void reduce(uint32_t rank, const Move& move);
   void reduce_many(uint32_t rank, const Move& move);
   void dequantize(uint32_t rank, const Move& move);

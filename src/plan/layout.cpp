@@ -1,0 +1,93 @@
+// Sizes and places in an arena: codes, sums, norms, then the landing slots of operands.
+#include "src/plan/layout.h"
+
+#include <algorithm>
+
+namespace gq {
+namespace {
+
+// Regions begin on cache lines of their own.
+constexpr size_t kLineBytes = 64;
+
+constexpr size_t round_up(size_t value, size_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
+
+constexpr uint64_t divide_up(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
+
+}  // namespace
+
+Layout::Layout(const Coding& coding, const Shape& shape, bool reads_in_place)
+    : bits_(coding.bits),
+      bits_down_(coding.bits_down),
+      block_(coding.block),
+      rotated_(coding.rotated),
+      rescale_(coding.wide && coding.rescale),
+      sums_apart_(coding.bits_down != coding.bits),
+      shard_(std::max<uint64_t>(1, part_of(shape, shape.ranks, 0).value_count)),
+      chunk_(shape.chunk_value_count) {
+  const uint64_t count = shape.value_count;
+  const uint64_t in_a_chunk = std::min({chunk_, shard_, count});
+  if (rescale_) chunk_scales_bytes_ = round_up(norms_bytes(in_a_chunk), sizeof(uint32_t));
+  sums_period_ = sums_apart_ && reads_in_place ? shard_ : std::max<uint64_t>(1, count);
+
+  const size_t scales_among_codes = sums_apart_ ? 0 : chunk_scales_bytes_;
+  sums_bytes_ = round_up(packed_size_bytes(bits_, scales_among_codes, count), kLineBytes);
+  norms_bytes_ = sums_bytes_;
+  if (sums_apart_) {
+    const uint64_t sums = std::min(sums_period_, count);
+    norms_bytes_ += round_up(packed_size_bytes(bits_down_, chunk_scales_bytes_, sums), kLineBytes);
+  }
+  landing_bytes_ = norms_bytes_;
+  if (block_ != 0) landing_bytes_ += round_up(norms_bytes(count), kLineBytes);
+  const uint64_t operand = std::min(chunk_, count);
+  slot_bytes_ = round_up(words_bytes(bits_, operand), kLineBytes);
+  if (block_ != 0) slot_bytes_ = std::max(slot_bytes_, round_up(norms_bytes(operand), kLineBytes));
+  arena_bytes_ = landing_bytes_ + (reads_in_place ? 0 : shape.ranks) * slot_bytes_;
+}
+
+size_t Layout::words_bytes(uint32_t bits, uint64_t value_count) const {
+  return words_for(bits, code_count(rotated_, value_count)) * sizeof(uint32_t);
+}
+
+size_t Layout::norms_bytes(uint64_t value_count) const {
+  return norm_count(block_, rotated_, value_count) * sizeof(uint16_t);
+}
+
+size_t Layout::packed_offset_bytes(uint32_t bits, size_t scales_bytes, uint64_t first_value) const {
+  const uint64_t chunks_before =
+      first_value / shard_ * divide_up(shard_, chunk_) + first_value % shard_ / chunk_;
+  return words_bytes(bits, first_value) + chunks_before * scales_bytes;
+}
+
+size_t Layout::packed_size_bytes(uint32_t bits, size_t scales_bytes, uint64_t value_count) const {
+  const uint64_t chunks = divide_up(value_count, shard_) * divide_up(shard_, chunk_);
+  return words_bytes(bits, value_count) + chunks * scales_bytes;
+}
+
+size_t Layout::offset_bytes(Content content, uint64_t first_value) const {
+  if (content == Content::norms) return norms_bytes_ + norms_bytes(first_value);
+  if (content == Content::sums && sums_apart_) {
+    return sums_bytes_ +
+           packed_offset_bytes(bits_down_, chunk_scales_bytes_, first_value % sums_period_);
+  }
+  return packed_offset_bytes(bits_, sums_apart_ ? 0 : chunk_scales_bytes_, first_value);
+}
+
+size_t Layout::size_bytes(Content content, uint64_t value_count) const {
+  switch (content) {
+    case Content::norms:
+      return norms_bytes(value_count);
+    case Content::sums:
+      return scales_offset_bytes(value_count) + (rescale_ ? norms_bytes(value_count) : 0);
+    case Content::codes:
+      break;
+  }
+  return words_bytes(bits_, value_count);
+}
+
+size_t Layout::scales_offset_bytes(uint64_t value_count) const {
+  return words_bytes(bits_down_, value_count);
+}
+
+}  // namespace gq

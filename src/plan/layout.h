@@ -1,0 +1,58 @@
+// Where codes, encoded sums and norms lie in an arena: the same places on every rank, so that a
+// message is found by its range alone.
+#ifndef GQ_PLAN_LAYOUT_H
+#define GQ_PLAN_LAYOUT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernels/codec/formats.h"
+#include "src/schedule/move.h"
+
+namespace gq {
+
+/** The scales of a chunk of sums follow its words, so that both are one message; between the words
+ *  of two chunks there is room for them. Sums lie where the codes they were made of lay if they
+ *  have as many bits. Otherwise they have a place of their own, which on transports that read
+ * peers' memory has room for the own part alone: nobody else's is written here. */
+class Layout {
+ public:
+  Layout() = default;
+  Layout(const Coding& coding, const Shape& shape, bool reads_in_place);
+
+  /** `first_value` is the first of a chunk where there are scales, else aligned as shards are. */
+  size_t offset_bytes(Content content, uint64_t first_value) const;
+  size_t size_bytes(Content content, uint64_t value_count) const;
+  /** From the first word of a chunk of sums to its scales. */
+  size_t scales_offset_bytes(uint64_t value_count) const;
+  /** Where a transport that copies puts an operand of `peer`: one chunk at a time. */
+  size_t landing_bytes(uint32_t peer) const { return landing_bytes_ + peer * slot_bytes_; }
+  size_t arena_bytes() const { return arena_bytes_; }
+
+ private:
+  size_t words_bytes(uint32_t bits, uint64_t value_count) const;
+  size_t norms_bytes(uint64_t value_count) const;
+  /** Bytes up to the words of a value, room for scales included. */
+  size_t packed_offset_bytes(uint32_t bits, size_t scales_bytes, uint64_t first_value) const;
+  size_t packed_size_bytes(uint32_t bits, size_t scales_bytes, uint64_t value_count) const;
+
+  uint32_t bits_ = 0;
+  uint32_t bits_down_ = 0;
+  uint32_t block_ = 0;
+  bool rotated_ = false;
+  bool rescale_ = false;
+  bool sums_apart_ = false;
+  uint64_t shard_ = 1;        // values of a part
+  uint64_t chunk_ = 1;        // values of a chunk
+  uint64_t sums_period_ = 1;  // values after which places of sums repeat
+  size_t chunk_scales_bytes_ = 0;
+  size_t sums_bytes_ = 0;
+  size_t norms_bytes_ = 0;
+  size_t landing_bytes_ = 0;
+  size_t slot_bytes_ = 0;
+  size_t arena_bytes_ = 0;
+};
+
+}  // namespace gq
+
+#endif

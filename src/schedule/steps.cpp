@@ -1,0 +1,38 @@
+// Rounds of schedules in steps.
+#include "src/schedule/steps.h"
+
+namespace gq {
+namespace {
+
+uint64_t chunks_per_part(const Shape& shape) {
+  return chunk_count_of(shard_value_count(shape, shape.ranks), shape);
+}
+
+/** n for an even phase, one for an odd phase; the first phase is even, the last one too. */
+uint64_t rounds_per_step(const Shape& shape, uint32_t phase_count) {
+  return phase_count / 2 * (uint64_t{shape.ranks} + 1) + shape.ranks;
+}
+
+}  // namespace
+
+uint64_t step_round_count(const Shape& shape, uint32_t phase_count) {
+  const uint64_t chunks = chunks_per_part(shape);
+  return chunks == 0 ? 0 : (chunks + phase_count - 1) * rounds_per_step(shape, phase_count);
+}
+
+StepPlace step_place(const Shape& shape, uint32_t phase_count, uint64_t round) {
+  const uint64_t step = round / rounds_per_step(shape, phase_count);
+  const uint64_t turn = round % rounds_per_step(shape, phase_count);
+  const uint64_t pair = turn / (uint64_t{shape.ranks} + 1);
+  const uint32_t visit = static_cast<uint32_t>(turn % (uint64_t{shape.ranks} + 1));
+  const bool own_alone = visit == shape.ranks;
+  const uint32_t phase = static_cast<uint32_t>(2 * pair + (own_alone ? 1 : 0));
+  const uint64_t chunk = step < phase ? chunks_per_part(shape) : step - phase;
+  return {phase, chunk, own_alone ? 0 : (visit + 1) % shape.ranks};
+}
+
+Part step_chunk(const Shape& shape, uint32_t owner, const StepPlace& place) {
+  return chunk_of(part_of(shape, shape.ranks, owner), place.chunk, shape);
+}
+
+}  // namespace gq

@@ -1,0 +1,34 @@
+// Schedules in steps: those that take chunks of the n parts of a call to their owners and back.
+// This file says where in such a schedule a round stands; what is done there is the schedule's.
+//
+// Phases alternate: an even one visits the chunk of every part in turn, an odd one the own part
+// alone. Step k is phase 0 of chunk k, phase 1 of chunk k - 1, phase 2 of chunk k - 2 and so on: a
+// chunk that is touched again is still in a cache, and while one phase waits for chunk k others
+// have work with their own.
+//
+// A phase may wait only for what the phase before it sent of the same chunk. Then nobody waits for
+// ever: that was sent a whole step earlier, sends do not wait, and so the ranks that are furthest
+// behind, by step, can always go on. Messages between two ranks keep one order as well: what is
+// received in a step is all that was sent in the step before, in the order of the phases.
+#ifndef GQ_SCHEDULE_STEPS_H
+#define GQ_SCHEDULE_STEPS_H
+
+#include "src/schedule/make.h"
+
+namespace gq {
+
+/** Where a round stands: a phase, and one chunk of the part of a rank that is `distance` away. Each
+ *  rank visits the others first, the nearest ones first, so that no two begin with the same. */
+struct StepPlace {
+  uint32_t phase;
+  uint64_t chunk;     ///< may lie beyond the part's end: then there is nothing to do
+  uint32_t distance;  ///< 0: the own part
+};
+
+uint64_t step_round_count(const Shape& shape, uint32_t phase_count);
+StepPlace step_place(const Shape& shape, uint32_t phase_count, uint64_t round);
+Part step_chunk(const Shape& shape, uint32_t owner, const StepPlace& place);
+
+}  // namespace gq
+
+#endif
