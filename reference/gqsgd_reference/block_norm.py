@@ -12,8 +12,8 @@ _INFINITY = 0x7F800000
 def norm_codes(magnitude_patterns):
     """uint16 codes of patterns without sign: the upper half, rounded up."""
     patterns = np.asarray(magnitude_patterns, dtype=np.uint64)
-    codes = np.where(patterns >= _INFINITY, NAN_CODE, (patterns + np.uint64(0xFFFF)) >> np.uint64(16))
-    return codes.astype(np.uint16)
+    rounded_up = (patterns + np.uint64(0xFFFF)) >> np.uint64(16)
+    return np.where(patterns >= _INFINITY, NAN_CODE, rounded_up).astype(np.uint16)
 
 
 def norms_of(codes):
