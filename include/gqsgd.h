@@ -137,11 +137,16 @@ GQSGD_API gqsgd_status gqsgd_quantizer_describe(gqsgd_quantizer quantizer, char 
 /** Destroys a quantizer; NULL is OK. Operations under way keep what they need. */
 GQSGD_API gqsgd_status gqsgd_quantizer_destroy(gqsgd_quantizer quantizer);
 
-/** Size in bytes of `value_count` packed values: whole 32-bit words. */
+/** Size in bytes of `value_count` packed values: whole 32-bit words. rotate=hadamard fills values
+ *  up to a multiple of 1024. */
 GQSGD_API gqsgd_status gqsgd_packed_size(gqsgd_quantizer quantizer, size_t value_count,
                                          size_t *size_bytes);
 
-/** Number of norms that gqsgd_norm writes for `value_count` values. */
+/** The same for what gqsgd_reduce_many writes, whose codes have bits_down bits. */
+GQSGD_API gqsgd_status gqsgd_result_size(gqsgd_quantizer quantizer, size_t value_count,
+                                         size_t *size_bytes);
+
+/** Number of norms that gqsgd_norm writes for `value_count` values: one for each block, or one. */
 GQSGD_API gqsgd_status gqsgd_norm_count(gqsgd_quantizer quantizer, size_t value_count,
                                         size_t *norm_count);
 
@@ -263,6 +268,24 @@ GQSGD_API gqsgd_status gqsgd_simulate(gqsgd_quantizer quantizer, int32_t rank_co
                                       size_t value_count, int32_t dtype, int32_t op,
                                       int32_t schedule, const uint64_t at[2], const char *options);
 
+/** The normalised mean square error that a format is expected to make of these values: the mean,
+ *  over `draw_count` draws of the random numbers, of ||G - mean||^2 / ||mean||^2, G being what an
+ *  allreduce of op MEAN returns. By virtual ranks on the calling thread, from steps at[0], at[0] + 1,
+ *  .. on (at = NULL: from 0). 0 where there is no error, infinite where there is no signal.
+ *  send [in] `rank_count` buffers of `value_count` elements. Allocates one result. */
+GQSGD_API gqsgd_status gqsgd_expected_error(gqsgd_quantizer quantizer, int32_t rank_count,
+                                            const void *const *send, size_t value_count,
+                                            int32_t dtype, int32_t schedule, const uint64_t at[2],
+                                            int32_t draw_count, double *error);
+
+/** The same, measured here and now: a collective that averages `send` twice as float32, once
+ *  uncompressed and once with `quantizer`, and compares. at = NULL takes the step that the next call
+ *  would use, and does not use it up: the error is that of the next allreduce of these values.
+ *  Every rank gets the same number. Allocates 12 bytes for each value. */
+GQSGD_API gqsgd_status gqsgd_measured_error(gqsgd_comm comm, gqsgd_quantizer quantizer,
+                                            const void *send, size_t value_count, int32_t dtype,
+                                            int32_t schedule, const uint64_t at[2], double *error);
+
 /* ---- 6. Stages --------------------------------------------------------------------------------
  */
 
@@ -276,15 +299,21 @@ typedef struct {
   uint64_t combines;    /**< longest chain of reductions in code form */
   uint64_t step;        /**< training step, below 2^32 */
   uint64_t index;       /**< call within the step, below 2^16 */
-  uint64_t first_value; /**< position of value 0 in the whole call, a multiple of 32 */
+  uint64_t first_value; /**< position of value 0 in the whole call; see below */
   uint64_t hop;         /**< number of this reduction in the schedule, from 1; 0 when quantizing */
   uint64_t weight_a;    /**< ranks merged in operand a (combine=average) */
   uint64_t weight_b;    /**< ranks merged in operand b */
 } gqsgd_site;
 
+/* A stage works on any part of a call that begins at a multiple of 32 values, of `block` and, with
+ * rotate=hadamard, of 1024, and ends at one or with the call. Norms and scales are one number for
+ * the call, or one for each block of the part; those of blocks lie on a grid of 16 bits, and numbers
+ * off it are INVALID_ARGUMENT with index and value. bits_down other than bits, rescale, subtractive
+ * rounding and mantissa_bits need combines = 0. */
+
 /** Norms of this rank's values: gqsgd_norm_count numbers, NaN or infinity where an input is. The
- *  largest over ranks is the global norm for p = inf. No workspace is needed if workspace is NULL
- *  and gqsgd_workspace_size says 0. */
+ *  largest over ranks is the global norm for p = inf, NaN if one is NaN. No workspace is needed if
+ *  workspace is NULL and gqsgd_workspace_size says 0. */
 GQSGD_API gqsgd_status gqsgd_norm(gqsgd_quantizer quantizer, const gqsgd_site *site,
                                   const void *values, size_t value_count, int32_t dtype,
                                   float *norms, void *workspace, size_t workspace_size_bytes,
@@ -304,16 +333,17 @@ GQSGD_API gqsgd_status gqsgd_reduce(gqsgd_quantizer quantizer, const gqsgd_site 
                                     void *stream);
 
 /** The owner's step of the direct schedule: decodes site->size operands, adds them wide in rank
- *  order and encodes once. norms [in] the global norms; out_scales [out] one scale per norm.
- *  out_words may be one of the operands. */
+ *  order and encodes once, with bits_down bits (gqsgd_result_size bytes). norms [in] the global
+ *  norms; out_scales [out] one scale per norm, which may take their place. out_words may be one of
+ *  the operands if they have as many bits. */
 GQSGD_API gqsgd_status gqsgd_reduce_many(gqsgd_quantizer quantizer, const gqsgd_site *site,
                                          const uint32_t *const *words, size_t value_count,
                                          const float *norms, uint32_t *out_words, float *out_scales,
                                          void *workspace, size_t workspace_size_bytes,
                                          void *stream);
 
-/** Turns codes back into values. scales [in] what reduce_many wrote, or the global norms where
- *  codes were reduced in code form. op SUM gives the sum over site->size ranks, MEAN the mean. */
+/** Turns codes back into values. words, scales [in] what reduce_many wrote (combines = 0), or codes
+ *  reduced in code form and the global norms. op SUM gives the sum over site->size ranks, MEAN the mean. */
 GQSGD_API gqsgd_status gqsgd_dequantize(gqsgd_quantizer quantizer, const gqsgd_site *site,
                                         const uint32_t *words, const float *scales,
                                         size_t value_count, int32_t dtype, int32_t op, void *values,

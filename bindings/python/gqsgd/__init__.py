@@ -38,7 +38,7 @@ from .errors import (
 )
 from .library import build_info, library_path, set_log, version
 from .quantizer import Quantizer
-from .simulate import simulate
+from .simulate import expected_error, simulate
 from .stages import Site, dequantize, norm, quantize, reduce, reduce_many
 from .theory import depth_factor, sparsity_bound, variance_bound
 from .threads import run_local
@@ -74,6 +74,7 @@ __all__ = [
     "build_info",
     "depth_factor",
     "dequantize",
+    "expected_error",
     "library_path",
     "norm",
     "quantize",

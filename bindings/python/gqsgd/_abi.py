@@ -133,6 +133,14 @@ PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
         _status,
         [_quantizer, _int, _addresses, _addresses, _size, _int, _int, _int, _at, _text],
     ),
+    "gqsgd_expected_error": (
+        _status,
+        [_quantizer, _int, _addresses, _size, _int, _int, _at, _int, POINTER(c_double)],
+    ),
+    "gqsgd_measured_error": (
+        _status,
+        [_comm, _quantizer, _address, _size, _int, _int, _at, POINTER(c_double)],
+    ),
     "gqsgd_norm": (
         _status,
         [_quantizer, _site, _address, _size, _int, _address, _address, _size, _stream],

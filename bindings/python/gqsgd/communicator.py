@@ -169,6 +169,40 @@ class Communicator:
         )
         return recv.owner
 
+    def measured_error(
+        self,
+        x: Any,
+        q: Quantizer,
+        schedule: str = "auto",
+        step: int | None = None,
+        index: int = 0,
+    ) -> float:
+        """||G - mean||^2 / ||mean||^2 of an allreduce of `x` with op="mean", measured here and now
+        against an uncompressed one; the same number on every rank.
+
+        A collective of two allreduces. Without a step it uses that of the next call and leaves the
+        counter alone: the error is that of the next allreduce of `x`. Arguments and errors as in
+        allreduce.
+        """
+        error = ctypes.c_double()
+        try:
+            number, place = number_of("schedule", schedule, _abi.SCHEDULES), at(step, index)
+            quantizer, send = handle_of(q), read_view(x, "x")
+        except Exception:
+            self._tell_peers(q, 0)  # no step of the counter is used
+            raise
+        self._call(
+            "gqsgd_measured_error",
+            quantizer,
+            send.address,
+            send.count,
+            send.dtype_number,
+            number,
+            place,
+            ctypes.byref(error),
+        )
+        return error.value
+
     def _tell_peers(self, q: Any, step: int | None) -> None:
         """Takes part in a call that this rank has already refused, with buffers that the library
         refuses too: the other ranks get RemoteError at once instead of waiting for this one."""

@@ -1,4 +1,5 @@
-"""simulate: a whole allreduce with virtual ranks on the calling thread, by the same executor."""
+"""Whole allreduces with virtual ranks on the calling thread, by the same executor: their result,
+and the error to expect of them."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _abi, errors
-from .arguments import at, fields_text, number_of
+from .arguments import at, fields_text, integer, number_of
 from .arrays import Buffer, read_view
 from .quantizer import Quantizer, handle_of
 
@@ -62,15 +63,7 @@ def simulate(
 
     Returns a new array (a tensor for tensors). Raises GqsgdError; nothing is left behind.
     """
-    send = [read_view(x, f"arrays[{rank}]") for rank, x in enumerate(arrays)]
-    if not send:
-        raise errors.InvalidArgument("arrays is empty; give one array per rank")
-    for rank, buffer in enumerate(send):
-        if (buffer.dtype, buffer.view.shape) != (send[0].dtype, send[0].view.shape):
-            raise errors.InvalidArgument(
-                f"arrays[{rank}] is {buffer.dtype} of shape {buffer.view.shape}, arrays[0] is "
-                f"{send[0].dtype} of shape {send[0].view.shape}; one call has one of each"
-            )
+    send = _operands(arrays)
     recv = [buffer.empty_like() for buffer in (send if check else send[:1])]
     errors.check(
         _abi.library().gqsgd_simulate(
@@ -88,6 +81,52 @@ def simulate(
     )
     _require_equal(recv)
     return recv[0].owner
+
+
+def expected_error(
+    q: Quantizer,
+    arrays: Sequence[Any],
+    schedule: str = "auto",
+    draws: int = 16,
+    step: int = 0,
+    index: int = 0,
+) -> float:
+    """The normalised mean square error to expect of an allreduce of `arrays` with op="mean":
+    the mean of ||G - mean||^2 / ||mean||^2 over `draws` draws of the random numbers (steps `step`,
+    step + 1, ..), each a whole allreduce with virtual ranks.
+
+    arrays: one per rank, as for simulate. 0 where there is no error, infinite without a signal.
+    """
+    send = _operands(arrays)
+    error = ctypes.c_double()
+    errors.check(
+        _abi.library().gqsgd_expected_error(
+            handle_of(q),
+            len(send),
+            _addresses(send, len(send)),
+            send[0].count,
+            send[0].dtype_number,
+            number_of("schedule", schedule, _abi.SCHEDULES),
+            at(step, index),
+            integer("draws", draws, ctypes.c_int32),
+            ctypes.byref(error),
+        )
+    )
+    return error.value
+
+
+def _operands(arrays: Sequence[Any]) -> list[Buffer]:
+    """One buffer per rank, all of one shape and dtype."""
+    send = [read_view(x, f"arrays[{rank}]") for rank, x in enumerate(arrays)]
+    if not send:
+        raise errors.InvalidArgument("arrays is empty; give one array per rank")
+    for rank, buffer in enumerate(send):
+        if (buffer.dtype, buffer.view.shape) != (send[0].dtype, send[0].view.shape):
+            raise errors.InvalidArgument(
+                f"arrays[{rank}] is {buffer.dtype} of shape {buffer.view.shape}, arrays[0] is "
+                f"{send[0].dtype} of shape {send[0].view.shape}; one call has one of each"
+            )
+    return send
 
 
 def _addresses(buffers: list[Buffer], rank_count: int) -> ctypes.Array[ctypes.c_void_p]:
