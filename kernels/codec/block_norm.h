@@ -30,10 +30,12 @@ struct Rescaled {
   float sum_norm;
 };
 
-/** norm: of the block, finite. peak: the largest |sum| of the block. full: the sum where all ranks
- *  hold their top code. The sum's norm may miss the peak by one rounding, never by more. */
+/** norm: of the block, a norm_from_code. peak: the largest |sum| of the block. full: the sum where
+ * all ranks hold their top code. The sum's norm may miss the peak by one rounding, never by more.
+ */
 GQ_HD Rescaled rescaled(float norm, float peak, double full) {
-  if (!(norm > 0) || !(peak > 0)) return Rescaled{0, 0};
+  if (norm != norm) return Rescaled{kNormCodeNan, 0};
+  if (norm == 0 || peak == 0) return Rescaled{0, 0};
   const double scale = static_cast<double>(norm) * peak / full;
   const uint16_t code = norm_code(float_bits(round_up_to_float(scale)));
   return Rescaled{code, static_cast<float>(norm_from_code(code) * full / norm)};

@@ -29,23 +29,32 @@ struct Scale {
   float target;
 };
 
-/** For a finite norm > 0. The factor is one ulp up where the quotient was rounded down too far:
- *  a plain one would miss the target in 2 to 15 % of norms. */
-GQ_HD Scale scale_for(float norm, float target) {
+/** The factor is one ulp up where the quotient was rounded down too far: a plain one would miss the
+ *  target in 2 to 15 % of norms. Without a branch, so that loops over norms stay straight. */
+GQ_HD Scale scale_of_norm(float norm, float target) {
   int32_t exponent = static_cast<int32_t>(float_bits(norm) >> 23);
-  exponent = exponent < 1 ? 1 : exponent > 253 ? 253 : exponent;
+  exponent = exponent < 1 ? 1 : exponent;
+  exponent = exponent > 253 ? 253 : exponent;
   const float power = power_of_two(127 - exponent);
   const float mantissa = norm * power;
-  float factor = target / mantissa;
-  if (mantissa * factor < target) factor = float_from_bits(float_bits(factor) + 1);
-  return Scale{power, factor, target};
+  const float factor = target / mantissa;
+  const uint32_t short_of = mantissa * factor < target ? 1 : 0;
+  return Scale{power, float_from_bits(float_bits(factor) + short_of), target};
+}
+
+/** For any norm. One of zero, and one that is not finite, makes a zero of whatever it scales, NaN
+ *  and infinity included: a target of 0 is the least and the most there is. */
+GQ_HD Scale scale_for(float norm, float target) {
+  const bool usable = norm > 0 && is_finite(norm);
+  const Scale scale = scale_of_norm(usable ? norm : 1, target);
+  return Scale{scale.power, usable ? scale.factor : 0, usable ? target : 0};
 }
 
 /** |x| in level units, at most the target. */
 GQ_HD float scaled_magnitude(float value, const Scale& scale) {
   const float magnitude = float_from_bits(float_bits(value) & kMagnitudeMask);
   const float scaled = magnitude * scale.power * scale.factor;
-  return scaled < scale.target ? scaled : scale.target;
+  return scaled < scale.target ? scaled : scale.target;  // NaN becomes the target
 }
 
 /** The same with the sign of x: rounding is symmetric, so clamping both ends says it. */

@@ -1,33 +1,76 @@
 // Dequantize stage: codes back to values of any element type.
 
+/** What one level, or the norm, is in the result, for each segment. */
+struct StepTile {
+  alignas(64) float step[kTileSegments];
+  uint32_t constants;  ///< bit s: the scale of segment s is zero or not finite
+};
+
+template <typename Decoder>
+void fill_steps(const Decoder& decoder, const NormTile& scales, StepTile& steps) {
+  steps.constants = 0;
+  for (uint32_t s = 0; s < kTileSegments; ++s) {
+    const float scale = scales.norm[s];
+    const bool constant = scale == 0 || !is_finite(scale);
+    steps.step[s] = scale == 0 ? 0
+                    : constant ? float_from_bits(kFloatNanBits)
+                               : decoder.step(scale);
+    steps.constants |= static_cast<uint32_t>(constant) << s;
+  }
+}
+
+/** A scale of zero, or one that is not finite, says it all, whatever the codes. */
+void write_constants(const StepTile& steps, float* value) {
+  for (uint32_t s = 0; s < kTileSegments; ++s) {
+    if ((steps.constants >> s & 1) == 0) continue;
+    for (uint32_t k = 0; k < kSegmentValues; ++k) value[s * kSegmentValues + k] = steps.step[s];
+  }
+}
+
 struct LinearDecoder {
   uint32_t top;
-  float step;
+  uint32_t multiplier;
 
-  void decode(const uint8_t* __restrict lane, float* __restrict value) const {
-    const uint32_t around = top;
-    const float scale = step;
-    for (uint32_t e = 0; e < kTileValues; ++e) value[e] = linear_decode(lane[e], around, scale);
+  float step(float scale) const { return linear_step(scale, multiplier, top); }
+
+  void decode(const uint8_t* __restrict lane, const StepTile& __restrict steps,
+              float* __restrict value) const {
+    for (uint32_t s = 0; s < kTileSegments; ++s) {
+      const float step = steps.step[s];
+      for (uint32_t e = s * kSegmentValues; e < (s + 1) * kSegmentValues; ++e) {
+        value[e] = linear_decode(lane[e], top, step);
+      }
+    }
   }
 };
 
 template <uint32_t kBits>
 struct ExponentialDecoder {
-  uint32_t one;
-  float unit;
+  uint32_t one;  ///< the code of the norm
+  uint32_t ranks;
+  bool added, mean;
 
-  void decode(const uint8_t* __restrict lane, float* __restrict value) const {
+  float step(float scale) const { return exponential_unit(scale, added, mean, ranks); }
+
+  void decode(const uint8_t* __restrict lane, const StepTile& __restrict steps,
+              float* __restrict value) const {
     alignas(64) uint16_t upper[kTileValues];
     fill_levels<kBits>(lane, one, upper);
-    const float scale = unit;
-    for (uint32_t e = 0; e < kTileValues; ++e) value[e] = float_from_upper(upper[e]) * scale;
+    for (uint32_t s = 0; s < kTileSegments; ++s) {
+      const float step = steps.step[s];
+      for (uint32_t e = s * kSegmentValues; e < (s + 1) * kSegmentValues; ++e) {
+        value[e] = float_from_upper(upper[e]) * step;
+      }
+    }
   }
 };
 
 template <uint32_t kBits, typename Decoder>
-void decode_tile(const Decoder& decoder, const uint8_t* octet, float* value) {
+void decode_tile(const Decoder& decoder, const uint8_t* octet, const StepTile& steps,
+                 float* value) {
   CodeTile lanes;
-  decoder.decode(lanes_of<kBits>(octet, lanes), value);
+  decoder.decode(lanes_of<kBits>(octet, lanes), steps, value);
+  if (steps.constants != 0) write_constants(steps, value);
 }
 
 template <typename Element, typename Narrow>
@@ -72,24 +115,30 @@ void store_values(const DequantizeArgs& args, const Tile& tile, const ValueTile&
   }
 }
 
-/** A scale of zero, or one that is not finite, says it all. */
-void dequantize_constant(const DequantizeArgs& args, float value) {
-  ValueTile values;
-  for (uint32_t e = 0; e < kTileValues; ++e) values.value[e] = value;
-  for_each_tile(args.range, [&](const Tile& tile) { store_values(args, tile, values); });
-}
-
 template <uint32_t kBits, typename Decoder>
 void dequantize_range(const Decoder& decoder, const DequantizeArgs& args) {
+  const uint16_t* blocks = args.scales.blocks;
+  const uint32_t shift = block_log2(args.coding.block);
+  NormTile scales;
+  StepTile steps;
+  if (blocks == nullptr) {
+    fill_norms(*args.scales.one, scales);
+    fill_steps(decoder, scales, steps);
+  }
   for_each_tile_apart(args.range, [&](const Tile& tile) {
+    if (blocks != nullptr) {
+      load_norms(blocks, shift, tile, scales);
+      fill_steps(decoder, scales, steps);
+    }
     CodeTile codes;
     const uint8_t* octet = load_codes<kBits>(args.words, tile, codes);
     if (args.dtype == GQSGD_FLOAT32 && is_full(tile)) {
-      decode_tile<kBits>(decoder, octet, static_cast<float*>(args.values) + tile.offset);
+      float* target = static_cast<float*>(args.values) + tile.offset;
+      decode_tile<kBits>(decoder, octet, steps, target);
       return;
     }
     ValueTile values;
-    decode_tile<kBits>(decoder, octet, values.value);
+    decode_tile<kBits>(decoder, octet, steps, values.value);
     store_values(args, tile, values);
   });
 }
@@ -97,20 +146,19 @@ void dequantize_range(const Decoder& decoder, const DequantizeArgs& args) {
 void dequantize_linear(const DequantizeArgs& args) {
   const Coding& coding = args.coding;
   const bool exact = coding.combine == Combine::exact && !coding.wide;
-  const uint32_t top = exact ? coding.steps * coding.ranks : coding.steps;
-  const uint32_t multiplier = args.op == GQSGD_SUM ? coding.ranks : 1;
-  const LinearDecoder decoder{top, linear_step(*args.scales.one, multiplier, top)};
-  if (coding.bits == 8) return dequantize_range<8>(decoder, args);
+  const uint32_t top = coding.wide ? coding.steps_down : coding.steps * (exact ? coding.ranks : 1);
+  const LinearDecoder decoder{top, args.op == GQSGD_SUM ? coding.ranks : 1};
+  if (coding.bits_down == 8) return dequantize_range<8>(decoder, args);
   dequantize_range<4>(decoder, args);
 }
 
+template <uint32_t kBits>
 void dequantize_exponential(const DequantizeArgs& args) {
   const Coding& coding = args.coding;
   const bool added = coding.combine == Combine::sum && !coding.wide;
-  const float unit = exponential_unit(*args.scales.one, added, args.op == GQSGD_MEAN, coding.ranks);
-  const uint32_t one = code_max(coding.bits) - coding.headroom;
-  if (coding.bits == 8) return dequantize_range<8>(ExponentialDecoder<8>{one, unit}, args);
-  dequantize_range<4>(ExponentialDecoder<4>{one, unit}, args);
+  const uint32_t one = code_max(kBits) - coding.headroom;
+  const ExponentialDecoder<kBits> decoder{one, coding.ranks, added, args.op == GQSGD_MEAN};
+  dequantize_range<kBits>(decoder, args);
 }
 
 void divide_sums(const uint32_t* __restrict word, float divisor, float* __restrict value) {
@@ -137,11 +185,9 @@ void dequantize_none(const DequantizeArgs& args) {
 
 __attribute__((noinline)) void dequantize_any(const DequantizeArgs& args) {
   if (args.coding.levels == Levels::none) return dequantize_none(args);
-  const float scale = *args.scales.one;
-  if (!is_finite(scale)) return dequantize_constant(args, float_from_bits(kFloatNanBits));
-  if (scale == 0) return dequantize_constant(args, 0);
   if (args.coding.levels == Levels::linear) return dequantize_linear(args);
-  dequantize_exponential(args);
+  if (args.coding.bits_down == 8) return dequantize_exponential<8>(args);
+  dequantize_exponential<4>(args);
 }
 
 gqsgd_status dequantize(const DequantizeArgs& args) {

@@ -1,4 +1,5 @@
-// Norm stage: the largest magnitude, or a sum in the one order that docs/FORMAT.md allows.
+// Norm stage: the largest magnitude, of a range or of each block, or a sum in the one order that
+// docs/FORMAT.md allows.
 
 uint32_t largest_magnitude(const float* value) {
   uint32_t largest = 0;
@@ -17,6 +18,24 @@ __attribute__((noinline)) void norm_inf(const NormArgs& args) {
     largest = here > largest ? here : largest;
   });
   *static_cast<uint32_t*>(args.out) = largest;
+}
+
+/** Blocks may be shorter or longer than a tile: each segment's code is merged into its block's, in
+ *  any order, since codes are ordered as magnitudes are. */
+__attribute__((noinline)) void norm_blocks(const NormArgs& args) {
+  uint16_t* codes = static_cast<uint16_t*>(args.out);
+  const uint32_t shift = block_log2(args.block);
+  memset(codes, 0, norm_count(args.block, false, args.range.value_count) * sizeof *codes);
+  for_each_tile_apart(args.range, [&](const Tile& tile) {
+    ValueTile local;
+    PeakTile peaks;
+    find_peaks(load_values(args.values, args.dtype, tile, local), peaks);
+    for (uint32_t s = 0; s < segments_of(tile); ++s) {
+      const uint16_t code = norm_code(peaks.magnitude[s]);
+      uint16_t& merged = codes[(tile.offset + s * kSegmentValues) >> shift];
+      merged = code > merged ? code : merged;
+    }
+  });
 }
 
 /** The lanes of the group under way and the sum of the groups before it. */
@@ -80,7 +99,9 @@ gqsgd_status merge_norms(const MergeNormsArgs& args) {
 
 gqsgd_status norm(const NormArgs& args) {
   const FloatEnvironment environment;
-  if (args.q == NormOrder::inf) {
+  if (args.block > 0) {
+    norm_blocks(args);
+  } else if (args.q == NormOrder::inf) {
     norm_inf(args);
   } else if (args.q == NormOrder::one) {
     norm_sum<NormOrder::one>(args);

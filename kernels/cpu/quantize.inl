@@ -3,17 +3,19 @@
 template <uint32_t kCodeBits>
 struct LinearEncoder {
   static constexpr uint32_t kBits = kCodeBits;
-  Scale scale;
   uint32_t steps;
 
-  uint32_t zero_lane() const { return steps; }
+  Scale scale_for_norm(float norm) const { return linear_scale(norm, steps); }
 
   template <bool kNearest>
-  void encode(const float* __restrict value, const BitsTile& __restrict random,
-              uint8_t* __restrict lane) const {
-    for (uint32_t e = 0; e < kTileValues; ++e) {
-      lane[e] =
-          static_cast<uint8_t>(linear_encode<kNearest>(value[e], scale, steps, random.bits[e]));
+  void encode(const float* __restrict value, const ScaleTile& __restrict scales,
+              const BitsTile& __restrict random, uint8_t* __restrict lane) const {
+    for (uint32_t s = 0; s < kTileSegments; ++s) {
+      const Scale scale = scales.at(s);
+      for (uint32_t e = s * kSegmentValues; e < (s + 1) * kSegmentValues; ++e) {
+        lane[e] =
+            static_cast<uint8_t>(linear_encode<kNearest>(value[e], scale, steps, random.bits[e]));
+      }
     }
   }
 };
@@ -21,90 +23,92 @@ struct LinearEncoder {
 template <uint32_t kCodeBits>
 struct ExponentialEncoder {
   static constexpr uint32_t kBits = kCodeBits;
-  Scale scale;
+  uint32_t headroom;
 
-  uint32_t zero_lane() const { return 0; }
+  Scale scale_for_norm(float norm) const { return exponential_scale(norm, kBits, headroom); }
 
   template <bool kNearest>
-  void encode(const float* __restrict value, const BitsTile& __restrict random,
-              uint8_t* __restrict lane) const {
-    for (uint32_t e = 0; e < kTileValues; ++e) {
-      lane[e] = exponential_round<kBits, kNearest>(value[e], scale, random.bits[e]);
+  void encode(const float* __restrict value, const ScaleTile& __restrict scales,
+              const BitsTile& __restrict random, uint8_t* __restrict lane) const {
+    for (uint32_t s = 0; s < kTileSegments; ++s) {
+      const Scale scale = scales.at(s);
+      for (uint32_t e = s * kSegmentValues; e < (s + 1) * kSegmentValues; ++e) {
+        lane[e] = exponential_round<kBits, kNearest>(value[e], scale, random.bits[e]);
+      }
     }
     for (uint32_t e = 0; e < kTileValues; ++e) lane[e] = without_negative_zero<kBits>(lane[e]);
   }
 };
 
-template <bool kNearest, typename Encoder>
-void encode_tile(const Encoder& encoder, const float* value, const BitsTile& random,
-                 uint8_t* octet) {
-  if (Encoder::kBits == 8) return encoder.template encode<kNearest>(value, random, octet);
-  CodeTile lanes;
-  encoder.template encode<kNearest>(value, random, lanes.octet);
-  pack_nibbles(lanes.octet, octet);
-}
+/** Encodes whole ranges. `Source` hands out values: load(tile, local, scales) returns those of a
+ *  tile, and sets the scales where they differ from tile to tile. */
+template <typename Encoder, typename Source>
+struct RangeEncoder {
+  const Encoder& encoder;
+  Source& source;
+  RandomStream stream;
+  ScaleTile scales;
 
-/** Where a tile's octets are formed: in place, or in `local` for a last tile. */
-template <uint32_t kBits>
-uint8_t* code_target(uint32_t* words, const Tile& tile, CodeTile& local) {
-  return is_full(tile) ? octets_at<kBits>(words, tile) : local.octet;
-}
+  template <bool kNearest>
+  void encode_tile(const float* value, const BitsTile& random, uint8_t* octet) const {
+    if (Encoder::kBits == 8) return encoder.template encode<kNearest>(value, scales, random, octet);
+    CodeTile lanes;
+    encoder.template encode<kNearest>(value, scales, random, lanes.octet);
+    pack_nibbles(lanes.octet, octet);
+  }
 
-/** Encodes a range whose values `load(tile, local)` hands out. */
-template <bool kNearest, typename Encoder, typename Load>
-void encode_tiles(const Encoder& encoder, const Range& range, const RandomStream& stream,
-                  uint32_t* words, Load load) {
-  for_each_tile(range, [&](const Tile& tile) {
-    BitsTile bits;
-    if (!kNearest) fill_bits(stream, range.first_value + tile.offset, bits);
-    ValueTile values;
-    CodeTile codes;
-    encode_tile<kNearest>(encoder, load(tile, values), bits,
-                          code_target<Encoder::kBits>(words, tile, codes));
-    if (!is_full(tile)) store_tail<Encoder::kBits>(codes, words, tile);
-  });
-}
+  template <bool kNearest>
+  void run(const Range& range, uint32_t* words) {
+    for_each_tile(range, [&](const Tile& tile) {
+      BitsTile bits;
+      if (!kNearest) fill_bits(stream, range.first_value + tile.offset, bits);
+      ValueTile values;
+      CodeTile codes;
+      uint8_t* octet = is_full(tile) ? octets_at<Encoder::kBits>(words, tile) : codes.octet;
+      const float* value = source.load(tile, values, scales);
+      encode_tile<kNearest>(value, bits, octet);
+      if (!is_full(tile)) store_tail<Encoder::kBits>(codes, words, tile);
+    });
+  }
+};
 
-template <typename Encoder, typename Load>
-void encode_range(const Encoder& encoder, const Range& range, const RandomStream& stream,
-                  Rounding rounding, uint32_t* words, Load load) {
+/** first_norm: that of all values, where they have one. */
+template <typename Encoder, typename Source>
+void encode_range(const Encoder& encoder, Source& source, float first_norm, const Range& range,
+                  const RandomStream& stream, Rounding rounding, uint32_t* words) {
+  RangeEncoder<Encoder, Source> work{encoder, source, stream, {}};
+  NormTile norms;
+  fill_norms(first_norm, norms);
+  fill_scales(encoder, norms, work.scales);
   if (rounding == Rounding::nearest) {
-    encode_tiles<true>(encoder, range, stream, words, load);
+    work.template run<true>(range, words);
   } else {
-    encode_tiles<false>(encoder, range, stream, words, load);
+    work.template run<false>(range, words);
   }
 }
 
-/** Zero codes: for a norm of zero, and for one that is not finite, whatever the values are. */
+/** A caller's values, under one norm or those of their blocks. */
 template <typename Encoder>
-void encode_zeros(const Encoder& encoder, const Range& range, uint32_t* words) {
-  const uint32_t lane = encoder.zero_lane();
-  const int octet = static_cast<int>(Encoder::kBits == 8 ? lane : lane * 0x11);
-  for_each_tile(range, [&](const Tile& tile) {
-    CodeTile codes;
-    memset(code_target<Encoder::kBits>(words, tile, codes), octet, kTileOctets<Encoder::kBits>);
-    if (!is_full(tile)) store_tail<Encoder::kBits>(codes, words, tile);
-  });
-}
+struct ValueSource {
+  const Encoder& encoder;
+  const QuantizeArgs& args;
 
-bool has_codes(float norm) { return norm > 0 && is_finite(norm); }
+  const float* load(const Tile& tile, ValueTile& local, ScaleTile& scales) const {
+    if (args.norms.blocks != nullptr) {
+      NormTile norms;
+      load_norms(args.norms.blocks, block_log2(args.coding.block), tile, norms);
+      fill_scales(encoder, norms, scales);
+    }
+    return load_values(args.values, args.dtype, tile, local);
+  }
+};
 
 template <typename Encoder>
-void quantize_range(Encoder encoder, Scale (*scale_of)(float, const Coding&),
-                    const QuantizeArgs& args) {
-  const float norm = *args.norms.one;
-  if (!has_codes(norm)) return encode_zeros(encoder, args.range, args.words);
-  encoder.scale = scale_of(norm, args.coding);
-  encode_range(encoder, args.range, stream_of(args.random, Draw::quantize), args.coding.rounding,
-               args.words, [&](const Tile& tile, ValueTile& local) {
-                 return load_values(args.values, args.dtype, tile, local);
-               });
-}
-
-Scale linear_scale_of(float norm, const Coding& coding) { return linear_scale(norm, coding.steps); }
-
-Scale exponential_scale_of(float norm, const Coding& coding) {
-  return exponential_scale(norm, coding.bits, coding.headroom);
+void quantize_range(const Encoder& encoder, const QuantizeArgs& args) {
+  ValueSource<Encoder> source{encoder, args};
+  const float norm = args.norms.one != nullptr ? *args.norms.one : 0;
+  encode_range(encoder, source, norm, args.range, stream_of(args.random, Draw::quantize),
+               args.coding.rounding, args.words);
 }
 
 /** Without levels a code is the value's own pattern. */
@@ -126,13 +130,13 @@ __attribute__((noinline)) gqsgd_status quantize_any(const QuantizeArgs& args) {
   if (coding.levels == Levels::none) {
     quantize_none(args);
   } else if (coding.levels == Levels::linear && byte_codes) {
-    quantize_range(LinearEncoder<8>{{}, coding.steps}, linear_scale_of, args);
+    quantize_range(LinearEncoder<8>{coding.steps}, args);
   } else if (coding.levels == Levels::linear) {
-    quantize_range(LinearEncoder<4>{{}, coding.steps}, linear_scale_of, args);
+    quantize_range(LinearEncoder<4>{coding.steps}, args);
   } else if (byte_codes) {
-    quantize_range(ExponentialEncoder<8>{{}}, exponential_scale_of, args);
+    quantize_range(ExponentialEncoder<8>{coding.headroom}, args);
   } else {
-    quantize_range(ExponentialEncoder<4>{{}}, exponential_scale_of, args);
+    quantize_range(ExponentialEncoder<4>{coding.headroom}, args);
   }
   return GQSGD_OK;
 }

@@ -114,41 +114,129 @@ void add_none(const ReduceManyArgs& args) {
   });
 }
 
-template <typename Encoder, typename Add>
-void encode_sums(const Encoder& encoder, const ReduceManyArgs& args, Add add) {
-  encode_range(encoder, args.range, stream_of(args.random, Draw::encode_again),
-               args.coding.rounding, args.out_words,
-               [&](const Tile& tile, ValueTile& values) { return add(args, tile, values); });
-}
+/** Wide sums under one scale: the most that they can be. */
+template <typename Add>
+struct SumSource {
+  const ReduceManyArgs& args;
+  Add add;
 
-void reduce_many_linear(const ReduceManyArgs& args) {
-  const Coding& coding = args.coding;
-  const float largest = static_cast<float>(coding.ranks * coding.steps);
-  const Scale scale = linear_scale(largest, coding.steps);
-  if (coding.bits == 8) {
-    encode_sums(LinearEncoder<8>{scale, coding.steps}, args, add_linear<8>);
+  const float* load(const Tile& tile, ValueTile& local, ScaleTile&) const {
+    return add(args, tile, local);
+  }
+};
+
+/** Wide sums of which each block gets a scale of its own (rescale), made with its first tile.
+ * Blocks longer than a tile are added twice, for their peak and for their codes: that needs no
+ * memory. */
+template <typename Encoder, typename Add>
+struct RescaledSource {
+  const Encoder& encoder;
+  const ReduceManyArgs& args;
+  Add add;
+  double full;  ///< the sum where all ranks hold their top code
+
+  const float* load(const Tile& tile, ValueTile& local, ScaleTile& scales) const {
+    const float* sums = add_tile(tile, local);
+    if (tile.offset % args.coding.block == 0) scale_blocks(tile, sums, scales);
+    return sums;
+  }
+
+ private:
+  /** Sums with nothing beyond the last: that would show in the peak. */
+  const float* add_tile(const Tile& tile, ValueTile& local) const {
+    add(args, tile, local);
+    for (uint32_t e = tile.count; e < kTileValues; ++e) local.value[e] = 0;
+    return local.value;
+  }
+
+  void scale_blocks(const Tile& tile, const float* sums, ScaleTile& scales) const {
+    const uint32_t block_segments = args.coding.block / kSegmentValues;
+    const uint32_t step = block_segments < kTileSegments ? block_segments : kTileSegments;
+    PeakTile peaks;
+    find_peaks(sums, peaks);
+    NormTile norms;
+    fill_norms(0, norms);
+    for (uint32_t s = 0; s < segments_of(tile); s += step) {
+      uint32_t peak = block_segments > kTileSegments ? peak_after(tile) : 0;
+      for (uint32_t k = s; k < s + step; ++k) peak = larger(peak, peaks.magnitude[k]);
+      const float norm = rescale((tile.offset + s * kSegmentValues) / args.coding.block, peak);
+      for (uint32_t k = s; k < s + step; ++k) norms.norm[k] = norm;
+    }
+    fill_scales(encoder, norms, scales);
+  }
+
+  /** The largest sum of the block behind its first tile. */
+  uint32_t peak_after(const Tile& first) const {
+    const size_t left = args.range.value_count - first.offset;
+    const size_t block_end = left < args.coding.block ? left : args.coding.block;
+    uint32_t peak = 0;
+    for (size_t done = kTileValues; done < block_end; done += kTileValues) {
+      const size_t rest = block_end - done;
+      const Tile tile{first.offset + done,
+                      rest < kTileValues ? static_cast<uint32_t>(rest) : kTileValues};
+      ValueTile local;
+      PeakTile peaks;
+      find_peaks(add_tile(tile, local), peaks);
+      for (uint32_t s = 0; s < kTileSegments; ++s) peak = larger(peak, peaks.magnitude[s]);
+    }
+    return peak;
+  }
+
+  /** Writes the block's scale; returns the norm that its sums are encoded by. */
+  float rescale(size_t block, uint32_t peak) const {
+    const float norm = norm_from_code(args.norms.blocks[block]);
+    const Rescaled made = rescaled(norm, float_from_bits(peak), full);
+    args.out_scales[block] = made.code;
+    return made.sum_norm;
+  }
+
+  static uint32_t larger(uint32_t a, uint32_t b) { return a > b ? a : b; }
+};
+
+/** full: the sum where all ranks hold their top code. */
+template <typename Encoder, typename Add>
+void encode_sums(const Encoder& encoder, const ReduceManyArgs& args, double full, Add add) {
+  const RandomStream stream = stream_of(args.random, Draw::encode_again);
+  const Rounding rounding = args.coding.rounding;
+  if (args.coding.rescale) {
+    RescaledSource<Encoder, Add> source{encoder, args, add, full};
+    encode_range(encoder, source, 0, args.range, stream, rounding, args.out_words);
   } else {
-    encode_sums(LinearEncoder<4>{scale, coding.steps}, args, add_linear<4>);
+    SumSource<Add> source{args, add};
+    const float norm = static_cast<float>(full);
+    encode_range(encoder, source, norm, args.range, stream, rounding, args.out_words);
   }
 }
 
-void reduce_many_exponential(const ReduceManyArgs& args) {
+template <uint32_t kBits>
+void reduce_many_linear(const ReduceManyArgs& args) {
   const Coding& coding = args.coding;
-  const Scale scale = exponential_scale(static_cast<float>(coding.ranks), coding.bits, 0);
-  if (coding.bits == 8) {
-    encode_sums(ExponentialEncoder<8>{scale}, args, add_exponential<8>);
+  const double full = static_cast<double>(coding.ranks) * coding.steps;
+  if (coding.bits_down == 8) {
+    encode_sums(LinearEncoder<8>{coding.steps_down}, args, full, add_linear<kBits>);
   } else {
-    encode_sums(ExponentialEncoder<4>{scale}, args, add_exponential<4>);
+    encode_sums(LinearEncoder<4>{coding.steps_down}, args, full, add_linear<kBits>);
+  }
+}
+
+template <uint32_t kBits>
+void reduce_many_exponential(const ReduceManyArgs& args) {
+  const double full = args.coding.ranks;
+  if (args.coding.bits_down == 8) {
+    encode_sums(ExponentialEncoder<8>{0}, args, full, add_exponential<kBits>);
+  } else {
+    encode_sums(ExponentialEncoder<4>{0}, args, full, add_exponential<kBits>);
   }
 }
 
 /** Without levels there are no norms and no scales. */
 __attribute__((noinline)) void reduce_many_any(const ReduceManyArgs& args) {
+  const bool byte_codes = args.coding.bits == 8;
   switch (args.coding.levels) {
     case Levels::linear:
-      return reduce_many_linear(args);
+      return byte_codes ? reduce_many_linear<8>(args) : reduce_many_linear<4>(args);
     case Levels::exponential:
-      return reduce_many_exponential(args);
+      return byte_codes ? reduce_many_exponential<8>(args) : reduce_many_exponential<4>(args);
     case Levels::none:
       return add_none(args);
   }

@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "kernels/codec/block_norm.h"
 #include "kernels/codec/exponential.h"
 #include "kernels/codec/linear.h"
 #include "kernels/codec/narrow.h"
@@ -23,6 +24,7 @@ namespace {
 // Each uses what the ones before it define.
 // clang-format off
 #include "kernels/cpu/tile.inl"
+#include "kernels/cpu/segments.inl"
 #include "kernels/cpu/random.inl"
 #include "kernels/cpu/norm.inl"
 #include "kernels/cpu/quantize.inl"

@@ -6,6 +6,10 @@
 constexpr uint32_t kTileValues = GQ_VECTOR_OCTETS == 64 ? 512 : 256;
 constexpr uint32_t kTileWords = kTileValues / kWordValues;
 
+// Values of a tile that have one norm whatever the block: no block is shorter.
+constexpr uint32_t kSegmentValues = 32;
+constexpr uint32_t kTileSegments = kTileValues / kSegmentValues;
+
 /** One tile of a range. */
 struct Tile {
   size_t offset;   ///< of its first value in the buffers
