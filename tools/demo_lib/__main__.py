@@ -7,6 +7,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+from .optimizers import OPTIMIZERS
 from .ranks import RanksFailed, train_all
 from .training import MEASURED_STEPS, Run
 
@@ -16,6 +17,8 @@ PRESETS = ["none", "paper-gl8", "paper-ge8", "paper-gl4", "paper-ge4"]
 def parse_arguments():
     parser = argparse.ArgumentParser(prog="tools/demo", description=__doc__)
     parser.add_argument("--presets", nargs="+", default=PRESETS, help="quantizers, in turn")
+    parser.add_argument("--optimizers", nargs="+", default=["sgd"], choices=list(OPTIMIZERS),
+                        help="what trains, in turn (default: sgd)")
     parser.add_argument("--ranks", type=int, default=4, help="processes (default: 4)")
     parser.add_argument("--seeds", type=int, default=3, help="trainings per method (default: 3)")
     parser.add_argument("--steps", type=int, help="training steps (default: by data set)")
@@ -40,8 +43,9 @@ def plan(arguments):
         tasks = [task for task in tasks if task.name in arguments.data]
     if arguments.steps:
         tasks = [replace(task, step_count=arguments.steps) for task in tasks]
-    return [Run(task, method, seed, arguments.schedule, arguments.kill)
-            for task in tasks for seed in range(arguments.seeds) for method in arguments.presets]
+    return [Run(task, method, seed, arguments.schedule, optimizer, arguments.kill)
+            for task in tasks for optimizer in arguments.optimizers
+            for seed in range(arguments.seeds) for method in arguments.presets]
 
 
 class Progress:
@@ -52,7 +56,7 @@ class Progress:
 
     def __call__(self, index, step, loss):
         run = self.runs[index]
-        head = (f"[{index + 1:2d}/{len(self.runs)}] {run.task.name:14s} {run.method:10s} "
+        head = (f"[{index + 1:2d}/{len(self.runs)}] {run.title:19s} {run.method:11s} "
                 f"seed {run.seed}")
         if step is None:
             print(f"{head}  {run.task.step_count} steps, loss {loss:.4f}   ", flush=True)

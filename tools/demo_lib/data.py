@@ -22,7 +22,7 @@ class Task:
     hidden_count: int
     images_per_rank: int  # in one step
     step_count: int
-    learning_rate: float
+    learning_rates: dict  # by optimizer
 
     def load(self, part):
         """Images (count, pixels) as bytes, mapped, and labels (count,), of "train" or "test"."""
@@ -50,13 +50,13 @@ def _digits(directory):
     images, labels = digits.data[order].astype(np.uint8), digits.target[order]
     _save(directory, train=(images[:1437], labels[:1437]), test=(images[1437:], labels[1437:]))
     return Task("digits", directory, pixel_max=16, hidden_count=64, images_per_rank=16,
-                step_count=600, learning_rate=0.05)
+                step_count=600, learning_rates={"sgd": 0.05, "adam": 0.002})
 
 
 def _fashion(directory):
     _save(directory, train=_idx_pair("train"), test=_idx_pair("t10k"))
     return Task("Fashion-MNIST", directory, pixel_max=255, hidden_count=100, images_per_rank=32,
-                step_count=450, learning_rate=0.05)
+                step_count=450, learning_rates={"sgd": 0.05, "adam": 0.002})
 
 
 def _idx_pair(prefix):

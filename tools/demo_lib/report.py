@@ -9,9 +9,9 @@ SMOOTHING_SHARE = 0.02  # of a run's steps, for the drawn curve only
 
 @dataclass(frozen=True)
 class Row:
-    """One method on one task, over all seeds and ranks."""
+    """One method on one task with one optimizer, over all seeds and ranks."""
 
-    task_name: str
+    title: str  # task and optimizer
     method: str
     accuracies: np.ndarray  # one per seed
     losses: np.ndarray  # one per step, mean over seeds and ranks
@@ -32,18 +32,18 @@ class Row:
 
 
 def summarise(runs, outcomes):
-    """Rows in the order in which (task, method) first appear in `runs`."""
+    """Rows in the order in which (title, method) first appear in `runs`."""
     groups = {}
     for run, by_rank in zip(runs, outcomes, strict=True):
-        groups.setdefault((run.task.name, run.method), []).append(by_rank)
+        groups.setdefault((run.title, run.method), []).append(by_rank)
     return [_row(*key, seeds) for key, seeds in groups.items()]
 
 
-def _row(task_name, method, seeds):
+def _row(title, method, seeds):
     everyone = [outcome for by_rank in seeds for outcome in by_rank]
     firsts = [by_rank[0] for by_rank in seeds]
     return Row(
-        task_name, method,
+        title, method,
         accuracies=np.array([first.accuracy for first in firsts]),
         losses=np.mean([outcome.losses for outcome in everyone], axis=0),
         bytes_sent=float(np.mean([outcome.bytes_sent_per_step for outcome in everyone])),
@@ -59,8 +59,8 @@ COLUMNS = ["data", "method", "test accuracy", "bytes/step/rank", "fewer bytes", 
 
 def table(rows):
     """The table as text, one line per row, columns aligned."""
-    base = {row.task_name: row for row in rows if row.method == "none"}
-    lines = [COLUMNS] + [_cells(row, base.get(row.task_name)) for row in rows]
+    base = {row.title: row for row in rows if row.method == "none"}
+    lines = [COLUMNS] + [_cells(row, base.get(row.title)) for row in rows]
     widths = [max(len(line[i]) for line in lines) for i in range(len(COLUMNS))]
     lines.insert(1, ["-" * width for width in widths])
     return "\n".join(
@@ -72,7 +72,7 @@ def table(rows):
 def _cells(row, base):
     spread = f" +- {100 * row.spread:.2f}" if len(row.accuracies) > 1 else ""
     mark = " LOW" if base and row.is_below(base) else ""
-    return [row.task_name, row.method, f"{100 * row.accuracies.mean():.2f}{spread} %{mark}",
+    return [row.title, row.method, f"{100 * row.accuracies.mean():.2f}{spread} %{mark}",
             f"{row.bytes_sent:,.0f}",
             f"{base.bytes_sent / row.bytes_sent:.2f}x" if base else "-",
             f"{row.seconds:.2f}", f"{row.mean_error:.1e}",
@@ -88,16 +88,16 @@ def draw(rows, path):
     matplotlib.use("Agg")  # no display is needed
     from matplotlib import pyplot, ticker
 
-    task_names = list(dict.fromkeys(row.task_name for row in rows))
-    figure, panels = pyplot.subplots(1, len(task_names), figsize=(6.5 * len(task_names), 4.5),
+    titles = list(dict.fromkeys(row.title for row in rows))
+    figure, panels = pyplot.subplots(1, len(titles), figsize=(6.5 * len(titles), 4.5),
                                      squeeze=False, layout="constrained")
-    for task_name, panel in zip(task_names, panels[0], strict=True):
-        for i, row in enumerate(row for row in rows if row.task_name == task_name):
+    for title, panel in zip(titles, panels[0], strict=True):
+        for i, row in enumerate(row for row in rows if row.title == title):
             window = max(1, round(SMOOTHING_SHARE * len(row.losses)))
             smooth = np.convolve(row.losses, np.full(window, 1 / window), mode="valid")
             panel.plot(np.arange(len(smooth)) + window, smooth, label=row.method,
                        linestyle=STYLES[i % len(STYLES)], linewidth=1.8)
-        panel.set(title=task_name, xlabel="training step", yscale="log",
+        panel.set(title=title, xlabel="training step", yscale="log",
                   ylabel="training loss (cross-entropy)")
         panel.yaxis.set_major_formatter(ticker.LogFormatter())  # 0.1, not 10^-1
         panel.yaxis.set_minor_formatter(ticker.LogFormatter())

@@ -1,4 +1,4 @@
-"""One rank's training: plain SGD with momentum on the mean gradient of all ranks."""
+"""One rank's training on the mean gradient of all ranks."""
 
 import hashlib
 import os
@@ -11,9 +11,9 @@ import numpy as np
 import gqsgd
 
 from .network import Network
+from .optimizers import OPTIMIZERS
 
 CLASS_COUNT = 10
-MOMENTUM = 0.9
 MEASURED_STEPS = 16  # steps per run at which the mean gradient is compared with the exact one
 REPORT_EVERY_S = 0.25
 
@@ -26,7 +26,14 @@ class Run:
     method: str
     seed: int
     schedule: str
+    optimizer: str = "sgd"
     killed_rank: int | None = None  # this rank kills itself half-way: shows what the others get
+
+
+    @property
+    def title(self):
+        """Of the runs that are compared with each other."""
+        return f"{self.task.name}, {self.optimizer}"
 
 
 @dataclass
@@ -49,7 +56,8 @@ class Trainer:
         self.images, self.labels = self.task.load("train")
         self.network = Network(self.images.shape[1], self.task.hidden_count, CLASS_COUNT)
         self.weights = self.network.initial_weights(run.seed)
-        self.velocity = np.zeros_like(self.weights)
+        rate = self.task.learning_rates[run.optimizer]
+        self.optimizer = OPTIMIZERS[run.optimizer](self.weights, rate)
         self.gradient = np.empty_like(self.weights)
         self.quantizer = gqsgd.Quantizer(run.method, seed=run.seed)
         self.outcome = Outcome()
@@ -64,7 +72,7 @@ class Trainer:
             self.outcome.losses.append(loss)
             if self.comm.rank == 0 and step in measured:
                 measuring_s += self._measure_error(batch)
-            self._apply()
+            self.optimizer.apply(self.weights, self.gradient)
             if time.monotonic() - reported > REPORT_EVERY_S:
                 reported = time.monotonic()
                 report(step, loss)
@@ -86,11 +94,6 @@ class Trainer:
         self.comm.allreduce(self.gradient, self.quantizer, op="mean", out=self.gradient,
                             schedule=self.run.schedule, step=step)
         return loss
-
-    def _apply(self):
-        self.velocity *= MOMENTUM
-        self.velocity += self.gradient
-        self.weights -= self.task.learning_rate * self.velocity
 
     def _gradient_of(self, batch, rank, gradient):
         mine = batch[rank * self.task.images_per_rank:(rank + 1) * self.task.images_per_rank]
