@@ -33,18 +33,16 @@ Status create(const char* text, gqsgd_quantizer* out) {
   return fail(GQSGD_NO_MEMORY, "gqsgd_quantizer_create: no memory for a quantizer");
 }
 
-size_t packed_size_bytes(const Format& format, uint32_t bits, size_t value_count) {
-  const uint64_t codes = code_count(format.rotate == Rotate::hadamard, value_count);
-  return static_cast<size_t>(words_for(bits, codes)) * sizeof(uint32_t);
-}
-
-Status packed_size(gqsgd_quantizer quantizer, size_t value_count, size_t* size_bytes) {
+/** Bytes of `value_count` codes with as many bits as that field says. */
+Status packed_size(const char* function, uint8_t Format::*bits, gqsgd_quantizer quantizer,
+                   size_t value_count, size_t* size_bytes) {
   if (size_bytes == nullptr) {
-    return fail(GQSGD_INVALID_ARGUMENT, "gqsgd_packed_size: size_bytes is NULL");
+    return fail(GQSGD_INVALID_ARGUMENT, "%s: size_bytes is NULL", function);
   }
   Format format;
   GQ_TRY(find_format(quantizer, &format));
-  *size_bytes = packed_size_bytes(format, format.bits, value_count);
+  const uint64_t codes = code_count(format.rotate == Rotate::hadamard, value_count);
+  *size_bytes = static_cast<size_t>(words_for(format.*bits, codes)) * sizeof(uint32_t);
   return Status();
 }
 
@@ -101,7 +99,14 @@ gqsgd_status gqsgd_quantizer_destroy(gqsgd_quantizer quantizer) {
 }
 
 gqsgd_status gqsgd_packed_size(gqsgd_quantizer quantizer, size_t value_count, size_t* size_bytes) {
-  return gq::packed_size(quantizer, value_count, size_bytes).code();
+  return gq::packed_size("gqsgd_packed_size", &gq::Format::bits, quantizer, value_count, size_bytes)
+      .code();
+}
+
+gqsgd_status gqsgd_result_size(gqsgd_quantizer quantizer, size_t value_count, size_t* size_bytes) {
+  return gq::packed_size("gqsgd_result_size", &gq::Format::bits_down, quantizer, value_count,
+                         size_bytes)
+      .code();
 }
 
 gqsgd_status gqsgd_norm_count(gqsgd_quantizer quantizer, size_t value_count, size_t* norm_count) {

@@ -1,9 +1,10 @@
-// The grammar of quantizers: presets, fields, what goes together, and what this version has.
+// The grammar of quantizers: presets, fields, and what follows from them.
 #include "src/api/quantizer_text.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "src/api/quantizer_rules.h"
 #include "src/api/text_items.h"
 
 namespace gq {
@@ -11,7 +12,7 @@ namespace {
 
 struct Preset {
   const char* name;
-  const char* text;  // nullptr: named, but not in this version yet
+  const char* text;
 };
 
 // A preset's text never changes once released.
@@ -21,12 +22,21 @@ constexpr Preset kPresets[] = {
     {"paper-ge8", "levels=exponential,bits=8"},
     {"paper-gl4", "levels=linear,bits=4"},
     {"paper-ge4", "levels=exponential,bits=4"},
-    {"blocks-8", nullptr},
-    {"rotated-8", nullptr},
-    {"rotated-4-8", nullptr},
-    {"rotated-4", nullptr},
-    {"relative-8", nullptr},
+    {"blocks-8", "levels=linear,bits=8,block=128,rounding=correlated,rescale=true"},
+    {"rotated-8",
+     "levels=linear,bits=8,block=128,rounding=correlated,rescale=true,"
+     "rotate=hadamard,rounding_down=subtractive"},
+    {"rotated-4-8",
+     "levels=linear,bits=4,bits_down=8,block=128,rounding=correlated,rescale=true,"
+     "rotate=hadamard,rounding_down=subtractive"},
+    {"rotated-4",
+     "levels=linear,bits=4,block=128,rounding=correlated,rescale=true,"
+     "rotate=hadamard,rounding_down=subtractive"},
+    {"relative-8", "levels=exponential,bits=8,mantissa_bits=2,rounding=correlated"},
 };
+
+/** What an empty text means. */
+constexpr const char* kDefaultText = "paper-gl8";
 
 // In the order of the described text, and of Draft::given.
 enum FieldIndex {
@@ -111,9 +121,16 @@ Status read_bits(const char* field, std::string_view value, uint8_t* bits) {
   return Status();
 }
 
+Status read_mantissa_bits(std::string_view value, uint8_t* mantissa_bits) {
+  static constexpr const char* kAllowed[] = {"0", "2"};
+  int index = 0;
+  GQ_TRY(choose("mantissa_bits", names_of(kAllowed), value, &index));
+  *mantissa_bits = static_cast<uint8_t>(2 * index);
+  return Status();
+}
+
 Status read_field(int field, std::string_view value, Format* format) {
   const char* name = kFieldList[field];
-  uint64_t number = 0;
   switch (field) {
     case kLevels:
       return choose_enum(name, names_of(kLevelsList), value, &format->levels);
@@ -136,9 +153,7 @@ Status read_field(int field, std::string_view value, Format* format) {
     case kRescale:
       return choose_enum(name, names_of(kBoolList), value, &format->rescale);
     case kMantissaBits:
-      GQ_TRY(read_number(name, value, 2, &number));
-      format->mantissa_bits = static_cast<uint8_t>(number);
-      return Status();
+      return read_mantissa_bits(value, &format->mantissa_bits);
     case kNonfinite:
       return choose_enum(name, names_of(kNonfiniteList), value, &format->nonfinite);
     default:
@@ -152,12 +167,7 @@ Status read_preset(std::string_view name, Draft* draft) {
   size_t used = 0;
   char known[160] = "";
   for (const Preset& preset : kPresets) {
-    if (name == preset.name && preset.text != nullptr) return read_fields(preset.text, draft);
-    if (name == preset.name) {
-      return fail(GQSGD_UNSUPPORTED, "preset %s is not built in version %d.%d", preset.name,
-                  GQSGD_VERSION_MAJOR, GQSGD_VERSION_MINOR);
-    }
-    if (preset.text == nullptr) continue;
+    if (name == preset.name) return read_fields(preset.text, draft);
     used += static_cast<size_t>(
         snprintf(known + used, sizeof known - used, used == 0 ? "%s" : ", %s", preset.name));
   }
@@ -208,69 +218,23 @@ void derive(Draft* draft) {
                                                           : Combine::exact;
 }
 
-Status refuse_unbuilt(const Format& format) {
-  const char* field = format.block != 0                         ? "block"
-                      : format.bits_down != format.bits         ? "bits_down"
-                      : format.rounding == Rounding::correlated ? "rounding=correlated"
-                      : format.rounding_down == RoundingDown::subtractive
-                          ? "rounding_down=subtractive"
-                      : format.rotate == Rotate::hadamard ? "rotate=hadamard"
-                      : format.rescale                    ? "rescale"
-                      : format.mantissa_bits != 0         ? "mantissa_bits"
-                                                          : nullptr;
-  if (field == nullptr) return Status();
-  return fail(GQSGD_UNSUPPORTED, "%s is not built in version %d.%d%s", field, GQSGD_VERSION_MAJOR,
-              GQSGD_VERSION_MINOR,
-              format.bits_down != format.bits ? "; bits_down must equal bits" : "");
-}
-
-Status refuse_combinations(const Format& format) {
-  if (format.levels == Levels::none) {
-    if (format.bits != 32) {
-      return fail(GQSGD_INVALID_ARGUMENT, "levels=none has bits=32, not %d", format.bits);
-    }
-    if (format.nonfinite == Nonfinite::error) {
-      return fail(GQSGD_INVALID_ARGUMENT,
-                  "nonfinite=error needs a norm and levels=none takes none; NaN and infinity pass "
-                  "through unchanged with nonfinite=poison");
-    }
-    return Status();
-  }
-  if (format.bits == 32) {
-    return fail(GQSGD_INVALID_ARGUMENT, "bits=32 belongs to levels=none; use 8 or 4");
-  }
-  const bool linear = format.levels == Levels::linear;
-  const bool fits = linear             ? format.combine != Combine::sum
-                    : format.bits == 8 ? format.combine == Combine::sum
-                                       : format.combine == Combine::average;
-  if (fits) return Status();
-  return fail(GQSGD_INVALID_ARGUMENT, "combine=%s does not go with levels=%s, bits=%d; use %s",
-              name_in(names_of(kCombineList), static_cast<size_t>(format.combine)),
-              name_in(names_of(kLevelsList), static_cast<size_t>(format.levels)), format.bits,
-              linear             ? "exact or average"
-              : format.bits == 8 ? "sum"
-                                 : "average");
-}
-
 }  // namespace
 
 Status parse_quantizer(const char* text, Format* format) {
   Draft draft;
   std::string_view rest(text);
-  if (rest.find_first_not_of(' ') != std::string_view::npos) {
-    std::string_view after_first = rest;
-    TextItem first;
-    next_item(&after_first, &first);
-    if (!first.has_value) {
-      GQ_TRY(read_preset(first.name, &draft));
-      rest = after_first;
-    }
-    GQ_TRY(refuse_repeats(rest));
-    GQ_TRY(read_fields(rest, &draft));
+  if (rest.find_first_not_of(' ') == std::string_view::npos) rest = kDefaultText;
+  std::string_view after_first = rest;
+  TextItem first;
+  next_item(&after_first, &first);
+  if (!first.has_value) {
+    GQ_TRY(read_preset(first.name, &draft));
+    rest = after_first;
   }
+  GQ_TRY(refuse_repeats(rest));
+  GQ_TRY(read_fields(rest, &draft));
   derive(&draft);
-  GQ_TRY(refuse_combinations(draft.format));
-  GQ_TRY(refuse_unbuilt(draft.format));
+  GQ_TRY(check_combination(draft.format));
   *format = draft.format;
   return Status();
 }

@@ -3,10 +3,13 @@
 
 #include <inttypes.h>
 
+#include <algorithm>
+
 #include "kernels/codec/global_norm.h"
 #include "src/api/check.h"
+#include "src/api/norm_grid.h"
 #include "src/api/quantizer.h"
-#include "src/execute/endpoint.h"
+#include "src/plan/plan.h"
 
 namespace gq {
 namespace {
@@ -22,9 +25,22 @@ struct StageCall {
   Range range;
   const Stages* stages = nullptr;
 
-  uint64_t word_count() const { return words_for(coding.bits, range.value_count); }
-  Buffer words(const char* name, const void* data) const {
-    return {name, data, static_cast<size_t>(word_count()), sizeof(uint32_t)};
+  Buffer words(const char* name, const void* data) const { return packed(name, data, coding.bits); }
+  /** What reduce_many writes; the same words after reductions in code form. */
+  Buffer result_words(const char* name, const void* data) const {
+    return packed(name, data, coding.bits_down);
+  }
+  Buffer norms(const char* name, const float* data) const {
+    return {name, data, norm_count(), sizeof(float)};
+  }
+  size_t norm_count() const {
+    return static_cast<size_t>(gq::norm_count(coding.block, coding.rotated, range.value_count));
+  }
+
+ private:
+  Buffer packed(const char* name, const void* data, uint32_t bits) const {
+    const uint64_t codes = code_count(coding.rotated, range.value_count);
+    return {name, data, static_cast<size_t>(words_for(bits, codes)), sizeof(uint32_t)};
   }
 };
 
@@ -40,12 +56,33 @@ Status check_site(const gqsgd_site& site) {
                 " reductions in a chain",
                 site.combines, site.size, site.size - 1);
   }
-  if (site.first_value % kValueAlignment != 0 || site.first_value > kFirstValueMax) {
-    return fail(GQSGD_INVALID_ARGUMENT,
-                "site: first_value is %" PRIu64 "; it must be a multiple of %u, at most %" PRIu64,
-                site.first_value, kValueAlignment, kFirstValueMax);
+  if (site.first_value > kFirstValueMax) {
+    return fail(GQSGD_INVALID_ARGUMENT, "site: first_value is %" PRIu64 "; the largest is %" PRIu64,
+                site.first_value, kFirstValueMax);
   }
   return check_step(site.step, site.index);
+}
+
+/** What the format makes of the site. */
+Status check_format(const gqsgd_site& site, const Format& format, const Coding& coding) {
+  const uint32_t alignment = value_alignment(coding.block, coding.rotated);
+  if (site.first_value % alignment != 0) {
+    return fail(GQSGD_INVALID_ARGUMENT,
+                "site: first_value is %" PRIu64 "; with block=%u%s it must be a multiple of %u",
+                site.first_value, coding.block, coding.rotated ? " and a rotation" : "", alignment);
+  }
+  const char* field = coding.wide ? nullptr : wide_only_field(format);
+  if (field != nullptr) {
+    return fail(GQSGD_INVALID_ARGUMENT,
+                "site: combines is %" PRIu64
+                ", and %s needs codes that are added by reduce_many; give combines = 0",
+                site.combines, field);
+  }
+  if (coding.levels != Levels::linear || coding.steps > 0) return Status();
+  return fail(GQSGD_INVALID_ARGUMENT,
+              "combine=exact with %d bits has no level left for %" PRIu64
+              " ranks; use combine=average, or combines = 0 and reduce_many",
+              static_cast<int>(format.bits), site.size);
 }
 
 Status begin_stage(gqsgd_quantizer quantizer, const gqsgd_site* site, size_t value_count,
@@ -56,12 +93,7 @@ Status begin_stage(gqsgd_quantizer quantizer, const gqsgd_site* site, size_t val
   GQ_TRY(check_stream(stream));
   call->coding = coding_of(call->format, static_cast<uint32_t>(site->size),
                            static_cast<uint32_t>(site->combines));
-  if (call->coding.levels == Levels::linear && call->coding.steps == 0) {
-    return fail(GQSGD_INVALID_ARGUMENT,
-                "combine=exact with %d bits has no level left for %" PRIu64
-                " ranks; use combine=average, or combines = 0 and reduce_many",
-                static_cast<int>(call->format.bits), site->size);
-  }
+  GQ_TRY(check_format(*site, call->format, call->coding));
   call->random = RandomSite{call->format.seed, static_cast<uint32_t>(site->step),
                             static_cast<uint32_t>(site->index), static_cast<uint32_t>(site->rank),
                             static_cast<uint32_t>(site->hop)};
@@ -77,8 +109,49 @@ Status check_values(const char* name, const void* values, size_t value_count, in
   return check_buffer({name, values, value_count, dtype_size_bytes(dtype)});
 }
 
-Status check_norms(const char* name, const float* norms) {
-  return check_buffer({name, norms, 1, sizeof(float)});
+/** Present, and numbers that stages know. */
+Status check_norms(const StageCall& call, const char* name, const float* norms) {
+  GQ_TRY(check_buffer(call.norms(name, norms)));
+  return call.coding.block == 0 ? Status() : check_norm_grid(name, norms, call.norm_count());
+}
+
+/** Norms on their way to a stage, a part of a range at a time, so that their codes fit the stack.
+ */
+constexpr size_t kNormsAtOnce = 512;
+
+/** One part of a range, where it begins in the buffers, and its norms as a stage takes them. */
+struct Piece {
+  Range range;
+  size_t offset;
+  NormView norms;
+};
+
+/** Calls `work` for each piece; for the whole range if it has one norm. Norms have been checked. */
+template <typename Work>
+Status for_each_piece(const StageCall& call, const float* norms, Work work) {
+  const size_t block = call.coding.block;
+  if (block == 0) return work(Piece{call.range, 0, {norms, nullptr}});
+  uint16_t codes[kNormsAtOnce];
+  const size_t step = kNormsAtOnce * block;
+  for (size_t offset = 0; offset < call.range.value_count; offset += step) {
+    const size_t count = std::min(step, call.range.value_count - offset);
+    const Range range{call.range.first_value + offset, count};
+    const uint64_t blocks = norm_count(call.coding.block, call.coding.rotated, count);
+    codes_from_norms(norms + offset / block, static_cast<size_t>(blocks), codes);
+    GQ_TRY(work(Piece{range, offset, {nullptr, codes}}));
+  }
+  return Status();
+}
+
+static_assert(kNormsAtOnce * kValueAlignment % kRotationValues == 0, "pieces are aligned");
+
+size_t word_offset(uint32_t bits, size_t value_offset) {
+  return static_cast<size_t>(words_for(bits, value_offset));
+}
+
+template <typename Bytes>
+Bytes* values_at(Bytes* values, int32_t dtype, size_t offset) {
+  return values + offset * dtype_size_bytes(dtype);
 }
 
 Status norm(gqsgd_quantizer quantizer, const gqsgd_site* site, const void* values,
@@ -86,13 +159,20 @@ Status norm(gqsgd_quantizer quantizer, const gqsgd_site* site, const void* value
   StageCall call;
   GQ_TRY(begin_stage(quantizer, site, value_count, stream, &call));
   GQ_TRY(check_values("values", values, value_count, dtype));
-  GQ_TRY(check_norms("norms", norms));
+  GQ_TRY(check_buffer(call.norms("norms", norms)));
+  NormWords stage_out;
+  NormArgs args{call.format.q, call.coding.block, call.coding.rotated,
+                call.random,   call.range,        values,
+                dtype,         &stage_out,        stream};
+  if (call.coding.block != 0) {
+    uint16_t* codes = reinterpret_cast<uint16_t*>(norms);
+    args.out = codes;
+    GQ_TRY(Status(call.stages->norm(args)));
+    norms_from_codes(codes, call.norm_count(), norms, CodesAt::kHead);
+    return Status();
+  }
   *norms = 0;
   if (call.format.levels == Levels::none) return Status();
-  NormWords stage_out;
-  const NormArgs args{call.format.q, call.format.block, call.coding.rotated,
-                      call.random,   call.range,        values,
-                      dtype,         &stage_out,        stream};
   GQ_TRY(Status(call.stages->norm(args)));
   // The norm of a single rank is the global norm of one: p has nothing to add.
   GlobalNorm merged(call.format.q, NormOrder::inf);
@@ -107,13 +187,17 @@ Status quantize(gqsgd_quantizer quantizer, const gqsgd_site* site, const void* v
   StageCall call;
   GQ_TRY(begin_stage(quantizer, site, value_count, stream, &call));
   GQ_TRY(check_values("values", values, value_count, dtype));
-  GQ_TRY(check_norms("norms", norms));
+  GQ_TRY(check_norms(call, "norms", norms));
   const Buffer from{"values", values, value_count, dtype_size_bytes(dtype)};
   const Buffer to = call.words("words", words);
   GQ_TRY(check_buffer(to));
   GQ_TRY(check_overlap(from, to, false));
-  return Status(call.stages->quantize(
-      {call.coding, call.random, call.range, values, dtype, {norms, nullptr}, words, stream}));
+  return for_each_piece(call, norms, [&](const Piece& piece) {
+    return Status(call.stages->quantize(
+        {call.coding, call.random, piece.range,
+         values_at(static_cast<const unsigned char*>(values), dtype, piece.offset), dtype,
+         piece.norms, words + word_offset(call.coding.bits, piece.offset), stream}));
+  });
 }
 
 Status reduce(gqsgd_quantizer quantizer, const gqsgd_site* site, const uint32_t* a,
@@ -157,18 +241,37 @@ Status reduce_many(gqsgd_quantizer quantizer, const gqsgd_site* site, const uint
                 site->combines);
   }
   if (words == nullptr) return fail(GQSGD_INVALID_ARGUMENT, "words is NULL");
-  const Buffer to = call.words("out_words", out_words);
+  const Buffer to = call.result_words("out_words", out_words);
   GQ_TRY(check_buffer(to));
+  const bool same_bits = call.coding.bits == call.coding.bits_down;
   for (uint64_t rank = 0; rank < site->size; ++rank) {
     const Buffer from = call.words("words[rank]", words[rank]);
     GQ_TRY(check_buffer(from));
-    GQ_TRY(check_overlap(from, to, true));
+    GQ_TRY(check_overlap(from, to, same_bits));
   }
-  GQ_TRY(check_norms("norms", norms));
-  GQ_TRY(check_norms("out_scales", out_scales));
-  *out_scales = *norms;
-  return Status(call.stages->reduce_many(
-      {call.coding, call.random, call.range, words, {norms, nullptr}, out_words, nullptr, stream}));
+  GQ_TRY(check_norms(call, "norms", norms));
+  GQ_TRY(check_buffer(call.norms("out_scales", out_scales)));
+  GQ_TRY(check_overlap(call.norms("norms", norms), call.norms("out_scales", out_scales), true));
+  ReduceManyArgs args{call.coding,      call.random, call.range, words,
+                      {norms, nullptr}, out_words,   nullptr,    stream};
+  if (call.coding.block == 0) {
+    *out_scales = *norms;
+    return Status(call.stages->reduce_many(args));
+  }
+  // Codes are half as long as numbers: out_scales has room for those of the norms, and behind them
+  // for those of the scales.
+  uint16_t* codes = reinterpret_cast<uint16_t*>(out_scales);
+  const size_t count = call.norm_count();
+  codes_from_norms(norms, count, codes);
+  args.norms = {nullptr, codes};
+  if (call.coding.rescale) args.out_scales = codes + count;
+  GQ_TRY(Status(call.stages->reduce_many(args)));
+  if (call.coding.rescale) {
+    norms_from_codes(codes + count, count, out_scales, CodesAt::kTail);
+  } else {
+    norms_from_codes(codes, count, out_scales, CodesAt::kHead);
+  }
+  return Status();
 }
 
 Status dequantize(gqsgd_quantizer quantizer, const gqsgd_site* site, const uint32_t* words,
@@ -178,21 +281,16 @@ Status dequantize(gqsgd_quantizer quantizer, const gqsgd_site* site, const uint3
   GQ_TRY(begin_stage(quantizer, site, value_count, stream, &call));
   GQ_TRY(check_op(op));
   GQ_TRY(check_values("values", values, value_count, dtype));
-  GQ_TRY(check_norms("scales", scales));
-  const Buffer from = call.words("words", words);
+  GQ_TRY(check_norms(call, "scales", scales));
+  const Buffer from = call.result_words("words", words);
   GQ_TRY(check_buffer(from));
   GQ_TRY(check_overlap(from, {"values", values, value_count, dtype_size_bytes(dtype)}, false));
-  DequantizeArgs args{};
-  args.coding = call.coding;
-  args.random = call.random;
-  args.range = call.range;
-  args.words = words;
-  args.scales = {scales, nullptr};
-  args.dtype = dtype;
-  args.op = op;
-  args.values = values;
-  args.stream = stream;
-  return Status(call.stages->dequantize(args));
+  return for_each_piece(call, scales, [&](const Piece& piece) {
+    return Status(call.stages->dequantize(
+        {call.coding, call.random, piece.range,
+         words + word_offset(call.coding.bits_down, piece.offset), piece.norms, dtype, op,
+         values_at(static_cast<unsigned char*>(values), dtype, piece.offset), stream}));
+  });
 }
 
 }  // namespace

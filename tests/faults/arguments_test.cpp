@@ -125,8 +125,7 @@ TEST(Arguments, QuantizersOfUnknownFieldsAndValuesAreRefusedByName) {
       {"block=-1", GQSGD_INVALID_ARGUMENT, "block=-1"},
       {"blok=128", GQSGD_INVALID_ARGUMENT, "blok"},
       {"paper-gl9", GQSGD_INVALID_ARGUMENT, "paper-gl9"},
-      {"rotated-8", GQSGD_UNSUPPORTED, "rotated-8"},
-      {"rotate=hadamard", GQSGD_UNSUPPORTED, "rotate"},
+      {"mantissa_bits=1", GQSGD_INVALID_ARGUMENT, "mantissa_bits=1 is not known; allowed are 0, 2"},
       {"seed=18446744073709551616", GQSGD_INVALID_ARGUMENT, "seed=18446744073709551616"},
       {"levels=cubic", GQSGD_INVALID_ARGUMENT, "levels=cubic is not known; allowed are linear"},
   };
@@ -137,6 +136,42 @@ TEST(Arguments, QuantizersOfUnknownFieldsAndValuesAreRefusedByName) {
     EXPECT_EQ(quantizer, nullptr) << text.text;
   }
   EXPECT_TRUE(is(outcome_of(gqsgd_quantizer_create("", nullptr)), GQSGD_INVALID_ARGUMENT, "NULL"));
+}
+
+TEST(Arguments, FieldsThatDoNotGoTogetherAreRefusedWithWhatWouldWork) {
+  const struct {
+    const char* text;
+    const char* sentence;
+  } texts[] = {
+      {"block=128,norm=2:2", "block=128 does not go with norm=2:2; use norm=inf:inf, or block=0"},
+      {"block=128,norm=inf:1", "block=128 does not go with norm=inf:1"},
+      {"rescale=true", "does not go with block=0; use block=128, or rescale=false"},
+      {"blocks-8,block=0", "rescale=true"},
+      {"levels=exponential,rounding_down=subtractive",
+       "rounding_down=subtractive .* levels=exponential; use levels=linear"},
+      {"rounding=nearest,rounding_down=subtractive", "rounding=nearest .* rounding_down=random"},
+      {"mantissa_bits=2", "mantissa_bits=2 needs levels=exponential, .* not levels=linear"},
+      {"levels=exponential,bits=4,mantissa_bits=2", "bits=4"},
+      {"relative-8,bits_down=4", "bits_down=4"},
+      {"bits_down=32", "bits_down=32 belongs to levels=none; use 8 or 4"},
+      {"bits=32", "bits=32 belongs to levels=none; use 8 or 4"},
+      {"none,block=128", "takes no block"},
+      {"none,bits_down=8", "takes no bits_down"},
+      {"none,rounding=correlated", "takes no rounding=correlated"},
+      {"none,rounding_down=subtractive", "takes no rounding_down=subtractive"},
+      {"none,rotate=hadamard", "takes no rotate=hadamard"},
+      {"none,rescale=true", "takes no rescale=true"},
+      {"none,mantissa_bits=2", "takes no mantissa_bits"},
+      {"none,nonfinite=error", "nonfinite=error needs a norm"},
+      {"paper-gl8,combine=sum", "combine=sum .* use exact or average"},
+      {"paper-ge4,combine=sum", "combine=sum .* use average"},
+  };
+  for (const auto& text : texts) {
+    auto quantizer = reinterpret_cast<gqsgd_quantizer>(uintptr_t{1});
+    const Outcome outcome = outcome_of(gqsgd_quantizer_create(text.text, &quantizer));
+    EXPECT_TRUE(is(outcome, GQSGD_INVALID_ARGUMENT, text.sentence)) << text.text;
+    EXPECT_EQ(quantizer, nullptr) << text.text;
+  }
 }
 
 TEST(Arguments, OptionsOfCommunicatorsAreCheckedByName) {

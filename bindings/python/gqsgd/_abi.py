@@ -106,6 +106,7 @@ PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "gqsgd_quantizer_describe": (_status, [_quantizer, _text, _size, POINTER(_size)]),
     "gqsgd_quantizer_destroy": (_status, [_quantizer]),
     "gqsgd_packed_size": (_status, [_quantizer, _size, POINTER(_size)]),
+    "gqsgd_result_size": (_status, [_quantizer, _size, POINTER(_size)]),
     "gqsgd_norm_count": (_status, [_quantizer, _size, POINTER(_size)]),
     "gqsgd_workspace_size": (_status, [_quantizer, _size, _int, POINTER(_size)]),
     "gqsgd_variance_bound": (_status, [_quantizer, _int, _size, _int, POINTER(c_double)]),

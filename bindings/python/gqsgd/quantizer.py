@@ -43,11 +43,16 @@ class Quantizer:
         set_once("text", _described(handle))
 
     def packed_size(self, value_count: int) -> int:
-        """Size in bytes of `value_count` packed values: whole 32-bit words."""
+        """Size in bytes of `value_count` packed values: whole 32-bit words. rotate="hadamard" fills
+        values up to a multiple of 1024."""
         return self._size(_abi.library().gqsgd_packed_size, value_count)
 
+    def result_size(self, value_count: int) -> int:
+        """The same for what reduce_many returns, whose codes have bits_down bits."""
+        return self._size(_abi.library().gqsgd_result_size, value_count)
+
     def norm_count(self, value_count: int) -> int:
-        """How many norms `value_count` values have."""
+        """How many norms `value_count` values have: one for each block, or one."""
         return self._size(_abi.library().gqsgd_norm_count, value_count)
 
     def _size(self, function: Any, value_count: int) -> int:

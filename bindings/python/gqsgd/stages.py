@@ -33,7 +33,8 @@ class Site:
     combines: longest chain of reductions in code form: size - 1 for a ring, ceil(log2 size) for
         tree and butterfly, 0 for the direct schedule.
     step, index: place in the random numbers; below 2^32 and 2^16.
-    first_value: position of the first value in the whole call, a multiple of 32.
+    first_value: position of the first value in the whole call, a multiple of 32, of `block` and,
+        with rotate="hadamard", of 1024; a part that is not the call's last ends at one, too.
     hop: number of this reduction in the schedule, from 1; 0 when quantizing.
     weight_a, weight_b: ranks merged in the operands a and b (combine="average").
     """
@@ -73,7 +74,7 @@ class Site:
 def norm(x: Any, q: Quantizer, *, site: Site) -> Norms:
     """Norms of this rank's values `x` (contiguous, any shape): `q.norm_count(x.size)` float32
     numbers, NaN or infinity where an input is. With p = inf the largest over ranks is the global
-    norm."""
+    norm; take it by np.maximum, which keeps NaN. Norms of blocks lie on a grid of 16 bits."""
     values = read_view(x, "x")
     norms = np.empty(q.norm_count(values.count), np.float32)
     workspace = _workspace(q, values.count, values.dtype_number)
@@ -155,9 +156,9 @@ def reduce_many(
     words: Sequence[Words], q: Quantizer, norms: Norms, *, site: Site, count: int | None = None
 ) -> tuple[Words, Norms]:
     """The owner's step of the direct schedule: decodes the words of all ranks, adds them wide in
-    rank order and encodes once. Returns (words, scales).
+    rank order and encodes once, with bits_down bits. Returns (words, scales).
 
-    words: `site.size` arrays in rank order; norms: the global norms.
+    words: `site.size` arrays in rank order; norms: the global norms. One scale per norm.
     count: values in each, by default one for every lane; give it where the last word is not full.
     """
     if not words or len(words) != site.size:
@@ -167,7 +168,8 @@ def reduce_many(
     for rank, operand in enumerate(words):
         _require(f"words[{rank}]", operand, np.uint32, size)
     _require("norms", norms, np.float32, q.norm_count(count))
-    result, scales = np.empty(size, np.uint32), np.empty(norms.size, np.float32)
+    result = np.empty(_result_word_count(q, count), np.uint32)
+    scales = np.empty(norms.size, np.float32)
     workspace = _workspace(q, count, _abi.DTYPES["float32"])
     check(
         _abi.library().gqsgd_reduce_many(
@@ -199,11 +201,13 @@ def dequantize(
 ) -> Any:
     """Turns the codes of `site.size` ranks back into `count` values.
 
+    words: what reduce_many returned where site.combines is 0, or codes reduced in code form.
     scales: what reduce_many returned, or the global norms after reductions in code form.
     op: "mean" or "sum" over `site.size` ranks.
     out: `count` values to write, of any dtype; None makes a new array of `dtype`.
     """
-    _require("words", words, np.uint32, _word_count(q, count))
+    word_count = _word_count if site.combines else _result_word_count
+    _require("words", words, np.uint32, word_count(q, count))
     _require("scales", scales, np.float32, q.norm_count(count))
     values = read_view(np.empty(count, dtype) if out is None else out, "out")
     require_writable(values.view, "out")
@@ -250,6 +254,10 @@ def _word_count(q: Quantizer, value_count: int) -> int:
     return q.packed_size(value_count) // np.dtype(np.uint32).itemsize
 
 
+def _result_word_count(q: Quantizer, value_count: int) -> int:
+    return q.result_size(value_count) // np.dtype(np.uint32).itemsize
+
+
 def _lanes(q: Quantizer, words: Words) -> int:
-    """How many values the words have room for; 32 values fill whole words in every format."""
-    return 32 * words.itemsize * words.size // q.packed_size(32)
+    """How many values the words have room for; 1024 values fill whole words in every format."""
+    return 1024 * words.itemsize * words.size // q.packed_size(1024)
