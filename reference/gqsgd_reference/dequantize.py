@@ -70,8 +70,13 @@ def _decode_linear(form, words, scale, value_count, op, u):
         return codes.astype(np.float32) * step
     if _factor(form, op) == 1:
         step = np.minimum(step, largest_subtractive_step(top))
-    shifted = codes * 2**23 - u + 2**22
-    return shifted.astype(np.float32) * np.float32(2.0**-23) * step
+    return subtractive_steps(codes, u) * step
+
+
+def subtractive_steps(codes, u):
+    """code - u / 2^23 + 1/2 in float32: what codes rounded with u stand for."""
+    K = np.asarray(codes, dtype=np.int64) * 2**23 - u + 2**22
+    return K.astype(np.float32) * np.float32(2.0**-23)
 
 
 def largest_subtractive_step(top):
