@@ -7,8 +7,17 @@
 
 namespace gq {
 
-/** What a word decides. The other numbers are reserved. */
-enum class Draw : uint32_t { quantize = 0, reduce = 3, encode_again = 4, output = 7 };
+/** What a word decides. */
+enum class Draw : uint32_t {
+  quantize = 0,
+  strata_a = 1,
+  strata_b = 2,
+  reduce = 3,
+  encode_again = 4,
+  subtractive = 5,
+  signs = 6,
+  output = 7
+};
 
 /** One Philox counter serves this many consecutive values, one of its words four of them. */
 inline constexpr uint32_t kGroupValues = 16;

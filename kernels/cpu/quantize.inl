@@ -46,7 +46,7 @@ template <typename Encoder, typename Source>
 struct RangeEncoder {
   const Encoder& encoder;
   Source& source;
-  RandomStream stream;
+  const Thresholds& thresholds;
   ScaleTile scales;
 
   template <bool kNearest>
@@ -61,7 +61,7 @@ struct RangeEncoder {
   void run(const Range& range, uint32_t* words) {
     for_each_tile(range, [&](const Tile& tile) {
       BitsTile bits;
-      if (!kNearest) fill_bits(stream, range.first_value + tile.offset, bits);
+      if (!kNearest) thresholds.fill(range.first_value + tile.offset, bits);
       ValueTile values;
       CodeTile codes;
       uint8_t* octet = is_full(tile) ? octets_at<Encoder::kBits>(words, tile) : codes.octet;
@@ -75,8 +75,8 @@ struct RangeEncoder {
 /** first_norm: that of all values, where they have one. */
 template <typename Encoder, typename Source>
 void encode_range(const Encoder& encoder, Source& source, float first_norm, const Range& range,
-                  const RandomStream& stream, Rounding rounding, uint32_t* words) {
-  RangeEncoder<Encoder, Source> work{encoder, source, stream, {}};
+                  const Thresholds& thresholds, Rounding rounding, uint32_t* words) {
+  RangeEncoder<Encoder, Source> work{encoder, source, thresholds, {}};
   NormTile norms;
   fill_norms(first_norm, norms);
   fill_scales(encoder, norms, work.scales);
@@ -107,8 +107,8 @@ template <typename Encoder>
 void quantize_range(const Encoder& encoder, const QuantizeArgs& args) {
   ValueSource<Encoder> source{encoder, args};
   const float norm = args.norms.one != nullptr ? *args.norms.one : 0;
-  encode_range(encoder, source, norm, args.range, stream_of(args.random, Draw::quantize),
-               args.coding.rounding, args.words);
+  const Thresholds thresholds(args.coding, args.random);
+  encode_range(encoder, source, norm, args.range, thresholds, args.coding.rounding, args.words);
 }
 
 /** Without levels a code is the value's own pattern. */

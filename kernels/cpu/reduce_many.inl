@@ -196,15 +196,15 @@ struct RescaledSource {
 /** full: the sum where all ranks hold their top code. */
 template <typename Encoder, typename Add>
 void encode_sums(const Encoder& encoder, const ReduceManyArgs& args, double full, Add add) {
-  const RandomStream stream = stream_of(args.random, Draw::encode_again);
+  const Thresholds thresholds(stream_of(args.random, Draw::encode_again));
   const Rounding rounding = args.coding.rounding;
   if (args.coding.rescale) {
     RescaledSource<Encoder, Add> source{encoder, args, add, full};
-    encode_range(encoder, source, 0, args.range, stream, rounding, args.out_words);
+    encode_range(encoder, source, 0, args.range, thresholds, rounding, args.out_words);
   } else {
     SumSource<Add> source{args, add};
     const float norm = static_cast<float>(full);
-    encode_range(encoder, source, norm, args.range, stream, rounding, args.out_words);
+    encode_range(encoder, source, norm, args.range, thresholds, rounding, args.out_words);
   }
 }
 

@@ -27,6 +27,8 @@ namespace gq {
 namespace {
 
 using Lanes64 = uint64_t __attribute__((vector_size(GQ_VECTOR_OCTETS)));
+using Words = uint32_t __attribute__((vector_size(GQ_VECTOR_OCTETS)));
+using Doubles = double __attribute__((vector_size(GQ_VECTOR_OCTETS)));
 using Octets = uint8_t __attribute__((vector_size(GQ_VECTOR_OCTETS)));
 
 #define GQ_INLINE inline __attribute__((always_inline))

@@ -1,0 +1,106 @@
+// Correlated rounding: the stratum of [0, 2^23) that a rank's threshold comes from
+// (docs/FORMAT.md, section 5). Strata of a group of ranks are permuted for each value by a random
+// affine map of a field with at least as many elements as the group has ranks.
+#ifndef GQ_KERNELS_CODEC_STRATA_H
+#define GQ_KERNELS_CODEC_STRATA_H
+
+#include "kernels/codec/random.h"
+
+namespace gq {
+
+/** Ranks that share strata; those beyond form groups of their own. */
+inline constexpr uint32_t kStrataRanks = 1024;
+inline constexpr uint32_t kFieldBitsMax = 10;
+
+/** The strata of one rank's group, and the rank's place in it. */
+struct Strata {
+  uint32_t group;                 ///< number of the group: c3 of the shared draws
+  uint32_t rank;                  ///< j, in the group
+  uint32_t count;                 ///< Q
+  uint32_t field_bits;            ///< m if Q = 2^m; 0 if Q is a prime
+  uint32_t reciprocal;            ///< 2^32 / Q rounded up, if Q is a prime
+  uint16_t image[kFieldBitsMax];  ///< j * x^t in GF(2^m): multiplying by j is linear over GF(2)
+};
+
+/** What x^m is in GF(2^m) besides itself: irreducible polynomials over GF(2). */
+GQ_HD uint32_t field_modulus(uint32_t field_bits) {
+  constexpr uint16_t kModulus[kFieldBitsMax + 1] = {0,    0x3,  0x7,   0xb,   0x13, 0x25,
+                                                    0x43, 0x83, 0x11b, 0x211, 0x409};
+  return kModulus[field_bits];
+}
+
+GQ_HD bool is_prime(uint32_t number) {
+  for (uint32_t divisor = 2; divisor * divisor <= number; ++divisor) {
+    if (number % divisor == 0) return false;
+  }
+  return number > 1;
+}
+
+/** For rank `rank` of `ranks`. */
+GQ_HD Strata strata_of(uint32_t rank, uint32_t ranks) {
+  Strata strata = {};
+  strata.group = rank / kStrataRanks;
+  strata.rank = rank % kStrataRanks;
+  const uint32_t left = ranks - strata.group * kStrataRanks;
+  strata.count = left < kStrataRanks ? left : kStrataRanks;
+  if ((strata.count & (strata.count - 1)) == 0) {
+    while (strata.count >> strata.field_bits != 1) ++strata.field_bits;
+    uint32_t image = strata.rank;
+    for (uint32_t t = 0; t < strata.field_bits; ++t) {
+      strata.image[t] = static_cast<uint16_t>(image);
+      image <<= 1;
+      if (image & strata.count) image ^= field_modulus(strata.field_bits);
+    }
+  } else {
+    while (!is_prime(strata.count)) ++strata.count;
+    strata.reciprocal = static_cast<uint32_t>((uint64_t{1} << 32) / strata.count) + 1;
+  }
+  return strata;
+}
+
+/** a times the own rank in GF(2^m). */
+GQ_HD uint32_t field_product(const Strata& strata, uint32_t a) {
+  uint32_t product = 0;
+  GQ_UNROLL for (uint32_t t = 0; t < kFieldBitsMax; ++t) {
+    product ^= strata.image[t] & (0u - ((a >> t) & 1));
+  }
+  return product;
+}
+
+/** number / Q for numbers below 2^12 Q: with e = reciprocal * Q - 2^32 the result is right while
+ *  number * e < 2^32, and e is at most Q <= 1021, or 341 for Q = 1031. */
+GQ_HD uint32_t strata_quotient(const Strata& strata, uint32_t number) {
+  return mulhi(number, strata.reciprocal);
+}
+
+/** The own stratum k; the words are R(e) of the draws that the group shares. */
+GQ_HD uint32_t stratum_of(const Strata& strata, uint32_t bits_a, uint32_t bits_b) {
+  const uint32_t a = 1 + mulhi(bits_a, strata.count - 1);
+  const uint32_t b = mulhi(bits_b, strata.count);
+  if (strata.field_bits > 0) return field_product(strata, a) ^ b;
+  const uint32_t number = a * strata.rank + b;
+  return number - strata_quotient(strata, number) * strata.count;
+}
+
+/** (k * 2^23 + v) / Q, uniform below 2^23 as v is. By a prime in two digits, of 11 and 12 bits. */
+GQ_HD uint32_t stratified_uniform(const Strata& strata, uint32_t stratum, uint32_t uniform) {
+  if (strata.reciprocal == 0) {
+    return stratum << (kUniformBits - strata.field_bits) | uniform >> strata.field_bits;
+  }
+  const uint32_t upper = stratum << 11 | uniform >> 12;
+  const uint32_t digit = strata_quotient(strata, upper);
+  const uint32_t lower = (upper - digit * strata.count) << 12 | (uniform & 0xfffu);
+  return digit << 12 | strata_quotient(strata, lower);
+}
+
+/** What replaces r(e) in quantize: own_bits is R(e) of the rank's own draw. */
+GQ_HD uint32_t correlated_uniform(const Strata& strata, uint32_t own_bits, uint32_t bits_a,
+                                  uint32_t bits_b) {
+  const uint32_t uniform = own_bits & kUniformMask;
+  if (strata.count == 1) return uniform;
+  return stratified_uniform(strata, stratum_of(strata, bits_a, bits_b), uniform);
+}
+
+}  // namespace gq
+
+#endif

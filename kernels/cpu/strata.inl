@@ -1,0 +1,166 @@
+// Thresholds of roundings for a tile: a rank's own words, or those of its strata (correlated).
+
+#if GQ_VECTOR_OCTETS == 0
+
+/** How correlated_uniform() is computed for many values. */
+struct StrataTables {
+  explicit StrataTables(const Strata&) {}
+};
+
+void fill_correlated(const Strata& strata, const StrataTables&, const RandomTile& own,
+                     const RandomTile& a, const RandomTile& b, BitsTile& tile) {
+  for (uint32_t e = 0; e < kTileValues; ++e) {
+    const uint32_t word = e / kWordValues;
+    tile.bits[e] = correlated_uniform(strata, value_bits(own.word[word], e),
+                                      value_bits(a.word[word], e), value_bits(b.word[word], e));
+  }
+}
+
+#else
+
+/** Products with the own rank in GF(2^m), nibble by nibble of the other factor: low octets and high
+ *  ones. */
+struct StrataTables {
+  static constexpr uint32_t kNibbles = 3;
+  alignas(16) uint8_t low[kNibbles][16];
+  alignas(16) uint8_t high[kNibbles][16];
+
+  explicit StrataTables(const Strata& strata) {
+    for (uint32_t nibble = 0; nibble < kNibbles; ++nibble) {
+      for (uint32_t k = 0; k < 16; ++k) {
+        const uint32_t product = field_product(strata, k << (4 * nibble));
+        low[nibble][k] = static_cast<uint8_t>(product);
+        high[nibble][k] = static_cast<uint8_t>(product >> 8);
+      }
+    }
+  }
+};
+
+/** The same table lookup for the lowest octet of each lane; the others must be 0, as entry 0 is. */
+GQ_INLINE Words looked_up(const uint8_t* table, Words index) {
+  return reinterpret_cast<Words>(shuffled(repeated(table), reinterpret_cast<Octets>(index)));
+}
+
+/** Q = 2^m, m <= 4 kNibbles. The factor a = 1 + mulhi(R, 2^m - 1) is the leading bits of R, and one
+ *  more unless those behind them are less than R. */
+template <uint32_t kNibbles>
+struct FieldThresholds {
+  const StrataTables& tables;
+  uint32_t field_bits;
+
+  GQ_INLINE Words operator()(Words own, Words bits_a, Words bits_b) const {
+    const uint32_t rest = 32 - field_bits;
+    const Words a = (bits_a >> rest) - reinterpret_cast<Words>((bits_a << field_bits) >= bits_a);
+    const Words b = bits_b >> rest;
+    const Words stratum = product(a) ^ b;
+    return stratum << (kUniformBits - field_bits) | (own & kUniformMask) >> field_bits;
+  }
+
+  GQ_INLINE Words product(Words a) const {
+    if (kNibbles == 1) return looked_up(tables.low[0], a);
+    const Words low = looked_up(tables.low[0], a & 15) ^ looked_up(tables.low[1], (a >> 4) & 15);
+    if (kNibbles == 2) return low;
+    const Words high = looked_up(tables.high[0], a & 15) ^ looked_up(tables.high[1], (a >> 4) & 15);
+    return low ^ looked_up(tables.low[2], a >> 8) ^ (high ^ looked_up(tables.high[2], a >> 8)) << 8;
+  }
+};
+
+/** Q is a prime. k 2^23 + v, divided by Q, is (t 2^23 + v) / Q modulo 2^23 where k = t mod Q; t is
+ *  below 2^21, so a float64 holds the dividend exactly and the quotient but for 2^-19. The distance
+ *  of a quotient from where its rounding changes is 1 / (2 Q) at least: the nearest integer of
+ *  (x - (Q - 1) / 2) / Q is x / Q rounded down, for odd Q. */
+struct PrimeThresholds {
+  uint32_t count, rank;  ///< Q and j
+
+  GQ_INLINE Lanes64 quotients(Lanes64 own, Lanes64 bits_a, Lanes64 bits_b) const {
+    // Adding 2^52 to a smaller integer makes it a float64's mantissa, and 1.5 * 2^52 the reverse.
+    constexpr uint64_t kIntegerBits = 0x4330000000000000u;
+    constexpr double kInteger = 0x1p52, kNearest = 0x1.8p52;
+    const Lanes64 a = low_products(bits_a, count - 1) >> 32;  // less 1
+    const Lanes64 b = low_products(bits_b, count) >> 32;
+    const Lanes64 number = low_products(a, rank) + b;
+    const uint64_t constant = kIntegerBits + (static_cast<uint64_t>(rank) << kUniformBits);
+    const Lanes64 dividend = (number << kUniformBits) + (own & kUniformMask) + constant;
+    const Doubles shifted = reinterpret_cast<Doubles>(dividend) - (kInteger + (count - 1) / 2);
+    const Doubles nearest = shifted * (1.0 / count) + kNearest;
+    return reinterpret_cast<Lanes64>(nearest) & kUniformMask;
+  }
+
+  GQ_INLINE Words operator()(Words own, Words bits_a, Words bits_b) const {
+    const Lanes64 own64 = reinterpret_cast<Lanes64>(own);
+    const Lanes64 a = reinterpret_cast<Lanes64>(bits_a), b = reinterpret_cast<Lanes64>(bits_b);
+    const Lanes64 even = quotients(own64, a, b);
+    const Lanes64 odd = quotients(own64 >> 32, a >> 32, b >> 32);
+    return reinterpret_cast<Words>(even | odd << 32);
+  }
+};
+
+/** R(e) of the values from e on, as many as a vector holds. */
+GQ_INLINE Words spread_part(const RandomTile& random, uint32_t e, uint32_t part) {
+  return reinterpret_cast<Words>(
+      shuffled(repeated(random.word + e / kWordValues), kSpread.part(part)));
+}
+
+template <typename ThresholdOf>
+void fill_thresholds(ThresholdOf threshold, const RandomTile& own, const RandomTile& a,
+                     const RandomTile& b, BitsTile& tile) {
+  for (uint32_t e = 0; e < kTileValues; e += 16) {
+    GQ_UNROLL for (uint32_t k = 0; k < 64; k += GQ_VECTOR_OCTETS) {
+      const Words bits =
+          threshold(spread_part(own, e, k), spread_part(a, e, k), spread_part(b, e, k));
+      memcpy(tile.bits + e + k / 4, &bits, sizeof bits);
+    }
+  }
+}
+
+void fill_correlated(const Strata& strata, const StrataTables& tables, const RandomTile& own,
+                     const RandomTile& a, const RandomTile& b, BitsTile& tile) {
+  const uint32_t field_bits = strata.field_bits;
+  if (field_bits == 0) {
+    return fill_thresholds(PrimeThresholds{strata.count, strata.rank}, own, a, b, tile);
+  }
+  if (field_bits <= 4) {
+    fill_thresholds(FieldThresholds<1>{tables, field_bits}, own, a, b, tile);
+  } else if (field_bits <= 8) {
+    fill_thresholds(FieldThresholds<2>{tables, field_bits}, own, a, b, tile);
+  } else {
+    fill_thresholds(FieldThresholds<3>{tables, field_bits}, own, a, b, tile);
+  }
+}
+
+#endif
+
+/** Where the thresholds of a stage's roundings come from. */
+class Thresholds {
+ public:
+  explicit Thresholds(const RandomStream& own) : Thresholds(own, Strata{0, 0, 1, 0, 0, {}}, {}) {}
+
+  /** Those of quantize. */
+  Thresholds(const Coding& coding, const RandomSite& site)
+      : Thresholds(stream_of(site, Draw::quantize),
+                   coding.rounding == Rounding::correlated ? strata_of(site.rank, coding.ranks)
+                                                           : Strata{0, 0, 1, 0, 0, {}},
+                   site) {}
+
+  void fill(uint64_t first_value, BitsTile& tile) const {
+    if (strata_.count == 1) return fill_bits(own_, first_value, tile);
+    RandomTile own, a, b;
+    fill_random(own_, first_value, own);
+    fill_random(a_, first_value, a);
+    fill_random(b_, first_value, b);
+    fill_correlated(strata_, tables_, own, a, b, tile);
+  }
+
+ private:
+  Thresholds(const RandomStream& own, const Strata& strata, const RandomSite& site)
+      : own_(own),
+        strata_(strata),
+        tables_(strata),
+        a_(random_stream(site.key, site.step, site.index, Draw::strata_a, strata.group, 0)),
+        b_(random_stream(site.key, site.step, site.index, Draw::strata_b, strata.group, 0)) {}
+
+  RandomStream own_;
+  Strata strata_;
+  StrataTables tables_;
+  RandomStream a_, b_;
+};
