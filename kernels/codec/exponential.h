@@ -1,5 +1,6 @@
-// Exponential levels, zero and powers of two: encode, sum, average, decode (docs/FORMAT.md,
-// sections 5 to 8). A lane holds sign << (bits - 1) | c; c = 0 is zero and has no sign.
+// Exponential levels, zero and powers of two, perhaps with mantissa bits: encode, sum, average,
+// decode (docs/FORMAT.md, sections 5 to 8). A lane holds sign << (bits - 1) | c; c = 0 is zero and
+// has no sign.
 #ifndef GQ_KERNELS_CODEC_EXPONENTIAL_H
 #define GQ_KERNELS_CODEC_EXPONENTIAL_H
 
@@ -14,24 +15,33 @@ namespace gq {
 inline constexpr int32_t kSmallestLevelExponent = -63;
 inline constexpr uint32_t kSmallestLevelField = 127 - 63;
 
+/** What the largest code stands for above the power of two below it: V in docs/FORMAT.md. */
+GQ_HD float exponential_top(uint32_t mantissa_bits) {
+  return 2 - power_of_two(-static_cast<int32_t>(mantissa_bits));
+}
+
 /** The norm becomes code C - headroom. */
-GQ_HD Scale exponential_scale(float norm, uint32_t bits, uint32_t headroom) {
-  const int32_t top = static_cast<int32_t>(code_max(bits)) - 1 - static_cast<int32_t>(headroom);
-  return scale_for(norm, power_of_two(top + kSmallestLevelExponent));
+GQ_HD Scale exponential_scale(float norm, uint32_t bits, uint32_t headroom,
+                              uint32_t mantissa_bits) {
+  const int32_t octave = static_cast<int32_t>(code_max(bits) >> mantissa_bits) - 1;
+  const int32_t top = octave - static_cast<int32_t>(headroom) + kSmallestLevelExponent;
+  return scale_for(norm, exponential_top(mantissa_bits) * power_of_two(top));
 }
 
 /** Rounds to one of the two neighbouring levels; `bits` is R(e). Adding a uniform number to the
- *  pattern carries into the exponent with probability mantissa / 2^23, which is the distance from
- * the level below. Adding max(y, smallest) first doubles y and makes the interval between zero and
- * the smallest level linear too, without a denormal. The lane may hold a negative zero. */
-template <uint32_t kBits, bool kNearest>
+ *  pattern carries into the code with probability distance from the level below / interval: the
+ *  mantissa, or what is left of it behind the code's own bits. Adding max(y, smallest) first
+ * doubles y and makes the octave between zero and the smallest power of two linear too, without a
+ * denormal. The lane may hold a negative zero. */
+template <uint32_t kBits, uint32_t kMantissaBits, bool kNearest>
 GQ_HD uint8_t exponential_round(float value, const Scale& scale, uint32_t bits) {
   const float y = scaled_magnitude(value, scale);
   const uint32_t smallest = kSmallestLevelField << 23;  // Patterns are ordered as their numbers.
   const float w = y + float_from_bits(float_bits(y) > smallest ? float_bits(y) : smallest);
   const uint32_t negative = 0u - (float_bits(value) >> 31);
-  const uint32_t uniform = mirrored_uniform_of<kNearest>(bits, negative);
-  const uint32_t c = ((float_bits(w) + uniform) >> 23) - kSmallestLevelField;
+  const uint32_t uniform = mirrored_uniform_of<kNearest>(bits, negative) >> kMantissaBits;
+  const uint32_t c =
+      ((float_bits(w) + uniform) >> (23 - kMantissaBits)) - (kSmallestLevelField << kMantissaBits);
   return static_cast<uint8_t>(c | (negative & (1u << (kBits - 1))));
 }
 
@@ -109,15 +119,28 @@ GQ_HD uint16_t exponential_level_upper(uint8_t lane, uint8_t one) {
   return static_cast<uint16_t>(sign << 8 | exponent << 7);
 }
 
+/** The same for 8 bits with 2 mantissa bits, where the largest power of two is 1: code c is
+ *  (1 + (c mod 4) / 4) 2^(c div 4 - 31), and c 2^-32 below the smallest of these. */
+GQ_HD uint16_t exponential_fine_upper(uint8_t lane) {
+  const uint16_t c = lane & 0x7f;
+  const uint16_t normal = static_cast<uint16_t>(c + (96 << 2));  // exponent and two bits
+  const uint16_t two_or_three = static_cast<uint16_t>(2 * c + (95 << 2));
+  const uint16_t one_or_none = c == 0 ? 0 : 95 << 2;
+  const uint16_t small = c < 2 ? one_or_none : two_or_three;
+  const uint16_t magnitude = c < 4 ? small : normal;
+  return static_cast<uint16_t>((lane & 0x80) << 8 | magnitude << 5);
+}
+
 GQ_HD float float_from_upper(uint16_t upper) {
   return float_from_bits(static_cast<uint32_t>(upper) << 16);
 }
 
-/** What code `one` stands for in the result. Codes that were added already count every rank, those
- *  that were averaged or added wide stand for the mean. */
-GQ_HD float exponential_unit(float scale, bool added, bool mean, uint32_t ranks) {
+/** What a level of 1 stands for in the result. Codes that were added already count every rank,
+ * those that were averaged or added wide stand for the mean. */
+GQ_HD float exponential_unit(float scale, bool added, bool mean, uint32_t ranks,
+                             uint32_t mantissa_bits) {
   if (added) return static_cast<float>(static_cast<double>(scale) / (mean ? ranks : 1));
-  return bounded_float(static_cast<double>(scale) * (mean ? 1 : ranks));
+  return step_for(scale, mean ? 1 : ranks, exponential_top(mantissa_bits));
 }
 
 }  // namespace gq

@@ -72,17 +72,33 @@ GQ_HD uint32_t linear_average_equal4(uint32_t a, uint32_t b, uint32_t random_low
   return (a & b) + ((differ >> 1) & 0x77777777u) + (differ & halves);
 }
 
-/** One level in the result: scale * multiplier / top, where lanes lie around `top`. Without a
- * multiplier no value exceeds the scale, so a quotient that was rounded up may not make the top
- * code infinite. */
+/** What one code is in the result, where lanes lie around `top`. */
 GQ_HD float linear_step(float scale, uint32_t multiplier, uint32_t top) {
-  const float step = bounded_float(static_cast<double>(scale) * multiplier / top);
-  const bool overflows = multiplier == 1 && !is_finite(static_cast<float>(top) * step);
-  return float_from_bits(float_bits(step) - (overflows ? 1 : 0));
+  return step_for(scale, multiplier, static_cast<float>(top));
 }
 
 GQ_HD float linear_decode(uint32_t lane, uint32_t top, float step) {
   return static_cast<float>(static_cast<int32_t>(lane) - static_cast<int32_t>(top)) * step;
+}
+
+/** The step of subtractive codes, which decode to half a step beyond the top code: there too a
+ *  mean stays finite. */
+GQ_HD float subtractive_step(float scale, uint32_t multiplier, uint32_t top) {
+  const float step = linear_step(scale, multiplier, top);
+  if (multiplier != 1) return step;
+  const double most = static_cast<double>(float_from_bits(kFloatMaxBits)) / (top + 0.5);
+  const float nearest = static_cast<float>(most);
+  const float bound = float_from_bits(float_bits(nearest) - (nearest > most ? 1 : 0));
+  return step < bound ? step : bound;
+}
+
+/** The code of floor(t + u), less u and plus a half: the error does not depend on t. `bits` is the
+ *  same R(e) that encoded it. */
+GQ_HD float subtractive_decode(uint32_t lane, uint32_t top, float step, uint32_t bits) {
+  const int32_t code = static_cast<int32_t>(lane) - static_cast<int32_t>(top);
+  const int32_t uniform = static_cast<int32_t>(uniform_of<false>(bits));
+  const int32_t place = code * (1 << kUniformBits) - uniform + static_cast<int32_t>(kUniformHalf);
+  return static_cast<float>(place) * 0x1p-23f * step;
 }
 
 }  // namespace gq

@@ -70,6 +70,15 @@ GQ_HD float bounded_float(double value) {
   return rounded > float_from_bits(kFloatMaxBits) ? float_from_bits(kFloatMaxBits) : rounded;
 }
 
+/** What one level is in the result: scale * multiplier / top, where `top` levels are the norm.
+ *  Without a multiplier no value exceeds the scale, so a quotient that was rounded up may not make
+ *  the top code infinite. */
+GQ_HD float step_for(float scale, uint32_t multiplier, float top) {
+  const float step = bounded_float(static_cast<double>(scale) * multiplier / top);
+  const bool overflows = multiplier == 1 && !is_finite(top * step);
+  return float_from_bits(float_bits(step) - (overflows ? 1 : 0));
+}
+
 }  // namespace gq
 
 #endif

@@ -33,7 +33,7 @@ struct LinearDecoder {
 
   float step(float scale) const { return linear_step(scale, multiplier, top); }
 
-  void decode(const uint8_t* __restrict lane, const StepTile& __restrict steps,
+  void decode(const uint8_t* __restrict lane, const StepTile& __restrict steps, uint64_t,
               float* __restrict value) const {
     for (uint32_t s = 0; s < kTileSegments; ++s) {
       const float step = steps.step[s];
@@ -44,18 +44,41 @@ struct LinearDecoder {
   }
 };
 
-template <uint32_t kBits>
+/** Takes off what the re-encode added: the thresholds are known to all ranks. */
+struct SubtractiveDecoder {
+  uint32_t top;
+  uint32_t multiplier;
+  RandomStream stream;
+
+  float step(float scale) const { return subtractive_step(scale, multiplier, top); }
+
+  void decode(const uint8_t* __restrict lane, const StepTile& __restrict steps,
+              uint64_t first_value, float* __restrict value) const {
+    BitsTile bits;
+    fill_bits(stream, first_value, bits);
+    for (uint32_t s = 0; s < kTileSegments; ++s) {
+      const float step = steps.step[s];
+      for (uint32_t e = s * kSegmentValues; e < (s + 1) * kSegmentValues; ++e) {
+        value[e] = subtractive_decode(lane[e], top, step, bits.bits[e]);
+      }
+    }
+  }
+};
+
+template <uint32_t kBits, uint32_t kMantissaBits>
 struct ExponentialDecoder {
   uint32_t one;  ///< the code of the norm
   uint32_t ranks;
   bool added, mean;
 
-  float step(float scale) const { return exponential_unit(scale, added, mean, ranks); }
+  float step(float scale) const {
+    return exponential_unit(scale, added, mean, ranks, kMantissaBits);
+  }
 
-  void decode(const uint8_t* __restrict lane, const StepTile& __restrict steps,
+  void decode(const uint8_t* __restrict lane, const StepTile& __restrict steps, uint64_t,
               float* __restrict value) const {
     alignas(64) uint16_t upper[kTileValues];
-    fill_levels<kBits>(lane, one, upper);
+    fill_levels<kBits, kMantissaBits>(lane, one, upper);
     for (uint32_t s = 0; s < kTileSegments; ++s) {
       const float step = steps.step[s];
       for (uint32_t e = s * kSegmentValues; e < (s + 1) * kSegmentValues; ++e) {
@@ -67,9 +90,9 @@ struct ExponentialDecoder {
 
 template <uint32_t kBits, typename Decoder>
 void decode_tile(const Decoder& decoder, const uint8_t* octet, const StepTile& steps,
-                 float* value) {
+                 uint64_t first_value, float* value) {
   CodeTile lanes;
-  decoder.decode(lanes_of<kBits>(octet, lanes), steps, value);
+  decoder.decode(lanes_of<kBits>(octet, lanes), steps, first_value, value);
   if (steps.constants != 0) write_constants(steps, value);
 }
 
@@ -87,8 +110,7 @@ void narrow_tile(const ValueTile& values, const BitsTile& random, void* buffer, 
 template <bool kNearest>
 void store_narrow(const DequantizeArgs& args, const Tile& tile, const ValueTile& values) {
   BitsTile bits;
-  const RandomSite& site = args.random;
-  const RandomStream stream = random_stream(site.key, site.step, site.index, Draw::output, 0, 0);
+  const RandomStream stream = shared_stream_of(args.random, Draw::output);
   if (!kNearest) fill_bits(stream, args.range.first_value + tile.offset, bits);
   if (args.dtype == GQSGD_FLOAT16) {
     narrow_tile<uint16_t>(values, bits, args.values, tile, [](float value, uint32_t bits) {
@@ -132,32 +154,44 @@ void dequantize_range(const Decoder& decoder, const DequantizeArgs& args) {
     }
     CodeTile codes;
     const uint8_t* octet = load_codes<kBits>(args.words, tile, codes);
+    const uint64_t first_value = args.range.first_value + tile.offset;
     if (args.dtype == GQSGD_FLOAT32 && is_full(tile)) {
       float* target = static_cast<float*>(args.values) + tile.offset;
-      decode_tile<kBits>(decoder, octet, steps, target);
+      decode_tile<kBits>(decoder, octet, steps, first_value, target);
       return;
     }
     ValueTile values;
-    decode_tile<kBits>(decoder, octet, steps, values.value);
+    decode_tile<kBits>(decoder, octet, steps, first_value, values.value);
     store_values(args, tile, values);
   });
+}
+
+template <typename Decoder>
+void dequantize_codes(const Decoder& decoder, const DequantizeArgs& args) {
+  if (args.coding.bits_down == 8) return dequantize_range<8>(decoder, args);
+  dequantize_range<4>(decoder, args);
 }
 
 void dequantize_linear(const DequantizeArgs& args) {
   const Coding& coding = args.coding;
   const bool exact = coding.combine == Combine::exact && !coding.wide;
   const uint32_t top = coding.wide ? coding.steps_down : coding.steps * (exact ? coding.ranks : 1);
-  const LinearDecoder decoder{top, args.op == GQSGD_SUM ? coding.ranks : 1};
-  if (coding.bits_down == 8) return dequantize_range<8>(decoder, args);
-  dequantize_range<4>(decoder, args);
+  const uint32_t multiplier = args.op == GQSGD_SUM ? coding.ranks : 1;
+  if (coding.wide && coding.rounding_down == RoundingDown::subtractive) {
+    const RandomStream stream = shared_stream_of(args.random, Draw::subtractive);
+    dequantize_codes(SubtractiveDecoder{top, multiplier, stream}, args);
+  } else {
+    dequantize_codes(LinearDecoder{top, multiplier}, args);
+  }
 }
 
-template <uint32_t kBits>
+template <uint32_t kBits, uint32_t kMantissaBits>
 void dequantize_exponential(const DequantizeArgs& args) {
   const Coding& coding = args.coding;
   const bool added = coding.combine == Combine::sum && !coding.wide;
   const uint32_t one = code_max(kBits) - coding.headroom;
-  const ExponentialDecoder<kBits> decoder{one, coding.ranks, added, args.op == GQSGD_MEAN};
+  const ExponentialDecoder<kBits, kMantissaBits> decoder{one, coding.ranks, added,
+                                                         args.op == GQSGD_MEAN};
   dequantize_range<kBits>(decoder, args);
 }
 
@@ -186,8 +220,9 @@ void dequantize_none(const DequantizeArgs& args) {
 __attribute__((noinline)) void dequantize_any(const DequantizeArgs& args) {
   if (args.coding.levels == Levels::none) return dequantize_none(args);
   if (args.coding.levels == Levels::linear) return dequantize_linear(args);
-  if (args.coding.bits_down == 8) return dequantize_exponential<8>(args);
-  dequantize_exponential<4>(args);
+  if (args.coding.mantissa_bits > 0) return dequantize_exponential<8, 2>(args);
+  if (args.coding.bits_down == 8) return dequantize_exponential<8, 0>(args);
+  dequantize_exponential<4, 0>(args);
 }
 
 gqsgd_status dequantize(const DequantizeArgs& args) {

@@ -20,12 +20,14 @@ struct LinearEncoder {
   }
 };
 
-template <uint32_t kCodeBits>
+template <uint32_t kCodeBits, uint32_t kMantissaBits>
 struct ExponentialEncoder {
   static constexpr uint32_t kBits = kCodeBits;
   uint32_t headroom;
 
-  Scale scale_for_norm(float norm) const { return exponential_scale(norm, kBits, headroom); }
+  Scale scale_for_norm(float norm) const {
+    return exponential_scale(norm, kBits, headroom, kMantissaBits);
+  }
 
   template <bool kNearest>
   void encode(const float* __restrict value, const ScaleTile& __restrict scales,
@@ -33,7 +35,8 @@ struct ExponentialEncoder {
     for (uint32_t s = 0; s < kTileSegments; ++s) {
       const Scale scale = scales.at(s);
       for (uint32_t e = s * kSegmentValues; e < (s + 1) * kSegmentValues; ++e) {
-        lane[e] = exponential_round<kBits, kNearest>(value[e], scale, random.bits[e]);
+        lane[e] =
+            exponential_round<kBits, kMantissaBits, kNearest>(value[e], scale, random.bits[e]);
       }
     }
     for (uint32_t e = 0; e < kTileValues; ++e) lane[e] = without_negative_zero<kBits>(lane[e]);
@@ -133,10 +136,12 @@ __attribute__((noinline)) gqsgd_status quantize_any(const QuantizeArgs& args) {
     quantize_range(LinearEncoder<8>{coding.steps}, args);
   } else if (coding.levels == Levels::linear) {
     quantize_range(LinearEncoder<4>{coding.steps}, args);
+  } else if (coding.mantissa_bits > 0) {
+    quantize_range(ExponentialEncoder<8, 2>{coding.headroom}, args);
   } else if (byte_codes) {
-    quantize_range(ExponentialEncoder<8>{coding.headroom}, args);
+    quantize_range(ExponentialEncoder<8, 0>{coding.headroom}, args);
   } else {
-    quantize_range(ExponentialEncoder<4>{coding.headroom}, args);
+    quantize_range(ExponentialEncoder<4, 0>{coding.headroom}, args);
   }
   return GQSGD_OK;
 }

@@ -19,6 +19,11 @@ RandomStream stream_of(const RandomSite& site, Draw draw) {
   return random_stream(site.key, site.step, site.index, draw, site.rank, site.hop);
 }
 
+/** Words that are the same on all ranks. */
+RandomStream shared_stream_of(const RandomSite& site, Draw draw) {
+  return random_stream(site.key, site.step, site.index, draw, 0, 0);
+}
+
 #if GQ_VECTOR_OCTETS == 0
 
 void fill_random(const RandomStream& stream, uint64_t first_value, RandomTile& random) {

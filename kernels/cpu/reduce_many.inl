@@ -76,25 +76,27 @@ const float* add_linear(const ReduceManyArgs& args, const Tile& tile, ValueTile&
 }
 
 /** value += level of each lane, or value = level for the first operand. */
-template <uint32_t kBits, bool kFirst>
+template <uint32_t kBits, uint32_t kMantissaBits, bool kFirst>
 void add_levels(const uint8_t* __restrict lane, float* __restrict value) {
+  alignas(64) uint16_t upper[kTileValues];
+  fill_levels<kBits, kMantissaBits>(lane, code_max(kBits), upper);
   for (uint32_t e = 0; e < kTileValues; ++e) {
-    const float level = float_from_upper(exponential_level_upper<kBits>(lane[e], code_max(kBits)));
+    const float level = float_from_upper(upper[e]);
     value[e] = kFirst ? level : value[e] + level;
   }
 }
 
-/** Sums of exponential levels with the norm as 1, in rank order. */
-template <uint32_t kBits>
+/** Sums of exponential levels with the norm's octave as 1, in rank order. */
+template <uint32_t kBits, uint32_t kMantissaBits>
 const float* add_exponential(const ReduceManyArgs& args, const Tile& tile, ValueTile& values) {
   for (uint32_t rank = 0; rank < args.coding.ranks; ++rank) {
     CodeTile local, lanes;
     const uint8_t* octet = load_codes<kBits>(args.words[rank], tile, local);
     const uint8_t* lane = lanes_of<kBits>(octet, lanes);
     if (rank == 0) {
-      add_levels<kBits, true>(lane, values.value);
+      add_levels<kBits, kMantissaBits, true>(lane, values.value);
     } else {
-      add_levels<kBits, false>(lane, values.value);
+      add_levels<kBits, kMantissaBits, false>(lane, values.value);
     }
   }
   return values.value;
@@ -196,7 +198,9 @@ struct RescaledSource {
 /** full: the sum where all ranks hold their top code. */
 template <typename Encoder, typename Add>
 void encode_sums(const Encoder& encoder, const ReduceManyArgs& args, double full, Add add) {
-  const Thresholds thresholds(stream_of(args.random, Draw::encode_again));
+  const Thresholds thresholds(args.coding.rounding_down == RoundingDown::subtractive
+                                  ? shared_stream_of(args.random, Draw::subtractive)
+                                  : stream_of(args.random, Draw::encode_again));
   const Rounding rounding = args.coding.rounding;
   if (args.coding.rescale) {
     RescaledSource<Encoder, Add> source{encoder, args, add, full};
@@ -223,10 +227,15 @@ template <uint32_t kBits>
 void reduce_many_exponential(const ReduceManyArgs& args) {
   const double full = args.coding.ranks;
   if (args.coding.bits_down == 8) {
-    encode_sums(ExponentialEncoder<8>{0}, args, full, add_exponential<kBits>);
+    encode_sums(ExponentialEncoder<8, 0>{0}, args, full, add_exponential<kBits, 0>);
   } else {
-    encode_sums(ExponentialEncoder<4>{0}, args, full, add_exponential<kBits>);
+    encode_sums(ExponentialEncoder<4, 0>{0}, args, full, add_exponential<kBits, 0>);
   }
+}
+
+void reduce_many_fine(const ReduceManyArgs& args) {
+  const double full = static_cast<double>(args.coding.ranks) * exponential_top(2);
+  encode_sums(ExponentialEncoder<8, 2>{0}, args, full, add_exponential<8, 2>);
 }
 
 /** Without levels there are no norms and no scales. */
@@ -236,6 +245,7 @@ __attribute__((noinline)) void reduce_many_any(const ReduceManyArgs& args) {
     case Levels::linear:
       return byte_codes ? reduce_many_linear<8>(args) : reduce_many_linear<4>(args);
     case Levels::exponential:
+      if (args.coding.mantissa_bits > 0) return reduce_many_fine(args);
       return byte_codes ? reduce_many_exponential<8>(args) : reduce_many_exponential<4>(args);
     case Levels::none:
       return add_none(args);

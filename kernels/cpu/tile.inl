@@ -152,11 +152,13 @@ void store_word(uint8_t* octet, uint32_t word, uint32_t stored) {
   memcpy(octet + 4 * word, &stored, sizeof stored);
 }
 
-/** Exponential levels as upper halves of floats, the level of code `one` as 1. */
-template <uint32_t kBits>
+/** Exponential levels as upper halves of floats, the level of code `one` as 1; with mantissa bits
+ *  the largest power of two. */
+template <uint32_t kBits, uint32_t kMantissaBits>
 void fill_levels(const uint8_t* __restrict lane, uint32_t one, uint16_t* __restrict upper) {
   const uint8_t octet = static_cast<uint8_t>(one);
   for (uint32_t e = 0; e < kTileValues; ++e) {
-    upper[e] = exponential_level_upper<kBits>(lane[e], octet);
+    upper[e] = kMantissaBits > 0 ? exponential_fine_upper(lane[e])
+                                 : exponential_level_upper<kBits>(lane[e], octet);
   }
 }

@@ -28,17 +28,17 @@ __global__ void exponential_round_trip(const float* values, const float* norm, C
                                        RandomStream stream, uint32_t* lanes, float* decoded) {
   const uint64_t e = this_value();
   const uint32_t word = random_bits(stream, e);
-  const Scale scale = exponential_scale(*norm, 8, coding.headroom);
+  const Scale scale = exponential_scale(*norm, 8, coding.headroom, 0);
   const uint8_t lane8 =
-      without_negative_zero<8>(exponential_round<8, false>(values[e], scale, word));
+      without_negative_zero<8>(exponential_round<8, 0, false>(values[e], scale, word));
   const uint8_t sum = exponential_sum(lane8, static_cast<uint8_t>(lanes[e]),
                                       static_cast<uint8_t>(leading_zeros(word)));
-  const Scale scale4 = exponential_scale(*norm, 4, 0);
+  const Scale scale4 = exponential_scale(*norm, 4, 0, 0);
   const uint8_t lane4 =
-      without_negative_zero<4>(exponential_round<4, true>(values[e], scale4, word));
+      without_negative_zero<4>(exponential_round<4, 0, true>(values[e], scale4, word));
   const AverageOutcome outcome = exponential_average_outcome(lane4, lane4, coding.ranks, 1);
   lanes[e] = sum | exponential_average(outcome, word) << 8;
-  const float unit = exponential_unit(*norm, true, true, coding.ranks);
+  const float unit = exponential_unit(*norm, true, true, coding.ranks, 0);
   decoded[e] = unit * float_from_upper(exponential_level_upper<8>(sum, 1));
 }
 

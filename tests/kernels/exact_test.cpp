@@ -25,7 +25,7 @@ struct Encoder {
 
   Scale scale(float norm) const {
     return levels == Levels::linear ? linear_scale(norm, steps)
-                                    : exponential_scale(norm, bits, headroom);
+                                    : exponential_scale(norm, bits, headroom, 0);
   }
 
   /** Position among the signed levels. */
@@ -35,8 +35,8 @@ struct Encoder {
              static_cast<int32_t>(steps);
     }
     const uint32_t lane =
-        bits == 8 ? without_negative_zero<8>(exponential_round<8, false>(value, s, uniform))
-                  : without_negative_zero<4>(exponential_round<4, false>(value, s, uniform));
+        bits == 8 ? without_negative_zero<8>(exponential_round<8, 0, false>(value, s, uniform))
+                  : without_negative_zero<4>(exponential_round<4, 0, false>(value, s, uniform));
     const int32_t c = static_cast<int32_t>(lane & code_max(bits));
     if (c == 0 && lane != 0) return kNegativeZero;
     return lane > code_max(bits) ? -c : c;
