@@ -94,7 +94,7 @@ Move move_at(const Shape& shape, uint32_t rank, uint64_t round, uint32_t index) 
 
 }  // namespace
 
-const Schedule kDirect = {"direct", GQSGD_SCHEDULE_DIRECT, combines, round_count, round_at, move_at,
-                          true};
+const Schedule kDirect = {
+    "direct", GQSGD_SCHEDULE_DIRECT, combines, round_count, round_at, move_at, true, true};
 
 }  // namespace gq
