@@ -19,18 +19,25 @@ struct Case {
   Values expected;
 };
 
-/** All presets, schedules and ops for one count, one op of each in place; which one alternates
- * between odd and even counts. */
-void add_cases(const std::vector<Values>& inputs, std::vector<Case>* cases) {
+/** Both ops of a format, one of them in place; which one alternates between odd and even counts. */
+void add_case(const std::string& format, int32_t schedule, const std::vector<Values>& inputs,
+              std::vector<Case>* cases) {
   const int32_t op_in_place = inputs[0].size() % 2 ? GQSGD_SUM : GQSGD_MEAN;
-  for (const char* preset : kPresets) {
-    for (int32_t schedule : kSchedules) {
-      for (int32_t op : {GQSGD_MEAN, GQSGD_SUM}) {
-        const uint64_t step = cases->size();
-        Operation operation{preset, schedule, op, op == op_in_place, step, step % 7};
-        cases->push_back({operation, &inputs, simulate(operation, inputs)});
-      }
-    }
+  for (int32_t op : {GQSGD_MEAN, GQSGD_SUM}) {
+    const uint64_t step = cases->size();
+    Operation operation{format, schedule, op, op == op_in_place, step, step % 7};
+    cases->push_back({operation, &inputs, simulate(operation, inputs)});
+  }
+}
+
+/** All formats with all of their schedules, for one count. */
+void add_cases(const std::vector<Values>& inputs, std::vector<Case>* cases) {
+  for (int32_t schedule : kSchedules) {
+    for (const char* preset : kPresets) add_case(preset, schedule, inputs, cases);
+    for (const char* format : kBlockFormats) add_case(format, schedule, inputs, cases);
+  }
+  for (const char* format : kWideFormats) {
+    add_case(format, GQSGD_SCHEDULE_DIRECT, inputs, cases);
   }
 }
 
@@ -116,16 +123,21 @@ TEST(FreshProcesses, EqualVirtualRanksInTheirFirstOperation) {
 
 // Where a butterfly folds and a tree is ragged.
 TEST(ManyRanks, AroundPowersOfTwoAgreeForAnyChunkSize) {
+  std::vector<Operation> operations;
+  for (int32_t schedule : kSchedules) {
+    for (const char* format :
+         {"paper-ge8", "paper-gl4", "paper-gl4,block=32,rounding=correlated"}) {
+      operations.push_back({format, schedule});
+    }
+  }
+  for (const char* format : kWideFormats) operations.push_back({format, GQSGD_SCHEDULE_DIRECT});
   for (int rank_count : {15, 16, 31, 32, 33, 63, 64, 65, 127, 128, 129, 130}) {
     const auto inputs = gradients(rank_count, 65, 4);
-    for (const char* preset : {"paper-ge8", "paper-gl4"}) {
-      for (int32_t schedule : kSchedules) {
-        const Operation operation{preset, schedule};
-        const Values expected = simulate(operation, inputs);
-        for (const Values& result : simulate_all(operation, inputs, "chunk_value_count=32")) {
-          ASSERT_EQ(difference(result, expected), "")
-              << describe(operation) << ", " << rank_count << " ranks";
-        }
+    for (const Operation& operation : operations) {
+      const Values expected = simulate(operation, inputs);
+      for (const Values& result : simulate_all(operation, inputs, "chunk_value_count=32")) {
+        ASSERT_EQ(difference(result, expected), "")
+            << describe(operation) << ", " << rank_count << " ranks";
       }
     }
   }

@@ -68,19 +68,32 @@ Values run(const Case& test, Wiring wiring) {
   return recv;
 }
 
+void expect_same_bits(const char* quantizer, int32_t schedule) {
+  for (const uint32_t ranks : {1u, 2u, 3u, 4u, 5u, 6u, 7u, 8u, 13u}) {
+    for (const size_t value_count : {1u, 33u, 1000u, 5000u}) {
+      const Case test{quantizer, schedule, ranks, value_count};
+      EXPECT_EQ(run(test, Wiring::copying), run(test, Wiring::in_place))
+          << quantizer << ", schedule " << schedule << ", " << ranks << " ranks, " << value_count
+          << " values";
+    }
+  }
+}
+
 TEST(CopyingTransport, GivesTheBitsOfReadingInPlace) {
-  for (const char* quantizer : {"none", "paper-gl8", "paper-ge8", "paper-gl4", "paper-ge4"}) {
+  for (const char* quantizer : {"none", "paper-gl8", "paper-ge8", "paper-gl4", "paper-ge4",
+                                "paper-gl8,block=64", "paper-ge4,block=32"}) {
     for (const int32_t schedule : {GQSGD_SCHEDULE_RING, GQSGD_SCHEDULE_TREE,
                                    GQSGD_SCHEDULE_BUTTERFLY, GQSGD_SCHEDULE_DIRECT}) {
-      for (const uint32_t ranks : {1u, 2u, 3u, 4u, 5u, 6u, 7u, 8u, 13u}) {
-        for (const size_t value_count : {1u, 33u, 1000u}) {
-          const Case test{quantizer, schedule, ranks, value_count};
-          EXPECT_EQ(run(test, Wiring::copying), run(test, Wiring::in_place))
-              << quantizer << ", schedule " << schedule << ", " << ranks << " ranks, "
-              << value_count << " values";
-        }
-      }
+      expect_same_bits(quantizer, schedule);
     }
+  }
+}
+
+TEST(CopyingTransport, BringsSumsOfOtherBitsAndTheirScales) {
+  for (const char* quantizer :
+       {"paper-gl8,block=64,rescale=true", "paper-gl4,bits_down=8", "paper-ge8,bits_down=4",
+        "paper-gl4,bits_down=8,block=32,rescale=true", "paper-ge8,block=128,rescale=true"}) {
+    expect_same_bits(quantizer, GQSGD_SCHEDULE_DIRECT);
   }
 }
 

@@ -18,7 +18,7 @@ Call::Call(int rank)
   original_ = input;
   send = input.data();
   recv = result.data();
-  use("");
+  use("paper-gl8");
 }
 
 void Call::use(const char* quantizer_text) {

@@ -1,0 +1,175 @@
+// Places in an arena: nothing lies over anything else, and there is no more room than promised.
+#include "src/plan/layout.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "src/api/quantizer_text.h"
+#include "src/plan/plan.h"
+
+namespace gq {
+namespace {
+
+struct Case {
+  std::string quantizer;
+  int32_t schedule;
+  uint32_t ranks;
+  uint64_t value_count;
+  uint64_t chunk_value_count;
+  bool reads_in_place;
+};
+
+Plan plan_of(const Case& test) {
+  Format format;
+  EXPECT_TRUE(parse_quantizer(test.quantizer.c_str(), &format).ok()) << last_error();
+  Plan plan;
+  EXPECT_TRUE(make_plan({&format, test.schedule, test.ranks, test.value_count,
+                         test.chunk_value_count, test.reads_in_place},
+                        &plan)
+                  .ok())
+      << last_error();
+  return plan;
+}
+
+/** An arena in which every byte remembers what lies there. */
+class Bytes {
+ public:
+  explicit Bytes(size_t size_bytes) : tags_(size_bytes) {}
+
+  /** "" if these bytes are in the arena and held nothing but the same. */
+  std::string take(size_t offset_bytes, size_t size_bytes, uint64_t tag) {
+    if (offset_bytes + size_bytes > tags_.size()) return "outside the arena";
+    for (size_t k = offset_bytes; k < offset_bytes + size_bytes; ++k) {
+      if (tags_[k] != 0 && tags_[k] != tag) return "over something else";
+      tags_[k] = tag;
+    }
+    return "";
+  }
+
+ private:
+  std::vector<uint64_t> tags_;
+};
+
+/** Sums may lie over the codes of the same values, nothing else over anything else. */
+uint64_t tag_of(const Plan& plan, Content content, uint64_t first_value) {
+  const bool one_place = plan.coding.bits == plan.coding.bits_down;
+  const Content place = content == Content::sums && one_place ? Content::codes : content;
+  return 4 * (first_value + 1) + static_cast<uint64_t>(place);
+}
+
+/** What a move writes into this rank's own arena, operands aside. */
+bool writes(const Move& move, Content* content) {
+  *content = move.content;
+  if (move.kind == MoveKind::norm) *content = Content::norms;
+  if (move.kind == MoveKind::reduce_many) *content = Content::sums;
+  return move.kind == MoveKind::norm || move.kind == MoveKind::quantize ||
+         move.kind == MoveKind::reduce_many || move.kind == MoveKind::receive_result;
+}
+
+std::string walk(const Case& test, uint32_t rank) {
+  const Plan plan = plan_of(test);
+  const Layout& layout = plan.layout;
+  Bytes bytes(layout.arena_bytes());
+  std::string failure;
+  MoveCursor cursor(plan.schedule, plan.shape, rank);
+  for (Move move; failure.empty() && cursor.next(&move);) {
+    Content content;
+    if (!writes(move, &content)) continue;
+    // Peers' sums stay where they are read, but for transports that copy.
+    const bool copied = move.kind == MoveKind::receive_result && content != Content::norms;
+    if (copied && test.reads_in_place) continue;
+    failure = bytes.take(layout.offset_bytes(content, move.first_value),
+                         layout.size_bytes(content, move.value_count),
+                         tag_of(plan, content, move.first_value));
+  }
+  const uint64_t chunk = std::min(plan.shape.chunk_value_count, test.value_count);
+  const uint32_t slots = test.reads_in_place ? 0 : test.ranks;
+  for (uint32_t peer = 0; failure.empty() && peer < slots; ++peer) {
+    const size_t norms_bytes =
+        plan.shape.block_norms ? layout.size_bytes(Content::norms, chunk) : 0;
+    const size_t operand_bytes = std::max(layout.size_bytes(Content::codes, chunk), norms_bytes);
+    failure = bytes.take(layout.landing_bytes(peer), operand_bytes, ~uint64_t{peer});
+  }
+  return failure;
+}
+
+const char* const kFormats[] = {
+    "none",
+    "paper-gl4",
+    "paper-gl8,block=32",
+    "paper-gl8,block=64,rescale=true",
+    "paper-gl4,block=32,rescale=true,bits_down=8",
+    "paper-gl8,bits_down=4",
+    "paper-gl8,block=65536,rescale=true,bits_down=4",
+};
+
+TEST(Layout, OfDirectPutsNothingOverAnythingElse) {
+  for (const std::string quantizer : kFormats) {
+    for (const uint32_t ranks : {1u, 2u, 3u, 5u}) {
+      for (const uint64_t value_count : {0u, 1u, 33u, 1000u, 5000u}) {
+        for (const uint64_t chunk : {1u, 64u, 100u, 65536u}) {
+          for (const bool reads_in_place : {false, true}) {
+            const Case test{quantizer, GQSGD_SCHEDULE_DIRECT, ranks, value_count,
+                            chunk,     reads_in_place};
+            for (uint32_t rank = 0; rank < ranks; ++rank) {
+              ASSERT_EQ(walk(test, rank), "")
+                  << quantizer << ", rank " << rank << " of " << ranks << ", " << value_count
+                  << " values, chunks of " << chunk << (reads_in_place ? ", in place" : "");
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Layout, ScalesFollowTheWordsOfTheirChunk) {
+  const Plan plan =
+      plan_of({"paper-gl8,block=128,rescale=true", GQSGD_SCHEDULE_DIRECT, 2, 1000, 256, true});
+  EXPECT_EQ(plan.layout.size_bytes(Content::codes, 256), 256u);
+  EXPECT_EQ(plan.layout.scales_offset_bytes(256), 256u);
+  EXPECT_EQ(plan.layout.size_bytes(Content::sums, 256), 256u + 2 * 2);
+  EXPECT_EQ(plan.layout.offset_bytes(Content::sums, 256), 256u + 2 * 2);
+  EXPECT_EQ(plan.layout.size_bytes(Content::norms, 1000), 2u * 8);
+}
+
+TEST(Layout, RoundsChunksUpToWhatNormsAndRotationsNeed) {
+  const auto chunk_of = [](const char* quantizer) {
+    return plan_of({quantizer, GQSGD_SCHEDULE_DIRECT, 2, 1000000, 100, true})
+        .shape.chunk_value_count;
+  };
+  EXPECT_EQ(chunk_of("paper-gl8"), 128u);
+  EXPECT_EQ(chunk_of("paper-gl8,block=256"), 256u);
+  EXPECT_EQ(chunk_of("paper-gl8,block=65536"), 65536u);
+}
+
+TEST(Plan, SchedulesThatReduceInCodeFormRefuseWhatNeedsAnOwner) {
+  const struct {
+    const char* quantizer;
+    const char* field;
+  } cases[] = {{"paper-gl8,bits_down=4", "bits_down other than bits"},
+               {"paper-gl8,block=64,rescale=true", "rescale=true"}};
+  for (const auto& test : cases) {
+    Format format;
+    ASSERT_TRUE(parse_quantizer(test.quantizer, &format).ok()) << last_error();
+    for (const int32_t schedule :
+         {GQSGD_SCHEDULE_RING, GQSGD_SCHEDULE_TREE, GQSGD_SCHEDULE_BUTTERFLY}) {
+      for (const uint32_t ranks : {1u, 4u}) {
+        Plan plan;
+        const Status status = make_plan({&format, schedule, ranks, 100, 64, true}, &plan);
+        EXPECT_EQ(status.code(), GQSGD_INVALID_ARGUMENT);
+        const std::string sentence = last_error();
+        EXPECT_NE(sentence.find(schedule_by_id(schedule)->name), std::string::npos) << sentence;
+        EXPECT_NE(sentence.find(test.field), std::string::npos) << sentence;
+        EXPECT_NE(sentence.find("use schedule direct or auto"), std::string::npos) << sentence;
+      }
+    }
+    Plan plan;
+    EXPECT_TRUE(make_plan({&format, GQSGD_SCHEDULE_AUTO, 4, 100, 64, true}, &plan).ok());
+  }
+}
+
+}  // namespace
+}  // namespace gq
