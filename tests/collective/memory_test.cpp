@@ -1,6 +1,8 @@
 // What a communicator keeps: workspace within the promised size, made once.
 #include <gtest/gtest.h>
 
+#include <cctype>
+
 #include "tests/support/operation.h"
 #include "tests/support/ranks.h"
 
@@ -41,14 +43,25 @@ TEST_P(Workspace, IsMadeByReserveAndStaysWithinTwiceThePackedSizeAndOneMebibyte)
   EXPECT_EQ(run_processes(4, "", body), "") << describe(operation);
 }
 
+const auto kName = [](const auto& info) {
+  std::string name = std::get<0>(info.param);
+  for (char& letter : name)
+    letter = std::isalnum(static_cast<unsigned char>(letter)) ? letter : '_';
+  return name + "_" + schedule_name(std::get<1>(info.param));
+};
+
 INSTANTIATE_TEST_SUITE_P(Formats, Workspace,
                          testing::Combine(testing::ValuesIn(kPresets),
                                           testing::ValuesIn(kSchedules)),
-                         [](const auto& info) {
-                           std::string preset = std::get<0>(info.param);
-                           std::erase(preset, '-');
-                           return preset + "_" + schedule_name(std::get<1>(info.param));
-                         });
+                         kName);
+INSTANTIATE_TEST_SUITE_P(BlockFormats, Workspace,
+                         testing::Combine(testing::ValuesIn(kBlockFormats),
+                                          testing::ValuesIn(kSchedules)),
+                         kName);
+INSTANTIATE_TEST_SUITE_P(WideFormats, Workspace,
+                         testing::Combine(testing::ValuesIn(kWideFormats),
+                                          testing::Values(GQSGD_SCHEDULE_DIRECT)),
+                         kName);
 
 }  // namespace
 }  // namespace gq::test

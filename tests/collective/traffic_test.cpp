@@ -13,10 +13,34 @@ namespace {
 constexpr size_t kChunk = 64;
 
 struct Traffic {
-  uint64_t messages;
-  uint64_t bytes;
+  uint64_t messages = 0;
+  uint64_t bytes = 0;
   bool operator==(const Traffic&) const = default;
 };
+
+/** What the traffic of a format depends on. */
+struct Format {
+  std::string text;
+  size_t bits;
+  size_t bits_down;
+  size_t block = 0;
+  bool rescale = false;
+
+  size_t alignment() const { return std::max<size_t>(32, block); }
+  size_t chunk() const { return std::max(kChunk, block); }
+};
+
+const Format kEverySchedule[] = {{"none", 32, 32},
+                                 {"paper-gl8", 8, 8},
+                                 {"paper-ge8", 8, 8},
+                                 {"paper-gl4", 4, 4},
+                                 {"paper-ge4", 4, 4},
+                                 {"paper-gl8,block=32", 8, 8, 32},
+                                 {"paper-ge4,block=256", 4, 4, 256}};
+const Format kDirectAlone[] = {{"blocks-8", 8, 8, 128, true},
+                               {"paper-gl4,block=32,rescale=true,bits_down=8", 4, 8, 32, true},
+                               {"paper-ge8,bits_down=4", 8, 4},
+                               {"relative-8", 8, 8}};
 
 /** A run of values that a rank sends, cut into chunks. */
 struct Run {
@@ -24,12 +48,12 @@ struct Run {
   size_t last;  ///< one past
 };
 
-/** A call cut into parts, each a multiple of 32 values but the last. */
+/** A call cut into parts, each a multiple of the alignment but the last. */
 class Parts {
  public:
-  Parts(size_t value_count, size_t part_count) : value_count_(value_count) {
+  Parts(const Format& format, size_t value_count, size_t part_count) : value_count_(value_count) {
     const size_t even = (value_count + part_count - 1) / part_count;
-    part_ = (even + 31) / 32 * 32;
+    part_ = (even + format.alignment() - 1) / format.alignment() * format.alignment();
   }
   Run run(size_t first_part, size_t part_count = 1) const {
     return {std::min(first_part * part_, value_count_),
@@ -43,8 +67,9 @@ class Parts {
 
 /** Every part but the own one on the way of the reductions, every part but the successor's on the
  * way of the results. */
-std::vector<Run> ring_runs(size_t rank, size_t rank_count, size_t value_count) {
-  const Parts parts(value_count, rank_count);
+std::vector<Run> ring_runs(const Format& format, size_t rank, size_t rank_count,
+                           size_t value_count) {
+  const Parts parts(format, value_count, rank_count);
   std::vector<Run> runs;
   for (size_t part = 0; part < rank_count; ++part) {
     if (part != rank) runs.push_back(parts.run(part));
@@ -53,18 +78,23 @@ std::vector<Run> ring_runs(size_t rank, size_t rank_count, size_t value_count) {
   return runs;
 }
 
-/** Every other part once to its owner, the own one to all others. */
-std::vector<Run> direct_runs(size_t rank, size_t rank_count, size_t value_count) {
-  const Parts parts(value_count, rank_count);
+/** Every other part once to its owner; or the own one to all others. */
+std::vector<Run> to_owners(const Format& format, size_t rank, size_t rank_count,
+                           size_t value_count) {
+  const Parts parts(format, value_count, rank_count);
   std::vector<Run> runs;
   for (size_t part = 0; part < rank_count; ++part) {
-    if (part != rank) runs.insert(runs.end(), {parts.run(part), parts.run(rank)});
+    if (part != rank) runs.push_back(parts.run(part));
   }
   return runs;
 }
+std::vector<Run> from_owner(const Format& format, size_t rank, size_t rank_count,
+                            size_t value_count) {
+  return std::vector<Run>(rank_count - 1, Parts(format, value_count, rank_count).run(rank));
+}
 
 /** The whole call to the parent and to each child. */
-std::vector<Run> tree_runs(size_t rank, size_t rank_count, size_t value_count) {
+std::vector<Run> tree_runs(const Format&, size_t rank, size_t rank_count, size_t value_count) {
   std::vector<Run> runs;
   if (rank != 0) runs.push_back({0, value_count});
   for (size_t half = 1; rank + half < rank_count && rank % (2 * half) == 0; half *= 2) {
@@ -75,11 +105,12 @@ std::vector<Run> tree_runs(size_t rank, size_t rank_count, size_t value_count) {
 
 /** Halves of halves to the partners, the same back; a folded pair sends both halves of the call
  * each way. */
-std::vector<Run> butterfly_runs(size_t rank, size_t rank_count, size_t value_count) {
+std::vector<Run> butterfly_runs(const Format& format, size_t rank, size_t rank_count,
+                                size_t value_count) {
   size_t core = 1;
   while (2 * core <= rank_count) core *= 2;
   std::vector<Run> runs;
-  const Parts parts(value_count, core);
+  const Parts parts(format, value_count, core);
   if (rank >= core || rank + core < rank_count) {
     runs = {parts.run(0, core / 2), parts.run(core / 2, core / 2)};
   }
@@ -91,22 +122,49 @@ std::vector<Run> butterfly_runs(size_t rank, size_t rank_count, size_t value_cou
   return runs;
 }
 
-/** A message per chunk, whole words per message. */
-Traffic closed_form(int32_t schedule, size_t rank, size_t rank_count, size_t value_count,
-                    size_t codes_per_word) {
-  const auto runs_of = schedule == GQSGD_SCHEDULE_RING        ? ring_runs
-                       : schedule == GQSGD_SCHEDULE_TREE      ? tree_runs
-                       : schedule == GQSGD_SCHEDULE_BUTTERFLY ? butterfly_runs
-                                                              : direct_runs;
-  Traffic traffic{0, 0};
-  if (rank_count == 1) return traffic;
-  for (const Run& run : runs_of(rank, rank_count, value_count)) {
-    for (size_t first = run.first; first < run.last; first += kChunk) {
-      const size_t in_chunk = std::min(kChunk, run.last - first);
-      traffic.messages += 1;
-      traffic.bytes += 4 * ((in_chunk + codes_per_word - 1) / codes_per_word);
+size_t words_bytes(size_t bits, size_t value_count) { return (value_count * bits + 31) / 32 * 4; }
+
+size_t norms_bytes(const Format& format, size_t value_count) {
+  return format.block == 0 ? 0 : (value_count + format.block - 1) / format.block * 2;
+}
+
+/** Adds a message per chunk. */
+template <typename BytesOf>
+void add(const Format& format, const std::vector<Run>& runs, BytesOf bytes_of, Traffic* traffic) {
+  for (const Run& run : runs) {
+    for (size_t first = run.first; first < run.last; first += format.chunk()) {
+      traffic->messages += 1;
+      traffic->bytes += bytes_of(std::min(format.chunk(), run.last - first));
     }
   }
+}
+
+/** Whole words in each message; norms go to owners and back whatever the schedule; scales are in
+ *  the messages of their codes. */
+Traffic closed_form(const Format& format, int32_t schedule, size_t rank, size_t rank_count,
+                    size_t value_count) {
+  Traffic traffic;
+  if (rank_count == 1) return traffic;
+  const std::vector<Run> up = to_owners(format, rank, rank_count, value_count);
+  const std::vector<Run> down = from_owner(format, rank, rank_count, value_count);
+  const auto codes = [&](size_t count) { return words_bytes(format.bits, count); };
+  const auto norms = [&](size_t count) { return norms_bytes(format, count); };
+  const auto sums = [&](size_t count) {
+    return words_bytes(format.bits_down, count) + (format.rescale ? norms(count) : 0);
+  };
+  if (format.block != 0) {
+    add(format, up, norms, &traffic);
+    add(format, down, norms, &traffic);
+  }
+  if (schedule == GQSGD_SCHEDULE_DIRECT) {
+    add(format, up, codes, &traffic);
+    add(format, down, sums, &traffic);
+    return traffic;
+  }
+  const auto runs_of = schedule == GQSGD_SCHEDULE_RING   ? ring_runs
+                       : schedule == GQSGD_SCHEDULE_TREE ? tree_runs
+                                                         : butterfly_runs;
+  add(format, runs_of(format, rank, rank_count, value_count), codes, &traffic);
   return traffic;
 }
 
@@ -123,35 +181,34 @@ std::string compare(const Traffic& counted, const Traffic& expected, const std::
          " and " + std::to_string(expected.bytes);
 }
 
-size_t codes_per_word_of(const std::string& preset) {
-  if (preset == "none") return 1;
-  return preset.back() == '4' ? 8 : 4;
+/** Runs one operation and holds the counters to the closed form. */
+std::string count_operation(const Format& format, int32_t schedule, int rank, int rank_count,
+                            size_t value_count, gqsgd_comm comm) {
+  const Traffic before{stat(comm, "messages_sent"), stat(comm, "payload_bytes_sent")};
+  const Operation operation{format.text, schedule};
+  Values result;
+  const std::string failure = allreduce(comm, operation, Values(value_count, 1.0f), &result);
+  if (!failure.empty()) return failure;
+  return compare({stat(comm, "messages_sent") - before.messages,
+                  stat(comm, "payload_bytes_sent") - before.bytes},
+                 closed_form(format, schedule, rank, rank_count, value_count),
+                 describe(operation) + ", " + std::to_string(value_count) + " values");
 }
 
-/** Runs one operation per preset, schedule and count, and holds the counters to the closed forms.
- */
+/** One operation per format, schedule and count. */
 std::string count_traffic(int rank, int rank_count, gqsgd_comm comm) {
-  for (const char* preset : kPresets) {
-    const size_t codes_per_word = codes_per_word_of(preset);
-    for (int32_t schedule : kSchedules) {
-      for (size_t value_count : {0, 1, 33, 1000, 4096}) {
-        const Traffic before{stat(comm, "messages_sent"), stat(comm, "payload_bytes_sent")};
-        const Operation operation{preset, schedule};
-        Values result;
-        std::string failure = allreduce(comm, operation, Values(value_count, 1.0f), &result);
-        const Traffic after{stat(comm, "messages_sent"), stat(comm, "payload_bytes_sent")};
-        const Traffic expected =
-            closed_form(schedule, rank, rank_count, value_count, codes_per_word);
-        if (failure.empty()) {
-          failure =
-              compare({after.messages - before.messages, after.bytes - before.bytes}, expected,
-                      describe(operation) + ", " + std::to_string(value_count) + " values");
-        }
-        if (!failure.empty()) return failure;
-      }
+  std::string failure;
+  const auto count = [&](const Format& format, int32_t schedule) {
+    for (size_t value_count : {0, 1, 33, 1000, 4096}) {
+      if (!failure.empty()) return;
+      failure = count_operation(format, schedule, rank, rank_count, value_count, comm);
     }
+  };
+  for (int32_t schedule : kSchedules) {
+    for (const Format& format : kEverySchedule) count(format, schedule);
   }
-  return "";
+  for (const Format& format : kDirectAlone) count(format, GQSGD_SCHEDULE_DIRECT);
+  return failure;
 }
 
 class TrafficCounters : public testing::TestWithParam<int> {};
@@ -179,7 +236,7 @@ INSTANTIATE_TEST_SUITE_P(Ranks, TrafficCounters, testing::Values(1, 2, 3, 4, 7, 
 TEST(TrafficClosedForm, OfAnEvenCallIsTwiceTheShareOfTheOthers) {
   // n = 4, 4,096 values of 8 bits: 2 (n - 1) / n of 4,096 bytes.
   for (int32_t schedule : {GQSGD_SCHEDULE_RING, GQSGD_SCHEDULE_BUTTERFLY, GQSGD_SCHEDULE_DIRECT}) {
-    const Traffic traffic = closed_form(schedule, 1, 4, 4096, 4);
+    const Traffic traffic = closed_form({"paper-gl8", 8, 8}, schedule, 1, 4, 4096);
     EXPECT_EQ(traffic.bytes, 2u * 3 * 4096 / 4) << schedule_name(schedule);
     EXPECT_EQ(traffic.messages, 2u * 3 * 1024 / kChunk) << schedule_name(schedule);
   }
