@@ -1,0 +1,117 @@
+"""The command line of tools/error_table."""
+
+import argparse
+import contextlib
+import multiprocessing
+import sys
+import time
+from pathlib import Path
+
+from .generators import GENERATORS
+
+
+def parse_arguments(arguments=None):
+    parser = argparse.ArgumentParser(
+        prog="tools/error_table", formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        description="Error of the mean against bytes sent: the library, the reference and others.")
+    parser.add_argument("--data", nargs="+", metavar="NAME",
+                        help=f"of {', '.join(GENERATORS)}, or a data set of tools/demo; "
+                             "default: all that this machine has")
+    parser.add_argument("--ranks", nargs="+", type=int, default=[4, 16, 64, 256])
+    parser.add_argument("--seeds", type=int, default=20, help="draws of data and rounding")
+    parser.add_argument("--reference-seeds", type=int, default=1,
+                        help="of these, also by the reference, bit for bit")
+    parser.add_argument("--values", type=int, default=65536, help="per rank, of made-up data")
+    parser.add_argument("--picture-ranks", type=int, default=16,
+                        help="ranks in the picture of errors against bytes")
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument("--out", type=Path, default=Path("build/errors"), help="where files go")
+    parser.add_argument("--refresh-docs", action="store_true",
+                        help="also rewrites the tables of docs/results/errors.md and its pictures")
+    return parser.parse_args(arguments)
+
+
+def plan_of(arguments):
+    """The Plan; leaves with a sentence where a data set is unknown or not on this machine."""
+    from .gradients import checkpoints, tasks
+    from .measure import Plan
+
+    trained = {}
+    if not arguments.data or set(arguments.data) - set(GENERATORS):
+        trained = tasks(arguments.out / "data")
+    known = [*GENERATORS, *trained]
+    data, stops = [], {}
+    for name in arguments.data or known:
+        if name not in known:
+            sys.exit(f"no data {name!r} on this machine; there are {', '.join(known)}")
+        found = checkpoints(trained[name]) if name in trained else {}
+        stops.update(found)
+        data += found or [name]
+    return Plan(tuple(data), tuple(sorted(arguments.ranks)), arguments.seeds,
+                min(arguments.reference_seeds, arguments.seeds), arguments.values, stops)
+
+
+def measure_all(plan, job_count):
+    """[(unit, cells)] in the order of units, with a line per (data, ranks) on stderr."""
+    from .measure import units
+
+    todo, begin, results = units(plan), time.monotonic(), []
+    with _mapper(plan, job_count) as results_of:
+        for unit, cells in zip(todo, results_of(todo), strict=True):
+            results.append((unit, cells))
+            data, rank_count, seed = unit
+            if seed == plan.seed_count - 1:
+                print(f"{time.monotonic() - begin:6.0f} s  {len(results):4d}/{len(todo)}  "
+                      f"{data}, n = {rank_count}", file=sys.stderr, flush=True)
+    return results
+
+
+_plan = None  # of a worker process
+
+
+def _begin_worker(plan):
+    global _plan
+    _plan = plan
+
+
+def _measure_unit(unit):
+    from .measure import measure
+
+    return measure(_plan, unit)
+
+
+@contextlib.contextmanager
+def _mapper(plan, job_count):
+    """units -> cells of each, in order, in this process or in several."""
+    if job_count == 1:
+        _begin_worker(plan)
+        yield lambda todo: map(_measure_unit, todo)
+        return
+    context = multiprocessing.get_context("spawn")
+    with context.Pool(job_count, _begin_worker, (plan,)) as pool:
+        yield lambda todo: pool.imap(_measure_unit, todo)
+
+
+def main():
+    arguments = parse_arguments()
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    from .measure import collect
+    from .picture import draw_all
+    from .report import disagreements, json_text, refresh_page, report
+
+    plan, begin = plan_of(arguments), time.monotonic()
+    table = collect(measure_all(plan, arguments.jobs))
+    print(f"{time.monotonic() - begin:.0f} s in all", file=sys.stderr)
+    text = report(table, plan)
+    print(text)
+    (arguments.out / "errors.md").write_text(text)
+    (arguments.out / "errors.json").write_text(json_text(table, plan))
+    draw_all(table, arguments.picture_ranks, arguments.out)
+    if arguments.refresh_docs:
+        docs = Path(__file__).resolve().parents[2] / "docs"
+        refresh_page(docs / "results/errors.md", text)
+        draw_all(table, arguments.picture_ranks, docs / "pictures", suffixes=("svg",))
+    wrong = disagreements(table)
+    for sentence in wrong:
+        print(sentence, file=sys.stderr)
+    return 1 if wrong else 0

@@ -1,0 +1,113 @@
+"""The pictures: error against bytes with everything in it, and error against the number of ranks."""
+
+import matplotlib
+
+matplotlib.use("Agg")  # no display is needed
+matplotlib.rcParams["svg.hashsalt"] = "gqsgd"  # the same numbers give the same file
+matplotlib.rcParams["font.size"] = 9
+
+from matplotlib import pyplot  # noqa: E402
+
+from .peers import PEERS  # noqa: E402
+from .schemes import SCHEMES  # noqa: E402
+
+COLUMN_COUNT = 3
+_PAPER, _BLOCKS, _ROTATED, _RELATIVE = "#3b6fb6", "#2e8b57", "#c0392b", "#8e44ad"
+_FAMILIES = (("paper", _PAPER), ("blocks", _BLOCKS), ("levels=linear,bits=8,block", _BLOCKS),
+             ("rotated", _ROTATED), ("relative", _RELATIVE))
+_OUR_MARKERS = "osD^vPX*"
+_PEER_MARKERS = "os^vD<>ph*X"
+_CURVES = ("paper-gl8 direct", "paper-ge8 tree", "blocks-8 direct", "rotated-8 direct",
+           "rotated-4 direct", "rotated-4-8 direct", "relative-8 direct",
+           "int8 two-shot, scale per 128, nearest", "int8 two-shot, scale per 128, random",
+           "int4 two-shot, scale per 32, nearest", "int4 two-shot, scale per 128, random")
+
+
+def draw_all(table, rank_count, folder, suffixes=("svg", "png")):
+    """error_per_byte and error_by_ranks; the first takes the nearest number of ranks there is."""
+    folder.mkdir(parents=True, exist_ok=True)
+    counts = sorted({n for _, n in table})
+    chosen = min(counts, key=lambda n: abs(n - rank_count))
+    _save(_error_per_byte(table, chosen), folder, "error_per_byte", suffixes)
+    _save(_error_by_ranks(table, counts), folder, "error_by_ranks", suffixes)
+
+
+def styles():
+    """{scheme's name: how it is drawn}: ours filled and coloured, peers grey, biased ones hollow."""
+    found, used = {}, {}
+    for scheme in SCHEMES:
+        color = next((color for start, color in _FAMILIES if scheme.text.startswith(start)), None)
+        if color is not None:
+            used[color] = used.get(color, -1) + 1
+            found[scheme.name] = {"color": color, "marker": _OUR_MARKERS[used[color]]}
+    for number, peer in enumerate(PEERS):
+        found[peer.name] = {"color": "0.35", "marker": _PEER_MARKERS[number % len(_PEER_MARKERS)],
+                            "markerfacecolor": "0.6" if peer.unbiased else "none"}
+    return found
+
+
+def _panels(table):
+    """(figure, {data: axes}) with one panel for each kind of data and none left over."""
+    data = list(dict.fromkeys(name for name, _ in table))
+    columns = min(COLUMN_COUNT, len(data))
+    rows = -(-len(data) // columns)
+    figure, axes = pyplot.subplots(rows, columns, figsize=(4.1 * columns + 0.2, 3.3 * rows + 1.6),
+                                   squeeze=False, layout="constrained")
+    for unused in axes.flat[len(data):]:
+        unused.set_visible(False)
+    for name, panel in zip(data, axes.flat):
+        panel.set_title(name, loc="left", fontsize=10)
+        panel.set(xscale="log", yscale="log")
+        panel.grid(True, which="both", alpha=0.25, linewidth=0.5)
+    return figure, dict(zip(data, axes.flat))
+
+
+def _error_per_byte(table, rank_count):
+    figure, panels = _panels(table)
+    for data, panel in panels.items():
+        for name, style in styles().items():
+            cell = table[data, rank_count][name]
+            if cell.error:
+                panel.plot([cell.bytes_per_value], [cell.error], linestyle="", markersize=6,
+                           label=_label(name), **style)
+        panel.set(xlabel=f"bytes sent per value and rank, n = {rank_count}",
+                  ylabel="|G - mean|² / |mean|²")
+        panel.xaxis.set_major_formatter("{x:g}")
+    _legend(figure, panels)
+    return figure
+
+
+def _error_by_ranks(table, counts):
+    figure, panels = _panels(table)
+    for data, panel in panels.items():
+        for name in _CURVES:
+            drawn = [(n, table[data, n][name].error) for n in counts if table[data, n][name].error]
+            if drawn:
+                is_peer = any(peer.name == name for peer in PEERS)
+                panel.plot(*zip(*drawn), linestyle="--" if is_peer else "-", linewidth=1.2,
+                           markersize=5, label=_label(name), **styles()[name])
+        panel.set(xlabel="ranks", ylabel="|G - mean|² / |mean|²")
+        panel.set_xticks(counts, [str(n) for n in counts])
+        panel.minorticks_off()
+    _legend(figure, panels)
+    return figure
+
+
+def _label(name):
+    return name.removesuffix(" direct")
+
+
+def _legend(figure, panels):
+    entries = {}
+    for panel in panels.values():
+        for handle, label in zip(*panel.get_legend_handles_labels()):
+            entries.setdefault(label, handle)
+    figure.legend(entries.values(), entries.keys(), loc="outside lower center", ncols=3,
+                  frameon=False, fontsize=8)
+
+
+def _save(figure, folder, name, suffixes):
+    for suffix in suffixes:
+        metadata = {"Date": None} if suffix == "svg" else None
+        figure.savefig(folder / f"{name}.{suffix}", dpi=110, metadata=metadata)
+    pyplot.close(figure)

@@ -1,0 +1,148 @@
+"""The table as Markdown and as JSON, and what the run says of claims, bounds and the reference."""
+
+import json
+from dataclasses import asdict
+
+from .claims import CLAIMS, HEAVY, LIGHT, check, verdict_lines
+from .generators import GENERATORS
+from .peers import PEERS
+from .schemes import SCHEMES
+
+OUTSIDE_CLAIMS = set(GENERATORS) - {*LIGHT, *HEAVY}
+_BEGIN, _END = "<!-- tables: written by tools/error_table -->", "<!-- end of tables -->"
+
+
+def report(table, plan):
+    """Everything, as Markdown."""
+    parts = [
+        f"{plan.seed_count} seeds, {plan.value_count:,} values per rank of made-up data.",
+        "### Claims\n\n```text\n" + "\n".join(verdict_lines(table)) + "\n```",
+        "### Library, reference and bounds\n\n```text\n" + "\n".join(
+            [*agreement_lines(table), *bound_lines(table)]) + "\n```",
+        *(section(table, title, data, plan) for title, data in sections(plan.data).items())]
+    refused = refusal_lines(table)
+    if refused:
+        parts.append("### Refused\n\n" + "\n".join(refused))
+    return "\n\n".join(parts) + "\n"
+
+
+def sections(data):
+    """{title: kinds of data that share a table}: a network's steps, what the claims are about."""
+    found = {}
+    for name in data:
+        network, _, step = name.partition(" step ")
+        title = f"Gradients of {network}" if step else "Made-up data"
+        if name in OUTSIDE_CLAIMS:
+            title = "Data of zeros"
+        found.setdefault(title, []).append(name)
+    return found
+
+
+def section(table, title, data, plan):
+    """A row per scheme, columns of data and ranks; bytes for the middle number of ranks."""
+    counts = plan.rank_counts
+    middle = counts[(len(counts) - 1) // 2]
+    head = ["scheme", f"bytes, n = {middle}",
+            *(f"{name.rpartition('step ')[1]}{name.rpartition('step ')[2]}, {n}"
+              for name in data for n in counts)]
+    rows = [head, ["---"] * len(head)]
+    for name, label in labels().items():
+        errors = [_error_text(table[kind, n][name]) for kind in data for n in counts]
+        rows.append([label, f"{table[data[0], middle][name].bytes_per_value:.2f}", *errors])
+    return f"### {title}\n\n" + "\n".join("| " + " | ".join(row) + " |" for row in rows)
+
+
+def labels():
+    """{scheme's name: how a table calls it}: the library's first."""
+    ours = {scheme.name: f"`{scheme.text}` {scheme.schedule}" for scheme in SCHEMES}
+    return {**ours, **{peer.name: peer.name + ("" if peer.unbiased else " (biased)")
+                       for peer in PEERS}}
+
+
+def _error_text(cell):
+    return cell.refusal.status if cell.refusal else f"{cell.error:.1e}"
+
+
+def refusal_lines(table):
+    """One line per scheme and reason, with where it was refused."""
+    places = {}
+    for (data, rank_count), cells in table.items():
+        for name, cell in cells.items():
+            if cell.refusal:
+                key = (name, cell.refusal.status, cell.refusal.sentence)
+                places.setdefault(key, set()).add(rank_count)
+    return [f"- `{name}`, n = {', '.join(map(str, sorted(counts)))}: {status}: {sentence}"
+            for (name, status, sentence), counts in places.items()]
+
+
+def agreement_lines(table):
+    """Library against reference, per scheme: the same bits, or how far apart."""
+    lines = []
+    for scheme in SCHEMES:
+        cells = [cells[scheme.name] for cells in table.values()]
+        same = [bit for cell in cells for bit in cell.same_bits]
+        alone = sum(len(cell.reference_errors) for cell in cells) - len(same)
+        if same:
+            apart = "" if all(same) else f", errors apart by {_largest_gap(cells):.2%}"
+            lines.append(f"{'PASS' if all(same) else 'FAIL'} {scheme.name}: library and reference "
+                         f"have the same bits in {sum(same)} of {len(same)} calls{apart}")
+        elif alone:
+            lines.append(f"NOT RUN {scheme.name}: {alone} calls by the reference alone, "
+                         f"error {_range([e for c in cells for e in c.reference_errors])}")
+    return lines
+
+
+def _largest_gap(cells):
+    """Of the relative differences of errors of equal calls."""
+    return max(abs(ours / theirs - 1) for cell in cells if cell.same_bits
+               for ours, theirs in zip(cell.errors, cell.reference_errors) if theirs > 0)
+
+
+def _range(values):
+    return f"{min(values):.1e} to {max(values):.1e}"
+
+
+def bound_lines(table):
+    """Mean error over its proven bound, the largest of all data and ranks."""
+    lines = []
+    for scheme in SCHEMES:
+        shares = {place: sum(cells[scheme.name].bound_shares) / len(cells[scheme.name].bound_shares)
+                  for place, cells in table.items() if cells[scheme.name].bound_shares}
+        if shares:
+            data, rank_count = max(shares, key=shares.get)
+            share = shares[data, rank_count]
+            lines.append(f"{'PASS' if share <= 1 else 'FAIL'} {scheme.name}: at most {share:.2f} "
+                         f"of its bound ({data}, n = {rank_count})")
+    return lines
+
+
+def disagreements(table):
+    """The lines of a run that must never be: another result than the reference's, a broken bound.
+
+    Claims that do not hold are findings and are not among them.
+    """
+    return [line for line in (*agreement_lines(table), *bound_lines(table))
+            if line.startswith("FAIL")]
+
+
+def json_text(table, plan):
+    """All numbers, one per seed."""
+    rows = [{"data": data, "ranks": rank_count, "scheme": name, "error": cell.error,
+             **asdict(cell)} for (data, rank_count), cells in table.items()
+            for name, cell in cells.items()]
+    claims = [{"claim": claim.text, "holds": one.holds, "instance": one.text}
+              for claim in CLAIMS for one in check(claim, table)]
+    options = {"seeds": plan.seed_count, "reference_seeds": plan.reference_seed_count,
+               "values": plan.value_count}
+    peers = {peer.name: {"source": peer.source, "unbiased": peer.unbiased} for peer in PEERS}
+    return json.dumps({"options": options, "peers": peers, "claims": claims, "rows": rows},
+                      indent=1) + "\n"
+
+
+def refresh_page(path, text):
+    """Replaces what stands between the page's two marks."""
+    before, begin, rest = path.read_text().partition(_BEGIN)
+    _, end, after = rest.partition(_END)
+    if not begin or not end:
+        raise ValueError(f"{path} has no lines {_BEGIN} and {_END}")
+    path.write_text(f"{before}{begin}\n\n{text}\n{end}{after}")

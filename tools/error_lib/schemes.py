@@ -1,0 +1,109 @@
+"""The library's formats that the table compares: quantizer texts with their schedules and bytes."""
+
+from dataclasses import dataclass
+
+# What a preset's text names; tests/tools compares it with the library's own words.
+PRESETS = {
+    "none": "levels=none",
+    "paper-gl8": "levels=linear,bits=8",
+    "paper-ge8": "levels=exponential,bits=8",
+    "paper-gl4": "levels=linear,bits=4",
+    "paper-ge4": "levels=exponential,bits=4",
+    "blocks-8": "levels=linear,bits=8,block=128,rounding=correlated,rescale=true",
+    "rotated-8": "levels=linear,bits=8,block=128,rounding=correlated,rescale=true,"
+                 "rotate=hadamard,rounding_down=subtractive",
+    "rotated-4-8": "levels=linear,bits=4,bits_down=8,block=128,rounding=correlated,rescale=true,"
+                   "rotate=hadamard,rounding_down=subtractive",
+    "rotated-4": "levels=linear,bits=4,block=128,rounding=correlated,rescale=true,"
+                 "rotate=hadamard,rounding_down=subtractive",
+    "relative-8": "levels=exponential,bits=8,mantissa_bits=2,rounding=correlated",
+}
+
+_DEFAULTS = {"levels": "linear", "bits": "8", "block": "0", "rounding": "independent",
+             "rounding_down": "random", "rotate": "none", "rescale": "false",
+             "mantissa_bits": "0"}
+_NORM_BYTES = 2  # of a block's norm, and of its scale
+_ROTATION_VALUE_COUNT = 1024
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """One row of the table: a quantizer by its text and who sends what to whom."""
+
+    text: str
+    schedule: str
+    unbiased = True
+
+    @property
+    def name(self):
+        return f"{self.text} {self.schedule}"
+
+    @property
+    def fields(self):
+        """Every field that matters for errors and bytes, presets spelt out."""
+        first, _, rest = self.text.partition(",")
+        if "=" not in first:
+            rest = f"{PRESETS[first]},{rest}".rstrip(",")
+        else:
+            rest = self.text
+        fields = dict(_DEFAULTS)
+        fields.update(item.split("=") for item in rest.split(","))
+        bits = 32 if fields["levels"] == "none" else int(fields["bits"])
+        return {"levels": fields["levels"], "bits": bits,
+                "bits_down": int(fields.get("bits_down", bits)), "block": int(fields["block"]),
+                "rounding": fields["rounding"], "rounding_down": fields["rounding_down"],
+                "rotate": fields["rotate"], "rescale": fields["rescale"] == "true",
+                "mantissa_bits": int(fields["mantissa_bits"]),
+                "combine": fields.get("combine", _combine(fields["levels"], bits))}
+
+    @property
+    def bits(self):
+        """(up, down): of a code on its way to an owner, and of the result."""
+        return self.fields["bits"], self.fields["bits_down"]
+
+    def bytes_per_value(self, rank_count, value_count):
+        """What one rank sends for each value, the mean over ranks: codes, norms and scales.
+
+        In every schedule all ranks together send every rank's codes but one's to somebody and the
+        result to all but one. The call's headers, 64 bytes each, are left out.
+        """
+        fields = self.fields
+        coded = value_count
+        if fields["rotate"] == "hadamard":
+            coded = -(-value_count // _ROTATION_VALUE_COUNT) * _ROTATION_VALUE_COUNT
+        total = coded * (fields["bits"] + fields["bits_down"]) / 8
+        if fields["block"] > 0:
+            arrays = 3 if fields["rescale"] else 2  # norms to owners and back, scales
+            total += arrays * _NORM_BYTES * -(-coded // fields["block"])
+        return (rank_count - 1) / rank_count * total / value_count
+
+
+def _combine(levels, bits):
+    if levels == "none":
+        return "sum"
+    if bits == 4:
+        return "average"
+    return "sum" if levels == "exponential" else "exact"
+
+
+SCHEMES = (
+    Scheme("none", "direct"),
+    Scheme("paper-gl8", "ring"),
+    Scheme("paper-gl8", "direct"),
+    Scheme("paper-ge8", "tree"),
+    Scheme("paper-ge8", "direct"),
+    Scheme("paper-gl4", "tree"),
+    Scheme("paper-ge4", "tree"),
+    Scheme("paper-gl8,block=128", "ring"),
+    Scheme("levels=linear,bits=8,block=128,rescale=true", "direct"),
+    Scheme("blocks-8", "direct"),
+    Scheme("blocks-8,rounding_down=subtractive", "direct"),
+    Scheme("blocks-8,bits=4", "direct"),
+    Scheme("blocks-8,bits=4,bits_down=8", "direct"),
+    Scheme("rotated-8,block=1024", "direct"),
+    Scheme("rotated-8", "direct"),
+    Scheme("rotated-4", "direct"),
+    Scheme("rotated-4,block=32", "direct"),
+    Scheme("rotated-4-8", "direct"),
+    Scheme("relative-8", "direct"),
+)
