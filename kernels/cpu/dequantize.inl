@@ -88,81 +88,108 @@ struct ExponentialDecoder {
   }
 };
 
-template <uint32_t kBits, typename Decoder>
-void decode_tile(const Decoder& decoder, const uint8_t* octet, const StepTile& steps,
-                 uint64_t first_value, float* value) {
-  CodeTile lanes;
-  decoder.decode(lanes_of<kBits>(octet, lanes), steps, first_value, value);
-  if (steps.constants != 0) write_constants(steps, value);
-}
-
 template <typename Element, typename Narrow>
-void narrow_tile(const ValueTile& values, const BitsTile& random, void* buffer, const Tile& tile,
+void narrow_tile(const float* value, const BitsTile& random, void* buffer, const Tile& tile,
                  Narrow narrow) {
   alignas(64) Element local[kTileValues];
   for (uint32_t e = 0; e < kTileValues; ++e) {
-    local[e] = narrow(values.value[e], random.bits[e]);
+    local[e] = narrow(value[e], random.bits[e]);
   }
   memcpy(static_cast<Element*>(buffer) + tile.offset, local, tile.count * sizeof(Element));
 }
 
 /** Writes decoded values as elements narrower than float32. */
 template <bool kNearest>
-void store_narrow(const DequantizeArgs& args, const Tile& tile, const ValueTile& values) {
+void store_narrow(const DequantizeArgs& args, const Tile& tile, const float* value) {
   BitsTile bits;
   const RandomStream stream = shared_stream_of(args.random, Draw::output);
   if (!kNearest) fill_bits(stream, args.range.first_value + tile.offset, bits);
   if (args.dtype == GQSGD_FLOAT16) {
-    narrow_tile<uint16_t>(values, bits, args.values, tile, [](float value, uint32_t bits) {
+    narrow_tile<uint16_t>(value, bits, args.values, tile, [](float value, uint32_t bits) {
       return float_to_half<kNearest>(value, bits);
     });
   } else {
-    narrow_tile<uint16_t>(values, bits, args.values, tile, [](float value, uint32_t bits) {
+    narrow_tile<uint16_t>(value, bits, args.values, tile, [](float value, uint32_t bits) {
       return float_to_bfloat<kNearest>(value, bits);
     });
   }
 }
 
-void store_values(const DequantizeArgs& args, const Tile& tile, const ValueTile& values) {
+void store_values(const DequantizeArgs& args, const Tile& tile, const float* value) {
   if (args.dtype == GQSGD_FLOAT32) {
-    memcpy(static_cast<float*>(args.values) + tile.offset, values.value,
-           tile.count * sizeof(float));
+    memcpy(static_cast<float*>(args.values) + tile.offset, value, tile.count * sizeof(float));
   } else if (args.dtype == GQSGD_FLOAT64) {
     double* target = static_cast<double*>(args.values) + tile.offset;
-    for (uint32_t e = 0; e < tile.count; ++e) target[e] = static_cast<double>(values.value[e]);
+    for (uint32_t e = 0; e < tile.count; ++e) target[e] = static_cast<double>(value[e]);
   } else if (args.coding.rounding == Rounding::nearest) {
-    store_narrow<true>(args, tile, values);
+    store_narrow<true>(args, tile, value);
   } else {
-    store_narrow<false>(args, tile, values);
+    store_narrow<false>(args, tile, value);
+  }
+}
+
+/** Decodes tiles of a range in any order. */
+template <uint32_t kBits, typename Decoder>
+class TileDecoder {
+ public:
+  TileDecoder(const Decoder& decoder, const DequantizeArgs& args)
+      : decoder_(decoder), args_(args), shift_(block_log2(args.coding.block)) {
+    if (args.scales.blocks != nullptr) return;
+    fill_norms(*args.scales.one, scales_);
+    fill_steps(decoder, scales_, steps_);
+  }
+
+  void decode(const Tile& tile, float* value) {
+    if (args_.scales.blocks != nullptr) {
+      load_norms(args_.scales.blocks, shift_, tile, scales_);
+      fill_steps(decoder_, scales_, steps_);
+    }
+    CodeTile codes, lanes;
+    const uint8_t* octet = load_codes<kBits>(args_.words, tile, codes);
+    decoder_.decode(lanes_of<kBits>(octet, lanes), steps_, args_.range.first_value + tile.offset,
+                    value);
+    if (steps_.constants != 0) write_constants(steps_, value);
+  }
+
+ private:
+  const Decoder& decoder_;
+  const DequantizeArgs& args_;
+  uint32_t shift_;
+  NormTile scales_;
+  StepTile steps_;
+};
+
+/** Decodes whole rotations and turns them back. */
+template <typename Tiles>
+void dequantize_rotated(Tiles& tiles, const DequantizeArgs& args) {
+  const RandomStream signs = signs_of(args.random);
+  const size_t value_count = args.range.value_count;
+  for (size_t first = 0; first < value_count; first += kRotationValues) {
+    RotationBuffer buffer;
+    for (uint32_t k = 0; k < kRotationValues; k += kTileValues) {
+      tiles.decode(Tile{first + k, kTileValues}, buffer.value + k);
+    }
+    rotate_back(signs, args.range.first_value + first, buffer);
+    for (uint32_t k = 0; k < kRotationValues && first + k < value_count; k += kTileValues) {
+      const size_t left = value_count - first - k;
+      const Tile tile{first + k, left < kTileValues ? static_cast<uint32_t>(left) : kTileValues};
+      store_values(args, tile, buffer.value + k);
+    }
   }
 }
 
 template <uint32_t kBits, typename Decoder>
 void dequantize_range(const Decoder& decoder, const DequantizeArgs& args) {
-  const uint16_t* blocks = args.scales.blocks;
-  const uint32_t shift = block_log2(args.coding.block);
-  NormTile scales;
-  StepTile steps;
-  if (blocks == nullptr) {
-    fill_norms(*args.scales.one, scales);
-    fill_steps(decoder, scales, steps);
-  }
+  TileDecoder<kBits, Decoder> tiles(decoder, args);
+  if (args.coding.rotated) return dequantize_rotated(tiles, args);
   for_each_tile_apart(args.range, [&](const Tile& tile) {
-    if (blocks != nullptr) {
-      load_norms(blocks, shift, tile, scales);
-      fill_steps(decoder, scales, steps);
-    }
-    CodeTile codes;
-    const uint8_t* octet = load_codes<kBits>(args.words, tile, codes);
-    const uint64_t first_value = args.range.first_value + tile.offset;
     if (args.dtype == GQSGD_FLOAT32 && is_full(tile)) {
-      float* target = static_cast<float*>(args.values) + tile.offset;
-      decode_tile<kBits>(decoder, octet, steps, first_value, target);
+      tiles.decode(tile, static_cast<float*>(args.values) + tile.offset);
       return;
     }
     ValueTile values;
-    decode_tile<kBits>(decoder, octet, steps, first_value, values.value);
-    store_values(args, tile, values);
+    tiles.decode(tile, values.value);
+    store_values(args, tile, values.value);
   });
 }
 
@@ -213,7 +240,7 @@ void dequantize_none(const DequantizeArgs& args) {
     memcpy(sums, args.words + tile.offset, tile.count * sizeof(uint32_t));
     ValueTile values;
     divide_sums(sums, divisor, values.value);
-    store_values(args, tile, values);
+    store_values(args, tile, values.value);
   });
 }
 

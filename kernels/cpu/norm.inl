@@ -10,11 +10,16 @@ uint32_t largest_magnitude(const float* value) {
   return largest;
 }
 
+Values values_of(const NormArgs& args) {
+  return Values(args.values, args.dtype, args.range, args.rotated, args.random);
+}
+
 __attribute__((noinline)) void norm_inf(const NormArgs& args) {
   uint32_t largest = 0;
-  for_each_tile_apart(args.range, [&](const Tile& tile) {
+  Values values = values_of(args);
+  values.for_each([&](const Tile& tile) {
     ValueTile local;
-    const uint32_t here = largest_magnitude(load_values(args.values, args.dtype, tile, local));
+    const uint32_t here = largest_magnitude(values.load(tile, local));
     largest = here > largest ? here : largest;
   });
   *static_cast<uint32_t*>(args.out) = largest;
@@ -25,11 +30,12 @@ __attribute__((noinline)) void norm_inf(const NormArgs& args) {
 __attribute__((noinline)) void norm_blocks(const NormArgs& args) {
   uint16_t* codes = static_cast<uint16_t*>(args.out);
   const uint32_t shift = block_log2(args.block);
-  memset(codes, 0, norm_count(args.block, false, args.range.value_count) * sizeof *codes);
-  for_each_tile_apart(args.range, [&](const Tile& tile) {
+  memset(codes, 0, norm_count(args.block, args.rotated, args.range.value_count) * sizeof *codes);
+  Values values = values_of(args);
+  values.for_each([&](const Tile& tile) {
     ValueTile local;
     PeakTile peaks;
-    find_peaks(load_values(args.values, args.dtype, tile, local), peaks);
+    find_peaks(values.load(tile, local), peaks);
     for (uint32_t s = 0; s < segments_of(tile); ++s) {
       const uint16_t code = norm_code(peaks.magnitude[s]);
       uint16_t& merged = codes[(tile.offset + s * kSegmentValues) >> shift];
@@ -74,18 +80,19 @@ __attribute__((noinline)) void norm_sum(const NormArgs& args) {
   NormSum sum;
   sum.total = 0;
   clear_lanes(sum);
+  Values values = values_of(args);
+  const Range range = values.coded_range();
   size_t offset = 0;
-  while (offset < args.range.value_count) {
-    const uint64_t position = args.range.first_value + offset;
-    const size_t left = args.range.value_count - offset;
+  while (offset < range.value_count) {
+    const uint64_t position = range.first_value + offset;
+    const size_t left = range.value_count - offset;
     const uint32_t room = kTileValues - static_cast<uint32_t>(position % kTileValues);
     const Tile tile{offset, left < room ? static_cast<uint32_t>(left) : room};
     ValueTile local;
-    add_to_lanes<kOrder>(load_values(args.values, args.dtype, tile, local), tile.count,
-                         sum.lane + position % kNormLanes);
+    add_to_lanes<kOrder>(values.load(tile, local), tile.count, sum.lane + position % kNormLanes);
     offset += tile.count;
     const bool group_ends = (position + tile.count) % kNormGroupValues == 0;
-    if (group_ends || offset == args.range.value_count) finish_group(sum);
+    if (group_ends || offset == range.value_count) finish_group(sum);
   }
   *static_cast<double*>(args.out) = sum.total;
 }

@@ -95,23 +95,27 @@ template <typename Encoder>
 struct ValueSource {
   const Encoder& encoder;
   const QuantizeArgs& args;
+  Values values;
 
-  const float* load(const Tile& tile, ValueTile& local, ScaleTile& scales) const {
+  const float* load(const Tile& tile, ValueTile& local, ScaleTile& scales) {
     if (args.norms.blocks != nullptr) {
       NormTile norms;
       load_norms(args.norms.blocks, block_log2(args.coding.block), tile, norms);
       fill_scales(encoder, norms, scales);
     }
-    return load_values(args.values, args.dtype, tile, local);
+    return values.load(tile, local);
   }
 };
 
 template <typename Encoder>
 void quantize_range(const Encoder& encoder, const QuantizeArgs& args) {
-  ValueSource<Encoder> source{encoder, args};
+  const bool rotated = args.coding.rotated;
+  ValueSource<Encoder> source{encoder, args,
+                              Values(args.values, args.dtype, args.range, rotated, args.random)};
   const float norm = args.norms.one != nullptr ? *args.norms.one : 0;
   const Thresholds thresholds(args.coding, args.random);
-  encode_range(encoder, source, norm, args.range, thresholds, args.coding.rounding, args.words);
+  const Range range = source.values.coded_range();
+  encode_range(encoder, source, norm, range, thresholds, args.coding.rounding, args.words);
 }
 
 /** Without levels a code is the value's own pattern. */

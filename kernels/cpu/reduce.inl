@@ -150,8 +150,15 @@ __attribute__((noinline)) gqsgd_status reduce_any(const ReduceArgs& args) {
   return GQSGD_OK;
 }
 
+/** The arguments of a reduction, ranging over codes: a rotation has more than values. */
+template <typename Args>
+Args with_coded_range(Args args) {
+  args.range.value_count = code_count(args.coding.rotated, args.range.value_count);
+  return args;
+}
+
 gqsgd_status reduce(const ReduceArgs& args) {
   if (args.range.value_count == 0) return GQSGD_OK;  // Then pointers may be null.
   const FloatEnvironment environment;
-  return reduce_any(args);
+  return reduce_any(with_coded_range(args));
 }

@@ -254,6 +254,6 @@ __attribute__((noinline)) void reduce_many_any(const ReduceManyArgs& args) {
 
 gqsgd_status reduce_many(const ReduceManyArgs& args) {
   const FloatEnvironment environment;
-  reduce_many_any(args);
+  reduce_many_any(with_coded_range(args));
   return GQSGD_OK;
 }

@@ -5,12 +5,15 @@
 
 #include <string.h>
 
+#include <utility>
+
 #include "kernels/codec/block_norm.h"
 #include "kernels/codec/exponential.h"
 #include "kernels/codec/linear.h"
 #include "kernels/codec/narrow.h"
 #include "kernels/codec/norm.h"
 #include "kernels/codec/random.h"
+#include "kernels/codec/rotate.h"
 #include "kernels/codec/strata.h"
 #include "kernels/codec/words.h"
 #include "kernels/cpu/float_environment.h"
@@ -28,6 +31,7 @@ namespace {
 #include "kernels/cpu/segments.inl"
 #include "kernels/cpu/random.inl"
 #include "kernels/cpu/strata.inl"
+#include "kernels/cpu/rotate.inl"
 #include "kernels/cpu/norm.inl"
 #include "kernels/cpu/quantize.inl"
 #include "kernels/cpu/reduce.inl"

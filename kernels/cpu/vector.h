@@ -28,6 +28,7 @@ namespace {
 
 using Lanes64 = uint64_t __attribute__((vector_size(GQ_VECTOR_OCTETS)));
 using Words = uint32_t __attribute__((vector_size(GQ_VECTOR_OCTETS)));
+using Floats = float __attribute__((vector_size(GQ_VECTOR_OCTETS)));
 using Doubles = double __attribute__((vector_size(GQ_VECTOR_OCTETS)));
 using Octets = uint8_t __attribute__((vector_size(GQ_VECTOR_OCTETS)));
 

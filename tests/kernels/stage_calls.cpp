@@ -29,10 +29,19 @@ std::vector<Coding> code_formats(uint32_t ranks, uint32_t combines, Rounding rou
 std::string describe(const Coding& coding) {
   static const char* const kLevels[] = {"linear", "exponential", "none"};
   static const char* const kCombine[] = {"exact", "sum", "average"};
-  return std::string(kLevels[static_cast<int>(coding.levels)]) + std::to_string(coding.bits) + " " +
-         kCombine[static_cast<int>(coding.combine)] + (coding.wide ? " wide" : "") + " ranks " +
-         std::to_string(coding.ranks) + " steps " + std::to_string(coding.steps) + " headroom " +
-         std::to_string(coding.headroom) + (coding.rounding == Rounding::nearest ? " nearest" : "");
+  static const char* const kRounding[] = {"", " correlated", " nearest"};
+  std::string text =
+      std::string(kLevels[static_cast<int>(coding.levels)]) + std::to_string(coding.bits) + " " +
+      kCombine[static_cast<int>(coding.combine)] + (coding.wide ? " wide" : "") + " ranks " +
+      std::to_string(coding.ranks) + " steps " + std::to_string(coding.steps) + " headroom " +
+      std::to_string(coding.headroom) + kRounding[static_cast<int>(coding.rounding)];
+  if (coding.bits_down != coding.bits) text += " down " + std::to_string(coding.bits_down);
+  if (coding.mantissa_bits > 0) text += " mantissa " + std::to_string(coding.mantissa_bits);
+  if (coding.block > 0) text += " block " + std::to_string(coding.block);
+  if (coding.rescale) text += " rescale";
+  if (coding.rounding_down == RoundingDown::subtractive) text += " subtractive";
+  if (coding.rotated) text += " rotated";
+  return text;
 }
 
 namespace {
