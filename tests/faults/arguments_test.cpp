@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "tests/faults/call.h"
+#include "tests/support/operation.h"
 
 namespace gq::test {
 namespace {
@@ -172,6 +173,33 @@ TEST(Arguments, FieldsThatDoNotGoTogetherAreRefusedWithWhatWouldWork) {
     EXPECT_TRUE(is(outcome, GQSGD_INVALID_ARGUMENT, text.sentence)) << text.text;
     EXPECT_EQ(quantizer, nullptr) << text.text;
   }
+}
+
+TEST(Arguments, SchedulesThatReduceInCodeFormRefuseWhatNeedsAnOwnerOnAllRanks) {
+  Group group(3);
+  const struct {
+    const char* quantizer;
+    const char* field;
+  } cases[] = {{"bits_down=4", "bits_down other than bits"},
+               {"blocks-8", "rescale=true"},
+               {"rounding_down=subtractive", "rounding_down=subtractive"},
+               {"relative-8", "mantissa_bits"}};
+  for (const auto& one : cases) {
+    for (const int32_t schedule :
+         {GQSGD_SCHEDULE_RING, GQSGD_SCHEDULE_TREE, GQSGD_SCHEDULE_BUTTERFLY}) {
+      const GroupOutcome outcome = group.call(-1, nullptr, [&](Call& call) {
+        call.use(one.quantizer);
+        call.schedule = schedule;
+      });
+      for (const Outcome& rank : outcome.ranks) {
+        EXPECT_TRUE(is(rank, GQSGD_INVALID_ARGUMENT,
+                       std::string("schedule ") + schedule_name(schedule) + " .*" + one.field +
+                           ".* use schedule direct or auto"));
+      }
+      EXPECT_TRUE(outcome.all_untouched);
+    }
+  }
+  EXPECT_TRUE(group.still_works());
 }
 
 TEST(Arguments, OptionsOfCommunicatorsAreCheckedByName) {

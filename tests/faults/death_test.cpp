@@ -31,9 +31,11 @@ struct Trace {
 /** Processes that reduce without end, until a call fails. */
 class Workers {
  public:
-  explicit Workers(size_t value_count, const char* options = "timeout_ms=20000")
-      : trace_(kRanks), ranks_(kRanks, options, [this, value_count](int rank, gqsgd_comm comm) {
-          return work(rank, comm, value_count);
+  explicit Workers(size_t value_count, const char* options = "timeout_ms=20000",
+                   const char* quantizer = "paper-gl8")
+      : trace_(kRanks),
+        ranks_(kRanks, options, [this, value_count, quantizer](int rank, gqsgd_comm comm) {
+          return work(rank, comm, value_count, quantizer);
         }) {
     for (int rank = 0; rank < kRanks; ++rank) {
       while (trace(rank).finished < 2) usleep(100);
@@ -46,11 +48,12 @@ class Workers {
   bool is_inside(int rank) { return trace(rank).begun == trace(rank).finished + 1; }
 
  private:
-  std::string work(int rank, gqsgd_comm comm, size_t value_count) {
+  std::string work(int rank, gqsgd_comm comm, size_t value_count, const char* quantizer) {
     for (const int number : {SIGSEGV, SIGABRT})
       ::signal(number, SIG_DFL);  // sanitizers have theirs
     Trace& trace = trace_[static_cast<size_t>(rank)];
     Call call(rank);
+    call.use(quantizer);
     Values input(value_count, static_cast<float>(rank)), result(value_count);
     call.send = input.data();
     call.recv = result.data();
@@ -74,10 +77,14 @@ class Workers {
   RankProcesses ranks_;
 };
 
+/** What is reduced when a rank dies: with and without an exchange of norms in many chunks. */
+const char* const kQuantizers[] = {"paper-gl8", "blocks-8"};
+
 /** Ends `victim` by `signal`, after `delay_us` of work; how long the slowest survivor took, in us.
  */
-uint64_t end_one(int victim, int signal, useconds_t delay_us, int* inside_count) {
-  Workers workers(100000);
+uint64_t end_one(int victim, int signal, useconds_t delay_us, const char* quantizer,
+                 int* inside_count) {
+  Workers workers(100000, "timeout_ms=20000,chunk_value_count=8192", quantizer);
   usleep(delay_us);
   const uint64_t sent_us = now_us();
   workers.signal(victim, signal);
@@ -104,8 +111,10 @@ TEST(Death, KilledAtSixtyRandomMomentsIsNamedByEverySurvivor) {
   for (uint64_t turn = 0; turn < 60; ++turn) {
     const auto delay_us = static_cast<useconds_t>(uniform_at(11, turn) * 8000);
     const int victim = static_cast<int>(mix(turn) % kRanks);
-    slowest_us.push_back(end_one(victim, SIGKILL, delay_us, &inside_count));
-    ASSERT_FALSE(HasFailure()) << "turn " << turn << ", killed after " << delay_us << " us";
+    const char* quantizer = kQuantizers[turn % 2];
+    slowest_us.push_back(end_one(victim, SIGKILL, delay_us, quantizer, &inside_count));
+    ASSERT_FALSE(HasFailure()) << "turn " << turn << ", " << quantizer << ", killed after "
+                               << delay_us << " us";
   }
   std::sort(slowest_us.begin(), slowest_us.end());
   printf("60 kills, %d inside a call; slowest survivor: median %.1f ms, worst %.1f ms\n",
@@ -118,7 +127,8 @@ TEST(Death, KilledAtSixtyRandomMomentsIsNamedByEverySurvivor) {
 
 TEST(Death, CrashIsLikeAnyOtherDeath) {
   int inside_count = 0;
-  for (const int signal : {SIGSEGV, SIGABRT}) end_one(kVictim, signal, 500, &inside_count);
+  for (const int signal : {SIGSEGV, SIGABRT})
+    end_one(kVictim, signal, 500, kQuantizers[0], &inside_count);
   EXPECT_GT(inside_count, 0);
 }
 

@@ -26,6 +26,8 @@ const Field kFields[] = {
     {"bits", [](Call& call) { call.use("bits=4,combine=average"); }, "8", "4"},
     {"seed", [](Call& call) { call.use("seed=5"); }, "0", "5"},
     {"rounding", [](Call& call) { call.use("rounding=nearest"); }, "independent", "nearest"},
+    {"rounding", [](Call& call) { call.use("rounding=correlated"); }, "independent", "correlated"},
+    {"log2\\(block\\)", [](Call& call) { call.use("block=128"); }, "0", "7"},
     {"nonfinite", [](Call& call) { call.use("nonfinite=error"); }, "poison", "error"},
     {"step", [](Call& call) { call.at[0] = 8; }, "7", "8"},
     {"index", [](Call& call) { call.at[1] = 3; }, "0", "3"},
@@ -63,6 +65,27 @@ INSTANTIATE_TEST_SUITE_P(Schedules, OneDifference,
                          testing::Values(GQSGD_SCHEDULE_RING, GQSGD_SCHEDULE_TREE,
                                          GQSGD_SCHEDULE_BUTTERFLY, GQSGD_SCHEDULE_DIRECT),
                          [](const auto& info) { return std::string(schedule_name(info.param)); });
+
+// Fields that the direct schedule alone can do.
+TEST(Mismatch, FieldsOfTheReencodeAreCompared) {
+  const Field fields[] = {
+      {"bits_down", [](Call& call) { call.use("bits_down=4"); }, "8", "4"},
+      {"rounding_down", [](Call& call) { call.use("rounding_down=subtractive"); }, "random",
+       "subtractive"},
+      {"rescale", [](Call& call) { call.use("block=64,rescale=true"); }, "false", "true"},
+  };
+  Group group(kRanks);
+  const Change blocks = [](Call& call) { call.use("block=64"); };
+  for (const Field& field : fields) {
+    const bool has_blocks = std::string(field.name) == "rescale";
+    const GroupOutcome outcome = group.call(2, field.change, has_blocks ? blocks : nullptr);
+    for (const Outcome& rank : outcome.ranks) {
+      EXPECT_TRUE(is(rank, GQSGD_MISMATCH, sentence_of(field, 2))) << field.name;
+    }
+    EXPECT_TRUE(outcome.all_untouched) << field.name;
+  }
+  EXPECT_TRUE(group.still_works());
+}
 
 TEST(Mismatch, AutoMeansTheScheduleThatItChooses) {
   Group group(kRanks);
