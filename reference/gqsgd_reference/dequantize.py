@@ -53,18 +53,13 @@ def _bounded(values):
     return np.minimum(values.astype(np.float32), FLT_MAX)
 
 
-def _kept_finite(unit, largest_multiple):
-    """The next smaller float32 where the largest multiple of a mean's unit is infinite."""
-    infinite = np.isinf(np.float32(largest_multiple) * unit)
-    return np.where(infinite, np.nextafter(unit, np.float32(0)), unit)
-
-
 def _decode_linear(form, words, scale, value_count, op, u):
     """u: what a subtractive re-encode added, or None."""
     top = form.rank_count * form.s if form.combine == "exact" else form.s
     step = _bounded(scale * _factor(form, op) / np.float64(top))
     if _factor(form, op) == 1:
-        step = _kept_finite(step, top)
+        infinite = np.isinf(np.float32(top) * step)
+        step = np.where(infinite, np.nextafter(step, np.float32(0)), step)
     codes = unpack(words, form.bits, value_count) - top
     if u is None:
         return codes.astype(np.float32) * step
@@ -89,8 +84,6 @@ def largest_subtractive_step(top):
 def _decode_exponential(form, words, scale, value_count, op):
     V = value_over_octave(form.largest_code, form.mantissa_bits)
     unit = _bounded(scale * _factor(form, op) / np.float64(V))
-    if _factor(form, op) == 1:
-        unit = _kept_finite(unit, V)
     magnitudes = unit * np.abs(decoded_levels(words, form, value_count))
     return _signed(form, words, value_count, magnitudes)
 

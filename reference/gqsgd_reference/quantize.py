@@ -31,9 +31,9 @@ def scaled_magnitudes(values, norm, target):
 
 
 def _regular(values, norm):
-    """(whether a norm makes codes, the norm or 1, the values or 0): elementwise."""
+    """(values, norm), but 0 and 1 where the norm is 0 or not finite: zero has the code 0."""
     regular = np.isfinite(norm) & (norm > 0)
-    return regular, np.where(regular, norm, np.float32(1)), np.where(regular, values, np.float32(0))
+    return np.where(regular, values, np.float32(0)), np.where(regular, norm, np.float32(1))
 
 
 @ieee
@@ -42,10 +42,10 @@ def linear_codes(values, norm, s, r):
 
     norm: one float32, or one of each element; r: 23 random bits each, as uint64.
     """
-    regular, norm, values = _regular(values, norm)
+    values, norm = _regular(values, norm)
     t = np.copysign(scaled_magnitudes(values, norm, s), values)
     q = np.rint(t * np.float32(2**23)).astype(np.int64)
-    return np.where(regular, (q + r.astype(np.int64)) >> 23, 0)
+    return (q + r.astype(np.int64)) >> 23
 
 
 def exponential_target(largest_code, headroom, mantissa_bits=0):
@@ -57,7 +57,7 @@ def exponential_target(largest_code, headroom, mantissa_bits=0):
 @ieee
 def exponential_codes(values, norm, target, r, nearest, mantissa_bits=0):
     """(negative, codes) of float32 values; norm and r as for linear_codes."""
-    regular, norm, values = _regular(values, norm)
+    values, norm = _regular(values, norm)
     negative = values < 0
     y = scaled_magnitudes(values, norm, target)
     w = y + np.maximum(y, _LEAST_LEVEL)
@@ -65,7 +65,7 @@ def exponential_codes(values, norm, target, r, nearest, mantissa_bits=0):
         r = np.where(negative, r ^ np.uint64(0x7FFFFF), r)
     carried = bits(w).astype(np.uint64) + (r >> np.uint64(mantissa_bits))
     codes = (carried >> np.uint64(23 - mantissa_bits)).astype(np.int64) - (64 << mantissa_bits)
-    return negative, np.where(regular, codes, 0)
+    return negative, codes
 
 
 def rounding_bits(call, draw, rank, hop, first_value, value_count):

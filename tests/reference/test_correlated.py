@@ -122,7 +122,7 @@ def test_errors_of_two_ranks_are_never_positively_correlated(rank_count):
 
 @pytest.mark.parametrize("rank_count", (3, 4, 8))
 def test_the_covariance_sees_shifts_and_magnitudes_without_mirror(rank_count):
-    """What FORMAT.md avoids does correlate: a = 1 for all, or values of opposite sign unmirrored."""
+    """What the page avoids does correlate: a = 1 for all, or opposite signs without the mirror."""
     Q = stratum_count(rank_count)
     assert largest_covariance(rank_count, lambda a, b, j: (b + np.uint64(j)) % np.uint64(Q)) > 0
     plain = largest_covariance(rank_count, lambda a, b, j: strata(a, b, j, rank_count), (0,))

@@ -208,6 +208,14 @@ def test_full_sums_count_the_value_of_the_top_code():
     assert full_sum(Format("exponential", 8, "wide", 3, mantissa_bits=2)) == 5.25
 
 
+def test_a_scale_just_above_a_code_takes_the_next():
+    """264207 ranks: a mean of (1 + 2^-25) / 2, which float32 to nearest would take for 1/2."""
+    peak, full = np.float32(16777145), np.float64(264207 * 127)
+    assert peak * 2 == full + 1
+    scales, _ = rescaled(np.float32([peak]), np.float32([1]), full, 1)
+    assert scales.tolist() == [0x3F01]
+
+
 def test_tiny_scales_stay_above_zero():
     scales, sum_norms = rescaled(np.float32([1]), float32_of([1 << 16]), np.float64(381), 1)
     assert scales.tolist() == [1] and sum_norms.tolist() == [381]

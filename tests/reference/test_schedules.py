@@ -92,3 +92,22 @@ def test_parts_cover_the_call_in_whole_words(part_count):
             assert begin % 32 == 0 or begin == value_count
             assert end == value_count or end - begin == shard
             assert end - begin <= shard <= -(-value_count // part_count) + 31
+
+
+@pytest.mark.parametrize("block, rotation, alignment", (
+    (0, 0, 32), (32, 0, 32), (128, 0, 128), (128, 1024, 1024), (0, 1024, 1024),
+    (4096, 1024, 4096)))
+@pytest.mark.parametrize("part_count", (1, 3, 8))
+def test_parts_hold_whole_blocks_and_whole_rotations(block, rotation, alignment, part_count):
+    for value_count in (0, 1, 129, 1000, 5000, 100000):
+        bounds = part_bounds(value_count, part_count, block, rotation)
+        assert bounds[0][0] == 0 and bounds[-1][1] == value_count
+        assert all(begin % alignment == 0 or begin == value_count for begin, _ in bounds)
+        shard = -(-value_count // part_count)
+        assert bounds[0][1] == min(value_count, -(-shard // alignment) * alignment)
+        if rotation:  # the padded count has the same shards
+            padded = -(-value_count // 1024) * 1024
+            shards = [part_bounds(count, part_count, block, rotation)[:-1]
+                      for count in (value_count, padded)]
+            assert [min(edge, value_count) for part in shards[1] for edge in part] == [
+                edge for part in shards[0] for edge in part]
