@@ -96,12 +96,6 @@ Status check_subtractive(const Format& f) {
   return Status();
 }
 
-Status check_built(const Format& f) {
-  if (f.rotate == Rotate::none) return Status();
-  return fail(GQSGD_UNSUPPORTED, "rotate=hadamard is not built in version %d.%d",
-              GQSGD_VERSION_MAJOR, GQSGD_VERSION_MINOR);
-}
-
 }  // namespace
 
 Status check_combination(const Format& format) {
@@ -109,8 +103,7 @@ Status check_combination(const Format& format) {
   GQ_TRY(check_bits(format));
   GQ_TRY(check_combine(format));
   GQ_TRY(check_blocks(format));
-  GQ_TRY(check_subtractive(format));
-  return check_built(format);
+  return check_subtractive(format);
 }
 
 }  // namespace gq

@@ -61,23 +61,42 @@ uint64_t checksum(const std::vector<uint64_t>& patterns) {
   return sum;
 }
 
+/** The fields that a record names: files of the paper's formats leave out the others. */
 std::string quantizer_text(const VectorRecord& record) {
   std::string text = "levels=" + record.text("levels");
   if (record.text("levels") != "none") {
     text += ",bits=" + record.text("bits") + ",combine=" + record.text("combine") +
             ",norm=" + record.text("q") + ":" + record.text("p");
   }
+  for (const char* field : {"bits_down", "block", "rounding_down", "rotate", "mantissa_bits"}) {
+    if (record.has(field)) text += std::string(",") + field + "=" + record.text(field);
+  }
+  if (record.has("rescale")) text += record.integer("rescale") ? ",rescale=true" : ",rescale=false";
   return text + ",rounding=" + record.text("rounding") + ",seed=" + record.text("seed");
+}
+
+/** The generated values, with others in the places that the record names. */
+std::vector<float> made_values(const VectorRecord& record, uint32_t rank) {
+  std::vector<float> values = generated_values(static_cast<uint32_t>(record.integer("salt")), rank,
+                                               record.integer("value_count"));
+  if (!record.has("special_ranks")) return values;
+  const std::vector<uint64_t> ranks = record.integers("special_ranks");
+  const std::vector<uint64_t> elements = record.integers("special_elements");
+  const std::vector<float> specials = record.floats("special_values");
+  for (size_t k = 0; k < ranks.size(); ++k) {
+    if (ranks[k] == rank) values.at(elements.at(k)) = specials.at(k);
+  }
+  return values;
 }
 
 Buffer input_of(const VectorRecord& record, uint32_t rank, int32_t dtype) {
   const std::string key = "rank_" + std::to_string(rank);
   if (record.has(key)) return buffer_of(record.patterns(key), dtype);
-  const std::vector<float> values = generated_values(static_cast<uint32_t>(record.integer("salt")),
-                                                     rank, record.integer("value_count"));
-  Buffer buffer(values.size() * sizeof(float));
-  if (!values.empty()) std::memcpy(buffer.data(), values.data(), buffer.size());
-  return buffer;
+  std::vector<uint64_t> patterns;
+  for (const float value : made_values(record, rank)) {
+    patterns.push_back(pattern_of(value, record.text("dtype")));
+  }
+  return buffer_of(patterns, dtype);
 }
 
 /** A record as arguments of the C ABI. */
@@ -173,9 +192,28 @@ TEST_P(KnownAnswers, OfTheReferenceAreThoseOfThreadsAndProcesses) {
   }
 }
 
+std::string described(const std::string& text) {
+  std::string full(512, '\0');
+  size_t size_bytes = 0;
+  const Quantizer quantizer(text);
+  if (gqsgd_quantizer_describe(quantizer.get(), full.data(), full.size(), &size_bytes) !=
+      GQSGD_OK) {
+    return "no description of " + text;
+  }
+  return full.substr(0, size_bytes - 1);
+}
+
+TEST(KnownPresets, AreTheFieldsThatTheirAnswersWereComputedWith) {
+  for (const VectorRecord& record : read_vectors("allreduce_presets.txt")) {
+    const std::string preset = record.text("preset") + ",seed=" + record.text("seed");
+    ASSERT_EQ(described(preset), described(quantizer_text(record))) << record.name();
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Files, KnownAnswers,
                          testing::Values("allreduce.txt", "allreduce_large.txt",
-                                         "allreduce_special.txt"),
+                                         "allreduce_special.txt", "allreduce_blocks.txt",
+                                         "allreduce_presets.txt"),
                          [](const auto& info) {
                            const std::string file = info.param;
                            return file.substr(0, file.find('.'));

@@ -15,13 +15,18 @@ namespace gq::test {
 /** The presets and schedules of this version, each with each. */
 inline constexpr const char* kPresets[] = {"paper-gl8", "paper-ge8", "paper-gl4", "paper-ge4",
                                            "none"};
-/** Formats of block norms for every schedule, and formats for the direct one alone. */
+/** Formats with extensions for every schedule, and formats for the direct one alone. */
 inline constexpr const char* kBlockFormats[] = {
     "paper-gl8,block=32", "paper-ge8,block=64,rounding=correlated", "paper-gl4,block=2048",
-    "paper-ge4,block=128,rounding=correlated"};
+    "paper-ge4,block=128,rotate=hadamard,rounding=correlated", "paper-gl8,rotate=hadamard"};
 inline constexpr const char* kWideFormats[] = {
-    "blocks-8", "relative-8", "levels=exponential,bits=8,bits_down=4,block=64,rescale=true",
-    "levels=linear,bits=4,bits_down=8,rounding_down=subtractive"};
+    "blocks-8",
+    "rotated-8",
+    "rotated-4-8",
+    "rotated-4",
+    "relative-8",
+    "levels=exponential,bits=8,bits_down=4,block=64,rescale=true",
+    "levels=linear,bits=4,bits_down=8,rounding_down=subtractive,rounding=independent"};
 
 inline constexpr int32_t kSchedules[] = {GQSGD_SCHEDULE_RING, GQSGD_SCHEDULE_TREE,
                                          GQSGD_SCHEDULE_BUTTERFLY, GQSGD_SCHEDULE_DIRECT};

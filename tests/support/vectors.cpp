@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <sstream>
@@ -19,6 +20,12 @@ const std::vector<std::string>& VectorRecord::values(const std::string& key) con
 const std::string& VectorRecord::text(const std::string& key) const { return values(key).at(0); }
 
 uint64_t VectorRecord::integer(const std::string& key) const { return std::stoull(text(key)); }
+
+std::vector<uint64_t> VectorRecord::integers(const std::string& key) const {
+  std::vector<uint64_t> integers;
+  for (const std::string& value : values(key)) integers.push_back(std::stoull(value));
+  return integers;
+}
 
 std::vector<uint64_t> VectorRecord::patterns(const std::string& key) const {
   std::vector<uint64_t> patterns;
@@ -87,6 +94,43 @@ std::vector<float> generated_values(uint32_t salt, uint32_t rank, size_t value_c
     values[e] = std::ldexp(static_cast<float>(static_cast<int32_t>(m) >> 8), exponent);
   }
   return values;
+}
+
+namespace {
+
+template <typename Bits, typename Value>
+uint64_t bits_of(Value value) {
+  Bits bits;
+  memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+
+/** By the definition of the type: ten bits behind the point, exponents from -14 to 15. */
+uint64_t half_pattern(float value) {
+  const uint64_t sign = std::signbit(value) ? 0x8000 : 0;
+  const double magnitude = std::fabs(static_cast<double>(value));
+  if (std::isnan(magnitude)) return 0x7e00;
+  if (magnitude >= 65520) return sign | 0x7c00;
+  if (magnitude == 0) return sign;
+  const int exponent = std::max(std::ilogb(magnitude), -14);
+  const double steps = std::rint(std::ldexp(magnitude, 10 - exponent));
+  return sign | ((static_cast<uint64_t>(exponent + 14) << 10) + static_cast<uint64_t>(steps));
+}
+
+uint64_t bfloat_pattern(float value) {
+  const uint64_t bits = bits_of<uint32_t>(value);
+  if (std::isnan(value)) return 0x7fc0;
+  return (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+}
+
+}  // namespace
+
+uint64_t pattern_of(float value, const std::string& dtype) {
+  if (dtype == "float16") return half_pattern(value);
+  if (dtype == "bfloat16") return bfloat_pattern(value);
+  if (dtype == "float64") return bits_of<uint64_t>(static_cast<double>(value));
+  if (dtype == "float32") return bits_of<uint32_t>(value);
+  throw std::runtime_error("no dtype " + dtype);
 }
 
 }  // namespace gq::test

@@ -24,6 +24,7 @@ class VectorRecord {
   const std::string& name() const { return text("case"); }
   const std::string& text(const std::string& key) const;
   uint64_t integer(const std::string& key) const;
+  std::vector<uint64_t> integers(const std::string& key) const;
   std::vector<uint64_t> patterns(const std::string& key) const;
   std::vector<uint32_t> words(const std::string& key) const;
   std::vector<float> floats(const std::string& key) const;
@@ -39,6 +40,11 @@ std::vector<VectorRecord> read_vectors(const std::string& file_name);
 
 /** The generated values of a rank, as the heads of the files define them. */
 std::vector<float> generated_values(uint32_t salt, uint32_t rank, size_t value_count);
+
+/** The pattern of a value in "float32", "float16", "bfloat16" or "float64", rounded to nearest
+ * even.
+ */
+uint64_t pattern_of(float value, const std::string& dtype);
 
 }  // namespace gq::test
 
