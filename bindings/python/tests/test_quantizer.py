@@ -100,6 +100,40 @@ def test_packed_size_is_whole_words(preset, bits, count):
     assert gqsgd.Quantizer(preset).packed_size(count) == 4 * -(-count * bits // 32)
 
 
+@pytest.mark.parametrize("count", [0, 1, 127, 128, 129, 1000])
+def test_result_size_has_bits_down_and_norms_are_one_per_block(count):
+    q = gqsgd.Quantizer(levels="linear", bits=4, bits_down=8, block=128, rescale=True)
+    assert q.packed_size(count) == 4 * -(-count // 8)
+    assert q.result_size(count) == 4 * -(-count // 4)
+    assert q.norm_count(count) == -(-count // 128)
+    assert gqsgd.Quantizer("paper-gl8").result_size(count) == 4 * -(-count // 4)
+
+
+@pytest.mark.parametrize(
+    ("preset", "fields"),
+    [
+        ("blocks-8", ["bits=8", "bits_down=8", "block=128", "rounding=correlated", "rescale=true"]),
+        ("relative-8", ["levels=exponential", "mantissa_bits=2", "rounding=correlated"]),
+    ],
+)
+def test_presets_are_fields(preset, fields):
+    assert set(fields) <= set(gqsgd.Quantizer(preset).text.split(","))
+
+
+@pytest.mark.parametrize(
+    ("fields", "hint"),
+    [
+        ({"rescale": True}, "block=128, or rescale=false"),
+        ({"block": 64, "norm": ("2", "2")}, "norm=inf:inf, or block=0"),
+        ({"mantissa_bits": 2}, "levels=exponential"),
+        ({"levels": "none", "block": 32}, "takes no block"),
+    ],
+)
+def test_fields_that_do_not_go_together_are_refused_with_what_would_work(fields, hint):
+    with pytest.raises(gqsgd.InvalidArgument, match=hint):
+        gqsgd.Quantizer(**fields)
+
+
 def test_one_norm_per_call_for_the_paper():
     q = gqsgd.Quantizer("paper-gl8")
     assert [q.norm_count(count) for count in (1, 1000, 10**6)] == [1, 1, 1]

@@ -1,6 +1,8 @@
 """The stages one by one, and a whole allreduce made of them."""
 
+import ctypes
 import dataclasses
+import re
 
 import gqsgd
 import numpy as np
@@ -94,18 +96,54 @@ def test_quantize_depends_on_the_site_and_on_nothing_else():
     assert words == [gqsgd.quantize(x, q, norms, site=site).tobytes() for site in sites]
 
 
-def ring_by_hand(inputs, q):
-    """The ring of docs/FORMAT.md section 10 out of stages; one shard per rank."""
-    n, count = len(inputs), inputs[0].size
-    shard = (-(-count // n) + 31) // 32 * 32
-    norms, parts = global_norms(inputs, q), []
-    for part in range(n):
-        first, end = min(part * shard, count), min((part + 1) * shard, count)
-        at = dict(size=n, combines=n - 1, first_value=part * shard)
+# Beyond the presets of the paper: what parts are multiples of, and values per norm.
+BLOCKS = {
+    "paper-gl8,block=64": (64, 64),
+    "paper-ge4,block=32,rounding=correlated": (32, 32),
+    "paper-gl4,block=2048,rotate=hadamard": (2048, 2048),
+    "paper-ge8,rotate=hadamard": (1024, 0),
+}
+WIDE = {
+    "blocks-8": (128, 128),
+    "rotated-8": (1024, 128),
+    "rotated-4-8": (1024, 128),
+    "relative-8": (32, 0),
+    "levels=exponential,bits_down=4,block=32,rescale=true": (32, 32),
+}
 
-        def codes(rank, first=first, end=end, at=at):
+
+class Parts:
+    """The shards of docs/FORMAT.md section 10: one per rank, each with its norms."""
+
+    def __init__(self, q, preset, rank_count, value_count):
+        self.q, self.count = q, value_count
+        self.unit, self.block = (BLOCKS | WIDE).get(preset, (32, 0))
+        share = -(-value_count // rank_count)
+        self.shard = -(-share // self.unit) * self.unit
+
+    def bounds(self, part):
+        return (min(place * self.shard, self.count) for place in (part, part + 1))
+
+    def norms(self, norms, part):
+        if not self.block:
+            return norms
+        first, end = self.bounds(part)
+        first_block = first // self.block
+        return norms[first_block : first_block + self.q.norm_count(end - first)]
+
+
+def ring_by_hand(inputs, q, preset):
+    """The ring of docs/FORMAT.md section 10 out of stages; one shard per rank."""
+    n, results = len(inputs), []
+    parts, norms = Parts(q, preset, n, inputs[0].size), global_norms(inputs, q)
+    for part in range(n):
+        first, end = parts.bounds(part)
+        own = parts.norms(norms, part)
+        at = dict(size=n, combines=n - 1, first_value=first if first < end else 0)
+
+        def codes(rank, first=first, end=end, at=at, own=own):
             return gqsgd.quantize(
-                inputs[rank][first:end], q, norms, site=gqsgd.Site(rank=rank, **at)
+                inputs[rank][first:end], q, own, site=gqsgd.Site(rank=rank, **at)
             )
 
         words = codes((part + 1) % n)
@@ -113,28 +151,29 @@ def ring_by_hand(inputs, q):
             rank = (part + 1 + hop) % n
             site = gqsgd.Site(rank=rank, hop=hop, weight_a=hop, weight_b=1, **at)
             words = gqsgd.reduce(words, codes(rank), q, site=site, count=end - first)
-        parts.append(
-            gqsgd.dequantize(words, q, norms, end - first, site=gqsgd.Site(rank=part, **at))
+        results.append(
+            gqsgd.dequantize(words, q, own, end - first, site=gqsgd.Site(rank=part, **at))
         )
-    return np.concatenate(parts)
+    return np.concatenate(results)
 
 
-def direct_by_hand(inputs, q):
+def direct_by_hand(inputs, q, preset):
     """The direct schedule out of stages; one shard per rank."""
-    n, count = len(inputs), inputs[0].size
-    shard = (-(-count // n) + 31) // 32 * 32
-    norms, parts = global_norms(inputs, q), []
+    n, results = len(inputs), []
+    parts, norms = Parts(q, preset, n, inputs[0].size), global_norms(inputs, q)
     for part in range(n):
-        first, end = min(part * shard, count), min((part + 1) * shard, count)
-        at = dict(size=n, first_value=part * shard)
+        first, end = parts.bounds(part)
+        own = parts.norms(norms, part)
+        at = dict(size=n, first_value=first if first < end else 0)
         words = [
-            gqsgd.quantize(x[first:end], q, norms, site=gqsgd.Site(rank=rank, **at))
+            gqsgd.quantize(x[first:end], q, own, site=gqsgd.Site(rank=rank, **at))
             for rank, x in enumerate(inputs)
         ]
         owner = gqsgd.Site(rank=part, hop=1, **at)
-        total, scales = gqsgd.reduce_many(words, q, norms, site=owner, count=end - first)
-        parts.append(gqsgd.dequantize(total, q, scales, end - first, site=owner))
-    return np.concatenate(parts)
+        total, scales = gqsgd.reduce_many(words, q, own, site=owner, count=end - first)
+        assert (total.nbytes, scales.size) == (q.result_size(end - first), own.size)
+        results.append(gqsgd.dequantize(total, q, scales, end - first, site=owner))
+    return np.concatenate(results)
 
 
 @pytest.mark.parametrize("rank_count", [1, 2, 3, 5])
@@ -144,10 +183,99 @@ def direct_by_hand(inputs, q):
 def test_stages_by_hand_give_the_bits_of_the_allreduce(preset, schedule, rank_count, count):
     inputs, q = gradients(rank_count, count, seed=count), gqsgd.Quantizer(preset, seed=2)
     name = schedule.__name__.split("_")[0]
-    by_hand = schedule(inputs, q)
+    by_hand = schedule(inputs, q, preset)
     assert by_hand.tobytes() == gqsgd.simulate(inputs, q, schedule=name).tobytes()
     if count == 1000:
         assert_within_bound(by_hand, inputs, preset, name)
+
+
+@pytest.mark.parametrize("rank_count", [1, 2, 3, 5])
+@pytest.mark.parametrize("count", [1, 100, 1000, 5000])
+@pytest.mark.parametrize(
+    ("preset", "schedule"),
+    [(preset, ring_by_hand) for preset in BLOCKS]
+    + [(preset, direct_by_hand) for preset in BLOCKS | WIDE],
+)
+def test_stages_of_blocks_by_hand_give_the_bits_of_the_allreduce(
+    preset, schedule, rank_count, count
+):
+    inputs, q = gradients(rank_count, count, seed=count), gqsgd.Quantizer(f"{preset},seed=2")
+    by_hand = schedule(inputs, q, preset)
+    name = schedule.__name__.split("_")[0]
+    assert by_hand.tobytes() == gqsgd.simulate(inputs, q, schedule=name).tobytes()
+
+
+def test_norms_of_blocks_are_rounded_up_to_16_bits():
+    q, (x,) = gqsgd.Quantizer("paper-gl8,block=32"), gradients(1, 1000)
+    x[40], x[70], x[97:128] = np.nan, np.float32(3.4028235e38), 0
+    x[96] = 0
+    norms = gqsgd.norm(x, q, site=gqsgd.Site())
+    assert np.isnan(norms[1]) and norms[2] == np.finfo(np.float32).max and norms[3] == 0
+    largest = np.array([np.abs(x[k : k + 32]).max() for k in range(128, 1000, 32)])
+    assert (norms[4:] >= largest).all() and (norms[4:] <= largest * (1 + 2.0**-7)).all()
+    assert (norms[4:].view(np.uint32) % 2**16 == 0).all()
+
+
+def test_many_blocks_are_the_same_as_few_at_a_time():
+    q, (x,) = gqsgd.Quantizer("paper-gl8,block=32"), gradients(1, 40000)
+    norms = gqsgd.norm(x, q, site=gqsgd.Site())
+    words = gqsgd.quantize(x, q, norms, site=gqsgd.Site())
+    values = gqsgd.dequantize(words, q, norms, x.size, site=gqsgd.Site())
+    for first in range(0, x.size, 6400):
+        site, end = gqsgd.Site(first_value=first), min(first + 6400, x.size)
+        own = norms[first // 32 : end // 32]
+        assert gqsgd.norm(x[first:end], q, site=site).tobytes() == own.tobytes()
+        part = gqsgd.quantize(x[first:end], q, own, site=site)
+        assert part.tobytes() == words[first // 4 : end // 4].tobytes()
+        back = gqsgd.dequantize(part, q, own, end - first, site=site)
+        assert back.tobytes() == values[first:end].tobytes()
+
+
+@pytest.mark.parametrize("wrong", [1.0000001, -1.0, 3.0e38, 1e-40, -0.0])
+def test_norms_off_the_grid_are_refused_by_index_and_value(wrong):
+    q, (x,) = gqsgd.Quantizer("paper-gl8,block=32"), gradients(1, 100)
+    norms = np.array([1, 2, wrong, 4], np.float32)
+    with pytest.raises(gqsgd.InvalidArgument, match=re.escape(f"norms[2] is {norms[2]:.9g},")):
+        gqsgd.quantize(x, q, norms, site=gqsgd.Site())
+
+
+@pytest.mark.parametrize("poison", [np.nan, np.inf, -np.inf])
+def test_norms_that_are_not_finite_poison_their_block(poison):
+    q, (x,) = gqsgd.Quantizer("paper-gl8,block=32"), gradients(1, 100)
+    norms = np.array([4, poison, 4, 4], np.float32)
+    words = gqsgd.quantize(x, q, norms, site=gqsgd.Site())
+    values = gqsgd.dequantize(words, q, norms, 100, site=gqsgd.Site())
+    assert np.isnan(values[32:64]).all() and np.isfinite(np.delete(values, slice(32, 64))).all()
+
+
+def test_parts_begin_where_blocks_and_rotations_do():
+    for preset, first, unit in [("block=256", 128, 256), ("rotated-8", 512, 1024)]:
+        q = gqsgd.Quantizer(preset)
+        with pytest.raises(gqsgd.InvalidArgument, match=f"multiple of {unit}"):
+            gqsgd.norm(np.ones(2048, np.float32), q, site=gqsgd.Site(first_value=first))
+
+
+def test_what_needs_an_owner_is_not_reduced_in_code_form():
+    q, x = gqsgd.Quantizer("blocks-8"), np.ones(128, np.float32)
+    site = gqsgd.Site(size=3, combines=2)
+    with pytest.raises(gqsgd.InvalidArgument, match="rescale=true .* combines = 0"):
+        gqsgd.quantize(x, q, np.ones(1, np.float32), site=site)
+
+
+@pytest.mark.parametrize("preset", ["blocks-8", "paper-gl8,block=128"])
+def test_scales_may_take_the_place_of_norms(preset):
+    q, (x,) = gqsgd.Quantizer(preset), gradients(1, 1000)
+    site = gqsgd.Site(hop=1)
+    norms = gqsgd.norm(x, q, site=site)
+    words = gqsgd.quantize(x, q, norms, site=site)
+    total, scales = gqsgd.reduce_many([words], q, norms, site=site, count=1000)
+    assert (scales <= norms).all() and (scales > norms / 2).all()
+    result, operands = np.empty_like(total), (ctypes.c_void_p * 1)(words.ctypes.data)
+    at, out = norms.ctypes.data, result.ctypes.data
+    status = gqsgd._abi.library().gqsgd_reduce_many(
+        q._handle, site._pointer(), operands, 1000, at, out, at, None, 0, None
+    )
+    assert (status, norms.tobytes(), result.tobytes()) == (0, scales.tobytes(), total.tobytes())
 
 
 def operands(q, count, combines=1):
