@@ -43,6 +43,7 @@ def bound(scheme, rank_count, value_count):
     """theta of E |G - mean|^2 <= theta/n sum_i |x_i|^2, or a Refusal where none is promised."""
     try:
         quantizer = gqsgd.Quantizer(scheme.text)
-        return gqsgd.variance_bound(quantizer, rank_count, value_count, scheme.schedule)
+        theta = gqsgd.variance_bound(quantizer, rank_count, value_count, scheme.schedule)
+        return theta if theta > 0 else Refusal("EXACT", "nothing is rounded but float32 sums")
     except (gqsgd.Unsupported, gqsgd.InvalidArgument) as error:
         return Refusal(error.name, str(error))

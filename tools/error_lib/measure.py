@@ -30,7 +30,8 @@ class Cell:
     errors: list = field(default_factory=list)  # |G - mean|^2 / |mean|^2, one per seed
     reference_errors: list = field(default_factory=list)  # of the first seeds
     same_bits: list = field(default_factory=list)  # library against reference, one per such seed
-    bound_shares: list = field(default_factory=list)  # error over its bound
+    bound_shares: list = field(default_factory=list)  # error over its bound, one per seed
+    bound_refusal: Refusal | None = None  # why there is no bound
     bytes_per_value: float = 0.0
     refusal: Refusal | None = None
 
@@ -78,7 +79,9 @@ def _library_cell(plan, scheme, inputs, exact, energy, seed):
     else:
         cell.errors.append(relative_error(mean, exact))
         theta = bound(scheme, *inputs.shape)
-        if not isinstance(theta, Refusal) and theta > 0:
+        if isinstance(theta, Refusal):
+            cell.bound_refusal = theta
+        else:
             share = cell.errors[0] * float(np.vdot(exact, exact)) / (theta * energy)
             cell.bound_shares.append(share)
     if seed < plan.reference_seed_count:
@@ -106,4 +109,5 @@ def collect(results):
             for values in ("errors", "reference_errors", "same_bits", "bound_shares"):
                 getattr(cell, values).extend(getattr(one, values))
             cell.refusal = cell.refusal or one.refusal
+            cell.bound_refusal = cell.bound_refusal or one.bound_refusal
     return table

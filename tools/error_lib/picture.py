@@ -11,9 +11,10 @@ from matplotlib import pyplot  # noqa: E402
 from .peers import PEERS  # noqa: E402
 from .schemes import SCHEMES  # noqa: E402
 
-COLUMN_COUNT = 3
+COLUMN_COUNT = 4
+FLOOR = 1e-7  # what is below, exact results too, is drawn here
 _PAPER, _BLOCKS, _ROTATED, _RELATIVE = "#3b6fb6", "#2e8b57", "#c0392b", "#8e44ad"
-_FAMILIES = (("paper", _PAPER), ("blocks", _BLOCKS), ("levels=linear,bits=8,block", _BLOCKS),
+_FAMILIES = (("none", "black"), ("paper", _PAPER), ("blocks", _BLOCKS), ("levels=linear,bits=8,block", _BLOCKS),
              ("rotated", _ROTATED), ("relative", _RELATIVE))
 _OUR_MARKERS = "osD^vPX*"
 _PEER_MARKERS = "os^vD<>ph*X"
@@ -47,19 +48,27 @@ def styles():
 
 
 def _panels(table):
-    """(figure, {data: axes}) with one panel for each kind of data and none left over."""
+    """(figure, {data: axes}) with one panel for each kind of data, axes in common."""
     data = list(dict.fromkeys(name for name, _ in table))
     columns = min(COLUMN_COUNT, len(data))
     rows = -(-len(data) // columns)
-    figure, axes = pyplot.subplots(rows, columns, figsize=(4.1 * columns + 0.2, 3.3 * rows + 1.6),
-                                   squeeze=False, layout="constrained")
+    figure, axes = pyplot.subplots(rows, columns, figsize=(3.9 * columns + 0.2, 3.9 * rows + 1.6),
+                                   squeeze=False, sharex=True, sharey=True, layout="constrained")
     for unused in axes.flat[len(data):]:
         unused.set_visible(False)
     for name, panel in zip(data, axes.flat):
         panel.set_title(name, loc="left", fontsize=10)
         panel.set(xscale="log", yscale="log")
-        panel.grid(True, which="both", alpha=0.25, linewidth=0.5)
+        panel.grid(True, which="major", alpha=0.3, linewidth=0.6)
+    axes[0, 0].set_ylim(FLOOR / 2, None)
+    figure.supylabel("|G - mean|² / |mean|²;  0 and what is below 1e-7 is drawn at 1e-7")
     return figure, dict(zip(data, axes.flat))
+
+
+def _ticks(panel, positions):
+    panel.set_xticks(positions, [f"{position:g}" for position in positions])
+    panel.tick_params(labelbottom=True)
+    panel.minorticks_off()
 
 
 def _error_per_byte(table, rank_count):
@@ -67,13 +76,12 @@ def _error_per_byte(table, rank_count):
     for data, panel in panels.items():
         for name, style in styles().items():
             cell = table[data, rank_count][name]
-            if cell.error:
-                panel.plot([cell.bytes_per_value], [cell.error], linestyle="", markersize=6,
-                           label=_label(name), **style)
-        panel.set(xlabel=f"bytes sent per value and rank, n = {rank_count}",
-                  ylabel="|G - mean|² / |mean|²")
-        panel.xaxis.set_major_formatter("{x:g}")
-    _legend(figure, panels)
+            if cell.error is not None:
+                panel.plot([cell.bytes_per_value], [max(cell.error, FLOOR)], linestyle="",
+                           markersize=6.5, label=_label(name), **style)
+        _ticks(panel, (0.5, 1, 2, 4, 8, 16))
+    figure.supxlabel(f"bytes sent per value and rank, {rank_count} ranks")
+    _legend(figure, panels, columns=4)
     return figure
 
 
@@ -81,15 +89,15 @@ def _error_by_ranks(table, counts):
     figure, panels = _panels(table)
     for data, panel in panels.items():
         for name in _CURVES:
-            drawn = [(n, table[data, n][name].error) for n in counts if table[data, n][name].error]
+            cells = [(n, table[data, n][name]) for n in counts]
+            drawn = [(n, max(cell.error, FLOOR)) for n, cell in cells if cell.error is not None]
             if drawn:
                 is_peer = any(peer.name == name for peer in PEERS)
                 panel.plot(*zip(*drawn), linestyle="--" if is_peer else "-", linewidth=1.2,
                            markersize=5, label=_label(name), **styles()[name])
-        panel.set(xlabel="ranks", ylabel="|G - mean|² / |mean|²")
-        panel.set_xticks(counts, [str(n) for n in counts])
-        panel.minorticks_off()
-    _legend(figure, panels)
+        _ticks(panel, counts)
+    figure.supxlabel("ranks")
+    _legend(figure, panels, columns=3)
     return figure
 
 
@@ -97,13 +105,13 @@ def _label(name):
     return name.removesuffix(" direct")
 
 
-def _legend(figure, panels):
+def _legend(figure, panels, columns):
     entries = {}
     for panel in panels.values():
         for handle, label in zip(*panel.get_legend_handles_labels()):
             entries.setdefault(label, handle)
-    figure.legend(entries.values(), entries.keys(), loc="outside lower center", ncols=3,
-                  frameon=False, fontsize=8)
+    figure.legend(entries.values(), entries.keys(), loc="outside lower center", ncols=columns,
+                  frameon=False)
 
 
 def _save(figure, folder, name, suffixes):
