@@ -9,8 +9,16 @@
 namespace gq {
 namespace {
 
-/** Largest variance of rounding y between 2^k and 2^(k+1), in units of y^2: at y = 4/3 2^k. */
-constexpr double kRelativeVariance = 1.0 / 8;
+/** Norms of blocks are rounded up to 8 significant bits. */
+constexpr double kBlockNormExcess = 1 + 1.0 / 128;
+
+/** Largest variance of rounding y between neighbouring levels a and b, in units of y^2, where
+ * levels are not equally spaced: (b - a)^2 / (4 a b), reached at y = 2 a b / (a + b), for the
+ * lowest pair of an octave. */
+double relative_variance(const Format& format) {
+  if (format.levels != Levels::exponential) return 0;
+  return format.mantissa_bits == 0 ? 1.0 / 8 : 1.0 / 80;
+}
 
 Status check_shape(uint32_t ranks, uint32_t combines) {
   if (ranks < 1 || ranks > kRanksMax) {
@@ -24,43 +32,44 @@ Status check_shape(uint32_t ranks, uint32_t combines) {
   return Status();
 }
 
-/** The formats that the theorems cover. */
+/** What the theorems cover: anything that is unbiased. */
 Status check_format(const Format& format, const char* bound) {
-  const char* field = nullptr;
-  if (format.rounding == Rounding::nearest) field = "rounding=nearest, which is biased";
-  if (format.rounding_down != RoundingDown::random) field = "rounding_down=subtractive";
-  if (format.rescale) field = "rescale";
-  if (format.rotate != Rotate::none) field = "rotate=hadamard";
-  if (format.bits_down != format.bits) field = "bits_down other than bits";
-  if (format.mantissa_bits != 0) field = "mantissa_bits other than 0";
-  if (field == nullptr) return Status();
-  return fail(GQSGD_UNSUPPORTED, "there is no %s for %s", bound, field);
+  if (format.rounding != Rounding::nearest) return Status();
+  return fail(GQSGD_UNSUPPORTED, "there is no %s for rounding=nearest, which is biased", bound);
 }
 
-/** l of bounds.h. */
-Status smallest_level(const Format& format, uint32_t ranks, uint32_t combines, double* level) {
-  const Coding coding = coding_of(format, ranks, combines);
-  if (format.levels == Levels::linear && coding.steps == 0) {
-    return fail(GQSGD_INVALID_ARGUMENT,
-                "combine=exact with %u bits leaves no level for %u ranks; use combine=average or "
-                "the direct schedule",
-                static_cast<unsigned>(format.bits), ranks);
-  }
-  const int top = static_cast<int>(code_max(format.bits)) - static_cast<int>(coding.headroom);
-  *level = format.levels == Levels::linear ? 1.0 / coding.steps : ldexp(1.0, 1 - top);
-  return Status();
+/** l of bounds.h, for codes of so many bits. */
+double smallest_level(const Coding& coding, uint32_t bits, uint32_t steps, uint32_t headroom) {
+  if (coding.levels == Levels::linear) return 1.0 / steps;
+  const int m = coding.mantissa_bits;
+  const int top = static_cast<int>(code_max(bits)) - static_cast<int>(headroom);
+  const double top_value = m == 0 ? 1 : 1 + (top % (1 << m)) / static_cast<double>(1 << m);
+  return ldexp(1 / top_value, 1 - (top >> m) - m);
 }
 
+Status check_levels(const Format& format, const Coding& coding) {
+  if (format.levels != Levels::linear || coding.steps > 0) return Status();
+  return fail(GQSGD_INVALID_ARGUMENT,
+              "combine=exact with %u bits leaves no level for %u ranks; use combine=average or "
+              "the direct schedule",
+              static_cast<unsigned>(format.bits), coding.ranks);
+}
+
+/** Values of a block, or of the call; a rotation fills up the last ones. */
 double block_value_count(const Format& format, uint64_t value_count) {
-  const uint64_t block = format.block == 0 ? value_count : uint64_t{format.block};
-  return static_cast<double>(std::min(block, value_count));
+  const uint64_t coded = code_count(format.rotate == Rotate::hadamard, value_count);
+  return static_cast<double>(format.block == 0 ? coded : std::min<uint64_t>(format.block, coded));
 }
 
-/** The largest norm over ||x||_{2,2}: 1 for orders 2 and inf. */
+/** The largest norm over ||x||_{2,2}: 1 for orders 2 and inf of a whole call. */
 double norm_excess(const Format& format, double ranks, double values) {
   return (format.q == NormOrder::one ? sqrt(values) : 1.0) *
-         (format.p == NormOrder::one ? sqrt(ranks) : 1.0);
+         (format.p == NormOrder::one ? sqrt(ranks) : 1.0) *
+         (format.block != 0 ? kBlockNormExcess : 1.0);
 }
+
+/** tau of bounds.h: what random rounding to steps of l norms adds. */
+double random_tau(double l, double n, double d) { return std::min(sqrt(d / n) * l, d * l * l / 4); }
 
 /** Reductions after which the result is rounded once more: a wide sum counts as one. */
 uint32_t depth_of(uint32_t combines) { return std::max(combines, 1u); }
@@ -68,8 +77,7 @@ uint32_t depth_of(uint32_t combines) { return std::max(combines, 1u); }
 }  // namespace
 
 double depth_factor(const Format& format, uint32_t combines) {
-  if (format.levels != Levels::exponential) return 1;
-  return pow(1 + kRelativeVariance, depth_of(combines));
+  return pow(1 + relative_variance(format), depth_of(combines));
 }
 
 double average_weight(uint32_t ranks, uint32_t combines) {
@@ -89,17 +97,23 @@ Status variance_bound(const Format& format, uint32_t ranks, uint64_t value_count
   *theta = 0;
   if (format.levels == Levels::none || value_count == 0) return Status();
   GQ_TRY(check_format(format, "variance bound"));
-  double level = 0;
-  GQ_TRY(smallest_level(format, ranks, combines, &level));
+  const Coding coding = coding_of(format, ranks, combines);
+  GQ_TRY(check_levels(format, coding));
 
   const double n = ranks;
   const double d = block_value_count(format, value_count);
-  const double l = level * norm_excess(format, n, d);
-  const double tau = std::min(sqrt(d / n) * l, d * l * l / 4);
-  const double relative = format.levels == Levels::exponential ? kRelativeVariance : 0;
+  const double excess = norm_excess(format, n, d);
+  const double l = excess * smallest_level(coding, coding.bits, coding.steps, coding.headroom);
+  const double l_down = excess * smallest_level(coding, coding.bits_down, coding.steps_down, 0);
+  const double tau = random_tau(l, n, d);
+  const double relative = relative_variance(format);
   const double growth = depth_factor(format, combines);
   *theta = growth * (relative / n + tau) + (growth - 1);
-  if (combines == 0) *theta += growth / (1 + relative) * n * tau;
+  if (combines == 0) {
+    const bool subtractive = format.rounding_down == RoundingDown::subtractive;
+    const double tau_down = subtractive ? d * l_down * l_down / 12 : random_tau(l_down, n, d);
+    *theta += growth / (1 + relative) * n * tau_down;
+  }
   if (combines > 0 && format.combine == Combine::average) {
     *theta += growth / (1 + relative) * n * average_weight(ranks, combines) * tau;
   }
@@ -109,20 +123,20 @@ Status variance_bound(const Format& format, uint32_t ranks, uint64_t value_count
 Status sparsity_bound(const Format& format, uint32_t ranks, uint64_t value_count, uint32_t combines,
                       double* nonzero_count) {
   GQ_TRY(check_shape(ranks, combines));
-  const double code_count = static_cast<double>(ranks) * static_cast<double>(value_count);
-  *nonzero_count = code_count;
+  const uint64_t coded = code_count(format.rotate == Rotate::hadamard, value_count);
+  const double all_codes = static_cast<double>(ranks) * static_cast<double>(coded);
+  *nonzero_count = all_codes;
   if (format.levels == Levels::none || value_count == 0) return Status();
   GQ_TRY(check_format(format, "sparsity bound"));
   if (format.q == NormOrder::inf || format.p == NormOrder::inf) {
     return fail(GQSGD_UNSUPPORTED,
                 "there is no sparsity bound for q=inf or p=inf; the theorem has p = q = 2");
   }
-  double level = 0;
-  GQ_TRY(smallest_level(format, ranks, combines, &level));
-  const double d = block_value_count(format, value_count);
-  const double blocks = ceil(static_cast<double>(value_count) / d);
-  const double in_a_block = 1 / (level * level) + sqrt(ranks * d) / level;
-  *nonzero_count = std::min(code_count, blocks * in_a_block);
+  const Coding coding = coding_of(format, ranks, combines);
+  GQ_TRY(check_levels(format, coding));
+  const double level = smallest_level(coding, coding.bits, coding.steps, coding.headroom);
+  const double d = block_value_count(format, value_count);  // one block: norms are finite
+  *nonzero_count = std::min(all_codes, 1 / (level * level) + sqrt(ranks * d) / level);
   return Status();
 }
 

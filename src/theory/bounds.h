@@ -17,8 +17,20 @@
 //     1 + theta grows by 9/8 with each reduction of the longest chain (theta_exponential alone,
 //     times powers of 9/8, is too small: three equal ranks already exceed it);
 //   - averages and the re-encode of a wide sum round to steps anew: see average_weight.
-// Correlated rounding is never worse than independent rounding, so its bound is the same. The
-// float32 arithmetic of the codec is left out; it adds less than 2^-20 relative.
+// And for the extensions:
+//   - norms per block: d is the length of a block, and l grows by 1 + 2^-7, by which a norm of 16
+//     bits may be too large;
+//   - correlated rounding: errors of two ranks are never positively correlated, so that the bound
+//     of independent rounding holds for it;
+//   - mantissa bits: between levels 1 and 5/4 of an octave, 1/80 takes the place of 1/8;
+//   - bits_down: l of the re-encode is its own;
+//   - rescale: a block's scale is never larger than its norm, so that the bound holds with the
+//   norm;
+//   - subtractive rounding: the error of the re-encode is uniform in half a step to either side
+//     whatever the sum is, d l^2 / 12 in place of tau;
+//   - rotation: a rotation changes no length, so that the bound holds for what it gives back; d
+//     counts the values that fill up the last 1024.
+// Float32 arithmetic is left out; it adds less than 2^-20 relative.
 #ifndef GQ_THEORY_BOUNDS_H
 #define GQ_THEORY_BOUNDS_H
 
@@ -31,21 +43,21 @@ namespace gq {
 
 /** theta, for the schedule whose longest chain of reductions in code form is `combines` (0 where an
  *  owner adds wide and encodes once). Infinite where a chain is so long that nothing is promised.
- *  UNSUPPORTED for formats that no theorem here covers: nearest (it is biased), rescale, rotate,
- *  subtractive rounding, bits_down other than bits, mantissa bits. INVALID_ARGUMENT for ranks or
- *  combines that no schedule has, and where combine=exact leaves no level. */
+ *  UNSUPPORTED for rounding=nearest, which is biased. INVALID_ARGUMENT for ranks or combines that
+ * no schedule has, and where combine=exact leaves no level. */
 Status variance_bound(const Format& format, uint32_t ranks, uint64_t value_count, uint32_t combines,
                       double* theta);
 
 /** The expected number of codes other than zero that all ranks together quantize to is at most
- *  1/l^2 + sqrt(nd) / l in each block (the paper prints it without the factor 1/l before the root,
- *  which equal values contradict), and never more than n * value_count.
+ *  1/l^2 + sqrt(nd) / l (the paper prints it without the factor 1/l before the root,
+ *  which equal values contradict), and never more than there are codes.
  *  For p, q <= 2, where the norm is at least ||x||; UNSUPPORTED for others, and as above. */
 Status sparsity_bound(const Format& format, uint32_t ranks, uint64_t value_count, uint32_t combines,
                       double* nonzero_count);
 
 /** What 1 + theta grows by between quantizing and the result through exponential reductions:
- *  (9/8)^depth, depth = combines, or 1 for the re-encode of a wide sum. 1 for linear levels. */
+ *  (9/8)^depth, depth = combines, or 1 for the re-encode of a wide sum; 81/80 with mantissa bits. 1
+ *  for linear levels. */
 double depth_factor(const Format& format, uint32_t combines);
 
 /** A reduction with combine=average rounds the sum of W ranks to W times a step. This is the most

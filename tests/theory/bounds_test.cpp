@@ -30,6 +30,16 @@ Format format_of(Levels levels, uint8_t bits, Combine combine) {
   return format;
 }
 
+/** A format of the direct schedule whose owner encodes with other bits, or subtractively. */
+Format wide_of(Levels levels, uint8_t bits, uint8_t bits_down, RoundingDown rounding_down,
+               uint8_t mantissa_bits = 0) {
+  Format format = format_of(levels, bits, Combine::average);
+  format.bits_down = bits_down;
+  format.rounding_down = rounding_down;
+  format.mantissa_bits = mantissa_bits;
+  return format;
+}
+
 // Four bits, where levels are few and every term counts, and the pairings of eight bits.
 const Scheme kSchemes[] = {
     {"GL4 ring", format_of(Levels::linear, 4, Combine::average), Merge::ring, Combined::as_average},
@@ -45,6 +55,16 @@ const Scheme kSchemes[] = {
      Combined::exactly},
     {"GE8 ring", format_of(Levels::exponential, 8, Combine::sum), Merge::ring, Combined::as_sum},
     {"GE8 tree", format_of(Levels::exponential, 8, Combine::sum), Merge::tree, Combined::as_sum},
+    {"GL4/8", wide_of(Levels::linear, 4, 8, RoundingDown::random), Merge::wide, Combined::exactly},
+    {"GL8/4", wide_of(Levels::linear, 8, 4, RoundingDown::random), Merge::wide, Combined::exactly},
+    {"GE8/4", wide_of(Levels::exponential, 8, 4, RoundingDown::random), Merge::wide,
+     Combined::exactly},
+    {"GE8 with 2 mantissa bits", wide_of(Levels::exponential, 8, 8, RoundingDown::random, 2),
+     Merge::wide, Combined::exactly},
+    {"GL4 subtractive", wide_of(Levels::linear, 4, 4, RoundingDown::subtractive), Merge::wide,
+     Combined::exactly},
+    {"GL4/8 subtractive", wide_of(Levels::linear, 4, 8, RoundingDown::subtractive), Merge::wide,
+     Combined::exactly},
 };
 
 uint32_t combines_of(Merge merge, uint32_t ranks) {
@@ -83,22 +103,43 @@ double squared_length(const Vectors& x) {
   return sum;
 }
 
+/** The levels that codes of so many bits lie on, in norms. */
+Grid grid_of(const Coding& coding, uint32_t bits, uint32_t steps) {
+  if (coding.levels == Levels::linear) return {false, 1.0 / steps};
+  const int top = static_cast<int>(code_max(bits) - coding.headroom);
+  if (coding.mantissa_bits == 0) return {true, std::exp2(1 - top)};
+  return {true, std::exp2(1 - top / 4) / (1 + top % 4 / 4.0) / 4, 2};
+}
+
+/** Of the mean of one coordinate in norms, whose expectation must be right. */
+double variance_of_mean(const Scheme& scheme, const Coding& coding,
+                        const std::vector<double>& coordinate, double mean) {
+  const Grid grid = grid_of(coding, coding.bits, coding.steps);
+  if (scheme.merge != Merge::wide) {
+    const Law law = law_of_mean(grid, coordinate, scheme.merge, scheme.combined);
+    EXPECT_NEAR(mean_of(law), mean, 1e-12) << scheme.name;
+    return variance_of(law);
+  }
+  const Grid down = grid_of(coding, coding.bits_down, coding.steps_down);
+  const bool subtractive = coding.rounding_down == RoundingDown::subtractive;
+  const Law law =
+      subtractive ? law_of_code_mean(grid, coordinate) : law_of_wide_mean(grid, down, coordinate);
+  EXPECT_NEAR(mean_of(law), mean, 1e-12) << scheme.name;
+  // Uniform in half a step to either side, whatever is encoded.
+  return variance_of(law) + (subtractive ? down.smallest * down.smallest / 12 : 0);
+}
+
 /** E ||G(x) - mean||^2 over theta / n * sum ||x_i||^2. */
 double variance_over_bound(const Scheme& scheme, const Vectors& x) {
   const uint32_t n = static_cast<uint32_t>(x[0].size());
   const uint32_t combines = combines_of(scheme.merge, n);
   const Coding coding = coding_of(scheme.format, n, combines);
-  const bool exponential = coding.levels == Levels::exponential;
-  const int top = static_cast<int>(code_max(coding.bits) - coding.headroom);
-  const Grid grid{exponential, exponential ? std::exp2(1 - top) : 1.0 / coding.steps};
   const double norm = global_norm(scheme.format, x);
   double variance = 0;
   for (std::vector<double> coordinate : x) {
     double mean = 0;
     for (double& value : coordinate) mean += value /= norm;
-    const Law law = law_of_mean(grid, coordinate, scheme.merge, scheme.combined);
-    EXPECT_NEAR(mean_of(law), mean / n, 1e-12) << scheme.name;
-    variance += norm * norm * variance_of(law);
+    variance += norm * norm * variance_of_mean(scheme, coding, coordinate, mean / n);
   }
   double theta = 0;
   EXPECT_TRUE(variance_bound(scheme.format, n, x.size(), combines, &theta).ok());
@@ -160,13 +201,48 @@ TEST(VarianceBound, IsThePapersWhereTheRootIsSmaller) {
   EXPECT_NEAR(1 + theta, 9.0 / 8 * (1 + quantized_once), 1e-12);
 }
 
-TEST(VarianceBound, BlocksTakeThePlaceOfTheCall) {
+double theta_of(const Format& format, uint32_t ranks, uint64_t value_count, uint32_t combines) {
+  double theta = -1;
+  EXPECT_TRUE(variance_bound(format, ranks, value_count, combines, &theta).ok()) << last_error();
+  return theta;
+}
+
+TEST(VarianceBound, BlocksTakeThePlaceOfTheCallWithNormsOneIn128TooLarge) {
   Format blocks = kSchemes[4].format;
   blocks.block = 128;
-  double of_blocks = 0, of_a_block = 0;
-  ASSERT_TRUE(variance_bound(blocks, 4, 1000000, 2, &of_blocks).ok());
-  ASSERT_TRUE(variance_bound(kSchemes[4].format, 4, 128, 2, &of_a_block).ok());
-  EXPECT_EQ(of_blocks, of_a_block);
+  const double of_a_call = theta_of(kSchemes[4].format, 4, 128, 2);
+  EXPECT_DOUBLE_EQ(of_a_call, 128 / (4.0 * 31 * 31));
+  EXPECT_DOUBLE_EQ(theta_of(blocks, 4, 1000000, 2), of_a_call * std::pow(129.0 / 128, 2));
+}
+
+TEST(VarianceBound, OfRotationCountsWhatFillsUpTheLast1024) {
+  Format rotated = kSchemes[4].format;
+  rotated.rotate = Rotate::hadamard;
+  EXPECT_EQ(theta_of(rotated, 4, 1025, 2), theta_of(kSchemes[4].format, 4, 2048, 2));
+  rotated.block = 128;
+  Format blocks = kSchemes[4].format;
+  blocks.block = 128;
+  EXPECT_EQ(theta_of(rotated, 4, 1, 2), theta_of(blocks, 4, 5000, 2));
+}
+
+TEST(VarianceBound, OfCorrelatedRoundingAndOfRescaleIsThatWithoutThem) {
+  Format plain = wide_of(Levels::linear, 8, 8, RoundingDown::random);
+  plain.block = 128;
+  Format with = plain;
+  with.rounding = Rounding::correlated;
+  with.rescale = true;
+  EXPECT_EQ(theta_of(with, 16, 1000000, 0), theta_of(plain, 16, 1000000, 0));
+}
+
+TEST(VarianceBound, OfMantissaBitsIsReachedAt10Over9) {
+  // Between 1 and 5/4 of an octave: 1/80 for each rounding. Two ranks on a level leave the
+  // re-encode.
+  const Scheme& scheme = kSchemes[13];
+  ASSERT_EQ(scheme.format.mantissa_bits, 2);
+  const double theta = theta_of(scheme.format, 1, 1, 0);
+  EXPECT_NEAR(1 + theta, 81.0 / 80 * 81 / 80, 1e-9);
+  const Grid grid{true, 1.0 / 4, 2};
+  EXPECT_NEAR(variance_of(law_of_code_mean(grid, {10.0 / 9})) / (100.0 / 81), 1.0 / 80, 1e-12);
 }
 
 TEST(VarianceBound, PowersOf9Over8TimesThetaAloneAreTooSmall) {
@@ -203,9 +279,6 @@ TEST(VarianceBound, RefusesWhatNoTheoremCovers) {
   format.rounding = Rounding::nearest;
   EXPECT_EQ(variance_bound(format, 4, 10, 2, &theta).code(), GQSGD_UNSUPPORTED);
   EXPECT_STREQ(last_error(), "there is no variance bound for rounding=nearest, which is biased");
-  format = kSchemes[0].format;
-  format.rescale = true;
-  EXPECT_EQ(variance_bound(format, 4, 10, 0, &theta).code(), GQSGD_UNSUPPORTED);
   EXPECT_EQ(variance_bound(kSchemes[0].format, 0, 10, 0, &theta).code(), GQSGD_INVALID_ARGUMENT);
   EXPECT_EQ(variance_bound(kSchemes[0].format, 4, 10, 4, &theta).code(), GQSGD_INVALID_ARGUMENT);
   EXPECT_EQ(variance_bound(kSchemes[3].format, 8, 10, 3, &theta).code(), GQSGD_INVALID_ARGUMENT);
@@ -216,6 +289,7 @@ TEST(DepthFactor, GrowsWithExponentialReductionsOnly) {
   EXPECT_EQ(depth_factor(kSchemes[0].format, 5), 1);
   EXPECT_DOUBLE_EQ(depth_factor(kSchemes[8].format, 0), 9.0 / 8);
   EXPECT_DOUBLE_EQ(depth_factor(kSchemes[8].format, 3), 729.0 / 512);
+  EXPECT_DOUBLE_EQ(depth_factor(kSchemes[13].format, 0), 81.0 / 80);
 }
 
 /** All trees that merge `ranks` in chains of at most `height`: the largest sum of W over a chain

@@ -10,12 +10,13 @@ namespace {
 void round_into(const Grid& grid, double value, double probability, Law* law) {
   const double sign = value < 0 ? -1 : 1;
   const double magnitude = std::abs(value);
-  double lower = std::floor(magnitude / grid.smallest) * grid.smallest;
-  double upper = lower + grid.smallest;
-  if (grid.exponential && magnitude >= grid.smallest) {
-    lower = grid.smallest * std::exp2(std::floor(std::log2(magnitude / grid.smallest)));
-    upper = 2 * lower;
+  double step = grid.smallest;
+  const double octave = std::ldexp(grid.smallest, grid.mantissa_bits);
+  if (grid.exponential && magnitude >= octave) {
+    step *= std::exp2(std::floor(std::log2(magnitude / octave)));
   }
+  const double lower = std::floor(magnitude / step) * step;
+  const double upper = lower + step;
   const double up = (magnitude - lower) / (upper - lower);
   if (up < 1) (*law)[sign * lower + 0.0] += probability * (1 - up);
   if (up > 0) (*law)[sign * upper] += probability * up;
@@ -48,27 +49,38 @@ Law scaled(const Law& law, double factor) {
   return result;
 }
 
-Law wide(const Grid& grid, const std::vector<Operand>& operands) {
-  Operand sum = operands[0];
-  for (size_t i = 1; i < operands.size(); ++i) {
-    sum = merge_two(grid, sum, operands[i], Combined::exactly);
-  }
-  Law result;
-  for (const auto& [value, probability] : sum.law) {
-    round_into(grid, value / sum.ranks, probability, &result);
-  }
-  return result;
-}
-
-}  // namespace
-
-Law law_of_mean(const Grid& grid, const std::vector<double>& x, Merge merge, Combined combined) {
+/** Each rank's codes. */
+std::vector<Operand> quantized(const Grid& grid, const std::vector<double>& x) {
   std::vector<Operand> ranks(x.size());
   for (size_t i = 0; i < x.size(); ++i) {
     ranks[i].ranks = 1;
     round_into(grid, x[i], 1, &ranks[i].law);
   }
-  if (merge == Merge::wide) return wide(grid, ranks);
+  return ranks;
+}
+
+}  // namespace
+
+Law law_of_code_mean(const Grid& grid, const std::vector<double>& x) {
+  const std::vector<Operand> ranks = quantized(grid, x);
+  Operand sum = ranks[0];
+  for (size_t i = 1; i < ranks.size(); ++i) {
+    sum = merge_two(grid, sum, ranks[i], Combined::exactly);
+  }
+  return scaled(sum.law, 1.0 / sum.ranks);
+}
+
+Law law_of_wide_mean(const Grid& grid, const Grid& down, const std::vector<double>& x) {
+  Law result;
+  for (const auto& [value, probability] : law_of_code_mean(grid, x)) {
+    round_into(down, value, probability, &result);
+  }
+  return result;
+}
+
+Law law_of_mean(const Grid& grid, const std::vector<double>& x, Merge merge, Combined combined) {
+  if (merge == Merge::wide) return law_of_wide_mean(grid, grid, x);
+  std::vector<Operand> ranks = quantized(grid, x);
   if (merge == Merge::ring) {
     for (size_t i = 1; i < x.size(); ++i) {
       ranks[0] = merge_two(grid, ranks[0], ranks[i], combined);

@@ -23,6 +23,9 @@ def variance_bound(q: Quantizer, n: int, d: int, schedule: str = "auto") -> floa
     to all ranks and do not average out: 1 + theta grows by 9/8 with each, where a quick reading of
     the paper has theta grow (see depth_factor).
 
+    With blocks d is their length. Correlated rounding, rescale and rotation have the bound of a
+    format without them; they are better in most cases.
+
     Infinite where a chain is too long to promise anything. Raises Unsupported where no bound is
     known, as for rounding="nearest", which is biased.
     """
@@ -43,7 +46,7 @@ def depth_factor(q: Quantizer, n: int, schedule: str = "auto") -> float:
     """(9/8)^depth for exponential levels, by which 1 + theta grows through a schedule's reductions.
 
     depth: the longest chain of reductions (n - 1 in a ring, ceil(log2 n) in a tree), 1 for the one
-    re-encode of the direct schedule. 1 for linear levels.
+    re-encode of the direct schedule. 81/80 there with mantissa bits; 1 for linear levels.
     """
     return _bound("gqsgd_depth_factor", q, n, None, schedule)
 

@@ -46,6 +46,26 @@ def test_measured_error_stays_below_the_bound(preset, schedule):
     assert 0 < np.mean(errors) <= bound
 
 
+@pytest.mark.parametrize(
+    "preset", ["blocks-8", "rotated-8", "rotated-4-8", "rotated-4", "relative-8"]
+)
+@pytest.mark.parametrize("spread", [0, 2])
+def test_measured_error_of_the_extensions_stays_below_the_bound(preset, spread):
+    n, d, draws = 5, 3000, 20
+    q = gqsgd.Quantizer(preset, seed=3)
+    generator = np.random.default_rng(1)
+    x = generator.standard_normal((n, d)) * np.exp(spread * generator.standard_normal(d))
+    x = list(x.astype(np.float32))
+    mean = np.mean(np.asarray(x, np.float64), axis=0)
+    errors = [
+        np.sum((gqsgd.simulate(x, q, schedule="direct", step=step) - mean) ** 2)
+        for step in range(draws)
+    ]
+    squares = sum(np.sum(v.astype(float) ** 2) for v in x)
+    bound = gqsgd.variance_bound(q, n, d, "direct") / n * squares
+    assert 0 < np.mean(errors) <= bound
+
+
 def test_biased_rounding_has_no_bound():
     with pytest.raises(gqsgd.Unsupported, match="nearest"):
         gqsgd.variance_bound(gqsgd.Quantizer("paper-gl8", rounding="nearest"), 4, 1000)
