@@ -161,9 +161,10 @@ GQSGD_API gqsgd_status gqsgd_workspace_size(gqsgd_quantizer quantizer, size_t va
  * least of that and its twin with d/4 per squared level, so that no condition on s is needed; p or
  * q = 1; the headroom of combine=sum; the roundings of averages and of the re-encode; and those of
  * exponential reductions, which all ranks share: 1 + theta grows by 9/8 with each
- * (gqsgd_depth_factor). With blocks d is their length. Correlated rounding, rescale and rotation have
- * the bound of a format without them; they are better in most cases. Infinite where a chain is too long to promise anything. UNSUPPORTED where
- * no bound is known: rounding=nearest is biased. Host arithmetic only. */
+ * (gqsgd_depth_factor). With blocks d is their length. Correlated rounding, rescale and rotation
+ * have the bound of a format without them; they are better in most cases. Infinite where a chain is
+ * too long to promise anything. UNSUPPORTED where no bound is known: rounding=nearest is biased.
+ * Host arithmetic only. */
 GQSGD_API gqsgd_status gqsgd_variance_bound(gqsgd_quantizer quantizer, int32_t rank_count,
                                             size_t value_count, int32_t schedule, double *theta);
 
@@ -272,8 +273,9 @@ GQSGD_API gqsgd_status gqsgd_simulate(gqsgd_quantizer quantizer, int32_t rank_co
 
 /** The normalised mean square error that a format is expected to make of these values: the mean,
  *  over `draw_count` draws of the random numbers, of ||G - mean||^2 / ||mean||^2, G being what an
- *  allreduce of op MEAN returns. By virtual ranks on the calling thread, from steps at[0], at[0] + 1,
- *  .. on (at = NULL: from 0). 0 where there is no error, infinite where there is no signal.
+ *  allreduce of op MEAN returns. By virtual ranks on the calling thread, from steps at[0],
+ *  at[0] + 1, .. on (at = NULL: from 0). 0 where there is no error, infinite where there is no
+ *  signal.
  *  send [in] `rank_count` buffers of `value_count` elements. Allocates one result. */
 GQSGD_API gqsgd_status gqsgd_expected_error(gqsgd_quantizer quantizer, int32_t rank_count,
                                             const void *const *send, size_t value_count,
@@ -281,8 +283,8 @@ GQSGD_API gqsgd_status gqsgd_expected_error(gqsgd_quantizer quantizer, int32_t r
                                             int32_t draw_count, double *error);
 
 /** The same, measured here and now: a collective that averages `send` twice as float32, once
- *  uncompressed and once with `quantizer`, and compares. at = NULL takes the step that the next call
- *  would use, and does not use it up: the error is that of the next allreduce of these values.
+ *  uncompressed and once with `quantizer`, and compares. at = NULL takes the step that the next
+ *  call would use, and does not use it up: the error is that of the next allreduce of these values.
  *  Every rank gets the same number. Allocates 12 bytes for each value. */
 GQSGD_API gqsgd_status gqsgd_measured_error(gqsgd_comm comm, gqsgd_quantizer quantizer,
                                             const void *send, size_t value_count, int32_t dtype,
@@ -309,9 +311,9 @@ typedef struct {
 
 /* A stage works on any part of a call that begins at a multiple of 32 values, of `block` and, with
  * rotate=hadamard, of 1024, and ends at one or with the call. Norms and scales are one number for
- * the call, or one for each block of the part; those of blocks lie on a grid of 16 bits, and numbers
- * off it are INVALID_ARGUMENT with index and value. bits_down other than bits, rescale, subtractive
- * rounding and mantissa_bits need combines = 0. */
+ * the call, or one for each block of the part; those of blocks lie on a grid of 16 bits, and
+ * numbers off it are INVALID_ARGUMENT with index and value. bits_down other than bits, rescale,
+ * subtractive rounding and mantissa_bits need combines = 0. */
 
 /** Norms of this rank's values: gqsgd_norm_count numbers, NaN or infinity where an input is. The
  *  largest over ranks is the global norm for p = inf, NaN if one is NaN. No workspace is needed if
@@ -345,7 +347,8 @@ GQSGD_API gqsgd_status gqsgd_reduce_many(gqsgd_quantizer quantizer, const gqsgd_
                                          void *stream);
 
 /** Turns codes back into values. words, scales [in] what reduce_many wrote (combines = 0), or codes
- *  reduced in code form and the global norms. op SUM gives the sum over site->size ranks, MEAN the mean. */
+ *  reduced in code form and the global norms. op SUM gives the sum over site->size ranks, MEAN the
+ *  mean. */
 GQSGD_API gqsgd_status gqsgd_dequantize(gqsgd_quantizer quantizer, const gqsgd_site *site,
                                         const uint32_t *words, const float *scales,
                                         size_t value_count, int32_t dtype, int32_t op, void *values,

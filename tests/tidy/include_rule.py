@@ -26,7 +26,7 @@ ROOMS = {
     "src/drive": _WHOLE_CALL,
     "src/api/": ["include/gqsgd.h", "src/", "kernels/stages.h", "kernels/codec/formats.h",
                  "kernels/codec/global_norm.h", "kernels/codec/block_norm.h",
-                 "kernels/cpu/float_environment.h"],
+                 "kernels/codec/narrow.h", "kernels/cpu/float_environment.h"],
     "bindings/": ["include/gqsgd.h"],
     "bench/": ["include/gqsgd.h"],
     "examples/": ["include/gqsgd.h"],
