@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "kernels/codec/block_norm.h"
 #include "kernels/codec/exponential.h"
 #include "kernels/codec/linear.h"
 #include "tests/kernels/stage_calls.h"
@@ -22,10 +23,11 @@ struct Encoder {
   uint32_t bits;
   uint32_t steps;     // linear
   uint32_t headroom;  // exponential
+  uint32_t mantissa_bits = 0;
 
   Scale scale(float norm) const {
     return levels == Levels::linear ? linear_scale(norm, steps)
-                                    : exponential_scale(norm, bits, headroom, 0);
+                                    : exponential_scale(norm, bits, headroom, mantissa_bits);
   }
 
   /** Position among the signed levels. */
@@ -35,8 +37,10 @@ struct Encoder {
              static_cast<int32_t>(steps);
     }
     const uint32_t lane =
-        bits == 8 ? without_negative_zero<8>(exponential_round<8, 0, false>(value, s, uniform))
-                  : without_negative_zero<4>(exponential_round<4, 0, false>(value, s, uniform));
+        mantissa_bits > 0
+            ? without_negative_zero<8>(exponential_round<8, 2, false>(value, s, uniform))
+        : bits == 8 ? without_negative_zero<8>(exponential_round<8, 0, false>(value, s, uniform))
+                    : without_negative_zero<4>(exponential_round<4, 0, false>(value, s, uniform));
     const int32_t c = static_cast<int32_t>(lane & code_max(bits));
     if (c == 0 && lane != 0) return kNegativeZero;
     return lane > code_max(bits) ? -c : c;
@@ -44,30 +48,42 @@ struct Encoder {
 
   double value(int32_t level) const {
     if (levels == Levels::linear) return level / static_cast<double>(steps);
-    if (level == 0) return 0;
-    const int top = static_cast<int>(code_max(bits) - headroom);
-    return std::copysign(std::ldexp(1.0, std::abs(level) - top), level);
+    const uint32_t top = code_max(bits) - headroom;
+    return std::copysign(units(static_cast<uint32_t>(std::abs(level))) / units(top), level);
+  }
+
+  /** docs/FORMAT.md's value(c) of exponential levels, in units of the smallest power of two. */
+  double units(uint32_t c) const {
+    const uint32_t sublevels = 1u << mantissa_bits;
+    const double fraction = static_cast<double>(c % sublevels) / sublevels;
+    if (c < sublevels) return fraction;
+    return std::ldexp(1 + fraction, static_cast<int>(c >> mantissa_bits) - 1);
   }
 };
 
 const Encoder kEncoders[] = {
-    {Levels::linear, 8, 127, 0},     {Levels::linear, 8, 31, 0},     {Levels::linear, 8, 1, 0},
-    {Levels::linear, 4, 7, 0},       {Levels::exponential, 8, 0, 0}, {Levels::exponential, 8, 0, 3},
-    {Levels::exponential, 8, 0, 64}, {Levels::exponential, 4, 0, 0},
+    {Levels::linear, 8, 127, 0},       {Levels::linear, 8, 31, 0},
+    {Levels::linear, 8, 1, 0},         {Levels::linear, 4, 7, 0},
+    {Levels::exponential, 8, 0, 0},    {Levels::exponential, 8, 0, 3},
+    {Levels::exponential, 8, 0, 64},   {Levels::exponential, 4, 0, 0},
+    {Levels::exponential, 8, 0, 0, 2},
 };
 
 std::string describe(const Encoder& e) {
   return (e.levels == Levels::linear ? "linear" : "exponential") + std::to_string(e.bits) +
-         " steps " + std::to_string(e.steps) + " headroom " + std::to_string(e.headroom);
+         " steps " + std::to_string(e.steps) + " headroom " + std::to_string(e.headroom) +
+         " mantissa bits " + std::to_string(e.mantissa_bits);
 }
 
-/** Checks E[decoded] against the value: at most 2^-23 of the local step and 2^-21 of the value. */
+/** Checks E[decoded] against the value: at most 2^-23 of the local step and 2^-21 of the value.
+ * With m mantissa bits a step is 2^-m of what the float32 is rounded to. */
 void expect_small_bias(const Encoder& encoder, float norm, float value, int32_t low,
                        uint32_t uniforms_up) {
   const double probability = uniforms_up / static_cast<double>(kUniforms);
   const double step = (encoder.value(low + 1) - encoder.value(low)) * norm;
   const double mean = encoder.value(low) * norm + probability * step;
-  EXPECT_LE(std::fabs(mean - value), 0x1p-23 * step + 0x1p-21 * std::fabs(value))
+  const double rounding = std::ldexp(0x1p-23, static_cast<int>(encoder.mantissa_bits));
+  EXPECT_LE(std::fabs(mean - value), rounding * step + 0x1p-21 * std::fabs(value))
       << describe(encoder) << " norm " << norm << " value " << value;
 }
 
@@ -153,6 +169,40 @@ TEST(Exact, TheNormItselfAlwaysGetsTheTopCodeForAllExponents) {
     }
     for (const uint32_t bits : {1u, 2u, 0x007fffffu, 0x00800000u, 0x7f7fffffu, 0x7f000000u}) {
       ASSERT_TRUE(is_certain(encoder, float_of(bits))) << describe(encoder) << " bits " << bits;
+    }
+  }
+}
+
+TEST(Exact, EveryNormOfABlockGetsTheTopCodeAndNoOtherValueAHigherOne) {
+  for (const Encoder& encoder : kEncoders) {
+    for (uint32_t code = 1; code <= kNormCodeMax; ++code) {
+      const float norm = norm_from_code(static_cast<uint16_t>(code));
+      ASSERT_TRUE(is_certain(encoder, norm)) << describe(encoder) << " code " << code;
+    }
+  }
+}
+
+TEST(Exact, ANormOfZeroAndOneThatIsNotFiniteGiveCodeZeroWhateverTheValue) {
+  const float values[] = {0,
+                          -0.0f,
+                          1,
+                          -1,
+                          INFINITY,
+                          -INFINITY,
+                          NAN,
+                          -NAN,
+                          float_of(0x7f7fffff),
+                          float_of(0xff7fffff),
+                          float_of(1),
+                          float_of(0x80000001)};
+  for (const Encoder& encoder : kEncoders) {
+    for (const float norm : {0.0f, INFINITY, static_cast<float>(NAN), float_of(0x7f800001)}) {
+      const Scale scale = encoder.scale(norm);
+      for (const float value : values) {
+        for (const uint32_t uniform : {0u, 1u, kUniformHalf, kUniformMask}) {
+          ASSERT_EQ(encoder.level(value, scale, uniform), 0) << describe(encoder) << " " << value;
+        }
+      }
     }
   }
 }

@@ -1,0 +1,151 @@
+// The strata of correlated rounding by enumeration: each rank's threshold is uniform by itself,
+// each pair of ranks has every pair of different strata equally often, and every quotient is exact.
+#include "kernels/codec/strata.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+#include <vector>
+
+#include "tests/support/inputs.h"
+
+namespace gq::test {
+namespace {
+
+/** The strata of all ranks of a group under one map, from words that mean a and b. */
+std::vector<uint32_t> strata_under(uint32_t ranks, uint32_t bits_a, uint32_t bits_b) {
+  std::vector<uint32_t> strata;
+  for (uint32_t rank = 0; rank < ranks; ++rank) {
+    strata.push_back(stratum_of(strata_of(rank, ranks), bits_a, bits_b));
+  }
+  return strata;
+}
+
+/** The first word whose product with `count` reaches `number` in its high half. */
+uint32_t first_word(uint32_t number, uint32_t count) {
+  return static_cast<uint32_t>(((uint64_t{number} << 32) + count - 1) / count);
+}
+
+/** How often ranks i and j have strata k and l over all maps: indexed k * Q + l. */
+std::vector<uint32_t> pair_counts(uint32_t ranks, uint32_t i, uint32_t j) {
+  const uint32_t count = strata_of(0, ranks).count;
+  std::vector<uint32_t> pairs(count * count, 0);
+  const Strata one = strata_of(i, ranks), other = strata_of(j, ranks);
+  for (uint32_t a = 0; a + 1 < count; ++a) {
+    for (uint32_t b = 0; b < count; ++b) {
+      const uint32_t bits_a = first_word(a, count - 1), bits_b = first_word(b, count);
+      ++pairs[stratum_of(one, bits_a, bits_b) * count + stratum_of(other, bits_a, bits_b)];
+    }
+  }
+  return pairs;
+}
+
+TEST(Strata, EveryPairOfRanksHasEveryPairOfDifferentStrataOnce) {
+  for (uint32_t ranks = 2; ranks <= 17; ++ranks) {
+    const uint32_t count = strata_of(0, ranks).count;
+    for (uint32_t i = 0; i < ranks; ++i) {
+      for (uint32_t j = 0; j < ranks; ++j) {
+        if (i == j) continue;
+        const std::vector<uint32_t> pairs = pair_counts(ranks, i, j);
+        for (uint32_t k = 0; k < count * count; ++k) {
+          ASSERT_EQ(pairs[k], k / count == k % count ? 0u : 1u)
+              << ranks << " ranks " << i << " " << j;
+        }
+      }
+    }
+  }
+}
+
+/** The same for a few pairs of larger groups, the largest of each kind among them. */
+TEST(Strata, LargeGroupsHaveTheLawOfPairs) {
+  for (const uint32_t ranks : {32u, 64u, 100u, 128u, 256u, 512u, 1022u, 1023u, 1024u}) {
+    const uint32_t count = strata_of(0, ranks).count;
+    for (const uint32_t j : {1u, ranks / 2 + 1, ranks - 1}) {
+      const std::vector<uint32_t> pairs = pair_counts(ranks, 0, j);
+      uint32_t wrong = 0;
+      for (uint32_t k = 0; k < count * count; ++k) {
+        wrong += pairs[k] != (k / count == k % count ? 0u : 1u);
+      }
+      EXPECT_EQ(wrong, 0u) << ranks << " ranks, 0 and " << j;
+    }
+  }
+}
+
+/** Words that give a and b are as many for each value of them, but for one. */
+TEST(Strata, MapsAreUniformToOneWord) {
+  for (uint32_t count = 2; count <= 1031; ++count) {
+    uint64_t fewest = ~uint64_t{0}, most = 0;
+    for (uint32_t b = 0; b < count; ++b) {
+      const uint64_t first = first_word(b, count);
+      const uint64_t next = b + 1 < count ? first_word(b + 1, count) : uint64_t{1} << 32;
+      ASSERT_EQ(mulhi(static_cast<uint32_t>(first), count), b);
+      ASSERT_EQ(mulhi(static_cast<uint32_t>(next - 1), count), b);
+      fewest = std::min(fewest, next - first);
+      most = std::max(most, next - first);
+    }
+    ASSERT_LE(most - fewest, 1u) << count;
+  }
+}
+
+/** Each of the 2^23 thresholds comes from exactly Q pairs of a stratum and an own uniform. */
+TEST(Strata, ThresholdsAreExactlyUniform) {
+  for (const uint32_t ranks : {3u, 4u, 7u, 17u}) {
+    const Strata strata = strata_of(0, ranks);
+    std::vector<uint8_t> preimages(1u << kUniformBits, 0);
+    for (uint32_t stratum = 0; stratum < strata.count; ++stratum) {
+      for (uint32_t uniform = 0; uniform <= kUniformMask; ++uniform) {
+        const uint32_t threshold = stratified_uniform(strata, stratum, uniform);
+        ASSERT_LE(threshold, kUniformMask);
+        ++preimages[threshold];
+      }
+    }
+    const auto wrong = std::count_if(preimages.begin(), preimages.end(),
+                                     [&](uint8_t n) { return n != strata.count; });
+    EXPECT_EQ(wrong, 0) << ranks << " ranks";
+  }
+}
+
+TEST(Strata, QuotientsByEveryPrimeAreExact) {
+  std::set<uint32_t> seen;
+  for (uint32_t ranks = 3; ranks <= kStrataRanks; ++ranks) {
+    const Strata strata = strata_of(0, ranks);
+    if (strata.field_bits > 0 || !seen.insert(strata.count).second) continue;
+    uint32_t wrong = 0, quotient = 0;
+    for (uint32_t first = 0; first < strata.count << 12; first += strata.count, ++quotient) {
+      wrong += strata_quotient(strata, first) != quotient;
+      wrong += strata_quotient(strata, first + strata.count - 1) != quotient;
+    }
+    EXPECT_EQ(wrong, 0u) << strata.count;
+    for (uint64_t k = 0; k < 2000; ++k) {
+      const uint32_t stratum = static_cast<uint32_t>(mix(k) % strata.count);
+      const uint32_t uniform = static_cast<uint32_t>(mix(k + 7)) & kUniformMask;
+      const uint64_t dividend = (uint64_t{stratum} << kUniformBits) + uniform;
+      ASSERT_EQ(stratified_uniform(strata, stratum, uniform), dividend / strata.count);
+    }
+  }
+  EXPECT_EQ(*seen.rbegin(), 1031u);
+}
+
+TEST(Strata, GroupsOf1024RanksHaveDrawsOfTheirOwn) {
+  EXPECT_EQ(strata_of(1023, 3000).group, 0u);
+  EXPECT_EQ(strata_of(1024, 3000).group, 1u);
+  EXPECT_EQ(strata_of(1024, 3000).rank, 0u);
+  EXPECT_EQ(strata_of(1024, 3000).count, 1024u);
+  EXPECT_EQ(strata_of(2999, 3000).count, 953u);  // 952 ranks are left
+  EXPECT_EQ(strata_of(2048, 2049).count, 1u);
+  EXPECT_EQ(correlated_uniform(strata_of(2048, 2049), 0xffffffffu, 1, 2), kUniformMask);
+}
+
+TEST(Strata, RanksOfAGroupAreAllDifferent) {
+  for (const uint32_t ranks : {2u, 3u, 16u, 100u, 1000u, 1023u, 1024u}) {
+    for (uint64_t k = 0; k < 20; ++k) {
+      const std::vector<uint32_t> strata = strata_under(ranks, static_cast<uint32_t>(mix(k) >> 32),
+                                                        static_cast<uint32_t>(mix(k + 99) >> 32));
+      EXPECT_EQ(std::set<uint32_t>(strata.begin(), strata.end()).size(), ranks);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace gq::test
