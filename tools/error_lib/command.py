@@ -21,6 +21,8 @@ def parse_arguments(arguments=None):
     parser.add_argument("--seeds", type=int, default=20, help="draws of data and rounding")
     parser.add_argument("--reference-seeds", type=int, default=1,
                         help="of these, also by the reference, bit for bit")
+    parser.add_argument("--reference-ranks", type=int, default=64,
+                        help="the most ranks that the reference, which is slow, repeats")
     parser.add_argument("--values", type=int, default=65536, help="per rank, of made-up data")
     parser.add_argument("--picture-ranks", type=int, default=16,
                         help="ranks in the picture of errors against bytes")
@@ -48,7 +50,7 @@ def plan_of(arguments):
         stops.update(found)
         data += found or [name]
     return Plan(tuple(data), tuple(sorted(arguments.ranks)), arguments.seeds,
-                min(arguments.reference_seeds, arguments.seeds), arguments.values, stops)
+                arguments.reference_seeds, arguments.reference_ranks, arguments.values, stops)
 
 
 def measure_all(plan, job_count):

@@ -19,6 +19,7 @@ class Plan:
     rank_counts: tuple
     seed_count: int
     reference_seed_count: int
+    reference_ranks_max: int
     value_count: int
     checkpoints: dict  # {data: Checkpoint} of the gradients among them
 
@@ -84,7 +85,7 @@ def _library_cell(plan, scheme, inputs, exact, energy, seed):
         else:
             share = cell.errors[0] * float(np.vdot(exact, exact)) / (theta * energy)
             cell.bound_shares.append(share)
-    if seed < plan.reference_seed_count:
+    if seed < plan.reference_seed_count and len(inputs) <= plan.reference_ranks_max:
         again = reference_mean(scheme, inputs, seed)
         if not isinstance(again, Refusal):
             cell.reference_errors.append(relative_error(again, exact))

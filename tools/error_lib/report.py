@@ -5,12 +5,12 @@ import math
 import statistics
 from dataclasses import asdict
 
-from .claims import CLAIMS, HEAVY, LIGHT, check, verdict_lines
+from .claims import CLAIMS, MADE_UP, check, verdict_lines
 from .generators import GENERATORS
 from .peers import PEERS
 from .schemes import SCHEMES
 
-OUTSIDE_CLAIMS = set(GENERATORS) - {*LIGHT, *HEAVY}
+OUTSIDE_CLAIMS = set(GENERATORS) - set(MADE_UP)
 _BEGIN, _END = "<!-- tables: written by tools/error_table -->", "<!-- end of tables -->"
 
 
