@@ -122,7 +122,9 @@ enum {
  */
 
 /** Makes a quantizer from a text such as "paper-ge8,seed=7": an optional preset first, then
- *  field=value, separated by commas. "" is the default preset.
+ *  field=value, separated by commas. Without a preset, fields change the default one, blocks-8, of
+ *  which "" is all; but a text that names `levels` stands for itself: fields that it leaves out are
+ *  plain (one norm, independent rounding).
  *  Unknown names and values are INVALID_ARGUMENT with what is allowed; a field or value that this
  *  version does not have yet is UNSUPPORTED by name. *out is NULL after a failure.
  *  A quantizer is immutable and may be used by any number of threads at once. */

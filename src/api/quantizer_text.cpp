@@ -35,8 +35,8 @@ constexpr Preset kPresets[] = {
     {"relative-8", "levels=exponential,bits=8,mantissa_bits=2,rounding=correlated"},
 };
 
-/** What an empty text means. */
-constexpr const char* kDefaultText = "paper-gl8";
+/** What a text without a preset changes, unless it says by `levels` that it stands for itself. */
+constexpr const char* kDefaultPreset = "blocks-8";
 
 // In the order of the described text, and of Draft::given.
 enum FieldIndex {
@@ -207,6 +207,14 @@ Status refuse_repeats(std::string_view text) {
   return Status();
 }
 
+bool names_levels(std::string_view text) {
+  TextItem item;
+  while (next_item(&text, &item)) {
+    if (item.name == kFieldList[kLevels]) return true;
+  }
+  return false;
+}
+
 /** Fields that follow from others unless the user named them. */
 void derive(Draft* draft) {
   Format& format = draft->format;
@@ -222,15 +230,16 @@ void derive(Draft* draft) {
 
 Status parse_quantizer(const char* text, Format* format) {
   Draft draft;
-  std::string_view rest(text);
-  if (rest.find_first_not_of(' ') == std::string_view::npos) rest = kDefaultText;
-  std::string_view after_first = rest;
+  std::string_view rest(text), after_first(text);
   TextItem first;
-  next_item(&after_first, &first);
-  if (!first.has_value) {
+  const bool is_empty = rest.find_first_not_of(' ') == std::string_view::npos;
+  if (!is_empty && next_item(&after_first, &first) && !first.has_value) {
     GQ_TRY(read_preset(first.name, &draft));
     rest = after_first;
+  } else if (!names_levels(rest)) {
+    GQ_TRY(read_preset(kDefaultPreset, &draft));
   }
+  if (is_empty) rest = {};
   GQ_TRY(refuse_repeats(rest));
   GQ_TRY(read_fields(rest, &draft));
   derive(&draft);

@@ -146,7 +146,7 @@ TEST(Arguments, FieldsThatDoNotGoTogetherAreRefusedWithWhatWouldWork) {
   } texts[] = {
       {"block=128,norm=2:2", "block=128 does not go with norm=2:2; use norm=inf:inf, or block=0"},
       {"block=128,norm=inf:1", "block=128 does not go with norm=inf:1"},
-      {"rescale=true", "does not go with block=0; use block=128, or rescale=false"},
+      {"paper-gl8,rescale=true", "does not go with block=0; use block=128, or rescale=false"},
       {"blocks-8,block=0", "rescale=true"},
       {"levels=exponential,rounding_down=subtractive",
        "rounding_down=subtractive .* levels=exponential; use levels=linear"},

@@ -23,12 +23,14 @@ const Field kFields[] = {
     {"op", [](Call& call) { call.op = GQSGD_SUM; }, "mean", "sum"},
     {"schedule", [](Call& call) { call.schedule = GQSGD_SCHEDULE_RING; }, "direct", "ring"},
     {"levels", [](Call& call) { call.use("paper-ge8"); }, "linear", "exponential"},
-    {"bits", [](Call& call) { call.use("bits=4,combine=average"); }, "8", "4"},
-    {"seed", [](Call& call) { call.use("seed=5"); }, "0", "5"},
-    {"rounding", [](Call& call) { call.use("rounding=nearest"); }, "independent", "nearest"},
-    {"rounding", [](Call& call) { call.use("rounding=correlated"); }, "independent", "correlated"},
-    {"log2\\(block\\)", [](Call& call) { call.use("block=128"); }, "0", "7"},
-    {"nonfinite", [](Call& call) { call.use("nonfinite=error"); }, "poison", "error"},
+    {"bits", [](Call& call) { call.use("paper-gl8,bits=4,combine=average"); }, "8", "4"},
+    {"seed", [](Call& call) { call.use("paper-gl8,seed=5"); }, "0", "5"},
+    {"rounding", [](Call& call) { call.use("paper-gl8,rounding=nearest"); }, "independent",
+     "nearest"},
+    {"rounding", [](Call& call) { call.use("paper-gl8,rounding=correlated"); }, "independent",
+     "correlated"},
+    {"log2\\(block\\)", [](Call& call) { call.use("paper-gl8,block=128"); }, "0", "7"},
+    {"nonfinite", [](Call& call) { call.use("paper-gl8,nonfinite=error"); }, "poison", "error"},
     {"step", [](Call& call) { call.at[0] = 8; }, "7", "8"},
     {"index", [](Call& call) { call.at[1] = 3; }, "0", "3"},
 };
@@ -69,13 +71,13 @@ INSTANTIATE_TEST_SUITE_P(Schedules, OneDifference,
 // Fields that the direct schedule alone can do.
 TEST(Mismatch, FieldsOfTheReencodeAreCompared) {
   const Field fields[] = {
-      {"bits_down", [](Call& call) { call.use("bits_down=4"); }, "8", "4"},
-      {"rounding_down", [](Call& call) { call.use("rounding_down=subtractive"); }, "random",
-       "subtractive"},
-      {"rescale", [](Call& call) { call.use("block=64,rescale=true"); }, "false", "true"},
+      {"bits_down", [](Call& call) { call.use("paper-gl8,bits_down=4"); }, "8", "4"},
+      {"rounding_down", [](Call& call) { call.use("paper-gl8,rounding_down=subtractive"); },
+       "random", "subtractive"},
+      {"rescale", [](Call& call) { call.use("paper-gl8,block=64,rescale=true"); }, "false", "true"},
   };
   Group group(kRanks);
-  const Change blocks = [](Call& call) { call.use("block=64"); };
+  const Change blocks = [](Call& call) { call.use("paper-gl8,block=64"); };
   for (const Field& field : fields) {
     const bool has_blocks = std::string(field.name) == "rescale";
     const GroupOutcome outcome = group.call(2, field.change, has_blocks ? blocks : nullptr);

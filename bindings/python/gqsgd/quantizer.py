@@ -13,9 +13,13 @@ from .errors import check
 class Quantizer:
     """How values become codes: a preset, a text, or fields by name.
 
-        Quantizer()                                  the default
-        Quantizer("paper-ge8", seed=7)               a preset, any field overridden
-        Quantizer(levels="linear", bits=4, norm=("inf", "inf"), rescale=True)
+        Quantizer()                           the default preset, blocks-8
+        Quantizer(seed=7)                     the default, a field overridden
+        Quantizer("paper-ge8", seed=7)        a preset, any field overridden
+        Quantizer(levels="linear", bits=4, norm=("inf", "inf"), block=128)
+
+    Fields that name `levels` and no preset stand for themselves: what they leave out is plain (one
+    norm, independent rounding).
 
     The library reads and checks the resulting text: it raises InvalidArgument for unknown names
     and values and says what is allowed, Unsupported for what this version does not have yet.

@@ -48,7 +48,7 @@ def simulate(
     arrays: Sequence[Any],
     q: Quantizer,
     op: str = "mean",
-    schedule: str = "ring",
+    schedule: str = "auto",
     step: int = 0,
     index: int = 0,
     check: bool = False,

@@ -224,7 +224,7 @@ def test_ranks_that_differ_all_get_a_mismatch_that_names_the_field(name, change)
         if comm.rank == 2:
             arguments.update(change)
         with pytest.raises(gqsgd.Mismatch, match=name):
-            comm.allreduce(q=gqsgd.Quantizer(), **arguments)
+            comm.allreduce(q=gqsgd.Quantizer("paper-gl8"), **arguments)
         return comm.allreduce(np.ones(8, np.float32), gqsgd.Quantizer(), step=1)
 
     assert_same_bits(gqsgd.run_local(3, work, timeout_ms=20000))

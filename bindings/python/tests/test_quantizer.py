@@ -72,6 +72,15 @@ def test_copies_live_longer_than_the_original(duplicate):
     assert other.packed_size(4) == 4
 
 
+def test_without_a_preset_fields_change_the_default_unless_they_name_levels():
+    default = gqsgd.Quantizer("blocks-8")
+    assert gqsgd.Quantizer() == gqsgd.Quantizer("") == gqsgd.Quantizer(" ") == default
+    assert gqsgd.Quantizer(seed=7) == gqsgd.Quantizer("blocks-8", seed=7)
+    assert gqsgd.Quantizer("bits=4", seed=7) == gqsgd.Quantizer("blocks-8,bits=4,seed=7")
+    assert gqsgd.Quantizer(levels="linear", bits=4) == gqsgd.Quantizer("paper-gl4")
+    assert gqsgd.Quantizer("seed=7,levels=none") == gqsgd.Quantizer("none", seed=7)
+
+
 def test_a_quantizer_is_immutable():
     q = gqsgd.Quantizer()
     with pytest.raises(AttributeError, match="immutable"):
@@ -123,7 +132,7 @@ def test_presets_are_fields(preset, fields):
 @pytest.mark.parametrize(
     ("fields", "hint"),
     [
-        ({"rescale": True}, "block=128, or rescale=false"),
+        ({"block": 0}, "block=128, or rescale=false"),
         ({"block": 64, "norm": ("2", "2")}, "norm=inf:inf, or block=0"),
         ({"mantissa_bits": 2}, "levels=exponential"),
         ({"levels": "none", "block": 32}, "takes no block"),

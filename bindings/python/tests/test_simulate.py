@@ -24,9 +24,9 @@ def test_simulated_ranks_give_the_bits_of_threads(preset, schedule, rank_count):
     assert {result.tobytes() for result in expected} == {simulated.tobytes()}
 
 
-def test_the_default_is_the_mean_over_a_ring_at_step_0():
+def test_the_default_is_the_mean_by_auto_at_step_0():
     inputs, q = gradients(4, 500), gqsgd.Quantizer("paper-gl8")
-    explicit = gqsgd.simulate(inputs, q, op="mean", schedule="ring", step=0, index=0)
+    explicit = gqsgd.simulate(inputs, q, op="mean", schedule="auto", step=0, index=0)
     assert gqsgd.simulate(inputs, q).tobytes() == explicit.tobytes()
 
 
@@ -73,7 +73,8 @@ def test_arrays_that_do_not_go_together_are_named(arrays, sentence):
 
 def test_exact_linear_codes_end_at_127_ranks_and_the_error_names_the_ways_out():
     with pytest.raises(gqsgd.InvalidArgument, match=r"(?s)direct|average"):
-        gqsgd.simulate([np.ones(32, np.float32)] * 128, gqsgd.Quantizer("paper-gl8"))
+        q = gqsgd.Quantizer("paper-gl8")
+        gqsgd.simulate([np.ones(32, np.float32)] * 128, q, schedule="ring")
 
 
 def test_check_compares_bits(monkeypatch):
