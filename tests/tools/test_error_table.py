@@ -40,6 +40,9 @@ def test_a_run_measures_everything_and_repeats_itself(error_table, tmp_path):
     for name in ("errors.md", "errors.json", "error_per_byte.svg", "error_by_ranks.svg"):
         assert (tmp_path / "first" / name).read_bytes() == (tmp_path / "second" / name).read_bytes()
 
+    third = error_table("third", "--saved", tmp_path / "first/errors.json")
+    assert third.stdout == first.stdout
+
     from error_lib.peers import PEERS
     from error_lib.schemes import SCHEMES
     found = json.loads((tmp_path / "first/errors.json").read_text())

@@ -27,6 +27,8 @@ def parse_arguments(arguments=None):
     parser.add_argument("--picture-ranks", type=int, default=16,
                         help="ranks in the picture of errors against bytes")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument("--saved", nargs="+", type=Path, metavar="JSON",
+                        help="measures nothing; reports what these runs have measured")
     parser.add_argument("--out", type=Path, default=Path("build/errors"), help="where files go")
     parser.add_argument("--refresh-docs", action="store_true",
                         help="also rewrites the tables of docs/results/errors.md and its pictures")
@@ -97,17 +99,20 @@ def _mapper(plan, job_count):
 def main():
     arguments = parse_arguments()
     arguments.out.mkdir(parents=True, exist_ok=True)
-    from .measure import collect
+    import gqsgd
+    try:
+        print(f"libgqsgd {gqsgd.version()}", file=sys.stderr)
+    except ImportError as error:  # its sentence names the places that were tried
+        sys.exit(str(error))
     from .picture import draw_all
-    from .report import disagreements, json_text, refresh_page, report
+    from .report import disagreements, refresh_page, report
+    from .saved import json_text
 
-    plan, begin = plan_of(arguments), time.monotonic()
-    table = collect(measure_all(plan, arguments.jobs))
-    print(f"{time.monotonic() - begin:.0f} s in all", file=sys.stderr)
-    text = report(table, plan)
+    table = table_to_report(arguments)
+    text = report(table)
     print(text)
     (arguments.out / "errors.md").write_text(text)
-    (arguments.out / "errors.json").write_text(json_text(table, plan))
+    (arguments.out / "errors.json").write_text(json_text(table))
     draw_all(table, arguments.picture_ranks, arguments.out)
     if arguments.refresh_docs:
         docs = Path(__file__).resolve().parents[2] / "docs"
@@ -117,3 +122,16 @@ def main():
     for sentence in wrong:
         print(sentence, file=sys.stderr)
     return 1 if wrong else 0
+
+
+def table_to_report(arguments):
+    """Measured now, or put together from saved runs."""
+    from .measure import collect
+    from .saved import table_of
+
+    if arguments.saved:
+        return table_of([path.read_text() for path in arguments.saved])
+    plan, begin = plan_of(arguments), time.monotonic()
+    table = collect(measure_all(plan, arguments.jobs))
+    print(f"{time.monotonic() - begin:.0f} s in all", file=sys.stderr)
+    return table

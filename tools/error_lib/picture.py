@@ -12,7 +12,7 @@ from .peers import PEERS  # noqa: E402
 from .schemes import SCHEMES  # noqa: E402
 
 COLUMN_COUNT = 4
-FLOOR = 1e-7  # what is below, exact results too, is drawn here
+FLOOR = 1e-6  # what is below, exact results too, is drawn here
 _PAPER, _BLOCKS, _ROTATED, _RELATIVE = "#3b6fb6", "#2e8b57", "#c0392b", "#8e44ad"
 _FAMILIES = (("none", "black"), ("paper", _PAPER), ("blocks", _BLOCKS), ("levels=linear,bits=8,block", _BLOCKS),
              ("rotated", _ROTATED), ("relative", _RELATIVE))
@@ -40,7 +40,8 @@ def styles():
         color = next((color for start, color in _FAMILIES if scheme.text.startswith(start)), None)
         if color is not None:
             used[color] = used.get(color, -1) + 1
-            found[scheme.name] = {"color": color, "marker": _OUR_MARKERS[used[color]]}
+            found[scheme.name] = {"color": color, "marker": _OUR_MARKERS[used[color]],
+                                  "markeredgecolor": "white", "markeredgewidth": 0.5, "zorder": 3}
     for number, peer in enumerate(PEERS):
         found[peer.name] = {"color": "0.35", "marker": _PEER_MARKERS[number % len(_PEER_MARKERS)],
                             "markerfacecolor": "0.6" if peer.unbiased else "none"}
@@ -52,7 +53,7 @@ def _panels(table):
     data = list(dict.fromkeys(name for name, _ in table))
     columns = min(COLUMN_COUNT, len(data))
     rows = -(-len(data) // columns)
-    figure, axes = pyplot.subplots(rows, columns, figsize=(3.9 * columns + 0.2, 3.9 * rows + 1.6),
+    figure, axes = pyplot.subplots(rows, columns, figsize=(4.2 * columns + 0.2, 4.4 * rows + 1.8),
                                    squeeze=False, sharex=True, sharey=True, layout="constrained")
     for unused in axes.flat[len(data):]:
         unused.set_visible(False)
@@ -60,8 +61,7 @@ def _panels(table):
         panel.set_title(name, loc="left", fontsize=10)
         panel.set(xscale="log", yscale="log")
         panel.grid(True, which="major", alpha=0.3, linewidth=0.6)
-    axes[0, 0].set_ylim(FLOOR / 2, None)
-    figure.supylabel("|G - mean|² / |mean|²;  0 and what is below 1e-7 is drawn at 1e-7")
+    figure.supylabel(f"|G - mean|² / |mean|²;  0 and what is below {FLOOR:g} is drawn there")
     return figure, dict(zip(data, axes.flat))
 
 
@@ -78,9 +78,9 @@ def _error_per_byte(table, rank_count):
             cell = table[data, rank_count][name]
             if cell.error is not None:
                 panel.plot([cell.bytes_per_value], [max(cell.error, FLOOR)], linestyle="",
-                           markersize=6.5, label=_label(name), **style)
+                           markersize=7.5, label=_label(name), **style)
         _ticks(panel, (0.5, 1, 2, 4, 8, 16))
-    figure.supxlabel(f"bytes sent per value and rank, {rank_count} ranks")
+        panel.set_xlabel(f"bytes sent per value and rank, {rank_count} ranks")
     _legend(figure, panels, columns=4)
     return figure
 
@@ -96,7 +96,7 @@ def _error_by_ranks(table, counts):
                 panel.plot(*zip(*drawn), linestyle="--" if is_peer else "-", linewidth=1.2,
                            markersize=5, label=_label(name), **styles()[name])
         _ticks(panel, counts)
-    figure.supxlabel("ranks")
+        panel.set_xlabel("ranks")
     _legend(figure, panels, columns=3)
     return figure
 

@@ -1,11 +1,9 @@
-"""The table as Markdown and as JSON, and what the run says of claims, bounds and the reference."""
+"""The table as Markdown, and what the run says of claims, bounds and the reference."""
 
-import json
 import math
 import statistics
-from dataclasses import asdict
 
-from .claims import CLAIMS, MADE_UP, check, verdict_lines
+from .claims import MADE_UP, verdict_lines
 from .generators import GENERATORS
 from .peers import PEERS
 from .schemes import SCHEMES
@@ -14,18 +12,30 @@ OUTSIDE_CLAIMS = set(GENERATORS) - set(MADE_UP)
 _BEGIN, _END = "<!-- tables: written by tools/error_table -->", "<!-- end of tables -->"
 
 
-def report(table, plan):
+def report(table):
     """Everything, as Markdown."""
+    data = list(dict.fromkeys(name for name, _ in table))
     parts = [
-        f"{plan.seed_count} seeds, {plan.value_count:,} values per rank of made-up data.",
+        seeds_text(table),
         "### Claims\n\n```text\n" + "\n".join(verdict_lines(table)) + "\n```",
         "### Library, reference and bounds\n\n```text\n" + "\n".join(
             [*agreement_lines(table), *bound_lines(table)]) + "\n```",
-        *(section(table, title, data, plan) for title, data in sections(plan.data).items())]
+        *(section(table, title, kinds) for title, kinds in sections(data).items())]
     refused = refusal_lines(table)
     if refused:
         parts.append("### Refused\n\n" + "\n".join(refused))
     return "\n\n".join(parts) + "\n"
+
+
+def rank_counts(table):
+    return sorted({rank_count for _, rank_count in table})
+
+
+def seeds_text(table):
+    """How many seeds each number of ranks was measured with."""
+    counts = {n: max(len(cell.errors) for (_, ranks), cells in table.items() if ranks == n
+                     for cell in cells.values()) for n in rank_counts(table)}
+    return "Seeds: " + ", ".join(f"{seeds} for n = {n}" for n, seeds in counts.items()) + "."
 
 
 def sections(data):
@@ -40,9 +50,9 @@ def sections(data):
     return found
 
 
-def section(table, title, data, plan):
+def section(table, title, data):
     """A row per scheme, columns of data and ranks; bytes for the middle number of ranks."""
-    counts = plan.rank_counts
+    counts = rank_counts(table)
     middle = counts[(len(counts) - 1) // 2]
     head = ["scheme", f"bytes, n = {middle}",
             *(f"{name.rpartition('step ')[1]}{name.rpartition('step ')[2]}, {n}"
@@ -140,20 +150,6 @@ def disagreements(table):
     """
     return [line for line in (*agreement_lines(table), *bound_lines(table))
             if line.startswith("FAIL")]
-
-
-def json_text(table, plan):
-    """All numbers, one per seed."""
-    rows = [{"data": data, "ranks": rank_count, "scheme": name, "error": cell.error,
-             **asdict(cell)} for (data, rank_count), cells in table.items()
-            for name, cell in cells.items()]
-    claims = [{"claim": claim.text, "holds": one.holds, "instance": one.text}
-              for claim in CLAIMS for one in check(claim, table)]
-    options = {"seeds": plan.seed_count, "reference_seeds": plan.reference_seed_count,
-               "values": plan.value_count}
-    peers = {peer.name: {"source": peer.source, "unbiased": peer.unbiased} for peer in PEERS}
-    return json.dumps({"options": options, "peers": peers, "claims": claims, "rows": rows},
-                      indent=1) + "\n"
 
 
 def refresh_page(path, text):
