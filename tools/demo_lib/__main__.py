@@ -11,7 +11,8 @@ from .optimizers import OPTIMIZERS
 from .ranks import RanksFailed, train_all
 from .training import MEASURED_STEPS, Run
 
-PRESETS = ["none", "paper-gl8", "paper-ge8", "paper-gl4", "paper-ge4"]
+PRESETS = ["none", "blocks-8", "rotated-8", "rotated-4-8", "paper-gl8", "paper-ge8", "paper-gl4",
+           "paper-ge4"]
 
 
 def parse_arguments():
