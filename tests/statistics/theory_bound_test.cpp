@@ -67,14 +67,16 @@ double bound_of(const Experiment& experiment) {
   return linear_theta(d, n, kTopLinear) * average_square + second;
 }
 
-/** Inputs of different tails: normal, log-normal, layers of different scale, mostly zero. */
+/** Inputs of different tails: normal, log-normal, layers of different scale, mostly zero, one-hot.
+ */
 std::vector<std::vector<Values>> data_sets(int rank_count, size_t value_count) {
-  std::vector<std::vector<Values>> all(4, gradients(rank_count, value_count, 11));
+  std::vector<std::vector<Values>> all(5, gradients(rank_count, value_count, 11));
   for (int rank = 0; rank < rank_count; ++rank) {
     for (size_t e = 0; e < value_count; ++e) {
       all[1][rank][e] *= static_cast<float>(std::exp(2 * normal_at(12, e)));
       all[2][rank][e] *= std::pow(10.0f, -static_cast<float>(e * 4 / value_count));
       if (uniform_at(13, e) > 0.01) all[3][rank][e] = 0;
+      all[4][rank][e] = e == value_count / 3 + static_cast<size_t>(rank) ? 1.0f : 0.0f;
     }
   }
   return all;
@@ -88,6 +90,30 @@ TEST(TheoryBound, HoldsForEveryFormatScheduleAndKindOfData) {
           const Experiment experiment{preset, schedule, inputs};
           EXPECT_LE(measured_error(experiment), bound_of(experiment)) << experiment.name();
         }
+      }
+    }
+  }
+}
+
+/** The library's own bound, which the docstring derives, for the mean square error of the mean. */
+double promised(const Experiment& experiment) {
+  const Quantizer quantizer(experiment.preset);
+  const int32_t rank_count = static_cast<int32_t>(experiment.rank_count());
+  double theta = 0;
+  EXPECT_EQ(gqsgd_variance_bound(quantizer.get(), rank_count, experiment.value_count(),
+                                 experiment.schedule, &theta),
+            GQSGD_OK)
+      << experiment.name() << ": " << gqsgd_last_error();
+  return theta * total_square(experiment.inputs) / rank_count;
+}
+
+TEST(TheoryBound, OfTheLibraryHoldsForEveryPresetAndKindOfData) {
+  for (int rank_count : {1, 4, 9}) {
+    for (const auto& inputs : data_sets(rank_count, 4096)) {
+      for (const char* preset : {"paper-gl8", "paper-ge8", "paper-gl4", "paper-ge4", "blocks-8",
+                                 "rotated-8", "rotated-4-8", "rotated-4", "relative-8"}) {
+        const Experiment experiment{preset, GQSGD_SCHEDULE_DIRECT, inputs};
+        EXPECT_LE(measured_error(experiment), promised(experiment)) << experiment.name();
       }
     }
   }
