@@ -120,15 +120,18 @@ GQ_HD uint16_t exponential_level_upper(uint8_t lane, uint8_t one) {
 }
 
 /** The same for 8 bits with 2 mantissa bits, where the largest power of two is 1: code c is
- *  (1 + (c mod 4) / 4) 2^(c div 4 - 31), and c 2^-32 below the smallest of these. */
+ *  (1 + (c mod 4) / 4) 2^(c div 4 - 31), and c 2^-32 below the smallest of these. Exponent and
+ *  mantissa bits together are c + 384, less 4 - c for c < 4 and 2 more for c = 1: always more than
+ *  255, so that octets do again. */
 GQ_HD uint16_t exponential_fine_upper(uint8_t lane) {
-  const uint16_t c = lane & 0x7f;
-  const uint16_t normal = static_cast<uint16_t>(c + (96 << 2));  // exponent and two bits
-  const uint16_t two_or_three = static_cast<uint16_t>(2 * c + (95 << 2));
-  const uint16_t one_or_none = c == 0 ? 0 : 95 << 2;
-  const uint16_t small = c < 2 ? one_or_none : two_or_three;
-  const uint16_t magnitude = c < 4 ? small : normal;
-  return static_cast<uint16_t>((lane & 0x80) << 8 | magnitude << 5);
+  const uint8_t c = lane & 0x7f;
+  const uint8_t nonzero = static_cast<uint8_t>(0 - (c != 0));  // all bits or none
+  const uint8_t small = c < 4 ? c : static_cast<uint8_t>(4);
+  const uint8_t is_one = static_cast<uint8_t>(c == 1);
+  const uint8_t low = static_cast<uint8_t>(c + (384 - 256 - 4) + small - is_one - is_one);
+  const uint8_t exponent = static_cast<uint8_t>((0x20 | low >> 3) & nonzero);
+  const uint8_t mantissa = static_cast<uint8_t>((low << 5) & nonzero);
+  return static_cast<uint16_t>(((lane & 0x80) | exponent) << 8 | mantissa);
 }
 
 GQ_HD float float_from_upper(uint16_t upper) {

@@ -1,29 +1,31 @@
 // Dequantize stage: codes back to values of any element type.
 
-/** What one level, or the norm, is in the result, for each segment. */
-struct StepTile {
-  alignas(64) float step[kTileSegments];
-  uint32_t constants;  ///< bit s: the scale of segment s is zero or not finite
+/** What one level, or the norm, is in the result, for each block. */
+struct StepSet {
+  alignas(64) float step[kNormsAtOnce];
+  uint32_t constants;  ///< bit k: scale k is zero or not finite
 };
 
 template <typename Decoder>
-void fill_steps(const Decoder& decoder, const NormTile& scales, StepTile& steps) {
+void fill_steps(const Decoder& decoder, const NormSet& scales, StepSet& steps) {
   steps.constants = 0;
-  for (uint32_t s = 0; s < kTileSegments; ++s) {
-    const float scale = scales.norm[s];
+  for (uint32_t k = 0; k < kNormsAtOnce; ++k) {
+    const float scale = scales.norm[k];
     const bool constant = scale == 0 || !is_finite(scale);
-    steps.step[s] = scale == 0 ? 0
+    steps.step[k] = scale == 0 ? 0
                     : constant ? float_from_bits(kFloatNanBits)
                                : decoder.step(scale);
-    steps.constants |= static_cast<uint32_t>(constant) << s;
+    steps.constants |= static_cast<uint32_t>(constant) << k;
   }
 }
 
 /** A scale of zero, or one that is not finite, says it all, whatever the codes. */
-void write_constants(const StepTile& steps, float* value) {
+void write_constants(const StepSet& steps, SegmentMap map, float* value) {
   for (uint32_t s = 0; s < kTileSegments; ++s) {
-    if ((steps.constants >> s & 1) == 0) continue;
-    for (uint32_t k = 0; k < kSegmentValues; ++k) value[s * kSegmentValues + k] = steps.step[s];
+    if ((steps.constants >> map[s] & 1) == 0) continue;
+    for (uint32_t k = 0; k < kSegmentValues; ++k) {
+      value[s * kSegmentValues + k] = steps.step[map[s]];
+    }
   }
 }
 
@@ -33,10 +35,10 @@ struct LinearDecoder {
 
   float step(float scale) const { return linear_step(scale, multiplier, top); }
 
-  void decode(const uint8_t* __restrict lane, const StepTile& __restrict steps, uint64_t,
-              float* __restrict value) const {
+  void decode(const uint8_t* __restrict lane, const StepSet& __restrict steps, SegmentMap map,
+              uint64_t, float* __restrict value) const {
     for (uint32_t s = 0; s < kTileSegments; ++s) {
-      const float step = steps.step[s];
+      const float step = steps.step[map[s]];
       for (uint32_t e = s * kSegmentValues; e < (s + 1) * kSegmentValues; ++e) {
         value[e] = linear_decode(lane[e], top, step);
       }
@@ -52,12 +54,12 @@ struct SubtractiveDecoder {
 
   float step(float scale) const { return subtractive_step(scale, multiplier, top); }
 
-  void decode(const uint8_t* __restrict lane, const StepTile& __restrict steps,
+  void decode(const uint8_t* __restrict lane, const StepSet& __restrict steps, SegmentMap map,
               uint64_t first_value, float* __restrict value) const {
     BitsTile bits;
     fill_bits(stream, first_value, bits);
     for (uint32_t s = 0; s < kTileSegments; ++s) {
-      const float step = steps.step[s];
+      const float step = steps.step[map[s]];
       for (uint32_t e = s * kSegmentValues; e < (s + 1) * kSegmentValues; ++e) {
         value[e] = subtractive_decode(lane[e], top, step, bits.bits[e]);
       }
@@ -75,12 +77,12 @@ struct ExponentialDecoder {
     return exponential_unit(scale, added, mean, ranks, kMantissaBits);
   }
 
-  void decode(const uint8_t* __restrict lane, const StepTile& __restrict steps, uint64_t,
-              float* __restrict value) const {
+  void decode(const uint8_t* __restrict lane, const StepSet& __restrict steps, SegmentMap map,
+              uint64_t, float* __restrict value) const {
     alignas(64) uint16_t upper[kTileValues];
     fill_levels<kBits, kMantissaBits>(lane, one, upper);
     for (uint32_t s = 0; s < kTileSegments; ++s) {
-      const float step = steps.step[s];
+      const float step = steps.step[map[s]];
       for (uint32_t e = s * kSegmentValues; e < (s + 1) * kSegmentValues; ++e) {
         value[e] = float_from_upper(upper[e]) * step;
       }
@@ -128,35 +130,39 @@ void store_values(const DequantizeArgs& args, const Tile& tile, const float* val
   }
 }
 
-/** Decodes tiles of a range in any order. */
+/** Decodes the tiles of a range, those of a stretch in order. */
 template <uint32_t kBits, typename Decoder>
 class TileDecoder {
  public:
   TileDecoder(const Decoder& decoder, const DequantizeArgs& args)
-      : decoder_(decoder), args_(args), shift_(block_log2(args.coding.block)) {
+      : decoder_(decoder), args_(args), norms_(args.scales, args.coding, args.range.value_count) {
     if (args.scales.blocks != nullptr) return;
-    fill_norms(*args.scales.one, scales_);
-    fill_steps(decoder, scales_, steps_);
+    for (StepSet& steps : steps_) load_steps(Tile{}, steps);
   }
 
-  void decode(const Tile& tile, float* value) {
-    if (args_.scales.blocks != nullptr) {
-      load_norms(args_.scales.blocks, shift_, tile, scales_);
-      fill_steps(decoder_, scales_, steps_);
-    }
+  /** place: one of the stretches under way. */
+  void decode(const Tile& tile, size_t place, float* value) {
+    StepSet& steps = steps_[place];
+    if (norms_.begin_with(tile)) load_steps(tile, steps);
     CodeTile codes, lanes;
     const uint8_t* octet = load_codes<kBits>(args_.words, tile, codes);
-    decoder_.decode(lanes_of<kBits>(octet, lanes), steps_, args_.range.first_value + tile.offset,
-                    value);
-    if (steps_.constants != 0) write_constants(steps_, value);
+    const SegmentMap map = norms_.map(tile);
+    decoder_.decode(lanes_of<kBits>(octet, lanes), steps, map,
+                    args_.range.first_value + tile.offset, value);
+    if (steps.constants != 0) write_constants(steps, map, value);
   }
 
  private:
+  void load_steps(const Tile& tile, StepSet& steps) const {
+    NormSet scales;
+    norms_.load(tile, scales);
+    fill_steps(decoder_, scales, steps);
+  }
+
   const Decoder& decoder_;
   const DequantizeArgs& args_;
-  uint32_t shift_;
-  NormTile scales_;
-  StepTile steps_;
+  Norms norms_;
+  StepSet steps_[kPlaces];
 };
 
 /** Decodes whole rotations and turns them back. */
@@ -167,7 +173,7 @@ void dequantize_rotated(Tiles& tiles, const DequantizeArgs& args) {
   for (size_t first = 0; first < value_count; first += kRotationValues) {
     RotationBuffer buffer;
     for (uint32_t k = 0; k < kRotationValues; k += kTileValues) {
-      tiles.decode(Tile{first + k, kTileValues}, buffer.value + k);
+      tiles.decode(Tile{first + k, kTileValues}, 0, buffer.value + k);
     }
     rotate_back(signs, args.range.first_value + first, buffer);
     for (uint32_t k = 0; k < kRotationValues && first + k < value_count; k += kTileValues) {
@@ -182,13 +188,13 @@ template <uint32_t kBits, typename Decoder>
 void dequantize_range(const Decoder& decoder, const DequantizeArgs& args) {
   TileDecoder<kBits, Decoder> tiles(decoder, args);
   if (args.coding.rotated) return dequantize_rotated(tiles, args);
-  for_each_tile_apart(args.range, [&](const Tile& tile) {
+  for_each_tile_apart(args.range, [&](const Tile& tile, size_t place) {
     if (args.dtype == GQSGD_FLOAT32 && is_full(tile)) {
-      tiles.decode(tile, static_cast<float*>(args.values) + tile.offset);
+      tiles.decode(tile, place, static_cast<float*>(args.values) + tile.offset);
       return;
     }
     ValueTile values;
-    tiles.decode(tile, values.value);
+    tiles.decode(tile, place, values.value);
     store_values(args, tile, values.value);
   });
 }

@@ -8,10 +8,10 @@ struct LinearEncoder {
   Scale scale_for_norm(float norm) const { return linear_scale(norm, steps); }
 
   template <bool kNearest>
-  void encode(const float* __restrict value, const ScaleTile& __restrict scales,
+  void encode(const float* __restrict value, const ScaleSet& __restrict scales, SegmentMap map,
               const BitsTile& __restrict random, uint8_t* __restrict lane) const {
     for (uint32_t s = 0; s < kTileSegments; ++s) {
-      const Scale scale = scales.at(s);
+      const Scale scale = scales[map[s]];
       for (uint32_t e = s * kSegmentValues; e < (s + 1) * kSegmentValues; ++e) {
         lane[e] =
             static_cast<uint8_t>(linear_encode<kNearest>(value[e], scale, steps, random.bits[e]));
@@ -30,10 +30,10 @@ struct ExponentialEncoder {
   }
 
   template <bool kNearest>
-  void encode(const float* __restrict value, const ScaleTile& __restrict scales,
+  void encode(const float* __restrict value, const ScaleSet& __restrict scales, SegmentMap map,
               const BitsTile& __restrict random, uint8_t* __restrict lane) const {
     for (uint32_t s = 0; s < kTileSegments; ++s) {
-      const Scale scale = scales.at(s);
+      const Scale scale = scales[map[s]];
       for (uint32_t e = s * kSegmentValues; e < (s + 1) * kSegmentValues; ++e) {
         lane[e] =
             exponential_round<kBits, kMantissaBits, kNearest>(value[e], scale, random.bits[e]);
@@ -44,45 +44,44 @@ struct ExponentialEncoder {
 };
 
 /** Encodes whole ranges. `Source` hands out values: load(tile, local, scales) returns those of a
- *  tile, and sets the scales where they differ from tile to tile. */
+ *  tile and sets their scales where the tile before had others; map(tile) says which is whose. */
 template <typename Encoder, typename Source>
 struct RangeEncoder {
   const Encoder& encoder;
   Source& source;
   const Thresholds& thresholds;
-  ScaleTile scales;
+  ScaleSet scales;
 
   template <bool kNearest>
-  void encode_tile(const float* value, const BitsTile& random, uint8_t* octet) const {
-    if (Encoder::kBits == 8) return encoder.template encode<kNearest>(value, scales, random, octet);
+  void encode_tile(const float* value, SegmentMap map, const BitsTile& random,
+                   uint8_t* octet) const {
+    if (Encoder::kBits == 8) {
+      return encoder.template encode<kNearest>(value, scales, map, random, octet);
+    }
     CodeTile lanes;
-    encoder.template encode<kNearest>(value, scales, random, lanes.octet);
+    encoder.template encode<kNearest>(value, scales, map, random, lanes.octet);
     pack_nibbles(lanes.octet, octet);
   }
 
   template <bool kNearest>
   void run(const Range& range, uint32_t* words) {
     for_each_tile(range, [&](const Tile& tile) {
-      BitsTile bits;
-      if (!kNearest) thresholds.fill(range.first_value + tile.offset, bits);
       ValueTile values;
+      const float* value = source.load(tile, values, scales);
+      BitsTile bits;  // after the scales, whose divisions end meanwhile
+      if (!kNearest) thresholds.fill(range.first_value + tile.offset, bits);
       CodeTile codes;
       uint8_t* octet = is_full(tile) ? octets_at<Encoder::kBits>(words, tile) : codes.octet;
-      const float* value = source.load(tile, values, scales);
-      encode_tile<kNearest>(value, bits, octet);
+      encode_tile<kNearest>(value, source.map(tile), bits, octet);
       if (!is_full(tile)) store_tail<Encoder::kBits>(codes, words, tile);
     });
   }
 };
 
-/** first_norm: that of all values, where they have one. */
 template <typename Encoder, typename Source>
-void encode_range(const Encoder& encoder, Source& source, float first_norm, const Range& range,
+void encode_range(const Encoder& encoder, Source& source, const Range& range,
                   const Thresholds& thresholds, Rounding rounding, uint32_t* words) {
   RangeEncoder<Encoder, Source> work{encoder, source, thresholds, {}};
-  NormTile norms;
-  fill_norms(first_norm, norms);
-  fill_scales(encoder, norms, work.scales);
   if (rounding == Rounding::nearest) {
     work.template run<true>(range, words);
   } else {
@@ -94,14 +93,16 @@ void encode_range(const Encoder& encoder, Source& source, float first_norm, cons
 template <typename Encoder>
 struct ValueSource {
   const Encoder& encoder;
-  const QuantizeArgs& args;
+  Norms norms;
   Values values;
 
-  const float* load(const Tile& tile, ValueTile& local, ScaleTile& scales) {
-    if (args.norms.blocks != nullptr) {
-      NormTile norms;
-      load_norms(args.norms.blocks, block_log2(args.coding.block), tile, norms);
-      fill_scales(encoder, norms, scales);
+  SegmentMap map(const Tile& tile) const { return norms.map(tile); }
+
+  const float* load(const Tile& tile, ValueTile& local, ScaleSet& scales) {
+    if (norms.begin_with(tile)) {
+      NormSet set;
+      norms.load(tile, set);
+      fill_scales(encoder, set, scales);
     }
     return values.load(tile, local);
   }
@@ -109,13 +110,12 @@ struct ValueSource {
 
 template <typename Encoder>
 void quantize_range(const Encoder& encoder, const QuantizeArgs& args) {
-  const bool rotated = args.coding.rotated;
-  ValueSource<Encoder> source{encoder, args,
-                              Values(args.values, args.dtype, args.range, rotated, args.random)};
-  const float norm = args.norms.one != nullptr ? *args.norms.one : 0;
-  const Thresholds thresholds(args.coding, args.random);
-  const Range range = source.values.coded_range();
-  encode_range(encoder, source, norm, range, thresholds, args.coding.rounding, args.words);
+  const Coding& coding = args.coding;
+  ValueSource<Encoder> source{
+      encoder, Norms(args.norms, coding, args.range.value_count),
+      Values(args.values, args.dtype, args.range, coding.rotated, args.random)};
+  encode_range(encoder, source, source.values.coded_range(), Thresholds(coding, args.random),
+               coding.rounding, args.words);
 }
 
 /** Without levels a code is the value's own pattern. */

@@ -116,83 +116,112 @@ void add_none(const ReduceManyArgs& args) {
   });
 }
 
-/** Wide sums under one scale: the most that they can be. */
-template <typename Add>
+/** Wide sums under one scale: `full`, where all ranks hold their top code, is the most they are. */
+template <typename Encoder, typename Add>
 struct SumSource {
+  const Encoder& encoder;
   const ReduceManyArgs& args;
   Add add;
+  double full;
 
-  const float* load(const Tile& tile, ValueTile& local, ScaleTile&) const {
+  SegmentMap map(const Tile&) const { return SegmentMap{0, 63}; }
+
+  const float* load(const Tile& tile, ValueTile& local, ScaleSet& scales) const {
+    if (tile.offset == 0) {
+      NormSet set;
+      fill_norms(static_cast<float>(full), set);
+      fill_scales(encoder, set, scales);
+    }
     return add(args, tile, local);
   }
 };
 
-/** Wide sums of which each block gets a scale of its own (rescale), made with its first tile.
- * Blocks longer than a tile are added twice, for their peak and for their codes: that needs no
- * memory. */
-template <typename Encoder, typename Add>
-struct RescaledSource {
-  const Encoder& encoder;
-  const ReduceManyArgs& args;
-  Add add;
-  double full;  ///< the sum where all ranks hold their top code
+uint32_t larger(uint32_t a, uint32_t b) { return a > b ? a : b; }
 
-  const float* load(const Tile& tile, ValueTile& local, ScaleTile& scales) const {
-    const float* sums = add_tile(tile, local);
-    if (tile.offset % args.coding.block == 0) scale_blocks(tile, sums, scales);
-    return sums;
+/** Wide sums of which each block gets a scale of its own (rescale). A stretch is added at once, so
+ *  that its blocks' scales are made at once. Blocks longer than that are added twice, for their
+ *  peak and for their codes: that needs no memory. */
+template <typename Encoder, typename Add>
+class RescaledSource {
+ public:
+  RescaledSource(const Encoder& encoder, const ReduceManyArgs& args, Add add, double full)
+      : encoder_(encoder),
+        args_(args),
+        add_(add),
+        full_(full),
+        block_(args.coding.block),
+        stretch_(Norms::stretch_of(block_)),
+        norms_(args.norms, args.coding, args.range.value_count) {}
+
+  SegmentMap map(const Tile& tile) const { return norms_.map(tile); }
+
+  const float* load(const Tile& tile, ValueTile&, ScaleSet& scales) {
+    if (norms_.begin_with(tile)) {
+      add_stretch(tile.offset);
+      if (tile.offset % block_ == 0) rescale_from(tile, scales);
+    }
+    return sums_[tile.offset % stretch_ / kTileValues].value;
   }
 
  private:
-  /** Sums with nothing beyond the last: that would show in the peak. */
-  const float* add_tile(const Tile& tile, ValueTile& local) const {
-    add(args, tile, local);
-    for (uint32_t e = tile.count; e < kTileValues; ++e) local.value[e] = 0;
-    return local.value;
-  }
-
-  void scale_blocks(const Tile& tile, const float* sums, ScaleTile& scales) const {
-    const uint32_t block_segments = args.coding.block / kSegmentValues;
-    const uint32_t step = block_segments < kTileSegments ? block_segments : kTileSegments;
-    PeakTile peaks;
-    find_peaks(sums, peaks);
-    NormTile norms;
-    fill_norms(0, norms);
-    for (uint32_t s = 0; s < segments_of(tile); s += step) {
-      uint32_t peak = block_segments > kTileSegments ? peak_after(tile) : 0;
-      for (uint32_t k = s; k < s + step; ++k) peak = larger(peak, peaks.magnitude[k]);
-      const float norm = rescale((tile.offset + s * kSegmentValues) / args.coding.block, peak);
-      for (uint32_t k = s; k < s + step; ++k) norms.norm[k] = norm;
-    }
-    fill_scales(encoder, norms, scales);
-  }
-
-  /** The largest sum of the block behind its first tile. */
-  uint32_t peak_after(const Tile& first) const {
-    const size_t left = args.range.value_count - first.offset;
-    const size_t block_end = left < args.coding.block ? left : args.coding.block;
-    uint32_t peak = 0;
-    for (size_t done = kTileValues; done < block_end; done += kTileValues) {
-      const size_t rest = block_end - done;
-      const Tile tile{first.offset + done,
-                      rest < kTileValues ? static_cast<uint32_t>(rest) : kTileValues};
-      ValueTile local;
+  /** Sums, and zeros beyond the last, with the largest magnitude of each block among them. */
+  void add_stretch(size_t first) {
+    for (uint32_t k = 0; k < kNormsAtOnce; ++k) peaks_[k] = 0;
+    const size_t count = args_.range.value_count;
+    for (size_t done = 0; done < stretch_; done += kTileValues) {
+      const size_t left = first + done < count ? count - first - done : 0;
+      const Tile tile{first + done, left < kTileValues ? static_cast<uint32_t>(left) : kTileValues};
+      ValueTile& sums = sums_[done / kTileValues];
+      if (left > 0) add_(args_, tile, sums);
+      for (uint32_t e = tile.count; e < kTileValues; ++e) sums.value[e] = 0;
       PeakTile peaks;
-      find_peaks(add_tile(tile, local), peaks);
-      for (uint32_t s = 0; s < kTileSegments; ++s) peak = larger(peak, peaks.magnitude[s]);
+      find_peaks(sums.value, peaks);
+      const SegmentMap map = norms_.map(tile);
+      for (uint32_t s = 0; s < kTileSegments; ++s) {
+        peaks_[map[s]] = larger(peaks_[map[s]], peaks.magnitude[s]);
+      }
     }
-    return peak;
   }
 
-  /** Writes the block's scale; returns the norm that its sums are encoded by. */
-  float rescale(size_t block, uint32_t peak) const {
-    const float norm = norm_from_code(args.norms.blocks[block]);
-    const Rescaled made = rescaled(norm, float_from_bits(peak), full);
-    args.out_scales[block] = made.code;
-    return made.sum_norm;
+  /** Makes the scales of blocks that begin in the stretch of this tile. */
+  void rescale_from(const Tile& tile, ScaleSet& scales) {
+    NormSet set;
+    norms_.load(tile, set);
+    if (block_ > stretch_) add_rest_of_block(tile.offset);
+    const size_t first = tile.offset / block_;
+    const size_t left = norm_count(block_, false, args_.range.value_count) - first;
+    const size_t count = block_ > stretch_ ? 1 : stretch_ / block_;
+    Rescaled made[kNormsAtOnce];
+    for (uint32_t k = 0; k < kNormsAtOnce; ++k) {
+      made[k] = rescaled(set.norm[k], float_from_bits(peaks_[k]), full_);
+    }
+    for (uint32_t k = 0; k < count && k < left; ++k) args_.out_scales[first + k] = made[k].code;
+    for (uint32_t k = 0; k < kNormsAtOnce; ++k) set.norm[k] = made[k].sum_norm;
+    fill_scales(encoder_, set, scales);
   }
 
-  static uint32_t larger(uint32_t a, uint32_t b) { return a > b ? a : b; }
+  /** The peak of a long block; then its first stretch again. */
+  void add_rest_of_block(size_t first) {
+    const size_t left = args_.range.value_count - first;
+    const size_t end = first + (left < block_ ? left : block_);
+    uint32_t peak = peaks_[0];
+    for (size_t at = first + stretch_; at < end; at += stretch_) {
+      add_stretch(at);
+      peak = larger(peak, peaks_[0]);
+    }
+    add_stretch(first);
+    peaks_[0] = peak;
+  }
+
+  const Encoder& encoder_;
+  const ReduceManyArgs& args_;
+  Add add_;
+  double full_;
+  uint32_t block_;
+  size_t stretch_;
+  Norms norms_;
+  uint32_t peaks_[kNormsAtOnce];
+  ValueTile sums_[kStretchValues / kTileValues];
 };
 
 /** full: the sum where all ranks hold their top code. */
@@ -203,12 +232,11 @@ void encode_sums(const Encoder& encoder, const ReduceManyArgs& args, double full
                                   : stream_of(args.random, Draw::encode_again));
   const Rounding rounding = args.coding.rounding;
   if (args.coding.rescale) {
-    RescaledSource<Encoder, Add> source{encoder, args, add, full};
-    encode_range(encoder, source, 0, args.range, thresholds, rounding, args.out_words);
+    RescaledSource<Encoder, Add> source(encoder, args, add, full);
+    encode_range(encoder, source, args.range, thresholds, rounding, args.out_words);
   } else {
-    SumSource<Add> source{args, add};
-    const float norm = static_cast<float>(full);
-    encode_range(encoder, source, norm, args.range, thresholds, rounding, args.out_words);
+    SumSource<Encoder, Add> source{encoder, args, add, full};
+    encode_range(encoder, source, args.range, thresholds, rounding, args.out_words);
   }
 }
 

@@ -39,17 +39,11 @@ GQ_INLINE Floats stages_of_lanes(Floats values) {
   return values;
 }
 
-/** kStages stages between 2^kStages vectors that lie `stride` values apart. */
-template <uint32_t kStages, bool kWithLanes>
-GQ_INLINE void stages_of_vectors(float* value, uint32_t stride) {
-  constexpr uint32_t kCount = 1u << kStages;
-  Floats vector[kCount];
-  GQ_UNROLL for (uint32_t k = 0; k < kCount; ++k) {
-    memcpy(&vector[k], value + k * stride, sizeof vector[k]);
-    if (kWithLanes) vector[k] = stages_of_lanes(vector[k]);
-  }
+/** kStages stages between vectors. */
+template <uint32_t kStages>
+GQ_INLINE void stages_of_vectors(Floats (&vector)[1u << kStages]) {
   GQ_UNROLL for (uint32_t stage = 0; stage < kStages; ++stage) {
-    GQ_UNROLL for (uint32_t k = 0; k < kCount / 2; ++k) {
+    GQ_UNROLL for (uint32_t k = 0; k < 1u << (kStages - 1); ++k) {
       const uint32_t distance = 1u << stage;
       const uint32_t first = k + (k & ~(distance - 1));  // a zero bit put in at `stage`
       const Floats a = vector[first], b = vector[first + distance];
@@ -57,36 +51,90 @@ GQ_INLINE void stages_of_vectors(float* value, uint32_t stride) {
       vector[first + distance] = a - b;
     }
   }
-  GQ_UNROLL for (uint32_t k = 0; k < kCount; ++k) {
-    memcpy(value + k * stride, &vector[k], sizeof vector[k]);
-  }
 }
 
 /** kStages stages that begin with `distance`, on all values. */
 template <uint32_t kStages>
-GQ_INLINE void far_stages(float* value, uint32_t distance) {
+GQ_INLINE void far_stages(RotationBuffer& buffer, uint32_t distance) {
+  constexpr uint32_t kCount = 1u << kStages;
   for (uint32_t group = 0; group < kRotationValues; group += distance << kStages) {
-    for (uint32_t k = group; k < group + distance; k += kFloatLanes) {
-      stages_of_vectors<kStages, false>(value + k, distance);
+    for (uint32_t first = group; first < group + distance; first += kFloatLanes) {
+      float* value = buffer.value + first;
+      Floats vector[kCount];
+      GQ_UNROLL for (uint32_t k = 0; k < kCount; ++k) {
+        memcpy(&vector[k], value + k * distance, sizeof vector[k]);
+      }
+      stages_of_vectors<kStages>(vector);
+      GQ_UNROLL for (uint32_t k = 0; k < kCount; ++k) {
+        memcpy(value + k * distance, &vector[k], sizeof vector[k]);
+      }
     }
   }
 }
 
-void rotate_buffer(RotationBuffer& buffer) {
-  float* value = buffer.value;
-  constexpr uint32_t kNear = 8 * kFloatLanes;  // what the first pass mixes
-  for (uint32_t k = 0; k < kRotationValues; k += kNear) {
-    stages_of_vectors<3, true>(value + k, kFloatLanes);
-  }
-  if constexpr (kRotationValues / kNear == 8) {
-    far_stages<3>(value, kNear);
+/** What the first pass mixes, in eight vectors. */
+constexpr uint32_t kNearValues = 8 * kFloatLanes;
+
+void finish_rotation(RotationBuffer& buffer) {
+  constexpr uint32_t kNearGroups = kRotationValues / kNearValues;
+  if constexpr (kNearGroups == 8) {
+    far_stages<3>(buffer, kNearValues);
   } else {
-    far_stages<2>(value, kNear);
-    far_stages<kRotationValues / kNear == 16 ? 2 : 3>(value, kNear * 4);
+    far_stages<2>(buffer, kNearValues);
+    far_stages<kNearGroups == 16 ? 2 : 3>(buffer, kNearValues * 4);
   }
 }
 
+/** The first pass on `count` values; load(e) gives a vector of them. */
+template <typename Load>
+GQ_INLINE void near_stages(uint32_t count, float* target, Load load) {
+  for (uint32_t first = 0; first < count; first += kNearValues) {
+    Floats vector[8];
+    GQ_UNROLL for (uint32_t k = 0; k < 8; ++k) {
+      vector[k] = stages_of_lanes(load(first + k * kFloatLanes));
+    }
+    stages_of_vectors<3>(vector);
+    GQ_UNROLL for (uint32_t k = 0; k < 8; ++k) {
+      memcpy(target + first + k * kFloatLanes, &vector[k], sizeof vector[k]);
+    }
+  }
+}
+
+GQ_INLINE Words sign_shifts(uint32_t first) {
+  Words shifts;
+  for (uint32_t k = 0; k < kFloatLanes; ++k) shifts[k] = kSignsPerWord - 1 - first - k;
+  return shifts;
+}
+
+/** A tile of values enters a rotation and passes the first of its stages. */
+void enter_rotation(const float* value, const uint32_t* signs, float* target) {
+  near_stages(kTileValues, target, [&](uint32_t e) {
+    Floats values;
+    memcpy(&values, value + e, sizeof values);
+    const Words word = Words{} + signs[e / kSignsPerWord];
+    const Words sign = word << sign_shifts(e % kSignsPerWord) & 0x80000000u;
+    return reinterpret_cast<Floats>(reinterpret_cast<Words>(values * 0x1p-10f) ^ sign);
+  });
+}
+
+void rotate_buffer(RotationBuffer& buffer) {
+  near_stages(kRotationValues, buffer.value, [&](uint32_t e) {
+    Floats values;
+    memcpy(&values, buffer.value + e, sizeof values);
+    return values;
+  });
+  finish_rotation(buffer);
+}
+
 #else
+
+void enter_rotation(const float* value, const uint32_t* signs, float* target) {
+  for (uint32_t e = 0; e < kTileValues; ++e) {
+    target[e] = rotation_in(value[e], rotation_sign(signs[e / kSignsPerWord], e));
+  }
+}
+
+void finish_rotation(RotationBuffer& buffer) { hadamard(buffer.value); }
 
 void rotate_buffer(RotationBuffer& buffer) { hadamard(buffer.value); }
 
@@ -100,13 +148,10 @@ void fill_signs(const RandomStream& stream, uint64_t first_value, RandomTile& si
   fill_random(stream, first_value / kSignGroupValues * kGroupValues, signs);
 }
 
-void enter_rotation(const float* __restrict value, const uint32_t* __restrict signs,
-                    float* __restrict target) {
-  for (uint32_t word = 0; word < kTileValues / kSignsPerWord; ++word) {
-    const uint32_t first = word * kSignsPerWord;
-    for (uint32_t e = 0; e < kSignsPerWord; ++e) {
-      target[first + e] = rotation_in(value[first + e], rotation_sign(signs[word], e));
-    }
+/** Memory is read in one go and then not for three passes: prefetchers would stop in between. */
+void prefetch(const void* first, size_t size_bytes) {
+  for (size_t k = 0; k < size_bytes; k += 64) {
+    __builtin_prefetch(static_cast<const char*>(first) + k);
   }
 }
 
@@ -148,13 +193,19 @@ class Values {
   template <typename Work>
   void for_each(Work work) const {
     if (rotated_) return for_each_tile(coded_range(), work);
-    for_each_tile_apart(range_, work);
+    for_each_tile_apart(range_, [&](const Tile& tile, size_t) { work(tile); });
   }
 
  private:
   void rotate_forth(size_t first) {
     RandomTile signs;
     fill_signs(signs_, range_.first_value + first, signs);
+    const size_t size_bytes = kRotationValues * dtype_size_bytes(dtype_);
+    if (first + 2 * kRotationValues <= range_.value_count) {
+      const char* next =
+          static_cast<const char*>(values_) + (first + kRotationValues) * dtype_size_bytes(dtype_);
+      prefetch(next, size_bytes);
+    }
     for (uint32_t done = 0; done < kRotationValues; done += kTileValues) {
       const size_t offset = first + done < range_.value_count ? first + done : range_.value_count;
       const size_t left = range_.value_count - offset;
@@ -163,7 +214,7 @@ class Values {
       enter_rotation(load_values(values_, dtype_, tile, local), signs.word + done / kSignsPerWord,
                      buffer_.value + done);
     }
-    rotate_buffer(buffer_);
+    finish_rotation(buffer_);
   }
 
   const void* values_;

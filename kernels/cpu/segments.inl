@@ -1,46 +1,85 @@
-// What the segments of a tile have of their own where norms belong to blocks: norms and scales.
+// Norms of blocks on their way to the segments of tiles. They are looked up, and made scales, a few
+// at once: so many of the blocks that follow each other as a tile has segments.
 
-/** The norm of each segment; 0 beyond the last value. */
-struct NormTile {
-  alignas(64) float norm[kTileSegments];
+constexpr uint32_t kNormsAtOnce = kTileSegments;
+
+struct NormSet {
+  alignas(64) float norm[kNormsAtOnce];
 };
 
-uint32_t segments_of(const Tile& tile) {
-  return (tile.count + kSegmentValues - 1) / kSegmentValues;
+/** Which of a set of norms belongs to each segment of a tile. */
+struct SegmentMap {
+  size_t first;    ///< values between the set's first one and the tile's
+  uint32_t shift;  ///< log2 of the values that share a norm
+
+  size_t operator[](uint32_t segment) const { return (first + segment * kSegmentValues) >> shift; }
+};
+
+void fill_norms(float norm, NormSet& set) {
+  for (uint32_t k = 0; k < kNormsAtOnce; ++k) set.norm[k] = norm;
 }
 
-void fill_norms(float norm, NormTile& norms) {
-  for (uint32_t s = 0; s < kTileSegments; ++s) norms.norm[s] = norm;
-}
+/** Norms or scales of a range, tile by tile; the tiles of a stretch in order. */
+class Norms {
+ public:
+  Norms(const NormView& norms, const Coding& coding, size_t value_count)
+      : norms_(norms),
+        count_(norm_count(coding.block, coding.rotated, value_count)),
+        shift_(coding.block == 0 ? 63 : block_log2(coding.block)),
+        mask_(coding.block == 0 ? ~size_t{0} : stretch_of(coding.block) - 1) {}
 
-/** Norms from their codes, which begin with the range: one for 2^shift values. */
-void load_norms(const uint16_t* codes, uint32_t shift, const Tile& tile, NormTile& norms) {
-  fill_norms(0, norms);
-  for (uint32_t s = 0; s < segments_of(tile); ++s) {
-    norms.norm[s] = norm_from_code(codes[(tile.offset + s * kSegmentValues) >> shift]);
+  SegmentMap map(const Tile& tile) const { return SegmentMap{tile.offset & mask_, shift_}; }
+
+  /** Whether a tile needs other norms than the one before it: those that load() gives. */
+  bool begin_with(const Tile& tile) const { return (tile.offset & mask_) == 0; }
+
+  void load(const Tile& tile, NormSet& set) const {
+    if (norms_.blocks == nullptr) return fill_norms(*norms_.one, set);
+    const uint16_t* codes = norms_.blocks + (tile.offset >> shift_);
+    const size_t left = count_ - (tile.offset >> shift_);
+    alignas(64) uint16_t code[kNormsAtOnce] = {};
+    if (left >= kNormsAtOnce) {
+      memcpy(code, codes, sizeof code);
+    } else {
+      memcpy(code, codes, left * sizeof *codes);
+    }
+    for (uint32_t k = 0; k < kNormsAtOnce; ++k) set.norm[k] = norm_from_code(code[k]);
   }
-}
 
-/** What scales the values of each segment. */
-struct ScaleTile {
-  alignas(64) float power[kTileSegments];
-  alignas(64) float factor[kTileSegments];
-  alignas(64) float target[kTileSegments];
-
-  Scale at(uint32_t segment) const {
-    return Scale{power[segment], factor[segment], target[segment]};
+  static size_t stretch_of(uint32_t block) {
+    return block * kNormsAtOnce < kStretchValues ? block * kNormsAtOnce : kStretchValues;
   }
+
+ private:
+  NormView norms_;
+  size_t count_;
+  uint32_t shift_;
+  size_t mask_;
+};
+
+/** What scales the values of each block. */
+struct ScaleSet {
+  alignas(64) float power[kNormsAtOnce];
+  alignas(64) float factor[kNormsAtOnce];
+  alignas(64) float target[kNormsAtOnce];
+
+  Scale operator[](size_t k) const { return Scale{power[k], factor[k], target[k]}; }
 };
 
 template <typename Encoder>
-void fill_scales(const Encoder& encoder, const NormTile& __restrict norms,
-                 ScaleTile& __restrict scales) {
-  for (uint32_t s = 0; s < kTileSegments; ++s) {
-    const Scale scale = encoder.scale_for_norm(norms.norm[s]);
-    scales.power[s] = scale.power;
-    scales.factor[s] = scale.factor;
-    scales.target[s] = scale.target;
+void fill_scales(const Encoder& encoder, const NormSet& __restrict norms,
+                 ScaleSet& __restrict scales) {
+  for (uint32_t k = 0; k < kNormsAtOnce; ++k) {
+    const Scale scale = encoder.scale_for_norm(norms.norm[k]);
+    scales.power[k] = scale.power;
+    scales.factor[k] = scale.factor;
+    scales.target[k] = scale.target;
   }
+}
+
+/** Segments with values, the last of them perhaps not full. */
+uint32_t segments_of(const Tile& tile) {
+  return (tile.count + kSegmentValues - 1) / kSegmentValues;
 }
 
 /** The largest magnitude of each segment, as its pattern. */

@@ -27,23 +27,29 @@ void for_each_tile(const Range& range, Work work) {
   }
 }
 
+// Values whose norms are looked up at once, at most: the fewest that fill a vector with norms of
+// blocks of 128, and as many as a rotation mixes.
+constexpr uint32_t kStretchValues = 1024;
+
+static_assert(kStretchValues % kTileValues == 0, "a stretch is whole tiles");
+
 // Memory is read and written faster in a few places at once than in one, since prefetchers follow
 // each of them: 1.3 times as fast for a norm. Stages with several operands have that already.
 constexpr size_t kPlaces = 4;
 
-/** The same for work that takes tiles in any order, on memory `kPlaces` apart in turn. */
+/** The same for work that takes stretches in any order, but the tiles of each in order: `kPlaces`
+ *  stretches at a time, in turn. Calls `work(tile, place)`, place below kPlaces. */
 template <typename Work>
 void for_each_tile_apart(const Range& range, Work work) {
-  const size_t tiles_apart = range.value_count / kTileValues / kPlaces;
-  const size_t values_apart = tiles_apart * kTileValues;
+  const size_t values_apart = range.value_count / kStretchValues / kPlaces * kStretchValues;
   for (size_t offset = 0; offset < values_apart; offset += kTileValues) {
     for (size_t place = 0; place < kPlaces; ++place) {
-      work(Tile{place * values_apart + offset, kTileValues});
+      work(Tile{place * values_apart + offset, kTileValues}, place);
     }
   }
   const size_t done = kPlaces * values_apart;
   const Range rest{range.first_value + done, range.value_count - done};
-  for_each_tile(rest, [&](const Tile& tile) { work(Tile{done + tile.offset, tile.count}); });
+  for_each_tile(rest, [&](const Tile& tile) { work(Tile{done + tile.offset, tile.count}, 0); });
 }
 
 /** A tile of values as float32: the buffer itself where it can be, else a padded copy. */
