@@ -113,11 +113,12 @@ Status Allreduce::timed_out(int64_t waited_ms, uint32_t* culprit) {
   const Move& move = executor_.current();
   *culprit = move.peer;
   return fail(GQSGD_TIMEOUT,
-              "call %" PRIu64 ", allreduce: rank %u waited %" PRId64 " ms for values %" PRIu64
+              "call %" PRIu64 ", allreduce: rank %u waited %" PRId64 " ms for %s %" PRIu64
               " to %" PRIu64 " from rank %u (schedule %s, %" PRIu64
               " moves made); it is stopped "
               "or too slow (timeout_ms sets the limit)",
-              endpoint_->sequence, self, waited_ms, move.first_value,
+              endpoint_->sequence, self, waited_ms,
+              move.content == Content::norms ? "norms of values" : "values", move.first_value,
               move.first_value + move.value_count - 1, move.peer, plan_.schedule->name,
               executor_.moves_made());
 }

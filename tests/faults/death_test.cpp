@@ -37,8 +37,8 @@ class Workers {
         ranks_(kRanks, options, [this, value_count, quantizer](int rank, gqsgd_comm comm) {
           return work(rank, comm, value_count, quantizer);
         }) {
-    for (int rank = 0; rank < kRanks; ++rank) {
-      while (trace(rank).finished < 2) usleep(100);
+    for (int rank = 0; rank < kRanks; ++rank) {  // a rank that fails already shows in its line
+      while (trace(rank).finished < 2 && trace(rank).returned_us == 0) usleep(100);
     }
   }
 
