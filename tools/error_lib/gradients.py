@@ -1,7 +1,7 @@
 """Gradients of the demo's networks, rank by rank, at several steps of their training.
 
-The network is trained once, with the exact mean of 4 ranks as tools/demo does it; a seed chooses the
-images that the ranks see at the step where the training is stopped.
+The network is trained once, with the exact mean of 4 ranks as tools/demo does it; a seed chooses
+the images that the ranks see at the step where the training is stopped.
 """
 
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The pictures: error against bytes with everything in it, and error against the number of ranks."""
+"""The pictures: error against bytes with everything in it, and error against ranks."""
 
 import matplotlib
 
@@ -14,8 +14,9 @@ from .schemes import SCHEMES  # noqa: E402
 COLUMN_COUNT = 4
 FLOOR = 1e-6  # what is below, exact results too, is drawn here
 _PAPER, _BLOCKS, _ROTATED, _RELATIVE = "#3b6fb6", "#2e8b57", "#c0392b", "#8e44ad"
-_FAMILIES = (("none", "black"), ("paper", _PAPER), ("blocks", _BLOCKS), ("levels=linear,bits=8,block", _BLOCKS),
-             ("rotated", _ROTATED), ("relative", _RELATIVE))
+_FAMILIES = (("none", "black"), ("paper", _PAPER), ("blocks", _BLOCKS),
+             ("levels=linear,bits=8,block", _BLOCKS), ("rotated", _ROTATED),
+             ("relative", _RELATIVE))
 _OUR_MARKERS = "osD^vPX*"
 _PEER_MARKERS = "os^vD<>ph*X"
 _CURVES = ("paper-gl8 direct", "paper-ge8 tree", "blocks-8 direct", "rotated-8 direct",
@@ -34,7 +35,7 @@ def draw_all(table, rank_count, folder, suffixes=("svg", "png")):
 
 
 def styles():
-    """{scheme's name: how it is drawn}: ours filled and coloured, peers grey, biased ones hollow."""
+    """{scheme's name: how it is drawn}: ours coloured, peers grey, those that are biased hollow."""
     found, used = {}, {}
     for scheme in SCHEMES:
         color = next((color for start, color in _FAMILIES if scheme.text.startswith(start)), None)
@@ -61,7 +62,7 @@ def _panels(table):
         panel.set_title(name, loc="left", fontsize=10)
         panel.set(xscale="log", yscale="log")
         panel.grid(True, which="major", alpha=0.3, linewidth=0.6)
-    figure.supylabel(f"|G - mean|² / |mean|²;  0 and what is below {FLOOR:g} is drawn there")
+    figure.supylabel(f"|G - mean|^2 / |mean|^2;  0 and what is below {FLOOR:g} is drawn there")
     return figure, dict(zip(data, axes.flat))
 
 
