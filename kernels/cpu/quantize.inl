@@ -7,15 +7,12 @@ struct LinearEncoder {
 
   Scale scale_for_norm(float norm) const { return linear_scale(norm, steps); }
 
-  template <bool kNearest>
-  void encode(const float* __restrict value, const ScaleSet& __restrict scales, SegmentMap map,
-              const BitsTile& __restrict random, uint8_t* __restrict lane) const {
-    for (uint32_t s = 0; s < kTileSegments; ++s) {
-      const Scale scale = scales[map[s]];
-      for (uint32_t e = s * kSegmentValues; e < (s + 1) * kSegmentValues; ++e) {
-        lane[e] =
-            static_cast<uint8_t>(linear_encode<kNearest>(value[e], scale, steps, random.bits[e]));
-      }
+  /** `bits` is R(e) of each value. */
+  template <bool kNearest, uint32_t kCount>
+  void encode(const float* __restrict value, const Scale& scale, const uint32_t* __restrict bits,
+              uint8_t* __restrict lane) const {
+    for (uint32_t e = 0; e < kCount; ++e) {
+      lane[e] = static_cast<uint8_t>(linear_encode<kNearest>(value[e], scale, steps, bits[e]));
     }
   }
 };
@@ -29,17 +26,13 @@ struct ExponentialEncoder {
     return exponential_scale(norm, kBits, headroom, kMantissaBits);
   }
 
-  template <bool kNearest>
-  void encode(const float* __restrict value, const ScaleSet& __restrict scales, SegmentMap map,
-              const BitsTile& __restrict random, uint8_t* __restrict lane) const {
-    for (uint32_t s = 0; s < kTileSegments; ++s) {
-      const Scale scale = scales[map[s]];
-      for (uint32_t e = s * kSegmentValues; e < (s + 1) * kSegmentValues; ++e) {
-        lane[e] =
-            exponential_round<kBits, kMantissaBits, kNearest>(value[e], scale, random.bits[e]);
-      }
+  template <bool kNearest, uint32_t kCount>
+  void encode(const float* __restrict value, const Scale& scale, const uint32_t* __restrict bits,
+              uint8_t* __restrict lane) const {
+    for (uint32_t e = 0; e < kCount; ++e) {
+      lane[e] = exponential_round<kBits, kMantissaBits, kNearest>(value[e], scale, bits[e]);
     }
-    for (uint32_t e = 0; e < kTileValues; ++e) lane[e] = without_negative_zero<kBits>(lane[e]);
+    for (uint32_t e = 0; e < kCount; ++e) lane[e] = without_negative_zero<kBits>(lane[e]);
   }
 };
 
@@ -53,13 +46,25 @@ struct RangeEncoder {
   ScaleSet scales;
 
   template <bool kNearest>
+  void encode_lanes(const float* value, SegmentMap map, const BitsTile& random,
+                    uint8_t* lane) const {
+    if (map.is_one()) {
+      encoder.template encode<kNearest, kTileValues>(value, scales[map[0]], random.bits, lane);
+      return;
+    }
+    for (uint32_t s = 0; s < kTileSegments; ++s) {
+      const uint32_t e = s * kSegmentValues;
+      encoder.template encode<kNearest, kSegmentValues>(value + e, scales[map[s]], random.bits + e,
+                                                        lane + e);
+    }
+  }
+
+  template <bool kNearest>
   void encode_tile(const float* value, SegmentMap map, const BitsTile& random,
                    uint8_t* octet) const {
-    if (Encoder::kBits == 8) {
-      return encoder.template encode<kNearest>(value, scales, map, random, octet);
-    }
+    if (Encoder::kBits == 8) return encode_lanes<kNearest>(value, map, random, octet);
     CodeTile lanes;
-    encoder.template encode<kNearest>(value, scales, map, random, lanes.octet);
+    encode_lanes<kNearest>(value, map, random, lanes.octet);
     pack_nibbles(lanes.octet, octet);
   }
 

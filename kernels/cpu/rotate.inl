@@ -85,13 +85,13 @@ void finish_rotation(RotationBuffer& buffer) {
   }
 }
 
-/** The first pass on `count` values; load(e) gives a vector of them. */
+/** The first pass on `count` values; load(first, e) gives the vector of them at first + e. */
 template <typename Load>
 GQ_INLINE void near_stages(uint32_t count, float* target, Load load) {
   for (uint32_t first = 0; first < count; first += kNearValues) {
     Floats vector[8];
     GQ_UNROLL for (uint32_t k = 0; k < 8; ++k) {
-      vector[k] = stages_of_lanes(load(first + k * kFloatLanes));
+      vector[k] = stages_of_lanes(load(first, k * kFloatLanes));
     }
     stages_of_vectors<3>(vector);
     GQ_UNROLL for (uint32_t k = 0; k < 8; ++k) {
@@ -100,27 +100,30 @@ GQ_INLINE void near_stages(uint32_t count, float* target, Load load) {
   }
 }
 
+/** What moves the signs of a vector's values, from bit `first` of a word on, to the top. */
 GQ_INLINE Words sign_shifts(uint32_t first) {
   Words shifts;
   for (uint32_t k = 0; k < kFloatLanes; ++k) shifts[k] = kSignsPerWord - 1 - first - k;
   return shifts;
 }
 
+static_assert(kNearValues % kSignsPerWord == 0, "shifts are constants: each pass begins a word");
+
 /** A tile of values enters a rotation and passes the first of its stages. */
 void enter_rotation(const float* value, const uint32_t* signs, float* target) {
-  near_stages(kTileValues, target, [&](uint32_t e) {
+  near_stages(kTileValues, target, [&](uint32_t first, uint32_t e) {
     Floats values;
-    memcpy(&values, value + e, sizeof values);
-    const Words word = Words{} + signs[e / kSignsPerWord];
+    memcpy(&values, value + first + e, sizeof values);
+    const Words word = Words{} + signs[first / kSignsPerWord + e / kSignsPerWord];
     const Words sign = word << sign_shifts(e % kSignsPerWord) & 0x80000000u;
     return reinterpret_cast<Floats>(reinterpret_cast<Words>(values * 0x1p-10f) ^ sign);
   });
 }
 
 void rotate_buffer(RotationBuffer& buffer) {
-  near_stages(kRotationValues, buffer.value, [&](uint32_t e) {
+  near_stages(kRotationValues, buffer.value, [&](uint32_t first, uint32_t e) {
     Floats values;
-    memcpy(&values, buffer.value + e, sizeof values);
+    memcpy(&values, buffer.value + first + e, sizeof values);
     return values;
   });
   finish_rotation(buffer);

@@ -3,6 +3,8 @@
 
 constexpr uint32_t kNormsAtOnce = kTileSegments;
 
+constexpr uint32_t kTileShift = block_log2(kTileValues);
+
 struct NormSet {
   alignas(64) float norm[kNormsAtOnce];
 };
@@ -12,6 +14,7 @@ struct SegmentMap {
   size_t first;    ///< values between the set's first one and the tile's
   uint32_t shift;  ///< log2 of the values that share a norm
 
+  bool is_one() const { return shift >= kTileShift; }
   size_t operator[](uint32_t segment) const { return (first + segment * kSegmentValues) >> shift; }
 };
 
