@@ -1,10 +1,13 @@
 // Every function of the codec, called from device code for one value per thread.
+#include "kernels/codec/block_norm.h"
 #include "kernels/codec/exponential.h"
 #include "kernels/codec/global_norm.h"
 #include "kernels/codec/linear.h"
 #include "kernels/codec/narrow.h"
 #include "kernels/codec/norm.h"
 #include "kernels/codec/random.h"
+#include "kernels/codec/rotate.h"
+#include "kernels/codec/strata.h"
 #include "kernels/codec/words.h"
 
 namespace gq {
@@ -49,6 +52,36 @@ __global__ void norms_and_narrow(const float* values, GlobalNorm norm, uint16_t*
   merged[e] = norm.result() + float_from_bits(magnitude_bits(values[e]));
   half[e] = float_to_half<false>(half_to_float(half[e]), 0);
   bfloat[e] = float_to_bfloat<false>(bfloat_to_float(bfloat[e]), 0);
+}
+
+__global__ void blocks_and_sums(const float* values, uint16_t* norms, Coding coding,
+                                RandomStream shared, uint32_t* lanes, float* decoded) {
+  const uint64_t e = this_value();
+  const Rescaled made = rescaled(norm_from_code(norms[e]), values[e], coding.ranks);
+  norms[e] = made.code + norm_code(magnitude_bits(values[e]));
+  const uint32_t bits = random_bits(shared, e);
+  const Scale scale = linear_scale(made.sum_norm, coding.steps_down);
+  lanes[e] = linear_encode<false>(values[e], scale, coding.steps_down, bits);
+  const float step = subtractive_step(values[e], coding.ranks, coding.steps_down);
+  const Scale fine = exponential_scale(made.sum_norm, 8, 0, coding.mantissa_bits);
+  const uint8_t lane = exponential_round<8, 2, false>(values[e], fine, bits);
+  const float unit = exponential_unit(values[e], false, true, coding.ranks, coding.mantissa_bits);
+  decoded[e] = subtractive_decode(lanes[e], coding.steps_down, step, bits) +
+               unit * float_from_upper(exponential_fine_upper(lane));
+}
+
+__global__ void correlated_and_rotated(float* values, uint32_t rank, uint32_t ranks,
+                                       RandomStream own, RandomStream a, RandomStream b,
+                                       uint32_t* uniforms) {
+  const uint64_t e = this_value();
+  const Strata strata = strata_of(rank, ranks);
+  uniforms[e] =
+      correlated_uniform(strata, random_bits(own, e), random_bits(a, e), random_bits(b, e));
+  const uint32_t sign = rotation_sign(uniforms[e], static_cast<uint32_t>(e));
+  float* rotation = values + e * kRotationValues;
+  rotation[0] = rotation_in(rotation[0], sign);
+  hadamard(rotation);
+  rotation[0] = rotation_out(rotation[0], sign);
 }
 
 }  // namespace gq
