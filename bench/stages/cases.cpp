@@ -1,4 +1,5 @@
-// The stages of the paper's formats as timed cases, through the C ABI like any caller.
+// The stages of the paper's formats and of the extended ones as timed cases, through the C ABI like
+// any caller.
 #include "bench/stages/cases.h"
 
 #include <string.h>
@@ -8,6 +9,7 @@ namespace {
 
 constexpr uint64_t kOperands = 4;  // of a wide sum
 constexpr float kNorm = 1;
+constexpr size_t kBlockLeast = 32;
 
 /** Values in -1..1 of many sizes; an integer hash, since quality does not matter here. */
 float value_at(uint64_t place) {
@@ -31,38 +33,49 @@ class Quantizer {
   gqsgd_quantizer handle_ = nullptr;
 };
 
+/** A format, what its codes weigh, and the allreduce that its stages belong to: combines is 0 where
+ *  codes are added wide. */
+struct FormatRow {
+  const char* text;
+  double bytes_up, bytes_down;
+  uint64_t ranks, combines;
+  const char* stages;  ///< letters: n norm, q quantize, r reduce, w weighted reduce, m reduce_many,
+                       ///< d dequantize
+
+  bool has(char stage) const { return strchr(stages, stage) != nullptr; }
+};
+
 /** Cases of one format. Each holds the quantizer alive and the buffers by reference. */
 class FormatCases {
  public:
-  FormatCases(const std::string& text, double bytes_per_code, Buffers& buffers)
-      : text_(text),
-        bytes_per_code_(bytes_per_code),
-        buffers_(buffers),
-        quantizer_(std::make_shared<Quantizer>(text)) {}
+  FormatCases(const FormatRow& row, Buffers& buffers)
+      : row_(row), buffers_(buffers), quantizer_(std::make_shared<Quantizer>(row.text)) {}
 
   bool is_available() const { return handle() != nullptr; }
 
   Case norm() const {
     return make("norm", 4, [](FormatCases& f, size_t set) {
       const gqsgd_site site = f.site(1, 0);
-      float norm;
-      return gqsgd_norm(f.handle(), &site, f.buffers_.values(set), f.count(), GQSGD_FLOAT32, &norm,
-                        nullptr, 0, nullptr);
+      return gqsgd_norm(f.handle(), &site, f.buffers_.values(set), f.count(), GQSGD_FLOAT32,
+                        f.buffers_.scales(), nullptr, 0, nullptr);
     });
   }
 
   Case quantize() const {
-    return make("quantize", 4 + bytes_per_code_, [](FormatCases& f, size_t set) {
-      const gqsgd_site site = f.site(2, 1);
+    const bool many = row_.ranks > 2;
+    const std::string name =
+        many ? "quantize, " + std::to_string(row_.ranks) + " ranks" : "quantize";
+    return make(name, 4 + row_.bytes_up, [](FormatCases& f, size_t set) {
+      const gqsgd_site site = f.site(f.row_.ranks, f.row_.combines);
       return gqsgd_quantize(f.handle(), &site, f.buffers_.values(set), f.count(), GQSGD_FLOAT32,
-                            &kNorm, f.buffers_.codes(set), nullptr, 0, nullptr);
+                            f.buffers_.norms(), f.buffers_.codes(set), nullptr, 0, nullptr);
     });
   }
 
   /** Both operands hold codes of a run of quantize; b grows from call to call as sums do. */
   Case reduce(uint64_t weight_a) const {
     const std::string name = weight_a == 1 ? "reduce" : "reduce weights 3:1";
-    return make(name, 3 * bytes_per_code_, [weight_a](FormatCases& f, size_t set) {
+    return make(name, 3 * row_.bytes_up, [weight_a](FormatCases& f, size_t set) {
       gqsgd_site site = f.site(2, 1);
       site.hop = 1;
       site.weight_a = weight_a;
@@ -73,26 +86,26 @@ class FormatCases {
   }
 
   Case reduce_many() const {
-    const double bytes = (kOperands + 1) * bytes_per_code_;
+    const double bytes = kOperands * row_.bytes_up + row_.bytes_down;
     return make("reduce_many of 4", bytes, [](FormatCases& f, size_t set) {
       gqsgd_site site = f.site(kOperands, 0);
       site.hop = 1;
       const uint32_t* a = f.buffers_.codes(set);
       const uint32_t* b = f.buffers_.own_codes(set);
       const uint32_t* const operands[kOperands] = {a, b, a + 1024, b + 1024};
-      float scale;
       const size_t count = f.count() - 4096;
-      return gqsgd_reduce_many(f.handle(), &site, operands, count, &kNorm,
-                               reinterpret_cast<uint32_t*>(f.buffers_.results(set)), &scale,
-                               nullptr, 0, nullptr);
+      return gqsgd_reduce_many(f.handle(), &site, operands, count, f.buffers_.norms(),
+                               reinterpret_cast<uint32_t*>(f.buffers_.results(set)),
+                               f.buffers_.scales(), nullptr, 0, nullptr);
     });
   }
 
   Case dequantize() const {
-    return make("dequantize", 4 + bytes_per_code_, [](FormatCases& f, size_t set) {
-      const gqsgd_site site = f.site(2, 1);
-      return gqsgd_dequantize(f.handle(), &site, f.buffers_.codes(set), &kNorm, f.count(),
-                              GQSGD_FLOAT32, GQSGD_MEAN, f.buffers_.results(set), nullptr);
+    return make("dequantize", 4 + row_.bytes_down, [](FormatCases& f, size_t set) {
+      const gqsgd_site site = f.site(f.row_.ranks, f.row_.combines);
+      return gqsgd_dequantize(f.handle(), &site, f.buffers_.codes(set), f.buffers_.norms(),
+                              f.count(), GQSGD_FLOAT32, GQSGD_MEAN, f.buffers_.results(set),
+                              nullptr);
     });
   }
 
@@ -100,7 +113,7 @@ class FormatCases {
   template <typename Work>
   Case make(const std::string& stage, double bytes, Work work) const {
     FormatCases self = *this;
-    return {stage, text_, bytes,
+    return {stage, row_.text, bytes,
             [self, work](size_t set) mutable { return work(self, set) == GQSGD_OK; }};
   }
 
@@ -113,15 +126,17 @@ class FormatCases {
     return site;
   }
 
-  std::string text_;
-  double bytes_per_code_;
+  FormatRow row_;
   Buffers& buffers_;
   std::shared_ptr<Quantizer> quantizer_;
 };
 
 }  // namespace
 
-Buffers::Buffers(size_t value_count, size_t set_count) : value_count_(value_count) {
+Buffers::Buffers(size_t value_count, size_t set_count)
+    : value_count_(value_count),
+      norms_(value_count / kBlockLeast + 1, kNorm),
+      scales_(value_count / kBlockLeast + 1) {
   for (size_t set = 0; set < set_count; ++set) {
     values_.emplace_back(value_count);
     for (size_t e = 0; e < value_count; ++e) values_.back()[e] = value_at(set * value_count + e);
@@ -147,32 +162,39 @@ std::vector<Case> yardsticks(Buffers& buffers) {
 }
 
 std::vector<Case> stage_cases(Buffers& buffers, std::vector<std::string>* refused) {
+  // Correlated thresholds of 16 ranks come from a field, of 17 from a prime.
+  const FormatRow rows[] = {
+      {"paper-gl8", 1, 1, 2, 1, "nqmdr"},
+      {"paper-ge8", 1, 1, 2, 1, "qmdr"},
+      {"paper-gl4", 0.5, 0.5, 2, 1, "qmdrw"},
+      {"paper-ge4", 0.5, 0.5, 2, 1, "qmdrw"},
+      {"none", 4, 4, 2, 1, "qmdr"},
+      {"paper-gl8,combine=average", 1, 1, 2, 1, "rw"},
+      {"paper-gl8,norm=2:2", 1, 1, 2, 1, "n"},
+      {"paper-gl8,block=128", 1, 1, 2, 1, "nqmd"},
+      {"paper-gl8,block=128,rescale=true", 1, 1, 2, 0, "m"},
+      {"paper-gl8,combine=average,rounding=correlated", 1, 1, 16, 0, "q"},
+      {"paper-gl8,combine=average,rounding=correlated", 1, 1, 17, 0, "q"},
+      {"paper-gl8,rounding_down=subtractive", 1, 1, 2, 0, "md"},
+      {"paper-gl8,rotate=hadamard", 1, 1, 2, 1, "nqd"},
+      {"blocks-8", 1, 1, 16, 0, "nqmd"},
+      {"rotated-8", 1, 1, 16, 0, "nqmd"},
+      {"rotated-4-8", 0.5, 1, 16, 0, "qmd"},
+      {"relative-8", 1, 1, 16, 0, "qmd"},
+  };
   std::vector<Case> cases;
-  const struct {
-    const char* text;
-    double bytes_per_code;
-    bool has_norm, has_codec, averages;
-  } formats[] = {{"paper-gl8", 1, true, true, false},
-                 {"paper-ge8", 1, false, true, false},
-                 {"paper-gl4", 0.5, false, true, true},
-                 {"paper-ge4", 0.5, false, true, true},
-                 {"none", 4, false, true, false},
-                 {"paper-gl8,combine=average", 1, false, false, true},
-                 {"paper-gl8,norm=2:2", 1, true, false, false}};
-  for (const auto& format : formats) {
-    const FormatCases make(format.text, format.bytes_per_code, buffers);
+  for (const FormatRow& row : rows) {
+    const FormatCases make(row, buffers);
     if (!make.is_available()) {
       refused->push_back(gqsgd_last_error());
       continue;
     }
-    if (format.has_norm) cases.push_back(make.norm());
-    if (format.has_codec) {
-      cases.push_back(make.quantize());
-      cases.push_back(make.reduce_many());
-      cases.push_back(make.dequantize());
-    }
-    if (format.has_codec || format.averages) cases.push_back(make.reduce(1));
-    if (format.averages) cases.push_back(make.reduce(3));
+    if (row.has('n')) cases.push_back(make.norm());
+    if (row.has('q')) cases.push_back(make.quantize());
+    if (row.has('m')) cases.push_back(make.reduce_many());
+    if (row.has('d')) cases.push_back(make.dequantize());
+    if (row.has('r')) cases.push_back(make.reduce(1));
+    if (row.has('w')) cases.push_back(make.reduce(3));
   }
   return cases;
 }

@@ -29,9 +29,12 @@ class Buffers {
   float* results(size_t set) { return results_[set].data(); }
   uint32_t* codes(size_t set) { return codes_[set].data(); }
   uint32_t* own_codes(size_t set) { return own_codes_[set].data(); }
+  const float* norms() const { return norms_.data(); }  ///< one for each of the shortest blocks
+  float* scales() { return scales_.data(); }            ///< as many, to be written
 
  private:
   size_t value_count_;
+  std::vector<float> norms_, scales_;
   std::vector<std::vector<float>> values_, results_;
   std::vector<std::vector<uint32_t>> codes_, own_codes_;
 };
@@ -39,9 +42,9 @@ class Buffers {
 /** The yardsticks of the same run: memcpy, and the float32 add that codes replace. */
 std::vector<Case> yardsticks(Buffers& buffers);
 
-/** Every stage of every paper preset, of `none`, and of two variants; instruction set as
- *  GQSGD_FORCE_ISA says when a case runs. Formats that this build refuses are named in `refused`.
- */
+/** Every stage of every paper preset, of `none`, of each extension and of the presets made of them;
+ *  instruction set as GQSGD_FORCE_ISA says when a case runs. Formats that this build refuses are
+ *  named in `refused`. */
 std::vector<Case> stage_cases(Buffers& buffers, std::vector<std::string>* refused);
 
 }  // namespace gq::bench

@@ -141,10 +141,10 @@ void report(const std::vector<Measured>& all, const Options& options) {
   printf("# %s; one core; %zu values per call, %zu buffer sets, %zu rounds, medians\n",
          machine().c_str(), options.value_count, options.set_count, options.round_count);
   printf("# %s\n", gqsgd_build_info());
-  printf("%-7s %-19s %-37s %9s %11s %9s %7s\n", "isa", "stage", "format", "GB/s", "Gvalues/s",
+  printf("%-7s %-19s %-46s %9s %11s %9s %7s\n", "isa", "stage", "format", "GB/s", "Gvalues/s",
          "of memcpy", "of add");
   for (const Measured& m : all) {
-    printf("%-7s %-19s %-37s %9.2f %11.3f %8.0f%% %6.2fx\n", m.isa.c_str(), m.work.stage.c_str(),
+    printf("%-7s %-19s %-46s %9.2f %11.3f %8.0f%% %6.2fx\n", m.isa.c_str(), m.work.stage.c_str(),
            m.work.format.c_str(), bytes_per_ns(m), values_per_ns(m),
            100 * bytes_per_ns(m) / bytes_per_ns(all[0]), values_per_ns(m) / values_per_ns(all[1]));
   }
