@@ -14,6 +14,7 @@ from .random import OUTPUT, Call, random_words
 from .reduce import reduce
 from .rotation import ROTATION_VALUE_COUNT, rotate, rotate_back
 from .schedules import SCHEDULES, part_bounds
+from .sparse import add_lists, lists_pay, select
 from .wide import add_wide
 from .words import word_count
 
@@ -42,26 +43,47 @@ class Request:
     def __post_init__(self):
         if self.block > 0 and (self.q, self.p) != ("inf", "inf"):
             raise ValueError(f"norms per block are maxima: q:p is {self.q}:{self.p}, not inf:inf")
+        if self.schedule == "sparse":
+            for field in self._unlisted():
+                raise ValueError(f"the sparse schedule does not go with {field}")
+
+    def _unlisted(self):
+        """What lists of codes cannot stand for."""
+        fields = {"levels=none": self.levels == "none", "block": self.block > 0,
+                  "rotate": self.rotate != "none", "rescale": self.rescale,
+                  "bits_down": self.bits_down not in (0, self.bits),
+                  "rounding_down": self.rounding_down != "random",
+                  "mantissa_bits": self.mantissa_bits > 0}
+        return [field for field, present in fields.items() if present]
 
 
 @dataclass(frozen=True)
 class Result:
     """norm, scale: one float32, or uint16 codes of blocks; words: the reduced codes of the whole
-    call; values: user patterns."""
+    call, none where lists were added; values: user patterns; entry_counts: of each rank's list, in
+    the sparse schedule."""
 
     norm: np.ndarray
     scale: np.ndarray
     words: np.ndarray
     values: np.ndarray
+    entry_counts: tuple = ()
 
 
 def format_of(request, rank_count):
     """The codes that a request makes among `rank_count` ranks."""
-    combine = "wide" if request.schedule == "direct" else request.combine
-    combines = SCHEDULES[request.schedule](rank_count).combines
-    return Format(request.levels, request.bits, combine, rank_count, combines, request.rounding,
+    plan = plan_of(request, rank_count)
+    combine = "wide" if request.schedule in ("direct", "sparse") else request.combine
+    return Format(request.levels, request.bits, combine, rank_count, plan.combines,
+                  request.rounding,
                   request.block, request.bits_down, request.rescale, request.rounding_down,
                   request.rotate, request.mantissa_bits)
+
+
+def plan_of(request, rank_count):
+    """The reductions of a request; those of direct where lists would be too long."""
+    schedule = "direct" if request.schedule == "sparse" else request.schedule
+    return SCHEDULES[schedule](rank_count)
 
 
 def allreduce(request, inputs):
@@ -72,13 +94,21 @@ def allreduce(request, inputs):
         values = [rotate(request.call, x) for x in values]
     norm = shared_norm(request, values)
     operands = [quantize(form, request.call, rank, x, norm) for rank, x in enumerate(values)]
-    words, scale = _combine(request, form, operands, norm, len(values[0]))
-    decoded = dequantize(form, words, scale, len(values[0]), request.op, request.call)
     value_count = len(inputs[0])
+    lists = []
+    if request.schedule == "sparse":
+        lists = [select(form, words, value_count) for words in operands]
+    if lists and lists_pay(form, lists, value_count):
+        words, scale = np.uint32([]), norm
+        decoded = add_lists(form, lists, norm, value_count, request.op)
+    else:
+        words, scale = _combine(request, form, operands, norm, len(values[0]))
+        decoded = dequantize(form, words, scale, len(values[0]), request.op, request.call)
     if request.rotate == "hadamard":
         decoded = rotate_back(request.call, decoded, value_count)
     dither = random_words(request.call, OUTPUT, 0, 0, 0, value_count)
-    return Result(norm, scale, words, narrow(decoded, request.dtype, dither, form.nearest))
+    return Result(norm, scale, words, narrow(decoded, request.dtype, dither, form.nearest),
+                  tuple(len(entries) for entries in lists))
 
 
 def shared_norm(request, values):
@@ -92,7 +122,7 @@ def shared_norm(request, values):
 
 def _combine(request, form, operands, norm, value_count):
     """(words of the whole call, scale) after the schedule has run."""
-    plan = SCHEDULES[request.schedule](form.rank_count)
+    plan = plan_of(request, form.rank_count)
     rotation = ROTATION_VALUE_COUNT if form.rotate == "hadamard" else 0
     bounds = part_bounds(value_count, len(plan.owners), form.block, rotation)
     held = [[_slice(words, form, part) for part in bounds] for words in operands]

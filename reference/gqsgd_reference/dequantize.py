@@ -56,16 +56,23 @@ def _bounded(values):
 def _decode_linear(form, words, scale, value_count, op, u):
     """u: what a subtractive re-encode added, or None."""
     top = form.rank_count * form.s if form.combine == "exact" else form.s
-    step = _bounded(scale * _factor(form, op) / np.float64(top))
-    if _factor(form, op) == 1:
-        infinite = np.isinf(np.float32(top) * step)
-        step = np.where(infinite, np.nextafter(step, np.float32(0)), step)
+    step = linear_step(scale, _factor(form, op), top)
     codes = unpack(words, form.bits, value_count) - top
     if u is None:
         return codes.astype(np.float32) * step
     if _factor(form, op) == 1:
         step = np.minimum(step, largest_subtractive_step(top))
     return subtractive_steps(codes, u) * step
+
+
+@ieee
+def linear_step(scale, factor, top):
+    """What one of `top` steps is in the result; scale: float64, regular."""
+    step = _bounded(np.asarray(scale * np.float64(factor) / np.float64(top)))
+    if factor != 1:
+        return step
+    infinite = np.isinf(np.float32(top) * step)
+    return np.where(infinite, np.nextafter(step, np.float32(0)), step)
 
 
 def subtractive_steps(codes, u):

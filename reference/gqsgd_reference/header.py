@@ -10,7 +10,7 @@ from .floats import bits
 WIRE_VERSION = 1
 DTYPES = {"float32": 0, "float16": 1, "bfloat16": 2, "float64": 3}
 OPS = {"sum": 0, "mean": 1}
-SCHEDULES = {"ring": 1, "tree": 2, "butterfly": 3, "direct": 4}
+SCHEDULES = {"ring": 1, "tree": 2, "butterfly": 3, "direct": 4, "sparse": 7}
 _ALLREDUCE = 1
 
 # (field, bits, number of each value), from bit 0 of word 6 upwards.
@@ -36,7 +36,7 @@ class Header:
     """One rank's header.
 
     value: the rank's norm, float32 if q = p = inf, else its float64 v; 0 for norms per block, which
-        travel later.
+        travel later; in the second header of the sparse schedule the number of entries, an int.
     """
 
     sequence: int
@@ -51,7 +51,7 @@ class Header:
     index: int
     tag: int
     chunk_value_count: int
-    value: float
+    value: float | int
     status: int = 0
 
 
@@ -66,6 +66,8 @@ def quantizer_word(quantizer):
 
 def norm_words(value, q, p):
     """Words 14 and 15."""
+    if isinstance(value, int):
+        return value % 2**32, value >> 32
     if q == "inf" and p == "inf":
         return int(bits(value)), 0
     pattern = int(np.float64(value).view(np.uint64))
