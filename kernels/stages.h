@@ -115,6 +115,51 @@ struct DequantizeArgs {
   void* stream;
 };
 
+/** Entries of a range's codes that are not zero, and the fillers before them
+ * (kernels/codec/sparse.h). Ranges of a call follow each other: *skipped and *entry_count go from
+ * one to the next, 0 before the first. */
+struct CountEntriesArgs {
+  Coding coding;
+  Range range;
+  const uint32_t* words;
+  uint64_t* skipped;      ///< zero codes since the last entry
+  uint64_t* entry_count;  ///< grows by the entries of this range
+  void* stream;
+};
+
+/** Writes the same entries. */
+struct SelectArgs {
+  Coding coding;
+  Range range;
+  const uint32_t* words;
+  uint32_t* entries;  ///< those of the whole call
+  uint64_t* skipped;
+  uint64_t* entry_count;  ///< written so far
+  void* stream;
+};
+
+/** A rank's entries, and how far they have been added: both 0 before the first range. */
+struct EntryList {
+  const uint32_t* entries = nullptr;
+  uint64_t entry_count = 0;
+  uint64_t next_entry = 0;
+  uint64_t next_value = 0;  ///< the one after the last entry added
+};
+
+/** Values of a range from the lists of all ranks, added in rank order. Ranges of a call follow each
+ *  other; entries beyond a range stay for the next, whatever they say. */
+struct AddSparseArgs {
+  Coding coding;
+  RandomSite random;  ///< shared draws only: rank and hop are not used
+  Range range;
+  EntryList* lists;  ///< coding.ranks of them
+  float scale;       ///< the global norm
+  int32_t dtype;
+  int32_t op;
+  void* values;
+  void* stream;
+};
+
 /** One backend's stages. On a CPU they run at once and return GQSGD_OK; on a device they enqueue.
  *  Arguments are checked by the caller. Buffers are element-aligned, any count from 0 on. */
 struct Stages {
@@ -125,6 +170,9 @@ struct Stages {
   gqsgd_status (*reduce)(const ReduceArgs& args);
   gqsgd_status (*reduce_many)(const ReduceManyArgs& args);
   gqsgd_status (*dequantize)(const DequantizeArgs& args);
+  gqsgd_status (*count_entries)(const CountEntriesArgs& args);
+  gqsgd_status (*select)(const SelectArgs& args);
+  gqsgd_status (*add_sparse)(const AddSparseArgs& args);
 };
 
 /** Where values that are NaN or infinite stand: what nonfinite=error reports. */

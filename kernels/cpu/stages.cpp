@@ -14,6 +14,7 @@
 #include "kernels/codec/norm.h"
 #include "kernels/codec/random.h"
 #include "kernels/codec/rotate.h"
+#include "kernels/codec/sparse.h"
 #include "kernels/codec/strata.h"
 #include "kernels/codec/words.h"
 #include "kernels/cpu/float_environment.h"
@@ -37,6 +38,7 @@ namespace {
 #include "kernels/cpu/reduce.inl"
 #include "kernels/cpu/reduce_many.inl"
 #include "kernels/cpu/dequantize.inl"
+#include "kernels/cpu/sparse.inl"
 // clang-format on
 
 }  // namespace
@@ -47,7 +49,8 @@ namespace {
 #define GQ_NAME(isa) GQ_QUOTED(isa)
 
 const Stages GQ_TABLE(GQ_ISA) = {
-    GQ_NAME(GQ_ISA), norm, merge_norms, quantize, reduce, reduce_many, dequantize,
+    GQ_NAME(GQ_ISA), norm,       merge_norms,   quantize, reduce,
+    reduce_many,     dequantize, count_entries, select,   add_sparse,
 };
 
 }  // namespace gq
