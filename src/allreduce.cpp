@@ -16,6 +16,7 @@ Status Allreduce::begin(Endpoint& endpoint, const Call& call, Status own) {
   phase_ = Phase::agree;
   events_ = 0;
   nonfinite_ = NonfiniteSite();
+  lists_ = SparseLists();
   executor_ = Executor();
   endpoint.sequence += 1;
   endpoint.calls += 1;
@@ -66,9 +67,10 @@ Status Allreduce::advance(bool* done) {
     bool agreed = false;
     GQ_TRY(agree(&agreed));
     if (!agreed) return Status();
-    phase_ = Phase::move;
+    phase_ = plan_.schedule->sends_lists ? Phase::lists : Phase::move;
     GQ_TRY(start_moves());
   }
+  if (phase_ == Phase::lists) GQ_TRY(exchange_lists());
   if (phase_ == Phase::move) {
     bool moved = false;
     GQ_TRY(executor_.advance(&moved));
@@ -87,14 +89,29 @@ Status Allreduce::agree(bool* done) {
 }
 
 Status Allreduce::start_moves() {
-  unsigned char* arena = nullptr;
   const size_t arena_bytes = plan_.layout.arena_bytes();
-  GQ_TRY(endpoint_->transport->arena(arena_bytes, &arena));
+  GQ_TRY(endpoint_->transport->arena(arena_bytes, &arena_));
   endpoint_->workspace_bytes = std::max<uint64_t>(endpoint_->workspace_bytes, arena_bytes);
   const float norm = agreement_.global_norm();
   if (!is_finite(norm)) endpoint_->nonfinite_blocks += 1;
-  executor_.begin(*endpoint_, call_, plan_, arena, norm);
+  if (phase_ == Phase::lists) {
+    lists_.begin(*endpoint_, call_, plan_, arena_, norm);
+  } else {
+    executor_.begin(*endpoint_, call_, plan_, arena_, norm, false);
+  }
   events_ += 1;
+  return Status();
+}
+
+/** Moves follow where lists do not pay; they find the codes made. */
+Status Allreduce::exchange_lists() {
+  SparseLists::Outcome outcome = SparseLists::Outcome::waiting;
+  GQ_TRY(lists_.advance(&outcome));
+  if (outcome == SparseLists::Outcome::added) phase_ = Phase::done;
+  if (outcome == SparseLists::Outcome::too_long) {
+    phase_ = Phase::move;
+    executor_.begin(*endpoint_, call_, plan_, arena_, agreement_.global_norm(), true);
+  }
   return Status();
 }
 
@@ -102,7 +119,8 @@ Status Allreduce::timed_out(int64_t waited_ms, uint32_t* culprit) {
   const uint32_t self = endpoint_->rank();
   if (phase_ == Phase::agree) {
     char missing[128];
-    agreement_.missing_ranks(*endpoint_, missing, sizeof missing, culprit);
+    Agreement::missing_ranks(*endpoint_, agreement_.headers_read(), missing, sizeof missing,
+                             culprit);
     return fail(
         GQSGD_TIMEOUT,
         "call %" PRIu64 ", allreduce: rank %u waited %" PRId64
@@ -110,6 +128,7 @@ Status Allreduce::timed_out(int64_t waited_ms, uint32_t* culprit) {
         "this call; they are late, stopped, or make other calls (timeout_ms sets the limit)",
         endpoint_->sequence, self, waited_ms, strchr(missing, ',') ? "s" : "", missing);
   }
+  if (phase_ == Phase::lists) return lists_.timed_out(waited_ms, culprit);
   const Move& move = executor_.current();
   *culprit = move.peer;
   return fail(GQSGD_TIMEOUT,

@@ -1,9 +1,11 @@
-// One allreduce on one rank, as a state machine that never waits: norm, agree, move, done.
+// One allreduce on one rank, as a state machine that never waits: norm, agree, send lists or
+// make moves, done.
 #ifndef GQ_ALLREDUCE_H
 #define GQ_ALLREDUCE_H
 
 #include "src/execute/agreement.h"
 #include "src/execute/executor.h"
+#include "src/execute/sparse.h"
 
 namespace gq {
 
@@ -18,7 +20,7 @@ class Allreduce {
   Status advance(bool* done);
 
   /** Changes whenever something has happened. */
-  uint64_t progress() const { return events_ + executor_.moves_made(); }
+  uint64_t progress() const { return events_ + lists_.steps_made() + executor_.moves_made(); }
 
   /** True once codes may move: a failure from then on breaks the communicator. */
   bool agreed() const { return phase_ != Phase::agree; }
@@ -27,11 +29,12 @@ class Allreduce {
   Status timed_out(int64_t waited_ms, uint32_t* culprit);
 
  private:
-  enum class Phase { agree, move, done };
+  enum class Phase { agree, lists, move, done };
 
   Status take_norm(NormWords* norm);
   Status agree(bool* done);
   Status start_moves();
+  Status exchange_lists();
 
   Endpoint* endpoint_ = nullptr;
   Call call_;
@@ -40,7 +43,9 @@ class Allreduce {
   Status own_;
   NonfiniteSite nonfinite_;
   Agreement agreement_;
+  SparseLists lists_;
   Executor executor_;
+  unsigned char* arena_ = nullptr;
   uint64_t events_ = 0;
 };
 

@@ -118,12 +118,12 @@ Status Agreement::verdict(const Endpoint& endpoint, Status own) const {
 
 float Agreement::global_norm() const { return norm_.result(); }
 
-void Agreement::missing_ranks(Endpoint& endpoint, char* text, size_t capacity_bytes,
-                              uint32_t* first) const {
+void Agreement::missing_ranks(Endpoint& endpoint, uint32_t next_rank, char* text,
+                              size_t capacity_bytes, uint32_t* first) {
   size_t used = 0;
-  *first = next_rank_;
+  *first = next_rank;
   text[0] = '\0';
-  for (uint32_t rank = next_rank_; rank < endpoint.size() && used + 16 < capacity_bytes; ++rank) {
+  for (uint32_t rank = next_rank; rank < endpoint.size() && used + 16 < capacity_bytes; ++rank) {
     Header header;
     bool there = false;
     const Status status = endpoint.transport->peer_header(rank, endpoint.sequence, &header, &there);

@@ -39,8 +39,10 @@ class Agreement {
   /** The norm of all ranks; only after an OK verdict. */
   float global_norm() const;
 
-  /** Names the ranks whose headers are still missing ("2, 5"); the first one into *first. */
-  void missing_ranks(Endpoint& endpoint, char* text, size_t capacity_bytes, uint32_t* first) const;
+  /** Names the ranks from `next_rank` on whose newest header is still missing ("2, 5"); next_rank,
+   *  which is the first, into *first. */
+  static void missing_ranks(Endpoint& endpoint, uint32_t next_rank, char* text,
+                            size_t capacity_bytes, uint32_t* first);
 
  private:
   void add(uint32_t rank, const Header& header);

@@ -22,6 +22,7 @@ struct Endpoint {
   std::atomic<int64_t> timeout_ms{0};  ///< -1: for ever
   uint64_t sequence = 0;               ///< calls begun; the header's number of the next is one more
   std::vector<const uint32_t*> operands;  ///< one per rank, so that reduce_many allocates nothing
+  std::vector<EntryList> lists;           ///< the same for add_sparse
 
   uint64_t calls = 0;
   uint64_t nonfinite_blocks = 0;
@@ -45,6 +46,12 @@ struct Call {
   uint64_t index = 0;
 
   bool in_place() const { return send == recv; }
+  const void* send_at(uint64_t first_value) const {
+    return static_cast<const unsigned char*>(send) + first_value * dtype_size_bytes(dtype);
+  }
+  void* recv_at(uint64_t first_value) const {
+    return static_cast<unsigned char*>(recv) + first_value * dtype_size_bytes(dtype);
+  }
 };
 
 /** Where this rank's random words of a call are; hop 0 but for reductions. */

@@ -10,19 +10,6 @@
 namespace gq {
 namespace {
 
-template <typename Pointer>
-Pointer at(Pointer buffer, uint64_t first_value, int32_t dtype);
-
-template <>
-const void* at(const void* buffer, uint64_t first_value, int32_t dtype) {
-  return static_cast<const unsigned char*>(buffer) + first_value * dtype_size_bytes(dtype);
-}
-
-template <>
-void* at(void* buffer, uint64_t first_value, int32_t dtype) {
-  return static_cast<unsigned char*>(buffer) + first_value * dtype_size_bytes(dtype);
-}
-
 Range range_of(const Move& move) {
   return {move.first_value, static_cast<size_t>(move.value_count)};
 }
@@ -30,13 +17,14 @@ Range range_of(const Move& move) {
 }  // namespace
 
 void Executor::begin(Endpoint& endpoint, const Call& call, const Plan& plan, unsigned char* arena,
-                     float norm) {
+                     float norm, bool quantized) {
   *this = Executor();
   endpoint_ = &endpoint;
   call_ = &call;
   plan_ = &plan;
   arena_ = arena;
   norm_ = norm;
+  quantized_ = quantized;
   cursor_ = MoveCursor(plan.schedule, plan.shape, endpoint.rank());
 }
 
@@ -72,7 +60,7 @@ Status Executor::make(const Move& move, bool* made) {
     case MoveKind::merge_norms:
       return merge_norms(move);
     case MoveKind::quantize:
-      return quantize(move);
+      return quantized_ ? Status() : quantize(move);
     case MoveKind::send:
       return endpoint_->transport->send(message_of(move));
     case MoveKind::receive_operand:
@@ -147,7 +135,7 @@ Status Executor::take_norms(const Move& move) {
   args.rotated = plan_->coding.rotated;
   args.random = site_of(move);
   args.range = range_of(move);
-  args.values = at(call_->send, move.first_value, call_->dtype);
+  args.values = call_->send_at(move.first_value);
   args.dtype = call_->dtype;
   args.out = own_norms(move);
   return Status(endpoint_->stages->norm(args));
@@ -175,7 +163,7 @@ Status Executor::quantize(const Move& move) {
   args.coding = plan_->coding;
   args.random = site_of(move);
   args.range = range_of(move);
-  args.values = at(call_->send, move.first_value, call_->dtype);
+  args.values = call_->send_at(move.first_value);
   args.dtype = call_->dtype;
   args.norms = norms_of(move);
   args.words = own_words(move);
@@ -236,7 +224,7 @@ Status Executor::dequantize(const Move& move) {
   }
   args.dtype = call_->dtype;
   args.op = call_->op;
-  args.values = at(call_->recv, move.first_value, call_->dtype);
+  args.values = call_->recv_at(move.first_value);
   return Status(endpoint_->stages->dequantize(args));
 }
 

@@ -10,9 +10,10 @@ namespace gq {
 
 class Executor {
  public:
-  /** `norm` is the global norm of the call, if it is one block; the arena is the endpoint's own. */
+  /** `norm` is the global norm of the call, if it is one block; the arena is the endpoint's own.
+   *  `quantized`: the codes of all values lie there already. */
   void begin(Endpoint& endpoint, const Call& call, const Plan& plan, unsigned char* arena,
-             float norm);
+             float norm, bool quantized);
 
   /** Makes moves until one has to wait for a peer (*done false) or all are made. In place, values
    * are written only after every word has arrived, so that a failure before leaves them as they
@@ -49,6 +50,7 @@ class Executor {
   const Plan* plan_ = nullptr;
   unsigned char* arena_ = nullptr;
   float norm_ = 0;
+  bool quantized_ = false;
   MoveCursor cursor_;
   Move move_{};
   bool pending_ = false;     // move_ is still to be made

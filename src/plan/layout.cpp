@@ -1,7 +1,9 @@
-// Sizes and places in an arena: codes, sums, norms, then the landing slots of operands.
+// Sizes and places in an arena: codes, sums, norms, then lists or the landing slots of operands.
 #include "src/plan/layout.h"
 
 #include <algorithm>
+
+#include "kernels/codec/sparse.h"
 
 namespace gq {
 namespace {
@@ -44,6 +46,13 @@ Layout::Layout(const Coding& coding, const Shape& shape, bool reads_in_place)
   slot_bytes_ = round_up(words_bytes(bits_, operand), kLineBytes);
   if (block_ != 0) slot_bytes_ = std::max(slot_bytes_, round_up(norms_bytes(operand), kLineBytes));
   arena_bytes_ = landing_bytes_ + (reads_in_place ? 0 : shape.ranks) * slot_bytes_;
+}
+
+void Layout::add_lists(const Shape& shape, bool reads_in_place) {
+  list_entries_max_ = gq::list_entries_max(words_for(bits_, shape.value_count), shape.ranks);
+  list_room_bytes_ = round_up(list_entries_max_ * sizeof(uint32_t), kLineBytes);
+  const size_t rooms = reads_in_place ? 1 : 1 + static_cast<size_t>(shape.ranks);
+  arena_bytes_ = std::max(arena_bytes_, landing_bytes_ + rooms * list_room_bytes_);
 }
 
 size_t Layout::words_bytes(uint32_t bits, uint64_t value_count) const {

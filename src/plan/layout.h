@@ -29,6 +29,17 @@ class Layout {
   size_t landing_bytes(uint32_t peer) const { return landing_bytes_ + peer * slot_bytes_; }
   size_t arena_bytes() const { return arena_bytes_; }
 
+  /** Makes room for this rank's list of codes and, on transports that copy, for those of peers. It
+   *  lies over the landing slots, since operands are sent only where lists are not. */
+  void add_lists(const Shape& shape, bool reads_in_place);
+  size_t list_bytes() const { return landing_bytes_; }
+  /** Where the list of `peer` is put by a transport that copies. */
+  size_t list_landing_bytes(uint32_t peer) const {
+    return landing_bytes_ + (1 + static_cast<size_t>(peer)) * list_room_bytes_;
+  }
+  /** The most entries that are sent. */
+  uint64_t list_entries_max() const { return list_entries_max_; }
+
  private:
   size_t words_bytes(uint32_t bits, uint64_t value_count) const;
   size_t norms_bytes(uint64_t value_count) const;
@@ -50,6 +61,8 @@ class Layout {
   size_t norms_bytes_ = 0;
   size_t landing_bytes_ = 0;
   size_t slot_bytes_ = 0;
+  uint64_t list_entries_max_ = 0;
+  size_t list_room_bytes_ = 0;
   size_t arena_bytes_ = 0;
 };
 

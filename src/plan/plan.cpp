@@ -15,14 +15,33 @@ Status find_schedule(int32_t id, const Schedule** schedule) {
   *schedule = schedule_by_id(id == GQSGD_SCHEDULE_AUTO ? GQSGD_SCHEDULE_DIRECT : id);
   if (*schedule != nullptr) return Status();
   if (id >= GQSGD_SCHEDULE_AUTO && id <= GQSGD_SCHEDULE_SPARSE) {
-    return fail(
-        GQSGD_UNSUPPORTED,
-        "schedule %d is not built yet; this version has auto, ring, tree, butterfly, direct",
-        static_cast<int>(id));
+    return fail(GQSGD_UNSUPPORTED,
+                "schedule %d is not built yet; this version has auto, ring, tree, butterfly, "
+                "direct, sparse",
+                static_cast<int>(id));
   }
   return fail(GQSGD_INVALID_ARGUMENT,
               "schedule is %d; allowed are the GQSGD_SCHEDULE_* constants, 0 to %d",
               static_cast<int>(id), GQSGD_SCHEDULE_SPARSE);
+}
+
+/** What a list of codes cannot stand for; nullptr if there is nothing. */
+const char* unlisted_field(const Format& format) {
+  if (format.levels == Levels::none) return "levels=none";
+  if (format.block != 0) return "block";
+  if (format.rotate != Rotate::none) return "rotate=hadamard";
+  return wide_only_field(format);
+}
+
+Status check_lists(const Format& format, const Schedule& schedule) {
+  const char* field = schedule.sends_lists ? unlisted_field(format) : nullptr;
+  if (field == nullptr) return Status();
+  return fail(GQSGD_INVALID_ARGUMENT,
+              "schedule %s adds lists of linear or exponential codes with one norm and encodes "
+              "nothing again, so that it does not go with %s; use schedule direct, or a format "
+              "with block=0, rotate=none, rescale=false, rounding_down=random, mantissa_bits=0 "
+              "and bits_down equal to bits",
+              schedule.name, field);
 }
 
 Status check_wide_only(const Format& format, const Schedule& schedule) {
@@ -57,6 +76,7 @@ Status make_plan(const PlanRequest& request, Plan* plan) {
   GQ_TRY(find_schedule(request.schedule_id, &plan->schedule));
   const uint32_t combines = plan->schedule->combines(request.ranks);
   plan->coding = coding_of(*request.format, request.ranks, combines);
+  GQ_TRY(check_lists(*request.format, *plan->schedule));
   GQ_TRY(check_wide_only(*request.format, *plan->schedule));
   GQ_TRY(check_levels(*request.format, plan->coding, *plan->schedule));
   plan->shape.ranks = request.ranks;
@@ -65,6 +85,7 @@ Status make_plan(const PlanRequest& request, Plan* plan) {
   plan->shape.chunk_value_count = round_up(request.chunk_value_count, plan->shape.value_alignment);
   plan->shape.block_norms = plan->coding.block != 0;
   plan->layout = Layout(plan->coding, plan->shape, request.reads_in_place);
+  if (plan->schedule->sends_lists) plan->layout.add_lists(plan->shape, request.reads_in_place);
   return Status();
 }
 

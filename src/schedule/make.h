@@ -14,6 +14,7 @@ extern const Schedule kRing;
 extern const Schedule kTree;
 extern const Schedule kButterfly;
 extern const Schedule kDirect;
+extern const Schedule kSparse;
 
 /** Values of every part but the last ones, which may be shorter or empty. */
 uint64_t shard_value_count(const Shape& shape, uint32_t part_count);

@@ -78,6 +78,7 @@ struct Schedule {
   Move (*move)(const Shape& shape, uint32_t rank, uint64_t round, uint32_t index);
   bool weaves_norms = false;  ///< has the exchange of norms among its own moves
   bool adds_wide = false;     ///< owners add all operands wide and encode the sums (reduce_many)
+  bool sends_lists = false;   ///< the moves are made only where lists of codes would be longer
 };
 
 /** nullptr for an id that is not a built schedule (AUTO included). */

@@ -6,7 +6,7 @@
 namespace gq {
 namespace {
 
-constexpr const Schedule* kSchedules[] = {&kRing, &kTree, &kButterfly, &kDirect};
+constexpr const Schedule* kSchedules[] = {&kRing, &kTree, &kButterfly, &kDirect, &kSparse};
 
 }  // namespace
 

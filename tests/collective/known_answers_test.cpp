@@ -24,7 +24,8 @@ constexpr Named kDtypes[] = {{"float32", GQSGD_FLOAT32},
 constexpr Named kScheduleNames[] = {{"ring", GQSGD_SCHEDULE_RING},
                                     {"tree", GQSGD_SCHEDULE_TREE},
                                     {"butterfly", GQSGD_SCHEDULE_BUTTERFLY},
-                                    {"direct", GQSGD_SCHEDULE_DIRECT}};
+                                    {"direct", GQSGD_SCHEDULE_DIRECT},
+                                    {"sparse", GQSGD_SCHEDULE_SPARSE}};
 
 template <size_t kCount>
 int32_t number_of(const Named (&table)[kCount], const std::string& name) {
@@ -79,6 +80,10 @@ std::string quantizer_text(const VectorRecord& record) {
 std::vector<float> made_values(const VectorRecord& record, uint32_t rank) {
   std::vector<float> values = generated_values(static_cast<uint32_t>(record.integer("salt")), rank,
                                                record.integer("value_count"));
+  if (record.has("kept_modulus")) {
+    const uint64_t modulus = record.integer("kept_modulus");
+    for (size_t e = 0; e < values.size(); ++e) values[e] = (e + rank) % modulus ? 0 : values[e];
+  }
   if (!record.has("special_ranks")) return values;
   const std::vector<uint64_t> ranks = record.integers("special_ranks");
   const std::vector<uint64_t> elements = record.integers("special_elements");
@@ -213,7 +218,7 @@ TEST(KnownPresets, AreTheFieldsThatTheirAnswersWereComputedWith) {
 INSTANTIATE_TEST_SUITE_P(Files, KnownAnswers,
                          testing::Values("allreduce.txt", "allreduce_large.txt",
                                          "allreduce_special.txt", "allreduce_blocks.txt",
-                                         "allreduce_presets.txt"),
+                                         "allreduce_presets.txt", "allreduce_sparse.txt"),
                          [](const auto& info) {
                            const std::string file = info.param;
                            return file.substr(0, file.find('.'));
