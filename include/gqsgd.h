@@ -164,8 +164,10 @@ GQSGD_API gqsgd_status gqsgd_workspace_size(gqsgd_quantizer quantizer, size_t va
  * q = 1; the headroom of combine=sum; the roundings of averages and of the re-encode; and those of
  * exponential reductions, which all ranks share: 1 + theta grows by 9/8 with each
  * (gqsgd_depth_factor). With blocks d is their length. Correlated rounding, rescale and rotation
- * have the bound of a format without them; they are better in most cases. Infinite where a chain is
- * too long to promise anything. UNSUPPORTED where no bound is known: rounding=nearest is biased.
+ * have the bound of a format without them; they are better in most cases. The sparse schedule has
+ * that of lists, which are not encoded again; where a call's lists are too long it has direct's.
+ * Infinite where a chain is too long to promise anything. UNSUPPORTED where no bound is known:
+ * rounding=nearest is biased.
  * Host arithmetic only. */
 GQSGD_API gqsgd_status gqsgd_variance_bound(gqsgd_quantizer quantizer, int32_t rank_count,
                                             size_t value_count, int32_t schedule, double *theta);
@@ -180,7 +182,7 @@ GQSGD_API gqsgd_status gqsgd_sparsity_bound(gqsgd_quantizer quantizer, int32_t r
 
 /** (9/8)^depth for exponential levels, depth being the longest chain of reductions of the schedule,
  * or 1 for the one re-encode of the direct schedule; 81/80 there with mantissa bits; 1 for linear
- * levels. */
+ * levels and for lists of the sparse schedule. */
 GQSGD_API gqsgd_status gqsgd_depth_factor(gqsgd_quantizer quantizer, int32_t rank_count,
                                           int32_t schedule, double *factor);
 

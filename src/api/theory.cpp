@@ -12,6 +12,7 @@ struct Question {
   Format format;
   uint32_t ranks = 0;
   uint32_t combines = 0;
+  bool sends_lists = false;
 };
 
 /** Schedule and format are checked as an allreduce would check them. */
@@ -26,6 +27,7 @@ Status read_question(gqsgd_quantizer quantizer, int32_t rank_count, size_t value
   Plan plan;
   GQ_TRY(make_plan(request, &plan));
   question->combines = plan.schedule->combines(question->ranks);
+  question->sends_lists = plan.schedule->sends_lists;
   return Status();
 }
 
@@ -38,6 +40,9 @@ gqsgd_status gqsgd_variance_bound(gqsgd_quantizer quantizer, int32_t rank_count,
   const gq::Status status =
       gq::read_question(quantizer, rank_count, value_count, schedule, theta, &question);
   if (!status.ok()) return status.code();
+  if (question.sends_lists) {
+    return gq::list_variance_bound(question.format, question.ranks, value_count, theta).code();
+  }
   return gq::variance_bound(question.format, question.ranks, value_count, question.combines, theta)
       .code();
 }
@@ -58,6 +63,10 @@ gqsgd_status gqsgd_depth_factor(gqsgd_quantizer quantizer, int32_t rank_count, i
   gq::Question question;
   const gq::Status status =
       gq::read_question(quantizer, rank_count, 0, schedule, factor, &question);
-  if (status.ok()) *factor = gq::depth_factor(question.format, question.combines);
+  if (status.ok() && question.sends_lists) {
+    *factor = 1;  // sums of lists are exact
+  } else if (status.ok()) {
+    *factor = gq::depth_factor(question.format, question.combines);
+  }
   return status.code();
 }

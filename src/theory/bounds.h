@@ -48,6 +48,11 @@ namespace gq {
 Status variance_bound(const Format& format, uint32_t ranks, uint64_t value_count, uint32_t combines,
                       double* theta);
 
+/** theta where codes are added as they are and nothing is encoded again: lists of the sparse
+ *  schedule. Errors of ranks average out, so that it is that of quantizing. */
+Status list_variance_bound(const Format& format, uint32_t ranks, uint64_t value_count,
+                           double* theta);
+
 /** The expected number of codes other than zero that all ranks together quantize to is at most
  *  1/l^2 + sqrt(nd) / l (the paper prints it without the factor 1/l before the root,
  *  which equal values contradict), and never more than there are codes.

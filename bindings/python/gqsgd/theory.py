@@ -24,7 +24,9 @@ def variance_bound(q: Quantizer, n: int, d: int, schedule: str = "auto") -> floa
     the paper has theta grow (see depth_factor).
 
     With blocks d is their length. Correlated rounding, rescale and rotation have the bound of a
-    format without them; they are better in most cases.
+    format without them; they are better in most cases. schedule="sparse" has the bound of lists,
+    which are not encoded again; a call whose lists are too long goes the way of direct, and has
+    direct's.
 
     Infinite where a chain is too long to promise anything. Raises Unsupported where no bound is
     known, as for rounding="nearest", which is biased.
@@ -46,7 +48,8 @@ def depth_factor(q: Quantizer, n: int, schedule: str = "auto") -> float:
     """(9/8)^depth for exponential levels, by which 1 + theta grows through a schedule's reductions.
 
     depth: the longest chain of reductions (n - 1 in a ring, ceil(log2 n) in a tree), 1 for the one
-    re-encode of the direct schedule. 81/80 there with mantissa bits; 1 for linear levels.
+    re-encode of the direct schedule. 81/80 there with mantissa bits; 1 for linear levels and for
+    lists of the sparse schedule.
     """
     return _bound("gqsgd_depth_factor", q, n, None, schedule)
 

@@ -18,6 +18,7 @@ def test_exponential_bound_grows_by_nine_eighths_per_reduction():
     q = gqsgd.Quantizer("paper-ge8")
     assert gqsgd.depth_factor(q, 9, "tree") == pytest.approx(1.125**4)
     assert gqsgd.depth_factor(q, 9, "direct") == pytest.approx(1.125)
+    assert gqsgd.depth_factor(q, 9, "sparse") == 1
     assert gqsgd.depth_factor(gqsgd.Quantizer("paper-gl8"), 9, "tree") == 1
     # Levels reach down to 2^-122 of the norm, so that what is left is 1/(8n) and the roundings.
     theta = gqsgd.variance_bound(q, 9, 1000, "tree")
