@@ -36,12 +36,6 @@ GQ_HD constexpr uint32_t filler_entry(uint32_t zero) {
   return entry_of((1u << kEntryGapBits) - 1, zero);
 }
 
-/** The most entries that a list may have if it is sent: n - 1 copies of it are then no longer than
- *  what a rank sends in the direct schedule, 2 (n - 1) / n of the call's words. */
-GQ_HD constexpr uint64_t list_entries_max(uint64_t word_count, uint32_t ranks) {
-  return 2 * word_count / ranks;
-}
-
 /** What 1 is in the result, of sums that are at most `ranks` norms, in steps of linear levels or in
  *  norms of exponential ones. */
 GQ_HD float list_step(const Coding& coding, float scale, bool mean) {

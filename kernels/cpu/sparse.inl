@@ -83,8 +83,8 @@ void select_range(const SelectArgs& args) {
   *args.entry_count = static_cast<uint64_t>(entry - args.entries);
 }
 
-/** Calls `add(place, lane)` for each entry of the list in a tile. Entries lie in the memory of peers:
- *  whatever is written there, and whenever, no place is outside the tile. */
+/** Calls `add(place, lane)` for each entry of the list in a tile. Entries lie in the memory of
+ * peers: whatever is written there, and whenever, no place is outside the tile. */
 template <uint32_t kBits, typename Add>
 void add_entries(uint64_t first_value, uint32_t value_count, EntryList& list, Add add) {
   uint64_t next_entry = list.next_entry;
@@ -103,8 +103,8 @@ void add_entries(uint64_t first_value, uint32_t value_count, EntryList& list, Ad
 /** Sums of codes, in steps. */
 template <uint32_t kBits>
 struct LinearLists {
-  static void add(const Coding& coding, EntryList* lists, uint64_t first_value, uint32_t value_count,
-                  float* __restrict value) {
+  static void add(const Coding& coding, EntryList* lists, uint64_t first_value,
+                  uint32_t value_count, float* __restrict value) {
     alignas(64) int32_t sum[kTileValues] = {};
     const int32_t steps = static_cast<int32_t>(coding.steps);
     for (uint32_t rank = 0; rank < coding.ranks; ++rank) {
@@ -119,8 +119,8 @@ struct LinearLists {
 /** Sums of levels, in norms. */
 template <uint32_t kBits>
 struct ExponentialLists {
-  static void add(const Coding& coding, EntryList* lists, uint64_t first_value, uint32_t value_count,
-                  float* value) {
+  static void add(const Coding& coding, EntryList* lists, uint64_t first_value,
+                  uint32_t value_count, float* value) {
     for (uint32_t e = 0; e < kTileValues; ++e) value[e] = 0;
     for (uint32_t rank = 0; rank < coding.ranks; ++rank) {
       add_entries<kBits>(first_value, value_count, lists[rank], [&](uint32_t place, uint32_t lane) {

@@ -38,6 +38,19 @@ Status abort(gqsgd_comm comm) {
   return Status();
 }
 
+/** What calls of this size need, whatever their schedule: that of direct, or with lists too. */
+Status arena_bytes_of(const PlanRequest& direct, size_t* arena_bytes) {
+  Plan plan;
+  GQ_TRY(make_plan(direct, &plan));
+  *arena_bytes = plan.layout.arena_bytes();
+  PlanRequest sparse = direct;
+  sparse.schedule_id = GQSGD_SCHEDULE_SPARSE;
+  if (unlisted_field(*direct.format) != nullptr) return Status();
+  GQ_TRY(make_plan(sparse, &plan));
+  *arena_bytes = std::max(*arena_bytes, plan.layout.arena_bytes());
+  return Status();
+}
+
 Status reserve(gqsgd_comm comm, gqsgd_quantizer quantizer, size_t value_count, int32_t dtype) {
   GQ_TRY(check_dtype(dtype));
   Entry entry;
@@ -49,10 +62,9 @@ Status reserve(gqsgd_comm comm, gqsgd_quantizer quantizer, size_t value_count, i
   const PlanRequest request{
       &format,     GQSGD_SCHEDULE_DIRECT,      endpoint.size(),
       value_count, endpoint.chunk_value_count, endpoint.transport->reads_in_place()};
-  Plan plan;
-  GQ_TRY(make_plan(request, &plan));
+  size_t arena_bytes = 0;
+  GQ_TRY(arena_bytes_of(request, &arena_bytes));
   unsigned char* arena = nullptr;
-  const size_t arena_bytes = plan.layout.arena_bytes();
   GQ_TRY(endpoint.transport->arena(arena_bytes, &arena));
   endpoint.workspace_bytes = std::max<uint64_t>(endpoint.workspace_bytes, arena_bytes);
   return Status();

@@ -3,8 +3,6 @@
 
 #include <algorithm>
 
-#include "kernels/codec/sparse.h"
-
 namespace gq {
 namespace {
 
@@ -49,7 +47,8 @@ Layout::Layout(const Coding& coding, const Shape& shape, bool reads_in_place)
 }
 
 void Layout::add_lists(const Shape& shape, bool reads_in_place) {
-  list_entries_max_ = gq::list_entries_max(words_for(bits_, shape.value_count), shape.ranks);
+  // n - 1 copies of so many are no longer than what ranks send in the moves, each on average.
+  list_entries_max_ = 2 * words_for(bits_, shape.value_count) / shape.ranks;
   list_room_bytes_ = round_up(list_entries_max_ * sizeof(uint32_t), kLineBytes);
   const size_t rooms = reads_in_place ? 1 : 1 + static_cast<size_t>(shape.ranks);
   arena_bytes_ = std::max(arena_bytes_, landing_bytes_ + rooms * list_room_bytes_);

@@ -25,14 +25,6 @@ Status find_schedule(int32_t id, const Schedule** schedule) {
               static_cast<int>(id), GQSGD_SCHEDULE_SPARSE);
 }
 
-/** What a list of codes cannot stand for; nullptr if there is nothing. */
-const char* unlisted_field(const Format& format) {
-  if (format.levels == Levels::none) return "levels=none";
-  if (format.block != 0) return "block";
-  if (format.rotate != Rotate::none) return "rotate=hadamard";
-  return wide_only_field(format);
-}
-
 Status check_lists(const Format& format, const Schedule& schedule) {
   const char* field = schedule.sends_lists ? unlisted_field(format) : nullptr;
   if (field == nullptr) return Status();
@@ -70,6 +62,13 @@ const char* wide_only_field(const Format& format) {
   if (format.rescale) return "rescale=true";
   if (format.mantissa_bits != 0) return "mantissa_bits";
   return nullptr;
+}
+
+const char* unlisted_field(const Format& format) {
+  if (format.levels == Levels::none) return "levels=none";
+  if (format.block != 0) return "block";
+  if (format.rotate != Rotate::none) return "rotate=hadamard";
+  return wide_only_field(format);
 }
 
 Status make_plan(const PlanRequest& request, Plan* plan) {

@@ -33,6 +33,9 @@ struct PlanRequest {
  *  wide; nullptr if there is none. */
 const char* wide_only_field(const Format& format);
 
+/** The first field that the sparse schedule cannot do; nullptr if there is none. */
+const char* unlisted_field(const Format& format);
+
 /** Resolves AUTO, checks that format and schedule go together for this many ranks, lays out the
  *  arena. Host arithmetic only. */
 Status make_plan(const PlanRequest& request, Plan* plan);
