@@ -58,6 +58,7 @@ Values run(const Case& test, Wiring wiring) {
     endpoints[rank].stages = cpu_stages_named("scalar");
     endpoints[rank].chunk_value_count = 64;
     endpoints[rank].operands.resize(test.ranks);
+    endpoints[rank].lists.resize(test.ranks);
     calls[rank].format = format;
     calls[rank].send = send[rank].data();
     calls[rank].recv = recv[rank].data();
@@ -94,6 +95,13 @@ TEST(CopyingTransport, BringsSumsOfOtherBitsAndTheirScales) {
        {"paper-gl8,block=64,rescale=true", "paper-gl4,bits_down=8", "paper-ge8,bits_down=4",
         "paper-gl4,bits_down=8,block=32,rescale=true", "paper-ge8,block=128,rescale=true"}) {
     expect_same_bits(quantizer, GQSGD_SCHEDULE_DIRECT);
+  }
+}
+
+// Normal values make dense codes with 8 bits; with orders of 2 and 4 bits long calls go as lists.
+TEST(CopyingTransport, BringsListsOrTheMovesOfDirect) {
+  for (const char* quantizer : {"paper-gl8", "paper-ge8", "paper-gl4,norm=2:2", "paper-ge4"}) {
+    expect_same_bits(quantizer, GQSGD_SCHEDULE_SPARSE);
   }
 }
 

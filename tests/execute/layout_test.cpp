@@ -145,6 +145,65 @@ TEST(Layout, RoundsChunksUpToWhatNormsAndRotationsNeed) {
   EXPECT_EQ(chunk_of("paper-gl8,block=65536"), 65536u);
 }
 
+TEST(Layout, HasRoomForListsBesideTheCodes) {
+  for (const char* quantizer : {"paper-gl8", "paper-ge4"}) {
+    for (const uint32_t ranks : {1u, 2u, 3u, 17u}) {
+      for (const uint64_t value_count : {0u, 1u, 33u, 5000u}) {
+        for (const bool in_place : {true, false}) {
+          const Plan plan =
+              plan_of({quantizer, GQSGD_SCHEDULE_SPARSE, ranks, value_count, 64, in_place});
+          const Layout& layout = plan.layout;
+          const size_t list_bytes = 4 * layout.list_entries_max();
+          const size_t codes_bytes = layout.size_bytes(Content::codes, value_count);
+          EXPECT_LE(list_bytes * ranks, 2 * codes_bytes);
+          EXPECT_GT((list_bytes + 4) * ranks, 2 * codes_bytes);
+          Bytes bytes(layout.arena_bytes());
+          EXPECT_EQ(bytes.take(0, codes_bytes, 1), "");
+          EXPECT_EQ(bytes.take(layout.list_bytes(), list_bytes, 2), "");
+          for (uint32_t peer = 0; !in_place && peer < ranks; ++peer) {
+            EXPECT_EQ(bytes.take(layout.list_landing_bytes(peer), list_bytes, 3 + peer), "");
+          }
+          // Where lists are too long the moves find the places that they have in direct.
+          const Plan direct =
+              plan_of({quantizer, GQSGD_SCHEDULE_DIRECT, ranks, value_count, 64, in_place});
+          EXPECT_GE(layout.arena_bytes(), direct.layout.arena_bytes());
+          EXPECT_EQ(layout.landing_bytes(ranks), direct.layout.landing_bytes(ranks));
+        }
+      }
+    }
+  }
+}
+
+TEST(Plan, SparseNamesWhatListsCannotDo) {
+  const struct {
+    const char* quantizer;
+    const char* field;
+  } cases[] = {{"none", "levels=none"},
+               {"paper-gl8,block=32", "block"},
+               {"paper-gl8,rotate=hadamard", "rotate=hadamard"},
+               {"paper-gl8,bits_down=4", "bits_down other than bits"},
+               {"paper-gl8,rounding_down=subtractive", "rounding_down=subtractive"},
+               {"relative-8", "mantissa_bits"},
+               {"blocks-8", "block"}};
+  for (const auto& test : cases) {
+    Format format;
+    ASSERT_TRUE(parse_quantizer(test.quantizer, &format).ok()) << last_error();
+    Plan plan;
+    const Status status = make_plan({&format, GQSGD_SCHEDULE_SPARSE, 4, 100, 64, true}, &plan);
+    EXPECT_EQ(status.code(), GQSGD_INVALID_ARGUMENT);
+    const std::string sentence = last_error();
+    EXPECT_NE(sentence.find(std::string("does not go with ") + test.field), std::string::npos)
+        << sentence;
+    EXPECT_NE(sentence.find("use schedule direct"), std::string::npos) << sentence;
+  }
+  for (const char* quantizer : {"paper-gl4,norm=2:2,rounding=correlated", "paper-ge8"}) {
+    Format format;
+    ASSERT_TRUE(parse_quantizer(quantizer, &format).ok()) << last_error();
+    Plan plan;
+    EXPECT_TRUE(make_plan({&format, GQSGD_SCHEDULE_SPARSE, 200, 100, 64, true}, &plan).ok());
+  }
+}
+
 TEST(Plan, SchedulesThatReduceInCodeFormRefuseWhatNeedsAnOwner) {
   const struct {
     const char* quantizer;

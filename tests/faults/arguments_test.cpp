@@ -48,8 +48,15 @@ const Fault kFaults[] = {
      "op is -1; allowed are GQSGD_SUM"},
     {"unknown schedule", [](Call& call) { call.schedule = 99; }, GQSGD_INVALID_ARGUMENT,
      "schedule is 99; allowed are"},
-    {"schedule not built", [](Call& call) { call.schedule = GQSGD_SCHEDULE_SPARSE; },
-     GQSGD_UNSUPPORTED, "schedule"},
+    {"schedule not built", [](Call& call) { call.schedule = GQSGD_SCHEDULE_HIERARCHICAL; },
+     GQSGD_UNSUPPORTED, "schedule 5 is not built yet; this version has auto, .*sparse"},
+    {"a format without lists",
+     [](Call& call) {
+       call.use("paper-gl8,block=128");
+       call.schedule = GQSGD_SCHEDULE_SPARSE;
+     },
+     GQSGD_INVALID_ARGUMENT,
+     "schedule sparse .* does not go with block; use schedule direct, or a format with block=0"},
     {"a stream on the host", [](Call& call) { call.stream = &call; }, GQSGD_INVALID_ARGUMENT,
      "stream is 0x[0-9a-f]+; it must be NULL for host memory"},
     {"step too large", [](Call& call) { call.at[0] = uint64_t{1} << 32; }, GQSGD_INVALID_ARGUMENT,

@@ -9,6 +9,7 @@
 #include <cstdlib>
 
 #include "tests/faults/call.h"
+#include "tests/support/operation.h"
 #include "tests/support/ranks.h"
 
 namespace gq::test {
@@ -28,14 +29,23 @@ struct Trace {
   volatile uint64_t begun, finished, returned_us;
 };
 
+/** What is reduced when a rank dies: in one exchange, with norms in many chunks, with lists. */
+struct Kind {
+  const char* quantizer;
+  int32_t schedule;
+};
+const Kind kKinds[] = {{"paper-gl8", GQSGD_SCHEDULE_DIRECT},
+                       {"blocks-8", GQSGD_SCHEDULE_DIRECT},
+                       {"paper-gl8", GQSGD_SCHEDULE_SPARSE}};
+
 /** Processes that reduce without end, until a call fails. */
 class Workers {
  public:
   explicit Workers(size_t value_count, const char* options = "timeout_ms=20000",
-                   const char* quantizer = "paper-gl8")
+                   const Kind& kind = kKinds[0])
       : trace_(kRanks),
-        ranks_(kRanks, options, [this, value_count, quantizer](int rank, gqsgd_comm comm) {
-          return work(rank, comm, value_count, quantizer);
+        ranks_(kRanks, options, [this, value_count, kind](int rank, gqsgd_comm comm) {
+          return work(rank, comm, value_count, kind);
         }) {
     for (int rank = 0; rank < kRanks; ++rank) {  // a rank that fails already shows in its line
       while (trace(rank).finished < 2 && trace(rank).returned_us == 0) usleep(100);
@@ -48,13 +58,15 @@ class Workers {
   bool is_inside(int rank) { return trace(rank).begun == trace(rank).finished + 1; }
 
  private:
-  std::string work(int rank, gqsgd_comm comm, size_t value_count, const char* quantizer) {
+  std::string work(int rank, gqsgd_comm comm, size_t value_count, const Kind& kind) {
     for (const int number : {SIGSEGV, SIGABRT})
       ::signal(number, SIG_DFL);  // sanitizers have theirs
     Trace& trace = trace_[static_cast<size_t>(rank)];
     Call call(rank);
-    call.use(quantizer);
-    Values input(value_count, static_cast<float>(rank)), result(value_count);
+    call.use(kind.quantizer);
+    call.schedule = kind.schedule;
+    Values input(value_count), result(value_count);
+    for (size_t e = 0; e < value_count; e += 64) input[e] = static_cast<float>(rank);
     call.send = input.data();
     call.recv = result.data();
     call.value_count = value_count;
@@ -77,14 +89,10 @@ class Workers {
   RankProcesses ranks_;
 };
 
-/** What is reduced when a rank dies: with and without an exchange of norms in many chunks. */
-const char* const kQuantizers[] = {"paper-gl8", "blocks-8"};
-
 /** Ends `victim` by `signal`, after `delay_us` of work; how long the slowest survivor took, in us.
  */
-uint64_t end_one(int victim, int signal, useconds_t delay_us, const char* quantizer,
-                 int* inside_count) {
-  Workers workers(100000, "timeout_ms=20000,chunk_value_count=8192", quantizer);
+uint64_t end_one(int victim, int signal, useconds_t delay_us, const Kind& kind, int* inside_count) {
+  Workers workers(100000, "timeout_ms=20000,chunk_value_count=8192", kind);
   usleep(delay_us);
   const uint64_t sent_us = now_us();
   workers.signal(victim, signal);
@@ -111,10 +119,11 @@ TEST(Death, KilledAtSixtyRandomMomentsIsNamedByEverySurvivor) {
   for (uint64_t turn = 0; turn < 60; ++turn) {
     const auto delay_us = static_cast<useconds_t>(uniform_at(11, turn) * 8000);
     const int victim = static_cast<int>(mix(turn) % kRanks);
-    const char* quantizer = kQuantizers[turn % 2];
-    slowest_us.push_back(end_one(victim, SIGKILL, delay_us, quantizer, &inside_count));
-    ASSERT_FALSE(HasFailure()) << "turn " << turn << ", " << quantizer << ", killed after "
-                               << delay_us << " us";
+    const Kind& kind = kKinds[turn % 3];
+    slowest_us.push_back(end_one(victim, SIGKILL, delay_us, kind, &inside_count));
+    ASSERT_FALSE(HasFailure()) << "turn " << turn << ", " << kind.quantizer << ", schedule "
+                               << schedule_name(kind.schedule) << ", killed after " << delay_us
+                               << " us";
   }
   std::sort(slowest_us.begin(), slowest_us.end());
   printf("60 kills, %d inside a call; slowest survivor: median %.1f ms, worst %.1f ms\n",
@@ -128,7 +137,7 @@ TEST(Death, KilledAtSixtyRandomMomentsIsNamedByEverySurvivor) {
 TEST(Death, CrashIsLikeAnyOtherDeath) {
   int inside_count = 0;
   for (const int signal : {SIGSEGV, SIGABRT})
-    end_one(kVictim, signal, 500, kQuantizers[0], &inside_count);
+    end_one(kVictim, signal, 500, kKinds[0], &inside_count);
   EXPECT_GT(inside_count, 0);
 }
 

@@ -1,4 +1,4 @@
-"""Lists of codes: what they stand for, when they are sent, what their sum is in exact arithmetic."""
+"""Lists of codes: what they stand for, when they are sent, what they add up to."""
 
 from fractions import Fraction
 
