@@ -20,7 +20,7 @@ struct Endpoint {
   uint32_t stream_id = 0;
   uint64_t chunk_value_count = 0;
   std::atomic<int64_t> timeout_ms{0};  ///< -1: for ever
-  uint64_t sequence = 0;               ///< calls begun; the header's number of the next is one more
+  uint64_t sequence = 0;               ///< number of the newest header; calls with lists have two
   std::vector<const uint32_t*> operands;  ///< one per rank, so that reduce_many allocates nothing
   std::vector<EntryList> lists;           ///< the same for add_sparse
 

@@ -7,6 +7,7 @@
 #include "kernels/codec/norm.h"
 #include "kernels/codec/random.h"
 #include "kernels/codec/rotate.h"
+#include "kernels/codec/sparse.h"
 #include "kernels/codec/strata.h"
 #include "kernels/codec/words.h"
 
@@ -82,6 +83,16 @@ __global__ void correlated_and_rotated(float* values, uint32_t rank, uint32_t ra
   rotation[0] = rotation_in(rotation[0], sign);
   hadamard(rotation);
   rotation[0] = rotation_out(rotation[0], sign);
+}
+
+__global__ void entries(const uint64_t* skipped, const float* norm, Coding coding,
+                        uint32_t* entries, float* step) {
+  const uint64_t e = this_value();
+  const uint32_t zero = zero_lane(coding);
+  const uint32_t entry =
+      fillers_of(skipped[e]) > 0 ? filler_entry(zero) : entry_of(skipped[e], zero + 1);
+  entries[e] = gap_of_entry(entry) + lane_of_entry(entry, coding.bits);
+  step[e] = list_step(coding, *norm, true);
 }
 
 }  // namespace gq

@@ -1,5 +1,5 @@
-// The bound of lists holds for exact variances of means of codes, is nearly reached, and is direct's
-// without what the re-encode adds.
+// The bound of lists holds for exact variances of means of codes, is nearly reached, and is that of
+// direct without what the re-encode adds.
 #include <gtest/gtest.h>
 
 #include <algorithm>
