@@ -203,6 +203,26 @@ TEST(SparseTraffic, ListsTake32BitsForEachCodeThatIsNotZero) {
             "");
 }
 
+// n = 3 and 1,500 words of codes: lists of up to 1,000 entries.
+TEST(SparseTraffic, ListsAreUsedUpToTheBytesOfDirectAndNoFurther) {
+  constexpr size_t kCount = 6000;
+  for (const size_t entry_count : {1000, 1001}) {
+    std::vector<Values> inputs(3, Values(kCount));
+    for (size_t e = 0; e < entry_count; ++e) inputs[1][e] = -1;
+    EXPECT_EQ(run_threads(3, "",
+                          [&](int rank, gqsgd_comm comm) -> std::string {
+                            Compared compared{};
+                            const std::string failure =
+                                compare(rank, comm, "paper-gl8", inputs, &compared);
+                            if (!failure.empty()) return failure;
+                            const bool dense = compared.sparse.messages == compared.direct.messages;
+                            return dense == (entry_count > 1000) ? "" : "the wrong way";
+                          }),
+              "")
+        << entry_count;
+  }
+}
+
 // d = 200,000 and n = 4: above 784 n, where norms of order 2 and 4 bits are said to pay.
 TEST(SparseTraffic, NormalValuesWithNormsOfOrder2AreSparse) {
   const auto inputs = gradients(4, 200000, 9);
