@@ -25,7 +25,7 @@ constexpr char kHelp[] =
   -o, --op OP              sum or avg (avg)
       --format TEXT        a quantizer's text such as paper-ge8 or "levels=linear,bits=4"; may be
                            given several times (paper-gl8, paper-ge8); --preset is the same
-      --schedule LIST      of ring, tree, butterfly, direct, sparse, auto, by commas (direct)
+      --schedule LIST      of ring, tree, butterfly, direct, auto, by commas (direct)
       --ranks N            (2)
       --transport NAME     process or local, where ranks are threads (process)
       --comm-options TEXT  options of the communicators, such as chunk_value_count=32768
@@ -63,10 +63,11 @@ const std::vector<Choice> kDtypes = {{"float", GQSGD_FLOAT32},
                                      {"bfloat16", GQSGD_BFLOAT16},
                                      {"double", GQSGD_FLOAT64}};
 const std::vector<Choice> kOps = {{"sum", GQSGD_SUM}, {"avg", GQSGD_MEAN}};
-const std::vector<Choice> kSchedules = {
-    {"auto", GQSGD_SCHEDULE_AUTO},     {"ring", GQSGD_SCHEDULE_RING},
-    {"tree", GQSGD_SCHEDULE_TREE},     {"butterfly", GQSGD_SCHEDULE_BUTTERFLY},
-    {"direct", GQSGD_SCHEDULE_DIRECT}, {"sparse", GQSGD_SCHEDULE_SPARSE}};
+const std::vector<Choice> kSchedules = {{"auto", GQSGD_SCHEDULE_AUTO},
+                                        {"ring", GQSGD_SCHEDULE_RING},
+                                        {"tree", GQSGD_SCHEDULE_TREE},
+                                        {"butterfly", GQSGD_SCHEDULE_BUTTERFLY},
+                                        {"direct", GQSGD_SCHEDULE_DIRECT}};
 
 bool choose(const std::vector<Choice>& choices, const std::string& name, Choice* chosen) {
   for (const Choice& choice : choices) {
