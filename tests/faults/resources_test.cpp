@@ -85,11 +85,12 @@ TEST(Resources, ReserveThatDoesNotFitLeavesTheCommunicatorUsable) {
   ASSERT_TRUE(is_ok(outcome_of(gqsgd_unique_id_create(&id))));
   ASSERT_TRUE(is_ok(outcome_of(gqsgd_comm_create_process(&id, 0, 1, "", comms))));
   Call call(0);
+  call.use("none");  // 4 bytes for each value and room for nothing else
   EXPECT_TRUE(
-      is(outcome_of(gqsgd_comm_reserve(comms[0], call.quantizer, size_t{1} << 39, GQSGD_FLOAT32)),
+      is(outcome_of(gqsgd_comm_reserve(comms[0], call.quantizer, size_t{1} << 37, GQSGD_FLOAT32)),
          GQSGD_NO_MEMORY, "committing 549755813888 bytes of shared memory.* memory are free"));
   EXPECT_TRUE(
-      is(outcome_of(gqsgd_comm_reserve(comms[0], call.quantizer, size_t{1} << 42, GQSGD_FLOAT32)),
+      is(outcome_of(gqsgd_comm_reserve(comms[0], call.quantizer, size_t{1} << 40, GQSGD_FLOAT32)),
          GQSGD_NO_RESOURCE, "shared memory of 4398046511104 bytes, where at most"));
   EXPECT_TRUE(is_ok(call.make(comms[0])));
   EXPECT_EQ(gqsgd_comm_destroy(comms[0]), GQSGD_OK);
