@@ -6,23 +6,10 @@
 #include "kernels/codec/strata.h"
 #include "tests/kernels/rotated.h"
 #include "tests/kernels/stage_calls.h"
-#include "tests/support/vectors.h"
+#include "tests/kernels/vector_site.h"
 
 namespace gq::test {
 namespace {
-
-uint32_t small(const VectorRecord& record, const char* key) {
-  return record.has(key) ? static_cast<uint32_t>(record.integer(key)) : 0;
-}
-
-RandomSite site_of(const VectorRecord& record) {
-  RandomSite site;
-  site.key = random_key(record.integer("seed"), small(record, "stream_id"));
-  site.step = small(record, "step");
-  site.index = small(record, "index");
-  site.rank = small(record, "rank");
-  return site;
-}
 
 Rounding rounding_of(const VectorRecord& r) {
   const std::string& text = r.text("rounding");

@@ -6,6 +6,7 @@
 
 #include "kernels/codec/global_norm.h"
 #include "tests/kernels/stage_calls.h"
+#include "tests/kernels/vector_site.h"
 
 namespace gq::test {
 namespace {
@@ -33,20 +34,6 @@ Coding coding_of_record(const VectorRecord& record) {
   return coding_for(levels_of(record), static_cast<uint8_t>(record.integer("bits")),
                     combine_of(record), static_cast<uint32_t>(record.integer("rank_count")),
                     combines, rounding_of(record));
-}
-
-uint32_t small(const VectorRecord& record, const char* key) {
-  return record.has(key) ? static_cast<uint32_t>(record.integer(key)) : 0;
-}
-
-RandomSite site_of(const VectorRecord& record) {
-  RandomSite site;
-  site.key = random_key(record.integer("seed"), small(record, "stream_id"));
-  site.step = small(record, "step");
-  site.index = small(record, "index");
-  site.rank = small(record, "rank");
-  site.hop = small(record, "hop");
-  return site;
 }
 
 Words patterns_of(const Floats& values) {
