@@ -280,7 +280,7 @@ GQSGD_API gqsgd_status gqsgd_simulate(gqsgd_quantizer quantizer, int32_t rank_co
  *  allreduce of op MEAN returns. By virtual ranks on the calling thread, from steps at[0],
  *  at[0] + 1, .. on (at = NULL: from 0). 0 where there is no error, infinite where there is no
  *  signal.
- *  send [in] `rank_count` buffers of `value_count` elements. Allocates one result. */
+ *  send [in] `rank_count` buffers of `value_count` elements. Allocates one result and its mean. */
 GQSGD_API gqsgd_status gqsgd_expected_error(gqsgd_quantizer quantizer, int32_t rank_count,
                                             const void *const *send, size_t value_count,
                                             int32_t dtype, int32_t schedule, const uint64_t at[2],
