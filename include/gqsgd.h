@@ -140,7 +140,7 @@ GQSGD_API gqsgd_status gqsgd_quantizer_describe(gqsgd_quantizer quantizer, char 
 GQSGD_API gqsgd_status gqsgd_quantizer_destroy(gqsgd_quantizer quantizer);
 
 /** Size in bytes of `value_count` packed values: whole 32-bit words. rotate=hadamard fills values
- *  up to a multiple of 1024. */
+ *  up to a multiple of 128. */
 GQSGD_API gqsgd_status gqsgd_packed_size(gqsgd_quantizer quantizer, size_t value_count,
                                          size_t *size_bytes);
 
@@ -164,8 +164,9 @@ GQSGD_API gqsgd_status gqsgd_workspace_size(gqsgd_quantizer quantizer, size_t va
  * q = 1; the headroom of combine=sum; the roundings of averages and of the re-encode; and those of
  * exponential reductions, which all ranks share: 1 + theta grows by 9/8 with each
  * (gqsgd_depth_factor). With blocks d is their length. Correlated rounding, rescale and rotation
- * have the bound of a format without them; they are better in most cases. The sparse schedule has
- * that of lists, which are not encoded again; where a call's lists are too long it has direct's.
+ * have the bound of a format without them, twice that where a norm spans rotations of several
+ * lengths; they are better in most cases. The sparse schedule has that of lists, which are not
+ * encoded again; where a call's lists are too long it has direct's.
  * Infinite where a chain is too long to promise anything. UNSUPPORTED where no bound is known:
  * rounding=nearest is biased.
  * Host arithmetic only. */

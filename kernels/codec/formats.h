@@ -48,8 +48,10 @@ inline constexpr uint32_t kRanksMax = 1u << 20;
  *  of norms or of a rotation where the format has them (value_alignment). */
 inline constexpr uint32_t kValueAlignment = 32;
 
-/** Values that one Hadamard rotation mixes. */
+/** Values that one Hadamard rotation mixes. The last ones of a call are filled up with zeros to a
+ *  multiple of the second number only, and cut into shorter rotations. */
 inline constexpr uint32_t kRotationValues = 1024;
+inline constexpr uint32_t kRotationValuesMin = 128;
 
 /** What the codec needs to know of a format in one allreduce. Plain data: a kernel takes it by
  * value. */
@@ -123,9 +125,9 @@ GQ_HD constexpr uint32_t value_alignment(uint32_t block, bool rotated) {
   return block > least ? block : least;
 }
 
-/** Codes of `value_count` values: a rotation fills up the last values it mixes with zeros. */
+/** Codes of `value_count` values: rotations fill up the last values they mix with zeros. */
 GQ_HD constexpr uint64_t code_count(bool rotated, uint64_t value_count) {
-  const uint64_t mask = kRotationValues - 1;
+  const uint64_t mask = kRotationValuesMin - 1;
   return rotated ? (value_count + mask) & ~mask : value_count;
 }
 

@@ -18,20 +18,35 @@ GQ_HD uint32_t rotation_sign(uint32_t word, uint32_t value) {
   return (word << (kSignsPerWord - 1 - value % kSignsPerWord)) & 0x80000000u;
 }
 
-/** What a value enters the sums as: 1024 of these add up to the largest float32 at most. */
-GQ_HD float rotation_in(float value, uint32_t sign) {
-  return float_from_bits(float_bits(value * 0x1p-10f) ^ sign);
+/** Values that are mixed with the first one, where `value_count` are left of a call: 1024, or the
+ *  largest power of two that is no more than the codes left. */
+GQ_HD uint32_t rotation_length(uint64_t value_count) {
+  const uint64_t left = code_count(true, value_count);
+  uint32_t length = kRotationValues;
+  while (length > left) length /= 2;
+  return length;
+}
+
+/** What values are multiplied with before they enter sums of `length`: the power of two that is
+ *  nearest below 1/32 of an orthonormal rotation. So their sums are no larger than those of 1024,
+ *  which may share a norm with them, and never beyond the largest float32. */
+GQ_HD float rotation_shrink(uint32_t length) { return length > 256 ? 0x1p-10f : 0x1p-9f; }
+
+GQ_HD float rotation_in(float value, uint32_t sign, uint32_t length) {
+  return float_from_bits(float_bits(value * rotation_shrink(length)) ^ sign);
 }
 
 /** What a sum leaves them as on the way back. */
-GQ_HD float rotation_out(float sum, uint32_t sign) {
-  return canonical(float_from_bits(float_bits(sum) ^ sign) + 0.0f);  // no negative zero
+GQ_HD float rotation_out(float sum, uint32_t sign, uint32_t length) {
+  const float grow = 1 / (static_cast<float>(length) * rotation_shrink(length));
+  return canonical(float_from_bits(float_bits(sum * grow) ^ sign) + 0.0f);  // no negative zero
 }
 
-/** The product of the Hadamard matrix with kRotationValues values: log2 of that many stages. */
-GQ_HD void hadamard(float* value) {
-  for (uint32_t distance = 1; distance < kRotationValues; distance *= 2) {
-    for (uint32_t k = 0; k < kRotationValues; ++k) {
+/** The product of the Hadamard matrix with `length` values, a power of two: log2 of that many
+ *  stages. */
+GQ_HD void hadamard(float* value, uint32_t length) {
+  for (uint32_t distance = 1; distance < length; distance *= 2) {
+    for (uint32_t k = 0; k < length; ++k) {
       if ((k & distance) != 0) continue;
       const float a = value[k], b = value[k + distance];
       value[k] = a + b;

@@ -165,22 +165,27 @@ class TileDecoder {
   StepSet steps_[kPlaces];
 };
 
-/** Decodes whole rotations and turns them back. */
+constexpr size_t at_most_one_rotation(size_t value_count) {
+  return value_count < kRotationValues ? value_count : kRotationValues;
+}
+
+/** Decodes the codes of one rotation after the other and turns them back. */
 template <typename Tiles>
 void dequantize_rotated(Tiles& tiles, const DequantizeArgs& args) {
   const RandomStream signs = signs_of(args.random);
   const size_t value_count = args.range.value_count;
+  const size_t coded_count = static_cast<size_t>(code_count(true, value_count));
   for (size_t first = 0; first < value_count; first += kRotationValues) {
+    const Range codes{0, at_most_one_rotation(coded_count - first)};
+    const Range left{0, at_most_one_rotation(value_count - first)};
     RotationBuffer buffer;
-    for (uint32_t k = 0; k < kRotationValues; k += kTileValues) {
-      tiles.decode(Tile{first + k, kTileValues}, 0, buffer.value + k);
-    }
-    rotate_back(signs, args.range.first_value + first, buffer);
-    for (uint32_t k = 0; k < kRotationValues && first + k < value_count; k += kTileValues) {
-      const size_t left = value_count - first - k;
-      const Tile tile{first + k, left < kTileValues ? static_cast<uint32_t>(left) : kTileValues};
-      store_values(args, tile, buffer.value + k);
-    }
+    for_each_tile(codes, [&](const Tile& tile) {
+      tiles.decode(Tile{first + tile.offset, tile.count}, 0, buffer.value + tile.offset);
+    });
+    rotate_back(signs, args.range.first_value + first, left.value_count, buffer);
+    for_each_tile(left, [&](const Tile& tile) {
+      store_values(args, Tile{first + tile.offset, tile.count}, buffer.value + tile.offset);
+    });
   }
 }
 

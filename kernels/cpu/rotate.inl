@@ -133,13 +133,13 @@ void rotate_buffer(RotationBuffer& buffer) {
 
 void enter_rotation(const float* value, const uint32_t* signs, float* target) {
   for (uint32_t e = 0; e < kTileValues; ++e) {
-    target[e] = rotation_in(value[e], rotation_sign(signs[e / kSignsPerWord], e));
+    target[e] = rotation_in(value[e], rotation_sign(signs[e / kSignsPerWord], e), kRotationValues);
   }
 }
 
-void finish_rotation(RotationBuffer& buffer) { hadamard(buffer.value); }
+void finish_rotation(RotationBuffer& buffer) { hadamard(buffer.value, kRotationValues); }
 
-void rotate_buffer(RotationBuffer& buffer) { hadamard(buffer.value); }
+void rotate_buffer(RotationBuffer& buffer) { finish_rotation(buffer); }
 
 #endif
 
@@ -158,24 +158,41 @@ void prefetch(const void* first, size_t size_bytes) {
   }
 }
 
-void leave_rotation(const RandomTile& __restrict signs, RotationBuffer& __restrict buffer) {
-  for (uint32_t word = 0; word < kRotationValues / kSignsPerWord; ++word) {
-    float* value = buffer.value + word * kSignsPerWord;
-    for (uint32_t e = 0; e < kSignsPerWord; ++e) {
-      value[e] = rotation_out(value[e], rotation_sign(signs.word[word], e));
-    }
+/** Calls `work(first, length)` for each of the rotations that the last `value_count` values of a
+ *  call are cut into, the longest first. */
+template <typename Work>
+void for_each_last_rotation(size_t value_count, Work work) {
+  const uint32_t codes = static_cast<uint32_t>(code_count(true, value_count));
+  for (uint32_t first = 0; first < codes;) {
+    const uint32_t length = rotation_length(codes - first);
+    work(first, length);
+    first += length;
   }
 }
 
-void rotate_back(const RandomStream& stream, uint64_t first_value, RotationBuffer& buffer) {
+void leave_rotation(const uint32_t* __restrict signs, uint32_t length, float* __restrict value) {
+  for (uint32_t e = 0; e < length; ++e) {
+    value[e] = rotation_out(value[e], rotation_sign(signs[e / kSignsPerWord], e), length);
+  }
+}
+
+/** `value_count` values of a call are left from first_value on. */
+void rotate_back(const RandomStream& stream, uint64_t first_value, size_t value_count,
+                 RotationBuffer& buffer) {
   RandomTile signs;
   fill_signs(stream, first_value, signs);
-  rotate_buffer(buffer);
-  leave_rotation(signs, buffer);
+  if (value_count >= kRotationValues) {
+    rotate_buffer(buffer);
+    return leave_rotation(signs.word, kRotationValues, buffer.value);
+  }
+  for_each_last_rotation(value_count, [&](uint32_t first, uint32_t length) {
+    hadamard(buffer.value + first, length);
+    leave_rotation(signs.word + first / kSignsPerWord, length, buffer.value + first);
+  });
 }
 
 /** A caller's values, tile by tile, rotated where the format says so: then in order, and filled up
- *  with zeros to whole rotations. */
+ *  with zeros. */
 class Values {
  public:
   Values(const void* values, int32_t dtype, const Range& range, bool rotated,
@@ -203,6 +220,7 @@ class Values {
   void rotate_forth(size_t first) {
     RandomTile signs;
     fill_signs(signs_, range_.first_value + first, signs);
+    if (range_.value_count - first < kRotationValues) return rotate_last(first, signs);
     const size_t size_bytes = kRotationValues * dtype_size_bytes(dtype_);
     if (first + 2 * kRotationValues <= range_.value_count) {
       const char* next =
@@ -210,14 +228,30 @@ class Values {
       prefetch(next, size_bytes);
     }
     for (uint32_t done = 0; done < kRotationValues; done += kTileValues) {
-      const size_t offset = first + done < range_.value_count ? first + done : range_.value_count;
-      const size_t left = range_.value_count - offset;
-      const Tile tile{offset, left < kTileValues ? static_cast<uint32_t>(left) : kTileValues};
       ValueTile local;
-      enter_rotation(load_values(values_, dtype_, tile, local), signs.word + done / kSignsPerWord,
-                     buffer_.value + done);
+      const float* value = load_values(values_, dtype_, Tile{first + done, kTileValues}, local);
+      enter_rotation(value, signs.word + done / kSignsPerWord, buffer_.value + done);
     }
     finish_rotation(buffer_);
+  }
+
+  /** Fewer values than one rotation has: they occur once in a call, so that the plain loops do. */
+  void rotate_last(size_t begin, const RandomTile& signs) {
+    const size_t left = range_.value_count - begin;
+    for (uint32_t done = 0; done < kRotationValues; done += kTileValues) {
+      const size_t here = done < left ? left - done : 0;
+      const Tile tile{begin + done, here < kTileValues ? static_cast<uint32_t>(here) : kTileValues};
+      ValueTile local;
+      memcpy(buffer_.value + done, load_values(values_, dtype_, tile, local), sizeof local);
+    }
+    for_each_last_rotation(left, [&](uint32_t first, uint32_t length) {
+      float* value = buffer_.value + first;
+      for (uint32_t e = 0; e < length; ++e) {
+        const uint32_t word = signs.word[(first + e) / kSignsPerWord];
+        value[e] = rotation_in(value[e], rotation_sign(word, e), length);
+      }
+      hadamard(value, length);
+    });
   }
 
   const void* values_;

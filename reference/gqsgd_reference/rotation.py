@@ -1,4 +1,4 @@
-"""The randomised Hadamard rotation of 1024 elements at a time (FORMAT.md section 12)."""
+"""The randomised Hadamard rotation of up to 1024 elements at a time (FORMAT.md section 12)."""
 
 import numpy as np
 
@@ -6,11 +6,24 @@ from .floats import bits, float32_of, ieee
 from .random import SIGNS, counters, key, philox4x32
 
 ROTATION_VALUE_COUNT = 1024
+ROTATION_VALUE_COUNT_MIN = 128
 
 
 def padded_count(value_count):
     """Codes of `value_count` elements."""
-    return -(-value_count // ROTATION_VALUE_COUNT) * ROTATION_VALUE_COUNT
+    return -(-value_count // ROTATION_VALUE_COUNT_MIN) * ROTATION_VALUE_COUNT_MIN
+
+
+def rotations(code_count):
+    """[(length, begin, end, shrink, grow)]: stretches of rotations of one length. Those of 1024 may
+    be many; of each of the last ones there is at most one."""
+    whole = code_count // ROTATION_VALUE_COUNT * ROTATION_VALUE_COUNT
+    found, begin = [(ROTATION_VALUE_COUNT, 0, whole, 2.0**-10, 1)] if whole else [], whole
+    for length, shrink, grow in ((512, 2.0**-10, 2), (256, 2.0**-9, 2), (128, 2.0**-9, 4)):
+        if (code_count - whole) & length:
+            found.append((length, begin, begin + length, shrink, grow))
+            begin += length
+    return found
 
 
 def sign_flips(call, first_value, value_count):
@@ -27,26 +40,36 @@ def sign_flips(call, first_value, value_count):
 
 @ieee
 def hadamard(values):
-    """H of each 1024 float32 values."""
-    for distance in (1, 2, 4, 8, 16, 32, 64, 128, 256, 512):
-        pairs = values.reshape(-1, 2, distance)
-        a, b = pairs[:, 0], pairs[:, 1]
-        values = np.stack([a + b, a - b], axis=1).reshape(-1)
-    return values
+    """H of the float32 values of each rotation."""
+    turned = np.empty_like(values)
+    for length, begin, end, _, _ in rotations(len(values)):
+        stretch, distance = values[begin:end], 1
+        while distance < length:
+            pairs = stretch.reshape(-1, 2, distance)
+            a, b = pairs[:, 0], pairs[:, 1]
+            stretch = np.stack([a + b, a - b], axis=1).reshape(-1)
+            distance *= 2
+        turned[begin:end] = stretch
+    return turned
 
 
 @ieee
 def rotate(call, values, first_value=0):
-    """y of float32 values, filled up to a multiple of 1024 with zeros."""
+    """y of float32 values, filled up to a multiple of 128 with zeros."""
     padded = np.zeros(padded_count(len(values)), dtype=np.float32)
     padded[:len(values)] = values
+    for _, begin, end, shrink, _ in rotations(len(padded)):
+        padded[begin:end] *= np.float32(shrink)
     flips = sign_flips(call, first_value, len(padded))
-    return hadamard(float32_of(bits(padded * np.float32(2.0**-10)) ^ flips))
+    return hadamard(float32_of(bits(padded) ^ flips))
 
 
 @ieee
 def rotate_back(call, values, value_count, first_value=0):
     """The first `value_count` of the float32 values that decoded ones were rotated from."""
     flips = sign_flips(call, first_value, len(values))
-    turned = float32_of(bits(hadamard(values)) ^ flips)
+    sums = hadamard(values)
+    for _, begin, end, _, grow in rotations(len(sums)):
+        sums[begin:end] *= np.float32(grow)
+    turned = float32_of(bits(sums) ^ flips)
     return (turned + np.float32(0))[:value_count]  # a zero is +0.0

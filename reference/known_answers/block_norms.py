@@ -19,7 +19,7 @@ BLOCKS = f"""
 Norm codes of blocks (FORMAT.md section 4), of rotated values (section 12) with rotate hadamard.
 block; rotate: none or hadamard; seed, stream_id, step, index, first_value, value_count: integers.
 values: float32, or salt: generated values of rank 0; codes: 4 hex digits of each block, with
-rotation to the next multiple of 1024.
+rotation to the next multiple of 128.
 {GENERATED}"""
 
 _CALL = Call(seed=0x0F1E2D3C4B5A6978, stream_id=7, step=8, index=9)

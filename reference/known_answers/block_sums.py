@@ -125,7 +125,7 @@ def _rescales():
     rotated = replace(linear, rotate="hadamard", block=256, rounding_down="subtractive")
     norms = np.uint16([0x3F80, 0x3E01, 0, 0x7F80])
     operands = operands_for(rotated, norms, 1024)
-    return [*records, _record("rotated", rotated, 1, 1024, 130, operands, norms)]
+    return [*records, _record("rotated", rotated, 1, 1024, 900, operands, norms)]
 
 
 def _one_norm():

@@ -8,7 +8,7 @@ the quantizer's combine is; rank_count; combines: longest chain of reductions, 0
 rounding: independent, correlated or nearest; rounding_down: random or subtractive; block: 0 for one
 norm; rotate: none or hadamard; rescale: 0 or 1; mantissa_bits: 0 or 2.
 seed, stream_id, step, index; rank: the one that runs the stage; first_value, value_count: integers.
-With rotation value_count is that of plain values, words hold the next multiple of 1024 codes."""
+With rotation value_count is that of plain values, words hold the next multiple of 128 codes."""
 
 # Zero, denormals and their last, normal numbers at both ends, the code of FLT_MAX, NaN.
 NORM_CODES = np.uint16([0x3F80, 0, 0x0001, 0x007F, 0x0080, 0x3DCD, 0x7F7F, 0x7F80, 0x7FFF])

@@ -8,12 +8,12 @@ from gqsgd_reference.rotation import rotate, rotate_back, sign_flips
 from .edges import DENORMAL_MIN, GENERATED, ONE, checksum, generated
 
 DESCRIPTION = f"""
-The rotation of 1024 values at a time (FORMAT.md section 12).
+The rotation of up to 1024 values at a time (FORMAT.md section 12).
 seed, stream_id, step, index, first_value, value_count: integers.
 Cases signs_..: sign_words: bit e mod 32 of word e div 32 is the sign of element first_value + e.
 Other cases: elements, values: those that are not zero, as decimal places in the range and float32,
-or salt: generated values of rank 0; rotated_checksum: of the patterns of all 1024 ceil(value_count
-/ 1024) values; rotated: the first 32 of them; back: what the first 32 become on the way back;
+or salt: generated values of rank 0; rotated_checksum: of the patterns of all 128 ceil(value_count
+/ 128) values; rotated: the first 32 of them; back: what the first 32 become on the way back;
 back_checksum: of the patterns of the first value_count.
 A checksum is the sum over k of (2 k + 1) * pattern k, modulo 2^64, in decimal.
 {GENERATED}"""
@@ -56,7 +56,8 @@ def rotations():
         _sparse("zeros", 0, 7, [], []), _sparse("flt_max", 0, 4, [0, 3], [FLT_MAX, -FLT_MAX]),
         _sparse("denormals", 0, 40, [1, 2, 39], [DENORMAL_MIN, -2.0**-126, 2.0**-140]),
         _sparse("rounds", 1024, 1000, [0, 1, 2, 999], [1, 2.0**-24, 2.0**-24, 3])]
-    for first, count in ((0, 1024), (1024, 5), (2**36, 1025), (2**44 - 1024, 1000)):
+    for first, count in ((0, 1024), (1024, 5), (2**36, 1025), (2**44 - 1024, 1000),
+                         (0, 896), (3072, 897), (0, 2048 + 640)):
         values = generated(33, 0, count)
         records.append(_record(f"generated_{first}_{count}", first, values, {"salt": 33}))
     return records

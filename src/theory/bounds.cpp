@@ -68,6 +68,14 @@ double norm_excess(const Format& format, double ranks, double values) {
          (format.block != 0 ? kBlockNormExcess : 1.0);
 }
 
+/** Error of x over error of y, times norm of y over norm of x: rotations shorter than 1024 keep y
+ * up to sqrt(2) times smaller, which matters where a norm spans several lengths. */
+double rotation_spread(const Format& format, uint64_t value_count) {
+  const bool shorter = code_count(true, value_count) % kRotationValues != 0;
+  const bool spans = format.block == 0 || format.block > kRotationValuesMin;
+  return format.rotate == Rotate::hadamard && shorter && spans ? 2 : 1;
+}
+
 /** tau of bounds.h: what random rounding to steps of l norms adds. */
 double random_tau(double l, double n, double d) { return std::min(sqrt(d / n) * l, d * l * l / 4); }
 
@@ -117,6 +125,7 @@ Status variance_bound(const Format& format, uint32_t ranks, uint64_t value_count
   if (combines > 0 && format.combine == Combine::average) {
     *theta += growth / (1 + relative) * n * average_weight(ranks, combines) * tau;
   }
+  *theta *= rotation_spread(format, value_count);
   return Status();
 }
 

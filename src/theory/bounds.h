@@ -29,7 +29,8 @@
 //   - subtractive rounding: the error of the re-encode is uniform in half a step to either side
 //     whatever the sum is, d l^2 / 12 in place of tau;
 //   - rotation: a rotation changes no length, so that the bound holds for what it gives back; d
-//     counts the values that fill up the last 1024.
+//     counts the values that fill up the last ones, and a norm that spans rotations of several
+//     lengths doubles theta.
 // Float32 arithmetic is left out; it adds less than 2^-20 relative.
 #ifndef GQ_THEORY_BOUNDS_H
 #define GQ_THEORY_BOUNDS_H

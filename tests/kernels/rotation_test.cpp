@@ -43,7 +43,7 @@ TEST(Hadamard, EveryColumnIsTheDefinition) {
   for (uint32_t column = 0; column < kRotationValues; ++column) {
     Floats values(kRotationValues);
     values[column] = 1;
-    hadamard(values.data());
+    hadamard(values.data(), kRotationValues);
     for (uint32_t k = 0; k < kRotationValues; ++k) {
       ASSERT_EQ(values[k], std::popcount(k & column) % 2 == 0 ? 1 : -1) << k << " " << column;
     }
@@ -72,6 +72,35 @@ TEST(Hadamard, BackIsTheInverseToFewUlpsOfTheLargest) {
   }
 }
 
+TEST(Hadamard, TheLastValuesOfACallAreCutIntoPowersOfTwo) {
+  std::vector<uint32_t> lengths;
+  for_each_rotation(code_count(true, 3 * 1024 + 800), [&](size_t first, uint32_t length) {
+    EXPECT_EQ(first % length, 0u);
+    lengths.push_back(length);
+  });
+  EXPECT_EQ(lengths, (std::vector<uint32_t>{1024, 1024, 1024, 512, 256, 128}));
+  EXPECT_EQ(code_count(true, 1), 128u);
+  EXPECT_EQ(code_count(true, 1024), 1024u);
+  EXPECT_EQ(code_count(true, 1025), 1152u);
+}
+
+TEST(Hadamard, NoLengthMakesValuesLargerThanTheLongestDoes) {
+  for (uint32_t length = kRotationValuesMin; length <= kRotationValues; length *= 2) {
+    const float shrink = rotation_shrink(length);
+    EXPECT_LE(shrink * shrink * static_cast<float>(length), 0x1p-10f) << length;
+    EXPECT_GE(shrink * shrink * static_cast<float>(length), 0x1p-11f) << length;
+  }
+}
+
+TEST(Hadamard, BackIsTheInverseForEveryNumberOfLastValues) {
+  for (size_t count = 1; count <= kRotationValues; count += count % 128 < 2 ? 1 : 63) {
+    const Floats values = edge_biased_values(count, count, 1);
+    const Floats back = rotated_back(kSite, kFirst, rotated_forth(kSite, kFirst, values));
+    for (size_t e = 0; e < count; ++e) ASSERT_NEAR(back[e], values[e], 0x1p-18) << count;
+    for (size_t e = count; e < back.size(); ++e) ASSERT_NEAR(back[e], 0, 0x1p-18) << count;
+  }
+}
+
 /** Values of the largest size and of either sign: those of `row` add up in one sum. */
 Floats largest_floats(uint32_t row) {
   Floats values(kRotationValues);
@@ -92,7 +121,8 @@ TEST(Hadamard, TheLargestFloatsDoNotOverflow) {
 }
 
 TEST_P(Rotation, RotatedStagesAreTheStagesOnRotatedValues) {
-  for (const size_t count : {size_t{1}, size_t{1000}, size_t{1024}, size_t{4096 + 3}}) {
+  for (const size_t count : {size_t{1}, size_t{128}, size_t{300}, size_t{897}, size_t{1000},
+                             size_t{1024}, size_t{4096 + 3}, size_t{4096 + 640}}) {
     const Floats values = edge_biased_values(count, count, 2);
     const Floats rotated = rotated_forth(kSite, kFirst, values);
     const uint32_t bits = norm_bits(values, true);

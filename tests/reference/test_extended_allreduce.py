@@ -94,7 +94,7 @@ def test_zero_blocks_are_positive_zeros_and_zero_coordinates_stay_without_rotati
 @pytest.mark.parametrize("name", ROTATED)
 def test_padding_is_zeros(name):
     values = normal_inputs(3, 1500)
-    padded = [np.append(x, np.zeros(548, dtype=np.float32)) for x in values]
+    padded = [np.append(x, np.zeros(36, dtype=np.float32)) for x in values]
     assert np.array_equal(run(preset(name), values), run(preset(name), padded)[:1500])
 
 

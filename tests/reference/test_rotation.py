@@ -25,6 +25,26 @@ def test_h_is_the_matrix_of_sylvester():
     assert np.array_equal(hadamard(x.astype(np.float32)), expected)
 
 
+@pytest.mark.parametrize("value_count", (1, 128, 640, 768, 896, 1024 + 896))
+def test_last_rotations_are_the_binary_digits_of_what_is_left(value_count):
+    x = integers(value_count, 1000).astype(np.float32)
+    y = rotate(CALL, x)
+    padded = np.append(x, np.zeros(len(y) - value_count))
+    signed = np.where(sign_flips(CALL, 0, len(y)) > 0, -padded, padded)
+    begin = 0
+    for length in (1024, 512, 256, 128):
+        if len(y) & length == 0:
+            continue
+        # 1/32 of an orthonormal rotation, or 1/32 / sqrt(2) where that is no power of two
+        scale = 2.0 ** -np.ceil(5 + np.log2(length) / 2)
+        k = np.arange(length)
+        ones = np.vectorize(lambda word: bin(word).count("1"))(k[:, None] & k)
+        matrix = scale * (1 - 2 * (ones % 2))
+        assert np.array_equal(y[begin:begin + length], matrix @ signed[begin:begin + length])
+        begin += length
+    assert begin == len(y)
+
+
 def test_signs_are_the_bits_of_the_words_of_the_page():
     for first_value in (0, 1024, 2**36 + 1024):
         flips = sign_flips(CALL, first_value, 1024)
@@ -34,12 +54,12 @@ def test_signs_are_the_bits_of_the_words_of_the_page():
             assert int(flips[place]) == (word >> e % 32 & 1) << 31
 
 
-@pytest.mark.parametrize("value_count", (1, 5, 1023, 1024, 1025, 3000))
+@pytest.mark.parametrize("value_count", (1, 5, 129, 600, 1023, 1024, 1025, 3000))
 @pytest.mark.parametrize("first_value", (0, 1024, 2**36))
 def test_back_after_forth_is_exact_where_nothing_rounds(value_count, first_value):
     x = integers(value_count, 2**13).astype(np.float32)
     y = rotate(CALL, x, first_value)
-    assert len(y) == padded_count(value_count) == -(-value_count // 1024) * 1024
+    assert len(y) == padded_count(value_count) == -(-value_count // 128) * 128
     assert np.array_equal(bits(rotate_back(CALL, y, value_count, first_value)), bits(x + 0))
 
 
@@ -65,12 +85,13 @@ def test_nothing_overflows_forth_nor_exceeds_the_largest_value(seed):
 
 
 @pytest.mark.parametrize("poison", (np.nan, np.inf, -np.inf))
-def test_poison_reaches_all_of_its_1024_values_and_no_other(poison):
-    x = np.ones(3072, dtype=np.float32)
-    x[1030] = poison
-    finite = np.isfinite(rotate(CALL, x))
-    assert finite.reshape(3, 1024).all(axis=1).tolist() == [True, False, True]
-    assert not finite[1024:2048].any()
+def test_poison_reaches_all_values_of_its_rotation_and_no_other(poison):
+    for place, begin, end in ((1030, 1024, 2048), (2050, 2048, 2560), (2600, 2560, 2688)):
+        x = np.ones(2688, dtype=np.float32)
+        x[place] = poison
+        finite = np.isfinite(rotate(CALL, x))
+        assert not finite[begin:end].any()
+        assert finite[:begin].all() and finite[end:].all()
 
 
 def test_two_infinities_leave_nothing_finite():

@@ -215,14 +215,19 @@ TEST(VarianceBound, BlocksTakeThePlaceOfTheCallWithNormsOneIn128TooLarge) {
   EXPECT_DOUBLE_EQ(theta_of(blocks, 4, 1000000, 2), of_a_call * std::pow(129.0 / 128, 2));
 }
 
-TEST(VarianceBound, OfRotationCountsWhatFillsUpTheLast1024) {
-  Format rotated = kSchemes[4].format;
+TEST(VarianceBound, OfRotationCountsWhatFillsUpTheLastOnes) {
+  const Format plain = kSchemes[4].format;
+  Format rotated = plain;
   rotated.rotate = Rotate::hadamard;
-  EXPECT_EQ(theta_of(rotated, 4, 1025, 2), theta_of(kSchemes[4].format, 4, 2048, 2));
-  rotated.block = 128;
-  Format blocks = kSchemes[4].format;
-  blocks.block = 128;
-  EXPECT_EQ(theta_of(rotated, 4, 1, 2), theta_of(blocks, 4, 5000, 2));
+  EXPECT_EQ(theta_of(rotated, 4, 2000, 2), theta_of(plain, 4, 2048, 2));
+  // A norm over rotations of several lengths may fit the ones sqrt(2) times worse than the others.
+  EXPECT_EQ(theta_of(rotated, 4, 1025, 2), 2 * theta_of(plain, 4, 1152, 2));
+  Format blocks = plain;
+  for (const uint32_t block : {128u, 256u}) {
+    rotated.block = blocks.block = block;
+    EXPECT_EQ(theta_of(rotated, 4, 1, 2), (block > 128 ? 2 : 1) * theta_of(blocks, 4, 128, 2));
+    EXPECT_EQ(theta_of(rotated, 4, 1024, 2), theta_of(blocks, 4, 5000, 2));
+  }
 }
 
 TEST(VarianceBound, OfCorrelatedRoundingAndOfRescaleIsThatWithoutThem) {

@@ -23,7 +23,7 @@ _DEFAULTS = {"levels": "linear", "bits": "8", "block": "0", "rounding": "indepen
              "rounding_down": "random", "rotate": "none", "rescale": "false",
              "mantissa_bits": "0"}
 _NORM_BYTES = 2  # of a block's norm, and of its scale
-_ROTATION_VALUE_COUNT = 1024
+_ROTATION_VALUE_COUNT_MIN = 128
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Scheme:
         fields = self.fields
         coded = value_count
         if fields["rotate"] == "hadamard":
-            coded = -(-value_count // _ROTATION_VALUE_COUNT) * _ROTATION_VALUE_COUNT
+            coded = -(-value_count // _ROTATION_VALUE_COUNT_MIN) * _ROTATION_VALUE_COUNT_MIN
         total = coded * (fields["bits"] + fields["bits_down"]) / 8
         if fields["block"] > 0:
             arrays = 3 if fields["rescale"] else 2  # norms to owners and back, scales

@@ -48,7 +48,7 @@ class Quantizer:
 
     def packed_size(self, value_count: int) -> int:
         """Size in bytes of `value_count` packed values: whole 32-bit words. rotate="hadamard" fills
-        values up to a multiple of 1024."""
+        values up to a multiple of 128."""
         return self._size(_abi.library().gqsgd_packed_size, value_count)
 
     def result_size(self, value_count: int) -> int:
