@@ -3,9 +3,10 @@
  * This header is the whole C ABI. It is C99, needs nothing else, and every function in it
  * returns a status or a plain value; no exception, abort or output crosses it.
  *
- *   1. statuses and errors        4. communicators
- *   2. types and constants        5. collectives
- *   3. quantizers                 6. stages: one step of an allreduce at a time
+ *   1. statuses and errors        5. collectives
+ *   2. types and constants        6. requests: collectives that go on by themselves
+ *   3. quantizers                 7. stages: one step of an allreduce at a time
+ *   4. communicators
  *
  * Conventions. Handles are tokens: they are checked on every call and never dereferenced, so a
  * stale or foreign one is GQSGD_BAD_HANDLE. Buffers are element-aligned; lengths are in values
@@ -94,6 +95,7 @@ GQSGD_API void gqsgd_set_log(gqsgd_log_callback callback, void *user);
 
 typedef struct gqsgd_comm_s *gqsgd_comm;           /**< one rank's end of a group of ranks */
 typedef struct gqsgd_quantizer_s *gqsgd_quantizer; /**< an immutable description of a format */
+typedef struct gqsgd_request_s *gqsgd_request;     /**< a collective that was started */
 
 /** Names a group of processes that is about to form; made by one, given to all by the caller. */
 typedef struct {
@@ -243,8 +245,9 @@ GQSGD_API gqsgd_status gqsgd_comm_status(gqsgd_comm comm);
  *  here returns ABORTED, and so do the peers' calls, naming this rank. */
 GQSGD_API gqsgd_status gqsgd_comm_abort(gqsgd_comm comm);
 
-/** Frees this rank's communicator without waiting for anybody; NULL is OK. A call under way on
- *  another thread returns ABORTED. */
+/** Frees this rank's communicator without waiting for any other rank; NULL is OK. A call under way
+ *  on another thread returns ABORTED. Requests in flight end with ABORTED before this returns:
+ * their buffers are the caller's again. */
 GQSGD_API gqsgd_status gqsgd_comm_destroy(gqsgd_comm comm);
 
 /* ---- 5. Collectives ---------------------------------------------------------------------------
@@ -295,7 +298,45 @@ GQSGD_API gqsgd_status gqsgd_measured_error(gqsgd_comm comm, gqsgd_quantizer qua
                                             const void *send, size_t value_count, int32_t dtype,
                                             int32_t schedule, const uint64_t at[2], double *error);
 
-/* ---- 6. Stages --------------------------------------------------------------------------------
+/* ---- 6. Requests ------------------------------------------------------------------------------
+ */
+
+/** Starts gqsgd_allreduce, with its arguments, and returns at once.
+ *  request [out] what to test or wait for; NULL after a failure
+ *
+ *  Requests of a communicator are carried out one after the other in the order of their start,
+ * which is the same on all ranks; blocking calls take their turn after them. The step of at = NULL
+ * is taken here. `send` and `recv` belong to the request until its end is reported; `send` may not
+ * be written and `recv` not be looked at before. A start allocates the request, some 1.5 KB.
+ *
+ *  Progress is made by a thread of the library, which the first start makes, and which sleeps while
+ *  it has nothing to do or waits for other ranks; the timeout counts as for a blocking call, from
+ *  the moment that the request's turn comes. Where a transport may only be called on the caller's
+ *  threads, progress is made inside gqsgd_request_test, gqsgd_request_wait and blocking calls
+ * alone.
+ *
+ *  OK here says that there is a request; a refused argument of the allreduce is reported by test or
+ *  wait. BAD_HANDLE, BUSY and FORKED leave the other ranks waiting, as they do everywhere. A broken
+ *  communicator gives its first failure. Where no request could be made (INVALID_ARGUMENT for
+ *  request = NULL, NO_MEMORY, NO_RESOURCE without a thread) the others are told in a call that
+ *  blocks, and get REMOTE_ERROR. */
+GQSGD_API gqsgd_status gqsgd_allreduce_start(gqsgd_comm comm, gqsgd_quantizer quantizer,
+                                             const void *send, void *recv, size_t value_count,
+                                             int32_t dtype, int32_t op, int32_t schedule,
+                                             const uint64_t at[2], void *stream,
+                                             gqsgd_request *request);
+
+/** Asks, without waiting, whether a request has ended. *done = 1: the status returned is that of
+ * the operation, as gqsgd_allreduce has it, and the request is freed. *done = 0: it has not ended
+ * (OK), or could not be asked (INVALID_ARGUMENT, BAD_HANDLE, FORKED, or BUSY with another thread in
+ * the communicator), and stays. */
+GQSGD_API gqsgd_status gqsgd_request_test(gqsgd_request request, int32_t *done);
+
+/** Waits for a request to end and frees it; returns the status of the operation. BAD_HANDLE, FORKED
+ *  and BUSY as above. Also after gqsgd_comm_destroy every request is to be waited for or tested. */
+GQSGD_API gqsgd_status gqsgd_request_wait(gqsgd_request request);
+
+/* ---- 7. Stages --------------------------------------------------------------------------------
  */
 
 /** Where a stage stands in an allreduce. The layout never changes; unused fields are 0.

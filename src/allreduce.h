@@ -49,13 +49,6 @@ class Allreduce {
   uint64_t events_ = 0;
 };
 
-/** Blocking: begin, then advance and wait until done or until the endpoint's timeout. A failure
- * that the ranks do not share breaks off the endpoint (*broken). */
-Status allreduce(Endpoint& endpoint, const Call& call, Status own, bool* broken);
-
-/** All ranks of one group on this thread, in turn. The calls are in rank order. */
-Status allreduce_in_turn(Endpoint* endpoints, const Call* calls, uint32_t ranks);
-
 }  // namespace gq
 
 #endif

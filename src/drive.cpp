@@ -1,12 +1,12 @@
-// How an allreduce is driven to its end: by one thread per rank that sleeps in the one wait
-// primitive, or by one thread that takes all ranks in turn. The state machine is the same.
+// The loop around the state machine, and the clock that runs while nothing happens.
+#include "src/drive.h"
+
 #include <inttypes.h>
+#include <stdio.h>
 #include <time.h>
 
 #include <memory>
 #include <new>
-
-#include "src/allreduce.h"
 
 namespace gq {
 namespace {
@@ -24,55 +24,75 @@ int64_t now_ns() {
  */
 bool is_run_failure(gqsgd_status code) { return code >= GQSGD_TIMEOUT && code < GQSGD_NONFINITE; }
 
-bool has_expired(const Endpoint& endpoint, int64_t idle_ns, int64_t* idle_ms) {
-  const int64_t timeout_ms = endpoint.timeout_ms.load(std::memory_order_relaxed);
-  *idle_ms = idle_ns / 1000000;
-  return timeout_ms >= 0 && *idle_ms >= timeout_ms;
-}
-
-Status wait_for_progress(Endpoint& endpoint, Allreduce& operation, int64_t progress_ns) {
-  const int64_t before_ns = now_ns();
-  GQ_TRY(endpoint.transport->wait(kWaitSliceUs));
-  const int64_t after_ns = now_ns();
-  endpoint.wait_ns += static_cast<uint64_t>(after_ns - before_ns);
-  int64_t idle_ms = 0;
-  if (!has_expired(endpoint, after_ns - progress_ns, &idle_ms)) return Status();
-  // A slow thread may have been suspended itself: what came meanwhile counts.
-  const uint64_t before = operation.progress();
-  bool done = false;
-  GQ_TRY(operation.advance(&done));
-  if (done || operation.progress() != before) return Status();
-  uint32_t culprit = 0;
-  const Status status = operation.timed_out(idle_ms, &culprit);
-  endpoint.transport->break_off(status.code(), culprit);
-  return status;
-}
-
-Status run(Endpoint& endpoint, Allreduce& operation) {
-  int64_t progress_ns = now_ns();
-  uint64_t progress = 0;
-  for (;;) {
-    bool done = false;
-    GQ_TRY(operation.advance(&done));
-    if (done) return Status();
-    if (operation.progress() != progress) {
-      progress = operation.progress();
-      progress_ns = now_ns();
-    }
-    GQ_TRY(wait_for_progress(endpoint, operation, progress_ns));
-  }
-}
-
 }  // namespace
 
-Status allreduce(Endpoint& endpoint, const Call& call, Status own, bool* broken) {
-  Allreduce operation;
-  Status status = operation.begin(endpoint, call, own);
-  const bool published = status.ok();
-  if (published) status = run(endpoint, operation);
-  *broken = !status.ok() && (!published || operation.agreed() || is_run_failure(status.code()));
-  if (*broken) endpoint.transport->break_off(status.code(), endpoint.rank());
-  return status;
+void Drive::begin(Endpoint& endpoint, const Call& call, Status own) {
+  endpoint_ = &endpoint;
+  ended_ = false;
+  published_ = false;
+  progress_ = 0;
+  progress_ns_ = now_ns();
+  Status begun = endpoint.failure.get();
+  if (begun.ok()) begun = operation_.begin(endpoint, call, own);
+  published_ = begun.ok();
+  if (!published_) end(begun);
+}
+
+bool Drive::advance() {
+  if (ended_) return true;
+  bool done = false;
+  const Status status = operation_.advance(&done);
+  if (!status.ok() || done) {
+    end(status);
+  } else if (operation_.progress() != progress_) {
+    progress_ = operation_.progress();
+    progress_ns_ = now_ns();
+  }
+  return ended_;
+}
+
+void Drive::wait() {
+  const int64_t before_ns = now_ns();
+  const Status status = endpoint_->transport->wait(kWaitSliceUs);
+  endpoint_->wait_ns += static_cast<uint64_t>(now_ns() - before_ns);
+  status.ok() ? give_up_in_time() : end(status);
+}
+
+void Drive::look() {
+  const Status status = endpoint_->transport->check();
+  status.ok() ? give_up_in_time() : end(status);
+}
+
+void Drive::give_up_in_time() {
+  const int64_t timeout_ms = endpoint_->timeout_ms.load(std::memory_order_relaxed);
+  const int64_t idle_ms = (now_ns() - progress_ns_) / 1000000;
+  if (timeout_ms < 0 || idle_ms < timeout_ms) return;
+  // A slow thread may have been suspended itself: what came meanwhile counts.
+  const int64_t noted_ns = progress_ns_;
+  if (advance() || progress_ns_ != noted_ns) return;
+  uint32_t culprit = 0;
+  const Status status = operation_.timed_out(idle_ms, &culprit);
+  endpoint_->transport->break_off(status.code(), culprit);
+  end(status);
+}
+
+void Drive::end(Status status) {
+  ended_ = true;
+  const bool shared = published_ && !operation_.agreed() && !is_run_failure(status.code());
+  if (!status.ok() && !shared) {
+    endpoint_->failure.keep(status, last_error());
+    endpoint_->transport->break_off(status.code(), endpoint_->rank());
+  }
+  // Whoever broke it meanwhile, on another thread, has said why.
+  const Status broken = endpoint_->failure.get();
+  status_ = broken.ok() ? status : broken;
+}
+
+Status allreduce(Endpoint& endpoint, const Call& call, Status own) {
+  Drive drive;
+  drive.begin(endpoint, call, own);
+  while (!drive.advance()) drive.wait();
+  return drive.status();
 }
 
 Status allreduce_in_turn(Endpoint* endpoints, const Call* calls, uint32_t ranks) {
@@ -97,6 +117,13 @@ Status allreduce_in_turn(Endpoint* endpoints, const Call* calls, uint32_t ranks)
     }
   }
   return Status();
+}
+
+void break_off(Endpoint& endpoint, const char* what) {
+  char sentence[96];
+  snprintf(sentence, sizeof sentence, "rank %u %s", endpoint.rank(), what);
+  endpoint.failure.keep(Status(GQSGD_ABORTED), sentence);
+  endpoint.transport->break_off(GQSGD_ABORTED, endpoint.rank());
 }
 
 }  // namespace gq

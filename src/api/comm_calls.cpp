@@ -1,6 +1,5 @@
 // Asking, setting and ending communicators: the rest of part 4 of the C ABI.
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include <algorithm>
@@ -8,6 +7,7 @@
 #include "src/api/check.h"
 #include "src/api/communicator.h"
 #include "src/api/quantizer.h"
+#include "src/drive.h"
 #include "src/plan/plan.h"
 
 namespace gq {
@@ -17,24 +17,17 @@ Status destroy(gqsgd_comm comm) {
   std::shared_ptr<Communicator> communicator;
   GQ_TRY(find_communicator(comm, &communicator));
   if (communicator->busy.load(std::memory_order_acquire)) {
-    char sentence[96];
-    const uint32_t rank = communicator->endpoint.rank();
-    snprintf(sentence, sizeof sentence, "rank %u was destroyed during a call", rank);
-    communicator->set_failure(Status(GQSGD_ABORTED), sentence);
-    communicator->endpoint.transport->break_off(GQSGD_ABORTED, rank);
+    break_off(communicator->endpoint, "was destroyed during a call");
   }
   remove_communicator(comm);
+  communicator->requests.close();
   return Status();
 }
 
 Status abort(gqsgd_comm comm) {
   std::shared_ptr<Communicator> communicator;
   GQ_TRY(find_communicator(comm, &communicator));
-  const uint32_t rank = communicator->endpoint.rank();
-  char sentence[96];
-  snprintf(sentence, sizeof sentence, "rank %u aborted its communicator", rank);
-  communicator->set_failure(Status(GQSGD_ABORTED), sentence);
-  communicator->endpoint.transport->break_off(GQSGD_ABORTED, rank);
+  break_off(communicator->endpoint, "aborted its communicator");
   return Status();
 }
 
@@ -55,7 +48,7 @@ Status reserve(gqsgd_comm comm, gqsgd_quantizer quantizer, size_t value_count, i
   GQ_TRY(check_dtype(dtype));
   Entry entry;
   GQ_TRY(entry.enter(comm));
-  GQ_TRY(entry->failure());
+  GQ_TRY(entry->endpoint.failure.get());
   Format format;
   GQ_TRY(find_format(quantizer, &format));
   Endpoint& endpoint = entry->endpoint;
@@ -64,6 +57,8 @@ Status reserve(gqsgd_comm comm, gqsgd_quantizer quantizer, size_t value_count, i
       value_count, endpoint.chunk_value_count, endpoint.transport->reads_in_place()};
   size_t arena_bytes = 0;
   GQ_TRY(arena_bytes_of(request, &arena_bytes));
+  entry->requests.drain();  // whose words are in the arena
+  GQ_TRY(endpoint.failure.get());
   unsigned char* arena = nullptr;
   GQ_TRY(endpoint.transport->arena(arena_bytes, &arena));
   endpoint.workspace_bytes = std::max<uint64_t>(endpoint.workspace_bytes, arena_bytes);
@@ -176,7 +171,7 @@ gqsgd_status gqsgd_comm_stat(gqsgd_comm comm, const char* name, uint64_t* value)
 gqsgd_status gqsgd_comm_status(gqsgd_comm comm) {
   std::shared_ptr<gq::Communicator> communicator;
   const gq::Status status = gq::find_communicator(comm, &communicator);
-  return status.ok() ? communicator->failure().code() : status.code();
+  return status.ok() ? communicator->endpoint.failure.get().code() : status.code();
 }
 
 gqsgd_status gqsgd_comm_abort(gqsgd_comm comm) { return gq::abort(comm).code(); }

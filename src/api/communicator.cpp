@@ -1,7 +1,5 @@
-// The communicators of this process: their table, the first failure each keeps, and who is inside.
+// The communicators of this process: their table, and who is inside.
 #include "src/api/communicator.h"
-
-#include <stdio.h>
 
 #include "src/api/handles.h"
 #include "src/support/fork.h"
@@ -39,18 +37,6 @@ std::shared_ptr<Communicator> remove_communicator(gqsgd_comm comm) {
   return communicators().remove(reinterpret_cast<uintptr_t>(comm));
 }
 
-void Communicator::set_failure(Status status, const char* sentence) {
-  const std::lock_guard<std::mutex> lock(failure_mutex_);
-  if (!failure_.ok()) return;
-  failure_ = status;
-  snprintf(sentence_, sizeof sentence_, "%s", sentence);
-}
-
-Status Communicator::failure() {
-  const std::lock_guard<std::mutex> lock(failure_mutex_);
-  return failure_.ok() ? Status() : fail_with(failure_.code(), sentence_);
-}
-
 Status find_communicator(gqsgd_comm comm, std::shared_ptr<Communicator>* found) {
   *found = communicators().find(reinterpret_cast<uintptr_t>(comm));
   if (!*found) {
@@ -71,7 +57,13 @@ Entry::~Entry() {
 }
 
 Status Entry::enter(gqsgd_comm comm) {
-  GQ_TRY(find_communicator(comm, &communicator_));
+  std::shared_ptr<Communicator> found;
+  GQ_TRY(find_communicator(comm, &found));
+  return enter(std::move(found));
+}
+
+Status Entry::enter(std::shared_ptr<Communicator> communicator) {
+  communicator_ = std::move(communicator);
   entered_ = !communicator_->busy.exchange(true, std::memory_order_acquire);
   if (entered_) return Status();
   return fail(GQSGD_BUSY,

@@ -4,28 +4,19 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 
 #include "src/api/options_text.h"
 #include "src/execute/endpoint.h"
+#include "src/request/request_queue.h"
 
 namespace gq {
 
 struct Communicator {
   Endpoint endpoint;
+  RequestQueue requests{&endpoint};
   std::atomic<bool> busy{false};
   std::atomic<uint64_t> next_step{0};  ///< gqsgd_comm_counter
   uint64_t fork_generation = 0;
-
-  /** Keeps the first failure and its sentence, which every later call returns. */
-  void set_failure(Status status, const char* sentence);
-  /** OK, or the first failure again. */
-  Status failure();
-
- private:
-  std::mutex failure_mutex_;
-  Status failure_;
-  char sentence_[1024] = "";
 };
 
 /** A handle for one rank's end; *comm stays as it was after a failure. */
@@ -47,6 +38,9 @@ class Entry {
   Entry& operator=(const Entry&) = delete;
 
   Status enter(gqsgd_comm comm);
+  /** The same where the communicator is known, also if its handle is out of use by now. */
+  Status enter(std::shared_ptr<Communicator> communicator);
+  const std::shared_ptr<Communicator>& shared() const { return communicator_; }
   Communicator& operator*() const { return *communicator_; }
   Communicator* operator->() const { return communicator_.get(); }
 

@@ -6,7 +6,7 @@
 namespace gq {
 namespace {
 
-// Two tables exist; a few spare places cost nothing.
+// Three tables exist; a spare place costs nothing.
 constexpr int kMutexesMax = 4;
 std::mutex* mutexes[kMutexesMax];
 int mutex_count = 0;

@@ -14,7 +14,7 @@
 
 namespace gq {
 
-enum class HandleType : uint8_t { communicator = 0xC5, quantizer = 0x9B };
+enum class HandleType : uint8_t { communicator = 0xC5, quantizer = 0x9B, request = 0x5E };
 
 /** Registers both locks of a table around fork(), so that a child never inherits one that is held.
  */

@@ -10,6 +10,8 @@
 
 #include "kernels/codec/random.h"
 #include "kernels/stages.h"
+#include "src/support/counter.h"
+#include "src/support/first_failure.h"
 #include "src/transport/transport.h"
 
 namespace gq {
@@ -24,10 +26,12 @@ struct Endpoint {
   std::vector<const uint32_t*> operands;  ///< one per rank, so that reduce_many allocates nothing
   std::vector<EntryList> lists;           ///< the same for add_sparse
 
-  uint64_t calls = 0;
-  uint64_t nonfinite_blocks = 0;
-  uint64_t workspace_bytes = 0;
-  uint64_t wait_ns = 0;
+  FirstFailure failure;  ///< what broke the communicator: no call is made after it
+
+  Counter calls;
+  Counter nonfinite_blocks;
+  Counter workspace_bytes;
+  Counter wait_ns;
 
   uint32_t rank() const { return transport->rank(); }
   uint32_t size() const { return transport->size(); }

@@ -8,8 +8,6 @@
 namespace gq {
 namespace {
 
-// Long enough for two paths or two described quantizers; longer sentences are cut.
-constexpr size_t kSentenceBytes = 1024;
 thread_local char sentence[kSentenceBytes];
 
 }  // namespace

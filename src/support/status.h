@@ -3,9 +3,14 @@
 #ifndef GQ_SUPPORT_STATUS_H
 #define GQ_SUPPORT_STATUS_H
 
+#include <stddef.h>
+
 #include "include/gqsgd.h"
 
 namespace gq {
+
+/** Room for two paths or two described quantizers; longer sentences are cut. */
+inline constexpr size_t kSentenceBytes = 1024;
 
 /** A gqsgd_status that the compiler does not let one drop. */
 class [[nodiscard]] Status {

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "src/support/counter.h"
 #include "src/support/status.h"
 #include "src/transport/header.h"
 
@@ -13,10 +14,10 @@ namespace gq {
 
 /** Counted by the transport itself, read by gqsgd_comm_stat. */
 struct TransportCounters {
-  uint64_t messages_sent = 0;
-  uint64_t payload_bytes_sent = 0;
-  uint64_t header_bytes_sent = 0;
-  uint64_t payload_bytes_copied = 0;  ///< bytes the transport itself copied between ranks
+  Counter messages_sent;
+  Counter payload_bytes_sent;
+  Counter header_bytes_sent;
+  Counter payload_bytes_copied;  ///< bytes the transport itself copied between ranks
 };
 
 /** Words on their way from one rank to another. */
@@ -29,8 +30,8 @@ struct Message {
   size_t landing_bytes;  ///< receive: where in the own arena a transport that copies puts them
 };
 
-/** One rank's end of a group. All members are called by one thread at a time, except break_off().
- */
+/** One rank's end of a group. All members are called by one thread at a time, except break_off()
+ *  and counters(). */
 class Transport {
  public:
   virtual ~Transport() = default;
@@ -42,6 +43,9 @@ class Transport {
   /** True if receive() returns a view of the sender's memory, so that no landing space is needed.
    */
   virtual bool reads_in_place() const = 0;
+  /** True if all members must be called on threads of the caller's own, inside a call of this
+   *  library: there is no progress between calls then. */
+  virtual bool callers_thread_only() const { return false; }
 
   /** Makes the own arena at least `size_bytes` long (it never shrinks) and returns its base.
    * Contents may be lost. Called between operations only, when no peer reads from it. */

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "src/allreduce.h"
+#include "src/drive.h"
 #include "src/api/quantizer_text.h"
 #include "src/transport/local.h"
 

@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "src/allreduce.h"
+#include "src/drive.h"
 #include "src/api/quantizer_text.h"
 #include "src/execute/agreement.h"
 #include "src/transport/local.h"
@@ -99,8 +99,9 @@ class Played {
 
   void run(uint32_t rank) {
     Outcome& outcome = outcomes_[rank];
-    outcome.status = allreduce(endpoints_[rank], calls_[rank], Status(), &outcome.broken).code();
+    outcome.status = allreduce(endpoints_[rank], calls_[rank], Status()).code();
     if (outcome.status != GQSGD_OK) outcome.sentence = last_error();
+    outcome.broken = !endpoints_[rank].failure.get().ok();
   }
 
   Endpoint endpoints_[kRanks];

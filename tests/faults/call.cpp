@@ -30,6 +30,11 @@ gqsgd_status Call::make_status(gqsgd_comm comm) {
   return gqsgd_allreduce(comm, quantizer, send, recv, value_count, dtype, op, schedule, at, stream);
 }
 
+gqsgd_status Call::start(gqsgd_comm comm) {
+  return gqsgd_allreduce_start(comm, quantizer, send, recv, value_count, dtype, op, schedule, at,
+                               stream, &request);
+}
+
 bool Call::result_untouched() const {
   for (const float value : result) {
     if (value != kUntouched) return false;

@@ -25,6 +25,8 @@ class Call {
   Outcome make(gqsgd_comm comm) { return outcome_of(make_status(comm)); }
   /** The same without allocating anything of the test's own. */
   gqsgd_status make_status(gqsgd_comm comm);
+  /** The same call as a request. */
+  gqsgd_status start(gqsgd_comm comm);
   /** True if no byte of the result has been written. */
   bool result_untouched() const;
   bool input_untouched() const;
@@ -40,6 +42,7 @@ class Call {
   int32_t schedule = GQSGD_SCHEDULE_DIRECT;
   uint64_t at[2] = {7, 0};
   void* stream = nullptr;
+  gqsgd_request request = nullptr;
 
  private:
   Values original_;

@@ -116,6 +116,11 @@ MAY_FAIL(int, poll, -1, ENOMEM, (void *files, unsigned long count, int timeout_m
          (files, count, timeout_ms))
 MAY_FAIL(long, getrandom, -1, EIO, (void *bytes, size_t size, unsigned flags), (bytes, size, flags))
 
+/* Threads are refused with a number of their own and no errno. */
+MAY_FAIL(int, pthread_create, 11 /* EAGAIN */, EAGAIN,
+         (void *thread, const void *attributes, void *(*body)(void *), void *argument),
+         (thread, attributes, body, argument))
+
 int fcntl64(int file, int command, ...) {
   va_list list;
   va_start(list, command);

@@ -145,6 +145,29 @@ Trial local_group(unsigned long nth) {
 
 TEST(FailingCalls, OfLocalGroups) { fail_each(local_group, 10); }
 
+/** Two ranks; rank 0's start fails in turn, rank 1 gets an error for it, but not a hang. */
+Trial start_request(unsigned long nth) {
+  Trial trial;
+  gqsgd_comm comms[2] = {};
+  Call call(0), peers(1);
+  trial.note(gqsgd_comm_create_local(2, "timeout_ms=2000", comms));
+  gqsgd_status peer_got = GQSGD_OK;
+  std::thread peer([&] { peer_got = peers.make_status(comms[1]); });
+  fail_nth(nth);
+  const bool started = trial.note(call.start(comms[0]));
+  fail_nth_pause();
+  if (started) trial.note(gqsgd_request_wait(call.request));
+  peer.join();
+  trial.note(gqsgd_comm_destroy(comms[0]));
+  gqsgd_comm_destroy(comms[1]);
+  if (started || peer_got == GQSGD_REMOTE_ERROR) return trial;
+  trial.status = GQSGD_INTERNAL;
+  snprintf(trial.sentence, sizeof trial.sentence, "the peer got %s", gqsgd_status_name(peer_got));
+  return trial;
+}
+
+TEST(FailingCalls, OfRequests) { fail_each(start_request, 2); }
+
 void take_part(const gqsgd_unique_id& id, int rank, Call* call, Trial* trial) {
   gqsgd_comm comm = nullptr;
   if (!trial->note(gqsgd_comm_create_process(&id, rank, 2, "timeout_ms=300", &comm))) return;

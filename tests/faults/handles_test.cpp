@@ -24,6 +24,7 @@ const struct {
   gqsgd_status (*call)(gqsgd_comm);
 } kUses[] = {
     {"allreduce", [](gqsgd_comm comm) { return Call(0).make(comm).status; }},
+    {"allreduce_start", [](gqsgd_comm comm) { return Call(0).start(comm); }},
     {"rank",
      [](gqsgd_comm comm) {
        int32_t rank;

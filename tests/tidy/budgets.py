@@ -6,6 +6,7 @@ import re
 from source_tree import C_SUFFIXES, code_only
 
 FILE_LINES_MAX = 400
+ABI_LINES_MAX = 500  # include/gqsgd.h: one file for the whole ABI
 COLUMNS_MAX = 100
 FUNCTION_LINES_MAX = 60
 LONG_FUNCTION_LINES_MAX = 80  # with a comment `// long: reason` inside
@@ -15,8 +16,9 @@ def file_violations(name, text):
     """Sentences on a file that is too long or too wide."""
     lines = text.splitlines()
     found = []
-    if len(lines) > FILE_LINES_MAX:
-        found.append(f"{name}: {len(lines)} lines, at most {FILE_LINES_MAX}")
+    allowed = ABI_LINES_MAX if name == "include/gqsgd.h" else FILE_LINES_MAX
+    if len(lines) > allowed:
+        found.append(f"{name}: {len(lines)} lines, at most {allowed}")
     for number, line in enumerate(lines, 1):
         if len(line) > COLUMNS_MAX:
             found.append(f"{name}:{number}: {len(line)} columns, at most {COLUMNS_MAX}")

@@ -24,6 +24,8 @@ ROOMS = {
                      "kernels/codec/block_norm.h", "kernels/codec/random.h"],
     "src/allreduce": _WHOLE_CALL,
     "src/drive": _WHOLE_CALL,
+    "src/request/": ["include/gqsgd.h", "src/support/", "src/execute/", "src/drive",
+                     "kernels/cpu/float_environment.h"],
     "src/api/": ["include/gqsgd.h", "src/", "kernels/stages.h", "kernels/codec/formats.h",
                  "kernels/codec/global_norm.h", "kernels/codec/block_norm.h",
                  "kernels/codec/narrow.h", "kernels/cpu/float_environment.h"],

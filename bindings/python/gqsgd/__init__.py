@@ -38,6 +38,7 @@ from .errors import (
 )
 from .library import build_info, library_path, set_log, version
 from .quantizer import Quantizer
+from .request import Request
 from .simulate import expected_error, simulate
 from .stages import Site, dequantize, norm, quantize, reduce, reduce_many
 from .theory import depth_factor, sparsity_bound, variance_bound
@@ -65,6 +66,7 @@ __all__ = [
     "Protocol",
     "Quantizer",
     "RemoteError",
+    "Request",
     "Revoked",
     "Site",
     "System",

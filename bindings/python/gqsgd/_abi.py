@@ -89,7 +89,7 @@ LogCallback = ctypes.CFUNCTYPE(None, c_void_p, c_char_p)
 _status = _int = c_int32
 _text = _unique_id = c_char_p
 _size = c_size_t
-_comm = _quantizer = _address = _stream = c_void_p
+_comm = _quantizer = _request = _address = _stream = c_void_p
 _site = POINTER(SiteStruct)
 _at = POINTER(c_uint64)
 _addresses = POINTER(c_void_p)
@@ -142,6 +142,13 @@ PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
         _status,
         [_comm, _quantizer, _address, _size, _int, _int, _at, POINTER(c_double)],
     ),
+    "gqsgd_allreduce_start": (
+        _status,
+        [_comm, _quantizer, _address, _address, _size, _int, _int, _int, _at, _stream]
+        + [POINTER(_request)],
+    ),
+    "gqsgd_request_test": (_status, [_request, POINTER(c_int32)]),
+    "gqsgd_request_wait": (_status, [_request]),
     "gqsgd_norm": (
         _status,
         [_quantizer, _site, _address, _size, _int, _address, _address, _size, _stream],

@@ -11,9 +11,10 @@ from numpy.typing import DTypeLike, NDArray
 
 from . import _abi
 from .arguments import at, fields_text, integer, number_of
-from .arrays import dtype_number, read_view, write_view
+from .arrays import Buffer, dtype_number, read_view, write_view
 from .errors import InvalidArgument, check
 from .quantizer import Quantizer, handle_of
+from .request import Request
 
 _Values = TypeVar("_Values", bound=NDArray[Any])
 
@@ -41,16 +42,19 @@ class Communicator:
     says whether the communicator is still usable; `check` says so again.
     """
 
-    __slots__ = ("__weakref__", "_destroy", "_handle", "rank", "size")
+    __slots__ = ("__weakref__", "_abandoned", "_arrays", "_destroy", "_handle", "rank", "size")
 
     rank: int  #: this rank, 0 to size - 1
     size: int  #: ranks in the group
     _handle: int | None
+    _arrays: dict[int, tuple[Buffer, Buffer]]  #: of requests in flight, which the library uses
+    _abandoned: list[int]  #: requests in flight that nobody will wait for
 
     def __init__(self, handle: int):
         """Takes over a handle of the library; users call `local` or `process`."""
         self._destroy = _abi.library().gqsgd_comm_destroy
         self._handle = handle
+        self._arrays, self._abandoned = {}, []
         self.rank = self._get("gqsgd_comm_rank", ctypes.c_int32)
         self.size = self._get("gqsgd_comm_size", ctypes.c_int32)
 
@@ -145,6 +149,50 @@ class Communicator:
         Raises GqsgdError, whose subclass says what is left; TypeError for what is no array. An
         argument refused on this rank raises RemoteError on the others, so that nobody waits.
         """
+        _, recv, arguments = self._allreduce_of(x, q, op, schedule, out, step, index, stream)
+        self._call("gqsgd_allreduce", *arguments)
+        return recv.owner
+
+    def allreduce_start(
+        self,
+        x: Any,
+        q: Quantizer,
+        op: str = "mean",
+        schedule: str = "auto",
+        out: Any = None,
+        step: int | None = None,
+        index: int = 0,
+        stream: int | None = None,
+    ) -> Request:
+        """Starts `allreduce`, with its arguments, and returns at once; `wait` of the request gives
+        the result.
+
+        Requests are carried out in the order of their start, which is the same on every rank, by a
+        thread of the library; blocking calls take their turn after them. Until it has ended `x` may
+        not be written and the result not be looked at; the arrays are kept alive. Errors of
+        arguments are raised here or by `wait`, all others by `wait`.
+        """
+        send, recv, arguments = self._allreduce_of(x, q, op, schedule, out, step, index, stream)
+        self._free_abandoned()
+        handle = ctypes.c_void_p()
+        self._call("gqsgd_allreduce_start", *arguments, ctypes.byref(handle))
+        assert handle.value is not None
+        self._arrays[handle.value] = send, recv
+        return Request(self, handle.value, recv.owner)
+
+    def _allreduce_of(
+        self,
+        x: Any,
+        q: Quantizer,
+        op: str,
+        schedule: str,
+        out: Any,
+        step: int | None,
+        index: int,
+        stream: int | None,
+    ) -> tuple[Buffer, Buffer, tuple[Any, ...]]:
+        """What an allreduce reads, what it writes, and its arguments in C. What is refused here is
+        refused on all ranks."""
         try:
             numbers = number_of("op", op, _abi.OPS), number_of("schedule", schedule, _abi.SCHEDULES)
             place, stream_address = at(step, index), _stream_address(stream)
@@ -154,20 +202,21 @@ class Communicator:
         except Exception:
             self._tell_peers(q, step)
             raise
-        check(
-            _abi.library().gqsgd_allreduce(
-                self._handle,
-                quantizer,
-                send.address,
-                recv.address,
-                send.count,
-                send.dtype_number,
-                *numbers,
-                place,
-                stream_address,
-            )
-        )
-        return recv.owner
+        values = send.address, recv.address, send.count, send.dtype_number
+        return send, recv, (quantizer, *values, *numbers, place, stream_address)
+
+    def _forget(self, request: int | None) -> None:
+        """The library has reported the end of a request: its arrays are not in use any more."""
+        self._arrays.pop(request or 0, None)
+
+    def _free_abandoned(self) -> None:
+        """Lets go of what has ended of the requests that were dropped without a wait."""
+        test, done = _abi.library().gqsgd_request_test, ctypes.c_int32()
+        for request in self._abandoned[:]:
+            test(request, ctypes.byref(done))
+            if done.value:
+                self._abandoned.remove(request)
+                self._forget(request)
 
     def measured_error(
         self,
@@ -259,10 +308,12 @@ class Communicator:
         self._call("gqsgd_comm_abort")
 
     def close(self) -> None:
-        """Frees this rank's end without waiting for anybody; closing twice is harmless. A call
-        under way in another thread raises Aborted; every later one raises BadHandle."""
+        """Frees this rank's end without waiting for another rank; closing twice is harmless. A call
+        under way in another thread raises Aborted, and so do requests in flight when they are
+        waited for; every later call raises BadHandle."""
         handle, self._handle = self._handle, None
         check(self._destroy(handle))
+        self._free_abandoned()
 
     def __enter__(self) -> Communicator:
         return self
@@ -286,6 +337,7 @@ class Communicator:
         # The function is kept on the object: at interpreter exit modules may be gone already.
         if getattr(self, "_handle", None):
             self._destroy(self._handle)
+            self._free_abandoned()
 
     def _call(self, function: str, *arguments: Any) -> None:
         check(getattr(_abi.library(), function)(self._handle, *arguments))

@@ -33,6 +33,8 @@ CTYPES = {
     "gqsgd_comm*": POINTER(c_void_p),
     "gqsgd_quantizer": c_void_p,
     "gqsgd_quantizer*": POINTER(c_void_p),
+    "gqsgd_request": c_void_p,
+    "gqsgd_request*": POINTER(c_void_p),
     "gqsgd_unique_id*": c_char_p,
     "gqsgd_site*": POINTER(_abi.SiteStruct),
     "gqsgd_log_callback": _abi.LogCallback,

@@ -1,0 +1,90 @@
+"""Request: a collective that was started and goes on by itself."""
+
+from __future__ import annotations
+
+import ctypes
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from . import _abi
+from .errors import Busy, Forked, GqsgdError, check
+
+if TYPE_CHECKING:
+    from .communicator import Communicator
+
+
+class Request:
+    """What `Communicator.allreduce_start` returns; `wait` gives the result.
+
+    A context manager: leaving it waits. A request that is dropped goes on; its communicator keeps
+    the arrays until it has ended.
+    """
+
+    __slots__ = ("__weakref__", "_comm", "_error", "_handle", "_result")
+
+    def __init__(self, comm: Communicator, handle: int, result: Any):
+        """Takes over a token of the library; users call `allreduce_start`."""
+        self._comm = comm
+        self._handle: int | None = handle
+        self._result = result
+        self._error: GqsgdError | None = None
+
+    def test(self) -> bool:
+        """True once the collective has ended; never waits. Raises what it failed with."""
+        if self._handle is not None:
+            done = ctypes.c_int32()
+            status = _abi.library().gqsgd_request_test(self._handle, ctypes.byref(done))
+            self._note(status, ended=done.value != 0)
+        return self._handle is None and self._outcome()
+
+    def wait(self) -> Any:
+        """Returns the result (`out`, if it was given) when the collective has ended, or raises what
+        it failed with, then and at every later call. Other threads run meanwhile; Ctrl-C is seen
+        afterwards."""
+        if self._handle is not None:
+            self._note(_abi.library().gqsgd_request_wait(self._handle), ended=True)
+        self._outcome()
+        return self._result
+
+    def _note(self, status: int, ended: bool) -> None:
+        try:
+            check(status)
+        except (Busy, Forked):  # of this question, not of the collective
+            raise
+        except GqsgdError as error:
+            self._error = error
+        if ended:
+            self._comm._forget(self._handle)
+            self._handle = None
+        elif self._error is not None:
+            raise self._error
+
+    def _outcome(self) -> bool:
+        if self._error is not None:
+            raise self._error
+        return True
+
+    def __enter__(self) -> Request:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if error is None:
+            self.wait()
+
+    def __repr__(self) -> str:
+        state = "under way" if self._handle else "failed" if self._error else "ended"
+        return f"<gqsgd.Request of rank {self._comm.rank}, {state}>"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a request belongs to its process and cannot be pickled or copied")
+
+    def __del__(self) -> None:
+        # No call of the library here: the collector runs on any thread.
+        if getattr(self, "_handle", None):
+            self._comm._abandoned.append(self._handle)
+

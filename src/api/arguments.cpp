@@ -1,0 +1,61 @@
+// The checks of an allreduce in order; each alone is in check.h.
+#include "src/api/arguments.h"
+
+#include <inttypes.h>
+
+#include "kernels/stages.h"
+#include "src/api/check.h"
+#include "src/api/quantizer.h"
+
+namespace gq {
+namespace {
+
+// Elements are numbered with 44 bits in the random counter (40 bits of group, 16 elements each).
+constexpr uint64_t kValueCountMax = UINT64_C(1) << 44;
+
+/** The caller's {step, index}, or the communicator's own step, which this call uses up. */
+Status take_step(Communicator& communicator, const uint64_t* at, Call* call) {
+  call->step = at != nullptr ? at[0] : communicator.next_step.fetch_add(1);
+  call->index = at != nullptr ? at[1] : 0;
+  return check_step(call->step, call->index);
+}
+
+}  // namespace
+
+Status check_arguments(const Arguments& arguments, Call* call) {
+  GQ_TRY(find_format(arguments.quantizer, &call->format));
+  GQ_TRY(check_dtype(arguments.dtype));
+  GQ_TRY(check_op(arguments.op));
+  if (arguments.value_count > kValueCountMax) {
+    return fail(GQSGD_INVALID_ARGUMENT, "value_count is %zu; the largest is %" PRIu64,
+                arguments.value_count, kValueCountMax);
+  }
+  call->value_count = arguments.value_count;
+  call->dtype = arguments.dtype;
+  call->op = arguments.op;
+  call->schedule_id = arguments.schedule;
+  return Status();
+}
+
+Status check_buffers(const void* send, void* recv, bool recv_is_optional, Call* call) {
+  const size_t element_bytes = dtype_size_bytes(call->dtype);
+  const size_t value_count = static_cast<size_t>(call->value_count);
+  const Buffer from{"send", send, value_count, element_bytes};
+  const Buffer to{"recv", recv, value_count, element_bytes};
+  GQ_TRY(check_buffer(from));
+  if (recv != nullptr || !recv_is_optional) GQ_TRY(check_buffer(to));
+  GQ_TRY(check_overlap(from, to, true));
+  call->send = send;
+  call->recv = recv;
+  return Status();
+}
+
+Status check_call(Communicator& communicator, const Arguments& arguments, const void* send,
+                  void* recv, const void* stream, Call* call) {
+  GQ_TRY(take_step(communicator, arguments.at, call));
+  GQ_TRY(check_arguments(arguments, call));
+  GQ_TRY(check_buffers(send, recv, false, call));
+  return check_stream(stream);
+}
+
+}  // namespace gq

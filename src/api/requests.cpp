@@ -1,0 +1,111 @@
+// Part 6 of the C ABI: requests, from their start to the test or wait that reports their end.
+#include "src/api/requests.h"
+
+#include "src/api/handles.h"
+#include "src/support/fork.h"
+
+namespace gq {
+namespace {
+
+/** What a token stands for. It does not keep the communicator, which has to end when its owner
+ *  destroys it: that ends the request as well. */
+struct HeldRequest {
+  Request request;
+  std::weak_ptr<Communicator> communicator;
+  uint64_t fork_generation = 0;
+};
+
+using RequestTable = HandleTable<HeldRequest, HandleType::request>;
+
+RequestTable& requests() {
+  static RequestTable* table = new RequestTable;  // never destroyed, like the quantizers'
+  return *table;
+}
+
+uintptr_t token_of(gqsgd_request request) { return reinterpret_cast<uintptr_t>(request); }
+
+Status hold(const Entry& entry, gqsgd_request* request, std::shared_ptr<HeldRequest>* held) {
+  if (request == nullptr) return fail(GQSGD_INVALID_ARGUMENT, "request is NULL");
+  try {
+    *held = std::make_shared<HeldRequest>();
+  } catch (const std::bad_alloc&) {
+    return fail(GQSGD_NO_MEMORY, "no memory for a request");
+  }
+  (*held)->communicator = entry.shared();
+  (*held)->fork_generation = entry->fork_generation;
+  const uintptr_t token = requests().add(*held);
+  if (token == 0) return fail(GQSGD_NO_MEMORY, "no memory for a request");
+  *request = reinterpret_cast<gqsgd_request>(token);
+  return Status();
+}
+
+Status find_request(gqsgd_request request, std::shared_ptr<HeldRequest>* found) {
+  *found = requests().find(token_of(request));
+  if (!*found) {
+    return fail(GQSGD_BAD_HANDLE,
+                "request %p is not a live request of this process: it is NULL, reported already, "
+                "or of another type",
+                static_cast<void*>(request));
+  }
+  if ((*found)->fork_generation == fork_generation()) return Status();
+  return fail(GQSGD_FORKED, "request %p belongs to the parent of this process",
+              static_cast<void*>(request));
+}
+
+/** Frees an ended request and says how it ended; two threads cannot both be told. */
+Status report(gqsgd_request request) {
+  const std::shared_ptr<HeldRequest> ended = requests().remove(token_of(request));
+  if (ended) return ended->request.status();
+  return fail(GQSGD_BAD_HANDLE, "request %p was reported to another thread meanwhile",
+              static_cast<void*>(request));
+}
+
+Status test(gqsgd_request request, int32_t* done) {
+  if (done == nullptr) return fail(GQSGD_INVALID_ARGUMENT, "gqsgd_request_test: done is NULL");
+  *done = 0;
+  std::shared_ptr<HeldRequest> held;
+  GQ_TRY(find_request(request, &held));
+  if (std::shared_ptr<Communicator> communicator = held->communicator.lock()) {
+    Entry entry;
+    GQ_TRY(entry.enter(std::move(communicator)));
+    if (!entry->requests.test(held->request)) return Status();
+  }
+  *done = 1;
+  return report(request);
+}
+
+Status wait(gqsgd_request request) {
+  std::shared_ptr<HeldRequest> held;
+  GQ_TRY(find_request(request, &held));
+  if (std::shared_ptr<Communicator> communicator = held->communicator.lock()) {
+    Entry entry;
+    GQ_TRY(entry.enter(std::move(communicator)));
+    entry->requests.wait(held->request);
+  }
+  return report(request);
+}
+
+}  // namespace
+
+Status start_request(const Entry& entry, const Call& call, Status checked, gqsgd_request* request) {
+  std::shared_ptr<HeldRequest> held;
+  Request refusal;
+  refusal.set(call, checked);
+  Status started = hold(entry, request, &held);
+  if (started.ok()) {
+    held->request.set(call, refusal.status());
+    started = entry->requests.start({held, &held->request});
+    if (started.ok()) return started;
+    requests().remove(token_of(*request));
+    *request = nullptr;
+  }
+  return entry->requests.run(call, started);
+}
+
+}  // namespace gq
+
+gqsgd_status gqsgd_request_test(gqsgd_request request, int32_t* done) {
+  return gq::test(request, done).code();
+}
+
+gqsgd_status gqsgd_request_wait(gqsgd_request request) { return gq::wait(request).code(); }

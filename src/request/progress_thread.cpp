@@ -1,0 +1,54 @@
+// Stack, signals and name of a thread of the library.
+#include "src/request/progress_thread.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+namespace gq {
+namespace {
+
+// An allreduce needs some 20 KiB. The rest is for the thread-local memory of the host program's
+// libraries, which the C library takes from here.
+constexpr size_t kStackBytes = 512 << 10;
+
+/** With every signal blocked, as the new thread inherits it. */
+int create_deaf(pthread_t* thread, const pthread_attr_t* attributes, void* (*body)(void*),
+                void* argument) {
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  const int error = pthread_create(thread, attributes, body, argument);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return error;
+}
+
+}  // namespace
+
+Status ProgressThread::begin(void* (*body)(void*), void* argument, uint32_t rank) {
+  pthread_attr_t attributes;
+  int error = pthread_attr_init(&attributes);
+  if (error == 0) {
+    pthread_attr_setstacksize(&attributes, kStackBytes);
+    error = create_deaf(&thread_, &attributes, body, argument);
+    pthread_attr_destroy(&attributes);
+  }
+  if (error != 0) {
+    return fail(GQSGD_NO_RESOURCE,
+                "rank %u: no thread for requests (%s); limits are RLIMIT_NPROC, pids.max of the "
+                "control group, and memory for a stack of %zu KiB",
+                rank, strerrordesc_np(error), kStackBytes >> 10);
+  }
+  is_there_ = true;
+  char name[16];  // as long as the kernel keeps
+  snprintf(name, sizeof name, "gqsgd rank %u", rank);
+  pthread_setname_np(thread_, name);
+  return Status();
+}
+
+void ProgressThread::join() {
+  if (is_there_) pthread_join(thread_, nullptr);
+  is_there_ = false;
+}
+
+}  // namespace gq
