@@ -202,6 +202,8 @@ TEST(Requests, LeaveNothingBehind) {
     const Holdings before;
     if (failure.empty()) failure = run_rounds(rank, comm, works, round_count());
     const Holdings after;
+    // Nobody leaves before all have looked: the descriptor of one that has left is closed.
+    if (failure.empty()) failure = run_rounds(rank, comm, works, 1);
     if (after.threads != before.threads || after.threads != 2) failure += " threads";
     if (after.descriptors != before.descriptors) failure += " descriptors";
     if (after.resident_bytes > before.resident_bytes + (256 << 10)) failure += " memory";
