@@ -40,28 +40,37 @@ struct ScalarLanes {
   }
 };
 
+/** The two keys of each round. */
+struct ScalarKeys {
+  uint32_t k0, k1;
+
+  GQ_HD uint64_t first(uint32_t round) const { return k0 + round * 0x9E3779B9u; }
+  GQ_HD uint64_t second(uint32_t round) const { return k1 + round * 0xBB67AE85u; }
+};
+
+inline constexpr uint32_t kPhiloxRounds = 10;
+
 /** Philox4x32-10 (Salmon, Moraes, Dror, Shaw: Parallel random numbers, SC 2011) on kCount counters
  *  at once, each of them a lane or, where Lanes says so, a vector of lanes. */
-template <typename Lanes, uint32_t kCount>
-GQ_HD void philox_rounds(typename Lanes::Lane (&word)[4][kCount], uint32_t k0, uint32_t k1) {
-  GQ_UNROLL for (uint32_t round = 0; round < 10; ++round) {
+template <typename Lanes, uint32_t kCount, typename Keys>
+GQ_HD void philox_rounds(typename Lanes::Lane (&word)[4][kCount], const Keys& keys) {
+  GQ_UNROLL for (uint32_t round = 0; round < kPhiloxRounds; ++round) {
     GQ_UNROLL for (uint32_t k = 0; k < kCount; ++k) {
       const typename Lanes::Lane left = Lanes::low_product(word[0][k], 0xD2511F53u);
       const typename Lanes::Lane right = Lanes::low_product(word[2][k], 0xCD9E8D57u);
-      word[0][k] = (right >> 32) ^ word[1][k] ^ static_cast<uint64_t>(k0);
+      // A product comes late: what can be done before is.
+      word[0][k] = (word[1][k] ^ keys.first(round)) ^ (right >> 32);
       word[1][k] = right;
-      word[2][k] = (left >> 32) ^ word[3][k] ^ static_cast<uint64_t>(k1);
+      word[2][k] = (word[3][k] ^ keys.second(round)) ^ (left >> 32);
       word[3][k] = left;
     }
-    k0 += 0x9E3779B9u;
-    k1 += 0xBB67AE85u;
   }
 }
 
 GQ_HD PhiloxBlock philox(const PhiloxBlock& counter, uint32_t k0, uint32_t k1) {
   const uint32_t* c = counter.word;
   uint64_t word[4][1] = {{c[0]}, {c[1]}, {c[2]}, {c[3]}};
-  philox_rounds<ScalarLanes, 1>(word, k0, k1);
+  philox_rounds<ScalarLanes, 1>(word, ScalarKeys{k0, k1});
   return PhiloxBlock{{static_cast<uint32_t>(word[0][0]), static_cast<uint32_t>(word[1][0]),
                       static_cast<uint32_t>(word[2][0]), static_cast<uint32_t>(word[3][0])}};
 }

@@ -50,7 +50,7 @@ struct LinearDecoder {
 struct SubtractiveDecoder {
   uint32_t top;
   uint32_t multiplier;
-  RandomStream stream;
+  TileStream stream;
 
   float step(float scale) const { return subtractive_step(scale, multiplier, top); }
 

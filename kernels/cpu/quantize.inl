@@ -3,34 +3,51 @@
 template <uint32_t kCodeBits>
 struct LinearEncoder {
   static constexpr uint32_t kBits = kCodeBits;
+  using OwnUniforms = SpreadUniforms;
   uint32_t steps;
 
   Scale scale_for_norm(float norm) const { return linear_scale(norm, steps); }
 
-  /** `bits` is R(e) of each value. */
-  template <bool kNearest, uint32_t kCount>
-  void encode(const float* __restrict value, const Scale& scale, const uint32_t* __restrict bits,
+  template <typename ScaleOf, typename Uniforms>
+  void encode(const float* __restrict value, const ScaleOf& scale_of, const Uniforms& uniforms,
               uint8_t* __restrict lane) const {
-    for (uint32_t e = 0; e < kCount; ++e) {
-      lane[e] = static_cast<uint8_t>(linear_encode<kNearest>(value[e], scale, steps, bits[e]));
-    }
+    encode_linear(value, scale_of, steps, uniforms, lane);
   }
 };
 
 template <uint32_t kCodeBits, uint32_t kMantissaBits>
 struct ExponentialEncoder {
   static constexpr uint32_t kBits = kCodeBits;
+  using OwnUniforms = StoredUniforms;
   uint32_t headroom;
 
   Scale scale_for_norm(float norm) const {
     return exponential_scale(norm, kBits, headroom, kMantissaBits);
   }
 
-  template <bool kNearest, uint32_t kCount>
-  void encode(const float* __restrict value, const Scale& scale, const uint32_t* __restrict bits,
-              uint8_t* __restrict lane) const {
+  template <typename Uniforms>
+  void encode(const float* value, const OneScale& scale, const Uniforms& uniforms,
+              uint8_t* lane) const {
+    encode_part<kTileValues>(value, scale.scale, uniforms, 0, lane);
+  }
+
+  template <typename Uniforms>
+  void encode(const float* value, const SegmentScales& scales, const Uniforms& uniforms,
+              uint8_t* lane) const {
+    for (uint32_t e = 0; e < kTileValues; e += kSegmentValues) {
+      encode_part<kSegmentValues>(value + e, scales(e), uniforms, e, lane + e);
+    }
+  }
+
+ private:
+  /** kCount values from value `first` of the tile on. */
+  template <uint32_t kCount, typename Uniforms>
+  void encode_part(const float* __restrict value, const Scale& scale,
+                   const Uniforms& __restrict uniforms, uint32_t first,
+                   uint8_t* __restrict lane) const {
     for (uint32_t e = 0; e < kCount; ++e) {
-      lane[e] = exponential_round<kBits, kMantissaBits, kNearest>(value[e], scale, bits[e]);
+      lane[e] = exponential_round<kBits, kMantissaBits, Uniforms::kNearest>(
+          value[e], scale, uniforms.bits_of(first + e));
     }
     for (uint32_t e = 0; e < kCount; ++e) lane[e] = without_negative_zero<kBits>(lane[e]);
   }
@@ -45,39 +62,35 @@ struct RangeEncoder {
   const Thresholds& thresholds;
   ScaleSet scales;
 
-  template <bool kNearest>
-  void encode_lanes(const float* value, SegmentMap map, const BitsTile& random,
+  template <typename Uniforms>
+  void encode_lanes(const float* value, SegmentMap map, const Uniforms& uniforms,
                     uint8_t* lane) const {
     if (map.is_one()) {
-      encoder.template encode<kNearest, kTileValues>(value, scales[map[0]], random.bits, lane);
-      return;
-    }
-    for (uint32_t s = 0; s < kTileSegments; ++s) {
-      const uint32_t e = s * kSegmentValues;
-      encoder.template encode<kNearest, kSegmentValues>(value + e, scales[map[s]], random.bits + e,
-                                                        lane + e);
+      encoder.encode(value, OneScale{scales[map[0]]}, uniforms, lane);
+    } else {
+      encoder.encode(value, SegmentScales{scales, map}, uniforms, lane);
     }
   }
 
-  template <bool kNearest>
-  void encode_tile(const float* value, SegmentMap map, const BitsTile& random,
+  template <typename Uniforms>
+  void encode_tile(const float* value, SegmentMap map, const Uniforms& uniforms,
                    uint8_t* octet) const {
-    if (Encoder::kBits == 8) return encode_lanes<kNearest>(value, map, random, octet);
+    if (Encoder::kBits == 8) return encode_lanes(value, map, uniforms, octet);
     CodeTile lanes;
-    encode_lanes<kNearest>(value, map, random, lanes.octet);
+    encode_lanes(value, map, uniforms, lanes.octet);
     pack_nibbles(lanes.octet, octet);
   }
 
-  template <bool kNearest>
+  template <typename Uniforms>
   void run(const Range& range, uint32_t* words) {
     for_each_tile(range, [&](const Tile& tile) {
       ValueTile values;
       const float* value = source.load(tile, values, scales);
-      BitsTile bits;  // after the scales, whose divisions end meanwhile
-      if (!kNearest) thresholds.fill(range.first_value + tile.offset, bits);
+      Uniforms uniforms;  // after the scales, whose divisions end meanwhile
+      uniforms.fill(thresholds, range.first_value + tile.offset);
       CodeTile codes;
       uint8_t* octet = is_full(tile) ? octets_at<Encoder::kBits>(words, tile) : codes.octet;
-      encode_tile<kNearest>(value, source.map(tile), bits, octet);
+      encode_tile(value, source.map(tile), uniforms, octet);
       if (!is_full(tile)) store_tail<Encoder::kBits>(codes, words, tile);
     });
   }
@@ -88,9 +101,11 @@ void encode_range(const Encoder& encoder, Source& source, const Range& range,
                   const Thresholds& thresholds, Rounding rounding, uint32_t* words) {
   RangeEncoder<Encoder, Source> work{encoder, source, thresholds, {}};
   if (rounding == Rounding::nearest) {
-    work.template run<true>(range, words);
+    work.template run<NearestUniforms>(range, words);
+  } else if (thresholds.are_own()) {
+    work.template run<typename Encoder::OwnUniforms>(range, words);
   } else {
-    work.template run<false>(range, words);
+    work.template run<StoredUniforms>(range, words);
   }
 }
 
@@ -109,7 +124,9 @@ struct ValueSource {
       norms.load(tile, set);
       fill_scales(encoder, set, scales);
     }
-    return values.load(tile, local);
+    const float* value = values.load(tile, local);
+    if (value != local.value) prefetch_values(value + kValuesAhead);
+    return value;
   }
 };
 

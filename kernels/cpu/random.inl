@@ -26,7 +26,10 @@ RandomStream shared_stream_of(const RandomSite& site, Draw draw) {
 
 #if GQ_VECTOR_OCTETS == 0
 
-void fill_random(const RandomStream& stream, uint64_t first_value, RandomTile& random) {
+/** A stream, ready for many tiles. */
+using TileStream = RandomStream;
+
+void fill_random(const TileStream& stream, uint64_t first_value, RandomTile& random) {
   const uint64_t first_group = first_value / kGroupValues;
   for (uint32_t group = 0; group < kTileValues / kGroupValues; ++group) {
     const PhiloxBlock block = random_group(stream, first_group + group);
@@ -69,7 +72,29 @@ GQ_INLINE Lanes64 lane_counters() {
   return counters;
 }
 
-void fill_random(const RandomStream& stream, uint64_t first_value, RandomTile& random) {
+/** A stream, ready for many tiles: the keys of each round in all lanes, so that they come from
+ * memory and take no register. */
+struct TileStream {
+  Lanes64 keys[kPhiloxRounds][2];
+  RandomStream stream;
+
+  TileStream(const RandomStream& of) : stream(of) {  // where one tile is all there is
+    const ScalarKeys scalar{of.k0, of.k1};
+    for (uint32_t round = 0; round < kPhiloxRounds; ++round) {
+      keys[round][0] = Lanes64{} + scalar.first(round);
+      keys[round][1] = Lanes64{} + scalar.second(round);
+    }
+  }
+
+  GQ_INLINE Lanes64 first(uint32_t round) const { return keys[round][0]; }
+  GQ_INLINE Lanes64 second(uint32_t round) const { return keys[round][1]; }
+};
+
+/** The low halves of a's lanes, each below that of b's. */
+GQ_INLINE Lanes64 joined(Lanes64 a, Lanes64 b) { return (a & 0xffffffffu) | (b << 32); }
+
+void fill_random(const TileStream& tile_stream, uint64_t first_value, RandomTile& random) {
+  const RandomStream& stream = tile_stream.stream;
   const uint64_t first_group = first_value / kGroupValues;
   for (uint32_t group = 0; group < kTileValues / kGroupValues; group += kChains * kLanes) {
     Lanes64 word[4][kChains];
@@ -79,10 +104,10 @@ void fill_random(const RandomStream& stream, uint64_t first_value, RandomTile& r
       word[2][k] = Lanes64{} + static_cast<uint64_t>(stream.c2);
       word[3][k] = Lanes64{} + static_cast<uint64_t>(stream.c3);
     }
-    philox_rounds<VectorLanes, kChains>(word, stream.k0, stream.k1);
+    philox_rounds<VectorLanes, kChains>(word, tile_stream);
     GQ_UNROLL for (uint32_t k = 0; k < kChains; ++k) {
-      const Lanes64 first = (word[0][k] & 0xffffffffu) | (word[1][k] << 32);
-      const Lanes64 second = (word[2][k] & 0xffffffffu) | (word[3][k] << 32);
+      const Lanes64 first = joined(word[0][k], word[1][k]);
+      const Lanes64 second = joined(word[2][k], word[3][k]);
       const Lanes64 even = even_pairs(first, second), odd = odd_pairs(first, second);
       uint32_t* target = random.word + 4 * (group + k * kLanes);
       memcpy(target, &even, sizeof even);
@@ -165,7 +190,7 @@ void count_zeros(const RandomTile& random, ZerosTile& tile) {
 
 #endif
 
-void fill_bits(const RandomStream& stream, uint64_t first_value, BitsTile& tile) {
+void fill_bits(const TileStream& stream, uint64_t first_value, BitsTile& tile) {
   RandomTile random;
   fill_random(stream, first_value, random);
   spread_bits(random, tile);

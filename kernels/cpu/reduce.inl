@@ -19,7 +19,7 @@ void reduce_none(const ReduceArgs& args) {
  *  of a last tile stay clear under every rule of reduction. */
 template <uint32_t kBits, typename Merge>
 void reduce_tiles(const ReduceArgs& args, Merge merge) {
-  const RandomStream stream = stream_of(args.random, Draw::reduce);
+  const TileStream stream(stream_of(args.random, Draw::reduce));
   for_each_tile(args.range, [&](const Tile& tile) {
     RandomTile random;
     fill_random(stream, args.range.first_value + tile.offset, random);

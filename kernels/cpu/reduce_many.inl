@@ -227,9 +227,7 @@ class RescaledSource {
 /** full: the sum where all ranks hold their top code. */
 template <typename Encoder, typename Add>
 void encode_sums(const Encoder& encoder, const ReduceManyArgs& args, double full, Add add) {
-  const Thresholds thresholds(args.coding.rounding_down == RoundingDown::subtractive
-                                  ? shared_stream_of(args.random, Draw::subtractive)
-                                  : stream_of(args.random, Draw::encode_again));
+  const Thresholds thresholds(encode_stream_of(args));
   const Rounding rounding = args.coding.rounding;
   if (args.coding.rescale) {
     RescaledSource<Encoder, Add> source(encoder, args, add, full);
@@ -282,6 +280,7 @@ __attribute__((noinline)) void reduce_many_any(const ReduceManyArgs& args) {
 
 gqsgd_status reduce_many(const ReduceManyArgs& args) {
   const FloatEnvironment environment;
-  reduce_many_any(with_coded_range(args));
+  const ReduceManyArgs coded = with_coded_range(args);
+  if (!reduce_many_mean(coded)) reduce_many_any(coded);
   return GQSGD_OK;
 }

@@ -142,8 +142,15 @@ class Thresholds {
                                                            : Strata{0, 0, 1, 0, 0, {}},
                    site) {}
 
+  /** Whether the thresholds are R(e) of the rank's own words. */
+  bool are_own() const { return strata_.count == 1; }
+
+  void fill_own(uint64_t first_value, RandomTile& random) const {
+    fill_random(own_, first_value, random);
+  }
+
   void fill(uint64_t first_value, BitsTile& tile) const {
-    if (strata_.count == 1) return fill_bits(own_, first_value, tile);
+    if (are_own()) return fill_bits(own_, first_value, tile);
     RandomTile own, a, b;
     fill_random(own_, first_value, own);
     fill_random(a_, first_value, a);
@@ -159,8 +166,8 @@ class Thresholds {
         a_(random_stream(site.key, site.step, site.index, Draw::strata_a, strata.group, 0)),
         b_(random_stream(site.key, site.step, site.index, Draw::strata_b, strata.group, 0)) {}
 
-  RandomStream own_;
+  TileStream own_;
   Strata strata_;
   StrataTables tables_;
-  RandomStream a_, b_;
+  TileStream a_, b_;
 };

@@ -21,6 +21,8 @@
 #define GQ_VECTOR_OCTETS 0
 #endif
 
+#define GQ_INLINE inline __attribute__((always_inline))
+
 #if GQ_VECTOR_OCTETS > 0
 
 namespace gq {
@@ -28,11 +30,11 @@ namespace {
 
 using Lanes64 = uint64_t __attribute__((vector_size(GQ_VECTOR_OCTETS)));
 using Words = uint32_t __attribute__((vector_size(GQ_VECTOR_OCTETS)));
+using Integers = int32_t __attribute__((vector_size(GQ_VECTOR_OCTETS)));
 using Floats = float __attribute__((vector_size(GQ_VECTOR_OCTETS)));
 using Doubles = double __attribute__((vector_size(GQ_VECTOR_OCTETS)));
+using Halves = uint16_t __attribute__((vector_size(GQ_VECTOR_OCTETS)));
 using Octets = uint8_t __attribute__((vector_size(GQ_VECTOR_OCTETS)));
-
-#define GQ_INLINE inline __attribute__((always_inline))
 
 #if GQ_VECTOR_OCTETS == 64
 
@@ -51,6 +53,38 @@ GQ_INLINE Lanes64 even_pairs(Lanes64 a, Lanes64 b) {
 }
 GQ_INLINE Lanes64 odd_pairs(Lanes64 a, Lanes64 b) {
   return __builtin_shufflevector(a, b, 1, 9, 3, 11, 5, 13, 7, 15);
+}
+
+/** The lesser of each pair; b where a is not a number. */
+GQ_INLINE Floats lesser(Floats a, Floats b) { return _mm512_maskz_min_ps(kAllLanes, a, b); }
+
+/** The nearest integers, ties to even; -2^31 for those below. */
+GQ_INLINE Integers nearest_integers(Floats a) {
+  return reinterpret_cast<Integers>(_mm512_maskz_cvtps_epi32(kAllLanes, a));
+}
+
+/** Integers -2^15..2^15-1 as signed octets, in order; what does not fit becomes the end that is
+ *  nearest. */
+GQ_INLINE Octets saturated(Integers a, Integers b, Integers c, Integers d) {
+  const __m512i ab = _mm512_maskz_packs_epi32(~__mmask32{}, reinterpret_cast<__m512i>(a),
+                                              reinterpret_cast<__m512i>(b));
+  const __m512i cd = _mm512_maskz_packs_epi32(~__mmask32{}, reinterpret_cast<__m512i>(c),
+                                              reinterpret_cast<__m512i>(d));
+  const Words abcd = reinterpret_cast<Words>(_mm512_maskz_packs_epi16(~__mmask64{}, ab, cd));
+  return reinterpret_cast<Octets>(
+      __builtin_shufflevector(abcd, abcd, 0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
+}
+
+/** The larger of each pair of signed octets. */
+GQ_INLINE Octets larger_signed(Octets a, Octets b) {
+  return reinterpret_cast<Octets>(_mm512_maskz_max_epi8(~__mmask64{}, reinterpret_cast<__m512i>(a),
+                                                        reinterpret_cast<__m512i>(b)));
+}
+
+/** The lesser of each pair of unsigned octets. */
+GQ_INLINE Octets lesser(Octets a, Octets b) {
+  return reinterpret_cast<Octets>(_mm512_maskz_min_epu8(~__mmask64{}, reinterpret_cast<__m512i>(a),
+                                                        reinterpret_cast<__m512i>(b)));
 }
 
 /** The same 16 octets in every part of 16. */
@@ -79,6 +113,29 @@ GQ_INLINE Lanes64 odd_pairs(Lanes64 a, Lanes64 b) {
   return __builtin_shufflevector(a, b, 1, 5, 3, 7);
 }
 
+GQ_INLINE Floats lesser(Floats a, Floats b) { return _mm256_min_ps(a, b); }
+
+GQ_INLINE Integers nearest_integers(Floats a) {
+  return reinterpret_cast<Integers>(_mm256_cvtps_epi32(a));
+}
+
+GQ_INLINE Octets saturated(Integers a, Integers b, Integers c, Integers d) {
+  const __m256i ab = _mm256_packs_epi32(reinterpret_cast<__m256i>(a), reinterpret_cast<__m256i>(b));
+  const __m256i cd = _mm256_packs_epi32(reinterpret_cast<__m256i>(c), reinterpret_cast<__m256i>(d));
+  const Words abcd = reinterpret_cast<Words>(_mm256_packs_epi16(ab, cd));
+  return reinterpret_cast<Octets>(__builtin_shufflevector(abcd, abcd, 0, 4, 1, 5, 2, 6, 3, 7));
+}
+
+GQ_INLINE Octets larger_signed(Octets a, Octets b) {
+  return reinterpret_cast<Octets>(
+      _mm256_max_epi8(reinterpret_cast<__m256i>(a), reinterpret_cast<__m256i>(b)));
+}
+
+GQ_INLINE Octets lesser(Octets a, Octets b) {
+  return reinterpret_cast<Octets>(
+      _mm256_min_epu8(reinterpret_cast<__m256i>(a), reinterpret_cast<__m256i>(b)));
+}
+
 GQ_INLINE Octets repeated(const void* octets16) {
   return reinterpret_cast<Octets>(
       _mm256_broadcastsi128_si256(_mm_loadu_si128(static_cast<const __m128i*>(octets16))));
@@ -97,6 +154,33 @@ GQ_INLINE Lanes64 low_products(Lanes64 a, uint32_t b) {
 
 GQ_INLINE Lanes64 even_pairs(Lanes64 a, Lanes64 b) { return __builtin_shufflevector(a, b, 0, 2); }
 GQ_INLINE Lanes64 odd_pairs(Lanes64 a, Lanes64 b) { return __builtin_shufflevector(a, b, 1, 3); }
+
+GQ_INLINE Floats lesser(Floats a, Floats b) {
+  const float32x4_t x = reinterpret_cast<float32x4_t>(a), y = reinterpret_cast<float32x4_t>(b);
+  return reinterpret_cast<Floats>(vbslq_f32(vcltq_f32(x, y), x, y));
+}
+
+GQ_INLINE Integers nearest_integers(Floats a) {
+  return reinterpret_cast<Integers>(vcvtnq_s32_f32(reinterpret_cast<float32x4_t>(a)));
+}
+
+GQ_INLINE Octets saturated(Integers a, Integers b, Integers c, Integers d) {
+  const int16x8_t ab = vcombine_s16(vqmovn_s32(reinterpret_cast<int32x4_t>(a)),
+                                    vqmovn_s32(reinterpret_cast<int32x4_t>(b)));
+  const int16x8_t cd = vcombine_s16(vqmovn_s32(reinterpret_cast<int32x4_t>(c)),
+                                    vqmovn_s32(reinterpret_cast<int32x4_t>(d)));
+  return reinterpret_cast<Octets>(vcombine_s8(vqmovn_s16(ab), vqmovn_s16(cd)));
+}
+
+GQ_INLINE Octets larger_signed(Octets a, Octets b) {
+  return reinterpret_cast<Octets>(
+      vmaxq_s8(reinterpret_cast<int8x16_t>(a), reinterpret_cast<int8x16_t>(b)));
+}
+
+GQ_INLINE Octets lesser(Octets a, Octets b) {
+  return reinterpret_cast<Octets>(
+      vminq_u8(reinterpret_cast<uint8x16_t>(a), reinterpret_cast<uint8x16_t>(b)));
+}
 
 GQ_INLINE Octets repeated(const void* octets16) {
   return reinterpret_cast<Octets>(vld1q_u8(static_cast<const uint8_t*>(octets16)));

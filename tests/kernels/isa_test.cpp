@@ -85,5 +85,22 @@ TEST(Isa, TailLanesAreZero) {
   }
 }
 
+// Sums of 2^k ranks may be encoded as integers: on either side of where that ends.
+TEST(Isa, WideSumsOfManyRanksGiveTheSameBits) {
+  Format random, nearest, subtractive;
+  nearest.rounding = Rounding::nearest;
+  subtractive.rounding_down = RoundingDown::subtractive;
+  for (const uint32_t ranks : {2u, 4u, 6u, 8u, 64u, 128u, 256u}) {
+    for (const Format& format : {random, nearest, subtractive}) {
+      for (const Place& place : {Place{0, 3000, 1}, Place{4096, 512, 0}, Place{32, 77, 3}}) {
+        Coding coding = coding_of(format, ranks, 0);
+        expect_equal_reductions(coding, place);
+        coding.steps = coding.steps_down = 100;
+        expect_equal_reductions(coding, place);
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace gq::test

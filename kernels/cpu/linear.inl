@@ -1,0 +1,85 @@
+// Linear codes of the values of a tile: what linear_encode() makes of each, a vector of octets at a
+// time where there are vectors.
+
+/** The scale of value e of a tile: one for all, or that of its segment. */
+struct OneScale {
+  Scale scale;
+  GQ_INLINE const Scale& operator()(uint32_t) const { return scale; }
+};
+
+struct SegmentScales {
+  const ScaleSet& scales;
+  SegmentMap map;
+  GQ_INLINE Scale operator()(uint32_t e) const { return scales[map[e / kSegmentValues]]; }
+};
+
+#if GQ_VECTOR_OCTETS == 0
+
+template <typename ScaleOf, typename Uniforms>
+void encode_linear(const float* __restrict value, const ScaleOf& scale_of, uint32_t steps,
+                   const Uniforms& uniforms, uint8_t* __restrict lane) {
+  for (uint32_t e = 0; e < kTileValues; ++e) {
+    lane[e] = static_cast<uint8_t>(
+        linear_encode<Uniforms::kNearest>(value[e], scale_of(e), steps, uniforms.bits_of(e)));
+  }
+}
+
+#else
+
+/** Both factors of a scale in one. Where that is a normal number, all products are the same: the
+ *  power of two rounds nothing but what becomes 0 in the end. */
+struct FoldedScale {
+  float factor, target;
+
+  explicit FoldedScale(const Scale& scale)
+      : factor(scale.power * scale.factor), target(scale.target) {}
+
+  bool is_exact() const { return factor >= 0x1p-126f && is_finite(factor); }
+  GQ_INLINE const FoldedScale& operator()(uint32_t) const { return *this; }
+};
+
+GQ_INLINE Floats scaled_values(Floats values, const Scale& scale) {
+  return lesser(values * scale.power * scale.factor, Floats{} + scale.target);
+}
+
+GQ_INLINE Floats scaled_values(Floats values, const FoldedScale& scale) {
+  return lesser(values * scale.factor, Floats{} + scale.target);
+}
+
+/** What lies beyond the target is cut before it is rounded, what lies beyond it downwards after
+ *  that, in octets, four times as many at once: no uniform number lifts it back over the target. */
+template <typename ScaleOf, typename Uniforms>
+void encode_octets(const float* __restrict value, const ScaleOf& scale_of, uint32_t steps,
+                   const Uniforms& uniforms, uint8_t* __restrict lane) {
+  const Octets offset = Octets{} + static_cast<uint8_t>(steps);
+  for (uint32_t e = 0; e < kTileValues; e += GQ_VECTOR_OCTETS) {
+    Integers code[4];
+    GQ_UNROLL for (uint32_t k = 0; k < 4; ++k) {
+      const uint32_t first = e + k * (GQ_VECTOR_OCTETS / 4);
+      Floats values;
+      memcpy(&values, value + first, sizeof values);
+      const Floats scaled = scaled_values(values, scale_of(first));
+      const Integers uniform = reinterpret_cast<Integers>(uniforms_at(uniforms, first));
+      code[k] = (nearest_integers(scaled) + uniform) >> kUniformBits;
+    }
+    const Octets codes = saturated(code[0], code[1], code[2], code[3]);
+    const Octets lanes = larger_signed(codes, -offset) + offset;
+    memcpy(lane + e, &lanes, sizeof lanes);
+  }
+}
+
+template <typename Uniforms>
+void encode_linear(const float* value, const SegmentScales& scales, uint32_t steps,
+                   const Uniforms& uniforms, uint8_t* lane) {
+  encode_octets(value, scales, steps, uniforms, lane);
+}
+
+template <typename Uniforms>
+void encode_linear(const float* value, const OneScale& scale, uint32_t steps,
+                   const Uniforms& uniforms, uint8_t* lane) {
+  const FoldedScale folded(scale.scale);
+  if (folded.is_exact()) return encode_octets(value, folded, steps, uniforms, lane);
+  encode_octets(value, scale, steps, uniforms, lane);
+}
+
+#endif

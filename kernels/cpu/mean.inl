@@ -1,0 +1,99 @@
+// Wide sums of 8-bit linear codes over 2^k ranks, encoded with 8 bits. There the scale of the
+// re-encode is a power of two: t = S / 2^k is exact, and the code floor(t + u) is an integer sum
+// and a shift, with the top k bits of r(e) for u. The same codes as by way of floats.
+
+/** What rounds a re-encode. */
+RandomStream encode_stream_of(const ReduceManyArgs& args) {
+  return args.coding.rounding_down == RoundingDown::subtractive
+             ? shared_stream_of(args.random, Draw::subtractive)
+             : stream_of(args.random, Draw::encode_again);
+}
+
+#if GQ_VECTOR_OCTETS == 0
+
+bool reduce_many_mean(const ReduceManyArgs&) { return false; }
+
+#else
+
+// r(e) is 23 bits, and the octet that it begins in has seven of them.
+constexpr uint32_t kMeanRanks = 128;
+
+bool is_mean(const Coding& coding) {
+  const bool octets = coding.bits == 8 && coding.bits_down == 8 && !coding.rescale;
+  const bool power = coding.ranks <= kMeanRanks && (coding.ranks & (coding.ranks - 1)) == 0;
+  return coding.levels == Levels::linear && octets && power;
+}
+
+/** The top log2 bits of r(e). Bits 22 to 16 of R(e) are the low ones of its third octet, which is
+ *  the octet below octet e mod 4 of its word. */
+GQ_INLINE Octets top_bits(const RandomTile& random, uint32_t e, uint32_t log2) {
+  Octets octets;
+  memcpy(&octets, random.word + e / kWordValues, sizeof octets);
+  const Words below = reinterpret_cast<Words>(shuffled(octets, kBelow1.part(0)));
+  const Octets mask = Octets{} + static_cast<uint8_t>((1u << log2) - 1);
+  return reinterpret_cast<Octets>(below >> (7 - log2)) & mask;
+}
+
+/** Sums of octets: of the even ones, and of the odd ones. */
+struct OctetSums {
+  Halves even, odd;
+
+  GQ_INLINE explicit OctetSums(Octets octets)
+      : even(reinterpret_cast<Halves>(octets) & 0xff), odd(reinterpret_cast<Halves>(octets) >> 8) {}
+
+  GQ_INLINE void add(Octets octets) {
+    even += reinterpret_cast<Halves>(octets) & 0xff;
+    odd += reinterpret_cast<Halves>(octets) >> 8;
+  }
+};
+
+/** Octets of an operand from e on; zero beyond its last. */
+template <bool kFull>
+GQ_INLINE Octets operand_octets(const uint8_t* operand, const Tile& tile, uint32_t e) {
+  Octets octets = {};
+  const uint32_t count = octets_of<8>(tile);
+  if (kFull || e + sizeof octets <= count) {
+    memcpy(&octets, operand + e, sizeof octets);
+  } else if (e < count) {
+    memcpy(&octets, operand + e, count - e);
+  }
+  return octets;
+}
+
+/** No lane exceeds 2 s, even where operands hold one that no code has. */
+template <bool kFull>
+void mean_tile(const ReduceManyArgs& args, const Tile& tile, const RandomTile& random,
+               uint8_t* octet) {
+  const uint32_t ranks = args.coding.ranks, log2 = block_log2(ranks);
+  const bool nearest = args.coding.rounding == Rounding::nearest;
+  const Octets half = Octets{} + static_cast<uint8_t>(ranks / 2);
+  const Octets most = Octets{} + static_cast<uint8_t>(2 * args.coding.steps);
+  for (uint32_t e = 0; e < kTileValues; e += GQ_VECTOR_OCTETS) {
+    OctetSums sums(nearest ? half : top_bits(random, e, log2));
+    for (uint32_t rank = 0; rank < ranks; ++rank) {
+      sums.add(operand_octets<kFull>(octets_at<8>(args.words[rank], tile), tile, e));
+    }
+    const Octets mean = reinterpret_cast<Octets>(sums.even >> log2 | sums.odd >> log2 << 8);
+    const Octets lanes = lesser(mean, most);
+    memcpy(octet + e, &lanes, sizeof lanes);
+  }
+}
+
+/** False where sums are no such means. */
+bool reduce_many_mean(const ReduceManyArgs& args) {
+  if (!is_mean(args.coding)) return false;
+  const TileStream stream(encode_stream_of(args));
+  for_each_tile(args.range, [&](const Tile& tile) {
+    RandomTile random;
+    fill_random(stream, args.range.first_value + tile.offset, random);
+    if (is_full(tile)) {
+      return mean_tile<true>(args, tile, random, octets_at<8>(args.out_words, tile));
+    }
+    CodeTile codes;
+    mean_tile<false>(args, tile, random, codes.octet);
+    store_tail<8>(codes, args.out_words, tile);
+  });
+  return true;
+}
+
+#endif
