@@ -1,17 +1,12 @@
 // The checks of an allreduce in order; each alone is in check.h.
 #include "src/api/arguments.h"
 
-#include <inttypes.h>
-
 #include "kernels/stages.h"
 #include "src/api/check.h"
 #include "src/api/quantizer.h"
 
 namespace gq {
 namespace {
-
-// Elements are numbered with 44 bits in the random counter (40 bits of group, 16 elements each).
-constexpr uint64_t kValueCountMax = UINT64_C(1) << 44;
 
 /** The caller's {step, index}, or the communicator's own step, which this call uses up. */
 Status take_step(Communicator& communicator, const uint64_t* at, Call* call) {
@@ -26,10 +21,7 @@ Status check_arguments(const Arguments& arguments, Call* call) {
   GQ_TRY(find_format(arguments.quantizer, &call->format));
   GQ_TRY(check_dtype(arguments.dtype));
   GQ_TRY(check_op(arguments.op));
-  if (arguments.value_count > kValueCountMax) {
-    return fail(GQSGD_INVALID_ARGUMENT, "value_count is %zu; the largest is %" PRIu64,
-                arguments.value_count, kValueCountMax);
-  }
+  GQ_TRY(check_value_count(arguments.value_count));
   call->value_count = arguments.value_count;
   call->dtype = arguments.dtype;
   call->op = arguments.op;

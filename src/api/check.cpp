@@ -10,6 +10,9 @@ namespace {
 
 constexpr uint64_t kIndexMax = 0xffff;
 
+// Elements are numbered with 44 bits in the random counter (40 bits of group, 16 elements each).
+constexpr uint64_t kValueCountMax = UINT64_C(1) << 44;
+
 /** Bytes that both ranges hold; 0 if they are disjoint. Addresses are compared as integers. */
 size_t overlap_bytes(const Buffer& a, const Buffer& b) {
   const uintptr_t a_first = reinterpret_cast<uintptr_t>(a.data);
@@ -36,6 +39,12 @@ Status check_dtype(int32_t dtype) {
               "; allowed are GQSGD_FLOAT32 (0), GQSGD_FLOAT16 (1), "
               "GQSGD_BFLOAT16 (2), GQSGD_FLOAT64 (3)",
               dtype);
+}
+
+Status check_value_count(size_t value_count) {
+  if (value_count <= kValueCountMax) return Status();
+  return fail(GQSGD_INVALID_ARGUMENT, "value_count is %zu; the largest is %" PRIu64, value_count,
+              kValueCountMax);
 }
 
 Status check_op(int32_t op) {

@@ -23,6 +23,7 @@ struct Buffer {
 /** Ranks of a group, virtual ones too. */
 Status check_size(int32_t rank_count);
 Status check_dtype(int32_t dtype);
+Status check_value_count(size_t value_count);
 Status check_op(int32_t op);
 Status check_stream(const void* stream);
 Status check_step(uint64_t step, uint64_t index);

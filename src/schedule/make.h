@@ -16,9 +16,6 @@ extern const Schedule kButterfly;
 extern const Schedule kDirect;
 extern const Schedule kSparse;
 
-/** Values of every part but the last ones, which may be shorter or empty. */
-uint64_t shard_value_count(const Shape& shape, uint32_t part_count);
-
 inline uint64_t chunk_count_of(uint64_t value_count, const Shape& shape) {
   return value_count / shape.chunk_value_count + (value_count % shape.chunk_value_count != 0);
 }

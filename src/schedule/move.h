@@ -60,6 +60,9 @@ struct Part {
 };
 Part part_of(const Shape& shape, uint32_t part_count, uint32_t part);
 
+/** Values of every part but the last ones, which may be shorter or empty. */
+uint64_t shard_value_count(const Shape& shape, uint32_t part_count);
+
 /** One range of a rank's moves and how many moves each chunk of it takes. */
 struct Round {
   uint64_t first_value = 0;

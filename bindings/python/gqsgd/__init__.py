@@ -41,7 +41,7 @@ from .quantizer import Quantizer
 from .request import Request
 from .simulate import expected_error, simulate
 from .stages import Site, dequantize, norm, quantize, reduce, reduce_many
-from .theory import depth_factor, sparsity_bound, variance_bound
+from .theory import depth_factor, predict_time, sparsity_bound, variance_bound
 from .threads import run_local
 
 __version__ = ".".join(map(str, _abi.VERSION))
@@ -79,6 +79,7 @@ __all__ = [
     "expected_error",
     "library_path",
     "norm",
+    "predict_time",
     "quantize",
     "reduce",
     "reduce_many",

@@ -112,6 +112,10 @@ PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "gqsgd_variance_bound": (_status, [_quantizer, _int, _size, _int, POINTER(c_double)]),
     "gqsgd_sparsity_bound": (_status, [_quantizer, _int, _size, _int, POINTER(c_double)]),
     "gqsgd_depth_factor": (_status, [_quantizer, _int, _int, POINTER(c_double)]),
+    "gqsgd_predict_time": (
+        _status,
+        [_quantizer, _int, _int, _size, _int, _text, POINTER(c_double)],
+    ),
     "gqsgd_comm_create_local": (_status, [_int, _text, POINTER(_comm)]),
     "gqsgd_unique_id_create": (_status, [_unique_id]),
     "gqsgd_comm_create_process": (_status, [_unique_id, _int, _int, _text, POINTER(_comm)]),

@@ -1,0 +1,55 @@
+// Every schedule with and without compression, costed in a fixed order: of equals the first wins.
+#include "src/plan/choose.h"
+
+namespace gq {
+namespace {
+
+constexpr int32_t kCandidates[] = {GQSGD_SCHEDULE_DIRECT, GQSGD_SCHEDULE_BUTTERFLY,
+                                   GQSGD_SCHEDULE_TREE, GQSGD_SCHEDULE_RING};
+
+/** False for what no plan can be made of, and for what AUTO does not take. */
+bool is_candidate(const CostQuestion& question) {
+  const Format& format = question.format;
+  const bool averages = format.levels != Levels::none && format.combine == Combine::average;
+  if (question.schedule_id == GQSGD_SCHEDULE_RING && averages) return false;
+  const bool reencodes = question.schedule_id == GQSGD_SCHEDULE_DIRECT;
+  if (!reencodes && wide_only_field(format) != nullptr) return false;
+  const bool exact = format.levels == Levels::linear && format.combine == Combine::exact;
+  return reencodes || !exact || exact_steps(format.bits, question.ranks) > 0;
+}
+
+}  // namespace
+
+Format uncompressed(const Format& format) {
+  Format none;
+  none.levels = Levels::none;
+  none.bits = none.bits_down = 32;
+  none.rounding = format.rounding == Rounding::nearest ? Rounding::nearest : Rounding::independent;
+  none.seed = format.seed;
+  return none;
+}
+
+Status choose(const CostQuestion& question, const CostConstants& constants,
+              bool may_be_uncompressed, Choice* choice, double* time_ns) {
+  bool found = false;
+  const bool both = may_be_uncompressed && question.format.levels != Levels::none &&
+                    question.format.nonfinite != Nonfinite::error;
+  for (const bool plain : {false, true}) {
+    if (plain && !both) continue;
+    CostQuestion candidate = question;
+    if (plain) candidate.format = uncompressed(question.format);
+    for (const int32_t schedule_id : kCandidates) {
+      candidate.schedule_id = schedule_id;
+      if (!is_candidate(candidate)) continue;
+      double candidate_ns = 0;
+      GQ_TRY(predict_time(candidate, constants, &candidate_ns));
+      if (found && candidate_ns >= *time_ns) continue;
+      found = true;
+      *time_ns = candidate_ns;
+      *choice = {schedule_id, plain};
+    }
+  }
+  return Status();
+}
+
+}  // namespace gq

@@ -1,0 +1,29 @@
+// What schedule AUTO stands for: the cheapest of those that go with the format, or the call without
+// compression where that is cheaper still. Decided from agreed inputs alone.
+#ifndef GQ_PLAN_CHOOSE_H
+#define GQ_PLAN_CHOOSE_H
+
+#include "src/plan/cost_model.h"
+
+namespace gq {
+
+struct Choice {
+  int32_t schedule_id;
+  bool uncompressed;  ///< float32 words go instead of codes
+};
+
+/** What AUTO is without constants: two steps, one rounding for any number of ranks. */
+inline constexpr Choice kUnmeasuredChoice{GQSGD_SCHEDULE_DIRECT, false};
+
+/** The format whose bits an uncompressed call of `format` has. */
+Format uncompressed(const Format& format);
+
+/** The cheapest choice and its time; question.schedule_id is not looked at. Left out: sparse, whose
+ *  time depends on values; a ring of averages, whose noise grows with the ranks; and no compression
+ *  for nonfinite=error, which needs a norm. */
+Status choose(const CostQuestion& question, const CostConstants& constants,
+              bool may_be_uncompressed, Choice* choice, double* time_ns);
+
+}  // namespace gq
+
+#endif

@@ -1,0 +1,142 @@
+// The text of cost constants: one table of names, read and written.
+#include "src/plan/cost_constants.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <charconv>
+
+#include "src/support/names.h"
+
+namespace gq {
+namespace {
+
+constexpr const char* kStageList[] = {"norm", "quantize", "reduce", "add", "encode", "dequantize"};
+constexpr const char* kRowList[] = {"none",         "linear8",  "linear4",     "exponential8",
+                                    "exponential4", "mantissa", "blocks",      "correlated",
+                                    "rotated",      "rescaled", "subtractive", "averaged"};
+static_assert(std::size(kStageList) == kCostStageCount && std::size(kRowList) == kCostRowCount);
+
+struct Scalar {
+  const char* name;
+  double CostConstants::*field;
+};
+constexpr Scalar kScalars[] = {
+    {"latency_ns", &CostConstants::latency_ns},  {"byte_ns", &CostConstants::byte_ns},
+    {"message_ns", &CostConstants::message_ns},  {"call_ns", &CostConstants::call_ns},
+    {"header_ns", &CostConstants::header_ns},    {"cpus", &CostConstants::cpus},
+    {"cache_bytes", &CostConstants::cache_bytes}};
+
+// Beyond this nothing is a time any more, and sums stay far from infinity.
+constexpr double kConstantMax = 1e15;
+
+constexpr std::string_view kSpace = " \t\r";
+
+std::string_view trim(std::string_view word) {
+  const size_t first = word.find_first_not_of(kSpace);
+  if (first == std::string_view::npos) return {};
+  return word.substr(first, word.find_last_not_of(kSpace) - first + 1);
+}
+
+/** Takes the number at the head of `text`; false if there is none that a constant can be. */
+bool take_number(std::string_view* text, double* number) {
+  const char* end = text->data() + text->size();
+  const auto [stop, error] = std::from_chars(text->data(), end, *number);
+  if (error != std::errc() || !(*number >= 0 && *number <= kConstantMax)) return false;
+  *text = trim(text->substr(static_cast<size_t>(stop - text->data())));
+  return true;
+}
+
+double* find_scalar(std::string_view name, CostConstants* constants) {
+  for (const Scalar& scalar : kScalars) {
+    if (name == scalar.name) return &(constants->*scalar.field);
+  }
+  return nullptr;
+}
+
+/** The cost of "row.stage". */
+StageCost* find_stage(std::string_view name, CostConstants* constants) {
+  for (size_t row = 0; row < kCostRowCount; ++row) {
+    const std::string_view row_name = kRowList[row];
+    if (name.substr(0, row_name.size()) != row_name) continue;
+    const std::string_view rest = name.substr(row_name.size());
+    for (size_t stage = 0; stage < kCostStageCount; ++stage) {
+      if (rest.size() > 1 && rest[0] == '.' && rest.substr(1) == kStageList[stage]) {
+        return &constants->stages[row][stage];
+      }
+    }
+  }
+  return nullptr;
+}
+
+Status read_line(std::string_view line, int number, CostConstants* constants) {
+  const size_t equals = line.find('=');
+  const std::string_view name = trim(line.substr(0, equals));
+  std::string_view value =
+      equals == std::string_view::npos ? std::string_view() : trim(line.substr(equals + 1));
+  double* scalar = find_scalar(name, constants);
+  StageCost* stage = find_stage(name, constants);
+  const int shown = static_cast<int>(name.size() < 60 ? name.size() : 60);
+  if (scalar == nullptr && stage == nullptr) {
+    return fail(GQSGD_INVALID_ARGUMENT,
+                "line %d of the costs: \"%.*s\" is not a constant; names are latency_ns, byte_ns, "
+                "message_ns, call_ns, header_ns, cpus, cache_bytes and ROW.STAGE such as "
+                "linear8.quantize",
+                number, shown, name.data());
+  }
+  bool good = take_number(&value, scalar != nullptr ? scalar : &stage->cached);
+  if (good && stage != nullptr) good = take_number(&value, &stage->streamed);
+  if (good && stage != nullptr) good = take_number(&value, &stage->range);
+  if (good && value.empty()) return Status();
+  return fail(GQSGD_INVALID_ARGUMENT,
+              "line %d of the costs: %.*s is not %s from 0 to 1e15; gqsgd-calibrate writes such a "
+              "text",
+              number, shown, name.data(),
+              scalar != nullptr ? "one number" : "three numbers (cached, streamed, range)");
+}
+
+}  // namespace
+
+Status parse_costs(std::string_view text, CostConstants* constants) {
+  CostConstants read = built_in_costs();
+  for (int number = 1; !text.empty(); ++number) {
+    const size_t end = text.find('\n');
+    const std::string_view line = trim(text.substr(0, end));
+    const std::string_view said = trim(line.substr(0, line.find('#')));
+    if (!said.empty()) GQ_TRY(read_line(said, number, &read));
+    text = end == std::string_view::npos ? std::string_view() : text.substr(end + 1);
+  }
+  *constants = read;
+  return Status();
+}
+
+size_t describe_costs(const CostConstants& constants, char* text, size_t capacity_bytes) {
+  size_t used = 0;
+  const auto rest = [&] { return used < capacity_bytes ? capacity_bytes - used : 0; };
+  const auto at = [&] { return rest() > 0 ? text + used : nullptr; };
+  for (const Scalar& scalar : kScalars) {
+    used += static_cast<size_t>(
+        snprintf(at(), rest(), "%s = %.6g\n", scalar.name, constants.*scalar.field));
+  }
+  for (size_t row = 0; row < kCostRowCount; ++row) {
+    for (size_t stage = 0; stage < kCostStageCount; ++stage) {
+      const StageCost& cost = constants.stages[row][stage];
+      used +=
+          static_cast<size_t>(snprintf(at(), rest(), "%s.%s = %.4g %.4g %.4g\n", kRowList[row],
+                                       kStageList[stage], cost.cached, cost.streamed, cost.range));
+    }
+  }
+  return used;
+}
+
+/** FNV-1a over the bits of every number. */
+uint32_t digest_of(const CostConstants& constants) {
+  unsigned char bytes[sizeof constants];
+  memcpy(bytes, &constants, sizeof constants);
+  uint64_t hash = UINT64_C(0xcbf29ce484222325);
+  for (const unsigned char byte : bytes) hash = (hash ^ byte) * UINT64_C(0x100000001b3);
+  return 1 + static_cast<uint32_t>(hash % 65535);
+}
+
+}  // namespace gq

@@ -1,0 +1,95 @@
+// The terms of a prediction: what every call pays, the norm that comes before the header, and the
+// moves, of which long calls repeat the same ones.
+#include "src/plan/cost_model.h"
+
+#include <algorithm>
+#include <new>
+
+#include "src/plan/cost_walk.h"
+
+namespace gq {
+namespace {
+
+uint32_t dtype_bytes(int32_t dtype) {
+  return dtype == GQSGD_FLOAT64 ? 8 : dtype == GQSGD_FLOAT32 ? 4 : 2;
+}
+
+/** Ranks for each processor, where they share processors and there are more of them. */
+double crowding(const CostQuestion& question, const CostConstants& constants) {
+  return constants.cpus > 0 ? std::max(1.0, question.ranks / constants.cpus) : 1.0;
+}
+
+/** Values, results and codes of all ranks that share a cache. */
+double touched_bytes(const CostQuestion& question, const CostConstants& constants) {
+  const double for_one = 2.0 * dtype_bytes(question.dtype) + question.format.bits / 8.0;
+  const double sharing = constants.cpus > 0 ? question.ranks : 1;
+  return sharing * static_cast<double>(question.value_count) * for_one;
+}
+
+double moves_ns(const Plan& plan, const CodecCost& codec, const CostConstants& constants) {
+  const WalkTimes times = walk_moves(plan, codec, constants, 0);
+  if (constants.cpus == 0) return times.finish_ns;
+  return std::max(times.finish_ns, times.busy_ns * plan.shape.ranks / constants.cpus);
+}
+
+/** Chunks of a part that are walked one by one: enough for the pipelines to be full. That of direct
+ *  is 5 chunks deep, that of a tree 3 for each of its up to 20 levels. */
+uint64_t walked_chunks(const Plan& plan) {
+  if (plan.schedule->id == GQSGD_SCHEDULE_TREE) return 512;
+  return std::clamp<uint64_t>((uint64_t{1} << 20) / plan.shape.ranks, 48, 256);
+}
+
+// The chain of maxima and sums that a walk is repeats itself with a period of a few chunks: of two
+// in direct, of three where results lag by three chunks. This is a multiple of those.
+constexpr uint64_t kPeriodChunks = 12;
+
+/** Once pipelines are full each period of chunks takes as long as the one before it. So of longer
+ *  calls two shorter ones are walked, which differ from it, and from each other, by whole periods.
+ */
+double all_moves_ns(Plan plan, const CodecCost& codec, const CostConstants& constants) {
+  const uint32_t parts = part_count(*plan.schedule, plan.shape.ranks);
+  const uint64_t chunk = plan.shape.chunk_value_count;
+  const uint64_t shard = parts == 1 ? plan.shape.value_count : shard_value_count(plan.shape, parts);
+  const uint64_t walked = walked_chunks(plan);
+  const auto without = [&](uint64_t periods) {
+    plan.shape.value_count = parts * (shard - periods * kPeriodChunks * chunk);  // all parts full
+    return moves_ns(plan, codec, constants);
+  };
+  if (shard <= walked * chunk) return without(0);
+  const uint64_t left_out = (shard / chunk - walked) / kPeriodChunks + 1;
+  const uint64_t between = walked / kPeriodChunks / 2;
+  const double longer_ns = without(left_out);
+  const double shorter_ns = without(left_out + between);
+  return longer_ns +
+         static_cast<double>(left_out) * (longer_ns - shorter_ns) / static_cast<double>(between);
+}
+
+}  // namespace
+
+Status predict_time(const CostQuestion& question, const CostConstants& constants, double* time_ns) {
+  Plan plan;
+  const PlanRequest request{&question.format,     question.schedule_id,       question.ranks,
+                            question.value_count, question.chunk_value_count, true};
+  GQ_TRY(make_plan(request, &plan));
+  if (plan.schedule->sends_lists) {
+    return fail(GQSGD_UNSUPPORTED,
+                "the time of schedule sparse depends on how many codes are zero; schedule direct "
+                "is what it falls back to");
+  }
+  const CodecCost codec = codec_cost(constants, plan.coding,
+                                     cached_share(constants, touched_bytes(question, constants)));
+  const bool norm_first = question.format.levels != Levels::none &&
+                          (plan.coding.block == 0 || question.format.nonfinite == Nonfinite::error);
+  const double norm_ns =
+      norm_first ? codec.of(CostStage::norm, question.value_count) * crowding(question, constants)
+                 : 0;
+  try {
+    *time_ns = constants.call_ns + question.ranks * constants.header_ns + norm_ns +
+               all_moves_ns(plan, codec, constants);
+  } catch (const std::bad_alloc&) {
+    return fail(GQSGD_NO_MEMORY, "no memory to cost the moves of %u ranks", question.ranks);
+  }
+  return Status();
+}
+
+}  // namespace gq

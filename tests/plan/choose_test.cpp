@@ -1,0 +1,107 @@
+// AUTO takes the cheapest schedule that goes with the format, and no compression below a crossover.
+#include "src/plan/choose.h"
+
+#include <gtest/gtest.h>
+
+namespace gq {
+namespace {
+
+CostQuestion question_of(const Format& format, uint32_t ranks, uint64_t value_count) {
+  CostQuestion question{};
+  question.format = format;
+  question.ranks = ranks;
+  question.value_count = value_count;
+  question.chunk_value_count = 65536;
+  question.dtype = GQSGD_FLOAT32;
+  return question;
+}
+
+Choice chosen(const CostQuestion& question, bool may_be_uncompressed = true) {
+  Choice choice{};
+  double time_ns = 0;
+  EXPECT_TRUE(choose(question, built_in_costs(), may_be_uncompressed, &choice, &time_ns).ok())
+      << last_error();
+  return choice;
+}
+
+TEST(Choose, IsTheCheapestOfAll) {
+  Format average;
+  average.combine = Combine::average;
+  for (const uint64_t value_count : {0u, 100u, 10000u, 1000000u, 100000000u}) {
+    for (const uint32_t ranks : {1u, 2u, 5u, 64u, 1000u}) {
+      CostQuestion question = question_of(average, ranks, value_count);
+      Choice choice{};
+      double time_ns = 0;
+      ASSERT_TRUE(choose(question, built_in_costs(), true, &choice, &time_ns).ok());
+      for (const bool plain : {false, true}) {
+        question.format = plain ? uncompressed(average) : average;
+        for (const int32_t id :
+             {GQSGD_SCHEDULE_TREE, GQSGD_SCHEDULE_BUTTERFLY, GQSGD_SCHEDULE_DIRECT}) {
+          question.schedule_id = id;
+          double other_ns = 0;
+          ASSERT_TRUE(predict_time(question, built_in_costs(), &other_ns).ok());
+          EXPECT_LE(time_ns, other_ns) << ranks << ' ' << value_count << ' ' << id << ' ' << plain;
+          if (id == choice.schedule_id && plain == choice.uncompressed) {
+            EXPECT_EQ(time_ns, other_ns);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Choose, CompressesLongCallsAndNotShortOnes) {
+  const Format format;
+  EXPECT_TRUE(chosen(question_of(format, 4, 64)).uncompressed);
+  EXPECT_FALSE(chosen(question_of(format, 4, 100000000)).uncompressed);
+  EXPECT_FALSE(chosen(question_of(format, 4, 64), false).uncompressed);
+}
+
+TEST(Choose, NeverTakesARingOfAverages) {
+  Format average;
+  average.combine = Combine::average;
+  CostConstants slow_links = built_in_costs();
+  for (uint32_t ranks = 2; ranks < 40; ++ranks) {
+    const CostQuestion question = question_of(average, ranks, 10000000);
+    Choice choice{};
+    double time_ns = 0;
+    ASSERT_TRUE(choose(question, slow_links, false, &choice, &time_ns).ok());
+    EXPECT_NE(choice.schedule_id, GQSGD_SCHEDULE_RING);
+  }
+}
+
+TEST(Choose, TakesDirectWhereOnlyAnOwnerCanReencode) {
+  Format blocks;
+  blocks.block = 128;
+  blocks.rescale = true;
+  for (const uint32_t ranks : {2u, 7u, 300u}) {
+    for (const uint64_t value_count : {100u, 1000000u}) {
+      EXPECT_EQ(chosen(question_of(blocks, ranks, value_count), false).schedule_id,
+                GQSGD_SCHEDULE_DIRECT);
+    }
+  }
+}
+
+TEST(Choose, LeavesOutSchedulesWithoutALevel) {
+  const Format exact;  // 127 / 200 < 1
+  EXPECT_EQ(chosen(question_of(exact, 200, 64), false).schedule_id, GQSGD_SCHEDULE_DIRECT);
+}
+
+TEST(Choose, KeepsTheNormWhereItHasToTellOfNonfiniteValues) {
+  Format strict;
+  strict.nonfinite = Nonfinite::error;
+  EXPECT_FALSE(chosen(question_of(strict, 4, 64)).uncompressed);
+}
+
+TEST(Choose, UncompressedKeepsSeedAndRoundingOfOutputs) {
+  Format format;
+  format.seed = 77;
+  format.rounding = Rounding::nearest;
+  EXPECT_EQ(uncompressed(format).seed, 77u);
+  EXPECT_EQ(uncompressed(format).rounding, Rounding::nearest);
+  format.rounding = Rounding::correlated;
+  EXPECT_EQ(uncompressed(format).rounding, Rounding::independent);
+}
+
+}  // namespace
+}  // namespace gq

@@ -1,0 +1,125 @@
+// Predictions as a whole: long calls are extrapolated to what a walk of every chunk gives, terms
+// grow with what they stand for, and groups of any size are costed.
+#include "src/plan/cost_model.h"
+
+#include <gtest/gtest.h>
+
+#include "src/plan/cost_walk.h"
+
+namespace gq {
+namespace {
+
+constexpr int32_t kSchedules[] = {GQSGD_SCHEDULE_RING, GQSGD_SCHEDULE_TREE,
+                                  GQSGD_SCHEDULE_BUTTERFLY, GQSGD_SCHEDULE_DIRECT};
+
+CostQuestion question_of(int32_t schedule_id, uint32_t ranks, uint64_t value_count) {
+  CostQuestion question{};
+  question.format.combine = Combine::average;  // goes with any number of ranks
+  question.schedule_id = schedule_id;
+  question.ranks = ranks;
+  question.value_count = value_count;
+  question.chunk_value_count = 1024;
+  question.dtype = GQSGD_FLOAT32;
+  return question;
+}
+
+double predicted_ns(const CostQuestion& question, const CostConstants& constants) {
+  double time_ns = -1;
+  EXPECT_TRUE(predict_time(question, constants, &time_ns).ok()) << last_error();
+  return time_ns;
+}
+
+/** The same without extrapolation. */
+double walked_ns(const CostQuestion& question, const CostConstants& constants) {
+  Plan plan;
+  const PlanRequest request{&question.format,     question.schedule_id,       question.ranks,
+                            question.value_count, question.chunk_value_count, true};
+  EXPECT_TRUE(make_plan(request, &plan).ok());
+  const CodecCost codec = codec_cost(constants, plan.coding, 1);
+  return constants.call_ns + question.ranks * constants.header_ns +
+         codec.of(CostStage::norm, question.value_count) +
+         walk_moves(plan, codec, constants, 0).finish_ns;
+}
+
+TEST(CostModel, LongCallsTakeWhatAWalkOfEveryChunkTakes) {
+  CostConstants constants = built_in_costs();
+  constants.cache_bytes = 1e15;
+  for (const double byte_ns : {0.0, 0.2, 1.0, 8.0}) {
+    constants.byte_ns = byte_ns;
+    for (const int32_t schedule_id : kSchedules) {
+      for (uint32_t ranks : {1u, 2u, 3u, 4u, 7u, 8u, 16u, 33u, 64u}) {
+        const uint64_t chunks = schedule_id == GQSGD_SCHEDULE_TREE ? 1900 : 700 * ranks;
+        const CostQuestion question = question_of(schedule_id, ranks, chunks * 1024 + 32 * ranks);
+        if (schedule_id == GQSGD_SCHEDULE_BUTTERFLY && (ranks & (ranks - 1)) != 0) continue;
+        const double whole = walked_ns(question, constants);
+        EXPECT_NEAR(predicted_ns(question, constants) / whole, 1, 1e-6)
+            << "schedule " << schedule_id << ", " << ranks << " ranks, " << byte_ns << " ns/byte";
+      }
+    }
+  }
+}
+
+TEST(CostModel, EachConstantMakesCallsLonger) {
+  const CostConstants base = built_in_costs();
+  double CostConstants::*const fields[] = {&CostConstants::latency_ns, &CostConstants::byte_ns,
+                                           &CostConstants::message_ns, &CostConstants::call_ns,
+                                           &CostConstants::header_ns};
+  for (const int32_t schedule_id : kSchedules) {
+    const CostQuestion question = question_of(schedule_id, 6, 100000);
+    const double before = predicted_ns(question, base);
+    for (double CostConstants::*const field : fields) {
+      CostConstants dearer = base;
+      dearer.*field *= 10;
+      EXPECT_GT(predicted_ns(question, dearer), before) << schedule_id;
+    }
+  }
+}
+
+TEST(CostModel, RanksThatShareProcessorsTakeLonger) {
+  CostConstants shared = built_in_costs();
+  shared.byte_ns = shared.latency_ns = 0;
+  const CostQuestion question = question_of(GQSGD_SCHEDULE_DIRECT, 8, 1 << 20);
+  const double alone = predicted_ns(question, shared);
+  shared.cpus = 2;
+  EXPECT_GT(predicted_ns(question, shared), 2 * alone);
+}
+
+TEST(CostModel, BandwidthOfALongCallIsThatOfItsLinks) {
+  // 2 (n - 1) / n bytes for each value leave every rank of a ring or of direct.
+  CostConstants constants = built_in_costs();
+  constants.byte_ns = 100;
+  for (const int32_t schedule_id : {GQSGD_SCHEDULE_RING, GQSGD_SCHEDULE_DIRECT}) {
+    const CostQuestion question = question_of(schedule_id, 8, 64 << 20);
+    const double link_ns = 2.0 * 7 / 8 * (64 << 20) * constants.byte_ns;
+    EXPECT_NEAR(predicted_ns(question, constants) / link_ns, 1, 0.01) << schedule_id;
+  }
+}
+
+TEST(CostModel, AHundredThousandRanksAreCosted) {
+  for (const int32_t schedule_id : kSchedules) {
+    CostQuestion question = question_of(schedule_id, 100000, 100 << 20);
+    question.chunk_value_count = 65536;
+    const double time_ns = predicted_ns(question, built_in_costs());
+    // No less than the bytes of a rank, and no more than 100,000 rings of latencies.
+    EXPECT_GT(time_ns, 2.0 * (100 << 20) * built_in_costs().byte_ns * 0.99) << schedule_id;
+    EXPECT_LT(time_ns, 1e11) << schedule_id;
+  }
+}
+
+TEST(CostModel, ListsAreRefused) {
+  double time_ns = 0;
+  CostQuestion question = question_of(GQSGD_SCHEDULE_SPARSE, 4, 1000);
+  EXPECT_EQ(predict_time(question, built_in_costs(), &time_ns).code(), GQSGD_UNSUPPORTED);
+}
+
+TEST(CostModel, NothingToAddIsACallAndItsHeaders) {
+  const CostConstants constants = built_in_costs();
+  for (const int32_t schedule_id : kSchedules) {
+    CostQuestion question = question_of(schedule_id, 1, 0);
+    question.format.levels = Levels::none;
+    EXPECT_NEAR(predicted_ns(question, constants), constants.call_ns + constants.header_ns, 1e-6);
+  }
+}
+
+}  // namespace
+}  // namespace gq

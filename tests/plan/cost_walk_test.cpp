@@ -1,0 +1,138 @@
+// The walk over one rank's moves against all ranks simulated message by message, against the walks
+// of other ranks, and against times worked out by hand.
+#include "src/plan/cost_walk.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/schedule/timeline.h"
+
+namespace gq {
+namespace {
+
+constexpr uint64_t kChunk = 1024;
+
+/** A machine on which a full chunk of codes takes 1000 ns on a link. */
+CostConstants machine() {
+  CostConstants constants{};
+  constants.latency_ns = 300;
+  constants.byte_ns = 1000.0 / kChunk;
+  return constants;
+}
+
+/** Per value, in units of the time that its code is on a link. */
+CodecCost codec(double quantize, double reduce, double dequantize) {
+  const double unit = 1000.0 / kChunk;
+  // What reduce_many takes for each of the *other* operands is a reduction in the timeline.
+  CodecCost cost;
+  cost.value_ns[static_cast<size_t>(CostStage::quantize)] = quantize * unit;
+  cost.value_ns[static_cast<size_t>(CostStage::reduce)] = reduce * unit;
+  cost.value_ns[static_cast<size_t>(CostStage::add)] = reduce * unit;
+  cost.value_ns[static_cast<size_t>(CostStage::dequantize)] = dequantize * unit;
+  return cost;
+}
+
+Plan plan_of(const char* schedule, uint32_t ranks, uint64_t value_count, uint64_t chunk = kChunk) {
+  const Format format;
+  Plan plan;
+  const PlanRequest request{&format, schedule_by_name(schedule)->id, 1, value_count, chunk, true};
+  EXPECT_TRUE(make_plan(request, &plan).ok()) << last_error();
+  plan.shape.ranks = ranks;  // levels do not matter here, so that any number of ranks is legal
+  return plan;
+}
+
+double timeline_ns(const Plan& plan) {
+  Machine idealised{.latency = 0.3, .quantize = 0.25, .reduce = 0.5, .dequantize = 0.25};
+  return 1000 * finish_time(timeline(*plan.schedule, plan.shape, idealised));
+}
+
+double walked_ns(const Plan& plan, uint32_t rank = 0) {
+  CodecCost cost = codec(0.25, 0.5, 0.25);
+  // The timeline pays for n - 1 operands of reduce_many.
+  double& add = cost.value_ns[static_cast<size_t>(CostStage::add)];
+  add *= (plan.shape.ranks - 1.0) / plan.shape.ranks;
+  return walk_moves(plan, cost, machine(), rank).finish_ns;
+}
+
+TEST(CostWalk, RingOfTwoByHand) {
+  // Quantize 250, message 1000 and 300 on its way; reduce 500; back 1000 and 300; dequantize 250.
+  EXPECT_DOUBLE_EQ(walked_ns(plan_of("ring", 2, 2 * kChunk)), 3600);
+}
+
+TEST(CostWalk, MessagesTakeProcessorTimeAtBothEnds) {
+  CostConstants constants{};
+  constants.message_ns = 7;
+  const CodecCost free_codec{};
+  // Ring: n - 1 operands and n - 1 results, each sent and received.
+  EXPECT_DOUBLE_EQ(walk_moves(plan_of("ring", 5, 5 * kChunk), free_codec, constants, 0).busy_ns,
+                   4 * 4 * 7);
+}
+
+struct Tolerance {
+  const char* schedule;
+  double least, most;  ///< of the walk's time over the simulated one
+};
+
+TEST(CostWalk, AgreesWithAllRanksSimulated) {
+  // Equal where all ranks do the same. A tree's deeper levels and the ranks beside a folded pair
+  // are estimates.
+  const Tolerance tolerances[] = {{"ring", 0.999, 1.001},
+                                  {"direct", 0.97, 1.03},
+                                  {"butterfly", 0.7, 1.05},
+                                  {"tree", 0.85, 1.1}};
+  for (const Tolerance& one : tolerances) {
+    for (uint32_t ranks : {1u, 2u, 3u, 4u, 5u, 7u, 8u, 12u, 16u, 32u, 33u}) {
+      for (uint64_t chunks : {1u, 2u, 16u}) {
+        const Plan plan = plan_of(one.schedule, ranks, chunks * ranks * kChunk);
+        const double ratio = walked_ns(plan) / timeline_ns(plan);
+        EXPECT_GE(ratio, one.least) << one.schedule << ' ' << ranks << ' ' << chunks;
+        EXPECT_LE(ratio, one.most) << one.schedule << ' ' << ranks << ' ' << chunks;
+      }
+    }
+  }
+}
+
+TEST(CostWalk, EveryRankOfARingOrDirectTakesTheSameTime) {
+  for (const char* schedule : {"ring", "direct", "butterfly"}) {
+    for (uint32_t ranks = 1; ranks <= 64; ++ranks) {
+      const bool is_butterfly = std::string(schedule) == "butterfly";
+      if (is_butterfly && (ranks & (ranks - 1)) != 0)
+        continue;  // classes of ranks: walked together
+      const Plan plan = plan_of(schedule, ranks, 2 * ranks * kChunk);
+      const double of_rank_0 = walked_ns(plan);
+      for (uint32_t rank = 1; rank < ranks; ++rank) {
+        EXPECT_DOUBLE_EQ(walked_ns(plan, rank), of_rank_0)
+            << schedule << ' ' << rank << '/' << ranks;
+      }
+    }
+  }
+}
+
+/** Processor time of all ranks, from the simulation. */
+double busy_in_timeline_ns(const Plan& plan) {
+  double busy = 0;
+  Machine idealised{.quantize = 0.25, .reduce = 0.5, .dequantize = 0.25};
+  for (const TimedMove& timed : timeline(*plan.schedule, plan.shape, idealised)) {
+    const MoveKind kind = timed.move.kind;
+    const bool waits = kind == MoveKind::send || kind == MoveKind::receive_operand ||
+                       kind == MoveKind::receive_result;
+    busy += waits ? 0 : timed.end - timed.start;
+  }
+  return 1000 * busy / plan.shape.ranks;
+}
+
+TEST(CostWalk, AverageProcessorTimeIsThatOfAllRanks) {
+  for (const char* schedule : {"ring", "tree", "butterfly", "direct"}) {
+    for (uint32_t ranks = 1; ranks <= 64; ++ranks) {
+      const Plan plan = plan_of(schedule, ranks, 2 * ranks * kChunk);
+      CodecCost cost = codec(0.25, 0.5, 0.25);
+      cost.value_ns[static_cast<size_t>(CostStage::add)] *= (ranks - 1.0) / ranks;
+      const double busy = walk_moves(plan, cost, machine(), 0).busy_ns;
+      EXPECT_NEAR(busy, busy_in_timeline_ns(plan), 1e-9 * busy) << schedule << ' ' << ranks;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace gq
