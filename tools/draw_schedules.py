@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Draws one picture per schedule: ranks from top to bottom, time from left to right.
 
-    tools/draw_schedules.py BUILD/tests/schedule/print_timeline docs/pictures
+    tools/draw_schedules.py BUILD/tools/gqsgd-plan docs/pictures
 
 Needs matplotlib. The moves and their times come from the library's own schedules, as
-print_timeline prints them; nothing here knows a schedule.
+gqsgd-plan --timeline prints them; nothing here knows a schedule.
 """
 
 import argparse
@@ -43,8 +43,9 @@ RESULTS = "#3d7d38"
 
 
 def read_timeline(program, schedule, ranks, chunks):
-    """The rows of print_timeline, numbers as numbers."""
-    command = [program, schedule, str(ranks), str(chunks * CHUNK), str(CHUNK)]
+    """The rows of gqsgd-plan --timeline, numbers as numbers."""
+    command = [program, "--timeline", "--format", "paper-ge8", "--schedule", schedule,
+               "--ranks", str(ranks), "--count", str(chunks * CHUNK), "--chunk", str(CHUNK)]
     text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     rows = list(csv.DictReader(text.splitlines(), delimiter="\t"))
     for row in rows:
@@ -116,12 +117,12 @@ def draw(schedule, ranks, caption, rows, path):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("print_timeline", help="built with the tests: tests/schedule/")
+    parser.add_argument("gqsgd_plan", help="the program, as built or installed")
     parser.add_argument("folder", type=pathlib.Path, help="where the pictures go")
     arguments = parser.parse_args()
     arguments.folder.mkdir(parents=True, exist_ok=True)
     for schedule, (ranks, chunks, caption) in PICTURES.items():
-        rows = read_timeline(arguments.print_timeline, schedule, ranks, chunks)
+        rows = read_timeline(arguments.gqsgd_plan, schedule, ranks, chunks)
         draw(schedule, ranks, caption, rows, arguments.folder / f"{schedule}.svg")
 
 

@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "tests/schedule/timeline.h"
+#include "tools/plan/timeline.h"
 
 namespace gq {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/schedule/timeline.h"
+#include "tools/plan/timeline.h"
 
 namespace gq {
 namespace {

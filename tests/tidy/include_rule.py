@@ -29,6 +29,7 @@ ROOMS = {
     "src/api/": ["include/gqsgd.h", "src/", "kernels/stages.h", "kernels/codec/formats.h",
                  "kernels/codec/global_norm.h", "kernels/codec/block_norm.h",
                  "kernels/codec/narrow.h", "kernels/cpu/float_environment.h"],
+    "tools/": ["include/gqsgd.h", "src/", "kernels/codec/formats.h", "kernels/stages.h"],
     "bindings/": ["include/gqsgd.h"],
     "bench/": ["include/gqsgd.h"],
     "examples/": ["include/gqsgd.h"],
@@ -72,7 +73,8 @@ def _repository_path(name, included):
     """The included file as a path from the root; None for a header of another project."""
     if included in ("gqsgd.h", "gqsgd_mpi.h"):
         return f"include/{included}"  # as users write it
-    if included.startswith(("include/", "kernels/", "src/", "tests/", "bench/", "examples/")):
+    if included.startswith(("include/", "kernels/", "src/", "tests/", "bench/", "examples/",
+                            "tools/")):
         return included
     if "/" not in included and name.startswith(("tests/", "bench/", "examples/", "kernels/cpu/")):
         from source_tree import ROOT
@@ -82,5 +84,6 @@ def _repository_path(name, included):
 
 
 def _is_closed(name, target):
-    """The API is the way in for users: inside, nobody includes it."""
-    return target.startswith("src/api/") and not name.startswith(("src/api/", "tests/"))
+    """The API is the way in for users: inside the library nobody includes it."""
+    return target.startswith("src/api/") and not name.startswith(("src/api/", "tests/",
+                                                                          "tools/"))

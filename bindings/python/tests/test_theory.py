@@ -70,3 +70,32 @@ def test_measured_error_of_the_extensions_stays_below_the_bound(preset, spread):
 def test_biased_rounding_has_no_bound():
     with pytest.raises(gqsgd.Unsupported, match="nearest"):
         gqsgd.variance_bound(gqsgd.Quantizer("paper-gl8", rounding="nearest"), 4, 1000)
+
+
+def test_predicted_time_follows_its_constants():
+    q = gqsgd.Quantizer("paper-ge8")
+    slow = gqsgd.predict_time(q, 4, 1_000_000, "ring", constants="byte_ns = 80")
+    fast = gqsgd.predict_time(q, 4, 1_000_000, "ring", constants="byte_ns = 0.08  # 100 Gbit/s")
+    assert slow > 2 * 3 / 4 * 1_000_000 * 80e-9, "the bytes that a rank sends"
+    assert fast < slow / 20
+    assert gqsgd.predict_time(q, 100_000, 1_000_000, "tree") > 0
+
+
+def test_predicted_time_of_auto_is_that_of_the_cheapest_where_constants_are_known():
+    q = gqsgd.Quantizer("paper-ge8")
+    constants = "latency_ns = 1e6\n"
+    times = [gqsgd.predict_time(p, 16, 10_000, schedule, constants=constants)
+             for p in (q, gqsgd.Quantizer("none"))
+             for schedule in ("ring", "tree", "butterfly", "direct")]
+    assert gqsgd.predict_time(q, 16, 10_000, constants=constants) == min(times)
+    assert gqsgd.predict_time(q, 16, 10_000) == gqsgd.predict_time(q, 16, 10_000, "direct")
+
+
+def test_predicted_time_refuses_what_it_cannot_know():
+    q = gqsgd.Quantizer("paper-gl8")
+    with pytest.raises(gqsgd.InvalidArgument, match='line 2 of the costs: "speed"'):
+        gqsgd.predict_time(q, 4, 1000, constants="\nspeed = 3")
+    with pytest.raises(gqsgd.Unsupported, match="depends on how many codes are zero"):
+        gqsgd.predict_time(q, 4, 1000, "sparse")
+    with pytest.raises(gqsgd.InvalidArgument, match="no level left"):
+        gqsgd.predict_time(q, 200, 1000, "ring")

@@ -1,8 +1,8 @@
 // When each move of a call happens on an idealised machine: one link out of each rank and one into
 // it, both busy at once, fixed times per value. For the proof that schedules overlap, and for
 // pictures; the numbers are units, not seconds.
-#ifndef GQ_TESTS_SCHEDULE_TIMELINE_H
-#define GQ_TESTS_SCHEDULE_TIMELINE_H
+#ifndef GQ_TOOLS_PLAN_TIMELINE_H
+#define GQ_TOOLS_PLAN_TIMELINE_H
 
 #include <vector>
 

@@ -1,5 +1,5 @@
 // Events in order of time: a rank makes a move, or a link takes the next message.
-#include "tests/schedule/timeline.h"
+#include "tools/plan/timeline.h"
 
 #include <algorithm>
 #include <deque>

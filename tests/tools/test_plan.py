@@ -1,0 +1,91 @@
+"""gqsgd-plan: its totals are those of its moves, its picture and predictions are there, and what is
+wrong is refused in a sentence."""
+
+import csv
+import re
+import subprocess
+
+import pytest
+
+
+@pytest.fixture
+def plan(build_directory):
+    """plan(option...) -> the finished run."""
+    def run(*options):
+        return subprocess.run([build_directory / "tools/gqsgd-plan", *map(str, options)],
+                              capture_output=True, text=True, timeout=60)
+
+    return run
+
+
+def rows_of(text):
+    return list(csv.DictReader(text.splitlines(), delimiter="\t"))
+
+
+@pytest.mark.parametrize("schedule", ["ring", "tree", "butterfly", "direct"])
+def test_totals_are_those_of_the_moves(plan, schedule):
+    call = ["--schedule", schedule, "--format", "paper-ge8", "--ranks", 5, "--count", 7000,
+            "--chunk", 512]
+    table = plan(*call).stdout
+    totals = {int(rank): (int(messages), int(values)) for rank, messages, values in
+              re.findall(r"^ +(\d+) +(\d+) +(\d+) +\d+ +\d+$", table, re.MULTILINE)}
+    assert set(totals) == set(range(5))
+    for rank in range(5):
+        sends = [row for row in rows_of(plan(*call, "--moves", "--rank", rank).stdout)
+                 if row["kind"] == "send"]
+        assert totals[rank] == (len(sends), sum(int(row["value_count"]) for row in sends))
+
+
+def test_a_plan_has_times_an_error_and_a_picture(plan):
+    text = plan("--ranks", 3, "--count", "1M").stdout
+    assert re.search(r"ring +- +\d+\.\d", text), text  # blocks-8 needs direct
+    assert re.search(r"direct +\d+\.\d[* ] +\d+\.\d", text)
+    assert len(re.findall(r"\d\*", text)) == 1, "one choice"
+    assert "E ||G - mean||^2 <=" in text
+    assert re.search(r"^rank 2 +[nqrRd.]{84}$", text, re.MULTILINE)
+
+
+def test_costs_from_a_file_change_the_times(plan, tmp_path):
+    costs = tmp_path / "costs"
+    costs.write_text("latency_ns = 1e9\n")
+    slow = plan("--costs", costs, "--schedule", "tree", "--format", "paper-ge8")
+    assert re.search(r"direct +\d{7}\.", slow.stdout), slow.stdout
+    costs.write_text("latency = 1e9\n")
+    refused = plan("--costs", costs)
+    assert refused.returncode == 1
+    assert "line 1 of the costs" in refused.stderr
+
+
+def test_a_timeline_is_what_pictures_are_drawn_of(plan):
+    rows = rows_of(plan("--timeline", "--schedule", "direct", "--ranks", 2, "--count", 64,
+                        "--chunk", 32, "--format", "paper-gl8").stdout)
+    assert {row["kind"] for row in rows} >= {"quantize", "send", "reduce_many", "dequantize"}
+    assert all(float(row["end"]) >= float(row["start"]) for row in rows)
+
+
+def test_a_hundred_thousand_ranks(plan):
+    run = plan("--ranks", 100000, "--count", "25M", "--format", "paper-ge8", "--rank", 77777)
+    assert run.returncode == 0
+    assert re.search(r"^ +77777 +\d+", run.stdout, re.MULTILINE)
+
+
+def test_help_says_every_option(plan):
+    run = plan("--help")
+    assert run.returncode == 0
+    for option in ("--format", "--schedule", "--ranks", "--count", "--costs", "--moves"):
+        assert option in run.stdout
+
+
+@pytest.mark.parametrize("options, code, sentence", [
+    (["--ranks", 0], 2, '"0" is not a value'),
+    (["--count", "many"], 2, '"many" is not a value'),
+    (["extra"], 2, '"extra" is not an option'),
+    (["--rank", 9], 2, "there is no rank 9 among 4 ranks"),
+    (["--format", "paper-x"], 1, "preset \"paper-x\" is not known"),
+    (["--schedule", "ring"], 1, "needs an owner that adds wide"),
+    (["--costs", "/nowhere"], 1, "/nowhere cannot be read"),
+])
+def test_what_is_wrong_is_said(plan, options, code, sentence):
+    run = plan(*options)
+    assert run.returncode == code
+    assert sentence in run.stderr

@@ -1,0 +1,135 @@
+// The command line of gqsgd-plan.
+#include "tools/plan/options.h"
+
+#include <getopt.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "include/gqsgd.h"
+#include "kernels/codec/formats.h"
+#include "src/support/names.h"
+
+namespace gq::tools {
+namespace {
+
+constexpr char kHelp[] =
+    R"(gqsgd-plan: what an allreduce would do and cost, without running it.
+
+      --format TEXT     a quantizer's text such as paper-ge8 (the default format)
+      --schedule NAME   auto, ring, tree, butterfly or direct (auto: the cheapest)
+      --ranks N         (4)
+      --count N         values; K, M, G are powers of 1000 (1M)
+      --datatype TYPE   float32, float16, bfloat16 or float64 (float32)
+      --chunk N         values per message (65536)
+      --costs FILE      constants of the machine, as gqsgd-calibrate writes them (built-in ones)
+      --moves           prints every move of one rank, and nothing else
+      --rank R          which rank (0)
+      --timeline        prints when every move of every rank happens on an idealised machine, and
+                        nothing else: what tools/draw_schedules.py draws
+  -h, --help
+
+Without --moves and --timeline: what each rank sends and reduces, the time predicted for each
+schedule that goes with the format and for no compression at all (docs/COST.md), the bound on the
+error (gqsgd_variance_bound), and a picture of the moves for up to 16 ranks.
+)";
+
+enum LongOnly {
+  kFormat = 256,
+  kSchedule,
+  kRanks,
+  kCount,
+  kDtype,
+  kChunk,
+  kCosts,
+  kMoves,
+  kRank,
+  kTimeline
+};
+constexpr option kLongOptions[] = {{"format", required_argument, nullptr, kFormat},
+                                   {"schedule", required_argument, nullptr, kSchedule},
+                                   {"ranks", required_argument, nullptr, kRanks},
+                                   {"count", required_argument, nullptr, kCount},
+                                   {"datatype", required_argument, nullptr, kDtype},
+                                   {"chunk", required_argument, nullptr, kChunk},
+                                   {"costs", required_argument, nullptr, kCosts},
+                                   {"moves", no_argument, nullptr, kMoves},
+                                   {"rank", required_argument, nullptr, kRank},
+                                   {"timeline", no_argument, nullptr, kTimeline},
+                                   {"help", no_argument, nullptr, 'h'},
+                                   {nullptr, 0, nullptr, 0}};
+
+bool read_number(const char* text, uint64_t least, uint64_t most, uint64_t* number) {
+  char* end = nullptr;
+  uint64_t read = std::strtoull(text, &end, 10);
+  const std::string suffix = end;
+  const uint64_t factor = suffix == "K"   ? 1000
+                          : suffix == "M" ? 1000000
+                          : suffix == "G" ? 1000000000
+                                          : 1;
+  if (end == text || text[0] == '-' || (!suffix.empty() && factor == 1)) return false;
+  if (read > most / factor) return false;
+  *number = read * factor;
+  return *number >= least && *number <= most;
+}
+
+bool choose(Names names, const std::string& word, int32_t* number) {
+  for (size_t i = 0; i < names.count; ++i) {
+    if (word == names.list[i]) return *number = static_cast<int32_t>(i), true;
+  }
+  return false;
+}
+
+/** False if the option's value is not one. */
+bool set_option(int option, const char* value, PlanOptions* options) {
+  uint64_t number = 0;
+  switch (option) {
+    case kFormat:
+      return options->format = value, true;
+    case kSchedule:
+      return choose(names_of(kScheduleList), value, &options->schedule);
+    case kRanks:
+      return read_number(value, 1, kRanksMax, &number) &&
+             (options->ranks = static_cast<uint32_t>(number), true);
+    case kCount:
+      return read_number(value, 0, UINT64_C(1) << 44, &options->value_count);
+    case kDtype:
+      return choose(names_of(kDtypeList), value, &options->dtype);
+    case kChunk:
+      return read_number(value, 1, 1u << 30, &options->chunk_value_count);
+    case kCosts:
+      return options->costs_path = value, true;
+    case kMoves:
+      return options->show = Show::moves, true;
+    case kTimeline:
+      return options->show = Show::timeline, true;
+    case kRank:
+      return read_number(value, 0, kRanksMax - 1, &number) &&
+             (options->rank = static_cast<uint32_t>(number), true);
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+Parsed parse_options(int argc, char** argv, PlanOptions* options) {
+  *options = PlanOptions();
+  for (int option; (option = getopt_long(argc, argv, "h", kLongOptions, nullptr)) != -1;) {
+    if (option == 'h') return std::fputs(kHelp, stdout), Parsed::stop;
+    if (option == '?') return Parsed::refused;
+    if (set_option(option, optarg, options)) continue;
+    std::fprintf(stderr, "gqsgd-plan: \"%s\" is not a value for this option; see --help\n", optarg);
+    return Parsed::refused;
+  }
+  if (optind < argc) {
+    std::fprintf(stderr, "gqsgd-plan: \"%s\" is not an option; see --help\n", argv[optind]);
+    return Parsed::refused;
+  }
+  if (options->rank < options->ranks) return Parsed::run;
+  std::fprintf(stderr, "gqsgd-plan: there is no rank %u among %u ranks\n", options->rank,
+               options->ranks);
+  return Parsed::refused;
+}
+
+}  // namespace gq::tools

@@ -1,0 +1,31 @@
+// What gqsgd-plan is asked for.
+#ifndef GQ_TOOLS_PLAN_OPTIONS_H
+#define GQ_TOOLS_PLAN_OPTIONS_H
+
+#include <cstdint>
+#include <string>
+
+namespace gq::tools {
+
+enum class Show { plan, moves, timeline };
+
+struct PlanOptions {
+  std::string format;  ///< a quantizer's text
+  int32_t schedule = 0;
+  uint32_t ranks = 4;
+  uint64_t value_count = 1000000;
+  uint64_t chunk_value_count = 65536;
+  int32_t dtype = 0;
+  uint32_t rank = 0;
+  std::string costs_path;  ///< "" for the built-in constants
+  Show show = Show::plan;
+};
+
+enum class Parsed { run, stop, refused };
+
+/** Reads the command line. stop: help was printed; refused: the reason was printed. */
+Parsed parse_options(int argc, char** argv, PlanOptions* options);
+
+}  // namespace gq::tools
+
+#endif
