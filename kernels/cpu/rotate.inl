@@ -170,9 +170,13 @@ void for_each_last_rotation(size_t value_count, Work work) {
   }
 }
 
-void leave_rotation(const uint32_t* __restrict signs, uint32_t length, float* __restrict value) {
-  for (uint32_t e = 0; e < length; ++e) {
-    value[e] = rotation_out(value[e], rotation_sign(signs[e / kSignsPerWord], e), length);
+GQ_INLINE void leave_rotation(const uint32_t* __restrict signs, uint32_t length,
+                              float* __restrict value) {
+  for (uint32_t word = 0; word < length / kSignsPerWord; ++word) {
+    for (uint32_t e = 0; e < kSignsPerWord; ++e) {
+      float& own = value[word * kSignsPerWord + e];
+      own = rotation_out(own, rotation_sign(signs[word], e), length);
+    }
   }
 }
 
