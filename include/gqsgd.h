@@ -108,7 +108,8 @@ enum { GQSGD_FLOAT32 = 0, GQSGD_FLOAT16 = 1, GQSGD_BFLOAT16 = 2, GQSGD_FLOAT64 =
 /** What an allreduce returns. */
 enum { GQSGD_SUM = 0, GQSGD_MEAN = 1 };
 
-/** Schedules (docs/SCHEDULES.md). AUTO chooses from agreed inputs only: count, ranks, format. */
+/** Schedules (docs/SCHEDULES.md). AUTO is DIRECT, or with the option `costs` the cheapest; it
+ *  chooses from agreed inputs only: count, ranks, format, dtype, chunk and constants. */
 enum {
   GQSGD_SCHEDULE_AUTO = 0,
   GQSGD_SCHEDULE_RING = 1,
@@ -208,6 +209,9 @@ GQSGD_API gqsgd_status gqsgd_predict_time(gqsgd_quantizer quantizer, int32_t sch
  *    timeout_ms=300000        time without progress after which a call gives up; -1 for ever
  *    stream_id=0              enters the random key, so that groups of one program draw differently
  *    chunk_value_count=65536  values per message; changes speed, never a bit of the result
+ *    costs=FILE               constants by which AUTO chooses, equal on all ranks: gqsgd-calibrate
+ *                             writes them; or builtin. Default: none, or the file in GQSGD_COSTS
+ *    uncompressed=auto        with costs AUTO sends float32 words where that is faster; or never
  *  A communicator is used by one thread at a time: a second one gets BUSY. */
 
 /** Makes `rank_count` communicators of one group inside this process, one per thread.

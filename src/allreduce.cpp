@@ -21,6 +21,7 @@ Status Allreduce::begin(Endpoint& endpoint, const Call& call, Status own) {
   endpoint.sequence += 1;
   endpoint.calls += 1;
   NormWords norm;
+  if (own_.ok()) own_ = resolve_auto();
   if (own_.ok()) {
     const PlanRequest request{
         &call_.format,     call_.schedule_id,          endpoint.size(),
@@ -32,6 +33,26 @@ Status Allreduce::begin(Endpoint& endpoint, const Call& call, Status own) {
   const Header header = own_.ok() ? Agreement::header_of(endpoint, call_, plan_.schedule->id, norm)
                                   : Agreement::refusal_of(endpoint, own_.code(), nonfinite_);
   return endpoint.transport->publish(endpoint.sequence, header);
+}
+
+/** AUTO becomes a schedule here, from what all ranks agree on. The header has the format asked for
+ *  and the choice: a rank that chose otherwise is found out before anything moves. */
+Status Allreduce::resolve_auto() {
+  if (call_.schedule_id != GQSGD_SCHEDULE_AUTO) return Status();
+  const CostQuestion question{call_.format,
+                              call_.schedule_id,
+                              endpoint_->size(),
+                              call_.value_count,
+                              endpoint_->chunk_value_count,
+                              call_.dtype};
+  Choice choice{};
+  GQ_TRY(endpoint_->choice.take(question, &choice));
+  call_.schedule_id = choice.schedule_id;
+  call_.uncompressed = choice.uncompressed;
+  if (!choice.uncompressed) return Status();
+  call_.asked_fields = fields_word(call_.format);
+  call_.format = uncompressed(call_.format);
+  return Status();
 }
 
 /** Norms of blocks are taken later, chunk by chunk. With nonfinite=error all ranks have to know

@@ -31,6 +31,7 @@ class Allreduce {
  private:
   enum class Phase { agree, lists, move, done };
 
+  Status resolve_auto();
   Status take_norm(NormWords* norm);
   Status agree(bool* done);
   Status start_moves();

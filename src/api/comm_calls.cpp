@@ -31,11 +31,19 @@ Status abort(gqsgd_comm comm) {
   return Status();
 }
 
-/** What calls of this size need, whatever their schedule: that of direct, or with lists too. */
-Status arena_bytes_of(const PlanRequest& direct, size_t* arena_bytes) {
+/** What calls of this size need, whatever their schedule: that of direct, or with lists too, or of
+ *  float32 words where AUTO may take them. */
+Status arena_bytes_of(const PlanRequest& direct, bool may_be_uncompressed, size_t* arena_bytes) {
   Plan plan;
   GQ_TRY(make_plan(direct, &plan));
   *arena_bytes = plan.layout.arena_bytes();
+  const Format words = uncompressed(*direct.format);
+  PlanRequest plain = direct;
+  plain.format = &words;
+  if (may_be_uncompressed) {
+    GQ_TRY(make_plan(plain, &plan));
+    *arena_bytes = std::max(*arena_bytes, plan.layout.arena_bytes());
+  }
   PlanRequest sparse = direct;
   sparse.schedule_id = GQSGD_SCHEDULE_SPARSE;
   if (unlisted_field(*direct.format) != nullptr) return Status();
@@ -56,9 +64,13 @@ Status reserve(gqsgd_comm comm, gqsgd_quantizer quantizer, size_t value_count, i
       &format,     GQSGD_SCHEDULE_DIRECT,      endpoint.size(),
       value_count, endpoint.chunk_value_count, endpoint.transport->reads_in_place()};
   size_t arena_bytes = 0;
-  GQ_TRY(arena_bytes_of(request, &arena_bytes));
+  GQ_TRY(arena_bytes_of(request, endpoint.choice.leaves_out_compression(), &arena_bytes));
   entry->requests.drain();  // whose words are in the arena
   GQ_TRY(endpoint.failure.get());
+  Choice choice{};
+  GQ_TRY(endpoint.choice.take({format, GQSGD_SCHEDULE_AUTO, endpoint.size(), value_count,
+                               endpoint.chunk_value_count, dtype},
+                              &choice));
   unsigned char* arena = nullptr;
   GQ_TRY(endpoint.transport->arena(arena_bytes, &arena));
   endpoint.workspace_bytes = std::max<uint64_t>(endpoint.workspace_bytes, arena_bytes);

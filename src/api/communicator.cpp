@@ -90,6 +90,7 @@ Status fill_endpoint(std::unique_ptr<Transport> transport, const CommOptions& op
   endpoint->transport = std::move(transport);
   endpoint->stream_id = options.stream_id;
   endpoint->chunk_value_count = options.chunk_value_count;
+  endpoint->choice.set(options.choice);
   endpoint->timeout_ms.store(options.timeout_ms, std::memory_order_relaxed);
   return Status();
 }

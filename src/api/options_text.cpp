@@ -5,14 +5,18 @@
 #include <stdlib.h>
 
 #include "kernels/codec/formats.h"
+#include "src/api/costs_file.h"
 #include "src/api/text_items.h"
 #include "src/support/log.h"
 
 namespace gq {
 namespace {
 
-constexpr const char* kOptionList[] = {"timeout_ms", "stream_id", "chunk_value_count"};
-enum OptionIndex { kTimeoutMs, kStreamId, kChunkValueCount };
+constexpr const char* kOptionList[] = {"timeout_ms", "stream_id", "chunk_value_count", "costs",
+                                       "uncompressed"};
+enum OptionIndex { kTimeoutMs, kStreamId, kChunkValueCount, kCosts, kUncompressed };
+
+constexpr const char* kUncompressedList[] = {"auto", "never"};
 
 // Keeps a chunk's packed size and the header's 32-bit field far from overflow.
 constexpr uint32_t kChunkValueCountMax = 1u << 30;
@@ -30,6 +34,14 @@ int64_t default_timeout_ms() {
   return kTimeoutMsDefault;
 }
 
+Status read_uncompressed(std::string_view word, bool* may_be_uncompressed) {
+  const int index = find_name(names_of(kUncompressedList), word);
+  *may_be_uncompressed = index == 0;
+  if (index >= 0) return Status();
+  return fail(GQSGD_INVALID_ARGUMENT, "option uncompressed=%.*s is neither auto nor never",
+              shown(word), word.data());
+}
+
 Status read_option(const TextItem& item, CommOptions* options) {
   const int option = find_name(names_of(kOptionList), item.name);
   int64_t number = 0;
@@ -38,6 +50,10 @@ Status read_option(const TextItem& item, CommOptions* options) {
     list_names(names_of(kOptionList), known, sizeof known);
     return fail(GQSGD_INVALID_ARGUMENT, "option \"%.*s\" is not option=value; options are %s",
                 shown(item.name), item.name.data(), known);
+  }
+  if (option == kCosts) return read_costs(item.value, &options->choice.costs);
+  if (option == kUncompressed) {
+    return read_uncompressed(item.value, &options->choice.may_be_uncompressed);
   }
   if (!parse_signed(item.value, &number)) {
     return fail(GQSGD_INVALID_ARGUMENT, "option %s=%.*s is not an integer", kOptionList[option],
@@ -75,6 +91,7 @@ Status check_timeout(int64_t timeout_ms, int64_t* checked_ms) {
 Status parse_options(const char* text, CommOptions* options) {
   *options = CommOptions();
   options->timeout_ms = default_timeout_ms();
+  options->choice.costs = costs_of_environment();
   std::string_view rest(text == nullptr ? "" : text);
   if (rest.find_first_not_of(' ') == std::string_view::npos) return Status();
   TextItem item;

@@ -4,6 +4,7 @@
 
 #include <stdint.h>
 
+#include "src/plan/auto_choice.h"
 #include "src/support/status.h"
 
 namespace gq {
@@ -17,10 +18,11 @@ struct CommOptions {
   int64_t timeout_ms = kTimeoutMsDefault;  ///< -1: for ever
   uint32_t stream_id = 0;
   uint32_t chunk_value_count = kChunkValueCountDefault;
+  AutoOptions choice;
 };
 
-/** text may be NULL. GQSGD_TIMEOUT_MS in the environment changes the default timeout; if malformed
- *  it is ignored with one line to the log. */
+/** text may be NULL. GQSGD_TIMEOUT_MS and GQSGD_COSTS in the environment change the defaults of
+ *  timeout_ms and costs; if malformed they are ignored with one line to the log. */
 Status parse_options(const char* text, CommOptions* options);
 
 /** Maps 0 to the default, refuses what is out of range. */

@@ -15,6 +15,15 @@ constexpr uint32_t kOperationAllreduce = 1;
 uint32_t low_half(uint64_t value) { return static_cast<uint32_t>(value); }
 uint32_t high_half(uint64_t value) { return static_cast<uint32_t>(value >> 32); }
 
+/** The format that was asked for, AUTO's choice to send float32 words, and whether it may choose.
+ */
+uint32_t fields_of(const Endpoint& endpoint, const Call& call) {
+  const bool never = !endpoint.choice.may_be_uncompressed();
+  return (call.uncompressed ? call.asked_fields : fields_word(call.format)) |
+         static_cast<uint32_t>(call.uncompressed) << kHeaderUncompressedShift |
+         static_cast<uint32_t>(never) << kHeaderUncompressedNeverShift;
+}
+
 }  // namespace
 
 Header Agreement::header_of(const Endpoint& endpoint, const Call& call, int32_t schedule_id,
@@ -28,12 +37,12 @@ Header Agreement::header_of(const Endpoint& endpoint, const Call& call, int32_t 
                             static_cast<uint32_t>(schedule_id) << 24;
   words[kHeaderCountLow] = low_half(call.value_count);
   words[kHeaderCountHigh] = high_half(call.value_count);
-  words[kHeaderFields] = fields_word(call.format);
+  words[kHeaderFields] = fields_of(endpoint, call);
   words[kHeaderSeedLow] = low_half(call.format.seed);
   words[kHeaderSeedHigh] = high_half(call.format.seed);
   words[kHeaderStreamId] = endpoint.stream_id;
   words[kHeaderStep] = low_half(call.step);
-  words[kHeaderIndex] = low_half(call.index);
+  words[kHeaderIndex] = low_half(call.index) | endpoint.choice.digest() << kHeaderCostsShift;
   words[kHeaderTag] = endpoint.transport->tag();
   words[kHeaderChunk] = low_half(endpoint.chunk_value_count);
   words[kHeaderNormLow] = norm.low;

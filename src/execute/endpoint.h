@@ -10,6 +10,7 @@
 
 #include "kernels/codec/random.h"
 #include "kernels/stages.h"
+#include "src/plan/auto_choice.h"
 #include "src/support/counter.h"
 #include "src/support/first_failure.h"
 #include "src/transport/transport.h"
@@ -21,6 +22,7 @@ struct Endpoint {
   const Stages* stages = nullptr;
   uint32_t stream_id = 0;
   uint64_t chunk_value_count = 0;
+  AutoChoice choice;                   ///< what schedule AUTO is here
   std::atomic<int64_t> timeout_ms{0};  ///< -1: for ever
   uint64_t sequence = 0;               ///< number of the newest header; calls with lists have two
   std::vector<const uint32_t*> operands;  ///< one per rank, so that reduce_many allocates nothing
@@ -46,6 +48,8 @@ struct Call {
   int32_t dtype = GQSGD_FLOAT32;
   int32_t op = GQSGD_MEAN;
   int32_t schedule_id = GQSGD_SCHEDULE_AUTO;
+  bool uncompressed = false;  ///< AUTO's choice: `format` is float32 words
+  uint32_t asked_fields = 0;  ///< then those of the format that was asked for
   uint64_t step = 0;
   uint64_t index = 0;
 

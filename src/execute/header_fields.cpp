@@ -40,10 +40,15 @@ constexpr Field kFields[] = {
     {"rescale", kHeaderFields, 21, 1, false, names_of(kBoolList)},
     {"mantissa_bits", kHeaderFields, 22, 2, false, kNumber},
     {"nonfinite", kHeaderFields, 24, 1, false, names_of(kNonfiniteList)},
+    {"uncompressed by auto", kHeaderFields, kHeaderUncompressedShift, 1, false,
+     names_of(kBoolList)},
+    {"uncompressed=never", kHeaderFields, kHeaderUncompressedNeverShift, 1, false,
+     names_of(kBoolList)},
     {"seed", kHeaderSeedLow, 0, 32, true, kNumber},
     {"stream_id", kHeaderStreamId, 0, 32, false, kNumber},
     {"step", kHeaderStep, 0, 32, false, kNumber},
-    {"index", kHeaderIndex, 0, 32, false, kNumber},
+    {"index", kHeaderIndex, 0, kHeaderCostsShift, false, kNumber},
+    {"digest of costs", kHeaderIndex, kHeaderCostsShift, 16, false, kNumber},
     {"chunk_value_count", kHeaderChunk, 0, 32, false, kNumber},
 };
 

@@ -34,6 +34,11 @@ enum HeaderWord : uint32_t {
   kHeaderNormHigh = 15,
 };
 
+// Beside the quantizer's fields in kHeaderFields, and beside the index in kHeaderIndex.
+inline constexpr uint32_t kHeaderUncompressedShift = 25;
+inline constexpr uint32_t kHeaderUncompressedNeverShift = 26;
+inline constexpr uint32_t kHeaderCostsShift = 16;
+
 }  // namespace gq
 
 #endif

@@ -115,7 +115,9 @@ TEST(Mismatch, OptionsOfTheGroupAreCompared) {
     const char* sentence;
   } cases[] = {
       {"stream_id=9", "stream_id differs: rank 0 has 0, rank 1 has 9"},
-      {"chunk_value_count=64", "chunk_value_count differs: rank 0 has 65536, rank 1 has 64"}};
+      {"chunk_value_count=64", "chunk_value_count differs: rank 0 has 65536, rank 1 has 64"},
+      {"costs=builtin", "digest of costs differs: rank 0 has 0, rank 1 has "},
+      {"uncompressed=never", "uncompressed=never differs: rank 0 has false, rank 1 has true"}};
   for (const auto& one : cases) {
     gqsgd_unique_id id;
     ASSERT_TRUE(is_ok(outcome_of(gqsgd_unique_id_create(&id))));

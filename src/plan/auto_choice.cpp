@@ -1,0 +1,33 @@
+// A direct-mapped table of choices: a call of another kind takes the place of one before it.
+#include "src/plan/auto_choice.h"
+
+namespace gq {
+
+void AutoChoice::set(const AutoOptions& options) {
+  options_ = options;
+  digest_ = options.costs ? digest_of(*options.costs) : 0;
+}
+
+Status AutoChoice::take(const CostQuestion& question, Choice* choice) {
+  *choice = kUnmeasuredChoice;
+  if (!options_.costs) return Status();
+  const uint32_t fields = fields_word(question.format);
+  const uint64_t mixed = (question.value_count ^ uint64_t{fields} << 20 ^
+                          static_cast<uint64_t>(question.dtype) << 50) *
+                         UINT64_C(0x9E3779B97F4A7C15);
+  Kept& kept = kept_[(mixed >> 32) % kKeptCount];
+  const bool known = kept.value_count == question.value_count && kept.fields == fields &&
+                     kept.dtype == question.dtype;
+  if (!known) {
+    double time_ns = 0;
+    kept.dtype = -1;
+    GQ_TRY(choose(question, *options_.costs, may_be_uncompressed(), &kept.choice, &time_ns));
+    kept.value_count = question.value_count;
+    kept.fields = fields;
+    kept.dtype = question.dtype;
+  }
+  *choice = kept.choice;
+  return Status();
+}
+
+}  // namespace gq

@@ -1,0 +1,49 @@
+// What AUTO means on one communicator: its constants, whether it may leave compression out, and the
+// choices made so far, so that a training loop pays for each of its calls once.
+#ifndef GQ_PLAN_AUTO_CHOICE_H
+#define GQ_PLAN_AUTO_CHOICE_H
+
+#include <memory>
+
+#include "src/plan/choose.h"
+
+namespace gq {
+
+/** The part of a communicator's options that AUTO goes by. */
+struct AutoOptions {
+  std::shared_ptr<const CostConstants> costs;  ///< nullptr: AUTO is direct, and compresses
+  bool may_be_uncompressed = true;
+};
+
+class AutoChoice {
+ public:
+  void set(const AutoOptions& options);
+
+  /** What headers carry, so that ranks with other constants are found out: 0 without any. */
+  uint32_t digest() const { return digest_; }
+  bool may_be_uncompressed() const { return options_.may_be_uncompressed; }
+  /** True if calls of AUTO may send float32 words. */
+  bool leaves_out_compression() const { return options_.costs && may_be_uncompressed(); }
+
+  /** question.schedule_id is not looked at. Allocates where a call is the first of its kind. */
+  Status take(const CostQuestion& question, Choice* choice);
+
+ private:
+  // A model with hundreds of tensors makes a few dozen kinds of calls.
+  static constexpr size_t kKeptCount = 64;
+
+  struct Kept {
+    uint64_t value_count = 0;
+    uint32_t fields = 0;
+    int32_t dtype = -1;  // none yet
+    Choice choice{};
+  };
+
+  AutoOptions options_;
+  uint32_t digest_ = 0;
+  Kept kept_[kKeptCount];
+};
+
+}  // namespace gq
+
+#endif

@@ -1,0 +1,54 @@
+// Descent along one constant at a time, in factors that shrink: few constants, and each prediction
+// grows with each of them.
+#include "tools/calibrate/fit.h"
+
+#include <cmath>
+
+#include "bench/perf/team.h"
+
+namespace gq::tools {
+namespace {
+
+constexpr double CostConstants::*kFitted[] = {
+    &CostConstants::call_ns,    &CostConstants::header_ns, &CostConstants::latency_ns,
+    &CostConstants::message_ns, &CostConstants::byte_ns,   &CostConstants::cache_bytes};
+
+constexpr double kLargestFactor = 4;
+constexpr double kSmallestFactor = 1.02;
+
+}  // namespace
+
+double misfit(const std::vector<TimedCall>& calls, const CostConstants& constants) {
+  double sum = 0;
+  for (const TimedCall& call : calls) {
+    double predicted_ns = 0;
+    if (!predict_time(call.question, constants, &predicted_ns).ok()) {
+      throw bench::Failure(last_error());
+    }
+    const double off = std::log(predicted_ns / call.time_ns);
+    sum += off * off;
+  }
+  return std::sqrt(sum / static_cast<double>(calls.size()));
+}
+
+void fit(const std::vector<TimedCall>& calls, CostConstants* constants) {
+  double least = misfit(calls, *constants);
+  for (double factor = kLargestFactor; factor > kSmallestFactor; factor = std::sqrt(factor)) {
+    for (bool better = true; better;) {
+      better = false;
+      for (double CostConstants::*const field : kFitted) {
+        for (const double change : {factor, 1 / factor}) {
+          CostConstants tried = *constants;
+          tried.*field *= change;
+          const double found = misfit(calls, tried);
+          if (found >= least * 0.9999) continue;
+          least = found;
+          *constants = tried;
+          better = true;
+        }
+      }
+    }
+  }
+}
+
+}  // namespace gq::tools

@@ -1,0 +1,19 @@
+// The constants of messages and memory with which the cost model comes closest to measured calls.
+#ifndef GQ_TOOLS_CALIBRATE_FIT_H
+#define GQ_TOOLS_CALIBRATE_FIT_H
+
+#include <vector>
+
+#include "tools/calibrate/call_times.h"
+
+namespace gq::tools {
+
+/** Changes every number of *constants but the stages' and cpus, from where they stand. */
+void fit(const std::vector<TimedCall>& calls, CostConstants* constants);
+
+/** Root of the mean square of log(predicted / measured): 0.1 is 10 % off. */
+double misfit(const std::vector<TimedCall>& calls, const CostConstants& constants);
+
+}  // namespace gq::tools
+
+#endif

@@ -1,0 +1,211 @@
+// A stage is timed on short ranges, on a range that stays in a cache, and on ranges that come from
+// memory one after the other; a field's cost is what a format with it takes more than one without.
+#include "tools/calibrate/stage_costs.h"
+
+#include <gqsgd.h>
+
+#include <algorithm>
+#include <barrier>
+#include <thread>
+#include <vector>
+
+#include "bench/machine.h"
+#include "bench/perf/elements.h"
+#include "bench/perf/team.h"
+
+namespace gq::tools {
+namespace {
+
+using bench::require;
+
+constexpr size_t kRangeValues = 65536;               // a chunk
+constexpr size_t kStreamedValues = size_t{8} << 20;  // 32 MiB of float32 for each thread
+constexpr size_t kShortValues = 128;
+constexpr uint64_t kOperands[] = {2, 6};  // of two wide sums: add is their difference
+
+/** A format to time and, for an extra, the one that it is compared with. */
+struct RowFormat {
+  CostRow row;
+  const char* text;
+  const char* without;
+  bool reduces;  ///< has reductions in code form
+};
+constexpr RowFormat kRows[] = {
+    {CostRow::none, "none", nullptr, true},
+    {CostRow::linear8, "paper-gl8", nullptr, true},
+    {CostRow::linear4, "levels=linear,bits=4,combine=exact", nullptr, true},
+    {CostRow::exponential8, "paper-ge8", nullptr, true},
+    {CostRow::exponential4, "paper-ge4", nullptr, true},
+    {CostRow::mantissa, "levels=exponential,mantissa_bits=2", nullptr, false},
+    {CostRow::blocks, "paper-gl8,block=128", "paper-gl8", true},
+    {CostRow::correlated, "paper-gl8,rounding=correlated", "paper-gl8", false},
+    {CostRow::rotated, "paper-gl8,rotate=hadamard", "paper-gl8", false},
+    {CostRow::rescaled, "paper-gl8,block=128,rescale=true", "paper-gl8,block=128", false},
+    {CostRow::subtractive, "paper-gl8,rounding_down=subtractive", "paper-gl8", false},
+    {CostRow::averaged, "paper-gl8,combine=average", "paper-gl8", true},
+};
+
+/** One thread's buffers. */
+struct Buffers {
+  std::vector<float> values = std::vector<float>(kStreamedValues);
+  std::vector<float> results = std::vector<float>(kStreamedValues);
+  std::vector<uint32_t> words = std::vector<uint32_t>(kStreamedValues);
+  std::vector<uint32_t> operand = std::vector<uint32_t>(kStreamedValues);
+  std::vector<float> norms = std::vector<float>(kStreamedValues / 32, 4.0f);
+  std::vector<float> scales = std::vector<float>(kStreamedValues / 32);
+  std::vector<unsigned char> workspace = std::vector<unsigned char>(size_t{1} << 20);
+
+  Buffers() { bench::fill_inputs(0, kStreamedValues, GQSGD_FLOAT32, values.data()); }
+};
+
+/** A quantizer for as long as it is needed. */
+class Quantizer {
+ public:
+  explicit Quantizer(const char* text) { require(gqsgd_quantizer_create(text, &handle_), text); }
+  ~Quantizer() { gqsgd_quantizer_destroy(handle_); }
+  Quantizer(const Quantizer&) = delete;
+  Quantizer& operator=(const Quantizer&) = delete;
+  gqsgd_quantizer get() const { return handle_; }
+
+ private:
+  gqsgd_quantizer handle_ = nullptr;
+};
+
+enum class Timed { norm, quantize, reduce, sum_of_few, sum_of_many, dequantize };
+
+/** One stage on one range. Sums take the same words for all operands: it is their number that
+ *  counts. */
+void run_stage(Timed timed, gqsgd_quantizer q, Buffers& buffers, size_t first, size_t count) {
+  const bool reduces = timed == Timed::reduce;
+  const uint64_t size = timed == Timed::sum_of_many ? kOperands[1] : kOperands[0];
+  const gqsgd_site site{0,       size,   reduces ? 1u : 0u, 0, 0, first, reduces ? 1u : 0u,
+                        reduces, reduces};
+  float* values = buffers.values.data() + first;
+  uint32_t* words = buffers.words.data() + first;
+  const uint32_t* operands[kOperands[1]];
+  std::fill(std::begin(operands), std::end(operands), buffers.operand.data() + first);
+  void* workspace = buffers.workspace.data();
+  const size_t workspace_bytes = buffers.workspace.size();
+  gqsgd_status status = GQSGD_OK;
+  switch (timed) {
+    case Timed::norm:
+      status = gqsgd_norm(q, &site, values, count, GQSGD_FLOAT32, buffers.scales.data(), workspace,
+                          workspace_bytes, nullptr);
+      break;
+    case Timed::quantize:
+      status = gqsgd_quantize(q, &site, values, count, GQSGD_FLOAT32, buffers.norms.data(), words,
+                              workspace, workspace_bytes, nullptr);
+      break;
+    case Timed::reduce:
+      status = gqsgd_reduce(q, &site, operands[0], words, count, nullptr);
+      break;
+    case Timed::sum_of_few:
+    case Timed::sum_of_many:
+      status = gqsgd_reduce_many(q, &site, operands, count, buffers.norms.data(), words,
+                                 buffers.scales.data(), workspace, workspace_bytes, nullptr);
+      break;
+    case Timed::dequantize:
+      status = gqsgd_dequantize(q, &site, words, buffers.norms.data(), count, GQSGD_FLOAT32,
+                                GQSGD_MEAN, buffers.results.data() + first, nullptr);
+      break;
+  }
+  require(status, "a stage");
+}
+
+/** Nanoseconds of `run`, which repeats itself until a clock can see it: the least of some runs. */
+template <typename Run>
+double least_ns(std::barrier<>& together, int run_count, int repeats, const Run& run) {
+  double least = 1e18;
+  for (int turn = 0; turn <= run_count; ++turn) {  // the first one warms up
+    together.arrive_and_wait();
+    const int64_t begin = bench::now_ns();
+    for (int i = 0; i < repeats; ++i) run();
+    const int64_t end = bench::now_ns();
+    if (turn > 0) least = std::min(least, static_cast<double>(end - begin) / repeats);
+  }
+  return least;
+}
+
+StageCost time_stage(Timed timed, gqsgd_quantizer q, Buffers& buffers, std::barrier<>& together,
+                     int run_count) {
+  const double brief_ns =
+      least_ns(together, run_count, 200, [&] { run_stage(timed, q, buffers, 0, kShortValues); });
+  const double cached_ns =
+      least_ns(together, run_count, 4, [&] { run_stage(timed, q, buffers, 0, kRangeValues); });
+  const double streamed_ns = least_ns(together, std::min(run_count, 3), 1, [&] {
+    for (size_t first = 0; first < kStreamedValues; first += kRangeValues) {
+      run_stage(timed, q, buffers, first, kRangeValues);
+    }
+  });
+  StageCost cost{};
+  cost.cached = cached_ns / kRangeValues;
+  cost.range = std::max(0.0, brief_ns - cost.cached * kShortValues);
+  cost.streamed = std::max(cost.cached, streamed_ns / kStreamedValues);
+  return cost;
+}
+
+/** a - b, nothing below zero. */
+StageCost excess(const StageCost& a, const StageCost& b, double share) {
+  return {std::max(0.0, a.cached - b.cached) * share,
+          std::max(0.0, a.streamed - b.streamed) * share, std::max(0.0, a.range - b.range) * share};
+}
+
+struct FormatCost {
+  StageCost stages[kCostStageCount] = {};
+  StageCost& of(CostStage stage) { return stages[static_cast<size_t>(stage)]; }
+};
+
+FormatCost time_format(const char* text, bool reduces, Buffers& buffers, std::barrier<>& together,
+                       int run_count) {
+  const Quantizer q(text);
+  const bool plain = std::string(text) == "none";
+  const auto time = [&](Timed timed) {
+    return time_stage(timed, q.get(), buffers, together, run_count);
+  };
+  FormatCost cost;
+  if (!plain) cost.of(CostStage::norm) = time(Timed::norm);
+  cost.of(CostStage::quantize) = time(Timed::quantize);
+  buffers.operand = buffers.words;  // codes as quantize makes them
+  const StageCost few = time(Timed::sum_of_few);
+  const StageCost many = time(Timed::sum_of_many);
+  cost.of(CostStage::add) = excess(many, few, 1.0 / (kOperands[1] - kOperands[0]));
+  const StageCost& add = cost.of(CostStage::add);
+  const StageCost adds{add.cached * kOperands[0], add.streamed * kOperands[0],
+                       add.range * kOperands[0]};
+  cost.of(CostStage::encode) = excess(few, adds, 1);
+  cost.of(CostStage::dequantize) = time(Timed::dequantize);
+  // Last: sums of sums are no codes that another stage takes.
+  if (reduces) cost.of(CostStage::reduce) = time(Timed::reduce);
+  return cost;
+}
+
+/** All rows on one thread; all threads do the same at the same time. */
+void time_rows(std::barrier<>& together, int run_count, CostConstants* constants) {
+  Buffers buffers;
+  for (const RowFormat& one : kRows) {
+    FormatCost with = time_format(one.text, one.reduces, buffers, together, run_count);
+    FormatCost without;
+    if (one.without != nullptr) {
+      without = time_format(one.without, one.reduces, buffers, together, run_count);
+    }
+    for (size_t stage = 0; stage < kCostStageCount; ++stage) {
+      constants->stages[static_cast<size_t>(one.row)][stage] =
+          excess(with.stages[stage], without.stages[stage], 1);
+    }
+  }
+}
+
+}  // namespace
+
+void measure_stages(int thread_count, int run_count, CostConstants* constants) {
+  std::barrier<> together(thread_count);
+  std::vector<CostConstants> measured(static_cast<size_t>(thread_count), *constants);
+  std::vector<std::thread> threads;
+  for (CostConstants& one : measured) {
+    threads.emplace_back([&] { time_rows(together, run_count, &one); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  *constants = measured[0];
+}
+
+}  // namespace gq::tools

@@ -1,0 +1,90 @@
+// gqsgd-info: what this build of the library is, what this machine has, and what the environment
+// changes. Takes no options but --help.
+#include <gqsgd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include "bench/machine.h"
+#include "kernels/stages.h"
+#include "src/api/options_text.h"
+
+namespace gq::tools {
+namespace {
+
+constexpr char kHelp[] =
+    R"(gqsgd-info: version and build, instruction sets, transports, environment and constants in use.
+
+  -h, --help
+
+Constants are those that a communicator made in this environment would have for schedule=auto.
+)";
+
+constexpr const char* kIsas[] = {"scalar", "avx2", "avx512", "neon"};
+
+struct Variable {
+  const char* name;
+  const char* meaning;
+};
+constexpr Variable kVariables[] = {
+    {"GQSGD_COSTS", "file with the constants of schedule=auto"},
+    {"GQSGD_FORCE_ISA", "instruction set of the CPU stages"},
+    {"GQSGD_TIMEOUT_MS", "default timeout of communicators"},
+};
+
+void print_log(void*, const char* line) { std::printf("warning          %s\n", line); }
+
+void print_isas() {
+  const char* refused = nullptr;
+  const Stages* used = cpu_stages(&refused);
+  std::printf("cpu stages       %s; runnable here:", used != nullptr ? used->name : "none");
+  for (const char* isa : kIsas) {
+    if (cpu_stages_named(isa) != nullptr) std::printf(" %s", isa);
+  }
+  std::printf("\n");
+}
+
+void print_environment() {
+  for (const Variable& variable : kVariables) {
+    const char* value = std::getenv(variable.name);
+    std::printf("%-16s %s (%s)\n", variable.name, value != nullptr ? value : "not set",
+                variable.meaning);
+  }
+}
+
+void print_costs(const CommOptions& options) {
+  const CostConstants& constants = options.choice.costs ? *options.choice.costs : built_in_costs();
+  std::string text(describe_costs(constants, nullptr, 0), '\0');
+  describe_costs(constants, text.data(), text.size() + 1);
+  std::printf("schedule=auto    %s\n\n%s:\n%s",
+              options.choice.costs ? "the cheapest by constants of the environment"
+                                   : "direct: no constants are given",
+              options.choice.costs ? "constants in use" : "built-in constants, of gqsgd-plan alone",
+              text.c_str());
+}
+
+int run() {
+  std::printf("library          %s\n", gqsgd_build_info());
+  std::printf("machine          %s\n", bench::machine().c_str());
+  print_isas();
+  std::printf("transports       local (threads), process (shared memory)\n");
+  print_environment();
+  gqsgd_set_log(print_log, nullptr);
+  CommOptions options;
+  if (!parse_options("", &options).ok()) return std::fprintf(stderr, "%s\n", last_error()), 1;
+  print_costs(options);
+  return 0;
+}
+
+}  // namespace
+}  // namespace gq::tools
+
+int main(int argc, char** argv) {
+  if (argc == 1) return gq::tools::run();
+  const bool help = std::strcmp(argv[1], "--help") == 0 || std::strcmp(argv[1], "-h") == 0;
+  if (help) return std::fputs(gq::tools::kHelp, stdout), 0;
+  std::fprintf(stderr, "gqsgd-info: \"%s\" is not an option; see --help\n", argv[1]);
+  return 2;
+}
