@@ -2,6 +2,7 @@
 #include "bench/perf/measure.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 
 #include "bench/machine.h"
@@ -51,9 +52,24 @@ Measurement::Measurement(const Options& options, const Shared& shared, int rank,
   }
   for (const Choice& schedule : options.schedules) {
     for (size_t f = 0; f < quantizers_.size(); ++f) {
-      contenders_.push_back({quantizers_[f], options.formats[f], schedule});
+      const Contender contender{quantizers_[f], options.formats[f], schedule};
+      if (goes_together(contender)) contenders_.push_back(contender);
     }
   }
+}
+
+/** Formats with a re-encode go with direct alone; says so where one is left out. */
+bool Measurement::goes_together(const Contender& contender) const {
+  double time_ns = 0;
+  const gqsgd_status status =
+      gqsgd_predict_time(contender.quantizer, contender.schedule.number, options_.rank_count, 1,
+                         options_.dtype.number, nullptr, &time_ns);
+  if (status == GQSGD_OK) return true;
+  if (rank_ == 0) {
+    std::printf("# %s is not timed with schedule %s: %s\n", contender.format.c_str(),
+                contender.schedule.name.c_str(), gqsgd_last_error());
+  }
+  return false;
 }
 
 Measurement::~Measurement() {

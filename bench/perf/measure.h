@@ -55,6 +55,7 @@ class Measurement {
     std::string format;
     Choice schedule;
   };
+  bool goes_together(const Contender& contender) const;
   void barrier();
   double run(const Contender& contender, bool in_place, const uint64_t* at);
   void check(const Contender& contender, Row* row);

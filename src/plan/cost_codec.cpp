@@ -28,7 +28,8 @@ struct Extra {
 }  // namespace
 
 double cached_share(const CostConstants& constants, double touched_bytes) {
-  return touched_bytes > 0 ? std::min(1.0, constants.cache_bytes / touched_bytes) : 1.0;
+  if (touched_bytes <= constants.cache_bytes) return 1;
+  return std::max(0.0, 2 - touched_bytes / constants.cache_bytes);
 }
 
 CodecCost codec_cost(const CostConstants& constants, const Coding& coding, double cached_share) {

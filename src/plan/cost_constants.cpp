@@ -12,7 +12,7 @@
 namespace gq {
 namespace {
 
-constexpr const char* kStageList[] = {"norm", "quantize", "reduce", "add", "encode", "dequantize"};
+constexpr const char* kStageList[] = {"norm", "quantize", "reduce", "sum", "add", "dequantize"};
 constexpr const char* kRowList[] = {"none",         "linear8",  "linear4",     "exponential8",
                                     "exponential4", "mantissa", "blocks",      "correlated",
                                     "rotated",      "rescaled", "subtractive", "averaged"};

@@ -20,9 +20,9 @@ struct StageCost {
   double range;
 };
 
-/** The stages of kernels/stages.h as they are paid for: reduce_many is one `add` for each operand
- *  and one `encode`. */
-enum class CostStage : uint8_t { norm, quantize, reduce, add, encode, dequantize };
+/** The stages of kernels/stages.h as they are paid for: reduce_many is one `sum`, of two operands
+ * and their encoding, and one `add` for each operand beyond. */
+enum class CostStage : uint8_t { norm, quantize, reduce, sum, add, dequantize };
 inline constexpr size_t kCostStageCount = 6;
 
 /** Rows of stage costs. A format pays those of its levels, and extra for each field that it has. */

@@ -110,14 +110,16 @@ class Walk {
       case MoveKind::reduce:
         return codec_.of(CostStage::reduce, move.value_count);
       case MoveKind::reduce_many:
-        return plan_.shape.ranks * codec_.of(CostStage::add, move.value_count) +
-               codec_.of(CostStage::encode, move.value_count);
+        return codec_.of(CostStage::sum, move.value_count) +
+               operands_beyond_two() * codec_.of(CostStage::add, move.value_count);
       case MoveKind::dequantize:
         return codec_.of(CostStage::dequantize, move.value_count);
       default:
         return 0;
     }
   }
+
+  uint32_t operands_beyond_two() const { return plan_.shape.ranks > 2 ? plan_.shape.ranks - 2 : 0; }
 
   double link_ns(const Move& move) const {
     const size_t size_bytes = plan_.layout.size_bytes(move.content, move.value_count);

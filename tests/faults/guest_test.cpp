@@ -178,6 +178,20 @@ TEST(Guest, MalformedEnvironmentIsIgnoredWithOneWarning) {
   }
 }
 
+TEST(Guest, MissingFileOfCostsIsIgnoredWithOneWarning) {
+  Child child([] {
+    setenv("GQSGD_COSTS", "/nowhere/costs", 1);
+    static std::string warnings;
+    gqsgd_set_log([](void*, const char* line) { warnings += std::string(line) + "\n"; }, nullptr);
+    gqsgd_comm comms[1];
+    return outcome_of(gqsgd_comm_create_local(1, "", comms)).text() + " " + warnings;
+  });
+  EXPECT_EQ(child.line(),
+            "OK GQSGD_COSTS: costs=/nowhere/costs cannot be read: No such file or directory; "
+            "gqsgd-calibrate writes such a file; schedule auto goes on without constants, as "
+            "direct\n");
+}
+
 }  // namespace
 }  // namespace gq::test
 

@@ -25,10 +25,9 @@ double misfit(const std::vector<TimedCall>& calls, const CostConstants& constant
     if (!predict_time(call.question, constants, &predicted_ns).ok()) {
       throw bench::Failure(last_error());
     }
-    const double off = std::log(predicted_ns / call.time_ns);
-    sum += off * off;
+    sum += std::abs(std::log(predicted_ns / call.time_ns));
   }
-  return std::sqrt(sum / static_cast<double>(calls.size()));
+  return sum / static_cast<double>(calls.size());
 }
 
 void fit(const std::vector<TimedCall>& calls, CostConstants* constants) {

@@ -11,7 +11,8 @@ namespace gq::tools {
 /** Changes every number of *constants but the stages' and cpus, from where they stand. */
 void fit(const std::vector<TimedCall>& calls, CostConstants* constants);
 
-/** Root of the mean square of log(predicted / measured): 0.1 is 10 % off. */
+/** Mean of |log(predicted / measured)|: 0.1 is 10 % off. Not of its square, so that a call that met
+ *  with a busy moment does not decide. */
 double misfit(const std::vector<TimedCall>& calls, const CostConstants& constants);
 
 }  // namespace gq::tools

@@ -48,12 +48,11 @@ void print(FILE* file, const CalibrateOptions& options, const std::vector<TimedC
            const CostConstants& constants) {
   std::string text(describe_costs(constants, nullptr, 0), '\0');
   describe_costs(constants, text.data(), text.size() + 1);
-  std::fprintf(
-      file,
-      "# Costs for schedule=auto, measured by gqsgd-calibrate; the same file for every "
-      "rank.\n# %s\n# %s\n# transport %s; calls are met within %.0f %% (root mean square)\n",
-      bench::machine().c_str(), gqsgd_build_info(),
-      options.ranks_are_processes ? "process" : "local", 100 * misfit(calls, constants));
+  std::fprintf(file,
+               "# Costs for schedule=auto, measured by gqsgd-calibrate; the same file for every "
+               "rank.\n# %s\n# %s\n# transport %s; calls are met within %.0f %% on average\n",
+               bench::machine().c_str(), gqsgd_build_info(),
+               options.ranks_are_processes ? "process" : "local", 100 * misfit(calls, constants));
   if (options.verbose) print_calls(file, calls, constants);
   std::fputs(text.c_str(), file);
 }

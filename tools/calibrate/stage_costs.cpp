@@ -1,5 +1,5 @@
-// A stage is timed on short ranges, on a range that stays in a cache, and on ranges that come from
-// memory one after the other; a field's cost is what a format with it takes more than one without.
+// A stage is timed on short ranges, on ranges that stay in a cache, and on ranges that come from
+// memory; a field's cost is what a format with it takes more than one without.
 #include "tools/calibrate/stage_costs.h"
 
 #include <gqsgd.h>
@@ -20,8 +20,9 @@ using bench::require;
 
 constexpr size_t kRangeValues = 65536;               // a chunk
 constexpr size_t kStreamedValues = size_t{8} << 20;  // 32 MiB of float32 for each thread
+constexpr size_t kCachedValues = size_t{512} << 10;  // beyond the caches of a single processor
 constexpr size_t kShortValues = 128;
-constexpr uint64_t kOperands[] = {2, 6};  // of two wide sums: add is their difference
+constexpr uint64_t kOperands[] = {2, 4};  // of two wide sums: add is their difference
 
 /** A format to time and, for an extra, the one that it is compared with. */
 struct RowFormat {
@@ -130,15 +131,17 @@ StageCost time_stage(Timed timed, gqsgd_quantizer q, Buffers& buffers, std::barr
                      int run_count) {
   const double brief_ns =
       least_ns(together, run_count, 200, [&] { run_stage(timed, q, buffers, 0, kShortValues); });
-  const double cached_ns =
-      least_ns(together, run_count, 4, [&] { run_stage(timed, q, buffers, 0, kRangeValues); });
-  const double streamed_ns = least_ns(together, std::min(run_count, 3), 1, [&] {
-    for (size_t first = 0; first < kStreamedValues; first += kRangeValues) {
-      run_stage(timed, q, buffers, first, kRangeValues);
-    }
-  });
+  const auto sweep = [&](size_t value_count) {
+    return least_ns(together, run_count, 1, [&] {
+      for (size_t first = 0; first < value_count; first += kRangeValues) {
+        run_stage(timed, q, buffers, first, kRangeValues);
+      }
+    });
+  };
+  const double cached_ns = sweep(kCachedValues);
+  const double streamed_ns = sweep(kStreamedValues);
   StageCost cost{};
-  cost.cached = cached_ns / kRangeValues;
+  cost.cached = cached_ns / kCachedValues;
   cost.range = std::max(0.0, brief_ns - cost.cached * kShortValues);
   cost.streamed = std::max(cost.cached, streamed_ns / kStreamedValues);
   return cost;
@@ -166,13 +169,9 @@ FormatCost time_format(const char* text, bool reduces, Buffers& buffers, std::ba
   if (!plain) cost.of(CostStage::norm) = time(Timed::norm);
   cost.of(CostStage::quantize) = time(Timed::quantize);
   buffers.operand = buffers.words;  // codes as quantize makes them
-  const StageCost few = time(Timed::sum_of_few);
-  const StageCost many = time(Timed::sum_of_many);
-  cost.of(CostStage::add) = excess(many, few, 1.0 / (kOperands[1] - kOperands[0]));
-  const StageCost& add = cost.of(CostStage::add);
-  const StageCost adds{add.cached * kOperands[0], add.streamed * kOperands[0],
-                       add.range * kOperands[0]};
-  cost.of(CostStage::encode) = excess(few, adds, 1);
+  cost.of(CostStage::sum) = time(Timed::sum_of_few);
+  cost.of(CostStage::add) = excess(time(Timed::sum_of_many), cost.of(CostStage::sum),
+                                   1.0 / (kOperands[1] - kOperands[0]));
   cost.of(CostStage::dequantize) = time(Timed::dequantize);
   // Last: sums of sums are no codes that another stage takes.
   if (reduces) cost.of(CostStage::reduce) = time(Timed::reduce);

@@ -37,6 +37,9 @@ class Communicator:
         timeout_ms=300000        time without progress after which a call gives up; -1 for ever
         stream_id=0              enters the random key: groups of one program draw differently
         chunk_value_count=65536  values per message; changes speed, never a bit of the result
+        costs=FILE               constants by which schedule="auto" chooses, equal on all ranks:
+                                 gqsgd-calibrate writes them; default: none, or GQSGD_COSTS
+        uncompressed="auto"      with costs "auto" sends float32 where that is faster; or "never"
 
     A context manager: leaving it closes the communicator. After a failure the class of the error
     says whether the communicator is still usable; `check` says so again.

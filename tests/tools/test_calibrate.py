@@ -1,0 +1,82 @@
+"""gqsgd-calibrate writes constants that gqsgd-plan and communicators take; gqsgd-info says what is in
+use; tools/auto_sweep judges by them."""
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+TIMEOUT_S = 100
+
+
+def run(*command, **environment):
+    return subprocess.run([str(word) for word in command], capture_output=True, text=True,
+                          timeout=TIMEOUT_S, check=False, env={**os.environ, **environment})
+
+
+@pytest.fixture(scope="module")
+def costs(build_directory, tmp_path_factory):
+    """A file of constants from a short calibration."""
+    path = tmp_path_factory.mktemp("calibrate") / "costs"
+    done = run(build_directory / "tools/gqsgd-calibrate", "--transport", "local", "--ranks", 2,
+               "--maxbytes", "4K", "-n", 1, "-v", "-o", path)
+    assert done.returncode == 0, done.stderr
+    return path
+
+
+def test_constants_are_measured(costs):
+    text = costs.read_text()
+    numbers = dict(re.findall(r"^([\w.]+) = (.+)$", text, re.MULTILINE))
+    assert float(numbers["latency_ns"]) > 0
+    assert float(numbers["cpus"]) >= 1
+    for row in ("none", "linear8", "linear4", "exponential8", "exponential4", "mantissa"):
+        cached, streamed, _ = map(float, numbers[f"{row}.quantize"].split())
+        assert 0 < cached <= streamed < 1000, row
+    assert len(numbers) == 7 + 12 * 6, "every constant is written"
+    assert re.search(r"^# +2 +4096 +paper-ge8 +ring +\d", text, re.MULTILINE), text
+
+
+def test_what_is_written_is_taken(costs, build_directory):
+    plan = run(build_directory / "tools/gqsgd-plan", "--costs", costs, "--ranks", 2)
+    assert plan.returncode == 0, plan.stderr
+    assert "direct" in plan.stdout
+
+
+def test_auto_is_compared_with_fixed_choices(costs, build_directory, root):
+    sweep = run(sys.executable, root / "tools/auto_sweep", build_directory, "--costs", costs,
+                "--transport", "local", "--format", "paper-ge8", "--maxbytes", "4K", "--iters", 1,
+                "--within", 1000)
+    assert sweep.returncode == 0, sweep.stderr
+    assert re.search(r"^\| 4,096 \| .* \|$", sweep.stdout, re.MULTILINE), sweep.stdout
+
+
+@pytest.mark.parametrize("options, sentence", [
+    (["--ranks", "1"], '"1" is not a value'),
+    (["--transport", "pigeon"], '"pigeon" is not a value'),
+    (["extra"], '"extra" is not an option'),
+])
+def test_wrong_options_are_refused(build_directory, options, sentence):
+    done = run(build_directory / "tools/gqsgd-calibrate", *options)
+    assert done.returncode == 2
+    assert sentence in done.stderr
+
+
+@pytest.mark.parametrize("tool", ["gqsgd-calibrate", "gqsgd-info", "gqsgd-plan"])
+def test_help(build_directory, tool):
+    done = run(build_directory / "tools" / tool, "--help")
+    assert done.returncode == 0
+    assert done.stdout.startswith(f"{tool}: ")
+
+
+def test_info_says_what_is_in_use(build_directory, costs):
+    info = build_directory / "tools/gqsgd-info"
+    plain = run(info, GQSGD_COSTS="").stdout
+    assert re.search(r"^library +libgqsgd \d", plain, re.MULTILINE)
+    assert re.search(r"^cpu stages +\w+; runnable here: scalar", plain, re.MULTILINE)
+    assert "direct: no constants are given" in plain
+    assert "the cheapest by constants" in run(info, GQSGD_COSTS=str(costs)).stdout
+    assert re.search(r"^warning +GQSGD_COSTS: costs=/nowhere cannot be read",
+                     run(info, GQSGD_COSTS="/nowhere").stdout, re.MULTILINE)
+    assert run(info, "extra").returncode == 2
