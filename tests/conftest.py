@@ -25,7 +25,7 @@ def library():
     return _path_from("GQSGD_LIBRARY", "the libgqsgd.so to test")
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def build_directory():
     """The Meson build directory that the library comes from."""
     return _path_from("GQSGD_BUILD", "the Meson build directory to inspect")

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Draws what calls cost: bandwidth over size, speed-up over link rate, time over ranks.
 
-    GQSGD_LIBRARY=B/libgqsgd.so tools/draw_costs.py docs/pictures [--perf perf.json] [--net net.json]
+    GQSGD_LIBRARY=B/libgqsgd.so tools/draw_costs.py docs/pictures [--perf p.json] [--net n.json]
 
-Needs matplotlib. Curves are those of gqsgd.predict_time. --perf: rows of gqsgd-perf --json, drawn as
-bandwidth_over_size.svg. --net: points for the speed-up, a list of {"bits": "8/8", "mbit_per_s": ..,
-"speedup": ..}.
+Needs matplotlib. Curves are those of gqsgd.predict_time. --perf: rows of gqsgd-perf --json, drawn
+as bandwidth_over_size.svg. --net: points for the speed-up, a list of {"bits": "8/8",
+"mbit_per_s": .., "speedup": ..}.
 """
 
 import argparse

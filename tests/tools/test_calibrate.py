@@ -1,5 +1,5 @@
-"""gqsgd-calibrate writes constants that gqsgd-plan and communicators take; gqsgd-info says what is in
-use; tools/auto_sweep judges by them."""
+"""gqsgd-calibrate writes constants that gqsgd-plan and communicators take; gqsgd-info says what is
+in use; tools/auto_sweep judges by them."""
 
 import os
 import re

@@ -16,21 +16,11 @@ constexpr double CostConstants::*kFitted[] = {
 constexpr double kLargestFactor = 4;
 constexpr double kSmallestFactor = 1.02;
 
-}  // namespace
+// A cache's size makes a step in the times of calls, which a descent does not find from afar.
+constexpr double kFirstCaches[] = {1e6, 4e6, 16e6, 64e6};
 
-double misfit(const std::vector<TimedCall>& calls, const CostConstants& constants) {
-  double sum = 0;
-  for (const TimedCall& call : calls) {
-    double predicted_ns = 0;
-    if (!predict_time(call.question, constants, &predicted_ns).ok()) {
-      throw bench::Failure(last_error());
-    }
-    sum += std::abs(std::log(predicted_ns / call.time_ns));
-  }
-  return sum / static_cast<double>(calls.size());
-}
-
-void fit(const std::vector<TimedCall>& calls, CostConstants* constants) {
+/** The misfit of what it ends with. */
+double descend(const std::vector<TimedCall>& calls, CostConstants* constants) {
   double least = misfit(calls, *constants);
   for (double factor = kLargestFactor; factor > kSmallestFactor; factor = std::sqrt(factor)) {
     for (bool better = true; better;) {
@@ -47,6 +37,34 @@ void fit(const std::vector<TimedCall>& calls, CostConstants* constants) {
         }
       }
     }
+  }
+  return least;
+}
+
+}  // namespace
+
+double misfit(const std::vector<TimedCall>& calls, const CostConstants& constants) {
+  double sum = 0;
+  for (const TimedCall& call : calls) {
+    double predicted_ns = 0;
+    if (!predict_time(call.question, constants, &predicted_ns).ok()) {
+      throw bench::Failure(last_error());
+    }
+    sum += std::abs(std::log(predicted_ns / call.time_ns));
+  }
+  return sum / static_cast<double>(calls.size());
+}
+
+void fit(const std::vector<TimedCall>& calls, CostConstants* constants) {
+  const CostConstants start = *constants;
+  double least = misfit(calls, start);
+  for (const double cache_bytes : kFirstCaches) {
+    CostConstants found = start;
+    found.cache_bytes = cache_bytes;
+    const double off = descend(calls, &found);
+    if (off >= least) continue;
+    least = off;
+    *constants = found;
   }
 }
 

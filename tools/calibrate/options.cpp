@@ -15,8 +15,8 @@ constexpr char kHelp[] =
 
       --transport NAME  process, or local, where ranks are threads (process)
       --ranks LIST      sizes of the groups that are timed, by commas (2,4)
-      --maxbytes SIZE   uncompressed size of the longest call that is timed (16M); K, M, G are powers
-                        of 1024
+      --maxbytes SIZE   uncompressed size of the longest call that is timed (16M); K, M, G are
+                        powers of 1024
   -n, --iters N         runs, of which the least time counts for a stage and the middle one for a
                         call (7)
   -o, --out FILE        where the constants go (standard output)

@@ -15,7 +15,7 @@ namespace gq::tools {
 namespace {
 
 constexpr char kHelp[] =
-    R"(gqsgd-info: version and build, instruction sets, transports, environment and constants in use.
+    R"(gqsgd-info: version, build, instruction sets, transports, environment, constants in use.
 
   -h, --help
 

@@ -1,4 +1,4 @@
-"""schedule="auto" with constants: the cheapest choice, the same in every rank and in a simulation."""
+"""schedule="auto" with constants: the cheapest choice, the same in ranks and in a simulation."""
 
 import gqsgd
 import numpy as np
