@@ -286,6 +286,39 @@ GQSGD_API gqsgd_status gqsgd_allreduce(gqsgd_comm comm, gqsgd_quantizer quantize
                                        void *recv, size_t value_count, int32_t dtype, int32_t op,
                                        int32_t schedule, const uint64_t at[2], void *stream);
 
+/** Allreduce of `tensor_count` tensors as one operation, without a flat copy; every tensor has
+ * norms of its own (docs/FORMAT.md, section 15). send, recv   `tensor_count` buffers each; recv[k]
+ * is send[k] or disjoint from all others value_counts elements of each, equal on all ranks; 0 is
+ * legal Arrays of pointers and counts are copied. Anything else is as for gqsgd_allreduce, but that
+ *  schedule SPARSE is refused. Allocates 32 bytes for each tensor. */
+GQSGD_API gqsgd_status gqsgd_allreduce_many(gqsgd_comm comm, gqsgd_quantizer quantizer,
+                                            const void *const *send, void *const *recv,
+                                            const size_t *value_counts, size_t tensor_count,
+                                            int32_t dtype, int32_t op, int32_t schedule,
+                                            const uint64_t at[2], void *stream);
+
+/** Adds or averages over all ranks, and gives each rank its own slice.
+ *  value_counts [in] one for each rank: elements of its slice, equal on all ranks; 0 is legal
+ *  send  [in]  all slices one after the other, in rank order
+ *  recv  [out] the own slice; disjoint from `send`, or in place: where it lies in `send`
+ *  Norms and rotations begin anew with every slice. Codes are rounded once and never encoded again,
+ *  so that bits_down, rescale and rounding_down have no effect: the owner adds float32 values.
+ *  Errors and state as for gqsgd_allreduce. Allocates 32 bytes for each rank, and workspace of 4
+ *  bytes for each value of the longest slice besides the codes. */
+GQSGD_API gqsgd_status gqsgd_reduce_scatter(gqsgd_comm comm, gqsgd_quantizer quantizer,
+                                            const void *send, void *recv,
+                                            const size_t *value_counts, int32_t dtype, int32_t op,
+                                            const uint64_t at[2], void *stream);
+
+/** Gives every rank the slices of all, each rounded once by its owner, who gets the rounded values
+ *  as well: every rank ends with the same bits.
+ *  value_counts, and fields without effect, as for gqsgd_reduce_scatter
+ *  send  [in]  the own slice; disjoint from `recv`, or in place: where it lies in `recv`
+ *  recv  [out] all slices one after the other, in rank order */
+GQSGD_API gqsgd_status gqsgd_allgather(gqsgd_comm comm, gqsgd_quantizer quantizer, const void *send,
+                                       void *recv, const size_t *value_counts, int32_t dtype,
+                                       const uint64_t at[2], void *stream);
+
 /** The same allreduce with `rank_count` virtual ranks on the calling thread: same schedule, same
  *  executor, same bits. For tests, studies and debugging.
  *  send  [in]  `rank_count` buffers;  recv [out] `rank_count` buffers, an entry may be NULL
@@ -331,14 +364,32 @@ GQSGD_API gqsgd_status gqsgd_measured_error(gqsgd_comm comm, gqsgd_quantizer qua
  *  threads, progress is made inside gqsgd_request_test, gqsgd_request_wait and blocking calls
  * alone.
  *
- *  OK here says that there is a request; a refused argument of the allreduce is reported by test or
- *  wait. BAD_HANDLE, BUSY and FORKED leave the other ranks waiting, as they do everywhere. A broken
- *  communicator gives its first failure. Where no request could be made (INVALID_ARGUMENT for
+ *  OK here says that there is a request; a refused argument of the collective is reported by test
+ * or wait. BAD_HANDLE, BUSY and FORKED leave the other ranks waiting, as they do everywhere. A
+ * broken communicator gives its first failure. Where no request could be made (INVALID_ARGUMENT for
  *  request = NULL, NO_MEMORY, NO_RESOURCE without a thread) the others are told in a call that
  *  blocks, and get REMOTE_ERROR. */
 GQSGD_API gqsgd_status gqsgd_allreduce_start(gqsgd_comm comm, gqsgd_quantizer quantizer,
                                              const void *send, void *recv, size_t value_count,
                                              int32_t dtype, int32_t op, int32_t schedule,
+                                             const uint64_t at[2], void *stream,
+                                             gqsgd_request *request);
+
+/** The other collectives, started in the same way. Arrays of pointers and counts are copied. */
+GQSGD_API gqsgd_status gqsgd_allreduce_many_start(gqsgd_comm comm, gqsgd_quantizer quantizer,
+                                                  const void *const *send, void *const *recv,
+                                                  const size_t *value_counts, size_t tensor_count,
+                                                  int32_t dtype, int32_t op, int32_t schedule,
+                                                  const uint64_t at[2], void *stream,
+                                                  gqsgd_request *request);
+GQSGD_API gqsgd_status gqsgd_reduce_scatter_start(gqsgd_comm comm, gqsgd_quantizer quantizer,
+                                                  const void *send, void *recv,
+                                                  const size_t *value_counts, int32_t dtype,
+                                                  int32_t op, const uint64_t at[2], void *stream,
+                                                  gqsgd_request *request);
+GQSGD_API gqsgd_status gqsgd_allgather_start(gqsgd_comm comm, gqsgd_quantizer quantizer,
+                                             const void *send, void *recv,
+                                             const size_t *value_counts, int32_t dtype,
                                              const uint64_t at[2], void *stream,
                                              gqsgd_request *request);
 

@@ -8,6 +8,22 @@
 #include <algorithm>
 
 namespace gq {
+namespace {
+
+PlanRequest request_of(const Endpoint& endpoint, const Call& call) {
+  PlanRequest request{
+      &call.format,     call.schedule_id,           endpoint.size(),
+      call.value_count, endpoint.chunk_value_count, endpoint.transport->reads_in_place()};
+  request.operation = call.operation;
+  request.rank = endpoint.rank();
+  if (call.segments != nullptr) {
+    request.segments = call.segments->parts.data();
+    request.segment_count = call.segments->parts.size();
+  }
+  return request;
+}
+
+}  // namespace
 
 Status Allreduce::begin(Endpoint& endpoint, const Call& call, Status own) {
   endpoint_ = &endpoint;
@@ -16,20 +32,16 @@ Status Allreduce::begin(Endpoint& endpoint, const Call& call, Status own) {
   phase_ = Phase::agree;
   events_ = 0;
   nonfinite_ = NonfiniteSite();
+  segment_norms_ = SegmentNorms();
   lists_ = SparseLists();
   executor_ = Executor();
   endpoint.sequence += 1;
   endpoint.calls += 1;
   NormWords norm;
   if (own_.ok()) own_ = resolve_auto();
-  if (own_.ok()) {
-    const PlanRequest request{
-        &call_.format,     call_.schedule_id,          endpoint.size(),
-        call_.value_count, endpoint.chunk_value_count, endpoint.transport->reads_in_place()};
-    own_ = make_plan(request, &plan_);
-  }
+  if (own_.ok()) own_ = make_plan(request_of(endpoint, call_), &plan_);
   if (own_.ok()) own_ = take_norm(&norm);
-  agreement_.begin(call_.format);
+  agreement_.begin(call_);
   const Header header = own_.ok() ? Agreement::header_of(endpoint, call_, plan_.schedule->id, norm)
                                   : Agreement::refusal_of(endpoint, own_.code(), nonfinite_);
   return endpoint.transport->publish(endpoint.sequence, header);
@@ -38,7 +50,8 @@ Status Allreduce::begin(Endpoint& endpoint, const Call& call, Status own) {
 /** AUTO becomes a schedule here, from what all ranks agree on. The header has the format asked for
  *  and the choice: a rank that chose otherwise is found out before anything moves. */
 Status Allreduce::resolve_auto() {
-  if (call_.schedule_id != GQSGD_SCHEDULE_AUTO) return Status();
+  if (call_.schedule_id != GQSGD_SCHEDULE_AUTO || has_one_schedule(call_.operation))
+    return Status();
   const CostQuestion question{call_.format,
                               call_.schedule_id,
                               endpoint_->size(),
@@ -55,30 +68,51 @@ Status Allreduce::resolve_auto() {
   return Status();
 }
 
-/** Norms of blocks are taken later, chunk by chunk. With nonfinite=error all ranks have to know
- *  before codes move, so that one norm of the values shows whether they are finite. */
+/** Norms of blocks are taken later, chunk by chunk, and those of segments when ranks have agreed on
+ *  them. With nonfinite=error all ranks have to know of values before codes move. */
 Status Allreduce::take_norm(NormWords* norm) {
   const Format& format = call_.format;
-  const bool blocks = format.block != 0;
+  if (call_.segments != nullptr) *norm = norm_words(call_.segments->hash);
   if (format.levels == Levels::none) return Status();
-  if (blocks && format.nonfinite != Nonfinite::error) return Status();
-  NormWords stage_out;
+  if (format.nonfinite == Nonfinite::error) GQ_TRY(check_finite());
+  if (call_.segments != nullptr || format.block != 0) return Status();
+  GQ_TRY(norm_of({0, call_.value_count}, call_.send, plan_.coding.rotated, norm));
+  *norm = GlobalNorm(format.q, format.p).to_wire(*norm);
+  return Status();
+}
+
+Status Allreduce::norm_of(const Part& part, const void* values, bool rotated, NormWords* norm) {
   NormArgs args{};
-  args.q = format.q;
-  args.rotated = plan_.coding.rotated && !blocks;
+  args.q = call_.format.q;
+  args.rotated = rotated;
   args.random = random_site(*endpoint_, call_, 0);
-  args.range = {0, static_cast<size_t>(call_.value_count)};
-  args.values = call_.send;
+  args.range = {part.first_value, static_cast<size_t>(part.value_count)};
+  args.values = values;
   args.dtype = call_.dtype;
-  args.out = &stage_out;
-  GQ_TRY(Status(endpoint_->stages->norm(args)));
-  const bool finite = format.q == NormOrder::inf ? stage_out.low < kFloatInfinityBits
-                                                 : ((stage_out.high >> 20) & 0x7ff) != 0x7ff;
-  if (!finite && format.nonfinite == Nonfinite::error) {
-    nonfinite_ = find_nonfinite(call_.send, call_.value_count, call_.dtype);
-    return Agreement::nonfinite(*endpoint_, endpoint_->rank(), nonfinite_);
+  args.out = norm;
+  return Status(endpoint_->stages->norm(args));
+}
+
+/** A norm of values as they are shows whether they are finite. */
+Status Allreduce::check_finite() {
+  const size_t segment_count = call_.segments != nullptr ? call_.segments->parts.size() : 1;
+  uint64_t before = 0;  // values of segments before this one
+  for (size_t k = 0; k < segment_count; ++k) {
+    const Part part =
+        call_.segments != nullptr ? call_.segments->parts[k] : Part{0, call_.value_count};
+    const void* values = call_.send_at(part.first_value, k);
+    if (values == nullptr || part.value_count == 0) continue;
+    NormWords norm;
+    GQ_TRY(norm_of(part, values, false, &norm));
+    const bool finite = call_.format.q == NormOrder::inf ? norm.low < kFloatInfinityBits
+                                                         : ((norm.high >> 20) & 0x7ff) != 0x7ff;
+    if (!finite) {
+      nonfinite_ = find_nonfinite(values, part.value_count, call_.dtype);
+      nonfinite_.first_value += before;
+      return Agreement::nonfinite(*endpoint_, operation_name(call_), endpoint_->rank(), nonfinite_);
+    }
+    before += part.value_count;
   }
-  if (!blocks) *norm = GlobalNorm(format.q, format.p).to_wire(stage_out);
   return Status();
 }
 
@@ -88,9 +122,9 @@ Status Allreduce::advance(bool* done) {
     bool agreed = false;
     GQ_TRY(agree(&agreed));
     if (!agreed) return Status();
-    phase_ = plan_.schedule->sends_lists ? Phase::lists : Phase::move;
-    GQ_TRY(start_moves());
+    GQ_TRY(make_room());
   }
+  if (phase_ == Phase::norms) GQ_TRY(exchange_norms());
   if (phase_ == Phase::lists) GQ_TRY(exchange_lists());
   if (phase_ == Phase::move) {
     bool moved = false;
@@ -109,18 +143,30 @@ Status Allreduce::agree(bool* done) {
   return agreement_.verdict(*endpoint_, own_);
 }
 
-Status Allreduce::start_moves() {
+Status Allreduce::make_room() {
   const size_t arena_bytes = plan_.layout.arena_bytes();
   GQ_TRY(endpoint_->transport->arena(arena_bytes, &arena_));
   endpoint_->workspace_bytes = std::max<uint64_t>(endpoint_->workspace_bytes, arena_bytes);
-  const float norm = agreement_.global_norm();
-  if (!is_finite(norm)) endpoint_->nonfinite_blocks += 1;
-  if (phase_ == Phase::lists) {
-    lists_.begin(*endpoint_, call_, plan_, arena_, norm);
-  } else {
-    executor_.begin(*endpoint_, call_, plan_, arena_, norm, false);
-  }
   events_ += 1;
+  if (call_.segments != nullptr) {
+    const bool one_each = plan_.coding.block == 0 && plan_.coding.levels != Levels::none;
+    phase_ = one_each ? Phase::norms : Phase::move;
+    segment_norms_.begin(*endpoint_, call_, plan_, arena_);
+    executor_.begin(*endpoint_, call_, plan_, arena_, segment_norms_.norms(), false);
+    return Status();
+  }
+  norm_ = agreement_.global_norm();
+  if (!is_finite(norm_)) endpoint_->nonfinite_blocks += 1;
+  phase_ = plan_.schedule->sends_lists ? Phase::lists : Phase::move;
+  lists_.begin(*endpoint_, call_, plan_, arena_, norm_);
+  executor_.begin(*endpoint_, call_, plan_, arena_, &norm_, false);
+  return Status();
+}
+
+Status Allreduce::exchange_norms() {
+  bool done = false;
+  GQ_TRY(segment_norms_.advance(&done));
+  if (done) phase_ = Phase::move;
   return Status();
 }
 
@@ -131,7 +177,7 @@ Status Allreduce::exchange_lists() {
   if (outcome == SparseLists::Outcome::added) phase_ = Phase::done;
   if (outcome == SparseLists::Outcome::too_long) {
     phase_ = Phase::move;
-    executor_.begin(*endpoint_, call_, plan_, arena_, agreement_.global_norm(), true);
+    executor_.begin(*endpoint_, call_, plan_, arena_, &norm_, true);
   }
   return Status();
 }
@@ -144,20 +190,22 @@ Status Allreduce::timed_out(int64_t waited_ms, uint32_t* culprit) {
                              culprit);
     return fail(
         GQSGD_TIMEOUT,
-        "call %" PRIu64 ", allreduce: rank %u waited %" PRId64
+        "call %" PRIu64 ", %s: rank %u waited %" PRId64
         " ms for rank%s %s to make "
         "this call; they are late, stopped, or make other calls (timeout_ms sets the limit)",
-        endpoint_->sequence, self, waited_ms, strchr(missing, ',') ? "s" : "", missing);
+        endpoint_->sequence, operation_name(call_), self, waited_ms,
+        strchr(missing, ',') ? "s" : "", missing);
   }
+  if (phase_ == Phase::norms) return segment_norms_.timed_out(waited_ms, culprit);
   if (phase_ == Phase::lists) return lists_.timed_out(waited_ms, culprit);
   const Move& move = executor_.current();
   *culprit = move.peer;
   return fail(GQSGD_TIMEOUT,
-              "call %" PRIu64 ", allreduce: rank %u waited %" PRId64 " ms for %s %" PRIu64
-              " to %" PRIu64 " from rank %u (schedule %s, %" PRIu64
+              "call %" PRIu64 ", %s: rank %u waited %" PRId64 " ms for %s %" PRIu64 " to %" PRIu64
+              " from rank %u (schedule %s, %" PRIu64
               " moves made); it is stopped "
               "or too slow (timeout_ms sets the limit)",
-              endpoint_->sequence, self, waited_ms,
+              endpoint_->sequence, operation_name(call_), self, waited_ms,
               move.content == Content::norms ? "norms of values" : "values", move.first_value,
               move.first_value + move.value_count - 1, move.peer, plan_.schedule->name,
               executor_.moves_made());

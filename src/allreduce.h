@@ -1,10 +1,12 @@
 // One allreduce on one rank, as a state machine that never waits: norm, agree, send lists or
-// make moves, done.
+// make moves, done. The other collectives are the same with other moves, and with norms of segments
+// between agreement and moves.
 #ifndef GQ_ALLREDUCE_H
 #define GQ_ALLREDUCE_H
 
 #include "src/execute/agreement.h"
 #include "src/execute/executor.h"
+#include "src/execute/segment_norms.h"
 #include "src/execute/sparse.h"
 
 namespace gq {
@@ -20,7 +22,9 @@ class Allreduce {
   Status advance(bool* done);
 
   /** Changes whenever something has happened. */
-  uint64_t progress() const { return events_ + lists_.steps_made() + executor_.moves_made(); }
+  uint64_t progress() const {
+    return events_ + segment_norms_.steps_made() + lists_.steps_made() + executor_.moves_made();
+  }
 
   /** True once codes may move: a failure from then on breaks the communicator. */
   bool agreed() const { return phase_ != Phase::agree; }
@@ -29,12 +33,15 @@ class Allreduce {
   Status timed_out(int64_t waited_ms, uint32_t* culprit);
 
  private:
-  enum class Phase { agree, lists, move, done };
+  enum class Phase { agree, norms, lists, move, done };
 
   Status resolve_auto();
   Status take_norm(NormWords* norm);
+  Status norm_of(const Part& part, const void* values, bool rotated, NormWords* norm);
+  Status check_finite();
+  Status exchange_norms();
   Status agree(bool* done);
-  Status start_moves();
+  Status make_room();
   Status exchange_lists();
 
   Endpoint* endpoint_ = nullptr;
@@ -44,9 +51,11 @@ class Allreduce {
   Status own_;
   NonfiniteSite nonfinite_;
   Agreement agreement_;
+  SegmentNorms segment_norms_;
   SparseLists lists_;
   Executor executor_;
   unsigned char* arena_ = nullptr;
+  float norm_ = 0;  // the global one of a call in one piece
   uint64_t events_ = 0;
 };
 

@@ -42,10 +42,15 @@ Status check_buffers(const void* send, void* recv, bool recv_is_optional, Call* 
   return Status();
 }
 
+Status check_step_and_arguments(Communicator& communicator, const Arguments& arguments,
+                                Call* call) {
+  GQ_TRY(take_step(communicator, arguments.at, call));
+  return check_arguments(arguments, call);
+}
+
 Status check_call(Communicator& communicator, const Arguments& arguments, const void* send,
                   void* recv, const void* stream, Call* call) {
-  GQ_TRY(take_step(communicator, arguments.at, call));
-  GQ_TRY(check_arguments(arguments, call));
+  GQ_TRY(check_step_and_arguments(communicator, arguments, call));
   GQ_TRY(check_buffers(send, recv, false, call));
   return check_stream(stream);
 }

@@ -21,6 +21,9 @@ Status check_arguments(const Arguments& arguments, Call* call);
 
 Status check_buffers(const void* send, void* recv, bool recv_is_optional, Call* call);
 
+/** Everything but the buffers, in a call on `communicator`, whose counter it advances. */
+Status check_step_and_arguments(Communicator& communicator, const Arguments& arguments, Call* call);
+
 /** All of it, in a call on `communicator`, whose counter it advances. */
 Status check_call(Communicator& communicator, const Arguments& arguments, const void* send,
                   void* recv, const void* stream, Call* call);

@@ -1,6 +1,8 @@
 // Part 6 of the C ABI: requests, from their start to the test or wait that reports their end.
 #include "src/api/requests.h"
 
+#include <utility>
+
 #include "src/api/handles.h"
 #include "src/support/fork.h"
 
@@ -11,6 +13,7 @@ namespace {
  *  destroys it: that ends the request as well. */
 struct HeldRequest {
   Request request;
+  Segments segments;  ///< of its call
   std::weak_ptr<Communicator> communicator;
   uint64_t fork_generation = 0;
 };
@@ -87,12 +90,15 @@ Status wait(gqsgd_request request) {
 
 }  // namespace
 
-Status start_request(const Entry& entry, const Call& call, Status checked, gqsgd_request* request) {
+Status start_request(const Entry& entry, Call call, Segments&& segments, Status checked,
+                     gqsgd_request* request) {
   std::shared_ptr<HeldRequest> held;
   Request refusal;
   refusal.set(call, checked);
   Status started = hold(entry, request, &held);
   if (started.ok()) {
+    held->segments = std::move(segments);
+    if (call.segments != nullptr) call.segments = &held->segments;
     held->request.set(call, refusal.status());
     started = entry->requests.start({held, &held->request});
     if (started.ok()) return started;

@@ -6,9 +6,11 @@
 
 namespace gq {
 
-/** Puts a call, or this rank's refusal of it, behind the requests in flight. Where no request can
- *  be made, *request stays NULL, and the others are told in a call that blocks. */
-Status start_request(const Entry& entry, const Call& call, Status checked, gqsgd_request* request);
+/** Puts a call with its segments, if it has any, or this rank's refusal of it, behind the requests
+ * in flight. Where no request can be made, *request stays NULL, and the others are told in a call
+ * that blocks. */
+Status start_request(const Entry& entry, Call call, Segments&& segments, Status checked,
+                     gqsgd_request* request);
 
 }  // namespace gq
 

@@ -10,8 +10,6 @@
 namespace gq {
 namespace {
 
-constexpr uint32_t kOperationAllreduce = 1;
-
 uint32_t low_half(uint64_t value) { return static_cast<uint32_t>(value); }
 uint32_t high_half(uint64_t value) { return static_cast<uint32_t>(value >> 32); }
 
@@ -32,9 +30,9 @@ Header Agreement::header_of(const Endpoint& endpoint, const Call& call, int32_t 
   uint32_t* words = header.words;
   words[kHeaderMagicVersion] = kHeaderMagic | kWireVersion;
   words[kHeaderSequence] = low_half(endpoint.sequence);
-  words[kHeaderOperation] = kOperationAllreduce | static_cast<uint32_t>(call.dtype) << 8 |
-                            static_cast<uint32_t>(call.op) << 16 |
-                            static_cast<uint32_t>(schedule_id) << 24;
+  words[kHeaderOperation] =
+      static_cast<uint32_t>(call.operation) | static_cast<uint32_t>(call.dtype) << 8 |
+      static_cast<uint32_t>(call.op) << 16 | static_cast<uint32_t>(schedule_id) << 24;
   words[kHeaderCountLow] = low_half(call.value_count);
   words[kHeaderCountHigh] = high_half(call.value_count);
   words[kHeaderFields] = fields_of(endpoint, call);
@@ -62,12 +60,13 @@ Header Agreement::refusal_of(const Endpoint& endpoint, gqsgd_status code, Nonfin
   return header;
 }
 
-Status Agreement::nonfinite(const Endpoint& endpoint, uint32_t rank, NonfiniteSite where) {
+Status Agreement::nonfinite(const Endpoint& endpoint, const char* operation, uint32_t rank,
+                            NonfiniteSite where) {
   return fail(GQSGD_NONFINITE,
-              "call %" PRIu64 ", allreduce: rank %u has %" PRIu64
+              "call %" PRIu64 ", %s: rank %u has %" PRIu64
               " values that are NaN or "
               "infinite, the first at index %" PRIu64 "; nonfinite=poison would return NaN instead",
-              endpoint.sequence, rank, where.value_count, where.first_value);
+              endpoint.sequence, operation, rank, where.value_count, where.first_value);
 }
 
 Status Agreement::collect(Endpoint& endpoint, bool* done) {
@@ -106,7 +105,7 @@ Status Agreement::verdict(const Endpoint& endpoint, Status own) const {
   if (refuses_) {
     const gqsgd_status code = static_cast<gqsgd_status>(refused_.words[kHeaderStatus]);
     if (code == GQSGD_NONFINITE) {
-      return nonfinite(endpoint, refused_rank_,
+      return nonfinite(endpoint, operation_, refused_rank_,
                        {refused_.words[kHeaderNormLow] |
                             static_cast<uint64_t>(refused_.words[kHeaderNormHigh]) << 32,
                         refused_.words[kHeaderChunk]});
@@ -114,9 +113,9 @@ Status Agreement::verdict(const Endpoint& endpoint, Status own) const {
     if (!own.ok()) return own;
     return fail(GQSGD_REMOTE_ERROR,
                 "call %" PRIu64
-                ", allreduce: rank %u refused its own call with %s (%s); rank %u "
+                ", %s: rank %u refused its own call with %s (%s); rank %u "
                 "did nothing, see the error of rank %u",
-                endpoint.sequence, refused_rank_, gqsgd_status_name(code),
+                endpoint.sequence, operation_, refused_rank_, gqsgd_status_name(code),
                 gqsgd_status_string(code), endpoint.rank(), refused_rank_);
   }
   if (differs_) {

@@ -20,11 +20,13 @@ class Agreement {
   static Header refusal_of(const Endpoint& endpoint, gqsgd_status code, NonfiniteSite where);
 
   /** NONFINITE in the words that every rank uses. */
-  static Status nonfinite(const Endpoint& endpoint, uint32_t rank, NonfiniteSite where);
+  static Status nonfinite(const Endpoint& endpoint, const char* operation, uint32_t rank,
+                          NonfiniteSite where);
 
-  void begin(const Format& format) {
+  void begin(const Call& call) {
     *this = Agreement();
-    norm_ = GlobalNorm(format.q, format.p);
+    operation_ = operation_name(call);
+    norm_ = GlobalNorm(call.format.q, call.format.p);
   }
 
   /** Reads what has come; *done once all headers are in. Never waits. */
@@ -47,6 +49,7 @@ class Agreement {
  private:
   void add(uint32_t rank, const Header& header);
 
+  const char* operation_ = "";
   uint32_t next_rank_ = 0;
   Header reference_;  // rank 0's
   Header differing_;  // of the first rank that differs from it

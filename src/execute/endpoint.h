@@ -11,8 +11,10 @@
 #include "kernels/codec/random.h"
 #include "kernels/stages.h"
 #include "src/plan/auto_choice.h"
+#include "src/plan/plan.h"
 #include "src/support/counter.h"
 #include "src/support/first_failure.h"
+#include "src/support/names.h"
 #include "src/transport/transport.h"
 
 namespace gq {
@@ -39,8 +41,25 @@ struct Endpoint {
   uint32_t size() const { return transport->size(); }
 };
 
-/** One allreduce as this rank was asked for it. */
+/** Where the values of one part of a call lie in the caller's memory; a pointer is null where this
+ *  rank has nothing to read or to write. */
+struct Place {
+  const void* send = nullptr;
+  void* recv = nullptr;
+};
+
+/** Calls on more than one buffer: values count as if the parts lay one after the other, each from a
+ *  multiple of the format's value alignment on. Values between them do not exist. */
+struct Segments {
+  std::vector<Part> parts;
+  std::vector<Place> places;
+  uint64_t hash = 0;  ///< of the lengths of the parts
+  bool in_place = false;
+};
+
+/** One collective as this rank was asked for it. */
 struct Call {
+  Operation operation = Operation::allreduce;
   Format format;
   const void* send = nullptr;
   void* recv = nullptr;
@@ -52,15 +71,30 @@ struct Call {
   uint32_t asked_fields = 0;  ///< then those of the format that was asked for
   uint64_t step = 0;
   uint64_t index = 0;
+  const Segments* segments = nullptr;  ///< in place of send and recv; null for allreduce
 
-  bool in_place() const { return send == recv; }
-  const void* send_at(uint64_t first_value) const {
-    return static_cast<const unsigned char*>(send) + first_value * dtype_size_bytes(dtype);
+  bool in_place() const { return segments != nullptr ? segments->in_place : send == recv; }
+  /** Where value `first_value` of the call, which lies in `segment`, is read; null if it is not. */
+  const void* send_at(uint64_t first_value, size_t segment = 0) const {
+    const auto* base =
+        static_cast<const unsigned char*>(segments ? segments->places[segment].send : send);
+    return base == nullptr ? nullptr : base + bytes_into(first_value, segment);
   }
-  void* recv_at(uint64_t first_value) const {
-    return static_cast<unsigned char*>(recv) + first_value * dtype_size_bytes(dtype);
+  void* recv_at(uint64_t first_value, size_t segment = 0) const {
+    auto* base = static_cast<unsigned char*>(segments ? segments->places[segment].recv : recv);
+    return base == nullptr ? nullptr : base + bytes_into(first_value, segment);
+  }
+
+ private:
+  size_t bytes_into(uint64_t first_value, size_t segment) const {
+    const uint64_t begin = segments ? segments->parts[segment].first_value : 0;
+    return static_cast<size_t>(first_value - begin) * dtype_size_bytes(dtype);
   }
 };
+
+inline const char* operation_name(const Call& call) {
+  return name_in(names_of(kOperationList), static_cast<size_t>(call.operation));
+}
 
 /** Where this rank's random words of a call are; hop 0 but for reductions. */
 inline RandomSite random_site(const Endpoint& endpoint, const Call& call, uint32_t hop) {

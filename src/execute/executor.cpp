@@ -8,22 +8,14 @@
 #include "kernels/codec/block_norm.h"
 
 namespace gq {
-namespace {
-
-Range range_of(const Move& move) {
-  return {move.first_value, static_cast<size_t>(move.value_count)};
-}
-
-}  // namespace
-
 void Executor::begin(Endpoint& endpoint, const Call& call, const Plan& plan, unsigned char* arena,
-                     float norm, bool quantized) {
+                     const float* norms, bool quantized) {
   *this = Executor();
   endpoint_ = &endpoint;
   call_ = &call;
   plan_ = &plan;
   arena_ = arena;
-  norm_ = norm;
+  norms_ = norms;
   quantized_ = quantized;
   cursor_ = MoveCursor(plan.schedule, plan.shape, endpoint.rank());
 }
@@ -56,22 +48,22 @@ Status Executor::make(const Move& move, bool* made) {
   *made = true;
   switch (move.kind) {
     case MoveKind::norm:
-      return take_norms(move);
+      return on_pieces(move, &Executor::take_norms);
     case MoveKind::merge_norms:
       return merge_norms(move);
     case MoveKind::quantize:
-      return quantized_ ? Status() : quantize(move);
+      return quantized_ ? Status() : on_pieces(move, &Executor::quantize);
     case MoveKind::send:
       return endpoint_->transport->send(message_of(move));
     case MoveKind::receive_operand:
     case MoveKind::receive_result:
       return receive(move, made);
     case MoveKind::reduce:
-      return reduce(move);
+      return on_pieces(move, &Executor::reduce);
     case MoveKind::reduce_many:
-      return reduce_many(move);
+      return on_pieces(move, plan_->adds_values ? &Executor::add_values : &Executor::reduce_many);
     case MoveKind::dequantize:
-      return dequantize(move);
+      return on_pieces(move, &Executor::dequantize);
   }
   return fail(GQSGD_INTERNAL, "a schedule asked for a move of kind %d",
               static_cast<int>(move.kind));
@@ -108,123 +100,197 @@ Message Executor::message_of(const Move& move) const {
                  result ? offset_bytes : layout.landing_bytes(move.peer)};
 }
 
+Status Executor::on_pieces(const Move& move, Stage stage) {
+  const uint64_t end = move.first_value + move.value_count;
+  if (call_->segments == nullptr) {
+    return (this->*stage)(move, {{move.first_value, static_cast<size_t>(move.value_count)}, 0, 0});
+  }
+  const std::vector<Part>& parts = call_->segments->parts;
+  const auto after =
+      std::upper_bound(parts.begin(), parts.end(), move.first_value,
+                       [](uint64_t value, const Part& part) { return value < part.first_value; });
+  for (auto part = after - 1; part != parts.end() && part->first_value < end; ++part) {
+    const uint64_t first = std::max(part->first_value, move.first_value);
+    const uint64_t last = std::min(part->first_value + part->value_count, end);
+    if (first >= last) continue;
+    GQ_TRY((this->*stage)(move, {{first, static_cast<size_t>(last - first)},
+                                 static_cast<size_t>(part - parts.begin()),
+                                 first - move.first_value}));
+  }
+  return Status();
+}
+
 RandomSite Executor::site_of(const Move& move) const {
   return random_site(*endpoint_, *call_, move.hop);
 }
 
-unsigned char* Executor::own(Content content, const Move& move) const {
-  return arena_ + plan_->layout.offset_bytes(content, move.first_value);
+/** `chunk` is where the words of the piece's move begin. */
+const uint32_t* Executor::words_in(const unsigned char* chunk, Content content,
+                                   const Piece& piece) const {
+  return reinterpret_cast<const uint32_t*>(chunk +
+                                           plan_->layout.between_bytes(content, piece.skipped));
 }
 
-uint32_t* Executor::own_words(const Move& move) const {
-  return reinterpret_cast<uint32_t*>(own(move.content, move));
+uint32_t* Executor::own_words(Content content, const Move& move, const Piece& piece) const {
+  unsigned char* chunk = arena_ + plan_->layout.offset_bytes(content, move.first_value);
+  return const_cast<uint32_t*>(words_in(chunk, content, piece));
 }
 
-uint16_t* Executor::own_norms(const Move& move) const {
-  return reinterpret_cast<uint16_t*>(own(Content::norms, move));
+uint16_t* Executor::own_norms(uint64_t first_value) const {
+  return reinterpret_cast<uint16_t*>(arena_ +
+                                     plan_->layout.offset_bytes(Content::norms, first_value));
 }
 
-NormView Executor::norms_of(const Move& move) const {
-  return plan_->coding.block == 0 ? NormView{&norm_, nullptr} : NormView{nullptr, own_norms(move)};
+/** Scales follow the words of the whole chunk of sums. */
+uint16_t* Executor::scales_in(unsigned char* chunk, const Move& move, const Piece& piece) const {
+  const Layout& layout = plan_->layout;
+  return reinterpret_cast<uint16_t*>(chunk + layout.scales_offset_bytes(move.value_count) +
+                                     layout.between_scales_bytes(piece.skipped));
 }
 
-Status Executor::take_norms(const Move& move) {
+NormView Executor::norms_of(const Piece& piece) const {
+  return plan_->coding.block == 0 ? NormView{&norms_[piece.segment], nullptr}
+                                  : NormView{nullptr, own_norms(piece.range.first_value)};
+}
+
+Status Executor::take_norms(const Move& move, const Piece& piece) {
   NormArgs args{};
   args.q = call_->format.q;
   args.block = plan_->coding.block;
   args.rotated = plan_->coding.rotated;
   args.random = site_of(move);
-  args.range = range_of(move);
-  args.values = call_->send_at(move.first_value);
+  args.range = piece.range;
+  args.values = call_->send_at(piece.range.first_value, piece.segment);
   args.dtype = call_->dtype;
-  args.out = own_norms(move);
+  args.out = own_norms(piece.range.first_value);
   return Status(endpoint_->stages->norm(args));
 }
 
+/** Norms between segments are merged as well: nobody looks at them. */
 Status Executor::merge_norms(const Move& move) {
   MergeNormsArgs args{};
   args.norm_count = norm_count(plan_->coding.block, plan_->coding.rotated, move.value_count);
   args.a = reinterpret_cast<const uint16_t*>(endpoint_->transport->view(message_of(move)));
-  args.b = own_norms(move);
+  args.b = own_norms(move.first_value);
   return Status(endpoint_->stages->merge_norms(args));
 }
 
 /** Every value is quantized once on every rank, so all ranks count each block once. */
-void Executor::count_poisoned(const Move& move) {
+void Executor::count_poisoned(const Piece& piece) {
   if (plan_->coding.block == 0) return;
-  const uint16_t* norms = own_norms(move);
-  const uint64_t count = norm_count(plan_->coding.block, plan_->coding.rotated, move.value_count);
+  const uint16_t* norms = own_norms(piece.range.first_value);
+  const uint64_t count =
+      norm_count(plan_->coding.block, plan_->coding.rotated, piece.range.value_count);
   endpoint_->nonfinite_blocks +=
       static_cast<uint64_t>(std::count(norms, norms + count, kNormCodeNan));
 }
 
-Status Executor::quantize(const Move& move) {
+Status Executor::quantize(const Move& move, const Piece& piece) {
   QuantizeArgs args{};
   args.coding = plan_->coding;
   args.random = site_of(move);
-  args.range = range_of(move);
-  args.values = call_->send_at(move.first_value);
+  args.range = piece.range;
+  args.values = call_->send_at(piece.range.first_value, piece.segment);
   args.dtype = call_->dtype;
-  args.norms = norms_of(move);
-  args.words = own_words(move);
-  count_poisoned(move);
+  args.norms = norms_of(piece);
+  args.words = own_words(move.content, move, piece);
+  count_poisoned(piece);
   return Status(endpoint_->stages->quantize(args));
 }
 
-Status Executor::reduce(const Move& move) {
+Status Executor::reduce(const Move& move, const Piece& piece) {
   ReduceArgs args{};
   args.coding = plan_->coding;
   args.random = site_of(move);
-  args.range = range_of(move);
+  args.range = piece.range;
   args.weight_a = move.weight_a;
   args.weight_b = move.weight_b;
-  args.a = reinterpret_cast<const uint32_t*>(endpoint_->transport->view(message_of(move)));
-  args.b = own_words(move);
+  args.a = words_in(endpoint_->transport->view(message_of(move)), move.content, piece);
+  args.b = own_words(move.content, move, piece);
   return Status(endpoint_->stages->reduce(args));
 }
 
-Status Executor::reduce_many(const Move& move) {
+void Executor::find_operands(const Move& move, const Piece& piece) {
   Move operand = move;
   for (uint32_t rank = 0; rank < endpoint_->size(); ++rank) {
     operand.peer = operand.origin = rank;
     endpoint_->operands[rank] =
         rank == endpoint_->rank()
-            ? own_words(move)
-            : reinterpret_cast<const uint32_t*>(endpoint_->transport->view(message_of(operand)));
+            ? own_words(move.content, move, piece)
+            : words_in(endpoint_->transport->view(message_of(operand)), move.content, piece);
   }
+}
+
+Status Executor::reduce_many(const Move& move, const Piece& piece) {
+  find_operands(move, piece);
   ReduceManyArgs args{};
   args.coding = plan_->coding;
   args.random = site_of(move);
-  args.range = range_of(move);
+  args.range = piece.range;
   args.words = endpoint_->operands.data();
-  args.norms = norms_of(move);
-  unsigned char* sums = own(Content::sums, move);
-  args.out_words = reinterpret_cast<uint32_t*>(sums);
+  args.norms = norms_of(piece);
+  args.out_words = own_words(Content::sums, move, piece);
   if (args.coding.rescale) {
-    args.out_scales =
-        reinterpret_cast<uint16_t*>(sums + plan_->layout.scales_offset_bytes(move.value_count));
+    unsigned char* sums = arena_ + plan_->layout.offset_bytes(Content::sums, move.first_value);
+    args.out_scales = scales_in(sums, move, piece);
   }
   return Status(endpoint_->stages->reduce_many(args));
 }
 
-Status Executor::dequantize(const Move& move) {
-  if (call_->recv == nullptr) return Status();  // a virtual rank whose result nobody wants
-  const bool made_here = move.origin == endpoint_->rank();
-  const unsigned char* words =
-      made_here ? own(move.content, move) : endpoint_->transport->view(message_of(move));
+/** Values of a few codes of all ranks at a time, added in rank order. */
+Status Executor::add_values(const Move& move, const Piece& piece) {
+  find_operands(move, piece);
+  float* scratch = reinterpret_cast<float*>(arena_ + plan_->layout.scratch_bytes());
+  const uint64_t tile_count = sum_tile_value_count(plan_->shape);
+  for (uint64_t done = 0; done < piece.range.value_count; done += tile_count) {
+    Piece tile = piece;
+    tile.range.first_value += done;
+    tile.range.value_count =
+        static_cast<size_t>(std::min(tile_count, piece.range.value_count - done));
+    tile.skipped += done;
+    uint32_t* sums = own_words(Content::sums, move, tile);
+    const uint32_t* const pair[] = {sums, reinterpret_cast<const uint32_t*>(scratch)};
+    DequantizeArgs decode{};
+    decode.coding = plan_->one_rank;
+    decode.random = site_of(move);
+    decode.range = tile.range;
+    decode.scales = norms_of(tile);
+    decode.dtype = GQSGD_FLOAT32;
+    decode.op = GQSGD_SUM;
+    ReduceManyArgs add{};
+    add.coding = plan_->pair_sum;
+    add.range = tile.range;
+    add.words = pair;
+    add.out_words = sums;
+    for (uint32_t rank = 0; rank < endpoint_->size(); ++rank) {
+      decode.words = endpoint_->operands[rank] +
+                     plan_->layout.between_bytes(move.content, done) / sizeof(uint32_t);
+      decode.values = rank == 0 ? static_cast<void*>(sums) : scratch;
+      GQ_TRY(Status(endpoint_->stages->dequantize(decode)));
+      if (rank > 0) GQ_TRY(Status(endpoint_->stages->reduce_many(add)));
+    }
+  }
+  return Status();
+}
+
+Status Executor::dequantize(const Move& move, const Piece& piece) {
   DequantizeArgs args{};
-  args.coding = plan_->coding;
+  args.values = call_->recv_at(piece.range.first_value, piece.segment);
+  if (args.values == nullptr) return Status();  // a virtual rank whose result nobody wants
+  const bool made_here = move.origin == endpoint_->rank();
+  const unsigned char* chunk =
+      made_here ? arena_ + plan_->layout.offset_bytes(move.content, move.first_value)
+                : endpoint_->transport->view(message_of(move));
+  args.coding = plan_->decoding;
   args.random = site_of(move);
-  args.range = range_of(move);
-  args.words = reinterpret_cast<const uint32_t*>(words);
-  args.scales = norms_of(move);
+  args.range = piece.range;
+  args.words = words_in(chunk, move.content, piece);
+  args.scales = norms_of(piece);
   if (args.coding.rescale) {
-    args.scales.blocks = reinterpret_cast<const uint16_t*>(
-        words + plan_->layout.scales_offset_bytes(move.value_count));
+    args.scales.blocks = scales_in(const_cast<unsigned char*>(chunk), move, piece);
   }
   args.dtype = call_->dtype;
   args.op = call_->op;
-  args.values = call_->recv_at(move.first_value);
   return Status(endpoint_->stages->dequantize(args));
 }
 

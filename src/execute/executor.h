@@ -10,10 +10,11 @@ namespace gq {
 
 class Executor {
  public:
-  /** `norm` is the global norm of the call, if it is one block; the arena is the endpoint's own.
-   *  `quantized`: the codes of all values lie there already. */
+  /** `norms` are the global norms where there are none of blocks: one for each segment of the call,
+   *  or one. The arena is the endpoint's own. `quantized`: the codes of all values lie there
+   *  already. */
   void begin(Endpoint& endpoint, const Call& call, const Plan& plan, unsigned char* arena,
-             float norm, bool quantized);
+             const float* norms, bool quantized);
 
   /** Makes moves until one has to wait for a peer (*done false) or all are made. In place, values
    * are written only after every word has arrived, so that a failure before leaves them as they
@@ -28,28 +29,41 @@ class Executor {
  private:
   Status make(const Move& move, bool* made);
   Status receive(const Move& move, bool* made);
-  Status take_norms(const Move& move);
   Status merge_norms(const Move& move);
-  Status quantize(const Move& move);
-  Status reduce(const Move& move);
-  Status reduce_many(const Move& move);
-  Status dequantize(const Move& move);
 
-  void count_poisoned(const Move& move);
+  /** The values of a move that lie in one segment, where they are aligned and end as a call may. */
+  struct Piece {
+    Range range;
+    size_t segment;    ///< 0 where there are no segments
+    uint64_t skipped;  ///< values of the move before them
+  };
+  using Stage = Status (Executor::*)(const Move& move, const Piece& piece);
+  /** One stage call for each segment that the move touches. */
+  Status on_pieces(const Move& move, Stage stage);
+  Status take_norms(const Move& move, const Piece& piece);
+  Status quantize(const Move& move, const Piece& piece);
+  Status reduce(const Move& move, const Piece& piece);
+  Status reduce_many(const Move& move, const Piece& piece);
+  Status add_values(const Move& move, const Piece& piece);
+  Status dequantize(const Move& move, const Piece& piece);
+
+  void find_operands(const Move& move, const Piece& piece);
+  void count_poisoned(const Piece& piece);
 
   Message message_of(const Move& move) const;
   RandomSite site_of(const Move& move) const;
-  unsigned char* own(Content content, const Move& move) const;
-  uint32_t* own_words(const Move& move) const;
-  uint16_t* own_norms(const Move& move) const;
-  NormView norms_of(const Move& move) const;
+  const uint32_t* words_in(const unsigned char* chunk, Content content, const Piece& piece) const;
+  uint32_t* own_words(Content content, const Move& move, const Piece& piece) const;
+  uint16_t* own_norms(uint64_t first_value) const;
+  uint16_t* scales_in(unsigned char* chunk, const Move& move, const Piece& piece) const;
+  NormView norms_of(const Piece& piece) const;
   bool next_move();
 
   Endpoint* endpoint_ = nullptr;
   const Call* call_ = nullptr;
   const Plan* plan_ = nullptr;
   unsigned char* arena_ = nullptr;
-  float norm_ = 0;
+  const float* norms_ = nullptr;
   bool quantized_ = false;
   MoveCursor cursor_;
   Move move_{};

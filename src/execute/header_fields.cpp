@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "src/plan/plan.h"
 #include "src/support/names.h"
 
 namespace gq {
@@ -50,7 +51,13 @@ constexpr Field kFields[] = {
     {"index", kHeaderIndex, 0, kHeaderCostsShift, false, kNumber},
     {"digest of costs", kHeaderIndex, kHeaderCostsShift, 16, false, kNumber},
     {"chunk_value_count", kHeaderChunk, 0, 32, false, kNumber},
+    // Of operations in segments only: an allreduce, whose norm is there, differs before this.
+    {"hash of value_counts", kHeaderNormLow, 0, 32, true, kNumber},
 };
+
+Operation operation_of(const Header& header) {
+  return static_cast<Operation>(header.words[kHeaderOperation] & 0xff);
+}
 
 uint64_t value_of(const Field& field, const Header& header) {
   const uint64_t low = header.words[field.word];
@@ -74,7 +81,9 @@ bool same_request(const Header& a, const Header& b) {
   for (uint32_t word = kHeaderOperation; word <= kHeaderChunk; ++word) {
     if (a.words[word] != b.words[word]) return false;
   }
-  return true;
+  if (operation_of(a) == Operation::allreduce) return true;
+  return a.words[kHeaderNormLow] == b.words[kHeaderNormLow] &&
+         a.words[kHeaderNormHigh] == b.words[kHeaderNormHigh];
 }
 
 Status describe_mismatch(uint64_t sequence, uint32_t rank_a, const Header& a, uint32_t rank_b,
@@ -96,9 +105,10 @@ Status describe_mismatch(uint64_t sequence, uint32_t rank_a, const Header& a, ui
     print_value(field, b, text_b, sizeof text_b);
     return fail(GQSGD_MISMATCH,
                 "call %" PRIu64
-                ", allreduce: %s differs: rank %u has %s, rank %u has %s; "
+                ", %s: %s differs: rank %u has %s, rank %u has %s; "
                 "every rank must make the same calls in the same order",
-                sequence, field.name, rank_a, text_a, rank_b, text_b);
+                sequence, name_in(names_of(kOperationList), a.words[kHeaderOperation] & 0xff),
+                field.name, rank_a, text_a, rank_b, text_b);
   }
   return fail(GQSGD_INTERNAL, "call %" PRIu64 ": headers of ranks %u and %u differ in no field",
               sequence, rank_a, rank_b);

@@ -8,7 +8,8 @@
 
 namespace gq {
 
-/** True if both ask for the same operation: all words but status, number of the call and norm. */
+/** True if both ask for the same operation: all words but status, number of the call and norm,
+ *  which in operations on segments is the hash of their lengths. */
 bool same_request(const Header& a, const Header& b);
 
 /** MISMATCH or VERSION naming the first differing field, both ranks and both values. */

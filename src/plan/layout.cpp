@@ -23,13 +23,17 @@ Layout::Layout(const Coding& coding, const Shape& shape, bool reads_in_place)
       block_(coding.block),
       rotated_(coding.rotated),
       rescale_(coding.wide && coding.rescale),
-      sums_apart_(coding.bits_down != coding.bits),
-      shard_(std::max<uint64_t>(1, part_of(shape, shape.ranks, 0).value_count)),
+      float_sums_(shape.slices != nullptr && coding.bits_down == 32),
+      sums_apart_(float_sums_ || coding.bits_down != coding.bits),
+      shard_(std::max<uint64_t>(1, shape.slices != nullptr
+                                       ? shape.slice_value_count_max
+                                       : part_of(shape, shape.ranks, 0).value_count)),
       chunk_(shape.chunk_value_count) {
   const uint64_t count = shape.value_count;
   const uint64_t in_a_chunk = std::min({chunk_, shard_, count});
   if (rescale_) chunk_scales_bytes_ = round_up(norms_bytes(in_a_chunk), sizeof(uint32_t));
-  sums_period_ = sums_apart_ && reads_in_place ? shard_ : std::max<uint64_t>(1, count);
+  const bool own_sums_only = float_sums_ || reads_in_place;
+  sums_period_ = sums_apart_ && own_sums_only ? shard_ : std::max<uint64_t>(1, count);
 
   const size_t scales_among_codes = sums_apart_ ? 0 : chunk_scales_bytes_;
   sums_bytes_ = round_up(packed_size_bytes(bits_, scales_among_codes, count), kLineBytes);
@@ -54,6 +58,17 @@ void Layout::add_lists(const Shape& shape, bool reads_in_place) {
   arena_bytes_ = std::max(arena_bytes_, landing_bytes_ + rooms * list_room_bytes_);
 }
 
+void Layout::add_segments(uint64_t segment_count, uint32_t ranks, bool reads_in_place,
+                          size_t scratch_bytes) {
+  const size_t count = static_cast<size_t>(segment_count);
+  segment_norms_bytes_ = round_up(arena_bytes_, kLineBytes);
+  segment_norms_room_bytes_ = round_up(count * sizeof(uint64_t), kLineBytes);
+  const size_t rooms = reads_in_place ? 1 : 1 + static_cast<size_t>(ranks);
+  global_norms_bytes_ = segment_norms_bytes_ + rooms * segment_norms_room_bytes_;
+  scratch_bytes_ = global_norms_bytes_ + round_up(count * sizeof(float), kLineBytes);
+  arena_bytes_ = scratch_bytes_ + scratch_bytes;
+}
+
 size_t Layout::words_bytes(uint32_t bits, uint64_t value_count) const {
   return words_for(bits, code_count(rotated_, value_count)) * sizeof(uint32_t);
 }
@@ -76,8 +91,8 @@ size_t Layout::packed_size_bytes(uint32_t bits, size_t scales_bytes, uint64_t va
 size_t Layout::offset_bytes(Content content, uint64_t first_value) const {
   if (content == Content::norms) return norms_bytes_ + norms_bytes(first_value);
   if (content == Content::sums && sums_apart_) {
-    return sums_bytes_ +
-           packed_offset_bytes(bits_down_, chunk_scales_bytes_, first_value % sums_period_);
+    return sums_bytes_ + packed_offset_bytes(bits_down_, chunk_scales_bytes_,
+                                             (first_value - sums_first_value_) % sums_period_);
   }
   return packed_offset_bytes(bits_, sums_apart_ ? 0 : chunk_scales_bytes_, first_value);
 }

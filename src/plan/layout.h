@@ -29,6 +29,29 @@ class Layout {
   size_t landing_bytes(uint32_t peer) const { return landing_bytes_ + peer * slot_bytes_; }
   size_t arena_bytes() const { return arena_bytes_; }
 
+  /** Bytes from an aligned value of a chunk to another one. */
+  size_t between_bytes(Content content, uint64_t value_count) const {
+    return words_bytes(content == Content::sums ? bits_down_ : bits_, value_count);
+  }
+  size_t between_scales_bytes(uint64_t value_count) const {
+    return value_count == 0 ? 0 : norms_bytes(value_count);
+  }
+
+  /** Sums have a place of their own, for values from `first_value` on. */
+  void begin_sums_at(uint64_t first_value) { sums_first_value_ = first_value; }
+
+  /** Makes room behind everything for one norm of each segment of a call, this rank's and, on
+   *  transports that copy, those of peers; for the global ones; and for `scratch_bytes`. */
+  void add_segments(uint64_t segment_count, uint32_t ranks, bool reads_in_place,
+                    size_t scratch_bytes);
+  size_t segment_norms_bytes() const { return segment_norms_bytes_; }
+  /** Where those of `peer` are put by a transport that copies. */
+  size_t segment_norms_landing_bytes(uint32_t peer) const {
+    return segment_norms_bytes_ + (1 + static_cast<size_t>(peer)) * segment_norms_room_bytes_;
+  }
+  size_t global_norms_bytes() const { return global_norms_bytes_; }
+  size_t scratch_bytes() const { return scratch_bytes_; }
+
   /** Makes room for this rank's list of codes and, on transports that copy, for those of peers. It
    *  lies over the landing slots, since operands are sent only where lists are not. */
   void add_lists(const Shape& shape, bool reads_in_place);
@@ -52,17 +75,23 @@ class Layout {
   uint32_t block_ = 0;
   bool rotated_ = false;
   bool rescale_ = false;
+  bool float_sums_ = false;  // of slices, which stay with their owner
   bool sums_apart_ = false;
   uint64_t shard_ = 1;        // values of a part
   uint64_t chunk_ = 1;        // values of a chunk
   uint64_t sums_period_ = 1;  // values after which places of sums repeat
   size_t chunk_scales_bytes_ = 0;
+  uint64_t sums_first_value_ = 0;
   size_t sums_bytes_ = 0;
   size_t norms_bytes_ = 0;
   size_t landing_bytes_ = 0;
   size_t slot_bytes_ = 0;
   uint64_t list_entries_max_ = 0;
   size_t list_room_bytes_ = 0;
+  size_t segment_norms_bytes_ = 0;
+  size_t segment_norms_room_bytes_ = 0;
+  size_t global_norms_bytes_ = 0;
+  size_t scratch_bytes_ = 0;
   size_t arena_bytes_ = 0;
 };
 

@@ -36,6 +36,15 @@ Status check_lists(const Format& format, const Schedule& schedule) {
               schedule.name, field);
 }
 
+Status check_tensors(const PlanRequest& request, const Schedule& schedule) {
+  if (request.operation != Operation::allreduce_many || !schedule.sends_lists) return Status();
+  return fail(
+      GQSGD_INVALID_ARGUMENT,
+      "schedule %s makes one list of one tensor's codes; allreduce_many goes with the other "
+      "schedules, or with auto",
+      schedule.name);
+}
+
 Status check_wide_only(const Format& format, const Schedule& schedule) {
   const char* field = wide_only_field(format);
   if (field == nullptr || schedule.adds_wide) return Status();
@@ -71,20 +80,34 @@ const char* unlisted_field(const Format& format) {
   return wide_only_field(format);
 }
 
+Shape shape_of(const PlanRequest& request, const Coding& coding) {
+  Shape shape;
+  shape.ranks = request.ranks;
+  shape.value_count = request.value_count;
+  shape.value_alignment = value_alignment(coding.block, coding.rotated);
+  shape.chunk_value_count = round_up(request.chunk_value_count, shape.value_alignment);
+  shape.block_norms = coding.block != 0;
+  return shape;
+}
+
 Status make_plan(const PlanRequest& request, Plan* plan) {
+  if (has_one_schedule(request.operation)) {
+    plan_slices(request, plan);
+    return Status();
+  }
   GQ_TRY(find_schedule(request.schedule_id, &plan->schedule));
+  GQ_TRY(check_tensors(request, *plan->schedule));
   const uint32_t combines = plan->schedule->combines(request.ranks);
-  plan->coding = coding_of(*request.format, request.ranks, combines);
+  plan->coding = plan->decoding = coding_of(*request.format, request.ranks, combines);
   GQ_TRY(check_lists(*request.format, *plan->schedule));
   GQ_TRY(check_wide_only(*request.format, *plan->schedule));
   GQ_TRY(check_levels(*request.format, plan->coding, *plan->schedule));
-  plan->shape.ranks = request.ranks;
-  plan->shape.value_count = request.value_count;
-  plan->shape.value_alignment = value_alignment(plan->coding.block, plan->coding.rotated);
-  plan->shape.chunk_value_count = round_up(request.chunk_value_count, plan->shape.value_alignment);
-  plan->shape.block_norms = plan->coding.block != 0;
+  plan->shape = shape_of(request, plan->coding);
   plan->layout = Layout(plan->coding, plan->shape, request.reads_in_place);
   if (plan->schedule->sends_lists) plan->layout.add_lists(plan->shape, request.reads_in_place);
+  if (request.segment_count > 0) {
+    plan->layout.add_segments(request.segment_count, request.ranks, request.reads_in_place, 0);
+  }
   return Status();
 }
 

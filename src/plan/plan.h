@@ -12,9 +12,28 @@
 
 namespace gq {
 
+/** The collectives, as the header writes them. */
+enum class Operation : uint32_t {
+  allreduce = 1,
+  reduce_scatter = 2,
+  allgather = 3,
+  allreduce_many = 4,
+};
+
+/** Operations in slices. */
+constexpr bool has_one_schedule(Operation operation) {
+  return operation == Operation::reduce_scatter || operation == Operation::allgather;
+}
+
 struct Plan {
   const Schedule* schedule = nullptr;
   Coding coding{};
+  Coding decoding{};  ///< of what is turned into values
+  /** Owners do not encode sums again but add, as float32, the values that each rank's codes stand
+   *  for: codes in this coding, values two at a time in the other. */
+  bool adds_values = false;
+  Coding one_rank{};
+  Coding pair_sum{};
   Shape shape;
   Layout layout;
 };
@@ -27,6 +46,11 @@ struct PlanRequest {
   uint64_t value_count;
   uint64_t chunk_value_count;
   bool reads_in_place;  ///< the transport needs no landing area
+  Operation operation = Operation::allreduce;
+  uint32_t rank = 0;  ///< of operations in slices: the own one
+  /** Tensors of allreduce_many, or the slices of ranks; not null for these operations. */
+  const Part* segments = nullptr;
+  uint64_t segment_count = 0;
 };
 
 /** The first field of a format that only an owner's re-encode can do, so that codes must be added
@@ -35,6 +59,17 @@ const char* wide_only_field(const Format& format);
 
 /** The first field that the sparse schedule cannot do; nullptr if there is none. */
 const char* unlisted_field(const Format& format);
+
+/** A format whose codes are never encoded again: what is said of that has no effect. */
+Format one_way(const Format& format);
+
+Shape shape_of(const PlanRequest& request, const Coding& coding);
+
+/** Values that an owner adds at once where it adds values. */
+uint64_t sum_tile_value_count(const Shape& shape);
+
+/** The plan of operations in slices. */
+void plan_slices(const PlanRequest& request, Plan* plan);
 
 /** Resolves AUTO, checks that format and schedule go together for this many ranks, lays out the
  *  arena. Host arithmetic only. */

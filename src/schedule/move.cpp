@@ -8,12 +8,14 @@
 namespace gq {
 
 uint64_t shard_value_count(const Shape& shape, uint32_t part_count) {
+  if (shape.slices != nullptr) return shape.slice_value_count_max;
   const uint64_t share = shape.value_count / part_count + (shape.value_count % part_count != 0);
   const uint64_t units = share / shape.value_alignment + (share % shape.value_alignment != 0);
   return units * shape.value_alignment;
 }
 
 Part part_of(const Shape& shape, uint32_t part_count, uint32_t part) {
+  if (shape.slices != nullptr) return shape.slices[part];
   const uint64_t shard = shard_value_count(shape, part_count);
   const uint64_t first_value = std::min(part * shard, shape.value_count);
   return {first_value, std::min(shard, shape.value_count - first_value)};

@@ -44,6 +44,12 @@ struct Move {
   uint32_t weight_b = 0;     ///< reduce: ranks merged in this rank's words
 };
 
+/** Consecutive values of a call. */
+struct Part {
+  uint64_t first_value;
+  uint64_t value_count;
+};
+
 /** What a schedule is asked for. chunk_value_count is a multiple of value_alignment. */
 struct Shape {
   uint32_t ranks = 1;
@@ -51,13 +57,13 @@ struct Shape {
   uint64_t value_alignment = 32;  ///< shards are rounded up to a multiple of this
   uint64_t chunk_value_count = 65536;
   bool block_norms = false;  ///< norms of blocks are exchanged before their values are quantized
+  /** Not null: the parts that ranks own are these, as callers cut them, and not equal shards. Each
+   *  begins at a multiple of value_alignment. */
+  const Part* slices = nullptr;
+  uint64_t slice_value_count_max = 0;
 };
 
 /** Part j of `part_count` of a call (docs/FORMAT.md, section 10). May be empty. */
-struct Part {
-  uint64_t first_value;
-  uint64_t value_count;
-};
 Part part_of(const Shape& shape, uint32_t part_count, uint32_t part);
 
 /** Values of every part but the last ones, which may be shorter or empty. */
@@ -83,6 +89,10 @@ struct Schedule {
   bool adds_wide = false;     ///< owners add all operands wide and encode the sums (reduce_many)
   bool sends_lists = false;   ///< the moves are made only where lists of codes would be longer
 };
+
+/** Those of the collectives whose parts are slices (slices.cpp); no caller asks for them. */
+extern const Schedule kReduceScatter;
+extern const Schedule kAllgather;
 
 /** nullptr for an id that is not a built schedule (AUTO included). */
 const Schedule* schedule_by_id(int32_t id);

@@ -21,7 +21,8 @@ inline constexpr const char* kDtypeList[] = {"float32", "float16", "bfloat16", "
 inline constexpr const char* kOpList[] = {"sum", "mean"};
 inline constexpr const char* kScheduleList[] = {"auto",   "ring",         "tree",   "butterfly",
                                                 "direct", "hierarchical", "native", "sparse"};
-inline constexpr const char* kOperationList[] = {"none", "allreduce"};
+inline constexpr const char* kOperationList[] = {"none", "allreduce", "reduce_scatter", "allgather",
+                                                 "allreduce_many"};
 inline constexpr const char* kLevelsList[] = {"linear", "exponential", "none"};
 inline constexpr const char* kBitsList[] = {"4", "8", "32"};
 inline constexpr const char* kNormOrderList[] = {"inf", "1", "2"};

@@ -93,6 +93,7 @@ _comm = _quantizer = _request = _address = _stream = c_void_p
 _site = POINTER(SiteStruct)
 _at = POINTER(c_uint64)
 _addresses = POINTER(c_void_p)
+_sizes = POINTER(c_size_t)
 
 # Function: (result, arguments), in the header's order.
 PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
@@ -134,6 +135,18 @@ PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
         _status,
         [_comm, _quantizer, _address, _address, _size, _int, _int, _int, _at, _stream],
     ),
+    "gqsgd_allreduce_many": (
+        _status,
+        [_comm, _quantizer, _addresses, _addresses, _sizes, _size, _int, _int, _int, _at, _stream],
+    ),
+    "gqsgd_reduce_scatter": (
+        _status,
+        [_comm, _quantizer, _address, _address, _sizes, _int, _int, _at, _stream],
+    ),
+    "gqsgd_allgather": (
+        _status,
+        [_comm, _quantizer, _address, _address, _sizes, _int, _at, _stream],
+    ),
     "gqsgd_simulate": (
         _status,
         [_quantizer, _int, _addresses, _addresses, _size, _int, _int, _int, _at, _text],
@@ -150,6 +163,20 @@ PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
         _status,
         [_comm, _quantizer, _address, _address, _size, _int, _int, _int, _at, _stream]
         + [POINTER(_request)],
+    ),
+    "gqsgd_allreduce_many_start": (
+        _status,
+        [_comm, _quantizer, _addresses, _addresses, _sizes, _size, _int, _int, _int, _at, _stream]
+        + [POINTER(_request)],
+    ),
+    "gqsgd_reduce_scatter_start": (
+        _status,
+        [_comm, _quantizer, _address, _address, _sizes, _int, _int, _at, _stream]
+        + [POINTER(_request)],
+    ),
+    "gqsgd_allgather_start": (
+        _status,
+        [_comm, _quantizer, _address, _address, _sizes, _int, _at, _stream, POINTER(_request)],
     ),
     "gqsgd_request_test": (_status, [_request, POINTER(c_int32)]),
     "gqsgd_request_wait": (_status, [_request]),

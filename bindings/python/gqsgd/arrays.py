@@ -52,6 +52,13 @@ class Buffer:
         new = np.empty(self.view.shape, self.view.dtype)
         return Buffer(new, new, self.dtype)
 
+    def empty(self, count: int) -> Buffer:
+        """New memory of the same kind and dtype, `count` values in one dimension."""
+        if _is_tensor(self.owner):
+            return read_view(self.owner.detach().new_empty((count,)), "out")
+        new = np.empty(count, self.view.dtype)
+        return Buffer(new, new, self.dtype)
+
 
 def dtype_number(dtype: DTypeLike) -> int:
     """The ABI's number of a dtype, given as NumPy understands it or as "bfloat16"."""

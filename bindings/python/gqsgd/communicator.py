@@ -15,6 +15,7 @@ from .arrays import Buffer, dtype_number, read_view, write_view
 from .errors import InvalidArgument, check
 from .quantizer import Quantizer, handle_of
 from .request import Request
+from .segments import SegmentCollectives
 
 _Values = TypeVar("_Values", bound=NDArray[Any])
 
@@ -30,7 +31,7 @@ def unique_id() -> bytes:
     return raw.raw
 
 
-class Communicator:
+class Communicator(SegmentCollectives):
     """One rank of a group; made by `local` or `process`, used by one thread at a time.
 
     Options of both, by keyword (the library checks them):
@@ -50,7 +51,7 @@ class Communicator:
     rank: int  #: this rank, 0 to size - 1
     size: int  #: ranks in the group
     _handle: int | None
-    _arrays: dict[int, tuple[Buffer, Buffer]]  #: of requests in flight, which the library uses
+    _arrays: dict[int, Any]  #: of requests in flight, which the library uses
     _abandoned: list[int]  #: requests in flight that nobody will wait for
 
     def __init__(self, handle: int):
@@ -176,12 +177,18 @@ class Communicator:
         arguments are raised here or by `wait`, all others by `wait`.
         """
         send, recv, arguments = self._allreduce_of(x, q, op, schedule, out, step, index, stream)
+        return self._start("gqsgd_allreduce_start", arguments, (send, recv), recv.owner)
+
+    def _start(
+        self, function: str, arguments: tuple[Any, ...], arrays: Any, result: Any
+    ) -> Request:
+        """Starts a collective whose arrays are kept until it has ended."""
         self._free_abandoned()
         handle = ctypes.c_void_p()
-        self._call("gqsgd_allreduce_start", *arguments, ctypes.byref(handle))
+        self._call(function, *arguments, ctypes.byref(handle))
         assert handle.value is not None
-        self._arrays[handle.value] = send, recv
-        return Request(self, handle.value, recv.owner)
+        self._arrays[handle.value] = arrays
+        return Request(self, handle.value, result)
 
     def _allreduce_of(
         self,
@@ -198,7 +205,7 @@ class Communicator:
         refused on all ranks."""
         try:
             numbers = number_of("op", op, _abi.OPS), number_of("schedule", schedule, _abi.SCHEDULES)
-            place, stream_address = at(step, index), _stream_address(stream)
+            place, stream_address = at(step, index), self._stream_address(stream)
             quantizer = handle_of(q)
             send = read_view(x, "x")
             recv = send.empty_like() if out is None else write_view(out, send)
@@ -342,6 +349,10 @@ class Communicator:
             self._destroy(self._handle)
             self._free_abandoned()
 
+    @staticmethod
+    def _stream_address(stream: int | None) -> int | None:
+        return None if stream is None else integer("stream", stream, ctypes.c_size_t)
+
     def _call(self, function: str, *arguments: Any) -> None:
         check(getattr(_abi.library(), function)(self._handle, *arguments))
 
@@ -350,7 +361,3 @@ class Communicator:
         self._call(function, *arguments, ctypes.byref(result))
         number: int = result.value
         return number
-
-
-def _stream_address(stream: int | None) -> int | None:
-    return None if stream is None else integer("stream", stream, ctypes.c_size_t)

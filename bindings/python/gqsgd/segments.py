@@ -1,0 +1,263 @@
+"""Collectives on several buffers: tensors in one allreduce, slices of ranks."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from . import _abi
+from .arguments import at, integer, number_of
+from .arrays import Buffer, read_view, require_writable, write_view
+from .errors import InvalidArgument
+from .quantizer import Quantizer, handle_of
+from .request import Request
+
+if TYPE_CHECKING:
+    from .communicator import Communicator
+
+_Sizes = Any  # an array of c_size_t
+_Prepared = tuple[Any, tuple[Any, ...], tuple[Any, ...]]  # result, arguments in C, kept alive
+
+
+class SegmentCollectives:
+    """The part of Communicator that works on more than one buffer or on parts of one.
+
+    Each method has a form with `_start`, which returns a Request at once; its `wait` gives the
+    result. step, index, stream and errors are as for `allreduce`.
+    """
+
+    __slots__ = ()
+
+    def allreduce_many(
+        self: Communicator,
+        arrays: Iterable[Any],
+        q: Quantizer,
+        op: str = "mean",
+        schedule: str = "auto",
+        out: Sequence[Any] | None = None,
+        step: int | None = None,
+        index: int = 0,
+        stream: int | None = None,
+    ) -> list[Any]:
+        """Averages or adds a list of arrays of one dtype over all ranks as one operation, without a
+        flat copy; each array has norms of its own.
+
+        arrays, out: as x and out of allreduce; the same sizes on every rank; an array may be its
+            own result. schedule: as for allreduce, but not "sparse".
+        """
+        given = arrays, q, op, schedule, out, step, index, stream
+        return _run(self, "gqsgd_allreduce_many", _prepared(self, _many, q, step, *given))
+
+    def allreduce_many_start(
+        self: Communicator,
+        arrays: Iterable[Any],
+        q: Quantizer,
+        op: str = "mean",
+        schedule: str = "auto",
+        out: Sequence[Any] | None = None,
+        step: int | None = None,
+        index: int = 0,
+        stream: int | None = None,
+    ) -> Request:
+        """Starts `allreduce_many`."""
+        given = arrays, q, op, schedule, out, step, index, stream
+        return _start(
+            self, "gqsgd_allreduce_many_start", _prepared(self, _many, q, step, *given)
+        )
+
+    def reduce_scatter(
+        self: Communicator,
+        x: Any,
+        q: Quantizer,
+        counts: Sequence[int] | None = None,
+        op: str = "mean",
+        out: Any = None,
+        step: int | None = None,
+        index: int = 0,
+        stream: int | None = None,
+    ) -> Any:
+        """Averages or adds `x` over all ranks and returns this rank's slice of it.
+
+        counts: values of each rank's slice, in rank order, equal on all ranks; by default as equal
+            as can be, the first ones longer (numpy.array_split).
+        out: where the slice goes; a view of its place in `x` is in place. By default a new array of
+            one dimension.
+
+        Values are rounded once: bits_down, rescale and rounding_down have no effect.
+        """
+        prepared = _prepared(self, _scatter, q, step, x, q, counts, op, out, step, index, stream)
+        return _run(self, "gqsgd_reduce_scatter", prepared)
+
+    def reduce_scatter_start(
+        self: Communicator,
+        x: Any,
+        q: Quantizer,
+        counts: Sequence[int] | None = None,
+        op: str = "mean",
+        out: Any = None,
+        step: int | None = None,
+        index: int = 0,
+        stream: int | None = None,
+    ) -> Request:
+        """Starts `reduce_scatter`."""
+        prepared = _prepared(self, _scatter, q, step, x, q, counts, op, out, step, index, stream)
+        return _start(self, "gqsgd_reduce_scatter_start", prepared)
+
+    def allgather(
+        self: Communicator,
+        x: Any,
+        q: Quantizer,
+        counts: Sequence[int] | None = None,
+        out: Any = None,
+        step: int | None = None,
+        index: int = 0,
+        stream: int | None = None,
+    ) -> Any:
+        """The slices of all ranks, one after the other; every rank gets the same bits.
+
+        x: this rank's slice. counts: values of each rank's slice, equal on all ranks; by default
+            all are as long as this one.
+        out: where all slices go; then `x` may be a view of its own place in it. By default a new
+            array of one dimension.
+        """
+        prepared = _prepared(self, _gather, q, step, x, q, counts, out, step, index, stream)
+        return _run(self, "gqsgd_allgather", prepared)
+
+    def allgather_start(
+        self: Communicator,
+        x: Any,
+        q: Quantizer,
+        counts: Sequence[int] | None = None,
+        out: Any = None,
+        step: int | None = None,
+        index: int = 0,
+        stream: int | None = None,
+    ) -> Request:
+        """Starts `allgather`."""
+        prepared = _prepared(self, _gather, q, step, x, q, counts, out, step, index, stream)
+        return _start(self, "gqsgd_allgather_start", prepared)
+
+
+def _prepared(comm: Communicator, prepare: Any, q: Any, step: int | None, *given: Any) -> _Prepared:
+    """What one of the functions below makes of the arguments, or its refusal, told to all ranks."""
+    try:
+        prepared: _Prepared = prepare(comm, *given)
+        return prepared
+    except Exception:
+        comm._tell_peers(q, step)
+        raise
+
+
+def _run(comm: Communicator, function: str, prepared: _Prepared) -> Any:
+    result, arguments, _ = prepared
+    comm._call(function, *arguments)
+    return result
+
+
+def _start(comm: Communicator, function: str, prepared: _Prepared) -> Request:
+    result, arguments, kept = prepared
+    return comm._start(function, arguments, kept, result)
+
+
+def _many(
+    comm: Communicator,
+    arrays: Iterable[Any],
+    q: Quantizer,
+    op: str,
+    schedule: str,
+    out: Sequence[Any] | None,
+    step: int | None,
+    index: int,
+    stream: int | None,
+) -> _Prepared:
+    numbers = number_of("op", op, _abi.OPS), number_of("schedule", schedule, _abi.SCHEDULES)
+    place, address = at(step, index), comm._stream_address(stream)
+    send = [read_view(x, f"arrays[{k}]") for k, x in enumerate(arrays)]
+    if out is not None and len(out) != len(send):
+        raise InvalidArgument(f"out has {len(out)} arrays for {len(send)} in arrays")
+    recv = [x.empty_like() if out is None else write_view(out[k], x) for k, x in enumerate(send)]
+    names = list(dict.fromkeys(x.dtype for x in send))
+    if len(names) > 1:
+        raise InvalidArgument(f"arrays hold {' and '.join(names)}; make one call for each dtype")
+    arguments = (
+        handle_of(q),
+        (ctypes.c_void_p * len(send))(*(x.address for x in send)),
+        (ctypes.c_void_p * len(recv))(*(x.address for x in recv)),
+        _sizes([x.count for x in send]),
+        len(send),
+        send[0].dtype_number if send else 0,
+        *numbers,
+        place,
+        address,
+    )
+    return [x.owner for x in recv], arguments, (send, recv)
+
+
+def _scatter(
+    comm: Communicator,
+    x: Any,
+    q: Quantizer,
+    counts: Sequence[int] | None,
+    op: str,
+    out: Any,
+    step: int | None,
+    index: int,
+    stream: int | None,
+) -> _Prepared:
+    number, place = number_of("op", op, _abi.OPS), at(step, index)
+    address, quantizer, send = comm._stream_address(stream), handle_of(q), read_view(x, "x")
+    if counts is None:
+        base, longer = divmod(send.count, comm.size)
+        counts = [base + (rank < longer) for rank in range(comm.size)]
+    sizes = _slice_sizes(comm, counts)
+    if sum(sizes) != send.count:
+        raise InvalidArgument(f"counts add up to {sum(sizes)}, x has {send.count} values")
+    recv = _slice_view(out, send, sizes[comm.rank])
+    pointers = quantizer, send.address, recv.address, sizes, send.dtype_number
+    return recv.owner, (*pointers, number, place, address), (send, recv)
+
+
+def _gather(
+    comm: Communicator,
+    x: Any,
+    q: Quantizer,
+    counts: Sequence[int] | None,
+    out: Any,
+    step: int | None,
+    index: int,
+    stream: int | None,
+) -> _Prepared:
+    place, address = at(step, index), comm._stream_address(stream)
+    quantizer, send = handle_of(q), read_view(x, "x")
+    sizes = _slice_sizes(comm, [send.count] * comm.size if counts is None else counts)
+    if sizes[comm.rank] != send.count:
+        raise InvalidArgument(
+            f"counts[{comm.rank}] is {sizes[comm.rank]}, x of this rank has {send.count} values"
+        )
+    recv = _slice_view(out, send, sum(sizes))
+    pointers = quantizer, send.address, recv.address, sizes, send.dtype_number
+    return recv.owner, (*pointers, place, address), (send, recv)
+
+
+def _sizes(counts: Sequence[int]) -> _Sizes:
+    return (ctypes.c_size_t * len(counts))(*counts)
+
+
+def _slice_sizes(comm: Communicator, counts: Sequence[int]) -> _Sizes:
+    if len(counts) != comm.size:
+        raise InvalidArgument(f"counts has {len(counts)} numbers for {comm.size} ranks")
+    return _sizes([integer("counts", count, ctypes.c_size_t) for count in counts])
+
+
+def _slice_view(out: Any, like: Buffer, count: int) -> Buffer:
+    """`out`, or new memory, for `count` values of the dtype of `like`."""
+    if out is None:
+        return like.empty(count)
+    buffer = read_view(out, "out")
+    if (buffer.dtype, buffer.count) != (like.dtype, count):
+        raise InvalidArgument(
+            f"out has {buffer.count} values of {buffer.dtype}; {count} of {like.dtype} are needed"
+        )
+    require_writable(buffer.view, "out")
+    return buffer

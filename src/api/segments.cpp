@@ -1,0 +1,217 @@
+// Lays segments out one after the other, and finds buffers that overlap.
+#include "src/api/segments.h"
+
+#include <stdio.h>
+
+#include <algorithm>
+#include <new>
+
+#include "kernels/stages.h"
+#include "src/api/arguments.h"
+#include "src/api/check.h"
+
+namespace gq {
+namespace {
+
+uint64_t round_up(uint64_t value, uint64_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
+
+/** FNV-1a over the bytes of the counts, as docs/FORMAT.md, section 15, has it. */
+uint64_t add_to_hash(uint64_t hash, uint64_t count) {
+  for (uint32_t shift = 0; shift < 64; shift += 8) {
+    hash = (hash ^ (count >> shift & 0xff)) * UINT64_C(0x100000001b3);
+  }
+  return hash;
+}
+
+/** Everything but the buffers: the call, and where each segment lies in it. */
+Status lay_out(Communicator& communicator, const SegmentArguments& arguments, Call* call,
+               Segments* segments) {
+  const Arguments common{arguments.quantizer, 0,           arguments.dtype, arguments.op,
+                         arguments.schedule,  arguments.at};
+  GQ_TRY(check_step_and_arguments(communicator, common, call));
+  GQ_TRY(check_stream(arguments.stream));
+  const size_t count = arguments.segment_count;
+  if (arguments.value_counts == nullptr && count > 0) {
+    return fail(GQSGD_INVALID_ARGUMENT, "value_counts is NULL");
+  }
+  try {
+    segments->parts.resize(count);
+    segments->places.resize(count);
+  } catch (const std::bad_alloc&) {
+    return fail(GQSGD_NO_MEMORY, "no memory for %zu segments", count);
+  }
+  const bool rotated = call->format.rotate == Rotate::hadamard;
+  const uint64_t alignment = value_alignment(call->format.block, rotated);
+  uint64_t first_value = 0;
+  segments->hash = UINT64_C(0xcbf29ce484222325);
+  for (size_t k = 0; k < count; ++k) {
+    const size_t value_count = arguments.value_counts[k];
+    GQ_TRY(check_value_count(value_count));
+    segments->parts[k] = {first_value, value_count};
+    segments->hash = add_to_hash(segments->hash, value_count);
+    call->value_count = first_value + value_count;
+    GQ_TRY(check_value_count(static_cast<size_t>(call->value_count)));
+    first_value += round_up(value_count, alignment);
+  }
+  call->segments = segments;
+  return Status();
+}
+
+/** Slices lie one after the other in `whole`, without what is between them in the call; the own one
+ *  is also `own`. In place is where both are one. */
+struct Slices {
+  Buffer whole, own;
+  size_t own_offset;  ///< of its first value in `whole`
+};
+
+Status find_slices(const Communicator& communicator, const Call& call, const Segments& segments,
+                   const char* whole_name, const void* whole, const char* own_name, const void* own,
+                   Slices* slices) {
+  const uint32_t rank = communicator.endpoint.rank();
+  const size_t element_bytes = dtype_size_bytes(call.dtype);
+  size_t total = 0;
+  for (size_t k = 0; k < segments.parts.size(); ++k) {
+    if (k == rank) slices->own_offset = total;
+    total += static_cast<size_t>(segments.parts[k].value_count);
+  }
+  slices->whole = {whole_name, whole, total, element_bytes};
+  slices->own = {own_name, own, static_cast<size_t>(segments.parts[rank].value_count),
+                 element_bytes};
+  GQ_TRY(check_buffer(slices->whole));
+  return check_buffer(slices->own);
+}
+
+const unsigned char* own_in_whole(const Slices& slices) {
+  return static_cast<const unsigned char*>(slices.whole.data) +
+         slices.own_offset * slices.whole.element_bytes;
+}
+
+Status check_places(const Slices& slices, bool* in_place) {
+  *in_place = slices.own.value_count > 0 && slices.own.data == own_in_whole(slices);
+  return *in_place ? Status() : check_overlap(slices.whole, slices.own, false);
+}
+
+/** SegmentArguments of slices, whose number is that of ranks. */
+SegmentArguments of_ranks(const Communicator& communicator, SegmentArguments arguments) {
+  arguments.segment_count = communicator.endpoint.size();
+  return arguments;
+}
+
+/** One buffer of a list, by name and number. */
+Status check_tensor(const char* list, size_t number, const void* data, size_t value_count,
+                    size_t element_bytes) {
+  char name[32];
+  snprintf(name, sizeof name, "%s[%zu]", list, number);
+  return check_buffer({name, data, value_count, element_bytes});
+}
+
+/** Addresses of one buffer that is written or read. */
+struct Extent {
+  uintptr_t begin, end;
+  size_t tensor;
+};
+
+Extent extent_of(const void* data, size_t tensor, size_t size_bytes) {
+  const uintptr_t begin = reinterpret_cast<uintptr_t>(data);
+  return {begin, begin + size_bytes, tensor};
+}
+
+Status overlap_failure(const char* list, size_t a, size_t b) {
+  return fail(GQSGD_INVALID_ARGUMENT,
+              "%s[%zu] and recv[%zu] overlap; buffers must be disjoint, but for a tensor in place",
+              list, a, b);
+}
+
+/** No result may lie in another result or in another tensor's values. `written` are all results. */
+Status check_disjoint(const std::vector<Extent>& written, const std::vector<Extent>& read) {
+  for (size_t k = 1; k < written.size(); ++k) {
+    if (written[k].begin < written[k - 1].end) {
+      return overlap_failure("recv", written[k - 1].tensor, written[k].tensor);
+    }
+  }
+  for (const Extent& send : read) {
+    auto recv =
+        std::lower_bound(written.begin(), written.end(), send.begin,
+                         [](const Extent& extent, uintptr_t begin) { return extent.end <= begin; });
+    for (; recv != written.end() && recv->begin < send.end; ++recv) {
+      const bool in_place = recv->tensor == send.tensor && recv->begin == send.begin;
+      if (!in_place) return overlap_failure("send", send.tensor, recv->tensor);
+    }
+  }
+  return Status();
+}
+
+Status check_tensors(const Call& call, const Segments& segments) {
+  std::vector<Extent> written, read;
+  try {
+    written.reserve(segments.parts.size());
+    read.reserve(segments.parts.size());
+  } catch (const std::bad_alloc&) {
+    return fail(GQSGD_NO_MEMORY, "no memory for %zu tensors", segments.parts.size());
+  }
+  const size_t element_bytes = dtype_size_bytes(call.dtype);
+  for (size_t k = 0; k < segments.parts.size(); ++k) {
+    const size_t value_count = static_cast<size_t>(segments.parts[k].value_count);
+    GQ_TRY(check_tensor("send", k, segments.places[k].send, value_count, element_bytes));
+    GQ_TRY(check_tensor("recv", k, segments.places[k].recv, value_count, element_bytes));
+    if (value_count == 0) continue;
+    read.push_back(extent_of(segments.places[k].send, k, value_count * element_bytes));
+    written.push_back(extent_of(segments.places[k].recv, k, value_count * element_bytes));
+  }
+  std::sort(written.begin(), written.end(),
+            [](const Extent& a, const Extent& b) { return a.begin < b.begin; });
+  return check_disjoint(written, read);
+}
+
+}  // namespace
+
+Status check_reduce_scatter(Communicator& communicator, const SegmentArguments& arguments,
+                            const void* send, void* recv, Call* call, Segments* segments) {
+  call->operation = Operation::reduce_scatter;
+  GQ_TRY(lay_out(communicator, of_ranks(communicator, arguments), call, segments));
+  Slices slices;
+  GQ_TRY(find_slices(communicator, *call, *segments, "send", send, "recv", recv, &slices));
+  GQ_TRY(check_places(slices, &segments->in_place));
+  const auto* next = static_cast<const unsigned char*>(send);
+  for (size_t k = 0; k < segments->parts.size(); ++k) {
+    segments->places[k].send = next;
+    next += segments->parts[k].value_count * slices.whole.element_bytes;
+  }
+  segments->places[communicator.endpoint.rank()].recv = recv;
+  return Status();
+}
+
+Status check_allgather(Communicator& communicator, const SegmentArguments& arguments,
+                       const void* send, void* recv, Call* call, Segments* segments) {
+  call->operation = Operation::allgather;
+  GQ_TRY(lay_out(communicator, of_ranks(communicator, arguments), call, segments));
+  Slices slices;
+  GQ_TRY(find_slices(communicator, *call, *segments, "recv", recv, "send", send, &slices));
+  GQ_TRY(check_places(slices, &segments->in_place));
+  auto* next = static_cast<unsigned char*>(recv);
+  for (size_t k = 0; k < segments->parts.size(); ++k) {
+    segments->places[k].recv = next;
+    next += segments->parts[k].value_count * slices.whole.element_bytes;
+  }
+  segments->places[communicator.endpoint.rank()].send = send;
+  return Status();
+}
+
+Status check_allreduce_many(Communicator& communicator, const SegmentArguments& arguments,
+                            const void* const* send, void* const* recv, Call* call,
+                            Segments* segments) {
+  call->operation = Operation::allreduce_many;
+  GQ_TRY(lay_out(communicator, arguments, call, segments));
+  if (arguments.segment_count > 0 && (send == nullptr || recv == nullptr)) {
+    return fail(GQSGD_INVALID_ARGUMENT, "%s is NULL", send == nullptr ? "send" : "recv");
+  }
+  for (size_t k = 0; k < segments->parts.size(); ++k) {
+    segments->places[k] = {send[k], recv[k]};
+    if (segments->parts[k].value_count > 0 && send[k] == recv[k]) segments->in_place = true;
+  }
+  return check_tensors(*call, *segments);
+}
+
+}  // namespace gq

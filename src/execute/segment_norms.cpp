@@ -1,0 +1,108 @@
+// An allgather of 8 bytes for each segment, and the merge.
+#include "src/execute/segment_norms.h"
+
+#include <inttypes.h>
+
+namespace gq {
+
+void SegmentNorms::begin(Endpoint& endpoint, const Call& call, const Plan& plan,
+                         unsigned char* arena) {
+  *this = SegmentNorms();
+  endpoint_ = &endpoint;
+  call_ = &call;
+  plan_ = &plan;
+  arena_ = arena;
+}
+
+Status SegmentNorms::advance(bool* done) {
+  *done = false;
+  const uint32_t rank = endpoint_->rank(), ranks = endpoint_->size();
+  if (!sent_) {
+    GQ_TRY(take());
+    for (uint32_t distance = 1; distance < ranks; ++distance) {
+      GQ_TRY(endpoint_->transport->send(message_of((rank + distance) % ranks, rank)));
+    }
+    sent_ = true;
+    steps_made_ += 1;
+  }
+  for (; received_ + 1 < ranks; ++received_, ++steps_made_) {
+    const unsigned char* words = nullptr;
+    GQ_TRY(endpoint_->transport->receive(message_of(awaited_rank(), awaited_rank()), &words));
+    if (words == nullptr) return Status();
+  }
+  merge();
+  *done = true;
+  return Status();
+}
+
+NormWords* SegmentNorms::own() const {
+  return reinterpret_cast<NormWords*>(arena_ + plan_->layout.segment_norms_bytes());
+}
+
+const float* SegmentNorms::norms() const {
+  return reinterpret_cast<const float*>(arena_ + plan_->layout.global_norms_bytes());
+}
+
+/** Of segments that this rank has no values of: those of no values. */
+Status SegmentNorms::take() {
+  const Segments& segments = *call_->segments;
+  const GlobalNorm merged(call_->format.q, call_->format.p);
+  for (size_t k = 0; k < segments.parts.size(); ++k) {
+    NormWords stage_out;
+    NormArgs args{};
+    args.q = call_->format.q;
+    args.rotated = plan_->coding.rotated;
+    args.random = random_site(*endpoint_, *call_, 0);
+    args.range.first_value = segments.parts[k].first_value;
+    args.values = segments.places[k].send;
+    if (args.values != nullptr) {
+      args.range.value_count = static_cast<size_t>(segments.parts[k].value_count);
+    }
+    args.dtype = call_->dtype;
+    args.out = &stage_out;
+    GQ_TRY(Status(endpoint_->stages->norm(args)));
+    own()[k] = merged.to_wire(stage_out);
+  }
+  return Status();
+}
+
+void SegmentNorms::merge() {
+  float* norms = reinterpret_cast<float*>(arena_ + plan_->layout.global_norms_bytes());
+  for (size_t k = 0; k < call_->segments->parts.size(); ++k) {
+    GlobalNorm merged(call_->format.q, call_->format.p);
+    for (uint32_t rank = 0; rank < endpoint_->size(); ++rank) {
+      const NormWords* words = rank == endpoint_->rank()
+                                   ? own()
+                                   : reinterpret_cast<const NormWords*>(
+                                         endpoint_->transport->view(message_of(rank, rank)));
+      merged.merge(words[k]);
+    }
+    norms[k] = merged.result();
+    if (!is_finite(norms[k])) endpoint_->nonfinite_blocks += 1;
+  }
+}
+
+uint32_t SegmentNorms::awaited_rank() const {
+  const uint32_t ranks = endpoint_->size();
+  return (endpoint_->rank() + ranks - 1 - received_) % ranks;
+}
+
+Message SegmentNorms::message_of(uint32_t peer, uint32_t origin) const {
+  const Layout& layout = plan_->layout;
+  return Message{peer,
+                 origin,
+                 origin,
+                 layout.segment_norms_bytes(),
+                 call_->segments->parts.size() * sizeof(NormWords),
+                 layout.segment_norms_landing_bytes(peer)};
+}
+
+Status SegmentNorms::timed_out(int64_t waited_ms, uint32_t* culprit) const {
+  *culprit = awaited_rank();
+  return fail(GQSGD_TIMEOUT,
+              "call %" PRIu64 ", %s: rank %u waited %" PRId64
+              " ms for the norms of rank %u; it is stopped or too slow (timeout_ms sets the limit)",
+              endpoint_->sequence, operation_name(*call_), endpoint_->rank(), waited_ms, *culprit);
+}
+
+}  // namespace gq

@@ -1,0 +1,61 @@
+// Plans of the collectives in slices: codes go one way only, and whoever needs values decodes each
+// rank's codes by themselves.
+#include <algorithm>
+
+#include "src/plan/plan.h"
+
+namespace gq {
+namespace {
+
+// Values whose float32 sums an owner makes at once: they and one operand stay in a cache.
+constexpr uint64_t kSumTileValues = 4096;
+
+/** Of sums, which go on to be rounded as the format says where elements are narrower. */
+Coding float_coding(Format format, uint32_t ranks) {
+  format.rotate = Rotate::none;
+  format.block = 0;
+  format.mantissa_bits = 0;
+  format.levels = Levels::none;
+  format.bits = format.bits_down = 32;
+  return coding_of(format, ranks, 0);
+}
+
+}  // namespace
+
+Format one_way(const Format& format) {
+  Format result = format;
+  result.bits_down = format.bits;
+  result.rounding_down = RoundingDown::random;
+  result.rescale = false;
+  return result;
+}
+
+uint64_t sum_tile_value_count(const Shape& shape) {
+  return std::max(kSumTileValues, shape.value_alignment);
+}
+
+void plan_slices(const PlanRequest& request, Plan* plan) {
+  const bool sums = request.operation == Operation::reduce_scatter;
+  const Format format = one_way(*request.format);
+  plan->schedule = sums ? &kReduceScatter : &kAllgather;
+  plan->coding = coding_of(format, request.ranks, 0);
+  plan->one_rank = coding_of(format, 1, 0);
+  plan->decoding = sums ? float_coding(format, request.ranks) : plan->one_rank;
+  plan->pair_sum = float_coding(format, 2);
+  plan->adds_values = sums;
+  plan->shape = shape_of(request, plan->coding);
+  plan->shape.slices = request.segments;
+  for (uint64_t rank = 0; rank < request.segment_count; ++rank) {
+    plan->shape.slice_value_count_max =
+        std::max(plan->shape.slice_value_count_max, request.segments[rank].value_count);
+  }
+  Coding laid_out = plan->coding;
+  if (sums) laid_out.bits_down = 32;
+  plan->layout = Layout(laid_out, plan->shape, request.reads_in_place);
+  if (sums) plan->layout.begin_sums_at(request.segments[request.rank].first_value);
+  plan->layout.add_segments(
+      request.segment_count, request.ranks, request.reads_in_place,
+      sums ? static_cast<size_t>(sum_tile_value_count(plan->shape)) * sizeof(float) : 0);
+}
+
+}  // namespace gq

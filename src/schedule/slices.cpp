@@ -1,0 +1,127 @@
+// Collectives whose parts are slices that the caller cuts, one for each rank.
+//
+// Reduce-scatter: every rank sends its codes of each slice to its owner, which adds all of them.
+//
+//   steps      1, of n - 1 messages; with norms of blocks two more before it
+//   values     (n - 1) / n of the call sent by each rank, where slices are equal
+//   roundings  none after quantizing
+//
+// Allgather: every rank quantizes its own slice by its own norms, and sends both to all.
+//
+//   steps      1, of n - 1 messages, or 2 (n - 1) with norms of blocks
+//   values     n - 1 times its own slice sent by each rank
+//   roundings  none after quantizing
+#include "include/gqsgd.h"
+#include "src/schedule/norms.h"
+
+namespace gq {
+namespace {
+
+uint32_t combines(uint32_t) { return 0; }
+
+// ---- Reduce-scatter, in steps (steps.h), as the first half of direct.
+
+constexpr uint32_t kScatter = kUseNorms;
+constexpr uint32_t kOwn = 3;
+constexpr uint32_t kPhaseCount = 5;  // an odd number: nothing is left to do in the last one
+
+uint32_t first_phase(const Shape& shape) { return shape.block_norms ? kTakeNorms : kScatter; }
+
+uint32_t phase_count(const Shape& shape) { return kPhaseCount - first_phase(shape); }
+
+uint64_t scatter_round_count(const Shape& shape, uint32_t) {
+  return step_round_count(shape, phase_count(shape));
+}
+
+StepPlace place_of(const Shape& shape, uint64_t round) {
+  StepPlace place = step_place(shape, phase_count(shape), round);
+  place.phase += first_phase(shape);
+  return place;
+}
+
+uint32_t norms_within(const Shape& shape, const StepPlace& place) {
+  return shape.block_norms ? norm_move_count(shape, place) : 0;
+}
+
+uint32_t scatter_move_count(const Shape& shape, const StepPlace& place) {
+  if (place.phase < kScatter) return norm_move_count(shape, place);
+  if (place.phase == kScatter) return norms_within(shape, place) + (place.distance == 0 ? 1 : 2);
+  return place.phase == kOwn ? shape.ranks + 1 : 0;
+}
+
+Round scatter_round(const Shape& shape, uint32_t rank, uint64_t round) {
+  const StepPlace place = place_of(shape, round);
+  const Part chunk = step_chunk(shape, rank_after(rank, place.distance, shape.ranks), place);
+  return {chunk.first_value, chunk.value_count, scatter_move_count(shape, place)};
+}
+
+Move scatter_move(const Shape& shape, uint32_t rank, uint64_t round, uint32_t index) {
+  const StepPlace place = place_of(shape, round);
+  if (place.phase < kScatter) return norm_move(shape, rank, place, index);
+  if (place.phase == kScatter) {
+    const uint32_t norms = norms_within(shape, place);
+    if (index < norms) return norm_move(shape, rank, place, index);
+    if (index == norms) return quantize_move();
+    return send_move(rank_after(rank, place.distance, shape.ranks), rank);
+  }
+  if (index + 1 < shape.ranks) {
+    return receive_operand_move(rank_before(rank, 1 + index, shape.ranks));
+  }
+  return index + 1 == shape.ranks ? reduce_many_move() : of(Content::sums, dequantize_move(rank));
+}
+
+// ---- Allgather: chunk k of the own slice, then chunk k - 1 of the others.
+
+uint64_t gather_round_count(const Shape& shape, uint32_t) {
+  const uint64_t chunks = chunk_count_of(shard_value_count(shape, shape.ranks), shape);
+  return chunks == 0 ? 0 : (chunks + 1) * shape.ranks;
+}
+
+/** Norms, where there are any, are sent beside the codes. */
+uint32_t messages_of(const Shape& shape) { return shape.block_norms ? 2 : 1; }
+
+Content content_at(const Shape& shape, uint32_t index) {
+  return shape.block_norms && index == 0 ? Content::norms : Content::codes;
+}
+
+Round gather_round(const Shape& shape, uint32_t rank, uint64_t round) {
+  const uint64_t step = round / shape.ranks;
+  const uint32_t distance = static_cast<uint32_t>(round % shape.ranks);
+  if (distance == 0) {
+    const Part own = chunk_of(part_of(shape, shape.ranks, rank), step, shape);
+    return {own.first_value, own.value_count, 1 + messages_of(shape) * shape.ranks};
+  }
+  if (step == 0) return Round();
+  const uint32_t owner = rank_before(rank, distance, shape.ranks);
+  const Part chunk = chunk_of(part_of(shape, shape.ranks, owner), step - 1, shape);
+  return {chunk.first_value, chunk.value_count, messages_of(shape) + 1};
+}
+
+Move own_move(const Shape& shape, uint32_t rank, uint32_t index) {
+  const uint32_t messages = messages_of(shape);
+  if (index < messages)
+    return index + 1 == messages ? quantize_move() : of(Content::norms, take_norms_move());
+  const uint32_t sends = index - messages;
+  if (sends == messages * (shape.ranks - 1)) return dequantize_move(rank);
+  const uint32_t peer = rank_after(rank, 1 + sends / messages, shape.ranks);
+  return of(content_at(shape, sends % messages), send_move(peer, rank));
+}
+
+Move gather_move(const Shape& shape, uint32_t rank, uint64_t round, uint32_t index) {
+  const uint32_t distance = static_cast<uint32_t>(round % shape.ranks);
+  if (distance == 0) return own_move(shape, rank, index);
+  const uint32_t owner = rank_before(rank, distance, shape.ranks);
+  if (index == messages_of(shape)) return dequantize_move(owner);
+  return of(content_at(shape, index), receive_result_move(owner, owner));
+}
+
+}  // namespace
+
+const Schedule kReduceScatter = {
+    "reduce_scatter", GQSGD_SCHEDULE_AUTO, combines, scatter_round_count,
+    scatter_round,    scatter_move,        true,     true};
+
+const Schedule kAllgather = {"allgather",  GQSGD_SCHEDULE_AUTO, combines, gather_round_count,
+                             gather_round, gather_move,         true,     true};
+
+}  // namespace gq
