@@ -1,11 +1,18 @@
-// Every schedule with and without compression, costed in a fixed order: of equals the first wins.
+// Every schedule without and with compression, costed in a fixed order: of near equals the first
+// wins.
 #include "src/plan/choose.h"
 
 namespace gq {
 namespace {
 
-constexpr int32_t kCandidates[] = {GQSGD_SCHEDULE_DIRECT, GQSGD_SCHEDULE_BUTTERFLY,
-                                   GQSGD_SCHEDULE_TREE, GQSGD_SCHEDULE_RING};
+constexpr int32_t kOfCodes[] = {GQSGD_SCHEDULE_DIRECT, GQSGD_SCHEDULE_BUTTERFLY,
+                                GQSGD_SCHEDULE_TREE, GQSGD_SCHEDULE_RING};
+constexpr int32_t kOfFloats[] = {GQSGD_SCHEDULE_BUTTERFLY, GQSGD_SCHEDULE_TREE, GQSGD_SCHEDULE_RING,
+                                 GQSGD_SCHEDULE_DIRECT};
+
+// Predictions that are closer than this say nothing: then the earlier candidate is kept, which is
+// the one without codes, or with less noise or fewer messages.
+constexpr double kClearlyCheaper = 0.99;
 
 /** False for what no plan can be made of, and for what AUTO does not take. */
 bool is_candidate(const CostQuestion& question) {
@@ -34,16 +41,16 @@ Status choose(const CostQuestion& question, const CostConstants& constants,
   bool found = false;
   const bool both = may_be_uncompressed && question.format.levels != Levels::none &&
                     question.format.nonfinite != Nonfinite::error;
-  for (const bool plain : {false, true}) {
+  for (const bool plain : {true, false}) {
     if (plain && !both) continue;
     CostQuestion candidate = question;
     if (plain) candidate.format = uncompressed(question.format);
-    for (const int32_t schedule_id : kCandidates) {
+    for (const int32_t schedule_id : plain ? kOfFloats : kOfCodes) {
       candidate.schedule_id = schedule_id;
       if (!is_candidate(candidate)) continue;
       double candidate_ns = 0;
       GQ_TRY(predict_time(candidate, constants, &candidate_ns));
-      if (found && candidate_ns >= *time_ns) continue;
+      if (found && candidate_ns >= kClearlyCheaper * *time_ns) continue;
       found = true;
       *time_ns = candidate_ns;
       *choice = {schedule_id, plain};

@@ -15,8 +15,8 @@ uint32_t dtype_bytes(int32_t dtype) {
 }
 
 /** Ranks for each processor, where they share processors and there are more of them. */
-double crowding(const CostQuestion& question, const CostConstants& constants) {
-  return constants.cpus > 0 ? std::max(1.0, question.ranks / constants.cpus) : 1.0;
+double crowding(uint32_t ranks, const CostConstants& constants) {
+  return constants.cpus > 0 ? std::max(1.0, ranks / constants.cpus) : 1.0;
 }
 
 /** Values, results and codes of all ranks that share a cache. */
@@ -26,10 +26,11 @@ double touched_bytes(const CostQuestion& question, const CostConstants& constant
   return sharing * static_cast<double>(question.value_count) * for_one;
 }
 
+/** Ranks that share a processor wait while others work: each processor time of one is lengthened by
+ *  that of those with which it shares. */
 double moves_ns(const Plan& plan, const CodecCost& codec, const CostConstants& constants) {
   const WalkTimes times = walk_moves(plan, codec, constants, 0);
-  if (constants.cpus == 0) return times.finish_ns;
-  return std::max(times.finish_ns, times.busy_ns * plan.shape.ranks / constants.cpus);
+  return times.finish_ns + times.busy_ns * (crowding(plan.shape.ranks, constants) - 1);
 }
 
 /** Chunks of a part that are walked one by one: enough for the pipelines to be full. That of direct
@@ -80,9 +81,9 @@ Status predict_time(const CostQuestion& question, const CostConstants& constants
                                      cached_share(constants, touched_bytes(question, constants)));
   const bool norm_first = question.format.levels != Levels::none &&
                           (plan.coding.block == 0 || question.format.nonfinite == Nonfinite::error);
-  const double norm_ns =
-      norm_first ? codec.of(CostStage::norm, question.value_count) * crowding(question, constants)
-                 : 0;
+  const double norm_ns = norm_first ? codec.of(CostStage::norm, question.value_count) *
+                                          crowding(question.ranks, constants)
+                                    : 0;
   try {
     *time_ns = constants.call_ns + question.ranks * constants.header_ns + norm_ns +
                all_moves_ns(plan, codec, constants);

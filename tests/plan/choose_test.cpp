@@ -24,7 +24,7 @@ Choice chosen(const CostQuestion& question, bool may_be_uncompressed = true) {
   return choice;
 }
 
-TEST(Choose, IsTheCheapestOfAll) {
+TEST(Choose, IsTheCheapestOfAllOrNearlySo) {
   Format average;
   average.combine = Combine::average;
   for (const uint64_t value_count : {0u, 100u, 10000u, 1000000u, 100000000u}) {
@@ -40,7 +40,7 @@ TEST(Choose, IsTheCheapestOfAll) {
           question.schedule_id = id;
           double other_ns = 0;
           ASSERT_TRUE(predict_time(question, built_in_costs(), &other_ns).ok());
-          EXPECT_LE(time_ns, other_ns) << ranks << ' ' << value_count << ' ' << id << ' ' << plain;
+          EXPECT_LE(0.99 * time_ns, other_ns) << ranks << ' ' << value_count << ' ' << id << ' ' << plain;
           if (id == choice.schedule_id && plain == choice.uncompressed) {
             EXPECT_EQ(time_ns, other_ns);
           }

@@ -3,6 +3,7 @@
 #include "tools/calibrate/fit.h"
 
 #include <cmath>
+#include <iterator>
 
 #include "bench/perf/team.h"
 
@@ -19,16 +20,37 @@ constexpr double kSmallestFactor = 1.02;
 // A cache's size makes a step in the times of calls, which a descent does not find from afar.
 constexpr double kFirstCaches[] = {1e6, 4e6, 16e6, 64e6};
 
+/** Stages take longer inside calls, where ranks wait and caches are shared, than alone: float32
+ * words and codes by a factor each. */
+void scale_stages(bool of_none, double factor, CostConstants* constants) {
+  for (size_t row = 0; row < kCostRowCount; ++row) {
+    if ((row == static_cast<size_t>(CostRow::none)) != of_none) continue;
+    for (StageCost& cost : constants->stages[row]) {
+      cost = {cost.cached * factor, cost.streamed * factor, cost.range * factor};
+    }
+  }
+}
+
+/** Change `number` of what is fitted. */
+void change(size_t number, double factor, CostConstants* constants) {
+  if (number < std::size(kFitted)) {
+    constants->*kFitted[number] *= factor;
+  } else {
+    scale_stages(number == std::size(kFitted), factor, constants);
+  }
+}
+constexpr size_t kChangeCount = std::size(kFitted) + 2;
+
 /** The misfit of what it ends with. */
 double descend(const std::vector<TimedCall>& calls, CostConstants* constants) {
   double least = misfit(calls, *constants);
   for (double factor = kLargestFactor; factor > kSmallestFactor; factor = std::sqrt(factor)) {
     for (bool better = true; better;) {
       better = false;
-      for (double CostConstants::*const field : kFitted) {
-        for (const double change : {factor, 1 / factor}) {
+      for (size_t number = 0; number < kChangeCount; ++number) {
+        for (const double by : {factor, 1 / factor}) {
           CostConstants tried = *constants;
-          tried.*field *= change;
+          change(number, by, &tried);
           const double found = misfit(calls, tried);
           if (found >= least * 0.9999) continue;
           least = found;

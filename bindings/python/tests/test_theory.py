@@ -87,7 +87,9 @@ def test_predicted_time_of_auto_is_that_of_the_cheapest_where_constants_are_know
     times = [gqsgd.predict_time(p, 16, 10_000, schedule, constants=constants)
              for p in (q, gqsgd.Quantizer("none"))
              for schedule in ("ring", "tree", "butterfly", "direct")]
-    assert gqsgd.predict_time(q, 16, 10_000, constants=constants) == min(times)
+    chosen = gqsgd.predict_time(q, 16, 10_000, constants=constants)
+    assert chosen in times
+    assert 0.99 * chosen <= min(times), "of near equals the one with fewer steps is taken"
     assert gqsgd.predict_time(q, 16, 10_000) == gqsgd.predict_time(q, 16, 10_000, "direct")
 
 
