@@ -24,9 +24,9 @@ constexpr char kHelp[] =
   -h, --help
 
 Stages are timed alone, on as many threads as there are processors, in a cache and from memory.
-Constants of messages, and by which factor stages take longer inside calls, are those with which the
-cost model comes closest to the times of whole calls (docs/COST.md). Give the file to every rank: as the option costs=FILE of a communicator, or in the
-environment variable GQSGD_COSTS.
+Constants of messages, and by which factor stages take longer inside calls, are those with which
+the cost model comes closest to the times of whole calls (docs/COST.md). Give the file to every
+rank: as the option costs=FILE of a communicator, or in the environment variable GQSGD_COSTS.
 )";
 
 constexpr int kTransport = 256, kRanks = 257, kMaxBytes = 258;
