@@ -42,7 +42,8 @@ struct NormView {
 
 /** out: block = 0, q = inf: one uint32_t, the largest magnitude's bits; q = 1, 2: one double, the
  * sum of magnitudes or squares in the order of docs/FORMAT.md, section 4. block > 0 (q is inf): one
- * uint16_t for each block, its norm's code. */
+ * uint16_t for each block, its norm's code. workspace: for q = 1, 2 on a device, norm_group_count()
+ * doubles (kernels/codec/norm.h). */
 struct NormArgs {
   NormOrder q;
   uint32_t block;
@@ -53,6 +54,7 @@ struct NormArgs {
   int32_t dtype;
   void* out;
   void* stream;
+  void* workspace = nullptr;
 };
 
 /** The largest of each pair of codes becomes b. */
@@ -87,9 +89,10 @@ struct ReduceArgs {
   void* stream;
 };
 
-/** Wide sum of coding.ranks operands, encoded once with bits_down. out_words may be one of the
- *  operands if they have as many bits. out_scales: one for each block with rescale; not touched
- *  otherwise, where scales are the norms. */
+/** Wide sum of coding.ranks operands, encoded once with bits_down. words: the list of operands, on
+ *  a device in memory that it can read. out_words may be one of the operands if they have as many
+ *  bits. out_scales: one for each block with rescale; not touched otherwise, where scales are the
+ *  norms. */
 struct ReduceManyArgs {
   Coding coding;
   RandomSite random;
@@ -160,8 +163,10 @@ struct AddSparseArgs {
   void* stream;
 };
 
-/** One backend's stages. On a CPU they run at once and return GQSGD_OK; on a device they enqueue.
- *  Arguments are checked by the caller. Buffers are element-aligned, any count from 0 on. */
+/** One backend's stages. On a CPU they run at once and return GQSGD_OK; on a device they enqueue on
+ *  args.stream and return GQSGD_BACKEND, with a sentence, if CUDA refuses; what pointers lead to is
+ *  then the device's memory, norms included. Arguments are checked by the caller. Buffers are
+ *  element-aligned, any count from 0 on. Stages of lists are null where there are none (CUDA). */
 struct Stages {
   const char* name;  ///< "scalar", "avx2", ..
   gqsgd_status (*norm)(const NormArgs& args);
@@ -191,6 +196,9 @@ const Stages* cpu_stages(const char** refused);
 
 /** The CPU stages of one instruction set by name; nullptr if not built or not runnable here. */
 const Stages* cpu_stages_named(const char* name);
+
+/** The stages of CUDA devices, where the build has them: they run on the current device. */
+const Stages& cuda_stages();
 
 }  // namespace gq
 

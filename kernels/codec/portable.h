@@ -13,8 +13,10 @@
 #define GQ_HD inline __attribute__((always_inline))
 #endif
 
-// Loops of a few turns whose variables must become registers.
-#if defined(__CUDA_ARCH__) || defined(__clang__)
+// Loops of a few turns whose variables must become registers. Whoever needs small code instead of
+// fast code may say so before.
+#if defined(GQ_UNROLL)
+#elif defined(__CUDA_ARCH__) || defined(__clang__)
 #define GQ_UNROLL _Pragma("unroll")
 #elif defined(__CUDACC__)
 #define GQ_UNROLL  // nvcc's host pass knows neither spelling

@@ -1,0 +1,80 @@
+// From the words of a thread's codes to values: what each kind of code stands for under a scale.
+#ifndef GQ_KERNELS_CUDA_DECODE_CUH
+#define GQ_KERNELS_CUDA_DECODE_CUH
+
+#include "kernels/codec/exponential.h"
+#include "kernels/codec/linear.h"
+#include "kernels/codec/words.h"
+#include "kernels/cuda/work.cuh"
+
+namespace gq::cuda {
+
+template <uint32_t kCodeBits>
+struct LinearDecoder {
+  static constexpr uint32_t kBits = kCodeBits;
+  static constexpr bool kDraws = false;
+  uint32_t top;
+  uint32_t multiplier;
+
+  GQ_HD float step(float scale) const { return linear_step(scale, multiplier, top); }
+  GQ_HD float decode(uint32_t lane, float step, uint32_t) const {
+    return linear_decode(lane, top, step);
+  }
+};
+
+/** Takes off what the re-encode added: the thresholds are known to all ranks. */
+template <uint32_t kCodeBits>
+struct SubtractiveDecoder {
+  static constexpr uint32_t kBits = kCodeBits;
+  static constexpr bool kDraws = true;
+  uint32_t top;
+  uint32_t multiplier;
+  RandomStream stream;
+
+  GQ_HD float step(float scale) const { return subtractive_step(scale, multiplier, top); }
+  GQ_HD float decode(uint32_t lane, float step, uint32_t bits) const {
+    return subtractive_decode(lane, top, step, bits);
+  }
+};
+
+template <uint32_t kCodeBits, uint32_t kMantissaBits>
+GQ_HD float exponential_level_of(uint32_t lane, uint32_t one) {
+  const uint8_t octet = static_cast<uint8_t>(lane);
+  return float_from_upper(
+      kMantissaBits > 0 ? exponential_fine_upper(octet)
+                        : exponential_level_upper<kCodeBits>(octet, static_cast<uint8_t>(one)));
+}
+
+template <uint32_t kCodeBits, uint32_t kMantissaBits>
+struct ExponentialDecoder {
+  static constexpr uint32_t kBits = kCodeBits;
+  static constexpr bool kDraws = false;
+  uint32_t one;  ///< the code of the norm
+  uint32_t ranks;
+  bool added, mean;
+
+  GQ_HD float step(float scale) const {
+    return exponential_unit(scale, added, mean, ranks, kMantissaBits);
+  }
+  GQ_HD float decode(uint32_t lane, float step, uint32_t) const {
+    return exponential_level_of<kBits, kMantissaBits>(lane, one) * step;
+  }
+};
+
+/** What one level, or the norm, is in the result; or the result of all codes, where a scale of
+ * zero, or one that is not finite, says it all. */
+struct Step {
+  float step;
+  bool constant;
+};
+
+template <typename Decoder>
+GQ_HD Step step_of(const Decoder& decoder, float scale) {
+  if (scale == 0) return {0, true};
+  if (!is_finite(scale)) return {float_from_bits(kFloatNanBits), true};
+  return {decoder.step(scale), false};
+}
+
+}  // namespace gq::cuda
+
+#endif

@@ -1,0 +1,12 @@
+// Dequantize on a stream: what its bodies (dequantize.cuh) become kernels of.
+#include "kernels/cuda/dequantize.cuh"
+#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/tables.h"
+
+namespace gq::cuda {
+
+gqsgd_status dequantize(const DequantizeArgs& args) {
+  return dequantize_on(DeviceLauncher(args.stream), args);
+}
+
+}  // namespace gq::cuda

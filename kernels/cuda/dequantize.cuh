@@ -1,0 +1,202 @@
+// Dequantize stage: codes to values of any element type.
+#ifndef GQ_KERNELS_CUDA_DEQUANTIZE_CUH
+#define GQ_KERNELS_CUDA_DEQUANTIZE_CUH
+
+#include "kernels/cuda/decode.cuh"
+
+namespace gq::cuda {
+
+struct StepOwn {
+  Step step;
+};
+
+inline ValueTarget target_of(const DequantizeArgs& args) {
+  return ValueTarget(args.values, args.dtype, args.coding.rounding == Rounding::nearest,
+                     shared_stream(args.random, Draw::output));
+}
+
+/** Sixteen values per thread: for scales of blocks, rotations, and whatever draws random words. */
+template <typename Decoder>
+struct Dequantize : WorkDefaults {
+  static constexpr uint32_t kBits = Decoder::kBits;
+  using Own = StepOwn;
+  using Here = Local<Nothing, Own>;
+  Decoder decoder;
+  WordBuffer<const uint32_t> words;
+  NormSource scales;
+  ValueTarget target;
+
+  Dequantize(const DequantizeArgs& args, const Decoder& decoder)
+      : WorkDefaults(args.range, args.coding.rotated),
+        decoder(decoder),
+        words(word_buffer<kBits>(args.words)),
+        scales(args.scales, args.coding.block),
+        target(target_of(args)) {}
+
+  GQ_HD void begin(Here local) const {
+    if (scales.is_one()) local.own.step = step_of(decoder, *scales.one);
+  }
+
+  GQ_HD void give(const Place& place, Here local, float (&value)[kThreadValues]) const {
+    uint32_t word[kThreadWords<kBits>];
+    load_words<kBits>(words, place.offset, place.code_count, word);
+    Step step = local.own.step;
+    if (!scales.is_one()) {
+      step = place.code_count > 0 ? step_of(decoder, scales.at(place.offset)) : Step{0, true};
+    }
+    uint32_t bits[kThreadValues] = {};
+    if constexpr (Decoder::kDraws) fill_bits(decoder.stream, first_value + place.offset, bits);
+    GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
+      const uint32_t code = lane<kBits>(word[e / codes_per_word(kBits)], e);
+      value[e] = decoder.decode(code, step.step, bits[e]);
+    }
+    if (!step.constant) return;
+    GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) value[e] = step.step;
+  }
+
+  GQ_HD void take(const Place& place, Here, const float (&value)[kThreadValues]) const {
+    target.store(first_value, place.offset, place.value_count, value);
+  }
+};
+
+/** One scale and float32, the hot case: four values per thread at a time, so that the threads of a
+ *  warp write whole lines of memory. The last values are written one by one. */
+template <typename Decoder>
+struct DequantizeFloats : BodyDefaults {
+  static constexpr uint32_t kBits = Decoder::kBits;
+  static constexpr uint32_t kValues = 4;
+  static constexpr uint32_t kRepeats = 4;
+  using Own = StepOwn;
+  using Here = Local<Nothing, Own>;
+  Decoder decoder;
+  const uint32_t* words;
+  const float* scale;
+  float* values;
+  uint64_t value_count;
+  bool vectors;
+
+  DequantizeFloats(const DequantizeArgs& args, const Decoder& decoder)
+      : decoder(decoder),
+        words(args.words),
+        scale(args.scales.one),
+        values(static_cast<float*>(args.values)),
+        value_count(args.range.value_count),
+        vectors(is_aligned(args.values, 16)) {
+    constexpr uint32_t kTurnValues = kThreads * kValues * kRepeats;
+    turn_count = static_cast<uint32_t>((value_count + kTurnValues - 1) / kTurnValues);
+  }
+
+  GQ_HD void begin(Here local) const { local.own.step = step_of(decoder, *scale); }
+
+  GQ_HD void run(Phase<0>, uint32_t turn, uint32_t, Here local) const {
+    const uint64_t first = (uint64_t{turn} * kRepeats * kThreads + local.thread) * kValues;
+    uint32_t lanes[kRepeats];
+    GQ_UNROLL for (uint32_t k = 0; k < kRepeats; ++k) {
+      const uint64_t offset = first + k * kThreads * kValues;
+      lanes[k] = offset < value_count ? lanes_at(offset) : 0;
+    }
+    GQ_UNROLL for (uint32_t k = 0; k < kRepeats; ++k) {
+      decode_four(first + k * kThreads * kValues, lanes[k], local.own.step);
+    }
+  }
+
+ private:
+  /** Four lanes: a word, or half of one. */
+  GQ_HD uint32_t lanes_at(uint64_t offset) const {
+    const uint32_t word = words[offset / codes_per_word(kBits)];
+    return kBits == 8 ? word : word >> (offset / kValues % 2 * 16);
+  }
+
+  GQ_HD void decode_four(uint64_t offset, uint32_t lanes, const Step& step) const {
+    if (offset >= value_count) return;
+    Vector<kValues> value;
+    GQ_UNROLL for (uint32_t e = 0; e < kValues; ++e) {
+      const float decoded = decoder.decode(lane<kBits>(lanes, e), step.step, 0);
+      value.word[e] = float_bits(step.constant ? step.step : decoded);
+    }
+    if (vectors && offset + kValues <= value_count) return store_vector(values + offset, value);
+    GQ_UNROLL for (uint32_t e = 0; e < kValues; ++e) {
+      if (offset + e < value_count) values[offset + e] = float_from_bits(value.word[e]);
+    }
+  }
+};
+
+/** Sums of float32, or their mean. */
+struct DequantizeNone : WorkDefaults {
+  using Here = Local<Nothing, Nothing>;
+  WordBuffer<const uint32_t> words;
+  float divisor;
+  ValueTarget target;
+
+  explicit DequantizeNone(const DequantizeArgs& args)
+      : WorkDefaults(args.range, false),
+        words(word_buffer<32>(args.words)),
+        divisor(args.op == GQSGD_MEAN ? static_cast<float>(args.coding.ranks) : 1.0f),
+        target(target_of(args)) {}
+
+  GQ_HD void give(const Place& place, Here, float (&value)[kThreadValues]) const {
+    uint32_t word[kThreadValues];
+    load_words<32>(words, place.offset, place.code_count, word);
+    GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
+      value[e] = canonical(float_from_bits(word[e]) / divisor);
+    }
+  }
+  GQ_HD void take(const Place& place, Here, const float (&value)[kThreadValues]) const {
+    target.store(first_value, place.offset, place.value_count, value);
+  }
+};
+
+template <typename Launcher, typename Decoder>
+gqsgd_status dequantize_with(Launcher& launch, const DequantizeArgs& args, const Decoder& decoder) {
+  if constexpr (!Decoder::kDraws) {
+    const bool plain = args.scales.blocks == nullptr && !args.coding.rotated;
+    if (plain && args.dtype == GQSGD_FLOAT32) {
+      return launch.run(DequantizeFloats<Decoder>(args, decoder));
+    }
+  }
+  return start<true>(launch, Dequantize<Decoder>(args, decoder), args.coding.rotated, args.random);
+}
+
+template <uint32_t kBits, typename Launcher>
+gqsgd_status dequantize_linear_on(Launcher& launch, const DequantizeArgs& args) {
+  const Coding& coding = args.coding;
+  const bool exact = coding.combine == Combine::exact && !coding.wide;
+  const uint32_t top = coding.wide ? coding.steps_down : coding.steps * (exact ? coding.ranks : 1);
+  const uint32_t multiplier = args.op == GQSGD_SUM ? coding.ranks : 1;
+  if (coding.wide && coding.rounding_down == RoundingDown::subtractive) {
+    const RandomStream stream = shared_stream(args.random, Draw::subtractive);
+    return dequantize_with(launch, args, SubtractiveDecoder<kBits>{top, multiplier, stream});
+  }
+  return dequantize_with(launch, args, LinearDecoder<kBits>{top, multiplier});
+}
+
+template <uint32_t kBits, uint32_t kMantissaBits, typename Launcher>
+gqsgd_status dequantize_exponential_on(Launcher& launch, const DequantizeArgs& args) {
+  const Coding& coding = args.coding;
+  const bool added = coding.combine == Combine::sum && !coding.wide;
+  const uint32_t one = code_max(kBits) - coding.headroom;
+  return dequantize_with(
+      launch, args,
+      ExponentialDecoder<kBits, kMantissaBits>{one, coding.ranks, added, args.op == GQSGD_MEAN});
+}
+
+template <typename Launcher>
+gqsgd_status dequantize_on(Launcher launch, const DequantizeArgs& args) {
+  const Coding& coding = args.coding;
+  if (args.range.value_count == 0) return GQSGD_OK;  // Then pointers may be null.
+  if (coding.levels == Levels::none) {
+    return launch.run(Plain<DequantizeNone>(DequantizeNone(args)));
+  }
+  const bool byte_codes = coding.bits_down == 8;
+  if (coding.levels == Levels::linear) {
+    return byte_codes ? dequantize_linear_on<8>(launch, args)
+                      : dequantize_linear_on<4>(launch, args);
+  }
+  if (coding.mantissa_bits > 0) return dequantize_exponential_on<8, 2>(launch, args);
+  return byte_codes ? dequantize_exponential_on<8, 0>(launch, args)
+                    : dequantize_exponential_on<4, 0>(launch, args);
+}
+
+}  // namespace gq::cuda
+
+#endif

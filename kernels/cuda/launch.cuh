@@ -1,0 +1,79 @@
+// Kernels of a device: a body's walk with real threads, and its launch on a stream.
+#ifndef GQ_KERNELS_CUDA_LAUNCH_CUH
+#define GQ_KERNELS_CUDA_LAUNCH_CUH
+
+#include <cuda_runtime_api.h>
+
+#include "kernels/cuda/body.cuh"
+#include "src/support/status.h"
+
+namespace gq::cuda {
+
+/** The threads of this block: a step runs for the calling one. */
+template <typename Body>
+struct DeviceBlock {
+  typename Body::Shared& shared;
+  typename Body::Own& own;
+
+  __device__ __forceinline__ static uint32_t number() { return blockIdx.x; }
+  __device__ __forceinline__ static uint32_t count() { return gridDim.x; }
+
+  template <bool kBarrier, typename Step>
+  __device__ __forceinline__ void all(Step step) {
+    step(Local<typename Body::Shared, typename Body::Own>{threadIdx.x, shared, own});
+    if constexpr (kBarrier) __syncthreads();
+  }
+};
+
+template <typename Body>
+__global__ void __launch_bounds__(Body::kThreads, Body::kBlocksAtOnce) run_kernel(const Body body) {
+  __shared__ typename Body::Shared shared;
+  typename Body::Own own;
+  DeviceBlock<Body> block{shared, own};
+  run_block(body, block);
+}
+
+/** Turns of a block, at most: enough that what it begins with costs nothing, few enough that blocks
+ *  end together. */
+inline constexpr uint32_t kTurnsPerBlock = 8;
+
+/** Blocks that a device should have before any gets a second turn: 132 processors of an H200 with 8
+ *  blocks each. */
+inline constexpr uint32_t kBlocksAtLeast = 132 * 8;
+
+inline uint32_t block_count(uint32_t turn_count) {
+  const uint32_t even = turn_count / kTurnsPerBlock + (turn_count % kTurnsPerBlock != 0);
+  const uint32_t wanted = even > kBlocksAtLeast ? even : kBlocksAtLeast;
+  return turn_count < wanted ? turn_count : wanted;
+}
+
+/** Enqueues on one stream; never waits. */
+class DeviceLauncher {
+ public:
+  explicit DeviceLauncher(void* stream) : stream_(static_cast<cudaStream_t>(stream)) {}
+
+  template <typename Body>
+  gqsgd_status run(const Body& body) const {
+    if (body.turn_count == 0) return GQSGD_OK;  // An empty grid is a launch error.
+    run_kernel<Body><<<block_count(body.turn_count), Body::kThreads, 0, stream_>>>(body);
+    return checked(cudaGetLastError(), "a kernel's launch");
+  }
+
+  gqsgd_status clear(void* memory, size_t size_bytes) const {
+    return checked(cudaMemsetAsync(memory, 0, size_bytes, stream_), "cudaMemsetAsync");
+  }
+
+ private:
+  static gqsgd_status checked(cudaError_t error, const char* what) {
+    if (error == cudaSuccess) return GQSGD_OK;
+    return fail(GQSGD_BACKEND, "%s: CUDA error %d (%s): %s", what, static_cast<int>(error),
+                cudaGetErrorName(error), cudaGetErrorString(error))
+        .code();
+  }
+
+  cudaStream_t stream_;
+};
+
+}  // namespace gq::cuda
+
+#endif

@@ -1,0 +1,315 @@
+// Norm stage: the largest magnitude, of a range or of each block, or a sum in the one order that
+// docs/FORMAT.md allows; and the largest of two ranks' norms.
+#ifndef GQ_KERNELS_CUDA_NORM_CUH
+#define GQ_KERNELS_CUDA_NORM_CUH
+
+#include "kernels/codec/norm.h"
+#include "kernels/cuda/work.cuh"
+
+namespace gq::cuda {
+
+struct LargestShared {
+  uint32_t largest;
+};
+struct LargestOwn {
+  uint32_t largest;
+};
+
+GQ_HD void keep_largest(float value, uint32_t& largest) {
+  const uint32_t magnitude = magnitude_bits(value);
+  largest = magnitude > largest ? magnitude : largest;
+}
+
+/** What ends a search for the largest magnitude: threads, the block, the call. */
+struct LargestEnd : BodyDefaults {
+  static constexpr uint32_t kEndPhases = 2;
+  static constexpr bool kShares = true;
+  using Shared = LargestShared;
+  using Own = LargestOwn;
+  using Here = Local<Shared, Own>;
+
+  uint32_t* out = nullptr;
+
+  GQ_HD void begin(Here local) const {
+    local.own.largest = 0;
+    if (local.thread == 0) local.shared.largest = 0;
+  }
+  GQ_HD void end(Phase<0>, Here local) const {
+    raise_together(&local.shared.largest, local.own.largest);
+  }
+  GQ_HD void end(Phase<1>, Here local) const {
+    if (local.thread == 0) raise(out, local.shared.largest);
+  }
+};
+
+/** A maximum has no order, so that neighbouring threads take neighbouring vectors. Elements before
+ *  the first aligned vector and behind the last one have a turn of their own. */
+template <typename Element>
+struct Largest : LargestEnd {
+  static constexpr uint32_t kVectors = 4;  ///< that a thread has under way
+  static constexpr uint32_t kElements = 16 / sizeof(Element);
+  const Element* values;
+  uint64_t value_count;
+  uint64_t head;
+  uint64_t vector_count;
+
+  Largest(const NormArgs& args)
+      : values(static_cast<const Element*>(args.values)), value_count(args.range.value_count) {
+    const uint64_t beyond = reinterpret_cast<uintptr_t>(values) % 16;
+    const uint64_t missing = beyond == 0 ? 0 : (16 - beyond) / sizeof(Element);
+    head = missing < value_count ? missing : value_count;
+    vector_count = (value_count - head) / kElements;
+    out = static_cast<uint32_t*>(args.out);
+    turn_count =
+        static_cast<uint32_t>((vector_count + kVectors * kThreads - 1) / (kVectors * kThreads)) + 1;
+  }
+
+  GQ_HD void run(Phase<0>, uint32_t turn, uint32_t, Here local) const {
+    if (turn == turn_count - 1) return take_scraps(local);
+    const uint64_t first = uint64_t{turn} * kVectors * kThreads + local.thread;
+    const Element* const vectors = values + head;
+    Vector<4> vector[kVectors];
+    GQ_UNROLL for (uint32_t k = 0; k < kVectors; ++k) {
+      const uint64_t number = first + k * kThreads;
+      vector[k] =
+          number < vector_count ? load_vector<4>(vectors + number * kElements) : Vector<4>{};
+    }
+    GQ_UNROLL for (uint32_t k = 0; k < kVectors; ++k) {
+      GQ_UNROLL for (uint32_t e = 0; e < kElements; ++e) {
+        keep_largest(widened(element_in<Element>(vector[k].word, e)), local.own.largest);
+      }
+    }
+  }
+
+ private:
+  GQ_HD void take_scraps(Here local) const {
+    const uint64_t behind = head + vector_count * kElements;
+    const uint64_t e = local.thread < head ? local.thread : behind + local.thread - head;
+    if (e < value_count) keep_largest(widened(values[e]), local.own.largest);
+  }
+};
+
+/** The same of rotated values. */
+struct LargestRotated : WorkDefaults {
+  static constexpr uint32_t kEndPhases = 2;
+  using Shared = LargestShared;
+  using Own = LargestOwn;
+  using Here = LargestEnd::Here;
+  ValueSource source;
+  LargestEnd last;
+
+  explicit LargestRotated(const NormArgs& args)
+      : WorkDefaults(args.range, true), source(args.values, args.dtype) {
+    last.out = static_cast<uint32_t*>(args.out);
+  }
+
+  GQ_HD void begin(Here local) const { last.begin(local); }
+  GQ_HD void give(const Place& place, Here, float (&value)[kThreadValues]) const {
+    source.load(place.offset, place.value_count, value);
+  }
+  GQ_HD void take(const Place&, Here local, const float (&value)[kThreadValues]) const {
+    GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
+      keep_largest(value[e], local.own.largest);
+    }
+  }
+  template <uint32_t kPhase>
+  GQ_HD void end(Phase<kPhase> phase, Here local) const {
+    last.end(phase, local);
+  }
+};
+
+struct PeakShared {
+  uint32_t peak[BlockTurns::kBlocksMax];
+};
+
+/** The code of each block's largest magnitude. */
+struct BlockPeaks : WorkDefaults {
+  static constexpr uint32_t kClosePhases = 1;
+  static constexpr bool kShares = true;
+  static constexpr bool kTurnBarriers = true;
+  using Shared = PeakShared;
+  using Here = Local<Shared, Nothing>;
+  ValueSource source;
+  BlockTurns blocks;
+  uint16_t* out;
+
+  explicit BlockPeaks(const NormArgs& args)
+      : WorkDefaults(args.range, args.rotated),
+        source(args.values, args.dtype),
+        blocks(args.block, code_count),
+        out(static_cast<uint16_t*>(args.out)) {
+    set_parts(blocks.part_count);
+  }
+
+  GQ_HD void open(uint32_t, Here local) const {
+    if (local.thread < BlockTurns::kBlocksMax) local.shared.peak[local.thread] = 0;
+  }
+  GQ_HD void give(const Place& place, Here, float (&value)[kThreadValues]) const {
+    source.load(place.offset, place.value_count, value);
+  }
+  GQ_HD void take(const Place& place, Here local, const float (&value)[kThreadValues]) const {
+    uint32_t largest = 0;
+    GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) keep_largest(value[e], largest);
+    raise(&local.shared.peak[blocks.number_of(place)], largest);
+  }
+  GQ_HD void close(Phase<0>, uint32_t turn, Here local) const {
+    const uint64_t number = blocks.first_of(turn) + local.thread;
+    const bool in_turn = number < blocks.first_of(turn + 1) && number < blocks.norm_count;
+    if (in_turn) out[number] = norm_code(local.shared.peak[local.thread]);
+  }
+};
+
+/** The sum of each group of values, in the order of the format: a thread has 16 of its lanes, and a
+ *  turn is a group of the call, which begins where the range may not. */
+template <NormOrder kOrder>
+struct GroupSums : WorkDefaults {
+  static constexpr uint32_t kThreads = kNormLanes / kThreadValues;
+  static constexpr uint32_t kBlocksAtOnce = 8;
+  static constexpr uint32_t kHalvings = 10;
+  static constexpr uint32_t kClosePhases = 2 + kHalvings;
+  static constexpr bool kShares = true;
+  static constexpr bool kTurnBarriers = true;
+  static_assert(kNormLanes >> kHalvings == 1);
+  struct Shared {
+    double lane[kNormLanes];
+  };
+  struct Own {
+    double lane[kThreadValues];
+  };
+  using Here = Local<Shared, Own>;
+  ValueSource source;
+  double* group_sums;
+
+  explicit GroupSums(const NormArgs& args)
+      : WorkDefaults(args.range, args.rotated),
+        source(args.values, args.dtype),
+        group_sums(static_cast<double*>(args.workspace)) {
+    part_count = kNormGroupValues / kNormLanes;
+    turn_count = static_cast<uint32_t>(norm_group_count(first_value, code_count));
+  }
+
+  /** Values before the range are none. */
+  GQ_HD Place place(uint32_t turn, uint32_t part, uint32_t thread) const {
+    const uint64_t group = first_value / kNormGroupValues + turn;
+    const uint64_t lane = thread * kThreadValues;
+    const uint64_t value = group * kNormGroupValues + part * uint64_t{kNormLanes} + lane;
+    return place_at(turn, part, value - first_value);  // below 0: beyond every end
+  }
+
+  GQ_HD void open(uint32_t, Here local) const {
+    GQ_UNROLL for (uint32_t k = 0; k < kThreadValues; ++k) local.own.lane[k] = 0;
+  }
+  GQ_HD void give(const Place& place, Here, float (&value)[kThreadValues]) const {
+    source.load(place.offset, place.value_count, value);
+  }
+  /** Zeros beyond the last value change no sum. */
+  GQ_HD void take(const Place&, Here local, const float (&value)[kThreadValues]) const {
+    GQ_UNROLL for (uint32_t k = 0; k < kThreadValues; ++k) {
+      local.own.lane[k] += norm_term(kOrder, value[k]);
+    }
+  }
+  GQ_HD void close(Phase<0>, uint32_t, Here local) const {
+    GQ_UNROLL for (uint32_t k = 0; k < kThreadValues; ++k) {
+      local.shared.lane[local.thread * kThreadValues + k] = local.own.lane[k];
+    }
+  }
+  template <uint32_t kPhase>
+  GQ_HD void close(Phase<kPhase>, uint32_t turn, Here local) const {
+    if constexpr (kPhase <= kHalvings) {
+      constexpr uint32_t kHalf = kNormLanes >> kPhase;
+      for (uint32_t k = local.thread; k < kHalf; k += kThreads) {
+        local.shared.lane[k] += local.shared.lane[k + kHalf];
+      }
+    } else if (local.thread == 0) {
+      group_sums[turn] = local.shared.lane[0];
+    }
+  }
+};
+
+/** Adds the groups in order. */
+struct TotalOfGroups : BodyDefaults {
+  const double* group_sums;
+  uint64_t group_count;
+  double* out;
+
+  template <typename Here>
+  GQ_HD void run(Phase<0>, uint32_t, uint32_t, Here local) const {
+    if (local.thread != 0) return;
+    double total = 0;
+    for (uint64_t group = 0; group < group_count; ++group) total += group_sums[group];
+    *out = total;
+  }
+};
+
+template <NormOrder kOrder, typename Launcher>
+gqsgd_status norm_sum_on(Launcher& launch, const NormArgs& args) {
+  const GroupSums<kOrder> sums(args);
+  const gqsgd_status status = start<false>(launch, sums, args.rotated, args.random);
+  if (status != GQSGD_OK) return status;
+  double* const out = static_cast<double*>(args.out);
+  return launch.run(TotalOfGroups{{}, sums.group_sums, sums.turn_count, out});
+}
+
+template <typename Launcher>
+gqsgd_status largest_on(Launcher& launch, const NormArgs& args) {
+  const gqsgd_status status = launch.clear(args.out, sizeof(uint32_t));
+  if (status != GQSGD_OK || args.range.value_count == 0) return status;
+  if (args.rotated) return start<false>(launch, LargestRotated(args), true, args.random);
+  if (args.dtype == GQSGD_FLOAT32) return launch.run(Largest<float>(args));
+  if (args.dtype == GQSGD_BFLOAT16) return launch.run(Largest<Bfloat>(args));
+  if (args.dtype == GQSGD_FLOAT16) return launch.run(Largest<Half>(args));
+  return launch.run(Largest<double>(args));
+}
+
+template <typename Launcher>
+gqsgd_status norm_on(Launcher launch, const NormArgs& args) {
+  if (args.block > 0) return start<false>(launch, BlockPeaks(args), args.rotated, args.random);
+  if (args.q == NormOrder::inf) return largest_on(launch, args);
+  if (args.q == NormOrder::one) return norm_sum_on<NormOrder::one>(launch, args);
+  return norm_sum_on<NormOrder::two>(launch, args);
+}
+
+/** The largest of each pair of codes; codes of norms are ordered as they stand. */
+struct MergeNorms : BodyDefaults {
+  static constexpr uint32_t kCodes = 8;  ///< of a thread
+  const uint16_t* a;
+  uint16_t* b;
+  uint64_t norm_count;
+  bool vectors;
+
+  explicit MergeNorms(const MergeNormsArgs& args)
+      : a(args.a),
+        b(args.b),
+        norm_count(args.norm_count),
+        vectors(is_aligned(args.a, 16) && is_aligned(args.b, 16)) {
+    turn_count = static_cast<uint32_t>((norm_count + kCodes * kThreads - 1) / (kCodes * kThreads));
+  }
+
+  GQ_HD static uint32_t larger(uint32_t a, uint32_t b) { return a > b ? a : b; }
+
+  template <typename Here>
+  GQ_HD void run(Phase<0>, uint32_t turn, uint32_t, Here local) const {
+    const uint64_t first = (uint64_t{turn} * kThreads + local.thread) * kCodes;
+    if (vectors && first + kCodes <= norm_count) {
+      const Vector<4> from = load_vector<4>(a + first);
+      Vector<4> to = load_vector<4>(b + first);
+      GQ_UNROLL for (uint32_t k = 0; k < 4; ++k) {
+        to.word[k] = larger(from.word[k] & 0xffffu, to.word[k] & 0xffffu) |
+                     larger(from.word[k] & 0xffff0000u, to.word[k] & 0xffff0000u);
+      }
+      return store_vector(b + first, to);
+    }
+    for (uint64_t k = first; k < first + kCodes && k < norm_count; ++k) {
+      b[k] = static_cast<uint16_t>(larger(a[k], b[k]));
+    }
+  }
+};
+
+template <typename Launcher>
+gqsgd_status merge_norms_on(Launcher launch, const MergeNormsArgs& args) {
+  return launch.run(MergeNorms(args));
+}
+
+}  // namespace gq::cuda
+
+#endif

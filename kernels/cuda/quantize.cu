@@ -1,0 +1,12 @@
+// Quantize on a stream: what its bodies (quantize.cuh) become kernels of.
+#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/quantize.cuh"
+#include "kernels/cuda/tables.h"
+
+namespace gq::cuda {
+
+gqsgd_status quantize(const QuantizeArgs& args) {
+  return quantize_on(DeviceLauncher(args.stream), args);
+}
+
+}  // namespace gq::cuda

@@ -1,0 +1,10 @@
+// Reduce on a stream: what its bodies (reduce.cuh) become kernels of.
+#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/reduce.cuh"
+#include "kernels/cuda/tables.h"
+
+namespace gq::cuda {
+
+gqsgd_status reduce(const ReduceArgs& args) { return reduce_on(DeviceLauncher(args.stream), args); }
+
+}  // namespace gq::cuda

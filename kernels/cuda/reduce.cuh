@@ -1,0 +1,266 @@
+// Reduce stage: two operands in code form become one.
+#ifndef GQ_KERNELS_CUDA_REDUCE_CUH
+#define GQ_KERNELS_CUDA_REDUCE_CUH
+
+#include "kernels/codec/exponential.h"
+#include "kernels/codec/linear.h"
+#include "kernels/codec/narrow.h"
+#include "kernels/codec/words.h"
+#include "kernels/cuda/work.cuh"
+
+namespace gq::cuda {
+
+/** Words that a thread takes at once: 16 octets. */
+inline constexpr uint32_t kMergeWords = 4;
+
+/** What merges need, and where nothing is needed. */
+struct MergeDefaults {
+  static constexpr bool kShares = false;
+  using Shared = Nothing;
+  GQ_HD void begin(uint32_t, Nothing&) const {}
+};
+
+/** Threads take neighbouring vectors of words. Cleared lanes behind the last value stay clear under
+ *  every rule. */
+template <typename Merge>
+struct Reduce : BodyDefaults {
+  static constexpr bool kShares = Merge::kShares;
+  static constexpr uint32_t kRepeats = Merge::kRepeats;
+  using Shared = typename Merge::Shared;
+  using Here = Local<Shared, Nothing>;
+  Merge merge;
+  const uint32_t* a;
+  uint32_t* b;
+  uint64_t word_count;
+  bool vectors;
+
+  Reduce(const ReduceArgs& args, const Merge& merge, uint64_t value_count)
+      : merge(merge),
+        a(args.a),
+        b(args.b),
+        word_count(words_for(args.coding.bits, value_count)),
+        vectors(is_aligned(args.a, 16) && is_aligned(args.b, 16)) {
+    constexpr uint32_t kTurnWords = kThreads * kRepeats * kMergeWords;
+    turn_count = static_cast<uint32_t>((word_count + kTurnWords - 1) / kTurnWords);
+  }
+
+  GQ_HD void begin(Here local) const { merge.begin(local.thread, local.shared); }
+
+  GQ_HD void run(Phase<0>, uint32_t turn, uint32_t, Here local) const {
+    const uint64_t first = uint64_t{turn} * kRepeats * kThreads + local.thread;
+    if (vectors && (first + (kRepeats - 1) * kThreads + 1) * kMergeWords <= word_count) {
+      return merge_vectors(first, local);
+    }
+    GQ_UNROLL for (uint32_t k = 0; k < kRepeats; ++k) merge_words(first + k * kThreads, local);
+  }
+
+ private:
+  GQ_HD void merge_vectors(uint64_t first, Here local) const {
+    Vector<kMergeWords> from[kRepeats], to[kRepeats];
+    GQ_UNROLL for (uint32_t k = 0; k < kRepeats; ++k) {
+      from[k] = load_vector<kMergeWords>(a + (first + k * kThreads) * kMergeWords);
+      to[k] = load_vector<kMergeWords>(b + (first + k * kThreads) * kMergeWords);
+    }
+    GQ_UNROLL for (uint32_t k = 0; k < kRepeats; ++k) {
+      const uint64_t vector = first + k * kThreads;
+      merge.merge(from[k].word, to[k].word, vector, local.shared);
+      store_vector(b + vector * kMergeWords, to[k]);
+    }
+  }
+
+  GQ_HD void merge_words(uint64_t vector, Here local) const {
+    const uint64_t first = vector * kMergeWords;
+    uint32_t from[kMergeWords], to[kMergeWords];
+    GQ_UNROLL for (uint32_t w = 0; w < kMergeWords; ++w) {
+      from[w] = first + w < word_count ? a[first + w] : 0;
+      to[w] = first + w < word_count ? b[first + w] : 0;
+    }
+    merge.merge(from, to, vector, local.shared);
+    GQ_UNROLL for (uint32_t w = 0; w < kMergeWords; ++w) {
+      if (first + w < word_count) b[first + w] = to[w];
+    }
+  }
+};
+
+using MergedWords = uint32_t[kMergeWords];
+
+/** Linear levels, exact: whole words are added. */
+struct AddWords : MergeDefaults {
+  static constexpr uint32_t kRepeats = 2;
+
+  GQ_HD void merge(const MergedWords& a, MergedWords& b, uint64_t, Nothing&) const {
+    GQ_UNROLL for (uint32_t w = 0; w < kMergeWords; ++w) b[w] += a[w];
+  }
+};
+
+struct AddFloats : MergeDefaults {
+  static constexpr uint32_t kRepeats = 2;
+
+  GQ_HD void merge(const MergedWords& a, MergedWords& b, uint64_t, Nothing&) const {
+    GQ_UNROLL for (uint32_t w = 0; w < kMergeWords; ++w) {
+      b[w] = float_bits(canonical(float_from_bits(a[w]) + float_from_bits(b[w])));
+    }
+  }
+};
+
+/** The random words of a reduction: one for four values. */
+struct ReduceWords {
+  RandomStream stream;
+  uint64_t first_group;
+
+  explicit ReduceWords(const ReduceArgs& args)
+      : stream(own_stream(args.random, Draw::reduce)),
+        first_group(args.range.first_value / kGroupValues) {}
+
+  template <uint32_t kGroups>
+  GQ_HD void fill(uint64_t vector, PhiloxBlock (&block)[kGroups]) const {
+    GQ_UNROLL for (uint32_t k = 0; k < kGroups; ++k) {
+      block[k] = random_group(stream, first_group + vector * kGroups + k);
+    }
+  }
+};
+
+/** Groups of random words that a vector of codes needs: 1 or 2. */
+template <uint32_t kBits>
+inline constexpr uint32_t kMergeGroups = kMergeWords * 32 / kBits / kGroupValues;
+
+/** Linear levels, averages of equal weights: a word's lanes at once. */
+template <uint32_t kBits>
+struct AverageEqual : MergeDefaults {
+  static constexpr uint32_t kRepeats = 1;
+  ReduceWords random;
+
+  explicit AverageEqual(const ReduceArgs& args) : random(args) {}
+
+  GQ_HD void merge(const MergedWords& a, MergedWords& b, uint64_t vector, Nothing&) const {
+    PhiloxBlock block[kMergeGroups<kBits>];
+    random.fill(vector, block);
+    GQ_UNROLL for (uint32_t w = 0; w < kMergeWords; ++w) {
+      if constexpr (kBits == 8) {
+        b[w] = linear_average_equal8(a[w], b[w], block[0].word[w]);
+      } else {
+        const uint32_t* const words = block[w / 2].word + w % 2 * 2;
+        b[w] = linear_average_equal4(a[w], b[w], words[0], words[1]);
+      }
+    }
+  }
+};
+
+/** Calls `merge(lane_a, lane_b, R)` for each lane of a vector. */
+template <uint32_t kBits, typename Merge>
+GQ_HD void merge_lanes(const ReduceWords& random, const MergedWords& a, MergedWords& b,
+                       uint64_t vector, Merge merge) {
+  constexpr uint32_t kPerWord = codes_per_word(kBits);
+  PhiloxBlock block[kMergeGroups<kBits>];
+  random.fill(vector, block);
+  GQ_UNROLL for (uint32_t w = 0; w < kMergeWords; ++w) {
+    uint32_t merged = 0;
+    GQ_UNROLL for (uint32_t e = 0; e < kPerWord; ++e) {
+      const uint32_t number = (w * kPerWord + e) / kWordValues;
+      const uint32_t bits = value_bits(block[number / 4].word[number % 4], e);
+      merged |= placed<kBits>(merge(lane<kBits>(a[w], e), lane<kBits>(b[w], e), bits), e);
+    }
+    b[w] = merged;
+  }
+}
+
+template <uint32_t kBits>
+struct AverageWeighted : MergeDefaults {
+  static constexpr uint32_t kRepeats = 1;
+  ReduceWords random;
+  Average average;
+
+  explicit AverageWeighted(const ReduceArgs& args)
+      : random(args), average(average_of(args.weight_a, args.weight_b)) {}
+
+  GQ_HD void merge(const MergedWords& a, MergedWords& b, uint64_t vector, Nothing&) const {
+    merge_lanes<kBits>(random, a, b, vector, [&](uint32_t a, uint32_t b, uint32_t bits) {
+      return linear_average(a, b, average, bits);
+    });
+  }
+};
+
+struct SumExponentials : MergeDefaults {
+  static constexpr uint32_t kRepeats = 1;
+  ReduceWords random;
+
+  explicit SumExponentials(const ReduceArgs& args) : random(args) {}
+
+  GQ_HD void merge(const MergedWords& a, MergedWords& b, uint64_t vector, Nothing&) const {
+    merge_lanes<8>(random, a, b, vector, [&](uint32_t a, uint32_t b, uint32_t bits) {
+      return exponential_sum(static_cast<uint8_t>(a), static_cast<uint8_t>(b),
+                             static_cast<uint8_t>(leading_zeros(bits)));
+    });
+  }
+};
+
+/** What every pair of 4-bit codes becomes: threshold | low << 24 | negative << 31. */
+struct AverageTable {
+  uint32_t outcome[256];
+};
+
+/** Exponential levels, averages: the divisions are done once for each pair of codes and block of
+ *  threads. */
+struct AverageExponentials {
+  static constexpr uint32_t kRepeats = 1;
+  static constexpr bool kShares = true;
+  using Shared = AverageTable;
+  ReduceWords random;
+  uint32_t weight_a, weight_b;
+
+  explicit AverageExponentials(const ReduceArgs& args)
+      : random(args), weight_a(args.weight_a), weight_b(args.weight_b) {}
+
+  GQ_HD void begin(uint32_t pair, AverageTable& table) const {
+    static_assert(BodyDefaults::kThreads == 256, "one pair per thread");
+    const AverageOutcome outcome =
+        exponential_average_outcome(pair & 15, pair >> 4, weight_a, weight_b);
+    table.outcome[pair] = outcome.threshold | outcome.low << 24 | outcome.negative << 31;
+  }
+
+  GQ_HD void merge(const MergedWords& a, MergedWords& b, uint64_t vector,
+                   const AverageTable& table) const {
+    merge_lanes<4>(random, a, b, vector, [&](uint32_t a, uint32_t b, uint32_t bits) {
+      const uint32_t packed = table.outcome[a | b << 4];
+      const AverageOutcome outcome{packed >> 31, (packed >> 24) & 7, packed & 0xffffffu};
+      return exponential_average(outcome, bits);
+    });
+  }
+};
+
+template <typename Merge, typename Launcher>
+gqsgd_status merge_with(Launcher& launch, const ReduceArgs& args, const Merge& merge) {
+  const uint64_t count = code_count(args.coding.rotated, args.range.value_count);
+  return launch.run(Reduce<Merge>(args, merge, count));
+}
+
+template <uint32_t kBits, typename Launcher>
+gqsgd_status reduce_average_on(Launcher& launch, const ReduceArgs& args) {
+  if (args.weight_a == args.weight_b) return merge_with(launch, args, AverageEqual<kBits>(args));
+  return merge_with(launch, args, AverageWeighted<kBits>(args));
+}
+
+template <typename Launcher>
+gqsgd_status reduce_on(Launcher launch, const ReduceArgs& args) {
+  const Coding& coding = args.coding;
+  const bool linear = coding.levels == Levels::linear;
+  const bool exponential = coding.levels == Levels::exponential;
+  if (args.range.value_count == 0) return GQSGD_OK;  // Then pointers may be null.
+  if (coding.levels == Levels::none) return merge_with(launch, args, AddFloats{});
+  if (linear && coding.combine == Combine::exact) return merge_with(launch, args, AddWords{});
+  if (linear && coding.combine == Combine::average) {
+    return coding.bits == 8 ? reduce_average_on<8>(launch, args)
+                            : reduce_average_on<4>(launch, args);
+  }
+  if (exponential && coding.bits == 8 && coding.combine == Combine::sum) {
+    return merge_with(launch, args, SumExponentials(args));
+  }
+  if (exponential && coding.bits == 4 && coding.combine == Combine::average) {
+    return merge_with(launch, args, AverageExponentials(args));
+  }
+  return GQSGD_INTERNAL;  // The caller lets no other pairing through.
+}
+
+}  // namespace gq::cuda
+
+#endif

@@ -1,0 +1,12 @@
+// Wide reduce on a stream: what its bodies (reduce_many.cuh) become kernels of.
+#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/reduce_many.cuh"
+#include "kernels/cuda/tables.h"
+
+namespace gq::cuda {
+
+gqsgd_status reduce_many(const ReduceManyArgs& args) {
+  return reduce_many_on(DeviceLauncher(args.stream), args);
+}
+
+}  // namespace gq::cuda

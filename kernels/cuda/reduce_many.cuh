@@ -1,0 +1,284 @@
+// Wide reduce stage: the owner of a shard adds all operands as numbers and encodes the sum once.
+#ifndef GQ_KERNELS_CUDA_REDUCE_MANY_CUH
+#define GQ_KERNELS_CUDA_REDUCE_MANY_CUH
+
+#include "kernels/codec/norm.h"
+#include "kernels/cuda/decode.cuh"
+#include "kernels/cuda/encode.cuh"
+
+namespace gq::cuda {
+
+/** All ranks' words; threads read the list of pointers themselves. */
+struct Operands {
+  const uint32_t* const* words;
+  uint32_t ranks;
+
+  template <uint32_t kBits>
+  GQ_HD void load(uint32_t rank, const Place& place, uint32_t (&word)[kThreadWords<kBits>]) const {
+    load_words<kBits>(word_buffer<kBits>(words[rank]), place.offset, place.code_count, word);
+  }
+};
+
+/** Sums of linear codes. Lanes, each code + s, are added 16 bits apart, which hold 256 ranks; the
+ *  offsets of all ranks are taken off at once. */
+template <uint32_t kCodeBits>
+struct AddLinear {
+  static constexpr uint32_t kBits = kCodeBits;
+  static constexpr uint32_t kWords = kThreadWords<kBits>;
+  static constexpr uint32_t kNarrowRanks = 256;
+  static constexpr uint32_t kParts = 16 / kBits;  ///< of a word: each has 2 lanes, 16 bits apart
+  static constexpr uint32_t kLanes = ((1u << kBits) - 1) * 0x10001u;
+  Operands operands;
+  uint32_t steps;
+
+  /** Lane e of a word is in part e mod kParts, in its lower half or its upper one. */
+  GQ_HD void add_narrow(const Place& place, uint32_t first_rank, uint32_t end,
+                        uint32_t (&sum)[kWords][kParts]) const {
+    for (uint32_t rank = first_rank; rank < end; ++rank) {
+      uint32_t word[kWords];
+      operands.load<kBits>(rank, place, word);
+      GQ_UNROLL for (uint32_t w = 0; w < kWords; ++w) {
+        GQ_UNROLL for (uint32_t k = 0; k < kParts; ++k) {
+          sum[w][k] += (word[w] >> (kBits * k)) & kLanes;
+        }
+      }
+    }
+  }
+
+  GQ_HD void add(const Place& place, float (&value)[kThreadValues]) const {
+    const int32_t offset = static_cast<int32_t>(operands.ranks * steps);
+    int32_t total[kThreadValues];
+    GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) total[e] = -offset;
+    for (uint32_t first = 0; first < operands.ranks; first += kNarrowRanks) {
+      const uint32_t left = operands.ranks - first;
+      uint32_t sum[kWords][kParts] = {};
+      add_narrow(place, first, first + (left < kNarrowRanks ? left : kNarrowRanks), sum);
+      GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
+        const uint32_t in_word = e % codes_per_word(kBits);
+        const uint32_t pair = sum[e / codes_per_word(kBits)][in_word % kParts];
+        total[e] += static_cast<int32_t>(in_word < kParts ? pair & 0xffffu : pair >> 16);
+      }
+    }
+    GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
+      value[e] = static_cast<float>(total[e]);
+    }
+  }
+};
+
+/** Sums of exponential levels with the norm's octave as 1, in rank order. */
+template <uint32_t kCodeBits, uint32_t kMantissaBits>
+struct AddExponential {
+  static constexpr uint32_t kBits = kCodeBits;
+  Operands operands;
+
+  GQ_HD void levels(uint32_t rank, const Place& place, float (&level)[kThreadValues]) const {
+    uint32_t word[kThreadWords<kBits>];
+    operands.load<kBits>(rank, place, word);
+    GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
+      level[e] = exponential_level_of<kBits, kMantissaBits>(
+          lane<kBits>(word[e / codes_per_word(kBits)], e), code_max(kBits));
+    }
+  }
+
+  GQ_HD void add(const Place& place, float (&value)[kThreadValues]) const {
+    levels(0, place, value);
+    for (uint32_t rank = 1; rank < operands.ranks; ++rank) {
+      float level[kThreadValues];
+      levels(rank, place, level);
+      GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) value[e] += level[e];
+    }
+  }
+};
+
+/** What all wide sums share: `full`, where all ranks hold their top code, is the most they are. */
+template <typename Add, typename Levels>
+struct WideSum : WorkDefaults {
+  Add add;
+  Encoder<Levels, OwnThresholds> encoder;
+  double full;
+
+  WideSum(const ReduceManyArgs& args, const Add& add, const Levels& levels, double full)
+      : WorkDefaults(
+            {args.range.first_value, gq::code_count(args.coding.rotated, args.range.value_count)},
+            false),
+        add(add),
+        encoder{levels,
+                {args.coding.rounding_down == RoundingDown::subtractive
+                     ? shared_stream(args.random, Draw::subtractive)
+                     : own_stream(args.random, Draw::encode_again)},
+                args.coding.rounding == Rounding::nearest,
+                word_buffer<Levels::kBits>(args.out_words)},
+        full(full) {}
+};
+
+/** Wide sums under one scale. */
+template <typename Add, typename Levels>
+struct ReduceMany : WideSum<Add, Levels> {
+  struct Own {
+    Scale scale;
+  };
+  using Here = Local<Nothing, Own>;
+  using WideSum<Add, Levels>::WideSum;
+
+  GQ_HD void begin(Here local) const {
+    local.own.scale = this->encoder.levels.scale_for_norm(static_cast<float>(this->full));
+  }
+  GQ_HD void give(const Place& place, Here, float (&value)[kThreadValues]) const {
+    this->add.add(place, value);
+  }
+  GQ_HD void take(const Place& place, Here local, const float (&value)[kThreadValues]) const {
+    this->encoder.encode(this->first_value, place, local.own.scale, value);
+  }
+};
+
+/** Wide sums of which each block gets a scale of its own (rescale): a turn finds the peaks of its
+ *  blocks and then encodes them. Blocks longer than a block of threads are added twice, for their
+ *  peak and for their codes: that needs no memory. */
+template <typename Add, typename Levels>
+struct ReduceManyRescaled : WideSum<Add, Levels> {
+  static constexpr bool kShares = true;
+  static constexpr bool kTurnBarriers = true;
+  struct Shared {
+    uint32_t peak[BlockTurns::kBlocksMax];
+  };
+  struct Own {
+    float sum[kThreadValues];
+  };
+  using Here = Local<Shared, Own>;
+  NormSource norms;
+  BlockTurns blocks;
+  uint16_t* out_scales;
+
+  ReduceManyRescaled(const ReduceManyArgs& args, const Add& add, const Levels& levels, double full)
+      : WideSum<Add, Levels>(args, add, levels, full),
+        norms(args.norms, args.coding.block),
+        blocks(args.coding.block, this->code_count),
+        out_scales(args.out_scales) {
+    this->set_parts(blocks.part_count);
+    this->part_count = 2 * blocks.part_count;
+  }
+
+  GQ_HD Place place(uint32_t turn, uint32_t part, uint32_t thread) const {
+    const uint64_t here = part < blocks.part_count ? part : part - blocks.part_count;
+    const uint64_t parts = uint64_t{turn} * blocks.part_count + here;
+    return this->place_at(turn, part, (parts * this->kThreads + thread) * kThreadValues);
+  }
+
+  GQ_HD void open(uint32_t, Here local) const {
+    if (local.thread < BlockTurns::kBlocksMax) local.shared.peak[local.thread] = 0;
+  }
+
+  GQ_HD void give(const Place& place, Here local, float (&value)[kThreadValues]) const {
+    if (place.part == 1 && blocks.part_count == 1) {
+      GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) value[e] = local.own.sum[e];
+    } else {
+      this->add.add(place, value);
+    }
+  }
+
+  GQ_HD void take(const Place& place, Here local, const float (&value)[kThreadValues]) const {
+    uint32_t& peak = local.shared.peak[blocks.number_of(place)];
+    if (place.part >= blocks.part_count) return encode(place, float_from_bits(peak), value);
+    uint32_t largest = 0;
+    GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
+      const uint32_t magnitude = e < place.code_count ? magnitude_bits(value[e]) : 0;
+      largest = magnitude > largest ? magnitude : largest;
+      local.own.sum[e] = value[e];
+    }
+    raise(&peak, largest);
+  }
+
+ private:
+  GQ_HD void encode(const Place& place, float peak, const float (&value)[kThreadValues]) const {
+    const Rescaled made = rescaled(norms.at(place.offset), peak, this->full);
+    const uint64_t block = uint64_t{1} << blocks.shift;
+    if (place.offset % block == 0) out_scales[place.offset >> blocks.shift] = made.code;
+    const Scale scale = this->encoder.levels.scale_for_norm(made.sum_norm);
+    this->encoder.encode(this->first_value, place, scale, value);
+  }
+};
+
+/** Sums of float32, in rank order. */
+struct ReduceManyNone : WorkDefaults {
+  using Here = Local<Nothing, Nothing>;
+  Operands operands;
+  WordBuffer<uint32_t> target;
+
+  explicit ReduceManyNone(const ReduceManyArgs& args, const Operands& operands)
+      : WorkDefaults(args.range, false),
+        operands(operands),
+        target(word_buffer<32>(args.out_words)) {}
+
+  GQ_HD void give(const Place& place, Here, float (&value)[kThreadValues]) const {
+    uint32_t word[kThreadValues];
+    operands.load<32>(0, place, word);
+    GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) value[e] = float_from_bits(word[e]);
+    for (uint32_t rank = 1; rank < operands.ranks; ++rank) {
+      operands.load<32>(rank, place, word);
+      GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
+        value[e] = canonical(value[e] + float_from_bits(word[e]));
+      }
+    }
+  }
+  GQ_HD void take(const Place& place, Here, const float (&value)[kThreadValues]) const {
+    uint32_t word[kThreadValues];
+    GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) word[e] = float_bits(value[e]);
+    store_words<32>(target, place.offset, place.code_count, word);
+  }
+};
+
+template <typename Launcher, typename Add, typename Levels>
+gqsgd_status reduce_many_with(Launcher& launch, const ReduceManyArgs& args, const Add& add,
+                              const Levels& levels, double full) {
+  if (args.coding.rescale) {
+    return launch.run(Plain<ReduceManyRescaled<Add, Levels>>({args, add, levels, full}));
+  }
+  return launch.run(Plain<ReduceMany<Add, Levels>>({args, add, levels, full}));
+}
+
+template <uint32_t kBits, typename Launcher>
+gqsgd_status reduce_many_linear_on(Launcher& launch, const ReduceManyArgs& args) {
+  const Coding& coding = args.coding;
+  const double full = static_cast<double>(coding.ranks) * coding.steps;
+  const AddLinear<kBits> add{{args.words, coding.ranks}, coding.steps};
+  if (coding.bits_down == 8) {
+    return reduce_many_with(launch, args, add, LinearLevels<8>{coding.steps_down}, full);
+  }
+  return reduce_many_with(launch, args, add, LinearLevels<4>{coding.steps_down}, full);
+}
+
+template <uint32_t kBits, typename Launcher>
+gqsgd_status reduce_many_exponential_on(Launcher& launch, const ReduceManyArgs& args) {
+  const AddExponential<kBits, 0> add{{args.words, args.coding.ranks}};
+  const double full = args.coding.ranks;
+  if (args.coding.bits_down == 8) {
+    return reduce_many_with(launch, args, add, ExponentialLevels<8, 0>{0}, full);
+  }
+  return reduce_many_with(launch, args, add, ExponentialLevels<4, 0>{0}, full);
+}
+
+template <typename Launcher>
+gqsgd_status reduce_many_on(Launcher launch, const ReduceManyArgs& args) {
+  const Coding& coding = args.coding;
+  const Operands operands{args.words, coding.ranks};
+  if (args.range.value_count == 0) return GQSGD_OK;  // Then pointers may be null.
+  if (coding.levels == Levels::none) {
+    return launch.run(Plain<ReduceManyNone>(ReduceManyNone(args, operands)));
+  }
+  const bool byte_codes = coding.bits == 8;
+  if (coding.levels == Levels::linear) {
+    return byte_codes ? reduce_many_linear_on<8>(launch, args)
+                      : reduce_many_linear_on<4>(launch, args);
+  }
+  if (coding.mantissa_bits > 0) {
+    const double full = static_cast<double>(coding.ranks) * exponential_top(2);
+    return reduce_many_with(launch, args, AddExponential<8, 2>{operands},
+                            ExponentialLevels<8, 2>{0}, full);
+  }
+  return byte_codes ? reduce_many_exponential_on<8>(launch, args)
+                    : reduce_many_exponential_on<4>(launch, args);
+}
+
+}  // namespace gq::cuda
+
+#endif

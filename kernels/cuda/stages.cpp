@@ -1,0 +1,15 @@
+// The table of the CUDA stages.
+#include "kernels/cuda/tables.h"
+
+namespace gq {
+
+const Stages& cuda_stages() {
+  static constexpr Stages kStages = {
+      "cuda",       cuda::norm,        cuda::merge_norms, cuda::quantize,
+      cuda::reduce, cuda::reduce_many, cuda::dequantize,  nullptr,
+      nullptr,      nullptr,
+  };
+  return kStages;
+}
+
+}  // namespace gq

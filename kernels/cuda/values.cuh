@@ -1,0 +1,172 @@
+// Values of all element types as a thread loads and stores them: sixteen that follow each other.
+#ifndef GQ_KERNELS_CUDA_VALUES_CUH
+#define GQ_KERNELS_CUDA_VALUES_CUH
+
+#include "include/gqsgd.h"
+#include "kernels/codec/global_norm.h"
+#include "kernels/codec/narrow.h"
+#include "kernels/cuda/access.cuh"
+
+namespace gq::cuda {
+
+struct Half {
+  uint16_t bits;
+};
+struct Bfloat {
+  uint16_t bits;
+};
+
+GQ_HD float widened(Half value) { return half_to_float(value.bits); }
+GQ_HD float widened(Bfloat value) { return bfloat_to_float(value.bits); }
+GQ_HD float widened(float value) { return value; }
+GQ_HD float widened(double value) { return static_cast<float>(value); }
+
+/** Element e of words that hold them one after the other. */
+template <typename Element>
+GQ_HD Element element_in(const uint32_t* word, uint32_t e) {
+  if constexpr (sizeof(Element) == 2) {
+    return Element{static_cast<uint16_t>(word[e / 2] >> (16 * (e % 2)))};
+  } else if constexpr (sizeof(Element) == 4) {
+    return float_from_bits(word[e]);
+  } else {
+    return double_from_bits(word[2 * e] | static_cast<uint64_t>(word[2 * e + 1]) << 32);
+  }
+}
+
+GQ_HD void put_element(Half value, uint32_t* word, uint32_t e) {
+  word[e / 2] |= static_cast<uint32_t>(value.bits) << (16 * (e % 2));
+}
+GQ_HD void put_element(Bfloat value, uint32_t* word, uint32_t e) {
+  word[e / 2] |= static_cast<uint32_t>(value.bits) << (16 * (e % 2));
+}
+GQ_HD void put_element(float value, uint32_t* word, uint32_t e) { word[e] = float_bits(value); }
+GQ_HD void put_element(double value, uint32_t* word, uint32_t e) {
+  word[2 * e] = static_cast<uint32_t>(double_bits(value));
+  word[2 * e + 1] = static_cast<uint32_t>(double_bits(value) >> 32);
+}
+
+/** `count` elements as float32, and zeros. */
+template <typename Element>
+GQ_HD void load_elements(const Element* from, bool vectors, uint32_t count,
+                         float (&value)[kThreadValues]) {
+  constexpr uint32_t kElements = 16 / sizeof(Element);
+  if (vectors && count == kThreadValues) {
+    GQ_UNROLL for (uint32_t first = 0; first < kThreadValues; first += kElements) {
+      const Vector<4> vector = load_vector<4>(from + first);
+      GQ_UNROLL for (uint32_t e = 0; e < kElements; ++e) {
+        value[first + e] = widened(element_in<Element>(vector.word, e));
+      }
+    }
+    return;
+  }
+  GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
+    value[e] = e < count ? widened(from[e]) : 0;
+  }
+}
+
+/** Writes what `make(e)` gives for the first `count` elements. */
+template <typename Element, typename Make>
+GQ_HD void store_elements(Element* to, bool vectors, uint32_t count, Make make) {
+  constexpr uint32_t kWords = kThreadValues * sizeof(Element) / 4;
+  if (vectors && count == kThreadValues) {
+    uint32_t word[kWords] = {};
+    GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) put_element(make(e), word, e);
+    GQ_UNROLL for (uint32_t w = 0; w < kWords; w += 4) {
+      store_vector(reinterpret_cast<char*>(to) + 4 * w,
+                   Vector<4>{{word[w], word[w + 1], word[w + 2], word[w + 3]}});
+    }
+    return;
+  }
+  GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
+    if (e < count) to[e] = make(e);
+  }
+}
+
+/** A caller's input. */
+struct ValueSource {
+  const void* values;
+  int32_t dtype;
+  bool vectors;
+
+  ValueSource(const void* values, int32_t dtype)
+      : values(values), dtype(dtype), vectors(is_aligned(values, 16)) {}
+
+  GQ_HD void load(uint64_t offset, uint32_t count, float (&value)[kThreadValues]) const {
+    if (dtype == GQSGD_FLOAT32) {
+      load_elements(static_cast<const float*>(values) + offset, vectors, count, value);
+    } else if (dtype == GQSGD_BFLOAT16) {
+      load_elements(static_cast<const Bfloat*>(values) + offset, vectors, count, value);
+    } else if (dtype == GQSGD_FLOAT16) {
+      load_elements(static_cast<const Half*>(values) + offset, vectors, count, value);
+    } else {
+      load_elements(static_cast<const double*>(values) + offset, vectors, count, value);
+    }
+  }
+};
+
+/** R(e) of the values of a thread. */
+GQ_HD void fill_bits(const RandomStream& stream, uint64_t first_value,
+                     uint32_t (&bits)[kThreadValues]) {
+  const PhiloxBlock block = random_group(stream, first_value / kGroupValues);
+  GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
+    bits[e] = value_bits(block.word[e / kWordValues], e);
+  }
+}
+
+/** A float64 of a float32, with the one pattern of NaN: which one a conversion makes depends on the
+ *  machine. */
+GQ_HD double as_double(float value) {
+  return value == value ? static_cast<double>(value) : double_from_bits(kDoubleNanBits);
+}
+
+/** A caller's output, and how values are rounded where it is narrower than they are. */
+struct ValueTarget {
+  void* values;
+  int32_t dtype;
+  bool vectors;
+  bool nearest;
+  RandomStream stream;
+
+  ValueTarget(void* values, int32_t dtype, bool nearest, const RandomStream& stream)
+      : values(values),
+        dtype(dtype),
+        vectors(is_aligned(values, 16)),
+        nearest(nearest),
+        stream(stream) {}
+
+  GQ_HD void store(uint64_t first_value, uint64_t offset, uint32_t count,
+                   const float (&value)[kThreadValues]) const {
+    if (dtype == GQSGD_FLOAT32) {
+      store_elements(static_cast<float*>(values) + offset, vectors, count,
+                     [&](uint32_t e) { return value[e]; });
+    } else if (dtype == GQSGD_FLOAT64) {
+      store_elements(static_cast<double*>(values) + offset, vectors, count,
+                     [&](uint32_t e) { return as_double(value[e]); });
+    } else if (nearest) {
+      const uint32_t bits[kThreadValues] = {};
+      store_narrow<true>(offset, count, value, bits);
+    } else {
+      uint32_t bits[kThreadValues];
+      fill_bits(stream, first_value + offset, bits);
+      store_narrow<false>(offset, count, value, bits);
+    }
+  }
+
+ private:
+  template <bool kNearest>
+  GQ_HD void store_narrow(uint64_t offset, uint32_t count, const float (&value)[kThreadValues],
+                          const uint32_t (&bits)[kThreadValues]) const {
+    if (dtype == GQSGD_FLOAT16) {
+      store_elements(static_cast<Half*>(values) + offset, vectors, count,
+                     [&](uint32_t e) { return Half{float_to_half<kNearest>(value[e], bits[e])}; });
+    } else {
+      store_elements(static_cast<Bfloat*>(values) + offset, vectors, count, [&](uint32_t e) {
+        return Bfloat{float_to_bfloat<kNearest>(value[e], bits[e])};
+      });
+    }
+  }
+};
+
+}  // namespace gq::cuda
+
+#endif
