@@ -34,7 +34,7 @@ GQ_HD Scale exponential_scale(float norm, uint32_t bits, uint32_t headroom,
  * doubles y and makes the octave between zero and the smallest power of two linear too, without a
  * denormal. The lane may hold a negative zero. */
 template <uint32_t kBits, uint32_t kMantissaBits, bool kNearest>
-GQ_HD uint8_t exponential_round(float value, const Scale& scale, uint32_t bits) {
+GQ_HD Octet exponential_round(float value, const Scale& scale, uint32_t bits) {
   const float y = scaled_magnitude(value, scale);
   const uint32_t smallest = kSmallestLevelField << 23;  // Patterns are ordered as their numbers.
   const float w = y + float_from_bits(float_bits(y) > smallest ? float_bits(y) : smallest);
@@ -42,34 +42,34 @@ GQ_HD uint8_t exponential_round(float value, const Scale& scale, uint32_t bits) 
   const uint32_t uniform = mirrored_uniform_of<kNearest>(bits, negative) >> kMantissaBits;
   const uint32_t c =
       ((float_bits(w) + uniform) >> (23 - kMantissaBits)) - (kSmallestLevelField << kMantissaBits);
-  return static_cast<uint8_t>(c | (negative & (1u << (kBits - 1))));
+  return static_cast<Octet>(c | (negative & (1u << (kBits - 1))));
 }
 
 /** A lane as it is stored: zero has no sign. */
 template <uint32_t kBits>
-GQ_HD uint8_t without_negative_zero(uint8_t lane) {
-  const uint8_t nonzero = static_cast<uint8_t>(0 - ((lane & code_max(kBits)) != 0));
+GQ_HD Octet without_negative_zero(Octet lane) {
+  const Octet nonzero = static_cast<Octet>(0 - ((lane & code_max(kBits)) != 0));
   return lane & nonzero;
 }
 
 /** Sum of two 8-bit lanes in code form (paper, Algorithm 2). The event of probability 2^-k, R(e) <
  *  2^(32-k), is: R(e) has at least k leading `zeros`. Octets and single choices throughout, so that
  *  one register holds as many values as it has octets. */
-GQ_HD uint8_t exponential_sum(uint8_t a, uint8_t b, uint8_t zeros) {
-  const uint8_t ca = a & 0x7f, cb = b & 0x7f;
-  const uint8_t larger = ca > cb ? ca : cb;
-  const uint8_t smaller = ca > cb ? cb : ca;
-  const uint8_t sign = static_cast<uint8_t>((ca > cb ? a : b) & 0x80);
-  const uint8_t gap = static_cast<uint8_t>(larger - smaller);
-  const uint8_t differ = a ^ b;
-  const uint8_t opposite = static_cast<uint8_t>(differ >> 7);
-  const uint8_t reach = static_cast<uint8_t>(zeros + opposite);
-  const uint8_t moved = static_cast<uint8_t>(larger + 1 - 2 * opposite);
-  const uint8_t bounded = moved > 0x7f ? static_cast<uint8_t>(0x7f) : moved;
-  const uint8_t chosen = reach >= gap ? bounded : larger;
-  const uint8_t c = smaller == 0 ? larger : chosen;
+GQ_HD Octet exponential_sum(Octet a, Octet b, Octet zeros) {
+  const Octet ca = a & 0x7f, cb = b & 0x7f;
+  const Octet larger = ca > cb ? ca : cb;
+  const Octet smaller = ca > cb ? cb : ca;
+  const Octet sign = static_cast<Octet>((ca > cb ? a : b) & 0x80);
+  const Octet gap = static_cast<Octet>(larger - smaller);
+  const Octet differ = a ^ b;
+  const Octet opposite = static_cast<Octet>(differ >> 7);
+  const Octet reach = static_cast<Octet>(zeros + opposite);
+  const Octet moved = static_cast<Octet>(larger + 1 - 2 * opposite);
+  const Octet bounded = moved > 0x7f ? static_cast<Octet>(0x7f) : moved;
+  const Octet chosen = reach >= gap ? bounded : larger;
+  const Octet c = smaller == 0 ? larger : chosen;
   const bool cancels = differ == 0x80;  // Equal magnitudes of opposite signs; zeros have no sign.
-  return cancels ? static_cast<uint8_t>(0) : static_cast<uint8_t>(sign | c);
+  return cancels ? static_cast<Octet>(0) : static_cast<Octet>(sign | c);
 }
 
 /** What the 4-bit average of two codes is: code `low`, or the next if the mirrored uniform reaches
@@ -111,11 +111,11 @@ GQ_HD uint32_t exponential_average(const AverageOutcome& outcome, uint32_t bits)
 /** +-2^(c - one), +0 for c = 0: the level with code `one` as 1. c - one lies in -126..127. In
  * octets as long as possible: sign and exponent are the upper half of a float32. */
 template <uint32_t kBits>
-GQ_HD uint16_t exponential_level_upper(uint8_t lane, uint8_t one) {
-  const uint8_t c = lane & code_max(kBits);
-  const uint8_t nonzero = static_cast<uint8_t>(0 - (c != 0));  // all bits or none
-  const uint8_t exponent = static_cast<uint8_t>((c + 127 - one) & nonzero);
-  const uint8_t sign = static_cast<uint8_t>(lane << (8 - kBits)) & 0x80;
+GQ_HD uint16_t exponential_level_upper(Octet lane, Octet one) {
+  const Octet c = lane & code_max(kBits);
+  const Octet nonzero = static_cast<Octet>(0 - (c != 0));  // all bits or none
+  const Octet exponent = static_cast<Octet>((c + 127 - one) & nonzero);
+  const Octet sign = static_cast<Octet>(lane << (8 - kBits)) & 0x80;
   return static_cast<uint16_t>(sign << 8 | exponent << 7);
 }
 
@@ -123,14 +123,14 @@ GQ_HD uint16_t exponential_level_upper(uint8_t lane, uint8_t one) {
  *  (1 + (c mod 4) / 4) 2^(c div 4 - 31), and c 2^-32 below the smallest of these. Exponent and
  *  mantissa bits together are c + 384, less 4 - c for c < 4 and 2 more for c = 1: always more than
  *  255, so that octets do again. */
-GQ_HD uint16_t exponential_fine_upper(uint8_t lane) {
-  const uint8_t c = lane & 0x7f;
-  const uint8_t nonzero = static_cast<uint8_t>(0 - (c != 0));  // all bits or none
-  const uint8_t small = c < 4 ? c : static_cast<uint8_t>(4);
-  const uint8_t is_one = static_cast<uint8_t>(c == 1);
-  const uint8_t low = static_cast<uint8_t>(c + (384 - 256 - 4) + small - is_one - is_one);
-  const uint8_t exponent = static_cast<uint8_t>((0x20 | low >> 3) & nonzero);
-  const uint8_t mantissa = static_cast<uint8_t>((low << 5) & nonzero);
+GQ_HD uint16_t exponential_fine_upper(Octet lane) {
+  const Octet c = lane & 0x7f;
+  const Octet nonzero = static_cast<Octet>(0 - (c != 0));  // all bits or none
+  const Octet small = c < 4 ? c : static_cast<Octet>(4);
+  const Octet is_one = static_cast<Octet>(c == 1);
+  const Octet low = static_cast<Octet>(c + (384 - 256 - 4) + small - is_one - is_one);
+  const Octet exponent = static_cast<Octet>((0x20 | low >> 3) & nonzero);
+  const Octet mantissa = static_cast<Octet>((low << 5) & 0xe0 & nonzero);
   return static_cast<uint16_t>(((lane & 0x80) | exponent) << 8 | mantissa);
 }
 

@@ -13,10 +13,8 @@
 #define GQ_HD inline __attribute__((always_inline))
 #endif
 
-// Loops of a few turns whose variables must become registers. Whoever needs small code instead of
-// fast code may say so before.
-#if defined(GQ_UNROLL)
-#elif defined(__CUDA_ARCH__) || defined(__clang__)
+// Loops of a few turns whose variables must become registers.
+#if defined(__CUDA_ARCH__) || defined(__clang__)
 #define GQ_UNROLL _Pragma("unroll")
 #elif defined(__CUDACC__)
 #define GQ_UNROLL  // nvcc's host pass knows neither spelling
@@ -25,6 +23,14 @@
 #endif
 
 namespace gq {
+
+// A number below 256. On a CPU a vector register holds as many of them as it has octets; a device
+// computes in 32 bits, and every smaller type costs it instructions.
+#if defined(__CUDA_ARCH__) || defined(GQ_WIDE_OCTETS)
+using Octet = uint32_t;
+#else
+using Octet = uint8_t;
+#endif
 
 GQ_HD uint32_t float_bits(float value) {
 #if defined(__CUDA_ARCH__)
@@ -49,6 +55,23 @@ GQ_HD float float_from_bits(uint32_t bits) {
 /** High half of a 32 x 32 bit product. */
 GQ_HD uint32_t mulhi(uint32_t a, uint32_t b) {
   return static_cast<uint32_t>((static_cast<uint64_t>(a) * b) >> 32);
+}
+
+/** The smaller number, `bound` if `value` is NaN; of two zeros either. */
+GQ_HD float at_most(float value, float bound) {
+#if defined(__CUDA_ARCH__)
+  return fminf(value, bound);
+#else
+  return value < bound ? value : bound;
+#endif
+}
+
+GQ_HD float at_least(float value, float bound) {
+#if defined(__CUDA_ARCH__)
+  return fmaxf(value, bound);
+#else
+  return value > bound ? value : bound;
+#endif
 }
 
 /** Number of zero bits above the highest one; 32 for 0. */

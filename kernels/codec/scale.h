@@ -54,14 +54,13 @@ GQ_HD Scale scale_for(float norm, float target) {
 GQ_HD float scaled_magnitude(float value, const Scale& scale) {
   const float magnitude = float_from_bits(float_bits(value) & kMagnitudeMask);
   const float scaled = magnitude * scale.power * scale.factor;
-  return scaled < scale.target ? scaled : scale.target;  // NaN becomes the target
+  return at_most(scaled, scale.target);  // NaN becomes the target
 }
 
 /** The same with the sign of x: rounding is symmetric, so clamping both ends says it. */
 GQ_HD float scaled_value(float value, const Scale& scale) {
   const float scaled = value * scale.power * scale.factor;
-  const float below = scaled < scale.target ? scaled : scale.target;
-  return below > -scale.target ? below : -scale.target;
+  return at_least(at_most(scaled, scale.target), -scale.target);
 }
 
 /** A double as a float32 that is never infinite for a finite number. */

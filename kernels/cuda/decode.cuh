@@ -39,10 +39,10 @@ struct SubtractiveDecoder {
 
 template <uint32_t kCodeBits, uint32_t kMantissaBits>
 GQ_HD float exponential_level_of(uint32_t lane, uint32_t one) {
-  const uint8_t octet = static_cast<uint8_t>(lane);
-  return float_from_upper(
-      kMantissaBits > 0 ? exponential_fine_upper(octet)
-                        : exponential_level_upper<kCodeBits>(octet, static_cast<uint8_t>(one)));
+  const Octet octet = static_cast<Octet>(lane);
+  return float_from_upper(kMantissaBits > 0
+                              ? exponential_fine_upper(octet)
+                              : exponential_level_upper<kCodeBits>(octet, static_cast<Octet>(one)));
 }
 
 template <uint32_t kCodeBits, uint32_t kMantissaBits>

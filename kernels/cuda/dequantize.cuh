@@ -66,6 +66,7 @@ struct DequantizeFloats : BodyDefaults {
   static constexpr uint32_t kBits = Decoder::kBits;
   static constexpr uint32_t kValues = 4;
   static constexpr uint32_t kRepeats = 4;
+  static constexpr uint32_t kTurnValues = kThreads * kValues * kRepeats;
   using Own = StepOwn;
   using Here = Local<Nothing, Own>;
   Decoder decoder;
@@ -82,42 +83,55 @@ struct DequantizeFloats : BodyDefaults {
         values(static_cast<float*>(args.values)),
         value_count(args.range.value_count),
         vectors(is_aligned(args.values, 16)) {
-    constexpr uint32_t kTurnValues = kThreads * kValues * kRepeats;
     turn_count = static_cast<uint32_t>((value_count + kTurnValues - 1) / kTurnValues);
   }
 
   GQ_HD void begin(Here local) const { local.own.step = step_of(decoder, *scale); }
 
   GQ_HD void run(Phase<0>, uint32_t turn, uint32_t, Here local) const {
-    const uint64_t first = (uint64_t{turn} * kRepeats * kThreads + local.thread) * kValues;
+    if (vectors && uint64_t{turn + 1} * kTurnValues <= value_count) return run_full(turn, local);
+    const uint64_t first = first_of(turn, local.thread);
+    for (uint32_t k = 0; k < kRepeats; ++k) {
+      const uint64_t offset = first + k * kThreads * kValues;
+      if (offset >= value_count) return;
+      const Vector<kValues> value = decoded(lanes_at(offset, local.thread), local.own.step);
+      GQ_UNROLL for (uint32_t e = 0; e < kValues; ++e) {
+        if (offset + e < value_count) values[offset + e] = float_from_bits(value.word[e]);
+      }
+    }
+  }
+
+  /** A turn in which every thread has its values. */
+  GQ_HD void run_full(uint32_t turn, Here local) const {
+    const uint64_t first = first_of(turn, local.thread);
     uint32_t lanes[kRepeats];
     GQ_UNROLL for (uint32_t k = 0; k < kRepeats; ++k) {
-      const uint64_t offset = first + k * kThreads * kValues;
-      lanes[k] = offset < value_count ? lanes_at(offset) : 0;
+      lanes[k] = lanes_at(first + k * kThreads * kValues, local.thread);
     }
+    float* const target = values + first;
     GQ_UNROLL for (uint32_t k = 0; k < kRepeats; ++k) {
-      decode_four(first + k * kThreads * kValues, lanes[k], local.own.step);
+      store_vector(target + k * kThreads * kValues, decoded(lanes[k], local.own.step));
     }
   }
 
  private:
-  /** Four lanes: a word, or half of one. */
-  GQ_HD uint32_t lanes_at(uint64_t offset) const {
-    const uint32_t word = words[offset / codes_per_word(kBits)];
-    return kBits == 8 ? word : word >> (offset / kValues % 2 * 16);
+  GQ_HD static uint64_t first_of(uint32_t turn, uint32_t thread) {
+    return (uint64_t{turn} * kRepeats * kThreads + thread) * kValues;
   }
 
-  GQ_HD void decode_four(uint64_t offset, uint32_t lanes, const Step& step) const {
-    if (offset >= value_count) return;
+  /** Four lanes: a word, or half of one that two neighbouring threads share. */
+  GQ_HD uint32_t lanes_at(uint64_t offset, uint32_t thread) const {
+    const uint32_t word = words[offset / codes_per_word(kBits)];
+    return kBits == 8 ? word : word >> (thread % 2 * 16);
+  }
+
+  GQ_HD Vector<kValues> decoded(uint32_t lanes, const Step& step) const {
     Vector<kValues> value;
     GQ_UNROLL for (uint32_t e = 0; e < kValues; ++e) {
       const float decoded = decoder.decode(lane<kBits>(lanes, e), step.step, 0);
       value.word[e] = float_bits(step.constant ? step.step : decoded);
     }
-    if (vectors && offset + kValues <= value_count) return store_vector(values + offset, value);
-    GQ_UNROLL for (uint32_t e = 0; e < kValues; ++e) {
-      if (offset + e < value_count) values[offset + e] = float_from_bits(value.word[e]);
-    }
+    return value;
   }
 };
 

@@ -43,10 +43,11 @@ struct LargestEnd : BodyDefaults {
 };
 
 /** A maximum has no order, so that neighbouring threads take neighbouring vectors. Elements before
- *  the first aligned vector and behind the last one have a turn of their own. */
+ *  the first aligned vector and behind the last one are left to the last turn. */
 template <typename Element>
 struct Largest : LargestEnd {
   static constexpr uint32_t kVectors = 4;  ///< that a thread has under way
+  static constexpr uint32_t kTurnVectors = kVectors * kThreads;
   static constexpr uint32_t kElements = 16 / sizeof(Element);
   const Element* values;
   uint64_t value_count;
@@ -60,28 +61,47 @@ struct Largest : LargestEnd {
     head = missing < value_count ? missing : value_count;
     vector_count = (value_count - head) / kElements;
     out = static_cast<uint32_t*>(args.out);
-    turn_count =
-        static_cast<uint32_t>((vector_count + kVectors * kThreads - 1) / (kVectors * kThreads)) + 1;
+    turn_count = static_cast<uint32_t>(vector_count / kTurnVectors) + 1;
   }
 
   GQ_HD void run(Phase<0>, uint32_t turn, uint32_t, Here local) const {
-    if (turn == turn_count - 1) return take_scraps(local);
-    const uint64_t first = uint64_t{turn} * kVectors * kThreads + local.thread;
-    const Element* const vectors = values + head;
+    if (uint64_t{turn + 1} * kTurnVectors <= vector_count) return run_full(turn, local);
+    for (uint64_t number = uint64_t{turn} * kTurnVectors + local.thread; number < vector_count;
+         number += kThreads) {
+      keep_vector(load_vector<4>(values + head + number * kElements), local);
+    }
+    if (turn == turn_count - 1) take_scraps(local);
+  }
+
+  /** A turn in which every thread has its vectors. */
+  GQ_HD void run_full(uint32_t turn, Here local) const {
+    const uint64_t first = uint64_t{turn} * kTurnVectors + local.thread;
+    const Element* const from = values + head + first * kElements;
     Vector<4> vector[kVectors];
     GQ_UNROLL for (uint32_t k = 0; k < kVectors; ++k) {
-      const uint64_t number = first + k * kThreads;
-      vector[k] =
-          number < vector_count ? load_vector<4>(vectors + number * kElements) : Vector<4>{};
+      vector[k] = load_vector<4>(from + k * kThreads * kElements);
     }
-    GQ_UNROLL for (uint32_t k = 0; k < kVectors; ++k) {
+    GQ_UNROLL for (uint32_t k = 0; k < kVectors; ++k) keep_vector(vector[k], local);
+  }
+
+ private:
+  /** 16-bit patterns are ordered as the float32 that they become: one conversion does. */
+  GQ_HD static void keep_vector(const Vector<4>& vector, Here local) {
+    if constexpr (sizeof(Element) == 2) {
+      uint32_t largest = 0;
+      GQ_UNROLL for (uint32_t k = 0; k < 4; ++k) {
+        const uint32_t low = vector.word[k] & 0x7fffu, high = vector.word[k] >> 16 & 0x7fffu;
+        const uint32_t here = low > high ? low : high;
+        largest = here > largest ? here : largest;
+      }
+      keep_largest(widened(Element{static_cast<uint16_t>(largest)}), local.own.largest);
+    } else {
       GQ_UNROLL for (uint32_t e = 0; e < kElements; ++e) {
-        keep_largest(widened(element_in<Element>(vector[k].word, e)), local.own.largest);
+        keep_largest(widened(element_in<Element>(vector.word, e)), local.own.largest);
       }
     }
   }
 
- private:
   GQ_HD void take_scraps(Here local) const {
     const uint64_t behind = head + vector_count * kElements;
     const uint64_t e = local.thread < head ? local.thread : behind + local.thread - head;

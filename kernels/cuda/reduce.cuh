@@ -26,6 +26,7 @@ template <typename Merge>
 struct Reduce : BodyDefaults {
   static constexpr bool kShares = Merge::kShares;
   static constexpr uint32_t kRepeats = Merge::kRepeats;
+  static constexpr uint32_t kTurnWords = kThreads * kRepeats * kMergeWords;
   using Shared = typename Merge::Shared;
   using Here = Local<Shared, Nothing>;
   Merge merge;
@@ -40,34 +41,34 @@ struct Reduce : BodyDefaults {
         b(args.b),
         word_count(words_for(args.coding.bits, value_count)),
         vectors(is_aligned(args.a, 16) && is_aligned(args.b, 16)) {
-    constexpr uint32_t kTurnWords = kThreads * kRepeats * kMergeWords;
     turn_count = static_cast<uint32_t>((word_count + kTurnWords - 1) / kTurnWords);
   }
 
   GQ_HD void begin(Here local) const { merge.begin(local.thread, local.shared); }
 
   GQ_HD void run(Phase<0>, uint32_t turn, uint32_t, Here local) const {
+    if (vectors && uint64_t{turn + 1} * kTurnWords <= word_count) return run_full(turn, local);
     const uint64_t first = uint64_t{turn} * kRepeats * kThreads + local.thread;
-    if (vectors && (first + (kRepeats - 1) * kThreads + 1) * kMergeWords <= word_count) {
-      return merge_vectors(first, local);
+    for (uint32_t k = 0; k < kRepeats; ++k) merge_words(first + k * kThreads, local);
+  }
+
+  /** A turn in which every thread has its vectors. */
+  GQ_HD void run_full(uint32_t turn, Here local) const {
+    const uint64_t first = uint64_t{turn} * kRepeats * kThreads + local.thread;
+    const uint32_t* const a_first = a + first * kMergeWords;
+    uint32_t* const b_first = b + first * kMergeWords;
+    Vector<kMergeWords> from[kRepeats], to[kRepeats];
+    GQ_UNROLL for (uint32_t k = 0; k < kRepeats; ++k) {
+      from[k] = load_vector<kMergeWords>(a_first + k * kThreads * kMergeWords);
+      to[k] = load_vector<kMergeWords>(b_first + k * kThreads * kMergeWords);
     }
-    GQ_UNROLL for (uint32_t k = 0; k < kRepeats; ++k) merge_words(first + k * kThreads, local);
+    GQ_UNROLL for (uint32_t k = 0; k < kRepeats; ++k) {
+      merge.merge(from[k].word, to[k].word, first + k * kThreads, local.shared);
+      store_vector(b_first + k * kThreads * kMergeWords, to[k]);
+    }
   }
 
  private:
-  GQ_HD void merge_vectors(uint64_t first, Here local) const {
-    Vector<kMergeWords> from[kRepeats], to[kRepeats];
-    GQ_UNROLL for (uint32_t k = 0; k < kRepeats; ++k) {
-      from[k] = load_vector<kMergeWords>(a + (first + k * kThreads) * kMergeWords);
-      to[k] = load_vector<kMergeWords>(b + (first + k * kThreads) * kMergeWords);
-    }
-    GQ_UNROLL for (uint32_t k = 0; k < kRepeats; ++k) {
-      const uint64_t vector = first + k * kThreads;
-      merge.merge(from[k].word, to[k].word, vector, local.shared);
-      store_vector(b + vector * kMergeWords, to[k]);
-    }
-  }
-
   GQ_HD void merge_words(uint64_t vector, Here local) const {
     const uint64_t first = vector * kMergeWords;
     uint32_t from[kMergeWords], to[kMergeWords];
@@ -188,8 +189,8 @@ struct SumExponentials : MergeDefaults {
 
   GQ_HD void merge(const MergedWords& a, MergedWords& b, uint64_t vector, Nothing&) const {
     merge_lanes<8>(random, a, b, vector, [&](uint32_t a, uint32_t b, uint32_t bits) {
-      return exponential_sum(static_cast<uint8_t>(a), static_cast<uint8_t>(b),
-                             static_cast<uint8_t>(leading_zeros(bits)));
+      return exponential_sum(static_cast<Octet>(a), static_cast<Octet>(b),
+                             static_cast<Octet>(leading_zeros(bits)));
     });
   }
 };

@@ -1,17 +1,14 @@
-"""No kernel may use local memory: the build fails where ptxas reports a spill, and that is shown."""
+"""No kernel may use local memory: the build fails where ptxas reports a spill, as is shown here."""
 
 import json
-import os
 import shlex
 import subprocess
 from pathlib import Path
 
 import pytest
 
-BUILD = Path(os.environ["GQSGD_BUILD"])
-
-# Sums of 200 numbers that are all alive at once need more than the 255 registers of a thread if each
-# is a double; an array with an index of run time is local memory by itself.
+# 200 doubles that are all alive at once need more than the 255 registers of a thread; an array with
+# an index of run time is local memory by itself.
 SPILLS = """
 __global__ void plant(const double* values, double* sums, int shift) {
   double value[200];
@@ -35,32 +32,31 @@ __global__ void plant(const float* values, float* sums, int shift) { sums[shift]
 """
 
 
-def kernel_commands():
+@pytest.fixture
+def commands(build_directory):
     """{kernel source: the words of its compile command}, as the build runs them."""
-    commands = json.loads((BUILD / "compile_commands.json").read_text())
-    return {Path(c["file"]).name: shlex.split(c["command"]) for c in commands
-            if "/kernels/cuda/" in c["file"] and c["file"].endswith(".cu")}
-
-
-@pytest.fixture(scope="module")
-def command():
-    commands = kernel_commands()
-    if not commands:
+    commands = json.loads((build_directory / "compile_commands.json").read_text())
+    found = {Path(c["file"]).name: shlex.split(c["command"]) for c in commands
+             if "/kernels/cuda/" in c["file"] and c["file"].endswith(".cu")}
+    if not found:
         pytest.skip("the build has no CUDA")
-    return commands["reduce.cu"]
+    return found
 
 
-def compiled(command, source, folder):
-    """What nvcc says when it compiles `source` as it compiles the kernels."""
-    (folder / "plant.cu").write_text(source)
-    words = list(command)
-    words[words.index("-o") + 1] = str(folder / "plant.o")
-    words[-1] = str(folder / "plant.cu")
-    return subprocess.run(words, cwd=BUILD, capture_output=True, text=True)
+@pytest.fixture
+def compiled(commands, build_directory, tmp_path):
+    """A function: what nvcc says when it compiles a source as it compiles the kernels."""
+    def compile_source(source):
+        (tmp_path / "plant.cu").write_text(source)
+        words = list(commands["reduce.cu"])
+        words[words.index("-o") + 1] = str(tmp_path / "plant.o")
+        words[-1] = str(tmp_path / "plant.cu")
+        return subprocess.run(words, cwd=build_directory, capture_output=True, text=True)
+    return compile_source
 
 
-def test_every_kernel_is_compiled_with_spills_as_errors(command):
-    for name, words in kernel_commands().items():
+def test_every_kernel_is_compiled_with_spills_as_errors(commands):
+    for name, words in commands.items():
         flags = [flag for word in words if word.startswith("-Xptxas=") for flag in
                  word.removeprefix("-Xptxas=").split(",")]
         assert {"--warn-on-spills", "--warn-on-local-memory-usage",
@@ -68,11 +64,11 @@ def test_every_kernel_is_compiled_with_spills_as_errors(command):
 
 
 @pytest.mark.parametrize("source, reason", [(SPILLS, "spilled"), (INDEXES, "Local memory used")])
-def test_a_kernel_with_local_memory_does_not_compile(command, tmp_path, source, reason):
-    result = compiled(command, source, tmp_path)
+def test_a_kernel_with_local_memory_does_not_compile(compiled, source, reason):
+    result = compiled(source)
     assert result.returncode != 0 and reason in result.stdout + result.stderr
 
 
-def test_a_kernel_without_compiles(command, tmp_path):
-    result = compiled(command, KEEPS_TO_REGISTERS, tmp_path)
+def test_a_kernel_without_compiles(compiled):
+    result = compiled(KEEPS_TO_REGISTERS)
     assert result.returncode == 0, result.stderr
