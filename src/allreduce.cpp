@@ -198,6 +198,14 @@ Status Allreduce::timed_out(int64_t waited_ms, uint32_t* culprit) {
   }
   if (phase_ == Phase::norms) return segment_norms_.timed_out(waited_ms, culprit);
   if (phase_ == Phase::lists) return lists_.timed_out(waited_ms, culprit);
+  if (executor_.flushing()) {
+    *culprit = endpoint_->transport->unflushed_peer();
+    return fail(GQSGD_TIMEOUT,
+                "call %" PRIu64 ", allreduce: rank %u waited %" PRId64
+                " ms for rank %u to take the last words sent to it (schedule %s); it is stopped or "
+                "too slow (timeout_ms sets the limit)",
+                endpoint_->sequence, self, waited_ms, *culprit, plan_.schedule->name);
+  }
   const Move& move = executor_.current();
   *culprit = move.peer;
   return fail(GQSGD_TIMEOUT,

@@ -84,6 +84,7 @@ Status fill_endpoint(std::unique_ptr<Transport> transport, const CommOptions& op
   try {
     endpoint->operands.resize(transport->size());
     endpoint->lists.resize(transport->size());
+    endpoint->operand_counts.resize(transport->size());
   } catch (const std::bad_alloc&) {
     return fail(GQSGD_NO_MEMORY, "no memory for a group of %u ranks", transport->size());
   }

@@ -19,6 +19,13 @@
 
 namespace gq {
 
+/** Operands of one peer in a call, on transports that copy. */
+struct OperandCounts {
+  uint64_t expected = 0;
+  uint64_t received = 0;
+  uint64_t merged = 0;  ///< at most one less than received
+};
+
 struct Endpoint {
   std::unique_ptr<Transport> transport;
   const Stages* stages = nullptr;
@@ -29,6 +36,7 @@ struct Endpoint {
   uint64_t sequence = 0;               ///< number of the newest header; calls with lists have two
   std::vector<const uint32_t*> operands;  ///< one per rank, so that reduce_many allocates nothing
   std::vector<EntryList> lists;           ///< the same for add_sparse
+  std::vector<OperandCounts> operand_counts;
 
   FirstFailure failure;  ///< what broke the communicator: no call is made after it
 

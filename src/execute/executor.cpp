@@ -6,8 +6,21 @@
 #include <algorithm>
 
 #include "kernels/codec/block_norm.h"
+#include "src/execute/messages.h"
 
 namespace gq {
+namespace {
+
+/** The values of a message over several origins that `rank` made; may be none. */
+Part part_within(const Move& move, uint32_t rank) {
+  const uint64_t end = move.first_value + move.value_count;
+  const uint64_t first = std::clamp(rank * move.origin_value_count, move.first_value, end);
+  const uint64_t last = std::clamp((rank + 1) * move.origin_value_count, move.first_value, end);
+  return {first, last - first};
+}
+
+}  // namespace
+
 void Executor::begin(Endpoint& endpoint, const Call& call, const Plan& plan, unsigned char* arena,
                      const float* norms, bool quantized) {
   *this = Executor();
@@ -18,6 +31,7 @@ void Executor::begin(Endpoint& endpoint, const Call& call, const Plan& plan, uns
   norms_ = norms;
   quantized_ = quantized;
   cursor_ = MoveCursor(plan.schedule, plan.shape, endpoint.rank());
+  look_ahead_.begin(endpoint, plan);
 }
 
 bool Executor::next_move() {
@@ -35,7 +49,9 @@ Status Executor::advance(bool* done) {
   *done = false;
   for (;;) {
     if (!pending_) pending_ = next_move();
-    if (!pending_) return endpoint_->transport->flushed(done);
+    flushing_ = !pending_;
+    if (flushing_) return endpoint_->transport->flushed(done);
+    GQ_TRY(look_ahead_.announce());
     bool made = false;
     GQ_TRY(make(move_, &made));
     if (!made) return Status();
@@ -50,18 +66,16 @@ Status Executor::make(const Move& move, bool* made) {
     case MoveKind::norm:
       return on_pieces(move, &Executor::take_norms);
     case MoveKind::merge_norms:
-      return merge_norms(move);
+    case MoveKind::reduce:
+    case MoveKind::reduce_many:
+      return merge(move);
     case MoveKind::quantize:
       return quantized_ ? Status() : on_pieces(move, &Executor::quantize);
     case MoveKind::send:
-      return endpoint_->transport->send(message_of(move));
+      return send(move);
     case MoveKind::receive_operand:
     case MoveKind::receive_result:
       return receive(move, made);
-    case MoveKind::reduce:
-      return on_pieces(move, &Executor::reduce);
-    case MoveKind::reduce_many:
-      return on_pieces(move, plan_->adds_values ? &Executor::add_values : &Executor::reduce_many);
     case MoveKind::dequantize:
       return on_pieces(move, &Executor::dequantize);
   }
@@ -69,35 +83,68 @@ Status Executor::make(const Move& move, bool* made) {
               static_cast<int>(move.kind));
 }
 
+/** A message that spans the results of several owners is collected where peers' results are put; if
+ *  the own part was collected before, the same bytes are written again. */
+Status Executor::send(const Move& move) {
+  const Layout& layout = plan_->layout;
+  const size_t here_bytes = result_here_bytes(layout, move, endpoint_->rank());
+  const bool collects = move.origin_value_count != 0 && !endpoint_->transport->reads_in_place();
+  if (collects) {
+    const Part own = part_within(move, endpoint_->rank());
+    memcpy(arena_ + layout.result_bytes(move.content, own.first_value),
+           arena_ + layout.offset_bytes(move.content, own.first_value),
+           layout.size_bytes(move.content, own.value_count));
+  }
+  return endpoint_->transport->send(message_of(layout, move, here_bytes));
+}
+
 Status Executor::receive(const Move& move, bool* made) {
-  const Message message = message_of(move);
+  const Layout& layout = plan_->layout;
+  const size_t here_bytes = layout.result_bytes(move.content, move.first_value);
+  const Message message = message_of(layout, move, here_bytes);
   const unsigned char* words = nullptr;
   GQ_TRY(endpoint_->transport->receive(message, &words));
   *made = words != nullptr;
+  if (!*made) return Status();
+  look_ahead_.received(move);
   const bool global_norms = move.content == Content::norms && move.kind == MoveKind::receive_result;
-  if (*made && global_norms && words != arena_ + message.offset_bytes) {
+  if (global_norms && words != arena_ + message.offset_bytes) {
     // A range may have norms of several owners: they are collected here, 2 bytes for each block.
-    // Nobody reads the own ones in their place any more, since the owner has merged them.
+    // Nobody reads the own ones in their place any more: an owner answers when it has them.
     memcpy(arena_ + message.offset_bytes, words, message.size_bytes);
   }
   return Status();
 }
 
-Message Executor::message_of(const Move& move) const {
+/** Makes a move that uses operands up. */
+Status Executor::merge(const Move& move) {
+  if (move.kind != MoveKind::reduce_many) {
+    GQ_TRY(move.kind == MoveKind::reduce ? on_pieces(move, &Executor::reduce) : merge_norms(move));
+    look_ahead_.merged(move.peer);
+    return Status();
+  }
+  GQ_TRY(on_pieces(move, plan_->adds_values ? &Executor::add_values : &Executor::reduce_many));
+  for (uint32_t rank = 0; rank < endpoint_->size(); ++rank) {
+    if (rank != endpoint_->rank()) look_ahead_.merged(rank);
+  }
+  return Status();
+}
+
+const unsigned char* Executor::operand(const Move& move, uint32_t peer) const {
+  Move received = move;
+  received.peer = received.origin = peer;
+  return endpoint_->transport->view(
+      message_of(plan_->layout, received, look_ahead_.operand_bytes(peer)));
+}
+
+/** Where the words of the move's one origin begin. */
+const unsigned char* Executor::result(const Move& move) const {
   const Layout& layout = plan_->layout;
-  const size_t offset_bytes = layout.offset_bytes(move.content, move.first_value);
-  // An operand lands beside the own words it is to be reduced into, a result in their place.
-  const bool result = move.kind == MoveKind::receive_result || move.kind == MoveKind::dequantize;
-  const uint64_t last_value = move.first_value + move.value_count - 1;
-  const uint32_t last_origin = move.origin_value_count == 0
-                                   ? move.origin
-                                   : static_cast<uint32_t>(last_value / move.origin_value_count);
-  return Message{move.peer,
-                 move.origin,
-                 last_origin,
-                 offset_bytes,
-                 layout.size_bytes(move.content, move.value_count),
-                 result ? offset_bytes : layout.landing_bytes(move.peer)};
+  if (move.origin == endpoint_->rank()) {
+    return arena_ + layout.offset_bytes(move.content, move.first_value);
+  }
+  const size_t here_bytes = layout.result_bytes(move.content, move.first_value);
+  return endpoint_->transport->view(message_of(layout, move, here_bytes));
 }
 
 Status Executor::on_pieces(const Move& move, Stage stage) {
@@ -170,7 +217,7 @@ Status Executor::take_norms(const Move& move, const Piece& piece) {
 Status Executor::merge_norms(const Move& move) {
   MergeNormsArgs args{};
   args.norm_count = norm_count(plan_->coding.block, plan_->coding.rotated, move.value_count);
-  args.a = reinterpret_cast<const uint16_t*>(endpoint_->transport->view(message_of(move)));
+  args.a = reinterpret_cast<const uint16_t*>(operand(move, move.peer));
   args.b = own_norms(move.first_value);
   return Status(endpoint_->stages->merge_norms(args));
 }
@@ -205,19 +252,16 @@ Status Executor::reduce(const Move& move, const Piece& piece) {
   args.range = piece.range;
   args.weight_a = move.weight_a;
   args.weight_b = move.weight_b;
-  args.a = words_in(endpoint_->transport->view(message_of(move)), move.content, piece);
+  args.a = words_in(operand(move, move.peer), move.content, piece);
   args.b = own_words(move.content, move, piece);
   return Status(endpoint_->stages->reduce(args));
 }
 
 void Executor::find_operands(const Move& move, const Piece& piece) {
-  Move operand = move;
   for (uint32_t rank = 0; rank < endpoint_->size(); ++rank) {
-    operand.peer = operand.origin = rank;
-    endpoint_->operands[rank] =
-        rank == endpoint_->rank()
-            ? own_words(move.content, move, piece)
-            : words_in(endpoint_->transport->view(message_of(operand)), move.content, piece);
+    endpoint_->operands[rank] = rank == endpoint_->rank()
+                                    ? own_words(move.content, move, piece)
+                                    : words_in(operand(move, rank), move.content, piece);
   }
 }
 
@@ -277,10 +321,7 @@ Status Executor::dequantize(const Move& move, const Piece& piece) {
   DequantizeArgs args{};
   args.values = call_->recv_at(piece.range.first_value, piece.segment);
   if (args.values == nullptr) return Status();  // a virtual rank whose result nobody wants
-  const bool made_here = move.origin == endpoint_->rank();
-  const unsigned char* chunk =
-      made_here ? arena_ + plan_->layout.offset_bytes(move.content, move.first_value)
-                : endpoint_->transport->view(message_of(move));
+  const unsigned char* chunk = result(move);
   args.coding = plan_->decoding;
   args.random = site_of(move);
   args.range = piece.range;

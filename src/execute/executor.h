@@ -4,6 +4,7 @@
 #define GQ_EXECUTE_EXECUTOR_H
 
 #include "src/execute/endpoint.h"
+#include "src/execute/look_ahead.h"
 #include "src/plan/plan.h"
 
 namespace gq {
@@ -21,6 +22,8 @@ class Executor {
    * were. */
   Status advance(bool* done);
 
+  /** True if all moves are made and words are still leaving. */
+  bool flushing() const { return flushing_; }
   /** The move that has to wait, for a sentence. */
   const Move& current() const { return move_; }
   /** Counts moves made, to see whether anything happens. */
@@ -28,7 +31,9 @@ class Executor {
 
  private:
   Status make(const Move& move, bool* made);
+  Status send(const Move& move);
   Status receive(const Move& move, bool* made);
+  Status merge(const Move& move);
   Status merge_norms(const Move& move);
 
   /** The values of a move that lie in one segment, where they are aligned and end as a call may. */
@@ -50,7 +55,8 @@ class Executor {
   void find_operands(const Move& move, const Piece& piece);
   void count_poisoned(const Piece& piece);
 
-  Message message_of(const Move& move) const;
+  const unsigned char* operand(const Move& move, uint32_t peer) const;
+  const unsigned char* result(const Move& move) const;
   RandomSite site_of(const Move& move) const;
   const uint32_t* words_in(const unsigned char* chunk, Content content, const Piece& piece) const;
   uint32_t* own_words(Content content, const Move& move, const Piece& piece) const;
@@ -66,8 +72,10 @@ class Executor {
   const float* norms_ = nullptr;
   bool quantized_ = false;
   MoveCursor cursor_;
+  LookAhead look_ahead_;
   Move move_{};
-  bool pending_ = false;     // move_ is still to be made
+  bool pending_ = false;  // move_ is still to be made
+  bool flushing_ = false;
   bool committing_ = false;  // in place: the second walk, which only dequantizes
   uint64_t moves_made_ = 0;
 };

@@ -20,6 +20,10 @@ Status SegmentNorms::advance(bool* done) {
   if (!sent_) {
     GQ_TRY(take());
     for (uint32_t distance = 1; distance < ranks; ++distance) {
+      const uint32_t peer = (rank + ranks - distance) % ranks;
+      GQ_TRY(endpoint_->transport->expect(message_of(peer, peer)));
+    }
+    for (uint32_t distance = 1; distance < ranks; ++distance) {
       GQ_TRY(endpoint_->transport->send(message_of((rank + distance) % ranks, rank)));
     }
     sent_ = true;
@@ -94,7 +98,8 @@ Message SegmentNorms::message_of(uint32_t peer, uint32_t origin) const {
                  origin,
                  layout.segment_norms_bytes(),
                  call_->segments->parts.size() * sizeof(NormWords),
-                 layout.segment_norms_landing_bytes(peer)};
+                 origin == endpoint_->rank() ? layout.segment_norms_bytes()
+                                             : layout.segment_norms_landing_bytes(origin)};
 }
 
 Status SegmentNorms::timed_out(int64_t waited_ms, uint32_t* culprit) const {

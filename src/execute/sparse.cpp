@@ -37,6 +37,7 @@ Status SparseLists::advance(Outcome* outcome) {
       *outcome = Outcome::too_long;
       return Status();
     }
+    GQ_TRY(expect_lists());
     GQ_TRY(send_list());
     phase_ = Phase::receive;
   }
@@ -136,8 +137,20 @@ Message SparseLists::message_of(uint32_t peer, uint32_t origin) const {
   const Layout& layout = plan_->layout;
   const size_t size_bytes =
       static_cast<size_t>(endpoint_->lists[origin].entry_count) * sizeof(uint32_t);
-  return Message{
-      peer, origin, origin, layout.list_bytes(), size_bytes, layout.list_landing_bytes(peer)};
+  const size_t here_bytes =
+      origin == endpoint_->rank() ? layout.list_bytes() : layout.list_landing_bytes(origin);
+  return Message{peer, origin, origin, layout.list_bytes(), size_bytes, here_bytes};
+}
+
+/** In the order in which they are taken. */
+Status SparseLists::expect_lists() {
+  const uint32_t rank = endpoint_->rank(), ranks = endpoint_->size();
+  for (uint32_t distance = 1; distance < ranks; ++distance) {
+    const uint32_t peer = (rank + ranks - distance) % ranks;
+    if (endpoint_->lists[peer].entry_count == 0) continue;
+    GQ_TRY(endpoint_->transport->expect(message_of(peer, peer)));
+  }
+  return Status();
 }
 
 /** Each to the rank after it first, so that no rank is flooded. Empty lists are not sent. */

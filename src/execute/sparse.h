@@ -36,6 +36,7 @@ class SparseLists {
   Status publish_count();
   Status read_counts(bool* all);
   Status check_header(uint32_t rank, const Header& header) const;
+  Status expect_lists();
   Status send_list();
   Status receive_lists(bool* all);
   Status add();

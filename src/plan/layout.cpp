@@ -1,4 +1,5 @@
-// Sizes and places in an arena: codes, sums, norms, then lists or the landing slots of operands.
+// Sizes and places in an arena: codes, sums, norms, the same as peers send them, then lists or the
+// landing slots of operands.
 #include "src/plan/layout.h"
 
 #include <algorithm>
@@ -8,6 +9,11 @@ namespace {
 
 // Regions begin on cache lines of their own.
 constexpr size_t kLineBytes = 64;
+
+// Slots that let a peer send ahead: two, and as many more as fit this, but no more than help.
+constexpr size_t kSlotsBytes = size_t{1} << 20;
+constexpr size_t kSlotsMin = 2;
+constexpr size_t kSlotsMax = 8;
 
 constexpr size_t round_up(size_t value, size_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
@@ -32,8 +38,7 @@ Layout::Layout(const Coding& coding, const Shape& shape, bool reads_in_place)
   const uint64_t count = shape.value_count;
   const uint64_t in_a_chunk = std::min({chunk_, shard_, count});
   if (rescale_) chunk_scales_bytes_ = round_up(norms_bytes(in_a_chunk), sizeof(uint32_t));
-  const bool own_sums_only = float_sums_ || reads_in_place;
-  sums_period_ = sums_apart_ && own_sums_only ? shard_ : std::max<uint64_t>(1, count);
+  sums_period_ = sums_apart_ ? shard_ : std::max<uint64_t>(1, count);
 
   const size_t scales_among_codes = sums_apart_ ? 0 : chunk_scales_bytes_;
   sums_bytes_ = round_up(packed_size_bytes(bits_, scales_among_codes, count), kLineBytes);
@@ -44,10 +49,31 @@ Layout::Layout(const Coding& coding, const Shape& shape, bool reads_in_place)
   }
   landing_bytes_ = norms_bytes_;
   if (block_ != 0) landing_bytes_ += round_up(norms_bytes(count), kLineBytes);
-  const uint64_t operand = std::min(chunk_, count);
+  norm_results_bytes_ = norms_bytes_;
+  if (!reads_in_place && shape.ranks > 1) add_results(shape);
+  arena_bytes_ = landing_bytes_;
+  if (!reads_in_place && shape.ranks > 1) add_slots(shape);
+}
+
+/** Sums in float32 stay with their owner: what peers send are codes then. */
+void Layout::add_results(const Shape& shape) {
+  const uint64_t count = shape.value_count;
+  const bool are_sums = sums_apart_ && !float_sums_;
+  results_bytes_ = landing_bytes_;
+  norm_results_bytes_ = results_bytes_ + round_up(packed_size_bytes(are_sums ? bits_down_ : bits_,
+                                                                    chunk_scales_bytes_, count),
+                                                  kLineBytes);
+  landing_bytes_ = norm_results_bytes_;
+  if (block_ != 0) landing_bytes_ += round_up(norms_bytes(count), kLineBytes);
+}
+
+void Layout::add_slots(const Shape& shape) {
+  const uint64_t operand = std::min(chunk_, shape.value_count);
   slot_bytes_ = round_up(words_bytes(bits_, operand), kLineBytes);
   if (block_ != 0) slot_bytes_ = std::max(slot_bytes_, round_up(norms_bytes(operand), kLineBytes));
-  arena_bytes_ = landing_bytes_ + (reads_in_place ? 0 : shape.ranks) * slot_bytes_;
+  const size_t round_of_slots_bytes = std::max<size_t>(1, shape.ranks * slot_bytes_);
+  slot_count_ = std::clamp(kSlotsBytes / round_of_slots_bytes, kSlotsMin, kSlotsMax);
+  arena_bytes_ = landing_bytes_ + slot_count_ * shape.ranks * slot_bytes_;
 }
 
 void Layout::add_lists(const Shape& shape, bool reads_in_place) {
@@ -95,6 +121,13 @@ size_t Layout::offset_bytes(Content content, uint64_t first_value) const {
                                              (first_value - sums_first_value_) % sums_period_);
   }
   return packed_offset_bytes(bits_, sums_apart_ ? 0 : chunk_scales_bytes_, first_value);
+}
+
+size_t Layout::result_bytes(Content content, uint64_t first_value) const {
+  if (content == Content::norms) return norm_results_bytes_ + norms_bytes(first_value);
+  if (results_bytes_ == 0) return offset_bytes(content, first_value);
+  const uint32_t bits = content == Content::sums ? bits_down_ : bits_;
+  return results_bytes_ + packed_offset_bytes(bits, chunk_scales_bytes_, first_value);
 }
 
 size_t Layout::size_bytes(Content content, uint64_t value_count) const {

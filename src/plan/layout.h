@@ -13,8 +13,9 @@ namespace gq {
 
 /** The scales of a chunk of sums follow its words, so that both are one message; between the words
  *  of two chunks there is room for them. Sums lie where the codes they were made of lay if they
- *  have as many bits. Otherwise they have a place of their own, which on transports that read
- * peers' memory has room for the own part alone: nobody else's is written here. */
+ *  have as many bits. Otherwise they have a place of their own, with room for the own part alone:
+ *  nobody else's is written there. On transports that copy, what peers send has places apart from
+ *  what is sent to them, so that receives can be posted while sends are under way. */
 class Layout {
  public:
   Layout() = default;
@@ -25,9 +26,16 @@ class Layout {
   size_t size_bytes(Content content, uint64_t value_count) const;
   /** From the first word of a chunk of sums to its scales. */
   size_t scales_offset_bytes(uint64_t value_count) const;
-  /** Where a transport that copies puts an operand of `peer`: one chunk at a time. */
-  size_t landing_bytes(uint32_t peer) const { return landing_bytes_ + peer * slot_bytes_; }
   size_t arena_bytes() const { return arena_bytes_; }
+
+  /** Where a transport that copies puts results: the place of the words themselves if there is but
+   *  one rank, or if peers' words are read in place. */
+  size_t result_bytes(Content content, uint64_t first_value) const;
+  /** Where a transport that copies puts the operands of `peer`: one chunk in each slot, in turn. */
+  size_t landing_bytes(uint32_t peer, uint64_t operand) const {
+    return landing_bytes_ + (peer * slot_count_ + operand % slot_count_) * slot_bytes_;
+  }
+  uint64_t slot_count() const { return slot_count_; }
 
   /** Bytes from an aligned value of a chunk to another one. */
   size_t between_bytes(Content content, uint64_t value_count) const {
@@ -64,6 +72,8 @@ class Layout {
   uint64_t list_entries_max() const { return list_entries_max_; }
 
  private:
+  void add_results(const Shape& shape);
+  void add_slots(const Shape& shape);
   size_t words_bytes(uint32_t bits, uint64_t value_count) const;
   size_t norms_bytes(uint64_t value_count) const;
   /** Bytes up to the words of a value, room for scales included. */
@@ -84,7 +94,10 @@ class Layout {
   uint64_t sums_first_value_ = 0;
   size_t sums_bytes_ = 0;
   size_t norms_bytes_ = 0;
+  size_t results_bytes_ = 0;
+  size_t norm_results_bytes_ = 0;
   size_t landing_bytes_ = 0;
+  uint64_t slot_count_ = 1;
   size_t slot_bytes_ = 0;
   uint64_t list_entries_max_ = 0;
   size_t list_room_bytes_ = 0;

@@ -57,7 +57,7 @@ Status BoardTransport::peer_header(uint32_t peer, uint64_t sequence, Header* hea
   const uint64_t published = control.published.load(std::memory_order_acquire);
   *there = published >= sequence;
   if (!*there) {
-    expect(AwaitedKind::header, peer, sequence);
+    await(AwaitedKind::header, peer, sequence);
     return Status();
   }
   // Two ahead would have overwritten the header that is asked for.
@@ -86,7 +86,7 @@ Status BoardTransport::receive(const Message& message, const unsigned char** wor
   const uint64_t posted =
       posted_of(&control_of(message.peer))[seat_.rank].load(std::memory_order_acquire);
   if (posted == peer.received) {
-    expect(AwaitedKind::message, message.peer, peer.received + 1);
+    await(AwaitedKind::message, message.peer, peer.received + 1);
     return Status();
   }
   if (posted < peer.received) {
@@ -115,7 +115,7 @@ Status BoardTransport::flushed(bool* done) {
   return Status();
 }
 
-void BoardTransport::expect(AwaitedKind kind, uint32_t peer, uint64_t number) {
+void BoardTransport::await(AwaitedKind kind, uint32_t peer, uint64_t number) {
   awaited_ = pack(Awaited{kind, peer, number});
   peers_[peer].awaited = awaited_;
 }

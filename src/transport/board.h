@@ -28,6 +28,7 @@ class BoardTransport : public Transport {
   Status publish(uint64_t sequence, const Header& header) final;
   Status peer_header(uint32_t peer, uint64_t sequence, Header* header, bool* there) final;
   Status send(const Message& message) final;
+  Status expect(const Message&) final { return Status(); }
   Status receive(const Message& message, const unsigned char** words) final;
   const unsigned char* view(const Message& message) const final;
   Status flushed(bool* done) final;
@@ -74,7 +75,7 @@ class BoardTransport : public Transport {
 
   const Control& control_of(uint32_t peer) const { return *seat_.places[peer].control; }
   Bell& bell() const { return *seat_.places[seat_.rank].bell; }
-  void expect(AwaitedKind kind, uint32_t peer, uint64_t number);
+  void await(AwaitedKind kind, uint32_t peer, uint64_t number);
   bool slept(uint32_t slice_us);
   bool rung();
   bool is_needed(uint32_t peer) const;

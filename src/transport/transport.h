@@ -27,7 +27,7 @@ struct Message {
   uint32_t last_origin;  ///< the same for the last of them; ranks between made those between
   size_t offset_bytes;   ///< where they lie in that arena (equal on all ranks)
   size_t size_bytes;
-  size_t landing_bytes;  ///< receive: where in the own arena a transport that copies puts them
+  size_t here_bytes;  ///< transports that copy: where in the own arena they lie or are to be put
 };
 
 /** One rank's end of a group. All members are called by one thread at a time, except break_off()
@@ -40,8 +40,8 @@ class Transport {
   virtual uint32_t size() const = 0;
   /** A number equal on all ranks of this group and almost surely on no other. */
   virtual uint32_t tag() const = 0;
-  /** True if receive() returns a view of the sender's memory, so that no landing space is needed.
-   */
+  /** True if receive() returns a view of the sender's memory. Otherwise the transport copies: words
+   *  are put into the own arena, and expect() is told beforehand where. */
   virtual bool reads_in_place() const = 0;
   /** True if all members must be called on threads of the caller's own, inside a call of this
    *  library: there is no progress between calls then. */
@@ -57,15 +57,20 @@ class Transport {
   /** The header of `peer` for `sequence`; *there is false while it has not come. */
   virtual Status peer_header(uint32_t peer, uint64_t sequence, Header* header, bool* there) = 0;
 
-  /** Sends words that lie in the arena of message.origin (in place) or in the own arena at the same
-   *  offset (copying transports, which keep forwarded words there). Does not wait. */
+  /** Sends words that lie in the arena of message.origin, or, where the transport copies, in the own
+   *  one; they stay as they are until flushed(). Does not wait. */
   virtual Status send(const Message& message) = 0;
+  /** Transports that copy: says where the next message from message.peer is to be put when it comes,
+   *  in the order of the receives. Nothing else uses the place from now on until received. */
+  virtual Status expect(const Message& message) = 0;
   /** The next message from message.peer, in order: *words is nullptr while it has not come. */
   virtual Status receive(const Message& message, const unsigned char** words) = 0;
-  /** Where words received earlier in this operation lie now: a view, or the landing place. */
+  /** Where words received earlier in this operation lie now: a view, or the place in the arena. */
   virtual const unsigned char* view(const Message& message) const = 0;
   /** True when everything sent has left, so that the own arena may be written again. */
   virtual Status flushed(bool* done) = 0;
+  /** A rank that words are still leaving for; the own one if there is none. */
+  virtual uint32_t unflushed_peer() const { return rank(); }
 
   /** Returns when something may have changed, or after at most about `slice_us` microseconds.
    *  PEER_LOST, ABORTED, REVOKED or TIMEOUT if a peer is gone or has broken off: the text names the

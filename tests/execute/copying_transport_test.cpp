@@ -35,10 +35,11 @@ struct Case {
   size_t value_count;
 };
 
-enum class Wiring { copying, in_place };
+enum class Wiring { copying, copying_late, in_place };
 
 Values run(const Case& test, Wiring wiring) {
   Wire wire;
+  wire.leaves = wiring == Wiring::copying_late ? Leaves::late : Leaves::at_once;
   std::vector<std::unique_ptr<Transport>> transports(test.ranks);
   if (wiring == Wiring::in_place) {
     EXPECT_TRUE(create_local(test.ranks, transports.data()).ok()) << last_error();
@@ -59,6 +60,7 @@ Values run(const Case& test, Wiring wiring) {
     endpoints[rank].chunk_value_count = 64;
     endpoints[rank].operands.resize(test.ranks);
     endpoints[rank].lists.resize(test.ranks);
+    endpoints[rank].operand_counts.resize(test.ranks);
     calls[rank].format = format;
     calls[rank].send = send[rank].data();
     calls[rank].recv = recv[rank].data();
@@ -73,9 +75,12 @@ void expect_same_bits(const char* quantizer, int32_t schedule) {
   for (const uint32_t ranks : {1u, 2u, 3u, 4u, 5u, 6u, 7u, 8u, 13u}) {
     for (const size_t value_count : {1u, 33u, 1000u, 5000u}) {
       const Case test{quantizer, schedule, ranks, value_count};
-      EXPECT_EQ(run(test, Wiring::copying), run(test, Wiring::in_place))
-          << quantizer << ", schedule " << schedule << ", " << ranks << " ranks, " << value_count
-          << " values";
+      const Values expected = run(test, Wiring::in_place);
+      for (const Wiring wiring : {Wiring::copying, Wiring::copying_late}) {
+        EXPECT_EQ(run(test, wiring), expected)
+            << quantizer << ", schedule " << schedule << ", " << ranks << " ranks, " << value_count
+            << " values, words leave " << (wiring == Wiring::copying ? "at once" : "late");
+      }
     }
   }
 }

@@ -78,19 +78,24 @@ std::string walk(const Case& test, uint32_t rank) {
     Content content;
     if (!writes(move, &content)) continue;
     // Peers' sums stay where they are read, but for transports that copy.
-    const bool copied = move.kind == MoveKind::receive_result && content != Content::norms;
-    if (copied && test.reads_in_place) continue;
-    failure = bytes.take(layout.offset_bytes(content, move.first_value),
-                         layout.size_bytes(content, move.value_count),
-                         tag_of(plan, content, move.first_value));
+    const bool is_result = move.kind == MoveKind::receive_result;
+    if (is_result && content != Content::norms && test.reads_in_place) continue;
+    const bool lands = is_result && !test.reads_in_place;
+    const uint64_t tag = tag_of(plan, content, move.first_value);
+    failure = bytes.take(lands ? layout.result_bytes(content, move.first_value)
+                               : layout.offset_bytes(content, move.first_value),
+                         layout.size_bytes(content, move.value_count), lands ? ~tag : tag);
   }
   const uint64_t chunk = std::min(plan.shape.chunk_value_count, test.value_count);
-  const uint32_t slots = test.reads_in_place ? 0 : test.ranks;
-  for (uint32_t peer = 0; failure.empty() && peer < slots; ++peer) {
+  const bool has_slots = !test.reads_in_place && test.ranks > 1;
+  const uint64_t slots = has_slots ? test.ranks * layout.slot_count() : 0;
+  for (uint64_t slot = 0; failure.empty() && slot < slots; ++slot) {
+    const uint32_t peer = static_cast<uint32_t>(slot / layout.slot_count());
     const size_t norms_bytes =
         plan.shape.block_norms ? layout.size_bytes(Content::norms, chunk) : 0;
     const size_t operand_bytes = std::max(layout.size_bytes(Content::codes, chunk), norms_bytes);
-    failure = bytes.take(layout.landing_bytes(peer), operand_bytes, ~uint64_t{peer});
+    failure = bytes.take(layout.landing_bytes(peer, slot % layout.slot_count()), operand_bytes,
+                         uint64_t{1} << 63 | slot);
   }
   return failure;
 }
@@ -167,7 +172,7 @@ TEST(Layout, HasRoomForListsBesideTheCodes) {
           const Plan direct =
               plan_of({quantizer, GQSGD_SCHEDULE_DIRECT, ranks, value_count, 64, in_place});
           EXPECT_GE(layout.arena_bytes(), direct.layout.arena_bytes());
-          EXPECT_EQ(layout.landing_bytes(ranks), direct.layout.landing_bytes(ranks));
+          EXPECT_EQ(layout.landing_bytes(ranks, 0), direct.layout.landing_bytes(ranks, 0));
         }
       }
     }

@@ -97,6 +97,7 @@ std::vector<std::vector<Values>> run(const Case& test) {
     endpoints[rank].chunk_value_count = test.chunk;
     endpoints[rank].operands.resize(test.ranks);
     endpoints[rank].lists.resize(test.ranks);
+    endpoints[rank].operand_counts.resize(test.ranks);
     calls[rank].operation = test.operation;
     calls[rank].format = format;
     calls[rank].value_count = buffers[rank]->value_count();

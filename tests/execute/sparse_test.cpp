@@ -42,6 +42,7 @@ class Played {
       endpoints_[rank].timeout_ms = timeout_ms;
       endpoints_[rank].operands.resize(kRanks);
       endpoints_[rank].lists.resize(kRanks);
+      endpoints_[rank].operand_counts.resize(kRanks);
       for (size_t e = rank; e < kValues; e += 100) values_[rank][e] = 1;
       EXPECT_TRUE(parse_quantizer("paper-gl8", &calls_[rank].format).ok()) << last_error();
       calls_[rank].send = calls_[rank].recv = values_[rank].data();
