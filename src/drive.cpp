@@ -20,9 +20,11 @@ int64_t now_ns() {
   return static_cast<int64_t>(time.tv_sec) * 1000000000 + time.tv_nsec;
 }
 
-/** Statuses 60 to 79: a rank is gone or late. Others, before codes move, are shared by all ranks.
- */
-bool is_run_failure(gqsgd_status code) { return code >= GQSGD_TIMEOUT && code < GQSGD_NONFINITE; }
+/** Statuses 60 to 79: a rank is gone or late. BACKEND: this one can no longer reach the others. All
+ *  else, before codes move, is shared by all ranks. */
+bool is_run_failure(gqsgd_status code) {
+  return (code >= GQSGD_TIMEOUT && code < GQSGD_NONFINITE) || code == GQSGD_BACKEND;
+}
 
 }  // namespace
 

@@ -1,10 +1,11 @@
-"""gqsgd.h compiles alone, as every language that includes it, and its structs keep their layout."""
+"""Every header compiles alone, as every language that includes it; structs keep their layout."""
 
 import shutil
 import subprocess
 
 import pytest
 
+HEADERS = ["gqsgd.h", "gqsgd_transport.h"]
 STRICT = ["-Wall", "-Wextra", "-pedantic", "-Werror", "-fsyntax-only"]
 
 
@@ -23,19 +24,21 @@ def compile_text(compiler, language, text, root):
         input=text, capture_output=True, text=True)
 
 
+@pytest.mark.parametrize("header", HEADERS)
 @pytest.mark.parametrize("compiler, language", [
     (["gcc", "-std=c99", "-Wstrict-prototypes"], "c"),
     (["g++", "-std=c++11"], "c++"),
     (["g++", "-std=c++20"], "c++"),
 ])
-def test_header_compiles_alone_with_gcc(compiler, language, root):
-    result = compile_text(compiler, language, "#include <gqsgd.h>\n", root)
+def test_header_compiles_alone_with_gcc(compiler, language, header, root):
+    result = compile_text(compiler, language, f"#include <{header}>\n", root)
     assert result.returncode == 0, result.stderr
 
 
+@pytest.mark.parametrize("header", HEADERS)
 @pytest.mark.parametrize("standard, language", [("c99", "c"), ("c11", "c"), ("c++20", "c++")])
-def test_header_compiles_alone_with_clang(standard, language, clang, root):
-    result = compile_text([clang, f"-std={standard}"], language, "#include <gqsgd.h>\n", root)
+def test_header_compiles_alone_with_clang(standard, language, header, clang, root):
+    result = compile_text([clang, f"-std={standard}"], language, f"#include <{header}>\n", root)
     assert result.returncode == 0, result.stderr
 
 

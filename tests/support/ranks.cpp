@@ -92,7 +92,11 @@ std::string run_threads(int rank_count, const std::string& options, const RankBo
   std::vector<gqsgd_comm> comms(rank_count);
   const gqsgd_status created = gqsgd_comm_create_local(rank_count, options.c_str(), comms.data());
   if (created != GQSGD_OK) return failure_of(created, "gqsgd_comm_create_local");
+  return run_threads(comms, body);
+}
 
+std::string run_threads(const std::vector<gqsgd_comm>& comms, const RankBody& body) {
+  const int rank_count = static_cast<int>(comms.size());
   Finish finish(rank_count);
   std::vector<std::string> sentences(rank_count);
   std::vector<std::thread> threads;

@@ -26,6 +26,9 @@ using RankBody = std::function<std::string(int rank, gqsgd_comm comm)>;
  *  it, the whole program aborts, because a thread cannot be killed. */
 std::string run_threads(int rank_count, const std::string& options, const RankBody& body);
 
+/** The same with communicators that were made elsewhere; they are destroyed. */
+std::string run_threads(const std::vector<gqsgd_comm>& comms, const RankBody& body);
+
 /** The same with one process per rank. What a body is to hand back, other than its sentence, goes
  *  through a SharedArray made before. */
 std::string run_processes(int rank_count, const std::string& options, const RankBody& body);

@@ -9,13 +9,14 @@ _WHOLE_CALL = ["include/gqsgd.h", "src/allreduce", "src/drive", "src/support/", 
 # Longest matching prefix first decides. A room may always include its own files.
 ROOMS = {
     "include/": [],
+    "include/gqsgd_transport.h": ["include/gqsgd.h"],
     "kernels/codec/": [],
     "kernels/stages.h": ["include/gqsgd.h", "kernels/codec/formats.h"],
     "kernels/cpu/": ["kernels/codec/", "kernels/stages.h", "include/gqsgd.h"],
     "kernels/cuda/": ["kernels/codec/", "kernels/stages.h", "include/gqsgd.h", "src/support/"],
     "src/support/": ["include/gqsgd.h"],
     "src/schedule/": ["include/gqsgd.h", "src/support/"],
-    "src/transport/": ["include/gqsgd.h", "src/support/"],
+    "src/transport/": ["include/gqsgd.h", "include/gqsgd_transport.h", "src/support/"],
     "src/theory/": ["include/gqsgd.h", "src/support/", "kernels/codec/formats.h"],
     "src/plan/": ["include/gqsgd.h", "src/support/", "src/schedule/", "kernels/codec/formats.h"],
     "src/execute/": ["include/gqsgd.h", "src/support/", "src/plan/", "src/schedule/move.h",
@@ -26,15 +27,16 @@ ROOMS = {
     "src/drive": _WHOLE_CALL,
     "src/request/": ["include/gqsgd.h", "src/support/", "src/execute/", "src/drive",
                      "kernels/cpu/float_environment.h"],
-    "src/api/": ["include/gqsgd.h", "src/", "kernels/stages.h", "kernels/codec/formats.h",
-                 "kernels/codec/global_norm.h", "kernels/codec/block_norm.h",
+    "src/api/": ["include/gqsgd.h", "include/gqsgd_transport.h", "src/", "kernels/stages.h",
+                 "kernels/codec/formats.h", "kernels/codec/global_norm.h",
+                 "kernels/codec/block_norm.h",
                  "kernels/codec/narrow.h", "kernels/cpu/float_environment.h"],
     "tools/": ["include/gqsgd.h", "src/", "bench/", "kernels/codec/formats.h",
                "kernels/stages.h"],
     "bindings/": ["include/gqsgd.h"],
     "bench/": ["include/gqsgd.h"],
     "examples/": ["include/gqsgd.h"],
-    "tests/collective/": ["include/gqsgd.h", "tests/support/"],
+    "tests/collective/": ["include/gqsgd.h", "include/gqsgd_transport.h", "tests/support/"],
     "tests/abi/": ["include/gqsgd.h"],
     "tests/": [""],  # unit tests look inside
 }
@@ -72,7 +74,7 @@ def violations(name, text):
 
 def _repository_path(name, included):
     """The included file as a path from the root; None for a header of another project."""
-    if included in ("gqsgd.h", "gqsgd_mpi.h"):
+    if included in ("gqsgd.h", "gqsgd_transport.h", "gqsgd_mpi.h"):
         return f"include/{included}"  # as users write it
     if included.startswith(("include/", "kernels/", "src/", "tests/", "bench/", "examples/",
                             "tools/")):

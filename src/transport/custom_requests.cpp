@@ -1,0 +1,113 @@
+// Calls of the table: each may fail, and what it says is believed only as far as it can be checked.
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "src/transport/custom_transport.h"
+
+namespace gq {
+
+Status CustomTransport::intact() const {
+  const uint64_t cause = cause_.load(std::memory_order_acquire);
+  return cause == 0 ? Status() : explain(unpack_cause(cause), rank(), false, "");
+}
+
+void CustomTransport::break_off(gqsgd_status cause, uint32_t culprit) {
+  uint64_t none = 0;
+  cause_.compare_exchange_strong(none, pack({cause, culprit, rank()}));
+}
+
+Status CustomTransport::backend(const char* function, int32_t code, uint32_t peer) {
+  const char* text = table_.error_text == nullptr ? nullptr : table_.error_text(table_.user, code);
+  char whom[32] = "";
+  if (peer != rank()) snprintf(whom, sizeof whom, " rank %u", peer);
+  break_off(GQSGD_BACKEND, peer);
+  return fail(GQSGD_BACKEND,
+              "call %" PRIu64 ", rank %u, while %s: the transport's %s%s failed with code %" PRId32
+              "%s%.200s",
+              sequence_, rank(), phase(), function, whom, code, text == nullptr ? "" : ": ",
+              text == nullptr ? "" : text);
+}
+
+Status CustomTransport::start_send(uint32_t peer, const void* bytes, size_t size_bytes) {
+  Request request;
+  request.peer = peer;
+  request.size_bytes = size_bytes;
+  try {
+    sends_.push_back(request);
+  } catch (const std::bad_alloc&) {
+    return fail(GQSGD_NO_MEMORY, "rank %u: no memory for %zu sends", rank(), sends_.size() + 1);
+  }
+  const int32_t code = table_.send(table_.user, static_cast<int32_t>(peer), bytes, size_bytes,
+                                   &sends_.back().number);
+  if (code == 0) return Status();
+  sends_.pop_back();
+  return backend("send to", code, peer);
+}
+
+Status CustomTransport::start_receive(uint32_t peer, void* bytes, size_t size_bytes) {
+  if (!receives_.reserve()) {
+    return fail(GQSGD_NO_MEMORY, "rank %u: no memory for more receives", rank());
+  }
+  Request request;
+  request.peer = peer;
+  request.place = static_cast<unsigned char*>(bytes);
+  request.size_bytes = size_bytes;
+  const int32_t code =
+      table_.receive(table_.user, static_cast<int32_t>(peer), bytes, size_bytes, &request.number);
+  if (code != 0) return backend("receive from", code, peer);
+  receives_.push(request);
+  return Status();
+}
+
+Status CustomTransport::start_allgather(const Header& own) {
+  gather_ = Request();
+  gather_.peer = rank();
+  gather_.size_bytes = gather_.come_bytes = sizeof own;
+  const int32_t code =
+      table_.allgather(table_.user, &own, headers_.get(), sizeof own, &gather_.number);
+  gathering_ = code == 0;
+  return code == 0 ? Status() : backend("allgather", code, rank());
+}
+
+Status CustomTransport::progress(uint32_t timeout_us) {
+  const int32_t code = table_.progress(table_.user, static_cast<int32_t>(timeout_us));
+  return code == 0 ? Status() : backend("progress", code, rank());
+}
+
+Status CustomTransport::test(Request* request, const char* what) {
+  int32_t done = 0;
+  const int32_t code = table_.test(table_.user, request->number, &done, &request->come_bytes);
+  if (code != 0) return backend(what, code, request->peer);
+  request->done = done != 0;
+  return Status();
+}
+
+/** The oldest receive of a peer; its transport is asked at most once after it is done. */
+Status CustomTransport::front_of(uint32_t peer, size_t size_bytes, Request** out) {
+  Request* request = *out = receives_.front(peer);
+  if (request == nullptr || request->size_bytes != size_bytes) {
+    break_off(GQSGD_INTERNAL, rank());
+    return fail(GQSGD_INTERNAL, "rank %u: %zu bytes from rank %u were not announced", rank(),
+                size_bytes, peer);
+  }
+  if (request->done) return Status();
+  request->come_bytes = size_bytes;  // for a transport that has nothing to say about it
+  GQ_TRY(test(request, "receive from"));
+  if (!request->done || request->come_bytes == size_bytes) return Status();
+  break_off(GQSGD_PROTOCOL, peer);
+  return fail(GQSGD_PROTOCOL,
+              "call %" PRIu64 ", rank %u, while %s: got %zu of %zu bytes from rank %u", sequence_,
+              rank(), phase(), request->come_bytes, size_bytes, peer);
+}
+
+Status CustomTransport::reap_sends() {
+  for (size_t k = sends_.size(); k-- > 0;) {
+    GQ_TRY(test(&sends_[k], "send to"));
+    if (!sends_[k].done) continue;
+    sends_[k] = sends_.back();
+    sends_.pop_back();
+  }
+  return Status();
+}
+
+}  // namespace gq

@@ -1,0 +1,277 @@
+// Custom transports that are wrong or fail: tables with bad fields, functions that return an error,
+// short messages, peers that never call. A status that names what happened, and intact inputs.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+#include "tests/support/operation.h"
+#include "tests/support/ranks.h"
+#include "tests/support/socket_group.h"
+
+namespace gq::test {
+namespace {
+
+/** What a wrapped table does wrong, and after how many calls of that function. */
+struct Fault {
+  enum Function { kNone, kSend, kReceive, kTest, kProgress, kShort, kForeign };
+  Function function = kNone;
+  int after = 0;
+};
+
+constexpr int32_t kCode = 77;
+
+/** Sockets with a fault. */
+struct FaultySockets {
+  gqsgd_transport sockets;
+  Fault fault;
+  int calls = 0;
+  bool closed = false;
+
+  static FaultySockets& of(void* user) { return *static_cast<FaultySockets*>(user); }
+  bool fails(Fault::Function function) {
+    return fault.function == function && calls++ >= fault.after;
+  }
+};
+
+gqsgd_transport with_fault(FaultySockets* self) {
+  gqsgd_transport table = self->sockets;
+  table.user = self;
+  table.send = [](void* user, int32_t peer, const void* bytes, size_t size, uint64_t* request) {
+    static const unsigned char kNoise[64] = {1, 2, 3};
+    FaultySockets& self = FaultySockets::of(user);
+    if (self.fails(Fault::kSend)) return kCode;
+    if (size == sizeof kNoise && self.fails(Fault::kForeign)) bytes = kNoise;
+    return self.sockets.send(self.sockets.user, peer, bytes, size, request);
+  };
+  table.receive = [](void* user, int32_t peer, void* bytes, size_t size, uint64_t* request) {
+    FaultySockets& self = FaultySockets::of(user);
+    if (self.fails(Fault::kReceive)) return kCode;
+    return self.sockets.receive(self.sockets.user, peer, bytes, size, request);
+  };
+  table.test = [](void* user, uint64_t request, int32_t* done, size_t* size) {
+    FaultySockets& self = FaultySockets::of(user);
+    if (self.fails(Fault::kTest)) return kCode;
+    const int32_t code = self.sockets.test(self.sockets.user, request, done, size);
+    if (*done && self.fails(Fault::kShort)) *size -= 1;
+    return code;
+  };
+  table.progress = [](void* user, int32_t timeout_us) {
+    FaultySockets& self = FaultySockets::of(user);
+    if (self.fails(Fault::kProgress)) return kCode;
+    return self.sockets.progress(self.sockets.user, timeout_us);
+  };
+  table.close = [](void* user) {
+    FaultySockets& self = FaultySockets::of(user);
+    self.closed = true;
+    return self.sockets.close(self.sockets.user);
+  };
+  table.error_text = [](void* user, int32_t code) -> const char* {
+    const gqsgd_transport& inner = FaultySockets::of(user).sockets;
+    return code == kCode ? "the cable is cut" : inner.error_text(inner.user, code);
+  };
+  return table;
+}
+
+/** One rank's outcome of a call that may fail. */
+struct Outcome {
+  gqsgd_status status = GQSGD_OK;
+  std::string sentence;
+  gqsgd_status kept = GQSGD_OK;
+  bool input_is_intact = false;
+};
+
+/** Rank 1 of two has the fault; each rank makes one call. */
+std::vector<Outcome> run_with(const Fault& fault, const std::string& options) {
+  const std::vector<gqsgd_transport> inner = socket_tables(2);
+  std::vector<FaultySockets> users = {{inner[0], {}}, {inner[1], fault}};
+  const auto comms = custom_comms({with_fault(&users[0]), with_fault(&users[1])}, options);
+  std::vector<Outcome> outcomes(2);
+  const auto body = [&](int rank, gqsgd_comm comm) -> std::string {
+    const Quantizer quantizer("paper-gl8");
+    const Values input = gradients(2, 4096, 3)[rank];
+    Values send = input, recv(input.size());
+    Outcome& outcome = outcomes[rank];
+    outcome.status =
+        gqsgd_allreduce(comm, quantizer.get(), send.data(), recv.data(), send.size(), GQSGD_FLOAT32,
+                        GQSGD_MEAN, GQSGD_SCHEDULE_DIRECT, nullptr, nullptr);
+    outcome.sentence = gqsgd_last_error();
+    outcome.kept = gqsgd_comm_status(comm);
+    outcome.input_is_intact = send == input;
+    return "";
+  };
+  EXPECT_EQ(run_threads(comms, body), "");
+  EXPECT_TRUE(users[0].closed && users[1].closed);
+  return outcomes;
+}
+
+void expect_broken(const Outcome& outcome, gqsgd_status status,
+                   const std::vector<std::string>& words) {
+  EXPECT_EQ(outcome.status, status) << outcome.sentence;
+  EXPECT_EQ(outcome.kept, status);
+  EXPECT_TRUE(outcome.input_is_intact);
+  for (const std::string& word : words) {
+    EXPECT_NE(outcome.sentence.find(word), std::string::npos)
+        << "\"" << word << "\" in: " << outcome.sentence;
+  }
+}
+
+TEST(CustomFaults, ErrorOfEachFunctionIsBackendWithCodeRankAndPhase) {
+  const struct {
+    Fault fault;
+    std::vector<std::string> words;
+  } cases[] = {
+      {{Fault::kSend, 0}, {"rank 1, while headers", "send to rank 0", "code 77: the cable is cut"}},
+      {{Fault::kSend, 1}, {"rank 1, while words", "send to rank 0", "code 77: the cable is cut"}},
+      {{Fault::kReceive, 0}, {"while headers", "receive from rank 0", "code 77"}},
+      {{Fault::kReceive, 2}, {"while words", "receive from rank 0", "code 77"}},
+      {{Fault::kTest, 0}, {"while headers", "receive from rank 0", "code 77"}},
+      {{Fault::kProgress, 0}, {"progress failed with code 77: the cable is cut"}},
+  };
+  for (const auto& test : cases) {
+    const std::vector<Outcome> outcomes =
+        run_with(test.fault, "timeout_ms=300,chunk_value_count=512");
+    expect_broken(outcomes[1], GQSGD_BACKEND, test.words);
+    // The other rank is told by its sockets, or by nobody.
+    EXPECT_TRUE(outcomes[0].status == GQSGD_BACKEND || outcomes[0].status == GQSGD_TIMEOUT)
+        << outcomes[0].sentence;
+    EXPECT_TRUE(outcomes[0].input_is_intact);
+  }
+}
+
+TEST(CustomFaults, ShortMessageIsProtocolWithBothLengths) {
+  expect_broken(run_with({Fault::kShort, 0}, "timeout_ms=300")[1], GQSGD_PROTOCOL,
+                {"rank 1, while headers", "got 63 of 64 bytes from rank 0"});
+  expect_broken(run_with({Fault::kShort, 1}, "timeout_ms=300")[1], GQSGD_PROTOCOL,
+                {"rank 1, while words", "got 2047 of 2048 bytes from rank 0"});
+}
+
+TEST(CustomFaults, ForeignBytesAreProtocol) {
+  const std::vector<Outcome> outcomes = run_with({Fault::kForeign, 0}, "timeout_ms=300");
+  expect_broken(outcomes[0], GQSGD_PROTOCOL, {"64 bytes from rank 1 that are not its header"});
+}
+
+TEST(CustomFaults, RankThatNeverCallsIsATimeoutThatNamesIt) {
+  const auto body = [&](int rank, gqsgd_comm comm) -> std::string {
+    if (rank == 2) return "";
+    const auto begin = std::chrono::steady_clock::now();
+    Values result;
+    const std::string failure =
+        allreduce(comm, {"paper-gl8", GQSGD_SCHEDULE_DIRECT}, Values(100, 1.0f), &result);
+    const double seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    if (seconds < 0.2 || seconds > 0.5)
+      return "after " + std::to_string(seconds) + " s: " + failure;
+    const bool named = failure.find("TIMEOUT") != std::string::npos &&
+                       failure.find("for rank 2 to make this call") != std::string::npos;
+    return named ? "" : "says: " + failure;
+  };
+  EXPECT_EQ(run_threads(custom_comms(socket_tables(3), "timeout_ms=200"), body), "");
+}
+
+TEST(CustomFaults, AbortFromAnotherThreadEndsTheWait) {
+  const auto comms = custom_comms(socket_tables(2), "");
+  std::thread aborter([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    EXPECT_EQ(gqsgd_comm_abort(comms[0]), GQSGD_OK);
+  });
+  Values result;
+  const std::string failure =
+      allreduce(comms[0], {"paper-gl8", GQSGD_SCHEDULE_DIRECT}, Values(100, 1.0f), &result);
+  aborter.join();
+  EXPECT_NE(failure.find("ABORTED: rank 0 aborted"), std::string::npos) << failure;
+  for (gqsgd_comm comm : comms) EXPECT_EQ(gqsgd_comm_destroy(comm), GQSGD_OK);
+}
+
+TEST(CustomFaults, MismatchIsNamedOnAllRanksAndLeavesTheGroupUsable) {
+  const auto body = [&](int rank, gqsgd_comm comm) -> std::string {
+    Values result;
+    const Operation good{"paper-gl8", GQSGD_SCHEDULE_RING};
+    Operation bad = good;
+    bad.quantizer = rank == 1 ? "paper-gl4" : "paper-gl8";
+    const std::string failure = allreduce(comm, bad, Values(100, 1.0f), &result);
+    const bool named =
+        failure.find("MISMATCH") != std::string::npos &&
+        failure.find("bits differs: rank 0 has 8, rank 1 has 4") != std::string::npos;
+    if (!named) return "says: " + failure;
+    return allreduce(comm, good, Values(100, 1.0f), &result);
+  };
+  EXPECT_EQ(run_threads(custom_comms(socket_tables(3), ""), body), "");
+}
+
+class BadTable : public testing::Test {
+ protected:
+  BadTable() : user_{socket_tables(1)[0], {}}, table_(with_fault(&user_)) {}
+  ~BadTable() override { user_.sockets.close(user_.sockets.user); }
+
+  void expect(gqsgd_status status, const char* words) {
+    gqsgd_comm comm = reinterpret_cast<gqsgd_comm>(this);
+    EXPECT_EQ(gqsgd_comm_create_custom(&table_, "", &comm), status);
+    EXPECT_EQ(comm, nullptr);
+    EXPECT_NE(std::strstr(gqsgd_last_error(), words), nullptr) << gqsgd_last_error();
+    EXPECT_FALSE(user_.closed);
+  }
+
+  FaultySockets user_;
+  gqsgd_transport table_;
+};
+
+TEST_F(BadTable, IsRefusedByField) {
+  const gqsgd_transport good = table_;
+  table_.struct_size_bytes = sizeof table_ - 1;
+  expect(GQSGD_INVALID_ARGUMENT, "struct_size_bytes is");
+  table_ = good, table_.struct_size_bytes = 1 << 20;
+  expect(GQSGD_INVALID_ARGUMENT, "struct_size_bytes is");
+  table_ = good, table_.send = nullptr;
+  expect(GQSGD_INVALID_ARGUMENT, "send is NULL");
+  table_ = good, table_.receive = nullptr;
+  expect(GQSGD_INVALID_ARGUMENT, "receive is NULL");
+  table_ = good, table_.test = nullptr;
+  expect(GQSGD_INVALID_ARGUMENT, "test is NULL");
+  table_ = good, table_.progress = nullptr;
+  expect(GQSGD_INVALID_ARGUMENT, "progress is NULL");
+  table_ = good, table_.close = nullptr;
+  expect(GQSGD_INVALID_ARGUMENT, "close is NULL");
+  table_ = good, table_.rank = 1;
+  expect(GQSGD_INVALID_ARGUMENT, "rank is 1; with size 1 it is 0 to 0");
+  table_ = good, table_.size = 0;
+  expect(GQSGD_INVALID_ARGUMENT, "not 0");
+}
+
+TEST_F(BadTable, OptionsAndNullPointersAreRefused) {
+  gqsgd_comm comm = nullptr;
+  EXPECT_EQ(gqsgd_comm_create_custom(nullptr, "", &comm), GQSGD_INVALID_ARGUMENT);
+  EXPECT_EQ(gqsgd_comm_create_custom(&table_, "", nullptr), GQSGD_INVALID_ARGUMENT);
+  EXPECT_EQ(gqsgd_comm_create_custom(&table_, "speed=high", &comm), GQSGD_INVALID_ARGUMENT);
+  EXPECT_FALSE(user_.closed);
+}
+
+TEST_F(BadTable, OfALaterVersionIsTakenIfItUsesNothingNew) {
+  struct {
+    gqsgd_transport known;
+    void* unknown;
+  } later = {table_, nullptr};
+  later.known.struct_size_bytes = sizeof later;
+  table_.struct_size_bytes = sizeof later;
+  gqsgd_comm comm = nullptr;
+  later.unknown = &later;
+  EXPECT_EQ(gqsgd_comm_create_custom(&later.known, "", &comm), GQSGD_UNSUPPORTED);
+  EXPECT_NE(std::strstr(gqsgd_last_error(), "is not 0"), nullptr) << gqsgd_last_error();
+  EXPECT_FALSE(user_.closed);
+  later.unknown = nullptr;
+  ASSERT_EQ(gqsgd_comm_create_custom(&later.known, "", &comm), GQSGD_OK);
+  EXPECT_EQ(gqsgd_comm_destroy(comm), GQSGD_OK);
+  EXPECT_TRUE(user_.closed);
+  user_.sockets = socket_tables(1)[0];  // for the destructor
+}
+
+TEST(CustomFaults, MakersOfTransportsCanSayWhy) {
+  EXPECT_EQ(gqsgd_fail(GQSGD_UNSUPPORTED, "no wire here"), GQSGD_UNSUPPORTED);
+  EXPECT_STREQ(gqsgd_last_error(), "no wire here");
+  EXPECT_EQ(gqsgd_fail(GQSGD_BACKEND, nullptr), GQSGD_BACKEND);
+  EXPECT_STREQ(gqsgd_last_error(), "");
+}
+
+}  // namespace
+}  // namespace gq::test

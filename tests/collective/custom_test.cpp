@@ -1,0 +1,257 @@
+// Allreduces over a custom transport, the sockets of docs/TRANSPORTS.md: every schedule, format and
+// type gives the bits of virtual ranks. Its failures are custom_faults_test's matter.
+#include <gtest/gtest.h>
+
+#include <condition_variable>
+#include <cstring>
+#include <memory>
+#include <mutex>
+
+#include "tests/support/operation.h"
+#include "tests/support/ranks.h"
+#include "tests/support/socket_group.h"
+
+namespace gq::test {
+namespace {
+
+struct Case {
+  Operation operation;
+  const std::vector<Values>* inputs;
+  Values expected;
+};
+
+void add_case(const char* format, int32_t schedule, const std::vector<Values>& inputs,
+              std::vector<Case>* cases) {
+  const uint64_t step = cases->size();
+  const int32_t op = step % 2 ? GQSGD_SUM : GQSGD_MEAN;
+  const Operation operation{format, schedule, op, step % 3 == 0, step, step % 7};
+  cases->push_back({operation, &inputs, simulate(operation, inputs)});
+}
+
+std::vector<Case> all_cases(const std::vector<std::vector<Values>>& inputs) {
+  std::vector<Case> cases;
+  for (const std::vector<Values>& of_count : inputs) {
+    for (int32_t schedule : kSchedules) {
+      for (const char* preset : kPresets) add_case(preset, schedule, of_count, &cases);
+      for (const char* format : kBlockFormats) add_case(format, schedule, of_count, &cases);
+    }
+    for (const char* format : kWideFormats) {
+      add_case(format, GQSGD_SCHEDULE_DIRECT, of_count, &cases);
+    }
+    for (const char* format : {"paper-gl8", "paper-gl4,norm=2:2"}) {
+      add_case(format, GQSGD_SCHEDULE_SPARSE, of_count, &cases);
+    }
+  }
+  return cases;
+}
+
+RankBody run_cases(const std::vector<Case>& cases) {
+  return [&cases](int rank, gqsgd_comm comm) -> std::string {
+    for (const Case& one : cases) {
+      Values result;
+      const std::string failure = allreduce(comm, one.operation, (*one.inputs)[rank], &result);
+      if (!failure.empty()) return failure;
+      const std::string wrong = difference(result, one.expected);
+      if (!wrong.empty()) return describe(one.operation) + ": " + wrong;
+    }
+    return "";
+  };
+}
+
+class CustomTransport : public testing::TestWithParam<int> {};
+
+TEST_P(CustomTransport, GivesTheBitsOfVirtualRanks) {
+  std::vector<std::vector<Values>> inputs;
+  for (size_t count : {0, 1, 33, 1000, 5000}) inputs.push_back(gradients(GetParam(), count, count));
+  const std::vector<Case> cases = all_cases(inputs);
+  const auto comms = custom_comms(socket_tables(GetParam()), "chunk_value_count=256");
+  EXPECT_EQ(run_threads(comms, run_cases(cases)), "");
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, CustomTransport, testing::Values(1, 2, 3, 4, 5, 8));
+
+TEST(CustomTransport, CarriesManyChunksOfTheDefaultLength) {
+  const std::vector<std::vector<Values>> inputs = {gradients(4, 1000003, 9)};
+  std::vector<Case> cases;
+  for (int32_t schedule : kSchedules) add_case("paper-ge8", schedule, inputs[0], &cases);
+  for (const char* format : {"none", "blocks-8", "rotated-4-8", "relative-8"}) {
+    add_case(format, GQSGD_SCHEDULE_DIRECT, inputs[0], &cases);
+  }
+  EXPECT_EQ(run_threads(custom_comms(socket_tables(4), ""), run_cases(cases)), "");
+}
+
+/** Bits of a whole number below 128 in a type of two bytes with so many bits of mantissa. */
+uint16_t narrow_bits(uint32_t number, int mantissa_bits, uint32_t bias) {
+  if (number == 0) return 0;
+  uint32_t exponent = 0;
+  while (number >> (exponent + 1) != 0) ++exponent;
+  const uint32_t fraction = number - (1u << exponent);
+  return static_cast<uint16_t>((exponent + bias) << mantissa_bits |
+                               fraction << (mantissa_bits - static_cast<int>(exponent)));
+}
+
+template <typename Element, typename Convert>
+std::vector<unsigned char> whole_numbers_as(size_t value_count, int rank, Convert convert) {
+  std::vector<Element> values(value_count);
+  for (size_t e = 0; e < value_count; ++e) {
+    values[e] = convert(static_cast<uint32_t>(mix(e * 16 + rank) % 128));
+  }
+  const auto* bytes = reinterpret_cast<const unsigned char*>(values.data());
+  return std::vector<unsigned char>(bytes, bytes + value_count * sizeof(Element));
+}
+
+std::vector<unsigned char> whole_numbers(int32_t dtype, size_t value_count, int rank) {
+  switch (dtype) {
+    case GQSGD_FLOAT16:
+      return whole_numbers_as<uint16_t>(
+          value_count, rank, [](uint32_t number) { return narrow_bits(number, 10, 15); });
+    case GQSGD_BFLOAT16:
+      return whole_numbers_as<uint16_t>(
+          value_count, rank, [](uint32_t number) { return narrow_bits(number, 7, 127); });
+    case GQSGD_FLOAT64:
+      return whole_numbers_as<double>(value_count, rank, [](uint32_t number) { return number; });
+    default:
+      return whole_numbers_as<float>(value_count, rank,
+                                     [](uint32_t number) { return static_cast<float>(number); });
+  }
+}
+
+TEST(CustomTransport, GivesTheBitsOfVirtualRanksInEveryType) {
+  constexpr size_t kCount = 3001;
+  for (int32_t dtype : {GQSGD_FLOAT32, GQSGD_FLOAT16, GQSGD_BFLOAT16, GQSGD_FLOAT64}) {
+    std::vector<std::vector<unsigned char>> inputs;
+    for (int rank = 0; rank < 3; ++rank) inputs.push_back(whole_numbers(dtype, kCount, rank));
+    std::vector<unsigned char> expected(inputs[0].size());
+    const void* send[] = {inputs[0].data(), inputs[1].data(), inputs[2].data()};
+    void* recv[] = {expected.data(), nullptr, nullptr};
+    const uint64_t at[2] = {4, 2};
+    const Quantizer quantizer("blocks-8");
+    ASSERT_EQ(gqsgd_simulate(quantizer.get(), 3, send, recv, kCount, dtype, GQSGD_MEAN,
+                             GQSGD_SCHEDULE_DIRECT, at, ""),
+              GQSGD_OK);
+    const auto body = [&](int rank, gqsgd_comm comm) -> std::string {
+      std::vector<unsigned char> result(inputs[rank].size());
+      const gqsgd_status status =
+          gqsgd_allreduce(comm, quantizer.get(), inputs[rank].data(), result.data(), kCount, dtype,
+                          GQSGD_MEAN, GQSGD_SCHEDULE_DIRECT, at, nullptr);
+      if (status != GQSGD_OK) return failure_of(status, "gqsgd_allreduce");
+      return result == expected ? "" : "other bits";
+    };
+    EXPECT_EQ(run_threads(custom_comms(socket_tables(3), ""), body), "") << "dtype " << dtype;
+  }
+}
+
+/** An allgather among threads, as a transport may have one: the last to come makes it done. */
+class Gathering {
+ public:
+  explicit Gathering(int rank_count) : rank_count_(rank_count) {}
+
+  void come(int rank, uint64_t round, const void* own, void* all, size_t size_bytes) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    Round& open = rounds_[round];
+    const auto* bytes = static_cast<const unsigned char*>(own);
+    open.parts.resize(rank_count_);
+    open.parts[rank].assign(bytes, bytes + size_bytes);
+    open.places.push_back(static_cast<unsigned char*>(all));
+    if (static_cast<int>(open.places.size()) < rank_count_) return;
+    for (unsigned char* place : open.places) {
+      for (const auto& part : open.parts) {
+        place = std::copy(part.begin(), part.end(), place);
+      }
+    }
+    open.done = true;
+  }
+  bool done(uint64_t round) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return rounds_[round].done;
+  }
+
+ private:
+  struct Round {
+    std::vector<std::vector<unsigned char>> parts;
+    std::vector<unsigned char*> places;
+    bool done = false;
+  };
+  int rank_count_;
+  std::mutex mutex_;
+  std::unordered_map<uint64_t, Round> rounds_;
+};
+
+/** Sockets with an allgather; its requests are numbered from 2^32. */
+struct GatheringSockets {
+  gqsgd_transport sockets;
+  Gathering* gathering;
+  uint64_t rounds;
+
+  static GatheringSockets& of(void* user) { return *static_cast<GatheringSockets*>(user); }
+};
+
+gqsgd_transport with_allgather(GatheringSockets* self) {
+  gqsgd_transport table = self->sockets;
+  table.user = self;
+  table.send = [](void* user, int32_t peer, const void* bytes, size_t size, uint64_t* request) {
+    const gqsgd_transport& inner = GatheringSockets::of(user).sockets;
+    return inner.send(inner.user, peer, bytes, size, request);
+  };
+  table.receive = [](void* user, int32_t peer, void* bytes, size_t size, uint64_t* request) {
+    const gqsgd_transport& inner = GatheringSockets::of(user).sockets;
+    return inner.receive(inner.user, peer, bytes, size, request);
+  };
+  table.test = [](void* user, uint64_t request, int32_t* done, size_t* size) {
+    GatheringSockets& self = GatheringSockets::of(user);
+    if (request < uint64_t{1} << 32)
+      return self.sockets.test(self.sockets.user, request, done, size);
+    *done = self.gathering->done(request);
+    return 0;
+  };
+  table.progress = [](void* user, int32_t timeout_us) {
+    const gqsgd_transport& inner = GatheringSockets::of(user).sockets;
+    return inner.progress(inner.user, timeout_us < 100 ? timeout_us : 100);
+  };
+  table.close = [](void* user) {
+    const gqsgd_transport& inner = GatheringSockets::of(user).sockets;
+    return inner.close(inner.user);
+  };
+  table.allgather = [](void* user, const void* own, void* all, size_t size, uint64_t* request) {
+    GatheringSockets& self = GatheringSockets::of(user);
+    *request = (uint64_t{1} << 32) + self.rounds++;
+    self.gathering->come(self.sockets.rank, *request, own, all, size);
+    return 0;
+  };
+  return table;
+}
+
+TEST(CustomTransport, UsesAnAllgatherForHeadersWhereThereIsOne) {
+  constexpr int kRanks = 3;
+  Gathering gathering(kRanks);
+  std::vector<GatheringSockets> users;
+  for (const gqsgd_transport& table : socket_tables(kRanks))
+    users.push_back({table, &gathering, 0});
+  std::vector<gqsgd_transport> tables;
+  for (GatheringSockets& user : users) tables.push_back(with_allgather(&user));
+  const std::vector<std::vector<Values>> inputs = {gradients(kRanks, 1000, 5)};
+  EXPECT_EQ(run_threads(custom_comms(tables, "chunk_value_count=64"), run_cases(all_cases(inputs))),
+            "");
+  EXPECT_GT(users[0].rounds, 10u);
+}
+
+TEST(CustomTransport, CountsWhatItSends) {
+  const Operation operation{"paper-gl8", GQSGD_SCHEDULE_DIRECT};
+  const auto body = [&](int rank, gqsgd_comm comm) -> std::string {
+    Values result;
+    const std::string failure = allreduce(comm, operation, Values(4096, 1.0f), &result);
+    if (!failure.empty()) return failure;
+    uint64_t messages = 0, payload = 0, header = 0;
+    gqsgd_comm_stat(comm, "messages_sent", &messages);
+    gqsgd_comm_stat(comm, "payload_bytes_sent", &payload);
+    gqsgd_comm_stat(comm, "header_bytes_sent", &header);
+    const bool right = messages == 6 && payload == 6 * 1024 && header == 3 * 64;
+    return right ? ""
+                 : "rank " + std::to_string(rank) + ": " + std::to_string(messages) + ", " +
+                       std::to_string(payload) + ", " + std::to_string(header);
+  };
+  EXPECT_EQ(run_threads(custom_comms(socket_tables(4), ""), body), "");
+}
+
+}  // namespace
+}  // namespace gq::test
