@@ -7,7 +7,6 @@
 
 #include "bench/machine.h"
 #include "bench/perf/elements.h"
-#include "bench/perf/team.h"
 
 namespace gq::bench {
 namespace {
@@ -19,12 +18,12 @@ constexpr uint64_t kCheckedAt[2] = {1, 0};
 constexpr size_t kRunsInPlace = 8;
 
 /** Squared error of a result over the square of the exact one, in float64. */
-double nmse_of(const void* result, size_t value_count, const Options& options) {
+double nmse_of(const void* result, size_t value_count, int32_t op, const Options& options) {
   double error = 0, square = 0;
   for (size_t e = 0; e < value_count; ++e) {
     double exact = 0;
     for (int rank = 0; rank < options.rank_count; ++rank) exact += input_value(rank, e);
-    if (options.op.number == GQSGD_MEAN) exact /= options.rank_count;
+    if (op == GQSGD_MEAN) exact /= options.rank_count;
     const double difference = value_at(result, e, options.dtype.number) - exact;
     error += difference * difference;
     square += exact * exact;
@@ -34,17 +33,7 @@ double nmse_of(const void* result, size_t value_count, const Options& options) {
 
 }  // namespace
 
-Shared make_shared(const Options& options) {
-  const size_t ranks = options.rank_count;
-  const size_t contenders = options.formats.size() * options.schedules.size();
-  const size_t time_count = contenders * options.run_count * ranks;
-  return {static_cast<double*>(shared_bytes(time_count * sizeof(double))),
-          static_cast<uint64_t*>(shared_bytes(ranks * sizeof(uint64_t))),
-          static_cast<unsigned char*>(shared_bytes(options.most_bytes))};
-}
-
-Measurement::Measurement(const Options& options, const Shared& shared, int rank, gqsgd_comm comm)
-    : options_(options), shared_(shared), rank_(rank), comm_(comm) {
+Measurement::Measurement(const Options& options, Team& team) : options_(options), team_(team) {
   for (const std::string& format : options.formats) {
     gqsgd_quantizer quantizer = nullptr;
     require(gqsgd_quantizer_create(format.c_str(), &quantizer), format.c_str());
@@ -56,6 +45,8 @@ Measurement::Measurement(const Options& options, const Shared& shared, int rank,
       if (goes_together(contender)) contenders_.push_back(contender);
     }
   }
+  const std::string foreign = team.foreign_name(options.dtype.number);
+  if (!foreign.empty()) contenders_.push_back({nullptr, foreign, {"-", -1}});
 }
 
 /** Formats with a re-encode go with direct alone; says so where one is left out. */
@@ -65,7 +56,7 @@ bool Measurement::goes_together(const Contender& contender) const {
       gqsgd_predict_time(contender.quantizer, contender.schedule.number, options_.rank_count, 1,
                          options_.dtype.number, nullptr, &time_ns);
   if (status == GQSGD_OK) return true;
-  if (rank_ == 0) {
+  if (team_.rank() == 0) {
     std::printf("# %s is not timed with schedule %s: %s\n", contender.format.c_str(),
                 contender.schedule.name.c_str(), gqsgd_last_error());
   }
@@ -76,57 +67,39 @@ Measurement::~Measurement() {
   for (gqsgd_quantizer quantizer : quantizers_) gqsgd_quantizer_destroy(quantizer);
 }
 
-/** An allreduce of nothing returns when all ranks are there, or one has failed. */
-void Measurement::barrier() {
-  require(gqsgd_allreduce(comm_, quantizers_[0], nullptr, nullptr, 0, GQSGD_FLOAT32, GQSGD_SUM,
-                          GQSGD_SCHEDULE_RING, kCheckedAt, nullptr),
-          "barrier");
-}
-
 double Measurement::run(const Contender& contender, bool in_place, const uint64_t* at) {
   if (in_place && (at != nullptr || in_place_run_count_++ % kRunsInPlace == 0)) output_ = input_;
   const void* send = in_place ? output_.data() : input_.data();
-  barrier();
+  gqsgd_status status = GQSGD_OK;
+  team_.barrier();
   const int64_t begin = now_ns();
-  const gqsgd_status status = gqsgd_allreduce(
-      comm_, contender.quantizer, send, output_.data(), value_count_, options_.dtype.number,
-      options_.op.number, contender.schedule.number, at, nullptr);
+  if (contender.quantizer == nullptr) {
+    team_.foreign_sum(send, output_.data(), value_count_, options_.dtype.number);
+  } else {
+    status = gqsgd_allreduce(team_.comm(), contender.quantizer, send, output_.data(), value_count_,
+                             options_.dtype.number, options_.op.number, contender.schedule.number,
+                             at, nullptr);
+  }
   const int64_t end = now_ns();
   require(status, contender.format.c_str());
   return static_cast<double>(end - begin) * 1e-3;
 }
 
-uint64_t Measurement::gather_sum(uint64_t own) {
-  shared_.per_rank[rank_] = own;
-  barrier();
-  uint64_t sum = 0;
-  for (int rank = 0; rank < options_.rank_count; ++rank) sum += shared_.per_rank[rank];
-  barrier();
-  return sum;
-}
-
-uint64_t Measurement::gather_most(uint64_t own) {
-  shared_.per_rank[rank_] = own;
-  barrier();
-  const uint64_t most = *std::max_element(shared_.per_rank, shared_.per_rank + options_.rank_count);
-  barrier();
-  return most;
-}
-
 uint64_t Measurement::bytes_sent() {
   uint64_t bytes = 0;
-  require(gqsgd_comm_stat(comm_, "payload_bytes_sent", &bytes), "payload_bytes_sent");
+  require(gqsgd_comm_stat(team_.comm(), "payload_bytes_sent", &bytes), "payload_bytes_sent");
   return bytes;
 }
 
 /** Rank 0 simulates all ranks: the bits that each of them has to show. */
 void Measurement::expect(const Contender& contender, Row* row) {
-  if (rank_ == 0) {
+  expected_.resize(row->size_bytes);
+  if (team_.rank() == 0) {
     const size_t size = row->size_bytes, ranks = options_.rank_count;
     std::vector<unsigned char> inputs(size * ranks);
     std::vector<const void*> send;
     std::vector<void*> recv(ranks, nullptr);
-    recv[0] = shared_.expected;
+    recv[0] = expected_.data();
     for (size_t rank = 0; rank < ranks; ++rank) {
       unsigned char* values = inputs.data() + rank * size;
       fill_inputs(static_cast<int>(rank), value_count_, options_.dtype.number, values);
@@ -136,9 +109,9 @@ void Measurement::expect(const Contender& contender, Row* row) {
                            value_count_, options_.dtype.number, options_.op.number,
                            contender.schedule.number, kCheckedAt, options_.comm_options.c_str()),
             "gqsgd_simulate");
-    row->nmse = nmse_of(shared_.expected, value_count_, options_);
+    row->nmse = nmse_of(expected_.data(), value_count_, options_.op.number, options_);
   }
-  barrier();
+  team_.spread(&expected_);
 }
 
 /** Values of this rank's result, over all ranks, that are not the expected ones. */
@@ -146,12 +119,19 @@ uint64_t Measurement::wrong_count() {
   const size_t element = element_bytes(options_.dtype.number);
   uint64_t wrong = 0;
   for (size_t first = 0; first < output_.size(); first += element) {
-    wrong += std::memcmp(&output_[first], shared_.expected + first, element) != 0;
+    wrong += std::memcmp(&output_[first], &expected_[first], element) != 0;
   }
-  return gather_sum(wrong);
+  return static_cast<uint64_t>(team_.sum(static_cast<double>(wrong)));
+}
+
+/** Its bits are its own: only its error is looked at. */
+void Measurement::judge_foreign(const Contender& contender, Row* row) {
+  run(contender, false, nullptr);
+  if (team_.rank() == 0) row->nmse = nmse_of(output_.data(), value_count_, GQSGD_SUM, options_);
 }
 
 void Measurement::check(const Contender& contender, Row* row) {
+  if (contender.quantizer == nullptr) return judge_foreign(contender, row);
   expect(contender, row);
   run(contender, false, kCheckedAt);
   row->out_of_place.wrong_count = wrong_count();
@@ -160,40 +140,35 @@ void Measurement::check(const Contender& contender, Row* row) {
 }
 
 void Measurement::time_all(bool in_place, std::vector<Row>* rows) {
-  const size_t ranks = options_.rank_count, contenders = contenders_.size();
   for (int warmup = 0; warmup < options_.warmup_count; ++warmup) {
     for (const Contender& contender : contenders_) run(contender, in_place, nullptr);
   }
+  std::vector<std::vector<double>> times_us(contenders_.size());
   for (int turn = 0; turn < options_.run_count; ++turn) {
-    for (size_t c = 0; c < contenders; ++c) {
-      const double time_us = run(contenders_[c], in_place, nullptr);
-      shared_.times_us[(turn * contenders + c) * ranks + rank_] = time_us;
+    for (size_t c = 0; c < contenders_.size(); ++c) {
+      times_us[c].push_back(run(contenders_[c], in_place, nullptr));
     }
   }
-  barrier();
-  for (size_t c = 0; c < contenders; ++c) {
-    std::vector<double> slowest;
-    for (int turn = 0; turn < options_.run_count; ++turn) {
-      const double* times = shared_.times_us + (turn * contenders + c) * ranks;
-      slowest.push_back(*std::max_element(times, times + ranks));
-    }
+  for (size_t c = 0; c < contenders_.size(); ++c) {
+    team_.most(&times_us[c]);
     Row& row = (*rows)[c];
-    (in_place ? row.in_place : row.out_of_place).time_us = median(slowest);
+    (in_place ? row.in_place : row.out_of_place).time_us = median(times_us[c]);
   }
-  barrier();
 }
 
 std::vector<Row> Measurement::measure(size_t size_bytes) {
   value_count_ = size_bytes / element_bytes(options_.dtype.number);
   input_.resize(size_bytes);
   output_.resize(size_bytes);
-  fill_inputs(rank_, value_count_, options_.dtype.number, input_.data());
+  fill_inputs(team_.rank(), value_count_, options_.dtype.number, input_.data());
   std::vector<Row> rows;
   for (const Contender& contender : contenders_) {
     rows.push_back({size_bytes, value_count_, contender.format, contender.schedule.name, {}, {}});
     const uint64_t before = bytes_sent();
     run(contender, false, kCheckedAt);
-    rows.back().wire_bytes = gather_most(bytes_sent() - before);
+    std::vector<double> sent = {static_cast<double>(bytes_sent() - before)};
+    team_.most(&sent);
+    rows.back().wire_bytes = static_cast<uint64_t>(sent[0]);
     if (options_.check) check(contender, &rows.back());
   }
   time_all(false, &rows);

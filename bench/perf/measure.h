@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "bench/perf/options.h"
+#include "bench/perf/team.h"
 
 namespace gq::bench {
 
@@ -26,22 +27,14 @@ struct Row {
   std::string schedule;
   Timing out_of_place;
   Timing in_place;
-  uint64_t wire_bytes = 0;  ///< the most that a rank sends
+  uint64_t wire_bytes = 0;  ///< the most that a rank sends; 0 if unknown
   double nmse = 0;          ///< squared error over the square of the exact result
 };
 
-/** Memory that the ranks share. */
-struct Shared {
-  double* times_us;         ///< [run][rank]
-  uint64_t* per_rank;       ///< [rank], for one number at a time
-  unsigned char* expected;  ///< most_bytes: what every rank should get
-};
-Shared make_shared(const Options& options);
-
 class Measurement {
  public:
-  /** One rank's share of it; every rank makes one with the same arguments. */
-  Measurement(const Options& options, const Shared& shared, int rank, gqsgd_comm comm);
+  /** One rank's share of it; every rank makes one with the same options. */
+  Measurement(const Options& options, Team& team);
   ~Measurement();
   Measurement(const Measurement&) = delete;
   Measurement& operator=(const Measurement&) = delete;
@@ -51,30 +44,26 @@ class Measurement {
 
  private:
   struct Contender {
-    gqsgd_quantizer quantizer;
+    gqsgd_quantizer quantizer;  ///< nullptr: the team's foreign allreduce, always a sum
     std::string format;
     Choice schedule;
   };
   bool goes_together(const Contender& contender) const;
-  void barrier();
   double run(const Contender& contender, bool in_place, const uint64_t* at);
   void check(const Contender& contender, Row* row);
+  void judge_foreign(const Contender& contender, Row* row);
   void expect(const Contender& contender, Row* row);
   uint64_t wrong_count();
   void time_all(bool in_place, std::vector<Row>* rows);
-  uint64_t gather_sum(uint64_t own);
-  uint64_t gather_most(uint64_t own);
   uint64_t bytes_sent();
 
   const Options& options_;
-  const Shared& shared_;
-  const int rank_;
-  const gqsgd_comm comm_;
+  Team& team_;
   std::vector<Contender> contenders_;
   std::vector<gqsgd_quantizer> quantizers_;
   size_t value_count_ = 0;
   size_t in_place_run_count_ = 0;
-  std::vector<unsigned char> input_, output_;
+  std::vector<unsigned char> input_, output_, expected_;
 };
 
 }  // namespace gq::bench

@@ -26,8 +26,9 @@ constexpr char kHelp[] =
       --format TEXT        a quantizer's text such as paper-ge8 or "levels=linear,bits=4"; may be
                            given several times (paper-gl8, paper-ge8); --preset is the same
       --schedule LIST      of ring, tree, butterfly, direct, auto, by commas (direct)
-      --ranks N            (2)
-      --transport NAME     process or local, where ranks are threads (process)
+      --ranks N            (2; not over MPI)
+      --transport NAME     process or local, where ranks are threads (process); mpi, the only one of
+                           gqsgd-perf-mpi, which mpirun starts: ranks are those of MPI_COMM_WORLD
       --comm-options TEXT  options of the communicators, such as chunk_value_count=32768
       --json FILE          writes the rows there too
   -h, --help
@@ -35,8 +36,8 @@ constexpr char kHelp[] =
 Formats take turns in every run, and each timed call follows a barrier; its time is that of the
 slowest rank. algbw is the uncompressed size by time, busbw that times 2 (n - 1) / n, as in
 nccl-tests. wire is what one rank sends, ratio how often that goes into what none sends, nmse the
-squared error of the result over the square of the exact one. The exit status is 1 if any value
-was wrong.
+squared error of the result over the square of the exact one. Over MPI, its own MPI_Allreduce of
+float or double sums takes its turns too. The exit status is 1 if any value was wrong.
 )";
 
 enum LongOnly { kFormat = 256, kSchedule, kRanks, kTransport, kCommOptions, kJson };
@@ -106,9 +107,9 @@ bool read_schedules(const char* text, std::vector<Choice>* schedules) {
   return !schedules->empty();
 }
 
-bool read_transport(const std::string& name, bool* ranks_are_processes) {
-  *ranks_are_processes = name == "process";
-  return name == "process" || name == "local";
+bool read_transport(const std::string& name, std::string* transport) {
+  *transport = name;
+  return name == "process" || name == "local" || name == "mpi";
 }
 
 /** False if the option's value is not one. */
@@ -138,7 +139,7 @@ bool set_option(int option, const char* value, Options* options) {
     case kRanks:
       return read_count(value, 1, &options->rank_count);
     case kTransport:
-      return read_transport(value, &options->ranks_are_processes);
+      return read_transport(value, &options->transport);
     case kCommOptions:
       return options->comm_options = value, true;
     case kJson:
@@ -177,6 +178,25 @@ Parsed parse_options(int argc, char** argv, Options* options) {
   }
   complete(options);
   return Parsed::run;
+}
+
+bool check_formats(const Options& options) {
+  for (const std::string& format : options.formats) {
+    gqsgd_quantizer quantizer = nullptr;
+    const gqsgd_status status = gqsgd_quantizer_create(format.c_str(), &quantizer);
+    gqsgd_quantizer_destroy(quantizer);
+    if (status == GQSGD_OK) continue;
+    std::fprintf(stderr, "gqsgd-perf: --format: %s\n", gqsgd_last_error());
+    return false;
+  }
+  return true;
+}
+
+std::string command_of(int argc, char** argv) {
+  std::string command = argv[0];
+  command.erase(0, command.rfind('/') + 1);
+  for (int i = 1; i < argc; ++i) command += std::string(" ") + argv[i];
+  return command;
 }
 
 size_t element_bytes(int32_t dtype) {

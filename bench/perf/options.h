@@ -27,7 +27,7 @@ struct Options {
   std::vector<std::string> formats;  ///< quantizer texts, "none" first
   std::vector<Choice> schedules;
   int rank_count = 2;
-  bool ranks_are_processes = true;
+  std::string transport = "process";
   std::string comm_options;
   std::string json_path;  ///< "" for none
 };
@@ -37,6 +37,13 @@ enum class Parsed { run, stop, refused };
 /** Reads the command line. stop: help was asked for and printed; refused: the reason was printed.
  */
 Parsed parse_options(int argc, char** argv, Options* options);
+
+/** False, with the reason printed, if a format is not one: once, before there are ranks that would
+ *  all refuse it. */
+bool check_formats(const Options& options);
+
+/** The command line as one line. */
+std::string command_of(int argc, char** argv);
 
 size_t element_bytes(int32_t dtype);
 

@@ -87,9 +87,9 @@ void write_row(FILE* file, const Options& options, const std::vector<Row>& rows,
 void print_head(const Options& options, const std::string& command) {
   std::printf("# %s\n# machine: %s\n# library: %s\n", command.c_str(), machine().c_str(),
               gqsgd_build_info());
-  std::printf("# ranks: %d %s; medians of %d runs after %d, formats in turns%s%s\n#\n",
-              options.rank_count, options.ranks_are_processes ? "processes" : "threads",
-              options.run_count, options.warmup_count, options.comm_options.empty() ? "" : "; ",
+  std::printf("# ranks: %d, transport %s; medians of %d runs after %d, formats in turns%s%s\n#\n",
+              options.rank_count, options.transport.c_str(), options.run_count,
+              options.warmup_count, options.comm_options.empty() ? "" : "; ",
               options.comm_options.c_str());
   std::printf("# %-67s %-34s %-34s\n", "", "out-of-place", "in-place");
   std::printf("# %10s %12s %9s %6s %14s %9s", "size", "count", "type", "redop", "format",
@@ -147,8 +147,8 @@ bool write_json(const Options& options, const std::string& command, const std::v
   std::fprintf(file,
                "  \"ranks\": %d, \"transport\": \"%s\", \"runs\": %d, \"warmups\": %d,\n"
                "  \"type\": %s, \"redop\": %s, \"comm_options\": %s,\n  \"rows\": [\n",
-               options.rank_count, options.ranks_are_processes ? "process" : "local",
-               options.run_count, options.warmup_count, quoted(options.dtype.name).c_str(),
+               options.rank_count, options.transport.c_str(), options.run_count,
+               options.warmup_count, quoted(options.dtype.name).c_str(),
                quoted(options.op.name).c_str(), quoted(options.comm_options).c_str());
   for (size_t i = 0; i < rows.size(); ++i) {
     write_row(file, options, rows, rows[i]);

@@ -57,11 +57,11 @@ class Transport {
   /** The header of `peer` for `sequence`; *there is false while it has not come. */
   virtual Status peer_header(uint32_t peer, uint64_t sequence, Header* header, bool* there) = 0;
 
-  /** Sends words that lie in the arena of message.origin, or, where the transport copies, in the own
-   *  one; they stay as they are until flushed(). Does not wait. */
+  /** Sends words that lie in the arena of message.origin, or, where the transport copies, in the
+   * own one; they stay as they are until flushed(). Does not wait. */
   virtual Status send(const Message& message) = 0;
-  /** Transports that copy: says where the next message from message.peer is to be put when it comes,
-   *  in the order of the receives. Nothing else uses the place from now on until received. */
+  /** Transports that copy: says where the next message from message.peer is to be put when it
+   *  comes, in the order of the receives. Nothing else uses the place until it is received. */
   virtual Status expect(const Message& message) = 0;
   /** The next message from message.peer, in order: *words is nullptr while it has not come. */
   virtual Status receive(const Message& message, const unsigned char** words) = 0;

@@ -29,12 +29,13 @@ ROOMS = {
                      "kernels/cpu/float_environment.h"],
     "src/api/": ["include/gqsgd.h", "include/gqsgd_transport.h", "src/", "kernels/stages.h",
                  "kernels/codec/formats.h", "kernels/codec/global_norm.h",
-                 "kernels/codec/block_norm.h",
-                 "kernels/codec/narrow.h", "kernels/cpu/float_environment.h"],
+                 "kernels/codec/block_norm.h", "kernels/codec/narrow.h",
+                 "kernels/cpu/float_environment.h"],
     "tools/": ["include/gqsgd.h", "src/", "bench/", "kernels/codec/formats.h",
                "kernels/stages.h"],
-    "bindings/": ["include/gqsgd.h"],
-    "bench/": ["include/gqsgd.h"],
+    "include/gqsgd_mpi": ["include/gqsgd_transport.h"],
+    "bindings/": ["include/gqsgd.h", "include/gqsgd_mpi.h"],
+    "bench/": ["include/gqsgd.h", "include/gqsgd_mpi.h"],
     "examples/": ["include/gqsgd.h"],
     "tests/collective/": ["include/gqsgd.h", "include/gqsgd_transport.h", "tests/support/"],
     "tests/abi/": ["include/gqsgd.h"],
@@ -43,7 +44,7 @@ ROOMS = {
 
 # Headers of other projects, and the only places that may know them.
 FOREIGN = {
-    r"mpi\.h": ("include/gqsgd_mpi.h", "bench/", "tests/"),
+    r"mpi\.h": ("include/gqsgd_mpi", "bench/", "tests/"),
     r"nccl\.h": ("src/transport/nccl",),
     r"(cuda|cub/|thrust/|cooperative_groups).*": ("kernels/cuda/", "src/support/"),
     r"gtest/.*|gmock/.*": ("tests/",),
@@ -74,7 +75,7 @@ def violations(name, text):
 
 def _repository_path(name, included):
     """The included file as a path from the root; None for a header of another project."""
-    if included in ("gqsgd.h", "gqsgd_transport.h", "gqsgd_mpi.h"):
+    if included in ("gqsgd.h", "gqsgd_transport.h", "gqsgd_mpi.h", "gqsgd_mpi_table.h"):
         return f"include/{included}"  # as users write it
     if included.startswith(("include/", "kernels/", "src/", "tests/", "bench/", "examples/",
                             "tools/")):

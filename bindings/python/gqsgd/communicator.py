@@ -9,7 +9,7 @@ from typing import Any, NoReturn, TypeVar, overload
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from . import _abi
+from . import _abi, _mpi
 from .arguments import at, fields_text, integer, number_of
 from .arrays import Buffer, dtype_number, read_view, write_view
 from .errors import InvalidArgument, check
@@ -32,9 +32,9 @@ def unique_id() -> bytes:
 
 
 class Communicator(SegmentCollectives):
-    """One rank of a group; made by `local` or `process`, used by one thread at a time.
+    """One rank of a group; made by `local`, `process` or `mpi`, used by one thread at a time.
 
-    Options of both, by keyword (the library checks them):
+    Options of all, by keyword (the library checks them):
         timeout_ms=300000        time without progress after which a call gives up; -1 for ever
         stream_id=0              enters the random key: groups of one program draw differently
         chunk_value_count=65536  values per message; changes speed, never a bit of the result
@@ -55,7 +55,7 @@ class Communicator(SegmentCollectives):
     _abandoned: list[int]  #: requests in flight that nobody will wait for
 
     def __init__(self, handle: int):
-        """Takes over a handle of the library; users call `local` or `process`."""
+        """Takes over a handle of the library; users call `local`, `process` or `mpi`."""
         self._destroy = _abi.library().gqsgd_comm_destroy
         self._handle = handle
         self._arrays, self._abandoned = {}, []
@@ -96,6 +96,17 @@ class Communicator(SegmentCollectives):
         )
         assert handle.value is not None
         return cls(handle.value)
+
+    @classmethod
+    def mpi(cls, mpi_comm: Any = None, **options: Any) -> Communicator:
+        """Joins the ranks of an MPI communicator, which all call it; needs libgqsgd_mpi.so.
+
+        mpi_comm: a communicator of mpi4py, or any MPI communicator's Fortran handle; None is
+            MPI_COMM_WORLD. It is duplicated. Close this one before MPI_Finalize.
+        Raises Unsupported if MPI is not initialised (`from mpi4py import MPI` does it) or does not
+        allow calls from this thread, Timeout if a rank does not call, ImportError.
+        """
+        return cls(_mpi.create(mpi_comm, fields_text("", options)))
 
     @overload
     def allreduce(

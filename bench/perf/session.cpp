@@ -1,0 +1,32 @@
+// Sizes in turn; what every rank measured is rank 0's to tell.
+#include "bench/perf/session.h"
+
+#include "bench/perf/measure.h"
+#include "bench/perf/report.h"
+
+namespace gq::bench {
+
+void require(gqsgd_status status, const char* what) {
+  if (status == GQSGD_OK) return;
+  throw Failure(std::string(what) + ": " + gqsgd_status_name(status) + ": " + gqsgd_last_error());
+}
+
+int measure_all(const Options& options, const std::string& command, Team& team) {
+  const bool tells = team.rank() == 0;
+  Measurement measurement(options, team);
+  std::vector<Row> rows;
+  if (tells) print_head(options, command);
+  for (size_t size_bytes : sizes_of(options)) {
+    const std::vector<Row> of_size = measurement.measure(size_bytes);
+    if (tells) print_rows(options, of_size);
+    rows.insert(rows.end(), of_size.begin(), of_size.end());
+  }
+  if (!tells) return 0;
+  print_foot(options, rows);
+  if (!options.json_path.empty() && !write_json(options, command, rows)) {
+    throw Failure("cannot write " + options.json_path);
+  }
+  return wrong_count(rows) == 0 ? 0 : 1;
+}
+
+}  // namespace gq::bench

@@ -1,0 +1,73 @@
+"""libgqsgd_mpi.so as ctypes sees it: communicators over MPI. Loaded at the first use."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+from . import _abi
+from .errors import check
+
+SONAME = "libgqsgd_mpi.so.0"
+
+# Function: its arguments; all return a status.
+PROTOTYPES: dict[str, list[Any]] = {
+    "gqsgd_comm_create_mpi_f": [
+        ctypes.c_int32,
+        ctypes.c_char_p,
+        ctypes.POINTER(ctypes.c_void_p),
+    ],
+    "gqsgd_comm_create_mpi_world": [ctypes.c_char_p, ctypes.POINTER(ctypes.c_void_p)],
+}
+
+_lock = threading.Lock()
+_library: ctypes.CDLL | None = None
+
+
+def create(mpi_comm: Any, options: bytes) -> int:
+    """A handle of a communicator over `mpi_comm`: None is MPI_COMM_WORLD, an int a Fortran handle,
+    anything else an object of mpi4py."""
+    handle = ctypes.c_void_p()
+    if mpi_comm is None:
+        check(library().gqsgd_comm_create_mpi_world(options, ctypes.byref(handle)))
+    else:
+        number = mpi_comm if isinstance(mpi_comm, int) else mpi_comm.py2f()
+        check(library().gqsgd_comm_create_mpi_f(number, options, ctypes.byref(handle)))
+    assert handle.value is not None
+    return handle.value
+
+
+def library() -> ctypes.CDLL:
+    """The loaded library. Raises ImportError that names every place tried."""
+    global _library
+    with _lock:
+        if _library is None:
+            loaded = _opened()
+            for name, arguments in PROTOTYPES.items():
+                function = getattr(loaded, name)
+                function.restype, function.argtypes = ctypes.c_int32, arguments
+            _library = loaded
+    return _library
+
+
+def _opened() -> ctypes.CDLL:
+    """GQSGD_MPI_LIBRARY alone where it is set; otherwise the file beside libgqsgd, or where a build
+    has it; otherwise what the dynamic loader finds. An MPI's plugins want its symbols global."""
+    named = os.environ.get("GQSGD_MPI_LIBRARY")
+    beside = Path(_abi.library_path()).resolve().parent
+    files = [beside / SONAME, beside / "bindings" / "mpi" / SONAME]
+    found = [str(file) for file in files if file.is_file()]
+    name = named or (found + [SONAME])[0]
+    try:
+        return ctypes.CDLL(name, mode=ctypes.RTLD_GLOBAL)
+    except OSError as error:
+        places = ", ".join(map(str, files))
+        raise ImportError(
+            f"libgqsgd_mpi could not be loaded: {error}. It is built where an MPI is found; looked "
+            f"at GQSGD_MPI_LIBRARY ({named or 'not set'}), {places}, and {SONAME}.",
+            name="gqsgd",
+            path=name,
+        ) from error

@@ -1,0 +1,222 @@
+/* gqsgd over MPI: header-only, for programs in C99 or C++ compiled with an MPI of their own.
+ *
+ *     MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &provided);
+ *     gqsgd_comm comm;
+ *     if (gqsgd_comm_create_mpi(MPI_COMM_WORLD, "", &comm)) puts(gqsgd_last_error());
+ *
+ * The binary interfaces of MPIs differ, so that this is compiled where it is used; for languages
+ * that cannot, libgqsgd_mpi.so has the two functions of section 1 that take no MPI_Comm. Link with
+ * the MPI and with libgqsgd. */
+#ifndef GQSGD_MPI_H
+#define GQSGD_MPI_H
+
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gqsgd_mpi_table.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#ifndef GQSGD_MPI_API
+#define GQSGD_MPI_API static inline
+#endif
+
+/* ---- 1. Communicators ------------------------------------------------------------------------ */
+
+/** Makes this rank's communicator over a duplicate of `mpi_comm`, with the same ranks. Collective:
+ *  every rank of mpi_comm calls it; waits until they do, TIMEOUT if one does not within timeout_ms.
+ *  options as for the other communicators (gqsgd.h, section 4); if one rank's are refused, all
+ * ranks fail (REMOTE_ERROR). UNSUPPORTED if MPI is not initialised, is finalised, or allows calls
+ * on another thread only. Errors of MPI are returned (BACKEND), whatever handler mpi_comm has.
+ *  Destroy it before MPI_Finalize; afterwards that still frees what is left of it. */
+GQSGD_MPI_API gqsgd_status gqsgd_comm_create_mpi(MPI_Comm mpi_comm, const char *options,
+                                                 gqsgd_comm *comm);
+
+/** The same for a communicator's Fortran handle, as mpi4py's py2f() and MPI.jl give it. */
+GQSGD_MPI_API gqsgd_status gqsgd_comm_create_mpi_f(int32_t fortran_handle, const char *options,
+                                                   gqsgd_comm *comm);
+
+/** The same for MPI_COMM_WORLD. */
+GQSGD_MPI_API gqsgd_status gqsgd_comm_create_mpi_world(const char *options, gqsgd_comm *comm);
+
+/* ---- 2. Creation ----------------------------------------------------------------------------- */
+
+/** The time limit that an options text asks for; a failure if it is refused. A group of one rank is
+ *  made and ended to read it. */
+static inline int32_t gqsgd_mpi_ignore(void *user) {
+  (void)user;
+  return 0;
+}
+static inline gqsgd_status gqsgd_mpi_read_options(gqsgd_transport table, const char *options,
+                                                  int64_t *timeout_ms) {
+  gqsgd_comm comm = NULL;
+  gqsgd_status status;
+  table.close = gqsgd_mpi_ignore;
+  status = gqsgd_comm_create_custom(&table, options, &comm);
+  if (status != GQSGD_OK) return status;
+  status = gqsgd_comm_timeout(comm, timeout_ms);
+  gqsgd_comm_destroy(comm);
+  return status;
+}
+
+/** Fails in the words of MPI. */
+static inline gqsgd_status gqsgd_mpi_fail(const char *function, int code) {
+  char text[MPI_MAX_ERROR_STRING + 100];
+  const char *reason = gqsgd_mpi_error_text(NULL, code);
+  snprintf(text, sizeof text, "%s failed with code %d: %s", function, code, reason ? reason : "");
+  return gqsgd_fail(GQSGD_BACKEND, text);
+}
+
+/** OK if this thread may call MPI. */
+static inline gqsgd_status gqsgd_mpi_check(MPI_Comm mpi_comm, int32_t *main_thread_only) {
+  int yes = 0, level = MPI_THREAD_SINGLE;
+  MPI_Initialized(&yes);
+  if (!yes) {
+    return gqsgd_fail(GQSGD_UNSUPPORTED,
+                      "MPI is not initialised: call MPI_Init_thread before gqsgd_comm_create_mpi");
+  }
+  MPI_Finalized(&yes);
+  if (yes) return gqsgd_fail(GQSGD_UNSUPPORTED, "MPI is finalised already");
+  MPI_Query_thread(&level);
+  *main_thread_only = level < MPI_THREAD_SERIALIZED;
+  MPI_Is_thread_main(&yes);
+  if (*main_thread_only && !yes) {
+    return gqsgd_fail(GQSGD_UNSUPPORTED, gqsgd_mpi_error_text(NULL, GQSGD_MPI_WRONG_THREAD));
+  }
+  if (mpi_comm == MPI_COMM_NULL) {
+    return gqsgd_fail(GQSGD_INVALID_ARGUMENT, "gqsgd_comm_create_mpi: mpi_comm is MPI_COMM_NULL");
+  }
+  MPI_Comm_test_inter(mpi_comm, &yes);
+  if (!yes) return GQSGD_OK;
+  return gqsgd_fail(GQSGD_INVALID_ARGUMENT,
+                    "gqsgd_comm_create_mpi: mpi_comm is an inter-communicator");
+}
+
+/** Waits for all ranks; what is left of a duplicate that never comes cannot be withdrawn. */
+static inline gqsgd_status gqsgd_mpi_duplicate(MPI_Comm mpi_comm, int64_t timeout_ms,
+                                               MPI_Comm *duplicate) {
+  const double begin = MPI_Wtime();
+  MPI_Request request;
+  char text[160];
+  int done = 0;
+  int code = MPI_Comm_idup(mpi_comm, duplicate, &request);
+  while (code == MPI_SUCCESS && !done) {
+    code = MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+    if (code != MPI_SUCCESS || done) break;
+    if (timeout_ms >= 0 && (MPI_Wtime() - begin) * 1e3 > (double)timeout_ms) {
+      snprintf(text, sizeof text, "a rank has not called gqsgd_comm_create_mpi within %lld ms",
+               (long long)timeout_ms);
+      return gqsgd_fail(GQSGD_TIMEOUT, text);
+    }
+    gqsgd_mpi_sleep(GQSGD_MPI_SLEEP_MAX_US);
+  }
+  if (code == MPI_SUCCESS) code = MPI_Comm_set_errhandler(*duplicate, MPI_ERRORS_RETURN);
+  return code == MPI_SUCCESS ? GQSGD_OK : gqsgd_mpi_fail("MPI_Comm_idup", code);
+}
+
+/** All ranks' statuses of their own checks and numbers of their nodes. */
+static inline gqsgd_status gqsgd_mpi_agree(MPI_Comm comm, gqsgd_status own, int32_t size,
+                                           int32_t *node_ids) {
+  int32_t pair[2], *pairs = (int32_t *)malloc(2 * (size_t)size * sizeof(int32_t));
+  int32_t node = 0, rank = 0, peer;
+  MPI_Comm node_comm = MPI_COMM_NULL;
+  char text[160];
+  int code;
+  if (pairs == NULL) return gqsgd_fail(GQSGD_NO_MEMORY, "no memory for the ranks of an MPI group");
+  MPI_Comm_rank(comm, &rank);
+  node = rank;
+  code = MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &node_comm);
+  if (code == MPI_SUCCESS) code = MPI_Bcast(&node, 1, MPI_INT32_T, 0, node_comm);
+  if (node_comm != MPI_COMM_NULL) MPI_Comm_free(&node_comm);
+  pair[0] = own;
+  pair[1] = node;
+  if (code == MPI_SUCCESS) {
+    code = MPI_Allgather(pair, 2, MPI_INT32_T, pairs, 2, MPI_INT32_T, comm);
+  }
+  for (peer = 0; code == MPI_SUCCESS && own == GQSGD_OK && peer < size; ++peer) {
+    node_ids[peer] = pairs[2 * peer + 1];
+    if (pairs[2 * peer] == GQSGD_OK) continue;
+    snprintf(text, sizeof text, "rank %d refused gqsgd_comm_create_mpi with %s", (int)peer,
+             gqsgd_status_name(pairs[2 * peer]));
+    own = gqsgd_fail(GQSGD_REMOTE_ERROR, text);
+  }
+  free(pairs);
+  return code == MPI_SUCCESS ? own : gqsgd_mpi_fail("MPI_Allgather", code);
+}
+
+/** Makes the group, once this rank may call MPI. */
+static inline gqsgd_status gqsgd_mpi_form(MPI_Comm mpi_comm, gqsgd_mpi *self, const char *options,
+                                          gqsgd_transport table, gqsgd_comm *comm) {
+  int64_t timeout_ms = 300000;
+  int32_t *node_ids = (int32_t *)malloc((size_t)table.size * sizeof(int32_t));
+  gqsgd_status own = gqsgd_mpi_read_options(table, options, &timeout_ms);
+  gqsgd_status status = gqsgd_mpi_duplicate(mpi_comm, timeout_ms, &self->comm);
+  if (own == GQSGD_OK && node_ids == NULL) {
+    own = gqsgd_fail(GQSGD_NO_MEMORY, "no memory for the ranks of an MPI group");
+  }
+  if (status == GQSGD_OK) {
+    table.node_ids = node_ids;
+    status = gqsgd_mpi_agree(self->comm, own, table.size, node_ids);
+    if (status == GQSGD_OK) status = gqsgd_comm_create_custom(&table, options, comm);
+    if (status != GQSGD_OK) MPI_Comm_free(&self->comm);
+  }
+  free(node_ids);
+  return status;
+}
+
+GQSGD_MPI_API gqsgd_status gqsgd_comm_create_mpi(MPI_Comm mpi_comm, const char *options,
+                                                 gqsgd_comm *comm) {
+  gqsgd_transport table;
+  gqsgd_mpi *self;
+  gqsgd_status status;
+  int rank = 0, size = 0;
+  if (comm == NULL) {
+    return gqsgd_fail(GQSGD_INVALID_ARGUMENT, "gqsgd_comm_create_mpi: comm is NULL");
+  }
+  *comm = NULL;
+  self = (gqsgd_mpi *)calloc(1, sizeof(gqsgd_mpi));
+  if (self == NULL) return gqsgd_fail(GQSGD_NO_MEMORY, "no memory for an MPI transport");
+  self->first_free = -1;
+  status = gqsgd_mpi_check(mpi_comm, &self->main_thread_only);
+  if (status == GQSGD_OK) {
+    MPI_Comm_rank(mpi_comm, &rank);
+    MPI_Comm_size(mpi_comm, &size);
+    memset(&table, 0, sizeof table);
+    table.struct_size_bytes = sizeof table;
+    table.user = self;
+    table.rank = rank;
+    table.size = size;
+    table.send = gqsgd_mpi_send;
+    table.receive = gqsgd_mpi_receive;
+    table.test = gqsgd_mpi_test;
+    table.progress = gqsgd_mpi_progress;
+    table.close = gqsgd_mpi_close;
+    table.error_text = gqsgd_mpi_error_text;
+    if (size > GQSGD_MPI_MESSAGE_RANKS_MAX) table.allgather = gqsgd_mpi_allgather;
+    status = gqsgd_mpi_form(mpi_comm, self, options, table, comm);
+  }
+  if (status != GQSGD_OK) gqsgd_mpi_free(self);
+  return status;
+}
+
+GQSGD_MPI_API gqsgd_status gqsgd_comm_create_mpi_f(int32_t fortran_handle, const char *options,
+                                                   gqsgd_comm *comm) {
+  int initialized = 0;
+  MPI_Initialized(&initialized);
+  return gqsgd_comm_create_mpi(initialized ? MPI_Comm_f2c((MPI_Fint)fortran_handle) : MPI_COMM_NULL,
+                               options, comm);
+}
+
+GQSGD_MPI_API gqsgd_status gqsgd_comm_create_mpi_world(const char *options, gqsgd_comm *comm) {
+  return gqsgd_comm_create_mpi(MPI_COMM_WORLD, options, comm);
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,52 @@
+// Allreduces over MPI give the bits of virtual ranks: every schedule and format, with one
+// communicator for all of them.
+#include "tests/mpi/ranks.h"
+
+namespace gq::test {
+namespace {
+
+/** What one count was asked for with; step makes each call draw its own random numbers. */
+std::string compare(const World& world, gqsgd_comm comm, const std::vector<Values>& inputs,
+                    const char* format, int32_t schedule, uint64_t step) {
+  const int32_t op = step % 2 ? GQSGD_SUM : GQSGD_MEAN;
+  const Operation operation{format, schedule, op, step % 3 == 0, step, step % 5};
+  Values result;
+  const std::string failure = allreduce(comm, operation, inputs[world.rank], &result);
+  if (!failure.empty()) return failure;
+  const std::string wrong = difference(result, simulate(operation, inputs));
+  return wrong.empty() ? "" : describe(operation) + ": " + wrong;
+}
+
+std::string compare_all(const World& world, gqsgd_comm comm, const std::vector<Values>& inputs) {
+  std::string failures;
+  uint64_t step = inputs[0].size();
+  for (int32_t schedule : kSchedules) {
+    for (const char* preset : kPresets) {
+      failures += compare(world, comm, inputs, preset, schedule, ++step);
+    }
+    for (const char* format : kBlockFormats) {
+      failures += compare(world, comm, inputs, format, schedule, ++step);
+    }
+  }
+  for (const char* format : kWideFormats) {
+    failures += compare(world, comm, inputs, format, GQSGD_SCHEDULE_DIRECT, ++step);
+  }
+  for (const char* format : {"paper-gl8", "paper-gl4,norm=2:2"}) {
+    failures += compare(world, comm, inputs, format, GQSGD_SCHEDULE_SPARSE, ++step);
+  }
+  return failures;
+}
+
+std::string same_bits(const World& world) {
+  const WorldComm comm("chunk_value_count=4096,timeout_ms=60000");
+  std::string failures;
+  for (const size_t count : {size_t{0}, size_t{33}, size_t{20011}}) {
+    failures += compare_all(world, comm.get(), gradients(world.size, count, 7 + count));
+  }
+  return failures;
+}
+
+}  // namespace
+}  // namespace gq::test
+
+int main(int argc, char** argv) { return gq::test::run_check(argc, argv, gq::test::same_bits); }
