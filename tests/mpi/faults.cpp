@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "tests/mpi/ranks.h"
+#include "tests/support/ranks.h"
 
 namespace gq::test {
 namespace {
