@@ -38,7 +38,7 @@ typedef struct {
 typedef struct {
   MPI_Comm comm;
   int32_t main_thread_only;
-  int32_t idle_us; /**< the last sleep; 0 after something happened */
+  int64_t busy_us; /**< when something was last started or done */
   gqsgd_mpi_request *requests;
   int32_t request_capacity, first_free;
   int32_t part_count, part_capacity; /**< four arrays of parts, dense, as MPI_Testsome wants them */
@@ -53,9 +53,10 @@ enum {
   GQSGD_MPI_WRONG_THREAD = -2,
   GQSGD_MPI_NO_MEMORY = -3,
   GQSGD_MPI_PARTS_MIN = 64,
-  GQSGD_MPI_SPINS_US = 20, /**< a rank that waits looks for so long, then sleeps */
+  GQSGD_MPI_SPIN_US = 20, /**< a rank that waits looks for so long; then it sleeps between looks, */
+  GQSGD_MPI_SLEEP_SHARE = 50, /**< each time for this part of the time that it has waited */
   GQSGD_MPI_SLEEP_MIN_US = 20,
-  GQSGD_MPI_SLEEP_MAX_US = 200
+  GQSGD_MPI_SLEEP_MAX_US = 1000
 };
 
 static inline const char *gqsgd_mpi_error_text(void *user, int32_t code) {
@@ -70,6 +71,8 @@ static inline const char *gqsgd_mpi_error_text(void *user, int32_t code) {
   }
   return MPI_Error_string(code, text, &length) == MPI_SUCCESS ? text : NULL;
 }
+
+static inline int64_t gqsgd_mpi_now_us(void) { return (int64_t)(MPI_Wtime() * 1e6); }
 
 static inline void gqsgd_mpi_sleep(int32_t time_us) {
   struct timeval time;
@@ -129,6 +132,7 @@ static inline int32_t gqsgd_mpi_open(gqsgd_mpi *self, int32_t part_count, uint64
   self->first_free = self->requests[*request].next;
   self->requests[*request].parts = 0;
   self->requests[*request].size_bytes = 0;
+  self->busy_us = gqsgd_mpi_now_us();
   return 0;
 }
 
@@ -220,19 +224,24 @@ static inline int32_t gqsgd_mpi_look(gqsgd_mpi *self, int32_t *any) {
   return 0;
 }
 
+/** How long to sleep after waiting for so long. */
+static inline int32_t gqsgd_mpi_nap_us(int64_t waited_us) {
+  const int64_t nap_us = waited_us / GQSGD_MPI_SLEEP_SHARE;
+  if (nap_us < GQSGD_MPI_SLEEP_MIN_US) return GQSGD_MPI_SLEEP_MIN_US;
+  return nap_us < GQSGD_MPI_SLEEP_MAX_US ? (int32_t)nap_us : (int32_t)GQSGD_MPI_SLEEP_MAX_US;
+}
+
 static inline int32_t gqsgd_mpi_progress(void *user, int32_t timeout_us) {
   gqsgd_mpi *self = (gqsgd_mpi *)user;
-  const double begin = MPI_Wtime();
+  const int64_t begin_us = gqsgd_mpi_now_us();
   int32_t any = 0;
   for (;;) {
     const int32_t code = gqsgd_mpi_look(self, &any);
-    const int64_t waited_us = (int64_t)((MPI_Wtime() - begin) * 1e6);
-    if (any) self->idle_us = 0;
-    if (code != 0 || any || waited_us >= timeout_us) return code;
-    if (self->idle_us == 0 && waited_us < GQSGD_MPI_SPINS_US) continue;
-    self->idle_us = self->idle_us == 0 ? GQSGD_MPI_SLEEP_MIN_US : 2 * self->idle_us;
-    if (self->idle_us > GQSGD_MPI_SLEEP_MAX_US) self->idle_us = GQSGD_MPI_SLEEP_MAX_US;
-    gqsgd_mpi_sleep(self->idle_us);
+    const int64_t now_us = gqsgd_mpi_now_us();
+    const int64_t waited_us = now_us - self->busy_us;
+    if (any) self->busy_us = now_us;
+    if (code != 0 || any || now_us - begin_us >= timeout_us) return code;
+    if (waited_us >= GQSGD_MPI_SPIN_US) gqsgd_mpi_sleep(gqsgd_mpi_nap_us(waited_us));
   }
 }
 

@@ -89,12 +89,15 @@ std::string idle(const World& world) {
   return wrong;
 }
 
+int g_pipe[2];
+
 /** Stops this process for a while from outside, as soon as something is written to the pipe. */
-pid_t start_stopper(int read_end, pid_t victim) {
+pid_t start_stopper(pid_t victim) {
   const pid_t stopper = fork();
   if (stopper != 0) return stopper;
+  close(g_pipe[1]);
   char byte;
-  if (read(read_end, &byte, 1) == 1) {
+  if (read(g_pipe[0], &byte, 1) == 1) {
     usleep(20000);
     kill(victim, SIGSTOP);
     usleep(1500000);
@@ -102,8 +105,6 @@ pid_t start_stopper(int read_end, pid_t victim) {
   }
   _exit(0);
 }
-
-int g_pipe[2];
 
 /** A rank stopped in mid-operation: TIMEOUT that names it, within the time, and inputs intact. */
 std::string stopped(const World& world) {
@@ -142,7 +143,7 @@ int main(int argc, char** argv) {
   pid_t stopper = -1;
   if (argc == 2 && std::strcmp(argv[1], "stopped") == 0) {
     if (pipe(g_pipe) != 0) return 2;
-    stopper = start_stopper(g_pipe[0], getpid());  // MPI does not like fork() once it runs
+    stopper = start_stopper(getpid());  // MPI does not like fork() once it runs
     close(g_pipe[0]);
   }
   int result = 2;
