@@ -1,8 +1,8 @@
 // gqsgd-perf: times allreduces over sizes, formats and schedules, with every rank's bits checked.
-// See --help; the parts are in options, forked, session, measure and report.
+// See --help; the parts are in options, team, session, measure and report.
 #include <cstdio>
 
-#include "bench/perf/forked.h"
+#include "bench/perf/board_peers.h"
 #include "bench/perf/session.h"
 
 int main(int argc, char** argv) {
@@ -23,7 +23,12 @@ int main(int argc, char** argv) {
   if (!check_formats(options)) return 2;
   const std::string command = command_of(argc, argv);
   try {
-    return run_team(options, [&](Team& team) { return measure_all(options, command, team); });
+    const Board board = make_board(options);
+    return run_team(options.transport == "process", options.rank_count, options.comm_options,
+                    [&](int rank, gqsgd_comm comm) {
+                      BoardPeers peers(rank, comm, options.rank_count, board);
+                      return measure_all(options, command, peers);
+                    });
   } catch (const std::exception& error) {
     std::fprintf(stderr, "gqsgd-perf: %s\n", error.what());
     return 2;

@@ -8,6 +8,7 @@
 #include <cstdio>
 
 #include "bench/perf/session.h"
+#include "bench/perf/team.h"
 
 namespace {
 
@@ -18,9 +19,9 @@ void require_mpi(int code, const char* what) {
 }
 
 /** Barriers sleep while they wait: ranks may be more than cores, and the last one has work. */
-class MpiTeam final : public Team {
+class MpiPeers final : public Peers {
  public:
-  MpiTeam(int rank, gqsgd_comm comm) : Team(rank, comm) {}
+  MpiPeers(int rank, gqsgd_comm comm) : Peers(rank, comm) {}
 
   void barrier() override {
     MPI_Request request;
@@ -64,8 +65,8 @@ int run_rank(Options options, const std::string& command) {
   gqsgd_comm comm = nullptr;
   require(gqsgd_comm_create_mpi(MPI_COMM_WORLD, options.comm_options.c_str(), &comm),
           "gqsgd_comm_create_mpi");
-  MpiTeam team(rank, comm);
-  const int result = measure_all(options, command, team);
+  MpiPeers peers(rank, comm);
+  const int result = measure_all(options, command, peers);
   gqsgd_comm_destroy(comm);
   return result;
 }

@@ -7,6 +7,7 @@
 
 #include "bench/machine.h"
 #include "bench/perf/elements.h"
+#include "bench/perf/team.h"
 
 namespace gq::bench {
 namespace {
@@ -33,7 +34,7 @@ double nmse_of(const void* result, size_t value_count, int32_t op, const Options
 
 }  // namespace
 
-Measurement::Measurement(const Options& options, Team& team) : options_(options), team_(team) {
+Measurement::Measurement(const Options& options, Peers& peers) : options_(options), peers_(peers) {
   for (const std::string& format : options.formats) {
     gqsgd_quantizer quantizer = nullptr;
     require(gqsgd_quantizer_create(format.c_str(), &quantizer), format.c_str());
@@ -45,7 +46,7 @@ Measurement::Measurement(const Options& options, Team& team) : options_(options)
       if (goes_together(contender)) contenders_.push_back(contender);
     }
   }
-  const std::string foreign = team.foreign_name(options.dtype.number);
+  const std::string foreign = peers.foreign_name(options.dtype.number);
   if (!foreign.empty()) contenders_.push_back({nullptr, foreign, {"-", -1}});
 }
 
@@ -56,7 +57,7 @@ bool Measurement::goes_together(const Contender& contender) const {
       gqsgd_predict_time(contender.quantizer, contender.schedule.number, options_.rank_count, 1,
                          options_.dtype.number, nullptr, &time_ns);
   if (status == GQSGD_OK) return true;
-  if (team_.rank() == 0) {
+  if (peers_.rank() == 0) {
     std::printf("# %s is not timed with schedule %s: %s\n", contender.format.c_str(),
                 contender.schedule.name.c_str(), gqsgd_last_error());
   }
@@ -71,12 +72,12 @@ double Measurement::run(const Contender& contender, bool in_place, const uint64_
   if (in_place && (at != nullptr || in_place_run_count_++ % kRunsInPlace == 0)) output_ = input_;
   const void* send = in_place ? output_.data() : input_.data();
   gqsgd_status status = GQSGD_OK;
-  team_.barrier();
+  peers_.barrier();
   const int64_t begin = now_ns();
   if (contender.quantizer == nullptr) {
-    team_.foreign_sum(send, output_.data(), value_count_, options_.dtype.number);
+    peers_.foreign_sum(send, output_.data(), value_count_, options_.dtype.number);
   } else {
-    status = gqsgd_allreduce(team_.comm(), contender.quantizer, send, output_.data(), value_count_,
+    status = gqsgd_allreduce(peers_.comm(), contender.quantizer, send, output_.data(), value_count_,
                              options_.dtype.number, options_.op.number, contender.schedule.number,
                              at, nullptr);
   }
@@ -87,14 +88,14 @@ double Measurement::run(const Contender& contender, bool in_place, const uint64_
 
 uint64_t Measurement::bytes_sent() {
   uint64_t bytes = 0;
-  require(gqsgd_comm_stat(team_.comm(), "payload_bytes_sent", &bytes), "payload_bytes_sent");
+  require(gqsgd_comm_stat(peers_.comm(), "payload_bytes_sent", &bytes), "payload_bytes_sent");
   return bytes;
 }
 
 /** Rank 0 simulates all ranks: the bits that each of them has to show. */
 void Measurement::expect(const Contender& contender, Row* row) {
   expected_.resize(row->size_bytes);
-  if (team_.rank() == 0) {
+  if (peers_.rank() == 0) {
     const size_t size = row->size_bytes, ranks = options_.rank_count;
     std::vector<unsigned char> inputs(size * ranks);
     std::vector<const void*> send;
@@ -111,7 +112,7 @@ void Measurement::expect(const Contender& contender, Row* row) {
             "gqsgd_simulate");
     row->nmse = nmse_of(expected_.data(), value_count_, options_.op.number, options_);
   }
-  team_.spread(&expected_);
+  peers_.spread(&expected_);
 }
 
 /** Values of this rank's result, over all ranks, that are not the expected ones. */
@@ -121,13 +122,13 @@ uint64_t Measurement::wrong_count() {
   for (size_t first = 0; first < output_.size(); first += element) {
     wrong += std::memcmp(&output_[first], &expected_[first], element) != 0;
   }
-  return static_cast<uint64_t>(team_.sum(static_cast<double>(wrong)));
+  return static_cast<uint64_t>(peers_.sum(static_cast<double>(wrong)));
 }
 
 /** Its bits are its own: only its error is looked at. */
 void Measurement::judge_foreign(const Contender& contender, Row* row) {
   run(contender, false, nullptr);
-  if (team_.rank() == 0) row->nmse = nmse_of(output_.data(), value_count_, GQSGD_SUM, options_);
+  if (peers_.rank() == 0) row->nmse = nmse_of(output_.data(), value_count_, GQSGD_SUM, options_);
 }
 
 void Measurement::check(const Contender& contender, Row* row) {
@@ -150,7 +151,7 @@ void Measurement::time_all(bool in_place, std::vector<Row>* rows) {
     }
   }
   for (size_t c = 0; c < contenders_.size(); ++c) {
-    team_.most(&times_us[c]);
+    peers_.most(&times_us[c]);
     Row& row = (*rows)[c];
     (in_place ? row.in_place : row.out_of_place).time_us = median(times_us[c]);
   }
@@ -160,14 +161,14 @@ std::vector<Row> Measurement::measure(size_t size_bytes) {
   value_count_ = size_bytes / element_bytes(options_.dtype.number);
   input_.resize(size_bytes);
   output_.resize(size_bytes);
-  fill_inputs(team_.rank(), value_count_, options_.dtype.number, input_.data());
+  fill_inputs(peers_.rank(), value_count_, options_.dtype.number, input_.data());
   std::vector<Row> rows;
   for (const Contender& contender : contenders_) {
     rows.push_back({size_bytes, value_count_, contender.format, contender.schedule.name, {}, {}});
     const uint64_t before = bytes_sent();
     run(contender, false, kCheckedAt);
     std::vector<double> sent = {static_cast<double>(bytes_sent() - before)};
-    team_.most(&sent);
+    peers_.most(&sent);
     rows.back().wire_bytes = static_cast<uint64_t>(sent[0]);
     if (options_.check) check(contender, &rows.back());
   }

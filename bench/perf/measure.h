@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "bench/perf/options.h"
-#include "bench/perf/team.h"
+#include "bench/perf/peers.h"
 
 namespace gq::bench {
 
@@ -34,7 +34,7 @@ struct Row {
 class Measurement {
  public:
   /** One rank's share of it; every rank makes one with the same options. */
-  Measurement(const Options& options, Team& team);
+  Measurement(const Options& options, Peers& peers);
   ~Measurement();
   Measurement(const Measurement&) = delete;
   Measurement& operator=(const Measurement&) = delete;
@@ -44,7 +44,7 @@ class Measurement {
 
  private:
   struct Contender {
-    gqsgd_quantizer quantizer;  ///< nullptr: the team's foreign allreduce, always a sum
+    gqsgd_quantizer quantizer;  ///< nullptr: the peers' foreign allreduce, always a sum
     std::string format;
     Choice schedule;
   };
@@ -58,7 +58,7 @@ class Measurement {
   uint64_t bytes_sent();
 
   const Options& options_;
-  Team& team_;
+  Peers& peers_;
   std::vector<Contender> contenders_;
   std::vector<gqsgd_quantizer> quantizers_;
   size_t value_count_ = 0;

@@ -3,17 +3,13 @@
 
 #include "bench/perf/measure.h"
 #include "bench/perf/report.h"
+#include "bench/perf/team.h"
 
 namespace gq::bench {
 
-void require(gqsgd_status status, const char* what) {
-  if (status == GQSGD_OK) return;
-  throw Failure(std::string(what) + ": " + gqsgd_status_name(status) + ": " + gqsgd_last_error());
-}
-
-int measure_all(const Options& options, const std::string& command, Team& team) {
-  const bool tells = team.rank() == 0;
-  Measurement measurement(options, team);
+int measure_all(const Options& options, const std::string& command, Peers& peers) {
+  const bool tells = peers.rank() == 0;
+  Measurement measurement(options, peers);
   std::vector<Row> rows;
   if (tells) print_head(options, command);
   for (size_t size_bytes : sizes_of(options)) {

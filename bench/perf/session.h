@@ -5,12 +5,12 @@
 #include <string>
 
 #include "bench/perf/options.h"
-#include "bench/perf/team.h"
+#include "bench/perf/peers.h"
 
 namespace gq::bench {
 
 /** The exit status of this rank: 1 if any value was wrong. */
-int measure_all(const Options& options, const std::string& command, Team& team);
+int measure_all(const Options& options, const std::string& command, Peers& peers);
 
 }  // namespace gq::bench
 

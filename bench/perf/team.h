@@ -1,13 +1,14 @@
-// The ranks that measure together: what they do besides the allreduces under test. How they are
-// started is forked.h's and gqsgd_perf_mpi.cpp's matter.
+// Runs one function on all ranks, threads or processes, and gives them memory to share. What they
+// measure is measure.h's matter.
 #ifndef GQ_BENCH_PERF_TEAM_H
 #define GQ_BENCH_PERF_TEAM_H
 
 #include <gqsgd.h>
 
+#include <cstddef>
+#include <functional>
 #include <stdexcept>
 #include <string>
-#include <vector>
 
 namespace gq::bench {
 
@@ -20,34 +21,16 @@ class Failure : public std::runtime_error {
 /** Throws Failure unless `status` is OK. */
 void require(gqsgd_status status, const char* what);
 
-/** One rank's end. Every rank calls the same functions in the same order. */
-class Team {
- public:
-  Team(int rank, gqsgd_comm comm) : rank_(rank), comm_(comm) {}
-  virtual ~Team() = default;
-  Team(const Team&) = delete;
-  Team& operator=(const Team&) = delete;
+/** Zeroed memory that threads and forked processes share; it lives as long as the program. */
+void* shared_bytes(size_t size_bytes);
 
-  int rank() const { return rank_; }
-  gqsgd_comm comm() const { return comm_; }
+/** What a rank does; the exit status of the program is the largest that a rank returns. */
+using RankMain = std::function<int(int rank, gqsgd_comm comm)>;
 
-  /** Returns when all ranks are there. */
-  virtual void barrier() = 0;
-  /** Each number becomes the largest of those of all ranks, or their sum. */
-  virtual void most(std::vector<double>* numbers) = 0;
-  virtual double sum(double number) = 0;
-  /** Rank 0's bytes become everybody's; all ranks have as many. */
-  virtual void spread(std::vector<unsigned char>* bytes) = 0;
-
-  /** What carries the bytes may have an allreduce of its own, to compare with: its name, or "". */
-  virtual std::string foreign_name(int32_t) const { return ""; }
-  /** Sums values of a type that foreign_name() was asked for; send == recv is in place. */
-  virtual void foreign_sum(const void*, void*, size_t, int32_t) {}
-
- private:
-  int rank_;
-  gqsgd_comm comm_;
-};
+/** Runs all ranks to their end. A rank that throws prints what, and counts as 2; the others then
+ * see it leave and fail too. */
+int run_team(bool ranks_are_processes, int rank_count, const std::string& comm_options,
+             const RankMain& rank_main);
 
 }  // namespace gq::bench
 
