@@ -16,7 +16,8 @@ void SegmentNorms::begin(Endpoint& endpoint, const Call& call, const Plan& plan,
 
 Status SegmentNorms::advance(bool* done) {
   *done = false;
-  const uint32_t rank = endpoint_->rank(), ranks = endpoint_->size();
+  const bool has_segments = !call_->segments->parts.empty();
+  const uint32_t rank = endpoint_->rank(), ranks = has_segments ? endpoint_->size() : 1;
   if (!sent_) {
     GQ_TRY(take());
     for (uint32_t distance = 1; distance < ranks; ++distance) {
