@@ -42,7 +42,6 @@ class RequestQueue {
  private:
   static void* work_on(void* queue);
   void work();
-  bool has_reached(const Request* request);
   void drive(const Request* until, bool may_sleep);
   bool drive_first(bool may_sleep);
   void finish_first(Status status);
@@ -59,7 +58,6 @@ class RequestQueue {
   ProgressThread thread_;
   // Of the caller's thread that drives.
   Drive drive_;
-  bool driving_ = false;  // drive_ holds the first request
 };
 
 }  // namespace gq
