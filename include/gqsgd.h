@@ -208,7 +208,8 @@ GQSGD_API gqsgd_status gqsgd_predict_time(gqsgd_quantizer quantizer, int32_t sch
 /** Options text of the create functions, comma-separated, "" or NULL for all defaults:
  *    timeout_ms=300000        time without progress after which a call gives up; -1 for ever
  *    stream_id=0              enters the random key, so that groups of one program draw differently
- *    chunk_value_count=65536  values per message; changes speed, never a bit of the result
+ *    chunk_value_count=65536  values per message (57344 where messages leave the machine's memory);
+ *                             changes speed, never a bit of the result
  *    costs=FILE               constants by which AUTO chooses, equal on all ranks: gqsgd-calibrate
  *                             writes them; or builtin. Default: none, or the file in GQSGD_COSTS
  *    uncompressed=auto        with costs AUTO sends float32 words where that is faster; or never

@@ -88,9 +88,13 @@ Status fill_endpoint(std::unique_ptr<Transport> transport, const CommOptions& op
   } catch (const std::bad_alloc&) {
     return fail(GQSGD_NO_MEMORY, "no memory for a group of %u ranks", transport->size());
   }
+  endpoint->chunk_value_count = options.chunk_value_count;
+  if (options.chunk_value_count == 0) {
+    endpoint->chunk_value_count =
+        transport->reads_in_place() ? kChunkValueCountDefault : kChunkValueCountOnWires;
+  }
   endpoint->transport = std::move(transport);
   endpoint->stream_id = options.stream_id;
-  endpoint->chunk_value_count = options.chunk_value_count;
   endpoint->choice.set(options.choice);
   endpoint->timeout_ms.store(options.timeout_ms, std::memory_order_relaxed);
   return Status();

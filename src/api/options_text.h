@@ -12,12 +12,15 @@ namespace gq {
 inline constexpr int64_t kTimeoutMsDefault = 300000;
 inline constexpr int64_t kTimeoutMsMax = INT64_C(1)
                                          << 40;  // 35 years; in nanoseconds it fits 63 bits
+/** Where peers' words are read in place, and where messages travel: there 8-bit codes and their
+ *  scales stay below 64 KiB, up to which MPI sends at once over TCP. */
 inline constexpr uint32_t kChunkValueCountDefault = 65536;
+inline constexpr uint32_t kChunkValueCountOnWires = 56 << 10;
 
 struct CommOptions {
   int64_t timeout_ms = kTimeoutMsDefault;  ///< -1: for ever
   uint32_t stream_id = 0;
-  uint32_t chunk_value_count = kChunkValueCountDefault;
+  uint32_t chunk_value_count = 0;  ///< 0: the transport's default
   AutoOptions choice;
 };
 

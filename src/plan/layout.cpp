@@ -11,7 +11,7 @@ namespace {
 constexpr size_t kLineBytes = 64;
 
 // Slots that let a peer send ahead: two, and as many more as fit this, but no more than help.
-constexpr size_t kSlotsBytes = size_t{1} << 20;
+constexpr size_t kSlotsBytes = size_t{2} << 20;
 constexpr size_t kSlotsMin = 2;
 constexpr size_t kSlotsMax = 8;
 

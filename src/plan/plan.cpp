@@ -6,6 +6,11 @@
 namespace gq {
 namespace {
 
+// Steps that a rank may be ahead of what it waits for. Measured with 4 hosts at 1 Gbit/s, which
+// share two processors, and 25 MiB of float32: with 1 a call takes 1.2 times as long in 8 bits
+// and 1.5 times in 4, with 2 or 8 as long.
+constexpr uint32_t kLagOnWires = 4;
+
 uint64_t round_up(uint64_t value, uint64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
@@ -86,6 +91,7 @@ Shape shape_of(const PlanRequest& request, const Coding& coding) {
   shape.value_count = request.value_count;
   shape.value_alignment = value_alignment(coding.block, coding.rotated);
   shape.chunk_value_count = round_up(request.chunk_value_count, shape.value_alignment);
+  shape.lag = request.reads_in_place ? 1 : kLagOnWires;
   shape.block_norms = coding.block != 0;
   return shape;
 }

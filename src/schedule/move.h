@@ -57,6 +57,7 @@ struct Shape {
   uint64_t value_alignment = 32;  ///< shards are rounded up to a multiple of this
   uint64_t chunk_value_count = 65536;
   bool block_norms = false;  ///< norms of blocks are exchanged before their values are quantized
+  uint32_t lag = 1;  ///< schedules in steps (steps.h): from one phase of a chunk to the next
   /** Not null: the parts that ranks own are these, as callers cut them, and not equal shards. Each
    *  begins at a multiple of value_alignment. */
   const Part* slices = nullptr;

@@ -2,14 +2,16 @@
 // This file says where in such a schedule a round stands; what is done there is the schedule's.
 //
 // Phases alternate: an even one visits the chunk of every part in turn, an odd one the own part
-// alone. Step k is phase 0 of chunk k, phase 1 of chunk k - 1, phase 2 of chunk k - 2 and so on: a
-// chunk that is touched again is still in a cache, and while one phase waits for chunk k others
-// have work with their own.
+// alone. With a lag of 1 step k is phase 0 of chunk k, phase 1 of chunk k - 1, phase 2 of chunk k -
+// 2 and so on: a chunk that is touched again is still in a cache, and while one phase waits for
+// chunk k others have work with their own. Where messages travel on a wire the lag is longer, so
+// that what has been sent and not yet been asked for keeps the wire busy while a rank computes, or
+// while it waits for its turn on a processor.
 //
 // A phase may wait only for what the phase before it sent of the same chunk. Then nobody waits for
-// ever: that was sent a whole step earlier, sends do not wait, and so the ranks that are furthest
+// ever: that was sent `lag` steps earlier, sends do not wait, and so the ranks that are furthest
 // behind, by step, can always go on. Messages between two ranks keep one order as well: what is
-// received in a step is all that was sent in the step before, in the order of the phases.
+// received in a step is all that was sent `lag` steps before, in the order of the phases.
 #ifndef GQ_SCHEDULE_STEPS_H
 #define GQ_SCHEDULE_STEPS_H
 

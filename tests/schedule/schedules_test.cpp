@@ -23,14 +23,18 @@ std::string describe(const Schedule& schedule, const Shape& shape) {
          std::to_string(shape.chunk_value_count) + (shape.block_norms ? ", norms" : "");
 }
 
-/** Each schedule without and with an exchange of block norms. */
-class Schedules : public testing::TestWithParam<std::tuple<const char*, bool>> {
+/** Each schedule without and with an exchange of block norms, and with a lag of so many steps. */
+class Schedules : public testing::TestWithParam<std::tuple<const char*, bool, uint32_t>> {
  protected:
   const Schedule& schedule() const { return *schedule_by_name(std::get<0>(GetParam())); }
 
   void expect_rules_kept(uint32_t ranks, const Size& size, Turns turns, uint32_t seed) {
-    const Shape shape{ranks, size.value_count, size.value_alignment, size.chunk_value_count,
-                      std::get<1>(GetParam())};
+    const Shape shape{ranks,
+                      size.value_count,
+                      size.value_alignment,
+                      size.chunk_value_count,
+                      std::get<1>(GetParam()),
+                      std::get<2>(GetParam())};
     World world(schedule(), shape);
     ASSERT_EQ(walk(&world, turns, seed).text(), "") << describe(schedule(), shape) << ", turns "
                                                     << static_cast<int>(turns) << ", seed " << seed;
@@ -89,10 +93,11 @@ TEST_P(Schedules, KeepEveryRuleInAnyOrderOfTurns) {
 
 INSTANTIATE_TEST_SUITE_P(All, Schedules,
                          testing::Combine(testing::Values("ring", "tree", "butterfly", "direct"),
-                                          testing::Bool()),
+                                          testing::Bool(), testing::Values(1u, 4u)),
                          [](const auto& info) {
                            return std::string(std::get<0>(info.param)) +
-                                  (std::get<1>(info.param) ? "_with_norms" : "");
+                                  (std::get<1>(info.param) ? "_with_norms" : "") + "_lag_" +
+                                  std::to_string(std::get<2>(info.param));
                          });
 
 /** Messages in a call that fits one chunk, where latency is all that counts. */

@@ -37,7 +37,8 @@ class Communicator(SegmentCollectives):
     Options of all, by keyword (the library checks them):
         timeout_ms=300000        time without progress after which a call gives up; -1 for ever
         stream_id=0              enters the random key: groups of one program draw differently
-        chunk_value_count=65536  values per message; changes speed, never a bit of the result
+        chunk_value_count=65536  values per message (57344 where messages leave the machine's
+                                 memory); changes speed, never a bit of the result
         costs=FILE               constants by which schedule="auto" chooses, equal on all ranks:
                                  gqsgd-calibrate writes them; default: none, or GQSGD_COSTS
         uncompressed="auto"      with costs "auto" sends float32 where that is faster; or "never"
