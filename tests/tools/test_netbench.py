@@ -1,0 +1,85 @@
+"""tools/netbench: hosts that are namespaces, a table of what ran there, and nothing left."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+TIMEOUT_S = 110
+
+
+@pytest.fixture(autouse=True)
+def paths(root, monkeypatch):
+    monkeypatch.syspath_prepend(str(root / "tools"))
+
+
+@pytest.fixture
+def namespaces(tmp_path):
+    """The machine's namespaces; skips where none can be made."""
+    probe = subprocess.run(["sh", "-c", "ip netns add gqsgd-probe && ip netns delete gqsgd-probe"],
+                           capture_output=True, text=True)
+    if probe.returncode != 0:
+        pytest.skip(f"no network namespaces here: {probe.stderr.strip()}")
+    return lambda: subprocess.run(["ip", "netns", "list"], capture_output=True, text=True,
+                                  check=True).stdout
+
+
+@pytest.fixture
+def netbench(root, build_directory):
+    def run(*options):
+        return subprocess.run(
+            [sys.executable, root / "tools/netbench", "--build", build_directory, *options],
+            capture_output=True, text=True, timeout=TIMEOUT_S, env=dict(os.environ))
+
+    return run
+
+
+def test_every_contender_has_a_row_and_no_host_is_left(namespaces, netbench, tmp_path):
+    before = namespaces()
+    done = netbench("--hosts", "3", "--rate", "1gbit", "--count", "100000", "--no-gloo",
+                    "--iterations", "3", "--preset", "blocks-8,paper-gl4",
+                    "--json", str(tmp_path / "net.json"))
+    assert done.returncode == 0, done.stderr
+    assert namespaces() == before
+    run = json.loads((tmp_path / "net.json").read_text())["runs"][0]
+    rows = {row["name"]: row for row in run["rows"]}
+    assert list(rows) == ["MPI_Allreduce float32", "none", "blocks-8", "paper-gl4"]
+    assert rows["MPI_Allreduce float32"]["speedup"] == 1
+    for name, row in rows.items():
+        assert row["seconds"] > 0 and name in done.stdout
+        # What a link carries of the bytes sent cannot be faster than its rate.
+        assert row["seconds"] > 0.5 * row["bytes"] * 8e-9 - 0.002
+    assert rows["none"]["bytes"] == pytest.approx(2 * 2 / 3 * 400000, rel=0.01)
+    assert rows["paper-gl4"]["bytes"] == pytest.approx(rows["none"]["bytes"] / 8, rel=0.05)
+    assert rows["blocks-8"]["limit_seconds"] > rows["blocks-8"]["passes_seconds"] > 0
+
+
+def test_what_is_missing_is_said(netbench):
+    done = netbench("--hosts", "1", "--mpirun", "no-such-mpirun", "--no-gloo")
+    assert done.returncode == 2
+    assert "--hosts is 1; it is 2 to 64" in done.stderr
+    assert "no-such-mpirun is not on this machine" in done.stderr
+
+
+def test_a_failed_program_is_told_and_no_host_is_left(namespaces):
+    from net_lib.mpi import Mpirun
+    from net_lib.network import Network
+
+    before = namespaces()
+    with pytest.raises(RuntimeError, match="mpirun ended with"), Network(2, "100mbit") as network:
+        Mpirun(network, "mpirun.openmpi").run("false")
+    assert namespaces() == before
+
+
+def test_a_link_has_its_rate_and_can_be_cut(namespaces):
+    from net_lib.network import Network, run
+
+    with Network(2, "200mbit") as network:
+        first, second = network.hosts
+        shown = run("tc", "-n", first.name, "qdisc", "show", "dev", "eth0")
+        assert "tbf" in shown and "200Mbit" in shown
+        network.set_link(second, up=False)
+        state = run("ip", "-n", second.name, "link", "show", "eth0")
+        assert "state DOWN" in state or "NO-CARRIER" in state

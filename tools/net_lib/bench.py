@@ -1,0 +1,79 @@
+"""One rate of tools/netbench: who takes how long for the same allreduce."""
+
+import json
+import statistics
+import tempfile
+from pathlib import Path
+
+from . import gloo
+from .mpi import Mpirun
+from .network import Network
+from .passes import seconds_of_passes
+
+FLOAT_BYTES = 4
+GLOO, MPI = "Gloo float32", "MPI_Allreduce float32"
+
+
+def measure(arguments, rate):
+    """{"rate", "hosts", "count", "rows"}; a row has name, bytes, seconds and, for quantizers,
+    limit_seconds: its bytes at the goodput of the baseline, one norm and one dequantize pass."""
+    with Network(arguments.hosts, rate) as network:
+        calls = _gloo_calls(arguments, network)
+        rows = _library_rows(arguments, network)
+        calls += _gloo_calls(arguments, network)  # the other half: drifts hit both sides
+    if calls:
+        rows.insert(0, {"name": GLOO, "bytes": float_bytes(arguments), "calls": calls,
+                        "seconds": statistics.median(calls)})
+    else:
+        rows.sort(key=lambda row: row["name"] != MPI)
+    base = rows[0]
+    for row in rows:
+        row["speedup"] = base["seconds"] / row["seconds"]
+        if "passes_seconds" in row:
+            at_goodput = row["bytes"] / base["bytes"] * base["seconds"]
+            row["limit_seconds"] = at_goodput + row["passes_seconds"]
+    return {"rate": rate, "hosts": arguments.hosts, "count": arguments.count, "rows": rows}
+
+
+def float_bytes(arguments):
+    """What each rank sends in a float32 allreduce of the least bytes."""
+    hosts = arguments.hosts
+    return 2 * (hosts - 1) / hosts * FLOAT_BYTES * arguments.count
+
+
+def _gloo_calls(arguments, network):
+    if arguments.no_gloo:
+        return []
+    return gloo.seconds_per_call(network, arguments.count, (arguments.iterations + 1) // 2)
+
+
+def _library_rows(arguments, network):
+    presets = arguments.preset.split(",")
+    with tempfile.TemporaryDirectory(prefix="gqsgd-netbench-") as folder:
+        results = Path(folder) / "perf.json"
+        size = str(FLOAT_BYTES * arguments.count)
+        command = [str((arguments.build / "bench/gqsgd-perf-mpi").resolve()), "-b", size, "-e",
+                   size, "-n", str(arguments.iterations), "--schedule", arguments.schedule,
+                   "--json", str(results)]
+        for preset in presets:
+            command += ["--format", preset]
+        if arguments.comm_options:
+            command += ["--comm-options", arguments.comm_options]
+        mpirun = Mpirun(network, arguments.mpirun)
+        try:
+            mpirun.run(*command)
+        finally:
+            mpirun.close()
+        perf = json.loads(results.read_text())
+    return [_row(arguments, row) for row in perf["rows"]]
+
+
+def _row(arguments, row):
+    quantized = row["format"] not in ("none", "MPI_Allreduce")
+    found = {"name": MPI if row["format"] == "MPI_Allreduce" else row["format"],
+             "bytes": row["wire"] or float_bytes(arguments),
+             "seconds": row["out_of_place"]["time_us"] * 1e-6, "nmse": row["nmse"]}
+    if quantized:
+        found["passes_seconds"] = seconds_of_passes(row["format"], arguments.count,
+                                                    arguments.hosts)
+    return found

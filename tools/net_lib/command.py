@@ -1,0 +1,69 @@
+"""The command line of tools/netbench."""
+
+import argparse
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+
+from .bench import measure
+from .report import table
+
+
+def parse_arguments(arguments=None):
+    parser = argparse.ArgumentParser(
+        prog="tools/netbench", formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        description="Allreduces of float32 over a network of hosts made of namespaces. Times are "
+                    "medians; every call is as slow as its slowest rank.")
+    parser.add_argument("--build", type=Path, default=Path("build"),
+                        help="folder with libgqsgd.so and bench/gqsgd-perf-mpi")
+    parser.add_argument("--hosts", type=int, default=4, help="2 to 64, one rank each")
+    parser.add_argument("--rate", nargs="+", default=["1gbit"],
+                        help="of every link, both ways, as tc writes it: 200mbit, 1gbit")
+    parser.add_argument("--count", type=int, default=6553600, help="values")
+    parser.add_argument("--preset", default="blocks-8,rotated-8,rotated-4-8,rotated-4",
+                        help="quantizers, by commas; none and MPI_Allreduce run beside them")
+    parser.add_argument("--schedule", default="direct")
+    parser.add_argument("--comm-options", default="", help="options of the communicators")
+    parser.add_argument("--iterations", type=int, default=11, help="timed calls of each contender")
+    parser.add_argument("--mpirun", default="mpirun", help="Open MPI's")
+    parser.add_argument("--no-gloo", action="store_true",
+                        help="leaves PyTorch's Gloo out; then ratios are to MPI_Allreduce")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="writes everything there too")
+    return parser.parse_args(arguments)
+
+
+def missing(arguments):
+    """What this machine or build lacks, as sentences."""
+    if os.geteuid() != 0:
+        yield "network namespaces and tc need root"
+    if not 2 <= arguments.hosts <= 64:
+        yield f"--hosts is {arguments.hosts}; it is 2 to 64"
+    for program in ("ip", "tc", "unshare", arguments.mpirun):
+        if shutil.which(program) is None:
+            yield f"{program} is not on this machine (Debian: iproute2, util-linux, openmpi-bin)"
+    for file in ("libgqsgd.so", "bench/gqsgd-perf-mpi"):
+        if not (arguments.build / file).exists():
+            yield f"{arguments.build / file} is not there; build with MPI, or give --build"
+    if not arguments.no_gloo:
+        try:
+            import torch  # noqa: F401
+        except ImportError:
+            yield "torch is not in this Python; install it, or give --no-gloo"
+
+
+def main():
+    arguments = parse_arguments()
+    lacking = list(missing(arguments))
+    if lacking:
+        print("\n".join(f"netbench: {sentence}" for sentence in lacking), file=sys.stderr)
+        return 2
+    os.environ.setdefault("GQSGD_LIBRARY", str((arguments.build / "libgqsgd.so").resolve()))
+    runs = []
+    for rate in arguments.rate:
+        runs.append(measure(arguments, rate))
+        print(table(runs[-1]), flush=True)
+    if arguments.json:
+        arguments.json.write_text(json.dumps({"command": sys.argv, "runs": runs}, indent=1))
+    return 0

@@ -1,0 +1,90 @@
+"""Hosts that are network namespaces, joined by a bridge; every link has one rate both ways."""
+
+import contextlib
+import os
+import subprocess
+from dataclasses import dataclass
+
+_SUBNET = "10.77.0"
+_BURST_BYTES = 128 * 1024  # what a link may send at once: two offloaded TCP segments
+_QUEUE_MS = 20
+
+
+def run(*command):
+    """Its output; the error of a failed command is part of the exception."""
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(command)}: {done.stderr.strip() or done.returncode}")
+    return done.stdout
+
+
+@dataclass(frozen=True)
+class Host:
+    name: str  # of its namespace, and its host name
+    address: str
+
+    def command(self, *command):
+        """`command` as a process of this host: its network and its host name."""
+        script = 'hostname "$0" && exec "$@"'
+        return ["ip", "netns", "exec", self.name, "unshare", "--uts",
+                "sh", "-c", script, self.name, *command]
+
+
+class Network:
+    """Makes `host_count` hosts on entry and removes them on exit, whatever happened in between.
+
+    Nothing of the machine's own network is touched: the bridge has a namespace of its own."""
+
+    def __init__(self, host_count, rate):
+        prefix = f"gqsgd{os.getpid()}"
+        self.rate = rate
+        self.switch = f"{prefix}sw"
+        self.hosts = [Host(f"{prefix}h{k}", f"{_SUBNET}.{k + 1}") for k in range(host_count)]
+        self.subnet = f"{_SUBNET}.0/24"
+        self._made = []
+
+    def __enter__(self):
+        try:
+            self._make_namespace(self.switch)
+            run("ip", "-n", self.switch, "link", "add", "bridge", "type", "bridge")
+            run("ip", "-n", self.switch, "link", "set", "bridge", "up")
+            for number, host in enumerate(self.hosts):
+                self._attach(host, f"port{number}")
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(self, *_):
+        for name in reversed(self._made):
+            with contextlib.suppress(RuntimeError):
+                run("ip", "netns", "delete", name)  # takes its links along
+        self._made.clear()
+
+    def set_rate(self, rate):
+        self.rate = rate
+        for number, host in enumerate(self.hosts):
+            self._limit(host.name, "eth0", "replace")
+            self._limit(self.switch, f"port{number}", "replace")
+
+    def set_link(self, host, up):
+        run("ip", "-n", host.name, "link", "set", "eth0", "up" if up else "down")
+
+    def _make_namespace(self, name):
+        run("ip", "netns", "add", name)
+        self._made.append(name)
+        run("ip", "-n", name, "link", "set", "lo", "up")
+
+    def _attach(self, host, port):
+        self._make_namespace(host.name)
+        run("ip", "-n", host.name, "link", "add", "eth0", "type", "veth",
+            "peer", "name", port, "netns", self.switch)
+        run("ip", "-n", self.switch, "link", "set", port, "master", "bridge", "up")
+        run("ip", "-n", host.name, "address", "add", f"{host.address}/24", "dev", "eth0")
+        run("ip", "-n", host.name, "link", "set", "eth0", "up")
+        self._limit(host.name, "eth0", "add")
+        self._limit(self.switch, port, "add")
+
+    def _limit(self, namespace, device, action):
+        run("tc", "-n", namespace, "qdisc", action, "dev", device, "root", "tbf",
+            "rate", self.rate, "burst", str(_BURST_BYTES), "latency", f"{_QUEUE_MS}ms")
