@@ -34,6 +34,7 @@ class HomebodyTransport final : public Transport {
     return at_home().peer_header(peer, sequence, header, there);
   }
   Status send(const Message& message) override { return at_home().send(message); }
+  Status expect(const Message& message) override { return at_home().expect(message); }
   Status receive(const Message& message, const unsigned char** words) override {
     return at_home().receive(message, words);
   }
