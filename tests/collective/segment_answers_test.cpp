@@ -146,11 +146,15 @@ TEST_P(SegmentAnswers, AreThoseOfTheReference) {
   EXPECT_GT(count, 70u);
 }
 
+// Each has overloads of which a parameter takes one.
+std::string run_as_threads(int rank_count, const std::string& options, const RankBody& body) {
+  return run_threads(rank_count, options, body);
+}
 std::string run_as_processes(int rank_count, const std::string& options, const RankBody& body) {
   return run_processes(rank_count, options, body);
 }
 
-INSTANTIATE_TEST_SUITE_P(Ranks, SegmentAnswers, testing::Values(&run_threads, &run_as_processes),
+INSTANTIATE_TEST_SUITE_P(Ranks, SegmentAnswers, testing::Values(&run_as_threads, &run_as_processes),
                          [](const auto& info) {
                            return info.index == 0 ? "threads" : "processes";
                          });
