@@ -106,6 +106,7 @@ std::vector<std::unique_ptr<Rank>> make_ranks(uint32_t count, Thread thread,
     rank->endpoint.chunk_value_count = 64;
     rank->endpoint.operands.resize(count);
     rank->endpoint.lists.resize(count);
+    rank->endpoint.operand_counts.resize(count);
     rank->endpoint.timeout_ms = timeout_ms;
     ranks.push_back(std::move(rank));
   }
