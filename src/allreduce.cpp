@@ -144,20 +144,21 @@ Status Allreduce::agree(bool* done) {
 }
 
 Status Allreduce::make_room() {
+  phase_ = Phase::move;  // a failure from here on is this rank's alone
   const size_t arena_bytes = plan_.layout.arena_bytes();
   GQ_TRY(endpoint_->transport->arena(arena_bytes, &arena_));
   endpoint_->workspace_bytes = std::max<uint64_t>(endpoint_->workspace_bytes, arena_bytes);
   events_ += 1;
   if (call_.segments != nullptr) {
     const bool one_each = plan_.coding.block == 0 && plan_.coding.levels != Levels::none;
-    phase_ = one_each ? Phase::norms : Phase::move;
+    if (one_each) phase_ = Phase::norms;
     segment_norms_.begin(*endpoint_, call_, plan_, arena_);
     executor_.begin(*endpoint_, call_, plan_, arena_, segment_norms_.norms(), false);
     return Status();
   }
   norm_ = agreement_.global_norm();
   if (!is_finite(norm_)) endpoint_->nonfinite_blocks += 1;
-  phase_ = plan_.schedule->sends_lists ? Phase::lists : Phase::move;
+  if (plan_.schedule->sends_lists) phase_ = Phase::lists;
   lists_.begin(*endpoint_, call_, plan_, arena_, norm_);
   executor_.begin(*endpoint_, call_, plan_, arena_, &norm_, false);
   return Status();
