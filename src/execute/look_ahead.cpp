@@ -64,6 +64,7 @@ void LookAhead::merged(uint32_t peer) {
 }
 
 size_t LookAhead::operand_bytes(uint32_t peer) const {
+  if (!copies_) return 0;
   const uint64_t received = endpoint_->operand_counts[peer].received;
   return plan_->layout.landing_bytes(peer, received == 0 ? 0 : received - 1);
 }

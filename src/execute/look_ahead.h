@@ -23,7 +23,7 @@ class LookAhead {
   void received(const Move& move);
   void merged(uint32_t peer);
 
-  /** Where the operand that was last received from `peer` lies. */
+  /** Where the operand last received from `peer` lies; 0 on transports that read in place. */
   size_t operand_bytes(uint32_t peer) const;
 
  private:
