@@ -81,19 +81,17 @@ Status fill_endpoint(std::unique_ptr<Transport> transport, const CommOptions& op
                 "does not have; gqsgd_build_info() lists them",
                 refused);
   }
+  const uint32_t ranks = transport->size();
   try {
-    endpoint->operands.resize(transport->size());
-    endpoint->lists.resize(transport->size());
-    endpoint->operand_counts.resize(transport->size());
+    endpoint->seat(std::move(transport));
   } catch (const std::bad_alloc&) {
-    return fail(GQSGD_NO_MEMORY, "no memory for a group of %u ranks", transport->size());
+    return fail(GQSGD_NO_MEMORY, "no memory for a group of %u ranks", ranks);
   }
   endpoint->chunk_value_count = options.chunk_value_count;
   if (options.chunk_value_count == 0) {
     endpoint->chunk_value_count =
-        transport->reads_in_place() ? kChunkValueCountDefault : kChunkValueCountOnWires;
+        endpoint->transport->reads_in_place() ? kChunkValueCountDefault : kChunkValueCountOnWires;
   }
-  endpoint->transport = std::move(transport);
   endpoint->stream_id = options.stream_id;
   endpoint->choice.set(options.choice);
   endpoint->timeout_ms.store(options.timeout_ms, std::memory_order_relaxed);

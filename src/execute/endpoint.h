@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "kernels/codec/random.h"
@@ -44,6 +45,15 @@ struct Endpoint {
   Counter nonfinite_blocks;
   Counter workspace_bytes;
   Counter wait_ns;
+
+  /** Takes the transport, and makes room for what is kept of each rank of its group. May throw
+   *  std::bad_alloc. */
+  void seat(std::unique_ptr<Transport> taken) {
+    operands.resize(taken->size());
+    lists.resize(taken->size());
+    operand_counts.resize(taken->size());
+    transport = std::move(taken);
+  }
 
   uint32_t rank() const { return transport->rank(); }
   uint32_t size() const { return transport->size(); }

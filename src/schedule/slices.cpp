@@ -12,62 +12,31 @@
 //   values     n - 1 times its own slice sent by each rank
 //   roundings  none after quantizing
 #include "include/gqsgd.h"
-#include "src/schedule/norms.h"
+#include "src/schedule/scatter.h"
 
 namespace gq {
 namespace {
 
 uint32_t combines(uint32_t) { return 0; }
 
-// ---- Reduce-scatter, in steps (steps.h), as the first half of direct.
+// ---- Reduce-scatter, the first half of direct: nothing is left to do with others' results.
 
-constexpr uint32_t kScatter = kUseNorms;
-constexpr uint32_t kOwn = 3;
-constexpr uint32_t kPhaseCount = 5;  // an odd number: nothing is left to do in the last one
-
-uint32_t first_phase(const Shape& shape) { return shape.block_norms ? kTakeNorms : kScatter; }
-
-uint32_t phase_count(const Shape& shape) { return kPhaseCount - first_phase(shape); }
-
-uint64_t scatter_round_count(const Shape& shape, uint32_t) {
-  return step_round_count(shape, phase_count(shape));
+uint32_t sum_move_count(const Shape& shape, const StepPlace& place) {
+  if (place.phase == kGather) return 0;
+  return place.phase == kOwn ? add_move_count(shape) + 1 : scatter_move_count(shape, place);
 }
 
-StepPlace place_of(const Shape& shape, uint64_t round) {
-  StepPlace place = step_place(shape, phase_count(shape), round);
-  place.phase += first_phase(shape);
-  return place;
-}
-
-uint32_t norms_within(const Shape& shape, const StepPlace& place) {
-  return shape.block_norms ? norm_move_count(shape, place) : 0;
-}
-
-uint32_t scatter_move_count(const Shape& shape, const StepPlace& place) {
-  if (place.phase < kScatter) return norm_move_count(shape, place);
-  if (place.phase == kScatter) return norms_within(shape, place) + (place.distance == 0 ? 1 : 2);
-  return place.phase == kOwn ? shape.ranks + 1 : 0;
-}
-
-Round scatter_round(const Shape& shape, uint32_t rank, uint64_t round) {
-  const StepPlace place = place_of(shape, round);
+Round sum_round(const Shape& shape, uint32_t rank, uint64_t round) {
+  const StepPlace place = scatter_place(shape, round);
   const Part chunk = step_chunk(shape, rank_after(rank, place.distance, shape.ranks), place);
-  return {chunk.first_value, chunk.value_count, scatter_move_count(shape, place)};
+  return {chunk.first_value, chunk.value_count, sum_move_count(shape, place)};
 }
 
-Move scatter_move(const Shape& shape, uint32_t rank, uint64_t round, uint32_t index) {
-  const StepPlace place = place_of(shape, round);
-  if (place.phase < kScatter) return norm_move(shape, rank, place, index);
-  if (place.phase == kScatter) {
-    const uint32_t norms = norms_within(shape, place);
-    if (index < norms) return norm_move(shape, rank, place, index);
-    if (index == norms) return quantize_move();
-    return send_move(rank_after(rank, place.distance, shape.ranks), rank);
-  }
-  if (index + 1 < shape.ranks) {
-    return receive_operand_move(rank_before(rank, 1 + index, shape.ranks));
-  }
-  return index + 1 == shape.ranks ? reduce_many_move() : of(Content::sums, dequantize_move(rank));
+Move sum_move(const Shape& shape, uint32_t rank, uint64_t round, uint32_t index) {
+  const StepPlace place = scatter_place(shape, round);
+  if (place.phase != kOwn) return scatter_move(shape, rank, place, index);
+  return index < add_move_count(shape) ? add_move(shape, rank, index)
+                                       : of(Content::sums, dequantize_move(rank));
 }
 
 // ---- Allgather: chunk k of the own slice, then chunk k - 1 of the others.
@@ -117,9 +86,14 @@ Move gather_move(const Shape& shape, uint32_t rank, uint64_t round, uint32_t ind
 
 }  // namespace
 
-const Schedule kReduceScatter = {
-    "reduce_scatter", GQSGD_SCHEDULE_AUTO, combines, scatter_round_count,
-    scatter_round,    scatter_move,        true,     true};
+const Schedule kReduceScatter = {"reduce_scatter",
+                                 GQSGD_SCHEDULE_AUTO,
+                                 combines,
+                                 scatter_round_count,
+                                 sum_round,
+                                 sum_move,
+                                 true,
+                                 true};
 
 const Schedule kAllgather = {"allgather",  GQSGD_SCHEDULE_AUTO, combines, gather_round_count,
                              gather_round, gather_move,         true,     true};

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "src/drive.h"
 #include "src/api/quantizer_text.h"
+#include "src/drive.h"
 #include "src/transport/local.h"
 
 namespace gq {
@@ -55,12 +55,9 @@ Values run(const Case& test, Wiring wiring) {
   const auto endpoints = std::make_unique<Endpoint[]>(test.ranks);
   std::vector<Call> calls(test.ranks);
   for (uint32_t rank = 0; rank < test.ranks; ++rank) {
-    endpoints[rank].transport = std::move(transports[rank]);
+    endpoints[rank].seat(std::move(transports[rank]));
     endpoints[rank].stages = cpu_stages_named("scalar");
     endpoints[rank].chunk_value_count = 64;
-    endpoints[rank].operands.resize(test.ranks);
-    endpoints[rank].lists.resize(test.ranks);
-    endpoints[rank].operand_counts.resize(test.ranks);
     calls[rank].format = format;
     calls[rank].send = send[rank].data();
     calls[rank].recv = recv[rank].data();

@@ -89,15 +89,12 @@ std::vector<std::vector<Values>> run(const Case& test) {
   std::vector<Call> calls(test.ranks);
   for (uint32_t rank = 0; rank < test.ranks; ++rank) {
     buffers.push_back(std::make_unique<RankBuffers>(test, format, rank));
-    endpoints[rank].transport = std::move(transports[rank]);
     if (test.wiring == Wiring::copying) {
-      endpoints[rank].transport = std::make_unique<CopyingTransport>(&wire, rank, test.ranks);
+      transports[rank] = std::make_unique<CopyingTransport>(&wire, rank, test.ranks);
     }
+    endpoints[rank].seat(std::move(transports[rank]));
     endpoints[rank].stages = cpu_stages_named("scalar");
     endpoints[rank].chunk_value_count = test.chunk;
-    endpoints[rank].operands.resize(test.ranks);
-    endpoints[rank].lists.resize(test.ranks);
-    endpoints[rank].operand_counts.resize(test.ranks);
     calls[rank].operation = test.operation;
     calls[rank].format = format;
     calls[rank].value_count = buffers[rank]->value_count();

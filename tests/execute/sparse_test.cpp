@@ -10,8 +10,8 @@
 #include <thread>
 #include <vector>
 
-#include "src/drive.h"
 #include "src/api/quantizer_text.h"
+#include "src/drive.h"
 #include "src/execute/agreement.h"
 #include "src/transport/local.h"
 
@@ -36,13 +36,10 @@ class Played {
     std::vector<std::unique_ptr<Transport>> transports(kRanks);
     EXPECT_TRUE(create_local(kRanks, transports.data()).ok()) << last_error();
     for (uint32_t rank = 0; rank < kRanks; ++rank) {
-      endpoints_[rank].transport = std::move(transports[rank]);
+      endpoints_[rank].seat(std::move(transports[rank]));
       endpoints_[rank].stages = cpu_stages_named("scalar");
       endpoints_[rank].chunk_value_count = 64;
       endpoints_[rank].timeout_ms = timeout_ms;
-      endpoints_[rank].operands.resize(kRanks);
-      endpoints_[rank].lists.resize(kRanks);
-      endpoints_[rank].operand_counts.resize(kRanks);
       for (size_t e = rank; e < kValues; e += 100) values_[rank][e] = 1;
       EXPECT_TRUE(parse_quantizer("paper-gl8", &calls_[rank].format).ok()) << last_error();
       calls_[rank].send = calls_[rank].recv = values_[rank].data();

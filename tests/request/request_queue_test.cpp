@@ -101,12 +101,9 @@ std::vector<std::unique_ptr<Rank>> make_ranks(uint32_t count, Thread thread,
     if (thread == Thread::callers) {
       transport = std::make_unique<HomebodyTransport>(std::move(transport));
     }
-    rank->endpoint.transport = std::move(transport);
+    rank->endpoint.seat(std::move(transport));
     rank->endpoint.stages = cpu_stages_named("scalar");
     rank->endpoint.chunk_value_count = 64;
-    rank->endpoint.operands.resize(count);
-    rank->endpoint.lists.resize(count);
-    rank->endpoint.operand_counts.resize(count);
     rank->endpoint.timeout_ms = timeout_ms;
     ranks.push_back(std::move(rank));
   }
