@@ -23,6 +23,12 @@ PlanRequest request_of(const Endpoint& endpoint, const Call& call) {
   return request;
 }
 
+/** Whether all values are finite of which a stage gave this norm (not yet in its wire form). */
+bool is_finite(const NormWords& norm, NormOrder q) {
+  if (q == NormOrder::inf) return norm.low < kFloatInfinityBits;
+  return ((norm.high >> 20) & 0x7ff) != 0x7ff;  // the exponent of a double
+}
+
 }  // namespace
 
 Status Allreduce::begin(Endpoint& endpoint, const Call& call, Status own) {
@@ -74,9 +80,11 @@ Status Allreduce::take_norm(NormWords* norm) {
   const Format& format = call_.format;
   if (call_.segments != nullptr) *norm = norm_words(call_.segments->hash);
   if (format.levels == Levels::none) return Status();
-  if (format.nonfinite == Nonfinite::error) GQ_TRY(check_finite());
-  if (call_.segments != nullptr || format.block != 0) return Status();
-  GQ_TRY(norm_of({0, call_.value_count}, call_.send, plan_.coding.rotated, norm));
+  const bool checked = format.nonfinite == Nonfinite::error;
+  if (call_.segments != nullptr || format.block != 0) return checked ? check_finite() : Status();
+  const Part all{0, call_.value_count};
+  GQ_TRY(norm_of(all, call_.send, plan_.coding.rotated, norm));
+  if (checked && !is_finite(*norm, format.q)) return refuse(all, call_.send, 0);
   *norm = GlobalNorm(format.q, format.p).to_wire(*norm);
   return Status();
 }
@@ -93,7 +101,7 @@ Status Allreduce::norm_of(const Part& part, const void* values, bool rotated, No
   return Status(endpoint_->stages->norm(args));
 }
 
-/** A norm of values as they are shows whether they are finite. */
+/** A norm of values, rotated or as they are, shows whether they are finite. */
 Status Allreduce::check_finite() {
   const size_t segment_count = call_.segments != nullptr ? call_.segments->parts.size() : 1;
   uint64_t before = 0;  // values of segments before this one
@@ -104,16 +112,17 @@ Status Allreduce::check_finite() {
     if (values == nullptr || part.value_count == 0) continue;
     NormWords norm;
     GQ_TRY(norm_of(part, values, false, &norm));
-    const bool finite = call_.format.q == NormOrder::inf ? norm.low < kFloatInfinityBits
-                                                         : ((norm.high >> 20) & 0x7ff) != 0x7ff;
-    if (!finite) {
-      nonfinite_ = find_nonfinite(values, part.value_count, call_.dtype);
-      nonfinite_.first_value += before;
-      return Agreement::nonfinite(*endpoint_, operation_name(call_), endpoint_->rank(), nonfinite_);
-    }
+    if (!is_finite(norm, call_.format.q)) return refuse(part, values, before);
     before += part.value_count;
   }
   return Status();
+}
+
+/** Names the first value of `part` that is not finite; `before` values of the call precede it. */
+Status Allreduce::refuse(const Part& part, const void* values, uint64_t before) {
+  nonfinite_ = find_nonfinite(values, part.value_count, call_.dtype);
+  nonfinite_.first_value += before;
+  return Agreement::nonfinite(*endpoint_, operation_name(call_), endpoint_->rank(), nonfinite_);
 }
 
 Status Allreduce::advance(bool* done) {
@@ -202,10 +211,11 @@ Status Allreduce::timed_out(int64_t waited_ms, uint32_t* culprit) {
   if (executor_.flushing()) {
     *culprit = endpoint_->transport->unflushed_peer();
     return fail(GQSGD_TIMEOUT,
-                "call %" PRIu64 ", allreduce: rank %u waited %" PRId64
+                "call %" PRIu64 ", %s: rank %u waited %" PRId64
                 " ms for rank %u to take the last words sent to it (schedule %s); it is stopped or "
                 "too slow (timeout_ms sets the limit)",
-                endpoint_->sequence, self, waited_ms, *culprit, plan_.schedule->name);
+                endpoint_->sequence, operation_name(call_), self, waited_ms, *culprit,
+                plan_.schedule->name);
   }
   const Move& move = executor_.current();
   *culprit = move.peer;

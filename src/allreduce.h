@@ -39,6 +39,7 @@ class Allreduce {
   Status take_norm(NormWords* norm);
   Status norm_of(const Part& part, const void* values, bool rotated, NormWords* norm);
   Status check_finite();
+  Status refuse(const Part& part, const void* values, uint64_t before);
   Status exchange_norms();
   Status agree(bool* done);
   Status make_room();
