@@ -70,6 +70,13 @@ class Network:
     def set_link(self, host, up):
         run("ip", "-n", host.name, "link", "set", "eth0", "up" if up else "down")
 
+    def set_blackhole(self, host, peer):
+        """What `host` sends to `peer` vanishes from now on."""
+        run("ip", "-n", host.name, "route", "add", "blackhole", f"{peer.address}/32")
+
+    def set_mtu(self, host, size_bytes):
+        run("ip", "-n", host.name, "link", "set", "eth0", "mtu", str(size_bytes))
+
     def _make_namespace(self, name):
         run("ip", "netns", "add", name)
         self._made.append(name)

@@ -1,0 +1,117 @@
+"""tools/netsteps: training steps at several rates, measured and predicted."""
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import tempfile
+from pathlib import Path
+
+import gqsgd
+
+from . import link
+from .bench import GLOO
+from .command import missing
+from .mpi import Mpirun
+from .network import Network
+
+_RANK = Path(__file__).with_name("step_rank.py")
+_PORT = 29500
+COLUMNS = ("", "ms", "faster", "predicted ms", "measured / predicted", "loss")
+
+
+def parse_arguments(arguments=None):
+    parser = argparse.ArgumentParser(
+        prog="tools/netsteps", formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        description="A step is: gradient of a network with two hidden layers, a wait until "
+                    "--compute-ms have passed, average over the hosts, update. Nothing overlaps.")
+    parser.add_argument("--build", type=Path, default=Path("build"),
+                        help="folder with libgqsgd.so, libgqsgd_mpi.so and bench/gqsgd-perf-mpi")
+    parser.add_argument("--hosts", type=int, default=4, help="2 to 64, one rank each")
+    parser.add_argument("--rate", nargs="+", default=["200mbit", "500mbit", "1000mbit", "1500mbit"],
+                        help="of every link, both ways, as tc writes it")
+    parser.add_argument("--compute-ms", type=float, default=150,
+                        help="from the beginning of a step to its gradient")
+    parser.add_argument("--width", type=int, default=2048,
+                        help="of the hidden layers; 2048 gives 5.8 million weights")
+    parser.add_argument("--steps", type=int, default=8, help="of every contender")
+    parser.add_argument("--preset", default="none,paper-gl8,blocks-8,rotated-4,paper-gl4")
+    parser.add_argument("--costs", type=Path, metavar="FILE",
+                        help="constants of gqsgd-calibrate for the predictions; those of the link "
+                             "are measured (default: built in)")
+    parser.add_argument("--mpirun", default="mpirun", help="Open MPI's")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="writes everything there too")
+    return parser.parse_args(arguments)
+
+
+def measure(arguments, rate):
+    """{"rate", "link", "values", "rows"}: a row has name, seconds, predicted_seconds, loss."""
+    with Network(arguments.hosts, rate) as network:
+        of_link = link.constants(network)
+        found = _run_ranks(arguments, network)
+    text = arguments.costs.read_text() if arguments.costs else ""
+    kept = [line for line in text.splitlines() if line.split("=")[0].strip() not in of_link]
+    text = "\n".join(kept + [f"{name} = {value:.6g}" for name, value in of_link.items()]) + "\n"
+    rows = []
+    for name, run in found["contenders"].items():
+        quantizer, schedule = ("none", "ring") if name == GLOO else (name, "direct")
+        predicted = gqsgd.predict_time(gqsgd.Quantizer(quantizer), arguments.hosts,
+                                       found["values"], schedule, constants=text)
+        rows.append({"name": name, "seconds": statistics.median(run["seconds"]),
+                     "predicted_seconds": predicted + arguments.compute_ms * 1e-3,
+                     "losses": run["losses"]})
+    return {"rate": rate, "hosts": arguments.hosts, "values": found["values"], "link": of_link,
+            "compute_ms": arguments.compute_ms, "rows": rows}
+
+
+def _run_ranks(arguments, network):
+    address = f"{network.hosts[0].address}:{_PORT}"
+    options = json.dumps({"chunk_value_count": 57344})
+    with tempfile.TemporaryDirectory(prefix="gqsgd-netsteps-") as folder:
+        file = Path(folder) / "steps.json"
+        mpirun = Mpirun(network, arguments.mpirun)
+        try:
+            mpirun.run("env", f"PYTHONPATH={os.pathsep.join(filter(None, sys.path))}",
+                       f"GQSGD_LIBRARY={os.environ['GQSGD_LIBRARY']}", "OMP_NUM_THREADS=1",
+                       sys.executable, str(_RANK), address, str(arguments.width),
+                       str(arguments.compute_ms), str(arguments.steps + 1), arguments.preset,
+                       options, str(file))
+        finally:
+            mpirun.close()
+        return json.loads(file.read_text())
+
+
+def table(run):
+    """Aligned text of one rate; `faster` is to Gloo."""
+    base = run["rows"][0]["seconds"]
+    lines = [COLUMNS]
+    for row in run["rows"]:
+        lines.append((row["name"], f"{row['seconds'] * 1e3:.0f}", f"{base / row['seconds']:.2f}x",
+                      f"{row['predicted_seconds'] * 1e3:.0f}",
+                      f"{row['seconds'] / row['predicted_seconds']:.2f}",
+                      f"{row['losses'][0]:.2f} -> {row['losses'][-1]:.2f}"))
+    widths = [max(len(line[column]) for line in lines) for column in range(len(COLUMNS))]
+    text = [f"{run['hosts']} hosts, {run['rate']} each way, {run['values']:,} weights, "
+            f"{run['compute_ms']:g} ms of compute"]
+    text += ["  ".join(cell.ljust(width) if column == 0 else cell.rjust(width)
+                       for column, (cell, width) in enumerate(zip(line, widths, strict=True)))
+             for line in lines]
+    return "\n".join(text) + "\n"
+
+
+def main():
+    arguments = parse_arguments()
+    arguments.no_gloo = False
+    lacking = list(missing(arguments))
+    if lacking:
+        print("\n".join(f"netsteps: {sentence}" for sentence in lacking), file=sys.stderr)
+        return 2
+    os.environ.setdefault("GQSGD_LIBRARY", str((arguments.build / "libgqsgd.so").resolve()))
+    runs = []
+    for rate in arguments.rate:
+        runs.append(measure(arguments, rate))
+        print(table(runs[-1]), flush=True)
+    if arguments.json:
+        arguments.json.write_text(json.dumps({"command": sys.argv, "runs": runs}, indent=1))
+    return 0
