@@ -43,6 +43,7 @@ from .simulate import expected_error, simulate
 from .stages import Site, dequantize, norm, quantize, reduce, reduce_many
 from .theory import depth_factor, predict_time, sparsity_bound, variance_bound
 from .threads import run_local
+from .transport import Transport
 
 __version__ = ".".join(map(str, _abi.VERSION))
 
@@ -71,6 +72,7 @@ __all__ = [
     "Site",
     "System",
     "Timeout",
+    "Transport",
     "Unsupported",
     "Version",
     "build_info",

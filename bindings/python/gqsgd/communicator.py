@@ -16,6 +16,7 @@ from .errors import InvalidArgument, check
 from .quantizer import Quantizer, handle_of
 from .request import Request
 from .segments import SegmentCollectives
+from .transport import Table, Transport
 
 _Values = TypeVar("_Values", bound=NDArray[Any])
 
@@ -32,7 +33,8 @@ def unique_id() -> bytes:
 
 
 class Communicator(SegmentCollectives):
-    """One rank of a group; made by `local`, `process` or `mpi`, used by one thread at a time.
+    """One rank of a group; made by `local`, `process`, `mpi` or `custom`, and used by one thread at
+    a time.
 
     Options of all, by keyword (the library checks them):
         timeout_ms=300000        time without progress after which a call gives up; -1 for ever
@@ -47,16 +49,20 @@ class Communicator(SegmentCollectives):
     says whether the communicator is still usable; `check` says so again.
     """
 
-    __slots__ = ("__weakref__", "_abandoned", "_arrays", "_destroy", "_handle", "rank", "size")
+    __slots__ = (
+        *("__weakref__", "_abandoned", "_arrays", "_destroy", "_handle", "_table"),
+        *("rank", "size"),
+    )
 
     rank: int  #: this rank, 0 to size - 1
     size: int  #: ranks in the group
     _handle: int | None
     _arrays: dict[int, Any]  #: of requests in flight, which the library uses
     _abandoned: list[int]  #: requests in flight that nobody will wait for
+    _table: Table  #: of a custom transport, which the library calls until it is destroyed
 
     def __init__(self, handle: int):
-        """Takes over a handle of the library; users call `local`, `process` or `mpi`."""
+        """Takes over a handle of the library; users call `local`, `process` and so on."""
         self._destroy = _abi.library().gqsgd_comm_destroy
         self._handle = handle
         self._arrays, self._abandoned = {}, []
@@ -108,6 +114,15 @@ class Communicator(SegmentCollectives):
         allow calls from this thread, Timeout if a rank does not call, ImportError.
         """
         return cls(_mpi.create(mpi_comm, fields_text("", options)))
+
+    @classmethod
+    def custom(cls, transport: Transport, **options: Any) -> Communicator:
+        """Joins a group over a transport of the caller's, `gqsgd.Transport`, which belongs to the
+        communicator from then on. Talks to nobody yet."""
+        table = Table(transport)
+        comm = cls(table.create(fields_text("", options)))
+        comm._table = table
+        return comm
 
     @overload
     def allreduce(

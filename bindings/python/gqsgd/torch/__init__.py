@@ -1,0 +1,25 @@
+"""Global-QSGD for PyTorch: a hook for DistributedDataParallel. Imported on demand, never by gqsgd.
+
+    import gqsgd.torch
+
+    state = gqsgd.torch.HookState("blocks-8")
+    model.register_comm_hook(state, gqsgd.torch.allreduce_hook)
+
+CPU tensors; ranks are those of a process group of torch.distributed. docs/PYTORCH.md is the guide.
+"""
+
+from .fsdp import ReduceScatter
+from .groups import connect
+from .hook import HookState, allreduce_hook
+from .operators import allreduce, allreduce_
+from .policy import DefaultPolicy
+
+__all__ = [
+    "DefaultPolicy",
+    "HookState",
+    "ReduceScatter",
+    "allreduce",
+    "allreduce_",
+    "allreduce_hook",
+    "connect",
+]

@@ -1,0 +1,98 @@
+"""ReduceScatter: gradients of fully_shard (FSDP2) in codes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+import gqsgd
+
+from . import groups
+
+_OPS = {dist.ReduceOp.AVG: "mean", dist.ReduceOp.SUM: "sum"}
+
+
+class ReduceScatter:
+    """What FSDP2 calls to add up gradients of which each rank keeps a slice.
+
+        reduce_scatter = gqsgd.torch.ReduceScatter("blocks-8").attach(model)
+
+    quantizer: a gqsgd.Quantizer or its text. Values are rounded once and added as float32.
+    transport, options: as for HookState.
+
+    FSDP2 hands over slices in which parameters follow each other without their names, so that
+    there is no policy: wrap apart what should stay as it is, and attach to the other modules. The
+    communicator is made by the first backward, all ranks of the group together.
+    """
+
+    def __init__(
+        self, quantizer: gqsgd.Quantizer | str = "", *, transport: str = "auto", **options: Any
+    ):
+        if isinstance(quantizer, str):
+            quantizer = gqsgd.Quantizer(quantizer)
+        self.quantizer = quantizer
+        self.call_count = 0  #: so far: the place of the next call in the random numbers
+        self._connection = {"transport": transport, **options}
+        self._communicators: dict[dist.ProcessGroup, gqsgd.Communicator] = {}
+
+    def attach(self, model: torch.nn.Module) -> ReduceScatter:
+        """Makes every module of `model` that fully_shard has wrapped use this object; returns
+        it."""
+        from torch.distributed.fsdp import FSDPModule  # a second and more, which DDP does not need
+
+        wrapped = [module for module in model.modules() if isinstance(module, FSDPModule)]
+        if not wrapped:
+            raise gqsgd.InvalidArgument("no module of the model is wrapped; hint: fully_shard it")
+        for module in wrapped:
+            module.set_custom_reduce_scatter(self)
+        return self
+
+    def allocate(
+        self, size: Sequence[int], *, dtype: torch.dtype, device: torch.device
+    ) -> torch.Tensor:
+        """Memory for FSDP2's input or output."""
+        return torch.empty(*size, dtype=dtype, device=device)
+
+    def __call__(
+        self,
+        output_tensor: torch.Tensor,
+        input_tensor: torch.Tensor,
+        group: dist.ProcessGroup,
+        op: Any,
+        async_op: bool = False,
+    ) -> None:
+        groups.require_host_memory(input_tensor, "the gradients of FSDP2")
+        if op not in _OPS or async_op:
+            raise gqsgd.Unsupported(
+                f"op is {op}, async_op is {async_op}; a reduce-scatter in codes adds or averages, "
+                "and returns when it has; hint: no set_gradient_divide_factor"
+            )
+        if group not in self._communicators:
+            self._communicators[group] = groups.connect(group, **self._connection)
+        comm = self._communicators[group]
+        comm.reduce_scatter(
+            input_tensor,
+            self.quantizer,
+            [output_tensor.numel()] * comm.size,
+            _OPS[op],
+            output_tensor,
+            step=self.call_count,
+        )
+        self.call_count += 1
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a checkpoint needs for the same bits after it."""
+        return {"quantizer": self.quantizer.text, "call_count": self.call_count}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Goes on where `state_dict` was called."""
+        self.quantizer = gqsgd.Quantizer(state["quantizer"])
+        self.call_count = state["call_count"]
+
+    def close(self) -> None:
+        """Frees the communicators; the next backward makes new ones."""
+        while self._communicators:
+            self._communicators.popitem()[1].close()

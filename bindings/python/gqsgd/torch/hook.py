@@ -1,0 +1,201 @@
+"""The communication hook of DistributedDataParallel, and the state that it works with."""
+# Annotations here stay classes: DDP compares those of a hook with the classes that it expects.
+
+import weakref
+from functools import partial
+from typing import Any, Callable
+
+import torch
+import torch.distributed as dist
+
+import gqsgd
+
+from . import groups
+from .layout import Layout, Segment
+from .policy import Assignment, DefaultPolicy, Policy, keeps_zeros
+from .worker import Outcome, Worker
+
+_VERSION = 1  # of state_dict
+
+
+class HookState:
+    """What `allreduce_hook` knows of one model: formats, communicator, place in the random numbers.
+
+        state = gqsgd.torch.HookState("blocks-8")
+        model.register_comm_hook(state, gqsgd.torch.allreduce_hook)
+
+    quantizer: a gqsgd.Quantizer or its text; "" is the default preset.
+    process_group: that of the model; None is the default group.
+    model: where the default policy looks for embeddings. Needed for quantizers that make noise of
+        zeros (rotated ones), and for a policy that wants names and modules.
+    policy: policy(name, parameter, module) -> quantizer, or text of one; by default DefaultPolicy.
+        Must be the same on every rank.
+    transport: "auto", "group" or "process" (gqsgd.torch.connect).
+    schedule: as for gqsgd.Communicator.allreduce, but not "sparse".
+    options: those of gqsgd.Communicator, timeout_ms=60000 for example.
+
+    The first bucket of the first backward makes the communicator, all ranks together. Gradients are
+    averaged on a thread of the state, in the order of the buckets, while backward goes on.
+
+    Pickles without communicator and group: afterwards it works for the default group, or what
+    `bind` says. `state_dict` is the form for checkpoints. `close` ends it; so does being dropped.
+    """
+
+    def __init__(
+        self,
+        quantizer: gqsgd.Quantizer | str = "",
+        process_group: dist.ProcessGroup | None = None,
+        *,
+        model: torch.nn.Module | None = None,
+        policy: Policy | None = None,
+        transport: str = "auto",
+        schedule: str = "auto",
+        **options: Any,
+    ):
+        if isinstance(quantizer, str):
+            quantizer = gqsgd.Quantizer(quantizer)
+        self.quantizer = quantizer
+        self.step = 0  #: backward passes so far: the step of the next one's random numbers
+        self._policy = policy
+        self._connection = {"transport": transport, **options}
+        self._schedule = schedule
+        self._start(process_group)
+        if model is not None:
+            self.bind(model, process_group)
+        elif policy is None and not keeps_zeros(quantizer):
+            raise gqsgd.InvalidArgument(
+                "this quantizer turns zeros into noise, which embeddings must be kept from: give "
+                "model=..., so that they are found, or a policy of your own; quantizer: "
+                f"{quantizer.text}"
+            )
+
+    def _start(self, process_group: dist.ProcessGroup | None) -> None:
+        """What is not pickled, as it is at first."""
+        self.process_group = process_group
+        self._assignment = Assignment(self._policy or DefaultPolicy(self.quantizer))
+        self._model_missing = not keeps_zeros(self.quantizer) and self._policy is None
+        self._layout = Layout()
+        self._waiting: list[Outcome] = []  # of buckets that are not on their way yet
+        self._call_count = 0  # in this step
+        self._communicator: gqsgd.Communicator | None = None
+        self._worker: Worker | None = None
+        self._end: Callable[[], None] | None = None
+
+    def bind(
+        self, model: torch.nn.Module, process_group: dist.ProcessGroup | None = None
+    ) -> None:
+        """Says which model and group a state is for that was unpickled, or made without a model."""
+        self.close()
+        self.process_group = process_group
+        self._assignment.bind(model)
+        self._model_missing = False
+
+    @property
+    def communicator(self) -> gqsgd.Communicator:
+        """The communicator, for its `stats` for example; made by the first backward, or here, and
+        then by all ranks together. The state's thread uses it during backward."""
+        if self._communicator is None:
+            comm = groups.connect(self.process_group, **self._connection)
+            worker = Worker(f"gqsgd hook, rank {comm.rank}")
+            self._communicator, self._worker = comm, worker
+            self._end = weakref.finalize(self, _end, comm, worker)
+        return self._communicator
+
+    def close(self) -> None:
+        """Frees the communicator and ends the thread, without waiting for other ranks; the next
+        backward makes new ones. Also where the process group is gone already."""
+        if self._end is not None:
+            self._end()
+        self._communicator = self._worker = self._end = None
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a checkpoint needs for the same bits after it: plain numbers and texts."""
+        return {
+            "version": _VERSION,
+            "quantizer": self.quantizer.text,
+            "step": self.step,
+            "layout": self._layout.numbers,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Goes on where `state_dict` was called, with any number of ranks; each rank calls it
+        before its first backward. Raises InvalidArgument for another quantizer."""
+        if state["version"] != _VERSION:
+            raise gqsgd.InvalidArgument(
+                f"the checkpoint has version {state['version']} of this state, not {_VERSION}"
+            )
+        if state["quantizer"] != self.quantizer.text:
+            raise gqsgd.InvalidArgument(
+                f"the checkpoint was written with the quantizer {state['quantizer']!r}, this state "
+                f"has {self.quantizer.text!r}; hint: HookState(checkpoint['quantizer'], ...)"
+            )
+        self.step, self._layout = state["step"], Layout(state["layout"])
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {
+            "policy": self._policy,
+            "connection": self._connection,
+            "schedule": self._schedule,
+            **self.state_dict(),
+        }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.quantizer = gqsgd.Quantizer(state["quantizer"])
+        self._policy, self._connection = state["policy"], state["connection"]
+        self._schedule = state["schedule"]
+        self._start(None)
+        self.load_state_dict(state)
+
+    def reduce(self, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+        """Starts to average a bucket; the future holds its buffer. For hooks of your own."""
+        buffer = bucket.buffer()
+        groups.require_host_memory(buffer, f"bucket {bucket.index()}")
+        if self._model_missing:
+            raise gqsgd.InvalidArgument("an unpickled state: call bind(model) before backward")
+        self.communicator.check()
+        if bucket.index() == 0:
+            self._waiting, self._call_count = [], 0
+        outcome = Outcome(buffer)
+        self._waiting.append(outcome)
+        parts = self._layout.parts(bucket)
+        if parts:
+            calls = [call for part in parts for call in self._calls(part)]
+            work = partial(_reduce, self.communicator, f"gqsgd bucket {bucket.index()}", calls)
+            self._worker.submit(work, self._waiting)
+            self._waiting = []
+        if bucket.is_last():
+            self.step += 1
+        return outcome.future()
+
+    def _calls(self, part: list[Segment]) -> list[dict[str, Any]]:
+        """The arguments of one allreduce for each quantizer of a part."""
+        by_quantizer: dict[gqsgd.Quantizer, list[torch.Tensor]] = {}
+        for segment in part:
+            quantizer = self._assignment.quantizer_of(segment.parameter)
+            by_quantizer.setdefault(quantizer, []).append(segment.gradient)
+        calls = []
+        for quantizer, gradients in by_quantizer.items():
+            place = {"step": self.step, "index": self._call_count}
+            calls.append({"arrays": gradients, "out": gradients, "q": quantizer,
+                          "schedule": self._schedule, **place})
+            self._call_count += 1
+        return calls
+
+
+def allreduce_hook(
+    state: HookState, bucket: dist.GradBucket
+) -> torch.futures.Future[torch.Tensor]:
+    """The hook itself: `model.register_comm_hook(state, gqsgd.torch.allreduce_hook)`."""
+    return state.reduce(bucket)
+
+
+def _reduce(comm: gqsgd.Communicator, label: str, calls: list[dict[str, Any]]) -> None:
+    """Runs on the thread of a state; has no reference to it, so that it can be dropped."""
+    with torch.profiler.record_function(label):
+        for call in calls:
+            comm.allreduce_many(**call)
+
+
+def _end(comm: gqsgd.Communicator, worker: Worker) -> None:
+    comm.close()  # a call under way ends with Aborted
+    worker.end()

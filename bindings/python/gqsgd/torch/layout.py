@@ -1,0 +1,81 @@
+"""Layout: which parameters are reduced together, through rebuilt buckets and checkpoints.
+
+The random numbers of a value depend on its place in a call, and DDP decides what a bucket holds
+twice: at construction, and again after the first backward, by the order in which gradients became
+ready. A process that resumes from a checkpoint starts with the first division where the one that
+wrote it was at the second. So the division is saved, and a resumed state gathers its first
+backward's gradients by it; parameters are numbered in the order of a new DDP's buckets, which is a
+matter of the model alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+import torch.distributed as dist
+
+from gqsgd import InvalidArgument
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A parameter and where its gradient lies in a bucket, flat and without a copy."""
+
+    parameter: torch.Tensor
+    gradient: torch.Tensor
+
+
+class Layout:
+    """Follows the buckets of one model, backward after backward."""
+
+    def __init__(self, saved: Sequence[Sequence[int]] = ()):
+        """saved: `numbers` of the state that a checkpoint was written from."""
+        self._saved = [list(part) for part in saved]
+        self._gathered: list[Segment] | None = [] if saved else None
+        self._numbers: dict[int, int] = {}  # of parameters, by identity
+        self._current: list[list[int]] = []  # of the backward under way, or of the last one
+
+    @property
+    def numbers(self) -> list[list[int]]:
+        """The parameters of each part of the last backward, by number."""
+        return [list(part) for part in self._current or self._saved]
+
+    def parts(self, bucket: dist.GradBucket) -> list[list[Segment]]:
+        """What is to be reduced now that `bucket` is ready, each part as one operation: the
+        bucket, or nothing until all have come and then everything in the saved division."""
+        segments = _segments(bucket)
+        if bucket.index() == 0:
+            self._current = []
+        numbers = [
+            self._numbers.setdefault(id(segment.parameter), len(self._numbers))
+            for segment in segments
+        ]
+        self._current.append(numbers)
+        if self._gathered is None:
+            return [segments]
+        if bucket.index() == 0:
+            self._gathered = []
+        self._gathered += segments
+        return self._divided() if bucket.is_last() else []
+
+    def _divided(self) -> list[list[Segment]]:
+        """The gathered gradients in the saved division, which has done its duty then."""
+        assert self._gathered is not None
+        by_number = {self._numbers[id(segment.parameter)]: segment for segment in self._gathered}
+        saved = sorted(number for part in self._saved for number in part)
+        if saved != sorted(by_number):
+            raise InvalidArgument(
+                f"the checkpoint is of a model with {len(saved)} parameters that get gradients, "
+                f"this one has {len(by_number)}; hint: load the state of this model"
+            )
+        self._gathered, self._current = None, self._saved
+        return [[by_number[number] for number in part] for part in self._saved]
+
+
+def _segments(bucket: dist.GradBucket) -> list[Segment]:
+    """The gradients of a bucket as flat views of its buffer, whatever their memory format."""
+    buffer, parameters = bucket.buffer(), bucket.parameters()
+    parts = buffer.split([parameter.numel() for parameter in parameters])
+    return [Segment(*pair) for pair in zip(parameters, parts)]

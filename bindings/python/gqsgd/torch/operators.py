@@ -1,0 +1,91 @@
+"""Allreduce of a tensor as operators of torch.library, for eager code and torch.compile alike."""
+# Annotations here stay classes: torch.library makes schemas of them.
+
+from functools import lru_cache
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+import gqsgd
+
+from . import groups
+
+# Two calls with equal arguments have different random numbers: neither may stand for both.
+_TAGS = (torch.Tag.nondeterministic_seeded,)
+_DEFAULT_GROUP = ""
+
+
+def allreduce(
+    x: torch.Tensor,
+    quantizer: gqsgd.Quantizer | str = "",
+    group: dist.ProcessGroup | None = None,
+    op: str = "mean",
+) -> torch.Tensor:
+    """The mean, or "sum", of `x` over the ranks of `group`, as a new tensor; all get the same bits.
+
+    x: float32, float16, bfloat16 or float64 in host memory, any shape, equal on all ranks.
+    quantizer: a gqsgd.Quantizer or its text. group: None is the default group.
+
+    Every rank calls in the same order. The first call for a group makes the communicator that all
+    calls for it share, with transport "auto". Under torch.compile this is one operator of the
+    graph, `gqsgd::allreduce`. Differentiable: the gradient is reduced in the same way.
+    """
+    return torch.ops.gqsgd.allreduce(x, _text(quantizer), _name(group), op)
+
+
+def allreduce_(
+    x: torch.Tensor,
+    quantizer: gqsgd.Quantizer | str = "",
+    group: dist.ProcessGroup | None = None,
+    op: str = "mean",
+) -> torch.Tensor:
+    """`allreduce` in place, of a contiguous tensor; returns `x`. Not differentiable."""
+    torch.ops.gqsgd.allreduce_(x, _text(quantizer), _name(group), op)
+    return x
+
+
+def _text(quantizer: gqsgd.Quantizer | str) -> str:
+    return quantizer if isinstance(quantizer, str) else quantizer.text
+
+
+def _name(group: dist.ProcessGroup | None) -> str:
+    return _DEFAULT_GROUP if group is None else group.group_name
+
+
+@torch.library.custom_op("gqsgd::allreduce", mutates_args=(), tags=_TAGS)
+def _allreduce(x: torch.Tensor, quantizer: str, group_name: str, op: str) -> torch.Tensor:
+    return _communicator(x, group_name).allreduce(x.contiguous(), _quantizer(quantizer), op)
+
+
+@_allreduce.register_fake
+def _(x: torch.Tensor, quantizer: str, group_name: str, op: str) -> torch.Tensor:
+    return torch.empty_like(x, memory_format=torch.contiguous_format)
+
+
+@torch.library.custom_op("gqsgd::allreduce_", mutates_args=("x",), tags=_TAGS)
+def _allreduce_in_place(x: torch.Tensor, quantizer: str, group_name: str, op: str) -> None:
+    _communicator(x, group_name).allreduce(x, _quantizer(quantizer), op, out=x)
+
+
+def _save_arguments(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
+    ctx.arguments = inputs[1:]
+
+
+def _backward(ctx: Any, gradient: torch.Tensor) -> tuple[Any, ...]:
+    return torch.ops.gqsgd.allreduce(gradient, *ctx.arguments), None, None, None
+
+
+_allreduce.register_autograd(_backward, setup_context=_save_arguments)
+
+
+def _communicator(x: torch.Tensor, group_name: str) -> gqsgd.Communicator:
+    groups.require_host_memory(x, "x")
+    if group_name == _DEFAULT_GROUP:
+        return groups.shared(None)
+    return groups.shared(dist.distributed_c10d._resolve_process_group(group_name))
+
+
+@lru_cache(maxsize=64)
+def _quantizer(text: str) -> gqsgd.Quantizer:
+    return gqsgd.Quantizer(text)

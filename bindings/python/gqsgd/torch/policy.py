@@ -1,0 +1,84 @@
+"""Which quantizer each parameter gets: the default rule, and the assignment by any rule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+from gqsgd import InvalidArgument, Quantizer
+
+#: (name, parameter, module that owns it) -> a quantizer, or the text of one; "none" is float32.
+#: Without a model names are "" and modules None.
+Policy = Callable[[str, torch.Tensor, "torch.nn.Module | None"], "Quantizer | str"]
+
+#: Below this many values a parameter costs more accuracy than it saves bytes.
+SMALL_VALUE_COUNT = 1024
+
+_EMBEDDINGS = (torch.nn.Embedding, torch.nn.EmbeddingBag)
+
+
+class DefaultPolicy:
+    """Biases, the vectors of norm layers and small parameters go as they are; embeddings get
+    blocks-8 where `quantizer` would turn zeros into noise; all else gets `quantizer`."""
+
+    def __init__(self, quantizer: Quantizer):
+        self.quantizer = quantizer
+
+    def __call__(
+        self, name: str, parameter: torch.Tensor, module: torch.nn.Module | None
+    ) -> Quantizer | str:
+        fields = _fields(self.quantizer)
+        if parameter.ndim < 2 or parameter.numel() < SMALL_VALUE_COUNT:
+            return f"none,nonfinite={fields['nonfinite']}"
+        if isinstance(module, _EMBEDDINGS) and not keeps_zeros(self.quantizer):
+            return f"blocks-8,nonfinite={fields['nonfinite']},seed={fields['seed']}"
+        return self.quantizer
+
+
+class Assignment:
+    """The quantizer of each parameter, made once by a policy."""
+
+    def __init__(self, policy: Policy):
+        self._policy = policy
+        self._quantizers: dict[str, Quantizer] = {}  # by text: equal ones are one call
+        self._owners: dict[int, tuple[str, torch.nn.Module]] = {}  # of parameters of the model
+        self._chosen: dict[int, Quantizer] = {}  # by identity of the parameter
+
+    def bind(self, model: torch.nn.Module) -> None:
+        """Takes names and modules from `model`. Of a shared parameter's modules the first counts,
+        but an embedding before all others."""
+        self._chosen.clear()
+        self._owners.clear()
+        for path, module in model.named_modules():
+            for own_name, parameter in module.named_parameters(recurse=False):
+                name = f"{path}.{own_name}" if path else own_name
+                if id(parameter) not in self._owners or isinstance(module, _EMBEDDINGS):
+                    self._owners[id(parameter)] = name.removeprefix("module."), module
+
+    def quantizer_of(self, parameter: torch.Tensor) -> Quantizer:
+        """Of a parameter that lives as long as this does."""
+        key = id(parameter)
+        if key not in self._chosen:
+            name, module = self._owners.get(key, ("", None))
+            choice = self._policy(name, parameter, module)
+            if isinstance(choice, str):
+                choice = Quantizer(choice)
+            if not isinstance(choice, Quantizer):
+                raise InvalidArgument(
+                    f"the policy returned a {type(choice).__name__} for parameter {name!r} of "
+                    f"shape {tuple(parameter.shape)}; a gqsgd.Quantizer or its text is needed"
+                )
+            self._chosen[key] = self._quantizers.setdefault(choice.text, choice)
+        return self._chosen[key]
+
+
+def keeps_zeros(quantizer: Quantizer) -> bool:
+    """True where values that are zero on all ranks stay exactly zero (docs/PRESETS.md)."""
+    fields = _fields(quantizer)
+    roundings = fields["rounding"], fields["rounding_down"]
+    return fields["rotate"] == "none" and "subtractive" not in roundings
+
+
+def _fields(quantizer: Quantizer) -> dict[str, str]:
+    return dict(field.partition("=")[::2] for field in quantizer.text.split(","))

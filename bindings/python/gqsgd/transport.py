@@ -1,0 +1,118 @@
+"""Transport: what carries bytes between ranks, written in Python, and the C table made of it."""
+
+from __future__ import annotations
+
+import ctypes
+from abc import ABC, abstractmethod
+from typing import Any
+
+from . import _transport
+
+_FAILED = 1  # the one code that a table written in Python returns; its text is the exception's
+
+
+class Transport(ABC):
+    """A rank's way to reach the others; derive from it and pass an object to
+    `Communicator.custom`.
+
+    Methods are called on the thread that called the communicator and on no other, one at a time,
+    and must not call the communicator. What they raise fails the call under way with Backend, whose
+    sentence holds it. `send` and `receive` start something and return at once with a number of
+    their choice; the bytes are the library's and stay where they are until `test` has said that it
+    is done, and no longer: do not keep the memoryview. Between two ranks messages arrive in the
+    order in which they were sent; both ends know their sizes; a message is never empty.
+    """
+
+    rank: int  #: this rank, 0 to size - 1
+    size: int  #: ranks in the group
+
+    @abstractmethod
+    def send(self, peer: int, data: memoryview) -> int:
+        """Starts to send bytes to a peer; it may be done before the peer receives."""
+
+    @abstractmethod
+    def receive(self, peer: int, buffer: memoryview) -> int:
+        """Starts to receive the next message of a peer."""
+
+    @abstractmethod
+    def test(self, request: int) -> int | None:
+        """The size in bytes of a request that is done, whose number is then forgotten; None while
+        it is under way. Never waits."""
+
+    @abstractmethod
+    def progress(self, timeout_s: float) -> None:
+        """Moves everything under way as far as it goes. Returns as soon as a request is done that
+        was not when it was called, otherwise after about `timeout_s` seconds, in which it may
+        sleep; 0 only looks."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """The communicator has ended: cancels what is under way without waiting for any peer.
+        Called once, last. Raise if buffers may still be read or written: then they stay where they
+        are for the life of the process."""
+
+
+class Table:
+    """The functions of the C table over one transport. The library holds their addresses: it has
+    to outlive the communicator."""
+
+    def __init__(self, transport: Transport):
+        self._transport = transport
+        self._text = ctypes.create_string_buffer(b"")
+        self._functions = {
+            "send": _transport.Send(self._send),
+            "receive": _transport.Receive(self._receive),
+            "test": _transport.Test(self._test),
+            "progress": _transport.Progress(self._progress),
+            "close": _transport.Close(self._close),
+            "error_text": _transport.ErrorText(self._error_text),
+        }
+
+    def create(self, options: bytes) -> int:
+        """A handle of a communicator over the table."""
+        rank, size = self._transport.rank, self._transport.size
+        return _transport.create(rank, size, self._functions, options)
+
+    def _send(self, _: Any, peer: int, address: int, size_bytes: int, request: Any) -> int:
+        return self._start(self._transport.send, peer, address, size_bytes, request)
+
+    def _receive(self, _: Any, peer: int, address: int, size_bytes: int, request: Any) -> int:
+        return self._start(self._transport.receive, peer, address, size_bytes, request)
+
+    def _start(self, start: Any, peer: int, address: int, size_bytes: int, request: Any) -> int:
+        try:
+            memory = (ctypes.c_ubyte * size_bytes).from_address(address)
+            request[0] = start(peer, memoryview(memory).cast("B"))
+        except BaseException as error:
+            return self._failed(error)
+        return 0
+
+    def _test(self, _: Any, request: int, done: Any, size_bytes: Any) -> int:
+        try:
+            came_bytes = self._transport.test(request)
+        except BaseException as error:
+            return self._failed(error)
+        done[0] = came_bytes is not None
+        size_bytes[0] = came_bytes or 0
+        return 0
+
+    def _progress(self, _: Any, timeout_us: int) -> int:
+        try:
+            self._transport.progress(timeout_us / 1e6)
+        except BaseException as error:
+            return self._failed(error)
+        return 0
+
+    def _close(self, _: Any) -> int:
+        try:
+            self._transport.close()
+        except BaseException as error:
+            return self._failed(error)
+        return 0
+
+    def _failed(self, error: BaseException) -> int:
+        self._text = ctypes.create_string_buffer(f"{type(error).__name__}: {error}".encode())
+        return _FAILED
+
+    def _error_text(self, _: Any, code: int) -> int:
+        return ctypes.addressof(self._text)

@@ -1,0 +1,126 @@
+"""A state in checkpoints: the run that resumes has the bits of the one that went on."""
+
+import io
+import pickle
+
+import gqsgd.torch
+import pytest
+import torch
+import torch_models as models
+
+STEPS_BEFORE, STEPS_AFTER = 3, 3
+
+
+def checkpointed(as_pickle):
+    """(bits of the run that went on, checkpoint in its middle) of this rank."""
+    model, state = models.hooked(models.perceptron())
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    models.train(model, range(STEPS_BEFORE), optimizer=optimizer)
+    saved = io.BytesIO()
+    torch.save({
+        "net": model.module.state_dict(),
+        "optimizer": optimizer.state_dict(),
+        "hook": state if as_pickle else state.state_dict(),
+    }, saved)
+    models.train(model, range(STEPS_BEFORE, STEPS_BEFORE + STEPS_AFTER), optimizer=optimizer)
+    assert len(state.state_dict()["layout"]) > 1  # buckets were rebuilt: a new model has one
+    state.close()
+    return models.digest(model.parameters()), saved.getvalue()
+
+
+def resumed(saved, load_layout=True):
+    """Bits of a new model that goes on from the checkpoint, as in a new process."""
+    checkpoint = torch.load(io.BytesIO(saved), weights_only=False)
+    net = models.perceptron(seed=1)
+    net.load_state_dict(checkpoint["net"])
+    hook = checkpoint["hook"]
+    if isinstance(hook, gqsgd.torch.HookState):
+        model = torch.nn.parallel.DistributedDataParallel(net, bucket_cap_mb=0.01)
+        state = hook
+        model.register_comm_hook(state, gqsgd.torch.allreduce_hook)
+    else:
+        model, state = models.hooked(net)
+        state.load_state_dict(hook if load_layout else {**hook, "layout": []})
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    optimizer.load_state_dict(checkpoint["optimizer"])
+    assert state.step == STEPS_BEFORE
+    steps = range(STEPS_BEFORE, STEPS_BEFORE + STEPS_AFTER)
+    models.train(model, steps, optimizer=optimizer)
+    assert state.step == STEPS_BEFORE + STEPS_AFTER
+    state.close()
+    return models.digest(model.parameters())
+
+
+@pytest.mark.parametrize("as_pickle", [False, True])
+def test_a_resumed_run_has_the_same_bits(torch_groups, as_pickle):
+    group = torch_groups(2)
+    (went_on, saved), (same, _) = group.run(checkpointed, as_pickle)
+    assert went_on == same
+    assert group.run(resumed, saved) == [went_on] * 2
+
+
+def test_without_the_division_of_buckets_it_has_not(torch_groups):
+    group = torch_groups(2)
+    (went_on, saved), _ = group.run(checkpointed, False)
+    assert went_on not in group.run(resumed, saved, False)
+
+
+def test_another_number_of_ranks_resumes(torch_groups):
+    _, saved = torch_groups(2).run(checkpointed, False)[0]
+    bits = torch_groups(4).run(resumed, saved)
+    assert len(set(bits)) == 1
+
+
+def of_another_model(saved):
+    checkpoint = torch.load(io.BytesIO(saved), weights_only=False)
+    model, state = models.hooked(torch.nn.Linear(32, 4))
+    state.load_state_dict(checkpoint["hook"])
+    with pytest.raises(gqsgd.InvalidArgument, match="8 parameters that get gradients.*has 2"):
+        models.train(model, [0])
+    state.close()
+
+
+def test_a_checkpoint_of_another_model_is_refused(torch_groups):
+    group = torch_groups(2)
+    group.run(of_another_model, group.run(checkpointed, False)[0][1])
+
+
+def test_a_checkpoint_of_another_quantizer_is_refused():
+    saved = gqsgd.torch.HookState("blocks-8,seed=1").state_dict()
+    with pytest.raises(gqsgd.InvalidArgument, match="seed=1.*seed=0"):
+        gqsgd.torch.HookState("blocks-8").load_state_dict(saved)
+    state = gqsgd.torch.HookState(saved["quantizer"])
+    state.load_state_dict({**saved, "step": 7})
+    assert state.step == 7
+    with pytest.raises(gqsgd.InvalidArgument, match="version 2"):
+        state.load_state_dict({**saved, "version": 2})
+
+
+def test_a_state_dict_loads_as_weights_only():
+    saved = io.BytesIO()
+    state = gqsgd.torch.HookState()
+    torch.save(state.state_dict(), saved)
+    saved.seek(0)
+    assert torch.load(saved, weights_only=True) == state.state_dict()
+
+
+def unbound():
+    """An unpickled state that must know embeddings wants its model first."""
+    model, state = models.hooked(models.perceptron(), "rotated-8")
+    models.train(model, [0])
+    copy = pickle.loads(pickle.dumps(state))
+    state.close()
+    again = torch.nn.parallel.DistributedDataParallel(model.module)
+    again.register_comm_hook(copy, gqsgd.torch.allreduce_hook)
+    with pytest.raises(gqsgd.InvalidArgument, match=r"bind\(model\)"):
+        models.train(again, [1])
+    again = torch.nn.parallel.DistributedDataParallel(model.module)  # that one is in mid-backward
+    again.register_comm_hook(copy, gqsgd.torch.allreduce_hook)
+    copy.bind(again)
+    models.train(again, [1])
+    assert copy.step == 2
+    copy.close()
+
+
+def test_an_unpickled_rotated_state_is_bound_to_its_model(torch_groups):
+    torch_groups(2).run(unbound)

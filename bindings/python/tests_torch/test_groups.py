@@ -1,0 +1,121 @@
+"""Communicators of process groups: subgroups, groups that are gone, and what is refused."""
+
+import os
+
+import gqsgd.torch
+import pytest
+import torch
+import torch.distributed as dist
+import torch_group
+import torch_models as models
+from gqsgd.torch import groups
+
+Q = gqsgd.Quantizer()
+
+
+def destroyed_first(transport):
+    """The group goes before the state: its communicator works on in shared memory, and says what
+    is wrong where it sent through the group; closing is quiet."""
+    model, state = models.hooked(models.perceptron(), transport=transport)
+    models.train(model, [0])
+    dist.destroy_process_group()
+    comm = state.communicator
+    if transport == "process":
+        assert comm.allreduce(torch.ones(3), gqsgd.Quantizer("none")).tolist() == [1, 1, 1]
+    else:
+        with pytest.raises(gqsgd.Backend, match="(?i)group"):
+            comm.allreduce(torch.ones(3), Q)
+    state.close()
+    torch_group.meet(f"after {transport}")
+    model, state = models.hooked(models.perceptron(), transport=transport)
+    models.train(model, [0])
+    state.close()
+
+
+@pytest.mark.parametrize("transport", ["process", "group"])
+def test_a_process_group_may_be_destroyed_first(torch_groups, transport):
+    torch_groups(2).run(destroyed_first, transport)
+
+
+def subgroup():
+    """Two halves, each with a communicator of its own; ranks count anew."""
+    halves = [dist.new_group([0, 2]), dist.new_group([1, 3])]
+    rank = dist.get_rank()
+    mine = halves[rank % 2]
+    results = []
+    for transport in ("process", "group"):
+        with gqsgd.torch.connect(mine, transport, timeout_ms=60000) as comm:
+            assert (comm.rank, comm.size) == (rank // 2, 2)
+            results.append(comm.allreduce(torch.full((5,), float(rank)), gqsgd.Quantizer("none")))
+    with pytest.raises(gqsgd.InvalidArgument, match=f"rank {rank} of the program is not in"):
+        gqsgd.torch.connect(halves[1 - rank % 2])
+    return [result.tolist() for result in results]
+
+
+def test_subgroups(torch_groups):
+    even, odd = [[1.0] * 5] * 2, [[2.0] * 5] * 2
+    assert torch_groups(4).run(subgroup) == [even, odd, even, odd]
+
+
+def different_transports():
+    wish = ["process", "group"][dist.get_rank()]
+    with pytest.raises(gqsgd.InvalidArgument, match="'process' on rank 0 and 'group' on rank 1"):
+        gqsgd.torch.connect(None, wish)
+
+
+def test_transports_that_differ_are_told_on_all_ranks(torch_groups):
+    torch_groups(2).run(different_transports)
+
+
+def a_late_rank():
+    """Gloo waits without being asked: the library's own deadline ends the call."""
+    comm = gqsgd.torch.connect(None, "group", timeout_ms=300)
+    if dist.get_rank() == 0:
+        with pytest.raises(gqsgd.Timeout, match="rank 1"):
+            comm.allreduce(torch.ones(5), Q)
+    dist.barrier()
+    comm.close()
+
+
+def test_a_rank_that_does_not_come_is_a_timeout(torch_groups):
+    torch_groups(2).run(a_late_rank)
+
+
+def one_rank_dies():
+    if dist.get_rank() == 1:
+        comm = gqsgd.torch.connect(None, "process", timeout_ms=60000)
+        os._exit(7)
+    comm = gqsgd.torch.connect(None, "process", timeout_ms=60000)
+    with pytest.raises(gqsgd.PeerLost, match="rank 1"):
+        comm.allreduce(torch.ones(5), Q)
+    comm.close()
+    return "named"
+
+
+def test_a_rank_that_dies_is_named():
+    group = torch_group.TorchGroup(2)
+    with pytest.raises(AssertionError, match="rank 1:\nthe process has died") as caught:
+        group.run(one_rank_dies)
+    assert "rank 0" not in str(caught.value)
+
+
+def test_auto_takes_shared_memory_on_one_host_only():
+    here, there = ("a", "boot", 0, 1), ("b", "boot", 0, 1)
+    assert groups._agreed([("auto", here, b""), ("auto", here, b"")]) == "process"
+    assert groups._agreed([("auto", here, b""), ("auto", there, b"")]) == "group"
+    assert groups._agreed([("process", here, b""), ("process", there, b"")]) == "process"
+
+
+def test_other_devices_are_refused_by_name():
+    with pytest.raises(gqsgd.Unsupported, match="meta.*CUDA over NCCL"):
+        groups.require_host_memory(torch.ones(3, device="meta"), "x")
+    with pytest.raises(gqsgd.Unsupported, match="sparse"):
+        groups.require_host_memory(torch.ones(3).to_sparse(), "x")
+
+
+def test_the_package_does_not_import_torch():
+    import subprocess
+    import sys
+
+    program = "import gqsgd, sys; assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
