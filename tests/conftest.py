@@ -29,3 +29,17 @@ def library():
 def build_directory():
     """The Meson build directory that the library comes from."""
     return _path_from("GQSGD_BUILD", "the Meson build directory to inspect")
+
+
+@pytest.fixture
+def network(root, monkeypatch):
+    """Hosts that are namespaces: the class of tools/net_lib; skips where none can be made."""
+    monkeypatch.syspath_prepend(str(root / "tools"))
+    from net_lib.network import Network
+
+    try:
+        with Network(2, "100mbit"):
+            pass
+    except (RuntimeError, FileNotFoundError) as error:
+        pytest.skip(f"no network namespaces here: {error}")
+    return Network

@@ -17,20 +17,6 @@ RATE = "100mbit"
 COUNT = 1_000_000  # more than a second of the wire's time in direct: links fail in mid-operation
 
 
-@pytest.fixture
-def network(root, monkeypatch):
-    """A function that makes a network; skips where none can be made."""
-    monkeypatch.syspath_prepend(str(root / "tools"))
-    from net_lib.network import Network
-
-    try:
-        with Network(2, RATE):
-            pass
-    except (RuntimeError, FileNotFoundError) as error:
-        pytest.skip(f"no network namespaces here: {error}")
-    return Network
-
-
 class Run:
     """Ranks of network_rank.py under mpirun, one per host."""
 

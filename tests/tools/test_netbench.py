@@ -10,18 +10,9 @@ import pytest
 TIMEOUT_S = 110
 
 
-@pytest.fixture(autouse=True)
-def paths(root, monkeypatch):
-    monkeypatch.syspath_prepend(str(root / "tools"))
-
-
 @pytest.fixture
-def namespaces(tmp_path):
-    """The machine's namespaces; skips where none can be made."""
-    probe = subprocess.run(["sh", "-c", "ip netns add gqsgd-probe && ip netns delete gqsgd-probe"],
-                           capture_output=True, text=True)
-    if probe.returncode != 0:
-        pytest.skip(f"no network namespaces here: {probe.stderr.strip()}")
+def namespaces(network):
+    """A function that lists the machine's namespaces."""
     return lambda: subprocess.run(["ip", "netns", "list"], capture_output=True, text=True,
                                   check=True).stdout
 
@@ -40,12 +31,14 @@ def test_every_contender_has_a_row_and_no_host_is_left(namespaces, netbench, tmp
     before = namespaces()
     done = netbench("--hosts", "3", "--rate", "1gbit", "--count", "100000", "--no-gloo",
                     "--iterations", "3", "--preset", "blocks-8,paper-gl4",
+                    "--format", "blocks-8,bits=4,bits_down=8",
                     "--json", str(tmp_path / "net.json"))
     assert done.returncode == 0, done.stderr
     assert namespaces() == before
     run = json.loads((tmp_path / "net.json").read_text())["runs"][0]
     rows = {row["name"]: row for row in run["rows"]}
-    assert list(rows) == ["MPI_Allreduce float32", "none", "blocks-8", "paper-gl4"]
+    assert list(rows) == ["MPI_Allreduce float32", "none", "blocks-8", "paper-gl4",
+                          "blocks-8,bits=4,bits_down=8"]
     assert rows["MPI_Allreduce float32"]["speedup"] == 1
     for name, row in rows.items():
         assert row["seconds"] > 0 and name in done.stdout
@@ -63,23 +56,22 @@ def test_what_is_missing_is_said(netbench):
     assert "no-such-mpirun is not on this machine" in done.stderr
 
 
-def test_a_failed_program_is_told_and_no_host_is_left(namespaces):
+def test_a_failed_program_is_told_and_no_host_is_left(network, namespaces):
     from net_lib.mpi import Mpirun
-    from net_lib.network import Network
 
     before = namespaces()
-    with pytest.raises(RuntimeError, match="mpirun ended with"), Network(2, "100mbit") as network:
-        Mpirun(network, "mpirun.openmpi").run("false")
+    with pytest.raises(RuntimeError, match="mpirun ended with"), network(2, "100mbit") as net:
+        Mpirun(net, "mpirun.openmpi").run("false")
     assert namespaces() == before
 
 
-def test_a_link_has_its_rate_and_can_be_cut(namespaces):
-    from net_lib.network import Network, run
+def test_a_link_has_its_rate_and_can_be_cut(network):
+    from net_lib.network import run
 
-    with Network(2, "200mbit") as network:
-        first, second = network.hosts
+    with network(2, "200mbit") as net:
+        first, second = net.hosts
         shown = run("tc", "-n", first.name, "qdisc", "show", "dev", "eth0")
         assert "tbf" in shown and "200Mbit" in shown
-        network.set_link(second, up=False)
+        net.set_link(second, up=False)
         state = run("ip", "-n", second.name, "link", "show", "eth0")
         assert "state DOWN" in state or "NO-CARRIER" in state

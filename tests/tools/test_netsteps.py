@@ -10,20 +10,6 @@ import pytest
 TIMEOUT_S = 110
 
 
-@pytest.fixture
-def network(root, monkeypatch):
-    """A function that makes a network; skips where none can be made."""
-    monkeypatch.syspath_prepend(str(root / "tools"))
-    from net_lib.network import Network
-
-    try:
-        with Network(2, "100mbit"):
-            pass
-    except (RuntimeError, FileNotFoundError) as error:
-        pytest.skip(f"no network namespaces here: {error}")
-    return Network
-
-
 def test_constants_of_a_link(network):
     from net_lib import link
 

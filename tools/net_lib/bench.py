@@ -48,15 +48,15 @@ def _gloo_calls(arguments, network):
 
 
 def _library_rows(arguments, network):
-    presets = arguments.preset.split(",")
+    formats = arguments.preset.split(",") + arguments.format
     with tempfile.TemporaryDirectory(prefix="gqsgd-netbench-") as folder:
         results = Path(folder) / "perf.json"
         size = str(FLOAT_BYTES * arguments.count)
         command = [str((arguments.build / "bench/gqsgd-perf-mpi").resolve()), "-b", size, "-e",
                    size, "-n", str(arguments.iterations), "--schedule", arguments.schedule,
                    "--json", str(results)]
-        for preset in presets:
-            command += ["--format", preset]
+        for text in formats:
+            command += ["--format", text]
         if arguments.comm_options:
             command += ["--comm-options", arguments.comm_options]
         mpirun = Mpirun(network, arguments.mpirun)

@@ -24,6 +24,8 @@ def parse_arguments(arguments=None):
     parser.add_argument("--count", type=int, default=6553600, help="values")
     parser.add_argument("--preset", default="blocks-8,rotated-8,rotated-4-8,rotated-4",
                         help="quantizers, by commas; none and MPI_Allreduce run beside them")
+    parser.add_argument("--format", action="append", default=[], metavar="TEXT",
+                        help="a quantizer in full, beside the presets; may be given again")
     parser.add_argument("--schedule", default="direct")
     parser.add_argument("--comm-options", default="", help="options of the communicators")
     parser.add_argument("--iterations", type=int, default=11, help="timed calls of each contender")
