@@ -77,8 +77,8 @@ def _repository_path(name, included):
     """The included file as a path from the root; None for a header of another project."""
     if included in ("gqsgd.h", "gqsgd_transport.h", "gqsgd_mpi.h", "gqsgd_mpi_table.h"):
         return f"include/{included}"  # as users write it
-    if included.startswith(("include/", "kernels/", "src/", "tests/", "bench/", "examples/",
-                            "tools/")):
+    if included.startswith(("include/", "kernels/", "src/", "tests/", "bench/", "bindings/",
+                            "examples/", "tools/")):
         return included
     if "/" not in included and name.startswith(("tests/", "bench/", "examples/", "kernels/cpu/")):
         from source_tree import ROOT

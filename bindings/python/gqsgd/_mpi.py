@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import ctypes
-import os
 import threading
-from pathlib import Path
 from typing import Any
 
-from . import _abi
+from ._companion import open_companion
 from .errors import check
 
 SONAME = "libgqsgd_mpi.so.0"
@@ -45,29 +43,16 @@ def library() -> ctypes.CDLL:
     global _library
     with _lock:
         if _library is None:
-            loaded = _opened()
+            # An MPI's plugins want its symbols global.
+            loaded = open_companion(
+                SONAME,
+                "bindings/mpi",
+                "GQSGD_MPI_LIBRARY",
+                "It is built where an MPI is found",
+                ctypes.RTLD_GLOBAL,
+            )
             for name, arguments in PROTOTYPES.items():
                 function = getattr(loaded, name)
                 function.restype, function.argtypes = ctypes.c_int32, arguments
             _library = loaded
     return _library
-
-
-def _opened() -> ctypes.CDLL:
-    """GQSGD_MPI_LIBRARY alone where it is set; otherwise the file beside libgqsgd, or where a build
-    has it; otherwise what the dynamic loader finds. An MPI's plugins want its symbols global."""
-    named = os.environ.get("GQSGD_MPI_LIBRARY")
-    beside = Path(_abi.library_path()).resolve().parent
-    files = [beside / SONAME, beside / "bindings" / "mpi" / SONAME]
-    found = [str(file) for file in files if file.is_file()]
-    name = named or (found + [SONAME])[0]
-    try:
-        return ctypes.CDLL(name, mode=ctypes.RTLD_GLOBAL)
-    except OSError as error:
-        places = ", ".join(map(str, files))
-        raise ImportError(
-            f"libgqsgd_mpi could not be loaded: {error}. It is built where an MPI is found; looked "
-            f"at GQSGD_MPI_LIBRARY ({named or 'not set'}), {places}, and {SONAME}.",
-            name="gqsgd",
-            path=name,
-        ) from error

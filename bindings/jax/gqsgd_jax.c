@@ -1,0 +1,302 @@
+/* libgqsgd_jax.so: the XLA handler behind gqsgd.jax.allreduce, and the table of what it works on.
+ *
+ * Programs name communicators and quantizers by small numbers, because what is written into a
+ * program should be the same in every process and in every run. Functions of libgqsgd are kept with
+ * each handle: a process may have loaded two copies, which do not know each other's handles. */
+#include <gqsgd.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bindings/jax/xla_ffi.h"
+
+#define EXPORTED __attribute__((visibility("default")))
+
+enum { INDEX_LIMIT = 1 << 16, SENTENCE_SIZE_BYTES = 2048 };
+
+/* Functions of the libgqsgd that made a handle. */
+typedef struct {
+  __typeof__(&gqsgd_allreduce) allreduce;
+  __typeof__(&gqsgd_allreduce_many) allreduce_many;
+  __typeof__(&gqsgd_last_error) last_error;
+  __typeof__(&gqsgd_status_name) status_name;
+} Library;
+
+typedef struct {
+  Library library;
+  void *handle;
+} Entry;
+
+/* The process's table. Entries are never removed: a stale handle is refused by its library. */
+static struct {
+  pthread_mutex_t lock;
+  Entry *entries;
+  int32_t entry_count;
+  int32_t *devices; /* XLA's numbers of the devices of this process, in JAX's order */
+  int32_t device_count;
+} table = {PTHREAD_MUTEX_INITIALIZER, NULL, 0, NULL, 0};
+
+/* What one call works on. */
+typedef struct {
+  Entry comm, quantizer;
+  int32_t dtype, op, schedule;
+  uint64_t at[2];
+} Call;
+
+/* Enters a communicator or quantizer; its number, or -1 without memory. */
+EXPORTED int32_t gqsgd_jax_add(const Library *library, void *handle) {
+  int32_t number = -1;
+  pthread_mutex_lock(&table.lock);
+  const size_t grown = sizeof(Entry) * ((size_t)table.entry_count + 1);
+  Entry *entries = realloc(table.entries, grown);
+  if (entries != NULL) {
+    table.entries = entries;
+    number = table.entry_count++;
+    entries[number] = (Entry){*library, handle};
+  }
+  pthread_mutex_unlock(&table.lock);
+  return number;
+}
+
+/* Says which devices a list of communicators is for; 0, or -1 without memory. */
+EXPORTED int32_t gqsgd_jax_set_devices(const int32_t *devices, int32_t device_count) {
+  const size_t size_bytes = sizeof(int32_t) * (size_t)device_count;
+  int32_t *copy = malloc(size_bytes);
+  if (copy == NULL) return -1;
+  memcpy(copy, devices, size_bytes);
+  pthread_mutex_lock(&table.lock);
+  free(table.devices);
+  table.devices = copy;
+  table.device_count = device_count;
+  pthread_mutex_unlock(&table.lock);
+  return 0;
+}
+
+static int find_entry(int32_t number, Entry *entry) {
+  pthread_mutex_lock(&table.lock);
+  const int found = number >= 0 && number < table.entry_count;
+  if (found) *entry = table.entries[number];
+  pthread_mutex_unlock(&table.lock);
+  return found;
+}
+
+/* Position of a device in the list; -1 if it is not there. */
+static int32_t device_position(int32_t device) {
+  pthread_mutex_lock(&table.lock);
+  int32_t position = table.device_count;
+  while (--position >= 0 && table.devices[position] != device) {
+  }
+  pthread_mutex_unlock(&table.lock);
+  return position;
+}
+
+static XlaError *failed(const XlaCallFrame *frame, int code, const char *sentence) {
+  XlaErrorCreateArgs args = {sizeof args, NULL, sentence, code};
+  return frame->api->error_create(&args);
+}
+
+static XlaError *refused(const XlaCallFrame *frame, const char *sentence) {
+  return failed(frame, XLA_INVALID_ARGUMENT, sentence);
+}
+
+static int absl_code(gqsgd_status status) {
+  switch (status) {
+    case GQSGD_INVALID_ARGUMENT:
+    case GQSGD_BAD_HANDLE:
+      return XLA_INVALID_ARGUMENT;
+    case GQSGD_UNSUPPORTED:
+      return XLA_UNIMPLEMENTED;
+    case GQSGD_NO_MEMORY:
+    case GQSGD_NO_RESOURCE:
+      return XLA_RESOURCE_EXHAUSTED;
+    case GQSGD_TIMEOUT:
+      return XLA_DEADLINE_EXCEEDED;
+    case GQSGD_PEER_LOST:
+      return XLA_UNAVAILABLE;
+    case GQSGD_ABORTED:
+    case GQSGD_REVOKED:
+      return XLA_ABORTED;
+    case GQSGD_INTERNAL:
+      return XLA_INTERNAL;
+    default:
+      return XLA_FAILED_PRECONDITION;
+  }
+}
+
+/* The library's name of the status and its sentence, as the error that JAX raises. */
+static XlaError *library_failure(const XlaCallFrame *frame, const Library *library,
+                                 gqsgd_status status) {
+  char sentence[SENTENCE_SIZE_BYTES];
+  snprintf(sentence, sizeof sentence, "gqsgd %s: %s", library->status_name(status),
+           library->last_error());
+  return failed(frame, absl_code(status), sentence);
+}
+
+/* The attribute of this name and kind, or NULL. */
+static const void *attribute(const XlaCallFrame *frame, const char *name, int type) {
+  const XlaAttributes *all = &frame->attrs;
+  for (int64_t k = 0; k < all->size; ++k) {
+    const XlaBytes *here = all->names[k];
+    if (here->len == strlen(name) && memcmp(here->ptr, name, here->len) == 0) {
+      return all->types[k] == type ? all->attrs[k] : NULL;
+    }
+  }
+  return NULL;
+}
+
+static int read_int32(const XlaCallFrame *frame, const char *name, int32_t *value) {
+  const XlaScalar *scalar = attribute(frame, name, XLA_ATTRIBUTE_SCALAR);
+  if (scalar == NULL || scalar->dtype != XLA_S32) return 0;
+  *value = *(const int32_t *)scalar->value;
+  return 1;
+}
+
+static int32_t gqsgd_dtype(int xla_dtype) {
+  switch (xla_dtype) {
+    case XLA_F32:
+      return GQSGD_FLOAT32;
+    case XLA_F16:
+      return GQSGD_FLOAT16;
+    case XLA_BF16:
+      return GQSGD_BFLOAT16;
+    case XLA_F64:
+      return GQSGD_FLOAT64;
+    default:
+      return -1; /* which the library refuses */
+  }
+}
+
+static size_t value_count(const XlaBuffer *buffer) {
+  size_t count = 1;
+  for (int64_t k = 0; k < buffer->rank; ++k) count *= (size_t)buffer->dims[k];
+  return count;
+}
+
+/* The communicator of the device that this call runs on. */
+static XlaError *find_comm(const XlaCallFrame *frame, Entry *comm) {
+  const XlaArray *numbers = attribute(frame, "comms", XLA_ATTRIBUTE_ARRAY);
+  if (numbers == NULL || numbers->dtype != XLA_S32 || numbers->size == 0) {
+    return refused(frame, "gqsgd: a call has no communicators");
+  }
+  size_t position = 0;
+  if (numbers->size > 1) {
+    XlaDeviceOrdinalArgs args = {sizeof args, NULL, frame->ctx, 0};
+    XlaError *error = frame->api->device_ordinal_get(&args);
+    if (error != NULL) return error;
+    const int32_t found = device_position(args.device_ordinal);
+    position = found < 0 ? numbers->size : (size_t)found;
+    if (position >= numbers->size) {
+      char sentence[SENTENCE_SIZE_BYTES];
+      snprintf(
+          sentence, sizeof sentence,
+          "gqsgd INVALID_ARGUMENT: comm is a list of %zu communicators, and none is for device %d;"
+          " hint: one for each of jax.local_devices(backend=\"cpu\"), in that order",
+          numbers->size, (int)args.device_ordinal);
+      return refused(frame, sentence);
+    }
+  }
+  if (!find_entry(((const int32_t *)numbers->data)[position], comm)) {
+    return refused(frame, "gqsgd: a program names a communicator that this process does not have");
+  }
+  return NULL;
+}
+
+/* Reads what a call works on; operands are tensors of one dtype and, last, {step, index}. */
+static XlaError *read_call(const XlaCallFrame *frame, Call *call) {
+  const int64_t tensor_count = frame->args.size - 1;
+  int32_t quantizer = -1;
+  if (tensor_count < 1 || frame->rets.size != frame->args.size ||
+      !read_int32(frame, "quantizer", &quantizer) || !read_int32(frame, "op", &call->op) ||
+      !read_int32(frame, "schedule", &call->schedule)) {
+    return refused(frame, "gqsgd: a call is not as gqsgd.jax makes it");
+  }
+  const XlaBuffer *state = frame->args.buffers[tensor_count];
+  if (state->dtype != XLA_U32 || value_count(state) != 2) {
+    return refused(frame, "gqsgd: the state of a call is not two numbers of uint32");
+  }
+  if (!find_entry(quantizer, &call->quantizer)) {
+    return refused(frame, "gqsgd: a program names a quantizer that this process does not have");
+  }
+  call->dtype = gqsgd_dtype(frame->args.buffers[0]->dtype);
+  const uint32_t *place = state->data;
+  call->at[0] = place[0];
+  call->at[1] = place[1];
+  return find_comm(frame, &call->comm);
+}
+
+static gqsgd_status allreduce_one(const XlaCallFrame *frame, const Call *call) {
+  const XlaBuffer *send = frame->args.buffers[0];
+  return call->comm.library.allreduce(call->comm.handle, call->quantizer.handle, send->data,
+                                      frame->rets.buffers[0]->data, value_count(send), call->dtype,
+                                      call->op, call->schedule, call->at, NULL);
+}
+
+static gqsgd_status allreduce_many(const XlaCallFrame *frame, const Call *call) {
+  const size_t tensor_count = (size_t)frame->args.size - 1;
+  typedef struct {
+    const void *send;
+    void *recv;
+    size_t value_count;
+  } Tensor; /* sets the size of one allocation for three arrays */
+  void *arrays = malloc(sizeof(Tensor) * tensor_count);
+  if (arrays == NULL) {
+    /* A call that the library refuses: the other ranks get REMOTE_ERROR instead of waiting. */
+    return call->comm.library.allreduce(call->comm.handle, call->quantizer.handle, NULL, NULL, 1,
+                                        call->dtype, call->op, call->schedule, call->at, NULL);
+  }
+  const void **send = arrays;
+  void **recv = (void **)arrays + tensor_count;
+  size_t *value_counts = (size_t *)((void **)arrays + 2 * tensor_count);
+  for (size_t k = 0; k < tensor_count; ++k) {
+    send[k] = frame->args.buffers[k]->data;
+    recv[k] = frame->rets.buffers[k]->data;
+    value_counts[k] = value_count(frame->args.buffers[k]);
+  }
+  const gqsgd_status status = call->comm.library.allreduce_many(
+      call->comm.handle, call->quantizer.handle, send, recv, value_counts, tensor_count,
+      call->dtype, call->op, call->schedule, call->at, NULL);
+  free(arrays);
+  return status;
+}
+
+/* The place of the next call: indices of a step are below 2^16, the next ones are of the step
+ * after. */
+static void advance(const uint64_t at[2], uint32_t *next) {
+  const int last = at[1] + 1 >= INDEX_LIMIT;
+  next[0] = (uint32_t)at[0] + (uint32_t)last;
+  next[1] = last ? 0 : (uint32_t)at[1] + 1;
+}
+
+/* XLA asks for the interface's version when a handler is registered; 1 if this call is that
+ * question. */
+static int tells_version(const XlaCallFrame *frame) {
+  const XlaExtension *extension = frame->extension_start;
+  if (extension == NULL || extension->type != XLA_EXTENSION_METADATA) return 0;
+  XlaMetadata *metadata = ((const XlaMetadataExtension *)extension)->metadata;
+  metadata->api_version.major_version = XLA_API_MAJOR;
+  metadata->api_version.minor_version = XLA_API_MINOR;
+  return 1;
+}
+
+/** Averages or adds tensors over the ranks of a communicator, on the CPU. */
+EXPORTED XlaError *gqsgd_jax_allreduce(XlaCallFrame *frame) {
+  if (tells_version(frame) || frame->stage != XLA_STAGE_EXECUTE) return NULL;
+  Call call;
+  XlaError *refusal = read_call(frame, &call);
+  if (refusal != NULL) return refusal;
+  const gqsgd_status status =
+      frame->args.size == 2 ? allreduce_one(frame, &call) : allreduce_many(frame, &call);
+  if (status != GQSGD_OK) return library_failure(frame, &call.comm.library, status);
+  advance(call.at, frame->rets.buffers[frame->args.size - 1]->data);
+  return NULL;
+}
+
+/** Stands where a handler for GPUs would, so that a program for one is refused in words. */
+EXPORTED XlaError *gqsgd_jax_refuse_device(XlaCallFrame *frame) {
+  if (tells_version(frame) || frame->stage != XLA_STAGE_EXECUTE) return NULL;
+  return failed(
+      frame, XLA_UNIMPLEMENTED,
+      "gqsgd UNSUPPORTED: gqsgd.jax.allreduce runs on the CPU only, and this program is for"
+      " another device; hint: jax.default_device(jax.devices(\"cpu\")[0])");
+}

@@ -1,0 +1,21 @@
+"""Allreduce inside JAX programs, for processes that each run their own.
+
+    import gqsgd, gqsgd.jax, jax
+
+    comm = gqsgd.Communicator.process(unique_id, rank, size)
+    q = gqsgd.Quantizer()
+    state = gqsgd.jax.state()
+
+    @jax.jit
+    def mean(gradients, state):
+        return gqsgd.jax.allreduce(gradients, state, comm, q)
+
+    gradients, state = mean(gradients, state)
+
+docs/JAX.md says what the state is for. Importing this needs JAX; the package itself does not.
+"""
+
+from .collective import allreduce
+from .state import next_step, state
+
+__all__ = ["allreduce", "next_step", "state"]

@@ -1,0 +1,42 @@
+"""The state that goes through every call: its place in the random numbers and in the order."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..arguments import integer
+from ..errors import InvalidArgument
+
+_INDEX_LIMIT = 2**16  # calls within a step, as the library has it
+
+
+def state(step: int = 0, index: int = 0) -> jax.Array:
+    """The state before call `index` of training step `step`: uint32 of shape (2,).
+
+    Equal on all ranks. It is a plain array: save it with a checkpoint to resume bit for bit.
+    """
+    integer("step", step, ctypes.c_uint32)
+    if not 0 <= index < _INDEX_LIMIT:
+        raise InvalidArgument(f"index is {index}; it is below {_INDEX_LIMIT} and not negative")
+    return jnp.array([step, index], jnp.uint32)
+
+
+def next_step(state: Any) -> jax.Array:
+    """The state before the first call of the next training step; works inside `jit`."""
+    checked = checked_state(state)
+    return jnp.stack([checked[0] + jnp.uint32(1), jnp.uint32(0)])
+
+
+def checked_state(state: Any) -> jax.Array:
+    """`state` as an array; raises InvalidArgument for what no call can have returned."""
+    if np.shape(state) != (2,) or getattr(state, "dtype", None) != np.uint32:
+        raise InvalidArgument(
+            f"state is {getattr(state, 'dtype', type(state).__name__)} of shape {np.shape(state)}, "
+            "not uint32 of shape (2,); hint: gqsgd.jax.state(step), then what each call returns"
+        )
+    return jnp.asarray(state)

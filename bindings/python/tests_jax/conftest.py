@@ -1,0 +1,35 @@
+"""Makes the package importable from the source tree, and JAX see four devices on this machine."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+PACKAGES = Path(__file__).resolve().parents[1]
+
+sys.path.insert(0, str(PACKAGES))
+os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=4"  # read when JAX starts
+pytest.importorskip("jax")
+
+
+def pytest_configure(config):
+    library = os.environ.get("GQSGD_LIBRARY", "")
+    if not Path(library).is_file():
+        raise pytest.UsageError(f"GQSGD_LIBRARY={library!r} names no file; these tests need one")
+
+
+@pytest.fixture
+def comm():
+    """A group of one rank: everything but the waiting for others."""
+    import gqsgd
+
+    (only,) = gqsgd.Communicator.local(1, timeout_ms=20000)
+    with only:
+        yield only
+
+
+@pytest.fixture
+def python_environment():
+    """Environment in which another Python process finds this package and this library."""
+    return {**os.environ, "PYTHONPATH": str(PACKAGES), "XLA_FLAGS": ""}

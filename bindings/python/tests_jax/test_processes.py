@@ -1,0 +1,95 @@
+"""Ranks that are processes: equal bits, program order, and failures as exceptions."""
+
+import pickle
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import gqsgd
+import jax_rank
+import pytest
+
+PROGRAM = Path(jax_rank.__file__)
+
+
+def run_processes(size, job, environment, timeout_s=90):
+    """What `job` of jax_rank.py returned on each rank; None where the process was killed."""
+    unique_id = gqsgd.unique_id()
+    processes = [
+        subprocess.Popen(
+            [sys.executable, PROGRAM, str(rank), str(size), job],
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        for rank in range(size)
+    ]
+    try:
+        for process in processes:
+            process.stdin.write(unique_id)
+            process.stdin.flush()
+        ended = [process.communicate(timeout=timeout_s) for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+    for process, (_, complaint) in zip(processes, ended):
+        assert process.returncode <= 0, complaint.decode()
+    return [pickle.loads(output) if output else None for output, _ in ended]
+
+
+def test_four_processes_agree_with_each_other_and_with_the_communicator(python_environment):
+    ranks = run_processes(4, "bits", python_environment)
+    expected = gqsgd.run_local(4, jax_rank.expected_bits)
+    assert ranks[0][1] == expected[0][1] == [3, 12]
+    for number, calls in enumerate(zip(*(results for results, _ in ranks + expected))):
+        assert len({tuple(leaves) for leaves in calls}) == 1, f"call {number}"
+
+
+def test_calls_of_one_function_keep_their_order_on_every_rank(python_environment):
+    begin = time.monotonic()
+    assert run_processes(4, "program_order", python_environment) == [[0, 8]] * 4
+    assert time.monotonic() - begin < 60
+
+
+def test_without_the_state_threaded_through_they_do_not(python_environment):
+    errors = run_processes(2, "without_order", python_environment)
+    assert all("gqsgd " in error for error in errors), errors
+
+
+def test_a_difference_between_ranks_is_an_exception_on_all_and_they_go_on(python_environment):
+    for error, mean in run_processes(2, "mismatch", python_environment):
+        assert "gqsgd MISMATCH: " in error
+        assert "value_count differs: rank 0 has 100, rank 1 has 101" in error
+        assert mean == 1.0
+
+
+def test_a_value_that_is_not_a_number_is_named(python_environment):
+    for error in run_processes(2, "nonfinite", python_environment):
+        assert "gqsgd NONFINITE: " in error
+        assert "rank 1" in error
+
+
+def test_a_dead_rank_is_named(python_environment):
+    first, second, third = run_processes(3, "death", python_environment)
+    assert second is None
+    for error in (first, third):
+        assert "UNAVAILABLE: gqsgd PEER_LOST: " in error
+        assert "rank 1" in error
+
+
+def test_a_rank_that_does_not_call_is_named(python_environment):
+    error, _ = run_processes(2, "absence", python_environment)
+    assert "DEADLINE_EXCEEDED: gqsgd TIMEOUT: " in error
+
+
+def test_a_closed_communicator_is_an_exception(comm):
+    import jax
+
+    program = jax.jit(lambda x, s: gqsgd.jax.allreduce(x, s, comm, gqsgd.Quantizer()))
+    jax.block_until_ready(program(1.0, gqsgd.jax.state()))
+    comm.close()
+    with pytest.raises(jax.errors.JaxRuntimeError, match="gqsgd BAD_HANDLE: "):
+        jax.block_until_ready(program(1.0, gqsgd.jax.state()))
