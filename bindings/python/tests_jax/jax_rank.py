@@ -39,17 +39,21 @@ def bits(comm):
         y, state = function(x, state)
         results.append([np.asarray(leaf).tobytes() for leaf in jax.tree.leaves(y)])
 
-    for function in (jax.jit(lambda x, s: allreduce(x, s, comm)), lambda x, s: allreduce(x, s, comm)):
+    def mean(x, state):
+        return allreduce(x, state, comm)
+
+    for function in (jax.jit(mean), mean):
         add(function, gradients(comm.rank))
         add(function, gradients(comm.rank)["weight"])
     for dtype in ("float16", "bfloat16"):
-        add(jax.jit(lambda x, s: allreduce(x, s, comm)),
-            jnp.asarray(gradients(comm.rank)["weight"], dtype))
+        add(jax.jit(mean), jnp.asarray(gradients(comm.rank)["weight"], dtype))
     with jax.enable_x64():
-        add(lambda x, s: allreduce(x, s, comm), gradients(comm.rank)["weight"].astype(np.float64))
+        add(mean, gradients(comm.rank)["weight"].astype(np.float64))
     for schedule in ("ring", "tree", "butterfly", "direct", "sparse"):
-        add(jax.jit(lambda x, s: allreduce(x, s, comm, op="sum", schedule=schedule)),
-            gradients(comm.rank)["weight"])
+        add(
+            jax.jit(lambda x, s: allreduce(x, s, comm, op="sum", schedule=schedule)),
+            gradients(comm.rank)["weight"],
+        )
     return results, state.tolist()
 
 
@@ -102,19 +106,14 @@ def without_order(comm):
     return error_of(lambda: program_order(comm, threaded=False))
 
 
-def mismatch(comm):
-    """Rank 1 has one value more; then all agree again."""
-    state = gqsgd.jax.state()
-    error = error_of(lambda: allreduce(np.ones(100 + (comm.rank == 1), np.float32), state, comm))
+def refusals(comm):
+    """Rank 1 has one value more, then a value that is not a number; then all agree again."""
+    state, q = gqsgd.jax.state(), gqsgd.Quantizer("", nonfinite="error")
+    longer = np.ones(100 + (comm.rank == 1), np.float32)
+    wrong = np.full(100, np.nan if comm.rank == 1 else 1, np.float32)
+    errors = [error_of(lambda: allreduce(x, state, comm, q)) for x in (longer, wrong)]
     y, _ = allreduce(np.ones(100, np.float32), state, comm, gqsgd.Quantizer("none"))
-    return error, float(y[0])
-
-
-def nonfinite(comm):
-    x = np.full(100, np.nan if comm.rank == 1 else 1, np.float32)
-    return error_of(
-        lambda: allreduce(x, gqsgd.jax.state(), comm, gqsgd.Quantizer("", nonfinite="error"))
-    )
+    return *errors, float(y[0])
 
 
 def death(comm):

@@ -1,4 +1,4 @@
-"""gqsgd.jax.allreduce with one rank: the bits of gqsgd.Communicator, dtypes, trees, state, memory."""
+"""gqsgd.jax.allreduce with one rank: the bits of gqsgd.Communicator, dtypes, trees, state."""
 
 import gqsgd
 import gqsgd.jax

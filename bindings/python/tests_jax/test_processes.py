@@ -59,17 +59,13 @@ def test_without_the_state_threaded_through_they_do_not(python_environment):
     assert all("gqsgd " in error for error in errors), errors
 
 
-def test_a_difference_between_ranks_is_an_exception_on_all_and_they_go_on(python_environment):
-    for error, mean in run_processes(2, "mismatch", python_environment):
-        assert "gqsgd MISMATCH: " in error
-        assert "value_count differs: rank 0 has 100, rank 1 has 101" in error
+def test_refusals_are_exceptions_on_all_ranks_and_they_go_on(python_environment):
+    for mismatch, nonfinite, mean in run_processes(2, "refusals", python_environment):
+        assert "gqsgd MISMATCH: " in mismatch
+        assert "value_count differs: rank 0 has 100, rank 1 has 101" in mismatch
+        assert "gqsgd NONFINITE: " in nonfinite
+        assert "rank 1" in nonfinite
         assert mean == 1.0
-
-
-def test_a_value_that_is_not_a_number_is_named(python_environment):
-    for error in run_processes(2, "nonfinite", python_environment):
-        assert "gqsgd NONFINITE: " in error
-        assert "rank 1" in error
 
 
 def test_a_dead_rank_is_named(python_environment):
