@@ -1,5 +1,5 @@
-"""Four processes train one network with JAX, each on its part of the data; gradients are averaged in
-8-bit codes inside the jitted step. `jax_data_parallel.py none` sends float32 instead."""
+"""Four processes train one network with JAX, each on its part of the data; gradients are averaged
+in 8-bit codes inside the jitted step. `jax_data_parallel.py none` sends float32 instead."""
 
 import hashlib
 import multiprocessing

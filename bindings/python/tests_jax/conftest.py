@@ -10,13 +10,13 @@ PACKAGES = Path(__file__).resolve().parents[1]
 
 sys.path.insert(0, str(PACKAGES))
 os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=4"  # read when JAX starts
-pytest.importorskip("jax")
 
 
 def pytest_configure(config):
     library = os.environ.get("GQSGD_LIBRARY", "")
     if not Path(library).is_file():
         raise pytest.UsageError(f"GQSGD_LIBRARY={library!r} names no file; these tests need one")
+    os.environ["GQSGD_LIBRARY"] = str(Path(library).resolve())
 
 
 @pytest.fixture

@@ -90,7 +90,7 @@ def assertions():
 
 def compiled(text):
     return subprocess.run(
-        ["cc", "-std=c11", "-fsyntax-only", "-I", ROOT, "-I", jax.ffi.include_dir()]
+        ["gcc", "-std=c11", "-fsyntax-only", "-I", ROOT, "-I", jax.ffi.include_dir()]
         + ["-x", "c", "-"],
         input=text,
         capture_output=True,
