@@ -6,10 +6,8 @@ import ctypes
 import threading
 from typing import Any
 
-from ._companion import open_companion
+from ._companion import MPI
 from .errors import check
-
-SONAME = "libgqsgd_mpi.so.0"
 
 # Function: its arguments; all return a status.
 PROTOTYPES: dict[str, list[Any]] = {
@@ -43,14 +41,7 @@ def library() -> ctypes.CDLL:
     global _library
     with _lock:
         if _library is None:
-            # An MPI's plugins want its symbols global.
-            loaded = open_companion(
-                SONAME,
-                "bindings/mpi",
-                "GQSGD_MPI_LIBRARY",
-                "It is built where an MPI is found",
-                ctypes.RTLD_GLOBAL,
-            )
+            loaded = MPI.open()
             for name, arguments in PROTOTYPES.items():
                 function = getattr(loaded, name)
                 function.restype, function.argtypes = ctypes.c_int32, arguments

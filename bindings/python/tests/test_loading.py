@@ -9,7 +9,7 @@ from pathlib import Path
 
 import gqsgd
 import pytest
-from gqsgd import _abi
+from gqsgd import _abi, _companion
 
 PACKAGE = Path(gqsgd.__file__).parent
 LIBRARY = Path(os.environ["GQSGD_LIBRARY"])
@@ -126,11 +126,38 @@ def test_threads_that_load_at_once_get_one_library(monkeypatch):
     assert len(set(map(id, loaded))) == 1
 
 
-def test_module_run_prints_versions_and_path(python_environment):
+def test_module_run_prints_versions_and_paths(python_environment):
     done = python("-m", "gqsgd", environment=python_environment)
     assert done.returncode == 0, done.stderr
     for part in (gqsgd.__version__, gqsgd.version(), gqsgd.build_info(), gqsgd.library_path()):
         assert part in done.stdout
+    for found in (_companion.JAX.path(), _companion.MPI.path()):
+        assert (found or "found") in done.stdout
+
+
+def test_module_run_says_what_is_missing(copied_package):
+    site, environment = copied_package
+    shutil.copy(LIBRARY, site / "gqsgd" / "libgqsgd.so")
+    done = python("-m", "gqsgd", environment=environment)
+    assert done.returncode == 0, done.stderr
+    assert "no libgqsgd_mpi.so.0 found" in done.stdout
+    assert "no libgqsgd_jax.so found" in done.stdout
+
+
+def test_a_companion_is_found_by_its_variable_or_beside_the_library(tmp_path, monkeypatch):
+    monkeypatch.setattr(_abi, "library_path", lambda: str(tmp_path / "libgqsgd.so.0.1.0"))
+    companion = _companion.Companion("libnone.so.0", "folder", "GQSGD_NONE", "It is never built")
+    assert companion.path() is None
+    with pytest.raises(ImportError) as caught:
+        companion.open()
+    for part in ("libnone could not be loaded", "It is never built", "GQSGD_NONE (not set)"):
+        assert part in str(caught.value)
+    assert f"{tmp_path}/folder/libnone.so.0" in str(caught.value)
+    (tmp_path / "libnone.so.0.1.0").touch()
+    assert companion.path() == str(tmp_path / "libnone.so.0.1.0")
+    monkeypatch.setenv("GQSGD_NONE", "/nowhere/libnone.so")
+    with pytest.raises(ImportError, match="/nowhere/libnone.so"):
+        companion.open()
 
 
 def test_module_run_without_a_library_fails_and_says_where_it_looked(python_environment):

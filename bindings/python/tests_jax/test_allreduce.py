@@ -147,6 +147,34 @@ def test_programs_are_compiled_once_and_name_handles_by_small_numbers(comm):
     assert f"comms = dense<{_handler.comm_numbers(comm)[0]}> : tensor<1xi32>" in text
 
 
+def test_a_program_for_a_gpu_is_refused_by_name():
+    refusal = jax.ffi.pycapsule(_handler.library().gqsgd_jax_refuse_device)
+    jax.ffi.register_ffi_target("gqsgd_on_a_gpu", refusal, platform="cpu")  # there is no GPU here
+    x = jnp.ones(3)
+    with pytest.raises(jax.errors.JaxRuntimeError, match="gqsgd UNSUPPORTED: .* on the CPU only"):
+        jax.block_until_ready(jax.ffi.ffi_call("gqsgd_on_a_gpu", x)(x))
+
+
+@pytest.mark.parametrize("wrong", ["no state", "comms", "quantizer", "op"])
+def test_a_call_that_the_package_would_not_make_is_refused(wrong, comm):
+    attributes = {
+        "comms": np.array(_handler.comm_numbers(comm), np.int32),
+        "quantizer": np.int32(_handler.quantizer_number(Q)),
+        "op": np.int32(0),
+        "schedule": np.int32(0),
+    }
+    operands = [jnp.ones(3), STATE]
+    if wrong == "no state":
+        operands = operands[:1]
+    elif wrong == "op":
+        del attributes["op"]
+    else:
+        attributes[wrong] = attributes[wrong] + np.int32(10**6)
+    call = jax.ffi.ffi_call(_handler.TARGET, operands)
+    with pytest.raises(jax.errors.JaxRuntimeError, match="INVALID_ARGUMENT: gqsgd: "):
+        jax.block_until_ready(call(*operands, **attributes))
+
+
 def test_equal_quantizers_have_one_number():
     twin = gqsgd.Quantizer("paper-gl8", seed=3)
     assert _handler.quantizer_number(twin) == _handler.quantizer_number(Q)

@@ -12,7 +12,7 @@ from typing import Any
 import jax
 
 from .. import _abi
-from .._companion import open_companion
+from .._companion import JAX
 from ..communicator import Communicator
 from ..errors import InvalidArgument, NoMemory
 from ..quantizer import Quantizer, handle_of
@@ -62,13 +62,7 @@ def library() -> ctypes.CDLL:
     global _library
     with _lock:
         if _library is None:
-            loaded = open_companion(
-                "libgqsgd_jax.so",
-                "bindings/jax",
-                "GQSGD_JAX_LIBRARY",
-                "It is built with libgqsgd",
-                ctypes.DEFAULT_MODE,
-            )
+            loaded = JAX.open()
             for name, (result, arguments) in PROTOTYPES.items():
                 function = getattr(loaded, name)
                 function.restype, function.argtypes = result, arguments
