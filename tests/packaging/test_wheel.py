@@ -28,7 +28,7 @@ def run(*command, cwd):
 
 @pytest.fixture(scope="module")
 def source_distribution(tmp_path_factory):
-    """Made of the tree as it is: Meson packs what git knows, so a copy gets a history of its own."""
+    """Made of the tree as it is. Meson packs what git knows: a copy gets a history of its own."""
     root, folder = Path(__file__).resolve().parents[2], tmp_path_factory.mktemp("sdist")
     tree = folder / "tree"
     tree.mkdir()
