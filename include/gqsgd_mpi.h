@@ -196,6 +196,7 @@ GQSGD_MPI_API gqsgd_status gqsgd_comm_create_mpi(MPI_Comm mpi_comm, const char *
     table.progress = gqsgd_mpi_progress;
     table.close = gqsgd_mpi_close;
     table.error_text = gqsgd_mpi_error_text;
+    table.allreduce = gqsgd_mpi_allreduce;
     if (size > GQSGD_MPI_MESSAGE_RANKS_MAX) table.allgather = gqsgd_mpi_allgather;
     status = gqsgd_mpi_form(mpi_comm, self, options, table, comm);
   }

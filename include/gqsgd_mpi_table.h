@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-/** Longer messages are split: MPI counts bytes in an int. */
+/** Longer messages and sums are split: MPI counts bytes, and numbers, in an int. */
 #ifndef GQSGD_MPI_COUNT_MAX
 #define GQSGD_MPI_COUNT_MAX (INT_MAX / 4096 * 4096)
 #endif
@@ -31,6 +31,7 @@ extern "C" {
 typedef struct {
   int32_t parts;     /**< still under way */
   int32_t next;      /**< free ones are a list */
+  int32_t of_all;    /**< a collective, which MPI cannot cancel */
   size_t size_bytes; /**< of a receive: what has come */
 } gqsgd_mpi_request;
 
@@ -131,6 +132,7 @@ static inline int32_t gqsgd_mpi_open(gqsgd_mpi *self, int32_t part_count, uint64
   *request = (uint64_t)self->first_free;
   self->first_free = self->requests[*request].next;
   self->requests[*request].parts = 0;
+  self->requests[*request].of_all = 0;
   self->requests[*request].size_bytes = 0;
   self->busy_us = gqsgd_mpi_now_us();
   return 0;
@@ -181,8 +183,27 @@ static inline int32_t gqsgd_mpi_allgather(void *user, const void *own, void *all
   gqsgd_mpi *self = (gqsgd_mpi *)user;
   const int32_t code = gqsgd_mpi_open(self, 1, request);
   if (code != 0) return code;
+  self->requests[*request].of_all = 1;
   return MPI_Iallgather(own, (int)size_bytes, MPI_BYTE, all, (int)size_bytes, MPI_BYTE, self->comm,
                         gqsgd_mpi_add_part(self, *request));
+}
+
+static inline int32_t gqsgd_mpi_allreduce(void *user, int32_t addend, void *numbers, size_t count,
+                                          uint64_t *request) {
+  gqsgd_mpi *self = (gqsgd_mpi *)user;
+  const MPI_Datatype type = addend == GQSGD_ADD_FLOAT32 ? MPI_FLOAT : MPI_UINT64_T;
+  const size_t size_bytes = addend == GQSGD_ADD_FLOAT32 ? sizeof(float) : sizeof(uint64_t);
+  char *next = (char *)numbers;
+  int32_t code = gqsgd_mpi_open(self, gqsgd_mpi_part_count(count), request);
+  if (code == 0) self->requests[*request].of_all = 1;
+  while (code == 0 && count > 0) {
+    const int part_count = gqsgd_mpi_next_part(count);
+    code = MPI_Iallreduce(MPI_IN_PLACE, next, part_count, type, MPI_SUM, self->comm,
+                          gqsgd_mpi_add_part(self, *request));
+    next += (size_t)part_count * size_bytes;
+    count -= (size_t)part_count;
+  }
+  return code;
 }
 
 static inline int32_t gqsgd_mpi_test(void *user, uint64_t request, int32_t *done,
@@ -261,6 +282,10 @@ static inline int32_t gqsgd_mpi_withdraw(gqsgd_mpi *self) {
   if (gqsgd_mpi_look(self, &any) != 0) return 1;
   for (k = 0; k < self->part_count; ++k) {
     int done = 0;
+    if (self->requests[self->owners[k]].of_all) {
+      left = 1;
+      continue;
+    }
     /* Only a receive that nothing has matched can be cancelled for certain. */
     if (MPI_Cancel(&self->parts[k]) != MPI_SUCCESS) return 1;
     if (MPI_Test(&self->parts[k], &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || !done) left = 1;

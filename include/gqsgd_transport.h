@@ -12,6 +12,9 @@
 extern "C" {
 #endif
 
+/** What an allreduce adds: integers modulo 2^64, or floats. */
+enum { GQSGD_ADD_UINT64 = 0, GQSGD_ADD_FLOAT32 = 1 };
+
 /** A transport as one rank sees it. Functions are called on the thread that called the library and
  *  on no other, one at a time; they must not call the library and must not throw. They return 0, or
  *  a code of their own that fails the call under way with GQSGD_BACKEND, which names function,
@@ -51,6 +54,11 @@ typedef struct {
    *  which is right for some tens of ranks, and lets a timeout name the rank that is missing. */
   int32_t (*allgather)(void *user, const void *own, void *all, size_t size_bytes,
                        uint64_t *request);
+  /** Optional: adds `count` numbers of all ranks, GQSGD_ADD_*, aligned to their size; the sums take
+   *  their place. Every rank must get the same bits: a transport that cannot promise that for
+   *  floats, whose order of addition is its own, leaves this NULL. All ranks start the same ones in
+   *  the same order, one at a time. NULL: schedule NATIVE is UNSUPPORTED, and AUTO does without. */
+  int32_t (*allreduce)(void *user, int32_t addend, void *numbers, size_t count, uint64_t *request);
 } gqsgd_transport;
 
 /** Makes this rank's communicator over a transport; talks to nobody yet. The table is copied;

@@ -46,6 +46,7 @@ Status Allreduce::begin(Endpoint& endpoint, const Call& call, Status own) {
   NormWords norm;
   if (own_.ok()) own_ = resolve_auto();
   if (own_.ok()) own_ = make_plan(request_of(endpoint, call_), &plan_);
+  if (own_.ok()) own_ = check_sums();
   if (own_.ok()) own_ = take_norm(&norm);
   agreement_.begin(call_);
   const Header header = own_.ok() ? Agreement::header_of(endpoint, call_, plan_.schedule->id, norm)
@@ -72,6 +73,16 @@ Status Allreduce::resolve_auto() {
   call_.asked_fields = fields_word(call_.format);
   call_.format = uncompressed(call_.format);
   return Status();
+}
+
+/** A transport adds by itself, or it does not. */
+Status Allreduce::check_sums() {
+  if (!plan_.schedule->adds_natively || endpoint_->transport->adds()) return Status();
+  return fail(GQSGD_UNSUPPORTED,
+              "schedule %s is the transport's own allreduce, which this group's transport does not "
+              "have: MPI has one, and a gqsgd_transport whose allreduce is not NULL; use another "
+              "schedule, or auto",
+              plan_.schedule->name);
 }
 
 /** Norms of blocks are taken later, chunk by chunk, and those of segments when ranks have agreed on
@@ -218,6 +229,16 @@ Status Allreduce::timed_out(int64_t waited_ms, uint32_t* culprit) {
                 plan_.schedule->name);
   }
   const Move& move = executor_.current();
+  if (move.kind == MoveKind::await_sum) {
+    *culprit = self;
+    return fail(GQSGD_TIMEOUT,
+                "call %" PRIu64 ", %s: rank %u waited %" PRId64
+                " ms for the transport to add the words of all %u ranks (schedule %s), which does "
+                "not say whom it waits for: a rank is stopped or too slow (timeout_ms sets the "
+                "limit; another schedule names it)",
+                endpoint_->sequence, operation_name(call_), self, waited_ms, endpoint_->size(),
+                plan_.schedule->name);
+  }
   *culprit = move.peer;
   return fail(GQSGD_TIMEOUT,
               "call %" PRIu64 ", %s: rank %u waited %" PRId64 " ms for %s %" PRIu64 " to %" PRIu64

@@ -36,6 +36,7 @@ class Allreduce {
   enum class Phase { agree, norms, lists, move, done };
 
   Status resolve_auto();
+  Status check_sums();
   Status take_norm(NormWords* norm);
   Status norm_of(const Part& part, const void* values, bool rotated, NormWords* norm);
   Status check_finite();

@@ -11,7 +11,7 @@ from .levels import Format
 from .norm import global_norm, rank_value
 from .quantize import quantize
 from .random import OUTPUT, Call, random_words
-from .reduce import reduce
+from .reduce import add_integers, reduce
 from .rotation import ROTATION_VALUE_COUNT, rotate, rotate_back
 from .schedules import SCHEDULES, part_bounds
 from .sparse import add_lists, lists_pay, select
@@ -43,6 +43,8 @@ class Request:
     def __post_init__(self):
         if self.block > 0 and (self.q, self.p) != ("inf", "inf"):
             raise ValueError(f"norms per block are maxima: q:p is {self.q}:{self.p}, not inf:inf")
+        if self.schedule == "native" and (self.levels, self.combine) != ("linear", "exact"):
+            raise ValueError("the native schedule adds integers: linear levels, exact sums")
         if self.schedule == "sparse":
             for field in self._unlisted():
                 raise ValueError(f"the sparse schedule does not go with {field}")
@@ -122,6 +124,8 @@ def shared_norm(request, values):
 
 def _combine(request, form, operands, norm, value_count):
     """(words of the whole call, scale) after the schedule has run."""
+    if request.schedule == "native":
+        return add_integers(operands), norm
     plan = plan_of(request, form.rank_count)
     rotation = ROTATION_VALUE_COUNT if form.rotate == "hadamard" else 0
     bounds = part_bounds(value_count, len(plan.owners), form.block, rotation)

@@ -10,7 +10,7 @@ from .floats import bits
 WIRE_VERSION = 1
 DTYPES = {"float32": 0, "float16": 1, "bfloat16": 2, "float64": 3}
 OPS = {"sum": 0, "mean": 1}
-SCHEDULES = {"ring": 1, "tree": 2, "butterfly": 3, "direct": 4, "sparse": 7}
+SCHEDULES = {"ring": 1, "tree": 2, "butterfly": 3, "direct": 4, "native": 6, "sparse": 7}
 _ALLREDUCE = 1
 
 # (field, bits, number of each value), from bit 0 of word 6 upwards.

@@ -29,6 +29,14 @@ def reduce(form, call, rank, hop, weights, a, b, value_count, first_value=0):
     return pack_signed(*result, form.bits)
 
 
+def add_integers(operands):
+    """Words of the exact sum of all operands, each two words one integer of 64 bits."""
+    count = len(operands[0])
+    pairs = [np.concatenate([words, np.uint32([0] * (count % 2))]).astype("<u4").view("<u8")
+             for words in operands]
+    return np.sum(pairs, axis=0, dtype=np.uint64).astype("<u8").view("<u4")[:count]
+
+
 @ieee
 def _add_floats(a, b):
     return bits(float32_of(a) + float32_of(b)).copy()

@@ -7,7 +7,7 @@ Schedules (FORMAT.md section 10).
 schedule; rank_count; combines: longest chain of reductions in code form; part_count;
 owners: the rank that ends with each part.
 reductions: part rank peer hop weight_a weight_b of each, six integers after one another, in an
-order in which they can run; `rank` merges the codes of `peer`.
+order in which they can run; `rank` merges the codes of `peer`. None where the transport adds.
 Cases parts_d_P: value_count; part_count; bounds: begin and end of each part, in elements."""
 
 _RANK_COUNTS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 12)

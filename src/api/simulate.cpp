@@ -26,7 +26,7 @@ Status make_group(uint32_t ranks, const char* options_text, VirtualGroup* group)
   if (!transports || !group->endpoints || !group->calls) {
     return fail(GQSGD_NO_MEMORY, "no memory for %u virtual ranks", ranks);
   }
-  GQ_TRY(create_local(ranks, transports.get()));
+  GQ_TRY(create_virtual(ranks, transports.get()));
   for (uint32_t rank = 0; rank < ranks; ++rank) {
     GQ_TRY(fill_endpoint(std::move(transports[rank]), options, &group->endpoints[rank]));
   }

@@ -76,6 +76,10 @@ Status Executor::make(const Move& move, bool* made) {
     case MoveKind::receive_operand:
     case MoveKind::receive_result:
       return receive(move, made);
+    case MoveKind::add_all:
+      return add_all(move);
+    case MoveKind::await_sum:
+      return endpoint_->transport->end_sum(made);
     case MoveKind::dequantize:
       return on_pieces(move, &Executor::dequantize);
   }
@@ -114,6 +118,19 @@ Status Executor::receive(const Move& move, bool* made) {
     memcpy(arena_ + message.offset_bytes, words, message.size_bytes);
   }
   return Status();
+}
+
+/** Two words are one integer; after an odd number of them there is room for another. */
+Status Executor::add_all(const Move& move) {
+  const Layout& layout = plan_->layout;
+  const size_t here_bytes = layout.offset_bytes(move.content, move.first_value);
+  const size_t size_bytes = layout.size_bytes(move.content, move.value_count);
+  const bool floats = plan_->coding.levels == Levels::none;
+  const Addend addend = floats ? Addend::float32 : Addend::uint64;
+  const size_t unit_bytes = addend_bytes(addend);
+  const size_t addend_count = (size_bytes + unit_bytes - 1) / unit_bytes;
+  memset(arena_ + here_bytes + size_bytes, 0, addend_count * unit_bytes - size_bytes);
+  return endpoint_->transport->begin_sum({addend, here_bytes, addend_count});
 }
 
 /** Makes a move that uses operands up. */

@@ -33,6 +33,7 @@ class Executor {
   Status make(const Move& move, bool* made);
   Status send(const Move& move);
   Status receive(const Move& move, bool* made);
+  Status add_all(const Move& move);
   Status merge(const Move& move);
   Status merge_norms(const Move& move);
 

@@ -77,6 +77,9 @@ Status predict_time(const CostQuestion& question, const CostConstants& constants
                 "the time of schedule sparse depends on how many codes are zero; schedule direct "
                 "is what it falls back to");
   }
+  if (plan.schedule->adds_natively) {
+    return fail(GQSGD_UNSUPPORTED, "the time of schedule native is the transport's own");
+  }
   const CodecCost codec = codec_cost(constants, plan.coding,
                                      cached_share(constants, touched_bytes(question, constants)));
   const bool norm_first = question.format.levels != Levels::none &&

@@ -22,7 +22,7 @@ Status find_schedule(int32_t id, const Schedule** schedule) {
   if (id >= GQSGD_SCHEDULE_AUTO && id <= GQSGD_SCHEDULE_SPARSE) {
     return fail(GQSGD_UNSUPPORTED,
                 "schedule %d is not built yet; this version has auto, ring, tree, butterfly, "
-                "direct, sparse",
+                "direct, native, sparse",
                 static_cast<int>(id));
   }
   return fail(GQSGD_INVALID_ARGUMENT,
@@ -39,6 +39,17 @@ Status check_lists(const Format& format, const Schedule& schedule) {
               "with block=0, rotate=none, rescale=false, rounding_down=random, mantissa_bits=0 "
               "and bits_down equal to bits",
               schedule.name, field);
+}
+
+Status check_integers(const Format& format, const Schedule& schedule) {
+  if (!schedule.adds_natively || adds_exactly(format)) return Status();
+  return fail(
+      GQSGD_INVALID_ARGUMENT,
+      "schedule %s lets the transport add codes as integers, which needs levels=linear with "
+      "combine=exact, or levels=none; this format has levels=%s,combine=%s: use schedule "
+      "direct or auto",
+      schedule.name, name_in(names_of(kLevelsList), static_cast<size_t>(format.levels)),
+      name_in(names_of(kCombineList), static_cast<size_t>(format.combine)));
 }
 
 Status check_tensors(const PlanRequest& request, const Schedule& schedule) {
@@ -85,6 +96,11 @@ const char* unlisted_field(const Format& format) {
   return wide_only_field(format);
 }
 
+bool adds_exactly(const Format& format) {
+  const bool exact = format.levels == Levels::linear && format.combine == Combine::exact;
+  return exact || format.levels == Levels::none;
+}
+
 Shape shape_of(const PlanRequest& request, const Coding& coding) {
   Shape shape;
   shape.ranks = request.ranks;
@@ -107,6 +123,7 @@ Status make_plan(const PlanRequest& request, Plan* plan) {
   plan->coding = plan->decoding = coding_of(*request.format, request.ranks, combines);
   GQ_TRY(check_lists(*request.format, *plan->schedule));
   GQ_TRY(check_wide_only(*request.format, *plan->schedule));
+  GQ_TRY(check_integers(*request.format, *plan->schedule));
   GQ_TRY(check_levels(*request.format, plan->coding, *plan->schedule));
   plan->shape = shape_of(request, plan->coding);
   plan->layout = Layout(plan->coding, plan->shape, request.reads_in_place);

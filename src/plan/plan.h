@@ -60,6 +60,9 @@ const char* wide_only_field(const Format& format);
 /** The first field that the sparse schedule cannot do; nullptr if there is none. */
 const char* unlisted_field(const Format& format);
 
+/** True if codes can be added as integers without rounding, or are no codes. */
+bool adds_exactly(const Format& format);
+
 /** A format whose codes are never encoded again: what is said of that has no effect. */
 Format one_way(const Format& format);
 

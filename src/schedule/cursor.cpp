@@ -41,7 +41,8 @@ bool MoveCursor::next(Move* move) {
   }
   *move = schedule_->move(shape_, rank_, round_, index_);
   move->first_value = left_.first_value;
-  move->value_count = std::min(left_.value_count, shape_.chunk_value_count);
+  move->value_count = left_.in_one_piece ? left_.value_count
+                                         : std::min(left_.value_count, shape_.chunk_value_count);
   if (++index_ == left_.move_count) {
     index_ = 0;
     left_.first_value += move->value_count;

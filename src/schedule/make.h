@@ -15,6 +15,7 @@ extern const Schedule kTree;
 extern const Schedule kButterfly;
 extern const Schedule kDirect;
 extern const Schedule kSparse;
+extern const Schedule kNative;
 
 inline uint64_t chunk_count_of(uint64_t value_count, const Shape& shape) {
   return value_count / shape.chunk_value_count + (value_count % shape.chunk_value_count != 0);
@@ -69,6 +70,10 @@ inline Move reduce_move(uint32_t peer, uint32_t hop, uint32_t weight_a, uint32_t
 }
 
 inline Move reduce_many_move() { return {.kind = MoveKind::reduce_many, .hop = 1}; }
+
+inline Move add_all_move() { return {.kind = MoveKind::add_all}; }
+
+inline Move await_sum_move() { return {.kind = MoveKind::await_sum}; }
 
 inline Move dequantize_move(uint32_t origin) {
   return {.kind = MoveKind::dequantize, .origin = origin};

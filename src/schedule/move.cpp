@@ -43,6 +43,8 @@ Totals totals_of(const Schedule& schedule, const Shape& shape, uint32_t rank) {
       case MoveKind::quantize:
       case MoveKind::receive_operand:
       case MoveKind::receive_result:
+      case MoveKind::add_all:
+      case MoveKind::await_sum:
       case MoveKind::dequantize:
         break;
     }

@@ -16,6 +16,8 @@ enum class MoveKind : uint8_t {
   receive_result,   ///< final words come from `peer`; they were made by `origin`
   reduce,           ///< the operand from `peer` is reduced into this rank's words
   reduce_many,      ///< all ranks' operands, this rank's own included, become the result here
+  add_all,          ///< the transport begins to add the words of all ranks, where each has its own
+  await_sum,        ///< that sum lies in place of this rank's words
   dequantize,       ///< the final words made by `origin` become values; no later move writes them
 };
 
@@ -73,8 +75,9 @@ uint64_t shard_value_count(const Shape& shape, uint32_t part_count);
 /** One range of a rank's moves and how many moves each chunk of it takes. */
 struct Round {
   uint64_t first_value = 0;
-  uint64_t value_count = 0;  ///< 0: nothing to do
-  uint32_t move_count = 0;   ///< moves for each chunk of the range
+  uint64_t value_count = 0;   ///< 0: nothing to do
+  uint32_t move_count = 0;    ///< moves for each chunk of the range
+  bool in_one_piece = false;  ///< the moves are made once for the whole range, however long
 };
 
 /** A named schedule: pure functions, no state, no I/O. Round r covers one range; for each chunk of
@@ -86,9 +89,10 @@ struct Schedule {
   uint64_t (*round_count)(const Shape& shape, uint32_t rank);
   Round (*round)(const Shape& shape, uint32_t rank, uint64_t round);
   Move (*move)(const Shape& shape, uint32_t rank, uint64_t round, uint32_t index);
-  bool weaves_norms = false;  ///< has the exchange of norms among its own moves
-  bool adds_wide = false;     ///< owners add all operands wide and encode the sums (reduce_many)
-  bool sends_lists = false;   ///< the moves are made only where lists of codes would be longer
+  bool weaves_norms = false;   ///< has the exchange of norms among its own moves
+  bool adds_wide = false;      ///< owners add all operands wide and encode the sums (reduce_many)
+  bool sends_lists = false;    ///< the moves are made only where lists of codes would be longer
+  bool adds_natively = false;  ///< sums are the transport's own (add_all)
 };
 
 /** Those of the collectives whose parts are slices (slices.cpp); no caller asks for them. */

@@ -6,7 +6,8 @@
 namespace gq {
 namespace {
 
-constexpr const Schedule* kSchedules[] = {&kRing, &kTree, &kButterfly, &kDirect, &kSparse};
+constexpr const Schedule* kSchedules[] = {&kRing,   &kTree,   &kButterfly,
+                                          &kDirect, &kNative, &kSparse};
 
 }  // namespace
 

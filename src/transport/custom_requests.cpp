@@ -69,6 +69,17 @@ Status CustomTransport::start_allgather(const Header& own) {
   return code == 0 ? Status() : backend("allgather", code, rank());
 }
 
+Status CustomTransport::start_sum(const Sum& sum) {
+  static_assert(static_cast<int32_t>(Addend::uint64) == GQSGD_ADD_UINT64 &&
+                static_cast<int32_t>(Addend::float32) == GQSGD_ADD_FLOAT32);
+  sum_ = Request();
+  sum_.peer = rank();
+  const int32_t code =
+      table_.allreduce(table_.user, static_cast<int32_t>(sum.addend), arena_.get() + sum.here_bytes,
+                       sum.addend_count, &sum_.number);
+  return code == 0 ? Status() : backend("allreduce", code, rank());
+}
+
 Status CustomTransport::progress(uint32_t timeout_us) {
   const int32_t code = table_.progress(table_.user, static_cast<int32_t>(timeout_us));
   return code == 0 ? Status() : backend("progress", code, rank());

@@ -41,6 +41,9 @@ class CustomTransport final : public Transport {
   const unsigned char* view(const Message& message) const override {
     return arena_.get() + message.here_bytes;
   }
+  bool adds() const override { return table_.allreduce != nullptr; }
+  Status begin_sum(const Sum& sum) override;
+  Status end_sum(bool* done) override;
   Status flushed(bool* done) override;
   uint32_t unflushed_peer() const override { return sends_.empty() ? rank() : sends_[0].peer; }
 
@@ -61,6 +64,7 @@ class CustomTransport final : public Transport {
   Status start_send(uint32_t peer, const void* bytes, size_t size_bytes);
   Status start_receive(uint32_t peer, void* bytes, size_t size_bytes);
   Status start_allgather(const Header& own);
+  Status start_sum(const Sum& sum);
   Status progress(uint32_t timeout_us);
   Status test(Request* request, const char* what);
   Status reap_sends();
@@ -77,6 +81,7 @@ class CustomTransport final : public Transport {
   std::vector<Request> sends_;
   Request gather_;  // of headers, where the table has an allgather
   bool gathering_ = false;
+  Request sum_;                           // under way, where the table has an allreduce
   uint64_t sequence_ = 0;                 // of the newest header
   bool moving_ = false;                   // words have been asked for since
   std::unique_ptr<Header[]> headers_;     // of all ranks, where they are put; then two own ones

@@ -10,6 +10,7 @@
 
 #include "src/transport/board.h"
 #include "src/transport/random_bytes.h"
+#include "src/transport/turn_sums.h"
 
 namespace gq {
 namespace {
@@ -44,6 +45,7 @@ struct Group {
   std::unique_ptr<Bell[]> bells;
   std::unique_ptr<Place[]> places;
   std::unique_ptr<Arena[]> arenas;
+  std::unique_ptr<TurnSums> sums;  // of virtual ranks
 };
 
 void leave(Group* group) {
@@ -68,6 +70,15 @@ class LocalTransport final : public BoardTransport {
   }
 
   Status arena(size_t size_bytes, unsigned char** base) override;
+
+  bool adds() const override { return group_->sums != nullptr; }
+  Status begin_sum(const Sum& sum) override {
+    return group_->sums->begin(rank(), sum, group_->arenas[rank()].memory.get() + sum.here_bytes);
+  }
+  Status end_sum(bool* done) override {
+    *done = group_->sums->done(rank());
+    return Status();
+  }
 
  protected:
   Status reach(uint32_t origin, uint64_t end_bytes) override {
@@ -171,15 +182,20 @@ Status seat_all(Group* group, uint32_t ranks, std::unique_ptr<Transport>* transp
   return Status();
 }
 
-}  // namespace
+Status make_sums(uint32_t ranks, Group* group) {
+  group->sums.reset(new (std::nothrow) TurnSums);
+  if (group->sums && group->sums->resize(ranks)) return Status();
+  return fail(GQSGD_NO_MEMORY, "no memory for a local group of %u ranks", ranks);
+}
 
-Status create_local(uint32_t ranks, std::unique_ptr<Transport>* transports) {
+Status create(uint32_t ranks, bool in_turn, std::unique_ptr<Transport>* transports) {
   if (ranks == 0 || ranks > kLocalRanksMax) {
     return fail(GQSGD_INVALID_ARGUMENT, "a local group has 1 to %u ranks, not %u", kLocalRanksMax,
                 ranks);
   }
   std::unique_ptr<Group> made;
   GQ_TRY(make_group(ranks, &made));
+  if (in_turn) GQ_TRY(make_sums(ranks, made.get()));
   Group* group = made.release();
   group->members.store(1, std::memory_order_relaxed);  // this function's own hold
   const Status status = seat_all(group, ranks, transports);
@@ -188,6 +204,16 @@ Status create_local(uint32_t ranks, std::unique_ptr<Transport>* transports) {
   }
   leave(group);
   return status;
+}
+
+}  // namespace
+
+Status create_local(uint32_t ranks, std::unique_ptr<Transport>* transports) {
+  return create(ranks, false, transports);
+}
+
+Status create_virtual(uint32_t ranks, std::unique_ptr<Transport>* transports) {
+  return create(ranks, true, transports);
 }
 
 }  // namespace gq

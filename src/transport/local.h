@@ -18,6 +18,10 @@ inline constexpr uint32_t kLocalRanksMax = 8192;
  * destroyed by its own thread. INVALID_ARGUMENT or NO_MEMORY leave nothing behind. */
 Status create_local(uint32_t ranks, std::unique_ptr<Transport>* transports);
 
+/** The same for ranks that one thread drives in turn. They can add by themselves, so that what an
+ *  allreduce of MPI makes of codes is simulated. */
+Status create_virtual(uint32_t ranks, std::unique_ptr<Transport>* transports);
+
 }  // namespace gq
 
 #endif

@@ -30,6 +30,17 @@ struct Message {
   size_t here_bytes;  ///< transports that copy: where in the own arena they lie or are to be put
 };
 
+/** What a transport may add by itself: integers modulo 2^64, or float32. */
+enum class Addend : uint8_t { uint64, float32 };
+constexpr size_t addend_bytes(Addend addend) { return addend == Addend::uint64 ? 8 : 4; }
+
+/** A sum over all ranks of what lies at one place of each arena. */
+struct Sum {
+  Addend addend;
+  size_t here_bytes;  ///< where the addends of this rank lie, and later the sums
+  uint64_t addend_count;
+};
+
 /** One rank's end of a group. All members are called by one thread at a time, except break_off()
  *  and counters(). */
 class Transport {
@@ -67,6 +78,14 @@ class Transport {
   virtual Status receive(const Message& message, const unsigned char** words) = 0;
   /** Where words received earlier in this operation lie now: a view, or the place in the arena. */
   virtual const unsigned char* view(const Message& message) const = 0;
+  /** True if begin_sum() works: the transport has an allreduce of its own. */
+  virtual bool adds() const { return false; }
+  /** Begins a sum, which takes the place of the addends on every rank, with the same bits. Does not
+   *  wait. All ranks begin the same sums in the same order, one at a time. */
+  virtual Status begin_sum(const Sum& sum);
+  /** Whether the sum that was begun is there. */
+  virtual Status end_sum(bool* done);
+
   /** True when everything sent has left, so that the own arena may be written again. */
   virtual Status flushed(bool* done) = 0;
   /** A rank that words are still leaving for; the own one if there is none. */

@@ -31,6 +31,9 @@ std::string compare_all(const World& world, gqsgd_comm comm, const std::vector<V
   for (const char* format : kWideFormats) {
     failures += compare(world, comm, inputs, format, GQSGD_SCHEDULE_DIRECT, ++step);
   }
+  for (const char* format : kNativeFormats) {
+    failures += compare(world, comm, inputs, format, GQSGD_SCHEDULE_NATIVE, ++step);
+  }
   for (const char* format : {"paper-gl8", "paper-gl4,norm=2:2"}) {
     failures += compare(world, comm, inputs, format, GQSGD_SCHEDULE_SPARSE, ++step);
   }

@@ -93,6 +93,7 @@ ClosedForm of_codes(const std::string& schedule, const Shape& shape, uint32_t ra
   if (schedule == "ring") return ring(shape, rank);
   if (schedule == "tree") return tree(shape, rank);
   if (schedule == "butterfly") return butterfly(shape, rank);
+  if (schedule == "native") return {0, 0, shape.ranks > 1 ? 1u : 0u};
   return direct(shape, rank);
 }
 

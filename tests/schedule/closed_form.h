@@ -16,7 +16,8 @@ struct ClosedForm {
   uint64_t norm_values_sent = 0;
 };
 
-/** For "ring", "tree", "butterfly" and "direct", with the exchange of norms if the shape has it. */
+/** For "ring", "tree", "butterfly", "direct" and "native", with the exchange of norms if the shape
+ * has it. */
 ClosedForm closed_form(const std::string& schedule, const Shape& shape, uint32_t rank);
 
 }  // namespace gq

@@ -24,6 +24,7 @@ std::string Violations::text() const {
 
 void World::conclude() {
   conclude_messages();
+  conclude_sums();
   conclude_values();
   conclude_random_words();
 }

@@ -63,6 +63,7 @@ TEST(ScheduleByName, KnowsEachBuiltScheduleAndNoOther) {
   EXPECT_EQ(schedule_by_id(GQSGD_SCHEDULE_BUTTERFLY), &kButterfly);
   EXPECT_EQ(schedule_by_id(GQSGD_SCHEDULE_DIRECT), &kDirect);
   EXPECT_EQ(schedule_by_id(GQSGD_SCHEDULE_SPARSE), &kSparse);
+  EXPECT_EQ(schedule_by_id(GQSGD_SCHEDULE_NATIVE), &kNative);
   EXPECT_EQ(schedule_by_name("sparse"), &kSparse);
   EXPECT_EQ(schedule_by_id(GQSGD_SCHEDULE_AUTO), nullptr);
   EXPECT_EQ(schedule_by_id(-1), nullptr);

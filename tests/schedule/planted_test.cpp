@@ -251,6 +251,48 @@ TEST(Planted, NormsSentAsCodes) {
   EXPECT_TRUE(walk_with_norms(broken, 4).has(Rule::unknown_words));
 }
 
+TEST(Planted, SumThatIsNotAwaited) {
+  Schedule broken = kNative;
+  broken.round = [](const Shape& shape, uint32_t rank, uint64_t round) {
+    Round shorter = kNative.round(shape, rank, round);
+    if (shorter.in_one_piece) shorter.move_count = 1;
+    return shorter;
+  };
+  EXPECT_TRUE(walk(broken, 4).has(Rule::message));
+  EXPECT_TRUE(walk(broken, 4).has(Rule::contribution));  // decoded without the others
+}
+
+TEST(Planted, SumThatARankDoesNotTakePartIn) {
+  Schedule broken = kNative;
+  broken.round = [](const Shape& shape, uint32_t rank, uint64_t round) {
+    Round none = kNative.round(shape, rank, round);
+    if (none.in_one_piece && rank == 2) none.move_count = 0;
+    return none;
+  };
+  EXPECT_TRUE(walk(broken, 4).has(Rule::deadlock));
+}
+
+TEST(Planted, SumsOfDifferentRanges) {
+  Schedule broken = kNative;
+  broken.round = [](const Shape& shape, uint32_t rank, uint64_t round) {
+    Round shorter = kNative.round(shape, rank, round);
+    if (shorter.in_one_piece && rank == 2) shorter.value_count -= 1000 % 32;
+    return shorter;
+  };
+  EXPECT_TRUE(walk(broken, 4).has(Rule::message));
+}
+
+TEST(Planted, SumBeforeItsCodes) {
+  Schedule broken = kNative;
+  broken.round = [](const Shape& shape, uint32_t rank, uint64_t round) {
+    return kNative.round(shape, rank, round < 2 ? 1 - round : round);
+  };
+  broken.move = [](const Shape& shape, uint32_t rank, uint64_t round, uint32_t index) {
+    return kNative.move(shape, rank, round < 2 ? 1 - round : round, index);
+  };
+  EXPECT_TRUE(walk(broken, 4).has(Rule::contribution));
+}
+
 TEST(Planted, RingThatCallsItselfButterfly) {
   const Shape shape{8, 1000, 32, 65536};
   const Totals ring = totals_of(kRing, shape, 0);

@@ -92,7 +92,8 @@ TEST_P(Schedules, KeepEveryRuleInAnyOrderOfTurns) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Schedules,
-                         testing::Combine(testing::Values("ring", "tree", "butterfly", "direct"),
+                         testing::Combine(testing::Values("ring", "tree", "butterfly", "direct",
+                                                          "native"),
                                           testing::Bool(), testing::Values(1u, 4u)),
                          [](const auto& info) {
                            return std::string(std::get<0>(info.param)) +

@@ -24,6 +24,10 @@ const char* kind_name(MoveKind kind) {
       return "reduce";
     case MoveKind::reduce_many:
       return "reduce_many";
+    case MoveKind::add_all:
+      return "add_all";
+    case MoveKind::await_sum:
+      return "await_sum";
     case MoveKind::dequantize:
       return "dequantize";
   }
@@ -81,9 +85,10 @@ bool World::check_range(uint32_t rank, const Move& move) {
   const bool talks = move.kind == MoveKind::send || move.kind == MoveKind::receive_operand ||
                      move.kind == MoveKind::receive_result || move.kind == MoveKind::reduce ||
                      move.kind == MoveKind::merge_norms;
+  const bool in_one_piece = move.kind == MoveKind::add_all || move.kind == MoveKind::await_sum;
   if (move.value_count == 0 || end > shape_.value_count) {
     break_rule(Rule::range, rank, move, "is empty or leaves the call");
-  } else if (move.value_count > shape_.chunk_value_count) {
+  } else if (move.value_count > shape_.chunk_value_count && !in_one_piece) {
     break_rule(Rule::range, rank, move, "is longer than a chunk");
   } else if (move.first_value % shape_.value_alignment != 0 ||
              (end % shape_.value_alignment != 0 && end != shape_.value_count)) {
@@ -119,6 +124,11 @@ bool World::make(uint32_t rank, const Move& move) {
     case MoveKind::reduce_many:
       reduce_many(rank, move);
       return true;
+    case MoveKind::add_all:
+      add_all(rank, move);
+      return true;
+    case MoveKind::await_sum:
+      return await_sum(rank, move);
     case MoveKind::dequantize:
       dequantize(rank, move);
       return true;

@@ -7,6 +7,7 @@
 #include <array>
 #include <bitset>
 #include <deque>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -105,6 +106,8 @@ class World {
     bool pending = false;
     std::vector<Cell> cells;
     std::vector<std::optional<Message>> operands;  ///< by peer
+    std::vector<Move> sums;                        ///< begun
+    size_t sums_awaited = 0;
     Traffic sent;
   };
 
@@ -121,6 +124,10 @@ class World {
   bool pack_norms(uint32_t rank, const Move& move, Message* message);
   void reduce(uint32_t rank, const Move& move);
   void reduce_many(uint32_t rank, const Move& move);
+  void add_all(uint32_t rank, const Move& move);
+  bool await_sum(uint32_t rank, const Move& move);
+  int32_t sum_at(uint64_t cell);
+  void conclude_sums();
   void dequantize(uint32_t rank, const Move& move);
 
   bool check_range(uint32_t rank, const Move& move);
@@ -144,6 +151,7 @@ class World {
   std::vector<Rank> ranks_;
   std::vector<std::deque<Message>> wires_;
   std::vector<Words> words_;
+  std::map<uint64_t, int32_t> sums_;  ///< made by the transport, by cell
   std::vector<uint64_t> random_words_;
   Violations violations_;
 };

@@ -19,6 +19,8 @@ char letter_of(MoveKind kind) {
       return 'r';
     case MoveKind::reduce_many:
       return 'R';
+    case MoveKind::await_sum:
+      return 'a';
     case MoveKind::dequantize:
       return 'd';
     default:

@@ -17,9 +17,9 @@ namespace {
 constexpr uint32_t kDrawnRanksMax = 16;
 constexpr int32_t kScheduleIds[] = {GQSGD_SCHEDULE_RING, GQSGD_SCHEDULE_TREE,
                                     GQSGD_SCHEDULE_BUTTERFLY, GQSGD_SCHEDULE_DIRECT};
-constexpr const char* kKindList[] = {"norm",   "merge_norms",     "quantize",
-                                     "send",   "receive_operand", "receive_result",
-                                     "reduce", "reduce_many",     "dequantize"};
+constexpr const char* kKindList[] = {
+    "norm",   "merge_norms", "quantize", "send",      "receive_operand", "receive_result",
+    "reduce", "reduce_many", "add_all",  "await_sum", "dequantize"};
 constexpr const char* kContentList[] = {"codes", "sums", "norms"};
 
 const char* kind_name(const Move& move) {

@@ -17,7 +17,7 @@ constexpr char kHelp[] =
     R"(gqsgd-plan: what an allreduce would do and cost, without running it.
 
       --format TEXT     a quantizer's text such as paper-ge8 (the default format)
-      --schedule NAME   auto, ring, tree, butterfly or direct (auto: the cheapest)
+      --schedule NAME   auto, ring, tree, butterfly, direct or native (auto: the cheapest)
       --ranks N         (4)
       --count N         values; K, M, G are powers of 1000 (1M)
       --datatype TYPE   float32, float16, bfloat16 or float64 (float32)

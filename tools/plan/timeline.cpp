@@ -76,6 +76,9 @@ class Clockwork {
         return machine_.reduce * share(move.value_count);
       case MoveKind::reduce_many:
         return machine_.reduce * share(move.value_count) * (shape_.ranks - 1);
+      case MoveKind::await_sum:  // as many bytes as the best of allreduces take
+        return machine_.latency +
+               2 * machine_.link * share(move.value_count) * (shape_.ranks - 1) / shape_.ranks;
       case MoveKind::dequantize:
         return machine_.dequantize * share(move.value_count);
       default:
@@ -95,6 +98,11 @@ class Clockwork {
       end = std::max(now, arrivals.front());
       arrivals.pop_front();
     }
+    if (move.kind == MoveKind::add_all && ++sums_begun_ == shape_.ranks) wake_for_sum(now);
+    if (move.kind == MoveKind::await_sum) {
+      self.waits = sums_begun_ < shape_.ranks;
+      if (self.waits) return;
+    }
     if (move.kind == MoveKind::send) {
       self.outbox.push_back(move);
       if (!self.sends) at(now, rank, Turn::link_start);
@@ -103,6 +111,14 @@ class Clockwork {
       moves_.push_back({rank, move, now, end});
     }
     at(end, rank, Turn::move);
+  }
+
+  /** Ranks that wait for the one sum that a call may have. */
+  void wake_for_sum(double now) {
+    for (uint32_t rank = 0; rank < shape_.ranks; ++rank) {
+      const Rank& one = ranks_[rank];
+      if (one.waits && one.move.kind == MoveKind::await_sum) at(now, rank, Turn::move);
+    }
   }
 
   /** The first message posted whose peer can take it: peers do not hold up each other. */
@@ -133,6 +149,7 @@ class Clockwork {
   std::vector<Rank> ranks_;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   uint64_t event_count_ = 0;
+  uint32_t sums_begun_ = 0;
   std::vector<TimedMove> moves_;
 };
 
