@@ -109,7 +109,9 @@ enum { GQSGD_FLOAT32 = 0, GQSGD_FLOAT16 = 1, GQSGD_BFLOAT16 = 2, GQSGD_FLOAT64 =
 enum { GQSGD_SUM = 0, GQSGD_MEAN = 1 };
 
 /** Schedules (docs/SCHEDULES.md). AUTO is DIRECT, or with the option `costs` the cheapest; it
- *  chooses from agreed inputs only: count, ranks, format, dtype, chunk and constants. */
+ *  chooses from agreed inputs only: count, ranks, format, dtype, chunk and constants. NATIVE needs a
+ *  transport with an allreduce of its own (MPI, or a table that has one) and codes that are added as
+ *  integers (linear levels, combine=exact), or no codes. */
 enum {
   GQSGD_SCHEDULE_AUTO = 0,
   GQSGD_SCHEDULE_RING = 1,
@@ -197,7 +199,7 @@ GQSGD_API gqsgd_status gqsgd_depth_factor(gqsgd_quantizer quantizer, int32_t ran
  *             with NULL, have built-in values: ranks with processors of their own at 10 Gbit/s
  *  schedule   AUTO is what it would choose with these constants; with NULL it is direct
  * INVALID_ARGUMENT for a malformed text and for what an allreduce refuses; UNSUPPORTED for sparse,
- * whose time depends on values. */
+ * whose time depends on values, and for native, whose time is the transport's. */
 GQSGD_API gqsgd_status gqsgd_predict_time(gqsgd_quantizer quantizer, int32_t schedule,
                                           int32_t rank_count, size_t value_count, int32_t dtype,
                                           const char *constants, double *time_ns);
@@ -321,7 +323,8 @@ GQSGD_API gqsgd_status gqsgd_allgather(gqsgd_comm comm, gqsgd_quantizer quantize
                                        const uint64_t at[2], void *stream);
 
 /** The same allreduce with `rank_count` virtual ranks on the calling thread: same schedule, same
- *  executor, same bits. For tests, studies and debugging.
+ *  executor, same bits, but for sums of floats by NATIVE, which here are made in rank order. For
+ *  tests, studies and debugging.
  *  send  [in]  `rank_count` buffers;  recv [out] `rank_count` buffers, an entry may be NULL
  *  options     as for communicators */
 GQSGD_API gqsgd_status gqsgd_simulate(gqsgd_quantizer quantizer, int32_t rank_count,

@@ -78,7 +78,8 @@ Status predict_time(const CostQuestion& question, const CostConstants& constants
                 "is what it falls back to");
   }
   if (plan.schedule->adds_natively) {
-    return fail(GQSGD_UNSUPPORTED, "the time of schedule native is the transport's own");
+    return fail(GQSGD_UNSUPPORTED,
+                "the time of schedule native is the transport's own, which no constant tells");
   }
   const CodecCost codec = codec_cost(constants, plan.coding,
                                      cached_share(constants, touched_bytes(question, constants)));

@@ -21,11 +21,10 @@ constexpr Named kDtypes[] = {{"float32", GQSGD_FLOAT32},
                              {"float16", GQSGD_FLOAT16},
                              {"bfloat16", GQSGD_BFLOAT16},
                              {"float64", GQSGD_FLOAT64}};
-constexpr Named kScheduleNames[] = {{"ring", GQSGD_SCHEDULE_RING},
-                                    {"tree", GQSGD_SCHEDULE_TREE},
-                                    {"butterfly", GQSGD_SCHEDULE_BUTTERFLY},
-                                    {"direct", GQSGD_SCHEDULE_DIRECT},
-                                    {"sparse", GQSGD_SCHEDULE_SPARSE}};
+constexpr Named kScheduleNames[] = {
+    {"ring", GQSGD_SCHEDULE_RING},           {"tree", GQSGD_SCHEDULE_TREE},
+    {"butterfly", GQSGD_SCHEDULE_BUTTERFLY}, {"direct", GQSGD_SCHEDULE_DIRECT},
+    {"native", GQSGD_SCHEDULE_NATIVE},       {"sparse", GQSGD_SCHEDULE_SPARSE}};
 
 template <size_t kCount>
 int32_t number_of(const Named (&table)[kCount], const std::string& name) {
@@ -212,6 +211,19 @@ TEST(KnownPresets, AreTheFieldsThatTheirAnswersWereComputedWith) {
   for (const VectorRecord& record : read_vectors("allreduce_presets.txt")) {
     const std::string preset = record.text("preset") + ",seed=" + record.text("seed");
     ASSERT_EQ(described(preset), described(quantizer_text(record))) << record.name();
+  }
+}
+
+// Threads and processes have no allreduce of their own: tests/mpi has groups that do.
+TEST(KnownSums, OfTheReferenceAreThoseOfVirtualRanksAndOfOtherSchedules) {
+  for (const VectorRecord& record : read_vectors("allreduce_native.txt")) {
+    Call call(record);
+    EXPECT_EQ(simulate_call(call), "");
+    for (const int32_t schedule :
+         {GQSGD_SCHEDULE_RING, GQSGD_SCHEDULE_TREE, GQSGD_SCHEDULE_BUTTERFLY}) {
+      call.schedule = schedule;
+      EXPECT_EQ(simulate_call(call), "") << schedule;
+    }
   }
 }
 

@@ -57,6 +57,21 @@ const Fault kFaults[] = {
      },
      GQSGD_INVALID_ARGUMENT,
      "schedule sparse .* does not go with block; use schedule direct, or a format with block=0"},
+    {"codes that a transport cannot add",
+     [](Call& call) {
+       call.use("paper-ge8");
+       call.schedule = GQSGD_SCHEDULE_NATIVE;
+     },
+     GQSGD_INVALID_ARGUMENT,
+     "schedule native .* needs levels=linear with combine=exact, or levels=none; this format has "
+     "levels=exponential,combine=sum: use schedule direct or auto"},
+    {"sums by a transport that has none",
+     [](Call& call) {
+       call.use("paper-gl8");
+       call.schedule = GQSGD_SCHEDULE_NATIVE;
+     },
+     GQSGD_UNSUPPORTED,
+     "schedule native is the transport's own allreduce, which .* MPI has one, .*"},
     {"a stream on the host", [](Call& call) { call.stream = &call; }, GQSGD_INVALID_ARGUMENT,
      "stream is 0x[0-9a-f]+; it must be NULL for host memory"},
     {"step too large", [](Call& call) { call.at[0] = uint64_t{1} << 32; }, GQSGD_INVALID_ARGUMENT,

@@ -34,6 +34,10 @@ std::string compare_all(const World& world, gqsgd_comm comm, const std::vector<V
   for (const char* format : kNativeFormats) {
     failures += compare(world, comm, inputs, format, GQSGD_SCHEDULE_NATIVE, ++step);
   }
+  if (world.size <= 7) {  // levels of 4 bits that so many ranks can share
+    const char* format = "paper-gl4,combine=exact,block=64";
+    failures += compare(world, comm, inputs, format, GQSGD_SCHEDULE_NATIVE, ++step);
+  }
   for (const char* format : {"paper-gl8", "paper-gl4,norm=2:2"}) {
     failures += compare(world, comm, inputs, format, GQSGD_SCHEDULE_SPARSE, ++step);
   }

@@ -60,6 +60,8 @@ const char* schedule_name(int32_t schedule) {
       return "butterfly";
     case GQSGD_SCHEDULE_DIRECT:
       return "direct";
+    case GQSGD_SCHEDULE_NATIVE:
+      return "native";
     case GQSGD_SCHEDULE_SPARSE:
       return "sparse";
     default:

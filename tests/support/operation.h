@@ -28,7 +28,7 @@ inline constexpr const char* kWideFormats[] = {
     "levels=exponential,bits=8,bits_down=4,block=64,rescale=true",
     "levels=linear,bits=4,bits_down=8,rounding_down=subtractive,rounding=independent"};
 
-/** Formats that a transport can add as integers, for up to 7 ranks with 4 bits. */
+/** Formats that a transport can add as integers. */
 inline constexpr const char* kNativeFormats[] = {
     "paper-gl8", "paper-gl8,block=32", "paper-gl8,rotate=hadamard,rounding=correlated",
     "paper-gl8,norm=2:2,rounding=nearest", "paper-gl8,block=128,rotate=hadamard"};

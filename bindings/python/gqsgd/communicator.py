@@ -166,7 +166,8 @@ class Communicator(SegmentCollectives):
         x: contiguous float32, float16, bfloat16 or float64 of any shape: a NumPy array, anything
             NumPy can view without a copy, or a CPU tensor. Same size and dtype on every rank.
         op: "mean" or "sum". schedule: "auto", "ring", "tree", "butterfly", "direct",
-            "hierarchical", "native" or "sparse".
+            "hierarchical", "native" (exact sums by the transport's own allreduce: over MPI, or
+            a transport that has one) or "sparse".
         out: where the result goes, like `x`; `out=x` is in place. Returned if given; otherwise a
             new tensor for a tensor, a new array for everything else.
         step, index: place of this call in the random numbers, equal on all ranks; step below

@@ -69,7 +69,8 @@ def predict_time(
     schedule: "auto" is what it would choose with these constants; with None it is direct.
 
     By arithmetic on the moves of one rank: 100,000 ranks are no harder than two. Raises
-    InvalidArgument for a malformed text, Unsupported for "sparse", whose time depends on values.
+    InvalidArgument for a malformed text, Unsupported for "sparse", whose time depends on values,
+    and for "native", whose time is the transport's.
     """
     answer = ctypes.c_double()
     check(

@@ -37,6 +37,20 @@ def test_chunks_change_no_bit(chunk_value_count):
     assert chunked.tobytes() == gqsgd.simulate(inputs, q).tobytes()
 
 
+def test_sums_of_a_transport_have_the_bits_of_a_tree():
+    inputs, q = gradients(5, 777), gqsgd.Quantizer("paper-gl8", seed=3)
+    native, tree = (gqsgd.simulate(inputs, q, schedule=s, step=2) for s in ("native", "tree"))
+    assert native.tobytes() == tree.tobytes()
+
+
+def test_sums_of_a_transport_are_refused_where_there_are_none():
+    with pytest.raises(gqsgd.Unsupported, match="the transport's own allreduce"):
+        gqsgd.run_local(2, lambda comm: comm.allreduce(
+            np.ones(8, np.float32), gqsgd.Quantizer("paper-gl8"), schedule="native"))
+    with pytest.raises(gqsgd.InvalidArgument, match="combine=exact"):
+        gqsgd.simulate(gradients(2, 8), gqsgd.Quantizer("paper-ge8"), schedule="native")
+
+
 def test_a_thousand_ranks():
     ones = [np.full(64, rank, np.float32) for rank in range(1024)]
     mean = gqsgd.simulate(ones, gqsgd.Quantizer("none"), schedule="direct", check=True)
