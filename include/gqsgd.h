@@ -109,9 +109,9 @@ enum { GQSGD_FLOAT32 = 0, GQSGD_FLOAT16 = 1, GQSGD_BFLOAT16 = 2, GQSGD_FLOAT64 =
 enum { GQSGD_SUM = 0, GQSGD_MEAN = 1 };
 
 /** Schedules (docs/SCHEDULES.md). AUTO is DIRECT, or with the option `costs` the cheapest; it
- *  chooses from agreed inputs only: count, ranks, format, dtype, chunk and constants. NATIVE needs a
- *  transport with an allreduce of its own (MPI, or a table that has one) and codes that are added as
- *  integers (linear levels, combine=exact), or no codes. */
+ *  chooses from agreed inputs only: count, ranks, format, dtype, chunk and constants.
+ *  NATIVE needs a transport with an allreduce of its own (MPI, or a table that has one), and codes
+ *  that are added as integers (linear levels, combine=exact) or no codes. */
 enum {
   GQSGD_SCHEDULE_AUTO = 0,
   GQSGD_SCHEDULE_RING = 1,

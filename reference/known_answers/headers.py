@@ -10,8 +10,8 @@ DESCRIPTION = """
 The 16 words of a header (FORMAT.md section 11).
 sequence, status, value_count, seed, stream_id, step, index, tag, chunk_value_count: integers;
 dtype: float32, float16, bfloat16 or float64; op: sum or mean; schedule: ring, tree, butterfly,
-direct, native or sparse; levels, bits, bits_down, q, p, block, rounding, rounding_down, rotate, combine,
-rescale (0 or 1), mantissa_bits, nonfinite: the quantizer.
+direct, native or sparse; levels, bits, bits_down, q, p, block, rounding, rounding_down, rotate,
+combine, rescale (0 or 1), mantissa_bits, nonfinite: the quantizer.
 value: this rank's norm, float32 (8 digits) if q = p = inf, else float64 (16 digits); an integer in
 case entry_count, a second header.
 words: hex."""
