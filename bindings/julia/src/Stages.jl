@@ -1,0 +1,111 @@
+"""
+The stages of an allreduce, one call each: `norm`, `quantize`, `reduce!`, `reduce_many`,
+`dequantize`.
+
+For studies, tests and other people's transports. The random words of a stage depend on its
+[`Site`](@ref), the quantizer's seed and nothing else.
+"""
+module Stages
+
+using ..ABI: ABI, Site
+using ..GQSGD: Quantizer, address_of, check, dtype_number, integer, norm_count, number_of,
+               packed_size, refuse, result_size
+
+"""
+    Stages.norm(x, q; site) -> Vector{Float32}
+
+Norms of this rank's values: `norm_count(q, length(x))` numbers, NaN or infinity where an input
+is. With p = inf the largest over ranks is the global norm (NaN if one is NaN).
+"""
+function norm(x::AbstractArray, q::Quantizer; site::Site)
+    norms = Vector{Float32}(undef, norm_count(q, length(x)))
+    type = dtype_number(eltype(x))
+    workspace = workspace_for(q, length(x), type)
+    GC.@preserve x check(ABI.gqsgd_norm(q, Ref(site), address_of("x", x), length(x), type, norms,
+                                        workspace, length(workspace), C_NULL))
+    return norms
+end
+
+"""
+    Stages.quantize(x, q, norms; site) -> Vector{UInt32}
+
+Rounds `x` at random to codes: `packed_size(q, length(x)) / 4` words. `norms` are the global norms.
+"""
+function quantize(x::AbstractArray, q::Quantizer, norms::Vector{Float32}; site::Site)
+    require_length("norms", norms, norm_count(q, length(x)))
+    words = Vector{UInt32}(undef, word_count(q, length(x)))
+    type = dtype_number(eltype(x))
+    workspace = workspace_for(q, length(x), type)
+    GC.@preserve x check(ABI.gqsgd_quantize(q, Ref(site), address_of("x", x), length(x), type,
+                                            norms, words, workspace, length(workspace), C_NULL))
+    return words
+end
+
+"""
+    Stages.reduce!(b, a, q, count; site) -> b
+
+Adds the codes of `a`, which came from a peer, to this rank's `b` in code form, or averages them
+(`combine=average`). Both hold `count` values.
+"""
+function reduce!(b::Vector{UInt32}, a::Vector{UInt32}, q::Quantizer, count::Integer; site::Site)
+    require_length("a", a, word_count(q, count))
+    require_length("b", b, word_count(q, count))
+    check(ABI.gqsgd_reduce(q, Ref(site), a, b, count, C_NULL))
+    return b
+end
+
+"""
+    Stages.reduce_many(words, q, norms, count; site) -> (words, scales)
+
+The owner's step of the direct schedule: decodes the `site.size` vectors of `count` codes, in rank
+order, adds them wide and encodes once, with `bits_down` bits. One scale per norm.
+"""
+function reduce_many(words::AbstractVector{Vector{UInt32}}, q::Quantizer, norms::Vector{Float32},
+                     count::Integer; site::Site)
+    length(words) == site.size ||
+        refuse("words has $(length(words)) vectors for $(site.size) ranks")
+    foreach(operand -> require_length("an operand", operand, word_count(q, count)), words)
+    require_length("norms", norms, norm_count(q, count))
+    result = Vector{UInt32}(undef, result_word_count(q, count))
+    scales = similar(norms)
+    workspace = workspace_for(q, count, dtype_number(Float32))
+    GC.@preserve words check(ABI.gqsgd_reduce_many(
+        q, Ref(site), Ptr{UInt32}[pointer(operand) for operand in words], count, norms, result,
+        scales, workspace, length(workspace), C_NULL))
+    return result, scales
+end
+
+"""
+    Stages.dequantize(words, q, scales, count, T = Float32; op = :mean, site) -> Vector{T}
+
+Turns the codes of `site.size` ranks back into `count` values. `words` and `scales` are what
+[`Stages.reduce_many`](@ref) returned where `site.combines` is 0, or codes reduced in code form
+and the global norms. `op` is `:mean` or `:sum` over the ranks.
+"""
+function dequantize(words::Vector{UInt32}, q::Quantizer, scales::Vector{Float32}, count::Integer,
+                    ::Type{T} = Float32; op::Symbol = :mean, site::Site) where {T}
+    needed = site.combines == 0 ? result_word_count(q, count) : word_count(q, count)
+    require_length("words", words, needed)
+    require_length("scales", scales, norm_count(q, count))
+    values = Vector{T}(undef, count)
+    GC.@preserve values check(ABI.gqsgd_dequantize(
+        q, Ref(site), words, scales, count, dtype_number(T), number_of("op", op, ABI.OPS),
+        address_of("values", values), C_NULL))
+    return values
+end
+
+word_count(q, value_count) = div(packed_size(q, value_count), sizeof(UInt32))
+result_word_count(q, value_count) = div(result_size(q, value_count), sizeof(UInt32))
+
+"The library sees only an address: lengths can be checked nowhere else."
+require_length(role, x, count) =
+    length(x) == count || refuse("$role has $(length(x)) elements, $count are needed")
+
+function workspace_for(q::Quantizer, value_count, type)
+    size_bytes = Ref{Csize_t}(0)
+    check(ABI.gqsgd_workspace_size(q, integer("value_count", Csize_t, value_count), type,
+                                   size_bytes))
+    return Vector{UInt8}(undef, size_bytes[])
+end
+
+end

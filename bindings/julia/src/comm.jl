@@ -1,0 +1,198 @@
+# Comm: one rank's end of a group of ranks, from its creation to its end.
+
+"""
+    Comm
+
+One rank of a group, made by [`local_comms`](@ref), [`process_comm`](@ref) or [`mpi_comm`](@ref).
+`comm.rank` counts from 0, as in MPI; `comm.size` is the number of ranks. Used by one thread at a
+time.
+
+Options of all three, by keyword (the library checks them):
+
+- `timeout_ms = 300000`: time without progress after which a call gives up; -1 for ever
+- `stream_id = 0`: enters the random key, so that groups of one program draw differently
+- `chunk_value_count = 65536`: values per message (57344 where messages leave the machine's memory);
+  changes speed, never a bit of the result
+- `costs = file`: constants by which `schedule = :auto` chooses, equal on all ranks
+- `uncompressed = :auto`: with `costs`, `:auto` sends float32 where that is faster; or `:never`
+
+`close(comm)` frees it, and so does the garbage collector.
+"""
+mutable struct Comm
+    handle::ABI.gqsgd_comm
+    rank::Int
+    size::Int
+    shares_process::Bool    # with its peers, whose tasks may be behind this one on its thread
+    requests::Vector{Any}   # in flight; they hold the arrays that the library works on
+    lock::ReentrantLock     # of `requests`
+
+    function Comm(handle::ABI.gqsgd_comm; shares_process::Bool)
+        rank, size = Ref{Int32}(0), Ref{Int32}(0)
+        check(ABI.gqsgd_comm_rank(handle, rank))
+        check(ABI.gqsgd_comm_size(handle, size))
+        comm = new(handle, rank[], size[], shares_process, [], ReentrantLock())
+        return finalizer(end_of_comm, comm)
+    end
+end
+
+# Passed to a call as it is, a communicator lives until the call is over.
+Base.unsafe_convert(::Type{ABI.gqsgd_comm}, comm::Comm) = comm.handle
+
+"Waits for no other rank and switches to no other task, as a finalizer must not."
+function end_of_comm(comm::Comm)
+    handle, comm.handle = comm.handle, ABI.gqsgd_comm(C_NULL)
+    status = ABI.gqsgd_comm_destroy(handle)
+    foreach(note_end, comm.requests)  # all have ended now
+    empty!(comm.requests)
+    return status
+end
+
+"""
+    local_comms(n; options...) -> Vector{Comm}
+
+`n` ranks of one group inside this process, in rank order, each for a task of its own;
+[`run_local`](@ref) does that.
+"""
+function local_comms(n::Integer; options...)
+    handles = fill(ABI.gqsgd_comm(C_NULL), max(n, 1))
+    rank_count = integer("n", Int32, n)
+    check(ABI.gqsgd_comm_create_local(rank_count, fields_text("", options), handles))
+    return [Comm(handle; shares_process = true) for handle in handles]
+end
+
+"""
+    unique_id() -> Vector{UInt8}
+
+A fresh name and secret for a group of processes that is about to form. One process makes it and
+passes it to all. Keep it from other users: whoever holds it may join.
+"""
+function unique_id()
+    bytes = zeros(UInt8, ABI.UNIQUE_ID_SIZE_BYTES)
+    check(ABI.gqsgd_unique_id_create(bytes))
+    return bytes
+end
+
+"""
+    process_comm(unique_id, rank, size; options...) -> Comm
+
+Joins a group of `size` processes of one user on one machine as rank `rank`, from 0. `unique_id`
+is what [`unique_id`](@ref) made in one of the processes. Returns when all ranks are there. Throws
+[`GQSGDError`](@ref): `:TIMEOUT` names the missing ranks; `:MISMATCH` where sizes differ,
+`:DUPLICATE_RANK`, `:PEER_LOST` or `:VERSION`. Nothing is left behind then.
+"""
+function process_comm(unique_id::Vector{UInt8}, rank::Integer, size::Integer; options...)
+    length(unique_id) == ABI.UNIQUE_ID_SIZE_BYTES ||
+        refuse("unique_id has $(length(unique_id)) bytes, not $(ABI.UNIQUE_ID_SIZE_BYTES); ",
+               "pass on what unique_id() returned")
+    handle = Ref(ABI.gqsgd_comm(C_NULL))
+    check(ABI.gqsgd_comm_create_process(unique_id, integer("rank", Int32, rank),
+                                        integer("size", Int32, size), fields_text("", options),
+                                        handle))
+    return Comm(handle[]; shares_process = false)
+end
+
+"""
+    mpi_comm(fortran_handle = nothing; options...) -> Comm
+
+Joins the ranks of an MPI communicator, which all call it; `nothing` is `MPI_COMM_WORLD`. With
+MPI.jl:
+
+    mpi_comm(MPI.API.MPI_Comm_c2f(comm))
+
+Needs libgqsgd_mpi, built with the MPI that the program uses. The communicator is duplicated;
+close this one before `MPI.Finalize()`. Throws [`GQSGDError`](@ref): `:UNSUPPORTED` if MPI is not
+initialised or does not allow calls from this thread, `:TIMEOUT` if a rank does not call.
+"""
+function mpi_comm(fortran_handle::Union{Integer,Nothing} = nothing; options...)
+    handle, text = Ref(ABI.gqsgd_comm(C_NULL)), fields_text("", options)
+    if fortran_handle === nothing
+        check(ABI.gqsgd_comm_create_mpi_world(text, handle))
+    else
+        number = integer("fortran_handle", Int32, fortran_handle)
+        check(ABI.gqsgd_comm_create_mpi_f(number, text, handle))
+    end
+    return Comm(handle[]; shares_process = false)
+end
+
+"""
+    close(comm::Comm)
+
+Frees this rank's end without waiting for another rank; closing twice is harmless. A call under
+way in another task throws `:ABORTED`, and so do requests in flight; every later call throws
+`:BAD_HANDLE`.
+"""
+Base.close(comm::Comm) = lock(() -> check(end_of_comm(comm)), comm.lock)
+Base.isopen(comm::Comm) = comm.handle != C_NULL
+
+function Base.show(io::IO, comm::Comm)
+    print(io, "Comm(rank ", comm.rank, " of ", comm.size, isopen(comm) ? ")" : ", closed)")
+end
+
+Serialization.serialize(::AbstractSerializer, ::Comm) =
+    refuse("a Comm belongs to its process and cannot be sent to another one")
+Base.deepcopy_internal(::Comm, ::IdDict) = refuse("a Comm cannot be copied")
+
+"""
+    abort(comm)
+
+Breaks the communicator, from any thread at any moment and without waiting: a call under way here
+throws `:ABORTED`, and so do the peers' calls, naming this rank.
+"""
+abort(comm::Comm) = check(ABI.gqsgd_comm_abort(comm))
+
+"""
+    check(comm)
+
+Throws the first failure that broke this communicator; returns `nothing` while it is usable.
+"""
+check(comm::Comm) = check(ABI.gqsgd_comm_status(comm))
+
+function get_from(f, ::Type{T}, comm::Comm, arguments...) where {T}
+    answer = Ref{T}(0)
+    check(f(comm, arguments..., answer))
+    return Int(answer[])
+end
+
+"""
+    timeout_ms(comm) -> Int
+    timeout_ms!(comm, milliseconds)
+
+Time without progress after which a call gives up. Setting 0 restores the default (300,000), -1
+waits for ever.
+"""
+timeout_ms(comm::Comm) = get_from(ABI.gqsgd_comm_timeout, Int64, comm)
+timeout_ms!(comm::Comm, milliseconds::Integer) =
+    check(ABI.gqsgd_comm_set_timeout(comm, integer("timeout_ms", Int64, milliseconds)))
+@doc (@doc timeout_ms) timeout_ms!
+
+"""
+    counter(comm) -> Int
+    counter!(comm, step)
+
+The step that the next call without a `step` will use; each such call adds one. Save it with a
+checkpoint and set it again, equal on all ranks, to resume bit for bit.
+"""
+counter(comm::Comm) = get_from(ABI.gqsgd_comm_counter, UInt64, comm)
+counter!(comm::Comm, step::Integer) =
+    check(ABI.gqsgd_comm_set_counter(comm, integer("step", UInt64, step)))
+@doc (@doc counter) counter!
+
+"""
+    stats(comm) -> NamedTuple
+
+This rank's counters since it was made: `calls`, `messages_sent`, `payload_bytes_sent`,
+`header_bytes_sent`, `payload_bytes_copied`, `workspace_bytes`, `nonfinite_blocks` and `wait_ns`
+(nanoseconds spent waiting for other ranks).
+"""
+stats(comm::Comm) = NamedTuple{ABI.STATS}(
+    map(name -> get_from(ABI.gqsgd_comm_stat, UInt64, comm, string(name)), ABI.STATS))
+
+"""
+    reserve(comm, q, value_count, T = Float32)
+
+Makes workspace so that later calls of up to `value_count` values allocate nothing in the library.
+Concerns this rank only.
+"""
+reserve(comm::Comm, q::Quantizer, value_count::Integer, ::Type{T} = Float32) where {T} =
+    check(ABI.gqsgd_comm_reserve(comm, q, integer("value_count", Csize_t, value_count),
+                                 dtype_number(T)))

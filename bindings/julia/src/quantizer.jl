@@ -1,0 +1,86 @@
+# Quantizer: an immutable description of a number format and of how codes are combined.
+
+"""
+    Quantizer(text = ""; fields...)
+
+How values become codes: a preset, a text, or fields by name.
+
+    Quantizer()                        # the default preset, blocks-8
+    Quantizer(seed = 7)                # the default, a field overridden
+    Quantizer("paper-ge8", seed = 7)   # a preset, any field overridden
+    Quantizer(levels = :linear, bits = 8, norm = (:inf, :inf), block = 128)
+
+Fields that name `levels` and no preset stand for themselves: what they leave out is plain (one
+norm, independent rounding).
+
+`string(q)` is the full text, every field named, which makes an equal quantizer. Immutable; any
+number of tasks and threads may use one at once; it may be sent to other processes. Throws
+[`GQSGDError`](@ref): `:INVALID_ARGUMENT` says what is allowed, `:UNSUPPORTED` what this version
+does not have yet.
+"""
+mutable struct Quantizer
+    handle::ABI.gqsgd_quantizer
+    text::String
+
+    function Quantizer(text::AbstractString = ""; fields...)
+        handle = Ref(ABI.gqsgd_quantizer(C_NULL))
+        check(ABI.gqsgd_quantizer_create(fields_text(text, fields), handle))
+        return finalizer(destroy, new(handle[], described(handle[])))
+    end
+end
+
+destroy(q::Quantizer) = ABI.gqsgd_quantizer_destroy(q.handle)
+
+function described(handle::ABI.gqsgd_quantizer)
+    size_bytes = Ref{Csize_t}(0)
+    check(ABI.gqsgd_quantizer_describe(handle, C_NULL, 0, size_bytes))
+    text = Vector{UInt8}(undef, size_bytes[])
+    check(ABI.gqsgd_quantizer_describe(handle, text, length(text), C_NULL))
+    return String(text[1:(end - 1)])  # without the final 0
+end
+
+# Passed to a call as it is, a quantizer lives until the call is over.
+Base.unsafe_convert(::Type{ABI.gqsgd_quantizer}, q::Quantizer) = q.handle
+
+Base.string(q::Quantizer) = q.text
+Base.print(io::IO, q::Quantizer) = print(io, q.text)
+Base.show(io::IO, q::Quantizer) = print(io, "Quantizer(", repr(q.text), ")")
+Base.:(==)(a::Quantizer, b::Quantizer) = a.text == b.text
+Base.hash(q::Quantizer, seed::UInt) = hash(q.text, hash(:Quantizer, seed))
+Base.deepcopy_internal(q::Quantizer, ::IdDict) = q
+
+# Another process makes an equal one: handles are of this process alone.
+function Serialization.serialize(stream::AbstractSerializer, q::Quantizer)
+    Serialization.serialize_type(stream, Quantizer)
+    serialize(stream, q.text)
+end
+Serialization.deserialize(stream::AbstractSerializer, ::Type{Quantizer}) =
+    Quantizer(deserialize(stream)::String)
+
+function size_by(f, q::Quantizer, value_count)
+    answer = Ref{Csize_t}(0)
+    check(f(q, integer("value_count", Csize_t, value_count), answer))
+    return Int(answer[])
+end
+
+"""
+    packed_size(q, value_count) -> Int
+
+Size in bytes of `value_count` packed values: whole 32-bit words. With `rotate=hadamard` values are
+filled up to a multiple of 128.
+"""
+packed_size(q::Quantizer, value_count::Integer) = size_by(ABI.gqsgd_packed_size, q, value_count)
+
+"""
+    result_size(q, value_count) -> Int
+
+The same for what [`Stages.reduce_many`](@ref) returns, whose codes have `bits_down` bits.
+"""
+result_size(q::Quantizer, value_count::Integer) = size_by(ABI.gqsgd_result_size, q, value_count)
+
+"""
+    norm_count(q, value_count) -> Int
+
+How many norms `value_count` values have: one for each block, or one.
+"""
+norm_count(q::Quantizer, value_count::Integer) = size_by(ABI.gqsgd_norm_count, q, value_count)

@@ -1,0 +1,130 @@
+# Collectives on several arrays, or on slices of ranks.
+
+"""
+    allreduce_many!([outs,] xs, comm, q; options...)
+
+[`allreduce!`](@ref) of a vector of arrays of one element type as one operation, without a flat
+copy; each array has norms of its own. The same lengths on every rank; an array may be its own
+result. `schedule` may not be `:sparse`. Returns `outs` or `xs`.
+"""
+allreduce_many!(outs::AbstractVector{<:AbstractArray}, xs::AbstractVector{<:AbstractArray},
+                comm::Comm, q::Quantizer; options...) =
+    run(comm, reduction_of_many(outs, xs, comm, q; options...))
+allreduce_many!(xs::AbstractVector{<:AbstractArray}, comm::Comm, q::Quantizer; options...) =
+    allreduce_many!(xs, xs, comm, q; options...)
+
+"""
+    allreduce_many_start!([outs,] xs, comm, q; options...) -> Request
+
+Starts [`allreduce_many!`](@ref).
+"""
+allreduce_many_start!(outs::AbstractVector{<:AbstractArray}, xs::AbstractVector{<:AbstractArray},
+                      comm::Comm, q::Quantizer; options...) =
+    start(comm, reduction_of_many(outs, xs, comm, q; options...))
+allreduce_many_start!(xs::AbstractVector{<:AbstractArray}, comm::Comm, q::Quantizer; options...) =
+    allreduce_many_start!(xs, xs, comm, q; options...)
+
+"""
+    reduce_scatter(x, comm, q; counts = nothing, op = :mean, step = nothing, index = 0) -> Vector
+    reduce_scatter!(out, x, comm, q; ...)
+
+Averages or adds `x` over all ranks and gives this rank its slice of it, a vector.
+
+`counts` has the values of each rank's slice, in rank order, equal on all ranks; by default as
+equal as can be, the first ones longer. `out` may be a view of the slice's place in `x`. Values
+are rounded once: `bits_down`, `rescale` and `rounding_down` have no effect.
+"""
+reduce_scatter(x::AbstractArray, comm::Comm, q::Quantizer; options...) =
+    run(comm, scattering(nothing, x, comm, q; options...))
+reduce_scatter!(out::AbstractArray, x::AbstractArray, comm::Comm, q::Quantizer; options...) =
+    run(comm, scattering(out, x, comm, q; options...))
+@doc (@doc reduce_scatter) reduce_scatter!
+
+"""
+    reduce_scatter_start!(out, x, comm, q; options...) -> Request
+
+Starts [`reduce_scatter!`](@ref).
+"""
+reduce_scatter_start!(out::AbstractArray, x::AbstractArray, comm::Comm, q::Quantizer; options...) =
+    start(comm, scattering(out, x, comm, q; options...))
+
+"""
+    allgather(x, comm, q; counts = nothing, step = nothing, index = 0) -> Vector
+    allgather!(out, x, comm, q; ...)
+
+The slices of all ranks, one after the other; every rank gets the same bits, its own slice rounded
+as well.
+
+`x` is this rank's slice. `counts` has the values of each rank's slice, equal on all ranks; by
+default all are as long as this one. `x` may be a view of its own place in `out`.
+"""
+allgather(x::AbstractArray, comm::Comm, q::Quantizer; options...) =
+    run(comm, gathering(nothing, x, comm, q; options...))
+allgather!(out::AbstractArray, x::AbstractArray, comm::Comm, q::Quantizer; options...) =
+    run(comm, gathering(out, x, comm, q; options...))
+@doc (@doc allgather) allgather!
+
+"""
+    allgather_start!(out, x, comm, q; options...) -> Request
+
+Starts [`allgather!`](@ref).
+"""
+allgather_start!(out::AbstractArray, x::AbstractArray, comm::Comm, q::Quantizer; options...) =
+    start(comm, gathering(out, x, comm, q; options...))
+
+function reduction_of_many(outs, xs, comm, q; op = :mean, schedule = :auto, step = nothing,
+                           index = 0)
+    prepared(comm, q, step) do
+        numbers = number_of("op", op, ABI.OPS), number_of("schedule", schedule, ABI.SCHEDULES)
+        at = place(step, index)
+        length(outs) == length(xs) || refuse("outs has $(length(outs)) arrays for $(length(xs))")
+        types = unique(map(eltype, xs))
+        length(types) <= 1 || refuse("xs hold $(join(types, " and ")); make one call for each type")
+        send = Ptr{Cvoid}[address_of("xs[$k]", x) for (k, x) in pairs(xs)]
+        recv = Ptr{Cvoid}[address_of("outs[$k]", result_like(out, x, length(x)))
+                          for (k, out, x) in zip(eachindex(xs), outs, xs)]
+        type = isempty(types) ? dtype_number(Float32) : dtype_number(only(types))
+        arguments = (q, send, recv, Csize_t[length(x) for x in xs], length(xs), type)
+        Collective(ABI.gqsgd_allreduce_many, ABI.gqsgd_allreduce_many_start,
+                   (arguments..., numbers..., at, C_NULL), (collect(xs), collect(outs)), outs)
+    end
+end
+
+function scattering(out, x, comm, q; counts = nothing, op = :mean, step = nothing, index = 0)
+    prepared(comm, q, step) do
+        number, at, send = number_of("op", op, ABI.OPS), place(step, index), address_of("x", x)
+        share, longer = divrem(length(x), comm.size)
+        sizes = slice_sizes(comm, something(counts, [share + (r <= longer) for r in 1:comm.size]))
+        sum(sizes) == length(x) ||
+            refuse("counts add up to $(sum(sizes)), x has $(length(x)) values")
+        type = dtype_number(eltype(x))
+        result = slice_like(out, x, Int(sizes[comm.rank + 1]))
+        arguments = (q, send, address_of("out", result), sizes, type, number, at, C_NULL)
+        Collective(ABI.gqsgd_reduce_scatter, ABI.gqsgd_reduce_scatter_start, arguments,
+                   (x, result, sizes), result)
+    end
+end
+
+function gathering(out, x, comm, q; counts = nothing, step = nothing, index = 0)
+    prepared(comm, q, step) do
+        at, send = place(step, index), address_of("x", x)
+        sizes = slice_sizes(comm, something(counts, fill(length(x), comm.size)))
+        own = sizes[comm.rank + 1]
+        own == length(x) ||
+            refuse("counts has $own values for rank $(comm.rank), whose x has $(length(x))")
+        type = dtype_number(eltype(x))
+        result = slice_like(out, x, Int(sum(sizes)))
+        arguments = (q, send, address_of("out", result), sizes, type, at, C_NULL)
+        Collective(ABI.gqsgd_allgather, ABI.gqsgd_allgather_start, arguments,
+                   (x, result, sizes), result)
+    end
+end
+
+slice_like(::Nothing, x, count) = similar(x, count)
+slice_like(out, x, count) = result_like(out, x, count)
+
+function slice_sizes(comm, counts)
+    length(counts) == comm.size ||
+        refuse("counts has $(length(counts)) numbers for $(comm.size) ranks")
+    return Csize_t[integer("counts", Csize_t, count) for count in counts]
+end

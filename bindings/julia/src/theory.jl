@@ -1,0 +1,99 @@
+# What is known before ranks meet: bounds, times to expect, and whole calls with virtual ranks.
+
+"""
+    simulate(xs, q; op = :mean, schedule = :auto, step = 0, index = 0, options...)
+
+The result that every rank gets when rank i gives the array `xs[i + 1]`, bit for bit that of real
+ranks, by the same executor on the calling thread. Options are those of [`Comm`](@ref). A new
+array.
+"""
+function simulate(xs::AbstractVector{<:AbstractArray}, q::Quantizer; op::Symbol = :mean,
+                  schedule::Symbol = :auto, step = 0, index = 0, options...)
+    send = operands(xs)
+    result = similar(first(xs))
+    recv = fill(C_NULL, length(xs))
+    recv[1] = address_of("result", result)
+    GC.@preserve xs result check(ABI.gqsgd_simulate(
+        q, length(xs), send, recv, length(result), dtype_number(eltype(result)),
+        number_of("op", op, ABI.OPS), number_of("schedule", schedule, ABI.SCHEDULES),
+        place(step, index), fields_text("", options)))
+    return result
+end
+
+"""
+    expected_error(xs, q; schedule = :auto, step = 0, index = 0, draws = 8) -> Float64
+
+`||G - mean||^2 / ||mean||^2`, averaged over `draws` draws of the random numbers, of an allreduce
+with `op = :mean` in which rank i gives `xs[i + 1]`.
+"""
+function expected_error(xs::AbstractVector{<:AbstractArray}, q::Quantizer;
+                        schedule::Symbol = :auto, step = 0, index = 0, draws::Integer = 8)
+    send, answer = operands(xs), Ref{Cdouble}(0)
+    GC.@preserve xs check(ABI.gqsgd_expected_error(
+        q, length(xs), send, length(first(xs)), dtype_number(eltype(first(xs))),
+        number_of("schedule", schedule, ABI.SCHEDULES), place(step, index),
+        integer("draws", Int32, draws), answer))
+    return answer[]
+end
+
+"One address per rank; all of one length and type."
+function operands(xs)
+    isempty(xs) && refuse("xs is empty; give one array per rank")
+    for (k, x) in pairs(xs)
+        (eltype(x), length(x)) == (eltype(first(xs)), length(first(xs))) ||
+            refuse("xs[$k] has $(length(x)) values of $(eltype(x)), xs[1] has ",
+                   "$(length(first(xs))) of $(eltype(first(xs)))")
+    end
+    return Ptr{Cvoid}[address_of("xs[$k]", x) for (k, x) in pairs(xs)]
+end
+
+"""
+    variance_bound(q, n, d; schedule = :auto) -> Float64
+
+theta of `E ||G(x) - mean||^2 <= theta / n * sum_i ||x_i||^2` for `n` ranks of `d` values: the
+paper's theorem on variance, carried on to every format that has a bound. Infinite where a chain
+is too long to promise anything; throws `:UNSUPPORTED` where no bound is known (`rounding=nearest`
+is biased).
+"""
+variance_bound(q::Quantizer, n::Integer, d::Integer; schedule::Symbol = :auto) =
+    bound(ABI.gqsgd_variance_bound, q, integer("n", Int32, n), integer("d", Csize_t, d),
+          number_of("schedule", schedule, ABI.SCHEDULES))
+
+"""
+    sparsity_bound(q, n, d; schedule = :auto) -> Float64
+
+How many codes other than zero `n` ranks of `d` values are expected to have, at most, all together.
+Throws `:UNSUPPORTED` for norms other than 1 and 2.
+"""
+sparsity_bound(q::Quantizer, n::Integer, d::Integer; schedule::Symbol = :auto) =
+    bound(ABI.gqsgd_sparsity_bound, q, integer("n", Int32, n), integer("d", Csize_t, d),
+          number_of("schedule", schedule, ABI.SCHEDULES))
+
+"""
+    depth_factor(q, n; schedule = :auto) -> Float64
+
+`(9/8)^depth` for exponential levels, by which 1 + theta grows through a schedule's reductions; 1
+for linear levels.
+"""
+depth_factor(q::Quantizer, n::Integer; schedule::Symbol = :auto) =
+    bound(ABI.gqsgd_depth_factor, q, integer("n", Int32, n),
+          number_of("schedule", schedule, ABI.SCHEDULES))
+
+"""
+    predict_time(q, n, d, T = Float32; schedule = :auto, constants = nothing) -> Float64
+
+Seconds that an allreduce of `d` values of type `T` over `n` ranks is expected to take.
+`constants` is the text that `gqsgd-calibrate` writes; without it there are built-in values: ranks
+with processors of their own at 10 Gbit/s.
+"""
+predict_time(q::Quantizer, n::Integer, d::Integer, ::Type{T} = Float32; schedule::Symbol = :auto,
+             constants::Union{AbstractString,Nothing} = nothing) where {T} =
+    1e-9 * bound(ABI.gqsgd_predict_time, q, number_of("schedule", schedule, ABI.SCHEDULES),
+                 integer("n", Int32, n), integer("d", Csize_t, d), dtype_number(T),
+                 constants === nothing ? Cstring(C_NULL) : constants)
+
+function bound(f, arguments...)
+    answer = Ref{Cdouble}(0)
+    check(f(arguments..., answer))
+    return answer[]
+end

@@ -1,0 +1,20 @@
+# One rank of test_processes.jl: `rank.jl RANK SIZE JOB UNIQUE_ID`.
+using GQSGD, Test
+
+include("support.jl")
+
+"Two allreduces; then the last rank dies without a word, and the others say what they got."
+function bits_then_death(comm)
+    q, x = Quantizer("blocks-8", seed = 3), gradient(comm.rank, 5000)
+    foreach(_ -> print(bytes2hex(reinterpret(UInt8, allreduce(x, comm, q)))), 1:2)
+    print(" ")
+    flush(stdout)
+    comm.rank == comm.size - 1 && ccall(:_exit, Cvoid, (Cint,), 1)
+    failure = try allreduce(x, comm, q) catch e; e end
+    println(failure.status, " ", match(r"rank 2", failure.message).match)
+end
+
+rank, size = parse.(Int, ARGS[1:2])
+comm = process_comm(hex2bytes(ARGS[4]), rank, size; timeout_ms = 120000)
+Dict("bits_then_death" => bits_then_death)[ARGS[3]](comm)
+close(comm)

@@ -1,0 +1,121 @@
+# What several tests use: inputs, known answers, and the programs that are started.
+
+const TESTS = @__DIR__
+const PACKAGE = dirname(TESTS)
+const ROOT = dirname(dirname(PACKAGE))
+
+"The deterministic float32 inputs of tests/vectors: exact, of eight magnitudes."
+function generated_values(salt, rank, count)
+    return map(0:(count - 1)) do e
+        m = e % UInt32 * 0x9e3779b1 + rank % UInt32 * 0x85ebca77 + salt % UInt32 * 0xc2b2ae3d
+        m = xor(m, m >> 15) * 0x85ebca77
+        m = xor(m, m >> 13)
+        ldexp(Float32((m % Int32) >> 8), -23 - 4 * (e % 8))
+    end
+end
+
+gradient(rank, count) = generated_values(5, rank, count)
+exact_mean(xs) = sum(x -> Float64.(x), xs) / length(xs)
+
+"A record of tests/vectors: key => values, as text."
+struct Answer
+    fields::Dict{String,Vector{String}}
+end
+Base.haskey(answer::Answer, key) = haskey(answer.fields, key)
+text(answer::Answer, key) = only(answer.fields[key])
+integer(answer::Answer, key) = parse(UInt64, text(answer, key))
+integers(answer::Answer, key) = parse.(UInt64, answer.fields[key])
+patterns(answer::Answer, key) = parse.(UInt64, answer.fields[key]; base = 16)
+words(answer::Answer, key) = UInt32.(patterns(answer, key))
+floats(answer::Answer, key) = collect(reinterpret(Float32, words(answer, key)))
+
+"The records of a file, each completed by the record `defaults`."
+function known_answers(file)
+    records, defaults = Answer[], Dict{String,Vector{String}}()
+    for block in split(read(joinpath(ROOT, "tests", "vectors", file), String), r"\n\s*\n")
+        fields = Dict{String,Vector{String}}()
+        for line in filter(line -> !startswith(line, '#'), split(block, '\n'; keepempty = false))
+            key, values = Iterators.peel(String.(split(line, ' ')))
+            fields[key] = collect(values)
+        end
+        isempty(fields) && continue
+        fields["case"] == ["defaults"] ? (defaults = fields) :
+            push!(records, Answer(merge(defaults, fields)))
+    end
+    isempty(records) && error("no known answers in $file")
+    return records
+end
+
+"The fields that a record names: files of the paper's formats leave out the others."
+function quantizer_of(answer)
+    parts = ["levels=$(text(answer, "levels"))"]
+    if text(answer, "levels") != "none"
+        push!(parts, "bits=$(text(answer, "bits"))", "combine=$(text(answer, "combine"))")
+        haskey(answer, "q") && push!(parts, "norm=$(text(answer, "q")):$(text(answer, "p"))")
+    end
+    for field in ("bits_down", "block", "rounding_down", "rotate", "mantissa_bits", "rounding",
+                  "seed")
+        haskey(answer, field) && push!(parts, "$field=$(text(answer, field))")
+    end
+    haskey(answer, "rescale") && push!(parts, "rescale=$(integer(answer, "rescale") == 1)")
+    return Quantizer(join(parts, ','))
+end
+
+"bfloat16 as a package might bring it: two bytes and no arithmetic."
+primitive type Brain16 16 end
+GQSGD.dtype(::Type{Brain16}) = :bfloat16
+const TYPES = Dict("float32" => (Float32, UInt32), "float16" => (Float16, UInt16),
+                   "bfloat16" => (Brain16, UInt16), "float64" => (Float64, UInt64))
+
+from_patterns(bits, dtype) = collect(reinterpret(TYPES[dtype][1], TYPES[dtype][2].(bits)))
+to_patterns(values, dtype) = UInt64.(reinterpret(TYPES[dtype][2], values))
+
+"float32 values rounded to nearest even in another type."
+function converted(values::Vector{Float32}, dtype)
+    dtype == "bfloat16" || return TYPES[dtype][1].(values)
+    return map(values) do value
+        bits = reinterpret(UInt32, value)
+        isnan(value) && return reinterpret(Brain16, 0x7fc0)
+        reinterpret(Brain16, UInt16((bits + 0x7fff + (bits >> 16 & 1)) >> 16))
+    end
+end
+
+"Whether values are the known ones: all of their patterns, or a checksum."
+function is_known(answer, values)
+    found = to_patterns(values, text(answer, "dtype"))
+    haskey(answer, "result") && return found == patterns(answer, "result")
+    sum = zero(UInt64)
+    for (k, pattern) in enumerate(found)
+        sum += (2k - 1) % UInt64 * pattern
+    end
+    return sum == integer(answer, "result_checksum")
+end
+
+"The status of what a call throws; `:nothing` if it throws nothing."
+function status_of(f)
+    try
+        f()
+    catch failure
+        failure isa GQSGDError || rethrow()
+        return failure.status
+    end
+    return :nothing
+end
+
+"A Julia that has this package, to run a file of this folder."
+julia_command(file, arguments...) = `$(Base.julia_cmd()) --startup-file=no --project=$PACKAGE
+                                     $(joinpath(TESTS, file)) $(collect(string.(arguments)))`
+
+"What `f` gives within a time limit; a test that waits for ever says so instead."
+function within(f, seconds)
+    outcome, failure = nothing, nothing
+    task = @async try
+        outcome = f()
+    catch e
+        failure = e
+    end
+    timedwait(() -> istaskdone(task), Float64(seconds)) === :ok ||
+        error("no end within $seconds s")
+    failure === nothing || throw(failure)
+    return outcome
+end

@@ -1,0 +1,24 @@
+# How the library is found, and what is said where it is not.
+
+"What a new Julia prints that runs `code` with other environment variables."
+function printed(code, variables...)
+    command = `$(Base.julia_cmd()) --startup-file=no --project=$PACKAGE -e $code`
+    return read(ignorestatus(addenv_(command, variables...)), String)
+end
+
+# `addenv` itself came with Julia 1.6.
+addenv_(command, variables...) = setenv(command, merge(Dict(ENV), Dict(variables)))
+
+@testset "the package loads without the library, and its first use names what was tried" begin
+    code = "using GQSGD; try Quantizer() catch e; showerror(stdout, e) end"
+    text = printed(code, "GQSGD_LIBRARY" => "/nowhere/libgqsgd.so")
+    @test occursin("libgqsgd.so.0 could not be loaded", text)
+    @test occursin("/nowhere/libgqsgd.so", text)
+    @test occursin("GQSGD_LIBRARY", text)
+end
+
+@testset "the library says what it is" begin
+    @test GQSGD.version() == GQSGD.ABI.VERSION
+    @test startswith(GQSGD.build_info(), "libgqsgd $(GQSGD.version())")
+    @test isfile(GQSGD.library_path())
+end

@@ -1,0 +1,41 @@
+# Quantizers: texts, fields, equality, sizes, journeys to other processes.
+using Serialization
+
+@testset "text, fields and preset make equal quantizers" begin
+    q = Quantizer("paper-gl8,seed=7")
+    @test q == Quantizer("paper-gl8", seed = 7) == Quantizer(string(q))
+    @test hash(q) == hash(Quantizer("paper-gl8", seed = 7))
+    @test q != Quantizer("paper-gl8", seed = 8)
+    @test string(q) == "$q" && occursin("seed=7", string(q))
+    @test repr(q) == "Quantizer($(repr(string(q))))"
+    @test Quantizer() == Quantizer("blocks-8")
+end
+
+@testset "booleans, symbols and pairs are fields" begin
+    q = Quantizer(levels = :linear, bits = 8, norm = (:inf, :inf), block = 128, rescale = true)
+    @test all(part -> occursin(part, string(q)), ("norm=inf:inf", "block=128", "rescale=true"))
+end
+
+@testset "what is not known is refused with what is" begin
+    @test_throws GQSGDError Quantizer("no-such-preset")
+    failure = try Quantizer(bits = 5) catch e; e end
+    @test failure.status == :INVALID_ARGUMENT && failure.code == 1
+    @test occursin("bits", failure.message)
+    @test sprint(showerror, failure) == "GQSGDError: INVALID_ARGUMENT (1): $(failure.message)"
+    @test status_of(() -> Quantizer("a\0b")) == :INVALID_ARGUMENT
+end
+
+@testset "sizes are those of the format" begin
+    @test packed_size(Quantizer("paper-gl8"), 1000) == 1000
+    @test packed_size(Quantizer("paper-gl4"), 1001) == 504
+    @test norm_count(Quantizer("blocks-8"), 1000) == 8
+    @test result_size(Quantizer("rotated-4-8"), 1024) == 1024
+    @test status_of(() -> packed_size(Quantizer(), -1)) == :INVALID_ARGUMENT
+end
+
+@testset "a quantizer travels as its text" begin
+    q, buffer = Quantizer("rotated-8", seed = 3), IOBuffer()
+    serialize(buffer, [q])
+    @test deserialize(seekstart(buffer)) == [q]
+    @test deepcopy(q) === q
+end

@@ -1,0 +1,34 @@
+# Several arrays in one call, and slices of ranks.
+
+@testset "many arrays are one operation" begin
+    results = run_local(2) do comm
+        xs = [fill(Float32(comm.rank), 3), zeros(Float32, 0), fill(Float32(4comm.rank), 2, 2)]
+        allreduce_many!(xs, comm, Quantizer("none"))
+    end
+    @test results[1] == results[2] == [fill(0.5f0, 3), Float32[], fill(2f0, 2, 2)]
+end
+
+@testset "reduce_scatter gives slices, allgather puts them together" begin
+    inputs, q = [gradient(rank, 1001) for rank in 0:2], Quantizer("none")
+    results = run_local(3) do comm
+        own = reduce_scatter(inputs[comm.rank + 1], comm, q)
+        counts = [334, 334, 333]
+        (length(own), allgather(own, comm, q; counts = counts),
+         allgather!(zeros(Float32, 1001), own, comm, q; counts = counts))
+    end
+    @test [r[1] for r in results] == [334, 334, 333]
+    for (_, gathered, again) in results
+        @test gathered == again == results[1][2]
+        @test isapprox(gathered, exact_mean(inputs); rtol = 1e-6)
+    end
+end
+
+@testset "slices may be views of where they lie" begin
+    results = run_local(2) do comm
+        x = Float32[comm.rank, 2, 3, 4comm.rank]
+        own = view(x, comm.rank == 0 ? (1:1) : (2:4))
+        @assert reduce_scatter!(own, x, comm, Quantizer("none"); counts = [1, 3]) === own
+        allgather!(x, own, comm, Quantizer("none"); counts = [1, 3])
+    end
+    @test results[1] == results[2] == Float32[0.5, 2, 3, 2]
+end

@@ -1,0 +1,61 @@
+# The stages one by one: known answers, and a whole allreduce made of them.
+
+function site_of(answer)
+    names = filter(name -> haskey(answer, string(name)), fieldnames(Site))
+    fields = [name => integer(answer, string(name)) for name in names]
+    return Site(; size = integer(answer, "rank_count"), fields...)
+end
+
+@testset "reduce_$file: known sums of codes" for file in
+        ["linear_exact", "linear8_average", "linear4_average", "exponential8_sum",
+         "exponential4_average", "none"]
+    # Stages draw for stream 0; sums of exact and of float32 words draw nothing.
+    drawless = file in ("linear_exact", "none")
+    answers = filter(answer -> drawless || text(answer, "stream_id") == "0",
+                     known_answers("reduce_$file.txt"))
+    @test !isempty(answers)
+    for answer in answers
+        b = words(answer, "b")
+        Stages.reduce!(b, words(answer, "a"), quantizer_of(answer), integer(answer, "value_count");
+                       site = site_of(answer))
+        @test (text(answer, "case"), b) == (text(answer, "case"), words(answer, "words"))
+    end
+end
+
+@testset "dequantize_$file: known values" for file in
+        ["linear8", "linear4", "exponential8", "exponential4", "none"]
+    for answer in known_answers("dequantize_$file.txt")
+        is_wide = text(answer, "combine") == "wide"
+        fields = is_wide ? Answer(filter(pair -> first(pair) != "combine", answer.fields)) : answer
+        q = is_wide ? Quantizer("levels=$(text(answer, "levels")),bits=$(text(answer, "bits"))") :
+            quantizer_of(fields)
+        scales = haskey(answer, "scale") ? floats(answer, "scale") : Float32[0]
+        count, op = integer(answer, "value_count"), Symbol(text(answer, "op"))
+        values = Stages.dequantize(words(answer, "words"), q, scales, count; op = op,
+                                   site = site_of(answer))
+        @test (text(answer, "case"), collect(reinterpret(UInt32, values))) ==
+              (text(answer, "case"), words(answer, "values"))
+    end
+end
+
+@testset "a direct allreduce out of stages has the library's bits" begin
+    q, n, count = Quantizer("blocks-8", seed = 9), 3, 96  # one shard, which rank 0 owns
+    inputs = [gradient(rank, count) for rank in 0:(n - 1)]
+    site(rank) = Site(rank = rank, size = n, step = 6)
+    own = [Stages.norm(x, q; site = site(r - 1)) for (r, x) in enumerate(inputs)]
+    norms = reduce((a, b) -> max.(a, b), own)
+    codes = [Stages.quantize(x, q, norms; site = site(r - 1)) for (r, x) in enumerate(inputs)]
+    owner = Site(rank = 0, size = n, step = 6, hop = 1)
+    sums, scales = Stages.reduce_many(codes, q, norms, count; site = owner)
+    values = Stages.dequantize(sums, q, scales, count; site = owner)
+    @test values == simulate(inputs, q; schedule = :direct, step = 6)
+end
+
+@testset "lengths that do not fit are refused" begin
+    q, site = Quantizer("paper-gl8"), Site()
+    @test status_of(() -> Stages.quantize(ones(Float32, 4), q, Float32[]; site = site)) ==
+          :INVALID_ARGUMENT
+    @test status_of(() -> Stages.dequantize(UInt32[], q, ones(Float32, 1), 4; site = site)) ==
+          :INVALID_ARGUMENT
+    @test_throws InexactError Site(rank = -1)
+end
