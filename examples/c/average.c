@@ -1,5 +1,5 @@
 /* Four threads of one process average their vectors in 8-bit codes; every one ends with the same
- * bits. Build: cc average.c -lgqsgd -pthread */
+ * bits. Build: cc average.c $(pkg-config --cflags --libs gqsgd) -pthread */
 #include <gqsgd.h>
 #include <pthread.h>
 #include <stdio.h>

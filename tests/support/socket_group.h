@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/support/socket_transport.h"
+#include "examples/cpp/socket_transport.h"
 
 namespace gq::test {
 

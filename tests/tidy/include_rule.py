@@ -36,7 +36,7 @@ ROOMS = {
     "include/gqsgd_mpi": ["include/gqsgd_transport.h"],
     "bindings/": ["include/gqsgd.h", "include/gqsgd_mpi.h"],
     "bench/": ["include/gqsgd.h", "include/gqsgd_mpi.h"],
-    "examples/": ["include/gqsgd.h"],
+    "examples/": ["include/gqsgd.h", "include/gqsgd_transport.h"],
     "tests/collective/": ["include/gqsgd.h", "include/gqsgd_transport.h", "tests/support/"],
     "tests/abi/": ["include/gqsgd.h"],
     "tests/": [""],  # unit tests look inside

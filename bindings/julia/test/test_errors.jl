@@ -1,4 +1,5 @@
 # Failures: their statuses and sentences, and the state they leave behind.
+using Serialization
 
 @testset "every status has its name; one that is newer has its number" begin
     for (name, number) in pairs(GQSGD.ABI.STATUSES)

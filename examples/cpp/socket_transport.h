@@ -1,6 +1,6 @@
-// The example of docs/TRANSPORTS.md: a custom transport over sockets, one to each peer.
-#ifndef GQ_TESTS_SUPPORT_SOCKET_TRANSPORT_H
-#define GQ_TESTS_SUPPORT_SOCKET_TRANSPORT_H
+// A custom transport over connected sockets, one to each peer (docs/TRANSPORTS.md).
+#ifndef GQ_EXAMPLES_CPP_SOCKET_TRANSPORT_H
+#define GQ_EXAMPLES_CPP_SOCKET_TRANSPORT_H
 
 #include <errno.h>
 #include <gqsgd_transport.h>

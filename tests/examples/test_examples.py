@@ -1,0 +1,58 @@
+"""Every example of C and C++ compiles by the command in its head and by CMake, and works."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+SOURCES = sorted([*EXAMPLES.glob("c/*.c"), *EXAMPLES.glob("cpp/*.cpp")])
+WARNINGS = {".c": ["-std=c11", "-D_DEFAULT_SOURCE"], ".cpp": ["-std=c++20"]}
+TIMEOUT_S = 60
+
+
+def output_of(command, environment, **options):
+    result = subprocess.run(command, env=environment, capture_output=True, text=True,
+                            timeout=TIMEOUT_S, **options)
+    assert result.returncode == 0, result.stdout + result.stderr
+    return result.stdout
+
+
+def run_average(text):
+    lines = text.splitlines()
+    assert len(lines) == 4
+    assert len({line.partition(": ")[2] for line in lines}) == 1
+
+
+def run_regression(text):
+    first, last = (float(number) for number in re.findall(r"error (\S+)", text)[::3])
+    assert last < first * 1e-6
+    assert "weights are the same bits on all ranks: yes" in text
+
+
+def run_sockets(text):
+    assert float(re.search(r"eigenvector: (\S+)", text)[1]) > 0.9999
+    assert text.endswith("all ranks found it\n")
+
+
+CHECKS = {"average": run_average, "regression": run_regression, "sockets": run_sockets}
+
+
+def test_every_example_has_a_check():
+    assert {source.stem for source in SOURCES} == set(CHECKS)
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.stem)
+def test_example_compiles_by_the_command_in_its_head(source, installed, tmp_path):
+    (command,) = re.findall(r"Build: (.*?)(?: \*/)?$", source.read_text(), flags=re.MULTILINE)
+    warnings = f"-Wall -Wextra -Werror {' '.join(WARNINGS[source.suffix])} -o {tmp_path}/program"
+    output_of(["sh", "-c", f"{command} {warnings}"], installed, cwd=source.parent)
+    CHECKS[source.stem](output_of([tmp_path / "program"], installed))
+
+
+def test_examples_are_built_by_cmake(installed, tmp_path):
+    output_of(["cmake", "-S", EXAMPLES, "-B", tmp_path], installed)
+    output_of(["cmake", "--build", tmp_path], installed)
+    for name, check in CHECKS.items():
+        check(output_of([tmp_path / name], installed))
