@@ -124,15 +124,6 @@ static int absl_code(gqsgd_status status) {
   }
 }
 
-/* The library's name of the status and its sentence, as the error that JAX raises. */
-static XlaError *library_failure(const XlaCallFrame *frame, const Library *library,
-                                 gqsgd_status status) {
-  char sentence[SENTENCE_SIZE_BYTES];
-  snprintf(sentence, sizeof sentence, "gqsgd %s: %s", library->status_name(status),
-           library->last_error());
-  return failed(frame, absl_code(status), sentence);
-}
-
 /* The attribute of this name and kind, or NULL. */
 static const void *attribute(const XlaCallFrame *frame, const char *name, int type) {
   const XlaAttributes *all = &frame->attrs;
@@ -225,39 +216,51 @@ static XlaError *read_call(const XlaCallFrame *frame, Call *call) {
   return find_comm(frame, &call->comm);
 }
 
-static gqsgd_status allreduce_one(const XlaCallFrame *frame, const Call *call) {
-  const XlaBuffer *send = frame->args.buffers[0];
-  return call->comm.library.allreduce(call->comm.handle, call->quantizer.handle, send->data,
-                                      frame->rets.buffers[0]->data, value_count(send), call->dtype,
-                                      call->op, call->schedule, call->at, NULL);
+/* NULL, or the library's name of the status and its sentence as the error that JAX raises. */
+static XlaError *outcome(const XlaCallFrame *frame, const Library *library, gqsgd_status status) {
+  if (status == GQSGD_OK) return NULL;
+  char sentence[SENTENCE_SIZE_BYTES];
+  snprintf(sentence, sizeof sentence, "gqsgd %s: %s", library->status_name(status),
+           library->last_error());
+  return failed(frame, absl_code(status), sentence);
 }
 
-static gqsgd_status allreduce_many(const XlaCallFrame *frame, const Call *call) {
+static XlaError *allreduce_one(const XlaCallFrame *frame, const Call *call) {
+  const Library *library = &call->comm.library;
+  const XlaBuffer *send = frame->args.buffers[0];
+  return outcome(frame, library,
+                 library->allreduce(call->comm.handle, call->quantizer.handle, send->data,
+                                    frame->rets.buffers[0]->data, value_count(send), call->dtype,
+                                    call->op, call->schedule, call->at, NULL));
+}
+
+/* Without memory: a call that the library refuses, so that other ranks get REMOTE_ERROR and do not
+ * wait for this one. */
+static XlaError *no_memory(const XlaCallFrame *frame, const Call *call) {
+  (void)call->comm.library.allreduce(call->comm.handle, call->quantizer.handle, NULL, NULL, 1,
+                                     call->dtype, call->op, call->schedule, call->at, NULL);
+  return failed(frame, XLA_RESOURCE_EXHAUSTED,
+                "gqsgd NO_MEMORY: no memory for the addresses of a call's tensors");
+}
+
+static XlaError *allreduce_many(const XlaCallFrame *frame, const Call *call) {
+  const Library *library = &call->comm.library;
   const size_t tensor_count = (size_t)frame->args.size - 1;
-  typedef struct {
-    const void *send;
-    void *recv;
-    size_t value_count;
-  } Tensor; /* sets the size of one allocation for three arrays */
-  void *arrays = malloc(sizeof(Tensor) * tensor_count);
-  if (arrays == NULL) {
-    /* A call that the library refuses: the other ranks get REMOTE_ERROR instead of waiting. */
-    return call->comm.library.allreduce(call->comm.handle, call->quantizer.handle, NULL, NULL, 1,
-                                        call->dtype, call->op, call->schedule, call->at, NULL);
-  }
-  const void **send = arrays;
-  void **recv = (void **)arrays + tensor_count;
-  size_t *value_counts = (size_t *)((void **)arrays + 2 * tensor_count);
+  const void **send = malloc(tensor_count * (2 * sizeof(void *) + sizeof(size_t)));
+  if (send == NULL) return no_memory(frame, call);
+  void **recv = (void **)(send + tensor_count);
+  size_t *value_counts = (size_t *)(recv + tensor_count);
   for (size_t k = 0; k < tensor_count; ++k) {
     send[k] = frame->args.buffers[k]->data;
     recv[k] = frame->rets.buffers[k]->data;
     value_counts[k] = value_count(frame->args.buffers[k]);
   }
-  const gqsgd_status status = call->comm.library.allreduce_many(
-      call->comm.handle, call->quantizer.handle, send, recv, value_counts, tensor_count,
-      call->dtype, call->op, call->schedule, call->at, NULL);
-  free(arrays);
-  return status;
+  XlaError *error = outcome(
+      frame, library,
+      library->allreduce_many(call->comm.handle, call->quantizer.handle, send, recv, value_counts,
+                              tensor_count, call->dtype, call->op, call->schedule, call->at, NULL));
+  free(send);
+  return error;
 }
 
 /* The place of the next call: indices of a step are below 2^16, the next ones are of the step
@@ -283,11 +286,10 @@ static int tells_version(const XlaCallFrame *frame) {
 EXPORTED XlaError *gqsgd_jax_allreduce(XlaCallFrame *frame) {
   if (tells_version(frame) || frame->stage != XLA_STAGE_EXECUTE) return NULL;
   Call call;
-  XlaError *refusal = read_call(frame, &call);
-  if (refusal != NULL) return refusal;
-  const gqsgd_status status =
-      frame->args.size == 2 ? allreduce_one(frame, &call) : allreduce_many(frame, &call);
-  if (status != GQSGD_OK) return library_failure(frame, &call.comm.library, status);
+  XlaError *error = read_call(frame, &call);
+  if (error != NULL) return error;
+  error = frame->args.size == 2 ? allreduce_one(frame, &call) : allreduce_many(frame, &call);
+  if (error != NULL) return error;
   advance(call.at, frame->rets.buffers[frame->args.size - 1]->data);
   return NULL;
 }

@@ -3,7 +3,6 @@
 import pickle
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import gqsgd
@@ -13,7 +12,7 @@ import pytest
 PROGRAM = Path(jax_rank.__file__)
 
 
-def run_processes(size, job, environment, timeout_s=90):
+def run_processes(size, job, environment, timeout_s=100):
     """What `job` of jax_rank.py returned on each rank; None where the process was killed."""
     unique_id = gqsgd.unique_id()
     processes = [
@@ -49,14 +48,13 @@ def test_four_processes_agree_with_each_other_and_with_the_communicator(python_e
 
 
 def test_calls_of_one_function_keep_their_order_on_every_rank(python_environment):
-    begin = time.monotonic()
     assert run_processes(4, "program_order", python_environment) == [[0, 8]] * 4
-    assert time.monotonic() - begin < 60
 
 
 def test_without_the_state_threaded_through_they_do_not(python_environment):
     errors = run_processes(2, "without_order", python_environment)
     assert all("gqsgd " in error for error in errors), errors
+    assert any("MISMATCH" in error or "BUSY" in error for error in errors), errors
 
 
 def test_refusals_are_exceptions_on_all_ranks_and_they_go_on(python_environment):
