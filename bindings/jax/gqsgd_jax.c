@@ -193,13 +193,25 @@ static XlaError *find_comm(const XlaCallFrame *frame, Entry *comm) {
   return NULL;
 }
 
+/* Whether all tensors have one dtype, and results the sizes of their operands. */
+static int tensors_agree(const XlaCallFrame *frame, int64_t tensor_count) {
+  for (int64_t k = 0; k < tensor_count; ++k) {
+    const XlaBuffer *send = frame->args.buffers[k], *recv = frame->rets.buffers[k];
+    if (send->dtype != frame->args.buffers[0]->dtype || recv->dtype != send->dtype ||
+        value_count(recv) != value_count(send)) {
+      return 0;
+    }
+  }
+  return 1;
+}
+
 /* Reads what a call works on; operands are tensors of one dtype and, last, {step, index}. */
 static XlaError *read_call(const XlaCallFrame *frame, Call *call) {
   const int64_t tensor_count = frame->args.size - 1;
   int32_t quantizer = -1;
   if (tensor_count < 1 || frame->rets.size != frame->args.size ||
       !read_int32(frame, "quantizer", &quantizer) || !read_int32(frame, "op", &call->op) ||
-      !read_int32(frame, "schedule", &call->schedule)) {
+      !read_int32(frame, "schedule", &call->schedule) || !tensors_agree(frame, tensor_count)) {
     return refused(frame, "gqsgd: a call is not as gqsgd.jax makes it");
   }
   const XlaBuffer *state = frame->args.buffers[tensor_count];

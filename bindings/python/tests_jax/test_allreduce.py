@@ -155,7 +155,7 @@ def test_a_program_for_a_gpu_is_refused_by_name():
         jax.block_until_ready(jax.ffi.ffi_call("gqsgd_on_a_gpu", x)(x))
 
 
-@pytest.mark.parametrize("wrong", ["no state", "comms", "quantizer", "op"])
+@pytest.mark.parametrize("wrong", ["state", "dtype", "result", "comms", "quantizer", "op"])
 def test_a_call_that_the_package_would_not_make_is_refused(wrong, comm):
     attributes = {
         "comms": np.array(_handler.comm_numbers(comm), np.int32),
@@ -163,14 +163,18 @@ def test_a_call_that_the_package_would_not_make_is_refused(wrong, comm):
         "op": np.int32(0),
         "schedule": np.int32(0),
     }
-    operands = [jnp.ones(3), STATE]
-    if wrong == "no state":
-        operands = operands[:1]
+    operands, results = [jnp.ones(3), jnp.ones(3), STATE], [jnp.ones(3), jnp.ones(3), STATE]
+    if wrong == "state":
+        operands = operands[:2]
+    elif wrong == "dtype":
+        operands[1] = jnp.ones(3, jnp.bfloat16)
+    elif wrong == "result":
+        results[1] = jnp.ones(2)
     elif wrong == "op":
         del attributes["op"]
     else:
         attributes[wrong] = attributes[wrong] + np.int32(10**6)
-    call = jax.ffi.ffi_call(_handler.TARGET, operands)
+    call = jax.ffi.ffi_call(_handler.TARGET, results)
     with pytest.raises(jax.errors.JaxRuntimeError, match="INVALID_ARGUMENT: gqsgd: "):
         jax.block_until_ready(call(*operands, **attributes))
 
