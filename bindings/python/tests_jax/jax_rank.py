@@ -11,6 +11,7 @@ import gqsgd.jax
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 TIMEOUT_MS = 60000  # ranks compile first, on a machine that may be busy
 Q = gqsgd.Quantizer("paper-gl8", seed=7)
@@ -99,6 +100,28 @@ def program_order(comm, threaded=True):
     results, state = jax.jit(calls)(jnp.ones(300), gqsgd.jax.state())
     jax.block_until_ready(results)
     return state.tolist()
+
+
+def global_mesh(comm):
+    """A program over the devices of all processes, which JAX joins by itself."""
+    jax.config.update("jax_cpu_collectives_implementation", "gloo")
+    jax.distributed.initialize(os.environ["TEST_COORDINATOR"], comm.size, comm.rank)
+    mesh, rows = Mesh(np.array(jax.devices()), ("rank",)), PartitionSpec("rank")
+
+    def placed(x, spec):
+        return jax.make_array_from_callback(x.shape, NamedSharding(mesh, spec), x.__getitem__)
+
+    mean = jax.shard_map(
+        lambda x, state: allreduce(x, state, comm),
+        mesh=mesh,
+        in_specs=(rows, PartitionSpec()),
+        out_specs=(rows, PartitionSpec()),
+    )
+    x = np.stack([gradients(rank)["bias"] for rank in range(comm.size)])
+    y, _ = jax.jit(mean)(placed(x, rows), placed(np.zeros(2, np.uint32), PartitionSpec()))
+    result = np.asarray(y.addressable_shards[0].data).tobytes()
+    jax.distributed.shutdown()
+    return result, gqsgd.simulate(list(x), Q).tobytes()
 
 
 def without_order(comm):

@@ -1,6 +1,7 @@
 """Ranks that are processes: equal bits, program order, and failures as exceptions."""
 
 import pickle
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -45,6 +46,15 @@ def test_four_processes_agree_with_each_other_and_with_the_communicator(python_e
     assert ranks[0][1] == expected[0][1] == [3, 12]
     for number, calls in enumerate(zip(*(results for results, _ in ranks + expected))):
         assert len({tuple(leaves) for leaves in calls}) == 1, f"call {number}"
+
+
+def test_devices_of_several_processes_may_be_one_mesh(python_environment):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        coordinator = f"127.0.0.1:{free.getsockname()[1]}"
+    environment = {**python_environment, "TEST_COORDINATOR": coordinator}
+    for result, expected in run_processes(2, "global_mesh", environment):
+        assert result == expected
 
 
 def test_calls_of_one_function_keep_their_order_on_every_rank(python_environment):
