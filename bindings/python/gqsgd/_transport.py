@@ -18,6 +18,7 @@ Progress = CFUNCTYPE(c_int32, c_void_p, c_int32)
 Close = CFUNCTYPE(c_int32, c_void_p)
 ErrorText = CFUNCTYPE(c_void_p, c_void_p, c_int32)  # an address: ctypes cannot return a c_char_p
 Allgather = CFUNCTYPE(c_int32, c_void_p, c_void_p, c_void_p, c_size_t, POINTER(c_uint64))
+Allreduce = CFUNCTYPE(c_int32, c_void_p, c_int32, c_void_p, c_size_t, POINTER(c_uint64))
 
 
 class TransportStruct(ctypes.Structure):
@@ -36,6 +37,7 @@ class TransportStruct(ctypes.Structure):
         ("close", Close),
         ("error_text", ErrorText),
         ("allgather", Allgather),
+        ("allreduce", Allreduce),
     ]
 
 
