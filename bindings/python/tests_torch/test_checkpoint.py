@@ -51,6 +51,26 @@ def resumed(saved, load_layout=True):
     return models.digest(model.parameters())
 
 
+def rolled_back():
+    """The same process takes up its own checkpoint again."""
+    model, state = models.hooked(models.perceptron())
+    models.train(model, range(STEPS_BEFORE))
+    net = {name: value.clone() for name, value in model.state_dict().items()}
+    saved = state.state_dict()
+    bits = []
+    for _ in range(2):
+        model.load_state_dict(net)
+        state.load_state_dict(saved)
+        models.train(model, range(STEPS_BEFORE, STEPS_BEFORE + STEPS_AFTER))
+        bits.append(models.digest(model.parameters()))
+    state.close()
+    assert bits[0] == bits[1]
+
+
+def test_a_run_that_is_rolled_back_has_the_same_bits(torch_groups):
+    torch_groups(2).run(rolled_back)
+
+
 @pytest.mark.parametrize("as_pickle", [False, True])
 def test_a_resumed_run_has_the_same_bits(torch_groups, as_pickle):
     group = torch_groups(2)

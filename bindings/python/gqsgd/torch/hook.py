@@ -61,7 +61,7 @@ class HookState:
         self._schedule = schedule
         self._start(process_group)
         if model is not None:
-            self.bind(model, process_group)
+            self.bind(model)
         elif policy is None and not keeps_zeros(quantizer):
             raise gqsgd.InvalidArgument(
                 "this quantizer turns zeros into noise, which embeddings must be kept from: give "
@@ -84,10 +84,12 @@ class HookState:
     def bind(
         self, model: torch.nn.Module, process_group: dist.ProcessGroup | None = None
     ) -> None:
-        """Says which model and group a state is for that was unpickled, or made without a model."""
+        """Says which model a state is for that was unpickled, or made without one; also which
+        group, unless it stays."""
         self.close()
-        self.process_group = process_group
+        self.process_group = process_group or self.process_group
         self._assignment.bind(model)
+        self._layout = Layout(self._layout.numbers)
         self._model_missing = False
 
     @property
@@ -118,8 +120,8 @@ class HookState:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Goes on where `state_dict` was called, with any number of ranks; each rank calls it
-        before its first backward. Raises InvalidArgument for another quantizer."""
+        """Goes on where `state_dict` was called, with any number of ranks; every rank calls it,
+        between two backward passes. Raises InvalidArgument for another quantizer."""
         if state["version"] != _VERSION:
             raise gqsgd.InvalidArgument(
                 f"the checkpoint has version {state['version']} of this state, not {_VERSION}"
@@ -129,7 +131,7 @@ class HookState:
                 f"the checkpoint was written with the quantizer {state['quantizer']!r}, this state "
                 f"has {self.quantizer.text!r}; hint: HookState(checkpoint['quantizer'], ...)"
             )
-        self.step, self._layout = state["step"], Layout(state["layout"])
+        self.step, self._layout = state["step"], self._layout.resumed(state["layout"])
 
     def __getstate__(self) -> dict[str, Any]:
         return {
@@ -160,7 +162,7 @@ class HookState:
         parts = self._layout.parts(bucket)
         if parts:
             calls = [call for part in parts for call in self._calls(part)]
-            work = partial(_reduce, self.communicator, f"gqsgd bucket {bucket.index()}", calls)
+            work = partial(_reduce, self.communicator, calls)
             self._worker.submit(work, self._waiting)
             self._waiting = []
         if bucket.is_last():
@@ -189,11 +191,10 @@ def allreduce_hook(
     return state.reduce(bucket)
 
 
-def _reduce(comm: gqsgd.Communicator, label: str, calls: list[dict[str, Any]]) -> None:
+def _reduce(comm: gqsgd.Communicator, calls: list[dict[str, Any]]) -> None:
     """Runs on the thread of a state; has no reference to it, so that it can be dropped."""
-    with torch.profiler.record_function(label):
-        for call in calls:
-            comm.allreduce_many(**call)
+    for call in calls:
+        comm.allreduce_many(**call)
 
 
 def _end(comm: gqsgd.Communicator, worker: Worker) -> None:

@@ -37,6 +37,12 @@ class Layout:
         self._numbers: dict[int, int] = {}  # of parameters, by identity
         self._current: list[list[int]] = []  # of the backward under way, or of the last one
 
+    def resumed(self, saved: Sequence[Sequence[int]]) -> Layout:
+        """A layout of the same model that goes on from `saved`."""
+        layout = Layout(saved)
+        layout._numbers = self._numbers
+        return layout
+
     @property
     def numbers(self) -> list[list[int]]:
         """The parameters of each part of the last backward, by number."""

@@ -1,0 +1,35 @@
+"""examples/python/ddp.py trains, and is plain DDP but for the lines that its first lines name."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "python" / "ddp.py"
+
+
+def accuracies(program):
+    """Of each epoch, from a run on two processes."""
+    result = subprocess.run(
+        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2",
+         program], capture_output=True, text=True, timeout=110)
+    assert result.returncode == 0, result.stderr[-3000:]
+    return [float(each) for each in re.findall(r"accuracy (0\.\d+)", result.stdout)]
+
+
+def test_the_example_trains():
+    found = accuracies(EXAMPLE)
+    assert len(found) == 8
+    assert found[0] < found[-1]
+    assert found[-1] > 0.9
+
+
+def test_the_example_is_plain_ddp_but_for_three_lines():
+    _, _, code = EXAMPLE.read_text().split('"""')
+    ours = [line for line in code.splitlines() if "gqsgd" in line]
+    assert [line.strip() for line in ours] == [
+        "import gqsgd.torch",
+        'state = gqsgd.torch.HookState("blocks-8")',
+        "model.register_comm_hook(state, gqsgd.torch.allreduce_hook)",
+    ]
+    compile("\n".join(line for line in code.splitlines() if line not in ours), "ddp.py", "exec")
