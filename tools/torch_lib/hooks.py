@@ -1,5 +1,9 @@
 """The hooks of the table by name, each registered with a model under DDP."""
 
+from types import SimpleNamespace
+
+import torch
+import torch.distributed as dist
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
 from torch.distributed.algorithms.ddp_comm_hooks import quantization_hooks
 
@@ -9,9 +13,29 @@ TRANSPORTS = ("process", "group")
 
 def names():
     """All rows of the table, in its order."""
-    theirs = ["DDP", "fp16", "bf16", "PowerSGD rank 1", "PowerSGD rank 4",
-              "quantization per tensor", "quantization per channel"]
+    theirs = ["DDP", "fp16", "PowerSGD rank 1", "PowerSGD rank 4", "quantization per tensor",
+              "quantization per channel"]  # that of bf16 is for CUDA alone
     return theirs + [f"{preset}, {transport}" for transport in TRANSPORTS for preset in GQSGD]
+
+
+def waiting(hook):
+    """`hook`, one bucket at a time. Its callbacks wait for collectives of their own on Gloo's two
+    threads, and those of two buckets would wait for each other for ever."""
+
+    def wait(state, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+        done = torch.futures.Future()
+        done.set_result(hook(state, bucket).wait())
+        return done
+
+    return wait
+
+
+def stacked_all_gather(outputs, tensor, group, async_op):
+    """all_gather with the future that torch's quantization hooks expect, whose first element has
+    everything. Gloo's future is a list of tensors, which they take to pieces."""
+    future = dist.all_gather(outputs, tensor, group=group, async_op=async_op).get_future()
+    return SimpleNamespace(
+        get_future=lambda: future.then(lambda done: done.wait() and [torch.stack(outputs)]))
 
 
 def register(name, model):
@@ -22,13 +46,14 @@ def register(name, model):
         rank = int(name.rpartition(" ")[2])
         state = powerSGD_hook.PowerSGDState(
             None, matrix_approximation_rank=rank, start_powerSGD_iter=2)
-        model.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
+        model.register_comm_hook(state, waiting(powerSGD_hook.powerSGD_hook))
         return None
+    quantization_hooks.dist = SimpleNamespace(
+        group=dist.group, get_rank=dist.get_rank, all_gather=stacked_all_gather)
     plain = {
         "fp16": default_hooks.fp16_compress_hook,
-        "bf16": default_hooks.bf16_compress_hook,
-        "quantization per tensor": quantization_hooks.quantization_pertensor_hook,
-        "quantization per channel": quantization_hooks.quantization_perchannel_hook,
+        "quantization per tensor": waiting(quantization_hooks.quantization_pertensor_hook),
+        "quantization per channel": waiting(quantization_hooks.quantization_perchannel_hook),
     }
     if name in plain:
         model.register_comm_hook(None, plain[name])

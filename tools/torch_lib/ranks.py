@@ -1,6 +1,7 @@
 """Ranks as processes of one Gloo group, each doing the same list of jobs."""
 
 import multiprocessing
+import sys
 import tempfile
 
 import torch.distributed as dist
@@ -22,7 +23,8 @@ def run(size, jobs, timeout_s):
             theirs.close()
         try:
             results = []
-            for _ in jobs:
+            for function, arguments in jobs:
+                print(function.__name__, *arguments, file=sys.stderr, flush=True)
                 if not pipes[0][0].poll(timeout_s):
                     raise TimeoutError(f"a job took more than {timeout_s} s")
                 results.append(pipes[0][0].recv())
