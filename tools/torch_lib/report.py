@@ -12,9 +12,9 @@ def page(found, ranks, seeds, steps, machine, command):
         "processes of one machine",
         "over Gloo; buckets of 4 MB, SGD with momentum, 32 images per rank.", "",
         f"- {machine}",
-        f"- command: `{command}`; ms are medians of {steps} steps of rank 0; bytes are what a rank "
-        "sends in a step,",
-        "  by the kernel's counters of its TCP sockets, or by the library's in shared memory",
+        f"- command: `{command}`",
+        f"- ms: medians of {steps} steps of rank 0; MB: what a rank sends in a step, by the kernel's "
+        "counters of its", "  TCP sockets, or by the library's in shared memory",
         f"- loss: mean of the last {max(1, steps // 10)} steps, then over {seeds} seeds; +- is the "
         "standard deviation over seeds",
         "- PowerSGD and the quantization hooks have one bucket at a time: on Gloo the callbacks of "
