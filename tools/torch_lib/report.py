@@ -13,12 +13,13 @@ def page(found, ranks, seeds, steps, machine, command):
         "over Gloo; buckets of 4 MB, SGD with momentum, 32 images per rank.", "",
         f"- {machine}",
         f"- command: `{command}`",
-        f"- ms: medians of {steps} steps of rank 0; MB: what a rank sends in a step, by the kernel's "
-        "counters of its", "  TCP sockets, or by the library's in shared memory",
+        f"- ms: medians of {steps} steps of rank 0; MB: what a rank sends in a step, by the "
+        "kernel's counters of its", "  TCP sockets, or by the library's in shared memory",
         f"- loss: mean of the last {max(1, steps // 10)} steps, then over {seeds} seeds; +- is the "
         "standard deviation over seeds",
         "- PowerSGD and the quantization hooks have one bucket at a time: on Gloo the callbacks of "
-        "two wait for", "  each other for ever. Quantization hooks get Gloo's results in another form, or they "
+        "two wait for",
+        "  each other for ever. Quantization hooks get Gloo's results in another form, or they "
         "fail.", "  torch's hook for bfloat16 is for CUDA alone.", "",
         "| hook | ms per step | MB per step | loss |", "|---|---|---|---|",
     ]
