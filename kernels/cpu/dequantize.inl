@@ -172,7 +172,7 @@ constexpr size_t at_most_one_rotation(size_t value_count) {
 /** Decodes the codes of one rotation after the other and turns them back. */
 template <typename Tiles>
 void dequantize_rotated(Tiles& tiles, const DequantizeArgs& args) {
-  const RandomStream signs = signs_of(args.random);
+  Signs signs(args.random, args.range.first_value);
   const size_t value_count = args.range.value_count;
   const size_t coded_count = static_cast<size_t>(code_count(true, value_count));
   for (size_t first = 0; first < value_count; first += kRotationValues) {
@@ -182,7 +182,7 @@ void dequantize_rotated(Tiles& tiles, const DequantizeArgs& args) {
     for_each_tile(codes, [&](const Tile& tile) {
       tiles.decode(Tile{first + tile.offset, tile.count}, 0, buffer.value + tile.offset);
     });
-    rotate_back(signs, args.range.first_value + first, left.value_count, buffer);
+    rotate_back(signs.of_rotation(first), left.value_count, buffer);
     for_each_tile(left, [&](const Tile& tile) {
       store_values(args, Tile{first + tile.offset, tile.count}, buffer.value + tile.offset);
     });

@@ -143,20 +143,30 @@ void rotate_buffer(RotationBuffer& buffer) { finish_rotation(buffer); }
 
 #endif
 
-RandomStream signs_of(const RandomSite& site) { return shared_stream_of(site, Draw::signs); }
+/** The signs of a range's rotations, which are asked for in order: a tile of random words serves
+ *  several of them. */
+class Signs {
+ public:
+  Signs(const RandomSite& site, uint64_t first_value)
+      : stream_(shared_stream_of(site, Draw::signs)), first_value_(first_value) {}
 
-/** One word for 32 signs; more than the values of a rotation need. */
-void fill_signs(const RandomStream& stream, uint64_t first_value, RandomTile& signs) {
-  static_assert(kTileWords * kSignsPerWord >= kRotationValues, "a tile of words is enough");
-  fill_random(stream, first_value / kSignGroupValues * kGroupValues, signs);
-}
-
-/** Memory is read in one go and then not for three passes: prefetchers would stop in between. */
-void prefetch(const void* first, size_t size_bytes) {
-  for (size_t k = 0; k < size_bytes; k += 64) {
-    __builtin_prefetch(static_cast<const char*>(first) + k);
+  /** One word for 32 signs of the rotation at `first` of the range. */
+  const uint32_t* of_rotation(size_t first) {
+    if (first % kServedValues == 0) {
+      const uint64_t value = first_value_ + first;
+      fill_random(stream_, value / kSignGroupValues * kGroupValues, random_);
+    }
+    return random_.word + first % kServedValues / kSignsPerWord;
   }
-}
+
+ private:
+  static constexpr size_t kServedValues = kTileWords * kSignsPerWord;
+  static_assert(kServedValues % kRotationValues == 0, "a tile of words serves whole rotations");
+
+  TileStream stream_;
+  uint64_t first_value_;
+  RandomTile random_;
+};
 
 /** Calls `work(first, length)` for each of the rotations that the last `value_count` values of a
  *  call are cut into, the longest first. */
@@ -180,18 +190,15 @@ GQ_INLINE void leave_rotation(const uint32_t* __restrict signs, uint32_t length,
   }
 }
 
-/** `value_count` values of a call are left from first_value on. */
-void rotate_back(const RandomStream& stream, uint64_t first_value, size_t value_count,
-                 RotationBuffer& buffer) {
-  RandomTile signs;
-  fill_signs(stream, first_value, signs);
+/** `value_count` values of a call are left from here on. */
+void rotate_back(const uint32_t* signs, size_t value_count, RotationBuffer& buffer) {
   if (value_count >= kRotationValues) {
     rotate_buffer(buffer);
-    return leave_rotation(signs.word, kRotationValues, buffer.value);
+    return leave_rotation(signs, kRotationValues, buffer.value);
   }
   for_each_last_rotation(value_count, [&](uint32_t first, uint32_t length) {
     hadamard(buffer.value + first, length);
-    leave_rotation(signs.word + first / kSignsPerWord, length, buffer.value + first);
+    leave_rotation(signs + first / kSignsPerWord, length, buffer.value + first);
   });
 }
 
@@ -201,7 +208,11 @@ class Values {
  public:
   Values(const void* values, int32_t dtype, const Range& range, bool rotated,
          const RandomSite& site)
-      : values_(values), dtype_(dtype), range_(range), rotated_(rotated), signs_(signs_of(site)) {}
+      : values_(values),
+        dtype_(dtype),
+        range_(range),
+        rotated_(rotated),
+        signs_(site, range.first_value) {}
 
   const float* load(const Tile& tile, ValueTile& local) {
     if (!rotated_) return load_values(values_, dtype_, tile, local);
@@ -221,26 +232,28 @@ class Values {
   }
 
  private:
+  /** Memory is read in one go and then not for three passes: prefetchers would stop in between. */
+  void prefetch_next(size_t first) const {
+    if (first + 2 * kRotationValues > range_.value_count) return;
+    const size_t value_bytes = dtype_size_bytes(dtype_);
+    const char* next = static_cast<const char*>(values_) + (first + kRotationValues) * value_bytes;
+    for (size_t k = 0; k < kRotationValues * value_bytes; k += 64) __builtin_prefetch(next + k);
+  }
+
   void rotate_forth(size_t first) {
-    RandomTile signs;
-    fill_signs(signs_, range_.first_value + first, signs);
+    const uint32_t* signs = signs_.of_rotation(first);
     if (range_.value_count - first < kRotationValues) return rotate_last(first, signs);
-    const size_t size_bytes = kRotationValues * dtype_size_bytes(dtype_);
-    if (first + 2 * kRotationValues <= range_.value_count) {
-      const char* next =
-          static_cast<const char*>(values_) + (first + kRotationValues) * dtype_size_bytes(dtype_);
-      prefetch(next, size_bytes);
-    }
+    prefetch_next(first);
     for (uint32_t done = 0; done < kRotationValues; done += kTileValues) {
       ValueTile local;
       const float* value = load_values(values_, dtype_, Tile{first + done, kTileValues}, local);
-      enter_rotation(value, signs.word + done / kSignsPerWord, buffer_.value + done);
+      enter_rotation(value, signs + done / kSignsPerWord, buffer_.value + done);
     }
     finish_rotation(buffer_);
   }
 
   /** Fewer values than one rotation has: they occur once in a call, so that the plain loops do. */
-  void rotate_last(size_t begin, const RandomTile& signs) {
+  void rotate_last(size_t begin, const uint32_t* signs) {
     const size_t left = range_.value_count - begin;
     for (uint32_t done = 0; done < kRotationValues; done += kTileValues) {
       const size_t here = done < left ? left - done : 0;
@@ -251,7 +264,7 @@ class Values {
     for_each_last_rotation(left, [&](uint32_t first, uint32_t length) {
       float* value = buffer_.value + first;
       for (uint32_t e = 0; e < length; ++e) {
-        const uint32_t word = signs.word[(first + e) / kSignsPerWord];
+        const uint32_t word = signs[(first + e) / kSignsPerWord];
         value[e] = rotation_in(value[e], rotation_sign(word, e), length);
       }
       hadamard(value, length);
@@ -262,6 +275,6 @@ class Values {
   int32_t dtype_;
   Range range_;
   bool rotated_;
-  RandomStream signs_;
+  Signs signs_;
   RotationBuffer buffer_;
 };

@@ -2,6 +2,7 @@
 
 import math
 import statistics
+from collections import Counter
 
 from .claims import MADE_UP, verdict_lines
 from .generators import GENERATORS
@@ -32,10 +33,17 @@ def rank_counts(table):
 
 
 def seeds_text(table):
-    """How many seeds each number of ranks was measured with."""
-    counts = {n: max(len(cell.errors) for (_, ranks), cells in table.items() if ranks == n
-                     for cell in cells.values()) for n in rank_counts(table)}
-    return "Seeds: " + ", ".join(f"{seeds} for n = {n}" for n, seeds in counts.items()) + "."
+    """How many seeds: of most data, and of those that were measured with another number."""
+    counts = {place: max(len(cell.errors) for cell in cells.values())
+              for place, cells in table.items()}
+    most = Counter(counts.values()).most_common(1)[0][0]
+    others = {}  # (seeds, network or kind of made-up data): numbers of ranks
+    for (data, rank_count), seeds in counts.items():
+        if seeds != most:
+            others.setdefault((seeds, data.partition(" step ")[0]), set()).add(rank_count)
+    parts = [str(most)] + [f"{seeds} for {kind} of {', '.join(map(str, sorted(ranks)))} ranks"
+                           for (seeds, kind), ranks in others.items()]
+    return "Seeds: " + "; ".join(parts) + "."
 
 
 def sections(data):
