@@ -55,11 +55,11 @@ def missing(arguments):
             yield "torch is not in this Python; install it, or give --no-gloo"
 
 
-def main():
-    arguments = parse_arguments()
+def run_rates(program, arguments, measure, table):
+    """Measures at every rate, prints its table, writes --json; the exit status."""
     lacking = list(missing(arguments))
     if lacking:
-        print("\n".join(f"netbench: {sentence}" for sentence in lacking), file=sys.stderr)
+        print("\n".join(f"{program}: {sentence}" for sentence in lacking), file=sys.stderr)
         return 2
     os.environ.setdefault("GQSGD_LIBRARY", str((arguments.build / "libgqsgd.so").resolve()))
     runs = []
@@ -69,3 +69,7 @@ def main():
     if arguments.json:
         arguments.json.write_text(json.dumps({"command": sys.argv, "runs": runs}, indent=1))
     return 0
+
+
+def main():
+    return run_rates("netbench", parse_arguments(), measure, table)

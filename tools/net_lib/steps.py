@@ -12,7 +12,7 @@ import gqsgd
 
 from . import link
 from .bench import GLOO
-from .command import missing
+from .command import run_rates
 from .mpi import Mpirun
 from .network import Network
 
@@ -102,16 +102,5 @@ def table(run):
 
 def main():
     arguments = parse_arguments()
-    arguments.no_gloo = False
-    lacking = list(missing(arguments))
-    if lacking:
-        print("\n".join(f"netsteps: {sentence}" for sentence in lacking), file=sys.stderr)
-        return 2
-    os.environ.setdefault("GQSGD_LIBRARY", str((arguments.build / "libgqsgd.so").resolve()))
-    runs = []
-    for rate in arguments.rate:
-        runs.append(measure(arguments, rate))
-        print(table(runs[-1]), flush=True)
-    if arguments.json:
-        arguments.json.write_text(json.dumps({"command": sys.argv, "runs": runs}, indent=1))
-    return 0
+    arguments.no_gloo = False  # the baseline, always there
+    return run_rates("netsteps", arguments, measure, table)
