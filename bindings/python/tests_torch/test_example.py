@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import gqsgd.torch
+
 EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "python" / "ddp.py"
 
 
@@ -22,6 +24,16 @@ def test_the_example_trains():
     assert len(found) == 8
     assert found[0] < found[-1]
     assert found[-1] > 0.9
+
+
+def test_the_page_names_what_there_is():
+    page = (EXAMPLE.parents[2] / "docs" / "PYTORCH.md").read_text()
+    blocks = re.findall(r"^```python\n(.*?)^```$", page, flags=re.MULTILINE | re.DOTALL)
+    assert len(blocks) > 5
+    for block in blocks:
+        compile(block, "PYTORCH.md", "exec")
+    for name in re.findall(r"gqsgd\.torch\.(\w+)", page):
+        assert hasattr(gqsgd.torch, name), name
 
 
 def test_the_example_is_plain_ddp_but_for_three_lines():

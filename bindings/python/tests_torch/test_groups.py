@@ -67,6 +67,22 @@ def test_transports_that_differ_are_told_on_all_ranks(torch_groups):
     torch_groups(2).run(different_transports)
 
 
+def nccl_alone():
+    """As a group of NCCL says of itself; there is none on this machine."""
+    told, dist.get_backend_config = dist.get_backend_config, lambda group: "cuda:nccl"
+    try:
+        with pytest.raises(gqsgd.Unsupported, match="cuda:nccl alone.*CUDA over NCCL"):
+            gqsgd.torch.connect(None)
+    finally:
+        dist.get_backend_config = told
+    return told(dist.group.WORLD)
+
+
+def test_a_group_of_nccl_is_refused_by_name(torch_groups):
+    for backends in torch_groups(2).run(nccl_alone):
+        assert "cpu:gloo" in backends
+
+
 def a_late_rank():
     """Gloo waits without being asked: the library's own deadline ends the call."""
     comm = gqsgd.torch.connect(None, "group", timeout_ms=300)

@@ -1,5 +1,7 @@
 """The DDP hook: replicas, values, types of gradients, and the ways in which DDP calls it."""
 
+import os
+
 import gqsgd.torch
 import pytest
 import torch
@@ -202,6 +204,29 @@ def two_hooks():
 
 def test_two_hooks_in_one_process(torch_groups):
     torch_groups(2).run(two_hooks)
+
+
+def forked():
+    """A child, as loaders have them, drops its copy of the state; the parent trains on."""
+    model, state = models.hooked(models.perceptron())
+    models.train(model, [0])
+    child = os.fork()
+    if child == 0:
+        try:
+            state.close()
+        except BaseException:
+            os._exit(1)
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    models.train(model, [1])
+    state.close()
+    return status, models.digest(model.parameters())
+
+
+def test_a_forked_child_may_drop_the_state(torch_groups):
+    first, second = torch_groups(2).run(forked)
+    assert first == second
+    assert first[0] == 0
 
 
 def other_memory_formats():

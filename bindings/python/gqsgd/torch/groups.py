@@ -41,6 +41,11 @@ def connect(
             f"transport is {transport!r}; accepted are {', '.join(TRANSPORTS)}"
         )
     group = _member(group)
+    if "cpu:" not in (backends := dist.get_backend_config(group)):
+        raise gqsgd.Unsupported(
+            f"the process group has {backends} alone; gqsgd.torch takes CPU tensors, CUDA over "
+            "NCCL is not there yet; hint: init_process_group('cpu:gloo,cuda:nccl')"
+        )
     rank, size = dist.get_rank(group), dist.get_world_size(group)
     own = transport, _host(), gqsgd.unique_id() if rank == 0 else b""
     offers: list[Any] = [None] * size

@@ -198,5 +198,8 @@ def _reduce(comm: gqsgd.Communicator, calls: list[dict[str, Any]]) -> None:
 
 
 def _end(comm: gqsgd.Communicator, worker: Worker) -> None:
-    comm.close()  # a call under way ends with Aborted
+    try:
+        comm.close()  # a call under way ends with Aborted
+    except gqsgd.Forked:  # a loader's process that ends: the parent keeps both
+        return
     worker.end()
