@@ -25,12 +25,15 @@ class Product(torch.nn.Module):
 
 
 class Timed:
-    """A hook that notes when each bucket became ready and when it was done."""
+    """A hook that notes when each bucket became ready and when it was done; with `together` on all
+    ranks, so that none waits for another's backward."""
 
-    def __init__(self, state):
-        self.state, self.buckets = state, []
+    def __init__(self, state, together):
+        self.state, self.together, self.buckets = state, together, []
 
     def __call__(self, _, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+        if self.together:
+            dist.barrier()
         entry = [bucket.buffer().numel(), time.perf_counter(), None]
         self.buckets.append(entry)
 
@@ -41,11 +44,11 @@ class Timed:
         return self.state.reduce(bucket).then(done)
 
 
-def timed(net, **options):
+def timed(net, together=False, **options):
     """`net` under DDP with a timed hook of the default preset."""
     model = DistributedDataParallel(net, **options)
     state = gqsgd.torch.HookState("", model=model, transport="process")
-    hook = Timed(state)
+    hook = Timed(state, together)
 
     def call(none, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
         return hook(none, bucket)
@@ -57,13 +60,12 @@ def timed(net, **options):
 def overhead(repeat_count):
     """(ms of allreduce_many of 25 MiB, ms from a bucket's hook call to its end), medians of calls
     that take turns."""
-    model, hook = timed(Product(), bucket_cap_mb=32)
+    model, hook = timed(Product(), together=True, bucket_cap_mb=32)
     values = torch.randn(SIDE, SIDE, generator=torch.Generator().manual_seed(dist.get_rank()))
     flat, quantizer = values.clone().reshape(-1), gqsgd.Quantizer()
     direct_ms = []
     for _ in range(repeat_count + 2):
         model.zero_grad()
-        dist.barrier()
         model(values).backward()
         comm = hook.state.communicator
         dist.barrier()
