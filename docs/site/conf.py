@@ -1,0 +1,28 @@
+"""Sphinx over this repository's Markdown, which stays where it is; tools/build_docs runs it."""
+
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(Path(__file__).parent))
+
+import reference  # noqa: E402  (beside this file)
+
+reference.write(ROOT, ROOT / "build" / "docs" / "reference")
+
+project = "libgqsgd"
+author = "libgqsgd contributors"
+version = release = reference.version(ROOT)
+root_doc = "docs/site/index"
+extensions = ["myst_parser"]
+source_suffix = {".md": "markdown"}
+include_patterns = ["docs/*.md", "docs/**/*.md", "bindings/julia/README.md", "CHANGELOG.md",
+                    "CONTRIBUTING.md", "README.md", "SECURITY.md", "build/docs/reference/*.md"]
+myst_heading_anchors = 4
+myst_enable_extensions = ["colon_fence"]
+highlight_language = "text"
+html_theme = "furo"
+html_title = f"libgqsgd {release}"
+html_show_sphinx = False
+# Pages link to files and folders of the repository, which are no pages of the site.
+suppress_warnings = ["myst.xref_missing"]
