@@ -51,6 +51,15 @@ def test_example_compiles_by_the_command_in_its_head(source, installed, tmp_path
     CHECKS[source.stem](output_of([tmp_path / "program"], installed))
 
 
+def test_the_program_of_the_readme_compiles_from_an_installation(installed, tmp_path):
+    text = (EXAMPLES.parent / "README.md").read_text()
+    (source,) = re.findall(r"^```c\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
+    (tmp_path / "average.c").write_text(source)
+    output_of(["sh", "-c", "cc average.c $(pkg-config --cflags --libs gqsgd)"], installed,
+              cwd=tmp_path)
+    assert output_of([tmp_path / "a.out"], installed) in text
+
+
 def test_examples_are_built_by_cmake(installed, tmp_path):
     output_of(["cmake", "-S", EXAMPLES, "-B", tmp_path], installed)
     output_of(["cmake", "--build", tmp_path], installed)

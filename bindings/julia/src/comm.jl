@@ -161,9 +161,10 @@ Time without progress after which a call gives up. Setting 0 restores the defaul
 waits for ever.
 """
 timeout_ms(comm::Comm) = get_from(ABI.gqsgd_comm_timeout, Int64, comm)
+
+"See [`GQSGD.timeout_ms`](@ref)."
 timeout_ms!(comm::Comm, milliseconds::Integer) =
     check(ABI.gqsgd_comm_set_timeout(comm, integer("timeout_ms", Int64, milliseconds)))
-@doc (@doc timeout_ms) timeout_ms!
 
 """
     counter(comm) -> Int
@@ -173,9 +174,10 @@ The step that the next call without a `step` will use; each such call adds one. 
 checkpoint and set it again, equal on all ranks, to resume bit for bit.
 """
 counter(comm::Comm) = get_from(ABI.gqsgd_comm_counter, UInt64, comm)
+
+"See [`GQSGD.counter`](@ref)."
 counter!(comm::Comm, step::Integer) =
     check(ABI.gqsgd_comm_set_counter(comm, integer("step", UInt64, step)))
-@doc (@doc counter) counter!
 
 """
     stats(comm) -> NamedTuple

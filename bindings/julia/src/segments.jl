@@ -36,9 +36,10 @@ are rounded once: `bits_down`, `rescale` and `rounding_down` have no effect.
 """
 reduce_scatter(x::AbstractArray, comm::Comm, q::Quantizer; options...) =
     run(comm, scattering(nothing, x, comm, q; options...))
+
+"See [`reduce_scatter`](@ref)."
 reduce_scatter!(out::AbstractArray, x::AbstractArray, comm::Comm, q::Quantizer; options...) =
     run(comm, scattering(out, x, comm, q; options...))
-@doc (@doc reduce_scatter) reduce_scatter!
 
 """
     reduce_scatter_start!(out, x, comm, q; options...) -> Request
@@ -60,9 +61,10 @@ default all are as long as this one. `x` may be a view of its own place in `out`
 """
 allgather(x::AbstractArray, comm::Comm, q::Quantizer; options...) =
     run(comm, gathering(nothing, x, comm, q; options...))
+
+"See [`allgather`](@ref)."
 allgather!(out::AbstractArray, x::AbstractArray, comm::Comm, q::Quantizer; options...) =
     run(comm, gathering(out, x, comm, q; options...))
-@doc (@doc allgather) allgather!
 
 """
     allgather_start!(out, x, comm, q; options...) -> Request

@@ -22,3 +22,11 @@ end
     @test startswith(GQSGD.build_info(), "libgqsgd $(GQSGD.version())")
     @test isfile(GQSGD.library_path())
 end
+
+@testset "every exported name has a docstring" begin
+    documented = keys(Base.Docs.meta(GQSGD))
+    elsewhere = (:Site, :Stages, :GQSGD)  # a name of ABI, and modules, which hold theirs
+    for name in filter(name -> !(name in elsewhere), names(GQSGD))
+        @test (name, Base.Docs.Binding(GQSGD, name) in documented) == (name, true)
+    end
+end
