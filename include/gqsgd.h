@@ -199,7 +199,7 @@ GQSGD_API gqsgd_status gqsgd_depth_factor(gqsgd_quantizer quantizer, int32_t ran
  *             with NULL, have built-in values: ranks with processors of their own at 10 Gbit/s
  *  schedule   AUTO is what it would choose with these constants; with NULL it is direct
  * INVALID_ARGUMENT for a malformed text and for what an allreduce refuses; UNSUPPORTED for sparse,
- * whose time depends on values, and for native, whose time is the transport's. */
+ * whose time depends on values, and for native without the constants of it. */
 GQSGD_API gqsgd_status gqsgd_predict_time(gqsgd_quantizer quantizer, int32_t schedule,
                                           int32_t rank_count, size_t value_count, int32_t dtype,
                                           const char *constants, double *time_ns);
@@ -214,7 +214,8 @@ GQSGD_API gqsgd_status gqsgd_predict_time(gqsgd_quantizer quantizer, int32_t sch
  *                             changes speed, never a bit of the result
  *    costs=FILE               constants by which AUTO chooses, equal on all ranks: gqsgd-calibrate
  *                             writes them; or builtin. Default: none, or the file in GQSGD_COSTS
- *    uncompressed=auto        with costs AUTO sends float32 words where that is faster; or never
+ *    uncompressed=auto        with costs AUTO sends float32 words where that is faster, over MPI by
+ *                             MPI's own allreduce, which decides the last bits; or never
  *  A communicator is used by one thread at a time: a second one gets BUSY. */
 
 /** Makes `rank_count` communicators of one group inside this process, one per thread.
@@ -254,7 +255,8 @@ GQSGD_API gqsgd_status gqsgd_comm_reserve(gqsgd_comm comm, gqsgd_quantizer quant
 
 /** One counter by name: "calls", "messages_sent", "payload_bytes_sent" (codes and what travels with
  *  them), "header_bytes_sent", "payload_bytes_copied" (0 where peers' codes are read in place),
- *  "workspace_bytes", "nonfinite_blocks", "wait_ns". */
+ *  "workspace_bytes", "nonfinite_blocks", "wait_ns", "native_float_calls" (in which the transport
+ *  added floats: docs/FORMAT.md does not define the last bits of their results). */
 GQSGD_API gqsgd_status gqsgd_comm_stat(gqsgd_comm comm, const char *name, uint64_t *value);
 
 /** OK, or the first failure that broke this communicator; its sentence becomes the last error. */

@@ -64,7 +64,8 @@ Status Allreduce::resolve_auto() {
                               endpoint_->size(),
                               call_.value_count,
                               endpoint_->chunk_value_count,
-                              call_.dtype};
+                              call_.dtype,
+                              endpoint_->transport->adds()};
   Choice choice{};
   GQ_TRY(endpoint_->choice.take(question, &choice));
   call_.schedule_id = choice.schedule_id;

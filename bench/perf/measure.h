@@ -52,10 +52,11 @@ class Measurement {
   double run(const Contender& contender, bool in_place, const uint64_t* at);
   void check(const Contender& contender, Row* row);
   void judge_foreign(const Contender& contender, Row* row);
+  uint64_t wrong_float_sums(Row* row);
   void expect(const Contender& contender, Row* row);
   uint64_t wrong_count();
   void time_all(bool in_place, std::vector<Row>* rows);
-  uint64_t bytes_sent();
+  uint64_t stat(const char* name);
 
   const Options& options_;
   Peers& peers_;

@@ -69,7 +69,7 @@ Status reserve(gqsgd_comm comm, gqsgd_quantizer quantizer, size_t value_count, i
   GQ_TRY(endpoint.failure.get());
   Choice choice{};
   GQ_TRY(endpoint.choice.take({format, GQSGD_SCHEDULE_AUTO, endpoint.size(), value_count,
-                               endpoint.chunk_value_count, dtype},
+                               endpoint.chunk_value_count, dtype, endpoint.transport->adds()},
                               &choice));
   unsigned char* arena = nullptr;
   GQ_TRY(endpoint.transport->arena(arena_bytes, &arena));
@@ -98,16 +98,19 @@ Status read_stat(gqsgd_comm comm, const char* name, uint64_t* value) {
       {"workspace_bytes", endpoint.workspace_bytes},
       {"nonfinite_blocks", endpoint.nonfinite_blocks},
       {"wait_ns", endpoint.wait_ns},
+      {"native_float_calls", endpoint.native_float_calls},
   };
   for (const auto& stat : stats) {
     if (strcmp(stat.name, name) != 0) continue;
     *value = stat.value;
     return Status();
   }
-  return fail(GQSGD_INVALID_ARGUMENT,
-              "stat \"%.40s\" is not known; there are calls, messages_sent, payload_bytes_sent, "
-              "header_bytes_sent, payload_bytes_copied, workspace_bytes, nonfinite_blocks, wait_ns",
-              name);
+  return fail(
+      GQSGD_INVALID_ARGUMENT,
+      "stat \"%.40s\" is not known; there are calls, messages_sent, payload_bytes_sent, "
+      "header_bytes_sent, payload_bytes_copied, workspace_bytes, nonfinite_blocks, wait_ns, "
+      "native_float_calls",
+      name);
 }
 
 /** Reads one number of a communicator, also while another thread is inside. */

@@ -22,6 +22,7 @@ Status predict(gqsgd_quantizer quantizer, int32_t schedule, int32_t rank_count, 
   question.value_count = value_count;
   question.chunk_value_count = kChunkValueCountDefault;
   question.dtype = dtype;
+  question.transport_adds = true;  // constants that know of it are those of one that does
   Choice choice = kUnmeasuredChoice;
   if (schedule != GQSGD_SCHEDULE_AUTO) return predict_time(question, constants, time_ns);
   if (text != nullptr) return choose(question, constants, true, &choice, time_ns);

@@ -45,6 +45,7 @@ struct Endpoint {
   Counter nonfinite_blocks;
   Counter workspace_bytes;
   Counter wait_ns;
+  Counter native_float_calls;
 
   /** Takes the transport, and makes room for what is kept of each rank of its group. May throw
    *  std::bad_alloc. */

@@ -128,6 +128,7 @@ Status Executor::add_all(const Move& move) {
   const bool floats = plan_->coding.levels == Levels::none;
   const Addend addend = floats ? Addend::float32 : Addend::uint64;
   const size_t unit_bytes = addend_bytes(addend);
+  if (floats) endpoint_->native_float_calls += 1;
   const size_t addend_count = (size_bytes + unit_bytes - 1) / unit_bytes;
   memset(arena_ + here_bytes + size_bytes, 0, addend_count * unit_bytes - size_bytes);
   return endpoint_->transport->begin_sum({addend, here_bytes, addend_count});

@@ -14,6 +14,8 @@ constexpr CostConstants kCosts = {
     .header_ns = 200,
     .cpus = 0,
     .cache_bytes = 16e6,
+    .native_step_ns = 0,
+    .native_byte_ns = 0,
     .stages = {
         //  norm, quantize, reduce, sum, add, dequantize: cached, streamed, range
         {{0, 0, 0},

@@ -6,17 +6,21 @@ namespace gq {
 namespace {
 
 constexpr int32_t kOfCodes[] = {GQSGD_SCHEDULE_DIRECT, GQSGD_SCHEDULE_BUTTERFLY,
-                                GQSGD_SCHEDULE_TREE, GQSGD_SCHEDULE_RING};
+                                GQSGD_SCHEDULE_TREE, GQSGD_SCHEDULE_RING, GQSGD_SCHEDULE_NATIVE};
 constexpr int32_t kOfFloats[] = {GQSGD_SCHEDULE_BUTTERFLY, GQSGD_SCHEDULE_TREE, GQSGD_SCHEDULE_RING,
-                                 GQSGD_SCHEDULE_DIRECT};
+                                 GQSGD_SCHEDULE_DIRECT, GQSGD_SCHEDULE_NATIVE};
 
 // Predictions that are closer than this say nothing: then the earlier candidate is kept, which is
 // the one without codes, or with less noise or fewer messages.
 constexpr double kClearlyCheaper = 0.99;
 
 /** False for what no plan can be made of, and for what AUTO does not take. */
-bool is_candidate(const CostQuestion& question) {
+bool is_candidate(const CostQuestion& question, const CostConstants& constants) {
   const Format& format = question.format;
+  const bool native = question.schedule_id == GQSGD_SCHEDULE_NATIVE;
+  if (native && !(question.transport_adds && knows_native(constants) && adds_exactly(format))) {
+    return false;
+  }
   const bool averages = format.levels != Levels::none && format.combine == Combine::average;
   if (question.schedule_id == GQSGD_SCHEDULE_RING && averages) return false;
   const bool reencodes = question.schedule_id == GQSGD_SCHEDULE_DIRECT;
@@ -47,7 +51,7 @@ Status choose(const CostQuestion& question, const CostConstants& constants,
     if (plain) candidate.format = uncompressed(question.format);
     for (const int32_t schedule_id : plain ? kOfFloats : kOfCodes) {
       candidate.schedule_id = schedule_id;
-      if (!is_candidate(candidate)) continue;
+      if (!is_candidate(candidate, constants)) continue;
       double candidate_ns = 0;
       GQ_TRY(predict_time(candidate, constants, &candidate_ns));
       if (found && candidate_ns >= kClearlyCheaper * *time_ns) continue;

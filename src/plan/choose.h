@@ -19,7 +19,8 @@ inline constexpr Choice kUnmeasuredChoice{GQSGD_SCHEDULE_DIRECT, false};
 Format uncompressed(const Format& format);
 
 /** The cheapest choice, or one within 1 % of it that sends no codes or makes less noise, and its
- * time; question.schedule_id is not looked at. Left out: sparse, whose time depends on values; a
+ * time; question.schedule_id is not looked at. Native counts where the transport adds and the
+ * constants know what that takes. Left out: sparse, whose time depends on values; a
  * ring of averages, whose noise grows with the ranks; and no compression for nonfinite=error, which
  * needs a norm. */
 Status choose(const CostQuestion& question, const CostConstants& constants,

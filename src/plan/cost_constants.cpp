@@ -22,11 +22,15 @@ struct Scalar {
   const char* name;
   double CostConstants::*field;
 };
-constexpr Scalar kScalars[] = {
-    {"latency_ns", &CostConstants::latency_ns},  {"byte_ns", &CostConstants::byte_ns},
-    {"message_ns", &CostConstants::message_ns},  {"call_ns", &CostConstants::call_ns},
-    {"header_ns", &CostConstants::header_ns},    {"cpus", &CostConstants::cpus},
-    {"cache_bytes", &CostConstants::cache_bytes}};
+constexpr Scalar kScalars[] = {{"latency_ns", &CostConstants::latency_ns},
+                               {"byte_ns", &CostConstants::byte_ns},
+                               {"message_ns", &CostConstants::message_ns},
+                               {"call_ns", &CostConstants::call_ns},
+                               {"header_ns", &CostConstants::header_ns},
+                               {"cpus", &CostConstants::cpus},
+                               {"cache_bytes", &CostConstants::cache_bytes},
+                               {"native_step_ns", &CostConstants::native_step_ns},
+                               {"native_byte_ns", &CostConstants::native_byte_ns}};
 
 // Beyond this nothing is a time any more, and sums stay far from infinity.
 constexpr double kConstantMax = 1e15;
@@ -81,7 +85,8 @@ Status read_line(std::string_view line, int number, CostConstants* constants) {
   if (scalar == nullptr && stage == nullptr) {
     return fail(GQSGD_INVALID_ARGUMENT,
                 "line %d of the costs: \"%.*s\" is not a constant; names are latency_ns, byte_ns, "
-                "message_ns, call_ns, header_ns, cpus, cache_bytes and ROW.STAGE such as "
+                "message_ns, call_ns, header_ns, cpus, cache_bytes, native_step_ns, native_byte_ns "
+                "and ROW.STAGE such as "
                 "linear8.quantize",
                 number, shown, name.data());
   }

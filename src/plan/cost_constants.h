@@ -53,12 +53,19 @@ struct CostConstants {
   double header_ns;    ///< one more rank's header in it
   double cpus;         ///< processors that all ranks share; 0: every rank has one of its own
   double cache_bytes;  ///< what the ranks that share them can keep close
+  /** An allreduce of the transport's own: each of its 2 ceil(log2 n) steps, and each of the 2 (n -
+   * 1) / n bytes that a rank has to send for one. 0: nobody has measured one. */
+  double native_step_ns;
+  double native_byte_ns;
   StageCost stages[kCostRowCount][kCostStageCount];
 
   const StageCost& stage(CostRow row, CostStage stage) const {
     return stages[static_cast<size_t>(row)][static_cast<size_t>(stage)];
   }
 };
+
+/** False if nobody has measured what schedule native takes. */
+inline bool knows_native(const CostConstants& constants) { return constants.native_byte_ns > 0; }
 
 /** Measured constants of an ordinary machine (two processors with AVX2, docs/COST.md) whose ranks
  *  have processors of their own and a network of 10 Gbit/s. */

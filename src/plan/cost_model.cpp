@@ -77,9 +77,10 @@ Status predict_time(const CostQuestion& question, const CostConstants& constants
                 "the time of schedule sparse depends on how many codes are zero; schedule direct "
                 "is what it falls back to");
   }
-  if (plan.schedule->adds_natively) {
+  if (plan.schedule->adds_natively && !knows_native(constants)) {
     return fail(GQSGD_UNSUPPORTED,
-                "the time of schedule native is the transport's own, which no constant tells");
+                "the time of schedule native is the transport's own: native_step_ns and "
+                "native_byte_ns are not among these constants; gqsgd-calibrate-mpi measures them");
   }
   const CodecCost codec = codec_cost(constants, plan.coding,
                                      cached_share(constants, touched_bytes(question, constants)));

@@ -18,10 +18,12 @@ struct CostQuestion {
   uint64_t value_count;
   uint64_t chunk_value_count;
   int32_t dtype;
+  bool transport_adds = false;  ///< for choices: schedule native is possible
 };
 
 /** Nanoseconds from the call of the last rank to the return of the last rank. Refuses what
- *  make_plan() refuses; UNSUPPORTED for lists, whose lengths depend on values. */
+ *  make_plan() refuses; UNSUPPORTED for lists, whose lengths depend on values, and for sums by a
+ *  transport that nobody has measured. */
 Status predict_time(const CostQuestion& question, const CostConstants& constants, double* time_ns);
 
 }  // namespace gq

@@ -89,6 +89,9 @@ class Walk {
       case MoveKind::receive_operand:
       case MoveKind::receive_result:
         return receive(actor, move);
+      case MoveKind::add_all:
+        actor->processor += sum_ns(move);
+        return true;
       default:
         work(actor, stage_ns(move));
         return true;
@@ -117,6 +120,16 @@ class Walk {
       default:
         return 0;
     }
+  }
+
+  /** The transport's own time, measured with ranks that shared what processors there are. */
+  double sum_ns(const Move& move) const {
+    const double ranks = plan_.shape.ranks;
+    const double steps = 2.0 * std::bit_width(plan_.shape.ranks - 1);
+    const double sent_bytes =
+        2 * (ranks - 1) / ranks *
+        static_cast<double>(plan_.layout.size_bytes(move.content, move.value_count));
+    return steps * constants_.native_step_ns + sent_bytes * constants_.native_byte_ns;
   }
 
   uint32_t operands_beyond_two() const { return plan_.shape.ranks > 2 ? plan_.shape.ranks - 2 : 0; }
@@ -249,7 +262,7 @@ WalkTimes walk_moves(const Plan& plan, const CodecCost& codec, const CostConstan
 }
 
 uint32_t part_count(const Schedule& schedule, uint32_t ranks) {
-  if (schedule.id == GQSGD_SCHEDULE_TREE) return 1;
+  if (schedule.id == GQSGD_SCHEDULE_TREE || schedule.adds_natively) return 1;
   return schedule.id == GQSGD_SCHEDULE_BUTTERFLY ? std::bit_floor(ranks) : ranks;
 }
 

@@ -16,6 +16,7 @@
 //                  folded into it are both walked.
 //   tree           the root and its children are walked. Any other rank does what that child of the
 //                  root does that has as many children: rank r what rank (r AND -r) does.
+//   native         one rank is walked; the sum takes what the constants say of one.
 // Norms go from all to all in every schedule, like messages of direct.
 #ifndef GQ_PLAN_COST_WALK_H
 #define GQ_PLAN_COST_WALK_H

@@ -58,6 +58,48 @@ TEST(Choose, CompressesLongCallsAndNotShortOnes) {
   EXPECT_FALSE(chosen(question_of(format, 4, 64), false).uncompressed);
 }
 
+/** Constants of a transport whose own allreduce has cheap steps, and bytes as everybody's. */
+CostConstants with_native() {
+  CostConstants constants = built_in_costs();
+  constants.native_step_ns = 100;
+  constants.native_byte_ns = constants.byte_ns;
+  return constants;
+}
+
+Choice chosen_with(const CostConstants& constants, const CostQuestion& question) {
+  Choice choice{};
+  double time_ns = 0;
+  EXPECT_TRUE(choose(question, constants, true, &choice, &time_ns).ok()) << last_error();
+  return choice;
+}
+
+TEST(Choose, LeavesShortCallsToATransportThatAdds) {
+  CostQuestion question = question_of(Format(), 4, 64);
+  question.transport_adds = true;
+  const Choice taken = chosen_with(with_native(), question);
+  EXPECT_EQ(taken.schedule_id, GQSGD_SCHEDULE_NATIVE);
+  EXPECT_TRUE(taken.uncompressed);
+  question.format = uncompressed(question.format);  // asked for
+  EXPECT_EQ(chosen_with(with_native(), question).schedule_id, GQSGD_SCHEDULE_NATIVE);
+  question.value_count = 100000000;
+  question.format = Format();
+  EXPECT_FALSE(chosen_with(with_native(), question).uncompressed);
+}
+
+TEST(Choose, DoesWithoutWhereItCannotAddOrIsNotMeasured) {
+  CostQuestion question = question_of(Format(), 4, 64);
+  EXPECT_NE(chosen_with(with_native(), question).schedule_id, GQSGD_SCHEDULE_NATIVE);
+  question.transport_adds = true;
+  EXPECT_NE(chosen_with(built_in_costs(), question).schedule_id, GQSGD_SCHEDULE_NATIVE);
+  question.format.levels = Levels::exponential;  // cannot be added as integers
+  question.format.combine = Combine::sum;
+  CostConstants never_plain = with_native();
+  Choice choice{};
+  double time_ns = 0;
+  ASSERT_TRUE(choose(question, never_plain, false, &choice, &time_ns).ok());
+  EXPECT_NE(choice.schedule_id, GQSGD_SCHEDULE_NATIVE);
+}
+
 TEST(Choose, NeverTakesARingOfAverages) {
   Format average;
   average.combine = Combine::average;

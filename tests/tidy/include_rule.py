@@ -31,7 +31,7 @@ ROOMS = {
                  "kernels/codec/formats.h", "kernels/codec/global_norm.h",
                  "kernels/codec/block_norm.h", "kernels/codec/narrow.h",
                  "kernels/cpu/float_environment.h"],
-    "tools/": ["include/gqsgd.h", "src/", "bench/", "kernels/codec/formats.h",
+    "tools/": ["include/gqsgd.h", "include/gqsgd_mpi.h", "src/", "bench/", "kernels/codec/formats.h",
                "kernels/stages.h"],
     "include/gqsgd_mpi": ["include/gqsgd_transport.h"],
     "bindings/": ["include/gqsgd.h", "include/gqsgd_mpi.h"],

@@ -21,89 +21,94 @@ constexpr int32_t kSchedules[] = {GQSGD_SCHEDULE_DIRECT, GQSGD_SCHEDULE_BUTTERFL
                                   GQSGD_SCHEDULE_TREE, GQSGD_SCHEDULE_RING};
 constexpr uint64_t kAt[2] = {0, 0};
 
-std::vector<TimedCall> calls_of(const CalibrateOptions& options, int rank_count) {
+TimedCall call_of(const char* text, int32_t schedule_id, int rank_count, size_t bytes) {
+  TimedCall call{};
+  if (!parse_quantizer(text, &call.question.format).ok()) throw bench::Failure(last_error());
+  call.format = text;
+  call.question.schedule_id = schedule_id;
+  call.question.ranks = static_cast<uint32_t>(rank_count);
+  call.question.value_count = bytes / sizeof(float);
+  call.question.chunk_value_count = 65536;
+  call.question.dtype = GQSGD_FLOAT32;
+  return call;
+}
+
+}  // namespace
+
+std::vector<TimedCall> calls_of(const CalibrateOptions& options, int rank_count, bool native) {
   std::vector<TimedCall> calls;
   for (size_t bytes = 0; bytes <= options.most_bytes; bytes = bytes == 0 ? 1024 : bytes * 4) {
     for (const char* text : kFormats) {
       for (const int32_t schedule_id : kSchedules) {
-        TimedCall call{};
-        if (!parse_quantizer(text, &call.question.format).ok()) throw bench::Failure(last_error());
-        call.format = text;
-        call.question.schedule_id = schedule_id;
-        call.question.ranks = static_cast<uint32_t>(rank_count);
-        call.question.value_count = bytes / sizeof(float);
-        call.question.chunk_value_count = 65536;
-        call.question.dtype = GQSGD_FLOAT32;
-        calls.push_back(call);
+        calls.push_back(call_of(text, schedule_id, rank_count, bytes));
       }
     }
+    if (native) calls.push_back(call_of(kFormats[0], GQSGD_SCHEDULE_NATIVE, rank_count, bytes));
   }
   return calls;
 }
 
-/** One rank's part: every call `run_count` times, times into times_ns[turn][call][rank]. */
-class Rank {
- public:
-  Rank(const std::vector<TimedCall>& calls, int rank, int rank_count, gqsgd_comm comm)
-      : calls_(calls), rank_(rank), rank_count_(rank_count), comm_(comm) {
-    for (const char* text : kFormats) {
-      gqsgd_quantizer quantizer = nullptr;
-      require(gqsgd_quantizer_create(text, &quantizer), text);
-      quantizers_.push_back(quantizer);
-    }
-    uint64_t most = 0;
-    for (const TimedCall& call : calls) most = std::max(most, call.question.value_count);
-    send_.resize(most);
-    recv_.resize(most);
-    bench::fill_inputs(rank, most, GQSGD_FLOAT32, send_.data());
+CallTimer::CallTimer(const std::vector<TimedCall>& calls, int rank, int rank_count, gqsgd_comm comm)
+    : calls_(calls), rank_(rank), rank_count_(rank_count), comm_(comm) {
+  for (const char* text : kFormats) {
+    gqsgd_quantizer quantizer = nullptr;
+    require(gqsgd_quantizer_create(text, &quantizer), text);
+    quantizers_.push_back(quantizer);
   }
-  ~Rank() {
-    for (gqsgd_quantizer quantizer : quantizers_) gqsgd_quantizer_destroy(quantizer);
-  }
-  Rank(const Rank&) = delete;
-  Rank& operator=(const Rank&) = delete;
+  uint64_t most = 0;
+  for (const TimedCall& call : calls) most = std::max(most, call.question.value_count);
+  send_.resize(most);
+  recv_.resize(most);
+  bench::fill_inputs(rank, most, GQSGD_FLOAT32, send_.data());
+}
 
-  void run(int run_count, double* times_ns) {
-    for (int turn = -1; turn < run_count; ++turn) {  // the first one warms up
-      for (size_t i = 0; i < calls_.size(); ++i) {
-        const double time_ns = run_one(calls_[i]);
-        if (turn < 0) continue;
-        const size_t place =
-            (static_cast<size_t>(turn) * calls_.size() + i) * static_cast<size_t>(rank_count_);
-        times_ns[place + static_cast<size_t>(rank_)] = time_ns;
-      }
+CallTimer::~CallTimer() {
+  for (gqsgd_quantizer quantizer : quantizers_) gqsgd_quantizer_destroy(quantizer);
+}
+
+void CallTimer::run(int run_count, double* times_ns) {
+  for (int turn = -1; turn < run_count; ++turn) {  // the first one warms up
+    for (size_t i = 0; i < calls_.size(); ++i) {
+      const double time_ns = run_one(calls_[i]);
+      if (turn < 0) continue;
+      const size_t place =
+          (static_cast<size_t>(turn) * calls_.size() + i) * static_cast<size_t>(rank_count_);
+      times_ns[place + static_cast<size_t>(rank_)] = time_ns;
     }
   }
+}
 
- private:
-  void allreduce(gqsgd_quantizer quantizer, size_t value_count, int32_t schedule_id) {
-    require(gqsgd_allreduce(comm_, quantizer, send_.data(), recv_.data(), value_count,
-                            GQSGD_FLOAT32, GQSGD_MEAN, schedule_id, kAt, nullptr),
-            "an allreduce");
+void CallTimer::allreduce(gqsgd_quantizer quantizer, size_t value_count, int32_t schedule_id) {
+  require(gqsgd_allreduce(comm_, quantizer, send_.data(), recv_.data(), value_count, GQSGD_FLOAT32,
+                          GQSGD_MEAN, schedule_id, kAt, nullptr),
+          "an allreduce");
+}
+
+double CallTimer::run_one(const TimedCall& call) {
+  const size_t format = call.format == kFormats[0] ? 0 : 1;
+  allreduce(quantizers_[0], 0, GQSGD_SCHEDULE_DIRECT);  // a barrier
+  const int64_t begin = bench::now_ns();
+  allreduce(quantizers_[format], call.question.value_count, call.question.schedule_id);
+  return static_cast<double>(bench::now_ns() - begin);
+}
+
+void take_medians(const double* times_ns, int run_count, int rank_count,
+                  std::vector<TimedCall>* calls) {
+  const size_t ranks = static_cast<size_t>(rank_count);
+  for (size_t i = 0; i < calls->size(); ++i) {
+    std::vector<double> slowest;
+    for (size_t turn = 0; turn < static_cast<size_t>(run_count); ++turn) {
+      const double* times = times_ns + (turn * calls->size() + i) * ranks;
+      slowest.push_back(*std::max_element(times, times + ranks));
+    }
+    (*calls)[i].time_ns = bench::median(slowest);
   }
-
-  double run_one(const TimedCall& call) {
-    const size_t format = call.format == kFormats[0] ? 0 : 1;
-    allreduce(quantizers_[0], 0, GQSGD_SCHEDULE_DIRECT);  // a barrier
-    const int64_t begin = bench::now_ns();
-    allreduce(quantizers_[format], call.question.value_count, call.question.schedule_id);
-    return static_cast<double>(bench::now_ns() - begin);
-  }
-
-  const std::vector<TimedCall>& calls_;
-  const int rank_;
-  const int rank_count_;
-  const gqsgd_comm comm_;
-  std::vector<gqsgd_quantizer> quantizers_;
-  std::vector<float> send_, recv_;
-};
-
-}  // namespace
+}
 
 std::vector<TimedCall> time_calls(const CalibrateOptions& options) {
   std::vector<TimedCall> all;
   for (const int rank_count : options.rank_counts) {
-    std::vector<TimedCall> calls = calls_of(options, rank_count);
+    std::vector<TimedCall> calls = calls_of(options, rank_count, false);
     const size_t ranks = static_cast<size_t>(rank_count);
     const size_t turns = static_cast<size_t>(options.run_count);
     double* times_ns =
@@ -111,18 +116,11 @@ std::vector<TimedCall> time_calls(const CalibrateOptions& options) {
     const int result =
         bench::run_team(options.ranks_are_processes, rank_count, "uncompressed=never",
                         [&](int rank, gqsgd_comm comm) {
-                          Rank(calls, rank, rank_count, comm).run(options.run_count, times_ns);
+                          CallTimer(calls, rank, rank_count, comm).run(options.run_count, times_ns);
                           return 0;
                         });
     if (result != 0) throw bench::Failure("a rank failed");
-    for (size_t i = 0; i < calls.size(); ++i) {
-      std::vector<double> slowest;
-      for (size_t turn = 0; turn < turns; ++turn) {
-        const double* times = times_ns + (turn * calls.size() + i) * ranks;
-        slowest.push_back(*std::max_element(times, times + ranks));
-      }
-      calls[i].time_ns = bench::median(slowest);
-    }
+    take_medians(times_ns, options.run_count, rank_count, &calls);
     all.insert(all.end(), calls.begin(), calls.end());
   }
   return all;

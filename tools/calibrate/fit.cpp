@@ -11,8 +11,9 @@ namespace gq::tools {
 namespace {
 
 constexpr double CostConstants::*kFitted[] = {
-    &CostConstants::call_ns,    &CostConstants::header_ns, &CostConstants::latency_ns,
-    &CostConstants::message_ns, &CostConstants::byte_ns,   &CostConstants::cache_bytes};
+    &CostConstants::call_ns,        &CostConstants::header_ns,     &CostConstants::latency_ns,
+    &CostConstants::message_ns,     &CostConstants::byte_ns,       &CostConstants::cache_bytes,
+    &CostConstants::native_step_ns, &CostConstants::native_byte_ns};  // 0 stays 0
 
 constexpr double kLargestFactor = 4;
 constexpr double kSmallestFactor = 1.02;

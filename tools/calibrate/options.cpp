@@ -27,6 +27,9 @@ Stages are timed alone, on as many threads as there are processors, in a cache a
 Constants of messages, and by which factor stages take longer inside calls, are those with which
 the cost model comes closest to the times of whole calls (docs/COST.md). Give the file to every
 rank: as the option costs=FILE of a communicator, or in the environment variable GQSGD_COSTS.
+
+gqsgd-calibrate-mpi, which mpirun starts, takes the same options but --transport; its groups are 2
+ranks and all of them, and it times the MPI's own allreduce of floats as well.
 )";
 
 constexpr int kTransport = 256, kRanks = 257, kMaxBytes = 258;
@@ -98,7 +101,6 @@ Parsed parse_options(int argc, char** argv, CalibrateOptions* options) {
     std::fprintf(stderr, "gqsgd-calibrate: \"%s\" is not an option; see --help\n", argv[optind]);
     return Parsed::refused;
   }
-  if (options->rank_counts.empty()) options->rank_counts = {2, 4};
   return Parsed::run;
 }
 

@@ -16,7 +16,8 @@ namespace {
 
 constexpr uint32_t kDrawnRanksMax = 16;
 constexpr int32_t kScheduleIds[] = {GQSGD_SCHEDULE_RING, GQSGD_SCHEDULE_TREE,
-                                    GQSGD_SCHEDULE_BUTTERFLY, GQSGD_SCHEDULE_DIRECT};
+                                    GQSGD_SCHEDULE_BUTTERFLY, GQSGD_SCHEDULE_DIRECT,
+                                    GQSGD_SCHEDULE_NATIVE};
 constexpr const char* kKindList[] = {
     "norm",   "merge_norms", "quantize", "send",      "receive_operand", "receive_result",
     "reduce", "reduce_many", "add_all",  "await_sum", "dequantize"};
@@ -136,6 +137,7 @@ Status run(const PlanOptions& options) {
   question.value_count = options.value_count;
   question.chunk_value_count = options.chunk_value_count;
   question.dtype = options.dtype;
+  question.transport_adds = true;  // AUTO asks for constants that know of it as well
   CostConstants constants;
   GQ_TRY(read_costs(options.costs_path, &constants));
   question.schedule_id = options.schedule;

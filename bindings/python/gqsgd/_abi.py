@@ -63,6 +63,7 @@ STAT_NAMES: tuple[str, ...] = (
     "workspace_bytes",
     "nonfinite_blocks",
     "wait_ns",
+    "native_float_calls",
 )
 
 

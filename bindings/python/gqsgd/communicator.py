@@ -330,7 +330,8 @@ class Communicator(SegmentCollectives):
     def stats(self) -> dict[str, int]:
         """This rank's counters since it was made: "calls", "messages_sent", "payload_bytes_sent",
         "header_bytes_sent", "payload_bytes_copied", "workspace_bytes", "nonfinite_blocks",
-        "wait_ns" (nanoseconds spent waiting for other ranks)."""
+        "wait_ns" (nanoseconds spent waiting for other ranks), "native_float_calls" (in which the
+        transport added floats)."""
         return {
             name: self._get("gqsgd_comm_stat", ctypes.c_uint64, name.encode())
             for name in _abi.STAT_NAMES

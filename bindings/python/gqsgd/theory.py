@@ -70,7 +70,7 @@ def predict_time(
 
     By arithmetic on the moves of one rank: 100,000 ranks are no harder than two. Raises
     InvalidArgument for a malformed text, Unsupported for "sparse", whose time depends on values,
-    and for "native", whose time is the transport's.
+    and for "native" without the constants of it.
     """
     answer = ctypes.c_double()
     check(

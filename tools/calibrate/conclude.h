@@ -1,0 +1,20 @@
+// From the times of calls to constants, and how they are told; where ranks are is not looked at.
+#ifndef GQ_TOOLS_CALIBRATE_CONCLUDE_H
+#define GQ_TOOLS_CALIBRATE_CONCLUDE_H
+
+#include <vector>
+
+#include "tools/calibrate/call_times.h"
+
+namespace gq::tools {
+
+/** Processors that this process may use. */
+int usable_cpus();
+
+/** Measures stages, fits all else to `calls`, from a first guess, and writes the constants. */
+void conclude(const CalibrateOptions& options, const char* transport,
+              const std::vector<TimedCall>& calls, CostConstants constants);
+
+}  // namespace gq::tools
+
+#endif
