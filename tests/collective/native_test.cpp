@@ -1,8 +1,11 @@
 // Schedule native as callers see it: sums by the transport's own allreduce have the bits of virtual
 // ranks and of other schedules; what goes wrong in them has a name. Over MPI: tests/mpi.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <chrono>
+#include <cstdio>
+#include <fstream>
 
 #include "tests/support/adding_sockets.h"
 #include "tests/support/operation.h"
@@ -100,6 +103,60 @@ TEST(Native, FloatsAreAddedByTheTransport) {
     ASSERT_NEAR(sums[0][e], exact, 4e-7 * size) << e;
   }
   for (const Values& sum : sums) EXPECT_EQ(sum, sums[0]);
+}
+
+/** Constants by which a transport's own allreduce is faster than any message. */
+std::string costs_of_fast_sums() {
+  const std::string path = testing::TempDir() + "native_costs_" + std::to_string(getpid());
+  std::ofstream(path) << "latency_ns = 1e6\nnative_step_ns = 10\nnative_byte_ns = 0.01\n";
+  return path;
+}
+
+TEST(Native, IsTakenByAutoWhereItIsTheFastestAndCounted) {
+  const std::string path = costs_of_fast_sums();
+  const std::vector<Values> inputs = gradients(3, 500, 6);
+  AddingGroup group(3);
+  Values sums[3];
+  const auto body = [&](int rank, gqsgd_comm comm) -> std::string {
+    uint64_t before = 0, after = 0;
+    for (const char* format : {"paper-ge8", "none"}) {
+      const std::string failure =
+          allreduce(comm, {format, GQSGD_SCHEDULE_AUTO, GQSGD_SUM}, inputs[rank], &sums[rank]);
+      if (!failure.empty()) return failure;
+      gqsgd_comm_stat(comm, "native_float_calls", &after);
+      if (after != ++before) return std::string(format) + " was not left to the transport";
+    }
+    return "";
+  };
+  EXPECT_EQ(run_threads(group.comms("costs=" + path), body), "");
+  EXPECT_EQ(sums[1], sums[0]);
+  EXPECT_EQ(sums[2], sums[0]);
+  for (size_t e = 0; e < sums[0].size(); ++e) {
+    ASSERT_NEAR(sums[0][e], inputs[0][e] + inputs[1][e] + inputs[2][e], 1e-5) << e;
+  }
+  // Codes where words may not be left alone, and the bits of virtual ranks by the same constants.
+  AddingGroup codes(3);
+  const std::string options = "uncompressed=never,costs=" + path;
+  const Operation operation{"paper-gl8", GQSGD_SCHEDULE_AUTO};
+  const Values expected = simulate({"paper-gl8", GQSGD_SCHEDULE_NATIVE}, inputs);
+  const auto coded = [&](int rank, gqsgd_comm comm) -> std::string {
+    Values result;
+    const std::string failure = allreduce(comm, operation, inputs[rank], &result);
+    return failure.empty() ? difference(result, expected) : failure;
+  };
+  EXPECT_EQ(run_threads(codes.comms(options), coded), "");
+  EXPECT_EQ(codes.rank(0).sums, 1u);
+  std::remove(path.c_str());
+}
+
+TEST(Native, IsNotTakenByAutoWhereTheTransportCannotAdd) {
+  const std::string path = costs_of_fast_sums();
+  const auto body = [&](int rank, gqsgd_comm comm) -> std::string {
+    Values result;
+    return allreduce(comm, {"none", GQSGD_SCHEDULE_AUTO}, Values(100, 1.0f * rank), &result);
+  };
+  EXPECT_EQ(run_threads(3, "costs=" + path, body), "");
+  std::remove(path.c_str());
 }
 
 TEST(Native, RequestsInFlightAreDoneInOrder) {

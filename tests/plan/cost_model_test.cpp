@@ -118,6 +118,7 @@ TEST(CostModel, SumsOfATransportTakeWhatTheConstantsSay) {
   double time_ns = 0;
   CostQuestion question = question_of(GQSGD_SCHEDULE_NATIVE, 4, 1000);
   question.format.levels = Levels::none;
+  question.format.bits = question.format.bits_down = 32;
   EXPECT_EQ(predict_time(question, built_in_costs(), &time_ns).code(), GQSGD_UNSUPPORTED);
   EXPECT_NE(std::string(last_error()).find("gqsgd-calibrate-mpi"), std::string::npos);
   CostConstants constants = built_in_costs();
@@ -127,8 +128,8 @@ TEST(CostModel, SumsOfATransportTakeWhatTheConstantsSay) {
   free.native_step_ns = 0;
   free.native_byte_ns = 1e-9;
   const double steps_ns = 4 * 5000.0, bytes_ns = 2 * 3.0 / 4 * 4000 * 2;
-  EXPECT_NEAR(predicted_ns(question, constants) - predicted_ns(question, free),
-              steps_ns + bytes_ns, 1e-3);
+  EXPECT_NEAR(predicted_ns(question, constants) - predicted_ns(question, free), steps_ns + bytes_ns,
+              1e-3);
 }
 
 TEST(CostModel, NothingToAddIsACallAndItsHeaders) {
