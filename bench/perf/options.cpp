@@ -65,12 +65,10 @@ const std::vector<Choice> kDtypes = {{"float", GQSGD_FLOAT32},
                                      {"bfloat16", GQSGD_BFLOAT16},
                                      {"double", GQSGD_FLOAT64}};
 const std::vector<Choice> kOps = {{"sum", GQSGD_SUM}, {"avg", GQSGD_MEAN}};
-const std::vector<Choice> kSchedules = {{"auto", GQSGD_SCHEDULE_AUTO},
-                                        {"ring", GQSGD_SCHEDULE_RING},
-                                        {"tree", GQSGD_SCHEDULE_TREE},
-                                        {"butterfly", GQSGD_SCHEDULE_BUTTERFLY},
-                                        {"direct", GQSGD_SCHEDULE_DIRECT},
-                                        {"native", GQSGD_SCHEDULE_NATIVE}};
+const std::vector<Choice> kSchedules = {
+    {"auto", GQSGD_SCHEDULE_AUTO},     {"ring", GQSGD_SCHEDULE_RING},
+    {"tree", GQSGD_SCHEDULE_TREE},     {"butterfly", GQSGD_SCHEDULE_BUTTERFLY},
+    {"direct", GQSGD_SCHEDULE_DIRECT}, {"native", GQSGD_SCHEDULE_NATIVE}};
 
 bool choose(const std::vector<Choice>& choices, const std::string& name, Choice* chosen) {
   for (const Choice& choice : choices) {

@@ -10,6 +10,13 @@ import pytest
 
 TIMEOUT_S = 100
 
+# More ranks than cores, in a container, as root: Open MPI wants to be told that it is meant so.
+OPEN_MPI = {
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "OMPI_MCA_rmaps_base_oversubscribe": "1",
+}
+
 
 def run(*command, **environment):
     return subprocess.run([str(word) for word in command], capture_output=True, text=True,
@@ -34,8 +41,27 @@ def test_constants_are_measured(costs):
     for row in ("none", "linear8", "linear4", "exponential8", "exponential4", "mantissa"):
         cached, streamed, _ = map(float, numbers[f"{row}.quantize"].split())
         assert 0 < cached <= streamed < 1000, row
-    assert len(numbers) == 7 + 12 * 6, "every constant is written"
+    assert len(numbers) == 9 + 12 * 6, "every constant is written"
+    assert float(numbers["native_byte_ns"]) == 0, "threads have no allreduce of their own"
     assert re.search(r"^# +2 +4096 +paper-ge8 +ring +\d", text, re.MULTILINE), text
+
+
+def test_the_allreduce_of_mpi_is_measured_and_taken_by_auto(build_directory, root, tmp_path):
+    """As auto_sweep sees it: native is among the choices, and MPI's own beside them."""
+    costs, launch = tmp_path / "costs", ("mpirun", "-n", "2")
+    done = run(*launch, build_directory / "tools/gqsgd-calibrate-mpi", "--maxbytes", "4K", "-n", 1,
+               "-v", "-o", costs, **OPEN_MPI)
+    assert done.returncode == 0, done.stderr
+    text = costs.read_text()
+    numbers = dict(re.findall(r"^([\w.]+) = (.+)$", text, re.MULTILINE))
+    assert float(numbers["native_byte_ns"]) > 0 and float(numbers["native_step_ns"]) > 0
+    assert re.search(r"^# +2 +4096 +none +native +\d", text, re.MULTILINE), text
+    costs.write_text(text + "native_byte_ns = 1e-6\nnative_step_ns = 1e-6\n")
+    sweep = run(sys.executable, root / "tools/auto_sweep", build_directory,
+                "--costs", costs, "--transport", "mpi", "--format", "paper-ge8", "--maxbytes",
+                "1K", "--iters", 1, "--within", 1e6, **OPEN_MPI)
+    assert sweep.returncode == 0, sweep.stderr
+    assert re.search(r"^\| 1,024 \| [\d.,]+ \| none, native \|", sweep.stdout, re.MULTILINE)
 
 
 def test_what_is_written_is_taken(costs, build_directory):
