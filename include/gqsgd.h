@@ -187,8 +187,8 @@ GQSGD_API gqsgd_status gqsgd_sparsity_bound(gqsgd_quantizer quantizer, int32_t r
                                             double *nonzero_count);
 
 /** (9/8)^depth for exponential levels, depth being the longest chain of reductions of the schedule,
- * or 1 for the one re-encode of the direct schedule; 81/80 there with mantissa bits; 1 for linear
- * levels and for lists of the sparse schedule. */
+ * or 1 for the one re-encode of the direct schedule and 2 for those of the hierarchical one; 81/80
+ * with mantissa bits; 1 for linear levels and for lists of the sparse schedule. */
 GQSGD_API gqsgd_status gqsgd_depth_factor(gqsgd_quantizer quantizer, int32_t rank_count,
                                           int32_t schedule, double *factor);
 
@@ -198,6 +198,7 @@ GQSGD_API gqsgd_status gqsgd_depth_factor(gqsgd_quantizer quantizer, int32_t ran
  *  constants  the text that gqsgd-calibrate writes, "name = value" lines; names left out, and all
  *             with NULL, have built-in values: ranks with processors of their own at 10 Gbit/s
  *  schedule   AUTO is what it would choose with these constants; with NULL it is direct
+ * All ranks are on one node here, where hierarchical is direct; gqsgd-plan predicts it on others.
  * INVALID_ARGUMENT for a malformed text and for what an allreduce refuses; UNSUPPORTED for sparse,
  * whose time depends on values, and for native without the constants of it. */
 GQSGD_API gqsgd_status gqsgd_predict_time(gqsgd_quantizer quantizer, int32_t schedule,
@@ -216,6 +217,10 @@ GQSGD_API gqsgd_status gqsgd_predict_time(gqsgd_quantizer quantizer, int32_t sch
  *                             writes them; or builtin. Default: none, or the file in GQSGD_COSTS
  *    uncompressed=auto        with costs AUTO sends float32 words where that is faster, over MPI by
  *                             MPI's own allreduce, which decides the last bits; or never
+ *    nodes=0:0:1:1            a number for each rank, equal for ranks of one node: what the
+ *                             hierarchical schedule is made from, and equal on all ranks. Without
+ *                             it the transport says: node_ids of a custom one, ranks that share
+ *                             memory over MPI; threads and processes are on one node
  *  A communicator is used by one thread at a time: a second one gets BUSY. */
 
 /** Makes `rank_count` communicators of one group inside this process, one per thread.

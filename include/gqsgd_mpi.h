@@ -30,9 +30,10 @@ extern "C" {
 /** Makes this rank's communicator over a duplicate of `mpi_comm`, with the same ranks. Collective:
  *  every rank of mpi_comm calls it; waits until they do, TIMEOUT if one does not within timeout_ms.
  *  options as for the other communicators (gqsgd.h, section 4); if one rank's are refused, all
- * ranks fail (REMOTE_ERROR). UNSUPPORTED if MPI is not initialised, is finalised, or allows calls
- * on another thread only. Errors of MPI are returned (BACKEND), whatever handler mpi_comm has.
- *  Destroy it before MPI_Finalize; afterwards that still frees what is left of it. */
+ *  ranks fail (REMOTE_ERROR). Ranks that share memory (MPI_COMM_TYPE_SHARED) are on one node,
+ *  unless the option `nodes` says otherwise. UNSUPPORTED if MPI is not initialised, is finalised,
+ *  or allows calls on another thread only. Errors of MPI are returned (BACKEND), whatever handler
+ *  mpi_comm has. Destroy it before MPI_Finalize; afterwards that still frees what is left of it. */
 GQSGD_MPI_API gqsgd_status gqsgd_comm_create_mpi(MPI_Comm mpi_comm, const char *options,
                                                  gqsgd_comm *comm);
 

@@ -29,7 +29,9 @@ typedef struct {
   void *user;               /**< first argument of every function */
   int32_t rank, size;       /**< this rank and how many there are */
 
-  /** Optional, `size` numbers, read at creation: ranks on one node have the same. */
+  /** Optional, `size` numbers, equal on all ranks and read at creation: ranks on one node have the
+   *  same. The hierarchical schedule goes by them, unless the option `nodes` says otherwise;
+   *  without either all ranks are on one node. */
   const int32_t *node_ids;
 
   /** Starts to send bytes to a peer. It may be done before the peer receives, but need not be. */

@@ -89,10 +89,11 @@ struct ReduceArgs {
   void* stream;
 };
 
-/** Wide sum of coding.ranks operands, encoded once with bits_down. words: the list of operands, on
- *  a device in memory that it can read. out_words may be one of the operands if they have as many
- *  bits. out_scales: one for each block with rescale; not touched otherwise, where scales are the
- *  norms. */
+/** Wide sum of operands, encoded once with bits_down. With weights they are codes of means,
+ *  weights[k] ranks each, coding.ranks of them together; without, one operand for each rank. words
+ *  and weights: lists that, on a device, it can read. out_words may be one of the operands if they
+ *  have as many bits. out_scales: one for each block with rescale; not touched otherwise, where
+ *  scales are the norms. */
 struct ReduceManyArgs {
   Coding coding;
   RandomSite random;
@@ -102,6 +103,8 @@ struct ReduceManyArgs {
   uint32_t* out_words;
   uint16_t* out_scales;
   void* stream;
+  const uint32_t* weights = nullptr;
+  uint32_t weight_count = 0;
 };
 
 /** words: what reduce_many wrote if coding.wide, else codes reduced in code form. scales: what

@@ -16,6 +16,7 @@ PlanRequest request_of(const Endpoint& endpoint, const Call& call) {
       call.value_count, endpoint.chunk_value_count, endpoint.transport->reads_in_place()};
   request.operation = call.operation;
   request.rank = endpoint.rank();
+  request.nodes = &endpoint.nodes;
   if (call.segments != nullptr) {
     request.segments = call.segments->parts.data();
     request.segment_count = call.segments->parts.size();
@@ -49,7 +50,7 @@ Status Allreduce::begin(Endpoint& endpoint, const Call& call, Status own) {
   if (own_.ok()) own_ = check_sums();
   if (own_.ok()) own_ = take_norm(&norm);
   agreement_.begin(call_);
-  const Header header = own_.ok() ? Agreement::header_of(endpoint, call_, plan_.schedule->id, norm)
+  const Header header = own_.ok() ? Agreement::header_of(endpoint, call_, plan_.schedule_id, norm)
                                   : Agreement::refusal_of(endpoint, own_.code(), nonfinite_);
   return endpoint.transport->publish(endpoint.sequence, header);
 }
@@ -65,6 +66,7 @@ Status Allreduce::resolve_auto() {
                               call_.value_count,
                               endpoint_->chunk_value_count,
                               call_.dtype,
+                              &endpoint_->nodes,
                               endpoint_->transport->adds()};
   Choice choice{};
   GQ_TRY(endpoint_->choice.take(question, &choice));

@@ -23,6 +23,7 @@ from matplotlib.lines import Line2D  # noqa: E402
 from matplotlib.patches import Patch  # noqa: E402
 
 CHUNK = 1024
+NODES = {"hierarchical": "0:0:1:1"}
 
 # name: (ranks, chunks in the call, what the picture shows)
 PICTURES = {
@@ -30,6 +31,7 @@ PICTURES = {
     "tree": (4, 5, "five chunks"),
     "butterfly": (5, 4, "one chunk per part; rank 4 is folded into rank 0"),
     "direct": (4, 4, "one chunk per part"),
+    "hierarchical": (4, 4, "two nodes of two; one chunk per shard"),
 }
 
 STAGES = {
@@ -46,6 +48,8 @@ def read_timeline(program, schedule, ranks, chunks):
     """The rows of gqsgd-plan --timeline, numbers as numbers."""
     command = [program, "--timeline", "--format", "paper-ge8", "--schedule", schedule,
                "--ranks", str(ranks), "--count", str(chunks * CHUNK), "--chunk", str(CHUNK)]
+    if schedule in NODES:
+        command += ["--nodes", NODES[schedule]]
     text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     rows = list(csv.DictReader(text.splitlines(), delimiter="\t"))
     for row in rows:

@@ -25,8 +25,8 @@ constexpr char kHelp[] =
   -o, --op OP              sum or avg (avg)
       --format TEXT        a quantizer's text such as paper-ge8 or "levels=linear,bits=4"; may be
                            given several times (paper-gl8, paper-ge8); --preset is the same
-      --schedule LIST      of ring, tree, butterfly, direct, native (over MPI), auto, by
-                           commas (direct)
+      --schedule LIST      of ring, tree, butterfly, direct, hierarchical, native (over MPI), auto,
+                           by commas (direct)
       --ranks N            (2; not over MPI)
       --transport NAME     process or local, where ranks are threads (process); mpi, the only one of
                            gqsgd-perf-mpi, which mpirun starts: ranks are those of MPI_COMM_WORLD
@@ -68,7 +68,8 @@ const std::vector<Choice> kOps = {{"sum", GQSGD_SUM}, {"avg", GQSGD_MEAN}};
 const std::vector<Choice> kSchedules = {
     {"auto", GQSGD_SCHEDULE_AUTO},     {"ring", GQSGD_SCHEDULE_RING},
     {"tree", GQSGD_SCHEDULE_TREE},     {"butterfly", GQSGD_SCHEDULE_BUTTERFLY},
-    {"direct", GQSGD_SCHEDULE_DIRECT}, {"native", GQSGD_SCHEDULE_NATIVE}};
+    {"direct", GQSGD_SCHEDULE_DIRECT}, {"hierarchical", GQSGD_SCHEDULE_HIERARCHICAL},
+    {"native", GQSGD_SCHEDULE_NATIVE}};
 
 bool choose(const std::vector<Choice>& choices, const std::string& name, Choice* chosen) {
   for (const Choice& choice : choices) {

@@ -18,10 +18,11 @@ bool reduce_many_mean(const ReduceManyArgs&) { return false; }
 // r(e) is 23 bits, and the octet that it begins in has seven of them.
 constexpr uint32_t kMeanRanks = 128;
 
-bool is_mean(const Coding& coding) {
+bool is_mean(const ReduceManyArgs& args) {
+  const Coding& coding = args.coding;
   const bool octets = coding.bits == 8 && coding.bits_down == 8 && !coding.rescale;
   const bool power = coding.ranks <= kMeanRanks && (coding.ranks & (coding.ranks - 1)) == 0;
-  return coding.levels == Levels::linear && octets && power;
+  return coding.levels == Levels::linear && octets && power && args.weights == nullptr;
 }
 
 /** The top log2 bits of r(e). Bits 22 to 16 of R(e) are the low ones of its third octet, which is
@@ -81,7 +82,7 @@ void mean_tile(const ReduceManyArgs& args, const Tile& tile, const RandomTile& r
 
 /** False where sums are no such means. */
 bool reduce_many_mean(const ReduceManyArgs& args) {
-  if (!is_mean(args.coding)) return false;
+  if (!is_mean(args)) return false;
   const TileStream stream(encode_stream_of(args));
   for_each_tile(args.range, [&](const Tile& tile) {
     RandomTile random;

@@ -61,11 +61,36 @@ void add_many_ranks(const ReduceManyArgs& args, const Tile& tile, int32_t offset
   for (uint32_t e = 0; e < kTileValues; ++e) value[e] = static_cast<float>(total[e]);
 }
 
+uint32_t operand_count(const ReduceManyArgs& args) {
+  return args.weights == nullptr ? args.coding.ranks : args.weight_count;
+}
+
+void add_weighted_lanes(const uint8_t* __restrict lane, uint32_t weight,
+                        int32_t* __restrict total) {
+  for (uint32_t e = 0; e < kTileValues; ++e) total[e] += static_cast<int32_t>(weight * lane[e]);
+}
+
+/** Codes of means, each as often as it has ranks. */
+template <uint32_t kBits>
+void add_means(const ReduceManyArgs& args, const Tile& tile, int32_t offset,
+               float* __restrict value) {
+  alignas(64) int32_t total[kTileValues];
+  for (uint32_t e = 0; e < kTileValues; ++e) total[e] = -offset;
+  for (uint32_t k = 0; k < args.weight_count; ++k) {
+    CodeTile local, lanes;
+    const uint8_t* octet = load_codes<kBits>(args.words[k], tile, local);
+    add_weighted_lanes(lanes_of<kBits>(octet, lanes), args.weights[k], total);
+  }
+  for (uint32_t e = 0; e < kTileValues; ++e) value[e] = static_cast<float>(total[e]);
+}
+
 /** Adds the lanes, each code + s, and takes the offsets of all ranks away at once. */
 template <uint32_t kBits>
 const float* add_linear(const ReduceManyArgs& args, const Tile& tile, ValueTile& values) {
   const int32_t offset = static_cast<int32_t>(args.coding.ranks * args.coding.steps);
-  if (args.coding.ranks > kNarrowSums) {
+  if (args.weights != nullptr) {
+    add_means<kBits>(args, tile, offset, values.value);
+  } else if (args.coding.ranks > kNarrowSums) {
     add_many_ranks<kBits>(args, tile, offset, values.value);
   } else {
     SumTile sum;
@@ -75,39 +100,48 @@ const float* add_linear(const ReduceManyArgs& args, const Tile& tile, ValueTile&
   return values.value;
 }
 
-/** value += level of each lane, or value = level for the first operand. */
-template <uint32_t kBits, uint32_t kMantissaBits, bool kFirst>
-void add_levels(const uint8_t* __restrict lane, float* __restrict value) {
+/** value += weight * level of each lane, or value = that for the first operand. The products are
+ *  exact. */
+template <uint32_t kBits, uint32_t kMantissaBits, bool kFirst, bool kWeighted>
+void add_levels(const uint8_t* __restrict lane, float weight, float* __restrict value) {
   alignas(64) uint16_t upper[kTileValues];
   fill_levels<kBits, kMantissaBits>(lane, code_max(kBits), upper);
   for (uint32_t e = 0; e < kTileValues; ++e) {
-    const float level = float_from_upper(upper[e]);
+    const float level = float_from_upper(upper[e]) * (kWeighted ? weight : 1);
     value[e] = kFirst ? level : value[e] + level;
   }
 }
 
 /** Sums of exponential levels with the norm's octave as 1, in rank order. */
-template <uint32_t kBits, uint32_t kMantissaBits>
-const float* add_exponential(const ReduceManyArgs& args, const Tile& tile, ValueTile& values) {
-  for (uint32_t rank = 0; rank < args.coding.ranks; ++rank) {
+template <uint32_t kBits, uint32_t kMantissaBits, bool kWeighted>
+const float* add_all_levels(const ReduceManyArgs& args, const Tile& tile, ValueTile& values) {
+  for (uint32_t k = 0; k < operand_count(args); ++k) {
     CodeTile local, lanes;
-    const uint8_t* octet = load_codes<kBits>(args.words[rank], tile, local);
+    const uint8_t* octet = load_codes<kBits>(args.words[k], tile, local);
     const uint8_t* lane = lanes_of<kBits>(octet, lanes);
-    if (rank == 0) {
-      add_levels<kBits, kMantissaBits, true>(lane, values.value);
+    const float weight = kWeighted ? static_cast<float>(args.weights[k]) : 1;
+    if (k == 0) {
+      add_levels<kBits, kMantissaBits, true, kWeighted>(lane, weight, values.value);
     } else {
-      add_levels<kBits, kMantissaBits, false>(lane, values.value);
+      add_levels<kBits, kMantissaBits, false, kWeighted>(lane, weight, values.value);
     }
   }
   return values.value;
 }
 
+template <uint32_t kBits, uint32_t kMantissaBits>
+const float* add_exponential(const ReduceManyArgs& args, const Tile& tile, ValueTile& values) {
+  return args.weights == nullptr ? add_all_levels<kBits, kMantissaBits, false>(args, tile, values)
+                                 : add_all_levels<kBits, kMantissaBits, true>(args, tile, values);
+}
+
+/** Values need no weights: sums of them are sums. */
 void add_none(const ReduceManyArgs& args) {
   for_each_tile(args.range, [&](const Tile& tile) {
     ValueTile sum;
     memcpy(sum.value, args.words[0] + tile.offset, tile.count * sizeof(float));
-    for (uint32_t rank = 1; rank < args.coding.ranks; ++rank) {
-      const uint32_t* operand = args.words[rank] + tile.offset;
+    for (uint32_t k = 1; k < operand_count(args); ++k) {
+      const uint32_t* operand = args.words[k] + tile.offset;
       for (uint32_t e = 0; e < tile.count; ++e) {
         sum.value[e] = canonical(sum.value[e] + float_from_bits(operand[e]));
       }

@@ -8,14 +8,20 @@
 
 namespace gq::cuda {
 
-/** All ranks' words; threads read the list of pointers themselves. */
+/** The operands' words; threads read the list of pointers themselves, and that of weights. */
 struct Operands {
   const uint32_t* const* words;
-  uint32_t ranks;
+  uint32_t count;
+  const uint32_t* weights;  ///< null: one operand for each rank
+
+  explicit Operands(const ReduceManyArgs& args)
+      : words(args.words),
+        count(args.weights == nullptr ? args.coding.ranks : args.weight_count),
+        weights(args.weights) {}
 
   template <uint32_t kBits>
-  GQ_HD void load(uint32_t rank, const Place& place, uint32_t (&word)[kThreadWords<kBits>]) const {
-    load_words<kBits>(word_buffer<kBits>(words[rank]), place.offset, place.code_count, word);
+  GQ_HD void load(uint32_t k, const Place& place, uint32_t (&word)[kThreadWords<kBits>]) const {
+    load_words<kBits>(word_buffer<kBits>(words[k]), place.offset, place.code_count, word);
   }
 };
 
@@ -46,11 +52,11 @@ struct AddLinear {
   }
 
   GQ_HD void add(const Place& place, float (&value)[kThreadValues]) const {
-    const int32_t offset = static_cast<int32_t>(operands.ranks * steps);
+    const int32_t offset = static_cast<int32_t>(operands.count * steps);
     int32_t total[kThreadValues];
     GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) total[e] = -offset;
-    for (uint32_t first = 0; first < operands.ranks; first += kNarrowRanks) {
-      const uint32_t left = operands.ranks - first;
+    for (uint32_t first = 0; first < operands.count; first += kNarrowRanks) {
+      const uint32_t left = operands.count - first;
       uint32_t sum[kWords][kParts] = {};
       add_narrow(place, first, first + (left < kNarrowRanks ? left : kNarrowRanks), sum);
       GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
@@ -65,26 +71,54 @@ struct AddLinear {
   }
 };
 
-/** Sums of exponential levels with the norm's octave as 1, in rank order. */
-template <uint32_t kCodeBits, uint32_t kMantissaBits>
+/** Sums of linear codes of means, each as often as it has ranks. */
+template <uint32_t kCodeBits>
+struct AddMeans {
+  static constexpr uint32_t kBits = kCodeBits;
+  Operands operands;
+  uint32_t offset;  ///< s of all ranks
+
+  GQ_HD void add(const Place& place, float (&value)[kThreadValues]) const {
+    int32_t total[kThreadValues];
+    GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) total[e] = -static_cast<int32_t>(offset);
+    for (uint32_t k = 0; k < operands.count; ++k) {
+      uint32_t word[kThreadWords<kBits>];
+      operands.load<kBits>(k, place, word);
+      const uint32_t weight = operands.weights[k];
+      GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
+        const uint32_t one = lane<kBits>(word[e / codes_per_word(kBits)], e);
+        total[e] += static_cast<int32_t>(weight * one);
+      }
+    }
+    GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
+      value[e] = static_cast<float>(total[e]);
+    }
+  }
+};
+
+/** Sums of exponential levels with the norm's octave as 1, in rank order; of means each as often as
+ *  it has ranks, a product that is exact. */
+template <uint32_t kCodeBits, uint32_t kMantissaBits, bool kWeighted>
 struct AddExponential {
   static constexpr uint32_t kBits = kCodeBits;
   Operands operands;
 
-  GQ_HD void levels(uint32_t rank, const Place& place, float (&level)[kThreadValues]) const {
+  GQ_HD void levels(uint32_t k, const Place& place, float (&level)[kThreadValues]) const {
     uint32_t word[kThreadWords<kBits>];
-    operands.load<kBits>(rank, place, word);
+    operands.load<kBits>(k, place, word);
+    const float weight = kWeighted ? static_cast<float>(operands.weights[k]) : 1.0f;
     GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
       level[e] = exponential_level_of<kBits, kMantissaBits>(
           lane<kBits>(word[e / codes_per_word(kBits)], e), code_max(kBits));
+      if (kWeighted) level[e] *= weight;
     }
   }
 
   GQ_HD void add(const Place& place, float (&value)[kThreadValues]) const {
     levels(0, place, value);
-    for (uint32_t rank = 1; rank < operands.ranks; ++rank) {
+    for (uint32_t k = 1; k < operands.count; ++k) {
       float level[kThreadValues];
-      levels(rank, place, level);
+      levels(k, place, level);
       GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) value[e] += level[e];
     }
   }
@@ -213,8 +247,8 @@ struct ReduceManyNone : WorkDefaults {
     uint32_t word[kThreadValues];
     operands.load<32>(0, place, word);
     GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) value[e] = float_from_bits(word[e]);
-    for (uint32_t rank = 1; rank < operands.ranks; ++rank) {
-      operands.load<32>(rank, place, word);
+    for (uint32_t k = 1; k < operands.count; ++k) {
+      operands.load<32>(k, place, word);
       GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
         value[e] = canonical(value[e] + float_from_bits(word[e]));
       }
@@ -236,11 +270,10 @@ gqsgd_status reduce_many_with(Launcher& launch, const ReduceManyArgs& args, cons
   return launch.run(Plain<ReduceMany<Add, Levels>>({args, add, levels, full}));
 }
 
-template <uint32_t kBits, typename Launcher>
-gqsgd_status reduce_many_linear_on(Launcher& launch, const ReduceManyArgs& args) {
+template <typename Launcher, typename Add>
+gqsgd_status reduce_many_linear(Launcher& launch, const ReduceManyArgs& args, const Add& add) {
   const Coding& coding = args.coding;
   const double full = static_cast<double>(coding.ranks) * coding.steps;
-  const AddLinear<kBits> add{{args.words, coding.ranks}, coding.steps};
   if (coding.bits_down == 8) {
     return reduce_many_with(launch, args, add, LinearLevels<8>{coding.steps_down}, full);
   }
@@ -248,35 +281,51 @@ gqsgd_status reduce_many_linear_on(Launcher& launch, const ReduceManyArgs& args)
 }
 
 template <uint32_t kBits, typename Launcher>
+gqsgd_status reduce_many_linear_on(Launcher& launch, const ReduceManyArgs& args) {
+  const Coding& coding = args.coding;
+  const Operands operands(args);
+  return operands.weights == nullptr
+             ? reduce_many_linear(launch, args, AddLinear<kBits>{operands, coding.steps})
+             : reduce_many_linear(launch, args,
+                                  AddMeans<kBits>{operands, coding.ranks * coding.steps});
+}
+
+template <uint32_t kBits, bool kWeighted, typename Launcher>
 gqsgd_status reduce_many_exponential_on(Launcher& launch, const ReduceManyArgs& args) {
-  const AddExponential<kBits, 0> add{{args.words, args.coding.ranks}};
-  const double full = args.coding.ranks;
-  if (args.coding.bits_down == 8) {
+  const Coding& coding = args.coding;
+  const Operands operands(args);
+  if (coding.mantissa_bits > 0) {
+    const double full = static_cast<double>(coding.ranks) * exponential_top(2);
+    return reduce_many_with(launch, args, AddExponential<8, 2, kWeighted>{operands},
+                            ExponentialLevels<8, 2>{0}, full);
+  }
+  const AddExponential<kBits, 0, kWeighted> add{operands};
+  const double full = coding.ranks;
+  if (coding.bits_down == 8) {
     return reduce_many_with(launch, args, add, ExponentialLevels<8, 0>{0}, full);
   }
   return reduce_many_with(launch, args, add, ExponentialLevels<4, 0>{0}, full);
 }
 
+template <bool kWeighted, typename Launcher>
+gqsgd_status reduce_many_exponential(Launcher& launch, const ReduceManyArgs& args) {
+  return args.coding.bits == 8 ? reduce_many_exponential_on<8, kWeighted>(launch, args)
+                               : reduce_many_exponential_on<4, kWeighted>(launch, args);
+}
+
 template <typename Launcher>
 gqsgd_status reduce_many_on(Launcher launch, const ReduceManyArgs& args) {
   const Coding& coding = args.coding;
-  const Operands operands{args.words, coding.ranks};
   if (args.range.value_count == 0) return GQSGD_OK;  // Then pointers may be null.
   if (coding.levels == Levels::none) {
-    return launch.run(Plain<ReduceManyNone>(ReduceManyNone(args, operands)));
+    return launch.run(Plain<ReduceManyNone>(ReduceManyNone(args, Operands(args))));
   }
-  const bool byte_codes = coding.bits == 8;
   if (coding.levels == Levels::linear) {
-    return byte_codes ? reduce_many_linear_on<8>(launch, args)
-                      : reduce_many_linear_on<4>(launch, args);
+    return coding.bits == 8 ? reduce_many_linear_on<8>(launch, args)
+                            : reduce_many_linear_on<4>(launch, args);
   }
-  if (coding.mantissa_bits > 0) {
-    const double full = static_cast<double>(coding.ranks) * exponential_top(2);
-    return reduce_many_with(launch, args, AddExponential<8, 2>{operands},
-                            ExponentialLevels<8, 2>{0}, full);
-  }
-  return byte_codes ? reduce_many_exponential_on<8>(launch, args)
-                    : reduce_many_exponential_on<4>(launch, args);
+  return args.weights == nullptr ? reduce_many_exponential<false>(launch, args)
+                                 : reduce_many_exponential<true>(launch, args);
 }
 
 }  // namespace gq::cuda

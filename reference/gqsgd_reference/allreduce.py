@@ -7,6 +7,7 @@ import numpy as np
 from .block_norm import block_codes, block_count, merge_codes
 from .dequantize import dequantize
 from .floats import narrow, widen
+from .hierarchy import add_shard, is_flat, shard_places
 from .levels import Format
 from .norm import global_norm, rank_value
 from .quantize import quantize
@@ -21,7 +22,8 @@ from .words import word_count
 
 @dataclass(frozen=True)
 class Request:
-    """Everything that all ranks agree on before an allreduce; fields as in a quantizer's text."""
+    """Everything that all ranks agree on before an allreduce; fields as in a quantizer's text.
+    nodes: an id for each rank, in the hierarchical schedule."""
 
     schedule: str
     levels: str
@@ -39,6 +41,7 @@ class Request:
     rotate: str = "none"
     mantissa_bits: int = 0
     call: Call = field(default_factory=Call)
+    nodes: tuple = ()
 
     def __post_init__(self):
         if self.block > 0 and (self.q, self.p) != ("inf", "inf"):
@@ -72,10 +75,13 @@ class Result:
     entry_counts: tuple = ()
 
 
+_WIDE = ("direct", "sparse", "hierarchical")
+
+
 def format_of(request, rank_count):
     """The codes that a request makes among `rank_count` ranks."""
     plan = plan_of(request, rank_count)
-    combine = "wide" if request.schedule in ("direct", "sparse") else request.combine
+    combine = "wide" if request.schedule in _WIDE else request.combine
     return Format(request.levels, request.bits, combine, rank_count, plan.combines,
                   request.rounding,
                   request.block, request.bits_down, request.rescale, request.rounding_down,
@@ -83,8 +89,9 @@ def format_of(request, rank_count):
 
 
 def plan_of(request, rank_count):
-    """The reductions of a request; those of direct where lists would be too long."""
-    schedule = "direct" if request.schedule == "sparse" else request.schedule
+    """The reductions of a request; those of direct where lists would be too long, and in a
+    hierarchy, which has none in code form either."""
+    schedule = "direct" if request.schedule in _WIDE else request.schedule
     return SCHEDULES[schedule](rank_count)
 
 
@@ -113,6 +120,21 @@ def allreduce(request, inputs):
                   tuple(len(entries) for entries in lists))
 
 
+def places_of(request, rank_count):
+    """The owner of each part; in a hierarchy the (part, node) of each shard."""
+    if request.schedule == "hierarchical" and not is_flat(request.nodes):
+        return shard_places(request.nodes)
+    return plan_of(request, rank_count).owners
+
+
+def add_part(request, form, place, operands, norms, value_count, first_value):
+    """(words, scales) of the wide sum of one part, or of a range in it."""
+    if isinstance(place, tuple):
+        return add_shard(form, request.call, request.nodes, place, operands, norms, value_count,
+                         first_value)
+    return add_wide(form, request.call, place, operands, norms, value_count, first_value)
+
+
 def shared_norm(request, values):
     """The norm of all ranks' float32 values, or the codes of their blocks' norms."""
     if request.levels == "none":
@@ -127,8 +149,9 @@ def _combine(request, form, operands, norm, value_count):
     if request.schedule == "native":
         return add_integers(operands), norm
     plan = plan_of(request, form.rank_count)
+    places = places_of(request, form.rank_count)
     rotation = ROTATION_VALUE_COUNT if form.rotate == "hadamard" else 0
-    bounds = part_bounds(value_count, len(plan.owners), form.block, rotation)
+    bounds = part_bounds(value_count, len(places), form.block, rotation)
     held = [[_slice(words, form, part) for part in bounds] for words in operands]
     for step in plan.reductions:
         begin, end = bounds[step.part]
@@ -136,20 +159,20 @@ def _combine(request, form, operands, norm, value_count):
             form, request.call, step.rank, step.hop, (step.weight_a, step.weight_b),
             held[step.peer][step.part], held[step.rank][step.part], end - begin, begin)
     if form.combine == "wide":
-        return _add_parts(request, form, held, bounds, norm)
+        return _add_parts(request, form, held, bounds, norm, places)
     return np.concatenate([held[owner][part] for part, owner in enumerate(plan.owners)]), norm
 
 
-def _add_parts(request, form, held, bounds, norm):
-    """(words, scale) of the direct schedule, whose parts belong to the ranks of their numbers."""
+def _add_parts(request, form, held, bounds, norm, places):
+    """(words, scale) of wide sums. places: the owner of each part, or what it is in a hierarchy."""
     words, scales = [], []
     for part, (begin, end) in enumerate(bounds):
         operands = [rank_parts[part] for rank_parts in held]
         norms = norm
         if form.block > 0:
             norms = norm[begin // form.block:block_count(end, form.block)]
-        part_words, part_scales = add_wide(
-            form, request.call, part, operands, norms, end - begin, begin)
+        part_words, part_scales = add_part(
+            request, form, places[part], operands, norms, end - begin, begin)
         words.append(part_words)
         scales.append(part_scales)
     return np.concatenate(words), np.concatenate(scales) if form.block > 0 else norm

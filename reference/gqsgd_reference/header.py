@@ -6,11 +6,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from .floats import bits
+from .hierarchy import nodes_digest
 
 WIRE_VERSION = 1
 DTYPES = {"float32": 0, "float16": 1, "bfloat16": 2, "float64": 3}
 OPS = {"sum": 0, "mean": 1}
-SCHEDULES = {"ring": 1, "tree": 2, "butterfly": 3, "direct": 4, "native": 6, "sparse": 7}
+SCHEDULES = {"ring": 1, "tree": 2, "butterfly": 3, "direct": 4, "hierarchical": 5, "native": 6,
+             "sparse": 7}
 _ALLREDUCE = 1
 
 # (field, bits, number of each value), from bit 0 of word 6 upwards.
@@ -53,6 +55,7 @@ class Header:
     chunk_value_count: int
     value: float | int
     status: int = 0
+    nodes: tuple = ()  # of the hierarchical schedule: an id for each rank
 
 
 def quantizer_word(quantizer):
@@ -78,9 +81,11 @@ def header_words(header):
     """The 16 words."""
     kind = (_ALLREDUCE | DTYPES[header.dtype] << 8 | OPS[header.op] << 16
             | SCHEDULES[header.schedule] << 24)
+    nodes = nodes_digest(header.nodes) if header.schedule == "hierarchical" else 0
     return (
         0x5147 << 16 | WIRE_VERSION, header.status, header.sequence % 2**32, kind,
-        header.value_count % 2**32, header.value_count >> 32, quantizer_word(header.quantizer),
+        header.value_count % 2**32, header.value_count >> 32 | nodes << 16,
+        quantizer_word(header.quantizer),
         header.seed % 2**32, header.seed >> 32, header.stream_id, header.step, header.index,
         header.tag, header.chunk_value_count,
         *norm_words(header.value, header.quantizer["q"], header.quantizer["p"]))

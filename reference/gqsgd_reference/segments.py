@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .allreduce import format_of, plan_of
+from .allreduce import add_part, format_of, places_of, plan_of
 from .block_norm import block_codes, block_count, merge_codes
 from .dequantize import dequantize
 from .floats import NAN_PATTERN, float32_of, ieee, narrow, widen
@@ -13,7 +13,6 @@ from .random import OUTPUT, random_words
 from .reduce import reduce
 from .rotation import ROTATION_VALUE_COUNT, rotate, rotate_back
 from .schedules import part_bounds
-from .wide import add_wide
 from .words import word_count
 
 _NORM_GROUP = 65536
@@ -44,7 +43,7 @@ def allreduce_many(request, inputs):
     lengths = [len(tensor) for tensor in inputs[0]]
     firsts, count = first_values(request, lengths)
     rotation = ROTATION_VALUE_COUNT if request.rotate != "none" else 0
-    bounds = part_bounds(count, len(plan_of(request, rank_count).owners), request.block, rotation)
+    bounds = part_bounds(count, len(places_of(request, rank_count)), request.block, rotation)
     results = []
     for k, (first, length) in enumerate(zip(firsts, lengths)):
         values = [_widened(request, tensors[k], first) for tensors in inputs]
@@ -103,6 +102,7 @@ def _shared_norm(request, values, first):
 def _combine(request, form, operands, norm, first, code_count, bounds):
     """(words, scales) of one tensor, whose codes lie in some of the call's parts."""
     plan, words, scales = plan_of(request, form.rank_count), [], []
+    places = places_of(request, form.rank_count)
     for part, (part_begin, part_end) in enumerate(bounds):
         if part_begin < part_end == bounds[-1][1]:
             part_end = max(part_end, first + code_count)  # with what fills up a rotation
@@ -113,8 +113,8 @@ def _combine(request, form, operands, norm, first, code_count, bounds):
         if form.combine == "wide":
             norms = norm if form.block == 0 else norm[
                 (begin - first) // form.block:block_count(end - first, form.block)]
-            part_words, part_scales = add_wide(
-                form, request.call, part, held, norms, end - begin, begin)
+            part_words, part_scales = add_part(
+                request, form, places[part], held, norms, end - begin, begin)
             scales.append(part_scales)
         else:
             for step in plan.reductions:

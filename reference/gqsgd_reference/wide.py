@@ -9,17 +9,15 @@ from .quantize import NEAREST_BITS, encode, rounding_bits
 from .random import REENCODE, SUBTRACTIVE
 from .words import unpack, unpack_signed
 
-_HOP = 1
-
-
-def add_wide(form, call, owner, operands, norms, value_count, first_value=0):
+def add_wide(form, call, owner, operands, norms, value_count, first_value=0, hop=1, weights=None):
     """(words, scales) of the sum of all ranks' words, given in rank order.
 
     norms: one float32, or the codes of the blocks; the scales are these but with rescale.
+    weights: of operands that are means of so many ranks each.
     """
     if form.levels == "none":
         return bits(_sum_in_order([float32_of(words) for words in operands])).copy(), norms
-    S = _sum_of(form, operands, value_count)
+    S = _sum_of(form, operands, value_count, weights or [1] * len(operands))
     if form.rescale:
         scales, sum_norms = rescaled(S, norms_of(norms), full_sum(form), form.block)
         sum_norms = np.repeat(sum_norms, form.block)[:value_count]
@@ -30,7 +28,7 @@ def add_wide(form, call, owner, operands, norms, value_count, first_value=0):
     elif form.rounding_down == "subtractive":
         r = subtractive_bits(call, first_value, value_count)
     else:
-        r = rounding_bits(call, REENCODE, owner, _HOP, first_value, value_count)
+        r = rounding_bits(call, REENCODE, owner, hop, first_value, value_count)
     return encode(form.down, S, sum_norms, r), scales
 
 
@@ -59,13 +57,14 @@ def rescaled(S, norms, full, block):
     return codes, np.where(regular, sum_norms, np.float32(0))
 
 
-def _sum_of(form, operands, value_count):
+def _sum_of(form, operands, value_count, weights):
     """S as float32."""
     if form.levels == "exponential":
-        return _sum_in_order([decoded_levels(words, form, value_count) for words in operands])
+        return _sum_in_order([np.float32(weight) * decoded_levels(words, form, value_count)
+                              for words, weight in zip(operands, weights)])
     S = np.zeros(value_count, dtype=np.int64)
-    for words in operands:
-        S += unpack(words, form.bits, value_count) - form.s
+    for words, weight in zip(operands, weights):
+        S += weight * (unpack(words, form.bits, value_count) - form.s)
     return S.astype(np.float32)
 
 

@@ -3,6 +3,7 @@
 import numpy as np
 from gqsgd_reference.floats import FLT_MAX
 from gqsgd_reference.header import Header, header_words
+from gqsgd_reference.hierarchy import nodes_text
 
 from .edges import INFINITY
 
@@ -10,8 +11,9 @@ DESCRIPTION = """
 The 16 words of a header (FORMAT.md section 11).
 sequence, status, value_count, seed, stream_id, step, index, tag, chunk_value_count: integers;
 dtype: float32, float16, bfloat16 or float64; op: sum or mean; schedule: ring, tree, butterfly,
-direct, native or sparse; levels, bits, bits_down, q, p, block, rounding, rounding_down, rotate,
-combine, rescale (0 or 1), mantissa_bits, nonfinite: the quantizer.
+direct, hierarchical, native or sparse; nodes, of the hierarchical one: an id for each rank.
+levels, bits, bits_down, q, p, block, rounding, rounding_down, rotate, combine, rescale (0 or 1),
+mantissa_bits, nonfinite: the quantizer.
 value: this rank's norm, float32 (8 digits) if q = p = inf, else float64 (16 digits); an integer in
 case entry_count, a second header.
 words: hex."""
@@ -34,6 +36,8 @@ _CHANGES = {
     **{dtype: {"dtype": dtype} for dtype in ("float16", "bfloat16", "float64")},
     "sum": {"op": "sum"}, **{name: {"schedule": name} for name in ("tree", "butterfly", "direct",
                                                              "native", "sparse")},
+    "hierarchical": {"schedule": "hierarchical", "nodes": (7, 3, 7, 3, 3, 900)},
+    "one_node": {"schedule": "hierarchical", "nodes": (0, 0), "value_count": 2**44 - 1},
     "entry_count": {"schedule": "sparse", "value": 2**32 + 5},
 }
 _QUANTIZER_CHANGES = {
@@ -55,6 +59,8 @@ def _record(case, changes, quantizer_changes):
     quantizer = {**_QUANTIZER, **quantizer_changes}
     words = header_words(Header(quantizer=quantizer, **fields))
     shown = {**quantizer, "rescale": int(quantizer["rescale"])}
+    if "nodes" in fields:
+        fields["nodes"] = nodes_text(fields["nodes"])
     return {"case": case, **{key: fields[key] for key in fields if key != "value"}, **shown,
             "value": fields["value"], "words": np.array(words, dtype=np.uint32)}
 

@@ -7,7 +7,7 @@ from gqsgd_reference.random import Call
 
 from .edges import DENORMAL_MIN, GENERATED, INFINITY, NAN, checksum, generated
 
-_KEYS = f"""
+KEYS = f"""
 schedule; levels; bits; bits_down; combine: of the quantizer, so exact, average or sum; rounding;
 rounding_down; block; rotate; rescale: 0 or 1; mantissa_bits; rank_count; op: sum or mean; dtype; q,
 p: inf; seed, stream_id, step, index; value_count; salt: of the generated inputs, made float32 and,
@@ -20,11 +20,11 @@ over k of (2 k + 1) * pattern k, modulo 2^64, in decimal.
 {GENERATED}"""
 
 PRESETS_TEXT = f"""
-Whole allreduces of the presets (FORMAT.md sections 1 to 13); preset: its name.{_KEYS}"""
+Whole allreduces of the presets (FORMAT.md sections 1 to 13); preset: its name.{KEYS}"""
 
 BLOCKS_TEXT = f"""
 Whole allreduces of the paper's formats with norms per block and correlated rounding, with and
-without rotation, on every schedule (FORMAT.md sections 1 to 13).{_KEYS}"""
+without rotation, on every schedule (FORMAT.md sections 1 to 13).{KEYS}"""
 
 _BLOCKS_8 = {"levels": "linear", "bits": 8, "combine": "exact", "block": 128,
              "rounding": "correlated", "rescale": True}
@@ -74,7 +74,7 @@ def _request_keys(case, request, rank_count, value_count):
             "value_count": value_count}
 
 
-def _record(case, request, rank_count, value_count, salt, printed, special=()):
+def record(case, request, rank_count, value_count, salt, printed, special=()):
     result = allreduce(request, _inputs(request, rank_count, value_count, salt, special))
     plural = "s" if request.block > 0 else ""
     numbers = {f"norm{plural}": result.norm, f"scale{plural}": result.scale}
@@ -97,17 +97,17 @@ def presets():
     records = []
     for name, fields in PRESETS.items():
         request = Request("direct", call=_CALL, **fields)
-        made = [_record(f"{name}_{count}", request, count, 140, 41, True) for count in (1, 3)]
+        made = [record(f"{name}_{count}", request, count, 140, 41, True) for count in (1, 3)]
         for special, places in _SPECIAL.items():
             printed = special in ("nan", "flt_max")
-            made.append(_record(f"{name}_{special}", request, 3, 140, 42, printed, places))
+            made.append(record(f"{name}_{special}", request, 3, 140, 42, printed, places))
         for count, value_count in ((2, 2500), (3, 1024), (4, 5000), (5, 4097), (7, 20000),
                                    (8, 8191), (9, 1), (17, 20000), (3, 0)):
             case = f"{name}_{count}_{value_count}"
-            made.append(_record(case, request, count, value_count, 43, False))
+            made.append(record(case, request, count, value_count, 43, False))
         for dtype in ("float16", "bfloat16", "float64"):
             other = Request("direct", op="sum", dtype=dtype, call=_CALL, **fields)
-            made.append(_record(f"{name}_{dtype}", other, 4, 1500, 44, False))
+            made.append(record(f"{name}_{dtype}", other, 4, 1500, 44, False))
         records += [{"case": one["case"], "preset": name, **one} for one in made]
     return records
 
@@ -121,15 +121,15 @@ def paper_blocks():
             fields = {"levels": levels, "bits": bits_, "combine": combine, "call": _CALL,
                       "rounding": "correlated", "block": 64}
             request = Request(schedule, **fields)
-            records.append(_record(f"{name}_3", request, 3, 200, 45, True))
-            records += [_record(f"{name}_{count}", request, count, 1000, 46, False)
+            records.append(record(f"{name}_3", request, 3, 200, 45, True))
+            records += [record(f"{name}_{count}", request, count, 1000, 46, False)
                         for count in (1, 2, 4, 5, 8, 17)]
-            records.append(_record(f"{name}_nan", request, 3, 200, 46, False, _SPECIAL["nan"]))
+            records.append(record(f"{name}_nan", request, 3, 200, 46, False, _SPECIAL["nan"]))
             rotated = Request(schedule, rotate="hadamard", op="sum", **fields)
-            records += [_record(f"{name}_rotated_{count}", rotated, count, 2100, 47, False)
+            records += [record(f"{name}_rotated_{count}", rotated, count, 2100, 47, False)
                         for count in (2, 5)]
             one_norm = Request(schedule, **{**fields, "block": 0})
-            records.append(_record(f"{name}_one_norm", one_norm, 6, 300, 48, False))
+            records.append(record(f"{name}_one_norm", one_norm, 6, 300, 48, False))
     return records
 
 

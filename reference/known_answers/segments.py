@@ -3,6 +3,7 @@
 import numpy as np
 from gqsgd_reference.allreduce import Request
 from gqsgd_reference.floats import NAN_PATTERN, narrow
+from gqsgd_reference.hierarchy import nodes_text
 from gqsgd_reference.random import Call
 from gqsgd_reference.segments import allgather, allreduce_many, hash_of, reduce_scatter
 
@@ -11,7 +12,8 @@ from .edges import GENERATED, checksum, generated
 TEXT = f"""
 Collectives on several buffers (FORMAT.md section 15).
 operation: allreduce_many, reduce_scatter or allgather; quantizer: its text; schedule, of
-allreduce_many; rank_count; op; dtype; stream_id, step, index.
+allreduce_many; nodes, of the hierarchical one: an id for each rank.
+rank_count; op; dtype; stream_id, step, index.
 lengths: of tensors, or of the slices of ranks; hash: of these, in decimal.
 salt: of the generated inputs, made float32 and, for other types, rounded to nearest even: a rank's
 tensors or slices one after the other, of which an allgather reads the own one. nan_element, where
@@ -67,6 +69,8 @@ def _record(operation, name, lengths, rank_count=3, nan_element=None, schedule="
     values = np.concatenate(_results(operation, request, inputs, lengths))
     answer = {"result": values} if len(values) <= 40 else {"result_checksum": checksum(values)}
     special = {} if nan_element is None else {"nan_element": nan_element}
+    if request.nodes:
+        special["nodes"] = nodes_text(request.nodes)
     return {"case": f"{operation}_{name}", "operation": operation, "quantizer": _text_of(request),
             "schedule": schedule, "rank_count": rank_count, "op": request.op,
             "dtype": request.dtype, "stream_id": _CALL.stream_id, "step": _CALL.step,
@@ -83,7 +87,15 @@ def _many():
     schedules = [record(f"{levels}_{schedule}", schedule=schedule, **form)
                  for schedule in ("ring", "tree", "butterfly", "direct")
                  for levels, form in (("gl8", _GL8), ("gl4", _GL4), ("ge8", _GE8), ("ge4", _GE4))]
-    return schedules + [
+    in_nodes = {"schedule": "hierarchical", "nodes": (0, 1, 1, 0, 1), "rank_count": 5}
+    hierarchies = [
+        record("gl8_nodes", **_GL8, **in_nodes), record("ge4_nodes", **_GE4, **in_nodes),
+        record("blocks_nodes", **_GL8, block=128, rescale=True, rounding="correlated", **in_nodes),
+        record("down_nodes", **_GL4, block=64, bits_down=8, rounding_down="subtractive",
+               **in_nodes),
+        record("rotated_nodes", **_GL8, rotate="hadamard", op="sum", **in_nodes),
+        record("none_nodes", **_NONE, **in_nodes)]
+    return schedules + hierarchies + [
         record("few", **_GL8 | {"op": "sum"}, rank_count=2, nan_element=3),
         record("norm_2_2", **_GL8, q="2", p="2"), record("norm_1_inf", **_GE4, q="1", p="inf"),
         record("blocks", **_GL8, block=128, rescale=True, rounding="correlated"),

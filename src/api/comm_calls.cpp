@@ -31,8 +31,8 @@ Status abort(gqsgd_comm comm) {
   return Status();
 }
 
-/** What calls of this size need, whatever their schedule: that of direct, or with lists too, or of
- *  float32 words where AUTO may take them. */
+/** What calls of this size need, whatever their schedule: that of direct, of nodes, or with lists
+ * too, or of float32 words where AUTO may take them. */
 Status arena_bytes_of(const PlanRequest& direct, bool may_be_uncompressed, size_t* arena_bytes) {
   Plan plan;
   GQ_TRY(make_plan(direct, &plan));
@@ -44,6 +44,10 @@ Status arena_bytes_of(const PlanRequest& direct, bool may_be_uncompressed, size_
     GQ_TRY(make_plan(plain, &plan));
     *arena_bytes = std::max(*arena_bytes, plan.layout.arena_bytes());
   }
+  PlanRequest nodes = direct;
+  nodes.schedule_id = GQSGD_SCHEDULE_HIERARCHICAL;
+  GQ_TRY(make_plan(nodes, &plan));
+  *arena_bytes = std::max(*arena_bytes, plan.layout.arena_bytes());
   PlanRequest sparse = direct;
   sparse.schedule_id = GQSGD_SCHEDULE_SPARSE;
   if (unlisted_field(*direct.format) != nullptr) return Status();
@@ -60,17 +64,19 @@ Status reserve(gqsgd_comm comm, gqsgd_quantizer quantizer, size_t value_count, i
   Format format;
   GQ_TRY(find_format(quantizer, &format));
   Endpoint& endpoint = entry->endpoint;
-  const PlanRequest request{
+  PlanRequest request{
       &format,     GQSGD_SCHEDULE_DIRECT,      endpoint.size(),
       value_count, endpoint.chunk_value_count, endpoint.transport->reads_in_place()};
+  request.nodes = &endpoint.nodes;
   size_t arena_bytes = 0;
   GQ_TRY(arena_bytes_of(request, endpoint.choice.leaves_out_compression(), &arena_bytes));
   entry->requests.drain();  // whose words are in the arena
   GQ_TRY(endpoint.failure.get());
   Choice choice{};
-  GQ_TRY(endpoint.choice.take({format, GQSGD_SCHEDULE_AUTO, endpoint.size(), value_count,
-                               endpoint.chunk_value_count, dtype, endpoint.transport->adds()},
-                              &choice));
+  GQ_TRY(endpoint.choice.take(
+      {format, GQSGD_SCHEDULE_AUTO, endpoint.size(), value_count, endpoint.chunk_value_count, dtype,
+       &endpoint.nodes, endpoint.transport->adds()},
+      &choice));
   unsigned char* arena = nullptr;
   GQ_TRY(endpoint.transport->arena(arena_bytes, &arena));
   endpoint.workspace_bytes = std::max<uint64_t>(endpoint.workspace_bytes, arena_bytes);

@@ -71,6 +71,24 @@ Status Entry::enter(std::shared_ptr<Communicator> communicator) {
               communicator_->endpoint.rank());
 }
 
+namespace {
+
+/** May throw std::bad_alloc. */
+Status fill_nodes(const Transport& transport, const CommOptions& options, Nodes* nodes) {
+  std::vector<uint32_t> ids = options.nodes;
+  if (!ids.empty() && ids.size() != transport.size()) {
+    return fail(GQSGD_INVALID_ARGUMENT, "option nodes has %zu numbers; this group has %u ranks",
+                ids.size(), transport.size());
+  }
+  for (uint32_t rank = static_cast<uint32_t>(ids.size()); rank < transport.size(); ++rank) {
+    ids.push_back(transport.node_of(rank));
+  }
+  *nodes = Nodes(ids);
+  return Status();
+}
+
+}  // namespace
+
 Status fill_endpoint(std::unique_ptr<Transport> transport, const CommOptions& options,
                      Endpoint* endpoint) {
   const char* refused = nullptr;
@@ -83,6 +101,7 @@ Status fill_endpoint(std::unique_ptr<Transport> transport, const CommOptions& op
   }
   const uint32_t ranks = transport->size();
   try {
+    GQ_TRY(fill_nodes(*transport, options, &endpoint->nodes));
     endpoint->seat(std::move(transport));
   } catch (const std::bad_alloc&) {
     return fail(GQSGD_NO_MEMORY, "no memory for a group of %u ranks", ranks);

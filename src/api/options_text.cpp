@@ -4,6 +4,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include <new>
+
 #include "kernels/codec/formats.h"
 #include "src/api/costs_file.h"
 #include "src/api/text_items.h"
@@ -12,9 +14,9 @@
 namespace gq {
 namespace {
 
-constexpr const char* kOptionList[] = {"timeout_ms", "stream_id", "chunk_value_count", "costs",
-                                       "uncompressed"};
-enum OptionIndex { kTimeoutMs, kStreamId, kChunkValueCount, kCosts, kUncompressed };
+constexpr const char* kOptionList[] = {"timeout_ms", "stream_id",    "chunk_value_count",
+                                       "costs",      "uncompressed", "nodes"};
+enum OptionIndex { kTimeoutMs, kStreamId, kChunkValueCount, kCosts, kUncompressed, kNodes };
 
 constexpr const char* kUncompressedList[] = {"auto", "never"};
 
@@ -42,6 +44,29 @@ Status read_uncompressed(std::string_view word, bool* may_be_uncompressed) {
               shown(word), word.data());
 }
 
+/** "0:0:1:1", a number for each rank. */
+Status read_nodes(std::string_view text, std::vector<uint32_t>* nodes) {
+  nodes->clear();
+  for (bool more = true; more;) {
+    const size_t end = text.find(':');
+    more = end != std::string_view::npos;
+    int64_t number = 0;
+    if (!parse_signed(text.substr(0, end), &number) || number < 0 || number > UINT32_MAX) {
+      return fail(GQSGD_INVALID_ARGUMENT,
+                  "option nodes has \"%.*s\" for rank %zu; it is a number from 0 to %" PRIu32
+                  " for each rank, as in nodes=0:0:1:1",
+                  shown(text.substr(0, end)), text.data(), nodes->size(), UINT32_MAX);
+    }
+    try {
+      nodes->push_back(static_cast<uint32_t>(number));
+    } catch (const std::bad_alloc&) {
+      return fail(GQSGD_NO_MEMORY, "no memory for the nodes of so many ranks");
+    }
+    text.remove_prefix(more ? end + 1 : text.size());
+  }
+  return Status();
+}
+
 Status read_option(const TextItem& item, CommOptions* options) {
   const int option = find_name(names_of(kOptionList), item.name);
   int64_t number = 0;
@@ -55,6 +80,7 @@ Status read_option(const TextItem& item, CommOptions* options) {
   if (option == kUncompressed) {
     return read_uncompressed(item.value, &options->choice.may_be_uncompressed);
   }
+  if (option == kNodes) return read_nodes(item.value, &options->nodes);
   if (!parse_signed(item.value, &number)) {
     return fail(GQSGD_INVALID_ARGUMENT, "option %s=%.*s is not an integer", kOptionList[option],
                 shown(item.value), item.value.data());

@@ -1,8 +1,10 @@
-// A communicator's options as text: "timeout_ms=1000,stream_id=3".
+// A communicator's options as text: "timeout_ms=1000,stream_id=3,nodes=0:0:1".
 #ifndef GQ_API_OPTIONS_TEXT_H
 #define GQ_API_OPTIONS_TEXT_H
 
 #include <stdint.h>
+
+#include <vector>
 
 #include "src/plan/auto_choice.h"
 #include "src/support/status.h"
@@ -22,6 +24,7 @@ struct CommOptions {
   uint32_t stream_id = 0;
   uint32_t chunk_value_count = 0;  ///< 0: the transport's default
   AutoOptions choice;
+  std::vector<uint32_t> nodes;  ///< of each rank; empty: the transport knows them
 };
 
 /** text may be NULL. GQSGD_TIMEOUT_MS and GQSGD_COSTS in the environment change the defaults of

@@ -12,6 +12,7 @@ struct Question {
   Format format;
   uint32_t ranks = 0;
   uint32_t combines = 0;
+  uint32_t encodes = 1;
   bool sends_lists = false;
 };
 
@@ -27,6 +28,7 @@ Status read_question(gqsgd_quantizer quantizer, int32_t rank_count, size_t value
   Plan plan;
   GQ_TRY(make_plan(request, &plan));
   question->combines = plan.schedule->combines(question->ranks);
+  question->encodes = plan.schedule_id == GQSGD_SCHEDULE_HIERARCHICAL ? 2 : 1;
   question->sends_lists = plan.schedule->sends_lists;
   return Status();
 }
@@ -43,7 +45,8 @@ gqsgd_status gqsgd_variance_bound(gqsgd_quantizer quantizer, int32_t rank_count,
   if (question.sends_lists) {
     return gq::list_variance_bound(question.format, question.ranks, value_count, theta).code();
   }
-  return gq::variance_bound(question.format, question.ranks, value_count, question.combines, theta)
+  return gq::variance_bound(question.format, question.ranks, value_count, question.combines, theta,
+                            question.encodes)
       .code();
 }
 
@@ -66,7 +69,7 @@ gqsgd_status gqsgd_depth_factor(gqsgd_quantizer quantizer, int32_t rank_count, i
   if (status.ok() && question.sends_lists) {
     *factor = 1;  // sums of lists are exact
   } else if (status.ok()) {
-    *factor = gq::depth_factor(question.format, question.combines);
+    *factor = gq::depth_factor(question.format, question.combines, question.encodes);
   }
   return status.code();
 }

@@ -35,6 +35,9 @@ Header Agreement::header_of(const Endpoint& endpoint, const Call& call, int32_t 
       static_cast<uint32_t>(call.op) << 16 | static_cast<uint32_t>(schedule_id) << 24;
   words[kHeaderCountLow] = low_half(call.value_count);
   words[kHeaderCountHigh] = high_half(call.value_count);
+  if (schedule_id == GQSGD_SCHEDULE_HIERARCHICAL) {
+    words[kHeaderCountHigh] |= endpoint.nodes.digest() << kHeaderNodesShift;
+  }
   words[kHeaderFields] = fields_of(endpoint, call);
   words[kHeaderSeedLow] = low_half(call.format.seed);
   words[kHeaderSeedHigh] = high_half(call.format.seed);

@@ -13,6 +13,7 @@
 #include "kernels/stages.h"
 #include "src/plan/auto_choice.h"
 #include "src/plan/plan.h"
+#include "src/schedule/nodes.h"
 #include "src/support/counter.h"
 #include "src/support/first_failure.h"
 #include "src/support/names.h"
@@ -32,7 +33,8 @@ struct Endpoint {
   const Stages* stages = nullptr;
   uint32_t stream_id = 0;
   uint64_t chunk_value_count = 0;
-  AutoChoice choice;                   ///< what schedule AUTO is here
+  AutoChoice choice;  ///< what schedule AUTO is here
+  Nodes nodes;        ///< as the communicator's options have them, else its transport
   std::atomic<int64_t> timeout_ms{0};  ///< -1: for ever
   uint64_t sequence = 0;               ///< number of the newest header; calls with lists have two
   std::vector<const uint32_t*> operands;  ///< one per rank, so that reduce_many allocates nothing

@@ -7,6 +7,7 @@
 
 #include "kernels/codec/block_norm.h"
 #include "src/execute/messages.h"
+#include "src/schedule/nodes.h"
 
 namespace gq {
 namespace {
@@ -17,6 +18,17 @@ Part part_within(const Move& move, uint32_t rank) {
   const uint64_t first = std::clamp(rank * move.origin_value_count, move.first_value, end);
   const uint64_t last = std::clamp((rank + 1) * move.origin_value_count, move.first_value, end);
   return {first, last - first};
+}
+
+/** The sum of a node is encoded as the codes it is made of: how it goes down is said of the last
+ *  sum. */
+Coding node_coding(Coding coding, uint32_t ranks) {
+  coding.ranks = ranks;
+  coding.bits_down = coding.bits;
+  coding.steps_down = coding.steps;
+  coding.rounding_down = RoundingDown::random;
+  coding.rescale = false;
+  return coding;
 }
 
 }  // namespace
@@ -142,7 +154,8 @@ Status Executor::merge(const Move& move) {
     return Status();
   }
   GQ_TRY(on_pieces(move, plan_->adds_values ? &Executor::add_values : &Executor::reduce_many));
-  for (uint32_t rank = 0; rank < endpoint_->size(); ++rank) {
+  for (uint32_t k = 0; k < operand_count(plan_->shape, endpoint_->rank(), move); ++k) {
+    const uint32_t rank = operand_rank(plan_->shape, endpoint_->rank(), move, k);
     if (rank != endpoint_->rank()) look_ahead_.merged(rank);
   }
   return Status();
@@ -275,23 +288,32 @@ Status Executor::reduce(const Move& move, const Piece& piece) {
   return Status(endpoint_->stages->reduce(args));
 }
 
-void Executor::find_operands(const Move& move, const Piece& piece) {
-  for (uint32_t rank = 0; rank < endpoint_->size(); ++rank) {
-    endpoint_->operands[rank] = rank == endpoint_->rank()
-                                    ? own_words(move.content, move, piece)
-                                    : words_in(operand(move, rank), move.content, piece);
+uint32_t Executor::find_operands(const Move& move, const Piece& piece) {
+  const uint32_t operands = operand_count(plan_->shape, endpoint_->rank(), move);
+  for (uint32_t k = 0; k < operands; ++k) {
+    const uint32_t rank = operand_rank(plan_->shape, endpoint_->rank(), move, k);
+    endpoint_->operands[k] = rank == endpoint_->rank()
+                                 ? own_words(move.content, move, piece)
+                                 : words_in(operand(move, rank), move.content, piece);
   }
+  return operands;
 }
 
 Status Executor::reduce_many(const Move& move, const Piece& piece) {
-  find_operands(move, piece);
+  const uint32_t operands = find_operands(move, piece);
   ReduceManyArgs args{};
   args.coding = plan_->coding;
+  if (move.addends == Addends::node) args.coding = node_coding(plan_->coding, operands);
+  if (move.addends == Addends::nodes) {
+    args.weights = plan_->shape.nodes->sizes();
+    args.weight_count = operands;
+  }
   args.random = site_of(move);
   args.range = piece.range;
   args.words = endpoint_->operands.data();
   args.norms = norms_of(piece);
-  args.out_words = own_words(Content::sums, move, piece);
+  const bool of_node = move.addends == Addends::node;
+  args.out_words = own_words(of_node ? Content::codes : Content::sums, move, piece);
   if (args.coding.rescale) {
     unsigned char* sums = arena_ + plan_->layout.offset_bytes(Content::sums, move.first_value);
     args.out_scales = scales_in(sums, move, piece);

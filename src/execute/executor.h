@@ -53,7 +53,7 @@ class Executor {
   Status add_values(const Move& move, const Piece& piece);
   Status dequantize(const Move& move, const Piece& piece);
 
-  void find_operands(const Move& move, const Piece& piece);
+  uint32_t find_operands(const Move& move, const Piece& piece);
   void count_poisoned(const Piece& piece);
 
   const unsigned char* operand(const Move& move, uint32_t peer) const;

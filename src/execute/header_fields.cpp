@@ -15,7 +15,7 @@ struct Field {
   HeaderWord word;
   uint32_t shift;
   uint32_t bits;
-  bool wide;    // the next word holds the high half
+  bool wide;    // the next word holds the bits above 32
   Names names;  // empty: the value is a number
 };
 
@@ -24,10 +24,11 @@ constexpr Names kNumber{nullptr, 0};
 constexpr Field kFields[] = {
     {"operation", kHeaderOperation, 0, 8, false, names_of(kOperationList)},
     {"communicator", kHeaderTag, 0, 32, false, kNumber},
-    {"value_count", kHeaderCountLow, 0, 32, true, kNumber},
+    {"value_count", kHeaderCountLow, 0, 48, true, kNumber},
     {"dtype", kHeaderOperation, 8, 8, false, names_of(kDtypeList)},
     {"op", kHeaderOperation, 16, 8, false, names_of(kOpList)},
     {"schedule", kHeaderOperation, 24, 8, false, names_of(kScheduleList)},
+    {"nodes (digest)", kHeaderCountHigh, kHeaderNodesShift, 16, false, kNumber},
     {"levels", kHeaderFields, 0, 2, false, names_of(kLevelsList)},
     {"bits", kHeaderFields, 2, 2, false, names_of(kBitsList)},
     {"bits_down", kHeaderFields, 4, 2, false, names_of(kBitsList)},
@@ -45,7 +46,7 @@ constexpr Field kFields[] = {
      names_of(kBoolList)},
     {"uncompressed=never", kHeaderFields, kHeaderUncompressedNeverShift, 1, false,
      names_of(kBoolList)},
-    {"seed", kHeaderSeedLow, 0, 32, true, kNumber},
+    {"seed", kHeaderSeedLow, 0, 64, true, kNumber},
     {"stream_id", kHeaderStreamId, 0, 32, false, kNumber},
     {"step", kHeaderStep, 0, 32, false, kNumber},
     {"index", kHeaderIndex, 0, kHeaderCostsShift, false, kNumber},
@@ -60,9 +61,9 @@ Operation operation_of(const Header& header) {
 }
 
 uint64_t value_of(const Field& field, const Header& header) {
-  const uint64_t low = header.words[field.word];
-  if (field.wide) return low | static_cast<uint64_t>(header.words[field.word + 1]) << 32;
-  return (low >> field.shift) & ((UINT64_C(1) << field.bits) - 1);
+  uint64_t bits = header.words[field.word];
+  if (field.wide) bits |= static_cast<uint64_t>(header.words[field.word + 1]) << 32;
+  return (bits >> field.shift) & (UINT64_MAX >> (64 - field.bits));
 }
 
 void print_value(const Field& field, const Header& header, char* text, size_t capacity_bytes) {

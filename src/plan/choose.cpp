@@ -2,13 +2,17 @@
 // wins.
 #include "src/plan/choose.h"
 
+#include "src/schedule/nodes.h"
+
 namespace gq {
 namespace {
 
-constexpr int32_t kOfCodes[] = {GQSGD_SCHEDULE_DIRECT, GQSGD_SCHEDULE_BUTTERFLY,
-                                GQSGD_SCHEDULE_TREE, GQSGD_SCHEDULE_RING, GQSGD_SCHEDULE_NATIVE};
-constexpr int32_t kOfFloats[] = {GQSGD_SCHEDULE_BUTTERFLY, GQSGD_SCHEDULE_TREE, GQSGD_SCHEDULE_RING,
-                                 GQSGD_SCHEDULE_DIRECT, GQSGD_SCHEDULE_NATIVE};
+constexpr int32_t kOfCodes[] = {GQSGD_SCHEDULE_DIRECT,    GQSGD_SCHEDULE_HIERARCHICAL,
+                                GQSGD_SCHEDULE_BUTTERFLY, GQSGD_SCHEDULE_TREE,
+                                GQSGD_SCHEDULE_RING,      GQSGD_SCHEDULE_NATIVE};
+constexpr int32_t kOfFloats[] = {GQSGD_SCHEDULE_BUTTERFLY,    GQSGD_SCHEDULE_TREE,
+                                 GQSGD_SCHEDULE_RING,         GQSGD_SCHEDULE_DIRECT,
+                                 GQSGD_SCHEDULE_HIERARCHICAL, GQSGD_SCHEDULE_NATIVE};
 
 // Predictions that are closer than this say nothing: then the earlier candidate is kept, which is
 // the one without codes, or with less noise or fewer messages.
@@ -23,7 +27,9 @@ bool is_candidate(const CostQuestion& question, const CostConstants& constants) 
   }
   const bool averages = format.levels != Levels::none && format.combine == Combine::average;
   if (question.schedule_id == GQSGD_SCHEDULE_RING && averages) return false;
-  const bool reencodes = question.schedule_id == GQSGD_SCHEDULE_DIRECT;
+  const bool hierarchical = question.schedule_id == GQSGD_SCHEDULE_HIERARCHICAL;
+  if (hierarchical && (question.nodes == nullptr || question.nodes->is_flat())) return false;
+  const bool reencodes = hierarchical || question.schedule_id == GQSGD_SCHEDULE_DIRECT;
   if (!reencodes && wide_only_field(format) != nullptr) return false;
   const bool exact = format.levels == Levels::linear && format.combine == Combine::exact;
   return reencodes || !exact || exact_steps(format.bits, question.ranks) > 0;

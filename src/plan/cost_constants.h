@@ -46,12 +46,14 @@ inline constexpr size_t kCostRowCount = 12;
 /** alpha and 1 / beta of the paper are latency_ns and byte_ns; 1 / gamma, 1 / gamma-hat and delta
  *  are stages. */
 struct CostConstants {
-  double latency_ns;   ///< from the end of a send to the start of its arrival
-  double byte_ns;      ///< one byte on the link out of a rank, and on the one into it
+  double latency_ns;  ///< from the end of a send to the start of its arrival
+  double byte_ns;     ///< one byte on the link out of a rank, and on the one into it
+  /** The same inside a node, where ranks are on several. Links between them are the nodes' then. */
+  double node_latency_ns, node_byte_ns;
   double message_ns;   ///< processor time of one message, at either end
   double call_ns;      ///< an allreduce of nothing
   double header_ns;    ///< one more rank's header in it
-  double cpus;         ///< processors that all ranks share; 0: every rank has one of its own
+  double cpus;         ///< processors that a node's ranks share; 0: every rank has one of its own
   double cache_bytes;  ///< what the ranks that share them can keep close
   /** An allreduce of the transport's own: each of its 2 ceil(log2 n) steps, and each of the 2 (n -
    * 1) / n bytes that a rank has to send for one. 0: nobody has measured one. */

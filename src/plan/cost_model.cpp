@@ -6,6 +6,7 @@
 #include <new>
 
 #include "src/plan/cost_walk.h"
+#include "src/schedule/nodes.h"
 
 namespace gq {
 namespace {
@@ -14,47 +15,86 @@ uint32_t dtype_bytes(int32_t dtype) {
   return dtype == GQSGD_FLOAT64 ? 8 : dtype == GQSGD_FLOAT32 ? 4 : 2;
 }
 
+/** Null where all ranks are on one node, or each on its own: then all links are alike. */
+const Nodes* nodes_of(const CostQuestion& question) {
+  const Nodes* nodes = question.nodes;
+  return nodes == nullptr || nodes->is_flat() ? nullptr : nodes;
+}
+
+/** Ranks that share processors and a cache: those of the largest node. */
+uint32_t neighbours(const CostQuestion& question) {
+  const Nodes* nodes = nodes_of(question);
+  return nodes == nullptr ? question.ranks : nodes->part_count();
+}
+
 /** Ranks for each processor, where they share processors and there are more of them. */
-double crowding(uint32_t ranks, const CostConstants& constants) {
-  return constants.cpus > 0 ? std::max(1.0, ranks / constants.cpus) : 1.0;
+double crowding(const CostQuestion& question, const CostConstants& constants) {
+  return constants.cpus > 0 ? std::max(1.0, neighbours(question) / constants.cpus) : 1.0;
 }
 
 /** Values, results and codes of all ranks that share a cache. */
 double touched_bytes(const CostQuestion& question, const CostConstants& constants) {
   const double for_one = 2.0 * dtype_bytes(question.dtype) + question.format.bits / 8.0;
-  const double sharing = constants.cpus > 0 ? question.ranks : 1;
+  const double sharing = constants.cpus > 0 ? neighbours(question) : 1;
   return sharing * static_cast<double>(question.value_count) * for_one;
+}
+
+/** What a prediction is made from. */
+struct Terms {
+  const CostQuestion& question;
+  const CostConstants& constants;
+  CodecCost codec;
+};
+
+/** The first rank of a node of most ranks, or of fewest: it owns most parts there. */
+uint32_t rank_of_extreme(const Nodes& nodes, bool most) {
+  uint32_t found = 0;
+  for (uint32_t node = 1; node < nodes.count(); ++node) {
+    const uint32_t size = nodes.size_of(node), best = nodes.size_of(found);
+    if (most ? size > best : size < best) found = node;
+  }
+  return nodes.rank_of(found, 0);
 }
 
 /** Ranks that share a processor wait while others work: each processor time of one is lengthened by
  *  that of those with which it shares. */
-double moves_ns(const Plan& plan, const CodecCost& codec, const CostConstants& constants) {
-  const WalkTimes times = walk_moves(plan, codec, constants, 0);
-  return times.finish_ns + times.busy_ns * (crowding(plan.shape.ranks, constants) - 1);
+double moves_ns(const Plan& plan, const Terms& terms, uint32_t rank) {
+  const WalkTimes times =
+      walk_moves(plan, terms.codec, terms.constants, rank, nodes_of(terms.question));
+  return times.finish_ns + times.busy_ns * (crowding(terms.question, terms.constants) - 1);
 }
 
-/** Chunks of a part that are walked one by one: enough for the pipelines to be full. That of direct
- *  is 5 chunks deep, that of a tree 3 for each of its up to 20 levels. */
+/** Where nodes differ, the largest share a link among most, and in a hierarchy ranks of the
+ *  smallest own most parts: all wait for the slower. */
+double slowest_moves_ns(const Plan& plan, const Terms& terms) {
+  const Nodes* nodes = nodes_of(terms.question);
+  if (nodes == nullptr) return moves_ns(plan, terms, 0);
+  return std::max(moves_ns(plan, terms, rank_of_extreme(*nodes, true)),
+                  moves_ns(plan, terms, rank_of_extreme(*nodes, false)));
+}
+
+/** Chunks of a part that are walked one by one: enough for the pipelines to be full. Those of
+ * direct and of a hierarchy are 5 chunks deep, that of a tree 3 for each of its up to 20 levels. */
 uint64_t walked_chunks(const Plan& plan) {
   if (plan.schedule->id == GQSGD_SCHEDULE_TREE) return 512;
   return std::clamp<uint64_t>((uint64_t{1} << 20) / plan.shape.ranks, 48, 256);
 }
 
 // The chain of maxima and sums that a walk is repeats itself with a period of a few chunks: of two
-// in direct, of three where results lag by three chunks. This is a multiple of those.
+// in direct, of three or four where results lag by so many chunks. This is a multiple of those.
 constexpr uint64_t kPeriodChunks = 12;
 
 /** Once pipelines are full each period of chunks takes as long as the one before it. So of longer
  *  calls two shorter ones are walked, which differ from it, and from each other, by whole periods.
  */
-double all_moves_ns(Plan plan, const CodecCost& codec, const CostConstants& constants) {
-  const uint32_t parts = part_count(*plan.schedule, plan.shape.ranks);
+double all_moves_ns(Plan plan, const Terms& terms) {
+  const uint32_t parts = part_count(plan);
   const uint64_t chunk = plan.shape.chunk_value_count;
   const uint64_t shard = parts == 1 ? plan.shape.value_count : shard_value_count(plan.shape, parts);
   const uint64_t walked = walked_chunks(plan);
   const auto without = [&](uint64_t periods) {
     plan.shape.value_count = parts * (shard - periods * kPeriodChunks * chunk);  // all parts full
-    return moves_ns(plan, codec, constants);
+    return slowest_moves_ns(plan, terms);
   };
   if (shard <= walked * chunk) return without(0);
   const uint64_t left_out = (shard / chunk - walked) / kPeriodChunks + 1;
@@ -69,8 +109,9 @@ double all_moves_ns(Plan plan, const CodecCost& codec, const CostConstants& cons
 
 Status predict_time(const CostQuestion& question, const CostConstants& constants, double* time_ns) {
   Plan plan;
-  const PlanRequest request{&question.format,     question.schedule_id,       question.ranks,
-                            question.value_count, question.chunk_value_count, true};
+  PlanRequest request{&question.format,     question.schedule_id,       question.ranks,
+                      question.value_count, question.chunk_value_count, true};
+  request.nodes = question.nodes;
   GQ_TRY(make_plan(request, &plan));
   if (plan.schedule->sends_lists) {
     return fail(GQSGD_UNSUPPORTED,
@@ -82,16 +123,17 @@ Status predict_time(const CostQuestion& question, const CostConstants& constants
                 "the time of schedule native is the transport's own: native_step_ns and "
                 "native_byte_ns are not among these constants; gqsgd-calibrate-mpi measures them");
   }
-  const CodecCost codec = codec_cost(constants, plan.coding,
-                                     cached_share(constants, touched_bytes(question, constants)));
+  const Terms terms{question, constants,
+                    codec_cost(constants, plan.coding,
+                               cached_share(constants, touched_bytes(question, constants)))};
   const bool norm_first = question.format.levels != Levels::none &&
                           (plan.coding.block == 0 || question.format.nonfinite == Nonfinite::error);
-  const double norm_ns = norm_first ? codec.of(CostStage::norm, question.value_count) *
-                                          crowding(question.ranks, constants)
+  const double norm_ns = norm_first ? terms.codec.of(CostStage::norm, question.value_count) *
+                                          crowding(question, constants)
                                     : 0;
   try {
     *time_ns = constants.call_ns + question.ranks * constants.header_ns + norm_ns +
-               all_moves_ns(plan, codec, constants);
+               all_moves_ns(plan, terms);
   } catch (const std::bad_alloc&) {
     return fail(GQSGD_NO_MEMORY, "no memory to cost the moves of %u ranks", question.ranks);
   }

@@ -18,7 +18,8 @@ struct CostQuestion {
   uint64_t value_count;
   uint64_t chunk_value_count;
   int32_t dtype;
-  bool transport_adds = false;  ///< for choices: schedule native is possible
+  const Nodes* nodes = nullptr;  ///< who shares one, if that is known
+  bool transport_adds = false;   ///< for choices: schedule native is possible
 };
 
 /** Nanoseconds from the call of the last rank to the return of the last rank. Refuses what

@@ -6,8 +6,13 @@
 #include <deque>
 #include <vector>
 
+#include "src/schedule/nodes.h"
+
 namespace gq {
 namespace {
+
+/** Links that a rank has: to others of its node, if it is said who they are, and to all else. */
+enum Reach : size_t { kFar, kNear, kReachCount };
 
 /** A rank whose moves are walked. */
 struct Actor {
@@ -16,7 +21,7 @@ struct Actor {
   Move move{};
   bool pending = false;  // `move` is still to be made
   bool done = false;
-  double processor = 0, link_out = 0, link_in = 0;  // when each is free
+  double processor = 0, link_out[kReachCount] = {}, link_in[kReachCount] = {};  // when each is free
   double busy = 0;
   double last_arrival = 0;
   std::deque<double> mirror;             // when messages to ranks like this one arrive
@@ -26,10 +31,11 @@ struct Actor {
 
 class Walk {
  public:
-  Walk(const Plan& plan, const CodecCost& codec, const CostConstants& constants)
+  Walk(const Plan& plan, const CodecCost& codec, const CostConstants& constants, const Nodes* nodes)
       : plan_(plan),
         codec_(codec),
         constants_(constants),
+        nodes_(nodes),
         is_tree_(plan.schedule->id == GQSGD_SCHEDULE_TREE) {}
 
   WalkTimes run(uint32_t rank) {
@@ -40,7 +46,8 @@ class Walk {
     }
     WalkTimes times;
     for (const Actor& actor : actors_) {
-      times.finish_ns = std::max({times.finish_ns, actor.processor, actor.link_out});
+      times.finish_ns =
+          std::max({times.finish_ns, actor.processor, actor.link_out[kFar], actor.link_out[kNear]});
     }
     times.finish_ns += is_tree_ ? deeper_ns() : 0;
     times.busy_ns = average_busy_ns();
@@ -53,6 +60,7 @@ class Walk {
     const uint32_t partners = std::bit_floor(ranks);
     const bool is_folded = plan_.schedule->id == GQSGD_SCHEDULE_BUTTERFLY && partners != ranks;
     if (is_tree_ || is_folded) rank = 0;
+    if (plan_.schedule->id == GQSGD_SCHEDULE_RING) rank = before_a_border(rank);
     add(rank);
     if (is_folded) add(partners);
     for (uint32_t child = 1; is_tree_ && child < ranks; child *= 2) add(child);
@@ -93,7 +101,7 @@ class Walk {
         actor->processor += sum_ns(move);
         return true;
       default:
-        work(actor, stage_ns(move));
+        work(actor, stage_ns(actor->rank, move));
         return true;
     }
   }
@@ -104,7 +112,7 @@ class Walk {
   }
 
   /** Merging norms is left out: 2 bytes for each block of one rank's part. */
-  double stage_ns(const Move& move) const {
+  double stage_ns(uint32_t rank, const Move& move) const {
     switch (move.kind) {
       case MoveKind::norm:
         return codec_.of(CostStage::norm, move.value_count);
@@ -114,7 +122,7 @@ class Walk {
         return codec_.of(CostStage::reduce, move.value_count);
       case MoveKind::reduce_many:
         return codec_.of(CostStage::sum, move.value_count) +
-               operands_beyond_two() * codec_.of(CostStage::add, move.value_count);
+               operands_beyond_two(rank, move) * codec_.of(CostStage::add, move.value_count);
       case MoveKind::dequantize:
         return codec_.of(CostStage::dequantize, move.value_count);
       default:
@@ -132,17 +140,45 @@ class Walk {
     return steps * constants_.native_step_ns + sent_bytes * constants_.native_byte_ns;
   }
 
-  uint32_t operands_beyond_two() const { return plan_.shape.ranks > 2 ? plan_.shape.ranks - 2 : 0; }
+  uint32_t operands_beyond_two(uint32_t rank, const Move& move) const {
+    const uint32_t operands = operand_count(plan_.shape, rank, move);
+    return operands > 2 ? operands - 2 : 0;
+  }
 
-  double link_ns(const Move& move) const {
+  /** The rank, or the first one after it whose next one is on another node. */
+  uint32_t before_a_border(uint32_t rank) const {
+    if (nodes_ == nullptr) return rank;
+    const uint32_t ranks = plan_.shape.ranks;
+    while (nodes_->node_of(rank) == nodes_->node_of((rank + 1) % ranks)) rank = (rank + 1) % ranks;
+    return rank;
+  }
+
+  Reach reach(uint32_t rank, uint32_t peer) const {
+    return nodes_ != nullptr && nodes_->node_of(rank) == nodes_->node_of(peer) ? kNear : kFar;
+  }
+
+  /** Ranks that send out of this rank's node when it does. */
+  uint32_t sharers(uint32_t rank, const Move& move) const {
+    const bool one_of_them = is_tree_ || plan_.schedule->id == GQSGD_SCHEDULE_RING;
+    if (nodes_ == nullptr || (one_of_them && move.content != Content::norms)) return 1;
+    return nodes_->size_of(nodes_->node_of(rank));
+  }
+
+  double link_ns(uint32_t rank, const Move& move) const {
     const size_t size_bytes = plan_.layout.size_bytes(move.content, move.value_count);
-    return static_cast<double>(size_bytes) * constants_.byte_ns;
+    const double byte_ns = reach(rank, move.peer) == kNear
+                               ? constants_.node_byte_ns
+                               : sharers(rank, move) * constants_.byte_ns;
+    return static_cast<double>(size_bytes) * byte_ns;
   }
 
   void send(Actor* actor, const Move& move) {
     work(actor, constants_.message_ns);
-    actor->link_out = std::max(actor->link_out, actor->processor) + link_ns(move);
-    const double arrival = actor->link_out + constants_.latency_ns;
+    const Reach where = reach(actor->rank, move.peer);
+    double& link = actor->link_out[where];
+    link = std::max(link, actor->processor) + link_ns(actor->rank, move);
+    const double arrival =
+        link + (where == kNear ? constants_.node_latency_ns : constants_.latency_ns);
     actor->last_arrival = arrival;
     const size_t peer = actor_index(move.peer);
     if (move.content != Content::norms && peer < actors_.size()) {
@@ -155,8 +191,9 @@ class Walk {
   bool receive(Actor* actor, const Move& move) {
     double arrival = 0;
     if (!find_arrival(actor, move, &arrival)) return false;
-    actor->link_in = std::max(actor->link_in + link_ns(move), arrival);
-    actor->processor = std::max(actor->processor, actor->link_in);
+    double& link = actor->link_in[reach(actor->rank, move.peer)];
+    link = std::max(link + link_ns(actor->rank, move), arrival);
+    actor->processor = std::max(actor->processor, link);
     work(actor, constants_.message_ns);
     return true;
   }
@@ -220,7 +257,7 @@ class Walk {
       const bool is_message = move.kind == MoveKind::send ||
                               move.kind == MoveKind::receive_operand ||
                               move.kind == MoveKind::receive_result;
-      busy += is_message ? constants_.message_ns : stage_ns(move);
+      busy += is_message ? constants_.message_ns : stage_ns(rank, move);
     }
     return busy;
   }
@@ -250,6 +287,7 @@ class Walk {
   const Plan& plan_;
   const CodecCost& codec_;
   const CostConstants& constants_;
+  const Nodes* nodes_;
   const bool is_tree_;
   std::vector<Actor> actors_;
 };
@@ -257,13 +295,14 @@ class Walk {
 }  // namespace
 
 WalkTimes walk_moves(const Plan& plan, const CodecCost& codec, const CostConstants& constants,
-                     uint32_t rank) {
-  return Walk(plan, codec, constants).run(rank);
+                     uint32_t rank, const Nodes* nodes) {
+  return Walk(plan, codec, constants, nodes).run(rank);
 }
 
-uint32_t part_count(const Schedule& schedule, uint32_t ranks) {
-  if (schedule.id == GQSGD_SCHEDULE_TREE || schedule.adds_natively) return 1;
-  return schedule.id == GQSGD_SCHEDULE_BUTTERFLY ? std::bit_floor(ranks) : ranks;
+uint32_t part_count(const Plan& plan) {
+  if (plan.schedule->id == GQSGD_SCHEDULE_TREE || plan.schedule->adds_natively) return 1;
+  return plan.schedule->id == GQSGD_SCHEDULE_BUTTERFLY ? std::bit_floor(plan.shape.ranks)
+                                                       : shard_count(plan.shape);
 }
 
 }  // namespace gq

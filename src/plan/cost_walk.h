@@ -16,8 +16,15 @@
 //                  folded into it are both walked.
 //   tree           the root and its children are walked. Any other rank does what that child of the
 //                  root does that has as many children: rank r what rank (r AND -r) does.
+//   hierarchical   as direct, as if all nodes were of the size of this rank's.
 //   native         one rank is walked; the sum takes what the constants say of one.
 // Norms go from all to all in every schedule, like messages of direct.
+//
+// Where it is said which ranks share a node, there are two more clocks, of the links inside it. The
+// link out of a node is all its ranks': in direct, butterfly and hierarchical all of them send at a
+// time, so that a byte takes as many times longer; in a ring and a tree of ranks that lie in order
+// one of them does. A ring is walked from a rank whose next one is on another node, which all wait
+// for in the end.
 #ifndef GQ_PLAN_COST_WALK_H
 #define GQ_PLAN_COST_WALK_H
 
@@ -33,13 +40,13 @@ struct WalkTimes {
   double busy_ns = 0;    ///< processor time of a rank, on average
 };
 
-/** Walks `plan` as it is, chunk by chunk, from rank `rank` where all ranks are alike. May throw
- *  std::bad_alloc. */
+/** Walks `plan` as it is, chunk by chunk, from rank `rank` where all ranks are alike. nodes: null
+ *  where all links are alike. May throw std::bad_alloc. */
 WalkTimes walk_moves(const Plan& plan, const CodecCost& codec, const CostConstants& constants,
-                     uint32_t rank);
+                     uint32_t rank, const Nodes* nodes = nullptr);
 
 /** Parts that a schedule cuts a call into (docs/FORMAT.md, section 10). */
-uint32_t part_count(const Schedule& schedule, uint32_t ranks);
+uint32_t part_count(const Plan& plan);
 
 }  // namespace gq
 

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "src/schedule/nodes.h"
+
 namespace gq {
 namespace {
 
@@ -33,18 +35,19 @@ Layout::Layout(const Coding& coding, const Shape& shape, bool reads_in_place)
       sums_apart_(float_sums_ || coding.bits_down != coding.bits),
       shard_(std::max<uint64_t>(1, shape.slices != nullptr
                                        ? shape.slice_value_count_max
-                                       : part_of(shape, shape.ranks, 0).value_count)),
+                                       : part_of(shape, shard_count(shape), 0).value_count)),
       chunk_(shape.chunk_value_count) {
   const uint64_t count = shape.value_count;
   const uint64_t in_a_chunk = std::min({chunk_, shard_, count});
   if (rescale_) chunk_scales_bytes_ = round_up(norms_bytes(in_a_chunk), sizeof(uint32_t));
-  sums_period_ = sums_apart_ ? shard_ : std::max<uint64_t>(1, count);
+  const uint64_t parts = shape.nodes == nullptr ? 1 : shape.nodes->part_count();
+  part_ = shard_count(shape) / parts * shard_;
 
   const size_t scales_among_codes = sums_apart_ ? 0 : chunk_scales_bytes_;
   sums_bytes_ = round_up(packed_size_bytes(bits_, scales_among_codes, count), kLineBytes);
   norms_bytes_ = sums_bytes_;
   if (sums_apart_) {
-    const uint64_t sums = std::min(sums_period_, count);
+    const uint64_t sums = std::min(parts * shard_, count);
     norms_bytes_ += round_up(packed_size_bytes(bits_down_, chunk_scales_bytes_, sums), kLineBytes);
   }
   landing_bytes_ = norms_bytes_;
@@ -117,8 +120,9 @@ size_t Layout::packed_size_bytes(uint32_t bits, size_t scales_bytes, uint64_t va
 size_t Layout::offset_bytes(Content content, uint64_t first_value) const {
   if (content == Content::norms) return norms_bytes_ + norms_bytes(first_value);
   if (content == Content::sums && sums_apart_) {
+    const uint64_t value = first_value - sums_first_value_;
     return sums_bytes_ + packed_offset_bytes(bits_down_, chunk_scales_bytes_,
-                                             (first_value - sums_first_value_) % sums_period_);
+                                             value / part_ * shard_ + value % shard_);
   }
   return packed_offset_bytes(bits_, sums_apart_ ? 0 : chunk_scales_bytes_, first_value);
 }

@@ -13,9 +13,10 @@ namespace gq {
 
 /** The scales of a chunk of sums follow its words, so that both are one message; between the words
  *  of two chunks there is room for them. Sums lie where the codes they were made of lay if they
- *  have as many bits. Otherwise they have a place of their own, with room for the own part alone:
- *  nobody else's is written there. On transports that copy, what peers send has places apart from
- *  what is sent to them, so that receives can be posted while sends are under way. */
+ *  have as many bits. Otherwise they have a place of their own, with room for the shards that one
+ *  rank owns at most: one, or in a hierarchy one of each part. On transports that copy, what peers
+ *  send has places apart from what is sent to them, so that receives can be posted while sends are
+ *  under way. */
 class Layout {
  public:
   Layout() = default;
@@ -87,9 +88,9 @@ class Layout {
   bool rescale_ = false;
   bool float_sums_ = false;  // of slices, which stay with their owner
   bool sums_apart_ = false;
-  uint64_t shard_ = 1;        // values of a part
-  uint64_t chunk_ = 1;        // values of a chunk
-  uint64_t sums_period_ = 1;  // values after which places of sums repeat
+  uint64_t shard_ = 1;  // values that one rank adds
+  uint64_t chunk_ = 1;  // values of a chunk
+  uint64_t part_ = 1;   // values of shards that different ranks add: sums of them have one place
   size_t chunk_scales_bytes_ = 0;
   uint64_t sums_first_value_ = 0;
   size_t sums_bytes_ = 0;

@@ -1,6 +1,7 @@
 // Which schedules a format can use with how many ranks, and how a call is cut.
 #include "src/plan/plan.h"
 
+#include "src/schedule/nodes.h"
 #include "src/support/names.h"
 
 namespace gq {
@@ -19,12 +20,6 @@ uint64_t round_up(uint64_t value, uint64_t multiple) {
 Status find_schedule(int32_t id, const Schedule** schedule) {
   *schedule = schedule_by_id(id == GQSGD_SCHEDULE_AUTO ? GQSGD_SCHEDULE_DIRECT : id);
   if (*schedule != nullptr) return Status();
-  if (id >= GQSGD_SCHEDULE_AUTO && id <= GQSGD_SCHEDULE_SPARSE) {
-    return fail(GQSGD_UNSUPPORTED,
-                "schedule %d is not built yet; this version has auto, ring, tree, butterfly, "
-                "direct, native, sparse",
-                static_cast<int>(id));
-  }
   return fail(GQSGD_INVALID_ARGUMENT,
               "schedule is %d; allowed are the GQSGD_SCHEDULE_* constants, 0 to %d",
               static_cast<int>(id), GQSGD_SCHEDULE_SPARSE);
@@ -119,6 +114,10 @@ Status make_plan(const PlanRequest& request, Plan* plan) {
   }
   GQ_TRY(find_schedule(request.schedule_id, &plan->schedule));
   GQ_TRY(check_tensors(request, *plan->schedule));
+  plan->schedule_id = plan->schedule->id;
+  const bool hierarchical = plan->schedule_id == GQSGD_SCHEDULE_HIERARCHICAL;
+  const bool flat = request.nodes == nullptr || request.nodes->is_flat();
+  if (hierarchical && flat) plan->schedule = schedule_by_id(GQSGD_SCHEDULE_DIRECT);
   const uint32_t combines = plan->schedule->combines(request.ranks);
   plan->coding = plan->decoding = coding_of(*request.format, request.ranks, combines);
   GQ_TRY(check_lists(*request.format, *plan->schedule));
@@ -126,6 +125,7 @@ Status make_plan(const PlanRequest& request, Plan* plan) {
   GQ_TRY(check_integers(*request.format, *plan->schedule));
   GQ_TRY(check_levels(*request.format, plan->coding, *plan->schedule));
   plan->shape = shape_of(request, plan->coding);
+  plan->shape.nodes = hierarchical && !flat ? request.nodes : nullptr;
   plan->layout = Layout(plan->coding, plan->shape, request.reads_in_place);
   if (plan->schedule->sends_lists) plan->layout.add_lists(plan->shape, request.reads_in_place);
   if (request.segment_count > 0) {

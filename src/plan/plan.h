@@ -27,6 +27,8 @@ constexpr bool has_one_schedule(Operation operation) {
 
 struct Plan {
   const Schedule* schedule = nullptr;
+  int32_t schedule_id =
+      0;  ///< the one asked for, AUTO resolved: hierarchical also where it is flat
   Coding coding{};
   Coding decoding{};  ///< of what is turned into values
   /** Owners do not encode sums again but add, as float32, the values that each rank's codes stand
@@ -51,6 +53,7 @@ struct PlanRequest {
   /** Tensors of allreduce_many, or the slices of ranks; not null for these operations. */
   const Part* segments = nullptr;
   uint64_t segment_count = 0;
+  const Nodes* nodes = nullptr;  ///< for the hierarchical schedule; nullptr: all ranks on one node
 };
 
 /** The first field of a format that only an owner's re-encode can do, so that codes must be added

@@ -38,6 +38,7 @@ void plan_slices(const PlanRequest& request, Plan* plan) {
   const bool sums = request.operation == Operation::reduce_scatter;
   const Format format = one_way(*request.format);
   plan->schedule = sums ? &kReduceScatter : &kAllgather;
+  plan->schedule_id = plan->schedule->id;
   plan->coding = coding_of(format, request.ranks, 0);
   plan->one_rank = coding_of(format, 1, 0);
   plan->decoding = sums ? float_coding(format, request.ranks) : plan->one_rank;

@@ -14,6 +14,7 @@ extern const Schedule kRing;
 extern const Schedule kTree;
 extern const Schedule kButterfly;
 extern const Schedule kDirect;
+extern const Schedule kHierarchical;
 extern const Schedule kSparse;
 extern const Schedule kNative;
 
@@ -71,6 +72,13 @@ inline Move reduce_move(uint32_t peer, uint32_t hop, uint32_t weight_a, uint32_t
 
 inline Move reduce_many_move() { return {.kind = MoveKind::reduce_many, .hop = 1}; }
 
+/** Of a hierarchy: sums of nodes are encoded at hop 1, sums of those at hop 2. */
+inline Move reduce_many_of(Addends addends, uint32_t part) {
+  return {.kind = MoveKind::reduce_many,
+          .hop = addends == Addends::node ? 1u : 2u,
+          .addends = addends,
+          .part = part};
+}
 inline Move add_all_move() { return {.kind = MoveKind::add_all}; }
 
 inline Move await_sum_move() { return {.kind = MoveKind::await_sum}; }

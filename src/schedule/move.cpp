@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "src/schedule/make.h"
+#include "src/schedule/nodes.h"
 
 namespace gq {
 
@@ -21,6 +22,34 @@ Part part_of(const Shape& shape, uint32_t part_count, uint32_t part) {
   return {first_value, std::min(shard, shape.value_count - first_value)};
 }
 
+uint32_t shard_count(const Shape& shape) {
+  return shape.nodes == nullptr ? shape.ranks : shape.nodes->count() * shape.nodes->part_count();
+}
+
+uint32_t operand_count(const Shape& shape, uint32_t rank, const Move& move) {
+  switch (move.addends) {
+    case Addends::node:
+      return shape.nodes->size_of(shape.nodes->node_of(rank));
+    case Addends::nodes:
+      return shape.nodes->count();
+    case Addends::ranks:
+      break;
+  }
+  return shape.ranks;
+}
+
+uint32_t operand_rank(const Shape& shape, uint32_t rank, const Move& move, uint32_t k) {
+  switch (move.addends) {
+    case Addends::node:
+      return shape.nodes->rank_of(shape.nodes->node_of(rank), k);
+    case Addends::nodes:
+      return shape.nodes->owner(k, move.part);
+    case Addends::ranks:
+      break;
+  }
+  return k;
+}
+
 Totals totals_of(const Schedule& schedule, const Shape& shape, uint32_t rank) {
   Totals totals;
   MoveCursor cursor(&schedule, shape, rank);
@@ -36,7 +65,7 @@ Totals totals_of(const Schedule& schedule, const Shape& shape, uint32_t rank) {
         totals.reductions += move.value_count;
         break;
       case MoveKind::reduce_many:
-        totals.reductions += move.value_count * (shape.ranks - 1);
+        totals.reductions += move.value_count * (operand_count(shape, rank, move) - 1);
         break;
       case MoveKind::norm:
       case MoveKind::merge_norms:

@@ -28,6 +28,13 @@ enum class Content : uint8_t {
   norms,  ///< norms of blocks, one rank's or merged
 };
 
+/** Whose words a reduce_many adds. */
+enum class Addends : uint8_t {
+  ranks,  ///< all ranks'
+  node,   ///< those of the ranks of this node: the sum takes the place of this rank's own codes
+  nodes,  ///< what the owners of the part on all nodes made of them, each counting all its ranks
+};
+
 /** One move on one range. Between two ranks, messages arrive in the order in which they are sent,
  *  and both ends list them in the same order with the same ranges. No words are written after they
  *  have been sent, except by receive_result of the same range. */
@@ -40,10 +47,12 @@ struct Move {
    *  value v were made by rank v / origin_value_count. Other moves have one origin. */
   uint64_t origin_value_count = 0;
   uint64_t first_value = 0;
-  uint64_t value_count = 0;  ///< at least 1
-  uint32_t hop = 0;          ///< reduce, reduce_many: number of the reduction
-  uint32_t weight_a = 0;     ///< reduce: ranks merged in the operand from `peer`
-  uint32_t weight_b = 0;     ///< reduce: ranks merged in this rank's words
+  uint64_t value_count = 0;          ///< at least 1
+  uint32_t hop = 0;                  ///< reduce, reduce_many: number of the reduction
+  uint32_t weight_a = 0;             ///< reduce: ranks merged in the operand from `peer`
+  uint32_t weight_b = 0;             ///< reduce: ranks merged in this rank's words
+  Addends addends = Addends::ranks;  ///< reduce_many
+  uint32_t part = 0;                 ///< reduce_many of nodes: the part that these owners add
 };
 
 /** Consecutive values of a call. */
@@ -51,6 +60,8 @@ struct Part {
   uint64_t first_value;
   uint64_t value_count;
 };
+
+class Nodes;
 
 /** What a schedule is asked for. chunk_value_count is a multiple of value_alignment. */
 struct Shape {
@@ -64,6 +75,7 @@ struct Shape {
    *  begins at a multiple of value_alignment. */
   const Part* slices = nullptr;
   uint64_t slice_value_count_max = 0;
+  const Nodes* nodes = nullptr;  ///< who shares a node, in the hierarchical schedule; not flat
 };
 
 /** Part j of `part_count` of a call (docs/FORMAT.md, section 10). May be empty. */
@@ -71,6 +83,14 @@ Part part_of(const Shape& shape, uint32_t part_count, uint32_t part);
 
 /** Values of every part but the last ones, which may be shorter or empty. */
 uint64_t shard_value_count(const Shape& shape, uint32_t part_count);
+
+/** Parts that sums are made in: one for each rank, or nodes times parts of a node. */
+uint32_t shard_count(const Shape& shape);
+
+/** Operands of a reduce_many of `rank`, and the ranks that sent them, in the order in which they
+ * are added; its own is one of them. */
+uint32_t operand_count(const Shape& shape, uint32_t rank, const Move& move);
+uint32_t operand_rank(const Shape& shape, uint32_t rank, const Move& move, uint32_t k);
 
 /** One range of a rank's moves and how many moves each chunk of it takes. */
 struct Round {

@@ -6,8 +6,8 @@
 namespace gq {
 namespace {
 
-constexpr const Schedule* kSchedules[] = {&kRing,   &kTree,   &kButterfly,
-                                          &kDirect, &kNative, &kSparse};
+constexpr const Schedule* kSchedules[] = {&kRing,         &kTree,   &kButterfly, &kDirect,
+                                          &kHierarchical, &kNative, &kSparse};
 
 }  // namespace
 

@@ -80,12 +80,12 @@ double rotation_spread(const Format& format, uint64_t value_count) {
 double random_tau(double l, double n, double d) { return std::min(sqrt(d / n) * l, d * l * l / 4); }
 
 /** Reductions after which the result is rounded once more: a wide sum counts as one. */
-uint32_t depth_of(uint32_t combines) { return std::max(combines, 1u); }
+uint32_t depth_of(uint32_t combines, uint32_t encodes) { return std::max(combines, encodes); }
 
 }  // namespace
 
-double depth_factor(const Format& format, uint32_t combines) {
-  return pow(1 + relative_variance(format), depth_of(combines));
+double depth_factor(const Format& format, uint32_t combines, uint32_t encodes) {
+  return pow(1 + relative_variance(format), depth_of(combines, encodes));
 }
 
 double average_weight(uint32_t ranks, uint32_t combines) {
@@ -100,7 +100,7 @@ double average_weight(uint32_t ranks, uint32_t combines) {
 }
 
 Status variance_bound(const Format& format, uint32_t ranks, uint64_t value_count, uint32_t combines,
-                      double* theta) {
+                      double* theta, uint32_t encodes) {
   GQ_TRY(check_shape(ranks, combines));
   *theta = 0;
   if (format.levels == Levels::none || value_count == 0) return Status();
@@ -115,12 +115,15 @@ Status variance_bound(const Format& format, uint32_t ranks, uint64_t value_count
   const double l_down = excess * smallest_level(coding, coding.bits_down, coding.steps_down, 0);
   const double tau = random_tau(l, n, d);
   const double relative = relative_variance(format);
-  const double growth = depth_factor(format, combines);
+  const double growth = depth_factor(format, combines, encodes);
   *theta = growth * (relative / n + tau) + (growth - 1);
   if (combines == 0) {
     const bool subtractive = format.rounding_down == RoundingDown::subtractive;
     const double tau_down = subtractive ? d * l_down * l_down / 12 : random_tau(l_down, n, d);
-    *theta += growth / (1 + relative) * n * tau_down;
+    *theta += n * tau_down;
+    for (uint32_t before = 1; before < encodes; ++before) {
+      *theta += pow(1 + relative, before) * n * tau;
+    }
   }
   if (combines > 0 && format.combine == Combine::average) {
     *theta += growth / (1 + relative) * n * average_weight(ranks, combines) * tau;

@@ -23,6 +23,9 @@
 //   - correlated rounding: errors of two ranks are never positively correlated, so that the bound
 //     of independent rounding holds for it;
 //   - mantissa bits: between levels 1 and 5/4 of an octave, 1/80 takes the place of 1/8;
+//   - hierarchy: the codes of a node of k ranks are encoded as their mean and count k / n in the
+//     result. The sum of k^2 over the nodes is at most n^2, and that of k^(3/2) |y_a| at most
+//     n^(3/2) |y|, so that all nodes together add no more than one re-encode of everything;
 //   - bits_down: l of the re-encode is its own;
 //   - rescale: a block's scale is never larger than its norm, so that the bound holds with the
 //   norm;
@@ -44,10 +47,11 @@ namespace gq {
 
 /** theta, for the schedule whose longest chain of reductions in code form is `combines` (0 where an
  *  owner adds wide and encodes once). Infinite where a chain is so long that nothing is promised.
+ *  `encodes`: re-encodes of wide sums in a chain; 2 in a hierarchy, whatever its nodes are.
  *  UNSUPPORTED for rounding=nearest, which is biased. INVALID_ARGUMENT for ranks or combines that
  * no schedule has, and where combine=exact leaves no level. */
 Status variance_bound(const Format& format, uint32_t ranks, uint64_t value_count, uint32_t combines,
-                      double* theta);
+                      double* theta, uint32_t encodes = 1);
 
 /** theta where codes are added as they are and nothing is encoded again: lists of the sparse
  *  schedule. Errors of ranks average out, so that it is that of quantizing. */
@@ -62,9 +66,9 @@ Status sparsity_bound(const Format& format, uint32_t ranks, uint64_t value_count
                       double* nonzero_count);
 
 /** What 1 + theta grows by between quantizing and the result through exponential reductions:
- *  (9/8)^depth, depth = combines, or 1 for the re-encode of a wide sum; 81/80 with mantissa bits. 1
+ *  (9/8)^depth, depth = combines, or the re-encodes of wide sums; 81/80 with mantissa bits. 1
  *  for linear levels. */
-double depth_factor(const Format& format, uint32_t combines);
+double depth_factor(const Format& format, uint32_t combines, uint32_t encodes = 1);
 
 /** A reduction with combine=average rounds the sum of W ranks to W times a step. This is the most
  *  that W can add up to over the reductions of one rank's codes, divided by n, in any order in

@@ -21,6 +21,7 @@ Status CustomTransport::open() {
   headers_.reset(new (std::nothrow) Header[size() + 2]);
   try {
     header_numbers_.resize(size());
+    if (table_.node_ids != nullptr) nodes_.assign(table_.node_ids, table_.node_ids + size());
     sends_.reserve(2 * kSendsMax);
   } catch (const std::bad_alloc&) {
     return fail(GQSGD_NO_MEMORY, "no memory for rank %u of %u", rank(), size());

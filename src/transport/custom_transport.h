@@ -28,6 +28,7 @@ class CustomTransport final : public Transport {
 
   uint32_t rank() const override { return static_cast<uint32_t>(table_.rank); }
   uint32_t size() const override { return static_cast<uint32_t>(table_.size); }
+  uint32_t node_of(uint32_t rank) const override { return nodes_.empty() ? 0 : nodes_[rank]; }
   uint32_t tag() const override { return 0; }  // whoever made the table keeps groups apart
   bool reads_in_place() const override { return false; }
   bool callers_thread_only() const override { return true; }
@@ -74,6 +75,7 @@ class CustomTransport final : public Transport {
   const char* phase() const { return moving_ ? "words are moved" : "headers are exchanged"; }
 
   gqsgd_transport table_;
+  std::vector<uint32_t> nodes_;  // of all ranks; empty: the table says nothing
   bool adopted_ = false;
   std::unique_ptr<unsigned char, FreeDeleter> arena_;
   size_t arena_bytes_ = 0;

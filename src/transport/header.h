@@ -34,7 +34,9 @@ enum HeaderWord : uint32_t {
   kHeaderNormHigh = 15,
 };
 
-// Beside the quantizer's fields in kHeaderFields, and beside the index in kHeaderIndex.
+// Beside the high bits of the count, which is at most 2^44; beside the quantizer's fields in
+// kHeaderFields; beside the index in kHeaderIndex.
+inline constexpr uint32_t kHeaderNodesShift = 16;
 inline constexpr uint32_t kHeaderUncompressedShift = 25;
 inline constexpr uint32_t kHeaderUncompressedNeverShift = 26;
 inline constexpr uint32_t kHeaderCostsShift = 16;

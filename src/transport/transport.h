@@ -49,6 +49,9 @@ class Transport {
 
   virtual uint32_t rank() const = 0;
   virtual uint32_t size() const = 0;
+  /** The node that a rank runs on: any number, equal for ranks of one node, and for a rank the same
+   *  on all ranks. Ranks of one node reach each other faster than others. */
+  virtual uint32_t node_of(uint32_t /*rank*/) const { return 0; }
   /** A number equal on all ranks of this group and almost surely on no other. */
   virtual uint32_t tag() const = 0;
   /** True if receive() returns a view of the sender's memory. Otherwise the transport copies: words

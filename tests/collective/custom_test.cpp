@@ -80,6 +80,37 @@ TEST(CustomTransport, CarriesManyChunksOfTheDefaultLength) {
   EXPECT_EQ(run_threads(custom_comms(socket_tables(4), ""), run_cases(cases)), "");
 }
 
+// The same hierarchy by the option, by the table, and by the option where the table says otherwise.
+TEST(CustomTransport, GivesTheBitsOfVirtualRanksOnNodes) {
+  const std::vector<std::vector<int32_t>> places = {
+      {0, 1, 1, 1}, {0, 1, 2, 0, 1, 2}, {0, 0}, {4, 4, 9, 9, 4, 9, 9, 9}, {-1, 7, -1}};
+  for (const std::vector<int32_t>& node_ids : places) {
+    const int rank_count = static_cast<int>(node_ids.size());
+    const std::string nodes = nodes_option(node_ids);
+    const std::vector<Values> inputs = gradients(rank_count, 5000, 77);
+    std::vector<Case> cases;
+    const auto add = [&](const char* format) {
+      const uint64_t step = cases.size();
+      const Operation operation{format, GQSGD_SCHEDULE_HIERARCHICAL, GQSGD_MEAN, step % 2 == 0,
+                                step};
+      cases.push_back({operation, &inputs, simulate(operation, inputs, nodes)});
+    };
+    for (const char* format : kPresets) add(format);
+    for (const char* format : kBlockFormats) add(format);
+    for (const char* format : kWideFormats) add(format);
+    std::vector<gqsgd_transport> tables = socket_tables(rank_count),
+                                 said = socket_tables(rank_count),
+                                 overruled = socket_tables(rank_count);
+    const std::vector<int32_t> other(node_ids.size(), 3);
+    for (gqsgd_transport& table : said) table.node_ids = node_ids.data();
+    for (gqsgd_transport& table : overruled) table.node_ids = other.data();
+    const std::string chunks = "chunk_value_count=256";
+    EXPECT_EQ(run_threads(custom_comms(tables, chunks + "," + nodes), run_cases(cases)), "");
+    EXPECT_EQ(run_threads(custom_comms(said, chunks), run_cases(cases)), "");
+    EXPECT_EQ(run_threads(custom_comms(overruled, nodes), run_cases(cases)), "");
+  }
+}
+
 /** Bits of a whole number below 128 in a type of two bytes with so many bits of mantissa. */
 uint16_t narrow_bits(uint32_t number, int mantissa_bits, uint32_t bias) {
   if (number == 0) return 0;

@@ -21,10 +21,13 @@ constexpr Named kDtypes[] = {{"float32", GQSGD_FLOAT32},
                              {"float16", GQSGD_FLOAT16},
                              {"bfloat16", GQSGD_BFLOAT16},
                              {"float64", GQSGD_FLOAT64}};
-constexpr Named kScheduleNames[] = {
-    {"ring", GQSGD_SCHEDULE_RING},           {"tree", GQSGD_SCHEDULE_TREE},
-    {"butterfly", GQSGD_SCHEDULE_BUTTERFLY}, {"direct", GQSGD_SCHEDULE_DIRECT},
-    {"native", GQSGD_SCHEDULE_NATIVE},       {"sparse", GQSGD_SCHEDULE_SPARSE}};
+constexpr Named kScheduleNames[] = {{"ring", GQSGD_SCHEDULE_RING},
+                                    {"tree", GQSGD_SCHEDULE_TREE},
+                                    {"butterfly", GQSGD_SCHEDULE_BUTTERFLY},
+                                    {"direct", GQSGD_SCHEDULE_DIRECT},
+                                    {"hierarchical", GQSGD_SCHEDULE_HIERARCHICAL},
+                                    {"native", GQSGD_SCHEDULE_NATIVE},
+                                    {"sparse", GQSGD_SCHEDULE_SPARSE}};
 
 template <size_t kCount>
 int32_t number_of(const Named (&table)[kCount], const std::string& name) {
@@ -103,6 +106,12 @@ Buffer input_of(const VectorRecord& record, uint32_t rank, int32_t dtype) {
   return buffer_of(patterns, dtype);
 }
 
+/** Of the communicator that a record is for. */
+std::string options_of(const VectorRecord& record) {
+  const std::string stream = "stream_id=" + record.text("stream_id");
+  return record.has("nodes") ? stream + ",nodes=" + record.text("nodes") : stream;
+}
+
 /** A record as arguments of the C ABI. */
 struct Call {
   explicit Call(const VectorRecord& answer)
@@ -146,7 +155,7 @@ std::string simulate_call(const Call& call) {
   std::vector<Buffer> results(call.rank_count, Buffer(call.inputs[0].size()));
   std::vector<void*> recv;
   for (Buffer& result : results) recv.push_back(result.data());
-  const std::string options = "stream_id=" + call.record.text("stream_id");
+  const std::string options = options_of(call.record);
   const gqsgd_status status = gqsgd_simulate(call.quantizer.get(), call.rank_count, send.data(),
                                              recv.data(), call.value_count, call.dtype, call.op,
                                              call.schedule, call.at, options.c_str());
@@ -187,12 +196,11 @@ TEST_P(KnownAnswers, OfTheReferenceAreThoseOfThreadsAndProcesses) {
   std::map<std::pair<int, std::string>, std::vector<const VectorRecord*>> groups;
   for (const VectorRecord& record : records) {
     const int rank_count = static_cast<int>(record.integer("rank_count"));
-    groups[{rank_count, record.text("stream_id")}].push_back(&record);
+    groups[{rank_count, options_of(record)}].push_back(&record);
   }
   for (const auto& [group, members] : groups) {
-    const std::string options = "stream_id=" + group.second;
-    EXPECT_EQ(run_threads(group.first, options, run_calls(members)), "");
-    EXPECT_EQ(run_processes(group.first, options, run_calls(members)), "");
+    EXPECT_EQ(run_threads(group.first, group.second, run_calls(members)), "");
+    EXPECT_EQ(run_processes(group.first, group.second, run_calls(members)), "");
   }
 }
 
@@ -230,7 +238,8 @@ TEST(KnownSums, OfTheReferenceAreThoseOfVirtualRanksAndOfOtherSchedules) {
 INSTANTIATE_TEST_SUITE_P(Files, KnownAnswers,
                          testing::Values("allreduce.txt", "allreduce_large.txt",
                                          "allreduce_special.txt", "allreduce_blocks.txt",
-                                         "allreduce_presets.txt", "allreduce_sparse.txt"),
+                                         "allreduce_presets.txt", "allreduce_sparse.txt",
+                                         "allreduce_hierarchical.txt"),
                          [](const auto& info) {
                            const std::string file = info.param;
                            return file.substr(0, file.find('.'));

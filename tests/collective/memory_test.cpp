@@ -39,8 +39,9 @@ TEST_P(Workspace, IsMadeByReserveAndStaysWithinTwiceThePackedSizeAndOneMebibyte)
     const uint64_t most = 2 * packed_bytes + (1u << 20);
     return used <= most ? "" : std::to_string(used) + " bytes, at most " + std::to_string(most);
   };
-  EXPECT_EQ(run_threads(4, "", body), "") << describe(operation);
-  EXPECT_EQ(run_processes(4, "", body), "") << describe(operation);
+  const char* options = schedule == GQSGD_SCHEDULE_HIERARCHICAL ? "nodes=0:1:1:1" : "";
+  EXPECT_EQ(run_threads(4, options, body), "") << describe(operation);
+  EXPECT_EQ(run_processes(4, options, body), "") << describe(operation);
 }
 
 const auto kName = [](const auto& info) {
@@ -60,7 +61,8 @@ INSTANTIATE_TEST_SUITE_P(BlockFormats, Workspace,
                          kName);
 INSTANTIATE_TEST_SUITE_P(WideFormats, Workspace,
                          testing::Combine(testing::ValuesIn(kWideFormats),
-                                          testing::Values(GQSGD_SCHEDULE_DIRECT)),
+                                          testing::Values(GQSGD_SCHEDULE_DIRECT,
+                                                          GQSGD_SCHEDULE_HIERARCHICAL)),
                          kName);
 
 }  // namespace

@@ -20,13 +20,27 @@ std::vector<Values> all_at(float value, int rank_count, size_t value_count) {
 
 float ulp(float value) { return std::nextafter(std::fabs(value), INFINITY) - std::fabs(value); }
 
+constexpr int32_t kAll[] = {GQSGD_SCHEDULE_RING, GQSGD_SCHEDULE_TREE, GQSGD_SCHEDULE_BUTTERFLY,
+                            GQSGD_SCHEDULE_DIRECT, GQSGD_SCHEDULE_HIERARCHICAL};
+
+/** Sums of nodes are weighted where nodes are uneven. */
+std::string options_for(int32_t schedule, int rank_count) {
+  const bool has_nodes = schedule == GQSGD_SCHEDULE_HIERARCHICAL;
+  return has_nodes ? nodes_option(uneven_nodes(rank_count)) : "";
+}
+
+Values mean_of(const Operation& operation, const std::vector<Values>& inputs) {
+  return simulate(operation, inputs,
+                  options_for(operation.schedule, static_cast<int>(inputs.size())));
+}
+
 class NoOverflow : public testing::TestWithParam<int32_t> {};
 
 TEST_P(NoOverflow, LinearMeanAtTheMaximumIsRightToOneUlpOfTheNorm) {
   for (int rank_count = 1; rank_count <= kMostLinearRanks; ++rank_count) {
     for (float value : {1.0f, -0.7f, 3.4e38f}) {
       const Operation operation{"paper-gl8", GetParam()};
-      for (float mean : simulate(operation, all_at(value, rank_count, 67))) {
+      for (float mean : mean_of(operation, all_at(value, rank_count, 67))) {
         ASSERT_NEAR(mean, value, std::fmin(ulp(value), FLT_MAX * FLT_EPSILON))
             << describe(operation) << ", " << rank_count << " ranks";
       }
@@ -39,7 +53,7 @@ TEST_P(NoOverflow, LinearSumAtTheMaximumIsRightToOneUlpOfTheSum) {
     for (float value : {1.0f, -1.0f}) {
       const Operation operation{"paper-gl8", GetParam(), GQSGD_SUM};
       const float expected = value * static_cast<float>(rank_count);
-      for (float sum : simulate(operation, all_at(value, rank_count, 67))) {
+      for (float sum : mean_of(operation, all_at(value, rank_count, 67))) {
         ASSERT_NEAR(sum, expected, ulp(expected))
             << describe(operation) << ", " << rank_count << " ranks";
       }
@@ -52,11 +66,14 @@ TEST_P(NoOverflow, LinearExtremesOfBothSignsCancelToTheStep) {
     auto inputs = all_at(1.0f, rank_count, 67);
     for (int rank = 0; rank < rank_count; rank += 2) inputs[rank].assign(67, -1.0f);
     const double exact = rank_count % 2 == 0 ? 0.0 : -1.0 / rank_count;
-    // Codes of +-norm are certain, so exact sums make no error; the direct schedule rounds once.
-    const bool is_direct = GetParam() == GQSGD_SCHEDULE_DIRECT;
-    const double step = is_direct ? 1.0 / 127 : 0x1p-22;
+    // Codes of +-norm are certain, so exact sums make no error; the direct schedule rounds once,
+    // the hierarchical one twice.
+    const int roundings = GetParam() == GQSGD_SCHEDULE_DIRECT         ? 1
+                          : GetParam() == GQSGD_SCHEDULE_HIERARCHICAL ? 2
+                                                                      : 0;
+    const double step = roundings == 0 ? 0x1p-22 : roundings / 127.0;
     const Operation operation{"paper-gl8", GetParam()};
-    for (float mean : simulate(operation, inputs)) {
+    for (float mean : mean_of(operation, inputs)) {
       ASSERT_NEAR(mean, exact, step * (1 + 0x1p-20)) << rank_count << " ranks";
     }
   }
@@ -68,7 +85,7 @@ TEST_P(NoOverflow, FourBitMeansAtTheMaximumAreTheNorm) {
     for (int rank_count = 1; rank_count <= kMostRanks; ++rank_count) {
       for (float value : {-1.0f, 3.4e38f}) {
         const Operation operation{preset, GetParam()};
-        for (float mean : simulate(operation, all_at(value, rank_count, 67))) {
+        for (float mean : mean_of(operation, all_at(value, rank_count, 67))) {
           ASSERT_NEAR(mean, value, std::fmin(ulp(value), FLT_MAX * FLT_EPSILON))
               << describe(operation) << ", " << rank_count << " ranks";
         }
@@ -87,7 +104,7 @@ TEST_P(NoOverflow, ExponentialMeanAtTheMaximumHasTheRightSignAndIsRightOverSeeds
     double sum = 0;
     for (const char* seed : {"paper-ge8,seed=0", "paper-ge8,seed=1"}) {
       const Operation operation{seed, GetParam()};
-      const Values means = simulate(operation, inputs);
+      const Values means = mean_of(operation, inputs);
       for (size_t e = 0; e < kValues; ++e) {
         const double towards_input = means[e] * inputs[0][e];
         ASSERT_TRUE(std::isfinite(towards_input) && towards_input > 0)
@@ -102,8 +119,8 @@ TEST_P(NoOverflow, ExponentialMeanAtTheMaximumHasTheRightSignAndIsRightOverSeeds
 TEST_P(NoOverflow, ThreadsAtTheMostLinearRanksEqualVirtualRanks) {
   const auto inputs = all_at(-2.0f, kMostLinearRanks, 131);
   const Operation operation{"paper-gl8", GetParam()};
-  const Values expected = simulate(operation, inputs);
-  EXPECT_EQ(run_threads(kMostLinearRanks, "",
+  const Values expected = mean_of(operation, inputs);
+  EXPECT_EQ(run_threads(kMostLinearRanks, options_for(GetParam(), kMostLinearRanks),
                         [&](int rank, gqsgd_comm comm) {
                           Values result;
                           const std::string failure =
@@ -114,7 +131,8 @@ TEST_P(NoOverflow, ThreadsAtTheMostLinearRanksEqualVirtualRanks) {
 }
 
 TEST_P(NoOverflow, ExactLinearSumsRefuseMoreRanksThanLevels) {
-  if (GetParam() == GQSGD_SCHEDULE_DIRECT) return;  // It adds wide.
+  const bool is_hierarchical = GetParam() == GQSGD_SCHEDULE_HIERARCHICAL;
+  if (GetParam() == GQSGD_SCHEDULE_DIRECT || is_hierarchical) return;  // They add wide.
   const Quantizer quantizer("paper-gl8");
   const Values value(1, 1.0f);
   const std::vector<const void*> send(128, value.data());
@@ -126,7 +144,7 @@ TEST_P(NoOverflow, ExactLinearSumsRefuseMoreRanksThanLevels) {
       << "the hint names what works: " << gqsgd_last_error();
 }
 
-INSTANTIATE_TEST_SUITE_P(Schedules, NoOverflow, testing::ValuesIn(kSchedules),
+INSTANTIATE_TEST_SUITE_P(Schedules, NoOverflow, testing::ValuesIn(kAll),
                          [](const auto& info) { return schedule_name(info.param); });
 
 }  // namespace

@@ -28,6 +28,7 @@ int32_t schedule_of(const std::string& name) {
   for (const int32_t schedule : kSchedules) {
     if (name == schedule_name(schedule)) return schedule;
   }
+  if (name == "hierarchical") return GQSGD_SCHEDULE_HIERARCHICAL;
   throw std::runtime_error("unknown schedule in the known answers: " + name);
 }
 
@@ -136,7 +137,8 @@ TEST_P(SegmentAnswers, AreThoseOfTheReference) {
     const auto body = [&](int rank, gqsgd_comm comm) {
       return run_answer(comm, rank, answer, whole.data());
     };
-    const std::string options = "stream_id=" + record.text("stream_id");
+    std::string options = "stream_id=" + record.text("stream_id");
+    if (record.has("nodes")) options += ",nodes=" + record.text("nodes");
     EXPECT_EQ(GetParam()(static_cast<int>(record.integer("rank_count")), options, body), "");
     if (record.text("operation") == "reduce_scatter") {
       EXPECT_EQ(answer.judge(Buffer(whole.data(), whole.data() + whole.count())), "");

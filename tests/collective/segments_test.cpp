@@ -122,6 +122,31 @@ TEST(AllreduceMany, OfBlocksHasTheBitsOfOneFlatArray) {
   }
 }
 
+TEST(AllreduceMany, OnNodesHasTheBitsOfOneFlatArrayNowAndAsARequest) {
+  const std::string nodes = nodes_option({0, 1, 1, 0, 1});
+  const std::vector<Tensors> tensors = make_tensors({1000, 1, 0, 5000, 33, 128, 20000, 7}, 5);
+  for (const char* quantizer : {"blocks-8", "paper-gl4,block=128", "relative-8,block=128"}) {
+    std::vector<Values> arrays;
+    for (const Tensors& rank : tensors) arrays.push_back(flat(rank, 128));
+    const Operation operation{quantizer, GQSGD_SCHEDULE_HIERARCHICAL, GQSGD_MEAN, false, 3, 1};
+    const Values expected = simulate(operation, arrays, nodes);
+    for (const char* chunks : {"", ",chunk_value_count=512"}) {
+      const Tensors result = reduce_on_threads(operation, tensors, false, nodes + chunks);
+      const Values found = flat(result, 128);
+      size_t begin = 0;
+      for (const Tensors::value_type& tensor : result) {
+        const auto there = [&](const Values& all) {
+          return Values(all.begin() + static_cast<long>(begin),
+                        all.begin() + static_cast<long>(begin + tensor.size()));
+        };
+        EXPECT_EQ(difference(there(found), there(expected)), "") << describe(operation) << chunks;
+        begin = (begin + tensor.size() + 127) / 128 * 128;
+      }
+      EXPECT_EQ(reduce_on_threads(operation, tensors, true, nodes + chunks), result);
+    }
+  }
+}
+
 TEST(AllreduceMany, OfOneTensorIsAnAllreduce) {
   const std::vector<Tensors> tensors = make_tensors({3001});
   std::vector<Values> arrays;

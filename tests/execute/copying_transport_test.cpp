@@ -33,6 +33,7 @@ struct Case {
   int32_t schedule;
   uint32_t ranks;
   size_t value_count;
+  std::vector<uint32_t> nodes = {};  ///< of each rank; empty: all on one
 };
 
 enum class Wiring { copying, copying_late, in_place };
@@ -52,12 +53,14 @@ Values run(const Case& test, Wiring wiring) {
   EXPECT_TRUE(parse_quantizer(test.quantizer, &format).ok()) << last_error();
   const Values send = random_values(test.ranks, test.value_count);
   Values recv(test.ranks, std::vector<float>(test.value_count));
+  const std::vector<uint32_t> one_node(test.ranks, 0);
   const auto endpoints = std::make_unique<Endpoint[]>(test.ranks);
   std::vector<Call> calls(test.ranks);
   for (uint32_t rank = 0; rank < test.ranks; ++rank) {
     endpoints[rank].seat(std::move(transports[rank]));
     endpoints[rank].stages = cpu_stages_named("scalar");
     endpoints[rank].chunk_value_count = 64;
+    endpoints[rank].nodes = Nodes(test.nodes.empty() ? one_node : test.nodes);
     calls[rank].format = format;
     calls[rank].send = send[rank].data();
     calls[rank].recv = recv[rank].data();
@@ -104,6 +107,26 @@ TEST(CopyingTransport, BringsSumsOfOtherBitsAndTheirScales) {
 TEST(CopyingTransport, BringsListsOrTheMovesOfDirect) {
   for (const char* quantizer : {"paper-gl8", "paper-ge8", "paper-gl4,norm=2:2", "paper-ge4"}) {
     expect_same_bits(quantizer, GQSGD_SCHEDULE_SPARSE);
+  }
+}
+
+// Results go through the hands of owners on their way.
+TEST(CopyingTransport, PassesResultsOnBetweenNodes) {
+  const std::vector<std::vector<uint32_t>> places = {
+      {0, 1, 1, 1}, {0, 1, 2, 0, 1, 2}, {4, 4, 9, 9, 4, 9, 9, 9}, {0, 0, 0, 0, 7, 7, 8}};
+  for (const auto& nodes : places) {
+    const uint32_t ranks = static_cast<uint32_t>(nodes.size());
+    for (const char* quantizer : {"none", "paper-gl8", "paper-ge4", "blocks-8", "rotated-4-8",
+                                  "relative-8", "paper-ge8,bits_down=4,block=64,rescale=true"}) {
+      for (const size_t value_count : {1u, 33u, 5000u}) {
+        const Case test{quantizer, GQSGD_SCHEDULE_HIERARCHICAL, ranks, value_count, nodes};
+        const Values expected = run(test, Wiring::in_place);
+        for (const Wiring wiring : {Wiring::copying, Wiring::copying_late}) {
+          EXPECT_EQ(run(test, wiring), expected)
+              << quantizer << ", " << ranks << " ranks, " << value_count << " values";
+        }
+      }
+    }
   }
 }
 

@@ -48,8 +48,6 @@ const Fault kFaults[] = {
      "op is -1; allowed are GQSGD_SUM"},
     {"unknown schedule", [](Call& call) { call.schedule = 99; }, GQSGD_INVALID_ARGUMENT,
      "schedule is 99; allowed are"},
-    {"schedule not built", [](Call& call) { call.schedule = GQSGD_SCHEDULE_HIERARCHICAL; },
-     GQSGD_UNSUPPORTED, "schedule 5 is not built yet; this version has auto, .*sparse"},
     {"a format without lists",
      [](Call& call) {
        call.use("paper-gl8,block=128");

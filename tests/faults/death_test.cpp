@@ -29,14 +29,16 @@ struct Trace {
   volatile uint64_t begun, finished, returned_us;
 };
 
-/** What is reduced when a rank dies: in one exchange, with norms in many chunks, with lists. */
+/** What is reduced when a rank dies: in one exchange, with norms in many chunks, with lists,
+ *  between nodes. */
 struct Kind {
   const char* quantizer;
   int32_t schedule;
 };
 const Kind kKinds[] = {{"paper-gl8", GQSGD_SCHEDULE_DIRECT},
                        {"blocks-8", GQSGD_SCHEDULE_DIRECT},
-                       {"paper-gl8", GQSGD_SCHEDULE_SPARSE}};
+                       {"paper-gl8", GQSGD_SCHEDULE_SPARSE},
+                       {"blocks-8", GQSGD_SCHEDULE_HIERARCHICAL}};
 
 /** Processes that reduce without end, until a call fails. */
 class Workers {
@@ -92,7 +94,7 @@ class Workers {
 /** Ends `victim` by `signal`, after `delay_us` of work; how long the slowest survivor took, in us.
  */
 uint64_t end_one(int victim, int signal, useconds_t delay_us, const Kind& kind, int* inside_count) {
-  Workers workers(100000, "timeout_ms=20000,chunk_value_count=8192", kind);
+  Workers workers(100000, "timeout_ms=20000,chunk_value_count=8192,nodes=0:1:1:1", kind);
   usleep(delay_us);
   const uint64_t sent_us = now_us();
   workers.signal(victim, signal);
@@ -119,7 +121,7 @@ TEST(Death, KilledAtSixtyRandomMomentsIsNamedByEverySurvivor) {
   for (uint64_t turn = 0; turn < 60; ++turn) {
     const auto delay_us = static_cast<useconds_t>(uniform_at(11, turn) * 8000);
     const int victim = static_cast<int>(mix(turn) % kRanks);
-    const Kind& kind = kKinds[turn % 3];
+    const Kind& kind = kKinds[turn % std::size(kKinds)];
     slowest_us.push_back(end_one(victim, SIGKILL, delay_us, kind, &inside_count));
     ASSERT_FALSE(HasFailure()) << "turn " << turn << ", " << kind.quantizer << ", schedule "
                                << schedule_name(kind.schedule) << ", killed after " << delay_us

@@ -130,7 +130,7 @@ Trial local_group(unsigned long nth) {
   gqsgd_comm comms[2] = {};
   std::unique_ptr<Call> calls[2] = {std::make_unique<Call>(0), std::make_unique<Call>(1)};
   fail_nth(nth);
-  const bool made = trial.note(gqsgd_comm_create_local(2, "timeout_ms=2000", comms));
+  const bool made = trial.note(gqsgd_comm_create_local(2, "timeout_ms=2000,nodes=3:4", comms));
   const unsigned long left = fail_nth_pause();
   if (!made) return trial;
   std::thread peer([&] { calls[1]->make_status(comms[1]); });
@@ -170,7 +170,8 @@ TEST(FailingCalls, OfRequests) { fail_each(start_request, 2); }
 
 void take_part(const gqsgd_unique_id& id, int rank, Call* call, Trial* trial) {
   gqsgd_comm comm = nullptr;
-  if (!trial->note(gqsgd_comm_create_process(&id, rank, 2, "timeout_ms=300", &comm))) return;
+  if (!trial->note(gqsgd_comm_create_process(&id, rank, 2, "timeout_ms=300,nodes=3:4", &comm)))
+    return;
   trial->note(call->make_status(comm));
   trial->note(gqsgd_comm_destroy(comm));
 }

@@ -68,7 +68,7 @@ TEST_P(OneDifference, IsNamedOnAllRanksAndHarmsNobody) {
 INSTANTIATE_TEST_SUITE_P(Schedules, OneDifference,
                          testing::Values(GQSGD_SCHEDULE_RING, GQSGD_SCHEDULE_TREE,
                                          GQSGD_SCHEDULE_BUTTERFLY, GQSGD_SCHEDULE_DIRECT,
-                                         GQSGD_SCHEDULE_SPARSE),
+                                         GQSGD_SCHEDULE_HIERARCHICAL, GQSGD_SCHEDULE_SPARSE),
                          [](const auto& info) { return std::string(schedule_name(info.param)); });
 
 // Fields that the direct schedule alone can do.
@@ -127,6 +127,32 @@ TEST(Mismatch, OptionsOfTheGroupAreCompared) {
       EXPECT_EQ(line.rfind("MISMATCH: ", 0), 0u) << line;
       EXPECT_NE(line.find(one.sentence), std::string::npos) << line;
     }
+  }
+}
+
+// Other nodes are other reductions: found where they matter, whatever the schedule would be.
+TEST(Mismatch, NodesAreComparedInAHierarchy) {
+  gqsgd_unique_id id;
+  ASSERT_TRUE(is_ok(outcome_of(gqsgd_unique_id_create(&id))));
+  const auto rank = [&id](int number, const char* options) {
+    gqsgd_comm comm = nullptr;
+    const Outcome made = outcome_of(gqsgd_comm_create_process(&id, number, 3, options, &comm));
+    if (made.status != GQSGD_OK) return made.text();
+    Call call(number);
+    const Outcome direct = call.make(comm);
+    if (direct.status != GQSGD_OK) return direct.text();
+    call.schedule = GQSGD_SCHEDULE_HIERARCHICAL;
+    const Outcome hierarchical = call.make(comm);
+    gqsgd_comm_destroy(comm);
+    return hierarchical.text();
+  };
+  Child rank0([&] { return rank(0, "nodes=0:0:1"); });
+  Child rank1([&] { return rank(1, "nodes=4:4:2"); });  // the same nodes
+  Child rank2([&] { return rank(2, "nodes=0:0:0"); });
+  for (const std::string& line : {rank0.line(), rank1.line(), rank2.line()}) {
+    EXPECT_EQ(line.rfind("MISMATCH: ", 0), 0u) << line;
+    EXPECT_NE(line.find("nodes (digest) differs: rank 0 has"), std::string::npos) << line;
+    EXPECT_NE(line.find("rank 2 has"), std::string::npos) << line;
   }
 }
 

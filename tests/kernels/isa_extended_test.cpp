@@ -172,5 +172,21 @@ TEST(IsaExtended, RotatedNormsAreTheSame) {
   }
 }
 
+TEST(IsaExtended, SumsOfMeansGiveTheSameBits) {
+  std::vector<Coding> formats = code_formats(3, 0);
+  for (const Coding& coding : down_formats()) formats.push_back(coding);
+  for (const Coding& coding : block_formats()) formats.push_back(coding);
+  for (Coding coding : formats) {
+    if (!coding.wide) continue;
+    coding.ranks = 300;
+    for (const Place& place : {Place{0, 5000, 1}, Place{4096, 512, 0}, Place{8192, 77, 3}}) {
+      expect_equal_everywhere("means of " + describe(coding) + place_text(place),
+                              [&](Outcome& outcome) {
+                                outcome.reduce_many(coding, place, false, {1, 5, 250, 44});
+                              });
+    }
+  }
+}
+
 }  // namespace
 }  // namespace gq::test

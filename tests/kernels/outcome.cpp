@@ -142,9 +142,11 @@ void Outcome::reduce(const Coding& coding, const Place& place, uint32_t weight_a
   keep(b);
 }
 
-void Outcome::reduce_many(const Coding& coding, const Place& place, bool in_place) {
+void Outcome::reduce_many(const Coding& coding, const Place& place, bool in_place,
+                          const std::vector<uint32_t>& weights) {
   std::vector<Guarded<uint32_t>> operands;
-  for (uint32_t rank = 0; rank < coding.ranks; ++rank) {
+  const size_t operand_count = weights.empty() ? coding.ranks : weights.size();
+  for (uint32_t rank = 0; rank < operand_count; ++rank) {
     operands.emplace_back(codes(coding, 5 + rank, place.value_count), place.offset);
   }
   std::vector<const uint32_t*> pointers;
@@ -156,7 +158,8 @@ void Outcome::reduce_many(const Coding& coding, const Place& place, bool in_plac
       coding.rescale ? norm_count(coding.block, coding.rotated, place.value_count) : 0;
   Guarded<uint16_t> scales(scale_count, place.offset);
   stages_.reduce_many({coding, kSite, range_of(place), pointers.data(), norms.view(), target.data(),
-                       scales.data(), nullptr});
+                       scales.data(), nullptr, weights.empty() ? nullptr : weights.data(),
+                       static_cast<uint32_t>(weights.size())});
   keep(target);
   keep(scales);
 }

@@ -1,6 +1,6 @@
 // What MPI ranks learn when one of them is wrong, absent or stopped; each in a run of its own:
 //
-//   mpirun -n 3 faults mismatch | refused | absent | idle
+//   mpirun -n 3 faults mismatch | nodes | refused | absent | idle
 //   mpirun -n 2 faults stopped | stopped_sum
 #include <signal.h>
 #include <sys/wait.h>
@@ -35,6 +35,18 @@ std::string mismatch(const World& world) {
   const std::string failure = allreduce(comm.get(), bad, Values(100, 1.0f), &result);
   const std::string wrong =
       expect_in(failure, {"MISMATCH", "bits differs: rank 0 has 8, rank 1 has 4"});
+  return wrong.empty() ? allreduce(comm.get(), kGood, Values(100, 1.0f), &result) : wrong;
+}
+
+/** Nodes that a user gives, otherwise on one rank: found where they matter, and nowhere else. */
+std::string nodes(const World& world) {
+  const char* given = world.rank == kCulprit ? "nodes=0:1:1" : "nodes=0:0:1";
+  const WorldComm comm(std::string("timeout_ms=20000,") + given);
+  const Operation hierarchical{"paper-gl8", GQSGD_SCHEDULE_HIERARCHICAL};
+  Values result;
+  const std::string failure = allreduce(comm.get(), hierarchical, Values(100, 1.0f), &result);
+  const std::string wrong =
+      expect_in(failure, {"MISMATCH", "nodes (digest) differs: rank 0 has ", "rank 1 has "});
   return wrong.empty() ? allreduce(comm.get(), kGood, Values(100, 1.0f), &result) : wrong;
 }
 
@@ -150,8 +162,9 @@ int main(int argc, char** argv) {
   const struct {
     const char* name;
     Check check;
-  } checks[] = {{"mismatch", mismatch}, {"refused", refused}, {"absent", absent},
-                {"idle", idle},         {"stopped", stopped}, {"stopped_sum", stopped_sum}};
+  } checks[] = {{"mismatch", mismatch},      {"nodes", nodes}, {"refused", refused},
+                {"absent", absent},          {"idle", idle},   {"stopped", stopped},
+                {"stopped_sum", stopped_sum}};
   pid_t stopper = -1;
   if (argc == 2 && std::strncmp(argv[1], "stopped", 7) == 0) {
     if (pipe(g_pipe) != 0) return 2;

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "src/schedule/nodes.h"
+
 namespace gq {
 namespace {
 
@@ -111,6 +113,20 @@ TEST(Choose, NeverTakesARingOfAverages) {
     ASSERT_TRUE(choose(question, slow_links, false, &choice, &time_ns).ok());
     EXPECT_NE(choice.schedule_id, GQSGD_SCHEDULE_RING);
   }
+}
+
+TEST(Choose, TakesAHierarchyWhereLinksBetweenNodesAreSlow) {
+  Format blocks;
+  blocks.block = 128;
+  blocks.rescale = true;
+  const Nodes nodes({0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1});
+  const Nodes apart({0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15});
+  CostQuestion question = question_of(blocks, 16, 10000000);
+  EXPECT_EQ(chosen(question, false).schedule_id, GQSGD_SCHEDULE_DIRECT);
+  question.nodes = &apart;
+  EXPECT_EQ(chosen(question, false).schedule_id, GQSGD_SCHEDULE_DIRECT);
+  question.nodes = &nodes;
+  EXPECT_EQ(chosen(question, false).schedule_id, GQSGD_SCHEDULE_HIERARCHICAL);
 }
 
 TEST(Choose, TakesDirectWhereOnlyAnOwnerCanReencode) {

@@ -5,8 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
 #include "src/plan/cost_walk.h"
+#include "src/schedule/nodes.h"
 
 namespace gq {
 namespace {
@@ -23,6 +25,21 @@ CostQuestion question_of(int32_t schedule_id, uint32_t ranks, uint64_t value_cou
   question.chunk_value_count = 1024;
   question.dtype = GQSGD_FLOAT32;
   return question;
+}
+
+/** The same on nodes of so many ranks each. */
+CostQuestion question_on(const Nodes& nodes, int32_t schedule_id, uint64_t value_count) {
+  uint32_t ranks = 0;
+  for (uint32_t node = 0; node < nodes.count(); ++node) ranks += nodes.size_of(node);
+  CostQuestion question = question_of(schedule_id, ranks, value_count);
+  question.nodes = &nodes;
+  return question;
+}
+
+Nodes nodes_of(const std::vector<uint32_t>& sizes) {
+  std::vector<uint32_t> ids;
+  for (uint32_t node = 0; node < sizes.size(); ++node) ids.insert(ids.end(), sizes[node], node);
+  return Nodes(ids);
 }
 
 double predicted_ns(const CostQuestion& question, const CostConstants& constants) {
@@ -58,6 +75,68 @@ TEST(CostModel, LongCallsTakeWhatAWalkOfEveryChunkTakes) {
             << "schedule " << schedule_id << ", " << ranks << " ranks, " << byte_ns << " ns/byte";
       }
     }
+  }
+}
+
+TEST(CostModel, LongCallsOnNodesGoOnAsTheyBegan) {
+  CostConstants constants = built_in_costs();
+  constants.cache_bytes = 1e15;
+  for (const std::vector<uint32_t>& sizes :
+       std::vector<std::vector<uint32_t>>{{2, 2}, {1, 3}, {2, 2, 2}, {4, 4, 4, 4}}) {
+    const Nodes nodes = nodes_of(sizes);
+    for (const int32_t schedule_id : {GQSGD_SCHEDULE_HIERARCHICAL, GQSGD_SCHEDULE_DIRECT}) {
+      // Chunks of a part: what is walked, and several times as many.
+      const auto of = [&](uint64_t chunks) {
+        const uint64_t values = uint64_t{nodes.count()} * nodes.part_count() * chunks * 1024;
+        return predicted_ns(question_on(nodes, schedule_id, values), constants);
+      };
+      const double per_chunk = (of(240) - of(180)) / 60;
+      EXPECT_NEAR((of(1200) - of(240)) / 960 / per_chunk, 1, 1e-3)
+          << sizes.size() << " nodes, schedule " << schedule_id;
+    }
+  }
+}
+
+// Links between nodes are the nodes': in direct each rank sends to every other one over them, in a
+// hierarchy a node sends what one rank would.
+TEST(CostModel, BandwidthOfALongCallOnNodesIsThatOfTheirLinks) {
+  CostConstants constants = built_in_costs();
+  constants.byte_ns = 100;
+  constants.node_byte_ns = 0;
+  const Nodes nodes = nodes_of({4, 4, 4});
+  const double values = 48 << 20;
+  const auto ratio = [&](int32_t schedule_id, double bytes) {
+    return predicted_ns(question_on(nodes, schedule_id, 48 << 20), constants) /
+           (bytes * constants.byte_ns);
+  };
+  EXPECT_NEAR(ratio(GQSGD_SCHEDULE_HIERARCHICAL, 2.0 * 2 / 3 * values), 1, 0.01);
+  EXPECT_NEAR(ratio(GQSGD_SCHEDULE_DIRECT, 4 * 2.0 * 8 / 12 * values), 1, 0.01);
+  EXPECT_NEAR(ratio(GQSGD_SCHEDULE_RING, 2.0 * 11 / 12 * values), 1, 0.01);
+}
+
+TEST(CostModel, LinksInsideNodesMakeCallsOnNodesLonger) {
+  const Nodes nodes = nodes_of({3, 3});
+  const CostQuestion question = question_on(nodes, GQSGD_SCHEDULE_HIERARCHICAL, 100000);
+  const double before = predicted_ns(question, built_in_costs());
+  for (double CostConstants::*const field :
+       {&CostConstants::node_latency_ns, &CostConstants::node_byte_ns, &CostConstants::latency_ns,
+        &CostConstants::byte_ns}) {
+    CostConstants dearer = built_in_costs();
+    dearer.*field *= 1000;  // so that it is not hidden behind other links
+    EXPECT_GT(predicted_ns(question, dearer), before);
+  }
+}
+
+TEST(CostModel, NodesThatMakeNoHierarchyChangeNothing) {
+  for (const std::vector<uint32_t>& sizes : std::vector<std::vector<uint32_t>>{{5}, {1, 1, 1, 1}}) {
+    const Nodes nodes = nodes_of(sizes);
+    const CostQuestion direct = question_on(nodes, GQSGD_SCHEDULE_DIRECT, 100000);
+    CostQuestion unknown = direct;
+    unknown.nodes = nullptr;
+    const CostQuestion hierarchical = question_on(nodes, GQSGD_SCHEDULE_HIERARCHICAL, 100000);
+    EXPECT_EQ(predicted_ns(direct, built_in_costs()), predicted_ns(unknown, built_in_costs()));
+    EXPECT_EQ(predicted_ns(hierarchical, built_in_costs()),
+              predicted_ns(unknown, built_in_costs()));
   }
 }
 

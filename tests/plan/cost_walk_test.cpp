@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
+#include "src/schedule/nodes.h"
 #include "tools/plan/timeline.h"
 
 namespace gq {
@@ -41,6 +43,24 @@ Plan plan_of(const char* schedule, uint32_t ranks, uint64_t value_count, uint64_
   const PlanRequest request{&format, schedule_by_name(schedule)->id, 1, value_count, chunk, true};
   EXPECT_TRUE(make_plan(request, &plan).ok()) << last_error();
   plan.shape.ranks = ranks;  // levels do not matter here, so that any number of ranks is legal
+  return plan;
+}
+
+/** So many ranks on each node, in order. */
+Nodes nodes_of(const std::vector<uint32_t>& sizes) {
+  std::vector<uint32_t> ids;
+  for (uint32_t node = 0; node < sizes.size(); ++node) ids.insert(ids.end(), sizes[node], node);
+  return Nodes(ids);
+}
+
+/** A hierarchy whose shards are so many chunks. */
+Plan hierarchy_of(const Nodes& nodes, uint64_t chunks) {
+  uint32_t ranks = 0;
+  for (uint32_t node = 0; node < nodes.count(); ++node) ranks += nodes.size_of(node);
+  const uint64_t shards = uint64_t{nodes.count()} * nodes.part_count();
+  Plan plan = plan_of("direct", ranks, shards * chunks * kChunk);
+  plan.schedule = schedule_by_name("hierarchical");
+  plan.shape.nodes = &nodes;
   return plan;
 }
 
@@ -89,6 +109,44 @@ TEST(CostWalk, AgreesWithAllRanksSimulated) {
       }
     }
   }
+}
+
+// With links that are all alike: the simulation has one kind.
+TEST(CostWalk, OfAHierarchyAgreesWithAllRanksSimulated) {
+  for (const std::vector<uint32_t>& sizes :
+       std::vector<std::vector<uint32_t>>{{2, 2}, {4, 4}, {2, 2, 2}, {3, 3, 3, 3}, {8, 8}}) {
+    const Nodes nodes = nodes_of(sizes);
+    for (uint64_t chunks : {1u, 2u, 16u}) {
+      const Plan plan = hierarchy_of(nodes, chunks);
+      EXPECT_NEAR(walked_ns(plan) / timeline_ns(plan), 1, 0.08)
+          << sizes.size() << " nodes of " << sizes[0] << ", " << chunks;
+    }
+  }
+}
+
+TEST(CostWalk, EveryRankOfEqualNodesTakesTheSameTime) {
+  for (const std::vector<uint32_t>& sizes :
+       std::vector<std::vector<uint32_t>>{{2, 2}, {5, 5, 5}, {8, 8, 8, 8}}) {
+    const Nodes nodes = nodes_of(sizes);
+    const Plan plan = hierarchy_of(nodes, 3);
+    CostConstants constants = machine();
+    constants.node_byte_ns = constants.byte_ns / 10;
+    const auto of = [&](uint32_t rank) {
+      return walk_moves(plan, codec(plan.shape.ranks), constants, rank, &nodes).finish_ns;
+    };
+    for (uint32_t rank = 1; rank < plan.shape.ranks; ++rank) EXPECT_DOUBLE_EQ(of(rank), of(0));
+  }
+}
+
+TEST(CostWalk, RingOfTwoNodesByHand) {
+  // Ranks 1 and 3 send to the other node. Between them each message takes 1000 and 300.
+  const Nodes nodes = nodes_of({2, 2});
+  CostConstants constants = machine();
+  const CodecCost free_codec{};
+  const Plan plan = plan_of("ring", 4, 4 * kChunk);
+  EXPECT_DOUBLE_EQ(walk_moves(plan, free_codec, constants, 0, &nodes).finish_ns, 6 * 1300);
+  constants.byte_ns = 0;
+  EXPECT_DOUBLE_EQ(walk_moves(plan, free_codec, constants, 0, &nodes).finish_ns, 6 * 300);
 }
 
 TEST(CostWalk, EveryRankOfARingOrDirectTakesTheSameTime) {

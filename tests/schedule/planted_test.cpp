@@ -1,6 +1,7 @@
 // Broken schedules: each check of world.h turns red on a schedule that breaks its rule.
 #include <gtest/gtest.h>
 
+#include "src/schedule/nodes.h"
 #include "src/schedule/norms.h"
 #include "tests/schedule/closed_form.h"
 #include "tests/schedule/world.h"
@@ -291,6 +292,23 @@ TEST(Planted, SumBeforeItsCodes) {
     return kNative.move(shape, rank, round < 2 ? 1 - round : round, index);
   };
   EXPECT_TRUE(walk(broken, 4).has(Rule::contribution));
+}
+
+Violations walk_nodes(const Schedule& schedule) {
+  const Nodes nodes({0, 1, 0, 1, 1});
+  World world(schedule, Shape{5, 1000, 32, 64, false, 1, nullptr, 0, &nodes});
+  return walk(&world, Turns::random, 1);
+}
+
+TEST(Planted, NodesWhoseSumsCountAsOneRank) {
+  EXPECT_EQ(walk_nodes(kHierarchical).text(), "");
+  Schedule broken = kHierarchical;
+  broken.move = [](const Shape& shape, uint32_t rank, uint64_t round, uint32_t index) {
+    const Move move = kHierarchical.move(shape, rank, round, index);
+    const bool node = move.kind == MoveKind::reduce_many && move.addends == Addends::node;
+    return rank == 0 && node ? quantize_move() : move;  // its own codes go on as the node's
+  };
+  EXPECT_TRUE(walk_nodes(broken).has(Rule::weight));
 }
 
 TEST(Planted, RingThatCallsItselfButterfly) {

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "src/schedule/nodes.h"
+
 namespace gq {
 namespace {
 
@@ -267,10 +269,12 @@ void World::reduce(uint32_t rank, const Move& move) {
 
 void World::reduce_many(uint32_t rank, const Move& move) {
   std::vector<const Message*> messages;
-  for (uint32_t peer = 0; peer < shape_.ranks; ++peer) {
+  for (uint32_t k = 0; k < operand_count(shape_, rank, move); ++k) {
+    const uint32_t peer = operand_rank(shape_, rank, move, k);
     if (peer == rank) continue;
     messages.push_back(operand(rank, peer, move));
     if (messages.back() == nullptr) return;
+    check_addend(rank, move, peer, messages.back()->words);
   }
   for (uint64_t i = 0; i < cell_count(move.value_count); ++i) {
     Cell& cell = ranks_[rank].cells[first_cell(move) + i];
@@ -288,7 +292,20 @@ void World::reduce_many(uint32_t rank, const Move& move) {
     cell.own = static_cast<int32_t>(words_.size() - 1);
     use_random_words(4, rank, move.hop, first_cell(move) + i);
   }
-  for (std::optional<Message>& slot : ranks_[rank].operands) slot.reset();
+  for (uint32_t k = 0; k < operand_count(shape_, rank, move); ++k) {
+    ranks_[rank].operands[operand_rank(shape_, rank, move, k)].reset();
+  }
+}
+
+/** Sums of nodes count as many ranks as the nodes have, other operands one. */
+void World::check_addend(uint32_t rank, const Move& move, uint32_t peer,
+                         const std::vector<int32_t>& words) {
+  const bool sums = move.addends == Addends::nodes;
+  const size_t ranks = sums ? shape_.nodes->size_of(shape_.nodes->node_of(peer)) : 1;
+  for (const int32_t index : words) {
+    if (words_[index].ranks.count() == ranks) continue;
+    return break_rule(Rule::weight, rank, move, "adds words that are not so many ranks'");
+  }
 }
 
 void World::dequantize(uint32_t rank, const Move& move) {

@@ -124,6 +124,8 @@ class World {
   bool pack_norms(uint32_t rank, const Move& move, Message* message);
   void reduce(uint32_t rank, const Move& move);
   void reduce_many(uint32_t rank, const Move& move);
+  void check_addend(uint32_t rank, const Move& move, uint32_t peer,
+                    const std::vector<int32_t>& words);
   void add_all(uint32_t rank, const Move& move);
   bool await_sum(uint32_t rank, const Move& move);
   int32_t sum_at(uint64_t cell);

@@ -37,13 +37,14 @@ std::vector<Values> whole_levels(size_t rank_count, size_t value_count) {
 }
 
 /** Mean square error of the mean, in squared steps. */
-double measured_noise(int32_t schedule, size_t rank_count, const Sample& sample) {
+double measured_noise(int32_t schedule, size_t rank_count, const Sample& sample,
+                      const std::string& options = "") {
   const std::vector<Values> inputs = whole_levels(rank_count, sample.value_count);
   double sum = 0;
   for (uint64_t step = 0; step < sample.step_count; ++step) {
     Operation operation{"paper-gl8,combine=average", schedule};
     operation.step = step;
-    const Values result = simulate(operation, inputs);
+    const Values result = simulate(operation, inputs, options);
     for (size_t e = 0; e < sample.value_count; ++e) {
       double mean = 0;
       for (const Values& values : inputs) mean += values[e];
@@ -116,6 +117,27 @@ TEST(AverageNoise, OfTreeAndButterflyStaysBelowAQuarter) {
 TEST(AverageNoise, OfDirectIsOneRoundingOfMultiplesOfOneOverN) {
   for (const size_t n : {2u, 3u, 5u, 8u, 12u}) {
     expect_noise(GQSGD_SCHEDULE_DIRECT, n, rounding_variance(static_cast<double>(n)));
+  }
+}
+
+/** Means of nodes are rounded to multiples of 1 / N of a step of the result. */
+TEST(AverageNoise, OfEqualNodesIsThatOfDirectAndAnotherOneByTheirNumber) {
+  for (const size_t nodes : {2u, 3u, 4u}) {
+    for (const size_t ranks_of_node : {2u, 3u}) {
+      std::vector<int32_t> node_ids;
+      for (size_t rank = 0; rank < nodes * ranks_of_node; ++rank) {
+        node_ids.push_back(static_cast<int32_t>(rank % nodes));
+      }
+      const double count = static_cast<double>(nodes);
+      const double closed_form =
+          rounding_variance(count) + rounding_variance(static_cast<double>(ranks_of_node)) / count;
+      EXPECT_LT(closed_form, (1 + 1 / count) / 6);
+      EXPECT_NEAR(measured_noise(GQSGD_SCHEDULE_HIERARCHICAL, node_ids.size(), kSample,
+                                 nodes_option(node_ids)) /
+                      closed_form,
+                  1, kTolerance)
+          << nodes << " nodes of " << ranks_of_node;
+    }
   }
 }
 

@@ -94,9 +94,11 @@ struct CellSums {
 CellSums draw_cells(const CellExperiment& experiment, const std::vector<Values>& inputs,
                     const std::vector<double>& mean, const Spoil& spoil) {
   CellSums sums;
+  const bool has_nodes = experiment.schedule == GQSGD_SCHEDULE_HIERARCHICAL;
+  const std::string options = has_nodes ? nodes_option(uneven_nodes(experiment.rank_count)) : "";
   for (uint64_t step = 0; step < kSteps; ++step) {
     const Operation operation{experiment.quantizer, experiment.schedule, GQSGD_MEAN, false, step};
-    Values result = simulate(operation, inputs);
+    Values result = simulate(operation, inputs, options);
     if (spoil) spoil(result);
     for (size_t cell = 0; cell < kCells; ++cell) {
       double sum = 0, square = 0, largest = sums.largest[cell];
@@ -146,6 +148,17 @@ TEST(Cells, FourThousandCellsOfAMillionDrawsShowNoBias) {
     family.insert(family.end(), more.begin(), more.end());
   }
   EXPECT_EQ(family.size(), 4096u);
+  EXPECT_EQ(rejected(family), "");
+}
+
+TEST(Cells, OfHierarchiesShowNoBias) {
+  std::vector<Hypothesis> family;
+  for (const char* quantizer : {"paper-gl8", "paper-ge8", "paper-gl4", "blocks-8", "rotated-4-8",
+                                "relative-8", "blocks-8,rounding_down=subtractive"}) {
+    const CellExperiment experiment{quantizer, GQSGD_SCHEDULE_HIERARCHICAL, 5};
+    const std::vector<Hypothesis> more = hypotheses(experiment, nullptr);
+    family.insert(family.end(), more.begin(), more.end());
+  }
   EXPECT_EQ(rejected(family), "");
 }
 

@@ -29,7 +29,8 @@ std::string Experiment::name() const {
 
 Estimator Experiment::library() const {
   return [this](uint64_t step) {
-    return simulate({preset, schedule, GQSGD_MEAN, false, step}, inputs);
+    return simulate({preset, schedule, GQSGD_MEAN, false, step}, inputs,
+                    node_ids.empty() ? "" : nodes_option(node_ids));
   };
 }
 
@@ -40,7 +41,8 @@ std::vector<Element> exact_elements(const Experiment& experiment) {
   for (size_t e = 0; e < experiment.value_count(); ++e) {
     double sum = 0;
     for (const Values& input : experiment.inputs) sum += input[e];
-    const Law law = law_of_mean(coding, experiment.schedule, experiment.inputs, norm, e);
+    const Law law =
+        law_of_mean(coding, experiment.schedule, experiment.inputs, norm, e, experiment.node_ids);
     elements.push_back(element_of(law));
     const double mean = sum / static_cast<double>(experiment.rank_count());
     if (std::fabs(elements[e].mean - mean) > 1e-12 * norm) {
@@ -70,6 +72,9 @@ std::vector<Experiment> experiments(int rank_count, size_t value_count) {
     for (int32_t schedule : kSchedules) {
       all.push_back({preset, schedule, gradients(rank_count, value_count, 40 + rank_count)});
     }
+    if (rank_count < 3) continue;  // no hierarchy
+    all.push_back({preset, GQSGD_SCHEDULE_HIERARCHICAL,
+                   gradients(rank_count, value_count, 40 + rank_count), uneven_nodes(rank_count)});
   }
   return all;
 }

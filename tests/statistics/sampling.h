@@ -20,6 +20,7 @@ struct Experiment {
   std::string preset;
   int32_t schedule;
   std::vector<Values> inputs;
+  std::vector<int32_t> node_ids = {};  ///< of ranks, in a hierarchy
 
   size_t rank_count() const { return inputs.size(); }
   size_t value_count() const { return inputs[0].size(); }

@@ -119,6 +119,22 @@ TEST(TheoryBound, OfTheLibraryHoldsForEveryPresetAndKindOfData) {
   }
 }
 
+// One bound for all nodes: many small ones, one large one beside a rank alone, two halves.
+TEST(TheoryBound, OfAHierarchyHoldsWhateverItsNodesAre) {
+  const std::vector<int32_t> kinds[] = {
+      {0, 0, 1, 1, 2, 2, 3, 3}, {0, 0, 0, 0, 0, 0, 0, 1}, {0, 1, 0, 1, 0, 1, 0, 1}};
+  for (const std::vector<int32_t>& node_ids : kinds) {
+    for (const auto& inputs : data_sets(8, 4096)) {
+      for (const char* preset : {"paper-gl8", "paper-ge8", "paper-gl4", "paper-ge4", "blocks-8",
+                                 "rotated-8", "rotated-4-8", "rotated-4", "relative-8"}) {
+        const Experiment experiment{preset, GQSGD_SCHEDULE_HIERARCHICAL, inputs, node_ids};
+        EXPECT_LE(measured_error(experiment), promised(experiment))
+            << experiment.name() << ", " << nodes_option(node_ids);
+      }
+    }
+  }
+}
+
 /** One value at the norm and all others `fraction` of it: bounds are reached here. */
 Experiment worst_case(const char* preset, double fraction) {
   Values values(8192, static_cast<float>(fraction));

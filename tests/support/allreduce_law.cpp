@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <stdexcept>
 
 namespace gq::test {
@@ -89,6 +90,25 @@ Law encoded_sum(const Coding& coding, const std::vector<Law>& codes) {
   return sum.then([&](double wide) { return quantized(coding, wide / rank_count); });
 }
 
+bool adds_wide(int32_t schedule) {
+  return schedule == GQSGD_SCHEDULE_DIRECT || schedule == GQSGD_SCHEDULE_HIERARCHICAL;
+}
+
+/** The mean of each node with several ranks, encoded; then the sum of these, each as often as its
+ *  node has ranks. */
+Law encoded_sum_of_nodes(const Coding& coding, const std::vector<Law>& codes,
+                         const std::vector<int32_t>& node_ids) {
+  std::map<int32_t, std::vector<Law>> nodes;
+  for (size_t rank = 0; rank < codes.size(); ++rank) nodes[node_ids[rank]].push_back(codes[rank]);
+  Law sum = Law::certain(0);
+  for (const auto& [id, members] : nodes) {
+    const double count = static_cast<double>(members.size());
+    sum = sum + (members.size() == 1 ? members[0] : encoded_sum(coding, members).scaled(count));
+  }
+  const double rank_count = static_cast<double>(codes.size());
+  return sum.then([&](double wide) { return quantized(coding, wide / rank_count); });
+}
+
 }  // namespace
 
 Coding coding_of(const std::string& preset) {
@@ -117,7 +137,7 @@ std::vector<Merge> merges_of(int32_t schedule, size_t rank_count, size_t element
 }
 
 int combines_of(int32_t schedule, size_t rank_count) {
-  if (schedule == GQSGD_SCHEDULE_DIRECT) return 0;
+  if (adds_wide(schedule)) return 0;
   if (schedule == GQSGD_SCHEDULE_RING) return static_cast<int>(rank_count) - 1;
   int height = 0;
   while ((size_t{1} << height) < rank_count) ++height;
@@ -126,12 +146,12 @@ int combines_of(int32_t schedule, size_t rank_count) {
 
 double linear_levels(const Coding& coding, int32_t schedule, size_t rank_count) {
   const double top = std::exp2(coding.bits - 1) - 1;
-  const bool is_shared = coding.combine == Combine::exact && schedule != GQSGD_SCHEDULE_DIRECT;
+  const bool is_shared = coding.combine == Combine::exact && !adds_wide(schedule);
   return is_shared ? std::floor(top / static_cast<double>(rank_count)) : top;
 }
 
 Law law_of_mean(const Coding& coding, int32_t schedule, const std::vector<Values>& inputs,
-                double norm, size_t element) {
+                double norm, size_t element, const std::vector<int32_t>& node_ids) {
   const size_t rank_count = inputs.size();
   const double top_code = std::exp2(coding.bits - 1) - 1;
   const int combines = combines_of(schedule, rank_count);
@@ -143,6 +163,9 @@ Law law_of_mean(const Coding& coding, int32_t schedule, const std::vector<Values
   for (const Values& values : inputs) codes.push_back(quantized(coding, values[element] / unit));
 
   if (schedule == GQSGD_SCHEDULE_DIRECT) return encoded_sum(coding, codes).scaled(unit);
+  if (schedule == GQSGD_SCHEDULE_HIERARCHICAL) {
+    return encoded_sum_of_nodes(coding, codes, node_ids).scaled(unit);
+  }
   const auto merges = merges_of(schedule, rank_count, element, inputs[0].size());
   const bool is_mean = coding.combine == Combine::average;
   return merged(coding, merges, codes)

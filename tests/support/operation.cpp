@@ -60,6 +60,8 @@ const char* schedule_name(int32_t schedule) {
       return "butterfly";
     case GQSGD_SCHEDULE_DIRECT:
       return "direct";
+    case GQSGD_SCHEDULE_HIERARCHICAL:
+      return "hierarchical";
     case GQSGD_SCHEDULE_NATIVE:
       return "native";
     case GQSGD_SCHEDULE_SPARSE:
@@ -67,6 +69,20 @@ const char* schedule_name(int32_t schedule) {
     default:
       return "another schedule";
   }
+}
+
+std::string nodes_option(const std::vector<int32_t>& node_ids) {
+  std::string text;
+  for (const int32_t id : node_ids) {
+    text += (text.empty() ? "nodes=" : ":") + std::to_string(static_cast<uint32_t>(id));
+  }
+  return text;
+}
+
+std::vector<int32_t> uneven_nodes(int rank_count) {
+  std::vector<int32_t> node_ids;
+  for (int rank = 0; rank < rank_count; ++rank) node_ids.push_back(rank * rank % 3);
+  return node_ids;
 }
 
 std::string describe(const Operation& operation) {

@@ -38,6 +38,13 @@ inline constexpr int32_t kSchedules[] = {GQSGD_SCHEDULE_RING, GQSGD_SCHEDULE_TRE
 
 const char* schedule_name(int32_t schedule);
 
+/** A communicator's option for these nodes, whose ids may be any numbers. */
+std::string nodes_option(const std::vector<int32_t>& node_ids);
+
+/** Ranks on nodes of different sizes, which lie between each other: three ranks are 1 + 2, nine are
+ * 3 + 6. */
+std::vector<int32_t> uneven_nodes(int rank_count);
+
 struct Operation {
   std::string quantizer;
   int32_t schedule = GQSGD_SCHEDULE_RING;

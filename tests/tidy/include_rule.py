@@ -20,6 +20,7 @@ ROOMS = {
     "src/theory/": ["include/gqsgd.h", "src/support/", "kernels/codec/formats.h"],
     "src/plan/": ["include/gqsgd.h", "src/support/", "src/schedule/", "kernels/codec/formats.h"],
     "src/execute/": ["include/gqsgd.h", "src/support/", "src/plan/", "src/schedule/move.h",
+                     "src/schedule/nodes.h",
                      "src/transport/transport.h", "src/transport/header.h", "kernels/stages.h",
                      "kernels/codec/formats.h", "kernels/codec/global_norm.h",
                      "kernels/codec/block_norm.h", "kernels/codec/random.h"],

@@ -36,6 +36,19 @@ def test_totals_are_those_of_the_moves(plan, schedule):
         assert totals[rank] == (len(sends), sum(int(row["value_count"]) for row in sends))
 
 
+def test_nodes_make_a_hierarchy(plan):
+    call = ["--schedule", "hierarchical", "--ranks", 4, "--count", 5000]
+    moves = rows_of(plan(*call, "--nodes", "0:1:0:1", "--moves", "--rank", 1).stdout)
+    assert {int(row["hop"]) for row in moves if row["kind"] == "reduce_many"} == {1, 2}
+    text = plan(*call, "--nodes", "0:1:0:1").stdout
+    assert "schedule hierarchical, 4 ranks" in text and "E ||G - mean||^2 <=" in text
+    assert re.search(r"hierarchical +\d+\.\d", text), text
+    flat = plan(*call).stdout
+    assert "schedule direct, 4 ranks" in flat and "hierarchical" not in flat
+    refused = plan(*call, "--nodes", "0:1")
+    assert refused.returncode == 1 and "2 numbers for 4 ranks" in refused.stderr
+
+
 def test_a_plan_has_times_an_error_and_a_picture(plan):
     text = plan("--ranks", 3, "--count", "1M").stdout
     assert re.search(r"ring +- +\d+\.\d", text), text  # blocks-8 needs direct

@@ -4,8 +4,10 @@
 #include <fstream>
 #include <sstream>
 
+#include "src/api/options_text.h"
 #include "src/api/quantizer_text.h"
 #include "src/plan/choose.h"
+#include "src/schedule/nodes.h"
 #include "src/support/names.h"
 #include "src/theory/bounds.h"
 #include "tools/plan/draw.h"
@@ -15,9 +17,9 @@ namespace gq::tools {
 namespace {
 
 constexpr uint32_t kDrawnRanksMax = 16;
-constexpr int32_t kScheduleIds[] = {GQSGD_SCHEDULE_RING, GQSGD_SCHEDULE_TREE,
-                                    GQSGD_SCHEDULE_BUTTERFLY, GQSGD_SCHEDULE_DIRECT,
-                                    GQSGD_SCHEDULE_NATIVE};
+constexpr int32_t kScheduleIds[] = {GQSGD_SCHEDULE_RING,         GQSGD_SCHEDULE_TREE,
+                                    GQSGD_SCHEDULE_BUTTERFLY,    GQSGD_SCHEDULE_DIRECT,
+                                    GQSGD_SCHEDULE_HIERARCHICAL, GQSGD_SCHEDULE_NATIVE};
 constexpr const char* kKindList[] = {
     "norm",   "merge_norms", "quantize", "send",      "receive_operand", "receive_result",
     "reduce", "reduce_many", "add_all",  "await_sum", "dequantize"};
@@ -39,6 +41,19 @@ Status read_costs(const std::string& path, CostConstants* constants) {
   text << file.rdbuf();
   if (!file) return fail(GQSGD_SYSTEM, "%s cannot be read", path.c_str());
   return parse_costs(text.str(), constants);
+}
+
+Status read_nodes(const PlanOptions& options, Nodes* nodes) {
+  CommOptions of_comm;
+  const std::string text = options.nodes.empty() ? "" : "nodes=" + options.nodes;
+  GQ_TRY(gq::parse_options(text.c_str(), &of_comm));
+  if (of_comm.nodes.empty()) of_comm.nodes.assign(options.ranks, 0);
+  if (of_comm.nodes.size() != options.ranks) {
+    return fail(GQSGD_INVALID_ARGUMENT, "--nodes has %zu numbers for %u ranks",
+                of_comm.nodes.size(), options.ranks);
+  }
+  *nodes = Nodes(of_comm.nodes);
+  return Status();
 }
 
 void print_moves(const Plan& plan, uint32_t rank) {
@@ -80,6 +95,7 @@ void print_times(const CostQuestion& question, const CostConstants& constants,
                  const Choice& choice) {
   std::printf("\n  predicted time, microseconds    compressed  uncompressed\n");
   for (const int32_t id : kScheduleIds) {
+    if (id == GQSGD_SCHEDULE_HIERARCHICAL && question.nodes->is_flat()) continue;
     std::printf("    %-28s", schedule_name(id));
     for (const bool plain : {false, true}) {
       CostQuestion one = question;
@@ -99,9 +115,11 @@ void print_times(const CostQuestion& question, const CostConstants& constants,
 void print_error(const CostQuestion& question, const Plan& plan) {
   double theta = 0;
   const uint32_t combines = plan.schedule->combines(question.ranks);
+  const uint32_t encodes = plan.shape.nodes != nullptr ? 2 : 1;
   if (question.format.levels == Levels::none) {
     std::printf("\n  error: float32 sums, nothing is quantized\n");
-  } else if (variance_bound(question.format, question.ranks, question.value_count, combines, &theta)
+  } else if (variance_bound(question.format, question.ranks, question.value_count, combines, &theta,
+                            encodes)
                  .ok()) {
     std::printf("\n  error: E ||G - mean||^2 <= %.4g / n * sum of ||x_i||^2\n", theta);
   } else {
@@ -138,6 +156,9 @@ Status run(const PlanOptions& options) {
   question.chunk_value_count = options.chunk_value_count;
   question.dtype = options.dtype;
   question.transport_adds = true;  // AUTO asks for constants that know of it as well
+  Nodes nodes;
+  GQ_TRY(read_nodes(options, &nodes));
+  question.nodes = &nodes;
   CostConstants constants;
   GQ_TRY(read_costs(options.costs_path, &constants));
   question.schedule_id = options.schedule;
@@ -148,8 +169,9 @@ Status run(const PlanOptions& options) {
     question.schedule_id = choice.schedule_id;
   }
   Plan plan;
-  const PlanRequest request{&question.format,     question.schedule_id,       question.ranks,
-                            question.value_count, question.chunk_value_count, true};
+  PlanRequest request{&question.format,     question.schedule_id,       question.ranks,
+                      question.value_count, question.chunk_value_count, true};
+  request.nodes = &nodes;
   GQ_TRY(make_plan(request, &plan));
   if (options.show == Show::moves) return print_moves(plan, options.rank), Status();
   if (options.show == Show::timeline) return print_timeline(plan), Status();

@@ -17,7 +17,9 @@ constexpr char kHelp[] =
     R"(gqsgd-plan: what an allreduce would do and cost, without running it.
 
       --format TEXT     a quantizer's text such as paper-ge8 (the default format)
-      --schedule NAME   auto, ring, tree, butterfly, direct or native (auto: the cheapest)
+      --schedule NAME   auto, ring, tree, butterfly, direct, hierarchical or native (auto: the
+                        cheapest)
+      --nodes A:B:..    of each rank, for the hierarchical schedule (all on one node)
       --ranks N         (4)
       --count N         values; K, M, G are powers of 1000 (1M)
       --datatype TYPE   float32, float16, bfloat16 or float64 (float32)
@@ -37,6 +39,7 @@ error (gqsgd_variance_bound), and a picture of the moves for up to 16 ranks.
 enum LongOnly {
   kFormat = 256,
   kSchedule,
+  kNodes,
   kRanks,
   kCount,
   kDtype,
@@ -48,6 +51,7 @@ enum LongOnly {
 };
 constexpr option kLongOptions[] = {{"format", required_argument, nullptr, kFormat},
                                    {"schedule", required_argument, nullptr, kSchedule},
+                                   {"nodes", required_argument, nullptr, kNodes},
                                    {"ranks", required_argument, nullptr, kRanks},
                                    {"count", required_argument, nullptr, kCount},
                                    {"datatype", required_argument, nullptr, kDtype},
@@ -88,6 +92,8 @@ bool set_option(int option, const char* value, PlanOptions* options) {
       return options->format = value, true;
     case kSchedule:
       return choose(names_of(kScheduleList), value, &options->schedule);
+    case kNodes:
+      return options->nodes = value, true;
     case kRanks:
       return read_number(value, 1, kRanksMax, &number) &&
              (options->ranks = static_cast<uint32_t>(number), true);

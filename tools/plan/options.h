@@ -17,6 +17,7 @@ struct PlanOptions {
   uint64_t chunk_value_count = 65536;
   int32_t dtype = 0;
   uint32_t rank = 0;
+  std::string nodes;       ///< of each rank, as a communicator's option has them; "": all on one
   std::string costs_path;  ///< "" for the built-in constants
   Show show = Show::plan;
 };

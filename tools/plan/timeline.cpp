@@ -66,7 +66,7 @@ class Clockwork {
     return static_cast<double>(value_count) / static_cast<double>(shape_.chunk_value_count);
   }
 
-  double time_of(const Move& move) const {
+  double time_of(uint32_t rank, const Move& move) const {
     switch (move.kind) {
       case MoveKind::norm:
         return machine_.norm * share(move.value_count);
@@ -75,7 +75,7 @@ class Clockwork {
       case MoveKind::reduce:
         return machine_.reduce * share(move.value_count);
       case MoveKind::reduce_many:
-        return machine_.reduce * share(move.value_count) * (shape_.ranks - 1);
+        return machine_.reduce * share(move.value_count) * (operand_count(shape_, rank, move) - 1);
       case MoveKind::await_sum:  // as many bytes as the best of allreduces take
         return machine_.latency +
                2 * machine_.link * share(move.value_count) * (shape_.ranks - 1) / shape_.ranks;
@@ -90,7 +90,7 @@ class Clockwork {
     Rank& self = ranks_[rank];
     if (!self.waits && !self.cursor.next(&self.move)) return;
     const Move& move = self.move;
-    double end = now + time_of(move);
+    double end = now + time_of(rank, move);
     if (move.kind == MoveKind::receive_operand || move.kind == MoveKind::receive_result) {
       std::deque<double>& arrivals = self.arrivals[move.peer];
       self.waits = arrivals.empty();

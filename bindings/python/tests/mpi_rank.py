@@ -22,11 +22,12 @@ def gradient(rank):
     return np.random.default_rng(rank).standard_normal(3000, np.float32)
 
 
-def check(comm, q):
-    expected = gqsgd.simulate([gradient(rank) for rank in range(comm.size)], q, step=5)
-    result = comm.allreduce(gradient(comm.rank), q, step=5)
+def check(comm, q, schedule="auto", **options):
+    inputs = [gradient(rank) for rank in range(comm.size)]
+    expected = gqsgd.simulate(inputs, q, schedule=schedule, step=5, **options)
+    result = comm.allreduce(gradient(comm.rank), q, schedule=schedule, step=5)
     assert result.tobytes() == expected.tobytes()
-    request = comm.allreduce_start(gradient(comm.rank), q, step=5)
+    request = comm.allreduce_start(gradient(comm.rank), q, schedule=schedule, step=5)
     assert request.wait().tobytes() == expected.tobytes()
 
 
@@ -41,6 +42,8 @@ def main():
     for mpi_comm in (None, world, Mpi4pyLike(world)):
         with gqsgd.Communicator.mpi(mpi_comm, timeout_ms=20000) as comm:
             check(comm, q)
+    with gqsgd.Communicator.mpi(timeout_ms=20000, nodes=[0, 1, 1]) as comm:
+        check(comm, q, schedule="hierarchical", nodes=[0, 1, 1])
     with pytest.raises(gqsgd.InvalidArgument, match="speed"):
         gqsgd.Communicator.mpi(speed="high")
     assert mpi.MPI_Finalize() == 0

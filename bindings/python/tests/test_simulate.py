@@ -109,3 +109,20 @@ def test_check_compares_bits(monkeypatch):
     monkeypatch.setattr(gqsgd._abi, "_library", Bent())
     with pytest.raises(gqsgd.Internal, match="rank 0 and rank 1"):
         gqsgd.simulate(inputs, q, check=True)
+
+
+def test_nodes_make_a_hierarchy_with_the_same_bits_on_threads():
+    inputs, q, nodes = gradients(5, 1000), gqsgd.Quantizer(seed=3), [0, 1, 1, 0, 1]
+    simulated = gqsgd.simulate(inputs, q, schedule="hierarchical", check=True, nodes=nodes)
+    assert simulated.tobytes() != gqsgd.simulate(inputs, q, schedule="direct").tobytes()
+    threads = gqsgd.run_local(
+        5,
+        lambda comm: comm.allreduce(inputs[comm.rank], q, schedule="hierarchical", step=0),
+        nodes=nodes,
+    )
+    assert {result.tobytes() for result in threads} == {simulated.tobytes()}
+
+
+def test_nodes_of_another_number_of_ranks_are_refused():
+    with pytest.raises(gqsgd.InvalidArgument, match="option nodes has 2 numbers"):
+        gqsgd.simulate(gradients(3, 10), gqsgd.Quantizer(), nodes=[0, 1])

@@ -1,0 +1,66 @@
+"""Sums over nodes, and over the ranks of nodes (FORMAT.md section 10, hierarchical)."""
+
+from dataclasses import replace
+
+from .wide import add_wide
+
+
+def nodes_of(ids):
+    """The ranks of each node, nodes in order of their lowest ranks. ids: one per rank."""
+    nodes = {}
+    for rank, node in enumerate(ids):
+        nodes.setdefault(node, []).append(rank)
+    return list(nodes.values())
+
+
+def nodes_text(ids):
+    """As a communicator's option has them."""
+    return ":".join(str(node) for node in ids)
+
+
+def nodes_digest(ids):
+    """The 16 bits of a header that tell different nodes apart (section 11)."""
+    nodes = nodes_of(ids)
+    number = {rank: node for node, ranks in enumerate(nodes) for rank in ranks}
+    value = 0x811C9DC5
+    for rank in range(len(ids)):
+        value = (value ^ number[rank]) * 0x01000193 % 2**32
+    return value >> 16 ^ value % 2**16
+
+
+def is_flat(ids):
+    """Whether there is no hierarchy: one node, or no node with two ranks."""
+    nodes = nodes_of(ids)
+    return len(nodes) <= 1 or len(nodes) == len(ids)
+
+
+def shard_places(ids):
+    """[(part, node)] of the shards of a call, in order."""
+    nodes = nodes_of(ids)
+    parts = max(len(ranks) for ranks in nodes)
+    return [(part, node) for part in range(parts) for node in range(len(nodes))]
+
+
+def add_shard(form, call, ids, place, operands, norms, value_count, first_value):
+    """(words, scales) of one shard. operands: its words on every rank, as quantized."""
+    part, node = place
+    nodes = nodes_of(ids)
+    sums = [_node_words(form, call, ranks, part, operands, norms, value_count, first_value)
+            for ranks in nodes]
+    weights = [len(ranks) for ranks in nodes]
+    return add_wide(form, call, _owner(nodes[node], part), sums, norms, value_count, first_value,
+                    hop=2, weights=weights)
+
+
+def _owner(ranks, part):
+    return ranks[part % len(ranks)]
+
+
+def _node_words(form, call, ranks, part, operands, norms, value_count, first_value):
+    """What the part's owner on a node makes of the codes there: as one rank's, the node's mean."""
+    if len(ranks) == 1:
+        return operands[ranks[0]]
+    of_node = replace(form, rank_count=len(ranks), bits_down=0, rescale=False,
+                      rounding_down="random")
+    return add_wide(of_node, call, _owner(ranks, part), [operands[rank] for rank in ranks], norms,
+                    value_count, first_value)[0]

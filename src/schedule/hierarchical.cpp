@@ -1,0 +1,215 @@
+// Hierarchical: direct inside a node, direct between nodes. N nodes, P ranks in the largest; the
+// call is cut into P parts of N shards. In a node of k ranks part p belongs to local p mod k, its
+// owner there, and shard (p, b) in the end to the owner on node b.
+//
+//   steps      4: codes to the owner on the own node, node sums to the owner of a shard, results to
+//              the owners of its part, results to all ranks of a node
+//   values     in a group of equal nodes, between nodes 2 (N - 1) / N of the call from each node
+//   roundings  no chain of reductions; two re-encodes, one on nodes of a single rank
+//
+// The call goes through in steps, as direct does (steps.h), chunk by chunk of all shards. Phase
+// `phase` of step s works on chunk s - lag * kDelay[phase], so that whatever a rank waits for was
+// sent `lag` steps earlier, and between two ranks messages keep one order: that of the phases in a
+// step, then of parts, then of shards from the own node's next one on.
+#include "include/gqsgd.h"
+#include "src/schedule/make.h"
+#include "src/schedule/nodes.h"
+
+namespace gq {
+namespace {
+
+enum Phase : uint32_t {
+  kScatter,     // every shard: codes to its part's owner on this node
+  kAddNode,     // shards of own parts: add the node's codes, send the sum to the shard's owner
+  kAddAll,      // own shards: add the nodes' sums, send the result
+  kFetch,       // other shards of own parts: take their results, pass them on to the node
+  kTakeOwn,     // this node's shards of other parts: results from their owners
+  kTakeOthers,  // other nodes' shards of other parts: results that the owner here has fetched
+  kPhaseCount
+};
+
+constexpr uint64_t kDelay[kPhaseCount] = {0, 1, 2, 3, 3, 4};
+constexpr uint64_t kDelayMost = 4;
+
+uint32_t combines(uint32_t) { return 0; }
+
+/** A rank among its node's. */
+struct Seat {
+  const Nodes& nodes;
+  uint32_t rank, node, local, locals;
+
+  Seat(const Shape& shape, uint32_t self)
+      : nodes(*shape.nodes),
+        rank(self),
+        node(nodes.node_of(self)),
+        local(nodes.local_of(self)),
+        locals(nodes.size_of(node)) {}
+
+  /** Parts that a local owns. */
+  uint64_t parts_of(uint32_t owner) const {
+    return (nodes.part_count() - owner + locals - 1) / locals;
+  }
+  uint32_t rank_of(uint32_t other) const { return nodes.rank_of(node, other); }
+
+  /** Shards of each part that a phase visits. */
+  uint64_t shards_in(uint32_t phase) const {
+    switch (phase) {
+      case kScatter:
+      case kAddNode:
+        return nodes.count();
+      case kFetch:
+      case kTakeOthers:
+        return nodes.count() - 1;
+      default:
+        return 1;
+    }
+  }
+  uint64_t visits_in(uint32_t phase) const {
+    const uint64_t own = parts_of(local);
+    const bool all = phase == kScatter, others = phase == kTakeOwn || phase == kTakeOthers;
+    const uint64_t parts = all ? nodes.part_count() : others ? nodes.part_count() - own : own;
+    return parts * shards_in(phase);
+  }
+};
+
+/** What a round is about: chunk `chunk` of shard (part, node). */
+struct Visit {
+  uint32_t phase;
+  uint64_t chunk;  ///< may lie beyond the shard's end: then there is nothing to do
+  uint32_t owner;  ///< local that owns the part here
+  uint32_t part;
+  uint32_t node;
+};
+
+uint64_t chunks_per_shard(const Shape& shape) {
+  return chunk_count_of(shard_value_count(shape, shard_count(shape)), shape);
+}
+
+uint64_t visits_per_step(const Seat& seat) {
+  uint64_t visits = 0;
+  for (uint32_t phase = 0; phase < kPhaseCount; ++phase) visits += seat.visits_in(phase);
+  return visits;
+}
+
+uint64_t round_count(const Shape& shape, uint32_t rank) {
+  const uint64_t chunks = chunks_per_shard(shape);
+  return chunks == 0 ? 0 : (chunks + shape.lag * kDelayMost) * visits_per_step(Seat(shape, rank));
+}
+
+/** Others' parts first, beginning with those of the next local while scattering, and of the one
+ *  before where results are taken, which they reach here first. */
+uint32_t owner_at(const Seat& seat, uint32_t phase, uint64_t* turn) {
+  if (phase == kAddNode || phase == kAddAll || phase == kFetch) return seat.local;
+  const bool scatters = phase == kScatter;
+  for (uint32_t distance = 1; distance < seat.locals; ++distance) {
+    const uint32_t owner = scatters ? rank_after(seat.local, distance, seat.locals)
+                                    : rank_before(seat.local, distance, seat.locals);
+    const uint64_t visits = seat.parts_of(owner) * seat.shards_in(phase);
+    if (*turn < visits) return owner;
+    *turn -= visits;
+  }
+  return seat.local;
+}
+
+Visit visit_at(const Shape& shape, const Seat& seat, uint64_t round) {
+  const uint64_t visits = visits_per_step(seat);
+  const uint64_t step = round / visits;
+  uint64_t turn = round % visits;
+  uint32_t phase = 0;
+  while (turn >= seat.visits_in(phase)) turn -= seat.visits_in(phase++);
+  const uint64_t begin = shape.lag * kDelay[phase];
+  const uint64_t chunk = step < begin ? chunks_per_shard(shape) : step - begin;
+  const uint32_t owner = owner_at(seat, phase, &turn);
+  const uint64_t shards = seat.shards_in(phase);
+  const uint32_t part = static_cast<uint32_t>(owner + turn / shards * seat.locals);
+  const bool own_shard = phase == kAddAll || phase == kTakeOwn;
+  const uint64_t distance = own_shard ? 0 : 1 + turn % shards;
+  return {phase, chunk, owner, part, rank_after(seat.node, distance, seat.nodes.count())};
+}
+
+uint32_t move_count(const Seat& seat, const Visit& visit) {
+  const uint32_t locals = seat.locals - 1, nodes = seat.nodes.count() - 1;
+  switch (visit.phase) {
+    case kScatter:
+      return visit.owner == seat.local ? 1 : 2;
+    case kAddNode:
+      return (locals == 0 ? 0 : locals + 1) + (visit.node == seat.node ? 0 : 1);
+    case kAddAll:
+      return 2 * nodes + locals + 2;
+    case kFetch:
+      return locals + 2;
+    default:
+      return 2;
+  }
+}
+
+Round round_at(const Shape& shape, uint32_t rank, uint64_t round) {
+  const Seat seat(shape, rank);
+  const Visit visit = visit_at(shape, seat, round);
+  const uint32_t shard = visit.part * seat.nodes.count() + visit.node;
+  const Part chunk = chunk_of(part_of(shape, shard_count(shape), shard), visit.chunk, shape);
+  return {chunk.first_value, chunk.value_count, move_count(seat, visit)};
+}
+
+/** The local, or the owner of the visit's part on the node, that is `distance` after this one. */
+uint32_t local_after(const Seat& seat, uint32_t distance) {
+  return seat.rank_of(rank_after(seat.local, distance, seat.locals));
+}
+uint32_t owner_after(const Seat& seat, const Visit& visit, uint32_t distance) {
+  return seat.nodes.owner(rank_after(seat.node, distance, seat.nodes.count()), visit.part);
+}
+
+/** A node of one rank has nothing to add: its codes are its sum. */
+Move add_node_move(const Seat& seat, const Visit& visit, uint32_t index) {
+  const uint32_t locals = seat.locals - 1;
+  if (index < locals) return receive_operand_move(local_after(seat, 1 + index));
+  if (index == locals && locals > 0) return reduce_many_of(Addends::node, visit.part);
+  return send_move(seat.nodes.owner(visit.node, visit.part), seat.rank);
+}
+
+Move add_all_move(const Seat& seat, const Visit& visit, uint32_t index) {
+  const uint32_t nodes = seat.nodes.count() - 1;
+  if (index < nodes) return receive_operand_move(owner_after(seat, visit, 1 + index));
+  if (index == nodes) return reduce_many_of(Addends::nodes, visit.part);
+  index -= nodes + 1;
+  if (index < nodes) {
+    return of(Content::sums, send_move(owner_after(seat, visit, 1 + index), seat.rank));
+  }
+  index -= nodes;
+  if (index == seat.locals - 1) return of(Content::sums, dequantize_move(seat.rank));
+  return of(Content::sums, send_move(local_after(seat, 1 + index), seat.rank));
+}
+
+/** Results that `from` has, made by `maker`; owners pass them on. */
+Move take_move(const Seat& seat, uint32_t from, uint32_t maker, uint32_t passes, uint32_t index) {
+  if (index == 0) return of(Content::sums, receive_result_move(from, maker));
+  if (index <= passes) return of(Content::sums, send_move(local_after(seat, index), maker));
+  return of(Content::sums, dequantize_move(maker));
+}
+
+Move move_at(const Shape& shape, uint32_t rank, uint64_t round, uint32_t index) {
+  const Seat seat(shape, rank);
+  const Visit visit = visit_at(shape, seat, round);
+  const uint32_t maker = seat.nodes.owner(visit.node, visit.part);
+  switch (visit.phase) {
+    case kScatter:
+      return index == 0 ? quantize_move() : send_move(seat.rank_of(visit.owner), rank);
+    case kAddNode:
+      return add_node_move(seat, visit, index);
+    case kAddAll:
+      return add_all_move(seat, visit, index);
+    case kFetch:
+      return take_move(seat, maker, maker, seat.locals - 1, index);
+    default:
+      return take_move(seat, seat.rank_of(visit.owner), maker, 0, index);
+  }
+}
+
+}  // namespace
+
+const Schedule kHierarchical = {"hierarchical", GQSGD_SCHEDULE_HIERARCHICAL,
+                                combines,       round_count,
+                                round_at,       move_at,
+                                false,          true};
+
+}  // namespace gq
