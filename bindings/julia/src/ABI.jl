@@ -69,6 +69,7 @@ const STATS = (
     :workspace_bytes,
     :nonfinite_blocks,
     :wait_ns,
+    :native_float_calls,
 )
 
 """

@@ -183,7 +183,8 @@ counter!(comm::Comm, step::Integer) =
     stats(comm) -> NamedTuple
 
 This rank's counters since it was made: `calls`, `messages_sent`, `payload_bytes_sent`,
-`header_bytes_sent`, `payload_bytes_copied`, `workspace_bytes`, `nonfinite_blocks` and `wait_ns`
+`header_bytes_sent`, `payload_bytes_copied`, `workspace_bytes`, `nonfinite_blocks`, `wait_ns` and
+`native_float_calls`
 (nanoseconds spent waiting for other ranks).
 """
 stats(comm::Comm) = NamedTuple{ABI.STATS}(

@@ -26,20 +26,35 @@ end
 options_of(answer) = (op = Symbol(text(answer, "op")), schedule = Symbol(text(answer, "schedule")),
                       step = integer(answer, "step"), index = integer(answer, "index"))
 
+"Those of a group."
+function group_options(answer)
+    stream_id = text(answer, "stream_id")
+    haskey(answer, "nodes") || return (stream_id = stream_id,)
+    return (stream_id = stream_id, nodes = text(answer, "nodes"))
+end
+
 const WHOLE_CALLS = ["allreduce", "allreduce_large", "allreduce_special", "allreduce_blocks",
-                     "allreduce_presets", "allreduce_sparse"]
+                     "allreduce_presets", "allreduce_sparse", "allreduce_hierarchical"]
+
+@testset "allreduce_native: virtual ranks, for a transport's sums are its own" begin
+    for answer in known_answers("allreduce_native.txt")
+        xs = [input_of(answer, r) for r in 0:(integer(answer, "rank_count") - 1)]
+        @test is_known(answer, simulate(xs, quantizer_of(answer); options_of(answer)...,
+                                        group_options(answer)...))
+    end
+end
 
 @testset "$file: ranks of one process and virtual ones" for file in WHOLE_CALLS
     answers = known_answers("$file.txt")
-    group_of(answer) = Int(integer(answer, "rank_count")), text(answer, "stream_id")
+    group_of(answer) = Int(integer(answer, "rank_count")), group_options(answer)
     for group in unique(map(group_of, answers))
         members = filter(answer -> group_of(answer) == group, answers)
         calls = [(answer, quantizer_of(answer), [input_of(answer, r) for r in 0:(group[1] - 1)])
                  for answer in members]
-        virtual = [is_known(answer, simulate(xs, q; options_of(answer)..., stream_id = group[2]))
+        virtual = [is_known(answer, simulate(xs, q; options_of(answer)..., group[2]...))
                    for (answer, q, xs) in calls]
         @test all(virtual)
-        known = run_local(group[1]; stream_id = group[2]) do comm
+        known = run_local(group[1]; group[2]...) do comm
             [is_known(answer, allreduce(xs[comm.rank + 1], comm, q; options_of(answer)...))
              for (answer, q, xs) in calls]
         end
@@ -72,7 +87,7 @@ end
     @test length(answers) > 70
     for answer in answers
         results = run_local(comm -> segment_call(comm, answer), Int(integer(answer, "rank_count"));
-                            stream_id = text(answer, "stream_id"))
+                            group_options(answer)...)
         wholes = text(answer, "operation") == "reduce_scatter" ? [vcat(results...)] : results
         @test (text(answer, "case"), all(whole -> is_known(answer, whole), wholes)) ==
               (text(answer, "case"), true)
