@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "tests/mpi/ranks.h"
@@ -90,13 +91,16 @@ std::string idle(const World& world) {
   const WorldComm comm("timeout_ms=20000");
   Values result;
   std::string wrong = allreduce(comm.get(), kGood, Values(1000, 1.0f), &result);
-  MPI_Barrier(MPI_COMM_WORLD);
-  if (world.rank == kCulprit) usleep(static_cast<useconds_t>(kSeconds * 1e6));
-  const double begin = core_seconds();
-  wrong += allreduce(comm.get(), kGood, Values(1000, 1.0f), &result);
-  const double used = core_seconds() - begin;
-  if (world.rank != kCulprit && used > kShare * kSeconds) {
-    wrong += "waiting for 1 s took " + std::to_string(used) + " s of a core";
+  double least = kSeconds;
+  for (int turn = 0; turn < 3; ++turn) {  // what a machine is busy with besides counts as well
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (world.rank == kCulprit) usleep(static_cast<useconds_t>(kSeconds * 1e6));
+    const double begin = core_seconds();
+    wrong += allreduce(comm.get(), kGood, Values(1000, 1.0f), &result);
+    least = std::min(least, core_seconds() - begin);
+  }
+  if (world.rank != kCulprit && least > kShare * kSeconds) {
+    wrong += "waiting for 1 s took " + std::to_string(least) + " s of a core";
   }
   return wrong;
 }
