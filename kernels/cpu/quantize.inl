@@ -125,7 +125,7 @@ struct ValueSource {
       fill_scales(encoder, set, scales);
     }
     const float* value = values.load(tile, local);
-    if (value != local.value) prefetch_values(value + kValuesAhead);
+    if (!values.are_rotated() && value != local.value) prefetch_values(value + kValuesAhead);
     return value;
   }
 };
