@@ -27,8 +27,8 @@ constexpr bool has_one_schedule(Operation operation) {
 
 struct Plan {
   const Schedule* schedule = nullptr;
-  int32_t schedule_id =
-      0;  ///< the one asked for, AUTO resolved: hierarchical also where it is flat
+  /** The one asked for, AUTO resolved: hierarchical also where it is flat. */
+  int32_t schedule_id = 0;
   Coding coding{};
   Coding decoding{};  ///< of what is turned into values
   /** Owners do not encode sums again but add, as float32, the values that each rank's codes stand

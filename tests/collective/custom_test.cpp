@@ -10,6 +10,7 @@
 #include "tests/support/operation.h"
 #include "tests/support/ranks.h"
 #include "tests/support/socket_group.h"
+#include "tests/support/wrapped_sockets.h"
 
 namespace gq::test {
 namespace {
@@ -208,44 +209,20 @@ class Gathering {
   std::unordered_map<uint64_t, Round> rounds_;
 };
 
-/** Sockets with an allgather; its requests are numbered from 2^32. */
+/** Sockets with an allgather. */
 struct GatheringSockets {
   gqsgd_transport sockets;
   Gathering* gathering;
   uint64_t rounds;
 
-  static GatheringSockets& of(void* user) { return *static_cast<GatheringSockets*>(user); }
+  bool done(uint64_t request) { return gathering->done(request); }
 };
 
 gqsgd_transport with_allgather(GatheringSockets* self) {
-  gqsgd_transport table = self->sockets;
-  table.user = self;
-  table.send = [](void* user, int32_t peer, const void* bytes, size_t size, uint64_t* request) {
-    const gqsgd_transport& inner = GatheringSockets::of(user).sockets;
-    return inner.send(inner.user, peer, bytes, size, request);
-  };
-  table.receive = [](void* user, int32_t peer, void* bytes, size_t size, uint64_t* request) {
-    const gqsgd_transport& inner = GatheringSockets::of(user).sockets;
-    return inner.receive(inner.user, peer, bytes, size, request);
-  };
-  table.test = [](void* user, uint64_t request, int32_t* done, size_t* size) {
-    GatheringSockets& self = GatheringSockets::of(user);
-    if (request < uint64_t{1} << 32)
-      return self.sockets.test(self.sockets.user, request, done, size);
-    *done = self.gathering->done(request);
-    return 0;
-  };
-  table.progress = [](void* user, int32_t timeout_us) {
-    const gqsgd_transport& inner = GatheringSockets::of(user).sockets;
-    return inner.progress(inner.user, timeout_us < 100 ? timeout_us : 100);
-  };
-  table.close = [](void* user) {
-    const gqsgd_transport& inner = GatheringSockets::of(user).sockets;
-    return inner.close(inner.user);
-  };
+  gqsgd_transport table = wrapped(self);
   table.allgather = [](void* user, const void* own, void* all, size_t size, uint64_t* request) {
-    GatheringSockets& self = GatheringSockets::of(user);
-    *request = (uint64_t{1} << 32) + self.rounds++;
+    GatheringSockets& self = *static_cast<GatheringSockets*>(user);
+    *request = kFirstOwnRequest + self.rounds++;
     self.gathering->come(self.sockets.rank, *request, own, all, size);
     return 0;
   };

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tests/support/socket_group.h"
+#include "tests/support/wrapped_sockets.h"
 
 namespace gq::test {
 
@@ -55,48 +56,22 @@ class Adder {
   std::unordered_map<uint64_t, Open> sums_;
 };
 
-/** One rank's sockets; requests of sums are numbered from 2^32. */
+/** One rank's sockets. */
 struct AddingSockets {
   gqsgd_transport sockets;
   Adder* adder;
   uint64_t sums = 0;
   int32_t failing_code = 0;  ///< not 0: sums fail with it
 
-  static AddingSockets& of(void* user) { return *static_cast<AddingSockets*>(user); }
+  bool done(uint64_t request) { return adder->done(request); }
 };
 
-inline constexpr uint64_t kFirstSum = uint64_t{1} << 32;
-
 inline gqsgd_transport with_allreduce(AddingSockets* self) {
-  gqsgd_transport table = self->sockets;
-  table.user = self;
-  table.send = [](void* user, int32_t peer, const void* bytes, size_t size, uint64_t* request) {
-    const gqsgd_transport& inner = AddingSockets::of(user).sockets;
-    return inner.send(inner.user, peer, bytes, size, request);
-  };
-  table.receive = [](void* user, int32_t peer, void* bytes, size_t size, uint64_t* request) {
-    const gqsgd_transport& inner = AddingSockets::of(user).sockets;
-    return inner.receive(inner.user, peer, bytes, size, request);
-  };
-  table.test = [](void* user, uint64_t request, int32_t* done, size_t* size) {
-    AddingSockets& self = AddingSockets::of(user);
-    if (request < kFirstSum) return self.sockets.test(self.sockets.user, request, done, size);
-    *done = self.adder->done(request);
-    return 0;
-  };
-  table.progress = [](void* user, int32_t timeout_us) {
-    const gqsgd_transport& inner = AddingSockets::of(user).sockets;
-    return inner.progress(inner.user, timeout_us < 100 ? timeout_us : 100);
-  };
-  table.close = [](void* user) {
-    const gqsgd_transport& inner = AddingSockets::of(user).sockets;
-    return inner.close(inner.user);
-  };
-  table.error_text = nullptr;
+  gqsgd_transport table = wrapped(self);
   table.allreduce = [](void* user, int32_t addend, void* numbers, size_t count, uint64_t* request) {
-    AddingSockets& self = AddingSockets::of(user);
+    AddingSockets& self = *static_cast<AddingSockets*>(user);
     if (self.failing_code != 0) return self.failing_code;
-    *request = kFirstSum + self.sums++;
+    *request = kFirstOwnRequest + self.sums++;
     self.adder->come(self.sockets.rank, *request, addend, numbers, count);
     return 0;
   };

@@ -16,11 +16,7 @@ def parse_arguments(arguments=None):
         prog="tools/netbench", formatter_class=argparse.ArgumentDefaultsHelpFormatter,
         description="Allreduces of float32 over a network of hosts made of namespaces. Times are "
                     "medians; every call is as slow as its slowest rank.")
-    parser.add_argument("--build", type=Path, default=Path("build"),
-                        help="folder with libgqsgd.so and bench/gqsgd-perf-mpi")
-    parser.add_argument("--hosts", type=int, default=4, help="2 to 64, one rank each")
-    parser.add_argument("--rate", nargs="+", default=["1gbit"],
-                        help="of every link, both ways, as tc writes it: 200mbit, 1gbit")
+    add_network_options(parser, ["1gbit"])
     parser.add_argument("--count", type=int, default=6553600, help="values")
     parser.add_argument("--preset", default="blocks-8,rotated-8,rotated-4-8,rotated-4",
                         help="quantizers, by commas; none and MPI_Allreduce run beside them")
@@ -29,11 +25,21 @@ def parse_arguments(arguments=None):
     parser.add_argument("--schedule", default="direct")
     parser.add_argument("--comm-options", default="", help="options of the communicators")
     parser.add_argument("--iterations", type=int, default=11, help="timed calls of each contender")
-    parser.add_argument("--mpirun", default="mpirun", help="Open MPI's")
     parser.add_argument("--no-gloo", action="store_true",
                         help="leaves PyTorch's Gloo out; then ratios are to MPI_Allreduce")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="writes everything there too")
     return parser.parse_args(arguments)
+
+
+def add_network_options(parser, rates):
+    """Those of every tool that runs ranks over a network, and what run_rates wants of them."""
+    parser.add_argument("--build", type=Path, default=Path("build"),
+                        help="folder of a build with MPI: libgqsgd.so, bench/gqsgd-perf-mpi, ..")
+    parser.add_argument("--hosts", type=int, default=4, help="2 to 64, one rank each")
+    parser.add_argument("--rate", nargs="+", default=rates,
+                        help="of every link, both ways, as tc writes it: 200mbit, 1gbit")
+    parser.add_argument("--mpirun", default="mpirun", help="Open MPI's")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="writes everything there too")
+    parser.set_defaults(no_gloo=False)
 
 
 def missing(arguments):

@@ -1,6 +1,6 @@
 """One rank of training steps, under mpirun: the same network by every contender, in turns.
 
-    step_rank.py GLOO_ADDRESS WIDTH COMPUTE_MS STEPS PRESETS OPTIONS FILE
+    step_rank.py GLOO_ADDRESS WIDTH COMPUTE_MS STEPS PRESETS FILE
 
 Rank 0 writes to FILE a JSON object: values of a gradient, and for each contender its seconds per
 step (each as slow as its slowest rank) and its losses.
@@ -105,12 +105,12 @@ def check_replicas(contender):
 
 
 def main():
-    address, width, compute_ms, steps, presets, options, file = sys.argv[1:]
+    address, width, compute_ms, steps, presets, file = sys.argv[1:]
     torch.set_num_threads(1)
     _mpi.library()  # brings MPI with it
     mpi = ctypes.CDLL(None)
     assert mpi.MPI_Init(None, None) == 0
-    with gqsgd.Communicator.mpi(None, timeout_ms=60000, **json.loads(options)) as comm:
+    with gqsgd.Communicator.mpi(None, timeout_ms=60000) as comm:
         os.environ["GLOO_SOCKET_IFNAME"] = "eth0"
         dist.init_process_group("gloo", init_method=f"tcp://{address}", rank=comm.rank,
                                 world_size=comm.size)

@@ -12,7 +12,7 @@ import gqsgd
 
 from . import link
 from .bench import GLOO
-from .command import run_rates
+from .command import add_network_options, run_rates
 from .mpi import Mpirun
 from .network import Network
 
@@ -26,11 +26,7 @@ def parse_arguments(arguments=None):
         prog="tools/netsteps", formatter_class=argparse.ArgumentDefaultsHelpFormatter,
         description="A step is: gradient of a network with two hidden layers, a wait until "
                     "--compute-ms have passed, average over the hosts, update. Nothing overlaps.")
-    parser.add_argument("--build", type=Path, default=Path("build"),
-                        help="folder with libgqsgd.so, libgqsgd_mpi.so and bench/gqsgd-perf-mpi")
-    parser.add_argument("--hosts", type=int, default=4, help="2 to 64, one rank each")
-    parser.add_argument("--rate", nargs="+", default=["200mbit", "500mbit", "1000mbit", "1500mbit"],
-                        help="of every link, both ways, as tc writes it")
+    add_network_options(parser, ["200mbit", "500mbit", "1000mbit", "1500mbit"])
     parser.add_argument("--compute-ms", type=float, default=150,
                         help="from the beginning of a step to its gradient")
     parser.add_argument("--width", type=int, default=2048,
@@ -40,13 +36,11 @@ def parse_arguments(arguments=None):
     parser.add_argument("--costs", type=Path, metavar="FILE",
                         help="constants of gqsgd-calibrate for the predictions; those of the link "
                              "are measured (default: built in)")
-    parser.add_argument("--mpirun", default="mpirun", help="Open MPI's")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="writes everything there too")
     return parser.parse_args(arguments)
 
 
 def measure(arguments, rate):
-    """{"rate", "link", "values", "rows"}: a row has name, seconds, predicted_seconds, loss."""
+    """{"rate", "link", "values", "rows"}: a row has name, seconds, predicted_seconds, losses."""
     with Network(arguments.hosts, rate) as network:
         of_link = link.constants(network)
         found = _run_ranks(arguments, network)
@@ -67,7 +61,6 @@ def measure(arguments, rate):
 
 def _run_ranks(arguments, network):
     address = f"{network.hosts[0].address}:{_PORT}"
-    options = json.dumps({"chunk_value_count": 57344})
     with tempfile.TemporaryDirectory(prefix="gqsgd-netsteps-") as folder:
         file = Path(folder) / "steps.json"
         mpirun = Mpirun(network, arguments.mpirun)
@@ -76,7 +69,7 @@ def _run_ranks(arguments, network):
                        f"GQSGD_LIBRARY={os.environ['GQSGD_LIBRARY']}", "OMP_NUM_THREADS=1",
                        sys.executable, str(_RANK), address, str(arguments.width),
                        str(arguments.compute_ms), str(arguments.steps + 1), arguments.preset,
-                       options, str(file))
+                       str(file))
         finally:
             mpirun.close()
         return json.loads(file.read_text())
@@ -101,6 +94,4 @@ def table(run):
 
 
 def main():
-    arguments = parse_arguments()
-    arguments.no_gloo = False  # the baseline, always there
-    return run_rates("netsteps", arguments, measure, table)
+    return run_rates("netsteps", parse_arguments(), measure, table)

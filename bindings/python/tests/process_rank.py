@@ -55,7 +55,7 @@ def forked(comm):
 
 def main():
     rank, size, job = int(sys.argv[1]), int(sys.argv[2]), globals()[sys.argv[3]]
-    unique_id = sys.stdin.buffer.read()
+    unique_id = sys.stdin.buffer.read(256)
     with gqsgd.Communicator.process(unique_id, rank, size, timeout_ms=20000) as comm:
         sys.stdout.buffer.write(job(comm))
 

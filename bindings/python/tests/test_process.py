@@ -1,42 +1,13 @@
-"""Ranks that are processes, each started with the unique id on its standard input."""
+"""Ranks that are processes: results, failures, and forks."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import gqsgd
 import process_rank
 import pytest
+from rank_processes import run_processes
 
 PROGRAM = Path(process_rank.__file__)
-
-
-def run_processes(size, job, environment):
-    """Runs `job` of process_rank.py as `size` processes; (exit status, output) in rank order."""
-    unique_id = gqsgd.unique_id()
-    processes = [
-        subprocess.Popen(
-            [sys.executable, PROGRAM, str(rank), str(size), job],
-            env=environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
-        for rank in range(size)
-    ]
-    try:
-        for process in processes:
-            process.stdin.write(unique_id)
-            process.stdin.close()
-            process.stdin = None  # communicate() would write to it again
-        ended = [process.communicate(timeout=60) for process in processes]
-    finally:
-        for process in processes:
-            process.kill()
-            process.wait()
-    for process, (_, complaint) in zip(processes, ended):
-        assert process.returncode <= 0, complaint.decode()
-    return [(process.returncode, output) for process, (output, _) in zip(processes, ended)]
 
 
 def test_unique_ids_are_256_bytes_and_unique():
@@ -64,25 +35,25 @@ def test_a_missing_rank_is_named():
 
 @pytest.mark.parametrize("size", [1, 2, 4])
 def test_processes_get_the_bits_of_threads(size, python_environment):
-    processes = run_processes(size, "mean", python_environment)
+    processes = run_processes(PROGRAM, size, "mean", python_environment)
     threads = gqsgd.run_local(size, process_rank.mean)
     assert set(processes) == {(0, bits) for bits in threads}
     assert len(set(threads)) == 1
 
 
 def test_a_counter_set_from_a_checkpoint_resumes_bit_for_bit(python_environment):
-    resumed = run_processes(2, "resumed_mean", python_environment)
+    resumed = run_processes(PROGRAM, 2, "resumed_mean", python_environment)
     assert resumed == [
         (0, process_rank_bits[8000:]) for process_rank_bits in gqsgd.run_local(2, process_rank.mean)
     ]
 
 
 def test_codes_are_read_where_the_peer_wrote_them(python_environment):
-    assert run_processes(2, "copied", python_environment) == [(0, b"0"), (0, b"0")]
+    assert run_processes(PROGRAM, 2, "copied", python_environment) == [(0, b"0"), (0, b"0")]
 
 
 def test_a_dead_rank_is_named_by_the_others(python_environment):
-    ended = run_processes(3, "death", python_environment)
+    ended = run_processes(PROGRAM, 3, "death", python_environment)
     assert ended[1] == (-9, b"")
     for rank in (0, 2):
         assert ended[rank][1].startswith(b"PEER_LOST")
@@ -90,4 +61,4 @@ def test_a_dead_rank_is_named_by_the_others(python_environment):
 
 
 def test_a_child_is_refused_and_its_parent_goes_on(python_environment):
-    assert run_processes(2, "forked", python_environment) == [(0, b"forked")] * 2
+    assert run_processes(PROGRAM, 2, "forked", python_environment) == [(0, b"forked")] * 2

@@ -9,6 +9,7 @@ import pytest
 PACKAGES = Path(__file__).resolve().parents[1]
 
 sys.path.insert(0, str(PACKAGES))
+sys.path.append(str(PACKAGES / "tests"))  # rank_processes
 os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=4"  # read when JAX starts
 
 

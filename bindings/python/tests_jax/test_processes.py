@@ -2,46 +2,24 @@
 
 import pickle
 import socket
-import subprocess
-import sys
 from pathlib import Path
 
 import gqsgd
 import jax_rank
 import pytest
+from rank_processes import run_processes
 
 PROGRAM = Path(jax_rank.__file__)
 
 
-def run_processes(size, job, environment, timeout_s=100):
+def results_of(size, job, environment):
     """What `job` of jax_rank.py returned on each rank; None where the process was killed."""
-    unique_id = gqsgd.unique_id()
-    processes = [
-        subprocess.Popen(
-            [sys.executable, PROGRAM, str(rank), str(size), job],
-            env=environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
-        for rank in range(size)
-    ]
-    try:
-        for process in processes:
-            process.stdin.write(unique_id)
-            process.stdin.flush()
-        ended = [process.communicate(timeout=timeout_s) for process in processes]
-    finally:
-        for process in processes:
-            process.kill()
-            process.wait()
-    for process, (_, complaint) in zip(processes, ended):
-        assert process.returncode <= 0, complaint.decode()
-    return [pickle.loads(output) if output else None for output, _ in ended]
+    ended = run_processes(PROGRAM, size, job, environment, timeout_s=100)
+    return [pickle.loads(output) if output else None for _, output in ended]
 
 
 def test_four_processes_agree_with_each_other_and_with_the_communicator(python_environment):
-    ranks = run_processes(4, "bits", python_environment)
+    ranks = results_of(4, "bits", python_environment)
     expected = gqsgd.run_local(4, jax_rank.expected_bits)
     assert ranks[0][1] == expected[0][1] == [3, 12]
     for number, calls in enumerate(zip(*(results for results, _ in ranks + expected))):
@@ -53,22 +31,22 @@ def test_devices_of_several_processes_may_be_one_mesh(python_environment):
         free.bind(("127.0.0.1", 0))
         coordinator = f"127.0.0.1:{free.getsockname()[1]}"
     environment = {**python_environment, "TEST_COORDINATOR": coordinator}
-    for result, expected in run_processes(2, "global_mesh", environment):
+    for result, expected in results_of(2, "global_mesh", environment):
         assert result == expected
 
 
 def test_calls_of_one_function_keep_their_order_on_every_rank(python_environment):
-    assert run_processes(4, "program_order", python_environment) == [[0, 8]] * 4
+    assert results_of(4, "program_order", python_environment) == [[0, 8]] * 4
 
 
 def test_without_the_state_threaded_through_they_do_not(python_environment):
-    errors = run_processes(2, "without_order", python_environment)
+    errors = results_of(2, "without_order", python_environment)
     assert all("gqsgd " in error for error in errors), errors
     assert any("MISMATCH" in error or "BUSY" in error for error in errors), errors
 
 
 def test_refusals_are_exceptions_on_all_ranks_and_they_go_on(python_environment):
-    for mismatch, nonfinite, mean in run_processes(2, "refusals", python_environment):
+    for mismatch, nonfinite, mean in results_of(2, "refusals", python_environment):
         assert "gqsgd MISMATCH: " in mismatch
         assert "value_count differs: rank 0 has 100, rank 1 has 101" in mismatch
         assert "gqsgd NONFINITE: " in nonfinite
@@ -77,7 +55,7 @@ def test_refusals_are_exceptions_on_all_ranks_and_they_go_on(python_environment)
 
 
 def test_a_dead_rank_is_named(python_environment):
-    first, second, third = run_processes(3, "death", python_environment)
+    first, second, third = results_of(3, "death", python_environment)
     assert second is None
     for error in (first, third):
         assert "UNAVAILABLE: gqsgd PEER_LOST: " in error
@@ -85,7 +63,7 @@ def test_a_dead_rank_is_named(python_environment):
 
 
 def test_a_rank_that_does_not_call_is_named(python_environment):
-    error, _ = run_processes(2, "absence", python_environment)
+    error, _ = results_of(2, "absence", python_environment)
     assert "DEADLINE_EXCEEDED: gqsgd TIMEOUT: " in error
 
 
