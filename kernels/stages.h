@@ -108,7 +108,8 @@ struct ReduceManyArgs {
 };
 
 /** words: what reduce_many wrote if coding.wide, else codes reduced in code form. scales: what
- *  reduce_many wrote with rescale, else the global norms. */
+ *  reduce_many wrote with rescale, else the global norms. gate, on a device: if not null, values are
+ *  left alone unless it is 0 by then. */
 struct DequantizeArgs {
   Coding coding;
   RandomSite random;  ///< shared draws only: rank and hop are not used
@@ -119,6 +120,7 @@ struct DequantizeArgs {
   int32_t op;
   void* values;
   void* stream;
+  const uint32_t* gate = nullptr;
 };
 
 /** Entries of a range's codes that are not zero, and the fillers before them

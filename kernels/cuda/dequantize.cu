@@ -6,7 +6,7 @@
 namespace gq::cuda {
 
 gqsgd_status dequantize(const DequantizeArgs& args) {
-  return dequantize_on(DeviceLauncher(args.stream), args);
+  return dequantize_on(DeviceLauncher(args.stream, args.gate), args);
 }
 
 }  // namespace gq::cuda

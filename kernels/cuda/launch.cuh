@@ -26,7 +26,9 @@ struct DeviceBlock {
 };
 
 template <typename Body>
-__global__ void __launch_bounds__(Body::kThreads, Body::kBlocksAtOnce) run_kernel(const Body body) {
+__global__ void __launch_bounds__(Body::kThreads, Body::kBlocksAtOnce)
+    run_kernel(const Body body, const uint32_t* gate) {
+  if (gate != nullptr && *gate != 0) return;
   __shared__ typename Body::Shared shared;
   typename Body::Own own;
   DeviceBlock<Body> block{shared, own};
@@ -47,15 +49,17 @@ inline uint32_t block_count(uint32_t turn_count) {
   return turn_count < wanted ? turn_count : wanted;
 }
 
-/** Enqueues on one stream; never waits. */
+/** Enqueues on one stream; never waits. With a gate kernels do nothing unless it is open, 0, when
+ *  their turn comes. */
 class DeviceLauncher {
  public:
-  explicit DeviceLauncher(void* stream) : stream_(static_cast<cudaStream_t>(stream)) {}
+  explicit DeviceLauncher(void* stream, const uint32_t* gate = nullptr)
+      : stream_(static_cast<cudaStream_t>(stream)), gate_(gate) {}
 
   template <typename Body>
   gqsgd_status run(const Body& body) const {
     if (body.turn_count == 0) return GQSGD_OK;  // An empty grid is a launch error.
-    run_kernel<Body><<<block_count(body.turn_count), Body::kThreads, 0, stream_>>>(body);
+    run_kernel<Body><<<block_count(body.turn_count), Body::kThreads, 0, stream_>>>(body, gate_);
     return checked(cudaGetLastError(), "a kernel's launch");
   }
 
@@ -72,6 +76,7 @@ class DeviceLauncher {
   }
 
   cudaStream_t stream_;
+  const uint32_t* gate_;
 };
 
 }  // namespace gq::cuda

@@ -12,8 +12,11 @@ ROOMS = {
     "include/gqsgd_transport.h": ["include/gqsgd.h"],
     "kernels/codec/": [],
     "kernels/stages.h": ["include/gqsgd.h", "kernels/codec/formats.h"],
+    "kernels/agreement.h": ["include/gqsgd.h", "kernels/codec/formats.h"],
     "kernels/cpu/": ["kernels/codec/", "kernels/stages.h", "include/gqsgd.h"],
-    "kernels/cuda/": ["kernels/codec/", "kernels/stages.h", "include/gqsgd.h", "src/support/"],
+    "kernels/cuda/": ["kernels/codec/", "kernels/stages.h", "kernels/agreement.h",
+                      "include/gqsgd.h", "src/support/"],
+    "src/device/": ["include/gqsgd.h", "src/support/", "kernels/stages.h", "kernels/agreement.h"],
     "src/support/": ["include/gqsgd.h"],
     "src/schedule/": ["include/gqsgd.h", "src/support/"],
     "src/transport/": ["include/gqsgd.h", "include/gqsgd_transport.h", "src/support/"],
@@ -47,7 +50,7 @@ ROOMS = {
 FOREIGN = {
     r"mpi\.h": ("include/gqsgd_mpi", "bench/", "tests/"),
     r"nccl\.h": ("src/transport/nccl",),
-    r"(cuda|cub/|thrust/|cooperative_groups).*": ("kernels/cuda/", "src/support/"),
+    r"(cuda|cub/|thrust/|cooperative_groups).*": ("kernels/cuda/", "src/device/cuda"),
     r"gtest/.*|gmock/.*": ("tests/",),
     r"Python\.h|torch/.*|julia\.h": (),
 }

@@ -1,0 +1,71 @@
+// The agreement of ranks without a host: stages that write this rank's header, compare those of all
+// ranks, merge their norms, and open or close the gate before a call's results.
+#ifndef GQ_KERNELS_AGREEMENT_H
+#define GQ_KERNELS_AGREEMENT_H
+
+#include <stdint.h>
+
+#include "include/gqsgd.h"
+#include "kernels/codec/formats.h"
+
+namespace gq {
+
+/** Words of a header, and where in it a rank's norm stands, low word first. */
+inline constexpr uint32_t kAgreementWords = 16;
+inline constexpr uint32_t kAgreementNormWord = 14;
+
+/** The first disagreement that a device finds: host memory, which the host reads once `found` is
+ *  not 0. A later one does not replace it until the host has set `found` to 0. */
+struct Disagreement {
+  uint32_t found;
+  uint32_t rank;                        ///< the first whose header differs from rank 0's
+  uint32_t reference[kAgreementWords];  ///< rank 0's
+  uint32_t differing[kAgreementWords];  ///< that rank's
+};
+
+/** Writes the words to device memory. keep_norm: but those of the norm, where a norm stage has
+ *  written already. */
+struct WriteHeaderArgs {
+  uint32_t words[kAgreementWords];
+  bool keep_norm;
+  uint32_t* header;
+  void* stream;
+};
+
+/** headers: those of all ranks in rank order. `compared` has bit k if word k has to be the same on
+ *  all ranks; word `status_word` has to be 0. *norm becomes the global norm of the norms as stages
+ *  wrote them. *gate becomes 0 if the headers agree, else 1. */
+struct AgreeArgs {
+  const uint32_t* headers;
+  uint32_t ranks;
+  uint32_t compared;
+  uint32_t status_word;
+  NormOrder q;
+  NormOrder p;
+  float* norm;
+  uint32_t* gate;
+  Disagreement* disagreement;
+  void* stream;
+};
+
+/** *gate becomes 1 if *broken, a word of host memory, is not 0: what follows on the stream then
+ *  leaves the caller's memory alone. */
+struct CloseGateArgs {
+  const uint32_t* broken;
+  uint32_t* gate;
+  void* stream;
+};
+
+/** A backend's: they enqueue on args.stream, as other stages do. */
+struct AgreementStages {
+  gqsgd_status (*write_header)(const WriteHeaderArgs& args);
+  gqsgd_status (*agree)(const AgreeArgs& args);
+  gqsgd_status (*close_gate)(const CloseGateArgs& args);
+};
+
+/** Those of CUDA devices, where the build has them. */
+const AgreementStages& cuda_agreement_stages();
+
+}  // namespace gq
+
+#endif

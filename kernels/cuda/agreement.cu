@@ -1,0 +1,27 @@
+// The agreement of ranks on a stream: what its bodies (agreement.cuh) become kernels of.
+#include "kernels/cuda/agreement.cuh"
+#include "kernels/cuda/launch.cuh"
+
+namespace gq {
+namespace {
+
+gqsgd_status write_header(const WriteHeaderArgs& args) {
+  return cuda::DeviceLauncher(args.stream).run(cuda::WriteHeader(args));
+}
+
+gqsgd_status agree(const AgreeArgs& args) {
+  return cuda::DeviceLauncher(args.stream).run(cuda::Agree(args));
+}
+
+gqsgd_status close_gate(const CloseGateArgs& args) {
+  return cuda::DeviceLauncher(args.stream).run(cuda::CloseGate(args));
+}
+
+}  // namespace
+
+const AgreementStages& cuda_agreement_stages() {
+  static constexpr AgreementStages kStages = {write_header, agree, close_gate};
+  return kStages;
+}
+
+}  // namespace gq

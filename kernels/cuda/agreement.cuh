@@ -1,0 +1,104 @@
+// The agreement of ranks on a device: a few threads look at a few headers.
+#ifndef GQ_KERNELS_CUDA_AGREEMENT_CUH
+#define GQ_KERNELS_CUDA_AGREEMENT_CUH
+
+#include "kernels/agreement.h"
+#include "kernels/codec/global_norm.h"
+#include "kernels/cuda/body.cuh"
+
+namespace gq::cuda {
+
+struct WriteHeader : BodyDefaults {
+  static constexpr uint32_t kThreads = 32;
+  WriteHeaderArgs args;
+
+  explicit WriteHeader(const WriteHeaderArgs& args) : args(args) {}
+
+  template <typename Here>
+  GQ_HD void run(Phase<0>, uint32_t, uint32_t, Here local) const {
+    if (local.thread != 0) return;
+    GQ_UNROLL for (uint32_t k = 0; k < kAgreementNormWord; ++k) args.header[k] = args.words[k];
+    if (args.keep_norm) return;
+    GQ_UNROLL for (uint32_t k = kAgreementNormWord; k < kAgreementWords; ++k) {
+      args.header[k] = args.words[k];
+    }
+  }
+};
+
+/** Threads share the comparison; norms are merged by one, in rank order. */
+struct Agree : BodyDefaults {
+  static constexpr uint32_t kEndPhases = 1;
+  static constexpr bool kShares = true;
+  struct Shared {
+    uint32_t ranks_from_differing;  ///< the first that differs, counted from the end: 0 is none
+  };
+  using Here = Local<Shared, Nothing>;
+  AgreeArgs args;
+
+  explicit Agree(const AgreeArgs& args) : args(args) {}
+
+  GQ_HD void begin(Here local) const {
+    if (local.thread == 0) local.shared.ranks_from_differing = 0;
+  }
+  GQ_HD void run(Phase<0>, uint32_t, uint32_t, Here local) const {
+    for (uint32_t rank = local.thread; rank < args.ranks; rank += kThreads) {
+      if (differs(rank)) raise(&local.shared.ranks_from_differing, args.ranks - rank);
+    }
+  }
+  GQ_HD void end(Phase<0>, Here local) const {
+    if (local.thread != 0) return;
+    GlobalNorm norm(args.q, args.p);
+    for (uint32_t rank = 0; rank < args.ranks; ++rank) {
+      const uint32_t* words = header_of(rank) + kAgreementNormWord;
+      norm.merge(norm.to_wire(NormWords{words[0], words[1]}));
+    }
+    *args.norm = norm.result();
+    const uint32_t from_end = local.shared.ranks_from_differing;
+    *args.gate = from_end == 0 ? 0 : 1;
+    if (from_end != 0) tell(args.ranks - from_end);
+  }
+
+ private:
+  GQ_HD const uint32_t* header_of(uint32_t rank) const {
+    return args.headers + uint64_t{rank} * kAgreementWords;
+  }
+  GQ_HD bool differs(uint32_t rank) const {
+    const uint32_t* words = header_of(rank);
+    bool differs = words[args.status_word] != 0;
+    GQ_UNROLL for (uint32_t k = 0; k < kAgreementWords; ++k) {
+      differs |= (args.compared >> k & 1) != 0 && words[k] != args.headers[k];
+    }
+    return differs;
+  }
+  /** The host looks at the rest once it sees `found`. */
+  GQ_HD void tell(uint32_t rank) const {
+    volatile Disagreement* const out = args.disagreement;
+    if (out->found != 0) return;
+    out->rank = rank;
+    for (uint32_t k = 0; k < kAgreementWords; ++k) {
+      out->reference[k] = args.headers[k];
+      out->differing[k] = header_of(rank)[k];
+    }
+#if defined(__CUDA_ARCH__)
+    __threadfence_system();
+#endif
+    out->found = 1;
+  }
+};
+
+struct CloseGate : BodyDefaults {
+  static constexpr uint32_t kThreads = 32;
+  CloseGateArgs args;
+
+  explicit CloseGate(const CloseGateArgs& args) : args(args) {}
+
+  template <typename Here>
+  GQ_HD void run(Phase<0>, uint32_t, uint32_t, Here local) const {
+    const volatile uint32_t* const broken = args.broken;
+    if (local.thread == 0 && *broken != 0) *args.gate = 1;
+  }
+};
+
+}  // namespace gq::cuda
+
+#endif

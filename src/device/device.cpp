@@ -1,0 +1,58 @@
+// Which accelerator this process has, and how a host waits for one.
+#include "src/device/device.h"
+
+#include <time.h>
+
+#include <atomic>
+
+namespace gq {
+namespace {
+
+std::atomic<const Device*> double_of_tests{nullptr};
+
+// Short against a collective that is worth waiting for, long against the host's price of a look.
+constexpr long kNapMinNs = 2000;
+constexpr long kNapMaxNs = 200000;
+
+uint64_t now_us() {
+  timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return static_cast<uint64_t>(time.tv_sec) * 1000000 + static_cast<uint64_t>(time.tv_nsec) / 1000;
+}
+
+}  // namespace
+
+const Device* process_device(const char** reason) {
+  static const char* no_device = "";
+  static const Device* const found = cuda_device(&no_device);
+  if (const Device* other = double_of_tests.load(std::memory_order_acquire)) return other;
+  if (reason != nullptr) *reason = no_device;
+  return found;
+}
+
+void use_device(const Device* device) { double_of_tests.store(device, std::memory_order_release); }
+
+Status wait_for(const Device& device, EventHandle event, uint64_t deadline_us,
+                Status (*look)(void* argument), void* argument, bool* done) {
+  *done = false;
+  for (long nap_ns = kNapMinNs;; nap_ns = nap_ns * 2 < kNapMaxNs ? nap_ns * 2 : kNapMaxNs) {
+    GQ_TRY(device.query(event, done));
+    if (*done || now_us() >= deadline_us) return Status();
+    if (look != nullptr) GQ_TRY(look(argument));
+    const timespec nap{0, nap_ns};
+    nanosleep(&nap, nullptr);
+  }
+}
+
+OnDevice::~OnDevice() {
+  if (changed_) (void)device_.set_current(before_).ok();
+}
+
+Status OnDevice::enter(int32_t ordinal) {
+  GQ_TRY(device_.current(&before_));
+  if (before_ == ordinal) return Status();
+  changed_ = true;
+  return device_.set_current(ordinal);
+}
+
+}  // namespace gq

@@ -1,0 +1,94 @@
+// What collectives need of an accelerator: its stages, memory, streams and events, behind one
+// table. Nothing here waits but wait_for(), which has a deadline; nothing but allocation is made
+// before its turn on a stream.
+#ifndef GQ_DEVICE_DEVICE_H
+#define GQ_DEVICE_DEVICE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernels/agreement.h"
+#include "kernels/stages.h"
+#include "src/support/status.h"
+
+namespace gq {
+
+/** A stream or an event of the device; a null stream is its default one. */
+using StreamHandle = void*;
+using EventHandle = void*;
+
+/** What a caller's pointer leads to. */
+enum class MemoryKind : uint8_t {
+  host,    ///< plain memory, which a device cannot be relied on to reach
+  device,  ///< memory that the device at hand reaches: its own, managed, or pinned on the host
+  other,   ///< another device's
+};
+
+/** One kind of accelerator. Functions work on the thread's current device; those that end something
+ *  take null as well and never fail. Failures are BACKEND with the backend's own words, NO_MEMORY
+ *  where memory is short. */
+struct Device {
+  const char* name;
+  const Stages* stages;
+  const AgreementStages* agreement;
+
+  Status (*current)(int32_t* ordinal);
+  Status (*set_current)(int32_t ordinal);
+
+  Status (*allocate)(size_t size_bytes, void** memory);
+  void (*release)(void* memory);
+  /** Memory of the host that kernels read and write at the same address. */
+  Status (*allocate_pinned)(size_t size_bytes, void** memory);
+  void (*release_pinned)(void* memory);
+  Status (*memory_kind)(const void* pointer, MemoryKind* kind);
+
+  Status (*copy)(void* to, const void* from, size_t size_bytes, StreamHandle stream);
+  Status (*clear)(void* memory, size_t size_bytes, StreamHandle stream);
+
+  Status (*make_stream)(StreamHandle* stream);
+  void (*end_stream)(StreamHandle stream);
+  Status (*is_capturing)(StreamHandle stream, bool* capturing);
+
+  Status (*make_event)(EventHandle* event);
+  void (*end_event)(EventHandle event);
+  Status (*record)(EventHandle event, StreamHandle stream);
+  /** What is enqueued on `stream` from now on comes after what `event` was recorded behind. */
+  Status (*wait)(StreamHandle stream, EventHandle event);
+  /** Whether everything before the record is done; also true of an event never recorded. */
+  Status (*query)(EventHandle event, bool* done);
+};
+
+/** The accelerator of this process: CUDA's where the library has it and the machine has a driver
+ *  and a device, else null. *reason, if not null, says why there is none. */
+const Device* process_device(const char** reason);
+
+/** Takes the place of what process_device() finds: tests bring a double. */
+void use_device(const Device* device);
+
+/** CUDA's table where the build has it; src/device/cuda.cpp. */
+const Device* cuda_device(const char** reason);
+
+/** The host sleeps in short naps until `event` has come (*done), or `deadline_us` of the monotonic
+ *  clock (src/transport/clock.h), or until `look`, called between naps, fails. */
+Status wait_for(const Device& device, EventHandle event, uint64_t deadline_us,
+                Status (*look)(void* argument), void* argument, bool* done);
+
+/** Makes a device current for as long as it lives, then the one before. */
+class OnDevice {
+ public:
+  explicit OnDevice(const Device& device) : device_(device) {}
+  ~OnDevice();
+  OnDevice(const OnDevice&) = delete;
+  OnDevice& operator=(const OnDevice&) = delete;
+
+  Status enter(int32_t ordinal);
+
+ private:
+  const Device& device_;
+  int32_t before_ = 0;
+  bool changed_ = false;
+};
+
+}  // namespace gq
+
+#endif
