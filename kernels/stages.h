@@ -108,8 +108,8 @@ struct ReduceManyArgs {
 };
 
 /** words: what reduce_many wrote if coding.wide, else codes reduced in code form. scales: what
- *  reduce_many wrote with rescale, else the global norms. gate, on a device: if not null, values are
- *  left alone unless it is 0 by then. */
+ *  reduce_many wrote with rescale, else the global norms. gate, on a device: if it is not null,
+ *  values are left alone unless it leads to a 0 by then. */
 struct DequantizeArgs {
   Coding coding;
   RandomSite random;  ///< shared draws only: rank and hop are not used
