@@ -90,8 +90,21 @@ struct TileStream {
   GQ_INLINE Lanes64 second(uint32_t round) const { return keys[round][1]; }
 };
 
+template <uint32_t... kWord>
+GQ_INLINE Words taken_in_turn(Words a, Words b, std::integer_sequence<uint32_t, kWord...>) {
+  constexpr uint32_t kWords = sizeof...(kWord);
+  return __builtin_shufflevector(a, b, (kWord % 2 == 0 ? kWord : kWords + kWord)...);
+}
+
+/** The low halves of `low`'s lanes below the high ones of `high`'s. */
+GQ_INLINE Lanes64 halves(Lanes64 low, Lanes64 high) {
+  return reinterpret_cast<Lanes64>(
+      taken_in_turn(reinterpret_cast<Words>(low), reinterpret_cast<Words>(high),
+                    std::make_integer_sequence<uint32_t, 2 * kLanes>()));
+}
+
 /** The low halves of a's lanes, each below that of b's. */
-GQ_INLINE Lanes64 joined(Lanes64 a, Lanes64 b) { return (a & 0xffffffffu) | (b << 32); }
+GQ_INLINE Lanes64 joined(Lanes64 a, Lanes64 b) { return halves(a, b << 32); }
 
 void fill_random(const TileStream& tile_stream, uint64_t first_value, RandomTile& random) {
   const RandomStream& stream = tile_stream.stream;

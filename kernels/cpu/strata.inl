@@ -65,34 +65,51 @@ struct FieldThresholds {
   }
 };
 
-/** Q is a prime. k 2^23 + v, divided by Q, is (t 2^23 + v) / Q modulo 2^23 where k = t mod Q; t is
- *  below 2^21, so a float64 holds the dividend exactly and the quotient but for 2^-19. The distance
- *  of a quotient from where its rounding changes is 1 / (2 Q) at least: the nearest integer of
- *  (x - (Q - 1) / 2) / Q is x / Q rounded down, for odd Q. */
-struct PrimeThresholds {
-  uint32_t count, rank;  ///< Q and j
-
-  GQ_INLINE Lanes64 quotients(Lanes64 own, Lanes64 bits_a, Lanes64 bits_b) const {
-    // Adding 2^52 to a smaller integer makes it a float64's mantissa, and 1.5 * 2^52 the reverse.
-    constexpr uint64_t kIntegerBits = 0x4330000000000000u;
-    constexpr double kInteger = 0x1p52, kNearest = 0x1.8p52;
-    const Lanes64 a = low_products(bits_a, count - 1) >> 32;  // less 1
-    const Lanes64 b = low_products(bits_b, count) >> 32;
-    const Lanes64 number = low_products(a, rank) + b;
-    const uint64_t constant = kIntegerBits + (static_cast<uint64_t>(rank) << kUniformBits);
-    const Lanes64 dividend = (number << kUniformBits) + (own & kUniformMask) + constant;
-    const Doubles shifted = reinterpret_cast<Doubles>(dividend) - (kInteger + (count - 1) / 2);
-    const Doubles nearest = shifted * (1.0 / count) + kNearest;
-    return reinterpret_cast<Lanes64>(nearest) & kUniformMask;
+/** Q is a prime: k 2^23 + v, divided by Q, is (t 2^23 + v) / Q modulo 2^23 for any t that is k
+ *  modulo Q. Here t = a j' + b, with j' the multiple of Q next to 0 away from j, so that its
+ *  distance from 0 is at most 530,480. Each product of the words lies in the high half of a lane,
+ *  where j' meets it, and v in the low half: as a mantissa they are t 2^23 + v in units of 2^-9.
+ *
+ *  With 2^43 and what else keeps the number positive and below 2^44, a float64 holds the dividend
+ *  exactly and the quotient but for 2^-8 / Q. The distance of a quotient from where its rounding
+ *  changes is 1 / (2 Q) at least: the nearest integer of (x - (Q - 1) / 2) / Q is x / Q rounded
+ *  down, for odd Q. What was added is K Q, and K is taken away with the rounding. */
+class PrimeThresholds {
+ public:
+  PrimeThresholds(uint32_t count, uint32_t rank) : count_(count), reciprocal_(1.0 / count) {
+    const int64_t factor = int64_t{rank} - (rank > count / 2 ? int64_t{count} : 0);
+    factor_ = reinterpret_cast<Words>(Lanes64{} + (static_cast<uint64_t>(factor) << 32));
+    const uint64_t unit = uint64_t{1} << 43, half = (count - 1) / 2;
+    const uint64_t least = unit + half + (factor < 0 ? 3 * unit / 4 : 0);
+    const uint64_t multiple = (least + count - 1) / count;  // K
+    const uint64_t added = multiple * count - half - unit;
+    constexpr uint64_t kUnitExponent = uint64_t{1023 + 43} << 52;
+    constant_ = kUnitExponent + (added << 9) + (static_cast<uint64_t>(factor) << 32);
+    nearest_ = 0x1.8p52 - static_cast<double>(multiple);
   }
 
   GQ_INLINE Words operator()(Words own, Words bits_a, Words bits_b) const {
-    const Lanes64 own64 = reinterpret_cast<Lanes64>(own);
+    const Lanes64 uniform = reinterpret_cast<Lanes64>(own << 9);
     const Lanes64 a = reinterpret_cast<Lanes64>(bits_a), b = reinterpret_cast<Lanes64>(bits_b);
-    const Lanes64 even = quotients(own64, a, b);
-    const Lanes64 odd = quotients(own64 >> 32, a >> 32, b >> 32);
-    return reinterpret_cast<Words>(even | odd << 32);
+    const Lanes64 even = quotients(uniform, a, b);
+    const Lanes64 odd = quotients(uniform >> 32, a >> 32, b >> 32);
+    return reinterpret_cast<Words>(joined(even, odd)) & kUniformMask;
   }
+
+ private:
+  /** In the low halves, modulo 2^32. */
+  GQ_INLINE Lanes64 quotients(Lanes64 uniform, Lanes64 bits_a, Lanes64 bits_b) const {
+    const Words a = reinterpret_cast<Words>(low_products(bits_a, count_ - 1));  // less 1
+    const Lanes64 number = reinterpret_cast<Lanes64>(a * factor_) + low_products(bits_b, count_);
+    const Lanes64 dividend = halves(uniform, number) + constant_;
+    const Doubles quotient = reinterpret_cast<Doubles>(dividend) * reciprocal_ + nearest_;
+    return reinterpret_cast<Lanes64>(quotient);
+  }
+
+  uint32_t count_;     ///< Q
+  Words factor_;       ///< 0 and j' in the halves of each lane
+  uint64_t constant_;  ///< what is added to the dividend, as bits
+  double reciprocal_, nearest_;
 };
 
 /** R(e) of the values from e on, as many as a vector holds. */
