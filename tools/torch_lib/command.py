@@ -6,7 +6,7 @@ import statistics
 import sys
 from pathlib import Path
 
-from torch_lib import hooks, overhead, ranks, report, training
+from torch_lib import hooks, overhead, ranks, report, trace, training
 
 
 def main():
@@ -17,6 +17,8 @@ def main():
     parser.add_argument("--hooks", default="", help="rows, semicolon-separated; default: all")
     parser.add_argument("--repeats", type=int, default=20, help="of the allreduce of 25 MiB")
     parser.add_argument("--out", type=Path, help="file for the page; default: standard output")
+    parser.add_argument("--trace", type=Path, metavar="FILE",
+                        help="writes the profiler's trace of a backward there, in Chrome's format")
     parser.add_argument("--timeout-s", type=float, default=600, help="of one training")
     options = parser.parse_args()
     if options.steps <= training.WARM_STEP_COUNT:
@@ -38,14 +40,15 @@ def measure(names, options):
     """All numbers of the page."""
     jobs = [(training.train, (name, seed, options.steps))
             for seed in range(options.seeds) for name in names]
-    jobs += [(overhead.overhead, (options.repeats,)), (overhead.overlap, (5,))]
-    *trained, overhead_ms, overlapped = ranks.run(options.ranks, jobs, options.timeout_s)
+    jobs += [(overhead.overhead, (options.repeats,)), (overhead.overlap, (5,)),
+             (trace.traced, (options.trace,))]
+    *trained, overhead_ms, overlapped, traced = ranks.run(options.ranks, jobs, options.timeout_s)
     found = {}
     for position, name in enumerate(names):
         times, sizes, losses = zip(*trained[position::len(names)])
         spread = statistics.stdev(losses) if len(losses) > 1 else 0.0
         found[name] = min(times), sizes[0], statistics.mean(losses), spread
-    return {"hooks": found, "overhead": overhead_ms, "overlap": overlapped}
+    return {"hooks": found, "overhead": overhead_ms, "overlap": overlapped, "trace": traced}
 
 
 def machine():

@@ -49,5 +49,9 @@ def page(found, ranks, seeds, steps, machine, command):
         "", f"The last gradient was there after {last_ms:.1f} ms, backward returned after "
         f"{end_ms:.1f} ms; {100 * hidden_ms / travelling_ms:.0f} % of the buckets'",
         "time from ready to done lay beside compute.", "",
+        f"In a trace of PyTorch's profiler (`--trace FILE`) `gqsgd.allreduce_many` ran for "
+        f"{found['trace'][0]:.1f} ms on its",
+        f"own thread, {100 * found['trace'][1] / found['trace'][0]:.0f} % of it beside operators of "
+        "backward.", "",
     ]
     return "\n".join(lines)

@@ -194,7 +194,8 @@ def allreduce_hook(
 def _reduce(comm: gqsgd.Communicator, calls: list[dict[str, Any]]) -> None:
     """Runs on the thread of a state; has no reference to it, so that it can be dropped."""
     for call in calls:
-        comm.allreduce_many(**call)
+        with torch.profiler.record_function("gqsgd.allreduce_many"):
+            comm.allreduce_many(**call)
 
 
 def _end(comm: gqsgd.Communicator, worker: Worker) -> None:
