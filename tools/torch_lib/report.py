@@ -43,6 +43,7 @@ def page(found, ranks, seeds, steps, machine, command):
     for number, (count, ready_ms, done_ms) in enumerate(buckets):
         lines.append(f"| {number} | {count:,} | {ready_ms:.1f} | {done_ms:.1f} |")
     last_ms = buckets[-1][1]
+    own_ms, beside_ms = found["trace"]
     travelling_ms = sum(done - ready for _, ready, done in buckets)
     hidden_ms = sum(max(0.0, min(done, last_ms) - ready) for _, ready, done in buckets)
     lines += [
@@ -50,8 +51,7 @@ def page(found, ranks, seeds, steps, machine, command):
         f"{end_ms:.1f} ms; {100 * hidden_ms / travelling_ms:.0f} % of the buckets'",
         "time from ready to done lay beside compute.", "",
         f"In a trace of PyTorch's profiler (`--trace FILE`) `gqsgd.allreduce_many` ran for "
-        f"{found['trace'][0]:.1f} ms on its",
-        f"own thread, {100 * found['trace'][1] / found['trace'][0]:.0f} % of it beside operators of "
-        "backward.", "",
+        f"{own_ms:.1f} ms on its",
+        f"own thread, {100 * beside_ms / own_ms:.0f} % of it beside operators of backward.", "",
     ]
     return "\n".join(lines)
