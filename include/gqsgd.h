@@ -157,7 +157,8 @@ GQSGD_API gqsgd_status gqsgd_result_size(gqsgd_quantizer quantizer, size_t value
 GQSGD_API gqsgd_status gqsgd_norm_count(gqsgd_quantizer quantizer, size_t value_count,
                                         size_t *norm_count);
 
-/** Workspace in bytes that one stage call on `value_count` values needs; host arithmetic only. */
+/** Bytes of workspace that are enough for any one stage of `value_count` values on a device, of up
+ *  to 1024 ranks; host arithmetic only. Stages on host memory need none. */
 GQSGD_API gqsgd_status gqsgd_workspace_size(gqsgd_quantizer quantizer, size_t value_count,
                                             int32_t dtype, size_t *size_bytes);
 
@@ -437,11 +438,17 @@ typedef struct {
  * rotate=hadamard, of 1024, and ends at one or with the call. Norms and scales are one number for
  * the call, or one for each block of the part; those of blocks lie on a grid of 16 bits, and
  * numbers off it are INVALID_ARGUMENT with index and value. bits_down other than bits, rescale,
- * subtractive rounding and mantissa_bits need combines = 0. */
+ * subtractive rounding and mantissa_bits need combines = 0.
+ *
+ * stream: NULL for host memory, else a cudaStream_t (1 and 2: cudaStreamLegacy and PerThread), and
+ * all pointers lead to memory of the current device; `site` and the list `words` itself stay the
+ * host's. A stage is then enqueued, also while a graph is captured: it never waits, allocates or
+ * looks at values, so that norms of blocks off their grid are rounded up to it. Workspace, aligned
+ * to 8 bytes, is the stage's until it has run; host memory, and quantize, need none (NULL). Errors:
+ * UNSUPPORTED without CUDA or a device, INVALID_ARGUMENT for memory of the other kind, BACKEND. */
 
 /** Norms of this rank's values: gqsgd_norm_count numbers, NaN or infinity where an input is. The
- *  largest over ranks is the global norm for p = inf, NaN if one is NaN. No workspace is needed if
- *  workspace is NULL and gqsgd_workspace_size says 0. */
+ *  largest over ranks is the global norm for p = inf, NaN if one is NaN. */
 GQSGD_API gqsgd_status gqsgd_norm(gqsgd_quantizer quantizer, const gqsgd_site *site,
                                   const void *values, size_t value_count, int32_t dtype,
                                   float *norms, void *workspace, size_t workspace_size_bytes,

@@ -34,16 +34,19 @@ struct Range {
 };
 
 /** Norms or scales of a range: one number if block is 0, else a code of 16 bits for each block
- *  (kernels/codec/block_norm.h). The other pointer is null. */
+ *  (kernels/codec/block_norm.h). The other pointers are null. Devices also take the numbers of
+ *  blocks, as the C ABI has them: on the grid of the codes, or rounded up to it. */
 struct NormView {
   const float* one = nullptr;
   const uint16_t* blocks = nullptr;
+  const float* numbers = nullptr;
 };
 
 /** out: block = 0, q = inf: one uint32_t, the largest magnitude's bits; q = 1, 2: one double, the
  * sum of magnitudes or squares in the order of docs/FORMAT.md, section 4. block > 0 (q is inf): one
  * uint16_t for each block, its norm's code. workspace: for q = 1, 2 on a device, norm_group_count()
- * doubles (kernels/codec/norm.h). */
+ * doubles (kernels/codec/norm.h). as_numbers, on a device: out is one float, or one for each block,
+ * the norm as the C ABI has it. */
 struct NormArgs {
   NormOrder q;
   uint32_t block;
@@ -55,6 +58,7 @@ struct NormArgs {
   void* out;
   void* stream;
   void* workspace = nullptr;
+  bool as_numbers = false;
 };
 
 /** The largest of each pair of codes becomes b. */
@@ -204,6 +208,9 @@ const Stages* cpu_stages_named(const char* name);
 
 /** The stages of CUDA devices, where the build has them: they run on the current device. */
 const Stages& cuda_stages();
+
+/** The toolkit and the devices that they were compiled for: "13.0.88 for sm_90". */
+const char* cuda_build();
 
 }  // namespace gq
 

@@ -163,7 +163,7 @@ struct DequantizeNone : WorkDefaults {
 template <typename Launcher, typename Decoder>
 gqsgd_status dequantize_with(Launcher& launch, const DequantizeArgs& args, const Decoder& decoder) {
   if constexpr (!Decoder::kDraws) {
-    const bool plain = args.scales.blocks == nullptr && !args.coding.rotated;
+    const bool plain = args.scales.one != nullptr && !args.coding.rotated;
     if (plain && args.dtype == GQSGD_FLOAT32) {
       return launch.run(DequantizeFloats<Decoder>(args, decoder));
     }

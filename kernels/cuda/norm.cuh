@@ -151,13 +151,15 @@ struct BlockPeaks : WorkDefaults {
   using Here = Local<Shared, Nothing>;
   ValueSource source;
   BlockTurns blocks;
-  uint16_t* out;
+  uint16_t* codes;
+  float* numbers;
 
   explicit BlockPeaks(const NormArgs& args)
       : WorkDefaults(args.range, args.rotated),
         source(args.values, args.dtype),
         blocks(args.block, code_count),
-        out(static_cast<uint16_t*>(args.out)) {
+        codes(args.as_numbers ? nullptr : static_cast<uint16_t*>(args.out)),
+        numbers(args.as_numbers ? static_cast<float*>(args.out) : nullptr) {
     set_parts(blocks.part_count);
   }
 
@@ -175,7 +177,13 @@ struct BlockPeaks : WorkDefaults {
   GQ_HD void close(Phase<0>, uint32_t turn, Here local) const {
     const uint64_t number = blocks.first_of(turn) + local.thread;
     const bool in_turn = number < blocks.first_of(turn + 1) && number < blocks.norm_count;
-    if (in_turn) out[number] = norm_code(local.shared.peak[local.thread]);
+    if (!in_turn) return;
+    const uint16_t code = norm_code(local.shared.peak[local.thread]);
+    if (numbers != nullptr) {
+      numbers[number] = norm_from_code(code);
+    } else {
+      codes[number] = code;
+    }
   }
 };
 
@@ -246,18 +254,27 @@ struct GroupSums : WorkDefaults {
   }
 };
 
-/** Adds the groups in order. */
+/** Adds the groups in order; a number is the norm of a group of one rank, for which p adds nothing.
+ */
 struct TotalOfGroups : BodyDefaults {
   const double* group_sums;
   uint64_t group_count;
-  double* out;
+  void* out;
+  NormOrder order;
+  bool as_number;
 
   template <typename Here>
   GQ_HD void run(Phase<0>, uint32_t, uint32_t, Here local) const {
     if (local.thread != 0) return;
     double total = 0;
     for (uint64_t group = 0; group < group_count; ++group) total += group_sums[group];
-    *out = total;
+    if (as_number) {
+      GlobalNorm norm(order, NormOrder::inf);
+      norm.merge(norm_words(double_bits(total)));
+      *static_cast<float*>(out) = norm.result();
+    } else {
+      *static_cast<double*>(out) = total;
+    }
   }
 };
 
@@ -266,8 +283,8 @@ gqsgd_status norm_sum_on(Launcher& launch, const NormArgs& args) {
   const GroupSums<kOrder> sums(args);
   const gqsgd_status status = start<false>(launch, sums, args.rotated, args.random);
   if (status != GQSGD_OK) return status;
-  double* const out = static_cast<double*>(args.out);
-  return launch.run(TotalOfGroups{{}, sums.group_sums, sums.turn_count, out});
+  return launch.run(
+      TotalOfGroups{{}, sums.group_sums, sums.turn_count, args.out, kOrder, args.as_numbers});
 }
 
 template <typename Launcher>

@@ -12,4 +12,6 @@ const Stages& cuda_stages() {
   return kStages;
 }
 
+const char* cuda_build() { return GQ_CUDA_BUILD; }
+
 }  // namespace gq

@@ -229,18 +229,26 @@ struct Rotated {
   }
 };
 
+/** The code of a block's number: the grid's own numbers are what they were. */
+GQ_HD uint16_t code_of_number(float number) {
+  return norm_code(float_bits(number) & kMagnitudeMask);
+}
+
 /** Norms or scales: one, or those of blocks. */
 struct NormSource {
   const float* one;
   const uint16_t* blocks;
+  const float* numbers;
   uint32_t shift;  ///< log2 of a block
 
   NormSource(const NormView& view, uint32_t block)
-      : one(view.one), blocks(view.blocks), shift(block_log2(block)) {}
+      : one(view.one), blocks(view.blocks), numbers(view.numbers), shift(block_log2(block)) {}
 
-  GQ_HD bool is_one() const { return blocks == nullptr; }
+  GQ_HD bool is_one() const { return one != nullptr; }
   GQ_HD float at(uint64_t offset) const {
-    return is_one() ? *one : norm_from_code(blocks[offset >> shift]);
+    if (is_one()) return *one;
+    const uint64_t block = offset >> shift;
+    return norm_from_code(blocks != nullptr ? blocks[block] : code_of_number(numbers[block]));
   }
 };
 

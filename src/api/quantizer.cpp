@@ -1,6 +1,8 @@
 // The quantizer part of the C ABI.
 #include "src/api/quantizer.h"
 
+#include "src/api/check.h"
+#include "src/api/device_stages.h"
 #include "src/api/handles.h"
 #include "src/api/quantizer_text.h"
 
@@ -113,12 +115,15 @@ gqsgd_status gqsgd_norm_count(gqsgd_quantizer quantizer, size_t value_count, siz
   return gq::count_norms(quantizer, value_count, norm_count).code();
 }
 
-gqsgd_status gqsgd_workspace_size(gqsgd_quantizer quantizer, size_t, int32_t, size_t* size_bytes) {
+gqsgd_status gqsgd_workspace_size(gqsgd_quantizer quantizer, size_t value_count, int32_t,
+                                  size_t* size_bytes) {
   if (size_bytes == nullptr) {
     return gq::fail(GQSGD_INVALID_ARGUMENT, "gqsgd_workspace_size: size_bytes is NULL").code();
   }
   gq::Format format;
   const gq::Status status = gq::find_format(quantizer, &format);
-  if (status.ok()) *size_bytes = 0;  // the stages of a CPU keep what they need on the stack
-  return status.code();
+  if (!status.ok()) return status.code();
+  const gq::Status counted = gq::check_value_count(value_count);
+  if (counted.ok()) *size_bytes = gq::device_workspace_bytes(format, value_count);
+  return counted.code();
 }

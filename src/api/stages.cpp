@@ -6,113 +6,25 @@
 #include <algorithm>
 
 #include "kernels/codec/global_norm.h"
-#include "src/api/check.h"
+#include "src/api/device_stages.h"
 #include "src/api/norm_grid.h"
-#include "src/api/quantizer.h"
-#include "src/plan/plan.h"
+#include "src/api/stage_call.h"
 
 namespace gq {
 namespace {
 
-constexpr uint64_t kFirstValueMax = UINT64_C(1) << 44;  // as in a collective
 constexpr uint32_t kWeightMax = 1u << 20;
 
-/** What every stage begins with: format, coding, random site, and the table that runs it. */
-struct StageCall {
-  Format format;
-  Coding coding;
-  RandomSite random;
-  Range range;
-  const Stages* stages = nullptr;
-
-  Buffer words(const char* name, const void* data) const { return packed(name, data, coding.bits); }
-  /** What reduce_many writes; the same words after reductions in code form. */
-  Buffer result_words(const char* name, const void* data) const {
-    return packed(name, data, coding.bits_down);
-  }
-  Buffer norms(const char* name, const float* data) const {
-    return {name, data, norm_count(), sizeof(float)};
-  }
-  size_t norm_count() const {
-    return static_cast<size_t>(gq::norm_count(coding.block, coding.rotated, range.value_count));
-  }
-
- private:
-  Buffer packed(const char* name, const void* data, uint32_t bits) const {
-    const uint64_t codes = code_count(coding.rotated, range.value_count);
-    return {name, data, static_cast<size_t>(words_for(bits, codes)), sizeof(uint32_t)};
-  }
-};
-
-Status check_site(const gqsgd_site& site) {
-  if (site.size < 1 || site.size > kRanksMax || site.rank >= site.size) {
-    return fail(GQSGD_INVALID_ARGUMENT,
-                "site: rank %" PRIu64 " of size %" PRIu64 "; size is 1 to %u, rank below size",
-                site.rank, site.size, kRanksMax);
-  }
-  if (site.combines >= site.size && site.combines > 0) {
-    return fail(GQSGD_INVALID_ARGUMENT,
-                "site: combines is %" PRIu64 "; %" PRIu64 " ranks are at most %" PRIu64
-                " reductions in a chain",
-                site.combines, site.size, site.size - 1);
-  }
-  if (site.first_value > kFirstValueMax) {
-    return fail(GQSGD_INVALID_ARGUMENT, "site: first_value is %" PRIu64 "; the largest is %" PRIu64,
-                site.first_value, kFirstValueMax);
-  }
-  return check_step(site.step, site.index);
-}
-
-/** What the format makes of the site. */
-Status check_format(const gqsgd_site& site, const Format& format, const Coding& coding) {
-  const uint32_t alignment = value_alignment(coding.block, coding.rotated);
-  if (site.first_value % alignment != 0) {
-    return fail(GQSGD_INVALID_ARGUMENT,
-                "site: first_value is %" PRIu64 "; with block=%u%s it must be a multiple of %u",
-                site.first_value, coding.block, coding.rotated ? " and a rotation" : "", alignment);
-  }
-  const char* field = coding.wide ? nullptr : wide_only_field(format);
-  if (field != nullptr) {
-    return fail(GQSGD_INVALID_ARGUMENT,
-                "site: combines is %" PRIu64
-                ", and %s needs codes that are added by reduce_many; give combines = 0",
-                site.combines, field);
-  }
-  if (coding.levels != Levels::linear || coding.steps > 0) return Status();
-  return fail(GQSGD_INVALID_ARGUMENT,
-              "combine=exact with %d bits has no level left for %" PRIu64
-              " ranks; use combine=average, or combines = 0 and reduce_many",
-              static_cast<int>(format.bits), site.size);
-}
-
-Status begin_stage(gqsgd_quantizer quantizer, const gqsgd_site* site, size_t value_count,
-                   const void* stream, StageCall* call) {
-  GQ_TRY(find_format(quantizer, &call->format));
-  if (site == nullptr) return fail(GQSGD_INVALID_ARGUMENT, "site is NULL");
-  GQ_TRY(check_site(*site));
-  GQ_TRY(check_stream(stream));
-  call->coding = coding_of(call->format, static_cast<uint32_t>(site->size),
-                           static_cast<uint32_t>(site->combines));
-  GQ_TRY(check_format(*site, call->format, call->coding));
-  call->random = RandomSite{call->format.seed, static_cast<uint32_t>(site->step),
-                            static_cast<uint32_t>(site->index), static_cast<uint32_t>(site->rank),
-                            static_cast<uint32_t>(site->hop)};
-  call->range = Range{site->first_value, value_count};
-  const char* refused = nullptr;
-  call->stages = cpu_stages(&refused);
-  if (call->stages != nullptr) return Status();
-  return fail(GQSGD_UNSUPPORTED, "GQSGD_FORCE_ISA=%.40s is not available on this machine", refused);
-}
-
-Status check_values(const char* name, const void* values, size_t value_count, int32_t dtype) {
+Status check_values(const StageCall& call, const void* values, int32_t dtype) {
   GQ_TRY(check_dtype(dtype));
-  return check_buffer({name, values, value_count, dtype_size_bytes(dtype)});
+  return call.check({"values", values, call.range.value_count, dtype_size_bytes(dtype)});
 }
 
-/** Present, and numbers that stages know. */
+/** Present, and numbers that stages know; those on a device are not looked at. */
 Status check_norms(const StageCall& call, const char* name, const float* norms) {
-  GQ_TRY(check_buffer(call.norms(name, norms)));
-  return call.coding.block == 0 ? Status() : check_norm_grid(name, norms, call.norm_count());
+  GQ_TRY(call.check(call.norms(name, norms)));
+  if (call.coding.block == 0 || call.on_device()) return Status();
+  return check_norm_grid(name, norms, call.norm_count());
 }
 
 /** Norms on their way to a stage, a part of a range at a time, so that their codes fit the stack.
@@ -130,6 +42,7 @@ struct Piece {
 template <typename Work>
 Status for_each_piece(const StageCall& call, const float* norms, Work work) {
   const size_t block = call.coding.block;
+  if (call.on_device()) return work(Piece{call.range, 0, norms_on_device(call, norms)});
   if (block == 0) return work(Piece{call.range, 0, {norms, nullptr}});
   uint16_t codes[kNormsAtOnce];
   const size_t step = kNormsAtOnce * block;
@@ -155,11 +68,13 @@ Bytes* values_at(Bytes* values, int32_t dtype, size_t offset) {
 }
 
 Status norm(gqsgd_quantizer quantizer, const gqsgd_site* site, const void* values,
-            size_t value_count, int32_t dtype, float* norms, void* stream) {
+            size_t value_count, int32_t dtype, float* norms, const Workspace& workspace,
+            void* stream) {
   StageCall call;
   GQ_TRY(begin_stage(quantizer, site, value_count, stream, &call));
-  GQ_TRY(check_values("values", values, value_count, dtype));
-  GQ_TRY(check_buffer(call.norms("norms", norms)));
+  GQ_TRY(check_values(call, values, dtype));
+  GQ_TRY(call.check(call.norms("norms", norms)));
+  if (call.on_device()) return norm_on_device(call, values, dtype, norms, workspace);
   NormWords stage_out;
   NormArgs args{call.format.q, call.coding.block, call.coding.rotated,
                 call.random,   call.range,        values,
@@ -186,11 +101,11 @@ Status quantize(gqsgd_quantizer quantizer, const gqsgd_site* site, const void* v
                 void* stream) {
   StageCall call;
   GQ_TRY(begin_stage(quantizer, site, value_count, stream, &call));
-  GQ_TRY(check_values("values", values, value_count, dtype));
+  GQ_TRY(check_values(call, values, dtype));
   GQ_TRY(check_norms(call, "norms", norms));
   const Buffer from{"values", values, value_count, dtype_size_bytes(dtype)};
   const Buffer to = call.words("words", words);
-  GQ_TRY(check_buffer(to));
+  GQ_TRY(call.check(to));
   GQ_TRY(check_overlap(from, to, false));
   return for_each_piece(call, norms, [&](const Piece& piece) {
     return Status(call.stages->quantize(
@@ -220,8 +135,8 @@ Status reduce(gqsgd_quantizer quantizer, const gqsgd_site* site, const uint32_t*
   }
   const Buffer from = call.words("a", a);
   const Buffer to = call.words("b_inout", b_inout);
-  GQ_TRY(check_buffer(from));
-  GQ_TRY(check_buffer(to));
+  GQ_TRY(call.check(from));
+  GQ_TRY(call.check(to));
   GQ_TRY(check_overlap(from, to, false));
   return Status(call.stages->reduce({call.coding, call.random, call.range,
                                      static_cast<uint32_t>(site->weight_a),
@@ -230,7 +145,7 @@ Status reduce(gqsgd_quantizer quantizer, const gqsgd_site* site, const uint32_t*
 
 Status reduce_many(gqsgd_quantizer quantizer, const gqsgd_site* site, const uint32_t* const* words,
                    size_t value_count, const float* norms, uint32_t* out_words, float* out_scales,
-                   void* stream) {
+                   const Workspace& workspace, void* stream) {
   StageCall call;
   GQ_TRY(begin_stage(quantizer, site, value_count, stream, &call));
   if (!call.coding.wide) {
@@ -242,16 +157,19 @@ Status reduce_many(gqsgd_quantizer quantizer, const gqsgd_site* site, const uint
   }
   if (words == nullptr) return fail(GQSGD_INVALID_ARGUMENT, "words is NULL");
   const Buffer to = call.result_words("out_words", out_words);
-  GQ_TRY(check_buffer(to));
+  GQ_TRY(call.check(to));
   const bool same_bits = call.coding.bits == call.coding.bits_down;
   for (uint64_t rank = 0; rank < site->size; ++rank) {
     const Buffer from = call.words("words[rank]", words[rank]);
-    GQ_TRY(check_buffer(from));
+    GQ_TRY(call.check(from));
     GQ_TRY(check_overlap(from, to, same_bits));
   }
   GQ_TRY(check_norms(call, "norms", norms));
-  GQ_TRY(check_buffer(call.norms("out_scales", out_scales)));
+  GQ_TRY(call.check(call.norms("out_scales", out_scales)));
   GQ_TRY(check_overlap(call.norms("norms", norms), call.norms("out_scales", out_scales), true));
+  if (call.on_device()) {
+    return reduce_many_on_device(call, words, norms, out_words, out_scales, workspace);
+  }
   ReduceManyArgs args{call.coding,      call.random, call.range, words,
                       {norms, nullptr}, out_words,   nullptr,    stream};
   if (call.coding.block == 0) {
@@ -280,10 +198,10 @@ Status dequantize(gqsgd_quantizer quantizer, const gqsgd_site* site, const uint3
   StageCall call;
   GQ_TRY(begin_stage(quantizer, site, value_count, stream, &call));
   GQ_TRY(check_op(op));
-  GQ_TRY(check_values("values", values, value_count, dtype));
+  GQ_TRY(check_values(call, values, dtype));
   GQ_TRY(check_norms(call, "scales", scales));
   const Buffer from = call.result_words("words", words);
-  GQ_TRY(check_buffer(from));
+  GQ_TRY(call.check(from));
   GQ_TRY(check_overlap(from, {"values", values, value_count, dtype_size_bytes(dtype)}, false));
   return for_each_piece(call, scales, [&](const Piece& piece) {
     return Status(call.stages->dequantize(
@@ -297,9 +215,11 @@ Status dequantize(gqsgd_quantizer quantizer, const gqsgd_site* site, const uint3
 }  // namespace gq
 
 gqsgd_status gqsgd_norm(gqsgd_quantizer quantizer, const gqsgd_site* site, const void* values,
-                        size_t value_count, int32_t dtype, float* norms, void*, size_t,
-                        void* stream) {
-  return gq::norm(quantizer, site, values, value_count, dtype, norms, stream).code();
+                        size_t value_count, int32_t dtype, float* norms, void* workspace,
+                        size_t workspace_size_bytes, void* stream) {
+  return gq::norm(quantizer, site, values, value_count, dtype, norms,
+                  {workspace, workspace_size_bytes}, stream)
+      .code();
 }
 
 gqsgd_status gqsgd_quantize(gqsgd_quantizer quantizer, const gqsgd_site* site, const void* values,
@@ -315,9 +235,10 @@ gqsgd_status gqsgd_reduce(gqsgd_quantizer quantizer, const gqsgd_site* site, con
 
 gqsgd_status gqsgd_reduce_many(gqsgd_quantizer quantizer, const gqsgd_site* site,
                                const uint32_t* const* words, size_t value_count, const float* norms,
-                               uint32_t* out_words, float* out_scales, void*, size_t,
-                               void* stream) {
-  return gq::reduce_many(quantizer, site, words, value_count, norms, out_words, out_scales, stream)
+                               uint32_t* out_words, float* out_scales, void* workspace,
+                               size_t workspace_size_bytes, void* stream) {
+  return gq::reduce_many(quantizer, site, words, value_count, norms, out_words, out_scales,
+                         {workspace, workspace_size_bytes}, stream)
       .code();
 }
 

@@ -3,6 +3,7 @@
 
 #include "include/gqsgd.h"
 #include "kernels/stages.h"
+#include "src/device/device.h"
 #include "src/support/log.h"
 #include "src/support/status.h"
 #include "src/transport/header.h"
@@ -36,14 +37,14 @@ struct BuildInfo {
   BuildInfo() {
     const char* refused = nullptr;
     const Stages* stages = cpu_stages(&refused);
-    snprintf(line, sizeof line, "libgqsgd %d.%d.%d, wire version %u, %s %s, cpu stages %s",
+    snprintf(line, sizeof line, "libgqsgd %d.%d.%d, wire version %u, %s %s, cpu stages %s, %s",
              GQSGD_VERSION_MAJOR, GQSGD_VERSION_MINOR, GQSGD_VERSION_PATCH, kWireVersion,
 #if defined(__clang__)
              "clang", __clang_version__,
 #else
              "gcc", __VERSION__,
 #endif
-             stages != nullptr ? stages->name : "unsupported (GQSGD_FORCE_ISA)");
+             stages != nullptr ? stages->name : "unsupported (GQSGD_FORCE_ISA)", device_build());
   }
 };
 

@@ -1,5 +1,6 @@
 // The device table of CUDA: its runtime, called with the thread's current device.
 #include <cuda_runtime_api.h>
+#include <stdio.h>
 
 #include "src/device/device.h"
 
@@ -120,6 +121,7 @@ const Device* cuda_device(const char** reason) {
       record,
       wait,
       query,
+      &cuda_number_stages(),
   };
   int count = 0;  // left alone where there is no driver
   const cudaError_t error = cudaGetDeviceCount(&count);
@@ -127,6 +129,35 @@ const Device* cuda_device(const char** reason) {
   *reason = error == cudaSuccess ? "no CUDA device" : cudaGetErrorString(error);
   (void)cudaGetLastError();
   return nullptr;
+}
+
+const char* device_build() {
+  static char text[64];
+  static const int length = snprintf(text, sizeof text, "cuda %s", cuda_build());
+  (void)length;
+  return text;
+}
+
+void describe_devices(void (*line)(void* user, const char* text), void* user) {
+  char text[512];
+  const char* reason = "";
+  if (cuda_device(&reason) == nullptr) {
+    snprintf(text, sizeof text, "none: %s", reason);
+    return line(user, text);
+  }
+  int count = 0;
+  (void)cudaGetDeviceCount(&count);
+  for (int ordinal = 0; ordinal < count; ++ordinal) {
+    cudaDeviceProp device;
+    const cudaError_t error = cudaGetDeviceProperties(&device, ordinal);
+    if (error == cudaSuccess) {
+      snprintf(text, sizeof text, "%d: %s, sm_%d%d, %d processors, %zu MiB", ordinal, device.name,
+               device.major, device.minor, device.multiProcessorCount, device.totalGlobalMem >> 20);
+    } else {
+      snprintf(text, sizeof text, "%d: %s", ordinal, cudaGetErrorString(error));
+    }
+    line(user, text);
+  }
 }
 
 }  // namespace gq

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "kernels/agreement.h"
+#include "kernels/numbers.h"
 #include "kernels/stages.h"
 #include "src/support/status.h"
 
@@ -56,6 +57,8 @@ struct Device {
   Status (*wait)(StreamHandle stream, EventHandle event);
   /** Whether everything before the record is done; also true of an event never recorded. */
   Status (*query)(EventHandle event, bool* done);
+
+  const NumberStages* numbers;
 };
 
 /** The accelerator of this process: CUDA's where the library has it and the machine has a driver
@@ -67,6 +70,12 @@ void use_device(const Device* device);
 
 /** CUDA's table where the build has it; src/device/cuda.cpp. */
 const Device* cuda_device(const char** reason);
+
+/** What the library was built with of CUDA, for people. */
+const char* device_build();
+
+/** Calls `line` with a line about each device of this machine, or about why there is none. */
+void describe_devices(void (*line)(void* user, const char* text), void* user);
 
 /** The host sleeps in short naps until `event` has come (*done), or `deadline_us` of the monotonic
  *  clock (src/transport/clock.h), or until `look`, called between naps, fails. */

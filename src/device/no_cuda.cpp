@@ -8,4 +8,10 @@ const Device* cuda_device(const char** reason) {
   return nullptr;
 }
 
+const char* device_build() { return "no cuda"; }
+
+void describe_devices(void (*line)(void* user, const char* text), void* user) {
+  line(user, "none: this library was built without CUDA");
+}
+
 }  // namespace gq

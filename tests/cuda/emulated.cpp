@@ -13,6 +13,7 @@
 
 #include "kernels/cuda/dequantize.cuh"
 #include "kernels/cuda/norm.cuh"
+#include "kernels/cuda/numbers.cuh"
 #include "kernels/cuda/quantize.cuh"
 #include "kernels/cuda/reduce.cuh"
 #include "kernels/cuda/reduce_many.cuh"
@@ -73,7 +74,7 @@ gqsgd_status norm(const NormArgs& args) {
   const uint64_t codes = code_count(args.rotated, args.range.value_count);
   std::vector<double> sums(norm_group_count(args.range.first_value, codes));
   NormArgs with_workspace = args;
-  with_workspace.workspace = sums.data();
+  if (args.workspace == nullptr) with_workspace.workspace = sums.data();
   return cuda::norm_on(EmulatedLauncher(), with_workspace);
 }
 
@@ -91,11 +92,20 @@ gqsgd_status dequantize(const DequantizeArgs& args) {
   return cuda::dequantize_on(EmulatedLauncher(), args);
 }
 
+gqsgd_status write_list(const WriteListArgs& args) {
+  return cuda::write_list_on(EmulatedLauncher(), args);
+}
+gqsgd_status write_numbers(const WriteNumbersArgs& args) {
+  return cuda::write_numbers_on(EmulatedLauncher(), args);
+}
+
 }  // namespace
 
 const Stages stages_under_test = {
     "emulated cuda", norm,       merge_norms, quantize, reduce,
     reduce_many,     dequantize, nullptr,     nullptr,  nullptr,
 };
+
+const NumberStages numbers_under_test = {write_list, write_numbers};
 
 }  // namespace gq::test

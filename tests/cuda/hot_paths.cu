@@ -34,7 +34,7 @@ struct Full<Quantize<Levels>> : Plain<Quantize<Levels>> {
     this->encoder.thresholds.strata.count = 1;
     this->source.dtype = GQSGD_FLOAT32;
     this->source.vectors = true;
-    this->norms.blocks = nullptr;
+    __builtin_assume(this->norms.one != nullptr);
   }
 };
 

@@ -2,11 +2,13 @@
 #ifndef GQ_TESTS_CUDA_STAGES_UNDER_TEST_H
 #define GQ_TESTS_CUDA_STAGES_UNDER_TEST_H
 
+#include "kernels/numbers.h"
 #include "kernels/stages.h"
 
 namespace gq::test {
 
 extern const Stages stages_under_test;
+extern const NumberStages numbers_under_test;
 
 }  // namespace gq::test
 

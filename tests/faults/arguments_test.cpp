@@ -222,6 +222,21 @@ TEST(Arguments, SchedulesThatReduceInCodeFormRefuseWhatNeedsAnOwnerOnAllRanks) {
   EXPECT_TRUE(group.still_works());
 }
 
+// With a device the memory is refused, not the stream: tests/cuda has more of it.
+TEST(Arguments, AStageOnAStreamNeedsADeviceAndItsMemory) {
+  Call call(0);
+  call.use("paper-gl8");
+  const gqsgd_site site = {0, 1, 0, 0, 0, 0, 0, 1, 1};
+  void* const legacy_stream = reinterpret_cast<void*>(uintptr_t{1});
+  float values[32] = {}, norm = 1;
+  const Outcome outcome = outcome_of(gqsgd_norm(call.quantizer, &site, values, 32, GQSGD_FLOAT32,
+                                                &norm, nullptr, 0, legacy_stream));
+  EXPECT_TRUE(is(outcome, GQSGD_UNSUPPORTED,
+                 "stream is 0x1, for memory of a device, and there is none: .*NULL is") ||
+              is(outcome, GQSGD_INVALID_ARGUMENT, "values is .* memory of the host"));
+  EXPECT_EQ(norm, 1);
+}
+
 TEST(Arguments, OptionsOfCommunicatorsAreCheckedByName) {
   const Text texts[] = {
       {"timeout_ms=-2", GQSGD_INVALID_ARGUMENT, "timeout_ms is -2; allowed are -1"},

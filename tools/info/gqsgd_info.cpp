@@ -10,6 +10,7 @@
 #include "bench/machine.h"
 #include "kernels/stages.h"
 #include "src/api/options_text.h"
+#include "src/device/device.h"
 
 namespace gq::tools {
 namespace {
@@ -35,6 +36,8 @@ constexpr Variable kVariables[] = {
 };
 
 void print_log(void*, const char* line) { std::printf("warning          %s\n", line); }
+
+void print_device(void*, const char* text) { std::printf("device           %s\n", text); }
 
 void print_isas() {
   const char* refused = nullptr;
@@ -69,6 +72,7 @@ int run() {
   std::printf("library          %s\n", gqsgd_build_info());
   std::printf("machine          %s\n", bench::machine().c_str());
   print_isas();
+  describe_devices(print_device, nullptr);
   std::printf("transports       local (threads), process (shared memory)\n");
   print_environment();
   gqsgd_set_log(print_log, nullptr);

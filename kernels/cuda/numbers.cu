@@ -1,0 +1,23 @@
+// Lists and numbers on a stream: what their bodies (numbers.cuh) become kernels of.
+#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/numbers.cuh"
+
+namespace gq {
+namespace {
+
+gqsgd_status write_list(const WriteListArgs& args) {
+  return cuda::write_list_on(cuda::DeviceLauncher(args.stream), args);
+}
+
+gqsgd_status write_numbers(const WriteNumbersArgs& args) {
+  return cuda::write_numbers_on(cuda::DeviceLauncher(args.stream), args);
+}
+
+}  // namespace
+
+const NumberStages& cuda_number_stages() {
+  static constexpr NumberStages kStages = {write_list, write_numbers};
+  return kStages;
+}
+
+}  // namespace gq

@@ -1,0 +1,63 @@
+// What stands between the C ABI's arguments and those of stages: lists of pointers, and norms as
+// numbers.
+#ifndef GQ_KERNELS_CUDA_NUMBERS_CUH
+#define GQ_KERNELS_CUDA_NUMBERS_CUH
+
+#include "kernels/cuda/work.cuh"
+#include "kernels/numbers.h"
+
+namespace gq::cuda {
+
+/** A part of a list, which travels as an argument of its kernel: whatever is captured in a graph
+ *  has it for good. */
+struct ListPart : BodyDefaults {
+  const void* pointers[kThreads];
+  uint32_t count;
+  const void** out;
+
+  ListPart(const void* const* list, size_t left, const void** out)
+      : count(left < kThreads ? static_cast<uint32_t>(left) : kThreads), out(out) {
+    for (uint32_t k = 0; k < kThreads; ++k) pointers[k] = k < count ? list[k] : nullptr;
+  }
+
+  template <typename Here>
+  GQ_HD void run(Phase<0>, uint32_t, uint32_t, Here local) const {
+    if (local.thread < count) out[local.thread] = pointers[local.thread];
+  }
+};
+
+template <typename Launcher>
+gqsgd_status write_list_on(Launcher launch, const WriteListArgs& args) {
+  for (size_t first = 0; first < args.count; first += ListPart::kThreads) {
+    const gqsgd_status status =
+        launch.run(ListPart(args.list + first, args.count - first, args.out + first));
+    if (status != GQSGD_OK) return status;
+  }
+  return GQSGD_OK;
+}
+
+struct Numbers : BodyDefaults {
+  NormSource from;
+  float* out;
+  uint64_t count;
+
+  explicit Numbers(const WriteNumbersArgs& args)
+      : from(args.from, 1), out(args.out), count(args.count) {
+    turn_count = static_cast<uint32_t>((count + kThreads - 1) / kThreads);
+  }
+
+  template <typename Here>
+  GQ_HD void run(Phase<0>, uint32_t turn, uint32_t, Here local) const {
+    const uint64_t number = uint64_t{turn} * kThreads + local.thread;
+    if (number < count) out[number] = from.at(number);
+  }
+};
+
+template <typename Launcher>
+gqsgd_status write_numbers_on(Launcher launch, const WriteNumbersArgs& args) {
+  return launch.run(Numbers(args));
+}
+
+}  // namespace gq::cuda
+
+#endif
