@@ -1,5 +1,5 @@
-// What stands between the C ABI's arguments and those of stages where memory is a device's: lists of
-// pointers must be there, and norms become numbers there.
+// What stands between the C ABI's arguments and those of stages where memory is a device's: lists
+// of pointers must be there, and norms become numbers there.
 #ifndef GQ_KERNELS_NUMBERS_H
 #define GQ_KERNELS_NUMBERS_H
 
