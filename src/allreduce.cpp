@@ -7,6 +7,8 @@
 
 #include <algorithm>
 
+#include "src/execute/split_stages.h"
+
 namespace gq {
 namespace {
 
@@ -112,7 +114,7 @@ Status Allreduce::norm_of(const Part& part, const void* values, bool rotated, No
   args.values = values;
   args.dtype = call_.dtype;
   args.out = norm;
-  return Status(endpoint_->stages->norm(args));
+  return run_stage(*endpoint_, args);
 }
 
 /** A norm of values, rotated or as they are, shows whether they are finite. */

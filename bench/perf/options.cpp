@@ -155,7 +155,7 @@ void complete(Options* options) {
   if (options->formats.empty()) options->formats = {"paper-gl8", "paper-ge8"};
   std::erase(options->formats, "none");
   options->formats.insert(options->formats.begin(), "none");
-  if (options->schedules.empty()) options->schedules = {kSchedules.back()};
+  if (options->schedules.empty()) options->schedules = {{"direct", GQSGD_SCHEDULE_DIRECT}};
 }
 
 }  // namespace

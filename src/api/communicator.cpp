@@ -26,7 +26,9 @@ Status add_communicator(std::unique_ptr<Transport> transport, const CommOptions&
   }
   GQ_TRY(watch_forks());
   communicator->fork_generation = fork_generation();
-  GQ_TRY(fill_endpoint(std::move(transport), options, &communicator->endpoint));
+  Workers* workers = &communicator->workers;
+  GQ_TRY(workers->start(options.threads, transport->rank(), transport->size()));
+  GQ_TRY(fill_endpoint(std::move(transport), options, workers, &communicator->endpoint));
   const uintptr_t token = communicators().add(std::move(communicator));
   if (token == 0) return fail(GQSGD_NO_MEMORY, "no memory for a communicator");
   *comm = reinterpret_cast<gqsgd_comm>(token);
@@ -90,7 +92,7 @@ Status fill_nodes(const Transport& transport, const CommOptions& options, Nodes*
 }  // namespace
 
 Status fill_endpoint(std::unique_ptr<Transport> transport, const CommOptions& options,
-                     Endpoint* endpoint) {
+                     Workers* workers, Endpoint* endpoint) {
   const char* refused = nullptr;
   endpoint->stages = cpu_stages(&refused);
   if (endpoint->stages == nullptr) {
@@ -99,6 +101,7 @@ Status fill_endpoint(std::unique_ptr<Transport> transport, const CommOptions& op
                 "does not have; gqsgd_build_info() lists them",
                 refused);
   }
+  endpoint->workers = workers;
   const uint32_t ranks = transport->size();
   try {
     GQ_TRY(fill_nodes(*transport, options, &endpoint->nodes));

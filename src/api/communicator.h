@@ -7,11 +7,13 @@
 
 #include "src/api/options_text.h"
 #include "src/execute/endpoint.h"
+#include "src/execute/workers.h"
 #include "src/request/request_queue.h"
 
 namespace gq {
 
 struct Communicator {
+  Workers workers;
   Endpoint endpoint;
   RequestQueue requests{&endpoint};
   std::atomic<bool> busy{false};
@@ -49,9 +51,9 @@ class Entry {
   bool entered_ = false;
 };
 
-/** An endpoint on a transport, with the stages of this machine. */
+/** An endpoint on a transport, with the stages of this machine, which `workers` share. */
 Status fill_endpoint(std::unique_ptr<Transport> transport, const CommOptions& options,
-                     Endpoint* endpoint);
+                     Workers* workers, Endpoint* endpoint);
 
 }  // namespace gq
 

@@ -9,14 +9,23 @@
 #include "kernels/codec/formats.h"
 #include "src/api/costs_file.h"
 #include "src/api/text_items.h"
+#include "src/execute/workers.h"
 #include "src/support/log.h"
 
 namespace gq {
 namespace {
 
-constexpr const char* kOptionList[] = {"timeout_ms", "stream_id",    "chunk_value_count",
-                                       "costs",      "uncompressed", "nodes"};
-enum OptionIndex { kTimeoutMs, kStreamId, kChunkValueCount, kCosts, kUncompressed, kNodes };
+constexpr const char* kOptionList[] = {
+    "timeout_ms", "stream_id", "chunk_value_count", "threads", "costs", "uncompressed", "nodes"};
+enum OptionIndex {
+  kTimeoutMs,
+  kStreamId,
+  kChunkValueCount,
+  kThreads,
+  kCosts,
+  kUncompressed,
+  kNodes
+};
 
 constexpr const char* kUncompressedList[] = {"auto", "never"};
 
@@ -71,7 +80,7 @@ Status read_option(const TextItem& item, CommOptions* options) {
   const int option = find_name(names_of(kOptionList), item.name);
   int64_t number = 0;
   if (option < 0 || !item.has_value) {
-    char known[96];
+    char known[112];
     list_names(names_of(kOptionList), known, sizeof known);
     return fail(GQSGD_INVALID_ARGUMENT, "option \"%.*s\" is not option=value; options are %s",
                 shown(item.name), item.name.data(), known);
@@ -86,8 +95,10 @@ Status read_option(const TextItem& item, CommOptions* options) {
                 shown(item.value), item.value.data());
   }
   if (option == kTimeoutMs) return check_timeout(number, &options->timeout_ms);
-  const int64_t least = option == kChunkValueCount ? 1 : 0;
-  const int64_t most = option == kChunkValueCount ? kChunkValueCountMax : UINT32_MAX;
+  const int64_t least = option == kStreamId ? 0 : 1;
+  const int64_t most = option == kChunkValueCount ? kChunkValueCountMax
+                       : option == kThreads       ? kThreadsMax
+                                                  : UINT32_MAX;
   if (number < least || number > most) {
     return fail(GQSGD_INVALID_ARGUMENT, "option %s=%" PRId64 " is outside %" PRId64 " to %" PRId64,
                 kOptionList[option], number, least, most);
@@ -95,6 +106,8 @@ Status read_option(const TextItem& item, CommOptions* options) {
   const uint32_t value = static_cast<uint32_t>(number);
   if (option == kStreamId) {
     options->stream_id = value;
+  } else if (option == kThreads) {
+    options->threads = value;
   } else {
     options->chunk_value_count = (value + kValueAlignment - 1) / kValueAlignment * kValueAlignment;
   }

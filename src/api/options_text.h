@@ -23,6 +23,7 @@ struct CommOptions {
   int64_t timeout_ms = kTimeoutMsDefault;  ///< -1: for ever
   uint32_t stream_id = 0;
   uint32_t chunk_value_count = 0;  ///< 0: the transport's default
+  uint32_t threads = 1;            ///< that compute for a rank, the caller's included
   AutoOptions choice;
   std::vector<uint32_t> nodes;  ///< of each rank; empty: the transport knows them
 };

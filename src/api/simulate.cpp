@@ -12,6 +12,7 @@ namespace {
 
 /** A group of virtual ranks for one simulated call. */
 struct VirtualGroup {
+  Workers workers;  // of the one thread that is all ranks
   std::unique_ptr<Endpoint[]> endpoints;
   std::unique_ptr<Call[]> calls;
 };
@@ -27,8 +28,10 @@ Status make_group(uint32_t ranks, const char* options_text, VirtualGroup* group)
     return fail(GQSGD_NO_MEMORY, "no memory for %u virtual ranks", ranks);
   }
   GQ_TRY(create_virtual(ranks, transports.get()));
+  GQ_TRY(group->workers.start(options.threads, 0, ranks));
   for (uint32_t rank = 0; rank < ranks; ++rank) {
-    GQ_TRY(fill_endpoint(std::move(transports[rank]), options, &group->endpoints[rank]));
+    GQ_TRY(fill_endpoint(std::move(transports[rank]), options, &group->workers,
+                         &group->endpoints[rank]));
   }
   return Status();
 }

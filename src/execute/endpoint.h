@@ -21,6 +21,8 @@
 
 namespace gq {
 
+class Workers;
+
 /** Operands of one peer in a call, on transports that copy. */
 struct OperandCounts {
   uint64_t expected = 0;
@@ -31,6 +33,7 @@ struct OperandCounts {
 struct Endpoint {
   std::unique_ptr<Transport> transport;
   const Stages* stages = nullptr;
+  Workers* workers = nullptr;  ///< that the stages' work is divided among; borrowed
   uint32_t stream_id = 0;
   uint64_t chunk_value_count = 0;
   AutoChoice choice;  ///< what schedule AUTO is here

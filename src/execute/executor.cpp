@@ -7,6 +7,7 @@
 
 #include "kernels/codec/block_norm.h"
 #include "src/execute/messages.h"
+#include "src/execute/split_stages.h"
 #include "src/schedule/nodes.h"
 
 namespace gq {
@@ -241,7 +242,7 @@ Status Executor::take_norms(const Move& move, const Piece& piece) {
   args.values = call_->send_at(piece.range.first_value, piece.segment);
   args.dtype = call_->dtype;
   args.out = own_norms(piece.range.first_value);
-  return Status(endpoint_->stages->norm(args));
+  return run_stage(*endpoint_, args);
 }
 
 /** Norms between segments are merged as well: nobody looks at them. */
@@ -273,7 +274,7 @@ Status Executor::quantize(const Move& move, const Piece& piece) {
   args.norms = norms_of(piece);
   args.words = own_words(move.content, move, piece);
   count_poisoned(piece);
-  return Status(endpoint_->stages->quantize(args));
+  return run_stage(*endpoint_, args);
 }
 
 Status Executor::reduce(const Move& move, const Piece& piece) {
@@ -285,7 +286,7 @@ Status Executor::reduce(const Move& move, const Piece& piece) {
   args.weight_b = move.weight_b;
   args.a = words_in(operand(move, move.peer), move.content, piece);
   args.b = own_words(move.content, move, piece);
-  return Status(endpoint_->stages->reduce(args));
+  return run_stage(*endpoint_, args);
 }
 
 uint32_t Executor::find_operands(const Move& move, const Piece& piece) {
@@ -318,7 +319,7 @@ Status Executor::reduce_many(const Move& move, const Piece& piece) {
     unsigned char* sums = arena_ + plan_->layout.offset_bytes(Content::sums, move.first_value);
     args.out_scales = scales_in(sums, move, piece);
   }
-  return Status(endpoint_->stages->reduce_many(args));
+  return run_stage(*endpoint_, args);
 }
 
 /** Values of a few codes of all ranks at a time, added in rank order. */
@@ -372,7 +373,7 @@ Status Executor::dequantize(const Move& move, const Piece& piece) {
   }
   args.dtype = call_->dtype;
   args.op = call_->op;
-  return Status(endpoint_->stages->dequantize(args));
+  return run_stage(*endpoint_, args);
 }
 
 }  // namespace gq

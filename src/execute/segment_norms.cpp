@@ -3,6 +3,8 @@
 
 #include <inttypes.h>
 
+#include "src/execute/split_stages.h"
+
 namespace gq {
 
 void SegmentNorms::begin(Endpoint& endpoint, const Call& call, const Plan& plan,
@@ -65,7 +67,7 @@ Status SegmentNorms::take() {
     }
     args.dtype = call_->dtype;
     args.out = &stage_out;
-    GQ_TRY(Status(endpoint_->stages->norm(args)));
+    GQ_TRY(run_stage(*endpoint_, args));
     own()[k] = merged.to_wire(stage_out);
   }
   return Status();

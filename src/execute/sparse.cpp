@@ -9,6 +9,7 @@
 
 #include "src/execute/agreement.h"
 #include "src/execute/header_fields.h"
+#include "src/execute/split_stages.h"
 
 namespace gq {
 
@@ -86,7 +87,7 @@ Status SparseLists::encode(Range chunk) {
   codes.dtype = call_->dtype;
   codes.norms = NormView{&norm_, nullptr};
   codes.words = words_at(chunk.first_value);
-  GQ_TRY(Status(endpoint_->stages->quantize(codes)));
+  GQ_TRY(run_stage(*endpoint_, codes));
   CountEntriesArgs count{};
   count.coding = plan_->coding;
   count.range = chunk;

@@ -13,7 +13,7 @@ Status RequestQueue::start(std::shared_ptr<Request> request) {
     return fail(GQSGD_ABORTED, "rank %u was destroyed during a call", endpoint_->rank());
   }
   if (!endpoint_->transport->callers_thread_only() && !thread_.is_there()) {
-    GQ_TRY(thread_.begin(work_on, this, endpoint_->rank()));
+    GQ_TRY(thread_.begin(work_on, this, endpoint_->rank(), "for requests"));
   }
   Request* added = request.get();
   (first_ == nullptr ? first_ : last_->next_) = std::move(request);

@@ -9,8 +9,8 @@
 #include <mutex>
 
 #include "src/drive.h"
-#include "src/request/progress_thread.h"
 #include "src/request/request.h"
+#include "src/support/quiet_thread.h"
 
 namespace gq {
 
@@ -55,7 +55,7 @@ class RequestQueue {
   Request* last_ = nullptr;
   bool driven_ = false;  // a caller's thread is at the first request
   bool closing_ = false;
-  ProgressThread thread_;
+  QuietThread thread_;
   // Of the caller's thread that drives.
   Drive drive_;
 };

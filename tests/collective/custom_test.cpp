@@ -2,10 +2,12 @@
 // type gives the bits of virtual ranks. Its failures are custom_faults_test's matter.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <cstring>
 #include <memory>
 #include <mutex>
+#include <thread>
 
 #include "tests/support/operation.h"
 #include "tests/support/ranks.h"
@@ -79,6 +81,67 @@ TEST(CustomTransport, CarriesManyChunksOfTheDefaultLength) {
     add_case(format, GQSGD_SCHEDULE_DIRECT, inputs[0], &cases);
   }
   EXPECT_EQ(run_threads(custom_comms(socket_tables(4), ""), run_cases(cases)), "");
+}
+
+/** Notes on which threads the functions of its sockets are called. */
+struct Homebody {
+  gqsgd_transport sockets;
+  std::thread::id home;
+  std::atomic<int> calls_from_elsewhere{0};
+
+  const gqsgd_transport& noted() {
+    calls_from_elsewhere += std::this_thread::get_id() == home ? 0 : 1;
+    return sockets;
+  }
+  gqsgd_transport table();
+};
+
+gqsgd_transport Homebody::table() {
+  gqsgd_transport table = sockets;
+  table.user = this;
+  table.send = [](void* user, int32_t peer, const void* bytes, size_t size, uint64_t* request) {
+    const gqsgd_transport& inner = static_cast<Homebody*>(user)->noted();
+    return inner.send(inner.user, peer, bytes, size, request);
+  };
+  table.receive = [](void* user, int32_t peer, void* bytes, size_t size, uint64_t* request) {
+    const gqsgd_transport& inner = static_cast<Homebody*>(user)->noted();
+    return inner.receive(inner.user, peer, bytes, size, request);
+  };
+  table.test = [](void* user, uint64_t request, int32_t* done, size_t* size) {
+    const gqsgd_transport& inner = static_cast<Homebody*>(user)->noted();
+    return inner.test(inner.user, request, done, size);
+  };
+  table.progress = [](void* user, int32_t timeout_us) {
+    const gqsgd_transport& inner = static_cast<Homebody*>(user)->noted();
+    return inner.progress(inner.user, timeout_us);
+  };
+  table.close = [](void* user) {
+    const gqsgd_transport& inner = static_cast<Homebody*>(user)->sockets;
+    return inner.close(inner.user);
+  };
+  table.error_text = nullptr;
+  return table;
+}
+
+TEST(CustomTransport, IsCalledOnTheCallersThreadWhereStagesHaveSeveral) {
+  const std::vector<std::vector<Values>> inputs = {gradients(2, 300001, 9)};
+  std::vector<Case> cases;
+  for (const char* format : {"none", "paper-gl4", "blocks-8", "rotated-4"}) {
+    add_case(format, GQSGD_SCHEDULE_DIRECT, inputs[0], &cases);
+  }
+  const std::vector<gqsgd_transport> sockets = socket_tables(2);
+  Homebody ranks[2];
+  std::vector<gqsgd_transport> tables;
+  for (int rank = 0; rank < 2; ++rank) {
+    ranks[rank].sockets = sockets[rank];
+    tables.push_back(ranks[rank].table());
+  }
+  const auto body = [&](int rank, gqsgd_comm comm) {
+    ranks[rank].home = std::this_thread::get_id();
+    return run_cases(cases)(rank, comm);
+  };
+  EXPECT_EQ(run_threads(custom_comms(tables, "threads=3"), body), "");
+  for (const Homebody& rank : ranks) EXPECT_EQ(rank.calls_from_elsewhere, 0);
 }
 
 // The same hierarchy by the option, by the table, and by the option where the table says otherwise.

@@ -29,10 +29,12 @@ const char* const kForked =
     "OK$";
 
 TEST(Fork, ChildIsToldAndTheParentGoesOn) {
-  Group group(2);
-  const std::string line = child_view(group.comm(0));
-  EXPECT_TRUE(found(line, kForked));
-  EXPECT_TRUE(group.still_works());
+  for (const char* options : {"timeout_ms=20000", "timeout_ms=20000,threads=3"}) {
+    Group group(2, options);
+    const std::string line = child_view(group.comm(0));
+    EXPECT_TRUE(found(line, kForked));
+    EXPECT_TRUE(group.still_works());
+  }
 }
 
 TEST(Fork, ChildOfAProcessRankIsToldAndTheGroupGoesOn) {
@@ -52,15 +54,16 @@ TEST(Fork, ChildOfAProcessRankIsToldAndTheGroupGoesOn) {
 
 // The exit handlers and static destructors of the child must not touch what is the parent's.
 TEST(Fork, ExitOfTheChildHarmsNobody) {
-  const std::string lines = run_processes(2, "timeout_ms=20000", [](int rank, gqsgd_comm comm) {
-    const pid_t child = rank == 0 ? fork() : -1;
-    if (child == 0) std::exit(9);
-    int wait_status = 9 << 8;
-    if (rank == 0) waitpid(child, &wait_status, 0);
-    if (WEXITSTATUS(wait_status) != 9) return std::string("the child crashed");
-    const Outcome outcome = Call(rank).make(comm);
-    return outcome.status == GQSGD_OK ? "" : outcome.text();
-  });
+  const std::string lines =
+      run_processes(2, "timeout_ms=20000,threads=3", [](int rank, gqsgd_comm comm) {
+        const pid_t child = rank == 0 ? fork() : -1;
+        if (child == 0) std::exit(9);
+        int wait_status = 9 << 8;
+        if (rank == 0) waitpid(child, &wait_status, 0);
+        if (WEXITSTATUS(wait_status) != 9) return std::string("the child crashed");
+        const Outcome outcome = Call(rank).make(comm);
+        return outcome.status == GQSGD_OK ? "" : outcome.text();
+      });
   EXPECT_EQ(lines, "");
 }
 

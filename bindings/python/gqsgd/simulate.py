@@ -58,8 +58,8 @@ def simulate(
 
     arrays: one per rank, all of one shape and dtype, as for Communicator.allreduce.
     op, schedule, step, index: as there, but a step is always used. Options are those of
-    Communicator (timeout_ms, stream_id, chunk_value_count, costs, uncompressed,
-    nodes).
+    Communicator (timeout_ms, stream_id, chunk_value_count, threads, costs,
+    uncompressed, nodes).
     check: also takes every other rank's result, and raises Internal where one differs.
 
     Returns a new array (a tensor for tensors). Raises GqsgdError; nothing is left behind.

@@ -145,6 +145,7 @@ def test_stream_id_enters_the_random_words_and_chunks_do_not():
         return work[0].tobytes()
 
     assert bits() == bits(chunk_value_count=64) == bits(stream_id=0) != bits(stream_id=1)
+    assert bits() == bits(threads=2)
 
 
 @pytest.mark.parametrize("offset", [1, 2, 3])

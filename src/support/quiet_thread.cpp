@@ -1,5 +1,5 @@
 // Stack, signals and name of a thread of the library.
-#include "src/request/progress_thread.h"
+#include "src/support/quiet_thread.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -25,7 +25,8 @@ int create_deaf(pthread_t* thread, const pthread_attr_t* attributes, void* (*bod
 
 }  // namespace
 
-Status ProgressThread::begin(void* (*body)(void*), void* argument, uint32_t rank) {
+Status QuietThread::begin(void* (*body)(void*), void* argument, uint32_t rank,
+                          const char* purpose) {
   pthread_attr_t attributes;
   int error = pthread_attr_init(&attributes);
   if (error == 0) {
@@ -35,9 +36,9 @@ Status ProgressThread::begin(void* (*body)(void*), void* argument, uint32_t rank
   }
   if (error != 0) {
     return fail(GQSGD_NO_RESOURCE,
-                "rank %u: no thread for requests (%s); limits are RLIMIT_NPROC, pids.max of the "
+                "rank %u: no thread %s (%s); limits are RLIMIT_NPROC, pids.max of the "
                 "control group, and memory for a stack of %zu KiB",
-                rank, strerrordesc_np(error), kStackBytes >> 10);
+                rank, purpose, strerrordesc_np(error), kStackBytes >> 10);
   }
   is_there_ = true;
   char name[16];  // as long as the kernel keeps
@@ -46,7 +47,7 @@ Status ProgressThread::begin(void* (*body)(void*), void* argument, uint32_t rank
   return Status();
 }
 
-void ProgressThread::join() {
+void QuietThread::join() {
   if (is_there_) pthread_join(thread_, nullptr);
   is_there_ = false;
 }

@@ -1,0 +1,199 @@
+// Where ranges are cut. Codes depend on a value's position alone, so that any multiple of the
+// format's value alignment will do; norms that are sums have groups, added in one order.
+#include "src/execute/split_stages.h"
+
+#include <algorithm>
+
+#include "kernels/codec/norm.h"
+
+namespace gq {
+namespace {
+
+// Whole cache lines of everything that a stage writes.
+constexpr uint64_t kPartUnit = 1024;
+// Parts for each thread: one that starts late, or loses its processor, is not waited for with half
+// of the work.
+constexpr uint64_t kPartsPerThread = 2;
+constexpr uint32_t kPartsMax = kThreadsMax * kPartsPerThread;
+
+// Values of the least part: what takes some microseconds, beside which handing it over is nothing.
+constexpr uint64_t kLeastOfNorm = 16384;
+constexpr uint64_t kLeastOfCodes = 8192;
+constexpr uint64_t kLeastOfReduce = 16384;
+
+/** A range as parts of one length, the last one shorter. */
+struct Parts {
+  uint64_t value_count;
+  uint32_t count;
+};
+
+Parts parts_of(const Endpoint& endpoint, const Range& range, uint64_t alignment, uint64_t least) {
+  const uint64_t threads = endpoint.workers == nullptr ? 1 : endpoint.workers->thread_count();
+  if (threads == 1 || range.value_count < 2 * least) return {range.value_count, 1};
+  const uint64_t unit = std::max(alignment, kPartUnit);
+  const uint64_t parts = threads * kPartsPerThread;
+  const uint64_t even = (range.value_count + parts - 1) / parts;
+  const uint64_t length = (std::max(even, least) + unit - 1) / unit * unit;
+  return {length, static_cast<uint32_t>((range.value_count + length - 1) / length)};
+}
+
+Parts parts_of(const Endpoint& endpoint, const Range& range, const Coding& coding, uint64_t least) {
+  return parts_of(endpoint, range, value_alignment(coding.block, coding.rotated), least);
+}
+
+/** How far a part begins behind its range, in what each buffer holds. */
+struct Skip {
+  uint64_t values;
+
+  size_t words(uint32_t bits) const { return static_cast<size_t>(values / codes_per_word(bits)); }
+  size_t bytes(int32_t dtype) const {
+    return static_cast<size_t>(values) * dtype_size_bytes(dtype);
+  }
+  NormView norms(NormView view, uint32_t block) const {
+    if (view.blocks != nullptr) view.blocks += values / block;
+    return view;
+  }
+};
+
+/** Calls stage(args of a part) for each; narrow(args, skip, thread) moves their pointers on. */
+template <typename Args, typename Narrow>
+Status in_parts(const Endpoint& endpoint, gqsgd_status (*stage)(const Args&), const Args& whole,
+                Parts parts, Narrow narrow) {
+  if (parts.count <= 1) return Status(stage(whole));
+  std::atomic<gqsgd_status> failure{GQSGD_OK};
+  const auto make = [&](uint32_t part, uint32_t thread) {
+    const Skip skip{part * parts.value_count};
+    Args args = whole;
+    args.range.first_value += skip.values;
+    args.range.value_count =
+        static_cast<size_t>(std::min(parts.value_count, whole.range.value_count - skip.values));
+    narrow(&args, skip, part, thread);
+    const gqsgd_status status = stage(args);
+    if (status != GQSGD_OK) failure.store(status, std::memory_order_relaxed);
+  };
+  endpoint.workers->run(parts.count, make);
+  return Status(failure.load(std::memory_order_relaxed));
+}
+
+const void* values_at(const void* values, size_t skipped_bytes) {
+  return static_cast<const unsigned char*>(values) + skipped_bytes;
+}
+
+Status norms_of_blocks(const Endpoint& endpoint, const NormArgs& whole) {
+  const uint64_t alignment = value_alignment(whole.block, whole.rotated);
+  return in_parts(endpoint, endpoint.stages->norm, whole,
+                  parts_of(endpoint, whole.range, alignment, kLeastOfNorm),
+                  [&](NormArgs* args, Skip skip, uint32_t, uint32_t) {
+                    args->values = values_at(whole.values, skip.bytes(whole.dtype));
+                    args->out = static_cast<uint16_t*>(whole.out) + skip.values / whole.block;
+                  });
+}
+
+Status largest_magnitude(const Endpoint& endpoint, const NormArgs& whole) {
+  const uint64_t alignment = value_alignment(0, whole.rotated);
+  const Parts parts = parts_of(endpoint, whole.range, alignment, kLeastOfNorm);
+  if (parts.count <= 1) return Status(endpoint.stages->norm(whole));
+  uint32_t largest[kPartsMax];
+  GQ_TRY(in_parts(endpoint, endpoint.stages->norm, whole, parts,
+                  [&](NormArgs* args, Skip skip, uint32_t part, uint32_t) {
+                    args->values = values_at(whole.values, skip.bytes(whole.dtype));
+                    args->out = &largest[part];
+                  }));
+  *static_cast<uint32_t*>(whole.out) = *std::max_element(largest, largest + parts.count);
+  return Status();
+}
+
+/** A part for each group of the one order of additions; groups are positions in the call. */
+Status sum_of_magnitudes(const Endpoint& endpoint, const NormArgs& whole) {
+  const bool alone = endpoint.workers == nullptr || endpoint.workers->thread_count() == 1;
+  if (alone || whole.range.value_count < 2 * kNormGroupValues) {
+    return Status(endpoint.stages->norm(whole));
+  }
+  double sums[kPartsMax];
+  double total = 0;
+  const uint64_t end = whole.range.first_value + whole.range.value_count;
+  for (uint64_t first = whole.range.first_value; first < end;) {
+    const uint64_t group = first / kNormGroupValues;
+    const uint64_t last = std::min(end, (group + kPartsMax) * kNormGroupValues);
+    const uint32_t groups = static_cast<uint32_t>(norm_group_count(first, last - first));
+    std::atomic<gqsgd_status> failure{GQSGD_OK};
+    const auto make = [&](uint32_t part, uint32_t) {
+      NormArgs args = whole;
+      args.range.first_value = std::max(first, (group + part) * kNormGroupValues);
+      args.range.value_count = static_cast<size_t>(
+          std::min(last, (group + part + 1) * kNormGroupValues) - args.range.first_value);
+      args.values = values_at(whole.values, (args.range.first_value - whole.range.first_value) *
+                                                dtype_size_bytes(whole.dtype));
+      args.out = &sums[part];
+      const gqsgd_status status = endpoint.stages->norm(args);
+      if (status != GQSGD_OK) failure.store(status, std::memory_order_relaxed);
+    };
+    endpoint.workers->run(groups, make);
+    GQ_TRY(Status(failure.load(std::memory_order_relaxed)));
+    for (uint32_t part = 0; part < groups; ++part) total += sums[part];
+    first = last;
+  }
+  *static_cast<double*>(whole.out) = total;
+  return Status();
+}
+
+}  // namespace
+
+Status run_stage(const Endpoint& endpoint, const NormArgs& args) {
+  if (args.block > 0) return norms_of_blocks(endpoint, args);
+  return args.q == NormOrder::inf ? largest_magnitude(endpoint, args)
+                                  : sum_of_magnitudes(endpoint, args);
+}
+
+Status run_stage(const Endpoint& endpoint, const QuantizeArgs& whole) {
+  const Coding& coding = whole.coding;
+  return in_parts(endpoint, endpoint.stages->quantize, whole,
+                  parts_of(endpoint, whole.range, coding, kLeastOfCodes),
+                  [&](QuantizeArgs* args, Skip skip, uint32_t, uint32_t) {
+                    args->values = values_at(whole.values, skip.bytes(whole.dtype));
+                    args->norms = skip.norms(whole.norms, coding.block);
+                    args->words = whole.words + skip.words(coding.bits);
+                  });
+}
+
+Status run_stage(const Endpoint& endpoint, const ReduceArgs& whole) {
+  return in_parts(endpoint, endpoint.stages->reduce, whole,
+                  parts_of(endpoint, whole.range, whole.coding, kLeastOfReduce),
+                  [&](ReduceArgs* args, Skip skip, uint32_t, uint32_t) {
+                    args->a = whole.a + skip.words(whole.coding.bits);
+                    args->b = whole.b + skip.words(whole.coding.bits);
+                  });
+}
+
+Status run_stage(const Endpoint& endpoint, const ReduceManyArgs& whole) {
+  const Coding& coding = whole.coding;
+  const uint32_t operands = whole.weights != nullptr ? whole.weight_count : coding.ranks;
+  return in_parts(endpoint, endpoint.stages->reduce_many, whole,
+                  parts_of(endpoint, whole.range, coding, kLeastOfCodes),
+                  [&](ReduceManyArgs* args, Skip skip, uint32_t, uint32_t thread) {
+                    const uint32_t** words = endpoint.workers->operands(thread);
+                    for (uint32_t k = 0; k < operands; ++k) {
+                      words[k] = whole.words[k] + skip.words(coding.bits);
+                    }
+                    args->words = words;
+                    args->norms = skip.norms(whole.norms, coding.block);
+                    args->out_words = whole.out_words + skip.words(coding.bits_down);
+                    if (coding.rescale) {
+                      args->out_scales = whole.out_scales + skip.values / coding.block;
+                    }
+                  });
+}
+
+Status run_stage(const Endpoint& endpoint, const DequantizeArgs& whole) {
+  const Coding& coding = whole.coding;
+  return in_parts(endpoint, endpoint.stages->dequantize, whole,
+                  parts_of(endpoint, whole.range, coding, kLeastOfCodes),
+                  [&](DequantizeArgs* args, Skip skip, uint32_t, uint32_t) {
+                    args->words = whole.words + skip.words(coding.bits_down);
+                    args->scales = skip.norms(whole.scales, coding.block);
+                    args->values =
+                        static_cast<unsigned char*>(whole.values) + skip.bytes(whole.dtype);
+                  });
+}
+
+}  // namespace gq

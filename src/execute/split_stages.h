@@ -1,0 +1,20 @@
+// The stages of one rank, in parts by several threads where a range is long enough: the same bits
+// as in one piece.
+#ifndef GQ_EXECUTE_SPLIT_STAGES_H
+#define GQ_EXECUTE_SPLIT_STAGES_H
+
+#include "src/execute/endpoint.h"
+#include "src/execute/workers.h"
+
+namespace gq {
+
+/** The endpoint's stage, with its workers if it has any; the calling thread takes part. */
+Status run_stage(const Endpoint& endpoint, const NormArgs& args);
+Status run_stage(const Endpoint& endpoint, const QuantizeArgs& args);
+Status run_stage(const Endpoint& endpoint, const ReduceArgs& args);
+Status run_stage(const Endpoint& endpoint, const ReduceManyArgs& args);
+Status run_stage(const Endpoint& endpoint, const DequantizeArgs& args);
+
+}  // namespace gq
+
+#endif
