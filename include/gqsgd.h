@@ -214,8 +214,9 @@ GQSGD_API gqsgd_status gqsgd_predict_time(gqsgd_quantizer quantizer, int32_t sch
  *    stream_id=0              enters the random key, so that groups of one program draw differently
  *    chunk_value_count=65536  values per message (57344 where messages leave the machine's memory);
  *                             changes speed, never a bit of the result
- *    threads=1                that compute for a rank, the caller's among them, at most 256: as many
- *                             as it has processors to itself; changes no bit. Ranks may differ
+ *    threads=1                that compute for a rank, the caller's among them, at most 256: one
+ *                             for each processor that it has to itself; changes no bit, and ranks
+ *                             may differ
  *    costs=FILE               constants by which AUTO chooses, equal on all ranks: gqsgd-calibrate
  *                             writes them; or builtin. Default: none, or the file in GQSGD_COSTS
  *    uncompressed=auto        with costs AUTO sends float32 words where that is faster, over MPI by

@@ -130,7 +130,8 @@ Trial local_group(unsigned long nth) {
   gqsgd_comm comms[2] = {};
   std::unique_ptr<Call> calls[2] = {std::make_unique<Call>(0), std::make_unique<Call>(1)};
   fail_nth(nth);
-  const bool made = trial.note(gqsgd_comm_create_local(2, "timeout_ms=2000,nodes=3:4,threads=3", comms));
+  const char* options = "timeout_ms=2000,nodes=3:4,threads=3";
+  const bool made = trial.note(gqsgd_comm_create_local(2, options, comms));
   const unsigned long left = fail_nth_pause();
   if (!made) return trial;
   std::thread peer([&] { calls[1]->make_status(comms[1]); });
