@@ -1,4 +1,5 @@
-"""tools/netbench: hosts that are namespaces, a table of what ran there, and nothing left."""
+"""tools/netbench and tools/auto_sweep: hosts that are namespaces, a table of what ran there, and
+nothing left."""
 
 import json
 import os
@@ -47,6 +48,36 @@ def test_every_contender_has_a_row_and_no_host_is_left(namespaces, netbench, tmp
     assert rows["none"]["bytes"] == pytest.approx(2 * 2 / 3 * 400000, rel=0.01)
     assert rows["paper-gl4"]["bytes"] == pytest.approx(rows["none"]["bytes"] / 8, rel=0.05)
     assert rows["blocks-8"]["limit_seconds"] > rows["blocks-8"]["passes_seconds"] > 0
+
+
+def test_auto_is_swept_over_networks(namespaces, root, build_directory, tmp_path):
+    before = namespaces()
+    done = subprocess.run(
+        [sys.executable, root / "tools/auto_sweep", build_directory, "--transport", "mpi",
+         "--hosts", "2", "--rate", "200mbit", "1gbit", "--format", "paper-gl8", "--maxbytes", "4K",
+         "--iters", "1", "--within", "1000", "--json", tmp_path / "sweep.json"],
+        capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    assert done.returncode == 0, done.stderr
+    assert namespaces() == before
+    tables = json.loads((tmp_path / "sweep.json").read_text())["tables"]
+    assert [table["place"] for table in tables] == ["2 hosts, 200mbit each way",
+                                                    "2 hosts, 1gbit each way"]
+    for table in tables:
+        assert f"paper-gl8, {table['place']}" in done.stdout
+        assert [row["size"] for row in table["rows"]] == [1024, 4096]
+        for row in table["rows"]:
+            assert row["auto_us"] > 0 and row["by_hand_us"] >= row["best_us"] > 0
+
+
+def test_a_sweep_says_what_it_lacks(root, build_directory):
+    for options, sentence in (((), "--costs is needed where there is no --rate"),
+                              (("--rate", "1gbit"), "--rate goes with --transport mpi"),
+                              (("--rate", "1gbit", "--transport", "mpi", "--hosts", "1"),
+                               "--hosts is 2 to 64")):
+        done = subprocess.run([sys.executable, root / "tools/auto_sweep", build_directory,
+                               *options], capture_output=True, text=True, timeout=TIMEOUT_S,
+                              check=False)
+        assert done.returncode == 2 and sentence in done.stderr
 
 
 def test_what_is_missing_is_said(netbench):

@@ -37,6 +37,7 @@ class Mpirun:
         root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
         return hosts[0].command(
             self._program, *root, "-n", str(len(hosts)),
+            "--bind-to", "none",  # every daemon would give its first rank the same processor
             "-host", ",".join(host.address for host in hosts),
             "--leave-session-attached", "--mca", "plm_rsh_agent", str(self._agent),
             "--mca", "btl", "self,tcp", "--mca", "btl_tcp_if_include", "eth0",
