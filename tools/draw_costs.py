@@ -1,16 +1,19 @@
 #!/usr/bin/env python3
 """Draws what calls cost: bandwidth over size, speed-up over link rate, time over ranks.
 
-    GQSGD_LIBRARY=B/libgqsgd.so tools/draw_costs.py docs/pictures [--perf p.json] [--net n.json]
+    GQSGD_LIBRARY=B/libgqsgd.so tools/draw_costs.py docs/pictures [--costs c.txt] [--perf p.json]
+        [--net n.json]
 
-Needs matplotlib. Curves are those of gqsgd.predict_time. --perf: rows of gqsgd-perf --json, drawn
-as bandwidth_over_size.svg. --net: points for the speed-up, a list of {"bits": "8/8",
-"mbit_per_s": .., "speedup": ..}.
+Needs matplotlib. Curves are those of gqsgd.predict_time; the constants of processors in the
+speed-up are those of --costs (of gqsgd-calibrate; default: built in). --perf: rows of
+gqsgd-perf --json, drawn as bandwidth_over_size.svg. --net: points for the speed-up, what
+tools/netbench --json wrote.
 """
 
 import argparse
 import json
 import pathlib
+import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -28,15 +31,22 @@ import numpy as np  # noqa: E402
 
 VALUES = 6_553_600
 HOSTS = 4
-# Bits up and down, and the preset that has them.
-WIDTHS = {"8/8": "rotated-8", "4/8": "rotated-4-8", "4/4": "rotated-4"}
+# Bits up and down, and a format that has them.
+WIDTHS = {"8/8": "blocks-8", "4/8": "blocks-8,bits=4,bits_down=8", "4/4": "paper-gl4"}
 COLORS = {"8/8": "#3d7d38", "4/8": "#d9822b", "4/4": "#a83232"}
 SCHEDULES = ("ring", "tree", "butterfly", "direct")
 
 
-def constants(mbit_per_s):
-    """A network of this rate; everything else is built in."""
-    return f"byte_ns = {8000 / mbit_per_s:.6g}\n"
+def constants(mbit_per_s, costs=""):
+    """A network of this rate between processors of `costs`."""
+    kept = [line for line in costs.splitlines() if line.split("=")[0].strip() != "byte_ns"]
+    return "\n".join([*kept, f"byte_ns = {8000 / mbit_per_s:.6g}"]) + "\n"
+
+
+def rate_of(text):
+    """Mbit/s of a rate as netbench has it."""
+    number, unit = re.fullmatch(r"([\d.]+)([mg])bit", text).groups()
+    return float(number) * {"m": 1, "g": 1000}[unit]
 
 
 def fastest_none(ranks, values, text):
@@ -59,22 +69,26 @@ def save(figure, path):
     plt.close(figure)
 
 
-def draw_speedup(path, points):
+def draw_speedup(path, costs, runs):
+    points = "; points: netbench, against Gloo" if runs else ""
     figure, axes = new_axes(
-        f"Speed-up over float32, {HOSTS} hosts, {VALUES:,} values, direct",
-        "link, Mbit/s", "times faster than the fastest float32")
+        f"Speed-up over float32, {HOSTS} hosts, {VALUES:,} values, direct{points}",
+        "link, Mbit/s", "times faster than float32")
     rates = np.geomspace(50, 100_000, 60)
-    for bits, preset in WIDTHS.items():
-        q = gqsgd.Quantizer(preset)
-        curve = [fastest_none(HOSTS, VALUES, constants(rate))
-                 / gqsgd.predict_time(q, HOSTS, VALUES, "direct", constants=constants(rate))
-                 for rate in rates]
-        axes.plot(rates, curve, color=COLORS[bits], label=f"{bits} bits ({preset})")
-        there = [point for point in points if point["bits"] == bits]
-        axes.plot([p["mbit_per_s"] for p in there], [p["speedup"] for p in there], "o",
-                  color=COLORS[bits])
+    for bits, text in WIDTHS.items():
+        q = gqsgd.Quantizer(text)
+        curve = []
+        for rate in rates:
+            there = constants(rate, costs)
+            time = gqsgd.predict_time(q, HOSTS, VALUES, "direct", constants=there)
+            curve.append(fastest_none(HOSTS, VALUES, there) / time)
+        axes.plot(rates, curve, color=COLORS[bits], label=f"{bits} bits ({text})")
+        measured = [(rate_of(run["rate"]), row["speedup"]) for run in runs for row in run["rows"]
+                    if row["name"] == text and (run["hosts"], run["count"]) == (HOSTS, VALUES)]
+        if measured:
+            axes.plot(*zip(*measured), "o", color=COLORS[bits])
     axes.axhline(1, color="#888888", linewidth=0.8)
-    axes.legend(frameon=False)
+    axes.legend(frameon=False, loc="upper right")
     save(figure, path)
 
 
@@ -114,11 +128,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=pathlib.Path, help="where the pictures go")
     parser.add_argument("--perf", type=pathlib.Path, help="rows of gqsgd-perf --json")
-    parser.add_argument("--net", type=pathlib.Path, help="measured speed-ups over a network")
+    parser.add_argument("--net", type=pathlib.Path, help="what netbench --json wrote")
+    parser.add_argument("--costs", type=pathlib.Path, help="what gqsgd-calibrate wrote")
     arguments = parser.parse_args()
     arguments.folder.mkdir(parents=True, exist_ok=True)
-    points = json.loads(arguments.net.read_text()) if arguments.net else []
-    draw_speedup(arguments.folder / "speedup_over_rate.svg", points)
+    costs = arguments.costs.read_text() if arguments.costs else ""
+    runs = json.loads(arguments.net.read_text())["runs"] if arguments.net else []
+    draw_speedup(arguments.folder / "speedup_over_rate.svg", costs, runs)
     draw_scaling(arguments.folder / "scaling.svg")
     if arguments.perf:
         draw_bandwidth(arguments.folder / "bandwidth_over_size.svg",
