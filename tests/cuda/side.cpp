@@ -35,8 +35,8 @@ gqsgd_site Side::site(uint32_t rank) const {
   site.rank = rank;
   site.size = subject_.ranks;
   site.combines = subject_.combines;
-  site.step = 5;
-  site.index = 3;
+  site.step = subject_.step;
+  site.index = subject_.index;
   site.first_value = subject_.first_value;
   return site;
 }

@@ -22,6 +22,7 @@ struct Subject {
   size_t value_count = 0;
   uint64_t first_value = 0;
   size_t offset = 0;  ///< of every buffer from aligned memory, in elements
+  uint64_t step = 5, index = 3;
 
   std::string text() const;
 };

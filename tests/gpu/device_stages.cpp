@@ -1,0 +1,122 @@
+// The stages of the real device under test, called like those of a CPU: buffers of the host go to
+// the device and come back.
+#include "kernels/codec/norm.h"
+#include "tests/cuda/stages_under_test.h"
+#include "tests/gpu/image.h"
+
+namespace gq::test {
+namespace {
+
+template <typename Enqueue>
+gqsgd_status run(Image& image, Enqueue enqueue) {
+  gqsgd_status status = GQSGD_OK;
+  image.run([&](void* stream) { status = enqueue(stream); });
+  return status;
+}
+
+size_t code_bytes(const Coding& coding, const Range& range, uint32_t bits) {
+  return words_for(bits, code_count(coding.rotated, range.value_count)) * 4;
+}
+
+size_t block_bytes(const Coding& coding, const Range& range) {
+  return norm_count(coding.block, coding.rotated, range.value_count) * 2;
+}
+
+NormView norms_in(Image& image, const NormView& norms, const Coding& coding, const Range& range) {
+  NormView view;
+  view.one = image.input(norms.one, sizeof(float));
+  view.blocks = image.input(norms.blocks, block_bytes(coding, range));
+  return view;
+}
+
+gqsgd_status norm(const NormArgs& args) {
+  Image image;
+  NormArgs there = args;
+  const uint64_t codes = code_count(args.rotated, args.range.value_count);
+  const uint64_t blocks = norm_count(args.block, args.rotated, args.range.value_count);
+  const size_t out_bytes = args.block > 0 ? 2 * blocks : args.q == NormOrder::inf ? 4 : 8;
+  there.values = image.input(args.values, args.range.value_count * dtype_size_bytes(args.dtype));
+  there.out = image.output(args.out, out_bytes);
+  there.workspace = image.scratch(8 * norm_group_count(args.range.first_value, codes));
+  return run(image, [&](void* stream) {
+    there.stream = stream;
+    return cuda_stages().norm(there);
+  });
+}
+
+gqsgd_status merge_norms(const MergeNormsArgs& args) {
+  Image image;
+  MergeNormsArgs there = args;
+  there.a = image.input(args.a, 2 * args.norm_count);
+  there.b = image.output(args.b, 2 * args.norm_count);
+  return run(image, [&](void* stream) {
+    there.stream = stream;
+    return cuda_stages().merge_norms(there);
+  });
+}
+
+gqsgd_status quantize(const QuantizeArgs& args) {
+  Image image;
+  QuantizeArgs there = args;
+  there.values = image.input(args.values, args.range.value_count * dtype_size_bytes(args.dtype));
+  there.norms = norms_in(image, args.norms, args.coding, args.range);
+  there.words = image.output(args.words, code_bytes(args.coding, args.range, args.coding.bits));
+  return run(image, [&](void* stream) {
+    there.stream = stream;
+    return cuda_stages().quantize(there);
+  });
+}
+
+gqsgd_status reduce(const ReduceArgs& args) {
+  Image image;
+  ReduceArgs there = args;
+  const size_t size_bytes = code_bytes(args.coding, args.range, args.coding.bits);
+  there.a = image.input(args.a, size_bytes);
+  there.b = image.output(args.b, size_bytes);
+  return run(image, [&](void* stream) {
+    there.stream = stream;
+    return cuda_stages().reduce(there);
+  });
+}
+
+gqsgd_status reduce_many(const ReduceManyArgs& args) {
+  Image image;
+  ReduceManyArgs there = args;
+  const Coding& coding = args.coding;
+  const uint32_t count = args.weights == nullptr ? coding.ranks : args.weight_count;
+  std::vector<const uint32_t*> list;
+  for (uint32_t k = 0; k < count; ++k) {
+    list.push_back(image.input(args.words[k], code_bytes(coding, args.range, coding.bits)));
+  }
+  there.words = image.input(list.data(), list.size() * sizeof list[0]);
+  there.weights = image.input(args.weights, args.weight_count * sizeof(uint32_t));
+  there.norms = norms_in(image, args.norms, coding, args.range);
+  there.out_words = image.output(args.out_words, code_bytes(coding, args.range, coding.bits_down));
+  if (coding.rescale) {
+    there.out_scales = image.output(args.out_scales, block_bytes(coding, args.range));
+  }
+  return run(image, [&](void* stream) {
+    there.stream = stream;
+    return cuda_stages().reduce_many(there);
+  });
+}
+
+gqsgd_status dequantize(const DequantizeArgs& args) {
+  Image image;
+  DequantizeArgs there = args;
+  there.words = image.input(args.words, code_bytes(args.coding, args.range, args.coding.bits_down));
+  there.scales = norms_in(image, args.scales, args.coding, args.range);
+  there.values = image.output(args.values, args.range.value_count * dtype_size_bytes(args.dtype));
+  return run(image, [&](void* stream) {
+    there.stream = stream;
+    return cuda_stages().dequantize(there);
+  });
+}
+
+}  // namespace
+
+const Stages stages_under_test = {
+    "cuda", norm, merge_norms, quantize, reduce, reduce_many, dequantize, nullptr, nullptr, nullptr,
+};
+
+}  // namespace gq::test

@@ -1,0 +1,50 @@
+// Runs the tests of one program on this machine's device.
+//   PROGRAM [PART]   tests with PART in their name; status 1: some failed, 77: there is no device
+#include <gtest/gtest.h>
+#include <stdio.h>
+
+#include <chrono>
+#include <exception>
+
+#include "src/device/device.h"
+
+namespace {
+
+double seconds_now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+bool passes(const testing::KnownTest& test) {
+  testing::failures() = {};
+  const double begin = seconds_now();
+  try {
+    test.body();
+  } catch (const std::exception& error) {
+    testing::Failure("an exception", 0, error.what());
+  }
+  const testing::Failures& found = testing::failures();
+  printf("%-6s %s (%.1f s)\n", found.count == 0 ? "ok" : "FAILED", test.name.c_str(),
+         seconds_now() - begin);
+  for (const std::string& sentence : found.sentences) printf("    %s\n", sentence.c_str());
+  if (found.count > found.sentences.size()) printf("    .. %zu failures\n", found.count);
+  fflush(stdout);
+  return found.count == 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const char* reason = "";
+  if (gq::process_device(&reason) == nullptr) {
+    printf("skipped: no device: %s\n", reason);
+    return 77;
+  }
+  size_t run = 0, failed = 0;
+  for (const testing::KnownTest& test : testing::known_tests()) {
+    if (argc > 1 && test.name.find(argv[1]) == std::string::npos) continue;
+    ++run;
+    failed += passes(test) ? 0 : 1;
+  }
+  printf("%zu tests, %zu failed\n", run, failed);
+  return failed > 0 || run == 0 ? 1 : 0;
+}
