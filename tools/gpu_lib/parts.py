@@ -1,0 +1,126 @@
+"""The parts of a check: commands with limits of their own; what one makes of the device does not
+keep the others from running."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+NOT_RUN = 77  # what programs of tests/gpu end with where they find no device
+TESTS = ("isa", "isa_extended", "device_api", "stream", "random")
+
+
+@dataclass
+class Part:
+    """One command. `needs` are parts without which it cannot work."""
+
+    name: str
+    command: list
+    limit_s: float
+    environment: dict = field(default_factory=dict)
+    needs: tuple = ("build",)
+    missing: str = ""  #: why the command is not there to be run
+
+
+def all_parts(build, out, architecture, quick):
+    """The parts in order. Without --quick nothing is left out."""
+    gpu_tests = [Part(f"test {name}", [build / f"tests/gpu/gpu_{name}"], 100,
+                      {"GQSGD_GPU_VALUES": str(2**23 if quick else 2**27)}) for name in TESTS]
+    return [*build_parts(build, architecture), *gpu_tests, *bench_parts(build, out, quick),
+            *sanitizer_parts(build, quick), array_part(build)]
+
+
+def build_parts(build, architecture):
+    """Machine code of this device alone, and of programs only those that run here."""
+    targets = ["libgqsgd.so.0.1.0", "bench/gpu/gpu_perf", *(f"tests/gpu/gpu_{t}" for t in TESTS)]
+    again = ["--reconfigure"] if (build / "build.ninja").exists() else []
+    setup = ["meson", "setup", *again, build, ROOT, "-Dbuildtype=release", "-Dcuda=enabled",
+             f"-Dgpu_archs={architecture}", "-Dmpi=disabled"]
+    return [Part("configure", setup, 60, needs=(), missing=without("meson", "nvcc")),
+            Part("build", ["ninja", "-C", build, *targets], 240, needs=("configure",),
+                 missing=without("ninja"))]
+
+
+def bench_parts(build, out, quick):
+    """Both sizes of docs/CUDA.md: 256 MiB of float32 and 25 MiB."""
+    return [Part(f"bench {name}",
+                 [build / "bench/gpu/gpu_perf", "--values", values, "--rounds", 5 if quick else 25,
+                  "--json", out / f"bench_{name}.json"], 90)
+            for name, values in (("256_MiB", 2**26), ("25_MiB", 6553600))]
+
+
+def sanitizer_parts(build, quick):
+    """Accesses outside of memory, and races in shared memory: a short selection, which is slow."""
+    missing = without("compute-sanitizer")
+    program = build / "tests/gpu/gpu_device_api"
+    few = "NotFinite"  # of the tests: every stage in every format
+    tools = {"memcheck": few} if quick else {"memcheck": "DeviceApi", "racecheck": few,
+                                             "initcheck": few}
+    return [Part(f"sanitizer {tool}",
+                 ["compute-sanitizer", "--tool", tool, "--error-exitcode", 9, program, tests], 60,
+                 missing=missing) for tool, tests in tools.items()]
+
+
+def array_part(build):
+    """Stages on arrays of PyTorch and CuPy, as far as they are installed."""
+    environment = {"PYTHONPATH": str(ROOT / "bindings/python"), "GQSGD_BUILD": str(build),
+                   "GQSGD_LIBRARY": str(build / "libgqsgd.so")}
+    return Part("arrays", [sys.executable, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider",
+                           ROOT / "bindings/python/tests_gpu"], 120, environment)
+
+
+def without(*programs):
+    """Which of these programs is not there; "" if all are."""
+    names = [name for name in programs if shutil.which(name) is None]
+    return f"{', '.join(names)} not found" if names else ""
+
+
+def run_all(parts, out, deadline_s, say=print):
+    """Runs them one after the other; [{name, verdict, seconds, said, command}]."""
+    end, results = time.monotonic() + deadline_s, []
+    for part in parts:
+        failed = [r["name"] for r in results if r["name"] in part.needs and r["verdict"] != "ok"]
+        missing = part.missing or (f"{failed[0]} did not succeed" if failed else "")
+        left_s = min(part.limit_s, end - time.monotonic())
+        if not missing and left_s < 1:
+            missing = "the time of the whole check is spent"
+        if missing:
+            result = {"verdict": "not run", "seconds": 0.0, "said": missing}
+        else:
+            result = run_part(part, out / f"{part.name.replace(' ', '_')}.log", left_s)
+        command = " ".join(map(str, part.command))
+        results.append({"name": part.name, **result, "command": command})
+        say(f"{part.name:24} {result['verdict']:9} {result['seconds']:6.1f} s  "
+            f"{result['said'].splitlines()[-1] if result['said'] else ''}", flush=True)
+    return results
+
+
+def run_part(part, log, limit_s):
+    """One command, its output in `log`; at its limit it is ended with all that it started."""
+    begin = time.monotonic()
+    with log.open("w") as output:
+        process = subprocess.Popen(list(map(str, part.command)), stdout=output, cwd=ROOT,
+                                   stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+                                   env={**os.environ, **part.environment}, start_new_session=True)
+        try:
+            status = process.wait(timeout=limit_s)
+            verdict = {0: "ok", NOT_RUN: "not run"}.get(status, "failed")
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            status, verdict = None, "timed out"
+    said = tail_of(log, 2 if verdict == "ok" else 20)
+    if status is not None and status < 0:
+        said += f"\nended by signal {-status}"
+    return {"verdict": verdict, "seconds": round(time.monotonic() - begin, 1), "said": said}
+
+
+def tail_of(log, line_count):
+    """The last lines of a log that say something."""
+    lines = [line for line in Path(log).read_text(errors="replace").splitlines() if line.strip()]
+    return "\n".join(lines[-line_count:])
