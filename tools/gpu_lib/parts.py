@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -71,7 +72,8 @@ def array_part(build):
     environment = {"PYTHONPATH": str(ROOT / "bindings/python"), "GQSGD_BUILD": str(build),
                    "GQSGD_LIBRARY": str(build / "libgqsgd.so")}
     return Part("arrays", [sys.executable, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider",
-                           ROOT / "bindings/python/tests_gpu"], 120, environment)
+                           ROOT / "bindings/python/tests_gpu"], 120, environment,
+                missing="" if find_spec("pytest") else "pytest not found")
 
 
 def without(*programs):

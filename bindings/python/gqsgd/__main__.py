@@ -18,7 +18,7 @@ def main() -> int:
     except ImportError as error:
         print(error, file=sys.stderr)
         return 1
-    print(f"devices   CPU, {len(os.sched_getaffinity(0))} processors; no others in this version")
+    print(f"devices   CPU, {len(os.sched_getaffinity(0))} processors; CUDA for stages, if built")
     print("backends  threads, processes of this machine, custom transports")
     print(f"  MPI     {_place_of(MPI)}")
     print(f"bindings  {_version_of('PyTorch', 'torch')}")

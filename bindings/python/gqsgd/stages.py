@@ -3,6 +3,10 @@
 For studies, tests and other people's transports. The random words of a stage depend on its site,
 the quantizer's seed and nothing else. A packed array does not say how many values it holds: where
 a count can be left out, every lane of the words is taken for a value.
+
+Arrays of a CUDA device (tensors of torch, CuPy's, whatever has __cuda_array_interface__; DLPack to
+read from) are worked on there, all arrays of a call: enqueued on `stream`, by default the current
+one of their package, and results are arrays of the same package.
 """
 
 from __future__ import annotations
@@ -15,9 +19,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from . import _abi
+from . import _abi, device_stages
 from .arguments import integer, number_of
 from .arrays import read_view, require_contiguous, require_writable
+from .device_arrays import device_view, is_on_device
 from .errors import InvalidArgument, check
 from .quantizer import Quantizer, handle_of
 
@@ -71,10 +76,12 @@ class Site:
         return ctypes.pointer(_abi.SiteStruct(**vars(self)))
 
 
-def norm(x: Any, q: Quantizer, *, site: Site) -> Norms:
+def norm(x: Any, q: Quantizer, *, site: Site, stream: Any = None) -> Norms:
     """Norms of this rank's values `x` (contiguous, any shape): `q.norm_count(x.size)` float32
     numbers, NaN or infinity where an input is. With p = inf the largest over ranks is the global
     norm; take it by np.maximum, which keeps NaN. Norms of blocks lie on a grid of 16 bits."""
+    if _on_device(x, stream):
+        return device_stages.norm(x, q, site, stream)
     values = read_view(x, "x")
     norms = np.empty(q.norm_count(values.count), np.float32)
     workspace = _workspace(q, values.count, values.dtype_number)
@@ -94,9 +101,11 @@ def norm(x: Any, q: Quantizer, *, site: Site) -> Norms:
     return norms
 
 
-def quantize(x: Any, q: Quantizer, norms: Norms, *, site: Site) -> Words:
+def quantize(x: Any, q: Quantizer, norms: Norms, *, site: Site, stream: Any = None) -> Words:
     """Rounds `x` (contiguous, any shape) at random to codes: `q.packed_size(x.size) / 4` words.
     norms: the global norms."""
+    if _on_device(x, stream):
+        return device_stages.quantize(x, q, norms, site, stream)
     values = read_view(x, "x")
     _require("norms", norms, np.float32, q.norm_count(values.count))
     words = np.empty(_word_count(q, values.count), np.uint32)
@@ -126,13 +135,17 @@ def reduce(
     site: Site,
     count: int | None = None,
     out: Words | None = None,
+    stream: Any = None,
 ) -> Words:
     """Adds the codes of `a` and `b` in code form, or averages them with combine="average".
 
     a: what came from the peer; b: this rank's own; equally many words.
     count: values in each, by default one for every lane.
-    out: where the result goes; `out=b` is in place, None makes a new array.
+    out: where the result goes; `out=b` is in place, None makes a new array. On a device `out=b`.
     """
+    if _on_device(b, stream):
+        count = _device_lanes(q, b) if count is None else count
+        return device_stages.reduce(a, b, q, site, count, out, stream)
     count = _lanes(q, b) if count is None else count
     size = _word_count(q, count)
     _require("a", a, np.uint32, size)
@@ -153,7 +166,13 @@ def reduce(
 
 
 def reduce_many(
-    words: Sequence[Words], q: Quantizer, norms: Norms, *, site: Site, count: int | None = None
+    words: Sequence[Words],
+    q: Quantizer,
+    norms: Norms,
+    *,
+    site: Site,
+    count: int | None = None,
+    stream: Any = None,
 ) -> tuple[Words, Norms]:
     """The owner's step of the direct schedule: decodes the words of all ranks, adds them wide in
     rank order and encodes once, with bits_down bits. Returns (words, scales).
@@ -163,6 +182,9 @@ def reduce_many(
     """
     if not words or len(words) != site.size:
         raise InvalidArgument(f"words has {len(words)} arrays, site.size is {site.size}")
+    if _on_device(words[0], stream):
+        count = _device_lanes(q, words[0]) if count is None else count
+        return device_stages.reduce_many(words, q, norms, site, count, stream)
     count = _lanes(q, words[0]) if count is None else count
     size = _word_count(q, count)
     for rank, operand in enumerate(words):
@@ -198,6 +220,7 @@ def dequantize(
     op: str = "mean",
     dtype: DTypeLike = np.float32,
     out: Any = None,
+    stream: Any = None,
 ) -> Any:
     """Turns the codes of `site.size` ranks back into `count` values.
 
@@ -206,6 +229,9 @@ def dequantize(
     op: "mean" or "sum" over `site.size` ranks.
     out: `count` values to write, of any dtype; None makes a new array of `dtype`.
     """
+    if _on_device(words, stream):
+        name = dtype if isinstance(dtype, str) else np.dtype(dtype).name
+        return device_stages.dequantize(words, q, scales, count, site, op, name, out, stream)
     word_count = _word_count if site.combines else _result_word_count
     _require("words", words, np.uint32, word_count(q, count))
     _require("scales", scales, np.float32, q.norm_count(count))
@@ -227,6 +253,17 @@ def dequantize(
         )
     )
     return values.owner
+
+
+def _on_device(x: Any, stream: Any) -> bool:
+    if is_on_device(x):
+        return True
+    if stream is not None:
+        raise InvalidArgument(
+            f"stream is {stream!r} and the array is a {type(x).__name__} in host memory, which "
+            "takes none"
+        )
+    return False
 
 
 def _require(role: str, array: Any, dtype: DTypeLike, size: int) -> None:
@@ -261,3 +298,7 @@ def _result_word_count(q: Quantizer, value_count: int) -> int:
 def _lanes(q: Quantizer, words: Words) -> int:
     """How many values the words have room for; 1024 values fill whole words in every format."""
     return 1024 * words.itemsize * words.size // q.packed_size(1024)
+
+
+def _device_lanes(q: Quantizer, words: Any) -> int:
+    return 1024 * 4 * device_view(words, "words").count // q.packed_size(1024)
