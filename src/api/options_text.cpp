@@ -82,8 +82,8 @@ Status read_option(const TextItem& item, CommOptions* options) {
   if (option < 0 || !item.has_value) {
     char known[112];
     list_names(names_of(kOptionList), known, sizeof known);
-    return fail(GQSGD_INVALID_ARGUMENT, "option \"%.*s\" is not option=value; options are %s",
-                shown(item.name), item.name.data(), known);
+    return fail(GQSGD_INVALID_ARGUMENT, "option \"%.*s\" is not %s; options are %s",
+                shown(item.name), item.name.data(), option < 0 ? "known" : "option=value", known);
   }
   if (option == kCosts) return read_costs(item.value, &options->choice.costs);
   if (option == kUncompressed) {

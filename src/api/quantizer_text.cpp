@@ -184,8 +184,9 @@ Status read_fields(std::string_view text, Draft* draft) {
     if (field < 0 || !item.has_value) {
       char known[160];
       list_names(names_of(kFieldList), known, sizeof known);
-      return fail(GQSGD_INVALID_ARGUMENT, "\"%.*s\" is not field=value; fields are %s",
-                  shown(item.name), item.name.data(), known);
+      return fail(GQSGD_INVALID_ARGUMENT, "%s\"%.*s\" is not %s; fields are %s",
+                  item.has_value ? "field " : "", shown(item.name), item.name.data(),
+                  item.has_value ? "known" : "field=value (a preset comes first)", known);
     }
     GQ_TRY(read_field(field, item.value, &draft->format));
     draft->given[field] = true;

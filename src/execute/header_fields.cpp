@@ -20,6 +20,10 @@ struct Field {
 };
 
 constexpr Names kNumber{nullptr, 0};
+// The header has the logarithm of a block, 0 standing for none: users know its length.
+constexpr const char* kBlockList[] = {"0",    "2",    "4",     "8",     "16",   "32",
+                                      "64",   "128",  "256",   "512",   "1024", "2048",
+                                      "4096", "8192", "16384", "32768", "65536"};
 
 constexpr Field kFields[] = {
     {"operation", kHeaderOperation, 0, 8, false, names_of(kOperationList)},
@@ -34,7 +38,7 @@ constexpr Field kFields[] = {
     {"bits_down", kHeaderFields, 4, 2, false, names_of(kBitsList)},
     {"norm q", kHeaderFields, 6, 2, false, names_of(kNormOrderList)},
     {"norm p", kHeaderFields, 8, 2, false, names_of(kNormOrderList)},
-    {"log2(block)", kHeaderFields, 10, 5, false, kNumber},
+    {"block", kHeaderFields, 10, 5, false, names_of(kBlockList)},
     {"rounding", kHeaderFields, 15, 2, false, names_of(kRoundingList)},
     {"rounding_down", kHeaderFields, 17, 1, false, names_of(kRoundingDownList)},
     {"rotate", kHeaderFields, 18, 1, false, names_of(kRotateList)},

@@ -29,7 +29,7 @@ const Field kFields[] = {
      "nearest"},
     {"rounding", [](Call& call) { call.use("paper-gl8,rounding=correlated"); }, "independent",
      "correlated"},
-    {"log2\\(block\\)", [](Call& call) { call.use("paper-gl8,block=128"); }, "0", "7"},
+    {"block", [](Call& call) { call.use("paper-gl8,block=128"); }, "0", "128"},
     {"nonfinite", [](Call& call) { call.use("paper-gl8,nonfinite=error"); }, "poison", "error"},
     {"step", [](Call& call) { call.at[0] = 8; }, "7", "8"},
     {"index", [](Call& call) { call.at[1] = 3; }, "0", "3"},
@@ -52,7 +52,7 @@ TEST_P(OneDifference, IsNamedOnAllRanksAndHarmsNobody) {
     for (int culprit = 0; culprit < kRanks; ++culprit) {
       const bool is_schedule = std::string(field.name) == "schedule";
       if (is_schedule && GetParam() != GQSGD_SCHEDULE_DIRECT) continue;
-      const bool is_block = std::string(field.other) == "7";
+      const bool is_block = std::string(field.other) == "128";
       if (is_block && GetParam() == GQSGD_SCHEDULE_SPARSE) continue;  // refused before it differs
       const GroupOutcome outcome = group.call(culprit, field.change, use_schedule);
       for (const Outcome& rank : outcome.ranks) {
