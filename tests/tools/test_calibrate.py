@@ -102,8 +102,9 @@ def test_info_says_what_is_in_use(build_directory, costs):
     plain = run(info, GQSGD_COSTS="").stdout
     assert re.search(r"^library +libgqsgd \d", plain, re.MULTILINE)
     assert re.search(r"^cpu stages +\w+; runnable here: scalar", plain, re.MULTILINE)
-    assert "direct: no constants are given" in plain
-    assert "the cheapest by constants" in run(info, GQSGD_COSTS=str(costs)).stdout
+    assert "direct: no constants are given" in plain and "latency_ns" not in plain
+    measured = run(info, GQSGD_COSTS=str(costs)).stdout
+    assert "the cheapest by constants" in measured and "\nlatency_ns = " in measured
     assert re.search(r"^warning +GQSGD_COSTS: costs=/nowhere cannot be read",
                      run(info, GQSGD_COSTS="/nowhere").stdout, re.MULTILINE)
     assert run(info, "extra").returncode == 2

@@ -1,6 +1,7 @@
 """tools/demo's training: it learns, it reports, and it ends cleanly whatever happens to it."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -8,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from demo_lib.optimizers import OPTIMIZERS
 
 TIMEOUT_S = 60
 
@@ -94,6 +96,25 @@ def test_a_signal_leaves_nothing_behind(demo, number, status):
     else:
         process.send_signal(number)
     assert finish(process)[0] == status
+
+
+def test_help_needs_no_packages_and_names_the_optimisers(root):
+    """--help comes before anything is installed or built, and so from a module of its own."""
+    done = subprocess.run([root / "tools/demo", "--seeds", "2", "--help"], capture_output=True,
+                          text=True, timeout=TIMEOUT_S, env={**os.environ, "PYTHONPATH": ""})
+    assert done.returncode == 0 and done.stdout.startswith("usage: tools/demo ")
+    accepted = re.search(r"--optimizers \{(.*?)\}", done.stdout).group(1)
+    assert accepted.split(",") == list(OPTIMIZERS)
+
+
+@pytest.mark.parametrize("tool", ["build_docs", "test"])
+def test_help_starts_nothing(root, tool):
+    done = subprocess.run([root / "tools" / tool, "--help"], capture_output=True, text=True,
+                          timeout=TIMEOUT_S)
+    assert done.returncode == 0 and "build/" in done.stdout
+    refused = subprocess.run([root / "tools" / tool, "--hepl"], capture_output=True, text=True,
+                             timeout=TIMEOUT_S)
+    assert refused.returncode == 1 and "unknown option '--hepl'" in refused.stderr
 
 
 def test_an_unknown_preset_is_an_error_with_its_sentence(demo):

@@ -20,7 +20,8 @@ constexpr char kHelp[] =
 
   -h, --help
 
-Constants are those that a communicator made in this environment would have for schedule=auto.
+Constants are those that a communicator made in this environment would have for schedule=auto; with
+GQSGD_COSTS=builtin they are the built-in ones, by which gqsgd-plan predicts.
 )";
 
 constexpr const char* kIsas[] = {"scalar", "avx2", "avx512", "neon"};
@@ -58,14 +59,17 @@ void print_environment() {
 }
 
 void print_costs(const CommOptions& options) {
-  const CostConstants& constants = options.choice.costs ? *options.choice.costs : built_in_costs();
+  if (!options.choice.costs) {
+    std::printf("schedule=auto    direct: no constants are given; gqsgd-calibrate measures them\n");
+    return;
+  }
+  const CostConstants& constants = *options.choice.costs;
   std::string text(describe_costs(constants, nullptr, 0), '\0');
   describe_costs(constants, text.data(), text.size() + 1);
-  std::printf("schedule=auto    %s\n\n%s:\n%s",
-              options.choice.costs ? "the cheapest by constants of the environment"
-                                   : "direct: no constants are given",
-              options.choice.costs ? "constants in use" : "built-in constants, of gqsgd-plan alone",
-              text.c_str());
+  std::printf(
+      "schedule=auto    the cheapest by constants of the environment\n\n"
+      "constants in use:\n%s",
+      text.c_str());
 }
 
 int run() {

@@ -1,0 +1,29 @@
+"""The demo's command line; the standard library alone, so that --help needs no packages."""
+
+import argparse
+from pathlib import Path
+
+DESCRIPTION = "Trains a small network with several processes on real data, once per preset."
+OPTIMIZERS = ("sgd", "adam")
+PRESETS = ["none", "blocks-8", "rotated-8", "rotated-4-8", "paper-gl8", "paper-ge8", "paper-gl4",
+           "paper-ge4"]
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(prog="tools/demo", description=DESCRIPTION)
+    parser.add_argument("--presets", nargs="+", default=PRESETS, help="quantizers, in turn")
+    parser.add_argument("--optimizers", nargs="+", default=["sgd"], choices=OPTIMIZERS,
+                        help="what trains, in turn (default: sgd)")
+    parser.add_argument("--ranks", type=int, default=4, help="processes (default: 4)")
+    parser.add_argument("--seeds", type=int, default=3, help="trainings per method (default: 3)")
+    parser.add_argument("--steps", type=int, help="training steps (default: by data set)")
+    parser.add_argument("--schedule", default="auto", help="who sends what to whom")
+    parser.add_argument("--data", nargs="+", help="data sets by name (default: all found)")
+    parser.add_argument("--kill", type=int, metavar="RANK",
+                        help="kill this rank half-way, to see what the others get")
+    parser.add_argument("--out", type=Path, default=Path("build/demo"), help="where files go")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    parse_arguments()
