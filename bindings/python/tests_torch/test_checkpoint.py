@@ -114,6 +114,8 @@ def test_a_checkpoint_of_another_quantizer_is_refused():
     assert state.step == 7
     with pytest.raises(gqsgd.InvalidArgument, match="version 2"):
         state.load_state_dict({**saved, "version": 2})
+    with pytest.raises(gqsgd.InvalidArgument, match="keys: net; hint"):
+        state.load_state_dict({"net": saved})
 
 
 def test_a_state_dict_loads_as_weights_only():

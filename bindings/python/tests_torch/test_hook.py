@@ -269,6 +269,49 @@ def test_embeddings_need_the_model():
     gqsgd.torch.HookState("rotated-8", policy=lambda name, parameter, module: "rotated-8")
 
 
+def of_another_model():
+    """A state that names a model, or has served one, is told of another's gradients."""
+    served, state = models.hooked(models.perceptron())
+    models.train(served, [0])
+    for other in gqsgd.torch.HookState(model=served), state, torch.nn.Linear(32, 4):
+        model = torch.nn.parallel.DistributedDataParallel(models.perceptron())
+        model.register_comm_hook(other, gqsgd.torch.allreduce_hook)
+        kind = gqsgd.InvalidArgument if isinstance(other, gqsgd.torch.HookState) else TypeError
+        with pytest.raises(kind, match="hint: ") as caught:
+            models.train(model, [1])
+        yield str(caught.value)
+    state.close()
+
+
+def sentences_of_another_model():
+    return list(of_another_model())
+
+
+def test_one_state_is_for_one_model(torch_groups):
+    for named, served, swapped in torch_groups(2).run(sentences_of_another_model):
+        assert "has no parameter of shape" in named and "DistributedDataParallel wraps" in named
+        assert "one HookState for each model" in served
+        assert "state is a Linear" in swapped
+
+
+def without_a_model():
+    """The same for a state that was made without `model`, and that new parameters may look like."""
+    state = gqsgd.torch.HookState(timeout_ms=60000)
+    for step in range(2):
+        model = torch.nn.parallel.DistributedDataParallel(models.perceptron())
+        model.register_comm_hook(state, gqsgd.torch.allreduce_hook)
+        if step == 0:
+            models.train(model, [step])
+    with pytest.raises(gqsgd.InvalidArgument, match="one HookState for each model"):
+        models.train(model, [1])
+    assert repr(state) == f"<gqsgd.torch.HookState {state.quantizer.text!r}, step 1>"
+    state.close()
+
+
+def test_a_state_without_a_model_is_for_one_as_well(torch_groups):
+    torch_groups(2).run(without_a_model)
+
+
 def test_no_process_group_is_said():
     with pytest.raises(gqsgd.InvalidArgument, match="init_process_group"):
         gqsgd.torch.connect(None)

@@ -28,6 +28,8 @@ PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
 # What it calls, in the order of its struct.
 _CALLED = ("gqsgd_allreduce", "gqsgd_allreduce_many", "gqsgd_last_error", "gqsgd_status_name")
 
+_ACCEPTED = "it is a gqsgd.Communicator, or a list of one for each device of this process"
+
 _lock = threading.RLock()
 _library: ctypes.CDLL | None = None
 _comms: weakref.WeakKeyDictionary[Communicator, int] = weakref.WeakKeyDictionary()
@@ -39,6 +41,8 @@ def comm_numbers(comm: Communicator | Sequence[Communicator]) -> tuple[int, ...]
     with _lock:
         if isinstance(comm, Communicator):
             return (_comm_number(comm),)
+        if not isinstance(comm, (list, tuple)):
+            raise TypeError(f"comm is a {type(comm).__name__}; {_ACCEPTED}")
         device_count = _set_devices()
         if not 0 < len(comm) <= device_count:
             raise InvalidArgument(
@@ -81,7 +85,7 @@ def _register(loaded: ctypes.CDLL) -> None:
 
 def _comm_number(comm: Communicator) -> int:
     if not isinstance(comm, Communicator):
-        raise TypeError(f"comm is a {type(comm).__name__}; it is a gqsgd.Communicator or a list")
+        raise TypeError(f"comm holds a {type(comm).__name__}; {_ACCEPTED}")
     if comm not in _comms:
         _comms[comm] = _add(comm._handle)
     return _comms[comm]

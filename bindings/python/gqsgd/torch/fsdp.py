@@ -38,6 +38,9 @@ class ReduceScatter:
         self._connection = {"transport": transport, **options}
         self._communicators: dict[dist.ProcessGroup, gqsgd.Communicator] = {}
 
+    def __repr__(self) -> str:
+        return f"<gqsgd.torch.ReduceScatter {self.quantizer.text!r}, call {self.call_count}>"
+
     def attach(self, model: torch.nn.Module) -> ReduceScatter:
         """Makes every module of `model` that fully_shard has wrapped use this object; returns
         it."""

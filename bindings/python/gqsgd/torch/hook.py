@@ -69,6 +69,9 @@ class HookState:
                 f"{quantizer.text}"
             )
 
+    def __repr__(self) -> str:
+        return f"<gqsgd.torch.HookState {self.quantizer.text!r}, step {self.step}>"
+
     def _start(self, process_group: dist.ProcessGroup | None) -> None:
         """What is not pickled, as it is at first."""
         self.process_group = process_group
@@ -122,9 +125,10 @@ class HookState:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Goes on where `state_dict` was called, with any number of ranks; every rank calls it,
         between two backward passes. Raises InvalidArgument for another quantizer."""
-        if state["version"] != _VERSION:
+        if (version := state.get("version")) != _VERSION:
             raise gqsgd.InvalidArgument(
-                f"the checkpoint has version {state['version']} of this state, not {_VERSION}"
+                f"the checkpoint has version {version} of this state, not {_VERSION}; its keys: "
+                f"{', '.join(map(str, state)) or 'none'}; hint: HookState.state_dict() makes one"
             )
         if state["quantizer"] != self.quantizer.text:
             raise gqsgd.InvalidArgument(
@@ -188,6 +192,11 @@ def allreduce_hook(
     state: HookState, bucket: dist.GradBucket
 ) -> torch.futures.Future[torch.Tensor]:
     """The hook itself: `model.register_comm_hook(state, gqsgd.torch.allreduce_hook)`."""
+    if not isinstance(state, HookState):
+        raise TypeError(
+            f"state is a {type(state).__name__}; hint: model.register_comm_hook("
+            "gqsgd.torch.HookState(), gqsgd.torch.allreduce_hook)"
+        )
     return state.reduce(bucket)
 
 

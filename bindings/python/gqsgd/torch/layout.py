@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import torch
 import torch.distributed as dist
+from torch.utils.weak import WeakTensorKeyDictionary
 
 from gqsgd import InvalidArgument
 
@@ -34,13 +35,14 @@ class Layout:
         """saved: `numbers` of the state that a checkpoint was written from."""
         self._saved = [list(part) for part in saved]
         self._gathered: list[Segment] | None = [] if saved else None
-        self._numbers: dict[int, int] = {}  # of parameters, by identity
+        self._numbers = WeakTensorKeyDictionary()  # of parameters, by identity
+        self._complete = False  # every parameter has its number
         self._current: list[list[int]] = []  # of the backward under way, or of the last one
 
     def resumed(self, saved: Sequence[Sequence[int]]) -> Layout:
         """A layout of the same model that goes on from `saved`."""
         layout = Layout(saved)
-        layout._numbers = self._numbers
+        layout._numbers, layout._complete = self._numbers, self._complete
         return layout
 
     @property
@@ -54,11 +56,8 @@ class Layout:
         segments = _segments(bucket)
         if bucket.index() == 0:
             self._current = []
-        numbers = [
-            self._numbers.setdefault(id(segment.parameter), len(self._numbers))
-            for segment in segments
-        ]
-        self._current.append(numbers)
+        self._current.append([self._number(segment.parameter) for segment in segments])
+        self._complete = self._complete or bucket.is_last()
         if self._gathered is None:
             return [segments]
         if bucket.index() == 0:
@@ -66,10 +65,21 @@ class Layout:
         self._gathered += segments
         return self._divided() if bucket.is_last() else []
 
+    def _number(self, parameter: torch.Tensor) -> int:
+        if parameter not in self._numbers:
+            if self._complete:
+                raise InvalidArgument(
+                    f"a parameter of shape {tuple(parameter.shape)} is not of the model that this "
+                    "state has served so far; hint: one HookState for each model"
+                )
+            self._numbers[parameter] = len(self._numbers)
+        number: int = self._numbers[parameter]
+        return number
+
     def _divided(self) -> list[list[Segment]]:
         """The gathered gradients in the saved division, which has done its duty then."""
         assert self._gathered is not None
-        by_number = {self._numbers[id(segment.parameter)]: segment for segment in self._gathered}
+        by_number = {self._numbers[segment.parameter]: segment for segment in self._gathered}
         saved = sorted(number for part in self._saved for number in part)
         if saved != sorted(by_number):
             raise InvalidArgument(

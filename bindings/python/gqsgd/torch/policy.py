@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
+from torch.utils.weak import WeakTensorKeyDictionary
 
 from gqsgd import InvalidArgument, Quantizer
 
@@ -42,25 +43,32 @@ class Assignment:
     def __init__(self, policy: Policy):
         self._policy = policy
         self._quantizers: dict[str, Quantizer] = {}  # by text: equal ones are one call
-        self._owners: dict[int, tuple[str, torch.nn.Module]] = {}  # of parameters of the model
-        self._chosen: dict[int, Quantizer] = {}  # by identity of the parameter
+        # By identity, as long as a parameter lives: of the model, and of those that were chosen for.
+        self._owners = WeakTensorKeyDictionary()
+        self._chosen = WeakTensorKeyDictionary()
+        self._bound = False
 
     def bind(self, model: torch.nn.Module) -> None:
         """Takes names and modules from `model`. Of a shared parameter's modules the first counts,
         but an embedding before all others."""
-        self._chosen.clear()
-        self._owners.clear()
+        self._chosen, self._owners = WeakTensorKeyDictionary(), WeakTensorKeyDictionary()
+        self._bound = True
         for path, module in model.named_modules():
             for own_name, parameter in module.named_parameters(recurse=False):
                 name = f"{path}.{own_name}" if path else own_name
-                if id(parameter) not in self._owners or isinstance(module, _EMBEDDINGS):
-                    self._owners[id(parameter)] = name.removeprefix("module."), module
+                if parameter not in self._owners or isinstance(module, _EMBEDDINGS):
+                    self._owners[parameter] = name.removeprefix("module."), module
 
     def quantizer_of(self, parameter: torch.Tensor) -> Quantizer:
-        """Of a parameter that lives as long as this does."""
-        key = id(parameter)
-        if key not in self._chosen:
-            name, module = self._owners.get(key, ("", None))
+        """Of a parameter of the model. Raises InvalidArgument if that was named and has none such:
+        an embedding would go unrecognised."""
+        if parameter not in self._chosen:
+            if self._bound and parameter not in self._owners:
+                raise InvalidArgument(
+                    f"model=... has no parameter of shape {tuple(parameter.shape)} that this "
+                    "gradient is of; hint: give the module that DistributedDataParallel wraps"
+                )
+            name, module = self._owners.get(parameter, ("", None))
             choice = self._policy(name, parameter, module)
             if isinstance(choice, str):
                 choice = Quantizer(choice)
@@ -69,8 +77,8 @@ class Assignment:
                     f"the policy returned a {type(choice).__name__} for parameter {name!r} of "
                     f"shape {tuple(parameter.shape)}; a gqsgd.Quantizer or its text is needed"
                 )
-            self._chosen[key] = self._quantizers.setdefault(choice.text, choice)
-        return self._chosen[key]
+            self._chosen[parameter] = self._quantizers.setdefault(choice.text, choice)
+        return self._chosen[parameter]
 
 
 def keeps_zeros(quantizer: Quantizer) -> bool:
