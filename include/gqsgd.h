@@ -90,8 +90,7 @@ typedef void (*gqsgd_log_callback)(void *user, const char *line);
  *  default, drops them. Process-wide. `callback` must not call this library or throw. */
 GQSGD_API void gqsgd_set_log(gqsgd_log_callback callback, void *user);
 
-/* ---- 2. Types and constants -------------------------------------------------------------------
- */
+/* ---- 2. Types and constants ------------------------------------------------------------------ */
 
 typedef struct gqsgd_comm_s *gqsgd_comm;           /**< one rank's end of a group of ranks */
 typedef struct gqsgd_quantizer_s *gqsgd_quantizer; /**< an immutable description of a format */
@@ -123,8 +122,7 @@ enum {
   GQSGD_SCHEDULE_SPARSE = 7
 };
 
-/* ---- 3. Quantizers ----------------------------------------------------------------------------
- */
+/* ---- 3. Quantizers --------------------------------------------------------------------------- */
 
 /** Makes a quantizer from a text such as "paper-ge8,seed=7": an optional preset first, then
  *  field=value, separated by commas. Without a preset, fields change the default one, blocks-8, of
@@ -206,8 +204,7 @@ GQSGD_API gqsgd_status gqsgd_predict_time(gqsgd_quantizer quantizer, int32_t sch
                                           int32_t rank_count, size_t value_count, int32_t dtype,
                                           const char *constants, double *time_ns);
 
-/* ---- 4. Communicators -------------------------------------------------------------------------
- */
+/* ---- 4. Communicators ------------------------------------------------------------------------ */
 
 /** Options text of the create functions, comma-separated, "" or NULL for all defaults:
  *    timeout_ms=300000        time without progress after which a call gives up; -1 for ever
@@ -280,8 +277,7 @@ GQSGD_API gqsgd_status gqsgd_comm_abort(gqsgd_comm comm);
  * their buffers are the caller's again. */
 GQSGD_API gqsgd_status gqsgd_comm_destroy(gqsgd_comm comm);
 
-/* ---- 5. Collectives ---------------------------------------------------------------------------
- */
+/* ---- 5. Collectives -------------------------------------------------------------------------- */
 
 /** Adds or averages `value_count` values over all ranks; every rank ends with the same bits.
  *  send  [in]  `value_count` elements of `dtype`
@@ -301,9 +297,10 @@ GQSGD_API gqsgd_status gqsgd_allreduce(gqsgd_comm comm, gqsgd_quantizer quantize
                                        int32_t schedule, const uint64_t at[2], void *stream);
 
 /** Allreduce of `tensor_count` tensors as one operation, without a flat copy; every tensor has
- * norms of its own (docs/FORMAT.md, section 15). send, recv   `tensor_count` buffers each; recv[k]
- * is send[k] or disjoint from all others value_counts elements of each, equal on all ranks; 0 is
- * legal Arrays of pointers and counts are copied. Anything else is as for gqsgd_allreduce, but that
+ *  norms of its own (docs/FORMAT.md, section 15).
+ *  send, recv    `tensor_count` buffers each; recv[k] is send[k] or disjoint from all others
+ *  value_counts  elements of each, equal on all ranks; 0 is legal
+ *  Arrays of pointers and counts are copied. Anything else is as for gqsgd_allreduce, but that
  *  schedule SPARSE is refused. Allocates 32 bytes for each tensor. */
 GQSGD_API gqsgd_status gqsgd_allreduce_many(gqsgd_comm comm, gqsgd_quantizer quantizer,
                                             const void *const *send, void *const *recv,
@@ -362,8 +359,7 @@ GQSGD_API gqsgd_status gqsgd_measured_error(gqsgd_comm comm, gqsgd_quantizer qua
                                             const void *send, size_t value_count, int32_t dtype,
                                             int32_t schedule, const uint64_t at[2], double *error);
 
-/* ---- 6. Requests ------------------------------------------------------------------------------
- */
+/* ---- 6. Requests ----------------------------------------------------------------------------- */
 
 /** Starts gqsgd_allreduce, with its arguments, and returns at once.
  *  request [out] what to test or wait for; NULL after a failure
@@ -418,8 +414,7 @@ GQSGD_API gqsgd_status gqsgd_request_test(gqsgd_request request, int32_t *done);
  *  and BUSY as above. Also after gqsgd_comm_destroy every request is to be waited for or tested. */
 GQSGD_API gqsgd_status gqsgd_request_wait(gqsgd_request request);
 
-/* ---- 7. Stages --------------------------------------------------------------------------------
- */
+/* ---- 7. Stages ------------------------------------------------------------------------------- */
 
 /** Where a stage stands in an allreduce. The layout never changes; unused fields are 0.
  *  combines is the longest chain of reductions in code form: size - 1 for a ring, ceil(log2 size)

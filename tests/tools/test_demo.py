@@ -9,7 +9,9 @@ import time
 from pathlib import Path
 
 import pytest
-from demo_lib.optimizers import OPTIMIZERS
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / "tools"))
+from demo_lib.optimizers import OPTIMIZERS  # noqa: E402
 
 TIMEOUT_S = 60
 

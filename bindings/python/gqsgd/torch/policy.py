@@ -43,7 +43,7 @@ class Assignment:
     def __init__(self, policy: Policy):
         self._policy = policy
         self._quantizers: dict[str, Quantizer] = {}  # by text: equal ones are one call
-        # By identity, as long as a parameter lives: of the model, and of those that were chosen for.
+        # By identity, as long as a parameter lives: the model's, and those chosen for so far.
         self._owners = WeakTensorKeyDictionary()
         self._chosen = WeakTensorKeyDictionary()
         self._bound = False
