@@ -44,6 +44,12 @@ def test_dtype_of_integers_is_refused_by_name(comm):
         gqsgd.jax.allreduce(jnp.arange(3), gqsgd.jax.state(), comm, Q)
 
 
+@pytest.mark.parametrize("comm", [3, [3]])
+def test_what_is_no_communicator_is_named(comm):
+    with pytest.raises(TypeError, match="int; it is a gqsgd.Communicator, or a list"):
+        gqsgd.jax.allreduce(jnp.ones(3), gqsgd.jax.state(), comm, gqsgd.Quantizer())
+
+
 @pytest.mark.parametrize("shape", [(), (0,), (1,), (3, 0, 2), (2, 3, 4)])
 def test_any_shape_keeps_its_shape(shape, comm):
     x = values(*shape)
