@@ -24,7 +24,7 @@ std::string processor() {
 
 int usable_cpus() {
   cpu_set_t set;
-  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 0;
+  return sched_getaffinity(getpid(), sizeof set, &set) == 0 ? CPU_COUNT(&set) : 0;
 }
 
 }  // namespace
@@ -35,6 +35,18 @@ std::string machine() {
   return processor() + ", " + std::to_string(sysconf(_SC_NPROCESSORS_ONLN)) + " CPUs (" +
          std::to_string(usable_cpus()) + " for each process), " + system.sysname + " " +
          system.release;
+}
+
+bool bind_to_processor(int number) {
+  cpu_set_t usable;
+  if (sched_getaffinity(0, sizeof usable, &usable) != 0 || CPU_COUNT(&usable) == 0) return false;
+  int left = number % CPU_COUNT(&usable);
+  int processor = 0;
+  while (!CPU_ISSET(processor, &usable) || left-- > 0) ++processor;
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(processor, &one);
+  return sched_setaffinity(0, sizeof one, &one) == 0;
 }
 
 int64_t now_ns() {

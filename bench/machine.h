@@ -12,6 +12,10 @@ namespace gq::bench {
  *  that this process may run on, kernel. */
 std::string machine();
 
+/** Keeps the calling thread on one of the processors that it may use: the number-th, counting round
+ *  and round. False if the system refuses. Threads that exist already stay where they are. */
+bool bind_to_processor(int number);
+
 /** Nanoseconds of a clock that processes of one machine share. */
 int64_t now_ns();
 

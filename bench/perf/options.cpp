@@ -31,6 +31,8 @@ constexpr char kHelp[] =
       --transport NAME     process or local, where ranks are threads (process); mpi, the only one of
                            gqsgd-perf-mpi, which mpirun starts: ranks are those of MPI_COMM_WORLD
       --comm-options TEXT  options of the communicators, such as chunk_value_count=32768
+      --bind               keeps rank k on the k-th processor that it may use, counting round and
+                           round; threads of the option threads stay free
       --json FILE          writes the rows there too
   -h, --help
 
@@ -41,7 +43,7 @@ squared error of the result over the square of the exact one. Over MPI, its own 
 float or double sums takes its turns too. The exit status is 1 if any value was wrong.
 )";
 
-enum LongOnly { kFormat = 256, kSchedule, kRanks, kTransport, kCommOptions, kJson };
+enum LongOnly { kFormat = 256, kSchedule, kRanks, kTransport, kCommOptions, kBind, kJson };
 constexpr option kLongOptions[] = {{"minbytes", required_argument, nullptr, 'b'},
                                    {"maxbytes", required_argument, nullptr, 'e'},
                                    {"stepfactor", required_argument, nullptr, 'f'},
@@ -56,6 +58,7 @@ constexpr option kLongOptions[] = {{"minbytes", required_argument, nullptr, 'b'}
                                    {"ranks", required_argument, nullptr, kRanks},
                                    {"transport", required_argument, nullptr, kTransport},
                                    {"comm-options", required_argument, nullptr, kCommOptions},
+                                   {"bind", no_argument, nullptr, kBind},
                                    {"json", required_argument, nullptr, kJson},
                                    {"help", no_argument, nullptr, 'h'},
                                    {nullptr, 0, nullptr, 0}};
@@ -143,6 +146,8 @@ bool set_option(int option, const char* value, Options* options) {
       return read_transport(value, &options->transport);
     case kCommOptions:
       return options->comm_options = value, true;
+    case kBind:
+      return options->bind = true;
     case kJson:
       return options->json_path = value, true;
     default:

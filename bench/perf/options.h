@@ -29,6 +29,7 @@ struct Options {
   int rank_count = 2;
   std::string transport = "process";
   std::string comm_options;
+  bool bind = false;      ///< each rank to a processor of its own, as long as there are some
   std::string json_path;  ///< "" for none
 };
 

@@ -87,10 +87,10 @@ void write_row(FILE* file, const Options& options, const std::vector<Row>& rows,
 void print_head(const Options& options, const std::string& command) {
   std::printf("# %s\n# machine: %s\n# library: %s\n", command.c_str(), machine().c_str(),
               gqsgd_build_info());
-  std::printf("# ranks: %d, transport %s; medians of %d runs after %d, formats in turns%s%s\n#\n",
+  std::printf("# ranks: %d, transport %s; medians of %d runs after %d, formats in turns%s%s%s\n#\n",
               options.rank_count, options.transport.c_str(), options.run_count,
               options.warmup_count, options.comm_options.empty() ? "" : "; ",
-              options.comm_options.c_str());
+              options.comm_options.c_str(), options.bind ? "; ranks bound to processors" : "");
   std::printf("# %-67s %-34s %-34s\n", "", "out-of-place", "in-place");
   std::printf("# %10s %12s %9s %6s %14s %9s", "size", "count", "type", "redop", "format",
               "schedule");
@@ -144,12 +144,13 @@ bool write_json(const Options& options, const std::string& command, const std::v
   std::fprintf(file, "{\n  \"command\": %s,\n  \"machine\": %s,\n  \"library\": %s,\n",
                quoted(command).c_str(), quoted(machine()).c_str(),
                quoted(gqsgd_build_info()).c_str());
-  std::fprintf(file,
-               "  \"ranks\": %d, \"transport\": \"%s\", \"runs\": %d, \"warmups\": %d,\n"
-               "  \"type\": %s, \"redop\": %s, \"comm_options\": %s,\n  \"rows\": [\n",
-               options.rank_count, options.transport.c_str(), options.run_count,
-               options.warmup_count, quoted(options.dtype.name).c_str(),
-               quoted(options.op.name).c_str(), quoted(options.comm_options).c_str());
+  std::fprintf(
+      file,
+      "  \"ranks\": %d, \"transport\": \"%s\", \"runs\": %d, \"warmups\": %d,\n"
+      "  \"type\": %s, \"redop\": %s, \"comm_options\": %s, \"bind\": %s,\n  \"rows\": [\n",
+      options.rank_count, options.transport.c_str(), options.run_count, options.warmup_count,
+      quoted(options.dtype.name).c_str(), quoted(options.op.name).c_str(),
+      quoted(options.comm_options).c_str(), options.bind ? "true" : "false");
   for (size_t i = 0; i < rows.size(); ++i) {
     write_row(file, options, rows, rows[i]);
     std::fputs(i + 1 < rows.size() ? ",\n" : "\n", file);

@@ -1,6 +1,7 @@
 // Sizes in turn; what every rank measured is rank 0's to tell.
 #include "bench/perf/session.h"
 
+#include "bench/machine.h"
 #include "bench/perf/measure.h"
 #include "bench/perf/report.h"
 #include "bench/perf/team.h"
@@ -9,6 +10,9 @@ namespace gq::bench {
 
 int measure_all(const Options& options, const std::string& command, Peers& peers) {
   const bool tells = peers.rank() == 0;
+  if (options.bind && !bind_to_processor(peers.rank())) {
+    throw Failure("--bind: this rank cannot be kept on a processor");
+  }
   Measurement measurement(options, peers);
   std::vector<Row> rows;
   if (tells) print_head(options, command);

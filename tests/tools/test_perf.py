@@ -1,0 +1,37 @@
+"""gqsgd-perf: where its ranks run. That its results are right it checks itself, as a Meson test."""
+
+import json
+import os
+import subprocess
+
+import pytest
+
+TIMEOUT_S = 100
+
+
+@pytest.fixture
+def perf(build_directory, tmp_path):
+    def run(*options):
+        file = tmp_path / "perf.json"
+        subprocess.run([build_directory / "bench/gqsgd-perf", "-b", "4K", "-e", "4K", "-n", "1",
+                        "--json", file, *options],
+                       capture_output=True, timeout=TIMEOUT_S, check=True)
+        return json.loads(file.read_text())
+
+    return run
+
+
+def test_ranks_are_bound_where_it_is_asked_for(perf):
+    bound = perf("--transport", "process", "--bind")
+    assert bound["bind"] is True
+    assert "(1 for each process)" in bound["machine"]
+
+
+def test_ranks_may_run_anywhere_otherwise(perf):
+    free = perf("--transport", "process")
+    assert free["bind"] is False
+    assert f"({len(os.sched_getaffinity(0))} for each process)" in free["machine"]
+
+
+def test_the_threads_of_a_rank_are_among_the_options(perf):
+    assert perf("--comm-options", "threads=3")["comm_options"] == "threads=3"
