@@ -182,6 +182,7 @@ GQSGD_MPI_API gqsgd_status gqsgd_comm_create_mpi(MPI_Comm mpi_comm, const char *
   self = (gqsgd_mpi *)calloc(1, sizeof(gqsgd_mpi));
   if (self == NULL) return gqsgd_fail(GQSGD_NO_MEMORY, "no memory for an MPI transport");
   self->first_free = -1;
+  self->spin_us = GQSGD_MPI_SPIN_US;
   status = gqsgd_mpi_check(mpi_comm, &self->main_thread_only);
   if (status == GQSGD_OK) {
     MPI_Comm_rank(mpi_comm, &rank);

@@ -5,6 +5,7 @@
 
 #include <limits.h>
 #include <mpi.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <sys/select.h>
 
@@ -40,6 +41,7 @@ typedef struct {
   MPI_Comm comm;
   int32_t main_thread_only;
   int64_t busy_us; /**< when something was last started or done */
+  int32_t spin_us; /**< how long to look before the first sleep */
   gqsgd_mpi_request *requests;
   int32_t request_capacity, first_free;
   int32_t part_count, part_capacity; /**< four arrays of parts, dense, as MPI_Testsome wants them */
@@ -54,8 +56,9 @@ enum {
   GQSGD_MPI_WRONG_THREAD = -2,
   GQSGD_MPI_NO_MEMORY = -3,
   GQSGD_MPI_PARTS_MIN = 64,
-  GQSGD_MPI_SPIN_US = 20, /**< a rank that waits looks for so long; then it sleeps between looks, */
-  GQSGD_MPI_SLEEP_SHARE = 50, /**< each time for this part of the time that it has waited */
+  GQSGD_MPI_SPIN_US = 200, /**< a rank that waits looks for so long, letting others run between */
+  GQSGD_MPI_SPIN_MIN_US = 20, /**< looks, or for so long after a wait that was longer than that; */
+  GQSGD_MPI_SLEEP_SHARE = 50, /**< then it sleeps between looks, for this part of what it waited */
   GQSGD_MPI_SLEEP_MIN_US = 20,
   GQSGD_MPI_SLEEP_MAX_US = 1000
 };
@@ -260,9 +263,15 @@ static inline int32_t gqsgd_mpi_progress(void *user, int32_t timeout_us) {
     const int32_t code = gqsgd_mpi_look(self, &any);
     const int64_t now_us = gqsgd_mpi_now_us();
     const int64_t waited_us = now_us - self->busy_us;
+    if (any)
+      self->spin_us = waited_us < GQSGD_MPI_SPIN_US ? GQSGD_MPI_SPIN_US : GQSGD_MPI_SPIN_MIN_US;
     if (any) self->busy_us = now_us;
     if (code != 0 || any || now_us - begin_us >= timeout_us) return code;
-    if (waited_us >= GQSGD_MPI_SPIN_US) gqsgd_mpi_sleep(gqsgd_mpi_nap_us(waited_us));
+    if (waited_us < self->spin_us) {
+      sched_yield(); /* a sum goes through several steps, each of which a look moves on */
+    } else {
+      gqsgd_mpi_sleep(gqsgd_mpi_nap_us(waited_us));
+    }
   }
 }
 
