@@ -254,8 +254,9 @@ GQSGD_API gqsgd_status gqsgd_comm_timeout(gqsgd_comm comm, int64_t *timeout_ms);
 GQSGD_API gqsgd_status gqsgd_comm_set_counter(gqsgd_comm comm, uint64_t step);
 GQSGD_API gqsgd_status gqsgd_comm_counter(gqsgd_comm comm, uint64_t *step);
 
-/** Makes workspace so that later calls up to this size allocate nothing. Local: not a collective.
- */
+/** Makes workspace so that later allreduces up to this size allocate nothing, whatever their
+ *  schedule. Collectives on tensors or slices, whose lengths it does not know, make what they
+ *  need beyond that at their first call. Local: not a collective. */
 GQSGD_API gqsgd_status gqsgd_comm_reserve(gqsgd_comm comm, gqsgd_quantizer quantizer,
                                           size_t value_count, int32_t dtype);
 

@@ -238,9 +238,9 @@ Status Allreduce::timed_out(int64_t waited_ms, uint32_t* culprit) {
     *culprit = self;
     return fail(GQSGD_TIMEOUT,
                 "call %" PRIu64 ", %s: rank %u waited %" PRId64
-                " ms for the transport to add the words of all %u ranks (schedule %s), which does "
-                "not say whom it waits for: a rank is stopped or too slow (timeout_ms sets the "
-                "limit; another schedule names it)",
+                " ms for the transport to add the words of all %u ranks (schedule %s). All of them "
+                "have made this call; the transport does not say whom it waits for: one is stopped "
+                "or too slow (timeout_ms sets the limit; another schedule names it)",
                 endpoint_->sequence, operation_name(call_), self, waited_ms, endpoint_->size(),
                 plan_.schedule->name);
   }

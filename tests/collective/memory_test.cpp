@@ -44,6 +44,35 @@ TEST_P(Workspace, IsMadeByReserveAndStaysWithinTwiceThePackedSizeAndOneMebibyte)
   EXPECT_EQ(run_processes(4, options, body), "") << describe(operation);
 }
 
+/** Equal slices of `values` to their owners. */
+gqsgd_status reduce_scatter(gqsgd_comm comm, const Quantizer& quantizer, const Values& values,
+                            Values* slice) {
+  const size_t own = values.size() / 4;
+  const size_t counts[] = {own, own, own, own};
+  slice->resize(own);
+  return gqsgd_reduce_scatter(comm, quantizer.get(), values.data(), slice->data(), counts,
+                              GQSGD_FLOAT32, GQSGD_MEAN, nullptr, nullptr);
+}
+
+// What gqsgd_comm_reserve does not know of: float sums of a slice.
+TEST(WorkspaceOfSlices, IsMadeByTheFirstCallAndKept) {
+  for (const char* format : {"paper-gl8", "blocks-8", "rotated-4"}) {
+    const auto body = [&](int, gqsgd_comm comm) -> std::string {
+      const Quantizer quantizer(format);
+      const Values values(kValues, 1.0f);
+      Values slice;
+      gqsgd_status status = gqsgd_comm_reserve(comm, quantizer.get(), kValues, GQSGD_FLOAT32);
+      if (status == GQSGD_OK) status = reduce_scatter(comm, quantizer, values, &slice);
+      const uint64_t first = workspace_bytes(comm);
+      if (status == GQSGD_OK) status = reduce_scatter(comm, quantizer, values, &slice);
+      if (status != GQSGD_OK) return failure_of(status, "reduce_scatter");
+      const uint64_t then = workspace_bytes(comm);
+      return then == first ? "" : std::to_string(first) + " bytes became " + std::to_string(then);
+    };
+    EXPECT_EQ(run_threads(4, "", body), "") << format;
+  }
+}
+
 const auto kName = [](const auto& info) {
   std::string name = std::get<0>(info.param);
   for (char& letter : name)

@@ -155,7 +155,7 @@ std::string stopped(const World& world) {
 /** MPI does not say whom its sums wait for. */
 std::string stopped_sum(const World& world) {
   return stop_during(world, {"paper-gl8", GQSGD_SCHEDULE_NATIVE},
-                     {"rank 1", "for the transport to add the words of all 2 ranks"});
+                     {"rank 1", "All of them have made this call"});
 }
 
 }  // namespace
