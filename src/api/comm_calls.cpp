@@ -16,11 +16,13 @@ namespace {
 Status destroy(gqsgd_comm comm) {
   std::shared_ptr<Communicator> communicator;
   GQ_TRY(find_communicator(comm, &communicator));
+  // Another thread may have been faster.
+  if (!remove_communicator(comm)) return find_communicator(comm, &communicator);
+  communicator->requests.close();
+  // Whoever found the queue open is inside by now; whoever comes later finds it closed.
   if (communicator->busy.load(std::memory_order_acquire)) {
     break_off(communicator->endpoint, "was destroyed during a call");
   }
-  remove_communicator(comm);
-  communicator->requests.close();
   return Status();
 }
 

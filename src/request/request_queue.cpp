@@ -9,9 +9,7 @@ namespace gq {
 
 Status RequestQueue::start(std::shared_ptr<Request> request) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (closing_) {
-    return fail(GQSGD_ABORTED, "rank %u was destroyed during a call", endpoint_->rank());
-  }
+  GQ_TRY(check_open());
   if (!endpoint_->transport->callers_thread_only() && !thread_.is_there()) {
     GQ_TRY(thread_.begin(work_on, this, endpoint_->rank(), "for requests"));
   }
@@ -43,6 +41,10 @@ Status RequestQueue::run(const Call& call, Status own) {
   Request refusal;  // keeps the sentence, which those in flight may replace
   refusal.set(call, own);
   drain();
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    GQ_TRY(check_open());
+  }
   const FloatEnvironment environment;  // the merge of the ranks' norms rounds as the format says
   return allreduce(*endpoint_, call, refusal.status());
 }
@@ -59,6 +61,11 @@ void RequestQueue::close() {
     work_.notify_all();
   }
   thread_.join();
+}
+
+Status RequestQueue::check_open() const {
+  if (!closing_) return Status();
+  return fail(GQSGD_ABORTED, "rank %u was destroyed during a call", endpoint_->rank());
 }
 
 void* RequestQueue::work_on(void* queue) {

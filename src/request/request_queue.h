@@ -33,13 +33,16 @@ class RequestQueue {
   /** Returns when every request has. */
   void drain();
 
-  /** Makes one call after the requests in flight, on the calling thread. */
+  /** Makes one call after the requests in flight, on the calling thread; ABORTED once the queue has
+   *  closed. */
   Status run(const Call& call, Status own);
 
   /** Ends what is in flight with ABORTED, waiting for no other rank: from any thread, once. */
   void close();
 
  private:
+  /** Under the mutex: ABORTED once the queue has closed. */
+  Status check_open() const;
   static void* work_on(void* queue);
   void work();
   void drive(const Request* until, bool may_sleep);

@@ -176,6 +176,53 @@ TEST(Handles, DestroyDuringACallIsAnAbort) {
   EXPECT_EQ(gqsgd_comm_destroy(comms[1]), GQSGD_OK);
 }
 
+TEST(Handles, OfTwoThreadsThatDestroyACommunicatorOneIsTold) {
+  for (int round = 0; round < 200; ++round) {
+    gqsgd_comm comm;
+    ASSERT_TRUE(is_ok(outcome_of(gqsgd_comm_create_local(1, "", &comm))));
+    Call call(0);
+    ASSERT_EQ(call.start(comm), GQSGD_OK);  // so that there is a thread to end
+    ASSERT_EQ(gqsgd_request_wait(call.request), GQSGD_OK);
+    std::atomic<int> ready{0}, destroyed{0}, refused{0};
+    const auto destroy = [&] {
+      for (++ready; ready < 2;) std::this_thread::yield();
+      const gqsgd_status status = gqsgd_comm_destroy(comm);
+      destroyed += status == GQSGD_OK;
+      refused += status == GQSGD_BAD_HANDLE;
+    };
+    std::thread other(destroy);
+    destroy();
+    other.join();
+    ASSERT_EQ(destroyed, 1) << "round " << round;
+    ASSERT_EQ(refused, 1) << "round " << round;
+  }
+}
+
+// The peer never calls: a call that slips in while its communicator goes would wait for it.
+TEST(Handles, CallThatBeginsWhileItsCommunicatorIsDestroyedIsEnded) {
+  for (int round = 0; round < 600; ++round) {
+    gqsgd_comm comms[2];
+    ASSERT_TRUE(is_ok(outcome_of(gqsgd_comm_create_local(2, "timeout_ms=2000", comms))));
+    Call call(0);
+    std::atomic<int> ready{0};
+    const auto meet = [&](int turns) {
+      for (++ready; ready < 2;) continue;
+      for (volatile int turn = 0; turn < turns; turn = turn + 1) continue;
+    };
+    gqsgd_status inside = GQSGD_OK;
+    std::thread caller([&] {
+      meet(round % 300);
+      inside = call.make_status(comms[0]);
+    });
+    meet(100);
+    EXPECT_EQ(gqsgd_comm_destroy(comms[0]), GQSGD_OK);
+    caller.join();
+    ASSERT_TRUE(inside == GQSGD_ABORTED || inside == GQSGD_BAD_HANDLE)
+        << gqsgd_status_name(inside) << " in round " << round;
+    EXPECT_EQ(gqsgd_comm_destroy(comms[1]), GQSGD_OK);
+  }
+}
+
 TEST(Handles, PeerThatWasDestroyedIsLostAndDestroyIsLocal) {
   gqsgd_comm comms[3];
   ASSERT_TRUE(is_ok(outcome_of(gqsgd_comm_create_local(3, "timeout_ms=20000", comms))));
