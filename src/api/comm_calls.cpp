@@ -60,6 +60,7 @@ Status arena_bytes_of(const PlanRequest& direct, bool may_be_uncompressed, size_
 
 Status reserve(gqsgd_comm comm, gqsgd_quantizer quantizer, size_t value_count, int32_t dtype) {
   GQ_TRY(check_dtype(dtype));
+  GQ_TRY(check_value_count(value_count));
   Entry entry;
   GQ_TRY(entry.enter(comm));
   GQ_TRY(entry->endpoint.failure.get());

@@ -43,6 +43,7 @@ Status packed_size(const char* function, uint8_t Format::*bits, gqsgd_quantizer 
   }
   Format format;
   GQ_TRY(find_format(quantizer, &format));
+  GQ_TRY(check_value_count(value_count));
   const uint64_t codes = code_count(format.rotate == Rotate::hadamard, value_count);
   *size_bytes = static_cast<size_t>(words_for(format.*bits, codes)) * sizeof(uint32_t);
   return Status();
@@ -54,6 +55,7 @@ Status count_norms(gqsgd_quantizer quantizer, size_t value_count, size_t* count)
   }
   Format format;
   GQ_TRY(find_format(quantizer, &format));
+  GQ_TRY(check_value_count(value_count));
   *count =
       static_cast<size_t>(norm_count(format.block, format.rotate == Rotate::hadamard, value_count));
   return Status();

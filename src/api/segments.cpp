@@ -13,6 +13,9 @@
 namespace gq {
 namespace {
 
+// So that a list of segments is refused before its bytes overflow.
+constexpr size_t kTensorCountMax = size_t{1} << 44;
+
 uint64_t round_up(uint64_t value, uint64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
@@ -35,6 +38,10 @@ Status lay_out(Communicator& communicator, const SegmentArguments& arguments, Ca
   const size_t count = arguments.segment_count;
   if (arguments.value_counts == nullptr && count > 0) {
     return fail(GQSGD_INVALID_ARGUMENT, "value_counts is NULL");
+  }
+  if (count > kTensorCountMax) {
+    return fail(GQSGD_INVALID_ARGUMENT, "tensor_count is %zu; the largest is %zu", count,
+                kTensorCountMax);
   }
   try {
     segments->parts.resize(count);

@@ -22,6 +22,7 @@ Status read_question(gqsgd_quantizer quantizer, int32_t rank_count, size_t value
   if (answer == nullptr) return fail(GQSGD_INVALID_ARGUMENT, "the result's address is NULL");
   GQ_TRY(find_format(quantizer, &question->format));
   GQ_TRY(check_size(rank_count));
+  GQ_TRY(check_value_count(value_count));
   question->ranks = static_cast<uint32_t>(rank_count);
   const PlanRequest request{&question->format,       schedule, question->ranks, value_count,
                             kChunkValueCountDefault, true};

@@ -272,6 +272,28 @@ TEST(Arguments, TimeoutsOfZeroAndForEverMeanWhatTheHeaderSays) {
                  GQSGD_INVALID_ARGUMENT, "timeout_ms is"));
 }
 
+TEST(Arguments, CountsThatNoCallCanHaveAreRefusedBeforeAnythingIsComputed) {
+  Group group(1);
+  const char* const too_many = "value_count is [0-9]+; the largest is 17592186044416";
+  for (const char* text : {"none", "paper-gl8", "rotated-8"}) {
+    Call call(0);
+    call.use(text);
+    for (const size_t count : {(size_t{1} << 44) + 1, size_t{1} << 62, SIZE_MAX}) {
+      size_t size = 0;
+      double theta = 0;
+      for (const gqsgd_status status :
+           {gqsgd_packed_size(call.quantizer, count, &size),
+            gqsgd_result_size(call.quantizer, count, &size),
+            gqsgd_norm_count(call.quantizer, count, &size),
+            gqsgd_workspace_size(call.quantizer, count, GQSGD_FLOAT32, &size),
+            gqsgd_variance_bound(call.quantizer, 4, count, GQSGD_SCHEDULE_DIRECT, &theta),
+            gqsgd_comm_reserve(group.comm(0), call.quantizer, count, GQSGD_FLOAT32)}) {
+        EXPECT_TRUE(is(outcome_of(status), GQSGD_INVALID_ARGUMENT, too_many)) << text;
+      }
+    }
+  }
+}
+
 TEST(Arguments, GroupsOfImpossibleSizesAreRefused) {
   gqsgd_comm comms[1] = {};
   for (const int32_t count : {0, -1, INT32_MIN, INT32_MAX}) {

@@ -40,8 +40,8 @@ struct SegmentCall {
     switch (kind) {
       case Kind::many:
         return outcome_of(gqsgd_allreduce_many(comm, quantizer, senders.data(), receivers.data(),
-                                               lengths, 2, GQSGD_FLOAT32, GQSGD_MEAN, schedule, at,
-                                               nullptr));
+                                               lengths, tensor_count, GQSGD_FLOAT32, GQSGD_MEAN,
+                                               schedule, at, nullptr));
       case Kind::scatter:
         return outcome_of(gqsgd_reduce_scatter(comm, quantizer, send, recv, lengths, GQSGD_FLOAT32,
                                                GQSGD_MEAN, at, nullptr));
@@ -62,6 +62,7 @@ struct SegmentCall {
   const void* send;
   void* recv;
   std::vector<size_t> counts{1000, 500};
+  size_t tensor_count = 2;
   int32_t schedule = GQSGD_SCHEDULE_DIRECT;
 };
 
@@ -95,6 +96,9 @@ const struct {
 } kRefusals[] = {
     {"no counts", Kind::many, [](SegmentCall& call) { call.counts.clear(); },
      GQSGD_INVALID_ARGUMENT, "value_counts is NULL"},
+    {"more tensors than memory", Kind::many,
+     [](SegmentCall& call) { call.tensor_count = SIZE_MAX; }, GQSGD_INVALID_ARGUMENT,
+     "tensor_count is [0-9]+; the largest is"},
     {"no tensor", Kind::many, [](SegmentCall& call) { call.senders[1] = nullptr; },
      GQSGD_INVALID_ARGUMENT, "send\\[1\\] is NULL"},
     {"misaligned", Kind::many,
