@@ -22,12 +22,12 @@ Status make_group(uint32_t ranks, const char* options_text, VirtualGroup* group)
   GQ_TRY(parse_options(options_text, &options));
   std::unique_ptr<std::unique_ptr<Transport>[]> transports(new (std::nothrow)
                                                                std::unique_ptr<Transport>[ranks]);
+  if (transports) GQ_TRY(create_virtual(ranks, transports.get()));  // not for any number of them
   group->endpoints.reset(new (std::nothrow) Endpoint[ranks]);
   group->calls.reset(new (std::nothrow) Call[ranks]);
   if (!transports || !group->endpoints || !group->calls) {
     return fail(GQSGD_NO_MEMORY, "no memory for %u virtual ranks", ranks);
   }
-  GQ_TRY(create_virtual(ranks, transports.get()));
   GQ_TRY(group->workers.start(options.threads, 0, ranks));
   for (uint32_t rank = 0; rank < ranks; ++rank) {
     GQ_TRY(fill_endpoint(std::move(transports[rank]), options, &group->workers,

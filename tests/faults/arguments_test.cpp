@@ -1,5 +1,7 @@
 // Wrong arguments on one rank of three: that rank is told what is wrong, the others which rank it
 // was, nobody's result is touched, and the group goes on.
+#include <sys/resource.h>
+
 #include <cstdint>
 #include <limits>
 
@@ -292,6 +294,21 @@ TEST(Arguments, CountsThatNoCallCanHaveAreRefusedBeforeAnythingIsComputed) {
       }
     }
   }
+}
+
+TEST(Arguments, SimulationOfTooManyRanksIsRefusedBeforeTheyAreMade) {
+  constexpr int32_t kMany = 1 << 20;
+  const std::vector<const void*> send(kMany);
+  const std::vector<void*> recv(kMany);
+  Call call(0);
+  rusage before, after;
+  getrusage(RUSAGE_SELF, &before);
+  EXPECT_TRUE(
+      is(outcome_of(gqsgd_simulate(call.quantizer, kMany, send.data(), recv.data(), 0,
+                                   GQSGD_FLOAT32, GQSGD_SUM, GQSGD_SCHEDULE_RING, nullptr, "")),
+         GQSGD_INVALID_ARGUMENT, "1 to 8192 ranks"));
+  getrusage(RUSAGE_SELF, &after);
+  EXPECT_LT(after.ru_maxrss - before.ru_maxrss, 256 << 10) << "KiB";
 }
 
 TEST(Arguments, GroupsOfImpossibleSizesAreRefused) {
