@@ -1,5 +1,6 @@
 // What error a format makes of given values: by virtual ranks before anything runs, or measured on
 // a communicator against an uncompressed allreduce. Built on the C ABI itself.
+#include <stdio.h>
 #include <stdlib.h>
 
 #include <memory>
@@ -134,39 +135,58 @@ Status read_at(gqsgd_comm comm, const uint64_t* given, uint64_t at[2]) {
   return given != nullptr ? Status() : Status(gqsgd_comm_counter(comm, &at[0]));
 }
 
-/** The mean of all ranks as float32, or the rank's refusal, which the others are told of as well:
- *  without a buffer to write to the call refuses itself. */
+/** The mean of all ranks as float32. */
 Status mean_of(gqsgd_comm comm, gqsgd_quantizer quantizer, const Question& question,
                const uint64_t at[2], const Memory& send, const Memory& recv) {
   return Status(gqsgd_allreduce(comm, quantizer, send.get(), recv.get(), question.value_count,
                                 GQSGD_FLOAT32, GQSGD_MEAN, question.schedule, at, nullptr));
 }
 
-Status measured_error(gqsgd_comm comm, const Question& question, const void* send) {
-  GQ_TRY(check_question(question));
+/** What a measurement needs beside the question. */
+struct Measurement {
   uint64_t at[2];
-  GQ_TRY(read_at(comm, question.at, at));
-  GQ_TRY(check_buffer({"send", send, question.value_count, dtype_size_bytes(question.dtype)}));
   OwnQuantizer none;
-  GQ_TRY(none.create("none"));
   Memory values, exact, result;
-  Status status = make_memory(question.value_count, sizeof(float), &values);
-  if (status.ok()) status = make_memory(question.value_count, sizeof(float), &exact);
-  if (status.ok()) status = make_memory(question.value_count, sizeof(float), &result);
-  if (!status.ok()) {
-    values.reset();
-    static_cast<void>(mean_of(comm, none.get(), question, at, values, exact));
-    return fail(GQSGD_NO_MEMORY, "no memory for %zu values of 12 bytes", question.value_count);
-  }
-  float* narrowed = static_cast<float*>(values.get());
+};
+
+/** This rank's own checks, and its values as float32. */
+Status prepare(gqsgd_comm comm, const Question& question, const void* send,
+               Measurement* measurement) {
+  GQ_TRY(check_question(question));
+  GQ_TRY(read_at(comm, question.at, measurement->at));
+  GQ_TRY(check_buffer({"send", send, question.value_count, dtype_size_bytes(question.dtype)}));
+  GQ_TRY(measurement->none.create("none"));
+  GQ_TRY(make_memory(question.value_count, sizeof(float), &measurement->values));
+  GQ_TRY(make_memory(question.value_count, sizeof(float), &measurement->exact));
+  GQ_TRY(make_memory(question.value_count, sizeof(float), &measurement->result));
+  float* narrowed = static_cast<float*>(measurement->values.get());
   for (size_t e = 0; e < question.value_count; ++e) {
     narrowed[e] = static_cast<float>(value_at(send, question.dtype, e));
   }
-  GQ_TRY(mean_of(comm, none.get(), question, at, values, exact));
-  GQ_TRY(mean_of(comm, question.quantizer, question, at, values, result));
+  return Status();
+}
+
+/** Tells the others, who are in the first allreduce, by one that this rank refuses for its dtype.
+ *  `own` and its sentence stay what this rank is told. */
+Status refuse(gqsgd_comm comm, const Question& question, Status own) {
+  char sentence[kSentenceBytes];
+  snprintf(sentence, sizeof sentence, "%s", last_error());
+  const uint64_t no_step_of_the_counter[2] = {0, 0};
+  static_cast<void>(gqsgd_allreduce(comm, question.quantizer, nullptr, nullptr, 0, -1, GQSGD_MEAN,
+                                    question.schedule, no_step_of_the_counter, nullptr));
+  return fail_with(own.code(), sentence);
+}
+
+Status measured_error(gqsgd_comm comm, const Question& question, const void* send) {
+  Measurement own;
+  const Status prepared = prepare(comm, question, send, &own);
+  if (!prepared.ok()) return refuse(comm, question, prepared);
+  GQ_TRY(mean_of(comm, own.none.get(), question, own.at, own.values, own.exact));
+  GQ_TRY(mean_of(comm, question.quantizer, question, own.at, own.values, own.result));
   ErrorSum sum;
   for (size_t e = 0; e < question.value_count; ++e) {
-    sum.add(value_at(result.get(), GQSGD_FLOAT32, e), value_at(exact.get(), GQSGD_FLOAT32, e));
+    sum.add(value_at(own.result.get(), GQSGD_FLOAT32, e),
+            value_at(own.exact.get(), GQSGD_FLOAT32, e));
   }
   *question.error = sum.normalised();
   return Status();

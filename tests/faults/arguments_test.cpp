@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <thread>
 
 #include "tests/faults/call.h"
 #include "tests/support/operation.h"
@@ -272,6 +273,53 @@ TEST(Arguments, TimeoutsOfZeroAndForEverMeanWhatTheHeaderSays) {
   EXPECT_TRUE(is_ok(outcome_of(gqsgd_comm_set_timeout(group.comm(0), -1))));
   EXPECT_TRUE(is(outcome_of(gqsgd_comm_set_timeout(group.comm(0), INT64_MAX)),
                  GQSGD_INVALID_ARGUMENT, "timeout_ms is"));
+}
+
+/** A measurement of two ranks, of which the second changes its call first. */
+std::vector<Outcome> measure(const Group& group,
+                             const std::function<void(Call&, double**)>& change) {
+  std::vector<Outcome> outcomes(2);
+  const auto run = [&](int rank) {
+    Call call(rank);
+    double error = 0, *place = &error;
+    if (rank == 1) change(call, &place);
+    outcomes[static_cast<size_t>(rank)] = outcome_of(
+        gqsgd_measured_error(group.comm(rank), call.quantizer, call.send, call.value_count,
+                             call.dtype, call.schedule, nullptr, place));
+  };
+  std::thread other(run, 1);
+  run(0);
+  other.join();
+  return outcomes;
+}
+
+TEST(Arguments, OfAMeasurementAreRefusedOnAllRanks) {
+  const struct {
+    std::function<void(Call&, double**)> change;
+    gqsgd_status status;
+    const char* sentence;
+  } cases[] = {
+      {[](Call& call, double**) { call.dtype = 9; }, GQSGD_INVALID_ARGUMENT, "dtype is 9"},
+      {[](Call& call, double**) { call.dtype = 9, call.value_count = 0; }, GQSGD_INVALID_ARGUMENT,
+       "dtype is 9"},
+      {[](Call& call, double**) { call.send = nullptr; }, GQSGD_INVALID_ARGUMENT, "send is NULL"},
+      {[](Call&, double** error) { *error = nullptr; }, GQSGD_INVALID_ARGUMENT, "error is NULL"},
+      {[](Call& call, double**) {
+         gqsgd_quantizer_destroy(call.quantizer);
+         call.quantizer = nullptr;
+       },
+       GQSGD_BAD_HANDLE, "quantizer"},
+  };
+  Group group(2, "timeout_ms=3000");
+  for (const auto& one : cases) {
+    const std::vector<Outcome> outcomes = measure(group, one.change);
+    EXPECT_TRUE(is(outcomes[1], one.status, one.sentence));
+    EXPECT_TRUE(is(outcomes[0], GQSGD_REMOTE_ERROR, "rank 1 refused its own call"));
+    uint64_t step = 1;
+    EXPECT_EQ(gqsgd_comm_counter(group.comm(1), &step), GQSGD_OK);
+    EXPECT_EQ(step, 0u) << "a measurement uses no step";
+  }
+  EXPECT_TRUE(group.still_works());
 }
 
 TEST(Arguments, CountsThatNoCallCanHaveAreRefusedBeforeAnythingIsComputed) {
