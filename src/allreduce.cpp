@@ -223,8 +223,9 @@ Status Allreduce::timed_out(int64_t waited_ms, uint32_t* culprit) {
         strchr(missing, ',') ? "s" : "", missing);
   }
   if (phase_ == Phase::norms) return segment_norms_.timed_out(waited_ms, culprit);
-  if (phase_ == Phase::lists) return lists_.timed_out(waited_ms, culprit);
-  if (executor_.flushing()) {
+  const bool lists = phase_ == Phase::lists;
+  if (lists && !lists_.flushing()) return lists_.timed_out(waited_ms, culprit);
+  if (lists || executor_.flushing()) {
     *culprit = endpoint_->transport->unflushed_peer();
     return fail(GQSGD_TIMEOUT,
                 "call %" PRIu64 ", %s: rank %u waited %" PRId64

@@ -22,7 +22,10 @@ class SparseLists {
    *  written only after every list has arrived. */
   Status advance(Outcome* outcome);
 
-  /** TIMEOUT: what was awaited, from which rank (*culprit). */
+  /** True if the lists are added and the own one is still leaving. */
+  bool flushing() const { return phase_ == Phase::flush; }
+
+  /** TIMEOUT before that: what was awaited, from which rank (*culprit). */
   Status timed_out(int64_t waited_ms, uint32_t* culprit) const;
 
   /** Changes whenever something has happened. */

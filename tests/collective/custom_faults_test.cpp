@@ -2,9 +2,11 @@
 // short messages, peers that never call. A status that names what happened, and intact inputs.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <thread>
+#include <utility>
 
 #include "tests/support/operation.h"
 #include "tests/support/ranks.h"
@@ -15,12 +17,13 @@ namespace {
 
 /** What a wrapped table does wrong, and after how many calls of that function. */
 struct Fault {
-  enum Function { kNone, kSend, kReceive, kTest, kProgress, kShort, kForeign };
+  enum Function { kNone, kSend, kReceive, kTest, kProgress, kShort, kForeign, kStuck };
   Function function = kNone;
   int after = 0;
 };
 
 constexpr int32_t kCode = 77;
+constexpr uint64_t kStuckRequest = uint64_t{1} << 40;  // a send that is never done
 
 /** Sockets with a fault. */
 struct FaultySockets {
@@ -43,7 +46,9 @@ gqsgd_transport with_fault(FaultySockets* self) {
     FaultySockets& self = FaultySockets::of(user);
     if (self.fails(Fault::kSend)) return kCode;
     if (size == sizeof kNoise && self.fails(Fault::kForeign)) bytes = kNoise;
-    return self.sockets.send(self.sockets.user, peer, bytes, size, request);
+    const int32_t code = self.sockets.send(self.sockets.user, peer, bytes, size, request);
+    if (self.fails(Fault::kStuck)) *request = kStuckRequest;
+    return code;
   };
   table.receive = [](void* user, int32_t peer, void* bytes, size_t size, uint64_t* request) {
     FaultySockets& self = FaultySockets::of(user);
@@ -53,6 +58,8 @@ gqsgd_transport with_fault(FaultySockets* self) {
   table.test = [](void* user, uint64_t request, int32_t* done, size_t* size) {
     FaultySockets& self = FaultySockets::of(user);
     if (self.fails(Fault::kTest)) return kCode;
+    *done = 0;
+    if (request == kStuckRequest) return 0;
     const int32_t code = self.sockets.test(self.sockets.user, request, done, size);
     if (*done && self.fails(Fault::kShort)) *size -= 1;
     return code;
@@ -83,19 +90,20 @@ struct Outcome {
 };
 
 /** Rank 1 of two has the fault; each rank makes one call. */
-std::vector<Outcome> run_with(const Fault& fault, const std::string& options) {
+std::vector<Outcome> run_with(const Fault& fault, const std::string& options,
+                              int32_t schedule = GQSGD_SCHEDULE_DIRECT) {
   const std::vector<gqsgd_transport> inner = socket_tables(2);
   std::vector<FaultySockets> users = {{inner[0], {}}, {inner[1], fault}};
   const auto comms = custom_comms({with_fault(&users[0]), with_fault(&users[1])}, options);
   std::vector<Outcome> outcomes(2);
   const auto body = [&](int rank, gqsgd_comm comm) -> std::string {
     const Quantizer quantizer("paper-gl8");
-    const Values input = gradients(2, 4096, 3)[rank];
+    Values input = gradients(2, 4096, 3)[rank];
+    if (schedule == GQSGD_SCHEDULE_SPARSE) std::fill(input.begin() + 40, input.end(), 0.0f);
     Values send = input, recv(input.size());
     Outcome& outcome = outcomes[rank];
-    outcome.status =
-        gqsgd_allreduce(comm, quantizer.get(), send.data(), recv.data(), send.size(), GQSGD_FLOAT32,
-                        GQSGD_MEAN, GQSGD_SCHEDULE_DIRECT, nullptr, nullptr);
+    outcome.status = gqsgd_allreduce(comm, quantizer.get(), send.data(), recv.data(), send.size(),
+                                     GQSGD_FLOAT32, GQSGD_MEAN, schedule, nullptr, nullptr);
     outcome.sentence = gqsgd_last_error();
     outcome.kept = gqsgd_comm_status(comm);
     outcome.input_is_intact = send == input;
@@ -150,6 +158,17 @@ TEST(CustomFaults, ShortMessageIsProtocolWithBothLengths) {
 TEST(CustomFaults, ForeignBytesAreProtocol) {
   const std::vector<Outcome> outcomes = run_with({Fault::kForeign, 0}, "timeout_ms=300");
   expect_broken(outcomes[0], GQSGD_PROTOCOL, {"64 bytes from rank 1 that are not its header"});
+}
+
+TEST(CustomFaults, SendThatNeverLeavesIsATimeoutThatNamesItsPeer) {
+  // Of a short call: a header, codes and sums; or two headers and a list.
+  for (const auto& [schedule, after] :
+       {std::pair{GQSGD_SCHEDULE_DIRECT, 2}, std::pair{GQSGD_SCHEDULE_SPARSE, 2}}) {
+    const auto outcomes = run_with({Fault::kStuck, after}, "timeout_ms=300", schedule);
+    EXPECT_EQ(outcomes[0].status, GQSGD_OK) << outcomes[0].sentence;
+    expect_broken(outcomes[1], GQSGD_TIMEOUT,
+                  {"rank 1 waited", "ms for rank 0 to take the last words sent to it"});
+  }
 }
 
 TEST(CustomFaults, RankThatNeverCallsIsATimeoutThatNamesIt) {
