@@ -80,7 +80,13 @@ void Drive::give_up_in_time() {
 
 void Drive::end(Status status) {
   ended_ = true;
-  const bool shared = published_ && !operation_.agreed() && !is_run_failure(status.code());
+  bool shared = published_ && !operation_.agreed() && !is_run_failure(status.code());
+  // A refusal that all have read, or the transport's word for a rank that broke it.
+  if (shared && status.code() == GQSGD_REMOTE_ERROR) {
+    const Status checked = endpoint_->transport->check();
+    shared = checked.ok();
+    if (!shared) status = checked;
+  }
   if (!status.ok() && !shared) {
     endpoint_->failure.keep(status, last_error());
     endpoint_->transport->break_off(status.code(), endpoint_->rank());
