@@ -44,8 +44,8 @@ class BoardTransport : public Transport {
     uint32_t ranks = 0;
     uint32_t tag = 0;
     BellScope scope = BellScope::process;
-    Control* control = nullptr;     ///< the own one
-    const Place* places = nullptr;  ///< of all ranks, the own one included
+    Control* control = nullptr;          ///< the own one
+    const BoardPlace* places = nullptr;  ///< of all ranks, the own one included
   };
 
   Status sit_down(const Seat& seat);

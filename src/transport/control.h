@@ -39,7 +39,7 @@ constexpr size_t control_bytes(uint32_t ranks) {
 }
 
 /** Where a rank's bell and control block lie in the reader's address space. */
-struct Place {
+struct BoardPlace {
   Bell* bell = nullptr;
   const Control* control = nullptr;
 };

@@ -109,7 +109,7 @@ Status CustomTransport::take_header(uint32_t peer, bool* there) {
     *there = true;
     return Status();
   }
-  Request* request = nullptr;
+  TableRequest* request = nullptr;
   GQ_TRY(front_of(peer, sizeof(Header), &request));
   if (!request->done) return Status();
   receives_.pop(peer);
@@ -138,7 +138,7 @@ Status CustomTransport::expect(const Message& message) {
 Status CustomTransport::receive(const Message& message, const unsigned char** words) {
   GQ_TRY(intact());
   *words = nullptr;
-  Request* request = nullptr;
+  TableRequest* request = nullptr;
   GQ_TRY(front_of(message.peer, message.size_bytes, &request));
   if (!request->done) return Status();
   *words = request->place;

@@ -29,7 +29,7 @@ Status CustomTransport::backend(const char* function, int32_t code, uint32_t pee
 }
 
 Status CustomTransport::start_send(uint32_t peer, const void* bytes, size_t size_bytes) {
-  Request request;
+  TableRequest request;
   request.peer = peer;
   request.size_bytes = size_bytes;
   try {
@@ -48,7 +48,7 @@ Status CustomTransport::start_receive(uint32_t peer, void* bytes, size_t size_by
   if (!receives_.reserve()) {
     return fail(GQSGD_NO_MEMORY, "rank %u: no memory for more receives", rank());
   }
-  Request request;
+  TableRequest request;
   request.peer = peer;
   request.place = static_cast<unsigned char*>(bytes);
   request.size_bytes = size_bytes;
@@ -60,7 +60,7 @@ Status CustomTransport::start_receive(uint32_t peer, void* bytes, size_t size_by
 }
 
 Status CustomTransport::start_allgather(const Header& own) {
-  gather_ = Request();
+  gather_ = TableRequest();
   gather_.peer = rank();
   gather_.size_bytes = gather_.come_bytes = sizeof own;
   const int32_t code =
@@ -72,7 +72,7 @@ Status CustomTransport::start_allgather(const Header& own) {
 Status CustomTransport::start_sum(const Sum& sum) {
   static_assert(static_cast<int32_t>(Addend::uint64) == GQSGD_ADD_UINT64 &&
                 static_cast<int32_t>(Addend::float32) == GQSGD_ADD_FLOAT32);
-  sum_ = Request();
+  sum_ = TableRequest();
   sum_.peer = rank();
   const int32_t code =
       table_.allreduce(table_.user, static_cast<int32_t>(sum.addend), arena_.get() + sum.here_bytes,
@@ -85,7 +85,7 @@ Status CustomTransport::progress(uint32_t timeout_us) {
   return code == 0 ? Status() : backend("progress", code, rank());
 }
 
-Status CustomTransport::test(Request* request, const char* what) {
+Status CustomTransport::test(TableRequest* request, const char* what) {
   int32_t done = 0;
   const int32_t code = table_.test(table_.user, request->number, &done, &request->come_bytes);
   if (code != 0) return backend(what, code, request->peer);
@@ -94,8 +94,8 @@ Status CustomTransport::test(Request* request, const char* what) {
 }
 
 /** The oldest receive of a peer; its transport is asked at most once after it is done. */
-Status CustomTransport::front_of(uint32_t peer, size_t size_bytes, Request** out) {
-  Request* request = *out = receives_.front(peer);
+Status CustomTransport::front_of(uint32_t peer, size_t size_bytes, TableRequest** out) {
+  TableRequest* request = *out = receives_.front(peer);
   if (request == nullptr || request->size_bytes != size_bytes) {
     break_off(GQSGD_INTERNAL, rank());
     return fail(GQSGD_INTERNAL, "rank %u: %zu bytes from rank %u were not announced", rank(),

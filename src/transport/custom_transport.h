@@ -67,9 +67,9 @@ class CustomTransport final : public Transport {
   Status start_allgather(const Header& own);
   Status start_sum(const Sum& sum);
   Status progress(uint32_t timeout_us);
-  Status test(Request* request, const char* what);
+  Status test(TableRequest* request, const char* what);
   Status reap_sends();
-  Status front_of(uint32_t peer, size_t size_bytes, Request** request);
+  Status front_of(uint32_t peer, size_t size_bytes, TableRequest** request);
   Status take_header(uint32_t peer, bool* there);
   Status backend(const char* function, int32_t code, uint32_t peer);
   const char* phase() const { return moving_ ? "words are moved" : "headers are exchanged"; }
@@ -80,10 +80,10 @@ class CustomTransport final : public Transport {
   std::unique_ptr<unsigned char, FreeDeleter> arena_;
   size_t arena_bytes_ = 0;
   RequestQueues receives_;
-  std::vector<Request> sends_;
-  Request gather_;  // of headers, where the table has an allgather
+  std::vector<TableRequest> sends_;
+  TableRequest gather_;  // of headers, where the table has an allgather
   bool gathering_ = false;
-  Request sum_;                           // under way, where the table has an allreduce
+  TableRequest sum_;                      // under way, where the table has an allreduce
   uint64_t sequence_ = 0;                 // of the newest header
   bool moving_ = false;                   // words have been asked for since
   std::unique_ptr<Header[]> headers_;     // of all ranks, where they are put; then two own ones

@@ -43,7 +43,7 @@ struct Group {
   std::atomic<uint32_t> members{0};
   Memory controls;
   std::unique_ptr<Bell[]> bells;
-  std::unique_ptr<Place[]> places;
+  std::unique_ptr<BoardPlace[]> places;
   std::unique_ptr<Arena[]> arenas;
   std::unique_ptr<TurnSums> sums;  // of virtual ranks
 };
@@ -152,7 +152,7 @@ Status make_group(uint32_t ranks, std::unique_ptr<Group>* out) {
   if (group) {
     group->controls = allocate(size_bytes, alignof(Control));
     group->bells.reset(new (std::nothrow) Bell[ranks]);
-    group->places.reset(new (std::nothrow) Place[ranks]);
+    group->places.reset(new (std::nothrow) BoardPlace[ranks]);
     group->arenas.reset(new (std::nothrow) Arena[ranks]);
   }
   if (!group || !group->controls || !group->bells || !group->places || !group->arenas) {

@@ -61,7 +61,7 @@ class ProcessTransport final : public BoardTransport {
   OwnSegment own_;
   Lifeline lifeline_;
   std::unique_ptr<PeerSegment[]> peers_;
-  std::unique_ptr<Place[]> places_;
+  std::unique_ptr<BoardPlace[]> places_;
   std::unique_ptr<Descriptor[]> lifelines_;  // what is watched of each peer
   std::unique_ptr<pollfd[]> watched_;        // rank r at r; the own one is never open
   bool seated_ = false;
@@ -104,7 +104,7 @@ Status ProcessTransport::bring(const Invitation& invitation, Member* member) {
 Status ProcessTransport::attach(const Invitation& invitation, Roster* roster) {
   const uint32_t ranks = invitation.size;
   peers_.reset(new (std::nothrow) PeerSegment[ranks]);
-  places_.reset(new (std::nothrow) Place[ranks]);
+  places_.reset(new (std::nothrow) BoardPlace[ranks]);
   lifelines_.reset(new (std::nothrow) Descriptor[ranks]);
   watched_.reset(new (std::nothrow) pollfd[ranks]);
   if (!peers_ || !places_ || !lifelines_ || !watched_) {

@@ -10,7 +10,7 @@
 
 namespace gq {
 
-struct Request {
+struct TableRequest {
   uint64_t number = 0;  ///< the transport's name for it
   uint32_t peer = 0;
   bool done = false;
@@ -44,7 +44,7 @@ class RequestQueues {
       return false;
     }
   }
-  void push(const Request& request) {
+  void push(const TableRequest& request) {
     const uint32_t k = free_;
     free_ = requests_[k].next;
     requests_[k] = request;
@@ -53,7 +53,7 @@ class RequestQueues {
     (ends.first == kNone ? ends.first : requests_[ends.last].next) = k;
     ends.last = k;
   }
-  Request* front(uint32_t peer) {
+  TableRequest* front(uint32_t peer) {
     const uint32_t k = ends_[peer].first;
     return k == kNone ? nullptr : &requests_[k];
   }
@@ -74,7 +74,7 @@ class RequestQueues {
     free_ = k;
   }
 
-  std::vector<Request> requests_;
+  std::vector<TableRequest> requests_;
   std::vector<Ends> ends_;
   uint32_t free_ = kNone;
 };

@@ -30,6 +30,22 @@ def without_opening_comment(name, text):
     return [f"{name}: does not open with a comment that says what lives here"]
 
 
+_TYPE = re.compile(
+    r"^(?:class|struct|enum class|enum|union)(?: alignas\([^)]*\))?\s+(\w+)[^;{}()]*\{",
+    re.MULTILINE)
+
+
+def types_of_two_headers(files):
+    """Sentences on types of one name in two headers: all are in one namespace, and the linker would
+    take the functions of one for those of the other."""
+    places = {}
+    for name, text in files.items():
+        for found in _TYPE.finditer(code_only(text)):
+            places.setdefault(found.group(1), []).append(name)
+    return [f"{type_name}: defined in {' and '.join(names)}"
+            for type_name, names in places.items() if len(names) > 1]
+
+
 def bad_bytes(name, text):
     """Sentences on letters outside ASCII, blanks at line ends and a missing last newline."""
     found = []

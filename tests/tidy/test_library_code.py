@@ -1,7 +1,8 @@
 """Manners of the library's code, and of every file."""
 
 import pytest
-from library_code import bad_bytes, forbidden_calls, without_opening_comment
+from library_code import (
+    bad_bytes, forbidden_calls, types_of_two_headers, without_opening_comment)
 from source_tree import C_SUFFIXES, CODE_SUFFIXES, source_files
 
 
@@ -20,6 +21,18 @@ def test_the_library_prints_nothing_and_ends_nobodys_program():
 
 def test_every_library_file_opens_with_a_comment():
     assert violations(without_opening_comment, library_files()) == []
+
+
+def test_a_type_is_defined_in_one_header():
+    headers = {name: text for name, text in library_files().items() if name.endswith(".h")}
+    assert types_of_two_headers(headers) == []
+
+
+def test_a_type_of_two_headers_is_seen():
+    one, other = "struct Place {\n  int x;\n};\n", "class alignas(8) Place final : public A {\n};\n"
+    assert types_of_two_headers({"a.h": one, "b.h": other}) == ["Place: defined in a.h and b.h"]
+    harmless = {"a.h": one, "b.h": "struct Place;\nvoid f(struct Place);\n// struct Place {\n"}
+    assert types_of_two_headers(harmless) == []
 
 
 def test_code_is_ascii_with_a_last_newline():

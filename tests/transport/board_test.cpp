@@ -15,7 +15,7 @@ constexpr uint32_t kRanks = 3;
 struct Table {
   Bell bells[kRanks];
   Control* controls[kRanks];
-  Place places[kRanks];
+  BoardPlace places[kRanks];
 
   Table() {
     for (uint32_t rank = 0; rank < kRanks; ++rank) {
