@@ -213,13 +213,18 @@ class Communicator(SegmentCollectives):
     def _start(
         self, function: str, arguments: tuple[Any, ...], arrays: Any, result: Any
     ) -> Request:
-        """Starts a collective whose arrays are kept until it has ended."""
+        """Starts a collective; its arrays are kept, before Ctrl-C can come, until it has ended."""
         self._free_abandoned()
         handle = ctypes.c_void_p()
-        self._call(function, *arguments, ctypes.byref(handle))
-        assert handle.value is not None
-        self._arrays[handle.value] = arrays
-        return Request(self, handle.value, result)
+        self._arrays[id(handle)] = arrays  # no token is as small as an address
+        try:
+            self._call(function, *arguments, ctypes.byref(handle))
+        finally:
+            if handle.value is not None:
+                self._arrays[handle.value] = arrays
+                request = Request(self, handle.value, result)
+            self._forget(id(handle))
+        return request
 
     def _allreduce_of(
         self,

@@ -96,6 +96,30 @@ def test_arrays_live_until_the_end_of_a_dropped_request():
         assert alive() is None
 
 
+def test_arrays_live_when_an_interrupt_hides_that_the_request_was_started(monkeypatch):
+    first, second = gqsgd.Communicator.local(2)
+    x = np.ones(1000, np.float32)
+    alive, q = weakref.ref(x), gqsgd.Quantizer("none")
+
+    def interrupted(status):
+        assert status == 0
+        raise KeyboardInterrupt
+
+    with first, second:
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr("gqsgd.communicator.check", interrupted)
+            first.allreduce_start(x, q, op="sum", out=x)
+        del x
+        gc.collect()
+        assert alive() is not None, "the library writes it"
+        second.allreduce(np.ones(1000, np.float32), q, op="sum")
+        first.allreduce_start(np.ones(3, np.float32), q)
+        second.allreduce_start(np.ones(3, np.float32), q).wait()
+        first.allreduce_start(np.ones(3, np.float32), q)  # a start looks for what has ended
+        gc.collect()
+        assert alive() is None
+
+
 def test_a_communicator_that_is_collected_takes_its_requests_along():
     threads = threading.active_count(), len(os.listdir("/proc/self/task"))
     for _ in range(20):
