@@ -111,8 +111,16 @@ class Table:
         return 0
 
     def _failed(self, error: BaseException) -> int:
-        self._text = ctypes.create_string_buffer(f"{type(error).__name__}: {error}".encode())
+        self._text = ctypes.create_string_buffer(_sentence(error).encode(errors="replace"))
         return _FAILED
 
     def _error_text(self, _: Any, code: int) -> int:
         return ctypes.addressof(self._text)
+
+
+def _sentence(error: BaseException) -> str:
+    """A callback that raised would tell the library of a success, so that nothing does here."""
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:
+        return type(error).__name__

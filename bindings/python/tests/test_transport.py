@@ -89,6 +89,24 @@ def test_an_exception_of_a_transport_is_in_the_sentence():
         run_custom(2, lambda comm: comm.allreduce(np.ones(5, np.float32), Q), Broken)
 
 
+class Unprintable(Exception):
+    def __str__(self):
+        raise ValueError("no words")
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [(OSError("no letter: \udcff"), r"OSError: no letter: \?"), (Unprintable(), "Unprintable")],
+)
+def test_an_exception_that_no_text_can_hold_is_a_failure_all_the_same(error, words):
+    class Broken(Queues):
+        def send(self, peer, data):
+            raise error
+
+    with pytest.raises(gqsgd.Backend, match=words):
+        run_custom(2, lambda comm: comm.allreduce(np.ones(5, np.float32), Q), Broken)
+
+
 def test_a_peer_that_sends_nothing_is_a_timeout():
     class Mute(Queues):
         def send(self, peer, data):
