@@ -97,73 +97,93 @@ static inline gqsgd_status gqsgd_mpi_check(MPI_Comm mpi_comm, int32_t *main_thre
                     "gqsgd_comm_create_mpi: mpi_comm is an inter-communicator");
 }
 
-/** Waits for all ranks; what is left of a duplicate that never comes cannot be withdrawn. */
-static inline gqsgd_status gqsgd_mpi_duplicate(MPI_Comm mpi_comm, int64_t timeout_ms,
-                                               MPI_Comm *duplicate) {
-  const double begin = MPI_Wtime();
-  MPI_Request request;
+/** Waits for what all ranks have to begin; it cannot be withdrawn if one of them never does. */
+static inline gqsgd_status gqsgd_mpi_await_all(const char *function, int code, MPI_Request *request,
+                                               double begin_s, int64_t timeout_ms) {
   char text[160];
   int done = 0;
-  int code = MPI_Comm_idup(mpi_comm, duplicate, &request);
   while (code == MPI_SUCCESS && !done) {
-    code = MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+    code = MPI_Test(request, &done, MPI_STATUS_IGNORE);
     if (code != MPI_SUCCESS || done) break;
-    if (timeout_ms >= 0 && (MPI_Wtime() - begin) * 1e3 > (double)timeout_ms) {
+    if (timeout_ms >= 0 && (MPI_Wtime() - begin_s) * 1e3 > (double)timeout_ms) {
       snprintf(text, sizeof text, "a rank has not called gqsgd_comm_create_mpi within %lld ms",
                (long long)timeout_ms);
       return gqsgd_fail(GQSGD_TIMEOUT, text);
     }
     gqsgd_mpi_sleep(GQSGD_MPI_SLEEP_MAX_US);
   }
-  if (code == MPI_SUCCESS) code = MPI_Comm_set_errhandler(*duplicate, MPI_ERRORS_RETURN);
-  return code == MPI_SUCCESS ? GQSGD_OK : gqsgd_mpi_fail("MPI_Comm_idup", code);
+  return code == MPI_SUCCESS ? GQSGD_OK : gqsgd_mpi_fail(function, code);
 }
 
-/** All ranks' statuses of their own checks and numbers of their nodes. */
+static inline gqsgd_status gqsgd_mpi_duplicate(MPI_Comm mpi_comm, double begin_s,
+                                               int64_t timeout_ms, MPI_Comm *duplicate) {
+  MPI_Request request = MPI_REQUEST_NULL;
+  int code = MPI_Comm_idup(mpi_comm, duplicate, &request);
+  gqsgd_status status = gqsgd_mpi_await_all("MPI_Comm_idup", code, &request, begin_s, timeout_ms);
+  if (status != GQSGD_OK) return status;
+  code = MPI_Comm_set_errhandler(*duplicate, MPI_ERRORS_RETURN);
+  return code == MPI_SUCCESS ? GQSGD_OK : gqsgd_mpi_fail("MPI_Comm_set_errhandler", code);
+}
+
+/** All ranks' statuses of their own checks. A rank that gave up waiting for the duplicate never
+ *  tells its own, though the duplicate may be complete on the others by now. */
 static inline gqsgd_status gqsgd_mpi_agree(MPI_Comm comm, gqsgd_status own, int32_t size,
-                                           int32_t *node_ids) {
-  int32_t pair[2], *pairs = (int32_t *)malloc(2 * (size_t)size * sizeof(int32_t));
-  int32_t node = 0, rank = 0, peer;
-  MPI_Comm node_comm = MPI_COMM_NULL;
+                                           double begin_s, int64_t timeout_ms) {
+  int32_t peer, *statuses = (int32_t *)malloc(((size_t)size + 1) * sizeof(int32_t));
+  MPI_Request request = MPI_REQUEST_NULL;
+  gqsgd_status status;
   char text[160];
   int code;
-  if (pairs == NULL) return gqsgd_fail(GQSGD_NO_MEMORY, "no memory for the ranks of an MPI group");
+  if (statuses == NULL) {
+    return gqsgd_fail(GQSGD_NO_MEMORY, "no memory for the ranks of an MPI group");
+  }
+  statuses[size] = own;
+  code = MPI_Iallgather(&statuses[size], 1, MPI_INT32_T, statuses, 1, MPI_INT32_T, comm, &request);
+  status = gqsgd_mpi_await_all("MPI_Iallgather", code, &request, begin_s, timeout_ms);
+  if (status == GQSGD_TIMEOUT) return status; /* MPI may still write the statuses */
+  for (peer = 0; status == GQSGD_OK && own == GQSGD_OK && peer < size; ++peer) {
+    if (statuses[peer] == GQSGD_OK) continue;
+    snprintf(text, sizeof text, "rank %d refused gqsgd_comm_create_mpi with %s", (int)peer,
+             gqsgd_status_name(statuses[peer]));
+    own = gqsgd_fail(GQSGD_REMOTE_ERROR, text);
+  }
+  free(statuses);
+  return status == GQSGD_OK ? own : status;
+}
+
+/** All ranks' numbers of their nodes: each is the lowest rank there. */
+static inline gqsgd_status gqsgd_mpi_number_nodes(MPI_Comm comm, int32_t *node_ids) {
+  MPI_Comm node_comm = MPI_COMM_NULL;
+  int32_t node;
+  int rank = 0, code;
   MPI_Comm_rank(comm, &rank);
   node = rank;
   code = MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &node_comm);
   if (code == MPI_SUCCESS) code = MPI_Bcast(&node, 1, MPI_INT32_T, 0, node_comm);
   if (node_comm != MPI_COMM_NULL) MPI_Comm_free(&node_comm);
-  pair[0] = own;
-  pair[1] = node;
   if (code == MPI_SUCCESS) {
-    code = MPI_Allgather(pair, 2, MPI_INT32_T, pairs, 2, MPI_INT32_T, comm);
+    code = MPI_Allgather(&node, 1, MPI_INT32_T, node_ids, 1, MPI_INT32_T, comm);
   }
-  for (peer = 0; code == MPI_SUCCESS && own == GQSGD_OK && peer < size; ++peer) {
-    node_ids[peer] = pairs[2 * peer + 1];
-    if (pairs[2 * peer] == GQSGD_OK) continue;
-    snprintf(text, sizeof text, "rank %d refused gqsgd_comm_create_mpi with %s", (int)peer,
-             gqsgd_status_name(pairs[2 * peer]));
-    own = gqsgd_fail(GQSGD_REMOTE_ERROR, text);
-  }
-  free(pairs);
-  return code == MPI_SUCCESS ? own : gqsgd_mpi_fail("MPI_Allgather", code);
+  return code == MPI_SUCCESS ? GQSGD_OK : gqsgd_mpi_fail("MPI_Allgather", code);
 }
 
 /** Makes the group, once this rank may call MPI. */
 static inline gqsgd_status gqsgd_mpi_form(MPI_Comm mpi_comm, gqsgd_mpi *self, const char *options,
                                           gqsgd_transport table, gqsgd_comm *comm) {
+  const double begin_s = MPI_Wtime();
   int64_t timeout_ms = 300000;
   int32_t *node_ids = (int32_t *)malloc((size_t)table.size * sizeof(int32_t));
   gqsgd_status own = gqsgd_mpi_read_options(table, options, &timeout_ms);
-  gqsgd_status status = gqsgd_mpi_duplicate(mpi_comm, timeout_ms, &self->comm);
+  gqsgd_status status = gqsgd_mpi_duplicate(mpi_comm, begin_s, timeout_ms, &self->comm);
   if (own == GQSGD_OK && node_ids == NULL) {
     own = gqsgd_fail(GQSGD_NO_MEMORY, "no memory for the ranks of an MPI group");
   }
   if (status == GQSGD_OK) {
+    status = gqsgd_mpi_agree(self->comm, own, table.size, begin_s, timeout_ms);
+    if (status == GQSGD_OK) status = gqsgd_mpi_number_nodes(self->comm, node_ids);
     table.node_ids = node_ids;
-    status = gqsgd_mpi_agree(self->comm, own, table.size, node_ids);
     if (status == GQSGD_OK) status = gqsgd_comm_create_custom(&table, options, comm);
-    if (status != GQSGD_OK) MPI_Comm_free(&self->comm);
+    if (status != GQSGD_OK && status != GQSGD_TIMEOUT) MPI_Comm_free(&self->comm);
   }
   free(node_ids);
   return status;
@@ -202,7 +222,8 @@ GQSGD_MPI_API gqsgd_status gqsgd_comm_create_mpi(MPI_Comm mpi_comm, const char *
     if (size > GQSGD_MPI_MESSAGE_RANKS_MAX) table.allgather = gqsgd_mpi_allgather;
     status = gqsgd_mpi_form(mpi_comm, self, options, table, comm);
   }
-  if (status != GQSGD_OK) gqsgd_mpi_free(self);
+  /* After a timeout MPI may still write the duplicate. */
+  if (status != GQSGD_OK && status != GQSGD_TIMEOUT) gqsgd_mpi_free(self);
   return status;
 }
 

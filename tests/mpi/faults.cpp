@@ -62,6 +62,20 @@ std::string refused(const World& world) {
   return expect_in(sentence, {"REMOTE_ERROR", "rank 1", "INVALID_ARGUMENT"});
 }
 
+/** A rank that makes its communicator when another has given up waiting gives up as well. */
+std::string late(const World& world) {
+  if (world.rank == kCulprit) usleep(600000);
+  gqsgd_comm comm = nullptr;
+  const double begin = wall_seconds();
+  const gqsgd_status status = gqsgd_comm_create_mpi(MPI_COMM_WORLD, "timeout_ms=200", &comm);
+  const double seconds = wall_seconds() - begin;
+  const std::string sentence = std::string(gqsgd_status_name(status)) + ": " + gqsgd_last_error();
+  std::string wrong = expect_in(sentence, {"TIMEOUT", "has not called gqsgd_comm_create_mpi"});
+  if (comm != nullptr) wrong += "a communicator was made";
+  if (seconds < 0.2 || seconds > 1.2) wrong += "after " + std::to_string(seconds) + " s";
+  return wrong;
+}
+
 /** A timeout names the rank that never calls, in time, and leaves the input as it was. */
 std::string absent(const World& world) {
   const WorldComm comm("timeout_ms=400");
@@ -166,9 +180,9 @@ int main(int argc, char** argv) {
   const struct {
     const char* name;
     Check check;
-  } checks[] = {{"mismatch", mismatch},      {"nodes", nodes}, {"refused", refused},
-                {"absent", absent},          {"idle", idle},   {"stopped", stopped},
-                {"stopped_sum", stopped_sum}};
+  } checks[] = {
+      {"mismatch", mismatch}, {"nodes", nodes}, {"refused", refused}, {"late", late},
+      {"absent", absent},     {"idle", idle},   {"stopped", stopped}, {"stopped_sum", stopped_sum}};
   pid_t stopper = -1;
   if (argc == 2 && std::strncmp(argv[1], "stopped", 7) == 0) {
     if (pipe(g_pipe) != 0) return 2;
