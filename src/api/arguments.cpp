@@ -29,6 +29,10 @@ Status check_arguments(const Arguments& arguments, Call* call) {
   return Status();
 }
 
+Status check_stream(const Communicator& communicator, const void* stream) {
+  return communicator.on_streams ? Status() : check_stream(stream);
+}
+
 Status check_buffers(const void* send, void* recv, bool recv_is_optional, Call* call) {
   const size_t element_bytes = dtype_size_bytes(call->dtype);
   const size_t value_count = static_cast<size_t>(call->value_count);
@@ -52,7 +56,7 @@ Status check_call(Communicator& communicator, const Arguments& arguments, const 
                   void* recv, const void* stream, Call* call) {
   GQ_TRY(check_step_and_arguments(communicator, arguments, call));
   GQ_TRY(check_buffers(send, recv, false, call));
-  return check_stream(stream);
+  return check_stream(communicator, stream);
 }
 
 }  // namespace gq

@@ -19,6 +19,9 @@ struct Arguments {
 /** Everything but the buffers and the step. */
 Status check_arguments(const Arguments& arguments, Call* call);
 
+/** A stream goes with memory of a device. */
+Status check_stream(const Communicator& communicator, const void* stream);
+
 Status check_buffers(const void* send, void* recv, bool recv_is_optional, Call* call);
 
 /** Everything but the buffers, in a call on `communicator`, whose counter it advances. */

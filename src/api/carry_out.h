@@ -9,6 +9,11 @@
 
 namespace gq {
 
+inline Status carry_out(const Entry& entry, const Call& call, Status checked) {
+  return entry->on_streams ? entry->on_streams->run(call, checked)
+                           : entry->requests.run(call, checked);
+}
+
 /** check(communicator, &call, &segments) fills the call, and segments where it has more than one
  *  buffer. */
 template <typename Check>
@@ -19,7 +24,7 @@ Status run_call(gqsgd_comm comm, Check check) {
   Call call;
   Segments segments;
   const Status checked = check(*entry, &call, &segments);
-  return entry->requests.run(call, checked);
+  return carry_out(entry, call, checked);
 }
 
 template <typename Check>
@@ -31,7 +36,13 @@ Status start_call(gqsgd_comm comm, gqsgd_request* request, Check check) {
   Call call;
   Segments segments;
   const Status checked = check(*entry, &call, &segments);
-  return start_request(entry, call, std::move(segments), checked, request);
+  if (!entry->on_streams) {
+    return start_request(entry, call, std::move(segments), checked, request);
+  }
+  const Status refused = fail(GQSGD_UNSUPPORTED,
+                              "requests are for communicators on host memory: a call on a stream "
+                              "returns before it is carried out");
+  return carry_out(entry, call, refused);
 }
 
 }  // namespace gq

@@ -32,6 +32,13 @@ Status check_size(int32_t rank_count) {
               rank_count);
 }
 
+Status check_rank(int32_t rank, int32_t size) {
+  if (rank >= 0 && rank < size) return Status();
+  return fail(GQSGD_INVALID_ARGUMENT,
+              "rank is %" PRId32 "; in a group of %" PRId32 " ranks it is 0 to %" PRId32, rank,
+              size, size - 1);
+}
+
 Status check_dtype(int32_t dtype) {
   if (dtype >= GQSGD_FLOAT32 && dtype <= GQSGD_FLOAT64) return Status();
   return fail(GQSGD_INVALID_ARGUMENT,

@@ -25,6 +25,8 @@ Status check_size(int32_t rank_count);
 Status check_dtype(int32_t dtype);
 Status check_value_count(size_t value_count);
 Status check_op(int32_t op);
+/** `rank` of a group of `size`, which is right. */
+Status check_rank(int32_t rank, int32_t size);
 Status check_stream(const void* stream);
 Status check_step(uint64_t step, uint64_t index);
 

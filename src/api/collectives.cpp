@@ -5,8 +5,9 @@
 namespace gq {
 namespace {
 
-auto check_of(const Arguments& arguments, const void* send, void* recv, const void* stream) {
+auto check_of(const Arguments& arguments, const void* send, void* recv, void* stream) {
   return [=](Communicator& communicator, Call* call, Segments*) {
+    call->stream = stream;
     return check_call(communicator, arguments, send, recv, stream, call);
   };
 }

@@ -71,6 +71,7 @@ Status reserve(gqsgd_comm comm, gqsgd_quantizer quantizer, size_t value_count, i
       &format,     GQSGD_SCHEDULE_DIRECT,      endpoint.size(),
       value_count, endpoint.chunk_value_count, endpoint.transport->reads_in_place()};
   request.nodes = &endpoint.nodes;
+  if (entry->on_streams) return entry->on_streams->reserve(request);
   size_t arena_bytes = 0;
   GQ_TRY(arena_bytes_of(request, endpoint.choice.leaves_out_compression(), &arena_bytes));
   entry->requests.drain();  // whose words are in the arena
@@ -120,6 +121,17 @@ Status read_stat(gqsgd_comm comm, const char* name, uint64_t* value) {
       "header_bytes_sent, payload_bytes_copied, workspace_bytes, nonfinite_blocks, wait_ns, "
       "native_float_calls",
       name);
+}
+
+/** What broke the communicator, or will fail the next call on a stream. */
+Status status_of(Communicator& communicator) {
+  GQ_TRY(communicator.endpoint.failure.get());
+  if (!communicator.on_streams) return Status();
+  const Status found = communicator.endpoint.transport->check();
+  if (found.ok()) return communicator.on_streams->late_failure();
+  communicator.endpoint.failure.keep(found, last_error());
+  communicator.endpoint.transport->break_off(found.code(), communicator.endpoint.rank());
+  return communicator.endpoint.failure.get();
 }
 
 /** Reads one number of a communicator, also while another thread is inside. */
@@ -195,7 +207,7 @@ gqsgd_status gqsgd_comm_stat(gqsgd_comm comm, const char* name, uint64_t* value)
 gqsgd_status gqsgd_comm_status(gqsgd_comm comm) {
   std::shared_ptr<gq::Communicator> communicator;
   const gq::Status status = gq::find_communicator(comm, &communicator);
-  return status.ok() ? communicator->endpoint.failure.get().code() : status.code();
+  return status.ok() ? gq::status_of(*communicator).code() : status.code();
 }
 
 gqsgd_status gqsgd_comm_abort(gqsgd_comm comm) { return gq::abort(comm).code(); }

@@ -1,6 +1,4 @@
 // Making communicators: local groups of threads, groups of processes.
-#include <inttypes.h>
-
 #include <new>
 
 #include "src/api/check.h"
@@ -47,11 +45,7 @@ Status create_process_rank(const gqsgd_unique_id* unique_id, int32_t rank, int32
     return fail(GQSGD_INVALID_ARGUMENT, "gqsgd_comm_create_process: unique_id is NULL");
   }
   GQ_TRY(check_size(size));
-  if (rank < 0 || rank >= size) {
-    return fail(GQSGD_INVALID_ARGUMENT,
-                "rank is %" PRId32 "; in a group of %" PRId32 " ranks it is 0 to %" PRId32, rank,
-                size, size - 1);
-  }
+  GQ_TRY(check_rank(rank, size));
   CommOptions options;
   GQ_TRY(parse_options(text, &options));
   std::unique_ptr<Transport> transport;

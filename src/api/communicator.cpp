@@ -14,6 +14,15 @@ CommunicatorTable& communicators() {
   return *table;
 }
 
+Status open_streams(Communicator* communicator) {
+  StreamTransport* const transport = communicator->endpoint.transport->on_streams();
+  if (transport == nullptr) return Status();
+  communicator->on_streams.reset(new (std::nothrow)
+                                     StreamCalls(&communicator->endpoint, transport));
+  if (!communicator->on_streams) return fail(GQSGD_NO_MEMORY, "no memory for a communicator");
+  return communicator->on_streams->open();
+}
+
 }  // namespace
 
 Status add_communicator(std::unique_ptr<Transport> transport, const CommOptions& options,
@@ -29,6 +38,7 @@ Status add_communicator(std::unique_ptr<Transport> transport, const CommOptions&
   Workers* workers = &communicator->workers;
   GQ_TRY(workers->start(options.threads, transport->rank(), transport->size()));
   GQ_TRY(fill_endpoint(std::move(transport), options, workers, &communicator->endpoint));
+  GQ_TRY(open_streams(communicator.get()));
   const uintptr_t token = communicators().add(std::move(communicator));
   if (token == 0) return fail(GQSGD_NO_MEMORY, "no memory for a communicator");
   *comm = reinterpret_cast<gqsgd_comm>(token);
@@ -112,7 +122,9 @@ Status fill_endpoint(std::unique_ptr<Transport> transport, const CommOptions& op
   endpoint->chunk_value_count = options.chunk_value_count;
   if (options.chunk_value_count == 0) {
     endpoint->chunk_value_count =
-        endpoint->transport->reads_in_place() ? kChunkValueCountDefault : kChunkValueCountOnWires;
+        endpoint->transport->on_streams()       ? kChunkValueCountOnStreams
+        : endpoint->transport->reads_in_place() ? kChunkValueCountDefault
+                                                : kChunkValueCountOnWires;
   }
   endpoint->stream_id = options.stream_id;
   endpoint->choice.set(options.choice);

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "src/api/options_text.h"
+#include "src/enqueue/stream_calls.h"
 #include "src/execute/endpoint.h"
 #include "src/execute/workers.h"
 #include "src/request/request_queue.h"
@@ -19,6 +20,7 @@ struct Communicator {
   std::atomic<bool> busy{false};
   std::atomic<uint64_t> next_step{0};  ///< gqsgd_comm_counter
   uint64_t fork_generation = 0;
+  std::unique_ptr<StreamCalls> on_streams;  ///< null where calls are driven by the host
 };
 
 /** A handle for one rank's end; *comm stays as it was after a failure. */

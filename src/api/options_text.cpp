@@ -15,8 +15,9 @@
 namespace gq {
 namespace {
 
-constexpr const char* kOptionList[] = {
-    "timeout_ms", "stream_id", "chunk_value_count", "threads", "costs", "uncompressed", "nodes"};
+constexpr const char* kOptionList[] = {"timeout_ms", "stream_id", "chunk_value_count",
+                                       "threads",    "costs",     "uncompressed",
+                                       "nodes",      "nccl"};
 enum OptionIndex {
   kTimeoutMs,
   kStreamId,
@@ -24,7 +25,8 @@ enum OptionIndex {
   kThreads,
   kCosts,
   kUncompressed,
-  kNodes
+  kNodes,
+  kNccl
 };
 
 constexpr const char* kUncompressedList[] = {"auto", "never"};
@@ -76,6 +78,15 @@ Status read_nodes(std::string_view text, std::vector<uint32_t>* nodes) {
   return Status();
 }
 
+Status read_file(std::string_view text, std::string* file) {
+  try {
+    *file = text;
+  } catch (const std::bad_alloc&) {
+    return fail(GQSGD_NO_MEMORY, "no memory for the name of a file");
+  }
+  return Status();
+}
+
 Status read_option(const TextItem& item, CommOptions* options) {
   const int option = find_name(names_of(kOptionList), item.name);
   int64_t number = 0;
@@ -90,6 +101,7 @@ Status read_option(const TextItem& item, CommOptions* options) {
     return read_uncompressed(item.value, &options->choice.may_be_uncompressed);
   }
   if (option == kNodes) return read_nodes(item.value, &options->nodes);
+  if (option == kNccl) return read_file(item.value, &options->nccl);
   if (!parse_signed(item.value, &number)) {
     return fail(GQSGD_INVALID_ARGUMENT, "option %s=%.*s is not an integer", kOptionList[option],
                 shown(item.value), item.value.data());

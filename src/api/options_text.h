@@ -4,6 +4,7 @@
 
 #include <stdint.h>
 
+#include <string>
 #include <vector>
 
 #include "src/plan/auto_choice.h"
@@ -18,6 +19,8 @@ inline constexpr int64_t kTimeoutMsMax = INT64_C(1)
  *  scales stay below 64 KiB, up to which MPI sends at once over TCP. */
 inline constexpr uint32_t kChunkValueCountDefault = 65536;
 inline constexpr uint32_t kChunkValueCountOnWires = 56 << 10;
+/** On streams every message costs the start of a kernel: codes of some megabytes hide that. */
+inline constexpr uint32_t kChunkValueCountOnStreams = 4 << 20;
 
 struct CommOptions {
   int64_t timeout_ms = kTimeoutMsDefault;  ///< -1: for ever
@@ -26,6 +29,7 @@ struct CommOptions {
   uint32_t threads = 1;            ///< that compute for a rank, the caller's included
   AutoOptions choice;
   std::vector<uint32_t> nodes;  ///< of each rank; empty: the transport knows them
+  std::string nccl;             ///< the file to open; empty: whichever is found
 };
 
 /** text may be NULL. GQSGD_TIMEOUT_MS and GQSGD_COSTS in the environment change the defaults of

@@ -33,8 +33,9 @@ Status lay_out(Communicator& communicator, const SegmentArguments& arguments, Ca
                Segments* segments) {
   const Arguments common{arguments.quantizer, 0,           arguments.dtype, arguments.op,
                          arguments.schedule,  arguments.at};
+  call->stream = arguments.stream;
   GQ_TRY(check_step_and_arguments(communicator, common, call));
-  GQ_TRY(check_stream(arguments.stream));
+  GQ_TRY(check_stream(communicator, arguments.stream));
   const size_t count = arguments.segment_count;
   if (arguments.value_counts == nullptr && count > 0) {
     return fail(GQSGD_INVALID_ARGUMENT, "value_counts is NULL");

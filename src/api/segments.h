@@ -14,7 +14,7 @@ struct SegmentArguments {
   int32_t op;
   int32_t schedule;
   const uint64_t* at;
-  const void* stream;
+  void* stream;
 };
 
 Status check_reduce_scatter(Communicator& communicator, const SegmentArguments& arguments,

@@ -96,6 +96,7 @@ struct Call {
   uint64_t step = 0;
   uint64_t index = 0;
   const Segments* segments = nullptr;  ///< in place of send and recv; null for allreduce
+  void* stream = nullptr;              ///< where buffers are a device's
 
   bool in_place() const { return segments != nullptr ? segments->in_place : send == recv; }
   /** Where value `first_value` of the call, which lies in `segment`, is read; null if it is not. */

@@ -41,6 +41,8 @@ struct Sum {
   uint64_t addend_count;
 };
 
+class StreamTransport;
+
 /** One rank's end of a group. All members are called by one thread at a time, except break_off()
  *  and counters(). */
 class Transport {
@@ -60,6 +62,9 @@ class Transport {
   /** True if all members must be called on threads of the caller's own, inside a call of this
    *  library: there is no progress between calls then. */
   virtual bool callers_thread_only() const { return false; }
+  /** Not null: words are in a device's memory and travel on streams, and only this end's members
+   *  for that are used (stream_transport.h). */
+  virtual StreamTransport* on_streams() { return nullptr; }
 
   /** Makes the own arena at least `size_bytes` long (it never shrinks) and returns its base.
    * Contents may be lost. Called between operations only, when no peer reads from it. */

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-HEADERS = ["gqsgd.h", "gqsgd_transport.h"]
+HEADERS = ["gqsgd.h", "gqsgd_transport.h", "gqsgd_nccl.h"]
 STRICT = ["-Wall", "-Wextra", "-pedantic", "-Werror", "-fsyntax-only"]
 
 

@@ -10,6 +10,7 @@ _WHOLE_CALL = ["include/gqsgd.h", "src/allreduce", "src/drive", "src/support/", 
 ROOMS = {
     "include/": [],
     "include/gqsgd_transport.h": ["include/gqsgd.h"],
+    "include/gqsgd_nccl.h": ["include/gqsgd.h"],
     "kernels/codec/": [],
     "kernels/stages.h": ["include/gqsgd.h", "kernels/codec/formats.h"],
     "kernels/agreement.h": ["include/gqsgd.h", "kernels/codec/formats.h"],
@@ -22,6 +23,13 @@ ROOMS = {
     "src/support/": ["include/gqsgd.h"],
     "src/schedule/": ["include/gqsgd.h", "src/support/"],
     "src/transport/": ["include/gqsgd.h", "include/gqsgd_transport.h", "src/support/"],
+    "src/transport/stream_transport.": ["src/device/device.h", "include/gqsgd.h", "src/support/",
+                                        "src/transport/"],
+    "src/transport/nccl": ["src/device/", "include/gqsgd.h", "src/support/", "src/transport/"],
+    "src/enqueue/": ["include/gqsgd.h", "src/support/", "src/plan/", "src/device/",
+                     "src/schedule/move.h", "src/schedule/nodes.h", "src/execute/",
+                     "src/transport/stream_transport.h", "src/transport/header.h",
+                     "src/transport/clock.h", "kernels/codec/norm.h"],
     "src/theory/": ["include/gqsgd.h", "src/support/", "kernels/codec/formats.h"],
     "src/plan/": ["include/gqsgd.h", "src/support/", "src/schedule/", "kernels/codec/formats.h"],
     "src/execute/": ["include/gqsgd.h", "src/support/", "src/plan/", "src/schedule/move.h",
@@ -34,7 +42,8 @@ ROOMS = {
     "src/drive": _WHOLE_CALL,
     "src/request/": ["include/gqsgd.h", "src/support/", "src/execute/", "src/drive",
                      "kernels/cpu/float_environment.h"],
-    "src/api/": ["include/gqsgd.h", "include/gqsgd_transport.h", "src/", "kernels/stages.h",
+    "src/api/": ["include/gqsgd.h", "include/gqsgd_transport.h", "include/gqsgd_nccl.h",
+                 "src/", "kernels/stages.h",
                  "kernels/codec/formats.h", "kernels/codec/global_norm.h",
                  "kernels/codec/block_norm.h", "kernels/codec/narrow.h", "kernels/codec/norm.h",
                  "kernels/numbers.h", "kernels/cpu/float_environment.h"],
@@ -83,7 +92,8 @@ def violations(name, text):
 
 def _repository_path(name, included):
     """The included file as a path from the root; None for a header of another project."""
-    if included in ("gqsgd.h", "gqsgd_transport.h", "gqsgd_mpi.h", "gqsgd_mpi_table.h"):
+    if included in ("gqsgd.h", "gqsgd_transport.h", "gqsgd_nccl.h", "gqsgd_mpi.h",
+                    "gqsgd_mpi_table.h"):
         return f"include/{included}"  # as users write it
     if included.startswith(("include/", "kernels/", "src/", "tests/", "bench/", "bindings/",
                             "examples/", "tools/")):

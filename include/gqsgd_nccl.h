@@ -1,0 +1,46 @@
+/* Communicators over NCCL, for ranks with a GPU each: docs/NCCL.md.
+ *
+ * NCCL 2.14 or later is opened while the program runs and never linked: the copy that the process
+ * has already, else the file that GQSGD_NCCL_LIBRARY names, else libnccl.so.2 as the loader finds
+ * it; or the file of the option nccl=FILE. Whatever is missing is UNSUPPORTED with a sentence.
+ *
+ * Calls work on memory of the GPU and are enqueued on their `stream`, a cudaStream_t, NULL being
+ * the default one; they return before they are carried out, and buffers are theirs until then. The
+ * host waits only where a call is not of the kind that was expected after the one before: then a
+ * difference between ranks is MISMATCH at once, on all of them. Otherwise it is found on the GPU and
+ * `recv` stays as it was; gqsgd_comm_status says so, and the next call returns that failure, though
+ * it is carried out itself.
+ * In this version gqsgd_allreduce alone works there, with schedules DIRECT (which AUTO is), RING,
+ * TREE, BUTTERFLY and NATIVE; not in a stream that is being captured. */
+#ifndef GQSGD_NCCL_H
+#define GQSGD_NCCL_H
+
+#include "gqsgd.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** A fresh name for a group over NCCL, to be given to all its ranks; one rank makes it.
+ *  options  as for the communicator: nccl=FILE is looked at */
+GQSGD_API gqsgd_status gqsgd_nccl_unique_id_create(const char *options,
+                                                   gqsgd_unique_id *unique_id);
+
+/** Joins a group of `size` ranks, each with the GPU that is current on its thread, as rank `rank`;
+ *  returns when all are there and connected, or TIMEOUT. Beside the other options
+ *    nccl=FILE   the NCCL to use
+ *  chunk_value_count is 4194304 where it is not given. */
+GQSGD_API gqsgd_status gqsgd_comm_create_nccl(const gqsgd_unique_id *unique_id, int32_t rank,
+                                              int32_t size, const char *options, gqsgd_comm *comm);
+
+/** The same on an ncclComm_t that the caller made, with a library that this process has loaded
+ *  (nccl=FILE says which, where there are several), and destroys after `comm`. All its ranks call.
+ *  It is never aborted here: after a failure that breaks `comm` that is for the caller to do. */
+GQSGD_API gqsgd_status gqsgd_comm_create_from_nccl(void *nccl_comm, const char *options,
+                                                   gqsgd_comm *comm);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,86 @@
+// Making communicators over NCCL.
+#include <inttypes.h>
+
+#include "include/gqsgd_nccl.h"
+#include "src/api/check.h"
+#include "src/api/communicator.h"
+#include "src/transport/nccl.h"
+
+namespace gq {
+namespace {
+
+Status find_device(const Device** device) {
+  const char* reason = "";
+  *device = process_device(&reason);
+  if (*device != nullptr) return Status();
+  return fail(GQSGD_UNSUPPORTED, "communicators over NCCL need a GPU: %s", reason);
+}
+
+Status create_id(const char* text, gqsgd_unique_id* unique_id) {
+  if (unique_id == nullptr) {
+    return fail(GQSGD_INVALID_ARGUMENT, "gqsgd_nccl_unique_id_create: unique_id is NULL");
+  }
+  CommOptions options;
+  GQ_TRY(parse_options(text, &options));
+  const NcclLibrary* library = nullptr;
+  GQ_TRY(open_nccl(options.nccl.c_str(), NcclSearch::any, &library));
+  return make_nccl_id(*library, unique_id);
+}
+
+Status create(const gqsgd_unique_id* unique_id, int32_t rank, int32_t size, const char* text,
+              gqsgd_comm* comm) {
+  if (comm == nullptr) {
+    return fail(GQSGD_INVALID_ARGUMENT, "gqsgd_comm_create_nccl: comm is NULL");
+  }
+  *comm = nullptr;
+  if (unique_id == nullptr) {
+    return fail(GQSGD_INVALID_ARGUMENT, "gqsgd_comm_create_nccl: unique_id is NULL");
+  }
+  GQ_TRY(check_size(size));
+  GQ_TRY(check_rank(rank, size));
+  CommOptions options;
+  GQ_TRY(parse_options(text, &options));
+  const NcclLibrary* library = nullptr;
+  GQ_TRY(open_nccl(options.nccl.c_str(), NcclSearch::any, &library));
+  const Device* device = nullptr;
+  GQ_TRY(find_device(&device));
+  std::unique_ptr<StreamTransport> transport;
+  GQ_TRY(create_nccl(*device, *library, *unique_id, static_cast<uint32_t>(rank),
+                     static_cast<uint32_t>(size), options.timeout_ms, &transport));
+  return add_communicator(std::move(transport), options, comm);
+}
+
+Status borrow(void* nccl_comm, const char* text, gqsgd_comm* comm) {
+  if (comm == nullptr) {
+    return fail(GQSGD_INVALID_ARGUMENT, "gqsgd_comm_create_from_nccl: comm is NULL");
+  }
+  *comm = nullptr;
+  if (nccl_comm == nullptr) {
+    return fail(GQSGD_INVALID_ARGUMENT, "gqsgd_comm_create_from_nccl: nccl_comm is NULL");
+  }
+  CommOptions options;
+  GQ_TRY(parse_options(text, &options));
+  const NcclLibrary* library = nullptr;
+  GQ_TRY(open_nccl(options.nccl.c_str(), NcclSearch::loaded_only, &library));
+  const Device* device = nullptr;
+  GQ_TRY(find_device(&device));
+  std::unique_ptr<StreamTransport> transport;
+  GQ_TRY(borrow_nccl(*device, *library, nccl_comm, options.timeout_ms, &transport));
+  return add_communicator(std::move(transport), options, comm);
+}
+
+}  // namespace
+}  // namespace gq
+
+gqsgd_status gqsgd_nccl_unique_id_create(const char* options, gqsgd_unique_id* unique_id) {
+  return gq::create_id(options, unique_id).code();
+}
+
+gqsgd_status gqsgd_comm_create_nccl(const gqsgd_unique_id* unique_id, int32_t rank, int32_t size,
+                                    const char* options, gqsgd_comm* comm) {
+  return gq::create(unique_id, rank, size, options, comm).code();
+}
+
+gqsgd_status gqsgd_comm_create_from_nccl(void* nccl_comm, const char* options, gqsgd_comm* comm) {
+  return gq::borrow(nccl_comm, options, comm).code();
+}

@@ -1,0 +1,100 @@
+// The kinds of calls that ranks have agreed on before, and which of them the next call is expected
+// to be: equal on all ranks, because it follows from agreed calls alone.
+#ifndef GQ_ENQUEUE_KNOWN_PROGRAMS_H
+#define GQ_ENQUEUE_KNOWN_PROGRAMS_H
+
+#include <memory>
+#include <vector>
+
+#include "src/device/buffer.h"
+#include "src/enqueue/program.h"
+#include "src/transport/header.h"
+
+namespace gq {
+
+/** What of a header decides what is enqueued and sent. */
+struct Signature {
+  Header header;
+
+  static Signature of(const Header& header) {
+    Signature signature{header};
+    uint32_t* words = signature.header.words;
+    words[kHeaderSequence] = words[kHeaderStep] = 0;
+    words[kHeaderIndex] = words[kHeaderIndex] >> kHeaderCostsShift;
+    words[kHeaderNormLow] = words[kHeaderNormHigh] = 0;
+    return signature;
+  }
+  bool operator==(const Signature& other) const {
+    for (uint32_t k = 0; k < 16; ++k) {
+      if (header.words[k] != other.header.words[k]) return false;
+    }
+    return true;
+  }
+};
+
+/** A program, and the lists of its operands' addresses as the device reads them. */
+struct KnownProgram {
+  Signature signature;
+  Program program;
+  size_t next = 0;  ///< the one that followed it last time
+  PinnedBuffer staged_lists;
+  DeviceBuffer lists;
+  const unsigned char* listed_arena = nullptr;  ///< what the addresses are in
+
+  /** Leaves memory that a device may still read to it. */
+  void forget() {
+    lists.forget();
+    staged_lists.forget();
+  }
+};
+
+class KnownPrograms {
+ public:
+  /** Null if there is none. */
+  KnownProgram* find(const Signature& signature) {
+    for (const auto& known : known_) {
+      if (known->signature == signature) return known.get();
+    }
+    return nullptr;
+  }
+
+  /** What the next call is expected to be; null before the first. */
+  KnownProgram* expected() { return known_.empty() ? nullptr : known_[known_[last_]->next].get(); }
+
+  bool is_full() const { return known_.size() == kKnownMax; }
+
+  /** Room for one more, so that follow() cannot fail. May throw std::bad_alloc. */
+  void make_room() { known_.reserve(kKnownMax); }
+
+  /** The ranks have agreed on a call of this kind, which is known, or is `fresh`. */
+  void follow(KnownProgram* called, std::unique_ptr<KnownProgram>* fresh) {
+    size_t number = 0;
+    while (number < known_.size() && known_[number].get() != called) ++number;
+    if (number == known_.size()) {
+      if (number == kKnownMax) {  // A program of this many kinds of calls has no pattern to follow.
+        known_.clear();
+        number = 0;
+      }
+      if (known_.empty()) last_ = 0;
+      known_.push_back(std::move(*fresh));
+      known_[number]->next = number;
+    }
+    known_[last_]->next = number;
+    last_ = number;
+  }
+
+  void forget() {
+    for (const auto& known : known_) known->forget();
+  }
+
+ private:
+  // A model with hundreds of tensors makes a few dozen kinds of calls.
+  static constexpr size_t kKnownMax = 64;
+
+  std::vector<std::unique_ptr<KnownProgram>> known_;
+  size_t last_ = 0;
+};
+
+}  // namespace gq
+
+#endif

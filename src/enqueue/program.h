@@ -1,0 +1,65 @@
+// One rank's part of a plan as a list that a stream can be filled with: stages, and between them
+// groups of messages that leave and arrive together.
+#ifndef GQ_ENQUEUE_PROGRAM_H
+#define GQ_ENQUEUE_PROGRAM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <vector>
+
+#include "src/plan/plan.h"
+#include "src/transport/stream_transport.h"
+
+namespace gq {
+
+/** One thing to enqueue. Places are bytes into the arena. */
+struct ProgramStep {
+  enum class Kind : uint8_t {
+    stage,     ///< what `move` says
+    copy,      ///< size_bytes from from_bytes to to_bytes
+    exchange,  ///< transfers first .. first + count - 1, all at once
+    sum,       ///< the transport adds what lies at to_bytes
+  };
+  Kind kind;
+  Move move{};
+  size_t from_bytes = 0;  ///< copy; or where the one operand of a stage lies
+  size_t to_bytes = 0;
+  size_t size_bytes = 0;
+  uint32_t first = 0;  ///< of the transfers of an exchange, or of the operands of a stage
+  uint32_t count = 0;
+};
+
+/** The moves of all ranks are walked in step to find out which messages travel together: in every
+ *  turn each rank goes on as far as what it has lets it, then everything sent in this turn travels.
+ *  Both ends of a message have it in the same turn, and so no two groups wait for each other,
+ * though a stream stands still until a group is through. Messages whose place is still in use wait
+ * for a later turn. No schedule is known here. */
+class Program {
+ public:
+  /** Takes time in proportion to the moves of all ranks. INTERNAL if the schedule gets stuck. May
+   *  throw std::bad_alloc. */
+  Status make(const Plan& plan, uint32_t rank);
+
+  const Plan& plan() const { return plan_; }
+  /** All but dequantize, in order. */
+  const std::vector<ProgramStep>& steps() const { return steps_; }
+  /** The dequantize moves: values are written last. */
+  const std::vector<Move>& results() const { return results_; }
+  const std::vector<Transfer>& transfers() const { return transfers_; }
+  /** Where the operands of reduce_many lie, one list after the other. */
+  const std::vector<size_t>& operands() const { return operands_; }
+
+ private:
+  friend class ProgramMaker;
+
+  Plan plan_;
+  std::vector<ProgramStep> steps_;
+  std::vector<Move> results_;
+  std::vector<Transfer> transfers_;
+  std::vector<size_t> operands_;
+};
+
+}  // namespace gq
+
+#endif

@@ -1,0 +1,414 @@
+// A call on a stream, step by step: what it needs, the header, the verdict, the program.
+#include "src/enqueue/stream_calls.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <algorithm>
+#include <new>
+
+#include "kernels/codec/norm.h"
+#include "src/execute/agreement.h"
+#include "src/execute/header_fields.h"
+#include "src/transport/clock.h"
+
+namespace gq {
+namespace {
+
+static_assert(sizeof(Header) == kAgreementWords * sizeof(uint32_t));
+static_assert(kHeaderNormLow == kAgreementNormWord);
+
+// The desk: places in memory of the device.
+constexpr size_t kOwnHeaderBytes = 0;
+constexpr size_t kNormBytes = 64;
+constexpr size_t kGateBytes = 68;
+constexpr size_t kHeadersBytes = 128;
+
+// The board: places in memory of the host. A disagreement that a call's own host waits for is of no
+// interest later.
+constexpr size_t kLateBytes = 0;
+constexpr size_t kSeenBytes = sizeof(Disagreement);
+constexpr size_t kBoardHeadersBytes = 2 * sizeof(Disagreement);
+
+// What a stream may take to end once its messages are given up.
+constexpr int64_t kGraceMs = 1000;
+
+/** All words but the number of the call, status and norm. */
+constexpr uint32_t kComparedWords =
+    ((1u << kAgreementNormWord) - 1) & ~(1u << kHeaderStatus | 1u << kHeaderSequence);
+
+/** Doubles that a norm stage on a device adds up in. */
+size_t norm_workspace_bytes(const Plan& plan) {
+  const uint64_t codes = code_count(plan.coding.rotated, plan.shape.value_count);
+  return static_cast<size_t>(norm_group_count(0, codes)) * sizeof(double);
+}
+
+size_t room_bytes(const Plan& plan) {
+  const size_t arena_bytes = (plan.layout.arena_bytes() + 63) / 64 * 64;
+  return arena_bytes + norm_workspace_bytes(plan);
+}
+
+/** What streams do not do, in this version. */
+Status check_kind(const Call& call, const Nodes& nodes) {
+  if (call.segments != nullptr) {
+    return fail(GQSGD_UNSUPPORTED,
+                "%s works on host memory in this version; on a stream there is allreduce",
+                operation_name(call));
+  }
+  if (call.schedule_id == GQSGD_SCHEDULE_SPARSE) {
+    return fail(GQSGD_UNSUPPORTED,
+                "schedule sparse works on host memory in this version: the length of its lists is "
+                "not known when a stream is filled; use another schedule");
+  }
+  if (call.schedule_id == GQSGD_SCHEDULE_HIERARCHICAL && !nodes.is_flat()) {
+    return fail(GQSGD_UNSUPPORTED,
+                "schedule hierarchical over several nodes works on host memory in this version; "
+                "use schedule direct");
+  }
+  if (call.format.nonfinite == Nonfinite::error && call.format.levels != Levels::none) {
+    return fail(GQSGD_UNSUPPORTED,
+                "nonfinite=error needs a host that looks at values before codes move, which on a "
+                "stream nobody does; use nonfinite=poison, which returns NaN instead");
+  }
+  return Status();
+}
+
+bool has_one_norm(const Call& call) {
+  return call.format.levels != Levels::none && call.format.block == 0;
+}
+
+}  // namespace
+
+StreamCalls::~StreamCalls() {
+  OnDevice here(device_);
+  if (!here.enter(transport_.ordinal()).ok()) return;
+  if (done_ != nullptr && !wait_on_host(done_, "earlier calls to end").ok()) {
+    transport_.break_off(GQSGD_ABORTED, endpoint_.rank());
+    bool ended = false;
+    (void)wait_for(device_, done_, deadline_after_ms(kGraceMs), nullptr, nullptr, &ended).ok();
+    if (!ended) abandon();
+  }
+  device_.end_event(done_);
+  device_.end_event(there_);
+}
+
+/** Memory that a stream still uses, and that nobody can wait for, is left to it. */
+void StreamCalls::abandon() {
+  arena_.forget();
+  desk_.forget();
+  board_.forget();
+  programs_.forget();
+  if (unused_) unused_->forget();
+}
+
+Status StreamCalls::open() {
+  OnDevice here(device_);
+  GQ_TRY(here.enter(transport_.ordinal()));
+  const size_t headers_bytes = endpoint_.size() * sizeof(Header);
+  GQ_TRY(desk_.reserve(device_, kHeadersBytes + headers_bytes));
+  GQ_TRY(board_.reserve(device_, kBoardHeadersBytes + headers_bytes));
+  memset(board_.data(), 0, board_.size_bytes());
+  GQ_TRY(device_.make_event(&done_));
+  return device_.make_event(&there_);
+}
+
+CallPlaces StreamCalls::places() const {
+  return {arena_.data(), desk_.as<const float>(kNormBytes), desk_.as<const uint32_t>(kGateBytes)};
+}
+
+Status StreamCalls::run(const Call& call, Status own) {
+  char refusal[kSentenceBytes], past[kSentenceBytes];
+  snprintf(refusal, sizeof refusal, "%s", own.ok() ? "" : last_error());
+  const Status late = take_late_failure();
+  snprintf(past, sizeof past, "%s", late.ok() ? "" : last_error());
+  OnDevice here(device_);
+  GQ_TRY(endpoint_.failure.get());
+  GQ_TRY(here.enter(transport_.ordinal()));
+  bool capturing = false;
+  GQ_TRY(device_.is_capturing(call.stream, &capturing));
+  if (capturing) {
+    return fail(GQSGD_UNSUPPORTED,
+                "stream %p is being captured: in this version a graph would repeat the random "
+                "numbers of one step; make the call outside of the capture",
+                call.stream);
+  }
+  endpoint_.sequence += 1;
+  endpoint_.calls += 1;
+  Attempt attempt;
+  attempt.call = call;
+  if (own.ok()) {
+    own = prepare(&attempt);
+    snprintf(refusal, sizeof refusal, "%s", own.ok() ? "" : last_error());
+  }
+  if (!own.ok()) attempt.header = Agreement::refusal_of(endpoint_, own.code(), {});
+  const Status ended = end(enqueue(&attempt, own.ok() ? own : fail_with(own.code(), refusal)));
+  if (!ended.ok()) {
+    unused_ = std::move(attempt.fresh);
+    return ended;
+  }
+  return late.ok() ? late : fail_with(late.code(), past);
+}
+
+/** A failure that ranks share leaves the group as it was; any other one breaks it. */
+Status StreamCalls::end(Status status) {
+  const gqsgd_status code = status.code();
+  const bool broke = (code >= GQSGD_TIMEOUT && code < GQSGD_NONFINITE) || code == GQSGD_BACKEND ||
+                     code == GQSGD_INTERNAL;
+  if (!broke) return status;
+  endpoint_.failure.keep(status, last_error());
+  transport_.break_off(code, endpoint_.rank());
+  return endpoint_.failure.get();
+}
+
+Status StreamCalls::prepare(Attempt* attempt) {
+  Call& call = attempt->call;
+  if (call.schedule_id == GQSGD_SCHEDULE_AUTO) call.schedule_id = GQSGD_SCHEDULE_DIRECT;
+  GQ_TRY(check_kind(call, endpoint_.nodes));
+  if (call.value_count > 0) {
+    GQ_TRY(check_place("send", call.send));
+    GQ_TRY(check_place("recv", call.recv));
+  }
+  PlanRequest request{&call.format,
+                      call.schedule_id,
+                      endpoint_.size(),
+                      call.value_count,
+                      endpoint_.chunk_value_count,
+                      false};
+  request.nodes = &endpoint_.nodes;
+  Plan plan;
+  GQ_TRY(make_plan(request, &plan));
+  attempt->header = Agreement::header_of(endpoint_, call, plan.schedule_id, NormWords());
+  GQ_TRY(find_program(plan, attempt));
+  GQ_TRY(grow(room_bytes(plan)));
+  return list_operands(attempt->known, call.stream);
+}
+
+Status StreamCalls::check_place(const char* name, const void* pointer) const {
+  MemoryKind kind = MemoryKind::host;
+  GQ_TRY(device_.memory_kind(pointer, &kind));
+  if (kind == MemoryKind::device) return Status();
+  return fail(GQSGD_INVALID_ARGUMENT,
+              "%s is %p, which is memory of %s; this communicator works on memory of %s device %d",
+              name, pointer, kind == MemoryKind::host ? "the host" : "another device", device_.name,
+              transport_.ordinal());
+}
+
+Status StreamCalls::find_program(const Plan& plan, Attempt* attempt) {
+  const Signature signature = Signature::of(attempt->header);
+  attempt->known = programs_.find(signature);
+  attempt->expected = attempt->known != nullptr && attempt->known == programs_.expected();
+  if (attempt->known != nullptr) return Status();
+  if (programs_.is_full()) GQ_TRY(wait_on_host(done_, "earlier calls to end"));
+  try {
+    programs_.make_room();
+    attempt->fresh = std::make_unique<KnownProgram>();
+    attempt->known = attempt->fresh.get();
+    attempt->known->signature = signature;
+    return attempt->known->program.make(plan, endpoint_.rank());
+  } catch (const std::bad_alloc&) {
+    return fail(GQSGD_NO_MEMORY, "no memory for the moves of %u ranks", endpoint_.size());
+  }
+}
+
+Status StreamCalls::grow(size_t arena_bytes) {
+  if (arena_bytes <= arena_.size_bytes()) return Status();
+  GQ_TRY(wait_on_host(done_, "earlier calls to end"));
+  GQ_TRY(arena_.reserve(device_, arena_bytes));
+  endpoint_.workspace_bytes = std::max<uint64_t>(endpoint_.workspace_bytes, arena_bytes);
+  return Status();
+}
+
+/** Addresses of operands change with the arena only. */
+Status StreamCalls::list_operands(KnownProgram* known, StreamHandle stream) {
+  const std::vector<size_t>& operands = known->program.operands();
+  if (operands.empty() || known->listed_arena == arena_.data()) return Status();
+  const size_t size_bytes = operands.size() * sizeof(void*);
+  GQ_TRY(known->staged_lists.reserve(device_, size_bytes));
+  GQ_TRY(known->lists.reserve(device_, size_bytes));
+  for (size_t k = 0; k < operands.size(); ++k) {
+    known->staged_lists.as<const unsigned char*>()[k] = arena_.data() + operands[k];
+  }
+  GQ_TRY(device_.wait(stream, done_));
+  GQ_TRY(device_.copy(known->lists.data(), known->staged_lists.data(), size_bytes, stream));
+  known->listed_arena = arena_.data();
+  return Status();
+}
+
+Status StreamCalls::reserve(const PlanRequest& request) {
+  OnDevice here(device_);
+  GQ_TRY(here.enter(transport_.ordinal()));
+  Plan plan;
+  GQ_TRY(make_plan(request, &plan));
+  return grow(room_bytes(plan));
+}
+
+Status StreamCalls::enqueue(Attempt* attempt, Status own) {
+  const Call& call = attempt->call;
+  if (attempt->expected && own.ok()) {
+    GQ_TRY(publish(*attempt, has_one_norm(call)));
+    GQ_TRY(agree_on_device(call, true));
+    return carry_out(attempt);
+  }
+  char refusal[kSentenceBytes];
+  snprintf(refusal, sizeof refusal, "%s", own.ok() ? "" : last_error());
+  GQ_TRY(publish(*attempt, own.ok() && has_one_norm(call)));
+  if (own.ok()) GQ_TRY(agree_on_device(call, false));
+  if (!own.ok()) (void)fail_with(own.code(), refusal).ok();
+  Status verdict;
+  GQ_TRY(agree_on_host(*attempt, own, &verdict));
+  if (verdict.ok()) return carry_out(attempt);
+  char sentence[kSentenceBytes];
+  snprintf(sentence, sizeof sentence, "%s", last_error());
+  GQ_TRY(stay_in_step(call));
+  return fail_with(verdict.code(), sentence);
+}
+
+/** The norm goes straight into the header that it travels in. */
+Status StreamCalls::publish(const Attempt& attempt, bool takes_norm) {
+  const StreamHandle stream = attempt.call.stream;
+  GQ_TRY(device_.wait(stream, done_));
+  if (takes_norm) GQ_TRY(take_norm(attempt.call));
+  WriteHeaderArgs args{};
+  memcpy(args.words, attempt.header.words, sizeof args.words);
+  args.keep_norm = takes_norm;
+  args.header = desk_.as<uint32_t>(kOwnHeaderBytes);
+  args.stream = stream;
+  GQ_TRY(Status(device_.agreement->write_header(args)));
+  return transport_.gather(desk_.data() + kOwnHeaderBytes, desk_.data() + kHeadersBytes,
+                           sizeof(Header), stream);
+}
+
+Status StreamCalls::take_norm(const Call& call) {
+  NormArgs args{};
+  args.q = call.format.q;
+  args.rotated = call.format.rotate != Rotate::none;
+  args.random = random_site(endpoint_, call, 0);
+  args.range = {0, static_cast<size_t>(call.value_count)};
+  args.values = call.send;
+  args.dtype = call.dtype;
+  args.out = desk_.data() + kOwnHeaderBytes + kAgreementNormWord * sizeof(uint32_t);
+  args.stream = call.stream;
+  const size_t groups =
+      static_cast<size_t>(norm_group_count(0, code_count(args.rotated, call.value_count)));
+  args.workspace = arena_.data() + arena_.size_bytes() - groups * sizeof(double);
+  return Status(device_.stages->norm(args));
+}
+
+/** `late`: nobody waits for it, so that the host is to find a disagreement later. */
+Status StreamCalls::agree_on_device(const Call& call, bool late) {
+  AgreeArgs args{};
+  args.headers = desk_.as<uint32_t>(kHeadersBytes);
+  args.ranks = endpoint_.size();
+  args.compared = kComparedWords;
+  args.status_word = kHeaderStatus;
+  args.q = call.format.q;
+  args.p = call.format.p;
+  args.norm = desk_.as<float>(kNormBytes);
+  args.gate = desk_.as<uint32_t>(kGateBytes);
+  args.disagreement = board_.as<Disagreement>(late ? kLateBytes : kSeenBytes);
+  args.stream = call.stream;
+  return Status(device_.agreement->agree(args));
+}
+
+/** The verdict of headers, and a failure to get them. */
+Status StreamCalls::agree_on_host(const Attempt& attempt, Status own, Status* verdict) {
+  char refusal[kSentenceBytes];
+  snprintf(refusal, sizeof refusal, "%s", own.ok() ? "" : last_error());
+  const StreamHandle stream = attempt.call.stream;
+  unsigned char* const headers = board_.data() + kBoardHeadersBytes;
+  GQ_TRY(device_.copy(headers, desk_.data() + kHeadersBytes, endpoint_.size() * sizeof(Header),
+                      stream));
+  GQ_TRY(device_.record(there_, stream));
+  GQ_TRY(wait_on_host(there_, "headers of the other ranks"));
+  transport_.show_headers(reinterpret_cast<const Header*>(headers));
+  Agreement agreement;
+  agreement.begin(attempt.call);
+  bool done = false;
+  GQ_TRY(agreement.collect(endpoint_, &done));
+  if (!own.ok()) (void)fail_with(own.code(), refusal).ok();
+  *verdict = agreement.verdict(endpoint_, own);
+  return Status();
+}
+
+/** Ranks that made the call which was expected may have gone on without waiting: their messages are
+ *  answered, and what they bring is looked at by nobody. */
+Status StreamCalls::stay_in_step(const Call& call) {
+  KnownProgram* const expected = programs_.expected();
+  if (expected == nullptr) return Status();
+  bool went_on = false;
+  for (uint32_t rank = 0; rank < endpoint_.size(); ++rank) {
+    const Header& header = board_.as<Header>(kBoardHeadersBytes)[rank];
+    went_on |=
+        header.words[kHeaderStatus] == GQSGD_OK && Signature::of(header) == expected->signature;
+  }
+  if (!went_on) return Status();
+  GQ_TRY(Enqueuer(endpoint_, transport_, call, *expected, places()).messages());
+  GQ_TRY(device_.record(done_, call.stream));
+  programs_.follow(expected, nullptr);
+  return Status();
+}
+
+Status StreamCalls::carry_out(Attempt* attempt) {
+  const Call& call = attempt->call;
+  const Enqueuer enqueuer(endpoint_, transport_, call, *attempt->known, places());
+  GQ_TRY(enqueuer.moves());
+  CloseGateArgs gate{};
+  gate.broken = transport_.broken_word();
+  gate.gate = desk_.as<uint32_t>(kGateBytes);
+  gate.stream = call.stream;
+  GQ_TRY(Status(device_.agreement->close_gate(gate)));
+  GQ_TRY(enqueuer.results());
+  GQ_TRY(device_.record(done_, call.stream));
+  if (attempt->known->program.plan().schedule->adds_natively &&
+      call.format.levels == Levels::none) {
+    endpoint_.native_float_calls += 1;
+  }
+  programs_.follow(attempt->known, &attempt->fresh);
+  return Status();
+}
+
+Status StreamCalls::wait_on_host(EventHandle event, const char* what) {
+  const int64_t timeout_ms = endpoint_.timeout_ms.load(std::memory_order_relaxed);
+  const uint64_t begun_us = monotonic_us();
+  bool done = false;
+  const auto look = [](void* calls) {
+    StreamCalls& self = *static_cast<StreamCalls*>(calls);
+    GQ_TRY(self.endpoint_.failure.get());
+    return self.transport_.check();
+  };
+  GQ_TRY(wait_for(device_, event, deadline_after_ms(timeout_ms), look, this, &done));
+  endpoint_.wait_ns += (monotonic_us() - begun_us) * 1000;
+  if (done) return Status();
+  return fail(GQSGD_TIMEOUT,
+              "call %" PRIu64 ": rank %u waited %" PRId64
+              " ms on its stream for %s: a rank is late, stopped, or makes other calls, or earlier "
+              "work of the stream takes as long (timeout_ms sets the limit)",
+              endpoint_.sequence, endpoint_.rank(), timeout_ms, what);
+}
+
+Status StreamCalls::take_late_failure() {
+  const Status late = late_failure();
+  if (!late.ok()) board_.as<volatile Disagreement>(kLateBytes)->found = 0;
+  return late;
+}
+
+Status StreamCalls::late_failure() const {
+  const Disagreement* const late = board_.as<const Disagreement>(kLateBytes);
+  if (static_cast<const volatile Disagreement*>(late)->found == 0) return Status();
+  Header reference, differing;
+  memcpy(reference.words, late->reference, sizeof reference.words);
+  memcpy(differing.words, late->differing, sizeof differing.words);
+  const uint32_t sequence = reference.words[kHeaderSequence];
+  const gqsgd_status refused = static_cast<gqsgd_status>(differing.words[kHeaderStatus]);
+  if (refused == GQSGD_OK) {
+    return describe_mismatch(sequence, 0, reference, late->rank, differing);
+  }
+  return fail(GQSGD_REMOTE_ERROR,
+              "call %u, which had returned: rank %u refused its own call with %s (%s); no result "
+              "was written, see the error of rank %u",
+              sequence, late->rank, gqsgd_status_name(refused), gqsgd_status_string(refused),
+              late->rank);
+}
+
+}  // namespace gq

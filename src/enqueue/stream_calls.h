@@ -1,0 +1,82 @@
+// Collectives that are enqueued on a caller's stream: how ranks agree on them, on the device where
+// they can and on the host where they must, and what is enqueued then (docs/NCCL.md).
+#ifndef GQ_ENQUEUE_STREAM_CALLS_H
+#define GQ_ENQUEUE_STREAM_CALLS_H
+
+#include <memory>
+
+#include "src/enqueue/enqueuer.h"
+#include "src/enqueue/known_programs.h"
+#include "src/execute/endpoint.h"
+
+namespace gq {
+
+class StreamCalls {
+ public:
+  StreamCalls(Endpoint* endpoint, StreamTransport* transport)
+      : endpoint_(*endpoint), transport_(*transport), device_(transport->device()) {}
+  ~StreamCalls();
+  StreamCalls(const StreamCalls&) = delete;
+  StreamCalls& operator=(const StreamCalls&) = delete;
+
+  /** Memory and events that do not depend on calls. */
+  Status open();
+
+  /** Enqueues one call on call.stream, or tells the other ranks that this one refuses: `own` is its
+   *  refusal, whose sentence is this thread's last error. Waits on the host for the others' headers
+   *  where the call is not the one that was expected. A failure of an earlier call, found since, is
+   *  returned by this one, which is carried out all the same: to refuse it would make it fail on
+   *  other ranks, and so on for ever. */
+  Status run(const Call& call, Status own);
+
+  /** Room for calls of this plan. */
+  Status reserve(const PlanRequest& request);
+
+  /** What went wrong after a call had returned; stays until the next call reports it. */
+  Status late_failure() const;
+
+ private:
+  /** A call on its way into the stream. */
+  struct Attempt {
+    Call call;
+    Header header;
+    KnownProgram* known = nullptr;
+    std::unique_ptr<KnownProgram> fresh;  ///< where the kind of call is a new one
+    bool expected = false;
+  };
+
+  Status take_late_failure();
+  Status prepare(Attempt* attempt);
+  Status find_program(const Plan& plan, Attempt* attempt);
+  Status check_place(const char* name, const void* pointer) const;
+  Status grow(size_t arena_bytes);
+  Status list_operands(KnownProgram* known, StreamHandle stream);
+
+  Status enqueue(Attempt* attempt, Status own);
+  Status publish(const Attempt& attempt, bool takes_norm);
+  Status take_norm(const Call& call);
+  Status agree_on_device(const Call& call, bool late);
+  Status agree_on_host(const Attempt& attempt, Status own, Status* verdict);
+  Status stay_in_step(const Call& call);
+  Status carry_out(Attempt* attempt);
+  Status wait_on_host(EventHandle event, const char* what);
+  Status end(Status status);
+  void abandon();
+
+  CallPlaces places() const;
+
+  Endpoint& endpoint_;
+  StreamTransport& transport_;
+  const Device& device_;
+  KnownPrograms programs_;
+  std::unique_ptr<KnownProgram> unused_;  ///< of a call that failed: the stream may not know yet
+  DeviceBuffer arena_;
+  DeviceBuffer desk_;            // headers of all ranks, the own one, norm and gate
+  PinnedBuffer board_;           // what the host reads: disagreements, headers of all ranks
+  EventHandle done_ = nullptr;   // behind the last call
+  EventHandle there_ = nullptr;  // behind headers on their way to the host
+};
+
+}  // namespace gq
+
+#endif

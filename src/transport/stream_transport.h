@@ -1,0 +1,55 @@
+// Ranks that exchange words in the memory of devices, in their turn on a stream: what a transport
+// does for calls that are enqueued and not driven.
+#ifndef GQ_TRANSPORT_STREAM_TRANSPORT_H
+#define GQ_TRANSPORT_STREAM_TRANSPORT_H
+
+#include <vector>
+
+#include "src/device/device.h"
+#include "src/transport/transport.h"
+
+namespace gq {
+
+/** Words that go to a peer or come from one; `here_bytes` is their place in the own arena. */
+struct Transfer {
+  uint32_t peer;
+  bool sends;
+  size_t here_bytes;
+  size_t size_bytes;
+};
+
+/** Every rank enqueues the same operations in the same order. None waits for a device; a failure of
+ *  one, at once or found later by check(), breaks the group. */
+class StreamTransport : public Transport {
+ public:
+  virtual const Device& device() const = 0;
+  /** The device that the group's memory is on. */
+  virtual int32_t ordinal() const = 0;
+
+  /** The `size_bytes` of every rank, in rank order. */
+  virtual Status gather(const void* own, void* all, size_t size_bytes, StreamHandle stream) = 0;
+  /** All transfers at once: between two ranks, the k-th sent is the k-th received. */
+  virtual Status exchange(unsigned char* arena, const Transfer* transfers, size_t transfer_count,
+                          StreamHandle stream) = 0;
+  /** The sum over all ranks takes the place of the words. */
+  virtual Status sum(Addend addend, void* words, uint64_t addend_count, StreamHandle stream) = 0;
+  /** A word that the device reads: not 0 once the group is broken. */
+  virtual const uint32_t* broken_word() const = 0;
+
+  /** Headers that have come to the host, for peer_header(). */
+  virtual void show_headers(const Header* headers) = 0;
+
+  StreamTransport* on_streams() final { return this; }
+  bool reads_in_place() const final { return false; }
+  Status arena(size_t size_bytes, unsigned char** base) final;
+  Status publish(uint64_t sequence, const Header& header) final;
+  Status send(const Message& message) final;
+  Status expect(const Message& message) final;
+  Status receive(const Message& message, const unsigned char** words) final;
+  const unsigned char* view(const Message&) const final { return nullptr; }
+  Status flushed(bool* done) final;
+};
+
+}  // namespace gq
+
+#endif

@@ -1,0 +1,117 @@
+// Threads for ranks, the stand-in for NCCL.
+#include "tests/nccl/group.h"
+
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <mutex>
+#include <thread>
+
+namespace gq::test {
+namespace {
+
+constexpr unsigned char kUnwritten = 0xA5;
+
+template <typename Function>
+Function stand_in_function(const char* name) {
+  void* const library = dlopen(GQ_STAND_IN, RTLD_NOW | RTLD_LOCAL);
+  return reinterpret_cast<Function>(dlsym(library, name));
+}
+
+}  // namespace
+
+void set_faults(const StandInFaults& faults) {
+  stand_in_function<void (*)(const StandInFaults*)>("stand_in_set")(&faults);
+}
+int made_comms() { return stand_in_function<int (*)()>("stand_in_comms")(); }
+int aborted_comms() { return stand_in_function<int (*)()>("stand_in_aborts")(); }
+
+const NcclLibrary* nccl_of_tests() {
+  const NcclLibrary* library = nullptr;
+  EXPECT_TRUE(open_nccl(GQ_STAND_IN, NcclSearch::any, &library).ok()) << gqsgd_last_error();
+  return library;
+}
+
+std::string stand_in_options(const std::string& more) {
+  const bool has_timeout = more.find("timeout_ms") != std::string::npos;
+  return std::string("nccl=") + GQ_STAND_IN + (has_timeout ? "" : ",timeout_ms=20000") +
+         (more.empty() ? "" : "," + more);
+}
+
+StreamCall::StreamCall(const Values& input)
+    : value_count_(input.size()),
+      input_(input),
+      send_(input.size() * sizeof(float)),
+      recv_(input.size() * sizeof(float)) {
+  std::memcpy(send_.as<float>(), input.data(), input.size() * sizeof(float));
+  std::memset(recv_.as<char>(), kUnwritten, input.size() * sizeof(float));
+}
+
+gqsgd_status StreamCall::make(gqsgd_comm comm, const Operation& operation) {
+  const Quantizer quantizer(operation.quantizer);
+  const uint64_t at[2] = {operation.step, operation.index};
+  in_place_ = operation.in_place;
+  return gqsgd_allreduce(comm, quantizer.get(), send_.as<float>(),
+                         in_place_ ? send_.as<float>() : recv_.as<float>(), value_count_,
+                         GQSGD_FLOAT32, operation.op, operation.schedule, at, stream.get());
+}
+
+Values StreamCall::result() const {
+  const float* const values = in_place_ ? send_.as<float>() : recv_.as<float>();
+  return Values(values, values + value_count_);
+}
+
+bool StreamCall::untouched() const {
+  const auto* const bytes = recv_.as<unsigned char>();
+  for (size_t k = 0; k < value_count_ * sizeof(float); ++k) {
+    if (bytes[k] != kUnwritten) return false;
+  }
+  return std::memcmp(send_.as<float>(), input_.data(), value_count_ * sizeof(float)) == 0;
+}
+
+NcclGroup::NcclGroup(int rank_count, const std::string& options)
+    : comms_(static_cast<size_t>(rank_count)) {
+  stand_in_function<void (*)(void*)>("stand_in_default_stream")(default_host_stream());
+  gqsgd_unique_id id;
+  const std::string text = stand_in_options(options);
+  EXPECT_EQ(gqsgd_nccl_unique_id_create(text.c_str(), &id), GQSGD_OK) << gqsgd_last_error();
+  const std::string failures = run([&](int rank, gqsgd_comm) -> std::string {
+    const gqsgd_status status = gqsgd_comm_create_nccl(&id, rank, rank_count, text.c_str(),
+                                                       &comms_[static_cast<size_t>(rank)]);
+    return status == GQSGD_OK ? "" : gqsgd_last_error();
+  });
+  EXPECT_EQ(failures, "");
+}
+
+NcclGroup::~NcclGroup() {
+  // In threads: where calls are under way one end waits for the other.
+  run([this](int rank, gqsgd_comm) {
+    destroy(rank);
+    return std::string();
+  });
+}
+
+void NcclGroup::destroy(int rank) {
+  gqsgd_comm& comm = comms_[static_cast<size_t>(rank)];
+  EXPECT_EQ(gqsgd_comm_destroy(comm), GQSGD_OK);
+  comm = nullptr;
+}
+
+std::string NcclGroup::run(
+    const std::function<std::string(int rank, gqsgd_comm comm)>& body) const {
+  std::mutex mutex;
+  std::string lines;
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < size(); ++rank) {
+    threads.emplace_back([&, rank] {
+      const std::string said = body(rank, comm(rank));
+      const std::lock_guard<std::mutex> lock(mutex);
+      if (!said.empty()) lines += "rank " + std::to_string(rank) + ": " + said + "\n";
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return lines;
+}
+
+}  // namespace gq::test

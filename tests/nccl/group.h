@@ -1,0 +1,71 @@
+// Ranks on the stand-in of NCCL: threads of this process, each with a communicator, a stream and
+// buffers of the device that tests have.
+#ifndef GQ_TESTS_NCCL_GROUP_H
+#define GQ_TESTS_NCCL_GROUP_H
+
+#include <gqsgd.h>
+#include <gqsgd_nccl.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "src/transport/nccl_library.h"
+#include "tests/nccl/stand_in.h"
+#include "tests/support/host_device.h"
+#include "tests/support/operation.h"
+
+namespace gq::test {
+
+/** A function of the stand-in that NCCL does not have. */
+void set_faults(const StandInFaults& faults);
+int made_comms();
+int aborted_comms();
+const NcclLibrary* nccl_of_tests();
+
+/** "nccl=..,timeout_ms=20000" and more. */
+std::string stand_in_options(const std::string& more = "");
+
+/** One allreduce of `input` on a rank: buffers in memory of the device, and what became of it. */
+class StreamCall {
+ public:
+  explicit StreamCall(const Values& input);
+
+  /** Enqueues it. */
+  gqsgd_status make(gqsgd_comm comm, const Operation& operation);
+  /** Waits for the stream: false if it does not get there. */
+  bool wait(int timeout_ms = 60000) { return stream.synchronize(timeout_ms); }
+  Values result() const;
+  /** True if no byte of the result has been written, and the input is as it was. */
+  bool untouched() const;
+
+  OwnStream stream;
+
+ private:
+  size_t value_count_;
+  Values input_;
+  bool in_place_ = false;
+  DeviceMemory send_, recv_;
+};
+
+class NcclGroup {
+ public:
+  explicit NcclGroup(int rank_count, const std::string& options = "");
+  ~NcclGroup();
+  NcclGroup(const NcclGroup&) = delete;
+  NcclGroup& operator=(const NcclGroup&) = delete;
+
+  int size() const { return static_cast<int>(comms_.size()); }
+  gqsgd_comm comm(int rank) const { return comms_[static_cast<size_t>(rank)]; }
+  /** Runs `body` on a thread for each rank; lines of what it returned, where it was not "". */
+  std::string run(const std::function<std::string(int rank, gqsgd_comm comm)>& body) const;
+  void destroy(int rank);
+
+ private:
+  UseHostDevice device_;
+  std::vector<gqsgd_comm> comms_;
+};
+
+}  // namespace gq::test
+
+#endif

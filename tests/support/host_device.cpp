@@ -1,0 +1,300 @@
+// Threads for streams, a set for memory, a counter for events.
+#include "tests/support/host_device.h"
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "kernels/cuda/agreement.cuh"
+#include "kernels/stages.h"
+#include "tests/support/host_stream.h"
+
+namespace gq::test {
+namespace {
+
+class Stream : public HostStream {
+ public:
+  Stream() : HostStream{take}, thread_([this] { work(); }) {}
+  ~Stream() {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      closing_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+  }
+
+  void run(std::function<void()> work) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    queue_.push_back(std::move(work));
+    changed_.notify_all();
+  }
+
+ private:
+  static void take(HostStream* stream, void (*work)(void*), void* argument) {
+    static_cast<Stream*>(stream)->run([work, argument] { work(argument); });
+  }
+
+  void work() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    for (;;) {
+      changed_.wait(lock, [&] { return !queue_.empty() || closing_; });
+      if (queue_.empty()) return;
+      const std::function<void()> next = std::move(queue_.front());
+      queue_.pop_front();
+      lock.unlock();
+      next();
+      lock.lock();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> queue_;
+  bool closing_ = false;
+  std::thread thread_;
+};
+
+/** Records of an event that were asked for, and those that have come. */
+struct Event {
+  std::mutex mutex;
+  std::condition_variable changed;
+  uint64_t recorded = 0;
+  uint64_t come = 0;
+};
+using SharedEvent = std::shared_ptr<Event>;
+
+struct Memory {
+  std::mutex mutex;
+  std::map<const unsigned char*, size_t> blocks;
+  size_t fail_from = 0;
+};
+
+Memory& memory() {
+  static Memory* const all = new Memory;
+  return *all;
+}
+
+std::atomic<bool> capturing_now{false};
+
+Stream& stream_of(StreamHandle handle) {
+  static Stream* const default_stream = new Stream;
+  return handle == nullptr ? *default_stream : *static_cast<Stream*>(handle);
+}
+
+Status current(int32_t* ordinal) {
+  *ordinal = 0;
+  return Status();
+}
+Status set_current(int32_t) { return Status(); }
+
+Status allocate(size_t size_bytes, void** out) {
+  Memory& all = memory();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  if (all.fail_from == 1) return fail(GQSGD_NO_MEMORY, "the device has no memory left");
+  if (all.fail_from > 1) --all.fail_from;
+  *out = aligned_alloc(256, (size_bytes + 255) / 256 * 256);
+  std::memset(*out, 0xEE, size_bytes);  // nobody may rely on what is in it
+  all.blocks[static_cast<unsigned char*>(*out)] = size_bytes;
+  return Status();
+}
+void release(void* pointer) {
+  if (pointer == nullptr) return;
+  Memory& all = memory();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  all.blocks.erase(static_cast<unsigned char*>(pointer));
+  free(pointer);
+}
+
+Status memory_kind(const void* pointer, MemoryKind* kind) {
+  Memory& all = memory();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  const auto* byte = static_cast<const unsigned char*>(pointer);
+  auto block = all.blocks.upper_bound(byte);
+  *kind = MemoryKind::host;
+  if (block == all.blocks.begin()) return Status();
+  --block;
+  if (byte < block->first + block->second) *kind = MemoryKind::device;
+  return Status();
+}
+
+Status copy(void* to, const void* from, size_t size_bytes, StreamHandle stream) {
+  stream_of(stream).run([=] { std::memcpy(to, from, size_bytes); });
+  return Status();
+}
+Status clear(void* to, size_t size_bytes, StreamHandle stream) {
+  stream_of(stream).run([=] { std::memset(to, 0, size_bytes); });
+  return Status();
+}
+
+Status make_stream(StreamHandle* stream) {
+  *stream = new Stream;
+  return Status();
+}
+void end_stream(StreamHandle stream) { delete static_cast<Stream*>(stream); }
+Status is_capturing(StreamHandle, bool* capturing) {
+  *capturing = capturing_now;
+  return Status();
+}
+
+SharedEvent& event_of(EventHandle event) { return *static_cast<SharedEvent*>(event); }
+Status make_event(EventHandle* event) {
+  *event = new SharedEvent(std::make_shared<Event>());
+  return Status();
+}
+void end_event(EventHandle event) { delete static_cast<SharedEvent*>(event); }
+Status record(EventHandle handle, StreamHandle stream) {
+  const SharedEvent event = event_of(handle);
+  uint64_t number = 0;
+  {
+    const std::lock_guard<std::mutex> lock(event->mutex);
+    number = ++event->recorded;
+  }
+  stream_of(stream).run([event, number] {
+    const std::lock_guard<std::mutex> lock(event->mutex);
+    event->come = number;
+    event->changed.notify_all();
+  });
+  return Status();
+}
+Status wait(StreamHandle stream, EventHandle handle) {
+  const SharedEvent event = event_of(handle);
+  uint64_t number = 0;
+  {
+    const std::lock_guard<std::mutex> lock(event->mutex);
+    number = event->recorded;
+  }
+  stream_of(stream).run([event, number] {
+    std::unique_lock<std::mutex> lock(event->mutex);
+    event->changed.wait(lock, [&] { return event->come >= number; });
+  });
+  return Status();
+}
+Status query(EventHandle handle, bool* done) {
+  const SharedEvent event = event_of(handle);
+  const std::lock_guard<std::mutex> lock(event->mutex);
+  *done = event->come >= event->recorded;
+  return Status();
+}
+
+const Stages& cpu() { return *cpu_stages_named("scalar"); }
+
+/** Makes a CPU stage when the stream comes to it. */
+template <auto kStage, typename Args>
+gqsgd_status enqueue(const Args& args) {
+  stream_of(args.stream).run([args] { (void)(cpu().*kStage)(args); });
+  return GQSGD_OK;
+}
+
+gqsgd_status dequantize(const DequantizeArgs& args) {
+  stream_of(args.stream).run([args] {
+    if (args.gate == nullptr || *args.gate == 0) (void)cpu().dequantize(args);
+  });
+  return GQSGD_OK;
+}
+
+/** The device's own code, by one block of threads that take turns. */
+template <typename Body>
+struct OneBlock {
+  typename Body::Shared shared;
+  typename Body::Own own[Body::kThreads];
+
+  uint32_t number() const { return 0; }
+  uint32_t count() const { return 1; }
+  template <bool kBarrier, typename Step>
+  void all(Step step) {
+    for (uint32_t thread = 0; thread < Body::kThreads; ++thread) {
+      step(cuda::Local<typename Body::Shared, typename Body::Own>{thread, shared, own[thread]});
+    }
+  }
+};
+
+template <typename Body, typename Args>
+gqsgd_status enqueue_body(const Args& args) {
+  stream_of(args.stream).run([body = Body(args)] {
+    OneBlock<Body> block{};
+    cuda::run_block(body, block);
+  });
+  return GQSGD_OK;
+}
+
+constexpr Stages kStages = {
+    "host double",
+    enqueue<&Stages::norm, NormArgs>,
+    enqueue<&Stages::merge_norms, MergeNormsArgs>,
+    enqueue<&Stages::quantize, QuantizeArgs>,
+    enqueue<&Stages::reduce, ReduceArgs>,
+    enqueue<&Stages::reduce_many, ReduceManyArgs>,
+    dequantize,
+    nullptr,
+    nullptr,
+    nullptr,
+};
+
+constexpr AgreementStages kAgreement = {
+    enqueue_body<cuda::WriteHeader, WriteHeaderArgs>,
+    enqueue_body<cuda::Agree, AgreeArgs>,
+    enqueue_body<cuda::CloseGate, CloseGateArgs>,
+};
+
+}  // namespace
+
+const Device& host_device() {
+  static const Device kDevice = {
+      "host double", &kStages,   &kAgreement, current, set_current, allocate,    release,
+      allocate,      release,    memory_kind, copy,    clear,       make_stream, end_stream,
+      is_capturing,  make_event, end_event,   record,  wait,        query,
+  };
+  return kDevice;
+}
+
+StreamHandle default_host_stream() { return &stream_of(nullptr); }
+
+DeviceMemory::DeviceMemory(size_t size_bytes) {
+  if (!allocate(size_bytes == 0 ? 1 : size_bytes, &data_).ok()) abort();
+}
+DeviceMemory::~DeviceMemory() { release(data_); }
+
+OwnStream::OwnStream() { (void)make_stream(&stream_).ok(); }
+OwnStream::~OwnStream() { end_stream(stream_); }
+
+bool OwnStream::synchronize(int timeout_ms) const {
+  EventHandle event = nullptr;
+  (void)make_event(&event).ok();
+  (void)record(event, stream_).ok();
+  bool done = false;
+  for (int k = 0; k < timeout_ms * 5 && !done; ++k) {
+    (void)query(event, &done).ok();
+    if (!done) std::this_thread::sleep_for(std::chrono::microseconds(200));
+  }
+  end_event(event);
+  return done;
+}
+
+void OwnStream::sleep(int time_ms) const {
+  stream_of(stream_).run(
+      [time_ms] { std::this_thread::sleep_for(std::chrono::milliseconds(time_ms)); });
+}
+
+size_t allocations_in_use() {
+  const std::lock_guard<std::mutex> lock(memory().mutex);
+  return memory().blocks.size();
+}
+
+void fail_allocations_from(size_t nth) {
+  const std::lock_guard<std::mutex> lock(memory().mutex);
+  memory().fail_from = nth;
+}
+
+void pretend_capturing(bool capturing) { capturing_now = capturing; }
+
+}  // namespace gq::test

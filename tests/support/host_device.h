@@ -1,0 +1,70 @@
+// A device for machines that have none: its memory is the host's, its streams are threads, its
+// stages are those of the CPU, made when their turn comes. What is enqueued really runs later, and
+// what reads too early reads something else.
+#ifndef GQ_TESTS_SUPPORT_HOST_DEVICE_H
+#define GQ_TESTS_SUPPORT_HOST_DEVICE_H
+
+#include <cstddef>
+
+#include "src/device/device.h"
+
+namespace gq::test {
+
+/** The table; process-wide, never gone. */
+const Device& host_device();
+
+/** What a null stream stands for. */
+StreamHandle default_host_stream();
+
+/** It is this process's device for as long as this lives. */
+class UseHostDevice {
+ public:
+  UseHostDevice() { use_device(&host_device()); }
+  ~UseHostDevice() { use_device(nullptr); }
+  UseHostDevice(const UseHostDevice&) = delete;
+  UseHostDevice& operator=(const UseHostDevice&) = delete;
+};
+
+/** Memory that memory_kind() knows as the device's. */
+class DeviceMemory {
+ public:
+  explicit DeviceMemory(size_t size_bytes);
+  ~DeviceMemory();
+  DeviceMemory(const DeviceMemory&) = delete;
+  DeviceMemory& operator=(const DeviceMemory&) = delete;
+  template <typename Type>
+  Type* as() const {
+    return static_cast<Type*>(data_);
+  }
+
+ private:
+  void* data_ = nullptr;
+};
+
+/** A stream of the device; waits for its work at its end. */
+class OwnStream {
+ public:
+  OwnStream();
+  ~OwnStream();
+  OwnStream(const OwnStream&) = delete;
+  OwnStream& operator=(const OwnStream&) = delete;
+  StreamHandle get() const { return stream_; }
+  /** True if all that was pushed is done within `timeout_ms`. */
+  bool synchronize(int timeout_ms = 60000) const;
+  /** Work that takes this long. */
+  void sleep(int time_ms) const;
+
+ private:
+  StreamHandle stream_ = nullptr;
+};
+
+/** What of the device's memory is in use, in allocations. */
+size_t allocations_in_use();
+/** From the n-th allocation on (1: the next one) there is no memory; 0: there is again. */
+void fail_allocations_from(size_t nth);
+/** Streams are, or are no longer, being captured. */
+void pretend_capturing(bool capturing);
+
+}  // namespace gq::test
+
+#endif
