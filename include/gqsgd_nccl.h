@@ -7,9 +7,9 @@
  * Calls work on memory of the GPU and are enqueued on their `stream`, a cudaStream_t, NULL being
  * the default one; they return before they are carried out, and buffers are theirs until then. The
  * host waits only where a call is not of the kind that was expected after the one before: then a
- * difference between ranks is MISMATCH at once, on all of them. Otherwise it is found on the GPU and
- * `recv` stays as it was; gqsgd_comm_status says so, and the next call returns that failure, though
- * it is carried out itself.
+ * difference between ranks is MISMATCH at once, on all of them. Otherwise it is found on the GPU,
+ * and `recv` stays as it was; gqsgd_comm_status says so, and the next call returns that failure,
+ * though it is carried out itself.
  * In this version gqsgd_allreduce alone works there, with schedules DIRECT (which AUTO is), RING,
  * TREE, BUTTERFLY and NATIVE; not in a stream that is being captured. */
 #ifndef GQSGD_NCCL_H

@@ -5,7 +5,7 @@ import re
 
 # Modules of the Python package that users name, in the order of their pages.
 PYTHON_MODULES = ["quantizer", "communicator", "segments", "request", "threads", "transport",
-                  "simulate", "stages", "theory", "errors", "library", "torch/hook",
+                  "nccl", "simulate", "stages", "theory", "errors", "library", "torch/hook",
                   "torch/operators", "torch/groups", "torch/fsdp", "torch/policy",
                   "jax/collective", "jax/state"]
 JULIA_FILES = ["quantizer", "comm", "collectives", "segments", "request", "local", "theory",
@@ -81,7 +81,7 @@ def python_page(root):
 
 def _public_names(root):
     """What the packages export, and the methods that a communicator inherits."""
-    names = {"SegmentCollectives"}
+    names = {"SegmentCollectives", "NcclGroups"}
     for package in ("", "torch/", "jax/"):
         path = root / "bindings" / "python" / "gqsgd" / package / "__init__.py"
         exported = re.search(r"__all__ = \[(.*?)\]", path.read_text(), re.DOTALL)

@@ -252,7 +252,7 @@ const Device& host_device() {
   static const Device kDevice = {
       "host double", &kStages,   &kAgreement, current, set_current, allocate,    release,
       allocate,      release,    memory_kind, copy,    clear,       make_stream, end_stream,
-      is_capturing,  make_event, end_event,   record,  wait,        query,
+      is_capturing,  make_event, end_event,   record,  wait,        query,       nullptr,
   };
   return kDevice;
 }

@@ -11,6 +11,7 @@
 #include "kernels/stages.h"
 #include "src/api/options_text.h"
 #include "src/device/device.h"
+#include "src/transport/nccl_library.h"
 
 namespace gq::tools {
 namespace {
@@ -33,6 +34,7 @@ struct Variable {
 constexpr Variable kVariables[] = {
     {"GQSGD_COSTS", "file with the constants of schedule=auto"},
     {"GQSGD_FORCE_ISA", "instruction set of the CPU stages"},
+    {"GQSGD_NCCL_LIBRARY", "NCCL to open where the process has none"},
     {"GQSGD_TIMEOUT_MS", "default timeout of communicators"},
 };
 
@@ -72,12 +74,22 @@ void print_costs(const CommOptions& options) {
       text.c_str());
 }
 
+void print_nccl() {
+  const NcclLibrary* library = nullptr;
+  if (open_nccl("", NcclSearch::any, &library).ok()) {
+    std::printf("nccl             %s, version number %d\n", library->path, library->version);
+  } else {
+    std::printf("nccl             none: %s\n", last_error());
+  }
+}
+
 int run() {
   std::printf("library          %s\n", gqsgd_build_info());
   std::printf("machine          %s\n", bench::machine().c_str());
   print_isas();
   describe_devices(print_device, nullptr);
   std::printf("transports       local (threads), process (shared memory)\n");
+  print_nccl();
   print_environment();
   gqsgd_set_log(print_log, nullptr);
   CommOptions options;

@@ -37,6 +37,7 @@ from .errors import (
     Version,
 )
 from .library import build_info, library_path, set_log, version
+from .nccl import nccl_unique_id
 from .quantizer import Quantizer
 from .request import Request
 from .simulate import expected_error, simulate
@@ -80,6 +81,7 @@ __all__ = [
     "dequantize",
     "expected_error",
     "library_path",
+    "nccl_unique_id",
     "norm",
     "predict_time",
     "quantize",

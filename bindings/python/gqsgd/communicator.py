@@ -13,6 +13,7 @@ from . import _abi, _mpi
 from .arguments import at, fields_text, integer, number_of
 from .arrays import Buffer, dtype_number, read_view, write_view
 from .errors import InvalidArgument, check
+from .nccl import NcclGroups
 from .quantizer import Quantizer, handle_of
 from .request import Request
 from .segments import SegmentCollectives
@@ -32,9 +33,9 @@ def unique_id() -> bytes:
     return raw.raw
 
 
-class Communicator(SegmentCollectives):
-    """One rank of a group; made by `local`, `process`, `mpi` or `custom`, and used by one thread at
-    a time.
+class Communicator(SegmentCollectives, NcclGroups):
+    """One rank of a group; made by `local`, `process`, `mpi`, `nccl` or `custom`, and used by one
+    thread at a time.
 
     Options of all, by keyword (the library checks them):
         timeout_ms=300000        time without progress after which a call gives up; -1 for ever

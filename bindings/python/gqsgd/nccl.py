@@ -1,0 +1,92 @@
+"""The C ABI of gqsgd_nccl.h as ctypes sees it: groups of ranks with a GPU each."""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import POINTER, c_char_p, c_int32, c_void_p
+from typing import TYPE_CHECKING, Any
+
+from . import _abi
+from .arguments import fields_text, integer
+from .errors import InvalidArgument, check
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
+    "gqsgd_nccl_unique_id_create": (c_int32, [c_char_p, c_char_p]),
+    "gqsgd_comm_create_nccl": (
+        c_int32,
+        [c_char_p, c_int32, c_int32, c_char_p, POINTER(c_void_p)],
+    ),
+    "gqsgd_comm_create_from_nccl": (c_int32, [c_void_p, c_char_p, POINTER(c_void_p)]),
+}
+
+
+def _function(name: str) -> Any:
+    function = getattr(_abi.library(), name)
+    function.restype, function.argtypes = PROTOTYPES[name]
+    return function
+
+
+def nccl_unique_id(**options: Any) -> bytes:
+    """A fresh name (256 bytes) for a group over NCCL; one rank makes it and passes it to all.
+
+    nccl=FILE: the NCCL to use; else the one of this process, GQSGD_NCCL_LIBRARY, or the system's.
+    Raises Unsupported where there is none, or it is older than 2.14.
+    """
+    raw = ctypes.create_string_buffer(_abi.UNIQUE_ID_SIZE_BYTES)
+    check(_function("gqsgd_nccl_unique_id_create")(fields_text("", options), raw))
+    return raw.raw
+
+
+def _create(unique_id: bytes, rank: int, size: int, options: bytes) -> int:
+    """A handle of rank `rank` of a group of `size`."""
+    handle = c_void_p()
+    function = _function("gqsgd_comm_create_nccl")
+    check(function(unique_id, rank, size, options, ctypes.byref(handle)))
+    assert handle.value is not None
+    return handle.value
+
+
+def _borrow(nccl_comm: int, options: bytes) -> int:
+    """A handle on an ncclComm_t, given as its address."""
+    handle = c_void_p()
+    function = _function("gqsgd_comm_create_from_nccl")
+    check(function(nccl_comm, options, ctypes.byref(handle)))
+    assert handle.value is not None
+    return handle.value
+
+
+class NcclGroups:
+    """How a communicator over NCCL is made."""
+
+    __slots__ = ()
+
+    def __init__(self, handle: int):
+        raise NotImplementedError
+
+    @classmethod
+    def nccl(cls, unique_id: bytes, rank: int, size: int, **options: Any) -> Self:
+        """Joins a group of `size` ranks, each with the GPU that is current on its thread, as rank
+        `rank`; docs/NCCL.md says what such a group does.
+
+        unique_id: the bytes that `gqsgd.nccl_unique_id()` made on one of the ranks.
+        Options besides the others: nccl=FILE, the NCCL to use. Raises Unsupported without a GPU or
+        NCCL 2.14, Timeout if a rank is missing.
+        """
+        if len(unique_id) != _abi.UNIQUE_ID_SIZE_BYTES:
+            raise InvalidArgument(
+                f"unique_id has {len(unique_id)} bytes, not {_abi.UNIQUE_ID_SIZE_BYTES}; "
+                "hint: pass on what gqsgd.nccl_unique_id() returned"
+            )
+        int_rank = integer("rank", rank, ctypes.c_int32)
+        int_size = integer("size", size, ctypes.c_int32)
+        return cls(_create(bytes(unique_id), int_rank, int_size, fields_text("", options)))
+
+    @classmethod
+    def from_nccl(cls, nccl_comm: int, **options: Any) -> Self:
+        """The same on an ncclComm_t, given as its address, that a framework made and destroys after
+        this one; all its ranks call. It has to be of the NCCL that this process has loaded, or of
+        the loaded one that the option nccl=FILE names."""
+        return cls(_borrow(nccl_comm, fields_text("", options)))

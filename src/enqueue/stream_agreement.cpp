@@ -1,0 +1,129 @@
+// How ranks agree on a call on streams: headers by the device, a verdict there, and on the host
+// where it has to wait or looks back.
+#include <string.h>
+
+#include "kernels/codec/norm.h"
+#include "src/enqueue/desk.h"
+#include "src/enqueue/stream_calls.h"
+#include "src/execute/agreement.h"
+#include "src/execute/header_fields.h"
+
+namespace gq {
+namespace {
+
+/** All words but the number of the call, status and norm. */
+constexpr uint32_t kComparedWords =
+    ((1u << kAgreementNormWord) - 1) & ~(1u << kHeaderStatus | 1u << kHeaderSequence);
+
+}  // namespace
+
+/** The norm goes straight into the header that it travels in. */
+Status StreamCalls::publish(const Attempt& attempt, bool takes_norm) {
+  const StreamHandle stream = attempt.call.stream;
+  GQ_TRY(device_.wait(stream, done_));
+  if (takes_norm) GQ_TRY(take_norm(attempt.call));
+  WriteHeaderArgs args{};
+  memcpy(args.words, attempt.header.words, sizeof args.words);
+  args.keep_norm = takes_norm;
+  args.header = desk_.as<uint32_t>(kOwnHeaderBytes);
+  args.stream = stream;
+  GQ_TRY(Status(device_.agreement->write_header(args)));
+  return transport_.gather(desk_.data() + kOwnHeaderBytes, desk_.data() + kHeadersBytes,
+                           sizeof(Header), stream);
+}
+
+Status StreamCalls::take_norm(const Call& call) {
+  NormArgs args{};
+  args.q = call.format.q;
+  args.rotated = call.format.rotate != Rotate::none;
+  args.random = random_site(endpoint_, call, 0);
+  args.range = {0, static_cast<size_t>(call.value_count)};
+  args.values = call.send;
+  args.dtype = call.dtype;
+  args.out = desk_.data() + kOwnHeaderBytes + kAgreementNormWord * sizeof(uint32_t);
+  args.stream = call.stream;
+  const size_t groups =
+      static_cast<size_t>(norm_group_count(0, code_count(args.rotated, call.value_count)));
+  args.workspace = arena_.data() + arena_.size_bytes() - groups * sizeof(double);
+  return Status(device_.stages->norm(args));
+}
+
+/** `late`: nobody waits for it, so that the host is to find a disagreement later. */
+Status StreamCalls::agree_on_device(const Call& call, bool late) {
+  AgreeArgs args{};
+  args.headers = desk_.as<uint32_t>(kHeadersBytes);
+  args.ranks = endpoint_.size();
+  args.compared = kComparedWords;
+  args.status_word = kHeaderStatus;
+  args.q = call.format.q;
+  args.p = call.format.p;
+  args.norm = desk_.as<float>(kNormBytes);
+  args.gate = desk_.as<uint32_t>(kGateBytes);
+  args.disagreement = board_.as<Disagreement>(late ? kLateBytes : kSeenBytes);
+  args.stream = call.stream;
+  return Status(device_.agreement->agree(args));
+}
+
+/** The verdict of headers, and a failure to get them. */
+Status StreamCalls::agree_on_host(const Attempt& attempt, Status own, Status* verdict) {
+  char refusal[kSentenceBytes];
+  snprintf(refusal, sizeof refusal, "%s", own.ok() ? "" : last_error());
+  const StreamHandle stream = attempt.call.stream;
+  unsigned char* const headers = board_.data() + kBoardHeadersBytes;
+  GQ_TRY(device_.copy(headers, desk_.data() + kHeadersBytes, endpoint_.size() * sizeof(Header),
+                      stream));
+  GQ_TRY(device_.record(there_, stream));
+  GQ_TRY(wait_on_host(there_, "headers of the other ranks"));
+  transport_.show_headers(reinterpret_cast<const Header*>(headers));
+  Agreement agreement;
+  agreement.begin(attempt.call);
+  bool done = false;
+  GQ_TRY(agreement.collect(endpoint_, &done));
+  if (!own.ok()) (void)fail_with(own.code(), refusal).ok();
+  *verdict = agreement.verdict(endpoint_, own);
+  return Status();
+}
+
+/** Ranks that made the call which was expected may have gone on without waiting: their messages are
+ *  answered, and what they bring is looked at by nobody. */
+Status StreamCalls::stay_in_step(const Call& call) {
+  KnownProgram* const expected = programs_.expected();
+  if (expected == nullptr) return Status();
+  bool went_on = false;
+  for (uint32_t rank = 0; rank < endpoint_.size(); ++rank) {
+    const Header& header = board_.as<Header>(kBoardHeadersBytes)[rank];
+    went_on |=
+        header.words[kHeaderStatus] == GQSGD_OK && Signature::of(header) == expected->signature;
+  }
+  if (!went_on) return Status();
+  GQ_TRY(Enqueuer(endpoint_, transport_, call, *expected, places()).messages());
+  GQ_TRY(device_.record(done_, call.stream));
+  programs_.follow(expected, nullptr);
+  return Status();
+}
+
+Status StreamCalls::take_late_failure() {
+  const Status late = late_failure();
+  if (!late.ok()) board_.as<volatile Disagreement>(kLateBytes)->found = 0;
+  return late;
+}
+
+Status StreamCalls::late_failure() const {
+  const Disagreement* const late = board_.as<const Disagreement>(kLateBytes);
+  if (static_cast<const volatile Disagreement*>(late)->found == 0) return Status();
+  Header reference, differing;
+  memcpy(reference.words, late->reference, sizeof reference.words);
+  memcpy(differing.words, late->differing, sizeof differing.words);
+  const uint32_t sequence = reference.words[kHeaderSequence];
+  const gqsgd_status refused = static_cast<gqsgd_status>(differing.words[kHeaderStatus]);
+  if (refused == GQSGD_OK) {
+    return describe_mismatch(sequence, 0, reference, late->rank, differing);
+  }
+  return fail(GQSGD_REMOTE_ERROR,
+              "call %u, which had returned: rank %u refused its own call with %s (%s); no result "
+              "was written, see the error of rank %u",
+              sequence, late->rank, gqsgd_status_name(refused), gqsgd_status_string(refused),
+              late->rank);
+}
+
+}  // namespace gq
