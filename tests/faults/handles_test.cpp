@@ -207,7 +207,7 @@ TEST(Handles, CallThatBeginsWhileItsCommunicatorIsDestroyedIsEnded) {
     std::atomic<int> ready{0};
     const auto meet = [&](int turns) {
       for (++ready; ready < 2;) continue;
-      for (volatile int turn = 0; turn < turns; turn = turn + 1) continue;
+      for (int turn = 0; turn < turns; ++turn) ready.load();
     };
     gqsgd_status inside = GQSGD_OK;
     std::thread caller([&] {
