@@ -42,8 +42,7 @@ class Communicator(SegmentCollectives, NcclGroups):
         stream_id=0              enters the random key: groups of one program draw differently
         chunk_value_count=65536  values per message (57344 where messages leave the machine's
                                  memory); changes speed, never a bit of the result
-        threads=1                that compute for a rank, the caller's among them: as many as it
-                                 has processors to itself; changes no bit, and ranks may differ
+        threads=1                that compute for a rank; changes no bit, and ranks may differ
         costs=FILE               constants by which schedule="auto" chooses, equal on all ranks:
                                  gqsgd-calibrate writes them; default: none, or GQSGD_COSTS
         uncompressed="auto"      with costs "auto" sends float32 where that is faster; or "never"
