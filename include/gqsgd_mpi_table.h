@@ -141,9 +141,11 @@ static inline int32_t gqsgd_mpi_open(gqsgd_mpi *self, int32_t part_count, uint64
   return 0;
 }
 
+/** Where a part's MPI_Request goes; null until MPI has written it, which it may fail to. */
 static inline MPI_Request *gqsgd_mpi_add_part(gqsgd_mpi *self, uint64_t request) {
   self->requests[request].parts += 1;
   self->owners[self->part_count] = (int32_t)request;
+  self->parts[self->part_count] = MPI_REQUEST_NULL;
   return &self->parts[self->part_count++];
 }
 

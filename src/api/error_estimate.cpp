@@ -136,10 +136,16 @@ Status read_at(gqsgd_comm comm, const uint64_t* given, uint64_t at[2]) {
 }
 
 /** The mean of all ranks as float32. */
-Status mean_of(gqsgd_comm comm, gqsgd_quantizer quantizer, const Question& question,
-               const uint64_t at[2], const Memory& send, const Memory& recv) {
+Status mean_of(gqsgd_comm comm, gqsgd_quantizer quantizer, int32_t schedule,
+               const Question& question, const uint64_t at[2], const Memory& send,
+               const Memory& recv) {
   return Status(gqsgd_allreduce(comm, quantizer, send.get(), recv.get(), question.value_count,
-                                GQSGD_FLOAT32, GQSGD_MEAN, question.schedule, at, nullptr));
+                                GQSGD_FLOAT32, GQSGD_MEAN, schedule, at, nullptr));
+}
+
+/** The one that the exact mean has: plain values have no codes to leave out. */
+int32_t exact_schedule(int32_t schedule) {
+  return schedule == GQSGD_SCHEDULE_SPARSE ? GQSGD_SCHEDULE_DIRECT : schedule;
 }
 
 /** What a measurement needs beside the question. */
@@ -181,8 +187,10 @@ Status measured_error(gqsgd_comm comm, const Question& question, const void* sen
   Measurement own;
   const Status prepared = prepare(comm, question, send, &own);
   if (!prepared.ok()) return refuse(comm, question, prepared);
-  GQ_TRY(mean_of(comm, own.none.get(), question, own.at, own.values, own.exact));
-  GQ_TRY(mean_of(comm, question.quantizer, question, own.at, own.values, own.result));
+  GQ_TRY(mean_of(comm, own.none.get(), exact_schedule(question.schedule), question, own.at,
+                 own.values, own.exact));
+  GQ_TRY(mean_of(comm, question.quantizer, question.schedule, question, own.at, own.values,
+                 own.result));
   ErrorSum sum;
   for (size_t e = 0; e < question.value_count; ++e) {
     sum.add(value_at(own.result.get(), GQSGD_FLOAT32, e),

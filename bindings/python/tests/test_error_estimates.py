@@ -43,13 +43,16 @@ def test_no_error_is_zero_and_no_signal_is_infinite():
     assert gqsgd.expected_error(q, apart, schedule="ring", draws=64) == np.inf
 
 
-def test_measured_error_is_that_of_the_next_call_and_equal_on_all_ranks():
-    q, arrays = gqsgd.Quantizer("paper-gl4"), gradients(4)
+@pytest.mark.parametrize(
+    "text, schedule", [("paper-gl4", "auto"), ("paper-gl4,norm=2:2", "sparse")]
+)
+def test_measured_error_is_that_of_the_next_call_and_equal_on_all_ranks(text, schedule):
+    q, arrays = gqsgd.Quantizer(text), gradients(4)
 
     def work(comm):
         comm.counter = 11
-        measured = comm.measured_error(arrays[comm.rank], q)
-        return measured, comm.counter, comm.allreduce(arrays[comm.rank], q)
+        measured = comm.measured_error(arrays[comm.rank], q, schedule=schedule)
+        return measured, comm.counter, comm.allreduce(arrays[comm.rank], q, schedule=schedule)
 
     results = gqsgd.run_local(4, work)
     assert len({measured for measured, _, _ in results}) == 1
