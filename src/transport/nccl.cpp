@@ -15,7 +15,7 @@ namespace {
 
 // Behind NCCL's 128 bytes of a unique id.
 constexpr char kMark[] = "gqsgd: a unique id of NCCL";
-constexpr size_t kMarkBytes = sizeof(nccl::UniqueId);
+constexpr size_t kMarkBytes = sizeof(nccl::Id);
 
 class NcclTransport final : public StreamTransport {
  public:
@@ -79,7 +79,7 @@ Status NcclTransport::join(const gqsgd_unique_id& unique_id, uint32_t rank, uint
   size_ = size;
   GQ_TRY(device_.current(&ordinal_));
   GQ_TRY(open());
-  nccl::UniqueId id;
+  nccl::Id id;
   memcpy(id.internal, unique_id.bytes, sizeof id.internal);
   for (const char byte : id.internal) tag_ = tag_ * 31 + static_cast<unsigned char>(byte);
   GQ_TRY(comm_.join(id, static_cast<int>(size), static_cast<int>(rank)));
@@ -169,9 +169,8 @@ Status NcclTransport::transfer(unsigned char* arena, const Transfer& transfer,
   }
   counters_.messages_sent += 1;
   counters_.payload_bytes_sent += transfer.size_bytes;
-  return accepted(
-      library.send(words, transfer.size_bytes, nccl::kUint8, peer, comm_.get(), stream),
-      "ncclSend");
+  return accepted(library.send(words, transfer.size_bytes, nccl::kUint8, peer, comm_.get(), stream),
+                  "ncclSend");
 }
 
 /** A group that was begun is ended whatever happens: it belongs to the thread. */
@@ -205,7 +204,7 @@ Status make_transport(const Device& device, const NcclLibrary& library, int64_t 
 }  // namespace
 
 Status make_nccl_id(const NcclLibrary& library, gqsgd_unique_id* unique_id) {
-  nccl::UniqueId id;
+  nccl::Id id;
   const nccl::Result result = library.get_unique_id(&id);
   if (result != nccl::kSuccess) {
     return fail(GQSGD_BACKEND, "ncclGetUniqueId: NCCL error %d (%s) [%s]", result,

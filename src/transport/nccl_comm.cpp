@@ -71,7 +71,7 @@ void NcclComm::give_up() {
   if (first && owner_ == Owner::us) end_by(library_.abort);
 }
 
-Status NcclComm::join(const nccl::UniqueId& id, int ranks, int rank) {
+Status NcclComm::join(const nccl::Id& id, int ranks, int rank) {
   nccl::Config config;
   const nccl::Result result = library_.init(&comm_, ranks, id, rank, &config);
   if (comm_ != nullptr) owner_ = Owner::us;

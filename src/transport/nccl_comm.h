@@ -20,7 +20,7 @@ class NcclComm {
   NcclComm(const NcclComm&) = delete;
   NcclComm& operator=(const NcclComm&) = delete;
 
-  Status join(const nccl::UniqueId& id, int ranks, int rank);
+  Status join(const nccl::Id& id, int ranks, int rank);
   Status borrow(nccl::Comm comm);
 
   const NcclLibrary& library() const { return library_; }

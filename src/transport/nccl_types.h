@@ -11,7 +11,7 @@ using Comm = struct OpaqueComm*;
 using Stream = void*;  // a cudaStream_t
 
 /** Passed by value. */
-struct UniqueId {
+struct Id {
   char internal[128];
 };
 
@@ -40,9 +40,9 @@ inline constexpr int kVersionMin = 21400;
 
 // X(member, symbol, result, arguments): what is needed of every library.
 #define GQ_NCCL_FUNCTIONS(X)                                                             \
-  X(get_unique_id, ncclGetUniqueId, Result, (UniqueId * id))                             \
+  X(get_unique_id, ncclGetUniqueId, Result, (Id * id))                                   \
   X(init, ncclCommInitRankConfig, Result,                                                \
-    (Comm * comm, int ranks, UniqueId id, int rank, Config* config))                     \
+    (Comm * comm, int ranks, Id id, int rank, Config* config))                           \
   X(destroy, ncclCommDestroy, Result, (Comm comm))                                       \
   X(abort, ncclCommAbort, Result, (Comm comm))                                           \
   X(async_error, ncclCommGetAsyncError, Result, (Comm comm, Result * error))             \

@@ -327,7 +327,7 @@ TEST(Calls, AllocateNothingThatWasReserved) {
 TEST(Borrowed, IsUsedAndLeftAlone) {
   const UseHostDevice device;
   const auto* library = nccl_of_tests();
-  nccl::UniqueId id;
+  nccl::Id id;
   ASSERT_EQ(library->get_unique_id(&id), nccl::kSuccess);
   const int comms_before = made_comms(), aborts_before = aborted_comms();
   const std::vector<Values> inputs = gradients(2, 900, 6);

@@ -274,14 +274,14 @@ Result ncclGetVersion(int* version) {
   return kSuccess;
 }
 
-Result ncclGetUniqueId(UniqueId* id) {
+Result ncclGetUniqueId(Id* id) {
   std::memset(id, 0, sizeof *id);
   const uint64_t number = ++ids;
   std::memcpy(id->internal, &number, sizeof number);
   return kSuccess;
 }
 
-Result ncclCommInitRankConfig(Comm* comm, int ranks, UniqueId id, int rank, Config* config) {
+Result ncclCommInitRankConfig(Comm* comm, int ranks, Id id, int rank, Config* config) {
   *comm = new OpaqueComm;
   const std::lock_guard<std::mutex> lock(mutex);
   std::shared_ptr<Group>& group = groups[std::string(id.internal, sizeof id.internal)];
