@@ -156,10 +156,10 @@ TEST(Agreement, RefusesWhatIsNotThere) {
       {"paper-ge4", GQSGD_SCHEDULE_SPARSE},
       {"paper-gl8,nonfinite=error", GQSGD_SCHEDULE_DIRECT},
   };
-  for (const auto& [quantizer, schedule] : cases) {
+  for (const auto& refused : cases) {
     const auto all = make_calls(group, [&](int, Operation* call, size_t*) {
-      call->quantizer = quantizer;
-      call->schedule = schedule;
+      call->quantizer = refused.first;
+      call->schedule = refused.second;
     });
     for (const Said& said : all) {
       EXPECT_EQ(said.status, GQSGD_UNSUPPORTED) << said.sentence;
