@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 # Ours of nccl_types.h: NCCL's.
-TYPES = {"Comm": "ncclComm_t", "UniqueId": "ncclUniqueId", "Result": "ncclResult_t",
+TYPES = {"Comm": "ncclComm_t", "Id": "ncclUniqueId", "Result": "ncclResult_t",
          "DataType": "ncclDataType_t", "ReduceOp": "ncclRedOp_t", "Config": "ncclConfig_t",
          "Stream": "cudaStream_t"}
 CONSTANTS = {"kSuccess": "ncclSuccess", "kInvalidArgument": "ncclInvalidArgument",
