@@ -88,7 +88,7 @@ def draw_speedup(path, costs, runs):
         if measured:
             axes.plot(*zip(*measured), "o", color=COLORS[bits])
     axes.axhline(1, color="#888888", linewidth=0.8)
-    axes.legend(frameon=False, loc="upper right")
+    axes.legend(frameon=False, loc="lower left")
     save(figure, path)
 
 
