@@ -3,22 +3,17 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <time.h>
 
 #include <memory>
 #include <new>
+
+#include "src/support/clock.h"
 
 namespace gq {
 namespace {
 
 // A sleeper looks for dead peers this often; a bell wakes it sooner.
 constexpr uint32_t kWaitSliceUs = 5000;
-
-int64_t now_ns() {
-  timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return static_cast<int64_t>(time.tv_sec) * 1000000000 + time.tv_nsec;
-}
 
 /** Statuses 60 to 79: a rank is gone or late. BACKEND: this one can no longer reach the others. All
  *  else, before codes move, is shared by all ranks. */
@@ -33,7 +28,7 @@ void Drive::begin(Endpoint& endpoint, const Call& call, Status own) {
   ended_ = false;
   published_ = false;
   progress_ = 0;
-  progress_ns_ = now_ns();
+  progress_ns_ = monotonic_ns();
   Status begun = endpoint.failure.get();
   if (begun.ok()) begun = operation_.begin(endpoint, call, own);
   published_ = begun.ok();
@@ -48,15 +43,15 @@ bool Drive::advance() {
     end(status);
   } else if (operation_.progress() != progress_) {
     progress_ = operation_.progress();
-    progress_ns_ = now_ns();
+    progress_ns_ = monotonic_ns();
   }
   return ended_;
 }
 
 void Drive::wait() {
-  const int64_t before_ns = now_ns();
+  const uint64_t before_ns = monotonic_ns();
   const Status status = endpoint_->transport->wait(kWaitSliceUs);
-  endpoint_->wait_ns += static_cast<uint64_t>(now_ns() - before_ns);
+  endpoint_->wait_ns += monotonic_ns() - before_ns;
   status.ok() ? give_up_in_time() : end(status);
 }
 
@@ -67,10 +62,10 @@ void Drive::look() {
 
 void Drive::give_up_in_time() {
   const int64_t timeout_ms = endpoint_->timeout_ms.load(std::memory_order_relaxed);
-  const int64_t idle_ms = (now_ns() - progress_ns_) / 1000000;
+  const int64_t idle_ms = static_cast<int64_t>((monotonic_ns() - progress_ns_) / 1000000);
   if (timeout_ms < 0 || idle_ms < timeout_ms) return;
   // A slow thread may have been suspended itself: what came meanwhile counts.
-  const int64_t noted_ns = progress_ns_;
+  const uint64_t noted_ns = progress_ns_;
   if (advance() || progress_ns_ != noted_ns) return;
   uint32_t culprit = 0;
   const Status status = operation_.timed_out(idle_ms, &culprit);

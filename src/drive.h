@@ -38,7 +38,7 @@ class Drive {
   bool ended_ = true;
   Status status_;
   uint64_t progress_ = 0;
-  int64_t progress_ns_ = 0;  // when something last happened
+  uint64_t progress_ns_ = 0;  // when something last happened
 };
 
 /** Blocking: drives one call to its end, sleeping where it has to wait. */

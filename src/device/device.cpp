@@ -5,6 +5,8 @@
 
 #include <atomic>
 
+#include "src/support/clock.h"
+
 namespace gq {
 namespace {
 
@@ -13,12 +15,6 @@ std::atomic<const Device*> double_of_tests{nullptr};
 // Short against a collective that is worth waiting for, long against the host's price of a look.
 constexpr long kNapMinNs = 2000;
 constexpr long kNapMaxNs = 200000;
-
-uint64_t now_us() {
-  timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return static_cast<uint64_t>(time.tv_sec) * 1000000 + static_cast<uint64_t>(time.tv_nsec) / 1000;
-}
 
 }  // namespace
 
@@ -37,7 +33,7 @@ Status wait_for(const Device& device, EventHandle event, uint64_t deadline_us,
   *done = false;
   for (long nap_ns = kNapMinNs;; nap_ns = nap_ns * 2 < kNapMaxNs ? nap_ns * 2 : kNapMaxNs) {
     GQ_TRY(device.query(event, done));
-    if (*done || now_us() >= deadline_us) return Status();
+    if (*done || monotonic_us() >= deadline_us) return Status();
     if (look != nullptr) GQ_TRY(look(argument));
     const timespec nap{0, nap_ns};
     nanosleep(&nap, nullptr);

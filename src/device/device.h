@@ -78,7 +78,7 @@ const char* device_build();
 void describe_devices(void (*line)(void* user, const char* text), void* user);
 
 /** The host sleeps in short naps until `event` has come (*done), or `deadline_us` of the monotonic
- *  clock (src/transport/clock.h), or until `look`, called between naps, fails. */
+ *  clock (src/support/clock.h), or until `look`, called between naps, fails. */
 Status wait_for(const Device& device, EventHandle event, uint64_t deadline_us,
                 Status (*look)(void* argument), void* argument, bool* done);
 

@@ -11,7 +11,7 @@
 #include "kernels/codec/norm.h"
 #include "src/enqueue/desk.h"
 #include "src/execute/agreement.h"
-#include "src/transport/clock.h"
+#include "src/support/clock.h"
 
 namespace gq {
 namespace {

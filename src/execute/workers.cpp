@@ -4,11 +4,13 @@
 
 #include <linux/futex.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <new>
+
+#include "src/support/clock.h"
+#include "src/support/relax.h"
 
 namespace gq {
 namespace {
@@ -17,31 +19,17 @@ constexpr uint32_t kStopped = UINT32_MAX;
 
 // Longer than what lies between the stages of a call that waits for nobody, and short beside the
 // time that a waiting rank sleeps at once.
-constexpr int64_t kLookNs = 20000;
+constexpr uint64_t kLookNs = 20000;
 constexpr uint32_t kLooksPerClock = 32;
-
-int64_t now_ns() {
-  timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return static_cast<int64_t>(time.tv_sec) * 1000000000 + time.tv_nsec;
-}
-
-void pause_briefly() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  __asm__ volatile("yield");
-#endif
-}
 
 /** Looks until `word` is no longer `value`, for kLookNs at most; its last value. */
 uint32_t look_at(const std::atomic<uint32_t>& word, uint32_t value) {
-  const int64_t until_ns = now_ns() + kLookNs;
+  const uint64_t until_ns = monotonic_ns() + kLookNs;
   for (uint32_t looks = 1;; ++looks) {
     const uint32_t seen = word.load(std::memory_order_acquire);
     if (seen != value) return seen;
-    if (looks % kLooksPerClock == 0 && now_ns() >= until_ns) return value;
-    pause_briefly();
+    if (looks % kLooksPerClock == 0 && monotonic_ns() >= until_ns) return value;
+    relax();
   }
 }
 

@@ -7,7 +7,8 @@
 
 #include <new>
 
-#include "src/transport/clock.h"
+#include "src/support/clock.h"
+#include "src/support/relax.h"
 
 namespace gq {
 namespace {
@@ -17,14 +18,6 @@ namespace {
 constexpr uint64_t kSpinUs = 20;
 // A dead peer rings no bell: sleepers look for it this often.
 constexpr uint32_t kLookUs = 2000;
-
-void relax() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
 
 }  // namespace
 

@@ -2,8 +2,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "src/support/clock.h"
 #include "src/transport/board.h"
-#include "src/transport/clock.h"
 
 namespace gq {
 namespace {

@@ -3,8 +3,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "src/support/clock.h"
 #include "src/transport/bootstrap_host.h"
-#include "src/transport/clock.h"
 
 namespace gq {
 namespace {

@@ -9,7 +9,7 @@
 
 #include <new>
 
-#include "src/transport/clock.h"
+#include "src/support/clock.h"
 #include "src/transport/system_failure.h"
 
 namespace gq {

@@ -7,7 +7,7 @@
 #include <new>
 
 #include "src/device/buffer.h"
-#include "src/transport/clock.h"
+#include "src/support/clock.h"
 #include "src/transport/nccl_comm.h"
 
 namespace gq {

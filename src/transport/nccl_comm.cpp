@@ -8,7 +8,7 @@
 #include <system_error>
 #include <thread>
 
-#include "src/transport/clock.h"
+#include "src/support/clock.h"
 
 namespace gq {
 namespace {

@@ -7,10 +7,10 @@
 
 #include <new>
 
+#include "src/support/clock.h"
 #include "src/support/fork.h"
 #include "src/transport/board.h"
 #include "src/transport/bootstrap.h"
-#include "src/transport/clock.h"
 #include "src/transport/descriptor_limit.h"
 #include "src/transport/lifeline.h"
 #include "src/transport/random_bytes.h"

@@ -6,8 +6,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "src/support/clock.h"
 #include "src/transport/bootstrap_messages.h"
-#include "src/transport/clock.h"
 #include "src/transport/packet_socket.h"
 #include "src/transport/unique_id.h"
 #include "tests/transport/process_group.h"

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "src/transport/clock.h"
+#include "src/support/clock.h"
 
 namespace gq::test {
 namespace {

@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "src/transport/clock.h"
+#include "src/support/clock.h"
 #include "tests/transport/exchange.h"
 
 namespace gq::test {

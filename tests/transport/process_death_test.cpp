@@ -3,8 +3,8 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include "src/support/clock.h"
 #include "src/support/fork.h"
-#include "src/transport/clock.h"
 #include "tests/support/shared_memory.h"
 #include "tests/transport/process_group.h"
 

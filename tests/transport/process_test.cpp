@@ -5,7 +5,7 @@
 
 #include <thread>
 
-#include "src/transport/clock.h"
+#include "src/support/clock.h"
 #include "tests/transport/process_group.h"
 
 namespace gq::test {

@@ -1,6 +1,7 @@
-// Time for deadlines: monotonic, so that setting the clock or suspending the machine ends no wait.
-#ifndef GQ_TRANSPORT_CLOCK_H
-#define GQ_TRANSPORT_CLOCK_H
+// Time for deadlines and measurements: monotonic, so that setting the clock or suspending the
+// machine ends no wait.
+#ifndef GQ_SUPPORT_CLOCK_H
+#define GQ_SUPPORT_CLOCK_H
 
 #include <stdint.h>
 #include <time.h>
@@ -10,11 +11,13 @@ namespace gq {
 /** A deadline that never comes. */
 inline constexpr uint64_t kNever = UINT64_MAX;
 
-inline uint64_t monotonic_us() {
+inline uint64_t monotonic_ns() {
   timespec time;
   clock_gettime(CLOCK_MONOTONIC, &time);
-  return static_cast<uint64_t>(time.tv_sec) * 1000000 + static_cast<uint64_t>(time.tv_nsec) / 1000;
+  return static_cast<uint64_t>(time.tv_sec) * 1000000000 + static_cast<uint64_t>(time.tv_nsec);
 }
+
+inline uint64_t monotonic_us() { return monotonic_ns() / 1000; }
 
 /** `timeout_ms` from now; negative is kNever. */
 inline uint64_t deadline_after_ms(int64_t timeout_ms) {
