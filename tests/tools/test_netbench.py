@@ -3,8 +3,10 @@ nothing left."""
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -48,6 +50,20 @@ def test_every_contender_has_a_row_and_no_host_is_left(namespaces, netbench, tmp
     assert rows["none"]["bytes"] == pytest.approx(2 * 2 / 3 * 400000, rel=0.01)
     assert rows["paper-gl4"]["bytes"] == pytest.approx(rows["none"]["bytes"] / 8, rel=0.05)
     assert rows["blocks-8"]["limit_seconds"] > rows["blocks-8"]["passes_seconds"] > 0
+
+
+def test_a_terminated_run_leaves_no_host(namespaces, root, build_directory):
+    before = namespaces()
+    run = subprocess.Popen(
+        [sys.executable, root / "tools/netbench", "--build", build_directory, "--no-gloo",
+         "--hosts", "2", "--rate", "10mbit", "--preset", "none"], stdout=subprocess.DEVNULL)
+    deadline = time.monotonic() + TIMEOUT_S
+    while namespaces() == before and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert namespaces() != before
+    run.terminate()
+    assert run.wait(TIMEOUT_S) == 128 + signal.SIGTERM
+    assert namespaces() == before
 
 
 def test_auto_is_swept_over_networks(namespaces, root, build_directory, tmp_path):

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from .bench import measure
+from .network import exit_when_terminated
 from .report import table
 
 
@@ -67,6 +68,7 @@ def run_rates(program, arguments, measure, table):
     if lacking:
         print("\n".join(f"{program}: {sentence}" for sentence in lacking), file=sys.stderr)
         return 2
+    exit_when_terminated()
     os.environ.setdefault("GQSGD_LIBRARY", str((arguments.build / "libgqsgd.so").resolve()))
     runs = []
     for rate in arguments.rate:

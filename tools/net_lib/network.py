@@ -2,7 +2,9 @@
 
 import contextlib
 import os
+import signal
 import subprocess
+import sys
 from dataclasses import dataclass
 
 _SUBNET = "10.77.0"
@@ -16,6 +18,11 @@ def run(*command):
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(command)}: {done.stderr.strip() or done.returncode}")
     return done.stdout
+
+
+def exit_when_terminated():
+    """SIGTERM then ends this program as Ctrl-C does: hosts and ranks are removed on the way out."""
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .mpi import Mpirun
-from .network import Network
+from .network import Network, exit_when_terminated
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,7 @@ class Place:
 def on_networks(arguments, calibrate):
     """A place for each number of hosts and each rate; without --costs constants are measured
     there first, by calibrate(place, file)."""
+    exit_when_terminated()
     for hosts in arguments.hosts:
         with contextlib.ExitStack() as stack:
             network = stack.enter_context(Network(hosts, arguments.rate[0]))
