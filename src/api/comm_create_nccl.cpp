@@ -1,6 +1,4 @@
 // Making communicators over NCCL.
-#include <inttypes.h>
-
 #include "include/gqsgd_nccl.h"
 #include "src/api/check.h"
 #include "src/api/communicator.h"
@@ -9,10 +7,19 @@
 namespace gq {
 namespace {
 
-Status find_device(const Device** device) {
+/** What every communicator over NCCL is made with. */
+struct Needs {
+  CommOptions options;
+  const NcclLibrary* library = nullptr;
+  const Device* device = nullptr;
+};
+
+Status find_needs(const char* options, NcclSearch search, Needs* needs) {
+  GQ_TRY(parse_options(options, &needs->options));
+  GQ_TRY(open_nccl(needs->options.nccl.c_str(), search, &needs->library));
   const char* reason = "";
-  *device = process_device(&reason);
-  if (*device != nullptr) return Status();
+  needs->device = process_device(&reason);
+  if (needs->device != nullptr) return Status();
   return fail(GQSGD_UNSUPPORTED, "communicators over NCCL need a GPU: %s", reason);
 }
 
@@ -38,16 +45,12 @@ Status create(const gqsgd_unique_id* unique_id, int32_t rank, int32_t size, cons
   }
   GQ_TRY(check_size(size));
   GQ_TRY(check_rank(rank, size));
-  CommOptions options;
-  GQ_TRY(parse_options(text, &options));
-  const NcclLibrary* library = nullptr;
-  GQ_TRY(open_nccl(options.nccl.c_str(), NcclSearch::any, &library));
-  const Device* device = nullptr;
-  GQ_TRY(find_device(&device));
+  Needs needs;
+  GQ_TRY(find_needs(text, NcclSearch::any, &needs));
   std::unique_ptr<StreamTransport> transport;
-  GQ_TRY(create_nccl(*device, *library, *unique_id, static_cast<uint32_t>(rank),
-                     static_cast<uint32_t>(size), options.timeout_ms, &transport));
-  return add_communicator(std::move(transport), options, comm);
+  GQ_TRY(create_nccl(*needs.device, *needs.library, *unique_id, static_cast<uint32_t>(rank),
+                     static_cast<uint32_t>(size), needs.options.timeout_ms, &transport));
+  return add_communicator(std::move(transport), needs.options, comm);
 }
 
 Status borrow(void* nccl_comm, const char* text, gqsgd_comm* comm) {
@@ -58,15 +61,12 @@ Status borrow(void* nccl_comm, const char* text, gqsgd_comm* comm) {
   if (nccl_comm == nullptr) {
     return fail(GQSGD_INVALID_ARGUMENT, "gqsgd_comm_create_from_nccl: nccl_comm is NULL");
   }
-  CommOptions options;
-  GQ_TRY(parse_options(text, &options));
-  const NcclLibrary* library = nullptr;
-  GQ_TRY(open_nccl(options.nccl.c_str(), NcclSearch::loaded_only, &library));
-  const Device* device = nullptr;
-  GQ_TRY(find_device(&device));
+  Needs needs;
+  GQ_TRY(find_needs(text, NcclSearch::loaded_only, &needs));
   std::unique_ptr<StreamTransport> transport;
-  GQ_TRY(borrow_nccl(*device, *library, nccl_comm, options.timeout_ms, &transport));
-  return add_communicator(std::move(transport), options, comm);
+  GQ_TRY(
+      borrow_nccl(*needs.device, *needs.library, nccl_comm, needs.options.timeout_ms, &transport));
+  return add_communicator(std::move(transport), needs.options, comm);
 }
 
 }  // namespace
