@@ -197,9 +197,9 @@ GQSGD_API gqsgd_status gqsgd_depth_factor(gqsgd_quantizer quantizer, int32_t ran
  *  constants  the text that gqsgd-calibrate writes, "name = value" lines; names left out, and all
  *             with NULL, have built-in values: ranks with processors of their own at 10 Gbit/s
  *  schedule   AUTO is what it would choose with these constants; with NULL it is direct
- * All ranks are on one node here, where hierarchical is direct; gqsgd-plan predicts it on others.
- * INVALID_ARGUMENT for a malformed text and for what an allreduce refuses; UNSUPPORTED for sparse,
- * whose time depends on values, and for native without the constants of it. */
+ * Messages travel, over links that are all alike: hierarchical is direct here (gqsgd-plan has nodes
+ * and shared memory). INVALID_ARGUMENT for a malformed text and for what an allreduce refuses;
+ * UNSUPPORTED for sparse, whose time depends on values, and for native without constants of it. */
 GQSGD_API gqsgd_status gqsgd_predict_time(gqsgd_quantizer quantizer, int32_t schedule,
                                           int32_t rank_count, size_t value_count, int32_t dtype,
                                           const char *constants, double *time_ns);
@@ -209,8 +209,8 @@ GQSGD_API gqsgd_status gqsgd_predict_time(gqsgd_quantizer quantizer, int32_t sch
 /** Options text of the create functions, comma-separated, "" or NULL for all defaults:
  *    timeout_ms=300000        time without progress after which a call gives up; -1 for ever
  *    stream_id=0              enters the random key, so that groups of one program draw differently
- *    chunk_value_count=65536  values per message (57344 where messages leave the machine's memory);
- *                             changes speed, never a bit of the result
+ *    chunk_value_count=65536  values per message (57344 where messages leave the machine's memory,
+ *                             a quarter as many floats); changes speed, never a bit of the result
  *    threads=1                that compute for a rank, the caller's among them, at most 256: one
  *                             for each processor that it has to itself; changes no bit, and ranks
  *                             may differ

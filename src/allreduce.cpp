@@ -67,6 +67,7 @@ Status Allreduce::resolve_auto() {
                               endpoint_->size(),
                               call_.value_count,
                               endpoint_->chunk_value_count,
+                              endpoint_->transport->reads_in_place(),
                               call_.dtype,
                               &endpoint_->nodes,
                               endpoint_->transport->adds()};

@@ -47,7 +47,8 @@ RESULTS = "#3d7d38"
 def read_timeline(program, schedule, ranks, chunks):
     """The rows of gqsgd-plan --timeline, numbers as numbers."""
     command = [program, "--timeline", "--format", "paper-ge8", "--schedule", schedule,
-               "--ranks", str(ranks), "--count", str(chunks * CHUNK), "--chunk", str(CHUNK)]
+               "--ranks", str(ranks), "--count", str(chunks * CHUNK), "--chunk", str(CHUNK),
+               "--shared-memory"]
     if schedule in NODES:
         command += ["--nodes", NODES[schedule]]
     text = subprocess.run(command, check=True, capture_output=True, text=True).stdout

@@ -78,8 +78,8 @@ Status reserve(gqsgd_comm comm, gqsgd_quantizer quantizer, size_t value_count, i
   GQ_TRY(endpoint.failure.get());
   Choice choice{};
   GQ_TRY(endpoint.choice.take(
-      {format, GQSGD_SCHEDULE_AUTO, endpoint.size(), value_count, endpoint.chunk_value_count, dtype,
-       &endpoint.nodes, endpoint.transport->adds()},
+      {format, GQSGD_SCHEDULE_AUTO, endpoint.size(), value_count, endpoint.chunk_value_count,
+       endpoint.transport->reads_in_place(), dtype, &endpoint.nodes, endpoint.transport->adds()},
       &choice));
   unsigned char* arena = nullptr;
   GQ_TRY(endpoint.transport->arena(arena_bytes, &arena));

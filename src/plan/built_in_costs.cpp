@@ -13,6 +13,7 @@ constexpr CostConstants kCosts = {
     .node_latency_ns = 5000,
     .node_byte_ns = 0.02,
     .message_ns = 2000,
+    .move_ns = 50,
     .call_ns = 20000,
     .header_ns = 200,
     .cpus = 0,

@@ -27,6 +27,7 @@ constexpr Scalar kScalars[] = {{"latency_ns", &CostConstants::latency_ns},
                                {"node_latency_ns", &CostConstants::node_latency_ns},
                                {"node_byte_ns", &CostConstants::node_byte_ns},
                                {"message_ns", &CostConstants::message_ns},
+                               {"move_ns", &CostConstants::move_ns},
                                {"call_ns", &CostConstants::call_ns},
                                {"header_ns", &CostConstants::header_ns},
                                {"cpus", &CostConstants::cpus},
@@ -87,9 +88,8 @@ Status read_line(std::string_view line, int number, CostConstants* constants) {
   if (scalar == nullptr && stage == nullptr) {
     return fail(GQSGD_INVALID_ARGUMENT,
                 "line %d of the costs: \"%.*s\" is not a constant; names are latency_ns, byte_ns, "
-                "node_latency_ns, node_byte_ns, message_ns, call_ns, header_ns, cpus, cache_bytes, "
-                "native_step_ns, native_byte_ns "
-                "and ROW.STAGE such as "
+                "node_latency_ns, node_byte_ns, message_ns, move_ns, call_ns, header_ns, cpus, "
+                "cache_bytes, native_step_ns, native_byte_ns and ROW.STAGE such as "
                 "linear8.quantize",
                 number, shown, name.data());
   }

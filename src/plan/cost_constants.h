@@ -51,6 +51,7 @@ struct CostConstants {
   /** The same inside a node, where ranks are on several. Links between them are the nodes' then. */
   double node_latency_ns, node_byte_ns;
   double message_ns;   ///< processor time of one message, at either end
+  double move_ns;      ///< processor time of finding out what one move is, whatever it then does
   double call_ns;      ///< an allreduce of nothing
   double header_ns;    ///< one more rank's header in it
   double cpus;         ///< processors that a node's ranks share; 0: every rank has one of its own

@@ -110,7 +110,7 @@ double all_moves_ns(Plan plan, const Terms& terms) {
 Status predict_time(const CostQuestion& question, const CostConstants& constants, double* time_ns) {
   Plan plan;
   PlanRequest request{&question.format,     question.schedule_id,       question.ranks,
-                      question.value_count, question.chunk_value_count, true};
+                      question.value_count, question.chunk_value_count, question.reads_in_place};
   request.nodes = question.nodes;
   GQ_TRY(make_plan(request, &plan));
   if (plan.schedule->sends_lists) {

@@ -17,6 +17,7 @@ struct CostQuestion {
   uint32_t ranks;
   uint64_t value_count;
   uint64_t chunk_value_count;
+  bool reads_in_place;  ///< words are read where peers put them; else messages travel
   int32_t dtype;
   const Nodes* nodes = nullptr;  ///< who shares one, if that is known
   bool transport_adds = false;   ///< for choices: schedule native is possible

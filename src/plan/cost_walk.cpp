@@ -80,13 +80,18 @@ class Walk {
   bool advance(Actor* actor) {
     bool moved = false;
     while (!actor->done) {
-      if (!actor->pending) actor->pending = actor->cursor.next(&actor->move);
-      actor->done = !actor->pending;
+      if (!actor->pending) find(actor);
       if (actor->done || !make(actor, actor->move)) break;
       actor->pending = false;
       moved = true;
     }
     return moved;
+  }
+
+  void find(Actor* actor) {
+    actor->pending = actor->cursor.next(&actor->move);
+    actor->done = !actor->pending;
+    if (actor->pending) work(actor, constants_.move_ns);
   }
 
   bool make(Actor* actor, const Move& move) {
@@ -246,7 +251,7 @@ class Walk {
     const uint64_t chunk = std::min(plan_.shape.chunk_value_count, plan_.shape.value_count);
     const double hop_ns =
         static_cast<double>(plan_.layout.size_bytes(Content::codes, chunk)) * constants_.byte_ns +
-        constants_.latency_ns + 2 * constants_.message_ns;
+        constants_.latency_ns + 2 * (constants_.message_ns + constants_.move_ns);
     return deepest > 1 ? (deepest - 1) * hop_ns : 0;
   }
 
@@ -257,7 +262,7 @@ class Walk {
       const bool is_message = move.kind == MoveKind::send ||
                               move.kind == MoveKind::receive_operand ||
                               move.kind == MoveKind::receive_result;
-      busy += is_message ? constants_.message_ns : stage_ns(rank, move);
+      busy += constants_.move_ns + (is_message ? constants_.message_ns : stage_ns(rank, move));
     }
     return busy;
   }
@@ -271,9 +276,9 @@ class Walk {
       const double leaf_ns = busy_of(ranks - 1);
       const uint64_t chunk = plan_.shape.chunk_value_count, values = plan_.shape.value_count;
       const double chunks = static_cast<double>(values / chunk + (values % chunk != 0));
-      const double message_pair_ns = chunks * 2 * constants_.message_ns;
+      const double message_pair_ns = chunks * 2 * (constants_.message_ns + constants_.move_ns);
       const double reduce_ns =
-          chunks * codec_.range_ns[static_cast<size_t>(CostStage::reduce)] +
+          chunks * (codec_.range_ns[static_cast<size_t>(CostStage::reduce)] + constants_.move_ns) +
           static_cast<double>(values) * codec_.value_ns[static_cast<size_t>(CostStage::reduce)];
       const double edge_ns = message_pair_ns + reduce_ns;
       return leaf_ns - message_pair_ns / ranks + edge_ns * (ranks - 1) / ranks;

@@ -1,17 +1,16 @@
 // When the moves of a schedule end, in nanoseconds: a walk over the moves of one rank, or of the
 // few whose moves stand for those of all. No rank is simulated whose time follows from another's.
 //
-// A rank is three clocks: its processor, the link out of it, the link into it. A stage takes the
-// processor; a send takes message_ns of it and then the link out for its bytes; what was sent
-// arrives latency_ns later and takes the link in. A receive waits for its message, then takes
-// message_ns. That is the overlap of the executor: it posts sends and goes on, and waits at
-// receives alone.
+// A rank is three clocks: its processor, the link out of it, the link into it. Every move takes
+// move_ns of the processor. Then a stage takes it for its values; a send takes message_ns of it and
+// then the link out for its bytes; what was sent arrives latency_ns later and takes the link in. A
+// receive waits for its message, then takes message_ns. That is the overlap of the executor: it
+// posts sends and goes on, and waits at receives alone.
 //
 // When the peer sent what is received follows from symmetry:
 //   ring, direct   every rank does what this one does, at the same time: the k-th message that
-//   comes
-//                  was sent when this rank sent its k-th. Parts are taken for full, so that it is
-//                  so.
+//                  comes was sent when this rank sent its k-th. Parts are taken for full, so that
+//                  it is so.
 //   butterfly      the same between partners; where ranks are folded, rank 0 and the one that is
 //                  folded into it are both walked.
 //   tree           the root and its children are walked. Any other rank does what that child of the

@@ -12,6 +12,12 @@ namespace {
 // and 1.5 times in 4, with 2 or 8 as long.
 constexpr uint32_t kLagOnWires = 4;
 
+/** A message of floats that travels is as long as one of 8-bit codes: a quarter of the values. */
+uint64_t chunk_values(const PlanRequest& request, const Coding& coding) {
+  const bool floats_travel = coding.levels == Levels::none && !request.reads_in_place;
+  return floats_travel ? (request.chunk_value_count + 3) / 4 : request.chunk_value_count;
+}
+
 uint64_t round_up(uint64_t value, uint64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
@@ -101,7 +107,7 @@ Shape shape_of(const PlanRequest& request, const Coding& coding) {
   shape.ranks = request.ranks;
   shape.value_count = request.value_count;
   shape.value_alignment = value_alignment(coding.block, coding.rotated);
-  shape.chunk_value_count = round_up(request.chunk_value_count, shape.value_alignment);
+  shape.chunk_value_count = round_up(chunk_values(request, coding), shape.value_alignment);
   shape.lag = request.reads_in_place ? 1 : kLagOnWires;
   shape.block_norms = coding.block != 0;
   return shape;

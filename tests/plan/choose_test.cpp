@@ -14,6 +14,7 @@ CostQuestion question_of(const Format& format, uint32_t ranks, uint64_t value_co
   question.ranks = ranks;
   question.value_count = value_count;
   question.chunk_value_count = 65536;
+  question.reads_in_place = true;
   question.dtype = GQSGD_FLOAT32;
   return question;
 }

@@ -23,6 +23,7 @@ CostQuestion question_of(int32_t schedule_id, uint32_t ranks, uint64_t value_cou
   question.ranks = ranks;
   question.value_count = value_count;
   question.chunk_value_count = 1024;
+  question.reads_in_place = true;
   question.dtype = GQSGD_FLOAT32;
   return question;
 }
@@ -51,8 +52,9 @@ double predicted_ns(const CostQuestion& question, const CostConstants& constants
 /** The same without extrapolation. */
 double walked_ns(const CostQuestion& question, const CostConstants& constants) {
   Plan plan;
-  const PlanRequest request{&question.format,     question.schedule_id,       question.ranks,
-                            question.value_count, question.chunk_value_count, true};
+  const PlanRequest request{
+      &question.format,     question.schedule_id,       question.ranks,
+      question.value_count, question.chunk_value_count, question.reads_in_place};
   EXPECT_TRUE(make_plan(request, &plan).ok());
   const CodecCost codec = codec_cost(constants, plan.coding, 1);
   return constants.call_ns + question.ranks * constants.header_ns +
@@ -68,7 +70,8 @@ TEST(CostModel, LongCallsTakeWhatAWalkOfEveryChunkTakes) {
     for (const int32_t schedule_id : kSchedules) {
       for (uint32_t ranks : {1u, 2u, 3u, 4u, 7u, 8u, 16u, 33u, 64u}) {
         const uint64_t chunks = schedule_id == GQSGD_SCHEDULE_TREE ? 1900 : 700 * ranks;
-        const CostQuestion question = question_of(schedule_id, ranks, chunks * 1024 + 32 * ranks);
+        CostQuestion question = question_of(schedule_id, ranks, chunks * 1024 + 32 * ranks);
+        question.reads_in_place = byte_ns < 0.5;
         if (schedule_id == GQSGD_SCHEDULE_BUTTERFLY && (ranks & (ranks - 1)) != 0) continue;
         const double whole = walked_ns(question, constants);
         EXPECT_NEAR(predicted_ns(question, constants) / whole, 1, 1e-6)
@@ -143,8 +146,8 @@ TEST(CostModel, NodesThatMakeNoHierarchyChangeNothing) {
 TEST(CostModel, EachConstantMakesCallsLonger) {
   const CostConstants base = built_in_costs();
   double CostConstants::*const fields[] = {&CostConstants::latency_ns, &CostConstants::byte_ns,
-                                           &CostConstants::message_ns, &CostConstants::call_ns,
-                                           &CostConstants::header_ns};
+                                           &CostConstants::message_ns, &CostConstants::move_ns,
+                                           &CostConstants::call_ns,    &CostConstants::header_ns};
   for (const int32_t schedule_id : kSchedules) {
     const CostQuestion question = question_of(schedule_id, 6, 100000);
     const double before = predicted_ns(question, base);

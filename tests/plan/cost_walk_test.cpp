@@ -87,6 +87,23 @@ TEST(CostWalk, MessagesTakeProcessorTimeAtBothEnds) {
                    4 * 4 * 7);
 }
 
+TEST(CostWalk, EveryMoveTakesProcessorTime) {
+  CostConstants constants{};
+  constants.move_ns = 1;
+  for (const char* schedule : {"ring", "direct", "butterfly", "tree"}) {
+    for (const uint32_t ranks : {2u, 4u, 8u}) {
+      const Plan plan = plan_of(schedule, ranks, 3 * ranks * kChunk);
+      double moves = 0;
+      for (uint32_t rank = 0; rank < ranks; ++rank) {
+        MoveCursor cursor(plan.schedule, plan.shape, rank);
+        for (Move move; cursor.next(&move);) ++moves;
+      }
+      EXPECT_NEAR(walk_moves(plan, CodecCost{}, constants, 0).busy_ns, moves / ranks, 1e-9)
+          << schedule << ' ' << ranks;
+    }
+  }
+}
+
 struct Tolerance {
   const char* schedule;
   double least, most;  ///< of the walk's time over the simulated one

@@ -8,6 +8,7 @@
 #include "bench/machine.h"
 #include "bench/perf/elements.h"
 #include "bench/perf/team.h"
+#include "src/api/options_text.h"
 #include "src/api/quantizer_text.h"
 
 namespace gq::tools {
@@ -21,29 +22,32 @@ constexpr int32_t kSchedules[] = {GQSGD_SCHEDULE_DIRECT, GQSGD_SCHEDULE_BUTTERFL
                                   GQSGD_SCHEDULE_TREE, GQSGD_SCHEDULE_RING};
 constexpr uint64_t kAt[2] = {0, 0};
 
-TimedCall call_of(const char* text, int32_t schedule_id, int rank_count, size_t bytes) {
+TimedCall call_of(const char* text, int32_t schedule_id, int rank_count, bool travels,
+                  size_t bytes) {
   TimedCall call{};
   if (!parse_quantizer(text, &call.question.format).ok()) throw bench::Failure(last_error());
   call.format = text;
   call.question.schedule_id = schedule_id;
   call.question.ranks = static_cast<uint32_t>(rank_count);
   call.question.value_count = bytes / sizeof(float);
-  call.question.chunk_value_count = 65536;
+  call.question.chunk_value_count = travels ? kChunkValueCountOnWires : kChunkValueCountDefault;
+  call.question.reads_in_place = !travels;
   call.question.dtype = GQSGD_FLOAT32;
   return call;
 }
 
 }  // namespace
 
-std::vector<TimedCall> calls_of(const CalibrateOptions& options, int rank_count, bool native) {
+std::vector<TimedCall> calls_of(const CalibrateOptions& options, int rank_count, bool over_mpi) {
   std::vector<TimedCall> calls;
   for (size_t bytes = 0; bytes <= options.most_bytes; bytes = bytes == 0 ? 1024 : bytes * 4) {
     for (const char* text : kFormats) {
       for (const int32_t schedule_id : kSchedules) {
-        calls.push_back(call_of(text, schedule_id, rank_count, bytes));
+        calls.push_back(call_of(text, schedule_id, rank_count, over_mpi, bytes));
       }
     }
-    if (native) calls.push_back(call_of(kFormats[0], GQSGD_SCHEDULE_NATIVE, rank_count, bytes));
+    if (!over_mpi) continue;
+    calls.push_back(call_of(kFormats[0], GQSGD_SCHEDULE_NATIVE, rank_count, true, bytes));
   }
   return calls;
 }

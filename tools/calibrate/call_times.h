@@ -18,9 +18,9 @@ struct TimedCall {
   double time_ns;      ///< the middle one of the runs, each that of the slowest rank
 };
 
-/** Every schedule, none and a compressed format, sizes up to the longest; `native`: none by the
- *  transport's own allreduce as well. */
-std::vector<TimedCall> calls_of(const CalibrateOptions& options, int rank_count, bool native);
+/** Every schedule, none and a compressed format, sizes up to the longest; over MPI messages travel,
+ *  and none is timed by the transport's own allreduce as well. */
+std::vector<TimedCall> calls_of(const CalibrateOptions& options, int rank_count, bool over_mpi);
 
 /** One rank's part: every call `run_count` times, times into times_ns[turn][call][rank]. */
 class CallTimer {

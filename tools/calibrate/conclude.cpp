@@ -11,6 +11,7 @@
 #include "bench/perf/team.h"
 #include "src/support/names.h"
 #include "tools/calibrate/fit.h"
+#include "tools/calibrate/move_cost.h"
 #include "tools/calibrate/stage_costs.h"
 
 namespace gq::tools {
@@ -53,6 +54,7 @@ int usable_cpus() {
 void conclude(const CalibrateOptions& options, const char* transport,
               const std::vector<TimedCall>& calls, CostConstants constants) {
   measure_stages(usable_cpus(), options.run_count, &constants);
+  constants.move_ns = measure_move_ns(options.run_count);
   fit(calls, &constants);
   FILE* file = options.out_path.empty() ? stdout : std::fopen(options.out_path.c_str(), "w");
   if (file == nullptr) throw bench::Failure(options.out_path + " cannot be written");

@@ -16,52 +16,82 @@ constexpr double CostConstants::*kFitted[] = {
     &CostConstants::native_step_ns, &CostConstants::native_byte_ns};  // 0 stays 0
 
 constexpr double kLargestFactor = 4;
+constexpr double kCoarsestFactor = 1.5;  // of a first descent, from many places
 constexpr double kSmallestFactor = 1.02;
 
-// A cache's size makes a step in the times of calls, which a descent does not find from afar.
-constexpr double kFirstCaches[] = {1e6, 4e6, 16e6, 64e6};
+// Stages take longer inside calls than alone, where ranks wait, share caches or processors; by more
+// than this it is the links that are slow.
+constexpr double kLeastScale = 0.5, kMostScale = 4;
 
-/** Stages take longer inside calls, where ranks wait and caches are shared, than alone: float32
- * words and codes by a factor each. */
-void scale_stages(bool of_none, double factor, CostConstants* constants) {
+// A descent does not find from afar where a call leaves the caches, nor whether it is links or
+// stages that a byte waits for: so it begins with caches of these sizes, and with links that take
+// these shares of the time of a byte in the longest calls of floats.
+constexpr double kFirstCaches[] = {1e6, 4e6, 16e6, 64e6};
+constexpr double kFirstLinkShares[] = {0.02, 0.9};
+
+struct Guess {
+  CostConstants constants;
+  double none_scale = 1, code_scale = 1;  ///< of stages of float32 words, and of codes
+  double off = 0;                         ///< misfit
+};
+
+/** False if stages would be scaled beyond what is believed. */
+bool scale_stages(bool of_none, double factor, Guess* guess) {
+  double& scale = of_none ? guess->none_scale : guess->code_scale;
+  scale *= factor;
   for (size_t row = 0; row < kCostRowCount; ++row) {
     if ((row == static_cast<size_t>(CostRow::none)) != of_none) continue;
-    for (StageCost& cost : constants->stages[row]) {
+    for (StageCost& cost : guess->constants.stages[row]) {
       cost = {cost.cached * factor, cost.streamed * factor, cost.range * factor};
     }
   }
+  return kLeastScale <= scale && scale <= kMostScale;
 }
 
-/** Change `number` of what is fitted. */
-void change(size_t number, double factor, CostConstants* constants) {
-  if (number < std::size(kFitted)) {
-    constants->*kFitted[number] *= factor;
-  } else {
-    scale_stages(number == std::size(kFitted), factor, constants);
-  }
+/** Change `number` of what is fitted; false if it is not to be tried. */
+bool change(size_t number, double factor, Guess* guess) {
+  if (number >= std::size(kFitted))
+    return scale_stages(number == std::size(kFitted), factor, guess);
+  guess->constants.*kFitted[number] *= factor;
+  return true;
 }
 constexpr size_t kChangeCount = std::size(kFitted) + 2;
 
-/** The misfit of what it ends with. */
-double descend(const std::vector<TimedCall>& calls, CostConstants* constants) {
-  double least = misfit(calls, *constants);
-  for (double factor = kLargestFactor; factor > kSmallestFactor; factor = std::sqrt(factor)) {
+/** From factors of 4 down to one that is larger than `smallest`. */
+void descend(const std::vector<TimedCall>& calls, double smallest, Guess* guess) {
+  guess->off = misfit(calls, guess->constants);
+  for (double factor = kLargestFactor; factor > smallest; factor = std::sqrt(factor)) {
     for (bool better = true; better;) {
       better = false;
       for (size_t number = 0; number < kChangeCount; ++number) {
         for (const double by : {factor, 1 / factor}) {
-          CostConstants tried = *constants;
-          change(number, by, &tried);
-          const double found = misfit(calls, tried);
-          if (found >= least * 0.9999) continue;
-          least = found;
-          *constants = tried;
+          Guess tried = *guess;
+          if (!change(number, by, &tried)) continue;
+          tried.off = misfit(calls, tried.constants);
+          if (tried.off >= guess->off * 0.9999) continue;
+          *guess = tried;
           better = true;
         }
       }
     }
   }
-  return least;
+}
+
+/** Nanoseconds for each byte that a rank sends, in the longest call of floats by a ring; 0 if there
+ *  is none. */
+double byte_ns_of(const std::vector<TimedCall>& calls) {
+  double most_bytes = 0, byte_ns = 0;
+  for (const TimedCall& call : calls) {
+    const CostQuestion& question = call.question;
+    const bool is_ring = question.schedule_id == GQSGD_SCHEDULE_RING;
+    if (!is_ring || question.format.levels != Levels::none) continue;
+    const double ranks = question.ranks;
+    const double bytes = 8 * (ranks - 1) / ranks * static_cast<double>(question.value_count);
+    if (bytes <= most_bytes) continue;
+    most_bytes = bytes;
+    byte_ns = call.time_ns / bytes;
+  }
+  return byte_ns;
 }
 
 }  // namespace
@@ -79,16 +109,22 @@ double misfit(const std::vector<TimedCall>& calls, const CostConstants& constant
 }
 
 void fit(const std::vector<TimedCall>& calls, CostConstants* constants) {
-  const CostConstants start = *constants;
-  double least = misfit(calls, start);
+  const double byte_ns = byte_ns_of(calls);
+  Guess best;
+  bool any = false;
   for (const double cache_bytes : kFirstCaches) {
-    CostConstants found = start;
-    found.cache_bytes = cache_bytes;
-    const double off = descend(calls, &found);
-    if (off >= least) continue;
-    least = off;
-    *constants = found;
+    for (const double link_share : kFirstLinkShares) {
+      Guess guess{*constants};
+      guess.constants.cache_bytes = cache_bytes;
+      if (byte_ns > 0) guess.constants.byte_ns = link_share * byte_ns;
+      descend(calls, kCoarsestFactor, &guess);
+      if (any && guess.off >= best.off) continue;
+      any = true;
+      best = guess;
+    }
   }
+  descend(calls, kSmallestFactor, &best);
+  *constants = best.constants;
 }
 
 }  // namespace gq::tools

@@ -153,7 +153,10 @@ Status run(const PlanOptions& options) {
   GQ_TRY(parse_quantizer(options.format.c_str(), &question.format));
   question.ranks = options.ranks;
   question.value_count = options.value_count;
-  question.chunk_value_count = options.chunk_value_count;
+  question.reads_in_place = options.reads_in_place;
+  question.chunk_value_count = options.chunk_value_count != 0 ? options.chunk_value_count
+                               : options.reads_in_place       ? kChunkValueCountDefault
+                                                              : kChunkValueCountOnWires;
   question.dtype = options.dtype;
   question.transport_adds = true;  // AUTO asks for constants that know of it as well
   Nodes nodes;
@@ -170,7 +173,7 @@ Status run(const PlanOptions& options) {
   }
   Plan plan;
   PlanRequest request{&question.format,     question.schedule_id,       question.ranks,
-                      question.value_count, question.chunk_value_count, true};
+                      question.value_count, question.chunk_value_count, question.reads_in_place};
   request.nodes = &nodes;
   GQ_TRY(make_plan(request, &plan));
   if (options.show == Show::moves) return print_moves(plan, options.rank), Status();

@@ -23,7 +23,8 @@ constexpr char kHelp[] =
       --ranks N         (4)
       --count N         values; K, M, G are powers of 1000 (1M)
       --datatype TYPE   float32, float16, bfloat16 or float64 (float32)
-      --chunk N         values per message (65536)
+      --chunk N         values per message (57344; 65536 in shared memory)
+      --shared-memory   ranks are threads or processes of one machine (messages travel, as over MPI)
       --costs FILE      constants of the machine, as gqsgd-calibrate writes them (built-in ones)
       --moves           prints every move of one rank, and nothing else
       --rank R          which rank (0)
@@ -44,6 +45,7 @@ enum LongOnly {
   kCount,
   kDtype,
   kChunk,
+  kSharedMemory,
   kCosts,
   kMoves,
   kRank,
@@ -56,6 +58,7 @@ constexpr option kLongOptions[] = {{"format", required_argument, nullptr, kForma
                                    {"count", required_argument, nullptr, kCount},
                                    {"datatype", required_argument, nullptr, kDtype},
                                    {"chunk", required_argument, nullptr, kChunk},
+                                   {"shared-memory", no_argument, nullptr, kSharedMemory},
                                    {"costs", required_argument, nullptr, kCosts},
                                    {"moves", no_argument, nullptr, kMoves},
                                    {"rank", required_argument, nullptr, kRank},
@@ -103,6 +106,8 @@ bool set_option(int option, const char* value, PlanOptions* options) {
       return choose(names_of(kDtypeList), value, &options->dtype);
     case kChunk:
       return read_number(value, 1, 1u << 30, &options->chunk_value_count);
+    case kSharedMemory:
+      return options->reads_in_place = true, true;
     case kCosts:
       return options->costs_path = value, true;
     case kMoves:

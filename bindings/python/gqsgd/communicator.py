@@ -41,7 +41,7 @@ class Communicator(SegmentCollectives, NcclGroups):
         timeout_ms=300000        time without progress after which a call gives up; -1 for ever
         stream_id=0              enters the random key: groups of one program draw differently
         chunk_value_count=65536  values per message (57344 where messages leave the machine's
-                                 memory); changes speed, never a bit of the result
+                                 memory, a quarter as many floats); changes no bit of the result
         threads=1                that compute for a rank; changes no bit, and ranks may differ
         costs=FILE               constants by which schedule="auto" chooses, equal on all ranks:
                                  gqsgd-calibrate writes them; default: none, or GQSGD_COSTS
