@@ -28,20 +28,29 @@ GQ_HD Scale exponential_scale(float norm, uint32_t bits, uint32_t headroom,
   return scale_for(norm, exponential_top(mantissa_bits) * power_of_two(top));
 }
 
-/** Rounds to one of the two neighbouring levels; `bits` is R(e). Adding a uniform number to the
- *  pattern carries into the code with probability distance from the level below / interval: the
- *  mantissa, or what is left of it behind the code's own bits. Adding max(y, smallest) first
- * doubles y and makes the octave between zero and the smallest power of two linear too, without a
- * denormal. The lane may hold a negative zero. */
-template <uint32_t kBits, uint32_t kMantissaBits, bool kNearest>
-GQ_HD Octet exponential_round(float value, const Scale& scale, uint32_t bits) {
+/** The pattern of which the bits from 23 - kMantissaBits on are the code and that of the smallest
+ *  level's octave; `bits` is R(e), `negative` all ones for a value below zero. Adding a uniform
+ * number to a pattern carries into the code with probability distance from the level below /
+ * interval: the mantissa, or what is left of it behind the code's own bits. Adding max(y, smallest)
+ * first doubles y and makes the octave between zero and the smallest power of two linear too,
+ * without a denormal.
+ */
+template <uint32_t kMantissaBits, bool kNearest>
+GQ_HD uint32_t exponential_pattern(float value, const Scale& scale, uint32_t bits,
+                                   uint32_t negative) {
   const float y = scaled_magnitude(value, scale);
   const uint32_t smallest = kSmallestLevelField << 23;  // Patterns are ordered as their numbers.
   const float w = y + float_from_bits(float_bits(y) > smallest ? float_bits(y) : smallest);
+  return float_bits(w) + (mirrored_uniform_of<kNearest>(bits, negative) >> kMantissaBits);
+}
+
+/** Rounds to one of the two neighbouring levels. The lane may hold a negative zero. */
+template <uint32_t kBits, uint32_t kMantissaBits, bool kNearest>
+GQ_HD Octet exponential_round(float value, const Scale& scale, uint32_t bits) {
   const uint32_t negative = 0u - (float_bits(value) >> 31);
-  const uint32_t uniform = mirrored_uniform_of<kNearest>(bits, negative) >> kMantissaBits;
-  const uint32_t c =
-      ((float_bits(w) + uniform) >> (23 - kMantissaBits)) - (kSmallestLevelField << kMantissaBits);
+  const uint32_t pattern =
+      exponential_pattern<kMantissaBits, kNearest>(value, scale, bits, negative);
+  const uint32_t c = (pattern >> (23 - kMantissaBits)) - (kSmallestLevelField << kMantissaBits);
   return static_cast<Octet>(c | (negative & (1u << (kBits - 1))));
 }
 

@@ -5,6 +5,7 @@
 
 #include "kernels/codec/random.h"
 #include "kernels/codec/scale.h"
+#include "kernels/codec/words.h"
 
 namespace gq {
 
@@ -23,6 +24,13 @@ GQ_HD uint32_t linear_encode(float value, const Scale& scale, uint32_t steps, ui
   const int32_t uniform = static_cast<int32_t>(uniform_of<kNearest>(bits));
   const int32_t code = (scaled + uniform) >> kUniformBits;
   return static_cast<uint32_t>(code + static_cast<int32_t>(steps));
+}
+
+/** The same from bit 23 on; what is below is of no use. */
+template <bool kNearest>
+GQ_HD uint32_t linear_at_23(float value, const Scale& scale, uint32_t steps, uint32_t bits) {
+  const uint32_t scaled = static_cast<uint32_t>(nearest_integer(scaled_value(value, scale)));
+  return scaled + (uniform_of<kNearest>(bits) | steps << kUniformBits);
 }
 
 /** Weights of the two operands of an average, and the division by their sum W <= 2^20 as a
@@ -58,18 +66,28 @@ GQ_HD uint32_t linear_average_equal8(uint32_t a, uint32_t b, uint32_t random_wor
   return (a & b) + ((differ >> 1) & 0x7f7f7f7fu) + (differ & (random_word >> 7) & 0x01010101u);
 }
 
-/** The leading bits of four octets, four bits apart. */
+#if defined(__CUDA_ARCH__) || defined(GQ_WIDE_OCTETS)
+/** The leading bits of eight octets, four bits apart. */
+GQ_HD uint32_t leading_bits(uint32_t low, uint32_t high) {
+  const uint32_t even = chosen_octets(low, high, 0x6420);
+  const uint32_t odd = chosen_octets(low, high, 0x7531);
+  return merged_bits(0x0f0f0f0fu, even >> 7, odd >> 3) & 0x11111111u;
+}
+#else
 GQ_HD uint32_t leading_bits(uint32_t word) {
   return ((word >> 7) & 0x1u) | ((word >> 11) & 0x10u) | ((word >> 15) & 0x100u) |
          ((word >> 19) & 0x1000u);
 }
+GQ_HD uint32_t leading_bits(uint32_t low, uint32_t high) {
+  return leading_bits(low) | leading_bits(high) << 16;
+}
+#endif
 
 /** The same for the eight 4-bit lanes of a word; their values share two random words. */
 GQ_HD uint32_t linear_average_equal4(uint32_t a, uint32_t b, uint32_t random_low,
                                      uint32_t random_high) {
   const uint32_t differ = a ^ b;
-  const uint32_t halves = leading_bits(random_low) | leading_bits(random_high) << 16;
-  return (a & b) + ((differ >> 1) & 0x77777777u) + (differ & halves);
+  return (a & b) + ((differ >> 1) & 0x77777777u) + (differ & leading_bits(random_low, random_high));
 }
 
 /** What one code is in the result, where lanes lie around `top`. */
@@ -79,6 +97,19 @@ GQ_HD float linear_step(float scale, uint32_t multiplier, uint32_t top) {
 
 GQ_HD float linear_decode(uint32_t lane, uint32_t top, float step) {
   return static_cast<float>(static_cast<int32_t>(lane) - static_cast<int32_t>(top)) * step;
+}
+
+/** The same for four lanes at once, those of 4 bits in the lower half of `lanes`: each becomes the
+ *  last octet of 2^23, a float32. `middle` is 2^23 + top. */
+template <uint32_t kBits>
+GQ_HD void linear_decode_four(uint32_t lanes, float middle, float step, float (&value)[4]) {
+  const uint32_t nibbles = merged_bits(0xffffu, lanes, lanes << 12) & 0x0f0f0f0fu;
+  GQ_UNROLL for (uint32_t e = 0; e < 4; ++e) {
+    const uint32_t octet = kBits == 8 || e % 3 == 0 ? e : 3 - e;  // nibbles: 0, 2, 1, 3
+    const uint32_t pattern =
+        chosen_octets(kBits == 8 ? lanes : nibbles, float_bits(0x1p23f), 0x7440 + octet);
+    value[e] = (float_from_bits(pattern) - middle) * step;
+  }
 }
 
 /** The step of subtractive codes, which decode to half a step beyond the top code: there too a

@@ -83,6 +83,48 @@ GQ_HD uint32_t leading_zeros(uint32_t word) {
 #endif
 }
 
+/** The number of the highest bit that is set; -1, all ones, for 0. */
+GQ_HD uint32_t highest_bit(uint32_t word) {
+#if defined(__CUDA_ARCH__)
+  uint32_t number;  // What __clz makes of it costs a subtraction.
+  asm("bfind.u32 %0, %1;" : "=r"(number) : "r"(word));
+  return number;
+#else
+  return 31 - leading_zeros(word);
+#endif
+}
+
+/** Four of eight octets. The digits of `choice`, four bits each from the lowest, choose one octet
+ *  after the other: 0..3 of `low`, 4..7 of `high`; 8 more, and all its bits are that octet's sign.
+ */
+GQ_HD uint32_t chosen_octets(uint32_t low, uint32_t high, uint32_t choice) {
+#if defined(__CUDA_ARCH__)
+  uint32_t chosen;
+  asm("prmt.b32 %0, %1, %2, %3;" : "=r"(chosen) : "r"(low), "r"(high), "r"(choice));
+  return chosen;
+#else
+  const uint64_t octets = static_cast<uint64_t>(high) << 32 | low;
+  uint32_t chosen = 0;
+  for (uint32_t k = 0; k < 4; ++k) {
+    const uint32_t digit = (choice >> (4 * k)) & 15;
+    const uint32_t octet = static_cast<uint32_t>(octets >> (8 * (digit & 7))) & 255;
+    chosen |= (digit < 8 ? octet : 255 * (octet >> 7)) << (8 * k);
+  }
+  return chosen;
+#endif
+}
+
+/** Bits of `a` where the mask has ones, of `b` where it has none. */
+GQ_HD uint32_t merged_bits(uint32_t mask, uint32_t a, uint32_t b) {
+#if defined(__CUDA_ARCH__)
+  uint32_t merged;  // One instruction, where nvcc 13.0 makes two of a constant mask.
+  asm("lop3.b32 %0, %1, %2, %3, 0xca;" : "=r"(merged) : "r"(mask), "r"(a), "r"(b));
+  return merged;
+#else
+  return (a & mask) | (b & ~mask);
+#endif
+}
+
 /** The nearest integer, ties to even, of a number that fits. */
 GQ_HD int32_t nearest_integer(float value) {
 #if defined(__CUDA_ARCH__)

@@ -73,12 +73,17 @@ GQ_HD void philox_rounds(typename Lanes::Lane (&word)[4][kCount], const Keys& ke
   }
 }
 
-GQ_HD PhiloxBlock philox(const PhiloxBlock& counter, uint32_t k0, uint32_t k1) {
+template <typename Keys>
+GQ_HD PhiloxBlock philox(const PhiloxBlock& counter, const Keys& keys) {
   const uint32_t* c = counter.word;
   uint64_t word[4][1] = {{c[0]}, {c[1]}, {c[2]}, {c[3]}};
-  philox_rounds<ScalarLanes, 1>(word, ScalarKeys{k0, k1});
+  philox_rounds<ScalarLanes, 1>(word, keys);
   return PhiloxBlock{{static_cast<uint32_t>(word[0][0]), static_cast<uint32_t>(word[1][0]),
                       static_cast<uint32_t>(word[2][0]), static_cast<uint32_t>(word[3][0])}};
+}
+
+GQ_HD PhiloxBlock philox(const PhiloxBlock& counter, uint32_t k0, uint32_t k1) {
+  return philox(counter, ScalarKeys{k0, k1});
 }
 
 /** Everything of a counter and its key that does not change with the value. */
@@ -101,11 +106,16 @@ GQ_HD RandomStream random_stream(uint64_t key, uint32_t step, uint32_t index, Dr
                       rank | (hop & 0xfffu) << 20};
 }
 
-/** The four words of group e div 16. */
-GQ_HD PhiloxBlock random_group(const RandomStream& stream, uint64_t group) {
+/** The four words of group e div 16; `keys` are the stream's, however they are stored. */
+template <typename Keys>
+GQ_HD PhiloxBlock random_group(const RandomStream& stream, uint64_t group, const Keys& keys) {
   return philox(PhiloxBlock{{static_cast<uint32_t>(group),
                              static_cast<uint32_t>(group >> 32) | stream.c1, stream.c2, stream.c3}},
-                stream.k0, stream.k1);
+                keys);
+}
+
+GQ_HD PhiloxBlock random_group(const RandomStream& stream, uint64_t group) {
+  return random_group(stream, group, ScalarKeys{stream.k0, stream.k1});
 }
 
 /** R(e): the 32 bits of value e, from the word that it shares with three neighbours. Its leading

@@ -2,7 +2,7 @@
 #ifndef GQ_KERNELS_CUDA_DECODE_CUH
 #define GQ_KERNELS_CUDA_DECODE_CUH
 
-#include "kernels/codec/exponential.h"
+#include "kernels/codec/exponential_words.h"
 #include "kernels/codec/linear.h"
 #include "kernels/codec/words.h"
 #include "kernels/cuda/work.cuh"
@@ -17,8 +17,8 @@ struct LinearDecoder {
   uint32_t multiplier;
 
   GQ_HD float step(float scale) const { return linear_step(scale, multiplier, top); }
-  GQ_HD float decode(uint32_t lane, float step, uint32_t) const {
-    return linear_decode(lane, top, step);
+  GQ_HD void decode_four(uint32_t lanes, float step, float (&value)[4]) const {
+    linear_decode_four<kBits>(lanes, 0x1p23f + static_cast<float>(top), step, value);
   }
 };
 
@@ -29,7 +29,7 @@ struct SubtractiveDecoder {
   static constexpr bool kDraws = true;
   uint32_t top;
   uint32_t multiplier;
-  RandomStream stream;
+  KeyedStream stream;
 
   GQ_HD float step(float scale) const { return subtractive_step(scale, multiplier, top); }
   GQ_HD float decode(uint32_t lane, float step, uint32_t bits) const {
@@ -56,8 +56,16 @@ struct ExponentialDecoder {
   GQ_HD float step(float scale) const {
     return exponential_unit(scale, added, mean, ranks, kMantissaBits);
   }
-  GQ_HD float decode(uint32_t lane, float step, uint32_t) const {
-    return exponential_level_of<kBits, kMantissaBits>(lane, one) * step;
+  GQ_HD void decode_four(uint32_t lanes, float step, float (&value)[4]) const {
+    if constexpr (kMantissaBits > 0) {
+      GQ_UNROLL for (uint32_t e = 0; e < 4; ++e) {
+        value[e] = exponential_level_of<kBits, kMantissaBits>(lane<kBits>(lanes, e), one) * step;
+      }
+    } else {
+      exponential_powers<kBits>(lanes, value);
+      const float power = power_of_two(127 - static_cast<int32_t>(one));  // exact: 127 is the most
+      GQ_UNROLL for (uint32_t e = 0; e < 4; ++e) value[e] = value[e] * power * step;
+    }
   }
 };
 

@@ -44,11 +44,21 @@ struct Dequantize : WorkDefaults {
     if (!scales.is_one()) {
       step = place.code_count > 0 ? step_of(decoder, scales.at(place.offset)) : Step{0, true};
     }
-    uint32_t bits[kThreadValues] = {};
-    if constexpr (Decoder::kDraws) fill_bits(decoder.stream, first_value + place.offset, bits);
-    GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
-      const uint32_t code = lane<kBits>(word[e / codes_per_word(kBits)], e);
-      value[e] = decoder.decode(code, step.step, bits[e]);
+    if constexpr (Decoder::kDraws) {
+      uint32_t bits[kThreadValues];
+      fill_bits(decoder.stream, first_value + place.offset, bits);
+      GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
+        const uint32_t code = lane<kBits>(word[e / codes_per_word(kBits)], e);
+        value[e] = decoder.decode(code, step.step, bits[e]);
+      }
+    } else {
+      GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; e += 4) {
+        const uint32_t lanes =
+            word[e / codes_per_word(kBits)] >> (kBits * (e % codes_per_word(kBits)));
+        float four[4];
+        decoder.decode_four(lanes, step.step, four);
+        GQ_UNROLL for (uint32_t k = 0; k < 4; ++k) value[e + k] = four[k];
+      }
     }
     if (!step.constant) return;
     GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) value[e] = step.step;
@@ -89,19 +99,22 @@ struct DequantizeFloats : BodyDefaults {
   GQ_HD void begin(Here local) const { local.own.step = step_of(decoder, *scale); }
 
   GQ_HD void run(Phase<0>, uint32_t turn, uint32_t, Here local) const {
-    if (vectors && uint64_t{turn + 1} * kTurnValues <= value_count) return run_full(turn, local);
+    const Step& step = local.own.step;
+    const bool is_full = vectors && uint64_t{turn + 1} * kTurnValues <= value_count;
+    if (is_full && !step.constant) return run_full(turn, local);
     const uint64_t first = first_of(turn, local.thread);
     for (uint32_t k = 0; k < kRepeats; ++k) {
       const uint64_t offset = first + k * kThreads * kValues;
       if (offset >= value_count) return;
-      const Vector<kValues> value = decoded(lanes_at(offset, local.thread), local.own.step);
+      float value[kValues];
+      decoder.decode_four(lanes_at(offset, local.thread), step.step, value);
       GQ_UNROLL for (uint32_t e = 0; e < kValues; ++e) {
-        if (offset + e < value_count) values[offset + e] = float_from_bits(value.word[e]);
+        if (offset + e < value_count) values[offset + e] = step.constant ? step.step : value[e];
       }
     }
   }
 
-  /** A turn in which every thread has its values. */
+  /** A turn in which every thread has its values, and codes say what they are. */
   GQ_HD void run_full(uint32_t turn, Here local) const {
     const uint64_t first = first_of(turn, local.thread);
     uint32_t lanes[kRepeats];
@@ -110,7 +123,11 @@ struct DequantizeFloats : BodyDefaults {
     }
     float* const target = values + first;
     GQ_UNROLL for (uint32_t k = 0; k < kRepeats; ++k) {
-      store_vector(target + k * kThreads * kValues, decoded(lanes[k], local.own.step));
+      float value[kValues];
+      decoder.decode_four(lanes[k], local.own.step.step, value);
+      Vector<kValues> stored;
+      GQ_UNROLL for (uint32_t e = 0; e < kValues; ++e) stored.word[e] = float_bits(value[e]);
+      store_vector(target + k * kThreads * kValues, stored);
     }
   }
 
@@ -123,15 +140,6 @@ struct DequantizeFloats : BodyDefaults {
   GQ_HD uint32_t lanes_at(uint64_t offset, uint32_t thread) const {
     const uint32_t word = words[offset / codes_per_word(kBits)];
     return kBits == 8 ? word : word >> (thread % 2 * 16);
-  }
-
-  GQ_HD Vector<kValues> decoded(uint32_t lanes, const Step& step) const {
-    Vector<kValues> value;
-    GQ_UNROLL for (uint32_t e = 0; e < kValues; ++e) {
-      const float decoded = decoder.decode(lane<kBits>(lanes, e), step.step, 0);
-      value.word[e] = float_bits(step.constant ? step.step : decoded);
-    }
-    return value;
   }
 };
 
@@ -178,7 +186,7 @@ gqsgd_status dequantize_linear_on(Launcher& launch, const DequantizeArgs& args) 
   const uint32_t top = coding.wide ? coding.steps_down : coding.steps * (exact ? coding.ranks : 1);
   const uint32_t multiplier = args.op == GQSGD_SUM ? coding.ranks : 1;
   if (coding.wide && coding.rounding_down == RoundingDown::subtractive) {
-    const RandomStream stream = shared_stream(args.random, Draw::subtractive);
+    const KeyedStream stream = shared_stream(args.random, Draw::subtractive);
     return dequantize_with(launch, args, SubtractiveDecoder<kBits>{top, multiplier, stream});
   }
   return dequantize_with(launch, args, LinearDecoder<kBits>{top, multiplier});

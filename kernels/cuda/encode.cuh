@@ -3,7 +3,7 @@
 #ifndef GQ_KERNELS_CUDA_ENCODE_CUH
 #define GQ_KERNELS_CUDA_ENCODE_CUH
 
-#include "kernels/codec/exponential.h"
+#include "kernels/codec/exponential_words.h"
 #include "kernels/codec/linear.h"
 #include "kernels/codec/strata.h"
 #include "kernels/codec/words.h"
@@ -19,8 +19,11 @@ struct LinearLevels {
   GQ_HD Scale scale_for_norm(float norm) const { return linear_scale(norm, steps); }
 
   template <bool kNearest>
-  GQ_HD uint32_t encode(float value, const Scale& scale, uint32_t bits) const {
-    return linear_encode<kNearest>(value, scale, steps, bits);
+  GQ_HD uint32_t at_23(float value, const Scale& scale, uint32_t bits) const {
+    return linear_at_23<kNearest>(value, scale, steps, bits);
+  }
+  GQ_HD uint32_t word(const uint32_t (&from)[32 / kBits], const uint32_t (&)[32 / kBits]) const {
+    return packed_lanes<kBits>(from);
   }
 };
 
@@ -34,33 +37,40 @@ struct ExponentialLevels {
   }
 
   template <bool kNearest>
-  GQ_HD uint32_t encode(float value, const Scale& scale, uint32_t bits) const {
-    return without_negative_zero<kBits>(
-        exponential_round<kBits, kMantissaBits, kNearest>(value, scale, bits));
+  GQ_HD uint32_t at_23(float value, const Scale& scale, uint32_t bits) const {
+    return exponential_at_23<kMantissaBits, kNearest>(value, scale, bits);
+  }
+  GQ_HD uint32_t word(const uint32_t (&from)[32 / kBits],
+                      const uint32_t (&value)[32 / kBits]) const {
+    return exponential_word<kBits, kMantissaBits>(from, value);
   }
 };
 
 /** Thresholds from a rank's own words. */
 struct OwnThresholds {
-  RandomStream own;
+  KeyedStream own;
 
   GQ_HD void fill(uint64_t first_value, uint32_t (&bits)[kThreadValues]) const {
     fill_bits(own, first_value, bits);
   }
 };
 
+inline KeyedStream strata_stream(const RandomSite& site, Draw draw, const Strata& strata) {
+  return KeyedStream(random_stream(site.key, site.step, site.index, draw, strata.group, 0));
+}
+
 /** Those of quantize: own words, or strata of them (correlated). */
 struct QuantizeThresholds {
-  RandomStream own, a, b;
+  KeyedStream own;
   Strata strata;
+  KeyedStream a, b;
 
   QuantizeThresholds(const Coding& coding, const RandomSite& site)
       : own(own_stream(site, Draw::quantize)),
         strata(coding.rounding == Rounding::correlated ? strata_of(site.rank, coding.ranks)
-                                                       : Strata{0, 0, 1, 0, 0, {}}) {
-    a = random_stream(site.key, site.step, site.index, Draw::strata_a, strata.group, 0);
-    b = random_stream(site.key, site.step, site.index, Draw::strata_b, strata.group, 0);
-  }
+                                                       : Strata{0, 0, 1, 0, 0, {}}),
+        a(strata_stream(site, Draw::strata_a, strata)),
+        b(strata_stream(site, Draw::strata_b, strata)) {}
 
   GQ_HD void fill(uint64_t first_value, uint32_t (&bits)[kThreadValues]) const {
     fill_bits(own, first_value, bits);
@@ -74,15 +84,20 @@ struct QuantizeThresholds {
   }
 };
 
+/** Levels make of each value a word with its code from bit 23 on, and of these a word of codes. */
 template <bool kNearest, typename Levels>
 GQ_HD void pack_codes(const Levels& levels, const Scale& scale, const float (&value)[kThreadValues],
                       const uint32_t (&bits)[kThreadValues],
                       uint32_t (&word)[kThreadWords<Levels::kBits>]) {
   constexpr uint32_t kPerWord = codes_per_word(Levels::kBits);
-  GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
-    const uint32_t lane = levels.template encode<kNearest>(value[e], scale, bits[e]);
-    const uint32_t before = e % kPerWord == 0 ? 0 : word[e / kPerWord];
-    word[e / kPerWord] = before | placed<Levels::kBits>(lane, e);
+  GQ_UNROLL for (uint32_t w = 0; w < kThreadWords<Levels::kBits>; ++w) {
+    uint32_t from[kPerWord], pattern[kPerWord];
+    GQ_UNROLL for (uint32_t k = 0; k < kPerWord; ++k) {
+      const uint32_t e = w * kPerWord + k;
+      from[k] = levels.template at_23<kNearest>(value[e], scale, bits[e]);
+      pattern[k] = float_bits(value[e]);
+    }
+    word[w] = levels.word(from, pattern);
   }
 }
 

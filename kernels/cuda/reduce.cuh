@@ -2,10 +2,10 @@
 #ifndef GQ_KERNELS_CUDA_REDUCE_CUH
 #define GQ_KERNELS_CUDA_REDUCE_CUH
 
-#include "kernels/codec/exponential.h"
 #include "kernels/codec/linear.h"
 #include "kernels/codec/narrow.h"
 #include "kernels/codec/words.h"
+#include "kernels/cuda/average_table.cuh"
 #include "kernels/cuda/work.cuh"
 
 namespace gq::cuda {
@@ -63,7 +63,7 @@ struct Reduce : BodyDefaults {
       to[k] = load_vector<kMergeWords>(b_first + k * kThreads * kMergeWords);
     }
     GQ_UNROLL for (uint32_t k = 0; k < kRepeats; ++k) {
-      merge.merge(from[k].word, to[k].word, first + k * kThreads, local.shared);
+      merge.merge(from[k].word, to[k].word, first + k * kThreads, local.thread, local.shared);
       store_vector(b_first + k * kThreads * kMergeWords, to[k]);
     }
   }
@@ -76,7 +76,7 @@ struct Reduce : BodyDefaults {
       from[w] = first + w < word_count ? a[first + w] : 0;
       to[w] = first + w < word_count ? b[first + w] : 0;
     }
-    merge.merge(from, to, vector, local.shared);
+    merge.merge(from, to, vector, local.thread, local.shared);
     GQ_UNROLL for (uint32_t w = 0; w < kMergeWords; ++w) {
       if (first + w < word_count) b[first + w] = to[w];
     }
@@ -89,7 +89,7 @@ using MergedWords = uint32_t[kMergeWords];
 struct AddWords : MergeDefaults {
   static constexpr uint32_t kRepeats = 2;
 
-  GQ_HD void merge(const MergedWords& a, MergedWords& b, uint64_t, Nothing&) const {
+  GQ_HD void merge(const MergedWords& a, MergedWords& b, uint64_t, uint32_t, Nothing&) const {
     GQ_UNROLL for (uint32_t w = 0; w < kMergeWords; ++w) b[w] += a[w];
   }
 };
@@ -97,7 +97,7 @@ struct AddWords : MergeDefaults {
 struct AddFloats : MergeDefaults {
   static constexpr uint32_t kRepeats = 2;
 
-  GQ_HD void merge(const MergedWords& a, MergedWords& b, uint64_t, Nothing&) const {
+  GQ_HD void merge(const MergedWords& a, MergedWords& b, uint64_t, uint32_t, Nothing&) const {
     GQ_UNROLL for (uint32_t w = 0; w < kMergeWords; ++w) {
       b[w] = float_bits(canonical(float_from_bits(a[w]) + float_from_bits(b[w])));
     }
@@ -106,7 +106,7 @@ struct AddFloats : MergeDefaults {
 
 /** The random words of a reduction: one for four values. */
 struct ReduceWords {
-  RandomStream stream;
+  KeyedStream stream;
   uint64_t first_group;
 
   explicit ReduceWords(const ReduceArgs& args)
@@ -133,7 +133,8 @@ struct AverageEqual : MergeDefaults {
 
   explicit AverageEqual(const ReduceArgs& args) : random(args) {}
 
-  GQ_HD void merge(const MergedWords& a, MergedWords& b, uint64_t vector, Nothing&) const {
+  GQ_HD void merge(const MergedWords& a, MergedWords& b, uint64_t vector, uint32_t,
+                   Nothing&) const {
     PhiloxBlock block[kMergeGroups<kBits>];
     random.fill(vector, block);
     GQ_UNROLL for (uint32_t w = 0; w < kMergeWords; ++w) {
@@ -174,7 +175,8 @@ struct AverageWeighted : MergeDefaults {
   explicit AverageWeighted(const ReduceArgs& args)
       : random(args), average(average_of(args.weight_a, args.weight_b)) {}
 
-  GQ_HD void merge(const MergedWords& a, MergedWords& b, uint64_t vector, Nothing&) const {
+  GQ_HD void merge(const MergedWords& a, MergedWords& b, uint64_t vector, uint32_t,
+                   Nothing&) const {
     merge_lanes<kBits>(random, a, b, vector, [&](uint32_t a, uint32_t b, uint32_t bits) {
       return linear_average(a, b, average, bits);
     });
@@ -187,22 +189,19 @@ struct SumExponentials : MergeDefaults {
 
   explicit SumExponentials(const ReduceArgs& args) : random(args) {}
 
-  GQ_HD void merge(const MergedWords& a, MergedWords& b, uint64_t vector, Nothing&) const {
-    merge_lanes<8>(random, a, b, vector, [&](uint32_t a, uint32_t b, uint32_t bits) {
-      return exponential_sum(static_cast<Octet>(a), static_cast<Octet>(b),
-                             static_cast<Octet>(leading_zeros(bits)));
-    });
+  GQ_HD void merge(const MergedWords& a, MergedWords& b, uint64_t vector, uint32_t,
+                   Nothing&) const {
+    PhiloxBlock block[kMergeGroups<8>];
+    random.fill(vector, block);
+    GQ_UNROLL for (uint32_t w = 0; w < kMergeWords; ++w) {
+      b[w] = exponential_sum_word(a[w], b[w], block[0].word[w]);
+    }
   }
 };
 
-/** What every pair of 4-bit codes becomes: threshold | low << 24 | negative << 31. */
-struct AverageTable {
-  uint32_t outcome[256];
-};
-
-/** Exponential levels, averages: the divisions are done once for each pair of codes and block of
- *  threads. */
-struct AverageExponentials {
+/** Exponential levels, averages: by table. */
+template <bool kShort>
+struct AverageExponentials : MergeDefaults {
   static constexpr uint32_t kRepeats = 1;
   static constexpr bool kShares = true;
   using Shared = AverageTable;
@@ -212,20 +211,21 @@ struct AverageExponentials {
   explicit AverageExponentials(const ReduceArgs& args)
       : random(args), weight_a(args.weight_a), weight_b(args.weight_b) {}
 
-  GQ_HD void begin(uint32_t pair, AverageTable& table) const {
-    static_assert(BodyDefaults::kThreads == 256, "one pair per thread");
-    const AverageOutcome outcome =
-        exponential_average_outcome(pair & 15, pair >> 4, weight_a, weight_b);
-    table.outcome[pair] = outcome.threshold | outcome.low << 24 | outcome.negative << 31;
+  GQ_HD void begin(uint32_t thread, AverageTable& table) const {
+    static_assert(BodyDefaults::kThreads == AverageTable::kPairs, "a row for each thread");
+    table.template fill_row<kShort>(thread, weight_a, weight_b);
   }
 
-  GQ_HD void merge(const MergedWords& a, MergedWords& b, uint64_t vector,
+  GQ_HD void merge(const MergedWords& a, MergedWords& b, uint64_t vector, uint32_t thread,
                    const AverageTable& table) const {
-    merge_lanes<4>(random, a, b, vector, [&](uint32_t a, uint32_t b, uint32_t bits) {
-      const uint32_t packed = table.outcome[a | b << 4];
-      const AverageOutcome outcome{packed >> 31, (packed >> 24) & 7, packed & 0xffffffu};
-      return exponential_average(outcome, bits);
-    });
+    PhiloxBlock block[kMergeGroups<4>];
+    random.fill(vector, block);
+    GQ_UNROLL for (uint32_t w = 0; w < kMergeWords; ++w) {
+      const uint32_t* const words = block[w / 2].word + w % 2 * 2;
+      const AveragePlaces places(a[w], b[w], thread);
+      b[w] = exponential_average_word<kShort>(
+          words[0], words[1], [&](uint32_t e) { return table.at(places.offset_bytes(e)); });
+    }
   }
 };
 
@@ -257,7 +257,9 @@ gqsgd_status reduce_on(Launcher launch, const ReduceArgs& args) {
     return merge_with(launch, args, SumExponentials(args));
   }
   if (exponential && coding.bits == 4 && coding.combine == Combine::average) {
-    return merge_with(launch, args, AverageExponentials(args));
+    return average_is_short(args.weight_a, args.weight_b)
+               ? merge_with(launch, args, AverageExponentials<true>(args))
+               : merge_with(launch, args, AverageExponentials<false>(args));
   }
   return GQSGD_INTERNAL;  // The caller lets no other pairing through.
 }

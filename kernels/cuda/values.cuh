@@ -6,6 +6,7 @@
 #include "kernels/codec/global_norm.h"
 #include "kernels/codec/narrow.h"
 #include "kernels/cuda/access.cuh"
+#include "kernels/cuda/keyed_stream.cuh"
 
 namespace gq::cuda {
 
@@ -105,7 +106,7 @@ struct ValueSource {
 };
 
 /** R(e) of the values of a thread. */
-GQ_HD void fill_bits(const RandomStream& stream, uint64_t first_value,
+GQ_HD void fill_bits(const KeyedStream& stream, uint64_t first_value,
                      uint32_t (&bits)[kThreadValues]) {
   const PhiloxBlock block = random_group(stream, first_value / kGroupValues);
   GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
@@ -125,9 +126,9 @@ struct ValueTarget {
   int32_t dtype;
   bool vectors;
   bool nearest;
-  RandomStream stream;
+  KeyedStream stream;
 
-  ValueTarget(void* values, int32_t dtype, bool nearest, const RandomStream& stream)
+  ValueTarget(void* values, int32_t dtype, bool nearest, const KeyedStream& stream)
       : values(values),
         dtype(dtype),
         vectors(is_aligned(values, 16)),

@@ -103,11 +103,11 @@ struct Rotated {
   using Here = Local<Shared, Own>;
 
   Work work;
-  RandomStream signs;
+  KeyedStream signs;
   uint32_t turn_count = work.turn_count;
   uint32_t part_count = work.part_count;
 
-  Rotated(const Work& work, const RandomStream& signs) : work(work), signs(signs) {}
+  Rotated(const Work& work, const KeyedStream& signs) : work(work), signs(signs) {}
 
   GQ_HD void begin(Here local) const { work.begin(of_work(local)); }
   GQ_HD void open(uint32_t turn, Here local) const { work.open(turn, of_work(local)); }
@@ -275,11 +275,11 @@ struct BlockTurns {
 };
 
 /** The streams of a stage: a rank's own words, and those that all ranks share. */
-inline RandomStream own_stream(const RandomSite& site, Draw draw) {
-  return random_stream(site.key, site.step, site.index, draw, site.rank, site.hop);
+inline KeyedStream own_stream(const RandomSite& site, Draw draw) {
+  return KeyedStream(random_stream(site.key, site.step, site.index, draw, site.rank, site.hop));
 }
-inline RandomStream shared_stream(const RandomSite& site, Draw draw) {
-  return random_stream(site.key, site.step, site.index, draw, 0, 0);
+inline KeyedStream shared_stream(const RandomSite& site, Draw draw) {
+  return KeyedStream(random_stream(site.key, site.step, site.index, draw, 0, 0));
 }
 
 /** Starts work, rotated if the format says so; the device code has both. */

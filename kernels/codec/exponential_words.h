@@ -1,0 +1,159 @@
+// Exponential codes by whole words, as a device computes them: what exponential.h says of one lane,
+// for all lanes of a word at once. The bits are the same (tests/kernels/words_test.cpp).
+#ifndef GQ_KERNELS_CODEC_EXPONENTIAL_WORDS_H
+#define GQ_KERNELS_CODEC_EXPONENTIAL_WORDS_H
+
+#include "kernels/codec/exponential.h"
+#include "kernels/codec/words.h"
+
+namespace gq {
+
+inline constexpr uint32_t kOctetSigns = 0x80808080u;
+inline constexpr uint32_t kOctetCodes = 0x7f7f7f7fu;
+inline constexpr uint32_t kOctetOnes = 0x01010101u;
+
+/** All bits of the octets whose leading bit is set, none of the others. */
+GQ_HD uint32_t spread_signs(uint32_t octets) { return chosen_octets(octets, 0, 0xba98); }
+
+/** r(e) of a value, out of the word that it shares. Its leading octet has 7 bits, whose sign, none,
+ *  fills the octet above. */
+GQ_HD uint32_t uniform_in(uint32_t random_word, uint32_t value) {
+  const uint32_t third = (value + 3) % 4, second = 4 + (value + 2) % 4, first = 4 + (value + 1) % 4;
+  return chosen_octets(random_word & kOctetCodes, random_word,
+                       (8 + third) << 12 | third << 8 | second << 4 | first);
+}
+
+/** The numbers of the highest bits of R(e), 31 less its leading zeros, added up an octet apart.
+ * Where R(e) is 0 it is -1, and the octets are right again once something has been added to each.
+ */
+GQ_HD uint32_t highest_bits(uint32_t random_word) {
+  uint32_t sum = 0;
+  GQ_UNROLL for (uint32_t e = 0; e < kWordValues; ++e) {
+    sum += highest_bit(value_bits(random_word, e)) << (8 * e);
+  }
+  return sum;
+}
+
+/** exponential_sum of the four lanes of two words. Lanes use seven bits for a number, so that the
+ *  eighth catches what a comparison carries: no octet reaches into the next. */
+GQ_HD uint32_t exponential_sum_word(uint32_t a, uint32_t b, uint32_t random_word) {
+  const uint32_t differ = a ^ b;
+  const uint32_t a_leads = spread_signs((a | kOctetSigns) - (b & kOctetCodes));
+  const uint32_t larger = merged_bits(a_leads, a, b);
+  const uint32_t smaller = (larger ^ differ) & kOctetCodes;
+  const uint32_t gap = (larger & kOctetCodes) - smaller;
+  const uint32_t opposite = (differ & kOctetSigns) >> 7;
+  // In the leading bits: zeros + opposite >= gap; the smaller is not zero; the larger is the top.
+  const uint32_t reaches = (128 + 31) * kOctetOnes - highest_bits(random_word) - gap + opposite;
+  const uint32_t counts = smaller + kOctetCodes;
+  const uint32_t is_top = (larger & kOctetCodes) + kOctetOnes;
+  const uint32_t moves = reaches & counts & (differ | ~is_top) & kOctetSigns;
+  // One less is the complement of one more than the complement.
+  const uint32_t down = spread_signs(differ);
+  const uint32_t remains = spread_signs((gap + kOctetCodes) | ~differ);  // not +c - c
+  return (((larger ^ down) + (moves >> 7)) ^ down) & remains;
+}
+
+/** An AverageOutcome as a signed number to which r(e) is added: bits 24 and up of the sum are the
+ *  code, modulo 16, as a signed number. A negative sum has its levels, and with them the threshold,
+ *  the other way round, which is what mirrors its uniform. */
+GQ_HD uint32_t average_addend(const AverageOutcome& outcome) {
+  const uint32_t carry = 1u << 24;
+  const uint32_t positive = (outcome.low << 24) + carry - outcome.threshold;
+  const uint32_t above = carry - (1u << kUniformBits);  // between the carry and all uniforms
+  const uint32_t negative = ((15 - outcome.low) << 24) + above + outcome.threshold;
+  return outcome.negative ? negative : positive;
+}
+
+/** Whether the leading 7 bits of r(e) decide averages of these weights, the lower ones of addends
+ *  being 0. Weights 1:1 and 3:1 make sums of 2 and 4 units, and D, at most V(6) of them, is 2^7. */
+GQ_HD constexpr bool average_is_short(uint32_t weight_a, uint32_t weight_b) {
+  return weight_a == weight_b || weight_a == 3 * weight_b || weight_b == 3 * weight_a;
+}
+
+/** Lanes of eight signed numbers -7..7. */
+GQ_HD uint32_t lanes_of_signed(uint32_t numbers) {
+  const uint32_t negative = (numbers >> 3) & 0x11111111u;
+  return (numbers ^ (negative * 7)) + negative;
+}
+
+/** Eight averages of 4-bit codes. `addend(e)` is that of value e's pair, average_addend, of which a
+ *  short one is the upper half; values 0..3 share the random word `low`, the others `high`. */
+template <bool kShort, typename Addend>
+GQ_HD uint32_t exponential_average_word(uint32_t low, uint32_t high, Addend addend) {
+  uint32_t even, odd;  // signed codes as octets: those of values 0, 2, 4, 6, and of 1, 3, 5, 7
+  if constexpr (kShort) {
+    // Two values in a word: the leading octet of r(e) is octet (e + 3) mod 4 of the random word.
+    const uint32_t mask = 0x007f007fu;
+    const uint32_t sum20 = ((low >> 8) & mask) + (addend(2) + (addend(0) << 16));
+    const uint32_t sum13 = (low & mask) + (addend(1) + (addend(3) << 16));
+    const uint32_t sum64 = ((high >> 8) & mask) + (addend(6) + (addend(4) << 16));
+    const uint32_t sum57 = (high & mask) + (addend(5) + (addend(7) << 16));
+    even = chosen_octets(sum20, sum64, 0x5713);
+    odd = chosen_octets(sum13, sum57, 0x7531);
+  } else {
+    uint32_t sum[8];
+    GQ_UNROLL for (uint32_t e = 0; e < 8; ++e) {
+      sum[e] = addend(e) + uniform_in(e < 4 ? low : high, e);
+    }
+    even = leading_octets(sum[0], sum[2], sum[4], sum[6]);
+    odd = leading_octets(sum[1], sum[3], sum[5], sum[7]);
+  }
+  return lanes_of_signed(joined_lanes(even, odd));
+}
+
+/** The code of a value from bit 23 on, 64 too large if there are no mantissa bits. */
+template <uint32_t kMantissaBits, bool kNearest>
+GQ_HD uint32_t exponential_at_23(float value, const Scale& scale, uint32_t bits) {
+  const uint32_t negative = 0u - (float_bits(value) >> 31);
+  const uint32_t pattern =
+      exponential_pattern<kMantissaBits, kNearest>(value, scale, bits, negative);
+  return kMantissaBits > 0 ? (pattern << kMantissaBits) & 0x7fffffffu : pattern;
+}
+
+/** A word of lanes. `from` has codes as exponential_at_23 makes them, and `value` whatever they
+ * were made of, for its signs; zero has none. */
+template <uint32_t kBits, uint32_t kMantissaBits>
+GQ_HD uint32_t exponential_word(const uint32_t (&from)[32 / kBits],
+                                const uint32_t (&value)[32 / kBits]) {
+  const uint32_t packed = packed_lanes<kBits>(from);
+  if constexpr (kBits == 8) {
+    const uint32_t codes = kMantissaBits > 0 ? packed : packed - kSmallestLevelField * kOctetOnes;
+    const uint32_t nonzero = codes + kOctetCodes;  // in the leading bits
+    const uint32_t signs = leading_octets(value[0], value[1], value[2], value[3]);
+    return codes | (signs & nonzero & kOctetSigns);
+  } else {
+    const uint32_t even = leading_octets(value[0], value[2], value[4], value[6]);
+    const uint32_t odd = leading_octets(value[1], value[3], value[5], value[7]);
+    const uint32_t signs = merged_bits(0x0f0f0f0fu, even >> 4, odd);
+    const uint32_t nonzero = packed + 0x77777777u;
+    return packed | (signs & nonzero & 0x88888888u);
+  }
+}
+
+/** The four floats +-2^(c - 127), +0 for c = 0, of four lanes; those of 4 bits are the lower half
+ * of `lanes`. */
+template <uint32_t kBits>
+GQ_HD void exponential_powers(uint32_t lanes, float (&power)[4]) {
+  uint32_t upper, lower;  // octets of the patterns: sign and exponent, and the exponent's last bit
+  if constexpr (kBits == 8) {
+    upper = merged_bits(kOctetSigns, lanes, (lanes >> 1) & 0x3f3f3f3fu);
+    lower = (lanes << 7) & kOctetSigns;
+  } else {
+    const uint32_t codes = lanes & 0x7777u;
+    const uint32_t positive = chosen_octets(0x40404040u, 0x40404040u, lanes);  // in bit 6
+    upper =
+        merged_bits(kOctetSigns, ~(positive << 1), chosen_octets(0x01010000u, 0x03030202u, codes));
+    lower = chosen_octets(0x80008000u, 0x80008000u, codes);
+  }
+  const uint32_t first = chosen_octets(lower, upper, 0x5140);
+  const uint32_t second = chosen_octets(lower, upper, 0x7362);
+  power[0] = float_from_bits(first << 16);
+  power[1] = float_from_bits(first & 0xffff0000u);
+  power[2] = float_from_bits(second << 16);
+  power[3] = float_from_bits(second & 0xffff0000u);
+}
+
+}  // namespace gq
+
+#endif

@@ -1,0 +1,65 @@
+// What every pair of 4-bit exponential codes averages to, in shared memory: the divisions are done
+// once for a block of threads.
+#ifndef GQ_KERNELS_CUDA_AVERAGE_TABLE_CUH
+#define GQ_KERNELS_CUDA_AVERAGE_TABLE_CUH
+
+#include "kernels/codec/exponential_words.h"
+#include "kernels/cuda/access.cuh"
+
+namespace gq::cuda {
+
+/** A row for each pair, and in it the same number for each bank of the memory: threads of a warp
+ *  look up different pairs at once, each in a bank of its own. */
+struct AverageTable {
+  static constexpr uint32_t kBanks = 32;
+  static constexpr uint32_t kPairs = 256;
+  uint32_t row[kPairs][kBanks];
+
+  /** The thread's row. Bits 1 to 7 of its number are a's lane and b's code, bit 0 is b's sign:
+   * parts of octets, as places() has them. */
+  template <bool kShort>
+  GQ_HD void fill_row(uint32_t number, uint32_t weight_a, uint32_t weight_b) {
+    const uint32_t lane_a = (number >> 1) & 15, lane_b = number >> 5 | (number & 1) << 3;
+    const uint32_t addend =
+        average_addend(exponential_average_outcome(lane_a, lane_b, weight_a, weight_b));
+    GQ_UNROLL for (uint32_t k = 0; k < kBanks; ++k) {
+      row[number][(number + k) % kBanks] = kShort ? addend >> 16 : addend;
+    }
+  }
+
+  GQ_HD uint32_t at(uint32_t offset_bytes) const {
+#if defined(__CUDA_ARCH__)
+    return *reinterpret_cast<const uint32_t*>(reinterpret_cast<const char*>(row) + offset_bytes);
+#else
+    return row[offset_bytes / (4 * kBanks)][offset_bytes / 4 % kBanks];
+#endif
+  }
+};
+
+/** The places in the table of a word's eight pairs, of even values and of odd ones: an octet of
+ *  `upper` above one of `lower` is the offset, in bytes, of a pair's number in the thread's bank.
+ */
+struct AveragePlaces {
+  uint32_t upper[2];
+  uint32_t lower[2];
+
+  GQ_HD AveragePlaces(uint32_t a, uint32_t b, uint32_t thread) {
+    const uint32_t bank = thread % AverageTable::kBanks * 4 * kOctetOnes;
+    const uint32_t codes = b & 0x77777777u;
+    upper[0] = merged_bits(0x0f0f0f0fu, a, codes << 4);
+    upper[1] = merged_bits(0x0f0f0f0fu, a >> 4, codes);
+    lower[0] = merged_bits(kOctetSigns, b << 4, bank);
+    lower[1] = merged_bits(kOctetSigns, b, bank);
+  }
+
+  /** No octet of `upper` has its leading bit set: that sign fills the rest. */
+  GQ_HD uint32_t offset_bytes(uint32_t value) const {
+    const uint32_t octet = value / 2;
+    return chosen_octets(upper[value % 2], lower[value % 2],
+                         (8 + octet) * 0x1100 | octet << 4 | (4 + octet));
+  }
+};
+
+}  // namespace gq::cuda
+
+#endif

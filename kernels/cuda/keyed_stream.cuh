@@ -1,0 +1,33 @@
+// Random words as threads draw them.
+#ifndef GQ_KERNELS_CUDA_KEYED_STREAM_CUH
+#define GQ_KERNELS_CUDA_KEYED_STREAM_CUH
+
+#include "kernels/codec/random.h"
+
+namespace gq::cuda {
+
+/** A stream with the keys of all rounds, made on the host: as arguments of a kernel they are
+ *  operands of instructions, where a thread that made them would need one for each. */
+struct KeyedStream : RandomStream {
+  uint32_t first_keys[kPhiloxRounds];
+  uint32_t second_keys[kPhiloxRounds];
+
+  explicit KeyedStream(const RandomStream& stream) : RandomStream(stream) {
+    const ScalarKeys keys{k0, k1};
+    for (uint32_t round = 0; round < kPhiloxRounds; ++round) {
+      first_keys[round] = static_cast<uint32_t>(keys.first(round));
+      second_keys[round] = static_cast<uint32_t>(keys.second(round));
+    }
+  }
+
+  GQ_HD uint64_t first(uint32_t round) const { return first_keys[round]; }
+  GQ_HD uint64_t second(uint32_t round) const { return second_keys[round]; }
+};
+
+GQ_HD PhiloxBlock random_group(const KeyedStream& stream, uint64_t group) {
+  return gq::random_group(stream, group, stream);
+}
+
+}  // namespace gq::cuda
+
+#endif
