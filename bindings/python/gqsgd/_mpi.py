@@ -7,7 +7,7 @@ import threading
 from typing import Any
 
 from ._companion import MPI
-from .errors import check
+from .errors import Unsupported, check
 
 # Function: its arguments; all return a status.
 PROTOTYPES: dict[str, list[Any]] = {
@@ -19,6 +19,8 @@ PROTOTYPES: dict[str, list[Any]] = {
     "gqsgd_comm_create_mpi_world": [ctypes.c_char_p, ctypes.POINTER(ctypes.c_void_p)],
 }
 
+_HINT = "`from mpi4py import MPI` (pip install mpi4py) does it"
+
 _lock = threading.Lock()
 _library: ctypes.CDLL | None = None
 
@@ -28,7 +30,11 @@ def create(mpi_comm: Any, options: bytes) -> int:
     anything else an object of mpi4py."""
     handle = ctypes.c_void_p()
     if mpi_comm is None:
-        check(library().gqsgd_comm_create_mpi_world(options, ctypes.byref(handle)))
+        try:
+            check(library().gqsgd_comm_create_mpi_world(options, ctypes.byref(handle)))
+        except Unsupported as error:
+            hint = f"; hint: {_HINT}" if "not initialised" in str(error) else ""
+            raise Unsupported(f"{error}{hint}") from None
     else:
         number = mpi_comm if isinstance(mpi_comm, int) else mpi_comm.py2f()
         check(library().gqsgd_comm_create_mpi_f(number, options, ctypes.byref(handle)))

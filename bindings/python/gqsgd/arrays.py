@@ -39,6 +39,14 @@ class Buffer:
         return self.view.size
 
     @property
+    def shape(self) -> tuple[int, ...]:
+        return self.view.shape
+
+    @property
+    def read_only(self) -> bool:
+        return not self.view.flags.writeable
+
+    @property
     def dtype_number(self) -> int:
         return _abi.DTYPES[self.dtype]
 
@@ -78,23 +86,6 @@ def read_view(x: Any, role: str) -> Buffer:
         )
     require_contiguous(view, role)
     return Buffer(x, view, dtype)
-
-
-def write_view(out: Any, like: Buffer) -> Buffer:
-    """`out` as values to write: same shape and dtype as `like`, and the caller's own memory."""
-    buffer = read_view(out, "out")
-    if (buffer.dtype, buffer.view.shape) != (like.dtype, like.view.shape):
-        raise InvalidArgument(
-            f"out is {buffer.dtype} of shape {buffer.view.shape}, x is {like.dtype} of shape "
-            f"{like.view.shape}; hint: out=np.empty_like(x)"
-        )
-    require_writable(buffer.view, "out")
-    return buffer
-
-
-def require_writable(view: NDArray[Any], role: str) -> None:
-    if not view.flags.writeable:
-        raise InvalidArgument(f"{role} is read-only; hint: {role}={role}.copy(), or {role}=None")
 
 
 def require_contiguous(view: NDArray[Any], role: str) -> None:

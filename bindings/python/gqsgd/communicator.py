@@ -11,8 +11,9 @@ from numpy.typing import DTypeLike, NDArray
 
 from . import _abi, _mpi
 from .arguments import at, fields_text, integer, number_of
-from .arrays import Buffer, dtype_number, read_view, write_view
+from .arrays import dtype_number, read_view
 from .errors import InvalidArgument, check
+from .memory import View, memory_of
 from .nccl import NcclGroups
 from .quantizer import Quantizer, handle_of
 from .request import Request
@@ -137,7 +138,7 @@ class Communicator(SegmentCollectives, NcclGroups):
         out: _Values | None = ...,
         step: int | None = ...,
         index: int = ...,
-        stream: int | None = ...,
+        stream: Any = ...,
     ) -> _Values: ...
 
     @overload
@@ -150,7 +151,7 @@ class Communicator(SegmentCollectives, NcclGroups):
         out: Any = ...,
         step: int | None = ...,
         index: int = ...,
-        stream: int | None = ...,
+        stream: Any = ...,
     ) -> Any: ...
 
     def allreduce(
@@ -162,12 +163,13 @@ class Communicator(SegmentCollectives, NcclGroups):
         out: Any = None,
         step: int | None = None,
         index: int = 0,
-        stream: int | None = None,
+        stream: Any = None,
     ) -> Any:
         """Averages or adds `x` over all ranks; every rank gets the same bits.
 
         x: contiguous float32, float16, bfloat16 or float64 of any shape: a NumPy array, anything
-            NumPy can view without a copy, or a CPU tensor. Same size and dtype on every rank.
+            NumPy can view without a copy, or a CPU tensor; over NCCL an array of this rank's GPU,
+            of torch or CuPy. Same size and dtype on every rank.
         op: "mean" or "sum". schedule: "auto", "ring", "tree", "butterfly", "direct",
             "hierarchical", "native" (exact sums by the transport's own allreduce: over MPI, or
             a transport that has one) or "sparse".
@@ -175,11 +177,13 @@ class Communicator(SegmentCollectives, NcclGroups):
             new tensor for a tensor, a new array for everything else.
         step, index: place of this call in the random numbers, equal on all ranks; step below
             2^32, index below 2^16. Without a step the communicator's counter is used.
-        stream: None for host memory.
+        stream: on a GPU, where the call is enqueued: a number, torch.cuda.Stream, CuPy's, or what
+            has __cuda_stream__; None is the current one of the package that `x` is of.
 
-        Every rank calls in the same order with the same arguments; blocks until the result is
-        there, other threads run meanwhile. Ctrl-C is seen when the call returns: `abort` from
-        another thread ends it at once.
+        Every rank calls in the same order with the same arguments. Host memory: blocks until the
+        result is there, other threads run meanwhile; Ctrl-C is seen when the call returns, `abort`
+        from another thread ends it at once. On a GPU it returns before it is carried out, and `x`
+        and the result belong to the stream until then (docs/NCCL.md).
 
         Raises GqsgdError, whose subclass says what is left; TypeError for what is no array. An
         argument refused on this rank raises RemoteError on the others, so that nobody waits.
@@ -197,7 +201,7 @@ class Communicator(SegmentCollectives, NcclGroups):
         out: Any = None,
         step: int | None = None,
         index: int = 0,
-        stream: int | None = None,
+        stream: Any = None,
     ) -> Request:
         """Starts `allreduce`, with its arguments, and returns at once; `wait` of the request gives
         the result.
@@ -235,21 +239,20 @@ class Communicator(SegmentCollectives, NcclGroups):
         out: Any,
         step: int | None,
         index: int,
-        stream: int | None,
-    ) -> tuple[Buffer, Buffer, tuple[Any, ...]]:
+        stream: Any,
+    ) -> tuple[View, View, tuple[Any, ...]]:
         """What an allreduce reads, what it writes, and its arguments in C. What is refused here is
         refused on all ranks."""
         try:
             numbers = number_of("op", op, _abi.OPS), number_of("schedule", schedule, _abi.SCHEDULES)
-            place, stream_address = at(step, index), self._stream_address(stream)
-            quantizer = handle_of(q)
-            send = read_view(x, "x")
-            recv = send.empty_like() if out is None else write_view(out, send)
+            place, quantizer, memory = at(step, index), handle_of(q), memory_of(x, stream)
+            send = memory.values(x, "x")
+            recv = memory.result(out, send)
         except Exception:
             self._tell_peers(q, step)
             raise
         values = send.address, recv.address, send.count, send.dtype_number
-        return send, recv, (quantizer, *values, *numbers, place, stream_address)
+        return send, recv, (quantizer, *values, *numbers, place, memory.stream)
 
     def _forget(self, request: int | None) -> None:
         """The library has reported the end of a request: its arrays are not in use any more."""
@@ -385,10 +388,6 @@ class Communicator(SegmentCollectives, NcclGroups):
         if getattr(self, "_handle", None):
             self._destroy(self._handle)
             self._free_abandoned()
-
-    @staticmethod
-    def _stream_address(stream: int | None) -> int | None:
-        return None if stream is None else integer("stream", stream, ctypes.c_size_t)
 
     def _call(self, function: str, *arguments: Any) -> None:
         check(getattr(_abi.library(), function)(self._handle, *arguments))

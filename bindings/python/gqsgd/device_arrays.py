@@ -27,17 +27,28 @@ _DLPACK_KINDS = {0: "int", 1: "uint", 2: "float", 4: "bfloat"}
 class DeviceView:
     """One contiguous array on a device; it keeps alive what the library is given the address of."""
 
-    owner: Any
+    owner: Any  #: what the caller gave, and gets back
     address: int
-    count: int
+    shape: tuple[int, ...]
     dtype: str
     read_only: bool = False
-    stream: int | None = None  #: what the array's own work is ordered on, if it says so
     keep: Any = None
+
+    @property
+    def count(self) -> int:
+        return _product(self.shape)
 
     @property
     def dtype_number(self) -> int:
         return _abi.DTYPES[self.dtype]
+
+    def empty_like(self) -> DeviceView:
+        """New memory of the same package, shape and dtype."""
+        return device_view(empty(self.owner, self.shape, self.dtype), "the result")
+
+    def empty(self, count: int) -> DeviceView:
+        """New memory of the same package and dtype, `count` values in one dimension."""
+        return device_view(empty(self.owner, count, self.dtype), "the result")
 
 
 def is_on_device(x: Any) -> bool:
@@ -64,24 +75,10 @@ def device_view(x: Any, role: str, stream: int | None = None) -> DeviceView:
     return _view_dlpack(x, role, LEGACY_STREAM if stream is None else stream)
 
 
-def require(
-    x: Any, role: str, dtypes: tuple[str, ...], count: int, stream: int, write: bool = False
-) -> DeviceView:
-    """A view with one of these dtypes and so many elements, which may be written if `write`."""
-    view = device_view(x, role, stream)
-    if view.dtype not in dtypes:
-        raise InvalidArgument(f"{role} holds {view.dtype}; accepted are {', '.join(dtypes)}")
-    if view.count != count:
-        raise InvalidArgument(f"{role} has {view.count} elements, {count} are needed")
-    if write and view.read_only:
-        raise InvalidArgument(f"{role} is read-only")
-    return view
-
-
-def empty(like: Any, count: int, dtype: str) -> Any:
+def empty(like: Any, shape: int | tuple[int, ...], dtype: str) -> Any:
     """New memory beside `like`, from the package that it comes from."""
     if _is_tensor(like):
-        return like.detach().new_empty((count,), dtype=getattr(sys.modules["torch"], dtype))
+        return like.detach().new_empty(shape, dtype=getattr(sys.modules["torch"], dtype))
     module = sys.modules.get(type(like).__module__.partition(".")[0])
     make = getattr(module, "empty", None)
     if make is None or not hasattr(like, "__cuda_array_interface__"):
@@ -89,7 +86,7 @@ def empty(like: Any, count: int, dtype: str) -> Any:
             f"{type(like).__module__} makes no arrays to write results into; hint: CuPy or torch "
             "views the same memory by DLPack"
         )
-    return make(count, dtype)
+    return make(shape, dtype)
 
 
 def stream_number(stream: Any, x: Any = None) -> int:
@@ -128,7 +125,7 @@ def _view_tensor(x: Any, role: str) -> DeviceView:
     if not x.is_contiguous():
         raise _gaps(role, tuple(x.shape), tuple(x.stride()))
     dtype = str(x.dtype).removeprefix("torch.")
-    return DeviceView(x, int(x.data_ptr()), x.numel(), dtype)
+    return DeviceView(x, int(x.data_ptr()), tuple(x.shape), dtype)
 
 
 def _view_interface(x: Any, role: str) -> DeviceView:
@@ -140,7 +137,7 @@ def _view_interface(x: Any, role: str) -> DeviceView:
     if strides is not None and tuple(strides) != _packed(shape, np.dtype(name).itemsize):
         raise _gaps(role, shape, tuple(strides))
     address, read_only = fields["data"]
-    return DeviceView(x, int(address or 0), _product(shape), dtype, bool(read_only))
+    return DeviceView(x, int(address or 0), shape, dtype, bool(read_only))
 
 
 class _DLTensor(ctypes.Structure):
@@ -172,7 +169,7 @@ def _view_dlpack(x: Any, role: str, stream: int) -> DeviceView:
     kind = _DLPACK_KINDS.get(tensor.code, f"code{tensor.code}_")
     dtype = f"{kind}{tensor.bits}" + (f"x{tensor.lanes}" if tensor.lanes != 1 else "")
     address = (tensor.data or 0) + tensor.byte_offset
-    return DeviceView(x, address, _product(shape), dtype, read_only=True, keep=capsule)
+    return DeviceView(x, address, shape, dtype, read_only=True, keep=capsule)
 
 
 def _packed(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from . import _abi
 from .arguments import at, integer, number_of
-from .arrays import Buffer, read_view, require_writable, write_view
 from .errors import InvalidArgument
+from .memory import memory_of, memory_of_all
 from .quantizer import Quantizer, handle_of
 from .request import Request
 
@@ -38,7 +38,7 @@ class SegmentCollectives:
         out: Sequence[Any] | None = None,
         step: int | None = None,
         index: int = 0,
-        stream: int | None = None,
+        stream: Any = None,
     ) -> list[Any]:
         """Averages or adds a list of arrays of one dtype over all ranks as one operation, without a
         flat copy; each array has norms of its own.
@@ -58,7 +58,7 @@ class SegmentCollectives:
         out: Sequence[Any] | None = None,
         step: int | None = None,
         index: int = 0,
-        stream: int | None = None,
+        stream: Any = None,
     ) -> Request:
         """Starts `allreduce_many`."""
         given = arrays, q, op, schedule, out, step, index, stream
@@ -75,7 +75,7 @@ class SegmentCollectives:
         out: Any = None,
         step: int | None = None,
         index: int = 0,
-        stream: int | None = None,
+        stream: Any = None,
     ) -> Any:
         """Averages or adds `x` over all ranks and returns this rank's slice of it.
 
@@ -98,7 +98,7 @@ class SegmentCollectives:
         out: Any = None,
         step: int | None = None,
         index: int = 0,
-        stream: int | None = None,
+        stream: Any = None,
     ) -> Request:
         """Starts `reduce_scatter`."""
         prepared = _prepared(self, _scatter, q, step, x, q, counts, op, out, step, index, stream)
@@ -112,7 +112,7 @@ class SegmentCollectives:
         out: Any = None,
         step: int | None = None,
         index: int = 0,
-        stream: int | None = None,
+        stream: Any = None,
     ) -> Any:
         """The slices of all ranks, one after the other; every rank gets the same bits.
 
@@ -132,7 +132,7 @@ class SegmentCollectives:
         out: Any = None,
         step: int | None = None,
         index: int = 0,
-        stream: int | None = None,
+        stream: Any = None,
     ) -> Request:
         """Starts `allgather`."""
         prepared = _prepared(self, _gather, q, step, x, q, counts, out, step, index, stream)
@@ -169,14 +169,15 @@ def _many(
     out: Sequence[Any] | None,
     step: int | None,
     index: int,
-    stream: int | None,
+    stream: Any,
 ) -> _Prepared:
     numbers = number_of("op", op, _abi.OPS), number_of("schedule", schedule, _abi.SCHEDULES)
-    place, address = at(step, index), comm._stream_address(stream)
-    send = [read_view(x, f"arrays[{k}]") for k, x in enumerate(arrays)]
+    given, place = list(arrays), at(step, index)
+    memory = memory_of_all(given, stream)
+    send = [memory.values(x, f"arrays[{k}]") for k, x in enumerate(given)]
     if out is not None and len(out) != len(send):
         raise InvalidArgument(f"out has {len(out)} arrays for {len(send)} in arrays")
-    recv = [x.empty_like() if out is None else write_view(out[k], x) for k, x in enumerate(send)]
+    recv = [memory.result(None if out is None else out[k], x) for k, x in enumerate(send)]
     names = list(dict.fromkeys(x.dtype for x in send))
     if len(names) > 1:
         raise InvalidArgument(f"arrays hold {' and '.join(names)}; make one call for each dtype")
@@ -189,7 +190,7 @@ def _many(
         send[0].dtype_number if send else 0,
         *numbers,
         place,
-        address,
+        memory.stream,
     )
     return [x.owner for x in recv], arguments, (send, recv)
 
@@ -203,19 +204,20 @@ def _scatter(
     out: Any,
     step: int | None,
     index: int,
-    stream: int | None,
+    stream: Any,
 ) -> _Prepared:
     number, place = number_of("op", op, _abi.OPS), at(step, index)
-    address, quantizer, send = comm._stream_address(stream), handle_of(q), read_view(x, "x")
+    memory, quantizer = memory_of(x, stream), handle_of(q)
+    send = memory.values(x, "x")
     if counts is None:
         base, longer = divmod(send.count, comm.size)
         counts = [base + (rank < longer) for rank in range(comm.size)]
     sizes = _slice_sizes(comm, counts)
     if sum(sizes) != send.count:
         raise InvalidArgument(f"counts add up to {sum(sizes)}, x has {send.count} values")
-    recv = _slice_view(out, send, sizes[comm.rank])
+    recv = memory.slice(out, send, sizes[comm.rank])
     pointers = quantizer, send.address, recv.address, sizes, send.dtype_number
-    return recv.owner, (*pointers, number, place, address), (send, recv)
+    return recv.owner, (*pointers, number, place, memory.stream), (send, recv)
 
 
 def _gather(
@@ -226,18 +228,18 @@ def _gather(
     out: Any,
     step: int | None,
     index: int,
-    stream: int | None,
+    stream: Any,
 ) -> _Prepared:
-    place, address = at(step, index), comm._stream_address(stream)
-    quantizer, send = handle_of(q), read_view(x, "x")
+    place, memory, quantizer = at(step, index), memory_of(x, stream), handle_of(q)
+    send = memory.values(x, "x")
     sizes = _slice_sizes(comm, [send.count] * comm.size if counts is None else counts)
     if sizes[comm.rank] != send.count:
         raise InvalidArgument(
             f"counts[{comm.rank}] is {sizes[comm.rank]}, x of this rank has {send.count} values"
         )
-    recv = _slice_view(out, send, sum(sizes))
+    recv = memory.slice(out, send, sum(sizes))
     pointers = quantizer, send.address, recv.address, sizes, send.dtype_number
-    return recv.owner, (*pointers, place, address), (send, recv)
+    return recv.owner, (*pointers, place, memory.stream), (send, recv)
 
 
 def _sizes(counts: Sequence[int]) -> _Sizes:
@@ -248,16 +250,3 @@ def _slice_sizes(comm: Communicator, counts: Sequence[int]) -> _Sizes:
     if len(counts) != comm.size:
         raise InvalidArgument(f"counts has {len(counts)} numbers for {comm.size} ranks")
     return _sizes([integer("counts", count, ctypes.c_size_t) for count in counts])
-
-
-def _slice_view(out: Any, like: Buffer, count: int) -> Buffer:
-    """`out`, or new memory, for `count` values of the dtype of `like`."""
-    if out is None:
-        return like.empty(count)
-    buffer = read_view(out, "out")
-    if (buffer.dtype, buffer.count) != (like.dtype, count):
-        raise InvalidArgument(
-            f"out has {buffer.count} values of {buffer.dtype}; {count} of {like.dtype} are needed"
-        )
-    require_writable(buffer.view, "out")
-    return buffer

@@ -19,11 +19,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from . import _abi, device_stages
+from . import _abi
 from .arguments import integer, number_of
-from .arrays import read_view, require_contiguous, require_writable
-from .device_arrays import device_view, is_on_device
 from .errors import InvalidArgument, check
+from .memory import Memory, View, memory_of
 from .quantizer import Quantizer, handle_of
 
 Words = NDArray[np.uint32]
@@ -80,11 +79,10 @@ def norm(x: Any, q: Quantizer, *, site: Site, stream: Any = None) -> Norms:
     """Norms of this rank's values `x` (contiguous, any shape): `q.norm_count(x.size)` float32
     numbers, NaN or infinity where an input is. With p = inf the largest over ranks is the global
     norm; take it by np.maximum, which keeps NaN. Norms of blocks lie on a grid of 16 bits."""
-    if _on_device(x, stream):
-        return device_stages.norm(x, q, site, stream)
-    values = read_view(x, "x")
-    norms = np.empty(q.norm_count(values.count), np.float32)
-    workspace = _workspace(q, values.count, values.dtype_number)
+    memory = memory_of(x, stream)
+    values = memory.values(x, "x")
+    norms = memory.new(x, q.norm_count(values.count), "float32")
+    workspace = _workspace(memory, x, q, values.count, values.dtype_number)
     check(
         _abi.library().gqsgd_norm(
             handle_of(q),
@@ -92,24 +90,22 @@ def norm(x: Any, q: Quantizer, *, site: Site, stream: Any = None) -> Norms:
             values.address,
             values.count,
             values.dtype_number,
-            norms.ctypes.data,
-            workspace.ctypes.data,
-            workspace.size,
-            None,
+            norms.address,
+            workspace.address,
+            workspace.count,
+            memory.stream,
         )
     )
-    return norms
+    return norms.owner
 
 
 def quantize(x: Any, q: Quantizer, norms: Norms, *, site: Site, stream: Any = None) -> Words:
     """Rounds `x` (contiguous, any shape) at random to codes: `q.packed_size(x.size) / 4` words.
     norms: the global norms."""
-    if _on_device(x, stream):
-        return device_stages.quantize(x, q, norms, site, stream)
-    values = read_view(x, "x")
-    _require("norms", norms, np.float32, q.norm_count(values.count))
-    words = np.empty(_word_count(q, values.count), np.uint32)
-    workspace = _workspace(q, values.count, values.dtype_number)
+    memory = memory_of(x, stream)
+    values = memory.values(x, "x")
+    scale = memory.norms(norms, "norms", q.norm_count(values.count))
+    words = memory.new(x, _word_count(q, values.count), "uint32")
     check(
         _abi.library().gqsgd_quantize(
             handle_of(q),
@@ -117,14 +113,14 @@ def quantize(x: Any, q: Quantizer, norms: Norms, *, site: Site, stream: Any = No
             values.address,
             values.count,
             values.dtype_number,
-            norms.ctypes.data,
-            words.ctypes.data,
-            workspace.ctypes.data,
-            workspace.size,
+            scale.address,
+            words.address,
             None,
+            0,
+            memory.stream,
         )
     )
-    return words
+    return words.owner
 
 
 def reduce(
@@ -143,26 +139,17 @@ def reduce(
     count: values in each, by default one for every lane.
     out: where the result goes; `out=b` is in place, None makes a new array. On a device `out=b`.
     """
-    if _on_device(b, stream):
-        count = _device_lanes(q, b) if count is None else count
-        return device_stages.reduce(a, b, q, site, count, out, stream)
-    count = _lanes(q, b) if count is None else count
+    memory = memory_of(b, stream)
+    count = _lanes(memory, q, b) if count is None else count
     size = _word_count(q, count)
-    _require("a", a, np.uint32, size)
-    _require("b", b, np.uint32, size)
-    if out is None:
-        out = b.copy()
-    else:
-        _require("out", out, np.uint32, size)
-        require_writable(out, "out")
-        if out is not b:
-            np.copyto(out, b)
+    peers, own = memory.words(a, "a", size), memory.words(b, "b", size, write=out is b)
+    result = own if out is b else memory.copied(own, out)
     check(
         _abi.library().gqsgd_reduce(
-            handle_of(q), site._pointer(), a.ctypes.data, out.ctypes.data, count, None
+            handle_of(q), site._pointer(), peers.address, result.address, count, memory.stream
         )
     )
-    return out
+    return result.owner
 
 
 def reduce_many(
@@ -182,32 +169,29 @@ def reduce_many(
     """
     if not words or len(words) != site.size:
         raise InvalidArgument(f"words has {len(words)} arrays, site.size is {site.size}")
-    if _on_device(words[0], stream):
-        count = _device_lanes(q, words[0]) if count is None else count
-        return device_stages.reduce_many(words, q, norms, site, count, stream)
-    count = _lanes(q, words[0]) if count is None else count
-    size = _word_count(q, count)
-    for rank, operand in enumerate(words):
-        _require(f"words[{rank}]", operand, np.uint32, size)
-    _require("norms", norms, np.float32, q.norm_count(count))
-    result = np.empty(_result_word_count(q, count), np.uint32)
-    scales = np.empty(norms.size, np.float32)
-    workspace = _workspace(q, count, _abi.DTYPES["float32"])
+    memory = memory_of(words[0], stream)
+    count = _lanes(memory, q, words[0]) if count is None else count
+    size, norm_count = _word_count(q, count), q.norm_count(count)
+    operands = [memory.words(each, f"words[{rank}]", size) for rank, each in enumerate(words)]
+    scale = memory.norms(norms, "norms", norm_count)
+    result = memory.new(words[0], _result_word_count(q, count), "uint32")
+    scales = memory.new(words[0], norm_count, "float32")
+    workspace = _workspace(memory, words[0], q, count, _abi.DTYPES["float32"])
     check(
         _abi.library().gqsgd_reduce_many(
             handle_of(q),
             site._pointer(),
-            (ctypes.c_void_p * len(words))(*[operand.ctypes.data for operand in words]),
+            (ctypes.c_void_p * len(words))(*[operand.address for operand in operands]),
             count,
-            norms.ctypes.data,
-            result.ctypes.data,
-            scales.ctypes.data,
-            workspace.ctypes.data,
-            workspace.size,
-            None,
+            scale.address,
+            result.address,
+            scales.address,
+            workspace.address,
+            workspace.count,
+            memory.stream,
         )
     )
-    return result, scales
+    return result.owner, scales.owner
 
 
 def dequantize(
@@ -229,62 +213,38 @@ def dequantize(
     op: "mean" or "sum" over `site.size` ranks.
     out: `count` values to write, of any dtype; None makes a new array of `dtype`.
     """
-    if _on_device(words, stream):
-        name = dtype if isinstance(dtype, str) else np.dtype(dtype).name
-        return device_stages.dequantize(words, q, scales, count, site, op, name, out, stream)
+    memory = memory_of(words, stream)
     word_count = _word_count if site.combines else _result_word_count
-    _require("words", words, np.uint32, word_count(q, count))
-    _require("scales", scales, np.float32, q.norm_count(count))
-    values = read_view(np.empty(count, dtype) if out is None else out, "out")
-    require_writable(values.view, "out")
-    if values.count != count:
-        raise InvalidArgument(f"out holds {values.count} values, count is {count}")
+    codes = memory.words(words, "words", word_count(q, count))
+    scale = memory.norms(scales, "scales", q.norm_count(count))
+    given = memory.new(words, count, dtype).owner if out is None else out
+    values = memory.values(given, "out", count, write=True)
     check(
         _abi.library().gqsgd_dequantize(
             handle_of(q),
             site._pointer(),
-            words.ctypes.data,
-            scales.ctypes.data,
+            codes.address,
+            scale.address,
             count,
             values.dtype_number,
             number_of("op", op, _abi.OPS),
             values.address,
-            None,
+            memory.stream,
         )
     )
     return values.owner
 
 
-def _on_device(x: Any, stream: Any) -> bool:
-    if is_on_device(x):
-        return True
-    if stream is not None:
-        raise InvalidArgument(
-            f"stream is {stream!r} and the array is a {type(x).__name__} in host memory, which "
-            "takes none"
-        )
-    return False
-
-
-def _require(role: str, array: Any, dtype: DTypeLike, size: int) -> None:
-    """The library sees only an address: types and lengths can be checked nowhere else."""
-    if not isinstance(array, np.ndarray) or array.dtype != dtype:
-        found = array.dtype if isinstance(array, np.ndarray) else type(array).__name__
-        raise InvalidArgument(f"{role} is {found}; an array of {np.dtype(dtype)} is needed")
-    if array.size != size:
-        raise InvalidArgument(f"{role} has {array.size} elements, {size} are needed")
-    require_contiguous(array, role)
-
-
-def _workspace(q: Quantizer, value_count: int, dtype: int) -> NDArray[np.uint8]:
-    """Scratch memory for one stage call."""
+def _workspace(memory: Memory, like: Any, q: Quantizer, value_count: int, dtype: int) -> View:
+    """Scratch memory for one call on a device; on the host there is no need of it."""
     size_bytes = ctypes.c_size_t()
-    check(
-        _abi.library().gqsgd_workspace_size(
-            handle_of(q), value_count, dtype, ctypes.byref(size_bytes)
+    if memory.stream is not None:
+        check(
+            _abi.library().gqsgd_workspace_size(
+                handle_of(q), value_count, dtype, ctypes.byref(size_bytes)
+            )
         )
-    )
-    return np.empty(size_bytes.value, np.uint8)
+    return memory.new(like, size_bytes.value, "uint8")
 
 
 def _word_count(q: Quantizer, value_count: int) -> int:
@@ -295,10 +255,6 @@ def _result_word_count(q: Quantizer, value_count: int) -> int:
     return q.result_size(value_count) // np.dtype(np.uint32).itemsize
 
 
-def _lanes(q: Quantizer, words: Words) -> int:
+def _lanes(memory: Memory, q: Quantizer, words: Any) -> int:
     """How many values the words have room for; 1024 values fill whole words in every format."""
-    return 1024 * words.itemsize * words.size // q.packed_size(1024)
-
-
-def _device_lanes(q: Quantizer, words: Any) -> int:
-    return 1024 * 4 * device_view(words, "words").count // q.packed_size(1024)
+    return 1024 * memory.words(words, "words").count * 4 // q.packed_size(1024)

@@ -175,7 +175,7 @@ REFUSED_HERE = {
     "huge step": (lambda x: {"step": 2**32}, gqsgd.InvalidArgument),
     "huge index": (lambda x: {"step": 0, "index": 2**16}, gqsgd.InvalidArgument),
     "index alone": (lambda x: {"index": 1}, gqsgd.InvalidArgument),
-    "stream": (lambda x: {"stream": "0"}, TypeError),
+    "stream": (lambda x: {"stream": 1}, gqsgd.InvalidArgument),
     "overlap": (lambda x: {"x": x[:8], "out": x[4:12]}, gqsgd.InvalidArgument),
 }
 

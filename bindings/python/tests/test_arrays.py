@@ -5,7 +5,8 @@ import array
 import gqsgd
 import numpy as np
 import pytest
-from gqsgd.arrays import read_view, write_view
+from gqsgd.arrays import read_view
+from gqsgd.memory import HostMemory
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -138,14 +139,14 @@ def test_bfloat16_of_ml_dtypes_is_known_by_name():
 
 
 def test_out_must_match_and_be_writable():
-    like = read_view(np.zeros((2, 3), np.float32), "x")
-    assert write_view(out := np.empty((2, 3), np.float32), like).owner is out
+    like, result = read_view(np.zeros((2, 3), np.float32), "x"), HostMemory().result
+    assert result(out := np.empty((2, 3), np.float32), like).owner is out
     for wrong in (np.empty((3, 2), np.float32), np.empty((2, 3), np.float64)):
         with pytest.raises(
             gqsgd.InvalidArgument, match=r"out is .* x is float32 of shape \(2, 3\)"
         ):
-            write_view(wrong, like)
+            result(wrong, like)
     fixed = np.empty((2, 3), np.float32)
     fixed.flags.writeable = False
     with pytest.raises(gqsgd.InvalidArgument, match="out is read-only"):
-        write_view(fixed, like)
+        result(fixed, like)

@@ -8,7 +8,8 @@ import types
 import gqsgd
 import numpy as np
 import pytest
-from gqsgd import _abi, device_arrays, device_stages
+from gqsgd import _abi, device_arrays
+from gqsgd.memory import DeviceMemory
 
 
 class Array:
@@ -71,7 +72,7 @@ def device(monkeypatch):
     monkeypatch.setitem(sys.modules, "standin", package)
     monkeypatch.setattr(Array, "__module__", "standin")
     library = HostLibrary()
-    monkeypatch.setattr(device_stages._abi, "library", lambda: library)
+    monkeypatch.setattr(_abi, "library", lambda: library)
     return library
 
 
@@ -125,7 +126,7 @@ def test_dlpack_is_read_without_a_copy_and_told_the_stream(device):
     with pytest.raises(gqsgd.Unsupported, match="makes no arrays.*DLPack"):
         gqsgd.quantize(x, q, norms, site=site, stream=9)
     with pytest.raises(gqsgd.InvalidArgument, match="b is read-only"):
-        device_arrays.require(x, "b", ("float32",), 1000, 9, write=True)
+        DeviceMemory(9).values(x, "b", 1000, write=True)
     with pytest.raises(gqsgd.InvalidArgument, match="not contiguous"):
         device_arrays.device_view(Packed(np.zeros((2, 3), np.float32), strides=(1, 2)), "x")
 
