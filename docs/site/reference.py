@@ -8,7 +8,7 @@ PYTHON_MODULES = ["quantizer", "communicator", "segments", "request", "threads",
                   "nccl", "simulate", "stages", "theory", "errors", "library", "torch/hook",
                   "torch/operators", "torch/groups", "torch/fsdp", "torch/policy",
                   "jax/collective", "jax/state"]
-JULIA_FILES = ["quantizer", "comm", "collectives", "segments", "request", "local", "theory",
+JULIA_FILES = ["quantizer", "comm", "nccl", "collectives", "segments", "request", "local", "theory",
                "Stages", "errors", "arrays", "GQSGD", "ABI"]
 
 

@@ -1,6 +1,6 @@
 """
-The C ABI of gqsgd.h and of libgqsgd_mpi, name by name, in the header's order, and nothing else. The
-header says what each function does; a test compares every line here with it.
+The C ABI of gqsgd.h, gqsgd_nccl.h and libgqsgd_mpi, name by name, in the headers' order, and
+nothing else. They say what each function does; a test compares every line here with them.
 """
 module ABI
 
@@ -231,6 +231,15 @@ end
     quantizer::gqsgd_quantizer, site::Ptr{Site}, words::Ptr{UInt32}, scales::Ptr{Cfloat},
     value_count::Csize_t, dtype::Int32, op::Int32, values::Ptr{Cvoid},
     stream::Ptr{Cvoid})::gqsgd_status
+
+# ---- NCCL (gqsgd_nccl.h)
+
+@c LIBGQSGD gqsgd_nccl_unique_id_create(options::Cstring, unique_id::Ptr{UInt8})::gqsgd_status
+@c LIBGQSGD waiting gqsgd_comm_create_nccl(
+    unique_id::Ptr{UInt8}, rank::Int32, size::Int32, options::Cstring,
+    comm::Ptr{gqsgd_comm})::gqsgd_status
+@c LIBGQSGD waiting gqsgd_comm_create_from_nccl(
+    nccl_comm::Ptr{Cvoid}, options::Cstring, comm::Ptr{gqsgd_comm})::gqsgd_status
 
 # ---- MPI (gqsgd_mpi.h): the functions that take no MPI_Comm
 

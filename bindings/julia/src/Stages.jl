@@ -8,8 +8,8 @@ For studies, tests and other people's transports. The random words of a stage de
 module Stages
 
 using ..ABI: ABI, Site
-using ..GQSGD: Quantizer, address_of, check, dtype_number, integer, norm_count, number_of,
-               packed_size, refuse, result_size
+using ..GQSGD: Quantizer, check, dtype_number, host_address_of, integer, norm_count,
+               number_of, packed_size, refuse, result_size
 
 """
     Stages.norm(x, q; site) -> Vector{Float32}
@@ -21,8 +21,9 @@ function norm(x::AbstractArray, q::Quantizer; site::Site)
     norms = Vector{Float32}(undef, norm_count(q, length(x)))
     type = dtype_number(eltype(x))
     workspace = workspace_for(q, length(x), type)
-    GC.@preserve x check(ABI.gqsgd_norm(q, Ref(site), address_of("x", x), length(x), type, norms,
-                                        workspace, length(workspace), C_NULL))
+    values = host_address_of("x", x)
+    GC.@preserve x check(ABI.gqsgd_norm(q, Ref(site), values, length(x), type, norms, workspace,
+                                        length(workspace), C_NULL))
     return norms
 end
 
@@ -36,8 +37,9 @@ function quantize(x::AbstractArray, q::Quantizer, norms::Vector{Float32}; site::
     words = Vector{UInt32}(undef, word_count(q, length(x)))
     type = dtype_number(eltype(x))
     workspace = workspace_for(q, length(x), type)
-    GC.@preserve x check(ABI.gqsgd_quantize(q, Ref(site), address_of("x", x), length(x), type,
-                                            norms, words, workspace, length(workspace), C_NULL))
+    values = host_address_of("x", x)
+    GC.@preserve x check(ABI.gqsgd_quantize(q, Ref(site), values, length(x), type, norms, words,
+                                            workspace, length(workspace), C_NULL))
     return words
 end
 
@@ -90,7 +92,7 @@ function dequantize(words::Vector{UInt32}, q::Quantizer, scales::Vector{Float32}
     values = Vector{T}(undef, count)
     GC.@preserve values check(ABI.gqsgd_dequantize(
         q, Ref(site), words, scales, count, dtype_number(T), number_of("op", op, ABI.OPS),
-        address_of("values", values), C_NULL))
+        host_address_of("values", values), C_NULL))
     return values
 end
 

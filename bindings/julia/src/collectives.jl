@@ -6,8 +6,9 @@
 Averages (`op = :mean`) or adds (`:sum`) `x` over all ranks; every rank gets the same bits, in
 `out`, or in `x` without one. Returns `out` or `x`.
 
-- `x`, `out`: contiguous arrays of `Float32`, `Float16`, bfloat16 or `Float64` in host memory; of
-  the same length and type on every rank.
+- `x`, `out`: contiguous arrays of `Float32`, `Float16`, bfloat16 or `Float64` in host memory,
+  over NCCL of the GPU, where the call is enqueued on the task's stream; of the same length and type
+  on every rank.
 - `q`: a [`Quantizer`](@ref). `schedule`: `:auto`, `:ring`, `:tree`, `:butterfly`, `:direct`,
   `:hierarchical`, `:native` or `:sparse`.
 - `step`, `index`: place of this call in the random numbers, equal on all ranks; below 2^32 and
@@ -51,7 +52,7 @@ function reduction(out, x, comm, q; op = :mean, schedule = :auto, step = nothing
         result = result_like(out, x, length(x))
         values = send, address_of("out", result), length(x), type
         Collective(ABI.gqsgd_allreduce, ABI.gqsgd_allreduce_start,
-                   (q, values..., numbers..., at, C_NULL), (x, result), result)
+                   (q, values..., numbers..., at, stream_of(x, result)), (x, result), result)
     end
 end
 

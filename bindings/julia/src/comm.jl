@@ -3,11 +3,12 @@
 """
     Comm
 
-One rank of a group, made by [`local_comms`](@ref), [`process_comm`](@ref) or [`mpi_comm`](@ref).
+One rank of a group, made by [`local_comms`](@ref), [`process_comm`](@ref), [`mpi_comm`](@ref) or
+[`nccl_comm`](@ref).
 `comm.rank` counts from 0, as in MPI; `comm.size` is the number of ranks. Used by one thread at a
 time.
 
-Options of all three, by keyword (the library checks them):
+Options of all, by keyword (the library checks them):
 
 - `timeout_ms = 300000`: time without progress after which a call gives up; -1 for ever
 - `stream_id = 0`: enters the random key, so that groups of one program draw differently
@@ -185,9 +186,8 @@ counter!(comm::Comm, step::Integer) =
     stats(comm) -> NamedTuple
 
 This rank's counters since it was made: `calls`, `messages_sent`, `payload_bytes_sent`,
-`header_bytes_sent`, `payload_bytes_copied`, `workspace_bytes`, `nonfinite_blocks`, `wait_ns` and
-`native_float_calls`
-(nanoseconds spent waiting for other ranks).
+`header_bytes_sent`, `payload_bytes_copied`, `workspace_bytes`, `nonfinite_blocks`,
+`wait_ns` (nanoseconds spent waiting for other ranks) and `native_float_calls`.
 """
 stats(comm::Comm) = NamedTuple{ABI.STATS}(
     map(name -> get_from(ABI.gqsgd_comm_stat, UInt64, comm, string(name)), ABI.STATS))

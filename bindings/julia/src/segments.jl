@@ -88,7 +88,8 @@ function reduction_of_many(outs, xs, comm, q; op = :mean, schedule = :auto, step
         type = isempty(types) ? dtype_number(Float32) : dtype_number(only(types))
         arguments = (q, send, recv, Csize_t[length(x) for x in xs], length(xs), type)
         Collective(ABI.gqsgd_allreduce_many, ABI.gqsgd_allreduce_many_start,
-                   (arguments..., numbers..., at, C_NULL), (collect(xs), collect(outs)), outs)
+                   (arguments..., numbers..., at, stream_of(xs..., outs...)),
+                   (collect(xs), collect(outs)), outs)
     end
 end
 
@@ -101,7 +102,8 @@ function scattering(out, x, comm, q; counts = nothing, op = :mean, step = nothin
             refuse("counts add up to $(sum(sizes)), x has $(length(x)) values")
         type = dtype_number(eltype(x))
         result = slice_like(out, x, Int(sizes[comm.rank + 1]))
-        arguments = (q, send, address_of("out", result), sizes, type, number, at, C_NULL)
+        recv, stream = address_of("out", result), stream_of(x, result)
+        arguments = (q, send, recv, sizes, type, number, at, stream)
         Collective(ABI.gqsgd_reduce_scatter, ABI.gqsgd_reduce_scatter_start, arguments,
                    (x, result, sizes), result)
     end
@@ -116,7 +118,8 @@ function gathering(out, x, comm, q; counts = nothing, step = nothing, index = 0)
             refuse("counts has $own values for rank $(comm.rank), whose x has $(length(x))")
         type = dtype_number(eltype(x))
         result = slice_like(out, x, Int(sum(sizes)))
-        arguments = (q, send, address_of("out", result), sizes, type, at, C_NULL)
+        recv, stream = address_of("out", result), stream_of(x, result)
+        arguments = (q, send, recv, sizes, type, at, stream)
         Collective(ABI.gqsgd_allgather, ABI.gqsgd_allgather_start, arguments,
                    (x, result, sizes), result)
     end

@@ -12,7 +12,7 @@ function simulate(xs::AbstractVector{<:AbstractArray}, q::Quantizer; op::Symbol 
     send = operands(xs)
     result = similar(first(xs))
     recv = fill(C_NULL, length(xs))
-    recv[1] = address_of("result", result)
+    recv[1] = host_address_of("result", result)
     GC.@preserve xs result check(ABI.gqsgd_simulate(
         q, length(xs), send, recv, length(result), dtype_number(eltype(result)),
         number_of("op", op, ABI.OPS), number_of("schedule", schedule, ABI.SCHEDULES),
@@ -44,7 +44,7 @@ function operands(xs)
             refuse("xs[$k] has $(length(x)) values of $(eltype(x)), xs[1] has ",
                    "$(length(first(xs))) of $(eltype(first(xs)))")
     end
-    return Ptr{Cvoid}[address_of("xs[$k]", x) for (k, x) in pairs(xs)]
+    return Ptr{Cvoid}[host_address_of("xs[$k]", x) for (k, x) in pairs(xs)]
 end
 
 """

@@ -106,6 +106,9 @@ end
 julia_command(file, arguments...) = `$(Base.julia_cmd()) --startup-file=no --project=$PACKAGE
                                      $(joinpath(TESTS, file)) $(collect(string.(arguments)))`
 
+# `addenv` itself came with Julia 1.6.
+addenv_(command, variables...) = setenv(command, merge(Dict(ENV), Dict(variables)))
+
 "What `f` gives within a time limit; a test that waits for ever says so instead."
 function within(f, seconds)
     outcome, failure = nothing, nothing

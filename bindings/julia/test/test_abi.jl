@@ -1,4 +1,5 @@
-# ABI.jl against gqsgd.h and gqsgd_mpi.h: every status, constant, struct and prototype, both ways.
+# ABI.jl against gqsgd.h, gqsgd_nccl.h and gqsgd_mpi.h: every status, constant, struct and
+# prototype, both ways.
 using GQSGD: ABI
 
 without_comments(code) = replace(code, r"/\*.*?\*/"s => "")
@@ -39,9 +40,10 @@ function declared(code, pattern)
     end)
 end
 
-@testset "prototypes equal those of gqsgd.h" begin
-    found = declared(HEADER_CODE, r"GQSGD_API\s+([\w\s*]*?)(gqsgd_\w+)\(([^;]*)\);")
-    @test length(found) == length(collect(eachmatch(r"(?<!define )GQSGD_API ", HEADER_CODE)))
+@testset "prototypes equal those of gqsgd.h and gqsgd_nccl.h" begin
+    code = HEADER_CODE * without_comments(header_text("gqsgd_nccl.h"))
+    found = declared(code, r"GQSGD_API\s+([\w\s*]*?)(gqsgd_\w+)\(([^;]*)\);")
+    @test length(found) == length(collect(eachmatch(r"(?<!define )GQSGD_API ", code)))
     @test sort(collect(keys(found))) == sort(collect(keys(ABI.LIBGQSGD.prototypes)))
     for (name, prototype) in found
         @test (name, prototype) == (name, get(ABI.LIBGQSGD.prototypes, name, nothing))

@@ -6,9 +6,6 @@ function printed(code, variables...)
     return read(ignorestatus(addenv_(command, variables...)), String)
 end
 
-# `addenv` itself came with Julia 1.6.
-addenv_(command, variables...) = setenv(command, merge(Dict(ENV), Dict(variables)))
-
 @testset "the package loads without the library, and its first use names what was tried" begin
     code = "using GQSGD; try Quantizer() catch e; showerror(stdout, e) end"
     text = printed(code, "GQSGD_LIBRARY" => "/nowhere/libgqsgd.so")
