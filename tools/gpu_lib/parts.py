@@ -41,7 +41,7 @@ def build_parts(build, architecture):
     targets = ["libgqsgd.so.0.1.0", "bench/gpu/gpu_perf", *(f"tests/gpu/gpu_{t}" for t in TESTS)]
     again = ["--reconfigure"] if (build / "build.ninja").exists() else []
     setup = ["meson", "setup", *again, build, ROOT, "-Dbuildtype=release", "-Dcuda=enabled",
-             f"-Dgpu_archs={architecture}", "-Dmpi=disabled"]
+             f"-Dgpu_archs={architecture}", "-Dmpi=disabled", "-Dtests=auto"]
     return [Part("configure", setup, 60, needs=(), missing=without("meson", "nvcc")),
             Part("build", ["ninja", "-C", build, *targets], 240, needs=("configure",),
                  missing=without("ninja"))]
@@ -68,11 +68,11 @@ def sanitizer_parts(build, quick):
 
 
 def array_part(build):
-    """Stages on arrays of PyTorch and CuPy, as far as they are installed."""
+    """Stages on arrays of PyTorch and CuPy, and gqsgd.torch over NCCL, as far as they are there."""
     environment = {"PYTHONPATH": str(ROOT / "bindings/python"), "GQSGD_BUILD": str(build),
                    "GQSGD_LIBRARY": str(build / "libgqsgd.so")}
     return Part("arrays", [sys.executable, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider",
-                           ROOT / "bindings/python/tests_gpu"], 120, environment,
+                           ROOT / "bindings/python/tests_gpu"], 240, environment,
                 missing="" if find_spec("pytest") else "pytest not found")
 
 

@@ -8,7 +8,7 @@ import torch
 import torch.distributed as dist
 import torch_group
 import torch_models as models
-from gqsgd.torch import groups
+from gqsgd.torch import devices, groups
 
 Q = gqsgd.Quantizer()
 
@@ -67,22 +67,6 @@ def test_transports_that_differ_are_told_on_all_ranks(torch_groups):
     torch_groups(2).run(different_transports)
 
 
-def nccl_alone():
-    """As a group of NCCL says of itself; there is none on this machine."""
-    told, dist.get_backend_config = dist.get_backend_config, lambda group: "cuda:nccl"
-    try:
-        with pytest.raises(gqsgd.Unsupported, match="cuda:nccl alone.*CUDA over NCCL"):
-            gqsgd.torch.connect(None)
-    finally:
-        dist.get_backend_config = told
-    return told(dist.group.WORLD)
-
-
-def test_a_group_of_nccl_is_refused_by_name(torch_groups):
-    for backends in torch_groups(2).run(nccl_alone):
-        assert "cpu:gloo" in backends
-
-
 def a_late_rank():
     """Gloo waits without being asked: the library's own deadline ends the call."""
     comm = gqsgd.torch.connect(None, "group", timeout_ms=300)
@@ -115,18 +99,23 @@ def test_a_rank_that_dies_is_named():
     assert "rank 0" not in str(caught.value)
 
 
-def test_auto_takes_shared_memory_on_one_host_only():
-    here, there = ("a", "boot", 0, 1), ("b", "boot", 0, 1)
-    assert groups._agreed([("auto", here, b""), ("auto", here, b"")]) == "process"
-    assert groups._agreed([("auto", here, b""), ("auto", there, b"")]) == "group"
-    assert groups._agreed([("process", here, b""), ("process", there, b"")]) == "process"
+def said(transport, host, device="cpu"):
+    return {"transport": transport, "host": host, "device": device}
+
+
+def test_auto_takes_shared_memory_on_one_host_and_nccl_for_gpus():
+    here, there = ["a", "boot", 0, 1], ["b", "boot", 0, 1]
+    assert groups._agreed([said("auto", here), said("auto", here)]) == "process"
+    assert groups._agreed([said("auto", here), said("auto", there)]) == "group"
+    assert groups._agreed([said("auto", here, "cuda"), said("auto", there, "cuda")]) == "nccl"
+    assert groups._agreed([said("process", here), said("process", there)]) == "process"
 
 
 def test_other_devices_are_refused_by_name():
-    with pytest.raises(gqsgd.Unsupported, match="meta.*CUDA over NCCL"):
-        groups.require_host_memory(torch.ones(3, device="meta"), "x")
+    with pytest.raises(gqsgd.Unsupported, match="x is on meta; accepted are cpu and cuda"):
+        devices.require_reachable(torch.ones(3, device="meta"), "x")
     with pytest.raises(gqsgd.Unsupported, match="sparse"):
-        groups.require_host_memory(torch.ones(3).to_sparse(), "x")
+        devices.require_reachable(torch.ones(3).to_sparse(), "x")
 
 
 def test_the_package_does_not_import_torch():

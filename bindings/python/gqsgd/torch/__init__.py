@@ -5,7 +5,8 @@
     state = gqsgd.torch.HookState("blocks-8")
     model.register_comm_hook(state, gqsgd.torch.allreduce_hook)
 
-CPU tensors; ranks are those of a process group of torch.distributed. docs/PYTORCH.md is the guide.
+CPU tensors, and CUDA tensors over NCCL; ranks are those of a process group of torch.distributed.
+docs/PYTORCH.md is the guide.
 """
 
 from .fsdp import ReduceScatter

@@ -10,7 +10,7 @@ import torch.distributed as dist
 
 import gqsgd
 
-from . import groups
+from . import devices, groups
 
 _OPS = {dist.ReduceOp.AVG: "mean", dist.ReduceOp.SUM: "sum"}
 
@@ -36,7 +36,9 @@ class ReduceScatter:
         self.quantizer = quantizer
         self.call_count = 0  #: so far: the place of the next call in the random numbers
         self._connection = {"transport": transport, **options}
-        self._communicators: dict[dist.ProcessGroup, gqsgd.Communicator] = {}
+        self._communicators: dict[
+            tuple[dist.ProcessGroup, torch.device], gqsgd.Communicator
+        ] = {}
 
     def __repr__(self) -> str:
         return f"<gqsgd.torch.ReduceScatter {self.quantizer.text!r}, call {self.call_count}>"
@@ -67,15 +69,17 @@ class ReduceScatter:
         op: Any,
         async_op: bool = False,
     ) -> None:
-        groups.require_host_memory(input_tensor, "the gradients of FSDP2")
+        devices.require_reachable(input_tensor, "the gradients of FSDP2")
         if op not in _OPS or async_op:
             raise gqsgd.Unsupported(
                 f"op is {op}, async_op is {async_op}; a reduce-scatter in codes adds or averages, "
                 "and returns when it has; hint: no set_gradient_divide_factor"
             )
-        if group not in self._communicators:
-            self._communicators[group] = groups.connect(group, **self._connection)
-        comm = self._communicators[group]
+        place = group, input_tensor.device
+        if place not in self._communicators:
+            self._communicators[place] = groups.connect(
+                group, device=place[1], **self._connection)
+        comm = self._communicators[place]
         comm.reduce_scatter(
             input_tensor,
             self.quantizer,
@@ -83,6 +87,7 @@ class ReduceScatter:
             _OPS[op],
             output_tensor,
             step=self.call_count,
+            stream=devices.current_stream(input_tensor),
         )
         self.call_count += 1
 

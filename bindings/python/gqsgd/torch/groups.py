@@ -7,113 +7,148 @@ import socket
 import threading
 import weakref
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.distributed as dist
 
 import gqsgd
 
+from . import devices
 from .group_transport import GroupTransport
+from .meeting import Said, meet
 
-TRANSPORTS = ("auto", "group", "process")
+TRANSPORTS = ("auto", "group", "process", "nccl")
 
 _lock = threading.Lock()
-_shared: weakref.WeakKeyDictionary[dist.ProcessGroup, gqsgd.Communicator]
+_shared: weakref.WeakKeyDictionary[dist.ProcessGroup, dict[torch.device, gqsgd.Communicator]]
 _shared = weakref.WeakKeyDictionary()
 
 
+class Member(NamedTuple):
+    """This process in a process group."""
+
+    group: dist.ProcessGroup
+    rank: int
+    size: int
+    store: dist.Store
+
+
 def connect(
-    group: dist.ProcessGroup | None, transport: str = "auto", **options: Any
+    group: dist.ProcessGroup | None,
+    transport: str = "auto",
+    *,
+    device: torch.device | str | None = None,
+    **options: Any,
 ) -> gqsgd.Communicator:
     """Makes a communicator of the ranks of `group` (None: the default group), which all call it.
 
     transport: "process" through shared memory, for ranks of one machine; "group" through sends and
-        receives of a Gloo group of its own; "auto" takes the first where all ranks are of one user
-        and see one machine and network namespace, else the second.
+        receives of a Gloo group of its own; "nccl" between GPUs, by an NCCL communicator of its
+        own. "auto" is "nccl" for a GPU; otherwise "process" where all ranks are of one user and see
+        one machine and network namespace, else "group".
+    device: where the tensors will be; None is the CPU, or with "nccl" the current GPU.
     options: those of gqsgd.Communicator.
 
-    The group itself serves to agree, with one all_gather_object, and is not used afterwards.
-    Raises InvalidArgument on all ranks if they name different transports.
+    The ranks agree through the store of the group, which is not used afterwards. Raises on all
+    ranks alike: InvalidArgument if they name different transports or kinds of devices, Unsupported
+    without NCCL, Timeout if a rank does not come.
     """
     if transport not in TRANSPORTS:
         raise gqsgd.InvalidArgument(
             f"transport is {transport!r}; accepted are {', '.join(TRANSPORTS)}"
         )
-    group = _member(group)
-    if "cpu:" not in (backends := dist.get_backend_config(group)):
-        raise gqsgd.Unsupported(
-            f"the process group has {backends} alone; gqsgd.torch takes CPU tensors, CUDA over "
-            "NCCL is not there yet; hint: init_process_group('cpu:gloo,cuda:nccl')"
-        )
-    rank, size = dist.get_rank(group), dist.get_world_size(group)
-    own = transport, _host(), gqsgd.unique_id() if rank == 0 else b""
-    offers: list[Any] = [None] * size
-    dist.all_gather_object(offers, own, group)
-    chosen = _agreed(offers)
-    if chosen == "process":
-        return gqsgd.Communicator.process(offers[0][2], rank, size, **options)
-    ranks = dist.get_process_group_ranks(group)
+    member = _member(group)
+    if device is None:
+        device = devices.cuda.current_device() if transport == "nccl" else devices.CPU
+    device = torch.device(device)
+    own = {"transport": transport, "device": device.type, "host": _host()}
+    choice = meet(member.store, member.rank, member.size, own,
+                  lambda said: _decision(said, options), int(options.get("timeout_ms", 0)))
+    place = bytes.fromhex(choice["id"]), member.rank, member.size
+    if choice["transport"] == "nccl":
+        with devices.cuda.on_device(device):
+            return gqsgd.Communicator.nccl(*place, **options)
+    if choice["transport"] == "process":
+        return gqsgd.Communicator.process(*place, **options)
+    ranks = dist.get_process_group_ranks(member.group)
     # Only members take part, whatever other ranks the program has.
     own_group = dist.new_group(ranks, backend="gloo", use_local_synchronization=True)
     return gqsgd.Communicator.custom(GroupTransport(own_group), **options)
 
 
-def shared(group: dist.ProcessGroup | None) -> gqsgd.Communicator:
-    """The communicator that all functions of this package without a state use for `group`; made at
-    the first call, of which all ranks of the group must be part."""
-    group = _member(group)
+def shared(
+    group: dist.ProcessGroup | None, device: torch.device = devices.CPU
+) -> gqsgd.Communicator:
+    """The communicator that all functions of this package without a state use for `group` and
+    `device`; made at the first call, of which all ranks of the group must be part."""
+    member = _member(group)
     with _lock:
-        if group not in _shared:
-            _shared[group] = connect(group)
-        return _shared[group]
+        made = _shared.setdefault(member.group, {})
+        if device not in made:
+            made[device] = connect(member.group, device=device)
+        return made[device]
 
 
-def require_host_memory(tensor: torch.Tensor, role: str) -> None:
-    """Refuses what only a CUDA communicator could reach."""
-    if tensor.is_sparse:
-        raise gqsgd.Unsupported(f"{role} is a sparse tensor; hint: Embedding(sparse=False)")
-    if tensor.device.type != "cpu":
-        raise gqsgd.Unsupported(
-            f"{role} is on {tensor.device}; gqsgd.torch takes CPU tensors, CUDA over NCCL is not "
-            "there yet"
-        )
-
-
-def _member(group: dist.ProcessGroup | None) -> dist.ProcessGroup:
+def _member(group: dist.ProcessGroup | None) -> Member:
     if not dist.is_initialized():
         raise gqsgd.InvalidArgument(
-            "there is no process group; hint: torch.distributed.init_process_group('gloo') first"
+            "there is no process group; hint: torch.distributed.init_process_group() first"
         )
     group = dist.group.WORLD if group is None else group
     if dist.get_rank(group) < 0:
         raise gqsgd.InvalidArgument(
             f"rank {dist.get_rank()} of the program is not in the process group; only members call"
         )
-    return group
+    try:
+        store = group.get_group_store()
+    except RuntimeError as error:  # a backend that finds its ranks in another way, MPI's
+        raise gqsgd.Unsupported(
+            f"the process group has no store ({error}); hint: make a gqsgd.Communicator, of MPI "
+            "for example, and give it as communicator="
+        ) from error
+    return Member(group, dist.get_rank(group), dist.get_world_size(group), store)
 
 
-def _host() -> tuple[Any, ...]:
+def _host() -> list[Any]:
     """What processes must have in common to meet in shared memory: the machine since its start,
     the user, and the network namespace, in which they find each other."""
     boot = Path("/proc/sys/kernel/random/boot_id")
-    return (
+    return [
         socket.gethostname(),
         boot.read_text() if boot.exists() else "",
         os.getuid(),
         os.stat("/proc/self/ns/net").st_ino if os.path.exists("/proc/self/ns/net") else 0,
-    )
+    ]
 
 
-def _agreed(offers: list[Any]) -> str:
+def _decision(said: list[Said], options: dict[str, Any]) -> Said:
+    """Rank 0's: the transport of all, and the name under which they meet."""
+    transport = _agreed(said)
+    if transport == "nccl":
+        name = gqsgd.nccl_unique_id(**{key: options[key] for key in ("nccl",) if key in options})
+    else:
+        name = gqsgd.unique_id()
+    return {"transport": transport, "id": name.hex()}
+
+
+def _agreed(said: list[Said]) -> str:
     """The transport of all, from what every rank says of itself."""
-    wishes = [transport for transport, _, _ in offers]
-    if len(set(wishes)) > 1:
-        other = next(rank for rank, wish in enumerate(wishes) if wish != wishes[0])
+    for field in ("transport", "device"):
+        values = [each[field] for each in said]
+        if len(set(values)) > 1:
+            other = next(rank for rank, value in enumerate(values) if value != values[0])
+            raise gqsgd.InvalidArgument(
+                f"{field} is {values[0]!r} on rank 0 and {values[other]!r} on rank {other}; "
+                "hint: give the same on all ranks"
+            )
+    transport, on_host = str(said[0]["transport"]), said[0]["device"] == "cpu"
+    if transport == "auto":
+        one_host = all(each["host"] == said[0]["host"] for each in said)
+        return "nccl" if not on_host else "process" if one_host else "group"
+    if on_host == (transport == "nccl"):
         raise gqsgd.InvalidArgument(
-            f"transport is {wishes[0]!r} on rank 0 and {wishes[other]!r} on rank {other}; "
-            "hint: give the same on all ranks"
+            f"transport is {transport!r} and tensors are on {said[0]['device']}; hint: \"nccl\" is "
+            'for GPUs, "process" and "group" are for host memory, "auto" knows'
         )
-    if wishes[0] != "auto":
-        return str(wishes[0])
-    return "process" if len({host for _, host, _ in offers}) == 1 else "group"
+    return transport

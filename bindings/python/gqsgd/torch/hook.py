@@ -2,7 +2,6 @@
 # Annotations here stay classes: DDP compares those of a hook with the classes that it expects.
 
 import weakref
-from functools import partial
 from typing import Any, Callable
 
 import torch
@@ -10,10 +9,10 @@ import torch.distributed as dist
 
 import gqsgd
 
-from . import groups
+from . import devices, groups
+from .lanes import Lane, lane_of
 from .layout import Layout, Segment
 from .policy import Assignment, DefaultPolicy, Policy, keeps_zeros
-from .worker import Outcome, Worker
 
 _VERSION = 1  # of state_dict
 
@@ -30,12 +29,15 @@ class HookState:
         zeros (rotated ones), and for a policy that wants names and modules.
     policy: policy(name, parameter, module) -> quantizer, or text of one; by default DefaultPolicy.
         Must be the same on every rank.
-    transport: "auto", "group" or "process" (gqsgd.torch.connect).
+    transport: "auto", "group", "process" or "nccl" (gqsgd.torch.connect).
     schedule: as for gqsgd.Communicator.allreduce, but not "sparse".
+    communicator: a gqsgd.Communicator of the model's ranks to use in place of one of its own; the
+        caller closes it, after the state.
     options: those of gqsgd.Communicator, timeout_ms=60000 for example.
 
     The first bucket of the first backward makes the communicator, all ranks together. Gradients are
-    averaged on a thread of the state, in the order of the buckets, while backward goes on.
+    averaged in the order of the buckets while backward goes on: those on the CPU by a thread of the
+    state, those on a GPU on a stream of the state.
 
     Pickles without communicator and group: afterwards it works for the default group, or what
     `bind` says. `state_dict` is the form for checkpoints. `close` ends it; so does being dropped.
@@ -50,6 +52,7 @@ class HookState:
         policy: Policy | None = None,
         transport: str = "auto",
         schedule: str = "auto",
+        communicator: gqsgd.Communicator | None = None,
         **options: Any,
     ):
         if isinstance(quantizer, str):
@@ -60,6 +63,7 @@ class HookState:
         self._connection = {"transport": transport, **options}
         self._schedule = schedule
         self._start(process_group)
+        self._borrowed = communicator
         if model is not None:
             self.bind(model)
         elif policy is None and not keeps_zeros(quantizer):
@@ -78,10 +82,11 @@ class HookState:
         self._assignment = Assignment(self._policy or DefaultPolicy(self.quantizer))
         self._model_missing = not keeps_zeros(self.quantizer) and self._policy is None
         self._layout = Layout()
-        self._waiting: list[Outcome] = []  # of buckets that are not on their way yet
+        self._waiting: list[Any] = []  # outcomes of buckets that are not on their way yet
         self._call_count = 0  # in this step
-        self._communicator: gqsgd.Communicator | None = None
-        self._worker: Worker | None = None
+        self._device: torch.device | None = None  # of the gradients
+        self._borrowed: gqsgd.Communicator | None = None
+        self._lane: Lane | None = None
         self._end: Callable[[], None] | None = None
 
     def bind(
@@ -91,6 +96,7 @@ class HookState:
         group, unless it stays."""
         self.close()
         self.process_group = process_group or self.process_group
+        self._device = next((each.device for each in model.parameters()), None)
         self._assignment.bind(model)
         self._layout = Layout(self._layout.numbers)
         self._model_missing = False
@@ -98,20 +104,30 @@ class HookState:
     @property
     def communicator(self) -> gqsgd.Communicator:
         """The communicator, for its `stats` for example; made by the first backward, or here, and
-        then by all ranks together. The state's thread uses it during backward."""
-        if self._communicator is None:
-            comm = groups.connect(self.process_group, **self._connection)
-            worker = Worker(f"gqsgd hook, rank {comm.rank}")
-            self._communicator, self._worker = comm, worker
-            self._end = weakref.finalize(self, _end, comm, worker)
-        return self._communicator
+        then by all ranks together, for the device of the model. Backward uses it."""
+        return self._way(self._device or devices.CPU).comm
+
+    def _way(self, device: torch.device) -> Lane:
+        """The lane of gradients on `device`, made at the first call."""
+        if self._lane is None:
+            comm = self._borrowed or groups.connect(
+                self.process_group, device=device, **self._connection)
+            lane = lane_of(comm, self._borrowed is not None, device)
+            self._device, self._lane = device, lane
+            self._end = weakref.finalize(self, _end, lane)
+        elif device != self._device:
+            raise gqsgd.Unsupported(
+                f"gradients are on {device}, this state is for {self._device}; hint: one device "
+                "for a model, and HookState(model=...) if it is moved before the first backward"
+            )
+        return self._lane
 
     def close(self) -> None:
-        """Frees the communicator and ends the thread, without waiting for other ranks; the next
+        """Frees the communicator and what it works with, without waiting for other ranks; the next
         backward makes new ones. Also where the process group is gone already."""
         if self._end is not None:
             self._end()
-        self._communicator = self._worker = self._end = None
+        self._lane = self._end = None
 
     def state_dict(self) -> dict[str, Any]:
         """What a checkpoint needs for the same bits after it: plain numbers and texts."""
@@ -155,20 +171,19 @@ class HookState:
     def reduce(self, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
         """Starts to average a bucket; the future holds its buffer. For hooks of your own."""
         buffer = bucket.buffer()
-        groups.require_host_memory(buffer, f"bucket {bucket.index()}")
+        devices.require_reachable(buffer, f"bucket {bucket.index()}")
         if self._model_missing:
             raise gqsgd.InvalidArgument("an unpickled state: call bind(model) before backward")
-        self.communicator.check()
+        lane = self._way(buffer.device)
+        lane.comm.check()
         if bucket.index() == 0:
             self._waiting, self._call_count = [], 0
-        outcome = Outcome(buffer)
+        outcome = lane.outcome(buffer)
         self._waiting.append(outcome)
         parts = self._layout.parts(bucket)
         if parts:
-            calls = [call for part in parts for call in self._calls(part)]
-            work = partial(_reduce, self.communicator, calls)
-            self._worker.submit(work, self._waiting)
-            self._waiting = []
+            waiting, self._waiting = self._waiting, []
+            lane.run([call for part in parts for call in self._calls(part)], waiting)
         if bucket.is_last():
             self.step += 1
         return outcome.future()
@@ -200,16 +215,8 @@ def allreduce_hook(
     return state.reduce(bucket)
 
 
-def _reduce(comm: gqsgd.Communicator, calls: list[dict[str, Any]]) -> None:
-    """Runs on the thread of a state; has no reference to it, so that it can be dropped."""
-    for call in calls:
-        with torch.profiler.record_function("gqsgd.allreduce_many"):
-            comm.allreduce_many(**call)
-
-
-def _end(comm: gqsgd.Communicator, worker: Worker) -> None:
+def _end(lane: Lane) -> None:
     try:
-        comm.close()  # a call under way ends with Aborted
-    except gqsgd.Forked:  # a loader's process that ends: the parent keeps both
+        lane.close()
+    except gqsgd.Forked:  # a loader's process that ends: the parent keeps it
         return
-    worker.end()

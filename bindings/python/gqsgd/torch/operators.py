@@ -9,7 +9,7 @@ import torch.distributed as dist
 
 import gqsgd
 
-from . import groups
+from . import devices, groups
 
 # Two calls with equal arguments have different random numbers: neither may stand for both.
 _TAGS = (torch.Tag.nondeterministic_seeded,)
@@ -24,12 +24,14 @@ def allreduce(
 ) -> torch.Tensor:
     """The mean, or "sum", of `x` over the ranks of `group`, as a new tensor; all get the same bits.
 
-    x: float32, float16, bfloat16 or float64 in host memory, any shape, equal on all ranks.
+    x: float32, float16, bfloat16 or float64 of any shape, on the CPU or a GPU, where the call is
+        enqueued on torch's current stream; shape and type are equal on all ranks.
     quantizer: a gqsgd.Quantizer or its text. group: None is the default group.
 
     Every rank calls in the same order. The first call for a group makes the communicator that all
-    calls for it share, with transport "auto". Under torch.compile this is one operator of the
-    graph, `gqsgd::allreduce`. Differentiable: the gradient is reduced in the same way.
+    calls for it on one device share, with transport "auto". Under torch.compile this is one
+    operator of the graph, `gqsgd::allreduce`. Differentiable: the gradient is reduced in the same
+    way.
     """
     return torch.ops.gqsgd.allreduce(x, _text(quantizer), _name(group), op)
 
@@ -55,7 +57,8 @@ def _name(group: dist.ProcessGroup | None) -> str:
 
 @torch.library.custom_op("gqsgd::allreduce", mutates_args=(), tags=_TAGS)
 def _allreduce(x: torch.Tensor, quantizer: str, group_name: str, op: str) -> torch.Tensor:
-    return _communicator(x, group_name).allreduce(x.contiguous(), _quantizer(quantizer), op)
+    comm, stream = _communicator(x, group_name), devices.current_stream(x)
+    return comm.allreduce(x.contiguous(), _quantizer(quantizer), op, stream=stream)
 
 
 @_allreduce.register_fake
@@ -65,7 +68,8 @@ def _(x: torch.Tensor, quantizer: str, group_name: str, op: str) -> torch.Tensor
 
 @torch.library.custom_op("gqsgd::allreduce_", mutates_args=("x",), tags=_TAGS)
 def _allreduce_in_place(x: torch.Tensor, quantizer: str, group_name: str, op: str) -> None:
-    _communicator(x, group_name).allreduce(x, _quantizer(quantizer), op, out=x)
+    comm, stream = _communicator(x, group_name), devices.current_stream(x)
+    comm.allreduce(x, _quantizer(quantizer), op, out=x, stream=stream)
 
 
 def _save_arguments(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
@@ -80,10 +84,10 @@ _allreduce.register_autograd(_backward, setup_context=_save_arguments)
 
 
 def _communicator(x: torch.Tensor, group_name: str) -> gqsgd.Communicator:
-    groups.require_host_memory(x, "x")
+    devices.require_reachable(x, "x")
     if group_name == _DEFAULT_GROUP:
-        return groups.shared(None)
-    return groups.shared(dist.distributed_c10d._resolve_process_group(group_name))
+        return groups.shared(None, x.device)
+    return groups.shared(dist.distributed_c10d._resolve_process_group(group_name), x.device)
 
 
 @lru_cache(maxsize=64)

@@ -1,0 +1,58 @@
+"""What of torch.cuda this package needs, in one place: tests on machines without a GPU bring a
+double of `cuda`."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Any
+
+import torch
+
+import gqsgd
+
+CPU = torch.device("cpu")
+
+
+class Cuda:
+    """Streams of GPUs, and futures that know of them."""
+
+    def current_device(self) -> torch.device:
+        return torch.device("cuda", torch.cuda.current_device())
+
+    def current_stream(self, device: torch.device) -> Any:
+        return torch.cuda.current_stream(device)
+
+    def new_stream(self, device: torch.device) -> Any:
+        """A stream that goes before those of computation, as communication should."""
+        return torch.cuda.Stream(device, priority=-1)
+
+    def on_device(self, device: torch.device) -> AbstractContextManager[Any]:
+        return torch.cuda.device(device)
+
+    def on_stream(self, stream: Any) -> AbstractContextManager[Any]:
+        return torch.cuda.stream(stream)
+
+    def future(self, device: torch.device) -> torch.futures.Future[torch.Tensor]:
+        """Set, it notes what is enqueued on the current stream; whoever waits for it makes its own
+        stream wait."""
+        return torch.futures.Future(devices=[device])
+
+    def keep(self, tensor: torch.Tensor, stream: Any) -> None:
+        """Its memory is used by `stream`: once freed, torch gives it away only after that."""
+        tensor.record_stream(stream)
+
+
+cuda = Cuda()
+
+
+def require_reachable(tensor: torch.Tensor, role: str) -> None:
+    """Refuses what no communicator of this package reaches."""
+    if tensor.is_sparse:
+        raise gqsgd.Unsupported(f"{role} is a sparse tensor; hint: Embedding(sparse=False)")
+    if tensor.device.type not in ("cpu", "cuda"):
+        raise gqsgd.Unsupported(f"{role} is on {tensor.device}; accepted are cpu and cuda")
+
+
+def current_stream(tensor: torch.Tensor) -> Any:
+    """What a call on `tensor` is enqueued on; None in host memory."""
+    return None if tensor.device == CPU else cuda.current_stream(tensor.device)

@@ -1,0 +1,105 @@
+"""Lanes: how the calls of a state go on beside backward, on host memory by a thread, on a GPU by a
+stream."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import torch
+
+import gqsgd
+
+from . import devices
+from .worker import Outcome, Worker
+
+Call = dict[str, Any]  #: the arguments of one allreduce_many
+
+
+class Lane(ABC):
+    """The way through a communicator, in the order in which calls are given to it."""
+
+    def __init__(self, comm: gqsgd.Communicator, is_borrowed: bool):
+        self.comm = comm
+        self._is_borrowed = is_borrowed
+
+    @abstractmethod
+    def outcome(self, buffer: torch.Tensor) -> Any:
+        """What is to come of a bucket that is ready now: its `future` is for DDP."""
+
+    @abstractmethod
+    def run(self, calls: Sequence[Call], outcomes: Sequence[Any]) -> None:
+        """Has the calls made and then the outcomes set."""
+
+    def close(self) -> None:
+        """Frees the communicator, unless it is the caller's."""
+        if not self._is_borrowed:
+            self.comm.close()
+
+
+class ThreadLane(Lane):
+    """For host memory: calls wait for other ranks, on a thread that has nothing else to do."""
+
+    def __init__(self, comm: gqsgd.Communicator, is_borrowed: bool):
+        super().__init__(comm, is_borrowed)
+        self._worker = Worker(f"gqsgd hook, rank {comm.rank}")
+
+    def outcome(self, buffer: torch.Tensor) -> Outcome:
+        return Outcome(buffer)
+
+    def run(self, calls: Sequence[Call], outcomes: Sequence[Outcome]) -> None:
+        self._worker.submit(partial(_reduce, self.comm, calls), outcomes)
+
+    def close(self) -> None:
+        super().close()  # a call under way ends with Aborted
+        self._worker.end()
+
+
+class StreamOutcome:
+    """A bucket, and the future that is set once its average is enqueued."""
+
+    def __init__(self, buffer: torch.Tensor):
+        self._buffer = buffer
+        self._future = devices.cuda.future(buffer.device)
+
+    def future(self) -> torch.futures.Future[torch.Tensor]:
+        return self._future
+
+    def set(self) -> None:
+        self._future.set_result(self._buffer)
+
+
+class StreamLane(Lane):
+    """For a GPU: calls are enqueued at once, on a stream of their own behind what fills the
+    buckets. What fails is raised here, by the hook."""
+
+    def __init__(self, comm: gqsgd.Communicator, is_borrowed: bool, device: torch.device):
+        super().__init__(comm, is_borrowed)
+        self._device, self._stream = device, devices.cuda.new_stream(device)
+
+    def outcome(self, buffer: torch.Tensor) -> StreamOutcome:
+        self._stream.wait_stream(devices.cuda.current_stream(self._device))
+        # DDP waits before it frees a bucket; after an error nobody does.
+        devices.cuda.keep(buffer, self._stream)
+        return StreamOutcome(buffer)
+
+    def run(self, calls: Sequence[Call], outcomes: Sequence[StreamOutcome]) -> None:
+        with devices.cuda.on_stream(self._stream):
+            _reduce(self.comm, [{**call, "stream": self._stream} for call in calls])
+            for outcome in outcomes:
+                outcome.set()
+
+
+def lane_of(comm: gqsgd.Communicator, is_borrowed: bool, device: torch.device) -> Lane:
+    if device == devices.CPU:
+        return ThreadLane(comm, is_borrowed)
+    return StreamLane(comm, is_borrowed, device)
+
+
+def _reduce(comm: gqsgd.Communicator, calls: Sequence[Call]) -> None:
+    """Has no reference to a state, so that it can be dropped."""
+    for call in calls:
+        with torch.profiler.record_function("gqsgd.allreduce_many"):
+            comm.allreduce_many(**call)

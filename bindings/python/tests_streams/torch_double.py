@@ -1,0 +1,117 @@
+"""Tensors and streams of the device of threads for gqsgd.torch: its seam to torch.cuda, doubled."""
+
+import contextlib
+import threading
+
+import gqsgd.torch
+import numpy as np
+import threads_device as device
+import torch
+from gqsgd.torch import devices, groups
+
+GPU = torch.device("cuda", 0)
+
+
+class Tensor(torch.Tensor):
+    """A CPU tensor that says it is on a GPU; its memory is the double's."""
+
+    device = GPU
+
+    def detach(self):  # inside operators torch would make a CPU tensor of it
+        return self
+
+    def new_empty(self, shape, dtype=None):
+        shape = (shape,) if isinstance(shape, int) else tuple(shape)
+        name = str(dtype or self.dtype).removeprefix("torch.")
+        return torch.from_numpy(device.memory(shape, np.dtype(name))).as_subclass(Tensor)
+
+
+def tensor(values):
+    values = np.asarray(values, np.float32)
+    new = torch.from_numpy(device.memory(values.shape, values.dtype)).as_subclass(Tensor)
+    new.copy_(torch.from_numpy(values))
+    return new
+
+
+class Future:
+    """What torch.futures.Future(devices=...) does with streams: it notes where it was set."""
+
+    def __init__(self, cuda):
+        self.cuda, self.result = cuda, None
+
+    def set_result(self, result):
+        self.result, self.stream = result, self.cuda.current_stream(GPU)
+
+    def wait(self):
+        self.cuda.current_stream(GPU).wait_stream(self.stream)
+        return self.result
+
+
+class Cuda:
+    """Each thread, which is a rank, has streams of its own."""
+
+    def __init__(self):
+        self.own, self.kept = threading.local(), []
+
+    def current_device(self):
+        return GPU
+
+    def current_stream(self, _):
+        if not hasattr(self.own, "stream"):
+            self.own.stream = device.Stream()
+        return self.own.stream
+
+    def new_stream(self, _):
+        return device.Stream()
+
+    def on_device(self, _):
+        return contextlib.nullcontext()
+
+    @contextlib.contextmanager
+    def on_stream(self, stream):
+        before, self.own.stream = self.current_stream(GPU), stream
+        yield
+        self.own.stream = before
+
+    def future(self, _):
+        return Future(self)
+
+    def keep(self, tensor, stream):
+        self.kept.append((tensor.data_ptr(), stream))
+
+
+def use(monkeypatch, size, work):
+    """`work(rank)` on threads that are the ranks of one process group."""
+    cuda, store, here = Cuda(), torch.distributed.HashStore(), threading.local()
+    monkeypatch.setattr(devices, "cuda", cuda)
+    # Ranks are of one process here, whose lock they must not wait for each other with.
+    monkeypatch.setattr(groups, "_lock", contextlib.nullcontext())
+    monkeypatch.setattr(groups, "_member", lambda _: here.member)
+
+    def run(rank):
+        here.member = groups.Member(device.Stream(), rank, size, store)  # any object is a group
+        return work(rank)
+
+    return cuda, device.on_ranks(size, run)
+
+
+class Bucket:
+    """What DDP gives to a hook."""
+
+    def __init__(self, parameters, buffer, index=0, last=True):
+        self._parameters, self._buffer, self._index, self._last = parameters, buffer, index, last
+
+    def parameters(self):
+        return self._parameters
+
+    def buffer(self):
+        return self._buffer
+
+    def index(self):
+        return self._index
+
+    def is_last(self):
+        return self._last
+
+
+assert gqsgd.torch
