@@ -161,45 +161,45 @@ GQSGD_API gqsgd_status gqsgd_workspace_size(gqsgd_quantizer quantizer, size_t va
                                             int32_t dtype, size_t *size_bytes);
 
 /** theta of the bound E ||G(x) - mean||^2 <= theta / rank_count * sum_i ||x_i||^2, where G(x) is
- * the mean that an allreduce of `value_count` values over `rank_count` ranks returns with this
- * schedule. Paper, section 4.2 (theorem on variance), for norms with p, q >= 2: theta is
- * sqrt(d/n)/s for linear and 1/(8n) + sqrt(d/n)/2^(s-1) for exponential levels. Beyond it: the
- * least of that and its twin with d/4 per squared level, so that no condition on s is needed; p or
- * q = 1; the headroom of combine=sum; the roundings of averages and of the re-encode; and those of
- * exponential reductions, which all ranks share: 1 + theta grows by 9/8 with each
- * (gqsgd_depth_factor). With blocks d is their length. Correlated rounding, rescale and rotation
- * have the bound of a format without them, twice that where a norm spans rotations of several
- * lengths; they are better in most cases. The sparse schedule has that of lists, which are not
- * encoded again; where a call's lists are too long it has direct's.
- * Infinite where a chain is too long to promise anything. UNSUPPORTED where no bound is known:
- * rounding=nearest is biased.
- * Host arithmetic only. */
+ *  the mean that an allreduce of `value_count` values over `rank_count` ranks returns with this
+ *  schedule. Paper, section 4.2 (theorem on variance), for norms with p, q >= 2: theta is
+ *  sqrt(d/n)/s for linear and 1/(8n) + sqrt(d/n)/2^(s-1) for exponential levels. Beyond it: the
+ *  least of that and its twin with d/4 per squared level, so that no condition on s is needed; p or
+ *  q = 1; the headroom of combine=sum; the roundings of averages and of the re-encode; and those of
+ *  exponential reductions, which all ranks share: 1 + theta grows by 9/8 with each
+ *  (gqsgd_depth_factor). With blocks d is their length. Correlated rounding, rescale and rotation
+ *  have the bound of a format without them, twice that where a norm spans rotations of several
+ *  lengths; they are better in most cases. The sparse schedule has that of lists, which are not
+ *  encoded again; where a call's lists are too long it has direct's.
+ *  Infinite where a chain is too long to promise anything. UNSUPPORTED where no bound is known:
+ *  rounding=nearest is biased. Host arithmetic only. */
 GQSGD_API gqsgd_status gqsgd_variance_bound(gqsgd_quantizer quantizer, int32_t rank_count,
                                             size_t value_count, int32_t schedule, double *theta);
 
 /** The number of codes other than zero that all ranks together quantize to is expected to be at
- * most this: 1/l^2 + sqrt(nd)/l, l the smallest level, for p = q = 2. (The paper's theorem prints
- * it without the factor 1/l before the root, which equal values contradict.) UNSUPPORTED for other
- * norms than p, q <= 2. */
+ *  most this: 1/l^2 + sqrt(nd)/l, l the smallest level, for p = q = 2. (The paper's theorem prints
+ *  it without the factor 1/l before the root, which equal values contradict.) UNSUPPORTED for other
+ *  norms than p, q <= 2. */
 GQSGD_API gqsgd_status gqsgd_sparsity_bound(gqsgd_quantizer quantizer, int32_t rank_count,
                                             size_t value_count, int32_t schedule,
                                             double *nonzero_count);
 
 /** (9/8)^depth for exponential levels, depth being the longest chain of reductions of the schedule,
- * or 1 for the one re-encode of the direct schedule and 2 for those of the hierarchical one; 81/80
- * with mantissa bits; 1 for linear levels and for lists of the sparse schedule. */
+ *  or 1 for the one re-encode of the direct schedule and 2 for those of the hierarchical one; 81/80
+ *  with mantissa bits; 1 for linear levels and for lists of the sparse schedule. */
 GQSGD_API gqsgd_status gqsgd_depth_factor(gqsgd_quantizer quantizer, int32_t rank_count,
                                           int32_t schedule, double *factor);
 
 /** Nanoseconds that an allreduce of `value_count` values over `rank_count` ranks is expected to
- * take, from constants of the machine and its network; host arithmetic on the moves of one rank, so
- * that 100,000 ranks are no harder than two. docs/COST.md has the model.
+ *  take, from constants of the machine and its network; host arithmetic on the moves of one rank,
+ *  so that 100,000 ranks are no harder than two. docs/COST.md has the model.
  *  constants  the text that gqsgd-calibrate writes, "name = value" lines; names left out, and all
  *             with NULL, have built-in values: ranks with processors of their own at 10 Gbit/s
  *  schedule   AUTO is what it would choose with these constants; with NULL it is direct
- * Messages travel, over links that are all alike: hierarchical is direct here (gqsgd-plan has nodes
- * and shared memory). INVALID_ARGUMENT for a malformed text and for what an allreduce refuses;
- * UNSUPPORTED for sparse, whose time depends on values, and for native without constants of it. */
+ *  Messages travel, over links that are all alike: hierarchical is direct here (gqsgd-plan has
+ *  nodes and shared memory). INVALID_ARGUMENT for a malformed text and for what an allreduce
+ *  refuses; UNSUPPORTED for sparse, whose time depends on values, and for native without constants
+ *  of it. */
 GQSGD_API gqsgd_status gqsgd_predict_time(gqsgd_quantizer quantizer, int32_t schedule,
                                           int32_t rank_count, size_t value_count, int32_t dtype,
                                           const char *constants, double *time_ns);
@@ -275,7 +275,7 @@ GQSGD_API gqsgd_status gqsgd_comm_abort(gqsgd_comm comm);
 
 /** Frees this rank's communicator without waiting for any other rank; NULL is OK. A call under way
  *  on another thread returns ABORTED. Requests in flight end with ABORTED before this returns:
- * their buffers are the caller's again. */
+ *  their buffers are the caller's again. */
 GQSGD_API gqsgd_status gqsgd_comm_destroy(gqsgd_comm comm);
 
 /* ---- 5. Collectives -------------------------------------------------------------------------- */
@@ -366,20 +366,19 @@ GQSGD_API gqsgd_status gqsgd_measured_error(gqsgd_comm comm, gqsgd_quantizer qua
  *  request [out] what to test or wait for; NULL after a failure
  *
  *  Requests of a communicator are carried out one after the other in the order of their start,
- * which is the same on all ranks; blocking calls take their turn after them. The step of at = NULL
- * is taken here. `send` and `recv` belong to the request until its end is reported; `send` may not
- * be written and `recv` not be looked at before. A start allocates the request, some 1.5 KB.
+ *  which is the same on all ranks; blocking calls take their turn after them. The step of at = NULL
+ *  is taken here. `send` and `recv` belong to the request until its end is reported; `send` may not
+ *  be written and `recv` not be looked at before. A start allocates the request, some 1.5 KB.
  *
  *  Progress is made by a thread of the library, which the first start makes, and which sleeps while
  *  it has nothing to do or waits for other ranks; the timeout counts as for a blocking call, from
  *  the moment that the request's turn comes. Where a transport may only be called on the caller's
- *  threads, progress is made inside gqsgd_request_test, gqsgd_request_wait and blocking calls
- * alone.
+ *  threads, progress is made inside gqsgd_request_test, gqsgd_request_wait and blocking calls.
  *
  *  OK here says that there is a request; a refused argument of the collective is reported by test
- * or wait. BAD_HANDLE, BUSY and FORKED leave the other ranks waiting, as they do everywhere. A
- * broken communicator gives its first failure. Where no request could be made (INVALID_ARGUMENT for
- *  request = NULL, NO_MEMORY, NO_RESOURCE without a thread) the others are told in a call that
+ *  or wait. BAD_HANDLE, BUSY and FORKED leave the other ranks waiting, as they do everywhere. A
+ *  broken communicator gives its first failure. Where no request could be made (INVALID_ARGUMENT
+ *  for request = NULL, NO_MEMORY, NO_RESOURCE without a thread) the others are told in a call that
  *  blocks, and get REMOTE_ERROR. */
 GQSGD_API gqsgd_status gqsgd_allreduce_start(gqsgd_comm comm, gqsgd_quantizer quantizer,
                                              const void *send, void *recv, size_t value_count,
@@ -406,9 +405,9 @@ GQSGD_API gqsgd_status gqsgd_allgather_start(gqsgd_comm comm, gqsgd_quantizer qu
                                              gqsgd_request *request);
 
 /** Asks, without waiting, whether a request has ended. *done = 1: the status returned is that of
- * the operation, as gqsgd_allreduce has it, and the request is freed. *done = 0: it has not ended
- * (OK), or could not be asked (INVALID_ARGUMENT, BAD_HANDLE, FORKED, or BUSY with another thread in
- * the communicator), and stays. */
+ *  the operation, as gqsgd_allreduce has it, and the request is freed. *done = 0: it has not ended
+ *  (OK), or could not be asked (INVALID_ARGUMENT, BAD_HANDLE, FORKED, or BUSY with another thread
+ *  in the communicator), and stays. */
 GQSGD_API gqsgd_status gqsgd_request_test(gqsgd_request request, int32_t *done);
 
 /** Waits for a request to end and frees it; returns the status of the operation. BAD_HANDLE, FORKED
