@@ -1,4 +1,4 @@
-"""examples/python/ddp.py trains, and is plain DDP but for the lines that its first lines name."""
+"""The examples train, and ddp.py is plain DDP but for the lines that its first lines name."""
 
 import re
 import subprocess
@@ -6,24 +6,33 @@ import sys
 from pathlib import Path
 
 import gqsgd.torch
+import pytest
 
-EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "python" / "ddp.py"
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "python"
+EXAMPLE = EXAMPLES / "ddp.py"
 
 
-def accuracies(program):
-    """Of each epoch, from a run on two processes."""
+def numbers(word, program, *arguments):
+    """What follows `word` in the output of a run on two processes."""
     result = subprocess.run(
         [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2",
-         program], capture_output=True, text=True, timeout=110)
+         program, *arguments], capture_output=True, text=True, timeout=110)
     assert result.returncode == 0, result.stderr[-3000:]
-    return [float(each) for each in re.findall(r"accuracy (0\.\d+)", result.stdout)]
+    return [float(each) for each in re.findall(rf"{word} (\d+\.\d+)", result.stdout)]
 
 
-def test_the_example_trains():
-    found = accuracies(EXAMPLE)
+@pytest.mark.parametrize("name", ["ddp.py", "fsdp2.py"])
+def test_the_examples_train(name):
+    found = numbers("accuracy", EXAMPLES / name)
     assert len(found) == 8
     assert found[0] < found[-1]
     assert found[-1] > 0.9
+
+
+def test_the_compiled_example_finds_its_solution():
+    found = numbers("error", EXAMPLES / "compiled.py", "aot_eager")  # no C++ compiler is needed
+    assert len(found) > 5
+    assert found[-1] < 1e-4 * found[0]
 
 
 def test_the_page_names_what_there_is():
