@@ -3,6 +3,7 @@
 #ifndef GQ_KERNELS_AGREEMENT_H
 #define GQ_KERNELS_AGREEMENT_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "include/gqsgd.h"
@@ -48,6 +49,19 @@ struct AgreeArgs {
   void* stream;
 };
 
+/** norms: those of the segments of a call as stages wrote them, 8 bytes each, of all ranks: rank r's
+ *  begin `stride_bytes` times r later. global[k] becomes the norm of segment k over all ranks. */
+struct MergeRankNormsArgs {
+  const unsigned char* norms;
+  size_t stride_bytes;
+  uint32_t ranks;
+  size_t segment_count;
+  NormOrder q;
+  NormOrder p;
+  float* global;
+  void* stream;
+};
+
 /** *gate becomes 1 if *broken, a word of host memory, is not 0: what follows on the stream then
  *  leaves the caller's memory alone. */
 struct CloseGateArgs {
@@ -60,6 +74,7 @@ struct CloseGateArgs {
 struct AgreementStages {
   gqsgd_status (*write_header)(const WriteHeaderArgs& args);
   gqsgd_status (*agree)(const AgreeArgs& args);
+  gqsgd_status (*merge_rank_norms)(const MergeRankNormsArgs& args);
   gqsgd_status (*close_gate)(const CloseGateArgs& args);
 };
 

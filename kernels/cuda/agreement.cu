@@ -13,6 +13,10 @@ gqsgd_status agree(const AgreeArgs& args) {
   return cuda::DeviceLauncher(args.stream).run(cuda::Agree(args));
 }
 
+gqsgd_status merge_rank_norms(const MergeRankNormsArgs& args) {
+  return cuda::DeviceLauncher(args.stream).run(cuda::MergeRankNorms(args));
+}
+
 gqsgd_status close_gate(const CloseGateArgs& args) {
   return cuda::DeviceLauncher(args.stream).run(cuda::CloseGate(args));
 }
@@ -20,7 +24,8 @@ gqsgd_status close_gate(const CloseGateArgs& args) {
 }  // namespace
 
 const AgreementStages& cuda_agreement_stages() {
-  static constexpr AgreementStages kStages = {write_header, agree, close_gate};
+  static constexpr AgreementStages kStages = {write_header, agree, merge_rank_norms,
+                                              close_gate};
   return kStages;
 }
 

@@ -86,6 +86,28 @@ struct Agree : BodyDefaults {
   }
 };
 
+/** A thread for each segment; ranks in order. */
+struct MergeRankNorms : BodyDefaults {
+  MergeRankNormsArgs args;
+
+  explicit MergeRankNorms(const MergeRankNormsArgs& args) : args(args) {
+    turn_count = static_cast<uint32_t>((args.segment_count + kThreads - 1) / kThreads);
+  }
+
+  template <typename Here>
+  GQ_HD void run(Phase<0>, uint32_t turn, uint32_t, Here local) const {
+    const size_t segment = size_t{turn} * kThreads + local.thread;
+    if (segment >= args.segment_count) return;
+    GlobalNorm norm(args.q, args.p);
+    for (uint32_t rank = 0; rank < args.ranks; ++rank) {
+      const auto* words =
+          reinterpret_cast<const NormWords*>(args.norms + rank * args.stride_bytes) + segment;
+      norm.merge(norm.to_wire(*words));
+    }
+    args.global[segment] = norm.result();
+  }
+};
+
 struct CloseGate : BodyDefaults {
   static constexpr uint32_t kThreads = 32;
   CloseGateArgs args;

@@ -10,7 +10,8 @@ namespace gq {
 /** Where on the device a call finds what is no word of it. */
 struct CallPlaces {
   unsigned char* arena;
-  const float* norm;     ///< the global one, where there are none of blocks
+  void* norm_sums;       ///< workspace of norm stages
+  const float* norm;     ///< the global one of a call in one piece, where there are none of blocks
   const uint32_t* gate;  ///< 0: values may be written
 };
 
@@ -36,34 +37,38 @@ class Enqueuer {
   Status message(const ProgramStep& step) const;
   Status stage(const ProgramStep& step) const;
   Status sum(const ProgramStep& step) const;
-  Status take_norms(const Move& move) const;
-  Status quantize(const Move& move) const;
-  Status reduce(const Move& move, size_t operand_bytes) const;
-  Status merge_norms(const Move& move, size_t operand_bytes) const;
+  bool has_segment_norms() const;
+  Status take_segment_norms() const;
+  Status gather_segment_norms() const;
+  Status merge_segment_norms() const;
+  Status take_norms(const ProgramStep& step) const;
+  Status quantize(const ProgramStep& step) const;
+  Status reduce(const ProgramStep& step) const;
+  Status merge_norms(const ProgramStep& step) const;
   Status reduce_many(const ProgramStep& step) const;
-  Status dequantize(const Move& move) const;
+  Status add_values(const ProgramStep& step) const;
+  Status dequantize(const ProgramStep& step) const;
 
   const Stages& stages() const { return *transport_.device().stages; }
-  RandomSite site_of(const Move& move) const { return random_site(endpoint_, call_, move.hop); }
-  Range range_of(const Move& move) const {
-    return {move.first_value, static_cast<size_t>(move.value_count)};
+  RandomSite site_of(const ProgramStep& step) const {
+    return random_site(endpoint_, call_, step.move.hop);
+  }
+  const void* send_of(const Piece& piece) const {
+    return call_.send_at(piece.range.first_value, piece.segment);
   }
   uint32_t* words_at(size_t offset_bytes) const {
     return reinterpret_cast<uint32_t*>(places_.arena + offset_bytes);
   }
-  uint32_t* own_words(Content content, const Move& move) const {
-    return words_at(plan_.layout.offset_bytes(content, move.first_value));
-  }
+  uint32_t* own_words(Content content, const ProgramStep& step) const;
   uint16_t* norms_at(size_t offset_bytes) const {
     return reinterpret_cast<uint16_t*>(places_.arena + offset_bytes);
   }
-  uint16_t* own_norms(const Move& move) const {
-    return norms_at(plan_.layout.offset_bytes(Content::norms, move.first_value));
+  uint16_t* own_norms(const Piece& piece) const {
+    return norms_at(plan_.layout.offset_bytes(Content::norms, piece.range.first_value));
   }
-  NormView norms_of(const Move& move) const {
-    return plan_.coding.block == 0 ? NormView{places_.norm, nullptr}
-                                   : NormView{nullptr, own_norms(move)};
-  }
+  /** Of the sums of a move that begin at `sums_bytes`. */
+  uint16_t* scales_in(size_t sums_bytes, const ProgramStep& step) const;
+  NormView norms_of(const Piece& piece) const;
 
   const Endpoint& endpoint_;
   StreamTransport& transport_;

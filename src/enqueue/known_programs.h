@@ -3,12 +3,13 @@
 #ifndef GQ_ENQUEUE_KNOWN_PROGRAMS_H
 #define GQ_ENQUEUE_KNOWN_PROGRAMS_H
 
+#include <algorithm>
 #include <memory>
 #include <vector>
 
 #include "src/device/buffer.h"
 #include "src/enqueue/program.h"
-#include "src/transport/header.h"
+#include "src/execute/header_fields.h"
 
 namespace gq {
 
@@ -21,7 +22,7 @@ struct Signature {
     uint32_t* words = signature.header.words;
     words[kHeaderSequence] = words[kHeaderStep] = 0;
     words[kHeaderIndex] = words[kHeaderIndex] >> kHeaderCostsShift;
-    words[kHeaderNormLow] = words[kHeaderNormHigh] = 0;
+    if (!has_segments(header)) words[kHeaderNormLow] = words[kHeaderNormHigh] = 0;
     return signature;
   }
   bool operator==(const Signature& other) const {
@@ -41,6 +42,13 @@ struct KnownProgram {
   DeviceBuffer lists;
   const unsigned char* listed_arena = nullptr;  ///< what the addresses are in
 
+  bool is_of(const std::vector<Part>* segments) const {
+    const std::vector<Part>* own = program.segments();
+    if (segments == nullptr || own == nullptr) return segments == own;
+    return std::equal(own->begin(), own->end(), segments->begin(), segments->end(),
+                      [](const Part& a, const Part& b) { return a.value_count == b.value_count; });
+  }
+
   /** Leaves memory that a device may still read to it. */
   void forget() {
     lists.forget();
@@ -50,10 +58,11 @@ struct KnownProgram {
 
 class KnownPrograms {
  public:
-  /** Null if there is none. */
-  KnownProgram* find(const Signature& signature) {
+  /** Null if there is none. `segments` are those of the call, whose lengths the signature has a
+   *  hash of; null where it has none. */
+  KnownProgram* find(const Signature& signature, const std::vector<Part>* segments) {
     for (const auto& known : known_) {
-      if (known->signature == signature) return known.get();
+      if (known->signature == signature && known->is_of(segments)) return known.get();
     }
     return nullptr;
   }

@@ -104,19 +104,22 @@ class ProgramMaker {
       case MoveKind::await_sum:
         return sums_made_ >= walkers_[rank].sums_begun;
       case MoveKind::merge_norms:
+        if (here) add_stage(move, whole(move), operand_bytes(move.peer));
+        between(move.peer, rank).operands_merged += 1;
+        return true;
       case MoveKind::reduce:
-        if (here) add_stage(move, operand_bytes(move.peer));
+        if (here) add_stages(move, operand_bytes(move.peer));
         between(move.peer, rank).operands_merged += 1;
         return true;
       case MoveKind::reduce_many:
         reduce_many(rank, move);
         return true;
       case MoveKind::dequantize:
-        if (here) program_.results_.push_back(move);
+        if (here) add_results(move);
         return true;
       case MoveKind::norm:
       case MoveKind::quantize:
-        if (here) add_stage(move, 0);
+        if (here) add_stages(move, 0);
         return true;
     }
     return true;
@@ -127,10 +130,37 @@ class ProgramMaker {
     return program_.steps_.back();
   }
 
-  void add_stage(const Move& move, size_t operand_bytes) {
+  static Piece whole(const Move& move) {
+    return {{move.first_value, static_cast<size_t>(move.value_count)}};
+  }
+
+  void add_stage(const Move& move, const Piece& piece, size_t operand_bytes) {
     ProgramStep& step = add(ProgramStep::Kind::stage);
     step.move = move;
+    step.piece = piece;
     step.from_bytes = operand_bytes;
+  }
+
+  template <typename Each>
+  void for_pieces(const Move& move, Each each) const {
+    const auto always = [&](const Piece& piece) {
+      each(piece);
+      return Status();
+    };
+    (void)for_each_piece(move, program_.segments(), always).ok();
+  }
+
+  /** The operand lies where its move's words begin. */
+  void add_stages(const Move& move, size_t operand_bytes) {
+    for_pieces(move, [&](const Piece& piece) {
+      add_stage(move, piece, operand_bytes + layout_.between_bytes(move.content, piece.skipped));
+    });
+  }
+
+  void add_results(const Move& move) {
+    for_pieces(move, [&](const Piece& piece) {
+      program_.results_.push_back({ProgramStep::Kind::stage, move, piece});
+    });
   }
 
   void add_copy(size_t from_bytes, size_t to_bytes, size_t size_bytes) {
@@ -181,20 +211,30 @@ class ProgramMaker {
 
   void reduce_many(uint32_t rank, const Move& move) {
     const Shape& shape = program_.plan_.shape;
-    if (rank == rank_) {
-      add_stage(move, 0);
-      program_.steps_.back().first = static_cast<uint32_t>(program_.operands_.size());
-      program_.steps_.back().count = operand_count(shape, rank, move);
-    }
+    if (rank == rank_) for_pieces(move, [&](const Piece& piece) { add_reduce_many(move, piece); });
     for (uint32_t k = 0; k < operand_count(shape, rank, move); ++k) {
       const uint32_t peer = operand_rank(shape, rank, move, k);
-      if (rank == rank_) {
-        program_.operands_.push_back(peer == rank
-                                         ? layout_.offset_bytes(move.content, move.first_value)
-                                         : operand_bytes(peer));
-      }
       if (peer != rank) between(peer, rank).operands_merged += 1;
     }
+  }
+
+  void add_reduce_many(const Move& move, const Piece& piece) {
+    const Shape& shape = program_.plan_.shape;
+    add_stage(move, piece, 0);
+    program_.steps_.back().first = static_cast<uint32_t>(program_.operands_.size());
+    program_.steps_.back().count = operand_count(shape, rank_, move);
+    for (uint32_t k = 0; k < operand_count(shape, rank_, move); ++k) {
+      const uint32_t peer = operand_rank(shape, rank_, move, k);
+      const size_t chunk_bytes = peer == rank_
+                                     ? layout_.offset_bytes(move.content, move.first_value)
+                                     : operand_bytes(peer);
+      program_.operands_.push_back(chunk_bytes +
+                                   layout_.between_bytes(move.content, piece.skipped));
+    }
+    if (!program_.plan_.adds_values) return;
+    program_.operands_.push_back(layout_.offset_bytes(Content::sums, move.first_value) +
+                                 layout_.between_bytes(Content::sums, piece.skipped));
+    program_.operands_.push_back(layout_.scratch_bytes());
   }
 
   /** Everything sent travels as far as there are places for it. */
@@ -257,9 +297,12 @@ class ProgramMaker {
   uint64_t events_ = 0;
 };
 
-Status Program::make(const Plan& plan, uint32_t rank) {
+Status Program::make(const Plan& plan, uint32_t rank, const std::vector<Part>* segments) {
   *this = Program();
   plan_ = plan;
+  in_segments_ = segments != nullptr;
+  if (in_segments_) segments_ = *segments;
+  if (plan_.shape.slices != nullptr) plan_.shape.slices = segments_.data();
   return ProgramMaker(this, rank).make();
 }
 

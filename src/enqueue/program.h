@@ -8,6 +8,7 @@
 
 #include <vector>
 
+#include "src/execute/pieces.h"
 #include "src/plan/plan.h"
 #include "src/transport/stream_transport.h"
 
@@ -16,13 +17,14 @@ namespace gq {
 /** One thing to enqueue. Places are bytes into the arena. */
 struct ProgramStep {
   enum class Kind : uint8_t {
-    stage,     ///< what `move` says
+    stage,     ///< what `move` says, on one piece of it
     copy,      ///< size_bytes from from_bytes to to_bytes
     exchange,  ///< transfers first .. first + count - 1, all at once
     sum,       ///< the transport adds what lies at to_bytes
   };
   Kind kind;
   Move move{};
+  Piece piece{};
   size_t from_bytes = 0;  ///< copy; or where the one operand of a stage lies
   size_t to_bytes = 0;
   size_t size_bytes = 0;
@@ -37,25 +39,30 @@ struct ProgramStep {
  * for a later turn. No schedule is known here. */
 class Program {
  public:
-  /** Takes time in proportion to the moves of all ranks. INTERNAL if the schedule gets stuck. May
-   *  throw std::bad_alloc. */
-  Status make(const Plan& plan, uint32_t rank);
+  /** `segments` are those of the call; null for a call in one piece. Takes time in proportion to
+   *  the moves of all ranks. INTERNAL if the schedule gets stuck. May throw std::bad_alloc. */
+  Status make(const Plan& plan, uint32_t rank, const std::vector<Part>* segments);
 
   const Plan& plan() const { return plan_; }
+  /** Null for a call in one piece. */
+  const std::vector<Part>* segments() const { return in_segments_ ? &segments_ : nullptr; }
   /** All but dequantize, in order. */
   const std::vector<ProgramStep>& steps() const { return steps_; }
-  /** The dequantize moves: values are written last. */
-  const std::vector<Move>& results() const { return results_; }
+  /** The dequantize stages: values are written last. */
+  const std::vector<ProgramStep>& results() const { return results_; }
   const std::vector<Transfer>& transfers() const { return transfers_; }
-  /** Where the operands of reduce_many lie, one list after the other. */
+  /** Where the operands of reduce_many stages lie, one list after the other. Where values are added
+   *  a list goes on with what is added at a time: sums, and one operand's values. */
   const std::vector<size_t>& operands() const { return operands_; }
 
  private:
   friend class ProgramMaker;
 
   Plan plan_;
+  bool in_segments_ = false;
+  std::vector<Part> segments_;  // which the plan points to
   std::vector<ProgramStep> steps_;
-  std::vector<Move> results_;
+  std::vector<ProgramStep> results_;
   std::vector<Transfer> transfers_;
   std::vector<size_t> operands_;
 };

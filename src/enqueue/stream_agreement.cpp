@@ -15,6 +15,9 @@ namespace {
 constexpr uint32_t kComparedWords =
     ((1u << kAgreementNormWord) - 1) & ~(1u << kHeaderStatus | 1u << kHeaderSequence);
 
+/** Where an allreduce has its norm, calls on segments have the hash of their lengths. */
+constexpr uint32_t kHashWords = 3u << kAgreementNormWord;
+
 }  // namespace
 
 /** The norm goes straight into the header that it travels in. */
@@ -44,7 +47,7 @@ Status StreamCalls::take_norm(const Call& call) {
   args.stream = call.stream;
   const size_t groups =
       static_cast<size_t>(norm_group_count(0, code_count(args.rotated, call.value_count)));
-  args.workspace = arena_.data() + arena_.size_bytes() - groups * sizeof(double);
+  args.workspace = norm_sums(groups);
   return Status(device_.stages->norm(args));
 }
 
@@ -53,7 +56,7 @@ Status StreamCalls::agree_on_device(const Call& call, bool late) {
   AgreeArgs args{};
   args.headers = desk_.as<uint32_t>(kHeadersBytes);
   args.ranks = endpoint_.size();
-  args.compared = kComparedWords;
+  args.compared = kComparedWords | (call.segments != nullptr ? kHashWords : 0);
   args.status_word = kHeaderStatus;
   args.q = call.format.q;
   args.p = call.format.p;
@@ -96,7 +99,7 @@ Status StreamCalls::stay_in_step(const Call& call) {
         header.words[kHeaderStatus] == GQSGD_OK && Signature::of(header) == expected->signature;
   }
   if (!went_on) return Status();
-  GQ_TRY(Enqueuer(endpoint_, transport_, call, *expected, places()).messages());
+  GQ_TRY(Enqueuer(endpoint_, transport_, call, *expected, places(*expected)).messages());
   GQ_TRY(device_.record(done_, call.stream));
   programs_.follow(expected, nullptr);
   return Status();

@@ -19,24 +19,19 @@ namespace {
 // What a stream may take to end once its messages are given up.
 constexpr int64_t kGraceMs = 1000;
 
-/** Doubles that a norm stage on a device adds up in. */
-size_t norm_workspace_bytes(const Plan& plan) {
+/** Groups whose sums a norm stage on a device needs room for. */
+size_t norm_groups(const Plan& plan) {
   const uint64_t codes = code_count(plan.coding.rotated, plan.shape.value_count);
-  return static_cast<size_t>(norm_group_count(0, codes)) * sizeof(double);
+  return static_cast<size_t>(norm_group_count(0, codes));
 }
 
 size_t room_bytes(const Plan& plan) {
   const size_t arena_bytes = (plan.layout.arena_bytes() + 63) / 64 * 64;
-  return arena_bytes + norm_workspace_bytes(plan);
+  return arena_bytes + norm_groups(plan) * sizeof(double);
 }
 
 /** What streams do not do, in this version. */
 Status check_kind(const Call& call, const Nodes& nodes) {
-  if (call.segments != nullptr) {
-    return fail(GQSGD_UNSUPPORTED,
-                "%s works on host memory in this version; on a stream there is allreduce",
-                operation_name(call));
-  }
   if (call.schedule_id == GQSGD_SCHEDULE_SPARSE) {
     return fail(GQSGD_UNSUPPORTED,
                 "schedule sparse works on host memory in this version: the length of its lists is "
@@ -56,7 +51,11 @@ Status check_kind(const Call& call, const Nodes& nodes) {
 }
 
 bool has_one_norm(const Call& call) {
-  return call.format.levels != Levels::none && call.format.block == 0;
+  return call.segments == nullptr && call.format.levels != Levels::none && call.format.block == 0;
+}
+
+const std::vector<Part>* parts_of(const Call& call) {
+  return call.segments == nullptr ? nullptr : &call.segments->parts;
 }
 
 }  // namespace
@@ -94,8 +93,9 @@ Status StreamCalls::open() {
   return device_.make_event(&there_);
 }
 
-CallPlaces StreamCalls::places() const {
-  return {arena_.data(), desk_.as<const float>(kNormBytes), desk_.as<const uint32_t>(kGateBytes)};
+CallPlaces StreamCalls::places(const KnownProgram& known) const {
+  return {arena_.data(), norm_sums(norm_groups(known.program.plan())),
+          desk_.as<const float>(kNormBytes), desk_.as<const uint32_t>(kGateBytes)};
 }
 
 Status StreamCalls::run(const Call& call, Status own) {
@@ -146,26 +146,44 @@ Status StreamCalls::prepare(Attempt* attempt) {
   Call& call = attempt->call;
   if (call.schedule_id == GQSGD_SCHEDULE_AUTO) call.schedule_id = GQSGD_SCHEDULE_DIRECT;
   GQ_TRY(check_kind(call, endpoint_.nodes));
-  if (call.value_count > 0) {
-    GQ_TRY(check_place("send", call.send));
-    GQ_TRY(check_place("recv", call.recv));
-  }
-  PlanRequest request{&call.format,
-                      call.schedule_id,
-                      endpoint_.size(),
-                      call.value_count,
-                      endpoint_.chunk_value_count,
-                      false};
+  GQ_TRY(check_places(call));
+  PlanRequest request{&call.format,     call.schedule_id,            endpoint_.size(),
+                      call.value_count, endpoint_.chunk_value_count, false};
+  request.operation = call.operation;
+  request.rank = endpoint_.rank();
   request.nodes = &endpoint_.nodes;
+  request.stages_are_launches = true;
+  NormWords norm_or_hash;
+  if (call.segments != nullptr) {
+    request.segments = call.segments->parts.data();
+    request.segment_count = call.segments->parts.size();
+    norm_or_hash = norm_words(call.segments->hash);
+  }
   Plan plan;
   GQ_TRY(make_plan(request, &plan));
-  attempt->header = Agreement::header_of(endpoint_, call, plan.schedule_id, NormWords());
+  attempt->header = Agreement::header_of(endpoint_, call, plan.schedule_id, norm_or_hash);
   GQ_TRY(find_program(plan, attempt));
   GQ_TRY(grow(room_bytes(plan)));
   return list_operands(attempt->known, call.stream);
 }
 
-Status StreamCalls::check_place(const char* name, const void* pointer) const {
+Status StreamCalls::check_places(const Call& call) const {
+  if (call.segments == nullptr) {
+    GQ_TRY(check_place("send", call.send, call.value_count));
+    return check_place("recv", call.recv, call.value_count);
+  }
+  for (size_t k = 0; k < call.segments->parts.size(); ++k) {
+    const uint64_t value_count = call.segments->parts[k].value_count;
+    GQ_TRY(check_place("send", call.segments->places[k].send, value_count));
+    GQ_TRY(check_place("recv", call.segments->places[k].recv, value_count));
+  }
+  return Status();
+}
+
+/** Null where this rank has nothing to read or to write. */
+Status StreamCalls::check_place(const char* name, const void* pointer,
+                                uint64_t value_count) const {
+  if (pointer == nullptr || value_count == 0) return Status();
   MemoryKind kind = MemoryKind::host;
   GQ_TRY(device_.memory_kind(pointer, &kind));
   if (kind == MemoryKind::device) return Status();
@@ -177,7 +195,8 @@ Status StreamCalls::check_place(const char* name, const void* pointer) const {
 
 Status StreamCalls::find_program(const Plan& plan, Attempt* attempt) {
   const Signature signature = Signature::of(attempt->header);
-  attempt->known = programs_.find(signature);
+  const std::vector<Part>* segments = parts_of(attempt->call);
+  attempt->known = programs_.find(signature, segments);
   attempt->expected = attempt->known != nullptr && attempt->known == programs_.expected();
   if (attempt->known != nullptr) return Status();
   if (programs_.is_full()) GQ_TRY(wait_on_host(done_, "earlier calls to end"));
@@ -186,7 +205,7 @@ Status StreamCalls::find_program(const Plan& plan, Attempt* attempt) {
     attempt->fresh = std::make_unique<KnownProgram>();
     attempt->known = attempt->fresh.get();
     attempt->known->signature = signature;
-    return attempt->known->program.make(plan, endpoint_.rank());
+    return attempt->known->program.make(plan, endpoint_.rank(), segments);
   } catch (const std::bad_alloc&) {
     return fail(GQSGD_NO_MEMORY, "no memory for the moves of %u ranks", endpoint_.size());
   }
@@ -247,7 +266,8 @@ Status StreamCalls::enqueue(Attempt* attempt, Status own) {
 
 Status StreamCalls::carry_out(Attempt* attempt) {
   const Call& call = attempt->call;
-  const Enqueuer enqueuer(endpoint_, transport_, call, *attempt->known, places());
+  const Enqueuer enqueuer(endpoint_, transport_, call, *attempt->known,
+                          places(*attempt->known));
   GQ_TRY(enqueuer.moves());
   CloseGateArgs gate{};
   gate.broken = transport_.broken_word();

@@ -48,7 +48,8 @@ class StreamCalls {
   Status take_late_failure();
   Status prepare(Attempt* attempt);
   Status find_program(const Plan& plan, Attempt* attempt);
-  Status check_place(const char* name, const void* pointer) const;
+  Status check_places(const Call& call) const;
+  Status check_place(const char* name, const void* pointer, uint64_t value_count) const;
   Status grow(size_t arena_bytes);
   Status list_operands(KnownProgram* known, StreamHandle stream);
 
@@ -63,7 +64,11 @@ class StreamCalls {
   Status end(Status status);
   void abandon();
 
-  CallPlaces places() const;
+  CallPlaces places(const KnownProgram& known) const;
+  /** Workspace of norm stages, behind everything else in the arena. */
+  unsigned char* norm_sums(size_t group_count) const {
+    return arena_.data() + arena_.size_bytes() - group_count * sizeof(double);
+  }
 
   Endpoint& endpoint_;
   StreamTransport& transport_;

@@ -180,23 +180,9 @@ const unsigned char* Executor::result(const Move& move) const {
 }
 
 Status Executor::on_pieces(const Move& move, Stage stage) {
-  const uint64_t end = move.first_value + move.value_count;
-  if (call_->segments == nullptr) {
-    return (this->*stage)(move, {{move.first_value, static_cast<size_t>(move.value_count)}, 0, 0});
-  }
-  const std::vector<Part>& parts = call_->segments->parts;
-  const auto after =
-      std::upper_bound(parts.begin(), parts.end(), move.first_value,
-                       [](uint64_t value, const Part& part) { return value < part.first_value; });
-  for (auto part = after - 1; part != parts.end() && part->first_value < end; ++part) {
-    const uint64_t first = std::max(part->first_value, move.first_value);
-    const uint64_t last = std::min(part->first_value + part->value_count, end);
-    if (first >= last) continue;
-    GQ_TRY((this->*stage)(move, {{first, static_cast<size_t>(last - first)},
-                                 static_cast<size_t>(part - parts.begin()),
-                                 first - move.first_value}));
-  }
-  return Status();
+  const std::vector<Part>* segments = call_->segments ? &call_->segments->parts : nullptr;
+  return for_each_piece(move, segments,
+                        [&](const Piece& piece) { return (this->*stage)(move, piece); });
 }
 
 RandomSite Executor::site_of(const Move& move) const {
@@ -326,7 +312,7 @@ Status Executor::reduce_many(const Move& move, const Piece& piece) {
 Status Executor::add_values(const Move& move, const Piece& piece) {
   find_operands(move, piece);
   float* scratch = reinterpret_cast<float*>(arena_ + plan_->layout.scratch_bytes());
-  const uint64_t tile_count = sum_tile_value_count(plan_->shape);
+  const uint64_t tile_count = plan_->sum_tile_value_count;
   for (uint64_t done = 0; done < piece.range.value_count; done += tile_count) {
     Piece tile = piece;
     tile.range.first_value += done;

@@ -5,6 +5,7 @@
 
 #include "src/execute/endpoint.h"
 #include "src/execute/look_ahead.h"
+#include "src/execute/pieces.h"
 #include "src/plan/plan.h"
 
 namespace gq {
@@ -37,12 +38,6 @@ class Executor {
   Status merge(const Move& move);
   Status merge_norms(const Move& move);
 
-  /** The values of a move that lie in one segment, where they are aligned and end as a call may. */
-  struct Piece {
-    Range range;
-    size_t segment;    ///< 0 where there are no segments
-    uint64_t skipped;  ///< values of the move before them
-  };
   using Stage = Status (Executor::*)(const Move& move, const Piece& piece);
   /** One stage call for each segment that the move touches. */
   Status on_pieces(const Move& move, Stage stage);

@@ -60,10 +60,6 @@ constexpr Field kFields[] = {
     {"hash of value_counts", kHeaderNormLow, 0, 32, true, kNumber},
 };
 
-Operation operation_of(const Header& header) {
-  return static_cast<Operation>(header.words[kHeaderOperation] & 0xff);
-}
-
 uint64_t value_of(const Field& field, const Header& header) {
   uint64_t bits = header.words[field.word];
   if (field.wide) bits |= static_cast<uint64_t>(header.words[field.word + 1]) << 32;
@@ -81,12 +77,17 @@ void print_value(const Field& field, const Header& header, char* text, size_t ca
 
 }  // namespace
 
+bool has_segments(const Header& header) {
+  const auto operation = static_cast<Operation>(header.words[kHeaderOperation] & 0xff);
+  return operation != Operation::allreduce;
+}
+
 bool same_request(const Header& a, const Header& b) {
   if (a.words[kHeaderMagicVersion] != b.words[kHeaderMagicVersion]) return false;
   for (uint32_t word = kHeaderOperation; word <= kHeaderChunk; ++word) {
     if (a.words[word] != b.words[word]) return false;
   }
-  if (operation_of(a) == Operation::allreduce) return true;
+  if (!has_segments(a)) return true;
   return a.words[kHeaderNormLow] == b.words[kHeaderNormLow] &&
          a.words[kHeaderNormHigh] == b.words[kHeaderNormHigh];
 }

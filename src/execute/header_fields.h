@@ -8,8 +8,12 @@
 
 namespace gq {
 
-/** True if both ask for the same operation: all words but status, number of the call and norm,
- *  which in operations on segments is the hash of their lengths. */
+/** True of operations on segments: the header has the hash of their lengths where an allreduce has
+ *  its norm. */
+bool has_segments(const Header& header);
+
+/** True if both ask for the same operation: all words but status, number of the call and an
+ *  allreduce's norm. */
 bool same_request(const Header& a, const Header& b);
 
 /** MISMATCH or VERSION naming the first differing field, both ranks and both values. */

@@ -58,6 +58,8 @@ class Layout {
   size_t segment_norms_landing_bytes(uint32_t peer) const {
     return segment_norms_bytes_ + (1 + static_cast<size_t>(peer)) * segment_norms_room_bytes_;
   }
+  /** Bytes that one rank's have, so that those of all lie one after the other. */
+  size_t segment_norms_room_bytes() const { return segment_norms_room_bytes_; }
   size_t global_norms_bytes() const { return global_norms_bytes_; }
   size_t scratch_bytes() const { return scratch_bytes_; }
 

@@ -36,6 +36,7 @@ struct Plan {
   bool adds_values = false;
   Coding one_rank{};
   Coding pair_sum{};
+  uint64_t sum_tile_value_count = 0;  ///< values that are added at once then
   Shape shape;
   Layout layout;
 };
@@ -54,6 +55,8 @@ struct PlanRequest {
   const Part* segments = nullptr;
   uint64_t segment_count = 0;
   const Nodes* nodes = nullptr;  ///< for the hierarchical schedule; nullptr: all ranks on one node
+  /** Each stage call is a launch, so that none is for part of a chunk only. */
+  bool stages_are_launches = false;
 };
 
 /** The first field of a format that only an owner's re-encode can do, so that codes must be added
@@ -70,9 +73,6 @@ bool adds_exactly(const Format& format);
 Format one_way(const Format& format);
 
 Shape shape_of(const PlanRequest& request, const Coding& coding);
-
-/** Values that an owner adds at once where it adds values. */
-uint64_t sum_tile_value_count(const Shape& shape);
 
 /** The plan of operations in slices. */
 void plan_slices(const PlanRequest& request, Plan* plan);

@@ -20,6 +20,13 @@ Coding float_coding(Format format, uint32_t ranks) {
   return coding_of(format, ranks, 0);
 }
 
+/** Values that an owner adds at once. */
+uint64_t sum_tile(const PlanRequest& request, const Shape& shape) {
+  if (!request.stages_are_launches) return std::max(kSumTileValues, shape.value_alignment);
+  const uint64_t longest = std::min(shape.chunk_value_count, shape.slice_value_count_max);
+  return (longest / shape.value_alignment + 1) * shape.value_alignment;
+}
+
 }  // namespace
 
 Format one_way(const Format& format) {
@@ -28,10 +35,6 @@ Format one_way(const Format& format) {
   result.rounding_down = RoundingDown::random;
   result.rescale = false;
   return result;
-}
-
-uint64_t sum_tile_value_count(const Shape& shape) {
-  return std::max(kSumTileValues, shape.value_alignment);
 }
 
 void plan_slices(const PlanRequest& request, Plan* plan) {
@@ -54,9 +57,9 @@ void plan_slices(const PlanRequest& request, Plan* plan) {
   if (sums) laid_out.bits_down = 32;
   plan->layout = Layout(laid_out, plan->shape, request.reads_in_place);
   if (sums) plan->layout.begin_sums_at(request.segments[request.rank].first_value);
-  plan->layout.add_segments(
-      request.segment_count, request.ranks, request.reads_in_place,
-      sums ? static_cast<size_t>(sum_tile_value_count(plan->shape)) * sizeof(float) : 0);
+  if (sums) plan->sum_tile_value_count = sum_tile(request, plan->shape);
+  plan->layout.add_segments(request.segment_count, request.ranks, request.reads_in_place,
+                            static_cast<size_t>(plan->sum_tile_value_count) * sizeof(float));
 }
 
 }  // namespace gq

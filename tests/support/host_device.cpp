@@ -243,6 +243,7 @@ constexpr Stages kStages = {
 constexpr AgreementStages kAgreement = {
     enqueue_body<cuda::WriteHeader, WriteHeaderArgs>,
     enqueue_body<cuda::Agree, AgreeArgs>,
+    enqueue_body<cuda::MergeRankNorms, MergeRankNormsArgs>,
     enqueue_body<cuda::CloseGate, CloseGateArgs>,
 };
 
