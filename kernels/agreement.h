@@ -49,8 +49,9 @@ struct AgreeArgs {
   void* stream;
 };
 
-/** norms: those of the segments of a call as stages wrote them, 8 bytes each, of all ranks: rank r's
- *  begin `stride_bytes` times r later. global[k] becomes the norm of segment k over all ranks. */
+/** norms: those of the segments of a call as stages wrote them, 8 bytes each, of all ranks: rank
+ * r's begin `stride_bytes` times r later. global[k] becomes the norm of segment k over all ranks.
+ */
 struct MergeRankNormsArgs {
   const unsigned char* norms;
   size_t stride_bytes;

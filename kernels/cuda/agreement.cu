@@ -24,8 +24,7 @@ gqsgd_status close_gate(const CloseGateArgs& args) {
 }  // namespace
 
 const AgreementStages& cuda_agreement_stages() {
-  static constexpr AgreementStages kStages = {write_header, agree, merge_rank_norms,
-                                              close_gate};
+  static constexpr AgreementStages kStages = {write_header, agree, merge_rank_norms, close_gate};
   return kStages;
 }
 

@@ -9,11 +9,6 @@
 
 namespace gq {
 
-inline Status carry_out(const Entry& entry, const Call& call, Status checked) {
-  return entry->on_streams ? entry->on_streams->run(call, checked)
-                           : entry->requests.run(call, checked);
-}
-
 /** check(communicator, &call, &segments) fills the call, and segments where it has more than one
  *  buffer. */
 template <typename Check>
@@ -36,13 +31,7 @@ Status start_call(gqsgd_comm comm, gqsgd_request* request, Check check) {
   Call call;
   Segments segments;
   const Status checked = check(*entry, &call, &segments);
-  if (!entry->on_streams) {
-    return start_request(entry, call, std::move(segments), checked, request);
-  }
-  const Status refused = fail(GQSGD_UNSUPPORTED,
-                              "requests are for communicators on host memory: a call on a stream "
-                              "returns before it is carried out");
-  return carry_out(entry, call, refused);
+  return start_request(entry, call, std::move(segments), checked, request);
 }
 
 }  // namespace gq

@@ -71,7 +71,9 @@ Status test(gqsgd_request request, int32_t* done) {
   if (std::shared_ptr<Communicator> communicator = held->communicator.lock()) {
     Entry entry;
     GQ_TRY(entry.enter(std::move(communicator)));
-    if (!entry->requests.test(held->request)) return Status();
+    const bool ended = entry->on_streams ? entry->on_streams->test(held->request)
+                                         : entry->requests.test(held->request);
+    if (!ended) return Status();
   }
   *done = 1;
   return report(request);
@@ -83,7 +85,8 @@ Status wait(gqsgd_request request) {
   if (std::shared_ptr<Communicator> communicator = held->communicator.lock()) {
     Entry entry;
     GQ_TRY(entry.enter(std::move(communicator)));
-    entry->requests.wait(held->request);
+    entry->on_streams ? entry->on_streams->wait(held->request)
+                      : entry->requests.wait(held->request);
   }
   return report(request);
 }
@@ -100,12 +103,16 @@ Status start_request(const Entry& entry, Call call, Segments&& segments, Status 
     held->segments = std::move(segments);
     if (call.segments != nullptr) call.segments = &held->segments;
     held->request.set(call, refusal.status());
+    if (entry->on_streams) {
+      entry->on_streams->start({held, &held->request});
+      return Status();
+    }
     started = entry->requests.start({held, &held->request});
     if (started.ok()) return started;
     requests().remove(token_of(*request));
     *request = nullptr;
   }
-  return entry->requests.run(call, started);
+  return carry_out(entry, call, started);
 }
 
 }  // namespace gq

@@ -6,6 +6,11 @@
 
 namespace gq {
 
+inline Status carry_out(const Entry& entry, const Call& call, Status checked) {
+  return entry->on_streams ? entry->on_streams->run(call, checked)
+                           : entry->requests.run(call, checked);
+}
+
 /** Puts a call with its segments, if it has any, or this rank's refusal of it, behind the requests
  * in flight. Where no request can be made, *request stays NULL, and the others are told in a call
  * that blocks. */

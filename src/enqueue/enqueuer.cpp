@@ -220,8 +220,7 @@ Status Enqueuer::reduce_many(const ProgramStep& step) const {
 /** Values of the codes of one rank after the other, added in rank order. */
 Status Enqueuer::add_values(const ProgramStep& step) const {
   uint32_t* const sums = own_words(Content::sums, step);
-  float* const scratch =
-      reinterpret_cast<float*>(places_.arena + plan_.layout.scratch_bytes());
+  float* const scratch = reinterpret_cast<float*>(places_.arena + plan_.layout.scratch_bytes());
   DequantizeArgs decode{};
   decode.coding = plan_.one_rank;
   decode.random = site_of(step);

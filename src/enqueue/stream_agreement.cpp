@@ -7,6 +7,7 @@
 #include "src/enqueue/stream_calls.h"
 #include "src/execute/agreement.h"
 #include "src/execute/header_fields.h"
+#include "src/support/kept_failure.h"
 
 namespace gq {
 namespace {
@@ -51,8 +52,8 @@ Status StreamCalls::take_norm(const Call& call) {
   return Status(device_.stages->norm(args));
 }
 
-/** `late`: nobody waits for it, so that the host is to find a disagreement later. */
-Status StreamCalls::agree_on_device(const Call& call, bool late) {
+/** A difference goes to *found, where the host finds it later. */
+Status StreamCalls::agree_on_device(const Call& call, Disagreement* found) {
   AgreeArgs args{};
   args.headers = desk_.as<uint32_t>(kHeadersBytes);
   args.ranks = endpoint_.size();
@@ -62,15 +63,14 @@ Status StreamCalls::agree_on_device(const Call& call, bool late) {
   args.p = call.format.p;
   args.norm = desk_.as<float>(kNormBytes);
   args.gate = desk_.as<uint32_t>(kGateBytes);
-  args.disagreement = board_.as<Disagreement>(late ? kLateBytes : kSeenBytes);
+  args.disagreement = found;
   args.stream = call.stream;
   return Status(device_.agreement->agree(args));
 }
 
 /** The verdict of headers, and a failure to get them. */
 Status StreamCalls::agree_on_host(const Attempt& attempt, Status own, Status* verdict) {
-  char refusal[kSentenceBytes];
-  snprintf(refusal, sizeof refusal, "%s", own.ok() ? "" : last_error());
+  const KeptFailure refusal(own);
   const StreamHandle stream = attempt.call.stream;
   unsigned char* const headers = board_.data() + kBoardHeadersBytes;
   GQ_TRY(device_.copy(headers, desk_.data() + kHeadersBytes, endpoint_.size() * sizeof(Header),
@@ -82,8 +82,7 @@ Status StreamCalls::agree_on_host(const Attempt& attempt, Status own, Status* ve
   agreement.begin(attempt.call);
   bool done = false;
   GQ_TRY(agreement.collect(endpoint_, &done));
-  if (!own.ok()) (void)fail_with(own.code(), refusal).ok();
-  *verdict = agreement.verdict(endpoint_, own);
+  *verdict = agreement.verdict(endpoint_, refusal.again());
   return Status();
 }
 
@@ -112,7 +111,10 @@ Status StreamCalls::take_late_failure() {
 }
 
 Status StreamCalls::late_failure() const {
-  const Disagreement* const late = board_.as<const Disagreement>(kLateBytes);
+  return describe(board_.as<const Disagreement>(kLateBytes));
+}
+
+Status StreamCalls::describe(const Disagreement* late) {
   if (static_cast<const volatile Disagreement*>(late)->found == 0) return Status();
   Header reference, differing;
   memcpy(reference.words, late->reference, sizeof reference.words);

@@ -12,12 +12,10 @@
 #include "src/enqueue/desk.h"
 #include "src/execute/agreement.h"
 #include "src/support/clock.h"
+#include "src/support/kept_failure.h"
 
 namespace gq {
 namespace {
-
-// What a stream may take to end once its messages are given up.
-constexpr int64_t kGraceMs = 1000;
 
 /** Groups whose sums a norm stage on a device needs room for. */
 size_t norm_groups(const Plan& plan) {
@@ -62,13 +60,14 @@ const std::vector<Part>* parts_of(const Call& call) {
 
 StreamCalls::~StreamCalls() {
   OnDevice here(device_);
-  if (!here.enter(transport_.ordinal()).ok()) return;
+  if (!here.enter(transport_.ordinal()).ok()) return abandon();
   if (done_ != nullptr && !wait_on_host(done_, "earlier calls to end").ok()) {
     transport_.break_off(GQSGD_ABORTED, endpoint_.rank());
     bool ended = false;
     (void)wait_for(device_, done_, deadline_after_ms(kGraceMs), nullptr, nullptr, &ended).ok();
     if (!ended) abandon();
   }
+  while (flights_.first() != nullptr) flights_.end_first(verdict_of(*flights_.first()));
   device_.end_event(done_);
   device_.end_event(there_);
 }
@@ -80,6 +79,9 @@ void StreamCalls::abandon() {
   board_.forget();
   programs_.forget();
   if (unused_) unused_->forget();
+  endpoint_.failure.keep(Status(GQSGD_ABORTED), "the communicator was destroyed during a call");
+  end_flights(endpoint_.failure.get());
+  flights_.forget();
 }
 
 Status StreamCalls::open() {
@@ -99,10 +101,14 @@ CallPlaces StreamCalls::places(const KnownProgram& known) const {
 }
 
 Status StreamCalls::run(const Call& call, Status own) {
-  char refusal[kSentenceBytes], past[kSentenceBytes];
-  snprintf(refusal, sizeof refusal, "%s", own.ok() ? "" : last_error());
-  const Status late = take_late_failure();
-  snprintf(past, sizeof past, "%s", late.ok() ? "" : last_error());
+  const KeptFailure refusal(own);
+  const KeptFailure late(take_late_failure());
+  GQ_TRY(make(call, refusal.again(), board_.as<Disagreement>(kLateBytes)));
+  return late.again();
+}
+
+Status StreamCalls::make(const Call& call, Status own, Disagreement* found) {
+  KeptFailure refusal(own);
   OnDevice here(device_);
   GQ_TRY(endpoint_.failure.get());
   GQ_TRY(here.enter(transport_.ordinal()));
@@ -118,17 +124,14 @@ Status StreamCalls::run(const Call& call, Status own) {
   endpoint_.calls += 1;
   Attempt attempt;
   attempt.call = call;
-  if (own.ok()) {
-    own = prepare(&attempt);
-    snprintf(refusal, sizeof refusal, "%s", own.ok() ? "" : last_error());
+  attempt.found = found;
+  if (refusal.ok()) refusal = KeptFailure(prepare(&attempt));
+  if (!refusal.ok()) {
+    attempt.header = Agreement::refusal_of(endpoint_, refusal.again().code(), {});
   }
-  if (!own.ok()) attempt.header = Agreement::refusal_of(endpoint_, own.code(), {});
-  const Status ended = end(enqueue(&attempt, own.ok() ? own : fail_with(own.code(), refusal)));
-  if (!ended.ok()) {
-    unused_ = std::move(attempt.fresh);
-    return ended;
-  }
-  return late.ok() ? late : fail_with(late.code(), past);
+  const Status ended = end(enqueue(&attempt, refusal));
+  if (!ended.ok()) unused_ = std::move(attempt.fresh);
+  return ended;
 }
 
 /** A failure that ranks share leaves the group as it was; any other one breaks it. */
@@ -147,8 +150,12 @@ Status StreamCalls::prepare(Attempt* attempt) {
   if (call.schedule_id == GQSGD_SCHEDULE_AUTO) call.schedule_id = GQSGD_SCHEDULE_DIRECT;
   GQ_TRY(check_kind(call, endpoint_.nodes));
   GQ_TRY(check_places(call));
-  PlanRequest request{&call.format,     call.schedule_id,            endpoint_.size(),
-                      call.value_count, endpoint_.chunk_value_count, false};
+  PlanRequest request{&call.format,
+                      call.schedule_id,
+                      endpoint_.size(),
+                      call.value_count,
+                      endpoint_.chunk_value_count,
+                      false};
   request.operation = call.operation;
   request.rank = endpoint_.rank();
   request.nodes = &endpoint_.nodes;
@@ -181,8 +188,7 @@ Status StreamCalls::check_places(const Call& call) const {
 }
 
 /** Null where this rank has nothing to read or to write. */
-Status StreamCalls::check_place(const char* name, const void* pointer,
-                                uint64_t value_count) const {
+Status StreamCalls::check_place(const char* name, const void* pointer, uint64_t value_count) const {
   if (pointer == nullptr || value_count == 0) return Status();
   MemoryKind kind = MemoryKind::host;
   GQ_TRY(device_.memory_kind(pointer, &kind));
@@ -243,31 +249,26 @@ Status StreamCalls::reserve(const PlanRequest& request) {
   return grow(room_bytes(plan));
 }
 
-Status StreamCalls::enqueue(Attempt* attempt, Status own) {
+Status StreamCalls::enqueue(Attempt* attempt, const KeptFailure& refusal) {
   const Call& call = attempt->call;
-  if (attempt->expected && own.ok()) {
+  if (attempt->expected && refusal.ok()) {
     GQ_TRY(publish(*attempt, has_one_norm(call)));
-    GQ_TRY(agree_on_device(call, true));
+    GQ_TRY(agree_on_device(call, attempt->found));
     return carry_out(attempt);
   }
-  char refusal[kSentenceBytes];
-  snprintf(refusal, sizeof refusal, "%s", own.ok() ? "" : last_error());
-  GQ_TRY(publish(*attempt, own.ok() && has_one_norm(call)));
-  if (own.ok()) GQ_TRY(agree_on_device(call, false));
-  if (!own.ok()) (void)fail_with(own.code(), refusal).ok();
+  GQ_TRY(publish(*attempt, refusal.ok() && has_one_norm(call)));
+  if (refusal.ok()) GQ_TRY(agree_on_device(call, board_.as<Disagreement>(kSeenBytes)));
   Status verdict;
-  GQ_TRY(agree_on_host(*attempt, own, &verdict));
+  GQ_TRY(agree_on_host(*attempt, refusal.again(), &verdict));
   if (verdict.ok()) return carry_out(attempt);
-  char sentence[kSentenceBytes];
-  snprintf(sentence, sizeof sentence, "%s", last_error());
+  const KeptFailure difference(verdict);
   GQ_TRY(stay_in_step(call));
-  return fail_with(verdict.code(), sentence);
+  return difference.again();
 }
 
 Status StreamCalls::carry_out(Attempt* attempt) {
   const Call& call = attempt->call;
-  const Enqueuer enqueuer(endpoint_, transport_, call, *attempt->known,
-                          places(*attempt->known));
+  const Enqueuer enqueuer(endpoint_, transport_, call, *attempt->known, places(*attempt->known));
   GQ_TRY(enqueuer.moves());
   CloseGateArgs gate{};
   gate.broken = transport_.broken_word();
@@ -295,7 +296,10 @@ Status StreamCalls::wait_on_host(EventHandle event, const char* what) {
   };
   GQ_TRY(wait_for(device_, event, deadline_after_ms(timeout_ms), look, this, &done));
   endpoint_.wait_ns += (monotonic_us() - begun_us) * 1000;
-  if (done) return Status();
+  return done ? Status() : timed_out(timeout_ms, what);
+}
+
+Status StreamCalls::timed_out(int64_t timeout_ms, const char* what) const {
   return fail(GQSGD_TIMEOUT,
               "call %" PRIu64 ": rank %u waited %" PRId64
               " ms on its stream for %s: a rank is late, stopped, or makes other calls, or earlier "

@@ -6,8 +6,10 @@
 #include <memory>
 
 #include "src/enqueue/enqueuer.h"
+#include "src/enqueue/flights.h"
 #include "src/enqueue/known_programs.h"
 #include "src/execute/endpoint.h"
+#include "src/support/kept_failure.h"
 
 namespace gq {
 
@@ -29,6 +31,14 @@ class StreamCalls {
    *  other ranks, and so on for ever. */
   Status run(const Call& call, Status own);
 
+  /** The same for a request, which ends when its stream is through with the call, or at once with
+   *  what run() would return. What the device finds of it is its own: no later call returns it. */
+  void start(std::shared_ptr<Request> request);
+  /** True once `request`, which was started here, has ended. Never sleeps. */
+  bool test(const Request& request);
+  /** Returns when it has; TIMEOUT, which breaks the group, is an end as well. */
+  void wait(const Request& request);
+
   /** Room for calls of this plan. */
   Status reserve(const PlanRequest& request);
 
@@ -43,9 +53,18 @@ class StreamCalls {
     KnownProgram* known = nullptr;
     std::unique_ptr<KnownProgram> fresh;  ///< where the kind of call is a new one
     bool expected = false;
+    Disagreement* found = nullptr;  ///< where the device says what it finds, if nobody waits
   };
 
+  // What a stream may take to end once its messages are given up.
+  static constexpr int64_t kGraceMs = 1000;
+
+  Status make(const Call& call, Status own, Disagreement* found);
+  static Status describe(const Disagreement* late);
   Status take_late_failure();
+  Status verdict_of(const Flight& flight) const;
+  Status look_after(Flight* flight);
+  void end_flights(Status status);
   Status prepare(Attempt* attempt);
   Status find_program(const Plan& plan, Attempt* attempt);
   Status check_places(const Call& call) const;
@@ -53,14 +72,15 @@ class StreamCalls {
   Status grow(size_t arena_bytes);
   Status list_operands(KnownProgram* known, StreamHandle stream);
 
-  Status enqueue(Attempt* attempt, Status own);
+  Status enqueue(Attempt* attempt, const KeptFailure& refusal);
   Status publish(const Attempt& attempt, bool takes_norm);
   Status take_norm(const Call& call);
-  Status agree_on_device(const Call& call, bool late);
+  Status agree_on_device(const Call& call, Disagreement* found);
   Status agree_on_host(const Attempt& attempt, Status own, Status* verdict);
   Status stay_in_step(const Call& call);
   Status carry_out(Attempt* attempt);
   Status wait_on_host(EventHandle event, const char* what);
+  Status timed_out(int64_t timeout_ms, const char* what) const;
   Status end(Status status);
   void abandon();
 
@@ -74,6 +94,7 @@ class StreamCalls {
   StreamTransport& transport_;
   const Device& device_;
   KnownPrograms programs_;
+  Flights flights_;
   std::unique_ptr<KnownProgram> unused_;  ///< of a call that failed: the stream may not know yet
   DeviceBuffer arena_;
   DeviceBuffer desk_;            // headers of all ranks, the own one, norm and gate

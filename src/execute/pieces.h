@@ -1,5 +1,5 @@
-// The pieces of a move: values that lie in one segment of a call. Stages work on those, where values
-// are aligned and end as a call may; schedules and messages know nothing of segments.
+// The pieces of a move: values that lie in one segment of a call. Stages work on those, where
+// values are aligned and end as a call may; schedules and messages know nothing of segments.
 #ifndef GQ_EXECUTE_PIECES_H
 #define GQ_EXECUTE_PIECES_H
 

@@ -166,32 +166,6 @@ TEST(Agreement, RefusesWhatIsNotThere) {
       EXPECT_TRUE(said.untouched);
     }
   }
-  EXPECT_EQ(group.run([](int, gqsgd_comm comm) -> std::string {
-    const Quantizer quantizer("paper-gl8");
-    const DeviceMemory memory(800);
-    float* const values = memory.as<float>();
-    const size_t counts[] = {100, 100};
-    void* recv[] = {values, values + 100};
-    const void* send[] = {values, values + 100};
-    const OwnStream stream;
-    gqsgd_request request = nullptr;
-    const gqsgd_status said[] = {
-        gqsgd_reduce_scatter(comm, quantizer.get(), values, values, counts, GQSGD_FLOAT32,
-                             GQSGD_SUM, nullptr, stream.get()),
-        gqsgd_allgather(comm, quantizer.get(), values, values, counts, GQSGD_FLOAT32, nullptr,
-                        stream.get()),
-        gqsgd_allreduce_many(comm, quantizer.get(), send, recv, counts, 2, GQSGD_FLOAT32, GQSGD_SUM,
-                             GQSGD_SCHEDULE_DIRECT, nullptr, stream.get()),
-        gqsgd_allreduce_start(comm, quantizer.get(), values, values, 200, GQSGD_FLOAT32, GQSGD_SUM,
-                              GQSGD_SCHEDULE_DIRECT, nullptr, stream.get(), &request),
-    };
-    for (const gqsgd_status status : said) {
-      const bool refused = status == GQSGD_UNSUPPORTED || status == GQSGD_INVALID_ARGUMENT;
-      if (!refused) return gqsgd_status_name(status);
-    }
-    return request == nullptr && said[3] == GQSGD_UNSUPPORTED ? "" : "a request was made";
-  }),
-            "");
   expect_works(group);
 }
 

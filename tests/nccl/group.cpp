@@ -57,6 +57,16 @@ gqsgd_status StreamCall::make(gqsgd_comm comm, const Operation& operation) {
                          GQSGD_FLOAT32, operation.op, operation.schedule, at, stream.get());
 }
 
+gqsgd_status StreamCall::start(gqsgd_comm comm, const Operation& operation,
+                               gqsgd_request* request) {
+  const Quantizer quantizer(operation.quantizer);
+  const uint64_t at[2] = {operation.step, operation.index};
+  in_place_ = operation.in_place;
+  return gqsgd_allreduce_start(
+      comm, quantizer.get(), send_.as<float>(), in_place_ ? send_.as<float>() : recv_.as<float>(),
+      value_count_, GQSGD_FLOAT32, operation.op, operation.schedule, at, stream.get(), request);
+}
+
 Values StreamCall::result() const {
   const float* const values = in_place_ ? send_.as<float>() : recv_.as<float>();
   return Values(values, values + value_count_);

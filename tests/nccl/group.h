@@ -33,6 +33,8 @@ class StreamCall {
 
   /** Enqueues it. */
   gqsgd_status make(gqsgd_comm comm, const Operation& operation);
+  /** The same as a request. */
+  gqsgd_status start(gqsgd_comm comm, const Operation& operation, gqsgd_request* request);
   /** Waits for the stream: false if it does not get there. */
   bool wait(int timeout_ms = 60000) { return stream.synchronize(timeout_ms); }
   Values result() const;

@@ -110,7 +110,8 @@ std::string compare(const NcclGroup& group, const std::vector<SegmentCall>& call
     std::vector<Buffers> buffers;
     for (size_t k = 0; k < calls.size(); ++k) {
       const size_t size_bytes = given[k][r].size() * sizeof(float);
-      for (int copy = 0; copy < 2; ++copy) memory.push_back(std::make_unique<DeviceMemory>(size_bytes));
+      for (int copy = 0; copy < 2; ++copy)
+        memory.push_back(std::make_unique<DeviceMemory>(size_bytes));
       buffers.push_back({memory[2 * k]->as<float>(), memory[2 * k + 1]->as<float>()});
       if (size_bytes > 0) std::memcpy(buffers[k].given, given[k][r].data(), size_bytes);
       if (make(comm, calls[k], rank, buffers[k], stream.get()) != GQSGD_OK) {
@@ -127,11 +128,16 @@ std::string compare(const NcclGroup& group, const std::vector<SegmentCall>& call
   });
 }
 
-const char* const kFormats[] = {
-    "paper-gl8",  "paper-ge8,norm=2:2", "paper-gl4,norm=1:inf,rotate=hadamard",
-    "none",       "blocks-8",           "rotated-8",
-    "rotated-4",  "rotated-4-8",        "relative-8",
-    "paper-ge4,block=64,rounding=correlated"};
+const char* const kFormats[] = {"paper-gl8",
+                                "paper-ge8,norm=2:2",
+                                "paper-gl4,norm=1:inf,rotate=hadamard",
+                                "none",
+                                "blocks-8",
+                                "rotated-8",
+                                "rotated-4",
+                                "rotated-4-8",
+                                "relative-8",
+                                "paper-ge4,block=64,rounding=correlated"};
 
 /** The k-th list of lengths for so many slices; some are empty. */
 Counts slices(int ranks, size_t k) {
@@ -240,10 +246,10 @@ TEST(Segments, RefuseHostMemoryOfAnyTensor) {
   const void* send[] = {memory.as<float>(), host.data()};
   void* recv[] = {memory.as<float>(), memory.as<float>() + 100};
   const size_t counts[] = {100, 100};
-  EXPECT_EQ(gqsgd_allreduce_many(group.comm(0), quantizer.get(), send, recv, counts, 2,
-                                 GQSGD_FLOAT32, GQSGD_SUM, GQSGD_SCHEDULE_DIRECT, kAt,
-                                 stream.get()),
-            GQSGD_INVALID_ARGUMENT);
+  EXPECT_EQ(
+      gqsgd_allreduce_many(group.comm(0), quantizer.get(), send, recv, counts, 2, GQSGD_FLOAT32,
+                           GQSGD_SUM, GQSGD_SCHEDULE_DIRECT, kAt, stream.get()),
+      GQSGD_INVALID_ARGUMENT);
   EXPECT_NE(std::string(gqsgd_last_error()).find("memory of the host"), std::string::npos);
 }
 

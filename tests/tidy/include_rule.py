@@ -28,6 +28,7 @@ ROOMS = {
     "src/transport/nccl": ["src/device/", "include/gqsgd.h", "src/support/", "src/transport/"],
     "src/enqueue/": ["include/gqsgd.h", "src/support/", "src/plan/", "src/device/",
                      "src/schedule/move.h", "src/schedule/nodes.h", "src/execute/",
+                     "src/request/request.h",
                      "src/transport/stream_transport.h", "src/transport/header.h",
                      "kernels/codec/norm.h", "kernels/agreement.h"],
     "src/theory/": ["include/gqsgd.h", "src/support/", "kernels/codec/formats.h"],
