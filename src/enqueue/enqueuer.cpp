@@ -206,7 +206,7 @@ Status Enqueuer::reduce_many(const ProgramStep& step) const {
   args.coding = plan_.coding;
   args.random = site_of(step);
   args.range = step.piece.range;
-  args.words = known_.lists.as<const uint32_t* const>() + step.first;
+  args.words = list_at(step.first);
   args.norms = norms_of(step.piece);
   args.out_words = own_words(Content::sums, step);
   if (args.coding.rescale) {
@@ -232,7 +232,7 @@ Status Enqueuer::add_values(const ProgramStep& step) const {
   ReduceManyArgs add{};
   add.coding = plan_.pair_sum;
   add.range = step.piece.range;
-  add.words = known_.lists.as<const uint32_t* const>() + step.first + step.count;
+  add.words = list_at(step.first + step.count);
   add.out_words = sums;
   add.stream = call_.stream;
   for (uint32_t k = 0; k < step.count; ++k) {

@@ -59,6 +59,9 @@ class Enqueuer {
   uint32_t* words_at(size_t offset_bytes) const {
     return reinterpret_cast<uint32_t*>(places_.arena + offset_bytes);
   }
+  const uint32_t* const* list_at(size_t first) const {
+    return reinterpret_cast<const uint32_t* const*>(known_.lists.room().there + first);
+  }
   uint32_t* own_words(Content content, const ProgramStep& step) const;
   uint16_t* norms_at(size_t offset_bytes) const {
     return reinterpret_cast<uint16_t*>(places_.arena + offset_bytes);

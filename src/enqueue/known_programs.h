@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "src/device/buffer.h"
+#include "src/enqueue/list_memory.h"
 #include "src/enqueue/program.h"
 #include "src/execute/header_fields.h"
 
@@ -38,8 +38,7 @@ struct KnownProgram {
   Signature signature;
   Program program;
   size_t next = 0;  ///< the one that followed it last time
-  PinnedBuffer staged_lists;
-  DeviceBuffer lists;
+  OwnList lists;
   const unsigned char* listed_arena = nullptr;  ///< what the addresses are in
 
   bool is_of(const std::vector<Part>* segments) const {
@@ -47,12 +46,6 @@ struct KnownProgram {
     if (segments == nullptr || own == nullptr) return segments == own;
     return std::equal(own->begin(), own->end(), segments->begin(), segments->end(),
                       [](const Part& a, const Part& b) { return a.value_count == b.value_count; });
-  }
-
-  /** Leaves memory that a device may still read to it. */
-  void forget() {
-    lists.forget();
-    staged_lists.forget();
   }
 };
 
@@ -92,14 +85,10 @@ class KnownPrograms {
     last_ = number;
   }
 
-  void forget() {
-    for (const auto& known : known_) known->forget();
-  }
-
- private:
   // A model with hundreds of tensors makes a few dozen kinds of calls.
   static constexpr size_t kKnownMax = 64;
 
+ private:
   std::vector<std::unique_ptr<KnownProgram>> known_;
   size_t last_ = 0;
 };

@@ -77,8 +77,7 @@ void StreamCalls::abandon() {
   arena_.forget();
   desk_.forget();
   board_.forget();
-  programs_.forget();
-  if (unused_) unused_->forget();
+  lists_.forget();
   endpoint_.failure.keep(Status(GQSGD_ABORTED), "the communicator was destroyed during a call");
   end_flights(endpoint_.failure.get());
   flights_.forget();
@@ -229,14 +228,11 @@ Status StreamCalls::grow(size_t arena_bytes) {
 Status StreamCalls::list_operands(KnownProgram* known, StreamHandle stream) {
   const std::vector<size_t>& operands = known->program.operands();
   if (operands.empty() || known->listed_arena == arena_.data()) return Status();
-  const size_t size_bytes = operands.size() * sizeof(void*);
-  GQ_TRY(known->staged_lists.reserve(device_, size_bytes));
-  GQ_TRY(known->lists.reserve(device_, size_bytes));
-  for (size_t k = 0; k < operands.size(); ++k) {
-    known->staged_lists.as<const unsigned char*>()[k] = arena_.data() + operands[k];
-  }
+  GQ_TRY(known->lists.take(&lists_, operands.size()));
+  const ListRoom& room = known->lists.room();
+  for (size_t k = 0; k < operands.size(); ++k) room.staged[k] = arena_.data() + operands[k];
   GQ_TRY(device_.wait(stream, done_));
-  GQ_TRY(device_.copy(known->lists.data(), known->staged_lists.data(), size_bytes, stream));
+  GQ_TRY(device_.copy(room.there, room.staged, operands.size() * sizeof(void*), stream));
   known->listed_arena = arena_.data();
   return Status();
 }
@@ -246,6 +242,9 @@ Status StreamCalls::reserve(const PlanRequest& request) {
   GQ_TRY(here.enter(transport_.ordinal()));
   Plan plan;
   GQ_TRY(make_plan(request, &plan));
+  const Shape& shape = plan.shape;
+  const uint64_t chunks = shard_value_count(shape, shape.ranks) / shape.chunk_value_count + 1;
+  GQ_TRY(lists_.reserve(KnownPrograms::kKnownMax * static_cast<size_t>(chunks) * shape.ranks));
   return grow(room_bytes(plan));
 }
 

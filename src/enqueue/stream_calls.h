@@ -16,7 +16,10 @@ namespace gq {
 class StreamCalls {
  public:
   StreamCalls(Endpoint* endpoint, StreamTransport* transport)
-      : endpoint_(*endpoint), transport_(*transport), device_(transport->device()) {}
+      : endpoint_(*endpoint),
+        transport_(*transport),
+        device_(transport->device()),
+        lists_(transport->device()) {}
   ~StreamCalls();
   StreamCalls(const StreamCalls&) = delete;
   StreamCalls& operator=(const StreamCalls&) = delete;
@@ -93,6 +96,7 @@ class StreamCalls {
   Endpoint& endpoint_;
   StreamTransport& transport_;
   const Device& device_;
+  ListMemory lists_;  // before what has a part of it
   KnownPrograms programs_;
   Flights flights_;
   std::unique_ptr<KnownProgram> unused_;  ///< of a call that failed: the stream may not know yet

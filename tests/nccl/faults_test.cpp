@@ -309,18 +309,24 @@ TEST(Calls, AllocateNothingThatWasReserved) {
     return reserved == GQSGD_OK ? "" : gqsgd_last_error();
   }),
             "");
+  constexpr size_t kKinds = 60;
   std::vector<std::unique_ptr<StreamCall>> calls;
-  for (int k = 0; k < 4; ++k) calls.push_back(std::make_unique<StreamCall>(some_values()));
-  const auto call_twice = [&](size_t number) {
-    return group.run([&](int rank, gqsgd_comm comm) -> std::string {
-      StreamCall& made = *calls[number + static_cast<size_t>(rank)];
-      if (made.make(comm, usual()) != GQSGD_OK) return gqsgd_last_error();
-      return made.wait() ? "" : "stuck";
-    });
-  };
-  EXPECT_EQ(call_twice(0), "");
+  for (size_t k = 0; k < 2 * kKinds; ++k) {
+    calls.push_back(std::make_unique<StreamCall>(gradients(1, 600 - k / 2, 2)[0]));
+  }
   fail_allocations_from(1);
-  EXPECT_EQ(call_twice(2), "");
+  EXPECT_EQ(group.run([&](int rank, gqsgd_comm comm) -> std::string {
+    for (size_t kind = 0; kind < kKinds; ++kind) {
+      StreamCall& made = *calls[2 * kind + static_cast<size_t>(rank)];
+      Operation call = usual();
+      call.op = kind % 2 == 0 ? GQSGD_SUM : GQSGD_MEAN;
+      if (kind % 3 == 0) call.schedule = GQSGD_SCHEDULE_RING;
+      if (made.make(comm, call) != GQSGD_OK) return gqsgd_last_error();
+      if (!made.wait()) return "stuck";
+    }
+    return "";
+  }),
+            "");
   fail_allocations_from(0);
 }
 
