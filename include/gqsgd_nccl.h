@@ -11,9 +11,14 @@
  * and `recv` stays as it was; gqsgd_comm_status says so, and the next call returns that failure,
  * though it is carried out itself.
  * All collectives work there, with schedules DIRECT (which AUTO is), RING, TREE, BUTTERFLY and
- * NATIVE; not in a stream that is being captured.
+ * NATIVE.
  * The _start forms enqueue the call in the same way. Their request ends when the stream is through
- * with it, and its status says what the GPU found of this very call; no later call returns that. */
+ * with it, and its status says what the GPU found of this very call; no later call returns that.
+ *
+ * While its stream is captured a call becomes part of the graph, if one of its kind was made before
+ * (else UNSUPPORTED) and at = NULL: each replay takes the next step of the communicator's counter,
+ * which the GPU advances from the first capture on. gqsgd_comm_counter is right once streams are
+ * through. No graph may be replayed after gqsgd_comm_destroy. */
 #ifndef GQSGD_NCCL_H
 #define GQSGD_NCCL_H
 

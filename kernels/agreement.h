@@ -31,6 +31,15 @@ struct WriteHeaderArgs {
   bool keep_norm;
   uint32_t* header;
   void* stream;
+  const uint32_t* step_at;  ///< if not null: what word `step_word` is, when its turn comes
+  uint32_t step_word;
+};
+
+/** *step = *counter, a number in host memory, which grows by one. */
+struct TakeStepArgs {
+  uint64_t* counter;
+  uint32_t* step;
+  void* stream;
 };
 
 /** headers: those of all ranks in rank order. `compared` has bit k if word k has to be the same on
@@ -73,6 +82,7 @@ struct CloseGateArgs {
 
 /** A backend's: they enqueue on args.stream, as other stages do. */
 struct AgreementStages {
+  gqsgd_status (*take_step)(const TakeStepArgs& args);
   gqsgd_status (*write_header)(const WriteHeaderArgs& args);
   gqsgd_status (*agree)(const AgreeArgs& args);
   gqsgd_status (*merge_rank_norms)(const MergeRankNormsArgs& args);

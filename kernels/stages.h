@@ -24,6 +24,8 @@ struct RandomSite {
   uint32_t index = 0;  ///< below 2^16
   uint32_t rank = 0;   ///< the rank that runs the stage
   uint32_t hop = 0;    ///< number of the reduction; 0 for quantize
+  /** On a device, if not null: where the step is when the stage's turn comes. */
+  const uint32_t* step_at = nullptr;
 };
 
 /** Values first_value .. first_value + value_count - 1 of the call. first_value is a multiple of

@@ -91,7 +91,19 @@ struct RandomStream {
   uint32_t k0, k1;
   uint32_t c1;  ///< without the group's high bits
   uint32_t c2, c3;
+  /** On a device, if not null: where c2 is, which is the training step, when a kernel's turn comes.
+   */
+  const uint32_t* c2_at = nullptr;
 };
+
+GQ_HD uint32_t step_of(const RandomStream& stream) {
+  if (stream.c2_at == nullptr) return stream.c2;
+#if defined(__CUDA_ARCH__)
+  return __ldg(stream.c2_at);  // No kernel that reads it writes it.
+#else
+  return *stream.c2_at;
+#endif
+}
 
 /** The key of a call: groups of one program (stream ids) draw from different sequences. */
 GQ_HD constexpr uint64_t random_key(uint64_t seed, uint32_t stream_id) {
@@ -109,9 +121,10 @@ GQ_HD RandomStream random_stream(uint64_t key, uint32_t step, uint32_t index, Dr
 /** The four words of group e div 16; `keys` are the stream's, however they are stored. */
 template <typename Keys>
 GQ_HD PhiloxBlock random_group(const RandomStream& stream, uint64_t group, const Keys& keys) {
-  return philox(PhiloxBlock{{static_cast<uint32_t>(group),
-                             static_cast<uint32_t>(group >> 32) | stream.c1, stream.c2, stream.c3}},
-                keys);
+  return philox(
+      PhiloxBlock{{static_cast<uint32_t>(group), static_cast<uint32_t>(group >> 32) | stream.c1,
+                   step_of(stream), stream.c3}},
+      keys);
 }
 
 GQ_HD PhiloxBlock random_group(const RandomStream& stream, uint64_t group) {

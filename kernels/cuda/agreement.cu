@@ -5,6 +5,10 @@
 namespace gq {
 namespace {
 
+gqsgd_status take_step(const TakeStepArgs& args) {
+  return cuda::DeviceLauncher(args.stream).run(cuda::TakeStep(args));
+}
+
 gqsgd_status write_header(const WriteHeaderArgs& args) {
   return cuda::DeviceLauncher(args.stream).run(cuda::WriteHeader(args));
 }
@@ -24,7 +28,8 @@ gqsgd_status close_gate(const CloseGateArgs& args) {
 }  // namespace
 
 const AgreementStages& cuda_agreement_stages() {
-  static constexpr AgreementStages kStages = {write_header, agree, merge_rank_norms, close_gate};
+  static constexpr AgreementStages kStages = {take_step, write_header, agree, merge_rank_norms,
+                                              close_gate};
   return kStages;
 }
 

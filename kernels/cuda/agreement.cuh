@@ -8,6 +8,22 @@
 
 namespace gq::cuda {
 
+struct TakeStep : BodyDefaults {
+  static constexpr uint32_t kThreads = 32;
+  TakeStepArgs args;
+
+  explicit TakeStep(const TakeStepArgs& args) : args(args) {}
+
+  template <typename Here>
+  GQ_HD void run(Phase<0>, uint32_t, uint32_t, Here local) const {
+    if (local.thread != 0) return;
+    volatile uint64_t* const counter = args.counter;
+    const uint64_t step = *counter;
+    *args.step = static_cast<uint32_t>(step);
+    *counter = step + 1;
+  }
+};
+
 struct WriteHeader : BodyDefaults {
   static constexpr uint32_t kThreads = 32;
   WriteHeaderArgs args;
@@ -18,6 +34,7 @@ struct WriteHeader : BodyDefaults {
   GQ_HD void run(Phase<0>, uint32_t, uint32_t, Here local) const {
     if (local.thread != 0) return;
     GQ_UNROLL for (uint32_t k = 0; k < kAgreementNormWord; ++k) args.header[k] = args.words[k];
+    if (args.step_at != nullptr) args.header[args.step_word] = *args.step_at;
     if (args.keep_norm) return;
     GQ_UNROLL for (uint32_t k = kAgreementNormWord; k < kAgreementWords; ++k) {
       args.header[k] = args.words[k];

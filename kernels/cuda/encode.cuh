@@ -55,10 +55,6 @@ struct OwnThresholds {
   }
 };
 
-inline KeyedStream strata_stream(const RandomSite& site, Draw draw, const Strata& strata) {
-  return KeyedStream(random_stream(site.key, site.step, site.index, draw, strata.group, 0));
-}
-
 /** Those of quantize: own words, or strata of them (correlated). */
 struct QuantizeThresholds {
   KeyedStream own;
@@ -69,8 +65,8 @@ struct QuantizeThresholds {
       : own(own_stream(site, Draw::quantize)),
         strata(coding.rounding == Rounding::correlated ? strata_of(site.rank, coding.ranks)
                                                        : Strata{0, 0, 1, 0, 0, {}}),
-        a(strata_stream(site, Draw::strata_a, strata)),
-        b(strata_stream(site, Draw::strata_b, strata)) {}
+        a(stream_at(site, Draw::strata_a, strata.group, 0)),
+        b(stream_at(site, Draw::strata_b, strata.group, 0)) {}
 
   GQ_HD void fill(uint64_t first_value, uint32_t (&bits)[kThreadValues]) const {
     fill_bits(own, first_value, bits);

@@ -274,12 +274,17 @@ struct BlockTurns {
   }
 };
 
-/** The streams of a stage: a rank's own words, and those that all ranks share. */
+/** The streams of a stage: a rank's own words, and those that some ranks share, or all. */
+inline KeyedStream stream_at(const RandomSite& site, Draw draw, uint32_t rank, uint32_t hop) {
+  RandomStream stream = random_stream(site.key, site.step, site.index, draw, rank, hop);
+  stream.c2_at = site.step_at;
+  return KeyedStream(stream);
+}
 inline KeyedStream own_stream(const RandomSite& site, Draw draw) {
-  return KeyedStream(random_stream(site.key, site.step, site.index, draw, site.rank, site.hop));
+  return stream_at(site, draw, site.rank, site.hop);
 }
 inline KeyedStream shared_stream(const RandomSite& site, Draw draw) {
-  return KeyedStream(random_stream(site.key, site.step, site.index, draw, 0, 0));
+  return stream_at(site, draw, 0, 0);
 }
 
 /** Starts work, rotated if the format says so; the device code has both. */

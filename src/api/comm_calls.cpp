@@ -168,8 +168,9 @@ gqsgd_status gqsgd_comm_timeout(gqsgd_comm comm, int64_t* timeout_ms) {
 }
 
 gqsgd_status gqsgd_comm_counter(gqsgd_comm comm, uint64_t* step) {
-  return gq::read_number(comm, "gqsgd_comm_counter", "step", step,
-                         [](gq::Communicator& found) { return found.next_step.load(); });
+  return gq::read_number(comm, "gqsgd_comm_counter", "step", step, [](gq::Communicator& found) {
+    return found.on_streams ? found.on_streams->counter() : found.next_step.load();
+  });
 }
 
 gqsgd_status gqsgd_comm_set_timeout(gqsgd_comm comm, int64_t timeout_ms) {
@@ -192,6 +193,7 @@ gqsgd_status gqsgd_comm_set_counter(gqsgd_comm comm, uint64_t step) {
         .code();
   }
   communicator->next_step.store(step);
+  if (communicator->on_streams) communicator->on_streams->set_counter(step);
   return GQSGD_OK;
 }
 

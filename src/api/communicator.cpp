@@ -17,8 +17,8 @@ CommunicatorTable& communicators() {
 Status open_streams(Communicator* communicator) {
   StreamTransport* const transport = communicator->endpoint.transport->on_streams();
   if (transport == nullptr) return Status();
-  communicator->on_streams.reset(new (std::nothrow)
-                                     StreamCalls(&communicator->endpoint, transport));
+  communicator->on_streams.reset(
+      new (std::nothrow) StreamCalls(&communicator->endpoint, transport, &communicator->next_step));
   if (!communicator->on_streams) return fail(GQSGD_NO_MEMORY, "no memory for a communicator");
   return communicator->on_streams->open();
 }
@@ -121,10 +121,9 @@ Status fill_endpoint(std::unique_ptr<Transport> transport, const CommOptions& op
   }
   endpoint->chunk_value_count = options.chunk_value_count;
   if (options.chunk_value_count == 0) {
-    endpoint->chunk_value_count =
-        endpoint->transport->on_streams()       ? kChunkValueCountOnStreams
-        : endpoint->transport->reads_in_place() ? kChunkValueCountDefault
-                                                : kChunkValueCountOnWires;
+    endpoint->chunk_value_count = endpoint->transport->on_streams() ? kChunkValueCountOnStreams
+                                  : endpoint->transport->reads_in_place() ? kChunkValueCountDefault
+                                                                          : kChunkValueCountOnWires;
   }
   endpoint->stream_id = options.stream_id;
   endpoint->choice.set(options.choice);

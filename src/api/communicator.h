@@ -18,7 +18,7 @@ struct Communicator {
   Endpoint endpoint;
   RequestQueue requests{&endpoint};
   std::atomic<bool> busy{false};
-  std::atomic<uint64_t> next_step{0};  ///< gqsgd_comm_counter
+  std::atomic<uint64_t> next_step{0};  ///< gqsgd_comm_counter, unless a device counts
   uint64_t fork_generation = 0;
   std::unique_ptr<StreamCalls> on_streams;  ///< null where calls are driven by the host
 };

@@ -3,6 +3,8 @@
 #ifndef GQ_DEVICE_BUFFER_H
 #define GQ_DEVICE_BUFFER_H
 
+#include <utility>
+
 #include "src/device/device.h"
 
 namespace gq {
@@ -16,6 +18,13 @@ class OwnedMemory {
   ~OwnedMemory() { give_back(); }
   OwnedMemory(const OwnedMemory&) = delete;
   OwnedMemory& operator=(const OwnedMemory&) = delete;
+  OwnedMemory(OwnedMemory&& other) noexcept { swap(other); }
+
+  void swap(OwnedMemory& other) {
+    std::swap(device_, other.device_);
+    std::swap(data_, other.data_);
+    std::swap(size_bytes_, other.size_bytes_);
+  }
 
   /** At least this long; what was in it is lost where it grows. Nothing may be using it then. */
   Status reserve(const Device& device, size_t size_bytes) {

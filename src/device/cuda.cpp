@@ -89,6 +89,15 @@ Status record(EventHandle event, StreamHandle stream) {
 Status wait(StreamHandle stream, EventHandle event) {
   return checked(cudaStreamWaitEvent(stream_of(stream), event_of(event), 0), "cudaStreamWaitEvent");
 }
+Status record_in_graph(EventHandle event, StreamHandle stream) {
+  return checked(
+      cudaEventRecordWithFlags(event_of(event), stream_of(stream), cudaEventRecordExternal),
+      "cudaEventRecordWithFlags");
+}
+Status wait_in_graph(StreamHandle stream, EventHandle event) {
+  return checked(cudaStreamWaitEvent(stream_of(stream), event_of(event), cudaEventWaitExternal),
+                 "cudaStreamWaitEvent");
+}
 Status query(EventHandle event, bool* done) {
   const cudaError_t error = cudaEventQuery(event_of(event));
   *done = error == cudaSuccess;
@@ -122,6 +131,8 @@ const Device* cuda_device(const char** reason) {
       wait,
       query,
       &cuda_number_stages(),
+      record_in_graph,
+      wait_in_graph,
   };
   int count = 0;  // left alone where there is no driver
   const cudaError_t error = cudaGetDeviceCount(&count);

@@ -59,6 +59,11 @@ struct Device {
   Status (*query)(EventHandle event, bool* done);
 
   const NumberStages* numbers;
+
+  /** record() and wait() that become part of the graph that `stream` is captured for: each replay
+   *  records, and waits for what was recorded last, inside the graph or not. */
+  Status (*record_in_graph)(EventHandle event, StreamHandle stream);
+  Status (*wait_in_graph)(StreamHandle stream, EventHandle event);
 };
 
 /** The accelerator of this process: CUDA's where the library has it and the machine has a driver

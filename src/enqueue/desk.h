@@ -14,13 +14,16 @@ static_assert(kHeaderNormLow == kAgreementNormWord);
 inline constexpr size_t kOwnHeaderBytes = 0;
 inline constexpr size_t kNormBytes = 64;
 inline constexpr size_t kGateBytes = 68;
+inline constexpr size_t kStepBytes = 72;
 inline constexpr size_t kHeadersBytes = 128;
 
 // The board: places in memory of the host. A disagreement that a call's own host waits for is of no
 // interest later.
 inline constexpr size_t kLateBytes = 0;
 inline constexpr size_t kSeenBytes = sizeof(Disagreement);
-inline constexpr size_t kBoardHeadersBytes = 2 * sizeof(Disagreement);
+inline constexpr size_t kCounterBytes = 2 * sizeof(Disagreement);
+inline constexpr size_t kBoardHeadersBytes = kCounterBytes + sizeof(uint64_t);
+static_assert(kCounterBytes % sizeof(uint64_t) == 0);
 
 }  // namespace gq
 

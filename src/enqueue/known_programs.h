@@ -40,6 +40,8 @@ struct KnownProgram {
   size_t next = 0;  ///< the one that followed it last time
   OwnList lists;
   const unsigned char* listed_arena = nullptr;  ///< what the addresses are in
+  bool captured = false;                        ///< a graph may read it at any time
+  std::vector<OwnList> earlier_lists;           ///< that graphs read
 
   bool is_of(const std::vector<Part>* segments) const {
     const std::vector<Part>* own = program.segments();
@@ -60,23 +62,28 @@ class KnownPrograms {
     return nullptr;
   }
 
+  /** Of another rank's call. */
+  KnownProgram* find(const Signature& signature) {
+    for (const auto& known : known_) {
+      if (known->signature == signature) return known.get();
+    }
+    return nullptr;
+  }
+
   /** What the next call is expected to be; null before the first. */
   KnownProgram* expected() { return known_.empty() ? nullptr : known_[known_[last_]->next].get(); }
 
-  bool is_full() const { return known_.size() == kKnownMax; }
+  bool is_full() const { return known_.size() >= kKnownMax; }
 
   /** Room for one more, so that follow() cannot fail. May throw std::bad_alloc. */
-  void make_room() { known_.reserve(kKnownMax); }
+  void make_room() { known_.reserve(std::max(kKnownMax, known_.size() + 1)); }
 
   /** The ranks have agreed on a call of this kind, which is known, or is `fresh`. */
   void follow(KnownProgram* called, std::unique_ptr<KnownProgram>* fresh) {
     size_t number = 0;
     while (number < known_.size() && known_[number].get() != called) ++number;
     if (number == known_.size()) {
-      if (number == kKnownMax) {  // A program of this many kinds of calls has no pattern to follow.
-        known_.clear();
-        number = 0;
-      }
+      if (is_full()) number = begin_anew();
       if (known_.empty()) last_ = 0;
       known_.push_back(std::move(*fresh));
       known_[number]->next = number;
@@ -89,6 +96,15 @@ class KnownPrograms {
   static constexpr size_t kKnownMax = 64;
 
  private:
+  /** A program of so many kinds of calls has no pattern to follow. What graphs use stays, as if it
+   *  were new: ranks whose graphs are others expect the same. */
+  size_t begin_anew() {
+    std::erase_if(known_, [](const auto& known) { return !known->captured; });
+    for (size_t k = 0; k < known_.size(); ++k) known_[k]->next = k;
+    last_ = known_.size();  // of the one that comes next
+    return known_.size();
+  }
+
   std::vector<std::unique_ptr<KnownProgram>> known_;
   size_t last_ = 0;
 };

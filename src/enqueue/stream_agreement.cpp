@@ -1,5 +1,6 @@
 // How ranks agree on a call on streams: headers by the device, a verdict there, and on the host
 // where it has to wait or looks back.
+#include <inttypes.h>
 #include <string.h>
 
 #include "kernels/codec/norm.h"
@@ -24,16 +25,29 @@ constexpr uint32_t kHashWords = 3u << kAgreementNormWord;
 /** The norm goes straight into the header that it travels in. */
 Status StreamCalls::publish(const Attempt& attempt, bool takes_norm) {
   const StreamHandle stream = attempt.call.stream;
-  GQ_TRY(device_.wait(stream, done_));
+  GQ_TRY(attempt.captured ? device_.wait_in_graph(stream, done_) : device_.wait(stream, done_));
+  if (attempt.call.step_at != nullptr) GQ_TRY(take_step_on_device(stream));
   if (takes_norm) GQ_TRY(take_norm(attempt.call));
   WriteHeaderArgs args{};
   memcpy(args.words, attempt.header.words, sizeof args.words);
+  if (attempt.goes_on) args.words[kHeaderSequence] |= kHeaderGoesOn;
+  if (attempt.captured) args.words[kHeaderSequence] |= kHeaderInGraph;
+  args.step_at = attempt.call.step_at;
+  args.step_word = kHeaderStep;
   args.keep_norm = takes_norm;
   args.header = desk_.as<uint32_t>(kOwnHeaderBytes);
   args.stream = stream;
   GQ_TRY(Status(device_.agreement->write_header(args)));
   return transport_.gather(desk_.data() + kOwnHeaderBytes, desk_.data() + kHeadersBytes,
                            sizeof(Header), stream);
+}
+
+Status StreamCalls::take_step_on_device(StreamHandle stream) {
+  TakeStepArgs args{};
+  args.counter = board_.as<uint64_t>(kCounterBytes);
+  args.step = desk_.as<uint32_t>(kStepBytes);
+  args.stream = stream;
+  return Status(device_.agreement->take_step(args));
 }
 
 Status StreamCalls::take_norm(const Call& call) {
@@ -86,21 +100,29 @@ Status StreamCalls::agree_on_host(const Attempt& attempt, Status own, Status* ve
   return Status();
 }
 
-/** Ranks that made the call which was expected may have gone on without waiting: their messages are
- *  answered, and what they bring is looked at by nobody. */
+/** Ranks that made the call which was expected, or replay a graph, have gone on without waiting:
+ *  their messages are answered, and what they bring is looked at by nobody. */
 Status StreamCalls::stay_in_step(const Call& call) {
-  KnownProgram* const expected = programs_.expected();
-  if (expected == nullptr) return Status();
-  bool went_on = false;
+  KnownProgram* answered = nullptr;
+  bool follows = false;
   for (uint32_t rank = 0; rank < endpoint_.size(); ++rank) {
     const Header& header = board_.as<Header>(kBoardHeadersBytes)[rank];
-    went_on |=
-        header.words[kHeaderStatus] == GQSGD_OK && Signature::of(header) == expected->signature;
+    if ((header.words[kHeaderSequence] & kHeaderGoesOn) == 0) continue;
+    KnownProgram* const theirs = programs_.find(Signature::of(header));
+    if (theirs == nullptr || (answered != nullptr && answered != theirs)) {
+      return fail(GQSGD_PROTOCOL,
+                  "call %" PRIu64
+                  ": rank %u went on with a call that rank %u cannot answer: ranks replay graphs "
+                  "of different calls",
+                  endpoint_.sequence, rank, endpoint_.rank());
+    }
+    answered = theirs;
+    follows |= (header.words[kHeaderSequence] & kHeaderInGraph) == 0;
   }
-  if (!went_on) return Status();
-  GQ_TRY(Enqueuer(endpoint_, transport_, call, *expected, places(*expected)).messages());
+  if (answered == nullptr) return Status();
+  GQ_TRY(Enqueuer(endpoint_, transport_, call, *answered, places(*answered)).messages());
   GQ_TRY(device_.record(done_, call.stream));
-  programs_.follow(expected, nullptr);
+  if (follows) programs_.follow(answered, nullptr);
   return Status();
 }
 
@@ -119,7 +141,7 @@ Status StreamCalls::describe(const Disagreement* late) {
   Header reference, differing;
   memcpy(reference.words, late->reference, sizeof reference.words);
   memcpy(differing.words, late->differing, sizeof differing.words);
-  const uint32_t sequence = reference.words[kHeaderSequence];
+  const uint32_t sequence = reference.words[kHeaderSequence] & ~(kHeaderGoesOn | kHeaderInGraph);
   const gqsgd_status refused = static_cast<gqsgd_status>(differing.words[kHeaderStatus]);
   if (refused == GQSGD_OK) {
     return describe_mismatch(sequence, 0, reference, late->rank, differing);

@@ -48,10 +48,6 @@ Status check_kind(const Call& call, const Nodes& nodes) {
   return Status();
 }
 
-bool has_one_norm(const Call& call) {
-  return call.segments == nullptr && call.format.levels != Levels::none && call.format.block == 0;
-}
-
 const std::vector<Part>* parts_of(const Call& call) {
   return call.segments == nullptr ? nullptr : &call.segments->parts;
 }
@@ -78,6 +74,7 @@ void StreamCalls::abandon() {
   desk_.forget();
   board_.forget();
   lists_.forget();
+  for (DeviceBuffer& arena : earlier_arenas_) arena.forget();
   endpoint_.failure.keep(Status(GQSGD_ABORTED), "the communicator was destroyed during a call");
   end_flights(endpoint_.failure.get());
   flights_.forget();
@@ -111,19 +108,15 @@ Status StreamCalls::make(const Call& call, Status own, Disagreement* found) {
   OnDevice here(device_);
   GQ_TRY(endpoint_.failure.get());
   GQ_TRY(here.enter(transport_.ordinal()));
-  bool capturing = false;
-  GQ_TRY(device_.is_capturing(call.stream, &capturing));
-  if (capturing) {
-    return fail(GQSGD_UNSUPPORTED,
-                "stream %p is being captured: in this version a graph would repeat the random "
-                "numbers of one step; make the call outside of the capture",
-                call.stream);
-  }
-  endpoint_.sequence += 1;
-  endpoint_.calls += 1;
   Attempt attempt;
   attempt.call = call;
   attempt.found = found;
+  GQ_TRY(device_.is_capturing(call.stream, &attempt.captured));
+  if (attempt.captured) return end(capture(&attempt, refusal));
+  endpoint_.sequence += 1;
+  endpoint_.calls += 1;
+  const Status counted = call.counted ? take_step(&attempt.call) : Status();
+  if (refusal.ok()) refusal = KeptFailure(counted);
   if (refusal.ok()) refusal = KeptFailure(prepare(&attempt));
   if (!refusal.ok()) {
     attempt.header = Agreement::refusal_of(endpoint_, refusal.again().code(), {});
@@ -170,7 +163,7 @@ Status StreamCalls::prepare(Attempt* attempt) {
   attempt->header = Agreement::header_of(endpoint_, call, plan.schedule_id, norm_or_hash);
   GQ_TRY(find_program(plan, attempt));
   GQ_TRY(grow(room_bytes(plan)));
-  return list_operands(attempt->known, call.stream);
+  return list_operands(*attempt);
 }
 
 Status StreamCalls::check_places(const Call& call) const {
@@ -204,6 +197,7 @@ Status StreamCalls::find_program(const Plan& plan, Attempt* attempt) {
   attempt->known = programs_.find(signature, segments);
   attempt->expected = attempt->known != nullptr && attempt->known == programs_.expected();
   if (attempt->known != nullptr) return Status();
+  if (attempt->captured) return not_captured_yet(*attempt, "has not been made");
   if (programs_.is_full()) GQ_TRY(wait_on_host(done_, "earlier calls to end"));
   try {
     programs_.make_room();
@@ -219,15 +213,20 @@ Status StreamCalls::find_program(const Plan& plan, Attempt* attempt) {
 Status StreamCalls::grow(size_t arena_bytes) {
   if (arena_bytes <= arena_.size_bytes()) return Status();
   GQ_TRY(wait_on_host(done_, "earlier calls to end"));
+  if (has_captured_) GQ_TRY(keep_arena());
   GQ_TRY(arena_.reserve(device_, arena_bytes));
   endpoint_.workspace_bytes = std::max<uint64_t>(endpoint_.workspace_bytes, arena_bytes);
   return Status();
 }
 
 /** Addresses of operands change with the arena only. */
-Status StreamCalls::list_operands(KnownProgram* known, StreamHandle stream) {
+Status StreamCalls::list_operands(const Attempt& attempt) {
+  KnownProgram* const known = attempt.known;
+  const StreamHandle stream = attempt.call.stream;
   const std::vector<size_t>& operands = known->program.operands();
   if (operands.empty() || known->listed_arena == arena_.data()) return Status();
+  if (attempt.captured) return not_captured_yet(attempt, "was last made with less workspace");
+  if (known->captured) GQ_TRY(keep_lists(known));
   GQ_TRY(known->lists.take(&lists_, operands.size()));
   const ListRoom& room = known->lists.room();
   for (size_t k = 0; k < operands.size(); ++k) room.staged[k] = arena_.data() + operands[k];
@@ -250,7 +249,9 @@ Status StreamCalls::reserve(const PlanRequest& request) {
 
 Status StreamCalls::enqueue(Attempt* attempt, const KeptFailure& refusal) {
   const Call& call = attempt->call;
-  if (attempt->expected && refusal.ok()) {
+  // A rank that may replay a graph has to see what the others do outside of theirs.
+  attempt->goes_on = attempt->expected && refusal.ok() && !has_captured_;
+  if (attempt->goes_on) {
     GQ_TRY(publish(*attempt, has_one_norm(call)));
     GQ_TRY(agree_on_device(call, attempt->found));
     return carry_out(attempt);
@@ -275,6 +276,7 @@ Status StreamCalls::carry_out(Attempt* attempt) {
   gate.stream = call.stream;
   GQ_TRY(Status(device_.agreement->close_gate(gate)));
   GQ_TRY(enqueuer.results());
+  if (attempt->captured) return device_.record_in_graph(done_, call.stream);
   GQ_TRY(device_.record(done_, call.stream));
   if (attempt->known->program.plan().schedule->adds_natively &&
       call.format.levels == Levels::none) {

@@ -3,8 +3,10 @@
 #ifndef GQ_ENQUEUE_STREAM_CALLS_H
 #define GQ_ENQUEUE_STREAM_CALLS_H
 
+#include <atomic>
 #include <memory>
 
+#include "src/enqueue/desk.h"
 #include "src/enqueue/enqueuer.h"
 #include "src/enqueue/flights.h"
 #include "src/enqueue/known_programs.h"
@@ -15,11 +17,13 @@ namespace gq {
 
 class StreamCalls {
  public:
-  StreamCalls(Endpoint* endpoint, StreamTransport* transport)
+  /** `counter`: the step that the next call with none of its own takes. */
+  StreamCalls(Endpoint* endpoint, StreamTransport* transport, std::atomic<uint64_t>* counter)
       : endpoint_(*endpoint),
         transport_(*transport),
         device_(transport->device()),
-        lists_(transport->device()) {}
+        lists_(transport->device()),
+        counter_(*counter) {}
   ~StreamCalls();
   StreamCalls(const StreamCalls&) = delete;
   StreamCalls& operator=(const StreamCalls&) = delete;
@@ -48,6 +52,14 @@ class StreamCalls {
   /** What went wrong after a call had returned; stays until the next call reports it. */
   Status late_failure() const;
 
+  /** The step that the next call with at = NULL takes. From the first capture on the device counts:
+   *  a call counts when it is carried out, a replay too. From any thread. */
+  uint64_t counter() const { return device_counts_ ? *device_counter() : counter_.load(); }
+  void set_counter(uint64_t step) {
+    counter_.store(step);
+    if (device_counts_) *device_counter() = step;
+  }
+
  private:
   /** A call on its way into the stream. */
   struct Attempt {
@@ -56,6 +68,8 @@ class StreamCalls {
     KnownProgram* known = nullptr;
     std::unique_ptr<KnownProgram> fresh;  ///< where the kind of call is a new one
     bool expected = false;
+    bool goes_on = false;           ///< without a look at the others' headers
+    bool captured = false;          ///< becomes part of a graph
     Disagreement* found = nullptr;  ///< where the device says what it finds, if nobody waits
   };
 
@@ -67,13 +81,22 @@ class StreamCalls {
   Status take_late_failure();
   Status verdict_of(const Flight& flight) const;
   Status look_after(Flight* flight);
+  Status refuse_capture(const Call& call) const;
   void end_flights(Status status);
   Status prepare(Attempt* attempt);
   Status find_program(const Plan& plan, Attempt* attempt);
   Status check_places(const Call& call) const;
   Status check_place(const char* name, const void* pointer, uint64_t value_count) const;
   Status grow(size_t arena_bytes);
-  Status list_operands(KnownProgram* known, StreamHandle stream);
+  Status list_operands(const Attempt& attempt);
+
+  Status capture(Attempt* attempt, const KeptFailure& refusal);
+  static Status not_captured_yet(const Attempt& attempt, const char* why);
+  Status keep_arena();
+  static Status keep_lists(KnownProgram* known);
+  Status take_step(Call* call);
+  Status take_step_on_device(StreamHandle stream);
+  volatile uint64_t* device_counter() const { return board_.as<volatile uint64_t>(kCounterBytes); }
 
   Status enqueue(Attempt* attempt, const KeptFailure& refusal);
   Status publish(const Attempt& attempt, bool takes_norm);
@@ -87,6 +110,10 @@ class StreamCalls {
   Status end(Status status);
   void abandon();
 
+  /** Whose norm travels in the header. */
+  static bool has_one_norm(const Call& call) {
+    return call.segments == nullptr && call.format.levels != Levels::none && call.format.block == 0;
+  }
   CallPlaces places(const KnownProgram& known) const;
   /** Workspace of norm stages, behind everything else in the arena. */
   unsigned char* norm_sums(size_t group_count) const {
@@ -100,8 +127,12 @@ class StreamCalls {
   KnownPrograms programs_;
   Flights flights_;
   std::unique_ptr<KnownProgram> unused_;  ///< of a call that failed: the stream may not know yet
+  std::atomic<uint64_t>& counter_;        // of the host
+  std::atomic<bool> device_counts_{false};
+  bool has_captured_ = false;
   DeviceBuffer arena_;
-  DeviceBuffer desk_;            // headers of all ranks, the own one, norm and gate
+  std::vector<DeviceBuffer> earlier_arenas_;  // that graphs use
+  DeviceBuffer desk_;                         // headers of all ranks, the own one, norm and gate
   PinnedBuffer board_;           // what the host reads: disagreements, headers of all ranks
   EventHandle done_ = nullptr;   // behind the last call
   EventHandle there_ = nullptr;  // behind headers on their way to the host

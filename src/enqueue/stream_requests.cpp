@@ -12,6 +12,7 @@ void StreamCalls::start(std::shared_ptr<Request> request) {
   const KeptFailure refused(request->status());
   std::unique_ptr<Flight> flight;
   Status own = flights_.take(device_, &flight);
+  if (own.ok()) own = refuse_capture(call);
   if (own.ok()) own = refused.again();
   const Status made = make(call, own, flight ? flight->disagreement.as<Disagreement>() : nullptr);
   if (!made.ok()) request->end(made);
@@ -23,6 +24,17 @@ void StreamCalls::start(std::shared_ptr<Request> request) {
   }
   flight->request = std::move(request);
   flights_.begin(std::move(flight));
+}
+
+Status StreamCalls::refuse_capture(const Call& call) const {
+  bool capturing = false;
+  GQ_TRY(device_.is_capturing(call.stream, &capturing));
+  if (!capturing) return Status();
+  return fail(
+      GQSGD_UNSUPPORTED,
+      "stream %p is being captured: nobody can ask after a request in a graph; make the call "
+      "without one",
+      call.stream);
 }
 
 bool StreamCalls::test(const Request& request) {

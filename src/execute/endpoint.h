@@ -95,6 +95,8 @@ struct Call {
   uint32_t asked_fields = 0;  ///< then those of the format that was asked for
   uint64_t step = 0;
   uint64_t index = 0;
+  bool counted = false;                ///< `step` is the communicator's own
+  const uint32_t* step_at = nullptr;   ///< on a device: where the step is when its turn comes
   const Segments* segments = nullptr;  ///< in place of send and recv; null for allreduce
   void* stream = nullptr;              ///< where buffers are a device's
 
@@ -124,8 +126,11 @@ inline const char* operation_name(const Call& call) {
 /** Where this rank's random words of a call are; hop 0 but for reductions. */
 inline RandomSite random_site(const Endpoint& endpoint, const Call& call, uint32_t hop) {
   return RandomSite{random_key(call.format.seed, endpoint.stream_id),
-                    static_cast<uint32_t>(call.step), static_cast<uint32_t>(call.index),
-                    endpoint.rank(), hop};
+                    static_cast<uint32_t>(call.step),
+                    static_cast<uint32_t>(call.index),
+                    endpoint.rank(),
+                    hop,
+                    call.step_at};
 }
 
 }  // namespace gq

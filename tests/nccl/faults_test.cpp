@@ -290,17 +290,6 @@ TEST(Calls, RefuseWhatIsNoMemoryOfTheDevice) {
            GQSGD_INVALID_ARGUMENT, "recv is"));
 }
 
-TEST(Calls, RefuseToBeCaptured) {
-  const NcclGroup group(1);
-  pretend_capturing(true);
-  StreamCall made(some_values());
-  const gqsgd_status status = made.make(group.comm(0), usual());
-  pretend_capturing(false);
-  EXPECT_TRUE(says(status, GQSGD_UNSUPPORTED, "is being captured"));
-  EXPECT_EQ(made.make(group.comm(0), usual()), GQSGD_OK);
-  EXPECT_TRUE(made.wait());
-}
-
 TEST(Calls, AllocateNothingThatWasReserved) {
   const NcclGroup group(2);
   EXPECT_EQ(group.run([&](int, gqsgd_comm comm) -> std::string {

@@ -61,7 +61,7 @@ struct OpaqueComm {
   bool blocking = true;
   std::atomic<bool> aborted{false};
   std::atomic<int> polls_left{0};
-  uint64_t collectives = 0;
+  uint64_t collectives = 0;  // carried out, under the group's mutex
   std::string last_error;
 };
 }  // namespace gq::nccl
@@ -116,9 +116,11 @@ Result accepted(Comm comm) {
   return comm->polls_left > 0 ? kInProgress : kSuccess;
 }
 
-void push(Stream stream, void (*work)(void*), void* argument) {
+template <typename Work>
+void push(Stream stream, void (*work)(void*), const Work& argument) {
   auto* const host = static_cast<HostStream*>(stream == nullptr ? default_stream.load() : stream);
-  host->push(host, work, argument);
+  host->push(
+      host, work, [](void* argument) { delete static_cast<Work*>(argument); }, new Work(argument));
 }
 
 struct Exchange {
@@ -143,7 +145,7 @@ bool receive(Group& group, int self, const Transfer& transfer) {
 /** Sends are offered, receives taken in an order of chance among peers; a group is through when all
  *  of them are. */
 void exchange(void* argument) {
-  const std::unique_ptr<Exchange> work(static_cast<Exchange*>(argument));
+  const auto* const work = static_cast<const Exchange*>(argument);
   Group& group = *work->group;
   const int self = work->comm->rank;
   std::unique_lock<std::mutex> lock(group.mutex);
@@ -183,7 +185,6 @@ void exchange(void* argument) {
 struct Collective {
   Comm comm;
   std::shared_ptr<Group> group;
-  uint64_t number;
   const void* from;
   void* to;
   size_t count;
@@ -201,12 +202,12 @@ void add(const Collective& work, const std::vector<const void*>& from, std::vect
 
 /** Every rank comes; who came last wakes the others; memory is given up when all have read it. */
 void collective(void* argument) {
-  const std::unique_ptr<Collective> work(static_cast<Collective*>(argument));
+  const auto* const work = static_cast<const Collective*>(argument);
   Group& group = *work->group;
   const size_t size_bytes = work->count * bytes_of(work->type);
   const auto ranks = static_cast<uint32_t>(group.ranks);
   std::unique_lock<std::mutex> lock(group.mutex);
-  Meeting& meeting = group.meetings[work->number];
+  Meeting& meeting = group.meetings[work->comm->collectives++];
   meeting.from.resize(ranks);
   meeting.from[static_cast<size_t>(work->comm->rank)] = work->from;
   const bool fits = meeting.come == 0 || meeting.size_bytes == size_bytes;
@@ -238,7 +239,7 @@ void collective(void* argument) {
 Result enqueue_collective(const Collective& made, Stream stream) {
   Result result = kSuccess;
   if (fails(made.comm, &result)) return result;
-  push(stream, collective, new Collective(made));
+  push(stream, collective, made);
   return accepted(made.comm);
 }
 
@@ -349,7 +350,7 @@ Result ncclGroupEnd() {
   const Pending group = std::move(pending);
   pending = Pending();
   if (group.comm == nullptr) return kSuccess;
-  push(group.stream, exchange, new Exchange{group.comm, group.comm->group, group.transfers});
+  push(group.stream, exchange, Exchange{group.comm, group.comm->group, group.transfers});
   return accepted(group.comm);
 }
 
@@ -364,14 +365,12 @@ Result ncclRecv(void* to, size_t count, DataType type, int peer, Comm comm, Stre
 #ifndef STAND_IN_LACKS_ALL_GATHER
 Result ncclAllGather(const void* own, void* all, size_t count, DataType type, Comm comm,
                      Stream stream) {
-  return enqueue_collective({comm, comm->group, comm->collectives++, own, all, count, type, false},
-                            stream);
+  return enqueue_collective({comm, comm->group, own, all, count, type, false}, stream);
 }
 #endif
 
 Result ncclAllReduce(const void* from, void* to, size_t count, DataType type, ReduceOp, Comm comm,
                      Stream stream) {
-  return enqueue_collective({comm, comm->group, comm->collectives++, from, to, count, type, true},
-                            stream);
+  return enqueue_collective({comm, comm->group, from, to, count, type, true}, stream);
 }
 }

@@ -1,6 +1,7 @@
 // Threads for streams, a set for memory, a counter for events.
 #include "tests/support/host_device.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -21,6 +22,10 @@
 namespace gq::test {
 namespace {
 
+using Operation = std::function<void()>;
+/** What a graph has of an operation: makes one at each replay. */
+using Operations = std::vector<std::function<Operation()>>;
+
 class Stream : public HostStream {
  public:
   Stream() : HostStream{take}, thread_([this] { work(); }) {}
@@ -33,15 +38,36 @@ class Stream : public HostStream {
     thread_.join();
   }
 
-  void run(std::function<void()> work) {
+  void run(Operation work) {
     const std::lock_guard<std::mutex> lock(mutex_);
+    if (graph_ != nullptr) return graph_->push_back([work] { return work; });
     queue_.push_back(std::move(work));
     changed_.notify_all();
   }
+  /** Into the graph that this stream is captured for. */
+  void run_at_replay(std::function<Operation()> make) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    graph_->push_back(std::move(make));
+  }
+
+  void begin_capture() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    graph_ = std::make_shared<Operations>();
+  }
+  std::shared_ptr<Operations> end_capture() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return std::move(graph_);
+  }
+  bool is_capturing() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return graph_ != nullptr;
+  }
 
  private:
-  static void take(HostStream* stream, void (*work)(void*), void* argument) {
-    static_cast<Stream*>(stream)->run([work, argument] { work(argument); });
+  static void take(HostStream* stream, void (*work)(void*), void (*release)(void*),
+                   void* argument) {
+    const std::shared_ptr<void> held(argument, release);
+    static_cast<Stream*>(stream)->run([work, held] { work(held.get()); });
   }
 
   void work() {
@@ -49,7 +75,7 @@ class Stream : public HostStream {
     for (;;) {
       changed_.wait(lock, [&] { return !queue_.empty() || closing_; });
       if (queue_.empty()) return;
-      const std::function<void()> next = std::move(queue_.front());
+      const Operation next = std::move(queue_.front());
       queue_.pop_front();
       lock.unlock();
       next();
@@ -59,7 +85,8 @@ class Stream : public HostStream {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<std::function<void()>> queue_;
+  std::deque<Operation> queue_;
+  std::shared_ptr<Operations> graph_;  // not null: what is pushed becomes part of it
   bool closing_ = false;
   std::thread thread_;
 };
@@ -84,7 +111,8 @@ Memory& memory() {
   return *all;
 }
 
-std::atomic<bool> capturing_now{false};
+// Of this thread; the runtime refuses some calls meanwhile.
+thread_local int captures = 0;
 
 Stream& stream_of(StreamHandle handle) {
   static Stream* const default_stream = new Stream;
@@ -100,6 +128,7 @@ Status set_current(int32_t) { return Status(); }
 Status allocate(size_t size_bytes, void** out) {
   Memory& all = memory();
   const std::lock_guard<std::mutex> lock(all.mutex);
+  if (captures > 0) return fail(GQSGD_BACKEND, "memory was asked for during a capture");
   if (all.fail_from == 1) return fail(GQSGD_NO_MEMORY, "the device has no memory left");
   if (all.fail_from > 1) --all.fail_from;
   *out = aligned_alloc(256, (size_bytes + 255) / 256 * 256);
@@ -141,8 +170,8 @@ Status make_stream(StreamHandle* stream) {
   return Status();
 }
 void end_stream(StreamHandle stream) { delete static_cast<Stream*>(stream); }
-Status is_capturing(StreamHandle, bool* capturing) {
-  *capturing = capturing_now;
+Status is_capturing(StreamHandle stream, bool* capturing) {
+  *capturing = stream_of(stream).is_capturing();
   return Status();
 }
 
@@ -152,31 +181,46 @@ Status make_event(EventHandle* event) {
   return Status();
 }
 void end_event(EventHandle event) { delete static_cast<SharedEvent*>(event); }
-Status record(EventHandle handle, StreamHandle stream) {
-  const SharedEvent event = event_of(handle);
-  uint64_t number = 0;
-  {
-    const std::lock_guard<std::mutex> lock(event->mutex);
-    number = ++event->recorded;
-  }
-  stream_of(stream).run([event, number] {
-    const std::lock_guard<std::mutex> lock(event->mutex);
-    event->come = number;
+/** A record counts from when it is asked for; what waits, waits for the last one asked for. */
+Operation record_of(const SharedEvent& event) {
+  const std::lock_guard<std::mutex> lock(event->mutex);
+  return [event, number = ++event->recorded] {
+    const std::lock_guard<std::mutex> come(event->mutex);
+    event->come = std::max(event->come, number);
     event->changed.notify_all();
-  });
+  };
+}
+Operation wait_of(const SharedEvent& event) {
+  const std::lock_guard<std::mutex> lock(event->mutex);
+  return [event, number = event->recorded] {
+    std::unique_lock<std::mutex> come(event->mutex);
+    event->changed.wait(come, [&] { return event->come >= number; });
+  };
+}
+
+Status across_capture() {
+  return fail(GQSGD_BACKEND, "an event would tie what is captured to what is not");
+}
+Status record(EventHandle handle, StreamHandle stream) {
+  if (stream_of(stream).is_capturing()) return across_capture();
+  stream_of(stream).run(record_of(event_of(handle)));
   return Status();
 }
 Status wait(StreamHandle stream, EventHandle handle) {
+  if (stream_of(stream).is_capturing()) return across_capture();
+  stream_of(stream).run(wait_of(event_of(handle)));
+  return Status();
+}
+Status record_in_graph(EventHandle handle, StreamHandle stream) {
+  if (!stream_of(stream).is_capturing()) return across_capture();
   const SharedEvent event = event_of(handle);
-  uint64_t number = 0;
-  {
-    const std::lock_guard<std::mutex> lock(event->mutex);
-    number = event->recorded;
-  }
-  stream_of(stream).run([event, number] {
-    std::unique_lock<std::mutex> lock(event->mutex);
-    event->changed.wait(lock, [&] { return event->come >= number; });
-  });
+  stream_of(stream).run_at_replay([event] { return record_of(event); });
+  return Status();
+}
+Status wait_in_graph(StreamHandle stream, EventHandle handle) {
+  if (!stream_of(stream).is_capturing()) return across_capture();
+  const SharedEvent event = event_of(handle);
+  stream_of(stream).run_at_replay([event] { return wait_of(event); });
   return Status();
 }
 Status query(EventHandle handle, bool* done) {
@@ -188,16 +232,25 @@ Status query(EventHandle handle, bool* done) {
 
 const Stages& cpu() { return *cpu_stages_named("scalar"); }
 
+/** A stage of the CPU reads no step from memory. */
+template <typename Args>
+Args with_step(Args args) {
+  if constexpr (requires { args.random.step_at; }) {
+    if (args.random.step_at != nullptr) args.random.step = *args.random.step_at;
+  }
+  return args;
+}
+
 /** Makes a CPU stage when the stream comes to it. */
 template <auto kStage, typename Args>
 gqsgd_status enqueue(const Args& args) {
-  stream_of(args.stream).run([args] { (void)(cpu().*kStage)(args); });
+  stream_of(args.stream).run([args] { (void)(cpu().*kStage)(with_step(args)); });
   return GQSGD_OK;
 }
 
 gqsgd_status dequantize(const DequantizeArgs& args) {
   stream_of(args.stream).run([args] {
-    if (args.gate == nullptr || *args.gate == 0) (void)cpu().dequantize(args);
+    if (args.gate == nullptr || *args.gate == 0) (void)cpu().dequantize(with_step(args));
   });
   return GQSGD_OK;
 }
@@ -241,6 +294,7 @@ constexpr Stages kStages = {
 };
 
 constexpr AgreementStages kAgreement = {
+    enqueue_body<cuda::TakeStep, TakeStepArgs>,
     enqueue_body<cuda::WriteHeader, WriteHeaderArgs>,
     enqueue_body<cuda::Agree, AgreeArgs>,
     enqueue_body<cuda::MergeRankNorms, MergeRankNormsArgs>,
@@ -251,9 +305,10 @@ constexpr AgreementStages kAgreement = {
 
 const Device& host_device() {
   static const Device kDevice = {
-      "host double", &kStages,   &kAgreement, current, set_current, allocate,    release,
-      allocate,      release,    memory_kind, copy,    clear,       make_stream, end_stream,
-      is_capturing,  make_event, end_event,   record,  wait,        query,       nullptr,
+      "host double", &kStages,   &kAgreement,  current,         set_current,   allocate,
+      release,       allocate,   release,      memory_kind,     copy,          clear,
+      make_stream,   end_stream, is_capturing, make_event,      end_event,     record,
+      wait,          query,      nullptr,      record_in_graph, wait_in_graph,
   };
   return kDevice;
 }
@@ -296,6 +351,17 @@ void fail_allocations_from(size_t nth) {
   memory().fail_from = nth;
 }
 
-void pretend_capturing(bool capturing) { capturing_now = capturing; }
+void HostGraph::begin_capture(StreamHandle stream) {
+  stream_of(stream).begin_capture();
+  captures += 1;
+}
+void HostGraph::end_capture(StreamHandle stream) {
+  captures -= 1;
+  operations_ = stream_of(stream).end_capture();
+}
+void HostGraph::replay(StreamHandle stream) const {
+  const auto operations = std::static_pointer_cast<const Operations>(operations_);
+  for (const auto& make : *operations) stream_of(stream).run(make());
+}
 
 }  // namespace gq::test

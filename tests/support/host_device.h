@@ -5,6 +5,7 @@
 #define GQ_TESTS_SUPPORT_HOST_DEVICE_H
 
 #include <cstddef>
+#include <memory>
 
 #include "src/device/device.h"
 
@@ -62,8 +63,17 @@ class OwnStream {
 size_t allocations_in_use();
 /** From the n-th allocation on (1: the next one) there is no memory; 0: there is again. */
 void fail_allocations_from(size_t nth);
-/** Streams are, or are no longer, being captured. */
-void pretend_capturing(bool capturing);
+/** What is enqueued between begin and end, on the calling thread, is not carried out then but with
+ *  each replay, on any stream, after which it may be replayed again. */
+class HostGraph {
+ public:
+  void begin_capture(StreamHandle stream);
+  void end_capture(StreamHandle stream);
+  void replay(StreamHandle stream) const;
+
+ private:
+  std::shared_ptr<const void> operations_;
+};
 
 }  // namespace gq::test
 

@@ -6,8 +6,10 @@
 namespace gq::test {
 
 struct HostStream {
-  /** Takes `work`, which is called once with `argument` when its turn comes. */
-  void (*push)(HostStream* stream, void (*work)(void* argument), void* argument);
+  /** Takes `work`, which is called with `argument` when its turn comes: once, or at each replay of
+   *  a graph; then `release` is. */
+  void (*push)(HostStream* stream, void (*work)(void* argument), void (*release)(void* argument),
+               void* argument);
 };
 
 }  // namespace gq::test
