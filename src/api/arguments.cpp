@@ -8,16 +8,13 @@
 namespace gq {
 namespace {
 
-/** The caller's {step, index}, or the communicator's own step, which this call uses up: on streams
- *  when it is enqueued, or carried out. */
+/** The caller's {step, index}, or the communicator's own step, which this call uses up: where there
+ *  are streams alone, which may be captured, when it is enqueued or carried out. */
 Status take_step(Communicator& communicator, const uint64_t* at, Call* call) {
-  call->counted = at == nullptr;
-  if (call->counted) {
-    if (!communicator.on_streams) call->step = communicator.next_step.fetch_add(1);
-  } else {
-    call->step = at[0];
-    call->index = at[1];
-  }
+  call->counts_later = at == nullptr && communicator.endpoint.transport->on_streams() != nullptr;
+  if (call->counts_later) return Status();
+  call->step = at != nullptr ? at[0] : communicator.next_step.fetch_add(1);
+  call->index = at != nullptr ? at[1] : 0;
   return check_step(call->step, call->index);
 }
 

@@ -115,7 +115,7 @@ Status StreamCalls::make(const Call& call, Status own, Disagreement* found) {
   if (attempt.captured) return end(capture(&attempt, refusal));
   endpoint_.sequence += 1;
   endpoint_.calls += 1;
-  const Status counted = call.counted ? take_step(&attempt.call) : Status();
+  const Status counted = call.counts_later ? take_step(&attempt.call) : Status();
   if (refusal.ok()) refusal = KeptFailure(counted);
   if (refusal.ok()) refusal = KeptFailure(prepare(&attempt));
   if (!refusal.ok()) {

@@ -10,7 +10,7 @@ namespace gq {
 Status StreamCalls::capture(Attempt* attempt, const KeptFailure& refusal) {
   GQ_TRY(refusal.again());
   Call& call = attempt->call;
-  if (!call.counted) {
+  if (!call.counts_later) {
     return fail(GQSGD_UNSUPPORTED,
                 "stream %p is being captured, and at is given: each replay would repeat the random "
                 "numbers of step %llu; with at = NULL the communicator's counter goes on",

@@ -95,7 +95,7 @@ struct Call {
   uint32_t asked_fields = 0;  ///< then those of the format that was asked for
   uint64_t step = 0;
   uint64_t index = 0;
-  bool counted = false;                ///< `step` is the communicator's own
+  bool counts_later = false;           ///< `step` is the communicator's next one, not taken yet
   const uint32_t* step_at = nullptr;   ///< on a device: where the step is when its turn comes
   const Segments* segments = nullptr;  ///< in place of send and recv; null for allreduce
   void* stream = nullptr;              ///< where buffers are a device's
