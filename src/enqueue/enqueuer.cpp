@@ -2,6 +2,7 @@
 // plan, as in src/execute/executor.cpp, which works at once on host memory.
 #include "src/enqueue/enqueuer.h"
 
+#include "kernels/codec/global_norm.h"
 #include "src/execute/messages.h"
 
 namespace gq {

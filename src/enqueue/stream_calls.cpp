@@ -56,8 +56,14 @@ const std::vector<Part>* parts_of(const Call& call) {
 
 StreamCalls::~StreamCalls() {
   OnDevice here(device_);
-  if (!here.enter(transport_.ordinal()).ok()) return abandon();
+  const Status entered = here.enter(transport_.ordinal());
+  if (!entered.ok()) {
+    endpoint_.failure.keep(entered, last_error());
+    abandon();
+    return;
+  }
   if (done_ != nullptr && !wait_on_host(done_, "earlier calls to end").ok()) {
+    endpoint_.failure.keep(Status(GQSGD_ABORTED), "the communicator was destroyed during a call");
     transport_.break_off(GQSGD_ABORTED, endpoint_.rank());
     bool ended = false;
     (void)wait_for(device_, done_, deadline_after_ms(kGraceMs), nullptr, nullptr, &ended).ok();
@@ -75,7 +81,6 @@ void StreamCalls::abandon() {
   board_.forget();
   lists_.forget();
   for (DeviceBuffer& arena : earlier_arenas_) arena.forget();
-  endpoint_.failure.keep(Status(GQSGD_ABORTED), "the communicator was destroyed during a call");
   end_flights(endpoint_.failure.get());
   flights_.forget();
 }

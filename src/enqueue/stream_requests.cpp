@@ -11,8 +11,8 @@ void StreamCalls::start(std::shared_ptr<Request> request) {
   const Call& call = request->call();
   const KeptFailure refused(request->status());
   std::unique_ptr<Flight> flight;
-  Status own = flights_.take(device_, &flight);
-  if (own.ok()) own = refuse_capture(call);
+  Status own = refuse_capture(call);
+  if (own.ok()) own = flights_.take(device_, &flight);
   if (own.ok()) own = refused.again();
   const Status made = make(call, own, flight ? flight->disagreement.as<Disagreement>() : nullptr);
   if (!made.ok()) request->end(made);

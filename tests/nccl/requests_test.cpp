@@ -144,7 +144,9 @@ TEST(Requests, EndWithoutTheirPeers) {
       return lost->start(comm, usual(), &request) == GQSGD_OK ? "" : gqsgd_last_error();
     }),
               "");
-    if (by == By::abort) EXPECT_EQ(gqsgd_comm_abort(group.comm(0)), GQSGD_OK);
+    if (by == By::abort) {
+      EXPECT_EQ(gqsgd_comm_abort(group.comm(0)), GQSGD_OK);
+    }
     if (by == By::destroy) group.destroy(0);
     gqsgd_status status = GQSGD_OK;
     const auto begun = Clock::now();
