@@ -247,6 +247,25 @@ def test_channels_last(torch_groups):
     torch_groups(2).run(other_memory_formats)
 
 
+def borrowed():
+    """A communicator of the caller's serves the hook, and is the caller's again afterwards."""
+    comm = gqsgd.torch.connect(None, timeout_ms=60000)
+    model, state = models.hooked(models.perceptron(), communicator=comm)
+    models.train(model, range(2))
+    assert state.communicator is comm
+    state.close()
+    total = comm.allreduce(torch.ones(3), gqsgd.Quantizer("none"), "sum")
+    comm.close()
+    return models.digest(model.parameters()), total.tolist()
+
+
+def test_a_communicator_may_be_borrowed(torch_groups):
+    group = torch_groups(2)
+    (first, total), (second, _) = group.run(borrowed)
+    assert first == second and total == [2.0] * 3
+    assert group.run(replicas, "", "auto", 2)[0][0][-1] == first
+
+
 def disagreement():
     """Ranks with different quantizers: every rank gets the sentence, out of backward."""
     quantizer = ["blocks-8", "blocks-8,seed=1"][dist.get_rank()]

@@ -1,0 +1,114 @@
+"""The hook of gqsgd.torch and its reduce-scatter on a GPU's streams, on the device of threads."""
+
+import gqsgd
+import numpy as np
+import pytest
+import threads_device as device
+
+pytest.importorskip("torch", reason="torch may not be there for the CPU")
+
+import gqsgd.torch  # noqa: E402
+import torch  # noqa: E402
+import torch_double as double  # noqa: E402
+from gqsgd.torch import groups  # noqa: E402
+
+SHAPES = [(64, 64), (64,), (40, 50)]
+
+
+def gradient(rank, step=0):
+    count = sum(int(np.prod(shape)) for shape in SHAPES)
+    return np.random.default_rng(10 * step + rank).standard_normal(count).astype(np.float32)
+
+
+def on_the_host(size, step):
+    """What two calls with the default policy make of the gradients of one bucket."""
+    ends = np.cumsum([int(np.prod(shape)) for shape in SHAPES])[:-1]
+
+    def work(comm):
+        parts = np.split(gradient(comm.rank, step), ends)
+        calls = [([0, 2], gqsgd.Quantizer()), ([1], gqsgd.Quantizer("none"))]
+        for index, (places, q) in enumerate(calls):
+            means = comm.allreduce_many([parts[k] for k in places], q, step=step, index=index)
+            for k, mean in zip(places, means):
+                parts[k] = mean
+        return np.concatenate(parts)
+
+    return gqsgd.run_local(size, work)[0]
+
+
+def test_the_hook_enqueues_and_the_future_orders(monkeypatch):
+    """Calls come behind what fills the bucket, though nothing waits; whoever waits for the future
+    comes behind them."""
+    parameters = [torch.nn.Parameter(torch.zeros(shape)) for shape in SHAPES]
+
+    def work(rank):
+        state = gqsgd.torch.HookState(timeout_ms=20000)
+        buffer, means = double.tensor(gradient(rank)), []
+        stream = double.devices.cuda.current_stream(double.GPU)
+        for step in range(4):
+            known = step > 1  # before, some kind of call looks at the others' and waits for that
+            stream.sleep(200 if known else 0)
+            if not known:
+                buffer.copy_(torch.from_numpy(gradient(rank, step)))
+            future = gqsgd.torch.allreduce_hook(state, double.Bucket(parameters, buffer))
+            if known:
+                buffer.copy_(torch.from_numpy(gradient(rank, step)))  # the stream still sleeps
+            assert future.wait() is buffer
+            stream.synchronize()
+            means.append(buffer.numpy().copy())
+        assert state.step == 4
+        assert isinstance(state.communicator, gqsgd.Communicator)
+        state.close()
+        return means
+
+    cuda, ranks = double.use(monkeypatch, 2, work)
+    for means in ranks:
+        for step, mean in enumerate(means):
+            np.testing.assert_array_equal(mean, on_the_host(2, step))
+    assert len(cuda.kept) == 8  # whoever drops a bucket after an error does no harm
+    assert device.comms_in_use() == 0
+
+
+def test_a_borrowed_communicator_stays_the_callers(monkeypatch):
+    parameters = [torch.nn.Parameter(torch.zeros(shape)) for shape in SHAPES]
+
+    def work(rank):
+        comm = groups.connect(None, "nccl", timeout_ms=20000)
+        state = gqsgd.torch.HookState(communicator=comm)
+        buffer = double.tensor(gradient(rank))
+        gqsgd.torch.allreduce_hook(state, double.Bucket(parameters, buffer)).wait()
+        state.close()
+        comm.check()
+        double.devices.cuda.current_stream(None).synchronize()
+        comm.close()
+        return buffer.numpy().copy()
+
+    for mean in double.use(monkeypatch, 2, work)[1]:
+        np.testing.assert_array_equal(mean, on_the_host(2, 0))
+
+
+def test_a_model_on_two_devices_is_refused(monkeypatch):
+    def work(rank):
+        state = gqsgd.torch.HookState(timeout_ms=20000)
+        parameter, buffer = torch.nn.Parameter(torch.zeros(8, 8)), double.tensor(np.ones(64))
+        state.reduce(double.Bucket([parameter], buffer)).wait()
+        with pytest.raises(gqsgd.Unsupported, match="are on cpu, this state is for cuda:0"):
+            state.reduce(double.Bucket([parameter], torch.ones(64)))
+        double.devices.cuda.current_stream(None).synchronize()
+        state.close()
+
+    double.use(monkeypatch, 2, work)
+
+
+def test_fsdp_gives_its_slices_on_its_stream(monkeypatch):
+    def work(rank):
+        scatter = gqsgd.torch.ReduceScatter("none", timeout_ms=20000)
+        x, out = double.tensor(gradient(rank)[:6000]), double.tensor(np.zeros(3000))
+        scatter(out, x, "group", torch.distributed.ReduceOp.AVG)
+        double.devices.cuda.current_stream(None).synchronize()
+        scatter.close()
+        return out.numpy().copy()
+
+    exact = sum(gradient(rank)[:6000].astype(np.float64) for rank in range(2)) / 2
+    found = np.concatenate(double.use(monkeypatch, 2, work)[1])
+    np.testing.assert_allclose(found, exact, rtol=1e-5, atol=1e-6)
