@@ -168,8 +168,8 @@ class Communicator(SegmentCollectives, NcclGroups):
         """Averages or adds `x` over all ranks; every rank gets the same bits.
 
         x: contiguous float32, float16, bfloat16 or float64 of any shape: a NumPy array, anything
-            NumPy can view without a copy, or a CPU tensor; over NCCL an array of this rank's GPU,
-            of torch or CuPy. Same size and dtype on every rank.
+            NumPy can view without a copy, a CPU tensor, or an array of this rank's GPU, of torch
+            or CuPy, where the transport takes them. Same size and dtype on every rank.
         op: "mean" or "sum". schedule: "auto", "ring", "tree", "butterfly", "direct",
             "hierarchical", "native" (exact sums by the transport's own allreduce: over MPI, or
             a transport that has one) or "sparse".
