@@ -285,7 +285,7 @@ GQSGD_API gqsgd_status gqsgd_comm_destroy(gqsgd_comm comm);
  *  recv  [out] the same number; equal to `send` (in place) or disjoint from it
  *  at          {step, index} of this call for the random numbers, equal on all ranks; step below
  *              2^32, index below 2^16. NULL takes the communicator's counter and index 0.
- *  stream      NULL for host memory
+ *  stream      NULL for host memory, else that of a device on all ranks: see docs/CUDA.md
  *  Every rank calls in the same order with the same arguments. Blocks until the result is there.
  *  value_count 0 is legal and still checks that the ranks agree.
  *

@@ -3,7 +3,6 @@
 #include "src/allreduce.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 #include <algorithm>
 
@@ -211,18 +210,7 @@ Status Allreduce::exchange_lists() {
 
 Status Allreduce::timed_out(int64_t waited_ms, uint32_t* culprit) {
   const uint32_t self = endpoint_->rank();
-  if (phase_ == Phase::agree) {
-    char missing[128];
-    Agreement::missing_ranks(*endpoint_, agreement_.headers_read(), missing, sizeof missing,
-                             culprit);
-    return fail(
-        GQSGD_TIMEOUT,
-        "call %" PRIu64 ", %s: rank %u waited %" PRId64
-        " ms for rank%s %s to make "
-        "this call; they are late, stopped, or make other calls (timeout_ms sets the limit)",
-        endpoint_->sequence, operation_name(call_), self, waited_ms,
-        strchr(missing, ',') ? "s" : "", missing);
-  }
+  if (phase_ == Phase::agree) return agreement_.timed_out(*endpoint_, waited_ms, culprit);
   if (phase_ == Phase::norms) return segment_norms_.timed_out(waited_ms, culprit);
   const bool lists = phase_ == Phase::lists;
   if (lists && !lists_.flushing()) return lists_.timed_out(waited_ms, culprit);

@@ -32,8 +32,10 @@ Status check_arguments(const Arguments& arguments, Call* call) {
   return Status();
 }
 
-Status check_stream(const Communicator& communicator, const void* stream) {
-  return communicator.on_streams ? Status() : check_stream(stream);
+Status check_stream(Communicator& communicator, void* stream) {
+  if (!communicator.endpoint.transport->has_streams()) return check_stream(stream);
+  if (stream == nullptr || communicator.has_streams_only()) return Status();
+  return use_stream(stream, &communicator);
 }
 
 Status check_buffers(const void* send, void* recv, bool recv_is_optional, Call* call) {
@@ -56,7 +58,7 @@ Status check_step_and_arguments(Communicator& communicator, const Arguments& arg
 }
 
 Status check_call(Communicator& communicator, const Arguments& arguments, const void* send,
-                  void* recv, const void* stream, Call* call) {
+                  void* recv, void* stream, Call* call) {
   GQ_TRY(check_step_and_arguments(communicator, arguments, call));
   GQ_TRY(check_buffers(send, recv, false, call));
   return check_stream(communicator, stream);

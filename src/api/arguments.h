@@ -20,7 +20,7 @@ struct Arguments {
 Status check_arguments(const Arguments& arguments, Call* call);
 
 /** A stream goes with memory of a device. */
-Status check_stream(const Communicator& communicator, const void* stream);
+Status check_stream(Communicator& communicator, void* stream);
 
 Status check_buffers(const void* send, void* recv, bool recv_is_optional, Call* call);
 
@@ -29,7 +29,7 @@ Status check_step_and_arguments(Communicator& communicator, const Arguments& arg
 
 /** All of it, in a call on `communicator`, whose counter it advances. */
 Status check_call(Communicator& communicator, const Arguments& arguments, const void* send,
-                  void* recv, const void* stream, Call* call);
+                  void* recv, void* stream, Call* call);
 
 }  // namespace gq
 

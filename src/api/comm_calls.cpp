@@ -71,7 +71,8 @@ Status reserve(gqsgd_comm comm, gqsgd_quantizer quantizer, size_t value_count, i
       &format,     GQSGD_SCHEDULE_DIRECT,      endpoint.size(),
       value_count, endpoint.chunk_value_count, endpoint.transport->reads_in_place()};
   request.nodes = &endpoint.nodes;
-  if (entry->on_streams) return entry->on_streams->reserve(request);
+  if (entry->on_streams) GQ_TRY(entry->on_streams->reserve(request));
+  if (entry->has_streams_only()) return Status();
   size_t arena_bytes = 0;
   GQ_TRY(arena_bytes_of(request, endpoint.choice.leaves_out_compression(), &arena_bytes));
   entry->requests.drain();  // whose words are in the arena
@@ -126,7 +127,7 @@ Status read_stat(gqsgd_comm comm, const char* name, uint64_t* value) {
 /** What broke the communicator, or will fail the next call on a stream. */
 Status status_of(Communicator& communicator) {
   GQ_TRY(communicator.endpoint.failure.get());
-  if (!communicator.on_streams) return Status();
+  if (!communicator.has_streams_only()) return Status();
   const Status found = communicator.endpoint.transport->check();
   if (found.ok()) return communicator.on_streams->late_failure();
   communicator.endpoint.failure.keep(found, last_error());
@@ -169,7 +170,7 @@ gqsgd_status gqsgd_comm_timeout(gqsgd_comm comm, int64_t* timeout_ms) {
 
 gqsgd_status gqsgd_comm_counter(gqsgd_comm comm, uint64_t* step) {
   return gq::read_number(comm, "gqsgd_comm_counter", "step", step, [](gq::Communicator& found) {
-    return found.on_streams ? found.on_streams->counter() : found.next_step.load();
+    return found.has_streams_only() ? found.on_streams->counter() : found.next_step.load();
   });
 }
 
@@ -193,7 +194,7 @@ gqsgd_status gqsgd_comm_set_counter(gqsgd_comm comm, uint64_t step) {
         .code();
   }
   communicator->next_step.store(step);
-  if (communicator->on_streams) communicator->on_streams->set_counter(step);
+  if (communicator->has_streams_only()) communicator->on_streams->set_counter(step);
   return GQSGD_OK;
 }
 

@@ -14,16 +14,44 @@ CommunicatorTable& communicators() {
   return *table;
 }
 
-Status open_streams(Communicator* communicator) {
-  StreamTransport* const transport = communicator->endpoint.transport->on_streams();
-  if (transport == nullptr) return Status();
-  communicator->on_streams.reset(
+Status open_device_end(const Device& device, Communicator* communicator) {
+  StreamSeat seat{&device, 0, &communicator->endpoint.timeout_ms, &communicator->endpoint.wait_ns};
+  GQ_TRY(device.current(&seat.ordinal));
+  return communicator->endpoint.transport->open_streams(seat, &communicator->device_end);
+}
+
+Status open_stream_calls(StreamTransport* transport, Communicator* communicator) {
+  std::unique_ptr<StreamCalls> calls(
       new (std::nothrow) StreamCalls(&communicator->endpoint, transport, &communicator->next_step));
-  if (!communicator->on_streams) return fail(GQSGD_NO_MEMORY, "no memory for a communicator");
-  return communicator->on_streams->open();
+  if (!calls) return fail(GQSGD_NO_MEMORY, "no memory for a communicator");
+  GQ_TRY(calls->open());
+  communicator->on_streams = std::move(calls);
+  return Status();
 }
 
 }  // namespace
+
+Status use_stream(void* stream, Communicator* communicator) {
+  const char* reason = "";
+  const Device* const device = process_device(&reason);
+  if (device == nullptr) {
+    return fail(GQSGD_UNSUPPORTED,
+                "stream is %p, for memory of a device, and there is none: %s; hint: NULL is for "
+                "host memory",
+                stream, reason);
+  }
+  bool capturing = false;
+  GQ_TRY(device->is_capturing(stream, &capturing));
+  if (capturing) {
+    return fail(GQSGD_UNSUPPORTED,
+                "stream %p is being captured, and the hosts of this group meet in every call; over "
+                "NCCL a call may be part of a graph",
+                stream);
+  }
+  if (communicator->on_streams) return Status();
+  if (!communicator->device_end) GQ_TRY(open_device_end(*device, communicator));
+  return open_stream_calls(communicator->device_end.get(), communicator);
+}
 
 Status add_communicator(std::unique_ptr<Transport> transport, const CommOptions& options,
                         gqsgd_comm* comm) {
@@ -38,7 +66,9 @@ Status add_communicator(std::unique_ptr<Transport> transport, const CommOptions&
   Workers* workers = &communicator->workers;
   GQ_TRY(workers->start(options.threads, transport->rank(), transport->size()));
   GQ_TRY(fill_endpoint(std::move(transport), options, workers, &communicator->endpoint));
-  GQ_TRY(open_streams(communicator.get()));
+  if (communicator->has_streams_only()) {
+    GQ_TRY(open_stream_calls(communicator->endpoint.transport->on_streams(), communicator.get()));
+  }
   const uintptr_t token = communicators().add(std::move(communicator));
   if (token == 0) return fail(GQSGD_NO_MEMORY, "no memory for a communicator");
   *comm = reinterpret_cast<gqsgd_comm>(token);
@@ -120,7 +150,9 @@ Status fill_endpoint(std::unique_ptr<Transport> transport, const CommOptions& op
     return fail(GQSGD_NO_MEMORY, "no memory for a group of %u ranks", ranks);
   }
   endpoint->chunk_value_count = options.chunk_value_count;
+  endpoint->stream_chunk_value_count = options.chunk_value_count;
   if (options.chunk_value_count == 0) {
+    endpoint->stream_chunk_value_count = kChunkValueCountOnStreams;
     endpoint->chunk_value_count = endpoint->transport->on_streams() ? kChunkValueCountOnStreams
                                   : endpoint->transport->reads_in_place() ? kChunkValueCountDefault
                                                                           : kChunkValueCountOnWires;

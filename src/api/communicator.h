@@ -20,8 +20,20 @@ struct Communicator {
   std::atomic<bool> busy{false};
   std::atomic<uint64_t> next_step{0};  ///< gqsgd_comm_counter, unless a device counts
   uint64_t fork_generation = 0;
-  std::unique_ptr<StreamCalls> on_streams;  ///< null where calls are driven by the host
+  std::unique_ptr<StreamTransport> device_end;  ///< of a group that works on host memory as well
+  std::unique_ptr<StreamCalls> on_streams;      ///< null before the first call on a stream
+
+  /** True if there is no host memory: all calls are on streams, and NULL is one of them. */
+  bool has_streams_only() const { return endpoint.transport->on_streams() != nullptr; }
+  /** What carries out a call on `stream`; null where that is the host's own affair. */
+  StreamCalls* calls_on(const void* stream) const {
+    return stream != nullptr || has_streams_only() ? on_streams.get() : nullptr;
+  }
 };
+
+/** Gets a communicator that works on host memory as well ready for a call on `stream`, on the
+ *  current device. UNSUPPORTED if there is none, or while the stream is being captured. */
+Status use_stream(void* stream, Communicator* communicator);
 
 /** A handle for one rank's end; *comm stays as it was after a failure. */
 Status add_communicator(std::unique_ptr<Transport> transport, const CommOptions& options,

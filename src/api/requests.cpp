@@ -71,8 +71,9 @@ Status test(gqsgd_request request, int32_t* done) {
   if (std::shared_ptr<Communicator> communicator = held->communicator.lock()) {
     Entry entry;
     GQ_TRY(entry.enter(std::move(communicator)));
-    const bool ended = entry->on_streams ? entry->on_streams->test(held->request)
-                                         : entry->requests.test(held->request);
+    StreamCalls* const calls = entry->calls_on(held->request.call().stream);
+    const bool ended =
+        calls != nullptr ? calls->test(held->request) : entry->requests.test(held->request);
     if (!ended) return Status();
   }
   *done = 1;
@@ -85,8 +86,8 @@ Status wait(gqsgd_request request) {
   if (std::shared_ptr<Communicator> communicator = held->communicator.lock()) {
     Entry entry;
     GQ_TRY(entry.enter(std::move(communicator)));
-    entry->on_streams ? entry->on_streams->wait(held->request)
-                      : entry->requests.wait(held->request);
+    StreamCalls* const calls = entry->calls_on(held->request.call().stream);
+    calls != nullptr ? calls->wait(held->request) : entry->requests.wait(held->request);
   }
   return report(request);
 }
@@ -103,8 +104,9 @@ Status start_request(const Entry& entry, Call call, Segments&& segments, Status 
     held->segments = std::move(segments);
     if (call.segments != nullptr) call.segments = &held->segments;
     held->request.set(call, refusal.status());
-    if (entry->on_streams) {
-      entry->on_streams->start({held, &held->request});
+    if (StreamCalls* const calls = entry->calls_on(call.stream)) {
+      entry->requests.drain();
+      calls->start({held, &held->request});
       return Status();
     }
     started = entry->requests.start({held, &held->request});

@@ -7,8 +7,10 @@
 namespace gq {
 
 inline Status carry_out(const Entry& entry, const Call& call, Status checked) {
-  return entry->on_streams ? entry->on_streams->run(call, checked)
-                           : entry->requests.run(call, checked);
+  StreamCalls* const calls = entry->calls_on(call.stream);
+  if (calls == nullptr) return entry->requests.run(call, checked);
+  entry->requests.drain();
+  return calls->run(call, checked);
 }
 
 /** Puts a call with its segments, if it has any, or this rank's refusal of it, behind the requests

@@ -106,6 +106,19 @@ Status query(EventHandle event, bool* done) {
   return Status();
 }
 
+Status reach(int32_t ordinal) {
+  int here = 0, direct = 0;
+  GQ_TRY(current(&here));
+  GQ_TRY(checked(cudaDeviceCanAccessPeer(&direct, here, ordinal), "cudaDeviceCanAccessPeer"));
+  if (direct == 0) return Status();
+  const cudaError_t error = cudaDeviceEnablePeerAccess(ordinal, 0);
+  if (error != cudaErrorPeerAccessAlreadyEnabled) {
+    return checked(error, "cudaDeviceEnablePeerAccess");
+  }
+  (void)cudaGetLastError();
+  return Status();
+}
+
 }  // namespace
 
 const Device* cuda_device(const char** reason) {
@@ -133,6 +146,7 @@ const Device* cuda_device(const char** reason) {
       &cuda_number_stages(),
       record_in_graph,
       wait_in_graph,
+      reach,
   };
   int count = 0;  // left alone where there is no driver
   const cudaError_t error = cudaGetDeviceCount(&count);

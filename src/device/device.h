@@ -64,6 +64,10 @@ struct Device {
    *  records, and waits for what was recorded last, inside the graph or not. */
   Status (*record_in_graph)(EventHandle event, StreamHandle stream);
   Status (*wait_in_graph)(StreamHandle stream, EventHandle event);
+
+  /** Copies between that device and the current one go directly from now on, where the machine
+   *  can; otherwise they work all the same. */
+  Status (*reach)(int32_t ordinal);
 };
 
 /** The accelerator of this process: CUDA's where the library has it and the machine has a driver

@@ -269,7 +269,8 @@ class ProgramMaker {
       Transfer transfer = channel->sent.front();
       if (from == rank_) program_.transfers_.push_back(transfer);
       if (to == rank_) {
-        program_.transfers_.push_back({from, false, place_bytes, transfer.size_bytes});
+        program_.transfers_.push_back(
+            {from, false, place_bytes, transfer.size_bytes, transfer.here_bytes});
       }
       channel->expected.pop_front();
       channel->arrived += 1;

@@ -70,12 +70,17 @@ StreamCalls::~StreamCalls() {
     if (!ended) abandon();
   }
   while (flights_.first() != nullptr) flights_.end_first(verdict_of(*flights_.first()));
+  if (!endpoint_.failure.get().ok()) {
+    transport_.bequeath(&arena_);
+    transport_.bequeath(&desk_);
+  }
   device_.end_event(done_);
   device_.end_event(there_);
 }
 
 /** Memory that a stream still uses, and that nobody can wait for, is left to it. */
 void StreamCalls::abandon() {
+  transport_.leave_stuck();
   arena_.forget();
   desk_.forget();
   board_.forget();
@@ -151,7 +156,7 @@ Status StreamCalls::prepare(Attempt* attempt) {
                       call.schedule_id,
                       endpoint_.size(),
                       call.value_count,
-                      endpoint_.chunk_value_count,
+                      chunk_value_count_of(endpoint_, call),
                       false};
   request.operation = call.operation;
   request.rank = endpoint_.rank();
@@ -165,10 +170,20 @@ Status StreamCalls::prepare(Attempt* attempt) {
   }
   Plan plan;
   GQ_TRY(make_plan(request, &plan));
+  GQ_TRY(check_sums(plan));
   attempt->header = Agreement::header_of(endpoint_, call, plan.schedule_id, norm_or_hash);
   GQ_TRY(find_program(plan, attempt));
   GQ_TRY(grow(room_bytes(plan)));
   return list_operands(*attempt);
+}
+
+Status StreamCalls::check_sums(const Plan& plan) const {
+  if (!plan.schedule->adds_natively || transport_.can_sum()) return Status();
+  return fail(
+      GQSGD_UNSUPPORTED,
+      "schedule %s is the transport's own allreduce, which on memory of a device is NCCL's; "
+      "use another schedule, or auto",
+      plan.schedule->name);
 }
 
 Status StreamCalls::check_places(const Call& call) const {
@@ -241,7 +256,9 @@ Status StreamCalls::list_operands(const Attempt& attempt) {
   return Status();
 }
 
-Status StreamCalls::reserve(const PlanRequest& request) {
+Status StreamCalls::reserve(PlanRequest request) {
+  request.chunk_value_count = endpoint_.stream_chunk_value_count;
+  request.reads_in_place = false;
   OnDevice here(device_);
   GQ_TRY(here.enter(transport_.ordinal()));
   Plan plan;
@@ -254,6 +271,9 @@ Status StreamCalls::reserve(const PlanRequest& request) {
 
 Status StreamCalls::enqueue(Attempt* attempt, const KeptFailure& refusal) {
   const Call& call = attempt->call;
+  if (transport_.meets_on_host()) {
+    return enqueue_together(attempt, refusal, refusal.ok() && has_one_norm(call));
+  }
   // A rank that may replay a graph has to see what the others do outside of theirs.
   attempt->goes_on = attempt->expected && refusal.ok() && !has_captured_;
   if (attempt->goes_on) {

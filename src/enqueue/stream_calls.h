@@ -10,6 +10,7 @@
 #include "src/enqueue/enqueuer.h"
 #include "src/enqueue/flights.h"
 #include "src/enqueue/known_programs.h"
+#include "src/execute/agreement.h"
 #include "src/execute/endpoint.h"
 #include "src/support/kept_failure.h"
 
@@ -47,7 +48,7 @@ class StreamCalls {
   void wait(const Request& request);
 
   /** Room for calls of this plan. */
-  Status reserve(const PlanRequest& request);
+  Status reserve(PlanRequest request);
 
   /** What went wrong after a call had returned; stays until the next call reports it. */
   Status late_failure() const;
@@ -84,6 +85,7 @@ class StreamCalls {
   Status refuse_capture(const Call& call) const;
   void end_flights(Status status);
   Status prepare(Attempt* attempt);
+  Status check_sums(const Plan& plan) const;
   Status find_program(const Plan& plan, Attempt* attempt);
   Status check_places(const Call& call) const;
   Status check_place(const char* name, const void* pointer, uint64_t value_count) const;
@@ -104,6 +106,10 @@ class StreamCalls {
   Status agree_on_device(const Call& call, Disagreement* found);
   Status agree_on_host(const Attempt& attempt, Status own, Status* verdict);
   Status stay_in_step(const Call& call);
+  Status enqueue_together(Attempt* attempt, const KeptFailure& refusal, bool takes_norm);
+  Status meet(const Attempt& attempt, const KeptFailure& refusal, Status* verdict);
+  Status await_headers(Agreement* agreement);
+  Status fill(Attempt* attempt, bool takes_norm);
   Status carry_out(Attempt* attempt);
   Status wait_on_host(EventHandle event, const char* what);
   Status timed_out(int64_t timeout_ms, const char* what) const;

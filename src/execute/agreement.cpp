@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "src/execute/header_fields.h"
 
@@ -13,13 +14,16 @@ namespace {
 uint32_t low_half(uint64_t value) { return static_cast<uint32_t>(value); }
 uint32_t high_half(uint64_t value) { return static_cast<uint32_t>(value >> 32); }
 
-/** The format that was asked for, AUTO's choice to send float32 words, and whether it may choose.
- */
+/** The format that was asked for, AUTO's choice to send float32 words, whether it may choose, and
+ *  where values are. */
 uint32_t fields_of(const Endpoint& endpoint, const Call& call) {
   const bool never = !endpoint.choice.may_be_uncompressed();
+  // Where all calls are on streams NULL is one as well.
+  const bool device = call.stream != nullptr && endpoint.transport->on_streams() == nullptr;
   return (call.uncompressed ? call.asked_fields : fields_word(call.format)) |
          static_cast<uint32_t>(call.uncompressed) << kHeaderUncompressedShift |
-         static_cast<uint32_t>(never) << kHeaderUncompressedNeverShift;
+         static_cast<uint32_t>(never) << kHeaderUncompressedNeverShift |
+         static_cast<uint32_t>(device) << kHeaderDeviceShift;
 }
 
 }  // namespace
@@ -45,7 +49,7 @@ Header Agreement::header_of(const Endpoint& endpoint, const Call& call, int32_t 
   words[kHeaderStep] = low_half(call.step);
   words[kHeaderIndex] = low_half(call.index) | endpoint.choice.digest() << kHeaderCostsShift;
   words[kHeaderTag] = endpoint.transport->tag();
-  words[kHeaderChunk] = low_half(endpoint.chunk_value_count);
+  words[kHeaderChunk] = low_half(chunk_value_count_of(endpoint, call));
   words[kHeaderNormLow] = norm.low;
   words[kHeaderNormHigh] = norm.high;
   return header;
@@ -128,6 +132,17 @@ Status Agreement::verdict(const Endpoint& endpoint, Status own) const {
 }
 
 float Agreement::global_norm() const { return norm_.result(); }
+
+Status Agreement::timed_out(Endpoint& endpoint, int64_t waited_ms, uint32_t* culprit) const {
+  char missing[128];
+  missing_ranks(endpoint, next_rank_, missing, sizeof missing, culprit);
+  return fail(GQSGD_TIMEOUT,
+              "call %" PRIu64 ", %s: rank %u waited %" PRId64
+              " ms for rank%s %s to make "
+              "this call; they are late, stopped, or make other calls (timeout_ms sets the limit)",
+              endpoint.sequence, operation_, endpoint.rank(), waited_ms,
+              strchr(missing, ',') ? "s" : "", missing);
+}
 
 void Agreement::missing_ranks(Endpoint& endpoint, uint32_t next_rank, char* text,
                               size_t capacity_bytes, uint32_t* first) {

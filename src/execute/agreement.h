@@ -41,6 +41,9 @@ class Agreement {
   /** The norm of all ranks; only after an OK verdict. */
   float global_norm() const;
 
+  /** TIMEOUT of a rank that waited for headers, which names the ranks that are missing. */
+  Status timed_out(Endpoint& endpoint, int64_t waited_ms, uint32_t* culprit) const;
+
   /** Names the ranks from `next_rank` on whose newest header is still missing ("2, 5"); next_rank,
    *  which is the first, into *first. */
   static void missing_ranks(Endpoint& endpoint, uint32_t next_rank, char* text,

@@ -36,6 +36,7 @@ struct Endpoint {
   Workers* workers = nullptr;  ///< that the stages' work is divided among; borrowed
   uint32_t stream_id = 0;
   uint64_t chunk_value_count = 0;
+  uint64_t stream_chunk_value_count = 0;  ///< of calls on memory of a device
   AutoChoice choice;  ///< what schedule AUTO is here
   Nodes nodes;        ///< as the communicator's options have them, else its transport
   std::atomic<int64_t> timeout_ms{0};  ///< -1: for ever
@@ -121,6 +122,11 @@ struct Call {
 
 inline const char* operation_name(const Call& call) {
   return name_in(names_of(kOperationList), static_cast<size_t>(call.operation));
+}
+
+/** Values of a message, equal on all ranks. */
+inline uint64_t chunk_value_count_of(const Endpoint& endpoint, const Call& call) {
+  return call.stream == nullptr ? endpoint.chunk_value_count : endpoint.stream_chunk_value_count;
 }
 
 /** Where this rank's random words of a call are; hop 0 but for reductions. */

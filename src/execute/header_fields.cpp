@@ -25,8 +25,11 @@ constexpr const char* kBlockList[] = {"0",    "2",    "4",     "8",     "16",   
                                       "64",   "128",  "256",   "512",   "1024", "2048",
                                       "4096", "8192", "16384", "32768", "65536"};
 
+constexpr const char* kMemoryList[] = {"host", "device"};
+
 constexpr Field kFields[] = {
     {"operation", kHeaderOperation, 0, 8, false, names_of(kOperationList)},
+    {"memory", kHeaderFields, kHeaderDeviceShift, 1, false, names_of(kMemoryList)},
     {"communicator", kHeaderTag, 0, 32, false, kNumber},
     {"value_count", kHeaderCountLow, 0, 48, true, kNumber},
     {"dtype", kHeaderOperation, 8, 8, false, names_of(kDtypeList)},

@@ -62,29 +62,56 @@ Status BoardTransport::peer_header(uint32_t peer, uint64_t sequence, Header* hea
   return Status();
 }
 
-Status BoardTransport::send(const Message& message) {
+Status BoardTransport::signal(uint32_t peer) {
   GQ_TRY(intact());
-  std::atomic<uint64_t>& posted = posted_of(seat_.control)[message.peer];
+  std::atomic<uint64_t>& posted = posted_of(seat_.control)[peer];
   posted.store(posted.load(std::memory_order_relaxed) + 1, std::memory_order_release);
-  ring(seat_.places[message.peer].bell, seat_.scope);
+  ring(seat_.places[peer].bell, seat_.scope);
+  return Status();
+}
+
+Status BoardTransport::take_signal(uint32_t peer, bool* there) {
+  *there = false;
+  GQ_TRY(intact());
+  uint64_t& received = peers_[peer].received;
+  const uint64_t posted = posted_of(&control_of(peer))[seat_.rank].load(std::memory_order_acquire);
+  if (posted == received) {
+    await(AwaitedKind::message, peer, received + 1);
+    return Status();
+  }
+  if (posted < received) return protocol_failure(peer, "message counter", posted, received);
+  received += 1;
+  *there = true;
+  return Status();
+}
+
+Status BoardTransport::words_of(uint32_t origin, uint64_t offset_bytes, size_t size_bytes,
+                                const unsigned char** words) {
+  GQ_TRY(reach(origin, offset_bytes + size_bytes));
+  *words = arena_base(origin) + offset_bytes;
+  return Status();
+}
+
+void BoardTransport::count_sent(size_t size_bytes) {
   counters_.messages_sent += 1;
-  counters_.payload_bytes_sent += message.size_bytes;
+  counters_.payload_bytes_sent += size_bytes;
+}
+
+uint64_t BoardTransport::newest_call() const {
+  return seat_.control->published.load(std::memory_order_relaxed);
+}
+
+Status BoardTransport::send(const Message& message) {
+  GQ_TRY(signal(message.peer));
+  count_sent(message.size_bytes);
   return Status();
 }
 
 Status BoardTransport::receive(const Message& message, const unsigned char** words) {
   *words = nullptr;
-  GQ_TRY(intact());
-  Peer& peer = peers_[message.peer];
-  const uint64_t posted =
-      posted_of(&control_of(message.peer))[seat_.rank].load(std::memory_order_acquire);
-  if (posted == peer.received) {
-    await(AwaitedKind::message, message.peer, peer.received + 1);
-    return Status();
-  }
-  if (posted < peer.received) {
-    return protocol_failure(message.peer, "message counter", posted, peer.received);
-  }
+  bool there = false;
+  GQ_TRY(take_signal(message.peer, &there));
+  if (!there) return Status();
   const uint64_t room_bytes = UINT64_MAX - message.offset_bytes;
   if (message.size_bytes > room_bytes) {
     return fail(GQSGD_INTERNAL, "a message of %zu bytes at offset %zu", message.size_bytes,
@@ -93,7 +120,6 @@ Status BoardTransport::receive(const Message& message, const unsigned char** wor
   for (uint32_t origin = message.origin; origin <= message.last_origin; ++origin) {
     GQ_TRY(reach(origin, message.offset_bytes + message.size_bytes));
   }
-  peer.received += 1;
   *words = view(message);
   return Status();
 }

@@ -24,6 +24,7 @@ class BoardTransport : public Transport {
   uint32_t size() const final { return seat_.ranks; }
   uint32_t tag() const final { return seat_.tag; }
   bool reads_in_place() const final { return true; }
+  bool has_streams() const final { return true; }
 
   Status publish(uint64_t sequence, const Header& header) final;
   Status peer_header(uint32_t peer, uint64_t sequence, Header* header, bool* there) final;
@@ -36,6 +37,20 @@ class BoardTransport : public Transport {
   Status check() final;
   void break_off(gqsgd_status cause, uint32_t culprit) final;
   TransportCounters counters() const final { return counters_; }
+
+  /** A message without words: both ends know what it says. Peers take signals in order, messages
+   *  and these alike. */
+  Status signal(uint32_t peer);
+  /** Whether the next one of `peer` is there; if it is, it is taken. */
+  Status take_signal(uint32_t peer, bool* there);
+  /** Words in the arena of `origin`, where a signal has said that they are there. */
+  Status words_of(uint32_t origin, uint64_t offset_bytes, size_t size_bytes,
+                  const unsigned char** words);
+  /** Counts words that others move on behalf of this rank. */
+  void count_sent(size_t size_bytes);
+  void count_copied(size_t size_bytes) { counters_.payload_bytes_copied += size_bytes; }
+  /** The number of this rank's newest call. */
+  uint64_t newest_call() const;
 
  protected:
   /** Where a rank sits at the board. Everything outlives the transport. */

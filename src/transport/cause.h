@@ -9,10 +9,8 @@
 
 namespace gq {
 
-/** More ranks than any transport on one machine allows; ranks fit 24 bits. */
-inline constexpr uint32_t kRanksMax = 1u << 20;
-
-/** `status` is never OK. `reporter` broke off because of `culprit`, which may be itself. */
+/** `status` is never OK. `reporter` broke off because of `culprit`, which may be itself. Ranks fit
+ *  24 bits: no transport has more of them. */
 struct Cause {
   gqsgd_status status;
   uint32_t culprit;

@@ -9,6 +9,7 @@
 #include <new>
 
 #include "src/transport/board.h"
+#include "src/transport/local_streams.h"
 #include "src/transport/random_bytes.h"
 #include "src/transport/turn_sums.h"
 
@@ -41,15 +42,19 @@ struct Arena {
 
 struct Group {
   std::atomic<uint32_t> members{0};
+  uint32_t ranks = 0;
   Memory controls;
   std::unique_ptr<Bell[]> bells;
   std::unique_ptr<BoardPlace[]> places;
   std::unique_ptr<Arena[]> arenas;
-  std::unique_ptr<TurnSums> sums;  // of virtual ranks
+  std::unique_ptr<LocalSeat[]> seats;  // of calls on memory of devices
+  std::unique_ptr<TurnSums> sums;      // of virtual ranks
 };
 
 void leave(Group* group) {
-  if (group->members.fetch_sub(1, std::memory_order_acq_rel) == 1) delete group;
+  if (group->members.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  forget_stuck(group->seats.get(), group->ranks);
+  delete group;
 }
 
 class LocalTransport final : public BoardTransport {
@@ -70,6 +75,9 @@ class LocalTransport final : public BoardTransport {
   }
 
   Status arena(size_t size_bytes, unsigned char** base) override;
+  Status open_streams(const StreamSeat& seat, std::unique_ptr<StreamTransport>* out) override {
+    return open_local_streams(*this, seat, group_->seats.get(), out);
+  }
 
   bool adds() const override { return group_->sums != nullptr; }
   Status begin_sum(const Sum& sum) override {
@@ -154,11 +162,14 @@ Status make_group(uint32_t ranks, std::unique_ptr<Group>* out) {
     group->bells.reset(new (std::nothrow) Bell[ranks]);
     group->places.reset(new (std::nothrow) BoardPlace[ranks]);
     group->arenas.reset(new (std::nothrow) Arena[ranks]);
+    group->seats.reset(new (std::nothrow) LocalSeat[ranks]);
   }
-  if (!group || !group->controls || !group->bells || !group->places || !group->arenas) {
+  if (!group || !group->controls || !group->bells || !group->places || !group->arenas ||
+      !group->seats) {
     return fail(GQSGD_NO_MEMORY, "no memory for a local group of %u ranks (%zu bytes)", ranks,
                 size_bytes);
   }
+  group->ranks = ranks;
   for (uint32_t rank = 0; rank < ranks; ++rank) {
     auto* control = new (group->controls.get() + rank * control_bytes(ranks)) Control;
     for (uint32_t peer = 0; peer < ranks; ++peer) {

@@ -9,12 +9,14 @@
 
 #include "src/support/clock.h"
 #include "src/support/fork.h"
+#include "src/support/log.h"
 #include "src/transport/board.h"
 #include "src/transport/bootstrap.h"
 #include "src/transport/descriptor_limit.h"
 #include "src/transport/lifeline.h"
 #include "src/transport/random_bytes.h"
 #include "src/transport/segment.h"
+#include "src/transport/staged_streams.h"
 #include "src/transport/system_failure.h"
 
 namespace gq {
@@ -42,6 +44,7 @@ class ProcessTransport final : public BoardTransport {
 
   Status join(const Invitation& invitation);
   Status arena(size_t size_bytes, unsigned char** base) override;
+  Status open_streams(const StreamSeat& seat, std::unique_ptr<StreamTransport>* out) override;
 
  protected:
   Status reach(uint32_t origin, uint64_t end_bytes) override {
@@ -134,6 +137,14 @@ Status ProcessTransport::arena(size_t size_bytes, unsigned char** base) {
   GQ_TRY(own_.grow_arena(size_bytes));
   own_.control()->arena_bytes.store(own_.arena_bytes(), std::memory_order_release);
   *base = own_.arena();
+  return Status();
+}
+
+Status ProcessTransport::open_streams(const StreamSeat& seat,
+                                      std::unique_ptr<StreamTransport>* out) {
+  GQ_TRY(open_staged_streams(*this, seat, out));
+  log_line("rank %u: words of %s device %d go to other processes through host memory", rank(),
+           seat.device->name, seat.ordinal);
   return Status();
 }
 

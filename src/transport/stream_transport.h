@@ -3,19 +3,30 @@
 #ifndef GQ_TRANSPORT_STREAM_TRANSPORT_H
 #define GQ_TRANSPORT_STREAM_TRANSPORT_H
 
+#include <atomic>
 #include <vector>
 
-#include "src/device/device.h"
+#include "src/device/buffer.h"
 #include "src/transport/transport.h"
 
 namespace gq {
 
-/** Words that go to a peer or come from one; `here_bytes` is their place in the own arena. */
+/** Words that go to a peer or come from one; `here_bytes` is their place in the own arena, and
+ *  `there_bytes` of a receive the one in the sender's. */
 struct Transfer {
   uint32_t peer;
   bool sends;
   size_t here_bytes;
   size_t size_bytes;
+  size_t there_bytes = 0;
+};
+
+/** What a rank's end on streams is made with; all of it outlives that end. */
+struct StreamSeat {
+  const Device* device;
+  int32_t ordinal;
+  const std::atomic<int64_t>* timeout_ms;  ///< -1: for ever
+  Counter* wait_ns;                        ///< grows by what the host waits for peers
 };
 
 /** Every rank enqueues the same operations in the same order. None waits for a device; a failure of
@@ -31,15 +42,27 @@ class StreamTransport : public Transport {
   /** All transfers at once: between two ranks, the k-th sent is the k-th received. */
   virtual Status exchange(unsigned char* arena, const Transfer* transfers, size_t transfer_count,
                           StreamHandle stream) = 0;
+  /** True if the hosts of ranks wait for each other in every operation, so that headers may as well
+   *  be compared there: by publish() and peer_header() of the endpoint's transport. */
+  virtual bool meets_on_host() const { return false; }
+  /** True if sum() works. */
+  virtual bool can_sum() const { return true; }
   /** The sum over all ranks takes the place of the words. */
   virtual Status sum(Addend addend, void* words, uint64_t addend_count, StreamHandle stream) = 0;
   /** A word that the device reads: not 0 once the group is broken. */
   virtual const uint32_t* broken_word() const = 0;
 
+  /** Memory of this end of a broken group, which goes away. What of it streams of peers may still
+   *  read is taken over. */
+  virtual void bequeath(DeviceBuffer* /*memory*/) {}
+  /** The same, but streams of this end do not get through: what they use is never freed. */
+  virtual void leave_stuck() {}
+
   /** Headers that have come to the host, for peer_header(). */
   virtual void show_headers(const Header* headers) = 0;
 
   StreamTransport* on_streams() final { return this; }
+  bool has_streams() const final { return true; }
   bool reads_in_place() const final { return false; }
   Status arena(size_t size_bytes, unsigned char** base) final;
   Status publish(uint64_t sequence, const Header& header) final;

@@ -1,5 +1,5 @@
-// What a transport without an allreduce of its own says if it is asked for one all the same.
-#include "src/transport/transport.h"
+// What a transport says if it is asked for what it does not have.
+#include "src/transport/stream_transport.h"
 
 namespace gq {
 
@@ -11,6 +11,11 @@ Status Transport::begin_sum(const Sum& sum) {
 Status Transport::end_sum(bool* done) {
   *done = false;
   return fail(GQSGD_INTERNAL, "rank %u: no sum was begun", rank());
+}
+
+Status Transport::open_streams(const StreamSeat&, std::unique_ptr<StreamTransport>*) {
+  return fail(GQSGD_INTERNAL, "rank %u: calls on streams were asked of a transport without them",
+              rank());
 }
 
 }  // namespace gq

@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <memory>
+
 #include "src/support/counter.h"
 #include "src/support/status.h"
 #include "src/transport/header.h"
@@ -42,6 +44,7 @@ struct Sum {
 };
 
 class StreamTransport;
+struct StreamSeat;
 
 /** One rank's end of a group. All members are called by one thread at a time, except break_off()
  *  and counters(). */
@@ -65,6 +68,12 @@ class Transport {
   /** Not null: words are in a device's memory and travel on streams, and only this end's members
    *  for that are used (stream_transport.h). */
   virtual StreamTransport* on_streams() { return nullptr; }
+
+  /** True if there are calls on memory of devices: here, or on an end that open_streams() makes. */
+  virtual bool has_streams() const { return false; }
+  /** An end of the same group for calls on memory of a device, beside those on host memory; it is
+   *  used by one thread at a time with this one, and ends before it. */
+  virtual Status open_streams(const StreamSeat& seat, std::unique_ptr<StreamTransport>* out);
 
   /** Makes the own arena at least `size_bytes` long (it never shrinks) and returns its base.
    * Contents may be lost. Called between operations only, when no peer reads from it. */

@@ -73,8 +73,6 @@ const Fault kFaults[] = {
      },
      GQSGD_UNSUPPORTED,
      "schedule native is the transport's own allreduce, which .* MPI has one, .*"},
-    {"a stream on the host", [](Call& call) { call.stream = &call; }, GQSGD_INVALID_ARGUMENT,
-     "stream is 0x[0-9a-f]+; it must be NULL for host memory"},
     {"step too large", [](Call& call) { call.at[0] = uint64_t{1} << 32; }, GQSGD_INVALID_ARGUMENT,
      "step is 4294967296; the largest is 4294967295"},
     {"index too large", [](Call& call) { call.at[1] = 65536; }, GQSGD_INVALID_ARGUMENT,
@@ -238,6 +236,19 @@ TEST(Arguments, AStageOnAStreamNeedsADeviceAndItsMemory) {
                  "stream is 0x1, for memory of a device, and there is none: .*NULL is") ||
               is(outcome, GQSGD_INVALID_ARGUMENT, "values is .* memory of the host"));
   EXPECT_EQ(norm, 1);
+}
+
+TEST(Arguments, ACallOnAStreamNeedsThemToo) {
+  Group group(3);
+  const GroupOutcome outcome =
+      group.call(kCulprit, [](Call& call) { call.stream = reinterpret_cast<void*>(uintptr_t{1}); });
+  const Outcome& culprit = outcome.ranks[kCulprit];
+  EXPECT_TRUE(is(culprit, GQSGD_UNSUPPORTED,
+                 "stream is 0x1, for memory of a device, and there is none: .*NULL is") ||
+              is(culprit, GQSGD_INVALID_ARGUMENT, "send is .* memory of the host"));
+  EXPECT_TRUE(is(outcome.ranks[0], GQSGD_REMOTE_ERROR, "rank 1 refused its own call with "));
+  EXPECT_TRUE(outcome.all_untouched);
+  EXPECT_TRUE(group.still_works());
 }
 
 TEST(Arguments, OptionsOfCommunicatorsAreCheckedByName) {

@@ -26,9 +26,13 @@ using Operation = std::function<void()>;
 /** What a graph has of an operation: makes one at each replay. */
 using Operations = std::vector<std::function<Operation()>>;
 
+/** The thread's current device; memory, streams and events belong to the one they were made on. */
+thread_local int32_t ordinal_now = 0;
+
 class Stream : public HostStream {
  public:
-  Stream() : HostStream{take}, thread_([this] { work(); }) {}
+  explicit Stream(int32_t of_ordinal)
+      : HostStream{take}, ordinal(of_ordinal), thread_([this] { work(); }) {}
   ~Stream() {
     {
       const std::lock_guard<std::mutex> lock(mutex_);
@@ -37,6 +41,8 @@ class Stream : public HostStream {
     changed_.notify_all();
     thread_.join();
   }
+
+  const int32_t ordinal;
 
   void run(Operation work) {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -93,6 +99,7 @@ class Stream : public HostStream {
 
 /** Records of an event that were asked for, and those that have come. */
 struct Event {
+  int32_t ordinal = ordinal_now;
   std::mutex mutex;
   std::condition_variable changed;
   uint64_t recorded = 0;
@@ -100,9 +107,14 @@ struct Event {
 };
 using SharedEvent = std::shared_ptr<Event>;
 
+struct Block {
+  size_t size_bytes;
+  int32_t ordinal;
+};
+
 struct Memory {
   std::mutex mutex;
-  std::map<const unsigned char*, size_t> blocks;
+  std::map<const unsigned char*, Block> blocks;
   size_t fail_from = 0;
 };
 
@@ -115,15 +127,29 @@ Memory& memory() {
 thread_local int captures = 0;
 
 Stream& stream_of(StreamHandle handle) {
-  static Stream* const default_stream = new Stream;
+  static Stream* const default_stream = new Stream(0);
   return handle == nullptr ? *default_stream : *static_cast<Stream*>(handle);
 }
 
 Status current(int32_t* ordinal) {
-  *ordinal = 0;
+  *ordinal = ordinal_now;
   return Status();
 }
-Status set_current(int32_t) { return Status(); }
+Status set_current(int32_t ordinal) {
+  ordinal_now = ordinal;
+  return Status();
+}
+Status reach(int32_t ordinal) {
+  if (ordinal != ordinal_now) return Status();
+  return fail(GQSGD_BACKEND, "device %d cannot be a peer of itself", ordinal);
+}
+
+/** What CUDA refuses as well: kernels and events of one device on a stream of another. */
+Status check_device(int32_t ordinal, StreamHandle stream) {
+  const int32_t there = stream_of(stream).ordinal;
+  if (there == ordinal) return Status();
+  return fail(GQSGD_BACKEND, "device %d on a stream of device %d", ordinal, there);
+}
 
 Status allocate(size_t size_bytes, void** out) {
   Memory& all = memory();
@@ -133,7 +159,7 @@ Status allocate(size_t size_bytes, void** out) {
   if (all.fail_from > 1) --all.fail_from;
   *out = aligned_alloc(256, (size_bytes + 255) / 256 * 256);
   std::memset(*out, 0xEE, size_bytes);  // nobody may rely on what is in it
-  all.blocks[static_cast<unsigned char*>(*out)] = size_bytes;
+  all.blocks[static_cast<unsigned char*>(*out)] = {size_bytes, ordinal_now};
   return Status();
 }
 void release(void* pointer) {
@@ -152,7 +178,8 @@ Status memory_kind(const void* pointer, MemoryKind* kind) {
   *kind = MemoryKind::host;
   if (block == all.blocks.begin()) return Status();
   --block;
-  if (byte < block->first + block->second) *kind = MemoryKind::device;
+  if (byte >= block->first + block->second.size_bytes) return Status();
+  *kind = block->second.ordinal == ordinal_now ? MemoryKind::device : MemoryKind::other;
   return Status();
 }
 
@@ -166,7 +193,7 @@ Status clear(void* to, size_t size_bytes, StreamHandle stream) {
 }
 
 Status make_stream(StreamHandle* stream) {
-  *stream = new Stream;
+  *stream = new Stream(ordinal_now);
   return Status();
 }
 void end_stream(StreamHandle stream) { delete static_cast<Stream*>(stream); }
@@ -203,6 +230,7 @@ Status across_capture() {
 }
 Status record(EventHandle handle, StreamHandle stream) {
   if (stream_of(stream).is_capturing()) return across_capture();
+  GQ_TRY(check_device(event_of(handle)->ordinal, stream));
   stream_of(stream).run(record_of(event_of(handle)));
   return Status();
 }
@@ -244,11 +272,13 @@ Args with_step(Args args) {
 /** Makes a CPU stage when the stream comes to it. */
 template <auto kStage, typename Args>
 gqsgd_status enqueue(const Args& args) {
+  if (!check_device(ordinal_now, args.stream).ok()) return GQSGD_BACKEND;
   stream_of(args.stream).run([args] { (void)(cpu().*kStage)(with_step(args)); });
   return GQSGD_OK;
 }
 
 gqsgd_status dequantize(const DequantizeArgs& args) {
+  if (!check_device(ordinal_now, args.stream).ok()) return GQSGD_BACKEND;
   stream_of(args.stream).run([args] {
     if (args.gate == nullptr || *args.gate == 0) (void)cpu().dequantize(with_step(args));
   });
@@ -273,6 +303,7 @@ struct OneBlock {
 
 template <typename Body, typename Args>
 gqsgd_status enqueue_body(const Args& args) {
+  if (!check_device(ordinal_now, args.stream).ok()) return GQSGD_BACKEND;
   stream_of(args.stream).run([body = Body(args)] {
     OneBlock<Body> block{};
     cuda::run_block(body, block);
@@ -308,7 +339,7 @@ const Device& host_device() {
       "host double", &kStages,   &kAgreement,  current,         set_current,   allocate,
       release,       allocate,   release,      memory_kind,     copy,          clear,
       make_stream,   end_stream, is_capturing, make_event,      end_event,     record,
-      wait,          query,      nullptr,      record_in_graph, wait_in_graph,
+      wait,          query,      nullptr,      record_in_graph, wait_in_graph, reach,
   };
   return kDevice;
 }

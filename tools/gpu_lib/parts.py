@@ -13,7 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 NOT_RUN = 77  # what programs of tests/gpu end with where they find no device
-TESTS = ("isa", "isa_extended", "device_api", "stream", "random")
+TESTS = ("isa", "isa_extended", "device_api", "stream", "random", "local", "process")
 
 
 @dataclass
@@ -38,7 +38,8 @@ def all_parts(build, out, architecture, quick):
 
 def build_parts(build, architecture):
     """Machine code of this device alone, and of programs only those that run here."""
-    targets = ["libgqsgd.so.0.1.0", "bench/gpu/gpu_perf", *(f"tests/gpu/gpu_{t}" for t in TESTS)]
+    targets = ["libgqsgd.so.0.1.0", "bench/gpu/gpu_perf", "bench/gpu/gpu_local_perf",
+               *(f"tests/gpu/gpu_{t}" for t in TESTS)]
     again = ["--reconfigure"] if (build / "build.ninja").exists() else []
     setup = ["meson", "setup", *again, build, ROOT, "-Dbuildtype=release", "-Dcuda=enabled",
              f"-Dgpu_archs={architecture}", "-Dmpi=disabled", "-Dtests=auto"]
@@ -48,11 +49,15 @@ def build_parts(build, architecture):
 
 
 def bench_parts(build, out, quick):
-    """Both sizes of docs/CUDA.md: 256 MiB of float32 and 25 MiB."""
-    return [Part(f"bench {name}",
-                 [build / "bench/gpu/gpu_perf", "--values", values, "--rounds", 5 if quick else 25,
-                  "--json", out / f"bench_{name}.json"], 90)
-            for name, values in (("256_MiB", 2**26), ("25_MiB", 6553600))]
+    """Stages at both sizes of docs/CUDA.md, 256 MiB of float32 and 25 MiB; allreduces of threads,
+    whose table is in the log."""
+    stages = [Part(f"bench {name}",
+                   [build / "bench/gpu/gpu_perf", "--values", values, "--rounds",
+                    5 if quick else 25, "--json", out / f"bench_{name}.json"], 90)
+              for name, values in (("256_MiB", 2**26), ("25_MiB", 6553600))]
+    calls = 5 if quick else 30
+    return [*stages,
+            Part("bench local", [build / "bench/gpu/gpu_local_perf", "--calls", calls], 60)]
 
 
 def sanitizer_parts(build, quick):

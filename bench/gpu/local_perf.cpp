@@ -1,0 +1,139 @@
+// gpu_local_perf: how long an allreduce of threads takes on this machine's device, all ranks on one
+// GPU, and how long a host needs to fill its stream with it.
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "bench/gpu/cases.h"
+
+namespace gq::bench {
+namespace {
+
+constexpr char kUsage[] =
+    "usage: gpu_local_perf [--values N] [--ranks N] [--calls N]\n"
+    "  --values  values of each rank, default 6553600 (25 MiB of float32)\n"
+    "  --ranks   threads, default 2, 4 and 8\n"
+    "  --calls   timed calls of each kind, default 20, of which the median is shown\n"
+    "Status 77: there is no device.\n";
+
+using Clock = std::chrono::steady_clock;
+
+struct Options {
+  size_t value_count = 6553600;
+  size_t rank_count = 0;
+  size_t call_count = 20;
+};
+
+struct Kind {
+  const char* quantizer;
+  int32_t schedule;
+  const char* name;
+};
+
+constexpr Kind kKinds[] = {{"none", GQSGD_SCHEDULE_DIRECT, "direct"},
+                           {"blocks-8", GQSGD_SCHEDULE_DIRECT, "direct"},
+                           {"paper-gl8", GQSGD_SCHEDULE_DIRECT, "direct"},
+                           {"paper-gl8", GQSGD_SCHEDULE_RING, "ring"},
+                           {"paper-ge4", GQSGD_SCHEDULE_DIRECT, "direct"}};
+
+double us_since(Clock::time_point begin) {
+  return std::chrono::duration<double, std::micro>(Clock::now() - begin).count();
+}
+
+double median(std::vector<double> times) {
+  std::sort(times.begin(), times.end());
+  return times[times.size() / 2];
+}
+
+/** Times of rank 0, of a call until it returns and until its stream is through. */
+struct Times {
+  std::vector<double> filled_us, through_us;
+};
+
+/** One rank's calls, each waited for; the first two make what the others find. */
+void make_calls(gqsgd_comm comm, const Kind& kind, const Options& options, Times* times) {
+  gqsgd_quantizer quantizer = nullptr;
+  library_done(gqsgd_quantizer_create(kind.quantizer, &quantizer), kind.quantizer);
+  cudaStream_t stream = nullptr;
+  void* values = nullptr;
+  cuda_done(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "a stream");
+  cuda_done(cudaMalloc(&values, 4 * options.value_count), "values");
+  cuda_done(cudaMemsetAsync(values, 0x3e, 4 * options.value_count, stream), "values");
+  for (size_t call = 0; call < options.call_count + 2; ++call) {
+    cuda_done(cudaStreamSynchronize(stream), "the call before");
+    const auto begin = Clock::now();
+    library_done(gqsgd_allreduce(comm, quantizer, values, values, options.value_count,
+                                 GQSGD_FLOAT32, GQSGD_MEAN, kind.schedule, nullptr, stream),
+                 "gqsgd_allreduce");
+    const double filled_us = us_since(begin);
+    cuda_done(cudaStreamSynchronize(stream), "a call");
+    if (times == nullptr || call < 2) continue;
+    times->filled_us.push_back(filled_us);
+    times->through_us.push_back(us_since(begin));
+  }
+  cuda_done(cudaFree(values), "values");
+  cuda_done(cudaStreamDestroy(stream), "a stream");
+  gqsgd_quantizer_destroy(quantizer);
+}
+
+void measure(size_t rank_count, const Kind& kind, const Options& options) {
+  std::vector<gqsgd_comm> comms(rank_count);
+  library_done(gqsgd_comm_create_local(static_cast<int32_t>(rank_count), "", comms.data()),
+               "gqsgd_comm_create_local");
+  Times times;
+  std::vector<std::thread> threads;
+  for (size_t rank = 0; rank < rank_count; ++rank) {
+    threads.emplace_back([&, rank] {
+      make_calls(comms[rank], kind, options, rank == 0 ? &times : nullptr);
+      library_done(gqsgd_comm_destroy(comms[rank]), "gqsgd_comm_destroy");
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  printf("%5zu  %-10s %-7s %12.1f %12.1f\n", rank_count, kind.quantizer, kind.name,
+         median(times.through_us), median(times.filled_us));
+  fflush(stdout);
+}
+
+bool parse(int argc, char** argv, Options* options) {
+  for (int k = 1; k + 1 < argc; k += 2) {
+    const std::string name = argv[k];
+    const long long number = atoll(argv[k + 1]);
+    size_t* const option = name == "--values"  ? &options->value_count
+                           : name == "--ranks" ? &options->rank_count
+                           : name == "--calls" ? &options->call_count
+                                               : nullptr;
+    if (option == nullptr || number <= 0) return false;
+    *option = static_cast<size_t>(number);
+  }
+  return argc % 2 == 1;
+}
+
+int run(int argc, char** argv) {
+  Options options;
+  if (!parse(argc, argv, &options)) return fputs(kUsage, stderr), 2;
+  int device_count = 0;
+  const cudaError_t error = cudaGetDeviceCount(&device_count);
+  if (error != cudaSuccess || device_count == 0) {
+    fprintf(stderr, "no device: %s\n", cudaGetErrorString(error));
+    return 77;
+  }
+  std::vector<size_t> rank_counts = {2, 4, 8};
+  if (options.rank_count > 0) rank_counts = {options.rank_count};
+  printf("# %zu values of each rank, all ranks on one device, medians of %zu calls\n",
+         options.value_count, options.call_count);
+  printf("ranks  format     schedule   us a call  us to fill\n");
+  for (const size_t rank_count : rank_counts) {
+    for (const Kind& kind : kKinds) measure(rank_count, kind, options);
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace gq::bench
+
+int main(int argc, char** argv) { return gq::bench::run(argc, argv); }

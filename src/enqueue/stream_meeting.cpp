@@ -1,0 +1,74 @@
+// Calls on streams of ranks whose hosts meet: headers are compared there, before anything is
+// enqueued, so that a difference is found at once, on all ranks.
+#include "src/enqueue/desk.h"
+#include "src/enqueue/stream_calls.h"
+#include "src/support/clock.h"
+
+namespace gq {
+namespace {
+
+// A sleeper looks for dead peers this often; a bell wakes it sooner.
+constexpr uint32_t kWaitSliceUs = 5000;
+
+}  // namespace
+
+Status StreamCalls::enqueue_together(Attempt* attempt, const KeptFailure& refusal,
+                                     bool takes_norm) {
+  Status verdict;
+  Status status = meet(*attempt, refusal, &verdict);
+  if (status.ok() && !verdict.ok()) return verdict;
+  if (status.ok()) status = fill(attempt, takes_norm);
+  if (status.ok()) return status;
+  // The others go on, or have gone: a failure from here on is not shared.
+  endpoint_.failure.keep(status, last_error());
+  transport_.break_off(status.code(), endpoint_.rank());
+  (void)device_.record(done_, attempt->call.stream).ok();
+  return endpoint_.failure.get();
+}
+
+/** The verdict of headers, and a failure to get them. */
+Status StreamCalls::meet(const Attempt& attempt, const KeptFailure& refusal, Status* verdict) {
+  GQ_TRY(endpoint_.transport->publish(endpoint_.sequence, attempt.header));
+  Agreement agreement;
+  agreement.begin(attempt.call);
+  GQ_TRY(await_headers(&agreement));
+  *verdict = agreement.verdict(endpoint_, refusal.again());
+  return Status();
+}
+
+Status StreamCalls::await_headers(Agreement* agreement) {
+  const int64_t timeout_ms = endpoint_.timeout_ms.load(std::memory_order_relaxed);
+  const uint64_t begun_us = monotonic_us();
+  uint64_t deadline_us = deadline_after_ms(timeout_ms);
+  for (;;) {
+    const uint32_t before = agreement->headers_read();
+    bool done = false;
+    GQ_TRY(agreement->collect(endpoint_, &done));
+    if (done) break;
+    if (agreement->headers_read() != before) deadline_us = deadline_after_ms(timeout_ms);
+    if (monotonic_us() >= deadline_us) {
+      uint32_t culprit = 0;
+      const Status late = agreement->timed_out(endpoint_, timeout_ms, &culprit);
+      endpoint_.transport->break_off(GQSGD_TIMEOUT, culprit);
+      return late;
+    }
+    GQ_TRY(endpoint_.transport->wait(kWaitSliceUs));
+  }
+  endpoint_.wait_ns += (monotonic_us() - begun_us) * 1000;
+  return Status();
+}
+
+/** Norms are gathered on the device, each in its rank's header, and merged there. */
+Status StreamCalls::fill(Attempt* attempt, bool takes_norm) {
+  const Call& call = attempt->call;
+  if (takes_norm) {
+    GQ_TRY(publish(*attempt, true));
+    GQ_TRY(agree_on_device(call, board_.as<Disagreement>(kSeenBytes)));
+    return carry_out(attempt);
+  }
+  GQ_TRY(device_.wait(call.stream, done_));
+  GQ_TRY(device_.clear(desk_.data() + kGateBytes, sizeof(uint32_t), call.stream));
+  return carry_out(attempt);
+}
+
+}  // namespace gq

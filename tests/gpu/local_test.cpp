@@ -1,0 +1,43 @@
+// Threads of one process on memory of the real device, all on one GPU: the bits of virtual ranks.
+#include <gtest/gtest.h>
+
+#include "tests/gpu/allreduce_call.h"
+#include "tests/support/ranks.h"
+
+namespace gq::test {
+namespace {
+
+void expect_same_bits(int ranks, const std::vector<std::string>& formats, size_t value_count,
+                      const std::string& options) {
+  const DeviceCalls calls(ranks, formats, value_count);
+  EXPECT_EQ(
+      run_threads(ranks, options,
+                  [&](int rank, gqsgd_comm comm) { return calls.make_and_compare(rank, comm); }),
+      "")
+      << ranks << " ranks, " << value_count << " values, " << options;
+}
+
+const std::vector<std::string> kFormats = {
+    "paper-gl8", "paper-ge8",   "paper-gl4",  "paper-ge4",          "none",
+    "blocks-8",  "rotated-4-8", "relative-8", "paper-gl8,block=32", "paper-ge8,norm=2:2"};
+
+TEST(Local, HasTheBitsOfVirtualRanks) {
+  for (int ranks = 1; ranks <= 8; ++ranks) {
+    for (const size_t value_count : {1, 33, 70001}) {
+      expect_same_bits(ranks, kFormats, value_count, "timeout_ms=60000");
+    }
+  }
+}
+
+TEST(Local, HasThemInChunks) {
+  for (const int ranks : {2, 3, 8}) {
+    expect_same_bits(ranks, kFormats, 70001, "timeout_ms=60000,chunk_value_count=4096");
+  }
+}
+
+TEST(Local, HasThemOfManyValues) {
+  expect_same_bits(4, {"paper-gl8", "paper-ge4", "blocks-8"}, 9000001, "timeout_ms=60000");
+}
+
+}  // namespace
+}  // namespace gq::test
