@@ -172,6 +172,42 @@ TEST(SameBits, BesideCallsOnHostMemory) {
             "");
 }
 
+/** Requests on streams and on host memory by turns, waited for in any order. */
+TEST(SameBits, OfRequests) {
+  const LocalGroup group(3);
+  const auto inputs = gradients(3, 500, 4);
+  Operation call;
+  call.quantizer = "paper-ge8";
+  call.schedule = GQSGD_SCHEDULE_BUTTERFLY;
+  const Values expected = simulate(call, inputs);
+  EXPECT_EQ(group.run([&](int rank, gqsgd_comm comm) -> std::string {
+    const Values& input = inputs[static_cast<size_t>(rank)];
+    const Quantizer quantizer(call.quantizer);
+    const uint64_t at[2] = {call.step, call.index};
+    std::vector<std::unique_ptr<StreamCall>> made;
+    std::vector<Values> results(3, Values(500));
+    std::vector<gqsgd_request> requests(6);
+    for (size_t k = 0; k < 3; ++k) {
+      made.push_back(std::make_unique<StreamCall>(input));
+      made[k]->stream.sleep(rank);
+      if (made[k]->start(comm, call, &requests[2 * k]) != GQSGD_OK ||
+          gqsgd_allreduce_start(comm, quantizer.get(), input.data(), results[k].data(), 500,
+                                GQSGD_FLOAT32, call.op, call.schedule, at, nullptr,
+                                &requests[2 * k + 1]) != GQSGD_OK) {
+        return gqsgd_last_error();
+      }
+    }
+    for (const size_t k : {5, 2, 0, 1, 4, 3}) {
+      if (gqsgd_request_wait(requests[k]) != GQSGD_OK) return gqsgd_last_error();
+      const Values& found = k % 2 == 0 ? made[k / 2]->result() : results[k / 2];
+      const std::string wrong = difference(found, expected);
+      if (!wrong.empty()) return "request " + std::to_string(k) + ": " + wrong;
+    }
+    return "";
+  }),
+            "");
+}
+
 /** While a stream is busy with other work a call returns at once. */
 TEST(Enqueued, ReturnsBeforeItIsCarriedOut) {
   const LocalGroup group(2);
