@@ -50,10 +50,18 @@ GQ_HD Scale scale_for(float norm, float target) {
   return Scale{scale.power, usable ? scale.factor : 0, usable ? target : 0};
 }
 
+/** |x|, on a device part of the instruction that takes it. */
+GQ_HD float magnitude(float value) {
+#if defined(__CUDA_ARCH__)
+  return fabsf(value);
+#else
+  return float_from_bits(float_bits(value) & kMagnitudeMask);
+#endif
+}
+
 /** |x| in level units, at most the target. */
 GQ_HD float scaled_magnitude(float value, const Scale& scale) {
-  const float magnitude = float_from_bits(float_bits(value) & kMagnitudeMask);
-  const float scaled = magnitude * scale.power * scale.factor;
+  const float scaled = magnitude(value) * scale.power * scale.factor;
   return at_most(scaled, scale.target);  // NaN becomes the target
 }
 

@@ -22,8 +22,24 @@ struct Local {
   OwnData& own;
 };
 
+/** Processors of an H200. */
+inline constexpr uint32_t kProcessors = 132;
+
+/** How a body's turns become blocks. So many turns, at most, that blocks end together; and before
+ * any block gets a second turn, as many blocks as processors can have at once. */
+struct GridDefaults {
+  static constexpr uint32_t kTurnsPerBlock = 8;
+  static constexpr uint32_t kBlocksAtLeast = kProcessors * 8;
+};
+
+/** The same where a block begins with as much work as a turn is. */
+struct GridOfLongBlocks {
+  static constexpr uint32_t kTurnsPerBlock = 16;
+  static constexpr uint32_t kBlocksAtLeast = kProcessors * 4;
+};
+
 /** Where a body does nothing; what differs is said again by those that differ. */
-struct BodyDefaults {
+struct BodyDefaults : GridDefaults {
   static constexpr uint32_t kThreads = 256;
   static constexpr uint32_t kBlocksAtOnce = 3;  ///< on a processor, at least: 80 registers each
   static constexpr uint32_t kPhases = 1;

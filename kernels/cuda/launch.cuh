@@ -35,17 +35,11 @@ __global__ void __launch_bounds__(Body::kThreads, Body::kBlocksAtOnce)
   run_block(body, block);
 }
 
-/** Turns of a block, at most: enough that what it begins with costs nothing, few enough that blocks
- *  end together. */
-inline constexpr uint32_t kTurnsPerBlock = 8;
-
-/** Blocks that a device should have before any gets a second turn: 132 processors of an H200 with 8
- *  blocks each. */
-inline constexpr uint32_t kBlocksAtLeast = 132 * 8;
-
-inline uint32_t block_count(uint32_t turn_count) {
-  const uint32_t even = turn_count / kTurnsPerBlock + (turn_count % kTurnsPerBlock != 0);
-  const uint32_t wanted = even > kBlocksAtLeast ? even : kBlocksAtLeast;
+template <typename Body>
+uint32_t block_count(uint32_t turn_count) {
+  constexpr uint32_t kTurns = Body::kTurnsPerBlock;
+  const uint32_t even = turn_count / kTurns + (turn_count % kTurns != 0);
+  const uint32_t wanted = even > Body::kBlocksAtLeast ? even : Body::kBlocksAtLeast;
   return turn_count < wanted ? turn_count : wanted;
 }
 
@@ -59,7 +53,8 @@ class DeviceLauncher {
   template <typename Body>
   gqsgd_status run(const Body& body) const {
     if (body.turn_count == 0) return GQSGD_OK;  // An empty grid is a launch error.
-    run_kernel<Body><<<block_count(body.turn_count), Body::kThreads, 0, stream_>>>(body, gate_);
+    const uint32_t blocks = block_count<Body>(body.turn_count);
+    run_kernel<Body><<<blocks, Body::kThreads, 0, stream_>>>(body, gate_);
     return checked(cudaGetLastError(), "a kernel's launch");
   }
 

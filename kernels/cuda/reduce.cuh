@@ -16,6 +16,7 @@ inline constexpr uint32_t kMergeWords = 4;
 /** What merges need, and where nothing is needed. */
 struct MergeDefaults {
   static constexpr bool kShares = false;
+  using Grid = GridDefaults;
   using Shared = Nothing;
   GQ_HD void begin(uint32_t, Nothing&) const {}
 };
@@ -25,6 +26,8 @@ struct MergeDefaults {
 template <typename Merge>
 struct Reduce : BodyDefaults {
   static constexpr bool kShares = Merge::kShares;
+  static constexpr uint32_t kTurnsPerBlock = Merge::Grid::kTurnsPerBlock;
+  static constexpr uint32_t kBlocksAtLeast = Merge::Grid::kBlocksAtLeast;
   static constexpr uint32_t kRepeats = Merge::kRepeats;
   static constexpr uint32_t kTurnWords = kThreads * kRepeats * kMergeWords;
   using Shared = typename Merge::Shared;
@@ -204,6 +207,7 @@ template <bool kShort>
 struct AverageExponentials : MergeDefaults {
   static constexpr uint32_t kRepeats = 1;
   static constexpr bool kShares = true;
+  using Grid = GridOfLongBlocks;
   using Shared = AverageTable;
   ReduceWords random;
   uint32_t weight_a, weight_b;

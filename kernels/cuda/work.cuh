@@ -83,7 +83,7 @@ GQ_HD uint32_t rotation_length_at(uint32_t position, uint32_t codes) {
 /** Distances 1..8 of a rotation are among a thread's own values, 16..128 among values 16 apart and
  *  the last two among values 256 apart: 64 threads exchange 1024 values between them. */
 template <typename Work, bool kBack>
-struct Rotated {
+struct Rotated : GridDefaults {
   static constexpr uint32_t kThreads = Work::kThreads;
   static constexpr uint32_t kBlocksAtOnce = 512 / kThreads;
   static constexpr uint32_t kPhases = 4;
