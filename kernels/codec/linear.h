@@ -26,11 +26,11 @@ GQ_HD uint32_t linear_encode(float value, const Scale& scale, uint32_t steps, ui
   return static_cast<uint32_t>(code + static_cast<int32_t>(steps));
 }
 
-/** The same from bit 23 on; what is below is of no use. */
+/** The same from bit 23 on, where the steps are already; what is below is of no use. */
 template <bool kNearest>
-GQ_HD uint32_t linear_at_23(float value, const Scale& scale, uint32_t steps, uint32_t bits) {
+GQ_HD uint32_t linear_at_23(float value, const Scale& scale, uint32_t steps_at_23, uint32_t bits) {
   const uint32_t scaled = static_cast<uint32_t>(nearest_integer(scaled_value(value, scale)));
-  return scaled + (uniform_of<kNearest>(bits) | steps << kUniformBits);
+  return scaled + (uniform_of<kNearest>(bits) | steps_at_23);
 }
 
 /** Weights of the two operands of an average, and the division by their sum W <= 2^20 as a

@@ -15,12 +15,15 @@ template <uint32_t kCodeBits>
 struct LinearLevels {
   static constexpr uint32_t kBits = kCodeBits;
   uint32_t steps;
+  uint32_t steps_at_23;
+
+  explicit LinearLevels(uint32_t steps) : steps(steps), steps_at_23(steps << kUniformBits) {}
 
   GQ_HD Scale scale_for_norm(float norm) const { return linear_scale(norm, steps); }
 
   template <bool kNearest>
   GQ_HD uint32_t at_23(float value, const Scale& scale, uint32_t bits) const {
-    return linear_at_23<kNearest>(value, scale, steps, bits);
+    return linear_at_23<kNearest>(value, scale, steps_at_23, bits);
   }
   GQ_HD uint32_t word(const uint32_t (&from)[32 / kBits], const uint32_t (&)[32 / kBits]) const {
     return packed_lanes<kBits>(from);

@@ -231,7 +231,7 @@ void expect_raised_lanes(const Floats& values) {
   for (const uint32_t steps : {1u, 7u, 100u, 127u}) {
     const Scale scale = linear_scale(3, steps);
     for (size_t e = 0; e < values.size(); ++e) {
-      ASSERT_EQ(linear_at_23<kNearest>(values[e], scale, steps, noise(e)) >> 23,
+      ASSERT_EQ(linear_at_23<kNearest>(values[e], scale, steps << 23, noise(e)) >> 23,
                 linear_encode<kNearest>(values[e], scale, steps, noise(e)))
           << values[e];
     }
