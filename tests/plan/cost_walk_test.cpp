@@ -37,10 +37,12 @@ CodecCost codec(uint32_t ranks) {
   return cost;
 }
 
-Plan plan_of(const char* schedule, uint32_t ranks, uint64_t value_count, uint64_t chunk = kChunk) {
+Plan plan_of(const char* schedule, uint32_t ranks, uint64_t value_count, uint64_t chunk = kChunk,
+             bool travels = false) {
   const Format format;
   Plan plan;
-  const PlanRequest request{&format, schedule_by_name(schedule)->id, 1, value_count, chunk, true};
+  const PlanRequest request{&format, schedule_by_name(schedule)->id, 1, value_count, chunk,
+                            !travels};
   EXPECT_TRUE(make_plan(request, &plan).ok()) << last_error();
   plan.shape.ranks = ranks;  // levels do not matter here, so that any number of ranks is legal
   return plan;
@@ -118,11 +120,13 @@ TEST(CostWalk, AgreesWithAllRanksSimulated) {
                                   {"tree", 0.85, 1.1}};
   for (const Tolerance& one : tolerances) {
     for (uint32_t ranks : {1u, 2u, 3u, 4u, 5u, 7u, 8u, 12u, 16u, 32u, 33u}) {
-      for (uint64_t chunks : {1u, 2u, 16u}) {
-        const Plan plan = plan_of(one.schedule, ranks, chunks * ranks * kChunk);
-        const double ratio = walked_ns(plan) / timeline_ns(plan);
-        EXPECT_GE(ratio, one.least) << one.schedule << ' ' << ranks << ' ' << chunks;
-        EXPECT_LE(ratio, one.most) << one.schedule << ' ' << ranks << ' ' << chunks;
+      for (const bool travels : {false, true}) {
+        for (uint64_t chunks : {1u, 2u, 16u}) {
+          const Plan plan = plan_of(one.schedule, ranks, chunks * ranks * kChunk, kChunk, travels);
+          const double ratio = walked_ns(plan) / timeline_ns(plan);
+          EXPECT_GE(ratio, one.least) << one.schedule << ' ' << ranks << ' ' << chunks << travels;
+          EXPECT_LE(ratio, one.most) << one.schedule << ' ' << ranks << ' ' << chunks << travels;
+        }
       }
     }
   }
