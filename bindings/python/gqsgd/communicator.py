@@ -13,7 +13,7 @@ from . import _abi, _mpi
 from .arguments import at, fields_text, integer, number_of
 from .arrays import dtype_number, read_view
 from .errors import InvalidArgument, check
-from .memory import View, memory_of
+from .memory import View, memory_of, stream_for_refusal
 from .nccl import NcclGroups
 from .quantizer import Quantizer, handle_of
 from .request import Request
@@ -249,7 +249,7 @@ class Communicator(SegmentCollectives, NcclGroups):
             send = memory.values(x, "x")
             recv = memory.result(out, send)
         except Exception:
-            self._tell_peers(q, step)
+            self._tell_peers(q, step, x, stream)
             raise
         values = send.address, recv.address, send.count, send.dtype_number
         return send, recv, (quantizer, *values, *numbers, place, memory.stream)
@@ -301,14 +301,15 @@ class Communicator(SegmentCollectives, NcclGroups):
         )
         return error.value
 
-    def _tell_peers(self, q: Any, step: int | None) -> None:
+    def _tell_peers(self, q: Any, step: int | None, x: Any = None, stream: Any = None) -> None:
         """Takes part in a call that this rank has already refused, with buffers that the library
         refuses too: the other ranks get RemoteError at once instead of waiting for this one."""
+        on_stream = stream_for_refusal(x, stream)
         if not isinstance(q, Quantizer):
             q = Quantizer()
         place = at(None if step is None else 0, 0)  # advances the counter where the peers' do
         _abi.library().gqsgd_allreduce(
-            self._handle, handle_of(q), None, None, 1, 0, 0, 0, place, None
+            self._handle, handle_of(q), None, None, 1, 0, 0, 0, place, on_stream
         )
 
     def reserve(self, q: Quantizer, value_count: int, dtype: DTypeLike = np.float32) -> None:

@@ -148,6 +148,15 @@ def memory_of_all(given: Sequence[Any], stream: Any = None) -> Memory:
     return _HOST if stream is None else DeviceMemory(device_arrays.stream_number(stream))
 
 
+def stream_for_refusal(given: Any, stream: Any) -> int | None:
+    """That of a call whose arguments are refused, as far as it can be made out of them."""
+    first = given[0] if isinstance(given, (list, tuple)) and given else given
+    try:
+        return memory_of(first, stream).stream
+    except Exception:
+        return None
+
+
 _HOST = HostMemory()
 
 

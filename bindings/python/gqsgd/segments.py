@@ -145,7 +145,7 @@ def _prepared(comm: Communicator, prepare: Any, q: Any, step: int | None, *given
         prepared: _Prepared = prepare(comm, *given)
         return prepared
     except Exception:
-        comm._tell_peers(q, step)
+        comm._tell_peers(q, step, given[0], given[-1])
         raise
 
 

@@ -91,6 +91,22 @@ def test_what_one_rank_refuses_is_an_error_on_all(case):
     assert device.nccl_ranks(2, work) == [[1.0] * 8] * 2
 
 
+@pytest.mark.parametrize("call", ["allreduce", "allreduce_many"])
+def test_all_ranks_may_refuse_at_once(call):
+    q = gqsgd.Quantizer("none")
+
+    def work(comm, stream):
+        x, integers = device.array(np.ones(8, np.float32)), device.empty(8, np.int32)
+        with pytest.raises(gqsgd.InvalidArgument, match="int32"):
+            comm.allreduce_many([integers], q, stream=stream) if call == "allreduce_many" else (
+                comm.allreduce(integers, q, stream=stream))
+        mean = comm.allreduce(x, q, stream=stream)
+        stream.synchronize()
+        return mean.host.tolist()
+
+    assert device.nccl_ranks(3, work) == [[1.0] * 8] * 3
+
+
 def test_ranks_that_differ_are_told():
     def work(comm, stream):
         x = device.array(np.ones(8, np.float32))
