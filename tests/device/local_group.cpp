@@ -1,48 +1,15 @@
-// Threads for ranks.
+// Threads of one local group, and calls that are compared with what virtual ranks make.
 #include "tests/device/local_group.h"
 
 #include <gtest/gtest.h>
 
 #include <memory>
-#include <mutex>
-#include <thread>
 
 namespace gq::test {
 
-LocalGroup::LocalGroup(int rank_count, const std::string& options)
-    : comms_(static_cast<size_t>(rank_count)) {
-  EXPECT_EQ(gqsgd_comm_create_local(rank_count, options.c_str(), comms_.data()), GQSGD_OK)
+LocalGroup::LocalGroup(int rank_count, const std::string& options) : DeviceGroup(rank_count) {
+  EXPECT_EQ(gqsgd_comm_create_local(rank_count, options.c_str(), comms()), GQSGD_OK)
       << gqsgd_last_error();
-}
-
-LocalGroup::~LocalGroup() {
-  // In threads: where calls are under way one end waits for the other.
-  run([this](int rank, gqsgd_comm) {
-    destroy(rank);
-    return std::string();
-  });
-}
-
-void LocalGroup::destroy(int rank) {
-  gqsgd_comm& comm = comms_[static_cast<size_t>(rank)];
-  EXPECT_EQ(gqsgd_comm_destroy(comm), GQSGD_OK);
-  comm = nullptr;
-}
-
-std::string LocalGroup::run(
-    const std::function<std::string(int rank, gqsgd_comm comm)>& body) const {
-  std::mutex mutex;
-  std::string lines;
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < size(); ++rank) {
-    threads.emplace_back([&, rank] {
-      const std::string said = body(rank, comm(rank));
-      const std::lock_guard<std::mutex> lock(mutex);
-      if (!said.empty()) lines += "rank " + std::to_string(rank) + ": " + said + "\n";
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  return lines;
 }
 
 Calls::Calls(int rank_count, const std::vector<Operation>& operations,

@@ -4,32 +4,18 @@
 
 #include <gqsgd.h>
 
-#include <functional>
 #include <string>
 #include <vector>
 
 #include "tests/nccl/group.h"
-#include "tests/support/host_device.h"
+#include "tests/support/device_group.h"
 #include "tests/support/operation.h"
 
 namespace gq::test {
 
-class LocalGroup {
+class LocalGroup : public DeviceGroup {
  public:
   explicit LocalGroup(int rank_count, const std::string& options = "timeout_ms=20000");
-  ~LocalGroup();
-  LocalGroup(const LocalGroup&) = delete;
-  LocalGroup& operator=(const LocalGroup&) = delete;
-
-  int size() const { return static_cast<int>(comms_.size()); }
-  gqsgd_comm comm(int rank) const { return comms_[static_cast<size_t>(rank)]; }
-  /** Runs `body` on a thread for each rank; lines of what it returned, where it was not "". */
-  std::string run(const std::function<std::string(int rank, gqsgd_comm comm)>& body) const;
-  void destroy(int rank);
-
- private:
-  UseHostDevice device_;
-  std::vector<gqsgd_comm> comms_;
 };
 
 /** Calls one after the other, and what virtual ranks make of them. */

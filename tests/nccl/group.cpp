@@ -1,12 +1,10 @@
-// Threads for ranks, the stand-in for NCCL.
+// Groups over the stand-in of NCCL, and their calls.
 #include "tests/nccl/group.h"
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <cstring>
-#include <mutex>
-#include <thread>
 
 namespace gq::test {
 namespace {
@@ -80,48 +78,17 @@ bool StreamCall::untouched() const {
   return std::memcmp(send_.as<float>(), input_.data(), value_count_ * sizeof(float)) == 0;
 }
 
-NcclGroup::NcclGroup(int rank_count, const std::string& options)
-    : comms_(static_cast<size_t>(rank_count)) {
+NcclGroup::NcclGroup(int rank_count, const std::string& options) : DeviceGroup(rank_count) {
   stand_in_function<void (*)(void*)>("stand_in_default_stream")(default_host_stream());
   gqsgd_unique_id id;
   const std::string text = stand_in_options(options);
   EXPECT_EQ(gqsgd_nccl_unique_id_create(text.c_str(), &id), GQSGD_OK) << gqsgd_last_error();
   const std::string failures = run([&](int rank, gqsgd_comm) -> std::string {
-    const gqsgd_status status = gqsgd_comm_create_nccl(&id, rank, rank_count, text.c_str(),
-                                                       &comms_[static_cast<size_t>(rank)]);
+    const gqsgd_status status =
+        gqsgd_comm_create_nccl(&id, rank, rank_count, text.c_str(), comms() + rank);
     return status == GQSGD_OK ? "" : gqsgd_last_error();
   });
   EXPECT_EQ(failures, "");
-}
-
-NcclGroup::~NcclGroup() {
-  // In threads: where calls are under way one end waits for the other.
-  run([this](int rank, gqsgd_comm) {
-    destroy(rank);
-    return std::string();
-  });
-}
-
-void NcclGroup::destroy(int rank) {
-  gqsgd_comm& comm = comms_[static_cast<size_t>(rank)];
-  EXPECT_EQ(gqsgd_comm_destroy(comm), GQSGD_OK);
-  comm = nullptr;
-}
-
-std::string NcclGroup::run(
-    const std::function<std::string(int rank, gqsgd_comm comm)>& body) const {
-  std::mutex mutex;
-  std::string lines;
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < size(); ++rank) {
-    threads.emplace_back([&, rank] {
-      const std::string said = body(rank, comm(rank));
-      const std::lock_guard<std::mutex> lock(mutex);
-      if (!said.empty()) lines += "rank " + std::to_string(rank) + ": " + said + "\n";
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  return lines;
 }
 
 }  // namespace gq::test

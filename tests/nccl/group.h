@@ -6,12 +6,11 @@
 #include <gqsgd.h>
 #include <gqsgd_nccl.h>
 
-#include <functional>
 #include <string>
-#include <vector>
 
 #include "src/transport/nccl_library.h"
 #include "tests/nccl/stand_in.h"
+#include "tests/support/device_group.h"
 #include "tests/support/host_device.h"
 #include "tests/support/operation.h"
 
@@ -50,22 +49,9 @@ class StreamCall {
   DeviceMemory send_, recv_;
 };
 
-class NcclGroup {
+class NcclGroup : public DeviceGroup {
  public:
   explicit NcclGroup(int rank_count, const std::string& options = "");
-  ~NcclGroup();
-  NcclGroup(const NcclGroup&) = delete;
-  NcclGroup& operator=(const NcclGroup&) = delete;
-
-  int size() const { return static_cast<int>(comms_.size()); }
-  gqsgd_comm comm(int rank) const { return comms_[static_cast<size_t>(rank)]; }
-  /** Runs `body` on a thread for each rank; lines of what it returned, where it was not "". */
-  std::string run(const std::function<std::string(int rank, gqsgd_comm comm)>& body) const;
-  void destroy(int rank);
-
- private:
-  UseHostDevice device_;
-  std::vector<gqsgd_comm> comms_;
 };
 
 }  // namespace gq::test
