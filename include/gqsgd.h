@@ -355,7 +355,7 @@ GQSGD_API gqsgd_status gqsgd_expected_error(gqsgd_quantizer quantizer, int32_t r
 /** The same, measured here and now: a collective that averages `send` twice as float32, once
  *  uncompressed and once with `quantizer`, and compares. at = NULL takes the step that the next
  *  call would use, and does not use it up: the error is that of the next allreduce of these values.
- *  Every rank gets the same number. `send` is memory of the host. Allocates 12 bytes for each value. */
+ *  Every rank gets the same number. `send` is host memory. Allocates 12 bytes for each value. */
 GQSGD_API gqsgd_status gqsgd_measured_error(gqsgd_comm comm, gqsgd_quantizer quantizer,
                                             const void *send, size_t value_count, int32_t dtype,
                                             int32_t schedule, const uint64_t at[2], double *error);
