@@ -12,9 +12,6 @@
 namespace gq {
 namespace {
 
-// A sleeper looks for dead peers this often; a bell wakes it sooner.
-constexpr uint32_t kWaitSliceUs = 5000;
-
 /** Statuses 60 to 79: a rank is gone or late. BACKEND: this one can no longer reach the others. All
  *  else, before codes move, is shared by all ranks. */
 bool is_run_failure(gqsgd_status code) {

@@ -32,14 +32,8 @@ Status open_stream_calls(StreamTransport* transport, Communicator* communicator)
 }  // namespace
 
 Status use_stream(void* stream, Communicator* communicator) {
-  const char* reason = "";
-  const Device* const device = process_device(&reason);
-  if (device == nullptr) {
-    return fail(GQSGD_UNSUPPORTED,
-                "stream is %p, for memory of a device, and there is none: %s; hint: NULL is for "
-                "host memory",
-                stream, reason);
-  }
+  const Device* device = nullptr;
+  GQ_TRY(device_of(stream, &device));
   bool capturing = false;
   GQ_TRY(device->is_capturing(stream, &capturing));
   if (capturing) {
@@ -153,9 +147,10 @@ Status fill_endpoint(std::unique_ptr<Transport> transport, const CommOptions& op
   endpoint->stream_chunk_value_count = options.chunk_value_count;
   if (options.chunk_value_count == 0) {
     endpoint->stream_chunk_value_count = kChunkValueCountOnStreams;
-    endpoint->chunk_value_count = endpoint->transport->on_streams() ? kChunkValueCountOnStreams
-                                  : endpoint->transport->reads_in_place() ? kChunkValueCountDefault
-                                                                          : kChunkValueCountOnWires;
+    endpoint->chunk_value_count =
+        endpoint->transport->on_streams()
+            ? kChunkValueCountOnStreams
+            : default_chunk_value_count(endpoint->transport->reads_in_place());
   }
   endpoint->stream_id = options.stream_id;
   endpoint->choice.set(options.choice);

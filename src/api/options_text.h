@@ -19,6 +19,9 @@ inline constexpr int64_t kTimeoutMsMax = INT64_C(1)
  *  scales stay below 64 KiB, up to which MPI sends at once over TCP. */
 inline constexpr uint32_t kChunkValueCountDefault = 65536;
 inline constexpr uint32_t kChunkValueCountOnWires = 56 << 10;
+constexpr uint32_t default_chunk_value_count(bool reads_in_place) {
+  return reads_in_place ? kChunkValueCountDefault : kChunkValueCountOnWires;
+}
 /** On streams every message costs the start of a kernel: codes of some megabytes hide that. */
 inline constexpr uint32_t kChunkValueCountOnStreams = 4 << 20;
 

@@ -65,14 +65,7 @@ Status check_memory(const Device& device, const Buffer& buffer) {
 /** Those of the host, or with a stream those of its device. */
 Status choose_stages(void* stream, StageCall* call) {
   if (stream != nullptr) {
-    const char* reason = "";
-    call->device = process_device(&reason);
-    if (call->device == nullptr) {
-      return fail(GQSGD_UNSUPPORTED,
-                  "stream is %p, for memory of a device, and there is none: %s; hint: NULL is for "
-                  "host memory",
-                  stream, reason);
-    }
+    GQ_TRY(device_of(stream, &call->device));
     call->stages = call->device->stages;
     call->stream = stream;
     return Status();

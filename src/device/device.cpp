@@ -26,6 +26,16 @@ const Device* process_device(const char** reason) {
   return found;
 }
 
+Status device_of(StreamHandle stream, const Device** device) {
+  const char* reason = "";
+  *device = process_device(&reason);
+  if (*device != nullptr) return Status();
+  return fail(GQSGD_UNSUPPORTED,
+              "stream is %p, for memory of a device, and there is none: %s; hint: NULL is for "
+              "host memory",
+              stream, reason);
+}
+
 void use_device(const Device* device) { double_of_tests.store(device, std::memory_order_release); }
 
 Status wait_for(const Device& device, EventHandle event, uint64_t deadline_us,

@@ -74,6 +74,9 @@ struct Device {
  *  and a device, else null. *reason, if not null, says why there is none. */
 const Device* process_device(const char** reason);
 
+/** The same for a caller's stream, which goes with memory of one: UNSUPPORTED if there is none. */
+Status device_of(StreamHandle stream, const Device** device);
+
 /** Takes the place of what process_device() finds: tests bring a double. */
 void use_device(const Device* device);
 

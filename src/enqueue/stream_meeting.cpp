@@ -5,13 +5,6 @@
 #include "src/support/clock.h"
 
 namespace gq {
-namespace {
-
-// A sleeper looks for dead peers this often; a bell wakes it sooner.
-constexpr uint32_t kWaitSliceUs = 5000;
-
-}  // namespace
-
 Status StreamCalls::enqueue_together(Attempt* attempt, const KeptFailure& refusal,
                                      bool takes_norm) {
   Status verdict;

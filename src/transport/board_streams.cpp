@@ -8,13 +8,6 @@
 #include "src/support/clock.h"
 
 namespace gq {
-namespace {
-
-// A sleeper looks for dead peers this often; a bell wakes it sooner.
-constexpr uint32_t kWaitSliceUs = 5000;
-
-}  // namespace
-
 Status BoardStreams::open() {
   roles_.resize(size());
   gathered_.reserve(2 * size_t{size()});

@@ -46,6 +46,9 @@ struct Sum {
 class StreamTransport;
 struct StreamSeat;
 
+/** A sleeper looks for dead peers this often; a bell wakes it sooner. */
+inline constexpr uint32_t kWaitSliceUs = 5000;
+
 /** One rank's end of a group. All members are called by one thread at a time, except break_off()
  *  and counters(). */
 class Transport {
