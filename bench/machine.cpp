@@ -55,6 +55,11 @@ int64_t now_ns() {
   return int64_t{time.tv_sec} * 1000000000 + time.tv_nsec;
 }
 
+size_t calls_per_run(size_t size_bytes) {
+  constexpr size_t kRunBytes = size_t{1} << 20, kMostCalls = 128;
+  return std::clamp(kRunBytes / std::max(size_bytes, size_t{1}), size_t{1}, kMostCalls);
+}
+
 double median(std::vector<double> values) {
   if (values.empty()) return 0;
   std::sort(values.begin(), values.end());

@@ -2,6 +2,7 @@
 #ifndef GQ_BENCH_MACHINE_H
 #define GQ_BENCH_MACHINE_H
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -18,6 +19,11 @@ bool bind_to_processor(int number);
 
 /** Nanoseconds of a clock that processes of one machine share. */
 int64_t now_ns();
+
+/** Calls that one timed run makes, one after another: runs of short calls carry 1 MiB together, as
+ *  far as 128 calls do. A call alone would time how late its ranks left the barrier, and on a link
+ *  that lets a burst through at once no link at all. */
+size_t calls_per_run(size_t size_bytes);
 
 /** The middle of the values, or the mean of the two middle ones; 0 for none. */
 double median(std::vector<double> values);

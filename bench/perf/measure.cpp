@@ -14,9 +14,9 @@ namespace {
 
 constexpr uint64_t kCheckedAt[2] = {1, 0};
 
-/** Sums in place grow by the number of ranks in each run, so inputs are restored before they
+/** Sums in place grow by the number of ranks in each call, so inputs are restored before they
  *  overflow. */
-constexpr size_t kRunsInPlace = 8;
+constexpr size_t kCallsInPlace = 8;
 
 /** Float32 sums, and narrower outputs of them, are not further off. */
 constexpr double kFloatSumNmseMax = 1e-4;
@@ -70,22 +70,39 @@ Measurement::~Measurement() {
   for (gqsgd_quantizer quantizer : quantizers_) gqsgd_quantizer_destroy(quantizer);
 }
 
-double Measurement::run(const Contender& contender, bool in_place, const uint64_t* at) {
-  if (in_place && (at != nullptr || in_place_run_count_++ % kRunsInPlace == 0)) output_ = input_;
-  const void* send = in_place ? output_.data() : input_.data();
-  gqsgd_status status = GQSGD_OK;
-  peers_.barrier();
-  const int64_t begin = now_ns();
+void Measurement::call(const Contender& contender, const void* send, const uint64_t* at) {
   if (contender.quantizer == nullptr) {
     peers_.foreign_sum(send, output_.data(), value_count_, options_.dtype.number);
-  } else {
-    status = gqsgd_allreduce(peers_.comm(), contender.quantizer, send, output_.data(), value_count_,
-                             options_.dtype.number, options_.op.number, contender.schedule.number,
-                             at, nullptr);
+    return;
   }
-  const int64_t end = now_ns();
-  require(status, contender.format.c_str());
-  return static_cast<double>(end - begin) * 1e-3;
+  require(gqsgd_allreduce(peers_.comm(), contender.quantizer, send, output_.data(), value_count_,
+                          options_.dtype.number, options_.op.number, contender.schedule.number, at,
+                          nullptr),
+          contender.format.c_str());
+}
+
+/** One call, for its result. */
+void Measurement::call_once(const Contender& contender, bool in_place) {
+  if (in_place) output_ = input_;
+  call(contender, in_place ? output_.data() : input_.data(), kCheckedAt);
+}
+
+/** Microseconds of one of the calls that follow a barrier. */
+double Measurement::run(const Contender& contender, bool in_place) {
+  size_t call_count = calls_per_run(input_.size());
+  if (in_place) {
+    call_count = std::min(call_count, kCallsInPlace);
+    if (in_place_call_count_ + call_count > kCallsInPlace) {
+      output_ = input_;
+      in_place_call_count_ = 0;
+    }
+    in_place_call_count_ += call_count;
+  }
+  const void* send = in_place ? output_.data() : input_.data();
+  peers_.barrier();
+  const int64_t begin = now_ns();
+  for (size_t i = 0; i < call_count; ++i) call(contender, send, nullptr);
+  return static_cast<double>(now_ns() - begin) * 1e-3 / static_cast<double>(call_count);
 }
 
 uint64_t Measurement::stat(const char* name) {
@@ -129,7 +146,7 @@ uint64_t Measurement::wrong_count() {
 
 /** Its bits are its own: only its error is looked at. */
 void Measurement::judge_foreign(const Contender& contender, Row* row) {
-  run(contender, false, nullptr);
+  call_once(contender, false);
   if (peers_.rank() == 0) row->nmse = nmse_of(output_.data(), value_count_, GQSGD_SUM, options_);
 }
 
@@ -146,22 +163,22 @@ uint64_t Measurement::wrong_float_sums(Row* row) {
 void Measurement::check(const Contender& contender, Row* row) {
   if (contender.quantizer == nullptr) return judge_foreign(contender, row);
   const uint64_t native_before = stat("native_float_calls");
-  run(contender, false, kCheckedAt);
+  call_once(contender, false);
   const bool is_native = stat("native_float_calls") != native_before;
   if (!is_native) expect(contender, row);
   row->out_of_place.wrong_count = is_native ? wrong_float_sums(row) : wrong_count();
-  run(contender, true, kCheckedAt);
+  call_once(contender, true);
   row->in_place.wrong_count = is_native ? wrong_float_sums(row) : wrong_count();
 }
 
 void Measurement::time_all(bool in_place, std::vector<Row>* rows) {
   for (int warmup = 0; warmup < options_.warmup_count; ++warmup) {
-    for (const Contender& contender : contenders_) run(contender, in_place, nullptr);
+    for (const Contender& contender : contenders_) run(contender, in_place);
   }
   std::vector<std::vector<double>> times_us(contenders_.size());
   for (int turn = 0; turn < options_.run_count; ++turn) {
     for (size_t c = 0; c < contenders_.size(); ++c) {
-      times_us[c].push_back(run(contenders_[c], in_place, nullptr));
+      times_us[c].push_back(run(contenders_[c], in_place));
     }
   }
   for (size_t c = 0; c < contenders_.size(); ++c) {
@@ -180,12 +197,13 @@ std::vector<Row> Measurement::measure(size_t size_bytes) {
   for (const Contender& contender : contenders_) {
     rows.push_back({size_bytes, value_count_, contender.format, contender.schedule.name, {}, {}});
     const uint64_t before = stat("payload_bytes_sent");
-    run(contender, false, kCheckedAt);
+    call_once(contender, false);
     std::vector<double> sent = {static_cast<double>(stat("payload_bytes_sent") - before)};
     peers_.most(&sent);
     rows.back().wire_bytes = static_cast<uint64_t>(sent[0]);
     if (options_.check) check(contender, &rows.back());
   }
+  in_place_call_count_ = kCallsInPlace;
   time_all(false, &rows);
   time_all(true, &rows);
   return rows;

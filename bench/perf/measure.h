@@ -49,7 +49,9 @@ class Measurement {
     Choice schedule;
   };
   bool goes_together(const Contender& contender) const;
-  double run(const Contender& contender, bool in_place, const uint64_t* at);
+  void call(const Contender& contender, const void* send, const uint64_t* at);
+  void call_once(const Contender& contender, bool in_place);
+  double run(const Contender& contender, bool in_place);
   void check(const Contender& contender, Row* row);
   void judge_foreign(const Contender& contender, Row* row);
   uint64_t wrong_float_sums(Row* row);
@@ -63,7 +65,7 @@ class Measurement {
   std::vector<Contender> contenders_;
   std::vector<gqsgd_quantizer> quantizers_;
   size_t value_count_ = 0;
-  size_t in_place_run_count_ = 0;
+  size_t in_place_call_count_ = 0;  ///< since the output was the input
   std::vector<unsigned char> input_, output_, expected_;
 };
 

@@ -10,13 +10,14 @@ namespace {
 constexpr int32_t kOfCodes[] = {GQSGD_SCHEDULE_DIRECT,    GQSGD_SCHEDULE_HIERARCHICAL,
                                 GQSGD_SCHEDULE_BUTTERFLY, GQSGD_SCHEDULE_TREE,
                                 GQSGD_SCHEDULE_RING,      GQSGD_SCHEDULE_NATIVE};
-constexpr int32_t kOfFloats[] = {GQSGD_SCHEDULE_TREE,         GQSGD_SCHEDULE_BUTTERFLY,
-                                 GQSGD_SCHEDULE_RING,         GQSGD_SCHEDULE_DIRECT,
+// Between two ranks ring and butterfly exchange the same, and a ring's moves are listed sooner.
+constexpr int32_t kOfFloats[] = {GQSGD_SCHEDULE_RING,         GQSGD_SCHEDULE_TREE,
+                                 GQSGD_SCHEDULE_BUTTERFLY,    GQSGD_SCHEDULE_DIRECT,
                                  GQSGD_SCHEDULE_HIERARCHICAL, GQSGD_SCHEDULE_NATIVE};
 
 // Predictions that are closer than this say nothing: then the earlier candidate is kept, which is
 // the one without codes, or with less noise or fewer moves.
-constexpr double kClearlyCheaper = 0.99;
+constexpr double kClearlyCheaper = 0.97;
 
 /** False for what no plan can be made of, and for what AUTO does not take. */
 bool is_candidate(const CostQuestion& question, const CostConstants& constants) {

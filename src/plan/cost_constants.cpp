@@ -30,6 +30,10 @@ constexpr Scalar kScalars[] = {{"latency_ns", &CostConstants::latency_ns},
                                {"move_ns", &CostConstants::move_ns},
                                {"call_ns", &CostConstants::call_ns},
                                {"header_ns", &CostConstants::header_ns},
+                               {"direct_step_ns", &CostConstants::direct_step_ns},
+                               {"tree_step_ns", &CostConstants::tree_step_ns},
+                               {"butterfly_step_ns", &CostConstants::butterfly_step_ns},
+                               {"ring_step_ns", &CostConstants::ring_step_ns},
                                {"cpus", &CostConstants::cpus},
                                {"cache_bytes", &CostConstants::cache_bytes},
                                {"native_step_ns", &CostConstants::native_step_ns},
@@ -77,6 +81,17 @@ StageCost* find_stage(std::string_view name, CostConstants* constants) {
   return nullptr;
 }
 
+constexpr size_t kNamesBytes = 512;
+
+/** All scalars, as a sentence lists them. */
+void list_scalars(char (&names)[kNamesBytes]) {
+  size_t used = 0;
+  for (const Scalar& scalar : kScalars) {
+    used += static_cast<size_t>(
+        snprintf(names + used, sizeof names - used, "%s%s", used > 0 ? ", " : "", scalar.name));
+  }
+}
+
 Status read_line(std::string_view line, int number, CostConstants* constants) {
   const size_t equals = line.find('=');
   const std::string_view name = trim(line.substr(0, equals));
@@ -86,12 +101,12 @@ Status read_line(std::string_view line, int number, CostConstants* constants) {
   StageCost* stage = find_stage(name, constants);
   const int shown = static_cast<int>(name.size() < 60 ? name.size() : 60);
   if (scalar == nullptr && stage == nullptr) {
+    char names[kNamesBytes];
+    list_scalars(names);
     return fail(GQSGD_INVALID_ARGUMENT,
-                "line %d of the costs: \"%.*s\" is not a constant; names are latency_ns, byte_ns, "
-                "node_latency_ns, node_byte_ns, message_ns, move_ns, call_ns, header_ns, cpus, "
-                "cache_bytes, native_step_ns, native_byte_ns and ROW.STAGE such as "
-                "linear8.quantize",
-                number, shown, name.data());
+                "line %d of the costs: \"%.*s\" is not a constant; names are %s and ROW.STAGE such "
+                "as linear8.quantize",
+                number, shown, name.data(), names);
   }
   bool good = take_number(&value, scalar != nullptr ? scalar : &stage->cached);
   if (good && stage != nullptr) good = take_number(&value, &stage->streamed);

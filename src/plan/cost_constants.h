@@ -50,10 +50,13 @@ struct CostConstants {
   double byte_ns;     ///< one byte on the link out of a rank, and on the one into it
   /** The same inside a node, where ranks are on several. Links between them are the nodes' then. */
   double node_latency_ns, node_byte_ns;
-  double message_ns;   ///< processor time of one message, at either end
-  double move_ns;      ///< processor time of finding out what one move is, whatever it then does
-  double call_ns;      ///< an allreduce of nothing
-  double header_ns;    ///< one more rank's header in it
+  double message_ns;  ///< processor time of one message, at either end
+  double move_ns;     ///< processor time of finding out what one move is, whatever it then does
+  double call_ns;     ///< an allreduce of nothing
+  double header_ns;   ///< one more rank's header in it
+  /** Each step of a call on a rank's longest way through it, besides what is above: 2 in direct,
+   *  2 ceil(log2 n) in a tree and a butterfly, 2 (n - 1) in a ring. */
+  double direct_step_ns, tree_step_ns, butterfly_step_ns, ring_step_ns;
   double cpus;         ///< processors that a node's ranks share; 0: every rank has one of its own
   double cache_bytes;  ///< what the ranks that share them can keep close
   /** An allreduce of the transport's own: each of its 2 ceil(log2 n) steps, and each of the 2 (n -

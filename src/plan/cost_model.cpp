@@ -56,6 +56,30 @@ uint32_t rank_of_extreme(const Nodes& nodes, bool most) {
   return nodes.rank_of(found, 0);
 }
 
+/** What each step of a schedule takes of its own; native's are part of its move. */
+double step_ns(int32_t schedule_id, const CostConstants& constants) {
+  switch (schedule_id) {
+    case GQSGD_SCHEDULE_DIRECT:
+    case GQSGD_SCHEDULE_HIERARCHICAL:
+      return constants.direct_step_ns;
+    case GQSGD_SCHEDULE_TREE:
+      return constants.tree_step_ns;
+    case GQSGD_SCHEDULE_BUTTERFLY:
+      return constants.butterfly_step_ns;
+    case GQSGD_SCHEDULE_RING:
+      return constants.ring_step_ns;
+    default:
+      return 0;
+  }
+}
+
+/** As many steps lead to sums as there are reductions one after another, and as many back. */
+double steps_ns(const Plan& plan, const CostConstants& constants) {
+  const uint32_t ranks = plan.shape.ranks;
+  if (ranks == 1 || plan.shape.value_count == 0) return 0;
+  return 2.0 * std::max(1u, plan.schedule->combines(ranks)) * step_ns(plan.schedule_id, constants);
+}
+
 /** Ranks that share a processor wait while others work: each processor time of one is lengthened by
  *  that of those with which it shares. */
 double moves_ns(const Plan& plan, const Terms& terms, uint32_t rank) {
@@ -133,7 +157,7 @@ Status predict_time(const CostQuestion& question, const CostConstants& constants
                                     : 0;
   try {
     *time_ns = constants.call_ns + question.ranks * constants.header_ns + norm_ns +
-               all_moves_ns(plan, terms);
+               steps_ns(plan, constants) + all_moves_ns(plan, terms);
   } catch (const std::bad_alloc&) {
     return fail(GQSGD_NO_MEMORY, "no memory to cost the moves of %u ranks", question.ranks);
   }

@@ -12,6 +12,15 @@ namespace {
 // and 1.5 times in 4, with 2 or 8 as long.
 constexpr uint32_t kLagOnWires = 4;
 
+// On streams what travels in one turn is received in the next but one (src/enqueue/program.h): a
+// longer lag would only make a call's first and last turns more.
+constexpr uint32_t kLagOnStreams = 2;
+
+uint32_t lag_of(const PlanRequest& request) {
+  if (request.reads_in_place) return 1;
+  return request.stages_are_launches ? kLagOnStreams : kLagOnWires;
+}
+
 /** A message of floats that travels is as long as one of 8-bit codes: a quarter of the values. */
 uint64_t chunk_values(const PlanRequest& request, const Coding& coding) {
   const bool floats_travel = coding.levels == Levels::none && !request.reads_in_place;
@@ -108,7 +117,7 @@ Shape shape_of(const PlanRequest& request, const Coding& coding) {
   shape.value_count = request.value_count;
   shape.value_alignment = value_alignment(coding.block, coding.rotated);
   shape.chunk_value_count = round_up(chunk_values(request, coding), shape.value_alignment);
-  shape.lag = request.reads_in_place ? 1 : kLagOnWires;
+  shape.lag = lag_of(request);
   shape.block_norms = coding.block != 0;
   return shape;
 }

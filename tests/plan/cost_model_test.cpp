@@ -4,7 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <iterator>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "src/plan/cost_walk.h"
@@ -212,6 +214,25 @@ TEST(CostModel, SumsOfATransportTakeWhatTheConstantsSay) {
   const double steps_ns = 4 * 5000.0, bytes_ns = 2 * 3.0 / 4 * 4000 * 2;
   EXPECT_NEAR(predicted_ns(question, constants) - predicted_ns(question, free), steps_ns + bytes_ns,
               1e-3);
+}
+
+TEST(CostModel, StepsOfASchedulePayWhatIsTheirOwn) {
+  CostConstants constants = built_in_costs();
+  const std::pair<int32_t, double CostConstants::*> fields[] = {
+      {GQSGD_SCHEDULE_DIRECT, &CostConstants::direct_step_ns},
+      {GQSGD_SCHEDULE_TREE, &CostConstants::tree_step_ns},
+      {GQSGD_SCHEDULE_BUTTERFLY, &CostConstants::butterfly_step_ns},
+      {GQSGD_SCHEDULE_RING, &CostConstants::ring_step_ns}};
+  const double steps[] = {2, 2 * 3, 2 * 3, 2 * 5};  // of six ranks
+  for (size_t k = 0; k < std::size(fields); ++k) {
+    CostConstants slower = constants;
+    slower.*fields[k].second = 1000;
+    for (const auto& [schedule_id, field] : fields) {
+      const CostQuestion question = question_of(schedule_id, 6, 1000);
+      const double more_ns = predicted_ns(question, slower) - predicted_ns(question, constants);
+      EXPECT_NEAR(more_ns, schedule_id == fields[k].first ? 1000 * steps[k] : 0, 1e-3);
+    }
+  }
 }
 
 TEST(CostModel, NothingToAddIsACallAndItsHeaders) {

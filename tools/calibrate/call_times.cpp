@@ -4,6 +4,7 @@
 #include <gqsgd.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "bench/machine.h"
 #include "bench/perf/elements.h"
@@ -16,8 +17,10 @@ namespace {
 
 using bench::require;
 
-// Exponential codes have reductions in code form for any number of ranks.
-constexpr const char* kFormats[] = {"none", "paper-ge8"};
+// Exponential codes have reductions in code form for any number of ranks; linear ones with blocks
+// are added wide, which only direct does.
+constexpr const char* kFormats[] = {"none", "paper-ge8", "blocks-8"};
+constexpr const char* kWideFormat = kFormats[2];
 constexpr int32_t kSchedules[] = {GQSGD_SCHEDULE_DIRECT, GQSGD_SCHEDULE_BUTTERFLY,
                                   GQSGD_SCHEDULE_TREE, GQSGD_SCHEDULE_RING};
 constexpr uint64_t kAt[2] = {0, 0};
@@ -43,6 +46,7 @@ std::vector<TimedCall> calls_of(const CalibrateOptions& options, int rank_count,
   for (size_t bytes = 0; bytes <= options.most_bytes; bytes = bytes == 0 ? 1024 : bytes * 4) {
     for (const char* text : kFormats) {
       for (const int32_t schedule_id : kSchedules) {
+        if (text == kWideFormat && schedule_id != GQSGD_SCHEDULE_DIRECT) continue;
         calls.push_back(call_of(text, schedule_id, rank_count, over_mpi, bytes));
       }
     }
@@ -89,11 +93,15 @@ void CallTimer::allreduce(gqsgd_quantizer quantizer, size_t value_count, int32_t
 }
 
 double CallTimer::run_one(const TimedCall& call) {
-  const size_t format = call.format == kFormats[0] ? 0 : 1;
+  const size_t format = static_cast<size_t>(
+      std::find(std::begin(kFormats), std::end(kFormats), call.format) - std::begin(kFormats));
   allreduce(quantizers_[0], 0, GQSGD_SCHEDULE_DIRECT);  // a barrier
+  const size_t count = bench::calls_per_run(call.question.value_count * sizeof(float));
   const int64_t begin = bench::now_ns();
-  allreduce(quantizers_[format], call.question.value_count, call.question.schedule_id);
-  return static_cast<double>(bench::now_ns() - begin);
+  for (size_t i = 0; i < count; ++i) {
+    allreduce(quantizers_[format], call.question.value_count, call.question.schedule_id);
+  }
+  return static_cast<double>(bench::now_ns() - begin) / static_cast<double>(count);
 }
 
 void take_medians(const double* times_ns, int run_count, int rank_count,

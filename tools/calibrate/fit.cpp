@@ -11,9 +11,16 @@ namespace gq::tools {
 namespace {
 
 constexpr double CostConstants::*kFitted[] = {
-    &CostConstants::call_ns,        &CostConstants::header_ns,     &CostConstants::latency_ns,
-    &CostConstants::message_ns,     &CostConstants::byte_ns,       &CostConstants::cache_bytes,
-    &CostConstants::native_step_ns, &CostConstants::native_byte_ns};  // 0 stays 0
+    &CostConstants::call_ns,           &CostConstants::header_ns,
+    &CostConstants::latency_ns,        &CostConstants::message_ns,
+    &CostConstants::byte_ns,           &CostConstants::cache_bytes,
+    &CostConstants::direct_step_ns,    &CostConstants::tree_step_ns,
+    &CostConstants::butterfly_step_ns, &CostConstants::ring_step_ns,
+    &CostConstants::native_step_ns,  // 0 stays 0
+    &CostConstants::native_byte_ns};
+
+// Where the descent begins for what steps of the schedules take of their own.
+constexpr double kFirstStepNs = 100;
 
 constexpr double kLargestFactor = 4;
 constexpr double kCoarsestFactor = 1.5;  // of a first descent, from many places
@@ -29,18 +36,34 @@ constexpr double kLeastScale = 0.5, kMostScale = 4;
 constexpr double kFirstCaches[] = {1e6, 4e6, 16e6, 64e6};
 constexpr double kFirstLinkShares[] = {0.02, 0.9};
 
+/** Rows whose stages take longer by one factor: those of each kind of levels, of which one format
+ * is timed. */
+constexpr size_t kKindCount = 3;
+size_t kind_of(size_t row) {
+  switch (static_cast<CostRow>(row)) {
+    case CostRow::none:
+      return 0;
+    case CostRow::exponential8:
+    case CostRow::exponential4:
+    case CostRow::mantissa:
+      return 1;
+    default:  // linear codes, and what is paid on top of them
+      return 2;
+  }
+}
+
 struct Guess {
   CostConstants constants;
-  double none_scale = 1, code_scale = 1;  ///< of stages of float32 words, and of codes
+  double scales[kKindCount] = {1, 1, 1};  ///< of the stages of each kind
   double off = 0;                         ///< misfit
 };
 
 /** False if stages would be scaled beyond what is believed. */
-bool scale_stages(bool of_none, double factor, Guess* guess) {
-  double& scale = of_none ? guess->none_scale : guess->code_scale;
+bool scale_stages(size_t kind, double factor, Guess* guess) {
+  double& scale = guess->scales[kind];
   scale *= factor;
   for (size_t row = 0; row < kCostRowCount; ++row) {
-    if ((row == static_cast<size_t>(CostRow::none)) != of_none) continue;
+    if (kind_of(row) != kind) continue;
     for (StageCost& cost : guess->constants.stages[row]) {
       cost = {cost.cached * factor, cost.streamed * factor, cost.range * factor};
     }
@@ -50,12 +73,11 @@ bool scale_stages(bool of_none, double factor, Guess* guess) {
 
 /** Change `number` of what is fitted; false if it is not to be tried. */
 bool change(size_t number, double factor, Guess* guess) {
-  if (number >= std::size(kFitted))
-    return scale_stages(number == std::size(kFitted), factor, guess);
+  if (number >= std::size(kFitted)) return scale_stages(number - std::size(kFitted), factor, guess);
   guess->constants.*kFitted[number] *= factor;
   return true;
 }
-constexpr size_t kChangeCount = std::size(kFitted) + 2;
+constexpr size_t kChangeCount = std::size(kFitted) + kKindCount;
 
 /** From factors of 4 down to one that is larger than `smallest`. */
 void descend(const std::vector<TimedCall>& calls, double smallest, Guess* guess) {
@@ -116,6 +138,8 @@ void fit(const std::vector<TimedCall>& calls, CostConstants* constants) {
     for (const double link_share : kFirstLinkShares) {
       Guess guess{*constants};
       guess.constants.cache_bytes = cache_bytes;
+      guess.constants.direct_step_ns = guess.constants.tree_step_ns = kFirstStepNs;
+      guess.constants.butterfly_step_ns = guess.constants.ring_step_ns = kFirstStepNs;
       if (byte_ns > 0) guess.constants.byte_ns = link_share * byte_ns;
       descend(calls, kCoarsestFactor, &guess);
       if (any && guess.off >= best.off) continue;

@@ -1,6 +1,7 @@
 """Programs under mpirun (Open MPI), one rank per host of a network."""
 
 import os
+import shlex
 import subprocess
 import tempfile
 from pathlib import Path
@@ -15,8 +16,13 @@ case $address in
   *) echo "no host has the address $address" >&2; exit 1 ;;
 esac
 """
-_CASE = """  {address})
-    exec ip netns exec {name} unshare --uts sh -c 'hostname {name} && eval "$*"' sh "$@" ;;"""
+_CASE = """  {address}) exec {command} "$@" ;;"""
+
+
+def _case(host):
+    """The remote shell to one host: words are joined and read again, as ssh does."""
+    return _CASE.format(address=host.address,
+                        command=shlex.join(host.command("sh", "-c", 'eval "$*"', "sh")))
 
 
 class Mpirun:
@@ -25,7 +31,7 @@ class Mpirun:
         self._program = program
         self._folder = tempfile.TemporaryDirectory(prefix="gqsgd-netbench-")
         self._agent = Path(self._folder.name) / "agent"
-        cases = (_CASE.format(address=host.address, name=host.name) for host in network.hosts)
+        cases = map(_case, network.hosts)
         self._agent.write_text(_AGENT.format(cases="\n".join(cases)))
         self._agent.chmod(0o700)
 

@@ -29,12 +29,22 @@ def exit_when_terminated():
 class Host:
     name: str  # of its namespace, and its host name
     address: str
+    processors: str  # that it may use, as taskset lists them
 
     def command(self, *command):
-        """`command` as a process of this host: its network and its host name."""
+        """`command` as a process of this host: its network, its host name, its processors."""
         script = 'hostname "$0" && exec "$@"'
-        return ["ip", "netns", "exec", self.name, "unshare", "--uts",
-                "sh", "-c", script, self.name, *command]
+        return ["taskset", "-c", self.processors, "ip", "netns", "exec", self.name,
+                "unshare", "--uts", "sh", "-c", script, self.name, *command]
+
+
+def processors_of(host_count):
+    """Each host's, as taskset lists them. Where there are enough every host has its own, as real
+    ones do: two ranks that wait for each other on one processor take turns, not steps. Else all
+    have all."""
+    usable = sorted(os.sched_getaffinity(0))
+    own = len(usable) // host_count
+    return [",".join(map(str, usable[k * own:(k + 1) * own] or usable)) for k in range(host_count)]
 
 
 class Network:
@@ -46,7 +56,8 @@ class Network:
         prefix = f"gqsgd{os.getpid()}"
         self.rate = rate
         self.switch = f"{prefix}sw"
-        self.hosts = [Host(f"{prefix}h{k}", f"{_SUBNET}.{k + 1}") for k in range(host_count)]
+        self.hosts = [Host(f"{prefix}h{k}", f"{_SUBNET}.{k + 1}", processors)
+                      for k, processors in enumerate(processors_of(host_count))]
         self.subnet = f"{_SUBNET}.0/24"
         self._made = []
 
