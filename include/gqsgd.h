@@ -122,6 +122,12 @@ enum {
   GQSGD_SCHEDULE_SPARSE = 7
 };
 
+/** at = {GQSGD_AT_DEVICE, address} of a collective on a stream: its step and index are two uint32_t
+ *  in memory of the device, read when the stream comes to the call, which no host waits for. Ranks
+ *  compare them there: if they differ, or index is too large, `recv` stays as it was, and the next
+ *  call on a stream and gqsgd_comm_status return it. */
+#define GQSGD_AT_DEVICE UINT64_MAX
+
 /* ---- 3. Quantizers --------------------------------------------------------------------------- */
 
 /** Makes a quantizer from a text such as "paper-ge8,seed=7": an optional preset first, then
@@ -285,6 +291,7 @@ GQSGD_API gqsgd_status gqsgd_comm_destroy(gqsgd_comm comm);
  *  recv  [out] the same number; equal to `send` (in place) or disjoint from it
  *  at          {step, index} of this call for the random numbers, equal on all ranks; step below
  *              2^32, index below 2^16. NULL takes the communicator's counter and index 0.
+ *              GQSGD_AT_DEVICE says where a device has them.
  *  stream      NULL for host memory, else that of a device on all ranks: see docs/CUDA.md
  *  Every rank calls in the same order with the same arguments. Blocks until the result is there.
  *  value_count 0 is legal and still checks that the ranks agree.

@@ -16,9 +16,10 @@
  * with it, and its status says what the GPU found of this very call; no later call returns that.
  *
  * While its stream is captured a call becomes part of the graph, if one of its kind was made before
- * (else UNSUPPORTED) and at = NULL: each replay takes the next step of the communicator's counter,
- * which the GPU advances from the first capture on. gqsgd_comm_counter is right once streams are
- * through. No graph may be replayed after gqsgd_comm_destroy. */
+ * (else UNSUPPORTED), and at = NULL: each replay takes the next step of the communicator's counter,
+ * which the GPU advances from the first capture on; or GQSGD_AT_DEVICE: what it has at each replay.
+ * gqsgd_comm_counter is right once streams are through. No graph may be replayed after
+ * gqsgd_comm_destroy. */
 #ifndef GQSGD_NCCL_H
 #define GQSGD_NCCL_H
 

@@ -31,11 +31,16 @@ struct WriteHeaderArgs {
   bool keep_norm;
   uint32_t* header;
   void* stream;
-  const uint32_t* step_at;  ///< if not null: what word `step_word` is, when its turn comes
+  /** If not null: where the step and, behind it, the index are when its turn comes. They go to the
+   *  words of these numbers, the index into the low half; where it is above kIndexMax, word
+   *  `status_word` is GQSGD_INVALID_ARGUMENT. */
+  const uint32_t* step_at;
   uint32_t step_word;
+  uint32_t index_word;
+  uint32_t status_word;
 };
 
-/** *step = *counter, a number in host memory, which grows by one. */
+/** step[0] = *counter, a number in host memory, which grows by one; step[1], the index, is 0. */
 struct TakeStepArgs {
   uint64_t* counter;
   uint32_t* step;

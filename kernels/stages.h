@@ -24,7 +24,8 @@ struct RandomSite {
   uint32_t index = 0;  ///< below 2^16
   uint32_t rank = 0;   ///< the rank that runs the stage
   uint32_t hop = 0;    ///< number of the reduction; 0 for quantize
-  /** On a device, if not null: where the step is when the stage's turn comes. */
+  /** On a device, if not null: where the step, and behind it the index, are when the stage's turn
+   *  comes. */
   const uint32_t* step_at = nullptr;
 };
 

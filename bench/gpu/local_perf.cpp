@@ -15,8 +15,10 @@ namespace gq::bench {
 namespace {
 
 constexpr char kUsage[] =
-    "usage: gpu_local_perf [--values N] [--ranks N] [--calls N]\n"
+    "usage: gpu_local_perf [--values N] [--ranks N] [--calls N] [--fused 1]\n"
     "  --values  values of each rank, default 6553600 (25 MiB of float32)\n"
+    "  --fused   1: calls of 2^10, 2^12 .. 2^22 values by fused kernels (schedule direct) beside\n"
+    "            the same moves by stages (schedule hierarchical)\n"
     "  --ranks   threads, default 2, 4 and 8\n"
     "  --calls   timed calls of each kind, default 20, of which the median is shown\n"
     "Status 77: there is no device.\n";
@@ -27,6 +29,7 @@ struct Options {
   size_t value_count = 6553600;
   size_t rank_count = 0;
   size_t call_count = 20;
+  size_t fused = 0;
 };
 
 struct Kind {
@@ -40,6 +43,12 @@ constexpr Kind kKinds[] = {{"none", GQSGD_SCHEDULE_DIRECT, "direct"},
                            {"paper-gl8", GQSGD_SCHEDULE_DIRECT, "direct"},
                            {"paper-gl8", GQSGD_SCHEDULE_RING, "ring"},
                            {"paper-ge4", GQSGD_SCHEDULE_DIRECT, "direct"}};
+
+/** The same moves by one kernel of each rank and by stages. */
+constexpr Kind kSweep[] = {{"paper-gl8", GQSGD_SCHEDULE_DIRECT, "fused"},
+                           {"paper-gl8", GQSGD_SCHEDULE_HIERARCHICAL, "stages"},
+                           {"blocks-8", GQSGD_SCHEDULE_DIRECT, "fused"},
+                           {"blocks-8", GQSGD_SCHEDULE_HIERARCHICAL, "stages"}};
 
 double us_since(Clock::time_point begin) {
   return std::chrono::duration<double, std::micro>(Clock::now() - begin).count();
@@ -94,8 +103,8 @@ void measure(size_t rank_count, const Kind& kind, const Options& options) {
     });
   }
   for (std::thread& thread : threads) thread.join();
-  printf("%5zu  %-10s %-7s %12.1f %12.1f\n", rank_count, kind.quantizer, kind.name,
-         median(times.through_us), median(times.filled_us));
+  printf("%5zu  %8zu  %-10s %-7s %12.1f %12.1f\n", rank_count, options.value_count, kind.quantizer,
+         kind.name, median(times.through_us), median(times.filled_us));
   fflush(stdout);
 }
 
@@ -106,11 +115,24 @@ bool parse(int argc, char** argv, Options* options) {
     size_t* const option = name == "--values"  ? &options->value_count
                            : name == "--ranks" ? &options->rank_count
                            : name == "--calls" ? &options->call_count
+                           : name == "--fused" ? &options->fused
                                                : nullptr;
     if (option == nullptr || number <= 0) return false;
     *option = static_cast<size_t>(number);
   }
   return argc % 2 == 1;
+}
+
+void measure_all(size_t rank_count, const Options& options) {
+  if (options.fused == 0) {
+    for (const Kind& kind : kKinds) measure(rank_count, kind, options);
+    return;
+  }
+  Options here = options;
+  for (size_t log2 = 10; log2 <= 22; log2 += 2) {
+    here.value_count = size_t{1} << log2;
+    for (const Kind& kind : kSweep) measure(rank_count, kind, here);
+  }
 }
 
 int run(int argc, char** argv) {
@@ -124,12 +146,9 @@ int run(int argc, char** argv) {
   }
   std::vector<size_t> rank_counts = {2, 4, 8};
   if (options.rank_count > 0) rank_counts = {options.rank_count};
-  printf("# %zu values of each rank, all ranks on one device, medians of %zu calls\n",
-         options.value_count, options.call_count);
-  printf("ranks  format     schedule   us a call  us to fill\n");
-  for (const size_t rank_count : rank_counts) {
-    for (const Kind& kind : kKinds) measure(rank_count, kind, options);
-  }
+  printf("# all ranks on one device, medians of %zu calls\n", options.call_count);
+  printf("ranks    values  format     schedule   us a call  us to fill\n");
+  for (const size_t rank_count : rank_counts) measure_all(rank_count, options);
   return 0;
 }
 

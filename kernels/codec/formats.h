@@ -44,6 +44,9 @@ inline constexpr uint32_t kHeadroomMax = 64;
 /** Ranks are 20 bits of the random counter; weights of averages stay within 2^20 as well. */
 inline constexpr uint32_t kRanksMax = 1u << 20;
 
+/** The number of a call within a step is 16 bits of it. */
+inline constexpr uint32_t kIndexMax = 0xffff;
+
 /** Shards, and first_value of every stage call, are multiples of this many values, and of a block
  *  of norms or of a rotation where the format has them (value_alignment). */
 inline constexpr uint32_t kValueAlignment = 32;

@@ -91,18 +91,24 @@ struct RandomStream {
   uint32_t k0, k1;
   uint32_t c1;  ///< without the group's high bits
   uint32_t c2, c3;
-  /** On a device, if not null: where c2 is, which is the training step, when a kernel's turn comes.
-   */
-  const uint32_t* c2_at = nullptr;
+  /** On a device, if not null: where the training step, which is c2, and behind it the index, which
+   *  c1 is without then, are when a kernel's turn comes. */
+  const uint32_t* step_at = nullptr;
 };
 
-GQ_HD uint32_t step_of(const RandomStream& stream) {
-  if (stream.c2_at == nullptr) return stream.c2;
+GQ_HD uint32_t read_in_turn(const uint32_t* number) {
 #if defined(__CUDA_ARCH__)
-  return __ldg(stream.c2_at);  // No kernel that reads it writes it.
+  return __ldg(number);  // No kernel that reads it writes it.
 #else
-  return *stream.c2_at;
+  return *number;
 #endif
+}
+GQ_HD uint32_t c1_of(const RandomStream& stream) {
+  if (stream.step_at == nullptr) return stream.c1;
+  return stream.c1 + (read_in_turn(stream.step_at + 1) << 16);
+}
+GQ_HD uint32_t c2_of(const RandomStream& stream) {
+  return stream.step_at == nullptr ? stream.c2 : read_in_turn(stream.step_at);
 }
 
 /** The key of a call: groups of one program (stream ids) draw from different sequences. */
@@ -122,8 +128,8 @@ GQ_HD RandomStream random_stream(uint64_t key, uint32_t step, uint32_t index, Dr
 template <typename Keys>
 GQ_HD PhiloxBlock random_group(const RandomStream& stream, uint64_t group, const Keys& keys) {
   return philox(
-      PhiloxBlock{{static_cast<uint32_t>(group), static_cast<uint32_t>(group >> 32) | stream.c1,
-                   step_of(stream), stream.c3}},
+      PhiloxBlock{{static_cast<uint32_t>(group), static_cast<uint32_t>(group >> 32) | c1_of(stream),
+                   c2_of(stream), stream.c3}},
       keys);
 }
 

@@ -19,7 +19,8 @@ struct TakeStep : BodyDefaults {
     if (local.thread != 0) return;
     volatile uint64_t* const counter = args.counter;
     const uint64_t step = *counter;
-    *args.step = static_cast<uint32_t>(step);
+    args.step[0] = static_cast<uint32_t>(step);
+    args.step[1] = 0;
     *counter = step + 1;
   }
 };
@@ -34,11 +35,19 @@ struct WriteHeader : BodyDefaults {
   GQ_HD void run(Phase<0>, uint32_t, uint32_t, Here local) const {
     if (local.thread != 0) return;
     GQ_UNROLL for (uint32_t k = 0; k < kAgreementNormWord; ++k) args.header[k] = args.words[k];
-    if (args.step_at != nullptr) args.header[args.step_word] = *args.step_at;
+    if (args.step_at != nullptr) add_step();
     if (args.keep_norm) return;
     GQ_UNROLL for (uint32_t k = kAgreementNormWord; k < kAgreementWords; ++k) {
       args.header[k] = args.words[k];
     }
+  }
+
+ private:
+  GQ_HD void add_step() const {
+    const uint32_t index = args.step_at[1];
+    args.header[args.step_word] = args.step_at[0];
+    args.header[args.index_word] |= index & kIndexMax;
+    if (index > kIndexMax) args.header[args.status_word] = GQSGD_INVALID_ARGUMENT;
   }
 };
 

@@ -38,8 +38,13 @@ struct Dequantize : WorkDefaults {
   }
 
   GQ_HD void give(const Place& place, Here local, float (&value)[kThreadValues]) const {
+    give_from(words, scales, place, local, value);
+  }
+
+  GQ_HD void give_from(const WordBuffer<const uint32_t>& from, const NormSource& scales,
+                       const Place& place, Here local, float (&value)[kThreadValues]) const {
     uint32_t word[kThreadWords<kBits>];
-    load_words<kBits>(words, place.offset, place.code_count, word);
+    load_words<kBits>(from, place.offset, place.code_count, word);
     Step step = local.own.step;
     if (!scales.is_one()) {
       step = place.code_count > 0 ? step_of(decoder, scales.at(place.offset)) : Step{0, true};
@@ -179,27 +184,36 @@ gqsgd_status dequantize_with(Launcher& launch, const DequantizeArgs& args, const
   return start<true>(launch, Dequantize<Decoder>(args, decoder), args.coding.rotated, args.random);
 }
 
-template <uint32_t kBits, typename Launcher>
-gqsgd_status dequantize_linear_on(Launcher& launch, const DequantizeArgs& args) {
+template <uint32_t kBits>
+LinearDecoder<kBits> linear_decoder(const DequantizeArgs& args) {
   const Coding& coding = args.coding;
   const bool exact = coding.combine == Combine::exact && !coding.wide;
   const uint32_t top = coding.wide ? coding.steps_down : coding.steps * (exact ? coding.ranks : 1);
-  const uint32_t multiplier = args.op == GQSGD_SUM ? coding.ranks : 1;
+  return {top, args.op == GQSGD_SUM ? coding.ranks : 1};
+}
+
+template <uint32_t kBits, uint32_t kMantissaBits>
+ExponentialDecoder<kBits, kMantissaBits> exponential_decoder(const DequantizeArgs& args) {
+  const Coding& coding = args.coding;
+  const bool added = coding.combine == Combine::sum && !coding.wide;
+  return {code_max(kBits) - coding.headroom, coding.ranks, added, args.op == GQSGD_MEAN};
+}
+
+template <uint32_t kBits, typename Launcher>
+gqsgd_status dequantize_linear_on(Launcher& launch, const DequantizeArgs& args) {
+  const Coding& coding = args.coding;
+  const LinearDecoder<kBits> decoder = linear_decoder<kBits>(args);
   if (coding.wide && coding.rounding_down == RoundingDown::subtractive) {
     const KeyedStream stream = shared_stream(args.random, Draw::subtractive);
-    return dequantize_with(launch, args, SubtractiveDecoder<kBits>{top, multiplier, stream});
+    return dequantize_with(launch, args,
+                           SubtractiveDecoder<kBits>{decoder.top, decoder.multiplier, stream});
   }
-  return dequantize_with(launch, args, LinearDecoder<kBits>{top, multiplier});
+  return dequantize_with(launch, args, decoder);
 }
 
 template <uint32_t kBits, uint32_t kMantissaBits, typename Launcher>
 gqsgd_status dequantize_exponential_on(Launcher& launch, const DequantizeArgs& args) {
-  const Coding& coding = args.coding;
-  const bool added = coding.combine == Combine::sum && !coding.wide;
-  const uint32_t one = code_max(kBits) - coding.headroom;
-  return dequantize_with(
-      launch, args,
-      ExponentialDecoder<kBits, kMantissaBits>{one, coding.ranks, added, args.op == GQSGD_MEAN});
+  return dequantize_with(launch, args, exponential_decoder<kBits, kMantissaBits>(args));
 }
 
 template <typename Launcher>

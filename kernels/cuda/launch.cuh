@@ -43,6 +43,13 @@ uint32_t block_count(uint32_t turn_count) {
   return turn_count < wanted ? turn_count : wanted;
 }
 
+inline gqsgd_status checked(cudaError_t error, const char* what) {
+  if (error == cudaSuccess) return GQSGD_OK;
+  return fail(GQSGD_BACKEND, "%s: CUDA error %d (%s): %s", what, static_cast<int>(error),
+              cudaGetErrorName(error), cudaGetErrorString(error))
+      .code();
+}
+
 /** Enqueues on one stream; never waits. With a gate kernels do nothing unless it is open, 0, when
  *  their turn comes. */
 class DeviceLauncher {
@@ -63,13 +70,6 @@ class DeviceLauncher {
   }
 
  private:
-  static gqsgd_status checked(cudaError_t error, const char* what) {
-    if (error == cudaSuccess) return GQSGD_OK;
-    return fail(GQSGD_BACKEND, "%s: CUDA error %d (%s): %s", what, static_cast<int>(error),
-                cudaGetErrorName(error), cudaGetErrorString(error))
-        .code();
-  }
-
   cudaStream_t stream_;
   const uint32_t* gate_;
 };

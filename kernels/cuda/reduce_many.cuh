@@ -261,9 +261,16 @@ struct ReduceManyNone : WorkDefaults {
   }
 };
 
+/** The most that a wide sum is: the top code of all ranks. */
+inline double full_sum(const Coding& coding) {
+  if (coding.levels == Levels::linear) return static_cast<double>(coding.ranks) * coding.steps;
+  return static_cast<double>(coding.ranks) * exponential_top(coding.mantissa_bits);
+}
+
 template <typename Launcher, typename Add, typename Levels>
 gqsgd_status reduce_many_with(Launcher& launch, const ReduceManyArgs& args, const Add& add,
-                              const Levels& levels, double full) {
+                              const Levels& levels) {
+  const double full = full_sum(args.coding);
   if (args.coding.rescale) {
     return launch.run(Plain<ReduceManyRescaled<Add, Levels>>({args, add, levels, full}));
   }
@@ -273,11 +280,10 @@ gqsgd_status reduce_many_with(Launcher& launch, const ReduceManyArgs& args, cons
 template <typename Launcher, typename Add>
 gqsgd_status reduce_many_linear(Launcher& launch, const ReduceManyArgs& args, const Add& add) {
   const Coding& coding = args.coding;
-  const double full = static_cast<double>(coding.ranks) * coding.steps;
   if (coding.bits_down == 8) {
-    return reduce_many_with(launch, args, add, LinearLevels<8>{coding.steps_down}, full);
+    return reduce_many_with(launch, args, add, LinearLevels<8>{coding.steps_down});
   }
-  return reduce_many_with(launch, args, add, LinearLevels<4>{coding.steps_down}, full);
+  return reduce_many_with(launch, args, add, LinearLevels<4>{coding.steps_down});
 }
 
 template <uint32_t kBits, typename Launcher>
@@ -295,16 +301,14 @@ gqsgd_status reduce_many_exponential_on(Launcher& launch, const ReduceManyArgs& 
   const Coding& coding = args.coding;
   const Operands operands(args);
   if (coding.mantissa_bits > 0) {
-    const double full = static_cast<double>(coding.ranks) * exponential_top(2);
     return reduce_many_with(launch, args, AddExponential<8, 2, kWeighted>{operands},
-                            ExponentialLevels<8, 2>{0}, full);
+                            ExponentialLevels<8, 2>{0});
   }
   const AddExponential<kBits, 0, kWeighted> add{operands};
-  const double full = coding.ranks;
   if (coding.bits_down == 8) {
-    return reduce_many_with(launch, args, add, ExponentialLevels<8, 0>{0}, full);
+    return reduce_many_with(launch, args, add, ExponentialLevels<8, 0>{0});
   }
-  return reduce_many_with(launch, args, add, ExponentialLevels<4, 0>{0}, full);
+  return reduce_many_with(launch, args, add, ExponentialLevels<4, 0>{0});
 }
 
 template <bool kWeighted, typename Launcher>

@@ -276,8 +276,9 @@ struct BlockTurns {
 
 /** The streams of a stage: a rank's own words, and those that some ranks share, or all. */
 inline KeyedStream stream_at(const RandomSite& site, Draw draw, uint32_t rank, uint32_t hop) {
-  RandomStream stream = random_stream(site.key, site.step, site.index, draw, rank, hop);
-  stream.c2_at = site.step_at;
+  const uint32_t index = site.step_at == nullptr ? site.index : 0;
+  RandomStream stream = random_stream(site.key, site.step, index, draw, rank, hop);
+  stream.step_at = site.step_at;
   return KeyedStream(stream);
 }
 inline KeyedStream own_stream(const RandomSite& site, Draw draw) {

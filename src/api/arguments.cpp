@@ -8,11 +8,17 @@
 namespace gq {
 namespace {
 
-/** The caller's {step, index}, or the communicator's own step, which this call uses up: where there
- *  are streams alone, which may be captured, when it is enqueued or carried out. */
+/** The caller's {step, index}, by value or in memory of a device, or the communicator's own step,
+ *  which this call uses up: where there are streams alone, which may be captured, when it is
+ *  enqueued or carried out. */
 Status take_step(Communicator& communicator, const uint64_t* at, Call* call) {
-  call->counts_later = at == nullptr && communicator.endpoint.transport->on_streams() != nullptr;
+  call->counts_later = at == nullptr && communicator.has_streams_only();
   if (call->counts_later) return Status();
+  const bool on_stream = call->stream != nullptr || communicator.has_streams_only();
+  if (at != nullptr && at[0] == GQSGD_AT_DEVICE && on_stream) {
+    call->step_at = reinterpret_cast<const uint32_t*>(static_cast<uintptr_t>(at[1]));
+    return check_buffer({"at[1]", call->step_at, 2, sizeof(uint32_t)});
+  }
   call->step = at != nullptr ? at[0] : communicator.next_step.fetch_add(1);
   call->index = at != nullptr ? at[1] : 0;
   return check_step(call->step, call->index);

@@ -8,8 +8,6 @@
 namespace gq {
 namespace {
 
-constexpr uint64_t kIndexMax = 0xffff;
-
 // Elements are numbered with 44 bits in the random counter (40 bits of group, 16 elements each).
 constexpr uint64_t kValueCountMax = UINT64_C(1) << 44;
 
@@ -68,12 +66,17 @@ Status check_stream(const void* stream) {
 }
 
 Status check_step(uint64_t step, uint64_t index) {
+  if (step == GQSGD_AT_DEVICE) {
+    return fail(GQSGD_INVALID_ARGUMENT,
+                "at is {GQSGD_AT_DEVICE, address}, which goes with a stream and memory of its "
+                "device; here it is {step, index}");
+  }
   if (step > UINT32_MAX) {
     return fail(GQSGD_INVALID_ARGUMENT, "step is %" PRIu64 "; the largest is %" PRIu32, step,
                 UINT32_MAX);
   }
   if (index > kIndexMax) {
-    return fail(GQSGD_INVALID_ARGUMENT, "index is %" PRIu64 "; the largest is %" PRIu64, index,
+    return fail(GQSGD_INVALID_ARGUMENT, "index is %" PRIu64 "; the largest is %u", index,
                 kIndexMax);
   }
   return Status();

@@ -28,6 +28,7 @@ Status check_op(int32_t op);
 /** `rank` of a group of `size`, which is right. */
 Status check_rank(int32_t rank, int32_t size);
 Status check_stream(const void* stream);
+/** By value: GQSGD_AT_DEVICE is none. */
 Status check_step(uint64_t step, uint64_t index);
 
 /** Not NULL unless empty, element-aligned, and its size in bytes fits. */

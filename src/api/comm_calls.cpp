@@ -127,9 +127,11 @@ Status read_stat(gqsgd_comm comm, const char* name, uint64_t* value) {
 /** What broke the communicator, or will fail the next call on a stream. */
 Status status_of(Communicator& communicator) {
   GQ_TRY(communicator.endpoint.failure.get());
-  if (!communicator.has_streams_only()) return Status();
-  const Status found = communicator.endpoint.transport->check();
-  if (found.ok()) return communicator.on_streams->late_failure();
+  const StreamCalls* const calls = communicator.seen_on_streams.load(std::memory_order_acquire);
+  if (calls == nullptr) return Status();
+  const Status found =
+      communicator.has_streams_only() ? communicator.endpoint.transport->check() : Status();
+  if (found.ok()) return calls->late_failure();
   communicator.endpoint.failure.keep(found, last_error());
   communicator.endpoint.transport->break_off(found.code(), communicator.endpoint.rank());
   return communicator.endpoint.failure.get();

@@ -26,6 +26,7 @@ Status open_stream_calls(StreamTransport* transport, Communicator* communicator)
   if (!calls) return fail(GQSGD_NO_MEMORY, "no memory for a communicator");
   GQ_TRY(calls->open());
   communicator->on_streams = std::move(calls);
+  communicator->seen_on_streams.store(communicator->on_streams.get(), std::memory_order_release);
   return Status();
 }
 

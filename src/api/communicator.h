@@ -22,6 +22,7 @@ struct Communicator {
   uint64_t fork_generation = 0;
   std::unique_ptr<StreamTransport> device_end;  ///< of a group that works on host memory as well
   std::unique_ptr<StreamCalls> on_streams;      ///< null before the first call on a stream
+  std::atomic<StreamCalls*> seen_on_streams{nullptr};  ///< the same, for threads that only ask
 
   /** True if there is no host memory: all calls are on streams, and NULL is one of them. */
   bool has_streams_only() const { return endpoint.transport->on_streams() != nullptr; }

@@ -1,6 +1,8 @@
 // The device table of CUDA: its runtime, called with the thread's current device.
 #include <cuda_runtime_api.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
 
 #include "src/device/device.h"
 
@@ -56,9 +58,12 @@ Status clear(void* memory, size_t size_bytes, StreamHandle stream) {
 }
 
 Status make_stream(StreamHandle* stream) {
+  int least = 0, greatest = 0;
+  GQ_TRY(checked(cudaDeviceGetStreamPriorityRange(&least, &greatest),
+                 "cudaDeviceGetStreamPriorityRange"));
   cudaStream_t made = nullptr;
-  GQ_TRY(checked(cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking),
-                 "cudaStreamCreateWithFlags"));
+  GQ_TRY(checked(cudaStreamCreateWithPriority(&made, cudaStreamNonBlocking, greatest),
+                 "cudaStreamCreateWithPriority"));
   *stream = made;
   return Status();
 }
@@ -106,11 +111,21 @@ Status query(EventHandle event, bool* done) {
   return Status();
 }
 
+Status can_reach(int32_t from, int32_t to, bool* can) {
+  int direct = 1;
+  if (from != to) {
+    GQ_TRY(checked(cudaDeviceCanAccessPeer(&direct, from, to), "cudaDeviceCanAccessPeer"));
+  }
+  *can = direct != 0;
+  return Status();
+}
+
 Status reach(int32_t ordinal) {
-  int here = 0, direct = 0;
+  int here = 0;
+  bool direct = false;
   GQ_TRY(current(&here));
-  GQ_TRY(checked(cudaDeviceCanAccessPeer(&direct, here, ordinal), "cudaDeviceCanAccessPeer"));
-  if (direct == 0) return Status();
+  GQ_TRY(can_reach(here, ordinal, &direct));
+  if (!direct) return Status();
   const cudaError_t error = cudaDeviceEnablePeerAccess(ordinal, 0);
   if (error != cudaErrorPeerAccessAlreadyEnabled) {
     return checked(error, "cudaDeviceEnablePeerAccess");
@@ -118,6 +133,32 @@ Status reach(int32_t ordinal) {
   (void)cudaGetLastError();
   return Status();
 }
+
+/** Handles name their process by a number that means another one in another namespace. */
+uint64_t pid_namespace() {
+  struct stat about;
+  return stat("/proc/self/ns/pid", &about) == 0 ? about.st_ino : 0;
+}
+
+static_assert(sizeof(cudaIpcMemHandle_t) == sizeof(IpcHandle));
+
+Status export_memory(void* memory, IpcHandle* handle) {
+  cudaIpcMemHandle_t made;
+  GQ_TRY(checked(cudaIpcGetMemHandle(&made, memory), "cudaIpcGetMemHandle"));
+  memcpy(handle->bytes, &made, sizeof made);
+  return Status();
+}
+Status open_memory(const IpcHandle& handle, void** memory) {
+  cudaIpcMemHandle_t given;
+  memcpy(&given, handle.bytes, sizeof given);
+  return checked(cudaIpcOpenMemHandle(memory, given, cudaIpcMemLazyEnablePeerAccess),
+                 "cudaIpcOpenMemHandle");
+}
+void close_memory(void* memory) {
+  if (memory != nullptr) (void)cudaIpcCloseMemHandle(memory);
+}
+
+constexpr Ipc kIpc = {pid_namespace, export_memory, open_memory, close_memory};
 
 }  // namespace
 
@@ -147,6 +188,9 @@ const Device* cuda_device(const char** reason) {
       record_in_graph,
       wait_in_graph,
       reach,
+      &kIpc,
+      &cuda_fused_stages(),
+      can_reach,
   };
   int count = 0;  // left alone where there is no driver
   const cudaError_t error = cudaGetDeviceCount(&count);

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "kernels/agreement.h"
+#include "kernels/fused.h"
 #include "kernels/numbers.h"
 #include "kernels/stages.h"
 #include "src/support/status.h"
@@ -23,6 +24,26 @@ enum class MemoryKind : uint8_t {
   host,    ///< plain memory, which a device cannot be relied on to reach
   device,  ///< memory that the device at hand reaches: its own, managed, or pinned on the host
   other,   ///< another device's
+};
+
+/** Names memory of a device to other processes of the machine, which open it there. */
+struct IpcHandle {
+  unsigned char bytes[64];
+};
+
+/** Memory is exported in whole units: what shares one with other memory would export that too. */
+inline constexpr size_t kExportUnitBytes = size_t{2} << 20;
+
+/** Memory of a device that several processes reach. What is exported is given back by its owner
+ *  when the others have closed it, not before. */
+struct Ipc {
+  /** Only processes of one domain can open each other's memory. */
+  uint64_t (*domain)();
+  /** `memory` is what allocate() returned for a number of whole units. */
+  Status (*export_memory)(void* memory, IpcHandle* handle);
+  /** Not in the process that exported it. */
+  Status (*open_memory)(const IpcHandle& handle, void** memory);
+  void (*close_memory)(void* memory);
 };
 
 /** One kind of accelerator. Functions work on the thread's current device; those that end something
@@ -46,6 +67,8 @@ struct Device {
   Status (*copy)(void* to, const void* from, size_t size_bytes, StreamHandle stream);
   Status (*clear)(void* memory, size_t size_bytes, StreamHandle stream);
 
+  /** Its work goes before that of other streams where a device has room for one alone, as messages
+   *  should that others wait for. */
   Status (*make_stream)(StreamHandle* stream);
   void (*end_stream)(StreamHandle stream);
   Status (*is_capturing)(StreamHandle stream, bool* capturing);
@@ -68,6 +91,12 @@ struct Device {
   /** Copies between that device and the current one go directly from now on, where the machine
    *  can; otherwise they work all the same. */
   Status (*reach)(int32_t ordinal);
+
+  const Ipc* ipc;  ///< null where no other process reaches this one's memory
+  const FusedStages* fused;
+  /** Whether kernels on device `from` can read and write the memory of device `to`: where reach()
+   *  has been called there, if they are two. */
+  Status (*can_reach)(int32_t from, int32_t to, bool* can);
 };
 
 /** The accelerator of this process: CUDA's where the library has it and the machine has a driver

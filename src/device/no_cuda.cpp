@@ -1,5 +1,6 @@
 // A library built without CUDA has no device.
 #include "src/device/device.h"
+#include "src/device/time_range.h"
 
 namespace gq {
 
@@ -13,5 +14,8 @@ const char* device_build() { return "no cuda"; }
 void describe_devices(void (*line)(void* user, const char* text), void* user) {
   line(user, "none: this library was built without CUDA");
 }
+
+TimeRange::TimeRange(const char*) {}
+TimeRange::~TimeRange() {}
 
 }  // namespace gq

@@ -14,7 +14,7 @@ static_assert(kHeaderNormLow == kAgreementNormWord);
 inline constexpr size_t kOwnHeaderBytes = 0;
 inline constexpr size_t kNormBytes = 64;
 inline constexpr size_t kGateBytes = 68;
-inline constexpr size_t kStepBytes = 72;
+inline constexpr size_t kStepBytes = 72;  // and the index behind it
 inline constexpr size_t kHeadersBytes = 128;
 
 // The board: places in memory of the host. A disagreement that a call's own host waits for is of no

@@ -4,18 +4,23 @@
 
 #include "kernels/codec/global_norm.h"
 #include "src/execute/messages.h"
+#include "src/support/kept_failure.h"
 
 namespace gq {
 
 Status Enqueuer::moves() const {
+  const KeptFailure made(make_moves());
+  if (!made.ok()) (void)places_.aside->rejoin(call_.stream).ok();
+  return made.again();
+}
+
+Status Enqueuer::make_moves() const {
   if (has_segment_norms()) {
     GQ_TRY(take_segment_norms());
     GQ_TRY(gather_segment_norms());
     GQ_TRY(merge_segment_norms());
   }
-  for (const ProgramStep& step : known_.program.steps()) {
-    GQ_TRY(step.kind == ProgramStep::Kind::stage ? stage(step) : message(step));
-  }
+  for (const ProgramStep& step : known_.program.steps()) GQ_TRY(make(step));
   return Status();
 }
 
@@ -27,18 +32,18 @@ Status Enqueuer::results() const {
 Status Enqueuer::messages() const {
   if (has_segment_norms()) GQ_TRY(gather_segment_norms());
   for (const ProgramStep& step : known_.program.steps()) {
-    const bool is_message =
-        step.kind == ProgramStep::Kind::exchange || step.kind == ProgramStep::Kind::sum;
-    if (is_message) GQ_TRY(message(step));
+    if (step.kind == ProgramStep::Kind::exchange) GQ_TRY(exchange(step, call_.stream));
+    if (step.kind == ProgramStep::Kind::sum) GQ_TRY(sum(step));
   }
   return Status();
 }
 
-Status Enqueuer::message(const ProgramStep& step) const {
+Status Enqueuer::make(const ProgramStep& step) const {
   switch (step.kind) {
     case ProgramStep::Kind::exchange:
-      return transport_.exchange(places_.arena, known_.program.transfers().data() + step.first,
-                                 step.count, call_.stream);
+      return step.aside ? exchange_aside(step) : exchange(step, call_.stream);
+    case ProgramStep::Kind::join:
+      return places_.aside->join(call_.stream);
     case ProgramStep::Kind::sum:
       return sum(step);
     case ProgramStep::Kind::copy:
@@ -46,9 +51,20 @@ Status Enqueuer::message(const ProgramStep& step) const {
                                       places_.arena + step.from_bytes, step.size_bytes,
                                       call_.stream);
     case ProgramStep::Kind::stage:
-      break;
+      return stage(step);
   }
   return Status();
+}
+
+Status Enqueuer::exchange(const ProgramStep& step, StreamHandle stream) const {
+  const Transfer* const first = known_.program.transfers().data() + step.first;
+  return transport_.exchange(places_.arena, first, step.count, stream);
+}
+
+Status Enqueuer::exchange_aside(const ProgramStep& step) const {
+  GQ_TRY(places_.aside->fork(call_.stream));
+  GQ_TRY(exchange(step, places_.aside->get()));
+  return places_.aside->mark();
 }
 
 /** Two words are one integer; after an odd number of them there is room for another. */

@@ -3,13 +3,15 @@
 #define GQ_ENQUEUE_ENQUEUER_H
 
 #include "src/enqueue/known_programs.h"
+#include "src/enqueue/side_stream.h"
 #include "src/execute/endpoint.h"
 
 namespace gq {
 
-/** Where on the device a call finds what is no word of it. */
+/** Where on the device a call finds what is no word of it, and where its words travel. */
 struct CallPlaces {
   unsigned char* arena;
+  SideStream* aside;     ///< for exchanges that stages need not wait for
   void* norm_sums;       ///< workspace of norm stages
   const float* norm;     ///< the global one of a call in one piece, where there are none of blocks
   const uint32_t* gate;  ///< 0: values may be written
@@ -26,7 +28,8 @@ class Enqueuer {
         plan_(known.program.plan()),
         places_(places) {}
 
-  /** Everything up to the words of the result. */
+  /** Everything up to the words of the result. The call's stream comes after all of it, also where
+   *  only a part could be enqueued. */
   Status moves() const;
   /** Values, if the gate is open by then. */
   Status results() const;
@@ -34,7 +37,10 @@ class Enqueuer {
   Status messages() const;
 
  private:
-  Status message(const ProgramStep& step) const;
+  Status make_moves() const;
+  Status make(const ProgramStep& step) const;
+  Status exchange(const ProgramStep& step, StreamHandle stream) const;
+  Status exchange_aside(const ProgramStep& step) const;
   Status stage(const ProgramStep& step) const;
   Status sum(const ProgramStep& step) const;
   bool has_segment_norms() const;

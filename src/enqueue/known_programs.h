@@ -20,7 +20,7 @@ struct Signature {
   static Signature of(const Header& header) {
     Signature signature{header};
     uint32_t* words = signature.header.words;
-    words[kHeaderSequence] = words[kHeaderStep] = 0;
+    words[kHeaderStatus] = words[kHeaderSequence] = words[kHeaderStep] = 0;
     words[kHeaderIndex] = words[kHeaderIndex] >> kHeaderCostsShift;
     if (!has_segments(header)) words[kHeaderNormLow] = words[kHeaderNormHigh] = 0;
     return signature;

@@ -15,6 +15,8 @@ namespace {
 struct Channel {
   std::deque<Transfer> sent;  ///< has not travelled yet; peer is the receiver
   std::deque<Move> expected;  ///< receives of the receiver, in its order, that have not travelled
+  uint8_t contents_sent = 0;  ///< in this turn, a bit for each content
+  uint64_t under_way = 0;     ///< travels while another turn is made
   uint64_t arrived = 0;       ///< has travelled and was not received yet
   uint64_t operands_expected = 0;
   uint64_t operands_received = 0;
@@ -46,8 +48,11 @@ Part own_part(const Move& move, uint32_t rank) {
 
 class ProgramMaker {
  public:
-  ProgramMaker(Program* program, uint32_t rank)
-      : program_(*program), layout_(program->plan_.layout), rank_(rank) {}
+  ProgramMaker(Program* program, uint32_t rank, Pace pace)
+      : program_(*program),
+        layout_(program->plan_.layout),
+        rank_(rank),
+        overlaps_(pace == Pace::overlapped) {}
 
   Status make() {
     const uint32_t ranks = program_.plan_.shape.ranks;
@@ -63,7 +68,10 @@ class ProgramMaker {
         ended += walkers_[rank].ended ? 1 : 0;
       }
       travel();
-      if (ended == ranks) return Status();
+      if (ended == ranks) {
+        join();
+        return Status();
+      }
       if (events_ == 0) {
         return fail(GQSGD_INTERNAL, "schedule %s stuck: %u of %u ranks ended",
                     program_.plan_.schedule->name, ended, ranks);
@@ -92,8 +100,7 @@ class ProgramMaker {
     const bool here = rank == rank_;
     switch (move.kind) {
       case MoveKind::send:
-        send(rank, move);
-        return true;
+        return send(rank, move);
       case MoveKind::receive_operand:
       case MoveKind::receive_result:
         return receive(rank, move);
@@ -176,16 +183,27 @@ class ProgramMaker {
     return layout_.landing_bytes(peer, between(peer, rank_).operands_received - 1);
   }
 
-  void send(uint32_t rank, const Move& move) {
+  bool send(uint32_t rank, const Move& move) {
+    Channel& channel = between(rank, move.peer);
+    if (overlaps_ && !begins_chunk(move.content, &channel)) return false;
     const size_t here_bytes = result_here_bytes(layout_, move, rank);
-    between(rank, move.peer)
-        .sent.push_back(
-            {move.peer, true, here_bytes, layout_.size_bytes(move.content, move.value_count)});
-    if (rank != rank_ || move.origin_value_count == 0) return;
+    channel.sent.push_back(
+        {move.peer, true, here_bytes, layout_.size_bytes(move.content, move.value_count)});
+    if (rank != rank_ || move.origin_value_count == 0) return true;
     const Part own = own_part(move, rank);
     add_copy(layout_.offset_bytes(move.content, own.first_value),
              layout_.result_bytes(move.content, own.first_value),
              layout_.size_bytes(move.content, own.value_count));
+    return true;
+  }
+
+  /** False for a second chunk of the turn. Norms are short: they go along as they come. */
+  static bool begins_chunk(Content content, Channel* channel) {
+    if (content == Content::norms) return true;
+    const uint8_t bit = static_cast<uint8_t>(1u << static_cast<unsigned>(content));
+    const bool begins = (channel->contents_sent & bit) == 0;
+    channel->contents_sent |= bit;
+    return begins;
   }
 
   bool receive(uint32_t rank, const Move& move) {
@@ -239,20 +257,47 @@ class ProgramMaker {
 
   /** Everything sent travels as far as there are places for it. */
   void travel() {
+    join();
     const uint32_t first = static_cast<uint32_t>(program_.transfers_.size());
-    for (auto& [ends, channel] : channels_) deliver(ends.first, ends.second, &channel);
+    for (auto& [ends, channel] : channels_) {
+      arrive(&channel);
+      deliver(ends.first, ends.second, &channel);
+    }
     const uint32_t count = static_cast<uint32_t>(program_.transfers_.size()) - first;
     if (count > 0) {
       ProgramStep& step = add(ProgramStep::Kind::exchange);
       step.first = first;
       step.count = count;
+      step.aside = apart_ = overlaps_;
     }
     uint64_t sums = UINT64_MAX;
     for (const Walker& walker : walkers_) sums = std::min(sums, walker.sums_begun);
     if (sums == sums_made_) return;
+    join();
     add_sum();
     sums_made_ = sums;
     ++events_;
+  }
+
+  /** What was under way while the turn was made can be received in the next one. */
+  void arrive(Channel* channel) {
+    channel->contents_sent = 0;
+    channel->arrived += channel->under_way;
+    events_ += channel->under_way;
+    channel->under_way = 0;
+  }
+
+  /** What follows comes after what went aside in the turn before. If no stage went on meanwhile, it
+   *  may as well have stayed. */
+  void join() {
+    if (!apart_) return;
+    apart_ = false;
+    ProgramStep& last = program_.steps_.back();
+    if (last.kind == ProgramStep::Kind::exchange) {
+      last.aside = false;
+    } else {
+      add(ProgramStep::Kind::join);
+    }
   }
 
   void deliver(uint32_t from, uint32_t to, Channel* channel) {
@@ -273,7 +318,7 @@ class ProgramMaker {
             {from, false, place_bytes, transfer.size_bytes, transfer.here_bytes});
       }
       channel->expected.pop_front();
-      channel->arrived += 1;
+      (overlaps_ ? channel->under_way : channel->arrived) += 1;
       ++events_;
     }
   }
@@ -291,6 +336,8 @@ class ProgramMaker {
   Program& program_;
   const Layout& layout_;
   const uint32_t rank_;
+  const bool overlaps_;
+  bool apart_ = false;  ///< an exchange went aside, and nothing has come after it yet
   std::vector<Walker> walkers_;
   std::map<std::pair<uint32_t, uint32_t>, Channel> channels_;
   Move sum_{};  ///< this rank's next one
@@ -298,13 +345,14 @@ class ProgramMaker {
   uint64_t events_ = 0;
 };
 
-Status Program::make(const Plan& plan, uint32_t rank, const std::vector<Part>* segments) {
+Status Program::make(const Plan& plan, uint32_t rank, const std::vector<Part>* segments,
+                     Pace pace) {
   *this = Program();
   plan_ = plan;
   in_segments_ = segments != nullptr;
   if (in_segments_) segments_ = *segments;
   if (plan_.shape.slices != nullptr) plan_.shape.slices = segments_.data();
-  return ProgramMaker(this, rank).make();
+  return ProgramMaker(this, rank, pace).make();
 }
 
 }  // namespace gq

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "kernels/codec/norm.h"
+#include "src/device/time_range.h"
 #include "src/enqueue/desk.h"
 #include "src/enqueue/stream_calls.h"
 #include "src/execute/agreement.h"
@@ -24,9 +25,11 @@ constexpr uint32_t kHashWords = 3u << kAgreementNormWord;
 
 /** The norm goes straight into the header that it travels in. */
 Status StreamCalls::publish(const Attempt& attempt, bool takes_norm) {
+  const TimeRange range("gqsgd.headers");
   const StreamHandle stream = attempt.call.stream;
   GQ_TRY(attempt.captured ? device_.wait_in_graph(stream, done_) : device_.wait(stream, done_));
-  if (attempt.call.step_at != nullptr) GQ_TRY(take_step_on_device(stream));
+  const bool counts = attempt.call.counts_later && attempt.call.step_at != nullptr;
+  if (counts) GQ_TRY(take_step_on_device(stream));
   if (takes_norm) GQ_TRY(take_norm(attempt.call));
   WriteHeaderArgs args{};
   memcpy(args.words, attempt.header.words, sizeof args.words);
@@ -34,6 +37,8 @@ Status StreamCalls::publish(const Attempt& attempt, bool takes_norm) {
   if (attempt.captured) args.words[kHeaderSequence] |= kHeaderInGraph;
   args.step_at = attempt.call.step_at;
   args.step_word = kHeaderStep;
+  args.index_word = kHeaderIndex;
+  args.status_word = kHeaderStatus;
   args.keep_norm = takes_norm;
   args.header = desk_.as<uint32_t>(kOwnHeaderBytes);
   args.stream = stream;
@@ -85,6 +90,7 @@ Status StreamCalls::agree_on_device(const Call& call, Disagreement* found) {
 /** The verdict of headers, and a failure to get them. */
 Status StreamCalls::agree_on_host(const Attempt& attempt, Status own, Status* verdict) {
   const KeptFailure refusal(own);
+  const TimeRange range("gqsgd.await_headers");
   const StreamHandle stream = attempt.call.stream;
   unsigned char* const headers = board_.data() + kBoardHeadersBytes;
   GQ_TRY(device_.copy(headers, desk_.data() + kHeadersBytes, endpoint_.size() * sizeof(Header),
@@ -96,8 +102,20 @@ Status StreamCalls::agree_on_host(const Attempt& attempt, Status own, Status* ve
   agreement.begin(attempt.call);
   bool done = false;
   GQ_TRY(agreement.collect(endpoint_, &done));
-  *verdict = agreement.verdict(endpoint_, refusal.again());
+  const Header& mine = reinterpret_cast<const Header*>(headers)[endpoint_.rank()];
+  const bool here = refusal.ok() && mine.words[kHeaderStatus] != GQSGD_OK;
+  const Status refused = here ? index_refused(endpoint_.sequence) : refusal.again();
+  *verdict = agreement.verdict(endpoint_, refused);
   return Status();
+}
+
+/** By the device, which alone knows the index. */
+Status StreamCalls::index_refused(uint64_t sequence) const {
+  return fail(GQSGD_INVALID_ARGUMENT,
+              "call %" PRIu64
+              ": the index that rank %u has in memory of its device, behind the step, is above %u; "
+              "no result was written",
+              sequence, endpoint_.rank(), kIndexMax);
 }
 
 /** Ranks that made the call which was expected, or replay a graph, have gone on without waiting:
@@ -136,7 +154,7 @@ Status StreamCalls::late_failure() const {
   return describe(board_.as<const Disagreement>(kLateBytes));
 }
 
-Status StreamCalls::describe(const Disagreement* late) {
+Status StreamCalls::describe(const Disagreement* late) const {
   if (static_cast<const volatile Disagreement*>(late)->found == 0) return Status();
   Header reference, differing;
   memcpy(reference.words, late->reference, sizeof reference.words);
@@ -146,6 +164,7 @@ Status StreamCalls::describe(const Disagreement* late) {
   if (refused == GQSGD_OK) {
     return describe_mismatch(sequence, 0, reference, late->rank, differing);
   }
+  if (late->rank == endpoint_.rank()) return index_refused(sequence);
   return fail(GQSGD_REMOTE_ERROR,
               "call %u, which had returned: rank %u refused its own call with %s (%s); no result "
               "was written, see the error of rank %u",

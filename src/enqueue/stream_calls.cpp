@@ -9,6 +9,7 @@
 #include <new>
 
 #include "kernels/codec/norm.h"
+#include "src/device/time_range.h"
 #include "src/enqueue/desk.h"
 #include "src/execute/agreement.h"
 #include "src/support/clock.h"
@@ -48,6 +49,21 @@ Status check_kind(const Call& call, const Nodes& nodes) {
   return Status();
 }
 
+/** What profilers call a call. */
+const char* range_name(Operation operation) {
+  switch (operation) {
+    case Operation::allreduce:
+      return "gqsgd.allreduce";
+    case Operation::reduce_scatter:
+      return "gqsgd.reduce_scatter";
+    case Operation::allgather:
+      return "gqsgd.allgather";
+    case Operation::allreduce_many:
+      return "gqsgd.allreduce_many";
+  }
+  return "gqsgd";
+}
+
 const std::vector<Part>* parts_of(const Call& call) {
   return call.segments == nullptr ? nullptr : &call.segments->parts;
 }
@@ -70,7 +86,7 @@ StreamCalls::~StreamCalls() {
     if (!ended) abandon();
   }
   while (flights_.first() != nullptr) flights_.end_first(verdict_of(*flights_.first()));
-  if (!endpoint_.failure.get().ok()) {
+  if (!endpoint_.failure.get().ok() || transport_.lends_memory()) {
     transport_.bequeath(&arena_);
     transport_.bequeath(&desk_);
   }
@@ -81,6 +97,7 @@ StreamCalls::~StreamCalls() {
 /** Memory that a stream still uses, and that nobody can wait for, is left to it. */
 void StreamCalls::abandon() {
   transport_.leave_stuck();
+  aside_.forget();
   arena_.forget();
   desk_.forget();
   board_.forget();
@@ -97,12 +114,13 @@ Status StreamCalls::open() {
   GQ_TRY(desk_.reserve(device_, kHeadersBytes + headers_bytes));
   GQ_TRY(board_.reserve(device_, kBoardHeadersBytes + headers_bytes));
   memset(board_.data(), 0, board_.size_bytes());
+  if (pace() == Pace::overlapped) GQ_TRY(aside_.open());
   GQ_TRY(device_.make_event(&done_));
   return device_.make_event(&there_);
 }
 
-CallPlaces StreamCalls::places(const KnownProgram& known) const {
-  return {arena_.data(), norm_sums(norm_groups(known.program.plan())),
+CallPlaces StreamCalls::places(const KnownProgram& known) {
+  return {arena_.data(), &aside_, norm_sums(norm_groups(known.program.plan())),
           desk_.as<const float>(kNormBytes), desk_.as<const uint32_t>(kGateBytes)};
 }
 
@@ -114,9 +132,11 @@ Status StreamCalls::run(const Call& call, Status own) {
 }
 
 Status StreamCalls::make(const Call& call, Status own, Disagreement* found) {
+  const TimeRange range(range_name(call.operation));
   KeptFailure refusal(own);
   OnDevice here(device_);
   GQ_TRY(endpoint_.failure.get());
+  GQ_TRY(late_failure_of_kernels());
   GQ_TRY(here.enter(transport_.ordinal()));
   Attempt attempt;
   attempt.call = call;
@@ -130,6 +150,7 @@ Status StreamCalls::make(const Call& call, Status own, Disagreement* found) {
   if (refusal.ok()) refusal = KeptFailure(prepare(&attempt));
   if (!refusal.ok()) {
     attempt.header = Agreement::refusal_of(endpoint_, refusal.again().code(), {});
+    if (!call.counts_later) attempt.call.step_at = nullptr;  // which may lead anywhere
   }
   const Status ended = end(enqueue(&attempt, refusal));
   if (!ended.ok()) unused_ = std::move(attempt.fresh);
@@ -148,6 +169,7 @@ Status StreamCalls::end(Status status) {
 }
 
 Status StreamCalls::prepare(Attempt* attempt) {
+  const TimeRange range("gqsgd.prepare");
   Call& call = attempt->call;
   if (call.schedule_id == GQSGD_SCHEDULE_AUTO) call.schedule_id = GQSGD_SCHEDULE_DIRECT;
   GQ_TRY(check_kind(call, endpoint_.nodes));
@@ -174,7 +196,8 @@ Status StreamCalls::prepare(Attempt* attempt) {
   attempt->header = Agreement::header_of(endpoint_, call, plan.schedule_id, norm_or_hash);
   GQ_TRY(find_program(plan, attempt));
   GQ_TRY(grow(room_bytes(plan)));
-  return list_operands(*attempt);
+  GQ_TRY(list_operands(*attempt));
+  return prepare_fused(attempt);
 }
 
 Status StreamCalls::check_sums(const Plan& plan) const {
@@ -187,6 +210,7 @@ Status StreamCalls::check_sums(const Plan& plan) const {
 }
 
 Status StreamCalls::check_places(const Call& call) const {
+  GQ_TRY(check_place("at[1]", call.step_at, 2));
   if (call.segments == nullptr) {
     GQ_TRY(check_place("send", call.send, call.value_count));
     return check_place("recv", call.recv, call.value_count);
@@ -224,7 +248,7 @@ Status StreamCalls::find_program(const Plan& plan, Attempt* attempt) {
     attempt->fresh = std::make_unique<KnownProgram>();
     attempt->known = attempt->fresh.get();
     attempt->known->signature = signature;
-    return attempt->known->program.make(plan, endpoint_.rank(), segments);
+    return attempt->known->program.make(plan, endpoint_.rank(), segments, pace());
   } catch (const std::bad_alloc&) {
     return fail(GQSGD_NO_MEMORY, "no memory for the moves of %u ranks", endpoint_.size());
   }
@@ -234,7 +258,7 @@ Status StreamCalls::grow(size_t arena_bytes) {
   if (arena_bytes <= arena_.size_bytes()) return Status();
   GQ_TRY(wait_on_host(done_, "earlier calls to end"));
   if (has_captured_) GQ_TRY(keep_arena());
-  GQ_TRY(arena_.reserve(device_, arena_bytes));
+  GQ_TRY(transport_.reserve(&arena_, arena_bytes));
   endpoint_.workspace_bytes = std::max<uint64_t>(endpoint_.workspace_bytes, arena_bytes);
   return Status();
 }
@@ -259,8 +283,10 @@ Status StreamCalls::list_operands(const Attempt& attempt) {
 Status StreamCalls::reserve(PlanRequest request) {
   request.chunk_value_count = endpoint_.stream_chunk_value_count;
   request.reads_in_place = false;
+  request.stages_are_launches = true;
   OnDevice here(device_);
   GQ_TRY(here.enter(transport_.ordinal()));
+  if (transport_.fused() != nullptr) GQ_TRY(transport_.fused()->reserve());
   Plan plan;
   GQ_TRY(make_plan(request, &plan));
   const Shape& shape = plan.shape;
@@ -292,6 +318,7 @@ Status StreamCalls::enqueue(Attempt* attempt, const KeptFailure& refusal) {
 }
 
 Status StreamCalls::carry_out(Attempt* attempt) {
+  const TimeRange range("gqsgd.fill");
   const Call& call = attempt->call;
   const Enqueuer enqueuer(endpoint_, transport_, call, *attempt->known, places(*attempt->known));
   GQ_TRY(enqueuer.moves());

@@ -24,7 +24,8 @@ class StreamCalls {
         transport_(*transport),
         device_(transport->device()),
         lists_(transport->device()),
-        counter_(*counter) {}
+        counter_(*counter),
+        aside_(transport->device()) {}
   ~StreamCalls();
   StreamCalls(const StreamCalls&) = delete;
   StreamCalls& operator=(const StreamCalls&) = delete;
@@ -71,6 +72,7 @@ class StreamCalls {
     bool expected = false;
     bool goes_on = false;           ///< without a look at the others' headers
     bool captured = false;          ///< becomes part of a graph
+    bool may_fuse = false;          ///< one kernel of each rank may do it
     Disagreement* found = nullptr;  ///< where the device says what it finds, if nobody waits
   };
 
@@ -78,9 +80,10 @@ class StreamCalls {
   static constexpr int64_t kGraceMs = 1000;
 
   Status make(const Call& call, Status own, Disagreement* found);
-  static Status describe(const Disagreement* late);
+  Status describe(const Disagreement* late) const;
+  Status index_refused(uint64_t sequence) const;
   Status take_late_failure();
-  Status verdict_of(const Flight& flight) const;
+  Status verdict_of(const Flight& flight);
   Status look_after(Flight* flight);
   Status refuse_capture(const Call& call) const;
   void end_flights(Status status);
@@ -96,6 +99,7 @@ class StreamCalls {
   static Status not_captured_yet(const Attempt& attempt, const char* why);
   Status keep_arena();
   static Status keep_lists(KnownProgram* known);
+  void count_on_device(Call* call);
   Status take_step(Call* call);
   Status take_step_on_device(StreamHandle stream);
   volatile uint64_t* device_counter() const { return board_.as<volatile uint64_t>(kCounterBytes); }
@@ -111,6 +115,9 @@ class StreamCalls {
   Status await_headers(Agreement* agreement);
   Status fill(Attempt* attempt, bool takes_norm);
   Status carry_out(Attempt* attempt);
+  Status prepare_fused(Attempt* attempt);
+  Status carry_out_fused(Attempt* attempt, uint32_t block_count);
+  Status late_failure_of_kernels();
   Status wait_on_host(EventHandle event, const char* what);
   Status timed_out(int64_t timeout_ms, const char* what) const;
   Status end(Status status);
@@ -120,7 +127,9 @@ class StreamCalls {
   static bool has_one_norm(const Call& call) {
     return call.segments == nullptr && call.format.levels != Levels::none && call.format.block == 0;
   }
-  CallPlaces places(const KnownProgram& known) const;
+  /** Where hosts meet in every exchange there is nothing to overlap: stages are enqueued after. */
+  Pace pace() const { return transport_.meets_on_host() ? Pace::in_turns : Pace::overlapped; }
+  CallPlaces places(const KnownProgram& known);
   /** Workspace of norm stages, behind everything else in the arena. */
   unsigned char* norm_sums(size_t group_count) const {
     return arena_.data() + arena_.size_bytes() - group_count * sizeof(double);
@@ -142,6 +151,7 @@ class StreamCalls {
   PinnedBuffer board_;           // what the host reads: disagreements, headers of all ranks
   EventHandle done_ = nullptr;   // behind the last call
   EventHandle there_ = nullptr;  // behind headers on their way to the host
+  SideStream aside_;             // after the memory that it may use
 };
 
 }  // namespace gq

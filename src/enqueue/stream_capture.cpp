@@ -10,24 +10,29 @@ namespace gq {
 Status StreamCalls::capture(Attempt* attempt, const KeptFailure& refusal) {
   GQ_TRY(refusal.again());
   Call& call = attempt->call;
-  if (!call.counts_later) {
+  if (!call.counts_later && call.step_at == nullptr) {
     return fail(GQSGD_UNSUPPORTED,
                 "stream %p is being captured, and at is given: each replay would repeat the random "
-                "numbers of step %llu; with at = NULL the communicator's counter goes on",
+                "numbers of step %llu; with at = NULL the communicator's counter goes on, with "
+                "GQSGD_AT_DEVICE the graph may",
                 call.stream, static_cast<unsigned long long>(call.step));
   }
   GQ_TRY(prepare(attempt));
+  if (call.counts_later) count_on_device(&call);
+  attempt->goes_on = true;
+  attempt->known->captured = true;
+  has_captured_ = true;
+  GQ_TRY(publish(*attempt, has_one_norm(call)));
+  GQ_TRY(agree_on_device(call, attempt->found));
+  return carry_out(attempt);
+}
+
+void StreamCalls::count_on_device(Call* call) {
   if (!device_counts_) {
     *device_counter() = counter_.load();
     device_counts_ = true;
   }
-  attempt->goes_on = true;
-  attempt->known->captured = true;
-  has_captured_ = true;
-  call.step_at = desk_.as<const uint32_t>(kStepBytes);
-  GQ_TRY(publish(*attempt, has_one_norm(call)));
-  GQ_TRY(agree_on_device(call, attempt->found));
-  return carry_out(attempt);
+  call->step_at = desk_.as<const uint32_t>(kStepBytes);
 }
 
 Status StreamCalls::not_captured_yet(const Attempt& attempt, const char* why) {

@@ -1,5 +1,6 @@
 // Calls on streams of ranks whose hosts meet: headers are compared there, before anything is
 // enqueued, so that a difference is found at once, on all ranks.
+#include "src/device/time_range.h"
 #include "src/enqueue/desk.h"
 #include "src/enqueue/stream_calls.h"
 #include "src/support/clock.h"
@@ -21,6 +22,7 @@ Status StreamCalls::enqueue_together(Attempt* attempt, const KeptFailure& refusa
 
 /** The verdict of headers, and a failure to get them. */
 Status StreamCalls::meet(const Attempt& attempt, const KeptFailure& refusal, Status* verdict) {
+  const TimeRange range("gqsgd.await_headers");
   GQ_TRY(endpoint_.transport->publish(endpoint_.sequence, attempt.header));
   Agreement agreement;
   agreement.begin(attempt.call);
@@ -51,12 +53,17 @@ Status StreamCalls::await_headers(Agreement* agreement) {
   return Status();
 }
 
-/** Norms are gathered on the device, each in its rank's header, and merged there. */
+/** Norms are gathered on the device, each in its rank's header, and merged there; steps that no
+ *  host knows are compared. */
 Status StreamCalls::fill(Attempt* attempt, bool takes_norm) {
   const Call& call = attempt->call;
-  if (takes_norm) {
-    GQ_TRY(publish(*attempt, true));
-    GQ_TRY(agree_on_device(call, board_.as<Disagreement>(kSeenBytes)));
+  if (call.value_count > 0) GQ_TRY(transport_.begin_call());
+  uint32_t block_count = 0;
+  if (attempt->may_fuse) GQ_TRY(transport_.fused()->block_count(&block_count));
+  if (block_count > 0) return carry_out_fused(attempt, block_count);
+  if (takes_norm || call.step_at != nullptr) {
+    GQ_TRY(publish(*attempt, takes_norm));
+    GQ_TRY(agree_on_device(call, attempt->found));
     return carry_out(attempt);
   }
   GQ_TRY(device_.wait(call.stream, done_));

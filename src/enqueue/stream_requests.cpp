@@ -92,7 +92,8 @@ void StreamCalls::end_flights(Status status) {
 
 /** Of a call that its stream is through with: where the group broke meanwhile nobody knows whether
  *  it was carried out. */
-Status StreamCalls::verdict_of(const Flight& flight) const {
+Status StreamCalls::verdict_of(const Flight& flight) {
+  GQ_TRY(late_failure_of_kernels());
   GQ_TRY(endpoint_.failure.get());
   return describe(flight.disagreement.as<const Disagreement>());
 }

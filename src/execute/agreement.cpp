@@ -15,15 +15,17 @@ uint32_t low_half(uint64_t value) { return static_cast<uint32_t>(value); }
 uint32_t high_half(uint64_t value) { return static_cast<uint32_t>(value >> 32); }
 
 /** The format that was asked for, AUTO's choice to send float32 words, whether it may choose, and
- *  where values are. */
+ *  where values and the step are. */
 uint32_t fields_of(const Endpoint& endpoint, const Call& call) {
   const bool never = !endpoint.choice.may_be_uncompressed();
-  // Where all calls are on streams NULL is one as well.
+  // Where all calls are on streams NULL is one as well, and devices compare all steps.
   const bool device = call.stream != nullptr && endpoint.transport->on_streams() == nullptr;
+  const bool step_on_device = device && call.step_at != nullptr;
   return (call.uncompressed ? call.asked_fields : fields_word(call.format)) |
          static_cast<uint32_t>(call.uncompressed) << kHeaderUncompressedShift |
          static_cast<uint32_t>(never) << kHeaderUncompressedNeverShift |
-         static_cast<uint32_t>(device) << kHeaderDeviceShift;
+         static_cast<uint32_t>(device) << kHeaderDeviceShift |
+         static_cast<uint32_t>(step_on_device) << kHeaderStepOnDeviceShift;
 }
 
 }  // namespace

@@ -37,8 +37,8 @@ struct Endpoint {
   uint32_t stream_id = 0;
   uint64_t chunk_value_count = 0;
   uint64_t stream_chunk_value_count = 0;  ///< of calls on memory of a device
-  AutoChoice choice;  ///< what schedule AUTO is here
-  Nodes nodes;        ///< as the communicator's options have them, else its transport
+  AutoChoice choice;                      ///< what schedule AUTO is here
+  Nodes nodes;  ///< as the communicator's options have them, else its transport
   std::atomic<int64_t> timeout_ms{0};  ///< -1: for ever
   uint64_t sequence = 0;               ///< number of the newest header; calls with lists have two
   std::vector<const uint32_t*> operands;  ///< one per rank, so that reduce_many allocates nothing
@@ -96,8 +96,9 @@ struct Call {
   uint32_t asked_fields = 0;  ///< then those of the format that was asked for
   uint64_t step = 0;
   uint64_t index = 0;
-  bool counts_later = false;           ///< `step` is the communicator's next one, not taken yet
-  const uint32_t* step_at = nullptr;   ///< on a device: where the step is when its turn comes
+  bool counts_later = false;  ///< `step` is the communicator's next one, not taken yet
+  /** On a device: where the step, and behind it the index, are when the call's turn comes. */
+  const uint32_t* step_at = nullptr;
   const Segments* segments = nullptr;  ///< in place of send and recv; null for allreduce
   void* stream = nullptr;              ///< where buffers are a device's
 

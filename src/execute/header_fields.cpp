@@ -30,6 +30,7 @@ constexpr const char* kMemoryList[] = {"host", "device"};
 constexpr Field kFields[] = {
     {"operation", kHeaderOperation, 0, 8, false, names_of(kOperationList)},
     {"memory", kHeaderFields, kHeaderDeviceShift, 1, false, names_of(kMemoryList)},
+    {"memory of at", kHeaderFields, kHeaderStepOnDeviceShift, 1, false, names_of(kMemoryList)},
     {"communicator", kHeaderTag, 0, 32, false, kNumber},
     {"value_count", kHeaderCountLow, 0, 48, true, kNumber},
     {"dtype", kHeaderOperation, 8, 8, false, names_of(kDtypeList)},

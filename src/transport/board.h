@@ -80,6 +80,8 @@ class BoardTransport : public Transport {
   virtual const unsigned char* arena_base(uint32_t origin) const = 0;
   /** Asks the system which peers have died, and marks them. */
   virtual void find_dead() = 0;
+  /** This rank has broken the group; on whatever thread. */
+  virtual void broke() {}
 
  private:
   struct Peer {

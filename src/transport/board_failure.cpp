@@ -84,7 +84,9 @@ void BoardTransport::break_off(gqsgd_status status, uint32_t culprit) {
   if (status == GQSGD_TIMEOUT && culprit != seat_.rank) culprit = culprit_behind(culprit);
   uint64_t first = 0;
   const uint64_t word = pack(Cause{status, culprit, seat_.rank});
-  if (seat_.control->cause.compare_exchange_strong(first, word)) alarm_all();
+  if (!seat_.control->cause.compare_exchange_strong(first, word)) return;
+  alarm_all();
+  broke();
 }
 
 Status BoardTransport::adopt(uint32_t peer, uint64_t word) {

@@ -106,6 +106,16 @@ Status BoardStreams::signal_all(uint8_t role) {
   return Status();
 }
 
+Status BoardStreams::meet(const char* what) {
+  std::fill(roles_.begin(), roles_.end(), uint8_t{0});
+  for (uint32_t k = 1; k < size(); ++k) roles_[(rank() + k) % size()] = kGives;
+  GQ_TRY(signal_all(kGives));
+  for (uint32_t peer = 0; peer < size(); ++peer) {
+    if (fetches_from(peer)) GQ_TRY(await(peer, what));
+  }
+  return Status();
+}
+
 Status BoardStreams::await(uint32_t peer, const char* what) {
   const int64_t timeout_ms = seat_.timeout_ms->load(std::memory_order_relaxed);
   const uint64_t begun_us = monotonic_us();

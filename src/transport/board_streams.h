@@ -42,6 +42,9 @@ class BoardStreams : public StreamTransport {
   void break_off(gqsgd_status cause, uint32_t culprit) final;
   TransportCounters counters() const final { return board_.counters(); }
 
+  /** Hosts of all ranks wait for each other to `what`. */
+  Status meet(const char* what);
+
  protected:
   BoardStreams(BoardTransport& board, const StreamSeat& seat) : board_(board), seat_(seat) {}
 
@@ -63,6 +66,8 @@ class BoardStreams : public StreamTransport {
   /** Whether the operation under way fetches from `peer`. */
   bool fetches_from(uint32_t peer) const { return (roles_[peer] & kGives) != 0; }
   BoardTransport& board() { return board_; }
+  /** Waits for the next signal of `peer`, which is late to `what`. */
+  Status await(uint32_t peer, const char* what);
   /** Waits on the host for `event`, with the group's deadline. */
   Status wait_for_device(EventHandle event);
 
@@ -77,7 +82,6 @@ class BoardStreams : public StreamTransport {
   Status fetch_from(uint32_t peer, unsigned char* base, const Transfer* transfers,
                     size_t transfer_count, StreamHandle stream);
   Status signal_all(uint8_t role);
-  Status await(uint32_t peer, const char* what);
 
   BoardTransport& board_;
   const StreamSeat seat_;

@@ -40,6 +40,7 @@ inline constexpr uint32_t kHeaderNodesShift = 16;
 inline constexpr uint32_t kHeaderUncompressedShift = 25;
 inline constexpr uint32_t kHeaderUncompressedNeverShift = 26;
 inline constexpr uint32_t kHeaderDeviceShift = 27;
+inline constexpr uint32_t kHeaderStepOnDeviceShift = 28;
 inline constexpr uint32_t kHeaderCostsShift = 16;
 
 // On streams, beside the number of the call: its rank goes on whatever the others' headers say; and

@@ -47,13 +47,14 @@ struct Group {
   std::unique_ptr<Bell[]> bells;
   std::unique_ptr<BoardPlace[]> places;
   std::unique_ptr<Arena[]> arenas;
+  FusedShare fused;                    // before seats, whose kernels it counts
   std::unique_ptr<LocalSeat[]> seats;  // of calls on memory of devices
   std::unique_ptr<TurnSums> sums;      // of virtual ranks
 };
 
 void leave(Group* group) {
   if (group->members.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
-  forget_stuck(group->seats.get(), group->ranks);
+  forget_stuck(group->seats.get(), group->ranks, &group->fused);
   delete group;
 }
 
@@ -76,7 +77,7 @@ class LocalTransport final : public BoardTransport {
 
   Status arena(size_t size_bytes, unsigned char** base) override;
   Status open_streams(const StreamSeat& seat, std::unique_ptr<StreamTransport>* out) override {
-    return open_local_streams(*this, seat, group_->seats.get(), out);
+    return open_local_streams(*this, seat, group_->seats.get(), &group_->fused, out);
   }
 
   bool adds() const override { return group_->sums != nullptr; }
@@ -101,6 +102,7 @@ class LocalTransport final : public BoardTransport {
     return group_->arenas[origin].base.load(std::memory_order_acquire);
   }
   void find_dead() override {}  // a thread does not die alone
+  void broke() override { tell_kernels_to_leave(group_->seats.get(), group_->ranks); }
 
  private:
   Status keep_until_read(Arena* arena);

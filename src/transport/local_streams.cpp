@@ -9,8 +9,11 @@ namespace {
 
 class LocalStreams final : public BoardStreams {
  public:
-  LocalStreams(BoardTransport& board, const StreamSeat& seat, LocalSeat* seats)
-      : BoardStreams(board, seat), seats_(seats), own_(seats[board.rank()]) {}
+  LocalStreams(BoardTransport& board, const StreamSeat& seat, LocalSeat* seats, FusedShare* share)
+      : BoardStreams(board, seat),
+        seats_(seats),
+        own_(seats[board.rank()]),
+        fused_(board, *this, seat, seats, share) {}
 
   /** May throw std::bad_alloc. */
   Status sit_down() {
@@ -29,6 +32,9 @@ class LocalStreams final : public BoardStreams {
   void leave_stuck() override {
     BoardStreams::leave_stuck();
     own_.stuck = true;
+  }
+  FusedKernels* fused() override {
+    return device().fused != nullptr && size() <= kFusedRanksMax ? &fused_ : nullptr;
   }
 
  protected:
@@ -69,6 +75,7 @@ class LocalStreams final : public BoardStreams {
   LocalSeat* const seats_;
   LocalSeat& own_;
   std::vector<bool> reached_;
+  LocalFused fused_;
 };
 
 }  // namespace
@@ -80,9 +87,9 @@ LocalSeat::~LocalSeat() {
 }
 
 Status open_local_streams(BoardTransport& board, const StreamSeat& seat, LocalSeat* seats,
-                          std::unique_ptr<StreamTransport>* out) {
+                          FusedShare* share, std::unique_ptr<StreamTransport>* out) {
   try {
-    auto made = std::make_unique<LocalStreams>(board, seat, seats);
+    auto made = std::make_unique<LocalStreams>(board, seat, seats, share);
     GQ_TRY(made->sit_down());
     *out = std::move(made);
     return Status();
@@ -91,11 +98,15 @@ Status open_local_streams(BoardTransport& board, const StreamSeat& seat, LocalSe
   }
 }
 
-void forget_stuck(LocalSeat* seats, uint32_t ranks) {
+void forget_stuck(LocalSeat* seats, uint32_t ranks, FusedShare* share) {
   bool stuck = false;
   for (uint32_t rank = 0; rank < ranks; ++rank) stuck |= seats[rank].stuck;
-  for (uint32_t rank = 0; stuck && rank < ranks; ++rank) {
+  if (!stuck) return;
+  share->keep();
+  for (uint32_t rank = 0; rank < ranks; ++rank) {
     for (DeviceBuffer& memory : seats[rank].left) memory.forget();
+    seats[rank].fused.room.forget();
+    seats[rank].fused.leave.forget();
   }
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "src/transport/board_streams.h"
+#include "src/transport/local_fused.h"
 
 namespace gq {
 
@@ -25,16 +26,17 @@ struct LocalSeat {
   /** For each peer, behind what was fetched from it. One for each, because it may be recorded again
    *  only when that peer has seen the last one. */
   std::vector<EventHandle> fetched;
+  FusedSeat fused;
   std::vector<DeviceBuffer> left;  ///< memory of a rank that is gone, and what is never freed of it
   bool stuck = false;
 };
 
-/** The end of the rank that sits at seats[board.rank()]; seats outlive it. */
+/** The end of the rank that sits at seats[board.rank()]; seats outlive it, and so does `share`. */
 Status open_local_streams(BoardTransport& board, const StreamSeat& seat, LocalSeat* seats,
-                          std::unique_ptr<StreamTransport>* out);
+                          FusedShare* share, std::unique_ptr<StreamTransport>* out);
 
 /** Memory that streams still use, which nobody can wait for, is not freed. */
-void forget_stuck(LocalSeat* seats, uint32_t ranks);
+void forget_stuck(LocalSeat* seats, uint32_t ranks, FusedShare* share);
 
 }  // namespace gq
 

@@ -9,14 +9,14 @@
 
 #include "src/support/clock.h"
 #include "src/support/fork.h"
-#include "src/support/log.h"
 #include "src/transport/board.h"
 #include "src/transport/bootstrap.h"
 #include "src/transport/descriptor_limit.h"
+#include "src/transport/ipc_lent_memory.h"
+#include "src/transport/ipc_streams.h"
 #include "src/transport/lifeline.h"
 #include "src/transport/random_bytes.h"
 #include "src/transport/segment.h"
-#include "src/transport/staged_streams.h"
 #include "src/transport/system_failure.h"
 
 namespace gq {
@@ -67,12 +67,18 @@ class ProcessTransport final : public BoardTransport {
   std::unique_ptr<BoardPlace[]> places_;
   std::unique_ptr<Descriptor[]> lifelines_;  // what is watched of each peer
   std::unique_ptr<pollfd[]> watched_;        // rank r at r; the own one is never open
+  std::unique_ptr<LentMemory> lent_;         // null before the first call on a stream
   bool seated_ = false;
 };
 
 ProcessTransport::~ProcessTransport() {
   if (generation_ == fork_generation()) {
     if (seated_) stand_up();
+    if (lent_ && !lent_->memory.empty()) {
+      lent_->lifelines = std::move(lifelines_);
+      lent_->ranks = size();
+      keep_until_returned(std::move(lent_));
+    }
     return;
   }
   // In a child the group is the parent's, and the memory is not even mapped.
@@ -142,10 +148,16 @@ Status ProcessTransport::arena(size_t size_bytes, unsigned char** base) {
 
 Status ProcessTransport::open_streams(const StreamSeat& seat,
                                       std::unique_ptr<StreamTransport>* out) {
-  GQ_TRY(open_staged_streams(*this, seat, out));
-  log_line("rank %u: words of %s device %d go to other processes through host memory", rank(),
-           seat.device->name, seat.ordinal);
-  return Status();
+  try {
+    if (!lent_) lent_ = std::make_unique<LentMemory>();
+    std::vector<const IpcArena*> arenas(size());
+    for (uint32_t peer = 0; peer < size(); ++peer) {
+      arenas[peer] = peer == rank() ? own_.ipc_arena() : peers_[peer].ipc_arena();
+    }
+    return open_ipc_streams(*this, seat, {own_.ipc_arena(), std::move(arenas), lent_.get()}, out);
+  } catch (const std::bad_alloc&) {
+    return fail(GQSGD_NO_MEMORY, "no memory for calls of rank %u on streams", rank());
+  }
 }
 
 void ProcessTransport::find_dead() {

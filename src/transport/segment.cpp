@@ -1,5 +1,5 @@
 // Making, committing, checking and mapping segments. Layout: one page with the bell, whole pages
-// with the control block, then the arena.
+// with the control block and, behind it, what is shown of a device's memory, then the arena.
 #include "src/transport/segment.h"
 
 #include <errno.h>
@@ -30,7 +30,9 @@ uint64_t whole_pages(uint64_t size_bytes) {
   return (size_bytes + page - 1) / page * page;
 }
 
-uint64_t arena_offset(uint32_t ranks) { return page_bytes() + whole_pages(control_bytes(ranks)); }
+uint64_t arena_offset(uint32_t ranks) {
+  return page_bytes() + whole_pages(control_bytes(ranks) + sizeof(IpcArena));
+}
 
 /** The logical length, less where the process may not make so long a file: asking for more would
  *  raise a signal. */
@@ -99,6 +101,7 @@ Status check_file(int file, uint32_t rank, uint64_t shortest_bytes, uint64_t* le
 
 Status OwnSegment::make(uint32_t ranks) {
   arena_offset_bytes_ = arena_offset(ranks);
+  ipc_offset_bytes_ = control_bytes(ranks);
   length_bytes_ = allowed_length();
   if (length_bytes_ < arena_offset_bytes_) {
     return refuse_length(arena_offset_bytes_, length_bytes_);
@@ -119,6 +122,7 @@ Status OwnSegment::make(uint32_t ranks) {
   for (uint32_t peer = 0; peer < ranks; ++peer) {
     new (posted_of(control()) + peer) std::atomic<uint64_t>(0);
   }
+  new (ipc_arena()) IpcArena;
   return Status();
 }
 
@@ -142,6 +146,7 @@ void OwnSegment::abandon() {
 Status PeerSegment::attach(Descriptor file, uint32_t rank, uint32_t ranks) {
   rank_ = rank;
   arena_offset_bytes_ = arena_offset(ranks);
+  ipc_offset_bytes_ = control_bytes(ranks);
   GQ_TRY(check_file(file.number(), rank, arena_offset_bytes_, &length_bytes_));
   file_ = std::move(file);
   const uint64_t control_offset_bytes = page_bytes();

@@ -1,5 +1,5 @@
 // The shared memory of one rank of a group of processes: a sealed, nameless file that holds its
-// bell, its control block and its arena.
+// bell, its control block, what it shows of its memory on a device, and its arena.
 #ifndef GQ_TRANSPORT_SEGMENT_H
 #define GQ_TRANSPORT_SEGMENT_H
 
@@ -8,6 +8,7 @@
 
 #include "src/transport/control.h"
 #include "src/transport/descriptor.h"
+#include "src/transport/ipc_arena.h"
 #include "src/transport/mapping.h"
 
 namespace gq {
@@ -26,6 +27,9 @@ class OwnSegment {
   int descriptor() const { return file_.number(); }
   Bell* bell() const { return reinterpret_cast<Bell*>(bell_.base()); }
   Control* control() const { return reinterpret_cast<Control*>(control_.base()); }
+  IpcArena* ipc_arena() const {
+    return reinterpret_cast<IpcArena*>(control_.base() + ipc_offset_bytes_);
+  }
   unsigned char* arena() const { return arena_.base(); }
   size_t arena_bytes() const { return arena_.size_bytes(); }
   void abandon();
@@ -34,6 +38,7 @@ class OwnSegment {
   Descriptor file_;
   uint64_t length_bytes_ = 0;
   uint64_t arena_offset_bytes_ = 0;
+  size_t ipc_offset_bytes_ = 0;  // from the control block
   Mapping bell_;
   Mapping control_;
   Mapping arena_;
@@ -50,6 +55,9 @@ class PeerSegment {
 
   Bell* bell() const { return reinterpret_cast<Bell*>(bell_.base()); }
   const Control* control() const { return reinterpret_cast<const Control*>(control_.base()); }
+  const IpcArena* ipc_arena() const {
+    return reinterpret_cast<const IpcArena*>(control_.base() + ipc_offset_bytes_);
+  }
   const unsigned char* arena() const { return arena_.base(); }
   void abandon();
 
@@ -58,6 +66,7 @@ class PeerSegment {
   uint32_t rank_ = 0;
   uint64_t length_bytes_ = 0;
   uint64_t arena_offset_bytes_ = 0;
+  size_t ipc_offset_bytes_ = 0;  // from the control block
   Mapping bell_;
   Mapping control_;
   Mapping arena_;

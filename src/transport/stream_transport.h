@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "src/device/buffer.h"
+#include "src/transport/fused_kernels.h"
 #include "src/transport/transport.h"
 
 namespace gq {
@@ -49,11 +50,24 @@ class StreamTransport : public Transport {
   virtual bool can_sum() const { return true; }
   /** The sum over all ranks takes the place of the words. */
   virtual Status sum(Addend addend, void* words, uint64_t addend_count, StreamHandle stream) = 0;
+  /** All ranks have agreed on a call that has words, and are about to fill their streams with it.
+   */
+  virtual Status begin_call() { return Status(); }
+  /** Makes the memory that words are exchanged in at least `size_bytes` long; what was in it is
+   * lost where it grows. Nothing of this end may be using it. */
+  virtual Status reserve(DeviceBuffer* memory, size_t size_bytes) {
+    return memory->reserve(device(), size_bytes);
+  }
+  /** True if peers may have that memory open for as long as they are there. */
+  virtual bool lends_memory() const { return false; }
+
+  /** Null where kernels of ranks cannot wait for each other. */
+  virtual FusedKernels* fused() { return nullptr; }
   /** A word that the device reads: not 0 once the group is broken. */
   virtual const uint32_t* broken_word() const = 0;
 
-  /** Memory of this end of a broken group, which goes away. What of it streams of peers may still
-   *  read is taken over. */
+  /** Memory of this end, which goes away, where the group is broken or memory is lent: what of it
+   *  peers may still read or have open is taken over. */
   virtual void bequeath(DeviceBuffer* /*memory*/) {}
   /** The same, but streams of this end do not get through: what they use is never freed. */
   virtual void leave_stuck() {}

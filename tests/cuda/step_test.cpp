@@ -1,5 +1,5 @@
-// A step that kernels read from memory, as those of captured calls do, gives the bits of the same
-// step passed by value.
+// A step and index that kernels read from memory, as those of captured calls do, give the bits of
+// the same passed by value.
 #include "tests/cuda/stages_under_test.h"
 #include "tests/kernels/outcome.h"
 
@@ -8,10 +8,11 @@ namespace {
 
 template <auto kStage, typename Args>
 gqsgd_status with_step_in_memory(const Args& args) {
-  const uint32_t step = args.random.step;
+  const uint32_t in_memory[2] = {args.random.step, args.random.index};
   Args changed = args;
-  changed.random.step = step + 1;
-  changed.random.step_at = &step;
+  changed.random.step += 1;
+  changed.random.index ^= 5;
+  changed.random.step_at = in_memory;
   return (stages_under_test.*kStage)(changed);
 }
 

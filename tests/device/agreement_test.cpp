@@ -11,12 +11,7 @@ namespace {
 
 constexpr size_t kCount = 700;
 
-Operation usual() {
-  Operation call;
-  call.quantizer = "paper-gl8";
-  call.schedule = GQSGD_SCHEDULE_DIRECT;
-  return call;
-}
+Operation usual() { return {"paper-gl8", GQSGD_SCHEDULE_DIRECT}; }
 
 struct Said {
   gqsgd_status status;

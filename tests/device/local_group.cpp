@@ -49,6 +49,7 @@ std::vector<Operation> calls_of(const std::string& format, const std::vector<int
     call.in_place = calls.size() % 3 == 1;
     call.step = 5 + calls.size();
     call.index = calls.size();
+    call.at_device = calls.size() % 2 == 0;
     calls.push_back(call);
   }
   return calls;

@@ -1,5 +1,5 @@
-// Processes on memory of devices: words go through host memory, with the bits of virtual ranks;
-// deaths and delays are failures in time.
+// Processes on memory of devices, whichever way words go: the bits of virtual ranks; deaths and
+// delays are failures in time.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <unistd.h>
@@ -10,8 +10,9 @@
 namespace gq::test {
 namespace {
 
-std::string run_calls(int ranks, const std::vector<Calls>& all, const std::string& options) {
-  const UseHostDevice device;
+std::string run_calls(const Device& of_tests, int ranks, const std::vector<Calls>& all,
+                      const std::string& options) {
+  const UseHostDevice device(of_tests);
   return run_processes(ranks, options, [&](int rank, gqsgd_comm comm) {
     std::string found;
     for (const Calls& calls : all) found += calls.make_and_compare(rank, comm);
@@ -20,13 +21,14 @@ std::string run_calls(int ranks, const std::vector<Calls>& all, const std::strin
 }
 
 void expect_same_bits(const std::vector<const char*>& formats,
-                      const std::vector<int32_t>& schedules, const std::string& options) {
-  for (const int ranks : {1, 2, 3, 5}) {
+                      const std::vector<int32_t>& schedules, const std::string& options,
+                      const Device& device = host_device()) {
+  for (const int ranks : {1, 2, 3, 5, 8}) {
     std::vector<Calls> all;
     for (const char* format : formats) {
       all.emplace_back(ranks, calls_of(format, schedules), std::vector<size_t>{1000, 1, 4099, 33});
     }
-    EXPECT_EQ(run_calls(ranks, all, options), "") << ranks << " ranks";
+    EXPECT_EQ(run_calls(device, ranks, all, options), "") << ranks << " ranks";
   }
 }
 
@@ -36,6 +38,10 @@ const std::vector<int32_t> kAll(std::begin(kSchedules), std::end(kSchedules));
 TEST(SameBits, OfThePresets) { expect_same_bits(kPlain, kAll, "timeout_ms=20000"); }
 TEST(SameBits, OfThePresetsInChunks) {
   expect_same_bits(kPlain, kAll, "timeout_ms=20000,chunk_value_count=64");
+}
+TEST(SameBits, ThroughHostMemory) {
+  expect_same_bits({"paper-gl8", "paper-ge4", "paper-ge8,block=64"}, kAll,
+                   "timeout_ms=20000,chunk_value_count=64", host_device_alone());
 }
 TEST(SameBits, OfBlocksAndOwnersThatEncodeAgain) {
   expect_same_bits({"paper-gl8,block=32", "blocks-8", "rotated-4-8", "paper-gl8,norm=2:2"},
@@ -67,35 +73,8 @@ TEST(SameBits, BesideCallsOnHostMemory) {
             "");
 }
 
-/** Its way through host memory is said once. */
-TEST(Staging, IsLogged) {
-  const UseHostDevice device;
-  EXPECT_EQ(run_processes(2, "timeout_ms=20000",
-                          [&](int rank, gqsgd_comm comm) -> std::string {
-                            static std::string lines;
-                            lines.clear();
-                            gqsgd_set_log(
-                                [](void*, const char* line) { lines += line + std::string("\n"); },
-                                nullptr);
-                            for (int turn = 0; turn < 2; ++turn) {
-                              StreamCall made(gradients(2, 100, 4)[static_cast<size_t>(rank)]);
-                              Operation call;
-                              call.quantizer = "paper-gl8";
-                              if (made.make(comm, call) != GQSGD_OK || !made.wait())
-                                return gqsgd_last_error();
-                            }
-                            gqsgd_set_log(nullptr, nullptr);
-                            const std::string expected =
-                                "rank " + std::to_string(rank) +
-                                ": words of host double device 0 go to other processes through "
-                                "host memory\n";
-                            return lines == expected ? "" : lines;
-                          }),
-            "");
-}
-
-TEST(DeadRank, IsNamed) {
-  const UseHostDevice device;
+void expect_dead_rank_named(const Device& of_tests, int life_ms) {
+  const UseHostDevice device(of_tests);
   RankProcesses ranks(3, "timeout_ms=20000", [](int rank, gqsgd_comm comm) -> std::string {
     Operation call;
     call.quantizer = "paper-gl8";
@@ -106,12 +85,17 @@ TEST(DeadRank, IsNamed) {
       if (status != GQSGD_OK) return gqsgd_status_name(status);
     }
   });
-  usleep(200000);
+  usleep(static_cast<useconds_t>(life_ms) * 1000);
   ASSERT_EQ(kill(ranks.pid(1), SIGKILL), 0);
   const auto said = ranks.wait_each();
   EXPECT_EQ(said[0], "PEER_LOST");
   EXPECT_EQ(said[2], "PEER_LOST");
 }
+
+TEST(DeadRank, IsNamed) {
+  for (const int life_ms : {200, 203, 211, 229}) expect_dead_rank_named(host_device(), life_ms);
+}
+TEST(DeadRank, IsNamedThroughHostMemory) { expect_dead_rank_named(host_device_alone(), 200); }
 
 /** Here the host waits for its stream, and says so when that takes too long. */
 TEST(SlowStream, IsATimeout) {

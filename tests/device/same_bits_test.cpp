@@ -225,24 +225,28 @@ TEST(Enqueued, ReturnsBeforeItIsCarriedOut) {
             "");
 }
 
+/** Schedule hierarchical, on one node, is the moves of direct by stages and copies. */
 TEST(Counters, SayWhatWasCopied) {
-  const LocalGroup group(2);
-  const auto inputs = gradients(2, 4096, 3);
-  Operation call;
-  call.quantizer = "paper-gl8";
-  call.schedule = GQSGD_SCHEDULE_DIRECT;
-  EXPECT_EQ(group.run([&](int rank, gqsgd_comm comm) -> std::string {
-    StreamCall made(inputs[static_cast<size_t>(rank)]);
-    if (made.make(comm, call) != GQSGD_OK || !made.wait()) return gqsgd_last_error();
-    uint64_t sent = 0, copied = 0, room = 0;
-    gqsgd_comm_stat(comm, "payload_bytes_sent", &sent);
-    gqsgd_comm_stat(comm, "payload_bytes_copied", &copied);
-    gqsgd_comm_stat(comm, "workspace_bytes", &room);
-    // Half of the codes to the other rank, and the sums of the own half; a header with the norm.
-    const bool right = sent == 4096 && copied == 4096 + 64 && room > 4096;
-    return right ? "" : std::to_string(sent) + " sent, " + std::to_string(copied) + " copied";
-  }),
-            "");
+  for (const int32_t schedule : {GQSGD_SCHEDULE_HIERARCHICAL, GQSGD_SCHEDULE_DIRECT}) {
+    const LocalGroup group(2);
+    const auto inputs = gradients(2, 4096, 3);
+    Operation call;
+    call.quantizer = "paper-gl8";
+    call.schedule = schedule;
+    EXPECT_EQ(group.run([&](int rank, gqsgd_comm comm) -> std::string {
+      StreamCall made(inputs[static_cast<size_t>(rank)]);
+      if (made.make(comm, call) != GQSGD_OK || !made.wait()) return gqsgd_last_error();
+      uint64_t sent = 0, copied = 0, room = 0;
+      gqsgd_comm_stat(comm, "payload_bytes_sent", &sent);
+      gqsgd_comm_stat(comm, "payload_bytes_copied", &copied);
+      gqsgd_comm_stat(comm, "workspace_bytes", &room);
+      // Half of the codes to the other rank, and the sums of the own half; a header with the norm.
+      const uint64_t by_stages = schedule == GQSGD_SCHEDULE_DIRECT ? 0 : 4096 + 64;
+      const bool right = sent == 4096 && copied == by_stages && room > 4096;
+      return right ? "" : std::to_string(sent) + " sent, " + std::to_string(copied) + " copied";
+    }),
+              "");
+  }
 }
 
 }  // namespace

@@ -77,6 +77,8 @@ const Fault kFaults[] = {
      "step is 4294967296; the largest is 4294967295"},
     {"index too large", [](Call& call) { call.at[1] = 65536; }, GQSGD_INVALID_ARGUMENT,
      "index is 65536; the largest is 65535"},
+    {"step on a device without a stream", [](Call& call) { call.at[0] = GQSGD_AT_DEVICE; },
+     GQSGD_INVALID_ARGUMENT, "at is .GQSGD_AT_DEVICE, address., which goes with a stream"},
     {"no quantizer",
      [](Call& call) {
        gqsgd_quantizer_destroy(call.quantizer);

@@ -1,7 +1,12 @@
-// Processes of one GPU, whose words go through host memory: the bits of virtual ranks. A program
-// without GoogleTest, because nobody may have asked for the device before ranks are forked.
+// Processes of one GPU: the bits of virtual ranks, whether they open each other's memory or words
+// go through host memory, and deaths that are told in time. A program without GoogleTest, because
+// nobody may have asked for the device before ranks are forked.
 //   Status 1: a rank failed, 77: there is no device.
+#include <signal.h>
 #include <stdio.h>
+#include <unistd.h>
+
+#include <atomic>
 
 #include "src/device/device.h"
 #include "tests/gpu/allreduce_call.h"
@@ -17,6 +22,73 @@ std::string find_device() {
   return process_device(&reason) == nullptr ? std::string(kNoDevice) + reason : "";
 }
 
+/** The way that words go, for all ranks of a run. */
+enum class Way { free, through_host };
+
+const char* name_of(Way way) {
+  return way == Way::free ? "directly where they can" : "through host memory";
+}
+
+/** In a rank's own process. */
+void force(Way way) {
+  if (way == Way::free) return;
+  static Device alone;
+  alone = *process_device(nullptr);
+  alone.ipc = nullptr;
+  use_device(&alone);
+}
+
+void print_log() {
+  gqsgd_set_log(
+      [](void*, const char* line) {
+        printf("%s\n", line);
+        fflush(stdout);
+      },
+      nullptr);
+}
+
+bool report(const std::string& failures, int ranks, const char* what, Way way) {
+  printf("%-6s %d processes, %s, %s\n%s", failures.empty() ? "ok" : "FAILED", ranks, name_of(way),
+         what, failures.c_str());
+  fflush(stdout);
+  return failures.empty();
+}
+
+/** Calls that need ever more workspace, so that memory which peers have open is replaced. */
+bool check_bits(int ranks, const char* options, Way way, const std::vector<DeviceCalls>& all) {
+  return report(run_processes(ranks, options,
+                              [&](int rank, gqsgd_comm comm) {
+                                force(way);
+                                print_log();
+                                std::string failure;
+                                for (const DeviceCalls& calls : all) {
+                                  failure += calls.make_and_compare(rank, comm);
+                                }
+                                return failure;
+                              }),
+                ranks, options, way);
+}
+
+/** Rank 1 dies while it makes calls. */
+bool check_death(Way way) {
+  const DeviceCalls calls(3, {"paper-gl8"}, 70001);
+  const SharedArray<std::atomic<int>> made(1);
+  RankProcesses ranks(3, "timeout_ms=60000", [&](int rank, gqsgd_comm comm) {
+    force(way);
+    while (calls.make_and_compare(rank, comm).empty()) made[0] += rank == 1 ? 1 : 0;
+    return std::string(gqsgd_status_name(gqsgd_comm_status(comm)));
+  });
+  for (int k = 0; k < 30000 && made[0] < 10; ++k) usleep(1000);
+  kill(ranks.pid(1), SIGKILL);
+  const std::vector<std::string> said = ranks.wait_each();
+  std::string failures;
+  for (const size_t rank : {0, 2}) {
+    if (said[rank] != "PEER_LOST")
+      failures += "rank " + std::to_string(rank) + ": " + said[rank] + "\n";
+  }
+  return report(failures, 3, "one of which is killed", way);
+}
+
 int run() {
   const std::string missing = run_processes(1, "", [](int, gqsgd_comm) { return find_device(); });
   if (!missing.empty()) {
@@ -24,18 +96,22 @@ int run() {
     return missing.find(kNoDevice) == std::string::npos ? 1 : 77;
   }
   for (const int ranks : {1, 2, 3, 5, 8}) {
-    const DeviceCalls calls(ranks, {"paper-gl8", "paper-ge4", "blocks-8", "none"}, 70001);
+    std::vector<DeviceCalls> all;
+    all.emplace_back(ranks, std::vector<std::string>{"paper-gl8", "paper-ge4", "blocks-8", "none"},
+                     size_t{70001});
+    if (ranks == 3) {
+      for (const size_t value_count : {1500001, 10, 4000001, 1000}) {
+        all.emplace_back(ranks, std::vector<std::string>{"paper-gl8"}, value_count);
+      }
+    }
     for (const char* options : {"timeout_ms=60000", "timeout_ms=60000,chunk_value_count=8192"}) {
-      const std::string failures = run_processes(ranks, options, [&](int rank, gqsgd_comm comm) {
-        return calls.make_and_compare(rank, comm);
-      });
-      printf("%-6s %d processes, %s\n%s", failures.empty() ? "ok" : "FAILED", ranks, options,
-             failures.c_str());
-      fflush(stdout);
-      if (!failures.empty()) return 1;
+      for (const Way way : {Way::free, Way::through_host}) {
+        if (way == Way::through_host && ranks != 3) continue;
+        if (!check_bits(ranks, options, way, all)) return 1;
+      }
     }
   }
-  return 0;
+  return check_death(Way::free) && check_death(Way::through_host) ? 0 : 1;
 }
 
 }  // namespace

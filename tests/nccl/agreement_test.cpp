@@ -11,12 +11,7 @@ namespace {
 
 constexpr size_t kCount = 700;
 
-Operation usual() {
-  Operation call;
-  call.quantizer = "paper-gl8";
-  call.schedule = GQSGD_SCHEDULE_DIRECT;
-  return call;
-}
+Operation usual() { return {"paper-gl8", GQSGD_SCHEDULE_DIRECT}; }
 
 std::string expect_ok(gqsgd_comm comm, int rank, size_t value_count = kCount) {
   const std::vector<Values> inputs = gradients(8, value_count, 9);

@@ -13,12 +13,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-Operation usual() {
-  Operation call;
-  call.quantizer = "paper-ge8";
-  call.schedule = GQSGD_SCHEDULE_DIRECT;
-  return call;
-}
+Operation usual() { return {"paper-ge8", GQSGD_SCHEDULE_DIRECT}; }
 
 Values some_values() { return gradients(1, 600, 2)[0]; }
 

@@ -41,28 +41,41 @@ StreamCall::StreamCall(const Values& input)
     : value_count_(input.size()),
       input_(input),
       send_(input.size() * sizeof(float)),
-      recv_(input.size() * sizeof(float)) {
+      recv_(input.size() * sizeof(float)),
+      step_(sizeof given_step_) {
   std::memcpy(send_.as<float>(), input.data(), input.size() * sizeof(float));
   std::memset(recv_.as<char>(), kUnwritten, input.size() * sizeof(float));
 }
 
+/** On a device step and index come to be when the stream gets there, before the call. */
+StreamCall::Place StreamCall::place_of(const Operation& operation) {
+  if (!operation.at_device) return {{operation.step, operation.index}};
+  given_step_[0] = static_cast<uint32_t>(operation.step);
+  given_step_[1] = static_cast<uint32_t>(operation.index);
+  (void)host_device()
+      .copy(step_.as<uint32_t>(), given_step_, sizeof given_step_, stream.get())
+      .ok();
+  return {{GQSGD_AT_DEVICE, reinterpret_cast<uintptr_t>(step_.as<uint32_t>())}};
+}
+
 gqsgd_status StreamCall::make(gqsgd_comm comm, const Operation& operation) {
   const Quantizer quantizer(operation.quantizer);
-  const uint64_t at[2] = {operation.step, operation.index};
+  const Place place = place_of(operation);
   in_place_ = operation.in_place;
   return gqsgd_allreduce(comm, quantizer.get(), send_.as<float>(),
                          in_place_ ? send_.as<float>() : recv_.as<float>(), value_count_,
-                         GQSGD_FLOAT32, operation.op, operation.schedule, at, stream.get());
+                         GQSGD_FLOAT32, operation.op, operation.schedule, place.at, stream.get());
 }
 
 gqsgd_status StreamCall::start(gqsgd_comm comm, const Operation& operation,
                                gqsgd_request* request) {
   const Quantizer quantizer(operation.quantizer);
-  const uint64_t at[2] = {operation.step, operation.index};
+  const Place place = place_of(operation);
   in_place_ = operation.in_place;
-  return gqsgd_allreduce_start(
-      comm, quantizer.get(), send_.as<float>(), in_place_ ? send_.as<float>() : recv_.as<float>(),
-      value_count_, GQSGD_FLOAT32, operation.op, operation.schedule, at, stream.get(), request);
+  return gqsgd_allreduce_start(comm, quantizer.get(), send_.as<float>(),
+                               in_place_ ? send_.as<float>() : recv_.as<float>(), value_count_,
+                               GQSGD_FLOAT32, operation.op, operation.schedule, place.at,
+                               stream.get(), request);
 }
 
 Values StreamCall::result() const {

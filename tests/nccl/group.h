@@ -40,13 +40,20 @@ class StreamCall {
   /** True if no byte of the result has been written, and the input is as it was. */
   bool untouched() const;
 
-  OwnStream stream;
-
  private:
+  struct Place {
+    uint64_t at[2];
+  };
+  Place place_of(const Operation& operation);
+
   size_t value_count_;
   Values input_;
   bool in_place_ = false;
-  DeviceMemory send_, recv_;
+  DeviceMemory send_, recv_, step_;
+  uint32_t given_step_[2] = {};
+
+ public:
+  OwnStream stream;  ///< last: its end waits for work on what is above
 };
 
 class NcclGroup : public DeviceGroup {

@@ -29,6 +29,9 @@ int threads_synchronize(void* stream, int timeout_ms) {
   return stream_of(stream)->synchronize(timeout_ms) ? 1 : 0;
 }
 void threads_sleep(void* stream, int time_ms) { stream_of(stream)->sleep(time_ms); }
+void threads_copy(void* stream, void* to, const void* from, size_t size_bytes) {
+  (void)gq::test::host_device().copy(to, from, size_bytes, stream_of(stream)->get()).ok();
+}
 /** What is pushed on `later` from now on comes after what is on `earlier` now. */
 void threads_order(void* later, void* earlier) {
   const gq::Device& device = gq::test::host_device();

@@ -14,12 +14,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr size_t kCount = 800;
 
-Operation usual() {
-  Operation call;
-  call.quantizer = "blocks-8";
-  call.schedule = GQSGD_SCHEDULE_DIRECT;
-  return call;
-}
+Operation usual() { return {"blocks-8", GQSGD_SCHEDULE_DIRECT}; }
 
 Values values_of(int rank) { return gradients(4, kCount, 15)[static_cast<size_t>(rank)]; }
 

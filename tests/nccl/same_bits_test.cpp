@@ -45,6 +45,7 @@ void expect_same_bits(const std::vector<const char*>& formats,
         call.in_place = calls.size() % 3 == 1;
         call.step = 5 + calls.size();
         call.index = calls.size();
+        call.at_device = calls.size() % 2 == 0;
         calls.push_back(call);
       }
       EXPECT_EQ(compare(group, calls, {1000, 1, 4099, 33}, options), "")
@@ -92,6 +93,7 @@ TEST(SameBits, OfStepsOfATraining) {
       call.schedule = GQSGD_SCHEDULE_DIRECT;
       call.step = step;
       call.index = bucket;
+      call.at_device = bucket == 2;
       calls.push_back(call);
     }
   }

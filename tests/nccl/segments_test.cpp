@@ -6,22 +6,11 @@
 #include <cstring>
 #include <numeric>
 
-#include "tests/nccl/group.h"
+#include "tests/nccl/stream_group.h"
 #include "tests/support/ranks.h"
-#ifdef GQ_LOCAL_GROUP
-#include "tests/device/local_group.h"
-#endif
 
 namespace gq::test {
 namespace {
-
-#ifdef GQ_LOCAL_GROUP
-using StreamGroup = LocalGroup;
-constexpr bool kMeetsOnHost = true;
-#else
-using StreamGroup = NcclGroup;
-constexpr bool kMeetsOnHost = false;
-#endif
 
 constexpr uint64_t kAt[2] = {6, 3};
 using Counts = std::vector<size_t>;

@@ -5,6 +5,7 @@
 #include "tests/nccl/stand_in.h"
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <cstring>
@@ -14,6 +15,7 @@
 #include <mutex>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "src/transport/nccl_types.h"
@@ -62,6 +64,8 @@ struct OpaqueComm {
   std::atomic<bool> aborted{false};
   std::atomic<int> polls_left{0};
   uint64_t collectives = 0;  // carried out, under the group's mutex
+  uint64_t faults_set = 0;   // what was set when exchanges were last counted
+  int exchanges = 0;         // groups of messages since then
   std::string last_error;
 };
 }  // namespace gq::nccl
@@ -70,6 +74,7 @@ namespace {
 
 std::mutex mutex;
 StandInFaults faults{};
+uint64_t faults_set = 0;  // how often
 std::map<std::string, std::shared_ptr<Group>> groups;
 std::atomic<int> comms{0}, aborts{0};
 std::atomic<uint64_t> ids{0};
@@ -104,9 +109,17 @@ bool fails(Comm comm, Result* result) {
 
 bool flips() {
   const std::lock_guard<std::mutex> lock(mutex);
-  const bool now = faults.flip_a_bit != 0;
-  faults.flip_a_bit = 0;
-  return now;
+  return faults.flip_a_bit > 0 && --faults.flip_a_bit == 0;
+}
+
+/** What the next exchange of `comm` takes. */
+int exchange_time_ms(Comm comm) {
+  const std::lock_guard<std::mutex> lock(mutex);
+  if (comm->faults_set != faults_set) comm->exchanges = 0;
+  comm->faults_set = faults_set;
+  comm->exchanges += 1;
+  const bool slow = faults.slow_exchange == 0 || faults.slow_exchange == comm->exchanges;
+  return slow ? faults.exchange_time_ms : 0;
 }
 
 Result accepted(Comm comm) {
@@ -127,6 +140,7 @@ struct Exchange {
   Comm comm;
   std::shared_ptr<Group> group;
   std::vector<Transfer> transfers;
+  int time_ms;
 };
 
 /** One receive, if its message is there. */
@@ -148,6 +162,7 @@ void exchange(void* argument) {
   const auto* const work = static_cast<const Exchange*>(argument);
   Group& group = *work->group;
   const int self = work->comm->rank;
+  if (work->time_ms > 0) std::this_thread::sleep_for(std::chrono::milliseconds(work->time_ms));
   std::unique_lock<std::mutex> lock(group.mutex);
   std::deque<bool> sent;
   std::map<int, std::deque<Transfer>> receives;
@@ -265,6 +280,7 @@ extern "C" {
 void stand_in_set(const StandInFaults* wanted) {
   const std::lock_guard<std::mutex> lock(mutex);
   faults = *wanted;
+  faults_set += 1;
 }
 void stand_in_default_stream(void* stream) { default_stream = stream; }
 int stand_in_comms(void) { return comms; }
@@ -350,7 +366,8 @@ Result ncclGroupEnd() {
   const Pending group = std::move(pending);
   pending = Pending();
   if (group.comm == nullptr) return kSuccess;
-  push(group.stream, exchange, Exchange{group.comm, group.comm->group, group.transfers});
+  push(group.stream, exchange,
+       Exchange{group.comm, group.comm->group, group.transfers, exchange_time_ms(group.comm)});
   return accepted(group.comm);
 }
 

@@ -13,8 +13,11 @@ struct StandInFaults {
   int async_error;        ///< every communicator has this error from now on
   int in_progress_polls;  ///< calls on communicators that do not block are through after so many
                           ///< looks
-  int flip_a_bit;         ///< 1: a bit of the next message is wrong on its way
+  int flip_a_bit;         ///< a bit of the n-th message from now on is wrong (1: the next)
   int deaf_abort;         ///< 1: ncclCommAbort does not return
+  int exchange_time_ms;   ///< what a group of messages takes before its words move
+  int slow_exchange;      ///< only each communicator's n-th group from now on takes that (1: the
+                          ///< next; 0: all of them)
 };
 
 void stand_in_set(const struct StandInFaults* faults);

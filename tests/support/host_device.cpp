@@ -1,130 +1,32 @@
-// Threads for streams, a set for memory, a counter for events.
+// Stages are those of a CPU, made when their turn comes; memory is in host_memory.cpp, streams are
+// in host_streams.cpp.
 #include "tests/support/host_device.h"
 
-#include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstdlib>
 #include <cstring>
-#include <deque>
-#include <functional>
-#include <map>
-#include <memory>
 #include <mutex>
 #include <thread>
-#include <vector>
 
 #include "kernels/cuda/agreement.cuh"
 #include "kernels/stages.h"
-#include "tests/support/host_stream.h"
+#include "tests/support/host_fused.h"
+#include "tests/support/host_memory.h"
+#include "tests/support/host_streams.h"
 
 namespace gq::test {
 namespace {
 
-using Operation = std::function<void()>;
-/** What a graph has of an operation: makes one at each replay. */
-using Operations = std::vector<std::function<Operation()>>;
-
 /** The thread's current device; memory, streams and events belong to the one they were made on. */
 thread_local int32_t ordinal_now = 0;
 
-class Stream : public HostStream {
- public:
-  explicit Stream(int32_t of_ordinal)
-      : HostStream{take}, ordinal(of_ordinal), thread_([this] { work(); }) {}
-  ~Stream() {
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      closing_ = true;
-    }
-    changed_.notify_all();
-    thread_.join();
-  }
-
-  const int32_t ordinal;
-
-  void run(Operation work) {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    if (graph_ != nullptr) return graph_->push_back([work] { return work; });
-    queue_.push_back(std::move(work));
-    changed_.notify_all();
-  }
-  /** Into the graph that this stream is captured for. */
-  void run_at_replay(std::function<Operation()> make) {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    graph_->push_back(std::move(make));
-  }
-
-  void begin_capture() {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    graph_ = std::make_shared<Operations>();
-  }
-  std::shared_ptr<Operations> end_capture() {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    return std::move(graph_);
-  }
-  bool is_capturing() {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    return graph_ != nullptr;
-  }
-
- private:
-  static void take(HostStream* stream, void (*work)(void*), void (*release)(void*),
-                   void* argument) {
-    const std::shared_ptr<void> held(argument, release);
-    static_cast<Stream*>(stream)->run([work, held] { work(held.get()); });
-  }
-
-  void work() {
-    std::unique_lock<std::mutex> lock(mutex_);
-    for (;;) {
-      changed_.wait(lock, [&] { return !queue_.empty() || closing_; });
-      if (queue_.empty()) return;
-      const Operation next = std::move(queue_.front());
-      queue_.pop_front();
-      lock.unlock();
-      next();
-      lock.lock();
-    }
-  }
-
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<Operation> queue_;
-  std::shared_ptr<Operations> graph_;  // not null: what is pushed becomes part of it
-  bool closing_ = false;
-  std::thread thread_;
-};
-
-/** Records of an event that were asked for, and those that have come. */
-struct Event {
-  int32_t ordinal = ordinal_now;
-  std::mutex mutex;
-  std::condition_variable changed;
-  uint64_t recorded = 0;
-  uint64_t come = 0;
-};
-using SharedEvent = std::shared_ptr<Event>;
-
-struct Block {
-  size_t size_bytes;
-  int32_t ordinal;
-};
-
-struct Memory {
-  std::mutex mutex;
-  std::map<const unsigned char*, Block> blocks;
-  size_t fail_from = 0;
-};
-
-Memory& memory() {
-  static Memory* const all = new Memory;
-  return *all;
-}
-
 // Of this thread; the runtime refuses some calls meanwhile.
 thread_local int captures = 0;
+thread_local int waits = 0, forgotten_wait = 0, stage_time_ms = 0;
+std::atomic<size_t> made{0};  // streams and events
+
+std::atomic<bool> events_come_early{false};
 
 Stream& stream_of(StreamHandle handle) {
   static Stream* const default_stream = new Stream(0);
@@ -151,35 +53,15 @@ Status check_device(int32_t ordinal, StreamHandle stream) {
   return fail(GQSGD_BACKEND, "device %d on a stream of device %d", ordinal, there);
 }
 
-Status allocate(size_t size_bytes, void** out) {
-  Memory& all = memory();
-  const std::lock_guard<std::mutex> lock(all.mutex);
+Status allocate(size_t size_bytes, void** memory) {
   if (captures > 0) return fail(GQSGD_BACKEND, "memory was asked for during a capture");
-  if (all.fail_from == 1) return fail(GQSGD_NO_MEMORY, "the device has no memory left");
-  if (all.fail_from > 1) --all.fail_from;
-  *out = aligned_alloc(256, (size_bytes + 255) / 256 * 256);
-  std::memset(*out, 0xEE, size_bytes);  // nobody may rely on what is in it
-  all.blocks[static_cast<unsigned char*>(*out)] = {size_bytes, ordinal_now};
-  return Status();
-}
-void release(void* pointer) {
-  if (pointer == nullptr) return;
-  Memory& all = memory();
-  const std::lock_guard<std::mutex> lock(all.mutex);
-  all.blocks.erase(static_cast<unsigned char*>(pointer));
-  free(pointer);
+  return allocate_block(size_bytes, ordinal_now, memory);
 }
 
 Status memory_kind(const void* pointer, MemoryKind* kind) {
-  Memory& all = memory();
-  const std::lock_guard<std::mutex> lock(all.mutex);
-  const auto* byte = static_cast<const unsigned char*>(pointer);
-  auto block = all.blocks.upper_bound(byte);
-  *kind = MemoryKind::host;
-  if (block == all.blocks.begin()) return Status();
-  --block;
-  if (byte >= block->first + block->second.size_bytes) return Status();
-  *kind = block->second.ordinal == ordinal_now ? MemoryKind::device : MemoryKind::other;
+  const int32_t ordinal = ordinal_of_block(pointer);
+  *kind = ordinal == ordinal_now ? MemoryKind::device : MemoryKind::other;
+  if (ordinal == kNoBlock) *kind = MemoryKind::host;
   return Status();
 }
 
@@ -193,87 +75,78 @@ Status clear(void* to, size_t size_bytes, StreamHandle stream) {
 }
 
 Status make_stream(StreamHandle* stream) {
+  ++made;
   *stream = new Stream(ordinal_now);
   return Status();
 }
 void end_stream(StreamHandle stream) { delete static_cast<Stream*>(stream); }
 Status is_capturing(StreamHandle stream, bool* capturing) {
-  *capturing = stream_of(stream).is_capturing();
+  *capturing = stream_of(stream).capture() != nullptr;
   return Status();
 }
 
-SharedEvent& event_of(EventHandle event) { return *static_cast<SharedEvent*>(event); }
+Event& event_of(EventHandle event) { return *static_cast<Event*>(event); }
 Status make_event(EventHandle* event) {
-  *event = new SharedEvent(std::make_shared<Event>());
+  ++made;
+  *event = new Event(ordinal_now);
   return Status();
 }
-void end_event(EventHandle event) { delete static_cast<SharedEvent*>(event); }
-/** A record counts from when it is asked for; what waits, waits for the last one asked for. */
-Operation record_of(const SharedEvent& event) {
-  const std::lock_guard<std::mutex> lock(event->mutex);
-  return [event, number = ++event->recorded] {
-    const std::lock_guard<std::mutex> come(event->mutex);
-    event->come = std::max(event->come, number);
-    event->changed.notify_all();
-  };
-}
-Operation wait_of(const SharedEvent& event) {
-  const std::lock_guard<std::mutex> lock(event->mutex);
-  return [event, number = event->recorded] {
-    std::unique_lock<std::mutex> come(event->mutex);
-    event->changed.wait(come, [&] { return event->come >= number; });
-  };
-}
+void end_event(EventHandle event) { delete static_cast<Event*>(event); }
 
 Status across_capture() {
   return fail(GQSGD_BACKEND, "an event would tie what is captured to what is not");
 }
 Status record(EventHandle handle, StreamHandle stream) {
-  if (stream_of(stream).is_capturing()) return across_capture();
-  GQ_TRY(check_device(event_of(handle)->ordinal, stream));
-  stream_of(stream).run(record_of(event_of(handle)));
+  GQ_TRY(check_device(event_of(handle).state->ordinal, stream));
+  record(&event_of(handle), &stream_of(stream));
   return Status();
 }
 Status wait(StreamHandle stream, EventHandle handle) {
-  if (stream_of(stream).is_capturing()) return across_capture();
-  stream_of(stream).run(wait_of(event_of(handle)));
-  return Status();
+  ++waits;
+  if (forgotten_wait > 0 && --forgotten_wait == 0) return Status();
+  return wait(&stream_of(stream), event_of(handle)) ? Status() : across_capture();
 }
 Status record_in_graph(EventHandle handle, StreamHandle stream) {
-  if (!stream_of(stream).is_capturing()) return across_capture();
-  const SharedEvent event = event_of(handle);
-  stream_of(stream).run_at_replay([event] { return record_of(event); });
+  if (!stream_of(stream).capture()) return across_capture();
+  stream_of(stream).run_at_replay([state = event_of(handle).state] { return record_of(state); });
   return Status();
 }
 Status wait_in_graph(StreamHandle stream, EventHandle handle) {
-  if (!stream_of(stream).is_capturing()) return across_capture();
-  const SharedEvent event = event_of(handle);
-  stream_of(stream).run_at_replay([event] { return wait_of(event); });
+  if (!stream_of(stream).capture()) return across_capture();
+  stream_of(stream).run_at_replay([state = event_of(handle).state] { return wait_of(state); });
   return Status();
 }
 Status query(EventHandle handle, bool* done) {
-  const SharedEvent event = event_of(handle);
-  const std::lock_guard<std::mutex> lock(event->mutex);
-  *done = event->come >= event->recorded;
+  EventState& state = *event_of(handle).state;
+  const std::lock_guard<std::mutex> lock(state.mutex);
+  *done = events_come_early || state.come >= state.recorded;
   return Status();
 }
 
 const Stages& cpu() { return *cpu_stages_named("scalar"); }
 
-/** A stage of the CPU reads no step from memory. */
+/** A stage of the CPU reads no step and index from memory. */
 template <typename Args>
 Args with_step(Args args) {
   if constexpr (requires { args.random.step_at; }) {
-    if (args.random.step_at != nullptr) args.random.step = *args.random.step_at;
+    const uint32_t* const at = args.random.step_at;
+    if (at != nullptr) args.random.step = at[0], args.random.index = at[1];
   }
   return args;
+}
+
+void take_time(int time_ms) {
+  if (time_ms > 0) std::this_thread::sleep_for(std::chrono::milliseconds(time_ms));
 }
 
 /** Makes a CPU stage when the stream comes to it. */
 template <auto kStage, typename Args>
 gqsgd_status enqueue(const Args& args) {
   if (!check_device(ordinal_now, args.stream).ok()) return GQSGD_BACKEND;
-  stream_of(args.stream).run([args] { (void)(cpu().*kStage)(with_step(args)); });
+  stream_of(args.stream).run([args, time_ms = stage_time_ms] {
+    take_time(time_ms);
+    (void)(cpu().*kStage)(with_step(args));
+  });
   return GQSGD_OK;
 }
 
@@ -336,11 +209,43 @@ constexpr AgreementStages kAgreement = {
 
 const Device& host_device() {
   static const Device kDevice = {
-      "host double", &kStages,   &kAgreement,  current,         set_current,   allocate,
-      release,       allocate,   release,      memory_kind,     copy,          clear,
-      make_stream,   end_stream, is_capturing, make_event,      end_event,     record,
-      wait,          query,      nullptr,      record_in_graph, wait_in_graph, reach,
+      "host double",
+      &kStages,
+      &kAgreement,
+      current,
+      set_current,
+      allocate,
+      release_block,
+      allocate,
+      release_block,
+      memory_kind,
+      copy,
+      clear,
+      make_stream,
+      end_stream,
+      is_capturing,
+      make_event,
+      end_event,
+      record,
+      wait,
+      query,
+      nullptr,
+      record_in_graph,
+      wait_in_graph,
+      reach,
+      &host_ipc(),
+      &host_fused_stages(),
+      [](int32_t, int32_t, bool* can) { return *can = true, Status(); },
   };
+  return kDevice;
+}
+
+const Device& host_device_alone() {
+  static const Device kDevice = [] {
+    Device device = host_device();
+    device.ipc = nullptr;
+    return device;
+  }();
   return kDevice;
 }
 
@@ -349,7 +254,7 @@ StreamHandle default_host_stream() { return &stream_of(nullptr); }
 DeviceMemory::DeviceMemory(size_t size_bytes) {
   if (!allocate(size_bytes == 0 ? 1 : size_bytes, &data_).ok()) abort();
 }
-DeviceMemory::~DeviceMemory() { release(data_); }
+DeviceMemory::~DeviceMemory() { release_block(data_); }
 
 OwnStream::OwnStream() { (void)make_stream(&stream_).ok(); }
 OwnStream::~OwnStream() { end_stream(stream_); }
@@ -368,31 +273,25 @@ bool OwnStream::synchronize(int timeout_ms) const {
 }
 
 void OwnStream::sleep(int time_ms) const {
-  stream_of(stream_).run(
-      [time_ms] { std::this_thread::sleep_for(std::chrono::milliseconds(time_ms)); });
+  stream_of(stream_).run([time_ms] { take_time(time_ms); });
 }
 
-size_t allocations_in_use() {
-  const std::lock_guard<std::mutex> lock(memory().mutex);
-  return memory().blocks.size();
-}
-
-void fail_allocations_from(size_t nth) {
-  const std::lock_guard<std::mutex> lock(memory().mutex);
-  memory().fail_from = nth;
-}
+void report_events_early(bool early) { events_come_early = early; }
 
 void HostGraph::begin_capture(StreamHandle stream) {
   stream_of(stream).begin_capture();
   captures += 1;
 }
-void HostGraph::end_capture(StreamHandle stream) {
+bool HostGraph::end_capture(StreamHandle stream) {
   captures -= 1;
-  operations_ = stream_of(stream).end_capture();
+  capture_ = stream_of(stream).capture();
+  return capture_->end();
 }
-void HostGraph::replay(StreamHandle stream) const {
-  const auto operations = std::static_pointer_cast<const Operations>(operations_);
-  for (const auto& make : *operations) stream_of(stream).run(make());
-}
+void HostGraph::replay(StreamHandle stream) const { capture_->replay(&stream_of(stream)); }
+
+size_t streams_and_events_made() { return made; }
+void forget_wait(int nth) { forgotten_wait = nth; }
+int waits_asked_for() { return waits; }
+void slow_down_stages(int time_ms) { stage_time_ms = time_ms; }
 
 }  // namespace gq::test

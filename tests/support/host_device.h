@@ -14,13 +14,16 @@ namespace gq::test {
 /** The table; process-wide, never gone. */
 const Device& host_device();
 
+/** The same device, whose memory no other process reaches. */
+const Device& host_device_alone();
+
 /** What a null stream stands for. */
 StreamHandle default_host_stream();
 
 /** It is this process's device for as long as this lives. */
 class UseHostDevice {
  public:
-  UseHostDevice() { use_device(&host_device()); }
+  explicit UseHostDevice(const Device& device = host_device()) { use_device(&device); }
   ~UseHostDevice() { use_device(nullptr); }
   UseHostDevice(const UseHostDevice&) = delete;
   UseHostDevice& operator=(const UseHostDevice&) = delete;
@@ -63,16 +66,33 @@ class OwnStream {
 size_t allocations_in_use();
 /** From the n-th allocation on (1: the next one) there is no memory; 0: there is again. */
 void fail_allocations_from(size_t nth);
+
+/** A fault: events are said to have come at once, so that hosts wait for nothing. */
+void report_events_early(bool early);
+
+/** What was ever made of both. */
+size_t streams_and_events_made();
+/** Waits of streams for events that this thread has asked for, and the n-th from now on (1: the
+ * next one) that is not made; 0: all are. */
+int waits_asked_for();
+void forget_wait(int nth);
+/** Every stage that this thread enqueues from now on takes so much longer. */
+void slow_down_stages(int time_ms);
+
+class Capture;
+
 /** What is enqueued between begin and end, on the calling thread, is not carried out then but with
- *  each replay, on any stream, after which it may be replayed again. */
+ *  each replay, on any stream, after which it may be replayed again. Streams that wait for events
+ *  of a captured stream are captured as well. */
 class HostGraph {
  public:
   void begin_capture(StreamHandle stream);
-  void end_capture(StreamHandle stream);
+  /** False if the stream does not come after all that others were captured with. */
+  bool end_capture(StreamHandle stream);
   void replay(StreamHandle stream) const;
 
  private:
-  std::shared_ptr<const void> operations_;
+  std::shared_ptr<Capture> capture_;
 };
 
 }  // namespace gq::test

@@ -88,7 +88,8 @@ std::vector<int32_t> uneven_nodes(int rank_count) {
 std::string describe(const Operation& operation) {
   return operation.quantizer + " " + schedule_name(operation.schedule) +
          (operation.op == GQSGD_MEAN ? " mean" : " sum") + (operation.in_place ? " in place" : "") +
-         ", at " + std::to_string(operation.step) + "." + std::to_string(operation.index);
+         (operation.at_device ? ", on the device at " : ", at ") + std::to_string(operation.step) +
+         "." + std::to_string(operation.index);
 }
 
 Quantizer::Quantizer(const std::string& text) {

@@ -52,6 +52,7 @@ struct Operation {
   bool in_place = false;
   uint64_t step = 0;
   uint64_t index = 0;
+  bool at_device = false;  ///< step and index are in memory of the device: on streams alone
 };
 
 /** "paper-gl8 ring mean in place, step 3.0". */

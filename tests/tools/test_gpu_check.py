@@ -112,11 +112,33 @@ def test_a_part_that_hangs_is_ended_with_what_it_started(library, tmp_path):
     assert result["seconds"] < 20
 
 
+def test_a_program_that_the_driver_holds_keeps_no_other_from_running(library, tmp_path,
+                                                                    monkeypatch):
+    monkeypatch.setattr(library["parts"], "ends_soon", lambda process: process.wait() is None)
+    part = library["parts"].Part("held", ["sleep", "60"], 1.2, needs=())
+    [result] = library["parts"].run_all([part], tmp_path, 60, say=lambda *_, **__: None)
+    assert result["verdict"] == "timed out" and "the driver holds it" in result["said"]
+
+
+def test_nccl_is_that_of_a_package_unless_named(library, tmp_path, monkeypatch):
+    parts = library["parts"]
+    file = tmp_path / "nvidia/nccl/lib/libnccl.so.2"
+    file.parent.mkdir(parents=True)
+    file.touch()
+    monkeypatch.delenv("GQSGD_NCCL_LIBRARY", raising=False)
+    monkeypatch.setattr(parts, "find_spec", lambda name: None)
+    assert parts.nccl_environment() == {}
+    spec = type("Spec", (), {"submodule_search_locations": [str(tmp_path / "nvidia/nccl")]})
+    monkeypatch.setattr(parts, "find_spec", lambda name: spec)
+    assert parts.nccl_environment() == {"GQSGD_NCCL_LIBRARY": str(file)}
+    monkeypatch.setenv("GQSGD_NCCL_LIBRARY", "named.so")
+    assert parts.nccl_environment() == {}
+
+
 def test_every_part_names_a_program_of_the_build(library, root, tmp_path):
     parts = library["parts"].all_parts(tmp_path / "build", tmp_path, "90", quick=False)
     sources = (root / "tests/gpu/meson.build").read_text()
-    assert all(f"'{name}': [" in sources or f"'gpu_{name}'" in sources
-               for name in library["parts"].TESTS)
+    assert all(f"'{name}': [" in sources for name in (*library["parts"].TESTS, "nccl"))
     names = [part.name for part in parts]
     assert names[:2] == ["configure", "build"] and "bench 25_MiB" in names
     quick = library["parts"].all_parts(tmp_path / "build", tmp_path, "90", quick=True)

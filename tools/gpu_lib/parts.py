@@ -13,7 +13,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 NOT_RUN = 77  # what programs of tests/gpu end with where they find no device
-TESTS = ("isa", "isa_extended", "device_api", "stream", "random", "local", "process")
+TESTS = ("isa", "isa_extended", "device_api", "stream", "random", "local", "fused",
+         "process")
+END_S = 10  # what a program may take to go away once it is killed
 
 
 @dataclass
@@ -32,14 +34,14 @@ def all_parts(build, out, architecture, quick):
     """The parts in order. Without --quick nothing is left out."""
     gpu_tests = [Part(f"test {name}", [build / f"tests/gpu/gpu_{name}"], 100,
                       {"GQSGD_GPU_VALUES": str(2**23 if quick else 2**27)}) for name in TESTS]
-    return [*build_parts(build, architecture), *gpu_tests, *bench_parts(build, out, quick),
-            *sanitizer_parts(build, quick), array_part(build)]
+    return [*build_parts(build, architecture), *gpu_tests, nccl_part(build, quick),
+            *bench_parts(build, out, quick), *sanitizer_parts(build, quick), array_part(build)]
 
 
 def build_parts(build, architecture):
     """Machine code of this device alone, and of programs only those that run here."""
-    targets = ["libgqsgd.so.0.1.0", "bench/gpu/gpu_perf", "bench/gpu/gpu_local_perf",
-               *(f"tests/gpu/gpu_{t}" for t in TESTS)]
+    targets = ["libgqsgd.so.0.1.0", "bindings/jax/libgqsgd_jax.so", "bench/gpu/gpu_perf",
+               "bench/gpu/gpu_local_perf", *(f"tests/gpu/gpu_{t}" for t in (*TESTS, "nccl"))]
     again = ["--reconfigure"] if (build / "build.ninja").exists() else []
     setup = ["meson", "setup", *again, build, ROOT, "-Dbuildtype=release", "-Dcuda=enabled",
              f"-Dgpu_archs={architecture}", "-Dmpi=disabled", "-Dtests=auto"]
@@ -48,32 +50,58 @@ def build_parts(build, architecture):
                  missing=without("ninja"))]
 
 
+def nccl_part(build, quick):
+    """Ranks over NCCL, several on a GPU where NCCL has that; a group that hangs is named before the
+    part's own limit comes."""
+    ranks, seconds = (3, 20) if quick else (8, 60)
+    return Part("test nccl", [build / "tests/gpu/gpu_nccl", ranks, seconds], 3 * seconds,
+                nccl_environment())
+
+
+def nccl_environment():
+    """NCCL of a Python package, which PyTorch brings, where nobody names another one."""
+    if "GQSGD_NCCL_LIBRARY" in os.environ or not find_spec("nvidia"):
+        return {}
+    package = find_spec("nvidia.nccl")
+    for folder in package.submodule_search_locations if package else ():
+        library = Path(folder) / "lib/libnccl.so.2"
+        if library.is_file():
+            return {"GQSGD_NCCL_LIBRARY": str(library)}
+    return {}
+
+
 def bench_parts(build, out, quick):
     """Stages at both sizes of docs/CUDA.md, 256 MiB of float32 and 25 MiB; allreduces of threads,
-    whose table is in the log."""
+    and those of fused kernels beside stages, whose tables are in the logs."""
     stages = [Part(f"bench {name}",
                    [build / "bench/gpu/gpu_perf", "--values", values, "--rounds",
                     5 if quick else 25, "--json", out / f"bench_{name}.json"], 90)
               for name, values in (("256_MiB", 2**26), ("25_MiB", 6553600))]
     calls = 5 if quick else 30
-    return [*stages,
-            Part("bench local", [build / "bench/gpu/gpu_local_perf", "--calls", calls], 60)]
+    local = [build / "bench/gpu/gpu_local_perf", "--calls", calls]
+    return [*stages, Part("bench local", local, 60),
+            Part("bench fused", [*local, "--fused", 1], 60)]
 
 
 def sanitizer_parts(build, quick):
-    """Accesses outside of memory, and races in shared memory: a short selection, which is slow."""
-    missing = without("compute-sanitizer")
-    program = build / "tests/gpu/gpu_device_api"
+    """Accesses outside of memory, races in shared memory: short selections, which are slow. What
+    CUDA answers when NCCL asks for something that is not there is no finding."""
     few = "NotFinite"  # of the tests: every stage in every format
-    tools = {"memcheck": few} if quick else {"memcheck": "DeviceApi", "racecheck": few,
-                                             "initcheck": few}
-    return [Part(f"sanitizer {tool}",
-                 ["compute-sanitizer", "--tool", tool, "--error-exitcode", 9, program, tests], 60,
-                 missing=missing) for tool, tests in tools.items()]
+    checks = [("memcheck", "device_api", few if quick else "DeviceApi")]
+    if not quick:
+        checks += [("racecheck", "device_api", few), ("initcheck", "device_api", few),
+                   ("synccheck", "device_api", few), ("memcheck", "stream", "Stream"),
+                   ("memcheck", "local", "HasThemInChunks"), ("memcheck", "nccl", 1)]
+    return [Part(f"sanitizer {tool} {program}",
+                 ["compute-sanitizer", "--tool", tool, "--report-api-errors", "no",
+                  "--error-exitcode", 9, build / f"tests/gpu/gpu_{program}", tests], 60,
+                 nccl_environment() if program == "nccl" else {},
+                 missing=without("compute-sanitizer")) for tool, program, tests in checks]
 
 
 def array_part(build):
-    """Stages on arrays of PyTorch and CuPy, and gqsgd.torch over NCCL, as far as they are there."""
+    """Stages on arrays of PyTorch and CuPy, gqsgd.torch and gqsgd.jax over NCCL, as far as they are
+    there."""
     environment = {"PYTHONPATH": str(ROOT / "bindings/python"), "GQSGD_BUILD": str(build),
                    "GQSGD_LIBRARY": str(build / "libgqsgd.so")}
     return Part("arrays", [sys.executable, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider",
@@ -109,7 +137,7 @@ def run_all(parts, out, deadline_s, say=print):
 
 def run_part(part, log, limit_s):
     """One command, its output in `log`; at its limit it is ended with all that it started."""
-    begin = time.monotonic()
+    begin, stuck = time.monotonic(), False
     with log.open("w") as output:
         process = subprocess.Popen(list(map(str, part.command)), stdout=output, cwd=ROOT,
                                    stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
@@ -119,12 +147,23 @@ def run_part(part, log, limit_s):
             verdict = {0: "ok", NOT_RUN: "not run"}.get(status, "failed")
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
             status, verdict = None, "timed out"
+            stuck = not ends_soon(process)
     said = tail_of(log, 2 if verdict == "ok" else 20)
+    if stuck:
+        said += f"\nkilled, and not gone {END_S} s later: the driver holds it"
     if status is not None and status < 0:
         said += f"\nended by signal {-status}"
     return {"verdict": verdict, "seconds": round(time.monotonic() - begin, 1), "said": said}
+
+
+def ends_soon(process):
+    """False if a killed program is not gone in time; nobody waits for it any longer."""
+    try:
+        process.wait(timeout=END_S)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
 
 
 def tail_of(log, line_count):

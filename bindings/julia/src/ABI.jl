@@ -59,6 +59,9 @@ const SCHEDULES = (
     sparse = 7,
 )
 
+# at[1] where at[2] is the address of (step, index) in memory of a device.
+const AT_DEVICE = typemax(UInt64)
+
 # The counters that gqsgd_comm_stat knows.
 const STATS = (
     :calls,

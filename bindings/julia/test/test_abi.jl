@@ -73,6 +73,8 @@ end
     end
     rows = eachmatch(r"GQSGD_(\w+) = (\d+)", HEADER_CODE)
     @test Dict(row[1] => parse(Int, row[2]) for row in rows) == ours
+    @test occursin("#define GQSGD_AT_DEVICE UINT64_MAX\n", HEADER)
+    @test ABI.AT_DEVICE == 0xffffffffffffffff
 end
 
 @testset "version, soname and sizes equal the header's" begin

@@ -53,6 +53,9 @@ SCHEDULES: dict[str, int] = {
     "sparse": 7,
 }
 
+# at[0] where at[1] is the address of {step, index} in memory of a device.
+AT_DEVICE = 2**64 - 1
+
 # The counters that gqsgd_comm_stat knows.
 STAT_NAMES: tuple[str, ...] = (
     "calls",

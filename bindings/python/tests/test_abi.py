@@ -73,6 +73,11 @@ def test_constants_equal_the_header():
     assert {name: int(number) for name, number in rows} == ours
 
 
+def test_at_device_equals_the_header():
+    assert re.findall(r"#define GQSGD_AT_DEVICE (\w+)", CODE) == ["UINT64_MAX"]
+    assert _abi.AT_DEVICE == c_uint64(-1).value
+
+
 def test_version_equals_the_header():
     numbers = re.findall(r"#define GQSGD_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)", CODE)
     assert tuple(map(int, numbers)) == _abi.VERSION

@@ -1,0 +1,114 @@
+// An allreduce by one kernel of each rank: kernels that run at the same time, read each other's
+// memory and wait for each other in between (docs/decisions/0019-fused-kernels.md).
+#ifndef GQ_KERNELS_FUSED_H
+#define GQ_KERNELS_FUSED_H
+
+#include "kernels/stages.h"
+
+namespace gq {
+
+inline constexpr uint32_t kFusedRanksMax = 16;
+/** Blocks of a rank: with more of them each waits for more words, and links gain nothing. */
+inline constexpr uint32_t kFusedBlocksMax = 64;
+
+/** Values that a block takes at once. */
+inline constexpr uint64_t kFusedTurnValues = 4096;
+
+/** Codes of so many values have room. Not measured: about so long a call takes over memory of an
+ *  H200 what launching the stages of eight ranks takes beside it (docs/decisions/0019). */
+inline constexpr uint64_t kFusedValuesMax = uint64_t{1} << 22;
+inline constexpr uint64_t kFusedBlockNormsMax = kFusedValuesMax / kValueAlignment;
+
+/** What all blocks of all ranks wait for: each other's norms, then codes, then sums. */
+enum class MeetFor : uint32_t { norms, codes, sums };
+inline constexpr uint32_t kMeetings = 3;
+
+/** A rank's own part of device memory, zeros before the first call. Every block of every rank has
+ *  a place at each meeting, where it writes the number of the call and, in the lower half, what it
+ *  has to say. No place is cleared: numbers grow. */
+struct alignas(256) FusedDesk {
+  uint64_t said[kMeetings][kFusedRanksMax][kFusedBlocksMax];
+  uint64_t verdict;  ///< of this rank's blocks: twice the call's number, and 1 if they leave
+  const uint32_t* operands[kFusedRanksMax];
+};
+
+/** What each rank has on its device. Places are those of the values of a whole call. */
+struct FusedRoom {
+  FusedDesk desk;
+  uint32_t words[kFusedValuesMax / sizeof(uint32_t)];  ///< codes, and sums of its own shard
+  uint16_t norms[kFusedBlockNormsMax];                 ///< of its own blocks
+  uint16_t merged[kFusedBlockNormsMax];                ///< of those of all ranks
+  uint16_t scales[kFusedBlockNormsMax];                ///< of the sums of its own shard
+};
+
+/** A word of host memory for each rank, which its kernels look at while they wait: they leave once
+ *  it is not 0, because hosts broke the group, or because a kernel has waited too long. */
+inline constexpr uint64_t kLeaveForHost = 1;
+
+struct TooLate {
+  uint32_t waiter;
+  uint32_t peer;  ///< that it waited for
+  MeetFor meeting;
+};
+GQ_HD constexpr uint64_t leave_word(const TooLate& late) {
+  return uint64_t{1} << 63 | uint64_t{static_cast<uint32_t>(late.meeting)} << 32 |
+         uint64_t{late.waiter} << 16 | late.peer;
+}
+/** False if the word is none of a kernel's. */
+constexpr bool is_too_late(uint64_t word, TooLate* late) {
+  if (word >> 63 == 0) return false;
+  *late = {static_cast<uint32_t>(word >> 16 & 0xffff), static_cast<uint32_t>(word & 0xffff),
+           static_cast<MeetFor>(word >> 32 & 0xff)};
+  return true;
+}
+
+/** Values that a rank adds; the first is a multiple of value_alignment(). */
+struct FusedShard {
+  uint64_t first_value;
+  uint64_t value_count;
+};
+
+/** Lists are of ranks, whose memory is all within this device's reach. Of the call itself all but
+ *  `random.rank`, send and recv is equal on all ranks. */
+struct FusedArgs {
+  Coding coding;      ///< has_fused_kernel()
+  RandomSite random;  ///< hop 0
+  uint32_t ranks;
+  uint64_t value_count;
+  int32_t dtype;
+  int32_t op;
+  const void* send;
+  void* recv;
+  FusedShard shards[kFusedRanksMax];
+  FusedRoom* rooms[kFusedRanksMax];
+  uint64_t* leave[kFusedRanksMax];
+  uint32_t call;         ///< its number among those of the group, from 1 on; may come round
+  uint32_t block_count;  ///< of each rank
+  uint64_t timeout_ns;   ///< UINT64_MAX: kernels wait for ever
+  void* stream;
+};
+
+/** Formats whose norms are the largest magnitudes of all ranks and whose codes are as long as those
+ *  of their sums: with one norm, or linear in blocks whose sums get scales of their own. */
+constexpr bool has_fused_kernel(const Format& format, const Coding& coding) {
+  const bool largest = format.q == NormOrder::inf && format.p == NormOrder::inf;
+  const bool kind = coding.block == 0 ? coding.levels != Levels::none && !coding.rescale
+                                      : coding.levels == Levels::linear && coding.rescale;
+  return largest && kind && !coding.rotated && coding.wide && coding.bits_down == coding.bits &&
+         coding.rounding_down == RoundingDown::random;
+}
+
+/** A backend's. */
+struct FusedStages {
+  /** Enqueues this rank's kernel, as other stages do. */
+  gqsgd_status (*allreduce)(const FusedArgs& args);
+  /** Blocks of any of these kernels that the current device runs at the same time. */
+  gqsgd_status (*blocks_at_once)(uint32_t* count);
+};
+
+/** Those of CUDA devices, where the build has them. */
+const FusedStages& cuda_fused_stages();
+
+}  // namespace gq
+
+#endif

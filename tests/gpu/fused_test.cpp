@@ -1,0 +1,71 @@
+// Allreduces by one kernel of each rank on the real device, all ranks on one GPU: the bits of
+// virtual ranks, call after call.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <thread>
+
+#include "tests/gpu/allreduce_call.h"
+#include "tests/gpu/cuda_call.h"
+#include "tests/support/ranks.h"
+
+namespace gq::test {
+namespace {
+
+const std::vector<std::string> kFormats = {"paper-gl8",
+                                           "paper-ge8",
+                                           "paper-gl4",
+                                           "paper-ge4",
+                                           "relative-8",
+                                           "paper-gl8,rounding=correlated",
+                                           "paper-ge4,rounding=nearest",
+                                           "blocks-8",
+                                           "paper-gl4,block=64,rescale=true"};
+
+/** Nothing was copied: the kernels read from each other. */
+std::string was_fused(gqsgd_comm comm) {
+  uint64_t copied = 0;
+  gqsgd_comm_stat(comm, "payload_bytes_copied", &copied);
+  return copied == 0 ? "" : "stages and copies have made the calls";
+}
+
+void expect_same_bits(int ranks, const DirectCalls& calls) {
+  EXPECT_EQ(run_threads(ranks, "timeout_ms=20000",
+                        [&](int rank, gqsgd_comm comm) {
+                          const std::string found = calls.make_and_compare(rank, comm);
+                          return found.empty() ? was_fused(comm) : found;
+                        }),
+            "")
+      << ranks << " ranks";
+}
+
+TEST(Fused, HasTheBitsOfVirtualRanks) {
+  for (int ranks = 1; ranks <= 8; ++ranks) {
+    for (const size_t value_count : {1, 33, 4097, 70001}) {
+      expect_same_bits(ranks, DirectCalls(ranks, kFormats, value_count, 1));
+    }
+  }
+}
+
+TEST(Fused, HasThemOfManyValues) {
+  expect_same_bits(4, DirectCalls(4, kFormats, size_t{1} << 22, 1));
+}
+
+/** Hundreds of calls that nobody waits for. */
+TEST(Fused, HasThemCallAfterCall) {
+  for (const int ranks : {2, 8}) expect_same_bits(ranks, DirectCalls(ranks, kFormats, 20001, 40));
+}
+
+/** Rank 1's host makes its call late; streams are not held up, and nothing is given up. */
+TEST(Fused, WaitsForHostsThatAreLate) {
+  const DirectCalls calls(2, kFormats, 5001, 1);
+  EXPECT_EQ(run_threads(2, "timeout_ms=20000",
+                        [&](int rank, gqsgd_comm comm) {
+                          std::this_thread::sleep_for(std::chrono::milliseconds(300 * rank));
+                          return calls.make_and_compare(rank, comm);
+                        }),
+            "");
+}
+
+}  // namespace
+}  // namespace gq::test

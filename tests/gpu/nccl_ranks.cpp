@@ -1,0 +1,179 @@
+// Every group joins, makes its calls in one piece, in chunks and in a graph, and leaves.
+#include "tests/gpu/nccl_ranks.h"
+
+#include <gqsgd_nccl.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "tests/gpu/device_values.h"
+
+namespace gq::test {
+namespace {
+
+/** What each rank is at, for a sentence about those that hang. */
+using Phases = std::array<std::atomic<const char*>, kNcclRanksMax>;
+
+/** Gives up at its limit unless it has ended before. */
+class Watch {
+ public:
+  Watch(const NcclRanks& setting, std::function<std::string()> describe)
+      : thread_([this, &setting, describe = std::move(describe)] {
+          std::unique_lock<std::mutex> lock(mutex_);
+          const auto limit = std::chrono::milliseconds(setting.limit_ms);
+          if (!ended_cv_.wait_for(lock, limit, [this] { return ended_; })) {
+            setting.give_up(describe());
+          }
+        }) {}
+  ~Watch() {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      ended_ = true;
+    }
+    ended_cv_.notify_all();
+    thread_.join();
+  }
+  Watch(const Watch&) = delete;
+  Watch& operator=(const Watch&) = delete;
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable ended_cv_;
+  bool ended_ = false;
+  std::thread thread_;
+};
+
+class Group {
+ public:
+  Group(const NcclRanks& setting, int ranks)
+      : setting_(setting),
+        ranks_(ranks),
+        calls_(ranks, setting.formats, setting.value_count, true),
+        in_graph_(ranks, operation_in_graph(), setting.value_count) {
+    for (auto& phase : phases_) phase = "has not begun";
+  }
+
+  std::string name() const {
+    const bool shared = ranks_ > setting_.gpu_count;
+    return std::to_string(ranks_) + (ranks_ == 1 ? " rank"
+                                     : shared    ? " ranks on one GPU"
+                                                 : " ranks on a GPU each");
+  }
+
+  /** "" or what went wrong, a line for each rank that knows of it. */
+  std::string check() {
+    const Watch watch(setting_, [this] { return hung(); });
+    std::string failures;
+    for (const char* options : {"", "chunk_value_count=2048"}) {
+      if (failures.empty()) failures = run(options);
+    }
+    return failures;
+  }
+
+ private:
+  static Operation operation_in_graph() {
+    Operation operation;
+    operation.quantizer = "blocks-8";
+    operation.schedule = GQSGD_SCHEDULE_DIRECT;
+    return operation;
+  }
+
+  std::string hung() const {
+    std::string text = name() + ": no end after " + std::to_string(setting_.limit_ms) + " ms:";
+    for (int rank = 0; rank < ranks_; ++rank) {
+      text += (rank == 0 ? " rank " : "; rank ") + std::to_string(rank) + " " +
+              phases_[static_cast<size_t>(rank)].load();
+    }
+    return text;
+  }
+
+  std::string run(const std::string& more) {
+    std::string options = "timeout_ms=" + std::to_string(setting_.timeout_ms);
+    for (const std::string& part : {setting_.options, more}) {
+      if (!part.empty()) options += "," + part;
+    }
+    gqsgd_unique_id id;
+    if (gqsgd_nccl_unique_id_create(options.c_str(), &id) != GQSGD_OK) return gqsgd_last_error();
+    std::mutex mutex;
+    std::string failures;
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < ranks_; ++rank) {
+      threads.emplace_back([&, rank] {
+        const std::string failure = run_rank(rank, id, options);
+        phases_[static_cast<size_t>(rank)] = "has ended";
+        const std::lock_guard<std::mutex> lock(mutex);
+        if (!failure.empty()) failures += "rank " + std::to_string(rank) + ": " + failure + "\n";
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    return failures;
+  }
+
+  std::string run_rank(int rank, const gqsgd_unique_id& id, const std::string& options) {
+    std::atomic<const char*>& phase = phases_[static_cast<size_t>(rank)];
+    gqsgd_comm comm = nullptr;
+    try {
+      phase = "joins";
+      const bool shares = ranks_ > setting_.gpu_count;
+      done(device_of_tests().set_current(shares ? 0 : rank));
+      if (gqsgd_comm_create_nccl(&id, rank, ranks_, options.c_str(), &comm) != GQSGD_OK) {
+        return gqsgd_last_error();
+      }
+      phase = "makes its calls";
+      std::string failure = calls_.make_and_compare(rank, comm, setting_.timeout_ms);
+      phase = "replays a graph";
+      const std::unique_ptr<StreamGraph> graph = setting_.make_graph();
+      if (failure.empty()) {
+        failure = in_graph_.make_and_compare(rank, comm, graph.get(), setting_.timeout_ms);
+      }
+      if (!failure.empty()) gqsgd_comm_abort(comm);  // The others would wait for it.
+      phase = "leaves";
+      gqsgd_comm_destroy(comm);
+      return failure;
+    } catch (const std::exception& error) {
+      if (comm != nullptr) gqsgd_comm_abort(comm);
+      gqsgd_comm_destroy(comm);
+      return error.what();
+    }
+  }
+
+  const NcclRanks& setting_;
+  const int ranks_;
+  const DeviceCalls calls_;
+  const ReplayedCall in_graph_;
+  Phases phases_;
+};
+
+std::string version_text(int version) {
+  return std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100) + "." +
+         std::to_string(version % 100);
+}
+
+}  // namespace
+
+bool check_nccl_ranks(const NcclRanks& setting) {
+  for (int ranks = 1; ranks <= setting.ranks_max; ++ranks) {
+    const bool shared = ranks > setting.gpu_count;
+    if (shared && setting.version < kSharedGpuVersion) {
+      setting.say("not run " + std::to_string(ranks) + " ranks and more: NCCL " +
+                  version_text(setting.version) +
+                  " has one for each GPU, from 2.30 on it can "
+                  "have several; GPUs here: " +
+                  std::to_string(setting.gpu_count));
+      return true;
+    }
+    Group group(setting, ranks);
+    const std::string failures = group.check();
+    setting.say((failures.empty() ? "ok      " : "FAILED  ") + group.name());
+    if (failures.empty()) continue;
+    setting.say(failures);
+    return false;
+  }
+  return true;
+}
+
+}  // namespace gq::test
