@@ -1,4 +1,5 @@
-/* libgqsgd_jax.so: the XLA handler behind gqsgd.jax.allreduce, and the table of what it works on.
+/* libgqsgd_jax.so: the XLA handlers behind gqsgd.jax.allreduce, for CPUs and for GPUs, and the
+ * table of what they work on.
  *
  * Programs name communicators and quantizers by small numbers, because what is written into a
  * program should be the same in every process and in every run. Functions of libgqsgd are kept with
@@ -13,7 +14,12 @@
 
 #define EXPORTED __attribute__((visibility("default")))
 
-enum { INDEX_LIMIT = 1 << 16, SENTENCE_SIZE_BYTES = 2048 };
+enum { SENTENCE_SIZE_BYTES = 2048 };
+
+/* Kinds of devices, by the numbers that Python knows as well. */
+typedef enum { KIND_CPU = 0, KIND_CUDA = 1, KIND_COUNT } Kind;
+
+static const char *const kind_names[KIND_COUNT] = {"cpu", "cuda"};
 
 /* Functions of the libgqsgd that made a handle. */
 typedef struct {
@@ -28,20 +34,27 @@ typedef struct {
   void *handle;
 } Entry;
 
+/* XLA's numbers of the devices of this process, in JAX's order. */
+typedef struct {
+  int32_t *numbers;
+  int32_t count;
+} Devices;
+
 /* The process's table. Entries are never removed: a stale handle is refused by its library. */
 static struct {
   pthread_mutex_t lock;
   Entry *entries;
   int32_t entry_count;
-  int32_t *devices; /* XLA's numbers of the devices of this process, in JAX's order */
-  int32_t device_count;
-} table = {PTHREAD_MUTEX_INITIALIZER, NULL, 0, NULL, 0};
+  Devices devices[KIND_COUNT];
+} table = {PTHREAD_MUTEX_INITIALIZER, NULL, 0, {{NULL, 0}, {NULL, 0}}};
 
 /* What one call works on. */
 typedef struct {
+  Kind kind;
   Entry comm, quantizer;
   int32_t dtype, op, schedule;
   uint64_t at[2];
+  void *stream; /* NULL on a CPU */
 } Call;
 
 /* Enters a communicator or quantizer; its number, or -1 without memory. */
@@ -59,16 +72,15 @@ EXPORTED int32_t gqsgd_jax_add(const Library *library, void *handle) {
   return number;
 }
 
-/* Says which devices a list of communicators is for; 0, or -1 without memory. */
-EXPORTED int32_t gqsgd_jax_set_devices(const int32_t *devices, int32_t device_count) {
+/* Says which devices of a kind a list of communicators is for; 0, or -1 without memory. */
+EXPORTED int32_t gqsgd_jax_set_devices(int32_t kind, const int32_t *devices, int32_t device_count) {
   const size_t size_bytes = sizeof(int32_t) * (size_t)device_count;
-  int32_t *copy = malloc(size_bytes);
+  int32_t *copy = malloc(size_bytes > 0 ? size_bytes : 1);
   if (copy == NULL) return -1;
   memcpy(copy, devices, size_bytes);
   pthread_mutex_lock(&table.lock);
-  free(table.devices);
-  table.devices = copy;
-  table.device_count = device_count;
+  free(table.devices[kind].numbers);
+  table.devices[kind] = (Devices){copy, device_count};
   pthread_mutex_unlock(&table.lock);
   return 0;
 }
@@ -81,11 +93,12 @@ static int find_entry(int32_t number, Entry *entry) {
   return found;
 }
 
-/* Position of a device in the list; -1 if it is not there. */
-static int32_t device_position(int32_t device) {
+/* Position of a device in the list of its kind; -1 if it is not there. */
+static int32_t device_position(Kind kind, int32_t device) {
   pthread_mutex_lock(&table.lock);
-  int32_t position = table.device_count;
-  while (--position >= 0 && table.devices[position] != device) {
+  const Devices *devices = &table.devices[kind];
+  int32_t position = devices->count;
+  while (--position >= 0 && devices->numbers[position] != device) {
   }
   pthread_mutex_unlock(&table.lock);
   return position;
@@ -165,7 +178,7 @@ static size_t value_count(const XlaBuffer *buffer) {
 }
 
 /* The communicator of the device that this call runs on. */
-static XlaError *find_comm(const XlaCallFrame *frame, Entry *comm) {
+static XlaError *find_comm(const XlaCallFrame *frame, Kind kind, Entry *comm) {
   const XlaArray *numbers = attribute(frame, "comms", XLA_ATTRIBUTE_ARRAY);
   if (numbers == NULL || numbers->dtype != XLA_S32 || numbers->size == 0) {
     return refused(frame, "gqsgd: a call has no communicators");
@@ -175,15 +188,15 @@ static XlaError *find_comm(const XlaCallFrame *frame, Entry *comm) {
     XlaDeviceOrdinalArgs args = {sizeof args, NULL, frame->ctx, 0};
     XlaError *error = frame->api->device_ordinal_get(&args);
     if (error != NULL) return error;
-    const int32_t found = device_position(args.device_ordinal);
+    const int32_t found = device_position(kind, args.device_ordinal);
     position = found < 0 ? numbers->size : (size_t)found;
     if (position >= numbers->size) {
       char sentence[SENTENCE_SIZE_BYTES];
       snprintf(
           sentence, sizeof sentence,
           "gqsgd INVALID_ARGUMENT: comm is a list of %zu communicators, and none is for device %d;"
-          " hint: one for each of jax.local_devices(backend=\"cpu\"), in that order",
-          numbers->size, (int)args.device_ordinal);
+          " hint: one for each of jax.local_devices(backend=\"%s\"), in that order",
+          numbers->size, (int)args.device_ordinal, kind_names[kind]);
       return refused(frame, sentence);
     }
   }
@@ -205,6 +218,33 @@ static int tensors_agree(const XlaCallFrame *frame, int64_t tensor_count) {
   return 1;
 }
 
+/* Where a call is in the random numbers and in the order: what the state holds, or on a GPU, where
+ * nobody waits for it, where it is. The program counts; a call passes the state on, so that the
+ * next one comes after it. */
+static XlaError *read_state(const XlaCallFrame *frame, const XlaBuffer *state, Call *call) {
+  const XlaBuffer *passed_on = frame->rets.buffers[frame->rets.size - 1];
+  if (state->dtype != XLA_U32 || value_count(state) != 2 || passed_on->dtype != XLA_U32 ||
+      value_count(passed_on) != 2) {
+    return refused(frame, "gqsgd: the state of a call is not two numbers of uint32");
+  }
+  if (call->kind == KIND_CPU) {
+    const uint32_t *place = state->data;
+    call->at[0] = place[0];
+    call->at[1] = place[1];
+    if (passed_on->data != place) memcpy(passed_on->data, place, 2 * sizeof *place);
+    return NULL;
+  }
+  if (passed_on->data != state->data) {
+    return refused(frame, "gqsgd: the state of a call on a GPU does not stay where it is");
+  }
+  call->at[0] = GQSGD_AT_DEVICE;
+  call->at[1] = (uint64_t)(uintptr_t)state->data;
+  XlaStreamArgs args = {sizeof args, NULL, frame->ctx, NULL};
+  XlaError *error = frame->api->stream_get(&args);
+  call->stream = args.stream;
+  return error;
+}
+
 /* Reads what a call works on; operands are tensors of one dtype and, last, {step, index}. */
 static XlaError *read_call(const XlaCallFrame *frame, Call *call) {
   const int64_t tensor_count = frame->args.size - 1;
@@ -214,18 +254,13 @@ static XlaError *read_call(const XlaCallFrame *frame, Call *call) {
       !read_int32(frame, "schedule", &call->schedule) || !tensors_agree(frame, tensor_count)) {
     return refused(frame, "gqsgd: a call is not as gqsgd.jax makes it");
   }
-  const XlaBuffer *state = frame->args.buffers[tensor_count];
-  if (state->dtype != XLA_U32 || value_count(state) != 2) {
-    return refused(frame, "gqsgd: the state of a call is not two numbers of uint32");
-  }
+  XlaError *error = read_state(frame, frame->args.buffers[tensor_count], call);
+  if (error != NULL) return error;
   if (!find_entry(quantizer, &call->quantizer)) {
     return refused(frame, "gqsgd: a program names a quantizer that this process does not have");
   }
   call->dtype = gqsgd_dtype(frame->args.buffers[0]->dtype);
-  const uint32_t *place = state->data;
-  call->at[0] = place[0];
-  call->at[1] = place[1];
-  return find_comm(frame, &call->comm);
+  return find_comm(frame, call->kind, &call->comm);
 }
 
 /* NULL, or the library's name of the status and its sentence as the error that JAX raises. */
@@ -243,14 +278,14 @@ static XlaError *allreduce_one(const XlaCallFrame *frame, const Call *call) {
   return outcome(frame, library,
                  library->allreduce(call->comm.handle, call->quantizer.handle, send->data,
                                     frame->rets.buffers[0]->data, value_count(send), call->dtype,
-                                    call->op, call->schedule, call->at, NULL));
+                                    call->op, call->schedule, call->at, call->stream));
 }
 
 /* Without memory: a call that the library refuses, so that other ranks get REMOTE_ERROR and do not
  * wait for this one. */
 static XlaError *no_memory(const XlaCallFrame *frame, const Call *call) {
   (void)call->comm.library.allreduce(call->comm.handle, call->quantizer.handle, NULL, NULL, 1,
-                                     call->dtype, call->op, call->schedule, call->at, NULL);
+                                     call->dtype, call->op, call->schedule, call->at, call->stream);
   return failed(frame, XLA_RESOURCE_EXHAUSTED,
                 "gqsgd NO_MEMORY: no memory for the addresses of a call's tensors");
 }
@@ -267,20 +302,13 @@ static XlaError *allreduce_many(const XlaCallFrame *frame, const Call *call) {
     recv[k] = frame->rets.buffers[k]->data;
     value_counts[k] = value_count(frame->args.buffers[k]);
   }
-  XlaError *error = outcome(
-      frame, library,
-      library->allreduce_many(call->comm.handle, call->quantizer.handle, send, recv, value_counts,
-                              tensor_count, call->dtype, call->op, call->schedule, call->at, NULL));
+  XlaError *error =
+      outcome(frame, library,
+              library->allreduce_many(call->comm.handle, call->quantizer.handle, send, recv,
+                                      value_counts, tensor_count, call->dtype, call->op,
+                                      call->schedule, call->at, call->stream));
   free(send);
   return error;
-}
-
-/* The place of the next call: indices of a step are below 2^16, the next ones are of the step
- * after. */
-static void advance(const uint64_t at[2], uint32_t *next) {
-  const int last = at[1] + 1 >= INDEX_LIMIT;
-  next[0] = (uint32_t)at[0] + (uint32_t)last;
-  next[1] = last ? 0 : (uint32_t)at[1] + 1;
 }
 
 /* XLA asks for the interface's version when a handler is registered; 1 if this call is that
@@ -291,26 +319,32 @@ static int tells_version(const XlaCallFrame *frame) {
   XlaMetadata *metadata = ((const XlaMetadataExtension *)extension)->metadata;
   metadata->api_version.major_version = XLA_API_MAJOR;
   metadata->api_version.minor_version = XLA_API_MINOR;
+  metadata->traits = 0; /* a first call of its kind waits for other ranks, which no graph can */
   return 1;
 }
 
-/** Averages or adds tensors over the ranks of a communicator, on the CPU. */
-EXPORTED XlaError *gqsgd_jax_allreduce(XlaCallFrame *frame) {
+static XlaError *allreduce(const XlaCallFrame *frame, Kind kind) {
   if (tells_version(frame) || frame->stage != XLA_STAGE_EXECUTE) return NULL;
-  Call call;
+  Call call = {.kind = kind};
   XlaError *error = read_call(frame, &call);
   if (error != NULL) return error;
-  error = frame->args.size == 2 ? allreduce_one(frame, &call) : allreduce_many(frame, &call);
-  if (error != NULL) return error;
-  advance(call.at, frame->rets.buffers[frame->args.size - 1]->data);
-  return NULL;
+  return frame->args.size == 2 ? allreduce_one(frame, &call) : allreduce_many(frame, &call);
 }
 
-/** Stands where a handler for GPUs would, so that a program for one is refused in words. */
+/** Averages or adds tensors over the ranks of a communicator, on the CPU. */
+EXPORTED XlaError *gqsgd_jax_allreduce(XlaCallFrame *frame) { return allreduce(frame, KIND_CPU); }
+
+/** The same in memory of a GPU, enqueued on the stream that XLA works on. */
+EXPORTED XlaError *gqsgd_jax_allreduce_on_stream(XlaCallFrame *frame) {
+  return allreduce(frame, KIND_CUDA);
+}
+
+/** Stands where a handler for another kind of device would, so that a program for one is refused in
+ *  words. */
 EXPORTED XlaError *gqsgd_jax_refuse_device(XlaCallFrame *frame) {
   if (tells_version(frame) || frame->stage != XLA_STAGE_EXECUTE) return NULL;
   return failed(
       frame, XLA_UNIMPLEMENTED,
-      "gqsgd UNSUPPORTED: gqsgd.jax.allreduce runs on the CPU only, and this program is for"
-      " another device; hint: jax.default_device(jax.devices(\"cpu\")[0])");
+      "gqsgd UNSUPPORTED: gqsgd.jax.allreduce runs on CPUs and on GPUs of NVIDIA, and this"
+      " program is for another device; hint: jax.default_device(jax.devices(\"cpu\")[0])");
 }

@@ -1,5 +1,5 @@
-/* The part of XLA's foreign function interface (version 0.3) that a handler on the CPU needs, so
- * that building wants no header of jaxlib. A test compares every member with jaxlib's own. */
+/* The part of XLA's foreign function interface (version 0.3) that handlers on CPUs and GPUs need,
+ * so that building wants no header of jaxlib. A test compares every member with jaxlib's own. */
 #ifndef GQSGD_BINDINGS_JAX_XLA_FFI_H
 #define GQSGD_BINDINGS_JAX_XLA_FFI_H
 
@@ -52,6 +52,13 @@ typedef struct {
   size_t struct_size;
   XlaExtension *extension_start;
   XlaContext *ctx;
+  void *stream;
+} XlaStreamArgs;
+
+typedef struct {
+  size_t struct_size;
+  XlaExtension *extension_start;
+  XlaContext *ctx;
   int32_t device_ordinal;
 } XlaDeviceOrdinalArgs;
 
@@ -62,7 +69,9 @@ typedef struct {
   XlaApiVersion api_version;
   const void *internal_api;
   XlaError *(*error_create)(XlaErrorCreateArgs *args);
-  void (*others[16])(void);
+  void (*others[3])(void);
+  XlaError *(*stream_get)(XlaStreamArgs *args);
+  void (*more_others[12])(void);
   XlaError *(*device_ordinal_get)(XlaDeviceOrdinalArgs *args);
 } XlaApi;
 
@@ -122,10 +131,12 @@ typedef struct {
   XlaAttributes attrs;
 } XlaCallFrame;
 
-/* What XLA asks of a handler once, instead of a call. */
+/* What XLA asks of a handler once, instead of a call. The one trait there is says that what a call
+ * enqueues may become part of a graph and be replayed. */
 typedef struct {
   size_t struct_size;
   XlaApiVersion api_version;
+  uint32_t traits;
 } XlaMetadata;
 
 typedef struct {

@@ -153,12 +153,24 @@ def test_programs_are_compiled_once_and_name_handles_by_small_numbers(comm):
     assert f"comms = dense<{_handler.comm_numbers(comm)[0]}> : tensor<1xi32>" in text
 
 
-def test_a_program_for_a_gpu_is_refused_by_name():
+def test_a_program_for_another_device_is_refused_by_name():
     refusal = jax.ffi.pycapsule(_handler.library().gqsgd_jax_refuse_device)
-    jax.ffi.register_ffi_target("gqsgd_on_a_gpu", refusal, platform="cpu")  # there is no GPU here
+    jax.ffi.register_ffi_target("gqsgd_elsewhere", refusal, platform="cpu")
     x = jnp.ones(3)
-    with pytest.raises(jax.errors.JaxRuntimeError, match="gqsgd UNSUPPORTED: .* on the CPU only"):
-        jax.block_until_ready(jax.ffi.ffi_call("gqsgd_on_a_gpu", x)(x))
+    said = "gqsgd UNSUPPORTED: .* on CPUs and on GPUs of NVIDIA"
+    with pytest.raises(jax.errors.JaxRuntimeError, match=said):
+        jax.block_until_ready(jax.ffi.ffi_call("gqsgd_elsewhere", x)(x))
+
+
+def test_a_program_for_gpus_is_that_for_cpus(comm):
+    """The state is counted by the program, and a call passes on the memory that it is in."""
+    traced = jax.jit(lambda x, s: gqsgd.jax.allreduce(x, s, comm, Q)).trace(values(9), STATE)
+    text = traced.lower(lowering_platforms=("cuda",)).as_text()
+    assert text.replace("cuda", "cpu") == traced.lower(lowering_platforms=("cpu",)).as_text()
+    (call,) = [line for line in text.splitlines() if f"@{_handler.TARGET}(" in line]
+    assert call.count("output_operand_alias<") == 2
+    assert "-> (tensor<9xf32>, tensor<2xui32>)" in call
+    assert "stablehlo.add" in text
 
 
 @pytest.mark.parametrize("wrong", ["state", "dtype", "result", "comms", "quantizer", "op"])

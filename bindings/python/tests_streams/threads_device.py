@@ -37,6 +37,13 @@ class Stream:
     def sleep(self, time_ms):
         _library.threads_sleep(self.pointer, time_ms)
 
+    def copy(self, to, values):
+        """Puts values into an array when the stream gets there; `values` is a NumPy array that
+        stays as it is until then."""
+        assert to.host.nbytes == values.nbytes
+        _library.threads_copy(self.pointer, ctypes.c_void_p(to.host.ctypes.data),
+                              ctypes.c_void_p(values.ctypes.data), ctypes.c_size_t(values.nbytes))
+
     def wait_stream(self, other):
         _library.threads_order(self.pointer, other.pointer)
 

@@ -1,4 +1,4 @@
-"""libgqsgd_jax.so as ctypes sees it: the handler that XLA calls, and the numbers by which programs
+"""libgqsgd_jax.so as ctypes sees it: the handlers that XLA calls, and the numbers by which programs
 name communicators and quantizers. Loaded at the first use."""
 
 from __future__ import annotations
@@ -22,8 +22,15 @@ TARGET = "gqsgd_allreduce"
 # Function: (result, arguments); those that XLA calls are only addresses here.
 PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "gqsgd_jax_add": (ctypes.c_int32, [ctypes.POINTER(ctypes.c_void_p), ctypes.c_void_p]),
-    "gqsgd_jax_set_devices": (ctypes.c_int32, [ctypes.POINTER(ctypes.c_int32), ctypes.c_int32]),
+    "gqsgd_jax_set_devices": (
+        ctypes.c_int32,
+        [ctypes.c_int32, ctypes.POINTER(ctypes.c_int32), ctypes.c_int32],
+    ),
 }
+
+# Kinds of devices in the order of the library's numbers for them, and what of a device of JAX XLA
+# tells handlers.
+_KINDS = {"cpu": "id", "cuda": "local_hardware_id"}
 
 # What it calls, in the order of its struct.
 _CALLED = ("gqsgd_allreduce", "gqsgd_allreduce_many", "gqsgd_last_error", "gqsgd_status_name")
@@ -76,11 +83,13 @@ def library() -> ctypes.CDLL:
 
 
 def _register(loaded: ctypes.CDLL) -> None:
-    handler = jax.ffi.pycapsule(loaded.gqsgd_jax_allreduce)
-    jax.ffi.register_ffi_target(TARGET, handler, platform="cpu")
-    refusal = jax.ffi.pycapsule(loaded.gqsgd_jax_refuse_device)
-    for platform in ("CUDA", "ROCM"):
-        jax.ffi.register_ffi_target(TARGET, refusal, platform=platform)
+    handlers = {
+        "cpu": loaded.gqsgd_jax_allreduce,
+        "CUDA": loaded.gqsgd_jax_allreduce_on_stream,
+        "ROCM": loaded.gqsgd_jax_refuse_device,
+    }
+    for platform, handler in handlers.items():
+        jax.ffi.register_ffi_target(TARGET, jax.ffi.pycapsule(handler), platform=platform)
 
 
 def _comm_number(comm: Communicator) -> int:
@@ -101,9 +110,20 @@ def _add(handle: int | None) -> int:
 
 
 def _set_devices() -> int:
-    """Tells the handler which devices this process has; how many."""
-    numbers = [device.id for device in jax.local_devices(backend="cpu")]
-    devices = (ctypes.c_int32 * len(numbers))(*numbers)
-    if library().gqsgd_jax_set_devices(devices, len(numbers)) != 0:
-        raise NoMemory("no memory for the list of devices")
-    return len(numbers)
+    """Tells the handlers which devices this process has; how many there are of the kind that has
+    most of them: which kind a program is for shows when it runs."""
+    count_max = 0
+    for kind, (backend, number) in enumerate(_KINDS.items()):
+        numbers = [getattr(device, number) for device in _devices_of(backend)]
+        devices = (ctypes.c_int32 * len(numbers))(*numbers)
+        if library().gqsgd_jax_set_devices(kind, devices, len(numbers)) != 0:
+            raise NoMemory("no memory for the list of devices")
+        count_max = max(count_max, len(numbers))
+    return count_max
+
+
+def _devices_of(backend: str) -> list[Any]:
+    try:
+        return jax.local_devices(backend=backend)
+    except RuntimeError:  # JAX has no such backend here
+        return []

@@ -16,7 +16,7 @@ from ..communicator import Communicator
 from ..errors import InvalidArgument
 from ..quantizer import Quantizer
 from . import _handler
-from .state import checked_state
+from .state import checked_state, following
 
 _Arrays = tuple[jax.Array, ...]
 _Operation = Callable[[jax.Array, _Arrays], tuple[jax.Array, _Arrays]]
@@ -142,11 +142,11 @@ def _call(site: _Site, state: jax.Array, arrays: _Arrays) -> tuple[jax.Array, _A
         has_side_effect=True,
         input_output_aliases={k: k for k in range(len(operands))},
     )
-    *results, following = call(
+    *results, passed_on = call(
         *operands,
         comms=np.array(site.comms, np.int32),
         quantizer=np.int32(site.quantizer),
         op=np.int32(site.op),
         schedule=np.int32(site.schedule),
     )
-    return following, tuple(results)
+    return following(passed_on), tuple(results)

@@ -32,6 +32,14 @@ def next_step(state: Any) -> jax.Array:
     return jnp.stack([checked[0] + jnp.uint32(1), jnp.uint32(0)])
 
 
+def following(state: jax.Array) -> jax.Array:
+    """The state after a call: the next one of its step, or the first of the step after it."""
+    index = state[1] + jnp.uint32(1)
+    last = index >= _INDEX_LIMIT
+    step = state[0] + last.astype(jnp.uint32)
+    return jnp.stack([step, jnp.where(last, jnp.uint32(0), index)])
+
+
 def checked_state(state: Any) -> jax.Array:
     """`state` as an array; raises InvalidArgument for what no call can have returned."""
     if np.shape(state) != (2,) or getattr(state, "dtype", None) != np.uint32:
