@@ -25,6 +25,16 @@ def exit_when_terminated():
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
 
 
+@contextlib.contextmanager
+def undisturbed():
+    """SIGTERM and Ctrl-C come when it is over, to this program and to what it runs inside."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 @dataclass(frozen=True)
 class Host:
     name: str  # of its namespace, and its host name
@@ -74,10 +84,11 @@ class Network:
         return self
 
     def __exit__(self, *_):
-        for name in reversed(self._made):
-            with contextlib.suppress(RuntimeError):
-                run("ip", "netns", "delete", name)  # takes its links along
-        self._made.clear()
+        with undisturbed():
+            for name in reversed(self._made):
+                with contextlib.suppress(RuntimeError):
+                    run("ip", "netns", "delete", name)  # takes its links along
+            self._made.clear()
 
     def set_rate(self, rate):
         self.rate = rate
@@ -96,8 +107,9 @@ class Network:
         run("ip", "-n", host.name, "link", "set", "eth0", "mtu", str(size_bytes))
 
     def _make_namespace(self, name):
-        run("ip", "netns", "add", name)
-        self._made.append(name)
+        with undisturbed():  # a host that is half made, or not written down, would stay
+            run("ip", "netns", "add", name)
+            self._made.append(name)
         run("ip", "-n", name, "link", "set", "lo", "up")
 
     def _attach(self, host, port):
