@@ -56,7 +56,7 @@ int64_t now_ns() {
 }
 
 size_t calls_per_run(size_t size_bytes) {
-  constexpr size_t kRunBytes = size_t{1} << 20, kMostCalls = 128;
+  constexpr size_t kRunBytes = size_t{8} << 20, kMostCalls = 128;
   return std::clamp(kRunBytes / std::max(size_bytes, size_t{1}), size_t{1}, kMostCalls);
 }
 

@@ -20,7 +20,7 @@ bool bind_to_processor(int number);
 /** Nanoseconds of a clock that processes of one machine share. */
 int64_t now_ns();
 
-/** Calls that one timed run makes, one after another: runs of short calls carry 1 MiB together, as
+/** Calls that one timed run makes, one after another: runs of short calls carry 8 MiB together, as
  *  far as 128 calls do. A call alone would time how late its ranks left the barrier, and on a link
  *  that lets a burst through at once no link at all. */
 size_t calls_per_run(size_t size_bytes);

@@ -10,6 +10,7 @@ namespace {
 constexpr CostConstants kCosts = {
     .latency_ns = 20000,
     .byte_ns = 0.8,
+    .burst_bytes = 0,
     .node_latency_ns = 5000,
     .node_byte_ns = 0.02,
     .message_ns = 2000,

@@ -10,8 +10,9 @@ namespace {
 constexpr int32_t kOfCodes[] = {GQSGD_SCHEDULE_DIRECT,    GQSGD_SCHEDULE_HIERARCHICAL,
                                 GQSGD_SCHEDULE_BUTTERFLY, GQSGD_SCHEDULE_TREE,
                                 GQSGD_SCHEDULE_RING,      GQSGD_SCHEDULE_NATIVE};
-// Between two ranks ring and butterfly exchange the same, and a ring's moves are listed sooner.
-constexpr int32_t kOfFloats[] = {GQSGD_SCHEDULE_RING,         GQSGD_SCHEDULE_TREE,
+// Where they cost the same a tree has the fewest messages, and hands on what is still in a cache;
+// between two ranks ring and butterfly exchange the same, and a ring's moves are listed sooner.
+constexpr int32_t kOfFloats[] = {GQSGD_SCHEDULE_TREE,         GQSGD_SCHEDULE_RING,
                                  GQSGD_SCHEDULE_BUTTERFLY,    GQSGD_SCHEDULE_DIRECT,
                                  GQSGD_SCHEDULE_HIERARCHICAL, GQSGD_SCHEDULE_NATIVE};
 

@@ -24,6 +24,7 @@ struct Scalar {
 };
 constexpr Scalar kScalars[] = {{"latency_ns", &CostConstants::latency_ns},
                                {"byte_ns", &CostConstants::byte_ns},
+                               {"burst_bytes", &CostConstants::burst_bytes},
                                {"node_latency_ns", &CostConstants::node_latency_ns},
                                {"node_byte_ns", &CostConstants::node_byte_ns},
                                {"message_ns", &CostConstants::message_ns},

@@ -48,6 +48,9 @@ inline constexpr size_t kCostRowCount = 12;
 struct CostConstants {
   double latency_ns;  ///< from the end of a send to the start of its arrival
   double byte_ns;     ///< one byte on the link out of a rank, and on the one into it
+  /** What such a link lets through at once after it was idle, as token buckets do: it makes up for
+   *  that before it lets through more. 0: bytes arrive one after another. */
+  double burst_bytes;
   /** The same inside a node, where ranks are on several. Links between them are the nodes' then. */
   double node_latency_ns, node_byte_ns;
   double message_ns;  ///< processor time of one message, at either end

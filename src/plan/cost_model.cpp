@@ -43,6 +43,7 @@ double touched_bytes(const CostQuestion& question, const CostConstants& constant
 struct Terms {
   const CostQuestion& question;
   const CostConstants& constants;
+  double cached;  ///< share of what is touched
   CodecCost codec;
 };
 
@@ -81,11 +82,17 @@ double steps_ns(const Plan& plan, const CostConstants& constants) {
 }
 
 /** Ranks that share a processor wait while others work: each processor time of one is lengthened by
- *  that of those with which it shares. */
+ *  that of those with which it shares. Stages from memory were timed with all processors at work on
+ *  it: where ranks share one and one of them waits, the others have its part, and no time is lost.
+ */
 double moves_ns(const Plan& plan, const Terms& terms, uint32_t rank) {
   const WalkTimes times =
       walk_moves(plan, terms.codec, terms.constants, rank, nodes_of(terms.question));
-  return times.finish_ns + times.busy_ns * (crowding(terms.question, terms.constants) - 1);
+  const double waited_ns = times.finish_ns - times.busy_ns;
+  const bool one_memory = terms.question.reads_in_place && terms.constants.cpus > 0;
+  const double made_up = one_memory ? 1 - terms.cached : 0;
+  return times.finish_ns - made_up * waited_ns +
+         times.busy_ns * (crowding(terms.question, terms.constants) - 1);
 }
 
 /** Where nodes differ, the largest share a link among most, and in a hierarchy ranks of the
@@ -147,9 +154,8 @@ Status predict_time(const CostQuestion& question, const CostConstants& constants
                 "the time of schedule native is the transport's own: native_step_ns and "
                 "native_byte_ns are not among these constants; gqsgd-calibrate-mpi measures them");
   }
-  const Terms terms{question, constants,
-                    codec_cost(constants, plan.coding,
-                               cached_share(constants, touched_bytes(question, constants)))};
+  const double cached = cached_share(constants, touched_bytes(question, constants));
+  const Terms terms{question, constants, cached, codec_cost(constants, plan.coding, cached)};
   const bool norm_first = question.format.levels != Levels::none &&
                           (plan.coding.block == 0 || question.format.nonfinite == Nonfinite::error);
   const double norm_ns = norm_first ? terms.codec.of(CostStage::norm, question.value_count) *

@@ -23,6 +23,7 @@ struct Actor {
   bool done = false;
   double processor = 0, link_out[kReachCount] = {}, link_in[kReachCount] = {};  // when each is free
   double busy = 0;
+  double sent_far = 0;  // what its bytes take the link, which calls one after another wait for
   double last_arrival = 0;
   std::deque<double> mirror;             // when messages to ranks like this one arrive
   std::vector<std::vector<double>> log;  // the same to actor i
@@ -47,7 +48,8 @@ class Walk {
     WalkTimes times;
     for (const Actor& actor : actors_) {
       times.finish_ns =
-          std::max({times.finish_ns, actor.processor, actor.link_out[kFar], actor.link_out[kNear]});
+          std::max({times.finish_ns, actor.processor, actor.link_out[kFar] - ahead_ns(kFar),
+                    actor.sent_far, actor.link_out[kNear]});
     }
     times.finish_ns += is_tree_ ? deeper_ns() : 0;
     times.busy_ns = average_busy_ns();
@@ -103,7 +105,7 @@ class Walk {
       case MoveKind::receive_result:
         return receive(actor, move);
       case MoveKind::add_all:
-        actor->processor += sum_ns(move);
+        add_all(actor, move);
         return true;
       default:
         work(actor, stage_ns(actor->rank, move));
@@ -136,13 +138,16 @@ class Walk {
   }
 
   /** The transport's own time, measured with ranks that shared what processors there are. */
-  double sum_ns(const Move& move) const {
+  void add_all(Actor* actor, const Move& move) {
     const double ranks = plan_.shape.ranks;
     const double steps = 2.0 * std::bit_width(plan_.shape.ranks - 1);
     const double sent_bytes =
         2 * (ranks - 1) / ranks *
         static_cast<double>(plan_.layout.size_bytes(move.content, move.value_count));
-    return steps * constants_.native_step_ns + sent_bytes * constants_.native_byte_ns;
+    const double bytes_ns = sent_bytes * constants_.native_byte_ns;
+    actor->processor +=
+        steps * constants_.native_step_ns + std::max(bytes_ns - ahead_ns(kFar), 0.0);
+    actor->sent_far += ahead_ns(kFar) > 0 ? sent_bytes * constants_.byte_ns : 0;
   }
 
   uint32_t operands_beyond_two(uint32_t rank, const Move& move) const {
@@ -177,13 +182,21 @@ class Walk {
     return static_cast<double>(size_bytes) * byte_ns;
   }
 
+  /** How far bytes may be ahead of their link. */
+  double ahead_ns(Reach where) const {
+    return where == kNear ? 0 : constants_.burst_bytes * constants_.byte_ns;
+  }
+
   void send(Actor* actor, const Move& move) {
     work(actor, constants_.message_ns);
     const Reach where = reach(actor->rank, move.peer);
     double& link = actor->link_out[where];
-    link = std::max(link, actor->processor) + link_ns(actor->rank, move);
+    const double bytes_ns = link_ns(actor->rank, move);
+    link = std::max(link, actor->processor) + bytes_ns;
+    actor->sent_far += where == kFar ? bytes_ns : 0;
+    const double gone = std::max(actor->processor, link - ahead_ns(where));
     const double arrival =
-        link + (where == kNear ? constants_.node_latency_ns : constants_.latency_ns);
+        gone + (where == kNear ? constants_.node_latency_ns : constants_.latency_ns);
     actor->last_arrival = arrival;
     const size_t peer = actor_index(move.peer);
     if (move.content != Content::norms && peer < actors_.size()) {
@@ -196,9 +209,10 @@ class Walk {
   bool receive(Actor* actor, const Move& move) {
     double arrival = 0;
     if (!find_arrival(actor, move, &arrival)) return false;
-    double& link = actor->link_in[reach(actor->rank, move.peer)];
+    const Reach where = reach(actor->rank, move.peer);
+    double& link = actor->link_in[where];
     link = std::max(link + link_ns(actor->rank, move), arrival);
-    actor->processor = std::max(actor->processor, link);
+    actor->processor = std::max({actor->processor, arrival, link - ahead_ns(where)});
     work(actor, constants_.message_ns);
     return true;
   }
@@ -249,15 +263,17 @@ class Walk {
     const uint32_t ranks = plan_.shape.ranks;
     const uint32_t deepest = ranks < 2 ? 0 : static_cast<uint32_t>(std::bit_width(ranks)) - 1;
     const uint64_t chunk = std::min(plan_.shape.chunk_value_count, plan_.shape.value_count);
-    const double hop_ns =
-        static_cast<double>(plan_.layout.size_bytes(Content::codes, chunk)) * constants_.byte_ns +
-        constants_.latency_ns + 2 * (constants_.message_ns + constants_.move_ns);
+    const double bytes_ns =
+        static_cast<double>(plan_.layout.size_bytes(Content::codes, chunk)) * constants_.byte_ns;
+    const double hop_ns = std::max(bytes_ns - ahead_ns(kFar), 0.0) + constants_.latency_ns +
+                          2 * (constants_.message_ns + constants_.move_ns);
     return deepest > 1 ? (deepest - 1) * hop_ns : 0;
   }
 
   double busy_of(uint32_t rank) const {
     MoveCursor cursor(plan_.schedule, plan_.shape, rank);
     double busy = 0;
+    double sent_far = 0;  // what its bytes take the link, which calls one after another wait for
     for (Move move; cursor.next(&move);) {
       const bool is_message = move.kind == MoveKind::send ||
                               move.kind == MoveKind::receive_operand ||

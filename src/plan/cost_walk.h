@@ -5,7 +5,9 @@
 // move_ns of the processor. Then a stage takes it for its values; a send takes message_ns of it and
 // then the link out for its bytes; what was sent arrives latency_ns later and takes the link in. A
 // receive waits for its message, then takes message_ns. That is the overlap of the executor: it
-// posts sends and goes on, and waits at receives alone.
+// posts sends and goes on, and waits at receives alone. Where links let bursts through, bytes are
+// ahead of the links' clocks by as much; the call is over no sooner than its bytes have had their
+// time on a link, since the next call finds it as this one leaves it.
 //
 // When the peer sent what is received follows from symmetry:
 //   ring, direct   every rank does what this one does, at the same time: the k-th message that

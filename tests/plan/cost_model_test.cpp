@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/plan/choose.h"
 #include "src/plan/cost_walk.h"
 #include "src/schedule/nodes.h"
 
@@ -177,8 +178,27 @@ TEST(CostModel, BandwidthOfALongCallIsThatOfItsLinks) {
   for (const int32_t schedule_id : {GQSGD_SCHEDULE_RING, GQSGD_SCHEDULE_DIRECT}) {
     const CostQuestion question = question_of(schedule_id, 8, 64 << 20);
     const double link_ns = 2.0 * 7 / 8 * (64 << 20) * constants.byte_ns;
-    EXPECT_NEAR(predicted_ns(question, constants) / link_ns, 1, 0.01) << schedule_id;
+    for (const double burst_bytes : {0.0, 1e5}) {
+      constants.burst_bytes = burst_bytes;
+      EXPECT_NEAR(predicted_ns(question, constants) / link_ns, 1, 0.01) << schedule_id;
+    }
   }
+}
+
+TEST(CostModel, RanksThatWaitLeaveMemoryToTheOthers) {
+  // The root of a tree works while the other rank waits, in a ring both work.
+  CostConstants constants{};
+  constants.stages[static_cast<size_t>(CostRow::none)][static_cast<size_t>(CostStage::reduce)] = {
+      1, 1, 0};
+  constants.cpus = 2;
+  CostQuestion ring = question_of(GQSGD_SCHEDULE_RING, 2, 64 << 20);
+  ring.format = uncompressed(ring.format);
+  CostQuestion tree = ring;
+  tree.schedule_id = GQSGD_SCHEDULE_TREE;
+  constants.cache_bytes = 1;
+  EXPECT_NEAR(predicted_ns(tree, constants) / predicted_ns(ring, constants), 1, 0.01);
+  constants.cache_bytes = 1e12;
+  EXPECT_NEAR(predicted_ns(tree, constants) / predicted_ns(ring, constants), 2, 0.01);
 }
 
 TEST(CostModel, AHundredThousandRanksAreCosted) {
@@ -214,6 +234,10 @@ TEST(CostModel, SumsOfATransportTakeWhatTheConstantsSay) {
   const double steps_ns = 4 * 5000.0, bytes_ns = 2 * 3.0 / 4 * 4000 * 2;
   EXPECT_NEAR(predicted_ns(question, constants) - predicted_ns(question, free), steps_ns + bytes_ns,
               1e-3);
+  CostConstants bursts = constants;
+  bursts.burst_bytes = 1000;
+  EXPECT_NEAR(predicted_ns(question, constants) - predicted_ns(question, bursts),
+              1000 * constants.byte_ns, 1e-3);
 }
 
 TEST(CostModel, StepsOfASchedulePayWhatIsTheirOwn) {

@@ -10,18 +10,20 @@
 namespace gq::tools {
 namespace {
 
+// Those that are 0 stay so.
 constexpr double CostConstants::*kFitted[] = {
-    &CostConstants::call_ns,           &CostConstants::header_ns,
-    &CostConstants::latency_ns,        &CostConstants::message_ns,
-    &CostConstants::byte_ns,           &CostConstants::cache_bytes,
-    &CostConstants::direct_step_ns,    &CostConstants::tree_step_ns,
-    &CostConstants::butterfly_step_ns, &CostConstants::ring_step_ns,
-    &CostConstants::native_step_ns,  // 0 stays 0
+    &CostConstants::call_ns,       &CostConstants::header_ns,
+    &CostConstants::latency_ns,    &CostConstants::message_ns,
+    &CostConstants::byte_ns,       &CostConstants::cache_bytes,
+    &CostConstants::burst_bytes,   &CostConstants::direct_step_ns,
+    &CostConstants::tree_step_ns,  &CostConstants::butterfly_step_ns,
+    &CostConstants::ring_step_ns,  &CostConstants::native_step_ns,
     &CostConstants::native_byte_ns};
 
 // Where the descent begins for what steps of the schedules take of their own.
 constexpr double kFirstStepNs = 100;
 
+constexpr double kRoundness = 0.1;
 constexpr double kLargestFactor = 4;
 constexpr double kCoarsestFactor = 1.5;  // of a first descent, from many places
 constexpr double kSmallestFactor = 1.02;
@@ -30,11 +32,16 @@ constexpr double kSmallestFactor = 1.02;
 // than this it is the links that are slow.
 constexpr double kLeastScale = 0.5, kMostScale = 4;
 
-// A descent does not find from afar where a call leaves the caches, nor whether it is links or
-// stages that a byte waits for: so it begins with caches of these sizes, and with links that take
-// these shares of the time of a byte in the longest calls of floats.
+// A descent does not find from afar where a call leaves the caches, whether it is links or stages
+// that a byte waits for, links or processors that a message does, nor that a link lets bursts
+// through: so it begins at each of these places.
 constexpr double kFirstCaches[] = {1e6, 4e6, 16e6, 64e6};
-constexpr double kFirstLinkShares[] = {0.02, 0.9};
+constexpr double kFirstLinkShares[] = {0.02, 0.9};  // of byte_ns_of()
+constexpr double kFirstBursts[] = {1, 1e5};
+struct FirstMessage {
+  double latency_ns, message_ns;
+};
+constexpr FirstMessage kFirstMessages[] = {{20000, 500}, {1000, 8000}};
 
 /** Rows whose stages take longer by one factor: those of each kind of levels, of which one format
  * is timed. */
@@ -79,9 +86,29 @@ bool change(size_t number, double factor, Guess* guess) {
 }
 constexpr size_t kChangeCount = std::size(kFitted) + kKindCount;
 
+/** The mean of what `of` makes of log(predicted / measured). */
+template <typename Of>
+double mean_of(const std::vector<TimedCall>& calls, const CostConstants& constants, Of of) {
+  double sum = 0;
+  for (const TimedCall& call : calls) {
+    double predicted_ns = 0;
+    if (!predict_time(call.question, constants, &predicted_ns).ok()) {
+      throw bench::Failure(last_error());
+    }
+    sum += of(std::log(predicted_ns / call.time_ns));
+  }
+  return sum / static_cast<double>(calls.size());
+}
+
+/** The misfit, but round where it is small: along one constant at a time a descent gets stuck at
+ *  every call that is met exactly, where another one would have to change with it. */
+double rounded_misfit(const std::vector<TimedCall>& calls, const CostConstants& constants) {
+  return mean_of(calls, constants, [](double off) { return std::hypot(off, kRoundness); });
+}
+
 /** From factors of 4 down to one that is larger than `smallest`. */
 void descend(const std::vector<TimedCall>& calls, double smallest, Guess* guess) {
-  guess->off = misfit(calls, guess->constants);
+  guess->off = rounded_misfit(calls, guess->constants);
   for (double factor = kLargestFactor; factor > smallest; factor = std::sqrt(factor)) {
     for (bool better = true; better;) {
       better = false;
@@ -89,7 +116,7 @@ void descend(const std::vector<TimedCall>& calls, double smallest, Guess* guess)
         for (const double by : {factor, 1 / factor}) {
           Guess tried = *guess;
           if (!change(number, by, &tried)) continue;
-          tried.off = misfit(calls, tried.constants);
+          tried.off = rounded_misfit(calls, tried.constants);
           if (tried.off >= guess->off * 0.9999) continue;
           *guess = tried;
           better = true;
@@ -116,36 +143,47 @@ double byte_ns_of(const std::vector<TimedCall>& calls) {
   return byte_ns;
 }
 
+/** Where descents begin; constants that are not said here stay as they are. */
+std::vector<CostConstants> first_constants(const std::vector<TimedCall>& calls,
+                                           CostConstants constants) {
+  const double byte_ns = byte_ns_of(calls);
+  const bool in_memory = !calls.empty() && calls[0].question.reads_in_place;
+  constants.direct_step_ns = constants.tree_step_ns = kFirstStepNs;
+  constants.butterfly_step_ns = constants.ring_step_ns = kFirstStepNs;
+  std::vector<CostConstants> all;
+  for (const double cache_bytes : kFirstCaches) {
+    for (const double link_share : kFirstLinkShares) {
+      for (const double burst_bytes : kFirstBursts) {
+        if (in_memory && burst_bytes != kFirstBursts[0]) continue;
+        for (const FirstMessage& message : kFirstMessages) {
+          constants.cache_bytes = cache_bytes;
+          if (byte_ns > 0) constants.byte_ns = link_share * byte_ns;
+          constants.burst_bytes = in_memory ? 0 : burst_bytes;
+          constants.latency_ns = message.latency_ns;
+          constants.message_ns = message.message_ns;
+          all.push_back(constants);
+        }
+      }
+    }
+  }
+  return all;
+}
+
 }  // namespace
 
 double misfit(const std::vector<TimedCall>& calls, const CostConstants& constants) {
-  double sum = 0;
-  for (const TimedCall& call : calls) {
-    double predicted_ns = 0;
-    if (!predict_time(call.question, constants, &predicted_ns).ok()) {
-      throw bench::Failure(last_error());
-    }
-    sum += std::abs(std::log(predicted_ns / call.time_ns));
-  }
-  return sum / static_cast<double>(calls.size());
+  return mean_of(calls, constants, [](double off) { return std::abs(off); });
 }
 
 void fit(const std::vector<TimedCall>& calls, CostConstants* constants) {
-  const double byte_ns = byte_ns_of(calls);
   Guess best;
   bool any = false;
-  for (const double cache_bytes : kFirstCaches) {
-    for (const double link_share : kFirstLinkShares) {
-      Guess guess{*constants};
-      guess.constants.cache_bytes = cache_bytes;
-      guess.constants.direct_step_ns = guess.constants.tree_step_ns = kFirstStepNs;
-      guess.constants.butterfly_step_ns = guess.constants.ring_step_ns = kFirstStepNs;
-      if (byte_ns > 0) guess.constants.byte_ns = link_share * byte_ns;
-      descend(calls, kCoarsestFactor, &guess);
-      if (any && guess.off >= best.off) continue;
-      any = true;
-      best = guess;
-    }
+  for (const CostConstants& first : first_constants(calls, *constants)) {
+    Guess guess{first};
+    descend(calls, kCoarsestFactor, &guess);
+    if (any && guess.off >= best.off) continue;
+    any = true;
+    best = guess;
   }
   descend(calls, kSmallestFactor, &best);
   *constants = best.constants;

@@ -9,8 +9,9 @@
 
 namespace gq::tools {
 
-/** Changes every number of *constants but cpus and move_ns, from where they stand: stages by two
- * factors, one for float32 words and one for codes. */
+/** Changes every number of *constants but cpus and move_ns: stages by a factor for each kind of
+ *  levels, among them none; messages, links and steps from places of its own. What is 0 there, as
+ *  bursts where ranks read in place, stays so. */
 void fit(const std::vector<TimedCall>& calls, CostConstants* constants);
 
 /** Mean of |log(predicted / measured)|: 0.1 is 10 % off. Not of its square, so that a call that met
