@@ -132,7 +132,8 @@ struct DequantizeArgs {
 
 /** Entries of a range's codes that are not zero, and the fillers before them
  * (kernels/codec/sparse.h). Ranges of a call follow each other: *skipped and *entry_count go from
- * one to the next, 0 before the first. */
+ * one to the next, 0 before the first. workspace, on a device: select_room_bytes()
+ * (kernels/list_room.h). */
 struct CountEntriesArgs {
   Coding coding;
   Range range;
@@ -140,9 +141,11 @@ struct CountEntriesArgs {
   uint64_t* skipped;      ///< zero codes since the last entry
   uint64_t* entry_count;  ///< grows by the entries of this range
   void* stream;
+  void* workspace = nullptr;
 };
 
-/** Writes the same entries. */
+/** Writes the same entries. counted, on a device: the workspace is as count_entries left it for
+ *  this range, *skipped and *entry_count are not used. */
 struct SelectArgs {
   Coding coding;
   Range range;
@@ -151,6 +154,8 @@ struct SelectArgs {
   uint64_t* skipped;
   uint64_t* entry_count;  ///< written so far
   void* stream;
+  void* workspace = nullptr;
+  bool counted = false;
 };
 
 /** A rank's entries, and how far they have been added: both 0 before the first range. */
@@ -162,7 +167,9 @@ struct EntryList {
 };
 
 /** Values of a range from the lists of all ranks, added in rank order. Ranges of a call follow each
- *  other; entries beyond a range stay for the next, whatever they say. */
+ *  other; entries beyond a range stay for the next, whatever they say. On a device: no list has
+ * more entries than entries_max, and workspace is that of an AddRoom (kernels/list_room.h); gate as
+ * for dequantize. */
 struct AddSparseArgs {
   Coding coding;
   RandomSite random;  ///< shared draws only: rank and hop are not used
@@ -173,12 +180,15 @@ struct AddSparseArgs {
   int32_t op;
   void* values;
   void* stream;
+  uint64_t entries_max = 0;
+  void* workspace = nullptr;
+  const uint32_t* gate = nullptr;
 };
 
 /** One backend's stages. On a CPU they run at once and return GQSGD_OK; on a device they enqueue on
  *  args.stream and return GQSGD_BACKEND, with a sentence, if CUDA refuses; what pointers lead to is
  *  then the device's memory, norms included. Arguments are checked by the caller. Buffers are
- *  element-aligned, any count from 0 on. Stages of lists are null where there are none (CUDA). */
+ *  element-aligned, any count from 0 on. */
 struct Stages {
   const char* name;  ///< "scalar", "avx2", ..
   gqsgd_status (*norm)(const NormArgs& args);

@@ -6,8 +6,8 @@ namespace gq {
 const Stages& cuda_stages() {
   static constexpr Stages kStages = {
       "cuda",       cuda::norm,        cuda::merge_norms, cuda::quantize,
-      cuda::reduce, cuda::reduce_many, cuda::dequantize,  nullptr,
-      nullptr,      nullptr,
+      cuda::reduce, cuda::reduce_many, cuda::dequantize,  cuda::count_entries,
+      cuda::select, cuda::add_sparse,
   };
   return kStages;
 }

@@ -1,4 +1,4 @@
-// The stages of kernels/cuda, one per file, as stages.cpp puts them into a table.
+// The stages of kernels/cuda, as stages.cpp puts them into a table.
 #ifndef GQ_KERNELS_CUDA_TABLES_H
 #define GQ_KERNELS_CUDA_TABLES_H
 
@@ -12,6 +12,9 @@ gqsgd_status quantize(const QuantizeArgs& args);
 gqsgd_status reduce(const ReduceArgs& args);
 gqsgd_status reduce_many(const ReduceManyArgs& args);
 gqsgd_status dequantize(const DequantizeArgs& args);
+gqsgd_status count_entries(const CountEntriesArgs& args);
+gqsgd_status select(const SelectArgs& args);
+gqsgd_status add_sparse(const AddSparseArgs& args);
 
 }  // namespace gq::cuda
 

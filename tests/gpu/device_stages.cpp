@@ -1,6 +1,9 @@
 // The stages of the real device under test, called like those of a CPU: buffers of the host go to
 // the device and come back.
+#include <algorithm>
+
 #include "kernels/codec/norm.h"
+#include "kernels/list_room.h"
 #include "tests/cuda/stages_under_test.h"
 #include "tests/gpu/image.h"
 
@@ -113,10 +116,70 @@ gqsgd_status dequantize(const DequantizeArgs& args) {
   });
 }
 
+gqsgd_status count_entries(const CountEntriesArgs& args) {
+  Image image;
+  CountEntriesArgs there = args;
+  there.words = image.input(args.words, code_bytes(args.coding, args.range, args.coding.bits));
+  there.skipped = image.output(args.skipped, sizeof *args.skipped);
+  there.entry_count = image.output(args.entry_count, sizeof *args.entry_count);
+  const size_t room_bytes = select_room_bytes(args.range.value_count);
+  there.workspace = args.workspace != nullptr ? image.output(args.workspace, room_bytes)
+                                              : image.scratch(room_bytes);
+  return run(image, [&](void* stream) {
+    there.stream = stream;
+    return cuda_stages().count_entries(there);
+  });
+}
+
+/** Counts first: as many entries come back. */
+gqsgd_status select(const SelectArgs& args) {
+  uint64_t skipped = *args.skipped, entry_end = *args.entry_count;
+  const gqsgd_status counted =
+      count_entries({args.coding, args.range, args.words, &skipped, &entry_end, nullptr});
+  if (counted != GQSGD_OK) return counted;
+  Image image;
+  SelectArgs there = args;
+  there.words = image.input(args.words, code_bytes(args.coding, args.range, args.coding.bits));
+  there.entries = image.output(args.entries, entry_end * sizeof(uint32_t));
+  there.skipped = image.output(args.skipped, sizeof *args.skipped);
+  there.entry_count = image.output(args.entry_count, sizeof *args.entry_count);
+  const size_t room_bytes = select_room_bytes(args.range.value_count);
+  there.workspace =
+      args.counted ? image.input(args.workspace, room_bytes) : image.scratch(room_bytes);
+  return run(image, [&](void* stream) {
+    there.stream = stream;
+    return cuda_stages().select(there);
+  });
+}
+
+gqsgd_status add_sparse(const AddSparseArgs& args) {
+  Image image;
+  AddSparseArgs there = args;
+  std::vector<EntryList> lists(args.lists, args.lists + args.coding.ranks);
+  for (EntryList& list : lists) {
+    there.entries_max = std::max(there.entries_max, list.entry_count);
+    list.entries = image.input(list.entries, list.entry_count * sizeof(uint32_t));
+  }
+  there.lists = image.output(lists.data(), lists.size() * sizeof lists[0]);
+  there.values = image.output(args.values, args.range.value_count * dtype_size_bytes(args.dtype));
+  const AddRoom room(args.coding.ranks, there.entries_max, args.range.value_count);
+  there.workspace = image.scratch(room.size_bytes());
+  const gqsgd_status status = run(image, [&](void* stream) {
+    there.stream = stream;
+    return cuda_stages().add_sparse(there);
+  });
+  for (size_t rank = 0; rank < lists.size(); ++rank) {
+    args.lists[rank].next_entry = lists[rank].next_entry;
+    args.lists[rank].next_value = lists[rank].next_value;
+  }
+  return status;
+}
+
 }  // namespace
 
 const Stages stages_under_test = {
-    "cuda", norm, merge_norms, quantize, reduce, reduce_many, dequantize, nullptr, nullptr, nullptr,
+    "cuda",      norm,       merge_norms,   quantize, reduce,
+    reduce_many, dequantize, count_entries, select,   add_sparse,
 };
 
 }  // namespace gq::test
