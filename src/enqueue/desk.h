@@ -14,15 +14,21 @@ static_assert(kHeaderNormLow == kAgreementNormWord);
 inline constexpr size_t kOwnHeaderBytes = 0;
 inline constexpr size_t kNormBytes = 64;
 inline constexpr size_t kGateBytes = 68;
-inline constexpr size_t kStepBytes = 72;  // and the index behind it
-inline constexpr size_t kHeadersBytes = 128;
+inline constexpr size_t kStepBytes = 72;      // and the index behind it
+inline constexpr size_t kSkippedBytes = 80;   // of lists: zero codes since the last entry
+inline constexpr size_t kHeadersBytes = 128;  // of all ranks; lists of all ranks behind them
+
+/** Where the norm of a header is, lists have the number of their entries. */
+inline constexpr size_t kOwnCountBytes = kOwnHeaderBytes + kAgreementNormWord * sizeof(uint32_t);
+static_assert(kOwnCountBytes % sizeof(uint64_t) == 0);
 
 // The board: places in memory of the host. A disagreement that a call's own host waits for is of no
 // interest later.
 inline constexpr size_t kLateBytes = 0;
 inline constexpr size_t kSeenBytes = sizeof(Disagreement);
 inline constexpr size_t kCounterBytes = 2 * sizeof(Disagreement);
-inline constexpr size_t kBoardHeadersBytes = kCounterBytes + sizeof(uint64_t);
+inline constexpr size_t kBoardNormBytes = kCounterBytes + sizeof(uint64_t);
+inline constexpr size_t kBoardHeadersBytes = kBoardNormBytes + sizeof(uint64_t);  // as on the desk
 static_assert(kCounterBytes % sizeof(uint64_t) == 0);
 
 }  // namespace gq

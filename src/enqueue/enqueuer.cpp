@@ -8,19 +8,23 @@
 
 namespace gq {
 
-Status Enqueuer::moves() const {
-  const KeptFailure made(make_moves());
+Status Enqueuer::moves(bool encoded) const {
+  const KeptFailure made(make_moves(encoded));
   if (!made.ok()) (void)places_.aside->rejoin(call_.stream).ok();
   return made.again();
 }
 
-Status Enqueuer::make_moves() const {
+Status Enqueuer::make_moves(bool encoded) const {
   if (has_segment_norms()) {
     GQ_TRY(take_segment_norms());
     GQ_TRY(gather_segment_norms());
     GQ_TRY(merge_segment_norms());
   }
-  for (const ProgramStep& step : known_.program.steps()) GQ_TRY(make(step));
+  for (const ProgramStep& step : known_.program.steps()) {
+    const bool encodes =
+        step.kind == ProgramStep::Kind::stage && step.move.kind == MoveKind::quantize;
+    if (!encoded || !encodes) GQ_TRY(make(step));
+  }
   return Status();
 }
 

@@ -29,15 +29,15 @@ class Enqueuer {
         places_(places) {}
 
   /** Everything up to the words of the result. The call's stream comes after all of it, also where
-   *  only a part could be enqueued. */
-  Status moves() const;
+   *  only a part could be enqueued. encoded: codes are there already. */
+  Status moves(bool encoded) const;
   /** Values, if the gate is open by then. */
   Status results() const;
   /** Messages alone, for a rank whose call the others' is not: they wait for nobody. */
   Status messages() const;
 
  private:
-  Status make_moves() const;
+  Status make_moves(bool encoded) const;
   Status make(const ProgramStep& step) const;
   Status exchange(const ProgramStep& step, StreamHandle stream) const;
   Status exchange_aside(const ProgramStep& step) const;

@@ -31,20 +31,26 @@ Status StreamCalls::publish(const Attempt& attempt, bool takes_norm) {
   const bool counts = attempt.call.counts_later && attempt.call.step_at != nullptr;
   if (counts) GQ_TRY(take_step_on_device(stream));
   if (takes_norm) GQ_TRY(take_norm(attempt.call));
+  GQ_TRY(write_header(attempt, takes_norm));
+  return transport_.gather(desk_.data() + kOwnHeaderBytes, desk_.data() + kHeadersBytes,
+                           sizeof(Header), stream);
+}
+
+/** With the number of the newest header, which a call with lists has two of. */
+Status StreamCalls::write_header(const Attempt& attempt, bool keep_norm) {
   WriteHeaderArgs args{};
   memcpy(args.words, attempt.header.words, sizeof args.words);
+  args.words[kHeaderSequence] = static_cast<uint32_t>(endpoint_.sequence);
   if (attempt.goes_on) args.words[kHeaderSequence] |= kHeaderGoesOn;
   if (attempt.captured) args.words[kHeaderSequence] |= kHeaderInGraph;
   args.step_at = attempt.call.step_at;
   args.step_word = kHeaderStep;
   args.index_word = kHeaderIndex;
   args.status_word = kHeaderStatus;
-  args.keep_norm = takes_norm;
+  args.keep_norm = keep_norm;
   args.header = desk_.as<uint32_t>(kOwnHeaderBytes);
-  args.stream = stream;
-  GQ_TRY(Status(device_.agreement->write_header(args)));
-  return transport_.gather(desk_.data() + kOwnHeaderBytes, desk_.data() + kHeadersBytes,
-                           sizeof(Header), stream);
+  args.stream = attempt.call.stream;
+  return Status(device_.agreement->write_header(args));
 }
 
 Status StreamCalls::take_step_on_device(StreamHandle stream) {

@@ -11,6 +11,7 @@
 #include "kernels/codec/norm.h"
 #include "src/device/time_range.h"
 #include "src/enqueue/desk.h"
+#include "src/enqueue/list_plan.h"
 #include "src/execute/agreement.h"
 #include "src/support/clock.h"
 #include "src/support/kept_failure.h"
@@ -25,17 +26,12 @@ size_t norm_groups(const Plan& plan) {
 }
 
 size_t room_bytes(const Plan& plan) {
-  const size_t arena_bytes = (plan.layout.arena_bytes() + 63) / 64 * 64;
-  return arena_bytes + norm_groups(plan) * sizeof(double);
+  return in_lines(plan.layout.arena_bytes()) + in_lines(list_room_bytes(plan)) +
+         norm_groups(plan) * sizeof(double);
 }
 
 /** What streams do not do, in this version. */
 Status check_kind(const Call& call, const Nodes& nodes) {
-  if (call.schedule_id == GQSGD_SCHEDULE_SPARSE) {
-    return fail(GQSGD_UNSUPPORTED,
-                "schedule sparse works on host memory in this version: the length of its lists is "
-                "not known when a stream is filled; use another schedule");
-  }
   if (call.schedule_id == GQSGD_SCHEDULE_HIERARCHICAL && !nodes.is_flat()) {
     return fail(GQSGD_UNSUPPORTED,
                 "schedule hierarchical over several nodes works on host memory in this version; "
@@ -111,8 +107,9 @@ Status StreamCalls::open() {
   OnDevice here(device_);
   GQ_TRY(here.enter(transport_.ordinal()));
   const size_t headers_bytes = endpoint_.size() * sizeof(Header);
-  GQ_TRY(desk_.reserve(device_, kHeadersBytes + headers_bytes));
-  GQ_TRY(board_.reserve(device_, kBoardHeadersBytes + headers_bytes));
+  const size_t lists_bytes = endpoint_.size() * sizeof(EntryList);
+  GQ_TRY(desk_.reserve(device_, kHeadersBytes + headers_bytes + lists_bytes));
+  GQ_TRY(board_.reserve(device_, kBoardHeadersBytes + headers_bytes + lists_bytes));
   memset(board_.data(), 0, board_.size_bytes());
   if (pace() == Pace::overlapped) GQ_TRY(aside_.open());
   GQ_TRY(device_.make_event(&done_));
@@ -193,6 +190,7 @@ Status StreamCalls::prepare(Attempt* attempt) {
   Plan plan;
   GQ_TRY(make_plan(request, &plan));
   GQ_TRY(check_sums(plan));
+  GQ_TRY(prepare_lists(plan));
   attempt->header = Agreement::header_of(endpoint_, call, plan.schedule_id, norm_or_hash);
   GQ_TRY(find_program(plan, attempt));
   GQ_TRY(grow(room_bytes(plan)));
@@ -300,8 +298,9 @@ Status StreamCalls::enqueue(Attempt* attempt, const KeptFailure& refusal) {
   if (transport_.meets_on_host()) {
     return enqueue_together(attempt, refusal, refusal.ok() && has_one_norm(call));
   }
-  // A rank that may replay a graph has to see what the others do outside of theirs.
-  attempt->goes_on = attempt->expected && refusal.ok() && !has_captured_;
+  // A rank that may replay a graph has to see what the others do outside of theirs. Lists wait for
+  // counts: nobody can answer a rank alone that has gone on to these.
+  attempt->goes_on = attempt->expected && refusal.ok() && !has_captured_ && !sends_lists(*attempt);
   if (attempt->goes_on) {
     GQ_TRY(publish(*attempt, has_one_norm(call)));
     GQ_TRY(agree_on_device(call, attempt->found));
@@ -321,13 +320,16 @@ Status StreamCalls::carry_out(Attempt* attempt) {
   const TimeRange range("gqsgd.fill");
   const Call& call = attempt->call;
   const Enqueuer enqueuer(endpoint_, transport_, call, *attempt->known, places(*attempt->known));
-  GQ_TRY(enqueuer.moves());
+  const bool encoded = sends_lists(*attempt);
+  bool as_lists = false;
+  if (encoded) GQ_TRY(list_codes(*attempt, &as_lists));
+  GQ_TRY(as_lists ? exchange_lists(call, attempt->known->program.plan()) : enqueuer.moves(encoded));
   CloseGateArgs gate{};
   gate.broken = transport_.broken_word();
   gate.gate = desk_.as<uint32_t>(kGateBytes);
   gate.stream = call.stream;
   GQ_TRY(Status(device_.agreement->close_gate(gate)));
-  GQ_TRY(enqueuer.results());
+  GQ_TRY(as_lists ? add_lists(call, attempt->known->program.plan()) : enqueuer.results());
   if (attempt->captured) return device_.record_in_graph(done_, call.stream);
   GQ_TRY(device_.record(done_, call.stream));
   if (attempt->known->program.plan().schedule->adds_natively &&

@@ -106,6 +106,7 @@ class StreamCalls {
 
   Status enqueue(Attempt* attempt, const KeptFailure& refusal);
   Status publish(const Attempt& attempt, bool takes_norm);
+  Status write_header(const Attempt& attempt, bool keep_norm);
   Status take_norm(const Call& call);
   Status agree_on_device(const Call& call, Disagreement* found);
   Status agree_on_host(const Attempt& attempt, Status own, Status* verdict);
@@ -115,6 +116,15 @@ class StreamCalls {
   Status await_headers(Agreement* agreement);
   Status fill(Attempt* attempt, bool takes_norm);
   Status carry_out(Attempt* attempt);
+  Status prepare_lists(const Plan& plan);
+  Status list_codes(const Attempt& attempt, bool* as_lists);
+  Status count_codes(const Call& call, const Plan& plan);
+  Status gather_counts(const Attempt& attempt);
+  Status read_counts(uint64_t* longest);
+  Status check_count(uint32_t rank) const;
+  Status select_entries(const Call& call, const Plan& plan);
+  Status exchange_lists(const Call& call, const Plan& plan);
+  Status add_lists(const Call& call, const Plan& plan);
   Status prepare_fused(Attempt* attempt);
   Status carry_out_fused(Attempt* attempt, uint32_t block_count);
   Status late_failure_of_kernels();
@@ -123,6 +133,9 @@ class StreamCalls {
   Status end(Status status);
   void abandon();
 
+  static bool sends_lists(const Attempt& attempt) {
+    return attempt.known != nullptr && attempt.known->program.plan().schedule->sends_lists;
+  }
   /** Whose norm travels in the header. */
   static bool has_one_norm(const Call& call) {
     return call.segments == nullptr && call.format.levels != Levels::none && call.format.block == 0;
@@ -130,6 +143,9 @@ class StreamCalls {
   /** Where hosts meet in every exchange there is nothing to overlap: stages are enqueued after. */
   Pace pace() const { return transport_.meets_on_host() ? Pace::in_turns : Pace::overlapped; }
   CallPlaces places(const KnownProgram& known);
+  /** Workspace of the stages of lists. */
+  unsigned char* list_room(const Plan& plan) const;
+  const Header* seen_headers() const { return board_.as<const Header>(kBoardHeadersBytes); }
   /** Workspace of norm stages, behind everything else in the arena. */
   unsigned char* norm_sums(size_t group_count) const {
     return arena_.data() + arena_.size_bytes() - group_count * sizeof(double);
@@ -148,7 +164,8 @@ class StreamCalls {
   DeviceBuffer arena_;
   std::vector<DeviceBuffer> earlier_arenas_;  // that graphs use
   DeviceBuffer desk_;                         // headers of all ranks, the own one, norm and gate
-  PinnedBuffer board_;           // what the host reads: disagreements, headers of all ranks
+  PinnedBuffer board_;  // what the host reads: disagreements, headers of all ranks
+  std::vector<Transfer> list_transfers_;
   EventHandle done_ = nullptr;   // behind the last call
   EventHandle there_ = nullptr;  // behind headers on their way to the host
   SideStream aside_;             // after the memory that it may use

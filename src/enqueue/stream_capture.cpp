@@ -17,6 +17,13 @@ Status StreamCalls::capture(Attempt* attempt, const KeptFailure& refusal) {
                 "GQSGD_AT_DEVICE the graph may",
                 call.stream, static_cast<unsigned long long>(call.step));
   }
+  if (call.schedule_id == GQSGD_SCHEDULE_SPARSE) {
+    return fail(
+        GQSGD_UNSUPPORTED,
+        "stream %p is being captured, and schedule sparse waits on the host for the lengths "
+        "of its lists, which no graph can; use schedule direct",
+        call.stream);
+  }
   GQ_TRY(prepare(attempt));
   if (call.counts_later) count_on_device(&call);
   attempt->goes_on = true;

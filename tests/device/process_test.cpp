@@ -48,10 +48,23 @@ TEST(SameBits, OfBlocksAndOwnersThatEncodeAgain) {
                    {GQSGD_SCHEDULE_DIRECT}, "timeout_ms=20000,chunk_value_count=256");
 }
 
-TEST(SameBits, BesideCallsOnHostMemory) {
-  const auto inputs = gradients(3, 500, 4);
-  Operation call;
-  call.quantizer = "paper-gl8";
+/** Norms of order 2 make most codes zero. */
+TEST(SameBits, OfLists) {
+  for (const Device* device : {&host_device(), &host_device_alone()}) {
+    for (const int ranks : {2, 3, 5}) {
+      std::vector<Calls> all;
+      for (const char* format : {"paper-gl4,norm=2:2", "paper-ge4,norm=2:2"}) {
+        const std::vector<int32_t> schedules = {GQSGD_SCHEDULE_SPARSE, GQSGD_SCHEDULE_DIRECT,
+                                                GQSGD_SCHEDULE_SPARSE};
+        all.emplace_back(ranks, calls_of(format, schedules), std::vector<size_t>{40000, 900, 33});
+      }
+      EXPECT_EQ(run_calls(*device, ranks, all, "timeout_ms=20000"), "") << ranks << " ranks";
+    }
+  }
+}
+
+void expect_same_bits_beside_host_memory(const Operation& call) {
+  const auto inputs = gradients(3, 40000, 4);
   const Values expected = simulate(call, inputs);
   const UseHostDevice device;
   EXPECT_EQ(run_processes(3, "timeout_ms=20000",
@@ -71,6 +84,11 @@ TEST(SameBits, BesideCallsOnHostMemory) {
                             return "";
                           }),
             "");
+}
+
+TEST(SameBits, BesideCallsOnHostMemory) {
+  expect_same_bits_beside_host_memory({"paper-gl8"});
+  expect_same_bits_beside_host_memory({"paper-gl4,norm=2:2", GQSGD_SCHEDULE_SPARSE});
 }
 
 void expect_dead_rank_named(const Device& of_tests, int life_ms) {

@@ -53,6 +53,10 @@ TEST(SameBits, OfEveryElementType) {
         for (const Operation& call : calls_of("rotated-4-8", {GQSGD_SCHEDULE_DIRECT})) {
           found += compare_typed(comm, rank, ranks, call, dtype, 1001);
         }
+        for (const char* format : {"paper-gl4,norm=2:2", "paper-ge4,norm=2:2", "paper-ge8"}) {
+          const Operation lists{format, GQSGD_SCHEDULE_SPARSE, dtype % 2 ? GQSGD_SUM : GQSGD_MEAN};
+          found += compare_typed(comm, rank, ranks, lists, dtype, 20001);
+        }
       }
       return found;
     }),
@@ -112,25 +116,26 @@ TEST(SameBits, OfManyKindsOfCalls) {
 TEST(SameBits, OfRanksOnOneStream) {
   const LocalGroup group(4);
   const OwnStream stream;
-  const auto inputs = gradients(4, 3000, 8);
-  for (const int32_t schedule : kSchedules) {
-    Operation call;
-    call.quantizer = "paper-ge8";
-    call.schedule = schedule;
+  constexpr size_t kCount = 20000;
+  const auto inputs = gradients(4, kCount, 8);
+  std::vector<Operation> operations = calls_of("paper-ge8", kAll);
+  operations.push_back({"paper-gl4,norm=2:2", GQSGD_SCHEDULE_SPARSE});  // whose lists are short
+  for (Operation& call : operations) {
+    call = {call.quantizer, call.schedule};
     const Values expected = simulate(call, inputs);
     EXPECT_EQ(group.run([&](int rank, gqsgd_comm comm) -> std::string {
       const Quantizer quantizer(call.quantizer);
-      const DeviceMemory memory(3000 * sizeof(float));
+      const DeviceMemory memory(kCount * sizeof(float));
       auto* const values = memory.as<float>();
       std::copy(inputs[static_cast<size_t>(rank)].begin(), inputs[static_cast<size_t>(rank)].end(),
                 values);
       const uint64_t at[2] = {0, 0};
-      if (gqsgd_allreduce(comm, quantizer.get(), values, values, 3000, GQSGD_FLOAT32, GQSGD_MEAN,
-                          schedule, at, stream.get()) != GQSGD_OK) {
+      if (gqsgd_allreduce(comm, quantizer.get(), values, values, kCount, GQSGD_FLOAT32, GQSGD_MEAN,
+                          call.schedule, at, stream.get()) != GQSGD_OK) {
         return gqsgd_last_error();
       }
       if (!stream.synchronize()) return "the stream does not get through";
-      return difference(Values(values, values + 3000), expected);
+      return difference(Values(values, values + kCount), expected);
     }),
               "");
   }

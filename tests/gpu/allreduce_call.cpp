@@ -30,6 +30,8 @@ DeviceCalls::DeviceCalls(int rank_count, const std::vector<std::string>& formats
     for (const int32_t schedule : kSchedules) {
       if (!wide || schedule == GQSGD_SCHEDULE_DIRECT) add(format, schedule);
     }
+    const bool one_norm = format.find("block") == std::string::npos;
+    if (!wide && one_norm && format != "none") add(format, GQSGD_SCHEDULE_SPARSE);
     const bool exact = format.find("paper-gl8") == 0;
     if (exact && adds_natively) add(format, GQSGD_SCHEDULE_NATIVE);
   }

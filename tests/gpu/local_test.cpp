@@ -18,8 +18,9 @@ void expect_same_bits(int ranks, const std::vector<std::string>& formats, size_t
 }
 
 const std::vector<std::string> kFormats = {
-    "paper-gl8", "paper-ge8",   "paper-gl4",  "paper-ge4",          "none",
-    "blocks-8",  "rotated-4-8", "relative-8", "paper-gl8,block=32", "paper-ge8,norm=2:2"};
+    "paper-gl8",         "paper-ge8",   "paper-gl4",  "paper-ge4",          "none",
+    "blocks-8",          "rotated-4-8", "relative-8", "paper-gl8,block=32", "paper-ge8,norm=2:2",
+    "paper-gl4,norm=2:2"};  // of which lists are short
 
 TEST(Local, HasTheBitsOfVirtualRanks) {
   for (int ranks = 1; ranks <= 8; ++ranks) {

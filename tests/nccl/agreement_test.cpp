@@ -148,7 +148,6 @@ TEST(Agreement, TellsOthersOfARefusal) {
 TEST(Agreement, RefusesWhatIsNotThere) {
   const NcclGroup group(2);
   const std::pair<const char*, int32_t> cases[] = {
-      {"paper-ge4", GQSGD_SCHEDULE_SPARSE},
       {"paper-gl8,nonfinite=error", GQSGD_SCHEDULE_DIRECT},
   };
   for (const auto& refused : cases) {

@@ -6,10 +6,13 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <mutex>
 #include <thread>
 
+#include "kernels/cuda/add_sparse.cuh"
 #include "kernels/cuda/agreement.cuh"
+#include "kernels/cuda/select.cuh"
 #include "kernels/stages.h"
 #include "tests/support/host_fused.h"
 #include "tests/support/host_memory.h"
@@ -174,14 +177,37 @@ struct OneBlock {
   }
 };
 
+/** Enqueues bodies; with a gate they do nothing unless it is 0 by then. */
+struct BodyLauncher {
+  StreamHandle stream;
+  const uint32_t* gate = nullptr;
+
+  template <typename Body>
+  gqsgd_status run(const Body& body) const {
+    if (!check_device(ordinal_now, stream).ok()) return GQSGD_BACKEND;
+    stream_of(stream).run([body, closed = gate] {
+      if (closed != nullptr && *closed != 0) return;
+      const auto block = std::make_unique<OneBlock<Body>>();
+      cuda::run_block(body, *block);
+    });
+    return GQSGD_OK;
+  }
+};
+
 template <typename Body, typename Args>
 gqsgd_status enqueue_body(const Args& args) {
-  if (!check_device(ordinal_now, args.stream).ok()) return GQSGD_BACKEND;
-  stream_of(args.stream).run([body = Body(args)] {
-    OneBlock<Body> block{};
-    cuda::run_block(body, block);
-  });
-  return GQSGD_OK;
+  return BodyLauncher{args.stream}.run(Body(args));
+}
+
+// As on a device, so that the room that lists are given is what these need.
+gqsgd_status count_entries(const CountEntriesArgs& args) {
+  return cuda::count_entries_on(BodyLauncher{args.stream}, args);
+}
+gqsgd_status select(const SelectArgs& args) {
+  return cuda::select_on(BodyLauncher{args.stream}, args);
+}
+gqsgd_status add_sparse(const AddSparseArgs& args) {
+  return cuda::add_sparse_on(BodyLauncher{args.stream, args.gate}, args);
 }
 
 constexpr Stages kStages = {
@@ -192,9 +218,9 @@ constexpr Stages kStages = {
     enqueue<&Stages::reduce, ReduceArgs>,
     enqueue<&Stages::reduce_many, ReduceManyArgs>,
     dequantize,
-    nullptr,
-    nullptr,
-    nullptr,
+    count_entries,
+    select,
+    add_sparse,
 };
 
 constexpr AgreementStages kAgreement = {

@@ -13,7 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 NOT_RUN = 77  # what programs of tests/gpu end with where they find no device
-TESTS = ("isa", "isa_extended", "device_api", "stream", "random", "local", "fused",
+TESTS = ("isa", "isa_extended", "lists", "device_api", "stream", "random", "local", "fused",
          "process")
 END_S = 10  # what a program may take to go away once it is killed
 
@@ -90,7 +90,8 @@ def sanitizer_parts(build, quick):
     checks = [("memcheck", "device_api", few if quick else "DeviceApi")]
     if not quick:
         checks += [("racecheck", "device_api", few), ("initcheck", "device_api", few),
-                   ("synccheck", "device_api", few), ("memcheck", "stream", "Stream"),
+                   ("synccheck", "device_api", few), ("memcheck", "lists", "WhateverStands"),
+                   ("racecheck", "lists", "GapsWithFillers"), ("memcheck", "stream", "Stream"),
                    ("memcheck", "local", "HasThemInChunks"), ("memcheck", "nccl", 1)]
     return [Part(f"sanitizer {tool} {program}",
                  ["compute-sanitizer", "--tool", tool, "--report-api-errors", "no",
