@@ -261,8 +261,8 @@ GQSGD_API gqsgd_status gqsgd_comm_set_counter(gqsgd_comm comm, uint64_t step);
 GQSGD_API gqsgd_status gqsgd_comm_counter(gqsgd_comm comm, uint64_t *step);
 
 /** Makes workspace so that later allreduces up to this size allocate nothing, whatever their
- *  schedule. Collectives on tensors or slices, whose lengths it does not know, make what they
- *  need beyond that at their first call. Local: not a collective. */
+ *  schedule. Collectives on tensors or slices, whose lengths it does not know, and schedule sparse
+ *  on a device make what they need beyond that at their first call. Local: not a collective. */
 GQSGD_API gqsgd_status gqsgd_comm_reserve(gqsgd_comm comm, gqsgd_quantizer quantizer,
                                           size_t value_count, int32_t dtype);
 
