@@ -19,6 +19,9 @@ constexpr int32_t kOfFloats[] = {GQSGD_SCHEDULE_TREE,         GQSGD_SCHEDULE_RIN
 // Predictions that are closer than this say nothing: then the earlier candidate is kept, which is
 // the one without codes, or with less noise or fewer moves.
 constexpr double kClearlyCheaper = 0.97;
+// The transport's own allreduce changes its way with the length as it likes, and two constants are
+// all that is known of it.
+constexpr double kClearlyCheaperNative = 0.9;
 
 /** False for what no plan can be made of, and for what AUTO does not take. */
 bool is_candidate(const CostQuestion& question, const CostConstants& constants) {
@@ -62,7 +65,9 @@ Status choose(const CostQuestion& question, const CostConstants& constants,
       if (!is_candidate(candidate, constants)) continue;
       double candidate_ns = 0;
       GQ_TRY(predict_time(candidate, constants, &candidate_ns));
-      if (found && candidate_ns >= kClearlyCheaper * *time_ns) continue;
+      const bool native = schedule_id == GQSGD_SCHEDULE_NATIVE;
+      const double cheaper = native ? kClearlyCheaperNative : kClearlyCheaper;
+      if (found && candidate_ns >= cheaper * *time_ns) continue;
       found = true;
       *time_ns = candidate_ns;
       *choice = {schedule_id, plain};
