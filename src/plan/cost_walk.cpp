@@ -273,7 +273,6 @@ class Walk {
   double busy_of(uint32_t rank) const {
     MoveCursor cursor(plan_.schedule, plan_.shape, rank);
     double busy = 0;
-    double sent_far = 0;  // what its bytes take the link, which calls one after another wait for
     for (Move move; cursor.next(&move);) {
       const bool is_message = move.kind == MoveKind::send ||
                               move.kind == MoveKind::receive_operand ||
