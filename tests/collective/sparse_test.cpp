@@ -4,31 +4,12 @@
 
 #include <cmath>
 
+#include "tests/support/few_values.h"
 #include "tests/support/operation.h"
 #include "tests/support/ranks.h"
 
 namespace gq::test {
 namespace {
-
-const char* const kFormats[] = {"paper-gl8",
-                                "paper-ge8",
-                                "paper-gl4",
-                                "paper-ge4",
-                                "paper-gl4,norm=2:2",
-                                "paper-gl8,norm=1:2,rounding=correlated",
-                                "paper-ge4,rounding=nearest"};
-
-/** A few values of each rank stay, at places of its own and at places of all. */
-std::vector<Values> few_values(int rank_count, size_t value_count, uint64_t seed) {
-  std::vector<Values> inputs = gradients(rank_count, value_count, seed);
-  const size_t apart = 40 * static_cast<size_t>(rank_count);
-  for (size_t rank = 0; rank < inputs.size(); ++rank) {
-    for (size_t e = 0; e < value_count; ++e) {
-      if (e % apart != rank && e % (3 * apart) != 7) inputs[rank][e] = 0;
-    }
-  }
-  return inputs;
-}
 
 /** An operation, and what every rank must get from it. */
 struct Case {
@@ -46,7 +27,7 @@ std::vector<Case> cases_of(int rank_count) {
         format, GQSGD_SCHEDULE_SPARSE, step % 2 ? GQSGD_SUM : GQSGD_MEAN, step % 3 == 0, step, 1};
     cases.push_back({operation, inputs, simulate(operation, inputs)});
   };
-  for (const char* format : kFormats) {
+  for (const char* format : kListFormats) {
     for (size_t value_count : {0, 1, 33, 700, 9001}) {
       add(format, few_values(rank_count, value_count, 3 + value_count));
     }
@@ -139,7 +120,7 @@ std::string compare(int rank, gqsgd_comm comm, const char* format,
 TEST(SparseTraffic, NoRankSendsMoreBytesThanInDirectHoweverManyCodesAreZero) {
   constexpr int kRanks = 4;
   constexpr size_t kCount = 4096;
-  for (const char* format : kFormats) {
+  for (const char* format : kListFormats) {
     std::vector<std::vector<Values>> inputs;
     for (const size_t apart : {1, 2, 5, 8, 9, 16, 17, 18, 40, 200, 5000}) {
       inputs.push_back(gradients(kRanks, kCount, apart));

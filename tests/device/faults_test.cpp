@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "tests/device/local_group.h"
+#include "tests/nccl/short_memory.h"
 
 namespace gq::test {
 namespace {
@@ -72,36 +73,7 @@ TEST(Abort, EndsACallThatWaits) {
 }
 
 /** Memory is short on one rank, in whatever step: nobody hangs, and nothing is left. */
-TEST(Memory, IsShortAnywhere) {
-  const size_t before = allocations_in_use();
-  bool sufficed = false;
-  for (size_t nth = 1; nth < 40 && !sufficed; ++nth) {
-    {
-      const LocalGroup group(3, "timeout_ms=5000");
-      std::vector<std::unique_ptr<StreamCall>> calls;
-      for (int rank = 0; rank < 3; ++rank) {
-        calls.push_back(std::make_unique<StreamCall>(some_values()));
-      }
-      std::vector<gqsgd_status> said(3);
-      fail_allocations_from(nth);
-      EXPECT_EQ(group.run([&](int rank, gqsgd_comm comm) -> std::string {
-        const auto number = static_cast<size_t>(rank);
-        said[number] = calls[number]->make(comm, usual());
-        return calls[number]->wait() ? "" : "the stream does not get through";
-      }),
-                "");
-      fail_allocations_from(0);
-      sufficed = said == std::vector<gqsgd_status>(3, GQSGD_OK);
-      for (size_t rank = 0; rank < 3 && !sufficed; ++rank) {
-        const bool told = said[rank] == GQSGD_NO_MEMORY || said[rank] == GQSGD_REMOTE_ERROR;
-        EXPECT_TRUE(told) << nth << ": " << gqsgd_status_name(said[rank]);
-        EXPECT_TRUE(calls[rank]->untouched()) << nth;
-      }
-    }
-    EXPECT_EQ(allocations_in_use(), before) << nth;
-  }
-  EXPECT_TRUE(sufficed);
-}
+TEST(Memory, IsShortAnywhere) { make_with_short_memory<LocalGroup>(usual(), some_values()); }
 
 TEST(Memory, IsGivenBack) {
   const size_t before = allocations_in_use();

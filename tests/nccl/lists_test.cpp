@@ -7,30 +7,12 @@
 #include <limits>
 #include <thread>
 
+#include "tests/nccl/short_memory.h"
 #include "tests/nccl/stream_group.h"
+#include "tests/support/few_values.h"
 
 namespace gq::test {
 namespace {
-
-const char* const kFormats[] = {"paper-gl8",
-                                "paper-ge8",
-                                "paper-gl4",
-                                "paper-ge4",
-                                "paper-gl4,norm=2:2",
-                                "paper-gl8,norm=1:2,rounding=correlated",
-                                "paper-ge4,rounding=nearest"};
-
-/** A few values of each rank stay, at places of its own and at places of all. */
-std::vector<Values> few_values(int rank_count, size_t value_count, uint64_t seed) {
-  std::vector<Values> inputs = gradients(rank_count, value_count, seed);
-  const size_t apart = 40 * static_cast<size_t>(rank_count);
-  for (size_t rank = 0; rank < inputs.size(); ++rank) {
-    for (size_t e = 0; e < value_count; ++e) {
-      if (e % apart != rank && e % (3 * apart) != 7) inputs[rank][e] = 0;
-    }
-  }
-  return inputs;
-}
 
 struct Case {
   Operation operation;
@@ -52,7 +34,7 @@ std::vector<Case> cases_of(int rank_count) {
     operation.at_device = step % 4 == 1;
     cases.push_back(case_of(operation, inputs));
   };
-  for (const char* format : kFormats) {
+  for (const char* format : kListFormats) {
     for (size_t value_count : {0, 1, 33, 700, 9001}) {
       add(format, few_values(rank_count, value_count, 3 + value_count));
     }
@@ -327,36 +309,7 @@ TEST(MissingRank, IsATimeoutWithItsOutputUntouched) {
 }
 
 /** Memory is short on one rank, in whatever step: nobody hangs, and nothing is left. */
-TEST(Memory, IsShortAnywhere) {
-  const size_t before = allocations_in_use();
-  bool sufficed = false;
-  for (size_t nth = 1; nth < 40 && !sufficed; ++nth) {
-    {
-      const StreamGroup group(3, "timeout_ms=5000");
-      std::vector<gqsgd_status> said(3);
-      std::vector<std::unique_ptr<StreamCall>> calls;
-      for (int rank = 0; rank < 3; ++rank) {
-        calls.push_back(std::make_unique<StreamCall>(some_values()));
-      }
-      fail_allocations_from(nth);
-      EXPECT_EQ(group.run([&](int rank, gqsgd_comm comm) -> std::string {
-        const auto number = static_cast<size_t>(rank);
-        said[number] = calls[number]->make(comm, sparse());
-        return calls[number]->wait() ? "" : "the stream does not get through";
-      }),
-                "");
-      fail_allocations_from(0);
-      sufficed = said == std::vector<gqsgd_status>(3, GQSGD_OK);
-      for (size_t rank = 0; rank < 3 && !sufficed; ++rank) {
-        const bool told = said[rank] == GQSGD_NO_MEMORY || said[rank] == GQSGD_REMOTE_ERROR;
-        EXPECT_TRUE(told) << nth << ": " << gqsgd_status_name(said[rank]);
-        EXPECT_TRUE(calls[rank]->untouched()) << nth;
-      }
-    }
-    EXPECT_EQ(allocations_in_use(), before) << nth;
-  }
-  EXPECT_TRUE(sufficed);
-}
+TEST(Memory, IsShortAnywhere) { make_with_short_memory<StreamGroup>(sparse(), some_values()); }
 
 }  // namespace
 }  // namespace gq::test
