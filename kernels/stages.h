@@ -72,7 +72,8 @@ struct MergeNormsArgs {
   void* stream;
 };
 
-/** norms: the global ones. */
+/** norms: the global ones. around_caches, on a CPU: another processor reads the words next, and has
+ *  what was here before in its cache (kernels/cpu/around.inl). */
 struct QuantizeArgs {
   Coding coding;
   RandomSite random;
@@ -82,6 +83,7 @@ struct QuantizeArgs {
   NormView norms;
   uint32_t* words;
   void* stream;
+  bool around_caches = false;
 };
 
 /** b becomes a + b in code form, or their weighted mean. */
@@ -112,6 +114,7 @@ struct ReduceManyArgs {
   void* stream;
   const uint32_t* weights = nullptr;
   uint32_t weight_count = 0;
+  bool around_caches = false;  ///< as in QuantizeArgs
 };
 
 /** words: what reduce_many wrote if coding.wide, else codes reduced in code form. scales: what

@@ -2,8 +2,10 @@
 #include "bench/perf/measure.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <thread>
 
 #include "bench/machine.h"
 #include "bench/perf/elements.h"
@@ -177,6 +179,7 @@ void Measurement::time_all(bool in_place, std::vector<Row>* rows) {
   }
   std::vector<std::vector<double>> times_us(contenders_.size());
   for (int turn = 0; turn < options_.run_count; ++turn) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(options_.pause_ms));
     for (size_t c = 0; c < contenders_.size(); ++c) {
       times_us[c].push_back(run(contenders_[c], in_place));
     }
@@ -184,7 +187,9 @@ void Measurement::time_all(bool in_place, std::vector<Row>* rows) {
   for (size_t c = 0; c < contenders_.size(); ++c) {
     peers_.most(&times_us[c]);
     Row& row = (*rows)[c];
-    (in_place ? row.in_place : row.out_of_place).time_us = median(times_us[c]);
+    Timing& timing = in_place ? row.in_place : row.out_of_place;
+    timing.time_us = median(times_us[c]);
+    timing.runs_us = times_us[c];
   }
 }
 

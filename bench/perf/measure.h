@@ -16,7 +16,8 @@ namespace gq::bench {
 /** One way to place the result: out of place or in place. */
 struct Timing {
   double time_us = 0;
-  uint64_t wrong_count = 0;  ///< values that differ from gqsgd_simulate, over all ranks
+  std::vector<double> runs_us;  ///< of which that is the median, in the order in which they ran
+  uint64_t wrong_count = 0;     ///< values that differ from gqsgd_simulate, over all ranks
 };
 
 /** What one format and schedule made of one size. */

@@ -33,6 +33,8 @@ constexpr char kHelp[] =
       --comm-options TEXT  options of the communicators, such as chunk_value_count=32768
       --bind               keeps rank k on the k-th processor that it may use, counting round and
                            round; threads of the option threads stay free
+      --pause-ms N         between one run of all and the next (0): runs then see more of a machine
+                           that is faster at one time than at another
       --json FILE          writes the rows there too
   -h, --help
 
@@ -44,7 +46,7 @@ error of the result over the square of the exact one. Over MPI, its own MPI_Allr
 double sums takes its turns too. The exit status is 1 if any value was wrong.
 )";
 
-enum LongOnly { kFormat = 256, kSchedule, kRanks, kTransport, kCommOptions, kBind, kJson };
+enum LongOnly { kFormat = 256, kSchedule, kRanks, kTransport, kCommOptions, kBind, kPause, kJson };
 constexpr option kLongOptions[] = {{"minbytes", required_argument, nullptr, 'b'},
                                    {"maxbytes", required_argument, nullptr, 'e'},
                                    {"stepfactor", required_argument, nullptr, 'f'},
@@ -60,6 +62,7 @@ constexpr option kLongOptions[] = {{"minbytes", required_argument, nullptr, 'b'}
                                    {"transport", required_argument, nullptr, kTransport},
                                    {"comm-options", required_argument, nullptr, kCommOptions},
                                    {"bind", no_argument, nullptr, kBind},
+                                   {"pause-ms", required_argument, nullptr, kPause},
                                    {"json", required_argument, nullptr, kJson},
                                    {"help", no_argument, nullptr, 'h'},
                                    {nullptr, 0, nullptr, 0}};
@@ -149,6 +152,8 @@ bool set_option(int option, const char* value, Options* options) {
       return options->comm_options = value, true;
     case kBind:
       return options->bind = true;
+    case kPause:
+      return read_count(value, 0, &options->pause_ms);
     case kJson:
       return options->json_path = value, true;
     default:

@@ -59,10 +59,16 @@ void write_timing(FILE* file, const Options& options, const Row& row, const Timi
                "{\"time_us\": %.3f, \"algbw\": %.4f, \"busbw\": %.4f, \"wrong\": ", timing.time_us,
                algbw(row, timing), busbw(options, row, timing));
   if (options.check) {
-    std::fprintf(file, "%" PRIu64 "}", timing.wrong_count);
+    std::fprintf(file, "%" PRIu64, timing.wrong_count);
   } else {
-    std::fputs("null}", file);
+    std::fputs("null", file);
   }
+  const char* before = ",\n      \"runs_us\": [";
+  for (const double run_us : timing.runs_us) {
+    std::fprintf(file, "%s%.3f", before, run_us);
+    before = ", ";
+  }
+  std::fputs("]}", file);
 }
 
 void write_row(FILE* file, const Options& options, const std::vector<Row>& rows, const Row& row) {

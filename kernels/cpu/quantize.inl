@@ -82,30 +82,33 @@ struct RangeEncoder {
   }
 
   template <typename Uniforms>
-  void run(const Range& range, uint32_t* words) {
+  void run(const Range& range, const OutWords& out) {
     for_each_tile(range, [&](const Tile& tile) {
       ValueTile values;
       const float* value = source.load(tile, values, scales);
       Uniforms uniforms;  // after the scales, whose divisions end meanwhile
       uniforms.fill(thresholds, range.first_value + tile.offset);
       CodeTile codes;
-      uint8_t* octet = is_full(tile) ? octets_at<Encoder::kBits>(words, tile) : codes.octet;
-      encode_tile(value, source.map(tile), uniforms, octet);
-      if (!is_full(tile)) store_tail<Encoder::kBits>(codes, words, tile);
+      uint8_t* const there = octets_at<Encoder::kBits>(out.words, tile);
+      const bool direct = is_full(tile) && !out.around_caches;
+      encode_tile(value, source.map(tile), uniforms, direct ? there : codes.octet);
+      if (direct) return;
+      if (!is_full(tile)) return store_tail<Encoder::kBits>(codes, out.words, tile);
+      write_around(there, codes.octet, kTileOctets<Encoder::kBits>);
     });
   }
 };
 
 template <typename Encoder, typename Source>
 void encode_range(const Encoder& encoder, Source& source, const Range& range,
-                  const Thresholds& thresholds, Rounding rounding, uint32_t* words) {
+                  const Thresholds& thresholds, Rounding rounding, const OutWords& out) {
   RangeEncoder<Encoder, Source> work{encoder, source, thresholds, {}};
   if (rounding == Rounding::nearest) {
-    work.template run<NearestUniforms>(range, words);
+    work.template run<NearestUniforms>(range, out);
   } else if (thresholds.are_own()) {
-    work.template run<typename Encoder::OwnUniforms>(range, words);
+    work.template run<typename Encoder::OwnUniforms>(range, out);
   } else {
-    work.template run<StoredUniforms>(range, words);
+    work.template run<StoredUniforms>(range, out);
   }
 }
 
@@ -137,19 +140,20 @@ void quantize_range(const Encoder& encoder, const QuantizeArgs& args) {
       encoder, Norms(args.norms, coding, args.range.value_count),
       Values(args.values, args.dtype, args.range, coding.rotated, args.random)};
   encode_range(encoder, source, source.values.coded_range(), Thresholds(coding, args.random),
-               coding.rounding, args.words);
+               coding.rounding, {args.words, args.around_caches});
 }
 
 /** Without levels a code is the value's own pattern. */
 void quantize_none(const QuantizeArgs& args) {
   if (args.dtype == GQSGD_FLOAT32) {
-    memcpy(args.words, args.values, args.range.value_count * sizeof(float));
+    write_words(args.words, args.values, args.range.value_count * sizeof(float),
+                args.around_caches);
     return;
   }
   for_each_tile(args.range, [&](const Tile& tile) {
     ValueTile local;
     const float* value = load_values(args.values, args.dtype, tile, local);
-    memcpy(args.words + tile.offset, value, tile.count * sizeof(float));
+    write_words(args.words + tile.offset, value, tile.count * sizeof(float), args.around_caches);
   });
 }
 
@@ -175,5 +179,7 @@ __attribute__((noinline)) gqsgd_status quantize_any(const QuantizeArgs& args) {
 gqsgd_status quantize(const QuantizeArgs& args) {
   if (args.range.value_count == 0) return GQSGD_OK;  // Then pointers may be null.
   const FloatEnvironment environment;
-  return quantize_any(args);
+  const gqsgd_status status = quantize_any(args);
+  if (args.around_caches) end_writes_around();
+  return status;
 }

@@ -146,7 +146,8 @@ void add_none(const ReduceManyArgs& args) {
         sum.value[e] = canonical(sum.value[e] + float_from_bits(operand[e]));
       }
     }
-    memcpy(args.out_words + tile.offset, sum.value, tile.count * sizeof(float));
+    write_words(args.out_words + tile.offset, sum.value, tile.count * sizeof(float),
+                args.around_caches);
   });
 }
 
@@ -265,10 +266,12 @@ void encode_sums(const Encoder& encoder, const ReduceManyArgs& args, double full
   const Rounding rounding = args.coding.rounding;
   if (args.coding.rescale) {
     RescaledSource<Encoder, Add> source(encoder, args, add, full);
-    encode_range(encoder, source, args.range, thresholds, rounding, args.out_words);
+    encode_range(encoder, source, args.range, thresholds, rounding,
+                 {args.out_words, args.around_caches});
   } else {
     SumSource<Encoder, Add> source{encoder, args, add, full};
-    encode_range(encoder, source, args.range, thresholds, rounding, args.out_words);
+    encode_range(encoder, source, args.range, thresholds, rounding,
+                 {args.out_words, args.around_caches});
   }
 }
 
@@ -316,5 +319,6 @@ gqsgd_status reduce_many(const ReduceManyArgs& args) {
   const FloatEnvironment environment;
   const ReduceManyArgs coded = with_coded_range(args);
   if (!reduce_many_mean(coded)) reduce_many_any(coded);
+  if (args.around_caches) end_writes_around();
   return GQSGD_OK;
 }

@@ -29,6 +29,7 @@ namespace {
 // Each uses what the ones before it define.
 // clang-format off
 #include "kernels/cpu/tile.inl"
+#include "kernels/cpu/around.inl"
 #include "kernels/cpu/segments.inl"
 #include "kernels/cpu/random.inl"
 #include "kernels/cpu/strata.inl"

@@ -153,6 +153,7 @@ Status fill_endpoint(std::unique_ptr<Transport> transport, const CommOptions& op
             ? kChunkValueCountOnStreams
             : default_chunk_value_count(endpoint->transport->reads_in_place());
   }
+  if (endpoint->transport->reads_in_place()) endpoint->around_bytes = options.around_bytes;
   endpoint->stream_id = options.stream_id;
   endpoint->choice.set(options.choice);
   endpoint->timeout_ms.store(options.timeout_ms, std::memory_order_relaxed);

@@ -17,7 +17,7 @@ namespace {
 
 constexpr const char* kOptionList[] = {"timeout_ms", "stream_id", "chunk_value_count",
                                        "threads",    "costs",     "uncompressed",
-                                       "nodes",      "nccl"};
+                                       "nodes",      "nccl",      "around_bytes"};
 enum OptionIndex {
   kTimeoutMs,
   kStreamId,
@@ -26,7 +26,8 @@ enum OptionIndex {
   kCosts,
   kUncompressed,
   kNodes,
-  kNccl
+  kNccl,
+  kAroundBytes
 };
 
 constexpr const char* kUncompressedList[] = {"auto", "never"};
@@ -107,7 +108,7 @@ Status read_option(const TextItem& item, CommOptions* options) {
                 shown(item.value), item.value.data());
   }
   if (option == kTimeoutMs) return check_timeout(number, &options->timeout_ms);
-  const int64_t least = option == kStreamId ? 0 : 1;
+  const int64_t least = option == kStreamId || option == kAroundBytes ? 0 : 1;
   const int64_t most = option == kChunkValueCount ? kChunkValueCountMax
                        : option == kThreads       ? kThreadsMax
                                                   : UINT32_MAX;
@@ -120,6 +121,8 @@ Status read_option(const TextItem& item, CommOptions* options) {
     options->stream_id = value;
   } else if (option == kThreads) {
     options->threads = value;
+  } else if (option == kAroundBytes) {
+    options->around_bytes = value;
   } else {
     options->chunk_value_count = (value + kValueAlignment - 1) / kValueAlignment * kValueAlignment;
   }

@@ -22,6 +22,8 @@ inline constexpr uint32_t kChunkValueCountOnWires = 56 << 10;
 constexpr uint32_t default_chunk_value_count(bool reads_in_place) {
   return reads_in_place ? kChunkValueCountDefault : kChunkValueCountOnWires;
 }
+/** Words of fewer bytes are read sooner from the cache of the processor that wrote them. */
+inline constexpr uint32_t kAroundBytesDefault = 0;
 /** On streams every message costs the start of a kernel: codes of some megabytes hide that. */
 inline constexpr uint32_t kChunkValueCountOnStreams = 4 << 20;
 
@@ -29,7 +31,8 @@ struct CommOptions {
   int64_t timeout_ms = kTimeoutMsDefault;  ///< -1: for ever
   uint32_t stream_id = 0;
   uint32_t chunk_value_count = 0;  ///< 0: the transport's default
-  uint32_t threads = 1;            ///< that compute for a rank, the caller's included
+  uint32_t around_bytes = kAroundBytesDefault;
+  uint32_t threads = 1;  ///< that compute for a rank, the caller's included
   AutoOptions choice;
   std::vector<uint32_t> nodes;  ///< of each rank; empty: the transport knows them
   std::string nccl;             ///< the file to open; empty: whichever is found

@@ -37,8 +37,9 @@ struct Endpoint {
   uint32_t stream_id = 0;
   uint64_t chunk_value_count = 0;
   uint64_t stream_chunk_value_count = 0;  ///< of calls on memory of a device
-  AutoChoice choice;                      ///< what schedule AUTO is here
-  Nodes nodes;  ///< as the communicator's options have them, else its transport
+  uint64_t around_bytes = 0;  ///< words of at least this that peers read go around caches; 0: none
+  AutoChoice choice;          ///< what schedule AUTO is here
+  Nodes nodes;                ///< as the communicator's options have them, else its transport
   std::atomic<int64_t> timeout_ms{0};  ///< -1: for ever
   uint64_t sequence = 0;               ///< number of the newest header; calls with lists have two
   std::vector<const uint32_t*> operands;  ///< one per rank, so that reduce_many allocates nothing

@@ -10,15 +10,18 @@ namespace {
 constexpr int32_t kOfCodes[] = {GQSGD_SCHEDULE_DIRECT,    GQSGD_SCHEDULE_HIERARCHICAL,
                                 GQSGD_SCHEDULE_BUTTERFLY, GQSGD_SCHEDULE_TREE,
                                 GQSGD_SCHEDULE_RING,      GQSGD_SCHEDULE_NATIVE};
-// Where they cost the same a tree has the fewest messages, and hands on what is still in a cache;
-// between two ranks ring and butterfly exchange the same, and a ring's moves are listed sooner.
-constexpr int32_t kOfFloats[] = {GQSGD_SCHEDULE_TREE,         GQSGD_SCHEDULE_RING,
+// Where they cost the same a ring's work is the most even, and its moves are listed soonest; a tree
+// has the fewest messages.
+constexpr int32_t kOfFloats[] = {GQSGD_SCHEDULE_RING,         GQSGD_SCHEDULE_TREE,
                                  GQSGD_SCHEDULE_BUTTERFLY,    GQSGD_SCHEDULE_DIRECT,
                                  GQSGD_SCHEDULE_HIERARCHICAL, GQSGD_SCHEDULE_NATIVE};
 
 // Predictions that are closer than this say nothing: then the earlier candidate is kept, which is
 // the one without codes, or with less noise or fewer moves.
 constexpr double kClearlyCheaper = 0.97;
+// Constants are measured where nothing else is on the links. Others' messages and queues can only
+// lengthen what a byte takes, so that of two times that are close fewer bytes are the safer choice.
+constexpr double kBusyLinks = 1.25;
 // The transport's own allreduce changes its way with the length as it likes, and two constants are
 // all that is known of it.
 constexpr double kClearlyCheaperNative = 0.9;
@@ -40,6 +43,14 @@ bool is_candidate(const CostQuestion& question, const CostConstants& constants) 
   return reencodes || !exact || exact_steps(format.bits, question.ranks) > 0;
 }
 
+/** The constants that choices are made by. */
+CostConstants on_busy_links(const CostQuestion& question, CostConstants constants) {
+  if (question.reads_in_place) return constants;
+  constants.byte_ns *= kBusyLinks;
+  constants.native_byte_ns *= kBusyLinks;
+  return constants;
+}
+
 }  // namespace
 
 Format uncompressed(const Format& format) {
@@ -53,6 +64,9 @@ Format uncompressed(const Format& format) {
 
 Status choose(const CostQuestion& question, const CostConstants& constants,
               bool may_be_uncompressed, Choice* choice, double* time_ns) {
+  const CostConstants busy = on_busy_links(question, constants);
+  CostQuestion chosen = question;
+  double least_ns = 0;
   bool found = false;
   const bool both = may_be_uncompressed && question.format.levels != Levels::none &&
                     question.format.nonfinite != Nonfinite::error;
@@ -64,16 +78,17 @@ Status choose(const CostQuestion& question, const CostConstants& constants,
       candidate.schedule_id = schedule_id;
       if (!is_candidate(candidate, constants)) continue;
       double candidate_ns = 0;
-      GQ_TRY(predict_time(candidate, constants, &candidate_ns));
+      GQ_TRY(predict_time(candidate, busy, &candidate_ns));
       const bool native = schedule_id == GQSGD_SCHEDULE_NATIVE;
       const double cheaper = native ? kClearlyCheaperNative : kClearlyCheaper;
-      if (found && candidate_ns >= cheaper * *time_ns) continue;
+      if (found && candidate_ns >= cheaper * least_ns) continue;
       found = true;
-      *time_ns = candidate_ns;
+      chosen = candidate;
+      least_ns = candidate_ns;
       *choice = {schedule_id, plain};
     }
   }
-  return Status();
+  return predict_time(chosen, constants, time_ns);
 }
 
 }  // namespace gq

@@ -96,8 +96,11 @@ TEST_P(Threads, OfThreadsAndProcessesChangeNoBit) {
     expected.push_back(simulate(operation, inputs, options_of(1, 65536)));
   }
   const RankBody body = equal_bits(inputs, all, expected);
-  EXPECT_EQ(run_threads(kRanks, options_of(GetParam(), 65536), body), "");
-  EXPECT_EQ(run_processes(kRanks, options_of(GetParam(), 65536), body), "");
+  const std::string options = options_of(GetParam(), 65536);
+  EXPECT_EQ(run_threads(kRanks, options, body), "");
+  EXPECT_EQ(run_processes(kRanks, options, body), "");
+  EXPECT_EQ(run_threads(kRanks, options + ",around_bytes=1", body), "");
+  EXPECT_EQ(run_processes(kRanks, options + ",around_bytes=5000", body), "");
 }
 
 INSTANTIATE_TEST_SUITE_P(Counts, Threads, testing::Values(1, 2, 3, 7));

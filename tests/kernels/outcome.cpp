@@ -127,11 +127,13 @@ void Outcome::norm(NormOrder q, uint32_t block, bool rotated, int32_t dtype, con
 void Outcome::quantize(const Coding& coding, int32_t dtype, const Place& place, float norm) {
   const size_t width = dtype_size_bytes(dtype);
   Guarded<uint8_t> input(elements(dtype, 2, place.value_count), place.offset * width);
-  Guarded<uint32_t> words(code_words(coding, coding.bits, place), place.offset);
   NormBuffer norms(coding, place, norm);
-  stages_.quantize(
-      {coding, kSite, range_of(place), input.data(), dtype, norms.view(), words.data(), nullptr});
-  keep(words);
+  for (const bool around_caches : {false, true}) {
+    Guarded<uint32_t> words(code_words(coding, coding.bits, place), place.offset);
+    stages_.quantize({coding, kSite, range_of(place), input.data(), dtype, norms.view(),
+                      words.data(), nullptr, around_caches});
+    keep(words);
+  }
 }
 
 void Outcome::reduce(const Coding& coding, const Place& place, uint32_t weight_a,
@@ -143,7 +145,7 @@ void Outcome::reduce(const Coding& coding, const Place& place, uint32_t weight_a
 }
 
 void Outcome::reduce_many(const Coding& coding, const Place& place, bool in_place,
-                          const std::vector<uint32_t>& weights) {
+                          const std::vector<uint32_t>& weights, bool around_caches) {
   std::vector<Guarded<uint32_t>> operands;
   const size_t operand_count = weights.empty() ? coding.ranks : weights.size();
   for (uint32_t rank = 0; rank < operand_count; ++rank) {
@@ -159,7 +161,7 @@ void Outcome::reduce_many(const Coding& coding, const Place& place, bool in_plac
   Guarded<uint16_t> scales(scale_count, place.offset);
   stages_.reduce_many({coding, kSite, range_of(place), pointers.data(), norms.view(), target.data(),
                        scales.data(), nullptr, weights.empty() ? nullptr : weights.data(),
-                       static_cast<uint32_t>(weights.size())});
+                       static_cast<uint32_t>(weights.size()), around_caches});
   keep(target);
   keep(scales);
 }
@@ -201,6 +203,7 @@ void expect_equal_reductions(const Coding& coding, const Place& place) {
       if (in_place && coding.bits != coding.bits_down) continue;
       expect_equal_everywhere("reduce_many " + what, [&](Outcome& outcome) {
         outcome.reduce_many(coding, place, in_place);
+        outcome.reduce_many(coding, place, in_place, {}, true);
       });
     }
     return;

@@ -36,12 +36,13 @@ class Outcome {
   bool intact() const { return intact_; }
 
   void norm(NormOrder q, uint32_t block, bool rotated, int32_t dtype, const Place& place);
-  /** norm: of all values; blocks have norms of all sizes instead. */
+  /** Twice, through caches and around them. norm: of all values; blocks have norms of all sizes
+   *  instead. */
   void quantize(const Coding& coding, int32_t dtype, const Place& place, float norm);
   void reduce(const Coding& coding, const Place& place, uint32_t weight_a, uint32_t weight_b);
   /** weights: of operands that are means; none: one operand for each rank. */
   void reduce_many(const Coding& coding, const Place& place, bool in_place,
-                   const std::vector<uint32_t>& weights = {});
+                   const std::vector<uint32_t>& weights = {}, bool around_caches = false);
   void dequantize(const Coding& coding, int32_t dtype, int32_t op, const Place& place, float scale);
 
  private:
