@@ -52,8 +52,8 @@ struct FusedLauncher {
 
   template <typename Body>
   gqsgd_status run(const Body& body) const {
-    fused_kernel<Body><<<block_count, Body::kThreads, 0, stream>>>(body);
-    return cuda::checked(cudaGetLastError(), "a kernel's launch");
+    void* arguments[] = {const_cast<Body*>(&body)};
+    return cuda::enqueue(fused_kernel<Body>, block_count, Body::kThreads, arguments, stream);
   }
 };
 

@@ -43,11 +43,23 @@ uint32_t block_count(uint32_t turn_count) {
   return turn_count < wanted ? turn_count : wanted;
 }
 
+/** The thread's last error of CUDA stays as a caller left it: one of ours is taken back. */
 inline gqsgd_status checked(cudaError_t error, const char* what) {
   if (error == cudaSuccess) return GQSGD_OK;
+  (void)cudaGetLastError();
   return fail(GQSGD_BACKEND, "%s: CUDA error %d (%s): %s", what, static_cast<int>(error),
               cudaGetErrorName(error), cudaGetErrorString(error))
       .code();
+}
+
+/** Enqueues a kernel. The launch itself says how it went: the thread's last error may be one that a
+ *  caller has left there. */
+template <typename Kernel>
+gqsgd_status enqueue(Kernel* kernel, uint32_t blocks, uint32_t threads, void** arguments,
+                     cudaStream_t stream) {
+  const void* const entry = reinterpret_cast<const void*>(kernel);
+  return checked(cudaLaunchKernel(entry, dim3(blocks), dim3(threads), arguments, 0, stream),
+                 "a kernel's launch");
 }
 
 /** Enqueues on one stream; never waits. With a gate kernels do nothing unless it is open, 0, when
@@ -60,9 +72,10 @@ class DeviceLauncher {
   template <typename Body>
   gqsgd_status run(const Body& body) const {
     if (body.turn_count == 0) return GQSGD_OK;  // An empty grid is a launch error.
-    const uint32_t blocks = block_count<Body>(body.turn_count);
-    run_kernel<Body><<<blocks, Body::kThreads, 0, stream_>>>(body, gate_);
-    return checked(cudaGetLastError(), "a kernel's launch");
+    const uint32_t* gate = gate_;
+    void* arguments[] = {const_cast<Body*>(&body), &gate};
+    return enqueue(run_kernel<Body>, block_count<Body>(body.turn_count), Body::kThreads, arguments,
+                   stream_);
   }
 
   gqsgd_status clear(void* memory, size_t size_bytes) const {

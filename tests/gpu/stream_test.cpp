@@ -126,5 +126,22 @@ TEST(Stream, ACapturedGraphMakesTheBitsOfItsInputAtEachReplay) {
   done(cudaStreamDestroy(stream));
 }
 
+/** The thread's last error is whatever a caller left there: none of a stage, and still there. */
+TEST(Stream, AnErrorThatACallerLeftIsNoneOfAStage) {
+  cudaStream_t stream = nullptr;
+  done(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  const Bytes values = random_floats(8);
+  for (const char* text : kQuantizers) {
+    Chain chain(text);
+    chain.put(values, stream);
+    void* never = nullptr;
+    EXPECT_EQ(cudaMalloc(&never, SIZE_MAX / 2), cudaErrorMemoryAllocation);
+    chain.enqueue(stream);
+    EXPECT_EQ(cudaGetLastError(), cudaErrorMemoryAllocation) << text;
+    EXPECT_TRUE(chain.results(stream) == chain.expected(values)) << text;
+  }
+  done(cudaStreamDestroy(stream));
+}
+
 }  // namespace
 }  // namespace gq::test
