@@ -115,8 +115,11 @@ class Cases {
     add("reduce_many n=8", format.name, (kOwnedRanks + 1) * format.bits / 8.0, format.reduce_many,
         [&buffers = buffers_, quantizer](size_t set, cudaStream_t stream) {
           const gqsgd_site site = site_of(kOwnedRanks, 0);
+          // Of the call before none: of 25 MiB a set's operands would be in the cache.
           std::array<const uint32_t*, kOwnedRanks> operands;
-          for (uint32_t k = 0; k < kOwnedRanks; ++k) operands[k] = buffers.codes(set + k);
+          for (uint32_t k = 0; k < kOwnedRanks; ++k) {
+            operands[k] = buffers.codes(kOwnedRanks * set + k);
+          }
           library_done(
               gqsgd_reduce_many(quantizer.get(), &site, operands.data(), buffers.value_count(),
                                 buffers.norms(), buffers.own_codes(set), buffers.scales(),
