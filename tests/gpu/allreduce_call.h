@@ -2,6 +2,7 @@
 #ifndef GQ_TESTS_GPU_ALLREDUCE_CALL_H
 #define GQ_TESTS_GPU_ALLREDUCE_CALL_H
 
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,20 +14,39 @@ namespace gq::test {
 
 inline constexpr int kStreamTimeoutMs = 60000;
 
-/** Calls of every schedule, formats of every kind, and what virtual ranks make of them. */
+/** Memory of a device that calls are done with. CUDA may wait for the whole device when memory is
+ *  freed, and on that kernels of other ranks may wait for this one's next call. */
+using Kept = std::vector<std::shared_ptr<void>>;
+
+/** Values that trainings hardly have. */
+enum class Special { nan, infinite, opposite_infinities, denormal, tiny, huge, zero };
+inline constexpr Special kSpecials[] = {
+    Special::nan,      Special::infinite, Special::opposite_infinities,
+    Special::denormal, Special::tiny,     Special::huge,
+    Special::zero};
+
+/** Of some ranks, in a few places or in all. */
+std::vector<Values> special_inputs(int rank_count, size_t value_count, Special special);
+
+/** Calls of every schedule, formats of every kind, and what virtual ranks make of them: in place
+ *  and not, at every alignment of elements, with steps of the host's and of the device's. */
 class DeviceCalls {
  public:
   /** `adds_natively`: the transport can, and exact formats take that schedule as well. */
   DeviceCalls(int rank_count, const std::vector<std::string>& formats, size_t value_count,
               bool adds_natively = false);
+  DeviceCalls(std::vector<Values> inputs, const std::vector<std::string>& formats,
+              bool adds_natively = false);
 
   /** Enqueues all calls of rank `rank` on one stream of its own, waits once, compares: "" or what
-   *  went wrong. A stream that is not through in time has its group aborted. */
-  std::string make_and_compare(int rank, gqsgd_comm comm, int timeout_ms = kStreamTimeoutMs) const;
+   *  went wrong. A stream that is not through in time has its group aborted. kept: takes memory
+   *  over, where ranks of one device go on to other calls. */
+  std::string make_and_compare(int rank, gqsgd_comm comm, int timeout_ms = kStreamTimeoutMs,
+                               Kept* kept = nullptr) const;
 
  protected:
   explicit DeviceCalls(std::vector<Values> inputs) : inputs_(std::move(inputs)) {}
-  void add(const std::string& format, int32_t schedule);
+  void add(const std::string& format, int32_t schedule, bool at_device);
 
  private:
   std::vector<Values> inputs_;
@@ -34,11 +54,10 @@ class DeviceCalls {
   std::vector<Values> expected_;
 };
 
-/** Calls of schedule direct alone, `repeats` of each format. */
+/** Calls of schedule direct alone, `repeats` of each format, with steps of the host's. */
 class DirectCalls : public DeviceCalls {
  public:
-  DirectCalls(int rank_count, const std::vector<std::string>& formats, size_t value_count,
-              size_t repeats);
+  DirectCalls(std::vector<Values> inputs, const std::vector<std::string>& formats, size_t repeats);
 };
 
 /** How what is enqueued on a stream becomes a graph. */
@@ -51,13 +70,14 @@ class StreamGraph {
   virtual void replay(StreamHandle stream) = 0;
 };
 
-/** A call that is made, captured, replayed twice and made again: four steps of the counter. */
+/** A call that is made, captured, replayed twice and made again: four steps, which the communicator
+ *  counts, or which are in memory of the device. */
 class ReplayedCall {
  public:
   ReplayedCall(int rank_count, const Operation& operation, size_t value_count);
 
-  std::string make_and_compare(int rank, gqsgd_comm comm, StreamGraph* graph,
-                               int timeout_ms = kStreamTimeoutMs) const;
+  std::string make_and_compare(int rank, gqsgd_comm comm, StreamGraph* graph, int timeout_ms,
+                               Kept* kept) const;
 
  private:
   static constexpr uint64_t kSteps = 4;

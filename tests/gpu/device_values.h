@@ -52,22 +52,26 @@ class DeviceQueue {
 
 class DeviceValues {
  public:
-  explicit DeviceValues(size_t value_count) : size_bytes_(value_count * sizeof(float)) {
-    done(device_.allocate(size_bytes_, &memory_));
+  /** `offset` elements behind aligned memory. */
+  explicit DeviceValues(size_t value_count, size_t offset = 0)
+      : size_bytes_(value_count * sizeof(float)), offset_(offset) {
+    done(device_.allocate(size_bytes_ + offset * sizeof(float), &memory_));
   }
   ~DeviceValues() { device_.release(memory_); }
   DeviceValues(const DeviceValues&) = delete;
   DeviceValues& operator=(const DeviceValues&) = delete;
 
-  float* data() const { return static_cast<float*>(memory_); }
+  float* data() const { return static_cast<float*>(memory_) + offset_; }
   /** `values` stay until the queue has been waited for. */
   void put(const Values& values, const DeviceQueue& queue) {
-    done(device_.copy(memory_, values.data(), size_bytes_, queue.get()));
+    done(device_.copy(data(), values.data(), size_bytes_, queue.get()));
   }
+  /** So that what nobody writes is seen. */
+  void clear(const DeviceQueue& queue) { done(device_.clear(data(), size_bytes_, queue.get())); }
   /** Behind what has been waited for. */
   Values values(const DeviceQueue& queue) const {
     Values copy(size_bytes_ / sizeof(float));
-    done(device_.copy(copy.data(), memory_, size_bytes_, queue.get()));
+    done(device_.copy(copy.data(), data(), size_bytes_, queue.get()));
     if (!queue.wait(kCopyMs)) throw std::runtime_error("a copy does not get through");
     return copy;
   }
@@ -76,7 +80,29 @@ class DeviceValues {
   static constexpr int kCopyMs = 20000;
 
   const Device& device_ = device_of_tests();
-  size_t size_bytes_;
+  size_t size_bytes_, offset_;
+  void* memory_ = nullptr;
+};
+
+/** Step and index in memory of the device, where a call finds them in its turn. */
+class DeviceStep {
+ public:
+  DeviceStep() { done(device_.allocate(sizeof given_, &memory_)); }
+  ~DeviceStep() { device_.release(memory_); }
+  DeviceStep(const DeviceStep&) = delete;
+  DeviceStep& operator=(const DeviceStep&) = delete;
+
+  /** The queue is to be waited for before the next ones. */
+  void put(uint64_t step, uint64_t index, const DeviceQueue& queue) {
+    given_[0] = static_cast<uint32_t>(step);
+    given_[1] = static_cast<uint32_t>(index);
+    done(device_.copy(memory_, given_, sizeof given_, queue.get()));
+  }
+  uint64_t address() const { return reinterpret_cast<uintptr_t>(memory_); }
+
+ private:
+  const Device& device_ = device_of_tests();
+  uint32_t given_[2] = {};
   void* memory_ = nullptr;
 };
 

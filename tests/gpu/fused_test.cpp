@@ -6,7 +6,6 @@
 #include <thread>
 
 #include "tests/gpu/allreduce_call.h"
-#include "tests/gpu/cuda_call.h"
 #include "tests/support/ranks.h"
 
 namespace gq::test {
@@ -29,6 +28,10 @@ std::string was_fused(gqsgd_comm comm) {
   return copied == 0 ? "" : "stages and copies have made the calls";
 }
 
+DirectCalls usual_calls(int ranks, size_t value_count, size_t repeats) {
+  return DirectCalls(gradients(ranks, value_count, 12), kFormats, repeats);
+}
+
 void expect_same_bits(int ranks, const DirectCalls& calls) {
   EXPECT_EQ(run_threads(ranks, "timeout_ms=20000",
                         [&](int rank, gqsgd_comm comm) {
@@ -42,23 +45,29 @@ void expect_same_bits(int ranks, const DirectCalls& calls) {
 TEST(Fused, HasTheBitsOfVirtualRanks) {
   for (int ranks = 1; ranks <= 8; ++ranks) {
     for (const size_t value_count : {1, 33, 4097, 70001}) {
-      expect_same_bits(ranks, DirectCalls(ranks, kFormats, value_count, 1));
+      expect_same_bits(ranks, usual_calls(ranks, value_count, 1));
     }
   }
 }
 
-TEST(Fused, HasThemOfManyValues) {
-  expect_same_bits(4, DirectCalls(4, kFormats, size_t{1} << 22, 1));
+TEST(Fused, HasThemOfManyValues) { expect_same_bits(4, usual_calls(4, size_t{1} << 22, 1)); }
+
+TEST(Fused, HasThemOfSpecialValues) {
+  for (const int ranks : {2, 5}) {
+    for (const Special special : kSpecials) {
+      expect_same_bits(ranks, DirectCalls(special_inputs(ranks, 9001, special), kFormats, 2));
+    }
+  }
 }
 
 /** Hundreds of calls that nobody waits for. */
 TEST(Fused, HasThemCallAfterCall) {
-  for (const int ranks : {2, 8}) expect_same_bits(ranks, DirectCalls(ranks, kFormats, 20001, 40));
+  for (const int ranks : {2, 8}) expect_same_bits(ranks, usual_calls(ranks, 20001, 40));
 }
 
 /** Rank 1's host makes its call late; streams are not held up, and nothing is given up. */
 TEST(Fused, WaitsForHostsThatAreLate) {
-  const DirectCalls calls(2, kFormats, 5001, 1);
+  const DirectCalls calls = usual_calls(2, 5001, 1);
   EXPECT_EQ(run_threads(2, "timeout_ms=20000",
                         [&](int rank, gqsgd_comm comm) {
                           std::this_thread::sleep_for(std::chrono::milliseconds(300 * rank));

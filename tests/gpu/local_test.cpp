@@ -7,14 +7,17 @@
 namespace gq::test {
 namespace {
 
-void expect_same_bits(int ranks, const std::vector<std::string>& formats, size_t value_count,
-                      const std::string& options) {
-  const DeviceCalls calls(ranks, formats, value_count);
+void expect_same_bits(int ranks, const DeviceCalls& calls, const std::string& options) {
   EXPECT_EQ(
       run_threads(ranks, options,
                   [&](int rank, gqsgd_comm comm) { return calls.make_and_compare(rank, comm); }),
       "")
-      << ranks << " ranks, " << value_count << " values, " << options;
+      << ranks << " ranks, " << options;
+}
+
+void expect_same_bits(int ranks, const std::vector<std::string>& formats, size_t value_count,
+                      const std::string& options) {
+  expect_same_bits(ranks, DeviceCalls(ranks, formats, value_count), options);
 }
 
 const std::vector<std::string> kFormats = {
@@ -33,6 +36,15 @@ TEST(Local, HasTheBitsOfVirtualRanks) {
 TEST(Local, HasThemInChunks) {
   for (const int ranks : {2, 3, 8}) {
     expect_same_bits(ranks, kFormats, 70001, "timeout_ms=60000,chunk_value_count=4096");
+  }
+}
+
+TEST(Local, HasThemOfSpecialValues) {
+  for (const int ranks : {2, 5}) {
+    for (const Special special : kSpecials) {
+      expect_same_bits(ranks, DeviceCalls(special_inputs(ranks, 5001, special), kFormats),
+                       "timeout_ms=60000");
+    }
   }
 }
 

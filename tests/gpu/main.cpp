@@ -1,5 +1,6 @@
 // Runs the tests of one program on this machine's device.
-//   PROGRAM [PART]   tests with PART in their name; status 1: some failed, 77: there is no device
+//   PROGRAM [PART..]   tests with one of PART in their name; status 1: some failed, 77: there is no
+//                      device
 #include <gtest/gtest.h>
 #include <stdio.h>
 
@@ -31,6 +32,12 @@ bool passes(const testing::KnownTest& test) {
   return found.count == 0;
 }
 
+bool is_wanted(const testing::KnownTest& test, int part_count, char** parts) {
+  bool wanted = part_count == 0;
+  for (int k = 0; k < part_count; ++k) wanted |= test.name.find(parts[k]) != std::string::npos;
+  return wanted;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -41,7 +48,7 @@ int main(int argc, char** argv) {
   }
   size_t run = 0, failed = 0;
   for (const testing::KnownTest& test : testing::known_tests()) {
-    if (argc > 1 && test.name.find(argv[1]) == std::string::npos) continue;
+    if (!is_wanted(test, argc - 1, argv + 1)) continue;
     ++run;
     failed += passes(test) ? 0 : 1;
   }

@@ -53,7 +53,8 @@ class Group {
       : setting_(setting),
         ranks_(ranks),
         calls_(ranks, setting.formats, setting.value_count, true),
-        in_graph_(ranks, operation_in_graph(), setting.value_count) {
+        in_graphs_{{{ranks, operation_in_graph(false), setting.value_count},
+                    {ranks, operation_in_graph(true), setting.value_count}}} {
     for (auto& phase : phases_) phase = "has not begun";
   }
 
@@ -75,10 +76,12 @@ class Group {
   }
 
  private:
-  static Operation operation_in_graph() {
+  static Operation operation_in_graph(bool at_device) {
     Operation operation;
     operation.quantizer = "blocks-8";
     operation.schedule = GQSGD_SCHEDULE_DIRECT;
+    operation.at_device = at_device;
+    operation.index = at_device ? 3 : 0;  // the counter's has none
     return operation;
   }
 
@@ -116,6 +119,7 @@ class Group {
   std::string run_rank(int rank, const gqsgd_unique_id& id, const std::string& options) {
     std::atomic<const char*>& phase = phases_[static_cast<size_t>(rank)];
     gqsgd_comm comm = nullptr;
+    Kept kept;
     try {
       phase = "joins";
       const bool shares = ranks_ > setting_.gpu_count;
@@ -124,11 +128,15 @@ class Group {
         return gqsgd_last_error();
       }
       phase = "makes its calls";
-      std::string failure = calls_.make_and_compare(rank, comm, setting_.timeout_ms);
-      phase = "replays a graph";
-      const std::unique_ptr<StreamGraph> graph = setting_.make_graph();
+      std::string failure = reserve(comm);
       if (failure.empty()) {
-        failure = in_graph_.make_and_compare(rank, comm, graph.get(), setting_.timeout_ms);
+        failure = calls_.make_and_compare(rank, comm, setting_.timeout_ms, &kept);
+      }
+      phase = "replays a graph";
+      for (const ReplayedCall& call : in_graphs_) {
+        const std::unique_ptr<StreamGraph> graph = setting_.make_graph();
+        if (!failure.empty()) break;
+        failure = call.make_and_compare(rank, comm, graph.get(), setting_.timeout_ms, &kept);
       }
       if (!failure.empty()) gqsgd_comm_abort(comm);  // The others would wait for it.
       phase = "leaves";
@@ -141,10 +149,18 @@ class Group {
     }
   }
 
+  /** Workspace for all calls, so that none has to free what is too short (Kept). */
+  std::string reserve(gqsgd_comm comm) const {
+    const Quantizer longest("none");
+    const gqsgd_status status =
+        gqsgd_comm_reserve(comm, longest.get(), 8 * setting_.value_count, GQSGD_FLOAT32);
+    return status == GQSGD_OK ? "" : gqsgd_last_error();
+  }
+
   const NcclRanks& setting_;
   const int ranks_;
   const DeviceCalls calls_;
-  const ReplayedCall in_graph_;
+  const std::array<ReplayedCall, 2> in_graphs_;  // with the counter, and at the device's steps
   Phases phases_;
 };
 

@@ -80,7 +80,7 @@ TEST_F(GpuRanks, SayWhichBitsAreWrong) {
   set_faults(faults);
   EXPECT_FALSE(check_nccl_ranks(setting_));
   EXPECT_NE(said_.find("FAILED  2 ranks on one GPU\nrank "), std::string::npos) << said_;
-  EXPECT_NE(said_.find("paper-gl8 ring mean, at 0.0: value "), std::string::npos) << said_;
+  EXPECT_NE(said_.find("paper-gl8 ring mean in place, at 0.0: value "), std::string::npos) << said_;
 }
 
 TEST_F(GpuRanks, SayWhatTakesTooLong) {
