@@ -4,8 +4,10 @@ The numbers are made up: a device answers for its own.
 """
 
 import json
+import re
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -16,8 +18,8 @@ SMI_LINE = "NVIDIA H200, 580.1, 9.0, 143771 MiB, 345 MHz, 3201 MHz, 1980 MHz, 32
 def library(root, monkeypatch):
     """The modules of tools/gpu_lib."""
     monkeypatch.syspath_prepend(str(root / "tools"))
-    from gpu_lib import device, parts, report
-    return {"device": device, "parts": parts, "report": report}
+    from gpu_lib import device, machine, parts, report
+    return {"device": device, "machine": machine, "parts": parts, "report": report}
 
 
 def row(stage, kind, us, gb_per_s, of_copy, target):
@@ -76,6 +78,86 @@ def test_the_page_has_verdicts_targets_and_what_failed(library):
     assert "## test isa: failed\n\n`gpu_isa`\n\n```\na | b\nc\n```" in page
 
 
+def test_the_page_has_clocks_and_tables_of_what_was_measured(library):
+    report = sample_report(library)
+    assert "\nClocks under load were not read.\n" in library["report"].page(report)
+    clocks = {"sm": (1755, 1980), "mem": (3201, 3201)}
+    report["parts"] += [
+        {"name": "bench 256_MiB", "verdict": "ok", "seconds": 1.0, "said": "", "command": "perf",
+         "clocks_mhz": clocks, "printed": "a table that is above"},
+        {"name": "bench local", "verdict": "ok", "seconds": 1.0, "said": "", "command": "perf",
+         "clocks_mhz": {}, "printed": "ranks  us\n"}]
+    report["benches"] = {"256_MiB": BENCH}
+    page = library["report"].page(report)
+    assert "- bench 256_MiB: SM 1755 to 1980, memory 3201 to 3201\n" in page
+    assert "## bench local\n\n```\nranks  us\n```\n" in page
+    assert "above" not in page and "bench local: SM" not in page
+
+
+def test_clocks_are_read_while_something_runs(library, monkeypatch):
+    clocks = library["device"].ClocksUnderLoad
+    monkeypatch.setattr(clocks, "BEGIN_S", 0.01)
+    monkeypatch.setattr(clocks, "EVERY_S", 0.01)
+    said, enough = iter([(1755, 3201), None, (1980, 3202)]), threading.Event()
+
+    def ask():
+        try:
+            return next(said)
+        except StopIteration:
+            enough.set()
+            return None
+
+    with clocks(ask) as watched:
+        assert enough.wait(20)
+    assert watched.found() == {"sm": (1755, 1980), "mem": (3201, 3202)}
+    with clocks(lambda: None) as silent:
+        pass
+    assert silent.found() == {}
+
+
+def test_programs_are_found_beside_python_and_in_the_toolkit(library, tmp_path, monkeypatch):
+    machine = library["machine"]
+    monkeypatch.setattr(machine, "TOOLKIT", tmp_path / "cuda")
+    for folder in ("cuda/bin", "home/bin"):
+        (tmp_path / folder).mkdir(parents=True)
+    found = machine.program_folders({"PATH": "/first:/second", "CUDA_HOME": str(tmp_path / "home"),
+                                     "CUDA_PATH": str(tmp_path / "absent")}).split(":")
+    assert found[:2] == ["/first", "/second"]
+    assert found[-2:] == [str(tmp_path / "home/bin"), str(tmp_path / "cuda/bin")]
+    assert machine.program_folders({"PATH": ":".join(found)}).split(":") == found
+
+
+def test_a_toolkit_elsewhere_is_where_its_nvcc_is(library, tmp_path, monkeypatch):
+    machine = library["machine"]
+    nvcc = tmp_path / "toolkit/bin/nvcc"
+    header = tmp_path / "toolkit/include/cuda_runtime_api.h"
+    nvcc.parent.mkdir(parents=True)
+    nvcc.write_text("#!/bin/sh\n")
+    nvcc.chmod(0o755)
+    for name in ("CUDA_PATH", "CUDA_HOME", "CUDA_ROOT"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PATH", str(nvcc.parent))
+    absent = tmp_path / "absent"
+    assert machine.toolkit_environment(absent) == {}  # a script that calls the compiler
+    header.parent.mkdir()
+    header.touch()
+    assert machine.toolkit_environment(absent) == {"CUDA_PATH": str(tmp_path / "toolkit")}
+    assert machine.toolkit_environment(tmp_path) == {}
+    monkeypatch.setenv("CUDA_HOME", "/named")
+    assert machine.toolkit_environment(absent) == {}
+
+
+def test_devices_are_open_while_the_check_runs(library, tmp_path):
+    awake = library["machine"].awake
+    for name in ("nvidia0", "nvidia1", "nvidiactl"):
+        (tmp_path / name).touch()
+    (tmp_path / "nvidia2").mkdir()  # cannot be opened to write
+    with awake(tmp_path) as count:
+        assert count == 2
+    with awake(tmp_path / "absent") as count:
+        assert count == 0
+
+
 def test_omegas_are_times_beside_a_float32_addition(library):
     assert library["report"].omegas_of(BENCH) == {"paper-gl8": (1.0, 0.25), "paper-ge8": (2.0, 0.5)}
     assert library["report"].omegas_of({"rows": BENCH["rows"][:2]}) == {}
@@ -94,14 +176,16 @@ def test_each_part_ends_by_itself_and_keeps_no_other_from_running(library, tmp_p
              part("bad", shell("echo why; exit 3"), 10),
              part("late", shell("true"), 0.5),
              part("absent", ["nothing"], 10, missing="nothing not found"),
-             part("idle", shell("echo no device; exit 77"), 10),
+             part("idle", shell("echo no NCCL; exit 77"), 10),
+             part("blind", shell("echo skipped: no device: driver too old; exit 77"), 10),
              part("after", shell("echo $WORD"), 10, {"WORD": "said"}),
              part("behind", shell("true"), 10, needs=("bad",))]
     results = library["parts"].run_all(parts, tmp_path, 60, say=lambda *_, **__: None)
     found = {result["name"]: (result["verdict"], result["said"]) for result in results}
     assert found == {"build": ("ok", "made"), "bad": ("failed", "why"),
                      "late": ("not run", "the time of the whole check is spent"),
-                     "absent": ("not run", "nothing not found"), "idle": ("not run", "no device"),
+                     "absent": ("not run", "nothing not found"), "idle": ("not run", "no NCCL"),
+                     "blind": ("failed", "skipped: no device: driver too old"),
                      "after": ("ok", "said"), "behind": ("not run", "bad did not succeed")}
 
 
@@ -143,3 +227,24 @@ def test_every_part_names_a_program_of_the_build(library, root, tmp_path):
     assert names[:2] == ["configure", "build"] and "bench 25_MiB" in names
     quick = library["parts"].all_parts(tmp_path / "build", tmp_path, "90", quick=True)
     assert {part.name for part in quick} < set(names)
+
+
+def test_a_quick_check_chooses_tests_that_there_are(library, root):
+    sources = {"isa": "kernels/isa", "isa_extended": "kernels/isa_extended", "local": "gpu/local",
+               "fused": "gpu/fused"}
+    chosen = dict(library["parts"].QUICK)
+    assert all(isinstance(size, int) for size in chosen.pop("process"))
+    for name, parts in chosen.items():
+        source = (root / f"tests/{sources[name]}_test.cpp").read_text()
+        tests = re.findall(r"^TEST\(\w+, (\w+)\)", source, re.MULTILINE)
+        assert all(any(part in test for test in tests) for part in parts), name
+        assert any(all(part not in test for part in parts) for test in tests), name
+
+
+def test_what_takes_long_is_not_begun_shortly_before_the_end(library, tmp_path):
+    part = library["parts"].Part
+    parts = [part("long", ["true"], 60, needs=(), least_s=30),
+             part("short", ["true"], 60, needs=())]
+    results = library["parts"].run_all(parts, tmp_path, 20, say=lambda *_, **__: None)
+    assert [result["verdict"] for result in results] == ["not run", "ok"]
+    assert results[0]["said"] == "the time of the whole check is spent"

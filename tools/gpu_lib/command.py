@@ -3,12 +3,14 @@
 import argparse
 import datetime
 import json
+import os
 import subprocess
 import sys
 import time
 
 from .device import NoDevice, architecture_of, find_device
-from .parts import NOT_RUN, ROOT, all_parts, run_all
+from .machine import awake, program_folders
+from .parts import NOT_RUN, ROOT, all_parts, log_of, run_all
 from .report import page, read_benches
 
 _QUICK_S, _FULL_S = 115, 470
@@ -18,18 +20,21 @@ def main(arguments=None):
     """Status 0: all is well; 1: a part failed or ran out of time; 77: there is no device."""
     parser = argparse.ArgumentParser(
         description="Builds for this machine's GPU, tests, checks and measures there.",
-        epilog="Writes gpu.json, gpu.md and a log of each part. Status 1: a part failed or ran out "
-               "of time; 77: there is no GPU. Clocks and other settings are left as they are.")
+        epilog="Writes gpu.json, gpu.md, a log of each part and all of them in all.log. Status 1: "
+               "a part failed or ran out of time; 77: there is no GPU. Clocks and other settings "
+               "are left as they are.")
     parser.add_argument("--quick", action="store_true", help="less of each part, below 2 minutes")
     parser.add_argument("--out", default=str(ROOT / "build/gpu_check"), help="folder to write into")
     parser.add_argument("--build", default=str(ROOT / "build/gpu"), help="folder to build in")
     options = parser.parse_args(arguments)
+    os.environ["PATH"] = program_folders(os.environ)
     try:
         device = find_device()
     except NoDevice as reason:
         print(f"gpu_check: {reason}; nothing was built or checked")
         return NOT_RUN
-    return check(device, options)
+    with awake():
+        return check(device, options)
 
 
 def check(device, options):
@@ -54,8 +59,15 @@ def check(device, options):
     }
     (out / "gpu.json").write_text(json.dumps(report, indent=1) + "\n")
     (out / "gpu.md").write_text(page(report))
+    (out / "all.log").write_text(all_logs(out, parts))
     sys.stdout.write("\n" + page(report))
     return 1 if any(part["verdict"] in ("failed", "timed out") for part in parts) else 0
+
+
+def all_logs(out, parts):
+    """What all parts of this run printed, for who can take one file along."""
+    logs = [(part["name"], log_of(out, part["name"])) for part in parts if part["seconds"] > 0]
+    return "".join(f"==== {name}\n{log.read_text(errors='replace')}\n" for name, log in logs)
 
 
 def said_by(*command):

@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+import threading
 
 FIELDS = ("name", "driver_version", "compute_cap", "memory.total", "clocks.sm", "clocks.mem",
           "clocks.max.sm", "clocks.max.mem", "power.limit", "persistence_mode", "mig.mode.current")
@@ -39,3 +40,49 @@ def read_device(line):
 def architecture_of(device):
     """The number that nvcc knows the device by: 90 for 9.0."""
     return device["compute_cap"].replace(".", "")
+
+
+class ClocksUnderLoad:
+    """Clocks in MHz, read now and then while something runs: {"sm": (least, most), "mem": ..}."""
+
+    BEGIN_S, EVERY_S = 2.0, 2.0  # a reading takes the driver's time as well
+
+    def __init__(self, ask=None):
+        self._ask = ask or read_clocks
+        self._seen, self._ended = [], threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._ended.set()
+        self._thread.join(timeout=60)
+
+    def _watch(self):
+        wait_s = self.BEGIN_S
+        while not self._ended.wait(wait_s):
+            clocks = self._ask()
+            if clocks is not None and not self._ended.is_set():
+                self._seen.append(clocks)
+            wait_s = self.EVERY_S
+
+    def found(self):
+        """{} if nothing was read."""
+        if not self._seen:
+            return {}
+        sm, mem = zip(*self._seen)
+        return {"sm": (min(sm), max(sm)), "mem": (min(mem), max(mem))}
+
+
+def read_clocks():
+    """(SM clock, memory clock) of the first GPU in MHz; None if nvidia-smi does not tell."""
+    try:
+        said = subprocess.run(
+            ["nvidia-smi", "--query-gpu=clocks.sm,clocks.mem", "--format=csv,noheader,nounits"],
+            capture_output=True, text=True, timeout=20).stdout
+        sm, mem = said.strip().splitlines()[0].split(",")
+        return int(sm), int(mem)
+    except (OSError, subprocess.TimeoutExpired, IndexError, ValueError):
+        return None

@@ -11,10 +11,17 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 
+from .device import ClocksUnderLoad
+from .machine import toolkit_environment
+
 ROOT = Path(__file__).resolve().parents[2]
 NOT_RUN = 77  # what programs of tests/gpu end with where they find no device
 TESTS = ("isa", "isa_extended", "lists", "device_api", "stream", "random", "local", "fused",
          "process")
+#: What a quick check gives the programs: tests by parts of their names, sizes of groups.
+QUICK = {"isa": ["ManyTiles", "EveryElementOffset", "WideSums"],
+         "isa_extended": ["ManyBlocks", "OtherEncodings", "Rotated", "SumsOfMeans"],
+         "local": ["InChunks"], "fused": ["HasTheBits", "CallAfterCall"], "process": [3]}
 END_S = 10  # what a program may take to go away once it is killed
 
 
@@ -28,14 +35,18 @@ class Part:
     environment: dict = field(default_factory=dict)
     needs: tuple = ("build",)
     missing: str = ""  #: why the command is not there to be run
+    measures: bool = False  #: clocks are read meanwhile
+    least_s: float = 1  #: with less time left it is not begun
 
 
 def all_parts(build, out, architecture, quick):
     """The parts in order. Without --quick nothing is left out."""
-    gpu_tests = [Part(f"test {name}", [build / f"tests/gpu/gpu_{name}"], 100,
+    chosen = QUICK if quick else {}
+    gpu_tests = [Part(f"test {name}", [build / f"tests/gpu/gpu_{name}", *chosen.get(name, ())], 100,
                       {"GQSGD_GPU_VALUES": str(2**23 if quick else 2**27)}) for name in TESTS]
     return [*build_parts(build, architecture), *gpu_tests, nccl_part(build, quick),
-            *bench_parts(build, out, quick), *sanitizer_parts(build, quick), array_part(build)]
+            *bench_parts(build, out, quick), *sanitizer_parts(build, quick),
+            array_part(build, quick)]
 
 
 def build_parts(build, architecture):
@@ -45,7 +56,8 @@ def build_parts(build, architecture):
     again = ["--reconfigure"] if (build / "build.ninja").exists() else []
     setup = ["meson", "setup", *again, build, ROOT, "-Dbuildtype=release", "-Dcuda=enabled",
              f"-Dgpu_archs={architecture}", "-Dmpi=disabled", "-Dtests=auto"]
-    return [Part("configure", setup, 60, needs=(), missing=without("meson", "nvcc")),
+    return [Part("configure", setup, 60, toolkit_environment(), needs=(),
+                 missing=without("meson", "nvcc")),
             Part("build", ["ninja", "-C", build, *targets], 240, needs=("configure",),
                  missing=without("ninja"))]
 
@@ -75,12 +87,12 @@ def bench_parts(build, out, quick):
     and those of fused kernels beside stages, whose tables are in the logs."""
     stages = [Part(f"bench {name}",
                    [build / "bench/gpu/gpu_perf", "--values", values, "--rounds",
-                    5 if quick else 25, "--json", out / f"bench_{name}.json"], 90)
+                    5 if quick else 25, "--json", out / f"bench_{name}.json"], 90, measures=True)
               for name, values in (("256_MiB", 2**26), ("25_MiB", 6553600))]
     calls = 5 if quick else 30
     local = [build / "bench/gpu/gpu_local_perf", "--calls", calls]
-    return [*stages, Part("bench local", local, 60),
-            Part("bench fused", [*local, "--fused", 1], 60)]
+    return [*stages, Part("bench local", local, 60, measures=True),
+            Part("bench fused", [*local, "--fused", 1], 60, measures=True)]
 
 
 def sanitizer_parts(build, quick):
@@ -96,18 +108,20 @@ def sanitizer_parts(build, quick):
     return [Part(f"sanitizer {tool} {program}",
                  ["compute-sanitizer", "--tool", tool, "--report-api-errors", "no",
                   "--error-exitcode", 9, build / f"tests/gpu/gpu_{program}", tests], 60,
-                 nccl_environment() if program == "nccl" else {},
+                 nccl_environment() if program == "nccl" else {}, least_s=30,
                  missing=without("compute-sanitizer")) for tool, program, tests in checks]
 
 
-def array_part(build):
-    """Stages on arrays of PyTorch and CuPy, gqsgd.torch and gqsgd.jax over NCCL, as far as they are
-    there."""
+def array_part(build, quick):
+    """Stages on arrays of PyTorch and CuPy, then gqsgd.torch and gqsgd.jax over NCCL, as far as
+    they are there."""
     environment = {"PYTHONPATH": str(ROOT / "bindings/python"), "GQSGD_BUILD": str(build),
-                   "GQSGD_LIBRARY": str(build / "libgqsgd.so")}
+                   "GQSGD_LIBRARY": str(build / "libgqsgd.so"), **nccl_environment()}
+    tests = ROOT / "bindings/python/tests_gpu"
     return Part("arrays", [sys.executable, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider",
-                           ROOT / "bindings/python/tests_gpu"], 240, environment,
-                missing="" if find_spec("pytest") else "pytest not found")
+                           tests / "test_framework_arrays.py" if quick else tests], 240,
+                environment, missing="" if find_spec("pytest") else "pytest not found",
+                least_s=30)
 
 
 def without(*programs):
@@ -123,17 +137,31 @@ def run_all(parts, out, deadline_s, say=print):
         failed = [r["name"] for r in results if r["name"] in part.needs and r["verdict"] != "ok"]
         missing = part.missing or (f"{failed[0]} did not succeed" if failed else "")
         left_s = min(part.limit_s, end - time.monotonic())
-        if not missing and left_s < 1:
+        if not missing and left_s < part.least_s:
             missing = "the time of the whole check is spent"
         if missing:
             result = {"verdict": "not run", "seconds": 0.0, "said": missing}
         else:
-            result = run_part(part, out / f"{part.name.replace(' ', '_')}.log", left_s)
+            result = run_watched(part, log_of(out, part.name), left_s)
         command = " ".join(map(str, part.command))
         results.append({"name": part.name, **result, "command": command})
         say(f"{part.name:24} {result['verdict']:9} {result['seconds']:6.1f} s  "
             f"{result['said'].splitlines()[-1] if result['said'] else ''}", flush=True)
     return results
+
+
+def log_of(out, name):
+    """Where a part's output goes."""
+    return out / f"{name.replace(' ', '_')}.log"
+
+
+def run_watched(part, log, limit_s):
+    """The same with clocks, where they matter."""
+    if not part.measures:
+        return run_part(part, log, limit_s)
+    with ClocksUnderLoad() as clocks:
+        result = run_part(part, log, limit_s)
+    return {**result, "clocks_mhz": clocks.found(), "printed": log.read_text(errors="replace")}
 
 
 def run_part(part, log, limit_s):
@@ -151,6 +179,8 @@ def run_part(part, log, limit_s):
             status, verdict = None, "timed out"
             stuck = not ends_soon(process)
     said = tail_of(log, 2 if verdict == "ok" else 20)
+    if verdict == "not run" and "no device" in said:
+        verdict = "failed"  # nvidia-smi finds one: CUDA does not work here
     if stuck:
         said += f"\nkilled, and not gone {END_S} s later: the driver holds it"
     if status is not None and status < 0:

@@ -41,13 +41,28 @@ def page(report):
         said = part["said"].splitlines()[-1] if part["said"] else ""
         lines.append(f"| {part['name']} | {part['verdict']} | {part['seconds']:.1f} | "
                      f"{said.replace('|', '/')} |")
+    lines += ["", *clock_lines(report["parts"])]
     for name, bench in report["benches"].items():
         lines += ["", *bench_lines(name, bench)]
+    for part in report["parts"]:
+        is_there = part["name"].removeprefix("bench ") in report["benches"]
+        if part["verdict"] == "ok" and "printed" in part and not is_there:
+            lines += ["", f"## {part['name']}", "", "```", part["printed"].rstrip(), "```"]
     troubled = [part for part in report["parts"] if part["verdict"] in ("failed", "timed out")]
     for part in troubled:
         lines += ["", f"## {part['name']}: {part['verdict']}", "", f"`{part['command']}`", "",
                   "```", part["said"], "```"]
     return "\n".join(lines) + "\n"
+
+
+def clock_lines(parts):
+    """What clocks were while something was measured."""
+    found = [(part["name"], part.get("clocks_mhz")) for part in parts if part.get("clocks_mhz")]
+    if not found:
+        return ["Clocks under load were not read."]
+    return ["Clocks under load, MHz, least to most:", *(
+        f"- {name}: SM {clocks['sm'][0]} to {clocks['sm'][1]}, memory {clocks['mem'][0]} to "
+        f"{clocks['mem'][1]}" for name, clocks in found)]
 
 
 def bench_lines(name, bench):
