@@ -120,6 +120,7 @@ Status wait_in_graph(StreamHandle stream, EventHandle handle) {
   return Status();
 }
 Status query(EventHandle handle, bool* done) {
+  if (captures > 0) return fail(GQSGD_BACKEND, "an event was asked after during a capture");
   EventState& state = *event_of(handle).state;
   const std::lock_guard<std::mutex> lock(state.mutex);
   *done = events_come_early || state.come >= state.recorded;
