@@ -26,12 +26,15 @@ class OwnedMemory {
     std::swap(size_bytes_, other.size_bytes_);
   }
 
-  /** At least this long; what was in it is lost where it grows. Nothing may be using it then. */
+  /** At least this long; what was in it is lost where it grows, and kept where it cannot. Nothing
+   *  may be using it then. */
   Status reserve(const Device& device, size_t size_bytes) {
     if (size_bytes <= size_bytes_) return Status();
-    give_back();
     const auto allocate = kPlace == BufferPlace::device ? device.allocate : device.allocate_pinned;
-    GQ_TRY(allocate(size_bytes, &data_));
+    void* longer = nullptr;
+    GQ_TRY(allocate(size_bytes, &longer));
+    give_back();
+    data_ = longer;
     device_ = &device;
     size_bytes_ = size_bytes;
     return Status();

@@ -252,11 +252,17 @@ Status StreamCalls::find_program(const Plan& plan, Attempt* attempt) {
   }
 }
 
+/** A rank that refuses a call for want of memory still answers peers in the memory that it has. */
 Status StreamCalls::grow(size_t arena_bytes) {
   if (arena_bytes <= arena_.size_bytes()) return Status();
   GQ_TRY(wait_on_host(done_, "earlier calls to end"));
   if (has_captured_) GQ_TRY(keep_arena());
-  GQ_TRY(transport_.reserve(&arena_, arena_bytes));
+  const Status grown = transport_.reserve(&arena_, arena_bytes);
+  if (!grown.ok() && has_captured_) {
+    arena_.swap(earlier_arenas_.back());
+    earlier_arenas_.pop_back();
+  }
+  GQ_TRY(grown);
   endpoint_.workspace_bytes = std::max<uint64_t>(endpoint_.workspace_bytes, arena_bytes);
   return Status();
 }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <memory>
 
 #include "tests/nccl/group.h"
 
@@ -142,6 +143,33 @@ TEST(Agreement, TellsOthersOfARefusal) {
     }
     expect_works(group);
   }
+}
+
+/** What peers send to a rank that refuses lands in the workspace that it has had so far. */
+TEST(Agreement, NeedsNoMemoryToAnswerThoseThatGoOn) {
+  const NcclGroup group(3);
+  expect_works(group);
+  std::vector<std::unique_ptr<StreamCall>> calls;
+  for (const size_t value_count : {kCount, 90 * kCount, kCount}) {
+    calls.push_back(std::make_unique<StreamCall>(gradients(3, value_count, 9)[calls.size()]));
+  }
+  fail_allocations_from(1);
+  EXPECT_EQ(group.run([&](int rank, gqsgd_comm comm) -> std::string {
+    StreamCall& made = *calls[static_cast<size_t>(rank)];
+    const gqsgd_status status = made.make(comm, usual());
+    if (status != (rank == 1 ? GQSGD_NO_MEMORY : GQSGD_OK)) return gqsgd_last_error();
+    if (!made.wait()) return "the stream does not get through";
+    return made.untouched() ? "" : "something was written";
+  }),
+            "");
+  fail_allocations_from(0);
+  EXPECT_EQ(group.run([](int rank, gqsgd_comm comm) -> std::string {
+    const std::string late = expect_ok(comm, rank);  // on those that went on, of the call before
+    const bool told = late.find("rank 1 refused its own call with NO_MEMORY") != late.npos;
+    return told == (rank != 1) ? "" : "\"" + late + "\"";
+  }),
+            "");
+  expect_works(group);
 }
 
 /** What streams do not do is refused on all ranks, in words. */
