@@ -231,7 +231,7 @@ def test_every_part_names_a_program_of_the_build(library, root, tmp_path):
 
 def test_a_quick_check_chooses_tests_that_there_are(library, root):
     sources = {"isa": "kernels/isa", "isa_extended": "kernels/isa_extended", "local": "gpu/local",
-               "fused": "gpu/fused"}
+               "fused": "gpu/fused", "guest": "gpu/guest"}
     chosen = dict(library["parts"].QUICK)
     assert all(isinstance(size, int) for size in chosen.pop("process"))
     for name, parts in chosen.items():

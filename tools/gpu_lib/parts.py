@@ -17,11 +17,12 @@ from .machine import toolkit_environment
 ROOT = Path(__file__).resolve().parents[2]
 NOT_RUN = 77  # what programs of tests/gpu end with where they find no device
 TESTS = ("isa", "isa_extended", "lists", "device_api", "stream", "random", "local", "fused",
-         "process")
+         "guest", "process")
 #: What a quick check gives the programs: tests by parts of their names, sizes of groups.
 QUICK = {"isa": ["ManyTiles", "EveryElementOffset", "WideSums"],
          "isa_extended": ["ManyBlocks", "OtherEncodings", "Rotated", "SumsOfMeans"],
-         "local": ["InChunks"], "fused": ["HasTheBits", "CallAfterCall"], "process": [3]}
+         "local": ["InChunks"], "fused": ["HasTheBits", "CallAfterCall"], "guest": ["Refused"],
+         "process": [3]}
 END_S = 10  # what a program may take to go away once it is killed
 
 
