@@ -16,8 +16,9 @@ from .machine import toolkit_environment
 
 ROOT = Path(__file__).resolve().parents[2]
 NOT_RUN = 77  # what programs of tests/gpu end with where they find no device
-TESTS = ("isa", "isa_extended", "lists", "device_api", "stream", "random", "local", "fused",
-         "guest", "process")
+STAGE_TESTS = ("isa", "isa_extended", "lists", "device_api", "stream", "random")
+CALL_TESTS = ("local", "fused", "guest", "process")
+TESTS = (*STAGE_TESTS, *CALL_TESTS)
 #: What a quick check gives the programs: tests by parts of their names, sizes of groups.
 QUICK = {"isa": ["ManyTiles", "EveryElementOffset", "WideSums"],
          "isa_extended": ["ManyBlocks", "OtherEncodings", "Rotated", "SumsOfMeans"],
@@ -41,13 +42,19 @@ class Part:
 
 
 def all_parts(build, out, architecture, quick):
-    """The parts in order. Without --quick nothing is left out."""
+    """The parts in order: stages, what waits for other ranks, what takes longest. Without --quick
+    nothing is left out."""
+    return [*build_parts(build, architecture),
+            *test_parts(build, STAGE_TESTS, quick), *stage_benches(build, out, quick),
+            *test_parts(build, CALL_TESTS, quick), nccl_part(build, quick),
+            *call_benches(build, quick), array_part(build, quick), *sanitizer_parts(build, quick)]
+
+
+def test_parts(build, names, quick):
+    """Programs of tests/gpu that need nothing but a device."""
     chosen = QUICK if quick else {}
-    gpu_tests = [Part(f"test {name}", [build / f"tests/gpu/gpu_{name}", *chosen.get(name, ())], 100,
-                      {"GQSGD_GPU_VALUES": str(2**23 if quick else 2**27)}) for name in TESTS]
-    return [*build_parts(build, architecture), *gpu_tests, nccl_part(build, quick),
-            *bench_parts(build, out, quick), *sanitizer_parts(build, quick),
-            array_part(build, quick)]
+    return [Part(f"test {name}", [build / f"tests/gpu/gpu_{name}", *chosen.get(name, ())], 100,
+                 {"GQSGD_GPU_VALUES": str(2**23 if quick else 2**27)}) for name in names]
 
 
 def build_parts(build, architecture):
@@ -83,16 +90,18 @@ def nccl_environment():
     return {}
 
 
-def bench_parts(build, out, quick):
-    """Stages at both sizes of docs/CUDA.md, 256 MiB of float32 and 25 MiB; allreduces of threads,
-    and those of fused kernels beside stages, whose tables are in the logs."""
-    stages = [Part(f"bench {name}",
-                   [build / "bench/gpu/gpu_perf", "--values", values, "--rounds",
-                    5 if quick else 25, "--json", out / f"bench_{name}.json"], 90, measures=True)
-              for name, values in (("256_MiB", 2**26), ("25_MiB", 6553600))]
-    calls = 5 if quick else 30
-    local = [build / "bench/gpu/gpu_local_perf", "--calls", calls]
-    return [*stages, Part("bench local", local, 60, measures=True),
+def stage_benches(build, out, quick):
+    """Stages at both sizes of docs/CUDA.md: 256 MiB of float32, and 25 MiB."""
+    return [Part(f"bench {name}",
+                 [build / "bench/gpu/gpu_perf", "--values", values, "--rounds",
+                  5 if quick else 25, "--json", out / f"bench_{name}.json"], 90, measures=True)
+            for name, values in (("256_MiB", 2**26), ("25_MiB", 6553600))]
+
+
+def call_benches(build, quick):
+    """Allreduces of threads, and those of fused kernels beside stages."""
+    local = [build / "bench/gpu/gpu_local_perf", "--calls", 5 if quick else 30]
+    return [Part("bench local", local, 60, measures=True),
             Part("bench fused", [*local, "--fused", 1], 60, measures=True)]
 
 
