@@ -250,35 +250,54 @@ TEST(Graphs, FindADifferenceAtEachReplay) {
             "");
 }
 
-/** A rank that makes another call sees at once that the others replay a graph, and answers them. */
+/** A call that rank 1 makes while the others replay a graph, what it is told and what they are. */
+struct OtherCall {
+  size_t value_count;
+  gqsgd_status told, others;
+  bool without_memory;
+};
+
+std::string make_beside_replays(gqsgd_comm comm, int rank, int ranks, const OtherCall& case_of) {
+  const size_t r = static_cast<size_t>(rank);
+  CountedCall call(usual());
+  HostGraph graph;
+  const OwnStream stream;
+  std::string failure = capture(comm, &call, stream, inputs_of(0, ranks)[r], &graph);
+  if (!failure.empty()) return failure;
+  call.give(inputs_of(1, ranks)[r]);
+  if (rank == 1) {
+    CountedCall other(usual(), case_of.value_count);
+    other.give(inputs_of(1, ranks, case_of.value_count)[r]);
+    if (case_of.without_memory) fail_allocations_from(1);
+    const gqsgd_status status = other.make(comm, stream);
+    fail_allocations_from(0);
+    if (status != case_of.told) return gqsgd_last_error();
+    if (!other.untouched()) return "something was written";
+  } else {
+    graph.replay(stream.get());
+  }
+  if (!stream.synchronize()) return "the stream does not get through";
+  if (!call.untouched()) return "something was written";
+  if (rank != 1 && gqsgd_comm_status(comm) != case_of.others) return "nothing was found";
+  call.give(inputs_of(2, ranks)[r]);
+  graph.replay(stream.get());
+  if (!stream.synchronize()) return "the stream does not get through";
+  return difference(call.result(), expected_of(usual(), 2, ranks));
+}
+
+/** A rank that makes another call sees at once that the others replay a graph, and answers them,
+ *  also where there is no memory for its call. */
 TEST(Graphs, AreAnsweredByARankThatMakesAnotherCall) {
   constexpr int kRanks = 3;
-  const NcclGroup group(kRanks);
-  EXPECT_EQ(group.run([&](int rank, gqsgd_comm comm) -> std::string {
-    const size_t r = static_cast<size_t>(rank);
-    CountedCall call(usual());
-    HostGraph graph;
-    const OwnStream stream;
-    std::string failure = capture(comm, &call, stream, inputs_of(0, kRanks)[r], &graph);
-    if (!failure.empty()) return failure;
-    call.give(inputs_of(1, kRanks)[r]);
-    if (rank == 1) {
-      CountedCall other(usual(), kCount / 2);
-      other.give(inputs_of(1, kRanks, kCount / 2)[r]);
-      if (other.make(comm, stream) != GQSGD_MISMATCH) return gqsgd_last_error();
-      if (!other.untouched()) return "something was written";
-    } else {
-      graph.replay(stream.get());
-    }
-    if (!stream.synchronize()) return "the stream does not get through";
-    if (!call.untouched()) return "something was written";
-    if (rank != 1 && gqsgd_comm_status(comm) != GQSGD_MISMATCH) return "nothing was found";
-    call.give(inputs_of(2, kRanks)[r]);
-    graph.replay(stream.get());
-    if (!stream.synchronize()) return "the stream does not get through";
-    return difference(call.result(), expected_of(usual(), 2, kRanks));
-  }),
-            "");
+  for (const OtherCall& case_of :
+       {OtherCall{kCount / 2, GQSGD_MISMATCH, GQSGD_MISMATCH, false},
+        OtherCall{90 * kCount, GQSGD_NO_MEMORY, GQSGD_REMOTE_ERROR, true}}) {
+    const NcclGroup group(kRanks);
+    EXPECT_EQ(group.run([&](int rank, gqsgd_comm comm) {
+      return make_beside_replays(comm, rank, kRanks, case_of);
+    }),
+              "");
+  }
 }
 
 TEST(Graphs, EndWhenTheGroupIsAborted) {
