@@ -153,11 +153,13 @@ Status LocalFused::launch(uint64_t sequence, FusedArgs* args, StreamHandle strea
   return met.again();
 }
 
+/** CUDA may wait for a device meanwhile, and so for a kernel there that waits for this rank's: no
+ *  host enqueues one before all are through with this. */
 Status LocalFused::reach_peers() {
   for (uint32_t peer = 0; peer < board_.size(); ++peer) {
     if (seats_[peer].ordinal != seat_.ordinal) GQ_TRY(device().reach(seats_[peer].ordinal));
   }
-  return Status();
+  return streams_.meet("reach its memory");
 }
 
 void LocalFused::know_peers(FusedArgs* args) {

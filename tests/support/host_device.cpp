@@ -30,6 +30,7 @@ thread_local int waits = 0, forgotten_wait = 0, stage_time_ms = 0;
 std::atomic<size_t> made{0};  // streams and events
 
 std::atomic<bool> events_come_early{false};
+std::atomic<uint32_t> kernels_before_reach{0};
 
 Stream& stream_of(StreamHandle handle) {
   static Stream* const default_stream = new Stream(0);
@@ -44,7 +45,10 @@ Status set_current(int32_t ordinal) {
   ordinal_now = ordinal;
   return Status();
 }
+/** Takes its time, as CUDA does, which may wait for the device. */
 Status reach(int32_t ordinal) {
+  std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  kernels_before_reach = fused_kernels_enqueued();
   if (ordinal != ordinal_now) return Status();
   return fail(GQSGD_BACKEND, "device %d cannot be a peer of itself", ordinal);
 }
@@ -302,6 +306,8 @@ bool OwnStream::synchronize(int timeout_ms) const {
 void OwnStream::sleep(int time_ms) const {
   stream_of(stream_).run([time_ms] { take_time(time_ms); });
 }
+
+uint32_t fused_kernels_before_reach() { return kernels_before_reach; }
 
 void report_events_early(bool early) { events_come_early = early; }
 

@@ -70,6 +70,9 @@ void fail_allocations_from(size_t nth);
 /** A fault: events are said to have come at once, so that hosts wait for nothing. */
 void report_events_early(bool early);
 
+/** Fused kernels that were enqueued when devices were last made to reach each other. */
+uint32_t fused_kernels_before_reach();
+
 /** What was ever made of both. */
 size_t streams_and_events_made();
 /** Waits of streams for events that this thread has asked for, and the n-th from now on (1: the
