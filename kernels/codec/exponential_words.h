@@ -65,10 +65,24 @@ GQ_HD uint32_t average_addend(const AverageOutcome& outcome) {
   return outcome.negative ? negative : positive;
 }
 
-/** Whether the leading 7 bits of r(e) decide averages of these weights, the lower ones of addends
- *  being 0. Weights 1:1 and 3:1 make sums of 2 and 4 units, and D, at most V(6) of them, is 2^7. */
+/** Whether the leading 7 bits of r(e) decide averages of these weights, the lower ones of
+ * thresholds being 0. Weights 1:1 and 3:1 make sums of 2 and 4 units, and D, at most V(6) of them,
+ * is 2^7. */
 GQ_HD constexpr bool average_is_short(uint32_t weight_a, uint32_t weight_b) {
   return weight_a == weight_b || weight_a == 3 * weight_b || weight_b == 3 * weight_a;
+}
+
+/** An AverageOutcome with a threshold of 7 bits as two octets. The first is added to the leading 7
+ *  bits of r(e). The third has a lane, and above it what changes of the lane where the sum is 2^7
+ *  or more: that is the code farther from -C, which for a negative sum is the lower one. */
+GQ_HD uint32_t short_average(const AverageOutcome& outcome) {
+  const uint32_t sign = outcome.negative << 3;
+  const uint32_t low = outcome.low | (outcome.low == 0 ? 0 : sign);
+  const uint32_t high = ((outcome.low + 1) | sign) & 15;
+  const uint32_t threshold = outcome.threshold >> (kUniformBits - 7);
+  const uint32_t lane = outcome.negative ? high : low;
+  const uint32_t addend = outcome.negative ? threshold : 128 - threshold;
+  return (low ^ high) << 20 | lane << 16 | addend;
 }
 
 /** Lanes of eight signed numbers -7..7. */
@@ -77,29 +91,35 @@ GQ_HD uint32_t lanes_of_signed(uint32_t numbers) {
   return (numbers ^ (negative * 7)) + negative;
 }
 
-/** Eight averages of 4-bit codes. `addend(e)` is that of value e's pair, average_addend, of which a
- *  short one is the upper half; values 0..3 share the random word `low`, the others `high`. */
-template <bool kShort, typename Addend>
+/** Eight averages of 4-bit codes. `addend(e)` is average_addend of value e's pair; values 0..3
+ * share the random word `low`, the others `high`. */
+template <typename Addend>
 GQ_HD uint32_t exponential_average_word(uint32_t low, uint32_t high, Addend addend) {
-  uint32_t even, odd;  // signed codes as octets: those of values 0, 2, 4, 6, and of 1, 3, 5, 7
-  if constexpr (kShort) {
-    // Two values in a word: the leading octet of r(e) is octet (e + 3) mod 4 of the random word.
-    const uint32_t mask = 0x007f007fu;
-    const uint32_t sum20 = ((low >> 8) & mask) + (addend(2) + (addend(0) << 16));
-    const uint32_t sum13 = (low & mask) + (addend(1) + (addend(3) << 16));
-    const uint32_t sum64 = ((high >> 8) & mask) + (addend(6) + (addend(4) << 16));
-    const uint32_t sum57 = (high & mask) + (addend(5) + (addend(7) << 16));
-    even = chosen_octets(sum20, sum64, 0x5713);
-    odd = chosen_octets(sum13, sum57, 0x7531);
-  } else {
-    uint32_t sum[8];
-    GQ_UNROLL for (uint32_t e = 0; e < 8; ++e) {
-      sum[e] = addend(e) + uniform_in(e < 4 ? low : high, e);
-    }
-    even = leading_octets(sum[0], sum[2], sum[4], sum[6]);
-    odd = leading_octets(sum[1], sum[3], sum[5], sum[7]);
+  uint32_t sum[8];
+  GQ_UNROLL for (uint32_t e = 0; e < 8; ++e) {
+    sum[e] = addend(e) + uniform_in(e < 4 ? low : high, e);
   }
+  // Signed codes as octets: those of values 0, 2, 4, 6, and of 1, 3, 5, 7.
+  const uint32_t even = leading_octets(sum[0], sum[2], sum[4], sum[6]);
+  const uint32_t odd = leading_octets(sum[1], sum[3], sum[5], sum[7]);
   return lanes_of_signed(joined_lanes(even, odd));
+}
+
+/** The same where average_is_short; `outcome(e)` is short_average of value e's pair. Octet
+ *  (e + 3) mod 4 of a random word begins with the leading 7 bits of r(e). */
+template <typename Outcome>
+GQ_HD uint32_t short_average_word(uint32_t low, uint32_t high, Outcome outcome) {
+  const uint32_t of_02 = outcome(0) + (outcome(2) << 8), of_13 = outcome(1) + (outcome(3) << 8);
+  const uint32_t of_46 = outcome(4) + (outcome(6) << 8), of_57 = outcome(5) + (outcome(7) << 8);
+  const uint32_t sum_low = (low & kOctetCodes) + chosen_octets(of_02, of_13, 0x0514);
+  const uint32_t sum_high = (high & kOctetCodes) + chosen_octets(of_46, of_57, 0x0514);
+  // Octets of values 0, 2, 4, 6, and of 1, 3, 5, 7.
+  const uint32_t even = chosen_octets(of_02, of_46, 0x7632);
+  const uint32_t odd = chosen_octets(of_13, of_57, 0x7632);
+  const uint32_t even_change = chosen_octets(sum_low, sum_high, 0xdf9b);  // all bits or none
+  const uint32_t odd_change = chosen_octets(sum_low, sum_high, 0xeca8);
+  return merged_bits(0x0f0f0f0fu, even ^ ((even >> 4) & even_change),
+                     (odd << 4) ^ (odd & odd_change));
 }
 
 /** The code of a value from bit 23 on, 64 too large if there are no mantissa bits. */

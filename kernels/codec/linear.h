@@ -58,36 +58,45 @@ GQ_HD uint32_t linear_average(uint32_t a, uint32_t b, const Average& average, ui
   return mulhi(sum, average.magic) >> average.shift;
 }
 
-/** The same with equal weights for the four 8-bit lanes of a word at once: the mean without its
- * half, and the half where the leading bit of R(e) says so. That bit leads octet e mod 4 of the
- * word that the four values share. */
-GQ_HD uint32_t linear_average_equal8(uint32_t a, uint32_t b, uint32_t random_word) {
-  const uint32_t differ = a ^ b;
-  return (a & b) + ((differ >> 1) & 0x7f7f7f7fu) + (differ & (random_word >> 7) & 0x01010101u);
+/** The mean of two words of lanes without its halves, and those where `up` says so, in lanes'
+ * lowest bits. a and b have in common what is twice in their sum; a half is one of what they have
+ * not. */
+GQ_HD uint32_t mean_of_lanes(uint32_t a, uint32_t b, uint32_t not_lowest, uint32_t up) {
+  return (((a ^ b) & not_lowest) >> 1) + majority_bits(a, b, up);
 }
 
-#if defined(__CUDA_ARCH__) || defined(GQ_WIDE_OCTETS)
-/** The leading bits of eight octets, four bits apart. */
-GQ_HD uint32_t leading_bits(uint32_t low, uint32_t high) {
-  const uint32_t even = chosen_octets(low, high, 0x6420);
-  const uint32_t odd = chosen_octets(low, high, 0x7531);
-  return merged_bits(0x0f0f0f0fu, even >> 7, odd >> 3) & 0x11111111u;
+/** The same with equal weights for the four 8-bit lanes of a word at once: a half goes up where the
+ *  leading bit of R(e) says so. That bit leads octet e mod 4 of the word that the four values
+ * share.
+ */
+GQ_HD uint32_t linear_average_equal8(uint32_t a, uint32_t b, uint32_t random_word) {
+  return mean_of_lanes(a, b, 0xfefefefeu, (random_word >> 7) & 0x01010101u);
 }
-#else
+
+/** The leading bits of eight octets, four bits apart; for devices, which choose octets at once. */
+GQ_HD uint32_t leading_bits_by_octets(uint32_t low, uint32_t high) {
+  const uint32_t even = chosen_octets(low, high, 0xeca8);  // all bits as the leading one
+  const uint32_t odd = chosen_octets(low, high, 0xfdb9);
+  return merged_bits(0x0f0f0f0fu, even, odd) & 0x11111111u;
+}
+
 GQ_HD uint32_t leading_bits(uint32_t word) {
   return ((word >> 7) & 0x1u) | ((word >> 11) & 0x10u) | ((word >> 15) & 0x100u) |
          ((word >> 19) & 0x1000u);
 }
+
 GQ_HD uint32_t leading_bits(uint32_t low, uint32_t high) {
+#if defined(__CUDA_ARCH__) || defined(GQ_WIDE_OCTETS)
+  return leading_bits_by_octets(low, high);
+#else
   return leading_bits(low) | leading_bits(high) << 16;
-}
 #endif
+}
 
 /** The same for the eight 4-bit lanes of a word; their values share two random words. */
 GQ_HD uint32_t linear_average_equal4(uint32_t a, uint32_t b, uint32_t random_low,
                                      uint32_t random_high) {
-  const uint32_t differ = a ^ b;
-  return (a & b) + ((differ >> 1) & 0x77777777u) + (differ & leading_bits(random_low, random_high));
+  return mean_of_lanes(a, b, 0xeeeeeeeeu, leading_bits(random_low, random_high));
 }
 
 /** What one code is in the result, where lanes lie around `top`. */

@@ -125,6 +125,17 @@ GQ_HD uint32_t merged_bits(uint32_t mask, uint32_t a, uint32_t b) {
 #endif
 }
 
+/** Bits that two or three of the words have. */
+GQ_HD uint32_t majority_bits(uint32_t a, uint32_t b, uint32_t c) {
+#if defined(__CUDA_ARCH__)
+  uint32_t majority;  // One instruction, whatever c was made by.
+  asm("lop3.b32 %0, %1, %2, %3, 0xe8;" : "=r"(majority) : "r"(a), "r"(b), "r"(c));
+  return majority;
+#else
+  return (a & b) | ((a ^ b) & c);
+#endif
+}
+
 /** The nearest integer, ties to even, of a number that fits. */
 GQ_HD int32_t nearest_integer(float value) {
 #if defined(__CUDA_ARCH__)

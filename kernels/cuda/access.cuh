@@ -11,6 +11,25 @@ namespace gq::cuda {
 /** A thread takes the values of one random counter. */
 inline constexpr uint32_t kThreadValues = kGroupValues;
 
+/** A number that a thread keeps in registers as it is. What is added to it in a loop then costs one
+ *  instruction, where a compiler that sees through it adds up its parts in every turn. */
+GQ_HD uint64_t kept(uint64_t number) {
+#if defined(__CUDA_ARCH__)
+  asm volatile("" : "+l"(number));
+#endif
+  return number;
+}
+
+/** The same of a place in global memory. */
+template <typename Word>
+GQ_HD Word* kept(Word* place) {
+#if defined(__CUDA_ARCH__)
+  asm volatile("" : "+l"(place));
+  __builtin_assume(__isGlobal(place));
+#endif
+  return place;
+}
+
 /** kWords words that move at once. */
 template <uint32_t kWords>
 struct Vector {
@@ -52,6 +71,15 @@ GQ_HD void store_vector(void* place, const Vector<kWords>& stored) {
 #else
   if (!is_aligned(place, 4 * kWords)) __builtin_trap();
   memcpy(place, &stored, sizeof stored);
+#endif
+}
+
+/** Half of a word: number 0 is the lower half of the first. */
+GQ_HD uint32_t load_half(const uint32_t* words, uint64_t number) {
+#if defined(__CUDA_ARCH__)
+  return reinterpret_cast<const uint16_t*>(words)[number];
+#else
+  return (words[number / 2] >> (number % 2 * 16)) & 0xffffu;
 #endif
 }
 

@@ -20,11 +20,9 @@ struct AverageTable {
   template <bool kShort>
   GQ_HD void fill_row(uint32_t number, uint32_t weight_a, uint32_t weight_b) {
     const uint32_t lane_a = (number >> 1) & 15, lane_b = number >> 5 | (number & 1) << 3;
-    const uint32_t addend =
-        average_addend(exponential_average_outcome(lane_a, lane_b, weight_a, weight_b));
-    GQ_UNROLL for (uint32_t k = 0; k < kBanks; ++k) {
-      row[number][(number + k) % kBanks] = kShort ? addend >> 16 : addend;
-    }
+    const AverageOutcome outcome = exponential_average_outcome(lane_a, lane_b, weight_a, weight_b);
+    const uint32_t entry = kShort ? short_average(outcome) : average_addend(outcome);
+    GQ_UNROLL for (uint32_t k = 0; k < kBanks; ++k) { row[number][(number + k) % kBanks] = entry; }
   }
 
   GQ_HD uint32_t at(uint32_t offset_bytes) const {

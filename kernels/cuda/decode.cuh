@@ -20,6 +20,10 @@ struct LinearDecoder {
   GQ_HD void decode_four(uint32_t lanes, float step, float (&value)[4]) const {
     linear_decode_four<kBits>(lanes, 0x1p23f + static_cast<float>(top), step, value);
   }
+  GQ_HD float factor(float step) const { return step; }
+  GQ_HD void decode_four_by(uint32_t lanes, float factor, float (&value)[4]) const {
+    decode_four(lanes, factor, value);
+  }
 };
 
 /** Takes off what the re-encode added: the thresholds are known to all ranks. */
@@ -63,10 +67,25 @@ struct ExponentialDecoder {
       }
     } else {
       exponential_powers<kBits>(lanes, value);
-      const float power = power_of_two(127 - static_cast<int32_t>(one));  // exact: 127 is the most
-      GQ_UNROLL for (uint32_t e = 0; e < 4; ++e) value[e] = value[e] * power * step;
+      GQ_UNROLL for (uint32_t e = 0; e < 4; ++e) value[e] = value[e] * power() * step;
     }
   }
+
+  /** What decode_four_by multiplies with at once, infinity where that would not be exact. */
+  GQ_HD float factor(float step) const { return kMantissaBits > 0 ? step : power() * step; }
+  GQ_HD void decode_four_by(uint32_t lanes, float factor, float (&value)[4]) const {
+    if constexpr (kMantissaBits > 0) {
+      decode_four(lanes, factor, value);
+    } else {
+      exponential_powers<kBits>(lanes, value);
+      GQ_UNROLL for (uint32_t e = 0; e < 4; ++e) value[e] = value[e] * factor;
+    }
+  }
+
+ private:
+  /** What codes are too small by as exponential_powers has them; a code's product with it is exact,
+   *  for 127 is the largest code. */
+  GQ_HD float power() const { return power_of_two(127 - static_cast<int32_t>(one)); }
 };
 
 /** What one level, or the norm, is in the result; or the result of all codes, where a scale of

@@ -3,6 +3,7 @@
 #define GQ_KERNELS_CUDA_DEQUANTIZE_CUH
 
 #include "kernels/cuda/decode.cuh"
+#include "kernels/cuda/shared_levels.cuh"
 
 namespace gq::cuda {
 
@@ -75,15 +76,21 @@ struct Dequantize : WorkDefaults {
 };
 
 /** One scale and float32, the hot case: four values per thread at a time, so that the threads of a
- *  warp write whole lines of memory. The last values are written one by one. */
+ *  warp write whole lines of memory. The last values are written one by one. Codes of 8 bits are
+ *  computed with, those of 4 bits looked up. */
 template <typename Decoder>
 struct DequantizeFloats : BodyDefaults {
   static constexpr uint32_t kBits = Decoder::kBits;
   static constexpr uint32_t kValues = 4;
   static constexpr uint32_t kRepeats = 4;
   static constexpr uint32_t kTurnValues = kThreads * kValues * kRepeats;
-  using Own = StepOwn;
-  using Here = Local<Nothing, Own>;
+  static constexpr bool kShares = kBits == 4;
+  using Shared = SharedLevels<kBits>;
+  struct Own {
+    Step step;
+    float factor;  ///< of codes of 8 bits, if it is finite
+  };
+  using Here = Local<Shared, Own>;
   Decoder decoder;
   const uint32_t* words;
   const float* scale;
@@ -101,20 +108,29 @@ struct DequantizeFloats : BodyDefaults {
     turn_count = static_cast<uint32_t>((value_count + kTurnValues - 1) / kTurnValues);
   }
 
-  GQ_HD void begin(Here local) const { local.own.step = step_of(decoder, *scale); }
+  GQ_HD void begin(Here local) const {
+    const Step step = step_of(decoder, *scale);
+    local.own = {step, 0};
+    if constexpr (kBits == 8) {
+      local.own.factor = decoder.factor(step.step);
+    } else {
+      float value[kValues];
+      decoder.decode_four(local.shared.code_of(local.thread), step.step, value);
+      local.shared.fill(local.thread, step.constant ? step.step : value[0]);
+    }
+  }
 
   GQ_HD void run(Phase<0>, uint32_t turn, uint32_t, Here local) const {
-    const Step& step = local.own.step;
     const bool is_full = vectors && uint64_t{turn + 1} * kTurnValues <= value_count;
-    if (is_full && !step.constant) return run_full(turn, local);
+    if (is_full && is_plain(local.own)) return run_full(turn, local);
     const uint64_t first = first_of(turn, local.thread);
     for (uint32_t k = 0; k < kRepeats; ++k) {
       const uint64_t offset = first + k * kThreads * kValues;
       if (offset >= value_count) return;
       float value[kValues];
-      decoder.decode_four(lanes_at(offset, local.thread), step.step, value);
+      decode_any(lanes_at(offset / kValues), local, value);
       GQ_UNROLL for (uint32_t e = 0; e < kValues; ++e) {
-        if (offset + e < value_count) values[offset + e] = step.constant ? step.step : value[e];
+        if (offset + e < value_count) values[offset + e] = value[e];
       }
     }
   }
@@ -124,12 +140,16 @@ struct DequantizeFloats : BodyDefaults {
     const uint64_t first = first_of(turn, local.thread);
     uint32_t lanes[kRepeats];
     GQ_UNROLL for (uint32_t k = 0; k < kRepeats; ++k) {
-      lanes[k] = lanes_at(first + k * kThreads * kValues, local.thread);
+      lanes[k] = lanes_at(first / kValues + k * kThreads);
     }
     float* const target = values + first;
     GQ_UNROLL for (uint32_t k = 0; k < kRepeats; ++k) {
       float value[kValues];
-      decoder.decode_four(lanes[k], local.own.step.step, value);
+      if constexpr (kBits == 8) {
+        decoder.decode_four_by(lanes[k], local.own.factor, value);
+      } else {
+        local.shared.look_up_four(lanes[k], local.thread, value);
+      }
       Vector<kValues> stored;
       GQ_UNROLL for (uint32_t e = 0; e < kValues; ++e) stored.word[e] = float_bits(value[e]);
       store_vector(target + k * kThreads * kValues, stored);
@@ -141,10 +161,26 @@ struct DequantizeFloats : BodyDefaults {
     return (uint64_t{turn} * kRepeats * kThreads + thread) * kValues;
   }
 
+  /** Whether run_full has what it needs. */
+  GQ_HD static bool is_plain(const Own& own) {
+    return kBits == 4 || (!own.step.constant && is_finite(own.factor));
+  }
+
+  GQ_HD void decode_any(uint32_t lanes, Here local, float (&value)[kValues]) const {
+    if constexpr (kBits == 4) {
+      local.shared.look_up_four(lanes, local.thread, value);
+    } else {
+      const Step& step = local.own.step;
+      decoder.decode_four(lanes, step.step, value);
+      GQ_UNROLL for (uint32_t e = 0; e < kValues; ++e) {
+        value[e] = step.constant ? step.step : value[e];
+      }
+    }
+  }
+
   /** Four lanes: a word, or half of one that two neighbouring threads share. */
-  GQ_HD uint32_t lanes_at(uint64_t offset, uint32_t thread) const {
-    const uint32_t word = words[offset / codes_per_word(kBits)];
-    return kBits == 8 ? word : word >> (thread % 2 * 16);
+  GQ_HD uint32_t lanes_at(uint64_t number) const {
+    return kBits == 8 ? words[number] : load_half(words, number);
   }
 };
 

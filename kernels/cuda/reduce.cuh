@@ -18,7 +18,18 @@ struct MergeDefaults {
   static constexpr bool kShares = false;
   using Grid = GridDefaults;
   using Shared = Nothing;
-  GQ_HD void begin(uint32_t, Nothing&) const {}
+  using Own = Nothing;
+
+  template <typename Here>
+  GQ_HD void begin(Here) const {}
+};
+
+/** Where a thread's first vectors are; in the next turn they are as far off for all threads. */
+template <typename MergeOwn>
+struct ReduceOwn {
+  const uint32_t* a;
+  uint32_t* b;
+  MergeOwn merge;
 };
 
 /** Threads take neighbouring vectors of words. Cleared lanes behind the last value stay clear under
@@ -26,12 +37,14 @@ struct MergeDefaults {
 template <typename Merge>
 struct Reduce : BodyDefaults {
   static constexpr bool kShares = Merge::kShares;
+  static constexpr uint32_t kBlocksAtOnce = 4;  // 64 registers each
   static constexpr uint32_t kTurnsPerBlock = Merge::Grid::kTurnsPerBlock;
   static constexpr uint32_t kBlocksAtLeast = Merge::Grid::kBlocksAtLeast;
   static constexpr uint32_t kRepeats = Merge::kRepeats;
   static constexpr uint32_t kTurnWords = kThreads * kRepeats * kMergeWords;
   using Shared = typename Merge::Shared;
-  using Here = Local<Shared, Nothing>;
+  using Own = ReduceOwn<typename Merge::Own>;
+  using Here = Local<Shared, Own>;
   Merge merge;
   const uint32_t* a;
   uint32_t* b;
@@ -47,39 +60,47 @@ struct Reduce : BodyDefaults {
     turn_count = static_cast<uint32_t>((word_count + kTurnWords - 1) / kTurnWords);
   }
 
-  GQ_HD void begin(Here local) const { merge.begin(local.thread, local.shared); }
+  GQ_HD void begin(Here local) const {
+    local.own.a = kept(a + local.thread * kMergeWords);
+    local.own.b = kept(b + local.thread * kMergeWords);
+    merge.begin(of_merge(local));
+  }
 
   GQ_HD void run(Phase<0>, uint32_t turn, uint32_t, Here local) const {
     if (vectors && uint64_t{turn + 1} * kTurnWords <= word_count) return run_full(turn, local);
-    const uint64_t first = uint64_t{turn} * kRepeats * kThreads + local.thread;
-    for (uint32_t k = 0; k < kRepeats; ++k) merge_words(first + k * kThreads, local);
+    for (uint32_t k = 0; k < kRepeats; ++k) merge_words(turn, k, local);
   }
 
   /** A turn in which every thread has its vectors. */
   GQ_HD void run_full(uint32_t turn, Here local) const {
-    const uint64_t first = uint64_t{turn} * kRepeats * kThreads + local.thread;
-    const uint32_t* const a_first = a + first * kMergeWords;
-    uint32_t* const b_first = b + first * kMergeWords;
+    const uint32_t* const a_first = local.own.a + uint64_t{turn} * kTurnWords;
+    uint32_t* const b_first = local.own.b + uint64_t{turn} * kTurnWords;
     Vector<kMergeWords> from[kRepeats], to[kRepeats];
     GQ_UNROLL for (uint32_t k = 0; k < kRepeats; ++k) {
       from[k] = load_vector<kMergeWords>(a_first + k * kThreads * kMergeWords);
       to[k] = load_vector<kMergeWords>(b_first + k * kThreads * kMergeWords);
     }
     GQ_UNROLL for (uint32_t k = 0; k < kRepeats; ++k) {
-      merge.merge(from[k].word, to[k].word, first + k * kThreads, local.thread, local.shared);
+      merge.merge(from[k].word, to[k].word, turn, k, of_merge(local));
       store_vector(b_first + k * kThreads * kMergeWords, to[k]);
     }
   }
 
  private:
-  GQ_HD void merge_words(uint64_t vector, Here local) const {
+  using MergeHere = Local<Shared, typename Merge::Own>;
+  GQ_HD static MergeHere of_merge(Here local) {
+    return {local.thread, local.shared, local.own.merge};
+  }
+
+  GQ_HD void merge_words(uint32_t turn, uint32_t k, Here local) const {
+    const uint64_t vector = (uint64_t{turn} * kRepeats + k) * kThreads + local.thread;
     const uint64_t first = vector * kMergeWords;
     uint32_t from[kMergeWords], to[kMergeWords];
     GQ_UNROLL for (uint32_t w = 0; w < kMergeWords; ++w) {
       from[w] = first + w < word_count ? a[first + w] : 0;
       to[w] = first + w < word_count ? b[first + w] : 0;
     }
-    merge.merge(from, to, vector, local.thread, local.shared);
+    merge.merge(from, to, turn, k, of_merge(local));
     GQ_UNROLL for (uint32_t w = 0; w < kMergeWords; ++w) {
       if (first + w < word_count) b[first + w] = to[w];
     }
@@ -92,7 +113,8 @@ using MergedWords = uint32_t[kMergeWords];
 struct AddWords : MergeDefaults {
   static constexpr uint32_t kRepeats = 2;
 
-  GQ_HD void merge(const MergedWords& a, MergedWords& b, uint64_t, uint32_t, Nothing&) const {
+  template <typename Here>
+  GQ_HD void merge(const MergedWords& a, MergedWords& b, uint32_t, uint32_t, Here) const {
     GQ_UNROLL for (uint32_t w = 0; w < kMergeWords; ++w) b[w] += a[w];
   }
 };
@@ -100,7 +122,8 @@ struct AddWords : MergeDefaults {
 struct AddFloats : MergeDefaults {
   static constexpr uint32_t kRepeats = 2;
 
-  GQ_HD void merge(const MergedWords& a, MergedWords& b, uint64_t, uint32_t, Nothing&) const {
+  template <typename Here>
+  GQ_HD void merge(const MergedWords& a, MergedWords& b, uint32_t, uint32_t, Here) const {
     GQ_UNROLL for (uint32_t w = 0; w < kMergeWords; ++w) {
       b[w] = float_bits(canonical(float_from_bits(a[w]) + float_from_bits(b[w])));
     }
@@ -116,10 +139,24 @@ struct ReduceWords {
       : stream(own_stream(args.random, Draw::reduce)),
         first_group(args.range.first_value / kGroupValues) {}
 
+  /** The stream without its keys as it is in all turns of a kernel, and a thread's first group. */
+  struct Own {
+    RandomStream stream;
+    uint64_t group;
+  };
+
   template <uint32_t kGroups>
-  GQ_HD void fill(uint64_t vector, PhiloxBlock (&block)[kGroups]) const {
+  GQ_HD void begin(uint32_t thread, Own& own) const {
+    own.stream = {stream.k0, stream.k1, c1_of(stream), c2_of(stream), stream.c3, nullptr};
+    own.group = kept(first_group + uint64_t{thread} * kGroups);
+  }
+
+  /** Of a thread's vector in a turn, of which it has one. */
+  template <uint32_t kGroups>
+  GQ_HD void fill(const Own& own, uint32_t turn, PhiloxBlock (&block)[kGroups]) const {
+    const uint64_t first = own.group + uint64_t{turn} * (BodyDefaults::kThreads * kGroups);
     GQ_UNROLL for (uint32_t k = 0; k < kGroups; ++k) {
-      block[k] = random_group(stream, first_group + vector * kGroups + k);
+      block[k] = gq::random_group(own.stream, first | k, stream);  // first: a multiple of kGroups
     }
   }
 };
@@ -128,18 +165,31 @@ struct ReduceWords {
 template <uint32_t kBits>
 inline constexpr uint32_t kMergeGroups = kMergeWords * 32 / kBits / kGroupValues;
 
-/** Linear levels, averages of equal weights: a word's lanes at once. */
+/** Merges that draw random words. */
 template <uint32_t kBits>
-struct AverageEqual : MergeDefaults {
+struct RandomMerge : MergeDefaults {
   static constexpr uint32_t kRepeats = 1;
+  using Own = ReduceWords::Own;
   ReduceWords random;
 
-  explicit AverageEqual(const ReduceArgs& args) : random(args) {}
+  explicit RandomMerge(const ReduceArgs& args) : random(args) {}
 
-  GQ_HD void merge(const MergedWords& a, MergedWords& b, uint64_t vector, uint32_t,
-                   Nothing&) const {
+  template <typename Here>
+  GQ_HD void begin(Here local) const {
+    random.begin<kMergeGroups<kBits>>(local.thread, local.own);
+  }
+};
+
+/** Linear levels, averages of equal weights: a word's lanes at once. */
+template <uint32_t kBits>
+struct AverageEqual : RandomMerge<kBits> {
+  using RandomMerge<kBits>::RandomMerge;
+
+  template <typename Here>
+  GQ_HD void merge(const MergedWords& a, MergedWords& b, uint32_t turn, uint32_t,
+                   Here local) const {
     PhiloxBlock block[kMergeGroups<kBits>];
-    random.fill(vector, block);
+    this->random.fill(local.own, turn, block);
     GQ_UNROLL for (uint32_t w = 0; w < kMergeWords; ++w) {
       if constexpr (kBits == 8) {
         b[w] = linear_average_equal8(a[w], b[w], block[0].word[w]);
@@ -153,11 +203,9 @@ struct AverageEqual : MergeDefaults {
 
 /** Calls `merge(lane_a, lane_b, R)` for each lane of a vector. */
 template <uint32_t kBits, typename Merge>
-GQ_HD void merge_lanes(const ReduceWords& random, const MergedWords& a, MergedWords& b,
-                       uint64_t vector, Merge merge) {
+GQ_HD void merge_lanes(const PhiloxBlock (&block)[kMergeGroups<kBits>], const MergedWords& a,
+                       MergedWords& b, Merge merge) {
   constexpr uint32_t kPerWord = codes_per_word(kBits);
-  PhiloxBlock block[kMergeGroups<kBits>];
-  random.fill(vector, block);
   GQ_UNROLL for (uint32_t w = 0; w < kMergeWords; ++w) {
     uint32_t merged = 0;
     GQ_UNROLL for (uint32_t e = 0; e < kPerWord; ++e) {
@@ -170,32 +218,31 @@ GQ_HD void merge_lanes(const ReduceWords& random, const MergedWords& a, MergedWo
 }
 
 template <uint32_t kBits>
-struct AverageWeighted : MergeDefaults {
-  static constexpr uint32_t kRepeats = 1;
-  ReduceWords random;
+struct AverageWeighted : RandomMerge<kBits> {
   Average average;
 
   explicit AverageWeighted(const ReduceArgs& args)
-      : random(args), average(average_of(args.weight_a, args.weight_b)) {}
+      : RandomMerge<kBits>(args), average(average_of(args.weight_a, args.weight_b)) {}
 
-  GQ_HD void merge(const MergedWords& a, MergedWords& b, uint64_t vector, uint32_t,
-                   Nothing&) const {
-    merge_lanes<kBits>(random, a, b, vector, [&](uint32_t a, uint32_t b, uint32_t bits) {
+  template <typename Here>
+  GQ_HD void merge(const MergedWords& a, MergedWords& b, uint32_t turn, uint32_t,
+                   Here local) const {
+    PhiloxBlock block[kMergeGroups<kBits>];
+    this->random.fill(local.own, turn, block);
+    merge_lanes<kBits>(block, a, b, [&](uint32_t a, uint32_t b, uint32_t bits) {
       return linear_average(a, b, average, bits);
     });
   }
 };
 
-struct SumExponentials : MergeDefaults {
-  static constexpr uint32_t kRepeats = 1;
-  ReduceWords random;
+struct SumExponentials : RandomMerge<8> {
+  using RandomMerge::RandomMerge;
 
-  explicit SumExponentials(const ReduceArgs& args) : random(args) {}
-
-  GQ_HD void merge(const MergedWords& a, MergedWords& b, uint64_t vector, uint32_t,
-                   Nothing&) const {
+  template <typename Here>
+  GQ_HD void merge(const MergedWords& a, MergedWords& b, uint32_t turn, uint32_t,
+                   Here local) const {
     PhiloxBlock block[kMergeGroups<8>];
-    random.fill(vector, block);
+    random.fill(local.own, turn, block);
     GQ_UNROLL for (uint32_t w = 0; w < kMergeWords; ++w) {
       b[w] = exponential_sum_word(a[w], b[w], block[0].word[w]);
     }
@@ -204,31 +251,33 @@ struct SumExponentials : MergeDefaults {
 
 /** Exponential levels, averages: by table. */
 template <bool kShort>
-struct AverageExponentials : MergeDefaults {
-  static constexpr uint32_t kRepeats = 1;
+struct AverageExponentials : RandomMerge<4> {
   static constexpr bool kShares = true;
   using Grid = GridOfLongBlocks;
   using Shared = AverageTable;
-  ReduceWords random;
   uint32_t weight_a, weight_b;
 
   explicit AverageExponentials(const ReduceArgs& args)
-      : random(args), weight_a(args.weight_a), weight_b(args.weight_b) {}
+      : RandomMerge(args), weight_a(args.weight_a), weight_b(args.weight_b) {}
 
-  GQ_HD void begin(uint32_t thread, AverageTable& table) const {
+  template <typename Here>
+  GQ_HD void begin(Here local) const {
     static_assert(BodyDefaults::kThreads == AverageTable::kPairs, "a row for each thread");
-    table.template fill_row<kShort>(thread, weight_a, weight_b);
+    RandomMerge::begin(local);
+    local.shared.template fill_row<kShort>(local.thread, weight_a, weight_b);
   }
 
-  GQ_HD void merge(const MergedWords& a, MergedWords& b, uint64_t vector, uint32_t thread,
-                   const AverageTable& table) const {
+  template <typename Here>
+  GQ_HD void merge(const MergedWords& a, MergedWords& b, uint32_t turn, uint32_t,
+                   Here local) const {
     PhiloxBlock block[kMergeGroups<4>];
-    random.fill(vector, block);
+    random.fill(local.own, turn, block);
     GQ_UNROLL for (uint32_t w = 0; w < kMergeWords; ++w) {
       const uint32_t* const words = block[w / 2].word + w % 2 * 2;
-      const AveragePlaces places(a[w], b[w], thread);
-      b[w] = exponential_average_word<kShort>(
-          words[0], words[1], [&](uint32_t e) { return table.at(places.offset_bytes(e)); });
+      const AveragePlaces places(a[w], b[w], local.thread);
+      const auto entry = [&](uint32_t e) { return local.shared.at(places.offset_bytes(e)); };
+      b[w] = kShort ? short_average_word(words[0], words[1], entry)
+                    : exponential_average_word(words[0], words[1], entry);
     }
   }
 };

@@ -7,6 +7,7 @@
 
 #include "kernels/codec/linear.h"
 #include "kernels/cuda/average_table.cuh"
+#include "kernels/cuda/shared_levels.cuh"
 #include "tests/kernels/stage_calls.h"
 #include "tests/support/inputs.h"
 
@@ -89,8 +90,9 @@ class Averages {
   /** Lanes of the word that are not the averages of theirs, negative zeros left out. */
   uint32_t wrong(uint32_t a, uint32_t b, uint32_t low, uint32_t high, uint32_t thread) const {
     const cuda::AveragePlaces places(a, b, thread);
-    const uint32_t averages = exponential_average_word<kShort>(
-        low, high, [&](uint32_t e) { return table_->at(places.offset_bytes(e)); });
+    const auto entry = [&](uint32_t e) { return table_->at(places.offset_bytes(e)); };
+    const uint32_t averages =
+        kShort ? short_average_word(low, high, entry) : exponential_average_word(low, high, entry);
     uint32_t wrong = 0;
     for (uint32_t e = 0; e < 8; ++e) {
       const uint32_t bits = value_bits(e < 4 ? low : high, e);
@@ -183,6 +185,13 @@ TEST(Words, LinearAveragesOfNibblesAreThoseOfLanes) {
       ASSERT_EQ(lane<4>(averages, e), linear_average(lane<4>(a, e), lane<4>(b, e), average, bits))
           << std::hex << a << " " << b << " " << word[0] << " " << word[1];
     }
+  }
+}
+
+TEST(Words, LeadingBitsByOctetsAreThoseOfEach) {
+  for (uint32_t k = 0; k < 100000; ++k) {
+    const uint32_t low = noise(2 * k), high = noise(2 * k + 1);
+    ASSERT_EQ(leading_bits_by_octets(low, high), leading_bits(low) | leading_bits(high) << 16);
   }
 }
 
@@ -285,6 +294,20 @@ void expect_linear_decoding() {
 TEST(Words, DecodedLinearCodesAreThoseOfLanes) {
   expect_linear_decoding<8>();
   expect_linear_decoding<4>();
+}
+
+TEST(Words, SharedLevelsAreThoseOfTheirLanesForEveryThread) {
+  const auto levels = std::make_unique<cuda::SharedLevels<4>>();
+  for (uint32_t thread = 0; thread < cuda::BodyDefaults::kThreads; ++thread) {
+    levels->fill(thread, static_cast<float>(levels->code_of(thread)) + 0.5f);
+  }
+  for (uint32_t lanes = 0; lanes < 65536; ++lanes) {
+    float level[4];
+    levels->look_up_four(lanes, noise(lanes) % 256, level);
+    for (uint32_t e = 0; e < 4; ++e) {
+      ASSERT_EQ(level[e], static_cast<float>(lane<4>(lanes, e)) + 0.5f) << lanes << " " << e;
+    }
+  }
 }
 
 }  // namespace
