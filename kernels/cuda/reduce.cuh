@@ -81,7 +81,7 @@ struct Reduce : BodyDefaults {
       to[k] = load_vector<kMergeWords>(b_first + k * kThreads * kMergeWords);
     }
     GQ_UNROLL for (uint32_t k = 0; k < kRepeats; ++k) {
-      merge.merge(from[k].word, to[k].word, turn, k, of_merge(local));
+      merge.merge(from[k].word, to[k].word, turn, of_merge(local));
       store_vector(b_first + k * kThreads * kMergeWords, to[k]);
     }
   }
@@ -100,7 +100,7 @@ struct Reduce : BodyDefaults {
       from[w] = first + w < word_count ? a[first + w] : 0;
       to[w] = first + w < word_count ? b[first + w] : 0;
     }
-    merge.merge(from, to, turn, k, of_merge(local));
+    merge.merge(from, to, turn, of_merge(local));
     GQ_UNROLL for (uint32_t w = 0; w < kMergeWords; ++w) {
       if (first + w < word_count) b[first + w] = to[w];
     }
@@ -114,7 +114,7 @@ struct AddWords : MergeDefaults {
   static constexpr uint32_t kRepeats = 2;
 
   template <typename Here>
-  GQ_HD void merge(const MergedWords& a, MergedWords& b, uint32_t, uint32_t, Here) const {
+  GQ_HD void merge(const MergedWords& a, MergedWords& b, uint32_t, Here) const {
     GQ_UNROLL for (uint32_t w = 0; w < kMergeWords; ++w) b[w] += a[w];
   }
 };
@@ -123,7 +123,7 @@ struct AddFloats : MergeDefaults {
   static constexpr uint32_t kRepeats = 2;
 
   template <typename Here>
-  GQ_HD void merge(const MergedWords& a, MergedWords& b, uint32_t, uint32_t, Here) const {
+  GQ_HD void merge(const MergedWords& a, MergedWords& b, uint32_t, Here) const {
     GQ_UNROLL for (uint32_t w = 0; w < kMergeWords; ++w) {
       b[w] = float_bits(canonical(float_from_bits(a[w]) + float_from_bits(b[w])));
     }
@@ -165,7 +165,7 @@ struct ReduceWords {
 template <uint32_t kBits>
 inline constexpr uint32_t kMergeGroups = kMergeWords * 32 / kBits / kGroupValues;
 
-/** Merges that draw random words. */
+/** Merges that draw random words, for one vector of a thread in a turn. */
 template <uint32_t kBits>
 struct RandomMerge : MergeDefaults {
   static constexpr uint32_t kRepeats = 1;
@@ -186,8 +186,7 @@ struct AverageEqual : RandomMerge<kBits> {
   using RandomMerge<kBits>::RandomMerge;
 
   template <typename Here>
-  GQ_HD void merge(const MergedWords& a, MergedWords& b, uint32_t turn, uint32_t,
-                   Here local) const {
+  GQ_HD void merge(const MergedWords& a, MergedWords& b, uint32_t turn, Here local) const {
     PhiloxBlock block[kMergeGroups<kBits>];
     this->random.fill(local.own, turn, block);
     GQ_UNROLL for (uint32_t w = 0; w < kMergeWords; ++w) {
@@ -225,8 +224,7 @@ struct AverageWeighted : RandomMerge<kBits> {
       : RandomMerge<kBits>(args), average(average_of(args.weight_a, args.weight_b)) {}
 
   template <typename Here>
-  GQ_HD void merge(const MergedWords& a, MergedWords& b, uint32_t turn, uint32_t,
-                   Here local) const {
+  GQ_HD void merge(const MergedWords& a, MergedWords& b, uint32_t turn, Here local) const {
     PhiloxBlock block[kMergeGroups<kBits>];
     this->random.fill(local.own, turn, block);
     merge_lanes<kBits>(block, a, b, [&](uint32_t a, uint32_t b, uint32_t bits) {
@@ -239,8 +237,7 @@ struct SumExponentials : RandomMerge<8> {
   using RandomMerge::RandomMerge;
 
   template <typename Here>
-  GQ_HD void merge(const MergedWords& a, MergedWords& b, uint32_t turn, uint32_t,
-                   Here local) const {
+  GQ_HD void merge(const MergedWords& a, MergedWords& b, uint32_t turn, Here local) const {
     PhiloxBlock block[kMergeGroups<8>];
     random.fill(local.own, turn, block);
     GQ_UNROLL for (uint32_t w = 0; w < kMergeWords; ++w) {
@@ -268,8 +265,7 @@ struct AverageExponentials : RandomMerge<4> {
   }
 
   template <typename Here>
-  GQ_HD void merge(const MergedWords& a, MergedWords& b, uint32_t turn, uint32_t,
-                   Here local) const {
+  GQ_HD void merge(const MergedWords& a, MergedWords& b, uint32_t turn, Here local) const {
     PhiloxBlock block[kMergeGroups<4>];
     random.fill(local.own, turn, block);
     GQ_UNROLL for (uint32_t w = 0; w < kMergeWords; ++w) {

@@ -8,6 +8,7 @@
 #include "kernels/cuda/quantize.cuh"
 #include "kernels/cuda/reduce.cuh"
 #include "kernels/cuda/reduce_many.cuh"
+#include "kernels/cuda/select.cuh"
 
 namespace gq::cuda {
 
@@ -38,6 +39,19 @@ struct Full<Quantize<Levels>> : Plain<Quantize<Levels>> {
   }
 };
 
+/** Tiles of codes none of which is the last. */
+template <typename Tiles>
+struct FullTiles : Tiles {
+  GQ_HD void settle() {
+    this->value_count = kNoEnd;
+    this->words.vectors = true;
+  }
+};
+template <uint32_t kBits>
+struct Full<CountTile<kBits>> : FullTiles<CountTile<kBits>> {};
+template <uint32_t kBits>
+struct Full<SelectTile<kBits>> : FullTiles<SelectTile<kBits>> {};
+
 template <typename Body>
 __global__ void __launch_bounds__(Body::kThreads, Body::kBlocksAtOnce) hot(Full<Body> body) {
   if constexpr (requires { body.settle(); }) body.settle();
@@ -63,5 +77,9 @@ template __global__ void hot(Full<DequantizeFloats<LinearDecoder<8>>>);
 template __global__ void hot(Full<DequantizeFloats<LinearDecoder<4>>>);
 template __global__ void hot(Full<DequantizeFloats<ExponentialDecoder<8, 0>>>);
 template __global__ void hot(Full<DequantizeFloats<ExponentialDecoder<4, 0>>>);
+template __global__ void hot(Full<CountTile<8>>);
+template __global__ void hot(Full<CountTile<4>>);
+template __global__ void hot(Full<SelectTile<8>>);
+template __global__ void hot(Full<SelectTile<4>>);
 
 }  // namespace gq::cuda
