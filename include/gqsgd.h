@@ -220,8 +220,8 @@ GQSGD_API gqsgd_status gqsgd_predict_time(gqsgd_quantizer quantizer, int32_t sch
  *    threads=1                that compute for a rank, the caller's among them, at most 256: one
  *                             for each processor that it has to itself; changes no bit, and ranks
  *                             may differ
- *    around_bytes=0           where ranks share memory: words of this many bytes or more that others
- *                             read are stored around caches, sooner where processors share none
+ *    around_bytes=0           where ranks share memory: words of this many bytes or more go around
+ *                             caches, which is sooner where processors share none; 0 for none
  *    costs=FILE               constants by which AUTO chooses, equal on all ranks: gqsgd-calibrate
  *                             writes them; or builtin. Default: none, or the file in GQSGD_COSTS
  *    uncompressed=auto        with costs AUTO sends float32 words where that is faster, over MPI by
