@@ -115,9 +115,10 @@ def sanitizer_parts(build, quick):
                    ("synccheck", "device_api", few), ("memcheck", "lists", "WhateverStands"),
                    ("racecheck", "lists", "GapsWithFillers"), ("memcheck", "stream", "Stream"),
                    ("memcheck", "local", "HasThemInChunks"), ("memcheck", "nccl", 1)]
+    api = {"memcheck": ["--report-api-errors", "no"]}  # an option of that tool
     return [Part(f"sanitizer {tool} {program}",
-                 ["compute-sanitizer", "--tool", tool, "--report-api-errors", "no",
-                  "--error-exitcode", 9, build / f"tests/gpu/gpu_{program}", tests], 60,
+                 ["compute-sanitizer", "--tool", tool, *api.get(tool, ()), "--error-exitcode", 9,
+                  build / f"tests/gpu/gpu_{program}", tests], 60,
                  nccl_environment() if program == "nccl" else {}, least_s=30,
                  missing=without("compute-sanitizer")) for tool, program, tests in checks]
 
