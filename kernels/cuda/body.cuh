@@ -22,6 +22,9 @@ struct Local {
   OwnData& own;
 };
 
+/** Of every device. To kernels it is no constant: they would divide by it. */
+inline constexpr uint32_t kWarpThreads = 32;
+
 /** Processors of an H200. */
 inline constexpr uint32_t kProcessors = 132;
 
@@ -103,7 +106,7 @@ GQ_HD void raise(uint32_t* place, uint32_t value) {
 GQ_HD void raise_together(uint32_t* place, uint32_t value) {
 #if defined(__CUDA_ARCH__)
   const uint32_t largest = __reduce_max_sync(0xffffffffu, value);
-  if (threadIdx.x % warpSize == 0) atomicMax(place, largest);
+  if (threadIdx.x % kWarpThreads == 0) atomicMax(place, largest);
 #else
   raise(place, value);
 #endif

@@ -39,25 +39,24 @@ GQ_HD uint32_t highest_one(uint64_t mask) {
 GQ_HD void add_together(uint32_t* place, uint32_t value) {
 #if defined(__CUDA_ARCH__)
   const uint32_t sum = __reduce_add_sync(0xffffffffu, value);
-  if (threadIdx.x % warpSize == 0) atomicAdd(place, sum);
+  if (threadIdx.x % kWarpThreads == 0) atomicAdd(place, sum);
 #else
   *place += value;
 #endif
 }
 
-/** A bit for each lane of a word that is not `zeros`' lane, from the lowest lane on. */
+/** A bit for each lane of a word that is not `zeros`' lane, from the lowest lane on. The leading
+ * bits of octets, or of every second lane of 4 bits, come together in a product: no two of its
+ * parts meet. */
 template <uint32_t kBits>
 GQ_HD uint32_t other_lanes(uint32_t word, uint32_t zeros) {
   const uint32_t differs = word ^ zeros;
   if constexpr (kBits == 8) {
-    uint32_t found = (((differs & 0x7f7f7f7fu) + 0x7f7f7f7fu) | differs) >> 7 & 0x01010101u;
-    found = (found | found >> 7) & 0x00030003u;
-    return (found | found >> 14) & 0xfu;
+    const uint32_t found = ((differs & 0x7f7f7f7fu) + 0x7f7f7f7fu) | differs;
+    return ((found & 0x80808080u) * 0x00204081u) >> 28;
   } else {
-    uint32_t found = (((differs & 0x77777777u) + 0x77777777u) | differs) >> 3 & 0x11111111u;
-    found = (found | found >> 3) & 0x03030303u;
-    found = (found | found >> 6) & 0x000f000fu;
-    return (found | found >> 12) & 0xffu;
+    const uint32_t found = ((differs & 0x77777777u) + 0x77777777u) | differs;
+    return ((found & 0x08080808u) * 0x00208208u + (found & 0x80808080u) * 0x00041041u) >> 24;
   }
 }
 
