@@ -1,8 +1,10 @@
 // An allreduce by one kernel of each rank: kernels that run at the same time, read each other's
-// memory and wait for each other in between (docs/decisions/0019-fused-kernels.md).
+// memory and wait for each other in between (docs/decisions/0019-fused-kernels.md). All that is
+// another one at each call is in memory of the device, so that graphs may have them (0024).
 #ifndef GQ_KERNELS_FUSED_H
 #define GQ_KERNELS_FUSED_H
 
+#include "kernels/agreement.h"
 #include "kernels/stages.h"
 
 namespace gq {
@@ -30,6 +32,11 @@ struct alignas(256) FusedDesk {
   uint64_t said[kMeetings][kFusedRanksMax][kFusedBlocksMax];
   uint64_t verdict;  ///< of this rank's blocks: twice the call's number, and 1 if they leave
   const uint32_t* operands[kFusedRanksMax];
+  /** The number of this rank's last call, below 2^32; it may come round. The kernel itself counts,
+   *  since only the device knows what is replayed. */
+  uint64_t calls;
+  uint64_t left;  ///< not 0: a kernel of this rank has left, and later ones do not begin
+  uint32_t header[kAgreementWords];  ///< of the call at hand, for who wants to say what differs
 };
 
 /** What each rank has on its device. Places are those of the values of a whole call. */
@@ -68,6 +75,23 @@ struct FusedShard {
   uint64_t value_count;
 };
 
+/** How kernels find out whether their ranks make the same call: replays of graphs may be of
+ *  others, and steps may be in memory of devices. */
+struct FusedRequest {
+  uint32_t words[kAgreementWords];  ///< the header of the call; step and index are filled in
+  uint32_t compared;                ///< bit k: word k is the same on all ranks
+  uint32_t step_word;
+  uint32_t index_word;   ///< in its low half
+  uint32_t status_word;  ///< INVALID_ARGUMENT where the index is above kIndexMax
+  uint32_t digest;       ///< of the compared words without step and index
+  Disagreement* disagreement;
+};
+
+/** Says of two calls that they differ; of two that differ in their steps alone, always. */
+GQ_HD constexpr uint32_t digest_with(uint32_t digest, uint32_t step, uint32_t index) {
+  return digest + step * 0x9E3779B1u + index * 0x85EBCA6Bu;
+}
+
 /** Lists are of ranks, whose memory is all within this device's reach. Of the call itself all but
  *  `random.rank`, send and recv is equal on all ranks. */
 struct FusedArgs {
@@ -82,7 +106,7 @@ struct FusedArgs {
   FusedShard shards[kFusedRanksMax];
   FusedRoom* rooms[kFusedRanksMax];
   uint64_t* leave[kFusedRanksMax];
-  uint32_t call;         ///< its number among those of the group, from 1 on; may come round
+  FusedRequest request;
   uint32_t block_count;  ///< of each rank
   uint64_t timeout_ns;   ///< UINT64_MAX: kernels wait for ever
   void* stream;
@@ -104,6 +128,9 @@ struct FusedStages {
   gqsgd_status (*allreduce)(const FusedArgs& args);
   /** Blocks of any of these kernels that the current device runs at the same time. */
   gqsgd_status (*blocks_at_once)(uint32_t* count);
+  /** Queues that streams of a device are spread over: what waits in one holds up what comes behind
+   *  it there, of whatever stream. */
+  uint32_t (*queues)();
 };
 
 /** Those of CUDA devices, where the build has them. */

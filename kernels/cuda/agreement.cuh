@@ -51,6 +51,31 @@ struct WriteHeader : BodyDefaults {
   }
 };
 
+/** Whether a rank's header is another one than rank 0's, or a refusal. */
+GQ_HD bool headers_differ(const uint32_t* reference, const uint32_t* words, uint32_t compared,
+                          uint32_t status_word) {
+  bool differs = words[status_word] != 0;
+  GQ_UNROLL for (uint32_t k = 0; k < kAgreementWords; ++k) {
+    differs |= (compared >> k & 1) != 0 && words[k] != reference[k];
+  }
+  return differs;
+}
+
+/** The host looks at the rest once it sees `found`. */
+GQ_HD void tell_disagreement(uint32_t rank, const uint32_t* reference, const uint32_t* differing,
+                             volatile Disagreement* out) {
+  if (out->found != 0) return;
+  out->rank = rank;
+  for (uint32_t k = 0; k < kAgreementWords; ++k) {
+    out->reference[k] = reference[k];
+    out->differing[k] = differing[k];
+  }
+#if defined(__CUDA_ARCH__)
+  __threadfence_system();
+#endif
+  out->found = 1;
+}
+
 /** Threads share the comparison; norms are merged by one, in rank order. */
 struct Agree : BodyDefaults {
   static constexpr uint32_t kEndPhases = 1;
@@ -81,7 +106,9 @@ struct Agree : BodyDefaults {
     *args.norm = norm.result();
     const uint32_t from_end = local.shared.ranks_from_differing;
     *args.gate = from_end == 0 ? 0 : 1;
-    if (from_end != 0) tell(args.ranks - from_end);
+    if (from_end == 0) return;
+    const uint32_t rank = args.ranks - from_end;
+    tell_disagreement(rank, args.headers, header_of(rank), args.disagreement);
   }
 
  private:
@@ -89,26 +116,7 @@ struct Agree : BodyDefaults {
     return args.headers + uint64_t{rank} * kAgreementWords;
   }
   GQ_HD bool differs(uint32_t rank) const {
-    const uint32_t* words = header_of(rank);
-    bool differs = words[args.status_word] != 0;
-    GQ_UNROLL for (uint32_t k = 0; k < kAgreementWords; ++k) {
-      differs |= (args.compared >> k & 1) != 0 && words[k] != args.headers[k];
-    }
-    return differs;
-  }
-  /** The host looks at the rest once it sees `found`. */
-  GQ_HD void tell(uint32_t rank) const {
-    volatile Disagreement* const out = args.disagreement;
-    if (out->found != 0) return;
-    out->rank = rank;
-    for (uint32_t k = 0; k < kAgreementWords; ++k) {
-      out->reference[k] = args.headers[k];
-      out->differing[k] = header_of(rank)[k];
-    }
-#if defined(__CUDA_ARCH__)
-    __threadfence_system();
-#endif
-    out->found = 1;
+    return headers_differ(args.headers, header_of(rank), args.compared, args.status_word);
   }
 };
 

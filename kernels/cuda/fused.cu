@@ -21,6 +21,12 @@ class DeviceTeam {
   __device__ __forceinline__ static uint32_t count() { return gridDim.x; }
   __device__ __forceinline__ FusedShared& shared() { return shared_; }
 
+  /** Without a barrier behind. */
+  template <typename Step>
+  __device__ __forceinline__ void each(Step step) {
+    step(threadIdx.x);
+  }
+
   template <typename Step>
   __device__ __forceinline__ void all(Step step) {
     step(threadIdx.x);
@@ -116,10 +122,18 @@ gqsgd_status blocks_at_once(uint32_t* count) {
   return status;
 }
 
+/** As the driver reads it when a device is first used; it says nowhere what it took. */
+uint32_t queues() {
+  constexpr long kDefault = 8, kMost = 32;
+  const char* const value = getenv("CUDA_DEVICE_MAX_CONNECTIONS");
+  const long count = value == nullptr ? kDefault : strtol(value, nullptr, 10);
+  return static_cast<uint32_t>(count >= 1 && count <= kMost ? count : kDefault);
+}
+
 }  // namespace
 
 const FusedStages& cuda_fused_stages() {
-  static constexpr FusedStages kStages = {allreduce, blocks_at_once};
+  static constexpr FusedStages kStages = {allreduce, blocks_at_once, queues};
   return kStages;
 }
 

@@ -4,6 +4,7 @@
 #define GQ_KERNELS_CUDA_FUSED_CUH
 
 #include "kernels/cuda/dequantize.cuh"
+#include "kernels/cuda/fused_request.cuh"
 #include "kernels/cuda/meetings.cuh"
 #include "kernels/cuda/norm.cuh"
 #include "kernels/cuda/quantize.cuh"
@@ -203,6 +204,7 @@ struct FusedStageBodies {
   static constexpr uint32_t kThreads = BodyDefaults::kThreads;
   static constexpr uint32_t kBlocksAtOnce = 2;  ///< on a processor: 128 registers each
   Meetings meetings;
+  Request request;
   Shards shards;
   Plain<Quantize<Levels>> quantize;
   Plain<Sum> sum;
@@ -210,12 +212,27 @@ struct FusedStageBodies {
 
   FusedStageBodies(const FusedArgs& args, const Levels& up, const Sum& sum, const Decoder& decoder)
       : meetings(args),
+        request(args),
         shards(args),
         quantize(Quantize<Levels>(quantize_args(args), up)),
         sum(sum),
         dequantize(dequantize_args(args), decoder) {}
 
-  /** Where the operands of the own shard lie, for all blocks from the first meeting on. */
+  /** False if the rank has left for good. What all blocks, or peers, need to know from the first
+   *  meeting on: where the operands of the own shard lie, and which call this is. */
+  template <typename Team>
+  GQ_HD bool begin(Team& team) const {
+    FusedShared& shared = team.shared();
+    team.all([&](uint32_t thread) {
+      if (thread == 0) shared.peak = 0;
+      if (thread == 0) meetings.begin(&shared.meeting);
+      if (team.number() != 0) return;
+      list_operands(thread);
+      request.show(thread, meetings.rooms[meetings.rank]->desk.header);
+    });
+    return shared.meeting.left == 0;
+  }
+
   GQ_HD void list_operands(uint32_t thread) const {
     if (thread >= meetings.ranks) return;
     FusedRoom& own = *meetings.rooms[meetings.rank];
@@ -224,8 +241,21 @@ struct FusedStageBodies {
         meetings.rooms[thread]->words + first_value / codes_per_word(Levels::kBits);
   }
 
-  GQ_HD DequantizeShards<Decoder> results(float norm) const {
-    return {dequantize, meetings, shards, norm};
+  /** From the meeting for codes on, which finds out whether ranks make the same call. Where they do
+   *  not, all of them come to the last meeting as well, and none writes values. */
+  template <typename Team>
+  GQ_HD void finish(Team& team, float norm) const {
+    const uint32_t digest = request.digest();
+    if (!meetings.meet(team, MeetFor::codes, digest)) return;
+    const bool agreed = team.shared().meeting.differs == 0 && !request.is_refused();
+    if (agreed) team.run(sum);
+    if (!agreed && team.number() == 0) {
+      team.all([&](uint32_t thread) {
+        if (thread == 0) request.tell(meetings.rooms, meetings.ranks);
+      });
+    }
+    if (!meetings.meet_as_one(team, MeetFor::sums) || !agreed) return;
+    team.run(DequantizeShards<Decoder>(dequantize, meetings, shards, norm));
   }
 };
 
@@ -238,20 +268,15 @@ struct FusedOneNorm : FusedStageBodies<Levels, Sum, Decoder> {
   template <typename Team>
   GQ_HD void run(Team& team) const {
     FusedShared& shared = team.shared();
-    team.all([&](uint32_t thread) {
-      if (thread == 0) shared.peak = 0;
-      if (team.number() == 0) this->list_operands(thread);
-    });
+    if (!this->begin(team)) return;
     team.all([&](uint32_t thread) {
       raise_together(&shared.peak, largest(team.number(), team.count(), thread));
     });
     if (!this->meetings.meet(team, MeetFor::norms, shared.peak)) return;
     const float norm = float_from_bits(shared.meeting.largest);
+    this->meetings.count(team);
     team.run(QuantizeUnder<Levels>(this->quantize, norm));
-    if (!this->meetings.meet(team, MeetFor::codes, 0)) return;
-    team.run(this->sum);
-    if (!this->meetings.meet_as_one(team, MeetFor::sums)) return;
-    team.run(this->results(norm));
+    this->finish(team, norm);
   }
 
  private:
@@ -279,16 +304,12 @@ struct FusedBlocks : FusedStageBodies<Levels, Sum, Decoder> {
 
   template <typename Team>
   GQ_HD void run(Team& team) const {
-    team.all([&](uint32_t thread) {
-      if (team.number() == 0) this->list_operands(thread);
-    });
+    if (!this->begin(team)) return;
     team.run(peaks);
     if (!this->meetings.meet(team, MeetFor::norms, 0)) return;
+    this->meetings.count(team);
     team.run(QuantizeMerged<Levels>(this->quantize, this->meetings));
-    if (!this->meetings.meet(team, MeetFor::codes, 0)) return;
-    team.run(this->sum);
-    if (!this->meetings.meet_as_one(team, MeetFor::sums)) return;
-    team.run(this->results(0));
+    this->finish(team, 0);
   }
 };
 

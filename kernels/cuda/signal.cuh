@@ -32,6 +32,15 @@ GQ_HD uint64_t heard(const uint64_t* place) {
 #endif
 }
 
+/** What an earlier kernel of the same stream has left there. */
+GQ_HD uint64_t noted(const uint64_t* place) {
+#if defined(__CUDA_ARCH__)
+  return *static_cast<const volatile uint64_t*>(place);
+#else
+  return __atomic_load_n(place, __ATOMIC_RELAXED);
+#endif
+}
+
 /** Among blocks of one device: `wanted` takes the place of `expected` if that is still there.
  *  Returns what was. */
 GQ_HD uint64_t replaced(uint64_t* place, uint64_t expected, uint64_t wanted) {

@@ -8,19 +8,39 @@
 namespace gq {
 namespace {
 
+/** Of calls with none of their own: whether it is taken when the call is enqueued or carried out,
+ *  as graphs have to. */
+bool step_comes_later(const Communicator& communicator, const Call& call) {
+  if (communicator.has_streams_only() || call.captured) return true;
+  const StreamCalls* const calls = communicator.calls_on(call.stream);
+  return calls != nullptr && calls->counts_on_device();
+}
+
+/** The communicator's own, where the host has it. */
+Status next_step(Communicator& communicator, uint64_t* step) {
+  StreamCalls* const calls = communicator.on_streams.get();
+  if (calls != nullptr && calls->counts_on_device()) return calls->take_step_on_host(step);
+  *step = communicator.next_step.fetch_add(1);
+  return Status();
+}
+
 /** The caller's {step, index}, by value or in memory of a device, or the communicator's own step,
- *  which this call uses up: where there are streams alone, which may be captured, when it is
- *  enqueued or carried out. */
+ *  which this call uses up. */
 Status take_step(Communicator& communicator, const uint64_t* at, Call* call) {
-  call->counts_later = at == nullptr && communicator.has_streams_only();
+  call->captured = is_captured(communicator, call->stream);
+  call->counts_later = at == nullptr && step_comes_later(communicator, *call);
   if (call->counts_later) return Status();
   const bool on_stream = call->stream != nullptr || communicator.has_streams_only();
   if (at != nullptr && at[0] == GQSGD_AT_DEVICE && on_stream) {
     call->step_at = reinterpret_cast<const uint32_t*>(static_cast<uintptr_t>(at[1]));
     return check_buffer({"at[1]", call->step_at, 2, sizeof(uint32_t)});
   }
-  call->step = at != nullptr ? at[0] : communicator.next_step.fetch_add(1);
-  call->index = at != nullptr ? at[1] : 0;
+  if (at == nullptr) {
+    GQ_TRY(next_step(communicator, &call->step));
+  } else {
+    call->step = at[0];
+    call->index = at[1];
+  }
   return check_step(call->step, call->index);
 }
 

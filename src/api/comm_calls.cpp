@@ -129,8 +129,8 @@ Status status_of(Communicator& communicator) {
   GQ_TRY(communicator.endpoint.failure.get());
   const StreamCalls* const calls = communicator.seen_on_streams.load(std::memory_order_acquire);
   if (calls == nullptr) return Status();
-  const Status found =
-      communicator.has_streams_only() ? communicator.endpoint.transport->check() : Status();
+  const Status found = communicator.has_streams_only() ? communicator.endpoint.transport->check()
+                                                       : calls->broken_on_device();
   if (found.ok()) return calls->late_failure();
   communicator.endpoint.failure.keep(found, last_error());
   communicator.endpoint.transport->break_off(found.code(), communicator.endpoint.rank());
@@ -172,7 +172,8 @@ gqsgd_status gqsgd_comm_timeout(gqsgd_comm comm, int64_t* timeout_ms) {
 
 gqsgd_status gqsgd_comm_counter(gqsgd_comm comm, uint64_t* step) {
   return gq::read_number(comm, "gqsgd_comm_counter", "step", step, [](gq::Communicator& found) {
-    return found.has_streams_only() ? found.on_streams->counter() : found.next_step.load();
+    const gq::StreamCalls* const calls = found.seen_on_streams.load(std::memory_order_acquire);
+    return calls != nullptr ? calls->counter() : found.next_step.load();
   });
 }
 
@@ -196,7 +197,8 @@ gqsgd_status gqsgd_comm_set_counter(gqsgd_comm comm, uint64_t step) {
         .code();
   }
   communicator->next_step.store(step);
-  if (communicator->has_streams_only()) communicator->on_streams->set_counter(step);
+  gq::StreamCalls* const calls = communicator->seen_on_streams.load(std::memory_order_acquire);
+  if (calls != nullptr) calls->set_counter(step);
   return GQSGD_OK;
 }
 

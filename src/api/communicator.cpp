@@ -35,17 +35,23 @@ Status open_stream_calls(StreamTransport* transport, Communicator* communicator)
 Status use_stream(void* stream, Communicator* communicator) {
   const Device* device = nullptr;
   GQ_TRY(device_of(stream, &device));
-  bool capturing = false;
-  GQ_TRY(device->is_capturing(stream, &capturing));
-  if (capturing) {
+  if (communicator->on_streams) return Status();
+  if (is_captured(*communicator, stream)) {
     return fail(GQSGD_UNSUPPORTED,
-                "stream %p is being captured, and the hosts of this group meet in every call; over "
-                "NCCL a call may be part of a graph",
+                "stream %p is being captured, and a call of this kind has not been made: make it "
+                "once before the capture, so that ranks agree on it and memory is there",
                 stream);
   }
-  if (communicator->on_streams) return Status();
   if (!communicator->device_end) GQ_TRY(open_device_end(*device, communicator));
   return open_stream_calls(communicator->device_end.get(), communicator);
+}
+
+bool is_captured(const Communicator& communicator, void* stream) {
+  const Device* device = nullptr;
+  bool capturing = false;
+  if (stream == nullptr || communicator.has_streams_only()) return false;
+  return communicator.endpoint.transport->has_streams() && device_of(stream, &device).ok() &&
+         device->is_capturing(stream, &capturing).ok() && capturing;
 }
 
 Status add_communicator(std::unique_ptr<Transport> transport, const CommOptions& options,

@@ -33,8 +33,13 @@ struct Communicator {
 };
 
 /** Gets a communicator that works on host memory as well ready for a call on `stream`, on the
- *  current device. UNSUPPORTED if there is none, or while the stream is being captured. */
+ *  current device. UNSUPPORTED if there is none, or in the first such call if the stream is being
+ *  captured. */
 Status use_stream(void* stream, Communicator* communicator);
+
+/** Whether `stream` is being captured, in a group that works on host memory as well; false of one
+ *  that is none. */
+bool is_captured(const Communicator& communicator, void* stream);
 
 /** A handle for one rank's end; *comm stays as it was after a failure. */
 Status add_communicator(std::unique_ptr<Transport> transport, const CommOptions& options,

@@ -96,6 +96,7 @@ Status wait(gqsgd_request request) {
 
 Status start_request(const Entry& entry, Call call, Segments&& segments, Status checked,
                      gqsgd_request* request) {
+  if (call.captured && entry->calls_on(call.stream) == nullptr) return checked;
   std::shared_ptr<HeldRequest> held;
   Request refusal;
   refusal.set(call, checked);

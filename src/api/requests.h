@@ -8,7 +8,7 @@ namespace gq {
 
 inline Status carry_out(const Entry& entry, const Call& call, Status checked) {
   StreamCalls* const calls = entry->calls_on(call.stream);
-  if (calls == nullptr) return entry->requests.run(call, checked);
+  if (calls == nullptr) return call.captured ? checked : entry->requests.run(call, checked);
   entry->requests.drain();
   return calls->run(call, checked);
 }

@@ -22,6 +22,10 @@ inline constexpr size_t kHeadersBytes = 128;  // of all ranks; lists of all rank
 inline constexpr size_t kOwnCountBytes = kOwnHeaderBytes + kAgreementNormWord * sizeof(uint32_t);
 static_assert(kOwnCountBytes % sizeof(uint64_t) == 0);
 
+/** What devices compare of headers: all words but the number of the call, status and norm. */
+inline constexpr uint32_t kComparedWords =
+    ((1u << kAgreementNormWord) - 1) & ~(1u << kHeaderStatus | 1u << kHeaderSequence);
+
 // The board: places in memory of the host. A disagreement that a call's own host waits for is of no
 // interest later.
 inline constexpr size_t kLateBytes = 0;

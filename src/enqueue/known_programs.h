@@ -22,6 +22,7 @@ struct Signature {
     uint32_t* words = signature.header.words;
     words[kHeaderStatus] = words[kHeaderSequence] = words[kHeaderStep] = 0;
     words[kHeaderIndex] = words[kHeaderIndex] >> kHeaderCostsShift;
+    words[kHeaderFields] &= ~(1u << kHeaderStepOnDeviceShift);  // the program is the same
     if (!has_segments(header)) words[kHeaderNormLow] = words[kHeaderNormHigh] = 0;
     return signature;
   }

@@ -14,10 +14,6 @@
 namespace gq {
 namespace {
 
-/** All words but the number of the call, status and norm. */
-constexpr uint32_t kComparedWords =
-    ((1u << kAgreementNormWord) - 1) & ~(1u << kHeaderStatus | 1u << kHeaderSequence);
-
 /** Where an allreduce has its norm, calls on segments have the hash of their lengths. */
 constexpr uint32_t kHashWords = 3u << kAgreementNormWord;
 
@@ -28,8 +24,7 @@ Status StreamCalls::publish(const Attempt& attempt, bool takes_norm) {
   const TimeRange range("gqsgd.headers");
   const StreamHandle stream = attempt.call.stream;
   GQ_TRY(attempt.captured ? device_.wait_in_graph(stream, done_) : device_.wait(stream, done_));
-  const bool counts = attempt.call.counts_later && attempt.call.step_at != nullptr;
-  if (counts) GQ_TRY(take_step_on_device(stream));
+  if (takes_step_on_device(attempt.call)) GQ_TRY(take_step_on_device(stream));
   if (takes_norm) GQ_TRY(take_norm(attempt.call));
   GQ_TRY(write_header(attempt, takes_norm));
   return transport_.gather(desk_.data() + kOwnHeaderBytes, desk_.data() + kHeadersBytes,
@@ -54,11 +49,16 @@ Status StreamCalls::write_header(const Attempt& attempt, bool keep_norm) {
 }
 
 Status StreamCalls::take_step_on_device(StreamHandle stream) {
+  TakeStepArgs args = step_args();
+  args.stream = stream;
+  return Status(device_.agreement->take_step(args));
+}
+
+TakeStepArgs StreamCalls::step_args() const {
   TakeStepArgs args{};
   args.counter = board_.as<uint64_t>(kCounterBytes);
   args.step = desk_.as<uint32_t>(kStepBytes);
-  args.stream = stream;
-  return Status(device_.agreement->take_step(args));
+  return args;
 }
 
 Status StreamCalls::take_norm(const Call& call) {

@@ -193,8 +193,11 @@ Status StreamCalls::prepare(Attempt* attempt) {
   GQ_TRY(prepare_lists(plan));
   attempt->header = Agreement::header_of(endpoint_, call, plan.schedule_id, norm_or_hash);
   GQ_TRY(find_program(plan, attempt));
-  GQ_TRY(grow(room_bytes(plan)));
-  GQ_TRY(list_operands(*attempt));
+  const bool fused_alone = attempt->captured && transport_.meets_on_host();
+  if (!fused_alone) {
+    GQ_TRY(grow(room_bytes(plan)));
+    GQ_TRY(list_operands(*attempt));
+  }
   return prepare_fused(attempt);
 }
 

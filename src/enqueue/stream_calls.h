@@ -53,10 +53,18 @@ class StreamCalls {
 
   /** What went wrong after a call had returned; stays until the next call reports it. */
   Status late_failure() const;
+  /** What broke the group on a device, where nobody has looked yet; from any thread. */
+  Status broken_on_device() const {
+    FusedKernels* const fused = transport_.fused();
+    return fused == nullptr ? Status() : fused->too_late();
+  }
 
   /** The step that the next call with at = NULL takes. From the first capture on the device counts:
    *  a call counts when it is carried out, a replay too. From any thread. */
   uint64_t counter() const { return device_counts_ ? *device_counter() : counter_.load(); }
+  bool counts_on_device() const { return device_counts_; }
+  /** Of a call on host memory, once the device counts: after all that was enqueued before. */
+  Status take_step_on_host(uint64_t* step);
   void set_counter(uint64_t step) {
     counter_.store(step);
     if (device_counts_) *device_counter() = step;
@@ -97,11 +105,19 @@ class StreamCalls {
 
   Status capture(Attempt* attempt, const KeptFailure& refusal);
   static Status not_captured_yet(const Attempt& attempt, const char* why);
+  static Status meets_on_host(const Call& call, const char* why);
   Status keep_arena();
   static Status keep_lists(KnownProgram* known);
+  Status capture_fused(Attempt* attempt);
+  Status fused_block_count(const Attempt& attempt, uint32_t* block_count);
   void count_on_device(Call* call);
+  void count_refused(const Call& call);
   Status take_step(Call* call);
   Status take_step_on_device(StreamHandle stream);
+  TakeStepArgs step_args() const;
+  static bool takes_step_on_device(const Call& call) {
+    return call.counts_later && call.step_at != nullptr;
+  }
   volatile uint64_t* device_counter() const { return board_.as<volatile uint64_t>(kCounterBytes); }
 
   Status enqueue(Attempt* attempt, const KeptFailure& refusal);
@@ -127,6 +143,7 @@ class StreamCalls {
   Status add_lists(const Call& call, const Plan& plan);
   Status prepare_fused(Attempt* attempt);
   Status carry_out_fused(Attempt* attempt, uint32_t block_count);
+  FusedArgs fused_args(const Attempt& attempt, uint32_t block_count) const;
   Status late_failure_of_kernels();
   Status wait_on_host(EventHandle event, const char* what);
   Status timed_out(int64_t timeout_ms, const char* what) const;

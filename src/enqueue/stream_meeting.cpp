@@ -10,7 +10,11 @@ Status StreamCalls::enqueue_together(Attempt* attempt, const KeptFailure& refusa
                                      bool takes_norm) {
   Status verdict;
   Status status = meet(*attempt, refusal, &verdict);
-  if (status.ok() && !verdict.ok()) return verdict;
+  if (status.ok() && !verdict.ok()) {
+    const KeptFailure refused(verdict);
+    count_refused(attempt->call);
+    return refused.again();
+  }
   if (status.ok()) status = fill(attempt, takes_norm);
   if (status.ok()) return status;
   // The others go on, or have gone: a failure from here on is not shared.
@@ -59,7 +63,7 @@ Status StreamCalls::fill(Attempt* attempt, bool takes_norm) {
   const Call& call = attempt->call;
   if (call.value_count > 0) GQ_TRY(transport_.begin_call());
   uint32_t block_count = 0;
-  if (attempt->may_fuse) GQ_TRY(transport_.fused()->block_count(&block_count));
+  GQ_TRY(fused_block_count(*attempt, &block_count));
   if (block_count > 0) return carry_out_fused(attempt, block_count);
   if (takes_norm || call.step_at != nullptr) {
     GQ_TRY(publish(*attempt, takes_norm));

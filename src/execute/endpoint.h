@@ -98,6 +98,7 @@ struct Call {
   uint64_t step = 0;
   uint64_t index = 0;
   bool counts_later = false;  ///< `step` is the communicator's next one, not taken yet
+  bool captured = false;      ///< its stream is: whoever refuses it tells no other rank
   /** On a device: where the step, and behind it the index, are when the call's turn comes. */
   const uint32_t* step_at = nullptr;
   const Segments* segments = nullptr;  ///< in place of send and recv; null for allreduce

@@ -19,11 +19,19 @@ class FusedKernels {
   /** After all headers have come: how many blocks the kernel of each rank may have, the same on all
    *  ranks; 0 if they could not all run at once, or do not reach each other. */
   virtual Status block_count(uint32_t* count) = 0;
-  /** Fills in what ranks know of each other and enqueues this rank's kernel; what `stream` gets
-   *  from now on comes behind it. Waits on the host until all ranks have got so far. */
-  virtual Status launch(uint64_t sequence, FusedArgs* args, StreamHandle stream) = 0;
+  /** Fills in what ranks know of each other and enqueues this rank's kernel, behind the step that
+   *  is taken for it if `step` is not null; what `stream` gets from now on comes behind it. Waits
+   * on the host until all ranks have got so far. */
+  virtual Status launch(uint64_t sequence, FusedArgs* args, TakeStepArgs* step,
+                        StreamHandle stream) = 0;
+  /** Whether graphs may have kernels of this group, which its calls have had. */
+  virtual Status check_graphs() = 0;
+  /** The kernel becomes part of the graph that `stream` is captured for; waits for nobody. */
+  virtual Status capture(FusedArgs* args, StreamHandle stream) = 0;
   /** What made kernels leave after their call had returned; the group is broken by then. */
   virtual Status late_failure() = 0;
+  /** The same where it was their deadline; from any thread. */
+  virtual Status too_late() = 0;
 };
 
 }  // namespace gq

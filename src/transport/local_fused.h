@@ -21,9 +21,10 @@ struct FusedSeat {
 
   const Device* device = nullptr;
   uint32_t blocks_at_once = 0;  ///< of its device
+  uint32_t queues = 0;          ///< of its device
   EventHandle arrived[2] = {};  ///< of calls by turns: a peer may still wait for the last
   DeviceBuffer room;            ///< a FusedRoom
-  PinnedBuffer leave;           ///< a word
+  PinnedBuffer leave;           ///< a word, and one that nobody reads
   std::atomic<uint64_t*> leave_word{nullptr};  ///< the same, for threads that break the group
 };
 
@@ -38,16 +39,21 @@ class FusedShare {
 
   /** Of each rank; the first to ask decides for all. */
   Status block_count(const LocalSeat* seats, uint32_t ranks, uint32_t* count);
+  /** Kernels of graphs begin when a host likes, without a meeting of hosts, so that streams of
+   * ranks must not share a queue of their device: UNSUPPORTED where they may. */
+  Status check_graphs() const;
   /** Kernels of the group may never end. */
   void keep() { taken_.clear(); }
 
  private:
   struct Taken {
-    int32_t ordinal;
+    int32_t ordinal;  ///< of a rank's device
     uint32_t blocks;
+    uint32_t queues;  ///< that the device has
   };
 
   Status decide(const LocalSeat* seats, uint32_t ranks);
+  Status find_room(const LocalSeat* seats, uint32_t ranks);
 
   std::mutex mutex_;
   bool decided_ = false;
@@ -71,15 +77,21 @@ class LocalFused final : public FusedKernels {
   Status reserve() override;
   Status prepare(uint64_t sequence, StreamHandle stream) override;
   Status block_count(uint32_t* count) override;
-  Status launch(uint64_t sequence, FusedArgs* args, StreamHandle stream) override;
+  Status launch(uint64_t sequence, FusedArgs* args, TakeStepArgs* step,
+                StreamHandle stream) override;
+  Status check_graphs() override { return share_.check_graphs(); }
+  Status capture(FusedArgs* args, StreamHandle stream) override;
   Status late_failure() override;
+  Status too_late() override;
 
  private:
   const Device& device() const { return *seat_.device; }
   FusedSeat& own() const;
+  uint64_t leave_word() const;
   Status sit_down();
+  Status load_take_step();
   Status reach_peers();
-  void know_peers(FusedArgs* args);
+  void know_peers(FusedArgs* args) const;
   void count_traffic(const FusedArgs& args) const;
 
   BoardTransport& board_;
@@ -91,7 +103,6 @@ class LocalFused final : public FusedKernels {
   EventHandle done_ = nullptr;  // behind the last kernel
   bool sits_ = false;
   bool reaches_peers_ = false;
-  uint32_t calls_ = 0;
 };
 
 /** Tells kernels under way to leave; from any thread. */

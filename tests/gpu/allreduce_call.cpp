@@ -209,4 +209,10 @@ std::string ReplayedCall::make_and_compare(int rank, gqsgd_comm comm, StreamGrap
   return describe(operation_) + ", replayed: " + failure;
 }
 
+std::string was_fused(gqsgd_comm comm) {
+  uint64_t copied = 0;
+  gqsgd_comm_stat(comm, "payload_bytes_copied", &copied);
+  return copied == 0 ? "" : "stages and copies have made the calls";
+}
+
 }  // namespace gq::test

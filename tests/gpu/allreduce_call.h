@@ -87,6 +87,9 @@ class ReplayedCall {
   std::vector<Values> expected_;  // of each step
 };
 
+/** "" if nothing was copied: kernels have read from each other. */
+std::string was_fused(gqsgd_comm comm);
+
 }  // namespace gq::test
 
 #endif

@@ -21,13 +21,6 @@ const std::vector<std::string> kFormats = {"paper-gl8",
                                            "blocks-8",
                                            "paper-gl4,block=64,rescale=true"};
 
-/** Nothing was copied: the kernels read from each other. */
-std::string was_fused(gqsgd_comm comm) {
-  uint64_t copied = 0;
-  gqsgd_comm_stat(comm, "payload_bytes_copied", &copied);
-  return copied == 0 ? "" : "stages and copies have made the calls";
-}
-
 DirectCalls usual_calls(int ranks, size_t value_count, size_t repeats) {
   return DirectCalls(gradients(ranks, value_count, 12), kFormats, repeats);
 }

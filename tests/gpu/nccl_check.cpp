@@ -9,34 +9,11 @@
 
 #include "src/transport/nccl_library.h"
 #include "tests/gpu/cuda_call.h"
+#include "tests/gpu/cuda_graph.h"
 #include "tests/gpu/nccl_ranks.h"
 
 namespace gq::test {
 namespace {
-
-class CudaGraph final : public StreamGraph {
- public:
-  ~CudaGraph() override {
-    if (executable_ != nullptr) (void)cudaGraphExecDestroy(executable_);
-    if (graph_ != nullptr) (void)cudaGraphDestroy(graph_);
-  }
-  void begin_capture(StreamHandle stream) override {
-    done(cudaStreamBeginCapture(cuda(stream), cudaStreamCaptureModeThreadLocal));
-  }
-  std::string end_capture(StreamHandle stream) override {
-    cudaError_t error = cudaStreamEndCapture(cuda(stream), &graph_);
-    if (error == cudaSuccess) error = cudaGraphInstantiate(&executable_, graph_, 0);
-    if (error == cudaSuccess) return "";
-    (void)cudaGetLastError();
-    return std::string("no graph: ") + cudaGetErrorString(error);
-  }
-  void replay(StreamHandle stream) override { done(cudaGraphLaunch(executable_, cuda(stream))); }
-
- private:
-  static cudaStream_t cuda(StreamHandle stream) { return static_cast<cudaStream_t>(stream); }
-  cudaGraph_t graph_ = nullptr;
-  cudaGraphExec_t executable_ = nullptr;
-};
 
 void say(const std::string& line) {
   printf("%s\n", line.c_str());

@@ -221,11 +221,9 @@ TEST(StepOnDevice, IsInMemoryOfTheDevice) {
             "");
 }
 
-#ifndef GQ_LOCAL_GROUP
-
 /** Makes the communicator's counter, which is at 1 then, one of the device's: by a capture. */
 std::string count_on_device(gqsgd_comm comm, int rank) {
-  const Quantizer quantizer("none");
+  const Quantizer quantizer("paper-ge4");
   const DeviceMemory values(kCount * sizeof(float));
   std::memcpy(values.as<float>(), input_of(rank).data(), kCount * sizeof(float));
   const OwnStream stream;
@@ -276,8 +274,8 @@ std::string replay(gqsgd_comm comm, int rank, const Operation& operation,
 }
 
 TEST(StepOnDevice, IsReadAtEachReplay) {
-  for (const char* format : {"blocks-8", "paper-gl8", "rotated-4-8"}) {
-    const NcclGroup group(3, "chunk_value_count=1024");
+  for (const char* format : {"blocks-8", "paper-gl8", kMeetsOnHost ? "paper-ge8" : "rotated-4-8"}) {
+    const StreamGroup group(3, "chunk_value_count=1024");
     Operation operation = usual(40, 9);
     operation.quantizer = format;
     std::vector<Values> expected;
@@ -294,8 +292,6 @@ TEST(StepOnDevice, IsReadAtEachReplay) {
               "");
   }
 }
-
-#endif
 
 }  // namespace
 }  // namespace gq::test

@@ -55,6 +55,11 @@ class HostTeam {
   cuda::FusedShared& shared() { return shared_; }
 
   template <typename Step>
+  void each(Step step) {
+    all(step);
+  }
+
+  template <typename Step>
   void all(Step step) {
     for (uint32_t thread = 0; thread < cuda::BodyDefaults::kThreads; ++thread) step(thread);
   }
@@ -95,6 +100,7 @@ struct ThreadLauncher {
 };
 
 std::atomic<uint32_t> blocks_there{kFusedBlocks};
+std::atomic<uint32_t> queues_there{kFusedQueues};
 std::atomic<uint32_t> kernels_enqueued{0};
 std::atomic<int> lost_rank{-1};
 
@@ -113,6 +119,8 @@ gqsgd_status blocks_at_once(uint32_t* count) {
   return GQSGD_OK;
 }
 
+uint32_t queues() { return queues_there; }
+
 }  // namespace
 
 void run_fused_on_threads(const FusedArgs& args, uint64_t disorder) {
@@ -120,11 +128,12 @@ void run_fused_on_threads(const FusedArgs& args, uint64_t disorder) {
 }
 
 const FusedStages& host_fused_stages() {
-  static constexpr FusedStages kStages = {allreduce, blocks_at_once};
+  static constexpr FusedStages kStages = {allreduce, blocks_at_once, queues};
   return kStages;
 }
 
 void set_fused_blocks_at_once(uint32_t count) { blocks_there = count; }
+void set_fused_queues(uint32_t count) { queues_there = count; }
 uint32_t fused_kernels_enqueued() { return kernels_enqueued; }
 void lose_fused_kernels_of(int rank) { lost_rank = rank; }
 

@@ -17,7 +17,10 @@ const FusedStages& host_fused_stages();
 /** Blocks that the device runs at once, as it begins: threads of the host. */
 inline constexpr uint32_t kFusedBlocks = 48;
 void set_fused_blocks_at_once(uint32_t count);
-/** Fused kernels that were enqueued so far. */
+/** Queues that its streams are said to share, as it begins. */
+inline constexpr uint32_t kFusedQueues = 32;
+void set_fused_queues(uint32_t count);
+/** Fused kernels that were enqueued so far, or captured. */
 uint32_t fused_kernels_enqueued();
 /** Those of this rank never begin; -1: all do. */
 void lose_fused_kernels_of(int rank);

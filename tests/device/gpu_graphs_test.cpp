@@ -1,0 +1,51 @@
+// The checks of tests/gpu/fused_graphs_test.cpp where there is no GPU, so that they are right when
+// they meet one.
+#include <gtest/gtest.h>
+
+#include "tests/gpu/graph_ranks.h"
+#include "tests/support/host_device.h"
+#include "tests/support/host_fused.h"
+
+namespace gq::test {
+namespace {
+
+class GraphOfHost final : public StreamGraph {
+ public:
+  void begin_capture(StreamHandle stream) override { graph_.begin_capture(stream); }
+  std::string end_capture(StreamHandle stream) override {
+    return graph_.end_capture(stream) ? "" : "the capture is not whole";
+  }
+  void replay(StreamHandle stream) override { graph_.replay(stream); }
+
+ private:
+  HostGraph graph_;
+};
+
+GraphRanks ranks_on_the_double(int ranks) {
+  return {[] { return std::make_unique<GraphOfHost>(); }, ranks};
+}
+
+TEST(GpuGraphs, AreCheckedForTheirBits) {
+  const UseHostDevice device;
+  EXPECT_EQ(ranks_on_the_double(1).check_bits("relative-8", 33), "");
+  EXPECT_EQ(ranks_on_the_double(4).check_bits("blocks-8", 20001), "");
+  EXPECT_EQ(ranks_on_the_double(3).check_hosts_apart("paper-gl8", 9001), "");
+}
+
+TEST(GpuGraphs, AreCheckedForStages) {
+  const UseHostDevice device;
+  const std::string found = ranks_on_the_double(2).check_bits("rotated-8", 3000);
+  EXPECT_NE(found.find("hosts of this group meet"), std::string::npos) << found;
+}
+
+TEST(GpuGraphs, AreCheckedForTheirEnd) {
+  const UseHostDevice device;
+  EXPECT_EQ(ranks_on_the_double(3).check_lost_replay(), "");
+  set_fused_queues(8);
+  EXPECT_EQ(ranks_on_the_double(5).check_refusal(), "");
+  EXPECT_NE(ranks_on_the_double(4).check_refusal(), "");
+  set_fused_queues(kFusedQueues);
+}
+
+}  // namespace
+}  // namespace gq::test

@@ -1,0 +1,44 @@
+// Graphs of allreduces by one kernel of each rank on the real device, all ranks on one GPU.
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include "tests/gpu/cuda_graph.h"
+#include "tests/gpu/graph_ranks.h"
+
+namespace gq::test {
+namespace {
+
+GraphRanks ranks_on_one_gpu(int ranks) {
+  return {[] { return std::make_unique<CudaGraph>(); }, ranks};
+}
+
+// What eight queues are enough for.
+constexpr int kRanksMax = 4;
+
+TEST(FusedGraphs, HaveTheBitsOfVirtualRanks) {
+  for (int ranks = 1; ranks <= kRanksMax; ++ranks) {
+    for (const char* quantizer : {"paper-gl8", "paper-ge4", "blocks-8", "relative-8"}) {
+      for (const size_t value_count : {33, 70001}) {
+        EXPECT_EQ(ranks_on_one_gpu(ranks).check_bits(quantizer, value_count), "") << ranks;
+      }
+    }
+  }
+}
+
+TEST(FusedGraphs, NeedNoMeetingOfHosts) {
+  for (const int ranks : {2, kRanksMax}) {
+    EXPECT_EQ(ranks_on_one_gpu(ranks).check_hosts_apart("paper-gl8", 20001), "") << ranks;
+  }
+}
+
+TEST(FusedGraphs, EndWhereARankDoesNotReplay) {
+  EXPECT_EQ(ranks_on_one_gpu(3).check_lost_replay(), "");
+}
+
+TEST(FusedGraphs, AreRefusedWhereRanksShareQueues) {
+  if (getenv("CUDA_DEVICE_MAX_CONNECTIONS") != nullptr) return;  // which says how many there are
+  EXPECT_EQ(ranks_on_one_gpu(kRanksMax + 1).check_refusal(), "");
+}
+
+}  // namespace
+}  // namespace gq::test
