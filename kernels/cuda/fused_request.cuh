@@ -2,6 +2,7 @@
 #ifndef GQ_KERNELS_CUDA_FUSED_REQUEST_CUH
 #define GQ_KERNELS_CUDA_FUSED_REQUEST_CUH
 
+#include "kernels/codec/random.h"
 #include "kernels/cuda/agreement.cuh"
 #include "kernels/fused.h"
 
