@@ -16,7 +16,7 @@ ROOMS = {
     "kernels/agreement.h": ["include/gqsgd.h", "kernels/codec/formats.h"],
     "kernels/cpu/": ["kernels/codec/", "kernels/stages.h", "include/gqsgd.h"],
     "kernels/numbers.h": ["include/gqsgd.h", "kernels/stages.h"],
-    "kernels/fused.h": ["kernels/stages.h"],
+    "kernels/fused.h": ["kernels/stages.h", "kernels/agreement.h"],
     "kernels/list_room.h": ["kernels/codec/portable.h"],
     "kernels/cuda/": ["kernels/codec/", "kernels/stages.h", "kernels/agreement.h",
                       "kernels/numbers.h", "kernels/fused.h", "kernels/list_room.h",
