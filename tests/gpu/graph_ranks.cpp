@@ -101,12 +101,17 @@ class Captured {
 
 }  // namespace
 
-std::string GraphRanks::check_bits(const std::string& quantizer, size_t value_count) const {
-  const ReplayedCall call(ranks, direct(quantizer), value_count);
+std::string GraphRanks::check_bits(const std::string& quantizer, size_t value_count,
+                                   bool at_device) const {
+  Operation operation = direct(quantizer);
+  operation.at_device = at_device;
+  const ReplayedCall call(ranks, operation, value_count);
   Meeting meeting(ranks);
+  std::vector<Kept> kept(static_cast<size_t>(ranks));
   return run_threads(ranks, "timeout_ms=20000", [&](int rank, gqsgd_comm comm) {
     MeetingGraph graph(make_graph(), &meeting);
-    const std::string found = call.make_and_compare(rank, comm, &graph, kStreamTimeoutMs, nullptr);
+    const std::string found = call.make_and_compare(rank, comm, &graph, kStreamTimeoutMs,
+                                                    &kept[static_cast<size_t>(rank)]);
     return found.empty() ? was_fused(comm) : found;
   });
 }

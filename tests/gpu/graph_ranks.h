@@ -16,8 +16,9 @@ struct GraphRanks {
   std::function<std::unique_ptr<StreamGraph>()> make_graph;
   int ranks;
 
-  /** A call that is made, captured, replayed twice and made again. */
-  std::string check_bits(const std::string& quantizer, size_t value_count) const;
+  /** A call that is made, captured, replayed twice and made again; its step is counted, or in
+   * memory of the device. */
+  std::string check_bits(const std::string& quantizer, size_t value_count, bool at_device) const;
   /** Rank 0's host enqueues all replays before the others enqueue their first. */
   std::string check_hosts_apart(const std::string& quantizer, size_t value_count) const;
   /** Rank 1 does not replay: the others leave at the deadline, write nothing and are told. */
