@@ -28,19 +28,22 @@ GQ_HD Scale exponential_scale(float norm, uint32_t bits, uint32_t headroom,
   return scale_for(norm, exponential_top(mantissa_bits) * power_of_two(top));
 }
 
+/** y and the larger of y and the smallest level: that doubles y, and makes the octave between zero
+ *  and the smallest power of two linear too, without a denormal. */
+GQ_HD float exponential_number(float y) {
+  const uint32_t smallest = kSmallestLevelField << 23;  // Patterns are ordered as their numbers.
+  return y + float_from_bits(float_bits(y) > smallest ? float_bits(y) : smallest);
+}
+
 /** The pattern of which the bits from 23 - kMantissaBits on are the code and that of the smallest
  *  level's octave; `bits` is R(e), `negative` all ones for a value below zero. Adding a uniform
  * number to a pattern carries into the code with probability distance from the level below /
- * interval: the mantissa, or what is left of it behind the code's own bits. Adding max(y, smallest)
- * first doubles y and makes the octave between zero and the smallest power of two linear too,
- * without a denormal.
+ * interval: the mantissa, or what is left of it behind the code's own bits.
  */
 template <uint32_t kMantissaBits, bool kNearest>
 GQ_HD uint32_t exponential_pattern(float value, const Scale& scale, uint32_t bits,
                                    uint32_t negative) {
-  const float y = scaled_magnitude(value, scale);
-  const uint32_t smallest = kSmallestLevelField << 23;  // Patterns are ordered as their numbers.
-  const float w = y + float_from_bits(float_bits(y) > smallest ? float_bits(y) : smallest);
+  const float w = exponential_number(scaled_magnitude(value, scale));
   return float_bits(w) + (mirrored_uniform_of<kNearest>(bits, negative) >> kMantissaBits);
 }
 

@@ -122,12 +122,36 @@ GQ_HD uint32_t short_average_word(uint32_t low, uint32_t high, Outcome outcome) 
                      (odd << 4) ^ (odd & odd_change));
 }
 
-/** The code of a value from bit 23 on, 64 too large if there are no mantissa bits. */
+/** The scale as exponential_at_23 takes it. What is below half a unit in the last place of the
+ *  smallest level is 0 in the end. */
+GQ_HD Scale folded_exponential_scale(float norm, uint32_t bits, uint32_t headroom,
+                                     uint32_t mantissa_bits) {
+  return folded(exponential_scale(norm, bits, headroom, mantissa_bits),
+                power_of_two(kSmallestLevelExponent - 25));
+}
+
+/** What exponential_at_23 makes of the target, with the largest uniform number. */
+template <uint32_t kMantissaBits>
+GQ_HD uint32_t exponential_top_pattern(const Scale& scale) {
+  return float_bits(exponential_number(scale.target)) + (kUniformMask >> kMantissaBits);
+}
+
+/** exponential_pattern of a value that was multiplied by the power already. The target cuts what is
+ *  beyond it at last: patterns are ordered as their numbers, infinity and NaN included, and no
+ *  uniform number carries that of the target over. */
 template <uint32_t kMantissaBits, bool kNearest>
-GQ_HD uint32_t exponential_at_23(float value, const Scale& scale, uint32_t bits) {
+GQ_HD uint32_t exponential_bounded(float value, const Scale& scale, uint32_t top, uint32_t bits) {
   const uint32_t negative = 0u - (float_bits(value) >> 31);
-  const uint32_t pattern =
-      exponential_pattern<kMantissaBits, kNearest>(value, scale, bits, negative);
+  const float w = exponential_number(magnitude(value) * scale.factor);
+  const uint32_t uniform = mirrored_uniform_of<kNearest>(bits, negative) >> kMantissaBits;
+  const uint32_t pattern = unsigned_pattern(w) + uniform;
+  return pattern < top ? pattern : top;
+}
+
+/** The code of such a value from bit 23 on, 64 too large if there are no mantissa bits. */
+template <uint32_t kMantissaBits, bool kNearest>
+GQ_HD uint32_t exponential_at_23(float value, const Scale& scale, uint32_t top, uint32_t bits) {
+  const uint32_t pattern = exponential_bounded<kMantissaBits, kNearest>(value, scale, top, bits);
   return kMantissaBits > 0 ? (pattern << kMantissaBits) & 0x7fffffffu : pattern;
 }
 

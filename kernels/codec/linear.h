@@ -26,11 +26,39 @@ GQ_HD uint32_t linear_encode(float value, const Scale& scale, uint32_t steps, ui
   return static_cast<uint32_t>(code + static_cast<int32_t>(steps));
 }
 
-/** The same from bit 23 on, where the steps are already; what is below is of no use. */
-template <bool kNearest>
-GQ_HD uint32_t linear_at_23(float value, const Scale& scale, uint32_t steps_at_23, uint32_t bits) {
-  const uint32_t scaled = static_cast<uint32_t>(nearest_integer(scaled_value(value, scale)));
-  return scaled + (uniform_of<kNearest>(bits) | steps_at_23);
+/** The scale as linear_at_24 takes it. What is below half a unit is 0 in the end. */
+GQ_HD Scale folded_linear_scale(float norm, uint32_t steps) {
+  return folded(linear_scale(norm, steps), 0.25f);
+}
+
+/** What linear_at_24 adds: s from bit 24 on and behind it r(e); `bits` is R(e). */
+GQ_HD uint32_t linear_addend(uint32_t bits, uint32_t steps) {
+  return 2 * uniform_of<false>(bits) + (steps << (kUniformBits + 1));
+}
+
+/** The same out of the word that value e shares, but for bit 0, from which nothing is carried: R(e)
+ *  one bit further left is the word's octets in another order once all of it is. */
+GQ_HD uint32_t linear_addend_in(uint32_t random_word, uint32_t value, uint32_t steps) {
+  const uint32_t first = (value + 1) % 4, second = (value + 2) % 4, third = (value + 3) % 4;
+  return chosen_octets(rotate_right(random_word, 31), steps,
+                       4 << 12 | third << 8 | second << 4 | first);
+}
+
+/** linear_encode of a value that was multiplied by the power already, from bit 24 on: an octet. */
+GQ_HD uint32_t linear_at_24(float value, const Scale& scale, uint32_t addend) {
+  const float scaled = within(value * scale.factor, scale.target);
+  return 2 * static_cast<uint32_t>(nearest_integer(scaled)) + addend;
+}
+
+/** A word of lanes, each of which is the leading octet of a word. */
+template <uint32_t kBits>
+GQ_HD uint32_t linear_word(const uint32_t (&from)[32 / kBits]) {
+  if constexpr (kBits == 8) {
+    return leading_octets(from[0], from[1], from[2], from[3]);
+  } else {  // Octets are below 16.
+    return leading_octets(from[0], from[2], from[4], from[6]) +
+           16 * leading_octets(from[1], from[3], from[5], from[7]);
+  }
 }
 
 /** Weights of the two operands of an average, and the division by their sum W <= 2^20 as a

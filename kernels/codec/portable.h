@@ -74,6 +74,27 @@ GQ_HD float at_least(float value, float bound) {
 #endif
 }
 
+/** The pattern of a number that is not negative, or of NaN, which then is larger than all of them:
+ * on a device its sign is clear. */
+GQ_HD uint32_t unsigned_pattern(float value) {
+#if defined(__CUDA_ARCH__)
+  return float_bits(value);
+#else
+  return float_bits(value) & 0x7fffffffu;
+#endif
+}
+
+/** `value` between -bound and bound; bound if it is a product that is NaN. */
+GQ_HD float within(float value, float bound) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 860
+  float nearest;  // One instruction: the smaller magnitude, with both signs. NaN has none here.
+  asm("min.xorsign.abs.f32 %0, %1, %2;" : "=f"(nearest) : "f"(value), "f"(bound));
+  return nearest;
+#else
+  return at_least(at_most(value, bound), -bound);
+#endif
+}
+
 /** Number of zero bits above the highest one; 32 for 0. */
 GQ_HD uint32_t leading_zeros(uint32_t word) {
 #if defined(__CUDA_ARCH__)

@@ -56,14 +56,17 @@ struct ScalarKeys {
 
 inline constexpr uint32_t kPhiloxRounds = 10;
 
+inline constexpr uint32_t kPhiloxLeft = 0xD2511F53u, kPhiloxRight = 0xCD9E8D57u;
+
 /** Philox4x32-10 (Salmon, Moraes, Dror, Shaw: Parallel random numbers, SC 2011) on kCount counters
- *  at once, each of them a lane or, where Lanes says so, a vector of lanes. */
-template <typename Lanes, uint32_t kCount, typename Keys>
+ *  at once, each of them a lane or, where Lanes says so, a vector of lanes; kDone rounds are done.
+ */
+template <typename Lanes, uint32_t kCount, uint32_t kDone = 0, typename Keys>
 GQ_HD void philox_rounds(typename Lanes::Lane (&word)[4][kCount], const Keys& keys) {
-  GQ_UNROLL for (uint32_t round = 0; round < kPhiloxRounds; ++round) {
+  GQ_UNROLL for (uint32_t round = kDone; round < kPhiloxRounds; ++round) {
     GQ_UNROLL for (uint32_t k = 0; k < kCount; ++k) {
-      const typename Lanes::Lane left = Lanes::low_product(word[0][k], 0xD2511F53u);
-      const typename Lanes::Lane right = Lanes::low_product(word[2][k], 0xCD9E8D57u);
+      const typename Lanes::Lane left = Lanes::low_product(word[0][k], kPhiloxLeft);
+      const typename Lanes::Lane right = Lanes::low_product(word[2][k], kPhiloxRight);
       // A product comes late: what can be done before is.
       word[0][k] = (word[1][k] ^ keys.first(round)) ^ (right >> 32);
       word[1][k] = right;
@@ -124,13 +127,37 @@ GQ_HD RandomStream random_stream(uint64_t key, uint32_t step, uint32_t index, Dr
                       rank | (hop & 0xfffu) << 20};
 }
 
+/** What the first round makes of c1 and c2, which all groups of a stream share. */
+struct StreamStart {
+  uint32_t first;  ///< without the group's high bits
+  uint32_t second;
+};
+
+template <typename Keys>
+GQ_HD StreamStart start_of(const RandomStream& stream, const Keys& keys) {
+  const uint64_t product = ScalarLanes::low_product(c2_of(stream), kPhiloxRight);
+  return StreamStart{
+      c1_of(stream) ^ static_cast<uint32_t>(keys.first(0)) ^ static_cast<uint32_t>(product >> 32),
+      static_cast<uint32_t>(product)};
+}
+
 /** The four words of group e div 16; `keys` are the stream's, however they are stored. */
 template <typename Keys>
+GQ_HD PhiloxBlock random_group(const RandomStream& stream, const StreamStart& start, uint64_t group,
+                               const Keys& keys) {
+  const uint64_t product = ScalarLanes::low_product(static_cast<uint32_t>(group), kPhiloxLeft);
+  uint64_t word[4][1] = {{start.first ^ (group >> 32)},
+                         {start.second},
+                         {(stream.c3 ^ keys.second(0)) ^ (product >> 32)},
+                         {product}};
+  philox_rounds<ScalarLanes, 1, 1>(word, keys);
+  return PhiloxBlock{{static_cast<uint32_t>(word[0][0]), static_cast<uint32_t>(word[1][0]),
+                      static_cast<uint32_t>(word[2][0]), static_cast<uint32_t>(word[3][0])}};
+}
+
+template <typename Keys>
 GQ_HD PhiloxBlock random_group(const RandomStream& stream, uint64_t group, const Keys& keys) {
-  return philox(
-      PhiloxBlock{{static_cast<uint32_t>(group), static_cast<uint32_t>(group >> 32) | c1_of(stream),
-                   c2_of(stream), stream.c3}},
-      keys);
+  return random_group(stream, start_of(stream, keys), group, keys);
 }
 
 GQ_HD PhiloxBlock random_group(const RandomStream& stream, uint64_t group) {

@@ -50,6 +50,16 @@ GQ_HD Scale scale_for(float norm, float target) {
   return Scale{scale.power, usable ? scale.factor : 0, usable ? target : 0};
 }
 
+/** The same with both factors in one, and a power of 1, where that changes no code: products of at
+ *  most `ignored` are as good as 0. The power rounds only what it makes denormal, and nothing if it
+ *  is 1 or more; what it makes infinite is beyond the target either way. */
+GQ_HD Scale folded(const Scale& scale, float ignored) {
+  const float smallest = float_from_bits(1u << 23), factor = scale.power * scale.factor;
+  const bool is_exact = scale.power >= 1 || scale.factor * smallest <= ignored;
+  if (!is_exact || !(factor >= smallest) || !is_finite(factor)) return scale;
+  return Scale{1, factor, scale.target};
+}
+
 /** |x|, on a device part of the instruction that takes it. */
 GQ_HD float magnitude(float value) {
 #if defined(__CUDA_ARCH__)
@@ -68,7 +78,7 @@ GQ_HD float scaled_magnitude(float value, const Scale& scale) {
 /** The same with the sign of x: rounding is symmetric, so clamping both ends says it. */
 GQ_HD float scaled_value(float value, const Scale& scale) {
   const float scaled = value * scale.power * scale.factor;
-  return at_least(at_most(scaled, scale.target), -scale.target);
+  return within(scaled, scale.target);
 }
 
 /** A double as a float32 that is never infinite for a finite number. */

@@ -11,22 +11,27 @@
 
 namespace gq::cuda {
 
+/** Levels make of random bits an addend, of a value and its addend a word with its code in the
+ *  leading bits, and of these a word of codes. */
 template <uint32_t kCodeBits>
 struct LinearLevels {
   static constexpr uint32_t kBits = kCodeBits;
   uint32_t steps;
-  uint32_t steps_at_23;
 
-  explicit LinearLevels(uint32_t steps) : steps(steps), steps_at_23(steps << kUniformBits) {}
+  GQ_HD Scale scale_for_norm(float norm) const { return folded_linear_scale(norm, steps); }
+  GQ_HD uint32_t top_of(const Scale&) const { return 0; }  // the scale's own does
 
-  GQ_HD Scale scale_for_norm(float norm) const { return linear_scale(norm, steps); }
+  GQ_HD uint32_t addend_of(uint32_t bits) const { return linear_addend(bits, steps); }
+  GQ_HD uint32_t addend_in(uint32_t random_word, uint32_t value) const {
+    return linear_addend_in(random_word, value, steps);
+  }
 
   template <bool kNearest>
-  GQ_HD uint32_t at_23(float value, const Scale& scale, uint32_t bits) const {
-    return linear_at_23<kNearest>(value, scale, steps_at_23, bits);
+  GQ_HD uint32_t raised(float value, const Scale& scale, uint32_t, uint32_t addend) const {
+    return linear_at_24(value, scale, addend);
   }
   GQ_HD uint32_t word(const uint32_t (&from)[32 / kBits], const uint32_t (&)[32 / kBits]) const {
-    return packed_lanes<kBits>(from);
+    return linear_word<kBits>(from);
   }
 };
 
@@ -36,12 +41,20 @@ struct ExponentialLevels {
   uint32_t headroom;
 
   GQ_HD Scale scale_for_norm(float norm) const {
-    return exponential_scale(norm, kBits, headroom, kMantissaBits);
+    return folded_exponential_scale(norm, kBits, headroom, kMantissaBits);
+  }
+  GQ_HD uint32_t top_of(const Scale& scale) const {
+    return exponential_top_pattern<kMantissaBits>(scale);
+  }
+
+  GQ_HD uint32_t addend_of(uint32_t bits) const { return bits; }
+  GQ_HD uint32_t addend_in(uint32_t random_word, uint32_t value) const {
+    return value_bits(random_word, value);
   }
 
   template <bool kNearest>
-  GQ_HD uint32_t at_23(float value, const Scale& scale, uint32_t bits) const {
-    return exponential_at_23<kMantissaBits, kNearest>(value, scale, bits);
+  GQ_HD uint32_t raised(float value, const Scale& scale, uint32_t top, uint32_t addend) const {
+    return exponential_at_23<kMantissaBits, kNearest>(value, scale, top, addend);
   }
   GQ_HD uint32_t word(const uint32_t (&from)[32 / kBits],
                       const uint32_t (&value)[32 / kBits]) const {
@@ -53,73 +66,108 @@ struct ExponentialLevels {
 struct OwnThresholds {
   KeyedStream own;
 
-  GQ_HD void fill(uint64_t first_value, uint32_t (&bits)[kThreadValues]) const {
-    fill_bits(own, first_value, bits);
+  template <typename Levels>
+  GQ_HD void fill(const Levels& levels, const StreamStart& start, uint64_t group,
+                  uint32_t (&addend)[kThreadValues]) const {
+    const PhiloxBlock block = random_group(own, start, group);
+    GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
+      addend[e] = levels.addend_in(block.word[e / kWordValues], e);
+    }
   }
 };
 
 /** Those of quantize: own words, or strata of them (correlated). */
-struct QuantizeThresholds {
-  KeyedStream own;
+struct QuantizeThresholds : OwnThresholds {
   Strata strata;
   KeyedStream a, b;
 
   QuantizeThresholds(const Coding& coding, const RandomSite& site)
-      : own(own_stream(site, Draw::quantize)),
+      : OwnThresholds{own_stream(site, Draw::quantize)},
         strata(coding.rounding == Rounding::correlated ? strata_of(site.rank, coding.ranks)
                                                        : Strata{0, 0, 1, 0, 0, {}}),
         a(stream_at(site, Draw::strata_a, strata.group, 0)),
         b(stream_at(site, Draw::strata_b, strata.group, 0)) {}
 
-  GQ_HD void fill(uint64_t first_value, uint32_t (&bits)[kThreadValues]) const {
-    fill_bits(own, first_value, bits);
-    if (strata.count == 1) return;
-    const PhiloxBlock words_a = random_group(a, first_value / kGroupValues);
-    const PhiloxBlock words_b = random_group(b, first_value / kGroupValues);
+  template <typename Levels>
+  GQ_HD void fill(const Levels& levels, const StreamStart& start, uint64_t group,
+                  uint32_t (&addend)[kThreadValues]) const {
+    if (strata.count == 1) return OwnThresholds::fill(levels, start, group, addend);
+    const PhiloxBlock words = random_group(own, start, group);
+    const PhiloxBlock words_a = random_group(a, group);
+    const PhiloxBlock words_b = random_group(b, group);
     GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
-      bits[e] = correlated_uniform(strata, bits[e], value_bits(words_a.word[e / kWordValues], e),
-                                   value_bits(words_b.word[e / kWordValues], e));
+      const uint32_t w = e / kWordValues;
+      addend[e] = levels.addend_of(correlated_uniform(strata, value_bits(words.word[w], e),
+                                                      value_bits(words_a.word[w], e),
+                                                      value_bits(words_b.word[w], e)));
     }
   }
 };
 
-/** Levels make of each value a word with its code from bit 23 on, and of these a word of codes. */
-template <bool kNearest, typename Levels>
-GQ_HD void pack_codes(const Levels& levels, const Scale& scale, const float (&value)[kThreadValues],
-                      const uint32_t (&bits)[kThreadValues],
-                      uint32_t (&word)[kThreadWords<Levels::kBits>]) {
-  constexpr uint32_t kPerWord = codes_per_word(Levels::kBits);
-  GQ_UNROLL for (uint32_t w = 0; w < kThreadWords<Levels::kBits>; ++w) {
-    uint32_t from[kPerWord], pattern[kPerWord];
-    GQ_UNROLL for (uint32_t k = 0; k < kPerWord; ++k) {
-      const uint32_t e = w * kPerWord + k;
-      from[k] = levels.template at_23<kNearest>(value[e], scale, bits[e]);
-      pattern[k] = float_bits(value[e]);
-    }
-    word[w] = levels.word(from, pattern);
-  }
-}
+/** What a thread that encodes keeps from turn to turn: of its place in each, what is its own. */
+struct EncoderThread {
+  StreamStart start;
+  uint64_t group;
+  uint32_t* words;
+};
 
 /** Encodes a thread's values and writes their codes. */
 template <typename LevelKind, typename Thresholds>
 struct Encoder {
   using Levels = LevelKind;
+  using Words = uint32_t[kThreadWords<Levels::kBits>];
   Levels levels;
   Thresholds thresholds;
   bool nearest;
   WordBuffer<uint32_t> target;
 
+  GQ_HD EncoderThread thread_of(uint64_t first_value, uint32_t within) const {
+    return {start_of(thresholds.own), kept(first_value / kGroupValues + within / kGroupValues),
+            kept(target.words + within / codes_per_word(Levels::kBits))};
+  }
+
   GQ_HD void encode(uint64_t first_value, const Place& place, const Scale& scale,
                     const float (&value)[kThreadValues]) const {
-    uint32_t bits[kThreadValues] = {};
-    uint32_t word[kThreadWords<Levels::kBits>];
-    if (nearest) {
-      pack_codes<true>(levels, scale, value, bits, word);
-    } else {
-      thresholds.fill(first_value + place.offset, bits);
-      pack_codes<false>(levels, scale, value, bits, word);
+    encode(thread_of(first_value, place.within), place, scale, value);
+  }
+
+  GQ_HD void encode(const EncoderThread& thread, const Place& place, const Scale& scale,
+                    const float (&value)[kThreadValues]) const {
+    float powered[kThreadValues];
+    GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) powered[e] = value[e];
+    if (__builtin_expect(scale.power != 1, 0)) {
+      GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) powered[e] *= scale.power;
     }
-    store_words<Levels::kBits>(target, place.offset, place.code_count, word);
+    Words word;
+    uint32_t addend[kThreadValues];
+    if (nearest) {
+      GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
+        addend[e] = levels.addend_of(kUniformHalf);
+      }
+      pack<true>(scale, powered, addend, word);
+    } else {
+      thresholds.fill(levels, thread.start, thread.group + place.base / kGroupValues, addend);
+      pack<false>(scale, powered, addend, word);
+    }
+    store_words<Levels::kBits>(WordBuffer<uint32_t>{thread.words, target.vectors}, place.base,
+                               place.code_count, word);
+  }
+
+ private:
+  template <bool kNearest>
+  GQ_HD void pack(const Scale& scale, const float (&value)[kThreadValues],
+                  const uint32_t (&addend)[kThreadValues], Words& word) const {
+    constexpr uint32_t kPerWord = codes_per_word(Levels::kBits);
+    const uint32_t top = levels.top_of(scale);
+    GQ_UNROLL for (uint32_t w = 0; w < kThreadWords<Levels::kBits>; ++w) {
+      uint32_t from[kPerWord], pattern[kPerWord];
+      GQ_UNROLL for (uint32_t k = 0; k < kPerWord; ++k) {
+        const uint32_t e = w * kPerWord + k;
+        from[k] = levels.template raised<kNearest>(value[e], scale, top, addend[e]);
+        pattern[k] = float_bits(value[e]);
+      }
+      word[w] = levels.word(from, pattern);
+    }
   }
 };
 

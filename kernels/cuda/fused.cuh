@@ -38,6 +38,7 @@ struct QuantizeUnder : BodyDefaults {
     turn_count = quantize.turn_count;
   }
   GQ_HD void begin(Here local) const {
+    quantize.begin_thread(local);
     local.own.scale = quantize.encoder.levels.scale_for_norm(norm);
   }
   GQ_HD void run(Phase<0> phase, uint32_t turn, uint32_t part, Here local) const {
@@ -57,13 +58,14 @@ struct QuantizeMerged : BodyDefaults {
       : quantize(quantize), meetings(meetings) {
     turn_count = quantize.turn_count;
   }
+  GQ_HD void begin(Here local) const { quantize.begin_thread(local); }
   GQ_HD void run(Phase<0>, uint32_t turn, uint32_t part, Here local) const {
     const Place place = quantize.place(turn, part, local.thread);
     if (place.code_count == 0) return;
     float value[kThreadValues];
     quantize.give(place, local, value);
     const Scale scale = quantize.encoder.levels.scale_for_norm(merged_norm(place.offset));
-    quantize.encoder.encode(quantize.first_value, place, scale, value);
+    quantize.encoder.encode(local.own.encoder, place, scale, value);
   }
 
  private:

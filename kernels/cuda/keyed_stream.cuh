@@ -28,6 +28,13 @@ GQ_HD PhiloxBlock random_group(const KeyedStream& stream, uint64_t group) {
   return gq::random_group(stream, group, stream);
 }
 
+/** The same for threads that draw more than one group, and what they begin with. */
+GQ_HD StreamStart start_of(const KeyedStream& stream) { return gq::start_of(stream, stream); }
+GQ_HD PhiloxBlock random_group(const KeyedStream& stream, const StreamStart& start,
+                               uint64_t group) {
+  return gq::random_group(stream, start, group, stream);
+}
+
 }  // namespace gq::cuda
 
 #endif

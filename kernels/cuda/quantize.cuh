@@ -10,6 +10,8 @@ template <typename Levels>
 struct Quantize : WorkDefaults {
   struct Own {
     Scale scale;
+    const void* values;
+    EncoderThread encoder;
   };
   using Here = Local<Nothing, Own>;
 
@@ -26,16 +28,23 @@ struct Quantize : WorkDefaults {
   }
 
   GQ_HD void begin(Here local) const {
+    begin_thread(local);
     if (norms.is_one()) local.own.scale = encoder.levels.scale_for_norm(*norms.one);
   }
-  GQ_HD void give(const Place& place, Here, float (&value)[kThreadValues]) const {
-    source.load(place.offset, place.value_count, value);
+  /** All but the scale. */
+  GQ_HD void begin_thread(Here local) const {
+    const uint32_t within = local.thread * kThreadValues;
+    local.own.values = kept(source.place_of(within));
+    local.own.encoder = encoder.thread_of(first_value, within);
+  }
+  GQ_HD void give(const Place& place, Here local, float (&value)[kThreadValues]) const {
+    source.load_from(local.own.values, place.base, place.value_count, value);
   }
   GQ_HD void take(const Place& place, Here local, const float (&value)[kThreadValues]) const {
     if (!norms.is_one()) {
       local.own.scale = encoder.levels.scale_for_norm(norms.at(place.offset));
     }
-    encoder.encode(first_value, place, local.own.scale, value);
+    encoder.encode(local.own.encoder, place, local.own.scale, value);
   }
 };
 

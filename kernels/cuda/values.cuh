@@ -93,14 +93,24 @@ struct ValueSource {
       : values(values), dtype(dtype), vectors(is_aligned(values, 16)) {}
 
   GQ_HD void load(uint64_t offset, uint32_t count, float (&value)[kThreadValues]) const {
+    load_from(values, offset, count, value);
+  }
+
+  /** Where value `offset` is, and the same from there on. */
+  GQ_HD const void* place_of(uint64_t offset) const {
+    const uint32_t size = dtype == GQSGD_FLOAT32 ? 4 : dtype == GQSGD_FLOAT64 ? 8 : 2;
+    return static_cast<const char*>(values) + offset * size;
+  }
+  GQ_HD void load_from(const void* place, uint64_t offset, uint32_t count,
+                       float (&value)[kThreadValues]) const {
     if (dtype == GQSGD_FLOAT32) {
-      load_elements(static_cast<const float*>(values) + offset, vectors, count, value);
+      load_elements(static_cast<const float*>(place) + offset, vectors, count, value);
     } else if (dtype == GQSGD_BFLOAT16) {
-      load_elements(static_cast<const Bfloat*>(values) + offset, vectors, count, value);
+      load_elements(static_cast<const Bfloat*>(place) + offset, vectors, count, value);
     } else if (dtype == GQSGD_FLOAT16) {
-      load_elements(static_cast<const Half*>(values) + offset, vectors, count, value);
+      load_elements(static_cast<const Half*>(place) + offset, vectors, count, value);
     } else {
-      load_elements(static_cast<const double*>(values) + offset, vectors, count, value);
+      load_elements(static_cast<const double*>(place) + offset, vectors, count, value);
     }
   }
 };

@@ -18,6 +18,8 @@ struct Place {
   uint64_t offset;       ///< of the first one in the buffers
   uint32_t value_count;  ///< of a caller's values, at most kThreadValues
   uint32_t code_count;   ///< with those that a rotation was filled up with
+  uint64_t base;         ///< all threads' part of the offset
+  uint32_t within;       ///< the thread's own
 };
 
 /** A range as its threads divide it; Work says again what it does otherwise. */
@@ -41,13 +43,15 @@ struct WorkDefaults : BodyDefaults {
     turn_count = static_cast<uint32_t>((code_count + turn_values - 1) / turn_values);
   }
 
-  GQ_HD Place place_at(uint32_t turn, uint32_t part, uint64_t offset) const {
-    return {turn, part, offset, count_here(offset, value_count), count_here(offset, code_count)};
+  GQ_HD Place place_at(uint32_t turn, uint32_t part, uint64_t base, uint32_t within = 0) const {
+    const uint64_t offset = base + within;
+    return {turn, part,  offset, count_here(offset, value_count), count_here(offset, code_count),
+            base, within};
   }
 
   GQ_HD Place place(uint32_t turn, uint32_t part, uint32_t thread) const {
     const uint64_t parts = uint64_t{turn} * part_count + part;
-    return place_at(turn, part, (parts * kThreads + thread) * kThreadValues);
+    return place_at(turn, part, parts * (kThreads * kThreadValues), thread * kThreadValues);
   }
 };
 

@@ -1,7 +1,7 @@
-// The kernels that speed is about, each as it runs on most of a large call: float32, one norm,
-// fresh random words, aligned buffers, no tail. What a real kernel decides at run time is constant
-// here, so that tools/count_sass counts the instructions of that path alone; no program calls
-// these.
+// The kernels that speed is about, each as it runs on most of a large call: float32, one norm whose
+// factors are folded, fresh random words, aligned buffers, no tail. What a real kernel decides at
+// run time is constant here, so that tools/count_sass counts the instructions of that path alone;
+// no program calls these.
 #include "kernels/cuda/dequantize.cuh"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/norm.cuh"
@@ -36,6 +36,11 @@ struct Full<Quantize<Levels>> : Plain<Quantize<Levels>> {
     this->source.dtype = GQSGD_FLOAT32;
     this->source.vectors = true;
     __builtin_assume(this->norms.one != nullptr);
+  }
+  template <typename Here>
+  GQ_HD void begin(Here local) const {
+    Plain<Quantize<Levels>>::begin(local);
+    local.own.scale.power = 1;
   }
 };
 

@@ -195,64 +195,6 @@ TEST(Words, LeadingBitsByOctetsAreThoseOfEach) {
   }
 }
 
-/** Words of codes by exponential_word against lanes, for all codes and signs in every lane. */
-template <uint32_t kBits, uint32_t kMantissaBits>
-void expect_packed_exponentials() {
-  constexpr uint32_t kPerWord = 32 / kBits;
-  for (uint32_t k = 0; k < (2u << (kBits - 1)) * kPerWord * 8; ++k) {
-    uint32_t from[kPerWord], value[kPerWord], expected = 0;
-    for (uint32_t e = 0; e < kPerWord; ++e) {
-      const bool is_here = e == k % kPerWord;
-      const uint32_t any = is_here ? k / kPerWord : noise(k * kPerWord + e);
-      const uint32_t c = any & code_max(kBits), negative = (any >> (kBits - 1)) & 1;
-      from[e] = (c + (kMantissaBits > 0 ? 0 : 64)) << 23 | noise(k + e) >> 9;
-      value[e] = negative << 31 | noise(k + e + 9) >> 1;
-      const Octet coded = static_cast<Octet>(c | negative << (kBits - 1));
-      expected |= placed<kBits>(without_negative_zero<kBits>(coded), e);
-    }
-    ASSERT_EQ((exponential_word<kBits, kMantissaBits>(from, value)), expected) << k;
-  }
-}
-
-TEST(Words, PackedExponentialCodesAreThoseOfLanes) {
-  expect_packed_exponentials<8, 0>();
-  expect_packed_exponentials<8, 2>();
-  expect_packed_exponentials<4, 0>();
-}
-
-template <uint32_t kBits, uint32_t kMantissaBits, bool kNearest>
-void expect_raised_exponentials(const Floats& values) {
-  const Scale scale = exponential_scale(3, kBits, 0, kMantissaBits);
-  for (size_t e = 0; e < values.size(); ++e) {
-    const uint32_t bits = noise(e);
-    const uint32_t from = exponential_at_23<kMantissaBits, kNearest>(values[e], scale, bits);
-    const uint32_t c = (from >> 23) - (kMantissaBits > 0 ? 0 : kSmallestLevelField);
-    const Octet coded = exponential_round<kBits, kMantissaBits, kNearest>(values[e], scale, bits);
-    ASSERT_EQ(c, coded & code_max(kBits)) << values[e] << " " << bits;
-  }
-}
-
-template <bool kNearest>
-void expect_raised_lanes(const Floats& values) {
-  expect_raised_exponentials<8, 0, kNearest>(values);
-  expect_raised_exponentials<8, 2, kNearest>(values);
-  expect_raised_exponentials<4, 0, kNearest>(values);
-  for (const uint32_t steps : {1u, 7u, 100u, 127u}) {
-    const Scale scale = linear_scale(3, steps);
-    for (size_t e = 0; e < values.size(); ++e) {
-      ASSERT_EQ(linear_at_23<kNearest>(values[e], scale, steps << 23, noise(e)) >> 23,
-                linear_encode<kNearest>(values[e], scale, steps, noise(e)))
-          << values[e];
-    }
-  }
-}
-
-TEST(Words, RaisedLanesAreThoseOfSingleValues) {
-  const Floats values = edge_biased_values(3, 200000, 3);
-  expect_raised_lanes<false>(values);
-  expect_raised_lanes<true>(values);
-}
-
 template <uint32_t kBits>
 void expect_powers() {
   for (uint32_t lane_here = 0; lane_here < 1u << kBits; ++lane_here) {
