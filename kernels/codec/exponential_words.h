@@ -122,12 +122,10 @@ GQ_HD uint32_t short_average_word(uint32_t low, uint32_t high, Outcome outcome) 
                      (odd << 4) ^ (odd & odd_change));
 }
 
-/** The scale as exponential_at_23 takes it. What is below half a unit in the last place of the
- *  smallest level is 0 in the end. */
-GQ_HD Scale folded_exponential_scale(float norm, uint32_t bits, uint32_t headroom,
-                                     uint32_t mantissa_bits) {
-  return folded(exponential_scale(norm, bits, headroom, mantissa_bits),
-                power_of_two(kSmallestLevelExponent - 25));
+/** Both factors in one, if they can be. What is below half a unit in the last place of the smallest
+ *  level is 0 in the end. */
+GQ_HD Scale folded_exponential_scale(const Scale& scale) {
+  return folded(scale, power_of_two(kSmallestLevelExponent - 25));
 }
 
 /** What exponential_at_23 makes of the target, with the largest uniform number. */

@@ -26,10 +26,8 @@ GQ_HD uint32_t linear_encode(float value, const Scale& scale, uint32_t steps, ui
   return static_cast<uint32_t>(code + static_cast<int32_t>(steps));
 }
 
-/** The scale as linear_at_24 takes it. What is below half a unit is 0 in the end. */
-GQ_HD Scale folded_linear_scale(float norm, uint32_t steps) {
-  return folded(linear_scale(norm, steps), 0.25f);
-}
+/** Both factors in one, if they can be. What is below half a unit is 0 in the end. */
+GQ_HD Scale folded_linear_scale(const Scale& scale) { return folded(scale, 0.25f); }
 
 /** What linear_at_24 adds: s from bit 24 on and behind it r(e); `bits` is R(e). */
 GQ_HD uint32_t linear_addend(uint32_t bits, uint32_t steps) {

@@ -26,15 +26,10 @@ void encode_linear(const float* __restrict value, const ScaleOf& scale_of, uint3
 
 #else
 
-/** Both factors of a scale in one. Where that is a normal number, all products are the same: the
- *  power of two rounds nothing but what becomes 0 in the end. */
+/** A scale whose power is 1. */
 struct FoldedScale {
   float factor, target;
 
-  explicit FoldedScale(const Scale& scale)
-      : factor(scale.power * scale.factor), target(scale.target) {}
-
-  bool is_exact() const { return factor >= 0x1p-126f && is_finite(factor); }
   GQ_INLINE const FoldedScale& operator()(uint32_t) const { return *this; }
 };
 
@@ -77,8 +72,10 @@ void encode_linear(const float* value, const SegmentScales& scales, uint32_t ste
 template <typename Uniforms>
 void encode_linear(const float* value, const OneScale& scale, uint32_t steps,
                    const Uniforms& uniforms, uint8_t* lane) {
-  const FoldedScale folded(scale.scale);
-  if (folded.is_exact()) return encode_octets(value, folded, steps, uniforms, lane);
+  const Scale folded = folded_linear_scale(scale.scale);
+  if (folded.power == 1) {
+    return encode_octets(value, FoldedScale{folded.factor, folded.target}, steps, uniforms, lane);
+  }
   encode_octets(value, scale, steps, uniforms, lane);
 }
 

@@ -18,7 +18,9 @@ struct LinearLevels {
   static constexpr uint32_t kBits = kCodeBits;
   uint32_t steps;
 
-  GQ_HD Scale scale_for_norm(float norm) const { return folded_linear_scale(norm, steps); }
+  GQ_HD Scale scale_for_norm(float norm) const {
+    return folded_linear_scale(linear_scale(norm, steps));
+  }
   GQ_HD uint32_t top_of(const Scale&) const { return 0; }  // the scale's own does
 
   GQ_HD uint32_t addend_of(uint32_t bits) const { return linear_addend(bits, steps); }
@@ -41,7 +43,7 @@ struct ExponentialLevels {
   uint32_t headroom;
 
   GQ_HD Scale scale_for_norm(float norm) const {
-    return folded_exponential_scale(norm, kBits, headroom, kMantissaBits);
+    return folded_exponential_scale(exponential_scale(norm, kBits, headroom, kMantissaBits));
   }
   GQ_HD uint32_t top_of(const Scale& scale) const {
     return exponential_top_pattern<kMantissaBits>(scale);
