@@ -10,15 +10,22 @@ namespace {
 constexpr int32_t kOfCodes[] = {GQSGD_SCHEDULE_DIRECT,    GQSGD_SCHEDULE_HIERARCHICAL,
                                 GQSGD_SCHEDULE_BUTTERFLY, GQSGD_SCHEDULE_TREE,
                                 GQSGD_SCHEDULE_RING,      GQSGD_SCHEDULE_NATIVE};
-// Where they cost the same a ring's work is the most even, and its moves are listed soonest; a tree
-// has the fewest messages.
+// Where they cost the same a ring's work is the most even, and its moves are listed soonest. Far
+// beyond caches a tree's ranks, which take turns, get more of the memory that they share.
 constexpr int32_t kOfFloats[] = {GQSGD_SCHEDULE_RING,         GQSGD_SCHEDULE_TREE,
                                  GQSGD_SCHEDULE_BUTTERFLY,    GQSGD_SCHEDULE_DIRECT,
                                  GQSGD_SCHEDULE_HIERARCHICAL, GQSGD_SCHEDULE_NATIVE};
+constexpr int32_t kOfManyFloats[] = {GQSGD_SCHEDULE_TREE,         GQSGD_SCHEDULE_RING,
+                                     GQSGD_SCHEDULE_BUTTERFLY,    GQSGD_SCHEDULE_DIRECT,
+                                     GQSGD_SCHEDULE_HIERARCHICAL, GQSGD_SCHEDULE_NATIVE};
+constexpr double kFarBeyondCaches = 10;
 
 // Predictions that are closer than this say nothing: then the earlier candidate is kept, which is
 // the one without codes, or with less noise or fewer moves.
 constexpr double kClearlyCheaper = 0.97;
+// Codes have an error and floats have none, and predictions are met within 10 %. On links that
+// counts for nothing beside kBusyLinks.
+constexpr double kWorthAnError = 0.9;
 // Constants are measured where nothing else is on the links. Others' messages and queues can only
 // lengthen what a byte takes, so that of two times that are close fewer bytes are the safer choice.
 constexpr double kBusyLinks = 1.25;
@@ -43,6 +50,19 @@ bool is_candidate(const CostQuestion& question, const CostConstants& constants) 
   return reencodes || !exact || exact_steps(format.bits, question.ranks) > 0;
 }
 
+/** Whether the ranks of one memory touch many times what their caches hold. */
+bool goes_far(const CostQuestion& question, const CostConstants& constants) {
+  return question.reads_in_place && constants.cpus > 0 &&
+         touched_bytes(question, constants) > kFarBeyondCaches * constants.cache_bytes;
+}
+
+/** What part of the best time so far a candidate has to stay below. */
+double needed_part(const CostQuestion& candidate, bool plain, const Choice& best) {
+  if (candidate.schedule_id == GQSGD_SCHEDULE_NATIVE) return kClearlyCheaperNative;
+  const bool replaces_floats = best.uncompressed && !plain && candidate.reads_in_place;
+  return replaces_floats ? kWorthAnError : kClearlyCheaper;
+}
+
 /** The constants that choices are made by. */
 CostConstants on_busy_links(const CostQuestion& question, CostConstants constants) {
   if (question.reads_in_place) return constants;
@@ -65,6 +85,7 @@ Format uncompressed(const Format& format) {
 Status choose(const CostQuestion& question, const CostConstants& constants,
               bool may_be_uncompressed, Choice* choice, double* time_ns) {
   const CostConstants busy = on_busy_links(question, constants);
+  const auto* floats = goes_far(question, constants) ? &kOfManyFloats : &kOfFloats;
   CostQuestion chosen = question;
   double least_ns = 0;
   bool found = false;
@@ -74,14 +95,12 @@ Status choose(const CostQuestion& question, const CostConstants& constants,
     if (plain && !both) continue;
     CostQuestion candidate = question;
     if (plain) candidate.format = uncompressed(question.format);
-    for (const int32_t schedule_id : plain ? kOfFloats : kOfCodes) {
+    for (const int32_t schedule_id : plain ? *floats : kOfCodes) {
       candidate.schedule_id = schedule_id;
       if (!is_candidate(candidate, constants)) continue;
       double candidate_ns = 0;
       GQ_TRY(predict_time(candidate, busy, &candidate_ns));
-      const bool native = schedule_id == GQSGD_SCHEDULE_NATIVE;
-      const double cheaper = native ? kClearlyCheaperNative : kClearlyCheaper;
-      if (found && candidate_ns >= cheaper * least_ns) continue;
+      if (found && candidate_ns >= needed_part(candidate, plain, *choice) * least_ns) continue;
       found = true;
       chosen = candidate;
       least_ns = candidate_ns;

@@ -32,13 +32,6 @@ double crowding(const CostQuestion& question, const CostConstants& constants) {
   return constants.cpus > 0 ? std::max(1.0, neighbours(question) / constants.cpus) : 1.0;
 }
 
-/** Values, results and codes of all ranks that share a cache. */
-double touched_bytes(const CostQuestion& question, const CostConstants& constants) {
-  const double for_one = 2.0 * dtype_bytes(question.dtype) + question.format.bits / 8.0;
-  const double sharing = constants.cpus > 0 ? neighbours(question) : 1;
-  return sharing * static_cast<double>(question.value_count) * for_one;
-}
-
 /** What a prediction is made from. */
 struct Terms {
   const CostQuestion& question;
@@ -137,6 +130,12 @@ double all_moves_ns(Plan plan, const Terms& terms) {
 }
 
 }  // namespace
+
+double touched_bytes(const CostQuestion& question, const CostConstants& constants) {
+  const double for_one = 2.0 * dtype_bytes(question.dtype) + question.format.bits / 8.0;
+  const double sharing = constants.cpus > 0 ? neighbours(question) : 1;
+  return sharing * static_cast<double>(question.value_count) * for_one;
+}
 
 Status predict_time(const CostQuestion& question, const CostConstants& constants, double* time_ns) {
   Plan plan;

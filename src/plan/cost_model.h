@@ -23,6 +23,9 @@ struct CostQuestion {
   bool transport_adds = false;   ///< for choices: schedule native is possible
 };
 
+/** Values, results and codes of all ranks that share a cache. */
+double touched_bytes(const CostQuestion& question, const CostConstants& constants);
+
 /** Nanoseconds from the call of the last rank to the return of the last rank. Refuses what
  *  make_plan() refuses; UNSUPPORTED for lists, whose lengths depend on values, and for sums by a
  *  transport that nobody has measured. */
