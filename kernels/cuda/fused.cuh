@@ -124,7 +124,8 @@ struct DequantizeShards : BodyDefaults {
     const uint64_t in_shard = (uint64_t{turn_of_shard} * kThreads + local.thread) * kThreadValues;
     const uint32_t count = count_here(in_shard, shard.value_count);
     if (count == 0) return;
-    const Place place{turn, part, shard.first_value + in_shard, count, count};
+    const uint64_t offset = shard.first_value + in_shard;
+    const Place place{turn, part, offset, count, count, offset, 0};
     const FusedRoom& room = *meetings.rooms[owner];
     const WordBuffer<const uint32_t> words = word_buffer<Decoder::kBits>(&room.words[0]);
     NormSource scales = dequantize.scales;
