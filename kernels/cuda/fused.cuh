@@ -321,7 +321,7 @@ gqsgd_status fused_linear_on(Launcher& launch, const FusedArgs& args) {
   using Levels = LinearLevels<kBits>;
   using Add = AddLinear<kBits>;
   const ReduceManyArgs sums = reduce_many_args(args);
-  const Levels up(args.coding.steps), down(args.coding.steps_down);
+  const Levels up{args.coding.steps}, down{args.coding.steps_down};
   const Add add{Operands(sums), args.coding.steps};
   const double full = full_sum(args.coding);
   const auto decoder = linear_decoder<kBits>(dequantize_args(args));
