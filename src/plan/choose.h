@@ -19,11 +19,11 @@ inline constexpr Choice kUnmeasuredChoice{GQSGD_SCHEDULE_DIRECT, false};
 Format uncompressed(const Format& format);
 
 /** The cheapest choice where bytes on links take a quarter longer than the constants have it, or
- * one within 3 % of it that makes less noise; in one memory codes have to be 10 % cheaper than
- * floats. And its time by the constants. question.schedule_id is not looked at. Native counts where
- * the transport adds and the constants know what that takes, hierarchical where nodes are known and
- *  make a hierarchy. Left out: sparse, whose time depends on values; a ring of averages, whose
- * noise grows with the ranks; and no compression for nonfinite=error, which needs a norm. */
+ * one within 3 % of it that makes less noise; in one memory codes have to be 10 % cheaper. And its
+ * time by the constants. question.schedule_id is not looked at. Native counts where the transport
+ * adds and the constants know what that takes, hierarchical where nodes are known and make a
+ * hierarchy. Left out: sparse, whose time depends on values; a ring of averages, whose noise grows
+ * with the ranks; and no compression for nonfinite=error, which needs a norm. */
 Status choose(const CostQuestion& question, const CostConstants& constants,
               bool may_be_uncompressed, Choice* choice, double* time_ns);
 

@@ -2,24 +2,12 @@
 // they meet one.
 #include <gtest/gtest.h>
 
+#include "tests/device/graph_of_host.h"
 #include "tests/gpu/graph_ranks.h"
-#include "tests/support/host_device.h"
 #include "tests/support/host_fused.h"
 
 namespace gq::test {
 namespace {
-
-class GraphOfHost final : public StreamGraph {
- public:
-  void begin_capture(StreamHandle stream) override { graph_.begin_capture(stream); }
-  std::string end_capture(StreamHandle stream) override {
-    return graph_.end_capture(stream) ? "" : "the capture is not whole";
-  }
-  void replay(StreamHandle stream) override { graph_.replay(stream); }
-
- private:
-  HostGraph graph_;
-};
 
 GraphRanks ranks_on_the_double(int ranks) {
   return {[] { return std::make_unique<GraphOfHost>(); }, ranks};

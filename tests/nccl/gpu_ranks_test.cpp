@@ -6,23 +6,12 @@
 #include <mutex>
 #include <thread>
 
+#include "tests/device/graph_of_host.h"
 #include "tests/gpu/nccl_ranks.h"
 #include "tests/nccl/group.h"
 
 namespace gq::test {
 namespace {
-
-class ThreadsGraph final : public StreamGraph {
- public:
-  void begin_capture(StreamHandle stream) override { graph_.begin_capture(stream); }
-  std::string end_capture(StreamHandle stream) override {
-    return graph_.end_capture(stream) ? "" : "not joined";
-  }
-  void replay(StreamHandle stream) override { graph_.replay(stream); }
-
- private:
-  HostGraph graph_;
-};
 
 class GpuRanks : public testing::Test {
  protected:
@@ -31,7 +20,7 @@ class GpuRanks : public testing::Test {
     setting_.formats = {"paper-gl8", "blocks-8"};
     setting_.value_count = 5001;
     setting_.version = kSharedGpuVersion;
-    setting_.make_graph = [] { return std::make_unique<ThreadsGraph>(); };
+    setting_.make_graph = [] { return std::make_unique<GraphOfHost>(); };
     setting_.say = [this](const std::string& line) { said_ += line + "\n"; };
     setting_.give_up = [this](const std::string& sentence) {
       const std::lock_guard<std::mutex> lock(mutex_);
@@ -98,7 +87,7 @@ TEST_F(GpuRanks, AreGivenUpAtTheirLimit) {
   setting_.version = 22809;
   setting_.make_graph = [this] {
     while (given_up().empty()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    return std::make_unique<ThreadsGraph>();
+    return std::make_unique<GraphOfHost>();
   };
   EXPECT_TRUE(check_nccl_ranks(setting_));
   EXPECT_EQ(given_up(), "1 rank: no end after 50 ms: rank 0 replays a graph");
