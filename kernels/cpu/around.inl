@@ -57,3 +57,14 @@ void write_words(uint32_t* to, const void* from, size_t octets, bool around_cach
   }
   write_around(reinterpret_cast<uint8_t*>(to), static_cast<const uint8_t*>(from), octets);
 }
+
+/** Writes the codes of a tile, which `encode` puts where it is told: there, where it may. */
+template <uint32_t kBits, typename Encode>
+GQ_INLINE void write_codes(const OutWords& out, const Tile& tile, Encode encode) {
+  uint8_t* const there = octets_at<kBits>(out.words, tile);
+  if (is_full(tile) && !out.around_caches) return encode(there);
+  CodeTile codes;
+  encode(codes.octet);
+  if (!is_full(tile)) return store_tail<kBits>(codes, out.words, tile);
+  write_around(there, codes.octet, kTileOctets<kBits>);
+}

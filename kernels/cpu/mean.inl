@@ -87,15 +87,10 @@ bool reduce_many_mean(const ReduceManyArgs& args) {
   for_each_tile(args.range, [&](const Tile& tile) {
     RandomTile random;
     fill_random(stream, args.range.first_value + tile.offset, random);
-    uint8_t* const there = octets_at<8>(args.out_words, tile);
-    if (is_full(tile) && !args.around_caches) return mean_tile<true>(args, tile, random, there);
-    CodeTile codes;
-    if (is_full(tile)) {
-      mean_tile<true>(args, tile, random, codes.octet);
-      return write_around(there, codes.octet, kTileOctets<8>);
-    }
-    mean_tile<false>(args, tile, random, codes.octet);
-    store_tail<8>(codes, args.out_words, tile);
+    write_codes<8>({args.out_words, args.around_caches}, tile, [&](uint8_t* octet) {
+      if (is_full(tile)) return mean_tile<true>(args, tile, random, octet);
+      mean_tile<false>(args, tile, random, octet);
+    });
   });
   return true;
 }

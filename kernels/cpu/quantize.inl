@@ -88,13 +88,9 @@ struct RangeEncoder {
       const float* value = source.load(tile, values, scales);
       Uniforms uniforms;  // after the scales, whose divisions end meanwhile
       uniforms.fill(thresholds, range.first_value + tile.offset);
-      CodeTile codes;
-      uint8_t* const there = octets_at<Encoder::kBits>(out.words, tile);
-      const bool direct = is_full(tile) && !out.around_caches;
-      encode_tile(value, source.map(tile), uniforms, direct ? there : codes.octet);
-      if (direct) return;
-      if (!is_full(tile)) return store_tail<Encoder::kBits>(codes, out.words, tile);
-      write_around(there, codes.octet, kTileOctets<Encoder::kBits>);
+      write_codes<Encoder::kBits>(out, tile, [&](uint8_t* octet) {
+        encode_tile(value, source.map(tile), uniforms, octet);
+      });
     });
   }
 };
