@@ -108,7 +108,7 @@ enum { GQSGD_FLOAT32 = 0, GQSGD_FLOAT16 = 1, GQSGD_BFLOAT16 = 2, GQSGD_FLOAT64 =
 enum { GQSGD_SUM = 0, GQSGD_MEAN = 1 };
 
 /** Schedules (docs/SCHEDULES.md). AUTO is DIRECT, or with the option `costs` the cheapest; it
- *  chooses from agreed inputs only: count, ranks, format, dtype, chunk and constants.
+ *  chooses from agreed inputs only: count, ranks, nodes, format, dtype, chunk, costs, transport.
  *  NATIVE needs a transport with an allreduce of its own (MPI, or a table that has one), and codes
  *  that are added as integers (linear levels, combine=exact) or no codes. */
 enum {
@@ -215,8 +215,8 @@ GQSGD_API gqsgd_status gqsgd_predict_time(gqsgd_quantizer quantizer, int32_t sch
 /** Options text of the create functions, comma-separated, "" or NULL for all defaults:
  *    timeout_ms=300000        time without progress after which a call gives up; -1 for ever
  *    stream_id=0              enters the random key, so that groups of one program draw differently
- *    chunk_value_count=65536  values per message (57344 where messages leave the machine's memory,
- *                             a quarter as many floats); changes speed, never a bit of the result
+ *    chunk_value_count=65536  values per message; where messages travel 57344, 28672 with over 4
+ *                             ranks, 14336 with over 8, a quarter as many floats; alters no bit
  *    threads=1                that compute for a rank, the caller's among them, at most 256: one
  *                             for each processor that it has to itself; changes no bit, and ranks
  *                             may differ
@@ -230,7 +230,7 @@ GQSGD_API gqsgd_status gqsgd_predict_time(gqsgd_quantizer quantizer, int32_t sch
  *                             hierarchical schedule is made from, and equal on all ranks. Without
  *                             it the transport says: node_ids of a custom one, ranks that share
  *                             memory over MPI; threads and processes are on one node
- *  A communicator is used by one thread at a time: a second one gets BUSY. */
+ *  One thread at a time: others get BUSY, but for rank, size, timeout, counter, status, abort. */
 
 /** Makes `rank_count` communicators of one group inside this process, one per thread.
  *  comms [out] `rank_count` handles, in rank order. */
@@ -277,13 +277,13 @@ GQSGD_API gqsgd_status gqsgd_comm_stat(gqsgd_comm comm, const char *name, uint64
 /** OK, or the first failure that broke this communicator; its sentence becomes the last error. */
 GQSGD_API gqsgd_status gqsgd_comm_status(gqsgd_comm comm);
 
-/** Breaks this rank's communicator from any thread at any moment, without waiting: a call under way
- *  here returns ABORTED, and so do the peers' calls, naming this rank. */
+/** Breaks this rank's communicator from any thread, without waiting: a call under way here returns
+ *  ABORTED, and so do calls of peers that are threads or processes. Others are not told. */
 GQSGD_API gqsgd_status gqsgd_comm_abort(gqsgd_comm comm);
 
-/** Frees this rank's communicator without waiting for any other rank; NULL is OK. A call under way
- *  on another thread returns ABORTED. Requests in flight end with ABORTED before this returns:
- *  their buffers are the caller's again. */
+/** Frees this rank's communicator. Waits for no rank, but for what is enqueued on streams, at most
+ *  timeout_ms; NULL is OK. A call under way on another thread returns ABORTED. Requests in flight
+ *  end with ABORTED before this returns: their buffers are the caller's again. */
 GQSGD_API gqsgd_status gqsgd_comm_destroy(gqsgd_comm comm);
 
 /* ---- 5. Collectives -------------------------------------------------------------------------- */
@@ -294,9 +294,9 @@ GQSGD_API gqsgd_status gqsgd_comm_destroy(gqsgd_comm comm);
  *  at          {step, index} of this call for the random numbers, equal on all ranks; step below
  *              2^32, index below 2^16. NULL takes the communicator's counter and index 0.
  *              GQSGD_AT_DEVICE says where a device has them.
- *  stream      NULL for host memory, else that of a device on all ranks: see docs/CUDA.md
- *  Every rank calls in the same order with the same arguments. Blocks until the result is there.
- *  value_count 0 is legal and still checks that the ranks agree.
+ *  stream      NULL: host memory (over NCCL: the default stream); else a device's: docs/CUDA.md
+ *  Every rank makes the same calls in the same order. Blocks until the result is there; on a stream
+ *  it may return before (docs/CUDA.md, NCCL.md). value_count 0 is legal: ranks still compare calls.
  *
  *  A failure of this rank's own checks, or a difference between ranks (MISMATCH, REMOTE_ERROR,
  *  NONFINITE), is reported on all ranks, leaves `recv` untouched and the communicator usable.
@@ -341,8 +341,8 @@ GQSGD_API gqsgd_status gqsgd_allgather(gqsgd_comm comm, gqsgd_quantizer quantize
                                        const uint64_t at[2], void *stream);
 
 /** The same allreduce with `rank_count` virtual ranks on the calling thread: same schedule, same
- *  executor, same bits, but for sums of floats by NATIVE, which here are made in rank order. For
- *  tests, studies and debugging.
+ *  executor, same bits, but for sums of floats by NATIVE, made in rank order here, and for what
+ *  AUTO chooses with `costs` (name a schedule). For tests, studies and debugging.
  *  send  [in]  `rank_count` buffers;  recv [out] `rank_count` buffers, an entry may be NULL
  *  options     as for communicators */
 GQSGD_API gqsgd_status gqsgd_simulate(gqsgd_quantizer quantizer, int32_t rank_count,

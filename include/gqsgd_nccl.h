@@ -10,8 +10,8 @@
  * difference between ranks is MISMATCH at once, on all of them. Otherwise it is found on the GPU,
  * and `recv` stays as it was; gqsgd_comm_status says so, and the next call returns that failure,
  * though it is carried out itself.
- * All collectives work there, with schedules DIRECT (which AUTO is), RING, TREE, BUTTERFLY and
- * NATIVE.
+ * All collectives work there, with every schedule but HIERARCHICAL over several nodes. AUTO is
+ * DIRECT, also with `costs`.
  * The _start forms enqueue the call in the same way. Their request ends when the stream is through
  * with it, and its status says what the GPU found of this very call; no later call returns that.
  *

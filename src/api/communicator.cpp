@@ -157,7 +157,7 @@ Status fill_endpoint(std::unique_ptr<Transport> transport, const CommOptions& op
     endpoint->chunk_value_count =
         endpoint->transport->on_streams()
             ? kChunkValueCountOnStreams
-            : default_chunk_value_count(endpoint->transport->reads_in_place());
+            : default_chunk_value_count(endpoint->transport->reads_in_place(), ranks);
   }
   if (endpoint->transport->reads_in_place()) endpoint->around_bytes = options.around_bytes;
   endpoint->stream_id = options.stream_id;

@@ -20,7 +20,7 @@ Status predict(gqsgd_quantizer quantizer, int32_t schedule, int32_t rank_count, 
   question.schedule_id = schedule;
   question.ranks = static_cast<uint32_t>(rank_count);
   question.value_count = value_count;
-  question.chunk_value_count = kChunkValueCountOnWires;
+  question.chunk_value_count = default_chunk_value_count(false, question.ranks);
   question.dtype = dtype;
   question.transport_adds = true;  // constants that know of it are those of one that does
   Choice choice = kUnmeasuredChoice;

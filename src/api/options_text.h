@@ -16,11 +16,15 @@ inline constexpr int64_t kTimeoutMsDefault = 300000;
 inline constexpr int64_t kTimeoutMsMax = INT64_C(1)
                                          << 40;  // 35 years; in nanoseconds it fits 63 bits
 /** Where peers' words are read in place, and where messages travel: there 8-bit codes and their
- *  scales stay below 64 KiB, up to which MPI sends at once over TCP. */
+ *  scales stay below 64 KiB, up to which MPI sends at once over TCP. In a step a rank hears from
+ *  all others: messages of more of them are shorter, since what a port cannot hold is lost and sent
+ *  again (decision 26). */
 inline constexpr uint32_t kChunkValueCountDefault = 65536;
 inline constexpr uint32_t kChunkValueCountOnWires = 56 << 10;
-constexpr uint32_t default_chunk_value_count(bool reads_in_place) {
-  return reads_in_place ? kChunkValueCountDefault : kChunkValueCountOnWires;
+constexpr uint32_t default_chunk_value_count(bool reads_in_place, uint32_t ranks) {
+  if (reads_in_place) return kChunkValueCountDefault;
+  if (ranks <= 4) return kChunkValueCountOnWires;
+  return ranks <= 8 ? kChunkValueCountOnWires / 2 : kChunkValueCountOnWires / 4;
 }
 /** Words of fewer bytes are read sooner from the cache of the processor that wrote them. */
 inline constexpr uint32_t kAroundBytesDefault = 0;

@@ -10,14 +10,15 @@ namespace {
 constexpr int32_t kOfCodes[] = {GQSGD_SCHEDULE_DIRECT,    GQSGD_SCHEDULE_HIERARCHICAL,
                                 GQSGD_SCHEDULE_BUTTERFLY, GQSGD_SCHEDULE_TREE,
                                 GQSGD_SCHEDULE_RING,      GQSGD_SCHEDULE_NATIVE};
-// Where they cost the same a ring's work is the most even, and its moves are listed soonest. Far
-// beyond caches a tree's ranks, which take turns, get more of the memory that they share.
-constexpr int32_t kOfFloats[] = {GQSGD_SCHEDULE_RING,         GQSGD_SCHEDULE_TREE,
-                                 GQSGD_SCHEDULE_BUTTERFLY,    GQSGD_SCHEDULE_DIRECT,
-                                 GQSGD_SCHEDULE_HIERARCHICAL, GQSGD_SCHEDULE_NATIVE};
-constexpr int32_t kOfManyFloats[] = {GQSGD_SCHEDULE_TREE,         GQSGD_SCHEDULE_RING,
-                                     GQSGD_SCHEDULE_BUTTERFLY,    GQSGD_SCHEDULE_DIRECT,
-                                     GQSGD_SCHEDULE_HIERARCHICAL, GQSGD_SCHEDULE_NATIVE};
+// Where they cost the same a ring's work is the most even, and its moves are listed soonest. A tree
+// sends the fewest messages, and far beyond caches its ranks, which take turns, get more of the
+// memory that they share.
+constexpr int32_t kRingFirst[] = {GQSGD_SCHEDULE_RING,         GQSGD_SCHEDULE_TREE,
+                                  GQSGD_SCHEDULE_BUTTERFLY,    GQSGD_SCHEDULE_DIRECT,
+                                  GQSGD_SCHEDULE_HIERARCHICAL, GQSGD_SCHEDULE_NATIVE};
+constexpr int32_t kTreeFirst[] = {GQSGD_SCHEDULE_TREE,         GQSGD_SCHEDULE_RING,
+                                  GQSGD_SCHEDULE_BUTTERFLY,    GQSGD_SCHEDULE_DIRECT,
+                                  GQSGD_SCHEDULE_HIERARCHICAL, GQSGD_SCHEDULE_NATIVE};
 constexpr double kFarBeyondCaches = 10;
 
 // Predictions that are closer than this say nothing: then the earlier candidate is kept, which is
@@ -56,6 +57,11 @@ bool goes_far(const CostQuestion& question, const CostConstants& constants) {
          touched_bytes(question, constants) > kFarBeyondCaches * constants.cache_bytes;
 }
 
+/** Whether floats of the call travel as one message, which holds a quarter as many as codes. */
+bool fits_a_message(const CostQuestion& question) {
+  return !question.reads_in_place && question.value_count <= question.chunk_value_count / 4;
+}
+
 /** What part of the best time so far a candidate has to stay below. */
 double needed_part(const CostQuestion& candidate, bool plain, const Choice& best) {
   if (candidate.schedule_id == GQSGD_SCHEDULE_NATIVE) return kClearlyCheaperNative;
@@ -85,7 +91,8 @@ Format uncompressed(const Format& format) {
 Status choose(const CostQuestion& question, const CostConstants& constants,
               bool may_be_uncompressed, Choice* choice, double* time_ns) {
   const CostConstants busy = on_busy_links(question, constants);
-  const auto* floats = goes_far(question, constants) ? &kOfManyFloats : &kOfFloats;
+  const bool tree_first = goes_far(question, constants) || fits_a_message(question);
+  const auto* floats = tree_first ? &kTreeFirst : &kRingFirst;
   CostQuestion chosen = question;
   double least_ns = 0;
   bool found = false;

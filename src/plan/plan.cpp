@@ -7,10 +7,10 @@
 namespace gq {
 namespace {
 
-// Steps that a rank may be ahead of what it waits for. Measured with 4 hosts at 1 Gbit/s, which
-// share two processors, and 25 MiB of float32: with 1 a call takes 1.2 times as long in 8 bits
-// and 1.5 times in 4, with 2 or 8 as long.
-constexpr uint32_t kLagOnWires = 4;
+// Steps that a rank may be ahead of what it waits for. With 1 a call of 4 hosts that share two
+// processors takes 1.2 times as long in 8 bits and 1.5 times in 4; with more than 2 hosts have more
+// on their way than their ports hold, and wait longer for the last of it (decision 26).
+constexpr uint32_t kLagOnWires = 2;
 
 // On streams what travels in one turn is received in the next but one (src/enqueue/program.h): a
 // longer lag would only make a call's first and last turns more.

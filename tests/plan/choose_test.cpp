@@ -108,6 +108,16 @@ Choice chosen_with(const CostConstants& constants, const CostQuestion& question)
   return choice;
 }
 
+TEST(Choose, TakesATreeOfFloatsWhereTheyTravelAsOneMessageAndElseARing) {
+  const CostConstants all_equal{};
+  CostQuestion question = question_of(Format(), 2, 65536 / 4);
+  EXPECT_EQ(chosen_with(all_equal, question).schedule_id, GQSGD_SCHEDULE_RING);
+  question.reads_in_place = false;
+  EXPECT_EQ(chosen_with(all_equal, question).schedule_id, GQSGD_SCHEDULE_TREE);
+  question.value_count += 1;
+  EXPECT_EQ(chosen_with(all_equal, question).schedule_id, GQSGD_SCHEDULE_RING);
+}
+
 TEST(Choose, LeavesShortCallsToATransportThatAdds) {
   CostQuestion question = question_of(Format(), 4, 64);
   question.transport_adds = true;

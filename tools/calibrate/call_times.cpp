@@ -33,7 +33,7 @@ TimedCall call_of(const char* text, int32_t schedule_id, int rank_count, bool tr
   call.question.schedule_id = schedule_id;
   call.question.ranks = static_cast<uint32_t>(rank_count);
   call.question.value_count = bytes / sizeof(float);
-  call.question.chunk_value_count = default_chunk_value_count(!travels);
+  call.question.chunk_value_count = default_chunk_value_count(!travels, call.question.ranks);
   call.question.reads_in_place = !travels;
   call.question.dtype = GQSGD_FLOAT32;
   return call;

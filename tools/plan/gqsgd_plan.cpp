@@ -154,9 +154,10 @@ Status run(const PlanOptions& options) {
   question.ranks = options.ranks;
   question.value_count = options.value_count;
   question.reads_in_place = options.reads_in_place;
-  question.chunk_value_count = options.chunk_value_count != 0
-                                   ? options.chunk_value_count
-                                   : default_chunk_value_count(options.reads_in_place);
+  question.chunk_value_count =
+      options.chunk_value_count != 0
+          ? options.chunk_value_count
+          : default_chunk_value_count(options.reads_in_place, options.ranks);
   question.dtype = options.dtype;
   question.transport_adds = true;  // AUTO asks for constants that know of it as well
   Nodes nodes;

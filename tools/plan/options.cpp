@@ -23,7 +23,8 @@ constexpr char kHelp[] =
       --ranks N         (4)
       --count N         values; K, M, G are powers of 1000 (1M)
       --datatype TYPE   float32, float16, bfloat16 or float64 (float32)
-      --chunk N         values per message (57344; 65536 in shared memory)
+      --chunk N         values per message (57344, half with more than 4 ranks and a quarter with
+                        more than 8; 65536 in shared memory)
       --shared-memory   ranks are threads or processes of one machine (messages travel, as over MPI)
       --costs FILE      constants of the machine, as gqsgd-calibrate writes them (built-in ones)
       --moves           prints every move of one rank, and nothing else

@@ -13,7 +13,8 @@ Options of all, by keyword (the library checks them):
 - `timeout_ms = 300000`: time without progress after which a call gives up; -1 for ever
 - `stream_id = 0`: enters the random key, so that groups of one program draw differently
 - `chunk_value_count = 65536`: values per message (57344 where messages leave the machine's memory,
-  a quarter as many floats); changes speed, never a bit of the result
+  28672 with more than 4 ranks, 14336 with more than 8, a quarter as many floats); changes speed,
+  never a bit of the result
 - `threads = 1`: that compute for a rank, the caller's among them: as many as it has processors to
   itself; changes no bit, and ranks may differ
 - `costs = file`: constants by which `schedule = :auto` chooses, equal on all ranks

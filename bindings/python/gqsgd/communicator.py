@@ -41,8 +41,8 @@ class Communicator(SegmentCollectives, NcclGroups):
     Options of all, by keyword (the library checks them):
         timeout_ms=300000        time without progress after which a call gives up; -1 for ever
         stream_id=0              enters the random key: groups of one program draw differently
-        chunk_value_count=65536  values per message (57344 where messages leave the machine's
-                                 memory, a quarter as many floats); changes no bit of the result
+        chunk_value_count=65536  values per message; where messages travel 57344, 28672 with over 4
+                                 ranks, 14336 with over 8, a quarter as many floats; alters no bit
         threads=1                that compute for a rank; changes no bit, and ranks may differ
         costs=FILE               constants by which schedule="auto" chooses, equal on all ranks:
                                  gqsgd-calibrate writes them; default: none, or GQSGD_COSTS
@@ -203,13 +203,13 @@ class Communicator(SegmentCollectives, NcclGroups):
         index: int = 0,
         stream: Any = None,
     ) -> Request:
-        """Starts `allreduce`, with its arguments, and returns at once; `wait` of the request gives
-        the result.
+        """Starts `allreduce`, with its arguments, and returns; `wait` of the request is the result.
 
-        Requests are carried out in the order of their start, which is the same on every rank, by a
-        thread of the library; blocking calls take their turn after them. Until it has ended `x` may
-        not be written and the result not be looked at; the arrays are kept alive. Errors of
-        arguments are raised here or by `wait`, all others by `wait`.
+        Requests go in the order of their start, the same on every rank: by a thread of the library,
+        over MPI and custom transports only inside `test`, `wait` and blocking calls, or on a
+        stream. Blocking calls take their turn after them. Until it has ended `x` may not be written
+        and the result not be looked at; the arrays are kept alive. Errors of arguments are raised
+        here or by `wait`, all others by `wait`.
         """
         send, recv, arguments = self._allreduce_of(x, q, op, schedule, out, step, index, stream)
         return self._start("gqsgd_allreduce_start", arguments, (send, recv), recv.owner)
@@ -343,7 +343,7 @@ class Communicator(SegmentCollectives, NcclGroups):
         """This rank's counters since it was made: "calls", "messages_sent", "payload_bytes_sent",
         "header_bytes_sent", "payload_bytes_copied", "workspace_bytes", "nonfinite_blocks",
         "wait_ns" (nanoseconds spent waiting for other ranks), "native_float_calls" (in which the
-        transport added floats)."""
+        transport added floats). Raises Busy while another thread is in a call."""
         return {
             name: self._get("gqsgd_comm_stat", ctypes.c_uint64, name.encode())
             for name in _abi.STAT_NAMES
@@ -354,14 +354,14 @@ class Communicator(SegmentCollectives, NcclGroups):
         self._call("gqsgd_comm_status")
 
     def abort(self) -> None:
-        """Breaks this communicator, from any thread at any moment and without waiting: a call
-        under way here raises Aborted, and so do the peers' calls, naming this rank."""
+        """Breaks this communicator, from any thread, without waiting: a call under way here raises
+        Aborted, and so do calls of peers that are threads or processes; others time out."""
         self._call("gqsgd_comm_abort")
 
     def close(self) -> None:
-        """Frees this rank's end without waiting for another rank; closing twice is harmless. A call
-        under way in another thread raises Aborted, and so do requests in flight when they are
-        waited for; every later call raises BadHandle."""
+        """Frees this rank's end; waits for no rank, but up to timeout_ms for work on streams. A
+        call under way in another thread raises Aborted, and so do requests in flight when they are
+        waited for; every later call raises BadHandle. Closing twice is harmless."""
         handle, self._handle = self._handle, None
         check(self._destroy(handle))
         self._free_abandoned()

@@ -69,7 +69,8 @@ class Mismatch(GqsgdError, ValueError):
 
 
 class Version(GqsgdError, RuntimeError):
-    """The ranks run incompatible versions of the library. No communicator was made."""
+    """The ranks run incompatible versions of the library: no communicator was made, or, over MPI,
+    custom transports and NCCL, its first call fails on all ranks."""
 
 
 class RemoteError(GqsgdError, RuntimeError):
@@ -107,7 +108,7 @@ class Nonfinite(GqsgdError, FloatingPointError):
 
 
 class Overflow(GqsgdError, OverflowError):
-    """A result does not fit the type asked for."""
+    """Reserved: not raised by this version; a result that does not fit is infinite."""
 
 
 class Internal(GqsgdError, RuntimeError):

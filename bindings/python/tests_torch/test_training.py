@@ -153,3 +153,19 @@ def own_policy():
 
 def test_a_policy_of_ones_own(torch_groups):
     torch_groups(2).run(own_policy)
+
+
+def refuses_nonfinite():
+    """Biases, which go as floats, have no norm to refuse anything by; weights have."""
+    model, state = models.hooked(models.perceptron(), "blocks-8,nonfinite=error")
+    models.train(model, [0])
+    inputs, _ = models.batch(1)
+    if dist.get_rank() == 1:
+        inputs[0, 0] = float("nan")
+    with pytest.raises(RuntimeError, match="Nonfinite: .*rank 1"):
+        model(inputs).square().mean().backward()
+    state.close()
+
+
+def test_a_quantizer_that_refuses_nonfinite_values(torch_groups):
+    torch_groups(2).run(refuses_nonfinite)

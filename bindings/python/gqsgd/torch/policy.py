@@ -31,7 +31,7 @@ class DefaultPolicy:
     ) -> Quantizer | str:
         fields = _fields(self.quantizer)
         if parameter.ndim < 2 or parameter.numel() < SMALL_VALUE_COUNT:
-            return f"none,nonfinite={fields['nonfinite']}"
+            return "none"  # floats pass NaN through; nonfinite=error needs a norm
         if isinstance(module, _EMBEDDINGS) and not keeps_zeros(self.quantizer):
             return f"blocks-8,nonfinite={fields['nonfinite']},seed={fields['seed']}"
         return self.quantizer
