@@ -57,9 +57,10 @@ bool goes_far(const CostQuestion& question, const CostConstants& constants) {
          touched_bytes(question, constants) > kFarBeyondCaches * constants.cache_bytes;
 }
 
-/** Whether floats of the call travel as one message, which holds a quarter as many as codes. */
+/** Whether floats of the call travel as one message. */
 bool fits_a_message(const CostQuestion& question) {
-  return !question.reads_in_place && question.value_count <= question.chunk_value_count / 4;
+  return !question.reads_in_place &&
+         question.value_count <= floats_per_message(question.chunk_value_count);
 }
 
 /** What part of the best time so far a candidate has to stay below. */

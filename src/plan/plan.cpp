@@ -21,10 +21,9 @@ uint32_t lag_of(const PlanRequest& request) {
   return request.stages_are_launches ? kLagOnStreams : kLagOnWires;
 }
 
-/** A message of floats that travels is as long as one of 8-bit codes: a quarter of the values. */
 uint64_t chunk_values(const PlanRequest& request, const Coding& coding) {
   const bool floats_travel = coding.levels == Levels::none && !request.reads_in_place;
-  return floats_travel ? (request.chunk_value_count + 3) / 4 : request.chunk_value_count;
+  return floats_travel ? floats_per_message(request.chunk_value_count) : request.chunk_value_count;
 }
 
 uint64_t round_up(uint64_t value, uint64_t multiple) {

@@ -59,6 +59,11 @@ struct PlanRequest {
   bool stages_are_launches = false;
 };
 
+/** The values of a message of floats that travels: it is as long as one of 8-bit codes. */
+constexpr uint64_t floats_per_message(uint64_t chunk_value_count) {
+  return (chunk_value_count + 3) / 4;
+}
+
 /** The first field of a format that only an owner's re-encode can do, so that codes must be added
  *  wide; nullptr if there is none. */
 const char* wide_only_field(const Format& format);

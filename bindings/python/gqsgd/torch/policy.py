@@ -29,10 +29,10 @@ class DefaultPolicy:
     def __call__(
         self, name: str, parameter: torch.Tensor, module: torch.nn.Module | None
     ) -> Quantizer | str:
-        fields = _fields(self.quantizer)
         if parameter.ndim < 2 or parameter.numel() < SMALL_VALUE_COUNT:
             return "none"  # floats pass NaN through; nonfinite=error needs a norm
         if isinstance(module, _EMBEDDINGS) and not keeps_zeros(self.quantizer):
+            fields = _fields(self.quantizer)
             return f"blocks-8,nonfinite={fields['nonfinite']},seed={fields['seed']}"
         return self.quantizer
 
