@@ -3,16 +3,14 @@
 
 #include "src/api/handles.h"
 #include "src/support/fork.h"
+#include "src/support/immortal.h"
 
 namespace gq {
 namespace {
 
 using CommunicatorTable = HandleTable<Communicator, HandleType::communicator>;
 
-CommunicatorTable& communicators() {
-  static CommunicatorTable* table = new CommunicatorTable;  // never destroyed, like the quantizers'
-  return *table;
-}
+CommunicatorTable& communicators() { return immortal<CommunicatorTable>(); }
 
 Status open_device_end(const Device& device, Communicator* communicator) {
   StreamSeat seat{&device, 0, &communicator->endpoint.timeout_ms, &communicator->endpoint.wait_ns};

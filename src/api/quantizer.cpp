@@ -5,16 +5,14 @@
 #include "src/api/device_stages.h"
 #include "src/api/handles.h"
 #include "src/api/quantizer_text.h"
+#include "src/support/immortal.h"
 
 namespace gq {
 namespace {
 
 using QuantizerTable = HandleTable<const Format, HandleType::quantizer>;
 
-QuantizerTable& quantizers() {
-  static QuantizerTable* table = new QuantizerTable;  // never destroyed: handles may outlive main()
-  return *table;
-}
+QuantizerTable& quantizers() { return immortal<QuantizerTable>(); }
 
 Status create(const char* text, gqsgd_quantizer* out) {
   if (out == nullptr) return fail(GQSGD_INVALID_ARGUMENT, "gqsgd_quantizer_create: out is NULL");

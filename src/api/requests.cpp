@@ -5,6 +5,7 @@
 
 #include "src/api/handles.h"
 #include "src/support/fork.h"
+#include "src/support/immortal.h"
 
 namespace gq {
 namespace {
@@ -20,10 +21,7 @@ struct HeldRequest {
 
 using RequestTable = HandleTable<HeldRequest, HandleType::request>;
 
-RequestTable& requests() {
-  static RequestTable* table = new RequestTable;  // never destroyed, like the quantizers'
-  return *table;
-}
+RequestTable& requests() { return immortal<RequestTable>(); }
 
 uintptr_t token_of(gqsgd_request request) { return reinterpret_cast<uintptr_t>(request); }
 

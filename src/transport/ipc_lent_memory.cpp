@@ -7,6 +7,8 @@
 #include <mutex>
 #include <utility>
 
+#include "src/support/immortal.h"
+
 namespace gq {
 namespace {
 
@@ -15,10 +17,7 @@ struct Register {
   std::unique_ptr<LentMemory> first;
 };
 
-Register& all_lent() {
-  static Register* const instance = new Register;  // never destroyed: CUDA may be gone by then
-  return *instance;
-}
+Register& all_lent() { return immortal<Register>(); }  // CUDA may be gone before static objects
 
 bool has_hung_up(Descriptor* lifeline) {
   if (!lifeline->is_open()) return true;

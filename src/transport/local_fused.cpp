@@ -8,6 +8,7 @@
 #include <map>
 #include <new>
 
+#include "src/support/immortal.h"
 #include "src/support/kept_failure.h"
 #include "src/transport/local_streams.h"
 
@@ -25,10 +26,7 @@ struct Ledger {
   std::map<int32_t, Shares> taken;
 };
 
-Ledger& ledger() {
-  static Ledger* const all = new Ledger;  // groups may outlive static objects
-  return *all;
-}
+Ledger& ledger() { return immortal<Ledger>(); }  // groups may outlive static objects
 
 uint32_t ranks_on(int32_t ordinal, const LocalSeat* seats, uint32_t ranks) {
   return static_cast<uint32_t>(std::count_if(

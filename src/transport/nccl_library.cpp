@@ -12,6 +12,8 @@
 #include <new>
 #include <vector>
 
+#include "src/support/immortal.h"
+
 namespace gq {
 namespace {
 
@@ -82,7 +84,7 @@ Status find_functions(void* handle, NcclLibrary* library) {
 
 Status open_nccl(const char* path, NcclSearch search, const NcclLibrary** library) {
   static std::mutex mutex;
-  static std::vector<Opened>* const opened = new std::vector<Opened>;  // libraries stay open
+  auto* const opened = &immortal<std::vector<Opened>>();  // libraries stay open
   const std::lock_guard<std::mutex> lock(mutex);
   void* handle = nullptr;
   GQ_TRY(open_handle(path, search, &handle));

@@ -169,6 +169,55 @@ Trial start_request(unsigned long nth) {
 
 TEST(FailingCalls, OfRequests) { fail_each(start_request, 2); }
 
+/** The first call of the library in a process, which makes what the library keeps for good. */
+using FirstCall = gqsgd_status (*)();
+
+std::string first_call(FirstCall call, unsigned long nth) {
+  try {
+    fail_nth(nth);
+    const gqsgd_status status = call();
+    fail_nth_pause();
+    return std::string(fail_nth_failed() == nullptr ? "end " : "") + gqsgd_status_name(status);
+  } catch (...) {
+    return "an exception has crossed the C ABI";
+  }
+}
+
+TEST(FailingCalls, OfFirstUsesInAProcess) {
+  const struct {
+    FirstCall call;
+    const char* expected;  // where memory is not what is missing
+  } cases[] = {
+      {[] {
+         gqsgd_quantizer quantizer;
+         return gqsgd_quantizer_create("", &quantizer);
+       },
+       "OK"},
+      {[] {
+         gqsgd_comm comm;
+         return gqsgd_comm_create_local(1, "", &comm);
+       },
+       "OK"},
+      {[] {
+         gqsgd_set_log([](void*, const char*) {}, nullptr);
+         return GQSGD_OK + 0;
+       },
+       "OK"},
+      {[] { return gqsgd_comm_status(nullptr); }, "BAD_HANDLE"},
+      {[] { return gqsgd_request_wait(nullptr); }, "BAD_HANDLE"},
+  };
+  for (const auto& one : cases) {
+    std::string line;
+    for (unsigned long nth = 1; line.rfind("end", 0) != 0; ++nth) {
+      Child child([&] { return first_call(one.call, nth); });
+      line = child.line();
+      EXPECT_TRUE(found(line, std::string("^(NO_MEMORY|SYSTEM)$|^(end )?") + one.expected + "$"))
+          << "call " << nth;
+      ASSERT_LT(nth, 100u);
+    }
+  }
+}
+
 void take_part(const gqsgd_unique_id& id, int rank, Call* call, Trial* trial) {
   gqsgd_comm comm = nullptr;
   if (!trial->note(gqsgd_comm_create_process(&id, rank, 2, "timeout_ms=300,nodes=3:4", &comm)))
