@@ -343,7 +343,7 @@ GQSGD_API gqsgd_status gqsgd_allgather(gqsgd_comm comm, gqsgd_quantizer quantize
 /** The same allreduce with `rank_count` virtual ranks on the calling thread: same schedule, same
  *  executor, same bits, but for sums of floats by NATIVE, made in rank order here, and for what
  *  AUTO chooses with `costs` (name a schedule). For tests, studies and debugging.
- *  send  [in]  `rank_count` buffers;  recv [out] `rank_count` buffers, an entry may be NULL
+ *  send, recv  `rank_count` buffers each; recv[k] is NULL, send[k], or disjoint from all others
  *  options     as for communicators */
 GQSGD_API gqsgd_status gqsgd_simulate(gqsgd_quantizer quantizer, int32_t rank_count,
                                       const void *const *send, void *const *recv,

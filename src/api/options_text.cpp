@@ -88,7 +88,8 @@ Status read_file(std::string_view text, std::string* file) {
   return Status();
 }
 
-Status read_option(const TextItem& item, CommOptions* options) {
+/** `given`: a bit for each option that has come. */
+Status read_option(const TextItem& item, uint32_t* given, CommOptions* options) {
   const int option = find_name(names_of(kOptionList), item.name);
   int64_t number = 0;
   if (option < 0 || !item.has_value) {
@@ -97,6 +98,10 @@ Status read_option(const TextItem& item, CommOptions* options) {
     return fail(GQSGD_INVALID_ARGUMENT, "option \"%.*s\" is not %s; options are %s",
                 shown(item.name), item.name.data(), option < 0 ? "known" : "option=value", known);
   }
+  if ((*given >> option & 1) != 0) {
+    return fail(GQSGD_INVALID_ARGUMENT, "option %s is given twice", kOptionList[option]);
+  }
+  *given |= 1u << option;
   if (option == kCosts) return read_costs(item.value, &options->choice.costs);
   if (option == kUncompressed) {
     return read_uncompressed(item.value, &options->choice.may_be_uncompressed);
@@ -149,7 +154,8 @@ Status parse_options(const char* text, CommOptions* options) {
   std::string_view rest(text == nullptr ? "" : text);
   if (rest.find_first_not_of(' ') == std::string_view::npos) return Status();
   TextItem item;
-  while (next_item(&rest, &item)) GQ_TRY(read_option(item, options));
+  uint32_t given = 0;
+  while (next_item(&rest, &item)) GQ_TRY(read_option(item, &given, options));
   return Status();
 }
 

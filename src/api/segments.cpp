@@ -3,12 +3,12 @@
 
 #include <stdio.h>
 
-#include <algorithm>
 #include <new>
 
 #include "kernels/stages.h"
 #include "src/api/arguments.h"
 #include "src/api/check.h"
+#include "src/api/extents.h"
 
 namespace gq {
 namespace {
@@ -115,42 +115,6 @@ Status check_tensor(const char* list, size_t number, const void* data, size_t va
   return check_buffer({name, data, value_count, element_bytes});
 }
 
-/** Addresses of one buffer that is written or read. */
-struct Extent {
-  uintptr_t begin, end;
-  size_t tensor;
-};
-
-Extent extent_of(const void* data, size_t tensor, size_t size_bytes) {
-  const uintptr_t begin = reinterpret_cast<uintptr_t>(data);
-  return {begin, begin + size_bytes, tensor};
-}
-
-Status overlap_failure(const char* list, size_t a, size_t b) {
-  return fail(GQSGD_INVALID_ARGUMENT,
-              "%s[%zu] and recv[%zu] overlap; buffers must be disjoint, but for a tensor in place",
-              list, a, b);
-}
-
-/** No result may lie in another result or in another tensor's values. `written` are all results. */
-Status check_disjoint(const std::vector<Extent>& written, const std::vector<Extent>& read) {
-  for (size_t k = 1; k < written.size(); ++k) {
-    if (written[k].begin < written[k - 1].end) {
-      return overlap_failure("recv", written[k - 1].tensor, written[k].tensor);
-    }
-  }
-  for (const Extent& send : read) {
-    auto recv =
-        std::lower_bound(written.begin(), written.end(), send.begin,
-                         [](const Extent& extent, uintptr_t begin) { return extent.end <= begin; });
-    for (; recv != written.end() && recv->begin < send.end; ++recv) {
-      const bool in_place = recv->tensor == send.tensor && recv->begin == send.begin;
-      if (!in_place) return overlap_failure("send", send.tensor, recv->tensor);
-    }
-  }
-  return Status();
-}
-
 Status check_tensors(const Call& call, const Segments& segments) {
   std::vector<Extent> written, read;
   try {
@@ -168,9 +132,7 @@ Status check_tensors(const Call& call, const Segments& segments) {
     read.push_back(extent_of(segments.places[k].send, k, value_count * element_bytes));
     written.push_back(extent_of(segments.places[k].recv, k, value_count * element_bytes));
   }
-  std::sort(written.begin(), written.end(),
-            [](const Extent& a, const Extent& b) { return a.begin < b.begin; });
-  return check_disjoint(written, read);
+  return check_disjoint(&written, read);
 }
 
 }  // namespace

@@ -1,9 +1,13 @@
 // gqsgd_simulate: one allreduce of virtual ranks on the calling thread.
 #include <memory>
+#include <new>
+#include <vector>
 
 #include "kernels/cpu/float_environment.h"
+#include "kernels/stages.h"
 #include "src/api/arguments.h"
 #include "src/api/check.h"
+#include "src/api/extents.h"
 #include "src/drive.h"
 #include "src/transport/local.h"
 
@@ -36,6 +40,26 @@ Status make_group(uint32_t ranks, const char* options_text, VirtualGroup* group)
   return Status();
 }
 
+/** Virtual ranks write their results in turn, while others may still read. */
+Status check_apart(const Call* calls, uint32_t ranks) {
+  const size_t size_bytes =
+      static_cast<size_t>(calls[0].value_count) * dtype_size_bytes(calls[0].dtype);
+  if (size_bytes == 0) return Status();
+  std::vector<Extent> written, read;
+  try {
+    written.reserve(ranks);
+    read.reserve(ranks);
+  } catch (const std::bad_alloc&) {
+    return fail(GQSGD_NO_MEMORY, "no memory for the buffers of %u virtual ranks", ranks);
+  }
+  for (uint32_t rank = 0; rank < ranks; ++rank) {
+    read.push_back(extent_of(calls[rank].send, rank, size_bytes));
+    if (calls[rank].recv == nullptr) continue;
+    written.push_back(extent_of(calls[rank].recv, rank, size_bytes));
+  }
+  return check_disjoint(&written, read);
+}
+
 Status simulate(const Arguments& arguments, int32_t rank_count, const void* const* send,
                 void* const* recv, const char* options_text) {
   GQ_TRY(check_size(rank_count));
@@ -57,6 +81,7 @@ Status simulate(const Arguments& arguments, int32_t rank_count, const void* cons
     group.calls[rank] = common;
     GQ_TRY(check_buffers(send[rank], recv[rank], true, &group.calls[rank]));
   }
+  GQ_TRY(check_apart(group.calls.get(), ranks));
   const FloatEnvironment environment;
   return allreduce_in_turn(group.endpoints.get(), group.calls.get(), ranks);
 }
