@@ -31,7 +31,8 @@ GQ_INLINE Octets top_bits(const RandomTile& random, uint32_t e, uint32_t log2) {
   Octets octets;
   memcpy(&octets, random.word + e / kWordValues, sizeof octets);
   const Words below = reinterpret_cast<Words>(shuffled(octets, kBelow1.part(0)));
-  const Octets mask = Octets{} + static_cast<uint8_t>((1u << log2) - 1);
+  const uint8_t ones = static_cast<uint8_t>((1u << log2) - 1);
+  const Octets mask = Octets{} + ones;
   return reinterpret_cast<Octets>(below >> (7 - log2)) & mask;
 }
 
