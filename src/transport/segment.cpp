@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <sys/sysinfo.h>
 
+#include <algorithm>
 #include <new>
 
 #include "src/transport/system_failure.h"
@@ -19,7 +20,8 @@ namespace {
 
 // Sparse: the length only bounds the arena, memory is what has been committed.
 constexpr uint64_t kLengthBytes = uint64_t{1} << 40;
-// Committed in pieces, because a signal makes the kernel give back a piece it has not finished.
+// Committed in pieces, because a signal makes the kernel give back a piece it has not finished: a
+// program whose timers strike sooner than a piece takes gets shorter ones, until they fit between.
 constexpr uint64_t kCommitPieceBytes = uint64_t{64} << 20;
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
@@ -61,16 +63,19 @@ Status commit(int file, uint64_t offset_bytes, uint64_t size_bytes) {
     return system_failure(ENOMEM, "committing %llu bytes of shared memory",
                           static_cast<unsigned long long>(size_bytes));
   }
+  uint64_t longest_bytes = kCommitPieceBytes;
   for (uint64_t done = 0; done < size_bytes;) {
-    const uint64_t left = size_bytes - done;
-    const uint64_t piece = left < kCommitPieceBytes ? left : kCommitPieceBytes;
+    const uint64_t piece = std::min(size_bytes - done, longest_bytes);
     if (fallocate(file, 0, static_cast<off_t>(offset_bytes + done), static_cast<off_t>(piece)) ==
         0) {
       done += piece;
-    } else if (errno != EINTR) {
+      continue;
+    }
+    if (errno != EINTR) {
       return system_failure(errno, "committing %llu bytes of shared memory",
                             static_cast<unsigned long long>(size_bytes));
     }
+    longest_bytes = std::max(page_bytes(), whole_pages(piece / 2));
   }
   return Status();
 }

@@ -94,8 +94,6 @@ MAY_FAIL(int, madvise, -1, ENOMEM, (void *address, size_t size, int advice),
          (address, size, advice))
 MAY_FAIL(int, memfd_create, -1, EMFILE, (const char *name, unsigned flags), (name, flags))
 MAY_FAIL(int, ftruncate64, -1, EIO, (int file, long size), (file, size))
-MAY_FAIL(int, fallocate64, -1, ENOSPC, (int file, int mode, long offset, long size),
-         (file, mode, offset, size))
 MAY_FAIL(int, fstat64, -1, EIO, (int file, void *about), (file, about))
 MAY_FAIL(int, pipe2, -1, EMFILE, (int *ends, int flags), (ends, flags))
 MAY_FAIL(void *, opendir, NULL, EMFILE, (const char *name), (name))
@@ -120,6 +118,21 @@ MAY_FAIL(long, getrandom, -1, EIO, (void *bytes, size_t size, unsigned flags), (
 MAY_FAIL(int, pthread_create, 11 /* EAGAIN */, EAGAIN,
          (void *thread, const void *attributes, void *(*body)(void *), void *argument),
          (thread, attributes, body, argument))
+
+static __thread long uninterrupted_bytes;
+
+void interrupt_longer_commits(long size_bytes) { uninterrupted_bytes = size_bytes; }
+
+int fallocate64(int file, int mode, long offset, long size) {
+  if (fails("fallocate64", ENOSPC)) return -1;
+  if (uninterrupted_bytes > 0 && size > uninterrupted_bytes) {
+    errno = EINTR;
+    return -1;
+  }
+  int (*real)(int, int, long, long);
+  *(void **)&real = dlsym(RTLD_NEXT, "fallocate64");
+  return real(file, mode, offset, size);
+}
 
 int fcntl64(int file, int command, ...) {
   va_list list;

@@ -16,6 +16,10 @@ unsigned long fail_nth_pause(void);
 /* The name of the function that failed since the last question; NULL if none did. */
 const char *fail_nth_failed(void);
 
+/* From now on a signal interrupts every fallocate of this thread of more than `size_bytes`; 0:
+ * none. */
+void interrupt_longer_commits(long size_bytes);
+
 /* Heap memory that is in use in this process; unlike mallinfo, exactly. */
 long heap_bytes_in_use(void);
 

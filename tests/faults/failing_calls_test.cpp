@@ -258,5 +258,25 @@ TEST(FailingCalls, OfAGuestOfAProcessGroup) {
   fail_each([](unsigned long nth) { return process_group(1, nth); }, 40);
 }
 
+// A timer of the program's that strikes sooner than the kernel commits a long piece.
+TEST(FailingCalls, CommitsThatSignalsInterruptGoOnInShorterPieces) {
+  for (const long page_count : {64, 3, 1}) {
+    Child child([=] {
+      gqsgd_unique_id id;
+      gqsgd_comm comm = nullptr;
+      interrupt_longer_commits(page_count * getpagesize());
+      if (gqsgd_unique_id_create(&id) != GQSGD_OK ||
+          gqsgd_comm_create_process(&id, 0, 1, "", &comm) != GQSGD_OK) {
+        return std::string(gqsgd_last_error());
+      }
+      Call call(0);
+      const gqsgd_status reserved =
+          gqsgd_comm_reserve(comm, call.quantizer, size_t{4} << 20, GQSGD_FLOAT32);
+      return std::string(gqsgd_status_name(reserved)) + " " + call.make(comm).text();
+    });
+    EXPECT_EQ(child.line(), "OK OK") << "interrupted beyond " << page_count << " pages";
+  }
+}
+
 }  // namespace
 }  // namespace gq::test
