@@ -30,6 +30,7 @@ class Drive {
 
  private:
   void end(Status status);
+  void shorten_pause();
   void give_up_in_time();
 
   Endpoint* endpoint_ = nullptr;
@@ -39,6 +40,7 @@ class Drive {
   Status status_;
   uint64_t progress_ = 0;
   uint64_t progress_ns_ = 0;  // when something last happened
+  uint64_t looked_ns_ = 0;    // when somebody last looked
 };
 
 /** Blocking: drives one call to its end, sleeping where it has to wait. */
