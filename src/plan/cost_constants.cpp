@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <bitset>
 #include <charconv>
 
 #include "src/support/names.h"
@@ -40,8 +41,10 @@ constexpr Scalar kScalars[] = {{"latency_ns", &CostConstants::latency_ns},
                                {"native_step_ns", &CostConstants::native_step_ns},
                                {"native_byte_ns", &CostConstants::native_byte_ns}};
 
-// Beyond this nothing is a time any more, and sums stay far from infinity.
+// Beyond this nothing is a time any more, and sums stay far from infinity; so do quotients where
+// what is not 0 is not less than this.
 constexpr double kConstantMax = 1e15;
+constexpr double kConstantMin = 1e-15;
 
 constexpr std::string_view kSpace = " \t\r";
 
@@ -55,7 +58,8 @@ std::string_view trim(std::string_view word) {
 bool take_number(std::string_view* text, double* number) {
   const char* end = text->data() + text->size();
   const auto [stop, error] = std::from_chars(text->data(), end, *number);
-  if (error != std::errc() || !(*number >= 0 && *number <= kConstantMax)) return false;
+  const bool in_range = *number == 0 || (*number >= kConstantMin && *number <= kConstantMax);
+  if (error != std::errc() || !in_range) return false;
   *text = trim(text->substr(static_cast<size_t>(stop - text->data())));
   return true;
 }
@@ -93,7 +97,15 @@ void list_scalars(char (&names)[kNamesBytes]) {
   }
 }
 
-Status read_line(std::string_view line, int number, CostConstants* constants) {
+/** Which numbers a text has given, in the order of the struct. */
+using Given = std::bitset<sizeof(CostConstants) / sizeof(double)>;
+
+size_t index_of(const CostConstants& constants, const void* field) {
+  const auto* first = reinterpret_cast<const unsigned char*>(&constants);
+  return static_cast<size_t>(static_cast<const unsigned char*>(field) - first) / sizeof(double);
+}
+
+Status read_line(std::string_view line, int number, Given* given, CostConstants* constants) {
   const size_t equals = line.find('=');
   const std::string_view name = trim(line.substr(0, equals));
   std::string_view value =
@@ -109,13 +121,20 @@ Status read_line(std::string_view line, int number, CostConstants* constants) {
                 "as linear8.quantize",
                 number, shown, name.data(), names);
   }
+  const size_t index =
+      scalar != nullptr ? index_of(*constants, scalar) : index_of(*constants, stage);
+  if (given->test(index)) {
+    return fail(GQSGD_INVALID_ARGUMENT, "line %d of the costs: %.*s is given twice", number, shown,
+                name.data());
+  }
+  given->set(index);
   bool good = take_number(&value, scalar != nullptr ? scalar : &stage->cached);
   if (good && stage != nullptr) good = take_number(&value, &stage->streamed);
   if (good && stage != nullptr) good = take_number(&value, &stage->range);
   if (good && value.empty()) return Status();
   return fail(GQSGD_INVALID_ARGUMENT,
-              "line %d of the costs: %.*s is not %s from 0 to 1e15; gqsgd-calibrate writes such a "
-              "text",
+              "line %d of the costs: %.*s is not %s from 0 to 1e15 (1e-15 or more, if not 0); "
+              "gqsgd-calibrate writes such a text",
               number, shown, name.data(),
               scalar != nullptr ? "one number" : "three numbers (cached, streamed, range)");
 }
@@ -124,11 +143,12 @@ Status read_line(std::string_view line, int number, CostConstants* constants) {
 
 Status parse_costs(std::string_view text, CostConstants* constants) {
   CostConstants read = built_in_costs();
+  Given given;
   for (int number = 1; !text.empty(); ++number) {
     const size_t end = text.find('\n');
     const std::string_view line = trim(text.substr(0, end));
     const std::string_view said = trim(line.substr(0, line.find('#')));
-    if (!said.empty()) GQ_TRY(read_line(said, number, &read));
+    if (!said.empty()) GQ_TRY(read_line(said, number, &given, &read));
     text = end == std::string_view::npos ? std::string_view() : text.substr(end + 1);
   }
   *constants = read;

@@ -81,7 +81,7 @@ inline bool knows_native(const CostConstants& constants) { return constants.nati
 const CostConstants& built_in_costs();
 
 /** Reads "name = value" lines, '#' beginning a comment; names that are left out keep the built-in
- *  value. INVALID_ARGUMENT naming line, word and what is allowed. */
+ *  value, and none comes twice. INVALID_ARGUMENT naming line, word and what is allowed. */
 Status parse_costs(std::string_view text, CostConstants* constants);
 
 /** The whole text; returns its length without the final 0, as snprintf does. */
