@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <algorithm>
 #include <atomic>
 #include <new>
 
@@ -105,6 +106,7 @@ class LocalTransport final : public BoardTransport {
   void broke() override { tell_kernels_to_leave(group_->seats.get(), group_->ranks); }
 
  private:
+  size_t least_growth_bytes(const Arena& arena) const;
   Status keep_until_read(Arena* arena);
 
   Group* group_ = nullptr;
@@ -120,8 +122,9 @@ Status LocalTransport::arena(size_t size_bytes, unsigned char** base) {
   if (size_bytes > PTRDIFF_MAX - kArenaGranuleBytes) {
     return fail(GQSGD_NO_MEMORY, "rank %u: no arena of %zu bytes", rank(), size_bytes);
   }
+  const size_t wanted_bytes = std::max(size_bytes, least_growth_bytes(own));
   const size_t new_bytes =
-      (size_bytes + kArenaGranuleBytes - 1) / kArenaGranuleBytes * kArenaGranuleBytes;
+      (wanted_bytes + kArenaGranuleBytes - 1) / kArenaGranuleBytes * kArenaGranuleBytes;
   Memory grown = allocate(new_bytes, kArenaGranuleBytes);
   if (!grown) return fail(GQSGD_NO_MEMORY, "rank %u: no arena of %zu bytes", rank(), new_bytes);
   // A peer that still reads the last operation finds the same words at either place.
@@ -132,6 +135,15 @@ Status LocalTransport::arena(size_t size_bytes, unsigned char** base) {
   control_->arena_bytes.store(new_bytes, std::memory_order_release);
   *base = own.memory.get();
   return Status();
+}
+
+/** An arena that grows by little at a time, without a call between, would leave one behind at every
+ *  step: from the second step on it grows by half. */
+size_t LocalTransport::least_growth_bytes(const Arena& arena) const {
+  const uint64_t published = control_->published.load(std::memory_order_relaxed);
+  if (!arena.outgrown || arena.outgrown->published != published) return 0;
+  const size_t old_bytes = control_->arena_bytes.load(std::memory_order_relaxed);
+  return old_bytes + old_bytes / 2;
 }
 
 // Whoever has published a header of this rank's newest operation has finished with the one before,
@@ -146,7 +158,8 @@ Status LocalTransport::keep_until_read(Arena* arena) {
       link = &(*link)->next;
     }
   }
-  if (!arena->memory) return Status();
+  // Nobody reads what nobody was told of.
+  if (!arena->memory || counters().messages_sent == 0) return Status();
   std::unique_ptr<Outgrown> kept(new (std::nothrow) Outgrown);
   if (!kept) return fail(GQSGD_NO_MEMORY, "rank %u: no memory to keep an old arena", rank());
   kept->memory = std::move(arena->memory);

@@ -1,5 +1,6 @@
 // What a communicator keeps: workspace within the promised size, made once.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <cctype>
 
@@ -71,6 +72,37 @@ TEST(WorkspaceOfSlices, IsMadeByTheFirstCallAndKept) {
     };
     EXPECT_EQ(run_threads(4, "", body), "") << format;
   }
+}
+
+/** Kilobytes that this process has held at most. */
+long most_held_kb() {
+  rusage usage;
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_maxrss;
+}
+
+// A program that reserves for one tensor after the other: each time a little more.
+TEST(WorkspaceInSmallSteps, LeavesLittleBehind) {
+  const size_t kSteps = 150, kStepValues = 20000;  // 9 MB at the end, 2 GB in all steps
+  const auto body = [&](int, gqsgd_comm comm) -> std::string {
+    const Quantizer quantizer("paper-gl8");
+    for (const bool again : {false, true}) {
+      for (size_t step = 1; step <= kSteps; ++step) {
+        const size_t values = (step + (again ? kSteps : 0)) * kStepValues;
+        const gqsgd_status status =
+            gqsgd_comm_reserve(comm, quantizer.get(), values, GQSGD_FLOAT32);
+        if (status != GQSGD_OK) return failure_of(status, "gqsgd_comm_reserve");
+      }
+      Values result;
+      const Operation operation{"paper-gl8", GQSGD_SCHEDULE_RING};
+      const std::string failure = allreduce(comm, operation, Values(1000, 1.0f), &result);
+      if (!failure.empty()) return failure;
+    }
+    return "";
+  };
+  const long before_kb = most_held_kb();
+  EXPECT_EQ(run_threads(2, "", body), "");
+  EXPECT_LT(most_held_kb() - before_kb, 400 << 10);
 }
 
 const auto kName = [](const auto& info) {
