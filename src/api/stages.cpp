@@ -27,6 +27,12 @@ Status check_norms(const StageCall& call, const char* name, const float* norms) 
   return check_norm_grid(name, norms, call.norm_count());
 }
 
+/** What a stage writes lies in nothing that it reads beside. */
+Status check_norms_apart(const StageCall& call, const char* name, const float* norms,
+                         const Buffer& other) {
+  return check_overlap(call.norms(name, norms), other, false);
+}
+
 /** Norms on their way to a stage, a part of a range at a time, so that their codes fit the stack.
  */
 constexpr size_t kNormsAtOnce = 512;
@@ -74,6 +80,8 @@ Status norm(gqsgd_quantizer quantizer, const gqsgd_site* site, const void* value
   GQ_TRY(begin_stage(quantizer, site, value_count, stream, &call));
   GQ_TRY(check_values(call, values, dtype));
   GQ_TRY(call.check(call.norms("norms", norms)));
+  GQ_TRY(check_norms_apart(call, "norms", norms,
+                           {"values", values, value_count, dtype_size_bytes(dtype)}));
   if (call.on_device()) return norm_on_device(call, values, dtype, norms, workspace);
   NormWords stage_out;
   NormArgs args{call.format.q, call.coding.block, call.coding.rotated,
@@ -107,6 +115,7 @@ Status quantize(gqsgd_quantizer quantizer, const gqsgd_site* site, const void* v
   const Buffer to = call.words("words", words);
   GQ_TRY(call.check(to));
   GQ_TRY(check_overlap(from, to, false));
+  GQ_TRY(check_norms_apart(call, "norms", norms, to));
   return for_each_piece(call, norms, [&](const Piece& piece) {
     return Status(call.stages->quantize(
         {call.coding, call.random, piece.range,
@@ -159,13 +168,16 @@ Status reduce_many(gqsgd_quantizer quantizer, const gqsgd_site* site, const uint
   const Buffer to = call.result_words("out_words", out_words);
   GQ_TRY(call.check(to));
   const bool same_bits = call.coding.bits == call.coding.bits_down;
+  GQ_TRY(check_norms(call, "norms", norms));
+  GQ_TRY(call.check(call.norms("out_scales", out_scales)));
+  GQ_TRY(check_norms_apart(call, "norms", norms, to));
+  GQ_TRY(check_norms_apart(call, "out_scales", out_scales, to));
   for (uint64_t rank = 0; rank < site->size; ++rank) {
     const Buffer from = call.words("words[rank]", words[rank]);
     GQ_TRY(call.check(from));
     GQ_TRY(check_overlap(from, to, same_bits));
+    GQ_TRY(check_norms_apart(call, "out_scales", out_scales, from));
   }
-  GQ_TRY(check_norms(call, "norms", norms));
-  GQ_TRY(call.check(call.norms("out_scales", out_scales)));
   GQ_TRY(check_overlap(call.norms("norms", norms), call.norms("out_scales", out_scales), true));
   if (call.on_device()) {
     return reduce_many_on_device(call, words, norms, out_words, out_scales, workspace);
@@ -202,7 +214,9 @@ Status dequantize(gqsgd_quantizer quantizer, const gqsgd_site* site, const uint3
   GQ_TRY(check_norms(call, "scales", scales));
   const Buffer from = call.result_words("words", words);
   GQ_TRY(call.check(from));
-  GQ_TRY(check_overlap(from, {"values", values, value_count, dtype_size_bytes(dtype)}, false));
+  const Buffer to{"values", values, value_count, dtype_size_bytes(dtype)};
+  GQ_TRY(check_overlap(from, to, false));
+  GQ_TRY(check_norms_apart(call, "scales", scales, to));
   return for_each_piece(call, scales, [&](const Piece& piece) {
     return Status(call.stages->dequantize(
         {call.coding, call.random, piece.range,
