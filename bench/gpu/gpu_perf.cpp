@@ -12,10 +12,12 @@ namespace gq::bench {
 namespace {
 
 constexpr char kUsage[] =
-    "usage: gpu_perf [--values N] [--sets N] [--rounds N] [--stage NAME] [--json FILE]\n"
+    "usage: gpu_perf [--values N] [--sets N] [--calls N] [--rounds N] [--stage NAME]\n"
+    "                [--json FILE]\n"
     "  --values  values per call, default 67108864 (256 MiB of float32)\n"
     "  --sets    copies of all buffers taken in turn, default as many as hold 8 times the L2 "
     "cache\n"
+    "  --calls   calls in the graph that is timed, default 2^28 values of them\n"
     "  --rounds  timed rounds over all cases, default 15; the table shows medians\n"
     "  --stage   only names that contain this, and the copy\n"
     "  --json    writes what the table shows and more to a file\n"
@@ -26,6 +28,7 @@ constexpr char kUsage[] =
 struct Options {
   size_t value_count = size_t{1} << 26;
   size_t set_count = 0;
+  size_t call_count = 0;
   size_t round_count = 15;
   std::string stage, json;
 };
@@ -45,6 +48,8 @@ bool parse(int argc, char** argv, Options* options) {
       good = parse_count(argv[k + 1], &options->value_count) && options->value_count % 1024 == 0;
     } else if (name == "--sets") {
       good = parse_count(argv[k + 1], &options->set_count);
+    } else if (name == "--calls") {
+      good = parse_count(argv[k + 1], &options->call_count);
     } else if (name == "--rounds") {
       good = parse_count(argv[k + 1], &options->round_count);
     } else if (name == "--stage") {
@@ -106,7 +111,8 @@ std::vector<Timed> measure(const Options& options, GpuBuffers& buffers) {
   cudaStream_t stream = nullptr;
   cuda_done(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "a stream");
   // Every set once at least, and long enough that an event's own time is nothing.
-  const size_t calls = std::max(buffers.set_count(), (size_t{1} << 28) / options.value_count);
+  size_t calls = options.call_count;
+  if (calls == 0) calls = std::max(buffers.set_count(), (size_t{1} << 28) / options.value_count);
   std::vector<Timed> all;
   for (const GpuCase& work : gpu_cases(buffers)) {
     const bool wanted = all.empty() || work.stage.find(options.stage) != std::string::npos;

@@ -6,11 +6,7 @@
 #include "kernels/cuda/fused.cuh"
 #include "kernels/cuda/launch.cuh"
 
-namespace gq {
-namespace {
-
-using cuda::DeviceBlock;
-using cuda::FusedShared;
+namespace gq::cuda {
 
 /** The threads of this block, through one body after the other. */
 class DeviceTeam {
@@ -51,6 +47,13 @@ __global__ void __launch_bounds__(Body::kThreads, Body::kBlocksAtOnce)
   DeviceTeam team(shared);
   body.run(team);
 }
+
+}  // namespace gq::cuda
+
+namespace gq {
+namespace {
+
+using cuda::fused_kernel;
 
 struct FusedLauncher {
   uint32_t block_count;

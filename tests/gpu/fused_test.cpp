@@ -35,13 +35,17 @@ void expect_same_bits(int ranks, const DirectCalls& calls) {
       << ranks << " ranks";
 }
 
-TEST(Fused, HasTheBitsOfVirtualRanks) {
+void expect_same_bits(std::initializer_list<size_t> value_counts) {
   for (int ranks = 1; ranks <= 8; ++ranks) {
-    for (const size_t value_count : {1, 33, 4097, 70001}) {
+    for (const size_t value_count : value_counts) {
       expect_same_bits(ranks, usual_calls(ranks, value_count, 1));
     }
   }
 }
+
+TEST(Fused, HasThemOfFewValues) { expect_same_bits({1, 33, 4097}); }
+
+TEST(Fused, HasTheBitsOfVirtualRanks) { expect_same_bits({70001}); }
 
 TEST(Fused, HasThemOfManyValues) { expect_same_bits(4, usual_calls(4, size_t{1} << 22, 1)); }
 

@@ -165,6 +165,12 @@ const Ipc& host_ipc() {
   return kIpc;
 }
 
+size_t shared_size(const IpcHandle& handle) {
+  Ticket ticket{};
+  std::memcpy(&ticket, handle.bytes, sizeof ticket);
+  return ticket.size_bytes;
+}
+
 void refuse_exports(bool refuse) { no_exports = refuse; }
 void refuse_opens(bool refuse) { no_opens = refuse; }
 void move_to_domain(uint64_t domain) { domain_now = domain; }

@@ -19,6 +19,8 @@ inline constexpr int32_t kNoBlock = -1;
 int32_t ordinal_of_block(const void* pointer);
 
 const Ipc& host_ipc();
+/** Of the memory that a handle of host_ipc() names. */
+size_t shared_size(const IpcHandle& handle);
 
 /** Faults of this process, for as long as they are set. */
 void refuse_exports(bool refuse);

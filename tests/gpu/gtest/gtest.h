@@ -59,6 +59,15 @@ class Failure {
   std::ostringstream sentence_;
 };
 
+/** "" if they are equal, else both values where they can be written. */
+template <typename A, typename B>
+std::string unequal(const A& a, const B& b) {
+  if (a == b) return "";
+  std::ostringstream text;
+  if constexpr (requires { text << a << b; }) text << '(' << a << " and " << b << ')';
+  return text.str() + ' ';
+}
+
 /** Turns a failure into what a test can return. */
 struct End {
   void operator&(const Failure&) const {}
@@ -83,7 +92,11 @@ struct End {
 
 #define EXPECT_TRUE(value) GQ_EXPECT((value), #value)
 #define EXPECT_FALSE(value) GQ_EXPECT(!(value), "not " #value)
-#define EXPECT_EQ(a, b) GQ_EXPECT((a) == (b), #a " == " #b)
+/** Both sides once: they may be calls. */
+#define EXPECT_EQ(a, b)                                           \
+  if (const auto said = ::testing::unequal(a, b); said.empty()) { \
+  } else                                                          \
+    ::testing::Failure(__FILE__, __LINE__, #a " == " #b) << said
 #define EXPECT_NE(a, b) GQ_EXPECT((a) != (b), #a " != " #b)
 #define ASSERT_TRUE(value) GQ_ASSERT((value), #value)
 #define ASSERT_EQ(a, b) GQ_ASSERT((a) == (b), #a " == " #b)
