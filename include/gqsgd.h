@@ -1,12 +1,12 @@
 /* libgqsgd: allreduce of gradients in 8 or 4 bits, without bias (Global-QSGD).
  *
- * This header is the whole C ABI. It is C99, needs nothing else, and every function in it
- * returns a status or a plain value; no exception, abort or output crosses it.
+ * This header is the C ABI. It is C99, needs nothing but gqsgd_segments.h, which it includes, and
+ * every function returns a status or a plain value; no exception, abort or output crosses it.
  *
  *   1. statuses and errors        5. collectives
  *   2. types and constants        6. requests: collectives that go on by themselves
  *   3. quantizers                 7. stages: one step of an allreduce at a time
- *   4. communicators
+ *   4. communicators              8. segments: collectives on lists (gqsgd_segments.h)
  *
  * Conventions. Handles are tokens: they are checked on every call and never dereferenced, so a
  * stale or foreign one is GQSGD_BAD_HANDLE. Buffers are element-aligned; lengths are in values
@@ -306,40 +306,6 @@ GQSGD_API gqsgd_status gqsgd_allreduce(gqsgd_comm comm, gqsgd_quantizer quantize
                                        void *recv, size_t value_count, int32_t dtype, int32_t op,
                                        int32_t schedule, const uint64_t at[2], void *stream);
 
-/** Allreduce of `tensor_count` tensors as one operation, without a flat copy; every tensor has
- *  norms of its own (docs/FORMAT.md, section 15).
- *  send, recv    `tensor_count` buffers each; recv[k] is send[k] or disjoint from all others
- *  value_counts  elements of each, equal on all ranks; 0 is legal
- *  Arrays of pointers and counts are copied. Anything else is as for gqsgd_allreduce, but that
- *  schedule SPARSE is refused. Allocates 32 bytes for each tensor. */
-GQSGD_API gqsgd_status gqsgd_allreduce_many(gqsgd_comm comm, gqsgd_quantizer quantizer,
-                                            const void *const *send, void *const *recv,
-                                            const size_t *value_counts, size_t tensor_count,
-                                            int32_t dtype, int32_t op, int32_t schedule,
-                                            const uint64_t at[2], void *stream);
-
-/** Adds or averages over all ranks, and gives each rank its own slice.
- *  value_counts [in] one for each rank: elements of its slice, equal on all ranks; 0 is legal
- *  send  [in]  all slices one after the other, in rank order
- *  recv  [out] the own slice; disjoint from `send`, or in place: where it lies in `send`
- *  Norms and rotations begin anew with every slice. Codes are rounded once and never encoded again,
- *  so that bits_down, rescale and rounding_down have no effect: the owner adds float32 values.
- *  Errors and state as for gqsgd_allreduce. Allocates 32 bytes for each rank, and workspace of 4
- *  bytes for each value of the longest slice besides the codes. */
-GQSGD_API gqsgd_status gqsgd_reduce_scatter(gqsgd_comm comm, gqsgd_quantizer quantizer,
-                                            const void *send, void *recv,
-                                            const size_t *value_counts, int32_t dtype, int32_t op,
-                                            const uint64_t at[2], void *stream);
-
-/** Gives every rank the slices of all, each rounded once by its owner, who gets the rounded values
- *  as well: every rank ends with the same bits.
- *  value_counts, and fields without effect, as for gqsgd_reduce_scatter
- *  send  [in]  the own slice; disjoint from `recv`, or in place: where it lies in `recv`
- *  recv  [out] all slices one after the other, in rank order */
-GQSGD_API gqsgd_status gqsgd_allgather(gqsgd_comm comm, gqsgd_quantizer quantizer, const void *send,
-                                       void *recv, const size_t *value_counts, int32_t dtype,
-                                       const uint64_t at[2], void *stream);
-
 /** The same allreduce with `rank_count` virtual ranks on the calling thread: same schedule, same
  *  executor, same bits, but for sums of floats by NATIVE, made in rank order here, and for what
  *  AUTO chooses with `costs` (name a schedule). For tests, studies and debugging.
@@ -392,24 +358,6 @@ GQSGD_API gqsgd_status gqsgd_measured_error(gqsgd_comm comm, gqsgd_quantizer qua
 GQSGD_API gqsgd_status gqsgd_allreduce_start(gqsgd_comm comm, gqsgd_quantizer quantizer,
                                              const void *send, void *recv, size_t value_count,
                                              int32_t dtype, int32_t op, int32_t schedule,
-                                             const uint64_t at[2], void *stream,
-                                             gqsgd_request *request);
-
-/** The other collectives, started in the same way. Arrays of pointers and counts are copied. */
-GQSGD_API gqsgd_status gqsgd_allreduce_many_start(gqsgd_comm comm, gqsgd_quantizer quantizer,
-                                                  const void *const *send, void *const *recv,
-                                                  const size_t *value_counts, size_t tensor_count,
-                                                  int32_t dtype, int32_t op, int32_t schedule,
-                                                  const uint64_t at[2], void *stream,
-                                                  gqsgd_request *request);
-GQSGD_API gqsgd_status gqsgd_reduce_scatter_start(gqsgd_comm comm, gqsgd_quantizer quantizer,
-                                                  const void *send, void *recv,
-                                                  const size_t *value_counts, int32_t dtype,
-                                                  int32_t op, const uint64_t at[2], void *stream,
-                                                  gqsgd_request *request);
-GQSGD_API gqsgd_status gqsgd_allgather_start(gqsgd_comm comm, gqsgd_quantizer quantizer,
-                                             const void *send, void *recv,
-                                             const size_t *value_counts, int32_t dtype,
                                              const uint64_t at[2], void *stream,
                                              gqsgd_request *request);
 
@@ -495,5 +443,7 @@ GQSGD_API gqsgd_status gqsgd_dequantize(gqsgd_quantizer quantizer, const gqsgd_s
 #ifdef __cplusplus
 }
 #endif
+
+#include "gqsgd_segments.h"
 
 #endif

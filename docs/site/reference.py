@@ -38,7 +38,7 @@ _DECLARED = re.compile(
 def c_page(root):
     """Sections of the headers, each declaration under the comment that explains it."""
     parts = ["# C reference\n\nC99 and C++; link with `pkg-config --cflags --libs gqsgd`.\n"]
-    for name in ("gqsgd.h", "gqsgd_transport.h", "gqsgd_nccl.h"):
+    for name in ("gqsgd.h", "gqsgd_segments.h", "gqsgd_transport.h", "gqsgd_nccl.h"):
         text = (root / "include" / name).read_text()
         opening = re.match(r"/\*(.*?)\*/", text, re.DOTALL)[1]
         parts.append(f"## {name}\n\n{_prose(opening)}\n")

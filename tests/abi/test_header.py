@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-HEADERS = ["gqsgd.h", "gqsgd_transport.h", "gqsgd_nccl.h"]
+HEADERS = ["gqsgd.h", "gqsgd_segments.h", "gqsgd_transport.h", "gqsgd_nccl.h"]
 STRICT = ["-Wall", "-Wextra", "-pedantic", "-Werror", "-fsyntax-only"]
 
 
@@ -39,6 +39,16 @@ def test_header_compiles_alone_with_gcc(compiler, language, header, root):
 @pytest.mark.parametrize("standard, language", [("c99", "c"), ("c11", "c"), ("c++20", "c++")])
 def test_header_compiles_alone_with_clang(standard, language, header, clang, root):
     result = compile_text([clang, f"-std={standard}"], language, f"#include <{header}>\n", root)
+    assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.parametrize("headers", [
+    ["gqsgd.h"], ["gqsgd_segments.h"], ["gqsgd_segments.h", "gqsgd.h"],
+])
+def test_lists_come_with_gqsgd_h_in_any_order(headers, root):
+    text = "".join(f"#include <{header}>\n" for header in headers)
+    text += "void *const sizes[sizeof(&gqsgd_allgather) + sizeof(&gqsgd_request_wait)] = {0};\n"
+    result = compile_text(["gcc", "-std=c99"], "c", text, root)
     assert result.returncode == 0, result.stderr
 
 

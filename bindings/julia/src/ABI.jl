@@ -1,6 +1,7 @@
 """
-The C ABI of gqsgd.h, gqsgd_nccl.h and libgqsgd_mpi, name by name, in the headers' order, and
-nothing else. They say what each function does; a test compares every line here with them.
+The C ABI of gqsgd.h, gqsgd_segments.h, gqsgd_nccl.h and libgqsgd_mpi, name by name, in the
+headers' order, and nothing else. They say what each function does; a test compares every line here
+with them.
 """
 module ABI
 
@@ -169,17 +170,6 @@ end
     comm::gqsgd_comm, quantizer::gqsgd_quantizer, send::Ptr{Cvoid}, recv::Ptr{Cvoid},
     value_count::Csize_t, dtype::Int32, op::Int32, schedule::Int32, at::Ptr{UInt64},
     stream::Ptr{Cvoid})::gqsgd_status
-@c LIBGQSGD waiting gqsgd_allreduce_many(
-    comm::gqsgd_comm, quantizer::gqsgd_quantizer, send::Ptr{Ptr{Cvoid}}, recv::Ptr{Ptr{Cvoid}},
-    value_counts::Ptr{Csize_t}, tensor_count::Csize_t, dtype::Int32, op::Int32, schedule::Int32,
-    at::Ptr{UInt64}, stream::Ptr{Cvoid})::gqsgd_status
-@c LIBGQSGD waiting gqsgd_reduce_scatter(
-    comm::gqsgd_comm, quantizer::gqsgd_quantizer, send::Ptr{Cvoid}, recv::Ptr{Cvoid},
-    value_counts::Ptr{Csize_t}, dtype::Int32, op::Int32, at::Ptr{UInt64},
-    stream::Ptr{Cvoid})::gqsgd_status
-@c LIBGQSGD waiting gqsgd_allgather(
-    comm::gqsgd_comm, quantizer::gqsgd_quantizer, send::Ptr{Cvoid}, recv::Ptr{Cvoid},
-    value_counts::Ptr{Csize_t}, dtype::Int32, at::Ptr{UInt64}, stream::Ptr{Cvoid})::gqsgd_status
 @c LIBGQSGD waiting gqsgd_simulate(
     quantizer::gqsgd_quantizer, rank_count::Int32, send::Ptr{Ptr{Cvoid}}, recv::Ptr{Ptr{Cvoid}},
     value_count::Csize_t, dtype::Int32, op::Int32, schedule::Int32, at::Ptr{UInt64},
@@ -198,18 +188,6 @@ end
     comm::gqsgd_comm, quantizer::gqsgd_quantizer, send::Ptr{Cvoid}, recv::Ptr{Cvoid},
     value_count::Csize_t, dtype::Int32, op::Int32, schedule::Int32, at::Ptr{UInt64},
     stream::Ptr{Cvoid}, request::Ptr{gqsgd_request})::gqsgd_status
-@c LIBGQSGD waiting gqsgd_allreduce_many_start(
-    comm::gqsgd_comm, quantizer::gqsgd_quantizer, send::Ptr{Ptr{Cvoid}}, recv::Ptr{Ptr{Cvoid}},
-    value_counts::Ptr{Csize_t}, tensor_count::Csize_t, dtype::Int32, op::Int32, schedule::Int32,
-    at::Ptr{UInt64}, stream::Ptr{Cvoid}, request::Ptr{gqsgd_request})::gqsgd_status
-@c LIBGQSGD waiting gqsgd_reduce_scatter_start(
-    comm::gqsgd_comm, quantizer::gqsgd_quantizer, send::Ptr{Cvoid}, recv::Ptr{Cvoid},
-    value_counts::Ptr{Csize_t}, dtype::Int32, op::Int32, at::Ptr{UInt64}, stream::Ptr{Cvoid},
-    request::Ptr{gqsgd_request})::gqsgd_status
-@c LIBGQSGD waiting gqsgd_allgather_start(
-    comm::gqsgd_comm, quantizer::gqsgd_quantizer, send::Ptr{Cvoid}, recv::Ptr{Cvoid},
-    value_counts::Ptr{Csize_t}, dtype::Int32, at::Ptr{UInt64}, stream::Ptr{Cvoid},
-    request::Ptr{gqsgd_request})::gqsgd_status
 @c LIBGQSGD gqsgd_request_test(request::gqsgd_request, done::Ptr{Int32})::gqsgd_status
 @c LIBGQSGD waiting gqsgd_request_wait(request::gqsgd_request)::gqsgd_status
 
@@ -234,6 +212,32 @@ end
     quantizer::gqsgd_quantizer, site::Ptr{Site}, words::Ptr{UInt32}, scales::Ptr{Cfloat},
     value_count::Csize_t, dtype::Int32, op::Int32, values::Ptr{Cvoid},
     stream::Ptr{Cvoid})::gqsgd_status
+
+# ---- Segments (gqsgd_segments.h)
+
+@c LIBGQSGD waiting gqsgd_allreduce_many(
+    comm::gqsgd_comm, quantizer::gqsgd_quantizer, send::Ptr{Ptr{Cvoid}}, recv::Ptr{Ptr{Cvoid}},
+    value_counts::Ptr{Csize_t}, tensor_count::Csize_t, dtype::Int32, op::Int32, schedule::Int32,
+    at::Ptr{UInt64}, stream::Ptr{Cvoid})::gqsgd_status
+@c LIBGQSGD waiting gqsgd_reduce_scatter(
+    comm::gqsgd_comm, quantizer::gqsgd_quantizer, send::Ptr{Cvoid}, recv::Ptr{Cvoid},
+    value_counts::Ptr{Csize_t}, dtype::Int32, op::Int32, at::Ptr{UInt64},
+    stream::Ptr{Cvoid})::gqsgd_status
+@c LIBGQSGD waiting gqsgd_allgather(
+    comm::gqsgd_comm, quantizer::gqsgd_quantizer, send::Ptr{Cvoid}, recv::Ptr{Cvoid},
+    value_counts::Ptr{Csize_t}, dtype::Int32, at::Ptr{UInt64}, stream::Ptr{Cvoid})::gqsgd_status
+@c LIBGQSGD waiting gqsgd_allreduce_many_start(
+    comm::gqsgd_comm, quantizer::gqsgd_quantizer, send::Ptr{Ptr{Cvoid}}, recv::Ptr{Ptr{Cvoid}},
+    value_counts::Ptr{Csize_t}, tensor_count::Csize_t, dtype::Int32, op::Int32, schedule::Int32,
+    at::Ptr{UInt64}, stream::Ptr{Cvoid}, request::Ptr{gqsgd_request})::gqsgd_status
+@c LIBGQSGD waiting gqsgd_reduce_scatter_start(
+    comm::gqsgd_comm, quantizer::gqsgd_quantizer, send::Ptr{Cvoid}, recv::Ptr{Cvoid},
+    value_counts::Ptr{Csize_t}, dtype::Int32, op::Int32, at::Ptr{UInt64}, stream::Ptr{Cvoid},
+    request::Ptr{gqsgd_request})::gqsgd_status
+@c LIBGQSGD waiting gqsgd_allgather_start(
+    comm::gqsgd_comm, quantizer::gqsgd_quantizer, send::Ptr{Cvoid}, recv::Ptr{Cvoid},
+    value_counts::Ptr{Csize_t}, dtype::Int32, at::Ptr{UInt64}, stream::Ptr{Cvoid},
+    request::Ptr{gqsgd_request})::gqsgd_status
 
 # ---- NCCL (gqsgd_nccl.h)
 

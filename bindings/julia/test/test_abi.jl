@@ -1,10 +1,10 @@
-# ABI.jl against gqsgd.h, gqsgd_nccl.h and gqsgd_mpi.h: every status, constant, struct and
-# prototype, both ways.
+# ABI.jl against gqsgd.h, gqsgd_segments.h, gqsgd_nccl.h and gqsgd_mpi.h: every status, constant,
+# struct and prototype, both ways.
 using GQSGD: ABI
 
 without_comments(code) = replace(code, r"/\*.*?\*/"s => "")
 header_text(name) = read(joinpath(ROOT, "include", name), String)
-const HEADER = header_text("gqsgd.h")
+const HEADER = header_text("gqsgd.h") * header_text("gqsgd_segments.h")
 const HEADER_CODE = without_comments(HEADER)
 
 const JULIA_TYPES = Dict(
@@ -40,7 +40,7 @@ function declared(code, pattern)
     end)
 end
 
-@testset "prototypes equal those of gqsgd.h and gqsgd_nccl.h" begin
+@testset "prototypes equal those of gqsgd.h, gqsgd_segments.h and gqsgd_nccl.h" begin
     code = HEADER_CODE * without_comments(header_text("gqsgd_nccl.h"))
     found = declared(code, r"GQSGD_API\s+([\w\s*]*?)(gqsgd_\w+)\(([^;]*)\);")
     @test length(found) == length(collect(eachmatch(r"(?<!define )GQSGD_API ", code)))

@@ -1,4 +1,4 @@
-"""The C ABI of gqsgd.h as ctypes sees it, and the loading of the library; nothing else."""
+"""The C ABI of gqsgd.h and gqsgd_segments.h as ctypes sees it, and the loading of the library."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ _at = POINTER(c_uint64)
 _addresses = POINTER(c_void_p)
 _sizes = POINTER(c_size_t)
 
-# Function: (result, arguments), in the header's order.
+# Function: (result, arguments), in the headers' order.
 PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "gqsgd_status_name": (_text, [_status]),
     "gqsgd_status_string": (_text, [_status]),
@@ -139,18 +139,6 @@ PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
         _status,
         [_comm, _quantizer, _address, _address, _size, _int, _int, _int, _at, _stream],
     ),
-    "gqsgd_allreduce_many": (
-        _status,
-        [_comm, _quantizer, _addresses, _addresses, _sizes, _size, _int, _int, _int, _at, _stream],
-    ),
-    "gqsgd_reduce_scatter": (
-        _status,
-        [_comm, _quantizer, _address, _address, _sizes, _int, _int, _at, _stream],
-    ),
-    "gqsgd_allgather": (
-        _status,
-        [_comm, _quantizer, _address, _address, _sizes, _int, _at, _stream],
-    ),
     "gqsgd_simulate": (
         _status,
         [_quantizer, _int, _addresses, _addresses, _size, _int, _int, _int, _at, _text],
@@ -167,20 +155,6 @@ PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
         _status,
         [_comm, _quantizer, _address, _address, _size, _int, _int, _int, _at, _stream]
         + [POINTER(_request)],
-    ),
-    "gqsgd_allreduce_many_start": (
-        _status,
-        [_comm, _quantizer, _addresses, _addresses, _sizes, _size, _int, _int, _int, _at, _stream]
-        + [POINTER(_request)],
-    ),
-    "gqsgd_reduce_scatter_start": (
-        _status,
-        [_comm, _quantizer, _address, _address, _sizes, _int, _int, _at, _stream]
-        + [POINTER(_request)],
-    ),
-    "gqsgd_allgather_start": (
-        _status,
-        [_comm, _quantizer, _address, _address, _sizes, _int, _at, _stream, POINTER(_request)],
     ),
     "gqsgd_request_test": (_status, [_request, POINTER(c_int32)]),
     "gqsgd_request_wait": (_status, [_request]),
@@ -201,6 +175,32 @@ PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "gqsgd_dequantize": (
         _status,
         [_quantizer, _site, _address, _address, _size, _int, _int, _address, _stream],
+    ),
+    "gqsgd_allreduce_many": (
+        _status,
+        [_comm, _quantizer, _addresses, _addresses, _sizes, _size, _int, _int, _int, _at, _stream],
+    ),
+    "gqsgd_reduce_scatter": (
+        _status,
+        [_comm, _quantizer, _address, _address, _sizes, _int, _int, _at, _stream],
+    ),
+    "gqsgd_allgather": (
+        _status,
+        [_comm, _quantizer, _address, _address, _sizes, _int, _at, _stream],
+    ),
+    "gqsgd_allreduce_many_start": (
+        _status,
+        [_comm, _quantizer, _addresses, _addresses, _sizes, _size, _int, _int, _int, _at, _stream]
+        + [POINTER(_request)],
+    ),
+    "gqsgd_reduce_scatter_start": (
+        _status,
+        [_comm, _quantizer, _address, _address, _sizes, _int, _int, _at, _stream]
+        + [POINTER(_request)],
+    ),
+    "gqsgd_allgather_start": (
+        _status,
+        [_comm, _quantizer, _address, _address, _sizes, _int, _at, _stream, POINTER(_request)],
     ),
 }
 

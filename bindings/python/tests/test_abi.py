@@ -1,4 +1,5 @@
-"""_abi.py against gqsgd.h: every status, constant, struct and prototype, in both directions."""
+"""_abi.py against gqsgd.h and gqsgd_segments.h: every status, constant, struct and prototype, both
+ways."""
 
 import ctypes
 import re
@@ -7,7 +8,8 @@ from pathlib import Path
 
 from gqsgd import _abi
 
-HEADER = (Path(__file__).resolve().parents[3] / "include" / "gqsgd.h").read_text()
+INCLUDE = Path(__file__).resolve().parents[3] / "include"
+HEADER = "".join((INCLUDE / name).read_text() for name in ("gqsgd.h", "gqsgd_segments.h"))
 CODE = re.sub(r"/\*.*?\*/", "", HEADER, flags=re.DOTALL)
 
 CTYPES = {
