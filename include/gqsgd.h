@@ -230,7 +230,9 @@ GQSGD_API gqsgd_status gqsgd_predict_time(gqsgd_quantizer quantizer, int32_t sch
  *                             hierarchical schedule is made from, and equal on all ranks. Without
  *                             it the transport says: node_ids of a custom one, ranks that share
  *                             memory over MPI; threads and processes are on one node
- *  One thread at a time: others get BUSY, but for rank, size, timeout, counter, status, abort. */
+ *  One thread at a time: others get BUSY, but for rank, size, timeout, counter, stat, status and
+ *  abort. These go from any thread until gqsgd_comm_destroy, which waits for those under way (none
+ *  of them waits); later ones are BAD_HANDLE. */
 
 /** Makes `rank_count` communicators of one group inside this process, one per thread.
  *  comms [out] `rank_count` handles, in rank order. */
@@ -270,8 +272,15 @@ GQSGD_API gqsgd_status gqsgd_comm_reserve(gqsgd_comm comm, gqsgd_quantizer quant
 
 /** One counter by name: "calls", "messages_sent", "payload_bytes_sent" (codes and what travels with
  *  them), "header_bytes_sent", "payload_bytes_copied" (0 where peers' codes are read in place),
- *  "workspace_bytes", "nonfinite_blocks", "wait_ns", "native_float_calls" (in which the transport
- *  added floats: docs/FORMAT.md does not define the last bits of their results). */
+ *  "workspace_bytes", "nonfinite_blocks" (of calls on host memory), "wait_ns", "native_float_calls"
+ *  (in which the transport added floats: docs/FORMAT.md does not define the last bits of their
+ *  results).
+ *
+ *  Never BUSY: from any thread, also while calls, requests or captures of graphs are under way,
+ *  which do not notice. Counters are running totals; each is read whole and never becomes less. A
+ *  call counts when it begins, what it sends when that is sent, or enqueued on a stream, and a wait
+ *  when it ends, on host memory every 5 ms. Replays of graphs are not counted. Once a call has
+ *  returned, or the end of a request was reported, all of it has been. */
 GQSGD_API gqsgd_status gqsgd_comm_stat(gqsgd_comm comm, const char *name, uint64_t *value);
 
 /** OK, or the first failure that broke this communicator; its sentence becomes the last error. */

@@ -4,8 +4,6 @@
 
 #include <inttypes.h>
 
-#include <algorithm>
-
 #include "src/execute/split_stages.h"
 
 namespace gq {
@@ -172,7 +170,7 @@ Status Allreduce::make_room() {
   phase_ = Phase::move;  // a failure from here on is this rank's alone
   const size_t arena_bytes = plan_.layout.arena_bytes();
   GQ_TRY(endpoint_->transport->arena(arena_bytes, &arena_));
-  endpoint_->workspace_bytes = std::max<uint64_t>(endpoint_->workspace_bytes, arena_bytes);
+  endpoint_->workspace_bytes.raise_to(arena_bytes);
   events_ += 1;
   if (call_.segments != nullptr) {
     const bool one_each = plan_.coding.block == 0 && plan_.coding.levels != Levels::none;

@@ -13,11 +13,15 @@
 namespace gq {
 namespace {
 
+Status check_handle(gqsgd_comm comm) {
+  Visit visit;
+  return visit.begin(comm);
+}
+
 Status destroy(gqsgd_comm comm) {
-  std::shared_ptr<Communicator> communicator;
-  GQ_TRY(find_communicator(comm, &communicator));
-  // Another thread may have been faster.
-  if (!remove_communicator(comm)) return find_communicator(comm, &communicator);
+  GQ_TRY(check_handle(comm));
+  const std::shared_ptr<Communicator> communicator = remove_communicator(comm);
+  if (!communicator) return check_handle(comm);  // another thread was faster
   communicator->requests.close();
   // Whoever found the queue open is inside by now; whoever comes later finds it closed.
   if (communicator->busy.load(std::memory_order_acquire)) {
@@ -27,9 +31,9 @@ Status destroy(gqsgd_comm comm) {
 }
 
 Status abort(gqsgd_comm comm) {
-  std::shared_ptr<Communicator> communicator;
-  GQ_TRY(find_communicator(comm, &communicator));
-  break_off(communicator->endpoint, "aborted its communicator");
+  Visit visit;
+  GQ_TRY(visit.begin(comm));
+  break_off(visit->endpoint, "aborted its communicator");
   return Status();
 }
 
@@ -84,18 +88,21 @@ Status reserve(gqsgd_comm comm, gqsgd_quantizer quantizer, size_t value_count, i
       &choice));
   unsigned char* arena = nullptr;
   GQ_TRY(endpoint.transport->arena(arena_bytes, &arena));
-  endpoint.workspace_bytes = std::max<uint64_t>(endpoint.workspace_bytes, arena_bytes);
+  endpoint.workspace_bytes.raise_to(arena_bytes);
   return Status();
 }
 
+/** Every number is a total that whoever is at a call adds to as things happen, so that there is
+ * none that could not be told meanwhile: a wait is added when it or its slice (5 ms) ends. What has
+ * no host is not counted: replays of graphs. Numbers are relaxed atomics, each whole by itself. */
 Status read_stat(gqsgd_comm comm, const char* name, uint64_t* value) {
   if (name == nullptr || value == nullptr) {
     return fail(GQSGD_INVALID_ARGUMENT, "gqsgd_comm_stat: %s is NULL",
                 name == nullptr ? "name" : "value");
   }
-  Entry entry;
-  GQ_TRY(entry.enter(comm));
-  const Endpoint& endpoint = entry->endpoint;
+  Visit visit;
+  GQ_TRY(visit.begin(comm));
+  const Endpoint& endpoint = visit->endpoint;
   const TransportCounters counters = endpoint.transport->counters();
   const struct {
     const char* name;
@@ -144,9 +151,9 @@ gqsgd_status read_number(gqsgd_comm comm, const char* function, const char* name
   if (value == nullptr) {
     return fail(GQSGD_INVALID_ARGUMENT, "%s: %s is NULL", function, name).code();
   }
-  std::shared_ptr<Communicator> communicator;
-  const Status status = find_communicator(comm, &communicator);
-  if (status.ok()) *value = read(*communicator);
+  Visit visit;
+  const Status status = visit.begin(comm);
+  if (status.ok()) *value = read(*visit);
   return status.code();
 }
 
@@ -178,26 +185,26 @@ gqsgd_status gqsgd_comm_counter(gqsgd_comm comm, uint64_t* step) {
 }
 
 gqsgd_status gqsgd_comm_set_timeout(gqsgd_comm comm, int64_t timeout_ms) {
-  std::shared_ptr<gq::Communicator> communicator;
-  gq::Status status = gq::find_communicator(comm, &communicator);
+  gq::Visit visit;
+  gq::Status status = visit.begin(comm);
   if (!status.ok()) return status.code();
   int64_t checked_ms = 0;
   status = gq::check_timeout(timeout_ms, &checked_ms);
-  if (status.ok()) communicator->endpoint.timeout_ms.store(checked_ms);
+  if (status.ok()) visit->endpoint.timeout_ms.store(checked_ms);
   return status.code();
 }
 
 gqsgd_status gqsgd_comm_set_counter(gqsgd_comm comm, uint64_t step) {
-  std::shared_ptr<gq::Communicator> communicator;
-  const gq::Status status = gq::find_communicator(comm, &communicator);
+  gq::Visit visit;
+  const gq::Status status = visit.begin(comm);
   if (!status.ok()) return status.code();
   if (step > UINT32_MAX) {
     return gq::fail(GQSGD_INVALID_ARGUMENT, "step is %" PRIu64 "; the largest is %u", step,
                     UINT32_MAX)
         .code();
   }
-  communicator->next_step.store(step);
-  gq::StreamCalls* const calls = communicator->seen_on_streams.load(std::memory_order_acquire);
+  visit->next_step.store(step);
+  gq::StreamCalls* const calls = visit->seen_on_streams.load(std::memory_order_acquire);
   if (calls != nullptr) calls->set_counter(step);
   return GQSGD_OK;
 }
@@ -212,9 +219,9 @@ gqsgd_status gqsgd_comm_stat(gqsgd_comm comm, const char* name, uint64_t* value)
 }
 
 gqsgd_status gqsgd_comm_status(gqsgd_comm comm) {
-  std::shared_ptr<gq::Communicator> communicator;
-  const gq::Status status = gq::find_communicator(comm, &communicator);
-  return status.ok() ? gq::status_of(*communicator).code() : status.code();
+  gq::Visit visit;
+  const gq::Status status = visit.begin(comm);
+  return status.ok() ? gq::status_of(*visit).code() : status.code();
 }
 
 gqsgd_status gqsgd_comm_abort(gqsgd_comm comm) { return gq::abort(comm).code(); }

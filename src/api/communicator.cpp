@@ -1,6 +1,9 @@
 // The communicators of this process: their table, and who is inside.
 #include "src/api/communicator.h"
 
+#include <chrono>
+#include <thread>
+
 #include "src/api/handles.h"
 #include "src/support/fork.h"
 #include "src/support/immortal.h"
@@ -75,22 +78,45 @@ Status add_communicator(std::unique_ptr<Transport> transport, const CommOptions&
 }
 
 std::shared_ptr<Communicator> remove_communicator(gqsgd_comm comm) {
-  return communicators().remove(reinterpret_cast<uintptr_t>(comm));
+  std::shared_ptr<Communicator> removed = communicators().remove(reinterpret_cast<uintptr_t>(comm));
+  // Nobody comes any more, and who is there asks without waiting. Asleep, so that a thread of less
+  // priority gets to its end; a visit may not wake this one, whose communicator may be gone by
+  // then.
+  while (removed && removed->visits.load(std::memory_order_acquire) != 0) {
+    std::this_thread::sleep_for(std::chrono::microseconds(10));
+  }
+  return removed;
 }
 
-Status find_communicator(gqsgd_comm comm, std::shared_ptr<Communicator>* found) {
-  *found = communicators().find(reinterpret_cast<uintptr_t>(comm));
-  if (!*found) {
+namespace {
+
+Status check_found(gqsgd_comm comm, const Communicator* found) {
+  if (found == nullptr) {
     return fail(GQSGD_BAD_HANDLE,
                 "communicator %p is not a live communicator of this process: it is NULL, "
                 "destroyed, or of another type",
                 static_cast<void*>(comm));
   }
-  if ((*found)->fork_generation == fork_generation()) return Status();
+  if (found->fork_generation == fork_generation()) return Status();
   return fail(GQSGD_FORKED,
               "rank %u's communicator belongs to the parent of this process; make a new one after "
               "fork()",
-              (*found)->endpoint.rank());
+              found->endpoint.rank());
+}
+
+}  // namespace
+
+Visit::~Visit() {
+  // Released: what was read here was read before destroy goes on. The last touch of it.
+  if (communicator_ != nullptr) communicator_->visits.fetch_sub(1, std::memory_order_release);
+}
+
+Status Visit::begin(gqsgd_comm comm) {
+  const auto note = [](Communicator& found) {
+    found.visits.fetch_add(1, std::memory_order_relaxed);
+  };
+  communicator_ = communicators().find_and(reinterpret_cast<uintptr_t>(comm), note);
+  return check_found(comm, communicator_);
 }
 
 Entry::~Entry() {
@@ -98,8 +124,8 @@ Entry::~Entry() {
 }
 
 Status Entry::enter(gqsgd_comm comm) {
-  std::shared_ptr<Communicator> found;
-  GQ_TRY(find_communicator(comm, &found));
+  std::shared_ptr<Communicator> found = communicators().find(reinterpret_cast<uintptr_t>(comm));
+  GQ_TRY(check_found(comm, found.get()));
   return enter(std::move(found));
 }
 

@@ -18,6 +18,7 @@ struct Communicator {
   Endpoint endpoint;
   RequestQueue requests{&endpoint};
   std::atomic<bool> busy{false};
+  std::atomic<uint32_t> visits{0};     ///< threads that ask, now
   std::atomic<uint64_t> next_step{0};  ///< gqsgd_comm_counter, unless a device counts
   uint64_t fork_generation = 0;
   std::unique_ptr<StreamTransport> device_end;  ///< of a group that works on host memory as well
@@ -45,11 +46,28 @@ bool is_captured(const Communicator& communicator, void* stream);
 Status add_communicator(std::unique_ptr<Transport> transport, const CommOptions& options,
                         gqsgd_comm* comm);
 
-/** Takes a handle out of use; the communicator ends when its last user is done. */
+/** Takes a handle out of use, and returns when nobody asks any more; the communicator ends when its
+ *  last user is done. Null if another thread has taken it. */
 std::shared_ptr<Communicator> remove_communicator(gqsgd_comm comm);
 
-/** The communicator of a handle; FORKED in a child of the process that made it. */
-Status find_communicator(gqsgd_comm comm, std::shared_ptr<Communicator>* found);
+/** Lets any thread ask something that needs no wait, for as long as it lives, beside the one that
+ *  is inside. It has no share in the communicator: that would end on the thread of whoever asked
+ *  last, and a transport may be closed only on the one that destroys it, before destroy returns. */
+class Visit {
+ public:
+  Visit() = default;
+  ~Visit();
+  Visit(const Visit&) = delete;
+  Visit& operator=(const Visit&) = delete;
+
+  /** BAD_HANDLE, or FORKED in a child of the process that made the communicator. */
+  Status begin(gqsgd_comm comm);
+  Communicator& operator*() const { return *communicator_; }
+  Communicator* operator->() const { return communicator_; }
+
+ private:
+  Communicator* communicator_ = nullptr;
+};
 
 /** Lets one thread into a communicator for as long as it lives; BUSY to a second one. */
 class Entry {

@@ -51,6 +51,17 @@ class HandleTable {
     return slot == nullptr ? nullptr : slot->object;
   }
 
+  /** The same without a share in it: note(object) is called before another thread can take it out,
+   *  and says that it may not end yet. */
+  template <typename Note>
+  Object* find_and(uintptr_t token, Note note) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    Slot* slot = slot_of(token);
+    if (slot == nullptr) return nullptr;
+    note(*slot->object);
+    return slot->object.get();
+  }
+
   /** The object leaves the table; its handle is stale from now on. */
   std::shared_ptr<Object> remove(uintptr_t token) {
     const std::lock_guard<std::mutex> lock(mutex_);

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <algorithm>
 #include <new>
 
 #include "kernels/codec/norm.h"
@@ -266,7 +265,7 @@ Status StreamCalls::grow(size_t arena_bytes) {
     earlier_arenas_.pop_back();
   }
   GQ_TRY(grown);
-  endpoint_.workspace_bytes = std::max<uint64_t>(endpoint_.workspace_bytes, arena_bytes);
+  endpoint_.workspace_bytes.raise_to(arena_bytes);
   return Status();
 }
 

@@ -48,10 +48,12 @@ struct Endpoint {
 
   FirstFailure failure;  ///< what broke the communicator: no call is made after it
 
+  // What gqsgd_comm_stat reads while calls go on, beside the transport's own. A caller that makes
+  // room or waits for a stream may do so while the thread of requests is at a call.
   Counter calls;
   Counter nonfinite_blocks;
-  Counter workspace_bytes;
-  Counter wait_ns;
+  SharedCounter workspace_bytes;
+  SharedCounter wait_ns;
   Counter native_float_calls;
 
   /** Takes the transport, and makes room for what is kept of each rank of its group. May throw

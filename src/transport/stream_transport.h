@@ -27,7 +27,7 @@ struct StreamSeat {
   const Device* device;
   int32_t ordinal;
   const std::atomic<int64_t>* timeout_ms;  ///< -1: for ever
-  Counter* wait_ns;                        ///< grows by what the host waits for peers
+  SharedCounter* wait_ns;                  ///< grows by what the host waits for peers
 };
 
 /** Every rank enqueues the same operations in the same order. None waits for a device; a failure of

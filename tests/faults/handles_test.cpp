@@ -109,24 +109,18 @@ TEST(Handles, ThatAreNoQuantizersAreRefused) {
   EXPECT_EQ(gqsgd_quantizer_destroy(nullptr), GQSGD_OK);
 }
 
-/** Returns when another thread is inside `comm`: BUSY says so. */
+/** Returns when another thread has begun a call on `comm`, whose first it is. */
 void wait_until_inside(gqsgd_comm comm) {
   uint64_t calls = 0;
-  while (gqsgd_comm_stat(comm, "calls", &calls) != GQSGD_BUSY) std::this_thread::yield();
-}
-
-/** A call that is watched by wait_until_inside, whose question may be in its way. */
-Outcome make_watched(gqsgd_comm comm) {
-  Call call(0);
-  Outcome outcome = call.make(comm);
-  while (outcome.status == GQSGD_BUSY) outcome = call.make(comm);
-  return outcome;
+  while (gqsgd_comm_stat(comm, "calls", &calls) == GQSGD_OK && calls == 0) {
+    std::this_thread::yield();
+  }
 }
 
 /** Rank 0 of 2 inside a call, which its peer does not make; `during` runs meanwhile. */
 Outcome call_alone(Group& group, const std::function<void()>& during) {
   Outcome outcome;
-  std::thread caller([&] { outcome = make_watched(group.comm(0)); });
+  std::thread caller([&] { outcome = Call(0).make(group.comm(0)); });
   wait_until_inside(group.comm(0));
   during();
   caller.join();
@@ -164,7 +158,7 @@ TEST(Handles, DestroyDuringACallIsAnAbort) {
   gqsgd_comm comms[2];
   ASSERT_TRUE(is_ok(outcome_of(gqsgd_comm_create_local(2, "timeout_ms=20000", comms))));
   Outcome inside, peer;
-  std::thread caller([&] { inside = make_watched(comms[0]); });
+  std::thread caller([&] { inside = Call(0).make(comms[0]); });
   wait_until_inside(comms[0]);
   const Clock::time_point begin = Clock::now();
   EXPECT_TRUE(is_ok(outcome_of(gqsgd_comm_destroy(comms[0]))));
@@ -254,7 +248,7 @@ TEST(Handles, ExitWithLiveCommunicatorsAndAThreadInsideIsClean) {
   Child child([] {
     static gqsgd_comm comms[2];
     if (gqsgd_comm_create_local(2, "", comms) != GQSGD_OK) return "no group";
-    std::thread([] { make_watched(comms[0]); }).detach();
+    std::thread([] { Call(0).make(comms[0]); }).detach();
     wait_until_inside(comms[0]);
     std::exit(21);
   });

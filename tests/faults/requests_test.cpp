@@ -160,11 +160,18 @@ TEST(Requests, LetNoSecondThreadIn) {
   Call waiting(0), call(0);
   ASSERT_TRUE(is_ok(outcome_of(waiting.start(group.comm(0)))));
   ASSERT_TRUE(is_ok(outcome_of(call.start(group.comm(0)))));
-  std::thread waiter([&] { EXPECT_TRUE(is_ok(wait_for(waiting))); });
-  uint64_t count = 0;
-  while (gqsgd_comm_stat(group.comm(0), "calls", &count) != GQSGD_BUSY) std::this_thread::yield();
+  std::thread waiter([&] {
+    Outcome waited = wait_for(waiting);  // the question below may be in its way
+    while (waited.status == GQSGD_BUSY) waited = wait_for(waiting);
+    EXPECT_TRUE(is_ok(waited));
+  });
   int32_t done = 1;
-  EXPECT_TRUE(is(outcome_of(gqsgd_request_test(call.request, &done)), GQSGD_BUSY, "rank 0"));
+  Outcome asked = outcome_of(gqsgd_request_test(call.request, &done));
+  while (asked.status == GQSGD_OK && done == 0) {  // until the waiter is inside
+    std::this_thread::yield();
+    asked = outcome_of(gqsgd_request_test(call.request, &done));
+  }
+  EXPECT_TRUE(is(asked, GQSGD_BUSY, "rank 0"));
   EXPECT_EQ(done, 0);
   EXPECT_TRUE(is(wait_for(call), GQSGD_BUSY, "rank 0"));
   for (int turn = 0; turn < 2; ++turn) EXPECT_TRUE(is_ok(Call(1).make(group.comm(1))));

@@ -4,6 +4,7 @@
 
 #include "tests/nccl/counted_call.h"
 #include "tests/nccl/stream_group.h"
+#include "tests/support/monitor.h"
 
 namespace gq::test {
 namespace {
@@ -81,6 +82,32 @@ TEST(Graphs, HaveTheBitsOfEagerCallsWithTheNextStep) {
                 "");
     }
   }
+}
+
+/** A thread that asks disturbs neither; replays have no host that could count them. */
+TEST(Graphs, LetCountersBeReadMeanwhileWhichKnowNothingOfReplays) {
+  constexpr int kRanks = 3;
+  const StreamGroup group(kRanks, kOptions);
+  Operation last = usual();
+  last.step = 5;
+  const Values expected = simulate(last, inputs_of(0, kRanks));
+  EXPECT_EQ(group.run([&](int rank, gqsgd_comm comm) -> std::string {
+    CountedCall call(usual());
+    HostGraph graph;
+    const OwnStream stream;
+    const Values values = inputs_of(0, kRanks)[static_cast<size_t>(rank)];
+    Monitor monitor(comm);
+    std::string failure = capture(comm, &call, stream, values, &graph);
+    Stats captured{}, replayed{};
+    if (failure.empty()) failure = read_stats(comm, &captured);
+    for (int k = 0; k < 5 && failure.empty(); ++k) graph.replay(stream.get());
+    if (!stream.synchronize()) return "the stream does not get through";
+    if (failure.empty()) failure = read_stats(comm, &replayed);
+    failure += monitor.end();
+    if (captured[0] != 1 || captured != replayed) failure += "replays were counted";
+    return failure + difference(call.result(), expected);
+  }),
+            "");
 }
 
 /** Replays without a wait between them, and eager calls on another stream. */

@@ -188,7 +188,8 @@ counter!(comm::Comm, step::Integer) =
 
 This rank's counters since it was made: `calls`, `messages_sent`, `payload_bytes_sent`,
 `header_bytes_sent`, `payload_bytes_copied`, `workspace_bytes`, `nonfinite_blocks`,
-`wait_ns` (nanoseconds spent waiting for other ranks) and `native_float_calls`.
+`wait_ns` (nanoseconds spent waiting for other ranks) and `native_float_calls`. From any task at any
+moment until `close`, also during calls: running totals, which only grow.
 """
 stats(comm::Comm) = NamedTuple{ABI.STATS}(
     map(name -> get_from(ABI.gqsgd_comm_stat, UInt64, comm, string(name)), ABI.STATS))

@@ -343,7 +343,7 @@ class Communicator(SegmentCollectives, NcclGroups):
         """This rank's counters since it was made: "calls", "messages_sent", "payload_bytes_sent",
         "header_bytes_sent", "payload_bytes_copied", "workspace_bytes", "nonfinite_blocks",
         "wait_ns" (nanoseconds spent waiting for other ranks), "native_float_calls" (in which the
-        transport added floats). Raises Busy while another thread is in a call."""
+        transport added floats). Running totals, for any thread at any moment, also during calls."""
         return {
             name: self._get("gqsgd_comm_stat", ctypes.c_uint64, name.encode())
             for name in _abi.STAT_NAMES

@@ -1,6 +1,8 @@
 """Communicator.allreduce on threads: values, bits, places for results, counters and refusals."""
 
+import itertools
 import threading
+import time
 
 import gqsgd
 import numpy as np
@@ -287,21 +289,44 @@ def test_close_from_another_thread_ends_a_call_under_way():
 
 def test_a_second_thread_in_one_communicator_is_refused():
     comms, x = gqsgd.Communicator.local(2, timeout_ms=20000), np.ones(8, np.float32)
-
-    def insist():
-        while True:
-            try:
-                return comms[0].allreduce(x, gqsgd.Quantizer("none"))
-            except gqsgd.Busy:  # the other thread was inside, counting
-                continue
-
-    thread = threading.Thread(target=insist)
+    thread = threading.Thread(target=comms[0].allreduce, args=(x, gqsgd.Quantizer("none")))
     thread.start()
+    while comms[0].stats()["calls"] == 0:
+        time.sleep(0.001)
     with pytest.raises(gqsgd.Busy):
-        while thread.is_alive():
-            comms[0].stats()
+        comms[0].reserve(gqsgd.Quantizer("none"), 8)
     np.testing.assert_array_equal(comms[1].allreduce(x, gqsgd.Quantizer("none")), x)
     thread.join()
+
+
+def test_counters_are_read_while_calls_go_on():
+    comms, x = gqsgd.Communicator.local(2, timeout_ms=20000), np.ones(5000, np.float32)
+    seen, ended = [comms[0].stats()], threading.Event()
+
+    def watch():
+        while not ended.is_set():
+            seen.append(comms[0].stats())
+
+    def average(comm):
+        for _ in range(50):
+            comm.allreduce(x, gqsgd.Quantizer("blocks-8"))
+
+    threads = [threading.Thread(target=average, args=(comm,)) for comm in comms]
+    watcher = threading.Thread(target=watch)
+    for thread in [watcher, *threads]:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    ended.set()
+    watcher.join()
+    seen.append(comms[0].stats())
+    for before, after in itertools.pairwise(seen):
+        assert all(after[name] >= before[name] for name in before)
+    assert seen[-1]["calls"] == 50
+    assert seen[-1]["header_bytes_sent"] == 50 * 64
+    comms[0].close()
+    with pytest.raises(gqsgd.BadHandle):
+        comms[0].stats()
 
 
 def test_other_threads_run_while_a_call_waits():
