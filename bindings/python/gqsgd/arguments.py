@@ -34,7 +34,12 @@ def _value_text(value: Any) -> str:
 
 def integer(name: str, value: Any, c_type: Any) -> int:
     """`value` as an int that `c_type` holds unchanged; ctypes itself would drop the high bits."""
-    number = operator.index(value)
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(
+            f"{name} is {value!r}, a {type(value).__name__}; an integer is needed"
+        ) from None
     if c_type(number).value != number:
         raise InvalidArgument(
             f"{name} is {number}, which does not fit {8 * ctypes.sizeof(c_type)} bits; "
@@ -45,7 +50,7 @@ def integer(name: str, value: Any, c_type: Any) -> int:
 
 def number_of(field: str, name: str, numbers: dict[str, int]) -> int:
     """The ABI's number for one of the names of an enumeration."""
-    if name not in numbers:
+    if not isinstance(name, str) or name not in numbers:
         raise InvalidArgument(f"{field} is {name!r}; accepted are {', '.join(numbers)}")
     return numbers[name]
 

@@ -79,21 +79,22 @@ def read_view(x: Any, role: str) -> Buffer:
     view, dtype = _view_tensor(x, role) if _is_tensor(x) else _view_array(x, role)
     if dtype not in _abi.DTYPES:
         raise InvalidArgument(f"{role} holds {dtype}; accepted are {', '.join(_abi.DTYPES)}")
-    if not view.dtype.isnative:
-        raise InvalidArgument(
-            f"{role} is in the byte order of another machine ({view.dtype.str}); hint: "
-            f"{role}.astype({dtype!r})"
-        )
-    require_contiguous(view, role)
+    require_plain(view, role)
     return Buffer(x, view, dtype)
 
 
-def require_contiguous(view: NDArray[Any], role: str) -> None:
-    """Refuses gaps and other orders: random words are keyed by position in memory."""
+def require_plain(view: NDArray[Any], role: str) -> None:
+    """Refuses numbers of another machine, and gaps and other orders: random words are keyed by
+    position in memory."""
+    if not view.dtype.isnative:
+        raise InvalidArgument(
+            f"{role} is in the byte order of another machine ({view.dtype.str}); hint: "
+            f"{role}.astype({view.dtype.name!r})"
+        )
     if not view.flags.c_contiguous:
         raise InvalidArgument(
             f"{role} is not contiguous in C order: shape {view.shape}, strides {view.strides} "
-            f"bytes; hint: np.ascontiguousarray({role})"
+            f"bytes; hint: np.ascontiguousarray({role}) or a tensor's contiguous() copies it"
         )
 
 
@@ -105,15 +106,29 @@ def _view_tensor(x: Any, role: str) -> tuple[NDArray[Any], str]:
     if x.device.type != "cpu":
         raise Unsupported(f"{role} is on {x.device}; only host memory is supported")
     torch, values = sys.modules["torch"], x.detach()
-    if values.dtype == torch.bfloat16:  # NumPy has no such type; its bits travel as int16.
-        return values.view(torch.int16).numpy(), "bfloat16"
-    view: NDArray[Any] = values.numpy()
+    try:
+        if values.dtype == torch.bfloat16:  # NumPy has no such type; its bits travel as int16.
+            return values.view(torch.int16).numpy(), "bfloat16"
+        view: NDArray[Any] = values.numpy()
+    except (RuntimeError, TypeError) as error:  # sparse, of a subclass, of a type NumPy has not
+        raise InvalidArgument(
+            f"{role} is a {type(x).__name__} of {x.dtype} that shows no plain memory: {error}; "
+            "hint: give a dense torch.Tensor, to_local() of a DTensor for example"
+        ) from error
     return view, _name(view)
 
 
 def _view_array(x: Any, role: str) -> tuple[NDArray[Any], str]:
+    if type(x) is np.ndarray:
+        return x, _name(x)
+    if isinstance(x, getattr(sys.modules.get("numpy.ma"), "MaskedArray", ())):
+        raise InvalidArgument(
+            f"{role} is a masked array, whose mask would be lost; hint: {role}.filled(0)"
+        )
     if isinstance(x, np.ndarray) or hasattr(x, "__array_interface__"):
         view = np.asarray(x)
+        if isinstance(x, np.generic):  # a copy: what is written there would be lost
+            view.flags.writeable = False
     elif hasattr(x, "__dlpack__"):
         view = _view_dlpack(x, role)
     else:

@@ -59,7 +59,15 @@ def is_on_device(x: Any) -> bool:
         return False
     if hasattr(x, "__cuda_array_interface__"):
         return True
-    return hasattr(x, "__dlpack_device__") and int(x.__dlpack_device__()[0]) in _DLPACK_CUDA
+    if not hasattr(x, "__dlpack_device__"):
+        return False
+    try:
+        return int(x.__dlpack_device__()[0]) in _DLPACK_CUDA
+    except (BufferError, RuntimeError, ValueError) as error:  # an array of JAX over many devices
+        raise InvalidArgument(
+            f"an array of the call, a {type(x).__name__}, lies on no one device: {error}; hint: "
+            "give the part of one device, or inside JAX's programs use gqsgd.jax"
+        ) from error
 
 
 def device_view(x: Any, role: str, stream: int | None = None) -> DeviceView:

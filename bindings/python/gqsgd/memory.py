@@ -104,7 +104,7 @@ class HostMemory(Memory):
     def _view_array(self, x: Any, role: str) -> Buffer:
         if not isinstance(x, np.ndarray):
             raise InvalidArgument(f"{role} is a {type(x).__name__}; a NumPy array is needed")
-        arrays.require_contiguous(x, role)
+        arrays.require_plain(x, role)
         return Buffer(x, x, x.dtype.name)
 
 
@@ -168,5 +168,5 @@ def _checked(
     if count is not None and view.count != count:
         raise InvalidArgument(f"{role} has {view.count} elements, {count} are needed")
     if write and view.read_only:
-        raise InvalidArgument(f"{role} is read-only; hint: {role}={role}.copy(), or {role}=None")
+        raise InvalidArgument(f"{role} is read-only; hint: np.array({role}) is a copy that is not")
     return view

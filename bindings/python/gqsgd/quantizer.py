@@ -35,6 +35,11 @@ class Quantizer:
     _destroy: Any
 
     def __init__(self, preset_or_text: str = "", **fields: Any):
+        if not isinstance(preset_or_text, str):
+            raise TypeError(
+                f"preset_or_text is {preset_or_text!r}; a preset's name or a quantizer's text is "
+                "needed, fields go by name; hint: gqsgd.Quantizer(q.text, seed=7)"
+            )
         library, handle = _abi.library(), ctypes.c_void_p()
         check(
             library.gqsgd_quantizer_create(

@@ -247,6 +247,8 @@ def _sizes(counts: Sequence[int]) -> _Sizes:
 
 
 def _slice_sizes(comm: Communicator, counts: Sequence[int]) -> _Sizes:
+    if not hasattr(counts, "__len__"):
+        raise TypeError(f"counts is {counts!r}; a list of an integer for each rank is needed")
     if len(counts) != comm.size:
         raise InvalidArgument(f"counts has {len(counts)} numbers for {comm.size} ranks")
     return _sizes([integer("counts", count, ctypes.c_size_t) for count in counts])

@@ -150,3 +150,33 @@ def test_out_must_match_and_be_writable():
     fixed.flags.writeable = False
     with pytest.raises(gqsgd.InvalidArgument, match="out is read-only"):
         result(fixed, like)
+
+
+def test_a_scalar_of_numpy_is_no_place_for_a_result():
+    (comm,) = gqsgd.Communicator.local(1)
+    scalar, q = np.float32(0.3), gqsgd.Quantizer("none")
+    with comm:
+        assert comm.allreduce(scalar, q, op="sum") == scalar
+        with pytest.raises(gqsgd.InvalidArgument, match=r"out is read-only; hint: np.array\(out\)"):
+            comm.allreduce(scalar, q, out=scalar)
+        with pytest.raises(gqsgd.InvalidArgument, match="out is read-only"):
+            comm.allreduce_many(values := np.ones(3, np.float32), q, out=values)
+
+
+def test_a_mask_is_not_dropped_without_a_word():
+    masked = np.ma.masked_array(np.ones(3, np.float32), [True, False, False])
+    with pytest.raises(gqsgd.InvalidArgument, match=r"x is a masked array.*x.filled\(0\)"):
+        read_view(masked, "x")
+
+
+class OverDevices(OnlyDLPack):
+    """A JAX array that is sharded."""
+
+    def __dlpack_device__(self):
+        raise BufferError("only supported for unsharded arrays")
+
+
+def test_an_array_over_many_devices_is_refused_with_its_own_reason():
+    (comm,) = gqsgd.Communicator.local(1)
+    with comm, pytest.raises(gqsgd.InvalidArgument, match="OverDevices.*unsharded.*gqsgd.jax"):
+        comm.allreduce(OverDevices(np.zeros(3, np.float32)), gqsgd.Quantizer())

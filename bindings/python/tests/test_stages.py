@@ -361,3 +361,14 @@ def test_impossible_sites_are_refused_by_the_library(site):
     q = gqsgd.Quantizer("paper-gl8")
     with pytest.raises(gqsgd.InvalidArgument, match=list(site)[0]):
         gqsgd.quantize(np.ones(64, np.float32), q, np.ones(1, np.float32), site=gqsgd.Site(**site))
+
+
+def test_words_and_norms_in_the_other_byte_order_are_refused():
+    q, site = gqsgd.Quantizer("paper-gl8"), gqsgd.Site(size=2, combines=1, hop=1)
+    words, norms = np.arange(1, 5, dtype=np.uint32), np.ones(1, np.float32)
+    swapped = words.astype(words.dtype.newbyteorder())
+    with pytest.raises(gqsgd.InvalidArgument, match="a is in the byte order of another machine"):
+        gqsgd.reduce(swapped, words, q, site=site)
+    with pytest.raises(gqsgd.InvalidArgument, match="norms is in the byte order of another"):
+        other = norms.astype(norms.dtype.newbyteorder())
+        gqsgd.quantize(np.ones(4, np.float32), q, other, site=site)

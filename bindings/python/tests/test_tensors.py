@@ -39,6 +39,20 @@ def test_a_tensor_elsewhere_is_unsupported():
         read_view(torch.zeros(3, device="meta"), "x")
 
 
+@pytest.mark.parametrize(
+    "x",
+    [
+        torch.ones(3).to_sparse(),
+        torch.ones(3).to(torch.float8_e4m3fn),
+        torch.ones(3, dtype=torch.complex64).conj().imag,
+    ],
+    ids=["sparse", "float8", "negated"],
+)
+def test_tensors_without_plain_memory_are_refused_by_name(x):
+    with pytest.raises(gqsgd.InvalidArgument, match="out is a .*hint: give a dense torch.Tensor"):
+        read_view(x, "out")
+
+
 def test_allreduce_of_tensors_has_the_bits_of_arrays():
     inputs = list(np.random.default_rng(0).standard_normal((2, 10, 10), np.float32))
     q = gqsgd.Quantizer("paper-gl8")
