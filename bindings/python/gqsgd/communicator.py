@@ -13,6 +13,7 @@ from . import _abi, _mpi
 from .arguments import at, fields_text, integer, number_of
 from .arrays import dtype_number, read_view
 from .errors import InvalidArgument, check
+from .in_flight import InFlight
 from .memory import View, memory_of, stream_for_refusal
 from .nccl import NcclGroups
 from .quantizer import Quantizer, handle_of
@@ -54,22 +55,21 @@ class Communicator(SegmentCollectives, NcclGroups):
     """
 
     __slots__ = (
-        *("__weakref__", "_abandoned", "_arrays", "_destroy", "_handle", "_table"),
+        *("__weakref__", "_destroy", "_handle", "_in_flight", "_table"),
         *("rank", "size"),
     )
 
     rank: int  #: this rank, 0 to size - 1
     size: int  #: ranks in the group
     _handle: int | None
-    _arrays: dict[int, Any]  #: of requests in flight, which the library uses
-    _abandoned: list[int]  #: requests in flight that nobody will wait for
-    _table: Table  #: of a custom transport, which the library calls until it is destroyed
+    _in_flight: InFlight
+    _table: Table | None  #: of a custom transport, which the library calls until it is destroyed
 
     def __init__(self, handle: int):
         """Takes over a handle of the library; users call `local`, `process` and so on."""
         self._destroy = _abi.library().gqsgd_comm_destroy
         self._handle = handle
-        self._arrays, self._abandoned = {}, []
+        self._in_flight, self._table = InFlight(), None
         self.rank = self._get("gqsgd_comm_rank", ctypes.c_int32)
         self.size = self._get("gqsgd_comm_size", ctypes.c_int32)
 
@@ -218,16 +218,16 @@ class Communicator(SegmentCollectives, NcclGroups):
         self, function: str, arguments: tuple[Any, ...], arrays: Any, result: Any
     ) -> Request:
         """Starts a collective; its arrays are kept, before Ctrl-C can come, until it has ended."""
-        self._free_abandoned()
+        self._in_flight.free_dropped()
         handle = ctypes.c_void_p()
-        self._arrays[id(handle)] = arrays  # no token is as small as an address
+        self._in_flight.keep(id(handle), arrays)  # no token is as small as an address
         try:
             self._call(function, *arguments, ctypes.byref(handle))
         finally:
             if handle.value is not None:
-                self._arrays[handle.value] = arrays
+                self._in_flight.keep(handle.value, arrays)
                 request = Request(self, handle.value, result)
-            self._forget(id(handle))
+            self._in_flight.forget(id(handle))
         return request
 
     def _allreduce_of(
@@ -253,19 +253,6 @@ class Communicator(SegmentCollectives, NcclGroups):
             raise
         values = send.address, recv.address, send.count, send.dtype_number
         return send, recv, (quantizer, *values, *numbers, place, memory.stream)
-
-    def _forget(self, request: int | None) -> None:
-        """The library has reported the end of a request: its arrays are not in use any more."""
-        self._arrays.pop(request or 0, None)
-
-    def _free_abandoned(self) -> None:
-        """Lets go of what has ended of the requests that were dropped without a wait."""
-        test, done = _abi.library().gqsgd_request_test, ctypes.c_int32()
-        for request in self._abandoned[:]:
-            test(request, ctypes.byref(done))
-            if done.value:
-                self._abandoned.remove(request)
-                self._forget(request)
 
     def measured_error(
         self,
@@ -356,15 +343,15 @@ class Communicator(SegmentCollectives, NcclGroups):
     def abort(self) -> None:
         """Breaks this communicator, from any thread, without waiting: a call under way here raises
         Aborted, and so do calls of peers that are threads or processes; others time out."""
-        self._call("gqsgd_comm_abort")
+        check(_abi.library().gqsgd_comm_abort(self._handle))
 
     def close(self) -> None:
         """Frees this rank's end; waits for no rank, but up to timeout_ms for work on streams. A
         call under way in another thread raises Aborted, and so do requests in flight when they are
         waited for; every later call raises BadHandle. Closing twice is harmless."""
         handle, self._handle = self._handle, None
-        check(self._destroy(handle))
-        self._free_abandoned()
+        self._checked(self._destroy, handle)
+        self._in_flight.free_dropped()
 
     def __enter__(self) -> Communicator:
         return self
@@ -388,13 +375,20 @@ class Communicator(SegmentCollectives, NcclGroups):
         # The function is kept on the object: at interpreter exit modules may be gone already.
         if getattr(self, "_handle", None):
             self._destroy(self._handle)
-            self._free_abandoned()
+            self._in_flight.free_dropped()
 
     def _call(self, function: str, *arguments: Any) -> None:
-        check(getattr(_abi.library(), function)(self._handle, *arguments))
+        self._checked(getattr(_abi.library(), function), self._handle, *arguments)
+
+    def _checked(self, function: Any, *arguments: Any) -> None:
+        """Runs what may call a custom transport."""
+        if self._table is None:
+            check(function(*arguments))
+        else:
+            self._table.checked(function, *arguments)
 
     def _get(self, function: str, c_type: Any, *arguments: Any) -> int:
         result = c_type()
-        self._call(function, *arguments, ctypes.byref(result))
+        check(getattr(_abi.library(), function)(self._handle, *arguments, ctypes.byref(result)))
         number: int = result.value
         return number

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from contextlib import nullcontext, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -33,8 +34,7 @@ class Request:
         """True once the collective has ended; never waits. Raises what it failed with."""
         if self._handle is not None:
             done = ctypes.c_int32()
-            status = _abi.library().gqsgd_request_test(self._handle, ctypes.byref(done))
-            self._note(status, ended=done.value != 0)
+            self._ask(_abi.library().gqsgd_request_test, done, self._handle, ctypes.byref(done))
         return self._handle is None and self._outcome()
 
     def wait(self) -> Any:
@@ -42,22 +42,38 @@ class Request:
         it failed with, then and at every later call. Other threads run meanwhile; Ctrl-C is seen
         afterwards."""
         if self._handle is not None:
-            self._note(_abi.library().gqsgd_request_wait(self._handle), ended=True)
+            self._ask(_abi.library().gqsgd_request_wait, ctypes.c_int32(1), self._handle)
         self._outcome()
         return self._result
 
+    def _ask(self, function: Any, done: ctypes.c_int32, *arguments: Any) -> None:
+        """Calls `function` and notes its answer, which it gives only once, whatever comes then."""
+        table, answers = self._comm._table, []
+        try:
+            with nullcontext() if table is None else table.interruptible():
+                # No Python code between answer and list: Ctrl-C comes before both or after both.
+                answers.extend(map(function, *zip(arguments)))
+        except BaseException:
+            if answers:
+                with suppress(BaseException):
+                    self._note(answers[0], ended=done.value != 0)
+            raise
+        self._note(answers[0], ended=done.value != 0)
+
     def _note(self, status: int, ended: bool) -> None:
+        raised: BaseException | None = None
         try:
             check(status)
         except (Busy, Forked):  # of this question, not of the collective
             raise
         except GqsgdError as error:
-            self._error = error
+            table, self._error = self._comm._table, error
+            raised = error if table is None else table.explained(error)
         if ended:
-            self._comm._forget(self._handle)
+            self._comm._in_flight.forget(self._handle)
             self._handle = None
-        elif self._error is not None:
-            raise self._error
+        if raised is not None:
+            raise raised
 
     def _outcome(self) -> bool:
         if self._error is not None:
@@ -86,5 +102,5 @@ class Request:
     def __del__(self) -> None:
         # No call of the library here: the collector runs on any thread.
         if getattr(self, "_handle", None):
-            self._comm._abandoned.append(self._handle)
+            self._comm._in_flight.drop(self._handle)
 

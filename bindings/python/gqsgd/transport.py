@@ -7,6 +7,8 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 from . import _transport
+from .errors import GqsgdError, check
+from .interrupt import Interrupt
 
 _FAILED = 1  # the one code that a table written in Python returns; its text is the exception's
 
@@ -17,10 +19,11 @@ class Transport(ABC):
 
     Methods are called on the thread that called the communicator and on no other, one at a time,
     and must not call the communicator. What they raise fails the call under way with Backend, whose
-    sentence holds it. `send` and `receive` start something and return at once with a number of
-    their choice; the bytes are the library's and stay where they are until `test` has said that it
-    is done, and no longer: do not keep the memoryview. Between two ranks messages arrive in the
-    order in which they were sent; both ends know their sizes; a message is never empty.
+    cause it is; what is no Exception, KeyboardInterrupt or SystemExit, is raised itself. `send` and
+    `receive` start something and return at once with a number of their choice; the bytes are the
+    library's and stay where they are until `test` has said that it is done, and no longer: do not
+    keep the memoryview. Between two ranks messages arrive in the order in which they were sent;
+    both ends know their sizes; a message is never empty.
     """
 
     rank: int  #: this rank, 0 to size - 1
@@ -58,6 +61,8 @@ class Table:
 
     def __init__(self, transport: Transport):
         self._transport = transport
+        self._interrupt = Interrupt()
+        self._raised: BaseException | None = None  # by a method, in the call under way
         self._text = ctypes.create_string_buffer(b"")
         self._functions = {
             "send": _transport.Send(self._send),
@@ -73,6 +78,28 @@ class Table:
         rank, size = self._transport.rank, self._transport.size
         return _transport.create(rank, size, self._functions, options)
 
+    def checked(self, function: Any, *arguments: Any) -> None:
+        """Runs a function of the library that may call the transport."""
+        with self.interruptible():
+            try:
+                check(function(*arguments))
+            except GqsgdError as error:
+                raise self.explained(error)
+
+    def interruptible(self) -> Interrupt:
+        """The context of such a call."""
+        self._interrupt, self._raised = Interrupt(), None
+        return self._interrupt
+
+    def explained(self, error: GqsgdError) -> BaseException:
+        """What to raise for an error of such a call."""
+        raised, self._raised = self._raised, None
+        if raised is None or isinstance(raised, Exception):
+            error.__cause__ = raised
+            return error
+        raised.__cause__ = error
+        return raised
+
     def _send(self, _: Any, peer: int, address: int, size_bytes: int, request: Any) -> int:
         return self._start(self._transport.send, peer, address, size_bytes, request)
 
@@ -81,6 +108,7 @@ class Table:
 
     def _start(self, start: Any, peer: int, address: int, size_bytes: int, request: Any) -> int:
         try:
+            self._interrupt.look()
             memory = (ctypes.c_ubyte * size_bytes).from_address(address)
             request[0] = start(peer, memoryview(memory).cast("B"))
         except BaseException as error:
@@ -89,6 +117,7 @@ class Table:
 
     def _test(self, _: Any, request: int, done: Any, size_bytes: Any) -> int:
         try:
+            self._interrupt.look()
             came_bytes = self._transport.test(request)
         except BaseException as error:
             return self._failed(error)
@@ -98,6 +127,7 @@ class Table:
 
     def _progress(self, _: Any, timeout_us: int) -> int:
         try:
+            self._interrupt.look()
             self._transport.progress(timeout_us / 1e6)
         except BaseException as error:
             return self._failed(error)
@@ -111,6 +141,8 @@ class Table:
         return 0
 
     def _failed(self, error: BaseException) -> int:
+        if self._raised is None:
+            self._raised = error
         self._text = ctypes.create_string_buffer(_sentence(error).encode(errors="replace"))
         return _FAILED
 

@@ -4,6 +4,7 @@ import copy
 import gc
 import os
 import pickle
+import signal
 import threading
 import time
 import weakref
@@ -118,6 +119,27 @@ def test_arrays_live_when_an_interrupt_hides_that_the_request_was_started(monkey
         first.allreduce_start(np.ones(3, np.float32), q)  # a start looks for what has ended
         gc.collect()
         assert alive() is None
+
+
+def test_a_request_that_ctrl_c_was_pressed_for_has_its_result():
+    first, second = gqsgd.Communicator.local(2)
+    x, q = np.ones(1000, np.float32), gqsgd.Quantizer("none")
+
+    def peer():
+        time.sleep(0.3)  # in which the other comes to wait; if it does not, this shows nothing
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.1)
+        second.allreduce(x, q, op="sum")
+
+    thread = threading.Thread(target=peer)
+    with first, second:
+        request = first.allreduce_start(x, q, op="sum")
+        with pytest.raises(KeyboardInterrupt):
+            thread.start()
+            request.wait()
+            time.sleep(10)
+        thread.join()
+        np.testing.assert_array_equal(request.wait(), 2 * x)
 
 
 def test_a_communicator_that_is_collected_takes_its_requests_along():

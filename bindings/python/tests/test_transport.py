@@ -1,8 +1,10 @@
 """Custom transports in Python: ranks that are threads, with queues between them."""
 
 import ctypes
+import os
 import queue
 import re
+import signal
 from pathlib import Path
 
 import gqsgd
@@ -85,8 +87,73 @@ def test_an_exception_of_a_transport_is_in_the_sentence():
         def progress(self, timeout_s):
             raise OSError("the cable is out")
 
-    with pytest.raises(gqsgd.Backend, match="OSError: the cable is out"):
+    with pytest.raises(gqsgd.Backend, match="OSError: the cable is out") as caught:
         run_custom(2, lambda comm: comm.allreduce(np.ones(5, np.float32), Q), Broken)
+    assert isinstance(caught.value.__cause__, OSError)
+
+
+def blocking(comm):
+    comm.allreduce(np.ones(5, np.float32), Q)
+
+
+def waiting(comm):
+    comm.allreduce_start(np.ones(5, np.float32), Q).wait()
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit])
+@pytest.mark.parametrize("call", [blocking, waiting])
+def test_what_is_no_exception_is_no_error_of_the_library(kind, call):
+    class Interrupted(Queues):
+        def progress(self, timeout_s):
+            raise kind("now")
+
+    transport = Interrupted(0, [[queue.Queue() for _ in range(2)] for _ in range(2)])
+    with gqsgd.Communicator.custom(transport, timeout_ms=10_000) as comm:
+        with pytest.raises(kind) as caught:
+            call(comm)
+        assert isinstance(caught.value.__cause__, gqsgd.Backend)
+        with pytest.raises(gqsgd.Backend):
+            comm.check()
+
+
+@pytest.mark.parametrize("call", [blocking, waiting])
+def test_ctrl_c_ends_a_call_and_is_heard(call):
+    class Signalled(Queues):
+        def send(self, peer, data):
+            request = super().send(peer, data)
+            os.kill(os.getpid(), signal.SIGINT)
+            return request  # not here: what was begun is not half done
+
+    transport = Signalled(0, [[queue.Queue() for _ in range(2)] for _ in range(2)])
+    with gqsgd.Communicator.custom(transport, timeout_ms=10_000) as comm:
+        with pytest.raises(KeyboardInterrupt):
+            call(comm)
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        assert transport.newest >= 1, "send came to its end"
+
+
+def test_a_handler_of_the_program_is_left_alone():
+    class Signalled(Queues):
+        def send(self, peer, data):
+            os.kill(os.getpid(), signal.SIGINT)
+            return super().send(peer, data)
+
+    class Own(Exception):
+        pass
+
+    def handler(number, frame):
+        raise Own
+
+    before = signal.signal(signal.SIGINT, handler)
+    try:
+        transport = Signalled(0, [[queue.Queue() for _ in range(2)] for _ in range(2)])
+        with gqsgd.Communicator.custom(transport) as comm:
+            with pytest.raises(gqsgd.Backend, match="Own") as caught:
+                blocking(comm)
+        assert isinstance(caught.value.__cause__, Own)
+        assert signal.getsignal(signal.SIGINT) is handler
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 class Unprintable(Exception):
