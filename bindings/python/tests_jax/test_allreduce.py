@@ -106,6 +106,8 @@ def test_impossible_states_are_refused(comm):
         gqsgd.jax.state(index=2**16)
     with pytest.raises(gqsgd.InvalidArgument, match="step is 4294967296"):
         gqsgd.jax.state(step=2**32)
+    with pytest.raises(TypeError, match="index is 1.5, a float"):
+        gqsgd.jax.state(0, 1.5)
     for wrong in (0, jnp.zeros(2, jnp.int32), jnp.zeros(3, jnp.uint32)):
         with pytest.raises(gqsgd.InvalidArgument, match=r"hint: gqsgd\.jax\.state"):
             gqsgd.jax.allreduce(values(3), wrong, comm, Q)

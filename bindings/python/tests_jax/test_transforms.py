@@ -83,6 +83,22 @@ def test_more_communicators_than_devices_are_refused():
         gqsgd.jax.allreduce(values(3), gqsgd.jax.state(), ranks, Q)
 
 
+def test_a_list_for_one_device_is_refused_instead_of_waited_for(comms):
+    with pytest.raises(gqsgd.InvalidArgument, match=r"list of 4 .* outside of shard_map.*hint"):
+        jax.jit(lambda x: gqsgd.jax.allreduce(x, gqsgd.jax.state(), comms, Q))(values(3))
+
+
+def test_pmap_takes_a_list(comms):
+    x = values(4, 100)
+    mean = jax.pmap(
+        lambda x, s: gqsgd.jax.allreduce(x, s, comms, Q), in_axes=(0, None), out_axes=(0, None)
+    )
+    rows, state = mean(x, gqsgd.jax.state())
+    expected = gqsgd.simulate(list(x), Q)
+    assert {np.asarray(row).tobytes() for row in rows} == {expected.tobytes()}
+    assert state.tolist() == [0, 1]
+
+
 @pytest.mark.parametrize("check_vma", [False, True])
 @pytest.mark.parametrize(("op", "share"), [("mean", 1 / 4), ("sum", 1)])
 def test_the_gradient_of_what_all_ranks_go_on_with(comms, check_vma, op, share):

@@ -79,13 +79,24 @@ def _checked(leaf: Any) -> jax.Array:
 
 
 def _site(comm: Any, q: Quantizer, op: str, schedule: str) -> _Site:
+    numbers = _handler.comm_numbers(comm)
+    if len(numbers) > 1 and not _is_on_each_device():
+        raise InvalidArgument(
+            f"comm is a list of {len(numbers)} communicators outside of shard_map, where one device "
+            "would call and wait for all others; hint: jax.shard_map, or one communicator"
+        )
     return _Site(
-        _handler.comm_numbers(comm),
+        numbers,
         _handler.quantizer_number(q),
         number_of("op", op, _abi.OPS),
         number_of("schedule", schedule, _abi.SCHEDULES),
         (comm if isinstance(comm, Communicator) else comm[0]).size,
     )
+
+
+def _is_on_each_device() -> bool:
+    """Whether what is traced now is run by each device of a mesh, as in shard_map and pmap."""
+    return bool(jax.sharding.get_abstract_mesh().manual_axes)
 
 
 @functools.lru_cache(maxsize=256)

@@ -21,6 +21,7 @@ def state(step: int = 0, index: int = 0) -> jax.Array:
     Equal on all ranks. It is a plain array: save it with a checkpoint to resume bit for bit.
     """
     integer("step", step, ctypes.c_uint32)
+    integer("index", index, ctypes.c_int64)
     if not 0 <= index < _INDEX_LIMIT:
         raise InvalidArgument(f"index is {index}; it is below {_INDEX_LIMIT} and not negative")
     return jnp.array([step, index], jnp.uint32)
