@@ -1,6 +1,6 @@
 # Julia arguments as texts and numbers of the ABI. Only what cannot be handed on is refused here.
 
-"The text `first,name=value,..`: a pair or tuple becomes a:b."
+"The text `first,name=value,..`: a pair, tuple or vector becomes a:b."
 function fields_text(first::AbstractString, fields)
     parts = isempty(first) ? String[] : [String(first)]
     append!(parts, "$name=$(value_text(value))" for (name, value) in pairs(fields))
@@ -11,6 +11,7 @@ end
 
 value_text(value) = string(value)
 value_text(values::Union{Tuple,Pair}) = join(map(value_text, Tuple(values)), ':')
+value_text(values::AbstractVector) = join(map(value_text, values), ':')
 
 "`value` in a C integer type that holds it unchanged."
 function integer(name, ::Type{T}, value::Integer) where {T}
@@ -18,10 +19,12 @@ function integer(name, ::Type{T}, value::Integer) where {T}
     refuse("$name is $value, which does not fit $(8 * sizeof(T)) bits ",
            "(from $(typemin(T)) to $(typemax(T)))")
 end
+integer(name, ::Type{T}, value) where {T} =
+    refuse("$name is $(repr(value)), a $(typeof(value)); an integer is needed")
 
 "The ABI's number for one of the names of an enumeration."
-function number_of(field, name::Symbol, numbers::NamedTuple)
-    haskey(numbers, name) && return Int32(numbers[name])
+function number_of(field, name, numbers::NamedTuple)
+    name isa Symbol && haskey(numbers, name) && return Int32(numbers[name])
     refuse("$field is $(repr(name)); accepted are $(join(map(repr, keys(numbers)), ", "))")
 end
 

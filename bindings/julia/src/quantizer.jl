@@ -40,7 +40,24 @@ function described(handle::ABI.gqsgd_quantizer)
 end
 
 # Passed to a call as it is, a quantizer lives until the call is over.
-Base.unsafe_convert(::Type{ABI.gqsgd_quantizer}, q::Quantizer) = q.handle
+function Base.unsafe_convert(::Type{ABI.gqsgd_quantizer}, q::Quantizer)
+    q.handle == C_NULL && revive(q)
+    return q.handle
+end
+
+const REVIVING = ReentrantLock()
+
+"Gives a constant of a precompiled package its handle: what is precompiled has neither pointers nor
+finalizers."
+function revive(q::Quantizer)
+    lock(REVIVING) do
+        q.handle == C_NULL || return
+        handle = Ref(ABI.gqsgd_quantizer(C_NULL))
+        check(ABI.gqsgd_quantizer_create(q.text, handle))
+        q.handle = handle[]
+        finalizer(destroy, q)
+    end
+end
 
 Base.string(q::Quantizer) = q.text
 Base.print(io::IO, q::Quantizer) = print(io, q.text)

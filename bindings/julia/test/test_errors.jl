@@ -16,6 +16,7 @@ end
              c -> allreduce!(ones(Float32, 9), ones(Float32, 10), c, q),
              c -> allreduce!(ones(Float64, 10), ones(Float32, 10), c, q),
              c -> allreduce!(view(ones(Float32, 20), 1:2:20), c, q),
+             c -> allreduce!(ones(Float32, 10), c, q; op = "mean"),
              c -> allreduce!(ones(Float32, 10), c, q; index = 3),
              c -> allreduce_many!(AbstractVector[ones(Float32, 5), ones(5)], c, q),
              c -> reduce_scatter(ones(Float32, 10), c, q; counts = [5, 6]),
@@ -26,6 +27,15 @@ end
             status_of(() -> own(comm)), allreduce(ones(Float32, 3), comm, q; op = :sum)
         end
         @test results == [(:REMOTE_ERROR, [2, 2, 2]), (:INVALID_ARGUMENT, [2, 2, 2])]
+    end
+end
+
+@testset "an argument of a wrong type is named with its value" begin
+    comm, q = only(local_comms(1)), Quantizer("none")
+    for (words, options) in ["op is \"mean\"; accepted are :sum, :mean" => (op = "mean",),
+                             "step is 1.0, a Float64; an integer" => (step = 1.0,)]
+        failure = try allreduce(ones(Float32, 3), comm, q; options...) catch e; e end
+        @test failure isa GQSGDError && occursin(words, failure.message)
     end
 end
 

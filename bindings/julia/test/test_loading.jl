@@ -14,6 +14,29 @@ end
     @test occursin("GQSGD_LIBRARY", text)
 end
 
+@testset "a quantizer may be a constant of a package that is precompiled" begin
+    mktempdir() do folder
+        sources = mkpath(joinpath(folder, "Constant", "src"))
+        write(joinpath(sources, "Constant.jl"), """
+            module Constant
+            using GQSGD
+            const Q = Quantizer("blocks-8", seed = 3)
+            end
+            """)
+        code = """
+            using Constant, GQSGD
+            results = run_local(comm -> allreduce(ones(Float32, 3), comm, Constant.Q), 2)
+            finalize(Constant.Q)
+            print(Constant.Q == Quantizer("blocks-8", seed = 3), results[1])
+            """
+        variables = ("JULIA_LOAD_PATH" => join([PACKAGE, folder, "@stdlib"], ':'),
+                     "JULIA_DEPOT_PATH" => join([joinpath(folder, "depot"); DEPOT_PATH], ':'))
+        for _ in 1:2  # it is precompiled, and loaded from there
+            @test printed(code, variables...) == "trueFloat32[1.0, 1.0, 1.0]"
+        end
+    end
+end
+
 @testset "the library says what it is" begin
     @test GQSGD.version() == GQSGD.ABI.VERSION
     @test startswith(GQSGD.build_info(), "libgqsgd $(GQSGD.version())")

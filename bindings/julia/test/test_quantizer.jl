@@ -16,6 +16,12 @@ end
     @test all(part -> occursin(part, string(q)), ("norm=inf:inf", "block=128", "rescale=true"))
 end
 
+@testset "vectors are lists" begin
+    comms = local_comms(2; nodes = [0, 1])
+    @test length(comms) == 2
+    foreach(close, comms)
+end
+
 @testset "what is not known is refused with what is" begin
     @test_throws GQSGDError Quantizer("no-such-preset")
     failure = try Quantizer(bits = 5) catch e; e end

@@ -82,7 +82,7 @@ def _site(comm: Any, q: Quantizer, op: str, schedule: str) -> _Site:
     numbers = _handler.comm_numbers(comm)
     if len(numbers) > 1 and not _is_on_each_device():
         raise InvalidArgument(
-            f"comm is a list of {len(numbers)} communicators outside of shard_map, where one device "
+            f"comm is a list of {len(numbers)} communicators outside of shard_map: one device "
             "would call and wait for all others; hint: jax.shard_map, or one communicator"
         )
     return _Site(
