@@ -88,6 +88,12 @@ def refused():
         gqsgd.torch.allreduce(values(), op="max")
     with pytest.raises(gqsgd.InvalidArgument, match="contiguous"):
         gqsgd.torch.allreduce_(values().T)
+    leaf = values().requires_grad_()
+    for x in (leaf, leaf.sin()):
+        with pytest.raises(gqsgd.InvalidArgument, match="x requires a gradient.*no_grad"):
+            gqsgd.torch.allreduce_(x, "none")
+    with torch.no_grad():
+        assert gqsgd.torch.allreduce_(leaf, "none") is leaf
     with pytest.raises(gqsgd.InvalidArgument, match="int64"):
         gqsgd.torch.allreduce(torch.ones(3, dtype=torch.int64))
     return gqsgd.torch.allreduce(torch.ones(3), "none").tolist()

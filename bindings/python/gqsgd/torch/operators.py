@@ -42,7 +42,13 @@ def allreduce_(
     group: dist.ProcessGroup | None = None,
     op: str = "mean",
 ) -> torch.Tensor:
-    """`allreduce` in place, of a contiguous tensor; returns `x`. Not differentiable."""
+    """`allreduce` in place, of a contiguous tensor; returns `x`. Not differentiable: a tensor that
+    requires a gradient is refused, unless under torch.no_grad()."""
+    if x.requires_grad and torch.is_grad_enabled():
+        raise gqsgd.InvalidArgument(
+            "x requires a gradient, which would not see that allreduce_ has changed it; hint: "
+            "allreduce(x), or allreduce_(x) under torch.no_grad()"
+        )
     torch.ops.gqsgd.allreduce_(x, _text(quantizer), _name(group), op)
     return x
 
