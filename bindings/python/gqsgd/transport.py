@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import warnings
 from abc import ABC, abstractmethod
+from contextlib import suppress
 from typing import Any
 
 from . import _transport
@@ -52,7 +54,7 @@ class Transport(ABC):
     def close(self) -> None:
         """The communicator has ended: cancels what is under way without waiting for any peer.
         Called once, last. Raise if buffers may still be read or written: then they stay where they
-        are for the life of the process."""
+        are for the life of the process, and a RuntimeWarning says so."""
 
 
 class Table:
@@ -137,6 +139,7 @@ class Table:
         try:
             self._transport.close()
         except BaseException as error:
+            _tell_unheard(error)
             return self._failed(error)
         return 0
 
@@ -148,6 +151,16 @@ class Table:
 
     def _error_text(self, _: Any, code: int) -> int:
         return ctypes.addressof(self._text)
+
+
+def _tell_unheard(error: BaseException) -> None:
+    """A communicator that ends has nobody to raise it to: the collector may have ended it."""
+    with suppress(Warning):  # where warnings are errors
+        warnings.warn(
+            f"a transport's close raised {_sentence(error)}; buffers of its communicator stay for "
+            "the life of the process",
+            RuntimeWarning,
+        )
 
 
 def _sentence(error: BaseException) -> str:

@@ -156,6 +156,17 @@ def test_a_handler_of_the_program_is_left_alone():
         signal.signal(signal.SIGINT, before)
 
 
+def test_what_close_raises_is_a_warning():
+    class Stuck(Queues):
+        def close(self):
+            raise ValueError("still in use")
+
+    comm = gqsgd.Communicator.custom(Stuck(0, [[queue.Queue()]]))
+    with pytest.warns(RuntimeWarning, match="close raised ValueError: still in use; buffers"):
+        comm.close()
+    comm.close()
+
+
 class Unprintable(Exception):
     def __str__(self):
         raise ValueError("no words")
