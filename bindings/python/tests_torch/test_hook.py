@@ -7,6 +7,7 @@ import pytest
 import torch
 import torch.distributed as dist
 import torch_models as models
+from gqsgd.torch import lanes
 
 
 def replicas(quantizer, transport, step_count):
@@ -336,3 +337,33 @@ def test_no_process_group_is_said():
         gqsgd.torch.connect(None)
     with pytest.raises(gqsgd.InvalidArgument, match="'tcp'; accepted are auto, .*, nccl"):
         gqsgd.torch.connect(None, "tcp")
+
+
+def test_after_a_failure_a_backward_pass_makes_no_more_calls():
+    """Whoever closes its communicator on the first failure is in no later call then, which would
+    tell the other ranks of that instead of the cause."""
+    failure, made = gqsgd.Nonfinite("rank 1"), []
+
+    class Comm:
+        rank = 0
+
+        def allreduce_many(self, call):
+            made.append(call)
+            raise failure
+
+    def all_of(lane):
+        outcomes = [lane.outcome(torch.zeros(1)) for _ in range(3)]
+        for k, outcome in enumerate(outcomes):
+            lane.run([{"call": k}], [outcome])
+        for outcome in outcomes:
+            with pytest.raises(RuntimeError, match="Nonfinite: rank 1"):
+                outcome.future().wait()
+
+    lane = lanes.ThreadLane(Comm(), True)
+    lane.begin()
+    all_of(lane)
+    assert made == [0]
+    lane.begin()
+    all_of(lane)
+    assert made == [0, 0]
+    lane.close()

@@ -178,6 +178,7 @@ class HookState:
         lane.comm.check()
         if bucket.index() == 0:
             self._waiting, self._call_count = [], 0
+            lane.begin()
         outcome = lane.outcome(buffer)
         self._waiting.append(outcome)
         parts = self._layout.parts(bucket)

@@ -25,6 +25,9 @@ class Lane(ABC):
         self.comm = comm
         self._is_borrowed = is_borrowed
 
+    def begin(self) -> None:
+        """A new backward pass, which knows nothing of failures of the last one."""
+
     @abstractmethod
     def outcome(self, buffer: torch.Tensor) -> Any:
         """What is to come of a bucket that is ready now: its `future` is for DDP."""
@@ -39,18 +42,40 @@ class Lane(ABC):
             self.comm.close()
 
 
+class Backward:
+    """The calls of one backward pass, up to the first that fails, which fails on all ranks alike.
+    Whoever hears of it first may close its communicator: if it were in a later call then, others
+    would hear of that instead of the cause."""
+
+    def __init__(self) -> None:
+        self._failure: BaseException | None = None
+
+    def reduce(self, comm: gqsgd.Communicator, calls: Sequence[Call]) -> None:
+        if self._failure is not None:
+            raise self._failure
+        try:
+            _reduce(comm, calls)
+        except BaseException as error:
+            self._failure = error
+            raise
+
+
 class ThreadLane(Lane):
     """For host memory: calls wait for other ranks, on a thread that has nothing else to do."""
 
     def __init__(self, comm: gqsgd.Communicator, is_borrowed: bool):
         super().__init__(comm, is_borrowed)
         self._worker = Worker(f"gqsgd hook, rank {comm.rank}")
+        self._backward = Backward()
+
+    def begin(self) -> None:
+        self._backward = Backward()
 
     def outcome(self, buffer: torch.Tensor) -> Outcome:
         return Outcome(buffer)
 
     def run(self, calls: Sequence[Call], outcomes: Sequence[Outcome]) -> None:
-        self._worker.submit(partial(_reduce, self.comm, calls), outcomes)
+        self._worker.submit(partial(self._backward.reduce, self.comm, calls), outcomes)
 
     def close(self) -> None:
         super().close()  # a call under way ends with Aborted
