@@ -22,6 +22,34 @@ step() {
   fi
 }
 
+# beside NAME LOG COMMAND...: starts a command whose output goes into LOG, and returns; `joined NAME`
+# waits for it, prints that output and has its status. What still runs when the script ends is ended.
+declare -A beside_pid=() beside_log=()
+beside() {
+  local name=$1 log=$2
+  shift 2
+  mkdir -p "$(dirname "$log")"
+  beside_log[$name]=$log
+  set -m  # a process group of its own
+  "$@" >"$log" 2>&1 </dev/null &
+  set +m
+  beside_pid[$name]=$!
+  trap end_beside EXIT
+}
+
+joined() {
+  local status=0
+  wait "${beside_pid[$1]}" || status=$?
+  unset "beside_pid[$1]"
+  cat "${beside_log[$1]}"
+  return $status
+}
+
+end_beside() {
+  local pid
+  for pid in "${beside_pid[@]}"; do kill -- "-$pid" 2>/dev/null || true; done
+}
+
 # Prints what this machine lacks for a virtual environment and a C++ build, one package per line.
 missing_basics() {
   if ! command -v python3 >/dev/null; then
