@@ -80,7 +80,7 @@ FOREIGN = {
     r"mpi\.h": ("include/gqsgd_mpi", "bench/", "tests/"),
     r"nccl\.h": ("src/transport/nccl",),
     r"(cuda|cub/|thrust/|cooperative_groups).*": ("kernels/cuda/", "src/device/cuda",
-                                                    "bench/gpu/", "tests/gpu/"),
+                                                    "bench/gpu/", "tests/gpu/", "tests/ptx/"),
     r"nvtx3/.*": ("src/device/nvtx", "tests/nccl/profiler"),
     r"gtest/.*|gmock/.*": ("tests/",),
     r"Python\.h|torch/.*|julia\.h": (),
