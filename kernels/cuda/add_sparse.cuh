@@ -162,6 +162,7 @@ struct FindStarts : BodyDefaults {
 template <uint32_t kCodeBits>
 struct LinearSums {
   static constexpr uint32_t kBits = kCodeBits;
+  static constexpr uint32_t kBlocksAtOnce = BodyDefaults::kBlocksAtOnce;
   using Sum = int32_t;
   int32_t steps;
 
@@ -173,6 +174,8 @@ struct LinearSums {
 template <uint32_t kCodeBits>
 struct ExponentialSums {
   static constexpr uint32_t kBits = kCodeBits;
+  /** Of 4 bits three would need local memory on compute capability 12.0. */
+  static constexpr uint32_t kBlocksAtOnce = kBits == 4 ? 2 : BodyDefaults::kBlocksAtOnce;
   using Sum = float;
 
   explicit ExponentialSums(const Coding&) {}
@@ -186,6 +189,7 @@ struct ExponentialSums {
  *  two entries have one place. */
 template <typename Sums>
 struct AddTile : BodyDefaults {
+  static constexpr uint32_t kBlocksAtOnce = Sums::kBlocksAtOnce;
   static constexpr uint32_t kClosePhases = 1;
   static constexpr bool kTurnBarriers = true;
   using Sum = typename Sums::Sum;

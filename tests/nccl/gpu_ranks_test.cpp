@@ -16,7 +16,7 @@ namespace {
 class GpuRanks : public testing::Test {
  protected:
   GpuRanks() {
-    setting_.options = std::string("nccl=") + GQ_STAND_IN;
+    setting_.options = "nccl=" GQ_STAND_IN;
     setting_.formats = {"paper-gl8", "blocks-8"};
     setting_.value_count = 5001;
     setting_.version = kSharedGpuVersion;

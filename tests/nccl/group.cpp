@@ -33,7 +33,7 @@ const NcclLibrary* nccl_of_tests() {
 
 std::string stand_in_options(const std::string& more) {
   const bool has_timeout = more.find("timeout_ms") != std::string::npos;
-  return std::string("nccl=") + GQ_STAND_IN + (has_timeout ? "" : ",timeout_ms=20000") +
+  return std::string("nccl=" GQ_STAND_IN) + (has_timeout ? "" : ",timeout_ms=20000") +
          (more.empty() ? "" : "," + more);
 }
 

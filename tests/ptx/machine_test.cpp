@@ -243,6 +243,12 @@ TEST(Machine, ReadsNothingThatItDoesNotKnow) {
   }
 }
 
+TEST(Machine, ReadsNoKernelWithoutAnEnd) {
+  Program program;
+  EXPECT_THROW(read_text(".entry k()\n{\nmov.u32 %r1, 1;\n}\n", "here", &program),
+               std::runtime_error);
+}
+
 /** Blocks that wait for each other: the first one for the word that the last one writes. */
 TEST(Machine, BlocksWaitForEachOther) {
   const std::vector<uint32_t> words = Snippet(

@@ -181,9 +181,13 @@ Register Operands::new_register(uint64_t bits) {
 void Operands::resolve_labels() {
   for (const auto& [number, label] : branches_) {
     const auto found = labels_.find(label);
-    if (found == labels_.end()) throw std::runtime_error("no label " + label);
+    const bool is_there = found != labels_.end() && found->second < kernel_->code.size();
+    if (!is_there) throw std::runtime_error("no label " + label);
     kernel_->code[number].target = found->second;
   }
+  // So that no thread goes on behind the last instruction.
+  const bool ends = !kernel_->code.empty() && kernel_->code.back().kind != Kind::computes;
+  if (!ends) throw std::runtime_error("the last instruction goes on");
 }
 
 }  // namespace gq::ptx

@@ -57,6 +57,7 @@ Value read(Warp& warp, Register number, uint32_t thread) {
   memcpy(&value, warp.words(number) + thread, sizeof value);
   return value;
 }
+/** A constant is 0 or -1, as compilers write it. */
 template <>
 inline bool read<bool>(Warp& warp, Register number, uint32_t thread) {
   return (warp.words(number)[0] >> thread & 1) != 0;
