@@ -38,7 +38,8 @@ void load(const Instruction& made, Warp& warp, Mask threads) {
   const uint32_t size_bytes = sizeof(Word) * made.value_count;
   for_each(threads, [&](uint32_t thread) {
     warp.thread = thread;
-    const uint8_t* const from = place_of<kSpace>(made, warp, size_bytes, Access::read);
+    constexpr Access kAccess = kOrder == Order::plain ? Access::read : Access::hear;
+    const uint8_t* const from = place_of<kSpace>(made, warp, size_bytes, kAccess);
     for (uint32_t k = 0; k < made.value_count; ++k) {
       const auto* const place = reinterpret_cast<const Word*>(from + k * sizeof(Word));
       Word word;
@@ -50,6 +51,9 @@ void load(const Instruction& made, Warp& warp, Mask threads) {
       }
       write(warp, made.out[k], thread, word);
     }
+    if constexpr (kOrder == Order::ordered) {
+      acquire(address_of(made, warp), &warp.block->launch().reach.actor());
+    }
   });
 }
 
@@ -58,7 +62,11 @@ void store(const Instruction& made, Warp& warp, Mask threads) {
   const uint32_t size_bytes = sizeof(Word) * made.value_count;
   for_each(threads, [&](uint32_t thread) {
     warp.thread = thread;
-    uint8_t* const to = place_of<kSpace>(made, warp, size_bytes, Access::write);
+    constexpr Access kAccess = kOrder == Order::plain ? Access::write : Access::tell;
+    uint8_t* const to = place_of<kSpace>(made, warp, size_bytes, kAccess);
+    if constexpr (kOrder == Order::ordered) {
+      release(address_of(made, warp), &warp.block->launch().reach.actor());
+    }
     for (uint32_t k = 0; k < made.value_count; ++k) {
       auto* const place = reinterpret_cast<Word*>(to + k * sizeof(Word));
       const Word word = read<Word>(warp, made.in[1 + k], thread);
@@ -98,6 +106,9 @@ void compare_and_swap(const Instruction& made, Warp& warp, Mask threads) {
     warp.thread = thread;
     auto* const place = reinterpret_cast<uint64_t*>(
         place_of<Space::global>(made, warp, sizeof(uint64_t), Access::atomic));
+    Actor* const actor = &warp.block->launch().reach.actor();
+    acquire(address_of(made, warp), actor);
+    release(address_of(made, warp), actor);
     uint64_t expected = read<uint64_t>(warp, made.in[1], thread);
     __atomic_compare_exchange_n(place, &expected, read<uint64_t>(warp, made.in[2], thread), false,
                                 __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);

@@ -14,7 +14,9 @@ Block::Block(Launch* launch, uint32_t number)
     : launch_(*launch),
       number_(number),
       shared_(launch->kernel.shared_bytes),
+      actor_(launch->actor),
       warps_((launch->threads + kWarp - 1) / kWarp) {
+  actor_.stamp.block = number;
   for (uint32_t k = 0; k < warps_.size(); ++k) {
     Warp& warp = warps_[k];
     const uint32_t count = std::min(kWarp, launch->threads - kWarp * k);
@@ -63,6 +65,7 @@ bool Block::run(Warp* warp) {
   if (!fresh && gave_way == 0) return false;
   wake(warp, gave_way);
   if (warp->registers.empty()) give_registers(warp);
+  launch_.reach.set_actor(&actor_);
   try {
     run_ready(launch_.kernel, warp);
   } catch (const Finding& finding) {
@@ -126,15 +129,16 @@ std::vector<uint8_t> packed_parameters(const Kernel& kernel, void** arguments) {
 
 void run_kernel(const Kernel& kernel, uint32_t blocks, uint32_t threads,
                 std::vector<uint8_t> parameters) {
-  Launch launch{kernel, blocks, threads, std::move(parameters)};
+  Launch launch{kernel, blocks, threads, std::move(parameters), begin_operation()};
   if (blocks == 0 || threads == 0 || (kernel.threads_max != 0 && threads > kernel.threads_max)) {
     throw Finding(kernel.name + ": launched with " + std::to_string(blocks) + " blocks of " +
                   std::to_string(threads) + " threads");
   }
   std::deque<std::unique_ptr<Block>> waiting;
-  const auto go_on = [](Block* block) {
+  const auto go_on = [&](Block* block) {
     Progress progress = Progress::made;
     while (progress == Progress::made) progress = block->advance();
+    if (progress == Progress::ended) launch.heard.join(block->actor().before);
     return progress;
   };
   // From the last one on, so that nothing relies on the order of blocks.
@@ -148,6 +152,7 @@ void run_kernel(const Kernel& kernel, uint32_t blocks, uint32_t threads,
     });
     std::this_thread::sleep_for(std::chrono::microseconds(waiting.empty() ? 0 : 20));
   }
+  end_operation(launch.actor.stamp, launch.heard);
 }
 
 }  // namespace gq::ptx

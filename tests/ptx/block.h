@@ -18,6 +18,8 @@ struct Launch {
   uint32_t blocks;
   uint32_t threads;
   std::vector<uint8_t> parameters;
+  Actor actor = {};  ///< what its blocks begin as
+  Clock heard = {};  ///< by those that have ended
   Reach reach = {};
   std::vector<std::vector<uint64_t>> files = {};  ///< registers that no warp has now
 };
@@ -39,6 +41,7 @@ class Block {
 
   Launch& launch() { return launch_; }
   SharedMemory& shared() { return shared_; }
+  const Actor& actor() const { return actor_; }
 
  private:
   void give_registers(Warp* warp);
@@ -52,6 +55,7 @@ class Block {
   Launch& launch_;
   const uint32_t number_;
   SharedMemory shared_;
+  Actor actor_;
   std::vector<Warp> warps_;
 };
 

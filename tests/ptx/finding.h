@@ -9,7 +9,8 @@
 
 namespace gq::ptx {
 
-enum class Access : uint8_t { read, write, atomic };
+/** Those that hear and tell are there to put others into an order. */
+enum class Access : uint8_t { read, write, atomic, hear, tell };
 
 /** The sentence has kernel, statement, block and thread when it leaves a launch. */
 class Finding : public std::runtime_error {

@@ -50,11 +50,14 @@ const Area* area_of_span(const Areas& all, const void* begin, size_t size_bytes)
 
 }  // namespace
 
-void add_area(const void* begin, size_t size_bytes, bool written) {
+void add_area(const void* begin, size_t size_bytes, Use use) {
+  Area area{number(begin), number(begin) + size_bytes,
+            std::make_shared<std::vector<uint8_t>>(size_bytes, use != Use::device), nullptr};
+  const bool ordered = use != Use::host && order_is_checked();
+  if (ordered) area.order = std::make_shared<AreaOrder>(size_bytes);
   Areas& all = areas();
   const std::lock_guard<std::mutex> lock(all.mutex);
-  all.by_begin[number(begin)] = {number(begin), number(begin) + size_bytes,
-                                 std::make_shared<std::vector<uint8_t>>(size_bytes, written)};
+  all.by_begin[area.begin] = std::move(area);
   ++all.generation;
 }
 
@@ -65,17 +68,21 @@ void remove_area(const void* begin) {
   ++all.generation;
 }
 
-void check_span(const void* begin, size_t size_bytes) {
-  Areas& all = areas();
-  const std::lock_guard<std::mutex> lock(all.mutex);
-  (void)area_of_span(all, begin, size_bytes);
-}
-
-void mark_written(const void* begin, size_t size_bytes) {
+void read_span(const void* begin, size_t size_bytes, const Actor& actor) {
   Areas& all = areas();
   const std::lock_guard<std::mutex> lock(all.mutex);
   const Area* const area = area_of_span(all, begin, size_bytes);
-  if (area != nullptr) memset(&(*area->written)[number(begin) - area->begin], 1, size_bytes);
+  if (area == nullptr || !area->order) return;
+  area->order->touch(number(begin) - area->begin, size_bytes, false, actor);
+}
+
+void write_span(const void* begin, size_t size_bytes, const Actor& actor) {
+  Areas& all = areas();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  const Area* const area = area_of_span(all, begin, size_bytes);
+  if (area == nullptr) return;
+  memset(&(*area->written)[number(begin) - area->begin], 1, size_bytes);
+  if (area->order) area->order->touch(number(begin) - area->begin, size_bytes, true, actor);
 }
 
 const void* area_begin(const void* address) {
@@ -107,12 +114,15 @@ const Area& Reach::area_of(uint64_t address, uint32_t size_bytes) {
 void* Reach::place(uint64_t address, uint32_t size_bytes, Access access) {
   if (address % size_bytes != 0) throw Finding(sentence("not aligned", address, size_bytes));
   const Area& area = area_of(address, size_bytes);
-  uint8_t* const written = area.written->data() + (address - area.begin);
-  if (access == Access::write) {
+  const uint64_t offset = address - area.begin;
+  uint8_t* const written = area.written->data() + offset;
+  if (access == Access::write || access == Access::tell) {
     memset(written, 1, size_bytes);
   } else if (memchr(written, 0, size_bytes) != nullptr) {
     throw Finding(sentence("read, but nobody has written it", address, size_bytes));
   }
+  const bool plain = access == Access::read || access == Access::write;
+  if (plain && area.order) area.order->touch(offset, size_bytes, access == Access::write, *actor_);
   return reinterpret_cast<void*>(address);
 }
 

@@ -27,7 +27,7 @@ class Snippet {
 
   std::vector<uint32_t> operator()(uint32_t blocks = 1, uint32_t threads = kWords) {
     alignas(16) uint32_t words[kWords] = {};
-    add_area(words, sizeof words, false);
+    add_area(words, sizeof words, Use::device);
     const uint64_t pointer = reinterpret_cast<uint64_t>(words);
     std::vector<uint8_t> parameters(sizeof pointer);
     memcpy(parameters.data(), &pointer, sizeof pointer);

@@ -30,7 +30,7 @@ Memory& memory() {
 
 /** Whether others than kernels and copies write there, who are not seen to: processes that open
  *  memory of whole units, and with GQ_PTX_TRUST set anybody, as a stand-in of NCCL. */
-bool is_trusted(size_t size_bytes) {
+bool is_shared(size_t size_bytes) {
   return size_bytes % kExportUnitBytes == 0 || getenv("GQ_PTX_TRUST") != nullptr;
 }
 
@@ -42,11 +42,12 @@ cudaError_t allocate(void** place, size_t size_bytes, bool host) {
   if (!test::allocate_block(size_bytes, 0, place).ok()) return noted(cudaErrorMemoryAllocation);
   (host ? all.of_host : all.of_device)[*place] = size_bytes;
   all.used_bytes += host ? 0 : size_bytes;
-  add_area(*place, size_bytes, host || is_trusted(size_bytes));
+  add_area(*place, size_bytes,
+           host ? Use::host : (is_shared(size_bytes) ? Use::shared : Use::device));
   return cudaSuccess;
 }
 
-cudaError_t release(void* place, bool host) {
+cudaError_t give_back(void* place, bool host) {
   if (place == nullptr) return cudaSuccess;
   wait_for_device();
   Memory& all = memory();
@@ -62,9 +63,18 @@ cudaError_t release(void* place, bool host) {
 }
 
 void copy(void* to, const void* from, size_t size_bytes) {
-  check_span(from, size_bytes);
-  mark_written(to, size_bytes);
+  const Actor actor = begin_operation();
+  read_span(from, size_bytes, actor);
+  write_span(to, size_bytes, actor);
   memmove(to, from, size_bytes);
+  end_operation(actor.stamp, actor.before);
+}
+
+void fill(void* memory, int value, size_t size_bytes) {
+  const Actor actor = begin_operation();
+  write_span(memory, size_bytes, actor);
+  memset(memory, value, size_bytes);
+  end_operation(actor.stamp, actor.before);
 }
 
 cudaError_t error_of(const Status& status) {
@@ -113,11 +123,11 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
 cudaError_t cudaMalloc(void** memory, size_t size_bytes) {
   return gq::ptx::allocate(memory, size_bytes, false);
 }
-cudaError_t cudaFree(void* memory) { return gq::ptx::release(memory, false); }
+cudaError_t cudaFree(void* memory) { return gq::ptx::give_back(memory, false); }
 cudaError_t cudaHostAlloc(void** memory, size_t size_bytes, unsigned) {
   return gq::ptx::allocate(memory, size_bytes, true);
 }
-cudaError_t cudaFreeHost(void* memory) { return gq::ptx::release(memory, true); }
+cudaError_t cudaFreeHost(void* memory) { return gq::ptx::give_back(memory, true); }
 cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
   const std::lock_guard<std::mutex> lock(gq::ptx::memory().mutex);
   *total_bytes = gq::ptx::kDeviceBytes;
@@ -144,10 +154,7 @@ cudaError_t cudaMemcpy(void* to, const void* from, size_t size_bytes, cudaMemcpy
   return error == cudaSuccess ? gq::ptx::wait_for_stream(cudaStreamLegacy) : error;
 }
 cudaError_t cudaMemsetAsync(void* memory, int value, size_t size_bytes, cudaStream_t stream) {
-  return gq::ptx::enqueue(stream, [=] {
-    gq::ptx::mark_written(memory, size_bytes);
-    memset(memory, value, size_bytes);
-  });
+  return gq::ptx::enqueue(stream, [=] { gq::ptx::fill(memory, value, size_bytes); });
 }
 
 cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t* handle, void* memory) {
@@ -160,7 +167,8 @@ cudaError_t cudaIpcOpenMemHandle(void** memory, cudaIpcMemHandle_t handle, unsig
   memcpy(&given, &handle, sizeof given);
   const cudaError_t error = gq::ptx::error_of(gq::test::host_ipc().open_memory(given, memory));
   // What others write there is not seen here.
-  if (error == cudaSuccess) gq::ptx::add_area(*memory, gq::test::shared_size(given), true);
+  if (error == cudaSuccess)
+    gq::ptx::add_area(*memory, gq::test::shared_size(given), gq::ptx::Use::shared);
   return error;
 }
 cudaError_t cudaIpcCloseMemHandle(void* memory) {

@@ -2,17 +2,24 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <map>
 #include <mutex>
 
 #include "tests/ptx/finding.h"
+#include "tests/ptx/order.h"
 #include "tests/ptx/runtime.h"
 
 namespace gq::ptx {
 namespace {
 
 using test::Capture;
-using test::Event;
+/** Of CUDA's: it knows what came before it. */
+struct Event : test::Event {
+  Event() : test::Event(0) {}
+  const std::shared_ptr<Mark> mark = std::make_shared<Mark>();
+};
+
 using test::Stream;
 
 thread_local cudaError_t last_error = cudaSuccess;
@@ -51,8 +58,11 @@ cudaError_t make_stream(cudaStream_t* handle) {
 
 void wait_for(const std::shared_ptr<Stream>& stream) {
   const auto event = std::make_shared<test::EventState>(0);
+  const auto mark = std::make_shared<Mark>();
+  stream->run([mark] { mark->record(); });
   stream->run(record_of(event));
   wait_of(event)();
+  mark->tell_hosts();
 }
 
 }  // namespace
@@ -79,7 +89,8 @@ std::shared_ptr<Stream> stream_of(cudaStream_t handle) {
 cudaError_t enqueue(cudaStream_t handle, std::function<void()> work) {
   const auto stream = stream_of(handle);
   if (!stream) return noted(cudaErrorInvalidResourceHandle);
-  stream->run([work] {
+  stream->run([work, hosts = hosts_now()] {
+    follow_hosts(hosts);
     try {
       work();
     } catch (const Finding& finding) {
@@ -153,7 +164,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t handle) {
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) { return gq::ptx::wait_for_stream(stream); }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
-  *event = reinterpret_cast<cudaEvent_t>(new gq::test::Event(0));
+  *event = reinterpret_cast<cudaEvent_t>(new gq::ptx::Event);
   return cudaSuccess;
 }
 cudaError_t cudaEventCreate(cudaEvent_t* event) { return cudaEventCreateWithFlags(event, 0); }
@@ -164,6 +175,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t handle, unsigned flags) {
   const auto stream = stream_of(handle);
   if (!stream) return noted(cudaErrorInvalidResourceHandle);
+  stream->run([mark = gq::ptx::event_of(event).mark] { mark->record(); });
   if (flags != cudaEventRecordExternal) {
     record(&gq::ptx::event_of(event), stream.get());
     return cudaSuccess;
@@ -179,18 +191,25 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event, unsigned
   const auto stream = stream_of(handle);
   if (!stream) return noted(cudaErrorInvalidResourceHandle);
   if (flags != cudaEventWaitExternal) {
-    return wait(stream.get(), gq::ptx::event_of(event)) ? cudaSuccess
-                                                        : noted(cudaErrorStreamCaptureIsolation);
+    if (!wait(stream.get(), gq::ptx::event_of(event))) {
+      return noted(cudaErrorStreamCaptureIsolation);
+    }
+  } else {
+    if (!stream->capture()) return noted(cudaErrorIllegalState);
+    stream->run_at_replay([state = gq::ptx::event_of(event).state] { return wait_of(state); });
   }
-  if (!stream->capture()) return noted(cudaErrorIllegalState);
-  stream->run_at_replay([state = gq::ptx::event_of(event).state] { return wait_of(state); });
+  // A planted fault: the order of accesses is as if the wait had been forgotten.
+  static const bool forgets = getenv("GQ_PTX_FORGETS_WAITS") != nullptr;
+  if (!forgets) stream->run([mark = gq::ptx::event_of(event).mark] { mark->wait(); });
   return cudaSuccess;
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) {
   if (gq::ptx::captures()) return noted(cudaErrorStreamCaptureUnsupported);
   gq::test::EventState& state = *gq::ptx::event_of(event).state;
   const std::lock_guard<std::mutex> lock(state.mutex);
-  return state.come >= state.recorded ? cudaSuccess : noted(cudaErrorNotReady);
+  if (state.come < state.recorded) return noted(cudaErrorNotReady);
+  gq::ptx::event_of(event).mark->tell_hosts();
+  return cudaSuccess;
 }
 /** Nobody may rely on the times of a device that is none. */
 cudaError_t cudaEventElapsedTime(float* time_ms, cudaEvent_t, cudaEvent_t) {
@@ -199,6 +218,7 @@ cudaError_t cudaEventElapsedTime(float* time_ms, cudaEvent_t, cudaEvent_t) {
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   wait_of(gq::ptx::event_of(event).state)();
+  gq::ptx::event_of(event).mark->tell_hosts();
   return cudaSuccess;
 }
 
@@ -231,6 +251,7 @@ cudaError_t cudaGraphUpload(cudaGraphExec_t, cudaStream_t) { return cudaSuccess;
 cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t handle) {
   const auto stream = stream_of(handle);
   if (!stream) return noted(cudaErrorInvalidResourceHandle);
+  stream->run([hosts = gq::ptx::hosts_now()] { gq::ptx::follow_hosts(hosts); });
   gq::ptx::graph_of(graph).capture->replay(stream.get());
   return cudaSuccess;
 }
