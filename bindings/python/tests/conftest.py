@@ -1,6 +1,7 @@
 """Makes the package importable from the source tree and insists on a library to test."""
 
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -22,6 +23,15 @@ def pytest_configure(config):
             "GQSGD_LIBRARY=<build>/libgqsgd.so pytest bindings/python/tests"
         )
     os.environ["GQSGD_LIBRARY"] = str(Path(library).resolve())  # tests change folders
+
+
+@pytest.fixture
+def ctrl_c():
+    """Ctrl-C raises KeyboardInterrupt, also where this process was begun to ignore it, as what runs
+    in the background is."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture

@@ -121,6 +121,7 @@ def test_arrays_live_when_an_interrupt_hides_that_the_request_was_started(monkey
         assert alive() is None
 
 
+@pytest.mark.usefixtures("ctrl_c")
 def test_a_request_that_ctrl_c_was_pressed_for_has_its_result():
     first, second = gqsgd.Communicator.local(2)
     x, q = np.ones(1000, np.float32), gqsgd.Quantizer("none")

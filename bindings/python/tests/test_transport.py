@@ -116,6 +116,7 @@ def test_what_is_no_exception_is_no_error_of_the_library(kind, call):
             comm.check()
 
 
+@pytest.mark.usefixtures("ctrl_c")
 @pytest.mark.parametrize("call", [blocking, waiting])
 def test_ctrl_c_ends_a_call_and_is_heard(call):
     class Signalled(Queues):
