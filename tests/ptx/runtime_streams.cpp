@@ -14,13 +14,13 @@ namespace gq::ptx {
 namespace {
 
 using test::Capture;
+using test::Stream;
+
 /** Of CUDA's: it knows what came before it. */
 struct Event : test::Event {
   Event() : test::Event(0) {}
   const std::shared_ptr<Mark> mark = std::make_shared<Mark>();
 };
-
-using test::Stream;
 
 thread_local cudaError_t last_error = cudaSuccess;
 thread_local int captures_begun = 0;
