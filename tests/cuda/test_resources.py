@@ -1,9 +1,6 @@
 """No kernel may use local memory: the build fails where ptxas reports a spill, as is shown here."""
 
-import json
-import shlex
 import subprocess
-from pathlib import Path
 
 import pytest
 
@@ -19,17 +16,6 @@ __global__ void plant(const float* values, float* sums, int shift) {
 KEEPS_TO_REGISTERS = """
 __global__ void plant(const float* values, float* sums, int shift) { sums[shift] = values[shift]; }
 """
-
-
-@pytest.fixture
-def commands(build_directory):
-    """{kernel source: the words of its compile command}, as the build runs them."""
-    commands = json.loads((build_directory / "compile_commands.json").read_text())
-    found = {Path(c["file"]).name: shlex.split(c["command"]) for c in commands
-             if "/kernels/cuda/" in c["file"] and c["file"].endswith(".cu")}
-    if not found:
-        pytest.skip("the build has no CUDA")
-    return found
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 // Instructions that read and write memory.
 #include <sstream>
-#include <type_traits>
 #include <vector>
 
 #include "tests/ptx/block.h"

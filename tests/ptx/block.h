@@ -59,7 +59,7 @@ class Block {
   std::vector<Warp> warps_;
 };
 
-/** Runs a kernel to its end; `arguments` as a launch of CUDA has them. Blocks wait for each other
+/** Runs a kernel to its end. Blocks wait for each other
  *  and for other kernels where they say so (nanosleep). Throws Finding. */
 void run_kernel(const Kernel& kernel, uint32_t blocks, uint32_t threads,
                 std::vector<uint8_t> parameters);

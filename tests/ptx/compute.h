@@ -13,6 +13,12 @@ namespace gq::ptx {
 
 using Table = std::unordered_map<std::string, Operation>;
 
+/** Null if there is none of that name. */
+inline Operation find_in(const Table& all, const std::string& name) {
+  const auto found = all.find(name);
+  return found == all.end() ? nullptr : found->second;
+}
+
 /** An operation that reads arguments of a function's types and writes its result. */
 template <auto kFunction>
 struct Of;

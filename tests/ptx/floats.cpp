@@ -163,8 +163,7 @@ Table all_operations() {
 
 Operation find_float(const std::string& name) {
   static const Table all = all_operations();
-  const auto found = all.find(name);
-  return found == all.end() ? nullptr : found->second;
+  return find_in(all, name);
 }
 
 }  // namespace gq::ptx

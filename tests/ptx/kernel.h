@@ -1,5 +1,5 @@
-// Kernels as a compiler for devices leaves them, in PTX: read once, then carried out thread by
-// thread (machine.h).
+// Kernels as a compiler for devices leaves them, in PTX: read once, then carried out a
+// warp at a time (warp.h, block.h).
 #ifndef GQ_TESTS_PTX_KERNEL_H
 #define GQ_TESTS_PTX_KERNEL_H
 

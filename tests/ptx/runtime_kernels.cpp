@@ -2,7 +2,6 @@
 // GQ_PTX has the files' names, with a colon between two.
 #include <cstdlib>
 #include <map>
-#include <mutex>
 #include <sstream>
 #include <string>
 
@@ -72,11 +71,6 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* count, c
                                                                    int, size_t, unsigned) {
   *count = static_cast<int>(gq::ptx::kernel_of(entry).blocks_at_least);
   return cudaSuccess;
-}
-cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* count, const void* entry,
-                                                          int threads, size_t shared_bytes) {
-  return cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(count, entry, threads, shared_bytes,
-                                                                0);
 }
 
 // What the code around kernels calls that nvcc writes.
