@@ -61,7 +61,8 @@ std::string line_in_time(const std::function<std::string()>& body) {
   return Child([&] {
            alarm(20);
            return body();
-         }).line();
+         })
+      .line();
 }
 
 std::string create_local(const std::string& options) {
@@ -98,9 +99,9 @@ TEST(Paths, CostsOfEnvironment_NoRegularFile_OneWarningAtOnce) {
 TEST(Paths, NcclLibrary_NoRegularFile_UnsupportedAtOnce) {
   const Folder folder;
   for (const Thing& thing : things_in(folder)) {
-    const std::string sentence =
-        "UNSUPPORTED: NCCL is not here: " + thing.path + ": " + thing.reason +
-        " (option nccl=FILE or GQSGD_NCCL_LIBRARY says where it is)";
+    const std::string sentence = "UNSUPPORTED: NCCL is not here: " + thing.path + ": " +
+                                 thing.reason +
+                                 " (option nccl=FILE or GQSGD_NCCL_LIBRARY says where it is)";
     const auto make_id = [](const std::string& options) {
       gqsgd_unique_id id;
       return outcome_of(gqsgd_nccl_unique_id_create(options.c_str(), &id)).text();

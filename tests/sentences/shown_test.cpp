@@ -7,7 +7,6 @@
 #include <random>
 #include <string>
 
-
 namespace gq::test {
 namespace {
 
@@ -16,7 +15,9 @@ std::string shown(std::string_view string, size_t most_bytes = Shown::kWordBytes
 }
 
 TEST(Shown, PlainText_Unchanged) {
-  for (const char* plain : {"", "paper-ge8", "a b\"c'd%s{}$", "/tmp/x.y", "gr\xc3\xb6\xc3\x9f" "e",
+  for (const char* plain : {"", "paper-ge8", "a b\"c'd%s{}$", "/tmp/x.y",
+                            "gr\xc3\xb6\xc3\x9f"
+                            "e",
                             "\xe2\x82\xac", "\xf0\x9f\x99\x82", "\xf4\x8f\xbf\xbf"}) {
     EXPECT_EQ(shown(plain), plain);
   }
@@ -27,20 +28,24 @@ TEST(Shown, ControlCharacters_Escaped) {
   EXPECT_EQ(shown("a\nb\r\tc"), "a\\x0ab\\x0d\\x09c");
   EXPECT_EQ(shown("\x7f"), "\\x7f");
   EXPECT_EQ(shown(std::string_view("a\0b", 3)), "a\\x00b");
-  EXPECT_EQ(shown("\xc2\x9b" "31m"), "\\xc2\\x9b31m");              // CSI of 8 bits
-  EXPECT_EQ(shown("\xe2\x80\xae" "abc"), "\\xe2\\x80\\xaeabc");  // right to left
-  EXPECT_EQ(shown("\xe2\x80\xa8"), "\\xe2\\x80\\xa8");            // line separator
+  EXPECT_EQ(shown("\xc2\x9b"
+                  "31m"),
+            "\\xc2\\x9b31m");  // CSI of 8 bits
+  EXPECT_EQ(shown("\xe2\x80\xae"
+                  "abc"),
+            "\\xe2\\x80\\xaeabc");                      // right to left
+  EXPECT_EQ(shown("\xe2\x80\xa8"), "\\xe2\\x80\\xa8");  // line separator
   EXPECT_EQ(shown("\\x1b"), "\\\\x1b");
 }
 
 TEST(Shown, InvalidUtf8_EscapedByteByByte) {
   EXPECT_EQ(shown("\x80"), "\\x80");
   EXPECT_EQ(shown("\xff\xfe"), "\\xff\\xfe");
-  EXPECT_EQ(shown("\xc3"), "\\xc3");                          // cut
-  EXPECT_EQ(shown("\xc3("), "\\xc3(");                        // no continuation
-  EXPECT_EQ(shown("\xc0\xaf"), "\\xc0\\xaf");                 // overlong
-  EXPECT_EQ(shown("\xe0\x80\xaf"), "\\xe0\\x80\\xaf");        // overlong
-  EXPECT_EQ(shown("\xed\xa0\x80"), "\\xed\\xa0\\x80");        // surrogate
+  EXPECT_EQ(shown("\xc3"), "\\xc3");                             // cut
+  EXPECT_EQ(shown("\xc3("), "\\xc3(");                           // no continuation
+  EXPECT_EQ(shown("\xc0\xaf"), "\\xc0\\xaf");                    // overlong
+  EXPECT_EQ(shown("\xe0\x80\xaf"), "\\xe0\\x80\\xaf");           // overlong
+  EXPECT_EQ(shown("\xed\xa0\x80"), "\\xed\\xa0\\x80");           // surrogate
   EXPECT_EQ(shown("\xf4\x90\x80\x80"), "\\xf4\\x90\\x80\\x80");  // beyond the last character
   EXPECT_EQ(shown("\xf8\x88\x80\x80\x80"), "\\xf8\\x88\\x80\\x80\\x80");
 }

@@ -24,7 +24,7 @@ def forbidden_calls(name, text):
 
 
 def cut_strings(name, text):
-    """Sentences on strings that printf cuts: they are a caller's, and gq::Shown escapes them, too."""
+    """Sentences on strings that printf cuts: they are a caller's, which gq::Shown also escapes."""
     return [f"{name}:{text.count(chr(10), 0, found.start()) + 1}: {found.group()}; use gq::Shown"
             for found in re.finditer(r"%[-0-9]*\.(?:\*|\d+)s", text)]
 
