@@ -22,7 +22,7 @@ static_assert(std::size(kStageList) == kCostStageCount && std::size(kRowList) ==
 
 struct Scalar {
   const char* name;
-  double CostConstants::* field;
+  double CostConstants::*field;
 };
 constexpr Scalar kScalars[] = {{"latency_ns", &CostConstants::latency_ns},
                                {"byte_ns", &CostConstants::byte_ns},
