@@ -37,6 +37,7 @@ Status BoardTransport::intact() {
 
 Status BoardTransport::look_at_peers() {
   for (uint32_t peer = 0; peer < seat_.ranks; ++peer) {
+    if (peer == seat_.rank) continue;
     const uint64_t cause = control_of(peer).cause.load(std::memory_order_acquire);
     if (cause != 0) return adopt(peer, cause);
     if (control_of(peer).destroyed.load(std::memory_order_acquire) != 0) mark_gone(peer);

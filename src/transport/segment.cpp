@@ -141,7 +141,7 @@ Status OwnSegment::make(uint32_t ranks) {
   if (length_bytes_ < first_bytes) return refuse_length(first_bytes, length_bytes_);
   GQ_TRY(make_file("gqsgd", length_bytes_, &file_));
   const int file = file_.number();
-  GQ_TRY(commit(file, 0, first_bytes));
+  GQ_TRY(commit(file, 0, arena_offset_bytes_));
   GQ_TRY(control_.map(file, 0, arena_offset_bytes_, Access::read_write));
   GQ_TRY(arena_.map(file, arena_offset_bytes_, page_bytes(), Access::read_write));
   GQ_TRY(seal_against_writing(file, &seals_));
@@ -163,15 +163,17 @@ Status OwnSegment::make_wakeup_file() {
   return bell_.map(file, 0, page_bytes(), Access::read_write);
 }
 
-/** The first page has been there since before the seal, so that it grows and is never mapped. */
+/** Its first page was mapped before the seal: the mapping grows, and no other one is needed. */
 Status OwnSegment::grow_arena(size_t size_bytes) {
   const uint64_t room_bytes = length_bytes_ - arena_offset_bytes_;
   if (size_bytes > room_bytes) return refuse_length(size_bytes, room_bytes);
   const uint64_t new_bytes = whole_pages(size_bytes);
-  const uint64_t old_bytes = arena_.size_bytes();
+  const uint64_t old_bytes = committed_bytes_;
   if (new_bytes <= old_bytes) return Status();
   GQ_TRY(commit(file_.number(), arena_offset_bytes_ + old_bytes, new_bytes - old_bytes));
-  return arena_.grow(new_bytes);
+  GQ_TRY(arena_.grow(new_bytes));
+  committed_bytes_ = new_bytes;
+  return Status();
 }
 
 void OwnSegment::abandon() {

@@ -39,7 +39,7 @@ class OwnSegment {
     return reinterpret_cast<IpcArena*>(control_.base() + ipc_offset_bytes_);
   }
   unsigned char* arena() const { return arena_.base(); }
-  size_t arena_bytes() const { return arena_.size_bytes(); }
+  size_t arena_bytes() const { return committed_bytes_; }
   void abandon();
 
  private:
@@ -51,6 +51,7 @@ class OwnSegment {
   uint64_t length_bytes_ = 0;
   uint64_t arena_offset_bytes_ = 0;
   size_t ipc_offset_bytes_ = 0;  // from the control block
+  size_t committed_bytes_ = 0;   // of the arena
   Mapping bell_;
   Mapping control_;
   Mapping arena_;
