@@ -16,8 +16,8 @@ namespace gq {
 
 /** A message carries no descriptor: both ends know range and place from the schedule, so that a
  *  counter going up by one is the whole message. What is read from shared memory is read once and
- *  checked before it is used, and nothing is read back that this rank has written there itself: what
- *  is not possible is PROTOCOL, and names the rank in whose memory it stood.
+ *  checked before it is used, and nothing is read back that this rank has written there itself:
+ *  what is not possible is PROTOCOL, and names the rank in whose memory it stood.
  *  Words are made visible by the counter's release and acquire; a chain of messages carries them on
  *  to ranks further down. Words may be overwritten once all peers have published their next header,
  *  because a rank publishes only when it has finished with the last operation. */

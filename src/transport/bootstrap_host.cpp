@@ -141,9 +141,9 @@ Status Host::send_members(uint32_t rank, uint32_t first_rank, uint32_t rank_coun
   verdict_.rank_count = rank_count;
   for (;;) {
     Delivery delivery;
-    const Status sent = send_packet(seats_[rank].socket.number(), &verdict_, sizeof verdict_,
-                                    descriptors, kMemberDescriptors * size_t{rank_count},
-                                    &delivery);
+    const Status sent =
+        send_packet(seats_[rank].socket.number(), &verdict_, sizeof verdict_, descriptors,
+                    kMemberDescriptors * size_t{rank_count}, &delivery);
     if (sent.ok() && delivery == Delivery::done) return Status();
     if (!sent.ok()) {
       doom_by_own(sent);

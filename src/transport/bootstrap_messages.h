@@ -30,7 +30,8 @@ struct Hello {
 static_assert(sizeof(Hello) == 60);
 
 /** Rank 0 to a rank: with `rank_count` > 0 the descriptors of as many ranks from `first_rank` on,
- * kMemberDescriptors each; with 0 the end of the meeting. A status that is not OK ends it with `sentence`. */
+ *  kMemberDescriptors each; with 0 the end of the meeting. A status that is not OK ends it with
+ *  `sentence`. */
 struct Verdict {
   uint32_t magic = kMeetingMagic;
   int32_t status = GQSGD_OK;

@@ -79,7 +79,7 @@ class IpcStreams final : public StagedStreams {
   const unsigned char* arena_ = nullptr;  // what is exported now
   size_t arena_bytes_ = 0;
   uint64_t export_count_ = 0;
-  bool exports_ = false;  // what own_.exports says
+  bool exports_ = false;   // what own_.exports says
   size_t told_count_ = 0;  // of what is lent: peers close it in the call that began last
   Way way_ = Way::undecided;
   bool tried_ = false;   // peers may have opened the own arena

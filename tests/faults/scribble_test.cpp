@@ -50,7 +50,11 @@ std::vector<Words> writable_mappings(const std::string& name) {
   return found;
 }
 
-/** What descriptors of segments can still be mapped for writing: their first page. */
+constexpr size_t kPageWords = 1024;
+constexpr size_t kUsedWords = 64;  // of a page with words that wake ranks, or of a control block
+constexpr size_t kFilePages = 2;   // wherever in them a control block lies
+
+/** What descriptors of segments can still be mapped for writing: their first pages. */
 std::vector<Words> writable_files() {
   std::vector<Words> found;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
@@ -58,8 +62,10 @@ std::vector<Words> writable_files() {
     const std::string target = std::filesystem::read_symlink(entry.path(), gone).string();
     if (target.find("/memfd:gqsgd") == std::string::npos) continue;
     const int file = std::atoi(entry.path().filename().c_str());
-    void* const base = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-    if (base != MAP_FAILED) found.push_back({static_cast<Word*>(base), 1024, 0});
+    const size_t size_bytes = kFilePages * kPageWords * sizeof(uint32_t);
+    void* const base = mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    if (base == MAP_FAILED) continue;
+    found.push_back({static_cast<Word*>(base), size_bytes / sizeof(uint32_t), 0});
   }
   return found;
 }
@@ -77,14 +83,13 @@ uint32_t hostile_value(size_t number) {
 }
 constexpr size_t kValues = 5;
 
-/** Every word with every value; words that are in use lie at the beginning (`near`) of what they
- *  lie in. */
+/** Every word with every value; words that are in use lie at the beginning (`near`) of a page. */
 void list_scribbles(std::vector<Scribble>* near, std::vector<Scribble>* far) {
   std::vector<Words> places = writable_mappings("gqsgd-wakeup");
   for (const Words& words : writable_files()) places.push_back(words);
   for (const Words& words : places) {
     for (size_t k = 0; k < words.count * kValues; ++k) {
-      auto* const list = k < 16 * kValues ? near : far;
+      auto* const list = k / kValues % kPageWords < kUsedWords ? near : far;
       list->push_back({words.first + k / kValues, hostile_value(k)});
     }
   }
@@ -98,11 +103,11 @@ void write_share(const std::vector<Scribble>& list, size_t number, size_t share_
 
 /** "" if the failure is one that a correct library may report of such a rank. */
 std::string problem_with(const Outcome& outcome) {
-  static constexpr gqsgd_status kNamed[] = {
-      GQSGD_PROTOCOL, GQSGD_TIMEOUT,  GQSGD_PEER_LOST, GQSGD_ABORTED,  GQSGD_REVOKED,
-      GQSGD_MISMATCH, GQSGD_VERSION,  GQSGD_REMOTE_ERROR, GQSGD_NONFINITE};
-  const bool named = std::find(std::begin(kNamed), std::end(kNamed), outcome.status) !=
-                     std::end(kNamed);
+  static constexpr gqsgd_status kNamed[] = {GQSGD_PROTOCOL, GQSGD_TIMEOUT,      GQSGD_PEER_LOST,
+                                            GQSGD_ABORTED,  GQSGD_REVOKED,      GQSGD_MISMATCH,
+                                            GQSGD_VERSION,  GQSGD_REMOTE_ERROR, GQSGD_NONFINITE};
+  const bool named =
+      std::find(std::begin(kNamed), std::end(kNamed), outcome.status) != std::end(kNamed);
   if (named && !outcome.sentence.empty()) return "";
   return "unnamed: " + outcome.text();
 }
@@ -177,7 +182,7 @@ std::vector<std::string> run_group(const Round& round,
   std::vector<std::string> survivors;
   for (int rank = 0; rank < kRanks; ++rank) {
     const std::string line = ranks[static_cast<size_t>(rank)].line();
-    rank == kScribbler ? *others_line = line : survivors.emplace_back(line);
+    rank == kScribbler ? * others_line = line : survivors.emplace_back(line);
   }
   return survivors;
 }
@@ -199,14 +204,14 @@ class Scribbled : public testing::Test {
 TEST_F(Scribbled, EveryWordThatPeersCanWriteLeavesResultsRight) {
   if (!kernel_seals_writing()) GTEST_FAIL() << "this kernel is older than 5.1: run it on another";
   SharedArray<size_t> next_call(1);
-  const Round round{"paper-gl8", GQSGD_SCHEDULE_DIRECT, 0, 321, true};
+  const Round round{"paper-gl8", GQSGD_SCHEDULE_DIRECT, 0, 641, true};
   std::string line;
   const auto survivors = run_group(
       round, [&](const gqsgd_unique_id& id) { return scribble(id, round, &next_call[0]); }, &line);
   EXPECT_EQ(survivors, std::vector<std::string>(kRanks - 1, "OK"));
   EXPECT_EQ(next_call[0], round.call_count);
-  // 16 words of a page of each rank, and the rest of these pages.
-  EXPECT_EQ(line, "320 and 20160");
+  // Words that are in use and others, in a page of each rank.
+  EXPECT_EQ(line, "1280 and 19200");
 }
 
 // Without the seal a rank can write everything: groups end by name then, and go on with the next
@@ -215,7 +220,7 @@ TEST_F(Scribbled, WithoutTheSealGroupsEndByName) {
   run_without_write_seal(1);
   SharedArray<size_t> next_call(1);
   size_t failed_count = 0;
-  Round round{"paper-gl8", GQSGD_SCHEDULE_DIRECT, 0, 400, false};
+  Round round{"paper-gl8", GQSGD_SCHEDULE_DIRECT, 0, 640, false};
   for (int turn = 0; turn < 60 && next_call[0] < round.call_count; ++turn) {
     round.first_call = next_call[0];
     std::string line;

@@ -125,9 +125,9 @@ TEST_F(Segments, FileThatPeersCouldWriteIsNotTakenForAPeersMemory) {
   make();
   PeerSegment peer;
   if (!kernel_seals_writing()) return;
-  const std::string open = text_of(peer.attach(
-      {file_with(kResizeSeals, size_t{1} << 20), copy_of(wakeup_.number())}, 2, kRanks,
-      own_.seals()));
+  const std::string open =
+      text_of(peer.attach({file_with(kResizeSeals, size_t{1} << 20), copy_of(wakeup_.number())}, 2,
+                          kRanks, own_.seals()));
   EXPECT_EQ(open.rfind("PROTOCOL: what rank 2 sent is not its shared memory", 0), 0u) << open;
   const std::string shrinking = text_of(peer.attach(
       {copy_of(own_.descriptor()), file_with(F_SEAL_SEAL, kPage)}, 2, kRanks, own_.seals()));
