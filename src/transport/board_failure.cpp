@@ -24,6 +24,13 @@ void describe(const Awaited& awaited, uint32_t self, char* text, size_t capacity
   text[0] = '\0';
 }
 
+/** A rank waits for headers of its own newest call alone: who says another number, or said it of a
+ *  call before, waits for no header. */
+bool may_wait_for(const Awaited& awaited, const Control& control) {
+  const uint64_t newest = control.published.load(std::memory_order_acquire);
+  return awaited.kind != AwaitedKind::header || awaited.number == (newest & kAwaitedNumberMask);
+}
+
 }  // namespace
 
 Status BoardTransport::intact() {
@@ -80,6 +87,7 @@ uint32_t BoardTransport::culprit_behind(uint32_t peer) const {
     const uint64_t word = control_of(culprit).awaited.load(std::memory_order_acquire);
     const Awaited awaited = unpack_awaited(word);
     if (awaited.peer >= seat_.ranks || awaited.peer == culprit) return culprit;
+    if (!may_wait_for(awaited, control_of(culprit))) return culprit;
     if (has_come(awaited, &control_of(awaited.peer), culprit)) return culprit;
     culprit = awaited.peer;
   }

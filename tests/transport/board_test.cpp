@@ -219,6 +219,19 @@ TEST(Board, ScribbledAwaitedEndsTheSearchForTheCulprit) {
   }
 }
 
+TEST(Board, RankThatCannotWaitForSuchAHeaderIsToBlameItself) {
+  for (const uint64_t number : {1, 77}) {
+    Table table;
+    Sitter rank0(&table, 0);
+    table.controls[1]->published.store(1);
+    table.controls[1]->awaited.store(pack(Awaited{AwaitedKind::header, 2, number}));
+    rank0.break_off(GQSGD_TIMEOUT, 1);
+    const std::string line = text_of(rank0.check());
+    const char* culprit = number == 1 ? "rank 2 made no progress" : "rank 1 made no progress";
+    EXPECT_NE(line.find(culprit), std::string::npos) << line;
+  }
+}
+
 TEST(Board, MessageBeyondTheAddressSpaceIsRefused) {
   Table table;
   Sitter rank0(&table, 0);
