@@ -15,7 +15,7 @@ inline constexpr uint32_t kMeetingMagic = 0x65687147;  // "Gqhe"
 inline constexpr uint32_t kLibraryVersion =
     GQSGD_VERSION_MAJOR * 10000 + GQSGD_VERSION_MINOR * 100 + GQSGD_VERSION_PATCH;
 
-/** A rank to rank 0, with its two descriptors unless status says why it has none. The layout up to
+/** A rank to rank 0, with its descriptors unless status says why it has none. The layout up to
  *  `size` stays in every version, so that versions can tell each other apart. */
 struct Hello {
   uint32_t magic = kMeetingMagic;
@@ -30,7 +30,8 @@ struct Hello {
 static_assert(sizeof(Hello) == 60);
 
 /** Rank 0 to a rank: with `rank_count` > 0 the descriptors of as many ranks from `first_rank` on,
- * two each; with 0 the end of the meeting. A status that is not OK ends it with `sentence`. */
+ *  kMemberDescriptors each; with 0 the end of the meeting. A status that is not OK ends it with
+ *  `sentence`. */
 struct Verdict {
   uint32_t magic = kMeetingMagic;
   int32_t status = GQSGD_OK;

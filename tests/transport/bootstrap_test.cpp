@@ -238,7 +238,8 @@ TEST(Bootstrap, WhatIsNoSealedMemoryIsRefused) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
   Delivery delivery;
-  ASSERT_TRUE(send_packet(impostor.number(), &hello, sizeof hello, ends, 2, &delivery).ok());
+  const int brought[] = {ends[0], ends[1], ends[0]};
+  ASSERT_TRUE(send_packet(impostor.number(), &hello, sizeof hello, brought, 3, &delivery).ok());
   pollfd watched{impostor.number(), POLLIN, 0};
   ASSERT_EQ(poll(&watched, 1, 10000), 1);  // the roster
   const Report report;
