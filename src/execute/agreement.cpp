@@ -117,6 +117,14 @@ Status Agreement::verdict(const Endpoint& endpoint, Status own) const {
                             static_cast<uint64_t>(refused_.words[kHeaderNormHigh]) << 32,
                         refused_.words[kHeaderChunk]});
     }
+    if (!is_status(code)) {
+      endpoint.transport->break_off(GQSGD_PROTOCOL, refused_rank_);
+      return fail(GQSGD_PROTOCOL,
+                  "call %" PRIu64
+                  ", %s: the header of rank %u has status %d, which is none; its shared memory has "
+                  "been overwritten",
+                  endpoint.sequence, operation_, refused_rank_, code);
+    }
     if (!own.ok()) return own;
     return fail(GQSGD_REMOTE_ERROR,
                 "call %" PRIu64

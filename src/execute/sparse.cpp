@@ -127,6 +127,7 @@ Status SparseLists::check_header(uint32_t rank, const Header& header) const {
   const bool numbered = header.words[kHeaderStatus] == GQSGD_OK &&
                         header.words[kHeaderSequence] == header_.words[kHeaderSequence];
   if (numbered && same_request(header, header_)) return Status();
+  endpoint_->transport->break_off(GQSGD_PROTOCOL, rank);
   return fail(GQSGD_PROTOCOL,
               "call %" PRIu64
               ", allreduce: the entry count of rank %u comes with a header of another call",

@@ -12,6 +12,17 @@ thread_local char sentence[kSentenceBytes];
 
 }  // namespace
 
+bool is_status(int64_t number) {
+  switch (number) {
+#define GQ_STATUS_CASE(name, number, meaning) case number:
+    GQSGD_STATUS_TABLE(GQ_STATUS_CASE)
+#undef GQ_STATUS_CASE
+    return true;
+    default:
+      return false;
+  }
+}
+
 Status fail(gqsgd_status code, const char* format, ...) {
   // Formatted aside first: an argument may be the last error itself.
   char text[kSentenceBytes];

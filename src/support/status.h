@@ -24,6 +24,9 @@ class [[nodiscard]] Status {
   gqsgd_status code_ = GQSGD_OK;
 };
 
+/** False for a number that is none of this library's statuses: another process may say anything. */
+bool is_status(int64_t number);
+
 /** Records the sentence (printf's format) as this thread's last error and returns its status. */
 [[gnu::format(printf, 2, 3)]] Status fail(gqsgd_status code, const char* format, ...);
 

@@ -18,6 +18,8 @@ namespace {
 constexpr uint64_t kSpinUs = 20;
 // A dead peer rings no bell: sleepers look for it this often.
 constexpr uint32_t kLookUs = 2000;
+// A counter that is further ahead, or behind, was not written by a rank that sends messages.
+constexpr uint64_t kMessagesAheadMax = kAwaitedNumberMask / 2;
 
 }  // namespace
 
@@ -36,6 +38,7 @@ Status BoardTransport::publish(uint64_t sequence, const Header& header) {
   for (uint32_t word = 0; word < 16; ++word) {
     slot[word].store(header.words[word], std::memory_order_relaxed);
   }
+  published_ = sequence;
   seat_.control->published.store(sequence, std::memory_order_release);
   for (uint32_t peer = 0; peer < seat_.ranks; ++peer) {
     if (peer != seat_.rank) ring(seat_.places[peer].bell, seat_.scope);
@@ -48,7 +51,10 @@ Status BoardTransport::peer_header(uint32_t peer, uint64_t sequence, Header* hea
   GQ_TRY(intact());
   const Control& control = control_of(peer);
   const uint64_t published = control.published.load(std::memory_order_acquire);
+  uint64_t& seen = peers_[peer].published;
   *there = published >= sequence;
+  if (published < seen) return protocol_failure(peer, "header", published, seen);
+  seen = published;
   if (!*there) {
     await(AwaitedKind::header, peer, sequence);
     return Status();
@@ -64,8 +70,7 @@ Status BoardTransport::peer_header(uint32_t peer, uint64_t sequence, Header* hea
 
 Status BoardTransport::signal(uint32_t peer) {
   GQ_TRY(intact());
-  std::atomic<uint64_t>& posted = posted_of(seat_.control)[peer];
-  posted.store(posted.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+  posted_of(seat_.control)[peer].store(++peers_[peer].posted, std::memory_order_release);
   ring(seat_.places[peer].bell, seat_.scope);
   return Status();
 }
@@ -79,7 +84,9 @@ Status BoardTransport::take_signal(uint32_t peer, bool* there) {
     await(AwaitedKind::message, peer, received + 1);
     return Status();
   }
-  if (posted < received) return protocol_failure(peer, "message counter", posted, received);
+  if (posted - received > kMessagesAheadMax) {
+    return protocol_failure(peer, "message counter", posted, received);
+  }
   received += 1;
   *there = true;
   return Status();
@@ -87,7 +94,7 @@ Status BoardTransport::take_signal(uint32_t peer, bool* there) {
 
 Status BoardTransport::words_of(uint32_t origin, uint64_t offset_bytes, size_t size_bytes,
                                 const unsigned char** words) {
-  GQ_TRY(reach(origin, offset_bytes + size_bytes));
+  GQ_TRY(reach_checked(origin, offset_bytes + size_bytes));
   *words = arena_base(origin) + offset_bytes;
   return Status();
 }
@@ -97,8 +104,13 @@ void BoardTransport::count_sent(size_t size_bytes) {
   counters_.payload_bytes_sent += size_bytes;
 }
 
-uint64_t BoardTransport::newest_call() const {
-  return seat_.control->published.load(std::memory_order_relaxed);
+uint64_t BoardTransport::newest_call() const { return published_; }
+
+/** Peers hear which rank claims more than its arena has. */
+Status BoardTransport::reach_checked(uint32_t origin, uint64_t end_bytes) {
+  const Status reached = reach(origin, end_bytes);
+  if (reached.code() == GQSGD_PROTOCOL) break_off(GQSGD_PROTOCOL, origin);
+  return reached;
 }
 
 Status BoardTransport::send(const Message& message) {
@@ -118,7 +130,7 @@ Status BoardTransport::receive(const Message& message, const unsigned char** wor
                 message.offset_bytes);
   }
   for (uint32_t origin = message.origin; origin <= message.last_origin; ++origin) {
-    GQ_TRY(reach(origin, message.offset_bytes + message.size_bytes));
+    GQ_TRY(reach_checked(origin, message.offset_bytes + message.size_bytes));
   }
   *words = view(message);
   return Status();

@@ -5,6 +5,7 @@
 
 #include <stdint.h>
 
+#include <atomic>
 #include <memory>
 
 #include "src/transport/awaited.h"
@@ -14,7 +15,9 @@
 namespace gq {
 
 /** A message carries no descriptor: both ends know range and place from the schedule, so that a
- *  counter going up by one is the whole message, and nothing a peer writes is used as an index.
+ *  counter going up by one is the whole message. What is read from shared memory is read once and
+ *  checked before it is used, and nothing is read back that this rank has written there itself:
+ *  what is not possible is PROTOCOL, and names the rank in whose memory it stood.
  *  Words are made visible by the counter's release and acquire; a chain of messages carries them on
  *  to ranks further down. Words may be overwritten once all peers have published their next header,
  *  because a rank publishes only when it has finished with the last operation. */
@@ -85,8 +88,10 @@ class BoardTransport : public Transport {
 
  private:
   struct Peer {
-    uint64_t received = 0;  ///< messages taken from it
-    uint64_t awaited = 0;   ///< packed; what the last question found missing
+    uint64_t posted = 0;     ///< messages to it
+    uint64_t received = 0;   ///< messages taken from it
+    uint64_t published = 0;  ///< the newest of its headers that has been seen
+    uint64_t awaited = 0;    ///< packed; what the last question found missing
     bool gone = false;
   };
 
@@ -95,8 +100,11 @@ class BoardTransport : public Transport {
   void await(AwaitedKind kind, uint32_t peer, uint64_t number);
   bool slept(uint32_t slice_us);
   bool rung();
+  Status look_at_peers();
+  Status reach_checked(uint32_t origin, uint64_t end_bytes);
   bool is_needed(uint32_t peer) const;
   uint32_t culprit_behind(uint32_t peer) const;
+  bool begin_cause(uint64_t word, uint64_t* first);
   Status adopt(uint32_t peer, uint64_t word);
   Status explain_cause(const Cause& cause) const;
   Status protocol_failure(uint32_t peer, const char* what, uint64_t found, uint64_t expected);
@@ -104,6 +112,8 @@ class BoardTransport : public Transport {
 
   Seat seat_;
   std::unique_ptr<Peer[]> peers_;
+  std::atomic<uint64_t> cause_{0};  // what broke this group; peers read a copy
+  uint64_t published_ = 0;          // the number of the own newest header
   bool any_gone_ = false;
   uint64_t awaited_ = 0;     // packed; what the last question to any peer found missing
   uint32_t rings_seen_ = 0;  // everything rung before has been looked at

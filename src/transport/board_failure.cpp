@@ -24,15 +24,27 @@ void describe(const Awaited& awaited, uint32_t self, char* text, size_t capacity
   text[0] = '\0';
 }
 
+/** A rank waits for headers of its own newest call alone: who says another number, or said it of a
+ *  call before, waits for no header. */
+bool may_wait_for(const Awaited& awaited, const Control& control) {
+  const uint64_t newest = control.published.load(std::memory_order_acquire);
+  return awaited.kind != AwaitedKind::header || awaited.number == (newest & kAwaitedNumberMask);
+}
+
 }  // namespace
 
 Status BoardTransport::intact() {
-  const uint64_t own = seat_.control->cause.load(std::memory_order_acquire);
+  const uint64_t own = cause_.load(std::memory_order_acquire);
   if (own != 0) return explain_cause(unpack_cause(own));
   const uint32_t alarms = bell().alarms.load(std::memory_order_acquire);
   if (alarms == alarms_seen_) return Status();
   alarms_seen_ = alarms;
+  return look_at_peers();
+}
+
+Status BoardTransport::look_at_peers() {
   for (uint32_t peer = 0; peer < seat_.ranks; ++peer) {
+    if (peer == seat_.rank) continue;
     const uint64_t cause = control_of(peer).cause.load(std::memory_order_acquire);
     if (cause != 0) return adopt(peer, cause);
     if (control_of(peer).destroyed.load(std::memory_order_acquire) != 0) mark_gone(peer);
@@ -42,6 +54,8 @@ Status BoardTransport::intact() {
 
 Status BoardTransport::check() {
   GQ_TRY(intact());
+  // A peer may have overwritten the word that counts alarms.
+  GQ_TRY(look_at_peers());
   looked_us_ = monotonic_us();
   find_dead();
   if (!any_gone_) return Status();
@@ -60,8 +74,7 @@ Status BoardTransport::check() {
 // A rank may leave as soon as it has done its part, while others still finish theirs. It is missed
 // only by those to whom it owes a header or a message.
 bool BoardTransport::is_needed(uint32_t peer) const {
-  const uint64_t here = seat_.control->published.load(std::memory_order_relaxed);
-  if (control_of(peer).published.load(std::memory_order_acquire) < here) return true;
+  if (control_of(peer).published.load(std::memory_order_acquire) < published_) return true;
   return !has_come(unpack_awaited(peers_[peer].awaited), &control_of(peer), seat_.rank);
 }
 
@@ -74,6 +87,7 @@ uint32_t BoardTransport::culprit_behind(uint32_t peer) const {
     const uint64_t word = control_of(culprit).awaited.load(std::memory_order_acquire);
     const Awaited awaited = unpack_awaited(word);
     if (awaited.peer >= seat_.ranks || awaited.peer == culprit) return culprit;
+    if (!may_wait_for(awaited, control_of(culprit))) return culprit;
     if (has_come(awaited, &control_of(awaited.peer), culprit)) return culprit;
     culprit = awaited.peer;
   }
@@ -83,20 +97,30 @@ uint32_t BoardTransport::culprit_behind(uint32_t peer) const {
 void BoardTransport::break_off(gqsgd_status status, uint32_t culprit) {
   if (status == GQSGD_TIMEOUT && culprit != seat_.rank) culprit = culprit_behind(culprit);
   uint64_t first = 0;
-  const uint64_t word = pack(Cause{status, culprit, seat_.rank});
-  if (!seat_.control->cause.compare_exchange_strong(first, word)) return;
-  alarm_all();
-  broke();
+  if (begin_cause(pack(Cause{status, culprit, seat_.rank}), &first)) broke();
 }
 
+/** The first cause stays, in *first. Every rank spreads it: the one that broke off may have died
+ *  before it had told all. */
+bool BoardTransport::begin_cause(uint64_t word, uint64_t* first) {
+  *first = 0;
+  if (!cause_.compare_exchange_strong(*first, word)) return false;
+  *first = word;
+  seat_.control->cause.store(word, std::memory_order_release);
+  alarm_all();
+  return true;
+}
+
+/** A cause that names this rank as its reporter is one that this rank has had. */
 Status BoardTransport::adopt(uint32_t peer, uint64_t word) {
   if (!is_cause(word, seat_.ranks)) return protocol_failure(peer, "reason", word, 0);
-  uint64_t first = 0;
-  // Spread by everyone: whoever broke off may have died before it had rung all bells.
-  if (seat_.control->cause.compare_exchange_strong(first, word)) {
-    alarm_all();
-    first = word;
+  if (unpack_cause(word).reporter == seat_.rank) {
+    const uint64_t own = cause_.load(std::memory_order_acquire);
+    if (own == 0) return protocol_failure(peer, "reason", word, 0);
+    return explain_cause(unpack_cause(own));
   }
+  uint64_t first = 0;
+  begin_cause(word, &first);
   return explain_cause(unpack_cause(first));
 }
 

@@ -23,8 +23,10 @@ struct Invitation {
 /** What every rank hands to every other. */
 struct Member {
   Descriptor memory;
+  Descriptor wakeup;
   Descriptor lifeline;
 };
+inline constexpr uint32_t kMemberDescriptors = 3;
 
 struct Roster {
   std::unique_ptr<Member[]> members;  ///< one per rank

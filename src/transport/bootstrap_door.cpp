@@ -47,8 +47,8 @@ void Host::drop_stranger(uint32_t index) {
 void Host::hear_strangers() {
   for (uint32_t i = 0; i < stranger_count_;) {
     Hello hello;
-    Descriptor brought[2];
-    Packet packet{&hello, sizeof hello, brought, 2};
+    Descriptor brought[kMemberDescriptors];
+    Packet packet{&hello, sizeof hello, brought, kMemberDescriptors};
     Delivery delivery;
     const Status received = receive_packet(strangers_[i].socket.number(), &packet, &delivery);
     if (delivery == Delivery::not_yet && monotonic_us() < strangers_[i].drop_us) {
@@ -71,7 +71,8 @@ void Host::admit(const Hello& hello, const Status& received, Packet* packet, Des
   }
   judge(hello, received);
   if (verdict_.status == GQSGD_OK) {
-    if (hello.rank == 0 || hello.rank >= invitation_.size || packet->descriptor_count != 2) {
+    if (hello.rank == 0 || hello.rank >= invitation_.size ||
+        packet->descriptor_count != kMemberDescriptors) {
       return refuse(socket->number(), GQSGD_PROTOCOL,
                     "rank %u of %u came with %zu descriptors to a group of %u", hello.rank,
                     hello.size, packet->descriptor_count, invitation_.size);
@@ -89,8 +90,8 @@ void Host::admit(const Hello& hello, const Status& received, Packet* packet, Des
   }
   Seat& seat = seats_[hello.rank];
   seat.socket = std::move(*socket);
-  seat.member.memory = std::move(packet->descriptors[0]);
-  seat.member.lifeline = std::move(packet->descriptors[1]);
+  Descriptor* const brought = packet->descriptors;
+  seat.member = {std::move(brought[0]), std::move(brought[1]), std::move(brought[2])};
   taken_count_ += seat.taken ? 0 : 1;
   seat.taken = true;
 }

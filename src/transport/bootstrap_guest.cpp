@@ -67,13 +67,13 @@ Status Guest::gather(Status own, Member bring, Roster* roster) {
                      : await_next_verdict(&verdict, &packet));
     if (verdict.first_rank != next || verdict.rank_count == 0 ||
         verdict.rank_count > invitation_.size - next ||
-        packet.descriptor_count != 2 * size_t{verdict.rank_count}) {
+        packet.descriptor_count != kMemberDescriptors * size_t{verdict.rank_count}) {
       return fail(GQSGD_PROTOCOL, "rank 0 sent %zu descriptors for %u ranks from %u on; %u was due",
                   packet.descriptor_count, verdict.rank_count, verdict.first_rank, next);
     }
     for (uint32_t i = 0; i < verdict.rank_count; ++i) {
-      roster->members[next].memory = std::move(arrived[2 * i]);
-      roster->members[next++].lifeline = std::move(arrived[2 * i + 1]);
+      Descriptor* const theirs = arrived + kMemberDescriptors * i;
+      roster->members[next++] = {std::move(theirs[0]), std::move(theirs[1]), std::move(theirs[2])};
     }
     roster->tag = verdict.tag;
   }
@@ -126,10 +126,11 @@ Status Guest::say_hello(gqsgd_status own, const Member& bring, Delivery* deliver
   hello.rank = invitation_.rank;
   hello.size = invitation_.size;
   hello.status = own;
-  const int descriptors[2] = {bring.memory.number(), bring.lifeline.number()};
+  const int descriptors[kMemberDescriptors] = {bring.memory.number(), bring.wakeup.number(),
+                                               bring.lifeline.number()};
   // The first packet of a socket always fits.
-  return send_packet(socket_.number(), &hello, sizeof hello, descriptors, own == GQSGD_OK ? 2 : 0,
-                     delivery);
+  return send_packet(socket_.number(), &hello, sizeof hello, descriptors,
+                     own == GQSGD_OK ? kMemberDescriptors : 0, delivery);
 }
 
 Status Guest::report(gqsgd_status status) {
@@ -168,7 +169,10 @@ Status Guest::receive_verdict(uint64_t deadline_us, Verdict* verdict, Packet* pa
       return system_failure(errno, "waiting for rank 0");
     }
   }
-  if (packet->size_bytes == sizeof *verdict && verdict->magic == kMeetingMagic) return Status();
+  if (packet->size_bytes == sizeof *verdict && verdict->magic == kMeetingMagic &&
+      is_status(verdict->status)) {
+    return Status();
+  }
   return fail(GQSGD_PROTOCOL, "rank 0 sent %zu bytes that are no verdict of %zu",
               packet->size_bytes, sizeof *verdict);
 }

@@ -21,7 +21,7 @@ constexpr timespec kRetryPause{0, 1000000};
 constexpr int kPollMs = 1000;
 // A doomed group is told to ranks that still arrive, this long.
 constexpr int64_t kLingerMs = 500;
-constexpr uint32_t kMembersPerPacket = kPacketDescriptorsMax / 2;
+constexpr uint32_t kMembersPerPacket = kPacketDescriptorsMax / kMemberDescriptors;
 
 }  // namespace
 
@@ -132,15 +132,19 @@ Status Host::hand_out(uint32_t rank) {
 Status Host::send_members(uint32_t rank, uint32_t first_rank, uint32_t rank_count) {
   int descriptors[kPacketDescriptorsMax];
   for (uint32_t i = 0; i < rank_count; ++i) {
-    descriptors[2 * i] = seats_[first_rank + i].member.memory.number();
-    descriptors[2 * i + 1] = seats_[first_rank + i].member.lifeline.number();
+    const Member& member = seats_[first_rank + i].member;
+    int* const theirs = descriptors + kMemberDescriptors * i;
+    theirs[0] = member.memory.number();
+    theirs[1] = member.wakeup.number();
+    theirs[2] = member.lifeline.number();
   }
   verdict_.first_rank = first_rank;
   verdict_.rank_count = rank_count;
   for (;;) {
     Delivery delivery;
-    const Status sent = send_packet(seats_[rank].socket.number(), &verdict_, sizeof verdict_,
-                                    descriptors, 2 * size_t{rank_count}, &delivery);
+    const Status sent =
+        send_packet(seats_[rank].socket.number(), &verdict_, sizeof verdict_, descriptors,
+                    kMemberDescriptors * size_t{rank_count}, &delivery);
     if (sent.ok() && delivery == Delivery::done) return Status();
     if (!sent.ok()) {
       doom_by_own(sent);

@@ -19,7 +19,7 @@ inline constexpr uint32_t kLibraryVersion =
 inline constexpr char kOneMachine[] =
     "a process group is for one machine and one network namespace";
 
-/** A rank to rank 0, with its two descriptors unless status says why it has none. The layout up to
+/** A rank to rank 0, with its descriptors unless status says why it has none. The layout up to
  *  `size` stays in every version, so that versions can tell each other apart. */
 struct Hello {
   uint32_t magic = kMeetingMagic;
@@ -34,7 +34,8 @@ struct Hello {
 static_assert(sizeof(Hello) == 60);
 
 /** Rank 0 to a rank: with `rank_count` > 0 the descriptors of as many ranks from `first_rank` on,
- * two each; with 0 the end of the meeting. A status that is not OK ends it with `sentence`. */
+ *  kMemberDescriptors each; with 0 the end of the meeting. A status that is not OK ends it with
+ *  `sentence`. */
 struct Verdict {
   uint32_t magic = kMeetingMagic;
   int32_t status = GQSGD_OK;

@@ -41,8 +41,8 @@ Cause unpack_cause(uint64_t word) {
 
 bool is_cause(uint64_t word, uint32_t ranks) {
   const Cause cause = unpack_cause(word);
-  return cause.status != GQSGD_OK && cause.culprit < ranks && cause.reporter < ranks &&
-         word == pack(cause);
+  return cause.status != GQSGD_OK && is_status(cause.status) && cause.culprit < ranks &&
+         cause.reporter < ranks && word == pack(cause);
 }
 
 Status explain(const Cause& cause, uint32_t self, bool destroyed, const char* awaited) {

@@ -23,6 +23,9 @@ bool all_say_yes(const std::vector<const IpcArena*>& all, std::atomic<IpcAnswer>
     if ((arena->*answer).load(std::memory_order_acquire) == IpcAnswer::yes) continue;
     memcpy(*why, arena->why, sizeof *why);
     (*why)[sizeof *why - 1] = '\0';
+    for (char* letter = *why; *letter != '\0'; ++letter) {
+      if (*letter < ' ' || *letter > '~') *letter = '?';  // a log is no place for what else it says
+    }
     return false;
   }
   return true;
@@ -51,6 +54,7 @@ IpcStreams::~IpcStreams() {
 Status IpcStreams::sit_down() {
   GQ_TRY(StagedStreams::sit_down());
   opened_.resize(size());
+  export_count_ = own_.generation.load(std::memory_order_relaxed);
   lent_.device = &device();
   lent_.ordinal = ordinal();
   free_returned();
@@ -61,6 +65,7 @@ Status IpcStreams::sit_down() {
     return Status();
   }
   own_.domain.store(device().ipc->domain(), std::memory_order_relaxed);
+  exports_ = true;
   own_.exports.store(IpcAnswer::yes, std::memory_order_release);
   return Status();
 }
@@ -125,6 +130,7 @@ Status IpcStreams::open(uint32_t peer) {
   Opened& opened = opened_[peer];
   const uint64_t newest = theirs.generation.load(std::memory_order_acquire);
   if (opened.generation == newest && opened.memory != nullptr) return Status();
+  close(&opened);
   void* memory = nullptr;
   const Status status = device().ipc->open_memory(theirs.handle, &memory);
   if (!status.ok()) {
@@ -147,14 +153,13 @@ void IpcStreams::close_all() {
 Status IpcStreams::reserve(DeviceBuffer* memory, size_t size_bytes) {
   if (size_bytes <= memory->size_bytes()) return Status();
   bequeath(memory);
-  const bool exports =
-      own_.exports.load(std::memory_order_relaxed) == IpcAnswer::yes && way_ != Way::staged;
-  if (!exports) return memory->reserve(device(), size_bytes);
+  if (!exports_ || way_ == Way::staged) return memory->reserve(device(), size_bytes);
   const size_t unit_count = (size_bytes + kExportUnitBytes - 1) / kExportUnitBytes;
   GQ_TRY(memory->reserve(device(), unit_count * kExportUnitBytes));
   const Status exported = export_memory(*memory);
   if (exported.ok()) return Status();
   if (way_ == Way::undecided) {
+    exports_ = false;
     say_no(&own_.exports, exported);
     return Status();
   }
@@ -169,9 +174,10 @@ Status IpcStreams::export_memory(const DeviceBuffer& memory) {
     return fail(status.code(), "rank %u cannot export its memory: %s", rank(), last_error());
   }
   arena_ = memory.data();
+  arena_bytes_ = memory.size_bytes();
   own_.handle = handle;
   own_.size_bytes.store(memory.size_bytes(), std::memory_order_relaxed);
-  own_.generation.fetch_add(1, std::memory_order_release);
+  own_.generation.store(++export_count_, std::memory_order_release);
   return Status();
 }
 

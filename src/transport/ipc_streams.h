@@ -69,8 +69,7 @@ class IpcStreams final : public StagedStreams {
   void close_all();
   Status export_memory(const DeviceBuffer& memory);
   bool is_exported(const unsigned char* base) const {
-    return arena_ != nullptr && base >= arena_ &&
-           base < arena_ + own_.size_bytes.load(std::memory_order_relaxed);
+    return arena_ != nullptr && base >= arena_ && base < arena_ + arena_bytes_;
   }
 
   IpcArena& own_;
@@ -78,6 +77,9 @@ class IpcStreams final : public StagedStreams {
   LentMemory& lent_;
   std::vector<Opened> opened_;            // of each rank
   const unsigned char* arena_ = nullptr;  // what is exported now
+  size_t arena_bytes_ = 0;
+  uint64_t export_count_ = 0;
+  bool exports_ = false;   // what own_.exports says
   size_t told_count_ = 0;  // of what is lent: peers close it in the call that began last
   Way way_ = Way::undecided;
   bool tried_ = false;   // peers may have opened the own arena

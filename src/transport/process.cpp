@@ -22,12 +22,12 @@
 namespace gq {
 namespace {
 
-// Descriptors of one rank: file, its copy, two ends of the lifeline, one socket; then two a member,
-// and for rank 0 one more socket a member.
-constexpr uint32_t kOwnDescriptors = 5;
+// Descriptors of one rank: a file, its copy, the file with the words it sleeps on, two ends of the
+// lifeline, one socket; then what each member brings, and for rank 0 a socket a member.
+constexpr uint32_t kOwnDescriptors = 6;
 
 Status check_limit(const Invitation& invitation) {
-  const uint32_t per_member = invitation.rank == 0 ? 3 : 2;
+  const uint32_t per_member = kMemberDescriptors + (invitation.rank == 0 ? 1 : 0);
   return check_descriptor_limit(kOwnDescriptors + per_member * invitation.size, invitation.size);
 }
 
@@ -105,6 +105,7 @@ Status ProcessTransport::bring(const Invitation& invitation, Member* member) {
   GQ_TRY(check_limit(invitation));
   GQ_TRY(own_.make(invitation.size));
   GQ_TRY(lifeline_.make(&member->lifeline));
+  member->wakeup = own_.take_wakeup_file();
   member->memory.reset(fcntl(own_.descriptor(), F_DUPFD_CLOEXEC, 0));
   if (member->memory.is_open()) return Status();
   return system_failure(errno, "a second descriptor of the shared memory");
@@ -127,7 +128,8 @@ Status ProcessTransport::attach(const Invitation& invitation, Roster* roster) {
       continue;
     }
     Member& member = roster->members[peer];
-    GQ_TRY(peers_[peer].attach(std::move(member.memory), peer, ranks));
+    GQ_TRY(peers_[peer].attach({std::move(member.memory), std::move(member.wakeup)}, peer, ranks,
+                               own_.seals()));
     places_[peer] = {peers_[peer].bell(), peers_[peer].control()};
     lifelines_[peer] = std::move(member.lifeline);
     watched_[peer].fd = lifelines_[peer].number();

@@ -1,5 +1,5 @@
-// Making, committing, checking and mapping segments. Layout: one page with the bell, whole pages
-// with the control block and, behind it, what is shown of a device's memory, then the arena.
+// Making, committing, sealing, checking and mapping segments. Layout: whole pages with the control
+// block and, behind it, what is shown of a device's memory, then the arena.
 #include "src/transport/segment.h"
 
 #include <errno.h>
@@ -24,6 +24,11 @@ constexpr uint64_t kLengthBytes = uint64_t{1} << 40;
 // program whose timers strike sooner than a piece takes gets shorter ones, until they fit between.
 constexpr uint64_t kCommitPieceBytes = uint64_t{64} << 20;
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+// No write, no writable mapping and no hole from now on, but through mappings that are there: since
+// kernel 5.1, and in no header older than that.
+constexpr int kSealFutureWrite = 0x0010;
+
+constexpr uint64_t kStatBlockBytes = 512;  // the unit of st_blocks, whatever the file system
 
 uint64_t page_bytes() { return static_cast<uint64_t>(sysconf(_SC_PAGESIZE)); }
 
@@ -33,7 +38,7 @@ uint64_t whole_pages(uint64_t size_bytes) {
 }
 
 uint64_t arena_offset(uint32_t ranks) {
-  return page_bytes() + whole_pages(control_bytes(ranks) + sizeof(IpcArena));
+  return whole_pages(control_bytes(ranks) + sizeof(IpcArena));
 }
 
 /** The logical length, less where the process may not make so long a file: asking for more would
@@ -80,7 +85,30 @@ Status commit(int file, uint64_t offset_bytes, uint64_t size_bytes) {
   return Status();
 }
 
-Status check_file(int file, uint32_t rank, uint64_t shortest_bytes, uint64_t* length_bytes) {
+Status make_file(const char* name, uint64_t length_bytes, Descriptor* file) {
+  file->reset(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!file->is_open()) return system_failure(errno, "memfd_create for shared memory");
+  if (ftruncate(file->number(), static_cast<off_t>(length_bytes)) == 0) return Status();
+  return system_failure(errno, "a shared-memory file of %llu bytes",
+                        static_cast<unsigned long long>(length_bytes));
+}
+
+Status seal(int file, int seals) {
+  if (fcntl(file, F_ADD_SEALS, seals) == 0) return Status();
+  return system_failure(errno, "sealing shared memory");
+}
+
+/** Peers can map `file` for reading only from now on, where the kernel knows how. */
+Status seal_against_writing(int file, int* seals) {
+  *seals = kSeals | kSealFutureWrite;
+  if (fcntl(file, F_ADD_SEALS, *seals) == 0) return Status();
+  if (errno != EINVAL) return system_failure(errno, "sealing shared memory");
+  *seals = kSeals;
+  return seal(file, *seals);
+}
+
+Status check_file(int file, uint32_t rank, int due_seals, uint64_t shortest_bytes,
+                  uint64_t* length_bytes) {
   struct stat about;
   if (fstat(file, &about) != 0) {
     return system_failure(errno, "looking at the shared memory of rank %u", rank);
@@ -89,11 +117,12 @@ Status check_file(int file, uint32_t rank, uint64_t shortest_bytes, uint64_t* le
   if (seals < 0 && errno != EINVAL) {  // EINVAL: a file that cannot be sealed
     return system_failure(errno, "looking at the seals of rank %u", rank);
   }
-  const bool sealed = seals >= 0 && (seals & kSeals) == kSeals;
+  const bool sealed = seals >= 0 && (seals & due_seals) == due_seals;
   if (!S_ISREG(about.st_mode) || !sealed || about.st_uid != geteuid()) {
     return fail(GQSGD_PROTOCOL,
-                "what rank %u sent is not its shared memory: mode %o, seals %#x, user %u", rank,
-                about.st_mode, static_cast<unsigned>(seals), about.st_uid);
+                "what rank %u sent is not its shared memory: mode %o, seals %#x of %#x, user %u",
+                rank, about.st_mode, static_cast<unsigned>(seals), static_cast<unsigned>(due_seals),
+                about.st_uid);
   }
   *length_bytes = static_cast<uint64_t>(about.st_size);
   if (*length_bytes >= shortest_bytes) return Status();
@@ -108,20 +137,15 @@ Status OwnSegment::make(uint32_t ranks) {
   arena_offset_bytes_ = arena_offset(ranks);
   ipc_offset_bytes_ = control_bytes(ranks);
   length_bytes_ = allowed_length();
-  if (length_bytes_ < arena_offset_bytes_) {
-    return refuse_length(arena_offset_bytes_, length_bytes_);
-  }
-  file_.reset(memfd_create("gqsgd", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (!file_.is_open()) return system_failure(errno, "memfd_create for shared memory");
+  const uint64_t first_bytes = arena_offset_bytes_ + page_bytes();
+  if (length_bytes_ < first_bytes) return refuse_length(first_bytes, length_bytes_);
+  GQ_TRY(make_file("gqsgd", length_bytes_, &file_));
   const int file = file_.number();
-  if (ftruncate(file, static_cast<off_t>(length_bytes_)) != 0) {
-    return system_failure(errno, "a shared-memory file of %llu bytes",
-                          static_cast<unsigned long long>(length_bytes_));
-  }
-  if (fcntl(file, F_ADD_SEALS, kSeals) != 0) return system_failure(errno, "sealing shared memory");
   GQ_TRY(commit(file, 0, arena_offset_bytes_));
-  GQ_TRY(bell_.map(file, 0, page_bytes(), Access::read_write));
-  GQ_TRY(control_.map(file, page_bytes(), arena_offset_bytes_ - page_bytes(), Access::read_write));
+  GQ_TRY(control_.map(file, 0, arena_offset_bytes_, Access::read_write));
+  GQ_TRY(arena_.map(file, arena_offset_bytes_, page_bytes(), Access::read_write));
+  GQ_TRY(seal_against_writing(file, &seals_));
+  GQ_TRY(make_wakeup_file());
   new (bell_.base()) Bell;
   new (control_.base()) Control;
   for (uint32_t peer = 0; peer < ranks; ++peer) {
@@ -131,15 +155,25 @@ Status OwnSegment::make(uint32_t ranks) {
   return Status();
 }
 
+Status OwnSegment::make_wakeup_file() {
+  GQ_TRY(make_file("gqsgd-wakeup", page_bytes(), &wakeup_file_));
+  const int file = wakeup_file_.number();
+  GQ_TRY(seal(file, kSeals));
+  GQ_TRY(commit(file, 0, page_bytes()));
+  return bell_.map(file, 0, page_bytes(), Access::read_write);
+}
+
+/** Its first page was mapped before the seal: the mapping grows, and no other one is needed. */
 Status OwnSegment::grow_arena(size_t size_bytes) {
   const uint64_t room_bytes = length_bytes_ - arena_offset_bytes_;
   if (size_bytes > room_bytes) return refuse_length(size_bytes, room_bytes);
   const uint64_t new_bytes = whole_pages(size_bytes);
-  const uint64_t old_bytes = arena_.size_bytes();
+  const uint64_t old_bytes = committed_bytes_;
   if (new_bytes <= old_bytes) return Status();
   GQ_TRY(commit(file_.number(), arena_offset_bytes_ + old_bytes, new_bytes - old_bytes));
-  if (old_bytes > 0) return arena_.grow(new_bytes);
-  return arena_.map(file_.number(), arena_offset_bytes_, new_bytes, Access::read_write);
+  GQ_TRY(arena_.grow(new_bytes));
+  committed_bytes_ = new_bytes;
+  return Status();
 }
 
 void OwnSegment::abandon() {
@@ -148,21 +182,21 @@ void OwnSegment::abandon() {
   arena_.abandon();
 }
 
-Status PeerSegment::attach(Descriptor file, uint32_t rank, uint32_t ranks) {
+Status PeerSegment::attach(SegmentFiles files, uint32_t rank, uint32_t ranks, int seals) {
   rank_ = rank;
   arena_offset_bytes_ = arena_offset(ranks);
   ipc_offset_bytes_ = control_bytes(ranks);
-  GQ_TRY(check_file(file.number(), rank, arena_offset_bytes_, &length_bytes_));
-  file_ = std::move(file);
-  const uint64_t control_offset_bytes = page_bytes();
-  GQ_TRY(bell_.map(file_.number(), 0, page_bytes(), Access::read_write));
-  return control_.map(file_.number(), control_offset_bytes,
-                      arena_offset_bytes_ - control_offset_bytes, Access::read);
+  uint64_t wakeup_bytes = 0;
+  const int wakeup = files.wakeup.number();
+  GQ_TRY(check_file(wakeup, rank, kSeals, page_bytes(), &wakeup_bytes));
+  GQ_TRY(check_file(files.memory.number(), rank, seals, arena_offset_bytes_, &length_bytes_));
+  file_ = std::move(files.memory);
+  GQ_TRY(bell_.map(wakeup, 0, page_bytes(), Access::read_write));
+  return control_.map(file_.number(), 0, arena_offset_bytes_, Access::read);
 }
 
 Status PeerSegment::reach(uint64_t end_bytes, uint64_t committed_bytes) {
   if (end_bytes <= arena_.size_bytes()) return Status();
-  // Beyond what is committed a read would take memory, or end in a signal where there is none.
   if (end_bytes > committed_bytes || committed_bytes > length_bytes_ - arena_offset_bytes_) {
     return fail(GQSGD_PROTOCOL,
                 "rank %u sent bytes up to %llu of its arena, which has %llu of at most %llu", rank_,
@@ -170,9 +204,25 @@ Status PeerSegment::reach(uint64_t end_bytes, uint64_t committed_bytes) {
                 static_cast<unsigned long long>(committed_bytes),
                 static_cast<unsigned long long>(length_bytes_ - arena_offset_bytes_));
   }
+  GQ_TRY(check_committed(committed_bytes));
   const uint64_t size_bytes = whole_pages(committed_bytes);
   if (arena_.size_bytes() > 0) return arena_.grow(size_bytes);
   return arena_.map(file_.number(), arena_offset_bytes_, size_bytes, Access::read);
+}
+
+/** Beyond what is committed a read would take memory, or end in a signal where there is none. What
+ *  is sealed against writing has no holes later, either. */
+Status PeerSegment::check_committed(uint64_t committed_bytes) const {
+  struct stat about;
+  if (fstat(file_.number(), &about) != 0) {
+    return system_failure(errno, "looking at the shared memory of rank %u", rank_);
+  }
+  const uint64_t found_bytes = static_cast<uint64_t>(about.st_blocks) * kStatBlockBytes;
+  if (found_bytes >= arena_offset_bytes_ + committed_bytes) return Status();
+  return fail(GQSGD_PROTOCOL,
+              "rank %u says that its arena has %llu bytes, but its shared memory has %llu in all",
+              rank_, static_cast<unsigned long long>(committed_bytes),
+              static_cast<unsigned long long>(found_bytes));
 }
 
 void PeerSegment::abandon() {

@@ -13,13 +13,13 @@
 
 namespace gq::test {
 
-/** Of the only group of processes that this process is in. Behind the page with the bell the own
- *  segment is writable; those of peers are not. */
+/** Of the only group of processes that this process is in. Its own segment is writable, and begins
+ *  with the control block; those of peers are not. */
 inline IpcArena* ipc_arena_of_this_process(uint32_t ranks) {
   std::ifstream maps("/proc/self/maps");
   for (std::string line; std::getline(maps, line);) {
     const bool is_control = line.find("/memfd:gqsgd (") != std::string::npos &&
-                            line.find(" rw-s 00001000 ") != std::string::npos;
+                            line.find(" rw-s 00000000 ") != std::string::npos;
     if (!is_control) continue;
     const uintptr_t control = std::stoull(line, nullptr, 16);
     return reinterpret_cast<IpcArena*>(control + control_bytes(ranks));

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <string>
 
 #include "src/api/quantizer_text.h"
 #include "src/transport/local.h"
@@ -54,6 +55,20 @@ TEST_F(TwoRanks, PeerThatBreaksOffBeforeThisRankHasAgreedBreaksIt) {
   EXPECT_EQ(drives_[0].status().code(), GQSGD_REMOTE_ERROR);
   EXPECT_STREQ(last_error(), "rank 1 broke off with NO_MEMORY: memory could not be allocated");
   EXPECT_EQ(endpoints_[0].failure.get().code(), GQSGD_REMOTE_ERROR);
+}
+
+TEST_F(TwoRanks, HeaderWithAStatusThatIsNoneIsProtocolOfItsRank) {
+  Header header;
+  header.words[kHeaderStatus] = 1234;
+  ASSERT_TRUE(endpoints_[1].transport->publish(1, header).ok()) << last_error();
+  drives_[0].begin(endpoints_[0], calls_[0], Status());
+  EXPECT_TRUE(drives_[0].advance());
+  EXPECT_EQ(drives_[0].status().code(), GQSGD_PROTOCOL);
+  EXPECT_NE(std::string(last_error()).find("the header of rank 1 has status 1234, which is none"),
+            std::string::npos)
+      << last_error();
+  EXPECT_EQ(endpoints_[1].transport->check().code(), GQSGD_REVOKED) << "it was rank 1";
+  EXPECT_FALSE(endpoints_[0].failure.get().ok());
 }
 
 }  // namespace

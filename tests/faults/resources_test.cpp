@@ -38,8 +38,8 @@ std::pair<std::string, std::string> join_two(const std::function<void()>& prepar
 }
 
 TEST(Resources, TooFewDescriptorsAreCounted) {
-  const auto [rank0, rank1] = join_two([] { limit(RLIMIT_NOFILE, 11); });
-  EXPECT_TRUE(found(rank1, "^NO_RESOURCE: needs [1-9] more descriptors, limit 11: 9 for a group"));
+  const auto [rank0, rank1] = join_two([] { limit(RLIMIT_NOFILE, 14); });
+  EXPECT_TRUE(found(rank1, "^NO_RESOURCE: needs [1-9] more descriptors, limit 14: 12 for a group"));
   EXPECT_TRUE(found(rank0, "^REMOTE_ERROR: rank 1 could not join: NO_RESOURCE"));
 }
 

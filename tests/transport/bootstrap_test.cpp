@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "src/support/clock.h"
+#include "src/transport/bootstrap.h"
 #include "src/transport/bootstrap_messages.h"
 #include "src/transport/packet_socket.h"
 #include "src/transport/unique_id.h"
@@ -156,7 +157,10 @@ Descriptor fake_rank(const gqsgd_unique_id& id, uint32_t rank, uint32_t size) {
   int ends[2];
   EXPECT_EQ(pipe(ends), 0);
   Delivery delivery;
-  EXPECT_TRUE(send_packet(socket.number(), &hello, sizeof hello, ends, 2, &delivery).ok());
+  const int brought[kMemberDescriptors] = {ends[0], ends[1], ends[0]};
+  EXPECT_TRUE(send_packet(socket.number(), &hello, sizeof hello, brought, kMemberDescriptors,
+                          &delivery)
+                  .ok());
   close(ends[0]);
   close(ends[1]);
   return socket;
@@ -316,7 +320,8 @@ TEST(Bootstrap, WhatIsNoSealedMemoryIsRefused) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
   Delivery delivery;
-  ASSERT_TRUE(send_packet(impostor.number(), &hello, sizeof hello, ends, 2, &delivery).ok());
+  const int brought[] = {ends[0], ends[1], ends[0]};
+  ASSERT_TRUE(send_packet(impostor.number(), &hello, sizeof hello, brought, 3, &delivery).ok());
   pollfd watched{impostor.number(), POLLIN, 0};
   ASSERT_EQ(poll(&watched, 1, 10000), 1);  // the roster
   const Report report;

@@ -119,14 +119,14 @@ TEST(Process, DescriptorLimitIsToldWithItsNumbersAndToThePeers) {
   const gqsgd_unique_id id = fresh_id();
   Child rank0 = join(id, 0, 2, [](Transport&) { return "joined"; });
   Child rank1([&] {
-    const rlimit limit{12, 12};
+    const rlimit limit{14, 14};
     setrlimit(RLIMIT_NOFILE, &limit);
     std::unique_ptr<Transport> transport;
     return text_of(create_process(id, 1, 2, kPatienceMs, &transport));
   });
   const std::string own = rank1.line(), other = rank0.line();
   EXPECT_TRUE(contains(own, "NO_RESOURCE: needs ")) << own;
-  EXPECT_TRUE(contains(own, " more descriptors, limit 12: 9 for a group of 2 ranks")) << own;
+  EXPECT_TRUE(contains(own, " more descriptors, limit 14: 12 for a group of 2 ranks")) << own;
   EXPECT_TRUE(contains(other, "REMOTE_ERROR: rank 1 could not join: NO_RESOURCE")) << other;
 }
 
