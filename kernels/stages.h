@@ -222,6 +222,9 @@ const Stages* cpu_stages(const char** refused);
 /** The CPU stages of one instruction set by name; nullptr if not built or not runnable here. */
 const Stages* cpu_stages_named(const char* name);
 
+/** The CPU stages that run here, fastest first, by a number from 0 on; nullptr beyond the last. */
+const Stages* cpu_stages_here(size_t number);
+
 /** The stages of CUDA devices, where the build has them: they run on the current device. */
 const Stages& cuda_stages();
 

@@ -51,10 +51,14 @@ const Stages* cpu_stages(const char** refused) {
     if (stages == nullptr) *refused = forced;
     return stages;
   }
+  return cpu_stages_here(0);
+}
+
+const Stages* cpu_stages_here(size_t number) {
   for (const Isa& isa : kIsas) {
-    if (isa.runs_here()) return isa.stages;
+    if (isa.runs_here() && number-- == 0) return isa.stages;
   }
-  return &stages_scalar;
+  return nullptr;
 }
 
 }  // namespace gq

@@ -9,6 +9,7 @@
 #include "src/api/quantizer.h"
 #include "src/drive.h"
 #include "src/plan/plan.h"
+#include "src/support/shown.h"
 
 namespace gq {
 namespace {
@@ -125,10 +126,10 @@ Status read_stat(gqsgd_comm comm, const char* name, uint64_t* value) {
   }
   return fail(
       GQSGD_INVALID_ARGUMENT,
-      "stat \"%.40s\" is not known; there are calls, messages_sent, payload_bytes_sent, "
+      "stat \"%s\" is not known; there are calls, messages_sent, payload_bytes_sent, "
       "header_bytes_sent, payload_bytes_copied, workspace_bytes, nonfinite_blocks, wait_ns, "
       "native_float_calls",
-      name);
+      Shown(name).text());
 }
 
 /** What broke the communicator, or will fail the next call on a stream. */

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "src/api/handles.h"
+#include "src/api/instruction_set.h"
 #include "src/support/fork.h"
 #include "src/support/immortal.h"
 
@@ -158,14 +159,7 @@ Status fill_nodes(const Transport& transport, const CommOptions& options, Nodes*
 
 Status fill_endpoint(std::unique_ptr<Transport> transport, const CommOptions& options,
                      Workers* workers, Endpoint* endpoint) {
-  const char* refused = nullptr;
-  endpoint->stages = cpu_stages(&refused);
-  if (endpoint->stages == nullptr) {
-    return fail(GQSGD_UNSUPPORTED,
-                "GQSGD_FORCE_ISA=%.40s asks for an instruction set that this library or machine "
-                "does not have; gqsgd_build_info() lists them",
-                refused);
-  }
+  GQ_TRY(find_cpu_stages(&endpoint->stages));
   endpoint->workers = workers;
   const uint32_t ranks = transport->size();
   try {

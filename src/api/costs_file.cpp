@@ -1,8 +1,6 @@
 // Files of constants: short texts, read whole.
 #include "src/api/costs_file.h"
 
-#include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,6 +8,7 @@
 
 #include "src/api/text_items.h"
 #include "src/support/log.h"
+#include "src/support/regular_file.h"
 
 namespace gq {
 namespace {
@@ -18,37 +17,23 @@ namespace {
 constexpr size_t kTextMaxBytes = 16384;
 constexpr size_t kPathMaxBytes = 4096;
 
-/** The file's text into `text`; its length, or -1 with errno. */
-ssize_t read_text(const char* path, char* text) {
-  FILE* file = fopen(path, "re");
-  if (file == nullptr) return -1;
-  errno = 0;
-  const size_t size_bytes = fread(text, 1, kTextMaxBytes, file);
-  if (ferror(file) == 0 && size_bytes == kTextMaxBytes) errno = EFBIG;
-  const int cause = errno;
-  fclose(file);
-  errno = cause;
-  return cause == 0 ? static_cast<ssize_t>(size_bytes) : -1;
-}
-
 Status read_file(std::string_view path, CostConstants* constants) {
   char name[kPathMaxBytes];
   if (path.size() >= sizeof name)
-    return fail(GQSGD_INVALID_ARGUMENT, "a path of %zu bytes", path.size());
+    return fail(GQSGD_INVALID_ARGUMENT, "costs names a path of %zu bytes; the longest has %zu",
+                path.size(), sizeof name - 1);
   memcpy(name, path.data(), path.size());
   name[path.size()] = '\0';
   char text[kTextMaxBytes];
-  const ssize_t size_bytes = read_text(name, text);
-  if (size_bytes < 0) {
+  size_t size_bytes = 0;
+  if (const char* reason = read_regular_file(name, text, sizeof text, &size_bytes)) {
     return fail(GQSGD_INVALID_ARGUMENT,
-                "costs=%.*s cannot be read: %s; gqsgd-calibrate writes such a file", shown(path),
-                path.data(), strerrordesc_np(errno));
+                "costs=%s cannot be read: %s; gqsgd-calibrate writes such a file",
+                Shown(path, Shown::kPathBytes).text(), reason);
   }
-  const Status status = parse_costs({text, static_cast<size_t>(size_bytes)}, constants);
+  const Status status = parse_costs({text, size_bytes}, constants);
   if (status.ok()) return status;
-  char sentence[512];
-  snprintf(sentence, sizeof sentence, "%s", last_error());
-  return fail(status.code(), "costs=%.*s: %s", shown(path), path.data(), sentence);
+  return fail(status.code(), "costs=%s: %s", Shown(path, Shown::kPathBytes).text(), last_error());
 }
 
 }  // namespace

@@ -43,8 +43,8 @@ int64_t default_timeout_ms() {
       timeout_ms <= kTimeoutMsMax) {
     return timeout_ms;
   }
-  log_line("GQSGD_TIMEOUT_MS=%.*s is not a number of milliseconds; the default %" PRId64 " is used",
-           shown(text), text, kTimeoutMsDefault);
+  log_line("GQSGD_TIMEOUT_MS=%s is not a number of milliseconds; the default %" PRId64 " is used",
+           Shown(text).text(), kTimeoutMsDefault);
   return kTimeoutMsDefault;
 }
 
@@ -52,8 +52,8 @@ Status read_uncompressed(std::string_view word, bool* may_be_uncompressed) {
   const int index = find_name(names_of(kUncompressedList), word);
   *may_be_uncompressed = index == 0;
   if (index >= 0) return Status();
-  return fail(GQSGD_INVALID_ARGUMENT, "option uncompressed=%.*s is neither auto nor never",
-              shown(word), word.data());
+  return fail(GQSGD_INVALID_ARGUMENT, "option uncompressed=%s is neither auto nor never",
+              Shown(word).text());
 }
 
 /** "0:0:1:1", a number for each rank. */
@@ -65,9 +65,9 @@ Status read_nodes(std::string_view text, std::vector<uint32_t>* nodes) {
     int64_t number = 0;
     if (!parse_signed(text.substr(0, end), &number) || number < 0 || number > UINT32_MAX) {
       return fail(GQSGD_INVALID_ARGUMENT,
-                  "option nodes has \"%.*s\" for rank %zu; it is a number from 0 to %" PRIu32
+                  "option nodes has \"%s\" for rank %zu; it is a number from 0 to %" PRIu32
                   " for each rank, as in nodes=0:0:1:1",
-                  shown(text.substr(0, end)), text.data(), nodes->size(), UINT32_MAX);
+                  Shown(text.substr(0, end)).text(), nodes->size(), UINT32_MAX);
     }
     try {
       nodes->push_back(static_cast<uint32_t>(number));
@@ -95,8 +95,8 @@ Status read_option(const TextItem& item, uint32_t* given, CommOptions* options) 
   if (option < 0 || !item.has_value) {
     char known[112];
     list_names(names_of(kOptionList), known, sizeof known);
-    return fail(GQSGD_INVALID_ARGUMENT, "option \"%.*s\" is not %s; options are %s",
-                shown(item.name), item.name.data(), option < 0 ? "known" : "option=value", known);
+    return fail(GQSGD_INVALID_ARGUMENT, "option \"%s\" is not %s; options are %s",
+                Shown(item.name).text(), option < 0 ? "known" : "option=value", known);
   }
   if ((*given >> option & 1) != 0) {
     return fail(GQSGD_INVALID_ARGUMENT, "option %s is given twice", kOptionList[option]);
@@ -109,8 +109,8 @@ Status read_option(const TextItem& item, uint32_t* given, CommOptions* options) 
   if (option == kNodes) return read_nodes(item.value, &options->nodes);
   if (option == kNccl) return read_file(item.value, &options->nccl);
   if (!parse_signed(item.value, &number)) {
-    return fail(GQSGD_INVALID_ARGUMENT, "option %s=%.*s is not an integer", kOptionList[option],
-                shown(item.value), item.value.data());
+    return fail(GQSGD_INVALID_ARGUMENT, "option %s=%s is not an integer", kOptionList[option],
+                Shown(item.value).text());
   }
   if (option == kTimeoutMs) return check_timeout(number, &options->timeout_ms);
   const int64_t least = option == kStreamId || option == kAroundBytes ? 0 : 1;

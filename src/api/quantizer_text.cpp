@@ -74,8 +74,8 @@ Status choose(const char* field, Names names, std::string_view value, int* index
   if (*index >= 0) return Status();
   char allowed[128];
   list_names(names, allowed, sizeof allowed);
-  return fail(GQSGD_INVALID_ARGUMENT, "%s=%.*s is not known; allowed are %s", field, shown(value),
-              value.data(), allowed);
+  return fail(GQSGD_INVALID_ARGUMENT, "%s=%s is not known; allowed are %s", field,
+              Shown(value).text(), allowed);
 }
 
 template <typename Enum>
@@ -88,17 +88,17 @@ Status choose_enum(const char* field, Names names, std::string_view value, Enum*
 
 Status read_number(const char* field, std::string_view value, uint64_t most, uint64_t* number) {
   if (parse_unsigned(value, number) && *number <= most) return Status();
-  return fail(GQSGD_INVALID_ARGUMENT, "%s=%.*s is not an integer from 0 to %" PRIu64, field,
-              shown(value), value.data(), most);
+  return fail(GQSGD_INVALID_ARGUMENT, "%s=%s is not an integer from 0 to %" PRIu64, field,
+              Shown(value).text(), most);
 }
 
 Status read_norm(std::string_view value, Format* format) {
   const size_t colon = value.find(':');
   if (colon == std::string_view::npos) {
     return fail(GQSGD_INVALID_ARGUMENT,
-                "norm=%.*s is not of the form q:p, with q the norm inside a rank and p over ranks, "
+                "norm=%s is not of the form q:p, with q the norm inside a rank and p over ranks, "
                 "each 1, 2 or inf",
-                shown(value), value.data());
+                Shown(value).text());
   }
   GQ_TRY(choose_enum("norm q", names_of(kNormOrderList), value.substr(0, colon), &format->q));
   return choose_enum("norm p", names_of(kNormOrderList), value.substr(colon + 1), &format->p);
@@ -172,9 +172,9 @@ Status read_preset(std::string_view name, Draft* draft) {
         snprintf(known + used, sizeof known - used, used == 0 ? "%s" : ", %s", preset.name));
   }
   return fail(GQSGD_INVALID_ARGUMENT,
-              "preset \"%.*s\" is not known; there are %s; fields are set as "
+              "preset \"%s\" is not known; there are %s; fields are set as "
               "field=value",
-              shown(name), name.data(), known);
+              Shown(name).text(), known);
 }
 
 Status read_fields(std::string_view text, Draft* draft) {
@@ -184,8 +184,8 @@ Status read_fields(std::string_view text, Draft* draft) {
     if (field < 0 || !item.has_value) {
       char known[160];
       list_names(names_of(kFieldList), known, sizeof known);
-      return fail(GQSGD_INVALID_ARGUMENT, "%s\"%.*s\" is not %s; fields are %s",
-                  item.has_value ? "field " : "", shown(item.name), item.name.data(),
+      return fail(GQSGD_INVALID_ARGUMENT, "%s\"%s\" is not %s; fields are %s",
+                  item.has_value ? "field " : "", Shown(item.name).text(),
                   item.has_value ? "known" : "field=value (a preset comes first)", known);
     }
     GQ_TRY(read_field(field, item.value, &draft->format));

@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 
+#include "src/api/instruction_set.h"
 #include "src/api/quantizer.h"
 #include "src/plan/plan.h"
 
@@ -70,10 +71,7 @@ Status choose_stages(void* stream, StageCall* call) {
     call->stream = stream;
     return Status();
   }
-  const char* refused = nullptr;
-  call->stages = cpu_stages(&refused);
-  if (call->stages != nullptr) return Status();
-  return fail(GQSGD_UNSUPPORTED, "GQSGD_FORCE_ISA=%.40s is not available on this machine", refused);
+  return find_cpu_stages(&call->stages);
 }
 
 }  // namespace

@@ -55,9 +55,4 @@ bool parse_unsigned(std::string_view word, uint64_t* value) { return parse_integ
 
 bool parse_signed(std::string_view word, int64_t* value) { return parse_integer(word, value); }
 
-int shown(std::string_view word) {
-  constexpr size_t kShownMax = 80;
-  return static_cast<int>(word.size() < kShownMax ? word.size() : kShownMax);
-}
-
 }  // namespace gq

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "src/support/names.h"
+#include "src/support/shown.h"
 #include "src/support/status.h"
 
 namespace gq {
@@ -30,9 +31,6 @@ void list_names(Names names, char* text, size_t capacity_bytes);
 /** A decimal integer that fills the whole word; false if it is none or does not fit. */
 bool parse_unsigned(std::string_view word, uint64_t* value);
 bool parse_signed(std::string_view word, int64_t* value);
-
-/** Length for printf's "%.*s", cut at what a sentence can hold. */
-int shown(std::string_view word);
 
 }  // namespace gq
 

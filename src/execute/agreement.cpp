@@ -3,8 +3,6 @@
 #include "src/execute/agreement.h"
 
 #include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "src/execute/header_fields.h"
 
@@ -144,29 +142,29 @@ Status Agreement::verdict(const Endpoint& endpoint, Status own) const {
 float Agreement::global_norm() const { return norm_.result(); }
 
 Status Agreement::timed_out(Endpoint& endpoint, int64_t waited_ms, uint32_t* culprit) const {
-  char missing[128];
-  missing_ranks(endpoint, next_rank_, missing, sizeof missing, culprit);
+  RankList missing;
+  GQ_TRY(find_missing(endpoint, next_rank_, &missing, culprit));
   return fail(GQSGD_TIMEOUT,
               "call %" PRIu64 ", %s: rank %u waited %" PRId64
               " ms for rank%s %s to make "
               "this call; they are late, stopped, or make other calls (timeout_ms sets the limit)",
               endpoint.sequence, operation_, endpoint.rank(), waited_ms,
-              strchr(missing, ',') ? "s" : "", missing);
+              missing.count() == 1 ? "" : "s", missing.text());
 }
 
-void Agreement::missing_ranks(Endpoint& endpoint, uint32_t next_rank, char* text,
-                              size_t capacity_bytes, uint32_t* first) {
-  size_t used = 0;
+Status Agreement::find_missing(Endpoint& endpoint, uint32_t next_rank, RankList* missing,
+                               uint32_t* first) {
   *first = next_rank;
-  text[0] = '\0';
-  for (uint32_t rank = next_rank; rank < endpoint.size() && used + 16 < capacity_bytes; ++rank) {
+  for (uint32_t rank = next_rank; rank < endpoint.size(); ++rank) {
     Header header;
     bool there = false;
-    const Status status = endpoint.transport->peer_header(rank, endpoint.sequence, &header, &there);
-    if (!status.ok() || there) continue;
-    used += static_cast<size_t>(
-        snprintf(text + used, capacity_bytes - used, used == 0 ? "%u" : ", %u", rank));
+    GQ_TRY(endpoint.transport->peer_header(rank, endpoint.sequence, &header, &there));
+    if (there) continue;
+    if (missing->count() == 0) *first = rank;
+    missing->add(rank);
   }
+  if (missing->count() == 0) missing->add(next_rank);
+  return Status();
 }
 
 }  // namespace gq

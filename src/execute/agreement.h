@@ -7,6 +7,7 @@
 
 #include "kernels/codec/global_norm.h"
 #include "src/execute/endpoint.h"
+#include "src/support/rank_list.h"
 #include "src/transport/header.h"
 
 namespace gq {
@@ -44,10 +45,11 @@ class Agreement {
   /** TIMEOUT of a rank that waited for headers, which names the ranks that are missing. */
   Status timed_out(Endpoint& endpoint, int64_t waited_ms, uint32_t* culprit) const;
 
-  /** Names the ranks from `next_rank` on whose newest header is still missing ("2, 5"); next_rank,
-   *  which is the first, into *first. */
-  static void missing_ranks(Endpoint& endpoint, uint32_t next_rank, char* text,
-                            size_t capacity_bytes, uint32_t* first);
+  /** Adds the ranks from `next_rank` on that have not made this call, and sets *first to the first
+   *  of them; next_rank, which is late, if all have made it meanwhile. The transport's failure, if
+   *  it has one. */
+  static Status find_missing(Endpoint& endpoint, uint32_t next_rank, RankList* missing,
+                             uint32_t* first);
 
  private:
   void add(uint32_t rank, const Header& header);

@@ -3,7 +3,6 @@
 #include "src/execute/sparse.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 #include <algorithm>
 
@@ -233,13 +232,14 @@ Status SparseLists::check_ends() const {
 Status SparseLists::timed_out(int64_t waited_ms, uint32_t* culprit) const {
   const uint32_t self = endpoint_->rank();
   if (phase_ == Phase::count) {
-    char missing[128];
-    Agreement::missing_ranks(*endpoint_, counts_read_, missing, sizeof missing, culprit);
+    RankList missing;
+    GQ_TRY(Agreement::find_missing(*endpoint_, counts_read_, &missing, culprit));
     return fail(GQSGD_TIMEOUT,
                 "call %" PRIu64 ", allreduce: rank %u waited %" PRId64
                 " ms for rank%s %s to count codes (schedule sparse); stopped or too slow "
                 "(timeout_ms sets the limit)",
-                endpoint_->sequence, self, waited_ms, strchr(missing, ',') ? "s" : "", missing);
+                endpoint_->sequence, self, waited_ms, missing.count() == 1 ? "" : "s",
+                missing.text());
   }
   *culprit = awaited_rank();
   return fail(GQSGD_TIMEOUT,

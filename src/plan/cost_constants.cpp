@@ -9,6 +9,7 @@
 #include <charconv>
 
 #include "src/support/names.h"
+#include "src/support/shown.h"
 
 namespace gq {
 namespace {
@@ -112,20 +113,20 @@ Status read_line(std::string_view line, int number, Given* given, CostConstants*
       equals == std::string_view::npos ? std::string_view() : trim(line.substr(equals + 1));
   double* scalar = find_scalar(name, constants);
   StageCost* stage = find_stage(name, constants);
-  const int shown = static_cast<int>(name.size() < 60 ? name.size() : 60);
+  const Shown shown(name);
   if (scalar == nullptr && stage == nullptr) {
     char names[kNamesBytes];
     list_scalars(names);
     return fail(GQSGD_INVALID_ARGUMENT,
-                "line %d of the costs: \"%.*s\" is not a constant; names are %s and ROW.STAGE such "
+                "line %d of the costs: \"%s\" is not a constant; names are %s and ROW.STAGE such "
                 "as linear8.quantize",
-                number, shown, name.data(), names);
+                number, shown.text(), names);
   }
   const size_t index =
       scalar != nullptr ? index_of(*constants, scalar) : index_of(*constants, stage);
   if (given->test(index)) {
-    return fail(GQSGD_INVALID_ARGUMENT, "line %d of the costs: %.*s is given twice", number, shown,
-                name.data());
+    return fail(GQSGD_INVALID_ARGUMENT, "line %d of the costs: %s is given twice", number,
+                shown.text());
   }
   given->set(index);
   bool good = take_number(&value, scalar != nullptr ? scalar : &stage->cached);
@@ -133,9 +134,9 @@ Status read_line(std::string_view line, int number, Given* given, CostConstants*
   if (good && stage != nullptr) good = take_number(&value, &stage->range);
   if (good && value.empty()) return Status();
   return fail(GQSGD_INVALID_ARGUMENT,
-              "line %d of the costs: %.*s is not %s from 0 to 1e15 (1e-15 or more, if not 0); "
+              "line %d of the costs: %s is not %s from 0 to 1e15 (1e-15 or more, if not 0); "
               "gqsgd-calibrate writes such a text",
-              number, shown, name.data(),
+              number, shown.text(),
               scalar != nullptr ? "one number" : "three numbers (cached, streamed, range)");
 }
 

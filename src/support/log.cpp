@@ -9,6 +9,7 @@
 #include <new>
 
 #include "src/support/immortal.h"
+#include "src/support/status.h"
 
 namespace gq {
 namespace {
@@ -69,7 +70,7 @@ void set_log(gqsgd_log_callback callback, void* user) {
 }
 
 void log_line(const char* format, ...) {
-  char line[512];
+  char line[kSentenceBytes + 128];  // a failure's sentence, and whose it is
   va_list arguments;
   va_start(arguments, format);
   vsnprintf(line, sizeof line, format, arguments);

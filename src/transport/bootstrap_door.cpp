@@ -18,7 +18,7 @@ void print_version(uint32_t version, char (&text)[24]) {
 }  // namespace
 
 Status Host::let_in() {
-  for (;;) {
+  for (uint32_t accepted_count = 0; accepted_count < kAcceptsPerIteration; ++accepted_count) {
     Stranger stranger;
     Delivery delivery;
     const Status accepted = accept_client(listener_.number(), &stranger.socket, &delivery);
@@ -34,6 +34,7 @@ Status Host::let_in() {
     stranger.drop_us = deadline_after_ms(kStrangerMs);
     strangers_[stranger_count_++] = std::move(stranger);
   }
+  return Status();
 }
 
 void Host::drop_stranger(uint32_t index) {

@@ -16,11 +16,14 @@ class Guest final : public Meeting {
   Status conclude(Status own) override;
 
  private:
-  Status reach_host(uint64_t deadline_us);
-  Status say_hello(gqsgd_status own, const Member& bring);
-  Status await_verdict(Verdict* verdict, Packet* packet);
-  Status receive_verdict(uint64_t deadline_us, Verdict* verdict, Packet* packet, bool* came);
-  Status lose_patience(Verdict* verdict, Packet* packet);
+  Status reach_host(uint64_t deadline_us, bool has_been_there);
+  Status say_hello(gqsgd_status own, const Member& bring, Delivery* delivery);
+  Status await_first_verdict(const Member& bring, Verdict* verdict, Packet* packet);
+  Status await_verdict(Verdict* verdict, Packet* packet, Delivery* delivery);
+  Status await_next_verdict(Verdict* verdict, Packet* packet);
+  Status receive_verdict(uint64_t deadline_us, Verdict* verdict, Packet* packet,
+                         Delivery* delivery);
+  Status lose_patience(Verdict* verdict, Packet* packet, Delivery* delivery);
   Status report(gqsgd_status status);
 
   Invitation invitation_;

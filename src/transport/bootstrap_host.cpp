@@ -10,6 +10,7 @@
 #include <new>
 
 #include "src/support/clock.h"
+#include "src/support/rank_list.h"
 #include "src/transport/random_bytes.h"
 #include "src/transport/system_failure.h"
 
@@ -76,7 +77,7 @@ bool Host::is_over() {
   if (taken_count_ == invitation_.size) return true;
   if (verdict_.status != GQSGD_OK) return now_us >= linger_until_us_;
   if (now_us < invitation_.deadline_us) return false;
-  doom_missing();
+  doom_missing(0);
   return true;
 }
 
@@ -111,7 +112,7 @@ void Host::hear_seated() {
     if (received.ok() && delivery == Delivery::not_yet) continue;
     const bool spoke = received.ok() && delivery == Delivery::done;
     if (spoke && report.status == GQSGD_TIMEOUT) {
-      doom_missing();
+      doom_missing(rank);
     } else {
       doom(GQSGD_PEER_LOST, "rank %u %s while the group formed", rank,
            spoke ? "said what no correct rank says" : "died");
@@ -208,19 +209,20 @@ void Host::doom_by_own(const Status& own) {
        gqsgd_status_name(own_), gqsgd_status_string(own_));
 }
 
-void Host::doom_missing() {
-  char list[128] = "";
-  size_t used = 0;
-  uint32_t missing = 0;
+/** `impatient` is the rank whose time is up. */
+void Host::doom_missing(uint32_t impatient) {
+  RankList missing;
   for (uint32_t rank = 1; rank < invitation_.size; ++rank) {
-    if (seats_[rank].socket.is_open()) continue;
-    missing += 1;
-    if (used + 24 > sizeof list) continue;
-    used += static_cast<size_t>(
-        snprintf(list + used, sizeof list - used, used == 0 ? "%u" : ",%u", rank));
+    if (!seats_[rank].socket.is_open()) missing.add(rank);
   }
-  doom(GQSGD_TIMEOUT, "missing ranks: %s; %u of %u did not come in the time allowed", list, missing,
-       invitation_.size);
+  if (missing.count() == 0) {
+    return doom(GQSGD_TIMEOUT,
+                "rank %u gave up when its time was over, as the last of %u ranks came; timeout_ms "
+                "sets the time",
+                impatient, invitation_.size);
+  }
+  doom(GQSGD_TIMEOUT, "missing ranks: %s; %u of %u did not come in the time allowed; %s",
+       missing.text(), missing.count(), invitation_.size, kOneMachine);
 }
 
 void Host::send_verdict(int socket, const Verdict& verdict) {

@@ -22,6 +22,10 @@ class Host final : public Meeting {
   /** Clients that have connected and not yet shown who they are. The oldest makes room for the
    *  newest, so that silent ones cannot keep ranks out. */
   static constexpr uint32_t kStrangersMax = 64;
+  /** Connections taken per iteration, so that processes that connect without end keep rank 0
+   * neither from its deadline nor from the ranks. Fewer than kStrangersMax: each is read before it
+   * is dropped for newer ones. */
+  static constexpr uint32_t kAcceptsPerIteration = 32;
   struct Stranger {
     Descriptor socket;
     uint64_t drop_us = 0;
@@ -50,7 +54,7 @@ class Host final : public Meeting {
   Status await_report(uint32_t rank);
 
   [[gnu::format(printf, 3, 4)]] void doom(gqsgd_status status, const char* format, ...);
-  void doom_missing();
+  void doom_missing(uint32_t impatient);
   void doom_by_own(const Status& own);
   static void send_verdict(int socket, const Verdict& verdict);
   void tell(int socket) const { send_verdict(socket, verdict_); }

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "src/support/shown.h"
 #include "src/transport/custom_transport.h"
 
 namespace gq {
@@ -23,9 +24,9 @@ Status CustomTransport::backend(const char* function, int32_t code, uint32_t pee
   break_off(GQSGD_BACKEND, peer);
   return fail(GQSGD_BACKEND,
               "call %" PRIu64 ", rank %u, while %s: the transport's %s%s failed with code %" PRId32
-              "%s%.200s",
+              "%s%s",
               sequence_, rank(), phase(), function, whom, code, text == nullptr ? "" : ": ",
-              text == nullptr ? "" : text);
+              Shown(text == nullptr ? "" : text, Shown::kPathBytes).text());
 }
 
 Status CustomTransport::start_send(uint32_t peer, const void* bytes, size_t size_bytes) {

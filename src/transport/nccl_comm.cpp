@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "src/support/clock.h"
+#include "src/support/shown.h"
 
 namespace gq {
 namespace {
@@ -108,8 +109,9 @@ Status NcclComm::through(nccl::Result result, const char* call) {
   }
   if (result == nccl::kSuccess) return Status();
   const char* more = library_.last_error(comm_);
-  return fail(GQSGD_BACKEND, "%s: NCCL error %d (%s): %.400s [%s, version number %d]", call, result,
-              library_.error_string(result), more == nullptr ? "" : more, library_.path,
+  return fail(GQSGD_BACKEND, "%s: NCCL error %d (%s): %s [%s, version number %d]", call, result,
+              library_.error_string(result),
+              Shown(more == nullptr ? "" : more, Shown::kPathBytes).text(), library_.path,
               library_.version);
 }
 

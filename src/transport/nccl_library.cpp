@@ -6,6 +6,7 @@
 #include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <memory>
 #include <mutex>
@@ -13,6 +14,8 @@
 #include <vector>
 
 #include "src/support/immortal.h"
+#include "src/support/regular_file.h"
+#include "src/support/shown.h"
 
 namespace gq {
 namespace {
@@ -29,30 +32,41 @@ void* open_file(const char* path, NcclSearch search) {
   return search == NcclSearch::loaded_only ? nullptr : dlopen(path, RTLD_LAZY | RTLD_LOCAL);
 }
 
+/** dlopen opens a path as it is, and would wait for a writer of a FIFO. */
+Status check_file(const char* file) {
+  const char* reason = strchr(file, '/') == nullptr ? nullptr : irregular_file(file);
+  if (reason == nullptr) return Status();
+  return fail(GQSGD_UNSUPPORTED,
+              "NCCL is not here: %s: %s (option nccl=FILE or GQSGD_NCCL_LIBRARY says where it is)",
+              Shown(file, Shown::kPathBytes).text(), reason);
+}
+
 Status open_handle(const char* path, NcclSearch search, void** handle) {
   const bool given = path != nullptr && path[0] != '\0';
   const char* file = given ? path : kName;
   const char* variable = given ? nullptr : secure_getenv("GQSGD_NCCL_LIBRARY");
   *handle = given ? nullptr : dlopen(kName, RTLD_NOLOAD | RTLD_NOW);
   if (*handle == nullptr && variable != nullptr) file = variable;
+  if (*handle == nullptr) GQ_TRY(check_file(file));
   if (*handle == nullptr) *handle = open_file(file, search);
   if (*handle != nullptr) return Status();
   if (search == NcclSearch::loaded_only) {
     return fail(GQSGD_UNSUPPORTED,
-                "%.300s is not loaded in this process, so that no communicator can be its: option "
+                "%s is not loaded in this process, so that no communicator can be its: option "
                 "nccl=FILE names the library that made the communicator",
-                file);
+                Shown(file, Shown::kPathBytes).text());
   }
   const char* reason = dlerror();
   return fail(GQSGD_UNSUPPORTED,
-              "NCCL is not here: %.600s (option nccl=FILE or GQSGD_NCCL_LIBRARY says where it is)",
-              reason == nullptr ? file : reason);
+              "NCCL is not here: %s (option nccl=FILE or GQSGD_NCCL_LIBRARY says where it is)",
+              Shown(reason == nullptr ? file : reason, Shown::kPathBytes).text());
 }
 
 void find_path(void* handle, NcclLibrary* library) {
   link_map* map = nullptr;
   const bool known = dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 && map->l_name[0] != '\0';
-  snprintf(library->path, sizeof library->path, "%s", known ? map->l_name : kName);
+  const Shown shown(known ? map->l_name : kName, Shown::kPathBytes);
+  snprintf(library->path, sizeof library->path, "%s", shown.text());
 }
 
 Status find_version(void* handle, NcclLibrary* library) {

@@ -3,6 +3,7 @@
 #ifndef GQ_TRANSPORT_NCCL_LIBRARY_H
 #define GQ_TRANSPORT_NCCL_LIBRARY_H
 
+#include "src/support/shown.h"
 #include "src/support/status.h"
 #include "src/transport/nccl_types.h"
 
@@ -19,8 +20,8 @@ struct Functions {
 }  // namespace nccl
 
 struct NcclLibrary : nccl::Functions {
-  int version;     ///< 21400 is 2.14.0
-  char path[256];  ///< of the file that is open
+  int version;                   ///< 21400 is 2.14.0
+  char path[Shown::kTextBytes];  ///< of the file that is open, as a sentence shows it
 };
 
 /** Which copies may be used. */

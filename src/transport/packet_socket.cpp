@@ -95,8 +95,9 @@ Status connect_to(const UniqueId& id, Descriptor* socket, Delivery* delivery) {
   const Address address = address_of(id);
   const auto* name = reinterpret_cast<const sockaddr*>(&address.name);
   if (connect(opened.number(), name, address.size_bytes) != 0) {
-    // Nobody there yet, or so many at once that the queue is full.
-    if (errno == ECONNREFUSED || errno == EAGAIN || errno == EINTR) return Status();
+    if (errno == EAGAIN || errno == EINTR) return Status();
+    *delivery = Delivery::closed;
+    if (errno == ECONNREFUSED) return Status();
     return system_failure(errno, "connecting to rank 0");
   }
   uid_t user;

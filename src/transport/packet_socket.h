@@ -24,7 +24,8 @@ enum class Delivery {
 /** DUPLICATE_RANK if somebody listens under that name already. */
 Status listen_as(const UniqueId& id, Descriptor* listener);
 
-/** not_yet while nobody listens under that name. SYSTEM if the listener is another user's. */
+/** closed while no process listens under that name, not_yet while the listener's queue is full.
+ *  SYSTEM if the listener is another user's. */
 Status connect_to(const UniqueId& id, Descriptor* socket, Delivery* delivery);
 
 /** The next client of this user in *socket; clients of others are dropped. */

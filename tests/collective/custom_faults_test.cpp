@@ -76,7 +76,7 @@ gqsgd_transport with_fault(FaultySockets* self) {
   };
   table.error_text = [](void* user, int32_t code) -> const char* {
     const gqsgd_transport& inner = FaultySockets::of(user).sockets;
-    return code == kCode ? "the cable is cut" : inner.error_text(inner.user, code);
+    return code == kCode ? "the cable\nis cut" : inner.error_text(inner.user, code);
   };
   return table;
 }
@@ -130,12 +130,14 @@ TEST(CustomFaults, ErrorOfEachFunctionIsBackendWithCodeRankAndPhase) {
     Fault fault;
     std::vector<std::string> words;
   } cases[] = {
-      {{Fault::kSend, 0}, {"rank 1, while headers", "send to rank 0", "code 77: the cable is cut"}},
-      {{Fault::kSend, 1}, {"rank 1, while words", "send to rank 0", "code 77: the cable is cut"}},
+      {{Fault::kSend, 0},
+       {"rank 1, while headers", "send to rank 0", "code 77: the cable\\x0ais cut"}},
+      {{Fault::kSend, 1},
+       {"rank 1, while words", "send to rank 0", "code 77: the cable\\x0ais cut"}},
       {{Fault::kReceive, 0}, {"while headers", "receive from rank 0", "code 77"}},
       {{Fault::kReceive, 2}, {"while words", "receive from rank 0", "code 77"}},
       {{Fault::kTest, 0}, {"while headers", "receive from rank 0", "code 77"}},
-      {{Fault::kProgress, 0}, {"progress failed with code 77: the cable is cut"}},
+      {{Fault::kProgress, 0}, {"progress failed with code 77: the cable\\x0ais cut"}},
   };
   for (const auto& test : cases) {
     const std::vector<Outcome> outcomes =

@@ -23,6 +23,12 @@ def forbidden_calls(name, text):
             for pattern in _FORBIDDEN for found in pattern.finditer(code)]
 
 
+def cut_strings(name, text):
+    """Sentences on strings that printf cuts: they are a caller's, which gq::Shown also escapes."""
+    return [f"{name}:{text.count(chr(10), 0, found.start()) + 1}: {found.group()}; use gq::Shown"
+            for found in re.finditer(r"%[-0-9]*\.(?:\*|\d+)s", text)]
+
+
 def without_opening_comment(name, text):
     """A file opens with a sentence on what lives in it; meson.build files speak for themselves."""
     if re.match(r"\s*(//|/\*)[ \t*]*\S", text):

@@ -2,7 +2,7 @@
 
 import pytest
 from library_code import (
-    bad_bytes, forbidden_calls, types_of_two_headers, without_opening_comment)
+    bad_bytes, cut_strings, forbidden_calls, types_of_two_headers, without_opening_comment)
 from source_tree import C_SUFFIXES, CODE_SUFFIXES, source_files
 
 
@@ -17,6 +17,15 @@ def violations(check, files):
 
 def test_the_library_prints_nothing_and_ends_nobodys_program():
     assert violations(forbidden_calls, library_files()) == []
+
+
+def test_strings_of_a_caller_are_escaped():
+    assert violations(cut_strings, library_files()) == []
+
+
+def test_a_string_that_printf_cuts_is_seen():
+    assert len(cut_strings("a.cpp", 'fail(code, "%.*s, %.40s, %-8.3s", 3, a, b, c);\n')) == 3
+    assert cut_strings("a.cpp", 'fail(code, "%s, %9s, %.3f", a, b, c);\n') == []
 
 
 def test_every_library_file_opens_with_a_comment():

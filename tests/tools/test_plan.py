@@ -97,6 +97,7 @@ def test_help_says_every_option(plan):
     (["--format", "paper-x"], 1, "preset \"paper-x\" is not known"),
     (["--schedule", "ring"], 1, "needs an owner that adds wide"),
     (["--costs", "/nowhere"], 1, "/nowhere cannot be read"),
+    (["--costs", "/dev/zero"], 1, "/dev/zero cannot be read: it is a device"),
 ])
 def test_what_is_wrong_is_said(plan, options, code, sentence):
     run = plan(*options)

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "src/support/clock.h"
+#include "src/transport/bootstrap.h"
 #include "src/transport/bootstrap_messages.h"
 #include "src/transport/packet_socket.h"
 #include "src/transport/unique_id.h"
@@ -28,9 +29,9 @@ UniqueId read_id(const gqsgd_unique_id& bytes) {
 Descriptor knock(const gqsgd_unique_id& id) {
   Descriptor socket;
   Delivery delivery = Delivery::not_yet;
-  while (delivery == Delivery::not_yet) {
+  while (delivery != Delivery::done) {
     EXPECT_EQ(text_of(connect_to(read_id(id), &socket, &delivery)), "OK");
-    if (delivery == Delivery::not_yet) usleep(1000);
+    if (delivery != Delivery::done) usleep(1000);
   }
   return socket;
 }
@@ -130,6 +131,87 @@ TEST(Bootstrap, MissingRankZeroIsNamed) {
   Child rank = join(fresh_id(), 1, 2, kJustJoin, 100);
   const std::string line = rank.line();
   EXPECT_TRUE(contains(line, "TIMEOUT: rank 1: missing ranks: 0")) << line;
+}
+
+TEST(Bootstrap, TimeoutsSayThatAGroupIsForOneMachine) {
+  const std::string hint = "a process group is for one machine and one network namespace";
+  Child rank0 = join(fresh_id(), 0, 2, kJustJoin, 100),
+        rank1 = join(fresh_id(), 1, 2, kJustJoin, 100);
+  for (const std::string& line : {rank0.line(), rank1.line()}) {
+    EXPECT_TRUE(contains(line, "TIMEOUT: ")) << line;
+    EXPECT_TRUE(contains(line, hint)) << line;
+  }
+}
+
+TEST(Bootstrap, ManyMissingRanksAreOneCompleteSentence) {
+  const std::string line = join(fresh_id(), 0, 300, kJustJoin, 100).line();
+  EXPECT_EQ(line,
+            "TIMEOUT: missing ranks: 1-299; 299 of 300 did not come in the time allowed; a "
+            "process group is for one machine and one network namespace");
+}
+
+/** A rank of the test's own that has joined: its descriptors are the ends of a pipe. */
+Descriptor fake_rank(const gqsgd_unique_id& id, uint32_t rank, uint32_t size) {
+  Descriptor socket = knock(id);
+  const Hello hello = hello_of(id, rank, size);
+  int ends[2];
+  EXPECT_EQ(pipe(ends), 0);
+  Delivery delivery;
+  const int brought[kMemberDescriptors] = {ends[0], ends[1], ends[0]};
+  EXPECT_TRUE(send_packet(socket.number(), &hello, sizeof hello, brought, kMemberDescriptors,
+                          &delivery)
+                  .ok());
+  close(ends[0]);
+  close(ends[1]);
+  return socket;
+}
+
+TEST(Bootstrap, RankThatGivesUpAsTheLastOneComesIsNamed) {
+  const gqsgd_unique_id id = fresh_id();
+  Child rank0 = join(id, 0, 3, kJustJoin);
+  knock(id);  // rank 0 listens
+  rank0.signal(SIGSTOP);
+  const Descriptor rank1 = fake_rank(id, 1, 3);
+  Report impatient;
+  impatient.status = GQSGD_TIMEOUT;
+  say(rank1.number(), &impatient, sizeof impatient);
+  const Descriptor rank2 = fake_rank(id, 2, 3);
+  rank0.signal(SIGCONT);
+  EXPECT_EQ(rank0.line(),
+            "TIMEOUT: rank 1 gave up when its time was over, as the last of 3 ranks came; "
+            "timeout_ms sets the time");
+}
+
+TEST(Bootstrap, RankWhoseConnectionIsDroppedConnectsAgain) {
+  const gqsgd_unique_id id = fresh_id();
+  Child rank1 = join(id, 1, 2, kJustJoin);  // first, so that it does not hold the listener
+  Descriptor listener;
+  ASSERT_EQ(text_of(listen_as(read_id(id), &listener)), "OK");
+  int connections = 0;
+  for (const uint64_t end_us = deadline_after_ms(10000); connections < 3 && monotonic_us() < end_us;
+       usleep(1000)) {
+    Descriptor client;
+    Delivery delivery;
+    ASSERT_EQ(text_of(accept_client(listener.number(), &client, &delivery)), "OK");
+    connections += delivery == Delivery::done ? 1 : 0;
+  }
+  EXPECT_EQ(connections, 3);
+  listener.reset();
+  const std::string line = rank1.line();
+  EXPECT_TRUE(contains(line, "PEER_LOST: rank 1: rank 0 has died")) << line;
+}
+
+TEST(Bootstrap, FullQueueOfConnectionsIsNamed) {
+  const gqsgd_unique_id id = fresh_id();
+  Descriptor listener;
+  ASSERT_EQ(text_of(listen_as(read_id(id), &listener)), "OK");
+  Delivery delivery = Delivery::done;
+  while (delivery == Delivery::done) {
+    Descriptor closed_at_once;
+    ASSERT_EQ(text_of(connect_to(read_id(id), &closed_at_once, &delivery)), "OK");
+  }
+  const std::string line = join(id, 1, 2, kJustJoin, 100).line();
+  EXPECT_TRUE(contains(line, "TIMEOUT: rank 1: rank 0 took no connection of this rank")) << line;
 }
 
 TEST(Bootstrap, SizesThatDifferAreToldToAll) {

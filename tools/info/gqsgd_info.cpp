@@ -11,6 +11,7 @@
 #include "kernels/stages.h"
 #include "src/api/options_text.h"
 #include "src/device/device.h"
+#include "src/support/shown.h"
 #include "src/transport/nccl_library.h"
 
 namespace gq::tools {
@@ -24,8 +25,6 @@ constexpr char kHelp[] =
 Constants are those that a communicator made in this environment would have for schedule=auto; with
 GQSGD_COSTS=builtin they are the built-in ones, by which gqsgd-plan predicts.
 )";
-
-constexpr const char* kIsas[] = {"scalar", "avx2", "avx512", "neon"};
 
 struct Variable {
   const char* name;
@@ -46,16 +45,15 @@ void print_isas() {
   const char* refused = nullptr;
   const Stages* used = cpu_stages(&refused);
   std::printf("cpu stages       %s; runnable here:", used != nullptr ? used->name : "none");
-  for (const char* isa : kIsas) {
-    if (cpu_stages_named(isa) != nullptr) std::printf(" %s", isa);
-  }
+  for (size_t i = 0; const Stages* here = cpu_stages_here(i); ++i) std::printf(" %s", here->name);
   std::printf("\n");
 }
 
 void print_environment() {
   for (const Variable& variable : kVariables) {
     const char* value = std::getenv(variable.name);
-    std::printf("%-16s %s (%s)\n", variable.name, value != nullptr ? value : "not set",
+    std::printf("%-16s %s (%s)\n", variable.name,
+                value != nullptr ? Shown(value, Shown::kPathBytes).text() : "not set",
                 variable.meaning);
   }
 }
@@ -105,6 +103,7 @@ int main(int argc, char** argv) {
   if (argc == 1) return gq::tools::run();
   const bool help = std::strcmp(argv[1], "--help") == 0 || std::strcmp(argv[1], "-h") == 0;
   if (help) return std::fputs(gq::tools::kHelp, stdout), 0;
-  std::fprintf(stderr, "gqsgd-info: \"%s\" is not an option; see --help\n", argv[1]);
+  std::fprintf(stderr, "gqsgd-info: \"%s\" is not an option; see --help\n",
+               gq::Shown(argv[1]).text());
   return 2;
 }

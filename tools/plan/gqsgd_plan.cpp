@@ -1,9 +1,9 @@
 // gqsgd-plan: a schedule's moves, totals, time and error before anything runs. See --help.
 #include <cinttypes>
 #include <cstdio>
-#include <fstream>
-#include <sstream>
+#include <memory>
 
+#include "src/api/costs_file.h"
 #include "src/api/options_text.h"
 #include "src/api/quantizer_text.h"
 #include "src/plan/choose.h"
@@ -36,11 +36,10 @@ const char* schedule_name(int32_t id) {
 Status read_costs(const std::string& path, CostConstants* constants) {
   *constants = built_in_costs();
   if (path.empty()) return Status();
-  std::ifstream file(path);
-  std::stringstream text;
-  text << file.rdbuf();
-  if (!file) return fail(GQSGD_SYSTEM, "%s cannot be read", path.c_str());
-  return parse_costs(text.str(), constants);
+  std::shared_ptr<const CostConstants> costs;
+  GQ_TRY(gq::read_costs(path, &costs));
+  *constants = *costs;
+  return Status();
 }
 
 Status read_nodes(const PlanOptions& options, Nodes* nodes) {

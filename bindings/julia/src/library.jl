@@ -43,6 +43,8 @@ end
 function open_first(library::SharedLibrary)
     name = first(candidates(library))
     handle = try
+        # dlopen would wait for a writer of a FIFO
+        ispath(name) && !isfile(name) && error("$name is not a regular file")
         dlopen(name, library.flags)
     catch failure
         error("$(library.soname) could not be loaded: $(sprint(showerror, failure)).\n",

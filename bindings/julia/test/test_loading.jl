@@ -14,6 +14,15 @@ end
     @test occursin("GQSGD_LIBRARY", text)
 end
 
+@testset "a FIFO as the library is refused at once" begin
+    mktempdir() do folder
+        fifo = joinpath(folder, "libgqsgd.so")
+        run(`mkfifo $fifo`)
+        code = "using GQSGD; try Quantizer() catch e; showerror(stdout, e) end"
+        @test occursin("$fifo is not a regular file", printed(code, "GQSGD_LIBRARY" => fifo))
+    end
+end
+
 @testset "a quantizer may be a constant of a package that is precompiled" begin
     mktempdir() do folder
         sources = mkpath(joinpath(folder, "Constant", "src"))

@@ -249,9 +249,16 @@ def _folders() -> list[Path]:
     return list(dict.fromkeys(folders))
 
 
+def load(name: str, mode: int = ctypes.DEFAULT_MODE) -> ctypes.CDLL:
+    """ctypes.CDLL, which would wait for a writer where a path names a FIFO. Raises OSError."""
+    if "/" in name and os.path.exists(name) and not os.path.isfile(name):
+        raise OSError(f"{name} is not a regular file")
+    return ctypes.CDLL(name, mode=mode)
+
+
 def _open(name: str, tried: list[str]) -> ctypes.CDLL:
     try:
-        return ctypes.CDLL(name)
+        return load(name)
     except OSError as error:
         places = "\n  ".join(tried + [f"{name}: {error}"])
         raise ImportError(

@@ -36,7 +36,7 @@ class Companion(NamedTuple):
         """The library, loaded. Raises ImportError that names every place tried."""
         name = self.path() or self.soname
         try:
-            return ctypes.CDLL(name, mode=self.mode)
+            return _abi.load(name, self.mode)
         except OSError as error:
             places = ", ".join(f"{folder}/{self.soname}" for folder in self._folders())
             raise ImportError(

@@ -108,6 +108,17 @@ def test_a_library_of_something_else_is_refused_by_the_function_it_lacks(monkeyp
         _abi._prepared(_abi._opened())
 
 
+def test_a_fifo_as_a_library_is_refused_at_once(tmp_path, monkeypatch):
+    fifo = tmp_path / "libgqsgd.so"
+    os.mkfifo(fifo)
+    environment = {**os.environ, "GQSGD_LIBRARY": str(fifo)}
+    done = run("import gqsgd; gqsgd.version()", environment=environment)
+    assert f"{fifo} is not a regular file" in done.stderr
+    monkeypatch.setenv("GQSGD_NONE", str(fifo))
+    with pytest.raises(ImportError, match="libgqsgd.so is not a regular file"):
+        _companion.Companion("libnone.so.0", "folder", "GQSGD_NONE", "It is never built").open()
+
+
 def test_a_library_of_another_major_version_is_refused(monkeypatch):
     monkeypatch.setattr(_abi, "VERSION", (7, 2, 1))
     with pytest.raises(ImportError, match=r"is version 0\.\d+\.\d+: .* which is 7\.2\.1"):
