@@ -1,0 +1,109 @@
+"""Liveness: which ranks of a process group are gone, as far as its connections tell."""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+import gqsgd
+
+from .gloo_links import gloo_reason
+
+_TAG = 0x67717367  # of receives that are never sent to: "gqsg"
+_SLICE_MIN_S, _SLICE_MAX_S = 0.02, 5.0
+_SLICE_SHARE = 0.1  # of the time waited so far: looks get rarer, a death is found 10 % late
+
+
+class Liveness:
+    """Asks the connections of a Gloo group. Each rank of it has one to each other, and starting an
+    operation over a broken one fails at once; a receive that is started for that reason and dropped
+    costs some 100 bytes. Groups without Gloo cannot be asked."""
+
+    def __init__(self, group: dist.ProcessGroup):
+        self._gloo = _gloo_of(group)
+        self._peers = [k for k in range(dist.get_world_size(group)) if k != dist.get_rank(group)]
+
+    def look(self) -> None:
+        """Raises PeerLost if a rank of the group is gone."""
+        gone = []
+        for peer in self._peers if self._gloo is not None else []:
+            try:
+                self._gloo.recv([torch.empty(1, dtype=torch.uint8)], peer, _TAG)
+            except RuntimeError as error:
+                gone.append((peer, gloo_reason(error)))
+        if gone:
+            ranks = " and ".join(str(peer) for peer, _ in gone)
+            raise gqsgd.PeerLost(
+                f"rank {ranks} is gone: the connection of the process group broke: {gone[0][1]}")
+
+    @property
+    def verdict(self) -> str:
+        """On a rank that has not come although `look` raises nothing."""
+        if self._gloo is None:
+            return "whether it has died or is late cannot be told in this process group"
+        return "its connection stands, so that it is late, or its machine is"
+
+
+def _gloo_of(group: dist.ProcessGroup) -> dist.ProcessGroupGloo | None:
+    if not dist.is_gloo_available():
+        return None
+    try:
+        backend = group._get_backend(torch.device("cpu"))
+    except RuntimeError:  # a group for GPUs alone
+        return None
+    backend = getattr(backend, "wrapped_pg", backend)  # with TORCH_DISTRIBUTED_DEBUG=DETAIL
+    return backend if isinstance(backend, dist.ProcessGroupGloo) else None
+
+
+def wait_for_key(
+    store: dist.Store, key: str, timeout: timedelta, liveness: Liveness | None
+) -> None:
+    """Returns when the store has `key`. Raises the store's RuntimeError after `timeout`, PeerLost
+    when a rank or the store is gone."""
+    begin_s = time.monotonic()
+    while True:
+        waited_s = time.monotonic() - begin_s
+        left_s = max(0.001, timeout.total_seconds() - waited_s)
+        slice_s = min(max(_SLICE_MIN_S, _SLICE_SHARE * waited_s), _SLICE_MAX_S, left_s)
+        try:
+            return store.wait([key], timedelta(seconds=slice_s))
+        except dist.DistNetworkError as error:
+            raise gqsgd.PeerLost(
+                f"the process that holds the store of the process group is gone: {error}"
+            ) from error
+        except RuntimeError:
+            if liveness is not None:
+                liveness.look()
+            is_early = time.monotonic() - begin_s - waited_s < 0.5 * slice_s  # no timeout, then
+            if is_early or slice_s == left_s:
+                raise
+
+
+class WatchedStore(dist.Store):
+    """A store in which a Gloo group finds its ranks, and whose waits end when one is gone."""
+
+    def __init__(self, store: dist.Store, liveness: Liveness, timeout: timedelta):
+        super().__init__()
+        self._store, self._liveness, self._timeout = store, liveness, timeout
+
+    def set(self, key: str, value: Any) -> None:
+        self._store.set(key, value)
+
+    def get(self, key: str) -> bytes:
+        wait_for_key(self._store, key, self._timeout, self._liveness)
+        value: bytes = self._store.get(key)
+        return value
+
+    def wait(self, keys: list[str], timeout: timedelta | None = None) -> None:
+        for key in keys:
+            wait_for_key(self._store, key, timeout or self._timeout, self._liveness)
+
+    def check(self, keys: list[str]) -> bool:
+        return self._store.check(keys)
+
+    def add(self, key: str, amount: int) -> int:
+        return self._store.add(key, amount)
