@@ -104,7 +104,7 @@ class GlooLinks:
             _ignoring_errors(notice.wait, timedelta(seconds=_NOTICE_TIMEOUT_S))
         self._notices = []
         for peer in self._peers:
-            _ignoring_errors(self._break, peer)
+            self._break(peer)
         waiters = [self._sender, *self._receivers.values(), *self._watchers.values()]
         for waiter in waiters:
             waiter.end()
@@ -180,7 +180,8 @@ class GlooLinks:
         """Closes all connections: Gloo does that when a wait for one operation times out, and has
         no other way that wakes those who wait for the rest."""
         byte = torch.empty(1, dtype=torch.uint8)
-        self._group.recv([byte], peer, _UNUSED_TAG).wait(timedelta(milliseconds=1))
+        _ignoring_errors(lambda: self._group.recv([byte], peer, _UNUSED_TAG).wait(
+            timedelta(milliseconds=1)))
 
 
 class _Waiter:
