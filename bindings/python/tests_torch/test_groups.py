@@ -8,7 +8,7 @@ import torch
 import torch.distributed as dist
 import torch_group
 import torch_models as models
-from gqsgd.torch import devices, groups
+from gqsgd.torch import devices, groups, liveness
 
 Q = gqsgd.Quantizer()
 
@@ -92,6 +92,32 @@ def test_a_rank_that_dies_is_named():
     with pytest.raises(AssertionError, match="rank 1:\nthe process has died") as caught:
         group.run(one_rank_dies)
     assert "rank 0" not in str(caught.value)
+
+
+def looked_at():
+    """Looks that find all ranks leave nothing behind that the group could stumble over."""
+    watch = liveness.Liveness(dist.group.WORLD)
+    for _ in range(100):
+        watch.look()
+    total = torch.ones(3)
+    dist.all_reduce(total)
+    dist.barrier()
+    watch.look()
+    return total.tolist(), watch.verdict
+
+
+def test_a_group_may_be_asked_for_ranks_that_are_gone(torch_groups):
+    for total, verdict in torch_groups(2).run(looked_at):
+        assert total == [2.0] * 3
+        assert "its connection stands" in verdict
+
+
+def test_a_group_without_gloo_cannot_be_asked():
+    """One that has no connection of its own, as far as Python sees."""
+    watch = liveness.Liveness.__new__(liveness.Liveness)
+    watch._gloo, watch._peers = None, [1]
+    watch.look()
+    assert "cannot be told" in watch.verdict
 
 
 def said(transport, host, device="cpu"):

@@ -79,7 +79,7 @@ def connect(
 
 
 def check_connection(transport: str, options: dict[str, Any]) -> None:
-    """Raises what `connect` would raise of its arguments alone, on this rank, without the others."""
+    """Raises what `connect` would say of its arguments alone; waits for no other rank."""
     if transport not in TRANSPORTS:
         raise gqsgd.InvalidArgument(
             f"transport is {transport!r}; accepted are {', '.join(TRANSPORTS)}"

@@ -44,8 +44,8 @@ class HookState:
 
     Arguments are checked here, and with `model` what the policy says of each of its parameters. The
     first bucket of the first backward makes the communicator, all ranks together, or `connect`
-    before. Gradients are averaged in the order of the buckets while backward goes on: those on the CPU by a thread of the
-    state, those on a GPU on a stream of the state.
+    before. Gradients are averaged in the order of the buckets while backward goes on: those on the
+    CPU by a thread of the state, those on a GPU on a stream of the state.
 
     Pickles without communicator and group: afterwards it works for the default group, or what
     `bind` says. `state_dict` is the form for checkpoints. `close` ends it; so does being dropped.
@@ -120,7 +120,7 @@ class HookState:
 
     @property
     def communicator(self) -> gqsgd.Communicator | None:
-        """The communicator, for its `stats` for example, which any thread may ask; backward uses it.
+        """The communicator, for its `stats` for example, which any thread may ask.
         None before the first backward or `connect` has made it, and after `close`."""
         lane = self._lane
         return self._borrowed if lane is None else lane.comm

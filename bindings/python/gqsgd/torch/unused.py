@@ -1,4 +1,4 @@
-"""A warning for states whose hook was never called: some frameworks drop hooks and do not say so."""
+"""A warning for states whose hook was never called: some frameworks drop hooks without a word."""
 
 from __future__ import annotations
 
