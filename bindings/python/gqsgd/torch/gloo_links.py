@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import queue
 import re
@@ -40,11 +41,12 @@ class GlooLinks:
     """
 
     def __init__(self, group: dist.ProcessGroupGloo):
-        self._group, self._process = group, os.getpid()
+        self._group: dist.ProcessGroupGloo | None = group
+        self._process = os.getpid()
         self._rank = group.rank()
         self._peers = [peer for peer in range(group.size()) if peer != self._rank]
         self._changed = threading.Condition()
-        self._change_count = 0
+        self._change_count = self._seen_count = 0
         self._done: set[int] = set()  # requests that were not asked for yet
         self._failure: str | None = None
         self._lost_rank, self._failure_due_s = self._rank, 0.0
@@ -56,19 +58,24 @@ class GlooLinks:
             peer: _Waiter(f"{name}, messages of {peer}") for peer in self._peers}
         self._watchers = {peer: _Waiter(f"{name}, state of {peer}") for peer in self._peers}
         self._sender = _Waiter(f"{name}, sends")
-        for peer in self._peers:
-            notice = torch.full((1,), _CLOSED)
-            ended = partial(self._notice_ended, peer, notice)
-            self._start(self._watchers[peer], group.recv, notice, peer, _NOTICE_TAG, ended)
+        try:
+            for peer in self._peers:
+                notice = torch.full((1,), _CLOSED)
+                ended = partial(self._notice_ended, peer, notice)
+                self._start(self._watchers[peer], group.recv, notice, peer, _NOTICE_TAG, ended)
+        except BaseException:
+            self.close()
+            raise
 
     def send(self, values: torch.Tensor, peer: int, tag: int, request: int) -> None:
         """Starts to send; `take` says when that is done, `peer` need not have it then."""
         ended = partial(self._ended, peer, request)
-        self._start(self._sender, self._group.send, values, peer, tag, ended)
+        self._start(self._sender, self._open_group().send, values, peer, tag, ended)
 
     def receive(self, landing: torch.Tensor, peer: int, tag: int, request: int) -> None:
         ended = partial(self._ended, peer, request)
-        self._start(self._receivers[peer], self._group.recv, landing, peer, tag, ended)
+        receive = self._open_group().recv
+        self._start(self._receivers[peer], receive, landing, peer, tag, ended)
 
     def take(self, request: int) -> bool:
         """True once for a request that is done."""
@@ -78,11 +85,10 @@ class GlooLinks:
             return is_done
 
     def progress(self, timeout_s: float) -> None:
-        """Waits for the next request that is done, or raises PeerLost."""
+        """Returns when a request was done since the last wait, or raises PeerLost."""
         end_s = time.monotonic() + timeout_s
         with self._changed:
-            seen = self._change_count
-            while self._change_count == seen:
+            while self._change_count == self._seen_count:
                 now_s = time.monotonic()
                 if self._failure is not None and now_s >= self._failure_due_s:
                     break
@@ -90,6 +96,8 @@ class GlooLinks:
                     return
                 due_s = end_s if self._failure is None else min(end_s, self._failure_due_s)
                 self._changed.wait(due_s - now_s)
+            if timeout_s > 0:  # who only looks may wait next, without a test between the two
+                self._seen_count = self._change_count
             failure = self._failure if time.monotonic() >= self._failure_due_s else None
         if failure is not None:
             self._tell(self._lost_rank)
@@ -101,7 +109,8 @@ class GlooLinks:
             return  # a child after fork shares the sockets with its parent, which keeps them
         self._tell(_CLOSED)
         for notice in self._notices or []:
-            _ignoring_errors(notice.wait, timedelta(seconds=_NOTICE_TIMEOUT_S))
+            with contextlib.suppress(RuntimeError):
+                notice.wait(timedelta(seconds=_NOTICE_TIMEOUT_S))
         self._notices = []
         for peer in self._peers:
             self._break(peer)
@@ -111,6 +120,11 @@ class GlooLinks:
         for waiter in waiters:
             waiter.join(_JOIN_TIMEOUT_S)
         self._group = None
+
+    def _open_group(self) -> dist.ProcessGroupGloo:
+        if self._group is None:
+            raise gqsgd.BadHandle("the group transport is closed, as it is when Python ends")
+        return self._group
 
     def _start(
         self,
@@ -171,17 +185,19 @@ class GlooLinks:
         """Sends this rank's one notice to all peers that are there."""
         if self._notices is not None:
             return
-        self._notices = []
+        self._notices = notices = []
+        send = self._open_group().send
         for peer in self._peers:
-            _ignoring_errors(lambda peer=peer: self._notices.append(
-                self._group.send([torch.tensor([notice])], peer, _NOTICE_TAG)))
+            with contextlib.suppress(RuntimeError):
+                notices.append(send([torch.tensor([notice])], peer, _NOTICE_TAG))
 
     def _break(self, peer: int) -> None:
         """Closes all connections: Gloo does that when a wait for one operation times out, and has
         no other way that wakes those who wait for the rest."""
         byte = torch.empty(1, dtype=torch.uint8)
-        _ignoring_errors(lambda: self._group.recv([byte], peer, _UNUSED_TAG).wait(
-            timedelta(milliseconds=1)))
+        with contextlib.suppress(RuntimeError):
+            receive = self._open_group().recv([byte], peer, _UNUSED_TAG)
+            receive.wait(timedelta(milliseconds=1))
 
 
 class _Waiter:
@@ -221,10 +237,3 @@ def _wait_for_all(operations: queue.SimpleQueue[Any]) -> None:
 def gloo_reason(error: Exception) -> str:
     """What Gloo says, without the file that says it and its advice."""
     return re.sub(r"^\[\S*\] ", "", str(error)).split(". ")[0][:120]
-
-
-def _ignoring_errors(function: Callable[..., Any], *arguments: Any) -> None:
-    try:
-        function(*arguments)
-    except RuntimeError:
-        return

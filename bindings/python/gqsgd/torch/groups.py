@@ -73,9 +73,12 @@ def connect(
             return gqsgd.Communicator.nccl(*place, **options)
     if choice["transport"] == "process":
         return gqsgd.Communicator.process(*place, **options)
-    transport_object = GroupTransport(
-        _gloo_group(member, choice["id"], patience_of(timeout_ms), liveness))
-    return gqsgd.Communicator.custom(transport_object, **options)
+    messages = GroupTransport(_gloo_group(member, choice["id"], patience_of(timeout_ms), liveness))
+    try:
+        return gqsgd.Communicator.custom(messages, **options)
+    except BaseException:
+        messages.close()
+        raise
 
 
 def check_connection(transport: str, options: dict[str, Any]) -> None:
@@ -98,9 +101,11 @@ def _gloo_group(
     if not dist.is_gloo_available():
         raise gqsgd.Unsupported("transport \"group\" needs a PyTorch that is built with Gloo")
     table = dist.PrefixStore(f"gqsgd/gloo/{name}", member.store)
+    store = WatchedStore(table, liveness, timeout)
     try:
-        return dist.ProcessGroupGloo(
-            WatchedStore(table, liveness, timeout), member.rank, member.size, timeout)
+        gloo_group = dist.ProcessGroupGloo(store, member.rank, member.size, timeout)
+        store.forget_group()
+        return gloo_group
     except RuntimeError as error:
         liveness.look()  # raises PeerLost, the cause
         raise gqsgd.Backend(

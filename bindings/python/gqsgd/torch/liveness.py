@@ -88,7 +88,12 @@ class WatchedStore(dist.Store):
 
     def __init__(self, store: dist.Store, liveness: Liveness, timeout: timedelta):
         super().__init__()
-        self._store, self._liveness, self._timeout = store, liveness, timeout
+        self._store, self._timeout = store, timeout
+        self._liveness: Liveness | None = liveness
+
+    def forget_group(self) -> None:
+        """The Gloo group is there: it keeps this store, which need not keep the first group."""
+        self._liveness = None
 
     def set(self, key: str, value: Any) -> None:
         self._store.set(key, value)
