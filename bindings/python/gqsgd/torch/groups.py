@@ -64,7 +64,8 @@ def connect(
         device = devices.cuda.current_device() if transport == "nccl" else devices.CPU
     device = torch.device(device)
     own = {"transport": transport, "device": device.type, "host": _host()}
-    liveness, timeout_ms = Liveness(member.group), int(options.get("timeout_ms", 0))
+    liveness = Liveness(member.group, member.rank, member.size)
+    timeout_ms = int(options.get("timeout_ms", 0))
     choice = meet(member.store, member.rank, member.size, own,
                   lambda said: _decision(said, options), timeout_ms, liveness)
     place = bytes.fromhex(choice["id"]), member.rank, member.size

@@ -23,9 +23,9 @@ class Liveness:
     operation over a broken one fails at once; a receive that is started for that reason and dropped
     costs some 100 bytes. Groups without Gloo cannot be asked."""
 
-    def __init__(self, group: dist.ProcessGroup):
+    def __init__(self, group: dist.ProcessGroup, rank: int, size: int):
         self._gloo = _gloo_of(group)
-        self._peers = [k for k in range(dist.get_world_size(group)) if k != dist.get_rank(group)]
+        self._peers = [peer for peer in range(size) if peer != rank]
 
     def look(self) -> None:
         """Raises PeerLost if a rank of the group is gone."""
@@ -53,7 +53,7 @@ def _gloo_of(group: dist.ProcessGroup) -> dist.ProcessGroupGloo | None:
         return None
     try:
         backend = group._get_backend(torch.device("cpu"))
-    except RuntimeError:  # a group for GPUs alone
+    except (RuntimeError, AttributeError):  # one for GPUs alone; a torch without this private name
         return None
     backend = getattr(backend, "wrapped_pg", backend)  # with TORCH_DISTRIBUTED_DEBUG=DETAIL
     return backend if isinstance(backend, dist.ProcessGroupGloo) else None
