@@ -108,7 +108,7 @@ def _gloo_group(
         store.forget_group()
         return gloo_group
     except RuntimeError as error:
-        liveness.look()  # raises PeerLost, the cause
+        liveness.look_again()  # raises PeerLost, the cause
         raise gqsgd.Backend(
             f"rank {member.rank} of {member.size}: Gloo does not connect the ranks: {error}; hint: "
             "GLOO_SOCKET_IFNAME names the network interface"

@@ -14,8 +14,10 @@ import gqsgd
 from .gloo_links import gloo_reason
 
 _TAG = 0x67717367  # of receives that are never sent to: "gqsg"
-_SLICE_MIN_S, _SLICE_MAX_S = 0.02, 5.0
-_SLICE_SHARE = 0.1  # of the time waited so far: looks get rarer, a death is found 10 % late
+_POLL_MIN_S, _POLL_MAX_S = 0.001, 0.05
+_LOOK_MIN_S, _LOOK_MAX_S = 0.02, 5.0
+_SHARE = 0.1  # of the time waited so far: looks get rarer, a death is found 10 % late
+_LOOK_AGAIN_COUNT, _LOOK_AGAIN_S = 10, 0.05  # for connections that break after another one
 
 
 class Liveness:
@@ -40,6 +42,12 @@ class Liveness:
             raise gqsgd.PeerLost(
                 f"rank {ranks} is gone: the connection of the process group broke: {gone[0][1]}")
 
+    def look_again(self) -> None:
+        """Looks for a moment: something failed, and the cause may be seen only now."""
+        for _ in range(_LOOK_AGAIN_COUNT):
+            self.look()
+            time.sleep(_LOOK_AGAIN_S)
+
     @property
     def verdict(self) -> str:
         """On a rank that has not come although `look` raises nothing."""
@@ -61,26 +69,36 @@ def _gloo_of(group: dist.ProcessGroup) -> dist.ProcessGroupGloo | None:
 
 def wait_for_key(
     store: dist.Store, key: str, timeout: timedelta, liveness: Liveness | None
-) -> None:
-    """Returns when the store has `key`. Raises the store's RuntimeError after `timeout`, PeerLost
-    when a rank or the store is gone."""
-    begin_s = time.monotonic()
-    while True:
-        waited_s = time.monotonic() - begin_s
-        left_s = max(0.001, timeout.total_seconds() - waited_s)
-        slice_s = min(max(_SLICE_MIN_S, _SLICE_SHARE * waited_s), _SLICE_MAX_S, left_s)
-        try:
-            return store.wait([key], timedelta(seconds=slice_s))
-        except dist.DistNetworkError as error:
-            raise gqsgd.PeerLost(
-                f"the process that holds the store of the process group is gone: {error}"
-            ) from error
-        except RuntimeError:
-            if liveness is not None:
-                liveness.look()
-            is_early = time.monotonic() - begin_s - waited_s < 0.5 * slice_s  # no timeout, then
-            if is_early or slice_s == left_s:
-                raise
+) -> bool:
+    """True when the store has `key`, False after `timeout`. Raises PeerLost when a rank or store
+    is gone. Polls: a wait of TCPStore's with a timeout of its own logs two warnings each time."""
+    begin_s = look_s = time.monotonic()
+    while not _has(store, key, liveness):
+        now_s = time.monotonic()
+        waited_s = now_s - begin_s
+        if liveness is not None and now_s - look_s >= _interval(waited_s, _LOOK_MIN_S, _LOOK_MAX_S):
+            liveness.look()
+            look_s = now_s
+        left_s = timeout.total_seconds() - waited_s
+        if left_s <= 0:
+            return False
+        time.sleep(min(_interval(waited_s, _POLL_MIN_S, _POLL_MAX_S), left_s))
+    return True
+
+
+def _interval(waited_s: float, least_s: float, most_s: float) -> float:
+    return min(max(least_s, _SHARE * waited_s), most_s)
+
+
+def _has(store: dist.Store, key: str, liveness: Liveness | None) -> bool:
+    try:
+        return store.check([key])
+    except dist.DistNetworkError as error:
+        if liveness is not None:
+            liveness.look_again()  # the process that is gone may be one of the ranks
+        raise gqsgd.PeerLost(
+            f"the process that holds the store of the process group is gone: {error}"
+        ) from error
 
 
 class WatchedStore(dist.Store):
@@ -99,13 +117,14 @@ class WatchedStore(dist.Store):
         self._store.set(key, value)
 
     def get(self, key: str) -> bytes:
-        wait_for_key(self._store, key, self._timeout, self._liveness)
+        self.wait([key])
         value: bytes = self._store.get(key)
         return value
 
     def wait(self, keys: list[str], timeout: timedelta | None = None) -> None:
         for key in keys:
-            wait_for_key(self._store, key, timeout or self._timeout, self._liveness)
+            if not wait_for_key(self._store, key, timeout or self._timeout, self._liveness):
+                raise gqsgd.Timeout(f"a rank has not told its address ({key}) for a Gloo group")
 
     def check(self, keys: list[str]) -> bool:
         return self._store.check(keys)

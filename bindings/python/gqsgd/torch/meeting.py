@@ -76,24 +76,24 @@ class _Meeting(NamedTuple):
     def wait_for(self, key: str) -> Said:
         left = timedelta(seconds=max(0.001, self.end_s - time.monotonic()))
         try:
-            wait_for_key(self.table, key, left, self.liveness)
+            has_come = wait_for_key(self.table, key, left, self.liveness)
         except gqsgd.PeerLost as error:
             raise gqsgd.PeerLost(f"{error}; it was waited for to make a communicator") from error
-        except RuntimeError as error:
-            raise gqsgd.Timeout(self._missing(error)) from error
+        if not has_come:
+            raise gqsgd.Timeout(self._missing())
         said: Said = json.loads(self.table.get(key))
         return said
 
-    def _missing(self, error: Exception) -> str:
+    def _missing(self) -> str:
         absent = [k for k in range(self.size) if not self.table.check([f"rank {k}"])]
         if not absent:
             return (
                 "rank 0 has not decided how to make a communicator, though all ranks have come, "
-                f"says the store of the process group ({error}); hint: look at rank 0"
+                "says the store of the process group; hint: look at rank 0"
             )
         ranks = " and ".join(map(str, absent))
         verdict = "" if self.liveness is None else f": {self.liveness.verdict}"
         return (
-            f"rank {ranks} has not come to make a communicator{verdict}, says the store of the "
-            f"process group ({error}); hint: every rank of the group calls, in the same order"
+            f"rank {ranks} has not come to make a communicator{verdict}; hint: every rank of the "
+            "group calls, in the same order"
         )
