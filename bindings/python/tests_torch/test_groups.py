@@ -8,23 +8,18 @@ import torch
 import torch.distributed as dist
 import torch_group
 import torch_models as models
-from gqsgd.torch import devices, groups
+from gqsgd.torch import devices, groups, liveness
 
 Q = gqsgd.Quantizer()
 
 
 def destroyed_first(transport):
-    """The group goes before the state: its communicator works on in shared memory, and says what
-    is wrong where it sent through the group; closing is quiet."""
+    """The group goes before the state: its communicator, which needs it no more, works on."""
     model, state = models.hooked(models.perceptron(), transport=transport)
     models.train(model, [0])
     dist.destroy_process_group()
     comm = state.communicator
-    if transport == "process":
-        assert comm.allreduce(torch.ones(3), gqsgd.Quantizer("none")).tolist() == [1, 1, 1]
-    else:
-        with pytest.raises(gqsgd.Backend, match="(?i)group"):
-            comm.allreduce(torch.ones(3), Q)
+    assert comm.allreduce(torch.ones(3), gqsgd.Quantizer("none")).tolist() == [1, 1, 1]
     state.close()
     torch_group.meet(f"after {transport}")
     model, state = models.hooked(models.perceptron(), transport=transport)
@@ -97,6 +92,31 @@ def test_a_rank_that_dies_is_named():
     with pytest.raises(AssertionError, match="rank 1:\nthe process has died") as caught:
         group.run(one_rank_dies)
     assert "rank 0" not in str(caught.value)
+
+
+def looked_at():
+    """Looks that find all ranks leave nothing behind that the group could stumble over."""
+    watch = liveness.Liveness(dist.group.WORLD, dist.get_rank(), 2)
+    for _ in range(100):
+        watch.look()
+    total = torch.ones(3)
+    dist.all_reduce(total)
+    dist.barrier()
+    watch.look()
+    return total.tolist(), watch.verdict
+
+
+def test_a_group_may_be_asked_for_ranks_that_are_gone(torch_groups):
+    for total, verdict in torch_groups(2).run(looked_at):
+        assert total == [2.0] * 3
+        assert "its connection stands" in verdict
+
+
+def test_a_group_without_gloo_cannot_be_asked():
+    """Here something that has no backend for host memory at all."""
+    watch = liveness.Liveness(object(), 0, 2)
+    watch.look()
+    assert "cannot be told" in watch.verdict
 
 
 def said(transport, host, device="cpu"):

@@ -1,6 +1,7 @@
 """How ranks agree through a store: decisions, failures, ranks that do not come."""
 
 import threading
+import time
 
 import gqsgd
 import pytest
@@ -58,7 +59,7 @@ def test_what_fails_on_rank_0_in_another_way_is_a_remote_error():
     assert "no library" in str(found[1])
 
 
-@pytest.mark.parametrize(("absent", "said"), [(0, "rank 0 has not decided"),
+@pytest.mark.parametrize(("absent", "said"), [(0, "rank 0 has not come"),
                                               (2, "rank 2 has not come")])
 def test_a_rank_that_does_not_come_is_named_in_time(absent, said):
     store = dist.HashStore()
@@ -69,3 +70,45 @@ def test_a_rank_that_does_not_come_is_named_in_time(absent, said):
     for rank, error in enumerate(on_ranks(3, work)):
         if rank != absent:
             assert isinstance(error, gqsgd.Timeout) and said in str(error)
+
+
+def test_a_decision_that_does_not_come_is_said_of_rank_0():
+    """All ranks have come, rank 0 among them."""
+    store = dist.HashStore()
+
+    def work(rank):
+        decide = (lambda said: time.sleep(1)) if rank == 0 else None
+        return meet(store, rank, 2, {}, decide, timeout_ms=300)
+
+    late = on_ranks(2, work)[1]
+    assert isinstance(late, gqsgd.Timeout) and "rank 0 has not decided" in str(late)
+
+
+class Observed:
+    """A liveness that sees a rank go once it was asked often enough."""
+
+    verdict = "it is late"
+
+    def __init__(self, look_count):
+        self.left = look_count
+
+    def look(self):
+        self.left -= 1
+        if self.left == 0:
+            raise gqsgd.PeerLost("rank 1 is gone")
+
+
+def test_a_rank_that_is_seen_to_go_is_not_waited_for():
+    store = dist.HashStore()
+    started_s = time.monotonic()
+    found = on_ranks(3, lambda rank: None if rank == 1 else meet(
+        store, rank, 3, {}, dict, timeout_ms=3_600_000, liveness=Observed(3)))
+    assert time.monotonic() - started_s < 600
+    for rank in (0, 2):
+        assert isinstance(found[rank], gqsgd.PeerLost) and "rank 1 is gone" in str(found[rank])
+
+
+def test_what_cannot_be_told_is_said():
+    store = dist.HashStore()
+    with pytest.raises(gqsgd.Timeout, match="rank 1 has not come .*communicator: it is late"):
+        meet(store, 0, 2, {}, dict, timeout_ms=100, liveness=Observed(10**6))

@@ -33,6 +33,7 @@ class ReduceScatter:
     ):
         if isinstance(quantizer, str):
             quantizer = gqsgd.Quantizer(quantizer)
+        groups.check_connection(transport, options)
         self.quantizer = quantizer
         self.call_count = 0  #: so far: the place of the next call in the random numbers
         self._connection = {"transport": transport, **options}

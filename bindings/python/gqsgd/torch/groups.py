@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import socket
 import threading
+import uuid
 import weakref
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,7 +18,8 @@ import gqsgd
 
 from . import devices
 from .group_transport import GroupTransport
-from .meeting import Said, meet
+from .liveness import Liveness, WatchedStore
+from .meeting import Said, meet, patience_of
 
 TRANSPORTS = ("auto", "group", "process", "nccl")
 
@@ -52,29 +55,64 @@ def connect(
 
     The ranks agree through the store of the group, which is not used afterwards. Raises on all
     ranks alike: InvalidArgument if they name different transports or kinds of devices, Unsupported
-    without NCCL, Timeout if a rank does not come.
+    without NCCL, Timeout if a rank does not come, PeerLost at once if the connections of the group
+    are Gloo's and one of them broke.
     """
-    if transport not in TRANSPORTS:
-        raise gqsgd.InvalidArgument(
-            f"transport is {transport!r}; accepted are {', '.join(TRANSPORTS)}"
-        )
+    check_connection(transport, options)
     member = _member(group)
     if device is None:
         device = devices.cuda.current_device() if transport == "nccl" else devices.CPU
     device = torch.device(device)
     own = {"transport": transport, "device": device.type, "host": _host()}
+    liveness = Liveness(member.group, member.rank, member.size)
+    timeout_ms = int(options.get("timeout_ms", 0))
     choice = meet(member.store, member.rank, member.size, own,
-                  lambda said: _decision(said, options), int(options.get("timeout_ms", 0)))
+                  lambda said: _decision(said, options), timeout_ms, liveness)
     place = bytes.fromhex(choice["id"]), member.rank, member.size
     if choice["transport"] == "nccl":
         with devices.cuda.on_device(device):
             return gqsgd.Communicator.nccl(*place, **options)
     if choice["transport"] == "process":
         return gqsgd.Communicator.process(*place, **options)
-    ranks = dist.get_process_group_ranks(member.group)
-    # Only members take part, whatever other ranks the program has.
-    own_group = dist.new_group(ranks, backend="gloo", use_local_synchronization=True)
-    return gqsgd.Communicator.custom(GroupTransport(own_group), **options)
+    messages = GroupTransport(_gloo_group(member, choice["id"], patience_of(timeout_ms), liveness))
+    try:
+        return gqsgd.Communicator.custom(messages, **options)
+    except BaseException:
+        messages.close()
+        raise
+
+
+def check_connection(transport: str, options: dict[str, Any]) -> None:
+    """Raises what `connect` would say of its arguments alone; waits for no other rank."""
+    if transport not in TRANSPORTS:
+        raise gqsgd.InvalidArgument(
+            f"transport is {transport!r}; accepted are {', '.join(TRANSPORTS)}"
+        )
+    nodes = options.get("nodes")
+    size = len(nodes) if isinstance(nodes, (tuple, list)) else 1
+    for comm in gqsgd.Communicator.local(max(size, 1), **options):  # the library knows its options
+        comm.close()
+
+
+def _gloo_group(
+    member: Member, name: str, timeout: timedelta, liveness: Liveness
+) -> dist.ProcessGroupGloo:
+    """A Gloo group of the same ranks, which torch.distributed does not list: it lives as long as
+    its communicator, and destroying other groups does not end it."""
+    if not dist.is_gloo_available():
+        raise gqsgd.Unsupported("transport \"group\" needs a PyTorch that is built with Gloo")
+    table = dist.PrefixStore(f"gqsgd/gloo/{name}", member.store)
+    store = WatchedStore(table, liveness, timeout)
+    try:
+        gloo_group = dist.ProcessGroupGloo(store, member.rank, member.size, timeout)
+        store.forget_group()
+        return gloo_group
+    except RuntimeError as error:
+        liveness.look_again()  # raises PeerLost, the cause
+        raise gqsgd.Backend(
+            f"rank {member.rank} of {member.size}: Gloo does not connect the ranks: {error}; hint: "
+            "GLOO_SOCKET_IFNAME names the network interface"
+        ) from error
 
 
 def shared(
@@ -127,6 +165,8 @@ def _decision(said: list[Said], options: dict[str, Any]) -> Said:
     transport = _agreed(said)
     if transport == "nccl":
         name = gqsgd.nccl_unique_id(**{key: options[key] for key in ("nccl",) if key in options})
+    elif transport == "group":
+        name = uuid.uuid4().bytes
     else:
         name = gqsgd.unique_id()
     return {"transport": transport, "id": name.hex()}

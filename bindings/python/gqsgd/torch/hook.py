@@ -8,13 +8,20 @@ import torch
 import torch.distributed as dist
 
 import gqsgd
+from gqsgd._abi import SCHEDULES
 
 from . import devices, groups
 from .lanes import Lane, lane_of
 from .layout import Layout, Segment
 from .policy import Assignment, DefaultPolicy, Policy, keeps_zeros
+from .unused import UnusedWarning
 
 _VERSION = 1  # of state_dict
+_UNUSED = (
+    "a gqsgd.torch.HookState ends at step 0: its hook was never called, and gradients went as if "
+    "it were not there; hint: model.register_comm_hook(state, gqsgd.torch.allreduce_hook) on the "
+    "DistributedDataParallel model itself; frameworks may register hooks on GPUs only"
+)
 
 
 class HookState:
@@ -35,12 +42,14 @@ class HookState:
         caller closes it, after the state.
     options: those of gqsgd.Communicator, timeout_ms=60000 for example.
 
-    The first bucket of the first backward makes the communicator, all ranks together. Gradients are
-    averaged in the order of the buckets while backward goes on: those on the CPU by a thread of the
-    state, those on a GPU on a stream of the state.
+    Arguments are checked here, and with `model` what the policy says of each of its parameters. The
+    first bucket of the first backward makes the communicator, all ranks together, or `connect`
+    before. Gradients are averaged in the order of the buckets while backward goes on: those on the
+    CPU by a thread of the state, those on a GPU on a stream of the state.
 
     Pickles without communicator and group: afterwards it works for the default group, or what
     `bind` says. `state_dict` is the form for checkpoints. `close` ends it; so does being dropped.
+    A state that ends before its hook was ever called warns (RuntimeWarning).
     """
 
     def __init__(
@@ -57,6 +66,8 @@ class HookState:
     ):
         if isinstance(quantizer, str):
             quantizer = gqsgd.Quantizer(quantizer)
+        _check_arguments(quantizer, process_group, policy, schedule, communicator)
+        groups.check_connection(transport, options)
         self.quantizer = quantizer
         self.step = 0  #: backward passes so far: the step of the next one's random numbers
         self._policy = policy
@@ -72,6 +83,7 @@ class HookState:
                 "model=..., so that they are found, or a policy of your own; quantizer: "
                 f"{quantizer.text}"
             )
+        self._unused = UnusedWarning(self, _UNUSED)  # not for copies: they may be for other ends
 
     def __repr__(self) -> str:
         return f"<gqsgd.torch.HookState {self.quantizer.text!r}, step {self.step}>"
@@ -88,23 +100,35 @@ class HookState:
         self._borrowed: gqsgd.Communicator | None = None
         self._lane: Lane | None = None
         self._end: Callable[[], None] | None = None
+        self._unused: UnusedWarning | None = None
 
     def bind(
         self, model: torch.nn.Module, process_group: dist.ProcessGroup | None = None
     ) -> None:
         """Says which model a state is for that was unpickled, or made without one; also which
-        group, unless it stays."""
-        self.close()
+        group, unless it stays. Raises InvalidArgument where the policy returns no quantizer for a
+        parameter that gets gradients."""
+        self._disconnect()
         self.process_group = process_group or self.process_group
         self._device = next((each.device for each in model.parameters()), None)
         self._assignment.bind(model)
+        for parameter in model.parameters():
+            if parameter.requires_grad:
+                self._assignment.quantizer_of(parameter)
         self._layout = Layout(self._layout.numbers)
         self._model_missing = False
 
     @property
-    def communicator(self) -> gqsgd.Communicator:
-        """The communicator, for its `stats` for example; made by the first backward, or here, and
-        then by all ranks together, for the device of the model. Backward uses it."""
+    def communicator(self) -> gqsgd.Communicator | None:
+        """The communicator, for its `stats` for example, which any thread may ask.
+        None before the first backward or `connect` has made it, and after `close`."""
+        lane = self._lane
+        return self._borrowed if lane is None else lane.comm
+
+    def connect(self) -> gqsgd.Communicator:
+        """Makes the communicator now instead of in the first backward, for the device of the model
+        (the CPU without `model`), and returns it. Every rank of the group calls this; it waits for
+        them up to timeout_ms. Raises what gqsgd.torch.connect does."""
         return self._way(self._device or devices.CPU).comm
 
     def _way(self, device: torch.device) -> Lane:
@@ -124,7 +148,13 @@ class HookState:
 
     def close(self) -> None:
         """Frees the communicator and what it works with, without waiting for other ranks; the next
-        backward makes new ones. Also where the process group is gone already."""
+        backward makes new ones. Also where the process group is gone already. Warns if the hook was
+        never called."""
+        self._disconnect()
+        if self._unused is not None:
+            self._unused.end()
+
+    def _disconnect(self) -> None:
         if self._end is not None:
             self._end()
         self._lane = self._end = None
@@ -152,6 +182,8 @@ class HookState:
                 f"has {self.quantizer.text!r}; hint: HookState(checkpoint['quantizer'], ...)"
             )
         self.step, self._layout = state["step"], self._layout.resumed(state["layout"])
+        if self.step > 0 and self._unused is not None:
+            self._unused.used()
 
     def __getstate__(self) -> dict[str, Any]:
         return {
@@ -170,6 +202,8 @@ class HookState:
 
     def reduce(self, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
         """Starts to average a bucket; the future holds its buffer. For hooks of your own."""
+        if self._unused is not None:
+            self._unused.used()
         buffer = bucket.buffer()
         devices.require_reachable(buffer, f"bucket {bucket.index()}")
         if self._model_missing:
@@ -214,6 +248,29 @@ def allreduce_hook(
             "gqsgd.torch.HookState(), gqsgd.torch.allreduce_hook)"
         )
     return state.reduce(bucket)
+
+
+def _check_arguments(
+    quantizer: Any, process_group: Any, policy: Any, schedule: Any, communicator: Any
+) -> None:
+    """Those of HookState that would otherwise fail in the first backward."""
+    for name, value, kind in (
+        ("quantizer", quantizer, gqsgd.Quantizer),
+        ("process_group", process_group, dist.ProcessGroup),
+        ("communicator", communicator, gqsgd.Communicator),
+    ):
+        is_given = value is not None or name == "quantizer"
+        if is_given and not isinstance(value, kind):
+            raise TypeError(f"{name} is a {type(value).__name__}, not a {kind.__name__}")
+    if policy is not None and not callable(policy):
+        raise TypeError(
+            f"policy is a {type(policy).__name__}, not a function (name, parameter, module) that "
+            "returns a quantizer"
+        )
+    accepted = [name for name in SCHEDULES if name != "sparse"]
+    if schedule not in accepted:
+        raise gqsgd.InvalidArgument(
+            f"schedule is {schedule!r}; accepted are {', '.join(accepted)}")
 
 
 def _end(lane: Lane) -> None:
