@@ -107,8 +107,9 @@ enum { GQSGD_FLOAT32 = 0, GQSGD_FLOAT16 = 1, GQSGD_BFLOAT16 = 2, GQSGD_FLOAT64 =
 /** What an allreduce returns. */
 enum { GQSGD_SUM = 0, GQSGD_MEAN = 1 };
 
-/** Schedules (docs/SCHEDULES.md). AUTO is DIRECT, or with the option `costs` the cheapest; it
- *  chooses from agreed inputs only: count, ranks, nodes, format, dtype, chunk, costs, transport.
+/** Schedules (docs/SCHEDULES.md). AUTO is DIRECT, or with the option `costs` the cheapest of those
+ *  that do not multiply DIRECT's mean squared error by 1.5 or more; it chooses from agreed inputs
+ *  only: count, ranks, nodes, format, dtype, chunk, costs, transport.
  *  NATIVE needs a transport with an allreduce of its own (MPI, or a table that has one), and codes
  *  that are added as integers (linear levels, combine=exact) or no codes. */
 enum {
@@ -175,8 +176,11 @@ GQSGD_API gqsgd_status gqsgd_workspace_size(gqsgd_quantizer quantizer, size_t va
  *  exponential reductions, which all ranks share: 1 + theta grows by 9/8 with each
  *  (gqsgd_depth_factor). With blocks d is their length. Correlated rounding, rescale and rotation
  *  have the bound of a format without them, twice that where a norm spans rotations of several
- *  lengths; they are better in most cases. The sparse schedule has that of lists, which are not
- *  encoded again; where a call's lists are too long it has direct's.
+ *  lengths; they are better in most cases. The sparse schedule has direct's, which takes over where
+ *  a call's lists are too long; that of lists is no larger.
+ *  Float32 arithmetic is left out: below 2^-20 of it while norm / s of linear levels, or the norm
+ *  of exponential ones, is 2^-126 or more. Below that steps are denormal or zero, results are
+ *  multiples of 2^-149, and the error may exceed the bound: of values of 1 to 8 * 2^-149 it does.
  *  Infinite where a chain is too long to promise anything. UNSUPPORTED where no bound is known:
  *  rounding=nearest is biased. Host arithmetic only. */
 GQSGD_API gqsgd_status gqsgd_variance_bound(gqsgd_quantizer quantizer, int32_t rank_count,
@@ -298,6 +302,9 @@ GQSGD_API gqsgd_status gqsgd_comm_destroy(gqsgd_comm comm);
 /* ---- 5. Collectives -------------------------------------------------------------------------- */
 
 /** Adds or averages `value_count` values over all ranks; every rank ends with the same bits.
+ *  For several tensors use gqsgd_allreduce_many, not one flat array: here a norm, a block and a
+ *  rotation go across their borders, and tensors of small values take the error of large ones
+ *  beside them (docs/PRESETS.md has numbers).
  *  send  [in]  `value_count` elements of `dtype`
  *  recv  [out] the same number; equal to `send` (in place) or disjoint from it
  *  at          {step, index} of this call for the random numbers, equal on all ranks; step below
@@ -330,11 +337,14 @@ GQSGD_API gqsgd_status gqsgd_simulate(gqsgd_quantizer quantizer, int32_t rank_co
  *  allreduce of op MEAN returns. By virtual ranks on the calling thread, from steps at[0],
  *  at[0] + 1, .. on (at = NULL: from 0). 0 where there is no error, infinite where there is no
  *  signal.
- *  send [in] `rank_count` buffers of `value_count` elements. Allocates one result and its mean. */
+ *  send [in]  `rank_count` buffers of `value_count` elements
+ *  options    as for communicators; `nodes` says which ranks share a node, without which
+ *             HIERARCHICAL is DIRECT, and with `costs` AUTO chooses. NULL for all defaults
+ *  Allocates one result and its mean. */
 GQSGD_API gqsgd_status gqsgd_expected_error(gqsgd_quantizer quantizer, int32_t rank_count,
                                             const void *const *send, size_t value_count,
                                             int32_t dtype, int32_t schedule, const uint64_t at[2],
-                                            int32_t draw_count, double *error);
+                                            int32_t draw_count, const char *options, double *error);
 
 /** The same, measured here and now: a collective that averages `send` twice as float32, once
  *  uncompressed and once with `quantizer`, and compares. at = NULL takes the step that the next

@@ -99,7 +99,7 @@ void fill_exact_mean(const Question& question, int32_t rank_count, const void* c
 }
 
 Status expected_error(const Question& question, int32_t rank_count, const void* const* send,
-                      int32_t draw_count) {
+                      int32_t draw_count, const char* options) {
   GQ_TRY(check_question(question));
   GQ_TRY(check_size(rank_count));
   if (draw_count < 1) {
@@ -117,7 +117,7 @@ Status expected_error(const Question& question, int32_t rank_count, const void* 
   ErrorSum sum;
   for (int32_t draw = 0; draw < draw_count; ++draw, ++at[0]) {
     GQ_TRY(Status(gqsgd_simulate(question.quantizer, rank_count, send, recv, question.value_count,
-                                 question.dtype, GQSGD_MEAN, question.schedule, at, nullptr)));
+                                 question.dtype, GQSGD_MEAN, question.schedule, at, options)));
     // The first simulation has checked the buffers.
     if (draw == 0) fill_exact_mean(question, rank_count, send, static_cast<double*>(exact.get()));
     for (size_t e = 0; e < question.value_count; ++e) {
@@ -206,9 +206,9 @@ Status measured_error(gqsgd_comm comm, const Question& question, const void* sen
 gqsgd_status gqsgd_expected_error(gqsgd_quantizer quantizer, int32_t rank_count,
                                   const void* const* send, size_t value_count, int32_t dtype,
                                   int32_t schedule, const uint64_t at[2], int32_t draw_count,
-                                  double* error) {
+                                  const char* options, double* error) {
   const gq::Question question{quantizer, value_count, dtype, schedule, at, error};
-  return gq::expected_error(question, rank_count, send, draw_count).code();
+  return gq::expected_error(question, rank_count, send, draw_count, options).code();
 }
 
 gqsgd_status gqsgd_measured_error(gqsgd_comm comm, gqsgd_quantizer quantizer, const void* send,

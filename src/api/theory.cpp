@@ -43,9 +43,8 @@ gqsgd_status gqsgd_variance_bound(gqsgd_quantizer quantizer, int32_t rank_count,
   const gq::Status status =
       gq::read_question(quantizer, rank_count, value_count, schedule, theta, &question);
   if (!status.ok()) return status.code();
-  if (question.sends_lists) {
-    return gq::list_variance_bound(question.format, question.ranks, value_count, theta).code();
-  }
+  // Of schedule sparse too: it goes on as direct where lists are too long, and lists, which nobody
+  // encodes again, have no larger error.
   return gq::variance_bound(question.format, question.ranks, value_count, question.combines, theta,
                             question.encodes)
       .code();

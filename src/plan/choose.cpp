@@ -2,6 +2,7 @@
 // wins.
 #include "src/plan/choose.h"
 
+#include "src/plan/error_ratio.h"
 #include "src/schedule/nodes.h"
 
 namespace gq {
@@ -41,14 +42,11 @@ bool is_candidate(const CostQuestion& question, const CostConstants& constants) 
   if (native && !(question.transport_adds && knows_native(constants) && adds_exactly(format))) {
     return false;
   }
-  const bool averages = format.levels != Levels::none && format.combine == Combine::average;
-  if (question.schedule_id == GQSGD_SCHEDULE_RING && averages) return false;
   const bool hierarchical = question.schedule_id == GQSGD_SCHEDULE_HIERARCHICAL;
   if (hierarchical && (question.nodes == nullptr || question.nodes->is_flat())) return false;
   const bool reencodes = hierarchical || question.schedule_id == GQSGD_SCHEDULE_DIRECT;
   if (!reencodes && wide_only_field(format) != nullptr) return false;
-  const bool exact = format.levels == Levels::linear && format.combine == Combine::exact;
-  return reencodes || !exact || exact_steps(format.bits, question.ranks) > 0;
+  return error_ratio(question) < kErrorRatioMax;
 }
 
 /** Whether the ranks of one memory touch many times what their caches hold. */

@@ -22,8 +22,8 @@ Format uncompressed(const Format& format);
  * one within 3 % of it that makes less noise; in one memory codes have to be 10 % cheaper. And its
  * time by the constants. question.schedule_id is not looked at. Native counts where the transport
  * adds and the constants know what that takes, hierarchical where nodes are known and make a
- * hierarchy. Left out: sparse, whose time depends on values; a ring of averages, whose noise grows
- * with the ranks; and no compression for nonfinite=error, which needs a norm. */
+ * hierarchy. Left out: whatever multiplies direct's error by 1.5 or more (error_ratio.h); sparse,
+ * whose time depends on values; and no compression for nonfinite=error, which needs a norm. */
 Status choose(const CostQuestion& question, const CostConstants& constants,
               bool may_be_uncompressed, Choice* choice, double* time_ns);
 

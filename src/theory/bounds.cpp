@@ -132,20 +132,6 @@ Status variance_bound(const Format& format, uint32_t ranks, uint64_t value_count
   return Status();
 }
 
-Status list_variance_bound(const Format& format, uint32_t ranks, uint64_t value_count,
-                           double* theta) {
-  GQ_TRY(check_shape(ranks, 0));
-  *theta = 0;
-  if (format.levels == Levels::none || value_count == 0) return Status();
-  GQ_TRY(check_format(format, "variance bound"));
-  const Coding coding = coding_of(format, ranks, 0);
-  const double n = ranks;
-  const double d = block_value_count(format, value_count);
-  const double l = norm_excess(format, n, d) * smallest_level(coding, coding.bits, coding.steps, 0);
-  *theta = relative_variance(format) / n + random_tau(l, n, d);
-  return Status();
-}
-
 Status sparsity_bound(const Format& format, uint32_t ranks, uint64_t value_count, uint32_t combines,
                       double* nonzero_count) {
   GQ_TRY(check_shape(ranks, combines));

@@ -34,7 +34,8 @@
 //   - rotation: a rotation changes no length, so that the bound holds for what it gives back; d
 //     counts the values that fill up the last ones, and a norm that spans rotations of several
 //     lengths doubles theta.
-// Float32 arithmetic is left out; it adds less than 2^-20 relative.
+// Float32 arithmetic is left out; it adds less than 2^-20 relative, but where norm / s of linear
+// levels, or the norm of exponential ones, is below 2^-126: results are multiples of 2^-149.
 #ifndef GQ_THEORY_BOUNDS_H
 #define GQ_THEORY_BOUNDS_H
 
@@ -52,11 +53,6 @@ namespace gq {
  * no schedule has, and where combine=exact leaves no level. */
 Status variance_bound(const Format& format, uint32_t ranks, uint64_t value_count, uint32_t combines,
                       double* theta, uint32_t encodes = 1);
-
-/** theta where codes are added as they are and nothing is encoded again: lists of the sparse
- *  schedule. Errors of ranks average out, so that it is that of quantizing. */
-Status list_variance_bound(const Format& format, uint32_t ranks, uint64_t value_count,
-                           double* theta);
 
 /** The expected number of codes other than zero that all ranks together quantize to is at most
  *  1/l^2 + sqrt(nd) / l (the paper prints it without the factor 1/l before the root,

@@ -233,7 +233,7 @@ double squared_error(const Values& result, const std::vector<Values>& inputs) {
   return sum;
 }
 
-TEST(SparseError, StaysWithinTheBoundOfListsAndBelowDirects) {
+TEST(SparseError, StaysWithinTheBoundAndBelowDirects) {
   constexpr int kDraws = 40;
   for (const char* format : {"paper-gl8", "paper-ge4"}) {
     const auto inputs = few_values(4, 20000, 6);
@@ -256,6 +256,27 @@ TEST(SparseError, StaysWithinTheBoundOfListsAndBelowDirects) {
     ASSERT_EQ(gqsgd_depth_factor(quantizer.get(), 4, GQSGD_SCHEDULE_SPARSE, &factor), GQSGD_OK);
     EXPECT_EQ(factor, 1);
   }
+}
+
+/** 2/3 on all ranks: where rounding to 1/2 or 1 varies most, and no code is zero. */
+TEST(SparseError, StaysWithinTheBoundWhereItGoesOnAsDirect) {
+  constexpr int kDraws = 40, kRanks = 4;
+  constexpr size_t kCount = 20000;
+  Values values(kCount, 2.0f / 3);
+  values[0] = 1;
+  const std::vector<Values> inputs(kRanks, values);
+  double error = 0, squares = 0, theta = 0;
+  for (uint64_t step = 0; step < kDraws; ++step) {
+    const Operation sparse{"paper-ge8", GQSGD_SCHEDULE_SPARSE, GQSGD_MEAN, false, step};
+    error += squared_error(simulate(sparse, inputs), inputs) / kDraws;
+  }
+  for (const float value : values) squares += static_cast<double>(value) * value;
+  const Quantizer quantizer("paper-ge8");
+  ASSERT_EQ(
+      gqsgd_variance_bound(quantizer.get(), kRanks, kCount, GQSGD_SCHEDULE_SPARSE, &theta),
+      GQSGD_OK);
+  EXPECT_LE(error, theta * squares);
+  EXPECT_GT(error, squares / (8 * kRanks)) << "codes that nobody encodes again";
 }
 
 TEST(SparseMemory, IsMadeByReserveAndStaysWithinTwiceThePackedSizeAndOneMebibyte) {

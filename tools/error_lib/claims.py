@@ -7,7 +7,9 @@ from .peers import PEERS
 
 LIGHT, HEAVY = ("gauss", "layers"), ("heavy",)
 MADE_UP = LIGHT + HEAVY
-GRADIENTS = ()  # of every network measured
+# Of the networks of gradients.py, perceptrons with one hidden layer, as verdicts say: on others'
+# gradients claims may fail (docs/results/errors.md names those of a convolutional network).
+GRADIENTS = ()
 _BY_NAME = {peer.name: peer for peer in PEERS}
 
 
@@ -23,7 +25,7 @@ class Claim:
 
     @property
     def text(self):
-        data = ", ".join(self.data) or "gradients"
+        data = ", ".join(self.data) or "gradients of the demo's perceptrons"
         ranks = f", from {self.ranks_min} ranks" if self.ranks_min > 2 else ""
         goal = "below" if self.factor == 1 else f"{self.factor:g} times below"
         if self.factor < 1:

@@ -177,7 +177,7 @@ end
 @c LIBGQSGD waiting gqsgd_expected_error(
     quantizer::gqsgd_quantizer, rank_count::Int32, send::Ptr{Ptr{Cvoid}}, value_count::Csize_t,
     dtype::Int32, schedule::Int32, at::Ptr{UInt64}, draw_count::Int32,
-    error::Ptr{Cdouble})::gqsgd_status
+    options::Cstring, error::Ptr{Cdouble})::gqsgd_status
 @c LIBGQSGD waiting gqsgd_measured_error(
     comm::gqsgd_comm, quantizer::gqsgd_quantizer, send::Ptr{Cvoid}, value_count::Csize_t,
     dtype::Int32, schedule::Int32, at::Ptr{UInt64}, error::Ptr{Cdouble})::gqsgd_status

@@ -4,7 +4,9 @@
     allreduce!([out,] x, comm, q; op = :mean, schedule = :auto, step = nothing, index = 0)
 
 Averages (`op = :mean`) or adds (`:sum`) `x` over all ranks; every rank gets the same bits, in
-`out`, or in `x` without one. Returns `out` or `x`.
+`out`, or in `x` without one. Returns `out` or `x`. For several arrays use
+[`allreduce_many!`](@ref) rather than one flat array, in which norms, blocks and rotations go across
+their borders: arrays of small values take the error of large ones beside them.
 
 - `x`, `out`: contiguous arrays of `Float32`, `Float16`, bfloat16 or `Float64` in host memory,
   over NCCL of the GPU, where the call is enqueued on the task's stream; of the same length and type

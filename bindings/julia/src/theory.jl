@@ -21,18 +21,20 @@ function simulate(xs::AbstractVector{<:AbstractArray}, q::Quantizer; op::Symbol 
 end
 
 """
-    expected_error(xs, q; schedule = :auto, step = 0, index = 0, draws = 8) -> Float64
+    expected_error(xs, q; schedule = :auto, step = 0, index = 0, draws = 8, options...) -> Float64
 
 `||G - mean||^2 / ||mean||^2`, averaged over `draws` draws of the random numbers, of an allreduce
-with `op = :mean` in which rank i gives `xs[i + 1]`.
+with `op = :mean` in which rank i gives `xs[i + 1]`. Options are those of [`Comm`](@ref): `nodes`
+says which ranks share a node, without which `:hierarchical` is `:direct`.
 """
 function expected_error(xs::AbstractVector{<:AbstractArray}, q::Quantizer;
-                        schedule::Symbol = :auto, step = 0, index = 0, draws::Integer = 8)
+                        schedule::Symbol = :auto, step = 0, index = 0, draws::Integer = 8,
+                        options...)
     send, answer = operands(xs), Ref{Cdouble}(0)
     GC.@preserve xs check(ABI.gqsgd_expected_error(
         q, length(xs), send, length(first(xs)), dtype_number(eltype(first(xs))),
         number_of("schedule", schedule, ABI.SCHEDULES), place(step, index),
-        integer("draws", Int32, draws), answer))
+        integer("draws", Int32, draws), fields_text("", options), answer))
     return answer[]
 end
 
@@ -53,7 +55,7 @@ end
 theta of `E ||G(x) - mean||^2 <= theta / n * sum_i ||x_i||^2` for `n` ranks of `d` values: the
 paper's theorem on variance, carried on to every format that has a bound. Infinite where a chain
 is too long to promise anything; throws `:UNSUPPORTED` where no bound is known (`rounding=nearest`
-is biased).
+is biased). Values so small that a step is denormal (below 2^-126) may exceed it.
 """
 variance_bound(q::Quantizer, n::Integer, d::Integer; schedule::Symbol = :auto) =
     bound(ABI.gqsgd_variance_bound, q, integer("n", Int32, n), integer("d", Csize_t, d),

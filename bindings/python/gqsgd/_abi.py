@@ -145,7 +145,7 @@ PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     ),
     "gqsgd_expected_error": (
         _status,
-        [_quantizer, _int, _addresses, _size, _int, _int, _at, _int, POINTER(c_double)],
+        [_quantizer, _int, _addresses, _size, _int, _int, _at, _int, _text, POINTER(c_double)],
     ),
     "gqsgd_measured_error": (
         _status,

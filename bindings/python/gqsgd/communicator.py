@@ -167,6 +167,10 @@ class Communicator(SegmentCollectives, NcclGroups):
     ) -> Any:
         """Averages or adds `x` over all ranks; every rank gets the same bits.
 
+        For several tensors use `allreduce_many([a, b], q)` rather than one flat array, in which
+        norms, blocks and rotations go across their borders: tensors of small values take the error
+        of large ones beside them (docs/PRESETS.md has numbers).
+
         x: contiguous float32, float16, bfloat16 or float64 of any shape: a NumPy array, anything
             NumPy can view without a copy, a CPU tensor, or an array of this rank's GPU, of torch
             or CuPy, where the transport takes them. Same size and dtype on every rank.

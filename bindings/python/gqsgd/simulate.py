@@ -91,12 +91,15 @@ def expected_error(
     draws: int = 16,
     step: int = 0,
     index: int = 0,
+    **options: Any,
 ) -> float:
     """The normalised mean square error to expect of an allreduce of `arrays` with op="mean":
     the mean of ||G - mean||^2 / ||mean||^2 over `draws` draws of the random numbers (steps `step`,
     step + 1, ..), each a whole allreduce with virtual ranks.
 
     arrays: one per rank, as for simulate. 0 where there is no error, infinite without a signal.
+    Options are those of Communicator: `nodes=[0, 0, 1, 1]` says which ranks share a node, without
+    which schedule="hierarchical" is "direct"; with `costs` schedule="auto" chooses.
     """
     send = _operands(arrays)
     error = ctypes.c_double()
@@ -110,6 +113,7 @@ def expected_error(
             number_of("schedule", schedule, _abi.SCHEDULES),
             at(step, index),
             integer("draws", draws, ctypes.c_int32),
+            fields_text("", options),
             ctypes.byref(error),
         )
     )

@@ -25,6 +25,19 @@ def test_expected_error_is_the_mean_over_draws_of_simulated_allreduces():
     assert expected == pytest.approx(np.mean(draws), rel=1e-12)
 
 
+def test_expected_error_knows_nodes():
+    q, arrays, nodes = gqsgd.Quantizer("rotated-4-8"), gradients(8), [0, 0, 0, 0, 1, 1, 1, 1]
+    result = gqsgd.simulate(arrays, q, schedule="hierarchical", nodes=nodes)
+    expected = gqsgd.expected_error(q, arrays, schedule="hierarchical", draws=1, nodes=nodes)
+    assert expected == pytest.approx(normalised_error(result, arrays), rel=1e-12)
+    assert expected > 3 * gqsgd.expected_error(q, arrays, schedule="hierarchical", draws=1)
+
+
+def test_expected_error_refuses_options_as_a_communicator_does():
+    with pytest.raises(gqsgd.InvalidArgument, match="option nodes has 2 numbers"):
+        gqsgd.expected_error(gqsgd.Quantizer(), gradients(3), nodes=[0, 1])
+
+
 @pytest.mark.parametrize("dtype", [np.float16, np.float64])
 def test_expected_error_reads_other_types(dtype):
     arrays = [x.astype(dtype) for x in gradients(3)]

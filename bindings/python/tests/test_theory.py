@@ -67,6 +67,29 @@ def test_measured_error_of_the_extensions_stays_below_the_bound(preset, spread):
     assert 0 < np.mean(errors) <= bound
 
 
+def error_over_bound(q, x, schedule="direct"):
+    """Both in units of 2^-280, since squares of the smallest values are zero in float64 too."""
+    mean = np.mean(np.asarray(x, np.float64), axis=0)
+    errors = [
+        np.sum(((gqsgd.simulate(x, q, schedule=schedule, step=step) - mean) * 2.0**140) ** 2)
+        for step in range(10)
+    ]
+    squares = sum(np.sum((v.astype(float) * 2.0**140) ** 2) for v in x)
+    theta = gqsgd.variance_bound(q, len(x), x[0].size, schedule)
+    return np.mean(errors) / (theta / len(x) * squares)
+
+
+@pytest.mark.parametrize("preset", ["paper-gl8", "paper-ge8", "paper-ge4", "blocks-8", "rotated-8"])
+def test_the_bound_holds_while_steps_are_normal_numbers_and_no_further(preset):
+    q, values = gqsgd.Quantizer(preset), np.random.default_rng(2).standard_normal((4, 256))
+    # Of a norm of 127 * 2^-126 a step is 2^-126; a rotation keeps y within 1/64 of the values.
+    smallest = (values * (127 * 64 * 2.0**-126)).astype(np.float32)
+    assert 0 < error_over_bound(q, list(smallest)) < 1
+    if preset in ("paper-gl8", "blocks-8", "rotated-8"):
+        few = np.clip(np.rint(values * 3), -8, 8) * 2.0**-149
+        assert error_over_bound(q, list(few.astype(np.float32))) > 1
+
+
 def test_biased_rounding_has_no_bound():
     with pytest.raises(gqsgd.Unsupported, match="nearest"):
         gqsgd.variance_bound(gqsgd.Quantizer("paper-gl8", rounding="nearest"), 4, 1000)

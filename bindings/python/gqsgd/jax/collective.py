@@ -49,6 +49,9 @@ def allreduce(
     comm: this process's rank; or inside shard_map, a list of one for each device of this process,
         in the order of `jax.local_devices()`. op, schedule: as for gqsgd.Communicator.allreduce.
 
+    Give a tree as it is, not as one flat array, in which norms, blocks and rotations go across the
+    borders of its arrays (docs/PRESETS.md has numbers).
+
     The same bits as `comm.allreduce(x, q, op, schedule, step=state[0], index=state[1])`, or with
     more than one array of a dtype as `comm.allreduce_many`. Every rank runs the same calls in the
     same order; the communicator may not be used elsewhere until they have ended.

@@ -24,8 +24,10 @@ class ReduceScatter:
     transport, options: as for HookState.
 
     FSDP2 hands over slices in which parameters follow each other without their names, so that
-    there is no policy: wrap apart what should stay as it is, and attach to the other modules. The
-    communicator is made by the first backward, all ranks of the group together.
+    there is no policy: wrap apart what should stay as it is, and attach to the other modules. Norms
+    and rotations go across the borders of parameters that are wrapped together: wrap layers one by
+    one, so that small gradients do not take the error of large ones beside them. The communicator
+    is made by the first backward, all ranks of the group together.
     """
 
     def __init__(
