@@ -4,7 +4,8 @@
     GQSGD_LIBRARY=B/libgqsgd.so tools/draw_costs.py docs/pictures [--costs c.txt] [--net n.json]
 
 Needs matplotlib. Curves are those of gqsgd.predict_time; the constants of processors in the
-speed-up are those of --costs (of gqsgd-calibrate; default: built in). --net: points for the speed-up, what tools/netbench --json wrote.
+speed-up are those of --costs (of gqsgd-calibrate; default: built in). --net: points for the
+speed-up, what tools/netbench --json wrote.
 """
 
 import argparse

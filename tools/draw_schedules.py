@@ -103,8 +103,9 @@ def legend_entries(rows):
 
 def caption_of_time(rows):
     """What the axis says: of hops only where a reduction has one drawn in it."""
-    hops = any(row["kind"] == "reduce" for row in rows)
-    return "time, in messages of one chunk" + ("; the number in a reduction is its hop" if hops else "")
+    has_hops = any(row["kind"] == "reduce" for row in rows)
+    hops = "; the number in a reduction is its hop" if has_hops else ""
+    return f"time, in messages of one chunk{hops}"
 
 
 def draw(schedule, ranks, caption, rows, path):

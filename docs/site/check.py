@@ -41,7 +41,8 @@ def root_faults(root):
 def page_faults(root, page):
     text = page.read_text()
     right = re.search(r'<div class="copyright">(.*?)</div>', text, re.DOTALL)
-    if not right or not re.search(r"[a-z]", html.unescape(shown(right[1])).replace("Copyright", "")):
+    holder = shown(right[1]).replace("Copyright", "") if right else ""
+    if not re.search(r"[a-z]", holder):
         yield "has an empty copyright"
     styles = [(page.parent / link.partition("?")[0]).resolve()
               for link in re.findall(r'<link rel="stylesheet"[^>]* href="([^"]+)"', text)]

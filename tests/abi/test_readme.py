@@ -77,6 +77,6 @@ def check_average(lines):
     ranks = dict(line.removeprefix("rank ").split(":") for line in lines)
     assert sorted(ranks) == ["0", "1", "2", "3"]
     assert len(set(ranks.values())) == 1
-    # A step of 8 bits is norm / 127. Correlated rounding and the re-encode are each off by less than one.
+    # A step of 8 bits is norm / 127; rounding and re-encode are each off by less than one.
     values = [float(value) for value in ranks["0"].split()]
     assert values == pytest.approx([1.5, 2.5, 3.5, -6.0], abs=2 * 6 / 127)

@@ -72,8 +72,8 @@ def fresh_copy(tmp_path):
 
 
 def test_the_readme_installs_where_it_then_looks(fresh_copy, tmp_path):
-    """Its lines for C run as they stand, up to the compilation, which takes minutes; what they would
-    install lies where its next lines have pkg-config, the loader and the shell look."""
+    """Its lines for C run as they stand, but for the compilation, which takes minutes; what they
+    would install lies where its next lines have pkg-config, the loader and the shell look."""
     text = (fresh_copy / "README.md").read_text()
     (block,) = [block for block in re.findall(r"^```sh\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
                 if "meson setup" in block]
@@ -86,7 +86,8 @@ def test_the_readme_installs_where_it_then_looks(fresh_copy, tmp_path):
     found = output_of(["sh", "-ec", shown], environment, cwd=fresh_copy).splitlines()[-1]
     plan = json.loads(output_of(["meson", "introspect", "--installed", "B"], environment,
                                 cwd=fresh_copy))
-    for folder, name in zip(found.split(), ("gqsgd.pc", "libgqsgd.so.0", "gqsgd-plan"), strict=True):
+    names = ("gqsgd.pc", "libgqsgd.so.0", "gqsgd-plan")
+    for folder, name in zip(found.split(), names, strict=True):
         assert folder.startswith(str(home))
         assert f"{folder}/{name}" in plan.values()
 

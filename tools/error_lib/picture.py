@@ -47,7 +47,7 @@ def draw_all(table, rank_count, folder, suffixes=("svg", "png")):
 
 
 def panels_of(table):
-    """{data: title} of the panels: those of PANELS that were measured, or the first four there are."""
+    """{data: title} of the panels: those of PANELS that were measured, or the first four."""
     measured = list(dict.fromkeys(name for name, _ in table))
     return ({name: title for name, title in PANELS.items() if name in measured}
             or {name: name for name in measured[:4]})
@@ -122,8 +122,8 @@ def _error_by_ranks(table, counts):
 
 
 def _spread(ends, gap=math.log(1.8)):
-    """Heights of the labels of curves that end at (error, ..), in rising order: their own where they
-    are apart, else moved both ways until they are."""
+    """Heights of the labels of curves that end at (error, ..), in rising order: their own where
+    they are apart, else moved both ways until they are."""
     heights = [math.log(error) for error, *_ in sorted(ends)]
     for _ in range(100):
         for k in range(len(heights) - 1):

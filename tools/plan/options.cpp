@@ -166,7 +166,8 @@ Parsed parse_options(int argc, char** argv, PlanOptions* options) {
     if (option == '?') return Parsed::refused;
     if (set_option(option, optarg, options)) continue;
     const char* expected = option == kRate ? kRates : "see --help";
-    std::fprintf(stderr, "gqsgd-plan: \"%s\" is not a value for this option; %s\n", optarg, expected);
+    std::fprintf(stderr, "gqsgd-plan: \"%s\" is not a value for this option; %s\n", optarg,
+                 expected);
     return Parsed::refused;
   }
   if (optind < argc) {

@@ -142,7 +142,7 @@ def test_module_run_prints_versions_and_paths(python_environment):
 
 @pytest.fixture
 def report_of(monkeypatch, tmp_path, capsys):
-    """What `python -m gqsgd` prints where the library is alone and PyTorch and JAX have a version."""
+    """What `python -m gqsgd` prints where the library is alone; PyTorch and JAX have `version`."""
 
     def run(version):
         monkeypatch.setattr(_abi, "library_path", lambda: str(tmp_path / "libgqsgd.so.0.1.0"))
