@@ -102,7 +102,9 @@ bool read_rate(std::string_view text, double* bits_per_s) {
     return false;
   }
   std::string unit(end, text.end());
-  for (char& letter : unit) letter = static_cast<char>(std::tolower(letter));
+  for (char& letter : unit) {
+    letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
+  }
   const size_t prefix = unit.empty() ? std::string::npos : std::string_view("kmgt").find(unit[0]);
   if (prefix != std::string::npos) {
     *bits_per_s *= std::pow(1000.0, static_cast<double>(prefix) + 1);
