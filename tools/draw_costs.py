@@ -1,13 +1,11 @@
 #!/usr/bin/env python3
-"""Draws what calls cost: bandwidth over size, speed-up over link rate, time over ranks.
+"""Draws what calls cost: speed-up over link rate, time over ranks.
 
-    GQSGD_LIBRARY=B/libgqsgd.so tools/draw_costs.py docs/pictures [--costs c.txt] [--perf p.json]
-        [--net n.json]
+    GQSGD_LIBRARY=B/libgqsgd.so tools/draw_costs.py docs/pictures [--costs c.txt] [--net n.json]
 
 Needs matplotlib. Curves are those of gqsgd.predict_time; the constants of processors in the
-speed-up are those of --costs (of gqsgd-calibrate; default: built in). --perf: rows of
-gqsgd-perf --json, drawn as bandwidth_over_size.svg. --net: points for the speed-up, what
-tools/netbench --json wrote.
+speed-up are those of --costs (of gqsgd-calibrate; default: built in). --net: points for the
+speed-up, what tools/netbench --json wrote.
 """
 
 import argparse
@@ -107,27 +105,9 @@ def draw_scaling(path):
     save(figure, path)
 
 
-def draw_bandwidth(path, report):
-    figure, axes = new_axes(
-        f"Bandwidth, {report['ranks']} ranks, {report['transport']}", "bytes of float32",
-        "busbw, GB/s")
-    lines = {}
-    for row in report["rows"]:
-        if row["size"] > 0:
-            lines.setdefault((row["format"], row["schedule"]), []).append(
-                (row["size"], row["out_of_place"]["busbw"]))
-    for (text, schedule), line in lines.items():
-        axes.plot(*zip(*line), marker=".", linestyle=":" if text == "none" else "-",
-                  label=f"{text}, {schedule}")
-    axes.set_xscale("log", base=2)
-    axes.legend(frameon=False, fontsize=8)
-    save(figure, path)
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=pathlib.Path, help="where the pictures go")
-    parser.add_argument("--perf", type=pathlib.Path, help="rows of gqsgd-perf --json")
     parser.add_argument("--net", type=pathlib.Path, help="what netbench --json wrote")
     parser.add_argument("--costs", type=pathlib.Path, help="what gqsgd-calibrate wrote")
     arguments = parser.parse_args()
@@ -136,9 +116,6 @@ def main():
     runs = json.loads(arguments.net.read_text())["runs"] if arguments.net else []
     draw_speedup(arguments.folder / "speedup_over_rate.svg", costs, runs)
     draw_scaling(arguments.folder / "scaling.svg")
-    if arguments.perf:
-        draw_bandwidth(arguments.folder / "bandwidth_over_size.svg",
-                       json.loads(arguments.perf.read_text()))
 
 
 if __name__ == "__main__":

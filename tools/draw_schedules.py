@@ -101,6 +101,13 @@ def legend_entries(rows):
     return patches + lines
 
 
+def caption_of_time(rows):
+    """What the axis says: of hops only where a reduction has one drawn in it."""
+    has_hops = any(row["kind"] == "reduce" for row in rows)
+    hops = "; the number in a reduction is its hop" if has_hops else ""
+    return f"time, in messages of one chunk{hops}"
+
+
 def draw(schedule, ranks, caption, rows, path):
     figure, axes = plt.subplots(figsize=(8.4, 0.62 * ranks + 1.3), layout="constrained")
     draw_stages(axes, rows)
@@ -109,7 +116,7 @@ def draw(schedule, ranks, caption, rows, path):
     axes.set_yticks(range(ranks), [f"rank {rank}" for rank in range(ranks)])
     axes.set_ylim(ranks - 0.5, -0.5)
     axes.set_xlim(0, max(row["end"] for row in rows) + 0.1)
-    axes.set_xlabel("time, in messages of one chunk; the number in a reduction is its hop")
+    axes.set_xlabel(caption_of_time(rows))
     for side in ("top", "right", "left"):
         axes.spines[side].set_visible(False)
     axes.tick_params(axis="y", length=0)

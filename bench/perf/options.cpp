@@ -23,8 +23,8 @@ constexpr char kHelp[] =
   -c, --check 0|1          compare every rank's result with gqsgd_simulate (1)
   -d, --datatype TYPE      float, half, bfloat16 or double (float)
   -o, --op OP              sum or avg (avg)
-      --format TEXT        a quantizer's text such as paper-ge8 or "levels=linear,bits=4"; may be
-                           given several times (paper-gl8, paper-ge8); --preset is the same
+      --format TEXT        a quantizer's text such as blocks-8 or "levels=linear,bits=4"; may be
+                           given several times (blocks-8, rotated-4); --preset is the same
       --schedule LIST      of ring, tree, butterfly, direct, hierarchical, native (over MPI), auto,
                            by commas (direct)
       --ranks N            (2; not over MPI)
@@ -163,7 +163,7 @@ bool set_option(int option, const char* value, Options* options) {
 
 /** Fills in what was not said; `none` comes first, whatever was. */
 void complete(Options* options) {
-  if (options->formats.empty()) options->formats = {"paper-gl8", "paper-ge8"};
+  if (options->formats.empty()) options->formats = {"blocks-8", "rotated-4"};
   std::erase(options->formats, "none");
   options->formats.insert(options->formats.begin(), "none");
   if (options->schedules.empty()) options->schedules = {{"direct", GQSGD_SCHEDULE_DIRECT}};

@@ -11,7 +11,7 @@ import reference  # noqa: E402  (beside this file)
 reference.write(ROOT, ROOT / "build" / "docs" / "reference")
 
 project = "libgqsgd"
-author = "libgqsgd contributors"
+author = copyright = "libgqsgd contributors"
 version = release = reference.version(ROOT)
 root_doc = "docs/site/index"
 extensions = ["myst_parser"]
@@ -21,8 +21,12 @@ include_patterns = ["docs/*.md", "docs/**/*.md", "bindings/julia/README.md", "CH
 myst_heading_anchors = 4
 myst_enable_extensions = ["colon_fence"]
 highlight_language = "text"
+smartquotes = False  # quotes belong to code here
 html_theme = "furo"
 html_title = f"libgqsgd {release}"
 html_show_sphinx = False
+html_static_path = ["static"]
+html_css_files = ["site.css"]
+html_extra_path = ["extra"]  # index.html at the root, which leads to root_doc
 # Pages link to files and folders of the repository, which are no pages of the site.
 suppress_warnings = ["myst.xref_missing"]

@@ -2,6 +2,9 @@
 
 import ast
 import re
+import textwrap
+
+COLUMNS_MAX = 88  # of a line of code that a page shows whole
 
 # Modules of the Python package that users name, in the order of their pages.
 PYTHON_MODULES = ["quantizer", "communicator", "segments", "request", "threads", "transport",
@@ -43,7 +46,9 @@ def c_page(root):
         opening = re.match(r"/\*(.*?)\*/", text, re.DOTALL)[1]
         parts.append(f"## {name}\n\n{_prose(opening)}\n")
         for found in _DECLARED.finditer(text):
-            code = found["code"].replace("GQSGD_API ", "").strip()
+            code = found["code"].strip()
+            if "GQSGD_API " in code:  # what is aligned after it moves with it
+                code = re.sub(r"^ {10}", "", code.replace("GQSGD_API ", ""), flags=re.MULTILINE)
             parts.append(f"### {_title(code)}\n\n```c\n{code}\n```\n\n"
                          f"{_prose(found['comment'])}\n")
     return "\n".join(parts)
@@ -58,9 +63,81 @@ def _title(code):
 
 
 def _prose(comment):
-    """A comment as it stands: its columns carry meaning."""
-    lines = [re.sub(r"^\s*\* ?", "", line) for line in comment.strip().split("\n")]
-    return "```text\n" + "\n".join(lines) + "\n```\n"
+    """A comment of C as Markdown."""
+    first, *rest = [re.sub(r"^\s*\* ?", "", line) for line in comment.strip().split("\n")]
+    return markdown(first + "\n" + textwrap.dedent("\n".join(rest)))
+
+
+# An argument with what is said of it.
+_ITEM = re.compile(r"^([a-z]\w*(?:, [a-z]\w*)*): +(?=\S)")
+
+
+def markdown(text):
+    """A comment or docstring as Markdown: paragraphs that wrap and lists of arguments; what stands
+    in columns, and examples, as it stands."""
+    blocks = []  # [kind, lines]
+    for number, paragraph in enumerate(re.split(r"\n[ \t]*\n", text.strip("\n"))):
+        runs = _runs(paragraph.split("\n"), items_allowed=number > 0)
+        if blocks and blocks[-1][0] == runs[0][0] == "code":  # an example with an empty line in it
+            blocks[-1][1].extend(["", *runs.pop(0)[1]])
+        blocks += runs
+    return "\n\n".join(_WRITTEN[kind](lines) for kind, lines in blocks) + "\n"
+
+
+def _runs(lines, items_allowed):
+    """[[kind, lines]] of a paragraph: "prose", "items" or "code", which stands as it is."""
+    runs = []
+    for line in lines:
+        last = runs[-1][0] if runs else ""
+        if _has_columns(line):
+            kind = "code"
+        elif line.startswith("  "):
+            kind = last if last in ("items", "code") else "code"
+        elif last == "items" and not runs[-1][1][-1].endswith((".", ":")):
+            kind = "items"  # its sentence goes on
+        else:
+            kind = "items" if items_allowed and _ITEM.match(line) else "prose"
+        if kind == last:
+            runs[-1][1].append(line)
+        else:
+            runs.append([kind, [line]])
+    return runs
+
+
+def _has_columns(line):
+    return re.search(r"\S {2,}\S", line) is not None and re.search(r"[.:;] {2}\S", line) is None
+
+
+def _items(lines):
+    entries = []
+    for line in lines:
+        if entries and not _ITEM.match(line):
+            entries[-1] += " " + line.strip()
+        else:
+            entries.append(line)
+    parts = [(_ITEM.match(entry)[1], entry[_ITEM.match(entry).end():]) for entry in entries]
+    return "\n".join(f"- `{name}`: {_escaped(text)}" for name, text in parts)
+
+
+def _escaped(text):
+    """Prose without what Markdown would read as its own, names of the C ABI as code."""
+    spans = re.split(r"(`[^`]*`)", text)
+    for k in range(0, len(spans), 2):
+        plain = re.sub(r"([\\*_\[\]<>#|$~^{}])", r"\\\1", spans[k])
+        spans[k] = re.sub(r"\b(?:gqsgd|GQSGD)(?:\\_\w+)+(?:\(\)|\.h\b)?",
+                          lambda name: "`" + name[0].replace("\\", "") + "`", plain)
+    return "".join(spans)
+
+
+def _code(lines):
+    return "```text\n" + textwrap.dedent("\n".join(lines)) + "\n```"
+
+
+def _paragraph(lines):
+    return _escaped(" ".join(map(str.strip, lines)))
+
+
+_WRITTEN = {"prose": _paragraph, "items": _items, "code": _code}
 
 
 def python_page(root):
@@ -72,7 +149,7 @@ def python_page(root):
         path = root / "bindings" / "python" / "gqsgd" / f"{name}.py"
         tree = ast.parse(path.read_text())
         module = f"gqsgd.{name}".replace("/", ".")
-        parts.append(f"## {module}\n\n{_text_block(ast.get_docstring(tree))}")
+        parts.append(f"## {module}\n\n{markdown(ast.get_docstring(tree))}")
         for node in tree.body:
             if getattr(node, "name", None) in public:
                 parts += _python_entry(node, "")
@@ -94,22 +171,47 @@ def _python_entry(node, owner):
     if not isinstance(node, kinds) or node.name.startswith("_") or not ast.get_docstring(node):
         return []
     name = f"{owner}{node.name}"
-    signature = "" if isinstance(node, ast.ClassDef) else f"({_arguments(node)})"
-    parts = [f"### {name}\n\n```python\n{name}{signature}\n```\n\n"
-             f"{_text_block(ast.get_docstring(node))}"]
+    parts = [f"### {name}\n\n```python\n{_signature(node, name)}\n```\n\n"
+             f"{markdown(ast.get_docstring(node))}"]
     if isinstance(node, ast.ClassDef):
         for inner in node.body:
             parts += _python_entry(inner, f"{name}.")
     return parts
 
 
-def _arguments(node):
-    text = ast.unparse(node.args)
-    return re.sub(r"^(self|cls)(: \w+)?(, )?", "", text)
+def _signature(node, name):
+    """How it is called; of a property its name; of a class that users do not make themselves, what
+    it is derived from."""
+    if isinstance(node, ast.FunctionDef):
+        is_property = "property" in map(ast.unparse, node.decorator_list)
+        return name if is_property else _call(name, node)
+    made = next((inner for inner in node.body if getattr(inner, "name", "") == "__init__"), None)
+    if made is not None and "handle" not in [argument.arg for argument in made.args.args]:
+        return _call(name, made)
+    bases = ", ".join(map(ast.unparse, node.bases))
+    return f"class {name}({bases})" if bases else f"class {name}"
 
 
-def _text_block(text):
-    return f"```text\n{text}\n```\n"
+def _call(name, function):
+    """`name(arguments)`, an argument for each line where one line is too long."""
+    text = re.sub(r"^(self|cls)(: \w+)?(, )?", "", ast.unparse(function.args))
+    line = f"{name}({text})"
+    if len(line) <= COLUMNS_MAX:
+        return line
+    return f"{name}(\n" + "".join(f"    {one},\n" for one in _split(text)) + ")"
+
+
+def _split(arguments):
+    """Arguments at the commas that are outside of brackets and strings."""
+    parts, depth, quoted = [""], 0, False
+    for character in arguments:
+        quoted ^= character == "'"
+        depth += 0 if quoted else (character in "([{") - (character in ")]}")
+        if character == "," and depth == 0 and not quoted:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return [part.strip() for part in parts]
 
 
 def julia_page(root):

@@ -18,7 +18,7 @@ static void *average(void *argument) {
   const float base = (float)work->rank;
   float values[VALUE_COUNT] = {base, base + 1, base + 2, -6};
   work->failed = gqsgd_allreduce(work->comm, work->quantizer, values, values, VALUE_COUNT,
-                                 GQSGD_FLOAT32, GQSGD_MEAN, GQSGD_SCHEDULE_RING, NULL, NULL);
+                                 GQSGD_FLOAT32, GQSGD_MEAN, GQSGD_SCHEDULE_AUTO, NULL, NULL);
   if (work->failed)
     printf("rank %d: %s\n", work->rank, gqsgd_last_error());
   else
@@ -30,7 +30,7 @@ static void *average(void *argument) {
 int main(void) {
   gqsgd_comm comms[RANK_COUNT];
   gqsgd_quantizer quantizer;
-  if (gqsgd_quantizer_create("paper-gl8", &quantizer) ||
+  if (gqsgd_quantizer_create("blocks-8", &quantizer) ||
       gqsgd_comm_create_local(RANK_COUNT, "", comms)) {
     printf("%s\n", gqsgd_last_error());
     return 1;

@@ -58,7 +58,7 @@ static gqsgd_status fit(gqsgd_comm comm, gqsgd_quantizer quantizer, int rank, fl
 static int run_rank(const gqsgd_unique_id *id, int rank, float *weights) {
   gqsgd_comm comm = NULL;
   gqsgd_quantizer quantizer = NULL;
-  const int failed = gqsgd_quantizer_create("paper-gl8,seed=7", &quantizer) ||
+  const int failed = gqsgd_quantizer_create("blocks-8,seed=7", &quantizer) ||
                      gqsgd_comm_create_process(id, rank, RANK_COUNT, "", &comm) ||
                      fit(comm, quantizer, rank, weights);
   if (failed) printf("rank %d: %s\n", rank, gqsgd_last_error());

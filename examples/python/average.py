@@ -12,7 +12,7 @@ def work(unique_id, rank):
     """One rank, in a process of its own."""
     values = np.array([rank, rank + 1, rank + 2, -6], np.float32)
     with gqsgd.Communicator.process(unique_id, rank, RANK_COUNT) as comm:
-        mean = comm.allreduce(values, gqsgd.Quantizer("paper-gl8"), op="mean", schedule="ring")
+        mean = comm.allreduce(values, gqsgd.Quantizer("blocks-8"), op="mean")
     line = " ".join([f"rank {rank}:", *(f"{value:.4f}" for value in mean)])
     print(line + "\n", end="", flush=True)  # one write: ranks print at the same time
 

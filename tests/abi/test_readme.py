@@ -53,7 +53,7 @@ def test_the_first_screen_is_one_screen(root):
     for language in ("c", "python"):
         frame = r"#include .*|import .*|int main\(void\) \{|\}|"
         lines = blocks(root, language)[0].splitlines()
-        assert len([line for line in lines if not re.fullmatch(frame, line)]) <= 10
+        assert len([line for line in lines if not re.fullmatch(frame, line)]) <= 12
     assert (root / "README.md").read_text().splitlines().index("```text") < 60
 
 
@@ -77,6 +77,6 @@ def check_average(lines):
     ranks = dict(line.removeprefix("rank ").split(":") for line in lines)
     assert sorted(ranks) == ["0", "1", "2", "3"]
     assert len(set(ranks.values())) == 1
-    # One step of 8 bits over 4 ranks is norm / 31, and each rank rounds by less than one step.
+    # A step of 8 bits is norm / 127; rounding and re-encode are each off by less than one.
     values = [float(value) for value in ranks["0"].split()]
-    assert values == pytest.approx([1.5, 2.5, 3.5, -6.0], abs=6 / 31)
+    assert values == pytest.approx([1.5, 2.5, 3.5, -6.0], abs=2 * 6 / 127)

@@ -1,6 +1,9 @@
 """Every example of C and C++ compiles by the command in its head and by CMake, and works."""
 
+import json
+import os
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -54,10 +57,39 @@ def test_example_compiles_by_the_command_in_its_head(source, installed, tmp_path
 def test_the_program_of_the_readme_compiles_from_an_installation(installed, tmp_path):
     text = (EXAMPLES.parent / "README.md").read_text()
     (source,) = re.findall(r"^```c\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
+    (command,) = re.findall(r"^`(cc average\.c .*)`", text, flags=re.MULTILINE)
     (tmp_path / "average.c").write_text(source)
-    output_of(["sh", "-c", "cc average.c $(pkg-config --cflags --libs gqsgd)"], installed,
-              cwd=tmp_path)
-    assert output_of([tmp_path / "a.out"], installed) in text
+    assert output_of(["sh", "-c", command], installed, cwd=tmp_path) in text
+
+
+@pytest.fixture
+def fresh_copy(tmp_path):
+    """The source tree without what was built in it."""
+    root, copy = EXAMPLES.parent, tmp_path / "libgqsgd"
+    shutil.copytree(root, copy, ignore=lambda folder, names: [
+        name for name in names if Path(folder) == root and re.match(r"build|B$|venv|\.git$", name)])
+    return copy
+
+
+def test_the_readme_installs_where_it_then_looks(fresh_copy, tmp_path):
+    """Its lines for C run as they stand, but for the compilation, which takes minutes; what they
+    would install lies where its next lines have pkg-config, the loader and the shell look."""
+    text = (fresh_copy / "README.md").read_text()
+    (block,) = [block for block in re.findall(r"^```sh\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+                if "meson setup" in block]
+    lines = [line for line in block.splitlines() if line.startswith(("meson setup", "export"))]
+    assert len(lines) == 2
+    home = tmp_path / "home"
+    environment = {name: value for name, value in os.environ.items()
+                   if name not in ("PKG_CONFIG_PATH", "LD_LIBRARY_PATH")} | {"HOME": str(home)}
+    shown = "\n".join([*lines, 'echo "$PKG_CONFIG_PATH $LD_LIBRARY_PATH ${PATH%%:*}"'])
+    found = output_of(["sh", "-ec", shown], environment, cwd=fresh_copy).splitlines()[-1]
+    plan = json.loads(output_of(["meson", "introspect", "--installed", "B"], environment,
+                                cwd=fresh_copy))
+    names = ("gqsgd.pc", "libgqsgd.so.0", "gqsgd-plan")
+    for folder, name in zip(found.split(), names, strict=True):
+        assert folder.startswith(str(home))
+        assert f"{folder}/{name}" in plan.values()
 
 
 def test_examples_are_built_by_cmake(installed, tmp_path):

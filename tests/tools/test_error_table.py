@@ -166,3 +166,43 @@ def test_other_bits_than_the_references_and_broken_bounds_are_failures():
     assert len(disagreements(table)) == 2
     cell.bound_shares = [0.1, 0.1, 3.5]  # one seed far off is no proof
     assert len(disagreements(table)) == 1
+
+
+@pytest.fixture
+def page(root):
+    return (root / "docs/results/errors.md").read_text()
+
+
+def test_the_numbers_of_the_pictures_are_those_of_the_page(page):
+    from error_lib.report import section, sections
+    from error_lib.saved import table_of_page
+
+    table = table_of_page(page)
+    parts = sections(list(dict.fromkeys(name for name, _ in table)))
+    assert len(parts) == 4
+    for title, data in parts.items():
+        assert section(table, title, data) in page, title
+
+
+def test_pictures_show_few_panels_and_name_what_they_draw(page, tmp_path):
+    from error_lib import picture
+    from error_lib.saved import table_of_page
+
+    table = table_of_page(page)
+    assert list(picture.panels_of(table)) == list(picture.PANELS)
+    assert len(picture.PANELS) <= 4 and len(picture._ROWS) <= 12 and len(picture._CURVES) <= 8
+    picture.draw_all(table, 16, tmp_path, suffixes=("svg",))
+    per_byte = (tmp_path / "error_per_byte.svg").read_text()  # text is outlines, its words comments
+    for name, (label, _) in picture._ROWS.items():
+        assert f"<!-- {label}   {table['gauss', 16][name].bytes_per_value:.2f} -->" in per_byte
+    by_ranks = (tmp_path / "error_by_ranks.svg").read_text()
+    for name in picture._CURVES:
+        assert by_ranks.count(f"<!-- {picture._ROWS[name][0]} -->") == len(picture.PANELS), name
+
+
+def test_labels_of_curves_that_end_together_stand_apart():
+    from error_lib.picture import _spread
+
+    heights = _spread([(1e-4, "a"), (1.1e-4, "b"), (1e-4, "c"), (1.0, "d")])
+    assert min(high / low for low, high in zip(heights, heights[1:])) > 1.7
+    assert heights[-1] == pytest.approx(1.0)

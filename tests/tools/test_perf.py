@@ -35,3 +35,10 @@ def test_ranks_may_run_anywhere_otherwise(perf):
 
 def test_the_threads_of_a_rank_are_among_the_options(perf):
     assert perf("--comm-options", "threads=3")["comm_options"] == "threads=3"
+
+
+def test_without_a_format_it_measures_what_people_should_use(perf):
+    """The library's default and its 4 bits, beside none; the paper's presets are for asking."""
+    assert [row["format"] for row in perf()["rows"]] == ["none", "blocks-8", "rotated-4"]
+    asked = perf("--format", "paper-gl8")["rows"]
+    assert [row["format"] for row in asked] == ["none", "paper-gl8"]

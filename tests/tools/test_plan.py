@@ -2,6 +2,7 @@
 wrong is refused in a sentence."""
 
 import csv
+import importlib.util
 import re
 import subprocess
 
@@ -69,11 +70,60 @@ def test_costs_from_a_file_change_the_times(plan, tmp_path):
     assert "line 1 of the costs" in refused.stderr
 
 
+def direct_time_us(plan, *options):
+    text = plan("--schedule", "direct", "--count", "10M", *options).stdout
+    return float(re.search(r"^ +direct +(\d+\.\d)", text, re.MULTILINE)[1]), text
+
+
+@pytest.mark.parametrize("rate", ["1gbit", "1Gbit/s", "1Gbits/s", "1G", "1g", "1000mbit", "1000M",
+                                  "1e9bit", "0.001tbit", "1000000kbit"])
+def test_a_rate_is_said_as_people_say_it(plan, rate, tmp_path):
+    costs = tmp_path / "costs"
+    costs.write_text("byte_ns = 8\n")
+    time_us, text = direct_time_us(plan, "--rate", rate)
+    assert time_us == direct_time_us(plan, "--costs", costs)[0]
+    assert "at 1000 Mbit/s" in text
+    assert time_us > 5 * direct_time_us(plan, "--rate", "10G")[0]
+
+
+def test_a_rate_replaces_the_link_of_the_costs_and_what_native_took_on_it(plan, tmp_path):
+    costs = tmp_path / "costs"
+    costs.write_text("byte_ns = 100\nnative_step_ns = 1\nnative_byte_ns = 1\n")
+    assert re.search(r"native +- +\d", direct_time_us(plan, "--costs", costs)[1])
+    time_us, text = direct_time_us(plan, "--costs", costs, "--rate", "200mbit")
+    assert time_us == direct_time_us(plan, "--rate", "200mbit")[0]
+    assert re.search(r"native +- +-", text)
+
+
+@pytest.mark.parametrize("rate", ["1", "fast", "1gbps", "1GB/s", "0gbit", "-1gbit", "infG", "nanG",
+                                  "0x1G", "1 x", "1gbit/", "", "1bit", "9999999tbit"])
+def test_a_rate_that_could_mean_anything_is_refused_with_what_is_accepted(plan, rate):
+    run = plan("--rate", rate)
+    assert run.returncode == 2
+    assert f'"{rate}" is not a value' in run.stderr
+    assert "200mbit, 1gbit, 1Gbit/s or 10G" in run.stderr
+
+
 def test_a_timeline_is_what_pictures_are_drawn_of(plan):
     rows = rows_of(plan("--timeline", "--schedule", "direct", "--ranks", 2, "--count", 64,
                         "--chunk", 32, "--format", "paper-gl8").stdout)
     assert {row["kind"] for row in rows} >= {"quantize", "send", "reduce_many", "dequantize"}
     assert all(float(row["end"]) >= float(row["start"]) for row in rows)
+
+
+@pytest.mark.parametrize("schedule, has_hops", [("ring", True), ("direct", False),
+                                                ("hierarchical", False)])
+def test_a_picture_speaks_of_hops_only_where_it_draws_them(schedule, has_hops, root,
+                                                           build_directory, tmp_path):
+    place = importlib.util.spec_from_file_location("draw", root / "tools/draw_schedules.py")
+    draw = importlib.util.module_from_spec(place)
+    place.loader.exec_module(draw)
+    ranks, chunks, caption = draw.PICTURES[schedule]
+    rows = draw.read_timeline(build_directory / "tools/gqsgd-plan", schedule, ranks, chunks)
+    draw.draw(schedule, ranks, caption, rows, tmp_path / "picture.svg")
+    for picture in (tmp_path / "picture.svg", root / f"docs/pictures/{schedule}.svg"):
+        text = picture.read_text()  # text is outlines, its words comments
+        assert ("the number in a reduction is its hop" in text) is has_hops, picture
 
 
 def test_a_hundred_thousand_ranks(plan):
@@ -85,7 +135,7 @@ def test_a_hundred_thousand_ranks(plan):
 def test_help_says_every_option(plan):
     run = plan("--help")
     assert run.returncode == 0
-    for option in ("--format", "--schedule", "--ranks", "--count", "--costs", "--moves"):
+    for option in ("--format", "--schedule", "--ranks", "--count", "--costs", "--rate", "--moves"):
         assert option in run.stdout
 
 

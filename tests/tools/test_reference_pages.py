@@ -1,5 +1,7 @@
-"""docs/site/reference.py: nothing that users may call is missing from the reference pages."""
+"""docs/site: nothing that users may call is missing from the reference pages, it is shown whole,
+and a site that lacks something is found out."""
 
+import ast
 import re
 
 import pytest
@@ -11,6 +13,14 @@ def reference(root, monkeypatch):
     import reference
 
     return reference
+
+
+@pytest.fixture
+def check(root, monkeypatch):
+    monkeypatch.syspath_prepend(str(root / "docs" / "site"))
+    import check
+
+    return check
 
 
 def titles(page):
@@ -41,3 +51,93 @@ def test_every_name_that_julia_exports_has_an_entry(root, reference):
     page = reference.julia_page(root)
     starts = [rf"^\W*{re.escape(name)}(\(|\W*$|\.)" for name in exported]
     assert [start for start in starts if not re.search(start, page, re.MULTILINE)] == []
+
+
+def test_every_class_that_users_make_shows_its_arguments(root, reference):
+    page = reference.python_page(root)
+    assert "```python\nQuantizer(preset_or_text: str='', **fields: Any)\n```" in page
+    assert "```python\nHookState(\n    quantizer: gqsgd.Quantizer | str='',\n" in page
+    assert "```python\nclass Communicator(SegmentCollectives, NcclGroups)\n```" in page
+    assert "```python\nCommunicator.timeout_ms\n```" in page, "a property is not called"
+    for block in re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL):
+        if "(" in block and not block.startswith("class "):
+            ast.parse(f"def {block.replace('.', '_', 1).strip()}: pass")
+        assert max(map(len, block.splitlines())) <= reference.COLUMNS_MAX, block
+
+
+def test_prose_wraps_and_what_stands_in_columns_stands(reference):
+    text = """Adds `x` over
+all ranks: a_b * c.
+
+x: an array,
+    of float32
+q, seed: how gqsgd_norm rounds
+
+Options:
+    a=1   first
+          more
+
+    b=2   second
+"""
+    assert reference.markdown(text) == """Adds `x` over all ranks: a\\_b \\* c.
+
+- `x`: an array, of float32
+- `q, seed`: how `gqsgd_norm` rounds
+
+Options:
+
+```text
+a=1   first
+      more
+
+b=2   second
+```
+"""
+
+
+def test_docstrings_and_comments_are_mostly_prose(root, reference):
+    """As blocks of code they were cut off at the right edge of the page."""
+    for page in (reference.python_page(root), reference.c_page(root)):
+        blocks = re.findall(r"^```text\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+        assert sum(map(len, blocks)) < len(page) / 8
+
+
+PAGE = """<link rel="stylesheet" href="../_static/site.css?v=1">
+<div class="copyright">Copyright &#169; its authors</div>
+<pre>Quantizer(preset_or_text: HookState( Communicator.process( gqsgd_allreduce( </pre>"""
+
+
+@pytest.fixture
+def site(tmp_path):
+    """The least that is whole."""
+    files = {"index.html": '<meta http-equiv="refresh" content="0; url=docs/a.html">',
+             "docs/a.html": PAGE, "_static/site.css": "pre { white-space: pre-wrap; }"}
+    for name in ("c", "python", "julia"):
+        files[f"build/docs/reference/{name}.html"] = PAGE.replace("../_static", "../../../_static")
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+def test_a_whole_site_has_no_faults(site, check):
+    assert check.faults(site) == []
+
+
+@pytest.mark.parametrize("file, old, new, fault", [
+    ("index.html", "docs/a.html", "docs/none.html", "index.html at the root leads nowhere"),
+    ("docs/a.html", "its authors", "", "docs/a.html has an empty copyright"),
+    ("docs/a.html", "site.css", "other.css", "docs/a.html cuts long lines"),
+    ("_static/site.css", "pre-wrap", "pre", "docs/a.html cuts long lines"),
+    ("build/docs/reference/python.html", "HookState(", "", "python.html shows no signature"),
+])
+def test_a_fault_of_the_site_is_found(site, check, file, old, new, fault):
+    text = (site / file).read_text()
+    assert old in text
+    (site / file).write_text(text.replace(old, new))
+    assert any(sentence.startswith(fault) for sentence in check.faults(site))
+
+
+def test_a_site_without_a_page_at_its_root_is_found(site, check):
+    (site / "index.html").unlink()
+    assert check.faults(site) == ["there is no index.html at the root"]

@@ -9,6 +9,8 @@ from pathlib import Path
 
 from .generators import GENERATORS
 
+_DOCS = Path(__file__).resolve().parents[2] / "docs"
+
 
 def parse_arguments(arguments=None):
     parser = argparse.ArgumentParser(
@@ -32,6 +34,9 @@ def parse_arguments(arguments=None):
     parser.add_argument("--out", type=Path, default=Path("build/errors"), help="where files go")
     parser.add_argument("--refresh-docs", action="store_true",
                         help="also rewrites the tables of docs/results/errors.md and its pictures")
+    parser.add_argument("--pictures", action="store_true",
+                        help="measures nothing; draws the pictures of docs/results/errors.md again "
+                             "from its tables")
     return parser.parse_args(arguments)
 
 
@@ -99,6 +104,8 @@ def _mapper(plan, job_count):
 def main():
     arguments = parse_arguments()
     arguments.out.mkdir(parents=True, exist_ok=True)
+    if arguments.pictures:
+        return draw_page(arguments.picture_ranks)
     import gqsgd
     try:
         print(f"libgqsgd {gqsgd.version()}", file=sys.stderr)
@@ -115,13 +122,22 @@ def main():
     (arguments.out / "errors.json").write_text(json_text(table))
     draw_all(table, arguments.picture_ranks, arguments.out)
     if arguments.refresh_docs:
-        docs = Path(__file__).resolve().parents[2] / "docs"
-        refresh_page(docs / "results/errors.md", text)
-        draw_all(table, arguments.picture_ranks, docs / "pictures", suffixes=("svg",))
+        refresh_page(_DOCS / "results/errors.md", text)
+        draw_page(arguments.picture_ranks)
     wrong = disagreements(table)
     for sentence in wrong:
         print(sentence, file=sys.stderr)
     return 1 if wrong else 0
+
+
+def draw_page(rank_count):
+    """The pictures of the documentation, from the page's own tables: they show the same numbers."""
+    from .picture import draw_all
+    from .saved import table_of_page
+
+    table = table_of_page((_DOCS / "results/errors.md").read_text())
+    draw_all(table, rank_count, _DOCS / "pictures", suffixes=("svg",))
+    return 0
 
 
 def table_to_report(arguments):

@@ -1,4 +1,7 @@
-"""The pictures: error against bytes with everything in it, and error against ranks."""
+"""The pictures: error by scheme with the bytes that it sends, and error by ranks. A choice of data
+and schemes, each labelled where it is drawn; the tables have all of them."""
+
+import math
 
 import matplotlib
 
@@ -9,20 +12,29 @@ matplotlib.rcParams["font.size"] = 9
 from matplotlib import pyplot  # noqa: E402
 
 from .peers import PEERS  # noqa: E402
-from .schemes import SCHEMES  # noqa: E402
 
-COLUMN_COUNT = 4
-FLOOR = 1e-6  # what is below, exact results too, is drawn here
-_PAPER, _BLOCKS, _ROTATED, _RELATIVE = "#3b6fb6", "#2e8b57", "#c0392b", "#8e44ad"
-_FAMILIES = (("none", "black"), ("paper", _PAPER), ("blocks", _BLOCKS),
-             ("levels=linear,bits=8,block", _BLOCKS), ("rotated", _ROTATED),
-             ("relative", _RELATIVE))
-_OUR_MARKERS = "osD^vPX*"
-_PEER_MARKERS = "os^vD<>ph*X"
-_CURVES = ("paper-gl8 direct", "paper-ge8 tree", "blocks-8 direct", "rotated-8 direct",
-           "rotated-4 direct", "rotated-4-8 direct", "relative-8 direct",
-           "int8 two-shot, scale per 128, nearest", "int8 two-shot, scale per 128, random",
-           "int4 two-shot, scale per 32, nearest", "int4 two-shot, scale per 128, random")
+PANELS = {"gauss": "normal values", "heavy": "heavy tails",
+          "Fashion-MNIST step 45": "gradients, Fashion-MNIST",
+          "digits step 600": "gradients, digits, late"}
+_PAPER, _BLOCKS, _ROTATED, _PEER = "#3b6fb6", "#2e8b57", "#c0392b", "0.35"
+# Scheme: label and colour, in the order of rows; those of other systems are grey.
+_ROWS = {
+    "bfloat16 two-shot, random": ("bfloat16", _PEER),
+    "rotated-8 direct": ("rotated-8", _ROTATED),
+    "blocks-8 direct": ("blocks-8", _BLOCKS),
+    "int8 two-shot, scale per 128, random": ("int8, random", _PEER),
+    "int8 two-shot, scale per 128, nearest": ("int8, nearest", _PEER),
+    "paper-gl8 direct": ("paper-gl8, direct", _PAPER),
+    "rotated-4-8 direct": ("rotated-4-8", _ROTATED),
+    "rotated-4 direct": ("rotated-4", _ROTATED),
+    "int4 two-shot, scale per 128, random": ("int4, random", _PEER),
+    "int4 two-shot, scale per 128, nearest": ("int4, nearest", _PEER),
+    "paper-gl4 tree": ("paper-gl4, tree", _PAPER),
+}
+_CURVES = ("paper-gl8 direct", "blocks-8 direct", "rotated-8 direct", "rotated-4-8 direct",
+           "rotated-4 direct", "int8 two-shot, scale per 128, random",
+           "int4 two-shot, scale per 128, random")
+_BIASED = {peer.name for peer in PEERS if not peer.unbiased}
 
 
 def draw_all(table, rank_count, folder, suffixes=("svg", "png")):
@@ -34,85 +46,92 @@ def draw_all(table, rank_count, folder, suffixes=("svg", "png")):
     _save(_error_by_ranks(table, counts), folder, "error_by_ranks", suffixes)
 
 
-def styles():
-    """{scheme's name: how it is drawn}: ours coloured, peers grey, those that are biased hollow."""
-    found, used = {}, {}
-    for scheme in SCHEMES:
-        color = next((color for start, color in _FAMILIES if scheme.text.startswith(start)), None)
-        if color is not None:
-            used[color] = used.get(color, -1) + 1
-            found[scheme.name] = {"color": color, "marker": _OUR_MARKERS[used[color]],
-                                  "markeredgecolor": "white", "markeredgewidth": 0.5, "zorder": 3}
-    for number, peer in enumerate(PEERS):
-        found[peer.name] = {"color": "0.35", "marker": _PEER_MARKERS[number % len(_PEER_MARKERS)],
-                            "markerfacecolor": "0.6" if peer.unbiased else "none"}
-    return found
+def panels_of(table):
+    """{data: title} of the panels: those of PANELS that were measured, or the first four."""
+    measured = list(dict.fromkeys(name for name, _ in table))
+    return ({name: title for name, title in PANELS.items() if name in measured}
+            or {name: name for name in measured[:4]})
 
 
-def _panels(table):
-    """(figure, {data: axes}) with one panel for each kind of data, axes in common."""
-    data = list(dict.fromkeys(name for name, _ in table))
-    columns = min(COLUMN_COUNT, len(data))
-    rows = -(-len(data) // columns)
-    figure, axes = pyplot.subplots(rows, columns, figsize=(4.2 * columns + 0.2, 4.4 * rows + 1.8),
-                                   squeeze=False, sharex=True, sharey=True, layout="constrained")
-    for unused in axes.flat[len(data):]:
+def _axes_of(figure, grid, titles):
+    """{data: axes} in a row or a square, with the look that both pictures have."""
+    for title, panel in zip(titles.values(), grid.flat):
+        panel.set_title(title, loc="left", fontsize=9)
+        for side in ("top", "right"):
+            panel.spines[side].set_visible(False)
+    for unused in list(grid.flat)[len(titles):]:
         unused.set_visible(False)
-    for name, panel in zip(data, axes.flat):
-        panel.set_title(name, loc="left", fontsize=10)
-        panel.set(xscale="log", yscale="log")
-        panel.grid(True, which="major", alpha=0.3, linewidth=0.6)
-    figure.supylabel(f"|G - mean|^2 / |mean|^2;  0 and what is below {FLOOR:g} is drawn there")
-    return figure, dict(zip(data, axes.flat))
-
-
-def _ticks(panel, positions):
-    panel.set_xticks(positions, [f"{position:g}" for position in positions])
-    panel.tick_params(labelbottom=True)
-    panel.minorticks_off()
+    return dict(zip(titles, grid.flat))
 
 
 def _error_per_byte(table, rank_count):
-    figure, panels = _panels(table)
+    """A row for each scheme, most bytes first; a point is its error on the data of its panel."""
+    titles = panels_of(table)
+    figure, grid = pyplot.subplots(1, len(titles), figsize=(8.6, 3.9), sharex=True, sharey=True,
+                                   squeeze=False, layout="constrained")
+    panels = _axes_of(figure, grid, titles)
     for data, panel in panels.items():
-        for name, style in styles().items():
-            cell = table[data, rank_count][name]
-            if cell.error is not None:
-                panel.plot([cell.bytes_per_value], [max(cell.error, FLOOR)], linestyle="",
-                           markersize=7.5, label=_label(name), **style)
-        _ticks(panel, (0.5, 1, 2, 4, 8, 16))
-        panel.set_xlabel(f"bytes sent per value and rank, {rank_count} ranks")
-    _legend(figure, panels, columns=4)
+        for row, (name, (_, color)) in enumerate(_ROWS.items()):
+            error = table[data, rank_count][name].error
+            if error is not None:
+                panel.plot([error], [row], "o", markersize=6, color=color,
+                           markerfacecolor="white" if name in _BIASED else color)
+        panel.set_xscale("log")
+        panel.grid(True, which="major", color="#dddddd", linewidth=0.6)
+        panel.set_axisbelow(True)
+        panel.minorticks_off()
+    first = grid[0, 0]
+    bytes_of = table[next(iter(titles)), rank_count]
+    first.set_yticks(range(len(_ROWS)), [f"{label}   {bytes_of[name].bytes_per_value:.2f}"
+                                         for name, (label, _) in _ROWS.items()])
+    for tick, (_, color) in zip(first.get_yticklabels(), _ROWS.values()):
+        tick.set_color(color)
+    first.set_ylim(len(_ROWS) - 0.5, -0.5)
+    figure.suptitle(f"{rank_count} ranks; after each name the bytes that a rank sends for a value. "
+                    "Coloured: this library; grey: others, hollow where biased", x=0.01, ha="left",
+                    fontsize=9)
+    figure.supxlabel("squared error of the mean over its square; left is better", fontsize=9)
     return figure
 
 
 def _error_by_ranks(table, counts):
-    figure, panels = _panels(table)
-    for data, panel in panels.items():
+    titles = panels_of(table)
+    rows = -(-len(titles) // 2)
+    figure, grid = pyplot.subplots(rows, min(2, len(titles)), figsize=(8.6, 3.2 * rows + 0.3),
+                                   sharex=True, sharey=True, squeeze=False, layout="constrained")
+    for data, panel in _axes_of(figure, grid, titles).items():
+        ends = []
         for name in _CURVES:
-            cells = [(n, table[data, n][name]) for n in counts]
-            drawn = [(n, max(cell.error, FLOOR)) for n, cell in cells if cell.error is not None]
-            if drawn:
-                is_peer = any(peer.name == name for peer in PEERS)
-                panel.plot(*zip(*drawn), linestyle="--" if is_peer else "-", linewidth=1.2,
-                           markersize=5, label=_label(name), **styles()[name])
-        _ticks(panel, counts)
-        panel.set_xlabel("ranks")
-    _legend(figure, panels, columns=3)
+            label, color = _ROWS[name]
+            points = [(n, table[data, n][name].error) for n in counts]
+            points = [(n, error) for n, error in points if error]
+            if points:
+                panel.plot(*zip(*points), color=color, marker="o", markersize=3, linewidth=1.2,
+                           linestyle="--" if color == _PEER else "-")
+                ends.append((points[-1][1], label, color))
+        panel.set(xscale="log", yscale="log", xlim=(counts[0] * 0.9, counts[-1] * 5.5))
+        panel.set_xticks(counts, [str(count) for count in counts])
+        panel.tick_params(labelbottom=True, labelleft=True)
+        panel.minorticks_off()
+        panel.grid(True, axis="y", which="major", color="#dddddd", linewidth=0.6)
+        for height, (_, label, color) in zip(_spread(ends), sorted(ends)):
+            panel.text(counts[-1] * 1.12, height, label, color=color, fontsize=8, va="center")
+    figure.supxlabel("ranks", fontsize=9)
+    figure.supylabel("squared error of the mean over its square", fontsize=9)
     return figure
 
 
-def _label(name):
-    return name.removesuffix(" direct")
-
-
-def _legend(figure, panels, columns):
-    entries = {}
-    for panel in panels.values():
-        for handle, label in zip(*panel.get_legend_handles_labels()):
-            entries.setdefault(label, handle)
-    figure.legend(entries.values(), entries.keys(), loc="outside lower center", ncols=columns,
-                  frameon=False)
+def _spread(ends, gap=math.log(1.8)):
+    """Heights of the labels of curves that end at (error, ..), in rising order: their own where
+    they are apart, else moved both ways until they are."""
+    heights = [math.log(error) for error, *_ in sorted(ends)]
+    for _ in range(100):
+        for k in range(len(heights) - 1):
+            overlap = gap - (heights[k + 1] - heights[k])
+            if overlap > 0:
+                heights[k] -= overlap / 2
+                heights[k + 1] += overlap / 2
+    return [math.exp(height) for height in heights]
 
 
 def _save(figure, folder, name, suffixes):

@@ -33,12 +33,17 @@ const char* schedule_name(int32_t id) {
   return name_in(names_of(kScheduleList), static_cast<size_t>(id));
 }
 
-Status read_costs(const std::string& path, CostConstants* constants) {
+Status read_costs(const PlanOptions& options, CostConstants* constants) {
   *constants = built_in_costs();
-  if (path.empty()) return Status();
-  std::shared_ptr<const CostConstants> costs;
-  GQ_TRY(gq::read_costs(path, &costs));
-  *constants = *costs;
+  if (!options.costs_path.empty()) {
+    std::shared_ptr<const CostConstants> costs;
+    GQ_TRY(gq::read_costs(options.costs_path, &costs));
+    *constants = *costs;
+  }
+  if (options.bits_per_s > 0) {
+    constants->byte_ns = 8e9 / options.bits_per_s;
+    constants->native_step_ns = constants->native_byte_ns = 0;  // measured on another link
+  }
   return Status();
 }
 
@@ -92,7 +97,8 @@ void print_totals(const Plan& plan, uint32_t rank) {
 
 void print_times(const CostQuestion& question, const CostConstants& constants,
                  const Choice& choice) {
-  std::printf("\n  predicted time, microseconds    compressed  uncompressed\n");
+  std::printf("\n  predicted time, microseconds, at %.4g Mbit/s\n", 8e3 / constants.byte_ns);
+  std::printf("    %-28scompressed  uncompressed\n", "");
   for (const int32_t id : kScheduleIds) {
     if (id == GQSGD_SCHEDULE_HIERARCHICAL && question.nodes->is_flat()) continue;
     std::printf("    %-28s", schedule_name(id));
@@ -163,7 +169,7 @@ Status run(const PlanOptions& options) {
   GQ_TRY(read_nodes(options, &nodes));
   question.nodes = &nodes;
   CostConstants constants;
-  GQ_TRY(read_costs(options.costs_path, &constants));
+  GQ_TRY(read_costs(options, &constants));
   question.schedule_id = options.schedule;
   if (options.schedule == GQSGD_SCHEDULE_AUTO) {
     Choice choice{};

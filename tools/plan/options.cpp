@@ -3,8 +3,12 @@
 
 #include <getopt.h>
 
+#include <cctype>
+#include <charconv>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <string_view>
 
 #include "include/gqsgd.h"
 #include "kernels/codec/formats.h"
@@ -27,6 +31,9 @@ constexpr char kHelp[] =
                         more than 8; 65536 in shared memory)
       --shared-memory   ranks are threads or processes of one machine (messages travel, as over MPI)
       --costs FILE      constants of the machine, as gqsgd-calibrate writes them (built-in ones)
+      --rate RATE       of the link out of a rank, in bits per second with a unit: 200mbit, 1gbit,
+                        1Gbit/s, 10G; k, M, G and T are powers of 1000. In place of the constants'
+                        own (10 Gbit/s built in); what native takes is not known then
       --moves           prints every move of one rank, and nothing else
       --rank R          which rank (0)
       --timeline        prints when every move of every rank happens on an idealised machine, and
@@ -38,6 +45,10 @@ schedule that goes with the format and for no compression at all (docs/COST.md),
 error (gqsgd_variance_bound), and a picture of the moves for up to 16 ranks.
 )";
 
+constexpr char kRates[] =
+    "a rate is a number and a unit, in bits per second: 200mbit, 1gbit, 1Gbit/s or 10G, from 1kbit "
+    "to 1000tbit";
+
 enum LongOnly {
   kFormat = 256,
   kSchedule,
@@ -48,6 +59,7 @@ enum LongOnly {
   kChunk,
   kSharedMemory,
   kCosts,
+  kRate,
   kMoves,
   kRank,
   kTimeline
@@ -61,6 +73,7 @@ constexpr option kLongOptions[] = {{"format", required_argument, nullptr, kForma
                                    {"chunk", required_argument, nullptr, kChunk},
                                    {"shared-memory", no_argument, nullptr, kSharedMemory},
                                    {"costs", required_argument, nullptr, kCosts},
+                                   {"rate", required_argument, nullptr, kRate},
                                    {"moves", no_argument, nullptr, kMoves},
                                    {"rank", required_argument, nullptr, kRank},
                                    {"timeline", no_argument, nullptr, kTimeline},
@@ -79,6 +92,27 @@ bool read_number(const char* text, uint64_t least, uint64_t most, uint64_t* numb
   if (read > most / factor) return false;
   *number = read * factor;
   return *number >= least && *number <= most;
+}
+
+/** Bits per second as tc and iperf have them. A number without a unit is refused: it could mean
+ *  anything; so is "Gbps", which is bytes to tc and bits to others. */
+bool read_rate(std::string_view text, double* bits_per_s) {
+  const auto [end, error] = std::from_chars(text.begin(), text.end(), *bits_per_s);
+  if (text.empty() || !std::isdigit(static_cast<unsigned char>(text[0])) || error != std::errc()) {
+    return false;
+  }
+  std::string unit(end, text.end());
+  for (char& letter : unit) {
+    letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
+  }
+  const size_t prefix = unit.empty() ? std::string::npos : std::string_view("kmgt").find(unit[0]);
+  if (prefix != std::string::npos) {
+    *bits_per_s *= std::pow(1000.0, static_cast<double>(prefix) + 1);
+    unit.erase(0, 1);
+  }
+  const bool is_known = unit == "bit" || unit == "bit/s" || unit == "bits/s" ||
+                        (unit.empty() && prefix != std::string::npos);
+  return is_known && *bits_per_s >= 1e3 && *bits_per_s <= 1e15;
 }
 
 bool choose(Names names, const std::string& word, int32_t* number) {
@@ -111,6 +145,8 @@ bool set_option(int option, const char* value, PlanOptions* options) {
       return options->reads_in_place = true, true;
     case kCosts:
       return options->costs_path = value, true;
+    case kRate:
+      return read_rate(value, &options->bits_per_s);
     case kMoves:
       return options->show = Show::moves, true;
     case kTimeline:
@@ -131,7 +167,9 @@ Parsed parse_options(int argc, char** argv, PlanOptions* options) {
     if (option == 'h') return std::fputs(kHelp, stdout), Parsed::stop;
     if (option == '?') return Parsed::refused;
     if (set_option(option, optarg, options)) continue;
-    std::fprintf(stderr, "gqsgd-plan: \"%s\" is not a value for this option; see --help\n", optarg);
+    const char* expected = option == kRate ? kRates : "see --help";
+    std::fprintf(stderr, "gqsgd-plan: \"%s\" is not a value for this option; %s\n", optarg,
+                 expected);
     return Parsed::refused;
   }
   if (optind < argc) {

@@ -20,6 +20,7 @@ struct PlanOptions {
   uint32_t rank = 0;
   std::string nodes;       ///< of each rank, as a communicator's option has them; "": all on one
   std::string costs_path;  ///< "" for the built-in constants
+  double bits_per_s = 0;   ///< of a rank's link; 0: what the constants have
   Show show = Show::plan;
 };
 

@@ -2,7 +2,7 @@
 Global-QSGD: allreduce of gradients in 8 or 4 bits, without bias.
 
     using GQSGD
-    q = Quantizer("paper-gl8", seed = 7)
+    q = Quantizer("blocks-8", seed = 7)
     gradients = [randn(Float32, 1000) for rank in 0:3]
     means = run_local(comm -> allreduce(gradients[comm.rank + 1], comm, q), 4)
 

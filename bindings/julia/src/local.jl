@@ -6,7 +6,7 @@
 Calls `f(comm)` in `n` tasks, one per rank of a new group; the results in rank order.
 
     means = run_local(4) do comm
-        allreduce(gradients[comm.rank + 1], comm, Quantizer("paper-gl8"))
+        allreduce(gradients[comm.rank + 1], comm, Quantizer("blocks-8"))
     end
 
 Tasks run on the threads that Julia was started with; one is enough. Options are those of

@@ -2,7 +2,7 @@
 
     import numpy as np, gqsgd
 
-    q = gqsgd.Quantizer("paper-gl8", seed=7)
+    q = gqsgd.Quantizer("blocks-8", seed=7)
     gradients = np.random.default_rng(0).standard_normal((4, 1000), np.float32)
     means = gqsgd.run_local(4, lambda comm: comm.allreduce(gradients[comm.rank], q))
 

@@ -16,7 +16,7 @@ class Companion(NamedTuple):
     soname: str
     folder: str  #: where a build has it, from libgqsgd on
     variable: str  #: the environment variable that names it outright
-    built: str  #: when there is one, in words
+    built: str  #: when there is one and how to get it, a sentence without its full stop
     mode: int = ctypes.DEFAULT_MODE
 
     def path(self) -> str | None:
@@ -57,7 +57,8 @@ MPI = Companion(
     "libgqsgd_mpi.so.0",
     "bindings/mpi",
     "GQSGD_MPI_LIBRARY",
-    "It is built where an MPI is found",
+    "It is built by pip install . -Csetup-args=-Dmpi=enabled, and by Meson where it finds an MPI "
+    "(meson setup B -Dmpi=enabled)",
     ctypes.RTLD_GLOBAL,
 )
 JAX = Companion(

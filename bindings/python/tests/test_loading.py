@@ -9,6 +9,7 @@ from pathlib import Path
 
 import gqsgd
 import pytest
+from gqsgd import __main__ as report
 from gqsgd import _abi, _companion
 
 PACKAGE = Path(gqsgd.__file__).parent
@@ -142,17 +143,38 @@ def test_module_run_prints_versions_and_paths(python_environment):
     assert done.returncode == 0, done.stderr
     for part in (gqsgd.__version__, gqsgd.version(), gqsgd.build_info(), gqsgd.library_path()):
         assert part in done.stdout
-    for found in (_companion.JAX.path(), _companion.MPI.path()):
-        assert (found or "found") in done.stdout
+    present, _, optional = done.stdout.partition("\noptional")
+    assert "threads, processes of this machine" in present
+    for found, name in ((_companion.JAX.path(), "JAX"), (_companion.MPI.path(), "MPI")):
+        assert (found in present) if found else (name in optional)
+    assert "CUDA" in (optional if ", no cuda" in gqsgd.build_info() else present)
+    assert "if built" not in done.stdout
 
 
-def test_module_run_says_what_is_missing(copied_package):
-    site, environment = copied_package
-    shutil.copy(LIBRARY, site / "gqsgd" / "libgqsgd.so")
-    done = python("-m", "gqsgd", environment=environment)
-    assert done.returncode == 0, done.stderr
-    assert "no libgqsgd_mpi.so.0 found" in done.stdout
-    assert "no libgqsgd_jax.so found" in done.stdout
+@pytest.fixture
+def report_of(monkeypatch, tmp_path, capsys):
+    """What `python -m gqsgd` prints where the library is alone; PyTorch and JAX have `version`."""
+
+    def run(version):
+        monkeypatch.setattr(_abi, "library_path", lambda: str(tmp_path / "libgqsgd.so.0.1.0"))
+        monkeypatch.setattr(report, "_version_of", lambda distribution: version)
+        assert report.main() == 0
+        return capsys.readouterr().out
+
+    return run
+
+
+def test_module_run_says_how_to_get_what_is_not_there(report_of):
+    optional = report_of("").partition("\noptional")[2]
+    assert "PyTorch, for gqsgd.torch: not installed; `pip install torch` adds it" in optional
+    assert "JAX, for gqsgd.jax: not installed; `pip install jax` adds it" in optional
+    assert "MPI: not in this build; `pip install . -Csetup-args=-Dmpi=enabled` adds it" in optional
+
+
+def test_module_run_tells_jax_from_the_library_that_it_needs(report_of):
+    present, _, optional = report_of("9.8.7").partition("\noptional")
+    assert "PyTorch 9.8.7, for gqsgd.torch" in present
+    assert "JAX 9.8.7 is installed, libgqsgd_jax.so is not beside the library" in optional
 
 
 def test_a_companion_is_found_by_its_variable_or_beside_the_library(tmp_path, monkeypatch):

@@ -32,5 +32,7 @@ def test_ranks_of_mpi_get_the_bits_of_virtual_ranks(python_environment):
 def test_a_missing_library_is_an_import_error_that_says_where_it_was_looked_for(monkeypatch):
     monkeypatch.setattr(_mpi, "_library", None)
     monkeypatch.setitem(os.environ, "GQSGD_MPI_LIBRARY", "/nowhere/libgqsgd_mpi.so")
-    with pytest.raises(ImportError, match="GQSGD_MPI_LIBRARY .*/nowhere/libgqsgd_mpi.so"):
+    with pytest.raises(ImportError, match="GQSGD_MPI_LIBRARY .*/nowhere/libgqsgd_mpi.so") as caught:
         gqsgd.Communicator.mpi()
+    for command in ("pip install . -Csetup-args=-Dmpi=enabled", "meson setup B -Dmpi=enabled"):
+        assert command in str(caught.value)

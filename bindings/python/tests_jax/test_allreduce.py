@@ -1,5 +1,7 @@
 """gqsgd.jax.allreduce with one rank: the bits of gqsgd.Communicator, dtypes, trees, state."""
 
+import re
+
 import gqsgd
 import gqsgd.jax
 import jax
@@ -40,8 +42,39 @@ def test_dtypes_and_operations(name, op, comm):
 
 
 def test_dtype_of_integers_is_refused_by_name(comm):
-    with pytest.raises(gqsgd.InvalidArgument, match="x holds int32; accepted are float32"):
+    with pytest.raises(gqsgd.InvalidArgument, match="x has dtype int32; accepted are float32"):
         gqsgd.jax.allreduce(jnp.arange(3), gqsgd.jax.state(), comm, Q)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error", "sentence"),
+    [
+        (jnp.arange(3), gqsgd.InvalidArgument, "x['layers'][1]['steps'] has dtype int32;"),
+        ("adam", TypeError, "x['layers'][1]['steps'] is a str, not an array of float32"),
+    ],
+)
+@pytest.mark.parametrize("jit", [False, True])
+def test_a_leaf_that_cannot_be_added_is_named_by_its_path(jit, wrong, error, sentence, comm):
+    def mean(leaf):
+        tree = {"layers": [{"w": jnp.ones(3)}, {"w": jnp.ones(3), "steps": leaf}]}
+        return gqsgd.jax.allreduce(tree, gqsgd.jax.state(), comm, Q)
+
+    with pytest.raises(error, match=re.escape(sentence)):
+        jax.jit(lambda: mean(wrong))() if jit else mean(wrong)
+
+
+def test_a_forgotten_state_is_named(comm):
+    sentence = r"^the state is missing, a Communicator is in its place: .*hint: gqsgd\.jax\.state"
+    for call in (
+        lambda: gqsgd.jax.allreduce(values(3), comm, Q),
+        lambda: gqsgd.jax.allreduce(values(3), comm, Q, "sum"),
+        lambda: gqsgd.jax.allreduce(values(3), [comm], Q),
+        lambda: gqsgd.jax.allreduce(values(3), q=Q, state=comm, comm=comm),
+    ):
+        with pytest.raises(TypeError, match=sentence):
+            call()
+    with pytest.raises(TypeError, match="missing 1 required positional argument: 'q'"):
+        gqsgd.jax.allreduce(values(3), gqsgd.jax.state(), comm)
 
 
 @pytest.mark.parametrize("comm", [3, [3]])

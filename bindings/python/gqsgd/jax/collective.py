@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +19,7 @@ from . import _handler
 from .state import checked_state, following
 
 _Arrays = tuple[jax.Array, ...]
+_P, _T = ParamSpec("_P"), TypeVar("_T")
 _Operation = Callable[[jax.Array, _Arrays], tuple[jax.Array, _Arrays]]
 
 
@@ -32,6 +33,26 @@ class _Site(NamedTuple):
     rank_count: int
 
 
+def _names_forgotten_state(function: Callable[_P, _T]) -> Callable[_P, _T]:
+    """Without its state a call has every later argument one place too early, of which Python says
+    only that q is missing."""
+
+    @functools.wraps(function)
+    def checked(*args: _P.args, **kwargs: _P.kwargs) -> _T:
+        second = args[1] if len(args) > 1 else kwargs.get("state")
+        first = second[0] if isinstance(second, (list, tuple)) and second else second
+        if isinstance(first, Communicator):
+            raise TypeError(
+                "the state is missing, a Communicator is in its place: the call is allreduce(x, "
+                "state, comm, q); hint: gqsgd.jax.state() before the first call, then the state "
+                "that each call returns"
+            )
+        return function(*args, **kwargs)
+
+    return checked
+
+
+@_names_forgotten_state
 def allreduce(
     x: Any,
     state: jax.Array,
@@ -62,8 +83,8 @@ def allreduce(
     Raises InvalidArgument or TypeError while a program is traced. What fails when it runs is a
     jax.errors.JaxRuntimeError with the library's status and sentence.
     """
-    leaves, tree = jax.tree.flatten(x)
-    arrays, state = [_checked(leaf) for leaf in leaves], checked_state(state)
+    leaves, tree = jax.tree.flatten_with_path(x)
+    arrays, state = [_checked(path, leaf) for path, leaf in leaves], checked_state(state)
     site = _site(comm, q, op, schedule)
     results: list[Any] = [None] * len(arrays)
     for dtype in dict.fromkeys(array.dtype for array in arrays):
@@ -74,10 +95,18 @@ def allreduce(
     return jax.tree.unflatten(tree, results), state
 
 
-def _checked(leaf: Any) -> jax.Array:
-    array = jnp.asarray(leaf)
+def _checked(path: tuple[Any, ...], leaf: Any) -> jax.Array:
+    """A leaf of x as an array; the error names the leaf by its path, as in x['layer'][0]."""
+    name, accepted = f"x{jax.tree_util.keystr(path)}", ", ".join(_abi.DTYPES)
+    try:
+        array = jnp.asarray(leaf)
+    except TypeError as error:
+        raise TypeError(f"{name} is a {type(leaf).__name__}, not an array of {accepted}") from error
     if array.dtype.name not in _abi.DTYPES:
-        raise InvalidArgument(f"x holds {array.dtype}; accepted are {', '.join(_abi.DTYPES)}")
+        raise InvalidArgument(
+            f"{name} has dtype {array.dtype}; accepted are {accepted}; hint: leave leaves that are "
+            "no gradients out of the tree"
+        )
     return array
 
 
