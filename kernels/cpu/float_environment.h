@@ -38,6 +38,25 @@ __attribute__((always_inline)) inline void write_float_control(FloatControl cont
 #error "Say here how this processor's rounding mode and denormal handling are set."
 #endif
 
+#if defined(__aarch64__)
+/** Flags of exceptions, which x86 keeps in the register of the control bits. */
+class FloatFlags {
+ public:
+  FloatFlags() { __asm__ volatile("mrs %0, fpsr" : "=r"(caller_) : : "memory"); }
+  ~FloatFlags() { __asm__ volatile("msr fpsr, %0" : : "r"(caller_) : "memory"); }
+  FloatFlags(const FloatFlags&) = delete;
+  FloatFlags& operator=(const FloatFlags&) = delete;
+
+ private:
+  uint64_t caller_;
+};
+#else
+class FloatFlags {
+ public:
+  FloatFlags() {}
+};
+#endif
+
 /** Sets the codec's environment for a scope. Arithmetic belongs into a function that is not inlined
  *  into that scope: only its reads and writes of memory are ordered with the switch. */
 class FloatEnvironment {
@@ -48,6 +67,7 @@ class FloatEnvironment {
   FloatEnvironment& operator=(const FloatEnvironment&) = delete;
 
  private:
+  [[no_unique_address]] FloatFlags flags_;
   FloatControl caller_;
 };
 

@@ -36,6 +36,7 @@ class BoardTransport : public Transport {
   Status wait(uint32_t slice_us) final;
   Status check() final;
   void break_off(gqsgd_status cause, uint32_t culprit) final;
+  uint32_t culprit_behind(uint32_t peer) const final;
   TransportCounters counters() const final { return counters_; }
 
   /** A message without words: both ends know what it says. Peers take signals in order, messages
@@ -96,7 +97,6 @@ class BoardTransport : public Transport {
   bool slept(uint32_t slice_us);
   bool rung();
   bool is_needed(uint32_t peer) const;
-  uint32_t culprit_behind(uint32_t peer) const;
   Status adopt(uint32_t peer, uint64_t word);
   Status explain_cause(const Cause& cause) const;
   Status protocol_failure(uint32_t peer, const char* what, uint64_t found, uint64_t expected);

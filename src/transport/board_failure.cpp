@@ -81,7 +81,6 @@ uint32_t BoardTransport::culprit_behind(uint32_t peer) const {
 }
 
 void BoardTransport::break_off(gqsgd_status status, uint32_t culprit) {
-  if (status == GQSGD_TIMEOUT && culprit != seat_.rank) culprit = culprit_behind(culprit);
   uint64_t first = 0;
   const uint64_t word = pack(Cause{status, culprit, seat_.rank});
   if (!seat_.control->cause.compare_exchange_strong(first, word)) return;
