@@ -35,8 +35,8 @@ Status read_question(gqsgd_quantizer quantizer, int32_t rank_count, size_t value
   return Status();
 }
 
-Status variance_bound(gqsgd_quantizer quantizer, int32_t rank_count, size_t value_count,
-                      int32_t schedule, double* theta) {
+Status variance_of(gqsgd_quantizer quantizer, int32_t rank_count, size_t value_count,
+                   int32_t schedule, double* theta) {
   Question asked;
   GQ_TRY(read_question(quantizer, rank_count, value_count, schedule, theta, &asked));
   if (asked.sends_lists) {
@@ -46,15 +46,15 @@ Status variance_bound(gqsgd_quantizer quantizer, int32_t rank_count, size_t valu
                         asked.encodes);
 }
 
-Status sparsity_bound(gqsgd_quantizer quantizer, int32_t rank_count, size_t value_count,
-                      int32_t schedule, double* nonzero_count) {
+Status sparsity_of(gqsgd_quantizer quantizer, int32_t rank_count, size_t value_count,
+                   int32_t schedule, double* nonzero_count) {
   Question asked;
   GQ_TRY(read_question(quantizer, rank_count, value_count, schedule, nonzero_count, &asked));
   return sparsity_bound(asked.format, asked.ranks, value_count, asked.combines, nonzero_count);
 }
 
-Status depth_factor(gqsgd_quantizer quantizer, int32_t rank_count, int32_t schedule,
-                    double* factor) {
+Status depth_factor_of(gqsgd_quantizer quantizer, int32_t rank_count, int32_t schedule,
+                       double* factor) {
   Question asked;
   GQ_TRY(read_question(quantizer, rank_count, 0, schedule, factor, &asked));
   // Sums of lists are exact.
@@ -68,18 +68,17 @@ Status depth_factor(gqsgd_quantizer quantizer, int32_t rank_count, int32_t sched
 gqsgd_status gqsgd_variance_bound(gqsgd_quantizer quantizer, int32_t rank_count, size_t value_count,
                                   int32_t schedule, double* theta) {
   return gq::in_call_scope(
-      [&] { return gq::variance_bound(quantizer, rank_count, value_count, schedule, theta); });
+      [&] { return gq::variance_of(quantizer, rank_count, value_count, schedule, theta); });
 }
 
 gqsgd_status gqsgd_sparsity_bound(gqsgd_quantizer quantizer, int32_t rank_count, size_t value_count,
                                   int32_t schedule, double* nonzero_count) {
-  return gq::in_call_scope([&] {
-    return gq::sparsity_bound(quantizer, rank_count, value_count, schedule, nonzero_count);
-  });
+  return gq::in_call_scope(
+      [&] { return gq::sparsity_of(quantizer, rank_count, value_count, schedule, nonzero_count); });
 }
 
 gqsgd_status gqsgd_depth_factor(gqsgd_quantizer quantizer, int32_t rank_count, int32_t schedule,
                                 double* factor) {
   return gq::in_call_scope(
-      [&] { return gq::depth_factor(quantizer, rank_count, schedule, factor); });
+      [&] { return gq::depth_factor_of(quantizer, rank_count, schedule, factor); });
 }
