@@ -131,7 +131,8 @@ TEST(Ends, TimeoutBlamesTheRankThatTheAwaitedOneWaitsFor) {
   for (int round = 0; round < 100; ++round) {
     for (const uint32_t rank : {0, 1}) ASSERT_FALSE(ranks.drives[rank].advance());
   }
-  for (const uint32_t rank : {0, 1}) ranks.drives[rank].wait();
+  // The first wait finds what has come; one that sleeps says what it waits for.
+  for (int waits = 0; waits < 3; ++waits) ranks.drives[0].wait();
   ranks.endpoints[1].timeout_ms = 1;
   while (!ranks.drives[1].has_ended()) ranks.drives[1].wait();
   EXPECT_EQ(ranks.drives[1].status().code(), GQSGD_TIMEOUT);
@@ -153,6 +154,7 @@ TEST(Ends, SpareBitsOfAHeaderAreProtocolAndNameTheirRank) {
     if (same_norm) ranks.values[0] = ranks.values[1] = ranks.values[2];
     ranks.finish();
     EXPECT_EQ(ranks.drives[0].status().code(), GQSGD_PROTOCOL);
+    EXPECT_EQ(ranks.endpoints[0].intact().code(), GQSGD_PROTOCOL);
     const std::string sentence = last_error();
     EXPECT_NE(sentence.find("the header of rank 0 has word 6 as 0x4"), std::string::npos)
         << sentence;
