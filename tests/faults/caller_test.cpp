@@ -55,7 +55,19 @@ class Everything {
       if (e % 11 == 0) values_[e] = 1e-40f;  // a denormal
     }
     site_.size = 1;
-    uses_ = {
+    add_theory();
+    add_calls();
+    add_schedules(kind);
+  }
+  ~Everything() { gqsgd_quantizer_destroy(quantizer_); }
+
+  const std::vector<Use>& uses() const { return uses_; }
+
+ private:
+  void add(const std::vector<Use>& uses) { uses_.insert(uses_.end(), uses.begin(), uses.end()); }
+
+  void add_theory() {
+    add({
         {"variance_bound",
          [this] {
            return gqsgd_variance_bound(quantizer_, 3, 1001, GQSGD_SCHEDULE_DIRECT, &number_);
@@ -83,6 +95,11 @@ class Everything {
            return gqsgd_measured_error(comm(), quantizer_, values_, kCallValues, GQSGD_FLOAT32,
                                        GQSGD_SCHEDULE_DIRECT, nullptr, &number_);
          }},
+    });
+  }
+
+  void add_calls() {
+    add({
         {"reserve",
          [this] { return gqsgd_comm_reserve(comm(), quantizer_, kCallValues, GQSGD_FLOAT32); }},
         {"reduce_scatter",
@@ -119,7 +136,10 @@ class Everything {
            return status == GQSGD_OK ? gqsgd_comm_destroy(made) : status;
          }},
         {"stages", [this] { return stages(); }},
-    };
+    });
+  }
+
+  void add_schedules(const Kind& kind) {
     for (int32_t schedule = GQSGD_SCHEDULE_AUTO; schedule <= GQSGD_SCHEDULE_SPARSE; ++schedule) {
       if (!takes(kind, schedule)) continue;
       uses_.push_back({"simulate", [this, schedule] {
@@ -133,11 +153,7 @@ class Everything {
                        }});
     }
   }
-  ~Everything() { gqsgd_quantizer_destroy(quantizer_); }
 
-  const std::vector<Use>& uses() const { return uses_; }
-
- private:
   gqsgd_comm comm() const { return group_.comm(0); }
 
   gqsgd_status request() {
