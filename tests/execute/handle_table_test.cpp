@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "src/api/handles.h"
+#include "src/support/immortal.h"
 
 namespace gq {
 namespace {
