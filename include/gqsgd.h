@@ -11,7 +11,13 @@
  * Conventions. Handles are tokens: they are checked on every call and never dereferenced, so a
  * stale or foreign one is GQSGD_BAD_HANDLE. Buffers are element-aligned; lengths are in values
  * unless the name ends in a unit. docs/FORMAT.md defines every bit that is computed here,
- * docs/ERRORS.md every status and the state it leaves behind. */
+ * docs/ERRORS.md every status and the state it leaves behind.
+ *
+ * Threads. A signal handler may call gqsgd_comm_abort and no other function of this library. While
+ * a call computes, waits or calls back, its thread is not cancelled (pthread_cancel acts after it),
+ * floating-point exceptions do not trap, and rounding is to nearest; the caller's state comes back,
+ * flags included. A stack of 64 KiB is enough for every call on host memory; what a transport's
+ * functions, MPI, CUDA or NCCL need of it comes on top. */
 #ifndef GQSGD_H
 #define GQSGD_H
 
@@ -87,7 +93,8 @@ GQSGD_API const char *gqsgd_build_info(void);
 typedef void (*gqsgd_log_callback)(void *user, const char *line);
 
 /** Sets where warnings go (malformed GQSGD_* environment variables, for example); NULL, the
- *  default, drops them. Process-wide. `callback` must not call this library or throw. */
+ *  default, drops them. Process-wide. `callback` must not call this library; what it throws ends
+ *  here. */
 GQSGD_API void gqsgd_set_log(gqsgd_log_callback callback, void *user);
 
 /* ---- 2. Types and constants ------------------------------------------------------------------ */
@@ -291,7 +298,11 @@ GQSGD_API gqsgd_status gqsgd_comm_stat(gqsgd_comm comm, const char *name, uint64
 GQSGD_API gqsgd_status gqsgd_comm_status(gqsgd_comm comm);
 
 /** Breaks this rank's communicator from any thread, without waiting: a call under way here returns
- *  ABORTED, and so do calls of peers that are threads or processes. Others are not told. */
+ *  ABORTED, and so do calls of peers that are threads or processes. Others are not told. A call
+ *  whose result is complete by then returns OK, and the next one ABORTED.
+ *  Async-signal-safe: takes no lock, allocates nothing and keeps errno. Over NCCL and custom
+ *  transports it sets a flag, on which the next look acts: of a call or request that waits, of the
+ *  next call, or of gqsgd_comm_status. */
 GQSGD_API gqsgd_status gqsgd_comm_abort(gqsgd_comm comm);
 
 /** Frees this rank's communicator. Waits for no rank, but for what is enqueued on streams, at most

@@ -16,9 +16,10 @@ extern "C" {
 enum { GQSGD_ADD_UINT64 = 0, GQSGD_ADD_FLOAT32 = 1 };
 
 /** A transport as one rank sees it. Functions are called on the thread that called the library and
- *  on no other, one at a time; they must not call the library and must not throw. They return 0, or
+ *  on no other, one at a time; they must not call the library. They return 0, or
  *  a code of their own that fails the call under way with GQSGD_BACKEND, which names function,
- * code, rank and phase. Fields that are not used are 0.
+ *  code, rank and phase. An exception of C++ does the same, with its words. Fields that are not
+ *  used are 0.
  *
  *  send, receive, allgather and allreduce start something and return at once, with a number of the
  *  transport's choice in *request. Bytes stay where they are until test() has said that it is done;

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 
 #include "src/execute/split_stages.h"
+#include "src/transport/culprit.h"
 
 namespace gq {
 namespace {
@@ -213,13 +214,15 @@ Status Allreduce::timed_out(int64_t waited_ms, uint32_t* culprit) {
   const bool lists = phase_ == Phase::lists;
   if (lists && !lists_.flushing()) return lists_.timed_out(waited_ms, culprit);
   if (lists || executor_.flushing()) {
-    *culprit = endpoint_->transport->unflushed_peer();
+    const uint32_t peer = endpoint_->transport->unflushed_peer();
+    const Culprit found(*endpoint_->transport, peer, kStoppedOrSlow);
+    *culprit = found.rank();
     return fail(GQSGD_TIMEOUT,
                 "call %" PRIu64 ", %s: rank %u waited %" PRId64
-                " ms for rank %u to take the last words sent to it (schedule %s); it is stopped or "
-                "too slow (timeout_ms sets the limit)",
-                endpoint_->sequence, operation_name(call_), self, waited_ms, *culprit,
-                plan_.schedule->name);
+                " ms for rank %u to take the last words sent to it (schedule %s); %s (timeout_ms "
+                "sets the limit)",
+                endpoint_->sequence, operation_name(call_), self, waited_ms, peer,
+                plan_.schedule->name, found.clause());
   }
   const Move& move = executor_.current();
   if (move.kind == MoveKind::await_sum) {
@@ -232,16 +235,15 @@ Status Allreduce::timed_out(int64_t waited_ms, uint32_t* culprit) {
                 endpoint_->sequence, operation_name(call_), self, waited_ms, endpoint_->size(),
                 plan_.schedule->name);
   }
-  *culprit = move.peer;
+  const Culprit found(*endpoint_->transport, move.peer, kStoppedOrSlow);
+  *culprit = found.rank();
   return fail(GQSGD_TIMEOUT,
               "call %" PRIu64 ", %s: rank %u waited %" PRId64 " ms for %s %" PRIu64 " to %" PRIu64
-              " from rank %u (schedule %s, %" PRIu64
-              " moves made); it is stopped "
-              "or too slow (timeout_ms sets the limit)",
+              " from rank %u (schedule %s, %" PRIu64 " moves made); %s (timeout_ms sets the limit)",
               endpoint_->sequence, operation_name(call_), self, waited_ms,
               move.content == Content::norms ? "norms of values" : "values", move.first_value,
               move.first_value + move.value_count - 1, move.peer, plan_.schedule->name,
-              executor_.moves_made());
+              executor_.moves_made(), found.clause());
 }
 
 }  // namespace gq

@@ -100,8 +100,9 @@ void Drive::end(Status status) {
     endpoint_->failure.keep(status, last_error());
     endpoint_->transport->break_off(status.code(), endpoint_->rank());
   }
-  // Whoever broke it meanwhile, on another thread, has said why.
-  const Status broken = endpoint_->failure.get();
+  // A result that is complete stays one, whatever has broken the endpoint meanwhile. Of a failure
+  // the first one is told, which may be another thread's.
+  const Status broken = status.ok() ? Status() : endpoint_->failure.get();
   status_ = broken.ok() ? status : broken;
 }
 
@@ -134,6 +135,11 @@ Status allreduce_in_turn(Endpoint* endpoints, const Call* calls, uint32_t ranks)
     }
   }
   return Status();
+}
+
+void abort_endpoint(Endpoint& endpoint) {
+  endpoint.failure.keep_abort(endpoint.rank());
+  endpoint.transport->abort();
 }
 
 void break_off(Endpoint& endpoint, const char* what) {

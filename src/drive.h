@@ -24,8 +24,9 @@ class Drive {
   void look();
 
   bool has_ended() const { return ended_; }
-  /** How it ended, or what broke the endpoint meanwhile; the sentence of a failure is the last
-   *  error of the thread that saw the end. */
+  /** OK if the result is complete, whatever has broken the endpoint meanwhile; else what broke it
+   *  first, or how the call ended. The sentence of a failure is the last error of the thread that
+   *  saw the end. */
   Status status() const { return status_; }
 
  private:
@@ -48,6 +49,10 @@ Status allreduce(Endpoint& endpoint, const Call& call, Status own);
 
 /** All ranks of one group on this thread, in turn. The calls are in rank order. */
 Status allreduce_in_turn(Endpoint* endpoints, const Call* calls, uint32_t ranks);
+
+/** Breaks an endpoint from any thread, also in a signal handler: "rank 2 aborted its communicator".
+ */
+void abort_endpoint(Endpoint& endpoint);
 
 /** Breaks an endpoint from any thread, without waiting: "rank 2 `what`". */
 void break_off(Endpoint& endpoint, const char* what);

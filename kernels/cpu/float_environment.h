@@ -22,17 +22,26 @@ __attribute__((always_inline)) inline void write_float_control(FloatControl cont
   __asm__ volatile("ldmxcsr %0" : : "m"(control) : "memory");
 }
 #elif defined(__aarch64__)
-using FloatControl = uint64_t;
-constexpr FloatControl kExactControl = 0;  // FPCR: to nearest, no flushing, no traps
+/** FPCR, and FPSR: the flags, which x86 keeps in the register of the control bits. */
+struct FloatControl {
+  uint64_t control, flags;
+};
+constexpr FloatControl kExactControl = {0, 0};  // to nearest, no flushing, no traps
 
 __attribute__((always_inline)) inline FloatControl read_float_control() {
-  FloatControl control;
-  __asm__ volatile("mrs %0, fpcr" : "=r"(control) : : "memory");
-  return control;
+  FloatControl read;
+  __asm__ volatile("mrs %0, fpcr\n\tmrs %1, fpsr"
+                   : "=&r"(read.control), "=r"(read.flags)
+                   :
+                   : "memory");
+  return read;
 }
 
-__attribute__((always_inline)) inline void write_float_control(FloatControl control) {
-  __asm__ volatile("msr fpcr, %0" : : "r"(control) : "memory");
+__attribute__((always_inline)) inline void write_float_control(FloatControl written) {
+  __asm__ volatile("msr fpcr, %0\n\tmsr fpsr, %1"
+                   :
+                   : "r"(written.control), "r"(written.flags)
+                   : "memory");
 }
 #else
 #error "Say here how this processor's rounding mode and denormal handling are set."

@@ -15,7 +15,7 @@ template <typename Check>
 Status run_call(gqsgd_comm comm, Check check) {
   Entry entry;
   GQ_TRY(entry.enter(comm));
-  GQ_TRY(entry->endpoint.failure.get());
+  GQ_TRY(entry->endpoint.intact());
   Call call;
   Segments segments;
   const Status checked = check(*entry, &call, &segments);
@@ -27,7 +27,7 @@ Status start_call(gqsgd_comm comm, gqsgd_request* request, Check check) {
   if (request != nullptr) *request = nullptr;
   Entry entry;
   GQ_TRY(entry.enter(comm));
-  GQ_TRY(entry->endpoint.failure.get());
+  GQ_TRY(entry->endpoint.intact());
   Call call;
   Segments segments;
   const Status checked = check(*entry, &call, &segments);

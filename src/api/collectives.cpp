@@ -1,5 +1,6 @@
 // gqsgd_allreduce, now or as a request.
 #include "src/api/arguments.h"
+#include "src/api/call_scope.h"
 #include "src/api/carry_out.h"
 
 namespace gq {
@@ -19,7 +20,8 @@ gqsgd_status gqsgd_allreduce(gqsgd_comm comm, gqsgd_quantizer quantizer, const v
                              void* recv, size_t value_count, int32_t dtype, int32_t op,
                              int32_t schedule, const uint64_t at[2], void* stream) {
   const gq::Arguments arguments{quantizer, value_count, dtype, op, schedule, at};
-  return gq::run_call(comm, gq::check_of(arguments, send, recv, stream)).code();
+  return gq::in_call_scope(
+      [&] { return gq::run_call(comm, gq::check_of(arguments, send, recv, stream)); });
 }
 
 gqsgd_status gqsgd_allreduce_start(gqsgd_comm comm, gqsgd_quantizer quantizer, const void* send,
@@ -27,5 +29,6 @@ gqsgd_status gqsgd_allreduce_start(gqsgd_comm comm, gqsgd_quantizer quantizer, c
                                    int32_t schedule, const uint64_t at[2], void* stream,
                                    gqsgd_request* request) {
   const gq::Arguments arguments{quantizer, value_count, dtype, op, schedule, at};
-  return gq::start_call(comm, request, gq::check_of(arguments, send, recv, stream)).code();
+  return gq::in_call_scope(
+      [&] { return gq::start_call(comm, request, gq::check_of(arguments, send, recv, stream)); });
 }

@@ -1,9 +1,11 @@
 // Asking, setting and ending communicators: the rest of part 4 of the C ABI.
+#include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 
 #include <algorithm>
 
+#include "src/api/call_scope.h"
 #include "src/api/check.h"
 #include "src/api/communicator.h"
 #include "src/api/quantizer.h"
@@ -31,11 +33,21 @@ Status destroy(gqsgd_comm comm) {
   return Status();
 }
 
-Status abort(gqsgd_comm comm) {
+/** Takes no lock, allocates nothing and formats nothing: for signal handlers. */
+gqsgd_status abort(gqsgd_comm comm) {
+  const int caller_errno = errno;
   Visit visit;
-  GQ_TRY(visit.begin(comm));
-  break_off(visit->endpoint, "aborted its communicator");
-  return Status();
+  const gqsgd_status found = visit.find(comm);
+  if (found == GQSGD_OK) abort_endpoint(visit->endpoint);
+  if (found == GQSGD_BAD_HANDLE) {
+    fail_in_signal_handler(
+        "the communicator to abort is not a live one of this process: it is "
+        "NULL, destroyed, or of another type");
+  } else if (found == GQSGD_FORKED) {
+    fail_in_signal_handler("the communicator to abort belongs to the parent of this process");
+  }
+  errno = caller_errno;
+  return found;
 }
 
 /** What calls of this size need, whatever their schedule: that of direct, of nodes, or with lists
@@ -68,7 +80,7 @@ Status reserve(gqsgd_comm comm, gqsgd_quantizer quantizer, size_t value_count, i
   GQ_TRY(check_value_count(value_count));
   Entry entry;
   GQ_TRY(entry.enter(comm));
-  GQ_TRY(entry->endpoint.failure.get());
+  GQ_TRY(entry->endpoint.intact());
   Format format;
   GQ_TRY(find_format(quantizer, &format));
   Endpoint& endpoint = entry->endpoint;
@@ -134,7 +146,7 @@ Status read_stat(gqsgd_comm comm, const char* name, uint64_t* value) {
 
 /** What broke the communicator, or will fail the next call on a stream. */
 Status status_of(Communicator& communicator) {
-  GQ_TRY(communicator.endpoint.failure.get());
+  GQ_TRY(communicator.endpoint.intact());
   const StreamCalls* const calls = communicator.seen_on_streams.load(std::memory_order_acquire);
   if (calls == nullptr) return Status();
   const Status found = communicator.has_streams_only() ? communicator.endpoint.transport->check()
@@ -212,7 +224,7 @@ gqsgd_status gqsgd_comm_set_counter(gqsgd_comm comm, uint64_t step) {
 
 gqsgd_status gqsgd_comm_reserve(gqsgd_comm comm, gqsgd_quantizer quantizer, size_t value_count,
                                 int32_t dtype) {
-  return gq::reserve(comm, quantizer, value_count, dtype).code();
+  return gq::in_call_scope([&] { return gq::reserve(comm, quantizer, value_count, dtype); });
 }
 
 gqsgd_status gqsgd_comm_stat(gqsgd_comm comm, const char* name, uint64_t* value) {
@@ -222,11 +234,13 @@ gqsgd_status gqsgd_comm_stat(gqsgd_comm comm, const char* name, uint64_t* value)
 gqsgd_status gqsgd_comm_status(gqsgd_comm comm) {
   gq::Visit visit;
   const gq::Status status = visit.begin(comm);
-  return status.ok() ? gq::status_of(*visit).code() : status.code();
+  if (!status.ok()) return status.code();
+  return gq::in_call_scope([&] { return gq::status_of(*visit); });
 }
 
-gqsgd_status gqsgd_comm_abort(gqsgd_comm comm) { return gq::abort(comm).code(); }
+gqsgd_status gqsgd_comm_abort(gqsgd_comm comm) { return gq::abort(comm); }
 
 gqsgd_status gqsgd_comm_destroy(gqsgd_comm comm) {
-  return comm == nullptr ? GQSGD_OK : gq::destroy(comm).code();
+  if (comm == nullptr) return GQSGD_OK;
+  return gq::in_call_scope([&] { return gq::destroy(comm); });
 }

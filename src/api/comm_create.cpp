@@ -1,6 +1,7 @@
 // Making communicators: local groups of threads, groups of processes.
 #include <new>
 
+#include "src/api/call_scope.h"
 #include "src/api/check.h"
 #include "src/api/communicator.h"
 #include "src/transport/local.h"
@@ -58,17 +59,18 @@ Status create_process_rank(const gqsgd_unique_id* unique_id, int32_t rank, int32
 }  // namespace gq
 
 gqsgd_status gqsgd_comm_create_local(int32_t rank_count, const char* options, gqsgd_comm* comms) {
-  return gq::create_local_group(rank_count, options, comms).code();
+  return gq::in_call_scope([&] { return gq::create_local_group(rank_count, options, comms); });
 }
 
 gqsgd_status gqsgd_unique_id_create(gqsgd_unique_id* unique_id) {
   if (unique_id == nullptr) {
     return gq::fail(GQSGD_INVALID_ARGUMENT, "gqsgd_unique_id_create: unique_id is NULL").code();
   }
-  return gq::make_unique_id(unique_id).code();
+  return gq::in_call_scope([&] { return gq::make_unique_id(unique_id); });
 }
 
 gqsgd_status gqsgd_comm_create_process(const gqsgd_unique_id* unique_id, int32_t rank, int32_t size,
                                        const char* options, gqsgd_comm* comm) {
-  return gq::create_process_rank(unique_id, rank, size, options, comm).code();
+  return gq::in_call_scope(
+      [&] { return gq::create_process_rank(unique_id, rank, size, options, comm); });
 }

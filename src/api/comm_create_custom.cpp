@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "include/gqsgd_transport.h"
+#include "src/api/call_scope.h"
 #include "src/api/check.h"
 #include "src/api/communicator.h"
 #include "src/transport/custom.h"
@@ -81,7 +82,7 @@ Status create(const gqsgd_transport* table, const char* text, gqsgd_comm* comm) 
 
 gqsgd_status gqsgd_comm_create_custom(const gqsgd_transport* transport, const char* options,
                                       gqsgd_comm* comm) {
-  return gq::create(transport, options, comm).code();
+  return gq::in_call_scope([&] { return gq::create(transport, options, comm); });
 }
 
 gqsgd_status gqsgd_fail(gqsgd_status status, const char* sentence) {

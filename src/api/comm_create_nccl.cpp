@@ -1,5 +1,6 @@
 // Making communicators over NCCL.
 #include "include/gqsgd_nccl.h"
+#include "src/api/call_scope.h"
 #include "src/api/check.h"
 #include "src/api/communicator.h"
 #include "src/transport/nccl.h"
@@ -73,14 +74,14 @@ Status borrow(void* nccl_comm, const char* text, gqsgd_comm* comm) {
 }  // namespace gq
 
 gqsgd_status gqsgd_nccl_unique_id_create(const char* options, gqsgd_unique_id* unique_id) {
-  return gq::create_id(options, unique_id).code();
+  return gq::in_call_scope([&] { return gq::create_id(options, unique_id); });
 }
 
 gqsgd_status gqsgd_comm_create_nccl(const gqsgd_unique_id* unique_id, int32_t rank, int32_t size,
                                     const char* options, gqsgd_comm* comm) {
-  return gq::create(unique_id, rank, size, options, comm).code();
+  return gq::in_call_scope([&] { return gq::create(unique_id, rank, size, options, comm); });
 }
 
 gqsgd_status gqsgd_comm_create_from_nccl(void* nccl_comm, const char* options, gqsgd_comm* comm) {
-  return gq::borrow(nccl_comm, options, comm).code();
+  return gq::in_call_scope([&] { return gq::borrow(nccl_comm, options, comm); });
 }

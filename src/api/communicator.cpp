@@ -1,9 +1,6 @@
 // The communicators of this process: their table, and who is inside.
 #include "src/api/communicator.h"
 
-#include <chrono>
-#include <thread>
-
 #include "src/api/handles.h"
 #include "src/api/instruction_set.h"
 #include "src/support/fork.h"
@@ -15,6 +12,10 @@ namespace {
 using CommunicatorTable = HandleTable<Communicator, HandleType::communicator>;
 
 CommunicatorTable& communicators() { return immortal<CommunicatorTable>(); }
+
+/** The same for threads that only ask; null before the first communicator. A signal handler may not
+ *  be the one that makes the table. */
+std::atomic<CommunicatorTable*> seen_communicators{nullptr};
 
 Status open_device_end(const Device& device, Communicator* communicator) {
   StreamSeat seat{&device, 0, &communicator->endpoint.timeout_ms, &communicator->endpoint.wait_ns};
@@ -72,6 +73,7 @@ Status add_communicator(std::unique_ptr<Transport> transport, const CommOptions&
   if (communicator->has_streams_only()) {
     GQ_TRY(open_stream_calls(communicator->endpoint.transport->on_streams(), communicator.get()));
   }
+  seen_communicators.store(&communicators(), std::memory_order_release);
   const uintptr_t token = communicators().add(std::move(communicator));
   if (token == 0) return fail(GQSGD_NO_MEMORY, "no memory for a communicator");
   *comm = reinterpret_cast<gqsgd_comm>(token);
@@ -79,14 +81,7 @@ Status add_communicator(std::unique_ptr<Transport> transport, const CommOptions&
 }
 
 std::shared_ptr<Communicator> remove_communicator(gqsgd_comm comm) {
-  std::shared_ptr<Communicator> removed = communicators().remove(reinterpret_cast<uintptr_t>(comm));
-  // Nobody comes any more, and who is there asks without waiting. Asleep, so that a thread of less
-  // priority gets to its end; a visit may not wake this one, whose communicator may be gone by
-  // then.
-  while (removed && removed->visits.load(std::memory_order_acquire) != 0) {
-    std::this_thread::sleep_for(std::chrono::microseconds(10));
-  }
-  return removed;
+  return communicators().remove(reinterpret_cast<uintptr_t>(comm));
 }
 
 namespace {
@@ -109,15 +104,20 @@ Status check_found(gqsgd_comm comm, const Communicator* found) {
 
 Visit::~Visit() {
   // Released: what was read here was read before destroy goes on. The last touch of it.
-  if (communicator_ != nullptr) communicator_->visits.fetch_sub(1, std::memory_order_release);
+  if (visits_ != nullptr) visits_->fetch_sub(1, std::memory_order_release);
+}
+
+gqsgd_status Visit::find(gqsgd_comm comm) {
+  CommunicatorTable* const table = seen_communicators.load(std::memory_order_acquire);
+  if (table == nullptr) return GQSGD_BAD_HANDLE;
+  communicator_ = table->visit(reinterpret_cast<uintptr_t>(comm), &visits_);
+  if (communicator_ == nullptr) return GQSGD_BAD_HANDLE;
+  return communicator_->fork_generation == fork_generation() ? GQSGD_OK : GQSGD_FORKED;
 }
 
 Status Visit::begin(gqsgd_comm comm) {
-  const auto note = [](Communicator& found) {
-    found.visits.fetch_add(1, std::memory_order_relaxed);
-  };
-  communicator_ = communicators().find_and(reinterpret_cast<uintptr_t>(comm), note);
-  return check_found(comm, communicator_);
+  const gqsgd_status found = find(comm);
+  return found == GQSGD_OK ? Status() : check_found(comm, communicator_);
 }
 
 Entry::~Entry() {

@@ -18,7 +18,6 @@ struct Communicator {
   Endpoint endpoint;
   RequestQueue requests{&endpoint};
   std::atomic<bool> busy{false};
-  std::atomic<uint32_t> visits{0};     ///< threads that ask, now
   std::atomic<uint64_t> next_step{0};  ///< gqsgd_comm_counter, unless a device counts
   uint64_t fork_generation = 0;
   std::unique_ptr<StreamTransport> device_end;  ///< of a group that works on host memory as well
@@ -62,11 +61,14 @@ class Visit {
 
   /** BAD_HANDLE, or FORKED in a child of the process that made the communicator. */
   Status begin(gqsgd_comm comm);
+  /** The same without a sentence and without a lock: for signal handlers. */
+  gqsgd_status find(gqsgd_comm comm);
   Communicator& operator*() const { return *communicator_; }
   Communicator* operator->() const { return communicator_; }
 
  private:
   Communicator* communicator_ = nullptr;
+  std::atomic<uint32_t>* visits_ = nullptr;
 };
 
 /** Lets one thread into a communicator for as long as it lives; BUSY to a second one. */

@@ -1,4 +1,5 @@
 // gqsgd_predict_time: the cost model for callers.
+#include "src/api/call_scope.h"
 #include "src/api/check.h"
 #include "src/api/options_text.h"
 #include "src/api/quantizer.h"
@@ -36,6 +37,7 @@ Status predict(gqsgd_quantizer quantizer, int32_t schedule, int32_t rank_count, 
 gqsgd_status gqsgd_predict_time(gqsgd_quantizer quantizer, int32_t schedule, int32_t rank_count,
                                 size_t value_count, int32_t dtype, const char* constants,
                                 double* time_ns) {
-  return gq::predict(quantizer, schedule, rank_count, value_count, dtype, constants, time_ns)
-      .code();
+  return gq::in_call_scope([&] {
+    return gq::predict(quantizer, schedule, rank_count, value_count, dtype, constants, time_ns);
+  });
 }

@@ -9,6 +9,7 @@
 #include "include/gqsgd.h"
 #include "kernels/codec/narrow.h"
 #include "kernels/stages.h"
+#include "src/api/call_scope.h"
 #include "src/api/check.h"
 #include "src/api/quantizer.h"
 
@@ -208,12 +209,13 @@ gqsgd_status gqsgd_expected_error(gqsgd_quantizer quantizer, int32_t rank_count,
                                   int32_t schedule, const uint64_t at[2], int32_t draw_count,
                                   const char* options, double* error) {
   const gq::Question question{quantizer, value_count, dtype, schedule, at, error};
-  return gq::expected_error(question, rank_count, send, draw_count, options).code();
+  return gq::in_call_scope(
+      [&] { return gq::expected_error(question, rank_count, send, draw_count, options); });
 }
 
 gqsgd_status gqsgd_measured_error(gqsgd_comm comm, gqsgd_quantizer quantizer, const void* send,
                                   size_t value_count, int32_t dtype, int32_t schedule,
                                   const uint64_t at[2], double* error) {
   const gq::Question question{quantizer, value_count, dtype, schedule, at, error};
-  return gq::measured_error(comm, question, send).code();
+  return gq::in_call_scope([&] { return gq::measured_error(comm, question, send); });
 }

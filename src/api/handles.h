@@ -5,9 +5,13 @@
 
 #include <stdint.h>
 
+#include <atomic>
+#include <bit>
+#include <chrono>
 #include <memory>
 #include <mutex>
 #include <new>
+#include <thread>
 #include <vector>
 
 #include "src/support/status.h"
@@ -30,19 +34,14 @@ class HandleTable {
   /** 0 if memory is short. */
   uintptr_t add(std::shared_ptr<Object> object) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    try {
-      if (free_.empty()) {
-        slots_.emplace_back();
-        free_.reserve(slots_.size());  // so that remove() cannot fail
-        free_.push_back(static_cast<uint32_t>(slots_.size() - 1));
-      }
-    } catch (const std::bad_alloc&) {
-      return 0;
-    }
+    if (free_.empty() && !add_slot()) return 0;
     const uint32_t index = free_.back();
     free_.pop_back();
-    slots_[index].object = std::move(object);
-    return token_of(index, slots_[index].generation);
+    Slot& slot = *slot_at(index);
+    slot.object = std::move(object);
+    const uintptr_t token = token_of(index, slot.generation);
+    slot.token.store(token, std::memory_order_release);
+    return token;
   }
 
   std::shared_ptr<Object> find(uintptr_t token) {
@@ -51,47 +50,97 @@ class HandleTable {
     return slot == nullptr ? nullptr : slot->object;
   }
 
-  /** The same without a share in it: note(object) is called before another thread can take it out,
-   *  and says that it may not end yet. */
-  template <typename Note>
-  Object* find_and(uintptr_t token, Note note) {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    Slot* slot = slot_of(token);
-    if (slot == nullptr) return nullptr;
-    note(*slot->object);
-    return slot->object.get();
+  /** The same without a lock and without a share, for signal handlers too: remove() does not return
+   *  the object before **visits, which this adds 1 to, is back at 0. Null, and nothing to give
+   *  back, if there is no such object. */
+  Object* visit(uintptr_t token, std::atomic<uint32_t>** visits) {
+    Slot* slot = slot_at(static_cast<uint32_t>(token));
+    if (slot == nullptr || token == 0) return nullptr;
+    // In one order with remove(), which changes the token before it looks at visits: either it sees
+    // this one, or this one sees its change.
+    slot->visits.fetch_add(1, std::memory_order_seq_cst);
+    if (slot->token.load(std::memory_order_seq_cst) == token) {
+      *visits = &slot->visits;
+      return slot->object.get();
+    }
+    slot->visits.fetch_sub(1, std::memory_order_release);
+    return nullptr;
   }
 
-  /** The object leaves the table; its handle is stale from now on. */
+  /** The object leaves the table once no thread visits it; its handle is stale from now on. Null if
+   *  another thread has taken it. */
   std::shared_ptr<Object> remove(uintptr_t token) {
+    Slot* slot = nullptr;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      slot = slot_of(token);
+      if (slot == nullptr) return nullptr;
+      slot->token.store(0, std::memory_order_seq_cst);
+    }
+    // No visit begins any more, and those under way do not wait. Asleep, so that a thread of less
+    // priority gets to its end.
+    while (slot->visits.load(std::memory_order_seq_cst) != 0) {
+      std::this_thread::sleep_for(std::chrono::microseconds(10));
+    }
     const std::lock_guard<std::mutex> lock(mutex_);
-    Slot* slot = slot_of(token);
-    if (slot == nullptr) return nullptr;
     std::shared_ptr<Object> object = std::move(slot->object);
-    slot->generation = (slot->generation + 1) & kGenerationMask;
-    free_.push_back(static_cast<uint32_t>(slot - slots_.data()));
+    slot->generation = slot->generation % kGenerationMax + 1;
+    free_.push_back(static_cast<uint32_t>(token));
     return object;
   }
 
  private:
   struct Slot {
-    std::shared_ptr<Object> object;
+    std::atomic<uintptr_t> token{0};  ///< of what it holds now; 0 for nothing
+    std::atomic<uint32_t> visits{0};
     uint32_t generation = 1;
+    std::shared_ptr<Object> object;
   };
-  static constexpr uint32_t kGenerationMask = 0xffffff;
+  static_assert(std::atomic<uintptr_t>::is_always_lock_free, "for signal handlers");
+  static constexpr uint32_t kGenerationMax = 0xffffff;
+
+  // Slots stay where they are: chunk k has 64 * 2^k of them.
+  static constexpr uint64_t kFirstChunk = 64;
+  static constexpr int kChunks = 27;
 
   static uintptr_t token_of(uint32_t index, uint32_t generation) {
     return static_cast<uintptr_t>(kType) << 56 | static_cast<uintptr_t>(generation) << 32 | index;
   }
 
-  Slot* slot_of(uintptr_t token) {
-    const uint32_t index = static_cast<uint32_t>(token);
-    if (index >= slots_.size() || !slots_[index].object) return nullptr;
-    return token_of(index, slots_[index].generation) == token ? &slots_[index] : nullptr;
+  static int chunk_of(uint32_t index) { return std::bit_width((index + kFirstChunk) >> 6) - 1; }
+
+  /** Null where there is none. */
+  Slot* slot_at(uint32_t index) const {
+    const int chunk = chunk_of(index);
+    Slot* const slots = chunks_[chunk].load(std::memory_order_acquire);
+    return slots == nullptr ? nullptr : slots + (index + kFirstChunk - (kFirstChunk << chunk));
+  }
+
+  Slot* slot_of(uintptr_t token) const {
+    Slot* const slot = token == 0 ? nullptr : slot_at(static_cast<uint32_t>(token));
+    return slot != nullptr && slot->token.load(std::memory_order_relaxed) == token ? slot : nullptr;
+  }
+
+  /** With the lock. False if memory is short. */
+  bool add_slot() {
+    std::atomic<Slot*>& chunk = chunks_[chunk_of(slot_count_)];
+    if (chunk.load(std::memory_order_relaxed) == nullptr) {
+      Slot* const slots = new (std::nothrow) Slot[kFirstChunk << chunk_of(slot_count_)];
+      if (slots == nullptr) return false;
+      chunk.store(slots, std::memory_order_release);
+    }
+    try {
+      free_.reserve(slot_count_ + 1);  // so that remove() cannot fail
+    } catch (const std::bad_alloc&) {
+      return false;
+    }
+    free_.push_back(slot_count_++);
+    return true;
   }
 
   std::mutex mutex_;
-  std::vector<Slot> slots_;
+  std::atomic<Slot*> chunks_[kChunks] = {};
+  uint32_t slot_count_ = 0;
   std::vector<uint32_t> free_;
 };
 

@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "src/api/call_scope.h"
 #include "src/api/handles.h"
 #include "src/support/fork.h"
 #include "src/support/immortal.h"
@@ -119,7 +120,9 @@ Status start_request(const Entry& entry, Call call, Segments&& segments, Status 
 }  // namespace gq
 
 gqsgd_status gqsgd_request_test(gqsgd_request request, int32_t* done) {
-  return gq::test(request, done).code();
+  return gq::in_call_scope([&] { return gq::test(request, done); });
 }
 
-gqsgd_status gqsgd_request_wait(gqsgd_request request) { return gq::wait(request).code(); }
+gqsgd_status gqsgd_request_wait(gqsgd_request request) {
+  return gq::in_call_scope([&] { return gq::wait(request); });
+}

@@ -1,4 +1,5 @@
 // gqsgd_reduce_scatter, gqsgd_allgather and gqsgd_allreduce_many, now or as requests.
+#include "src/api/call_scope.h"
 #include "src/api/carry_out.h"
 #include "src/api/segments.h"
 
@@ -31,7 +32,8 @@ gqsgd_status gqsgd_reduce_scatter(gqsgd_comm comm, gqsgd_quantizer quantizer, co
                                   void* recv, const size_t* value_counts, int32_t dtype, int32_t op,
                                   const uint64_t at[2], void* stream) {
   const gq::SegmentArguments arguments{quantizer, value_counts, 0, dtype, op, 0, at, stream};
-  return gq::run_call(comm, gq::reduce_scatter_of(arguments, send, recv)).code();
+  return gq::in_call_scope(
+      [&] { return gq::run_call(comm, gq::reduce_scatter_of(arguments, send, recv)); });
 }
 
 gqsgd_status gqsgd_reduce_scatter_start(gqsgd_comm comm, gqsgd_quantizer quantizer,
@@ -39,21 +41,24 @@ gqsgd_status gqsgd_reduce_scatter_start(gqsgd_comm comm, gqsgd_quantizer quantiz
                                         int32_t dtype, int32_t op, const uint64_t at[2],
                                         void* stream, gqsgd_request* request) {
   const gq::SegmentArguments arguments{quantizer, value_counts, 0, dtype, op, 0, at, stream};
-  return gq::start_call(comm, request, gq::reduce_scatter_of(arguments, send, recv)).code();
+  return gq::in_call_scope(
+      [&] { return gq::start_call(comm, request, gq::reduce_scatter_of(arguments, send, recv)); });
 }
 
 gqsgd_status gqsgd_allgather(gqsgd_comm comm, gqsgd_quantizer quantizer, const void* send,
                              void* recv, const size_t* value_counts, int32_t dtype,
                              const uint64_t at[2], void* stream) {
   const gq::SegmentArguments arguments{quantizer, value_counts, 0, dtype, GQSGD_SUM, 0, at, stream};
-  return gq::run_call(comm, gq::allgather_of(arguments, send, recv)).code();
+  return gq::in_call_scope(
+      [&] { return gq::run_call(comm, gq::allgather_of(arguments, send, recv)); });
 }
 
 gqsgd_status gqsgd_allgather_start(gqsgd_comm comm, gqsgd_quantizer quantizer, const void* send,
                                    void* recv, const size_t* value_counts, int32_t dtype,
                                    const uint64_t at[2], void* stream, gqsgd_request* request) {
   const gq::SegmentArguments arguments{quantizer, value_counts, 0, dtype, GQSGD_SUM, 0, at, stream};
-  return gq::start_call(comm, request, gq::allgather_of(arguments, send, recv)).code();
+  return gq::in_call_scope(
+      [&] { return gq::start_call(comm, request, gq::allgather_of(arguments, send, recv)); });
 }
 
 gqsgd_status gqsgd_allreduce_many(gqsgd_comm comm, gqsgd_quantizer quantizer,
@@ -63,7 +68,8 @@ gqsgd_status gqsgd_allreduce_many(gqsgd_comm comm, gqsgd_quantizer quantizer,
                                   void* stream) {
   const gq::SegmentArguments arguments{quantizer, value_counts, tensor_count, dtype,
                                        op,        schedule,     at,           stream};
-  return gq::run_call(comm, gq::allreduce_many_of(arguments, send, recv)).code();
+  return gq::in_call_scope(
+      [&] { return gq::run_call(comm, gq::allreduce_many_of(arguments, send, recv)); });
 }
 
 gqsgd_status gqsgd_allreduce_many_start(gqsgd_comm comm, gqsgd_quantizer quantizer,
@@ -74,5 +80,6 @@ gqsgd_status gqsgd_allreduce_many_start(gqsgd_comm comm, gqsgd_quantizer quantiz
                                         gqsgd_request* request) {
   const gq::SegmentArguments arguments{quantizer, value_counts, tensor_count, dtype,
                                        op,        schedule,     at,           stream};
-  return gq::start_call(comm, request, gq::allreduce_many_of(arguments, send, recv)).code();
+  return gq::in_call_scope(
+      [&] { return gq::start_call(comm, request, gq::allreduce_many_of(arguments, send, recv)); });
 }

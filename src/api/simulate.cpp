@@ -3,9 +3,9 @@
 #include <new>
 #include <vector>
 
-#include "kernels/cpu/float_environment.h"
 #include "kernels/stages.h"
 #include "src/api/arguments.h"
+#include "src/api/call_scope.h"
 #include "src/api/check.h"
 #include "src/api/extents.h"
 #include "src/drive.h"
@@ -82,7 +82,6 @@ Status simulate(const Arguments& arguments, int32_t rank_count, const void* cons
     GQ_TRY(check_buffers(send[rank], recv[rank], true, &group.calls[rank]));
   }
   GQ_TRY(check_apart(group.calls.get(), ranks));
-  const FloatEnvironment environment;
   return allreduce_in_turn(group.endpoints.get(), group.calls.get(), ranks);
 }
 
@@ -93,5 +92,6 @@ gqsgd_status gqsgd_simulate(gqsgd_quantizer quantizer, int32_t rank_count, const
                             void* const* recv, size_t value_count, int32_t dtype, int32_t op,
                             int32_t schedule, const uint64_t at[2], const char* options) {
   const gq::Arguments arguments{quantizer, value_count, dtype, op, schedule, at};
-  return gq::simulate(arguments, rank_count, send, recv, options).code();
+  return gq::in_call_scope(
+      [&] { return gq::simulate(arguments, rank_count, send, recv, options); });
 }

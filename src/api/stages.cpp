@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "kernels/codec/global_norm.h"
+#include "src/api/call_scope.h"
 #include "src/api/device_stages.h"
 #include "src/api/norm_grid.h"
 #include "src/api/stage_call.h"
@@ -231,34 +232,40 @@ Status dequantize(gqsgd_quantizer quantizer, const gqsgd_site* site, const uint3
 gqsgd_status gqsgd_norm(gqsgd_quantizer quantizer, const gqsgd_site* site, const void* values,
                         size_t value_count, int32_t dtype, float* norms, void* workspace,
                         size_t workspace_size_bytes, void* stream) {
-  return gq::norm(quantizer, site, values, value_count, dtype, norms,
-                  {workspace, workspace_size_bytes}, stream)
-      .code();
+  return gq::in_call_scope([&] {
+    return gq::norm(quantizer, site, values, value_count, dtype, norms,
+                    {workspace, workspace_size_bytes}, stream);
+  });
 }
 
 gqsgd_status gqsgd_quantize(gqsgd_quantizer quantizer, const gqsgd_site* site, const void* values,
                             size_t value_count, int32_t dtype, const float* norms, uint32_t* words,
                             void*, size_t, void* stream) {
-  return gq::quantize(quantizer, site, values, value_count, dtype, norms, words, stream).code();
+  return gq::in_call_scope([&] {
+    return gq::quantize(quantizer, site, values, value_count, dtype, norms, words, stream);
+  });
 }
 
 gqsgd_status gqsgd_reduce(gqsgd_quantizer quantizer, const gqsgd_site* site, const uint32_t* a,
                           uint32_t* b_inout, size_t value_count, void* stream) {
-  return gq::reduce(quantizer, site, a, b_inout, value_count, stream).code();
+  return gq::in_call_scope(
+      [&] { return gq::reduce(quantizer, site, a, b_inout, value_count, stream); });
 }
 
 gqsgd_status gqsgd_reduce_many(gqsgd_quantizer quantizer, const gqsgd_site* site,
                                const uint32_t* const* words, size_t value_count, const float* norms,
                                uint32_t* out_words, float* out_scales, void* workspace,
                                size_t workspace_size_bytes, void* stream) {
-  return gq::reduce_many(quantizer, site, words, value_count, norms, out_words, out_scales,
-                         {workspace, workspace_size_bytes}, stream)
-      .code();
+  return gq::in_call_scope([&] {
+    return gq::reduce_many(quantizer, site, words, value_count, norms, out_words, out_scales,
+                           {workspace, workspace_size_bytes}, stream);
+  });
 }
 
 gqsgd_status gqsgd_dequantize(gqsgd_quantizer quantizer, const gqsgd_site* site,
                               const uint32_t* words, const float* scales, size_t value_count,
                               int32_t dtype, int32_t op, void* values, void* stream) {
-  return gq::dequantize(quantizer, site, words, scales, value_count, dtype, op, values, stream)
-      .code();
+  return gq::in_call_scope([&] {
+    return gq::dequantize(quantizer, site, words, scales, value_count, dtype, op, values, stream);
+  });
 }

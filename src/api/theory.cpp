@@ -1,4 +1,5 @@
 // The theory part of the C ABI: what is promised before anything runs.
+#include "src/api/call_scope.h"
 #include "src/api/check.h"
 #include "src/api/options_text.h"
 #include "src/api/quantizer.h"
@@ -34,42 +35,49 @@ Status read_question(gqsgd_quantizer quantizer, int32_t rank_count, size_t value
   return Status();
 }
 
+Status variance_of(gqsgd_quantizer quantizer, int32_t rank_count, size_t value_count,
+                   int32_t schedule, double* theta) {
+  Question asked;
+  GQ_TRY(read_question(quantizer, rank_count, value_count, schedule, theta, &asked));
+  // Of schedule sparse too: it goes on as direct where lists are too long, and lists, which no rank
+  // encodes again, have no larger error.
+  return variance_bound(asked.format, asked.ranks, value_count, asked.combines, theta,
+                        asked.encodes);
+}
+
+Status sparsity_of(gqsgd_quantizer quantizer, int32_t rank_count, size_t value_count,
+                   int32_t schedule, double* nonzero_count) {
+  Question asked;
+  GQ_TRY(read_question(quantizer, rank_count, value_count, schedule, nonzero_count, &asked));
+  return sparsity_bound(asked.format, asked.ranks, value_count, asked.combines, nonzero_count);
+}
+
+Status depth_factor_of(gqsgd_quantizer quantizer, int32_t rank_count, int32_t schedule,
+                       double* factor) {
+  Question asked;
+  GQ_TRY(read_question(quantizer, rank_count, 0, schedule, factor, &asked));
+  // Sums of lists are exact.
+  *factor = asked.sends_lists ? 1 : depth_factor(asked.format, asked.combines, asked.encodes);
+  return Status();
+}
+
 }  // namespace
 }  // namespace gq
 
 gqsgd_status gqsgd_variance_bound(gqsgd_quantizer quantizer, int32_t rank_count, size_t value_count,
                                   int32_t schedule, double* theta) {
-  gq::Question question;
-  const gq::Status status =
-      gq::read_question(quantizer, rank_count, value_count, schedule, theta, &question);
-  if (!status.ok()) return status.code();
-  // Of schedule sparse too: it goes on as direct where lists are too long, and lists, which nobody
-  // encodes again, have no larger error.
-  return gq::variance_bound(question.format, question.ranks, value_count, question.combines, theta,
-                            question.encodes)
-      .code();
+  return gq::in_call_scope(
+      [&] { return gq::variance_of(quantizer, rank_count, value_count, schedule, theta); });
 }
 
 gqsgd_status gqsgd_sparsity_bound(gqsgd_quantizer quantizer, int32_t rank_count, size_t value_count,
                                   int32_t schedule, double* nonzero_count) {
-  gq::Question question;
-  const gq::Status status =
-      gq::read_question(quantizer, rank_count, value_count, schedule, nonzero_count, &question);
-  if (!status.ok()) return status.code();
-  return gq::sparsity_bound(question.format, question.ranks, value_count, question.combines,
-                            nonzero_count)
-      .code();
+  return gq::in_call_scope(
+      [&] { return gq::sparsity_of(quantizer, rank_count, value_count, schedule, nonzero_count); });
 }
 
 gqsgd_status gqsgd_depth_factor(gqsgd_quantizer quantizer, int32_t rank_count, int32_t schedule,
                                 double* factor) {
-  gq::Question question;
-  const gq::Status status =
-      gq::read_question(quantizer, rank_count, 0, schedule, factor, &question);
-  if (status.ok() && question.sends_lists) {
-    *factor = 1;  // sums of lists are exact
-  } else if (status.ok()) {
-    *factor = gq::depth_factor(question.format, question.combines, question.encodes);
-  }
-  return status.code();
+  return gq::in_call_scope(
+      [&] { return gq::depth_factor_of(quantizer, rank_count, schedule, factor); });
 }

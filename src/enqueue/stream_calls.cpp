@@ -124,14 +124,14 @@ Status StreamCalls::run(const Call& call, Status own) {
   const KeptFailure refusal(own);
   const KeptFailure late(take_late_failure());
   GQ_TRY(make(call, refusal.again(), board_.as<Disagreement>(kLateBytes)));
-  return late.again();
+  return end(late.again());
 }
 
 Status StreamCalls::make(const Call& call, Status own, Disagreement* found) {
   const TimeRange range(range_name(call.operation));
   KeptFailure refusal(own);
   OnDevice here(device_);
-  GQ_TRY(endpoint_.failure.get());
+  GQ_TRY(endpoint_.intact());
   GQ_TRY(late_failure_of_kernels());
   GQ_TRY(here.enter(transport_.ordinal()));
   Attempt attempt;
@@ -354,7 +354,7 @@ Status StreamCalls::wait_on_host(EventHandle event, const char* what) {
   bool done = false;
   const auto look = [](void* calls) {
     StreamCalls& self = *static_cast<StreamCalls*>(calls);
-    GQ_TRY(self.endpoint_.failure.get());
+    GQ_TRY(self.endpoint_.intact());
     return self.transport_.check();
   };
   GQ_TRY(wait_for(device_, event, deadline_after_ms(timeout_ms), look, this, &done));

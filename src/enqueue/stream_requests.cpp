@@ -55,7 +55,7 @@ bool StreamCalls::test(const Request& request) {
  *  through soon, and then the caller's memory is its own again. */
 Status StreamCalls::look_after(Flight* flight) {
   const int64_t timeout_ms = endpoint_.timeout_ms.load(std::memory_order_relaxed);
-  Status broken = endpoint_.failure.get();
+  Status broken = endpoint_.intact();
   if (broken.ok()) broken = end(transport_.check());
   if (!broken.ok() && !flight->given_up) {
     flight->given_up = true;
@@ -94,8 +94,8 @@ void StreamCalls::end_flights(Status status) {
  *  it was carried out. */
 Status StreamCalls::verdict_of(const Flight& flight) {
   GQ_TRY(late_failure_of_kernels());
-  GQ_TRY(endpoint_.failure.get());
-  return describe(flight.disagreement.as<const Disagreement>());
+  GQ_TRY(endpoint_.intact());
+  return end(describe(flight.disagreement.as<const Disagreement>()));
 }
 
 }  // namespace gq

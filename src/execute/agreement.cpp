@@ -5,6 +5,7 @@
 #include <inttypes.h>
 
 #include "src/execute/header_fields.h"
+#include "src/transport/culprit.h"
 
 namespace gq {
 namespace {
@@ -134,7 +135,13 @@ Status Agreement::verdict(const Endpoint& endpoint, Status own) const {
                 gqsgd_status_string(code), endpoint.rank(), refused_rank_);
   }
   if (differs_) {
-    return describe_mismatch(endpoint.sequence, 0, reference_, differing_rank_, differing_);
+    const Status differs =
+        describe_mismatch(endpoint.sequence, 0, reference_, differing_rank_, differing_);
+    if (differs.code() == GQSGD_PROTOCOL) {
+      const uint32_t culprit = has_spare_bits(reference_) ? 0 : differing_rank_;
+      endpoint.transport->break_off(GQSGD_PROTOCOL, culprit);
+    }
+    return differs;
   }
   return Status();
 }
@@ -144,12 +151,13 @@ float Agreement::global_norm() const { return norm_.result(); }
 Status Agreement::timed_out(Endpoint& endpoint, int64_t waited_ms, uint32_t* culprit) const {
   RankList missing;
   GQ_TRY(find_missing(endpoint, next_rank_, &missing, culprit));
+  const Culprit found(*endpoint.transport, *culprit, "they are late, stopped, or make other calls");
+  *culprit = found.rank();
   return fail(GQSGD_TIMEOUT,
               "call %" PRIu64 ", %s: rank %u waited %" PRId64
-              " ms for rank%s %s to make "
-              "this call; they are late, stopped, or make other calls (timeout_ms sets the limit)",
+              " ms for rank%s %s to make this call; %s (timeout_ms sets the limit)",
               endpoint.sequence, operation_, endpoint.rank(), waited_ms,
-              missing.count() == 1 ? "" : "s", missing.text());
+              missing.count() == 1 ? "" : "s", missing.text(), found.clause());
 }
 
 Status Agreement::find_missing(Endpoint& endpoint, uint32_t next_rank, RankList* missing,

@@ -65,6 +65,14 @@ struct Endpoint {
     transport = std::move(taken);
   }
 
+  /** OK, or what broke the communicator. What an abort in a signal handler has left to be done is
+   *  done here. */
+  Status intact() {
+    const Status broken = failure.get();
+    if (!broken.ok() && failure.was_abort()) transport->finish_abort();
+    return broken;
+  }
+
   uint32_t rank() const { return transport->rank(); }
   uint32_t size() const { return transport->size(); }
 };

@@ -47,15 +47,12 @@ void Executor::begin(Endpoint& endpoint, const Call& call, const Plan& plan, uns
   look_ahead_.begin(endpoint, plan);
 }
 
+/** False once all moves are made but those that are left to commit(). */
 bool Executor::next_move() {
   while (cursor_.next(&move_)) {
-    const bool writes_values = move_.kind == MoveKind::dequantize;
-    if (!call_->in_place() || writes_values == committing_) return true;
+    if (!call_->in_place() || move_.kind != MoveKind::dequantize) return true;
   }
-  if (!call_->in_place() || committing_) return false;
-  committing_ = true;
-  cursor_ = MoveCursor(plan_->schedule, plan_->shape, endpoint_->rank());
-  return next_move();
+  return false;
 }
 
 Status Executor::advance(bool* done) {
@@ -63,7 +60,7 @@ Status Executor::advance(bool* done) {
   for (;;) {
     if (!pending_) pending_ = next_move();
     flushing_ = !pending_;
-    if (flushing_) return endpoint_->transport->flushed(done);
+    if (flushing_) break;
     GQ_TRY(look_ahead_.announce());
     bool made = false;
     GQ_TRY(make(move_, &made));
@@ -71,6 +68,24 @@ Status Executor::advance(bool* done) {
     pending_ = false;
     ++moves_made_;
   }
+  bool flushed = false;
+  GQ_TRY(endpoint_->transport->flushed(&flushed));
+  if (!flushed) return Status();
+  if (call_->in_place()) GQ_TRY(commit());
+  *done = true;
+  return Status();
+}
+
+/** The second walk of a call in place, which only dequantizes: no transport takes part in it, so
+ *  that nothing of it can fail. */
+Status Executor::commit() {
+  cursor_ = MoveCursor(plan_->schedule, plan_->shape, endpoint_->rank());
+  while (cursor_.next(&move_)) {
+    if (move_.kind != MoveKind::dequantize) continue;
+    GQ_TRY(on_pieces(move_, &Executor::dequantize));
+    ++moves_made_;
+  }
+  return Status();
 }
 
 Status Executor::make(const Move& move, bool* made) {

@@ -19,8 +19,7 @@ class Executor {
              const float* norms, bool quantized);
 
   /** Makes moves until one has to wait for a peer (*done false) or all are made. In place, values
-   * are written only after every word has arrived, so that a failure before leaves them as they
-   * were. */
+   * are written only after every word has arrived and left: a call that fails has not written. */
   Status advance(bool* done);
 
   /** True if all moves are made and words are still leaving. */
@@ -61,6 +60,7 @@ class Executor {
   uint16_t* scales_in(unsigned char* chunk, const Move& move, const Piece& piece) const;
   NormView norms_of(const Piece& piece) const;
   bool next_move();
+  Status commit();
 
   Endpoint* endpoint_ = nullptr;
   const Call* call_ = nullptr;
@@ -73,7 +73,6 @@ class Executor {
   Move move_{};
   bool pending_ = false;  // move_ is still to be made
   bool flushing_ = false;
-  bool committing_ = false;  // in place: the second walk, which only dequantizes
   uint64_t moves_made_ = 0;
 };
 

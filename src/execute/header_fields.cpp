@@ -60,8 +60,8 @@ constexpr Field kFields[] = {
     {"index", kHeaderIndex, 0, kHeaderCostsShift, false, kNumber},
     {"digest of costs", kHeaderIndex, kHeaderCostsShift, 16, false, kNumber},
     {"chunk_value_count", kHeaderChunk, 0, 32, false, kNumber},
-    // Of operations in segments only: an allreduce, whose norm is there, differs before this.
-    {"hash of value_counts", kHeaderNormLow, 0, 32, true, kNumber},
+    // Of operations in segments only: an allreduce has its norm there.
+    {"hash of value_counts", kHeaderNormLow, 0, 64, true, kNumber},
 };
 
 uint64_t value_of(const Field& field, const Header& header) {
@@ -79,7 +79,14 @@ void print_value(const Field& field, const Header& header, char* text, size_t ca
   }
 }
 
+// Of kHeaderFields; all bits of the other words that are compared belong to fields.
+constexpr uint32_t kSpareBits = UINT32_MAX << (kHeaderStepOnDeviceShift + 1);
+
 }  // namespace
+
+bool has_spare_bits(const Header& header) {
+  return (header.words[kHeaderFields] & kSpareBits) != 0;
+}
 
 bool has_segments(const Header& header) {
   const auto operation = static_cast<Operation>(header.words[kHeaderOperation] & 0xff);
@@ -109,7 +116,8 @@ Status describe_mismatch(uint64_t sequence, uint32_t rank_a, const Header& a, ui
                 version_b & 0xffff);
   }
   for (const Field& field : kFields) {
-    if (value_of(field, a) == value_of(field, b)) continue;
+    const bool is_norm = field.word == kHeaderNormLow && !has_segments(a);
+    if (is_norm || value_of(field, a) == value_of(field, b)) continue;
     char text_a[32], text_b[32];
     print_value(field, a, text_a, sizeof text_a);
     print_value(field, b, text_b, sizeof text_b);
@@ -120,8 +128,13 @@ Status describe_mismatch(uint64_t sequence, uint32_t rank_a, const Header& a, ui
                 sequence, name_in(names_of(kOperationList), a.words[kHeaderOperation] & 0xff),
                 field.name, rank_a, text_a, rank_b, text_b);
   }
-  return fail(GQSGD_INTERNAL, "call %" PRIu64 ": headers of ranks %u and %u differ in no field",
-              sequence, rank_a, rank_b);
+  const uint32_t culprit = has_spare_bits(a) ? rank_a : rank_b;
+  const Header& spoilt = has_spare_bits(a) ? a : b;
+  return fail(GQSGD_PROTOCOL,
+              "call %" PRIu64
+              ": the header of rank %u has word %u as 0x%08x, with bits that no field has and no "
+              "correct rank sets: it was changed on its way or in memory",
+              sequence, culprit, kHeaderFields, spoilt.words[kHeaderFields]);
 }
 
 }  // namespace gq

@@ -16,7 +16,11 @@ bool has_segments(const Header& header);
  *  allreduce's norm. */
 bool same_request(const Header& a, const Header& b);
 
-/** MISMATCH or VERSION naming the first differing field, both ranks and both values. */
+/** True of a header that no correct rank of this version makes: bits are set that no field has. */
+bool has_spare_bits(const Header& header);
+
+/** MISMATCH or VERSION naming the first differing field, both ranks and both values. PROTOCOL where
+ *  all fields are equal, naming the rank whose spare bits are set. */
 Status describe_mismatch(uint64_t sequence, uint32_t rank_a, const Header& a, uint32_t rank_b,
                          const Header& b);
 

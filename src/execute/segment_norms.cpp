@@ -4,6 +4,7 @@
 #include <inttypes.h>
 
 #include "src/execute/split_stages.h"
+#include "src/transport/culprit.h"
 
 namespace gq {
 
@@ -106,11 +107,13 @@ Message SegmentNorms::message_of(uint32_t peer, uint32_t origin) const {
 }
 
 Status SegmentNorms::timed_out(int64_t waited_ms, uint32_t* culprit) const {
-  *culprit = awaited_rank();
+  const Culprit found(*endpoint_->transport, awaited_rank(), kStoppedOrSlow);
+  *culprit = found.rank();
   return fail(GQSGD_TIMEOUT,
               "call %" PRIu64 ", %s: rank %u waited %" PRId64
-              " ms for the norms of rank %u; it is stopped or too slow (timeout_ms sets the limit)",
-              endpoint_->sequence, operation_name(*call_), endpoint_->rank(), waited_ms, *culprit);
+              " ms for the norms of rank %u; %s (timeout_ms sets the limit)",
+              endpoint_->sequence, operation_name(*call_), endpoint_->rank(), waited_ms,
+              awaited_rank(), found.clause());
 }
 
 }  // namespace gq

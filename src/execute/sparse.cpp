@@ -6,9 +6,11 @@
 
 #include <algorithm>
 
+#include "kernels/codec/sparse.h"
 #include "src/execute/agreement.h"
 #include "src/execute/header_fields.h"
 #include "src/execute/split_stages.h"
+#include "src/transport/culprit.h"
 
 namespace gq {
 
@@ -44,15 +46,13 @@ Status SparseLists::advance(Outcome* outcome) {
   if (phase_ == Phase::receive) {
     GQ_TRY(receive_lists(&all));
     if (!all) return Status();
-    phase_ = Phase::add;
-  }
-  if (phase_ == Phase::add) {
-    GQ_TRY(add());
     phase_ = Phase::flush;
   }
   bool flushed = false;
   GQ_TRY(endpoint_->transport->flushed(&flushed));
-  if (flushed) *outcome = Outcome::added;
+  if (!flushed) return Status();
+  GQ_TRY(add());
+  *outcome = Outcome::added;
   return Status();
 }
 
@@ -190,6 +190,7 @@ Status SparseLists::receive_lists(bool* all) {
   return Status();
 }
 
+/** Nothing is written where a list is wrong, and nothing fails once something is written. */
 Status SparseLists::add() {
   if (call_->recv == nullptr) return Status();  // a virtual rank whose result nobody wants
   for (uint32_t rank = 0; rank < endpoint_->size(); ++rank) {
@@ -198,6 +199,7 @@ Status SparseLists::add() {
     list.entries = reinterpret_cast<const uint32_t*>(
         rank == endpoint_->rank() ? arena_ + plan_->layout.list_bytes()
                                   : endpoint_->transport->view(message_of(rank, rank)));
+    GQ_TRY(check_list(rank));
   }
   AddSparseArgs args{};
   args.coding = plan_->coding;
@@ -212,19 +214,22 @@ Status SparseLists::add() {
     GQ_TRY(Status(endpoint_->stages->add_sparse(args)));
   }
   steps_made_ += 1;
-  return check_ends();
+  return Status();
 }
 
-/** A list that says more than the call has values was not made by the rules. */
-Status SparseLists::check_ends() const {
-  for (uint32_t rank = 0; rank < endpoint_->size(); ++rank) {
-    const EntryList& list = endpoint_->lists[rank];
-    if (list.next_entry == list.entry_count || !is_finite(norm_) || norm_ == 0) continue;
+/** A list that leaves the call's values was not made by the rules. */
+Status SparseLists::check_list(uint32_t rank) const {
+  const EntryList& list = endpoint_->lists[rank];
+  uint64_t next_value = 0;
+  for (uint64_t k = 0; k < list.entry_count; ++k) {
+    next_value += gap_of_entry(list.entries[k]) + 1;
+    if (next_value <= call_->value_count) continue;
+    endpoint_->transport->break_off(GQSGD_PROTOCOL, rank);
     return fail(GQSGD_PROTOCOL,
                 "call %" PRIu64 ", allreduce: entry %" PRIu64 " of %" PRIu64
                 " from rank %u lies outside the call's %" PRIu64
                 " values; its memory has been overwritten",
-                endpoint_->sequence, list.next_entry, list.entry_count, rank, call_->value_count);
+                endpoint_->sequence, k, list.entry_count, rank, call_->value_count);
   }
   return Status();
 }
@@ -234,20 +239,23 @@ Status SparseLists::timed_out(int64_t waited_ms, uint32_t* culprit) const {
   if (phase_ == Phase::count) {
     RankList missing;
     GQ_TRY(Agreement::find_missing(*endpoint_, counts_read_, &missing, culprit));
+    const Culprit found(*endpoint_->transport, *culprit, "stopped or too slow");
+    *culprit = found.rank();
     return fail(GQSGD_TIMEOUT,
                 "call %" PRIu64 ", allreduce: rank %u waited %" PRId64
-                " ms for rank%s %s to count codes (schedule sparse); stopped or too slow "
-                "(timeout_ms sets the limit)",
+                " ms for rank%s %s to count codes (schedule sparse); %s (timeout_ms sets the "
+                "limit)",
                 endpoint_->sequence, self, waited_ms, missing.count() == 1 ? "" : "s",
-                missing.text());
+                missing.text(), found.clause());
   }
-  *culprit = awaited_rank();
+  const uint32_t awaited = awaited_rank();
+  const Culprit found(*endpoint_->transport, awaited, kStoppedOrSlow);
+  *culprit = found.rank();
   return fail(GQSGD_TIMEOUT,
               "call %" PRIu64 ", allreduce: rank %u waited %" PRId64 " ms for a list of %" PRIu64
-              " entries from rank %u (schedule sparse); it is stopped or too slow (timeout_ms "
-              "sets the limit)",
-              endpoint_->sequence, self, waited_ms, endpoint_->lists[*culprit].entry_count,
-              *culprit);
+              " entries from rank %u (schedule sparse); %s (timeout_ms sets the limit)",
+              endpoint_->sequence, self, waited_ms, endpoint_->lists[awaited].entry_count, awaited,
+              found.clause());
 }
 
 }  // namespace gq

@@ -19,10 +19,10 @@ class SparseLists {
 
   /** Goes on until it has to wait for a peer, until the lists are added, or until all ranks know
    *  that a list is too long: then the codes of the whole call lie ready for the moves. Values are
-   *  written only after every list has arrived. */
+   *  written only after every list has arrived and left: a call that fails has not written. */
   Status advance(Outcome* outcome);
 
-  /** True if the lists are added and the own one is still leaving. */
+  /** True if all lists have arrived and the own one is still leaving. */
   bool flushing() const { return phase_ == Phase::flush; }
 
   /** TIMEOUT before that: what was awaited, from which rank (*culprit). */
@@ -32,7 +32,7 @@ class SparseLists {
   uint64_t steps_made() const { return steps_made_; }
 
  private:
-  enum class Phase { encode, count, receive, add, flush };
+  enum class Phase { encode, count, receive, flush };
 
   Status encode();
   Status encode(Range chunk);
@@ -43,7 +43,7 @@ class SparseLists {
   Status send_list();
   Status receive_lists(bool* all);
   Status add();
-  Status check_ends() const;
+  Status check_list(uint32_t rank) const;
 
   Range chunk_at(uint64_t first_value) const;
   uint32_t* words_at(uint64_t first_value) const;

@@ -45,7 +45,6 @@ Status RequestQueue::run(const Call& call, Status own) {
     const std::lock_guard<std::mutex> lock(mutex_);
     GQ_TRY(check_open());
   }
-  const FloatEnvironment environment;  // the merge of the ranks' norms rounds as the format says
   return allreduce(*endpoint_, call, refusal.status());
 }
 
@@ -74,7 +73,7 @@ void* RequestQueue::work_on(void* queue) {
 }
 
 void RequestQueue::work() {
-  const FloatEnvironment environment;
+  const FloatEnvironment environment;  // as callers of the library have it for the time of a call
   std::unique_lock<std::mutex> lock(mutex_);
   for (;;) {
     work_.wait(lock, [&] { return first_ != nullptr || closing_; });
@@ -89,7 +88,6 @@ void RequestQueue::work() {
 
 /** `until` nullptr: until there is no request left. */
 void RequestQueue::drive(const Request* until, bool may_sleep) {
-  const FloatEnvironment environment;
   std::unique_lock<std::mutex> lock(mutex_);
   driven_ = true;
   while (first_ != nullptr && (until == nullptr || !until->has_ended())) {

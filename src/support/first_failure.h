@@ -2,6 +2,9 @@
 #ifndef GQ_SUPPORT_FIRST_FAILURE_H
 #define GQ_SUPPORT_FIRST_FAILURE_H
 
+#include <stdint.h>
+
+#include <atomic>
 #include <mutex>
 
 #include "src/support/status.h"
@@ -12,10 +15,24 @@ class FirstFailure {
  public:
   /** Keeps `status` and its sentence unless there is a failure already. From any thread. */
   void keep(Status status, const char* sentence);
+  /** The same for an abort by rank `rank`, also in a signal handler: no lock, no sentence yet. */
+  void keep_abort(uint32_t rank) {
+    uint64_t none = 0;
+    aborter_.compare_exchange_strong(none, uint64_t{rank} + 1, std::memory_order_release);
+  }
   /** OK, or the first failure again, as this thread's last error. */
   Status get();
 
+  /** True once there was an abort, whether it is the first failure or not. */
+  bool was_abort() const { return aborter_.load(std::memory_order_acquire) != 0; }
+
  private:
+  void keep_locked(Status status, const char* sentence);
+  void settle_abort();
+
+  static_assert(std::atomic<uint64_t>::is_always_lock_free, "for signal handlers");
+  std::atomic<uint64_t> aborter_{0};  // rank + 1
+  std::atomic<bool> broken_{false};   // status_ is a failure
   std::mutex mutex_;
   Status status_;
   char sentence_[kSentenceBytes] = "";

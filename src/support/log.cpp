@@ -8,6 +8,8 @@
 #include <mutex>
 #include <new>
 
+#include "src/support/cancel_off.h"
+#include "src/support/catch_all.h"
 #include "src/support/immortal.h"
 #include "src/support/status.h"
 
@@ -84,7 +86,10 @@ void log_line(const char* format, ...) {
     callback = sink().callback;
     user = sink().user;
   }
-  if (callback != nullptr) callback(user, line);
+  if (callback == nullptr) return;
+  const CancelOff whole_lines;
+  ThrownText unheard;  // a warning has no call that could fail with it
+  (void)throws([&] { callback(user, line); }, &unheard);
 }
 
 }  // namespace gq

@@ -10,6 +10,11 @@ namespace {
 
 thread_local char sentence[kSentenceBytes];
 
+// Not null: the last error in place of `sentence`. Thread-local memory of a library that was loaded
+// late is made at its first use, by malloc, which a signal handler may have interrupted; that of
+// this model is there when the library is.
+[[gnu::tls_model("initial-exec")]] thread_local const char* literal_sentence = nullptr;
+
 }  // namespace
 
 bool is_status(int64_t number) {
@@ -31,10 +36,13 @@ Status fail(gqsgd_status code, const char* format, ...) {
   vsnprintf(text, sizeof text, format, arguments);
   va_end(arguments);
   memcpy(sentence, text, sizeof text);
+  literal_sentence = nullptr;
   return Status(code);
 }
 
-const char* last_error() { return sentence; }
+void fail_in_signal_handler(const char* literal) { literal_sentence = literal; }
+
+const char* last_error() { return literal_sentence == nullptr ? sentence : literal_sentence; }
 
 Status fail_with(gqsgd_status code, const char* text) { return fail(code, "%s", text); }
 

@@ -30,6 +30,10 @@ bool is_status(int64_t number);
 /** Records the sentence (printf's format) as this thread's last error and returns its status. */
 [[gnu::format(printf, 2, 3)]] Status fail(gqsgd_status code, const char* format, ...);
 
+/** The same in a signal handler, which may have interrupted anything: nothing is formatted and no
+ *  memory is made. */
+void fail_in_signal_handler(const char* literal);
+
 /** This thread's last error, and a way to set it to a sentence that was kept elsewhere. */
 const char* last_error();
 Status fail_with(gqsgd_status code, const char* sentence);

@@ -39,6 +39,7 @@ class BoardTransport : public Transport {
   Status wait(uint32_t slice_us) final;
   Status check() final;
   void break_off(gqsgd_status cause, uint32_t culprit) final;
+  uint32_t culprit_behind(uint32_t peer) const final;
   TransportCounters counters() const final { return counters_; }
 
   /** A message without words: both ends know what it says. Peers take signals in order, messages
@@ -103,7 +104,6 @@ class BoardTransport : public Transport {
   Status look_at_peers();
   Status reach_checked(uint32_t origin, uint64_t end_bytes);
   bool is_needed(uint32_t peer) const;
-  uint32_t culprit_behind(uint32_t peer) const;
   bool begin_cause(uint64_t word, uint64_t* first);
   Status adopt(uint32_t peer, uint64_t word);
   Status explain_cause(const Cause& cause) const;

@@ -95,7 +95,6 @@ uint32_t BoardTransport::culprit_behind(uint32_t peer) const {
 }
 
 void BoardTransport::break_off(gqsgd_status status, uint32_t culprit) {
-  if (status == GQSGD_TIMEOUT && culprit != seat_.rank) culprit = culprit_behind(culprit);
   uint64_t first = 0;
   if (begin_cause(pack(Cause{status, culprit, seat_.rank}), &first)) broke();
 }

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "src/support/clock.h"
+#include "src/transport/culprit.h"
 
 namespace gq {
 Status BoardStreams::open() {
@@ -125,11 +126,12 @@ Status BoardStreams::await(uint32_t peer, const char* what) {
     GQ_TRY(board_.take_signal(peer, &there));
     if (there) break;
     if (monotonic_us() >= deadline_us) {
-      board_.break_off(GQSGD_TIMEOUT, peer);
+      const Culprit found(board_, peer, kStoppedOrSlow);
+      board_.break_off(GQSGD_TIMEOUT, found.rank());
       return fail(GQSGD_TIMEOUT,
                   "call %" PRIu64 ": rank %u waited %" PRId64
-                  " ms for rank %u to %s; it is stopped or too slow (timeout_ms sets the limit)",
-                  board_.newest_call(), rank(), timeout_ms, peer, what);
+                  " ms for rank %u to %s; %s (timeout_ms sets the limit)",
+                  board_.newest_call(), rank(), timeout_ms, peer, what, found.clause());
     }
     GQ_TRY(board_.wait(kWaitSliceUs));
   }

@@ -2,10 +2,16 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "src/support/catch_all.h"
 #include "src/support/shown.h"
 #include "src/transport/custom_transport.h"
 
 namespace gq {
+namespace {
+
+constexpr size_t kHowBytes = Shown::kTextBytes + 40;
+
+}  // namespace
 
 Status CustomTransport::intact() const {
   const uint64_t cause = cause_.load(std::memory_order_acquire);
@@ -17,16 +23,39 @@ void CustomTransport::break_off(gqsgd_status cause, uint32_t culprit) {
   cause_.compare_exchange_strong(none, pack({cause, culprit, rank()}));
 }
 
-Status CustomTransport::backend(const char* function, int32_t code, uint32_t peer) {
-  const char* text = table_.error_text == nullptr ? nullptr : table_.error_text(table_.user, code);
+/** `how` it failed, in words. */
+Status CustomTransport::backend(const char* function, uint32_t peer, const char* how) {
   char whom[32] = "";
   if (peer != rank()) snprintf(whom, sizeof whom, " rank %u", peer);
   break_off(GQSGD_BACKEND, peer);
-  return fail(GQSGD_BACKEND,
-              "call %" PRIu64 ", rank %u, while %s: the transport's %s%s failed with code %" PRId32
-              "%s%s",
-              sequence_, rank(), phase(), function, whom, code, text == nullptr ? "" : ": ",
-              Shown(text == nullptr ? "" : text, Shown::kPathBytes).text());
+  return fail(GQSGD_BACKEND, "call %" PRIu64 ", rank %u, while %s: the transport's %s%s %s",
+              sequence_, rank(), phase(), function, whom, how);
+}
+
+Status CustomTransport::failed(const char* function, uint32_t peer, int32_t code) {
+  const char* text = nullptr;
+  ThrownText unheard;
+  const auto ask_text = [&] { text = table_.error_text(table_.user, code); };
+  if (table_.error_text != nullptr && throws(ask_text, &unheard)) text = nullptr;
+  char how[kHowBytes];
+  snprintf(how, sizeof how, "failed with code %" PRId32 "%s%s", code, text == nullptr ? "" : ": ",
+           Shown(text == nullptr ? "" : text, Shown::kPathBytes).text());
+  return backend(function, peer, how);
+}
+
+Status CustomTransport::threw(const char* function, uint32_t peer, const char* text) {
+  char how[kHowBytes];
+  snprintf(how, sizeof how, "threw an exception: %s", Shown(text, Shown::kPathBytes).text());
+  return backend(function, peer, how);
+}
+
+/** Calls a function of the table. */
+template <typename Call>
+Status CustomTransport::ask(const char* function, uint32_t peer, Call call) {
+  int32_t code = 0;
+  ThrownText text;
+  if (throws([&] { code = call(); }, &text)) return threw(function, peer, text);
+  return code == 0 ? Status() : failed(function, peer, code);
 }
 
 Status CustomTransport::start_send(uint32_t peer, const void* bytes, size_t size_bytes) {
@@ -38,11 +67,12 @@ Status CustomTransport::start_send(uint32_t peer, const void* bytes, size_t size
   } catch (const std::bad_alloc&) {
     return fail(GQSGD_NO_MEMORY, "rank %u: no memory for %zu sends", rank(), sends_.size() + 1);
   }
-  const int32_t code = table_.send(table_.user, static_cast<int32_t>(peer), bytes, size_bytes,
-                                   &sends_.back().number);
-  if (code == 0) return Status();
-  sends_.pop_back();
-  return backend("send to", code, peer);
+  const Status sent = ask("send to", peer, [&] {
+    return table_.send(table_.user, static_cast<int32_t>(peer), bytes, size_bytes,
+                       &sends_.back().number);
+  });
+  if (!sent.ok()) sends_.pop_back();
+  return sent;
 }
 
 Status CustomTransport::start_receive(uint32_t peer, void* bytes, size_t size_bytes) {
@@ -53,9 +83,10 @@ Status CustomTransport::start_receive(uint32_t peer, void* bytes, size_t size_by
   request.peer = peer;
   request.place = static_cast<unsigned char*>(bytes);
   request.size_bytes = size_bytes;
-  const int32_t code =
-      table_.receive(table_.user, static_cast<int32_t>(peer), bytes, size_bytes, &request.number);
-  if (code != 0) return backend("receive from", code, peer);
+  GQ_TRY(ask("receive from", peer, [&] {
+    return table_.receive(table_.user, static_cast<int32_t>(peer), bytes, size_bytes,
+                          &request.number);
+  }));
   receives_.push(request);
   return Status();
 }
@@ -64,10 +95,11 @@ Status CustomTransport::start_allgather(const Header& own) {
   gather_ = TableRequest();
   gather_.peer = rank();
   gather_.size_bytes = gather_.come_bytes = sizeof own;
-  const int32_t code =
-      table_.allgather(table_.user, &own, headers_.get(), sizeof own, &gather_.number);
-  gathering_ = code == 0;
-  return code == 0 ? Status() : backend("allgather", code, rank());
+  const Status begun = ask("allgather", rank(), [&] {
+    return table_.allgather(table_.user, &own, headers_.get(), sizeof own, &gather_.number);
+  });
+  gathering_ = begun.ok();
+  return begun;
 }
 
 Status CustomTransport::start_sum(const Sum& sum) {
@@ -75,21 +107,22 @@ Status CustomTransport::start_sum(const Sum& sum) {
                 static_cast<int32_t>(Addend::float32) == GQSGD_ADD_FLOAT32);
   sum_ = TableRequest();
   sum_.peer = rank();
-  const int32_t code =
-      table_.allreduce(table_.user, static_cast<int32_t>(sum.addend), arena_.get() + sum.here_bytes,
-                       sum.addend_count, &sum_.number);
-  return code == 0 ? Status() : backend("allreduce", code, rank());
+  return ask("allreduce", rank(), [&] {
+    return table_.allreduce(table_.user, static_cast<int32_t>(sum.addend),
+                            arena_.get() + sum.here_bytes, sum.addend_count, &sum_.number);
+  });
 }
 
 Status CustomTransport::progress(uint32_t timeout_us) {
-  const int32_t code = table_.progress(table_.user, static_cast<int32_t>(timeout_us));
-  return code == 0 ? Status() : backend("progress", code, rank());
+  return ask("progress", rank(),
+             [&] { return table_.progress(table_.user, static_cast<int32_t>(timeout_us)); });
 }
 
 Status CustomTransport::test(TableRequest* request, const char* what) {
   int32_t done = 0;
-  const int32_t code = table_.test(table_.user, request->number, &done, &request->come_bytes);
-  if (code != 0) return backend(what, code, request->peer);
+  GQ_TRY(ask(what, request->peer, [&] {
+    return table_.test(table_.user, request->number, &done, &request->come_bytes);
+  }));
   request->done = done != 0;
   return Status();
 }

@@ -71,7 +71,11 @@ class CustomTransport final : public Transport {
   Status reap_sends();
   Status front_of(uint32_t peer, size_t size_bytes, TableRequest** request);
   Status take_header(uint32_t peer, bool* there);
-  Status backend(const char* function, int32_t code, uint32_t peer);
+  template <typename Call>
+  Status ask(const char* function, uint32_t peer, Call call);
+  Status failed(const char* function, uint32_t peer, int32_t code);
+  Status threw(const char* function, uint32_t peer, const char* text);
+  Status backend(const char* function, uint32_t peer, const char* how);
   const char* phase() const { return moving_ ? "words are moved" : "headers are exchanged"; }
 
   gqsgd_transport table_;

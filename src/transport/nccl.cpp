@@ -49,6 +49,11 @@ class NcclTransport final : public StreamTransport {
     *board_.as<volatile uint32_t>() = 1;
     comm_.give_up();
   }
+  void abort() override {
+    *board_.as<volatile uint32_t>() = 1;
+    comm_.abort_later();
+  }
+  void finish_abort() override { comm_.give_up(); }
   TransportCounters counters() const override { return counters_; }
 
  private:

@@ -46,6 +46,7 @@ bool run_aside(Body body) {
 }  // namespace
 
 NcclComm::~NcclComm() {
+  if (was_aborted()) give_up();
   if (owner_ == Owner::us && !was_aborted()) end_by(library_.destroy);
   const uint64_t deadline_us = deadline_after_ms(kEndMs);
   while (ending_ && !ending_->done.load(std::memory_order_acquire)) {
@@ -68,7 +69,8 @@ void NcclComm::end_by(nccl::Result (*function)(nccl::Comm)) {
 }
 
 void NcclComm::give_up() {
-  const bool first = !aborted_.exchange(true, std::memory_order_acq_rel);
+  aborted_.store(true, std::memory_order_release);
+  const bool first = !given_up_.exchange(true, std::memory_order_acq_rel);
   if (first && owner_ == Owner::us) end_by(library_.abort);
 }
 
@@ -96,7 +98,10 @@ Status NcclComm::borrow(nccl::Comm comm) {
 Status NcclComm::through(nccl::Result result, const char* call) {
   const uint64_t deadline_us = deadline_after_ms(timeout_ms_);
   while (result == nccl::kInProgress) {
-    if (was_aborted()) return fail(GQSGD_ABORTED, "%s: aborted meanwhile", call);
+    if (was_aborted()) {
+      give_up();
+      return fail(GQSGD_ABORTED, "%s: aborted meanwhile", call);
+    }
     if (monotonic_us() >= deadline_us) {
       give_up();
       return fail(GQSGD_TIMEOUT, "%s: NCCL was not through after %" PRId64 " ms", call,
@@ -116,7 +121,10 @@ Status NcclComm::through(nccl::Result result, const char* call) {
 }
 
 Status NcclComm::check() {
-  if (was_aborted()) return fail(GQSGD_ABORTED, "the NCCL communicator was aborted");
+  if (was_aborted()) {
+    give_up();
+    return fail(GQSGD_ABORTED, "the NCCL communicator was aborted");
+  }
   nccl::Result state = nccl::kSuccess;
   const nccl::Result asked = library_.async_error(comm_, &state);
   if (asked != nccl::kSuccess) return through(asked, "ncclCommGetAsyncError");

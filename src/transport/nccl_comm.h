@@ -34,6 +34,8 @@ class NcclComm {
   /** Ends what is under way, from any thread, without waiting. A borrowed one is its owner's to
    *  abort. */
   void give_up();
+  /** give_up() for signal handlers: done by the next check(), or whoever waits in through(). */
+  void abort_later() { aborted_.store(true, std::memory_order_release); }
   bool was_aborted() const { return aborted_.load(std::memory_order_acquire); }
 
  private:
@@ -50,6 +52,7 @@ class NcclComm {
   nccl::Comm comm_ = nullptr;
   Owner owner_ = Owner::nobody;
   std::atomic<bool> aborted_{false};
+  std::atomic<bool> given_up_{false};  // NCCL has been told
   std::shared_ptr<Ending> ending_;
 };
 

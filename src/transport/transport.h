@@ -122,6 +122,16 @@ class Transport {
    * first cause stays. `culprit` is the rank at fault. Callable from any thread; never waits. */
   virtual void break_off(gqsgd_status cause, uint32_t culprit) = 0;
 
+  /** break_off(ABORTED, rank()), also in a signal handler: no lock, no memory, no call of another
+   *  library. What that does not allow is left to finish_abort(). */
+  virtual void abort() { break_off(GQSGD_ABORTED, rank()); }
+  /** Called by the next who looks, on any thread and perhaps several times; never waits. */
+  virtual void finish_abort() {}
+
+  /** The rank that is at fault where `peer` has sent nothing for long: itself, or the one at the
+   *  end of a chain of ranks that wait for each other, as far as the transport can see it. */
+  virtual uint32_t culprit_behind(uint32_t peer) const { return peer; }
+
   virtual TransportCounters counters() const = 0;
 };
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <stdexcept>
 #include <thread>
 #include <utility>
 
@@ -18,8 +19,10 @@ namespace {
 /** What a wrapped table does wrong, and after how many calls of that function. */
 struct Fault {
   enum Function { kNone, kSend, kReceive, kTest, kProgress, kShort, kForeign, kStuck };
+  enum How { kReturns, kThrows, kThrowsNumber };
   Function function = kNone;
   int after = 0;
+  How how = kReturns;
 };
 
 constexpr int32_t kCode = 77;
@@ -36,6 +39,11 @@ struct FaultySockets {
   bool fails(Fault::Function function) {
     return fault.function == function && calls++ >= fault.after;
   }
+  int32_t failure() const {
+    if (fault.how == Fault::kThrows) throw std::runtime_error("the cable is on fire");
+    if (fault.how == Fault::kThrowsNumber) throw 42;
+    return kCode;
+  }
 };
 
 gqsgd_transport with_fault(FaultySockets* self) {
@@ -44,7 +52,7 @@ gqsgd_transport with_fault(FaultySockets* self) {
   table.send = [](void* user, int32_t peer, const void* bytes, size_t size, uint64_t* request) {
     static const unsigned char kNoise[64] = {1, 2, 3};
     FaultySockets& self = FaultySockets::of(user);
-    if (self.fails(Fault::kSend)) return kCode;
+    if (self.fails(Fault::kSend)) return self.failure();
     if (size == sizeof kNoise && self.fails(Fault::kForeign)) bytes = kNoise;
     const int32_t code = self.sockets.send(self.sockets.user, peer, bytes, size, request);
     if (self.fails(Fault::kStuck)) *request = kStuckRequest;
@@ -52,12 +60,12 @@ gqsgd_transport with_fault(FaultySockets* self) {
   };
   table.receive = [](void* user, int32_t peer, void* bytes, size_t size, uint64_t* request) {
     FaultySockets& self = FaultySockets::of(user);
-    if (self.fails(Fault::kReceive)) return kCode;
+    if (self.fails(Fault::kReceive)) return self.failure();
     return self.sockets.receive(self.sockets.user, peer, bytes, size, request);
   };
   table.test = [](void* user, uint64_t request, int32_t* done, size_t* size) {
     FaultySockets& self = FaultySockets::of(user);
-    if (self.fails(Fault::kTest)) return kCode;
+    if (self.fails(Fault::kTest)) return self.failure();
     *done = 0;
     if (request == kStuckRequest) return 0;
     const int32_t code = self.sockets.test(self.sockets.user, request, done, size);
@@ -66,16 +74,20 @@ gqsgd_transport with_fault(FaultySockets* self) {
   };
   table.progress = [](void* user, int32_t timeout_us) {
     FaultySockets& self = FaultySockets::of(user);
-    if (self.fails(Fault::kProgress)) return kCode;
+    if (self.fails(Fault::kProgress)) return self.failure();
     return self.sockets.progress(self.sockets.user, timeout_us);
   };
   table.close = [](void* user) {
     FaultySockets& self = FaultySockets::of(user);
     self.closed = true;
-    return self.sockets.close(self.sockets.user);
+    const int32_t code = self.sockets.close(self.sockets.user);
+    if (self.fault.how != Fault::kReturns) self.failure();
+    return code;
   };
   table.error_text = [](void* user, int32_t code) -> const char* {
-    const gqsgd_transport& inner = FaultySockets::of(user).sockets;
+    const FaultySockets& self = FaultySockets::of(user);
+    const gqsgd_transport& inner = self.sockets;
+    if (self.fault.how != Fault::kReturns) self.failure();
     return code == kCode ? "the cable\nis cut" : inner.error_text(inner.user, code);
   };
   return table;
@@ -147,6 +159,25 @@ TEST(CustomFaults, ErrorOfEachFunctionIsBackendWithCodeRankAndPhase) {
     EXPECT_TRUE(outcomes[0].status == GQSGD_BACKEND || outcomes[0].status == GQSGD_TIMEOUT)
         << outcomes[0].sentence;
     EXPECT_TRUE(outcomes[0].input_is_intact);
+  }
+}
+
+// Where a function throws, close does as well: buffers stay, and nothing else happens.
+TEST(CustomFaults, ExceptionOfEachFunctionIsBackendWithItsWords) {
+  const struct {
+    Fault fault;
+    std::vector<std::string> words;
+  } cases[] = {
+      {{Fault::kSend, 0, Fault::kThrows},
+       {"send to rank 0 threw an exception: the cable is on fire"}},
+      {{Fault::kReceive, 2, Fault::kThrows}, {"receive from rank 0 threw an exception: the cable"}},
+      {{Fault::kTest, 0, Fault::kThrowsNumber},
+       {"receive from rank 0 threw an exception: of a type that is no std::exception"}},
+      {{Fault::kProgress, 0, Fault::kThrows}, {"progress threw an exception: the cable is on"}},
+  };
+  for (const auto& test : cases) {
+    expect_broken(run_with(test.fault, "timeout_ms=300,chunk_value_count=512")[1], GQSGD_BACKEND,
+                  test.words);
   }
 }
 

@@ -182,6 +182,7 @@ TEST(SparseLists, ListThatLeavesTheCallIsRefused) {
   group.publish(2, 2);
   group.send_list({3u << 8 | 254, 4000u << 8 | 254});
   expect_broken(group, GQSGD_PROTOCOL, "entry 1 of 2 from rank 2 lies outside the call's 1000");
+  EXPECT_TRUE(group.untouched(0) && group.untouched(1));
 }
 
 }  // namespace

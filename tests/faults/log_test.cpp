@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <stdexcept>
 #include <string>
 #include <thread>
 
@@ -33,6 +34,19 @@ struct Held {
 };
 
 void count_lines(void* user, const char*) { ++*static_cast<int*>(user); }
+
+TEST(Log, ExceptionOfACallbackEndsThere) {
+  int lines = 0;
+  const auto callback = [](void* user, const char* line) {
+    ++*static_cast<int*>(user);
+    throw std::runtime_error(line);
+  };
+  gqsgd_set_log(callback, &lines);
+  provoke_a_line();
+  provoke_a_line();
+  gqsgd_set_log(nullptr, nullptr);
+  EXPECT_EQ(lines, 2);
+}
 
 // As in an interpreter: the thread that forks has a lock for which the callback waits.
 TEST(Log, ForkWaitsForNoCallbackAndTheChildLogs) {

@@ -306,6 +306,7 @@ TEST(Graphs, EndWhenTheGroupIsAborted) {
     graph.replay(stream.get());
     if (stream.synchronize(100)) return "it ended without its peer";
     if (gqsgd_comm_abort(comm) != GQSGD_OK) return gqsgd_last_error();
+    if (gqsgd_comm_status(comm) != GQSGD_ABORTED) return "it is not aborted";  // NCCL is told
     if (!stream.synchronize(5000)) return "the stream does not get through";
     return call.untouched() ? "" : "something was written";
   }),

@@ -7,6 +7,12 @@
 namespace gq::test {
 namespace {
 
+/** Aborts, and looks: then NCCL is told. */
+void give_up(gqsgd_comm comm) {
+  gqsgd_comm_abort(comm);
+  gqsgd_comm_status(comm);
+}
+
 constexpr int kRanks = 3;
 constexpr size_t kCount = 1200;
 constexpr char kInChunks[] = "chunk_value_count=128";
@@ -42,7 +48,7 @@ std::string make_in(const Trouble& trouble, const NcclGroup& group, const Operat
     if (made.wait(trouble.forgotten_wait > 0 ? 5000 : 60000)) {
       return difference(made.result(), expected);
     }
-    gqsgd_comm_abort(comm);
+    give_up(comm);
     return made.wait() ? "the stream does not get through" : "nor when the group is aborted";
   });
   set_faults({});
@@ -126,9 +132,9 @@ TEST(Overlap, LetsTheCallersStreamThroughWhereACallFails) {
     fail_call(nth);
     EXPECT_EQ(group.run([&](int rank, gqsgd_comm comm) -> std::string {
       StreamCall made(inputs[static_cast<size_t>(rank)]);
-      if (made.make(comm, usual()) != GQSGD_OK) gqsgd_comm_abort(comm);
+      if (made.make(comm, usual()) != GQSGD_OK) give_up(comm);
       if (made.wait(200)) return "";  // else its peer has failed
-      gqsgd_comm_abort(comm);
+      give_up(comm);
       return made.wait(5000) ? "" : "the stream does not get through";
     }),
               "")

@@ -4,7 +4,7 @@ import re
 
 # The allreduce on one screen, and what drives it to its end.
 _WHOLE_CALL = ["include/gqsgd.h", "src/allreduce", "src/drive", "src/support/", "src/plan/",
-               "src/execute/", "kernels/stages.h"]
+               "src/execute/", "src/transport/culprit.h", "kernels/stages.h"]
 
 # Longest matching prefix first decides. A room may always include its own files.
 ROOMS = {
@@ -51,10 +51,11 @@ ROOMS = {
     "src/plan/": ["include/gqsgd.h", "src/support/", "src/schedule/", "kernels/codec/formats.h"],
     "src/execute/": ["include/gqsgd.h", "src/support/", "src/plan/", "src/schedule/move.h",
                      "src/schedule/nodes.h",
-                     "src/transport/transport.h", "src/transport/header.h", "kernels/stages.h",
+                     "src/transport/transport.h", "src/transport/header.h",
+                     "src/transport/culprit.h", "kernels/stages.h",
                      "kernels/codec/formats.h", "kernels/codec/global_norm.h",
                      "kernels/codec/block_norm.h", "kernels/codec/norm.h",
-                     "kernels/codec/random.h"],
+                     "kernels/codec/random.h", "kernels/codec/sparse.h"],
     "src/allreduce": _WHOLE_CALL,
     "src/drive": _WHOLE_CALL,
     "src/request/": ["include/gqsgd.h", "src/support/", "src/execute/", "src/drive",

@@ -142,7 +142,11 @@ Base.deepcopy_internal(::Comm, ::IdDict) = refuse("a Comm cannot be copied")
 Breaks the communicator, from any thread at any moment and without waiting: a call under way here
 throws `:ABORTED`, and so do the peers' calls, naming this rank.
 """
-abort(comm::Comm) = check(ABI.gqsgd_comm_abort(comm))
+function abort(comm::Comm)
+    check(ABI.gqsgd_comm_abort(comm))
+    ABI.gqsgd_comm_status(comm)  # over NCCL the look that acts on it
+    return nothing
+end
 
 """
     check(comm)

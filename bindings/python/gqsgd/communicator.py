@@ -348,6 +348,7 @@ class Communicator(SegmentCollectives, NcclGroups):
         """Breaks this communicator, from any thread, without waiting: a call under way here raises
         Aborted, and so do calls of peers that are threads or processes; others time out."""
         check(_abi.library().gqsgd_comm_abort(self._handle))
+        _abi.library().gqsgd_comm_status(self._handle)  # over NCCL the look that acts on it
 
     def close(self) -> None:
         """Frees this rank's end; waits for no rank, but up to timeout_ms for work on streams. A

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import operator
 import warnings
 from abc import ABC, abstractmethod
 from contextlib import suppress
@@ -121,10 +122,12 @@ class Table:
         try:
             self._interrupt.look()
             came_bytes = self._transport.test(request)
+            done[0] = 0
+            if came_bytes is not None:
+                size_bytes[0] = _size(came_bytes)
+                done[0] = 1
         except BaseException as error:
             return self._failed(error)
-        done[0] = came_bytes is not None
-        size_bytes[0] = came_bytes or 0
         return 0
 
     def _progress(self, _: Any, timeout_us: int) -> int:
@@ -151,6 +154,19 @@ class Table:
 
     def _error_text(self, _: Any, code: int) -> int:
         return ctypes.addressof(self._text)
+
+
+def _size(came_bytes: Any) -> int:
+    """What `test` returned of a request that is done."""
+    if isinstance(came_bytes, bool) or not hasattr(came_bytes, "__index__"):
+        raise TypeError(
+            f"test returned {came_bytes!r}; it returns the size in bytes of a request that is "
+            "done, an int, or None while it is under way"
+        )
+    size_bytes = operator.index(came_bytes)
+    if size_bytes < 0:
+        raise ValueError(f"test returned {size_bytes}, which is no size in bytes")
+    return size_bytes
 
 
 def _tell_unheard(error: BaseException) -> None:

@@ -92,6 +92,24 @@ def test_an_exception_of_a_transport_is_in_the_sentence():
     assert isinstance(caught.value.__cause__, OSError)
 
 
+@pytest.mark.parametrize(
+    ("returned", "words"),
+    [
+        ("64", "TypeError: test returned '64'; it returns the size in bytes"),
+        (1.5, "TypeError: test returned 1.5"),
+        (True, "TypeError: test returned True"),
+        (-1, "ValueError: test returned -1, which is no size"),
+    ],
+)
+def test_what_is_no_size_is_no_message_that_has_arrived(returned, words):
+    class Wrong(Queues):
+        def test(self, request):
+            return None if super().test(request) is None else returned
+
+    with pytest.raises(gqsgd.Backend, match=words):
+        run_custom(2, lambda comm: comm.allreduce(np.ones(5, np.float32), Q), Wrong)
+
+
 def blocking(comm):
     comm.allreduce(np.ones(5, np.float32), Q)
 
