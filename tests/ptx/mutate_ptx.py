@@ -2,8 +2,8 @@
 
 usage: mutate_ptx.py PTX COPY PATTERN REPLACEMENT
 
-PATTERN is a regular expression, replaced wherever it occurs. It must occur: a mutation that no longer
-fits what nvcc writes ends the build instead of testing nothing.
+PATTERN is a regular expression, replaced wherever it occurs. It must occur: a mutation that no
+longer fits what nvcc writes ends the build instead of testing nothing.
 """
 
 import re

@@ -2,11 +2,11 @@
 
 usage: mutate.py SOURCE COPY [NAME ORIGINAL MUTATED]...
 
-ORIGINAL is an expression, and MUTATED what the copy computes in its place while GQ_MUTATION is NAME;
-otherwise the copy computes what the source does. MUTATED may instead replace a whole statement and
-say MUTATION where the switch belongs. ORIGINAL must occur exactly once: a mutation that no longer
-fits its source stops the build instead of testing nothing. The copy keeps the include guard, so that
-a file compiled with `-include copy` sees the copy and never the header itself.
+ORIGINAL is an expression, and MUTATED what the copy computes in its place while the environment
+variable GQ_MUTATION is NAME; otherwise the copy computes what the source does. MUTATED may instead
+replace any text and say MUTATION where the switch belongs. ORIGINAL must occur exactly once: a
+mutation that no longer fits its source stops the build instead of testing nothing. The copy keeps
+the include guard: a file compiled with `-include copy` sees the copy and never the header itself.
 """
 
 import sys
@@ -24,7 +24,7 @@ def replacement(original, mutations):
     verbatim = [(name, mutated) for name, mutated in mutations if SWITCH in mutated]
     if verbatim:
         if len(mutations) > 1:
-            raise ValueError(f"two mutations share the statement: {original}")
+            raise ValueError(f"two mutations share the text: {original}")
         name, mutated = verbatim[0]
         return mutated.replace(SWITCH, switch(name))
     choices = "".join(f"{switch(name)} ? ({mutated}) : " for name, mutated in mutations)
@@ -37,7 +37,7 @@ def mutated_copy(source, text, mutations):
     for name, original, mutated in mutations:
         count = text.count(original)
         if count != 1:
-            raise ValueError(f"{source} has {count} times, not once, the text to mutate: {original}")
+            raise ValueError(f"{source} has {count} times, not once: {original}")
         places.setdefault(original, []).append((name, mutated))
     begins = sorted((text.index(original), original) for original in places)
     for (begin, original), (next_begin, next_original) in zip(begins, begins[1:]):

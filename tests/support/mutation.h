@@ -1,5 +1,5 @@
-// Mutations: faults that a test must find. mutate.py writes copies of sources that have them, and the
-// environment variable GQ_MUTATION switches one of them on.
+// Mutations: faults that a test must find. mutate.py writes copies of sources that have them, and
+// the environment variable GQ_MUTATION switches one of them on.
 #ifndef GQ_TESTS_SUPPORT_MUTATION_H
 #define GQ_TESTS_SUPPORT_MUTATION_H
 
