@@ -1,4 +1,4 @@
-"""tests/support/mutate.py: copies compute what their source does, but for the mutation that is on."""
+"""tests/support/mutate.py: a copy computes what its source does, but for a mutation that is on."""
 
 import subprocess
 import sys
@@ -22,8 +22,8 @@ def mutate(root, tmp_path):
     script = root / "tests/support/mutate.py"
 
     def run(*words):
-        return subprocess.run([sys.executable, script, tmp_path / "a.h", tmp_path / "copy.h", *words],
-                              capture_output=True, text=True)
+        command = [sys.executable, script, tmp_path / "a.h", tmp_path / "copy.h", *words]
+        return subprocess.run(command, capture_output=True, text=True)
 
     return run
 

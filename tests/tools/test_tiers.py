@@ -1,4 +1,4 @@
-"""tools/tiers.py: each tier of tools/test runs what tests/tiers.txt says, and no test is in none."""
+"""tools/tiers.py: each tier of tools/test runs what tests/tiers.txt says; no test is in none."""
 
 import fnmatch
 import subprocess
@@ -55,7 +55,7 @@ def test_what_a_tier_leaves_out_is_said_once(tiers):
 
 
 def test_every_line_fits_a_test(tiers, lines, root, build_directory):
-    """Tests of Meson are not all in a build without CUDA or MPI: those are judged by their suite."""
+    """But for tests of Meson that a build without CUDA or MPI does not have."""
     files = python_tests(root)
     tests = [f"{t['suite'][0].partition(':')[2]}/{t['name']}"
              for t in tiers.introspected(build_directory, "tests")]
@@ -89,7 +89,7 @@ def test_paths_of_another_tier_are_left_out(root):
 
 def test_a_command_that_lacks_packages_names_them_and_ends(root):
     """Nothing is installed unless that was asked for."""
-    script = "set -eu; source tools/common.sh; need_packages /dev/null no-such-package; echo went on"
+    script = "set -eu; source tools/common.sh; need_packages /dev/null no-such-package; echo on"
     done = subprocess.run(["bash", "-c", script], cwd=root, capture_output=True, text=True,
                           env={"PATH": "/usr/bin:/bin"})
     assert done.returncode == 1 and "apt-get install no-such-package" in done.stderr
