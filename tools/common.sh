@@ -64,18 +64,22 @@ missing_basics() {
     command -v clang++ >/dev/null || echo g++
 }
 
+# Packages of the system are installed where the user asks for it, and in continuous integration.
+install=no
+[ "${CI-}" != true ] || install=yes
+
 install_packages() {
   export DEBIAN_FRONTEND=noninteractive
   apt-get -qq update && apt-get -qq install -y --no-install-recommends "$@"
 }
 
-# need_packages LOG PACKAGE...: installs them as root where apt-get is, else says what to do.
+# need_packages LOG PACKAGE...: installs them if that was asked for, else says what to install, and ends.
 need_packages() {
   local log=$1
   shift
   [ $# -gt 0 ] || return 0
-  [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null ||
-    fail "this machine lacks $*. On Debian or Ubuntu:
+  [ "$install" = yes ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null ||
+    fail "this machine lacks $*. On Debian or Ubuntu, as root:
   apt-get install $*"
   step "Debian packages: $*" "$log" install_packages "$@" || exit 1
 }

@@ -4,15 +4,8 @@
 #define GQ_TESTS_CUDA_EMULATED_H
 
 // clang-format off
-#define GQ_WIDE_OCTETS  // as on a device
-#include "kernels/codec/portable.h"
-#undef GQ_UNROLL
-#define GQ_UNROLL  // Loops that stay loops compile in a third of the time.
+#include "tests/support/device_code_on_host.h"
 // clang-format on
-
-#ifdef GQ_PLANTED  // a header with a fault, in place of the one without
-#include GQ_PLANTED
-#endif
 
 #include <string.h>
 

@@ -1,5 +1,4 @@
-// The stages of lists without a device: in a file of their own, which planted faults are compiled
-// with.
+// The stages of sparse entries without a device.
 // clang-format off
 #include "tests/cuda/emulated.h"
 // clang-format on

@@ -198,7 +198,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event, unsigned
     if (!stream->capture()) return noted(cudaErrorIllegalState);
     stream->run_at_replay([state = gq::ptx::event_of(event).state] { return wait_of(state); });
   }
-  // A planted fault: the order of accesses is as if the wait had been forgotten.
+  // A mutation: the order of accesses is as if the wait had been forgotten.
   static const bool forgets = getenv("GQ_PTX_FORGETS_WAITS") != nullptr;
   if (!forgets) stream->run([mark = gq::ptx::event_of(event).mark] { mark->wait(); });
   return cudaSuccess;

@@ -1,9 +1,6 @@
 // Blocks as threads: what they write and wait for are the memory and atomics of the host.
 // clang-format off
-#define GQ_WIDE_OCTETS  // as on a device
-#include "kernels/codec/portable.h"
-#undef GQ_UNROLL
-#define GQ_UNROLL  // Loops that stay loops compile in a third of the time.
+#include "tests/support/device_code_on_host.h"
 // clang-format on
 
 #include "tests/support/host_fused.h"

@@ -1,4 +1,4 @@
-// The stages under test in a program with a planted fault: the scalar ones, compiled with it.
+// The stages under test in a program with mutations: the scalar ones, compiled with them.
 #include "kernels/cpu/tables.h"
 #include "tests/kernels/stage_calls.h"
 
