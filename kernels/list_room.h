@@ -18,7 +18,7 @@ inline constexpr uint32_t kEntryBlockGroups = 256;
 /** Values that a block adds together. */
 inline constexpr uint32_t kAddTileValues = 8192;
 
-/** What is known of a tile of codes (kernels/cuda/select.cuh). */
+/** What is known of a tile of codes (kernels/cuda/sparse/select.cuh). */
 inline constexpr size_t kStretchBytes = 24;
 
 constexpr uint64_t pieces_of(uint64_t count, uint64_t piece) { return (count + piece - 1) / piece; }

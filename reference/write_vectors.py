@@ -3,12 +3,12 @@
 import sys
 from pathlib import Path
 
-from known_answers import (allreduces, block_decodes, block_norms, block_quantizes, block_sums,
+from vector_files import (allreduces, block_decodes, block_norms, block_quantizes, block_sums,
                            conversions, decodes, headers, hierarchies, native, norms, presets,
                            quantizes,
                            random_words, reductions, rotations, schedule_lists, segments, sparse,
                            thresholds, wide_sums)
-from known_answers.record import file_text
+from vector_files.support.record import file_text
 
 SUBJECTS = (random_words, conversions, norms, quantizes, reductions, wide_sums, decodes,
             schedule_lists, allreduces, headers, block_norms, thresholds, rotations,

@@ -5,7 +5,7 @@
 #include "kernels/codec/exponential_words.h"
 #include "kernels/codec/linear.h"
 #include "kernels/codec/words.h"
-#include "kernels/cuda/work.cuh"
+#include "kernels/cuda/launch/work.cuh"
 
 namespace gq::cuda {
 

@@ -1,6 +1,6 @@
 // Dequantize on a stream: what its bodies (dequantize.cuh) become kernels of.
 #include "kernels/cuda/dequantize.cuh"
-#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/launch/launch.cuh"
 #include "kernels/cuda/tables.h"
 
 namespace gq::cuda {

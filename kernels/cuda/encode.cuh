@@ -7,7 +7,7 @@
 #include "kernels/codec/linear.h"
 #include "kernels/codec/strata.h"
 #include "kernels/codec/words.h"
-#include "kernels/cuda/work.cuh"
+#include "kernels/cuda/launch/work.cuh"
 
 namespace gq::cuda {
 

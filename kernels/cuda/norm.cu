@@ -1,5 +1,5 @@
 // Norm and merge_norms on a stream: what its bodies (norm.cuh) become kernels of.
-#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/launch/launch.cuh"
 #include "kernels/cuda/norm.cuh"
 #include "kernels/cuda/tables.h"
 

@@ -4,7 +4,7 @@
 #define GQ_KERNELS_CUDA_NORM_CUH
 
 #include "kernels/codec/norm.h"
-#include "kernels/cuda/work.cuh"
+#include "kernels/cuda/launch/work.cuh"
 
 namespace gq::cuda {
 

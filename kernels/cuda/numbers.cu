@@ -1,5 +1,5 @@
 // Lists and numbers on a stream: what their bodies (numbers.cuh) become kernels of.
-#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/launch/launch.cuh"
 #include "kernels/cuda/numbers.cuh"
 
 namespace gq {

@@ -3,7 +3,7 @@
 #ifndef GQ_KERNELS_CUDA_NUMBERS_CUH
 #define GQ_KERNELS_CUDA_NUMBERS_CUH
 
-#include "kernels/cuda/work.cuh"
+#include "kernels/cuda/launch/work.cuh"
 #include "kernels/numbers.h"
 
 namespace gq::cuda {

@@ -1,5 +1,5 @@
 // Quantize on a stream: what its bodies (quantize.cuh) become kernels of.
-#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/launch/launch.cuh"
 #include "kernels/cuda/quantize.cuh"
 #include "kernels/cuda/tables.h"
 

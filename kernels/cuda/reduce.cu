@@ -1,5 +1,5 @@
 // Reduce on a stream: what its bodies (reduce.cuh) become kernels of.
-#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/launch/launch.cuh"
 #include "kernels/cuda/reduce.cuh"
 #include "kernels/cuda/tables.h"
 

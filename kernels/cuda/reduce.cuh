@@ -6,7 +6,7 @@
 #include "kernels/codec/narrow.h"
 #include "kernels/codec/words.h"
 #include "kernels/cuda/average_table.cuh"
-#include "kernels/cuda/work.cuh"
+#include "kernels/cuda/launch/work.cuh"
 
 namespace gq::cuda {
 

@@ -1,5 +1,5 @@
 // Wide reduce on a stream: what its bodies (reduce_many.cuh) become kernels of.
-#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/launch/launch.cuh"
 #include "kernels/cuda/reduce_many.cuh"
 #include "kernels/cuda/tables.h"
 

@@ -4,7 +4,7 @@
 #define GQ_KERNELS_CUDA_SHARED_LEVELS_CUH
 
 #include "kernels/codec/words.h"
-#include "kernels/cuda/body.cuh"
+#include "kernels/cuda/launch/body.cuh"
 
 namespace gq::cuda {
 

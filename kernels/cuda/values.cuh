@@ -5,8 +5,8 @@
 #include "include/gqsgd.h"
 #include "kernels/codec/global_norm.h"
 #include "kernels/codec/narrow.h"
-#include "kernels/cuda/access.cuh"
 #include "kernels/cuda/keyed_stream.cuh"
+#include "kernels/cuda/launch/access.cuh"
 
 namespace gq::cuda {
 

@@ -3,7 +3,7 @@
 
 #include "kernels/stages.h"
 #include "src/api/check.h"
-#include "src/api/quantizer.h"
+#include "src/api/quantizer/quantizer.h"
 
 namespace gq {
 namespace {

@@ -2,7 +2,7 @@
 #ifndef GQ_API_ARGUMENTS_H
 #define GQ_API_ARGUMENTS_H
 
-#include "src/api/communicator.h"
+#include "src/api/communicator/communicator.h"
 #include "src/execute/endpoint.h"
 
 namespace gq {

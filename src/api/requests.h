@@ -2,7 +2,7 @@
 #ifndef GQ_API_REQUESTS_H
 #define GQ_API_REQUESTS_H
 
-#include "src/api/communicator.h"
+#include "src/api/communicator/communicator.h"
 
 namespace gq {
 

@@ -3,7 +3,7 @@
 
 #include "include/gqsgd.h"
 #include "kernels/stages.h"
-#include "src/device/device.h"
+#include "src/gpu/device/device.h"
 #include "src/support/log.h"
 #include "src/support/status.h"
 #include "src/transport/header.h"

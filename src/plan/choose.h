@@ -3,7 +3,7 @@
 #ifndef GQ_PLAN_CHOOSE_H
 #define GQ_PLAN_CHOOSE_H
 
-#include "src/plan/cost_model.h"
+#include "src/plan/cost/cost_model.h"
 
 namespace gq {
 

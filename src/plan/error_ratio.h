@@ -4,7 +4,7 @@
 #ifndef GQ_PLAN_ERROR_RATIO_H
 #define GQ_PLAN_ERROR_RATIO_H
 
-#include "src/plan/cost_model.h"
+#include "src/plan/cost/cost_model.h"
 
 namespace gq {
 

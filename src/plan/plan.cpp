@@ -12,8 +12,8 @@ namespace {
 // on their way than their ports hold, and wait longer for the last of it (decision 26).
 constexpr uint32_t kLagOnWires = 2;
 
-// On streams what travels in one turn is received in the next but one (src/enqueue/program.h): a
-// longer lag would only make a call's first and last turns more.
+// On streams what travels in one turn is received in the next but one (src/gpu/enqueue/program.h):
+// a longer lag would only make a call's first and last turns more.
 constexpr uint32_t kLagOnStreams = 2;
 
 uint32_t lag_of(const PlanRequest& request) {

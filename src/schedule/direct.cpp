@@ -65,7 +65,7 @@ Move move_at(const Shape& shape, uint32_t rank, uint64_t round, uint32_t index) 
 const Schedule kDirect = {
     "direct", GQSGD_SCHEDULE_DIRECT, combines, scatter_round_count, round_at, move_at, true, true};
 
-// Lists are no moves: src/execute/sparse.h.
+// Lists are no moves: src/call/sparse.h.
 const Schedule kSparse = {
     "sparse", GQSGD_SCHEDULE_SPARSE, combines, scatter_round_count, round_at, move_at, true, true,
     true};

@@ -1,5 +1,5 @@
 // What a transport says if it is asked for what it does not have.
-#include "src/transport/stream_transport.h"
+#include "src/transport/stream/stream_transport.h"
 
 namespace gq {
 

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "src/device/device.h"
+#include "src/gpu/device/device.h"
 #include "tests/support/operation.h"
 
 namespace gq::test {

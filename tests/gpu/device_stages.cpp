@@ -4,8 +4,8 @@
 
 #include "kernels/codec/norm.h"
 #include "kernels/list_room.h"
-#include "tests/cuda/stages_under_test.h"
 #include "tests/gpu/image.h"
+#include "tests/unit/kernels/cuda/stages_under_test.h"
 
 namespace gq::test {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <stdexcept>
 
-#include "src/device/device.h"
+#include "src/gpu/device/device.h"
 #include "src/support/clock.h"
 #include "tests/support/inputs.h"
 

@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-#include "tests/cuda/device_memory.h"
 #include "tests/gpu/cuda_call.h"
+#include "tests/unit/kernels/cuda/device_memory.h"
 
 namespace gq::test {
 namespace {

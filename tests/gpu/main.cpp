@@ -7,7 +7,7 @@
 #include <chrono>
 #include <exception>
 
-#include "src/device/device.h"
+#include "src/gpu/device/device.h"
 
 namespace {
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "src/transport/nccl_library.h"
+#include "src/transport/nccl/nccl_library.h"
 #include "tests/gpu/cuda_call.h"
 #include "tests/gpu/cuda_graph.h"
 #include "tests/gpu/nccl_ranks.h"

@@ -10,7 +10,7 @@
 
 #include <atomic>
 
-#include "src/device/device.h"
+#include "src/gpu/device/device.h"
 #include "tests/gpu/allreduce_call.h"
 #include "tests/support/ranks.h"
 

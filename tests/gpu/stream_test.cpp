@@ -5,9 +5,9 @@
 
 #include <functional>
 
-#include "tests/cuda/side.h"
 #include "tests/gpu/cuda_call.h"
 #include "tests/support/inputs.h"
+#include "tests/unit/kernels/cuda/side.h"
 
 namespace gq::test {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "src/plan/cost_model.h"
+#include "src/plan/cost/cost_model.h"
 #include "tools/calibrate/options.h"
 
 namespace gq::tools {

@@ -2,7 +2,7 @@
 #ifndef GQ_TOOLS_CALIBRATE_STAGE_COSTS_H
 #define GQ_TOOLS_CALIBRATE_STAGE_COSTS_H
 
-#include "src/plan/cost_constants.h"
+#include "src/plan/cost/cost_constants.h"
 
 namespace gq::tools {
 

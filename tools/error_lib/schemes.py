@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-# What a preset's text names; tests/tools compares it with the library's own words.
+# What a preset's text names; tests/repo/tools compares it with the library's own words.
 PRESETS = {
     "none": "levels=none",
     "paper-gl8": "levels=linear,bits=8",

@@ -128,7 +128,7 @@ def array_part(build, quick):
     they are there."""
     environment = {"PYTHONPATH": str(ROOT / "bindings/python"), "GQSGD_BUILD": str(build),
                    "GQSGD_LIBRARY": str(build / "libgqsgd.so"), **nccl_environment()}
-    tests = ROOT / "bindings/python/tests_gpu"
+    tests = ROOT / "tests/bindings/gpu"
     return Part("arrays", [sys.executable, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider",
                            tests / "test_framework_arrays.py" if quick else tests], 240,
                 environment, missing="" if find_spec("pytest") else "pytest not found",

@@ -9,10 +9,10 @@
 
 #include "bench/machine.h"
 #include "kernels/stages.h"
-#include "src/api/options_text.h"
-#include "src/device/device.h"
+#include "src/api/communicator/options_text.h"
+#include "src/gpu/device/device.h"
 #include "src/support/shown.h"
-#include "src/transport/nccl_library.h"
+#include "src/transport/nccl/nccl_library.h"
 
 namespace gq::tools {
 namespace {

@@ -3,9 +3,9 @@
 #include <cstdio>
 #include <memory>
 
-#include "src/api/costs_file.h"
-#include "src/api/options_text.h"
-#include "src/api/quantizer_text.h"
+#include "src/api/communicator/costs_file.h"
+#include "src/api/communicator/options_text.h"
+#include "src/api/quantizer/quantizer_text.h"
 #include "src/plan/choose.h"
 #include "src/schedule/nodes.h"
 #include "src/support/names.h"

@@ -1,0 +1,36 @@
+// The agreement of ranks on a stream: what its bodies (agreement.cuh) become kernels of.
+#include "kernels/cuda/fused/agreement.cuh"
+#include "kernels/cuda/launch/launch.cuh"
+
+namespace gq {
+namespace {
+
+gqsgd_status take_step(const TakeStepArgs& args) {
+  return cuda::DeviceLauncher(args.stream).run(cuda::TakeStep(args));
+}
+
+gqsgd_status write_header(const WriteHeaderArgs& args) {
+  return cuda::DeviceLauncher(args.stream).run(cuda::WriteHeader(args));
+}
+
+gqsgd_status agree(const AgreeArgs& args) {
+  return cuda::DeviceLauncher(args.stream).run(cuda::Agree(args));
+}
+
+gqsgd_status merge_rank_norms(const MergeRankNormsArgs& args) {
+  return cuda::DeviceLauncher(args.stream).run(cuda::MergeRankNorms(args));
+}
+
+gqsgd_status close_gate(const CloseGateArgs& args) {
+  return cuda::DeviceLauncher(args.stream).run(cuda::CloseGate(args));
+}
+
+}  // namespace
+
+const AgreementStages& cuda_agreement_stages() {
+  static constexpr AgreementStages kStages = {take_step, write_header, agree, merge_rank_norms,
+                                              close_gate};
+  return kStages;
+}
+
+}  // namespace gq

@@ -1,0 +1,363 @@
+// A whole allreduce in one kernel of each rank: the bodies of the stages one after the other, with
+// meetings in between.
+#ifndef GQ_KERNELS_CUDA_FUSED_FUSED_CUH
+#define GQ_KERNELS_CUDA_FUSED_FUSED_CUH
+
+#include "kernels/cuda/dequantize.cuh"
+#include "kernels/cuda/fused/fused_request.cuh"
+#include "kernels/cuda/fused/meetings.cuh"
+#include "kernels/cuda/norm.cuh"
+#include "kernels/cuda/quantize.cuh"
+#include "kernels/cuda/reduce_many.cuh"
+
+namespace gq::cuda {
+
+/** What the threads of a block share: of a meeting, and of the stage that they are at. */
+struct FusedShared {
+  MeetingShared meeting;
+  uint32_t peak;  ///< the largest magnitude of this block's values
+  alignas(16) unsigned char stage[sizeof(PeakShared)];
+
+  template <typename Body>
+  GQ_HD typename Body::Shared& of_stage() {
+    static_assert(sizeof(typename Body::Shared) <= sizeof stage);
+    return *reinterpret_cast<typename Body::Shared*>(stage);
+  }
+};
+
+/** Quantize under a norm that the kernel itself has found. */
+template <typename Levels>
+struct QuantizeUnder : BodyDefaults {
+  using Own = typename Quantize<Levels>::Own;
+  using Here = Local<Nothing, Own>;
+  const Plain<Quantize<Levels>>& quantize;
+  float norm;
+
+  GQ_HD QuantizeUnder(const Plain<Quantize<Levels>>& quantize, float norm)
+      : quantize(quantize), norm(norm) {
+    turn_count = quantize.turn_count;
+  }
+  GQ_HD void begin(Here local) const {
+    quantize.begin_thread(local);
+    local.own.scale = quantize.encoder.levels.scale_for_norm(norm);
+  }
+  GQ_HD void run(Phase<0> phase, uint32_t turn, uint32_t part, Here local) const {
+    quantize.run(phase, turn, part, local);
+  }
+};
+
+/** Quantize under the largest norm that any rank has of a block, which is noted for the sums. */
+template <typename Levels>
+struct QuantizeMerged : BodyDefaults {
+  using Own = typename Quantize<Levels>::Own;
+  using Here = Local<Nothing, Own>;
+  const Plain<Quantize<Levels>>& quantize;
+  const Meetings& meetings;
+
+  GQ_HD QuantizeMerged(const Plain<Quantize<Levels>>& quantize, const Meetings& meetings)
+      : quantize(quantize), meetings(meetings) {
+    turn_count = quantize.turn_count;
+  }
+  GQ_HD void begin(Here local) const { quantize.begin_thread(local); }
+  GQ_HD void run(Phase<0>, uint32_t turn, uint32_t part, Here local) const {
+    const Place place = quantize.place(turn, part, local.thread);
+    if (place.code_count == 0) return;
+    float value[kThreadValues];
+    quantize.give(place, local, value);
+    const Scale scale = quantize.encoder.levels.scale_for_norm(merged_norm(place.offset));
+    quantize.encoder.encode(local.own.encoder, place, scale, value);
+  }
+
+ private:
+  GQ_HD float merged_norm(uint64_t offset) const {
+    const uint32_t shift = quantize.norms.shift;
+    const uint64_t block = offset >> shift;
+    uint16_t largest = 0;
+    for (uint32_t peer = 0; peer < meetings.ranks; ++peer) {
+      const uint16_t norm = meetings.rooms[peer]->norms[block];
+      largest = norm > largest ? norm : largest;
+    }
+    if (offset == block << shift) meetings.rooms[meetings.rank]->merged[block] = largest;
+    return norm_from_code(largest);
+  }
+};
+
+static_assert(kFusedTurnValues == uint64_t{BodyDefaults::kThreads} * kThreadValues);
+
+/** What each rank adds, in turns of blocks: as many for every shard as the longest one has. */
+struct Shards {
+  FusedShard of[kFusedRanksMax];
+  uint32_t turn_count = 0;
+
+  explicit Shards(const FusedArgs& args) {
+    for (uint32_t owner = 0; owner < kFusedRanksMax; ++owner) {
+      of[owner] = owner < args.ranks ? args.shards[owner] : FusedShard{0, 0};
+      const uint64_t turns = (of[owner].value_count + kFusedTurnValues - 1) / kFusedTurnValues;
+      if (turns > turn_count) turn_count = static_cast<uint32_t>(turns);
+    }
+  }
+};
+
+/** Dequantize of all shards, whose sums their owners have. Each rank begins with its own, so that
+ *  they do not all read from the same one. */
+template <typename Decoder>
+struct DequantizeShards : BodyDefaults {
+  using Own = StepOwn;
+  using Here = Local<Nothing, Own>;
+  const Dequantize<Decoder>& dequantize;
+  const Meetings& meetings;
+  const Shards& shards;
+  float norm;  ///< where there is one
+
+  GQ_HD DequantizeShards(const Dequantize<Decoder>& dequantize, const Meetings& meetings,
+                         const Shards& shards, float norm)
+      : dequantize(dequantize), meetings(meetings), shards(shards), norm(norm) {
+    turn_count = meetings.ranks * shards.turn_count;
+  }
+  GQ_HD void begin(Here local) const {
+    if (dequantize.scales.is_one()) local.own.step = step_of(dequantize.decoder, norm);
+  }
+  GQ_HD void run(Phase<0>, uint32_t turn, uint32_t part, Here local) const {
+    const uint32_t owner = (meetings.rank + turn / shards.turn_count) % meetings.ranks;
+    const FusedShard& shard = shards.of[owner];
+    const uint32_t turn_of_shard = turn % shards.turn_count;
+    const uint64_t in_shard = (uint64_t{turn_of_shard} * kThreads + local.thread) * kThreadValues;
+    const uint32_t count = count_here(in_shard, shard.value_count);
+    if (count == 0) return;
+    const uint64_t offset = shard.first_value + in_shard;
+    const Place place{turn, part, offset, count, count, offset, 0};
+    const FusedRoom& room = *meetings.rooms[owner];
+    const WordBuffer<const uint32_t> words = word_buffer<Decoder::kBits>(&room.words[0]);
+    NormSource scales = dequantize.scales;
+    if (!scales.is_one()) scales.blocks = room.scales;
+    float value[kThreadValues];
+    dequantize.give_from(words, scales, place, local, value);
+    dequantize.take(place, local, value);
+  }
+};
+
+/** One norm is one that the kernel finds: this one is never read. */
+inline NormView fused_norms(const FusedArgs& args, const uint16_t* blocks) {
+  if (args.coding.block > 0) return {nullptr, blocks};
+  return {reinterpret_cast<const float*>(args.rooms[args.random.rank])};
+}
+
+inline QuantizeArgs quantize_args(const FusedArgs& args) {
+  FusedRoom& room = *args.rooms[args.random.rank];
+  QuantizeArgs made{};
+  made.coding = args.coding;
+  made.random = args.random;
+  made.range = {0, static_cast<size_t>(args.value_count)};
+  made.values = args.send;
+  made.dtype = args.dtype;
+  made.norms = fused_norms(args, room.merged);
+  made.words = room.words;
+  return made;
+}
+
+inline NormArgs norm_args(const FusedArgs& args) {
+  NormArgs made{};
+  made.q = NormOrder::inf;
+  made.block = args.coding.block;
+  made.range = {0, static_cast<size_t>(args.value_count)};
+  made.values = args.send;
+  made.dtype = args.dtype;
+  made.out = args.rooms[args.random.rank]->norms;
+  return made;
+}
+
+/** Sums take the place of the own codes that they were made of. */
+inline ReduceManyArgs reduce_many_args(const FusedArgs& args) {
+  FusedRoom& room = *args.rooms[args.random.rank];
+  const FusedShard& own = args.shards[args.random.rank];
+  const uint32_t block = args.coding.block;
+  const uint64_t first_block = block > 0 ? own.first_value / block : 0;
+  ReduceManyArgs made{};
+  made.coding = args.coding;
+  made.random = args.random;
+  made.random.hop = 1;
+  made.range = {own.first_value, static_cast<size_t>(own.value_count)};
+  made.words = room.desk.operands;
+  made.norms = fused_norms(args, room.merged + first_block);
+  made.out_words = room.words + own.first_value / codes_per_word(args.coding.bits);
+  if (args.coding.rescale) made.out_scales = room.scales + first_block;
+  return made;
+}
+
+inline DequantizeArgs dequantize_args(const FusedArgs& args) {
+  FusedRoom& room = *args.rooms[args.random.rank];
+  DequantizeArgs made{};
+  made.coding = args.coding;
+  made.random = args.random;
+  made.range = {0, static_cast<size_t>(args.value_count)};
+  made.words = room.words;
+  made.scales = fused_norms(args, room.scales);
+  made.dtype = args.dtype;
+  made.op = args.op;
+  made.values = args.recv;
+  return made;
+}
+
+/** What kernels of all kinds have. */
+template <typename LevelKind, typename SumKind, typename DecoderKind>
+struct FusedStageBodies {
+  using Levels = LevelKind;
+  using Sum = SumKind;
+  using Decoder = DecoderKind;
+  static constexpr uint32_t kThreads = BodyDefaults::kThreads;
+  static constexpr uint32_t kBlocksAtOnce = 2;  ///< on a processor: 128 registers each
+  Meetings meetings;
+  Request request;
+  Shards shards;
+  Plain<Quantize<Levels>> quantize;
+  Plain<Sum> sum;
+  Dequantize<Decoder> dequantize;
+
+  FusedStageBodies(const FusedArgs& args, const Levels& up, const Sum& sum, const Decoder& decoder)
+      : meetings(args),
+        request(args),
+        shards(args),
+        quantize(Quantize<Levels>(quantize_args(args), up)),
+        sum(sum),
+        dequantize(dequantize_args(args), decoder) {}
+
+  /** False if the rank has left for good. What all blocks, or peers, need to know from the first
+   *  meeting on: where the operands of the own shard lie, and which call this is. */
+  template <typename Team>
+  GQ_HD bool begin(Team& team) const {
+    FusedShared& shared = team.shared();
+    team.all([&](uint32_t thread) {
+      if (thread == 0) shared.peak = 0;
+      if (thread == 0) meetings.begin(&shared.meeting);
+      if (team.number() != 0) return;
+      list_operands(thread);
+      request.show(thread, meetings.rooms[meetings.rank]->desk.header);
+    });
+    return shared.meeting.left == 0;
+  }
+
+  GQ_HD void list_operands(uint32_t thread) const {
+    if (thread >= meetings.ranks) return;
+    FusedRoom& own = *meetings.rooms[meetings.rank];
+    const uint64_t first_value = shards.of[meetings.rank].first_value;
+    own.desk.operands[thread] =
+        meetings.rooms[thread]->words + first_value / codes_per_word(Levels::kBits);
+  }
+
+  /** From the meeting for codes on, which finds out whether ranks make the same call. Where they do
+   *  not, all of them come to the last meeting as well, and none writes values. */
+  template <typename Team>
+  GQ_HD void finish(Team& team, float norm) const {
+    const uint32_t digest = request.digest();
+    if (!meetings.meet(team, MeetFor::codes, digest)) return;
+    const bool agreed = team.shared().meeting.differs == 0 && !request.is_refused();
+    if (agreed) team.run(sum);
+    if (!agreed && team.number() == 0) {
+      team.all([&](uint32_t thread) {
+        if (thread == 0) request.tell(meetings.rooms, meetings.ranks);
+      });
+    }
+    if (!meetings.meet_as_one(team, MeetFor::sums) || !agreed) return;
+    team.run(DequantizeShards<Decoder>(dequantize, meetings, shards, norm));
+  }
+};
+
+/** With one norm, which the words of the first meeting are the parts of. */
+template <typename Levels, typename Sum, typename Decoder>
+struct FusedOneNorm : FusedStageBodies<Levels, Sum, Decoder> {
+  using FusedStageBodies<Levels, Sum, Decoder>::FusedStageBodies;
+
+  /** What one block does. `Team`: its threads, and what they share. */
+  template <typename Team>
+  GQ_HD void run(Team& team) const {
+    FusedShared& shared = team.shared();
+    if (!this->begin(team)) return;
+    team.all([&](uint32_t thread) {
+      raise_together(&shared.peak, largest(team.number(), team.count(), thread));
+    });
+    if (!this->meetings.meet(team, MeetFor::norms, shared.peak)) return;
+    const float norm = float_from_bits(shared.meeting.largest);
+    this->meetings.count(team);
+    team.run(QuantizeUnder<Levels>(this->quantize, norm));
+    this->finish(team, norm);
+  }
+
+ private:
+  /** The largest magnitude among the values that this thread will quantize. */
+  GQ_HD uint32_t largest(uint32_t block, uint32_t block_count, uint32_t thread) const {
+    uint32_t largest = 0;
+    for (uint32_t turn = block; turn < this->quantize.turn_count; turn += block_count) {
+      const Place place = this->quantize.place(turn, 0, thread);
+      float value[kThreadValues];
+      this->quantize.source.load(place.offset, place.value_count, value);
+      GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) keep_largest(value[e], largest);
+    }
+    return largest;
+  }
+};
+
+/** With a norm for each block of values: ranks read each other's. */
+template <typename Levels, typename Sum, typename Decoder>
+struct FusedBlocks : FusedStageBodies<Levels, Sum, Decoder> {
+  Plain<BlockPeaks> peaks;
+
+  FusedBlocks(const FusedArgs& args, const Levels& up, const Sum& sum, const Decoder& decoder)
+      : FusedStageBodies<Levels, Sum, Decoder>(args, up, sum, decoder),
+        peaks(BlockPeaks(norm_args(args))) {}
+
+  template <typename Team>
+  GQ_HD void run(Team& team) const {
+    if (!this->begin(team)) return;
+    team.run(peaks);
+    if (!this->meetings.meet(team, MeetFor::norms, 0)) return;
+    this->meetings.count(team);
+    team.run(QuantizeMerged<Levels>(this->quantize, this->meetings));
+    this->finish(team, 0);
+  }
+};
+
+template <uint32_t kBits, typename Launcher>
+gqsgd_status fused_linear_on(Launcher& launch, const FusedArgs& args) {
+  using Levels = LinearLevels<kBits>;
+  using Add = AddLinear<kBits>;
+  const ReduceManyArgs sums = reduce_many_args(args);
+  const Levels up{args.coding.steps}, down{args.coding.steps_down};
+  const Add add{Operands(sums), args.coding.steps};
+  const double full = full_sum(args.coding);
+  const auto decoder = linear_decoder<kBits>(dequantize_args(args));
+  if (args.coding.block > 0) {
+    using Sum = ReduceManyRescaled<Add, Levels>;
+    using Body = FusedBlocks<Levels, Sum, LinearDecoder<kBits>>;
+    return launch.run(Body(args, up, Sum(sums, add, down, full), decoder));
+  }
+  using Sum = ReduceMany<Add, Levels>;
+  using Body = FusedOneNorm<Levels, Sum, LinearDecoder<kBits>>;
+  return launch.run(Body(args, up, Sum(sums, add, down, full), decoder));
+}
+
+template <uint32_t kBits, uint32_t kMantissaBits, typename Launcher>
+gqsgd_status fused_exponential_on(Launcher& launch, const FusedArgs& args) {
+  using Levels = ExponentialLevels<kBits, kMantissaBits>;
+  using Add = AddExponential<kBits, kMantissaBits, false>;
+  using Sum = ReduceMany<Add, Levels>;
+  using Body = FusedOneNorm<Levels, Sum, ExponentialDecoder<kBits, kMantissaBits>>;
+  const ReduceManyArgs sums = reduce_many_args(args);
+  return launch.run(Body(args, Levels{args.coding.headroom},
+                         Sum(sums, Add{Operands(sums)}, Levels{0}, full_sum(args.coding)),
+                         exponential_decoder<kBits, kMantissaBits>(dequantize_args(args))));
+}
+
+template <typename Launcher>
+gqsgd_status fused_on(Launcher launch, const FusedArgs& args) {
+  const Coding& coding = args.coding;
+  if (coding.levels == Levels::linear) {
+    return coding.bits == 8 ? fused_linear_on<8>(launch, args) : fused_linear_on<4>(launch, args);
+  }
+  if (coding.mantissa_bits > 0) return fused_exponential_on<8, 2>(launch, args);
+  return coding.bits == 8 ? fused_exponential_on<8, 0>(launch, args)
+                          : fused_exponential_on<4, 0>(launch, args);
+}
+
+}  // namespace gq::cuda
+
+#endif

@@ -1,0 +1,149 @@
+// Memory as threads read and write it: 16 or 8 bytes at once where alignment allows, else element
+// by element, and never beyond the end.
+#ifndef GQ_KERNELS_CUDA_LAUNCH_ACCESS_CUH
+#define GQ_KERNELS_CUDA_LAUNCH_ACCESS_CUH
+
+#include "kernels/codec/formats.h"
+#include "kernels/codec/random.h"
+
+namespace gq::cuda {
+
+/** A thread takes the values of one random counter. */
+inline constexpr uint32_t kThreadValues = kGroupValues;
+
+/** A number that a thread keeps in registers as it is. What is added to it in a loop then costs one
+ *  instruction, where a compiler that sees through it adds up its parts in every turn. */
+GQ_HD uint64_t kept(uint64_t number) {
+#if defined(__CUDA_ARCH__)
+  asm volatile("" : "+l"(number));
+#endif
+  return number;
+}
+
+/** The same of a place in global memory. */
+template <typename Word>
+GQ_HD Word* kept(Word* place) {
+#if defined(__CUDA_ARCH__)
+  asm volatile("" : "+l"(place));
+  __builtin_assume(__isGlobal(place));
+#endif
+  return place;
+}
+
+/** kWords words that move at once. */
+template <uint32_t kWords>
+struct Vector {
+  uint32_t word[kWords];
+};
+
+GQ_HD bool is_aligned(const void* place, uint32_t size_bytes) {
+  return reinterpret_cast<uintptr_t>(place) % size_bytes == 0;
+}
+
+template <uint32_t kWords>
+GQ_HD Vector<kWords> load_vector(const void* place) {
+  static_assert(kWords == 2 || kWords == 4);
+#if defined(__CUDA_ARCH__)
+  if constexpr (kWords == 4) {
+    const uint4 loaded = *static_cast<const uint4*>(place);
+    return {{loaded.x, loaded.y, loaded.z, loaded.w}};
+  } else {
+    const uint2 loaded = *static_cast<const uint2*>(place);
+    return {{loaded.x, loaded.y}};
+  }
+#else
+  if (!is_aligned(place, 4 * kWords)) __builtin_trap();  // as a device would
+  Vector<kWords> loaded;
+  memcpy(&loaded, place, sizeof loaded);
+  return loaded;
+#endif
+}
+
+template <uint32_t kWords>
+GQ_HD void store_vector(void* place, const Vector<kWords>& stored) {
+#if defined(__CUDA_ARCH__)
+  const uint32_t* word = stored.word;
+  if constexpr (kWords == 4) {
+    *static_cast<uint4*>(place) = make_uint4(word[0], word[1], word[2], word[3]);
+  } else {
+    *static_cast<uint2*>(place) = make_uint2(word[0], word[1]);
+  }
+#else
+  if (!is_aligned(place, 4 * kWords)) __builtin_trap();
+  memcpy(place, &stored, sizeof stored);
+#endif
+}
+
+/** Half of a word: number 0 is the lower half of the first. */
+GQ_HD uint32_t load_half(const uint32_t* words, uint64_t number) {
+#if defined(__CUDA_ARCH__)
+  return reinterpret_cast<const uint16_t*>(words)[number];
+#else
+  return (words[number / 2] >> (number % 2 * 16)) & 0xffffu;
+#endif
+}
+
+/** How many of a thread's values are below `total`, from `offset` on. */
+GQ_HD uint32_t count_here(uint64_t offset, uint64_t total) {
+  if (offset >= total) return 0;
+  return total - offset < kThreadValues ? static_cast<uint32_t>(total - offset) : kThreadValues;
+}
+
+/** Words of a thread's codes. */
+template <uint32_t kBits>
+inline constexpr uint32_t kThreadWords = kThreadValues* kBits / 32;
+
+/** Words of codes, and whether a thread may take its own at once. */
+template <typename Word>
+struct WordBuffer {
+  Word* words;
+  bool vectors;
+};
+
+template <uint32_t kBits, typename Word>
+GQ_HD WordBuffer<Word> word_buffer(Word* words) {
+  return {words, is_aligned(words, kThreadWords<kBits> < 4 ? 8 : 16)};
+}
+
+/** Words that `count` codes of a thread need, and zeros. */
+template <uint32_t kBits, typename Word>
+GQ_HD void load_words(const WordBuffer<Word>& source, uint64_t offset, uint32_t count,
+                      uint32_t (&word)[kThreadWords<kBits>]) {
+  constexpr uint32_t kWords = kThreadWords<kBits>, kAtOnce = kWords < 4 ? kWords : 4;
+  const uint32_t* from = source.words + offset / codes_per_word(kBits);
+  if (source.vectors && count == kThreadValues) {
+    GQ_UNROLL for (uint32_t w = 0; w < kWords; w += kAtOnce) {
+      const Vector<kAtOnce> vector = load_vector<kAtOnce>(from + w);
+      GQ_UNROLL for (uint32_t k = 0; k < kAtOnce; ++k) word[w + k] = vector.word[k];
+    }
+    return;
+  }
+  const uint32_t word_count = (count + codes_per_word(kBits) - 1) / codes_per_word(kBits);
+  GQ_UNROLL for (uint32_t w = 0; w < kWords; ++w) word[w] = w < word_count ? from[w] : 0;
+}
+
+/** Writes `count` codes, lanes beyond the last one cleared. */
+template <uint32_t kBits>
+GQ_HD void store_words(const WordBuffer<uint32_t>& target, uint64_t offset, uint32_t count,
+                       const uint32_t (&word)[kThreadWords<kBits>]) {
+  constexpr uint32_t kWords = kThreadWords<kBits>, kAtOnce = kWords < 4 ? kWords : 4;
+  uint32_t* to = target.words + offset / codes_per_word(kBits);
+  if (target.vectors && count == kThreadValues) {
+    GQ_UNROLL for (uint32_t w = 0; w < kWords; w += kAtOnce) {
+      Vector<kAtOnce> vector;
+      GQ_UNROLL for (uint32_t k = 0; k < kAtOnce; ++k) vector.word[k] = word[w + k];
+      store_vector(to + w, vector);
+    }
+    return;
+  }
+  GQ_UNROLL for (uint32_t w = 0; w < kWords; ++w) {
+    const uint32_t first_bit = 32 * w, used_bits = kBits * count;
+    if (used_bits <= first_bit) break;
+    const uint32_t here = used_bits - first_bit;
+    to[w] = here < 32 ? word[w] & ((1u << here) - 1) : word[w];
+  }
+}
+
+}  // namespace gq::cuda
+
+#endif

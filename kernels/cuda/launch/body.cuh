@@ -1,0 +1,117 @@
+// How a kernel runs: blocks of threads take turns, a turn has parts, a part has phases, and a
+// barrier follows each. One walk drives a device's threads (launch.cuh) and, in tests, plain loops
+// over them.
+#ifndef GQ_KERNELS_CUDA_LAUNCH_BODY_CUH
+#define GQ_KERNELS_CUDA_LAUNCH_BODY_CUH
+
+#include "kernels/codec/portable.h"
+
+namespace gq::cuda {
+
+template <uint32_t kNumber>
+struct Phase {};
+
+struct Nothing {};
+
+/** A thread as its body sees it: its number in the block, what the block shares, what is its own.
+ */
+template <typename SharedData, typename OwnData>
+struct Local {
+  uint32_t thread;
+  SharedData& shared;
+  OwnData& own;
+};
+
+/** Of every device. To kernels it is no constant: they would divide by it. */
+inline constexpr uint32_t kWarpThreads = 32;
+
+/** Processors of an H200. */
+inline constexpr uint32_t kProcessors = 132;
+
+/** How a body's turns become blocks. So many turns, at most, that blocks end together; and before
+ * any block gets a second turn, as many blocks as processors can have at once. */
+struct GridDefaults {
+  static constexpr uint32_t kTurnsPerBlock = 8;
+  static constexpr uint32_t kBlocksAtLeast = kProcessors * 8;
+};
+
+/** The same where a block begins with as much work as a turn is. */
+struct GridOfLongBlocks {
+  static constexpr uint32_t kTurnsPerBlock = 16;
+  static constexpr uint32_t kBlocksAtLeast = kProcessors * 4;
+};
+
+/** Where a body does nothing; what differs is said again by those that differ. */
+struct BodyDefaults : GridDefaults {
+  static constexpr uint32_t kThreads = 256;
+  static constexpr uint32_t kBlocksAtOnce = 3;  ///< on a processor, at least: 80 registers each
+  static constexpr uint32_t kPhases = 1;
+  static constexpr uint32_t kClosePhases = 0;
+  static constexpr uint32_t kEndPhases = 0;
+  static constexpr bool kShares = false;        ///< barriers after begin and in the end
+  static constexpr bool kTurnBarriers = false;  ///< barriers inside turns
+  using Shared = Nothing;
+  using Own = Nothing;
+
+  uint32_t turn_count = 1;
+  uint32_t part_count = 1;  ///< of a turn
+
+  template <typename Here>
+  GQ_HD void begin(Here) const {}
+  template <typename Here>
+  GQ_HD void open(uint32_t, Here) const {}
+  template <typename Number, typename Here>
+  GQ_HD void close(Number, uint32_t, Here) const {}
+  template <typename Number, typename Here>
+  GQ_HD void end(Number, Here) const {}
+};
+
+/** Calls `step(Phase<k>, local)` for each phase and thread. */
+template <bool kBarrier, uint32_t kCount, uint32_t kDone = 0, typename Block, typename Step>
+GQ_HD void for_each_phase(Block& block, Step step) {
+  if constexpr (kDone < kCount) {
+    block.template all<kBarrier>([&](auto local) { step(Phase<kDone>{}, local); });
+    for_each_phase<kBarrier, kCount, kDone + 1>(block, step);
+  }
+}
+
+/** What one block does. `Block` runs a step for all of its threads, then perhaps waits for them. */
+template <typename Body, typename Block>
+GQ_HD void run_block(const Body& body, Block& block) {
+  constexpr bool kBarrier = Body::kTurnBarriers;
+  block.template all<Body::kShares>([&](auto local) { body.begin(local); });
+  for (uint32_t turn = block.number(); turn < body.turn_count; turn += block.count()) {
+    if constexpr (kBarrier) block.template all<true>([&](auto local) { body.open(turn, local); });
+    for (uint32_t part = 0; part < body.part_count; ++part) {
+      for_each_phase<kBarrier, Body::kPhases>(
+          block, [&](auto phase, auto local) { body.run(phase, turn, part, local); });
+    }
+    for_each_phase<kBarrier, Body::kClosePhases>(
+        block, [&](auto phase, auto local) { body.close(phase, turn, local); });
+  }
+  for_each_phase<Body::kShares, Body::kEndPhases>(
+      block, [&](auto phase, auto local) { body.end(phase, local); });
+}
+
+/** *place = the larger of it and `value`; other threads may do the same. */
+GQ_HD void raise(uint32_t* place, uint32_t value) {
+#if defined(__CUDA_ARCH__)
+  atomicMax(place, value);
+#else
+  *place = value > *place ? value : *place;
+#endif
+}
+
+/** The same where all threads of a block are here and mean one place: once for each warp. */
+GQ_HD void raise_together(uint32_t* place, uint32_t value) {
+#if defined(__CUDA_ARCH__)
+  const uint32_t largest = __reduce_max_sync(0xffffffffu, value);
+  if (threadIdx.x % kWarpThreads == 0) atomicMax(place, largest);
+#else
+  raise(place, value);
+#endif
+}
+
+}  // namespace gq::cuda
+
+#endif

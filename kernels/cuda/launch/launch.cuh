@@ -1,0 +1,92 @@
+// Kernels of a device: a body's walk with real threads, and its launch on a stream.
+#ifndef GQ_KERNELS_CUDA_LAUNCH_LAUNCH_CUH
+#define GQ_KERNELS_CUDA_LAUNCH_LAUNCH_CUH
+
+#include <cuda_runtime_api.h>
+
+#include "kernels/cuda/launch/body.cuh"
+#include "src/support/status.h"
+
+namespace gq::cuda {
+
+/** The threads of this block: a step runs for the calling one. */
+template <typename Body>
+struct DeviceBlock {
+  typename Body::Shared& shared;
+  typename Body::Own& own;
+
+  __device__ __forceinline__ static uint32_t number() { return blockIdx.x; }
+  __device__ __forceinline__ static uint32_t count() { return gridDim.x; }
+
+  template <bool kBarrier, typename Step>
+  __device__ __forceinline__ void all(Step step) {
+    step(Local<typename Body::Shared, typename Body::Own>{threadIdx.x, shared, own});
+    if constexpr (kBarrier) __syncthreads();
+  }
+};
+
+template <typename Body>
+__global__ void __launch_bounds__(Body::kThreads, Body::kBlocksAtOnce)
+    run_kernel(const Body body, const uint32_t* gate) {
+  if (gate != nullptr && *gate != 0) return;
+  __shared__ typename Body::Shared shared;
+  typename Body::Own own;
+  DeviceBlock<Body> block{shared, own};
+  run_block(body, block);
+}
+
+template <typename Body>
+uint32_t block_count(uint32_t turn_count) {
+  constexpr uint32_t kTurns = Body::kTurnsPerBlock;
+  const uint32_t even = turn_count / kTurns + (turn_count % kTurns != 0);
+  const uint32_t wanted = even > Body::kBlocksAtLeast ? even : Body::kBlocksAtLeast;
+  return turn_count < wanted ? turn_count : wanted;
+}
+
+/** The thread's last error of CUDA stays as a caller left it: one of ours is taken back. */
+inline gqsgd_status checked(cudaError_t error, const char* what) {
+  if (error == cudaSuccess) return GQSGD_OK;
+  (void)cudaGetLastError();
+  return fail(GQSGD_BACKEND, "%s: CUDA error %d (%s): %s", what, static_cast<int>(error),
+              cudaGetErrorName(error), cudaGetErrorString(error))
+      .code();
+}
+
+/** Enqueues a kernel. The launch itself says how it went: the thread's last error may be one that a
+ *  caller has left there. */
+template <typename Kernel>
+gqsgd_status enqueue(Kernel* kernel, uint32_t blocks, uint32_t threads, void** arguments,
+                     cudaStream_t stream) {
+  const void* const entry = reinterpret_cast<const void*>(kernel);
+  return checked(cudaLaunchKernel(entry, dim3(blocks), dim3(threads), arguments, 0, stream),
+                 "a kernel's launch");
+}
+
+/** Enqueues on one stream; never waits. With a gate kernels do nothing unless it is open, 0, when
+ *  their turn comes. */
+class DeviceLauncher {
+ public:
+  explicit DeviceLauncher(void* stream, const uint32_t* gate = nullptr)
+      : stream_(static_cast<cudaStream_t>(stream)), gate_(gate) {}
+
+  template <typename Body>
+  gqsgd_status run(const Body& body) const {
+    if (body.turn_count == 0) return GQSGD_OK;  // An empty grid is a launch error.
+    const uint32_t* gate = gate_;
+    void* arguments[] = {const_cast<Body*>(&body), &gate};
+    return enqueue(run_kernel<Body>, block_count<Body>(body.turn_count), Body::kThreads, arguments,
+                   stream_);
+  }
+
+  gqsgd_status clear(void* memory, size_t size_bytes) const {
+    return checked(cudaMemsetAsync(memory, 0, size_bytes, stream_), "cudaMemsetAsync");
+  }
+
+ private:
+  cudaStream_t stream_;
+  const uint32_t* gate_;
+};
+
+}  // namespace gq::cuda
+
+#endif

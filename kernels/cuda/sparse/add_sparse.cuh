@@ -1,0 +1,332 @@
+// Values from the lists of all ranks. Every sixteenth entry of a list is given its place; a block
+// that makes a tile of values finds the entries of each list from there, list after list in rank
+// order. What entries say is whatever peers wrote: no place is outside the tile.
+#ifndef GQ_KERNELS_CUDA_SPARSE_ADD_SPARSE_CUH
+#define GQ_KERNELS_CUDA_SPARSE_ADD_SPARSE_CUH
+
+#include "kernels/codec/sparse.h"
+#include "kernels/cuda/launch/work.cuh"
+#include "kernels/cuda/sparse/scan.cuh"
+#include "kernels/list_room.h"
+
+namespace gq::cuda {
+
+/** The lists, cut into groups of entries, and what is known of these. */
+struct GroupedLists {
+  EntryList* lists;
+  AddRoom room;
+  uint64_t* numbers;
+  uint64_t first_value;
+  uint64_t value_count;
+
+  explicit GroupedLists(const AddSparseArgs& args)
+      : lists(args.lists),
+        room(args.coding.ranks, args.entries_max, args.range.value_count),
+        numbers(static_cast<uint64_t*>(args.workspace)),
+        first_value(args.range.first_value),
+        value_count(args.range.value_count) {}
+
+  GQ_HD uint64_t* block_spans(uint32_t list) const { return numbers + list * room.blocks; }
+  /** For each group the value behind the last entry before it. */
+  GQ_HD uint64_t* group_values(uint32_t list) const {
+    return numbers + room.first_group() + list * room.groups;
+  }
+  /** For each tile of values the last group that begins before it. */
+  GQ_HD uint64_t* starts(uint32_t list) const {
+    return numbers + room.first_start() + list * room.tiles;
+  }
+
+  GQ_HD uint64_t entries_left(const EntryList& list) const {
+    const uint64_t left = list.entry_count - list.next_entry;
+    return left < room.groups * kEntryGroup ? left : room.groups * kEntryGroup;
+  }
+  GQ_HD uint64_t group_count(const EntryList& list) const {
+    return (entries_left(list) + kEntryGroup - 1) / kEntryGroup;
+  }
+
+  /** Loads a group; how many entries it has, none beyond the list. */
+  GQ_HD uint32_t load(const EntryList& list, uint64_t group, uint32_t (&entry)[kEntryGroup]) const {
+    static_assert(kEntryGroup == kThreadValues);
+    const uint32_t count = count_here(group * kEntryGroup, entries_left(list));
+    load_words<32>(word_buffer<32>(list.entries + list.next_entry), group * kEntryGroup, count,
+                   entry);
+    return count;
+  }
+
+  /** Values that a group takes up. */
+  GQ_HD uint64_t span(const EntryList& list, uint64_t group) const {
+    uint32_t entry[kEntryGroup];
+    uint64_t values = load(list, group, entry);
+    GQ_UNROLL for (uint32_t k = 0; k < kEntryGroup; ++k) values += gap_of_entry(entry[k]);
+    return values;
+  }
+
+  /** The last group that begins at `value` or before, else the first one. */
+  GQ_HD uint64_t group_at(uint32_t number, const EntryList& list, uint64_t value) const {
+    const uint64_t* const begins = group_values(number);
+    uint64_t low = 0, high = group_count(list);
+    while (high - low > 1) {
+      const uint64_t middle = low + (high - low) / 2;
+      (begins[middle] <= value ? low : high) = middle;
+    }
+    return low;
+  }
+};
+
+/** A turn is a block of groups of one list, a thread has a group. */
+template <typename Last>
+struct OverGroups : BodyDefaults {
+  static constexpr uint32_t kPhases = 4;
+  static constexpr bool kTurnBarriers = true;
+  static_assert(kThreads == kEntryBlockGroups);
+  using Shared = BlockSums<uint64_t>;
+  using Here = Local<Shared, Nothing>;
+  GroupedLists all;
+
+  explicit OverGroups(const GroupedLists& all) : all(all) {
+    turn_count = static_cast<uint32_t>(all.room.ranks * all.room.blocks);
+  }
+
+  GQ_HD uint32_t list_of(uint32_t turn) const {
+    return static_cast<uint32_t>(turn / all.room.blocks);
+  }
+  GQ_HD uint64_t block_of(uint32_t turn) const { return turn % all.room.blocks; }
+
+  GQ_HD void run(Phase<0>, uint32_t turn, uint32_t, Here local) const {
+    const uint64_t group = block_of(turn) * kEntryBlockGroups + local.thread;
+    local.shared.set(local.thread, all.span(all.lists[list_of(turn)], group));
+  }
+  GQ_HD void run(Phase<1>, uint32_t, uint32_t, Here local) const {
+    local.shared.add_rows(local.thread);
+  }
+  GQ_HD void run(Phase<2>, uint32_t, uint32_t, Here local) const {
+    local.shared.add_all(local.thread);
+  }
+  GQ_HD void run(Phase<3>, uint32_t turn, uint32_t, Here local) const {
+    static_cast<const Last*>(this)->tell(turn, local);
+  }
+};
+
+struct SpanOfBlocks : OverGroups<SpanOfBlocks> {
+  using OverGroups::OverGroups;
+  GQ_HD void tell(uint32_t turn, Here local) const {
+    if (local.thread == 0) all.block_spans(list_of(turn))[block_of(turn)] = local.shared.all;
+  }
+};
+
+/** Spans of blocks become the values that they begin at. */
+struct BlocksInOrder {
+  using Item = uint64_t;
+  GroupedLists all;
+
+  GQ_HD uint64_t count() const { return all.room.blocks; }
+  GQ_HD uint64_t first(uint32_t list) const { return all.lists[list].next_value; }
+  GQ_HD uint64_t at(uint32_t list, uint64_t k) const { return all.block_spans(list)[k]; }
+  GQ_HD void put(uint32_t list, uint64_t k, uint64_t before) const {
+    all.block_spans(list)[k] = before;
+  }
+  GQ_HD void end(uint32_t, uint64_t) const {}
+};
+
+struct PlaceGroups : OverGroups<PlaceGroups> {
+  using OverGroups::OverGroups;
+  GQ_HD void tell(uint32_t turn, Here local) const {
+    const uint32_t list = list_of(turn);
+    const uint64_t group = block_of(turn) * kEntryBlockGroups + local.thread;
+    if (group >= all.room.groups) return;
+    all.group_values(list)[group] =
+        all.block_spans(list)[block_of(turn)] + local.shared.before(local.thread);
+  }
+};
+
+/** Where each tile of values begins in each list; a thread looks for one. */
+struct FindStarts : BodyDefaults {
+  GroupedLists all;
+
+  explicit FindStarts(const GroupedLists& all) : all(all) {
+    turn_count = static_cast<uint32_t>(pieces_of(all.room.ranks * all.room.tiles, kThreads));
+  }
+
+  template <typename Here>
+  GQ_HD void run(Phase<0>, uint32_t turn, uint32_t, Here local) const {
+    const uint64_t number = uint64_t{turn} * kThreads + local.thread;
+    if (number >= all.room.ranks * all.room.tiles) return;
+    const uint32_t list = static_cast<uint32_t>(number / all.room.tiles);
+    const uint64_t tile = number % all.room.tiles;
+    all.starts(list)[tile] =
+        all.group_at(list, all.lists[list], all.first_value + tile * kAddTileValues);
+  }
+};
+
+/** Sums of codes, in steps. */
+template <uint32_t kCodeBits>
+struct LinearSums {
+  static constexpr uint32_t kBits = kCodeBits;
+  static constexpr uint32_t kBlocksAtOnce = BodyDefaults::kBlocksAtOnce;
+  using Sum = int32_t;
+  int32_t steps;
+
+  explicit LinearSums(const Coding& coding) : steps(static_cast<int32_t>(coding.steps)) {}
+  GQ_HD void add(uint32_t lane, Sum& sum) const { sum += static_cast<int32_t>(lane) - steps; }
+};
+
+/** Sums of levels, in norms. */
+template <uint32_t kCodeBits>
+struct ExponentialSums {
+  static constexpr uint32_t kBits = kCodeBits;
+  /** Of 4 bits three would need local memory on compute capability 12.0. */
+  static constexpr uint32_t kBlocksAtOnce = kBits == 4 ? 2 : BodyDefaults::kBlocksAtOnce;
+  using Sum = float;
+
+  explicit ExponentialSums(const Coding&) {}
+  GQ_HD void add(uint32_t lane, Sum& sum) const {
+    sum += float_from_upper(exponential_level_upper<kBits>(static_cast<Octet>(lane),
+                                                           static_cast<Octet>(code_max(kBits))));
+  }
+};
+
+/** A turn is a tile of values, a part of it is a list: ranks are added in order, and in one list no
+ *  two entries have one place. */
+template <typename Sums>
+struct AddTile : BodyDefaults {
+  static constexpr uint32_t kBlocksAtOnce = Sums::kBlocksAtOnce;
+  static constexpr uint32_t kClosePhases = 1;
+  static constexpr bool kTurnBarriers = true;
+  using Sum = typename Sums::Sum;
+  struct Shared {
+    Sum sum[kAddTileValues + kAddTileValues / kThreadValues];
+  };
+  using Here = Local<Shared, Nothing>;
+  GroupedLists all;
+  Sums sums;
+  ValueTarget target;
+  float step;
+  bool constant;  ///< all values are `step`, whatever lists say
+
+  AddTile(const GroupedLists& all, const AddSparseArgs& args)
+      : all(all),
+        sums(args.coding),
+        target(args.values, args.dtype, args.coding.rounding == Rounding::nearest,
+               shared_stream(args.random, Draw::output)),
+        constant(args.scale == 0 || !is_finite(args.scale)) {
+    step = constant ? (args.scale == 0 ? 0 : float_from_bits(kFloatNanBits))
+                    : list_step(args.coding, args.scale, args.op == GQSGD_MEAN);
+    turn_count = static_cast<uint32_t>(all.room.tiles);
+    part_count = constant ? 0 : args.coding.ranks;
+  }
+
+  GQ_HD void open(uint32_t, Here local) const {
+    constexpr uint32_t kCount = sizeof(Shared) / sizeof(Sum);
+    for (uint32_t k = local.thread; k < kCount; k += kThreads) local.shared.sum[k] = 0;
+  }
+
+  GQ_HD void run(Phase<0>, uint32_t turn, uint32_t number, Here local) const {
+    const EntryList& list = all.lists[number];
+    const uint64_t* const begins = all.group_values(number);
+    const uint64_t tile_begin = all.first_value + uint64_t{turn} * kAddTileValues;
+    const uint64_t group_count = all.group_count(list);
+    uint64_t group = all.starts(number)[turn] + local.thread;
+    for (; group < group_count; group += kThreads) {
+      const uint64_t value = begins[group];
+      if (value >= tile_begin + kAddTileValues) break;
+      add_group(list, group, value - tile_begin, local);
+    }
+  }
+
+  GQ_HD void close(Phase<0>, uint32_t turn, Here local) const {
+    constexpr uint32_t kRounds = kAddTileValues / (kThreads * kThreadValues);
+    for (uint32_t round = 0; round < kRounds; ++round) {
+      const uint32_t first = (round * kThreads + local.thread) * kThreadValues;
+      const uint64_t offset = uint64_t{turn} * kAddTileValues + first;
+      const uint32_t count = count_here(offset, all.value_count);
+      if (count == 0) return;
+      float value[kThreadValues];
+      GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
+        const float sum = static_cast<float>(local.shared.sum[padded(first + e)]);
+        value[e] = constant ? step : sum * step;
+      }
+      target.store(all.first_value, offset, count, value);
+    }
+  }
+
+ private:
+  /** `place`: of the value behind the last entry before, from the tile's first one on; what lies
+   *  before the tile is beyond its end as well. */
+  GQ_HD void add_group(const EntryList& list, uint64_t group, uint64_t place, Here local) const {
+    uint32_t entry[kEntryGroup];
+    const uint32_t count = all.load(list, group, entry);
+    GQ_UNROLL for (uint32_t k = 0; k < kEntryGroup; ++k) {
+      place += gap_of_entry(entry[k]);
+      if (k < count && place < kAddTileValues) {
+        sums.add(lane_of_entry(entry[k], Sums::kBits),
+                 local.shared.sum[padded(static_cast<uint32_t>(place))]);
+      }
+      place += 1;
+    }
+  }
+};
+
+/** Lists go on where the range ends. */
+struct PassRange : BodyDefaults {
+  GroupedLists all;
+
+  explicit PassRange(const GroupedLists& all) : all(all) {
+    turn_count = static_cast<uint32_t>(pieces_of(all.room.ranks, kThreads));
+  }
+
+  template <typename Here>
+  GQ_HD void run(Phase<0>, uint32_t turn, uint32_t, Here local) const {
+    const uint32_t number = turn * kThreads + local.thread;
+    if (number >= all.room.ranks || all.entries_left(all.lists[number]) == 0) return;
+    EntryList& list = all.lists[number];
+    const uint64_t end = all.first_value + all.value_count;
+    const uint64_t group = all.group_at(number, list, end);
+    uint32_t entry[kEntryGroup];
+    const uint32_t count = all.load(list, group, entry);
+    uint64_t value = all.group_values(number)[group];
+    uint32_t passed = 0;
+    GQ_UNROLL for (uint32_t k = 0; k < kEntryGroup; ++k) {
+      const uint64_t next = value + gap_of_entry(entry[k]);
+      if (passed == k && k < count && next < end) {
+        passed += 1;
+        value = next + 1;
+      }
+    }
+    list.next_entry += group * kEntryGroup + passed;
+    list.next_value = value;
+  }
+};
+
+template <typename Launcher>
+gqsgd_status place_lists(Launcher& launch, const GroupedLists& all) {
+  gqsgd_status status = launch.run(SpanOfBlocks(all));
+  const uint32_t ranks = static_cast<uint32_t>(all.room.ranks);
+  if (status == GQSGD_OK) status = launch.run(ScanRows<BlocksInOrder>({all}, ranks));
+  if (status == GQSGD_OK) status = launch.run(PlaceGroups(all));
+  return status == GQSGD_OK ? launch.run(FindStarts(all)) : status;
+}
+
+template <typename Sums, typename Launcher>
+gqsgd_status add_sparse_with(Launcher& launch, const AddSparseArgs& args) {
+  const GroupedLists all(args);
+  const AddTile<Sums> tiles(all, args);
+  gqsgd_status status = tiles.constant ? GQSGD_OK : place_lists(launch, all);
+  if (status == GQSGD_OK) status = launch.run(tiles);
+  return status == GQSGD_OK && !tiles.constant ? launch.run(PassRange(all)) : status;
+}
+
+template <typename Launcher>
+gqsgd_status add_sparse_on(Launcher launch, const AddSparseArgs& args) {
+  if (args.range.value_count == 0) return GQSGD_OK;  // Then pointers may be null.
+  const bool byte_codes = args.coding.bits == 8;
+  if (args.coding.levels == Levels::linear) {
+    return byte_codes ? add_sparse_with<LinearSums<8>>(launch, args)
+                      : add_sparse_with<LinearSums<4>>(launch, args);
+  }
+  return byte_codes ? add_sparse_with<ExponentialSums<8>>(launch, args)
+                    : add_sparse_with<ExponentialSums<4>>(launch, args);
+}
+
+}  // namespace gq::cuda
+
+#endif

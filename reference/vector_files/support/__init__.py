@@ -1,0 +1,1 @@
+"""What the files of test vectors have in common."""

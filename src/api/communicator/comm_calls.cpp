@@ -1,0 +1,246 @@
+// Asking, setting and ending communicators: the rest of part 4 of the C ABI.
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include <algorithm>
+
+#include "src/api/call_scope.h"
+#include "src/api/check.h"
+#include "src/api/communicator/communicator.h"
+#include "src/api/quantizer/quantizer.h"
+#include "src/call/drive.h"
+#include "src/plan/plan.h"
+#include "src/support/shown.h"
+
+namespace gq {
+namespace {
+
+Status check_handle(gqsgd_comm comm) {
+  Visit visit;
+  return visit.begin(comm);
+}
+
+Status destroy(gqsgd_comm comm) {
+  GQ_TRY(check_handle(comm));
+  const std::shared_ptr<Communicator> communicator = remove_communicator(comm);
+  if (!communicator) return check_handle(comm);  // another thread was faster
+  communicator->requests.close();
+  // Whoever found the queue open is inside by now; whoever comes later finds it closed.
+  if (communicator->busy.load(std::memory_order_acquire)) {
+    break_off(communicator->endpoint, "was destroyed during a call");
+  }
+  return Status();
+}
+
+/** Takes no lock, allocates nothing and formats nothing: for signal handlers. */
+gqsgd_status abort(gqsgd_comm comm) {
+  const int caller_errno = errno;
+  Visit visit;
+  const gqsgd_status found = visit.find(comm);
+  if (found == GQSGD_OK) abort_endpoint(visit->endpoint);
+  if (found == GQSGD_BAD_HANDLE) {
+    fail_in_signal_handler(
+        "the communicator to abort is not a live one of this process: it is "
+        "NULL, destroyed, or of another type");
+  } else if (found == GQSGD_FORKED) {
+    fail_in_signal_handler("the communicator to abort belongs to the parent of this process");
+  }
+  errno = caller_errno;
+  return found;
+}
+
+/** What calls of this size need, whatever their schedule: that of direct, of nodes, or with lists
+ * too, or of float32 words where AUTO may take them. */
+Status arena_bytes_of(const PlanRequest& direct, bool may_be_uncompressed, size_t* arena_bytes) {
+  Plan plan;
+  GQ_TRY(make_plan(direct, &plan));
+  *arena_bytes = plan.layout.arena_bytes();
+  const Format words = uncompressed(*direct.format);
+  PlanRequest plain = direct;
+  plain.format = &words;
+  if (may_be_uncompressed) {
+    GQ_TRY(make_plan(plain, &plan));
+    *arena_bytes = std::max(*arena_bytes, plan.layout.arena_bytes());
+  }
+  PlanRequest nodes = direct;
+  nodes.schedule_id = GQSGD_SCHEDULE_HIERARCHICAL;
+  GQ_TRY(make_plan(nodes, &plan));
+  *arena_bytes = std::max(*arena_bytes, plan.layout.arena_bytes());
+  PlanRequest sparse = direct;
+  sparse.schedule_id = GQSGD_SCHEDULE_SPARSE;
+  if (unlisted_field(*direct.format) != nullptr) return Status();
+  GQ_TRY(make_plan(sparse, &plan));
+  *arena_bytes = std::max(*arena_bytes, plan.layout.arena_bytes());
+  return Status();
+}
+
+Status reserve(gqsgd_comm comm, gqsgd_quantizer quantizer, size_t value_count, int32_t dtype) {
+  GQ_TRY(check_dtype(dtype));
+  GQ_TRY(check_value_count(value_count));
+  Entry entry;
+  GQ_TRY(entry.enter(comm));
+  GQ_TRY(entry->endpoint.intact());
+  Format format;
+  GQ_TRY(find_format(quantizer, &format));
+  Endpoint& endpoint = entry->endpoint;
+  PlanRequest request{
+      &format,     GQSGD_SCHEDULE_DIRECT,      endpoint.size(),
+      value_count, endpoint.chunk_value_count, endpoint.transport->reads_in_place()};
+  request.nodes = &endpoint.nodes;
+  if (entry->on_streams) GQ_TRY(entry->on_streams->reserve(request));
+  if (entry->has_streams_only()) return Status();
+  size_t arena_bytes = 0;
+  GQ_TRY(arena_bytes_of(request, endpoint.choice.leaves_out_compression(), &arena_bytes));
+  entry->requests.drain();  // whose words are in the arena
+  GQ_TRY(endpoint.failure.get());
+  Choice choice{};
+  GQ_TRY(endpoint.choice.take(
+      {format, GQSGD_SCHEDULE_AUTO, endpoint.size(), value_count, endpoint.chunk_value_count,
+       endpoint.transport->reads_in_place(), dtype, &endpoint.nodes, endpoint.transport->adds()},
+      &choice));
+  unsigned char* arena = nullptr;
+  GQ_TRY(endpoint.transport->arena(arena_bytes, &arena));
+  endpoint.workspace_bytes.raise_to(arena_bytes);
+  return Status();
+}
+
+/** Every number is a total that whoever is at a call adds to as things happen, so that there is
+ * none that could not be told meanwhile: a wait is added when it or its slice (5 ms) ends. What has
+ * no host is not counted: replays of graphs. Numbers are relaxed atomics, each whole by itself. */
+Status read_stat(gqsgd_comm comm, const char* name, uint64_t* value) {
+  if (name == nullptr || value == nullptr) {
+    return fail(GQSGD_INVALID_ARGUMENT, "gqsgd_comm_stat: %s is NULL",
+                name == nullptr ? "name" : "value");
+  }
+  Visit visit;
+  GQ_TRY(visit.begin(comm));
+  const Endpoint& endpoint = visit->endpoint;
+  const TransportCounters counters = endpoint.transport->counters();
+  const struct {
+    const char* name;
+    uint64_t value;
+  } stats[] = {
+      {"calls", endpoint.calls},
+      {"messages_sent", counters.messages_sent},
+      {"payload_bytes_sent", counters.payload_bytes_sent},
+      {"header_bytes_sent", counters.header_bytes_sent},
+      {"payload_bytes_copied", counters.payload_bytes_copied},
+      {"workspace_bytes", endpoint.workspace_bytes},
+      {"nonfinite_blocks", endpoint.nonfinite_blocks},
+      {"wait_ns", endpoint.wait_ns},
+      {"native_float_calls", endpoint.native_float_calls},
+  };
+  for (const auto& stat : stats) {
+    if (strcmp(stat.name, name) != 0) continue;
+    *value = stat.value;
+    return Status();
+  }
+  return fail(
+      GQSGD_INVALID_ARGUMENT,
+      "stat \"%s\" is not known; there are calls, messages_sent, payload_bytes_sent, "
+      "header_bytes_sent, payload_bytes_copied, workspace_bytes, nonfinite_blocks, wait_ns, "
+      "native_float_calls",
+      Shown(name).text());
+}
+
+/** What broke the communicator, or will fail the next call on a stream. */
+Status status_of(Communicator& communicator) {
+  GQ_TRY(communicator.endpoint.intact());
+  const StreamCalls* const calls = communicator.seen_on_streams.load(std::memory_order_acquire);
+  if (calls == nullptr) return Status();
+  const Status found = communicator.has_streams_only() ? communicator.endpoint.transport->check()
+                                                       : calls->broken_on_device();
+  if (found.ok()) return calls->late_failure();
+  communicator.endpoint.failure.keep(found, last_error());
+  communicator.endpoint.transport->break_off(found.code(), communicator.endpoint.rank());
+  return communicator.endpoint.failure.get();
+}
+
+/** Reads one number of a communicator, also while another thread is inside. */
+template <typename Value, typename Read>
+gqsgd_status read_number(gqsgd_comm comm, const char* function, const char* name, Value* value,
+                         Read read) {
+  if (value == nullptr) {
+    return fail(GQSGD_INVALID_ARGUMENT, "%s: %s is NULL", function, name).code();
+  }
+  Visit visit;
+  const Status status = visit.begin(comm);
+  if (status.ok()) *value = read(*visit);
+  return status.code();
+}
+
+}  // namespace
+}  // namespace gq
+
+gqsgd_status gqsgd_comm_rank(gqsgd_comm comm, int32_t* rank) {
+  return gq::read_number(comm, "gqsgd_comm_rank", "rank", rank, [](gq::Communicator& found) {
+    return static_cast<int32_t>(found.endpoint.rank());
+  });
+}
+
+gqsgd_status gqsgd_comm_size(gqsgd_comm comm, int32_t* size) {
+  return gq::read_number(comm, "gqsgd_comm_size", "size", size, [](gq::Communicator& found) {
+    return static_cast<int32_t>(found.endpoint.size());
+  });
+}
+
+gqsgd_status gqsgd_comm_timeout(gqsgd_comm comm, int64_t* timeout_ms) {
+  return gq::read_number(comm, "gqsgd_comm_timeout", "timeout_ms", timeout_ms,
+                         [](gq::Communicator& found) { return found.endpoint.timeout_ms.load(); });
+}
+
+gqsgd_status gqsgd_comm_counter(gqsgd_comm comm, uint64_t* step) {
+  return gq::read_number(comm, "gqsgd_comm_counter", "step", step, [](gq::Communicator& found) {
+    const gq::StreamCalls* const calls = found.seen_on_streams.load(std::memory_order_acquire);
+    return calls != nullptr ? calls->counter() : found.next_step.load();
+  });
+}
+
+gqsgd_status gqsgd_comm_set_timeout(gqsgd_comm comm, int64_t timeout_ms) {
+  gq::Visit visit;
+  gq::Status status = visit.begin(comm);
+  if (!status.ok()) return status.code();
+  int64_t checked_ms = 0;
+  status = gq::check_timeout(timeout_ms, &checked_ms);
+  if (status.ok()) visit->endpoint.timeout_ms.store(checked_ms);
+  return status.code();
+}
+
+gqsgd_status gqsgd_comm_set_counter(gqsgd_comm comm, uint64_t step) {
+  gq::Visit visit;
+  const gq::Status status = visit.begin(comm);
+  if (!status.ok()) return status.code();
+  if (step > UINT32_MAX) {
+    return gq::fail(GQSGD_INVALID_ARGUMENT, "step is %" PRIu64 "; the largest is %u", step,
+                    UINT32_MAX)
+        .code();
+  }
+  visit->next_step.store(step);
+  gq::StreamCalls* const calls = visit->seen_on_streams.load(std::memory_order_acquire);
+  if (calls != nullptr) calls->set_counter(step);
+  return GQSGD_OK;
+}
+
+gqsgd_status gqsgd_comm_reserve(gqsgd_comm comm, gqsgd_quantizer quantizer, size_t value_count,
+                                int32_t dtype) {
+  return gq::in_call_scope([&] { return gq::reserve(comm, quantizer, value_count, dtype); });
+}
+
+gqsgd_status gqsgd_comm_stat(gqsgd_comm comm, const char* name, uint64_t* value) {
+  return gq::read_stat(comm, name, value).code();
+}
+
+gqsgd_status gqsgd_comm_status(gqsgd_comm comm) {
+  gq::Visit visit;
+  const gq::Status status = visit.begin(comm);
+  if (!status.ok()) return status.code();
+  return gq::in_call_scope([&] { return gq::status_of(*visit); });
+}
+
+gqsgd_status gqsgd_comm_abort(gqsgd_comm comm) { return gq::abort(comm); }
+
+gqsgd_status gqsgd_comm_destroy(gqsgd_comm comm) {
+  if (comm == nullptr) return GQSGD_OK;
+  return gq::in_call_scope([&] { return gq::destroy(comm); });
+}

@@ -1,0 +1,187 @@
+// The communicators of this process: their table, and who is inside.
+#include "src/api/communicator/communicator.h"
+
+#include "src/api/handles.h"
+#include "src/api/instruction_set.h"
+#include "src/support/fork.h"
+#include "src/support/immortal.h"
+
+namespace gq {
+namespace {
+
+using CommunicatorTable = HandleTable<Communicator, HandleType::communicator>;
+
+CommunicatorTable& communicators() { return immortal<CommunicatorTable>(); }
+
+/** The same for threads that only ask; null before the first communicator. A signal handler may not
+ *  be the one that makes the table. */
+std::atomic<CommunicatorTable*> seen_communicators{nullptr};
+
+Status open_device_end(const Device& device, Communicator* communicator) {
+  StreamSeat seat{&device, 0, &communicator->endpoint.timeout_ms, &communicator->endpoint.wait_ns};
+  GQ_TRY(device.current(&seat.ordinal));
+  return communicator->endpoint.transport->open_streams(seat, &communicator->device_end);
+}
+
+Status open_stream_calls(StreamTransport* transport, Communicator* communicator) {
+  std::unique_ptr<StreamCalls> calls(
+      new (std::nothrow) StreamCalls(&communicator->endpoint, transport, &communicator->next_step));
+  if (!calls) return fail(GQSGD_NO_MEMORY, "no memory for a communicator");
+  GQ_TRY(calls->open());
+  communicator->on_streams = std::move(calls);
+  communicator->seen_on_streams.store(communicator->on_streams.get(), std::memory_order_release);
+  return Status();
+}
+
+}  // namespace
+
+Status use_stream(void* stream, Communicator* communicator) {
+  const Device* device = nullptr;
+  GQ_TRY(device_of(stream, &device));
+  if (communicator->on_streams) return Status();
+  if (is_captured(*communicator, stream)) {
+    return fail(GQSGD_UNSUPPORTED,
+                "stream %p is being captured, and a call of this kind has not been made: make it "
+                "once before the capture, so that ranks agree on it and memory is there",
+                stream);
+  }
+  if (!communicator->device_end) GQ_TRY(open_device_end(*device, communicator));
+  return open_stream_calls(communicator->device_end.get(), communicator);
+}
+
+bool is_captured(const Communicator& communicator, void* stream) {
+  const Device* device = nullptr;
+  bool capturing = false;
+  if (stream == nullptr || communicator.has_streams_only()) return false;
+  return communicator.endpoint.transport->has_streams() && device_of(stream, &device).ok() &&
+         device->is_capturing(stream, &capturing).ok() && capturing;
+}
+
+Status add_communicator(std::unique_ptr<Transport> transport, const CommOptions& options,
+                        gqsgd_comm* comm) {
+  std::shared_ptr<Communicator> communicator;
+  try {
+    communicator = std::make_shared<Communicator>();
+  } catch (const std::bad_alloc&) {
+    return fail(GQSGD_NO_MEMORY, "no memory for a communicator");
+  }
+  GQ_TRY(watch_forks());
+  communicator->fork_generation = fork_generation();
+  Workers* workers = &communicator->workers;
+  GQ_TRY(workers->start(options.threads, transport->rank(), transport->size()));
+  GQ_TRY(fill_endpoint(std::move(transport), options, workers, &communicator->endpoint));
+  if (communicator->has_streams_only()) {
+    GQ_TRY(open_stream_calls(communicator->endpoint.transport->on_streams(), communicator.get()));
+  }
+  seen_communicators.store(&communicators(), std::memory_order_release);
+  const uintptr_t token = communicators().add(std::move(communicator));
+  if (token == 0) return fail(GQSGD_NO_MEMORY, "no memory for a communicator");
+  *comm = reinterpret_cast<gqsgd_comm>(token);
+  return Status();
+}
+
+std::shared_ptr<Communicator> remove_communicator(gqsgd_comm comm) {
+  return communicators().remove(reinterpret_cast<uintptr_t>(comm));
+}
+
+namespace {
+
+Status check_found(gqsgd_comm comm, const Communicator* found) {
+  if (found == nullptr) {
+    return fail(GQSGD_BAD_HANDLE,
+                "communicator %p is not a live communicator of this process: it is NULL, "
+                "destroyed, or of another type",
+                static_cast<void*>(comm));
+  }
+  if (found->fork_generation == fork_generation()) return Status();
+  return fail(GQSGD_FORKED,
+              "rank %u's communicator belongs to the parent of this process; make a new one after "
+              "fork()",
+              found->endpoint.rank());
+}
+
+}  // namespace
+
+Visit::~Visit() {
+  // Released: what was read here was read before destroy goes on. The last touch of it.
+  if (visits_ != nullptr) visits_->fetch_sub(1, std::memory_order_release);
+}
+
+gqsgd_status Visit::find(gqsgd_comm comm) {
+  CommunicatorTable* const table = seen_communicators.load(std::memory_order_acquire);
+  if (table == nullptr) return GQSGD_BAD_HANDLE;
+  communicator_ = table->visit(reinterpret_cast<uintptr_t>(comm), &visits_);
+  if (communicator_ == nullptr) return GQSGD_BAD_HANDLE;
+  return communicator_->fork_generation == fork_generation() ? GQSGD_OK : GQSGD_FORKED;
+}
+
+Status Visit::begin(gqsgd_comm comm) {
+  const gqsgd_status found = find(comm);
+  return found == GQSGD_OK ? Status() : check_found(comm, communicator_);
+}
+
+Entry::~Entry() {
+  if (entered_) communicator_->busy.store(false, std::memory_order_release);
+}
+
+Status Entry::enter(gqsgd_comm comm) {
+  std::shared_ptr<Communicator> found = communicators().find(reinterpret_cast<uintptr_t>(comm));
+  GQ_TRY(check_found(comm, found.get()));
+  return enter(std::move(found));
+}
+
+Status Entry::enter(std::shared_ptr<Communicator> communicator) {
+  communicator_ = std::move(communicator);
+  entered_ = !communicator_->busy.exchange(true, std::memory_order_acquire);
+  if (entered_) return Status();
+  return fail(GQSGD_BUSY,
+              "rank %u's communicator is in use by another thread; one thread at a time may call",
+              communicator_->endpoint.rank());
+}
+
+namespace {
+
+/** May throw std::bad_alloc. */
+Status fill_nodes(const Transport& transport, const CommOptions& options, Nodes* nodes) {
+  std::vector<uint32_t> ids = options.nodes;
+  if (!ids.empty() && ids.size() != transport.size()) {
+    return fail(GQSGD_INVALID_ARGUMENT, "option nodes has %zu numbers; this group has %u ranks",
+                ids.size(), transport.size());
+  }
+  for (uint32_t rank = static_cast<uint32_t>(ids.size()); rank < transport.size(); ++rank) {
+    ids.push_back(transport.node_of(rank));
+  }
+  *nodes = Nodes(ids);
+  return Status();
+}
+
+}  // namespace
+
+Status fill_endpoint(std::unique_ptr<Transport> transport, const CommOptions& options,
+                     Workers* workers, Endpoint* endpoint) {
+  GQ_TRY(find_cpu_stages(&endpoint->stages));
+  endpoint->workers = workers;
+  const uint32_t ranks = transport->size();
+  try {
+    GQ_TRY(fill_nodes(*transport, options, &endpoint->nodes));
+    endpoint->seat(std::move(transport));
+  } catch (const std::bad_alloc&) {
+    return fail(GQSGD_NO_MEMORY, "no memory for a group of %u ranks", ranks);
+  }
+  endpoint->chunk_value_count = options.chunk_value_count;
+  endpoint->stream_chunk_value_count = options.chunk_value_count;
+  if (options.chunk_value_count == 0) {
+    endpoint->stream_chunk_value_count = kChunkValueCountOnStreams;
+    endpoint->chunk_value_count =
+        endpoint->transport->on_streams()
+            ? kChunkValueCountOnStreams
+            : default_chunk_value_count(endpoint->transport->reads_in_place(), ranks);
+  }
+  if (endpoint->transport->reads_in_place()) endpoint->around_bytes = options.around_bytes;
+  endpoint->stream_id = options.stream_id;
+  endpoint->choice.set(options.choice);
+  endpoint->timeout_ms.store(options.timeout_ms, std::memory_order_relaxed);
+  return Status();
+}
+
+}  // namespace gq

@@ -1,0 +1,100 @@
+// The communicator behind a handle, and the guard that lets one thread in.
+#ifndef GQ_API_COMMUNICATOR_COMMUNICATOR_H
+#define GQ_API_COMMUNICATOR_COMMUNICATOR_H
+
+#include <atomic>
+#include <memory>
+
+#include "src/api/communicator/options_text.h"
+#include "src/call/request_queue.h"
+#include "src/execute/endpoint.h"
+#include "src/execute/workers.h"
+#include "src/gpu/enqueue/stream_calls.h"
+
+namespace gq {
+
+struct Communicator {
+  Workers workers;
+  Endpoint endpoint;
+  RequestQueue requests{&endpoint};
+  std::atomic<bool> busy{false};
+  std::atomic<uint64_t> next_step{0};  ///< gqsgd_comm_counter, unless a device counts
+  uint64_t fork_generation = 0;
+  std::unique_ptr<StreamTransport> device_end;  ///< of a group that works on host memory as well
+  std::unique_ptr<StreamCalls> on_streams;      ///< null before the first call on a stream
+  std::atomic<StreamCalls*> seen_on_streams{nullptr};  ///< the same, for threads that only ask
+
+  /** True if there is no host memory: all calls are on streams, and NULL is one of them. */
+  bool has_streams_only() const { return endpoint.transport->on_streams() != nullptr; }
+  /** What carries out a call on `stream`; null where that is the host's own affair. */
+  StreamCalls* calls_on(const void* stream) const {
+    return stream != nullptr || has_streams_only() ? on_streams.get() : nullptr;
+  }
+};
+
+/** Gets a communicator that works on host memory as well ready for a call on `stream`, on the
+ *  current device. UNSUPPORTED if there is none, or in the first such call if the stream is being
+ *  captured. */
+Status use_stream(void* stream, Communicator* communicator);
+
+/** Whether `stream` is being captured, in a group that works on host memory as well; false of one
+ *  that is none. */
+bool is_captured(const Communicator& communicator, void* stream);
+
+/** A handle for one rank's end; *comm stays as it was after a failure. */
+Status add_communicator(std::unique_ptr<Transport> transport, const CommOptions& options,
+                        gqsgd_comm* comm);
+
+/** Takes a handle out of use, and returns when nobody asks any more; the communicator ends when its
+ *  last user is done. Null if another thread has taken it. */
+std::shared_ptr<Communicator> remove_communicator(gqsgd_comm comm);
+
+/** Lets any thread ask something that needs no wait, for as long as it lives, beside the one that
+ *  is inside. It has no share in the communicator: that would end on the thread of whoever asked
+ *  last, and a transport may be closed only on the one that destroys it, before destroy returns. */
+class Visit {
+ public:
+  Visit() = default;
+  ~Visit();
+  Visit(const Visit&) = delete;
+  Visit& operator=(const Visit&) = delete;
+
+  /** BAD_HANDLE, or FORKED in a child of the process that made the communicator. */
+  Status begin(gqsgd_comm comm);
+  /** The same without a sentence and without a lock: for signal handlers. */
+  gqsgd_status find(gqsgd_comm comm);
+  Communicator& operator*() const { return *communicator_; }
+  Communicator* operator->() const { return communicator_; }
+
+ private:
+  Communicator* communicator_ = nullptr;
+  std::atomic<uint32_t>* visits_ = nullptr;
+};
+
+/** Lets one thread into a communicator for as long as it lives; BUSY to a second one. */
+class Entry {
+ public:
+  Entry() = default;
+  ~Entry();
+  Entry(const Entry&) = delete;
+  Entry& operator=(const Entry&) = delete;
+
+  Status enter(gqsgd_comm comm);
+  /** The same where the communicator is known, also if its handle is out of use by now. */
+  Status enter(std::shared_ptr<Communicator> communicator);
+  const std::shared_ptr<Communicator>& shared() const { return communicator_; }
+  Communicator& operator*() const { return *communicator_; }
+  Communicator* operator->() const { return communicator_.get(); }
+
+ private:
+  std::shared_ptr<Communicator> communicator_;
+  bool entered_ = false;
+};
+
+/** An endpoint on a transport, with the stages of this machine, which `workers` share. */
+Status fill_endpoint(std::unique_ptr<Transport> transport, const CommOptions& options,
+                     Workers* workers, Endpoint* endpoint);
+
+}  // namespace gq
+
+#endif

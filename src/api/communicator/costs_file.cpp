@@ -1,0 +1,61 @@
+// Files of constants: short texts, read whole.
+#include "src/api/communicator/costs_file.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <new>
+
+#include "src/api/quantizer/text_items.h"
+#include "src/support/log.h"
+#include "src/support/regular_file.h"
+
+namespace gq {
+namespace {
+
+// gqsgd-calibrate writes 4 KiB; the rest is room for comments.
+constexpr size_t kTextMaxBytes = 16384;
+constexpr size_t kPathMaxBytes = 4096;
+
+Status read_file(std::string_view path, CostConstants* constants) {
+  char name[kPathMaxBytes];
+  if (path.size() >= sizeof name)
+    return fail(GQSGD_INVALID_ARGUMENT, "costs names a path of %zu bytes; the longest has %zu",
+                path.size(), sizeof name - 1);
+  memcpy(name, path.data(), path.size());
+  name[path.size()] = '\0';
+  char text[kTextMaxBytes];
+  size_t size_bytes = 0;
+  if (const char* reason = read_regular_file(name, text, sizeof text, &size_bytes)) {
+    return fail(GQSGD_INVALID_ARGUMENT,
+                "costs=%s cannot be read: %s; gqsgd-calibrate writes such a file",
+                Shown(path, Shown::kPathBytes).text(), reason);
+  }
+  const Status status = parse_costs({text, size_bytes}, constants);
+  if (status.ok()) return status;
+  return fail(status.code(), "costs=%s: %s", Shown(path, Shown::kPathBytes).text(), last_error());
+}
+
+}  // namespace
+
+Status read_costs(std::string_view path, std::shared_ptr<const CostConstants>* costs) {
+  CostConstants constants = built_in_costs();
+  if (path != "builtin") GQ_TRY(read_file(path, &constants));
+  try {
+    *costs = std::make_shared<const CostConstants>(constants);
+  } catch (const std::bad_alloc&) {
+    return fail(GQSGD_NO_MEMORY, "no memory for the constants of the cost model");
+  }
+  return Status();
+}
+
+std::shared_ptr<const CostConstants> costs_of_environment() {
+  const char* path = secure_getenv("GQSGD_COSTS");
+  std::shared_ptr<const CostConstants> costs;
+  if (path == nullptr || path[0] == '\0') return costs;
+  if (read_costs(path, &costs).ok()) return costs;
+  log_line("GQSGD_COSTS: %s; schedule auto goes on without constants, as direct", last_error());
+  return nullptr;
+}
+
+}  // namespace gq

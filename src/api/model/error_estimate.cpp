@@ -1,0 +1,221 @@
+// What error a format makes of given values: by virtual ranks before anything runs, or measured on
+// a communicator against an uncompressed allreduce. Built on the C ABI itself.
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <memory>
+#include <new>
+
+#include "include/gqsgd.h"
+#include "kernels/codec/narrow.h"
+#include "kernels/stages.h"
+#include "src/api/call_scope.h"
+#include "src/api/check.h"
+#include "src/api/quantizer/quantizer.h"
+
+namespace gq {
+namespace {
+
+/** Frees what create gave. */
+class OwnQuantizer {
+ public:
+  ~OwnQuantizer() { gqsgd_quantizer_destroy(handle_); }
+  OwnQuantizer() = default;
+  OwnQuantizer(const OwnQuantizer&) = delete;
+  OwnQuantizer& operator=(const OwnQuantizer&) = delete;
+  Status create(const char* text) { return Status(gqsgd_quantizer_create(text, &handle_)); }
+  gqsgd_quantizer get() const { return handle_; }
+
+ private:
+  gqsgd_quantizer handle_ = nullptr;
+};
+
+double value_at(const void* values, int32_t dtype, size_t e) {
+  switch (dtype) {
+    case GQSGD_FLOAT16:
+      return static_cast<double>(half_to_float(static_cast<const uint16_t*>(values)[e]));
+    case GQSGD_BFLOAT16:
+      return static_cast<double>(bfloat_to_float(static_cast<const uint16_t*>(values)[e]));
+    case GQSGD_FLOAT64:
+      return static_cast<const double*>(values)[e];
+    default:
+      return static_cast<double>(static_cast<const float*>(values)[e]);
+  }
+}
+
+/** Squares of distances over squares of what was to be met. */
+struct ErrorSum {
+  double error = 0;
+  double signal = 0;
+
+  void add(double value, double exact) {
+    error += (value - exact) * (value - exact);
+    signal += exact * exact;
+  }
+  /** Without a signal any error is infinitely large, and none is none. */
+  double normalised() const { return error == 0 ? 0 : error / signal; }
+};
+
+/** Room for `value_count` elements; nothing is thrown and nothing is constructed. */
+struct Free {
+  void operator()(void* memory) const { free(memory); }
+};
+using Memory = std::unique_ptr<void, Free>;
+
+Status make_memory(size_t value_count, size_t element_bytes, Memory* memory) {
+  size_t size_bytes = 0;
+  if (!__builtin_mul_overflow(value_count, element_bytes, &size_bytes)) {
+    memory->reset(malloc(size_bytes == 0 ? 1 : size_bytes));
+  }
+  if (*memory) return Status();
+  return fail(GQSGD_NO_MEMORY, "no memory for %zu values of %zu bytes", value_count, element_bytes);
+}
+
+struct Question {
+  gqsgd_quantizer quantizer;
+  size_t value_count;
+  int32_t dtype;
+  int32_t schedule;
+  const uint64_t* at;
+  double* error;
+};
+
+Status check_question(const Question& question) {
+  Format format;
+  GQ_TRY(find_format(question.quantizer, &format));
+  GQ_TRY(check_dtype(question.dtype));
+  if (question.error != nullptr) return Status();
+  return fail(GQSGD_INVALID_ARGUMENT, "error is NULL");
+}
+
+/** Once for all draws. */
+void fill_exact_mean(const Question& question, int32_t rank_count, const void* const* send,
+                     double* mean) {
+  for (size_t e = 0; e < question.value_count; ++e) {
+    double sum = 0;
+    for (int32_t rank = 0; rank < rank_count; ++rank)
+      sum += value_at(send[rank], question.dtype, e);
+    mean[e] = sum / rank_count;
+  }
+}
+
+Status expected_error(const Question& question, int32_t rank_count, const void* const* send,
+                      int32_t draw_count, const char* options) {
+  GQ_TRY(check_question(question));
+  GQ_TRY(check_size(rank_count));
+  if (draw_count < 1) {
+    return fail(GQSGD_INVALID_ARGUMENT, "draw_count is %d; at least 1 is needed", draw_count);
+  }
+  Memory result, receivers, exact;
+  GQ_TRY(make_memory(question.value_count, dtype_size_bytes(question.dtype), &result));
+  GQ_TRY(make_memory(static_cast<size_t>(rank_count), sizeof(void*), &receivers));
+  GQ_TRY(make_memory(question.value_count, sizeof(double), &exact));
+  void** recv = static_cast<void**>(receivers.get());
+  for (int32_t rank = 0; rank < rank_count; ++rank) recv[rank] = rank == 0 ? result.get() : nullptr;
+  uint64_t at[2] = {question.at != nullptr ? question.at[0] : 0,
+                    question.at != nullptr ? question.at[1] : 0};
+  const double* mean = static_cast<const double*>(exact.get());
+  ErrorSum sum;
+  for (int32_t draw = 0; draw < draw_count; ++draw, ++at[0]) {
+    GQ_TRY(Status(gqsgd_simulate(question.quantizer, rank_count, send, recv, question.value_count,
+                                 question.dtype, GQSGD_MEAN, question.schedule, at, options)));
+    // The first simulation has checked the buffers.
+    if (draw == 0) fill_exact_mean(question, rank_count, send, static_cast<double*>(exact.get()));
+    for (size_t e = 0; e < question.value_count; ++e) {
+      sum.add(value_at(result.get(), question.dtype, e), mean[e]);
+    }
+  }
+  *question.error = sum.normalised();
+  return Status();
+}
+
+/** {step, index} of the question, or the step that the communicator would use next. */
+Status read_at(gqsgd_comm comm, const uint64_t* given, uint64_t at[2]) {
+  at[0] = given != nullptr ? given[0] : 0;
+  at[1] = given != nullptr ? given[1] : 0;
+  return given != nullptr ? Status() : Status(gqsgd_comm_counter(comm, &at[0]));
+}
+
+/** The mean of all ranks as float32. */
+Status mean_of(gqsgd_comm comm, gqsgd_quantizer quantizer, int32_t schedule,
+               const Question& question, const uint64_t at[2], const Memory& send,
+               const Memory& recv) {
+  return Status(gqsgd_allreduce(comm, quantizer, send.get(), recv.get(), question.value_count,
+                                GQSGD_FLOAT32, GQSGD_MEAN, schedule, at, nullptr));
+}
+
+/** The one that the exact mean has: plain values have no codes to leave out. */
+int32_t exact_schedule(int32_t schedule) {
+  return schedule == GQSGD_SCHEDULE_SPARSE ? GQSGD_SCHEDULE_DIRECT : schedule;
+}
+
+/** What a measurement needs beside the question. */
+struct Measurement {
+  uint64_t at[2];
+  OwnQuantizer none;
+  Memory values, exact, result;
+};
+
+/** This rank's own checks, and its values as float32. */
+Status prepare(gqsgd_comm comm, const Question& question, const void* send,
+               Measurement* measurement) {
+  GQ_TRY(check_question(question));
+  GQ_TRY(read_at(comm, question.at, measurement->at));
+  GQ_TRY(check_buffer({"send", send, question.value_count, dtype_size_bytes(question.dtype)}));
+  GQ_TRY(measurement->none.create("none"));
+  GQ_TRY(make_memory(question.value_count, sizeof(float), &measurement->values));
+  GQ_TRY(make_memory(question.value_count, sizeof(float), &measurement->exact));
+  GQ_TRY(make_memory(question.value_count, sizeof(float), &measurement->result));
+  float* narrowed = static_cast<float*>(measurement->values.get());
+  for (size_t e = 0; e < question.value_count; ++e) {
+    narrowed[e] = static_cast<float>(value_at(send, question.dtype, e));
+  }
+  return Status();
+}
+
+/** Tells the others, who are in the first allreduce, by one that this rank refuses for its dtype.
+ *  `own` and its sentence stay what this rank is told. */
+Status refuse(gqsgd_comm comm, const Question& question, Status own) {
+  char sentence[kSentenceBytes];
+  snprintf(sentence, sizeof sentence, "%s", last_error());
+  const uint64_t no_step_of_the_counter[2] = {0, 0};
+  static_cast<void>(gqsgd_allreduce(comm, question.quantizer, nullptr, nullptr, 0, -1, GQSGD_MEAN,
+                                    question.schedule, no_step_of_the_counter, nullptr));
+  return fail_with(own.code(), sentence);
+}
+
+Status measured_error(gqsgd_comm comm, const Question& question, const void* send) {
+  Measurement own;
+  const Status prepared = prepare(comm, question, send, &own);
+  if (!prepared.ok()) return refuse(comm, question, prepared);
+  GQ_TRY(mean_of(comm, own.none.get(), exact_schedule(question.schedule), question, own.at,
+                 own.values, own.exact));
+  GQ_TRY(mean_of(comm, question.quantizer, question.schedule, question, own.at, own.values,
+                 own.result));
+  ErrorSum sum;
+  for (size_t e = 0; e < question.value_count; ++e) {
+    sum.add(value_at(own.result.get(), GQSGD_FLOAT32, e),
+            value_at(own.exact.get(), GQSGD_FLOAT32, e));
+  }
+  *question.error = sum.normalised();
+  return Status();
+}
+
+}  // namespace
+}  // namespace gq
+
+gqsgd_status gqsgd_expected_error(gqsgd_quantizer quantizer, int32_t rank_count,
+                                  const void* const* send, size_t value_count, int32_t dtype,
+                                  int32_t schedule, const uint64_t at[2], int32_t draw_count,
+                                  const char* options, double* error) {
+  const gq::Question question{quantizer, value_count, dtype, schedule, at, error};
+  return gq::in_call_scope(
+      [&] { return gq::expected_error(question, rank_count, send, draw_count, options); });
+}
+
+gqsgd_status gqsgd_measured_error(gqsgd_comm comm, gqsgd_quantizer quantizer, const void* send,
+                                  size_t value_count, int32_t dtype, int32_t schedule,
+                                  const uint64_t at[2], double* error) {
+  const gq::Question question{quantizer, value_count, dtype, schedule, at, error};
+  return gq::in_call_scope([&] { return gq::measured_error(comm, question, send); });
+}

@@ -1,0 +1,97 @@
+// gqsgd_simulate: one allreduce of virtual ranks on the calling thread.
+#include <memory>
+#include <new>
+#include <vector>
+
+#include "kernels/stages.h"
+#include "src/api/arguments.h"
+#include "src/api/call_scope.h"
+#include "src/api/check.h"
+#include "src/api/extents.h"
+#include "src/call/drive.h"
+#include "src/transport/shared_memory/local.h"
+
+namespace gq {
+namespace {
+
+/** A group of virtual ranks for one simulated call. */
+struct VirtualGroup {
+  Workers workers;  // of the one thread that is all ranks
+  std::unique_ptr<Endpoint[]> endpoints;
+  std::unique_ptr<Call[]> calls;
+};
+
+Status make_group(uint32_t ranks, const char* options_text, VirtualGroup* group) {
+  CommOptions options;
+  GQ_TRY(parse_options(options_text, &options));
+  std::unique_ptr<std::unique_ptr<Transport>[]> transports(new (std::nothrow)
+                                                               std::unique_ptr<Transport>[ranks]);
+  if (transports) GQ_TRY(create_virtual(ranks, transports.get()));  // not for any number of them
+  group->endpoints.reset(new (std::nothrow) Endpoint[ranks]);
+  group->calls.reset(new (std::nothrow) Call[ranks]);
+  if (!transports || !group->endpoints || !group->calls) {
+    return fail(GQSGD_NO_MEMORY, "no memory for %u virtual ranks", ranks);
+  }
+  GQ_TRY(group->workers.start(options.threads, 0, ranks));
+  for (uint32_t rank = 0; rank < ranks; ++rank) {
+    GQ_TRY(fill_endpoint(std::move(transports[rank]), options, &group->workers,
+                         &group->endpoints[rank]));
+  }
+  return Status();
+}
+
+/** Virtual ranks write their results in turn, while others may still read. */
+Status check_apart(const Call* calls, uint32_t ranks) {
+  const size_t size_bytes =
+      static_cast<size_t>(calls[0].value_count) * dtype_size_bytes(calls[0].dtype);
+  if (size_bytes == 0) return Status();
+  std::vector<Extent> written, read;
+  try {
+    written.reserve(ranks);
+    read.reserve(ranks);
+  } catch (const std::bad_alloc&) {
+    return fail(GQSGD_NO_MEMORY, "no memory for the buffers of %u virtual ranks", ranks);
+  }
+  for (uint32_t rank = 0; rank < ranks; ++rank) {
+    read.push_back(extent_of(calls[rank].send, rank, size_bytes));
+    if (calls[rank].recv == nullptr) continue;
+    written.push_back(extent_of(calls[rank].recv, rank, size_bytes));
+  }
+  return check_disjoint(&written, read);
+}
+
+Status simulate(const Arguments& arguments, int32_t rank_count, const void* const* send,
+                void* const* recv, const char* options_text) {
+  GQ_TRY(check_size(rank_count));
+  if (send == nullptr || recv == nullptr) {
+    return fail(GQSGD_INVALID_ARGUMENT, "gqsgd_simulate: %s is NULL",
+                send == nullptr ? "send" : "recv");
+  }
+  const uint32_t ranks = static_cast<uint32_t>(rank_count);
+  Call common;
+  GQ_TRY(check_arguments(arguments, &common));
+  if (arguments.at != nullptr) {
+    common.step = arguments.at[0];
+    common.index = arguments.at[1];
+  }
+  GQ_TRY(check_step(common.step, common.index));
+  VirtualGroup group;
+  GQ_TRY(make_group(ranks, options_text, &group));
+  for (uint32_t rank = 0; rank < ranks; ++rank) {
+    group.calls[rank] = common;
+    GQ_TRY(check_buffers(send[rank], recv[rank], true, &group.calls[rank]));
+  }
+  GQ_TRY(check_apart(group.calls.get(), ranks));
+  return allreduce_in_turn(group.endpoints.get(), group.calls.get(), ranks);
+}
+
+}  // namespace
+}  // namespace gq
+
+gqsgd_status gqsgd_simulate(gqsgd_quantizer quantizer, int32_t rank_count, const void* const* send,
+                            void* const* recv, size_t value_count, int32_t dtype, int32_t op,
+                            int32_t schedule, const uint64_t at[2], const char* options) {
+  const gq::Arguments arguments{quantizer, value_count, dtype, op, schedule, at};
+  return gq::in_call_scope(
+      [&] { return gq::simulate(arguments, rank_count, send, recv, options); });
+}

@@ -1,0 +1,129 @@
+// The quantizer part of the C ABI.
+#include "src/api/quantizer/quantizer.h"
+
+#include "src/api/check.h"
+#include "src/api/handles.h"
+#include "src/api/quantizer/quantizer_text.h"
+#include "src/api/stages/device_stages.h"
+#include "src/support/immortal.h"
+
+namespace gq {
+namespace {
+
+using QuantizerTable = HandleTable<const Format, HandleType::quantizer>;
+
+QuantizerTable& quantizers() { return immortal<QuantizerTable>(); }
+
+Status create(const char* text, gqsgd_quantizer* out) {
+  if (out == nullptr) return fail(GQSGD_INVALID_ARGUMENT, "gqsgd_quantizer_create: out is NULL");
+  *out = nullptr;
+  if (text == nullptr) {
+    return fail(GQSGD_INVALID_ARGUMENT,
+                "gqsgd_quantizer_create: text is NULL; \"\" is the default");
+  }
+  Format format;
+  GQ_TRY(parse_quantizer(text, &format));
+  try {
+    const uintptr_t token = quantizers().add(std::make_shared<const Format>(format));
+    *out = reinterpret_cast<gqsgd_quantizer>(token);
+  } catch (const std::bad_alloc&) {
+    *out = nullptr;
+  }
+  if (*out != nullptr) return Status();
+  return fail(GQSGD_NO_MEMORY, "gqsgd_quantizer_create: no memory for a quantizer");
+}
+
+/** Bytes of `value_count` codes with as many bits as that field says. */
+Status packed_size(const char* function, uint8_t Format::*bits, gqsgd_quantizer quantizer,
+                   size_t value_count, size_t* size_bytes) {
+  if (size_bytes == nullptr) {
+    return fail(GQSGD_INVALID_ARGUMENT, "%s: size_bytes is NULL", function);
+  }
+  Format format;
+  GQ_TRY(find_format(quantizer, &format));
+  GQ_TRY(check_value_count(value_count));
+  const uint64_t codes = code_count(format.rotate == Rotate::hadamard, value_count);
+  *size_bytes = static_cast<size_t>(words_for(format.*bits, codes)) * sizeof(uint32_t);
+  return Status();
+}
+
+Status count_norms(gqsgd_quantizer quantizer, size_t value_count, size_t* count) {
+  if (count == nullptr) {
+    return fail(GQSGD_INVALID_ARGUMENT, "gqsgd_norm_count: norm_count is NULL");
+  }
+  Format format;
+  GQ_TRY(find_format(quantizer, &format));
+  GQ_TRY(check_value_count(value_count));
+  *count =
+      static_cast<size_t>(norm_count(format.block, format.rotate == Rotate::hadamard, value_count));
+  return Status();
+}
+
+}  // namespace
+
+Status find_format(gqsgd_quantizer quantizer, Format* format) {
+  const std::shared_ptr<const Format> found =
+      quantizers().find(reinterpret_cast<uintptr_t>(quantizer));
+  if (!found) {
+    return fail(GQSGD_BAD_HANDLE,
+                "quantizer %p is not a live quantizer of this process: it is NULL, destroyed, or "
+                "of another type",
+                static_cast<void*>(quantizer));
+  }
+  *format = *found;
+  return Status();
+}
+
+}  // namespace gq
+
+gqsgd_status gqsgd_quantizer_create(const char* text, gqsgd_quantizer* out) {
+  return gq::create(text, out).code();
+}
+
+gqsgd_status gqsgd_quantizer_describe(gqsgd_quantizer quantizer, char* text, size_t capacity_bytes,
+                                      size_t* size_bytes) {
+  gq::Format format;
+  const gq::Status status = gq::find_format(quantizer, &format);
+  if (!status.ok()) return status.code();
+  if (text == nullptr && capacity_bytes > 0) {
+    return gq::fail(GQSGD_INVALID_ARGUMENT, "gqsgd_quantizer_describe: text is NULL").code();
+  }
+  const size_t length = gq::describe_quantizer(format, text, capacity_bytes);
+  if (size_bytes != nullptr) *size_bytes = length + 1;
+  return GQSGD_OK;
+}
+
+gqsgd_status gqsgd_quantizer_destroy(gqsgd_quantizer quantizer) {
+  if (quantizer == nullptr) return GQSGD_OK;
+  if (gq::quantizers().remove(reinterpret_cast<uintptr_t>(quantizer))) return GQSGD_OK;
+  gq::Format unused;
+  return gq::find_format(quantizer, &unused).code();  // says why in the usual words
+}
+
+gqsgd_status gqsgd_packed_size(gqsgd_quantizer quantizer, size_t value_count, size_t* size_bytes) {
+  return gq::packed_size("gqsgd_packed_size", &gq::Format::bits, quantizer, value_count, size_bytes)
+      .code();
+}
+
+gqsgd_status gqsgd_result_size(gqsgd_quantizer quantizer, size_t value_count, size_t* size_bytes) {
+  return gq::packed_size("gqsgd_result_size", &gq::Format::bits_down, quantizer, value_count,
+                         size_bytes)
+      .code();
+}
+
+gqsgd_status gqsgd_norm_count(gqsgd_quantizer quantizer, size_t value_count, size_t* norm_count) {
+  return gq::count_norms(quantizer, value_count, norm_count).code();
+}
+
+gqsgd_status gqsgd_workspace_size(gqsgd_quantizer quantizer, size_t value_count, int32_t,
+                                  size_t* size_bytes) {
+  if (size_bytes == nullptr) {
+    return gq::fail(GQSGD_INVALID_ARGUMENT, "gqsgd_workspace_size: size_bytes is NULL").code();
+  }
+  gq::Format format;
+  const gq::Status status = gq::find_format(quantizer, &format);
+  if (!status.ok()) return status.code();
+  const gq::Status counted = gq::check_value_count(value_count);
+  if (counted.ok()) *size_bytes = gq::device_workspace_bytes(format, value_count);
+  return counted.code();
+}

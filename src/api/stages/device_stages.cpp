@@ -1,0 +1,91 @@
+// What stages on device memory do before and after those of kernels/cuda.
+#include "src/api/stages/device_stages.h"
+
+#include <algorithm>
+
+#include "kernels/codec/norm.h"
+
+namespace gq {
+namespace {
+
+/** The sums of groups that a norm of q = 1 or 2 is made from. */
+size_t norm_workspace_bytes(const Format& format, uint64_t first_value, uint64_t codes) {
+  const bool sums = format.q != NormOrder::inf && format.levels != Levels::none;
+  return sums ? static_cast<size_t>(norm_group_count(first_value, codes)) * sizeof(double) : 0;
+}
+
+/** The list of operands, and behind it the scales' codes: numbers may take the place of the norms
+ *  from which the codes are made. */
+size_t list_bytes(size_t ranks) { return ranks * sizeof(void*); }
+
+size_t reduce_many_workspace_bytes(bool rescale, size_t ranks, size_t norm_count) {
+  return list_bytes(ranks) + (rescale ? (norm_count * sizeof(uint16_t) + 7) / 8 * 8 : 0);
+}
+
+Status check_workspace(const StageCall& call, const Workspace& workspace, size_t needed_bytes) {
+  if (needed_bytes == 0) return Status();
+  if (workspace.data != nullptr && workspace.size_bytes < needed_bytes) {
+    return fail(GQSGD_INVALID_ARGUMENT,
+                "workspace_size_bytes is %zu; this call needs %zu on a device; hint: "
+                "gqsgd_workspace_size",
+                workspace.size_bytes, needed_bytes);
+  }
+  return call.check({"workspace", workspace.data, needed_bytes / 8, 8});
+}
+
+}  // namespace
+
+size_t device_workspace_bytes(const Format& format, size_t value_count) {
+  const bool rotated = format.rotate == Rotate::hadamard;
+  const uint64_t codes = code_count(rotated, value_count);
+  const size_t norms = static_cast<size_t>(norm_count(format.block, rotated, value_count));
+  // A part may begin in the middle of a group, and then has one more.
+  return std::max(norm_workspace_bytes(format, kNormGroupValues - 1, codes),
+                  reduce_many_workspace_bytes(format.rescale, kListedRanks, norms));
+}
+
+Status norm_on_device(const StageCall& call, const void* values, int32_t dtype, float* norms,
+                      const Workspace& workspace) {
+  NormArgs args{
+      call.format.q, call.coding.block, call.coding.rotated, call.random, call.range, values, dtype,
+      norms,         call.stream};
+  args.workspace = workspace.data;
+  args.as_numbers = true;
+  if (call.format.levels == Levels::none) {  // A norm of no values: zero.
+    args.q = NormOrder::inf;
+    args.range.value_count = 0;
+  }
+  const uint64_t codes = code_count(call.coding.rotated, call.range.value_count);
+  GQ_TRY(check_workspace(call, workspace,
+                         norm_workspace_bytes(call.format, call.range.first_value, codes)));
+  return Status(call.stages->norm(args));
+}
+
+Status reduce_many_on_device(const StageCall& call, const uint32_t* const* words,
+                             const float* norms, uint32_t* out_words, float* out_scales,
+                             const Workspace& workspace) {
+  const Coding& coding = call.coding;
+  const size_t count = call.norm_count();
+  GQ_TRY(check_workspace(call, workspace,
+                         reduce_many_workspace_bytes(coding.rescale, coding.ranks, count)));
+  const void** const list = static_cast<const void**>(workspace.data);
+  GQ_TRY(Status(call.device->numbers->write_list(
+      {reinterpret_cast<const void* const*>(words), coding.ranks, list, call.stream})));
+  ReduceManyArgs args{coding,
+                      call.random,
+                      call.range,
+                      reinterpret_cast<const uint32_t* const*>(list),
+                      norms_on_device(call, norms),
+                      out_words,
+                      nullptr,
+                      call.stream};
+  NormView scales = args.norms;
+  if (coding.rescale) {
+    args.out_scales = reinterpret_cast<uint16_t*>(list + coding.ranks);
+    scales = {nullptr, args.out_scales};
+  }
+  GQ_TRY(Status(call.stages->reduce_many(args)));
+  return Status(call.device->numbers->write_numbers({scales, count, out_scales, call.stream}));
+}
+
+}  // namespace gq

@@ -1,0 +1,58 @@
+// Numbers to codes and back, also in place: a code is half as long as a number, so that a buffer of
+// numbers has room for its codes twice.
+#include "src/api/stages/norm_grid.h"
+
+#include <string.h>
+
+#include "kernels/codec/block_norm.h"
+
+namespace gq {
+namespace {
+
+uint16_t code_of(float norm) {
+  const uint32_t bits = float_bits(norm);
+  if ((bits & kMagnitudeMask) >= kFloatInfinityBits) return kNormCodeNan;
+  return bits == kFloatMaxBits ? kNormCodeMax : static_cast<uint16_t>(bits >> 16);
+}
+
+/** Buffers hold codes and numbers in turn: memcpy tells the compiler that they may be the same. */
+template <typename Value>
+Value load(const void* buffer, size_t index) {
+  Value value;
+  memcpy(&value, static_cast<const unsigned char*>(buffer) + index * sizeof value, sizeof value);
+  return value;
+}
+
+template <typename Value>
+void store(void* buffer, size_t index, Value value) {
+  memcpy(static_cast<unsigned char*>(buffer) + index * sizeof value, &value, sizeof value);
+}
+
+}  // namespace
+
+Status check_norm_grid(const char* name, const float* norms, size_t norm_count) {
+  for (size_t k = 0; k < norm_count; ++k) {
+    const uint32_t bits = float_bits(norms[k]);
+    const bool poisoned = (bits & kMagnitudeMask) >= kFloatInfinityBits;
+    if (poisoned || float_bits(norm_from_code(code_of(norms[k]))) == bits) continue;
+    return fail(GQSGD_INVALID_ARGUMENT,
+                "%s[%zu] is %.9g, which no norm of a block is: those have 7 bits behind the point "
+                "and no sign; pass on what gqsgd_norm and gqsgd_reduce_many write",
+                name, k, static_cast<double>(norms[k]));
+  }
+  return Status();
+}
+
+void codes_from_norms(const float* norms, size_t norm_count, uint16_t* codes) {
+  for (size_t k = 0; k < norm_count; ++k) store(codes, k, code_of(load<float>(norms, k)));
+}
+
+void norms_from_codes(const uint16_t* codes, size_t norm_count, float* norms, CodesAt codes_at) {
+  for (size_t i = 0; i < norm_count; ++i) {
+    // Towards the codes that are still to be read: number k lies over codes 2 k and 2 k + 1.
+    const size_t k = codes_at == CodesAt::kHead ? norm_count - 1 - i : i;
+    store(norms, k, norm_from_code(load<uint16_t>(codes, k)));
+  }
+}
+
+}  // namespace gq

@@ -1,0 +1,71 @@
+// The first exchange of every operation: each rank says what it was asked for, all compare, and all
+// come to the same verdict before a code moves. Also where local norms become global ones.
+#ifndef GQ_CALL_AGREEMENT_H
+#define GQ_CALL_AGREEMENT_H
+
+#include <stdint.h>
+
+#include "kernels/codec/global_norm.h"
+#include "src/execute/endpoint.h"
+#include "src/support/rank_list.h"
+#include "src/transport/header.h"
+
+namespace gq {
+
+class Agreement {
+ public:
+  /** The header of a call whose checks passed; `norm` as it travels. */
+  static Header header_of(const Endpoint& endpoint, const Call& call, int32_t schedule_id,
+                          NormWords norm);
+  /** The header of a call that this rank refuses, so that no other waits for it. */
+  static Header refusal_of(const Endpoint& endpoint, gqsgd_status code, NonfiniteSite where);
+
+  /** NONFINITE in the words that every rank uses. */
+  static Status nonfinite(const Endpoint& endpoint, const char* operation, uint32_t rank,
+                          NonfiniteSite where);
+
+  void begin(const Call& call) {
+    *this = Agreement();
+    operation_ = operation_name(call);
+    norm_ = GlobalNorm(call.format.q, call.format.p);
+  }
+
+  /** Reads what has come; *done once all headers are in. Never waits. */
+  Status collect(Endpoint& endpoint, bool* done);
+
+  uint32_t headers_read() const { return next_rank_; }
+
+  /** After collect() is done: OK, or the same failure on every rank. `own` is this rank's refusal.
+   */
+  Status verdict(const Endpoint& endpoint, Status own) const;
+
+  /** The norm of all ranks; only after an OK verdict. */
+  float global_norm() const;
+
+  /** TIMEOUT of a rank that waited for headers, which names the ranks that are missing. */
+  Status timed_out(Endpoint& endpoint, int64_t waited_ms, uint32_t* culprit) const;
+
+  /** Adds the ranks from `next_rank` on that have not made this call, and sets *first to the first
+   *  of them; next_rank, which is late, if all have made it meanwhile. The transport's failure, if
+   *  it has one. */
+  static Status find_missing(Endpoint& endpoint, uint32_t next_rank, RankList* missing,
+                             uint32_t* first);
+
+ private:
+  void add(uint32_t rank, const Header& header);
+
+  const char* operation_ = "";
+  uint32_t next_rank_ = 0;
+  Header reference_;  // rank 0's
+  Header differing_;  // of the first rank that differs from it
+  uint32_t differing_rank_ = 0;
+  bool differs_ = false;
+  Header refused_;  // of the first rank whose own checks failed
+  uint32_t refused_rank_ = 0;
+  bool refuses_ = false;
+  GlobalNorm norm_;
+};
+
+}  // namespace gq
+
+#endif

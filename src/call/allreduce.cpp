@@ -1,0 +1,249 @@
+// The paper on one screen: norm -> agree on the global norm -> quantize, reduce along the schedule,
+// dequantize (the executor's moves).
+#include "src/call/allreduce.h"
+
+#include <inttypes.h>
+
+#include "src/execute/split_stages.h"
+#include "src/transport/culprit.h"
+
+namespace gq {
+namespace {
+
+PlanRequest request_of(const Endpoint& endpoint, const Call& call) {
+  PlanRequest request{
+      &call.format,     call.schedule_id,           endpoint.size(),
+      call.value_count, endpoint.chunk_value_count, endpoint.transport->reads_in_place()};
+  request.operation = call.operation;
+  request.rank = endpoint.rank();
+  request.nodes = &endpoint.nodes;
+  if (call.segments != nullptr) {
+    request.segments = call.segments->parts.data();
+    request.segment_count = call.segments->parts.size();
+  }
+  return request;
+}
+
+/** Whether all values are finite of which a stage gave this norm (not yet in its wire form). */
+bool is_finite(const NormWords& norm, NormOrder q) {
+  if (q == NormOrder::inf) return norm.low < kFloatInfinityBits;
+  return ((norm.high >> 20) & 0x7ff) != 0x7ff;  // the exponent of a double
+}
+
+}  // namespace
+
+Status Allreduce::begin(Endpoint& endpoint, const Call& call, Status own) {
+  endpoint_ = &endpoint;
+  call_ = call;
+  own_ = own;
+  phase_ = Phase::agree;
+  events_ = 0;
+  nonfinite_ = NonfiniteSite();
+  segment_norms_ = SegmentNorms();
+  lists_ = SparseLists();
+  executor_ = Executor();
+  endpoint.sequence += 1;
+  endpoint.calls += 1;
+  NormWords norm;
+  if (own_.ok()) own_ = resolve_auto();
+  if (own_.ok()) own_ = make_plan(request_of(endpoint, call_), &plan_);
+  if (own_.ok()) own_ = check_sums();
+  if (own_.ok()) own_ = take_norm(&norm);
+  agreement_.begin(call_);
+  const Header header = own_.ok() ? Agreement::header_of(endpoint, call_, plan_.schedule_id, norm)
+                                  : Agreement::refusal_of(endpoint, own_.code(), nonfinite_);
+  return endpoint.transport->publish(endpoint.sequence, header);
+}
+
+/** AUTO becomes a schedule here, from what all ranks agree on. The header has the format asked for
+ *  and the choice: a rank that chose otherwise is found out before anything moves. */
+Status Allreduce::resolve_auto() {
+  if (call_.schedule_id != GQSGD_SCHEDULE_AUTO || has_one_schedule(call_.operation))
+    return Status();
+  const CostQuestion question{call_.format,
+                              call_.schedule_id,
+                              endpoint_->size(),
+                              call_.value_count,
+                              endpoint_->chunk_value_count,
+                              endpoint_->transport->reads_in_place(),
+                              call_.dtype,
+                              &endpoint_->nodes,
+                              endpoint_->transport->adds()};
+  Choice choice{};
+  GQ_TRY(endpoint_->choice.take(question, &choice));
+  call_.schedule_id = choice.schedule_id;
+  call_.uncompressed = choice.uncompressed;
+  if (!choice.uncompressed) return Status();
+  call_.asked_fields = fields_word(call_.format);
+  call_.format = uncompressed(call_.format);
+  return Status();
+}
+
+/** A transport adds by itself, or it does not. */
+Status Allreduce::check_sums() {
+  if (!plan_.schedule->adds_natively || endpoint_->transport->adds()) return Status();
+  return fail(GQSGD_UNSUPPORTED,
+              "schedule %s is the transport's own allreduce, which this group's transport does not "
+              "have: MPI has one, and a gqsgd_transport whose allreduce is not NULL; use another "
+              "schedule, or auto",
+              plan_.schedule->name);
+}
+
+/** Norms of blocks are taken later, chunk by chunk, and those of segments when ranks have agreed on
+ *  them. With nonfinite=error all ranks have to know of values before codes move. */
+Status Allreduce::take_norm(NormWords* norm) {
+  const Format& format = call_.format;
+  if (call_.segments != nullptr) *norm = norm_words(call_.segments->hash);
+  if (format.levels == Levels::none) return Status();
+  const bool checked = format.nonfinite == Nonfinite::error;
+  if (call_.segments != nullptr || format.block != 0) return checked ? check_finite() : Status();
+  const Part all{0, call_.value_count};
+  GQ_TRY(norm_of(all, call_.send, plan_.coding.rotated, norm));
+  if (checked && !is_finite(*norm, format.q)) return refuse(all, call_.send, 0);
+  *norm = GlobalNorm(format.q, format.p).to_wire(*norm);
+  return Status();
+}
+
+Status Allreduce::norm_of(const Part& part, const void* values, bool rotated, NormWords* norm) {
+  NormArgs args{};
+  args.q = call_.format.q;
+  args.rotated = rotated;
+  args.random = random_site(*endpoint_, call_, 0);
+  args.range = {part.first_value, static_cast<size_t>(part.value_count)};
+  args.values = values;
+  args.dtype = call_.dtype;
+  args.out = norm;
+  return run_stage(*endpoint_, args);
+}
+
+/** A norm of values, rotated or as they are, shows whether they are finite. */
+Status Allreduce::check_finite() {
+  const size_t segment_count = call_.segments != nullptr ? call_.segments->parts.size() : 1;
+  uint64_t before = 0;  // values of segments before this one
+  for (size_t k = 0; k < segment_count; ++k) {
+    const Part part =
+        call_.segments != nullptr ? call_.segments->parts[k] : Part{0, call_.value_count};
+    const void* values = call_.send_at(part.first_value, k);
+    if (values == nullptr || part.value_count == 0) continue;
+    NormWords norm;
+    GQ_TRY(norm_of(part, values, false, &norm));
+    if (!is_finite(norm, call_.format.q)) return refuse(part, values, before);
+    before += part.value_count;
+  }
+  return Status();
+}
+
+/** Names the first value of `part` that is not finite; `before` values of the call precede it. */
+Status Allreduce::refuse(const Part& part, const void* values, uint64_t before) {
+  nonfinite_ = find_nonfinite(values, part.value_count, call_.dtype);
+  nonfinite_.first_value += before;
+  return Agreement::nonfinite(*endpoint_, operation_name(call_), endpoint_->rank(), nonfinite_);
+}
+
+Status Allreduce::advance(bool* done) {
+  *done = false;
+  if (phase_ == Phase::agree) {
+    bool agreed = false;
+    GQ_TRY(agree(&agreed));
+    if (!agreed) return Status();
+    GQ_TRY(make_room());
+  }
+  if (phase_ == Phase::norms) GQ_TRY(exchange_norms());
+  if (phase_ == Phase::lists) GQ_TRY(exchange_lists());
+  if (phase_ == Phase::move) {
+    bool moved = false;
+    GQ_TRY(executor_.advance(&moved));
+    if (moved) phase_ = Phase::done;
+  }
+  *done = phase_ == Phase::done;
+  return Status();
+}
+
+Status Allreduce::agree(bool* done) {
+  const uint32_t before = agreement_.headers_read();
+  GQ_TRY(agreement_.collect(*endpoint_, done));
+  events_ += agreement_.headers_read() - before;
+  if (!*done) return Status();
+  return agreement_.verdict(*endpoint_, own_);
+}
+
+Status Allreduce::make_room() {
+  phase_ = Phase::move;  // a failure from here on is this rank's alone
+  const size_t arena_bytes = plan_.layout.arena_bytes();
+  GQ_TRY(endpoint_->transport->arena(arena_bytes, &arena_));
+  endpoint_->workspace_bytes.raise_to(arena_bytes);
+  events_ += 1;
+  if (call_.segments != nullptr) {
+    const bool one_each = plan_.coding.block == 0 && plan_.coding.levels != Levels::none;
+    if (one_each) phase_ = Phase::norms;
+    segment_norms_.begin(*endpoint_, call_, plan_, arena_);
+    executor_.begin(*endpoint_, call_, plan_, arena_, segment_norms_.norms(), false);
+    return Status();
+  }
+  norm_ = agreement_.global_norm();
+  if (!is_finite(norm_)) endpoint_->nonfinite_blocks += 1;
+  if (plan_.schedule->sends_lists) phase_ = Phase::lists;
+  lists_.begin(*endpoint_, call_, plan_, arena_, norm_);
+  executor_.begin(*endpoint_, call_, plan_, arena_, &norm_, false);
+  return Status();
+}
+
+Status Allreduce::exchange_norms() {
+  bool done = false;
+  GQ_TRY(segment_norms_.advance(&done));
+  if (done) phase_ = Phase::move;
+  return Status();
+}
+
+/** Moves follow where lists do not pay; they find the codes made. */
+Status Allreduce::exchange_lists() {
+  SparseLists::Outcome outcome = SparseLists::Outcome::waiting;
+  GQ_TRY(lists_.advance(&outcome));
+  if (outcome == SparseLists::Outcome::added) phase_ = Phase::done;
+  if (outcome == SparseLists::Outcome::too_long) {
+    phase_ = Phase::move;
+    executor_.begin(*endpoint_, call_, plan_, arena_, &norm_, true);
+  }
+  return Status();
+}
+
+Status Allreduce::timed_out(int64_t waited_ms, uint32_t* culprit) {
+  const uint32_t self = endpoint_->rank();
+  if (phase_ == Phase::agree) return agreement_.timed_out(*endpoint_, waited_ms, culprit);
+  if (phase_ == Phase::norms) return segment_norms_.timed_out(waited_ms, culprit);
+  const bool lists = phase_ == Phase::lists;
+  if (lists && !lists_.flushing()) return lists_.timed_out(waited_ms, culprit);
+  if (lists || executor_.flushing()) {
+    const uint32_t peer = endpoint_->transport->unflushed_peer();
+    const Culprit found(*endpoint_->transport, peer, kStoppedOrSlow);
+    *culprit = found.rank();
+    return fail(GQSGD_TIMEOUT,
+                "call %" PRIu64 ", %s: rank %u waited %" PRId64
+                " ms for rank %u to take the last words sent to it (schedule %s); %s (timeout_ms "
+                "sets the limit)",
+                endpoint_->sequence, operation_name(call_), self, waited_ms, peer,
+                plan_.schedule->name, found.clause());
+  }
+  const Move& move = executor_.current();
+  if (move.kind == MoveKind::await_sum) {
+    *culprit = self;
+    return fail(GQSGD_TIMEOUT,
+                "call %" PRIu64 ", %s: rank %u waited %" PRId64
+                " ms for the transport to add the words of all %u ranks (schedule %s). All of them "
+                "have made this call; the transport does not say whom it waits for: one is stopped "
+                "or too slow (timeout_ms sets the limit; another schedule names it)",
+                endpoint_->sequence, operation_name(call_), self, waited_ms, endpoint_->size(),
+                plan_.schedule->name);
+  }
+  const Culprit found(*endpoint_->transport, move.peer, kStoppedOrSlow);
+  *culprit = found.rank();
+  return fail(GQSGD_TIMEOUT,
+              "call %" PRIu64 ", %s: rank %u waited %" PRId64 " ms for %s %" PRIu64 " to %" PRIu64
+              " from rank %u (schedule %s, %" PRIu64 " moves made); %s (timeout_ms sets the limit)",
+              endpoint_->sequence, operation_name(call_), self, waited_ms,
+              move.content == Content::norms ? "norms of values" : "values", move.first_value,
+              move.first_value + move.value_count - 1, move.peer, plan_.schedule->name,
+              executor_.moves_made(), found.clause());
+}
+
+}  // namespace gq

@@ -1,0 +1,66 @@
+// One allreduce on one rank, as a state machine that never waits: norm, agree, send lists or
+// make moves, done. The other collectives are the same with other moves, and with norms of segments
+// between agreement and moves.
+#ifndef GQ_CALL_ALLREDUCE_H
+#define GQ_CALL_ALLREDUCE_H
+
+#include "src/call/agreement.h"
+#include "src/call/sparse.h"
+#include "src/execute/executor.h"
+#include "src/execute/segment_norms.h"
+
+namespace gq {
+
+class Allreduce {
+ public:
+  /** Takes the norm and tells the others. `own` is a failure of checks already made here: the
+   * others are told of it and this rank takes part no further, but its call stays in step with
+   * theirs. */
+  Status begin(Endpoint& endpoint, const Call& call, Status own);
+
+  /** Goes on as far as it can without waiting. */
+  Status advance(bool* done);
+
+  /** Changes whenever something has happened. */
+  uint64_t progress() const {
+    return events_ + segment_norms_.steps_made() + lists_.steps_made() + executor_.moves_made();
+  }
+
+  /** True once codes may move: a failure from then on breaks the communicator. */
+  bool agreed() const { return phase_ != Phase::agree; }
+
+  /** TIMEOUT after `waited_ms` without progress: what was awaited, from which rank (*culprit). */
+  Status timed_out(int64_t waited_ms, uint32_t* culprit);
+
+ private:
+  enum class Phase { agree, norms, lists, move, done };
+
+  Status resolve_auto();
+  Status check_sums();
+  Status take_norm(NormWords* norm);
+  Status norm_of(const Part& part, const void* values, bool rotated, NormWords* norm);
+  Status check_finite();
+  Status refuse(const Part& part, const void* values, uint64_t before);
+  Status exchange_norms();
+  Status agree(bool* done);
+  Status make_room();
+  Status exchange_lists();
+
+  Endpoint* endpoint_ = nullptr;
+  Call call_;
+  Plan plan_;
+  Phase phase_ = Phase::agree;
+  Status own_;
+  NonfiniteSite nonfinite_;
+  Agreement agreement_;
+  SegmentNorms segment_norms_;
+  SparseLists lists_;
+  Executor executor_;
+  unsigned char* arena_ = nullptr;
+  float norm_ = 0;  // the global one of a call in one piece
+  uint64_t events_ = 0;
+};
+
+}  // namespace gq
+
+#endif

@@ -1,0 +1,121 @@
+// Who works on the first request, and how the others wait for it.
+#include "src/call/request_queue.h"
+
+#include <utility>
+
+#include "kernels/cpu/float_environment.h"
+
+namespace gq {
+
+Status RequestQueue::start(std::shared_ptr<Request> request) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  GQ_TRY(check_open());
+  if (!endpoint_->transport->callers_thread_only() && !thread_.is_there()) {
+    GQ_TRY(thread_.begin(work_on, this, endpoint_->rank(), "for requests"));
+  }
+  Request* added = request.get();
+  (first_ == nullptr ? first_ : last_->next_) = std::move(request);
+  last_ = added;
+  work_.notify_one();
+  return Status();
+}
+
+bool RequestQueue::test(const Request& request) {
+  if (endpoint_->transport->callers_thread_only()) drive(&request, false);
+  return request.has_ended();
+}
+
+void RequestQueue::wait(const Request& request) {
+  if (endpoint_->transport->callers_thread_only()) return drive(&request, true);
+  std::unique_lock<std::mutex> lock(mutex_);
+  ended_.wait(lock, [&] { return request.has_ended(); });
+}
+
+void RequestQueue::drain() {
+  if (endpoint_->transport->callers_thread_only()) return drive(nullptr, true);
+  std::unique_lock<std::mutex> lock(mutex_);
+  ended_.wait(lock, [&] { return first_ == nullptr; });
+}
+
+Status RequestQueue::run(const Call& call, Status own) {
+  Request refusal;  // keeps the sentence, which those in flight may replace
+  refusal.set(call, own);
+  drain();
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    GQ_TRY(check_open());
+  }
+  return allreduce(*endpoint_, call, refusal.status());
+}
+
+void RequestQueue::close() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    closing_ = true;
+    if (first_ != nullptr) break_off(*endpoint_, "was destroyed during a call");
+    // Whoever is at the first one ends it, and the others after it.
+    while (!thread_.is_there() && !driven_ && first_ != nullptr) {
+      finish_first(endpoint_->failure.get());
+    }
+    work_.notify_all();
+  }
+  thread_.join();
+}
+
+Status RequestQueue::check_open() const {
+  if (!closing_) return Status();
+  return fail(GQSGD_ABORTED, "rank %u was destroyed during a call", endpoint_->rank());
+}
+
+void* RequestQueue::work_on(void* queue) {
+  static_cast<RequestQueue*>(queue)->work();
+  return nullptr;
+}
+
+void RequestQueue::work() {
+  const FloatEnvironment environment;  // as callers of the library have it for the time of a call
+  std::unique_lock<std::mutex> lock(mutex_);
+  for (;;) {
+    work_.wait(lock, [&] { return first_ != nullptr || closing_; });
+    if (first_ == nullptr) return;
+    const Request& request = *first_;
+    lock.unlock();
+    const Status status = allreduce(*endpoint_, request.call(), request.status());
+    lock.lock();
+    finish_first(status);
+  }
+}
+
+/** `until` nullptr: until there is no request left. */
+void RequestQueue::drive(const Request* until, bool may_sleep) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  driven_ = true;
+  while (first_ != nullptr && (until == nullptr || !until->has_ended())) {
+    lock.unlock();
+    const bool ended = drive_first(may_sleep);
+    lock.lock();
+    if (!ended) break;
+    finish_first(drive_.status());
+  }
+  driven_ = false;
+  while (closing_ && first_ != nullptr) finish_first(endpoint_->failure.get());
+}
+
+/** False if it has to be waited for. A broken communicator ends what has not begun at once. */
+bool RequestQueue::drive_first(bool may_sleep) {
+  if (drive_.has_ended()) drive_.begin(*endpoint_, first_->call(), first_->status());
+  while (!drive_.advance()) {
+    may_sleep ? drive_.wait() : drive_.look();
+    if (!may_sleep) break;
+  }
+  return drive_.has_ended();
+}
+
+void RequestQueue::finish_first(Status status) {
+  const std::shared_ptr<Request> done = std::move(first_);
+  first_ = std::move(done->next_);
+  done->end(status);
+  ended_.notify_all();
+}
+
+}  // namespace gq

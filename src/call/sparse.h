@@ -1,0 +1,70 @@
+// The sparse schedule: ranks send each other lists of their codes that are not zero, where that
+// takes fewer bytes than the moves of direct. Never waits.
+#ifndef GQ_CALL_SPARSE_H
+#define GQ_CALL_SPARSE_H
+
+#include "src/execute/endpoint.h"
+#include "src/plan/plan.h"
+#include "src/transport/header.h"
+
+namespace gq {
+
+class SparseLists {
+ public:
+  enum class Outcome { waiting, added, too_long };
+
+  /** `norm` is the global norm; the arena is the endpoint's own. */
+  void begin(Endpoint& endpoint, const Call& call, const Plan& plan, unsigned char* arena,
+             float norm);
+
+  /** Goes on until it has to wait for a peer, until the lists are added, or until all ranks know
+   *  that a list is too long: then the codes of the whole call lie ready for the moves. Values are
+   *  written only after every list has arrived and left: a call that fails has not written. */
+  Status advance(Outcome* outcome);
+
+  /** True if all lists have arrived and the own one is still leaving. */
+  bool flushing() const { return phase_ == Phase::flush; }
+
+  /** TIMEOUT before that: what was awaited, from which rank (*culprit). */
+  Status timed_out(int64_t waited_ms, uint32_t* culprit) const;
+
+  /** Changes whenever something has happened. */
+  uint64_t steps_made() const { return steps_made_; }
+
+ private:
+  enum class Phase { encode, count, receive, flush };
+
+  Status encode();
+  Status encode(Range chunk);
+  Status publish_count();
+  Status read_counts(bool* all);
+  Status check_header(uint32_t rank, const Header& header) const;
+  Status expect_lists();
+  Status send_list();
+  Status receive_lists(bool* all);
+  Status add();
+  Status check_list(uint32_t rank) const;
+
+  Range chunk_at(uint64_t first_value) const;
+  uint32_t* words_at(uint64_t first_value) const;
+  uint32_t awaited_rank() const;
+  Message message_of(uint32_t peer, uint32_t origin) const;
+
+  Endpoint* endpoint_ = nullptr;
+  const Call* call_ = nullptr;
+  const Plan* plan_ = nullptr;
+  unsigned char* arena_ = nullptr;
+  float norm_ = 0;
+  Phase phase_ = Phase::encode;
+  uint64_t skipped_ = 0;
+  uint64_t entry_count_ = 0;  // of this rank's list
+  Header header_;             // the own second one
+  uint32_t counts_read_ = 0;
+  uint64_t longest_ = 0;
+  uint32_t lists_received_ = 0;
+  uint64_t steps_made_ = 0;
+};
+
+}  // namespace gq
+
+#endif

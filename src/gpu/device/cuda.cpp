@@ -1,0 +1,232 @@
+// The device table of CUDA: its runtime, called with the thread's current device.
+#include <cuda_runtime_api.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "src/gpu/device/device.h"
+
+namespace gq {
+namespace {
+
+/** The thread's last error of CUDA stays as a caller left it: one that is not sticky is taken back.
+ */
+Status checked(cudaError_t error, const char* call) {
+  if (error == cudaSuccess) return Status();
+  (void)cudaGetLastError();
+  const gqsgd_status code = error == cudaErrorMemoryAllocation ? GQSGD_NO_MEMORY : GQSGD_BACKEND;
+  return fail(code, "%s: CUDA error %d (%s): %s", call, static_cast<int>(error),
+              cudaGetErrorName(error), cudaGetErrorString(error));
+}
+
+cudaStream_t stream_of(StreamHandle stream) { return static_cast<cudaStream_t>(stream); }
+cudaEvent_t event_of(EventHandle event) { return static_cast<cudaEvent_t>(event); }
+
+Status current(int32_t* ordinal) { return checked(cudaGetDevice(ordinal), "cudaGetDevice"); }
+Status set_current(int32_t ordinal) { return checked(cudaSetDevice(ordinal), "cudaSetDevice"); }
+
+Status allocate(size_t size_bytes, void** memory) {
+  return checked(cudaMalloc(memory, size_bytes), "cudaMalloc");
+}
+void release(void* memory) { (void)cudaFree(memory); }
+
+Status allocate_pinned(size_t size_bytes, void** memory) {
+  return checked(cudaHostAlloc(memory, size_bytes, cudaHostAllocMapped | cudaHostAllocPortable),
+                 "cudaHostAlloc");
+}
+void release_pinned(void* memory) { (void)cudaFreeHost(memory); }
+
+Status memory_kind(const void* pointer, MemoryKind* kind) {
+  cudaPointerAttributes attributes{};
+  GQ_TRY(checked(cudaPointerGetAttributes(&attributes, pointer), "cudaPointerGetAttributes"));
+  int here = 0;
+  GQ_TRY(current(&here));
+  *kind = MemoryKind::device;
+  if (attributes.type == cudaMemoryTypeUnregistered) *kind = MemoryKind::host;
+  if (attributes.type == cudaMemoryTypeDevice && attributes.device != here) {
+    *kind = MemoryKind::other;
+  }
+  return Status();
+}
+
+Status copy(void* to, const void* from, size_t size_bytes, StreamHandle stream) {
+  return checked(cudaMemcpyAsync(to, from, size_bytes, cudaMemcpyDefault, stream_of(stream)),
+                 "cudaMemcpyAsync");
+}
+Status clear(void* memory, size_t size_bytes, StreamHandle stream) {
+  return checked(cudaMemsetAsync(memory, 0, size_bytes, stream_of(stream)), "cudaMemsetAsync");
+}
+
+Status make_stream(StreamHandle* stream) {
+  int least = 0, greatest = 0;
+  GQ_TRY(checked(cudaDeviceGetStreamPriorityRange(&least, &greatest),
+                 "cudaDeviceGetStreamPriorityRange"));
+  cudaStream_t made = nullptr;
+  GQ_TRY(checked(cudaStreamCreateWithPriority(&made, cudaStreamNonBlocking, greatest),
+                 "cudaStreamCreateWithPriority"));
+  *stream = made;
+  return Status();
+}
+void end_stream(StreamHandle stream) {
+  if (stream != nullptr) (void)cudaStreamDestroy(stream_of(stream));
+}
+
+Status is_capturing(StreamHandle stream, bool* capturing) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  GQ_TRY(checked(cudaStreamIsCapturing(stream_of(stream), &status), "cudaStreamIsCapturing"));
+  *capturing = status != cudaStreamCaptureStatusNone;
+  return Status();
+}
+
+Status make_event(EventHandle* event) {
+  cudaEvent_t made = nullptr;
+  GQ_TRY(
+      checked(cudaEventCreateWithFlags(&made, cudaEventDisableTiming), "cudaEventCreateWithFlags"));
+  *event = made;
+  return Status();
+}
+void end_event(EventHandle event) {
+  if (event != nullptr) (void)cudaEventDestroy(event_of(event));
+}
+Status record(EventHandle event, StreamHandle stream) {
+  return checked(cudaEventRecord(event_of(event), stream_of(stream)), "cudaEventRecord");
+}
+Status wait(StreamHandle stream, EventHandle event) {
+  return checked(cudaStreamWaitEvent(stream_of(stream), event_of(event), 0), "cudaStreamWaitEvent");
+}
+Status record_in_graph(EventHandle event, StreamHandle stream) {
+  return checked(
+      cudaEventRecordWithFlags(event_of(event), stream_of(stream), cudaEventRecordExternal),
+      "cudaEventRecordWithFlags");
+}
+Status wait_in_graph(StreamHandle stream, EventHandle event) {
+  return checked(cudaStreamWaitEvent(stream_of(stream), event_of(event), cudaEventWaitExternal),
+                 "cudaStreamWaitEvent");
+}
+Status query(EventHandle event, bool* done) {
+  const cudaError_t error = cudaEventQuery(event_of(event));
+  *done = error == cudaSuccess;
+  if (error != cudaErrorNotReady) return checked(error, "cudaEventQuery");
+  (void)cudaGetLastError();
+  return Status();
+}
+
+Status can_reach(int32_t from, int32_t to, bool* can) {
+  int direct = 1;
+  if (from != to) {
+    GQ_TRY(checked(cudaDeviceCanAccessPeer(&direct, from, to), "cudaDeviceCanAccessPeer"));
+  }
+  *can = direct != 0;
+  return Status();
+}
+
+Status reach(int32_t ordinal) {
+  int here = 0;
+  bool direct = false;
+  GQ_TRY(current(&here));
+  GQ_TRY(can_reach(here, ordinal, &direct));
+  if (!direct) return Status();
+  const cudaError_t error = cudaDeviceEnablePeerAccess(ordinal, 0);
+  if (error != cudaErrorPeerAccessAlreadyEnabled) {
+    return checked(error, "cudaDeviceEnablePeerAccess");
+  }
+  (void)cudaGetLastError();
+  return Status();
+}
+
+/** Handles name their process by a number that means another one in another namespace. */
+uint64_t pid_namespace() {
+  struct stat about;
+  return stat("/proc/self/ns/pid", &about) == 0 ? about.st_ino : 0;
+}
+
+static_assert(sizeof(cudaIpcMemHandle_t) == sizeof(IpcHandle));
+
+Status export_memory(void* memory, IpcHandle* handle) {
+  cudaIpcMemHandle_t made;
+  GQ_TRY(checked(cudaIpcGetMemHandle(&made, memory), "cudaIpcGetMemHandle"));
+  memcpy(handle->bytes, &made, sizeof made);
+  return Status();
+}
+Status open_memory(const IpcHandle& handle, void** memory) {
+  cudaIpcMemHandle_t given;
+  memcpy(&given, handle.bytes, sizeof given);
+  return checked(cudaIpcOpenMemHandle(memory, given, cudaIpcMemLazyEnablePeerAccess),
+                 "cudaIpcOpenMemHandle");
+}
+void close_memory(void* memory) {
+  if (memory != nullptr) (void)cudaIpcCloseMemHandle(memory);
+}
+
+constexpr Ipc kIpc = {pid_namespace, export_memory, open_memory, close_memory};
+
+}  // namespace
+
+const Device* cuda_device(const char** reason) {
+  static const Device kDevice = {
+      "cuda",
+      &cuda_stages(),
+      &cuda_agreement_stages(),
+      current,
+      set_current,
+      allocate,
+      release,
+      allocate_pinned,
+      release_pinned,
+      memory_kind,
+      copy,
+      clear,
+      make_stream,
+      end_stream,
+      is_capturing,
+      make_event,
+      end_event,
+      record,
+      wait,
+      query,
+      &cuda_number_stages(),
+      record_in_graph,
+      wait_in_graph,
+      reach,
+      &kIpc,
+      &cuda_fused_stages(),
+      can_reach,
+  };
+  int count = 0;  // left alone where there is no driver
+  const cudaError_t error = cudaGetDeviceCount(&count);
+  if (error == cudaSuccess && count > 0) return &kDevice;
+  *reason = error == cudaSuccess ? "no CUDA device" : cudaGetErrorString(error);
+  (void)cudaGetLastError();
+  return nullptr;
+}
+
+const char* device_build() {
+  static char text[64];
+  static const int length = snprintf(text, sizeof text, "cuda %s", cuda_build());
+  (void)length;
+  return text;
+}
+
+void describe_devices(void (*line)(void* user, const char* text), void* user) {
+  char text[512];
+  const char* reason = "";
+  if (cuda_device(&reason) == nullptr) {
+    snprintf(text, sizeof text, "none: %s", reason);
+    return line(user, text);
+  }
+  int count = 0;
+  (void)cudaGetDeviceCount(&count);
+  for (int ordinal = 0; ordinal < count; ++ordinal) {
+    cudaDeviceProp device;
+    const cudaError_t error = cudaGetDeviceProperties(&device, ordinal);
+    if (error == cudaSuccess) {
+      snprintf(text, sizeof text, "%d: %s, sm_%d%d, %d processors, %zu MiB", ordinal, device.name,
+               device.major, device.minor, device.multiProcessorCount, device.totalGlobalMem >> 20);
+    } else {
+      snprintf(text, sizeof text, "%d: %s", ordinal, cudaGetErrorString(error));
+    }
+    line(user, text);
+  }
+}
+
+}  // namespace gq

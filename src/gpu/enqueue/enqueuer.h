@@ -1,0 +1,92 @@
+// Fills a stream with one call: the stages and messages of a program, with the caller's buffers.
+#ifndef GQ_GPU_ENQUEUE_ENQUEUER_H
+#define GQ_GPU_ENQUEUE_ENQUEUER_H
+
+#include "src/execute/endpoint.h"
+#include "src/gpu/enqueue/known_programs.h"
+#include "src/gpu/enqueue/side_stream.h"
+
+namespace gq {
+
+/** Where on the device a call finds what is no word of it, and where its words travel. */
+struct CallPlaces {
+  unsigned char* arena;
+  SideStream* aside;     ///< for exchanges that stages need not wait for
+  void* norm_sums;       ///< workspace of norm stages
+  const float* norm;     ///< the global one of a call in one piece, where there are none of blocks
+  const uint32_t* gate;  ///< 0: values may be written
+};
+
+class Enqueuer {
+ public:
+  Enqueuer(const Endpoint& endpoint, StreamTransport& transport, const Call& call,
+           const KnownProgram& known, const CallPlaces& places)
+      : endpoint_(endpoint),
+        transport_(transport),
+        call_(call),
+        known_(known),
+        plan_(known.program.plan()),
+        places_(places) {}
+
+  /** Everything up to the words of the result. The call's stream comes after all of it, also where
+   *  only a part could be enqueued. encoded: codes are there already. */
+  Status moves(bool encoded) const;
+  /** Values, if the gate is open by then. */
+  Status results() const;
+  /** Messages alone, for a rank whose call the others' is not: they wait for nobody. */
+  Status messages() const;
+
+ private:
+  Status make_moves(bool encoded) const;
+  Status make(const ProgramStep& step) const;
+  Status exchange(const ProgramStep& step, StreamHandle stream) const;
+  Status exchange_aside(const ProgramStep& step) const;
+  Status stage(const ProgramStep& step) const;
+  Status sum(const ProgramStep& step) const;
+  bool has_segment_norms() const;
+  Status take_segment_norms() const;
+  Status gather_segment_norms() const;
+  Status merge_segment_norms() const;
+  Status take_norms(const ProgramStep& step) const;
+  Status quantize(const ProgramStep& step) const;
+  Status reduce(const ProgramStep& step) const;
+  Status merge_norms(const ProgramStep& step) const;
+  Status reduce_many(const ProgramStep& step) const;
+  Status add_values(const ProgramStep& step) const;
+  Status dequantize(const ProgramStep& step) const;
+
+  const Stages& stages() const { return *transport_.device().stages; }
+  RandomSite site_of(const ProgramStep& step) const {
+    return random_site(endpoint_, call_, step.move.hop);
+  }
+  const void* send_of(const Piece& piece) const {
+    return call_.send_at(piece.range.first_value, piece.segment);
+  }
+  uint32_t* words_at(size_t offset_bytes) const {
+    return reinterpret_cast<uint32_t*>(places_.arena + offset_bytes);
+  }
+  const uint32_t* const* list_at(size_t first) const {
+    return reinterpret_cast<const uint32_t* const*>(known_.lists.room().there + first);
+  }
+  uint32_t* own_words(Content content, const ProgramStep& step) const;
+  uint16_t* norms_at(size_t offset_bytes) const {
+    return reinterpret_cast<uint16_t*>(places_.arena + offset_bytes);
+  }
+  uint16_t* own_norms(const Piece& piece) const {
+    return norms_at(plan_.layout.offset_bytes(Content::norms, piece.range.first_value));
+  }
+  /** Of the sums of a move that begin at `sums_bytes`. */
+  uint16_t* scales_in(size_t sums_bytes, const ProgramStep& step) const;
+  NormView norms_of(const Piece& piece) const;
+
+  const Endpoint& endpoint_;
+  StreamTransport& transport_;
+  const Call& call_;
+  const KnownProgram& known_;
+  const Plan& plan_;
+  const CallPlaces places_;
+};
+
+}  // namespace gq
+
+#endif

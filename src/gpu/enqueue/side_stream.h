@@ -1,0 +1,64 @@
+// The stream on which messages of a call travel while its stages go on, and the two events by which
+// it and the caller's stream wait for each other.
+#ifndef GQ_GPU_ENQUEUE_SIDE_STREAM_H
+#define GQ_GPU_ENQUEUE_SIDE_STREAM_H
+
+#include "src/gpu/device/device.h"
+
+namespace gq {
+
+/** A wait is for the newest record of its event: who joins what has travelled so far does it before
+ *  more is sent aside, and need not wait for that. */
+class SideStream {
+ public:
+  explicit SideStream(const Device& device) : device_(device) {}
+  ~SideStream() {
+    device_.end_event(forked_);
+    device_.end_event(marked_);
+    device_.end_stream(stream_);
+  }
+  SideStream(const SideStream&) = delete;
+  SideStream& operator=(const SideStream&) = delete;
+
+  Status open() {
+    GQ_TRY(device_.make_stream(&stream_));
+    GQ_TRY(device_.make_event(&forked_));
+    return device_.make_event(&marked_);
+  }
+  StreamHandle get() const { return stream_; }
+
+  /** What is put here from now on comes after everything on `stream`. */
+  Status fork(StreamHandle stream) {
+    GQ_TRY(device_.record(forked_, stream));
+    GQ_TRY(device_.wait(stream_, forked_));
+    apart_ = true;
+    return Status();
+  }
+  /** join() is for what was put here until now. */
+  Status mark() { return device_.record(marked_, stream_); }
+  Status join(StreamHandle stream) {
+    GQ_TRY(device_.wait(stream, marked_));
+    apart_ = false;
+    return Status();
+  }
+  /** After a failure: `stream` comes after all that is here, as it does where nothing failed. */
+  Status rejoin(StreamHandle stream) {
+    if (!apart_) return Status();
+    GQ_TRY(mark());
+    return join(stream);
+  }
+
+  /** Leaves all of it to a device that does not get through. */
+  void forget() { stream_ = forked_ = marked_ = nullptr; }
+
+ private:
+  const Device& device_;
+  StreamHandle stream_ = nullptr;
+  EventHandle forked_ = nullptr;
+  EventHandle marked_ = nullptr;
+  bool apart_ = false;  // something was put here that nobody has joined
+};
+
+}  // namespace gq
+
+#endif

@@ -1,0 +1,36 @@
+// How long an allreduce takes, predicted before it runs from constants of the machine: host
+// arithmetic on one rank's moves, so that 100,000 ranks are costed like two (docs/COST.md).
+#ifndef GQ_PLAN_COST_COST_MODEL_H
+#define GQ_PLAN_COST_COST_MODEL_H
+
+#include <stdint.h>
+
+#include "src/plan/cost/cost_constants.h"
+#include "src/plan/plan.h"
+
+namespace gq {
+
+/** A call whose cost is asked for; chunk_value_count as in the communicator's options. */
+struct CostQuestion {
+  Format format;
+  int32_t schedule_id;  ///< a built one, not AUTO
+  uint32_t ranks;
+  uint64_t value_count;
+  uint64_t chunk_value_count;
+  bool reads_in_place;  ///< words are read where peers put them; else messages travel
+  int32_t dtype;
+  const Nodes* nodes = nullptr;  ///< who shares one, if that is known
+  bool transport_adds = false;   ///< for choices: schedule native is possible
+};
+
+/** Values, results and codes of all ranks that share a cache. */
+double touched_bytes(const CostQuestion& question, const CostConstants& constants);
+
+/** Nanoseconds from the call of the last rank to the return of the last rank. Refuses what
+ *  make_plan() refuses; UNSUPPORTED for lists, whose lengths depend on values, and for sums by a
+ *  transport that nobody has measured. */
+Status predict_time(const CostQuestion& question, const CostConstants& constants, double* time_ns);
+
+}  // namespace gq
+
+#endif

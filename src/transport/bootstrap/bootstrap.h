@@ -1,0 +1,56 @@
+// How processes become a group: all meet at rank 0 over a socket, show that they know the secret,
+// hand over what the others need of them, and agree that all are ready. Nothing here knows what the
+// descriptors are for.
+#ifndef GQ_TRANSPORT_BOOTSTRAP_BOOTSTRAP_H
+#define GQ_TRANSPORT_BOOTSTRAP_BOOTSTRAP_H
+
+#include <stdint.h>
+
+#include <memory>
+
+#include "src/transport/bootstrap/unique_id.h"
+#include "src/transport/process/descriptor.h"
+
+namespace gq {
+
+struct Invitation {
+  UniqueId id;
+  uint32_t rank;
+  uint32_t size;
+  uint64_t deadline_us;  ///< monotonic; kNever waits for ever
+};
+
+/** What every rank hands to every other. */
+struct Member {
+  Descriptor memory;
+  Descriptor wakeup;
+  Descriptor lifeline;
+};
+inline constexpr uint32_t kMemberDescriptors = 3;
+
+struct Roster {
+  std::unique_ptr<Member[]> members;  ///< one per rank
+  uint32_t tag = 0;
+};
+
+/** One rank's part in the meeting; destroyed when it is over. All failures are those of the whole
+ *  group, in the same words on every rank, unless a rank's claim to belong is itself refused. */
+class Meeting {
+ public:
+  virtual ~Meeting() = default;
+
+  /** Takes over what this rank brings and returns when the roster is complete. `own` is a failure
+   *  that keeps this rank from bringing anything: the others hear of it, and so does the caller.
+   *  MISMATCH, VERSION, DUPLICATE_RANK, TIMEOUT, PEER_LOST, REMOTE_ERROR, or a system failure. */
+  virtual Status gather(Status own, Member bring, Roster* roster) = 0;
+
+  /** Returns OK when every rank has said that it is ready. */
+  virtual Status conclude(Status own) = 0;
+};
+
+/** NO_MEMORY, or a meeting for this rank. Nobody is called or waited for yet. */
+Status open_meeting(const Invitation& invitation, std::unique_ptr<Meeting>* out);
+
+}  // namespace gq
+
+#endif

@@ -1,0 +1,65 @@
+// The three packets of a meeting, fixed in size, one process to another of the same machine.
+#ifndef GQ_TRANSPORT_BOOTSTRAP_BOOTSTRAP_MESSAGES_H
+#define GQ_TRANSPORT_BOOTSTRAP_BOOTSTRAP_MESSAGES_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "src/support/status.h"
+#include "src/transport/header.h"
+
+namespace gq {
+
+inline constexpr uint32_t kMeetingMagic = 0x65687147;  // "Gqhe"
+inline constexpr uint32_t kLibraryVersion =
+    GQSGD_VERSION_MAJOR * 10000 + GQSGD_VERSION_MINOR * 100 + GQSGD_VERSION_PATCH;
+
+/** The hint of every sentence that says that ranks did not find each other. */
+inline constexpr char kOneMachine[] =
+    "a process group is for one machine and one network namespace";
+
+/** A rank to rank 0, with its descriptors unless status says why it has none. The layout up to
+ *  `size` stays in every version, so that versions can tell each other apart. */
+struct Hello {
+  uint32_t magic = kMeetingMagic;
+  uint32_t wire_version = kWireVersion;
+  uint32_t library_version = kLibraryVersion;
+  unsigned char secret[32] = {};
+  uint32_t rank = 0;
+  uint32_t size = 0;
+  int32_t status = GQSGD_OK;
+  uint32_t reserved = 0;
+};
+static_assert(sizeof(Hello) == 60);
+
+/** Rank 0 to a rank: with `rank_count` > 0 the descriptors of as many ranks from `first_rank` on,
+ *  kMemberDescriptors each; with 0 the end of the meeting. A status that is not OK ends it with
+ *  `sentence`. */
+struct Verdict {
+  uint32_t magic = kMeetingMagic;
+  int32_t status = GQSGD_OK;
+  uint32_t tag = 0;
+  uint32_t first_rank = 0;
+  uint32_t rank_count = 0;
+  char sentence[236] = {};
+};
+static_assert(sizeof(Verdict) == 256);
+
+/** A rank to rank 0: it is ready, or has failed, or (TIMEOUT) does not wait any longer. */
+struct Report {
+  uint32_t magic = kMeetingMagic;
+  int32_t status = GQSGD_OK;
+};
+
+/** In a time that does not depend on where they differ. */
+inline bool same_secret(const unsigned char (&a)[32], const unsigned char (&b)[32]) {
+  unsigned char difference = 0;
+  for (size_t i = 0; i < sizeof a; ++i)
+    difference = static_cast<unsigned char>(difference | (a[i] ^ b[i]));
+  return difference == 0;
+}
+
+}  // namespace gq
+
+#endif

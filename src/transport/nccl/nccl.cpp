@@ -1,0 +1,247 @@
+// The seam of streams on NCCL: a gather, grouped sends and receives, a sum.
+#include "src/transport/nccl/nccl.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include <new>
+
+#include "src/gpu/device/buffer.h"
+#include "src/support/clock.h"
+#include "src/transport/nccl/nccl_comm.h"
+
+namespace gq {
+namespace {
+
+// Behind NCCL's 128 bytes of a unique id.
+constexpr char kMark[] = "gqsgd: a unique id of NCCL";
+constexpr size_t kMarkBytes = sizeof(nccl::Id);
+
+class NcclTransport final : public StreamTransport {
+ public:
+  NcclTransport(const Device& device, const NcclLibrary& library, int64_t timeout_ms)
+      : device_(device), comm_(library, timeout_ms), timeout_ms_(timeout_ms) {}
+
+  Status join(const gqsgd_unique_id& unique_id, uint32_t rank, uint32_t size);
+  Status borrow(void* nccl_comm);
+
+  uint32_t rank() const override { return rank_; }
+  uint32_t size() const override { return size_; }
+  uint32_t tag() const override { return tag_; }
+  const Device& device() const override { return device_; }
+  int32_t ordinal() const override { return ordinal_; }
+
+  Status gather(const void* own, void* all, size_t size_bytes, StreamHandle stream) override;
+  Status exchange(unsigned char* arena, const Transfer* transfers, size_t transfer_count,
+                  StreamHandle stream) override;
+  Status sum(Addend addend, void* words, uint64_t addend_count, StreamHandle stream) override;
+  const uint32_t* broken_word() const override { return board_.as<const uint32_t>(); }
+
+  void show_headers(const Header* headers) override { headers_ = headers; }
+  Status peer_header(uint32_t peer, uint64_t, Header* header, bool* there) override {
+    *header = headers_[peer];
+    *there = true;
+    return Status();
+  }
+  Status wait(uint32_t) override { return check(); }
+  Status check() override { return comm_.check(); }
+  void break_off(gqsgd_status, uint32_t) override {
+    *board_.as<volatile uint32_t>() = 1;
+    comm_.give_up();
+  }
+  void abort() override {
+    *board_.as<volatile uint32_t>() = 1;
+    comm_.abort_later();
+  }
+  void finish_abort() override { comm_.give_up(); }
+  TransportCounters counters() const override { return counters_; }
+
+ private:
+  Status open();
+  Status warm();
+  Status transfer(unsigned char* arena, const Transfer& transfer, StreamHandle stream);
+
+  const Device& device_;
+  NcclComm comm_;
+  const int64_t timeout_ms_;
+  uint32_t rank_ = 0;
+  uint32_t size_ = 1;
+  uint32_t tag_ = 0;
+  int32_t ordinal_ = 0;
+  PinnedBuffer board_;  // the broken word
+  const Header* headers_ = nullptr;
+  TransportCounters counters_;
+};
+
+Status NcclTransport::open() {
+  GQ_TRY(board_.reserve(device_, sizeof(uint32_t)));
+  *board_.as<uint32_t>() = 0;
+  return Status();
+}
+
+Status NcclTransport::join(const gqsgd_unique_id& unique_id, uint32_t rank, uint32_t size) {
+  rank_ = rank;
+  size_ = size;
+  GQ_TRY(device_.current(&ordinal_));
+  GQ_TRY(open());
+  nccl::Id id;
+  memcpy(id.internal, unique_id.bytes, sizeof id.internal);
+  for (const char byte : id.internal) tag_ = tag_ * 31 + static_cast<unsigned char>(byte);
+  GQ_TRY(comm_.join(id, static_cast<int>(size), static_cast<int>(rank)));
+  return warm();
+}
+
+Status NcclTransport::borrow(void* nccl_comm) {
+  GQ_TRY(open());
+  GQ_TRY(comm_.borrow(static_cast<nccl::Comm>(nccl_comm)));
+  const NcclLibrary& library = comm_.library();
+  int rank = 0, size = 0, ordinal = 0;
+  GQ_TRY(comm_.through(library.count(comm_.get(), &size), "ncclCommCount"));
+  GQ_TRY(comm_.through(library.user_rank(comm_.get(), &rank), "ncclCommUserRank"));
+  GQ_TRY(comm_.through(library.device(comm_.get(), &ordinal), "ncclCommCuDevice"));
+  rank_ = static_cast<uint32_t>(rank);
+  size_ = static_cast<uint32_t>(size);
+  ordinal_ = ordinal;
+  OnDevice here(device_);
+  GQ_TRY(here.enter(ordinal_));
+  return warm();
+}
+
+/** NCCL connects two ranks when they first meet, which takes long: here, and not in a first call.
+ */
+Status NcclTransport::warm() {
+  struct Own {
+    explicit Own(const Device& used) : device(used) {}
+    ~Own() {
+      device.end_event(event);
+      device.end_stream(stream);
+    }
+    const Device& device;
+    StreamHandle stream = nullptr;
+    EventHandle event = nullptr;
+    DeviceBuffer words;
+  } own(device_);
+  constexpr size_t kWordBytes = 8;
+  std::unique_ptr<Transfer[]> transfers(new (std::nothrow) Transfer[2 * size_t{size_}]);
+  if (!transfers) return fail(GQSGD_NO_MEMORY, "no memory for a group of %u ranks", size_);
+  size_t count = 0;
+  for (uint32_t peer = 0; peer < size_; ++peer) {
+    if (peer == rank_) continue;
+    transfers[count++] = {peer, true, rank_ * kWordBytes, kWordBytes};
+    transfers[count++] = {peer, false, peer * kWordBytes, kWordBytes};
+  }
+  GQ_TRY(own.words.reserve(device_, (size_ + 1) * kWordBytes));
+  GQ_TRY(device_.make_stream(&own.stream));
+  GQ_TRY(device_.make_event(&own.event));
+  GQ_TRY(device_.clear(own.words.data(), own.words.size_bytes(), own.stream));
+  GQ_TRY(gather(own.words.data() + size_ * kWordBytes, own.words.data(), kWordBytes, own.stream));
+  GQ_TRY(exchange(own.words.data(), transfers.get(), count, own.stream));
+  GQ_TRY(sum(Addend::uint64, own.words.data(), 1, own.stream));
+  GQ_TRY(device_.record(own.event, own.stream));
+  const auto look = [](void* self) { return static_cast<NcclTransport*>(self)->check(); };
+  bool done = false;
+  GQ_TRY(wait_for(device_, own.event, deadline_after_ms(timeout_ms_), look, this, &done));
+  counters_ = TransportCounters();
+  if (done) return Status();
+  break_off(GQSGD_TIMEOUT, rank_);
+  return fail(GQSGD_TIMEOUT,
+              "rank %u waited %" PRId64
+              " ms for a first word of all %u ranks: one of them did not get as far (timeout_ms "
+              "sets the limit)",
+              rank_, timeout_ms_, size_);
+}
+
+Status NcclTransport::gather(const void* own, void* all, size_t size_bytes, StreamHandle stream) {
+  counters_.header_bytes_sent += size_bytes;
+  return comm_.through(
+      comm_.library().all_gather(own, all, size_bytes, nccl::kUint8, comm_.get(), stream),
+      "ncclAllGather");
+}
+
+Status NcclTransport::transfer(unsigned char* arena, const Transfer& transfer,
+                               StreamHandle stream) {
+  unsigned char* const words = arena + transfer.here_bytes;
+  const int peer = static_cast<int>(transfer.peer);
+  const NcclLibrary& library = comm_.library();
+  // In a group a call is through when the group is.
+  const auto accepted = [&](nccl::Result result, const char* call) {
+    return result == nccl::kInProgress ? Status() : comm_.through(result, call);
+  };
+  if (!transfer.sends) {
+    return accepted(
+        library.receive(words, transfer.size_bytes, nccl::kUint8, peer, comm_.get(), stream),
+        "ncclRecv");
+  }
+  counters_.messages_sent += 1;
+  counters_.payload_bytes_sent += transfer.size_bytes;
+  return accepted(library.send(words, transfer.size_bytes, nccl::kUint8, peer, comm_.get(), stream),
+                  "ncclSend");
+}
+
+/** A group that was begun is ended whatever happens: it belongs to the thread. */
+Status NcclTransport::exchange(unsigned char* arena, const Transfer* transfers,
+                               size_t transfer_count, StreamHandle stream) {
+  const NcclLibrary& library = comm_.library();
+  GQ_TRY(comm_.through(library.group_start(), "ncclGroupStart"));
+  Status status;
+  for (size_t k = 0; k < transfer_count && status.ok(); ++k) {
+    status = transfer(arena, transfers[k], stream);
+  }
+  const nccl::Result ended = library.group_end();
+  return status.ok() ? comm_.through(ended, "ncclGroupEnd") : status;
+}
+
+Status NcclTransport::sum(Addend addend, void* words, uint64_t addend_count, StreamHandle stream) {
+  const nccl::DataType type = addend == Addend::uint64 ? nccl::kUint64 : nccl::kFloat32;
+  counters_.messages_sent += 1;
+  counters_.payload_bytes_sent += addend_count * addend_bytes(addend);
+  return comm_.through(comm_.library().all_reduce(words, words, static_cast<size_t>(addend_count),
+                                                  type, nccl::kSum, comm_.get(), stream),
+                       "ncclAllReduce");
+}
+
+Status make_transport(const Device& device, const NcclLibrary& library, int64_t timeout_ms,
+                      std::unique_ptr<NcclTransport>* out) {
+  out->reset(new (std::nothrow) NcclTransport(device, library, timeout_ms));
+  return *out ? Status() : fail(GQSGD_NO_MEMORY, "no memory for a rank on NCCL");
+}
+
+}  // namespace
+
+Status make_nccl_id(const NcclLibrary& library, gqsgd_unique_id* unique_id) {
+  nccl::Id id;
+  const nccl::Result result = library.get_unique_id(&id);
+  if (result != nccl::kSuccess) {
+    return fail(GQSGD_BACKEND, "ncclGetUniqueId: NCCL error %d (%s) [%s]", result,
+                library.error_string(result), library.path);
+  }
+  memset(unique_id->bytes, 0, sizeof unique_id->bytes);
+  memcpy(unique_id->bytes, id.internal, sizeof id.internal);
+  memcpy(unique_id->bytes + kMarkBytes, kMark, sizeof kMark);
+  return Status();
+}
+
+Status create_nccl(const Device& device, const NcclLibrary& library,
+                   const gqsgd_unique_id& unique_id, uint32_t rank, uint32_t size,
+                   int64_t timeout_ms, std::unique_ptr<StreamTransport>* out) {
+  if (memcmp(unique_id.bytes + kMarkBytes, kMark, sizeof kMark) != 0) {
+    return fail(GQSGD_INVALID_ARGUMENT,
+                "unique_id is none of NCCL's: gqsgd_nccl_unique_id_create makes them");
+  }
+  std::unique_ptr<NcclTransport> made;
+  GQ_TRY(make_transport(device, library, timeout_ms, &made));
+  GQ_TRY(made->join(unique_id, rank, size));
+  *out = std::move(made);
+  return Status();
+}
+
+Status borrow_nccl(const Device& device, const NcclLibrary& library, void* nccl_comm,
+                   int64_t timeout_ms, std::unique_ptr<StreamTransport>* out) {
+  std::unique_ptr<NcclTransport> made;
+  GQ_TRY(make_transport(device, library, timeout_ms, &made));
+  GQ_TRY(made->borrow(nccl_comm));
+  *out = std::move(made);
+  return Status();
+}
+
+}  // namespace gq

@@ -1,0 +1,29 @@
+// Ranks that reach each other by NCCL, on the device that is current when they are made.
+#ifndef GQ_TRANSPORT_NCCL_NCCL_H
+#define GQ_TRANSPORT_NCCL_NCCL_H
+
+#include <memory>
+
+#include "include/gqsgd.h"
+#include "src/transport/nccl/nccl_library.h"
+#include "src/transport/stream/stream_transport.h"
+
+namespace gq {
+
+/** NCCL's own unique id, marked as such. */
+Status make_nccl_id(const NcclLibrary& library, gqsgd_unique_id* unique_id);
+
+/** Joins a group of `size` ranks; returns when all are there and every pair has exchanged a word,
+ *  or TIMEOUT after `timeout_ms` (-1: never), which also bounds what NCCL takes to accept a call.
+ */
+Status create_nccl(const Device& device, const NcclLibrary& library,
+                   const gqsgd_unique_id& unique_id, uint32_t rank, uint32_t size,
+                   int64_t timeout_ms, std::unique_ptr<StreamTransport>* out);
+
+/** An end on a communicator that somebody else made with this very library and destroys later. */
+Status borrow_nccl(const Device& device, const NcclLibrary& library, void* nccl_comm,
+                   int64_t timeout_ms, std::unique_ptr<StreamTransport>* out);
+
+}  // namespace gq
+
+#endif

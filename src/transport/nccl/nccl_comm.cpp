@@ -1,0 +1,134 @@
+// Polling instead of blocking, and an end that nobody waits for longer than is reasonable.
+#include "src/transport/nccl/nccl_comm.h"
+
+#include <inttypes.h>
+#include <signal.h>
+
+#include <new>
+#include <system_error>
+#include <thread>
+
+#include "src/support/clock.h"
+#include "src/support/shown.h"
+
+namespace gq {
+namespace {
+
+// NCCL's own work of setting up takes milliseconds, of accepting a call microseconds.
+constexpr long kNapNs = 20000;
+
+// What an end may take of the caller's time; the thread goes on without it.
+constexpr int64_t kEndMs = 5000;
+
+void nap() {
+  const timespec time{0, kNapNs};
+  nanosleep(&time, nullptr);
+}
+
+/** A thread that no signal of the host program visits. False if the system has none to give. */
+template <typename Body>
+bool run_aside(Body body) {
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  bool begun = true;
+  try {
+    std::thread(body).detach();
+  } catch (const std::system_error&) {
+    begun = false;
+  } catch (const std::bad_alloc&) {
+    begun = false;
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return begun;
+}
+
+}  // namespace
+
+NcclComm::~NcclComm() {
+  if (was_aborted()) give_up();
+  if (owner_ == Owner::us && !was_aborted()) end_by(library_.destroy);
+  const uint64_t deadline_us = deadline_after_ms(kEndMs);
+  while (ending_ && !ending_->done.load(std::memory_order_acquire)) {
+    if (monotonic_us() >= deadline_us) return;
+    nap();
+  }
+}
+
+void NcclComm::end_by(nccl::Result (*function)(nccl::Comm)) {
+  try {
+    ending_ = std::make_shared<Ending>();
+  } catch (const std::bad_alloc&) {
+    return;  // A communicator that is leaked disturbs nobody.
+  }
+  const bool begun = run_aside([ending = ending_, function, comm = comm_] {
+    (void)function(comm);
+    ending->done.store(true, std::memory_order_release);
+  });
+  if (!begun) ending_.reset();
+}
+
+void NcclComm::give_up() {
+  aborted_.store(true, std::memory_order_release);
+  const bool first = !given_up_.exchange(true, std::memory_order_acq_rel);
+  if (first && owner_ == Owner::us) end_by(library_.abort);
+}
+
+Status NcclComm::join(const nccl::Id& id, int ranks, int rank) {
+  nccl::Config config;
+  const nccl::Result result = library_.init(&comm_, ranks, id, rank, &config);
+  if (comm_ != nullptr) owner_ = Owner::us;
+  const Status joined = through(result, "ncclCommInitRankConfig");
+  if (joined.code() != GQSGD_TIMEOUT) return joined;
+  return fail(GQSGD_TIMEOUT,
+              "rank %d waited %" PRId64
+              " ms for %d ranks to join by NCCL, which does not say who is missing (timeout_ms "
+              "sets the limit)",
+              rank, timeout_ms_, ranks);
+}
+
+Status NcclComm::borrow(nccl::Comm comm) {
+  comm_ = comm;
+  owner_ = Owner::caller;
+  nccl::Result state = nccl::kSuccess;
+  GQ_TRY(through(library_.async_error(comm_, &state), "ncclCommGetAsyncError"));
+  return through(state, "the communicator");
+}
+
+Status NcclComm::through(nccl::Result result, const char* call) {
+  const uint64_t deadline_us = deadline_after_ms(timeout_ms_);
+  while (result == nccl::kInProgress) {
+    if (was_aborted()) {
+      give_up();
+      return fail(GQSGD_ABORTED, "%s: aborted meanwhile", call);
+    }
+    if (monotonic_us() >= deadline_us) {
+      give_up();
+      return fail(GQSGD_TIMEOUT, "%s: NCCL was not through after %" PRId64 " ms", call,
+                  timeout_ms_);
+    }
+    nap();
+    nccl::Result state = nccl::kSuccess;
+    const nccl::Result asked = library_.async_error(comm_, &state);
+    result = asked == nccl::kSuccess ? state : asked;
+  }
+  if (result == nccl::kSuccess) return Status();
+  const char* more = library_.last_error(comm_);
+  return fail(GQSGD_BACKEND, "%s: NCCL error %d (%s): %s [%s, version number %d]", call, result,
+              library_.error_string(result),
+              Shown(more == nullptr ? "" : more, Shown::kPathBytes).text(), library_.path,
+              library_.version);
+}
+
+Status NcclComm::check() {
+  if (was_aborted()) {
+    give_up();
+    return fail(GQSGD_ABORTED, "the NCCL communicator was aborted");
+  }
+  nccl::Result state = nccl::kSuccess;
+  const nccl::Result asked = library_.async_error(comm_, &state);
+  if (asked != nccl::kSuccess) return through(asked, "ncclCommGetAsyncError");
+  return state == nccl::kInProgress ? Status() : through(state, "an operation under way");
+}
+
+}  // namespace gq

@@ -1,0 +1,61 @@
+// One ncclComm_t: its results as statuses, its waits with a deadline, its end on a thread of its
+// own, because NCCL may take its time over that.
+#ifndef GQ_TRANSPORT_NCCL_NCCL_COMM_H
+#define GQ_TRANSPORT_NCCL_NCCL_COMM_H
+
+#include <stdint.h>
+
+#include <atomic>
+#include <memory>
+
+#include "src/transport/nccl/nccl_library.h"
+
+namespace gq {
+
+class NcclComm {
+ public:
+  NcclComm(const NcclLibrary& library, int64_t timeout_ms)
+      : library_(library), timeout_ms_(timeout_ms) {}
+  ~NcclComm();
+  NcclComm(const NcclComm&) = delete;
+  NcclComm& operator=(const NcclComm&) = delete;
+
+  Status join(const nccl::Id& id, int ranks, int rank);
+  Status borrow(nccl::Comm comm);
+
+  const NcclLibrary& library() const { return library_; }
+  nccl::Comm get() const { return comm_; }
+
+  /** What a call of NCCL returned, once it is through: a communicator that does not block says so
+   *  later. Other failures than TIMEOUT and ABORTED are BACKEND with NCCL's words. */
+  Status through(nccl::Result result, const char* call);
+  /** An error that NCCL found meanwhile. */
+  Status check();
+  /** Ends what is under way, from any thread, without waiting. A borrowed one is its owner's to
+   *  abort. */
+  void give_up();
+  /** give_up() for signal handlers: done by the next check(), or whoever waits in through(). */
+  void abort_later() { aborted_.store(true, std::memory_order_release); }
+  bool was_aborted() const { return aborted_.load(std::memory_order_acquire); }
+
+ private:
+  enum class Owner { nobody, caller, us };
+  /** Calls `function` on a thread of its own. */
+  void end_by(nccl::Result (*function)(nccl::Comm));
+
+  struct Ending {
+    std::atomic<bool> done{false};
+  };
+
+  const NcclLibrary& library_;
+  const int64_t timeout_ms_;
+  nccl::Comm comm_ = nullptr;
+  Owner owner_ = Owner::nobody;
+  std::atomic<bool> aborted_{false};
+  std::atomic<bool> given_up_{false};  // NCCL has been told
+  std::shared_ptr<Ending> ending_;
+};
+
+}  // namespace gq
+
+#endif

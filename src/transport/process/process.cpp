@@ -1,0 +1,197 @@
+// The board in segments of several processes; deaths are seen on their lifelines.
+#include "src/transport/process/process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+
+#include <new>
+
+#include "src/support/clock.h"
+#include "src/support/fork.h"
+#include "src/transport/bootstrap/bootstrap.h"
+#include "src/transport/bootstrap/random_bytes.h"
+#include "src/transport/process/descriptor_limit.h"
+#include "src/transport/process/lifeline.h"
+#include "src/transport/process/segment.h"
+#include "src/transport/shared_memory/board.h"
+#include "src/transport/stream/ipc_lent_memory.h"
+#include "src/transport/stream/ipc_streams.h"
+#include "src/transport/system_failure.h"
+
+namespace gq {
+namespace {
+
+// Descriptors of one rank: a file, its copy, the file with the words it sleeps on, two ends of the
+// lifeline, one socket; then what each member brings, and for rank 0 a socket a member.
+constexpr uint32_t kOwnDescriptors = 6;
+
+Status check_limit(const Invitation& invitation) {
+  const uint32_t per_member = kMemberDescriptors + (invitation.rank == 0 ? 1 : 0);
+  return check_descriptor_limit(kOwnDescriptors + per_member * invitation.size, invitation.size);
+}
+
+Status meet_nobody(Member own, Roster* roster) {
+  roster->members.reset(new (std::nothrow) Member[1]);
+  if (!roster->members) return fail(GQSGD_NO_MEMORY, "no memory for a group of 1 rank");
+  roster->members[0] = std::move(own);
+  return random_bytes(&roster->tag, sizeof roster->tag);
+}
+
+class ProcessTransport final : public BoardTransport {
+ public:
+  ~ProcessTransport() override;
+
+  Status join(const Invitation& invitation);
+  Status arena(size_t size_bytes, unsigned char** base) override;
+  Status open_streams(const StreamSeat& seat, std::unique_ptr<StreamTransport>* out) override;
+
+ protected:
+  Status reach(uint32_t origin, uint64_t end_bytes) override {
+    if (origin == rank()) return Status();
+    return peers_[origin].reach(end_bytes, arena_bytes_of(origin));
+  }
+  const unsigned char* arena_base(uint32_t origin) const override {
+    return origin == rank() ? own_.arena() : peers_[origin].arena();
+  }
+  void find_dead() override;
+
+ private:
+  Status bring(const Invitation& invitation, Member* member);
+  Status attach(const Invitation& invitation, Roster* roster);
+
+  uint64_t generation_ = fork_generation();
+  OwnSegment own_;
+  Lifeline lifeline_;
+  std::unique_ptr<PeerSegment[]> peers_;
+  std::unique_ptr<BoardPlace[]> places_;
+  std::unique_ptr<Descriptor[]> lifelines_;  // what is watched of each peer
+  std::unique_ptr<pollfd[]> watched_;        // rank r at r; the own one is never open
+  std::unique_ptr<LentMemory> lent_;         // null before the first call on a stream
+  bool seated_ = false;
+};
+
+ProcessTransport::~ProcessTransport() {
+  if (generation_ == fork_generation()) {
+    if (seated_) stand_up();
+    if (lent_ && !lent_->memory.empty()) {
+      lent_->lifelines = std::move(lifelines_);
+      lent_->ranks = size();
+      keep_until_returned(std::move(lent_));
+    }
+    return;
+  }
+  // In a child the group is the parent's, and the memory is not even mapped.
+  own_.abandon();
+  for (uint32_t peer = 0; seated_ && peer < size(); ++peer) peers_[peer].abandon();
+}
+
+Status ProcessTransport::join(const Invitation& invitation) {
+  Member member;
+  const Status brought = bring(invitation, &member);
+  Roster roster;
+  if (invitation.size == 1) {
+    GQ_TRY(brought);
+    GQ_TRY(meet_nobody(std::move(member), &roster));
+    return attach(invitation, &roster);
+  }
+  std::unique_ptr<Meeting> meeting;
+  GQ_TRY(open_meeting(invitation, &meeting));
+  GQ_TRY(meeting->gather(brought, std::move(member), &roster));
+  return meeting->conclude(attach(invitation, &roster));
+}
+
+Status ProcessTransport::bring(const Invitation& invitation, Member* member) {
+  GQ_TRY(check_limit(invitation));
+  GQ_TRY(own_.make(invitation.size));
+  GQ_TRY(lifeline_.make(&member->lifeline));
+  member->wakeup = own_.take_wakeup_file();
+  member->memory.reset(fcntl(own_.descriptor(), F_DUPFD_CLOEXEC, 0));
+  if (member->memory.is_open()) return Status();
+  return system_failure(errno, "a second descriptor of the shared memory");
+}
+
+Status ProcessTransport::attach(const Invitation& invitation, Roster* roster) {
+  const uint32_t ranks = invitation.size;
+  peers_.reset(new (std::nothrow) PeerSegment[ranks]);
+  places_.reset(new (std::nothrow) BoardPlace[ranks]);
+  lifelines_.reset(new (std::nothrow) Descriptor[ranks]);
+  watched_.reset(new (std::nothrow) pollfd[ranks]);
+  if (!peers_ || !places_ || !lifelines_ || !watched_) {
+    return fail(GQSGD_NO_MEMORY, "no memory for what rank %u knows of %u ranks", invitation.rank,
+                ranks);
+  }
+  for (uint32_t peer = 0; peer < ranks; ++peer) {
+    watched_[peer] = {-1, 0, 0};
+    if (peer == invitation.rank) {
+      places_[peer] = {own_.bell(), own_.control()};
+      continue;
+    }
+    Member& member = roster->members[peer];
+    GQ_TRY(peers_[peer].attach({std::move(member.memory), std::move(member.wakeup)}, peer, ranks,
+                               own_.seals()));
+    places_[peer] = {peers_[peer].bell(), peers_[peer].control()};
+    lifelines_[peer] = std::move(member.lifeline);
+    watched_[peer].fd = lifelines_[peer].number();
+  }
+  GQ_TRY(sit_down(
+      {invitation.rank, ranks, roster->tag, BellScope::machine, own_.control(), places_.get()}));
+  seated_ = true;
+  return Status();
+}
+
+Status ProcessTransport::arena(size_t size_bytes, unsigned char** base) {
+  GQ_TRY(intact());
+  GQ_TRY(own_.grow_arena(size_bytes));
+  own_.control()->arena_bytes.store(own_.arena_bytes(), std::memory_order_release);
+  *base = own_.arena();
+  return Status();
+}
+
+Status ProcessTransport::open_streams(const StreamSeat& seat,
+                                      std::unique_ptr<StreamTransport>* out) {
+  try {
+    if (!lent_) lent_ = std::make_unique<LentMemory>();
+    std::vector<const IpcArena*> arenas(size());
+    for (uint32_t peer = 0; peer < size(); ++peer) {
+      arenas[peer] = peer == rank() ? own_.ipc_arena() : peers_[peer].ipc_arena();
+    }
+    return open_ipc_streams(*this, seat, {own_.ipc_arena(), std::move(arenas), lent_.get()}, out);
+  } catch (const std::bad_alloc&) {
+    return fail(GQSGD_NO_MEMORY, "no memory for calls of rank %u on streams", rank());
+  }
+}
+
+void ProcessTransport::find_dead() {
+  if (poll(watched_.get(), size(), 0) <= 0) return;
+  for (uint32_t peer = 0; peer < size(); ++peer) {
+    if ((watched_[peer].revents & (POLLHUP | POLLERR | POLLNVAL)) == 0) continue;
+    mark_gone(peer);
+    watched_[peer] = {-1, 0, 0};
+    lifelines_[peer].reset();
+  }
+}
+
+}  // namespace
+
+Status create_process(const gqsgd_unique_id& id, uint32_t rank, uint32_t size, int64_t timeout_ms,
+                      std::unique_ptr<Transport>* out) {
+  Invitation invitation{{}, rank, size, deadline_after_ms(timeout_ms)};
+  GQ_TRY(read_unique_id(id, &invitation.id));
+  if (size == 0 || size > kProcessRanksMax) {
+    return fail(GQSGD_INVALID_ARGUMENT, "a group of processes has 1 to %u ranks, not %u",
+                kProcessRanksMax, size);
+  }
+  if (rank >= size) {
+    return fail(GQSGD_INVALID_ARGUMENT, "rank %u of a group of %u: ranks are 0 to %u", rank, size,
+                size - 1);
+  }
+  GQ_TRY(watch_forks());
+  std::unique_ptr<ProcessTransport> transport(new (std::nothrow) ProcessTransport);
+  if (!transport) return fail(GQSGD_NO_MEMORY, "no memory for rank %u of %u", rank, size);
+  GQ_TRY(transport->join(invitation));
+  *out = std::move(transport);
+  return Status();
+}
+
+}  // namespace gq

@@ -1,0 +1,48 @@
+// What a rank is waiting for, packed so that peers can follow who waits for whom.
+#ifndef GQ_TRANSPORT_SHARED_MEMORY_AWAITED_H
+#define GQ_TRANSPORT_SHARED_MEMORY_AWAITED_H
+
+#include <stdint.h>
+
+#include "src/transport/shared_memory/control.h"
+
+namespace gq {
+
+enum class AwaitedKind : uint64_t { nothing = 0, header = 1, message = 2 };
+
+/** The `number`-th header or message of `peer`. */
+struct Awaited {
+  AwaitedKind kind = AwaitedKind::nothing;
+  uint32_t peer = 0;
+  uint64_t number = 0;  ///< low 40 bits
+};
+
+inline constexpr uint64_t kAwaitedNumberMask = (uint64_t{1} << 40) - 1;
+
+constexpr uint64_t pack(const Awaited& awaited) {
+  return static_cast<uint64_t>(awaited.kind) | static_cast<uint64_t>(awaited.peer) << 2 |
+         (awaited.number & kAwaitedNumberMask) << 24;
+}
+
+constexpr Awaited unpack_awaited(uint64_t word) {
+  return {static_cast<AwaitedKind>(word & 3), static_cast<uint32_t>(word >> 2 & ((1u << 22) - 1)),
+          word >> 24};
+}
+
+/** True once what `receiver` waits for is there; `control` is the awaited peer's. */
+inline bool has_come(const Awaited& awaited, const Control* control, uint32_t receiver) {
+  uint64_t newest = 0;
+  if (awaited.kind == AwaitedKind::header) {
+    newest = control->published.load(std::memory_order_acquire);
+  } else if (awaited.kind == AwaitedKind::message) {
+    newest = posted_of(control)[receiver].load(std::memory_order_acquire);
+  } else {
+    return true;
+  }
+  // Numbers only grow, so the newest one is at most half a turn behind or ahead.
+  return ((newest - awaited.number) & kAwaitedNumberMask) <= kAwaitedNumberMask / 2;
+}
+
+}  // namespace gq
+
+#endif

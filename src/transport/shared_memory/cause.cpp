@@ -1,0 +1,75 @@
+// The sentences of a broken group. Every rank names the same culprit; the culprit itself, if it
+// comes back, learns that the others went on without it.
+#include "src/transport/shared_memory/cause.h"
+
+namespace gq {
+namespace {
+
+constexpr uint64_t kRankMask = (1u << 24) - 1;
+
+Status explain_own(const Cause& cause, bool destroyed, const char* awaited) {
+  const uint32_t self = cause.reporter;
+  const uint32_t culprit = cause.culprit;
+  switch (cause.status) {
+    case GQSGD_ABORTED:
+      return fail(GQSGD_ABORTED, "rank %u (this rank) was aborted%s", self, awaited);
+    case GQSGD_TIMEOUT:
+      return fail(GQSGD_TIMEOUT, "rank %u gave up: rank %u made no progress in the time allowed%s",
+                  self, culprit, awaited);
+    case GQSGD_PEER_LOST:
+      return fail(GQSGD_PEER_LOST, "rank %u %s%s", culprit,
+                  destroyed ? "destroyed its communicator" : "has died or gone away", awaited);
+    case GQSGD_PROTOCOL:
+      return fail(GQSGD_PROTOCOL, "rank %u wrote what no correct rank writes%s", culprit, awaited);
+    default:
+      return fail(cause.status, "rank %u (this rank) broke off with %s: %s", self,
+                  gqsgd_status_name(cause.status), gqsgd_status_string(cause.status));
+  }
+}
+
+}  // namespace
+
+uint64_t pack(const Cause& cause) {
+  return static_cast<uint64_t>(cause.status & 0xff) | (cause.culprit & kRankMask) << 8 |
+         (cause.reporter & kRankMask) << 32;
+}
+
+Cause unpack_cause(uint64_t word) {
+  return {static_cast<gqsgd_status>(word & 0xff), static_cast<uint32_t>(word >> 8 & kRankMask),
+          static_cast<uint32_t>(word >> 32 & kRankMask)};
+}
+
+bool is_cause(uint64_t word, uint32_t ranks) {
+  const Cause cause = unpack_cause(word);
+  return cause.status != GQSGD_OK && is_status(cause.status) && cause.culprit < ranks &&
+         cause.reporter < ranks && word == pack(cause);
+}
+
+Status explain(const Cause& cause, uint32_t self, bool destroyed, const char* awaited) {
+  if (cause.reporter == self) return explain_own(cause, destroyed, awaited);
+  if (cause.culprit == self) {
+    return fail(GQSGD_REVOKED,
+                "rank %u gave up on rank %u (this rank) with %s: it was stopped or too slow, and "
+                "the group went on without it",
+                cause.reporter, self, gqsgd_status_name(cause.status));
+  }
+  switch (cause.status) {
+    case GQSGD_ABORTED:
+      return fail(GQSGD_ABORTED, "rank %u aborted%s", cause.culprit, awaited);
+    case GQSGD_TIMEOUT:
+      return fail(GQSGD_TIMEOUT, "rank %u gave up: rank %u made no progress in the time allowed%s",
+                  cause.reporter, cause.culprit, awaited);
+    case GQSGD_PEER_LOST:
+      return fail(GQSGD_PEER_LOST, "rank %u %s, as rank %u saw%s", cause.culprit,
+                  destroyed ? "destroyed its communicator" : "has died or gone away",
+                  cause.reporter, awaited);
+    case GQSGD_PROTOCOL:
+      return fail(GQSGD_PROTOCOL, "rank %u says that rank %u wrote what no correct rank writes%s",
+                  cause.reporter, cause.culprit, awaited);
+    default:
+      return fail(GQSGD_REMOTE_ERROR, "rank %u broke off with %s: %s%s", cause.culprit,
+                  gqsgd_status_name(cause.status), gqsgd_status_string(cause.status), awaited);
+  }
+}
+
+}  // namespace gq

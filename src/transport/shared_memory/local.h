@@ -1,0 +1,27 @@
+// Ranks inside one process: threads that share memory, or virtual ranks that one thread drives in
+// turn.
+#ifndef GQ_TRANSPORT_SHARED_MEMORY_LOCAL_H
+#define GQ_TRANSPORT_SHARED_MEMORY_LOCAL_H
+
+#include <stdint.h>
+
+#include <memory>
+
+#include "src/transport/transport.h"
+
+namespace gq {
+
+/** Every pair of ranks has a counter at either end, 32 bytes a pair: 2 GiB for this many. */
+inline constexpr uint32_t kLocalRanksMax = 8192;
+
+/** Makes `ranks` ends of one group, transports[0] for rank 0 and so on; each may be used and
+ * destroyed by its own thread. INVALID_ARGUMENT or NO_MEMORY leave nothing behind. */
+Status create_local(uint32_t ranks, std::unique_ptr<Transport>* transports);
+
+/** The same for ranks that one thread drives in turn. They can add by themselves, so that what an
+ *  allreduce of MPI makes of codes is simulated. */
+Status create_virtual(uint32_t ranks, std::unique_ptr<Transport>* transports);
+
+}  // namespace gq
+
+#endif

@@ -1,0 +1,95 @@
+// Calls on memory of devices among ranks that meet at a board: hosts tell each other what their
+// streams have been filled with, streams wait for each other's events. How words get from one
+// memory to another is the business of who derives.
+#ifndef GQ_TRANSPORT_STREAM_BOARD_STREAMS_H
+#define GQ_TRANSPORT_STREAM_BOARD_STREAMS_H
+
+#include <memory>
+#include <vector>
+
+#include "src/transport/shared_memory/board.h"
+#include "src/transport/stream/stream_transport.h"
+
+namespace gq {
+
+/** Receivers fetch. In every operation a rank first shows its words to those who will, then fetches
+ *  the words of others, then lets go of its own when they have been fetched. No stream is made to
+ *  wait for what has not been enqueued yet, so that streams cannot wait for each other in a circle,
+ *  whatever else they share; it is hosts that wait, with a deadline. */
+class BoardStreams : public StreamTransport {
+ public:
+  uint32_t rank() const final { return board_.rank(); }
+  uint32_t size() const final { return board_.size(); }
+  uint32_t tag() const final { return board_.tag(); }
+  const Device& device() const final { return *seat_.device; }
+  int32_t ordinal() const final { return seat_.ordinal; }
+  bool meets_on_host() const final { return true; }
+  bool can_sum() const final { return false; }
+
+  Status gather(const void* own, void* all, size_t size_bytes, StreamHandle stream) final;
+  Status exchange(unsigned char* arena, const Transfer* transfers, size_t transfer_count,
+                  StreamHandle stream) final;
+  Status sum(Addend addend, void* words, uint64_t addend_count, StreamHandle stream) final;
+  const uint32_t* broken_word() const final { return broken_.as<const uint32_t>(); }
+  void leave_stuck() override { broken_.forget(); }
+
+  void show_headers(const Header*) final {}
+  Status peer_header(uint32_t peer, uint64_t sequence, Header* header, bool* there) final {
+    return board_.peer_header(peer, sequence, header, there);
+  }
+  Status wait(uint32_t slice_us) final { return board_.wait(slice_us); }
+  Status check() final { return board_.check(); }
+  void break_off(gqsgd_status cause, uint32_t culprit) final;
+  TransportCounters counters() const final { return board_.counters(); }
+
+  /** Hosts of all ranks wait for each other to `what`. */
+  Status meet(const char* what);
+
+ protected:
+  BoardStreams(BoardTransport& board, const StreamSeat& seat) : board_(board), seat_(seat) {}
+
+  /** May throw std::bad_alloc. */
+  Status open();
+
+  /** Lets peers see the words at base + here_bytes of the transfers that send, once all that is on
+   *  the stream now is done. */
+  virtual Status show(const unsigned char* base, const Transfer* transfers, size_t transfer_count,
+                      StreamHandle stream) = 0;
+  /** Bytes up to `end_bytes` of what `peer` has shown are about to be fetched. */
+  virtual Status begin_fetching(uint32_t peer, size_t end_bytes, StreamHandle stream) = 0;
+  virtual Status fetch(const Transfer& transfer, unsigned char* to, StreamHandle stream) = 0;
+  /** Everything has been: peers will be told, and let go of it behind this. */
+  virtual Status end_fetching(StreamHandle stream) = 0;
+  /** `peer` has fetched what was shown to it. */
+  virtual Status let_go(uint32_t peer, StreamHandle stream) = 0;
+
+  /** Whether the operation under way fetches from `peer`. */
+  bool fetches_from(uint32_t peer) const { return (roles_[peer] & kGives) != 0; }
+  BoardTransport& board() { return board_; }
+  /** Waits for the next signal of `peer`, which is late to `what`. */
+  Status await(uint32_t peer, const char* what);
+  /** Waits on the host for `event`, with the group's deadline. */
+  Status wait_for_device(EventHandle event);
+
+ private:
+  static constexpr uint8_t kGives = 1;  // the peer
+  static constexpr uint8_t kTakes = 2;
+
+  Status pass(unsigned char* base, const Transfer* transfers, size_t transfer_count,
+              StreamHandle stream);
+  Status fetch_all(unsigned char* base, const Transfer* transfers, size_t transfer_count,
+                   StreamHandle stream);
+  Status fetch_from(uint32_t peer, unsigned char* base, const Transfer* transfers,
+                    size_t transfer_count, StreamHandle stream);
+  Status signal_all(uint8_t role);
+
+  BoardTransport& board_;
+  const StreamSeat seat_;
+  PinnedBuffer broken_;
+  std::vector<uint8_t> roles_;      // of each peer in the operation under way
+  std::vector<Transfer> gathered_;  // what a gather is made of
+};
+
+}  // namespace gq
+
+#endif

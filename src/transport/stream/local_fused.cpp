@@ -1,0 +1,275 @@
+// Shares of devices, the memory of fused kernels, and the order of streams around them.
+#include "src/transport/stream/local_fused.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include <algorithm>
+#include <map>
+#include <new>
+
+#include "src/support/immortal.h"
+#include "src/support/kept_failure.h"
+#include "src/transport/stream/local_streams.h"
+
+namespace gq {
+namespace {
+
+/** What groups of this process count on of a device. */
+struct Shares {
+  uint32_t blocks = 0;
+  uint32_t ranks = 0;  ///< with kernels that wait
+};
+
+struct Ledger {
+  std::mutex mutex;
+  std::map<int32_t, Shares> taken;
+};
+
+Ledger& ledger() { return immortal<Ledger>(); }  // groups may outlive static objects
+
+uint32_t ranks_on(int32_t ordinal, const LocalSeat* seats, uint32_t ranks) {
+  return static_cast<uint32_t>(std::count_if(
+      seats, seats + ranks, [=](const LocalSeat& seat) { return seat.ordinal == ordinal; }));
+}
+
+const char* what_was_awaited(MeetFor meeting) {
+  switch (meeting) {
+    case MeetFor::norms:
+      return "norms";
+    case MeetFor::codes:
+      return "codes";
+    case MeetFor::sums:
+      break;
+  }
+  return "sums";
+}
+
+}  // namespace
+
+FusedSeat::~FusedSeat() {
+  if (device == nullptr) return;
+  for (EventHandle event : arrived) device->end_event(event);
+}
+
+FusedShare::~FusedShare() {
+  if (taken_.empty()) return;
+  const std::lock_guard<std::mutex> lock(ledger().mutex);
+  for (const Taken& one : taken_) {
+    ledger().taken[one.ordinal].blocks -= one.blocks;
+    ledger().taken[one.ordinal].ranks -= 1;
+  }
+}
+
+Status FusedShare::block_count(const LocalSeat* seats, uint32_t ranks, uint32_t* count) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!decided_) {
+    try {
+      GQ_TRY(decide(seats, ranks));
+    } catch (const std::bad_alloc&) {
+      return fail(GQSGD_NO_MEMORY, "no memory for a group of %u ranks", ranks);
+    }
+    decided_ = true;
+  }
+  *count = block_count_;
+  return Status();
+}
+
+/** Devices that reach each other. */
+Status FusedShare::decide(const LocalSeat* seats, uint32_t ranks) {
+  for (uint32_t from = 0; from < ranks; ++from) {
+    for (uint32_t to = 0; to < ranks; ++to) {
+      bool can = false;
+      GQ_TRY(seats[0].fused.device->can_reach(seats[from].ordinal, seats[to].ordinal, &can));
+      if (!can) return Status();
+    }
+  }
+  return find_room(seats, ranks);
+}
+
+/** Half of the blocks that no other group has: kernels of other groups, and of libraries that wait
+ *  inside of theirs as these do, must find room beside them. And a queue for each rank. */
+Status FusedShare::find_room(const LocalSeat* seats, uint32_t ranks) {
+  const std::lock_guard<std::mutex> lock(ledger().mutex);
+  uint32_t share = kFusedBlocksMax;
+  for (uint32_t rank = 0; rank < ranks; ++rank) {
+    const int32_t ordinal = seats[rank].ordinal;
+    const Shares taken = ledger().taken[ordinal];
+    const uint32_t here = ranks_on(ordinal, seats, ranks);
+    const uint32_t all = seats[rank].fused.blocks_at_once;
+    const uint32_t left = all - std::min(all, taken.blocks);
+    share = std::min(share, left / 2 / here);
+    if (taken.ranks + here > seats[rank].fused.queues) share = 0;
+  }
+  if (share == 0) return Status();
+  taken_.reserve(ranks);
+  for (uint32_t rank = 0; rank < ranks; ++rank) {
+    taken_.push_back({seats[rank].ordinal, share, seats[rank].fused.queues});
+    ledger().taken[seats[rank].ordinal].blocks += share;
+    ledger().taken[seats[rank].ordinal].ranks += 1;
+  }
+  block_count_ = share;
+  return Status();
+}
+
+/** Two streams for each rank, the caller's and that of its kernels outside of graphs. */
+Status FusedShare::check_graphs() const {
+  const std::lock_guard<std::mutex> lock(ledger().mutex);
+  for (const Taken& one : taken_) {
+    const uint32_t ranks = ledger().taken[one.ordinal].ranks;
+    if (ranks == 1 || 2 * ranks <= one.queues) continue;
+    return fail(
+        GQSGD_UNSUPPORTED,
+        "device %d has %u ranks, whose streams share its %u queues: in graphs their kernels "
+        "could wait for each other in one of these; replay with fewer ranks on a device, or "
+        "set CUDA_DEVICE_MAX_CONNECTIONS=%u before CUDA begins",
+        one.ordinal, ranks, one.queues, std::min(2 * ranks, 32u));
+  }
+  return Status();
+}
+
+LocalFused::~LocalFused() {
+  device().end_event(done_);
+  device().end_stream(kernels_);
+}
+
+FusedSeat& LocalFused::own() const { return seats_[board_.rank()].fused; }
+
+Status LocalFused::reserve() {
+  if (!sits_) GQ_TRY(sit_down());
+  sits_ = true;
+  return Status();
+}
+
+Status LocalFused::prepare(uint64_t sequence, StreamHandle stream) {
+  GQ_TRY(reserve());
+  GQ_TRY(device().wait(stream, done_));
+  return device().record(own().arrived[sequence & 1], stream);
+}
+
+/** May have failed in the middle before. */
+Status LocalFused::sit_down() {
+  FusedSeat& seat = own();
+  seat.device = &device();
+  GQ_TRY(Status(device().fused->blocks_at_once(&seat.blocks_at_once)));
+  seat.queues = device().fused->queues();
+  if (kernels_ == nullptr) GQ_TRY(device().make_stream(&kernels_));
+  if (done_ == nullptr) GQ_TRY(device().make_event(&done_));
+  for (EventHandle& event : seat.arrived) {
+    if (event == nullptr) GQ_TRY(device().make_event(&event));
+  }
+  GQ_TRY(seat.room.reserve(device(), sizeof(FusedRoom)));
+  GQ_TRY(seat.leave.reserve(device(), 2 * sizeof(uint64_t)));
+  memset(seat.leave.data(), 0, 2 * sizeof(uint64_t));
+  seat.leave_word.store(seat.leave.as<uint64_t>());
+  GQ_TRY(device().clear(&seat.room.as<FusedRoom>()->desk, sizeof(FusedDesk), kernels_));
+  GQ_TRY(load_take_step());
+  return device().record(done_, kernels_);
+}
+
+/** As the kernels are loaded that wait: later, in a graph, it may not wait for the device. */
+Status LocalFused::load_take_step() {
+  TakeStepArgs args{};
+  args.counter = own().leave.as<uint64_t>() + 1;
+  args.step = own().room.as<FusedRoom>()->words;  // of no call yet
+  args.stream = kernels_;
+  return Status(device().agreement->take_step(args));
+}
+
+Status LocalFused::block_count(uint32_t* count) {
+  return share_.block_count(seats_, board_.size(), count);
+}
+
+Status LocalFused::launch(uint64_t sequence, FusedArgs* args, TakeStepArgs* step,
+                          StreamHandle stream) {
+  if (!reaches_peers_) GQ_TRY(reach_peers());
+  reaches_peers_ = true;
+  know_peers(args);
+  args->stream = kernels_;
+  for (uint32_t peer = 0; peer < board_.size(); ++peer) {
+    GQ_TRY(device().wait(kernels_, seats_[peer].fused.arrived[sequence & 1]));
+  }
+  if (step != nullptr) {
+    step->stream = kernels_;
+    GQ_TRY(Status(device().agreement->take_step(*step)));
+  }
+  GQ_TRY(Status(device().fused->allreduce(*args)));
+  count_traffic(*args);
+  // A kernel whose peers are not enqueued is told to leave: also then it ends before `stream` goes
+  // on.
+  const KeptFailure met(streams_.meet("enqueue its kernel"));
+  GQ_TRY(device().record(done_, kernels_));
+  GQ_TRY(device().wait(stream, done_));
+  return met.again();
+}
+
+Status LocalFused::capture(FusedArgs* args, StreamHandle stream) {
+  know_peers(args);
+  args->stream = stream;
+  return Status(device().fused->allreduce(*args));
+}
+
+/** CUDA may wait for a device meanwhile, and so for a kernel there that waits for this rank's: no
+ *  host enqueues one before all are through with this. */
+Status LocalFused::reach_peers() {
+  for (uint32_t peer = 0; peer < board_.size(); ++peer) {
+    if (seats_[peer].ordinal != seat_.ordinal) GQ_TRY(device().reach(seats_[peer].ordinal));
+  }
+  return streams_.meet("reach its memory");
+}
+
+void LocalFused::know_peers(FusedArgs* args) const {
+  for (uint32_t peer = 0; peer < board_.size(); ++peer) {
+    const FusedSeat& seat = seats_[peer].fused;
+    args->rooms[peer] = seat.room.as<FusedRoom>();
+    args->leave[peer] = seat.leave.as<uint64_t>();
+  }
+  const int64_t timeout_ms = seat_.timeout_ms->load(std::memory_order_relaxed);
+  args->timeout_ns = timeout_ms < 0 ? UINT64_MAX : static_cast<uint64_t>(timeout_ms) * 1000000;
+}
+
+/** What peers read of this rank: their part of its codes, and its sums. */
+void LocalFused::count_traffic(const FusedArgs& args) const {
+  const auto size_bytes = [&](uint32_t owner) {
+    return words_for(args.coding.bits, args.shards[owner].value_count) * sizeof(uint32_t);
+  };
+  for (uint32_t peer = 0; peer < args.ranks; ++peer) {
+    if (peer == board_.rank()) continue;
+    board_.count_sent(size_bytes(peer));
+    board_.count_sent(size_bytes(board_.rank()));
+  }
+}
+
+uint64_t LocalFused::leave_word() const {
+  uint64_t* const leave = own().leave_word.load();
+  return leave == nullptr ? 0 : std::atomic_ref<uint64_t>(*leave).load();
+}
+
+Status LocalFused::late_failure() {
+  GQ_TRY(too_late());
+  return leave_word() == 0 ? Status() : board_.check();
+}
+
+Status LocalFused::too_late() {
+  TooLate late{};
+  if (!is_too_late(leave_word(), &late)) return Status();
+  board_.break_off(GQSGD_TIMEOUT, late.peer);
+  return fail(GQSGD_TIMEOUT,
+              "an allreduce that had returned, or a replay: the kernel of rank %u waited %" PRId64
+              " ms for %s of rank %u; its device is stopped, or busy with kernels that do not end, "
+              "or the rank has not replayed the graph (timeout_ms sets the limit; schedule "
+              "hierarchical has no kernels that wait)",
+              late.waiter, seat_.timeout_ms->load(std::memory_order_relaxed),
+              what_was_awaited(late.meeting), late.peer);
+}
+
+void tell_kernels_to_leave(LocalSeat* seats, uint32_t ranks) {
+  for (uint32_t rank = 0; rank < ranks; ++rank) {
+    uint64_t* const leave = seats[rank].fused.leave_word.load();
+    uint64_t told = 0;  // what a kernel has said stays
+    if (leave == nullptr) continue;
+    (void)std::atomic_ref<uint64_t>(*leave).compare_exchange_strong(told, kLeaveForHost);
+  }
+}
+
+}  // namespace gq

@@ -1,0 +1,50 @@
+"""The library exports what its headers declare, nothing else, all under one version."""
+
+import re
+import subprocess
+
+
+def declared(header_text):
+    """Names of the functions that a header marks GQSGD_API."""
+    code = re.sub(r"/\*.*?\*/", " ", header_text, flags=re.DOTALL)
+    return sorted(re.findall(r"^GQSGD_API\b[^;(]*?\b(gqsgd_\w+)\(", code, flags=re.MULTILINE))
+
+
+def exported(library):
+    """{symbol: version} of everything that the library defines for others."""
+    listing = subprocess.run(["nm", "-D", "--defined-only", "--with-symbol-versions", library],
+                             check=True, capture_output=True, text=True).stdout
+    names = [line.split()[-1] for line in listing.splitlines() if line.split()[-2] != "A"]
+    return dict(re.split("@+", name + "@none", maxsplit=2)[:2] for name in names)
+
+
+def listed(root):
+    return (root / "tests/api/abi/exports.txt").read_text().split()
+
+
+def test_exports_are_the_checked_in_list(library, root):
+    assert sorted(exported(library)) == listed(root)
+
+
+def test_every_export_carries_the_version(library):
+    assert set(exported(library).values()) == {"GQSGD_0"}
+
+
+def test_the_list_is_sorted_and_what_the_headers_declare(root):
+    headers = [root / "include/gqsgd.h", root / "include/gqsgd_segments.h",
+               root / "include/gqsgd_transport.h", root / "include/gqsgd_nccl.h"]
+    assert listed(root) == sorted(name for header in headers
+                                  for name in declared(header.read_text()))
+
+
+def test_a_leaked_or_missing_symbol_is_seen(tmp_path):
+    source, object_path = tmp_path / "leak.c", tmp_path / "leak.so"
+    source.write_text("int gqsgd_version(void) { return 0; }\nint leaked(void) { return 0; }\n")
+    subprocess.run(["gcc", "-shared", "-fPIC", source, "-o", object_path], check=True)
+    assert exported(object_path) == {"gqsgd_version": "none", "leaked": "none"}
+
+
+def test_declarations_are_found():
+    text = "/* GQSGD_API int gqsgd_not(void); */\nGQSGD_API const char *gqsgd_a(int b);\n"
+    assert declared(text + "GQSGD_API gqsgd_status gqsgd_b(gqsgd_comm comm,\n int c);\n") == [
+        "gqsgd_a", "gqsgd_b"]

@@ -1,0 +1,382 @@
+// Wrong arguments on one rank of three: that rank is told what is wrong, the others which rank it
+// was, nobody's result is touched, and the group goes on.
+#include <cstdint>
+#include <limits>
+#include <thread>
+
+#include "tests/api/faults/support/call.h"
+#include "tests/support/operation.h"
+
+namespace gq::test {
+namespace {
+
+constexpr int kCulprit = 1;
+
+struct Fault {
+  const char* name;
+  Change change;
+  gqsgd_status status;
+  const char* sentence;
+};
+
+const char* const kAddressSpace = "more than an address space|the largest is";
+
+const Fault kFaults[] = {
+    {"send is NULL", [](Call& call) { call.send = nullptr; }, GQSGD_INVALID_ARGUMENT,
+     "send is NULL with value_count 1000"},
+    {"recv is NULL", [](Call& call) { call.recv = nullptr; }, GQSGD_INVALID_ARGUMENT,
+     "recv is NULL with value_count 1000"},
+    {"count times size overflows", [](Call& call) { call.value_count = SIZE_MAX / 2; },
+     GQSGD_INVALID_ARGUMENT, kAddressSpace},
+    {"count beyond PTRDIFF_MAX bytes",
+     [](Call& call) { call.value_count = PTRDIFF_MAX / sizeof(float) + 1; }, GQSGD_INVALID_ARGUMENT,
+     kAddressSpace},
+    {"send is misaligned",
+     [](Call& call) { call.send = reinterpret_cast<const char*>(call.send) + 2; },
+     GQSGD_INVALID_ARGUMENT, "send is 0x[0-9a-f]+, which is not aligned to its elements of 4"},
+    {"recv is misaligned", [](Call& call) { call.recv = reinterpret_cast<char*>(call.recv) + 1; },
+     GQSGD_INVALID_ARGUMENT, "recv is 0x[0-9a-f]+, which is not aligned to its elements of 4"},
+    {"send and recv overlap in part",
+     [](Call& call) {
+       call.value_count = kCallValues / 2;
+       call.send = call.result.data();
+       call.recv = call.result.data() + 100;
+     },
+     GQSGD_INVALID_ARGUMENT, "send and recv overlap in 1600 bytes; they must be disjoint or equal"},
+    {"unknown dtype", [](Call& call) { call.dtype = 17; }, GQSGD_INVALID_ARGUMENT,
+     "dtype is 17; allowed are GQSGD_FLOAT32"},
+    {"unknown op", [](Call& call) { call.op = -1; }, GQSGD_INVALID_ARGUMENT,
+     "op is -1; allowed are GQSGD_SUM"},
+    {"unknown schedule", [](Call& call) { call.schedule = 99; }, GQSGD_INVALID_ARGUMENT,
+     "schedule is 99; allowed are"},
+    {"a format without lists",
+     [](Call& call) {
+       call.use("paper-gl8,block=128");
+       call.schedule = GQSGD_SCHEDULE_SPARSE;
+     },
+     GQSGD_INVALID_ARGUMENT,
+     "schedule sparse .* does not go with block; use schedule direct, or a format with block=0"},
+    {"codes that a transport cannot add",
+     [](Call& call) {
+       call.use("paper-ge8");
+       call.schedule = GQSGD_SCHEDULE_NATIVE;
+     },
+     GQSGD_INVALID_ARGUMENT,
+     "schedule native .* needs levels=linear with combine=exact, or levels=none; this format has "
+     "levels=exponential,combine=sum: use schedule direct or auto"},
+    {"sums by a transport that has none",
+     [](Call& call) {
+       call.use("paper-gl8");
+       call.schedule = GQSGD_SCHEDULE_NATIVE;
+     },
+     GQSGD_UNSUPPORTED,
+     "schedule native is the transport's own allreduce, which .* MPI has one, .*"},
+    {"step too large", [](Call& call) { call.at[0] = uint64_t{1} << 32; }, GQSGD_INVALID_ARGUMENT,
+     "step is 4294967296; the largest is 4294967295"},
+    {"index too large", [](Call& call) { call.at[1] = 65536; }, GQSGD_INVALID_ARGUMENT,
+     "index is 65536; the largest is 65535"},
+    {"step on a device without a stream", [](Call& call) { call.at[0] = GQSGD_AT_DEVICE; },
+     GQSGD_INVALID_ARGUMENT, "at is .GQSGD_AT_DEVICE, address., which goes with a stream"},
+    {"no quantizer",
+     [](Call& call) {
+       gqsgd_quantizer_destroy(call.quantizer);
+       call.quantizer = nullptr;
+     },
+     GQSGD_BAD_HANDLE, "quantizer"},
+};
+
+class OneWrongArgument : public testing::TestWithParam<Fault> {};
+
+TEST_P(OneWrongArgument, IsSaidOnAllRanksAndHarmsNobody) {
+  const Fault& fault = GetParam();
+  Group group(3);
+  const GroupOutcome outcome = group.call(kCulprit, fault.change);
+  EXPECT_TRUE(is(outcome.ranks[kCulprit], fault.status, fault.sentence));
+  const std::string told =
+      std::string("rank 1 refused its own call with ") + gqsgd_status_name(fault.status);
+  EXPECT_TRUE(is(outcome.ranks[0], GQSGD_REMOTE_ERROR, told));
+  EXPECT_TRUE(is(outcome.ranks[2], GQSGD_REMOTE_ERROR, told));
+  EXPECT_TRUE(outcome.all_untouched);
+  EXPECT_TRUE(group.still_works());
+}
+
+std::string name_of(const testing::TestParamInfo<Fault>& info) {
+  std::string name = info.param.name;
+  for (char& letter : name) letter = letter == ' ' ? '_' : letter;
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Arguments, OneWrongArgument, testing::ValuesIn(kFaults), name_of);
+
+TEST(Arguments, NothingToReduceNeedsNoBuffersAndStillChecksTheCount) {
+  Group group(3);
+  const Change nothing = [](Call& call) {
+    call.send = nullptr;
+    call.recv = nullptr;
+    call.value_count = 0;
+  };
+  for (const Outcome& outcome : group.call(-1, nullptr, nothing).ranks) EXPECT_TRUE(is_ok(outcome));
+  for (const Outcome& outcome : group.call(2, nothing).ranks) {
+    EXPECT_TRUE(is(outcome, GQSGD_MISMATCH, "value_count differs: rank 0 has 1000, rank 2 has 0"));
+  }
+  EXPECT_TRUE(group.still_works());
+}
+
+TEST(Arguments, ElementAlignmentIsEnough) {
+  Group group(2);
+  const Change shift = [](Call& call) {
+    call.send = call.input.data() + 1;
+    call.recv = call.result.data() + 3;
+    call.value_count = kCallValues - 3;
+  };
+  for (const Outcome& outcome : group.call(-1, nullptr, shift).ranks) EXPECT_TRUE(is_ok(outcome));
+}
+
+struct Text {
+  const char* text;
+  gqsgd_status status;
+  const char* sentence;
+};
+
+TEST(Arguments, QuantizersOfUnknownFieldsAndValuesAreRefusedByName) {
+  const Text texts[] = {
+      {"bits=0", GQSGD_INVALID_ARGUMENT, "bits=0 is not known; allowed are 4, 8, 32"},
+      {"bits=3", GQSGD_INVALID_ARGUMENT, "bits=3"},
+      {"bits=9", GQSGD_INVALID_ARGUMENT, "bits=9"},
+      {"block=100", GQSGD_INVALID_ARGUMENT, "block=100 is not 0 or a power of two"},
+      {"block=-1", GQSGD_INVALID_ARGUMENT, "block=-1"},
+      {"blok=128", GQSGD_INVALID_ARGUMENT, "blok"},
+      {"paper-gl9", GQSGD_INVALID_ARGUMENT, "paper-gl9"},
+      {"mantissa_bits=1", GQSGD_INVALID_ARGUMENT, "mantissa_bits=1 is not known; allowed are 0, 2"},
+      {"seed=18446744073709551616", GQSGD_INVALID_ARGUMENT, "seed=18446744073709551616"},
+      {"levels=cubic", GQSGD_INVALID_ARGUMENT, "levels=cubic is not known; allowed are linear"},
+  };
+  for (const Text& text : texts) {
+    auto quantizer = reinterpret_cast<gqsgd_quantizer>(uintptr_t{1});
+    const Outcome outcome = outcome_of(gqsgd_quantizer_create(text.text, &quantizer));
+    EXPECT_TRUE(is(outcome, text.status, text.sentence)) << text.text;
+    EXPECT_EQ(quantizer, nullptr) << text.text;
+  }
+  EXPECT_TRUE(is(outcome_of(gqsgd_quantizer_create("", nullptr)), GQSGD_INVALID_ARGUMENT, "NULL"));
+}
+
+TEST(Arguments, FieldsThatDoNotGoTogetherAreRefusedWithWhatWouldWork) {
+  const struct {
+    const char* text;
+    const char* sentence;
+  } texts[] = {
+      {"block=128,norm=2:2", "block=128 does not go with norm=2:2; use norm=inf:inf, or block=0"},
+      {"block=128,norm=inf:1", "block=128 does not go with norm=inf:1"},
+      {"paper-gl8,rescale=true", "does not go with block=0; use block=128, or rescale=false"},
+      {"blocks-8,block=0", "rescale=true"},
+      {"levels=exponential,rounding_down=subtractive",
+       "rounding_down=subtractive .* levels=exponential; use levels=linear"},
+      {"rounding=nearest,rounding_down=subtractive", "rounding=nearest .* rounding_down=random"},
+      {"mantissa_bits=2", "mantissa_bits=2 needs levels=exponential, .* not levels=linear"},
+      {"levels=exponential,bits=4,mantissa_bits=2", "bits=4"},
+      {"relative-8,bits_down=4", "bits_down=4"},
+      {"bits_down=32", "bits_down=32 belongs to levels=none; use 8 or 4"},
+      {"bits=32", "bits=32 belongs to levels=none; use 8 or 4"},
+      {"none,block=128", "takes no block"},
+      {"none,bits_down=8", "takes no bits_down"},
+      {"none,rounding=correlated", "takes no rounding=correlated"},
+      {"none,rounding_down=subtractive", "takes no rounding_down=subtractive"},
+      {"none,rotate=hadamard", "takes no rotate=hadamard"},
+      {"none,rescale=true", "takes no rescale=true"},
+      {"none,mantissa_bits=2", "takes no mantissa_bits"},
+      {"none,nonfinite=error", "nonfinite=error needs a norm"},
+      {"paper-gl8,combine=sum", "combine=sum .* use exact or average"},
+      {"paper-ge4,combine=sum", "combine=sum .* use average"},
+  };
+  for (const auto& text : texts) {
+    auto quantizer = reinterpret_cast<gqsgd_quantizer>(uintptr_t{1});
+    const Outcome outcome = outcome_of(gqsgd_quantizer_create(text.text, &quantizer));
+    EXPECT_TRUE(is(outcome, GQSGD_INVALID_ARGUMENT, text.sentence)) << text.text;
+    EXPECT_EQ(quantizer, nullptr) << text.text;
+  }
+}
+
+TEST(Arguments, SchedulesThatReduceInCodeFormRefuseWhatNeedsAnOwnerOnAllRanks) {
+  Group group(3);
+  const struct {
+    const char* quantizer;
+    const char* field;
+  } cases[] = {{"bits_down=4", "bits_down other than bits"},
+               {"blocks-8", "rescale=true"},
+               {"rounding_down=subtractive", "rounding_down=subtractive"},
+               {"relative-8", "mantissa_bits"}};
+  for (const auto& one : cases) {
+    for (const int32_t schedule :
+         {GQSGD_SCHEDULE_RING, GQSGD_SCHEDULE_TREE, GQSGD_SCHEDULE_BUTTERFLY}) {
+      const GroupOutcome outcome = group.call(-1, nullptr, [&](Call& call) {
+        call.use(one.quantizer);
+        call.schedule = schedule;
+      });
+      for (const Outcome& rank : outcome.ranks) {
+        EXPECT_TRUE(is(rank, GQSGD_INVALID_ARGUMENT,
+                       std::string("schedule ") + schedule_name(schedule) + " .*" + one.field +
+                           ".* use schedule direct or auto"));
+      }
+      EXPECT_TRUE(outcome.all_untouched);
+    }
+  }
+  EXPECT_TRUE(group.still_works());
+}
+
+// With a device the memory is refused, not the stream: tests/unit/kernels/cuda has more of it.
+TEST(Arguments, AStageOnAStreamNeedsADeviceAndItsMemory) {
+  Call call(0);
+  call.use("paper-gl8");
+  const gqsgd_site site = {0, 1, 0, 0, 0, 0, 0, 1, 1};
+  void* const legacy_stream = reinterpret_cast<void*>(uintptr_t{1});
+  float values[32] = {}, norm = 1;
+  const Outcome outcome = outcome_of(gqsgd_norm(call.quantizer, &site, values, 32, GQSGD_FLOAT32,
+                                                &norm, nullptr, 0, legacy_stream));
+  EXPECT_TRUE(is(outcome, GQSGD_UNSUPPORTED,
+                 "stream is 0x1, for memory of a device, and there is none: .*NULL is") ||
+              is(outcome, GQSGD_INVALID_ARGUMENT, "values is .* memory of the host"));
+  EXPECT_EQ(norm, 1);
+}
+
+TEST(Arguments, ACallOnAStreamNeedsThemToo) {
+  Group group(3);
+  const GroupOutcome outcome =
+      group.call(kCulprit, [](Call& call) { call.stream = reinterpret_cast<void*>(uintptr_t{1}); });
+  const Outcome& culprit = outcome.ranks[kCulprit];
+  EXPECT_TRUE(is(culprit, GQSGD_UNSUPPORTED,
+                 "stream is 0x1, for memory of a device, and there is none: .*NULL is") ||
+              is(culprit, GQSGD_INVALID_ARGUMENT, "send is .* memory of the host"));
+  EXPECT_TRUE(is(outcome.ranks[0], GQSGD_REMOTE_ERROR, "rank 1 refused its own call with "));
+  EXPECT_TRUE(outcome.all_untouched);
+  EXPECT_TRUE(group.still_works());
+}
+
+TEST(Arguments, OptionsOfCommunicatorsAreCheckedByName) {
+  const Text texts[] = {
+      {"timeout_ms=-2", GQSGD_INVALID_ARGUMENT, "timeout_ms is -2; allowed are -1"},
+      {"timeout_ms=9223372036854775807", GQSGD_INVALID_ARGUMENT,
+       "timeout_ms is 9223372036854775807"},
+      {"timeout_ms=9223372036854775808", GQSGD_INVALID_ARGUMENT, "not an integer"},
+      {"costs=/nowhere", GQSGD_INVALID_ARGUMENT, "costs=/nowhere cannot be read: No such file"},
+      {"costs=/dev/zero", GQSGD_INVALID_ARGUMENT, "costs=/dev/zero cannot be read: it is a device"},
+      {"uncompressed=always", GQSGD_INVALID_ARGUMENT, "uncompressed=always is neither auto nor"},
+      {"chunk_value_count=0", GQSGD_INVALID_ARGUMENT, "chunk_value_count=0 is outside 1 to"},
+      {"stream_id=4294967296", GQSGD_INVALID_ARGUMENT, "stream_id=4294967296 is outside 0 to"},
+      {"colour=red", GQSGD_INVALID_ARGUMENT, "colour.* options are timeout_ms"},
+      {"timeout_ms=100,stream_id=1,timeout_ms=100", GQSGD_INVALID_ARGUMENT,
+       "option timeout_ms is given twice"},
+      {"nodes=0:0, nodes = 0:1", GQSGD_INVALID_ARGUMENT, "option nodes is given twice"},
+  };
+  for (const Text& text : texts) {
+    gqsgd_comm comms[2] = {};
+    const Outcome outcome = outcome_of(gqsgd_comm_create_local(2, text.text, comms));
+    EXPECT_TRUE(is(outcome, text.status, text.sentence)) << text.text;
+    EXPECT_EQ(comms[0], nullptr);
+    EXPECT_EQ(comms[1], nullptr);
+  }
+}
+
+TEST(Arguments, TimeoutsOfZeroAndForEverMeanWhatTheHeaderSays) {
+  Group group(1, "timeout_ms=1234");
+  int64_t timeout_ms = 0;
+  EXPECT_TRUE(is_ok(outcome_of(gqsgd_comm_timeout(group.comm(0), &timeout_ms))));
+  EXPECT_EQ(timeout_ms, 1234);
+  EXPECT_TRUE(is_ok(outcome_of(gqsgd_comm_set_timeout(group.comm(0), 0))));
+  EXPECT_TRUE(is_ok(outcome_of(gqsgd_comm_timeout(group.comm(0), &timeout_ms))));
+  EXPECT_EQ(timeout_ms, 300000);
+  EXPECT_TRUE(is_ok(outcome_of(gqsgd_comm_set_timeout(group.comm(0), -1))));
+  EXPECT_TRUE(is(outcome_of(gqsgd_comm_set_timeout(group.comm(0), INT64_MAX)),
+                 GQSGD_INVALID_ARGUMENT, "timeout_ms is"));
+}
+
+/** A measurement of two ranks, of which the second changes its call first. */
+std::vector<Outcome> measure(const Group& group,
+                             const std::function<void(Call&, double**)>& change) {
+  std::vector<Outcome> outcomes(2);
+  const auto run = [&](int rank) {
+    Call call(rank);
+    double error = 0, *place = &error;
+    if (rank == 1) change(call, &place);
+    outcomes[static_cast<size_t>(rank)] = outcome_of(
+        gqsgd_measured_error(group.comm(rank), call.quantizer, call.send, call.value_count,
+                             call.dtype, call.schedule, nullptr, place));
+  };
+  std::thread other(run, 1);
+  run(0);
+  other.join();
+  return outcomes;
+}
+
+TEST(Arguments, OfAMeasurementAreRefusedOnAllRanks) {
+  const struct {
+    std::function<void(Call&, double**)> change;
+    gqsgd_status status;
+    const char* sentence;
+  } cases[] = {
+      {[](Call& call, double**) { call.dtype = 9; }, GQSGD_INVALID_ARGUMENT, "dtype is 9"},
+      {[](Call& call, double**) { call.dtype = 9, call.value_count = 0; }, GQSGD_INVALID_ARGUMENT,
+       "dtype is 9"},
+      {[](Call& call, double**) { call.send = nullptr; }, GQSGD_INVALID_ARGUMENT, "send is NULL"},
+      {[](Call&, double** error) { *error = nullptr; }, GQSGD_INVALID_ARGUMENT, "error is NULL"},
+      {[](Call& call, double**) {
+         gqsgd_quantizer_destroy(call.quantizer);
+         call.quantizer = nullptr;
+       },
+       GQSGD_BAD_HANDLE, "quantizer"},
+  };
+  Group group(2, "timeout_ms=3000");
+  for (const auto& one : cases) {
+    const std::vector<Outcome> outcomes = measure(group, one.change);
+    EXPECT_TRUE(is(outcomes[1], one.status, one.sentence));
+    EXPECT_TRUE(is(outcomes[0], GQSGD_REMOTE_ERROR, "rank 1 refused its own call"));
+    uint64_t step = 1;
+    EXPECT_EQ(gqsgd_comm_counter(group.comm(1), &step), GQSGD_OK);
+    EXPECT_EQ(step, 0u) << "a measurement uses no step";
+  }
+  EXPECT_TRUE(group.still_works());
+}
+
+TEST(Arguments, CountsThatNoCallCanHaveAreRefusedBeforeAnythingIsComputed) {
+  Group group(1);
+  const char* const too_many = "value_count is [0-9]+; the largest is 17592186044416";
+  for (const char* text : {"none", "paper-gl8", "rotated-8"}) {
+    Call call(0);
+    call.use(text);
+    for (const size_t count : {(size_t{1} << 44) + 1, size_t{1} << 62, SIZE_MAX}) {
+      size_t size = 0;
+      double theta = 0;
+      for (const gqsgd_status status :
+           {gqsgd_packed_size(call.quantizer, count, &size),
+            gqsgd_result_size(call.quantizer, count, &size),
+            gqsgd_norm_count(call.quantizer, count, &size),
+            gqsgd_workspace_size(call.quantizer, count, GQSGD_FLOAT32, &size),
+            gqsgd_variance_bound(call.quantizer, 4, count, GQSGD_SCHEDULE_DIRECT, &theta),
+            gqsgd_comm_reserve(group.comm(0), call.quantizer, count, GQSGD_FLOAT32)}) {
+        EXPECT_TRUE(is(outcome_of(status), GQSGD_INVALID_ARGUMENT, too_many)) << text;
+      }
+    }
+  }
+}
+
+TEST(Arguments, GroupsOfImpossibleSizesAreRefused) {
+  gqsgd_comm comms[1] = {};
+  for (const int32_t count : {0, -1, INT32_MIN, INT32_MAX}) {
+    EXPECT_TRUE(
+        is(outcome_of(gqsgd_comm_create_local(count, "", comms)), GQSGD_INVALID_ARGUMENT, "ranks"))
+        << count;
+  }
+  gqsgd_unique_id id;
+  ASSERT_TRUE(is_ok(outcome_of(gqsgd_unique_id_create(&id))));
+  struct {
+    int32_t rank, size;
+  } const places[] = {{0, 0}, {2, 2}, {-1, 2}, {0, -5}, {INT32_MAX, INT32_MAX}};
+  for (const auto& place : places) {
+    const Outcome outcome = outcome_of(
+        gqsgd_comm_create_process(&id, place.rank, place.size, "timeout_ms=1000", comms));
+    EXPECT_TRUE(is(outcome, GQSGD_INVALID_ARGUMENT, "rank")) << place.rank << " of " << place.size;
+    EXPECT_EQ(comms[0], nullptr);
+  }
+}
+
+}  // namespace
+}  // namespace gq::test

@@ -1,0 +1,399 @@
+// The thread that calls: its floating-point state, its signal handlers, its cancellation and its
+// stack are its own.
+#include <errno.h>
+#include <fenv.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "tests/api/faults/support/call.h"
+
+namespace gq::test {
+namespace {
+
+/** A use of the library that is right; everything that it needs is made before. */
+struct Use {
+  const char* name;
+  std::function<gqsgd_status()> call;
+};
+
+/** A quantizer, and which schedules take it beside those that add decoded values. */
+struct Kind {
+  const char* text;
+  bool in_chains;  ///< ring, tree, butterfly
+  bool in_lists;   ///< sparse
+};
+constexpr Kind kKinds[] = {{"", false, false},
+                           {"paper-ge8", true, true},
+                           {"paper-gl4,norm=2:2", true, true},
+                           {"rotated-4-8", false, false},
+                           {"none", true, false}};
+
+bool takes(const Kind& kind, int32_t schedule) {
+  if (schedule == GQSGD_SCHEDULE_NATIVE) return false;  // threads have none
+  if (schedule == GQSGD_SCHEDULE_SPARSE) return kind.in_lists;
+  const bool chain = schedule == GQSGD_SCHEDULE_RING || schedule == GQSGD_SCHEDULE_TREE ||
+                     schedule == GQSGD_SCHEDULE_BUTTERFLY;
+  return !chain || kind.in_chains;
+}
+
+/** One rank, alone, and what its calls need. */
+class Everything {
+ public:
+  explicit Everything(const Kind& kind) : group_(1, "timeout_ms=20000") {
+    EXPECT_TRUE(is_ok(outcome_of(gqsgd_quantizer_create(kind.text, &quantizer_))));
+    for (size_t e = 0; e < kCallValues; ++e) {
+      values_[e] = static_cast<float>(e % 7) / 3;
+      if (e % 11 == 0) values_[e] = 1e-40f;  // a denormal
+    }
+    site_.size = 1;
+    add_theory();
+    add_calls();
+    add_schedules(kind);
+  }
+  ~Everything() { gqsgd_quantizer_destroy(quantizer_); }
+
+  const std::vector<Use>& uses() const { return uses_; }
+
+ private:
+  void add(const std::vector<Use>& uses) { uses_.insert(uses_.end(), uses.begin(), uses.end()); }
+
+  void add_theory() {
+    add({
+        {"variance_bound",
+         [this] {
+           return gqsgd_variance_bound(quantizer_, 3, 1001, GQSGD_SCHEDULE_DIRECT, &number_);
+         }},
+        {"sparsity_bound",
+         [this] {
+           const gqsgd_status status =
+               gqsgd_sparsity_bound(quantizer_, 7, 1001, GQSGD_SCHEDULE_DIRECT, &number_);
+           return status == GQSGD_UNSUPPORTED ? GQSGD_OK : status;  // for infinite norms
+         }},
+        {"depth_factor",
+         [this] { return gqsgd_depth_factor(quantizer_, 7, GQSGD_SCHEDULE_DIRECT, &number_); }},
+        {"predict_time",
+         [this] {
+           return gqsgd_predict_time(quantizer_, GQSGD_SCHEDULE_AUTO, 7, 1001, GQSGD_FLOAT32, "",
+                                     &number_);
+         }},
+        {"expected_error",
+         [this] {
+           return gqsgd_expected_error(quantizer_, 3, sends_, kCallValues, GQSGD_FLOAT32,
+                                       GQSGD_SCHEDULE_DIRECT, nullptr, 2, &number_);
+         }},
+        {"measured_error",
+         [this] {
+           return gqsgd_measured_error(comm(), quantizer_, values_, kCallValues, GQSGD_FLOAT32,
+                                       GQSGD_SCHEDULE_DIRECT, nullptr, &number_);
+         }},
+    });
+  }
+
+  void add_calls() {
+    add({
+        {"reserve",
+         [this] { return gqsgd_comm_reserve(comm(), quantizer_, kCallValues, GQSGD_FLOAT32); }},
+        {"reduce_scatter",
+         [this] {
+           return gqsgd_reduce_scatter(comm(), quantizer_, values_, result_, &count_, GQSGD_FLOAT32,
+                                       GQSGD_MEAN, nullptr, nullptr);
+         }},
+        {"allgather",
+         [this] {
+           return gqsgd_allgather(comm(), quantizer_, values_, result_, &count_, GQSGD_FLOAT32,
+                                  nullptr, nullptr);
+         }},
+        {"allreduce_many",
+         [this] {
+           return gqsgd_allreduce_many(comm(), quantizer_, sends_, receives_, &count_, 1,
+                                       GQSGD_FLOAT32, GQSGD_MEAN, GQSGD_SCHEDULE_DIRECT, nullptr,
+                                       nullptr);
+         }},
+        {"request", [this] { return request(); }},
+        {"create and destroy",
+         [] {
+           gqsgd_comm made = nullptr;
+           const gqsgd_status status = gqsgd_comm_create_local(1, "threads=2,costs=builtin", &made);
+           return status == GQSGD_OK ? gqsgd_comm_destroy(made) : status;
+         }},
+        {"create and destroy a process's",
+         [] {
+           gqsgd_unique_id unique_id;
+           gqsgd_comm made = nullptr;
+           gqsgd_status status = gqsgd_unique_id_create(&unique_id);
+           if (status == GQSGD_OK) {
+             status = gqsgd_comm_create_process(&unique_id, 0, 1, "", &made);
+           }
+           return status == GQSGD_OK ? gqsgd_comm_destroy(made) : status;
+         }},
+        {"stages", [this] { return stages(); }},
+    });
+  }
+
+  void add_schedules(const Kind& kind) {
+    for (int32_t schedule = GQSGD_SCHEDULE_AUTO; schedule <= GQSGD_SCHEDULE_SPARSE; ++schedule) {
+      if (!takes(kind, schedule)) continue;
+      uses_.push_back({"simulate", [this, schedule] {
+                         return gqsgd_simulate(quantizer_, 3, sends_, receives_, kCallValues,
+                                               GQSGD_FLOAT32, GQSGD_MEAN, schedule, nullptr, "");
+                       }});
+      uses_.push_back({"allreduce", [this, schedule] {
+                         return gqsgd_allreduce(comm(), quantizer_, values_, result_, kCallValues,
+                                                GQSGD_FLOAT32, GQSGD_MEAN, schedule, nullptr,
+                                                nullptr);
+                       }});
+    }
+  }
+
+  gqsgd_comm comm() const { return group_.comm(0); }
+
+  gqsgd_status request() {
+    gqsgd_request started = nullptr;
+    const gqsgd_status status =
+        gqsgd_allreduce_start(comm(), quantizer_, values_, result_, kCallValues, GQSGD_FLOAT32,
+                              GQSGD_MEAN, GQSGD_SCHEDULE_DIRECT, nullptr, nullptr, &started);
+    return status == GQSGD_OK ? gqsgd_request_wait(started) : status;
+  }
+
+  gqsgd_status stages() {
+    gqsgd_status status = gqsgd_norm(quantizer_, &site_, values_, kCallValues, GQSGD_FLOAT32,
+                                     norms_, nullptr, 0, nullptr);
+    if (status != GQSGD_OK) return status;
+    status = gqsgd_quantize(quantizer_, &site_, values_, kCallValues, GQSGD_FLOAT32, norms_, words_,
+                            nullptr, 0, nullptr);
+    if (status != GQSGD_OK) return status;
+    const uint32_t* operands[] = {words_};
+    status = gqsgd_reduce_many(quantizer_, &site_, operands, kCallValues, norms_, sums_, scales_,
+                               nullptr, 0, nullptr);
+    if (status != GQSGD_OK) return status;
+    return gqsgd_dequantize(quantizer_, &site_, sums_, scales_, kCallValues, GQSGD_FLOAT32,
+                            GQSGD_MEAN, result_, nullptr);
+  }
+
+  Group group_;
+  gqsgd_quantizer quantizer_ = nullptr;
+  std::vector<Use> uses_;
+  gqsgd_site site_{};
+  double number_ = 0;
+  size_t count_ = kCallValues;
+  float values_[kCallValues] = {}, result_[kCallValues] = {};
+  float norms_[kCallValues] = {}, scales_[kCallValues] = {};
+  uint32_t words_[kCallValues] = {}, sums_[kCallValues] = {};
+  const void* sends_[3] = {values_, values_, values_};
+  void* receives_[3] = {result_, nullptr, nullptr};
+};
+
+// SIGFPE ends this program where a function computes before it has changed the state.
+TEST(Caller, FloatingPointTrapsRoundingAndFlagsAreItsOwn) {
+  fenv_t before;
+  ASSERT_EQ(fegetenv(&before), 0);
+  for (const Kind& kind : kKinds) {
+    Everything everything(kind);
+    for (const Use& use : everything.uses()) {
+      feclearexcept(FE_ALL_EXCEPT);
+      fesetround(FE_UPWARD);
+      const bool traps = feenableexcept(FE_ALL_EXCEPT) != -1;
+      const gqsgd_status status = use.call();
+      const int enabled = fegetexcept(), rounding = fegetround();
+      const int flags = fetestexcept(FE_ALL_EXCEPT);
+      fesetenv(&before);
+      EXPECT_EQ(status, GQSGD_OK) << use.name << ": " << gqsgd_last_error();
+      EXPECT_EQ(enabled, traps ? FE_ALL_EXCEPT : 0) << use.name;
+      EXPECT_EQ(rounding, FE_UPWARD) << use.name;
+      EXPECT_EQ(flags, 0) << use.name;
+    }
+  }
+}
+
+std::atomic<gqsgd_comm> to_abort{nullptr};
+std::atomic<int> aborts{0};
+
+void abort_in_handler(int) {
+  errno = 4711;
+  const gqsgd_status status = gqsgd_comm_abort(to_abort.load());
+  if (status == GQSGD_OK && errno == 4711) ++aborts;
+}
+
+/** SIGUSR1 aborts, until the end of its life. */
+class AbortOnSignal {
+ public:
+  explicit AbortOnSignal(gqsgd_comm comm) {
+    to_abort = comm;
+    aborts = 0;
+    struct sigaction action = {};
+    action.sa_handler = abort_in_handler;
+    sigaction(SIGUSR1, &action, &before_);
+  }
+  ~AbortOnSignal() { sigaction(SIGUSR1, &before_, nullptr); }
+
+ private:
+  struct sigaction before_ = {};
+};
+
+TEST(Caller, SignalHandlerAbortsTheCallThatItInterrupts) {
+  Group group(2);
+  const AbortOnSignal handler(group.comm(0));
+  std::atomic<bool> begun{false};
+  Outcome outcome;
+  std::thread caller([&] {
+    begun = true;
+    outcome = Call(0).make(group.comm(0));
+  });
+  while (!begun) std::this_thread::yield();
+  uint64_t calls = 0;
+  while (gqsgd_comm_stat(group.comm(0), "calls", &calls) == GQSGD_OK && calls == 0) {
+    std::this_thread::yield();
+  }
+  pthread_kill(caller.native_handle(), SIGUSR1);
+  caller.join();
+  EXPECT_TRUE(is(outcome, GQSGD_ABORTED, "rank 0 aborted its communicator"));
+  EXPECT_TRUE(is(Call(1).make(group.comm(1)), GQSGD_ABORTED, "rank 0 aborted"));
+  EXPECT_EQ(aborts, 1) << "errno is the interrupted code's";
+}
+
+// A handler that took a lock which the interrupted code holds would never return.
+TEST(Caller, SignalHandlerMayInterruptAnyCall) {
+  Group group(1), other(1);
+  const AbortOnSignal handler(group.comm(0));
+  std::atomic<bool> stop{false};
+  std::thread caller([&] {
+    Call call(0);
+    int32_t rank = 0;
+    while (!stop) {
+      gqsgd_comm_rank(nullptr, &rank);  // makes a sentence
+      gqsgd_comm_rank(other.comm(0), &rank);
+      gqsgd_comm_status(group.comm(0));  // broken from the first signal on
+      call.make_status(other.comm(0));
+      gqsgd_comm made = nullptr;
+      gqsgd_comm_create_local(1, "", &made);
+      gqsgd_comm_destroy(made);
+    }
+  });
+  for (int signals = 0; signals < 300; ++signals) {
+    pthread_kill(caller.native_handle(), SIGUSR1);
+    const int seen = aborts;
+    while (aborts == seen) std::this_thread::yield();
+  }
+  stop = true;
+  caller.join();
+  EXPECT_TRUE(is(outcome_of(gqsgd_comm_status(group.comm(0))), GQSGD_ABORTED, "rank 0 aborted"));
+  EXPECT_TRUE(other.still_works());
+}
+
+TEST(Caller, AbortThatFailsHasASentence) {
+  EXPECT_TRUE(is(outcome_of(gqsgd_comm_abort(nullptr)), GQSGD_BAD_HANDLE,
+                 "communicator to abort is not a live one"));
+  Group group(1);
+  EXPECT_TRUE(is(outcome_of(gqsgd_comm_rank(group.comm(0), nullptr)), GQSGD_INVALID_ARGUMENT,
+                 "gqsgd_comm_rank: rank is NULL"))
+      << "a later failure has its own";
+}
+
+/** Runs `call` on a thread that is cancelled before it begins. Null if it did not get to its end.
+ */
+std::unique_ptr<Outcome> cancelled(const std::function<gqsgd_status()>& call) {
+  struct Run {
+    const std::function<gqsgd_status()>& call;
+    std::atomic<bool> is_cancelled{false};
+    std::unique_ptr<Outcome> outcome;
+  } run{call, {}, nullptr};
+  pthread_t thread;
+  const auto body = [](void* user) -> void* {
+    Run& self = *static_cast<Run*>(user);
+    while (!self.is_cancelled) {
+    }
+    const gqsgd_status status = self.call();
+    int off;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &off);
+    self.outcome = std::make_unique<Outcome>(outcome_of(status));
+    pthread_setcancelstate(off, nullptr);
+    EXPECT_EQ(off, PTHREAD_CANCEL_ENABLE) << "the caller's state comes back";
+    pthread_testcancel();
+    return nullptr;
+  };
+  EXPECT_EQ(pthread_create(&thread, nullptr, body, &run), 0);
+  EXPECT_EQ(pthread_cancel(thread), 0);
+  run.is_cancelled = true;
+  void* ended = nullptr;
+  EXPECT_EQ(pthread_join(thread, &ended), 0);
+  EXPECT_EQ(ended, PTHREAD_CANCELED) << "after the call";
+  return std::move(run.outcome);
+}
+
+TEST(Caller, CancelledThreadGetsToTheEndOfItsCall) {
+  Group group(2);
+  std::thread peer([&] {
+    for (int call = 0; call < 2; ++call) EXPECT_TRUE(is_ok(Call(1).make(group.comm(1))));
+  });
+  Call own(0);
+  auto outcome = cancelled([&] { return own.make_status(group.comm(0)); });
+  ASSERT_TRUE(outcome);
+  EXPECT_TRUE(is_ok(*outcome));
+  outcome = cancelled([&] {
+    const gqsgd_status started = own.start(group.comm(0));
+    return started == GQSGD_OK ? gqsgd_request_wait(own.request) : started;
+  });
+  EXPECT_TRUE(outcome && is_ok(*outcome));
+  peer.join();
+  EXPECT_TRUE(group.still_works());
+}
+
+// include/gqsgd.h promises that this is enough.
+constexpr size_t kLeastStackBytes = 64 << 10;
+
+/** Runs `call` on a stack that ends in a page which nothing may touch; returns the bytes used. */
+size_t run_on_least_stack(const std::function<void()>& call) {
+  const size_t page_bytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  const size_t room_bytes = page_bytes + kLeastStackBytes;
+  auto* room = static_cast<unsigned char*>(
+      mmap(nullptr, room_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  EXPECT_NE(room, MAP_FAILED);
+  EXPECT_EQ(mprotect(room, page_bytes, PROT_NONE), 0);
+  unsigned char* const stack = room + page_bytes;
+  std::fill(stack, stack + kLeastStackBytes, 0xA5);
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  EXPECT_EQ(pthread_attr_setstack(&attributes, stack, kLeastStackBytes), 0);
+  pthread_t thread;
+  const auto body = [](void* user) -> void* {
+    (*static_cast<const std::function<void()>*>(user))();
+    return nullptr;
+  };
+  EXPECT_EQ(pthread_create(&thread, &attributes, body, const_cast<std::function<void()>*>(&call)),
+            0);
+  EXPECT_EQ(pthread_join(thread, nullptr), 0);
+  pthread_attr_destroy(&attributes);
+  size_t untouched_bytes = 0;
+  while (untouched_bytes < kLeastStackBytes && stack[untouched_bytes] == 0xA5) ++untouched_bytes;
+  munmap(room, room_bytes);
+  return kLeastStackBytes - untouched_bytes;
+}
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+TEST(Caller, StackOf64KiBIsEnoughForEveryCall) {
+  size_t used_bytes = 0;
+  for (const Kind& kind : kKinds) {
+    Everything everything(kind);
+    for (const Use& use : everything.uses()) {
+      gqsgd_status status = GQSGD_INTERNAL;
+      const size_t used_here_bytes = run_on_least_stack([&] { status = use.call(); });
+      EXPECT_EQ(status, GQSGD_OK) << use.name;
+      used_bytes = std::max(used_bytes, used_here_bytes);
+    }
+  }
+  RecordProperty("used_bytes", std::to_string(used_bytes));
+  EXPECT_LT(used_bytes, kLeastStackBytes - 8192) << "what is left for the caller is too little";
+}
+#endif
+
+}  // namespace
+}  // namespace gq::test

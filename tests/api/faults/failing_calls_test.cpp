@@ -1,0 +1,282 @@
+// Every allocation and every system call of the library fails once: no crash, no hang, no leak, a
+// status that the catalogue knows, and a group that either goes on or says why not.
+#include <unistd.h>
+
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <thread>
+
+#include "tests/api/faults/support/call.h"
+#include "tests/api/faults/support/fail_nth.h"
+#include "tests/unit/transport/children.h"
+
+namespace gq::test {
+namespace {
+
+constexpr unsigned long kNever = 1ul << 40;
+
+/** Everything a process may hold too much of. */
+struct Holdings {
+  long heap_bytes = heap_bytes_in_use();
+  size_t descriptors = 0, segments = 0;
+
+  Holdings() {
+    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+      std::error_code gone;
+      ++descriptors;
+      const auto target = std::filesystem::read_symlink(entry.path(), gone);
+      segments += target.string().find("gqsgd") != std::string::npos ? 1 : 0;
+    }
+  }
+};
+
+/** What one run of a scenario said; the first failure counts. Allocates nothing. */
+struct Trial {
+  gqsgd_status status = GQSGD_OK;
+  char sentence[512] = "";
+
+  /** Notes the outcome of a call of the library; true if it succeeded. */
+  bool note(gqsgd_status returned) {
+    if (returned == GQSGD_OK) return true;
+    if (status == GQSGD_OK) snprintf(sentence, sizeof sentence, "%s", gqsgd_last_error());
+    if (status == GQSGD_OK) status = returned;
+    return false;
+  }
+};
+
+/** Makes its calls with fail_nth(nth) in force. */
+using Scenario = std::function<Trial(unsigned long nth)>;
+
+/** A resource that is missing; or, where a caller at the door cannot be looked at, its absence. */
+bool is_catalogued(gqsgd_status status) {
+  return status == GQSGD_OK || (status >= GQSGD_NO_MEMORY && status <= GQSGD_SYSTEM) ||
+         status == GQSGD_TIMEOUT || status == GQSGD_PEER_LOST;
+}
+
+/** Runs the scenario whole once, then with its nth call failing; a line about what was wrong. */
+std::string run_once(const Scenario& scenario, unsigned long nth) {
+  const Trial whole = scenario(kNever);
+  if (whole.status != GQSGD_OK) return std::string("without a failure: ") + whole.sentence;
+  const Holdings before;
+  const Trial trial = scenario(nth);
+  const Holdings after;
+  const char* failed = fail_nth_failed();
+  if (failed == nullptr) return "end";
+  const std::string what =
+      std::string(failed) + " failed: " + gqsgd_status_name(trial.status) + ": " + trial.sentence;
+  if (!is_catalogued(trial.status)) return what;
+  if (trial.status != GQSGD_OK && trial.sentence[0] == '\0') return what + "(no sentence)";
+  if (after.descriptors != before.descriptors) return what + " (descriptors leaked)";
+  if (after.segments != before.segments) return what + " (a segment leaked)";
+  if (after.heap_bytes > before.heap_bytes) {
+    return what + " (" + std::to_string(after.heap_bytes - before.heap_bytes) + " bytes leaked)";
+  }
+  return "ok " + what;
+}
+
+/** Every call in turn, each in a process of its own, until there is none left to fail. */
+void fail_each(const Scenario& scenario, unsigned long least_count) {
+  std::map<std::string, int> counts;
+  for (unsigned long nth = 1;; ++nth) {
+    Child child([&] { return run_once(scenario, nth); });
+    const std::string line = child.line();
+    if (line == "end") {
+      EXPECT_GE(nth - 1, least_count) << "calls that were made to fail";
+      break;
+    }
+    ASSERT_EQ(line.rfind("ok ", 0), 0u) << "call " << nth << ": " << line;
+    counts[line.substr(3, line.find(" failed") - 3)] += 1;
+    ASSERT_LT(nth, 3000u);
+  }
+  std::string summary;
+  for (const auto& [name, count] : counts) summary += name + " " + std::to_string(count) + "  ";
+  printf("failed in turn: %s\n", summary.c_str());
+}
+
+Trial make_quantizer(unsigned long nth) {
+  Trial trial;
+  gqsgd_quantizer quantizer = nullptr;
+  size_t size_bytes = 0;
+  fail_nth(nth);
+  if (trial.note(gqsgd_quantizer_create("paper-ge8,seed=5", &quantizer))) {
+    trial.note(gqsgd_packed_size(quantizer, 100, &size_bytes));
+    trial.note(gqsgd_quantizer_destroy(quantizer));
+  }
+  fail_nth_pause();
+  return trial;
+}
+
+TEST(FailingCalls, OfQuantizers) { fail_each(make_quantizer, 1); }
+
+Trial simulate(unsigned long nth) {
+  Trial trial;
+  Call call(0);
+  const void* send[3] = {call.send, call.send, call.send};
+  void* recv[3] = {call.recv, nullptr, nullptr};
+  fail_nth(nth);
+  trial.note(gqsgd_simulate(call.quantizer, 3, send, recv, call.value_count, call.dtype, call.op,
+                            call.schedule, call.at, ""));
+  fail_nth_pause();
+  return trial;
+}
+
+TEST(FailingCalls, OfSimulations) { fail_each(simulate, 10); }
+
+/** Two ranks; rank 0's calls fail, rank 1 gets whatever follows from that, but not a hang. */
+Trial local_group(unsigned long nth) {
+  Trial trial;
+  gqsgd_comm comms[2] = {};
+  std::unique_ptr<Call> calls[2] = {std::make_unique<Call>(0), std::make_unique<Call>(1)};
+  fail_nth(nth);
+  const char* options = "timeout_ms=2000,nodes=3:4,threads=3";
+  const bool made = trial.note(gqsgd_comm_create_local(2, options, comms));
+  const unsigned long left = fail_nth_pause();
+  if (!made) return trial;
+  std::thread peer([&] { calls[1]->make_status(comms[1]); });
+  fail_nth(left);
+  trial.note(calls[0]->make_status(comms[0]));
+  trial.note(gqsgd_comm_destroy(comms[0]));
+  fail_nth_pause();
+  peer.join();
+  gqsgd_comm_destroy(comms[1]);
+  return trial;
+}
+
+TEST(FailingCalls, OfLocalGroups) { fail_each(local_group, 10); }
+
+/** Two ranks; rank 0's start fails in turn, rank 1 gets an error for it, but not a hang. */
+Trial start_request(unsigned long nth) {
+  Trial trial;
+  gqsgd_comm comms[2] = {};
+  Call call(0), peers(1);
+  trial.note(gqsgd_comm_create_local(2, "timeout_ms=2000", comms));
+  gqsgd_status peer_got = GQSGD_OK;
+  std::thread peer([&] { peer_got = peers.make_status(comms[1]); });
+  fail_nth(nth);
+  const bool started = trial.note(call.start(comms[0]));
+  fail_nth_pause();
+  if (started) trial.note(gqsgd_request_wait(call.request));
+  peer.join();
+  trial.note(gqsgd_comm_destroy(comms[0]));
+  gqsgd_comm_destroy(comms[1]);
+  if (started || peer_got == GQSGD_REMOTE_ERROR) return trial;
+  trial.status = GQSGD_INTERNAL;
+  snprintf(trial.sentence, sizeof trial.sentence, "the peer got %s", gqsgd_status_name(peer_got));
+  return trial;
+}
+
+TEST(FailingCalls, OfRequests) { fail_each(start_request, 2); }
+
+/** The first call of the library in a process, which makes what the library keeps for good. */
+using FirstCall = gqsgd_status (*)();
+
+std::string first_call(FirstCall call, unsigned long nth) {
+  try {
+    fail_nth(nth);
+    const gqsgd_status status = call();
+    fail_nth_pause();
+    return std::string(fail_nth_failed() == nullptr ? "end " : "") + gqsgd_status_name(status);
+  } catch (...) {
+    return "an exception has crossed the C ABI";
+  }
+}
+
+TEST(FailingCalls, OfFirstUsesInAProcess) {
+  const struct {
+    FirstCall call;
+    const char* expected;  // where memory is not what is missing
+  } cases[] = {
+      {[] {
+         gqsgd_quantizer quantizer;
+         return gqsgd_quantizer_create("", &quantizer);
+       },
+       "OK"},
+      {[] {
+         gqsgd_comm comm;
+         return gqsgd_comm_create_local(1, "", &comm);
+       },
+       "OK"},
+      {[] {
+         gqsgd_set_log([](void*, const char*) {}, nullptr);
+         return GQSGD_OK + 0;
+       },
+       "OK"},
+      {[] { return gqsgd_comm_status(nullptr); }, "BAD_HANDLE"},
+      {[] { return gqsgd_request_wait(nullptr); }, "BAD_HANDLE"},
+  };
+  for (const auto& one : cases) {
+    std::string line;
+    for (unsigned long nth = 1; line.rfind("end", 0) != 0; ++nth) {
+      Child child([&] { return first_call(one.call, nth); });
+      line = child.line();
+      EXPECT_TRUE(found(line, std::string("^(NO_MEMORY|SYSTEM)$|^(end )?") + one.expected + "$"))
+          << "call " << nth;
+      ASSERT_LT(nth, 100u);
+    }
+  }
+}
+
+void take_part(const gqsgd_unique_id& id, int rank, Call* call, Trial* trial) {
+  gqsgd_comm comm = nullptr;
+  if (!trial->note(gqsgd_comm_create_process(&id, rank, 2, "timeout_ms=300,nodes=3:4", &comm)))
+    return;
+  trial->note(call->make_status(comm));
+  trial->note(gqsgd_comm_destroy(comm));
+}
+
+/** The same with two processes; `victim` is the rank whose calls fail. */
+Trial process_group(int victim, unsigned long nth) {
+  Trial trial;
+  gqsgd_unique_id id;
+  if (!trial.note(gqsgd_unique_id_create(&id))) return trial;
+  Child other([&] {
+    Trial mine;
+    Call call(1 - victim);
+    take_part(id, 1 - victim, &call, &mine);
+    return std::string(gqsgd_status_name(mine.status));
+  });
+  Call call(victim);
+  fail_nth(nth);
+  take_part(id, victim, &call, &trial);
+  fail_nth_pause();
+  const std::string peer = other.line();
+  for (const char* expected : {"OK", "REMOTE_ERROR", "PEER_LOST", "TIMEOUT", "NO_RESOURCE"}) {
+    if (peer == expected) return trial;
+  }
+  trial.status = GQSGD_INTERNAL;
+  snprintf(trial.sentence, sizeof trial.sentence, "the peer got %s", peer.c_str());
+  return trial;
+}
+
+TEST(FailingCalls, OfTheHostOfAProcessGroup) {
+  fail_each([](unsigned long nth) { return process_group(0, nth); }, 40);
+}
+
+TEST(FailingCalls, OfAGuestOfAProcessGroup) {
+  fail_each([](unsigned long nth) { return process_group(1, nth); }, 40);
+}
+
+// A timer of the program's that strikes sooner than the kernel commits a long piece.
+TEST(FailingCalls, CommitsThatSignalsInterruptGoOnInShorterPieces) {
+  for (const long page_count : {64, 3, 1}) {
+    Child child([=] {
+      gqsgd_unique_id id;
+      gqsgd_comm comm = nullptr;
+      interrupt_longer_commits(page_count * getpagesize());
+      if (gqsgd_unique_id_create(&id) != GQSGD_OK ||
+          gqsgd_comm_create_process(&id, 0, 1, "", &comm) != GQSGD_OK) {
+        return std::string(gqsgd_last_error());
+      }
+      Call call(0);
+      const gqsgd_status reserved =
+          gqsgd_comm_reserve(comm, call.quantizer, size_t{4} << 20, GQSGD_FLOAT32);
+      return std::string(gqsgd_status_name(reserved)) + " " + call.make(comm).text();
+    });
+    EXPECT_EQ(child.line(), "OK OK") << "interrupted beyond " << page_count << " pages";
+  }
+}
+
+}  // namespace
+}  // namespace gq::test

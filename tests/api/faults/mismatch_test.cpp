@@ -1,0 +1,192 @@
+// One rank calls with something else: every rank gets MISMATCH with field, ranks and both values,
+// no result is touched, and the group goes on. Every field, every differing rank, every schedule.
+#include "tests/api/faults/support/call.h"
+#include "tests/support/operation.h"
+#include "tests/support/ranks.h"
+#include "tests/unit/transport/children.h"
+
+namespace gq::test {
+namespace {
+
+constexpr int kRanks = 3;
+
+struct Field {
+  const char* name;
+  Change change;
+  const char* usual;
+  const char* other;
+};
+
+const Field kFields[] = {
+    {"value_count", [](Call& call) { call.value_count = 999; }, "1000", "999"},
+    {"dtype", [](Call& call) { call.dtype = GQSGD_FLOAT16; }, "float32", "float16"},
+    {"op", [](Call& call) { call.op = GQSGD_SUM; }, "mean", "sum"},
+    {"schedule", [](Call& call) { call.schedule = GQSGD_SCHEDULE_RING; }, "direct", "ring"},
+    {"levels", [](Call& call) { call.use("paper-ge8"); }, "linear", "exponential"},
+    {"bits", [](Call& call) { call.use("paper-gl8,bits=4,combine=average"); }, "8", "4"},
+    {"seed", [](Call& call) { call.use("paper-gl8,seed=5"); }, "0", "5"},
+    {"rounding", [](Call& call) { call.use("paper-gl8,rounding=nearest"); }, "independent",
+     "nearest"},
+    {"rounding", [](Call& call) { call.use("paper-gl8,rounding=correlated"); }, "independent",
+     "correlated"},
+    {"block", [](Call& call) { call.use("paper-gl8,block=128"); }, "0", "128"},
+    {"nonfinite", [](Call& call) { call.use("paper-gl8,nonfinite=error"); }, "poison", "error"},
+    {"step", [](Call& call) { call.at[0] = 8; }, "7", "8"},
+    {"index", [](Call& call) { call.at[1] = 3; }, "0", "3"},
+};
+
+std::string sentence_of(const Field& field, int culprit) {
+  // All ranks are compared with rank 0, so rank 0's own difference shows against rank 1.
+  const bool first = culprit == 0;
+  return std::string(field.name) + " differs: rank 0 has " + (first ? field.other : field.usual) +
+         ", rank " + std::to_string(first ? 1 : culprit) + " has " +
+         (first ? field.usual : field.other);
+}
+
+class OneDifference : public testing::TestWithParam<int32_t> {};
+
+TEST_P(OneDifference, IsNamedOnAllRanksAndHarmsNobody) {
+  Group group(kRanks);
+  const Change use_schedule = [](Call& call) { call.schedule = GetParam(); };
+  for (const Field& field : kFields) {
+    for (int culprit = 0; culprit < kRanks; ++culprit) {
+      const bool is_schedule = std::string(field.name) == "schedule";
+      if (is_schedule && GetParam() != GQSGD_SCHEDULE_DIRECT) continue;
+      const bool is_block = std::string(field.other) == "128";
+      if (is_block && GetParam() == GQSGD_SCHEDULE_SPARSE) continue;  // refused before it differs
+      const GroupOutcome outcome = group.call(culprit, field.change, use_schedule);
+      for (const Outcome& rank : outcome.ranks) {
+        EXPECT_TRUE(is(rank, GQSGD_MISMATCH, sentence_of(field, culprit)))
+            << field.name << " on rank " << culprit;
+      }
+      EXPECT_TRUE(outcome.all_untouched) << field.name;
+    }
+  }
+  EXPECT_TRUE(group.still_works());
+}
+
+INSTANTIATE_TEST_SUITE_P(Schedules, OneDifference,
+                         testing::Values(GQSGD_SCHEDULE_RING, GQSGD_SCHEDULE_TREE,
+                                         GQSGD_SCHEDULE_BUTTERFLY, GQSGD_SCHEDULE_DIRECT,
+                                         GQSGD_SCHEDULE_HIERARCHICAL, GQSGD_SCHEDULE_SPARSE),
+                         [](const auto& info) { return std::string(schedule_name(info.param)); });
+
+// Fields that the direct schedule alone can do.
+TEST(Mismatch, FieldsOfTheReencodeAreCompared) {
+  const Field fields[] = {
+      {"bits_down", [](Call& call) { call.use("paper-gl8,bits_down=4"); }, "8", "4"},
+      {"rounding_down", [](Call& call) { call.use("paper-gl8,rounding_down=subtractive"); },
+       "random", "subtractive"},
+      {"rescale", [](Call& call) { call.use("paper-gl8,block=64,rescale=true"); }, "false", "true"},
+  };
+  Group group(kRanks);
+  const Change blocks = [](Call& call) { call.use("paper-gl8,block=64"); };
+  for (const Field& field : fields) {
+    const bool has_blocks = std::string(field.name) == "rescale";
+    const GroupOutcome outcome = group.call(2, field.change, has_blocks ? blocks : nullptr);
+    for (const Outcome& rank : outcome.ranks) {
+      EXPECT_TRUE(is(rank, GQSGD_MISMATCH, sentence_of(field, 2))) << field.name;
+    }
+    EXPECT_TRUE(outcome.all_untouched) << field.name;
+  }
+  EXPECT_TRUE(group.still_works());
+}
+
+TEST(Mismatch, AutoMeansTheScheduleThatItChooses) {
+  Group group(kRanks);
+  const Change choose = [](Call& call) { call.schedule = GQSGD_SCHEDULE_AUTO; };
+  const GroupOutcome outcome = group.call(1, choose);
+  for (const Outcome& rank : outcome.ranks) EXPECT_TRUE(is_ok(rank));
+}
+
+/** Joins a group of two processes, makes one call, and says what came of it. */
+std::string call_with_options(const gqsgd_unique_id& id, int rank, const char* options) {
+  gqsgd_comm comm = nullptr;
+  const Outcome made = outcome_of(gqsgd_comm_create_process(&id, rank, 2, options, &comm));
+  if (made.status != GQSGD_OK) return made.text();
+  const Outcome called = Call(rank).make(comm);
+  gqsgd_comm_destroy(comm);
+  return called.text();
+}
+
+TEST(Mismatch, OptionsOfTheGroupAreCompared) {
+  const struct {
+    const char* options;
+    const char* sentence;
+  } cases[] = {
+      {"stream_id=9", "stream_id differs: rank 0 has 0, rank 1 has 9"},
+      {"chunk_value_count=64", "chunk_value_count differs: rank 0 has 65536, rank 1 has 64"},
+      {"costs=builtin", "digest of costs differs: rank 0 has 0, rank 1 has "},
+      {"uncompressed=never", "uncompressed=never differs: rank 0 has false, rank 1 has true"}};
+  for (const auto& one : cases) {
+    gqsgd_unique_id id;
+    ASSERT_TRUE(is_ok(outcome_of(gqsgd_unique_id_create(&id))));
+    Child rank0([&] { return call_with_options(id, 0, ""); });
+    Child rank1([&] { return call_with_options(id, 1, one.options); });
+    for (const std::string& line : {rank0.line(), rank1.line()}) {
+      EXPECT_EQ(line.rfind("MISMATCH: ", 0), 0u) << line;
+      EXPECT_NE(line.find(one.sentence), std::string::npos) << line;
+    }
+  }
+}
+
+// Other nodes are other reductions: found where they matter, whatever the schedule would be.
+TEST(Mismatch, NodesAreComparedInAHierarchy) {
+  gqsgd_unique_id id;
+  ASSERT_TRUE(is_ok(outcome_of(gqsgd_unique_id_create(&id))));
+  const auto rank = [&id](int number, const char* options) {
+    gqsgd_comm comm = nullptr;
+    const Outcome made = outcome_of(gqsgd_comm_create_process(&id, number, 3, options, &comm));
+    if (made.status != GQSGD_OK) return made.text();
+    Call call(number);
+    const Outcome direct = call.make(comm);
+    if (direct.status != GQSGD_OK) return direct.text();
+    call.schedule = GQSGD_SCHEDULE_HIERARCHICAL;
+    const Outcome hierarchical = call.make(comm);
+    gqsgd_comm_destroy(comm);
+    return hierarchical.text();
+  };
+  Child rank0([&] { return rank(0, "nodes=0:0:1"); });
+  Child rank1([&] { return rank(1, "nodes=4:4:2"); });  // the same nodes
+  Child rank2([&] { return rank(2, "nodes=0:0:0"); });
+  for (const std::string& line : {rank0.line(), rank1.line(), rank2.line()}) {
+    EXPECT_EQ(line.rfind("MISMATCH: ", 0), 0u) << line;
+    EXPECT_NE(line.find("nodes (digest) differs: rank 0 has"), std::string::npos) << line;
+    EXPECT_NE(line.find("rank 2 has"), std::string::npos) << line;
+  }
+}
+
+// A rank that is one call behind meets the others' next call with its own last one.
+TEST(Mismatch, RankThatSkippedACallIsFoundAtTheNext) {
+  Group group(kRanks);
+  const GroupOutcome outcome = group.call(2, [](Call& call) {
+    call.value_count = 500;
+    call.at[0] = 8;
+  });
+  for (const Outcome& rank : outcome.ranks) {
+    EXPECT_TRUE(is(rank, GQSGD_MISMATCH,
+                   "call 1, allreduce: value_count differs: rank 0 has 1000, "
+                   "rank 2 has 500; every rank must make the same calls"));
+  }
+  EXPECT_TRUE(group.still_works());
+}
+
+TEST(Mismatch, IsFoundBetweenProcessesToo) {
+  const std::string lines = run_processes(4, "timeout_ms=20000", [](int rank, gqsgd_comm comm) {
+    for (const Field& field : kFields) {
+      Call call(rank);
+      if (rank == 3) field.change(call);
+      const Outcome outcome = call.make(comm);
+      const testing::AssertionResult named = is(outcome, GQSGD_MISMATCH, sentence_of(field, 3));
+      if (!named) return std::string(field.name) + ": " + named.message();
+      if (!call.result_untouched()) return std::string(field.name) + ": the result was written";
+    }
+    Call right(rank);
+    const Outcome outcome = right.make(comm);
+    return outcome.status == GQSGD_OK ? "" : outcome.text();
+  });
+  EXPECT_EQ(lines, "");
+}
+
+}  // namespace
+}  // namespace gq::test

@@ -1,0 +1,86 @@
+// Buffers of stages that overlap: refused, and nothing is written.
+#include <cstring>
+#include <functional>
+#include <vector>
+
+#include "tests/api/faults/support/call.h"
+
+namespace gq::test {
+namespace {
+
+constexpr size_t kValueCount = 4096;
+
+/** Buffers for every stage of a format with norms of blocks, one after the other. */
+class Stages : public testing::Test {
+ protected:
+  Stages() {
+    call_.use("blocks-8");
+    for (size_t k = 0; k < kValueCount; ++k) values()[k] = static_cast<float>(k % 7);
+    EXPECT_EQ(gqsgd_norm(call_.quantizer, &site_, values(), kValueCount, GQSGD_FLOAT32, norms(),
+                         nullptr, 0, nullptr),
+              GQSGD_OK);
+    EXPECT_EQ(quantize(norms(), words()), GQSGD_OK);
+  }
+
+  gqsgd_status quantize(const float* norms, uint32_t* words) {
+    return gqsgd_quantize(call_.quantizer, &site_, values(), kValueCount, GQSGD_FLOAT32, norms,
+                          words, nullptr, 0, nullptr);
+  }
+  gqsgd_status reduce_many(const float* norms, uint32_t* out, float* out_scales) {
+    const uint32_t* const list[] = {words()};
+    return gqsgd_reduce_many(call_.quantizer, &site_, list, kValueCount, norms, out, out_scales,
+                             nullptr, 0, nullptr);
+  }
+
+  float* values() { return memory_.data(); }
+  float* norms() { return values() + kValueCount; }
+  uint32_t* words() { return reinterpret_cast<uint32_t*>(norms() + kValueCount); }
+  uint32_t* sums() { return words() + kValueCount; }
+  float* scales() { return reinterpret_cast<float*>(sums() + kValueCount); }
+  static float* in(uint32_t* words) { return reinterpret_cast<float*>(words + 3); }
+
+  Values memory_ = Values(5 * kValueCount, 0.0f);
+  Call call_{0};
+  gqsgd_site site_ = {0, 1, 0, 0, 0, 0, 0, 1, 1};
+};
+
+TEST_F(Stages, RefuseBuffersThatOverlap) {
+  const struct {
+    const char* sentence;
+    std::function<gqsgd_status()> stage;
+  } cases[] = {
+      {"norms and values overlap in 128 bytes",
+       [&] {
+         return gqsgd_norm(call_.quantizer, &site_, values(), kValueCount, GQSGD_FLOAT32,
+                           values() + 5, nullptr, 0, nullptr);
+       }},
+      {"norms and words overlap in 128 bytes", [&] { return quantize(in(sums()), sums()); }},
+      {"norms and out_words overlap", [&] { return reduce_many(in(sums()), sums(), scales()); }},
+      {"out_scales and out_words overlap",
+       [&] { return reduce_many(norms(), sums(), in(sums())); }},
+      {"out_scales and words.rank. overlap",
+       [&] { return reduce_many(norms(), sums(), in(words())); }},
+      {"scales and values overlap in 128 bytes",
+       [&] {
+         return gqsgd_dequantize(call_.quantizer, &site_, words(), values() + 70, kValueCount,
+                                 GQSGD_FLOAT32, GQSGD_MEAN, values(), nullptr);
+       }},
+  };
+  for (const auto& one : cases) {
+    const Values before = memory_;  // zeros, where norms are to be read, are norms
+    EXPECT_TRUE(is(outcome_of(one.stage()), GQSGD_INVALID_ARGUMENT, one.sentence));
+    EXPECT_EQ(memcmp(memory_.data(), before.data(), before.size() * sizeof(float)), 0)
+        << one.sentence;
+    memory_ = before;
+  }
+}
+
+TEST_F(Stages, TakeScalesInPlaceOfNorms) {
+  EXPECT_EQ(reduce_many(norms(), sums(), scales()), GQSGD_OK) << gqsgd_last_error();
+  EXPECT_EQ(reduce_many(norms(), words(), norms()), GQSGD_OK) << gqsgd_last_error();
+  EXPECT_EQ(memcmp(norms(), scales(), kValueCount / 128 * sizeof(float)), 0);
+  EXPECT_EQ(memcmp(words(), sums(), kValueCount), 0);
+}
+
+}  // namespace
+}  // namespace gq::test

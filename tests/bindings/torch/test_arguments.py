@@ -1,0 +1,116 @@
+"""HookState says what is wrong with its arguments when it is made, and when it was never used."""
+
+import gc
+import os
+import pickle
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import gqsgd.torch
+import pytest
+import torch
+
+INVALID = gqsgd.InvalidArgument
+
+
+@pytest.mark.parametrize(("arguments", "kind", "sentence"), [
+    ({"transport": "grup"}, INVALID, "'grup'; accepted are auto, group, process, nccl"),
+    ({"quantizer": "bocks-8"}, INVALID, "bocks-8"),
+    ({"quantizer": None}, TypeError, "quantizer is a NoneType, not a Quantizer"),
+    ({"schedule": "sparse"}, INVALID, "schedule is 'sparse'; accepted are auto"),
+    ({"timeout": 3}, INVALID, 'option "timeout" is not known'),
+    ({"timeout_ms": "soon"}, INVALID, "timeout_ms=soon is not an integer"),
+    ({"nodes": [0, "a"]}, INVALID, 'nodes has "a" for rank 1'),
+    ({"policy": "none"}, TypeError, "policy is a str, not a function"),
+    ({"process_group": 2}, TypeError, "process_group is a int, not a ProcessGroup"),
+    ({"communicator": "mpi"}, TypeError, "communicator is a str, not a Communicator"),
+    ({"model": torch.nn.Linear(2, 2), "policy": lambda *_: "bocks-8"}, INVALID, "bocks-8"),
+])
+def test_arguments_that_no_backward_could_use_are_refused_at_once(arguments, kind, sentence):
+    with pytest.raises(kind) as caught:
+        gqsgd.torch.HookState(**arguments)
+    assert sentence in str(caught.value)
+
+
+def test_arguments_of_fsdp_are_refused_at_once():
+    with pytest.raises(INVALID, match="'grup'; accepted are auto, group"):
+        gqsgd.torch.ReduceScatter(transport="grup")
+    with pytest.raises(INVALID, match='option "timeout" is not known'):
+        gqsgd.torch.ReduceScatter(timeout=3)
+
+
+def test_arguments_that_are_right_are_taken():
+    state = gqsgd.torch.HookState(
+        "rotated-8", model=torch.nn.Linear(2, 2), nodes=[0, 0, 1, 1], timeout_ms=-1, threads=2)
+    assert state.communicator is None  # no group, no wait
+    with pytest.raises(INVALID, match="init_process_group"):
+        state.connect()
+    state._unused.used()
+
+
+def warned(end):
+    """The warnings of what `end` does to a state that was never used."""
+    state = gqsgd.torch.HookState()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        end(state)
+        del state
+        gc.collect()
+    return [str(each.message) for each in caught]
+
+
+def close_twice(state):
+    state.close()
+    state.close()
+
+
+def close_after_an_error(state):
+    try:
+        raise ValueError("the training failed")
+    except ValueError:
+        state.close()
+
+
+@pytest.mark.parametrize("end", [close_twice, lambda state: None])
+def test_a_hook_that_was_never_called_warns_once(end):
+    (sentence,) = warned(end)
+    assert "never called" in sentence and "register_comm_hook" in sentence
+
+
+def test_where_an_error_is_under_way_there_is_no_warning():
+    assert warned(close_after_an_error) == []
+
+
+def test_copies_and_loaded_states_do_not_warn():
+    def load(state):
+        state.load_state_dict({**state.state_dict(), "step": 3})
+
+    def close_copy(state):
+        pickle.loads(pickle.dumps(state)).close()
+        load(state)
+
+    assert warned(load) == []
+    assert warned(close_copy) == []
+
+
+PROGRAM = """
+import gqsgd.torch, os, sys
+state = gqsgd.torch.HookState()
+{end}
+"""
+
+
+@pytest.mark.parametrize(("end", "count"), [
+    ("", 1),
+    ("raise ValueError('the training failed')", 0),
+    ("if os.fork() == 0: sys.exit()\nos.wait(); sys.stderr = sys.__stdout__", 0),
+])
+def test_at_the_end_of_a_program(end, count):
+    """The parent of the last one prints its own warning elsewhere."""
+    path = os.pathsep.join([str(Path(__file__).resolve().parents[3] / "bindings" / "python"), *sys.path])
+    result = subprocess.run(
+        [sys.executable, "-c", PROGRAM.format(end=end)], capture_output=True, text=True,
+        timeout=100, env={**os.environ, "PYTHONPATH": path})
+    assert result.stderr.count("never called") == count

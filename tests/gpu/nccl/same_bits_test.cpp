@@ -1,0 +1,135 @@
+// Calls on streams over NCCL give the bits of virtual ranks in one thread: every schedule, every
+// kind of format, one to eight ranks, one call after the other without waiting.
+#include <gtest/gtest.h>
+
+#include "tests/gpu/nccl/group.h"
+
+namespace gq::test {
+namespace {
+
+/** Every rank makes `calls`, waits once, and compares. */
+std::string compare(const NcclGroup& group, const std::vector<Operation>& calls,
+                    const std::vector<size_t>& value_counts, const std::string& options = "") {
+  std::vector<std::vector<Values>> inputs;
+  std::vector<Values> expected;
+  for (size_t k = 0; k < calls.size(); ++k) {
+    inputs.push_back(gradients(group.size(), value_counts[k % value_counts.size()], 40 + k));
+    expected.push_back(simulate(calls[k], inputs[k], options));
+  }
+  return group.run([&](int rank, gqsgd_comm comm) -> std::string {
+    std::vector<std::unique_ptr<StreamCall>> made;
+    for (size_t k = 0; k < calls.size(); ++k) {
+      made.push_back(std::make_unique<StreamCall>(inputs[k][static_cast<size_t>(rank)]));
+      if (made[k]->make(comm, calls[k]) != GQSGD_OK) return gqsgd_last_error();
+    }
+    for (size_t k = 0; k < calls.size(); ++k) {
+      if (!made[k]->wait()) return describe(calls[k]) + ": the stream does not get through";
+      const std::string found = difference(made[k]->result(), expected[k]);
+      if (!found.empty()) return describe(calls[k]) + ": " + found;
+    }
+    return "";
+  });
+}
+
+void expect_same_bits(const std::vector<const char*>& formats,
+                      const std::vector<int32_t>& schedules, const std::string& options = "") {
+  for (const int ranks : {1, 2, 3, 4, 5, 8}) {
+    const NcclGroup group(ranks, options);
+    for (const char* format : formats) {
+      std::vector<Operation> calls;
+      for (const int32_t schedule : schedules) {
+        Operation call;
+        call.quantizer = format;
+        call.schedule = schedule;
+        call.op = calls.size() % 2 == 0 ? GQSGD_MEAN : GQSGD_SUM;
+        call.in_place = calls.size() % 3 == 1;
+        call.step = 5 + calls.size();
+        call.index = calls.size();
+        call.at_device = calls.size() % 2 == 0;
+        calls.push_back(call);
+      }
+      EXPECT_EQ(compare(group, calls, {1000, 1, 4099, 33}, options), "")
+          << ranks << " ranks, " << format << ", " << options;
+    }
+  }
+}
+
+const std::vector<const char*> kPlain(std::begin(kPresets), std::end(kPresets));
+const std::vector<const char*> kBlocks(std::begin(kBlockFormats), std::end(kBlockFormats));
+const std::vector<const char*> kWide(std::begin(kWideFormats), std::end(kWideFormats));
+const std::vector<int32_t> kAll(std::begin(kSchedules), std::end(kSchedules));
+
+TEST(SameBits, OfThePresets) { expect_same_bits(kPlain, kAll); }
+TEST(SameBits, OfThePresetsInChunks) { expect_same_bits(kPlain, kAll, "chunk_value_count=64"); }
+TEST(SameBits, OfBlocksAndRotations) { expect_same_bits(kBlocks, kAll); }
+TEST(SameBits, OfBlocksAndRotationsInChunks) {
+  expect_same_bits(kBlocks, kAll, "chunk_value_count=128");
+}
+TEST(SameBits, OfWhatOwnersEncodeAgain) {
+  expect_same_bits(kWide,
+                   {GQSGD_SCHEDULE_DIRECT, GQSGD_SCHEDULE_AUTO, GQSGD_SCHEDULE_HIERARCHICAL});
+  expect_same_bits(kWide, {GQSGD_SCHEDULE_DIRECT}, "chunk_value_count=256");
+}
+TEST(SameBits, OfOtherNorms) {
+  expect_same_bits(
+      {"paper-gl8,norm=2:2", "paper-ge8,norm=inf:2", "paper-gl4,norm=1:inf", "paper-ge4,norm=2:1"},
+      kAll);
+}
+
+TEST(SameBits, OfSumsThatNcclMakes) {
+  const std::vector<const char*> formats(std::begin(kNativeFormats), std::end(kNativeFormats));
+  expect_same_bits(formats, {GQSGD_SCHEDULE_NATIVE, GQSGD_SCHEDULE_DIRECT});
+}
+
+/** The kinds of calls of a step follow each other as in the step before: only the first steps wait
+ *  on the host. */
+TEST(SameBits, OfStepsOfATraining) {
+  const NcclGroup group(4);
+  std::vector<Operation> calls;
+  for (uint64_t step = 0; step < 12; ++step) {
+    for (uint64_t bucket = 0; bucket < 3; ++bucket) {
+      Operation call;
+      call.quantizer = bucket == 1 ? "blocks-8" : "paper-gl8";
+      call.schedule = GQSGD_SCHEDULE_DIRECT;
+      call.step = step;
+      call.index = bucket;
+      call.at_device = bucket == 2;
+      calls.push_back(call);
+    }
+  }
+  EXPECT_EQ(compare(group, calls, {4000, 900, 2000}), "");
+}
+
+TEST(SameBits, AreMissedWhenABitIsWrong) {
+  const NcclGroup group(3);
+  Operation call;
+  call.quantizer = "paper-gl8";
+  call.schedule = GQSGD_SCHEDULE_RING;
+  StandInFaults flipped{};
+  flipped.flip_a_bit = 1;
+  set_faults(flipped);
+  EXPECT_NE(compare(group, {call}, {3000}).find("expected"), std::string::npos);
+  set_faults({});
+  EXPECT_EQ(compare(group, {call}, {3000}), "");
+}
+
+/** While a stream is busy with other work, a call of an expected kind returns at once. */
+TEST(Enqueued, ReturnsBeforeItIsCarriedOut) {
+  const NcclGroup group(2);
+  const std::vector<Values> inputs = gradients(2, 500, 3);
+  Operation call;
+  call.quantizer = "paper-ge8";
+  call.schedule = GQSGD_SCHEDULE_DIRECT;
+  EXPECT_EQ(compare(group, {call}, {500}), "");
+  EXPECT_EQ(group.run([&](int rank, gqsgd_comm comm) -> std::string {
+    StreamCall made(inputs[static_cast<size_t>(rank)]);
+    made.stream.sleep(300);
+    if (made.make(comm, call) != GQSGD_OK) return gqsgd_last_error();
+    if (!made.untouched() || made.wait(10)) return "it was not enqueued behind the stream's work";
+    return made.wait() && !made.untouched() ? "" : "it was not carried out";
+  }),
+            "");
+}
+
+}  // namespace
+}  // namespace gq::test

@@ -1,0 +1,393 @@
+// A stand-in of libnccl.so.2: NCCL's functions between threads of one process, on streams of the
+// device that tests have (tests/support/host_device/host_device.h). Groups of sends and receives
+// are carried out together, in an order that is nobody's business; what does not match waits until
+// it is aborted. Compiled with other macros it is old, or lacks a function.
+#include "tests/gpu/nccl/stand_in.h"
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "src/transport/nccl/nccl_types.h"
+#include "tests/support/host_device/host_stream.h"
+
+#ifndef STAND_IN_VERSION
+#define STAND_IN_VERSION 22304
+#endif
+
+namespace {
+
+using namespace gq::nccl;
+using gq::test::HostStream;
+
+/** A message that waits for its receiver. */
+struct Sent {
+  const unsigned char* from;
+  size_t size_bytes;
+  bool* done;
+};
+
+/** One collective, while ranks come to it. */
+struct Meeting {
+  std::vector<const void*> from;
+  size_t size_bytes = 0;
+  uint32_t come = 0;
+  uint32_t left = 0;
+};
+
+struct Group {
+  std::mutex mutex;
+  std::condition_variable changed;
+  int ranks = 0;
+  int joined = 0;
+  std::map<std::pair<int, int>, std::deque<Sent>> sent;
+  std::map<uint64_t, Meeting> meetings;
+};
+
+}  // namespace
+
+namespace gq::nccl {
+struct OpaqueComm {
+  std::shared_ptr<Group> group;
+  int rank = 0;
+  bool blocking = true;
+  std::atomic<bool> aborted{false};
+  std::atomic<int> polls_left{0};
+  uint64_t collectives = 0;  // carried out, under the group's mutex
+  uint64_t faults_set = 0;   // what was set when exchanges were last counted
+  int exchanges = 0;         // groups of messages since then
+  std::string last_error;
+};
+}  // namespace gq::nccl
+
+namespace {
+
+std::mutex mutex;
+StandInFaults faults{};
+uint64_t faults_set = 0;  // how often
+std::map<std::string, std::shared_ptr<Group>> groups;
+std::atomic<int> comms{0}, aborts{0};
+std::atomic<uint64_t> ids{0};
+std::atomic<void*> default_stream{nullptr};
+
+struct Transfer {
+  bool sends;
+  int peer;
+  void* place;
+  size_t size_bytes;
+};
+
+/** What a thread has put into the group that it began. */
+struct Pending {
+  int depth = 0;
+  Comm comm = nullptr;
+  Stream stream = nullptr;
+  std::vector<Transfer> transfers;
+};
+thread_local Pending pending;
+
+size_t bytes_of(DataType type) { return type == kUint64 ? 8 : type == kFloat32 ? 4 : 1; }
+
+/** The result of a call that enqueues, if a test wants it to fail. */
+bool fails(Comm comm, Result* result) {
+  const std::lock_guard<std::mutex> lock(mutex);
+  if (faults.fail_call <= 0 || --faults.fail_call > 0) return false;
+  comm->last_error = "the stand-in was told to fail";
+  *result = faults.fail_result;
+  return true;
+}
+
+bool flips() {
+  const std::lock_guard<std::mutex> lock(mutex);
+  return faults.flip_a_bit > 0 && --faults.flip_a_bit == 0;
+}
+
+/** What the next exchange of `comm` takes. */
+int exchange_time_ms(Comm comm) {
+  const std::lock_guard<std::mutex> lock(mutex);
+  if (comm->faults_set != faults_set) comm->exchanges = 0;
+  comm->faults_set = faults_set;
+  comm->exchanges += 1;
+  const bool slow = faults.slow_exchange == 0 || faults.slow_exchange == comm->exchanges;
+  return slow ? faults.exchange_time_ms : 0;
+}
+
+Result accepted(Comm comm) {
+  if (comm->blocking) return kSuccess;
+  const std::lock_guard<std::mutex> lock(mutex);
+  comm->polls_left = faults.in_progress_polls;
+  return comm->polls_left > 0 ? kInProgress : kSuccess;
+}
+
+template <typename Work>
+void push(Stream stream, void (*work)(void*), const Work& argument) {
+  auto* const host = static_cast<HostStream*>(stream == nullptr ? default_stream.load() : stream);
+  host->push(
+      host, work, [](void* argument) { delete static_cast<Work*>(argument); }, new Work(argument));
+}
+
+struct Exchange {
+  Comm comm;
+  std::shared_ptr<Group> group;
+  std::vector<Transfer> transfers;
+  int time_ms;
+};
+
+/** One receive, if its message is there. */
+bool receive(Group& group, int self, const Transfer& transfer) {
+  auto& queue = group.sent[{transfer.peer, self}];
+  // Sizes that differ never match, as in NCCL, where the one that waits for more waits for ever.
+  if (queue.empty() || queue.front().size_bytes != transfer.size_bytes) return false;
+  std::memcpy(transfer.place, queue.front().from, transfer.size_bytes);
+  if (transfer.size_bytes > 0 && flips()) static_cast<unsigned char*>(transfer.place)[0] ^= 1;
+  *queue.front().done = true;
+  queue.pop_front();
+  group.changed.notify_all();
+  return true;
+}
+
+/** Sends are offered, receives taken in an order of chance among peers; a group is through when all
+ *  of them are. */
+void exchange(void* argument) {
+  const auto* const work = static_cast<const Exchange*>(argument);
+  Group& group = *work->group;
+  const int self = work->comm->rank;
+  if (work->time_ms > 0) std::this_thread::sleep_for(std::chrono::milliseconds(work->time_ms));
+  std::unique_lock<std::mutex> lock(group.mutex);
+  std::deque<bool> sent;
+  std::map<int, std::deque<Transfer>> receives;
+  for (const Transfer& transfer : work->transfers) {
+    if (transfer.sends) {
+      sent.push_back(false);
+      group.sent[{self, transfer.peer}].push_back(
+          {static_cast<const unsigned char*>(transfer.place), transfer.size_bytes, &sent.back()});
+    } else {
+      receives[transfer.peer].push_back(transfer);
+    }
+  }
+  group.changed.notify_all();
+  for (;;) {
+    bool through = true, moved = false;
+    for (auto& [peer, queue] : receives) {
+      if (!queue.empty() && receive(group, self, queue.front())) {
+        queue.pop_front();
+        moved = true;
+      }
+      through = through && queue.empty();
+    }
+    for (const bool done : sent) through = through && done;
+    if (through) return;
+    if (work->comm->aborted) {
+      for (auto& [ends, queue] : group.sent) {
+        if (ends.first == self) queue.clear();
+      }
+      return;
+    }
+    if (!moved) group.changed.wait_for(lock, std::chrono::milliseconds(5));
+  }
+}
+
+struct Collective {
+  Comm comm;
+  std::shared_ptr<Group> group;
+  const void* from;
+  void* to;
+  size_t count;
+  DataType type;
+  bool adds;
+};
+
+template <typename Number>
+void add(const Collective& work, const std::vector<const void*>& from, std::vector<char>* out) {
+  auto* const sums = reinterpret_cast<Number*>(out->data());
+  for (const void* addends : from) {
+    for (size_t k = 0; k < work.count; ++k) sums[k] += static_cast<const Number*>(addends)[k];
+  }
+}
+
+/** Every rank comes; who came last wakes the others; memory is given up when all have read it. */
+void collective(void* argument) {
+  const auto* const work = static_cast<const Collective*>(argument);
+  Group& group = *work->group;
+  const size_t size_bytes = work->count * bytes_of(work->type);
+  const auto ranks = static_cast<uint32_t>(group.ranks);
+  std::unique_lock<std::mutex> lock(group.mutex);
+  Meeting& meeting = group.meetings[work->comm->collectives++];
+  meeting.from.resize(ranks);
+  meeting.from[static_cast<size_t>(work->comm->rank)] = work->from;
+  const bool fits = meeting.come == 0 || meeting.size_bytes == size_bytes;
+  meeting.size_bytes = size_bytes;
+  meeting.come += fits ? 1 : 0;
+  group.changed.notify_all();
+  while (!work->comm->aborted && meeting.come < ranks) {
+    group.changed.wait_for(lock, std::chrono::milliseconds(5));
+  }
+  if (work->comm->aborted) return;
+  std::vector<char> out(work->adds ? size_bytes : size_bytes * ranks);
+  if (!work->adds) {
+    for (uint32_t rank = 0; rank < ranks; ++rank) {
+      std::memcpy(out.data() + rank * size_bytes, meeting.from[rank], size_bytes);
+    }
+  } else if (work->type == kUint64) {
+    add<uint64_t>(*work, meeting.from, &out);
+  } else {
+    add<float>(*work, meeting.from, &out);
+  }
+  meeting.left += 1;
+  group.changed.notify_all();
+  while (!work->comm->aborted && meeting.left < ranks) {
+    group.changed.wait_for(lock, std::chrono::milliseconds(5));
+  }
+  std::memcpy(work->to, out.data(), out.size());
+}
+
+Result enqueue_collective(const Collective& made, Stream stream) {
+  Result result = kSuccess;
+  if (fails(made.comm, &result)) return result;
+  push(stream, collective, made);
+  return accepted(made.comm);
+}
+
+Result put(Comm comm, Stream stream, const Transfer& transfer) {
+  Result result = kSuccess;
+  if (fails(comm, &result)) return result;
+  if (pending.depth == 0) return kInvalidArgument;  // this library always groups
+  pending.comm = comm;
+  pending.stream = stream;
+  pending.transfers.push_back(transfer);
+  return kSuccess;
+}
+
+void abort_all_waits(Comm comm) {
+  comm->aborted = true;
+  comm->group->changed.notify_all();
+}
+
+}  // namespace
+
+extern "C" {
+
+void stand_in_set(const StandInFaults* wanted) {
+  const std::lock_guard<std::mutex> lock(mutex);
+  faults = *wanted;
+  faults_set += 1;
+}
+void stand_in_default_stream(void* stream) { default_stream = stream; }
+int stand_in_comms(void) { return comms; }
+int stand_in_aborts(void) { return aborts; }
+
+Result ncclGetVersion(int* version) {
+  *version = STAND_IN_VERSION;
+  return kSuccess;
+}
+
+Result ncclGetUniqueId(Id* id) {
+  std::memset(id, 0, sizeof *id);
+  const uint64_t number = ++ids;
+  std::memcpy(id->internal, &number, sizeof number);
+  return kSuccess;
+}
+
+Result ncclCommInitRankConfig(Comm* comm, int ranks, Id id, int rank, Config* config) {
+  *comm = new OpaqueComm;
+  const std::lock_guard<std::mutex> lock(mutex);
+  std::shared_ptr<Group>& group = groups[std::string(id.internal, sizeof id.internal)];
+  if (!group) group = std::make_shared<Group>();
+  group->ranks = ranks;
+  group->joined += 1;
+  (*comm)->group = group;
+  (*comm)->rank = rank;
+  (*comm)->blocking = config->blocking != 0;
+  comms += 1;
+  return (*comm)->blocking ? kSuccess : kInProgress;
+}
+
+Result ncclCommDestroy(Comm comm) {
+  comms -= 1;
+  delete comm;
+  return kSuccess;
+}
+
+Result ncclCommAbort(Comm comm) {
+  aborts += 1;
+  comms -= 1;
+  abort_all_waits(comm);  // kernels may look at it for a while: it is never deleted
+  for (bool deaf = true; deaf;) {
+    const std::lock_guard<std::mutex> lock(mutex);
+    deaf = faults.deaf_abort != 0;
+  }
+  return kSuccess;
+}
+
+Result ncclCommGetAsyncError(Comm comm, Result* error) {
+  const std::lock_guard<std::mutex> lock(mutex);
+  *error = faults.async_error;
+  if (*error != kSuccess) comm->last_error = "the stand-in found an error later";
+  if (*error == kSuccess && comm->group->joined < comm->group->ranks) *error = kInProgress;
+  if (*error == kSuccess && comm->polls_left > 0 && --comm->polls_left > 0) *error = kInProgress;
+  return kSuccess;
+}
+
+Result ncclCommCount(Comm comm, int* count) {
+  *count = comm->group->ranks;
+  return kSuccess;
+}
+Result ncclCommUserRank(Comm comm, int* rank) {
+  *rank = comm->rank;
+  return kSuccess;
+}
+Result ncclCommCuDevice(Comm, int* device) {
+  *device = 0;
+  return kSuccess;
+}
+
+const char* ncclGetErrorString(Result result) {
+  return result == 1 ? "unhandled cuda error" : result == 6 ? "remote process exited" : "an error";
+}
+const char* ncclGetLastError(Comm comm) { return comm == nullptr ? "" : comm->last_error.c_str(); }
+
+Result ncclGroupStart() {
+  pending.depth += 1;
+  return kSuccess;
+}
+
+Result ncclGroupEnd() {
+  if (--pending.depth > 0) return kSuccess;
+  const Pending group = std::move(pending);
+  pending = Pending();
+  if (group.comm == nullptr) return kSuccess;
+  push(group.stream, exchange,
+       Exchange{group.comm, group.comm->group, group.transfers, exchange_time_ms(group.comm)});
+  return accepted(group.comm);
+}
+
+Result ncclSend(const void* from, size_t count, DataType type, int peer, Comm comm, Stream stream) {
+  return put(comm, stream, {true, peer, const_cast<void*>(from), count * bytes_of(type)});
+}
+
+Result ncclRecv(void* to, size_t count, DataType type, int peer, Comm comm, Stream stream) {
+  return put(comm, stream, {false, peer, to, count * bytes_of(type)});
+}
+
+#ifndef STAND_IN_LACKS_ALL_GATHER
+Result ncclAllGather(const void* own, void* all, size_t count, DataType type, Comm comm,
+                     Stream stream) {
+  return enqueue_collective({comm, comm->group, own, all, count, type, false}, stream);
+}
+#endif
+
+Result ncclAllReduce(const void* from, void* to, size_t count, DataType type, ReduceOp, Comm comm,
+                     Stream stream) {
+  return enqueue_collective({comm, comm->group, from, to, count, type, true}, stream);
+}
+}

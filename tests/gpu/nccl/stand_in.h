@@ -1,0 +1,35 @@
+// What tests ask of the stand-in of NCCL besides NCCL's own functions.
+#ifndef GQ_TESTS_GPU_NCCL_STAND_IN_H
+#define GQ_TESTS_GPU_NCCL_STAND_IN_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Faults, process-wide. -1 and 0 stand for none where nothing else is said. */
+struct StandInFaults {
+  int fail_call;          ///< the n-th call from now on that enqueues something fails (1: the next)
+  int fail_result;        ///< with this result
+  int async_error;        ///< every communicator has this error from now on
+  int in_progress_polls;  ///< calls on communicators that do not block are through after so many
+                          ///< looks
+  int flip_a_bit;         ///< a bit of the n-th message from now on is wrong (1: the next)
+  int deaf_abort;         ///< 1: ncclCommAbort does not return
+  int exchange_time_ms;   ///< what a group of messages takes before its words move
+  int slow_exchange;      ///< only each communicator's n-th group from now on takes that (1: the
+                          ///< next; 0: all of them)
+};
+
+void stand_in_set(const struct StandInFaults* faults);
+/** What a null stream stands for. */
+void stand_in_default_stream(void* stream);
+/** Communicators that were made and neither destroyed nor aborted. */
+int stand_in_comms(void);
+/** Those that were aborted so far. */
+int stand_in_aborts(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,44 @@
+// Instructions that decide what threads do next.
+#include <atomic>
+#include <chrono>
+
+#include "tests/gpu/ptx/warp.h"
+
+namespace gq::ptx {
+namespace {
+
+template <State kState>
+void stop(const Instruction&, Warp& warp, Mask threads) {
+  for_each(threads, [&](uint32_t thread) { warp.state[thread] = kState; });
+}
+
+void branch(const Instruction&, Warp&, Mask) {}  // Paths are the warp's (warp.cpp).
+
+void fence(const Instruction&, Warp&, Mask) { std::atomic_thread_fence(std::memory_order_seq_cst); }
+
+void tell_time(const Instruction& made, Warp& warp, Mask threads) {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  const auto count = std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
+  for_each(threads, [&](uint32_t thread) {
+    write(warp, made.out[0], thread, static_cast<uint64_t>(count));
+  });
+}
+
+}  // namespace
+
+Operation find_control(const std::string& name, Kind* kind) {
+  *kind = Kind::computes;
+  if (name == "membar.sys" || name == "membar.gl" || name == "membar.cta") return fence;
+  if (name == "mov.u64.globaltimer") return tell_time;
+  *kind = Kind::branches;
+  if (name == "bra" || name == "bra.uni") return branch;
+  *kind = Kind::stops;
+  if (name == "ret") return stop<State::ended>;
+  if (name == "bar.sync") return stop<State::barrier>;
+  if (name == "nanosleep.u32") return stop<State::yields>;
+  if (name == "redux.sync.max.u32") return stop<State::warp_max>;
+  if (name == "redux.sync.add.u32") return stop<State::warp_sum>;
+  return nullptr;
+}
+
+}  // namespace gq::ptx

@@ -1,0 +1,157 @@
+#include "tests/gpu/ptx/order.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+
+#include "tests/gpu/ptx/finding.h"
+
+namespace gq::ptx {
+namespace {
+
+constexpr size_t kPartsMax = 256;  // before those are dropped that are known anyway
+
+std::atomic<uint64_t> operations{0};
+
+struct Hosts {
+  std::mutex mutex;
+  Clock clock;
+};
+Hosts& hosts() {
+  static Hosts* const all = new Hosts;
+  return *all;
+}
+
+struct Words {
+  std::mutex mutex;
+  std::map<uint64_t, Clock> released;  // by address
+};
+Words& words() {
+  static Words* const all = new Words;
+  return *all;
+}
+
+/** Of the stream whose thread this is. */
+struct Here {
+  uint32_t stream;
+  Clock clock;
+};
+Here& here() {
+  static std::atomic<uint32_t> streams{0};
+  thread_local Here own{streams++, {}};
+  return own;
+}
+
+std::string name_of(const Stamp& stamp) {
+  return "operation " + std::to_string(stamp.operation) + " of stream " +
+         std::to_string(stamp.stream) + ", block " + std::to_string(stamp.block);
+}
+
+bool is_one(const Stamp& a, const Stamp& b) {
+  return a.operation == b.operation && a.block == b.block;
+}
+
+void check(const Stamp& earlier, const char* what, const Actor& actor) {
+  if (earlier.operation == 0 || is_one(earlier, actor.stamp)) return;
+  if (actor.before.knows(earlier)) return;
+  throw Finding("a race in global memory: nothing puts this access by " + name_of(actor.stamp) +
+                " and " + what + " by " + name_of(earlier) + " into an order");
+}
+
+}  // namespace
+
+bool order_is_checked() {
+  static const bool checked = getenv("GQ_PTX_ORDER") != nullptr;
+  return checked;
+}
+
+void Clock::join(uint32_t stream, uint64_t operation) {
+  if (streams_.size() <= stream) streams_.resize(stream + 1);
+  streams_[stream] = std::max(streams_[stream], operation);
+}
+
+void Clock::join(const Stamp& part) {
+  Stamp& known = parts_[{part.operation, part.block}];
+  if (known.operation == 0 || known.release < part.release) known = part;
+}
+
+void Clock::join(const Clock& other) {
+  for (uint32_t stream = 0; stream < other.streams_.size(); ++stream) {
+    join(stream, other.streams_[stream]);
+  }
+  for (const auto& [block, part] : other.parts_) join(part);
+  if (parts_.size() < kPartsMax) return;
+  std::erase_if(parts_, [&](const auto& part) {
+    const Stamp& stamp = part.second;
+    return stamp.stream < streams_.size() && streams_[stamp.stream] >= stamp.operation;
+  });
+}
+
+bool Clock::knows(const Stamp& stamp) const {
+  if (stamp.stream < streams_.size() && streams_[stamp.stream] >= stamp.operation) return true;
+  const auto part = parts_.find({stamp.operation, stamp.block});
+  return part != parts_.end() && part->second.release >= stamp.release;
+}
+
+void AreaOrder::touch(size_t offset, size_t size_bytes, bool writes, const Actor& actor) {
+  const size_t first = (offset + 3) / 4, end = (offset + size_bytes) / 4;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (size_t k = first; k < end; ++k) {
+    Word& word = words_[k];
+    check(word.written, "a write", actor);
+    if (writes) check(word.read, "a read", actor);
+    (writes ? word.written : word.read) = actor.stamp;
+  }
+}
+
+Actor begin_operation() {
+  Actor actor;
+  actor.stamp.operation = ++operations;
+  actor.stamp.stream = here().stream;
+  actor.before = here().clock;
+  return actor;
+}
+
+void end_operation(const Stamp& stamp, const Clock& heard) {
+  here().clock.join(heard);
+  here().clock.join(stamp.stream, stamp.operation);
+}
+
+void Mark::record() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  clock_.join(here().clock);
+}
+
+void Mark::wait() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  here().clock.join(clock_);
+}
+
+void Mark::tell_hosts() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard<std::mutex> hosts_lock(hosts().mutex);
+  hosts().clock.join(clock_);
+}
+
+Clock hosts_now() {
+  const std::lock_guard<std::mutex> lock(hosts().mutex);
+  return hosts().clock;
+}
+
+void follow_hosts(const Clock& known) { here().clock.join(known); }
+
+void release(uint64_t address, Actor* actor) {
+  Clock known = actor->before;
+  known.join(actor->stamp);
+  actor->stamp.release += 1;
+  const std::lock_guard<std::mutex> lock(words().mutex);
+  words().released[address] = std::move(known);
+}
+
+void acquire(uint64_t address, Actor* actor) {
+  const std::lock_guard<std::mutex> lock(words().mutex);
+  const auto found = words().released.find(address);
+  if (found != words().released.end()) actor->before.join(found->second);
+}
+
+}  // namespace gq::ptx

@@ -1,0 +1,97 @@
+// CUDA's kernels: what nvcc registers by name, read from the PTX that it made of the same source.
+// GQ_PTX has the files' names, with a colon between two.
+#include <cstdlib>
+#include <map>
+#include <sstream>
+#include <string>
+
+#include "tests/gpu/ptx/block.h"
+#include "tests/gpu/ptx/finding.h"
+#include "tests/gpu/ptx/runtime/runtime.h"
+
+namespace gq::ptx {
+namespace {
+
+/** Names of kernels by the address of what launches them. */
+std::map<const void*, std::string>& names() {
+  static auto* const all = new std::map<const void*, std::string>;
+  return *all;
+}
+
+Program read_files() {
+  const char* const files = getenv("GQ_PTX");
+  if (files == nullptr) end_with("GQ_PTX has to name the files of the kernels");
+  Program program;
+  std::istringstream paths(files);
+  std::string path;
+  try {
+    while (std::getline(paths, path, ':')) read_program(path, &program);
+  } catch (const std::exception& error) {
+    end_with(error.what());
+  }
+  return program;
+}
+
+/** Launches end the process where there is no such kernel: a device would have it. */
+const Kernel& kernel_of(const void* entry) {
+  static const Program* const program = new Program(read_files());
+  const auto name = names().find(entry);
+  if (name == names().end()) end_with("a launch of what was not registered");
+  const auto kernel = program->find(name->second);
+  if (kernel == program->end()) end_with((name->second + " is in no file of GQ_PTX").c_str());
+  return kernel->second;
+}
+
+}  // namespace
+}  // namespace gq::ptx
+
+using gq::ptx::noted;
+
+extern "C" {
+
+cudaError_t cudaLaunchKernel(const void* entry, dim3 blocks, dim3 threads, void** arguments,
+                             size_t shared_bytes, cudaStream_t stream) {
+  const gq::ptx::Kernel& kernel = gq::ptx::kernel_of(entry);
+  const bool flat = blocks.y * blocks.z * threads.y * threads.z == 1;
+  if (!flat || shared_bytes != 0) return noted(cudaErrorInvalidConfiguration);
+  return gq::ptx::enqueue(
+      stream, [&kernel, blocks, threads, packed = gq::ptx::packed_parameters(kernel, arguments)] {
+        gq::ptx::run_kernel(kernel, blocks.x, threads.x, packed);
+      });
+}
+
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* entry) {
+  const gq::ptx::Kernel& kernel = gq::ptx::kernel_of(entry);
+  *attributes = {};
+  attributes->sharedSizeBytes = kernel.shared_bytes;
+  attributes->maxThreadsPerBlock = static_cast<int>(kernel.threads_max);
+  return cudaSuccess;
+}
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* count, const void* entry,
+                                                                   int, size_t, unsigned) {
+  *count = static_cast<int>(gq::ptx::kernel_of(entry).blocks_at_least);
+  return cudaSuccess;
+}
+
+// What the code around kernels calls that nvcc writes.
+
+void** __cudaRegisterFatBinary(void*) {
+  static void* handle = nullptr;
+  return &handle;
+}
+void __cudaRegisterFatBinaryEnd(void**) {}
+void __cudaUnregisterFatBinary(void**) {}
+void __cudaRegisterFunction(void**, const char* entry, char*, const char* name, int, uint3*, uint3*,
+                            dim3*, dim3*, int*) {
+  gq::ptx::names()[entry] = name;
+}
+// Kernels are launched by cudaLaunchKernel alone.
+cudaError_t __cudaGetKernel(cudaKernel_t*, const void*) { return noted(cudaErrorNotSupported); }
+cudaError_t __cudaLaunchKernel(cudaKernel_t, dim3, dim3, void**, size_t, cudaStream_t) {
+  return noted(cudaErrorNotSupported);
+}
+cudaError_t __cudaPopCallConfiguration(dim3*, dim3*, size_t*, void*) {
+  return noted(cudaErrorNotSupported);
+}
+
+}  // extern "C"

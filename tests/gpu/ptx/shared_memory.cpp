@@ -1,0 +1,56 @@
+#include "tests/gpu/ptx/shared_memory.h"
+
+#include <string>
+
+#include "tests/gpu/ptx/finding.h"
+
+namespace gq::ptx {
+namespace {
+
+constexpr uint32_t kWordBytes = 4;
+constexpr uint32_t kSeveral = ~0u;
+constexpr uint8_t kGarbage = 0xCA;
+
+Finding race(uint32_t other, const char* does) {
+  const std::string who =
+      other == kSeveral ? "several threads " : "thread " + std::to_string(other) + " ";
+  return Finding("a race in shared memory: " + who + does + " the word, no barrier between");
+}
+
+}  // namespace
+
+SharedMemory::SharedMemory(uint32_t size_bytes)
+    : bytes_(size_bytes, kGarbage), words_((size_bytes + kWordBytes - 1) / kWordBytes) {}
+
+uint8_t* SharedMemory::place(uint64_t offset, uint32_t size_bytes, uint32_t thread, Access access) {
+  const auto where = [&] {
+    return std::to_string(size_bytes) + " bytes at " + std::to_string(offset) + " of shared memory";
+  };
+  if (offset % size_bytes != 0) throw Finding(where() + ": not aligned");
+  if (offset + size_bytes > bytes_.size()) throw Finding(where() + ": there is no such place");
+  for (uint64_t at = offset; at < offset + size_bytes; at += kWordBytes) {
+    touch(&words_[at / kWordBytes], thread, access);
+  }
+  return &bytes_[offset];
+}
+
+void SharedMemory::touch(Word* word, uint32_t thread, Access access) {
+  const bool written_now = word->written == phase_, read_now = word->read == phase_;
+  const bool with_others = access == Access::atomic && word->atomic;
+  if (written_now && word->writer != thread && !with_others) throw race(word->writer, "wrote");
+  if (access != Access::write && word->written == 0) {
+    throw Finding("a word of shared memory is read that nobody has written");
+  }
+  if (access == Access::read) {
+    word->reader = read_now && word->reader != thread ? kSeveral : thread;
+    word->read = phase_;
+    return;
+  }
+  if (read_now && word->reader != thread) throw race(word->reader, "read");
+  word->written = phase_;
+  word->writer =
+      access == Access::atomic && written_now && word->writer != thread ? kSeveral : thread;
+  word->atomic = access == Access::atomic;
+}
+
+}  // namespace gq::ptx

@@ -1,0 +1,295 @@
+// Graphs of allreduces by one kernel of each rank: no host meets another one at a replay, and what
+// goes wrong ends in time. What graphs of all transports do is in tests/gpu/nccl/graphs_test.cpp.
+#include <gtest/gtest.h>
+
+#include <barrier>
+#include <chrono>
+#include <thread>
+
+#include "tests/gpu/nccl/counted_call.h"
+#include "tests/gpu/streams/local_group.h"
+#include "tests/support/host_device/host_fused.h"
+
+namespace gq::test {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+Operation usual(const char* quantizer = "paper-ge8") { return {quantizer, GQSGD_SCHEDULE_DIRECT}; }
+
+/** A captured call of one rank, which was made once: the counter is at 1. */
+struct Replayed {
+  explicit Replayed(const Operation& operation, size_t value_count = kCount)
+      : call(operation, value_count), value_count(value_count) {}
+
+  std::string capture_at(gqsgd_comm comm, int rank, int ranks) {
+    const std::vector<Values> inputs = inputs_of(0, ranks, value_count);
+    return capture(comm, &call, stream, inputs[static_cast<size_t>(rank)], &graph);
+  }
+  void give(uint64_t step, int rank, int ranks) {
+    call.give(inputs_of(step, ranks, value_count)[static_cast<size_t>(rank)]);
+  }
+
+  CountedCall call;
+  size_t value_count;
+  HostGraph graph;
+  OwnStream stream;
+};
+
+TEST(FusedGraphs, AreOneKernelOfEachRank) {
+  for (const int ranks : {2, 5, 8}) {
+    const LocalGroup group(ranks);
+    const Values expected = expected_of(usual("blocks-8"), 1, ranks);
+    const uint32_t before = fused_kernels_enqueued();
+    EXPECT_EQ(group.run([&](int rank, gqsgd_comm comm) -> std::string {
+      Replayed made(usual("blocks-8"));
+      const std::string failure = made.capture_at(comm, rank, ranks);
+      if (!failure.empty()) return failure;
+      made.give(1, rank, ranks);
+      made.graph.replay(made.stream.get());
+      if (!made.stream.synchronize()) return "the stream does not get through";
+      return difference(made.call.result(), expected);
+    }),
+              "");
+    EXPECT_EQ(fused_kernels_enqueued() - before, 2u * static_cast<uint32_t>(ranks));
+  }
+}
+
+/** Rank 0's host has enqueued all of its replays before the others begin with theirs. */
+TEST(FusedGraphs, NeedNoMeetingOfHosts) {
+  constexpr int kRanks = 3;
+  const LocalGroup group(kRanks);
+  const std::vector<Values> same = inputs_of(0, kRanks);
+  Operation last = usual();
+  last.step = 6;
+  const Values expected = simulate(last, same);
+  EXPECT_EQ(group.run([&](int rank, gqsgd_comm comm) -> std::string {
+    Replayed made(usual());
+    const std::string failure = made.capture_at(comm, rank, kRanks);
+    if (!failure.empty()) return failure;
+    std::this_thread::sleep_for(milliseconds(100 * rank));
+    for (int k = 0; k < 6; ++k) made.graph.replay(made.stream.get());
+    if (!made.stream.synchronize()) return "the stream does not get through";
+    return difference(made.call.result(), expected);
+  }),
+            "");
+}
+
+/** Two graphs, and calls by kernels and by stages, on streams of their own; nobody waits. */
+TEST(FusedGraphs, GoWithCallsOfAllKinds) {
+  constexpr int kRanks = 3;
+  const LocalGroup group(kRanks);
+  const Operation kinds[] = {usual("paper-gl8"), usual("blocks-8"), usual("paper-ge4"),
+                             usual("rotated-8")};
+  const std::vector<Values> same = inputs_of(0, kRanks);
+  const auto expected = [&](size_t kind, uint64_t step) {
+    Operation operation = kinds[kind];
+    operation.step = step;
+    return simulate(operation, same);
+  };
+  const Values of_first = expected(0, 10), of_second = expected(1, 9), by_kernel = expected(2, 7),
+               by_stages = expected(3, 8);
+  EXPECT_EQ(group.run([&](int rank, gqsgd_comm comm) -> std::string {
+    const Values& values = same[static_cast<size_t>(rank)];
+    Replayed first(kinds[0]), second(kinds[1]);
+    CountedCall kernel(kinds[2]), stages(kinds[3]);
+    const OwnStream third, fourth;
+    std::string failure = first.capture_at(comm, rank, kRanks);            // step 0
+    if (failure.empty()) failure = second.capture_at(comm, rank, kRanks);  // 1
+    kernel.give(values);
+    stages.give(values);
+    for (int k = 0; k < 2; ++k) {  // 2 to 5
+      if (kernel.make(comm, third) != GQSGD_OK) return gqsgd_last_error();
+      if (stages.make(comm, fourth) != GQSGD_OK) return gqsgd_last_error();
+    }
+    first.stream.sleep(20 * rank);
+    first.graph.replay(first.stream.get());                                // 6
+    if (kernel.make(comm, third) != GQSGD_OK) return gqsgd_last_error();   // 7
+    if (stages.make(comm, fourth) != GQSGD_OK) return gqsgd_last_error();  // 8
+    second.graph.replay(second.stream.get());                              // 9
+    first.graph.replay(first.stream.get());                                // 10
+    const OwnStream* const streams[] = {&first.stream, &second.stream, &third, &fourth};
+    for (const OwnStream* stream : streams) {
+      if (!stream->synchronize()) return "a stream does not get through";
+    }
+    return failure + difference(first.call.result(), of_first) +
+           difference(second.call.result(), of_second) + difference(kernel.result(), by_kernel) +
+           difference(stages.result(), by_stages);
+  }),
+            "");
+}
+
+/** Calls on host memory and on the device count on, and so does what is captured later. */
+TEST(FusedGraphs, CountWithCallsOnHostMemory) {
+  constexpr int kRanks = 2;
+  const LocalGroup group(kRanks);
+  const std::vector<Values> same = inputs_of(0, kRanks);
+  Operation third = usual(), fourth = usual();
+  third.step = 3;
+  fourth.step = 4;
+  const Values by_host = simulate(third, same), by_device = simulate(fourth, same);
+  EXPECT_EQ(group.run([&](int rank, gqsgd_comm comm) -> std::string {
+    const Values& values = same[static_cast<size_t>(rank)];
+    Replayed made(usual());
+    std::string failure = made.capture_at(comm, rank, kRanks);
+    for (int k = 0; k < 2; ++k) made.graph.replay(made.stream.get());  // 1 and 2
+    const Quantizer quantizer(usual().quantizer);
+    Values result(kCount);
+    if (gqsgd_allreduce(comm, quantizer.get(), values.data(), result.data(), kCount, GQSGD_FLOAT32,
+                        GQSGD_MEAN, GQSGD_SCHEDULE_DIRECT, nullptr, nullptr) != GQSGD_OK) {
+      return gqsgd_last_error();
+    }
+    failure += difference(result, by_host);
+    failure += capture_only(comm, &made.call, made.stream, &made.graph);
+    made.graph.replay(made.stream.get());
+    if (!made.stream.synchronize()) return "the stream does not get through";
+    uint64_t counter = 0;
+    if (gqsgd_comm_counter(comm, &counter) != GQSGD_OK) return gqsgd_last_error();
+    if (counter != 5) return "the counter is " + std::to_string(counter);
+    return failure + difference(made.call.result(), by_device);
+  }),
+            "");
+}
+
+/** "" if a call that was made once is refused in a capture, in these words. */
+std::string refused(gqsgd_comm comm, int rank, int ranks, const Operation& operation,
+                    const std::string& part, size_t value_count = kCount) {
+  CountedCall call(operation, value_count);
+  const OwnStream stream;
+  call.give(inputs_of(0, ranks, value_count)[static_cast<size_t>(rank)]);
+  if (call.make(comm, stream) != GQSGD_OK || !stream.synchronize()) return gqsgd_last_error();
+  HostGraph graph;
+  graph.begin_capture(stream.get());
+  const gqsgd_status status = call.make(comm, stream);
+  const std::string sentence = gqsgd_last_error();
+  graph.end_capture(stream.get());
+  const bool as_meant = status == GQSGD_UNSUPPORTED && sentence.find(part) != std::string::npos;
+  return as_meant ? "" : std::string(gqsgd_status_name(status)) + ": " + sentence + "\n";
+}
+
+TEST(FusedGraphs, RefuseWhatHostsHaveToMeetFor) {
+  constexpr int kRanks = 2;
+  const LocalGroup group(kRanks);
+  EXPECT_EQ(group.run([](int rank, gqsgd_comm comm) {
+    Operation ring = usual("paper-gl8"), sparse = usual("paper-gl8");
+    ring.schedule = GQSGD_SCHEDULE_RING;
+    sparse.schedule = GQSGD_SCHEDULE_SPARSE;
+    return refused(comm, rank, kRanks, ring, "none but allreduces of schedule direct") +
+           refused(comm, rank, kRanks, sparse, "schedule sparse") +
+           refused(comm, rank, kRanks, usual("rotated-8"), "neither rotate") +
+           refused(comm, rank, kRanks, usual("none"), "none but allreduces") +
+           refused(comm, rank, kRanks, usual(), "not too many", (1u << 22) + 1);
+  }),
+            "");
+}
+
+TEST(FusedGraphs, RefuseWhereKernelsHaveNoRoom) {
+  set_fused_blocks_at_once(4);
+  {
+    const LocalGroup group(3);
+    EXPECT_EQ(group.run([](int rank, gqsgd_comm comm) {
+      return refused(comm, rank, 3, usual(), "have no room on the device");
+    }),
+              "");
+  }
+  set_fused_blocks_at_once(kFusedBlocks);
+}
+
+/** Kernels of graphs need queues of their own; others need no more than one for each rank. */
+TEST(FusedGraphs, RefuseWhereRanksShareQueues) {
+  set_fused_queues(5);
+  {
+    const LocalGroup pair(2), three(3);
+    EXPECT_EQ(pair.run([](int rank, gqsgd_comm comm) {
+      Replayed made(usual());
+      return made.capture_at(comm, rank, 2);
+    }),
+              "");
+    const uint32_t before = fused_kernels_enqueued();
+    EXPECT_EQ(three.run([](int rank, gqsgd_comm comm) {
+      return refused(comm, rank, 3, usual(), "has 5 ranks, whose streams share its 5 queues");
+    }),
+              "");
+    EXPECT_EQ(fused_kernels_enqueued() - before, 3u);
+    const LocalGroup one_more(1);
+    EXPECT_EQ(one_more.run([](int rank, gqsgd_comm comm) {
+      return refused(comm, rank, 1, usual(), "have no room on the device");
+    }),
+              "");
+  }
+  set_fused_queues(1);
+  {
+    const LocalGroup group(2);  // a device each
+    EXPECT_EQ(group.run([](int rank, gqsgd_comm comm) {
+      EXPECT_TRUE(host_device().set_current(rank).ok());
+      Replayed made(usual());
+      return made.capture_at(comm, rank, 2);
+    }),
+              "");
+  }
+  set_fused_queues(kFusedQueues);
+}
+
+/** Graphs of different calls, whose kernels have as many blocks: found, and nothing is written. */
+TEST(FusedGraphs, OfDifferentCallsAreFound) {
+  constexpr int kRanks = 3;
+  const LocalGroup group(kRanks);
+  const Values expected = expected_of(usual(), 9, kRanks);
+  EXPECT_EQ(group.run([&](int rank, gqsgd_comm comm) -> std::string {
+    Replayed made(usual()), other(usual(), kCount / 2);
+    std::string failure = made.capture_at(comm, rank, kRanks);
+    if (failure.empty()) failure = other.capture_at(comm, rank, kRanks);
+    if (!failure.empty()) return failure;
+    Replayed& taken = rank == 1 ? other : made;
+    taken.give(1, rank, kRanks);
+    taken.graph.replay(taken.stream.get());
+    if (!taken.stream.synchronize()) return "the stream does not get through";
+    if (!taken.call.untouched()) return "something was written";
+    if (gqsgd_comm_status(comm) != GQSGD_MISMATCH) return "nothing was found";
+    const std::string sentence = gqsgd_last_error();
+    if (sentence.find("rank 1 has 1500") == std::string::npos) return sentence;
+    if (gqsgd_comm_set_counter(comm, 9) != GQSGD_OK) return gqsgd_last_error();
+    made.give(9, rank, kRanks);
+    made.graph.replay(made.stream.get());
+    if (!made.stream.synchronize()) return "the stream does not get through";
+    return difference(made.call.result(), expected);
+  }),
+            "");
+}
+
+/** A rank replays once less: the others leave in time, and so does all that comes later. */
+TEST(LostReplay, IsNamedInTime) {
+  constexpr int kRanks = 3;
+  const LocalGroup group(kRanks);
+  std::barrier all(kRanks);
+  const auto begun = Clock::now();
+  EXPECT_EQ(group.run([&](int rank, gqsgd_comm comm) -> std::string {
+    Replayed made(usual());
+    std::string failure = made.capture_at(comm, rank, kRanks);
+    if (failure.empty() && gqsgd_comm_set_timeout(comm, 2000) == GQSGD_OK) {
+      failure = capture_only(comm, &made.call, made.stream, &made.graph);
+    }
+    made.give(1, rank, kRanks);
+    all.arrive_and_wait();
+    if (!failure.empty()) return failure;
+    if (rank != 1) {
+      for (int k = 0; k < 2; ++k) made.graph.replay(made.stream.get());
+      if (!made.stream.synchronize()) return "the stream does not get through";
+    }
+    all.arrive_and_wait();
+    if (rank == 1) made.graph.replay(made.stream.get());
+    if (!made.stream.synchronize()) return "the stream does not get through";
+    if (!made.call.untouched()) return "something was written";
+    const gqsgd_status asked = gqsgd_comm_status(comm);
+    const std::string sentence = gqsgd_last_error();
+    const bool told = asked == GQSGD_TIMEOUT && sentence.find("of rank 1") != std::string::npos;
+    if (!told) return gqsgd_status_name(asked) + (": " + sentence);
+    return made.call.make(comm, made.stream) == GQSGD_TIMEOUT ? "" : gqsgd_last_error();
+  }),
+            "");
+  EXPECT_LT(Clock::now() - begun, std::chrono::seconds(30));
+}
+
+}  // namespace
+}  // namespace gq::test

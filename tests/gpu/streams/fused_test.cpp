@@ -1,0 +1,237 @@
+// Allreduces by one kernel of each rank: where groups make them and where not, which bits they
+// have, and what becomes of kernels that wait for one that never begins.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <thread>
+
+#include "tests/gpu/streams/local_group.h"
+#include "tests/gpu/streams/typed_call.h"
+#include "tests/support/host_device/host_fused.h"
+
+namespace gq::test {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+Operation direct(const char* quantizer = "paper-ge8") {
+  Operation call;
+  call.quantizer = quantizer;
+  call.schedule = GQSGD_SCHEDULE_DIRECT;
+  return call;
+}
+
+/** Of every rank's communicator, in turn: "" or what went wrong. */
+std::string make_direct(const LocalGroup& group, const char* quantizer = "paper-ge8",
+                        size_t value_count = 5000) {
+  const Calls calls(group.size(), {direct(quantizer)}, {value_count});
+  return group.run([&](int rank, gqsgd_comm comm) { return calls.make_and_compare(rank, comm); });
+}
+
+uint32_t kernels_of(const LocalGroup& group, const char* quantizer, size_t value_count = 5000) {
+  const uint32_t before = fused_kernels_enqueued();
+  EXPECT_EQ(make_direct(group, quantizer, value_count), "") << quantizer;
+  return fused_kernels_enqueued() - before;
+}
+
+TEST(Fused, IsOneKernelOfEachRank) {
+  for (const int ranks : {1, 2, 3, 4, 5, 6, 7, 8}) {
+    const LocalGroup group(ranks);
+    for (const char* quantizer :
+         {"paper-gl8", "paper-ge8", "paper-gl4", "paper-ge4", "relative-8",
+          "paper-gl8,rounding=correlated", "blocks-8", "paper-gl4,block=64,rescale=true"}) {
+      EXPECT_EQ(kernels_of(group, quantizer), static_cast<uint32_t>(ranks)) << quantizer;
+    }
+  }
+}
+
+TEST(Fused, IsLeftToStagesWhereThereIsNoSuchKernel) {
+  const LocalGroup group(3);
+  for (const char* quantizer :
+       {"none", "paper-gl8,block=64", "rotated-8", "paper-gl8,norm=2:2", "paper-gl8,norm=inf:2",
+        "paper-gl4,bits_down=8", "paper-gl8,rounding_down=subtractive"}) {
+    EXPECT_EQ(kernels_of(group, quantizer), 0u) << quantizer;
+  }
+  const LocalGroup pair(2);
+  EXPECT_EQ(kernels_of(pair, "paper-gl8", (1u << 22) + 1), 0u);
+  const LocalGroup chunks(3, "timeout_ms=20000,chunk_value_count=1024");
+  EXPECT_EQ(kernels_of(chunks, "paper-gl8", 5000), 0u);
+  EXPECT_EQ(kernels_of(chunks, "paper-gl8", 3000), 3u);
+}
+
+/** The same moves by the stages. */
+TEST(Fused, HasTheBitsOfScheduleHierarchical) {
+  const LocalGroup group(4);
+  EXPECT_EQ(group.run([&](int rank, gqsgd_comm comm) {
+    std::string found;
+    for (const int32_t dtype : {GQSGD_FLOAT16, GQSGD_BFLOAT16, GQSGD_FLOAT32, GQSGD_FLOAT64}) {
+      for (const char* quantizer : {"paper-gl8", "paper-ge4", "blocks-8"}) {
+        for (const int32_t schedule : {GQSGD_SCHEDULE_DIRECT, GQSGD_SCHEDULE_HIERARCHICAL}) {
+          for (const size_t value_count : {1, 31, 4097, 9001}) {
+            Operation call = direct(quantizer);
+            call.schedule = schedule;
+            call.op = value_count % 3 == 0 ? GQSGD_SUM : GQSGD_MEAN;
+            found += compare_typed(comm, rank, 4, call, dtype, value_count);
+          }
+        }
+      }
+    }
+    return found;
+  }),
+            "");
+}
+
+/** Calls that are fused and calls that are not, by turns, and nobody waits between them. */
+TEST(Fused, GoesWithOtherCalls) {
+  const LocalGroup group(4);
+  std::vector<Operation> calls;
+  for (size_t k = 0; k < 40; ++k) {
+    Operation call = direct(k % 3 == 0 ? "rotated-8" : k % 3 == 1 ? "paper-gl8" : "paper-ge4");
+    if (k % 5 == 4) call.schedule = GQSGD_SCHEDULE_AUTO;
+    call.in_place = k % 2 == 0;
+    call.step = k;
+    calls.push_back(call);
+  }
+  const Calls made(4, calls, {4000, 900, 9001, 1, 40});
+  const uint32_t before = fused_kernels_enqueued();
+  EXPECT_EQ(group.run([&](int rank, gqsgd_comm comm) { return made.make_and_compare(rank, comm); }),
+            "");
+  EXPECT_EQ(fused_kernels_enqueued() - before, 4u * 26u);
+}
+
+/** NaN, infinity and zeros say what the whole result is. */
+TEST(Fused, OfValuesThatAreNotFinite) {
+  const LocalGroup group(3);
+  for (const float special : {std::nanf(""), std::numeric_limits<float>::infinity(), 0.0f}) {
+    auto inputs = std::vector<Values>(3, Values(6000, 0.0f));
+    inputs[1][5000] = special;
+    const Operation call = direct("paper-gl8,nonfinite=poison");
+    const Values expected = simulate(call, inputs);
+    EXPECT_EQ(group.run([&](int rank, gqsgd_comm comm) -> std::string {
+      StreamCall made(inputs[static_cast<size_t>(rank)]);
+      if (made.make(comm, call) != GQSGD_OK || !made.wait()) return gqsgd_last_error();
+      return difference(made.result(), expected);
+    }),
+              "");
+  }
+}
+
+/** Groups share a device: each takes half of what is left, until there is too little. */
+TEST(Share, IsHalfOfWhatIsLeft) {
+  set_fused_blocks_at_once(16);
+  {
+    const LocalGroup first(4);  // 2 blocks each
+    EXPECT_EQ(kernels_of(first, "paper-gl8"), 4u);
+    const LocalGroup second(4);  // 1 each
+    EXPECT_EQ(kernels_of(second, "paper-gl8"), 4u);
+    const LocalGroup third(4);
+    EXPECT_EQ(kernels_of(third, "paper-gl8"), 0u);
+    EXPECT_EQ(kernels_of(first, "paper-gl8"), 4u);
+  }
+  const LocalGroup fourth(8);
+  EXPECT_EQ(kernels_of(fourth, "paper-gl8"), 8u);
+  set_fused_blocks_at_once(kFusedBlocks);
+}
+
+TEST(Share, OfSeveralDevices) {
+  set_fused_blocks_at_once(4);
+  const LocalGroup group(5);  // two ranks on devices 0 and 1, one on device 2
+  const Calls calls(5, {direct(), direct(), direct()}, {9000, 200, 5000});
+  const uint32_t before = fused_kernels_enqueued();
+  EXPECT_EQ(group.run([&](int rank, gqsgd_comm comm) {
+    EXPECT_TRUE(host_device().set_current(rank % 3).ok());
+    return calls.make_and_compare(rank, comm);
+  }),
+            "");
+  EXPECT_EQ(fused_kernels_enqueued() - before, 15u);
+  EXPECT_EQ(fused_kernels_before_reach(), before) << "a kernel may wait while CUDA waits for it";
+  set_fused_blocks_at_once(kFusedBlocks);
+}
+
+/** A kernel that never begins: the others leave in time, and the group is broken on all ranks. */
+TEST(LostKernel, IsNamedByTheNextCall) {
+  const LocalGroup group(3, "timeout_ms=300");
+  EXPECT_EQ(make_direct(group), "");
+  lose_fused_kernels_of(1);
+  const auto begun = Clock::now();
+  std::atomic<int> left{0};
+  EXPECT_EQ(group.run([&](int rank, gqsgd_comm comm) -> std::string {
+    StreamCall made(gradients(1, 5000, 2)[0]);
+    if (made.make(comm, direct()) != GQSGD_OK) return gqsgd_last_error();
+    if (!made.wait()) return "the stream does not get through";
+    if (!made.untouched()) return "values were written";
+    left += rank == 1 ? 0 : 1;
+    for (int k = 0; k < 10000 && left < 2; ++k) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    const gqsgd_status status = made.make(comm, direct());
+    const std::string sentence = gqsgd_last_error();
+    const bool named = sentence.find("for norms of rank 1") != std::string::npos;
+    if (status != GQSGD_TIMEOUT || !named) return gqsgd_status_name(status) + (": " + sentence);
+    return gqsgd_comm_status(comm) == GQSGD_TIMEOUT ? "" : "gqsgd_comm_status says something else";
+  }),
+            "");
+  EXPECT_LT(Clock::now() - begun, std::chrono::seconds(9));
+  lose_fused_kernels_of(-1);
+}
+
+TEST(LostKernel, EndsARequest) {
+  const LocalGroup group(3, "timeout_ms=300");
+  lose_fused_kernels_of(2);
+  EXPECT_EQ(group.run([](int rank, gqsgd_comm comm) -> std::string {
+    StreamCall made(gradients(1, 5000, 2)[0]);
+    gqsgd_request request = nullptr;
+    if (made.start(comm, direct(), &request) != GQSGD_OK) return gqsgd_last_error();
+    const gqsgd_status status = gqsgd_request_wait(request);
+    if (!made.wait()) return "the stream does not get through";
+    if (rank == 2) return "";  // It may have ended before the others gave up.
+    // The other one may have broken the group before.
+    const bool told = status == GQSGD_TIMEOUT || status == GQSGD_REVOKED;
+    return told ? "" : gqsgd_status_name(status);
+  }),
+            "");
+  lose_fused_kernels_of(-1);
+}
+
+/** Without a deadline an abort is what ends them. */
+TEST(LostKernel, IsNotWaitedForAfterAnAbort) {
+  const LocalGroup group(3, "timeout_ms=-1");
+  lose_fused_kernels_of(1);
+  EXPECT_EQ(group.run([](int rank, gqsgd_comm comm) -> std::string {
+    StreamCall made(gradients(1, 5000, 2)[0]);
+    if (made.make(comm, direct()) != GQSGD_OK) return gqsgd_last_error();
+    if (rank == 0) {
+      if (made.wait(50)) return "the kernel has not waited";
+      if (gqsgd_comm_abort(comm) != GQSGD_OK) return gqsgd_last_error();
+    }
+    if (!made.wait()) return "the stream does not get through";
+    if (!made.untouched()) return "values were written";
+    if (rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    return made.make(comm, direct()) == GQSGD_ABORTED ? "" : gqsgd_last_error();
+  }),
+            "");
+  lose_fused_kernels_of(-1);
+}
+
+TEST(LostKernel, DoesNotKeepARankFromLeaving) {
+  const size_t before = allocations_in_use();
+  {
+    const LocalGroup group(2, "timeout_ms=300");
+    lose_fused_kernels_of(0);
+    EXPECT_EQ(group.run([](int, gqsgd_comm comm) -> std::string {
+      StreamCall made(gradients(1, 5000, 2)[0]);
+      if (made.make(comm, direct()) != GQSGD_OK) return gqsgd_last_error();
+      return made.wait() ? "" : "the stream does not get through";
+    }),
+              "");
+  }
+  lose_fused_kernels_of(-1);
+  EXPECT_EQ(allocations_in_use(), before);
+}
+
+}  // namespace
+}  // namespace gq::test

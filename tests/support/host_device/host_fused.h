@@ -1,0 +1,30 @@
+// The kernel of one rank of a fused allreduce without a device: its body, run by a thread of this
+// machine for each block, whose own threads take turns.
+#ifndef GQ_TESTS_SUPPORT_HOST_DEVICE_HOST_FUSED_H
+#define GQ_TESTS_SUPPORT_HOST_DEVICE_HOST_FUSED_H
+
+#include "kernels/fused.h"
+
+namespace gq::test {
+
+/** Returns when all blocks have ended. With `disorder` not 0 each rests for some time, up to a
+ *  millisecond, before each of its stages, another one for each number. */
+void run_fused_on_threads(const FusedArgs& args, uint64_t disorder = 0);
+
+/** The same on a stream of the device that tests have. */
+const FusedStages& host_fused_stages();
+
+/** Blocks that the device runs at once, as it begins: threads of the host. */
+inline constexpr uint32_t kFusedBlocks = 48;
+void set_fused_blocks_at_once(uint32_t count);
+/** Queues that its streams are said to share, as it begins. */
+inline constexpr uint32_t kFusedQueues = 32;
+void set_fused_queues(uint32_t count);
+/** Fused kernels that were enqueued so far, or captured. */
+uint32_t fused_kernels_enqueued();
+/** Those of this rank never begin; -1: all do. */
+void lose_fused_kernels_of(int rank);
+
+}  // namespace gq::test
+
+#endif

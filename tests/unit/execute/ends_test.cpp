@@ -1,0 +1,168 @@
+// How calls end when something happens at the worst moment: what a status says of the output, and
+// whom a timeout blames.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/api/quantizer/quantizer_text.h"
+#include "src/call/drive.h"
+#include "src/transport/shared_memory/local.h"
+#include "tests/unit/execute/wrapped_transport.h"
+
+namespace gq {
+namespace {
+
+constexpr size_t kValues = 3000;
+
+/** Rank 0's: what is to happen when the last words have left, and in its header. */
+struct Spoilt {
+  std::function<Status()> at_flush;
+  uint32_t fields = 0;  ///< bits that are set in every header
+};
+
+class SpoiltTransport final : public WrappedTransport {
+ public:
+  SpoiltTransport(std::unique_ptr<Transport> inner, const Spoilt* spoilt)
+      : WrappedTransport(std::move(inner)), spoilt_(*spoilt) {}
+
+  Status flushed(bool* done) override {
+    if (spoilt_.at_flush) GQ_TRY(spoilt_.at_flush());
+    return WrappedTransport::flushed(done);
+  }
+  Status publish(uint64_t sequence, const Header& header) override {
+    Header changed = header;
+    changed.words[kHeaderFields] |= spoilt_.fields;
+    return WrappedTransport::publish(sequence, changed);
+  }
+
+ private:
+  const Spoilt& spoilt_;
+};
+
+/** Ranks on this thread, which makes each go on in turn. */
+class Ranks {
+ public:
+  explicit Ranks(uint32_t ranks, const char* quantizer = "paper-gl8",
+                 int32_t schedule = GQSGD_SCHEDULE_DIRECT)
+      : endpoints(ranks), calls(ranks), drives(ranks), values(ranks) {
+    std::vector<std::unique_ptr<Transport>> transports(ranks);
+    EXPECT_TRUE(create_local(ranks, transports.data()).ok()) << last_error();
+    transports[0] = std::make_unique<SpoiltTransport>(std::move(transports[0]), &spoilt);
+    for (uint32_t rank = 0; rank < ranks; ++rank) {
+      endpoints[rank].seat(std::move(transports[rank]));
+      endpoints[rank].stages = cpu_stages_named("scalar");
+      endpoints[rank].chunk_value_count = 1024;
+      endpoints[rank].timeout_ms = 20000;
+      EXPECT_TRUE(parse_quantizer(quantizer, &calls[rank].format).ok()) << last_error();
+      // Few values, so that the sparse schedule sends lists.
+      values[rank].assign(kValues, 0);
+      for (size_t e = 0; e < kValues; e += 100) values[rank][e] = 1 + static_cast<float>(rank);
+      calls[rank].send = calls[rank].recv = values[rank].data();
+      calls[rank].value_count = kValues;
+      calls[rank].schedule_id = schedule;
+    }
+    given = values;
+  }
+
+  void begin_all() {
+    for (size_t rank = 0; rank < drives.size(); ++rank) {
+      drives[rank].begin(endpoints[rank], calls[rank], Status());
+    }
+  }
+  /** Until rank 0 has ended, and the others cannot go on. */
+  void finish() {
+    begin_all();
+    for (int round = 0; round < 1000; ++round) {
+      for (Drive& drive : drives) drive.advance();
+    }
+    ASSERT_TRUE(drives[0].has_ended());
+  }
+
+  Spoilt spoilt;
+  std::vector<Endpoint> endpoints;
+  std::vector<Call> calls;
+  std::vector<Drive> drives;
+  std::vector<std::vector<float>> values, given;
+};
+
+constexpr int32_t kSchedules[] = {GQSGD_SCHEDULE_RING, GQSGD_SCHEDULE_TREE,
+                                  GQSGD_SCHEDULE_BUTTERFLY, GQSGD_SCHEDULE_DIRECT,
+                                  GQSGD_SCHEDULE_SPARSE};
+
+TEST(Ends, CallThatIsCompleteIsOkThoughItsRankWasAbortedMeanwhile) {
+  for (const int32_t schedule : kSchedules) {
+    for (const bool in_place : {true, false}) {
+      Ranks ranks(3, "paper-gl8", schedule);
+      std::vector<float> result(kValues, -1);
+      if (!in_place) ranks.calls[0].recv = result.data();
+      ranks.spoilt.at_flush = [&] {
+        abort_endpoint(ranks.endpoints[0]);
+        return Status();
+      };
+      ranks.finish();
+      const std::string where =
+          "schedule " + std::to_string(schedule) + (in_place ? ", in place" : ", apart");
+      EXPECT_EQ(ranks.drives[0].status().code(), GQSGD_OK) << where << ": " << last_error();
+      EXPECT_NE(in_place ? ranks.values[0] : result, ranks.given[0]) << where;
+      EXPECT_EQ(ranks.endpoints[0].intact().code(), GQSGD_ABORTED) << where;
+      EXPECT_STREQ(last_error(), "rank 0 aborted its communicator") << where;
+    }
+  }
+}
+
+TEST(Ends, CallInPlaceThatFailsAtItsVeryEndHasNotWritten) {
+  for (const int32_t schedule : kSchedules) {
+    Ranks ranks(3, "paper-gl8", schedule);
+    ranks.spoilt.at_flush = [] { return fail(GQSGD_BACKEND, "the last words are stuck"); };
+    ranks.finish();
+    EXPECT_EQ(ranks.drives[0].status().code(), GQSGD_BACKEND) << "schedule " << schedule;
+    EXPECT_EQ(ranks.values[0], ranks.given[0]) << "schedule " << schedule;
+  }
+}
+
+// Rank 2 is stopped after it has made the call. In a ring rank 0 waits for it, and rank 1 for rank
+// 0, which is healthy.
+TEST(Ends, TimeoutBlamesTheRankThatTheAwaitedOneWaitsFor) {
+  Ranks ranks(3, "paper-gl8", GQSGD_SCHEDULE_RING);
+  ranks.begin_all();
+  for (int round = 0; round < 100; ++round) {
+    for (const uint32_t rank : {0, 1}) ASSERT_FALSE(ranks.drives[rank].advance());
+  }
+  // The first wait finds what has come; one that sleeps says what it waits for.
+  for (int waits = 0; waits < 3; ++waits) ranks.drives[0].wait();
+  ranks.endpoints[1].timeout_ms = 1;
+  while (!ranks.drives[1].has_ended()) ranks.drives[1].wait();
+  EXPECT_EQ(ranks.drives[1].status().code(), GQSGD_TIMEOUT);
+  const std::string sentence = last_error();
+  EXPECT_NE(sentence.find("rank 0 itself waits for rank 2, which is stopped or too slow"),
+            std::string::npos)
+      << sentence;
+  EXPECT_TRUE(ranks.drives[0].advance());
+  EXPECT_EQ(ranks.drives[0].status().code(), GQSGD_TIMEOUT);
+  EXPECT_NE(std::string(last_error()).find("rank 2 made no progress"), std::string::npos)
+      << last_error();
+}
+
+// The norms of an allreduce lie where other operations have a hash: they may differ.
+TEST(Ends, SpareBitsOfAHeaderAreProtocolAndNameTheirRank) {
+  for (const bool same_norm : {true, false}) {
+    Ranks ranks(3);
+    ranks.spoilt.fields = 1u << 30;
+    if (same_norm) ranks.values[0] = ranks.values[1] = ranks.values[2];
+    ranks.finish();
+    EXPECT_EQ(ranks.drives[0].status().code(), GQSGD_PROTOCOL);
+    EXPECT_EQ(ranks.endpoints[0].intact().code(), GQSGD_PROTOCOL);
+    const std::string sentence = last_error();
+    EXPECT_NE(sentence.find("the header of rank 0 has word 6 as 0x4"), std::string::npos)
+        << sentence;
+    EXPECT_NE(sentence.find("bits that no field has"), std::string::npos) << sentence;
+    EXPECT_EQ(ranks.endpoints[1].intact().code(), GQSGD_PROTOCOL);
+    EXPECT_NE(std::string(last_error()).find("rank 0"), std::string::npos) << last_error();
+  }
+}
+
+}  // namespace
+}  // namespace gq

@@ -1,0 +1,239 @@
+// Places in an arena: nothing lies over anything else, and there is no more room than promised.
+#include "src/plan/layout.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "src/api/quantizer/quantizer_text.h"
+#include "src/plan/plan.h"
+
+namespace gq {
+namespace {
+
+struct Case {
+  std::string quantizer;
+  int32_t schedule;
+  uint32_t ranks;
+  uint64_t value_count;
+  uint64_t chunk_value_count;
+  bool reads_in_place;
+};
+
+Plan plan_of(const Case& test) {
+  Format format;
+  EXPECT_TRUE(parse_quantizer(test.quantizer.c_str(), &format).ok()) << last_error();
+  Plan plan;
+  EXPECT_TRUE(make_plan({&format, test.schedule, test.ranks, test.value_count,
+                         test.chunk_value_count, test.reads_in_place},
+                        &plan)
+                  .ok())
+      << last_error();
+  return plan;
+}
+
+/** An arena in which every byte remembers what lies there. */
+class Bytes {
+ public:
+  explicit Bytes(size_t size_bytes) : tags_(size_bytes) {}
+
+  /** "" if these bytes are in the arena and held nothing but the same. */
+  std::string take(size_t offset_bytes, size_t size_bytes, uint64_t tag) {
+    if (offset_bytes + size_bytes > tags_.size()) return "outside the arena";
+    for (size_t k = offset_bytes; k < offset_bytes + size_bytes; ++k) {
+      if (tags_[k] != 0 && tags_[k] != tag) return "over something else";
+      tags_[k] = tag;
+    }
+    return "";
+  }
+
+ private:
+  std::vector<uint64_t> tags_;
+};
+
+/** Sums may lie over the codes of the same values, nothing else over anything else. */
+uint64_t tag_of(const Plan& plan, Content content, uint64_t first_value) {
+  const bool one_place = plan.coding.bits == plan.coding.bits_down;
+  const Content place = content == Content::sums && one_place ? Content::codes : content;
+  return 4 * (first_value + 1) + static_cast<uint64_t>(place);
+}
+
+/** What a move writes into this rank's own arena, operands aside. */
+bool writes(const Move& move, Content* content) {
+  *content = move.content;
+  if (move.kind == MoveKind::norm) *content = Content::norms;
+  if (move.kind == MoveKind::reduce_many) *content = Content::sums;
+  return move.kind == MoveKind::norm || move.kind == MoveKind::quantize ||
+         move.kind == MoveKind::reduce_many || move.kind == MoveKind::receive_result;
+}
+
+std::string walk(const Case& test, uint32_t rank) {
+  const Plan plan = plan_of(test);
+  const Layout& layout = plan.layout;
+  Bytes bytes(layout.arena_bytes());
+  std::string failure;
+  MoveCursor cursor(plan.schedule, plan.shape, rank);
+  for (Move move; failure.empty() && cursor.next(&move);) {
+    Content content;
+    if (!writes(move, &content)) continue;
+    // Peers' sums stay where they are read, but for transports that copy.
+    const bool is_result = move.kind == MoveKind::receive_result;
+    if (is_result && content != Content::norms && test.reads_in_place) continue;
+    const bool lands = is_result && !test.reads_in_place;
+    const uint64_t tag = tag_of(plan, content, move.first_value);
+    failure = bytes.take(lands ? layout.result_bytes(content, move.first_value)
+                               : layout.offset_bytes(content, move.first_value),
+                         layout.size_bytes(content, move.value_count), lands ? ~tag : tag);
+  }
+  const uint64_t chunk = std::min(plan.shape.chunk_value_count, test.value_count);
+  const bool has_slots = !test.reads_in_place && test.ranks > 1;
+  const uint64_t slots = has_slots ? test.ranks * layout.slot_count() : 0;
+  for (uint64_t slot = 0; failure.empty() && slot < slots; ++slot) {
+    const uint32_t peer = static_cast<uint32_t>(slot / layout.slot_count());
+    const size_t norms_bytes =
+        plan.shape.block_norms ? layout.size_bytes(Content::norms, chunk) : 0;
+    const size_t operand_bytes = std::max(layout.size_bytes(Content::codes, chunk), norms_bytes);
+    failure = bytes.take(layout.landing_bytes(peer, slot % layout.slot_count()), operand_bytes,
+                         uint64_t{1} << 63 | slot);
+  }
+  return failure;
+}
+
+const char* const kFormats[] = {
+    "none",
+    "paper-gl4",
+    "paper-gl8,block=32",
+    "paper-gl8,block=64,rescale=true",
+    "paper-gl4,block=32,rescale=true,bits_down=8",
+    "paper-gl8,bits_down=4",
+    "paper-gl8,block=65536,rescale=true,bits_down=4",
+};
+
+TEST(Layout, OfDirectPutsNothingOverAnythingElse) {
+  for (const std::string quantizer : kFormats) {
+    for (const uint32_t ranks : {1u, 2u, 3u, 5u}) {
+      for (const uint64_t value_count : {0u, 1u, 33u, 1000u, 5000u}) {
+        for (const uint64_t chunk : {1u, 64u, 100u, 65536u}) {
+          for (const bool reads_in_place : {false, true}) {
+            const Case test{quantizer, GQSGD_SCHEDULE_DIRECT, ranks, value_count,
+                            chunk,     reads_in_place};
+            for (uint32_t rank = 0; rank < ranks; ++rank) {
+              ASSERT_EQ(walk(test, rank), "")
+                  << quantizer << ", rank " << rank << " of " << ranks << ", " << value_count
+                  << " values, chunks of " << chunk << (reads_in_place ? ", in place" : "");
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Layout, ScalesFollowTheWordsOfTheirChunk) {
+  const Plan plan =
+      plan_of({"paper-gl8,block=128,rescale=true", GQSGD_SCHEDULE_DIRECT, 2, 1000, 256, true});
+  EXPECT_EQ(plan.layout.size_bytes(Content::codes, 256), 256u);
+  EXPECT_EQ(plan.layout.scales_offset_bytes(256), 256u);
+  EXPECT_EQ(plan.layout.size_bytes(Content::sums, 256), 256u + 2 * 2);
+  EXPECT_EQ(plan.layout.offset_bytes(Content::sums, 256), 256u + 2 * 2);
+  EXPECT_EQ(plan.layout.size_bytes(Content::norms, 1000), 2u * 8);
+}
+
+TEST(Layout, RoundsChunksUpToWhatNormsAndRotationsNeed) {
+  const auto chunk_of = [](const char* quantizer) {
+    return plan_of({quantizer, GQSGD_SCHEDULE_DIRECT, 2, 1000000, 100, true})
+        .shape.chunk_value_count;
+  };
+  EXPECT_EQ(chunk_of("paper-gl8"), 128u);
+  EXPECT_EQ(chunk_of("paper-gl8,block=256"), 256u);
+  EXPECT_EQ(chunk_of("paper-gl8,block=65536"), 65536u);
+}
+
+TEST(Layout, HasRoomForListsBesideTheCodes) {
+  for (const char* quantizer : {"paper-gl8", "paper-ge4"}) {
+    for (const uint32_t ranks : {1u, 2u, 3u, 17u}) {
+      for (const uint64_t value_count : {0u, 1u, 33u, 5000u}) {
+        for (const bool in_place : {true, false}) {
+          const Plan plan =
+              plan_of({quantizer, GQSGD_SCHEDULE_SPARSE, ranks, value_count, 64, in_place});
+          const Layout& layout = plan.layout;
+          const size_t list_bytes = 4 * layout.list_entries_max();
+          const size_t codes_bytes = layout.size_bytes(Content::codes, value_count);
+          EXPECT_LE(list_bytes * ranks, 2 * codes_bytes);
+          EXPECT_GT((list_bytes + 4) * ranks, 2 * codes_bytes);
+          Bytes bytes(layout.arena_bytes());
+          EXPECT_EQ(bytes.take(0, codes_bytes, 1), "");
+          EXPECT_EQ(bytes.take(layout.list_bytes(), list_bytes, 2), "");
+          for (uint32_t peer = 0; !in_place && peer < ranks; ++peer) {
+            EXPECT_EQ(bytes.take(layout.list_landing_bytes(peer), list_bytes, 3 + peer), "");
+          }
+          // Where lists are too long the moves find the places that they have in direct.
+          const Plan direct =
+              plan_of({quantizer, GQSGD_SCHEDULE_DIRECT, ranks, value_count, 64, in_place});
+          EXPECT_GE(layout.arena_bytes(), direct.layout.arena_bytes());
+          EXPECT_EQ(layout.landing_bytes(ranks, 0), direct.layout.landing_bytes(ranks, 0));
+        }
+      }
+    }
+  }
+}
+
+TEST(Plan, SparseNamesWhatListsCannotDo) {
+  const struct {
+    const char* quantizer;
+    const char* field;
+  } cases[] = {{"none", "levels=none"},
+               {"paper-gl8,block=32", "block"},
+               {"paper-gl8,rotate=hadamard", "rotate=hadamard"},
+               {"paper-gl8,bits_down=4", "bits_down other than bits"},
+               {"paper-gl8,rounding_down=subtractive", "rounding_down=subtractive"},
+               {"relative-8", "mantissa_bits"},
+               {"blocks-8", "block"}};
+  for (const auto& test : cases) {
+    Format format;
+    ASSERT_TRUE(parse_quantizer(test.quantizer, &format).ok()) << last_error();
+    Plan plan;
+    const Status status = make_plan({&format, GQSGD_SCHEDULE_SPARSE, 4, 100, 64, true}, &plan);
+    EXPECT_EQ(status.code(), GQSGD_INVALID_ARGUMENT);
+    const std::string sentence = last_error();
+    EXPECT_NE(sentence.find(std::string("does not go with ") + test.field), std::string::npos)
+        << sentence;
+    EXPECT_NE(sentence.find("use schedule direct"), std::string::npos) << sentence;
+  }
+  for (const char* quantizer : {"paper-gl4,norm=2:2,rounding=correlated", "paper-ge8"}) {
+    Format format;
+    ASSERT_TRUE(parse_quantizer(quantizer, &format).ok()) << last_error();
+    Plan plan;
+    EXPECT_TRUE(make_plan({&format, GQSGD_SCHEDULE_SPARSE, 200, 100, 64, true}, &plan).ok());
+  }
+}
+
+TEST(Plan, SchedulesThatReduceInCodeFormRefuseWhatNeedsAnOwner) {
+  const struct {
+    const char* quantizer;
+    const char* field;
+  } cases[] = {{"paper-gl8,bits_down=4", "bits_down other than bits"},
+               {"paper-gl8,block=64,rescale=true", "rescale=true"}};
+  for (const auto& test : cases) {
+    Format format;
+    ASSERT_TRUE(parse_quantizer(test.quantizer, &format).ok()) << last_error();
+    for (const int32_t schedule :
+         {GQSGD_SCHEDULE_RING, GQSGD_SCHEDULE_TREE, GQSGD_SCHEDULE_BUTTERFLY}) {
+      for (const uint32_t ranks : {1u, 4u}) {
+        Plan plan;
+        const Status status = make_plan({&format, schedule, ranks, 100, 64, true}, &plan);
+        EXPECT_EQ(status.code(), GQSGD_INVALID_ARGUMENT);
+        const std::string sentence = last_error();
+        EXPECT_NE(sentence.find(schedule_by_id(schedule)->name), std::string::npos) << sentence;
+        EXPECT_NE(sentence.find(test.field), std::string::npos) << sentence;
+        EXPECT_NE(sentence.find("use schedule direct or auto"), std::string::npos) << sentence;
+      }
+    }
+    Plan plan;
+    EXPECT_TRUE(make_plan({&format, GQSGD_SCHEDULE_AUTO, 4, 100, 64, true}, &plan).ok());
+  }
+}
+
+}  // namespace
+}  // namespace gq

@@ -1,0 +1,53 @@
+// The stages of sparse entries without a device.
+// clang-format off
+#include "tests/unit/kernels/cuda/emulated.h"
+// clang-format on
+
+#include <algorithm>
+#include <vector>
+
+#include "kernels/cuda/sparse/add_sparse.cuh"
+#include "kernels/cuda/sparse/select.cuh"
+
+namespace gq::test {
+namespace {
+
+/** Room that a caller did not bring, as long as it has to be. */
+class Room {
+ public:
+  Room(void* given, size_t size_bytes) : own_(size_bytes / 8, 0xCACACACACACACACAu) {
+    data_ = given != nullptr ? given : own_.data();
+  }
+  void* data() { return data_; }
+
+ private:
+  std::vector<uint64_t> own_;
+  void* data_;
+};
+
+}  // namespace
+
+gqsgd_status emulated_count_entries(const CountEntriesArgs& args) {
+  Room room(args.workspace, select_room_bytes(args.range.value_count));
+  CountEntriesArgs with_workspace = args;
+  with_workspace.workspace = room.data();
+  return cuda::count_entries_on(EmulatedLauncher(), with_workspace);
+}
+gqsgd_status emulated_select(const SelectArgs& args) {
+  Room room(args.workspace, select_room_bytes(args.range.value_count));
+  SelectArgs with_workspace = args;
+  with_workspace.workspace = room.data();
+  return cuda::select_on(EmulatedLauncher(), with_workspace);
+}
+gqsgd_status emulated_add_sparse(const AddSparseArgs& args) {
+  AddSparseArgs with_workspace = args;
+  for (uint32_t rank = 0; rank < args.coding.ranks && args.workspace == nullptr; ++rank) {
+    with_workspace.entries_max = std::max(with_workspace.entries_max, args.lists[rank].entry_count);
+  }
+  const AddRoom needed(args.coding.ranks, with_workspace.entries_max, args.range.value_count);
+  Room room(args.workspace, needed.size_bytes());
+  with_workspace.workspace = room.data();
+  return cuda::add_sparse_on(EmulatedLauncher(), with_workspace);
+}
+
+}  // namespace gq::test

@@ -1,0 +1,192 @@
+// Every instruction set against scalar, bit for bit, for norms per block, correlated thresholds,
+// subtractive and rescaled re-encodes, mantissa bits and rotations.
+#include "tests/unit/kernels/support/outcome.h"
+
+namespace gq::test {
+namespace {
+
+Format linear(uint8_t bits, uint8_t bits_down, Combine combine) {
+  Format format;
+  format.bits = bits;
+  format.bits_down = bits_down;
+  format.combine = combine;
+  return format;
+}
+
+Format exponential(uint8_t bits, uint8_t bits_down, uint8_t mantissa_bits) {
+  Format format = linear(bits, bits_down, bits == 8 ? Combine::sum : Combine::average);
+  format.levels = Levels::exponential;
+  format.mantissa_bits = mantissa_bits;
+  return format;
+}
+
+Coding with_block(Format format, uint32_t block, uint32_t combines) {
+  format.block = block;
+  return coding_of(format, 3, combines);
+}
+
+/** Formats whose norms belong to blocks, shorter and longer than tiles. */
+std::vector<Coding> block_formats() {
+  std::vector<Coding> formats;
+  for (const uint32_t block : {32u, 64u, 128u, 256u, 512u, 4096u}) {
+    for (const uint32_t combines : {0u, 2u}) {
+      formats.push_back(with_block(linear(8, 8, Combine::exact), block, combines));
+      formats.push_back(with_block(linear(4, 4, Combine::average), block, combines));
+      formats.push_back(with_block(exponential(8, 8, 0), block, combines));
+      formats.push_back(with_block(exponential(4, 4, 0), block, combines));
+    }
+    for (Format down : {linear(8, 8, Combine::exact), linear(4, 8, Combine::average),
+                        exponential(8, 8, 0), exponential(8, 4, 0), exponential(8, 8, 2)}) {
+      down.rescale = true;
+      formats.push_back(with_block(down, block, 0));
+      down.rounding = Rounding::nearest;
+      formats.push_back(with_block(down, block, 0));
+    }
+  }
+  return formats;
+}
+
+/** Formats with one norm that change how sums are encoded. */
+std::vector<Coding> down_formats() {
+  std::vector<Coding> formats;
+  for (Format format : {linear(8, 4, Combine::exact), linear(4, 8, Combine::average),
+                        exponential(8, 4, 0), exponential(4, 8, 0), exponential(8, 8, 2)}) {
+    formats.push_back(coding_of(format, 3, 0));
+    if (format.levels == Levels::exponential) continue;
+    format.rounding_down = RoundingDown::subtractive;
+    formats.push_back(coding_of(format, 3, 0));
+    format.rescale = true;
+    formats.push_back(with_block(format, 64, 0));
+  }
+  return formats;
+}
+
+TEST(IsaExtended, EveryTailOfBlocksGivesTheSameBits) {
+  for (size_t count = 0; count <= 300; count += count < 66 ? 1 : 13) {
+    for (const Coding& coding : block_formats()) {
+      const Place place{4096 * (count % 3), count, count % 4};
+      expect_equal_codecs(coding, place, kOneSize);
+      expect_equal_reductions(coding, place);
+    }
+  }
+}
+
+TEST(IsaExtended, ManyBlocksGiveTheSameBits) {
+  for (const Coding& coding : block_formats()) {
+    for (const Place& place : {Place{8192, 8192, 0}, Place{0, 3 * 4096 + 77, 1}}) {
+      expect_equal_codecs(coding, place, kOneSize);
+      expect_equal_reductions(coding, place);
+    }
+  }
+}
+
+TEST(IsaExtended, BlockNormsAreTheSame) {
+  for (const uint32_t block : {32u, 64u, 128u, 256u, 512u, 2048u, 65536u}) {
+    for (const size_t count : {0, 1, 31, 33, 255, 257, 1023, 4096, 70000}) {
+      for (const int32_t dtype : kDtypes) {
+        expect_equal_everywhere("block norms", [&](Outcome& outcome) {
+          outcome.norm(NormOrder::inf, block, false, dtype, {65536, count, count % 4});
+        });
+      }
+    }
+  }
+}
+
+TEST(IsaExtended, OtherEncodingsOfSumsGiveTheSameBits) {
+  for (const Coding& coding : down_formats()) {
+    for (size_t count = 0; count <= 300; count += count < 66 ? 1 : 13) {
+      expect_equal_codecs(coding, {64 * (count % 3), count, count % 4}, kOneSize);
+      expect_equal_reductions(coding, {64 * (count % 3), count, count % 4});
+    }
+    expect_equal_codecs(coding, {2048, 5000, 0}, kAllSizes);
+    expect_equal_reductions(coding, {2048, 5000, 0});
+  }
+}
+
+void expect_equal_correlated(const Format& format, uint32_t ranks, uint32_t rank) {
+  const Coding coding = coding_of(format, ranks, 0);
+  RandomSite site = kSite;
+  site.rank = rank;
+  const Floats values = edge_biased_values(ranks, 1500, 1);
+  const Words expected = quantize({scalar_stages(), coding, site, 96}, values, 1);
+  for (const Stages* stages : stages_here()) {
+    EXPECT_TRUE(quantize({*stages, coding, site, 96}, values, 1) == expected)
+        << describe(coding) << " rank " << rank << " on " << stages->name;
+  }
+}
+
+/** Every field, every prime below 128 and some beyond, the largest of them, several groups. */
+TEST(IsaExtended, CorrelatedThresholdsAreTheSame) {
+  std::vector<uint32_t> sizes = {129,  250,  256,  512,  600,  997, 1000,
+                                 1022, 1023, 1024, 1025, 1031, 2051};
+  for (uint32_t ranks = 1; ranks <= 128; ++ranks) sizes.push_back(ranks);
+  for (Format format : {linear(8, 8, Combine::average), linear(4, 4, Combine::average),
+                        exponential(8, 8, 0), exponential(8, 8, 2)}) {
+    format.rounding = Rounding::correlated;
+    for (const uint32_t ranks : sizes) {
+      for (const uint32_t rank : {0u, 1u, ranks / 2, ranks - 1}) {
+        if (rank < ranks) expect_equal_correlated(format, ranks, rank);
+      }
+    }
+  }
+}
+
+std::vector<Coding> rotated_formats() {
+  std::vector<Coding> formats;
+  for (Format format : {linear(8, 8, Combine::average), linear(4, 4, Combine::average),
+                        exponential(8, 8, 0), exponential(4, 4, 0)}) {
+    format.rotate = Rotate::hadamard;
+    formats.push_back(coding_of(format, 3, 2));
+    formats.push_back(with_block(format, 2048, 2));
+    format.rescale = true;
+    format.rounding = Rounding::correlated;
+    if (format.levels == Levels::linear) format.rounding_down = RoundingDown::subtractive;
+    formats.push_back(with_block(format, 128, 0));
+  }
+  return formats;
+}
+
+TEST(IsaExtended, RotatedCallsGiveTheSameBits) {
+  for (const Coding& coding : rotated_formats()) {
+    for (const size_t count : {1, 31, 33, 255, 257, 1000, 1023, 1024, 1025, 3000}) {
+      const Place place{2048 * (count % 3), count, count % 4};
+      expect_equal_codecs(coding, place, kOneSize);
+      expect_equal_reductions(coding, place);
+    }
+    expect_equal_codecs(coding, {4096, 5000, 0}, kAllSizes);
+  }
+}
+
+TEST(IsaExtended, RotatedNormsAreTheSame) {
+  for (const size_t count : {0, 1, 1000, 1024, 70000}) {
+    for (const int32_t dtype : kDtypes) {
+      for (const NormOrder q : {NormOrder::inf, NormOrder::one, NormOrder::two}) {
+        expect_equal_everywhere("rotated norm", [&](Outcome& outcome) {
+          outcome.norm(q, 0, true, dtype, {65536 - 1024, count, count % 4});
+        });
+      }
+      expect_equal_everywhere("rotated block norms", [&](Outcome& outcome) {
+        outcome.norm(NormOrder::inf, 256, true, dtype, {65536, count, count % 4});
+      });
+    }
+  }
+}
+
+TEST(IsaExtended, SumsOfMeansGiveTheSameBits) {
+  std::vector<Coding> formats = code_formats(3, 0);
+  for (const Coding& coding : down_formats()) formats.push_back(coding);
+  for (const Coding& coding : block_formats()) formats.push_back(coding);
+  for (Coding coding : formats) {
+    if (!coding.wide) continue;
+    coding.ranks = 300;
+    for (const Place& place : {Place{0, 5000, 1}, Place{4096, 512, 0}, Place{8192, 77, 3}}) {
+      expect_equal_everywhere("means of " + describe(coding) + place_text(place),
+                              [&](Outcome& outcome) {
+                                outcome.reduce_many(coding, place, false, {1, 5, 250, 44});
+                              });
+    }
+  }
+}
+
+}  // namespace
+}  // namespace gq::test

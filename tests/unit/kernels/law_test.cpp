@@ -1,0 +1,211 @@
+// Sampled laws of whole stages: means and variances of roundings against their exact two-point
+// values, and independence of ranks, hops and steps. Fixed seeds; bounds are five deviations.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/support/inputs.h"
+#include "tests/unit/kernels/support/stage_calls.h"
+
+namespace gq::test {
+namespace {
+
+/** A number between two neighbouring levels. */
+struct Interval {
+  double low, width, fraction;
+};
+
+/** Errors in units of the interval they fell into, against their exact variance f (1 - f). */
+class ErrorSum {
+ public:
+  void add(double decoded, const Interval& interval) {
+    const double error = (decoded - interval.low) / interval.width - interval.fraction;
+    sum_ += error;
+    squares_ += error * error;
+    exact_ += interval.fraction * (1 - interval.fraction);
+  }
+  double deviations_of_mean() const { return sum_ / std::sqrt(exact_); }
+  double variance_ratio() const { return squares_ / exact_; }
+
+ private:
+  double sum_ = 0, squares_ = 0, exact_ = 0;
+};
+
+void expect_law(const ErrorSum& errors, const std::string& what) {
+  EXPECT_LE(std::fabs(errors.deviations_of_mean()), 5) << what;
+  EXPECT_NEAR(errors.variance_ratio(), 1, 0.03) << what;
+}
+
+/** The levels around a magnitude: multiples of `step`, or powers of two down to `smallest`. */
+Interval interval_of(const Coding& coding, double value, double step, double smallest) {
+  if (coding.levels == Levels::linear) {
+    const double below = std::floor(value / step);
+    return {below * step, step, value / step - below};
+  }
+  const double magnitude = std::fabs(value);
+  double low = 0, width = smallest;
+  if (magnitude >= smallest) width = low = std::exp2(std::floor(std::log2(magnitude)));
+  const double sign = value < 0 ? -1 : 1;
+  return {sign * low, sign * width, (magnitude - low) / width};
+}
+
+Floats spread_values(const Coding& coding, size_t value_count) {
+  Floats values(value_count);
+  for (size_t e = 0; e < value_count; ++e) {
+    const double magnitude = 1 - uniform_at(5, e);
+    const double reach = coding.levels == Levels::linear ? 1 : std::exp2(-(e % 5 * 2.0));
+    values[e] = static_cast<float>((e & 1 ? -1 : 1) * magnitude * reach);
+  }
+  values[0] = 1;
+  return values;
+}
+
+TEST(Law, QuantizeIsUnbiasedWithTheExactVariance) {
+  constexpr size_t kValues = 4096, kSteps = 256;
+  for (const Coding& coding : code_formats(1, 0)) {
+    const Floats values = spread_values(coding, kValues);
+    ErrorSum errors;
+    for (uint32_t step = 0; step < kSteps; ++step) {
+      Call call{scalar_stages(), coding};
+      call.site.step = step;
+      const Words words = quantize(call, values, 1);
+      const Floats decoded = dequantize(call, words, kValues, 1, GQSGD_MEAN);
+      for (size_t e = 1; e < kValues; ++e) {
+        const double smallest = std::exp2(1.0 - code_max(coding.bits));
+        errors.add(decoded[e],
+                   interval_of(coding, values[e], 1.0 / code_max(coding.bits), smallest));
+      }
+    }
+    expect_law(errors, describe(coding));
+  }
+}
+
+double value_of_lane(const Coding& coding, uint32_t lane) {
+  if (coding.levels == Levels::linear) {
+    return static_cast<double>(lane) - static_cast<double>(coding.steps);
+  }
+  const uint32_t c = lane & code_max(coding.bits);
+  const double magnitude = c == 0 ? 0 : std::exp2(static_cast<double>(c) - 1);
+  return lane > code_max(coding.bits) ? -magnitude : magnitude;
+}
+
+/** Codes whose sums keep away from saturation and, half of them, close together. */
+Words close_codes(const Coding& coding, uint64_t seed, size_t value_count) {
+  Words words(words_for(coding.bits, value_count), 0);
+  const uint32_t span = coding.bits == 8 ? 6 : 7;
+  for (size_t e = 0; e < value_count; ++e) {
+    const uint32_t draw = static_cast<uint32_t>(mix(seed ^ e * 77) >> 32);
+    uint32_t lane = draw % (2 * coding.steps + 1);
+    if (coding.levels == Levels::exponential) {
+      const uint32_t c = coding.bits == 8 ? 40 + draw % span : draw % (span + 1);
+      lane = c == 0 ? 0 : c | (draw >> 31) << (coding.bits - 1);
+    }
+    const size_t per_word = 32 / coding.bits;
+    words[e / per_word] |= lane << (coding.bits * (e % per_word));
+  }
+  return words;
+}
+
+void expect_reduce_law(const Coding& coding, uint32_t weight_a, uint32_t weight_b) {
+  constexpr size_t kValues = 4096, kSteps = 256;
+  const Words a = close_codes(coding, 3, kValues), b = close_codes(coding, 4, kValues);
+  const bool sums = coding.combine == Combine::sum;
+  ErrorSum errors;
+  for (uint32_t step = 0; step < kSteps; ++step) {
+    Call call{scalar_stages(), coding};
+    call.site.step = step;
+    call.site.hop = 1;
+    const Words merged = reduce(call, a, b, kValues, weight_a, weight_b);
+    for (size_t e = 0; e < kValues; ++e) {
+      const double va = value_of_lane(coding, lane_at(a, coding.bits, e));
+      const double vb = value_of_lane(coding, lane_at(b, coding.bits, e));
+      const double exact = sums ? va + vb : (weight_a * va + weight_b * vb) / (weight_a + weight_b);
+      const Interval interval = interval_of(coding, exact, 1, 1);
+      errors.add(value_of_lane(coding, lane_at(merged, coding.bits, e)), interval);
+    }
+  }
+  expect_law(errors, describe(coding) + " weights " + std::to_string(weight_a) + " " +
+                         std::to_string(weight_b));
+}
+
+TEST(Law, ReduceIsUnbiasedWithTheExactVariance) {
+  expect_reduce_law(coding_for(Levels::exponential, 8, Combine::sum, 4, 3), 1, 1);
+  for (const uint8_t bits : {8, 4}) {
+    expect_reduce_law(coding_for(Levels::linear, bits, Combine::average, 4, 2), 1, 1);
+    expect_reduce_law(coding_for(Levels::linear, bits, Combine::average, 4, 3), 3, 1);
+  }
+  expect_reduce_law(coding_for(Levels::exponential, 4, Combine::average, 4, 2), 1, 1);
+  expect_reduce_law(coding_for(Levels::exponential, 4, Combine::average, 4, 3), 3, 1);
+}
+
+TEST(Law, WideSumsAreUnbiasedWithTheExactVariance) {
+  constexpr size_t kValues = 4096, kSteps = 256;
+  constexpr uint32_t kRanks = 3;
+  for (const Coding& coding : code_formats(kRanks, 0)) {
+    std::vector<Words> operands;
+    for (uint32_t rank = 0; rank < kRanks; ++rank) {
+      operands.push_back(close_codes(coding, rank, kValues));
+    }
+    const double norm = value_of_lane(
+        coding, coding.levels == Levels::linear ? 2 * coding.steps : code_max(coding.bits));
+    ErrorSum errors;
+    for (uint32_t step = 0; step < kSteps; ++step) {
+      Call call{scalar_stages(), coding};
+      call.site.step = step;
+      const Words merged = reduce_many(call, operands, kValues, 1);
+      for (size_t e = 0; e < kValues; ++e) {
+        double mean = 0;
+        for (const Words& words : operands) {
+          mean += value_of_lane(coding, lane_at(words, coding.bits, e)) / norm / kRanks;
+        }
+        const double step_width = 1.0 / code_max(coding.bits);
+        const double smallest = std::exp2(1.0 - code_max(coding.bits));
+        const double value = value_of_lane(coding, lane_at(merged, coding.bits, e)) / norm;
+        // In double a mean on a level may land just below it: the rounding is certain there.
+        Interval interval = interval_of(coding, mean, step_width, smallest);
+        errors.add(value, interval);
+      }
+    }
+    expect_law(errors, describe(coding));
+  }
+}
+
+/** Correlation of the rounding errors of equal values under two sites. */
+double correlation(const Coding& coding, const RandomSite& one, const RandomSite& other) {
+  constexpr size_t kValues = 1u << 18;
+  const Floats values = spread_values(coding, kValues);
+  const Floats a =
+      dequantize({scalar_stages(), coding}, quantize({scalar_stages(), coding, one}, values, 1),
+                 kValues, 1, GQSGD_MEAN);
+  const Floats b =
+      dequantize({scalar_stages(), coding}, quantize({scalar_stages(), coding, other}, values, 1),
+                 kValues, 1, GQSGD_MEAN);
+  double product = 0, squares_a = 0, squares_b = 0;
+  for (size_t e = 0; e < kValues; ++e) {
+    const double error_a = static_cast<double>(a[e]) - values[e];
+    const double error_b = static_cast<double>(b[e]) - values[e];
+    product += error_a * error_b;
+    squares_a += error_a * error_a;
+    squares_b += error_b * error_b;
+  }
+  return product / std::sqrt(squares_a * squares_b);
+}
+
+TEST(Law, RanksStepsIndicesAndSeedsRoundIndependently) {
+  const RandomSite base{17, 3, 4, 5, 0};
+  RandomSite others[4] = {base, base, base, base};
+  others[0].rank = 6;
+  others[1].step = 4;
+  others[2].index = 5;
+  others[3].key = 18;
+  for (const Coding& coding : code_formats(1, 0)) {
+    for (const RandomSite& other : others) {
+      // Exponential errors differ in size by value, so that fewer of them count.
+      EXPECT_LE(std::fabs(correlation(coding, base, other)), 0.03) << describe(coding);
+    }
+    EXPECT_NEAR(correlation(coding, base, base), 1, 1e-9) << describe(coding);
+  }
+}
+
+}  // namespace
+}  // namespace gq::test

@@ -1,0 +1,80 @@
+// The text of cost constants: what is written is read back, and what is wrong is refused by name.
+#include "src/plan/cost/cost_constants.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace gq {
+namespace {
+
+std::string text_of(const CostConstants& constants) {
+  std::string text(describe_costs(constants, nullptr, 0), '\0');
+  describe_costs(constants, text.data(), text.size() + 1);
+  return text;
+}
+
+TEST(CostConstants, TextIsReadBack) {
+  CostConstants constants = built_in_costs();
+  constants.latency_ns = 1234.5;
+  constants.stages[3][2] = {0.125, 7, 300};
+  CostConstants read;
+  ASSERT_TRUE(parse_costs(text_of(constants), &read).ok()) << last_error();
+  EXPECT_EQ(text_of(read), text_of(constants));
+  EXPECT_EQ(digest_of(read), digest_of(constants));
+}
+
+TEST(CostConstants, NamesLeftOutKeepTheBuiltInValue) {
+  CostConstants read;
+  ASSERT_TRUE(parse_costs("# nothing\n\n  byte_ns = 3 # a slow link\r\n", &read).ok());
+  EXPECT_EQ(read.byte_ns, 3);
+  EXPECT_EQ(read.latency_ns, built_in_costs().latency_ns);
+}
+
+TEST(CostConstants, DigestChangesWithEveryNumber) {
+  const CostConstants constants = built_in_costs();
+  const uint32_t digest = digest_of(constants);
+  EXPECT_GT(digest, 0u);
+  EXPECT_LE(digest, 65535u);
+  for (size_t i = 0; i < sizeof constants / sizeof(double); ++i) {
+    CostConstants changed = constants;
+    reinterpret_cast<double*>(&changed)[i] += 1;
+    EXPECT_NE(digest_of(changed), digest) << "number " << i;
+  }
+}
+
+TEST(CostConstants, MalformedTextIsRefusedByLineAndName) {
+  const struct {
+    const char* text;
+    const char* sentence;
+  } cases[] = {
+      {"latency_ns = 1\nlatency = 2", "line 2 of the costs: \"latency\" is not a constant"},
+      {"latency_ns", "line 1 of the costs: latency_ns is not one number"},
+      {"latency_ns = ", "latency_ns is not one number from 0"},
+      {"latency_ns = fast", "latency_ns is not one number from 0"},
+      {"latency_ns = -1", "latency_ns is not one number from 0"},
+      {"latency_ns = nan", "latency_ns is not one number from 0"},
+      {"latency_ns = inf", "latency_ns is not one number from 0"},
+      {"latency_ns = 1e16", "latency_ns is not one number from 0"},
+      {"cpus = 1e-16", "cpus is not one number from 0"},
+      {"byte_ns = 1\n\nbyte_ns = 1", "line 3 of the costs: byte_ns is given twice"},
+      {"linear8.norm = 1 1 1\nlinear8.norm = 1 1 1",
+       "line 2 of the costs: linear8.norm is given twice"},
+      {"latency_ns = 1 2", "latency_ns is not one number from 0"},
+      {"linear8.quantize = 1 2", "linear8.quantize is not three numbers"},
+      {"linear8.quantize = 1 2 3 4", "linear8.quantize is not three numbers"},
+      {"linear8quantize = 1 2 3", "\"linear8quantize\" is not a constant"},
+      {"linear8. = 1 2", "\"linear8.\" is not a constant"},
+      {"= 3", "\"\" is not a constant"},
+      {"\x01\xff", "is not a constant"},
+  };
+  for (const auto& one : cases) {
+    CostConstants read = built_in_costs();
+    EXPECT_EQ(parse_costs(one.text, &read).code(), GQSGD_INVALID_ARGUMENT) << one.text;
+    EXPECT_NE(std::string(last_error()).find(one.sentence), std::string::npos) << last_error();
+    EXPECT_EQ(digest_of(read), digest_of(built_in_costs())) << "changed by " << one.text;
+  }
+}
+
+}  // namespace
+}  // namespace gq

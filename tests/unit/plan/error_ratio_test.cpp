@@ -1,0 +1,85 @@
+// The bounds of error ratios against worked examples. That calls keep them is tested in
+// tests/bindings/python/package/test_auto_error.py, by simulation.
+#include "src/plan/error_ratio.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "src/schedule/nodes.h"
+
+namespace gq {
+namespace {
+
+constexpr double kUnbounded = std::numeric_limits<double>::infinity();
+
+double ratio(const Format& format, uint32_t ranks, int32_t schedule_id,
+             const Nodes* nodes = nullptr) {
+  CostQuestion question{};
+  question.format = format;
+  question.ranks = ranks;
+  question.schedule_id = schedule_id;
+  question.nodes = nodes;
+  return error_ratio(question);
+}
+
+double on_nodes(const Format& format, const std::vector<uint32_t>& ids) {
+  const Nodes nodes(ids);
+  return ratio(format, static_cast<uint32_t>(ids.size()), GQSGD_SCHEDULE_HIERARCHICAL, &nodes);
+}
+
+TEST(ErrorRatio, OfDirectFlatNodesAndFloatsIsOne) {
+  Format floats;
+  floats.levels = Levels::none;
+  EXPECT_EQ(ratio(Format(), 16, GQSGD_SCHEDULE_DIRECT), 1);
+  EXPECT_EQ(ratio(Format(), 16, GQSGD_SCHEDULE_HIERARCHICAL), 1);
+  EXPECT_EQ(on_nodes(Format(), {0, 1, 2}), 1);
+  EXPECT_EQ(on_nodes(floats, {0, 0, 1, 2, 2, 2, 2, 2, 2, 2, 2}), 1);
+  EXPECT_EQ(ratio(floats, 16, GQSGD_SCHEDULE_RING), 1);
+}
+
+TEST(ErrorRatio, OfLinearLevelsOnNodesCountsTheVarianceOfEachNode) {
+  // 2 nodes of 2 of 4 ranks: 1/4 + 2 (2/4)^2 (1 - 1/4) + 1 over 1/4 + 1 - 1/16.
+  EXPECT_DOUBLE_EQ(on_nodes(Format(), {0, 0, 1, 1}), (0.25 + 0.375 + 1) / (0.25 + 0.9375));
+  // One node of 3 and one of 1, whose codes go on as they are.
+  EXPECT_DOUBLE_EQ(on_nodes(Format(), {1, 0, 0, 0}), (0.25 + 0.5 + 1) / (0.25 + 0.9375));
+  Format correlated;
+  correlated.rounding = Rounding::correlated;
+  EXPECT_DOUBLE_EQ(on_nodes(correlated, {0, 0, 1, 1}), 1.375 / 0.9375);
+}
+
+TEST(ErrorRatio, HasNoBoundOnNodesWhereDirectMayRoundByMuchLess) {
+  const std::vector<uint32_t> nodes{0, 0, 1, 1};
+  Format format;
+  EXPECT_LT(on_nodes(format, nodes), kErrorRatioMax);
+  EXPECT_EQ(on_nodes(format, {0, 0, 0, 1, 1, 1, 2, 2, 2}), kUnbounded);  // 9 ranks
+  format.rescale = true;
+  EXPECT_EQ(on_nodes(format, nodes), kUnbounded);
+  format = Format();
+  format.bits = 4;
+  EXPECT_EQ(on_nodes(format, nodes), kUnbounded);  // bits_down stays 8
+  format = Format();
+  format.rounding_down = RoundingDown::subtractive;
+  EXPECT_EQ(on_nodes(format, nodes), kUnbounded);
+  format = Format();
+  format.levels = Levels::exponential;
+  EXPECT_EQ(on_nodes(format, nodes), kUnbounded);
+}
+
+TEST(ErrorRatio, OfChainsIsOneWhereTwoRanksMeetOnce) {
+  Format exact, average, sum;
+  average.combine = Combine::average;
+  sum.levels = Levels::exponential;
+  sum.combine = Combine::sum;
+  for (const int32_t id : {GQSGD_SCHEDULE_RING, GQSGD_SCHEDULE_TREE, GQSGD_SCHEDULE_BUTTERFLY}) {
+    EXPECT_EQ(ratio(exact, 1, id), 1);
+    EXPECT_EQ(ratio(exact, 2, id), kUnbounded);
+    EXPECT_EQ(ratio(average, 2, id), 1);
+    EXPECT_EQ(ratio(sum, 2, id), 1);
+    EXPECT_EQ(ratio(average, 3, id), kUnbounded);
+    EXPECT_EQ(ratio(sum, 3, id), kUnbounded);
+  }
+}
+
+}  // namespace
+}  // namespace gq

@@ -1,0 +1,35 @@
+// One operation on a transport as an executor makes it: headers first, then words from every rank
+// to every other, read where they lie and compared.
+#ifndef GQ_TESTS_UNIT_TRANSPORT_EXCHANGE_H
+#define GQ_TESTS_UNIT_TRANSPORT_EXCHANGE_H
+
+#include <string>
+
+#include "src/transport/transport.h"
+
+namespace gq::test {
+
+inline constexpr int64_t kPatienceMs = 20000;
+
+/** "OK", or "PEER_LOST: sentence". */
+std::string text_of(Status status);
+
+/** A header that only `rank` makes for `sequence`. */
+Header header_of(uint32_t rank, uint64_t sequence);
+
+/** Publishes, then collects the headers of all peers. */
+Status agree(Transport& transport, uint64_t sequence, int64_t patience_ms = kPatienceMs);
+
+/** Publishes a header for `sequence`, collects all, sends every peer `message_bytes` of words that
+ *  depend on (rank, peer, sequence), and checks what the peers sent. Breaks off with TIMEOUT after
+ *  `patience_ms` without progress. A wrong word is INTERNAL. */
+Status exchange(Transport& transport, uint64_t sequence, size_t message_bytes = 4096,
+                int64_t patience_ms = kPatienceMs);
+
+/** Waits until the next message of `message.peer` is there. */
+Status receive_blocking(Transport& transport, const Message& message, const unsigned char** words,
+                        int64_t patience_ms = kPatienceMs);
+
+}  // namespace gq::test
+
+#endif
