@@ -231,8 +231,9 @@ GQSGD_API gqsgd_status gqsgd_predict_time(gqsgd_quantizer quantizer, int32_t sch
  *    threads=1                that compute for a rank, the caller's among them, at most 256: one
  *                             for each processor that it has to itself; changes no bit, and ranks
  *                             may differ
- *    around_bytes=0           where ranks share memory: words of this many bytes or more go around
- *                             caches, which is sooner where processors share none; 0 for none
+ *    nontemporal_bytes=0      where ranks share memory: words of this many bytes or more are
+ *                             written with non-temporal stores, which is faster where
+ *                             processors share no cache; 0 for none
  *    costs=FILE               constants by which AUTO chooses, equal on all ranks: gqsgd-calibrate
  *                             writes them; or builtin. Default: none, or the file in GQSGD_COSTS
  *    uncompressed=auto        with costs AUTO sends float32 words where that is faster, over MPI by
@@ -370,7 +371,7 @@ GQSGD_API gqsgd_status gqsgd_measured_error(gqsgd_comm comm, gqsgd_quantizer qua
 /** Starts gqsgd_allreduce, with its arguments, and returns at once.
  *  request [out] what to test or wait for; NULL after a failure
  *
- *  Requests of a communicator are carried out one after the other in the order of their start,
+ *  Requests of a communicator are executed one after the other in the order of their start,
  *  which is the same on all ranks; blocking calls take their turn after them. The step of at = NULL
  *  is taken here. `send` and `recv` belong to the request until its end is reported; `send` may not
  *  be written and `recv` not be looked at before. A start allocates the request, some 1.5 KB.
@@ -404,26 +405,26 @@ GQSGD_API gqsgd_status gqsgd_request_wait(gqsgd_request request);
 /* ---- 7. Stages ------------------------------------------------------------------------------- */
 
 /** Where a stage stands in an allreduce. The layout never changes; unused fields are 0.
- *  combines is the longest chain of reductions in code form: size - 1 for a ring, ceil(log2 size)
- *  for tree and butterfly, 0 for the direct schedule, whose owner adds decoded codes instead. It
- *  sets the levels of `combine=exact` and the headroom of `combine=sum`. */
+ *  reduction_depth is the longest chain of reductions in code form: size - 1 for a ring, ceil(log2
+ * size) for tree and butterfly, 0 for the direct schedule, whose owner adds decoded codes instead.
+ * It sets the levels of `combine=exact` and the headroom of `combine=sum`. */
 typedef struct {
-  uint64_t rank;        /**< the rank that runs the stage */
-  uint64_t size;        /**< ranks in the allreduce, at least 1 */
-  uint64_t combines;    /**< longest chain of reductions in code form */
-  uint64_t step;        /**< training step, below 2^32 */
-  uint64_t index;       /**< call within the step, below 2^16 */
-  uint64_t first_value; /**< position of value 0 in the whole call; see below */
-  uint64_t hop;         /**< number of this reduction in the schedule, from 1; 0 when quantizing */
-  uint64_t weight_a;    /**< ranks merged in operand a (combine=average) */
-  uint64_t weight_b;    /**< ranks merged in operand b */
+  uint64_t rank;            /**< the rank that runs the stage */
+  uint64_t size;            /**< ranks in the allreduce, at least 1 */
+  uint64_t reduction_depth; /**< longest chain of reductions in code form */
+  uint64_t step;            /**< training step, below 2^32 */
+  uint64_t index;           /**< call within the step, below 2^16 */
+  uint64_t first_value;     /**< position of value 0 in the whole call; see below */
+  uint64_t hop;      /**< number of this reduction in the schedule, from 1; 0 when quantizing */
+  uint64_t weight_a; /**< ranks merged in operand a (combine=average) */
+  uint64_t weight_b; /**< ranks merged in operand b */
 } gqsgd_site;
 
 /* A stage works on any part of a call that begins at a multiple of 32 values, of `block` and, with
  * rotate=hadamard, of 1024, and ends at one or with the call. Norms and scales are one number for
  * the call, or one for each block of the part; those of blocks lie on a grid of 16 bits, and
  * numbers off it are INVALID_ARGUMENT with index and value. bits_down other than bits, rescale,
- * subtractive rounding and mantissa_bits need combines = 0.
+ * subtractive rounding and mantissa_bits need reduction_depth = 0.
  *
  * stream: NULL for host memory, else a cudaStream_t (1 and 2: cudaStreamLegacy and PerThread), and
  * all pointers lead to memory of the current device; `site` and the list `words` itself stay the
@@ -462,9 +463,9 @@ GQSGD_API gqsgd_status gqsgd_reduce_many(gqsgd_quantizer quantizer, const gqsgd_
                                          void *workspace, size_t workspace_size_bytes,
                                          void *stream);
 
-/** Turns codes back into values. words, scales [in] what reduce_many wrote (combines = 0), or codes
- *  reduced in code form and the global norms. op SUM gives the sum over site->size ranks, MEAN the
- *  mean. */
+/** Turns codes back into values. words, scales [in] what reduce_many wrote (reduction_depth = 0),
+ * or codes reduced in code form and the global norms. op SUM gives the sum over site->size ranks,
+ * MEAN the mean. */
 GQSGD_API gqsgd_status gqsgd_dequantize(gqsgd_quantizer quantizer, const gqsgd_site *site,
                                         const uint32_t *words, const float *scales,
                                         size_t value_count, int32_t dtype, int32_t op, void *values,

@@ -5,11 +5,11 @@
  * it; or the file of the option nccl=FILE. Whatever is missing is UNSUPPORTED with a sentence.
  *
  * Calls work on memory of the GPU and are enqueued on their `stream`, a cudaStream_t, NULL being
- * the default one; they return before they are carried out, and buffers are theirs until then. The
+ * the default one; they return before they are executed, and buffers are theirs until then. The
  * host waits only where a call is not of the kind that was expected after the one before: then a
  * difference between ranks is MISMATCH at once, on all of them. Otherwise it is found on the GPU,
  * and `recv` stays as it was; gqsgd_comm_status says so, and the next call returns that failure,
- * though it is carried out itself.
+ * though it is executed itself.
  * All collectives work there, with every schedule but HIERARCHICAL over several nodes. AUTO is
  * DIRECT, also with `costs`.
  * The _start forms enqueue the call in the same way. Their request ends when the stream is through

@@ -14,7 +14,7 @@ inline constexpr uint32_t kFusedRanksMax = 16;
 inline constexpr uint32_t kFusedBlocksMax = 64;
 
 /** Values that a block takes at once. */
-inline constexpr uint64_t kFusedTurnValues = 4096;
+inline constexpr uint64_t kFusedIterationValues = 4096;
 
 /** Codes of so many values have room. Not measured: about so long a call takes over memory of an
  *  H200 what launching the stages of eight ranks takes beside it (docs/decisions/0019). */
@@ -22,15 +22,15 @@ inline constexpr uint64_t kFusedValuesMax = uint64_t{1} << 22;
 inline constexpr uint64_t kFusedBlockNormsMax = kFusedValuesMax / kValueAlignment;
 
 /** What all blocks of all ranks wait for: each other's norms, then codes, then sums. */
-enum class MeetFor : uint32_t { norms, codes, sums };
-inline constexpr uint32_t kMeetings = 3;
+enum class BarrierOf : uint32_t { norms, codes, sums };
+inline constexpr uint32_t kBarrierKinds = 3;
 
 /** A rank's own part of device memory, zeros before the first call. Every block of every rank has
- *  a place at each meeting, where it writes the number of the call and, in the lower half, what it
+ *  a place at each barrier, where it writes the number of the call and, in the lower half, what it
  *  has to say. No place is cleared: numbers grow. */
-struct alignas(256) FusedDesk {
-  uint64_t said[kMeetings][kFusedRanksMax][kFusedBlocksMax];
-  uint64_t verdict;  ///< of this rank's blocks: twice the call's number, and 1 if they leave
+struct alignas(256) FusedControl {
+  uint64_t flags[kBarrierKinds][kFusedRanksMax][kFusedBlocksMax];
+  uint64_t decision;  ///< of this rank's blocks: twice the call's number, and 1 if they leave
   const uint32_t* operands[kFusedRanksMax];
   /** The number of this rank's last call, below 2^32; it may come round. The kernel itself counts,
    *  since only the device knows what is replayed. */
@@ -40,8 +40,8 @@ struct alignas(256) FusedDesk {
 };
 
 /** What each rank has on its device. Places are those of the values of a whole call. */
-struct FusedRoom {
-  FusedDesk desk;
+struct FusedBuffers {
+  FusedControl control;
   uint32_t words[kFusedValuesMax / sizeof(uint32_t)];  ///< codes, and sums of its own shard
   uint16_t norms[kFusedBlockNormsMax];                 ///< of its own blocks
   uint16_t merged[kFusedBlockNormsMax];                ///< of those of all ranks
@@ -55,17 +55,17 @@ inline constexpr uint64_t kLeaveForHost = 1;
 struct TooLate {
   uint32_t waiter;
   uint32_t peer;  ///< that it waited for
-  MeetFor meeting;
+  BarrierOf kind;
 };
 GQ_HD constexpr uint64_t leave_word(const TooLate& late) {
-  return uint64_t{1} << 63 | uint64_t{static_cast<uint32_t>(late.meeting)} << 32 |
+  return uint64_t{1} << 63 | uint64_t{static_cast<uint32_t>(late.kind)} << 32 |
          uint64_t{late.waiter} << 16 | late.peer;
 }
 /** False if the word is none of a kernel's. */
 constexpr bool is_too_late(uint64_t word, TooLate* late) {
   if (word >> 63 == 0) return false;
   *late = {static_cast<uint32_t>(word >> 16 & 0xffff), static_cast<uint32_t>(word & 0xffff),
-           static_cast<MeetFor>(word >> 32 & 0xff)};
+           static_cast<BarrierOf>(word >> 32 & 0xff)};
   return true;
 }
 
@@ -104,7 +104,7 @@ struct FusedArgs {
   const void* send;
   void* recv;
   FusedShard shards[kFusedRanksMax];
-  FusedRoom* rooms[kFusedRanksMax];
+  FusedBuffers* buffers[kFusedRanksMax];
   uint64_t* leave[kFusedRanksMax];
   FusedRequest request;
   uint32_t block_count;  ///< of each rank

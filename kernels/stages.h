@@ -72,8 +72,8 @@ struct MergeNormsArgs {
   void* stream;
 };
 
-/** norms: the global ones. around_caches, on a CPU: another processor reads the words next, and has
- *  what was here before in its cache (kernels/cpu/around.inl). */
+/** norms: the global ones. nontemporal, on a CPU: another processor reads the words next, and has
+ *  what was here before in its cache (kernels/cpu/nontemporal.inl). */
 struct QuantizeArgs {
   Coding coding;
   RandomSite random;
@@ -83,7 +83,7 @@ struct QuantizeArgs {
   NormView norms;
   uint32_t* words;
   void* stream;
-  bool around_caches = false;
+  bool nontemporal = false;
 };
 
 /** b becomes a + b in code form, or their weighted mean. */
@@ -114,7 +114,7 @@ struct ReduceManyArgs {
   void* stream;
   const uint32_t* weights = nullptr;
   uint32_t weight_count = 0;
-  bool around_caches = false;  ///< as in QuantizeArgs
+  bool nontemporal = false;  ///< as in QuantizeArgs
 };
 
 /** words: what reduce_many wrote if coding.wide, else codes reduced in code form. scales: what
@@ -135,8 +135,8 @@ struct DequantizeArgs {
 
 /** Entries of a range's codes that are not zero, and the fillers before them
  * (kernels/codec/sparse.h). Ranges of a call follow each other: *skipped and *entry_count go from
- * one to the next, 0 before the first. workspace, on a device: select_room_bytes()
- * (kernels/list_room.h). */
+ * one to the next, 0 before the first. workspace, on a device: select_workspace_bytes()
+ * (kernels/sparse_workspace.h). */
 struct CountEntriesArgs {
   Coding coding;
   Range range;
@@ -171,8 +171,8 @@ struct EntryList {
 
 /** Values of a range from the lists of all ranks, added in rank order. Ranges of a call follow each
  *  other; entries beyond a range stay for the next, whatever they say. On a device: no list has
- * more entries than entries_max, and workspace is that of an AddRoom (kernels/list_room.h); gate as
- * for dequantize. */
+ * more entries than entries_max, and workspace is that of an AddSparseWorkspace
+ * (kernels/sparse_workspace.h); gate as for dequantize. */
 struct AddSparseArgs {
   Coding coding;
   RandomSite random;  ///< shared draws only: rank and hop are not used

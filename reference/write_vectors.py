@@ -1,4 +1,4 @@
-"""Writes the known answers of tests/vectors: `python reference/write_vectors.py [folder]`."""
+"""Writes the test vectors of tests/vectors: `python reference/write_vectors.py [folder]`."""
 
 import sys
 from pathlib import Path

@@ -21,10 +21,10 @@ Quantizer quantizer_of(const std::string& text) {
   return {made, gqsgd_quantizer_destroy};
 }
 
-gqsgd_site site_of(uint32_t ranks, uint32_t combines) {
+gqsgd_site site_of(uint32_t ranks, uint32_t reduction_depth) {
   gqsgd_site site = {};
   site.size = ranks;
-  site.combines = combines;
+  site.reduction_depth = reduction_depth;
   site.step = 1;
   site.weight_a = site.weight_b = 1;
   return site;
@@ -150,8 +150,8 @@ class Cases {
   std::vector<GpuCase> cases_;
 };
 
-/** Bell-shaped, with a few values 2^-20 of the rest, as gradients have. */
-std::vector<float> bell_values(size_t count) {
+/** Normally distributed, with a few values 2^-20 of the rest, as gradients have. */
+std::vector<float> wakeup_values(size_t count) {
   std::vector<float> values(count);
   uint64_t state = 1;
   for (float& value : values) {
@@ -203,7 +203,7 @@ float* GpuBuffers::floats(size_t count) {
 }
 
 GpuBuffers::GpuBuffers(size_t value_count, size_t set_count) : value_count_(value_count) {
-  const std::vector<float> input = bell_values(value_count);
+  const std::vector<float> input = wakeup_values(value_count);
   const std::vector<uint32_t> codes = random_words(value_count);
   const std::vector<float> norms(value_count / kShortestBlock + 1, 2.0f);
   for (size_t set = 0; set < set_count; ++set) {

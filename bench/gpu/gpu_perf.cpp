@@ -185,7 +185,7 @@ int run(int argc, char** argv) {
   cudaDeviceProp device;
   cuda_done(cudaGetDeviceProperties(&device, 0), "cudaGetDeviceProperties");
   if (options.set_count == 0) {
-    // The smallest buffers are codes of 4 bits: half an octet a value.
+    // The smallest buffers are codes of 4 bits: half an byte a value.
     const size_t least_bytes = options.value_count / 2;
     options.set_count = 8 * static_cast<size_t>(device.l2CacheSize) / least_bytes + 2;
   }

@@ -2,8 +2,8 @@
 // See --help; the parts are in options, team, session, measure and report.
 #include <cstdio>
 
-#include "bench/perf/board_peers.h"
 #include "bench/perf/session.h"
+#include "bench/perf/shared_memory_peers.h"
 
 int main(int argc, char** argv) {
   using namespace gq::bench;
@@ -23,10 +23,10 @@ int main(int argc, char** argv) {
   if (!check_formats(options)) return 2;
   const std::string command = command_of(argc, argv);
   try {
-    const Board board = make_board(options);
+    const SharedNumbers shared = make_shared_numbers(options);
     return run_team(options.transport == "process", options.rank_count, options.comm_options,
                     [&](int rank, gqsgd_comm comm) {
-                      BoardPeers peers(rank, comm, options.rank_count, board);
+                      SharedMemoryPeers peers(rank, comm, options.rank_count, shared);
                       return measure_all(options, command, peers);
                     });
   } catch (const std::exception& error) {

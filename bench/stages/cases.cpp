@@ -38,7 +38,7 @@ class Quantizer {
 struct FormatRow {
   const char* text;
   double bytes_up, bytes_down;
-  uint64_t ranks, combines;
+  uint64_t ranks, reduction_depth;
   const char* stages;  ///< letters: n norm, q quantize, r reduce, w weighted reduce, m reduce_many,
                        ///< d dequantize
 
@@ -66,7 +66,7 @@ class FormatCases {
     const std::string name =
         many ? "quantize, " + std::to_string(row_.ranks) + " ranks" : "quantize";
     return make(name, 4 + row_.bytes_up, [](FormatCases& f, size_t set) {
-      const gqsgd_site site = f.site(f.row_.ranks, f.row_.combines);
+      const gqsgd_site site = f.site(f.row_.ranks, f.row_.reduction_depth);
       return gqsgd_quantize(f.handle(), &site, f.buffers_.values(set), f.count(), GQSGD_FLOAT32,
                             f.buffers_.norms(), f.buffers_.codes(set), nullptr, 0, nullptr);
     });
@@ -102,7 +102,7 @@ class FormatCases {
 
   Case dequantize() const {
     return make("dequantize", 4 + row_.bytes_down, [](FormatCases& f, size_t set) {
-      const gqsgd_site site = f.site(f.row_.ranks, f.row_.combines);
+      const gqsgd_site site = f.site(f.row_.ranks, f.row_.reduction_depth);
       return gqsgd_dequantize(f.handle(), &site, f.buffers_.codes(set), f.buffers_.norms(),
                               f.count(), GQSGD_FLOAT32, GQSGD_MEAN, f.buffers_.results(set),
                               nullptr);
@@ -119,10 +119,10 @@ class FormatCases {
 
   gqsgd_quantizer handle() const { return quantizer_->handle(); }
   size_t count() const { return buffers_.value_count(); }
-  static gqsgd_site site(uint64_t size, uint64_t combines) {
+  static gqsgd_site site(uint64_t size, uint64_t reduction_depth) {
     gqsgd_site site = {};
     site.size = size;
-    site.combines = combines;
+    site.reduction_depth = reduction_depth;
     return site;
   }
 

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 STYLE = "_static/site.css"
-SIGNATURES = {"python.html": ["Quantizer(preset_or_text", "HookState(", "Communicator.process("],
+SIGNATURES = {"python.html": ["Quantizer(preset_or_spec", "HookState(", "Communicator.process("],
               "c.html": ["gqsgd_allreduce("], "julia.html": ["Quantizer("]}
 
 

@@ -49,39 +49,39 @@ GQ_HD uint32_t exponential_pattern(float value, const Scale& scale, uint32_t bit
 
 /** Rounds to one of the two neighbouring levels. The lane may hold a negative zero. */
 template <uint32_t kBits, uint32_t kMantissaBits, bool kNearest>
-GQ_HD Octet exponential_round(float value, const Scale& scale, uint32_t bits) {
+GQ_HD Byte exponential_round(float value, const Scale& scale, uint32_t bits) {
   const uint32_t negative = 0u - (float_bits(value) >> 31);
   const uint32_t pattern =
       exponential_pattern<kMantissaBits, kNearest>(value, scale, bits, negative);
   const uint32_t c = (pattern >> (23 - kMantissaBits)) - (kSmallestLevelField << kMantissaBits);
-  return static_cast<Octet>(c | (negative & (1u << (kBits - 1))));
+  return static_cast<Byte>(c | (negative & (1u << (kBits - 1))));
 }
 
 /** A lane as it is stored: zero has no sign. */
 template <uint32_t kBits>
-GQ_HD Octet without_negative_zero(Octet lane) {
-  const Octet nonzero = static_cast<Octet>(0 - ((lane & code_max(kBits)) != 0));
+GQ_HD Byte without_negative_zero(Byte lane) {
+  const Byte nonzero = static_cast<Byte>(0 - ((lane & code_max(kBits)) != 0));
   return lane & nonzero;
 }
 
 /** Sum of two 8-bit lanes in code form (paper, Algorithm 2). The event of probability 2^-k, R(e) <
- *  2^(32-k), is: R(e) has at least k leading `zeros`. Octets and single choices throughout, so that
- *  one register holds as many values as it has octets. */
-GQ_HD Octet exponential_sum(Octet a, Octet b, Octet zeros) {
-  const Octet ca = a & 0x7f, cb = b & 0x7f;
-  const Octet larger = ca > cb ? ca : cb;
-  const Octet smaller = ca > cb ? cb : ca;
-  const Octet sign = static_cast<Octet>((ca > cb ? a : b) & 0x80);
-  const Octet gap = static_cast<Octet>(larger - smaller);
-  const Octet differ = a ^ b;
-  const Octet opposite = static_cast<Octet>(differ >> 7);
-  const Octet reach = static_cast<Octet>(zeros + opposite);
-  const Octet moved = static_cast<Octet>(larger + 1 - 2 * opposite);
-  const Octet bounded = moved > 0x7f ? static_cast<Octet>(0x7f) : moved;
-  const Octet chosen = reach >= gap ? bounded : larger;
-  const Octet c = smaller == 0 ? larger : chosen;
+ *  2^(32-k), is: R(e) has at least k leading `zeros`. Bytes and single choices throughout, so that
+ *  one register holds as many values as it has bytes. */
+GQ_HD Byte exponential_sum(Byte a, Byte b, Byte zeros) {
+  const Byte ca = a & 0x7f, cb = b & 0x7f;
+  const Byte larger = ca > cb ? ca : cb;
+  const Byte smaller = ca > cb ? cb : ca;
+  const Byte sign = static_cast<Byte>((ca > cb ? a : b) & 0x80);
+  const Byte gap = static_cast<Byte>(larger - smaller);
+  const Byte differ = a ^ b;
+  const Byte opposite = static_cast<Byte>(differ >> 7);
+  const Byte reach = static_cast<Byte>(zeros + opposite);
+  const Byte moved = static_cast<Byte>(larger + 1 - 2 * opposite);
+  const Byte bounded = moved > 0x7f ? static_cast<Byte>(0x7f) : moved;
+  const Byte chosen = reach >= gap ? bounded : larger;
+  const Byte c = smaller == 0 ? larger : chosen;
   const bool cancels = differ == 0x80;  // Equal magnitudes of opposite signs; zeros have no sign.
-  return cancels ? static_cast<Octet>(0) : static_cast<Octet>(sign | c);
+  return cancels ? static_cast<Byte>(0) : static_cast<Byte>(sign | c);
 }
 
 /** What the 4-bit average of two codes is: code `low`, or the next if the mirrored uniform reaches
@@ -121,28 +121,28 @@ GQ_HD uint32_t exponential_average(const AverageOutcome& outcome, uint32_t bits)
 }
 
 /** +-2^(c - one), +0 for c = 0: the level with code `one` as 1. c - one lies in -126..127. In
- * octets as long as possible: sign and exponent are the upper half of a float32. */
+ * bytes as long as possible: sign and exponent are the upper half of a float32. */
 template <uint32_t kBits>
-GQ_HD uint16_t exponential_level_upper(Octet lane, Octet one) {
-  const Octet c = lane & code_max(kBits);
-  const Octet nonzero = static_cast<Octet>(0 - (c != 0));  // all bits or none
-  const Octet exponent = static_cast<Octet>((c + 127 - one) & nonzero);
-  const Octet sign = static_cast<Octet>(lane << (8 - kBits)) & 0x80;
+GQ_HD uint16_t exponential_level_upper(Byte lane, Byte one) {
+  const Byte c = lane & code_max(kBits);
+  const Byte nonzero = static_cast<Byte>(0 - (c != 0));  // all bits or none
+  const Byte exponent = static_cast<Byte>((c + 127 - one) & nonzero);
+  const Byte sign = static_cast<Byte>(lane << (8 - kBits)) & 0x80;
   return static_cast<uint16_t>(sign << 8 | exponent << 7);
 }
 
 /** The same for 8 bits with 2 mantissa bits, where the largest power of two is 1: code c is
  *  (1 + (c mod 4) / 4) 2^(c div 4 - 31), and c 2^-32 below the smallest of these. Exponent and
  *  mantissa bits together are c + 384, less 4 - c for c < 4 and 2 more for c = 1: always more than
- *  255, so that octets do again. */
-GQ_HD uint16_t exponential_fine_upper(Octet lane) {
-  const Octet c = lane & 0x7f;
-  const Octet nonzero = static_cast<Octet>(0 - (c != 0));  // all bits or none
-  const Octet small = c < 4 ? c : static_cast<Octet>(4);
-  const Octet is_one = static_cast<Octet>(c == 1);
-  const Octet low = static_cast<Octet>(c + (384 - 256 - 4) + small - is_one - is_one);
-  const Octet exponent = static_cast<Octet>((0x20 | low >> 3) & nonzero);
-  const Octet mantissa = static_cast<Octet>((low << 5) & 0xe0 & nonzero);
+ *  255, so that bytes do again. */
+GQ_HD uint16_t exponential_fine_upper(Byte lane) {
+  const Byte c = lane & 0x7f;
+  const Byte nonzero = static_cast<Byte>(0 - (c != 0));  // all bits or none
+  const Byte small = c < 4 ? c : static_cast<Byte>(4);
+  const Byte is_one = static_cast<Byte>(c == 1);
+  const Byte low = static_cast<Byte>(c + (384 - 256 - 4) + small - is_one - is_one);
+  const Byte exponent = static_cast<Byte>((0x20 | low >> 3) & nonzero);
+  const Byte mantissa = static_cast<Byte>((low << 5) & 0xe0 & nonzero);
   return static_cast<uint16_t>(((lane & 0x80) | exponent) << 8 | mantissa);
 }
 

@@ -8,23 +8,23 @@
 
 namespace gq {
 
-inline constexpr uint32_t kOctetSigns = 0x80808080u;
-inline constexpr uint32_t kOctetCodes = 0x7f7f7f7fu;
-inline constexpr uint32_t kOctetOnes = 0x01010101u;
+inline constexpr uint32_t kByteSigns = 0x80808080u;
+inline constexpr uint32_t kByteCodes = 0x7f7f7f7fu;
+inline constexpr uint32_t kByteOnes = 0x01010101u;
 
-/** All bits of the octets whose leading bit is set, none of the others. */
-GQ_HD uint32_t spread_signs(uint32_t octets) { return chosen_octets(octets, 0, 0xba98); }
+/** All bits of the bytes whose leading bit is set, none of the others. */
+GQ_HD uint32_t spread_signs(uint32_t bytes) { return byte_permute(bytes, 0, 0xba98); }
 
-/** r(e) of a value, out of the word that it shares. Its leading octet has 7 bits, whose sign, none,
- *  fills the octet above. */
+/** r(e) of a value, out of the word that it shares. Its leading byte has 7 bits, whose sign, none,
+ *  fills the byte above. */
 GQ_HD uint32_t uniform_in(uint32_t random_word, uint32_t value) {
   const uint32_t third = (value + 3) % 4, second = 4 + (value + 2) % 4, first = 4 + (value + 1) % 4;
-  return chosen_octets(random_word & kOctetCodes, random_word,
-                       (8 + third) << 12 | third << 8 | second << 4 | first);
+  return byte_permute(random_word & kByteCodes, random_word,
+                      (8 + third) << 12 | third << 8 | second << 4 | first);
 }
 
-/** The numbers of the highest bits of R(e), 31 less its leading zeros, added up an octet apart.
- * Where R(e) is 0 it is -1, and the octets are right again once something has been added to each.
+/** The numbers of the highest bits of R(e), 31 less its leading zeros, added up an byte apart.
+ * Where R(e) is 0 it is -1, and the bytes are right again once something has been added to each.
  */
 GQ_HD uint32_t highest_bits(uint32_t random_word) {
   uint32_t sum = 0;
@@ -35,22 +35,22 @@ GQ_HD uint32_t highest_bits(uint32_t random_word) {
 }
 
 /** exponential_sum of the four lanes of two words. Lanes use seven bits for a number, so that the
- *  eighth catches what a comparison carries: no octet reaches into the next. */
+ *  eighth catches what a comparison carries: no byte reaches into the next. */
 GQ_HD uint32_t exponential_sum_word(uint32_t a, uint32_t b, uint32_t random_word) {
   const uint32_t differ = a ^ b;
-  const uint32_t a_leads = spread_signs((a | kOctetSigns) - (b & kOctetCodes));
+  const uint32_t a_leads = spread_signs((a | kByteSigns) - (b & kByteCodes));
   const uint32_t larger = merged_bits(a_leads, a, b);
-  const uint32_t smaller = (larger ^ differ) & kOctetCodes;
-  const uint32_t gap = (larger & kOctetCodes) - smaller;
-  const uint32_t opposite = (differ & kOctetSigns) >> 7;
+  const uint32_t smaller = (larger ^ differ) & kByteCodes;
+  const uint32_t gap = (larger & kByteCodes) - smaller;
+  const uint32_t opposite = (differ & kByteSigns) >> 7;
   // In the leading bits: zeros + opposite >= gap; the smaller is not zero; the larger is the top.
-  const uint32_t reaches = (128 + 31) * kOctetOnes - highest_bits(random_word) - gap + opposite;
-  const uint32_t counts = smaller + kOctetCodes;
-  const uint32_t is_top = (larger & kOctetCodes) + kOctetOnes;
-  const uint32_t moves = reaches & counts & (differ | ~is_top) & kOctetSigns;
+  const uint32_t reaches = (128 + 31) * kByteOnes - highest_bits(random_word) - gap + opposite;
+  const uint32_t counts = smaller + kByteCodes;
+  const uint32_t is_top = (larger & kByteCodes) + kByteOnes;
+  const uint32_t moves = reaches & counts & (differ | ~is_top) & kByteSigns;
   // One less is the complement of one more than the complement.
   const uint32_t down = spread_signs(differ);
-  const uint32_t remains = spread_signs((gap + kOctetCodes) | ~differ);  // not +c - c
+  const uint32_t remains = spread_signs((gap + kByteCodes) | ~differ);  // not +c - c
   return (((larger ^ down) + (moves >> 7)) ^ down) & remains;
 }
 
@@ -72,7 +72,7 @@ GQ_HD constexpr bool average_is_short(uint32_t weight_a, uint32_t weight_b) {
   return weight_a == weight_b || weight_a == 3 * weight_b || weight_b == 3 * weight_a;
 }
 
-/** An AverageOutcome with a threshold of 7 bits as two octets. The first is added to the leading 7
+/** An AverageOutcome with a threshold of 7 bits as two bytes. The first is added to the leading 7
  *  bits of r(e). The third has a lane, and above it what changes of the lane where the sum is 2^7
  *  or more: that is the code farther from -C, which for a negative sum is the lower one. */
 GQ_HD uint32_t short_average(const AverageOutcome& outcome) {
@@ -99,25 +99,25 @@ GQ_HD uint32_t exponential_average_word(uint32_t low, uint32_t high, Addend adde
   GQ_UNROLL for (uint32_t e = 0; e < 8; ++e) {
     sum[e] = addend(e) + uniform_in(e < 4 ? low : high, e);
   }
-  // Signed codes as octets: those of values 0, 2, 4, 6, and of 1, 3, 5, 7.
-  const uint32_t even = leading_octets(sum[0], sum[2], sum[4], sum[6]);
-  const uint32_t odd = leading_octets(sum[1], sum[3], sum[5], sum[7]);
+  // Signed codes as bytes: those of values 0, 2, 4, 6, and of 1, 3, 5, 7.
+  const uint32_t even = leading_bytes(sum[0], sum[2], sum[4], sum[6]);
+  const uint32_t odd = leading_bytes(sum[1], sum[3], sum[5], sum[7]);
   return lanes_of_signed(joined_lanes(even, odd));
 }
 
-/** The same where average_is_short; `outcome(e)` is short_average of value e's pair. Octet
+/** The same where average_is_short; `outcome(e)` is short_average of value e's pair. Byte
  *  (e + 3) mod 4 of a random word begins with the leading 7 bits of r(e). */
 template <typename Outcome>
 GQ_HD uint32_t short_average_word(uint32_t low, uint32_t high, Outcome outcome) {
   const uint32_t of_02 = outcome(0) + (outcome(2) << 8), of_13 = outcome(1) + (outcome(3) << 8);
   const uint32_t of_46 = outcome(4) + (outcome(6) << 8), of_57 = outcome(5) + (outcome(7) << 8);
-  const uint32_t sum_low = (low & kOctetCodes) + chosen_octets(of_02, of_13, 0x0514);
-  const uint32_t sum_high = (high & kOctetCodes) + chosen_octets(of_46, of_57, 0x0514);
-  // Octets of values 0, 2, 4, 6, and of 1, 3, 5, 7.
-  const uint32_t even = chosen_octets(of_02, of_46, 0x7632);
-  const uint32_t odd = chosen_octets(of_13, of_57, 0x7632);
-  const uint32_t even_change = chosen_octets(sum_low, sum_high, 0xdf9b);  // all bits or none
-  const uint32_t odd_change = chosen_octets(sum_low, sum_high, 0xeca8);
+  const uint32_t sum_low = (low & kByteCodes) + byte_permute(of_02, of_13, 0x0514);
+  const uint32_t sum_high = (high & kByteCodes) + byte_permute(of_46, of_57, 0x0514);
+  // Bytes of values 0, 2, 4, 6, and of 1, 3, 5, 7.
+  const uint32_t even = byte_permute(of_02, of_46, 0x7632);
+  const uint32_t odd = byte_permute(of_13, of_57, 0x7632);
+  const uint32_t even_change = byte_permute(sum_low, sum_high, 0xdf9b);  // all bits or none
+  const uint32_t odd_change = byte_permute(sum_low, sum_high, 0xeca8);
   return merged_bits(0x0f0f0f0fu, even ^ ((even >> 4) & even_change),
                      (odd << 4) ^ (odd & odd_change));
 }
@@ -160,13 +160,13 @@ GQ_HD uint32_t exponential_word(const uint32_t (&from)[32 / kBits],
                                 const uint32_t (&value)[32 / kBits]) {
   const uint32_t packed = packed_lanes<kBits>(from);
   if constexpr (kBits == 8) {
-    const uint32_t codes = kMantissaBits > 0 ? packed : packed - kSmallestLevelField * kOctetOnes;
-    const uint32_t nonzero = codes + kOctetCodes;  // in the leading bits
-    const uint32_t signs = leading_octets(value[0], value[1], value[2], value[3]);
-    return codes | (signs & nonzero & kOctetSigns);
+    const uint32_t codes = kMantissaBits > 0 ? packed : packed - kSmallestLevelField * kByteOnes;
+    const uint32_t nonzero = codes + kByteCodes;  // in the leading bits
+    const uint32_t signs = leading_bytes(value[0], value[1], value[2], value[3]);
+    return codes | (signs & nonzero & kByteSigns);
   } else {
-    const uint32_t even = leading_octets(value[0], value[2], value[4], value[6]);
-    const uint32_t odd = leading_octets(value[1], value[3], value[5], value[7]);
+    const uint32_t even = leading_bytes(value[0], value[2], value[4], value[6]);
+    const uint32_t odd = leading_bytes(value[1], value[3], value[5], value[7]);
     const uint32_t signs = merged_bits(0x0f0f0f0fu, even >> 4, odd);
     const uint32_t nonzero = packed + 0x77777777u;
     return packed | (signs & nonzero & 0x88888888u);
@@ -177,19 +177,19 @@ GQ_HD uint32_t exponential_word(const uint32_t (&from)[32 / kBits],
  * of `lanes`. */
 template <uint32_t kBits>
 GQ_HD void exponential_powers(uint32_t lanes, float (&power)[4]) {
-  uint32_t upper, lower;  // octets of the patterns: sign and exponent, and the exponent's last bit
+  uint32_t upper, lower;  // bytes of the patterns: sign and exponent, and the exponent's last bit
   if constexpr (kBits == 8) {
-    upper = merged_bits(kOctetSigns, lanes, (lanes >> 1) & 0x3f3f3f3fu);
-    lower = (lanes << 7) & kOctetSigns;
+    upper = merged_bits(kByteSigns, lanes, (lanes >> 1) & 0x3f3f3f3fu);
+    lower = (lanes << 7) & kByteSigns;
   } else {
     const uint32_t codes = lanes & 0x7777u;
-    const uint32_t positive = chosen_octets(0x40404040u, 0x40404040u, lanes);  // in bit 6
+    const uint32_t positive = byte_permute(0x40404040u, 0x40404040u, lanes);  // in bit 6
     upper =
-        merged_bits(kOctetSigns, ~(positive << 1), chosen_octets(0x01010000u, 0x03030202u, codes));
-    lower = chosen_octets(0x80008000u, 0x80008000u, codes);
+        merged_bits(kByteSigns, ~(positive << 1), byte_permute(0x01010000u, 0x03030202u, codes));
+    lower = byte_permute(0x80008000u, 0x80008000u, codes);
   }
-  const uint32_t first = chosen_octets(lower, upper, 0x5140);
-  const uint32_t second = chosen_octets(lower, upper, 0x7362);
+  const uint32_t first = byte_permute(lower, upper, 0x5140);
+  const uint32_t second = byte_permute(lower, upper, 0x7362);
   power[0] = float_from_bits(first << 16);
   power[1] = float_from_bits(first & 0xffff0000u);
   power[2] = float_from_bits(second << 16);

@@ -93,8 +93,8 @@ GQ_HD constexpr uint32_t exact_steps(uint32_t bits, uint32_t ranks) {
 
 /** The format at work in an allreduce whose longest chain of reductions in code form is `combines`.
  */
-GQ_HD constexpr Coding coding_of(const Format& format, uint32_t ranks, uint32_t combines) {
-  const bool wide = combines == 0;
+GQ_HD constexpr Coding coding_of(const Format& format, uint32_t ranks, uint32_t reduction_depth) {
+  const bool wide = reduction_depth == 0;
   const bool exact = format.combine == Combine::exact && !wide;
   const bool sum = format.combine == Combine::sum && !wide;
   const bool linear = format.levels == Levels::linear;
@@ -115,9 +115,9 @@ GQ_HD constexpr Coding coding_of(const Format& format, uint32_t ranks, uint32_t 
       : exact ? exact_steps(format.bits, ranks)
               : code_max(format.bits),
       linear ? code_max(format.bits_down) : 0,
-      !sum                      ? 0
-      : combines < kHeadroomMax ? combines
-                                : kHeadroomMax,
+      !sum                             ? 0
+      : reduction_depth < kHeadroomMax ? reduction_depth
+                                       : kHeadroomMax,
   };
 }
 

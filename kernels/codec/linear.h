@@ -35,27 +35,27 @@ GQ_HD uint32_t linear_addend(uint32_t bits, uint32_t steps) {
 }
 
 /** The same out of the word that value e shares, but for bit 0, from which nothing is carried: R(e)
- *  one bit further left is the word's octets in another order once all of it is. */
+ *  one bit further left is the word's bytes in another order once all of it is. */
 GQ_HD uint32_t linear_addend_in(uint32_t random_word, uint32_t value, uint32_t steps) {
   const uint32_t first = (value + 1) % 4, second = (value + 2) % 4, third = (value + 3) % 4;
-  return chosen_octets(rotate_right(random_word, 31), steps,
-                       4 << 12 | third << 8 | second << 4 | first);
+  return byte_permute(rotate_right(random_word, 31), steps,
+                      4 << 12 | third << 8 | second << 4 | first);
 }
 
-/** linear_encode of a value that was multiplied by the power already, from bit 24 on: an octet. */
+/** linear_encode of a value that was multiplied by the power already, from bit 24 on: an byte. */
 GQ_HD uint32_t linear_at_24(float value, const Scale& scale, uint32_t addend) {
   const float scaled = within(value * scale.factor, scale.target);
   return 2 * static_cast<uint32_t>(nearest_integer(scaled)) + addend;
 }
 
-/** A word of lanes, each of which is the leading octet of a word. */
+/** A word of lanes, each of which is the leading byte of a word. */
 template <uint32_t kBits>
 GQ_HD uint32_t linear_word(const uint32_t (&from)[32 / kBits]) {
   if constexpr (kBits == 8) {
-    return leading_octets(from[0], from[1], from[2], from[3]);
-  } else {  // Octets are below 16.
-    return leading_octets(from[0], from[2], from[4], from[6]) +
-           16 * leading_octets(from[1], from[3], from[5], from[7]);
+    return leading_bytes(from[0], from[1], from[2], from[3]);
+  } else {  // Bytes are below 16.
+    return leading_bytes(from[0], from[2], from[4], from[6]) +
+           16 * leading_bytes(from[1], from[3], from[5], from[7]);
   }
 }
 
@@ -92,17 +92,17 @@ GQ_HD uint32_t mean_of_lanes(uint32_t a, uint32_t b, uint32_t not_lowest, uint32
 }
 
 /** The same with equal weights for the four 8-bit lanes of a word at once: a half goes up where the
- *  leading bit of R(e) says so. That bit leads octet e mod 4 of the word that the four values
+ *  leading bit of R(e) says so. That bit leads byte e mod 4 of the word that the four values
  * share.
  */
 GQ_HD uint32_t linear_average_equal8(uint32_t a, uint32_t b, uint32_t random_word) {
   return mean_of_lanes(a, b, 0xfefefefeu, (random_word >> 7) & 0x01010101u);
 }
 
-/** The leading bits of eight octets, four bits apart; for devices, which choose octets at once. */
-GQ_HD uint32_t leading_bits_by_octets(uint32_t low, uint32_t high) {
-  const uint32_t even = chosen_octets(low, high, 0xeca8);  // all bits as the leading one
-  const uint32_t odd = chosen_octets(low, high, 0xfdb9);
+/** The leading bits of eight bytes, four bits apart; for devices, which choose bytes at once. */
+GQ_HD uint32_t leading_bits_by_bytes(uint32_t low, uint32_t high) {
+  const uint32_t even = byte_permute(low, high, 0xeca8);  // all bits as the leading one
+  const uint32_t odd = byte_permute(low, high, 0xfdb9);
   return merged_bits(0x0f0f0f0fu, even, odd) & 0x11111111u;
 }
 
@@ -112,8 +112,8 @@ GQ_HD uint32_t leading_bits(uint32_t word) {
 }
 
 GQ_HD uint32_t leading_bits(uint32_t low, uint32_t high) {
-#if defined(__CUDA_ARCH__) || defined(GQ_WIDE_OCTETS)
-  return leading_bits_by_octets(low, high);
+#if defined(__CUDA_ARCH__) || defined(GQ_WIDE_BYTES)
+  return leading_bits_by_bytes(low, high);
 #else
   return leading_bits(low) | leading_bits(high) << 16;
 #endif
@@ -135,14 +135,14 @@ GQ_HD float linear_decode(uint32_t lane, uint32_t top, float step) {
 }
 
 /** The same for four lanes at once, those of 4 bits in the lower half of `lanes`: each becomes the
- *  last octet of 2^23, a float32. `middle` is 2^23 + top. */
+ *  last byte of 2^23, a float32. `middle` is 2^23 + top. */
 template <uint32_t kBits>
 GQ_HD void linear_decode_four(uint32_t lanes, float middle, float step, float (&value)[4]) {
   const uint32_t nibbles = merged_bits(0xffffu, lanes, lanes << 12) & 0x0f0f0f0fu;
   GQ_UNROLL for (uint32_t e = 0; e < 4; ++e) {
-    const uint32_t octet = kBits == 8 || e % 3 == 0 ? e : 3 - e;  // nibbles: 0, 2, 1, 3
+    const uint32_t byte = kBits == 8 || e % 3 == 0 ? e : 3 - e;  // nibbles: 0, 2, 1, 3
     const uint32_t pattern =
-        chosen_octets(kBits == 8 ? lanes : nibbles, float_bits(0x1p23f), 0x7440 + octet);
+        byte_permute(kBits == 8 ? lanes : nibbles, float_bits(0x1p23f), 0x7440 + byte);
     value[e] = (float_from_bits(pattern) - middle) * step;
   }
 }

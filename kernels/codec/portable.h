@@ -24,12 +24,12 @@
 
 namespace gq {
 
-// A number below 256. On a CPU a vector register holds as many of them as it has octets; a device
+// A number below 256. On a CPU a vector register holds as many of them as it has bytes; a device
 // computes in 32 bits, and every smaller type costs it instructions.
-#if defined(__CUDA_ARCH__) || defined(GQ_WIDE_OCTETS)
-using Octet = uint32_t;
+#if defined(__CUDA_ARCH__) || defined(GQ_WIDE_BYTES)
+using Byte = uint32_t;
 #else
-using Octet = uint8_t;
+using Byte = uint8_t;
 #endif
 
 GQ_HD uint32_t float_bits(float value) {
@@ -115,21 +115,21 @@ GQ_HD uint32_t highest_bit(uint32_t word) {
 #endif
 }
 
-/** Four of eight octets. The digits of `choice`, four bits each from the lowest, choose one octet
- *  after the other: 0..3 of `low`, 4..7 of `high`; 8 more, and all its bits are that octet's sign.
+/** Four of eight bytes. The digits of `choice`, four bits each from the lowest, choose one byte
+ *  after the other: 0..3 of `low`, 4..7 of `high`; 8 more, and all its bits are that byte's sign.
  */
-GQ_HD uint32_t chosen_octets(uint32_t low, uint32_t high, uint32_t choice) {
+GQ_HD uint32_t byte_permute(uint32_t low, uint32_t high, uint32_t choice) {
 #if defined(__CUDA_ARCH__)
   uint32_t chosen;
   asm("prmt.b32 %0, %1, %2, %3;" : "=r"(chosen) : "r"(low), "r"(high), "r"(choice));
   return chosen;
 #else
-  const uint64_t octets = static_cast<uint64_t>(high) << 32 | low;
+  const uint64_t bytes = static_cast<uint64_t>(high) << 32 | low;
   uint32_t chosen = 0;
   for (uint32_t k = 0; k < 4; ++k) {
     const uint32_t digit = (choice >> (4 * k)) & 15;
-    const uint32_t octet = static_cast<uint32_t>(octets >> (8 * (digit & 7))) & 255;
-    chosen |= (digit < 8 ? octet : 255 * (octet >> 7)) << (8 * k);
+    const uint32_t byte = static_cast<uint32_t>(bytes >> (8 * (digit & 7))) & 255;
+    chosen |= (digit < 8 ? byte : 255 * (byte >> 7)) << (8 * k);
   }
   return chosen;
 #endif

@@ -99,7 +99,7 @@ struct RandomStream {
   const uint32_t* step_at = nullptr;
 };
 
-GQ_HD uint32_t read_in_turn(const uint32_t* number) {
+GQ_HD uint32_t read_volatile(const uint32_t* number) {
 #if defined(__CUDA_ARCH__)
   return __ldg(number);  // No kernel that reads it writes it.
 #else
@@ -108,10 +108,10 @@ GQ_HD uint32_t read_in_turn(const uint32_t* number) {
 }
 GQ_HD uint32_t c1_of(const RandomStream& stream) {
   if (stream.step_at == nullptr) return stream.c1;
-  return stream.c1 + (read_in_turn(stream.step_at + 1) << 16);
+  return stream.c1 + (read_volatile(stream.step_at + 1) << 16);
 }
 GQ_HD uint32_t c2_of(const RandomStream& stream) {
-  return stream.step_at == nullptr ? stream.c2 : read_in_turn(stream.step_at);
+  return stream.step_at == nullptr ? stream.c2 : read_volatile(stream.step_at);
 }
 
 /** The key of a call: groups of one program (stream ids) draw from different sequences. */
@@ -165,7 +165,7 @@ GQ_HD PhiloxBlock random_group(const RandomStream& stream, uint64_t group) {
 }
 
 /** R(e): the 32 bits of value e, from the word that it shares with three neighbours. Its leading
- *  octet is octet e mod 4 of the word, so that the four leading octets are disjoint. */
+ *  byte is byte e mod 4 of the word, so that the four leading bytes are disjoint. */
 GQ_HD uint32_t value_bits(uint32_t word, uint32_t value) {
   return rotate_right(word, 8 * ((value + 1) % kWordValues));
 }

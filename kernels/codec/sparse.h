@@ -18,7 +18,7 @@ GQ_HD constexpr uint32_t entry_of(uint64_t gap, uint32_t lane) {
 }
 GQ_HD constexpr uint32_t gap_of_entry(uint32_t entry) { return entry >> kEntryLaneBits; }
 
-/** An octet holds a 4-bit lane with room to spare: what is above it is not looked at. */
+/** An byte holds a 4-bit lane with room to spare: what is above it is not looked at. */
 GQ_HD constexpr uint32_t lane_of_entry(uint32_t entry, uint32_t bits) {
   return entry & ((1u << bits) - 1);
 }

@@ -19,12 +19,12 @@ GQ_HD uint32_t placed(uint32_t lane, uint32_t value) {
   return lane << (kBits * (value % (32 / kBits)));
 }
 
-/** The leading octets of four words. */
-GQ_HD uint32_t leading_octets(uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
-  return chosen_octets(chosen_octets(a, b, 0x0073), chosen_octets(c, d, 0x0073), 0x5410);
+/** The leading bytes of four words. */
+GQ_HD uint32_t leading_bytes(uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
+  return byte_permute(byte_permute(a, b, 0x0073), byte_permute(c, d, 0x0073), 0x5410);
 }
 
-/** The eight 4-bit lanes that are the lower halves of octets, those of values 0, 2, 4, 6 and of
+/** The eight 4-bit lanes that are the lower halves of bytes, those of values 0, 2, 4, 6 and of
  *  values 1, 3, 5, 7. */
 GQ_HD uint32_t joined_lanes(uint32_t even, uint32_t odd) {
   return merged_bits(0x0f0f0f0fu, even, odd << 4);
@@ -32,8 +32,8 @@ GQ_HD uint32_t joined_lanes(uint32_t even, uint32_t odd) {
 
 /** Bits 23 to 30 of four words whose bit 31 is 0: of two at a time, because each shift moves two.
  */
-GQ_HD uint32_t octets_at_23(uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
-  return chosen_octets(chosen_octets(a, b, 0x7632) << 1, chosen_octets(c, d, 0x7632) << 1, 0x7531);
+GQ_HD uint32_t bytes_at_23(uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
+  return byte_permute(byte_permute(a, b, 0x7632) << 1, byte_permute(c, d, 0x7632) << 1, 0x7531);
 }
 
 /** A word of lanes, each of which begins at bit 23 of a word; those of 4 bits may have others above
@@ -41,10 +41,10 @@ GQ_HD uint32_t octets_at_23(uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
 template <uint32_t kBits>
 GQ_HD uint32_t packed_lanes(const uint32_t (&from)[32 / kBits]) {
   if constexpr (kBits == 8) {
-    return octets_at_23(from[0], from[1], from[2], from[3]);
+    return bytes_at_23(from[0], from[1], from[2], from[3]);
   } else {
-    return joined_lanes(octets_at_23(from[0], from[2], from[4], from[6]),
-                        octets_at_23(from[1], from[3], from[5], from[7]));
+    return joined_lanes(bytes_at_23(from[0], from[2], from[4], from[6]),
+                        bytes_at_23(from[1], from[3], from[5], from[7]));
   }
 }
 

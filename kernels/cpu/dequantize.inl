@@ -145,10 +145,10 @@ class TileDecoder {
     StepSet& steps = steps_[place];
     if (norms_.begin_with(tile)) load_steps(tile, steps);
     CodeTile codes, lanes;
-    const uint8_t* octet = load_codes<kBits>(args_.words, tile, codes);
+    const uint8_t* byte = load_codes<kBits>(args_.words, tile, codes);
     const SegmentMap map = norms_.map(tile);
-    decoder_.decode(lanes_of<kBits>(octet, lanes), steps, map,
-                    args_.range.first_value + tile.offset, value);
+    decoder_.decode(lanes_of<kBits>(byte, lanes), steps, map, args_.range.first_value + tile.offset,
+                    value);
     if (steps.constants != 0) write_constants(steps, map, value);
   }
 

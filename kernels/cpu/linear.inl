@@ -1,4 +1,4 @@
-// Linear codes of the values of a tile: what linear_encode() makes of each, a vector of octets at a
+// Linear codes of the values of a tile: what linear_encode() makes of each, a vector of bytes at a
 // time where there are vectors.
 
 /** The scale of value e of a tile: one for all, or that of its segment. */
@@ -13,7 +13,7 @@ struct SegmentScales {
   GQ_INLINE Scale operator()(uint32_t e) const { return scales[map[e / kSegmentValues]]; }
 };
 
-#if GQ_VECTOR_OCTETS == 0
+#if GQ_VECTOR_BYTES == 0
 
 template <typename ScaleOf, typename Uniforms>
 void encode_linear(const float* __restrict value, const ScaleOf& scale_of, uint32_t steps,
@@ -42,23 +42,23 @@ GQ_INLINE Floats scaled_values(Floats values, const FoldedScale& scale) {
 }
 
 /** What lies beyond the target is cut before it is rounded, what lies beyond it downwards after
- *  that, in octets, four times as many at once: no uniform number lifts it back over the target. */
+ *  that, in bytes, four times as many at once: no uniform number lifts it back over the target. */
 template <typename ScaleOf, typename Uniforms>
-void encode_octets(const float* __restrict value, const ScaleOf& scale_of, uint32_t steps,
-                   const Uniforms& uniforms, uint8_t* __restrict lane) {
-  const Octets offset = Octets{} + static_cast<uint8_t>(steps);
-  for (uint32_t e = 0; e < kTileValues; e += GQ_VECTOR_OCTETS) {
+void encode_bytes(const float* __restrict value, const ScaleOf& scale_of, uint32_t steps,
+                  const Uniforms& uniforms, uint8_t* __restrict lane) {
+  const Bytes offset = Bytes{} + static_cast<uint8_t>(steps);
+  for (uint32_t e = 0; e < kTileValues; e += GQ_VECTOR_BYTES) {
     Integers code[4];
     GQ_UNROLL for (uint32_t k = 0; k < 4; ++k) {
-      const uint32_t first = e + k * (GQ_VECTOR_OCTETS / 4);
+      const uint32_t first = e + k * (GQ_VECTOR_BYTES / 4);
       Floats values;
       memcpy(&values, value + first, sizeof values);
       const Floats scaled = scaled_values(values, scale_of(first));
       const Integers uniform = reinterpret_cast<Integers>(uniforms_at(uniforms, first));
       code[k] = (nearest_integers(scaled) + uniform) >> kUniformBits;
     }
-    const Octets codes = saturated(code[0], code[1], code[2], code[3]);
-    const Octets lanes = larger_signed(codes, -offset) + offset;
+    const Bytes codes = saturated(code[0], code[1], code[2], code[3]);
+    const Bytes lanes = larger_signed(codes, -offset) + offset;
     memcpy(lane + e, &lanes, sizeof lanes);
   }
 }
@@ -66,7 +66,7 @@ void encode_octets(const float* __restrict value, const ScaleOf& scale_of, uint3
 template <typename Uniforms>
 void encode_linear(const float* value, const SegmentScales& scales, uint32_t steps,
                    const Uniforms& uniforms, uint8_t* lane) {
-  encode_octets(value, scales, steps, uniforms, lane);
+  encode_bytes(value, scales, steps, uniforms, lane);
 }
 
 template <typename Uniforms>
@@ -74,9 +74,9 @@ void encode_linear(const float* value, const OneScale& scale, uint32_t steps,
                    const Uniforms& uniforms, uint8_t* lane) {
   const Scale folded = folded_linear_scale(scale.scale);
   if (folded.power == 1) {
-    return encode_octets(value, FoldedScale{folded.factor, folded.target}, steps, uniforms, lane);
+    return encode_bytes(value, FoldedScale{folded.factor, folded.target}, steps, uniforms, lane);
   }
-  encode_octets(value, scale, steps, uniforms, lane);
+  encode_bytes(value, scale, steps, uniforms, lane);
 }
 
 #endif

@@ -74,11 +74,11 @@ struct RangeEncoder {
 
   template <typename Uniforms>
   void encode_tile(const float* value, SegmentMap map, const Uniforms& uniforms,
-                   uint8_t* octet) const {
-    if (Encoder::kBits == 8) return encode_lanes(value, map, uniforms, octet);
+                   uint8_t* byte) const {
+    if (Encoder::kBits == 8) return encode_lanes(value, map, uniforms, byte);
     CodeTile lanes;
-    encode_lanes(value, map, uniforms, lanes.octet);
-    pack_nibbles(lanes.octet, octet);
+    encode_lanes(value, map, uniforms, lanes.byte);
+    pack_nibbles(lanes.byte, byte);
   }
 
   template <typename Uniforms>
@@ -88,9 +88,8 @@ struct RangeEncoder {
       const float* value = source.load(tile, values, scales);
       Uniforms uniforms;  // after the scales, whose divisions end meanwhile
       uniforms.fill(thresholds, range.first_value + tile.offset);
-      write_codes<Encoder::kBits>(out, tile, [&](uint8_t* octet) {
-        encode_tile(value, source.map(tile), uniforms, octet);
-      });
+      write_codes<Encoder::kBits>(
+          out, tile, [&](uint8_t* byte) { encode_tile(value, source.map(tile), uniforms, byte); });
     });
   }
 };
@@ -136,20 +135,19 @@ void quantize_range(const Encoder& encoder, const QuantizeArgs& args) {
       encoder, Norms(args.norms, coding, args.range.value_count),
       Values(args.values, args.dtype, args.range, coding.rotated, args.random)};
   encode_range(encoder, source, source.values.coded_range(), Thresholds(coding, args.random),
-               coding.rounding, {args.words, args.around_caches});
+               coding.rounding, {args.words, args.nontemporal});
 }
 
 /** Without levels a code is the value's own pattern. */
 void quantize_none(const QuantizeArgs& args) {
   if (args.dtype == GQSGD_FLOAT32) {
-    write_words(args.words, args.values, args.range.value_count * sizeof(float),
-                args.around_caches);
+    write_words(args.words, args.values, args.range.value_count * sizeof(float), args.nontemporal);
     return;
   }
   for_each_tile(args.range, [&](const Tile& tile) {
     ValueTile local;
     const float* value = load_values(args.values, args.dtype, tile, local);
-    write_words(args.words + tile.offset, value, tile.count * sizeof(float), args.around_caches);
+    write_words(args.words + tile.offset, value, tile.count * sizeof(float), args.nontemporal);
   });
 }
 
@@ -176,6 +174,6 @@ gqsgd_status quantize(const QuantizeArgs& args) {
   if (args.range.value_count == 0) return GQSGD_OK;  // Then pointers may be null.
   const FloatEnvironment environment;
   const gqsgd_status status = quantize_any(args);
-  if (args.around_caches) end_writes_around();
+  if (args.nontemporal) end_nontemporal_stores();
   return status;
 }

@@ -24,7 +24,7 @@ RandomStream shared_stream_of(const RandomSite& site, Draw draw) {
   return random_stream(site.key, site.step, site.index, draw, 0, 0);
 }
 
-#if GQ_VECTOR_OCTETS == 0
+#if GQ_VECTOR_BYTES == 0
 
 /** A stream, ready for many tiles. */
 using TileStream = RandomStream;
@@ -59,7 +59,7 @@ struct VectorLanes {
   }
 };
 
-constexpr uint32_t kLanes = GQ_VECTOR_OCTETS / 8;
+constexpr uint32_t kLanes = GQ_VECTOR_BYTES / 8;
 constexpr uint32_t kChains = 4;  // vectors of counters under way: hides the latency of products
 
 static_assert(kTileValues % (kGroupValues * kChains * kLanes) == 0, "tiles are whole turns");
@@ -129,23 +129,23 @@ void fill_random(const TileStream& tile_stream, uint64_t first_value, RandomTile
   }
 }
 
-/** 64 octets that steer shuffles within 16. */
+/** 64 bytes that steer shuffles within 16. */
 struct Control {
-  alignas(64) uint8_t octet[64];
+  alignas(64) uint8_t byte[64];
 
-  GQ_INLINE Octets part(uint32_t first) const {
-    Octets part;
-    memcpy(&part, octet + first, sizeof part);
+  GQ_INLINE Bytes part(uint32_t first) const {
+    Bytes part;
+    memcpy(&part, byte + first, sizeof part);
     return part;
   }
 };
 
-/** For 16 values from 4 words: octet t of R(e) is octet (t + e + 1) mod 4 of word e / 4. */
+/** For 16 values from 4 words: byte t of R(e) is byte (t + e + 1) mod 4 of word e / 4. */
 constexpr Control spread_control() {
   Control control = {};
   for (uint32_t e = 0; e < 16; ++e) {
     for (uint32_t t = 0; t < 4; ++t) {
-      control.octet[4 * e + t] = static_cast<uint8_t>(4 * (e / 4) + (t + e + 1) % 4);
+      control.byte[4 * e + t] = static_cast<uint8_t>(4 * (e / 4) + (t + e + 1) % 4);
     }
   }
   return control;
@@ -155,19 +155,19 @@ constexpr Control kSpread = spread_control();
 
 void spread_bits(const RandomTile& random, BitsTile& tile) {
   for (uint32_t e = 0; e < kTileValues; e += 16) {
-    const Octets words = repeated(random.word + e / kWordValues);
-    GQ_UNROLL for (uint32_t k = 0; k < 64; k += GQ_VECTOR_OCTETS) {
-      const Octets bits = shuffled(words, kSpread.part(k));
+    const Bytes words = repeated(random.word + e / kWordValues);
+    GQ_UNROLL for (uint32_t k = 0; k < 64; k += GQ_VECTOR_BYTES) {
+      const Bytes bits = shuffled(words, kSpread.part(k));
       memcpy(tile.bits + e + k / 4, &bits, sizeof bits);
     }
   }
 }
 
-/** Octet j of a word becomes the one `below` places below it, cyclically. */
+/** Byte j of a word becomes the one `below` places below it, cyclically. */
 constexpr Control rotation(uint32_t below) {
   Control control = {};
   for (uint32_t k = 0; k < 64; ++k) {
-    control.octet[k] = static_cast<uint8_t>(k % 16 / 4 * 4 + (k + 4 - below) % 4);
+    control.byte[k] = static_cast<uint8_t>(k % 16 / 4 * 4 + (k + 4 - below) % 4);
   }
   return control;
 }
@@ -177,7 +177,7 @@ constexpr Control nibble_zeros(uint8_t offset, uint8_t none) {
   constexpr uint8_t kZeros[16] = {0, 3, 2, 2, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0};
   Control table = {};
   for (uint32_t k = 0; k < 64; ++k) {
-    table.octet[k] = k % 16 == 0 ? none : static_cast<uint8_t>(kZeros[k % 16] + offset);
+    table.byte[k] = k % 16 == 0 ? none : static_cast<uint8_t>(kZeros[k % 16] + offset);
   }
   return table;
 }
@@ -185,18 +185,18 @@ constexpr Control nibble_zeros(uint8_t offset, uint8_t none) {
 constexpr Control kBelow1 = rotation(1), kBelow2 = rotation(2);
 constexpr Control kHighZeros = nibble_zeros(0, 8), kLowZeros = nibble_zeros(4, 8);
 
-/** R(e) begins with octet e mod 4 of its word and goes on with those below it, cyclically. So its
- *  leading zeros are those of the octet and, if that is zero, of the one below, and so on: pairs of
- *  octets first, then pairs of pairs. */
+/** R(e) begins with byte e mod 4 of its word and goes on with those below it, cyclically. So its
+ *  leading zeros are those of the byte and, if that is zero, of the one below, and so on: pairs of
+ *  bytes first, then pairs of pairs. */
 void count_zeros(const RandomTile& random, ZerosTile& tile) {
-  for (uint32_t e = 0; e < kTileValues; e += GQ_VECTOR_OCTETS) {
-    Octets octets;
-    memcpy(&octets, random.word + e / kWordValues, sizeof octets);
-    const Octets high = shuffled(kHighZeros.part(0), octets >> 4);
-    const Octets low = shuffled(kLowZeros.part(0), octets & 15);
-    const Octets one = high < low ? high : low;
-    const Octets two = one + (shuffled(one, kBelow1.part(0)) & (one == 8));
-    const Octets four = two + (shuffled(two, kBelow2.part(0)) & (two == 16));
+  for (uint32_t e = 0; e < kTileValues; e += GQ_VECTOR_BYTES) {
+    Bytes bytes;
+    memcpy(&bytes, random.word + e / kWordValues, sizeof bytes);
+    const Bytes high = shuffled(kHighZeros.part(0), bytes >> 4);
+    const Bytes low = shuffled(kLowZeros.part(0), bytes & 15);
+    const Bytes one = high < low ? high : low;
+    const Bytes two = one + (shuffled(one, kBelow1.part(0)) & (one == 8));
+    const Bytes four = two + (shuffled(two, kBelow2.part(0)) & (two == 16));
     memcpy(tile.zeros + e, &four, sizeof four);
   }
 }

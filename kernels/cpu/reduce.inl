@@ -15,7 +15,7 @@ void reduce_none(const ReduceArgs& args) {
   }
 }
 
-/** Calls `merge(a, b, random, tile)` for every tile of octets; the result replaces b. Cleared lanes
+/** Calls `merge(a, b, random, tile)` for every tile of bytes; the result replaces b. Cleared lanes
  *  of a last tile stay clear under every rule of reduction. */
 template <uint32_t kBits, typename Merge>
 void reduce_tiles(const ReduceArgs& args, Merge merge) {
@@ -26,11 +26,11 @@ void reduce_tiles(const ReduceArgs& args, Merge merge) {
     CodeTile local_a, local_b;
     const uint8_t* a = load_codes<kBits>(args.a, tile, local_a);
     if (is_full(tile)) {
-      merge(a, octets_at<kBits>(args.b, tile), random);
+      merge(a, bytes_at<kBits>(args.b, tile), random);
       return;
     }
     load_codes<kBits>(args.b, tile, local_b);
-    merge(a, local_b.octet, random);
+    merge(a, local_b.byte, random);
     store_tail<kBits>(local_b, args.b, tile);
   });
 }
@@ -58,15 +58,15 @@ void average_lanes(const Average& average, const uint8_t* __restrict a, uint8_t*
   }
 }
 
-/** Runs a reduction of lanes on packed octets. */
+/** Runs a reduction of lanes on packed bytes. */
 template <uint32_t kBits, typename Merge>
 void merge_lanes(const uint8_t* a, uint8_t* b, Merge merge) {
   if (kBits == 8) return merge(a, b);
   CodeTile lanes_a, lanes_b;
-  unpack_nibbles(a, lanes_a.octet);
-  unpack_nibbles(b, lanes_b.octet);
-  merge(lanes_a.octet, lanes_b.octet);
-  pack_nibbles(lanes_b.octet, b);
+  unpack_nibbles(a, lanes_a.byte);
+  unpack_nibbles(b, lanes_b.byte);
+  merge(lanes_a.byte, lanes_b.byte);
+  pack_nibbles(lanes_b.byte, b);
 }
 
 void sum_tile(const uint8_t* __restrict a, uint8_t* __restrict b, const RandomTile& random) {

@@ -27,8 +27,8 @@ void add_ranks(const ReduceManyArgs& args, const Tile& tile, uint32_t first_rank
                uint32_t rank_count, SumTile& sum) {
   CodeTile local[2], lanes[2];
   const auto operand = [&](uint32_t rank) {
-    const uint8_t* octet = load_codes<kBits>(args.words[rank], tile, local[rank % 2]);
-    return lanes_of<kBits>(octet, lanes[rank % 2]);
+    const uint8_t* byte = load_codes<kBits>(args.words[rank], tile, local[rank % 2]);
+    return lanes_of<kBits>(byte, lanes[rank % 2]);
   };
   const uint32_t end = first_rank + rank_count;
   uint32_t rank = first_rank + (rank_count % 2 == 0 ? 2 : 1);
@@ -78,8 +78,8 @@ void add_means(const ReduceManyArgs& args, const Tile& tile, int32_t offset,
   for (uint32_t e = 0; e < kTileValues; ++e) total[e] = -offset;
   for (uint32_t k = 0; k < args.weight_count; ++k) {
     CodeTile local, lanes;
-    const uint8_t* octet = load_codes<kBits>(args.words[k], tile, local);
-    add_weighted_lanes(lanes_of<kBits>(octet, lanes), args.weights[k], total);
+    const uint8_t* byte = load_codes<kBits>(args.words[k], tile, local);
+    add_weighted_lanes(lanes_of<kBits>(byte, lanes), args.weights[k], total);
   }
   for (uint32_t e = 0; e < kTileValues; ++e) value[e] = static_cast<float>(total[e]);
 }
@@ -117,8 +117,8 @@ template <uint32_t kBits, uint32_t kMantissaBits, bool kWeighted>
 const float* add_all_levels(const ReduceManyArgs& args, const Tile& tile, ValueTile& values) {
   for (uint32_t k = 0; k < operand_count(args); ++k) {
     CodeTile local, lanes;
-    const uint8_t* octet = load_codes<kBits>(args.words[k], tile, local);
-    const uint8_t* lane = lanes_of<kBits>(octet, lanes);
+    const uint8_t* byte = load_codes<kBits>(args.words[k], tile, local);
+    const uint8_t* lane = lanes_of<kBits>(byte, lanes);
     const float weight = kWeighted ? static_cast<float>(args.weights[k]) : 1;
     if (k == 0) {
       add_levels<kBits, kMantissaBits, true, kWeighted>(lane, weight, values.value);
@@ -147,7 +147,7 @@ void add_none(const ReduceManyArgs& args) {
       }
     }
     write_words(args.out_words + tile.offset, sum.value, tile.count * sizeof(float),
-                args.around_caches);
+                args.nontemporal);
   });
 }
 
@@ -267,11 +267,11 @@ void encode_sums(const Encoder& encoder, const ReduceManyArgs& args, double full
   if (args.coding.rescale) {
     RescaledSource<Encoder, Add> source(encoder, args, add, full);
     encode_range(encoder, source, args.range, thresholds, rounding,
-                 {args.out_words, args.around_caches});
+                 {args.out_words, args.nontemporal});
   } else {
     SumSource<Encoder, Add> source{encoder, args, add, full};
     encode_range(encoder, source, args.range, thresholds, rounding,
-                 {args.out_words, args.around_caches});
+                 {args.out_words, args.nontemporal});
   }
 }
 
@@ -319,6 +319,6 @@ gqsgd_status reduce_many(const ReduceManyArgs& args) {
   const FloatEnvironment environment;
   const ReduceManyArgs coded = with_coded_range(args);
   if (!reduce_many_mean(coded)) reduce_many_any(coded);
-  if (args.around_caches) end_writes_around();
+  if (args.nontemporal) end_nontemporal_stores();
   return GQSGD_OK;
 }

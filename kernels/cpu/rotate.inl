@@ -19,9 +19,9 @@ struct NextTile {
   }
 };
 
-#if GQ_VECTOR_OCTETS > 0
+#if GQ_VECTOR_BYTES > 0
 
-constexpr uint32_t kFloatLanes = GQ_VECTOR_OCTETS / 4;
+constexpr uint32_t kFloatLanes = GQ_VECTOR_BYTES / 4;
 
 template <uint32_t kDistance, uint32_t... kLane>
 GQ_INLINE Floats exchanged(Floats values, std::integer_sequence<uint32_t, kLane...>) {

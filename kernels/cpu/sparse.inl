@@ -1,21 +1,21 @@
 // Stages of the sparse schedule: codes that are not zero become lists, and lists become values.
 
-/** The lanes of a tile, one per octet; beyond its last value there are zero codes. */
+/** The lanes of a tile, one per byte; beyond its last value there are zero codes. */
 template <uint32_t kBits>
 void load_lanes(const uint32_t* words, const Tile& tile, uint32_t zero, CodeTile& lanes) {
   CodeTile local;
-  const uint8_t* octet = load_codes<kBits>(words, tile, local);
+  const uint8_t* byte = load_codes<kBits>(words, tile, local);
   if (kBits == 8) {
-    memcpy(lanes.octet, octet, kTileOctets<8>);
+    memcpy(lanes.byte, byte, kTileBytes<8>);
   } else {
-    unpack_nibbles(octet, lanes.octet);
+    unpack_nibbles(byte, lanes.byte);
   }
-  memset(lanes.octet + tile.count, static_cast<int>(zero), kTileValues - tile.count);
+  memset(lanes.byte + tile.count, static_cast<int>(zero), kTileValues - tile.count);
 }
 
 uint32_t count_other_lanes(const CodeTile& __restrict lanes, uint8_t zero) {
   uint32_t count = 0;
-  for (uint32_t e = 0; e < kTileValues; ++e) count += lanes.octet[e] != zero ? 1 : 0;
+  for (uint32_t e = 0; e < kTileValues; ++e) count += lanes.byte[e] != zero ? 1 : 0;
   return count;
 }
 
@@ -29,8 +29,8 @@ void count_tile(const CodeTile& lanes, const Tile& tile, uint8_t zero,
     return;
   }
   uint32_t first = 0, end = tile.count;
-  while (lanes.octet[first] == zero) ++first;
-  while (lanes.octet[end - 1] == zero) --end;
+  while (lanes.byte[first] == zero) ++first;
+  while (lanes.byte[end - 1] == zero) --end;
   *args.entry_count += fillers_of(*args.skipped + first) + others;
   *args.skipped = tile.count - end;
 }
@@ -40,21 +40,21 @@ void count_tile(const CodeTile& lanes, const Tile& tile, uint8_t zero,
 uint32_t* select_tile(const CodeTile& lanes, const Tile& tile, uint8_t zero, uint64_t* skipped,
                       uint32_t* entry) {
   const uint64_t zeros = zero * UINT64_C(0x0101010101010101);
-  uint64_t before = *skipped;  // zero codes between the last entry and this tile, less octets done
+  uint64_t before = *skipped;  // zero codes between the last entry and this tile, less bytes done
   uint32_t begin = 0;          // first value after the last entry
   for (uint32_t e = 0; e < kTileValues; e += 8) {
     uint64_t eight;
-    memcpy(&eight, lanes.octet + e, sizeof eight);
+    memcpy(&eight, lanes.byte + e, sizeof eight);
     for (uint64_t differ = eight ^ zeros; differ != 0;) {
-      const uint32_t octet = static_cast<uint32_t>(__builtin_ctzll(differ)) / 8;
-      differ &= ~(UINT64_C(0xff) << (8 * octet));
-      uint64_t gap = before + (e + octet - begin);
+      const uint32_t byte = static_cast<uint32_t>(__builtin_ctzll(differ)) / 8;
+      differ &= ~(UINT64_C(0xff) << (8 * byte));
+      uint64_t gap = before + (e + byte - begin);
       for (; fillers_of(gap) != 0; gap -= UINT64_C(1) << kEntryGapBits) {
         *entry++ = filler_entry(zero);
       }
-      *entry++ = entry_of(gap, lanes.octet[e + octet]);
+      *entry++ = entry_of(gap, lanes.byte[e + byte]);
       before = 0;
-      begin = e + octet + 1;
+      begin = e + byte + 1;
     }
   }
   *skipped = before + (tile.count - begin);

@@ -21,7 +21,7 @@
 #include "kernels/cpu/tables.h"
 #include "kernels/cpu/vector.h"
 
-static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "lanes are addressed as octets of words");
+static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "lanes are addressed as bytes of words");
 
 namespace gq {
 namespace {
@@ -29,7 +29,7 @@ namespace {
 // Each uses what the ones before it define.
 // clang-format off
 #include "kernels/cpu/tile.inl"
-#include "kernels/cpu/around.inl"
+#include "kernels/cpu/nontemporal.inl"
 #include "kernels/cpu/segments.inl"
 #include "kernels/cpu/random.inl"
 #include "kernels/cpu/strata.inl"

@@ -1,6 +1,6 @@
 // Thresholds of roundings for a tile: a rank's own words, or those of its strata (correlated).
 
-#if GQ_VECTOR_OCTETS == 0
+#if GQ_VECTOR_BYTES == 0
 
 /** How correlated_uniform() is computed for many values. */
 struct StrataTables {
@@ -18,7 +18,7 @@ void fill_correlated(const Strata& strata, const StrataTables&, const RandomTile
 
 #else
 
-/** Products with the own rank in GF(2^m), nibble by nibble of the other factor: low octets and high
+/** Products with the own rank in GF(2^m), nibble by nibble of the other factor: low bytes and high
  *  ones. */
 struct StrataTables {
   static constexpr uint32_t kNibbles = 3;
@@ -36,9 +36,9 @@ struct StrataTables {
   }
 };
 
-/** The same table lookup for the lowest octet of each lane; the others must be 0, as entry 0 is. */
+/** The same table lookup for the lowest byte of each lane; the others must be 0, as entry 0 is. */
 GQ_INLINE Words looked_up(const uint8_t* table, Words index) {
-  return reinterpret_cast<Words>(shuffled(repeated(table), reinterpret_cast<Octets>(index)));
+  return reinterpret_cast<Words>(shuffled(repeated(table), reinterpret_cast<Bytes>(index)));
 }
 
 /** Q = 2^m, m <= 4 kNibbles. The factor a = 1 + mulhi(R, 2^m - 1) is the leading bits of R, and one
@@ -122,7 +122,7 @@ template <typename ThresholdOf>
 void fill_thresholds(ThresholdOf threshold, const RandomTile& own, const RandomTile& a,
                      const RandomTile& b, BitsTile& tile) {
   for (uint32_t e = 0; e < kTileValues; e += 16) {
-    GQ_UNROLL for (uint32_t k = 0; k < 64; k += GQ_VECTOR_OCTETS) {
+    GQ_UNROLL for (uint32_t k = 0; k < 64; k += GQ_VECTOR_BYTES) {
       const Words bits =
           threshold(spread_part(own, e, k), spread_part(a, e, k), spread_part(b, e, k));
       memcpy(tile.bits + e + k / 4, &bits, sizeof bits);

@@ -3,7 +3,7 @@
 
 // Short enough that reading, computing and writing take turns faster than prefetchers lose track;
 // at least what one turn of fill_random makes.
-constexpr uint32_t kTileValues = GQ_VECTOR_OCTETS == 64 ? 512 : 256;
+constexpr uint32_t kTileValues = GQ_VECTOR_BYTES == 64 ? 512 : 256;
 constexpr uint32_t kTileWords = kTileValues / kWordValues;
 
 // Values of a tile that have one norm whatever the block: no block is shorter.
@@ -94,87 +94,87 @@ const float* load_values(const void* values, int32_t dtype, const Tile& tile, Va
   return local.value;
 }
 
-/** Octets of one tile of codes. On a little-endian machine lane order is octet order. */
+/** Bytes of one tile of codes. On a little-endian machine lane order is byte order. */
 template <uint32_t kBits>
-constexpr uint32_t kTileOctets = kTileValues* kBits / 8;
+constexpr uint32_t kTileBytes = kTileValues* kBits / 8;
 
 struct CodeTile {
-  alignas(64) uint8_t octet[kTileValues];
+  alignas(64) uint8_t byte[kTileValues];
 };
 
 template <uint32_t kBits>
-constexpr uint32_t octets_of(const Tile& tile) {
+constexpr uint32_t bytes_of(const Tile& tile) {
   return static_cast<uint32_t>(4 * words_for(kBits, tile.count));
 }
 
 template <uint32_t kBits>
-const uint8_t* octets_at(const uint32_t* words, const Tile& tile) {
+const uint8_t* bytes_at(const uint32_t* words, const Tile& tile) {
   return reinterpret_cast<const uint8_t*>(words) + tile.offset * kBits / 8;
 }
 
 template <uint32_t kBits>
-uint8_t* octets_at(uint32_t* words, const Tile& tile) {
+uint8_t* bytes_at(uint32_t* words, const Tile& tile) {
   return reinterpret_cast<uint8_t*>(words) + tile.offset * kBits / 8;
 }
 
 template <uint32_t kBits>
 const uint8_t* load_codes(const uint32_t* words, const Tile& tile, CodeTile& local) {
-  const uint8_t* source = octets_at<kBits>(words, tile);
+  const uint8_t* source = bytes_at<kBits>(words, tile);
   if (is_full(tile)) return source;
-  memset(local.octet, 0, kTileOctets<kBits>);
-  memcpy(local.octet, source, octets_of<kBits>(tile));
-  return local.octet;
+  memset(local.byte, 0, kTileBytes<kBits>);
+  memcpy(local.byte, source, bytes_of<kBits>(tile));
+  return local.byte;
 }
 
 /** Writes a last tile, lanes beyond the last value cleared. */
 template <uint32_t kBits>
 void store_tail(CodeTile& local, uint32_t* words, const Tile& tile) {
   const uint32_t used_bits = tile.count * kBits;
-  if (used_bits % 8 != 0) local.octet[used_bits / 8] &= static_cast<uint8_t>(0x0f);
+  if (used_bits % 8 != 0) local.byte[used_bits / 8] &= static_cast<uint8_t>(0x0f);
   const uint32_t first_clear = (used_bits + 7) / 8;
-  memset(local.octet + first_clear, 0, octets_of<kBits>(tile) - first_clear);
-  memcpy(octets_at<kBits>(words, tile), local.octet, octets_of<kBits>(tile));
+  memset(local.byte + first_clear, 0, bytes_of<kBits>(tile) - first_clear);
+  memcpy(bytes_at<kBits>(words, tile), local.byte, bytes_of<kBits>(tile));
 }
 
-/** One 4-bit lane per octet, and back. */
-void unpack_nibbles(const uint8_t* __restrict octet, uint8_t* __restrict lane) {
+/** One 4-bit lane per byte, and back. */
+void unpack_nibbles(const uint8_t* __restrict byte, uint8_t* __restrict lane) {
   for (uint32_t k = 0; k < kTileValues / 2; ++k) {
-    lane[2 * k] = octet[k] & 15;
-    lane[2 * k + 1] = octet[k] >> 4;
+    lane[2 * k] = byte[k] & 15;
+    lane[2 * k + 1] = byte[k] >> 4;
   }
 }
 
-void pack_nibbles(const uint8_t* __restrict lane, uint8_t* __restrict octet) {
+void pack_nibbles(const uint8_t* __restrict lane, uint8_t* __restrict byte) {
   for (uint32_t k = 0; k < kTileValues / 2; ++k) {
-    octet[k] = static_cast<uint8_t>(lane[2 * k] | lane[2 * k + 1] << 4);
+    byte[k] = static_cast<uint8_t>(lane[2 * k] | lane[2 * k + 1] << 4);
   }
 }
 
-/** The lanes of a tile, one per octet: the octets themselves, or a copy in `local`. */
+/** The lanes of a tile, one per byte: the bytes themselves, or a copy in `local`. */
 template <uint32_t kBits>
-const uint8_t* lanes_of(const uint8_t* octet, CodeTile& local) {
-  if (kBits == 8) return octet;
-  unpack_nibbles(octet, local.octet);
-  return local.octet;
+const uint8_t* lanes_of(const uint8_t* byte, CodeTile& local) {
+  if (kBits == 8) return byte;
+  unpack_nibbles(byte, local.byte);
+  return local.byte;
 }
 
-uint32_t load_word(const uint8_t* octet, uint32_t word) {
+uint32_t load_word(const uint8_t* byte, uint32_t word) {
   uint32_t loaded;
-  memcpy(&loaded, octet + 4 * word, sizeof loaded);
+  memcpy(&loaded, byte + 4 * word, sizeof loaded);
   return loaded;
 }
 
-void store_word(uint8_t* octet, uint32_t word, uint32_t stored) {
-  memcpy(octet + 4 * word, &stored, sizeof stored);
+void store_word(uint8_t* byte, uint32_t word, uint32_t stored) {
+  memcpy(byte + 4 * word, &stored, sizeof stored);
 }
 
 /** Exponential levels as upper halves of floats, the level of code `one` as 1; with mantissa bits
  *  the largest power of two. */
 template <uint32_t kBits, uint32_t kMantissaBits>
 void fill_levels(const uint8_t* __restrict lane, uint32_t one, uint16_t* __restrict upper) {
-  const uint8_t octet = static_cast<uint8_t>(one);
+  const uint8_t byte = static_cast<uint8_t>(one);
   for (uint32_t e = 0; e < kTileValues; ++e) {
     upper[e] = kMantissaBits > 0 ? exponential_fine_upper(lane[e])
-                                 : exponential_level_upper<kBits>(lane[e], octet);
+                                 : exponential_level_upper<kBits>(lane[e], byte);
   }
 }

@@ -19,7 +19,7 @@ struct NearestUniforms {
   uint32_t bits_of(uint32_t) const { return kUniformHalf; }
 };
 
-#if GQ_VECTOR_OCTETS == 0
+#if GQ_VECTOR_BYTES == 0
 
 using SpreadUniforms = StoredUniforms;
 

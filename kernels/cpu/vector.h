@@ -1,5 +1,5 @@
 // The few vector operations that compilers do not find in plain loops: 32 x 32 bit products,
-// shuffles of octets. GQ_VECTOR_OCTETS is the register's size, or 0 where plain loops do
+// shuffles of bytes. GQ_VECTOR_BYTES is the register's size, or 0 where plain loops do
 // everything.
 #ifndef GQ_KERNELS_CPU_VECTOR_H
 #define GQ_KERNELS_CPU_VECTOR_H
@@ -7,36 +7,36 @@
 #include <stdint.h>
 
 #if defined(GQ_PLAIN)
-#define GQ_VECTOR_OCTETS 0
+#define GQ_VECTOR_BYTES 0
 #elif defined(__AVX512BW__)
-#define GQ_VECTOR_OCTETS 64
+#define GQ_VECTOR_BYTES 64
 #include <immintrin.h>
 #elif defined(__AVX2__)
-#define GQ_VECTOR_OCTETS 32
+#define GQ_VECTOR_BYTES 32
 #include <immintrin.h>
 #elif defined(__aarch64__)
-#define GQ_VECTOR_OCTETS 16
+#define GQ_VECTOR_BYTES 16
 #include <arm_neon.h>
 #else
-#define GQ_VECTOR_OCTETS 0
+#define GQ_VECTOR_BYTES 0
 #endif
 
 #define GQ_INLINE inline __attribute__((always_inline))
 
-#if GQ_VECTOR_OCTETS > 0
+#if GQ_VECTOR_BYTES > 0
 
 namespace gq {
 namespace {
 
-using Lanes64 = uint64_t __attribute__((vector_size(GQ_VECTOR_OCTETS)));
-using Words = uint32_t __attribute__((vector_size(GQ_VECTOR_OCTETS)));
-using Integers = int32_t __attribute__((vector_size(GQ_VECTOR_OCTETS)));
-using Floats = float __attribute__((vector_size(GQ_VECTOR_OCTETS)));
-using Doubles = double __attribute__((vector_size(GQ_VECTOR_OCTETS)));
-using Halves = uint16_t __attribute__((vector_size(GQ_VECTOR_OCTETS)));
-using Octets = uint8_t __attribute__((vector_size(GQ_VECTOR_OCTETS)));
+using Lanes64 = uint64_t __attribute__((vector_size(GQ_VECTOR_BYTES)));
+using Words = uint32_t __attribute__((vector_size(GQ_VECTOR_BYTES)));
+using Integers = int32_t __attribute__((vector_size(GQ_VECTOR_BYTES)));
+using Floats = float __attribute__((vector_size(GQ_VECTOR_BYTES)));
+using Doubles = double __attribute__((vector_size(GQ_VECTOR_BYTES)));
+using Halves = uint16_t __attribute__((vector_size(GQ_VECTOR_BYTES)));
+using Bytes = uint8_t __attribute__((vector_size(GQ_VECTOR_BYTES)));
 
-#if GQ_VECTOR_OCTETS == 64
+#if GQ_VECTOR_BYTES == 64
 
 // gcc 12 warns of its own header where an intrinsic without a mask leaves a source undefined.
 constexpr __mmask16 kAllLanes = 0xffff;
@@ -63,43 +63,43 @@ GQ_INLINE Integers nearest_integers(Floats a) {
   return reinterpret_cast<Integers>(_mm512_maskz_cvtps_epi32(kAllLanes, a));
 }
 
-/** Integers -2^15..2^15-1 as signed octets, in order; what does not fit becomes the end that is
+/** Integers -2^15..2^15-1 as signed bytes, in order; what does not fit becomes the end that is
  *  nearest. */
-GQ_INLINE Octets saturated(Integers a, Integers b, Integers c, Integers d) {
+GQ_INLINE Bytes saturated(Integers a, Integers b, Integers c, Integers d) {
   const __m512i ab = _mm512_maskz_packs_epi32(~__mmask32{}, reinterpret_cast<__m512i>(a),
                                               reinterpret_cast<__m512i>(b));
   const __m512i cd = _mm512_maskz_packs_epi32(~__mmask32{}, reinterpret_cast<__m512i>(c),
                                               reinterpret_cast<__m512i>(d));
   const Words abcd = reinterpret_cast<Words>(_mm512_maskz_packs_epi16(~__mmask64{}, ab, cd));
-  return reinterpret_cast<Octets>(
+  return reinterpret_cast<Bytes>(
       __builtin_shufflevector(abcd, abcd, 0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
 }
 
-/** The larger of each pair of signed octets. */
-GQ_INLINE Octets larger_signed(Octets a, Octets b) {
-  return reinterpret_cast<Octets>(_mm512_maskz_max_epi8(~__mmask64{}, reinterpret_cast<__m512i>(a),
-                                                        reinterpret_cast<__m512i>(b)));
+/** The larger of each pair of signed bytes. */
+GQ_INLINE Bytes larger_signed(Bytes a, Bytes b) {
+  return reinterpret_cast<Bytes>(_mm512_maskz_max_epi8(~__mmask64{}, reinterpret_cast<__m512i>(a),
+                                                       reinterpret_cast<__m512i>(b)));
 }
 
-/** The lesser of each pair of unsigned octets. */
-GQ_INLINE Octets lesser(Octets a, Octets b) {
-  return reinterpret_cast<Octets>(_mm512_maskz_min_epu8(~__mmask64{}, reinterpret_cast<__m512i>(a),
-                                                        reinterpret_cast<__m512i>(b)));
+/** The lesser of each pair of unsigned bytes. */
+GQ_INLINE Bytes lesser(Bytes a, Bytes b) {
+  return reinterpret_cast<Bytes>(_mm512_maskz_min_epu8(~__mmask64{}, reinterpret_cast<__m512i>(a),
+                                                       reinterpret_cast<__m512i>(b)));
 }
 
-/** The same 16 octets in every part of 16. */
-GQ_INLINE Octets repeated(const void* octets16) {
-  return reinterpret_cast<Octets>(_mm512_maskz_broadcast_i32x4(
-      kAllLanes, _mm_loadu_si128(static_cast<const __m128i*>(octets16))));
+/** The same 16 bytes in every part of 16. */
+GQ_INLINE Bytes repeated(const void* bytes16) {
+  return reinterpret_cast<Bytes>(_mm512_maskz_broadcast_i32x4(
+      kAllLanes, _mm_loadu_si128(static_cast<const __m128i*>(bytes16))));
 }
 
-/** octet k becomes octet control[k] (below 16) of the same 16. */
-GQ_INLINE Octets shuffled(Octets octets, Octets control) {
-  return reinterpret_cast<Octets>(
-      _mm512_shuffle_epi8(reinterpret_cast<__m512i>(octets), reinterpret_cast<__m512i>(control)));
+/** byte k becomes byte control[k] (below 16) of the same 16. */
+GQ_INLINE Bytes shuffled(Bytes bytes, Bytes control) {
+  return reinterpret_cast<Bytes>(
+      _mm512_shuffle_epi8(reinterpret_cast<__m512i>(bytes), reinterpret_cast<__m512i>(control)));
 }
 
-#elif GQ_VECTOR_OCTETS == 32
+#elif GQ_VECTOR_BYTES == 32
 
 GQ_INLINE Lanes64 low_products(Lanes64 a, uint32_t b) {
   return reinterpret_cast<Lanes64>(
@@ -119,31 +119,31 @@ GQ_INLINE Integers nearest_integers(Floats a) {
   return reinterpret_cast<Integers>(_mm256_cvtps_epi32(a));
 }
 
-GQ_INLINE Octets saturated(Integers a, Integers b, Integers c, Integers d) {
+GQ_INLINE Bytes saturated(Integers a, Integers b, Integers c, Integers d) {
   const __m256i ab = _mm256_packs_epi32(reinterpret_cast<__m256i>(a), reinterpret_cast<__m256i>(b));
   const __m256i cd = _mm256_packs_epi32(reinterpret_cast<__m256i>(c), reinterpret_cast<__m256i>(d));
   const Words abcd = reinterpret_cast<Words>(_mm256_packs_epi16(ab, cd));
-  return reinterpret_cast<Octets>(__builtin_shufflevector(abcd, abcd, 0, 4, 1, 5, 2, 6, 3, 7));
+  return reinterpret_cast<Bytes>(__builtin_shufflevector(abcd, abcd, 0, 4, 1, 5, 2, 6, 3, 7));
 }
 
-GQ_INLINE Octets larger_signed(Octets a, Octets b) {
-  return reinterpret_cast<Octets>(
+GQ_INLINE Bytes larger_signed(Bytes a, Bytes b) {
+  return reinterpret_cast<Bytes>(
       _mm256_max_epi8(reinterpret_cast<__m256i>(a), reinterpret_cast<__m256i>(b)));
 }
 
-GQ_INLINE Octets lesser(Octets a, Octets b) {
-  return reinterpret_cast<Octets>(
+GQ_INLINE Bytes lesser(Bytes a, Bytes b) {
+  return reinterpret_cast<Bytes>(
       _mm256_min_epu8(reinterpret_cast<__m256i>(a), reinterpret_cast<__m256i>(b)));
 }
 
-GQ_INLINE Octets repeated(const void* octets16) {
-  return reinterpret_cast<Octets>(
-      _mm256_broadcastsi128_si256(_mm_loadu_si128(static_cast<const __m128i*>(octets16))));
+GQ_INLINE Bytes repeated(const void* bytes16) {
+  return reinterpret_cast<Bytes>(
+      _mm256_broadcastsi128_si256(_mm_loadu_si128(static_cast<const __m128i*>(bytes16))));
 }
 
-GQ_INLINE Octets shuffled(Octets octets, Octets control) {
-  return reinterpret_cast<Octets>(
-      _mm256_shuffle_epi8(reinterpret_cast<__m256i>(octets), reinterpret_cast<__m256i>(control)));
+GQ_INLINE Bytes shuffled(Bytes bytes, Bytes control) {
+  return reinterpret_cast<Bytes>(
+      _mm256_shuffle_epi8(reinterpret_cast<__m256i>(bytes), reinterpret_cast<__m256i>(control)));
 }
 
 #else
@@ -164,31 +164,31 @@ GQ_INLINE Integers nearest_integers(Floats a) {
   return reinterpret_cast<Integers>(vcvtnq_s32_f32(reinterpret_cast<float32x4_t>(a)));
 }
 
-GQ_INLINE Octets saturated(Integers a, Integers b, Integers c, Integers d) {
+GQ_INLINE Bytes saturated(Integers a, Integers b, Integers c, Integers d) {
   const int16x8_t ab = vcombine_s16(vqmovn_s32(reinterpret_cast<int32x4_t>(a)),
                                     vqmovn_s32(reinterpret_cast<int32x4_t>(b)));
   const int16x8_t cd = vcombine_s16(vqmovn_s32(reinterpret_cast<int32x4_t>(c)),
                                     vqmovn_s32(reinterpret_cast<int32x4_t>(d)));
-  return reinterpret_cast<Octets>(vcombine_s8(vqmovn_s16(ab), vqmovn_s16(cd)));
+  return reinterpret_cast<Bytes>(vcombine_s8(vqmovn_s16(ab), vqmovn_s16(cd)));
 }
 
-GQ_INLINE Octets larger_signed(Octets a, Octets b) {
-  return reinterpret_cast<Octets>(
+GQ_INLINE Bytes larger_signed(Bytes a, Bytes b) {
+  return reinterpret_cast<Bytes>(
       vmaxq_s8(reinterpret_cast<int8x16_t>(a), reinterpret_cast<int8x16_t>(b)));
 }
 
-GQ_INLINE Octets lesser(Octets a, Octets b) {
-  return reinterpret_cast<Octets>(
+GQ_INLINE Bytes lesser(Bytes a, Bytes b) {
+  return reinterpret_cast<Bytes>(
       vminq_u8(reinterpret_cast<uint8x16_t>(a), reinterpret_cast<uint8x16_t>(b)));
 }
 
-GQ_INLINE Octets repeated(const void* octets16) {
-  return reinterpret_cast<Octets>(vld1q_u8(static_cast<const uint8_t*>(octets16)));
+GQ_INLINE Bytes repeated(const void* bytes16) {
+  return reinterpret_cast<Bytes>(vld1q_u8(static_cast<const uint8_t*>(bytes16)));
 }
 
-GQ_INLINE Octets shuffled(Octets octets, Octets control) {
-  return reinterpret_cast<Octets>(
-      vqtbl1q_u8(reinterpret_cast<uint8x16_t>(octets), reinterpret_cast<uint8x16_t>(control)));
+GQ_INLINE Bytes shuffled(Bytes bytes, Bytes control) {
+  return reinterpret_cast<Bytes>(
+      vqtbl1q_u8(reinterpret_cast<uint8x16_t>(bytes), reinterpret_cast<uint8x16_t>(control)));
 }
 
 #endif

@@ -16,7 +16,7 @@ struct AverageTable {
   uint32_t row[kPairs][kBanks];
 
   /** The thread's row. Bits 1 to 7 of its number are a's lane and b's code, bit 0 is b's sign:
-   * parts of octets, as places() has them. */
+   * parts of bytes, as places() has them. */
   template <bool kShort>
   GQ_HD void fill_row(uint32_t number, uint32_t weight_a, uint32_t weight_b) {
     const uint32_t lane_a = (number >> 1) & 15, lane_b = number >> 5 | (number & 1) << 3;
@@ -34,7 +34,7 @@ struct AverageTable {
   }
 };
 
-/** The places in the table of a word's eight pairs, of even values and of odd ones: an octet of
+/** The places in the table of a word's eight pairs, of even values and of odd ones: an byte of
  *  `upper` above one of `lower` is the offset, in bytes, of a pair's number in the thread's bank.
  */
 struct AveragePlaces {
@@ -42,19 +42,19 @@ struct AveragePlaces {
   uint32_t lower[2];
 
   GQ_HD AveragePlaces(uint32_t a, uint32_t b, uint32_t thread) {
-    const uint32_t bank = thread % AverageTable::kBanks * 4 * kOctetOnes;
+    const uint32_t bank = thread % AverageTable::kBanks * 4 * kByteOnes;
     const uint32_t codes = b & 0x77777777u;
     upper[0] = merged_bits(0x0f0f0f0fu, a, codes << 4);
     upper[1] = merged_bits(0x0f0f0f0fu, a >> 4, codes);
-    lower[0] = merged_bits(kOctetSigns, b << 4, bank);
-    lower[1] = merged_bits(kOctetSigns, b, bank);
+    lower[0] = merged_bits(kByteSigns, b << 4, bank);
+    lower[1] = merged_bits(kByteSigns, b, bank);
   }
 
-  /** No octet of `upper` has its leading bit set: that sign fills the rest. */
+  /** No byte of `upper` has its leading bit set: that sign fills the rest. */
   GQ_HD uint32_t offset_bytes(uint32_t value) const {
-    const uint32_t octet = value / 2;
-    return chosen_octets(upper[value % 2], lower[value % 2],
-                         (8 + octet) * 0x1100 | octet << 4 | (4 + octet));
+    const uint32_t byte = value / 2;
+    return byte_permute(upper[value % 2], lower[value % 2],
+                        (8 + byte) * 0x1100 | byte << 4 | (4 + byte));
   }
 };
 

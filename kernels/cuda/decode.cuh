@@ -43,10 +43,10 @@ struct SubtractiveDecoder {
 
 template <uint32_t kCodeBits, uint32_t kMantissaBits>
 GQ_HD float exponential_level_of(uint32_t lane, uint32_t one) {
-  const Octet octet = static_cast<Octet>(lane);
+  const Byte byte = static_cast<Byte>(lane);
   return float_from_upper(kMantissaBits > 0
-                              ? exponential_fine_upper(octet)
-                              : exponential_level_upper<kCodeBits>(octet, static_cast<Octet>(one)));
+                              ? exponential_fine_upper(byte)
+                              : exponential_level_upper<kCodeBits>(byte, static_cast<Byte>(one)));
 }
 
 template <uint32_t kCodeBits, uint32_t kMantissaBits>

@@ -83,7 +83,7 @@ struct DequantizeFloats : BodyDefaults {
   static constexpr uint32_t kBits = Decoder::kBits;
   static constexpr uint32_t kValues = 4;
   static constexpr uint32_t kRepeats = 4;
-  static constexpr uint32_t kTurnValues = kThreads * kValues * kRepeats;
+  static constexpr uint32_t kIterationValues = kThreads * kValues * kRepeats;
   static constexpr bool kShares = kBits == 4;
   using Shared = SharedLevels<kBits>;
   struct Own {
@@ -105,7 +105,8 @@ struct DequantizeFloats : BodyDefaults {
         values(static_cast<float*>(args.values)),
         value_count(args.range.value_count),
         vectors(is_aligned(args.values, 16)) {
-    turn_count = static_cast<uint32_t>((value_count + kTurnValues - 1) / kTurnValues);
+    iteration_count =
+        static_cast<uint32_t>((value_count + kIterationValues - 1) / kIterationValues);
   }
 
   GQ_HD void begin(Here local) const {
@@ -120,10 +121,10 @@ struct DequantizeFloats : BodyDefaults {
     }
   }
 
-  GQ_HD void run(Phase<0>, uint32_t turn, uint32_t, Here local) const {
-    const bool is_full = vectors && uint64_t{turn + 1} * kTurnValues <= value_count;
-    if (is_full && is_plain(local.own)) return run_full(turn, local);
-    const uint64_t first = first_of(turn, local.thread);
+  GQ_HD void run(Interval<0>, uint32_t iteration, uint32_t, Here local) const {
+    const bool is_full = vectors && uint64_t{iteration + 1} * kIterationValues <= value_count;
+    if (is_full && is_plain(local.own)) return run_full(iteration, local);
+    const uint64_t first = first_of(iteration, local.thread);
     for (uint32_t k = 0; k < kRepeats; ++k) {
       const uint64_t offset = first + k * kThreads * kValues;
       if (offset >= value_count) return;
@@ -136,8 +137,8 @@ struct DequantizeFloats : BodyDefaults {
   }
 
   /** A turn in which every thread has its values, and codes say what they are. */
-  GQ_HD void run_full(uint32_t turn, Here local) const {
-    const uint64_t first = first_of(turn, local.thread);
+  GQ_HD void run_full(uint32_t iteration, Here local) const {
+    const uint64_t first = first_of(iteration, local.thread);
     uint32_t lanes[kRepeats];
     GQ_UNROLL for (uint32_t k = 0; k < kRepeats; ++k) {
       lanes[k] = lanes_at(first / kValues + k * kThreads);
@@ -157,8 +158,8 @@ struct DequantizeFloats : BodyDefaults {
   }
 
  private:
-  GQ_HD static uint64_t first_of(uint32_t turn, uint32_t thread) {
-    return (uint64_t{turn} * kRepeats * kThreads + thread) * kValues;
+  GQ_HD static uint64_t first_of(uint32_t iteration, uint32_t thread) {
+    return (uint64_t{iteration} * kRepeats * kThreads + thread) * kValues;
   }
 
   /** Whether run_full has what it needs. */

@@ -22,7 +22,7 @@ GQ_HD void keep_largest(float value, uint32_t& largest) {
 
 /** What ends a search for the largest magnitude: threads, the block, the call. */
 struct LargestEnd : BodyDefaults {
-  static constexpr uint32_t kEndPhases = 2;
+  static constexpr uint32_t kEndIntervals = 2;
   static constexpr bool kShares = true;
   using Shared = LargestShared;
   using Own = LargestOwn;
@@ -34,10 +34,10 @@ struct LargestEnd : BodyDefaults {
     local.own.largest = 0;
     if (local.thread == 0) local.shared.largest = 0;
   }
-  GQ_HD void end(Phase<0>, Here local) const {
+  GQ_HD void end(Interval<0>, Here local) const {
     raise_together(&local.shared.largest, local.own.largest);
   }
-  GQ_HD void end(Phase<1>, Here local) const {
+  GQ_HD void end(Interval<1>, Here local) const {
     if (local.thread == 0) raise(out, local.shared.largest);
   }
 };
@@ -47,7 +47,7 @@ struct LargestEnd : BodyDefaults {
 template <typename Element>
 struct Largest : LargestEnd {
   static constexpr uint32_t kVectors = 4;  ///< that a thread has under way
-  static constexpr uint32_t kTurnVectors = kVectors * kThreads;
+  static constexpr uint32_t kIterationVectors = kVectors * kThreads;
   static constexpr uint32_t kElements = 16 / sizeof(Element);
   const Element* values;
   uint64_t value_count;
@@ -61,21 +61,22 @@ struct Largest : LargestEnd {
     head = missing < value_count ? missing : value_count;
     vector_count = (value_count - head) / kElements;
     out = static_cast<uint32_t*>(args.out);
-    turn_count = static_cast<uint32_t>(vector_count / kTurnVectors) + 1;
+    iteration_count = static_cast<uint32_t>(vector_count / kIterationVectors) + 1;
   }
 
-  GQ_HD void run(Phase<0>, uint32_t turn, uint32_t, Here local) const {
-    if (uint64_t{turn + 1} * kTurnVectors <= vector_count) return run_full(turn, local);
-    for (uint64_t number = uint64_t{turn} * kTurnVectors + local.thread; number < vector_count;
-         number += kThreads) {
+  GQ_HD void run(Interval<0>, uint32_t iteration, uint32_t, Here local) const {
+    if (uint64_t{iteration + 1} * kIterationVectors <= vector_count)
+      return run_full(iteration, local);
+    for (uint64_t number = uint64_t{iteration} * kIterationVectors + local.thread;
+         number < vector_count; number += kThreads) {
       keep_vector(load_vector<4>(values + head + number * kElements), local);
     }
-    if (turn == turn_count - 1) take_scraps(local);
+    if (iteration == iteration_count - 1) take_scraps(local);
   }
 
   /** A turn in which every thread has its vectors. */
-  GQ_HD void run_full(uint32_t turn, Here local) const {
-    const uint64_t first = uint64_t{turn} * kTurnVectors + local.thread;
+  GQ_HD void run_full(uint32_t iteration, Here local) const {
+    const uint64_t first = uint64_t{iteration} * kIterationVectors + local.thread;
     const Element* const from = values + head + first * kElements;
     Vector<4> vector[kVectors];
     GQ_UNROLL for (uint32_t k = 0; k < kVectors; ++k) {
@@ -111,7 +112,7 @@ struct Largest : LargestEnd {
 
 /** The same of rotated values. */
 struct LargestRotated : WorkDefaults {
-  static constexpr uint32_t kEndPhases = 2;
+  static constexpr uint32_t kEndIntervals = 2;
   using Shared = LargestShared;
   using Own = LargestOwn;
   using Here = LargestEnd::Here;
@@ -132,25 +133,25 @@ struct LargestRotated : WorkDefaults {
       keep_largest(value[e], local.own.largest);
     }
   }
-  template <uint32_t kPhase>
-  GQ_HD void end(Phase<kPhase> phase, Here local) const {
-    last.end(phase, local);
+  template <uint32_t kInterval>
+  GQ_HD void end(Interval<kInterval> interval, Here local) const {
+    last.end(interval, local);
   }
 };
 
 struct PeakShared {
-  uint32_t peak[BlockTurns::kBlocksMax];
+  uint32_t peak[BlockIterations::kBlocksMax];
 };
 
 /** The code of each block's largest magnitude. */
 struct BlockPeaks : WorkDefaults {
-  static constexpr uint32_t kClosePhases = 1;
+  static constexpr uint32_t kCloseIntervals = 1;
   static constexpr bool kShares = true;
-  static constexpr bool kTurnBarriers = true;
+  static constexpr bool kIterationBarriers = true;
   using Shared = PeakShared;
   using Here = Local<Shared, Nothing>;
   ValueSource source;
-  BlockTurns blocks;
+  BlockIterations blocks;
   uint16_t* codes;
   float* numbers;
 
@@ -164,7 +165,7 @@ struct BlockPeaks : WorkDefaults {
   }
 
   GQ_HD void open(uint32_t, Here local) const {
-    if (local.thread < BlockTurns::kBlocksMax) local.shared.peak[local.thread] = 0;
+    if (local.thread < BlockIterations::kBlocksMax) local.shared.peak[local.thread] = 0;
   }
   GQ_HD void give(const Place& place, Here, float (&value)[kThreadValues]) const {
     source.load(place.offset, place.value_count, value);
@@ -174,9 +175,9 @@ struct BlockPeaks : WorkDefaults {
     GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) keep_largest(value[e], largest);
     raise(&local.shared.peak[blocks.number_of(place)], largest);
   }
-  GQ_HD void close(Phase<0>, uint32_t turn, Here local) const {
-    const uint64_t number = blocks.first_of(turn) + local.thread;
-    const bool in_turn = number < blocks.first_of(turn + 1) && number < blocks.norm_count;
+  GQ_HD void close(Interval<0>, uint32_t iteration, Here local) const {
+    const uint64_t number = blocks.first_of(iteration) + local.thread;
+    const bool in_turn = number < blocks.first_of(iteration + 1) && number < blocks.norm_count;
     if (!in_turn) return;
     const uint16_t code = norm_code(local.shared.peak[local.thread]);
     if (numbers != nullptr) {
@@ -194,9 +195,9 @@ struct GroupSums : WorkDefaults {
   static constexpr uint32_t kThreads = kNormLanes / kThreadValues;
   static constexpr uint32_t kBlocksAtOnce = 8;
   static constexpr uint32_t kHalvings = 10;
-  static constexpr uint32_t kClosePhases = 2 + kHalvings;
+  static constexpr uint32_t kCloseIntervals = 2 + kHalvings;
   static constexpr bool kShares = true;
-  static constexpr bool kTurnBarriers = true;
+  static constexpr bool kIterationBarriers = true;
   static_assert(kNormLanes >> kHalvings == 1);
   struct Shared {
     double lane[kNormLanes];
@@ -213,15 +214,15 @@ struct GroupSums : WorkDefaults {
         source(args.values, args.dtype),
         group_sums(static_cast<double*>(args.workspace)) {
     part_count = kNormGroupValues / kNormLanes;
-    turn_count = static_cast<uint32_t>(norm_group_count(first_value, code_count));
+    iteration_count = static_cast<uint32_t>(norm_group_count(first_value, code_count));
   }
 
   /** Values before the range are none. */
-  GQ_HD Place place(uint32_t turn, uint32_t part, uint32_t thread) const {
-    const uint64_t group = first_value / kNormGroupValues + turn;
+  GQ_HD Place place(uint32_t iteration, uint32_t part, uint32_t thread) const {
+    const uint64_t group = first_value / kNormGroupValues + iteration;
     const uint64_t lane = thread * kThreadValues;
     const uint64_t value = group * kNormGroupValues + part * uint64_t{kNormLanes} + lane;
-    return place_at(turn, part, value - first_value);  // below 0: beyond every end
+    return place_at(iteration, part, value - first_value);  // below 0: beyond every end
   }
 
   GQ_HD void open(uint32_t, Here local) const {
@@ -236,20 +237,20 @@ struct GroupSums : WorkDefaults {
       local.own.lane[k] += norm_term(kOrder, value[k]);
     }
   }
-  GQ_HD void close(Phase<0>, uint32_t, Here local) const {
+  GQ_HD void close(Interval<0>, uint32_t, Here local) const {
     GQ_UNROLL for (uint32_t k = 0; k < kThreadValues; ++k) {
       local.shared.lane[local.thread * kThreadValues + k] = local.own.lane[k];
     }
   }
-  template <uint32_t kPhase>
-  GQ_HD void close(Phase<kPhase>, uint32_t turn, Here local) const {
-    if constexpr (kPhase <= kHalvings) {
-      constexpr uint32_t kHalf = kNormLanes >> kPhase;
+  template <uint32_t kInterval>
+  GQ_HD void close(Interval<kInterval>, uint32_t iteration, Here local) const {
+    if constexpr (kInterval <= kHalvings) {
+      constexpr uint32_t kHalf = kNormLanes >> kInterval;
       for (uint32_t k = local.thread; k < kHalf; k += kThreads) {
         local.shared.lane[k] += local.shared.lane[k + kHalf];
       }
     } else if (local.thread == 0) {
-      group_sums[turn] = local.shared.lane[0];
+      group_sums[iteration] = local.shared.lane[0];
     }
   }
 };
@@ -264,7 +265,7 @@ struct TotalOfGroups : BodyDefaults {
   bool as_number;
 
   template <typename Here>
-  GQ_HD void run(Phase<0>, uint32_t, uint32_t, Here local) const {
+  GQ_HD void run(Interval<0>, uint32_t, uint32_t, Here local) const {
     if (local.thread != 0) return;
     double total = 0;
     for (uint64_t group = 0; group < group_count; ++group) total += group_sums[group];
@@ -284,7 +285,7 @@ gqsgd_status norm_sum_on(Launcher& launch, const NormArgs& args) {
   const gqsgd_status status = start<false>(launch, sums, args.rotated, args.random);
   if (status != GQSGD_OK) return status;
   return launch.run(
-      TotalOfGroups{{}, sums.group_sums, sums.turn_count, args.out, kOrder, args.as_numbers});
+      TotalOfGroups{{}, sums.group_sums, sums.iteration_count, args.out, kOrder, args.as_numbers});
 }
 
 template <typename Launcher>
@@ -319,14 +320,15 @@ struct MergeNorms : BodyDefaults {
         b(args.b),
         norm_count(args.norm_count),
         vectors(is_aligned(args.a, 16) && is_aligned(args.b, 16)) {
-    turn_count = static_cast<uint32_t>((norm_count + kCodes * kThreads - 1) / (kCodes * kThreads));
+    iteration_count =
+        static_cast<uint32_t>((norm_count + kCodes * kThreads - 1) / (kCodes * kThreads));
   }
 
   GQ_HD static uint32_t larger(uint32_t a, uint32_t b) { return a > b ? a : b; }
 
   template <typename Here>
-  GQ_HD void run(Phase<0>, uint32_t turn, uint32_t, Here local) const {
-    const uint64_t first = (uint64_t{turn} * kThreads + local.thread) * kCodes;
+  GQ_HD void run(Interval<0>, uint32_t iteration, uint32_t, Here local) const {
+    const uint64_t first = (uint64_t{iteration} * kThreads + local.thread) * kCodes;
     if (vectors && first + kCodes <= norm_count) {
       const Vector<4> from = load_vector<4>(a + first);
       Vector<4> to = load_vector<4>(b + first);

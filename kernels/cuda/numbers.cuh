@@ -21,7 +21,7 @@ struct ListPart : BodyDefaults {
   }
 
   template <typename Here>
-  GQ_HD void run(Phase<0>, uint32_t, uint32_t, Here local) const {
+  GQ_HD void run(Interval<0>, uint32_t, uint32_t, Here local) const {
     if (local.thread < count) out[local.thread] = pointers[local.thread];
   }
 };
@@ -43,12 +43,12 @@ struct Numbers : BodyDefaults {
 
   explicit Numbers(const WriteNumbersArgs& args)
       : from(args.from, 1), out(args.out), count(args.count) {
-    turn_count = static_cast<uint32_t>((count + kThreads - 1) / kThreads);
+    iteration_count = static_cast<uint32_t>((count + kThreads - 1) / kThreads);
   }
 
   template <typename Here>
-  GQ_HD void run(Phase<0>, uint32_t turn, uint32_t, Here local) const {
-    const uint64_t number = uint64_t{turn} * kThreads + local.thread;
+  GQ_HD void run(Interval<0>, uint32_t iteration, uint32_t, Here local) const {
+    const uint64_t number = uint64_t{iteration} * kThreads + local.thread;
     if (number < count) out[number] = from.at(number);
   }
 };

@@ -10,7 +10,7 @@
 
 namespace gq::cuda {
 
-/** Words that a thread takes at once: 16 octets. */
+/** Words that a thread takes at once: 16 bytes. */
 inline constexpr uint32_t kMergeWords = 4;
 
 /** What merges need, and where nothing is needed. */
@@ -38,10 +38,10 @@ template <typename Merge>
 struct Reduce : BodyDefaults {
   static constexpr bool kShares = Merge::kShares;
   static constexpr uint32_t kBlocksAtOnce = 4;  // 64 registers each
-  static constexpr uint32_t kTurnsPerBlock = Merge::Grid::kTurnsPerBlock;
+  static constexpr uint32_t kIterationsPerBlock = Merge::Grid::kIterationsPerBlock;
   static constexpr uint32_t kBlocksAtLeast = Merge::Grid::kBlocksAtLeast;
   static constexpr uint32_t kRepeats = Merge::kRepeats;
-  static constexpr uint32_t kTurnWords = kThreads * kRepeats * kMergeWords;
+  static constexpr uint32_t kIterationWords = kThreads * kRepeats * kMergeWords;
   using Shared = typename Merge::Shared;
   using Own = ReduceOwn<typename Merge::Own>;
   using Here = Local<Shared, Own>;
@@ -57,7 +57,7 @@ struct Reduce : BodyDefaults {
         b(args.b),
         word_count(words_for(args.coding.bits, value_count)),
         vectors(is_aligned(args.a, 16) && is_aligned(args.b, 16)) {
-    turn_count = static_cast<uint32_t>((word_count + kTurnWords - 1) / kTurnWords);
+    iteration_count = static_cast<uint32_t>((word_count + kIterationWords - 1) / kIterationWords);
   }
 
   GQ_HD void begin(Here local) const {
@@ -66,22 +66,23 @@ struct Reduce : BodyDefaults {
     merge.begin(of_merge(local));
   }
 
-  GQ_HD void run(Phase<0>, uint32_t turn, uint32_t, Here local) const {
-    if (vectors && uint64_t{turn + 1} * kTurnWords <= word_count) return run_full(turn, local);
-    for (uint32_t k = 0; k < kRepeats; ++k) merge_words(turn, k, local);
+  GQ_HD void run(Interval<0>, uint32_t iteration, uint32_t, Here local) const {
+    if (vectors && uint64_t{iteration + 1} * kIterationWords <= word_count)
+      return run_full(iteration, local);
+    for (uint32_t k = 0; k < kRepeats; ++k) merge_words(iteration, k, local);
   }
 
   /** A turn in which every thread has its vectors. */
-  GQ_HD void run_full(uint32_t turn, Here local) const {
-    const uint32_t* const a_first = local.own.a + uint64_t{turn} * kTurnWords;
-    uint32_t* const b_first = local.own.b + uint64_t{turn} * kTurnWords;
+  GQ_HD void run_full(uint32_t iteration, Here local) const {
+    const uint32_t* const a_first = local.own.a + uint64_t{iteration} * kIterationWords;
+    uint32_t* const b_first = local.own.b + uint64_t{iteration} * kIterationWords;
     Vector<kMergeWords> from[kRepeats], to[kRepeats];
     GQ_UNROLL for (uint32_t k = 0; k < kRepeats; ++k) {
       from[k] = load_vector<kMergeWords>(a_first + k * kThreads * kMergeWords);
       to[k] = load_vector<kMergeWords>(b_first + k * kThreads * kMergeWords);
     }
     GQ_UNROLL for (uint32_t k = 0; k < kRepeats; ++k) {
-      merge.merge(from[k].word, to[k].word, turn, of_merge(local));
+      merge.merge(from[k].word, to[k].word, iteration, of_merge(local));
       store_vector(b_first + k * kThreads * kMergeWords, to[k]);
     }
   }
@@ -92,15 +93,15 @@ struct Reduce : BodyDefaults {
     return {local.thread, local.shared, local.own.merge};
   }
 
-  GQ_HD void merge_words(uint32_t turn, uint32_t k, Here local) const {
-    const uint64_t vector = (uint64_t{turn} * kRepeats + k) * kThreads + local.thread;
+  GQ_HD void merge_words(uint32_t iteration, uint32_t k, Here local) const {
+    const uint64_t vector = (uint64_t{iteration} * kRepeats + k) * kThreads + local.thread;
     const uint64_t first = vector * kMergeWords;
     uint32_t from[kMergeWords], to[kMergeWords];
     GQ_UNROLL for (uint32_t w = 0; w < kMergeWords; ++w) {
       from[w] = first + w < word_count ? a[first + w] : 0;
       to[w] = first + w < word_count ? b[first + w] : 0;
     }
-    merge.merge(from, to, turn, of_merge(local));
+    merge.merge(from, to, iteration, of_merge(local));
     GQ_UNROLL for (uint32_t w = 0; w < kMergeWords; ++w) {
       if (first + w < word_count) b[first + w] = to[w];
     }
@@ -153,8 +154,8 @@ struct ReduceWords {
 
   /** Of a thread's vector in a turn, of which it has one. */
   template <uint32_t kGroups>
-  GQ_HD void fill(const Own& own, uint32_t turn, PhiloxBlock (&block)[kGroups]) const {
-    const uint64_t first = own.group + uint64_t{turn} * (BodyDefaults::kThreads * kGroups);
+  GQ_HD void fill(const Own& own, uint32_t iteration, PhiloxBlock (&block)[kGroups]) const {
+    const uint64_t first = own.group + uint64_t{iteration} * (BodyDefaults::kThreads * kGroups);
     GQ_UNROLL for (uint32_t k = 0; k < kGroups; ++k) {
       block[k] = gq::random_group(own.stream, first | k, stream);  // first: a multiple of kGroups
     }
@@ -186,9 +187,9 @@ struct AverageEqual : RandomMerge<kBits> {
   using RandomMerge<kBits>::RandomMerge;
 
   template <typename Here>
-  GQ_HD void merge(const MergedWords& a, MergedWords& b, uint32_t turn, Here local) const {
+  GQ_HD void merge(const MergedWords& a, MergedWords& b, uint32_t iteration, Here local) const {
     PhiloxBlock block[kMergeGroups<kBits>];
-    this->random.fill(local.own, turn, block);
+    this->random.fill(local.own, iteration, block);
     GQ_UNROLL for (uint32_t w = 0; w < kMergeWords; ++w) {
       if constexpr (kBits == 8) {
         b[w] = linear_average_equal8(a[w], b[w], block[0].word[w]);
@@ -224,9 +225,9 @@ struct AverageWeighted : RandomMerge<kBits> {
       : RandomMerge<kBits>(args), average(average_of(args.weight_a, args.weight_b)) {}
 
   template <typename Here>
-  GQ_HD void merge(const MergedWords& a, MergedWords& b, uint32_t turn, Here local) const {
+  GQ_HD void merge(const MergedWords& a, MergedWords& b, uint32_t iteration, Here local) const {
     PhiloxBlock block[kMergeGroups<kBits>];
-    this->random.fill(local.own, turn, block);
+    this->random.fill(local.own, iteration, block);
     merge_lanes<kBits>(block, a, b, [&](uint32_t a, uint32_t b, uint32_t bits) {
       return linear_average(a, b, average, bits);
     });
@@ -237,9 +238,9 @@ struct SumExponentials : RandomMerge<8> {
   using RandomMerge::RandomMerge;
 
   template <typename Here>
-  GQ_HD void merge(const MergedWords& a, MergedWords& b, uint32_t turn, Here local) const {
+  GQ_HD void merge(const MergedWords& a, MergedWords& b, uint32_t iteration, Here local) const {
     PhiloxBlock block[kMergeGroups<8>];
-    random.fill(local.own, turn, block);
+    random.fill(local.own, iteration, block);
     GQ_UNROLL for (uint32_t w = 0; w < kMergeWords; ++w) {
       b[w] = exponential_sum_word(a[w], b[w], block[0].word[w]);
     }
@@ -265,9 +266,9 @@ struct AverageExponentials : RandomMerge<4> {
   }
 
   template <typename Here>
-  GQ_HD void merge(const MergedWords& a, MergedWords& b, uint32_t turn, Here local) const {
+  GQ_HD void merge(const MergedWords& a, MergedWords& b, uint32_t iteration, Here local) const {
     PhiloxBlock block[kMergeGroups<4>];
-    random.fill(local.own, turn, block);
+    random.fill(local.own, iteration, block);
     GQ_UNROLL for (uint32_t w = 0; w < kMergeWords; ++w) {
       const uint32_t* const words = block[w / 2].word + w % 2 * 2;
       const AveragePlaces places(a[w], b[w], local.thread);

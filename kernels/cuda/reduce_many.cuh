@@ -171,16 +171,16 @@ struct ReduceMany : WideSum<Add, Levels> {
 template <typename Add, typename Levels>
 struct ReduceManyRescaled : WideSum<Add, Levels> {
   static constexpr bool kShares = true;
-  static constexpr bool kTurnBarriers = true;
+  static constexpr bool kIterationBarriers = true;
   struct Shared {
-    uint32_t peak[BlockTurns::kBlocksMax];
+    uint32_t peak[BlockIterations::kBlocksMax];
   };
   struct Own {
     float sum[kThreadValues];
   };
   using Here = Local<Shared, Own>;
   NormSource norms;
-  BlockTurns blocks;
+  BlockIterations blocks;
   uint16_t* out_scales;
 
   ReduceManyRescaled(const ReduceManyArgs& args, const Add& add, const Levels& levels, double full)
@@ -192,14 +192,14 @@ struct ReduceManyRescaled : WideSum<Add, Levels> {
     this->part_count = 2 * blocks.part_count;
   }
 
-  GQ_HD Place place(uint32_t turn, uint32_t part, uint32_t thread) const {
+  GQ_HD Place place(uint32_t iteration, uint32_t part, uint32_t thread) const {
     const uint64_t here = part < blocks.part_count ? part : part - blocks.part_count;
-    const uint64_t parts = uint64_t{turn} * blocks.part_count + here;
-    return this->place_at(turn, part, (parts * this->kThreads + thread) * kThreadValues);
+    const uint64_t parts = uint64_t{iteration} * blocks.part_count + here;
+    return this->place_at(iteration, part, (parts * this->kThreads + thread) * kThreadValues);
   }
 
   GQ_HD void open(uint32_t, Here local) const {
-    if (local.thread < BlockTurns::kBlocksMax) local.shared.peak[local.thread] = 0;
+    if (local.thread < BlockIterations::kBlocksMax) local.shared.peak[local.thread] = 0;
   }
 
   GQ_HD void give(const Place& place, Here local, float (&value)[kThreadValues]) const {

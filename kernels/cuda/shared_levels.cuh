@@ -14,7 +14,7 @@ struct SharedLevels {};
 
 /** A row for each code, and in it the same number for each bank of the memory: threads of a warp
  *  look up different codes at once, each in a bank of its own. A row is followed by as much that is
- *  of no use, so that a code is the upper octet of its row's place. */
+ *  of no use, so that a code is the upper byte of its row's place. */
 template <>
 struct SharedLevels<4> {
   static constexpr uint32_t kBanks = 32;
@@ -41,10 +41,10 @@ struct SharedLevels<4> {
   GQ_HD void look_up_four(uint32_t lanes, uint32_t thread, float (&level)[4]) const {
     const uint32_t bank = thread % kBanks * 4;
     const uint32_t codes = (lanes | lanes << 12) & 0x0f0f0f0fu;  // 0, 2, 1, 3
-    level[0] = at(chosen_octets(codes, bank, 0x7704));
-    level[1] = at(chosen_octets(codes, bank, 0x7724));
-    level[2] = at(chosen_octets(codes, bank, 0x7714));
-    level[3] = at(chosen_octets(codes, bank, 0x7734));
+    level[0] = at(byte_permute(codes, bank, 0x7704));
+    level[1] = at(byte_permute(codes, bank, 0x7724));
+    level[2] = at(byte_permute(codes, bank, 0x7714));
+    level[3] = at(byte_permute(codes, bank, 0x7734));
   }
 };
 

@@ -82,7 +82,7 @@ def format_of(request, rank_count):
     """The codes that a request makes among `rank_count` ranks."""
     plan = plan_of(request, rank_count)
     combine = "wide" if request.schedule in _WIDE else request.combine
-    return Format(request.levels, request.bits, combine, rank_count, plan.combines,
+    return Format(request.levels, request.bits, combine, rank_count, plan.reduction_depth,
                   request.rounding,
                   request.block, request.bits_down, request.rescale, request.rounding_down,
                   request.rotate, request.mantissa_bits)

@@ -13,7 +13,7 @@ def nodes_of(ids):
     return list(nodes.values())
 
 
-def nodes_text(ids):
+def nodes_string(ids):
     """As a communicator's option has them."""
     return ":".join(str(node) for node in ids)
 

@@ -24,7 +24,7 @@ class Format:
     bits: int
     combine: str
     rank_count: int = 1
-    combines: int = 0
+    reduction_depth: int = 0
     rounding: str = "independent"
     block: int = 0
     bits_down: int = 0
@@ -63,7 +63,7 @@ class Format:
     @property
     def headroom(self):
         """h: codes kept free above the norm for sums of exponential codes."""
-        return min(self.combines, 64) if self.combine == "sum" else 0
+        return min(self.reduction_depth, 64) if self.combine == "sum" else 0
 
     @property
     def down(self):

@@ -20,7 +20,7 @@ class Plan:
     """reductions: in an order in which they can run; owners: the rank that ends with each part."""
 
     owners: tuple
-    combines: int
+    reduction_depth: int
     reductions: tuple
 
 

@@ -69,7 +69,7 @@ def _groups_of_ranks(name, form):
     records = []
     for count, rank in ((1, 0), (2, 1), (3, 2), (4, 2), (8, 5), (17, 3), (1024, 1000), (1025, 1024),
                         (1027, 1025), (2**20, 2**20 - 1)):
-        many = replace(form, rank_count=count, combines=min(form.combines, count - 1),
+        many = replace(form, rank_count=count, reduction_depth=min(form.reduction_depth, count - 1),
                        rounding="correlated")
         records.append(_record(f"{name}_{rank}_of_{count}", many, _PLAIN, rank, 0, ONE, values))
     return records

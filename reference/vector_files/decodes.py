@@ -25,7 +25,7 @@ def record(case, form, op, scale, words, value_count):
     scales = {} if form.levels == "none" else {"scale": np.float32(scale)}
     values = dequantize(form, words, scale, value_count, op)
     return {"case": case, "levels": form.levels, "bits": form.bits, "combine": form.combine,
-            "rank_count": form.rank_count, "combines": form.combines, "op": op,
+            "rank_count": form.rank_count, "combines": form.reduction_depth, "op": op,
             "value_count": value_count, **scales, "words": np.asarray(words, dtype=np.uint32),
             "values": values}
 

@@ -3,7 +3,7 @@
 import numpy as np
 from gqsgd_reference.floats import FLT_MAX
 from gqsgd_reference.header import Header, header_words
-from gqsgd_reference.hierarchy import nodes_text
+from gqsgd_reference.hierarchy import nodes_string
 
 from .support.edges import INFINITY
 
@@ -60,7 +60,7 @@ def _record(case, changes, quantizer_changes):
     words = header_words(Header(quantizer=quantizer, **fields))
     shown = {**quantizer, "rescale": int(quantizer["rescale"])}
     if "nodes" in fields:
-        fields["nodes"] = nodes_text(fields["nodes"])
+        fields["nodes"] = nodes_string(fields["nodes"])
     return {"case": case, **{key: fields[key] for key in fields if key != "value"}, **shown,
             "value": fields["value"], "words": np.array(words, dtype=np.uint32)}
 

@@ -1,7 +1,7 @@
 """Cases for whole allreduces in a hierarchy of nodes."""
 
 from gqsgd_reference.allreduce import Request
-from gqsgd_reference.hierarchy import nodes_text
+from gqsgd_reference.hierarchy import nodes_string
 from gqsgd_reference.random import Call
 
 from .presets import KEYS, PAPER_FORMATS, PRESETS, record
@@ -36,7 +36,7 @@ def hierarchies():
                               nodes=nodes, **fields)
             one = record(f"{name}_{chosen}_{value_count}", request, len(nodes), value_count, 31,
                          value_count == 70)
-            records.append({**one, "nodes": nodes_text(nodes)})
+            records.append({**one, "nodes": nodes_string(nodes)})
     return records
 
 

@@ -32,7 +32,7 @@ def record(case, form, call, rank, first_value, norm, values):
     values = np.asarray(values, dtype=np.float32)
     words = quantize(form, call, rank, values, norm, first_value)
     return {"case": case, "levels": form.levels, "bits": form.bits, "combine": form.combine,
-            "rank_count": form.rank_count, "combines": form.combines,
+            "rank_count": form.rank_count, "combines": form.reduction_depth,
             "rounding": form.rounding, "seed": call.seed,
             "stream_id": call.stream_id, "step": call.step, "index": call.index, "rank": rank,
             "first_value": first_value, "norm": np.float32(norm), "values": values, "words": words}
@@ -67,7 +67,7 @@ def _counter_cases(form):
              "step_largest": Call(step=2**32 - 1), "index_largest": Call(index=2**16 - 1)}
     for name, call in calls.items():
         records.append(record(name, form, call, 0, 0, ONE, x[:9]))
-    most = replace(form, rank_count=2**20, combines=20)
+    most = replace(form, rank_count=2**20, reduction_depth=20)
     return [*records, record("rank_largest", most, _PLAIN, 2**20 - 1, 0, ONE, x[:9])]
 
 

@@ -30,7 +30,7 @@ def record(case, form, call, rank, hop, weights, first_value, value_count, a, b)
     """One record of reduce."""
     words = reduce(form, call, rank, hop, weights, a, b, value_count, first_value)
     return {"case": case, "levels": form.levels, "bits": form.bits, "combine": form.combine,
-            "rank_count": form.rank_count, "combines": form.combines, "seed": call.seed,
+            "rank_count": form.rank_count, "combines": form.reduction_depth, "seed": call.seed,
             "stream_id": call.stream_id, "step": call.step, "index": call.index, "rank": rank,
             "hop": hop, "weight_a": weights[0], "weight_b": weights[1], "first_value": first_value,
             "value_count": value_count, "a": np.asarray(a, dtype=np.uint32),
@@ -60,7 +60,7 @@ def _counter_cases(form, a, b, codes_per_word):
               "seed_largest": (Call(seed=2**64 - 1), 3, 1, 0)}
     for name, (call, rank, hop, first) in places.items():
         records.append(record(name, form, call, rank, hop, (2, 1), first, count, a[:4], b[:4]))
-    most = replace(form, rank_count=2**20, combines=20)
+    most = replace(form, rank_count=2**20, reduction_depth=20)
     return [*records, record("rank_largest", most, _PLAIN, 2**20 - 1, 1, (2, 1), 0, count,
                              a[:4], b[:4])]
 

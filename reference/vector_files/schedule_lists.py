@@ -18,7 +18,7 @@ def _schedule(schedule, rank_count):
     flat = [(one.part, one.rank, one.peer, one.hop, one.weight_a, one.weight_b)
             for one in plan.reductions]
     return {"case": f"{schedule}_{rank_count}", "schedule": schedule, "rank_count": rank_count,
-            "combines": plan.combines, "part_count": len(plan.owners), "owners": plan.owners,
+            "combines": plan.reduction_depth, "part_count": len(plan.owners), "owners": plan.owners,
             "reductions": [number for one in flat for number in one]}
 
 

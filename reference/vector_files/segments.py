@@ -3,7 +3,7 @@
 import numpy as np
 from gqsgd_reference.allreduce import Request
 from gqsgd_reference.floats import NAN_PATTERN, narrow
-from gqsgd_reference.hierarchy import nodes_text
+from gqsgd_reference.hierarchy import nodes_string
 from gqsgd_reference.random import Call
 from gqsgd_reference.segments import allgather, allreduce_many, hash_of, reduce_scatter
 
@@ -70,7 +70,7 @@ def _record(operation, name, lengths, rank_count=3, nan_element=None, schedule="
     answer = {"result": values} if len(values) <= 40 else {"result_checksum": checksum(values)}
     special = {} if nan_element is None else {"nan_element": nan_element}
     if request.nodes:
-        special["nodes"] = nodes_text(request.nodes)
+        special["nodes"] = nodes_string(request.nodes)
     return {"case": f"{operation}_{name}", "operation": operation, "quantizer": _text_of(request),
             "schedule": schedule, "rank_count": rank_count, "op": request.op,
             "dtype": request.dtype, "stream_id": _CALL.stream_id, "step": _CALL.step,

@@ -1,7 +1,7 @@
 // gqsgd_allreduce, now or as a request.
 #include "src/api/arguments.h"
 #include "src/api/call_scope.h"
-#include "src/api/carry_out.h"
+#include "src/api/execute_call.h"
 
 namespace gq {
 namespace {

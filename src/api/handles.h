@@ -53,17 +53,17 @@ class HandleTable {
   /** The same without a lock and without a share, for signal handlers too: remove() does not return
    *  the object before **visits, which this adds 1 to, is back at 0. Null, and nothing to give
    *  back, if there is no such object. */
-  Object* visit(uintptr_t token, std::atomic<uint32_t>** visits) {
+  Object* access(uintptr_t token, std::atomic<uint32_t>** shared_accesses) {
     Slot* slot = slot_at(static_cast<uint32_t>(token));
     if (slot == nullptr || token == 0) return nullptr;
     // In one order with remove(), which changes the token before it looks at visits: either it sees
     // this one, or this one sees its change.
-    slot->visits.fetch_add(1, std::memory_order_seq_cst);
+    slot->shared_accesses.fetch_add(1, std::memory_order_seq_cst);
     if (slot->token.load(std::memory_order_seq_cst) == token) {
-      *visits = &slot->visits;
+      *shared_accesses = &slot->shared_accesses;
       return slot->object.get();
     }
-    slot->visits.fetch_sub(1, std::memory_order_release);
+    slot->shared_accesses.fetch_sub(1, std::memory_order_release);
     return nullptr;
   }
 
@@ -79,7 +79,7 @@ class HandleTable {
     }
     // No visit begins any more, and those under way do not wait. Asleep, so that a thread of less
     // priority gets to its end.
-    while (slot->visits.load(std::memory_order_seq_cst) != 0) {
+    while (slot->shared_accesses.load(std::memory_order_seq_cst) != 0) {
       std::this_thread::sleep_for(std::chrono::microseconds(10));
     }
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -92,7 +92,7 @@ class HandleTable {
  private:
   struct Slot {
     std::atomic<uintptr_t> token{0};  ///< of what it holds now; 0 for nothing
-    std::atomic<uint32_t> visits{0};
+    std::atomic<uint32_t> shared_accesses{0};
     uint32_t generation = 1;
     std::shared_ptr<Object> object;
   };

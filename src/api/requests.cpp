@@ -26,15 +26,16 @@ RequestTable& requests() { return immortal<RequestTable>(); }
 
 uintptr_t token_of(gqsgd_request request) { return reinterpret_cast<uintptr_t>(request); }
 
-Status hold(const Entry& entry, gqsgd_request* request, std::shared_ptr<HeldRequest>* held) {
+Status hold(const ExclusiveAccess& access, gqsgd_request* request,
+            std::shared_ptr<HeldRequest>* held) {
   if (request == nullptr) return fail(GQSGD_INVALID_ARGUMENT, "request is NULL");
   try {
     *held = std::make_shared<HeldRequest>();
   } catch (const std::bad_alloc&) {
     return fail(GQSGD_NO_MEMORY, "no memory for a request");
   }
-  (*held)->communicator = entry.shared();
-  (*held)->fork_generation = entry->fork_generation;
+  (*held)->communicator = access.shared();
+  (*held)->fork_generation = access->fork_generation;
   const uintptr_t token = requests().add(*held);
   if (token == 0) return fail(GQSGD_NO_MEMORY, "no memory for a request");
   *request = reinterpret_cast<gqsgd_request>(token);
@@ -68,11 +69,11 @@ Status test(gqsgd_request request, int32_t* done) {
   std::shared_ptr<HeldRequest> held;
   GQ_TRY(find_request(request, &held));
   if (std::shared_ptr<Communicator> communicator = held->communicator.lock()) {
-    Entry entry;
-    GQ_TRY(entry.enter(std::move(communicator)));
-    StreamCalls* const calls = entry->calls_on(held->request.call().stream);
+    ExclusiveAccess access;
+    GQ_TRY(access.enter(std::move(communicator)));
+    StreamCalls* const calls = access->calls_on(held->request.call().stream);
     const bool ended =
-        calls != nullptr ? calls->test(held->request) : entry->requests.test(held->request);
+        calls != nullptr ? calls->test(held->request) : access->requests.test(held->request);
     if (!ended) return Status();
   }
   *done = 1;
@@ -83,38 +84,38 @@ Status wait(gqsgd_request request) {
   std::shared_ptr<HeldRequest> held;
   GQ_TRY(find_request(request, &held));
   if (std::shared_ptr<Communicator> communicator = held->communicator.lock()) {
-    Entry entry;
-    GQ_TRY(entry.enter(std::move(communicator)));
-    StreamCalls* const calls = entry->calls_on(held->request.call().stream);
-    calls != nullptr ? calls->wait(held->request) : entry->requests.wait(held->request);
+    ExclusiveAccess access;
+    GQ_TRY(access.enter(std::move(communicator)));
+    StreamCalls* const calls = access->calls_on(held->request.call().stream);
+    calls != nullptr ? calls->wait(held->request) : access->requests.wait(held->request);
   }
   return report(request);
 }
 
 }  // namespace
 
-Status start_request(const Entry& entry, Call call, Segments&& segments, Status checked,
+Status start_request(const ExclusiveAccess& access, Call call, Segments&& segments, Status checked,
                      gqsgd_request* request) {
-  if (call.captured && entry->calls_on(call.stream) == nullptr) return checked;
+  if (call.captured && access->calls_on(call.stream) == nullptr) return checked;
   std::shared_ptr<HeldRequest> held;
   Request refusal;
   refusal.set(call, checked);
-  Status started = hold(entry, request, &held);
+  Status started = hold(access, request, &held);
   if (started.ok()) {
     held->segments = std::move(segments);
     if (call.segments != nullptr) call.segments = &held->segments;
     held->request.set(call, refusal.status());
-    if (StreamCalls* const calls = entry->calls_on(call.stream)) {
-      entry->requests.drain();
+    if (StreamCalls* const calls = access->calls_on(call.stream)) {
+      access->requests.drain();
       calls->start({held, &held->request});
       return Status();
     }
-    started = entry->requests.start({held, &held->request});
+    started = access->requests.start({held, &held->request});
     if (started.ok()) return started;
     requests().remove(token_of(*request));
     *request = nullptr;
   }
-  return carry_out(entry, call, started);
+  return execute_call(access, call, started);
 }
 
 }  // namespace gq

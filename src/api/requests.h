@@ -6,17 +6,17 @@
 
 namespace gq {
 
-inline Status carry_out(const Entry& entry, const Call& call, Status checked) {
-  StreamCalls* const calls = entry->calls_on(call.stream);
-  if (calls == nullptr) return call.captured ? checked : entry->requests.run(call, checked);
-  entry->requests.drain();
+inline Status execute_call(const ExclusiveAccess& access, const Call& call, Status checked) {
+  StreamCalls* const calls = access->calls_on(call.stream);
+  if (calls == nullptr) return call.captured ? checked : access->requests.run(call, checked);
+  access->requests.drain();
   return calls->run(call, checked);
 }
 
 /** Puts a call with its segments, if it has any, or this rank's refusal of it, behind the requests
  * in flight. Where no request can be made, *request stays NULL, and the others are told in a call
  * that blocks. */
-Status start_request(const Entry& entry, Call call, Segments&& segments, Status checked,
+Status start_request(const ExclusiveAccess& access, Call call, Segments&& segments, Status checked,
                      gqsgd_request* request);
 
 }  // namespace gq

@@ -1,6 +1,6 @@
 // gqsgd_reduce_scatter, gqsgd_allgather and gqsgd_allreduce_many, now or as requests.
 #include "src/api/call_scope.h"
-#include "src/api/carry_out.h"
+#include "src/api/execute_call.h"
 #include "src/api/segments.h"
 
 namespace gq {

@@ -11,21 +11,21 @@
 namespace gq {
 namespace {
 
-struct StatusText {
+struct StatusString {
   gqsgd_status code;
   const char* name;
   const char* meaning;
 };
 
-constexpr StatusText kStatusTexts[] = {
+constexpr StatusString kStatusStrings[] = {
 #define GQ_STATUS_TEXT(name, number, meaning) {number, #name, meaning},
     GQSGD_STATUS_TABLE(GQ_STATUS_TEXT)
 #undef GQ_STATUS_TEXT
 };
 
-const StatusText& text_of(gqsgd_status status) {
-  static constexpr StatusText kUnknown{-1, "UNKNOWN", "not a status of this library"};
-  for (const StatusText& text : kStatusTexts) {
+const StatusString& text_of(gqsgd_status status) {
+  static constexpr StatusString kUnknown{-1, "UNKNOWN", "not a status of this library"};
+  for (const StatusString& text : kStatusStrings) {
     if (text.code == status) return text;
   }
   return kUnknown;

@@ -1,4 +1,4 @@
-// Headers out, headers in, one verdict. Headers are looked at in rank order, so that sums of norms
+// Headers out, headers in, one outcome. Headers are looked at in rank order, so that sums of norms
 // have one order, and nothing is kept per rank.
 #include "src/call/agreement.h"
 
@@ -109,7 +109,7 @@ void Agreement::add(uint32_t rank, const Header& header) {
   norm_.merge({header.words[kHeaderNormLow], header.words[kHeaderNormHigh]});
 }
 
-Status Agreement::verdict(const Endpoint& endpoint, Status own) const {
+Status Agreement::outcome(const Endpoint& endpoint, Status own) const {
   if (refuses_) {
     const gqsgd_status code = static_cast<gqsgd_status>(refused_.words[kHeaderStatus]);
     if (code == GQSGD_NONFINITE) {
@@ -119,7 +119,7 @@ Status Agreement::verdict(const Endpoint& endpoint, Status own) const {
                         refused_.words[kHeaderChunk]});
     }
     if (!is_status(code)) {
-      endpoint.transport->break_off(GQSGD_PROTOCOL, refused_rank_);
+      endpoint.transport->abort_group(GQSGD_PROTOCOL, refused_rank_);
       return fail(GQSGD_PROTOCOL,
                   "call %" PRIu64
                   ", %s: the header of rank %u has status %d, which is none; its shared memory has "
@@ -139,7 +139,7 @@ Status Agreement::verdict(const Endpoint& endpoint, Status own) const {
         describe_mismatch(endpoint.sequence, 0, reference_, differing_rank_, differing_);
     if (differs.code() == GQSGD_PROTOCOL) {
       const uint32_t culprit = has_spare_bits(reference_) ? 0 : differing_rank_;
-      endpoint.transport->break_off(GQSGD_PROTOCOL, culprit);
+      endpoint.transport->abort_group(GQSGD_PROTOCOL, culprit);
     }
     return differs;
   }

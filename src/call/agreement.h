@@ -1,5 +1,5 @@
 // The first exchange of every operation: each rank says what it was asked for, all compare, and all
-// come to the same verdict before a code moves. Also where local norms become global ones.
+// come to the same outcome before a code moves. Also where local norms become global ones.
 #ifndef GQ_CALL_AGREEMENT_H
 #define GQ_CALL_AGREEMENT_H
 
@@ -37,9 +37,9 @@ class Agreement {
 
   /** After collect() is done: OK, or the same failure on every rank. `own` is this rank's refusal.
    */
-  Status verdict(const Endpoint& endpoint, Status own) const;
+  Status outcome(const Endpoint& endpoint, Status own) const;
 
-  /** The norm of all ranks; only after an OK verdict. */
+  /** The norm of all ranks; only after an OK outcome. */
   float global_norm() const;
 
   /** TIMEOUT of a rank that waited for headers, which names the ranks that are missing. */

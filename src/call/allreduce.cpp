@@ -146,7 +146,7 @@ Status Allreduce::advance(bool* done) {
     bool agreed = false;
     GQ_TRY(agree(&agreed));
     if (!agreed) return Status();
-    GQ_TRY(make_room());
+    GQ_TRY(allocate_workspace());
   }
   if (phase_ == Phase::norms) GQ_TRY(exchange_norms());
   if (phase_ == Phase::lists) GQ_TRY(exchange_lists());
@@ -164,10 +164,10 @@ Status Allreduce::agree(bool* done) {
   GQ_TRY(agreement_.collect(*endpoint_, done));
   events_ += agreement_.headers_read() - before;
   if (!*done) return Status();
-  return agreement_.verdict(*endpoint_, own_);
+  return agreement_.outcome(*endpoint_, own_);
 }
 
-Status Allreduce::make_room() {
+Status Allreduce::allocate_workspace() {
   phase_ = Phase::move;  // a failure from here on is this rank's alone
   const size_t arena_bytes = plan_.layout.arena_bytes();
   GQ_TRY(endpoint_->transport->arena(arena_bytes, &arena_));

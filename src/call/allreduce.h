@@ -43,7 +43,7 @@ class Allreduce {
   Status refuse(const Part& part, const void* values, uint64_t before);
   Status exchange_norms();
   Status agree(bool* done);
-  Status make_room();
+  Status allocate_workspace();
   Status exchange_lists();
 
   Endpoint* endpoint_ = nullptr;

@@ -21,18 +21,18 @@ Status RequestQueue::start(std::shared_ptr<Request> request) {
 }
 
 bool RequestQueue::test(const Request& request) {
-  if (endpoint_->transport->callers_thread_only()) drive(&request, false);
+  if (endpoint_->transport->callers_thread_only()) progress(&request, false);
   return request.has_ended();
 }
 
 void RequestQueue::wait(const Request& request) {
-  if (endpoint_->transport->callers_thread_only()) return drive(&request, true);
+  if (endpoint_->transport->callers_thread_only()) return progress(&request, true);
   std::unique_lock<std::mutex> lock(mutex_);
   ended_.wait(lock, [&] { return request.has_ended(); });
 }
 
 void RequestQueue::drain() {
-  if (endpoint_->transport->callers_thread_only()) return drive(nullptr, true);
+  if (endpoint_->transport->callers_thread_only()) return progress(nullptr, true);
   std::unique_lock<std::mutex> lock(mutex_);
   ended_.wait(lock, [&] { return first_ == nullptr; });
 }
@@ -52,7 +52,7 @@ void RequestQueue::close() {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     closing_ = true;
-    if (first_ != nullptr) break_off(*endpoint_, "was destroyed during a call");
+    if (first_ != nullptr) abort_group(*endpoint_, "was destroyed during a call");
     // Whoever is at the first one ends it, and the others after it.
     while (!thread_.is_there() && !driven_ && first_ != nullptr) {
       finish_first(endpoint_->failure.get());
@@ -87,28 +87,28 @@ void RequestQueue::work() {
 }
 
 /** `until` nullptr: until there is no request left. */
-void RequestQueue::drive(const Request* until, bool may_sleep) {
+void RequestQueue::progress(const Request* until, bool may_sleep) {
   std::unique_lock<std::mutex> lock(mutex_);
   driven_ = true;
   while (first_ != nullptr && (until == nullptr || !until->has_ended())) {
     lock.unlock();
-    const bool ended = drive_first(may_sleep);
+    const bool ended = progress_first(may_sleep);
     lock.lock();
     if (!ended) break;
-    finish_first(drive_.status());
+    finish_first(loop_.status());
   }
   driven_ = false;
   while (closing_ && first_ != nullptr) finish_first(endpoint_->failure.get());
 }
 
 /** False if it has to be waited for. A broken communicator ends what has not begun at once. */
-bool RequestQueue::drive_first(bool may_sleep) {
-  if (drive_.has_ended()) drive_.begin(*endpoint_, first_->call(), first_->status());
-  while (!drive_.advance()) {
-    may_sleep ? drive_.wait() : drive_.look();
+bool RequestQueue::progress_first(bool may_sleep) {
+  if (loop_.has_ended()) loop_.begin(*endpoint_, first_->call(), first_->status());
+  while (!loop_.advance()) {
+    may_sleep ? loop_.wait() : loop_.look();
     if (!may_sleep) break;
   }
-  return drive_.has_ended();
+  return loop_.has_ended();
 }
 
 void RequestQueue::finish_first(Status status) {

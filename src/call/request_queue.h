@@ -8,7 +8,7 @@
 #include <memory>
 #include <mutex>
 
-#include "src/call/drive.h"
+#include "src/call/progress_loop.h"
 #include "src/call/request.h"
 #include "src/support/quiet_thread.h"
 
@@ -45,8 +45,8 @@ class RequestQueue {
   Status check_open() const;
   static void* work_on(void* queue);
   void work();
-  void drive(const Request* until, bool may_sleep);
-  bool drive_first(bool may_sleep);
+  void progress(const Request* until, bool may_sleep);
+  bool progress_first(bool may_sleep);
   void finish_first(Status status);
 
   Endpoint* endpoint_;
@@ -60,7 +60,7 @@ class RequestQueue {
   bool closing_ = false;
   QuietThread thread_;
   // Of the caller's thread that drives.
-  Drive drive_;
+  ProgressLoop loop_;
 };
 
 }  // namespace gq

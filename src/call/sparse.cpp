@@ -127,7 +127,7 @@ Status SparseLists::check_header(uint32_t rank, const Header& header) const {
   const bool numbered = header.words[kHeaderStatus] == GQSGD_OK &&
                         header.words[kHeaderSequence] == header_.words[kHeaderSequence];
   if (numbered && same_request(header, header_)) return Status();
-  endpoint_->transport->break_off(GQSGD_PROTOCOL, rank);
+  endpoint_->transport->abort_group(GQSGD_PROTOCOL, rank);
   return fail(GQSGD_PROTOCOL,
               "call %" PRIu64
               ", allreduce: the entry count of rank %u comes with a header of another call",
@@ -224,7 +224,7 @@ Status SparseLists::check_list(uint32_t rank) const {
   for (uint64_t k = 0; k < list.entry_count; ++k) {
     next_value += gap_of_entry(list.entries[k]) + 1;
     if (next_value <= call_->value_count) continue;
-    endpoint_->transport->break_off(GQSGD_PROTOCOL, rank);
+    endpoint_->transport->abort_group(GQSGD_PROTOCOL, rank);
     return fail(GQSGD_PROTOCOL,
                 "call %" PRIu64 ", allreduce: entry %" PRIu64 " of %" PRIu64
                 " from rank %u lies outside the call's %" PRIu64

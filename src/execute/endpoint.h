@@ -37,9 +37,10 @@ struct Endpoint {
   uint32_t stream_id = 0;
   uint64_t chunk_value_count = 0;
   uint64_t stream_chunk_value_count = 0;  ///< of calls on memory of a device
-  uint64_t around_bytes = 0;  ///< words of at least this that peers read go around caches; 0: none
-  AutoChoice choice;          ///< what schedule AUTO is here
-  Nodes nodes;                ///< as the communicator's options have them, else its transport
+  uint64_t nontemporal_bytes =
+      0;  ///< words of at least this that peers read are stored with non-temporal stores; 0: none
+  AutoChoice choice;  ///< what schedule AUTO is here
+  Nodes nodes;        ///< as the communicator's options have them, else its transport
   std::atomic<int64_t> timeout_ms{0};  ///< -1: for ever
   uint64_t sequence = 0;               ///< number of the newest header; calls with lists have two
   std::vector<const uint32_t*> operands;  ///< one per rank, so that reduce_many allocates nothing
@@ -58,7 +59,7 @@ struct Endpoint {
 
   /** Takes the transport, and makes room for what is kept of each rank of its group. May throw
    *  std::bad_alloc. */
-  void seat(std::unique_ptr<Transport> taken) {
+  void set_transport(std::unique_ptr<Transport> taken) {
     operands.resize(taken->size());
     lists.resize(taken->size());
     operand_counts.resize(taken->size());

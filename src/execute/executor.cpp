@@ -266,8 +266,8 @@ void Executor::count_poisoned(const Piece& piece) {
 }
 
 /** Peers that share memory read a stage's words there. Few ones are read sooner from a cache. */
-bool Executor::goes_around(uint32_t bits, const Piece& piece) const {
-  const uint64_t least_bytes = endpoint_->around_bytes;
+bool Executor::is_nontemporal(uint32_t bits, const Piece& piece) const {
+  const uint64_t least_bytes = endpoint_->nontemporal_bytes;
   return least_bytes > 0 && words_for(bits, piece.range.value_count) * 4 >= least_bytes;
 }
 
@@ -280,7 +280,7 @@ Status Executor::quantize(const Move& move, const Piece& piece) {
   args.dtype = call_->dtype;
   args.norms = norms_of(piece);
   args.words = own_words(move.content, move, piece);
-  args.around_caches = goes_around(args.coding.bits, piece);
+  args.nontemporal = is_nontemporal(args.coding.bits, piece);
   count_poisoned(piece);
   return run_stage(*endpoint_, args);
 }
@@ -323,7 +323,7 @@ Status Executor::reduce_many(const Move& move, const Piece& piece) {
   args.norms = norms_of(piece);
   const bool of_node = move.addends == Addends::node;
   args.out_words = own_words(of_node ? Content::codes : Content::sums, move, piece);
-  args.around_caches = goes_around(args.coding.bits_down, piece);
+  args.nontemporal = is_nontemporal(args.coding.bits_down, piece);
   if (args.coding.rescale) {
     unsigned char* sums = arena_ + plan_->layout.offset_bytes(Content::sums, move.first_value);
     args.out_scales = scales_in(sums, move, piece);

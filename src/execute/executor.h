@@ -47,7 +47,7 @@ class Executor {
   Status add_values(const Move& move, const Piece& piece);
   Status dequantize(const Move& move, const Piece& piece);
 
-  bool goes_around(uint32_t bits, const Piece& piece) const;
+  bool is_nontemporal(uint32_t bits, const Piece& piece) const;
   uint32_t find_operands(const Move& move, const Piece& piece);
   void count_poisoned(const Piece& piece);
 

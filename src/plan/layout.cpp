@@ -82,18 +82,18 @@ void Layout::add_slots(const Shape& shape) {
 void Layout::add_lists(const Shape& shape, bool reads_in_place) {
   // n - 1 copies of so many are no longer than what ranks send in the moves, each on average.
   list_entries_max_ = 2 * words_for(bits_, shape.value_count) / shape.ranks;
-  list_room_bytes_ = round_up(list_entries_max_ * sizeof(uint32_t), kLineBytes);
-  const size_t rooms = reads_in_place ? 1 : 1 + static_cast<size_t>(shape.ranks);
-  arena_bytes_ = std::max(arena_bytes_, landing_bytes_ + rooms * list_room_bytes_);
+  sparse_workspace_bytes_ = round_up(list_entries_max_ * sizeof(uint32_t), kLineBytes);
+  const size_t copies = reads_in_place ? 1 : 1 + static_cast<size_t>(shape.ranks);
+  arena_bytes_ = std::max(arena_bytes_, landing_bytes_ + copies * sparse_workspace_bytes_);
 }
 
 void Layout::add_segments(uint64_t segment_count, uint32_t ranks, bool reads_in_place,
                           size_t scratch_bytes) {
   const size_t count = static_cast<size_t>(segment_count);
   segment_norms_bytes_ = round_up(arena_bytes_, kLineBytes);
-  segment_norms_room_bytes_ = round_up(count * sizeof(uint64_t), kLineBytes);
-  const size_t rooms = reads_in_place ? 1 : 1 + static_cast<size_t>(ranks);
-  global_norms_bytes_ = segment_norms_bytes_ + rooms * segment_norms_room_bytes_;
+  segment_norms_workspace_bytes_ = round_up(count * sizeof(uint64_t), kLineBytes);
+  const size_t copies = reads_in_place ? 1 : 1 + static_cast<size_t>(ranks);
+  global_norms_bytes_ = segment_norms_bytes_ + copies * segment_norms_workspace_bytes_;
   scratch_bytes_ = global_norms_bytes_ + round_up(count * sizeof(float), kLineBytes);
   arena_bytes_ = scratch_bytes_ + scratch_bytes;
 }

@@ -56,10 +56,10 @@ class Layout {
   size_t segment_norms_bytes() const { return segment_norms_bytes_; }
   /** Where those of `peer` are put by a transport that copies. */
   size_t segment_norms_landing_bytes(uint32_t peer) const {
-    return segment_norms_bytes_ + (1 + static_cast<size_t>(peer)) * segment_norms_room_bytes_;
+    return segment_norms_bytes_ + (1 + static_cast<size_t>(peer)) * segment_norms_workspace_bytes_;
   }
   /** Bytes that one rank's have, so that those of all lie one after the other. */
-  size_t segment_norms_room_bytes() const { return segment_norms_room_bytes_; }
+  size_t segment_norms_workspace_bytes() const { return segment_norms_workspace_bytes_; }
   size_t global_norms_bytes() const { return global_norms_bytes_; }
   size_t scratch_bytes() const { return scratch_bytes_; }
 
@@ -69,7 +69,7 @@ class Layout {
   size_t list_bytes() const { return landing_bytes_; }
   /** Where the list of `peer` is put by a transport that copies. */
   size_t list_landing_bytes(uint32_t peer) const {
-    return landing_bytes_ + (1 + static_cast<size_t>(peer)) * list_room_bytes_;
+    return landing_bytes_ + (1 + static_cast<size_t>(peer)) * sparse_workspace_bytes_;
   }
   /** The most entries that are sent. */
   uint64_t list_entries_max() const { return list_entries_max_; }
@@ -103,9 +103,9 @@ class Layout {
   uint64_t slot_count_ = 1;
   size_t slot_bytes_ = 0;
   uint64_t list_entries_max_ = 0;
-  size_t list_room_bytes_ = 0;
+  size_t sparse_workspace_bytes_ = 0;
   size_t segment_norms_bytes_ = 0;
-  size_t segment_norms_room_bytes_ = 0;
+  size_t segment_norms_workspace_bytes_ = 0;
   size_t global_norms_bytes_ = 0;
   size_t scratch_bytes_ = 0;
   size_t arena_bytes_ = 0;

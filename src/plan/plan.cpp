@@ -10,15 +10,16 @@ namespace {
 // Steps that a rank may be ahead of what it waits for. With 1 a call of 4 hosts that share two
 // processors takes 1.2 times as long in 8 bits and 1.5 times in 4; with more than 2 hosts have more
 // on their way than their ports hold, and wait longer for the last of it (decision 26).
-constexpr uint32_t kLagOnWires = 2;
+constexpr uint32_t kPipelineDepthOnWires = 2;
 
-// On streams what travels in one turn is received in the next but one (src/gpu/enqueue/program.h):
-// a longer lag would only make a call's first and last turns more.
-constexpr uint32_t kLagOnStreams = 2;
+// On streams what travels in one turn is received in the next but one
+// (src/gpu/enqueue/execution_plan.h): a longer lag would only make a call's first and last turns
+// more.
+constexpr uint32_t kPipelineDepthOnStreams = 2;
 
-uint32_t lag_of(const PlanRequest& request) {
+uint32_t pipeline_depth_of(const PlanRequest& request) {
   if (request.reads_in_place) return 1;
-  return request.stages_are_launches ? kLagOnStreams : kLagOnWires;
+  return request.stages_are_launches ? kPipelineDepthOnStreams : kPipelineDepthOnWires;
 }
 
 uint64_t chunk_values(const PlanRequest& request, const Coding& coding) {
@@ -116,7 +117,7 @@ Shape shape_of(const PlanRequest& request, const Coding& coding) {
   shape.value_count = request.value_count;
   shape.value_alignment = value_alignment(coding.block, coding.rotated);
   shape.chunk_value_count = round_up(chunk_values(request, coding), shape.value_alignment);
-  shape.lag = lag_of(request);
+  shape.pipeline_depth = pipeline_depth_of(request);
   shape.block_norms = coding.block != 0;
   return shape;
 }
@@ -132,8 +133,8 @@ Status make_plan(const PlanRequest& request, Plan* plan) {
   const bool hierarchical = plan->schedule_id == GQSGD_SCHEDULE_HIERARCHICAL;
   const bool flat = request.nodes == nullptr || request.nodes->is_flat();
   if (hierarchical && flat) plan->schedule = schedule_by_id(GQSGD_SCHEDULE_DIRECT);
-  const uint32_t combines = plan->schedule->combines(request.ranks);
-  plan->coding = plan->decoding = coding_of(*request.format, request.ranks, combines);
+  const uint32_t reduction_depth = plan->schedule->reduction_depth(request.ranks);
+  plan->coding = plan->decoding = coding_of(*request.format, request.ranks, reduction_depth);
   GQ_TRY(check_lists(*request.format, *plan->schedule));
   GQ_TRY(check_wide_only(*request.format, *plan->schedule));
   GQ_TRY(check_integers(*request.format, *plan->schedule));

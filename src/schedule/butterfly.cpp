@@ -15,7 +15,7 @@
 namespace gq {
 namespace {
 
-uint32_t combines(uint32_t ranks) { return ceil_log2(ranks); }
+uint32_t reduction_depth(uint32_t ranks) { return ceil_log2(ranks); }
 
 uint32_t partner_ranks(const Shape& shape) { return std::bit_floor(shape.ranks); }
 
@@ -169,7 +169,7 @@ Move move_at(const Shape& shape, uint32_t rank, uint64_t round, uint32_t index) 
 
 }  // namespace
 
-const Schedule kButterfly = {"butterfly", GQSGD_SCHEDULE_BUTTERFLY, combines, round_count, round_at,
-                             move_at};
+const Schedule kButterfly = {
+    "butterfly", GQSGD_SCHEDULE_BUTTERFLY, reduction_depth, round_count, round_at, move_at};
 
 }  // namespace gq

@@ -13,7 +13,7 @@
 namespace gq {
 namespace {
 
-uint32_t combines(uint32_t) { return 0; }
+uint32_t reduction_depth(uint32_t) { return 0; }
 
 /** Results are taken in the order in which owners send them, each to the rank after it first. */
 uint32_t owner_of(const Shape& shape, uint32_t rank, const StepPlace& place) {
@@ -63,11 +63,18 @@ Move move_at(const Shape& shape, uint32_t rank, uint64_t round, uint32_t index) 
 }  // namespace
 
 const Schedule kDirect = {
-    "direct", GQSGD_SCHEDULE_DIRECT, combines, scatter_round_count, round_at, move_at, true, true};
+    "direct", GQSGD_SCHEDULE_DIRECT, reduction_depth, scatter_round_count, round_at, move_at, true,
+    true};
 
 // Lists are no moves: src/call/sparse.h.
-const Schedule kSparse = {
-    "sparse", GQSGD_SCHEDULE_SPARSE, combines, scatter_round_count, round_at, move_at, true, true,
-    true};
+const Schedule kSparse = {"sparse",
+                          GQSGD_SCHEDULE_SPARSE,
+                          reduction_depth,
+                          scatter_round_count,
+                          round_at,
+                          move_at,
+                          true,
+                          true,
+                          true};
 
 }  // namespace gq

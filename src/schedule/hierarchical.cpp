@@ -31,14 +31,14 @@ enum Phase : uint32_t {
 constexpr uint64_t kDelay[kPhaseCount] = {0, 1, 2, 3, 3, 4};
 constexpr uint64_t kDelayMost = 4;
 
-uint32_t combines(uint32_t) { return 0; }
+uint32_t reduction_depth(uint32_t) { return 0; }
 
 /** A rank among its node's. */
-struct Seat {
+struct NodePosition {
   const Nodes& nodes;
   uint32_t rank, node, local, locals;
 
-  Seat(const Shape& shape, uint32_t self)
+  NodePosition(const Shape& shape, uint32_t self)
       : nodes(*shape.nodes),
         rank(self),
         node(nodes.node_of(self)),
@@ -64,7 +64,7 @@ struct Seat {
         return 1;
     }
   }
-  uint64_t visits_in(uint32_t phase) const {
+  uint64_t slots_in(uint32_t phase) const {
     const uint64_t own = parts_of(local);
     const bool all = phase == kScatter, others = phase == kTakeOwn || phase == kTakeOthers;
     const uint64_t parts = all ? nodes.part_count() : others ? nodes.part_count() - own : own;
@@ -73,7 +73,7 @@ struct Seat {
 };
 
 /** What a round is about: chunk `chunk` of shard (part, node). */
-struct Visit {
+struct Slot {
   uint32_t phase;
   uint64_t chunk;  ///< may lie beyond the shard's end: then there is nothing to do
   uint32_t owner;  ///< local that owns the part here
@@ -85,55 +85,57 @@ uint64_t chunks_per_shard(const Shape& shape) {
   return chunk_count_of(shard_value_count(shape, shard_count(shape)), shape);
 }
 
-uint64_t visits_per_step(const Seat& seat) {
-  uint64_t visits = 0;
-  for (uint32_t phase = 0; phase < kPhaseCount; ++phase) visits += seat.visits_in(phase);
-  return visits;
+uint64_t slots_per_step(const NodePosition& position) {
+  uint64_t slots = 0;
+  for (uint32_t phase = 0; phase < kPhaseCount; ++phase) slots += position.slots_in(phase);
+  return slots;
 }
 
 uint64_t round_count(const Shape& shape, uint32_t rank) {
   const uint64_t chunks = chunks_per_shard(shape);
-  return chunks == 0 ? 0 : (chunks + shape.lag * kDelayMost) * visits_per_step(Seat(shape, rank));
+  return chunks == 0 ? 0
+                     : (chunks + shape.pipeline_depth * kDelayMost) *
+                           slots_per_step(NodePosition(shape, rank));
 }
 
 /** Others' parts first, beginning with those of the next local while scattering, and of the one
  *  before where results are taken, which they reach here first. */
-uint32_t owner_at(const Seat& seat, uint32_t phase, uint64_t* turn) {
-  if (phase == kAddNode || phase == kAddAll || phase == kFetch) return seat.local;
+uint32_t owner_at(const NodePosition& position, uint32_t phase, uint64_t* turn) {
+  if (phase == kAddNode || phase == kAddAll || phase == kFetch) return position.local;
   const bool scatters = phase == kScatter;
-  for (uint32_t distance = 1; distance < seat.locals; ++distance) {
-    const uint32_t owner = scatters ? rank_after(seat.local, distance, seat.locals)
-                                    : rank_before(seat.local, distance, seat.locals);
-    const uint64_t visits = seat.parts_of(owner) * seat.shards_in(phase);
-    if (*turn < visits) return owner;
-    *turn -= visits;
+  for (uint32_t distance = 1; distance < position.locals; ++distance) {
+    const uint32_t owner = scatters ? rank_after(position.local, distance, position.locals)
+                                    : rank_before(position.local, distance, position.locals);
+    const uint64_t slots = position.parts_of(owner) * position.shards_in(phase);
+    if (*turn < slots) return owner;
+    *turn -= slots;
   }
-  return seat.local;
+  return position.local;
 }
 
-Visit visit_at(const Shape& shape, const Seat& seat, uint64_t round) {
-  const uint64_t visits = visits_per_step(seat);
-  const uint64_t step = round / visits;
-  uint64_t turn = round % visits;
+Slot slot_at(const Shape& shape, const NodePosition& position, uint64_t round) {
+  const uint64_t slots = slots_per_step(position);
+  const uint64_t step = round / slots;
+  uint64_t turn = round % slots;
   uint32_t phase = 0;
-  while (turn >= seat.visits_in(phase)) turn -= seat.visits_in(phase++);
-  const uint64_t begin = shape.lag * kDelay[phase];
+  while (turn >= position.slots_in(phase)) turn -= position.slots_in(phase++);
+  const uint64_t begin = shape.pipeline_depth * kDelay[phase];
   const uint64_t chunk = step < begin ? chunks_per_shard(shape) : step - begin;
-  const uint32_t owner = owner_at(seat, phase, &turn);
-  const uint64_t shards = seat.shards_in(phase);
-  const uint32_t part = static_cast<uint32_t>(owner + turn / shards * seat.locals);
+  const uint32_t owner = owner_at(position, phase, &turn);
+  const uint64_t shards = position.shards_in(phase);
+  const uint32_t part = static_cast<uint32_t>(owner + turn / shards * position.locals);
   const bool own_shard = phase == kAddAll || phase == kTakeOwn;
   const uint64_t distance = own_shard ? 0 : 1 + turn % shards;
-  return {phase, chunk, owner, part, rank_after(seat.node, distance, seat.nodes.count())};
+  return {phase, chunk, owner, part, rank_after(position.node, distance, position.nodes.count())};
 }
 
-uint32_t move_count(const Seat& seat, const Visit& visit) {
-  const uint32_t locals = seat.locals - 1, nodes = seat.nodes.count() - 1;
-  switch (visit.phase) {
+uint32_t move_count(const NodePosition& position, const Slot& slot) {
+  const uint32_t locals = position.locals - 1, nodes = position.nodes.count() - 1;
+  switch (slot.phase) {
     case kScatter:
-      return visit.owner == seat.local ? 1 : 2;
+      return slot.owner == position.local ? 1 : 2;
     case kAddNode:
-      return (locals == 0 ? 0 : locals + 1) + (visit.node == seat.node ? 0 : 1);
+      return (locals == 0 ? 0 : locals + 1) + (slot.node == position.node ? 0 : 1);
     case kAddAll:
       return 2 * nodes + locals + 2;
     case kFetch:
@@ -144,72 +146,74 @@ uint32_t move_count(const Seat& seat, const Visit& visit) {
 }
 
 Round round_at(const Shape& shape, uint32_t rank, uint64_t round) {
-  const Seat seat(shape, rank);
-  const Visit visit = visit_at(shape, seat, round);
-  const uint32_t shard = visit.part * seat.nodes.count() + visit.node;
-  const Part chunk = chunk_of(part_of(shape, shard_count(shape), shard), visit.chunk, shape);
-  return {chunk.first_value, chunk.value_count, move_count(seat, visit)};
+  const NodePosition position(shape, rank);
+  const Slot slot = slot_at(shape, position, round);
+  const uint32_t shard = slot.part * position.nodes.count() + slot.node;
+  const Part chunk = chunk_of(part_of(shape, shard_count(shape), shard), slot.chunk, shape);
+  return {chunk.first_value, chunk.value_count, move_count(position, slot)};
 }
 
 /** The local, or the owner of the visit's part on the node, that is `distance` after this one. */
-uint32_t local_after(const Seat& seat, uint32_t distance) {
-  return seat.rank_of(rank_after(seat.local, distance, seat.locals));
+uint32_t local_after(const NodePosition& position, uint32_t distance) {
+  return position.rank_of(rank_after(position.local, distance, position.locals));
 }
-uint32_t owner_after(const Seat& seat, const Visit& visit, uint32_t distance) {
-  return seat.nodes.owner(rank_after(seat.node, distance, seat.nodes.count()), visit.part);
+uint32_t owner_after(const NodePosition& position, const Slot& slot, uint32_t distance) {
+  return position.nodes.owner(rank_after(position.node, distance, position.nodes.count()),
+                              slot.part);
 }
 
 /** A node of one rank has nothing to add: its codes are its sum. */
-Move add_node_move(const Seat& seat, const Visit& visit, uint32_t index) {
-  const uint32_t locals = seat.locals - 1;
-  if (index < locals) return receive_operand_move(local_after(seat, 1 + index));
-  if (index == locals && locals > 0) return reduce_many_of(Addends::node, visit.part);
-  return send_move(seat.nodes.owner(visit.node, visit.part), seat.rank);
+Move add_node_move(const NodePosition& position, const Slot& slot, uint32_t index) {
+  const uint32_t locals = position.locals - 1;
+  if (index < locals) return receive_operand_move(local_after(position, 1 + index));
+  if (index == locals && locals > 0) return reduce_many_of(Addends::node, slot.part);
+  return send_move(position.nodes.owner(slot.node, slot.part), position.rank);
 }
 
-Move add_all_move(const Seat& seat, const Visit& visit, uint32_t index) {
-  const uint32_t nodes = seat.nodes.count() - 1;
-  if (index < nodes) return receive_operand_move(owner_after(seat, visit, 1 + index));
-  if (index == nodes) return reduce_many_of(Addends::nodes, visit.part);
+Move add_all_move(const NodePosition& position, const Slot& slot, uint32_t index) {
+  const uint32_t nodes = position.nodes.count() - 1;
+  if (index < nodes) return receive_operand_move(owner_after(position, slot, 1 + index));
+  if (index == nodes) return reduce_many_of(Addends::nodes, slot.part);
   index -= nodes + 1;
   if (index < nodes) {
-    return of(Content::sums, send_move(owner_after(seat, visit, 1 + index), seat.rank));
+    return of(Content::sums, send_move(owner_after(position, slot, 1 + index), position.rank));
   }
   index -= nodes;
-  if (index == seat.locals - 1) return of(Content::sums, dequantize_move(seat.rank));
-  return of(Content::sums, send_move(local_after(seat, 1 + index), seat.rank));
+  if (index == position.locals - 1) return of(Content::sums, dequantize_move(position.rank));
+  return of(Content::sums, send_move(local_after(position, 1 + index), position.rank));
 }
 
 /** Results that `from` has, made by `maker`; owners pass them on. */
-Move take_move(const Seat& seat, uint32_t from, uint32_t maker, uint32_t passes, uint32_t index) {
+Move take_move(const NodePosition& position, uint32_t from, uint32_t maker, uint32_t passes,
+               uint32_t index) {
   if (index == 0) return of(Content::sums, receive_result_move(from, maker));
-  if (index <= passes) return of(Content::sums, send_move(local_after(seat, index), maker));
+  if (index <= passes) return of(Content::sums, send_move(local_after(position, index), maker));
   return of(Content::sums, dequantize_move(maker));
 }
 
 Move move_at(const Shape& shape, uint32_t rank, uint64_t round, uint32_t index) {
-  const Seat seat(shape, rank);
-  const Visit visit = visit_at(shape, seat, round);
-  const uint32_t maker = seat.nodes.owner(visit.node, visit.part);
-  switch (visit.phase) {
+  const NodePosition position(shape, rank);
+  const Slot slot = slot_at(shape, position, round);
+  const uint32_t maker = position.nodes.owner(slot.node, slot.part);
+  switch (slot.phase) {
     case kScatter:
-      return index == 0 ? quantize_move() : send_move(seat.rank_of(visit.owner), rank);
+      return index == 0 ? quantize_move() : send_move(position.rank_of(slot.owner), rank);
     case kAddNode:
-      return add_node_move(seat, visit, index);
+      return add_node_move(position, slot, index);
     case kAddAll:
-      return add_all_move(seat, visit, index);
+      return add_all_move(position, slot, index);
     case kFetch:
-      return take_move(seat, maker, maker, seat.locals - 1, index);
+      return take_move(position, maker, maker, position.locals - 1, index);
     default:
-      return take_move(seat, seat.rank_of(visit.owner), maker, 0, index);
+      return take_move(position, position.rank_of(slot.owner), maker, 0, index);
   }
 }
 
 }  // namespace
 
-const Schedule kHierarchical = {"hierarchical", GQSGD_SCHEDULE_HIERARCHICAL,
-                                combines,       round_count,
-                                round_at,       move_at,
-                                false,          true};
+const Schedule kHierarchical = {"hierarchical",  GQSGD_SCHEDULE_HIERARCHICAL,
+                                reduction_depth, round_count,
+                                round_at,        move_at,
+                                false,           true};
 
 }  // namespace gq

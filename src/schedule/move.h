@@ -70,7 +70,8 @@ struct Shape {
   uint64_t value_alignment = 32;  ///< shards are rounded up to a multiple of this
   uint64_t chunk_value_count = 65536;
   bool block_norms = false;  ///< norms of blocks are exchanged before their values are quantized
-  uint32_t lag = 1;  ///< schedules in steps (steps.h): from one phase of a chunk to the next
+  uint32_t pipeline_depth =
+      1;  ///< schedules in steps (steps.h): from one phase of a chunk to the next
   /** Not null: the parts that ranks own are these, as callers cut them, and not equal shards. Each
    *  begins at a multiple of value_alignment. */
   const Part* slices = nullptr;
@@ -104,8 +105,8 @@ struct Round {
  *  it, moves 0 .. move_count - 1 are made in order. `move` leaves the range to the cursor. */
 struct Schedule {
   const char* name;
-  int32_t id;                            ///< GQSGD_SCHEDULE_*
-  uint32_t (*combines)(uint32_t ranks);  ///< longest chain of reductions in code form
+  int32_t id;                                   ///< GQSGD_SCHEDULE_*
+  uint32_t (*reduction_depth)(uint32_t ranks);  ///< longest chain of reductions in code form
   uint64_t (*round_count)(const Shape& shape, uint32_t rank);
   Round (*round)(const Shape& shape, uint32_t rank, uint64_t round);
   Move (*move)(const Shape& shape, uint32_t rank, uint64_t round, uint32_t index);

@@ -15,7 +15,7 @@ namespace {
 enum NativeRound : uint64_t { kEncode, kAdd, kDecode, kRoundCount };
 
 /** A sum of several ranks is what levels of exact sums need room for. */
-uint32_t combines(uint32_t ranks) { return ranks > 1 ? 1 : 0; }
+uint32_t reduction_depth(uint32_t ranks) { return ranks > 1 ? 1 : 0; }
 
 uint64_t round_count(const Shape&, uint32_t) { return kRoundCount; }
 
@@ -34,7 +34,7 @@ Move move_at(const Shape&, uint32_t rank, uint64_t round, uint32_t index) {
 
 const Schedule kNative = {.name = "native",
                           .id = GQSGD_SCHEDULE_NATIVE,
-                          .combines = combines,
+                          .reduction_depth = reduction_depth,
                           .round_count = round_count,
                           .round = round_at,
                           .move = move_at,

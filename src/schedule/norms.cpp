@@ -11,7 +11,7 @@ namespace {
 
 constexpr uint32_t kPhaseCount = 3;
 
-uint32_t combines(uint32_t) { return 0; }
+uint32_t reduction_depth(uint32_t) { return 0; }
 
 uint64_t round_count(const Shape& shape, uint32_t) { return step_round_count(shape, kPhaseCount); }
 
@@ -61,6 +61,6 @@ Move norm_move(const Shape& shape, uint32_t rank, const StepPlace& place, uint32
   }
 }
 
-const Schedule kNormExchange = {"norms", -1, combines, round_count, round_at, move_at, true};
+const Schedule kNormExchange = {"norms", -1, reduction_depth, round_count, round_at, move_at, true};
 
 }  // namespace gq

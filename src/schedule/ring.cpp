@@ -12,7 +12,7 @@
 namespace gq {
 namespace {
 
-uint32_t combines(uint32_t ranks) { return ranks - 1; }
+uint32_t reduction_depth(uint32_t ranks) { return ranks - 1; }
 
 /** n rounds up to the own part's result, n - 1 rounds for the others' results. */
 uint64_t round_count(const Shape& shape, uint32_t) { return 2 * uint64_t{shape.ranks} - 1; }
@@ -63,6 +63,7 @@ Move move_at(const Shape& shape, uint32_t rank, uint64_t round, uint32_t index) 
 
 }  // namespace
 
-const Schedule kRing = {"ring", GQSGD_SCHEDULE_RING, combines, round_count, round_at, move_at};
+const Schedule kRing = {"ring", GQSGD_SCHEDULE_RING, reduction_depth, round_count, round_at,
+                        move_at};
 
 }  // namespace gq

@@ -17,7 +17,7 @@
 namespace gq {
 namespace {
 
-uint32_t combines(uint32_t) { return 0; }
+uint32_t reduction_depth(uint32_t) { return 0; }
 
 // ---- Reduce-scatter, the first half of direct: nothing is left to do with others' results.
 
@@ -88,14 +88,20 @@ Move gather_move(const Shape& shape, uint32_t rank, uint64_t round, uint32_t ind
 
 const Schedule kReduceScatter = {"reduce_scatter",
                                  GQSGD_SCHEDULE_AUTO,
-                                 combines,
+                                 reduction_depth,
                                  scatter_round_count,
                                  sum_round,
                                  sum_move,
                                  true,
                                  true};
 
-const Schedule kAllgather = {"allgather",  GQSGD_SCHEDULE_AUTO, combines, gather_round_count,
-                             gather_round, gather_move,         true,     true};
+const Schedule kAllgather = {"allgather",
+                             GQSGD_SCHEDULE_AUTO,
+                             reduction_depth,
+                             gather_round_count,
+                             gather_round,
+                             gather_move,
+                             true,
+                             true};
 
 }  // namespace gq

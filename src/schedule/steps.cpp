@@ -18,7 +18,7 @@ uint64_t rounds_per_step(const Shape& shape, uint32_t phase_count) {
 uint64_t step_round_count(const Shape& shape, uint32_t phase_count) {
   const uint64_t chunks = chunks_per_part(shape);
   return chunks == 0 ? 0
-                     : (chunks + uint64_t{shape.lag} * (phase_count - 1)) *
+                     : (chunks + uint64_t{shape.pipeline_depth} * (phase_count - 1)) *
                            rounds_per_step(shape, phase_count);
 }
 
@@ -26,12 +26,12 @@ StepPlace step_place(const Shape& shape, uint32_t phase_count, uint64_t round) {
   const uint64_t step = round / rounds_per_step(shape, phase_count);
   const uint64_t turn = round % rounds_per_step(shape, phase_count);
   const uint64_t pair = turn / (uint64_t{shape.ranks} + 1);
-  const uint32_t visit = static_cast<uint32_t>(turn % (uint64_t{shape.ranks} + 1));
-  const bool own_alone = visit == shape.ranks;
+  const uint32_t slot = static_cast<uint32_t>(turn % (uint64_t{shape.ranks} + 1));
+  const bool own_alone = slot == shape.ranks;
   const uint32_t phase = static_cast<uint32_t>(2 * pair + (own_alone ? 1 : 0));
-  const uint64_t begin = uint64_t{shape.lag} * phase;
+  const uint64_t begin = uint64_t{shape.pipeline_depth} * phase;
   const uint64_t chunk = step < begin ? chunks_per_part(shape) : step - begin;
-  return {phase, chunk, own_alone ? 0 : (visit + 1) % shape.ranks};
+  return {phase, chunk, own_alone ? 0 : (slot + 1) % shape.ranks};
 }
 
 Part step_chunk(const Shape& shape, uint32_t owner, const StepPlace& place) {

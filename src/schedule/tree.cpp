@@ -17,7 +17,7 @@
 namespace gq {
 namespace {
 
-uint32_t combines(uint32_t ranks) { return ceil_log2(ranks); }
+uint32_t reduction_depth(uint32_t ranks) { return ceil_log2(ranks); }
 
 /** The number of children; child k is rank + 2^k, merged at hop k + 1. */
 uint32_t child_count(uint32_t ranks, uint32_t rank) {
@@ -26,11 +26,11 @@ uint32_t child_count(uint32_t ranks, uint32_t rank) {
   return std::min(within_ranks, static_cast<uint32_t>(std::countr_zero(rank)));
 }
 
-uint64_t lag(uint32_t rank) { return 3 * static_cast<uint64_t>(std::popcount(rank)); }
+uint64_t pipeline_depth(uint32_t rank) { return 3 * static_cast<uint64_t>(std::popcount(rank)); }
 
 /** Rounds alternate: chunk c up, chunk c - lag down. */
 uint64_t round_count(const Shape& shape, uint32_t rank) {
-  return 2 * (chunk_count_of(shape.value_count, shape) + lag(rank));
+  return 2 * (chunk_count_of(shape.value_count, shape) + pipeline_depth(rank));
 }
 
 bool goes_up(uint64_t round) { return round % 2 == 0; }
@@ -63,7 +63,7 @@ void list_moves(const Shape& shape, uint32_t rank, uint64_t round, NthMove* list
 }
 
 Round round_at(const Shape& shape, uint32_t rank, uint64_t round) {
-  const uint64_t delay = goes_up(round) ? 0 : lag(rank);
+  const uint64_t delay = goes_up(round) ? 0 : pipeline_depth(rank);
   if (round / 2 < delay) return {};
   NthMove list;
   list_moves(shape, rank, round, &list);
@@ -79,6 +79,7 @@ Move move_at(const Shape& shape, uint32_t rank, uint64_t round, uint32_t index) 
 
 }  // namespace
 
-const Schedule kTree = {"tree", GQSGD_SCHEDULE_TREE, combines, round_count, round_at, move_at};
+const Schedule kTree = {"tree", GQSGD_SCHEDULE_TREE, reduction_depth, round_count, round_at,
+                        move_at};
 
 }  // namespace gq

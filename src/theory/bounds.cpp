@@ -20,14 +20,14 @@ double relative_variance(const Format& format) {
   return format.mantissa_bits == 0 ? 1.0 / 8 : 1.0 / 80;
 }
 
-Status check_shape(uint32_t ranks, uint32_t combines) {
+Status check_shape(uint32_t ranks, uint32_t reduction_depth) {
   if (ranks < 1 || ranks > kRanksMax) {
     return fail(GQSGD_INVALID_ARGUMENT, "ranks is %u; allowed is 1 to %u", ranks, kRanksMax);
   }
-  if (combines >= ranks && combines > 0) {
+  if (reduction_depth >= ranks && reduction_depth > 0) {
     return fail(GQSGD_INVALID_ARGUMENT,
-                "combines is %u; %u ranks are merged in at most %u reductions", combines, ranks,
-                ranks - 1);
+                "reduction_depth is %u; %u ranks are merged in at most %u reductions",
+                reduction_depth, ranks, ranks - 1);
   }
   return Status();
 }
@@ -80,32 +80,34 @@ double rotation_spread(const Format& format, uint64_t value_count) {
 double random_tau(double l, double n, double d) { return std::min(sqrt(d / n) * l, d * l * l / 4); }
 
 /** Reductions after which the result is rounded once more: a wide sum counts as one. */
-uint32_t depth_of(uint32_t combines, uint32_t encodes) { return std::max(combines, encodes); }
+uint32_t depth_of(uint32_t reduction_depth, uint32_t encodes) {
+  return std::max(reduction_depth, encodes);
+}
 
 }  // namespace
 
-double depth_factor(const Format& format, uint32_t combines, uint32_t encodes) {
-  return pow(1 + relative_variance(format), depth_of(combines, encodes));
+double depth_factor(const Format& format, uint32_t reduction_depth, uint32_t encodes) {
+  return pow(1 + relative_variance(format), depth_of(reduction_depth, encodes));
 }
 
-double average_weight(uint32_t ranks, uint32_t combines) {
+double average_weight(uint32_t ranks, uint32_t reduction_depth) {
   // A merge below which chains have at most k reductions holds at most 2^k ranks, and each of the
   // combines - k merges above it adds at least one.
   double sum = 0;
-  for (uint32_t k = 1; k <= combines; ++k) {
-    const double above = ranks - (combines - k);
+  for (uint32_t k = 1; k <= reduction_depth; ++k) {
+    const double above = ranks - (reduction_depth - k);
     sum += k < 32 ? std::min(above, static_cast<double>(uint64_t{1} << k)) : above;
   }
   return sum / ranks;
 }
 
-Status variance_bound(const Format& format, uint32_t ranks, uint64_t value_count, uint32_t combines,
-                      double* theta, uint32_t encodes) {
-  GQ_TRY(check_shape(ranks, combines));
+Status variance_bound(const Format& format, uint32_t ranks, uint64_t value_count,
+                      uint32_t reduction_depth, double* theta, uint32_t encodes) {
+  GQ_TRY(check_shape(ranks, reduction_depth));
   *theta = 0;
   if (format.levels == Levels::none || value_count == 0) return Status();
   GQ_TRY(check_format(format, "variance bound"));
-  const Coding coding = coding_of(format, ranks, combines);
+  const Coding coding = coding_of(format, ranks, reduction_depth);
   GQ_TRY(check_levels(format, coding));
 
   const double n = ranks;
@@ -115,9 +117,9 @@ Status variance_bound(const Format& format, uint32_t ranks, uint64_t value_count
   const double l_down = excess * smallest_level(coding, coding.bits_down, coding.steps_down, 0);
   const double tau = random_tau(l, n, d);
   const double relative = relative_variance(format);
-  const double growth = depth_factor(format, combines, encodes);
+  const double growth = depth_factor(format, reduction_depth, encodes);
   *theta = growth * (relative / n + tau) + (growth - 1);
-  if (combines == 0) {
+  if (reduction_depth == 0) {
     const bool subtractive = format.rounding_down == RoundingDown::subtractive;
     const double tau_down = subtractive ? d * l_down * l_down / 12 : random_tau(l_down, n, d);
     *theta += n * tau_down;
@@ -125,16 +127,16 @@ Status variance_bound(const Format& format, uint32_t ranks, uint64_t value_count
       *theta += pow(1 + relative, before) * n * tau;
     }
   }
-  if (combines > 0 && format.combine == Combine::average) {
-    *theta += growth / (1 + relative) * n * average_weight(ranks, combines) * tau;
+  if (reduction_depth > 0 && format.combine == Combine::average) {
+    *theta += growth / (1 + relative) * n * average_weight(ranks, reduction_depth) * tau;
   }
   *theta *= rotation_spread(format, value_count);
   return Status();
 }
 
-Status sparsity_bound(const Format& format, uint32_t ranks, uint64_t value_count, uint32_t combines,
-                      double* nonzero_count) {
-  GQ_TRY(check_shape(ranks, combines));
+Status sparsity_bound(const Format& format, uint32_t ranks, uint64_t value_count,
+                      uint32_t reduction_depth, double* nonzero_count) {
+  GQ_TRY(check_shape(ranks, reduction_depth));
   const uint64_t coded = code_count(format.rotate == Rotate::hadamard, value_count);
   const double all_codes = static_cast<double>(ranks) * static_cast<double>(coded);
   *nonzero_count = all_codes;
@@ -144,7 +146,7 @@ Status sparsity_bound(const Format& format, uint32_t ranks, uint64_t value_count
     return fail(GQSGD_UNSUPPORTED,
                 "there is no sparsity bound for q=inf or p=inf; the theorem has p = q = 2");
   }
-  const Coding coding = coding_of(format, ranks, combines);
+  const Coding coding = coding_of(format, ranks, reduction_depth);
   GQ_TRY(check_levels(format, coding));
   const double level = smallest_level(coding, coding.bits, coding.steps, coding.headroom);
   const double d = block_value_count(format, value_count);  // one block: norms are finite

@@ -46,32 +46,32 @@
 
 namespace gq {
 
-/** theta, for the schedule whose longest chain of reductions in code form is `combines` (0 where an
- *  owner adds wide and encodes once). Infinite where a chain is so long that nothing is promised.
- *  `encodes`: re-encodes of wide sums in a chain; 2 in a hierarchy, whatever its nodes are.
- *  UNSUPPORTED for rounding=nearest, which is biased. INVALID_ARGUMENT for ranks or combines that
- * no schedule has, and where combine=exact leaves no level. */
-Status variance_bound(const Format& format, uint32_t ranks, uint64_t value_count, uint32_t combines,
-                      double* theta, uint32_t encodes = 1);
+/** theta, for the schedule whose longest chain of reductions in code form is `reduction_depth` (0
+ * where an owner adds wide and encodes once). Infinite where a chain is so long that nothing is
+ * promised. `encodes`: re-encodes of wide sums in a chain; 2 in a hierarchy, whatever its nodes
+ * are. UNSUPPORTED for rounding=nearest, which is biased. INVALID_ARGUMENT for ranks or combines
+ * that no schedule has, and where combine=exact leaves no level. */
+Status variance_bound(const Format& format, uint32_t ranks, uint64_t value_count,
+                      uint32_t reduction_depth, double* theta, uint32_t encodes = 1);
 
 /** The expected number of codes other than zero that all ranks together quantize to is at most
  *  1/l^2 + sqrt(nd) / l (the paper prints it without the factor 1/l before the root,
  *  which equal values contradict), and never more than there are codes.
  *  For p, q <= 2, where the norm is at least ||x||; UNSUPPORTED for others, and as above. */
-Status sparsity_bound(const Format& format, uint32_t ranks, uint64_t value_count, uint32_t combines,
-                      double* nonzero_count);
+Status sparsity_bound(const Format& format, uint32_t ranks, uint64_t value_count,
+                      uint32_t reduction_depth, double* nonzero_count);
 
 /** What 1 + theta grows by between quantizing and the result through exponential reductions:
  *  (9/8)^depth, depth = combines, or the re-encodes of wide sums; 81/80 with mantissa bits. 1
  *  for linear levels. */
-double depth_factor(const Format& format, uint32_t combines, uint32_t encodes = 1);
+double depth_factor(const Format& format, uint32_t reduction_depth, uint32_t encodes = 1);
 
 /** A reduction with combine=average rounds the sum of W ranks to W times a step. This is the most
  *  that W can add up to over the reductions of one rank's codes, divided by n, in any order in
- *  which n ranks are merged by chains of at most `combines`: (n + 1)/2 - 1/n for a ring, less than
- *  2 for a tree. It bounds the sum of W^2 over all reductions, divided by n^2, as well, so that
- *  together they add at most n * average_weight * tau to theta. */
-double average_weight(uint32_t ranks, uint32_t combines);
+ *  which n ranks are merged by chains of at most `reduction_depth`: (n + 1)/2 - 1/n for a ring,
+ * less than 2 for a tree. It bounds the sum of W^2 over all reductions, divided by n^2, as well, so
+ * that together they add at most n * average_weight * tau to theta. */
+double average_weight(uint32_t ranks, uint32_t reduction_depth);
 
 }  // namespace gq
 

@@ -45,7 +45,7 @@ inline constexpr uint32_t kHeaderCostsShift = 16;
 
 // On streams, beside the number of the call: its rank goes on whatever the others' headers say; and
 // it does so because the call is part of a graph.
-inline constexpr uint32_t kHeaderGoesOn = 1u << 31;
+inline constexpr uint32_t kHeaderSpeculative = 1u << 31;
 inline constexpr uint32_t kHeaderInGraph = 1u << 30;
 
 }  // namespace gq

@@ -13,7 +13,7 @@ Status Transport::end_sum(bool* done) {
   return fail(GQSGD_INTERNAL, "rank %u: no sum was begun", rank());
 }
 
-Status Transport::open_streams(const StreamSeat&, std::unique_ptr<StreamTransport>*) {
+Status Transport::open_streams(const StreamConfig&, std::unique_ptr<StreamTransport>*) {
   return fail(GQSGD_INTERNAL, "rank %u: calls on streams were asked of a transport without them",
               rank());
 }

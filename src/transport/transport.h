@@ -44,12 +44,12 @@ struct Sum {
 };
 
 class StreamTransport;
-struct StreamSeat;
+struct StreamConfig;
 
-/** A sleeper looks for dead peers this often; a bell wakes it sooner. */
+/** A sleeper looks for dead peers this often; a wakeup wakes it sooner. */
 inline constexpr uint32_t kWaitSliceUs = 5000;
 
-/** One rank's end of a group. All members are called by one thread at a time, except break_off()
+/** One rank's end of a group. All members are called by one thread at a time, except abort_group()
  *  and counters(). */
 class Transport {
  public:
@@ -76,7 +76,7 @@ class Transport {
   virtual bool has_streams() const { return false; }
   /** An end of the same group for calls on memory of a device, beside those on host memory; it is
    *  used by one thread at a time with this one, and ends before it. */
-  virtual Status open_streams(const StreamSeat& seat, std::unique_ptr<StreamTransport>* out);
+  virtual Status open_streams(const StreamConfig& config, std::unique_ptr<StreamTransport>* out);
 
   /** Makes the own arena at least `size_bytes` long (it never shrinks) and returns its base.
    * Contents may be lost. Called between operations only, when no peer reads from it. */
@@ -120,11 +120,11 @@ class Transport {
 
   /** Tells all peers that this rank will not go on, and why; later calls here fail with it. The
    * first cause stays. `culprit` is the rank at fault. Callable from any thread; never waits. */
-  virtual void break_off(gqsgd_status cause, uint32_t culprit) = 0;
+  virtual void abort_group(gqsgd_status cause, uint32_t culprit) = 0;
 
-  /** break_off(ABORTED, rank()), also in a signal handler: no lock, no memory, no call of another
+  /** abort_group(ABORTED, rank()), also in a signal handler: no lock, no memory, no call of another
    *  library. What that does not allow is left to finish_abort(). */
-  virtual void abort() { break_off(GQSGD_ABORTED, rank()); }
+  virtual void abort() { abort_group(GQSGD_ABORTED, rank()); }
   /** Called by the next who looks, on any thread and perhaps several times; never waits. */
   virtual void finish_abort() {}
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "kernels/codec/norm.h"
-#include "kernels/list_room.h"
+#include "kernels/sparse_workspace.h"
 #include "tests/gpu/image.h"
 #include "tests/unit/kernels/cuda/stages_under_test.h"
 
@@ -122,7 +122,7 @@ gqsgd_status count_entries(const CountEntriesArgs& args) {
   there.words = image.input(args.words, code_bytes(args.coding, args.range, args.coding.bits));
   there.skipped = image.output(args.skipped, sizeof *args.skipped);
   there.entry_count = image.output(args.entry_count, sizeof *args.entry_count);
-  const size_t room_bytes = select_room_bytes(args.range.value_count);
+  const size_t room_bytes = select_workspace_bytes(args.range.value_count);
   there.workspace = args.workspace != nullptr ? image.output(args.workspace, room_bytes)
                                               : image.scratch(room_bytes);
   return run(image, [&](void* stream) {
@@ -143,7 +143,7 @@ gqsgd_status select(const SelectArgs& args) {
   there.entries = image.output(args.entries, entry_end * sizeof(uint32_t));
   there.skipped = image.output(args.skipped, sizeof *args.skipped);
   there.entry_count = image.output(args.entry_count, sizeof *args.entry_count);
-  const size_t room_bytes = select_room_bytes(args.range.value_count);
+  const size_t room_bytes = select_workspace_bytes(args.range.value_count);
   there.workspace =
       args.counted ? image.input(args.workspace, room_bytes) : image.scratch(room_bytes);
   return run(image, [&](void* stream) {
@@ -162,8 +162,8 @@ gqsgd_status add_sparse(const AddSparseArgs& args) {
   }
   there.lists = image.output(lists.data(), lists.size() * sizeof lists[0]);
   there.values = image.output(args.values, args.range.value_count * dtype_size_bytes(args.dtype));
-  const AddRoom room(args.coding.ranks, there.entries_max, args.range.value_count);
-  there.workspace = image.scratch(room.size_bytes());
+  const AddSparseWorkspace workspace(args.coding.ranks, there.entries_max, args.range.value_count);
+  there.workspace = image.scratch(workspace.size_bytes());
   const gqsgd_status status = run(image, [&](void* stream) {
     there.stream = stream;
     return cuda_stages().add_sparse(there);

@@ -25,7 +25,7 @@ TEST(FusedGraphs, HaveTheBitsOfVirtualRanks) {
   }
 }
 
-TEST(FusedGraphs, NeedNoMeetingOfHosts) {
+TEST(FusedGraphs, Graphs_NeedNoHostAgreement) {
   for (const int ranks : {2, kRanksMax}) {
     EXPECT_EQ(ranks_on_one_gpu(ranks).check_hosts_apart("paper-gl8", 20001), "") << ranks;
   }

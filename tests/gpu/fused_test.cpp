@@ -43,13 +43,13 @@ void expect_same_bits(std::initializer_list<size_t> value_counts) {
   }
 }
 
-TEST(Fused, HasThemOfFewValues) { expect_same_bits({1, 33, 4097}); }
+TEST(Fused, FewValues_SameBits) { expect_same_bits({1, 33, 4097}); }
 
-TEST(Fused, HasTheBitsOfVirtualRanks) { expect_same_bits({70001}); }
+TEST(Fused, VirtualRanks_SameBits) { expect_same_bits({70001}); }
 
-TEST(Fused, HasThemOfManyValues) { expect_same_bits(4, usual_calls(4, size_t{1} << 22, 1)); }
+TEST(Fused, ManyValues_SameBits) { expect_same_bits(4, usual_calls(4, size_t{1} << 22, 1)); }
 
-TEST(Fused, HasThemOfSpecialValues) {
+TEST(Fused, SpecialValues_SameBits) {
   for (const int ranks : {2, 5}) {
     for (const Special special : kSpecials) {
       expect_same_bits(ranks, DirectCalls(special_inputs(ranks, 9001, special), kFormats, 2));
@@ -58,7 +58,7 @@ TEST(Fused, HasThemOfSpecialValues) {
 }
 
 /** Hundreds of calls that nobody waits for. */
-TEST(Fused, HasThemCallAfterCall) {
+TEST(Fused, CallAfterCall_SameBits) {
   for (const int ranks : {2, 8}) expect_same_bits(ranks, usual_calls(ranks, 20001, 40));
 }
 

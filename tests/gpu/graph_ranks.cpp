@@ -14,9 +14,9 @@ namespace {
 constexpr size_t kValues = 9001;
 
 /** Where all ranks come to; one that failed before makes the others go on after some time. */
-class Meeting {
+class HostBarrier {
  public:
-  explicit Meeting(int ranks) : ranks_(ranks) {}
+  explicit HostBarrier(int ranks) : ranks_(ranks) {}
 
   std::string come() {
     constexpr int kLongestMs = 20000;
@@ -33,22 +33,22 @@ class Meeting {
 };
 
 /** A graph that is whole when those of all ranks are. */
-class MeetingGraph final : public StreamGraph {
+class HostAgreementGraph final : public StreamGraph {
  public:
-  MeetingGraph(std::unique_ptr<StreamGraph> graph, Meeting* meeting)
-      : graph_(std::move(graph)), meeting_(*meeting) {}
+  HostAgreementGraph(std::unique_ptr<StreamGraph> graph, HostBarrier* barrier)
+      : graph_(std::move(graph)), barrier_(*barrier) {}
 
   void begin_capture(StreamHandle stream) override { graph_->begin_capture(stream); }
   std::string end_capture(StreamHandle stream) override {
     const std::string failure = graph_->end_capture(stream);
-    const std::string met = meeting_.come();
+    const std::string met = barrier_.come();
     return failure.empty() ? met : failure;
   }
   void replay(StreamHandle stream) override { graph_->replay(stream); }
 
  private:
   const std::unique_ptr<StreamGraph> graph_;
-  Meeting& meeting_;
+  HostBarrier& barrier_;
 };
 
 Operation direct(const std::string& quantizer, uint64_t step = 0) {
@@ -106,10 +106,10 @@ std::string GraphRanks::check_bits(const std::string& quantizer, size_t value_co
   Operation operation = direct(quantizer);
   operation.at_device = at_device;
   const ReplayedCall call(ranks, operation, value_count);
-  Meeting meeting(ranks);
+  HostBarrier barrier(ranks);
   std::vector<Kept> kept(static_cast<size_t>(ranks));
   return run_threads(ranks, "timeout_ms=20000", [&](int rank, gqsgd_comm comm) {
-    MeetingGraph graph(make_graph(), &meeting);
+    HostAgreementGraph graph(make_graph(), &barrier);
     const std::string found = call.make_and_compare(rank, comm, &graph, kStreamTimeoutMs,
                                                     &kept[static_cast<size_t>(rank)]);
     return found.empty() ? was_fused(comm) : found;
@@ -120,10 +120,10 @@ std::string GraphRanks::check_hosts_apart(const std::string& quantizer, size_t v
   constexpr int kReplays = 20;
   const std::vector<Values> inputs = gradients(ranks, value_count, 17);
   const Values expected = simulate(direct(quantizer, kReplays), inputs);
-  Meeting meeting(ranks);
+  HostBarrier barrier(ranks);
   return run_threads(ranks, "timeout_ms=20000", [&](int rank, gqsgd_comm comm) -> std::string {
     Captured call(quantizer, inputs[static_cast<size_t>(rank)],
-                  std::make_unique<MeetingGraph>(make_graph(), &meeting));
+                  std::make_unique<HostAgreementGraph>(make_graph(), &barrier));
     const std::string failure = call.make_and_capture(comm, 20000);
     if (!failure.empty()) return failure;
     std::this_thread::sleep_for(std::chrono::milliseconds(50 * rank));
@@ -135,10 +135,10 @@ std::string GraphRanks::check_hosts_apart(const std::string& quantizer, size_t v
 
 std::string GraphRanks::check_lost_replay() const {
   const std::vector<Values> inputs = gradients(ranks, kValues, 17);
-  Meeting meeting(ranks);
+  HostBarrier barrier(ranks);
   return run_threads(ranks, "timeout_ms=20000", [&](int rank, gqsgd_comm comm) -> std::string {
     Captured call("paper-ge8", inputs[static_cast<size_t>(rank)],
-                  std::make_unique<MeetingGraph>(make_graph(), &meeting));
+                  std::make_unique<HostAgreementGraph>(make_graph(), &barrier));
     const std::string failure = call.make_and_capture(comm, 2000);
     if (!failure.empty()) return failure;
     call.spoil();
@@ -155,10 +155,10 @@ std::string GraphRanks::check_lost_replay() const {
 
 std::string GraphRanks::check_refusal() const {
   const std::vector<Values> inputs = gradients(ranks, kValues, 17);
-  Meeting meeting(ranks);
+  HostBarrier barrier(ranks);
   return run_threads(ranks, "timeout_ms=20000", [&](int rank, gqsgd_comm comm) -> std::string {
     Captured call("paper-ge8", inputs[static_cast<size_t>(rank)],
-                  std::make_unique<MeetingGraph>(make_graph(), &meeting));
+                  std::make_unique<HostAgreementGraph>(make_graph(), &barrier));
     const std::string failure = call.make_and_capture(comm, 20000);
     if (failure.find("whose streams share its") == std::string::npos) {
       return "it was not refused: " + failure;

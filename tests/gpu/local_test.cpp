@@ -33,17 +33,17 @@ void expect_same_bits(std::initializer_list<size_t> value_counts) {
   }
 }
 
-TEST(Local, HasThemOfFewValues) { expect_same_bits({1, 33, 1029}); }
+TEST(Local, FewValues_SameBits) { expect_same_bits({1, 33, 1029}); }
 
-TEST(Local, HasTheBitsOfVirtualRanks) { expect_same_bits({70001}); }
+TEST(Local, VirtualRanks_SameBits) { expect_same_bits({70001}); }
 
-TEST(Local, HasThemInChunks) {
+TEST(Local, Chunks_SameBits) {
   for (const int ranks : {2, 3, 8}) {
     expect_same_bits(ranks, kFormats, 70001, "timeout_ms=60000,chunk_value_count=4096");
   }
 }
 
-TEST(Local, HasThemOfSpecialValues) {
+TEST(Local, SpecialValues_SameBits) {
   for (const int ranks : {2, 5}) {
     for (const Special special : kSpecials) {
       expect_same_bits(ranks, DeviceCalls(special_inputs(ranks, 5001, special), kFormats),
@@ -52,7 +52,7 @@ TEST(Local, HasThemOfSpecialValues) {
   }
 }
 
-TEST(Local, HasThemOfManyValues) {
+TEST(Local, ManyValues_SameBits) {
   expect_same_bits(4, {"paper-gl8", "paper-ge4", "blocks-8"}, 9000001, "timeout_ms=60000");
 }
 

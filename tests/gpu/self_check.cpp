@@ -1,4 +1,4 @@
-// The stand-in for GoogleTest sees what fails: tests planted to fail do, and end where they must.
+// The stand-in for GoogleTest sees what fails: tests made to fail do, and end where they must.
 #include <gtest/gtest.h>
 #include <stdio.h>
 
@@ -6,15 +6,15 @@ namespace {
 
 int reached = 0;
 
-TEST(Planted, Passes) {
+TEST(Mutation, Passes) {
   EXPECT_EQ(1 + 1, 2);
   ASSERT_TRUE(true) << "never formed";
 }
-TEST(Planted, FailsTwice) {
+TEST(Mutation, FailsTwice) {
   EXPECT_EQ(1 + 1, 3) << "first";
   EXPECT_TRUE(false) << "second";
 }
-TEST(Planted, EndsAtAnAssertion) {
+TEST(Mutation, EndsAtAnAssertion) {
   ASSERT_EQ(1, 2) << "ends here";
   ++reached;
 }
@@ -38,6 +38,6 @@ int main() {
   }
   const auto& kept = testing::failures().sentences;
   right = right && reached == 0 && kept.size() == 1 && kept[0].find("ends here") != kept[0].npos;
-  puts(right ? "the stand-in sees planted failures" : "the stand-in MISSES planted failures");
+  puts(right ? "the stand-in sees deliberate failures" : "the stand-in MISSES deliberate failures");
   return right ? 0 : 1;
 }

@@ -41,11 +41,11 @@ class Chain {
     auto* const scales = static_cast<float*>(scales_.data());
     const uint32_t* const list[] = {words};
     expect(gqsgd_norm(quantizer_, &site_, values_.data(), kCount, GQSGD_FLOAT32, norms,
-                      workspace_.data(), kRoom, stream));
+                      workspace_.data(), kWorkspace, stream));
     expect(gqsgd_quantize(quantizer_, &site_, values_.data(), kCount, GQSGD_FLOAT32, norms, words,
                           nullptr, 0, stream));
     expect(gqsgd_reduce_many(quantizer_, &site_, list, kCount, norms, words, scales,
-                             workspace_.data(), kRoom, stream));
+                             workspace_.data(), kWorkspace, stream));
     expect(gqsgd_dequantize(quantizer_, &site_, words, scales, kCount, GQSGD_FLOAT32, GQSGD_MEAN,
                             results_.data(), stream));
   }
@@ -71,7 +71,7 @@ class Chain {
   }
 
  private:
-  static constexpr size_t kRoom = 1 << 16;
+  static constexpr size_t kWorkspace = 1 << 16;
   void expect(gqsgd_status status) const {
     EXPECT_EQ(status, GQSGD_OK) << text_ << ": " << gqsgd_last_error();
   }
@@ -81,7 +81,7 @@ class Chain {
   gqsgd_site site_ = {};
   DeviceBytes values_{Bytes(4 * kCount), 0}, results_{Bytes(4 * kCount), 0};
   DeviceBytes words_{Bytes(kCount), 0}, norms_{Bytes(kCount / 8), 0}, scales_{Bytes(kCount / 8), 0};
-  DeviceBytes workspace_{Bytes(kRoom), 0};
+  DeviceBytes workspace_{Bytes(kWorkspace), 0};
 };
 
 const char* const kQuantizers[] = {"paper-gl8", "paper-ge8,norm=2:2", "blocks-8", "rotated-8"};

@@ -136,7 +136,7 @@ std::vector<Merge> merges_of(int32_t schedule, size_t rank_count, size_t element
   }
 }
 
-int combines_of(int32_t schedule, size_t rank_count) {
+int reduction_depth_of(int32_t schedule, size_t rank_count) {
   if (adds_wide(schedule)) return 0;
   if (schedule == GQSGD_SCHEDULE_RING) return static_cast<int>(rank_count) - 1;
   int height = 0;
@@ -154,8 +154,8 @@ Law law_of_mean(const Coding& coding, int32_t schedule, const std::vector<Values
                 double norm, size_t element, const std::vector<int32_t>& node_ids) {
   const size_t rank_count = inputs.size();
   const double top_code = std::exp2(coding.bits - 1) - 1;
-  const int combines = combines_of(schedule, rank_count);
-  const int headroom = coding.combine == Combine::sum ? std::min(combines, 64) : 0;
+  const int reduction_depth = reduction_depth_of(schedule, rank_count);
+  const int headroom = coding.combine == Combine::sum ? std::min(reduction_depth, 64) : 0;
   const double levels = coding.is_exponential ? std::exp2(top_code - 1 - headroom)
                                               : linear_levels(coding, schedule, rank_count);
   const double unit = norm / levels;

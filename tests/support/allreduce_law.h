@@ -39,7 +39,7 @@ std::vector<Merge> merges_of(int32_t schedule, size_t rank_count, size_t element
                              size_t value_count);
 
 /** The longest chain of reductions in code form. */
-int combines_of(int32_t schedule, size_t rank_count);
+int reduction_depth_of(int32_t schedule, size_t rank_count);
 
 /** The number of codes between 0 and the norm, inclusive: s of linear levels, by section 5. */
 double linear_levels(const Coding& coding, int32_t schedule, size_t rank_count);

@@ -1,4 +1,4 @@
-// The reader of known answers. The folder comes from the build (GQ_VECTORS_FOLDER).
+// The reader of test vectors. The folder comes from the build (GQ_VECTORS_FOLDER).
 #include "tests/support/vectors.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-// Reads the known answers of tests/vectors (tests/vectors/README.md): records of `key value value
+// Reads the test vectors of tests/vectors (tests/vectors/README.md): records of `key value value
 // ..` lines. A missing file, key or digit throws, so that no test passes on answers that it never
 // saw.
 #ifndef GQ_TESTS_SUPPORT_VECTORS_H

@@ -9,8 +9,8 @@
 #include "bench/machine.h"
 #include "bench/perf/elements.h"
 #include "bench/perf/team.h"
-#include "src/api/communicator/options_text.h"
-#include "src/api/quantizer/quantizer_text.h"
+#include "src/api/communicator/options_string.h"
+#include "src/api/quantizer/quantizer_spec.h"
 
 namespace gq::tools {
 namespace {

@@ -17,13 +17,13 @@ from .machine import toolkit_environment
 ROOT = Path(__file__).resolve().parents[2]
 NOT_RUN = 77  # what programs of tests/gpu end with where they find no device
 STAGE_TESTS = ("isa", "isa_extended", "lists", "device_api", "stream", "random")
-CALL_TESTS = ("local", "fused", "guest", "process")
+CALL_TESTS = ("local", "fused", "embedding", "process")
 TESTS = (*STAGE_TESTS, *CALL_TESTS)
 #: What a quick check gives the programs: tests by parts of their names, sizes of groups.
 QUICK = {"isa": ["ManyTiles", "EveryElementOffset", "WideSums"],
          "isa_extended": ["ManyBlocks", "OtherEncodings", "Rotated", "SumsOfMeans"],
          "local": ["FewValues", "InChunks"], "fused": ["FewValues", "HasTheBits", "CallAfterCall"],
-         "guest": ["Refused"], "process": [3]}
+         "embedding": ["Refused"], "process": [3]}
 END_S = 10  # what a program may take to go away once it is killed
 
 
@@ -114,7 +114,7 @@ def sanitizer_parts(build, quick):
         checks += [("racecheck", "device_api", few), ("initcheck", "device_api", few),
                    ("synccheck", "device_api", few), ("memcheck", "lists", "WhateverStands"),
                    ("racecheck", "lists", "GapsWithFillers"), ("memcheck", "stream", "Stream"),
-                   ("memcheck", "local", "HasThemInChunks"), ("memcheck", "nccl", 1)]
+                   ("memcheck", "local", "Chunks_SameBits"), ("memcheck", "nccl", 1)]
     api = {"memcheck": ["--report-api-errors", "no"]}  # an option of that tool
     return [Part(f"sanitizer {tool} {program}",
                  ["compute-sanitizer", "--tool", tool, *api.get(tool, ()), "--error-exitcode", 9,

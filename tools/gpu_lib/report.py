@@ -17,7 +17,7 @@ def read_benches(out):
 
 def omegas_of(bench):
     """Reductions in code form against the float32 addition of the same run: {format: (time per
-    octet, time per value)}, both as multiples."""
+    byte, time per value)}, both as multiples."""
     reduces = {row["format"]: row for row in bench["rows"] if row["stage"] == "reduce"}
     plain = reduces.pop("none", None)
     if plain is None:
@@ -70,7 +70,7 @@ def bench_lines(name, bench):
     copy = bench["rows"][0]
     lines = [f"## {name.replace('_', ' ')} of float32: {bench['values']} values, "
              f"{bench['sets']} buffer sets, medians of {bench['rounds']} rounds", "",
-             f"The copy moves {copy['gb_per_s']:.0f} GB/s, octets read and written.", "",
+             f"The copy moves {copy['gb_per_s']:.0f} GB/s, bytes read and written.", "",
              "| stage | format | us | +- | GB/s | of copy | wanted | |",
              "|---|---|---|---|---|---|---|---|"]
     for row in bench["rows"][1:]:
@@ -81,8 +81,8 @@ def bench_lines(name, bench):
                      f"{target if target else '-'} | {mark} |")
     omegas = omegas_of(bench)
     if omegas:
-        lines += ["", "| reduce against a float32 addition | per octet | per value |",
+        lines += ["", "| reduce against a float32 addition | per byte | per value |",
                   "|---|---|---|"]
-        lines += [f"| {name} | {per_octet:.2f} | {per_value:.2f} |"
-                  for name, (per_octet, per_value) in omegas.items()]
+        lines += [f"| {name} | {per_byte:.2f} | {per_value:.2f} |"
+                  for name, (per_byte, per_value) in omegas.items()]
     return lines

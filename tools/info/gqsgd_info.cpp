@@ -9,7 +9,7 @@
 
 #include "bench/machine.h"
 #include "kernels/stages.h"
-#include "src/api/communicator/options_text.h"
+#include "src/api/communicator/options_string.h"
 #include "src/gpu/device/device.h"
 #include "src/support/shown.h"
 #include "src/transport/nccl/nccl_library.h"

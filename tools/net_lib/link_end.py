@@ -22,9 +22,9 @@ def receive(connection, size_bytes):
 
 
 def serve(address, port):
-    with socket.create_server((address, port)) as door:
+    with socket.create_server((address, port)) as listener:
         print("ready", flush=True)
-        connection, _ = door.accept()
+        connection, _ = listener.accept()
     with connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for _ in range(ROUND_TRIPS):

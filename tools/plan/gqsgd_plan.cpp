@@ -4,8 +4,8 @@
 #include <memory>
 
 #include "src/api/communicator/costs_file.h"
-#include "src/api/communicator/options_text.h"
-#include "src/api/quantizer/quantizer_text.h"
+#include "src/api/communicator/options_string.h"
+#include "src/api/quantizer/quantizer_spec.h"
 #include "src/plan/choose.h"
 #include "src/schedule/nodes.h"
 #include "src/support/names.h"
@@ -119,12 +119,12 @@ void print_times(const CostQuestion& question, const CostConstants& constants,
 
 void print_error(const CostQuestion& question, const Plan& plan) {
   double theta = 0;
-  const uint32_t combines = plan.schedule->combines(question.ranks);
+  const uint32_t reduction_depth = plan.schedule->reduction_depth(question.ranks);
   const uint32_t encodes = plan.shape.nodes != nullptr ? 2 : 1;
   if (question.format.levels == Levels::none) {
     std::printf("\n  error: float32 sums, nothing is quantized\n");
-  } else if (variance_bound(question.format, question.ranks, question.value_count, combines, &theta,
-                            encodes)
+  } else if (variance_bound(question.format, question.ranks, question.value_count, reduction_depth,
+                            &theta, encodes)
                  .ok()) {
     std::printf("\n  error: E ||G - mean||^2 <= %.4g / n * sum of ||x_i||^2\n", theta);
   } else {

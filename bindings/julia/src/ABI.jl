@@ -77,14 +77,14 @@ const STATS = (
 )
 
 """
-    Site(; rank = 0, size = 1, combines = 0, step = 0, index = 0, first_value = 0, hop = 0,
+    Site(; rank = 0, size = 1, reduction_depth = 0, step = 0, index = 0, first_value = 0, hop = 0,
          weight_a = 1, weight_b = 1)
 
 Where a stage stands in an allreduce.
 
 - `rank`, `size`: the rank that runs the stage, from 0, and the ranks in the allreduce.
-- `combines`: longest chain of reductions in code form: `size - 1` for a ring, `ceil(log2(size))`
-  for tree and butterfly, 0 for the direct schedule.
+- `reduction_depth`: longest chain of reductions in code form: `size - 1` for a ring,
+  `ceil(log2(size))` for tree and butterfly, 0 for the direct schedule.
 - `step`, `index`: place in the random numbers; below 2^32 and 2^16.
 - `first_value`: position of the first value in the whole call, from 0; a multiple of 32, of `block`
   and, with `rotate=hadamard`, of 1024. A part that is not the call's last ends at one, too.
@@ -94,7 +94,7 @@ Where a stage stands in an allreduce.
 Base.@kwdef struct Site  # gqsgd_site, whose layout never changes
     rank::UInt64 = 0
     size::UInt64 = 1
-    combines::UInt64 = 0
+    reduction_depth::UInt64 = 0
     step::UInt64 = 0
     index::UInt64 = 0
     first_value::UInt64 = 0

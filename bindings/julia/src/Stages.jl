@@ -81,12 +81,12 @@ end
     Stages.dequantize(words, q, scales, count, T = Float32; op = :mean, site) -> Vector{T}
 
 Turns the codes of `site.size` ranks back into `count` values. `words` and `scales` are what
-[`Stages.reduce_many`](@ref) returned where `site.combines` is 0, or codes reduced in code form
-and the global norms. `op` is `:mean` or `:sum` over the ranks.
+[`Stages.reduce_many`](@ref) returned where `site.reduction_depth` is 0, or codes reduced in code
+form and the global norms. `op` is `:mean` or `:sum` over the ranks.
 """
 function dequantize(words::Vector{UInt32}, q::Quantizer, scales::Vector{Float32}, count::Integer,
                     ::Type{T} = Float32; op::Symbol = :mean, site::Site) where {T}
-    needed = site.combines == 0 ? result_word_count(q, count) : word_count(q, count)
+    needed = site.reduction_depth == 0 ? result_word_count(q, count) : word_count(q, count)
     require_length("words", words, needed)
     require_length("scales", scales, norm_count(q, count))
     values = Vector{T}(undef, count)

@@ -1,4 +1,4 @@
-# What several tests use: inputs, known answers, and the programs that are started.
+# What several tests use: inputs, test vectors, and the programs that are started.
 
 const TESTS = @__DIR__
 const PACKAGE = dirname(TESTS)
@@ -30,7 +30,7 @@ words(answer::Answer, key) = UInt32.(patterns(answer, key))
 floats(answer::Answer, key) = collect(reinterpret(Float32, words(answer, key)))
 
 "The records of a file, each completed by the record `defaults`."
-function known_answers(file)
+function test_vectors(file)
     records, defaults = Answer[], Dict{String,Vector{String}}()
     for block in split(read(joinpath(ROOT, "tests", "vectors", file), String), r"\n\s*\n")
         fields = Dict{String,Vector{String}}()
@@ -42,7 +42,7 @@ function known_answers(file)
         fields["case"] == ["defaults"] ? (defaults = fields) :
             push!(records, Answer(merge(defaults, fields)))
     end
-    isempty(records) && error("no known answers in $file")
+    isempty(records) && error("no test vectors in $file")
     return records
 end
 

@@ -1,4 +1,4 @@
-# The stages one by one: known answers, and a whole allreduce made of them.
+# The stages one by one: test vectors, and a whole allreduce made of them.
 
 function site_of(answer)
     names = filter(name -> haskey(answer, string(name)), fieldnames(Site))
@@ -12,7 +12,7 @@ end
     # Stages draw for stream 0; sums of exact and of float32 words draw nothing.
     drawless = file in ("linear_exact", "none")
     answers = filter(answer -> drawless || text(answer, "stream_id") == "0",
-                     known_answers("reduce_$file.txt"))
+                     test_vectors("reduce_$file.txt"))
     @test !isempty(answers)
     for answer in answers
         b = words(answer, "b")
@@ -24,7 +24,7 @@ end
 
 @testset "dequantize_$file: known values" for file in
         ["linear8", "linear4", "exponential8", "exponential4", "none"]
-    for answer in known_answers("dequantize_$file.txt")
+    for answer in test_vectors("dequantize_$file.txt")
         is_wide = text(answer, "combine") == "wide"
         fields = is_wide ? Answer(filter(pair -> first(pair) != "combine", answer.fields)) : answer
         q = is_wide ? Quantizer("levels=$(text(answer, "levels")),bits=$(text(answer, "bits"))") :

@@ -76,7 +76,7 @@ class SiteStruct(ctypes.Structure):
     _fields_ = [
         ("rank", c_uint64),
         ("size", c_uint64),
-        ("combines", c_uint64),
+        ("reduction_depth", c_uint64),
         ("step", c_uint64),
         ("index", c_uint64),
         ("first_value", c_uint64),

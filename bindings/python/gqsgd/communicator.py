@@ -186,7 +186,7 @@ class Communicator(SegmentCollectives, NcclGroups):
 
         Every rank calls in the same order with the same arguments. Host memory: blocks until the
         result is there, other threads run meanwhile; Ctrl-C is seen when the call returns, `abort`
-        from another thread ends it at once. On a GPU it returns before it is carried out, and `x`
+        from another thread ends it at once. On a GPU it returns before it is executed, and `x`
         and the result belong to the stream until then (docs/NCCL.md).
 
         Raises GqsgdError, whose subclass says what is left; TypeError for what is no array. An

@@ -139,7 +139,7 @@ def _view_tensor(x: Any, role: str) -> DeviceView:
 def _view_interface(x: Any, role: str) -> DeviceView:
     fields = x.__cuda_array_interface__
     shape, name = tuple(fields["shape"]), fields["typestr"]
-    # NumPy has no bfloat16: those that have one show two octets without a meaning.
+    # NumPy has no bfloat16: those that have one show two bytes without a meaning.
     dtype = "bfloat16" if name in ("<V2", "|V2") else np.dtype(name).name
     strides = fields.get("strides")
     if strides is not None and tuple(strides) != _packed(shape, np.dtype(name).itemsize):

@@ -34,16 +34,16 @@ class Quantizer:
     _handle: int | None
     _destroy: Any
 
-    def __init__(self, preset_or_text: str = "", **fields: Any):
-        if not isinstance(preset_or_text, str):
+    def __init__(self, preset_or_spec: str = "", **fields: Any):
+        if not isinstance(preset_or_spec, str):
             raise TypeError(
-                f"preset_or_text is {preset_or_text!r}; a preset's name or a quantizer's text is "
+                f"preset_or_spec is {preset_or_spec!r}; a preset's name or a quantizer's text is "
                 "needed, fields go by name; hint: gqsgd.Quantizer(q.text, seed=7)"
             )
         library, handle = _abi.library(), ctypes.c_void_p()
         check(
             library.gqsgd_quantizer_create(
-                fields_text(preset_or_text, fields), ctypes.byref(handle)
+                fields_text(preset_or_spec, fields), ctypes.byref(handle)
             )
         )
         set_once = super().__setattr__

@@ -34,8 +34,8 @@ class Site:
     """Where a stage stands in an allreduce. Immutable; give every field by name.
 
     rank, size: the rank that runs the stage, and the ranks in the allreduce.
-    combines: longest chain of reductions in code form: size - 1 for a ring, ceil(log2 size) for
-        tree and butterfly, 0 for the direct schedule.
+    reduction_depth: longest chain of reductions in code form: size - 1 for a ring, ceil(log2 size)
+        for tree and butterfly, 0 for the direct schedule.
     step, index: place in the random numbers; below 2^32 and 2^16.
     first_value: position of the first value in the whole call, a multiple of 32, of `block` and,
         with rotate="hadamard", of 1024; a part that is not the call's last ends at one, too.
@@ -45,7 +45,7 @@ class Site:
 
     rank: int
     size: int
-    combines: int
+    reduction_depth: int
     step: int
     index: int
     first_value: int
@@ -58,7 +58,7 @@ class Site:
         *,
         rank: int = 0,
         size: int = 1,
-        combines: int = 0,
+        reduction_depth: int = 0,
         step: int = 0,
         index: int = 0,
         first_value: int = 0,
@@ -208,13 +208,13 @@ def dequantize(
 ) -> Any:
     """Turns the codes of `site.size` ranks back into `count` values.
 
-    words: what reduce_many returned where site.combines is 0, or codes reduced in code form.
+    words: what reduce_many returned where site.reduction_depth is 0, or codes reduced in code form.
     scales: what reduce_many returned, or the global norms after reductions in code form.
     op: "mean" or "sum" over `site.size` ranks.
     out: `count` values to write, of any dtype; None makes a new array of `dtype`.
     """
     memory = memory_of(words, stream)
-    word_count = _word_count if site.combines else _result_word_count
+    word_count = _word_count if site.reduction_depth else _result_word_count
     codes = memory.words(words, "words", word_count(q, count))
     scale = memory.norms(scales, "scales", q.norm_count(count))
     given = memory.new(words, count, dtype).owner if out is None else out

@@ -15,7 +15,7 @@ struct TakeStep : BodyDefaults {
   explicit TakeStep(const TakeStepArgs& args) : args(args) {}
 
   template <typename Here>
-  GQ_HD void run(Phase<0>, uint32_t, uint32_t, Here local) const {
+  GQ_HD void run(Interval<0>, uint32_t, uint32_t, Here local) const {
     if (local.thread != 0) return;
     volatile uint64_t* const counter = args.counter;
     const uint64_t step = *counter;
@@ -32,7 +32,7 @@ struct WriteHeader : BodyDefaults {
   explicit WriteHeader(const WriteHeaderArgs& args) : args(args) {}
 
   template <typename Here>
-  GQ_HD void run(Phase<0>, uint32_t, uint32_t, Here local) const {
+  GQ_HD void run(Interval<0>, uint32_t, uint32_t, Here local) const {
     if (local.thread != 0) return;
     GQ_UNROLL for (uint32_t k = 0; k < kAgreementNormWord; ++k) args.header[k] = args.words[k];
     if (args.step_at != nullptr) add_step();
@@ -78,7 +78,7 @@ GQ_HD void tell_disagreement(uint32_t rank, const uint32_t* reference, const uin
 
 /** Threads share the comparison; norms are merged by one, in rank order. */
 struct Agree : BodyDefaults {
-  static constexpr uint32_t kEndPhases = 1;
+  static constexpr uint32_t kEndIntervals = 1;
   static constexpr bool kShares = true;
   struct Shared {
     uint32_t ranks_from_differing;  ///< the first that differs, counted from the end: 0 is none
@@ -91,12 +91,12 @@ struct Agree : BodyDefaults {
   GQ_HD void begin(Here local) const {
     if (local.thread == 0) local.shared.ranks_from_differing = 0;
   }
-  GQ_HD void run(Phase<0>, uint32_t, uint32_t, Here local) const {
+  GQ_HD void run(Interval<0>, uint32_t, uint32_t, Here local) const {
     for (uint32_t rank = local.thread; rank < args.ranks; rank += kThreads) {
       if (differs(rank)) raise(&local.shared.ranks_from_differing, args.ranks - rank);
     }
   }
-  GQ_HD void end(Phase<0>, Here local) const {
+  GQ_HD void end(Interval<0>, Here local) const {
     if (local.thread != 0) return;
     GlobalNorm norm(args.q, args.p);
     for (uint32_t rank = 0; rank < args.ranks; ++rank) {
@@ -125,12 +125,12 @@ struct MergeRankNorms : BodyDefaults {
   MergeRankNormsArgs args;
 
   explicit MergeRankNorms(const MergeRankNormsArgs& args) : args(args) {
-    turn_count = static_cast<uint32_t>((args.segment_count + kThreads - 1) / kThreads);
+    iteration_count = static_cast<uint32_t>((args.segment_count + kThreads - 1) / kThreads);
   }
 
   template <typename Here>
-  GQ_HD void run(Phase<0>, uint32_t turn, uint32_t, Here local) const {
-    const size_t segment = size_t{turn} * kThreads + local.thread;
+  GQ_HD void run(Interval<0>, uint32_t iteration, uint32_t, Here local) const {
+    const size_t segment = size_t{iteration} * kThreads + local.thread;
     if (segment >= args.segment_count) return;
     GlobalNorm norm(args.q, args.p);
     for (uint32_t rank = 0; rank < args.ranks; ++rank) {
@@ -149,7 +149,7 @@ struct CloseGate : BodyDefaults {
   explicit CloseGate(const CloseGateArgs& args) : args(args) {}
 
   template <typename Here>
-  GQ_HD void run(Phase<0>, uint32_t, uint32_t, Here local) const {
+  GQ_HD void run(Interval<0>, uint32_t, uint32_t, Here local) const {
     const volatile uint32_t* const broken = args.broken;
     if (local.thread == 0 && *broken != 0) *args.gate = 1;
   }

@@ -105,7 +105,7 @@ gqsgd_status blocks_at_once(uint32_t* count) {
   status = cuda::checked(
       cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device), what);
   FusedArgs args{};
-  args.rooms[0] = reinterpret_cast<FusedRoom*>(alignof(FusedRoom));  // where nobody looks
+  args.buffers[0] = reinterpret_cast<FusedBuffers*>(alignof(FusedBuffers));  // where nobody looks
   args.ranks = args.coding.ranks = 1;
   for (const uint8_t bits : {4, 8}) {
     for (const uint8_t mantissa_bits : {0, 2}) {

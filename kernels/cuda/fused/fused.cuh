@@ -1,20 +1,20 @@
 // A whole allreduce in one kernel of each rank: the bodies of the stages one after the other, with
-// meetings in between.
+// barriers in between.
 #ifndef GQ_KERNELS_CUDA_FUSED_FUSED_CUH
 #define GQ_KERNELS_CUDA_FUSED_FUSED_CUH
 
 #include "kernels/cuda/dequantize.cuh"
 #include "kernels/cuda/fused/fused_request.cuh"
-#include "kernels/cuda/fused/meetings.cuh"
+#include "kernels/cuda/fused/grid_barrier.cuh"
 #include "kernels/cuda/norm.cuh"
 #include "kernels/cuda/quantize.cuh"
 #include "kernels/cuda/reduce_many.cuh"
 
 namespace gq::cuda {
 
-/** What the threads of a block share: of a meeting, and of the stage that they are at. */
+/** What the threads of a block share: of a barrier, and of the stage that they are at. */
 struct FusedShared {
-  MeetingShared meeting;
+  BarrierShared barrier;
   uint32_t peak;  ///< the largest magnitude of this block's values
   alignas(16) unsigned char stage[sizeof(PeakShared)];
 
@@ -35,14 +35,14 @@ struct QuantizeUnder : BodyDefaults {
 
   GQ_HD QuantizeUnder(const Plain<Quantize<Levels>>& quantize, float norm)
       : quantize(quantize), norm(norm) {
-    turn_count = quantize.turn_count;
+    iteration_count = quantize.iteration_count;
   }
   GQ_HD void begin(Here local) const {
     quantize.begin_thread(local);
     local.own.scale = quantize.encoder.levels.scale_for_norm(norm);
   }
-  GQ_HD void run(Phase<0> phase, uint32_t turn, uint32_t part, Here local) const {
-    quantize.run(phase, turn, part, local);
+  GQ_HD void run(Interval<0> interval, uint32_t iteration, uint32_t part, Here local) const {
+    quantize.run(interval, iteration, part, local);
   }
 };
 
@@ -52,15 +52,15 @@ struct QuantizeMerged : BodyDefaults {
   using Own = typename Quantize<Levels>::Own;
   using Here = Local<Nothing, Own>;
   const Plain<Quantize<Levels>>& quantize;
-  const Meetings& meetings;
+  const GridBarrier& barrier;
 
-  GQ_HD QuantizeMerged(const Plain<Quantize<Levels>>& quantize, const Meetings& meetings)
-      : quantize(quantize), meetings(meetings) {
-    turn_count = quantize.turn_count;
+  GQ_HD QuantizeMerged(const Plain<Quantize<Levels>>& quantize, const GridBarrier& barrier)
+      : quantize(quantize), barrier(barrier) {
+    iteration_count = quantize.iteration_count;
   }
   GQ_HD void begin(Here local) const { quantize.begin_thread(local); }
-  GQ_HD void run(Phase<0>, uint32_t turn, uint32_t part, Here local) const {
-    const Place place = quantize.place(turn, part, local.thread);
+  GQ_HD void run(Interval<0>, uint32_t iteration, uint32_t part, Here local) const {
+    const Place place = quantize.place(iteration, part, local.thread);
     if (place.code_count == 0) return;
     float value[kThreadValues];
     quantize.give(place, local, value);
@@ -73,27 +73,28 @@ struct QuantizeMerged : BodyDefaults {
     const uint32_t shift = quantize.norms.shift;
     const uint64_t block = offset >> shift;
     uint16_t largest = 0;
-    for (uint32_t peer = 0; peer < meetings.ranks; ++peer) {
-      const uint16_t norm = meetings.rooms[peer]->norms[block];
+    for (uint32_t peer = 0; peer < barrier.ranks; ++peer) {
+      const uint16_t norm = barrier.buffers[peer]->norms[block];
       largest = norm > largest ? norm : largest;
     }
-    if (offset == block << shift) meetings.rooms[meetings.rank]->merged[block] = largest;
+    if (offset == block << shift) barrier.buffers[barrier.rank]->merged[block] = largest;
     return norm_from_code(largest);
   }
 };
 
-static_assert(kFusedTurnValues == uint64_t{BodyDefaults::kThreads} * kThreadValues);
+static_assert(kFusedIterationValues == uint64_t{BodyDefaults::kThreads} * kThreadValues);
 
 /** What each rank adds, in turns of blocks: as many for every shard as the longest one has. */
 struct Shards {
   FusedShard of[kFusedRanksMax];
-  uint32_t turn_count = 0;
+  uint32_t iteration_count = 0;
 
   explicit Shards(const FusedArgs& args) {
     for (uint32_t owner = 0; owner < kFusedRanksMax; ++owner) {
       of[owner] = owner < args.ranks ? args.shards[owner] : FusedShard{0, 0};
-      const uint64_t turns = (of[owner].value_count + kFusedTurnValues - 1) / kFusedTurnValues;
-      if (turns > turn_count) turn_count = static_cast<uint32_t>(turns);
+      const uint64_t iterations =
+          (of[owner].value_count + kFusedIterationValues - 1) / kFusedIterationValues;
+      if (iterations > iteration_count) iteration_count = static_cast<uint32_t>(iterations);
     }
   }
 };
@@ -105,31 +106,32 @@ struct DequantizeShards : BodyDefaults {
   using Own = StepOwn;
   using Here = Local<Nothing, Own>;
   const Dequantize<Decoder>& dequantize;
-  const Meetings& meetings;
+  const GridBarrier& barrier;
   const Shards& shards;
   float norm;  ///< where there is one
 
-  GQ_HD DequantizeShards(const Dequantize<Decoder>& dequantize, const Meetings& meetings,
+  GQ_HD DequantizeShards(const Dequantize<Decoder>& dequantize, const GridBarrier& barrier,
                          const Shards& shards, float norm)
-      : dequantize(dequantize), meetings(meetings), shards(shards), norm(norm) {
-    turn_count = meetings.ranks * shards.turn_count;
+      : dequantize(dequantize), barrier(barrier), shards(shards), norm(norm) {
+    iteration_count = barrier.ranks * shards.iteration_count;
   }
   GQ_HD void begin(Here local) const {
     if (dequantize.scales.is_one()) local.own.step = step_of(dequantize.decoder, norm);
   }
-  GQ_HD void run(Phase<0>, uint32_t turn, uint32_t part, Here local) const {
-    const uint32_t owner = (meetings.rank + turn / shards.turn_count) % meetings.ranks;
+  GQ_HD void run(Interval<0>, uint32_t iteration, uint32_t part, Here local) const {
+    const uint32_t owner = (barrier.rank + iteration / shards.iteration_count) % barrier.ranks;
     const FusedShard& shard = shards.of[owner];
-    const uint32_t turn_of_shard = turn % shards.turn_count;
-    const uint64_t in_shard = (uint64_t{turn_of_shard} * kThreads + local.thread) * kThreadValues;
+    const uint32_t iteration_of_shard = iteration % shards.iteration_count;
+    const uint64_t in_shard =
+        (uint64_t{iteration_of_shard} * kThreads + local.thread) * kThreadValues;
     const uint32_t count = count_here(in_shard, shard.value_count);
     if (count == 0) return;
     const uint64_t offset = shard.first_value + in_shard;
-    const Place place{turn, part, offset, count, count, offset, 0};
-    const FusedRoom& room = *meetings.rooms[owner];
-    const WordBuffer<const uint32_t> words = word_buffer<Decoder::kBits>(&room.words[0]);
+    const Place place{iteration, part, offset, count, count, offset, 0};
+    const FusedBuffers& buffers = *barrier.buffers[owner];
+    const WordBuffer<const uint32_t> words = word_buffer<Decoder::kBits>(&buffers.words[0]);
     NormSource scales = dequantize.scales;
-    if (!scales.is_one()) scales.blocks = room.scales;
+    if (!scales.is_one()) scales.blocks = buffers.scales;
     float value[kThreadValues];
     dequantize.give_from(words, scales, place, local, value);
     dequantize.take(place, local, value);
@@ -139,19 +141,19 @@ struct DequantizeShards : BodyDefaults {
 /** One norm is one that the kernel finds: this one is never read. */
 inline NormView fused_norms(const FusedArgs& args, const uint16_t* blocks) {
   if (args.coding.block > 0) return {nullptr, blocks};
-  return {reinterpret_cast<const float*>(args.rooms[args.random.rank])};
+  return {reinterpret_cast<const float*>(args.buffers[args.random.rank])};
 }
 
 inline QuantizeArgs quantize_args(const FusedArgs& args) {
-  FusedRoom& room = *args.rooms[args.random.rank];
+  FusedBuffers& buffers = *args.buffers[args.random.rank];
   QuantizeArgs made{};
   made.coding = args.coding;
   made.random = args.random;
   made.range = {0, static_cast<size_t>(args.value_count)};
   made.values = args.send;
   made.dtype = args.dtype;
-  made.norms = fused_norms(args, room.merged);
-  made.words = room.words;
+  made.norms = fused_norms(args, buffers.merged);
+  made.words = buffers.words;
   return made;
 }
 
@@ -162,13 +164,13 @@ inline NormArgs norm_args(const FusedArgs& args) {
   made.range = {0, static_cast<size_t>(args.value_count)};
   made.values = args.send;
   made.dtype = args.dtype;
-  made.out = args.rooms[args.random.rank]->norms;
+  made.out = args.buffers[args.random.rank]->norms;
   return made;
 }
 
 /** Sums take the place of the own codes that they were made of. */
 inline ReduceManyArgs reduce_many_args(const FusedArgs& args) {
-  FusedRoom& room = *args.rooms[args.random.rank];
+  FusedBuffers& buffers = *args.buffers[args.random.rank];
   const FusedShard& own = args.shards[args.random.rank];
   const uint32_t block = args.coding.block;
   const uint64_t first_block = block > 0 ? own.first_value / block : 0;
@@ -177,21 +179,21 @@ inline ReduceManyArgs reduce_many_args(const FusedArgs& args) {
   made.random = args.random;
   made.random.hop = 1;
   made.range = {own.first_value, static_cast<size_t>(own.value_count)};
-  made.words = room.desk.operands;
-  made.norms = fused_norms(args, room.merged + first_block);
-  made.out_words = room.words + own.first_value / codes_per_word(args.coding.bits);
-  if (args.coding.rescale) made.out_scales = room.scales + first_block;
+  made.words = buffers.control.operands;
+  made.norms = fused_norms(args, buffers.merged + first_block);
+  made.out_words = buffers.words + own.first_value / codes_per_word(args.coding.bits);
+  if (args.coding.rescale) made.out_scales = buffers.scales + first_block;
   return made;
 }
 
 inline DequantizeArgs dequantize_args(const FusedArgs& args) {
-  FusedRoom& room = *args.rooms[args.random.rank];
+  FusedBuffers& buffers = *args.buffers[args.random.rank];
   DequantizeArgs made{};
   made.coding = args.coding;
   made.random = args.random;
   made.range = {0, static_cast<size_t>(args.value_count)};
-  made.words = room.words;
-  made.scales = fused_norms(args, room.scales);
+  made.words = buffers.words;
+  made.scales = fused_norms(args, buffers.scales);
   made.dtype = args.dtype;
   made.op = args.op;
   made.values = args.recv;
@@ -206,7 +208,7 @@ struct FusedStageBodies {
   using Decoder = DecoderKind;
   static constexpr uint32_t kThreads = BodyDefaults::kThreads;
   static constexpr uint32_t kBlocksAtOnce = 2;  ///< on a processor: 128 registers each
-  Meetings meetings;
+  GridBarrier barrier;
   Request request;
   Shards shards;
   Plain<Quantize<Levels>> quantize;
@@ -214,7 +216,7 @@ struct FusedStageBodies {
   Dequantize<Decoder> dequantize;
 
   FusedStageBodies(const FusedArgs& args, const Levels& up, const Sum& sum, const Decoder& decoder)
-      : meetings(args),
+      : barrier(args),
         request(args),
         shards(args),
         quantize(Quantize<Levels>(quantize_args(args), up)),
@@ -228,41 +230,41 @@ struct FusedStageBodies {
     FusedShared& shared = team.shared();
     team.all([&](uint32_t thread) {
       if (thread == 0) shared.peak = 0;
-      if (thread == 0) meetings.begin(&shared.meeting);
+      if (thread == 0) barrier.begin(&shared.barrier);
       if (team.number() != 0) return;
       list_operands(thread);
-      request.show(thread, meetings.rooms[meetings.rank]->desk.header);
+      request.show(thread, barrier.buffers[barrier.rank]->control.header);
     });
-    return shared.meeting.left == 0;
+    return shared.barrier.left == 0;
   }
 
   GQ_HD void list_operands(uint32_t thread) const {
-    if (thread >= meetings.ranks) return;
-    FusedRoom& own = *meetings.rooms[meetings.rank];
-    const uint64_t first_value = shards.of[meetings.rank].first_value;
-    own.desk.operands[thread] =
-        meetings.rooms[thread]->words + first_value / codes_per_word(Levels::kBits);
+    if (thread >= barrier.ranks) return;
+    FusedBuffers& own = *barrier.buffers[barrier.rank];
+    const uint64_t first_value = shards.of[barrier.rank].first_value;
+    own.control.operands[thread] =
+        barrier.buffers[thread]->words + first_value / codes_per_word(Levels::kBits);
   }
 
-  /** From the meeting for codes on, which finds out whether ranks make the same call. Where they do
+  /** From the barrier for codes on, which finds out whether ranks make the same call. Where they do
    *  not, all of them come to the last meeting as well, and none writes values. */
   template <typename Team>
   GQ_HD void finish(Team& team, float norm) const {
     const uint32_t digest = request.digest();
-    if (!meetings.meet(team, MeetFor::codes, digest)) return;
-    const bool agreed = team.shared().meeting.differs == 0 && !request.is_refused();
+    if (!barrier.wait(team, BarrierOf::codes, digest)) return;
+    const bool agreed = team.shared().barrier.differs == 0 && !request.is_refused();
     if (agreed) team.run(sum);
     if (!agreed && team.number() == 0) {
       team.all([&](uint32_t thread) {
-        if (thread == 0) request.tell(meetings.rooms, meetings.ranks);
+        if (thread == 0) request.report_difference(barrier.buffers, barrier.ranks);
       });
     }
-    if (!meetings.meet_as_one(team, MeetFor::sums) || !agreed) return;
-    team.run(DequantizeShards<Decoder>(dequantize, meetings, shards, norm));
+    if (!barrier.wait_as_one(team, BarrierOf::sums) || !agreed) return;
+    team.run(DequantizeShards<Decoder>(dequantize, barrier, shards, norm));
   }
 };
 
-/** With one norm, which the words of the first meeting are the parts of. */
+/** With one norm, which the words of the first barrier are the parts of. */
 template <typename Levels, typename Sum, typename Decoder>
 struct FusedOneNorm : FusedStageBodies<Levels, Sum, Decoder> {
   using FusedStageBodies<Levels, Sum, Decoder>::FusedStageBodies;
@@ -275,9 +277,9 @@ struct FusedOneNorm : FusedStageBodies<Levels, Sum, Decoder> {
     team.all([&](uint32_t thread) {
       raise_together(&shared.peak, largest(team.number(), team.count(), thread));
     });
-    if (!this->meetings.meet(team, MeetFor::norms, shared.peak)) return;
-    const float norm = float_from_bits(shared.meeting.largest);
-    this->meetings.count(team);
+    if (!this->barrier.wait(team, BarrierOf::norms, shared.peak)) return;
+    const float norm = float_from_bits(shared.barrier.largest);
+    this->barrier.count(team);
     team.run(QuantizeUnder<Levels>(this->quantize, norm));
     this->finish(team, norm);
   }
@@ -286,8 +288,9 @@ struct FusedOneNorm : FusedStageBodies<Levels, Sum, Decoder> {
   /** The largest magnitude among the values that this thread will quantize. */
   GQ_HD uint32_t largest(uint32_t block, uint32_t block_count, uint32_t thread) const {
     uint32_t largest = 0;
-    for (uint32_t turn = block; turn < this->quantize.turn_count; turn += block_count) {
-      const Place place = this->quantize.place(turn, 0, thread);
+    for (uint32_t iteration = block; iteration < this->quantize.iteration_count;
+         iteration += block_count) {
+      const Place place = this->quantize.place(iteration, 0, thread);
       float value[kThreadValues];
       this->quantize.source.load(place.offset, place.value_count, value);
       GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) keep_largest(value[e], largest);
@@ -309,9 +312,9 @@ struct FusedBlocks : FusedStageBodies<Levels, Sum, Decoder> {
   GQ_HD void run(Team& team) const {
     if (!this->begin(team)) return;
     team.run(peaks);
-    if (!this->meetings.meet(team, MeetFor::norms, 0)) return;
-    this->meetings.count(team);
-    team.run(QuantizeMerged<Levels>(this->quantize, this->meetings));
+    if (!this->barrier.wait(team, BarrierOf::norms, 0)) return;
+    this->barrier.count(team);
+    team.run(QuantizeMerged<Levels>(this->quantize, this->barrier));
     this->finish(team, 0);
   }
 };

@@ -8,7 +8,7 @@
 
 namespace gq::cuda {
 
-/** One rank's call. Its digest is said at a meeting; headers are looked at where one differs. */
+/** One rank's call. Its digest is said at a barrier; headers are looked at where one differs. */
 struct Request {
   FusedRequest request;
   const uint32_t* step_at;
@@ -21,9 +21,9 @@ struct Request {
         step(args.random.step),
         index(args.random.index) {}
 
-  GQ_HD uint32_t step_now() const { return step_at == nullptr ? step : read_in_turn(step_at); }
+  GQ_HD uint32_t step_now() const { return step_at == nullptr ? step : read_volatile(step_at); }
   GQ_HD uint32_t index_now() const {
-    return step_at == nullptr ? index : read_in_turn(step_at + 1);
+    return step_at == nullptr ? index : read_volatile(step_at + 1);
   }
   GQ_HD bool is_refused() const { return index_now() > kIndexMax; }
 
@@ -44,10 +44,10 @@ struct Request {
   }
 
   /** As the agreement of a device does: the first rank that differs from rank 0, or refuses. */
-  GQ_HD void tell(FusedRoom* const* rooms, uint32_t ranks) const {
-    const uint32_t* const reference = rooms[0]->desk.header;
+  GQ_HD void report_difference(FusedBuffers* const* buffers, uint32_t ranks) const {
+    const uint32_t* const reference = buffers[0]->control.header;
     for (uint32_t rank = 0; rank < ranks; ++rank) {
-      const uint32_t* const header = rooms[rank]->desk.header;
+      const uint32_t* const header = buffers[rank]->control.header;
       if (!headers_differ(reference, header, request.compared, request.status_word)) continue;
       return tell_disagreement(rank, reference, header, request.disagreement);
     }

@@ -14,7 +14,7 @@
 namespace gq::cuda {
 
 /** What the block has written before its last barrier is there for whoever hears the word. */
-GQ_HD void say(uint64_t* place, uint64_t word) {
+GQ_HD void store_release(uint64_t* place, uint64_t word) {
 #if defined(__CUDA_ARCH__)
   asm volatile("st.release.sys.u64 [%0], %1;" ::"l"(place), "l"(word) : "memory");
 #else
@@ -22,7 +22,7 @@ GQ_HD void say(uint64_t* place, uint64_t word) {
 #endif
 }
 
-GQ_HD uint64_t heard(const uint64_t* place) {
+GQ_HD uint64_t load_acquire(const uint64_t* place) {
 #if defined(__CUDA_ARCH__)
   uint64_t word;
   asm volatile("ld.acquire.sys.u64 %0, [%1];" : "=l"(word) : "l"(place) : "memory");
@@ -33,7 +33,7 @@ GQ_HD uint64_t heard(const uint64_t* place) {
 }
 
 /** What an earlier kernel of the same stream has left there. */
-GQ_HD uint64_t noted(const uint64_t* place) {
+GQ_HD uint64_t load_relaxed(const uint64_t* place) {
 #if defined(__CUDA_ARCH__)
   return *static_cast<const volatile uint64_t*>(place);
 #else
@@ -43,7 +43,7 @@ GQ_HD uint64_t noted(const uint64_t* place) {
 
 /** Among blocks of one device: `wanted` takes the place of `expected` if that is still there.
  *  Returns what was. */
-GQ_HD uint64_t replaced(uint64_t* place, uint64_t expected, uint64_t wanted) {
+GQ_HD uint64_t compare_exchange(uint64_t* place, uint64_t expected, uint64_t wanted) {
 #if defined(__CUDA_ARCH__)
   uint64_t before;
   asm volatile("atom.acq_rel.gpu.cas.b64 %0, [%1], %2, %3;"

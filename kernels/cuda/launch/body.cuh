@@ -9,7 +9,7 @@
 namespace gq::cuda {
 
 template <uint32_t kNumber>
-struct Phase {};
+struct Interval {};
 
 struct Nothing {};
 
@@ -31,13 +31,13 @@ inline constexpr uint32_t kProcessors = 132;
 /** How a body's turns become blocks. So many turns, at most, that blocks end together; and before
  * any block gets a second turn, as many blocks as processors can have at once. */
 struct GridDefaults {
-  static constexpr uint32_t kTurnsPerBlock = 8;
+  static constexpr uint32_t kIterationsPerBlock = 8;
   static constexpr uint32_t kBlocksAtLeast = kProcessors * 8;
 };
 
 /** The same where a block begins with as much work as a turn is. */
 struct GridOfLongBlocks {
-  static constexpr uint32_t kTurnsPerBlock = 16;
+  static constexpr uint32_t kIterationsPerBlock = 16;
   static constexpr uint32_t kBlocksAtLeast = kProcessors * 4;
 };
 
@@ -45,15 +45,15 @@ struct GridOfLongBlocks {
 struct BodyDefaults : GridDefaults {
   static constexpr uint32_t kThreads = 256;
   static constexpr uint32_t kBlocksAtOnce = 3;  ///< on a processor, at least: 80 registers each
-  static constexpr uint32_t kPhases = 1;
-  static constexpr uint32_t kClosePhases = 0;
-  static constexpr uint32_t kEndPhases = 0;
-  static constexpr bool kShares = false;        ///< barriers after begin and in the end
-  static constexpr bool kTurnBarriers = false;  ///< barriers inside turns
+  static constexpr uint32_t kIntervals = 1;
+  static constexpr uint32_t kCloseIntervals = 0;
+  static constexpr uint32_t kEndIntervals = 0;
+  static constexpr bool kShares = false;             ///< barriers after begin and in the end
+  static constexpr bool kIterationBarriers = false;  ///< barriers inside turns
   using Shared = Nothing;
   using Own = Nothing;
 
-  uint32_t turn_count = 1;
+  uint32_t iteration_count = 1;
   uint32_t part_count = 1;  ///< of a turn
 
   template <typename Here>
@@ -68,29 +68,31 @@ struct BodyDefaults : GridDefaults {
 
 /** Calls `step(Phase<k>, local)` for each phase and thread. */
 template <bool kBarrier, uint32_t kCount, uint32_t kDone = 0, typename Block, typename Step>
-GQ_HD void for_each_phase(Block& block, Step step) {
+GQ_HD void for_each_interval(Block& block, Step step) {
   if constexpr (kDone < kCount) {
-    block.template all<kBarrier>([&](auto local) { step(Phase<kDone>{}, local); });
-    for_each_phase<kBarrier, kCount, kDone + 1>(block, step);
+    block.template all<kBarrier>([&](auto local) { step(Interval<kDone>{}, local); });
+    for_each_interval<kBarrier, kCount, kDone + 1>(block, step);
   }
 }
 
 /** What one block does. `Block` runs a step for all of its threads, then perhaps waits for them. */
 template <typename Body, typename Block>
 GQ_HD void run_block(const Body& body, Block& block) {
-  constexpr bool kBarrier = Body::kTurnBarriers;
+  constexpr bool kBarrier = Body::kIterationBarriers;
   block.template all<Body::kShares>([&](auto local) { body.begin(local); });
-  for (uint32_t turn = block.number(); turn < body.turn_count; turn += block.count()) {
-    if constexpr (kBarrier) block.template all<true>([&](auto local) { body.open(turn, local); });
+  for (uint32_t iteration = block.number(); iteration < body.iteration_count;
+       iteration += block.count()) {
+    if constexpr (kBarrier)
+      block.template all<true>([&](auto local) { body.open(iteration, local); });
     for (uint32_t part = 0; part < body.part_count; ++part) {
-      for_each_phase<kBarrier, Body::kPhases>(
-          block, [&](auto phase, auto local) { body.run(phase, turn, part, local); });
+      for_each_interval<kBarrier, Body::kIntervals>(
+          block, [&](auto interval, auto local) { body.run(interval, iteration, part, local); });
     }
-    for_each_phase<kBarrier, Body::kClosePhases>(
-        block, [&](auto phase, auto local) { body.close(phase, turn, local); });
+    for_each_interval<kBarrier, Body::kCloseIntervals>(
+        block, [&](auto interval, auto local) { body.close(interval, iteration, local); });
   }
-  for_each_phase<Body::kShares, Body::kEndPhases>(
-      block, [&](auto phase, auto local) { body.end(phase, local); });
+  for_each_interval<Body::kShares, Body::kEndIntervals>(
+      block, [&](auto interval, auto local) { body.end(interval, local); });
 }
 
 /** *place = the larger of it and `value`; other threads may do the same. */

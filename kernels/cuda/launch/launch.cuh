@@ -36,11 +36,11 @@ __global__ void __launch_bounds__(Body::kThreads, Body::kBlocksAtOnce)
 }
 
 template <typename Body>
-uint32_t block_count(uint32_t turn_count) {
-  constexpr uint32_t kTurns = Body::kTurnsPerBlock;
-  const uint32_t even = turn_count / kTurns + (turn_count % kTurns != 0);
+uint32_t block_count(uint32_t iteration_count) {
+  constexpr uint32_t kIterations = Body::kIterationsPerBlock;
+  const uint32_t even = iteration_count / kIterations + (iteration_count % kIterations != 0);
   const uint32_t wanted = even > Body::kBlocksAtLeast ? even : Body::kBlocksAtLeast;
-  return turn_count < wanted ? turn_count : wanted;
+  return iteration_count < wanted ? iteration_count : wanted;
 }
 
 /** The thread's last error of CUDA stays as a caller left it: one of ours is taken back. */
@@ -71,11 +71,11 @@ class DeviceLauncher {
 
   template <typename Body>
   gqsgd_status run(const Body& body) const {
-    if (body.turn_count == 0) return GQSGD_OK;  // An empty grid is a launch error.
+    if (body.iteration_count == 0) return GQSGD_OK;  // An empty grid is a launch error.
     const uint32_t* gate = gate_;
     void* arguments[] = {const_cast<Body*>(&body), &gate};
-    return enqueue(run_kernel<Body>, block_count<Body>(body.turn_count), Body::kThreads, arguments,
-                   stream_);
+    return enqueue(run_kernel<Body>, block_count<Body>(body.iteration_count), Body::kThreads,
+                   arguments, stream_);
   }
 
   gqsgd_status clear(void* memory, size_t size_bytes) const {

@@ -13,7 +13,7 @@ namespace gq::cuda {
 
 /** A thread's values in a turn and part. */
 struct Place {
-  uint32_t turn;
+  uint32_t iteration;
   uint32_t part;
   uint64_t offset;       ///< of the first one in the buffers
   uint32_t value_count;  ///< of a caller's values, at most kThreadValues
@@ -38,20 +38,22 @@ struct WorkDefaults : BodyDefaults {
 
   /** part_count parts are a turn. */
   void set_parts(uint32_t parts) {
-    const uint64_t turn_values = uint64_t{parts} * kThreads * kThreadValues;
+    const uint64_t iteration_values = uint64_t{parts} * kThreads * kThreadValues;
     part_count = parts;
-    turn_count = static_cast<uint32_t>((code_count + turn_values - 1) / turn_values);
+    iteration_count = static_cast<uint32_t>((code_count + iteration_values - 1) / iteration_values);
   }
 
-  GQ_HD Place place_at(uint32_t turn, uint32_t part, uint64_t base, uint32_t within = 0) const {
+  GQ_HD Place place_at(uint32_t iteration, uint32_t part, uint64_t base,
+                       uint32_t within = 0) const {
     const uint64_t offset = base + within;
-    return {turn, part,  offset, count_here(offset, value_count), count_here(offset, code_count),
-            base, within};
+    return {
+        iteration, part,  offset, count_here(offset, value_count), count_here(offset, code_count),
+        base,      within};
   }
 
-  GQ_HD Place place(uint32_t turn, uint32_t part, uint32_t thread) const {
-    const uint64_t parts = uint64_t{turn} * part_count + part;
-    return place_at(turn, part, parts * (kThreads * kThreadValues), thread * kThreadValues);
+  GQ_HD Place place(uint32_t iteration, uint32_t part, uint32_t thread) const {
+    const uint64_t parts = uint64_t{iteration} * part_count + part;
+    return place_at(iteration, part, parts * (kThreads * kThreadValues), thread * kThreadValues);
   }
 };
 
@@ -60,8 +62,8 @@ struct Plain : Work {
   explicit Plain(const Work& work) : Work(work) {}
 
   template <typename Here>
-  GQ_HD void run(Phase<0>, uint32_t turn, uint32_t part, Here local) const {
-    const Place place = Work::place(turn, part, local.thread);
+  GQ_HD void run(Interval<0>, uint32_t iteration, uint32_t part, Here local) const {
+    const Place place = Work::place(iteration, part, local.thread);
     if (place.code_count == 0) return;
     float value[kThreadValues];
     Work::give(place, local, value);
@@ -90,11 +92,11 @@ template <typename Work, bool kBack>
 struct Rotated : GridDefaults {
   static constexpr uint32_t kThreads = Work::kThreads;
   static constexpr uint32_t kBlocksAtOnce = 512 / kThreads;
-  static constexpr uint32_t kPhases = 4;
-  static constexpr uint32_t kClosePhases = Work::kClosePhases;
-  static constexpr uint32_t kEndPhases = Work::kEndPhases;
+  static constexpr uint32_t kIntervals = 4;
+  static constexpr uint32_t kCloseIntervals = Work::kCloseIntervals;
+  static constexpr uint32_t kEndIntervals = Work::kEndIntervals;
   static constexpr bool kShares = true;
-  static constexpr bool kTurnBarriers = true;
+  static constexpr bool kIterationBarriers = true;
   static constexpr uint32_t kRotationThreads = kRotationValues / kThreadValues;
   static constexpr uint32_t kStride = 256;
 
@@ -108,24 +110,24 @@ struct Rotated : GridDefaults {
 
   Work work;
   KeyedStream signs;
-  uint32_t turn_count = work.turn_count;
+  uint32_t iteration_count = work.iteration_count;
   uint32_t part_count = work.part_count;
 
   Rotated(const Work& work, const KeyedStream& signs) : work(work), signs(signs) {}
 
   GQ_HD void begin(Here local) const { work.begin(of_work(local)); }
-  GQ_HD void open(uint32_t turn, Here local) const { work.open(turn, of_work(local)); }
-  template <uint32_t kPhase>
-  GQ_HD void close(Phase<kPhase> phase, uint32_t turn, Here local) const {
-    work.close(phase, turn, of_work(local));
+  GQ_HD void open(uint32_t iteration, Here local) const { work.open(iteration, of_work(local)); }
+  template <uint32_t kInterval>
+  GQ_HD void close(Interval<kInterval> interval, uint32_t iteration, Here local) const {
+    work.close(interval, iteration, of_work(local));
   }
-  template <uint32_t kPhase>
-  GQ_HD void end(Phase<kPhase> phase, Here local) const {
-    work.end(phase, of_work(local));
+  template <uint32_t kInterval>
+  GQ_HD void end(Interval<kInterval> interval, Here local) const {
+    work.end(interval, of_work(local));
   }
 
-  GQ_HD void run(Phase<0>, uint32_t turn, uint32_t part, Here local) const {
-    const Place place = work.place(turn, part, local.thread);
+  GQ_HD void run(Interval<0>, uint32_t iteration, uint32_t part, Here local) const {
+    const Place place = work.place(iteration, part, local.thread);
     float value[kThreadValues];
     work.give(place, of_work(local), value);
     if constexpr (!kBack) {
@@ -139,8 +141,8 @@ struct Rotated : GridDefaults {
     put<1>(local, own_first(local), value);
   }
 
-  GQ_HD void run(Phase<1>, uint32_t turn, uint32_t part, Here local) const {
-    const Place place = work.place(turn, part, local.thread);
+  GQ_HD void run(Interval<1>, uint32_t iteration, uint32_t part, Here local) const {
+    const Place place = work.place(iteration, part, local.thread);
     const uint32_t thread = local.thread % kRotationThreads;
     const uint32_t first = thread / kThreadValues * kStride + thread % kThreadValues;
     float value[kThreadValues];
@@ -154,8 +156,8 @@ struct Rotated : GridDefaults {
     put<kThreadValues>(local, first, value);
   }
 
-  GQ_HD void run(Phase<2>, uint32_t turn, uint32_t part, Here local) const {
-    const Place place = work.place(turn, part, local.thread);
+  GQ_HD void run(Interval<2>, uint32_t iteration, uint32_t part, Here local) const {
+    const Place place = work.place(iteration, part, local.thread);
     const uint32_t length = length_at(place, local.thread, 0);
     if (length < 2 * kStride) return;
     float* const shared = values_of(local);
@@ -172,8 +174,8 @@ struct Rotated : GridDefaults {
     }
   }
 
-  GQ_HD void run(Phase<3>, uint32_t turn, uint32_t part, Here local) const {
-    const Place place = work.place(turn, part, local.thread);
+  GQ_HD void run(Interval<3>, uint32_t iteration, uint32_t part, Here local) const {
+    const Place place = work.place(iteration, part, local.thread);
     if (place.code_count == 0) return;
     float value[kThreadValues];
     get<1>(local, own_first(local), value);
@@ -257,24 +259,24 @@ struct NormSource {
 };
 
 /** Blocks of norms in a turn: many of them, or parts of one. */
-struct BlockTurns {
+struct BlockIterations {
   static constexpr uint32_t kPartValues = BodyDefaults::kThreads * kThreadValues;
   static constexpr uint32_t kBlocksMax = kPartValues / kValueAlignment;
   uint32_t shift;
   uint32_t part_count;  ///< of a block
   uint64_t norm_count;
 
-  BlockTurns(uint32_t block, uint64_t code_count)
+  BlockIterations(uint32_t block, uint64_t code_count)
       : shift(block_log2(block)),
         part_count(block > kPartValues ? block / kPartValues : 1),
         norm_count((code_count + block - 1) / block) {}
 
   /** The first norm of a turn, and a place's among them. */
-  GQ_HD uint64_t first_of(uint32_t turn) const {
-    return (uint64_t{turn} * part_count * kPartValues) >> shift;
+  GQ_HD uint64_t first_of(uint32_t iteration) const {
+    return (uint64_t{iteration} * part_count * kPartValues) >> shift;
   }
   GQ_HD uint32_t number_of(const Place& place) const {
-    return static_cast<uint32_t>((place.offset >> shift) - first_of(place.turn));
+    return static_cast<uint32_t>((place.offset >> shift) - first_of(place.iteration));
   }
 };
 

@@ -7,38 +7,38 @@
 #include "kernels/codec/sparse.h"
 #include "kernels/cuda/launch/work.cuh"
 #include "kernels/cuda/sparse/scan.cuh"
-#include "kernels/list_room.h"
+#include "kernels/sparse_workspace.h"
 
 namespace gq::cuda {
 
 /** The lists, cut into groups of entries, and what is known of these. */
 struct GroupedLists {
   EntryList* lists;
-  AddRoom room;
+  AddSparseWorkspace buffers;
   uint64_t* numbers;
   uint64_t first_value;
   uint64_t value_count;
 
   explicit GroupedLists(const AddSparseArgs& args)
       : lists(args.lists),
-        room(args.coding.ranks, args.entries_max, args.range.value_count),
+        buffers(args.coding.ranks, args.entries_max, args.range.value_count),
         numbers(static_cast<uint64_t*>(args.workspace)),
         first_value(args.range.first_value),
         value_count(args.range.value_count) {}
 
-  GQ_HD uint64_t* block_spans(uint32_t list) const { return numbers + list * room.blocks; }
+  GQ_HD uint64_t* block_spans(uint32_t list) const { return numbers + list * buffers.blocks; }
   /** For each group the value behind the last entry before it. */
   GQ_HD uint64_t* group_values(uint32_t list) const {
-    return numbers + room.first_group() + list * room.groups;
+    return numbers + buffers.first_group() + list * buffers.groups;
   }
   /** For each tile of values the last group that begins before it. */
   GQ_HD uint64_t* starts(uint32_t list) const {
-    return numbers + room.first_start() + list * room.tiles;
+    return numbers + buffers.first_start() + list * buffers.tiles;
   }
 
   GQ_HD uint64_t entries_left(const EntryList& list) const {
     const uint64_t left = list.entry_count - list.next_entry;
-    return left < room.groups * kEntryGroup ? left : room.groups * kEntryGroup;
+    return left < buffers.groups * kEntryGroup ? left : buffers.groups * kEntryGroup;
   }
   GQ_HD uint64_t group_count(const EntryList& list) const {
     return (entries_left(list) + kEntryGroup - 1) / kEntryGroup;
@@ -76,41 +76,42 @@ struct GroupedLists {
 /** A turn is a block of groups of one list, a thread has a group. */
 template <typename Last>
 struct OverGroups : BodyDefaults {
-  static constexpr uint32_t kPhases = 4;
-  static constexpr bool kTurnBarriers = true;
+  static constexpr uint32_t kIntervals = 4;
+  static constexpr bool kIterationBarriers = true;
   static_assert(kThreads == kEntryBlockGroups);
   using Shared = BlockSums<uint64_t>;
   using Here = Local<Shared, Nothing>;
   GroupedLists all;
 
   explicit OverGroups(const GroupedLists& all) : all(all) {
-    turn_count = static_cast<uint32_t>(all.room.ranks * all.room.blocks);
+    iteration_count = static_cast<uint32_t>(all.buffers.ranks * all.buffers.blocks);
   }
 
-  GQ_HD uint32_t list_of(uint32_t turn) const {
-    return static_cast<uint32_t>(turn / all.room.blocks);
+  GQ_HD uint32_t list_of(uint32_t iteration) const {
+    return static_cast<uint32_t>(iteration / all.buffers.blocks);
   }
-  GQ_HD uint64_t block_of(uint32_t turn) const { return turn % all.room.blocks; }
+  GQ_HD uint64_t block_of(uint32_t iteration) const { return iteration % all.buffers.blocks; }
 
-  GQ_HD void run(Phase<0>, uint32_t turn, uint32_t, Here local) const {
-    const uint64_t group = block_of(turn) * kEntryBlockGroups + local.thread;
-    local.shared.set(local.thread, all.span(all.lists[list_of(turn)], group));
+  GQ_HD void run(Interval<0>, uint32_t iteration, uint32_t, Here local) const {
+    const uint64_t group = block_of(iteration) * kEntryBlockGroups + local.thread;
+    local.shared.set(local.thread, all.span(all.lists[list_of(iteration)], group));
   }
-  GQ_HD void run(Phase<1>, uint32_t, uint32_t, Here local) const {
+  GQ_HD void run(Interval<1>, uint32_t, uint32_t, Here local) const {
     local.shared.add_rows(local.thread);
   }
-  GQ_HD void run(Phase<2>, uint32_t, uint32_t, Here local) const {
+  GQ_HD void run(Interval<2>, uint32_t, uint32_t, Here local) const {
     local.shared.add_all(local.thread);
   }
-  GQ_HD void run(Phase<3>, uint32_t turn, uint32_t, Here local) const {
-    static_cast<const Last*>(this)->tell(turn, local);
+  GQ_HD void run(Interval<3>, uint32_t iteration, uint32_t, Here local) const {
+    static_cast<const Last*>(this)->publish(iteration, local);
   }
 };
 
 struct SpanOfBlocks : OverGroups<SpanOfBlocks> {
   using OverGroups::OverGroups;
-  GQ_HD void tell(uint32_t turn, Here local) const {
-    if (local.thread == 0) all.block_spans(list_of(turn))[block_of(turn)] = local.shared.all;
+  GQ_HD void publish(uint32_t iteration, Here local) const {
+    if (local.thread == 0)
+      all.block_spans(list_of(iteration))[block_of(iteration)] = local.shared.all;
   }
 };
 
@@ -119,7 +120,7 @@ struct BlocksInOrder {
   using Item = uint64_t;
   GroupedLists all;
 
-  GQ_HD uint64_t count() const { return all.room.blocks; }
+  GQ_HD uint64_t count() const { return all.buffers.blocks; }
   GQ_HD uint64_t first(uint32_t list) const { return all.lists[list].next_value; }
   GQ_HD uint64_t at(uint32_t list, uint64_t k) const { return all.block_spans(list)[k]; }
   GQ_HD void put(uint32_t list, uint64_t k, uint64_t before) const {
@@ -130,12 +131,12 @@ struct BlocksInOrder {
 
 struct PlaceGroups : OverGroups<PlaceGroups> {
   using OverGroups::OverGroups;
-  GQ_HD void tell(uint32_t turn, Here local) const {
-    const uint32_t list = list_of(turn);
-    const uint64_t group = block_of(turn) * kEntryBlockGroups + local.thread;
-    if (group >= all.room.groups) return;
+  GQ_HD void publish(uint32_t iteration, Here local) const {
+    const uint32_t list = list_of(iteration);
+    const uint64_t group = block_of(iteration) * kEntryBlockGroups + local.thread;
+    if (group >= all.buffers.groups) return;
     all.group_values(list)[group] =
-        all.block_spans(list)[block_of(turn)] + local.shared.before(local.thread);
+        all.block_spans(list)[block_of(iteration)] + local.shared.before(local.thread);
   }
 };
 
@@ -144,15 +145,16 @@ struct FindStarts : BodyDefaults {
   GroupedLists all;
 
   explicit FindStarts(const GroupedLists& all) : all(all) {
-    turn_count = static_cast<uint32_t>(pieces_of(all.room.ranks * all.room.tiles, kThreads));
+    iteration_count =
+        static_cast<uint32_t>(pieces_of(all.buffers.ranks * all.buffers.tiles, kThreads));
   }
 
   template <typename Here>
-  GQ_HD void run(Phase<0>, uint32_t turn, uint32_t, Here local) const {
-    const uint64_t number = uint64_t{turn} * kThreads + local.thread;
-    if (number >= all.room.ranks * all.room.tiles) return;
-    const uint32_t list = static_cast<uint32_t>(number / all.room.tiles);
-    const uint64_t tile = number % all.room.tiles;
+  GQ_HD void run(Interval<0>, uint32_t iteration, uint32_t, Here local) const {
+    const uint64_t number = uint64_t{iteration} * kThreads + local.thread;
+    if (number >= all.buffers.ranks * all.buffers.tiles) return;
+    const uint32_t list = static_cast<uint32_t>(number / all.buffers.tiles);
+    const uint64_t tile = number % all.buffers.tiles;
     all.starts(list)[tile] =
         all.group_at(list, all.lists[list], all.first_value + tile * kAddTileValues);
   }
@@ -180,8 +182,8 @@ struct ExponentialSums {
 
   explicit ExponentialSums(const Coding&) {}
   GQ_HD void add(uint32_t lane, Sum& sum) const {
-    sum += float_from_upper(exponential_level_upper<kBits>(static_cast<Octet>(lane),
-                                                           static_cast<Octet>(code_max(kBits))));
+    sum += float_from_upper(exponential_level_upper<kBits>(static_cast<Byte>(lane),
+                                                           static_cast<Byte>(code_max(kBits))));
   }
 };
 
@@ -190,8 +192,8 @@ struct ExponentialSums {
 template <typename Sums>
 struct AddTile : BodyDefaults {
   static constexpr uint32_t kBlocksAtOnce = Sums::kBlocksAtOnce;
-  static constexpr uint32_t kClosePhases = 1;
-  static constexpr bool kTurnBarriers = true;
+  static constexpr uint32_t kCloseIntervals = 1;
+  static constexpr bool kIterationBarriers = true;
   using Sum = typename Sums::Sum;
   struct Shared {
     Sum sum[kAddTileValues + kAddTileValues / kThreadValues];
@@ -211,7 +213,7 @@ struct AddTile : BodyDefaults {
         constant(args.scale == 0 || !is_finite(args.scale)) {
     step = constant ? (args.scale == 0 ? 0 : float_from_bits(kFloatNanBits))
                     : list_step(args.coding, args.scale, args.op == GQSGD_MEAN);
-    turn_count = static_cast<uint32_t>(all.room.tiles);
+    iteration_count = static_cast<uint32_t>(all.buffers.tiles);
     part_count = constant ? 0 : args.coding.ranks;
   }
 
@@ -220,12 +222,12 @@ struct AddTile : BodyDefaults {
     for (uint32_t k = local.thread; k < kCount; k += kThreads) local.shared.sum[k] = 0;
   }
 
-  GQ_HD void run(Phase<0>, uint32_t turn, uint32_t number, Here local) const {
+  GQ_HD void run(Interval<0>, uint32_t iteration, uint32_t number, Here local) const {
     const EntryList& list = all.lists[number];
     const uint64_t* const begins = all.group_values(number);
-    const uint64_t tile_begin = all.first_value + uint64_t{turn} * kAddTileValues;
+    const uint64_t tile_begin = all.first_value + uint64_t{iteration} * kAddTileValues;
     const uint64_t group_count = all.group_count(list);
-    uint64_t group = all.starts(number)[turn] + local.thread;
+    uint64_t group = all.starts(number)[iteration] + local.thread;
     for (; group < group_count; group += kThreads) {
       const uint64_t value = begins[group];
       if (value >= tile_begin + kAddTileValues) break;
@@ -233,11 +235,11 @@ struct AddTile : BodyDefaults {
     }
   }
 
-  GQ_HD void close(Phase<0>, uint32_t turn, Here local) const {
+  GQ_HD void close(Interval<0>, uint32_t iteration, Here local) const {
     constexpr uint32_t kRounds = kAddTileValues / (kThreads * kThreadValues);
     for (uint32_t round = 0; round < kRounds; ++round) {
       const uint32_t first = (round * kThreads + local.thread) * kThreadValues;
-      const uint64_t offset = uint64_t{turn} * kAddTileValues + first;
+      const uint64_t offset = uint64_t{iteration} * kAddTileValues + first;
       const uint32_t count = count_here(offset, all.value_count);
       if (count == 0) return;
       float value[kThreadValues];
@@ -271,13 +273,13 @@ struct PassRange : BodyDefaults {
   GroupedLists all;
 
   explicit PassRange(const GroupedLists& all) : all(all) {
-    turn_count = static_cast<uint32_t>(pieces_of(all.room.ranks, kThreads));
+    iteration_count = static_cast<uint32_t>(pieces_of(all.buffers.ranks, kThreads));
   }
 
   template <typename Here>
-  GQ_HD void run(Phase<0>, uint32_t turn, uint32_t, Here local) const {
-    const uint32_t number = turn * kThreads + local.thread;
-    if (number >= all.room.ranks || all.entries_left(all.lists[number]) == 0) return;
+  GQ_HD void run(Interval<0>, uint32_t iteration, uint32_t, Here local) const {
+    const uint32_t number = iteration * kThreads + local.thread;
+    if (number >= all.buffers.ranks || all.entries_left(all.lists[number]) == 0) return;
     EntryList& list = all.lists[number];
     const uint64_t end = all.first_value + all.value_count;
     const uint64_t group = all.group_at(number, list, end);
@@ -300,7 +302,7 @@ struct PassRange : BodyDefaults {
 template <typename Launcher>
 gqsgd_status place_lists(Launcher& launch, const GroupedLists& all) {
   gqsgd_status status = launch.run(SpanOfBlocks(all));
-  const uint32_t ranks = static_cast<uint32_t>(all.room.ranks);
+  const uint32_t ranks = static_cast<uint32_t>(all.buffers.ranks);
   if (status == GQSGD_OK) status = launch.run(ScanRows<BlocksInOrder>({all}, ranks));
   if (status == GQSGD_OK) status = launch.run(PlaceGroups(all));
   return status == GQSGD_OK ? launch.run(FindStarts(all)) : status;

@@ -54,8 +54,8 @@ struct BlockSums {
 template <typename Rows>
 struct ScanRows : BodyDefaults {
   using Item = typename Rows::Item;
-  static constexpr uint32_t kPhases = 4;
-  static constexpr bool kTurnBarriers = true;
+  static constexpr uint32_t kIntervals = 4;
+  static constexpr bool kIterationBarriers = true;
   struct Shared {
     BlockSums<Item> sums;
     Item first;
@@ -66,32 +66,32 @@ struct ScanRows : BodyDefaults {
   uint64_t each;  ///< items of a thread
 
   ScanRows(const Rows& rows, uint32_t row_count) : rows(rows) {
-    turn_count = row_count;
+    iteration_count = row_count;
     each = (rows.count() + kThreads - 1) / kThreads;
   }
 
-  GQ_HD void run(Phase<0>, uint32_t turn, uint32_t, Here local) const {
+  GQ_HD void run(Interval<0>, uint32_t iteration, uint32_t, Here local) const {
     Item sum{};
-    if (local.thread == 0) sum = local.shared.first = rows.first(turn);
+    if (local.thread == 0) sum = local.shared.first = rows.first(iteration);
     for (uint64_t k = begin_of(local.thread); k < begin_of(local.thread + 1); ++k) {
-      sum = plus(sum, rows.at(turn, k));
+      sum = plus(sum, rows.at(iteration, k));
     }
     local.shared.sums.set(local.thread, sum);
   }
-  GQ_HD void run(Phase<1>, uint32_t, uint32_t, Here local) const {
+  GQ_HD void run(Interval<1>, uint32_t, uint32_t, Here local) const {
     local.shared.sums.add_rows(local.thread);
   }
-  GQ_HD void run(Phase<2>, uint32_t, uint32_t, Here local) const {
+  GQ_HD void run(Interval<2>, uint32_t, uint32_t, Here local) const {
     local.shared.sums.add_all(local.thread);
   }
-  GQ_HD void run(Phase<3>, uint32_t turn, uint32_t, Here local) const {
+  GQ_HD void run(Interval<3>, uint32_t iteration, uint32_t, Here local) const {
     Item sum = local.thread == 0 ? local.shared.first : local.shared.sums.before(local.thread);
     for (uint64_t k = begin_of(local.thread); k < begin_of(local.thread + 1); ++k) {
-      const Item next = plus(sum, rows.at(turn, k));
-      rows.put(turn, k, sum);
+      const Item next = plus(sum, rows.at(iteration, k));
+      rows.put(iteration, k, sum);
       sum = next;
     }
-    if (local.thread == kThreads - 1) rows.end(turn, sum);
+    if (local.thread == kThreads - 1) rows.end(iteration, sum);
   }
 
  private:

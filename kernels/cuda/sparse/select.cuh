@@ -8,7 +8,7 @@
 #include "kernels/codec/words.h"
 #include "kernels/cuda/launch/access.cuh"
 #include "kernels/cuda/sparse/scan.cuh"
-#include "kernels/list_room.h"
+#include "kernels/sparse_workspace.h"
 #include "kernels/stages.h"
 
 namespace gq::cuda {
@@ -46,7 +46,7 @@ GQ_HD void add_together(uint32_t* place, uint32_t value) {
 }
 
 /** A bit for each lane of a word that is not `zeros`' lane, from the lowest lane on. The leading
- * bits of octets, or of every second lane of 4 bits, come together in a product: no two of its
+ * bits of bytes, or of every second lane of 4 bits, come together in a product: no two of its
  * parts meet. */
 template <uint32_t kBits>
 GQ_HD uint32_t other_lanes(uint32_t word, uint32_t zeros) {
@@ -74,7 +74,7 @@ template <uint32_t kBits>
 struct CodeTiles : BodyDefaults {
   static constexpr uint32_t kThreadCodes = kSelectTileCodes / kThreads;
   static_assert(kThreadCodes == 64, "a mask has a bit for each");
-  static constexpr bool kTurnBarriers = true;
+  static constexpr bool kIterationBarriers = true;
   WordBuffer<const uint32_t> words;
   uint64_t value_count;
   uint32_t zero;
@@ -85,11 +85,11 @@ struct CodeTiles : BodyDefaults {
         value_count(range.value_count),
         zero(zero_lane(coding)),
         tiles(static_cast<Stretch*>(workspace)) {
-    turn_count = static_cast<uint32_t>(pieces_of(value_count, kSelectTileCodes));
+    iteration_count = static_cast<uint32_t>(pieces_of(value_count, kSelectTileCodes));
   }
 
-  GQ_HD static uint64_t first_of(uint32_t turn, uint32_t thread) {
-    return uint64_t{turn} * kSelectTileCodes + thread * kThreadCodes;
+  GQ_HD static uint64_t first_of(uint32_t iteration, uint32_t thread) {
+    return uint64_t{iteration} * kSelectTileCodes + thread * kThreadCodes;
   }
 
   /** Which of a thread's codes are not zero. */
@@ -118,7 +118,7 @@ struct CodeTiles : BodyDefaults {
 /** What a tile has of entries and of zero codes around them. */
 template <uint32_t kBits>
 struct CountTile : CodeTiles<kBits> {
-  static constexpr uint32_t kClosePhases = 1;
+  static constexpr uint32_t kCloseIntervals = 1;
   struct Shared {
     uint32_t entry_count;
     uint32_t from_first;  ///< the most codes from an entry to the tile's end; 0 is none
@@ -131,8 +131,8 @@ struct CountTile : CodeTiles<kBits> {
   GQ_HD void open(uint32_t, Here local) const {
     if (local.thread == 0) local.shared = Shared{0, 0, 0};
   }
-  GQ_HD void run(Phase<0>, uint32_t turn, uint32_t, Here local) const {
-    const uint64_t mask = this->others(this->first_of(turn, local.thread));
+  GQ_HD void run(Interval<0>, uint32_t iteration, uint32_t, Here local) const {
+    const uint64_t mask = this->others(this->first_of(iteration, local.thread));
     const uint32_t first = local.thread * this->kThreadCodes;
     const bool any = mask != 0;
     add_together(&local.shared.entry_count, ones_in(mask));
@@ -140,16 +140,16 @@ struct CountTile : CodeTiles<kBits> {
                    any ? kSelectTileCodes - (first + lowest_one(mask)) : 0);
     raise_together(&local.shared.end, any ? first + highest_one(mask) + 1 : 0);
   }
-  GQ_HD void close(Phase<0>, uint32_t turn, Here local) const {
+  GQ_HD void close(Interval<0>, uint32_t iteration, Here local) const {
     if (local.thread != 0) return;
     const Shared& found = local.shared;
-    const uint64_t left = this->value_count - this->first_of(turn, 0);
+    const uint64_t left = this->value_count - this->first_of(iteration, 0);
     const uint32_t length =
         left < kSelectTileCodes ? static_cast<uint32_t>(left) : kSelectTileCodes;
     const uint32_t first = kSelectTileCodes - found.from_first;
-    this->tiles[turn] = found.entry_count == 0
-                            ? Stretch{0, length, length}
-                            : Stretch{found.entry_count, first, length - found.end};
+    this->tiles[iteration] = found.entry_count == 0
+                                 ? Stretch{0, length, length}
+                                 : Stretch{found.entry_count, first, length - found.end};
   }
 };
 
@@ -202,7 +202,7 @@ GQ_HD Passed plus(const Passed& a, const Passed& b) {
 /** Writes the entries of a tile from where the tiles before it end. */
 template <uint32_t kBits>
 struct SelectTile : CodeTiles<kBits> {
-  static constexpr uint32_t kPhases = 4;
+  static constexpr uint32_t kIntervals = 4;
   using Shared = BlockSums<Passed>;
   struct Own {
     uint64_t mask;
@@ -214,25 +214,25 @@ struct SelectTile : CodeTiles<kBits> {
       : CodeTiles<kBits>(args.words, args.range, args.coding, args.workspace),
         entries(args.entries) {}
 
-  GQ_HD void run(Phase<0>, uint32_t turn, uint32_t, Here local) const {
-    const uint64_t mask = this->others(this->first_of(turn, local.thread));
+  GQ_HD void run(Interval<0>, uint32_t iteration, uint32_t, Here local) const {
+    const uint64_t mask = this->others(this->first_of(iteration, local.thread));
     const uint32_t first = local.thread * this->kThreadCodes;
     local.own.mask = mask;
     local.shared.set(local.thread, mask == 0 ? Passed{0, 0, 0}
                                              : Passed{ones_in(mask), first + lowest_one(mask),
                                                       first + highest_one(mask) + 1});
   }
-  GQ_HD void run(Phase<1>, uint32_t, uint32_t, Here local) const {
+  GQ_HD void run(Interval<1>, uint32_t, uint32_t, Here local) const {
     local.shared.add_rows(local.thread);
   }
-  GQ_HD void run(Phase<2>, uint32_t, uint32_t, Here local) const {
+  GQ_HD void run(Interval<2>, uint32_t, uint32_t, Here local) const {
     local.shared.add_all(local.thread);
   }
-  GQ_HD void run(Phase<3>, uint32_t turn, uint32_t, Here local) const {
+  GQ_HD void run(Interval<3>, uint32_t iteration, uint32_t, Here local) const {
     if (local.own.mask == 0) return;
-    const uint64_t skipped = this->tiles[turn].zeros_after;
+    const uint64_t skipped = this->tiles[iteration].zeros_after;
     const Passed passed = local.shared.before(local.thread);
-    uint32_t* entry = entries + this->tiles[turn].entry_count + passed.entry_count;
+    uint32_t* entry = entries + this->tiles[iteration].entry_count + passed.entry_count;
     uint64_t before = skipped;  // zero codes before the tile, or less what is before the next one
     if (passed.entry_count > 0) {
       entry += fillers_of(skipped + passed.first);
@@ -244,7 +244,7 @@ struct SelectTile : CodeTiles<kBits> {
       for (; fillers_of(gap) != 0; gap -= uint64_t{1} << kEntryGapBits) {
         *entry++ = filler_entry(this->zero);
       }
-      *entry++ = entry_of(gap, this->lane_at(this->first_of(turn, 0) + place));
+      *entry++ = entry_of(gap, this->lane_at(this->first_of(iteration, 0) + place));
       before = uint64_t{0} - (place + 1);
     }
   }
@@ -255,7 +255,7 @@ gqsgd_status count_tiles(Launcher& launch, const Args& args) {
   const CountTile<kBits> tiles(args.words, args.range, args.coding, args.workspace);
   const gqsgd_status status = launch.run(tiles);
   if (status != GQSGD_OK) return status;
-  const TilesInOrder rows{tiles.tiles, tiles.turn_count, args.skipped, args.entry_count};
+  const TilesInOrder rows{tiles.tiles, tiles.iteration_count, args.skipped, args.entry_count};
   return launch.run(ScanRows<TilesInOrder>(rows, 1));
 }
 

@@ -18,7 +18,7 @@ def format_keys(case, form):
     """The first keys of a record."""
     return {"case": case, "levels": form.levels, "bits": form.bits,
             "bits_down": form.down.bits, "combine": form.combine, "rank_count": form.rank_count,
-            "combines": form.combines, "rounding": form.rounding,
+            "combines": form.reduction_depth, "rounding": form.rounding,
             "rounding_down": form.rounding_down, "block": form.block, "rotate": form.rotate,
             "rescale": int(form.rescale), "mantissa_bits": form.mantissa_bits}
 

@@ -9,7 +9,7 @@
 #include "src/api/check.h"
 #include "src/api/communicator/communicator.h"
 #include "src/api/quantizer/quantizer.h"
-#include "src/call/drive.h"
+#include "src/call/progress_loop.h"
 #include "src/plan/plan.h"
 #include "src/support/shown.h"
 
@@ -17,8 +17,8 @@ namespace gq {
 namespace {
 
 Status check_handle(gqsgd_comm comm) {
-  Visit visit;
-  return visit.begin(comm);
+  SharedAccess access;
+  return access.begin(comm);
 }
 
 Status destroy(gqsgd_comm comm) {
@@ -28,7 +28,7 @@ Status destroy(gqsgd_comm comm) {
   communicator->requests.close();
   // Whoever found the queue open is inside by now; whoever comes later finds it closed.
   if (communicator->busy.load(std::memory_order_acquire)) {
-    break_off(communicator->endpoint, "was destroyed during a call");
+    abort_group(communicator->endpoint, "was destroyed during a call");
   }
   return Status();
 }
@@ -36,9 +36,9 @@ Status destroy(gqsgd_comm comm) {
 /** Takes no lock, allocates nothing and formats nothing: for signal handlers. */
 gqsgd_status abort(gqsgd_comm comm) {
   const int caller_errno = errno;
-  Visit visit;
-  const gqsgd_status found = visit.find(comm);
-  if (found == GQSGD_OK) abort_endpoint(visit->endpoint);
+  SharedAccess access;
+  const gqsgd_status found = access.find(comm);
+  if (found == GQSGD_OK) abort_endpoint(access->endpoint);
   if (found == GQSGD_BAD_HANDLE) {
     fail_in_signal_handler(
         "the communicator to abort is not a live one of this process: it is "
@@ -78,21 +78,21 @@ Status arena_bytes_of(const PlanRequest& direct, bool may_be_uncompressed, size_
 Status reserve(gqsgd_comm comm, gqsgd_quantizer quantizer, size_t value_count, int32_t dtype) {
   GQ_TRY(check_dtype(dtype));
   GQ_TRY(check_value_count(value_count));
-  Entry entry;
-  GQ_TRY(entry.enter(comm));
-  GQ_TRY(entry->endpoint.intact());
+  ExclusiveAccess access;
+  GQ_TRY(access.enter(comm));
+  GQ_TRY(access->endpoint.intact());
   Format format;
   GQ_TRY(find_format(quantizer, &format));
-  Endpoint& endpoint = entry->endpoint;
+  Endpoint& endpoint = access->endpoint;
   PlanRequest request{
       &format,     GQSGD_SCHEDULE_DIRECT,      endpoint.size(),
       value_count, endpoint.chunk_value_count, endpoint.transport->reads_in_place()};
   request.nodes = &endpoint.nodes;
-  if (entry->on_streams) GQ_TRY(entry->on_streams->reserve(request));
-  if (entry->has_streams_only()) return Status();
+  if (access->on_streams) GQ_TRY(access->on_streams->reserve(request));
+  if (access->has_streams_only()) return Status();
   size_t arena_bytes = 0;
   GQ_TRY(arena_bytes_of(request, endpoint.choice.leaves_out_compression(), &arena_bytes));
-  entry->requests.drain();  // whose words are in the arena
+  access->requests.drain();  // whose words are in the arena
   GQ_TRY(endpoint.failure.get());
   Choice choice{};
   GQ_TRY(endpoint.choice.take(
@@ -113,9 +113,9 @@ Status read_stat(gqsgd_comm comm, const char* name, uint64_t* value) {
     return fail(GQSGD_INVALID_ARGUMENT, "gqsgd_comm_stat: %s is NULL",
                 name == nullptr ? "name" : "value");
   }
-  Visit visit;
-  GQ_TRY(visit.begin(comm));
-  const Endpoint& endpoint = visit->endpoint;
+  SharedAccess access;
+  GQ_TRY(access.begin(comm));
+  const Endpoint& endpoint = access->endpoint;
   const TransportCounters counters = endpoint.transport->counters();
   const struct {
     const char* name;
@@ -153,7 +153,7 @@ Status status_of(Communicator& communicator) {
                                                        : calls->broken_on_device();
   if (found.ok()) return calls->late_failure();
   communicator.endpoint.failure.keep(found, last_error());
-  communicator.endpoint.transport->break_off(found.code(), communicator.endpoint.rank());
+  communicator.endpoint.transport->abort_group(found.code(), communicator.endpoint.rank());
   return communicator.endpoint.failure.get();
 }
 
@@ -164,9 +164,9 @@ gqsgd_status read_number(gqsgd_comm comm, const char* function, const char* name
   if (value == nullptr) {
     return fail(GQSGD_INVALID_ARGUMENT, "%s: %s is NULL", function, name).code();
   }
-  Visit visit;
-  const Status status = visit.begin(comm);
-  if (status.ok()) *value = read(*visit);
+  SharedAccess access;
+  const Status status = access.begin(comm);
+  if (status.ok()) *value = read(*access);
   return status.code();
 }
 
@@ -198,26 +198,26 @@ gqsgd_status gqsgd_comm_counter(gqsgd_comm comm, uint64_t* step) {
 }
 
 gqsgd_status gqsgd_comm_set_timeout(gqsgd_comm comm, int64_t timeout_ms) {
-  gq::Visit visit;
-  gq::Status status = visit.begin(comm);
+  gq::SharedAccess access;
+  gq::Status status = access.begin(comm);
   if (!status.ok()) return status.code();
   int64_t checked_ms = 0;
   status = gq::check_timeout(timeout_ms, &checked_ms);
-  if (status.ok()) visit->endpoint.timeout_ms.store(checked_ms);
+  if (status.ok()) access->endpoint.timeout_ms.store(checked_ms);
   return status.code();
 }
 
 gqsgd_status gqsgd_comm_set_counter(gqsgd_comm comm, uint64_t step) {
-  gq::Visit visit;
-  const gq::Status status = visit.begin(comm);
+  gq::SharedAccess access;
+  const gq::Status status = access.begin(comm);
   if (!status.ok()) return status.code();
   if (step > UINT32_MAX) {
     return gq::fail(GQSGD_INVALID_ARGUMENT, "step is %" PRIu64 "; the largest is %u", step,
                     UINT32_MAX)
         .code();
   }
-  visit->next_step.store(step);
-  gq::StreamCalls* const calls = visit->seen_on_streams.load(std::memory_order_acquire);
+  access->next_step.store(step);
+  gq::StreamCalls* const calls = access->seen_on_streams.load(std::memory_order_acquire);
   if (calls != nullptr) calls->set_counter(step);
   return GQSGD_OK;
 }
@@ -232,10 +232,10 @@ gqsgd_status gqsgd_comm_stat(gqsgd_comm comm, const char* name, uint64_t* value)
 }
 
 gqsgd_status gqsgd_comm_status(gqsgd_comm comm) {
-  gq::Visit visit;
-  const gq::Status status = visit.begin(comm);
+  gq::SharedAccess access;
+  const gq::Status status = access.begin(comm);
   if (!status.ok()) return status.code();
-  return gq::in_call_scope([&] { return gq::status_of(*visit); });
+  return gq::in_call_scope([&] { return gq::status_of(*access); });
 }
 
 gqsgd_status gqsgd_comm_abort(gqsgd_comm comm) { return gq::abort(comm); }

@@ -18,9 +18,10 @@ CommunicatorTable& communicators() { return immortal<CommunicatorTable>(); }
 std::atomic<CommunicatorTable*> seen_communicators{nullptr};
 
 Status open_device_end(const Device& device, Communicator* communicator) {
-  StreamSeat seat{&device, 0, &communicator->endpoint.timeout_ms, &communicator->endpoint.wait_ns};
-  GQ_TRY(device.current(&seat.ordinal));
-  return communicator->endpoint.transport->open_streams(seat, &communicator->device_end);
+  StreamConfig config{&device, 0, &communicator->endpoint.timeout_ms,
+                      &communicator->endpoint.wait_ns};
+  GQ_TRY(device.current(&config.ordinal));
+  return communicator->endpoint.transport->open_streams(config, &communicator->device_end);
 }
 
 Status open_stream_calls(StreamTransport* transport, Communicator* communicator) {
@@ -102,35 +103,35 @@ Status check_found(gqsgd_comm comm, const Communicator* found) {
 
 }  // namespace
 
-Visit::~Visit() {
+SharedAccess::~SharedAccess() {
   // Released: what was read here was read before destroy goes on. The last touch of it.
   if (visits_ != nullptr) visits_->fetch_sub(1, std::memory_order_release);
 }
 
-gqsgd_status Visit::find(gqsgd_comm comm) {
+gqsgd_status SharedAccess::find(gqsgd_comm comm) {
   CommunicatorTable* const table = seen_communicators.load(std::memory_order_acquire);
   if (table == nullptr) return GQSGD_BAD_HANDLE;
-  communicator_ = table->visit(reinterpret_cast<uintptr_t>(comm), &visits_);
+  communicator_ = table->access(reinterpret_cast<uintptr_t>(comm), &visits_);
   if (communicator_ == nullptr) return GQSGD_BAD_HANDLE;
   return communicator_->fork_generation == fork_generation() ? GQSGD_OK : GQSGD_FORKED;
 }
 
-Status Visit::begin(gqsgd_comm comm) {
+Status SharedAccess::begin(gqsgd_comm comm) {
   const gqsgd_status found = find(comm);
   return found == GQSGD_OK ? Status() : check_found(comm, communicator_);
 }
 
-Entry::~Entry() {
+ExclusiveAccess::~ExclusiveAccess() {
   if (entered_) communicator_->busy.store(false, std::memory_order_release);
 }
 
-Status Entry::enter(gqsgd_comm comm) {
+Status ExclusiveAccess::enter(gqsgd_comm comm) {
   std::shared_ptr<Communicator> found = communicators().find(reinterpret_cast<uintptr_t>(comm));
   GQ_TRY(check_found(comm, found.get()));
   return enter(std::move(found));
 }
 
-Status Entry::enter(std::shared_ptr<Communicator> communicator) {
+Status ExclusiveAccess::enter(std::shared_ptr<Communicator> communicator) {
   communicator_ = std::move(communicator);
   entered_ = !communicator_->busy.exchange(true, std::memory_order_acquire);
   if (entered_) return Status();
@@ -164,7 +165,7 @@ Status fill_endpoint(std::unique_ptr<Transport> transport, const CommOptions& op
   const uint32_t ranks = transport->size();
   try {
     GQ_TRY(fill_nodes(*transport, options, &endpoint->nodes));
-    endpoint->seat(std::move(transport));
+    endpoint->set_transport(std::move(transport));
   } catch (const std::bad_alloc&) {
     return fail(GQSGD_NO_MEMORY, "no memory for a group of %u ranks", ranks);
   }
@@ -177,7 +178,8 @@ Status fill_endpoint(std::unique_ptr<Transport> transport, const CommOptions& op
             ? kChunkValueCountOnStreams
             : default_chunk_value_count(endpoint->transport->reads_in_place(), ranks);
   }
-  if (endpoint->transport->reads_in_place()) endpoint->around_bytes = options.around_bytes;
+  if (endpoint->transport->reads_in_place())
+    endpoint->nontemporal_bytes = options.nontemporal_bytes;
   endpoint->stream_id = options.stream_id;
   endpoint->choice.set(options.choice);
   endpoint->timeout_ms.store(options.timeout_ms, std::memory_order_relaxed);

@@ -5,7 +5,7 @@
 #include <atomic>
 #include <memory>
 
-#include "src/api/communicator/options_text.h"
+#include "src/api/communicator/options_string.h"
 #include "src/call/request_queue.h"
 #include "src/execute/endpoint.h"
 #include "src/execute/workers.h"
@@ -26,7 +26,7 @@ struct Communicator {
 
   /** True if there is no host memory: all calls are on streams, and NULL is one of them. */
   bool has_streams_only() const { return endpoint.transport->on_streams() != nullptr; }
-  /** What carries out a call on `stream`; null where that is the host's own affair. */
+  /** What executes a call on `stream`; null where that is the host's own affair. */
   StreamCalls* calls_on(const void* stream) const {
     return stream != nullptr || has_streams_only() ? on_streams.get() : nullptr;
   }
@@ -52,12 +52,12 @@ std::shared_ptr<Communicator> remove_communicator(gqsgd_comm comm);
 /** Lets any thread ask something that needs no wait, for as long as it lives, beside the one that
  *  is inside. It has no share in the communicator: that would end on the thread of whoever asked
  *  last, and a transport may be closed only on the one that destroys it, before destroy returns. */
-class Visit {
+class SharedAccess {
  public:
-  Visit() = default;
-  ~Visit();
-  Visit(const Visit&) = delete;
-  Visit& operator=(const Visit&) = delete;
+  SharedAccess() = default;
+  ~SharedAccess();
+  SharedAccess(const SharedAccess&) = delete;
+  SharedAccess& operator=(const SharedAccess&) = delete;
 
   /** BAD_HANDLE, or FORKED in a child of the process that made the communicator. */
   Status begin(gqsgd_comm comm);
@@ -72,12 +72,12 @@ class Visit {
 };
 
 /** Lets one thread into a communicator for as long as it lives; BUSY to a second one. */
-class Entry {
+class ExclusiveAccess {
  public:
-  Entry() = default;
-  ~Entry();
-  Entry(const Entry&) = delete;
-  Entry& operator=(const Entry&) = delete;
+  ExclusiveAccess() = default;
+  ~ExclusiveAccess();
+  ExclusiveAccess(const ExclusiveAccess&) = delete;
+  ExclusiveAccess& operator=(const ExclusiveAccess&) = delete;
 
   Status enter(gqsgd_comm comm);
   /** The same where the communicator is known, also if its handle is out of use by now. */

@@ -6,7 +6,7 @@
 
 #include <new>
 
-#include "src/api/quantizer/text_items.h"
+#include "src/api/quantizer/spec_items.h"
 #include "src/support/log.h"
 #include "src/support/regular_file.h"
 
@@ -14,7 +14,7 @@ namespace gq {
 namespace {
 
 // gqsgd-calibrate writes 4 KiB; the rest is room for comments.
-constexpr size_t kTextMaxBytes = 16384;
+constexpr size_t kSpecMaxBytes = 16384;
 constexpr size_t kPathMaxBytes = 4096;
 
 Status read_file(std::string_view path, CostConstants* constants) {
@@ -24,7 +24,7 @@ Status read_file(std::string_view path, CostConstants* constants) {
                 path.size(), sizeof name - 1);
   memcpy(name, path.data(), path.size());
   name[path.size()] = '\0';
-  char text[kTextMaxBytes];
+  char text[kSpecMaxBytes];
   size_t size_bytes = 0;
   if (const char* reason = read_regular_file(name, text, sizeof text, &size_bytes)) {
     return fail(GQSGD_INVALID_ARGUMENT,

@@ -1,7 +1,7 @@
 // gqsgd_predict_time: the cost model for callers.
 #include "src/api/call_scope.h"
 #include "src/api/check.h"
-#include "src/api/communicator/options_text.h"
+#include "src/api/communicator/options_string.h"
 #include "src/api/quantizer/quantizer.h"
 #include "src/plan/choose.h"
 

@@ -8,7 +8,7 @@
 #include "src/api/call_scope.h"
 #include "src/api/check.h"
 #include "src/api/extents.h"
-#include "src/call/drive.h"
+#include "src/call/progress_loop.h"
 #include "src/transport/shared_memory/local.h"
 
 namespace gq {
@@ -21,9 +21,9 @@ struct VirtualGroup {
   std::unique_ptr<Call[]> calls;
 };
 
-Status make_group(uint32_t ranks, const char* options_text, VirtualGroup* group) {
+Status make_group(uint32_t ranks, const char* options_string, VirtualGroup* group) {
   CommOptions options;
-  GQ_TRY(parse_options(options_text, &options));
+  GQ_TRY(parse_options(options_string, &options));
   std::unique_ptr<std::unique_ptr<Transport>[]> transports(new (std::nothrow)
                                                                std::unique_ptr<Transport>[ranks]);
   if (transports) GQ_TRY(create_virtual(ranks, transports.get()));  // not for any number of them
@@ -61,7 +61,7 @@ Status check_apart(const Call* calls, uint32_t ranks) {
 }
 
 Status simulate(const Arguments& arguments, int32_t rank_count, const void* const* send,
-                void* const* recv, const char* options_text) {
+                void* const* recv, const char* options_string) {
   GQ_TRY(check_size(rank_count));
   if (send == nullptr || recv == nullptr) {
     return fail(GQSGD_INVALID_ARGUMENT, "gqsgd_simulate: %s is NULL",
@@ -76,13 +76,13 @@ Status simulate(const Arguments& arguments, int32_t rank_count, const void* cons
   }
   GQ_TRY(check_step(common.step, common.index));
   VirtualGroup group;
-  GQ_TRY(make_group(ranks, options_text, &group));
+  GQ_TRY(make_group(ranks, options_string, &group));
   for (uint32_t rank = 0; rank < ranks; ++rank) {
     group.calls[rank] = common;
     GQ_TRY(check_buffers(send[rank], recv[rank], true, &group.calls[rank]));
   }
   GQ_TRY(check_apart(group.calls.get(), ranks));
-  return allreduce_in_turn(group.endpoints.get(), group.calls.get(), ranks);
+  return allreduce_virtual(group.endpoints.get(), group.calls.get(), ranks);
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // The theory part of the C ABI: what is promised before anything runs.
 #include "src/api/call_scope.h"
 #include "src/api/check.h"
-#include "src/api/communicator/options_text.h"
+#include "src/api/communicator/options_string.h"
 #include "src/api/quantizer/quantizer.h"
 #include "src/plan/plan.h"
 #include "src/theory/bounds.h"
@@ -12,7 +12,7 @@ namespace {
 struct Question {
   Format format;
   uint32_t ranks = 0;
-  uint32_t combines = 0;
+  uint32_t reduction_depth = 0;
   uint32_t encodes = 1;
   bool sends_lists = false;
 };
@@ -29,7 +29,7 @@ Status read_question(gqsgd_quantizer quantizer, int32_t rank_count, size_t value
                             kChunkValueCountDefault, true};
   Plan plan;
   GQ_TRY(make_plan(request, &plan));
-  question->combines = plan.schedule->combines(question->ranks);
+  question->reduction_depth = plan.schedule->reduction_depth(question->ranks);
   question->encodes = plan.schedule_id == GQSGD_SCHEDULE_HIERARCHICAL ? 2 : 1;
   question->sends_lists = plan.schedule->sends_lists;
   return Status();
@@ -41,7 +41,7 @@ Status variance_of(gqsgd_quantizer quantizer, int32_t rank_count, size_t value_c
   GQ_TRY(read_question(quantizer, rank_count, value_count, schedule, theta, &asked));
   // Of schedule sparse too: it goes on as direct where lists are too long, and lists, which no rank
   // encodes again, have no larger error.
-  return variance_bound(asked.format, asked.ranks, value_count, asked.combines, theta,
+  return variance_bound(asked.format, asked.ranks, value_count, asked.reduction_depth, theta,
                         asked.encodes);
 }
 
@@ -49,7 +49,8 @@ Status sparsity_of(gqsgd_quantizer quantizer, int32_t rank_count, size_t value_c
                    int32_t schedule, double* nonzero_count) {
   Question asked;
   GQ_TRY(read_question(quantizer, rank_count, value_count, schedule, nonzero_count, &asked));
-  return sparsity_bound(asked.format, asked.ranks, value_count, asked.combines, nonzero_count);
+  return sparsity_bound(asked.format, asked.ranks, value_count, asked.reduction_depth,
+                        nonzero_count);
 }
 
 Status depth_factor_of(gqsgd_quantizer quantizer, int32_t rank_count, int32_t schedule,
@@ -57,7 +58,8 @@ Status depth_factor_of(gqsgd_quantizer quantizer, int32_t rank_count, int32_t sc
   Question asked;
   GQ_TRY(read_question(quantizer, rank_count, 0, schedule, factor, &asked));
   // Sums of lists are exact.
-  *factor = asked.sends_lists ? 1 : depth_factor(asked.format, asked.combines, asked.encodes);
+  *factor =
+      asked.sends_lists ? 1 : depth_factor(asked.format, asked.reduction_depth, asked.encodes);
   return Status();
 }
 

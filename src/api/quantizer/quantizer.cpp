@@ -3,7 +3,7 @@
 
 #include "src/api/check.h"
 #include "src/api/handles.h"
-#include "src/api/quantizer/quantizer_text.h"
+#include "src/api/quantizer/quantizer_spec.h"
 #include "src/api/stages/device_stages.h"
 #include "src/support/immortal.h"
 

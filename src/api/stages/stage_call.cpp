@@ -18,11 +18,11 @@ Status check_site(const gqsgd_site& site) {
                 "site: rank %" PRIu64 " of size %" PRIu64 "; size is 1 to %u, rank below size",
                 site.rank, site.size, kRanksMax);
   }
-  if (site.combines >= site.size && site.combines > 0) {
+  if (site.reduction_depth >= site.size && site.reduction_depth > 0) {
     return fail(GQSGD_INVALID_ARGUMENT,
-                "site: combines is %" PRIu64 "; %" PRIu64 " ranks are at most %" PRIu64
+                "site: reduction_depth is %" PRIu64 "; %" PRIu64 " ranks are at most %" PRIu64
                 " reductions in a chain",
-                site.combines, site.size, site.size - 1);
+                site.reduction_depth, site.size, site.size - 1);
   }
   if (site.first_value > kFirstValueMax) {
     return fail(GQSGD_INVALID_ARGUMENT, "site: first_value is %" PRIu64 "; the largest is %" PRIu64,
@@ -42,14 +42,14 @@ Status check_format(const gqsgd_site& site, const Format& format, const Coding& 
   const char* field = coding.wide ? nullptr : wide_only_field(format);
   if (field != nullptr) {
     return fail(GQSGD_INVALID_ARGUMENT,
-                "site: combines is %" PRIu64
-                ", and %s needs codes that are added by reduce_many; give combines = 0",
-                site.combines, field);
+                "site: reduction_depth is %" PRIu64
+                ", and %s needs codes that are added by reduce_many; give reduction_depth = 0",
+                site.reduction_depth, field);
   }
   if (coding.levels != Levels::linear || coding.steps > 0) return Status();
   return fail(GQSGD_INVALID_ARGUMENT,
               "combine=exact with %d bits has no level left for %" PRIu64
-              " ranks; use combine=average, or combines = 0 and reduce_many",
+              " ranks; use combine=average, or reduction_depth = 0 and reduce_many",
               static_cast<int>(format.bits), site.size);
 }
 
@@ -82,7 +82,7 @@ Status begin_stage(gqsgd_quantizer quantizer, const gqsgd_site* site, size_t val
   if (site == nullptr) return fail(GQSGD_INVALID_ARGUMENT, "site is NULL");
   GQ_TRY(check_site(*site));
   call->coding = coding_of(call->format, static_cast<uint32_t>(site->size),
-                           static_cast<uint32_t>(site->combines));
+                           static_cast<uint32_t>(site->reduction_depth));
   GQ_TRY(check_format(*site, call->format, call->coding));
   call->random = RandomSite{call->format.seed, static_cast<uint32_t>(site->step),
                             static_cast<uint32_t>(site->index), static_cast<uint32_t>(site->rank),

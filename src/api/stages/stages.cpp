@@ -130,9 +130,10 @@ Status reduce(gqsgd_quantizer quantizer, const gqsgd_site* site, const uint32_t*
   StageCall call;
   GQ_TRY(begin_stage(quantizer, site, value_count, stream, &call));
   if (call.coding.wide && call.coding.levels != Levels::none) {
-    return fail(GQSGD_INVALID_ARGUMENT,
-                "site: combines is 0, so codes are added by reduce_many; for a reduction in code "
-                "form give the longest chain of the schedule");
+    return fail(
+        GQSGD_INVALID_ARGUMENT,
+        "site: reduction_depth is 0, so codes are added by reduce_many; for a reduction in code "
+        "form give the longest chain of the schedule");
   }
   const uint64_t weights = site->weight_a + site->weight_b;
   const bool average = call.coding.combine == Combine::average;
@@ -160,10 +161,10 @@ Status reduce_many(gqsgd_quantizer quantizer, const gqsgd_site* site, const uint
   GQ_TRY(begin_stage(quantizer, site, value_count, stream, &call));
   if (!call.coding.wide) {
     return fail(GQSGD_INVALID_ARGUMENT,
-                "site: combines is %" PRIu64
+                "site: reduction_depth is %" PRIu64
                 "; reduce_many adds codes that were quantised with "
-                "combines = 0",
-                site->combines);
+                "reduction_depth = 0",
+                site->reduction_depth);
   }
   if (words == nullptr) return fail(GQSGD_INVALID_ARGUMENT, "words is NULL");
   const Buffer to = call.result_words("out_words", out_words);

@@ -20,59 +20,59 @@ Status Enqueuer::make_moves(bool encoded) const {
     GQ_TRY(gather_segment_norms());
     GQ_TRY(merge_segment_norms());
   }
-  for (const ProgramStep& step : known_.program.steps()) {
+  for (const ExecutionStep& step : known_.execution_plan.steps()) {
     const bool encodes =
-        step.kind == ProgramStep::Kind::stage && step.move.kind == MoveKind::quantize;
+        step.kind == ExecutionStep::Kind::stage && step.move.kind == MoveKind::quantize;
     if (!encoded || !encodes) GQ_TRY(make(step));
   }
   return Status();
 }
 
 Status Enqueuer::results() const {
-  for (const ProgramStep& step : known_.program.results()) GQ_TRY(dequantize(step));
+  for (const ExecutionStep& step : known_.execution_plan.results()) GQ_TRY(dequantize(step));
   return Status();
 }
 
 Status Enqueuer::messages() const {
   if (has_segment_norms()) GQ_TRY(gather_segment_norms());
-  for (const ProgramStep& step : known_.program.steps()) {
-    if (step.kind == ProgramStep::Kind::exchange) GQ_TRY(exchange(step, call_.stream));
-    if (step.kind == ProgramStep::Kind::sum) GQ_TRY(sum(step));
+  for (const ExecutionStep& step : known_.execution_plan.steps()) {
+    if (step.kind == ExecutionStep::Kind::exchange) GQ_TRY(exchange(step, call_.stream));
+    if (step.kind == ExecutionStep::Kind::sum) GQ_TRY(sum(step));
   }
   return Status();
 }
 
-Status Enqueuer::make(const ProgramStep& step) const {
+Status Enqueuer::make(const ExecutionStep& step) const {
   switch (step.kind) {
-    case ProgramStep::Kind::exchange:
+    case ExecutionStep::Kind::exchange:
       return step.aside ? exchange_aside(step) : exchange(step, call_.stream);
-    case ProgramStep::Kind::join:
+    case ExecutionStep::Kind::join:
       return places_.aside->join(call_.stream);
-    case ProgramStep::Kind::sum:
+    case ExecutionStep::Kind::sum:
       return sum(step);
-    case ProgramStep::Kind::copy:
+    case ExecutionStep::Kind::copy:
       return transport_.device().copy(places_.arena + step.to_bytes,
                                       places_.arena + step.from_bytes, step.size_bytes,
                                       call_.stream);
-    case ProgramStep::Kind::stage:
+    case ExecutionStep::Kind::stage:
       return stage(step);
   }
   return Status();
 }
 
-Status Enqueuer::exchange(const ProgramStep& step, StreamHandle stream) const {
-  const Transfer* const first = known_.program.transfers().data() + step.first;
+Status Enqueuer::exchange(const ExecutionStep& step, StreamHandle stream) const {
+  const Transfer* const first = known_.execution_plan.transfers().data() + step.first;
   return transport_.exchange(places_.arena, first, step.count, stream);
 }
 
-Status Enqueuer::exchange_aside(const ProgramStep& step) const {
+Status Enqueuer::exchange_aside(const ExecutionStep& step) const {
   GQ_TRY(places_.aside->fork(call_.stream));
   GQ_TRY(exchange(step, places_.aside->get()));
   return places_.aside->mark();
 }
 
 /** Two words are one integer; after an odd number of them there is room for another. */
-Status Enqueuer::sum(const ProgramStep& step) const {
+Status Enqueuer::sum(const ExecutionStep& step) const {
   const bool floats = plan_.coding.levels == Levels::none;
   const Addend addend = floats ? Addend::float32 : Addend::uint64;
   const size_t unit_bytes = addend_bytes(addend);
@@ -87,14 +87,14 @@ Status Enqueuer::sum(const ProgramStep& step) const {
 
 /** Formats with one norm have one for each segment, which no header has room for. */
 bool Enqueuer::has_segment_norms() const {
-  const std::vector<Part>* segments = known_.program.segments();
+  const std::vector<Part>* segments = known_.execution_plan.segments();
   const bool one_each = plan_.coding.block == 0 && plan_.coding.levels != Levels::none;
   return one_each && segments != nullptr && !segments->empty();
 }
 
 /** Of segments that this rank has no values of: those of no values. */
 Status Enqueuer::take_segment_norms() const {
-  const std::vector<Part>& segments = *known_.program.segments();
+  const std::vector<Part>& segments = *known_.execution_plan.segments();
   for (size_t k = 0; k < segments.size(); ++k) {
     NormArgs args{};
     args.q = call_.format.q;
@@ -118,16 +118,16 @@ Status Enqueuer::gather_segment_norms() const {
   const Layout& layout = plan_.layout;
   return transport_.gather(places_.arena + layout.segment_norms_bytes(),
                            places_.arena + layout.segment_norms_landing_bytes(0),
-                           layout.segment_norms_room_bytes(), call_.stream);
+                           layout.segment_norms_workspace_bytes(), call_.stream);
 }
 
 Status Enqueuer::merge_segment_norms() const {
   const Layout& layout = plan_.layout;
   MergeRankNormsArgs args{};
   args.norms = places_.arena + layout.segment_norms_landing_bytes(0);
-  args.stride_bytes = layout.segment_norms_room_bytes();
+  args.stride_bytes = layout.segment_norms_workspace_bytes();
   args.ranks = endpoint_.size();
-  args.segment_count = known_.program.segments()->size();
+  args.segment_count = known_.execution_plan.segments()->size();
   args.q = call_.format.q;
   args.p = call_.format.p;
   args.global = reinterpret_cast<float*>(places_.arena + layout.global_norms_bytes());
@@ -135,7 +135,7 @@ Status Enqueuer::merge_segment_norms() const {
   return Status(transport_.device().agreement->merge_rank_norms(args));
 }
 
-Status Enqueuer::stage(const ProgramStep& step) const {
+Status Enqueuer::stage(const ExecutionStep& step) const {
   switch (step.move.kind) {
     case MoveKind::norm:
       return take_norms(step);
@@ -153,13 +153,13 @@ Status Enqueuer::stage(const ProgramStep& step) const {
   }
 }
 
-uint32_t* Enqueuer::own_words(Content content, const ProgramStep& step) const {
+uint32_t* Enqueuer::own_words(Content content, const ExecutionStep& step) const {
   const Layout& layout = plan_.layout;
   return words_at(layout.offset_bytes(content, step.move.first_value) +
                   layout.between_bytes(content, step.piece.skipped));
 }
 
-uint16_t* Enqueuer::scales_in(size_t sums_bytes, const ProgramStep& step) const {
+uint16_t* Enqueuer::scales_in(size_t sums_bytes, const ExecutionStep& step) const {
   const Layout& layout = plan_.layout;
   return norms_at(sums_bytes + layout.scales_offset_bytes(step.move.value_count) +
                   layout.between_scales_bytes(step.piece.skipped));
@@ -167,12 +167,12 @@ uint16_t* Enqueuer::scales_in(size_t sums_bytes, const ProgramStep& step) const 
 
 NormView Enqueuer::norms_of(const Piece& piece) const {
   if (plan_.coding.block != 0) return {nullptr, own_norms(piece)};
-  if (known_.program.segments() == nullptr) return {places_.norm, nullptr};
+  if (known_.execution_plan.segments() == nullptr) return {places_.norm, nullptr};
   const unsigned char* global = places_.arena + plan_.layout.global_norms_bytes();
   return {reinterpret_cast<const float*>(global) + piece.segment, nullptr};
 }
 
-Status Enqueuer::take_norms(const ProgramStep& step) const {
+Status Enqueuer::take_norms(const ExecutionStep& step) const {
   NormArgs args{};
   args.q = call_.format.q;
   args.block = plan_.coding.block;
@@ -187,7 +187,7 @@ Status Enqueuer::take_norms(const ProgramStep& step) const {
 }
 
 /** Norms between segments are merged as well: nobody looks at them. */
-Status Enqueuer::merge_norms(const ProgramStep& step) const {
+Status Enqueuer::merge_norms(const ExecutionStep& step) const {
   MergeNormsArgs args{};
   args.norm_count = norm_count(plan_.coding.block, plan_.coding.rotated, step.move.value_count);
   args.a = norms_at(step.from_bytes);
@@ -196,7 +196,7 @@ Status Enqueuer::merge_norms(const ProgramStep& step) const {
   return Status(stages().merge_norms(args));
 }
 
-Status Enqueuer::quantize(const ProgramStep& step) const {
+Status Enqueuer::quantize(const ExecutionStep& step) const {
   QuantizeArgs args{};
   args.coding = plan_.coding;
   args.random = site_of(step);
@@ -209,7 +209,7 @@ Status Enqueuer::quantize(const ProgramStep& step) const {
   return Status(stages().quantize(args));
 }
 
-Status Enqueuer::reduce(const ProgramStep& step) const {
+Status Enqueuer::reduce(const ExecutionStep& step) const {
   ReduceArgs args{};
   args.coding = plan_.coding;
   args.random = site_of(step);
@@ -222,7 +222,7 @@ Status Enqueuer::reduce(const ProgramStep& step) const {
   return Status(stages().reduce(args));
 }
 
-Status Enqueuer::reduce_many(const ProgramStep& step) const {
+Status Enqueuer::reduce_many(const ExecutionStep& step) const {
   ReduceManyArgs args{};
   args.coding = plan_.coding;
   args.random = site_of(step);
@@ -239,7 +239,7 @@ Status Enqueuer::reduce_many(const ProgramStep& step) const {
 }
 
 /** Values of the codes of one rank after the other, added in rank order. */
-Status Enqueuer::add_values(const ProgramStep& step) const {
+Status Enqueuer::add_values(const ExecutionStep& step) const {
   uint32_t* const sums = own_words(Content::sums, step);
   float* const scratch = reinterpret_cast<float*>(places_.arena + plan_.layout.scratch_bytes());
   DequantizeArgs decode{};
@@ -257,7 +257,7 @@ Status Enqueuer::add_values(const ProgramStep& step) const {
   add.out_words = sums;
   add.stream = call_.stream;
   for (uint32_t k = 0; k < step.count; ++k) {
-    decode.words = words_at(known_.program.operands()[step.first + k]);
+    decode.words = words_at(known_.execution_plan.operands()[step.first + k]);
     decode.values = k == 0 ? static_cast<void*>(sums) : scratch;
     GQ_TRY(Status(stages().dequantize(decode)));
     if (k > 0) GQ_TRY(Status(stages().reduce_many(add)));
@@ -265,7 +265,7 @@ Status Enqueuer::add_values(const ProgramStep& step) const {
   return Status();
 }
 
-Status Enqueuer::dequantize(const ProgramStep& step) const {
+Status Enqueuer::dequantize(const ExecutionStep& step) const {
   const Layout& layout = plan_.layout;
   const Move& move = step.move;
   const size_t chunk_bytes = move.origin == endpoint_.rank()

@@ -3,7 +3,7 @@
 #define GQ_GPU_ENQUEUE_ENQUEUER_H
 
 #include "src/execute/endpoint.h"
-#include "src/gpu/enqueue/known_programs.h"
+#include "src/gpu/enqueue/plan_cache.h"
 #include "src/gpu/enqueue/side_stream.h"
 
 namespace gq {
@@ -20,12 +20,12 @@ struct CallPlaces {
 class Enqueuer {
  public:
   Enqueuer(const Endpoint& endpoint, StreamTransport& transport, const Call& call,
-           const KnownProgram& known, const CallPlaces& places)
+           const CachedPlan& known, const CallPlaces& places)
       : endpoint_(endpoint),
         transport_(transport),
         call_(call),
         known_(known),
-        plan_(known.program.plan()),
+        plan_(known.execution_plan.plan()),
         places_(places) {}
 
   /** Everything up to the words of the result. The call's stream comes after all of it, also where
@@ -38,25 +38,25 @@ class Enqueuer {
 
  private:
   Status make_moves(bool encoded) const;
-  Status make(const ProgramStep& step) const;
-  Status exchange(const ProgramStep& step, StreamHandle stream) const;
-  Status exchange_aside(const ProgramStep& step) const;
-  Status stage(const ProgramStep& step) const;
-  Status sum(const ProgramStep& step) const;
+  Status make(const ExecutionStep& step) const;
+  Status exchange(const ExecutionStep& step, StreamHandle stream) const;
+  Status exchange_aside(const ExecutionStep& step) const;
+  Status stage(const ExecutionStep& step) const;
+  Status sum(const ExecutionStep& step) const;
   bool has_segment_norms() const;
   Status take_segment_norms() const;
   Status gather_segment_norms() const;
   Status merge_segment_norms() const;
-  Status take_norms(const ProgramStep& step) const;
-  Status quantize(const ProgramStep& step) const;
-  Status reduce(const ProgramStep& step) const;
-  Status merge_norms(const ProgramStep& step) const;
-  Status reduce_many(const ProgramStep& step) const;
-  Status add_values(const ProgramStep& step) const;
-  Status dequantize(const ProgramStep& step) const;
+  Status take_norms(const ExecutionStep& step) const;
+  Status quantize(const ExecutionStep& step) const;
+  Status reduce(const ExecutionStep& step) const;
+  Status merge_norms(const ExecutionStep& step) const;
+  Status reduce_many(const ExecutionStep& step) const;
+  Status add_values(const ExecutionStep& step) const;
+  Status dequantize(const ExecutionStep& step) const;
 
   const Stages& stages() const { return *transport_.device().stages; }
-  RandomSite site_of(const ProgramStep& step) const {
+  RandomSite site_of(const ExecutionStep& step) const {
     return random_site(endpoint_, call_, step.move.hop);
   }
   const void* send_of(const Piece& piece) const {
@@ -66,9 +66,9 @@ class Enqueuer {
     return reinterpret_cast<uint32_t*>(places_.arena + offset_bytes);
   }
   const uint32_t* const* list_at(size_t first) const {
-    return reinterpret_cast<const uint32_t* const*>(known_.lists.room().there + first);
+    return reinterpret_cast<const uint32_t* const*>(known_.lists.list().there + first);
   }
-  uint32_t* own_words(Content content, const ProgramStep& step) const;
+  uint32_t* own_words(Content content, const ExecutionStep& step) const;
   uint16_t* norms_at(size_t offset_bytes) const {
     return reinterpret_cast<uint16_t*>(places_.arena + offset_bytes);
   }
@@ -76,13 +76,13 @@ class Enqueuer {
     return norms_at(plan_.layout.offset_bytes(Content::norms, piece.range.first_value));
   }
   /** Of the sums of a move that begin at `sums_bytes`. */
-  uint16_t* scales_in(size_t sums_bytes, const ProgramStep& step) const;
+  uint16_t* scales_in(size_t sums_bytes, const ExecutionStep& step) const;
   NormView norms_of(const Piece& piece) const;
 
   const Endpoint& endpoint_;
   StreamTransport& transport_;
   const Call& call_;
-  const KnownProgram& known_;
+  const CachedPlan& known_;
   const Plan& plan_;
   const CallPlaces places_;
 };

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "src/gpu/enqueue/desk.h"
+#include "src/gpu/enqueue/scratch_layout.h"
 #include "src/gpu/enqueue/stream_calls.h"
 #include "src/schedule/move.h"
 
@@ -23,7 +23,7 @@ bool has_fused_moves(const Call& call, const Plan& plan) {
 
 /** No more blocks than have values to quantize: each more is a word that all others wait for. */
 uint32_t blocks_for(uint64_t value_count, uint32_t block_count) {
-  const uint64_t turns = (value_count + kFusedTurnValues - 1) / kFusedTurnValues;
+  const uint64_t turns = (value_count + kFusedIterationValues - 1) / kFusedIterationValues;
   return static_cast<uint32_t>(std::min<uint64_t>(turns, block_count));
 }
 
@@ -53,7 +53,7 @@ FusedRequest request_of(const Header& header, Disagreement* found) {
 Status StreamCalls::prepare_fused(Attempt* attempt) {
   FusedKernels* const fused = transport_.fused();
   attempt->may_fuse =
-      fused != nullptr && has_fused_moves(attempt->call, attempt->known->program.plan());
+      fused != nullptr && has_fused_moves(attempt->call, attempt->known->execution_plan.plan());
   if (!attempt->may_fuse || attempt->captured) return Status();
   GQ_TRY(device_.wait(attempt->call.stream, done_));
   return fused->prepare(endpoint_.sequence, attempt->call.stream);
@@ -66,7 +66,7 @@ Status StreamCalls::fused_block_count(const Attempt& attempt, uint32_t* block_co
 
 FusedArgs StreamCalls::fused_args(const Attempt& attempt, uint32_t block_count) const {
   const Call& call = attempt.call;
-  const Plan& plan = attempt.known->program.plan();
+  const Plan& plan = attempt.known->execution_plan.plan();
   FusedArgs args{};
   args.coding = plan.coding;
   args.random = random_site(endpoint_, call, 0);
@@ -85,14 +85,14 @@ FusedArgs StreamCalls::fused_args(const Attempt& attempt, uint32_t block_count) 
   return args;
 }
 
-Status StreamCalls::carry_out_fused(Attempt* attempt, uint32_t block_count) {
+Status StreamCalls::execute_fused(Attempt* attempt, uint32_t block_count) {
   const Call& call = attempt->call;
   FusedArgs args = fused_args(*attempt, block_count);
   TakeStepArgs step = step_args();
   GQ_TRY(transport_.fused()->launch(endpoint_.sequence, &args,
                                     takes_step_on_device(call) ? &step : nullptr, call.stream));
   GQ_TRY(device_.record(done_, call.stream));
-  programs_.follow(attempt->known, &attempt->fresh);
+  plans_.follow(attempt->known, &attempt->fresh);
   return Status();
 }
 

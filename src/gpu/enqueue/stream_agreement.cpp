@@ -7,7 +7,7 @@
 #include "src/call/agreement.h"
 #include "src/call/header_fields.h"
 #include "src/gpu/device/time_range.h"
-#include "src/gpu/enqueue/desk.h"
+#include "src/gpu/enqueue/scratch_layout.h"
 #include "src/gpu/enqueue/stream_calls.h"
 #include "src/support/kept_failure.h"
 
@@ -27,7 +27,7 @@ Status StreamCalls::publish(const Attempt& attempt, bool takes_norm) {
   if (takes_step_on_device(attempt.call)) GQ_TRY(take_step_on_device(stream));
   if (takes_norm) GQ_TRY(take_norm(attempt.call));
   GQ_TRY(write_header(attempt, takes_norm));
-  return transport_.gather(desk_.data() + kOwnHeaderBytes, desk_.data() + kHeadersBytes,
+  return transport_.gather(scratch_.data() + kOwnHeaderBytes, scratch_.data() + kHeadersBytes,
                            sizeof(Header), stream);
 }
 
@@ -36,14 +36,14 @@ Status StreamCalls::write_header(const Attempt& attempt, bool keep_norm) {
   WriteHeaderArgs args{};
   memcpy(args.words, attempt.header.words, sizeof args.words);
   args.words[kHeaderSequence] = static_cast<uint32_t>(endpoint_.sequence);
-  if (attempt.goes_on) args.words[kHeaderSequence] |= kHeaderGoesOn;
+  if (attempt.speculative) args.words[kHeaderSequence] |= kHeaderSpeculative;
   if (attempt.captured) args.words[kHeaderSequence] |= kHeaderInGraph;
   args.step_at = attempt.call.step_at;
   args.step_word = kHeaderStep;
   args.index_word = kHeaderIndex;
   args.status_word = kHeaderStatus;
   args.keep_norm = keep_norm;
-  args.header = desk_.as<uint32_t>(kOwnHeaderBytes);
+  args.header = scratch_.as<uint32_t>(kOwnHeaderBytes);
   args.stream = attempt.call.stream;
   return Status(device_.agreement->write_header(args));
 }
@@ -56,8 +56,8 @@ Status StreamCalls::take_step_on_device(StreamHandle stream) {
 
 TakeStepArgs StreamCalls::step_args() const {
   TakeStepArgs args{};
-  args.counter = board_.as<uint64_t>(kCounterBytes);
-  args.step = desk_.as<uint32_t>(kStepBytes);
+  args.counter = pinned_.as<uint64_t>(kCounterBytes);
+  args.step = scratch_.as<uint32_t>(kStepBytes);
   return args;
 }
 
@@ -69,7 +69,7 @@ Status StreamCalls::take_norm(const Call& call) {
   args.range = {0, static_cast<size_t>(call.value_count)};
   args.values = call.send;
   args.dtype = call.dtype;
-  args.out = desk_.data() + kOwnHeaderBytes + kAgreementNormWord * sizeof(uint32_t);
+  args.out = scratch_.data() + kOwnHeaderBytes + kAgreementNormWord * sizeof(uint32_t);
   args.stream = call.stream;
   const size_t groups =
       static_cast<size_t>(norm_group_count(0, code_count(args.rotated, call.value_count)));
@@ -80,26 +80,26 @@ Status StreamCalls::take_norm(const Call& call) {
 /** A difference goes to *found, where the host finds it later. */
 Status StreamCalls::agree_on_device(const Call& call, Disagreement* found) {
   AgreeArgs args{};
-  args.headers = desk_.as<uint32_t>(kHeadersBytes);
+  args.headers = scratch_.as<uint32_t>(kHeadersBytes);
   args.ranks = endpoint_.size();
   args.compared = kComparedWords | (call.segments != nullptr ? kHashWords : 0);
   args.status_word = kHeaderStatus;
   args.q = call.format.q;
   args.p = call.format.p;
-  args.norm = desk_.as<float>(kNormBytes);
-  args.gate = desk_.as<uint32_t>(kGateBytes);
+  args.norm = scratch_.as<float>(kNormBytes);
+  args.gate = scratch_.as<uint32_t>(kGateBytes);
   args.disagreement = found;
   args.stream = call.stream;
   return Status(device_.agreement->agree(args));
 }
 
 /** The verdict of headers, and a failure to get them. */
-Status StreamCalls::agree_on_host(const Attempt& attempt, Status own, Status* verdict) {
+Status StreamCalls::agree_on_host(const Attempt& attempt, Status own, Status* outcome) {
   const KeptFailure refusal(own);
   const TimeRange range("gqsgd.await_headers");
   const StreamHandle stream = attempt.call.stream;
-  unsigned char* const headers = board_.data() + kBoardHeadersBytes;
-  GQ_TRY(device_.copy(headers, desk_.data() + kHeadersBytes, endpoint_.size() * sizeof(Header),
+  unsigned char* const headers = pinned_.data() + kPinnedHeadersBytes;
+  GQ_TRY(device_.copy(headers, scratch_.data() + kHeadersBytes, endpoint_.size() * sizeof(Header),
                       stream));
   GQ_TRY(device_.record(there_, stream));
   GQ_TRY(wait_on_host(there_, "headers of the other ranks"));
@@ -111,7 +111,7 @@ Status StreamCalls::agree_on_host(const Attempt& attempt, Status own, Status* ve
   const Header& mine = reinterpret_cast<const Header*>(headers)[endpoint_.rank()];
   const bool here = refusal.ok() && mine.words[kHeaderStatus] != GQSGD_OK;
   const Status refused = here ? index_refused(endpoint_.sequence) : refusal.again();
-  *verdict = agreement.verdict(endpoint_, refused);
+  *outcome = agreement.outcome(endpoint_, refused);
   return Status();
 }
 
@@ -127,12 +127,12 @@ Status StreamCalls::index_refused(uint64_t sequence) const {
 /** Ranks that made the call which was expected, or replay a graph, have gone on without waiting:
  *  their messages are answered, and what they bring is looked at by nobody. */
 Status StreamCalls::stay_in_step(const Call& call) {
-  KnownProgram* answered = nullptr;
+  CachedPlan* answered = nullptr;
   bool follows = false;
   for (uint32_t rank = 0; rank < endpoint_.size(); ++rank) {
-    const Header& header = board_.as<Header>(kBoardHeadersBytes)[rank];
-    if ((header.words[kHeaderSequence] & kHeaderGoesOn) == 0) continue;
-    KnownProgram* const theirs = programs_.find(Signature::of(header));
+    const Header& header = pinned_.as<Header>(kPinnedHeadersBytes)[rank];
+    if ((header.words[kHeaderSequence] & kHeaderSpeculative) == 0) continue;
+    CachedPlan* const theirs = plans_.find(Signature::of(header));
     if (theirs == nullptr || (answered != nullptr && answered != theirs)) {
       return fail(GQSGD_PROTOCOL,
                   "call %" PRIu64
@@ -146,18 +146,18 @@ Status StreamCalls::stay_in_step(const Call& call) {
   if (answered == nullptr) return Status();
   GQ_TRY(Enqueuer(endpoint_, transport_, call, *answered, places(*answered)).messages());
   GQ_TRY(device_.record(done_, call.stream));
-  if (follows) programs_.follow(answered, nullptr);
+  if (follows) plans_.follow(answered, nullptr);
   return Status();
 }
 
 Status StreamCalls::take_late_failure() {
   const Status late = late_failure();
-  if (!late.ok()) board_.as<volatile Disagreement>(kLateBytes)->found = 0;
+  if (!late.ok()) pinned_.as<volatile Disagreement>(kLateBytes)->found = 0;
   return late;
 }
 
 Status StreamCalls::late_failure() const {
-  return describe(board_.as<const Disagreement>(kLateBytes));
+  return describe(pinned_.as<const Disagreement>(kLateBytes));
 }
 
 Status StreamCalls::describe(const Disagreement* late) const {
@@ -165,7 +165,8 @@ Status StreamCalls::describe(const Disagreement* late) const {
   Header reference, differing;
   memcpy(reference.words, late->reference, sizeof reference.words);
   memcpy(differing.words, late->differing, sizeof differing.words);
-  const uint32_t sequence = reference.words[kHeaderSequence] & ~(kHeaderGoesOn | kHeaderInGraph);
+  const uint32_t sequence =
+      reference.words[kHeaderSequence] & ~(kHeaderSpeculative | kHeaderInGraph);
   const gqsgd_status refused = static_cast<gqsgd_status>(differing.words[kHeaderStatus]);
   if (refused == GQSGD_OK) {
     return describe_mismatch(sequence, 0, reference, late->rank, differing);

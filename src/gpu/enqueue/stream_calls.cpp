@@ -10,8 +10,8 @@
 #include "kernels/codec/norm.h"
 #include "src/call/agreement.h"
 #include "src/gpu/device/time_range.h"
-#include "src/gpu/enqueue/desk.h"
-#include "src/gpu/enqueue/list_plan.h"
+#include "src/gpu/enqueue/scratch_layout.h"
+#include "src/gpu/enqueue/sparse_arena.h"
 #include "src/support/clock.h"
 #include "src/support/kept_failure.h"
 
@@ -24,8 +24,8 @@ size_t norm_groups(const Plan& plan) {
   return static_cast<size_t>(norm_group_count(0, codes));
 }
 
-size_t room_bytes(const Plan& plan) {
-  return in_lines(plan.layout.arena_bytes()) + in_lines(list_room_bytes(plan)) +
+size_t workspace_bytes(const Plan& plan) {
+  return in_lines(plan.layout.arena_bytes()) + in_lines(sparse_workspace_bytes(plan)) +
          norm_groups(plan) * sizeof(double);
 }
 
@@ -75,15 +75,16 @@ StreamCalls::~StreamCalls() {
   }
   if (done_ != nullptr && !wait_on_host(done_, "earlier calls to end").ok()) {
     endpoint_.failure.keep(Status(GQSGD_ABORTED), "the communicator was destroyed during a call");
-    transport_.break_off(GQSGD_ABORTED, endpoint_.rank());
+    transport_.abort_group(GQSGD_ABORTED, endpoint_.rank());
     bool ended = false;
     (void)wait_for(device_, done_, deadline_after_ms(kGraceMs), nullptr, nullptr, &ended).ok();
     if (!ended) abandon();
   }
-  while (flights_.first() != nullptr) flights_.end_first(verdict_of(*flights_.first()));
+  while (pending_operations_.first() != nullptr)
+    pending_operations_.end_first(outcome_of(*pending_operations_.first()));
   if (!endpoint_.failure.get().ok() || transport_.lends_memory()) {
-    transport_.bequeath(&arena_);
-    transport_.bequeath(&desk_);
+    transport_.transfer_ownership(&arena_);
+    transport_.transfer_ownership(&scratch_);
   }
   device_.end_event(done_);
   device_.end_event(there_);
@@ -91,15 +92,15 @@ StreamCalls::~StreamCalls() {
 
 /** Memory that a stream still uses, and that nobody can wait for, is left to it. */
 void StreamCalls::abandon() {
-  transport_.leave_stuck();
+  transport_.leak_in_use();
   aside_.forget();
   arena_.forget();
-  desk_.forget();
-  board_.forget();
+  scratch_.forget();
+  pinned_.forget();
   lists_.forget();
   for (DeviceBuffer& arena : earlier_arenas_) arena.forget();
-  end_flights(endpoint_.failure.get());
-  flights_.forget();
+  end_pending(endpoint_.failure.get());
+  pending_operations_.forget();
 }
 
 Status StreamCalls::open() {
@@ -107,23 +108,23 @@ Status StreamCalls::open() {
   GQ_TRY(here.enter(transport_.ordinal()));
   const size_t headers_bytes = endpoint_.size() * sizeof(Header);
   const size_t lists_bytes = endpoint_.size() * sizeof(EntryList);
-  GQ_TRY(desk_.reserve(device_, kHeadersBytes + headers_bytes + lists_bytes));
-  GQ_TRY(board_.reserve(device_, kBoardHeadersBytes + headers_bytes + lists_bytes));
-  memset(board_.data(), 0, board_.size_bytes());
+  GQ_TRY(scratch_.reserve(device_, kHeadersBytes + headers_bytes + lists_bytes));
+  GQ_TRY(pinned_.reserve(device_, kPinnedHeadersBytes + headers_bytes + lists_bytes));
+  memset(pinned_.data(), 0, pinned_.size_bytes());
   if (pace() == Pace::overlapped) GQ_TRY(aside_.open());
   GQ_TRY(device_.make_event(&done_));
   return device_.make_event(&there_);
 }
 
-CallPlaces StreamCalls::places(const KnownProgram& known) {
-  return {arena_.data(), &aside_, norm_sums(norm_groups(known.program.plan())),
-          desk_.as<const float>(kNormBytes), desk_.as<const uint32_t>(kGateBytes)};
+CallPlaces StreamCalls::places(const CachedPlan& known) {
+  return {arena_.data(), &aside_, norm_sums(norm_groups(known.execution_plan.plan())),
+          scratch_.as<const float>(kNormBytes), scratch_.as<const uint32_t>(kGateBytes)};
 }
 
 Status StreamCalls::run(const Call& call, Status own) {
   const KeptFailure refusal(own);
   const KeptFailure late(take_late_failure());
-  GQ_TRY(make(call, refusal.again(), board_.as<Disagreement>(kLateBytes)));
+  GQ_TRY(make(call, refusal.again(), pinned_.as<Disagreement>(kLateBytes)));
   return end(late.again());
 }
 
@@ -160,7 +161,7 @@ Status StreamCalls::end(Status status) {
                      code == GQSGD_INTERNAL;
   if (!broke) return status;
   endpoint_.failure.keep(status, last_error());
-  transport_.break_off(code, endpoint_.rank());
+  transport_.abort_group(code, endpoint_.rank());
   return endpoint_.failure.get();
 }
 
@@ -191,10 +192,10 @@ Status StreamCalls::prepare(Attempt* attempt) {
   GQ_TRY(check_sums(plan));
   GQ_TRY(prepare_lists(plan));
   attempt->header = Agreement::header_of(endpoint_, call, plan.schedule_id, norm_or_hash);
-  GQ_TRY(find_program(plan, attempt));
-  const bool fused_alone = attempt->captured && transport_.meets_on_host();
+  GQ_TRY(find_plan(plan, attempt));
+  const bool fused_alone = attempt->captured && transport_.agrees_on_host();
   if (!fused_alone) {
-    GQ_TRY(grow(room_bytes(plan)));
+    GQ_TRY(grow(workspace_bytes(plan)));
     GQ_TRY(list_operands(*attempt));
   }
   return prepare_fused(attempt);
@@ -235,20 +236,20 @@ Status StreamCalls::check_place(const char* name, const void* pointer, uint64_t 
               transport_.ordinal());
 }
 
-Status StreamCalls::find_program(const Plan& plan, Attempt* attempt) {
+Status StreamCalls::find_plan(const Plan& plan, Attempt* attempt) {
   const Signature signature = Signature::of(attempt->header);
   const std::vector<Part>* segments = parts_of(attempt->call);
-  attempt->known = programs_.find(signature, segments);
-  attempt->expected = attempt->known != nullptr && attempt->known == programs_.expected();
+  attempt->known = plans_.find(signature, segments);
+  attempt->expected = attempt->known != nullptr && attempt->known == plans_.expected();
   if (attempt->known != nullptr) return Status();
   if (attempt->captured) return not_captured_yet(*attempt, "has not been made");
-  if (programs_.is_full()) GQ_TRY(wait_on_host(done_, "earlier calls to end"));
+  if (plans_.is_full()) GQ_TRY(wait_on_host(done_, "earlier calls to end"));
   try {
-    programs_.make_room();
-    attempt->fresh = std::make_unique<KnownProgram>();
+    plans_.allocate_workspace();
+    attempt->fresh = std::make_unique<CachedPlan>();
     attempt->known = attempt->fresh.get();
     attempt->known->signature = signature;
-    return attempt->known->program.make(plan, endpoint_.rank(), segments, pace());
+    return attempt->known->execution_plan.make(plan, endpoint_.rank(), segments, pace());
   } catch (const std::bad_alloc&) {
     return fail(GQSGD_NO_MEMORY, "no memory for the moves of %u ranks", endpoint_.size());
   }
@@ -271,17 +272,17 @@ Status StreamCalls::grow(size_t arena_bytes) {
 
 /** Addresses of operands change with the arena only. */
 Status StreamCalls::list_operands(const Attempt& attempt) {
-  KnownProgram* const known = attempt.known;
+  CachedPlan* const known = attempt.known;
   const StreamHandle stream = attempt.call.stream;
-  const std::vector<size_t>& operands = known->program.operands();
+  const std::vector<size_t>& operands = known->execution_plan.operands();
   if (operands.empty() || known->listed_arena == arena_.data()) return Status();
   if (attempt.captured) return not_captured_yet(attempt, "was last made with less workspace");
   if (known->captured) GQ_TRY(keep_lists(known));
   GQ_TRY(known->lists.take(&lists_, operands.size()));
-  const ListRoom& room = known->lists.room();
-  for (size_t k = 0; k < operands.size(); ++k) room.staged[k] = arena_.data() + operands[k];
+  const AddressList& list = known->lists.list();
+  for (size_t k = 0; k < operands.size(); ++k) list.staged[k] = arena_.data() + operands[k];
   GQ_TRY(device_.wait(stream, done_));
-  GQ_TRY(device_.copy(room.there, room.staged, operands.size() * sizeof(void*), stream));
+  GQ_TRY(device_.copy(list.there, list.staged, operands.size() * sizeof(void*), stream));
   known->listed_arena = arena_.data();
   return Status();
 }
@@ -297,54 +298,56 @@ Status StreamCalls::reserve(PlanRequest request) {
   GQ_TRY(make_plan(request, &plan));
   const Shape& shape = plan.shape;
   const uint64_t chunks = shard_value_count(shape, shape.ranks) / shape.chunk_value_count + 1;
-  GQ_TRY(lists_.reserve(KnownPrograms::kKnownMax * static_cast<size_t>(chunks) * shape.ranks));
-  return grow(room_bytes(plan));
+  GQ_TRY(lists_.reserve(PlanCache::kKnownMax * static_cast<size_t>(chunks) * shape.ranks));
+  return grow(workspace_bytes(plan));
 }
 
 Status StreamCalls::enqueue(Attempt* attempt, const KeptFailure& refusal) {
   const Call& call = attempt->call;
-  if (transport_.meets_on_host()) {
-    return enqueue_together(attempt, refusal, refusal.ok() && has_one_norm(call));
+  if (transport_.agrees_on_host()) {
+    return enqueue_after_host_agreement(attempt, refusal, refusal.ok() && has_one_norm(call));
   }
   // A rank that may replay a graph has to see what the others do outside of theirs. Lists wait for
   // counts: nobody can answer a rank alone that has gone on to these.
-  attempt->goes_on = attempt->expected && refusal.ok() && !has_captured_ && !sends_lists(*attempt);
-  if (attempt->goes_on) {
+  attempt->speculative =
+      attempt->expected && refusal.ok() && !has_captured_ && !sends_lists(*attempt);
+  if (attempt->speculative) {
     GQ_TRY(publish(*attempt, has_one_norm(call)));
     GQ_TRY(agree_on_device(call, attempt->found));
-    return carry_out(attempt);
+    return execute_call(attempt);
   }
   GQ_TRY(publish(*attempt, refusal.ok() && has_one_norm(call)));
-  if (refusal.ok()) GQ_TRY(agree_on_device(call, board_.as<Disagreement>(kSeenBytes)));
-  Status verdict;
-  GQ_TRY(agree_on_host(*attempt, refusal.again(), &verdict));
-  if (verdict.ok()) return carry_out(attempt);
-  const KeptFailure difference(verdict);
+  if (refusal.ok()) GQ_TRY(agree_on_device(call, pinned_.as<Disagreement>(kSeenBytes)));
+  Status outcome;
+  GQ_TRY(agree_on_host(*attempt, refusal.again(), &outcome));
+  if (outcome.ok()) return execute_call(attempt);
+  const KeptFailure difference(outcome);
   GQ_TRY(stay_in_step(call));
   return difference.again();
 }
 
-Status StreamCalls::carry_out(Attempt* attempt) {
+Status StreamCalls::execute_call(Attempt* attempt) {
   const TimeRange range("gqsgd.fill");
   const Call& call = attempt->call;
   const Enqueuer enqueuer(endpoint_, transport_, call, *attempt->known, places(*attempt->known));
   const bool encoded = sends_lists(*attempt);
   bool as_lists = false;
   if (encoded) GQ_TRY(list_codes(*attempt, &as_lists));
-  GQ_TRY(as_lists ? exchange_lists(call, attempt->known->program.plan()) : enqueuer.moves(encoded));
+  GQ_TRY(as_lists ? exchange_lists(call, attempt->known->execution_plan.plan())
+                  : enqueuer.moves(encoded));
   CloseGateArgs gate{};
   gate.broken = transport_.broken_word();
-  gate.gate = desk_.as<uint32_t>(kGateBytes);
+  gate.gate = scratch_.as<uint32_t>(kGateBytes);
   gate.stream = call.stream;
   GQ_TRY(Status(device_.agreement->close_gate(gate)));
-  GQ_TRY(as_lists ? add_lists(call, attempt->known->program.plan()) : enqueuer.results());
+  GQ_TRY(as_lists ? add_lists(call, attempt->known->execution_plan.plan()) : enqueuer.results());
   if (attempt->captured) return device_.record_in_graph(done_, call.stream);
   GQ_TRY(device_.record(done_, call.stream));
-  if (attempt->known->program.plan().schedule->adds_natively &&
+  if (attempt->known->execution_plan.plan().schedule->adds_natively &&
       call.format.levels == Levels::none) {
     endpoint_.native_float_calls += 1;
   }
-  programs_.follow(attempt->known, &attempt->fresh);
+  plans_.follow(attempt->known, &attempt->fresh);
   return Status();
 }
 

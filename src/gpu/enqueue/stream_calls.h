@@ -8,10 +8,10 @@
 
 #include "src/call/agreement.h"
 #include "src/execute/endpoint.h"
-#include "src/gpu/enqueue/desk.h"
 #include "src/gpu/enqueue/enqueuer.h"
-#include "src/gpu/enqueue/flights.h"
-#include "src/gpu/enqueue/known_programs.h"
+#include "src/gpu/enqueue/pending_operations.h"
+#include "src/gpu/enqueue/plan_cache.h"
+#include "src/gpu/enqueue/scratch_layout.h"
 #include "src/support/kept_failure.h"
 
 namespace gq {
@@ -36,7 +36,7 @@ class StreamCalls {
   /** Enqueues one call on call.stream, or tells the other ranks that this one refuses: `own` is its
    *  refusal, whose sentence is this thread's last error. Waits on the host for the others' headers
    *  where the call is not the one that was expected. A failure of an earlier call, found since, is
-   *  returned by this one, which is carried out all the same: to refuse it would make it fail on
+   *  returned by this one, which is executed all the same: to refuse it would make it fail on
    *  other ranks, and so on for ever. */
   Status run(const Call& call, Status own);
 
@@ -60,7 +60,7 @@ class StreamCalls {
   }
 
   /** The step that the next call with at = NULL takes. From the first capture on the device counts:
-   *  a call counts when it is carried out, a replay too. From any thread. */
+   *  a call counts when it is executed, a replay too. From any thread. */
   uint64_t counter() const { return device_counts_ ? *device_counter() : counter_.load(); }
   bool counts_on_device() const { return device_counts_; }
   /** Of a call on host memory, once the device counts: after all that was enqueued before. */
@@ -75,10 +75,10 @@ class StreamCalls {
   struct Attempt {
     Call call;
     Header header;
-    KnownProgram* known = nullptr;
-    std::unique_ptr<KnownProgram> fresh;  ///< where the kind of call is a new one
+    CachedPlan* known = nullptr;
+    std::unique_ptr<CachedPlan> fresh;  ///< where the kind of call is a new one
     bool expected = false;
-    bool goes_on = false;           ///< without a look at the others' headers
+    bool speculative = false;       ///< without a look at the others' headers
     bool captured = false;          ///< becomes part of a graph
     bool may_fuse = false;          ///< one kernel of each rank may do it
     Disagreement* found = nullptr;  ///< where the device says what it finds, if nobody waits
@@ -91,13 +91,13 @@ class StreamCalls {
   Status describe(const Disagreement* late) const;
   Status index_refused(uint64_t sequence) const;
   Status take_late_failure();
-  Status verdict_of(const Flight& flight);
-  Status look_after(Flight* flight);
+  Status outcome_of(const PendingOperation& pending);
+  Status look_after(PendingOperation* pending);
   Status refuse_capture(const Call& call) const;
-  void end_flights(Status status);
+  void end_pending(Status status);
   Status prepare(Attempt* attempt);
   Status check_sums(const Plan& plan) const;
-  Status find_program(const Plan& plan, Attempt* attempt);
+  Status find_plan(const Plan& plan, Attempt* attempt);
   Status check_places(const Call& call) const;
   Status check_place(const char* name, const void* pointer, uint64_t value_count) const;
   Status grow(size_t arena_bytes);
@@ -105,9 +105,9 @@ class StreamCalls {
 
   Status capture(Attempt* attempt, const KeptFailure& refusal);
   static Status not_captured_yet(const Attempt& attempt, const char* why);
-  static Status meets_on_host(const Call& call, const char* why);
+  static Status agrees_on_host(const Call& call, const char* why);
   Status keep_arena();
-  static Status keep_lists(KnownProgram* known);
+  static Status keep_lists(CachedPlan* known);
   Status capture_fused(Attempt* attempt);
   Status fused_block_count(const Attempt& attempt, uint32_t* block_count);
   void count_on_device(Call* call);
@@ -118,20 +118,21 @@ class StreamCalls {
   static bool takes_step_on_device(const Call& call) {
     return call.counts_later && call.step_at != nullptr;
   }
-  volatile uint64_t* device_counter() const { return board_.as<volatile uint64_t>(kCounterBytes); }
+  volatile uint64_t* device_counter() const { return pinned_.as<volatile uint64_t>(kCounterBytes); }
 
   Status enqueue(Attempt* attempt, const KeptFailure& refusal);
   Status publish(const Attempt& attempt, bool takes_norm);
   Status write_header(const Attempt& attempt, bool keep_norm);
   Status take_norm(const Call& call);
   Status agree_on_device(const Call& call, Disagreement* found);
-  Status agree_on_host(const Attempt& attempt, Status own, Status* verdict);
+  Status agree_on_host(const Attempt& attempt, Status own, Status* outcome);
   Status stay_in_step(const Call& call);
-  Status enqueue_together(Attempt* attempt, const KeptFailure& refusal, bool takes_norm);
-  Status meet(const Attempt& attempt, const KeptFailure& refusal, Status* verdict);
+  Status enqueue_after_host_agreement(Attempt* attempt, const KeptFailure& refusal,
+                                      bool takes_norm);
+  Status agree_headers(const Attempt& attempt, const KeptFailure& refusal, Status* outcome);
   Status await_headers(Agreement* agreement);
   Status fill(Attempt* attempt, bool takes_norm);
-  Status carry_out(Attempt* attempt);
+  Status execute_call(Attempt* attempt);
   Status prepare_lists(const Plan& plan);
   Status list_codes(const Attempt& attempt, bool* as_lists);
   Status count_codes(const Call& call, const Plan& plan);
@@ -142,7 +143,7 @@ class StreamCalls {
   Status exchange_lists(const Call& call, const Plan& plan);
   Status add_lists(const Call& call, const Plan& plan);
   Status prepare_fused(Attempt* attempt);
-  Status carry_out_fused(Attempt* attempt, uint32_t block_count);
+  Status execute_fused(Attempt* attempt, uint32_t block_count);
   FusedArgs fused_args(const Attempt& attempt, uint32_t block_count) const;
   Status late_failure_of_kernels();
   Status wait_on_host(EventHandle event, const char* what);
@@ -151,18 +152,18 @@ class StreamCalls {
   void abandon();
 
   static bool sends_lists(const Attempt& attempt) {
-    return attempt.known != nullptr && attempt.known->program.plan().schedule->sends_lists;
+    return attempt.known != nullptr && attempt.known->execution_plan.plan().schedule->sends_lists;
   }
   /** Whose norm travels in the header. */
   static bool has_one_norm(const Call& call) {
     return call.segments == nullptr && call.format.levels != Levels::none && call.format.block == 0;
   }
   /** Where hosts meet in every exchange there is nothing to overlap: stages are enqueued after. */
-  Pace pace() const { return transport_.meets_on_host() ? Pace::in_turns : Pace::overlapped; }
-  CallPlaces places(const KnownProgram& known);
+  Pace pace() const { return transport_.agrees_on_host() ? Pace::in_turns : Pace::overlapped; }
+  CallPlaces places(const CachedPlan& known);
   /** Workspace of the stages of lists. */
-  unsigned char* list_room(const Plan& plan) const;
-  const Header* seen_headers() const { return board_.as<const Header>(kBoardHeadersBytes); }
+  unsigned char* sparse_workspace(const Plan& plan) const;
+  const Header* seen_headers() const { return pinned_.as<const Header>(kPinnedHeadersBytes); }
   /** Workspace of norm stages, behind everything else in the arena. */
   unsigned char* norm_sums(size_t group_count) const {
     return arena_.data() + arena_.size_bytes() - group_count * sizeof(double);
@@ -171,17 +172,17 @@ class StreamCalls {
   Endpoint& endpoint_;
   StreamTransport& transport_;
   const Device& device_;
-  ListMemory lists_;  // before what has a part of it
-  KnownPrograms programs_;
-  Flights flights_;
-  std::unique_ptr<KnownProgram> unused_;  ///< of a call that failed: the stream may not know yet
-  std::atomic<uint64_t>& counter_;        // of the host
+  AddressListMemory lists_;  // before what has a part of it
+  PlanCache plans_;
+  PendingOperations pending_operations_;
+  std::unique_ptr<CachedPlan> unused_;  ///< of a call that failed: the stream may not know yet
+  std::atomic<uint64_t>& counter_;      // of the host
   std::atomic<bool> device_counts_{false};
   bool has_captured_ = false;
   DeviceBuffer arena_;
   std::vector<DeviceBuffer> earlier_arenas_;  // that graphs use
-  DeviceBuffer desk_;                         // headers of all ranks, the own one, norm and gate
-  PinnedBuffer board_;  // what the host reads: disagreements, headers of all ranks
+  DeviceBuffer scratch_;                      // headers of all ranks, the own one, norm and gate
+  PinnedBuffer pinned_;  // what the host reads: disagreements, headers of all ranks
   std::vector<Transfer> list_transfers_;
   EventHandle done_ = nullptr;   // behind the last call
   EventHandle there_ = nullptr;  // behind headers on their way to the host

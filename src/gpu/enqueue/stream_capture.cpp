@@ -24,25 +24,25 @@ Status StreamCalls::capture(Attempt* attempt, const KeptFailure& refusal) {
         "of its lists, which no graph can; use schedule direct",
         call.stream);
   }
-  if (transport_.meets_on_host()) return capture_fused(attempt);
+  if (transport_.agrees_on_host()) return capture_fused(attempt);
   GQ_TRY(prepare(attempt));
   if (call.counts_later) count_on_device(&call);
-  attempt->goes_on = true;
+  attempt->speculative = true;
   attempt->known->captured = true;
   has_captured_ = true;
   GQ_TRY(publish(*attempt, has_one_norm(call)));
   GQ_TRY(agree_on_device(call, attempt->found));
-  return carry_out(attempt);
+  return execute_call(attempt);
 }
 
 /** Where hosts meet in every call a graph has nothing but kernels that meet themselves. */
 Status StreamCalls::capture_fused(Attempt* attempt) {
   Call& call = attempt->call;
   FusedKernels* const fused = transport_.fused();
-  if (fused == nullptr) return meets_on_host(call, "this group has no kernels that meet instead");
+  if (fused == nullptr) return agrees_on_host(call, "this group has no kernels that meet instead");
   GQ_TRY(prepare(attempt));
   if (!attempt->may_fuse) {
-    return meets_on_host(
+    return agrees_on_host(
         call,
         "none but allreduces of schedule direct, in one chunk for each rank and of not too many "
         "values, have kernels that meet instead, where the format has one norm or blocks with "
@@ -51,9 +51,9 @@ Status StreamCalls::capture_fused(Attempt* attempt) {
   uint32_t block_count = 0;
   GQ_TRY(fused_block_count(*attempt, &block_count));
   if (block_count == 0) {
-    return meets_on_host(call,
-                         "kernels that meet instead have no room on the device beside those "
-                         "of other groups, or devices do not reach each other");
+    return agrees_on_host(call,
+                          "kernels that meet instead have no room on the device beside those "
+                          "of other groups, or devices do not reach each other");
   }
   GQ_TRY(fused->check_graphs());
   if (call.counts_later) count_on_device(&call);
@@ -69,7 +69,7 @@ void StreamCalls::count_on_device(Call* call) {
     *device_counter() = counter_.load();
     device_counts_ = true;
   }
-  call->step_at = desk_.as<const uint32_t>(kStepBytes);
+  call->step_at = scratch_.as<const uint32_t>(kStepBytes);
 }
 
 Status StreamCalls::not_captured_yet(const Attempt& attempt, const char* why) {
@@ -81,7 +81,7 @@ Status StreamCalls::not_captured_yet(const Attempt& attempt, const char* why) {
       static_cast<unsigned long long>(attempt.call.value_count), why);
 }
 
-Status StreamCalls::meets_on_host(const Call& call, const char* why) {
+Status StreamCalls::agrees_on_host(const Call& call, const char* why) {
   return fail(
       GQSGD_UNSUPPORTED,
       "stream %p is being captured, and the hosts of this group meet in a call of this kind "
@@ -98,7 +98,7 @@ Status StreamCalls::keep_arena() {
   return Status();
 }
 
-Status StreamCalls::keep_lists(KnownProgram* known) {
+Status StreamCalls::keep_lists(CachedPlan* known) {
   try {
     known->earlier_lists.push_back(std::move(known->lists));
   } catch (const std::bad_alloc&) {
@@ -112,7 +112,7 @@ Status StreamCalls::take_step(Call* call) {
   uint64_t step = 0;
   if (device_counts_) {
     step = *device_counter();
-    call->step_at = desk_.as<const uint32_t>(kStepBytes);
+    call->step_at = scratch_.as<const uint32_t>(kStepBytes);
   } else {
     step = call->step = counter_.fetch_add(1);
   }

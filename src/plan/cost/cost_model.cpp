@@ -71,7 +71,8 @@ double step_ns(int32_t schedule_id, const CostConstants& constants) {
 double steps_ns(const Plan& plan, const CostConstants& constants) {
   const uint32_t ranks = plan.shape.ranks;
   if (ranks == 1 || plan.shape.value_count == 0) return 0;
-  return 2.0 * std::max(1u, plan.schedule->combines(ranks)) * step_ns(plan.schedule_id, constants);
+  return 2.0 * std::max(1u, plan.schedule->reduction_depth(ranks)) *
+         step_ns(plan.schedule_id, constants);
 }
 
 /** Ranks that share a processor wait while others work: each processor time of one is lengthened by

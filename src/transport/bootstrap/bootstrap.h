@@ -13,7 +13,7 @@
 
 namespace gq {
 
-struct Invitation {
+struct JoinToken {
   UniqueId id;
   uint32_t rank;
   uint32_t size;
@@ -24,32 +24,33 @@ struct Invitation {
 struct Member {
   Descriptor memory;
   Descriptor wakeup;
-  Descriptor lifeline;
+  Descriptor liveness_pipe;
 };
 inline constexpr uint32_t kMemberDescriptors = 3;
 
-struct Roster {
+struct GroupMembers {
   std::unique_ptr<Member[]> members;  ///< one per rank
   uint32_t tag = 0;
 };
 
-/** One rank's part in the meeting; destroyed when it is over. All failures are those of the whole
+/** One rank's part in the bootstrap; destroyed when it is over. All failures are those of the whole
  *  group, in the same words on every rank, unless a rank's claim to belong is itself refused. */
-class Meeting {
+class Bootstrap {
  public:
-  virtual ~Meeting() = default;
+  virtual ~Bootstrap() = default;
 
-  /** Takes over what this rank brings and returns when the roster is complete. `own` is a failure
-   *  that keeps this rank from bringing anything: the others hear of it, and so does the caller.
-   *  MISMATCH, VERSION, DUPLICATE_RANK, TIMEOUT, PEER_LOST, REMOTE_ERROR, or a system failure. */
-  virtual Status gather(Status own, Member bring, Roster* roster) = 0;
+  /** Takes over what this rank brings and returns when the list of members is complete. `own` is a
+   * failure that keeps this rank from bringing anything: the others hear of it, and so does the
+   * caller. MISMATCH, VERSION, DUPLICATE_RANK, TIMEOUT, PEER_LOST, REMOTE_ERROR, or a system
+   * failure. */
+  virtual Status gather(Status own, Member bring, GroupMembers* group) = 0;
 
   /** Returns OK when every rank has said that it is ready. */
   virtual Status conclude(Status own) = 0;
 };
 
-/** NO_MEMORY, or a meeting for this rank. Nobody is called or waited for yet. */
-Status open_meeting(const Invitation& invitation, std::unique_ptr<Meeting>* out);
+/** NO_MEMORY, or a bootstrap for this rank. Nobody is called or waited for yet. */
+Status open_bootstrap(const JoinToken& join_token, std::unique_ptr<Bootstrap>* out);
 
 }  // namespace gq
 

@@ -1,4 +1,4 @@
-// The three packets of a meeting, fixed in size, one process to another of the same machine.
+// The three packets of a bootstrap, fixed in size, one process to another of the same machine.
 #ifndef GQ_TRANSPORT_BOOTSTRAP_BOOTSTRAP_MESSAGES_H
 #define GQ_TRANSPORT_BOOTSTRAP_BOOTSTRAP_MESSAGES_H
 
@@ -11,7 +11,7 @@
 
 namespace gq {
 
-inline constexpr uint32_t kMeetingMagic = 0x65687147;  // "Gqhe"
+inline constexpr uint32_t kBootstrapMagic = 0x65687147;  // "Gqhe"
 inline constexpr uint32_t kLibraryVersion =
     GQSGD_VERSION_MAJOR * 10000 + GQSGD_VERSION_MINOR * 100 + GQSGD_VERSION_PATCH;
 
@@ -21,8 +21,8 @@ inline constexpr char kOneMachine[] =
 
 /** A rank to rank 0, with its descriptors unless status says why it has none. The layout up to
  *  `size` stays in every version, so that versions can tell each other apart. */
-struct Hello {
-  uint32_t magic = kMeetingMagic;
+struct JoinRequest {
+  uint32_t magic = kBootstrapMagic;
   uint32_t wire_version = kWireVersion;
   uint32_t library_version = kLibraryVersion;
   unsigned char secret[32] = {};
@@ -31,24 +31,24 @@ struct Hello {
   int32_t status = GQSGD_OK;
   uint32_t reserved = 0;
 };
-static_assert(sizeof(Hello) == 60);
+static_assert(sizeof(JoinRequest) == 60);
 
 /** Rank 0 to a rank: with `rank_count` > 0 the descriptors of as many ranks from `first_rank` on,
- *  kMemberDescriptors each; with 0 the end of the meeting. A status that is not OK ends it with
+ *  kMemberDescriptors each; with 0 the end of the bootstrap. A status that is not OK ends it with
  *  `sentence`. */
-struct Verdict {
-  uint32_t magic = kMeetingMagic;
+struct Outcome {
+  uint32_t magic = kBootstrapMagic;
   int32_t status = GQSGD_OK;
   uint32_t tag = 0;
   uint32_t first_rank = 0;
   uint32_t rank_count = 0;
   char sentence[236] = {};
 };
-static_assert(sizeof(Verdict) == 256);
+static_assert(sizeof(Outcome) == 256);
 
 /** A rank to rank 0: it is ready, or has failed, or (TIMEOUT) does not wait any longer. */
 struct Report {
-  uint32_t magic = kMeetingMagic;
+  uint32_t magic = kBootstrapMagic;
   int32_t status = GQSGD_OK;
 };
 

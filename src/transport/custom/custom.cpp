@@ -94,7 +94,7 @@ Status CustomTransport::peer_header(uint32_t peer, uint64_t sequence, Header* he
       number == static_cast<uint32_t>(sequence)) {
     return Status();
   }
-  break_off(GQSGD_PROTOCOL, peer);
+  abort_group(GQSGD_PROTOCOL, peer);
   return fail(GQSGD_PROTOCOL,
               "call %" PRIu64
               ": rank %u got %zu bytes from rank %u that are not its header of this "

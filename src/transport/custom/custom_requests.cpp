@@ -18,7 +18,7 @@ Status CustomTransport::intact() const {
   return cause == 0 ? Status() : explain(unpack_cause(cause), rank(), false, "");
 }
 
-void CustomTransport::break_off(gqsgd_status cause, uint32_t culprit) {
+void CustomTransport::abort_group(gqsgd_status cause, uint32_t culprit) {
   uint64_t none = 0;
   cause_.compare_exchange_strong(none, pack({cause, culprit, rank()}));
 }
@@ -27,7 +27,7 @@ void CustomTransport::break_off(gqsgd_status cause, uint32_t culprit) {
 Status CustomTransport::backend(const char* function, uint32_t peer, const char* how) {
   char whom[32] = "";
   if (peer != rank()) snprintf(whom, sizeof whom, " rank %u", peer);
-  break_off(GQSGD_BACKEND, peer);
+  abort_group(GQSGD_BACKEND, peer);
   return fail(GQSGD_BACKEND, "call %" PRIu64 ", rank %u, while %s: the transport's %s%s %s",
               sequence_, rank(), phase(), function, whom, how);
 }
@@ -131,7 +131,7 @@ Status CustomTransport::test(TableRequest* request, const char* what) {
 Status CustomTransport::front_of(uint32_t peer, size_t size_bytes, TableRequest** out) {
   TableRequest* request = *out = receives_.front(peer);
   if (request == nullptr || request->size_bytes != size_bytes) {
-    break_off(GQSGD_INTERNAL, rank());
+    abort_group(GQSGD_INTERNAL, rank());
     return fail(GQSGD_INTERNAL, "rank %u: %zu bytes from rank %u were not announced", rank(),
                 size_bytes, peer);
   }
@@ -139,7 +139,7 @@ Status CustomTransport::front_of(uint32_t peer, size_t size_bytes, TableRequest*
   request->come_bytes = size_bytes;  // for a transport that has nothing to say about it
   GQ_TRY(test(request, "receive from"));
   if (!request->done || request->come_bytes == size_bytes) return Status();
-  break_off(GQSGD_PROTOCOL, peer);
+  abort_group(GQSGD_PROTOCOL, peer);
   return fail(GQSGD_PROTOCOL,
               "call %" PRIu64 ", rank %u, while %s: got %zu of %zu bytes from rank %u", sequence_,
               rank(), phase(), request->come_bytes, size_bytes, peer);

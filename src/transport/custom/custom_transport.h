@@ -50,7 +50,7 @@ class CustomTransport final : public Transport {
 
   Status wait(uint32_t slice_us) override;
   Status check() override;
-  void break_off(gqsgd_status cause, uint32_t culprit) override;
+  void abort_group(gqsgd_status cause, uint32_t culprit) override;
   TransportCounters counters() const override { return counters_; }
 
  private:

@@ -35,7 +35,7 @@ class NcclTransport final : public StreamTransport {
   Status exchange(unsigned char* arena, const Transfer* transfers, size_t transfer_count,
                   StreamHandle stream) override;
   Status sum(Addend addend, void* words, uint64_t addend_count, StreamHandle stream) override;
-  const uint32_t* broken_word() const override { return board_.as<const uint32_t>(); }
+  const uint32_t* broken_word() const override { return shared_memory_.as<const uint32_t>(); }
 
   void show_headers(const Header* headers) override { headers_ = headers; }
   Status peer_header(uint32_t peer, uint64_t, Header* header, bool* there) override {
@@ -45,12 +45,12 @@ class NcclTransport final : public StreamTransport {
   }
   Status wait(uint32_t) override { return check(); }
   Status check() override { return comm_.check(); }
-  void break_off(gqsgd_status, uint32_t) override {
-    *board_.as<volatile uint32_t>() = 1;
+  void abort_group(gqsgd_status, uint32_t) override {
+    *shared_memory_.as<volatile uint32_t>() = 1;
     comm_.give_up();
   }
   void abort() override {
-    *board_.as<volatile uint32_t>() = 1;
+    *shared_memory_.as<volatile uint32_t>() = 1;
     comm_.abort_later();
   }
   void finish_abort() override { comm_.give_up(); }
@@ -68,14 +68,14 @@ class NcclTransport final : public StreamTransport {
   uint32_t size_ = 1;
   uint32_t tag_ = 0;
   int32_t ordinal_ = 0;
-  PinnedBuffer board_;  // the broken word
+  PinnedBuffer shared_memory_;  // the broken word
   const Header* headers_ = nullptr;
   TransportCounters counters_;
 };
 
 Status NcclTransport::open() {
-  GQ_TRY(board_.reserve(device_, sizeof(uint32_t)));
-  *board_.as<uint32_t>() = 0;
+  GQ_TRY(shared_memory_.reserve(device_, sizeof(uint32_t)));
+  *shared_memory_.as<uint32_t>() = 0;
   return Status();
 }
 
@@ -143,7 +143,7 @@ Status NcclTransport::warm() {
   GQ_TRY(wait_for(device_, own.event, deadline_after_ms(timeout_ms_), look, this, &done));
   counters_ = TransportCounters();
   if (done) return Status();
-  break_off(GQSGD_TIMEOUT, rank_);
+  abort_group(GQSGD_TIMEOUT, rank_);
   return fail(GQSGD_TIMEOUT,
               "rank %u waited %" PRId64
               " ms for a first word of all %u ranks: one of them did not get as far (timeout_ms "

@@ -1,4 +1,4 @@
-// The board in segments of several processes; deaths are seen on their lifelines.
+// Control blocks in segments of several processes; deaths are seen on their liveness pipes.
 #include "src/transport/process/process.h"
 
 #include <errno.h>
@@ -12,9 +12,9 @@
 #include "src/transport/bootstrap/bootstrap.h"
 #include "src/transport/bootstrap/random_bytes.h"
 #include "src/transport/process/descriptor_limit.h"
-#include "src/transport/process/lifeline.h"
+#include "src/transport/process/liveness_pipe.h"
 #include "src/transport/process/segment.h"
-#include "src/transport/shared_memory/board.h"
+#include "src/transport/shared_memory/shared_memory_transport.h"
 #include "src/transport/stream/ipc_lent_memory.h"
 #include "src/transport/stream/ipc_streams.h"
 #include "src/transport/system_failure.h"
@@ -23,28 +23,28 @@ namespace gq {
 namespace {
 
 // Descriptors of one rank: a file, its copy, the file with the words it sleeps on, two ends of the
-// lifeline, one socket; then what each member brings, and for rank 0 a socket a member.
+// liveness pipe, one socket; then what each member brings, and for rank 0 a socket a member.
 constexpr uint32_t kOwnDescriptors = 6;
 
-Status check_limit(const Invitation& invitation) {
-  const uint32_t per_member = kMemberDescriptors + (invitation.rank == 0 ? 1 : 0);
-  return check_descriptor_limit(kOwnDescriptors + per_member * invitation.size, invitation.size);
+Status check_limit(const JoinToken& join_token) {
+  const uint32_t per_member = kMemberDescriptors + (join_token.rank == 0 ? 1 : 0);
+  return check_descriptor_limit(kOwnDescriptors + per_member * join_token.size, join_token.size);
 }
 
-Status meet_nobody(Member own, Roster* roster) {
-  roster->members.reset(new (std::nothrow) Member[1]);
-  if (!roster->members) return fail(GQSGD_NO_MEMORY, "no memory for a group of 1 rank");
-  roster->members[0] = std::move(own);
-  return random_bytes(&roster->tag, sizeof roster->tag);
+Status bootstrap_alone(Member own, GroupMembers* group) {
+  group->members.reset(new (std::nothrow) Member[1]);
+  if (!group->members) return fail(GQSGD_NO_MEMORY, "no memory for a group of 1 rank");
+  group->members[0] = std::move(own);
+  return random_bytes(&group->tag, sizeof group->tag);
 }
 
-class ProcessTransport final : public BoardTransport {
+class ProcessTransport final : public SharedMemoryTransport {
  public:
   ~ProcessTransport() override;
 
-  Status join(const Invitation& invitation);
+  Status join(const JoinToken& join_token);
   Status arena(size_t size_bytes, unsigned char** base) override;
-  Status open_streams(const StreamSeat& seat, std::unique_ptr<StreamTransport>* out) override;
+  Status open_streams(const StreamConfig& config, std::unique_ptr<StreamTransport>* out) override;
 
  protected:
   Status reach(uint32_t origin, uint64_t end_bytes) override {
@@ -57,25 +57,25 @@ class ProcessTransport final : public BoardTransport {
   void find_dead() override;
 
  private:
-  Status bring(const Invitation& invitation, Member* member);
-  Status attach(const Invitation& invitation, Roster* roster);
+  Status bring(const JoinToken& join_token, Member* member);
+  Status attach(const JoinToken& join_token, GroupMembers* group);
 
   uint64_t generation_ = fork_generation();
   OwnSegment own_;
-  Lifeline lifeline_;
+  LivenessPipe liveness_pipe_;
   std::unique_ptr<PeerSegment[]> peers_;
-  std::unique_ptr<BoardPlace[]> places_;
-  std::unique_ptr<Descriptor[]> lifelines_;  // what is watched of each peer
-  std::unique_ptr<pollfd[]> watched_;        // rank r at r; the own one is never open
-  std::unique_ptr<LentMemory> lent_;         // null before the first call on a stream
-  bool seated_ = false;
+  std::unique_ptr<PeerControl[]> places_;
+  std::unique_ptr<Descriptor[]> liveness_pipes_;  // what is watched of each peer
+  std::unique_ptr<pollfd[]> watched_;             // rank r at r; the own one is never open
+  std::unique_ptr<LentMemory> lent_;              // null before the first call on a stream
+  bool attached_ = false;
 };
 
 ProcessTransport::~ProcessTransport() {
   if (generation_ == fork_generation()) {
-    if (seated_) stand_up();
+    if (attached_) detach();
     if (lent_ && !lent_->memory.empty()) {
-      lent_->lifelines = std::move(lifelines_);
+      lent_->liveness_pipes = std::move(liveness_pipes_);
       lent_->ranks = size();
       keep_until_returned(std::move(lent_));
     }
@@ -83,60 +83,60 @@ ProcessTransport::~ProcessTransport() {
   }
   // In a child the group is the parent's, and the memory is not even mapped.
   own_.abandon();
-  for (uint32_t peer = 0; seated_ && peer < size(); ++peer) peers_[peer].abandon();
+  for (uint32_t peer = 0; attached_ && peer < size(); ++peer) peers_[peer].abandon();
 }
 
-Status ProcessTransport::join(const Invitation& invitation) {
+Status ProcessTransport::join(const JoinToken& join_token) {
   Member member;
-  const Status brought = bring(invitation, &member);
-  Roster roster;
-  if (invitation.size == 1) {
+  const Status brought = bring(join_token, &member);
+  GroupMembers group;
+  if (join_token.size == 1) {
     GQ_TRY(brought);
-    GQ_TRY(meet_nobody(std::move(member), &roster));
-    return attach(invitation, &roster);
+    GQ_TRY(bootstrap_alone(std::move(member), &group));
+    return attach(join_token, &group);
   }
-  std::unique_ptr<Meeting> meeting;
-  GQ_TRY(open_meeting(invitation, &meeting));
-  GQ_TRY(meeting->gather(brought, std::move(member), &roster));
-  return meeting->conclude(attach(invitation, &roster));
+  std::unique_ptr<Bootstrap> bootstrap;
+  GQ_TRY(open_bootstrap(join_token, &bootstrap));
+  GQ_TRY(bootstrap->gather(brought, std::move(member), &group));
+  return bootstrap->conclude(attach(join_token, &group));
 }
 
-Status ProcessTransport::bring(const Invitation& invitation, Member* member) {
-  GQ_TRY(check_limit(invitation));
-  GQ_TRY(own_.make(invitation.size));
-  GQ_TRY(lifeline_.make(&member->lifeline));
+Status ProcessTransport::bring(const JoinToken& join_token, Member* member) {
+  GQ_TRY(check_limit(join_token));
+  GQ_TRY(own_.make(join_token.size));
+  GQ_TRY(liveness_pipe_.make(&member->liveness_pipe));
   member->wakeup = own_.take_wakeup_file();
   member->memory.reset(fcntl(own_.descriptor(), F_DUPFD_CLOEXEC, 0));
   if (member->memory.is_open()) return Status();
   return system_failure(errno, "a second descriptor of the shared memory");
 }
 
-Status ProcessTransport::attach(const Invitation& invitation, Roster* roster) {
-  const uint32_t ranks = invitation.size;
+Status ProcessTransport::attach(const JoinToken& join_token, GroupMembers* group) {
+  const uint32_t ranks = join_token.size;
   peers_.reset(new (std::nothrow) PeerSegment[ranks]);
-  places_.reset(new (std::nothrow) BoardPlace[ranks]);
-  lifelines_.reset(new (std::nothrow) Descriptor[ranks]);
+  places_.reset(new (std::nothrow) PeerControl[ranks]);
+  liveness_pipes_.reset(new (std::nothrow) Descriptor[ranks]);
   watched_.reset(new (std::nothrow) pollfd[ranks]);
-  if (!peers_ || !places_ || !lifelines_ || !watched_) {
-    return fail(GQSGD_NO_MEMORY, "no memory for what rank %u knows of %u ranks", invitation.rank,
+  if (!peers_ || !places_ || !liveness_pipes_ || !watched_) {
+    return fail(GQSGD_NO_MEMORY, "no memory for what rank %u knows of %u ranks", join_token.rank,
                 ranks);
   }
   for (uint32_t peer = 0; peer < ranks; ++peer) {
     watched_[peer] = {-1, 0, 0};
-    if (peer == invitation.rank) {
-      places_[peer] = {own_.bell(), own_.control()};
+    if (peer == join_token.rank) {
+      places_[peer] = {own_.wakeup(), own_.control()};
       continue;
     }
-    Member& member = roster->members[peer];
+    Member& member = group->members[peer];
     GQ_TRY(peers_[peer].attach({std::move(member.memory), std::move(member.wakeup)}, peer, ranks,
                                own_.seals()));
-    places_[peer] = {peers_[peer].bell(), peers_[peer].control()};
-    lifelines_[peer] = std::move(member.lifeline);
-    watched_[peer].fd = lifelines_[peer].number();
+    places_[peer] = {peers_[peer].wakeup(), peers_[peer].control()};
+    liveness_pipes_[peer] = std::move(member.liveness_pipe);
+    watched_[peer].fd = liveness_pipes_[peer].number();
   }
-  GQ_TRY(sit_down(
-      {invitation.rank, ranks, roster->tag, BellScope::machine, own_.control(), places_.get()}));
-  seated_ = true;
+  GQ_TRY(SharedMemoryTransport::attach(
+      {join_token.rank, ranks, group->tag, WakeupScope::machine, own_.control(), places_.get()}));
+  attached_ = true;
   return Status();
 }
 
@@ -148,7 +148,7 @@ Status ProcessTransport::arena(size_t size_bytes, unsigned char** base) {
   return Status();
 }
 
-Status ProcessTransport::open_streams(const StreamSeat& seat,
+Status ProcessTransport::open_streams(const StreamConfig& config,
                                       std::unique_ptr<StreamTransport>* out) {
   try {
     if (!lent_) lent_ = std::make_unique<LentMemory>();
@@ -156,7 +156,7 @@ Status ProcessTransport::open_streams(const StreamSeat& seat,
     for (uint32_t peer = 0; peer < size(); ++peer) {
       arenas[peer] = peer == rank() ? own_.ipc_arena() : peers_[peer].ipc_arena();
     }
-    return open_ipc_streams(*this, seat, {own_.ipc_arena(), std::move(arenas), lent_.get()}, out);
+    return open_ipc_streams(*this, config, {own_.ipc_arena(), std::move(arenas), lent_.get()}, out);
   } catch (const std::bad_alloc&) {
     return fail(GQSGD_NO_MEMORY, "no memory for calls of rank %u on streams", rank());
   }
@@ -168,7 +168,7 @@ void ProcessTransport::find_dead() {
     if ((watched_[peer].revents & (POLLHUP | POLLERR | POLLNVAL)) == 0) continue;
     mark_gone(peer);
     watched_[peer] = {-1, 0, 0};
-    lifelines_[peer].reset();
+    liveness_pipes_[peer].reset();
   }
 }
 
@@ -176,8 +176,8 @@ void ProcessTransport::find_dead() {
 
 Status create_process(const gqsgd_unique_id& id, uint32_t rank, uint32_t size, int64_t timeout_ms,
                       std::unique_ptr<Transport>* out) {
-  Invitation invitation{{}, rank, size, deadline_after_ms(timeout_ms)};
-  GQ_TRY(read_unique_id(id, &invitation.id));
+  JoinToken join_token{{}, rank, size, deadline_after_ms(timeout_ms)};
+  GQ_TRY(read_unique_id(id, &join_token.id));
   if (size == 0 || size > kProcessRanksMax) {
     return fail(GQSGD_INVALID_ARGUMENT, "a group of processes has 1 to %u ranks, not %u",
                 kProcessRanksMax, size);
@@ -189,7 +189,7 @@ Status create_process(const gqsgd_unique_id& id, uint32_t rank, uint32_t size, i
   GQ_TRY(watch_forks());
   std::unique_ptr<ProcessTransport> transport(new (std::nothrow) ProcessTransport);
   if (!transport) return fail(GQSGD_NO_MEMORY, "no memory for rank %u of %u", rank, size);
-  GQ_TRY(transport->join(invitation));
+  GQ_TRY(transport->join(join_token));
   *out = std::move(transport);
   return Status();
 }

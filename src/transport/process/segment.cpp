@@ -146,7 +146,7 @@ Status OwnSegment::make(uint32_t ranks) {
   GQ_TRY(arena_.map(file, arena_offset_bytes_, page_bytes(), Access::read_write));
   GQ_TRY(seal_against_writing(file, &seals_));
   GQ_TRY(make_wakeup_file());
-  new (bell_.base()) Bell;
+  new (wakeup_.base()) Wakeup;
   new (control_.base()) Control;
   for (uint32_t peer = 0; peer < ranks; ++peer) {
     new (posted_of(control()) + peer) std::atomic<uint64_t>(0);
@@ -160,13 +160,13 @@ Status OwnSegment::make_wakeup_file() {
   const int file = wakeup_file_.number();
   GQ_TRY(seal(file, kSeals));
   GQ_TRY(commit(file, 0, page_bytes()));
-  return bell_.map(file, 0, page_bytes(), Access::read_write);
+  return wakeup_.map(file, 0, page_bytes(), Access::read_write);
 }
 
 /** Its first page was mapped before the seal: the mapping grows, and no other one is needed. */
 Status OwnSegment::grow_arena(size_t size_bytes) {
-  const uint64_t room_bytes = length_bytes_ - arena_offset_bytes_;
-  if (size_bytes > room_bytes) return refuse_length(size_bytes, room_bytes);
+  const uint64_t workspace_bytes = length_bytes_ - arena_offset_bytes_;
+  if (size_bytes > workspace_bytes) return refuse_length(size_bytes, workspace_bytes);
   const uint64_t new_bytes = whole_pages(size_bytes);
   const uint64_t old_bytes = committed_bytes_;
   if (new_bytes <= old_bytes) return Status();
@@ -177,7 +177,7 @@ Status OwnSegment::grow_arena(size_t size_bytes) {
 }
 
 void OwnSegment::abandon() {
-  bell_.abandon();
+  wakeup_.abandon();
   control_.abandon();
   arena_.abandon();
 }
@@ -191,7 +191,7 @@ Status PeerSegment::attach(SegmentFiles files, uint32_t rank, uint32_t ranks, in
   GQ_TRY(check_file(wakeup, rank, kSeals, page_bytes(), &wakeup_bytes));
   GQ_TRY(check_file(files.memory.number(), rank, seals, arena_offset_bytes_, &length_bytes_));
   file_ = std::move(files.memory);
-  GQ_TRY(bell_.map(wakeup, 0, page_bytes(), Access::read_write));
+  GQ_TRY(wakeup_.map(wakeup, 0, page_bytes(), Access::read_write));
   return control_.map(file_.number(), 0, arena_offset_bytes_, Access::read);
 }
 
@@ -226,7 +226,7 @@ Status PeerSegment::check_committed(uint64_t committed_bytes) const {
 }
 
 void PeerSegment::abandon() {
-  bell_.abandon();
+  wakeup_.abandon();
   control_.abandon();
   arena_.abandon();
 }

@@ -33,7 +33,7 @@ class OwnSegment {
   Descriptor take_wakeup_file() { return std::move(wakeup_file_); }
   /** On kernels before 5.1 the file that peers read is not sealed against their writing. */
   int seals() const { return seals_; }
-  Bell* bell() const { return reinterpret_cast<Bell*>(bell_.base()); }
+  Wakeup* wakeup() const { return reinterpret_cast<Wakeup*>(wakeup_.base()); }
   Control* control() const { return reinterpret_cast<Control*>(control_.base()); }
   IpcArena* ipc_arena() const {
     return reinterpret_cast<IpcArena*>(control_.base() + ipc_offset_bytes_);
@@ -52,7 +52,7 @@ class OwnSegment {
   uint64_t arena_offset_bytes_ = 0;
   size_t ipc_offset_bytes_ = 0;  // from the control block
   size_t committed_bytes_ = 0;   // of the arena
-  Mapping bell_;
+  Mapping wakeup_;
   Mapping control_;
   Mapping arena_;
 };
@@ -63,7 +63,7 @@ struct SegmentFiles {
   Descriptor wakeup;
 };
 
-/** A peer's segment: its bell may be rung, everything else is read only. */
+/** A peer's segment: its wakeup may be raised, everything else is read only. */
 class PeerSegment {
  public:
   /** Checks that `files` are what rank `rank` of `ranks` would make: kind, owner, seals, length.
@@ -73,7 +73,7 @@ class PeerSegment {
    *  `committed_bytes`. PROTOCOL if there are fewer. */
   Status reach(uint64_t end_bytes, uint64_t committed_bytes);
 
-  Bell* bell() const { return reinterpret_cast<Bell*>(bell_.base()); }
+  Wakeup* wakeup() const { return reinterpret_cast<Wakeup*>(wakeup_.base()); }
   const Control* control() const { return reinterpret_cast<const Control*>(control_.base()); }
   const IpcArena* ipc_arena() const {
     return reinterpret_cast<const IpcArena*>(control_.base() + ipc_offset_bytes_);
@@ -89,7 +89,7 @@ class PeerSegment {
   uint64_t length_bytes_ = 0;
   uint64_t arena_offset_bytes_ = 0;
   size_t ipc_offset_bytes_ = 0;  // from the control block
-  Mapping bell_;
+  Mapping wakeup_;
   Mapping control_;
   Mapping arena_;
 };

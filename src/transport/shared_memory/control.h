@@ -1,5 +1,5 @@
 // What a rank shows its peers: written by its owner alone, read by all. Memory layout only; the
-// rules are in board.h.
+// rules are in shared_memory_transport.h.
 #ifndef GQ_TRANSPORT_SHARED_MEMORY_CONTROL_H
 #define GQ_TRANSPORT_SHARED_MEMORY_CONTROL_H
 
@@ -8,7 +8,7 @@
 
 #include <atomic>
 
-#include "src/transport/shared_memory/bell.h"
+#include "src/transport/shared_memory/wakeup.h"
 
 namespace gq {
 
@@ -38,9 +38,9 @@ constexpr size_t control_bytes(uint32_t ranks) {
   return (sizeof(Control) + ranks * sizeof(std::atomic<uint64_t>) + 63) / 64 * 64;
 }
 
-/** Where a rank's bell and control block lie in the reader's address space. */
-struct BoardPlace {
-  Bell* bell = nullptr;
+/** Where a rank's wakeup and control block lie in the reader's address space. */
+struct PeerControl {
+  Wakeup* wakeup = nullptr;
   const Control* control = nullptr;
 };
 

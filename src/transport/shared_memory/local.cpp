@@ -1,5 +1,5 @@
-// The board in plain heap memory. The group's memory lives until the last rank has left, so that no
-// rank ever reads what another has freed.
+// Control blocks in plain heap memory. The group's memory lives until the last rank has left, so
+// that no rank ever reads what another has freed.
 #include "src/transport/shared_memory/local.h"
 
 #include <stdlib.h>
@@ -10,8 +10,8 @@
 #include <new>
 
 #include "src/transport/bootstrap/random_bytes.h"
-#include "src/transport/shared_memory/board.h"
-#include "src/transport/shared_memory/turn_sums.h"
+#include "src/transport/shared_memory/shared_memory_transport.h"
+#include "src/transport/shared_memory/virtual_sums.h"
 #include "src/transport/stream/local_streams.h"
 
 namespace gq {
@@ -45,40 +45,40 @@ struct Group {
   std::atomic<uint32_t> members{0};
   uint32_t ranks = 0;
   Memory controls;
-  std::unique_ptr<Bell[]> bells;
-  std::unique_ptr<BoardPlace[]> places;
+  std::unique_ptr<Wakeup[]> wakeups;
+  std::unique_ptr<PeerControl[]> places;
   std::unique_ptr<Arena[]> arenas;
-  FusedShare fused;                    // before seats, whose kernels it counts
-  std::unique_ptr<LocalSeat[]> seats;  // of calls on memory of devices
-  std::unique_ptr<TurnSums> sums;      // of virtual ranks
+  FusedShare fused;                               // before the members, whose kernels it counts
+  std::unique_ptr<LocalMember[]> stream_members;  // of calls on memory of devices
+  std::unique_ptr<VirtualSums> sums;              // of virtual ranks
 };
 
 void leave(Group* group) {
   if (group->members.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
-  forget_stuck(group->seats.get(), group->ranks, &group->fused);
+  forget_leaked(group->stream_members.get(), group->ranks, &group->fused);
   delete group;
 }
 
-class LocalTransport final : public BoardTransport {
+class LocalTransport final : public SharedMemoryTransport {
  public:
   ~LocalTransport() override {
     if (group_ == nullptr) return;
-    stand_up();
+    detach();
     leave(group_);
   }
 
   Status join(Group* group, uint32_t rank, uint32_t ranks, uint32_t tag) {
     auto* memory = group->controls.get() + rank * control_bytes(ranks);
     control_ = reinterpret_cast<Control*>(memory);
-    GQ_TRY(sit_down({rank, ranks, tag, BellScope::process, control_, group->places.get()}));
+    GQ_TRY(attach({rank, ranks, tag, WakeupScope::process, control_, group->places.get()}));
     group->members.fetch_add(1, std::memory_order_relaxed);
     group_ = group;
     return Status();
   }
 
   Status arena(size_t size_bytes, unsigned char** base) override;
-  Status open_streams(const StreamSeat& seat, std::unique_ptr<StreamTransport>* out) override {
-    return open_local_streams(*this, seat, group_->seats.get(), &group_->fused, out);
+  Status open_streams(const StreamConfig& config, std::unique_ptr<StreamTransport>* out) override {
+    return open_local_streams(*this, config, group_->stream_members.get(), &group_->fused, out);
   }
 
   bool adds() const override { return group_->sums != nullptr; }
@@ -103,7 +103,7 @@ class LocalTransport final : public BoardTransport {
     return group_->arenas[origin].base.load(std::memory_order_acquire);
   }
   void find_dead() override {}  // a thread does not die alone
-  void broke() override { tell_kernels_to_leave(group_->seats.get(), group_->ranks); }
+  void broke() override { stop_kernels(group_->stream_members.get(), group_->ranks); }
 
  private:
   size_t least_growth_bytes(const Arena& arena) const;
@@ -174,13 +174,13 @@ Status make_group(uint32_t ranks, std::unique_ptr<Group>* out) {
   const size_t size_bytes = ranks * control_bytes(ranks);
   if (group) {
     group->controls = allocate(size_bytes, alignof(Control));
-    group->bells.reset(new (std::nothrow) Bell[ranks]);
-    group->places.reset(new (std::nothrow) BoardPlace[ranks]);
+    group->wakeups.reset(new (std::nothrow) Wakeup[ranks]);
+    group->places.reset(new (std::nothrow) PeerControl[ranks]);
     group->arenas.reset(new (std::nothrow) Arena[ranks]);
-    group->seats.reset(new (std::nothrow) LocalSeat[ranks]);
+    group->stream_members.reset(new (std::nothrow) LocalMember[ranks]);
   }
-  if (!group || !group->controls || !group->bells || !group->places || !group->arenas ||
-      !group->seats) {
+  if (!group || !group->controls || !group->wakeups || !group->places || !group->arenas ||
+      !group->stream_members) {
     return fail(GQSGD_NO_MEMORY, "no memory for a local group of %u ranks (%zu bytes)", ranks,
                 size_bytes);
   }
@@ -190,13 +190,13 @@ Status make_group(uint32_t ranks, std::unique_ptr<Group>* out) {
     for (uint32_t peer = 0; peer < ranks; ++peer) {
       new (posted_of(control) + peer) std::atomic<uint64_t>(0);
     }
-    group->places[rank] = {&group->bells[rank], control};
+    group->places[rank] = {&group->wakeups[rank], control};
   }
   *out = std::move(group);
   return Status();
 }
 
-Status seat_all(Group* group, uint32_t ranks, std::unique_ptr<Transport>* transports) {
+Status attach_all(Group* group, uint32_t ranks, std::unique_ptr<Transport>* transports) {
   uint32_t tag = 0;
   GQ_TRY(random_bytes(&tag, sizeof tag));
   for (uint32_t rank = 0; rank < ranks; ++rank) {
@@ -209,7 +209,7 @@ Status seat_all(Group* group, uint32_t ranks, std::unique_ptr<Transport>* transp
 }
 
 Status make_sums(uint32_t ranks, Group* group) {
-  group->sums.reset(new (std::nothrow) TurnSums);
+  group->sums.reset(new (std::nothrow) VirtualSums);
   if (group->sums && group->sums->resize(ranks)) return Status();
   return fail(GQSGD_NO_MEMORY, "no memory for a local group of %u ranks", ranks);
 }
@@ -224,7 +224,7 @@ Status create(uint32_t ranks, bool in_turn, std::unique_ptr<Transport>* transpor
   if (in_turn) GQ_TRY(make_sums(ranks, made.get()));
   Group* group = made.release();
   group->members.store(1, std::memory_order_relaxed);  // this function's own hold
-  const Status status = seat_all(group, ranks, transports);
+  const Status status = attach_all(group, ranks, transports);
   if (!status.ok()) {
     for (uint32_t rank = 0; rank < ranks; ++rank) transports[rank].reset();
   }

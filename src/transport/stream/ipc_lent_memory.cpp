@@ -19,11 +19,11 @@ struct Register {
 
 Register& all_lent() { return immortal<Register>(); }  // CUDA may be gone before static objects
 
-bool has_hung_up(Descriptor* lifeline) {
-  if (!lifeline->is_open()) return true;
-  pollfd watched{lifeline->number(), 0, 0};
+bool has_hung_up(Descriptor* liveness_pipe) {
+  if (!liveness_pipe->is_open()) return true;
+  pollfd watched{liveness_pipe->number(), 0, 0};
   if (poll(&watched, 1, 0) <= 0) return false;
-  lifeline->reset();
+  liveness_pipe->reset();
   return true;
 }
 
@@ -31,7 +31,7 @@ bool is_returned(LentMemory* lent) {
   if (lent->made_in != fork_generation()) return false;  // the parent's
   bool returned = true;
   for (uint32_t rank = 0; rank < lent->ranks; ++rank) {
-    returned &= has_hung_up(&lent->lifelines[rank]);
+    returned &= has_hung_up(&lent->liveness_pipes[rank]);
   }
   return returned;
 }

@@ -25,8 +25,9 @@ struct LentMemory {
   int32_t ordinal = 0;
   std::deque<DeviceBuffer> memory;
   uint64_t made_in = fork_generation();
-  /** Of each rank, once the owner has left (lifeline.h): peers close memory before they hang up. */
-  std::unique_ptr<Descriptor[]> lifelines;
+  /** Of each rank, once the owner has left (liveness_pipe.h): peers close memory before they hang
+   * up. */
+  std::unique_ptr<Descriptor[]> liveness_pipes;
   uint32_t ranks = 0;
   std::unique_ptr<LentMemory> next;
 };

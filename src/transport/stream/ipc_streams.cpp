@@ -46,13 +46,13 @@ bool are_of_one_domain(const std::vector<const IpcArena*>& all, Why* why) {
 }  // namespace
 
 IpcStreams::~IpcStreams() {
-  if (stuck_) return;  // streams may still read from there
+  if (leaked_) return;  // streams may still read from there
   OnDevice here(device());
   if (here.enter(ordinal()).ok()) close_all();
 }
 
-Status IpcStreams::sit_down() {
-  GQ_TRY(StagedStreams::sit_down());
+Status IpcStreams::attach() {
+  GQ_TRY(StagedStreams::attach());
   opened_.resize(size());
   export_count_ = own_.generation.load(std::memory_order_relaxed);
   lent_.device = &device();
@@ -96,7 +96,7 @@ Status IpcStreams::choose_way() {
     const Status opened = open_all();
     if (opened.ok()) own_.opens.store(IpcAnswer::yes, std::memory_order_release);
     if (!opened.ok()) say_no(&own_.opens, opened);
-    GQ_TRY(hear_answers());
+    GQ_TRY(receive_answers());
     direct = all_say_yes(all_, &IpcArena::opens, &why);
   }
   way_ = direct ? Way::direct : Way::staged;
@@ -107,9 +107,9 @@ Status IpcStreams::choose_way() {
   return Status();
 }
 
-Status IpcStreams::hear_answers() {
+Status IpcStreams::receive_answers() {
   for (uint32_t peer = 0; peer < size(); ++peer) {
-    if (peer != rank()) GQ_TRY(board().signal(peer));
+    if (peer != rank()) GQ_TRY(shared_memory().signal(peer));
   }
   for (uint32_t peer = 0; peer < size(); ++peer) {
     if (peer != rank()) GQ_TRY(await(peer, "open the memory of others"));
@@ -152,7 +152,7 @@ void IpcStreams::close_all() {
 
 Status IpcStreams::reserve(DeviceBuffer* memory, size_t size_bytes) {
   if (size_bytes <= memory->size_bytes()) return Status();
-  bequeath(memory);
+  transfer_ownership(memory);
   if (!exports_ || way_ == Way::staged) return memory->reserve(device(), size_bytes);
   const size_t unit_count = (size_bytes + kExportUnitBytes - 1) / kExportUnitBytes;
   GQ_TRY(memory->reserve(device(), unit_count * kExportUnitBytes));
@@ -181,7 +181,7 @@ Status IpcStreams::export_memory(const DeviceBuffer& memory) {
   return Status();
 }
 
-void IpcStreams::bequeath(DeviceBuffer* memory) {
+void IpcStreams::transfer_ownership(DeviceBuffer* memory) {
   if (!tried_ || arena_ == nullptr || memory->data() != arena_) return;
   arena_ = nullptr;
   try {
@@ -191,9 +191,9 @@ void IpcStreams::bequeath(DeviceBuffer* memory) {
   }
 }
 
-void IpcStreams::leave_stuck() {
-  StagedStreams::leave_stuck();
-  stuck_ = true;
+void IpcStreams::leak_in_use() {
+  StagedStreams::leak_in_use();
+  leaked_ = true;
 }
 
 Status IpcStreams::show(const unsigned char* base, const Transfer* transfers, size_t transfer_count,
@@ -213,7 +213,7 @@ Status IpcStreams::begin_fetching(uint32_t peer, size_t end_bytes, StreamHandle 
   const Opened& theirs = opened_[peer];
   const uint64_t shown_bytes = all_[peer]->shown_bytes.load(std::memory_order_relaxed);
   if (shown_bytes > theirs.size_bytes || end_bytes > theirs.size_bytes - shown_bytes) {
-    break_off(GQSGD_PROTOCOL, peer);
+    abort_group(GQSGD_PROTOCOL, peer);
     return fail(GQSGD_PROTOCOL,
                 "rank %u: rank %u shows %zu bytes at %" PRIu64 " of its memory, which has %" PRIu64
                 "; its shared memory has been overwritten",
@@ -223,15 +223,15 @@ Status IpcStreams::begin_fetching(uint32_t peer, size_t end_bytes, StreamHandle 
   return Status();
 }
 
-Status open_ipc_streams(BoardTransport& board, const StreamSeat& seat, IpcPlaces places,
-                        std::unique_ptr<StreamTransport>* out) {
+Status open_ipc_streams(SharedMemoryTransport& shared_memory, const StreamConfig& config,
+                        IpcPlaces places, std::unique_ptr<StreamTransport>* out) {
   try {
-    auto made = std::make_unique<IpcStreams>(board, seat, std::move(places));
-    GQ_TRY(made->sit_down());
+    auto made = std::make_unique<IpcStreams>(shared_memory, config, std::move(places));
+    GQ_TRY(made->attach());
     *out = std::move(made);
     return Status();
   } catch (const std::bad_alloc&) {
-    return fail(GQSGD_NO_MEMORY, "no memory for calls of rank %u on streams", board.rank());
+    return fail(GQSGD_NO_MEMORY, "no memory for calls of rank %u on streams", shared_memory.rank());
   }
 }
 

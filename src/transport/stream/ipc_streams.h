@@ -29,21 +29,21 @@ struct IpcPlaces {
  *  have ended that call. */
 class IpcStreams final : public StagedStreams {
  public:
-  IpcStreams(BoardTransport& board, const StreamSeat& seat, IpcPlaces places)
-      : StagedStreams(board, seat),
+  IpcStreams(SharedMemoryTransport& shared_memory, const StreamConfig& config, IpcPlaces places)
+      : StagedStreams(shared_memory, config),
         own_(*places.own),
         all_(std::move(places.all)),
         lent_(*places.lent) {}
   ~IpcStreams() override;
 
   /** May throw std::bad_alloc. */
-  Status sit_down();
+  Status attach();
 
   Status begin_call() override;
   Status reserve(DeviceBuffer* memory, size_t size_bytes) override;
   bool lends_memory() const override { return tried_; }
-  void bequeath(DeviceBuffer* memory) override;
-  void leave_stuck() override;
+  void transfer_ownership(DeviceBuffer* memory) override;
+  void leak_in_use() override;
 
  protected:
   Status show(const unsigned char* base, const Transfer* transfers, size_t transfer_count,
@@ -62,7 +62,7 @@ class IpcStreams final : public StagedStreams {
 
   Status choose_way();
   void say_no(std::atomic<IpcAnswer>* answer, Status reason);
-  Status hear_answers();
+  Status receive_answers();
   Status open_all();
   Status open(uint32_t peer);
   void close(Opened* opened);
@@ -84,11 +84,11 @@ class IpcStreams final : public StagedStreams {
   Way way_ = Way::undecided;
   bool tried_ = false;   // peers may have opened the own arena
   bool direct_ = false;  // the exchange under way
-  bool stuck_ = false;
+  bool leaked_ = false;
 };
 
-Status open_ipc_streams(BoardTransport& board, const StreamSeat& seat, IpcPlaces places,
-                        std::unique_ptr<StreamTransport>* out);
+Status open_ipc_streams(SharedMemoryTransport& shared_memory, const StreamConfig& config,
+                        IpcPlaces places, std::unique_ptr<StreamTransport>* out);
 
 }  // namespace gq
 

@@ -28,18 +28,19 @@ struct Ledger {
 
 Ledger& ledger() { return immortal<Ledger>(); }  // groups may outlive static objects
 
-uint32_t ranks_on(int32_t ordinal, const LocalSeat* seats, uint32_t ranks) {
-  return static_cast<uint32_t>(std::count_if(
-      seats, seats + ranks, [=](const LocalSeat& seat) { return seat.ordinal == ordinal; }));
+uint32_t ranks_on(int32_t ordinal, const LocalMember* members, uint32_t ranks) {
+  return static_cast<uint32_t>(
+      std::count_if(members, members + ranks,
+                    [=](const LocalMember& member) { return member.ordinal == ordinal; }));
 }
 
-const char* what_was_awaited(MeetFor meeting) {
-  switch (meeting) {
-    case MeetFor::norms:
+const char* what_was_awaited(BarrierOf kind) {
+  switch (kind) {
+    case BarrierOf::norms:
       return "norms";
-    case MeetFor::codes:
+    case BarrierOf::codes:
       return "codes";
-    case MeetFor::sums:
+    case BarrierOf::sums:
       break;
   }
   return "sums";
@@ -47,7 +48,7 @@ const char* what_was_awaited(MeetFor meeting) {
 
 }  // namespace
 
-FusedSeat::~FusedSeat() {
+FusedMember::~FusedMember() {
   if (device == nullptr) return;
   for (EventHandle event : arrived) device->end_event(event);
 }
@@ -61,11 +62,11 @@ FusedShare::~FusedShare() {
   }
 }
 
-Status FusedShare::block_count(const LocalSeat* seats, uint32_t ranks, uint32_t* count) {
+Status FusedShare::block_count(const LocalMember* members, uint32_t ranks, uint32_t* count) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (!decided_) {
     try {
-      GQ_TRY(decide(seats, ranks));
+      GQ_TRY(decide(members, ranks));
     } catch (const std::bad_alloc&) {
       return fail(GQSGD_NO_MEMORY, "no memory for a group of %u ranks", ranks);
     }
@@ -76,37 +77,37 @@ Status FusedShare::block_count(const LocalSeat* seats, uint32_t ranks, uint32_t*
 }
 
 /** Devices that reach each other. */
-Status FusedShare::decide(const LocalSeat* seats, uint32_t ranks) {
+Status FusedShare::decide(const LocalMember* members, uint32_t ranks) {
   for (uint32_t from = 0; from < ranks; ++from) {
     for (uint32_t to = 0; to < ranks; ++to) {
       bool can = false;
-      GQ_TRY(seats[0].fused.device->can_reach(seats[from].ordinal, seats[to].ordinal, &can));
+      GQ_TRY(members[0].fused.device->can_reach(members[from].ordinal, members[to].ordinal, &can));
       if (!can) return Status();
     }
   }
-  return find_room(seats, ranks);
+  return divide_blocks(members, ranks);
 }
 
 /** Half of the blocks that no other group has: kernels of other groups, and of libraries that wait
  *  inside of theirs as these do, must find room beside them. And a queue for each rank. */
-Status FusedShare::find_room(const LocalSeat* seats, uint32_t ranks) {
+Status FusedShare::divide_blocks(const LocalMember* members, uint32_t ranks) {
   const std::lock_guard<std::mutex> lock(ledger().mutex);
   uint32_t share = kFusedBlocksMax;
   for (uint32_t rank = 0; rank < ranks; ++rank) {
-    const int32_t ordinal = seats[rank].ordinal;
+    const int32_t ordinal = members[rank].ordinal;
     const Shares taken = ledger().taken[ordinal];
-    const uint32_t here = ranks_on(ordinal, seats, ranks);
-    const uint32_t all = seats[rank].fused.blocks_at_once;
+    const uint32_t here = ranks_on(ordinal, members, ranks);
+    const uint32_t all = members[rank].fused.blocks_at_once;
     const uint32_t left = all - std::min(all, taken.blocks);
     share = std::min(share, left / 2 / here);
-    if (taken.ranks + here > seats[rank].fused.queues) share = 0;
+    if (taken.ranks + here > members[rank].fused.queues) share = 0;
   }
   if (share == 0) return Status();
   taken_.reserve(ranks);
   for (uint32_t rank = 0; rank < ranks; ++rank) {
-    taken_.push_back({seats[rank].ordinal, share, seats[rank].fused.queues});
-    ledger().taken[seats[rank].ordinal].blocks += share;
-    ledger().taken[seats[rank].ordinal].ranks += 1;
+    taken_.push_back({members[rank].ordinal, share, members[rank].fused.queues});
+    ledger().taken[members[rank].ordinal].blocks += share;
+    ledger().taken[members[rank].ordinal].ranks += 1;
   }
   block_count_ = share;
   return Status();
@@ -133,11 +134,11 @@ LocalFused::~LocalFused() {
   device().end_stream(kernels_);
 }
 
-FusedSeat& LocalFused::own() const { return seats_[board_.rank()].fused; }
+FusedMember& LocalFused::own() const { return members_[shared_memory_.rank()].fused; }
 
 Status LocalFused::reserve() {
-  if (!sits_) GQ_TRY(sit_down());
-  sits_ = true;
+  if (!attached_) GQ_TRY(attach());
+  attached_ = true;
   return Status();
 }
 
@@ -148,21 +149,22 @@ Status LocalFused::prepare(uint64_t sequence, StreamHandle stream) {
 }
 
 /** May have failed in the middle before. */
-Status LocalFused::sit_down() {
-  FusedSeat& seat = own();
-  seat.device = &device();
-  GQ_TRY(Status(device().fused->blocks_at_once(&seat.blocks_at_once)));
-  seat.queues = device().fused->queues();
+Status LocalFused::attach() {
+  FusedMember& member = own();
+  member.device = &device();
+  GQ_TRY(Status(device().fused->blocks_at_once(&member.blocks_at_once)));
+  member.queues = device().fused->queues();
   if (kernels_ == nullptr) GQ_TRY(device().make_stream(&kernels_));
   if (done_ == nullptr) GQ_TRY(device().make_event(&done_));
-  for (EventHandle& event : seat.arrived) {
+  for (EventHandle& event : member.arrived) {
     if (event == nullptr) GQ_TRY(device().make_event(&event));
   }
-  GQ_TRY(seat.room.reserve(device(), sizeof(FusedRoom)));
-  GQ_TRY(seat.leave.reserve(device(), 2 * sizeof(uint64_t)));
-  memset(seat.leave.data(), 0, 2 * sizeof(uint64_t));
-  seat.leave_word.store(seat.leave.as<uint64_t>());
-  GQ_TRY(device().clear(&seat.room.as<FusedRoom>()->desk, sizeof(FusedDesk), kernels_));
+  GQ_TRY(member.buffers.reserve(device(), sizeof(FusedBuffers)));
+  GQ_TRY(member.leave.reserve(device(), 2 * sizeof(uint64_t)));
+  memset(member.leave.data(), 0, 2 * sizeof(uint64_t));
+  member.leave_word.store(member.leave.as<uint64_t>());
+  GQ_TRY(
+      device().clear(&member.buffers.as<FusedBuffers>()->control, sizeof(FusedControl), kernels_));
   GQ_TRY(load_take_step());
   return device().record(done_, kernels_);
 }
@@ -171,13 +173,13 @@ Status LocalFused::sit_down() {
 Status LocalFused::load_take_step() {
   TakeStepArgs args{};
   args.counter = own().leave.as<uint64_t>() + 1;
-  args.step = own().room.as<FusedRoom>()->words;  // of no call yet
+  args.step = own().buffers.as<FusedBuffers>()->words;  // of no call yet
   args.stream = kernels_;
   return Status(device().agreement->take_step(args));
 }
 
 Status LocalFused::block_count(uint32_t* count) {
-  return share_.block_count(seats_, board_.size(), count);
+  return share_.block_count(members_, shared_memory_.size(), count);
 }
 
 Status LocalFused::launch(uint64_t sequence, FusedArgs* args, TakeStepArgs* step,
@@ -186,8 +188,8 @@ Status LocalFused::launch(uint64_t sequence, FusedArgs* args, TakeStepArgs* step
   reaches_peers_ = true;
   know_peers(args);
   args->stream = kernels_;
-  for (uint32_t peer = 0; peer < board_.size(); ++peer) {
-    GQ_TRY(device().wait(kernels_, seats_[peer].fused.arrived[sequence & 1]));
+  for (uint32_t peer = 0; peer < shared_memory_.size(); ++peer) {
+    GQ_TRY(device().wait(kernels_, members_[peer].fused.arrived[sequence & 1]));
   }
   if (step != nullptr) {
     step->stream = kernels_;
@@ -197,7 +199,7 @@ Status LocalFused::launch(uint64_t sequence, FusedArgs* args, TakeStepArgs* step
   count_traffic(*args);
   // A kernel whose peers are not enqueued is told to leave: also then it ends before `stream` goes
   // on.
-  const KeptFailure met(streams_.meet("enqueue its kernel"));
+  const KeptFailure met(streams_.wait_for_hosts("enqueue its kernel"));
   GQ_TRY(device().record(done_, kernels_));
   GQ_TRY(device().wait(stream, done_));
   return met.again();
@@ -212,19 +214,19 @@ Status LocalFused::capture(FusedArgs* args, StreamHandle stream) {
 /** CUDA may wait for a device meanwhile, and so for a kernel there that waits for this rank's: no
  *  host enqueues one before all are through with this. */
 Status LocalFused::reach_peers() {
-  for (uint32_t peer = 0; peer < board_.size(); ++peer) {
-    if (seats_[peer].ordinal != seat_.ordinal) GQ_TRY(device().reach(seats_[peer].ordinal));
+  for (uint32_t peer = 0; peer < shared_memory_.size(); ++peer) {
+    if (members_[peer].ordinal != config_.ordinal) GQ_TRY(device().reach(members_[peer].ordinal));
   }
-  return streams_.meet("reach its memory");
+  return streams_.wait_for_hosts("reach its memory");
 }
 
 void LocalFused::know_peers(FusedArgs* args) const {
-  for (uint32_t peer = 0; peer < board_.size(); ++peer) {
-    const FusedSeat& seat = seats_[peer].fused;
-    args->rooms[peer] = seat.room.as<FusedRoom>();
-    args->leave[peer] = seat.leave.as<uint64_t>();
+  for (uint32_t peer = 0; peer < shared_memory_.size(); ++peer) {
+    const FusedMember& member = members_[peer].fused;
+    args->buffers[peer] = member.buffers.as<FusedBuffers>();
+    args->leave[peer] = member.leave.as<uint64_t>();
   }
-  const int64_t timeout_ms = seat_.timeout_ms->load(std::memory_order_relaxed);
+  const int64_t timeout_ms = config_.timeout_ms->load(std::memory_order_relaxed);
   args->timeout_ns = timeout_ms < 0 ? UINT64_MAX : static_cast<uint64_t>(timeout_ms) * 1000000;
 }
 
@@ -234,9 +236,9 @@ void LocalFused::count_traffic(const FusedArgs& args) const {
     return words_for(args.coding.bits, args.shards[owner].value_count) * sizeof(uint32_t);
   };
   for (uint32_t peer = 0; peer < args.ranks; ++peer) {
-    if (peer == board_.rank()) continue;
-    board_.count_sent(size_bytes(peer));
-    board_.count_sent(size_bytes(board_.rank()));
+    if (peer == shared_memory_.rank()) continue;
+    shared_memory_.count_sent(size_bytes(peer));
+    shared_memory_.count_sent(size_bytes(shared_memory_.rank()));
   }
 }
 
@@ -247,25 +249,25 @@ uint64_t LocalFused::leave_word() const {
 
 Status LocalFused::late_failure() {
   GQ_TRY(too_late());
-  return leave_word() == 0 ? Status() : board_.check();
+  return leave_word() == 0 ? Status() : shared_memory_.check();
 }
 
 Status LocalFused::too_late() {
   TooLate late{};
   if (!is_too_late(leave_word(), &late)) return Status();
-  board_.break_off(GQSGD_TIMEOUT, late.peer);
+  shared_memory_.abort_group(GQSGD_TIMEOUT, late.peer);
   return fail(GQSGD_TIMEOUT,
               "an allreduce that had returned, or a replay: the kernel of rank %u waited %" PRId64
               " ms for %s of rank %u; its device is stopped, or busy with kernels that do not end, "
               "or the rank has not replayed the graph (timeout_ms sets the limit; schedule "
               "hierarchical has no kernels that wait)",
-              late.waiter, seat_.timeout_ms->load(std::memory_order_relaxed),
-              what_was_awaited(late.meeting), late.peer);
+              late.waiter, config_.timeout_ms->load(std::memory_order_relaxed),
+              what_was_awaited(late.kind), late.peer);
 }
 
-void tell_kernels_to_leave(LocalSeat* seats, uint32_t ranks) {
+void stop_kernels(LocalMember* members, uint32_t ranks) {
   for (uint32_t rank = 0; rank < ranks; ++rank) {
-    uint64_t* const leave = seats[rank].fused.leave_word.load();
+    uint64_t* const leave = members[rank].fused.leave_word.load();
     uint64_t told = 0;  // what a kernel has said stays
     if (leave == nullptr) continue;
     (void)std::atomic_ref<uint64_t>(*leave).compare_exchange_strong(told, kLeaveForHost);

@@ -8,22 +8,22 @@
 #include <vector>
 
 #include "src/gpu/device/buffer.h"
-#include "src/transport/stream/board_streams.h"
 #include "src/transport/stream/fused_kernels.h"
+#include "src/transport/stream/shared_memory_streams.h"
 
 namespace gq {
 
-struct LocalSeat;
+struct LocalMember;
 
-/** What a rank shows its peers of this; it goes with its seat. */
-struct FusedSeat {
-  ~FusedSeat();
+/** What a rank shows its peers of this; it goes with its member. */
+struct FusedMember {
+  ~FusedMember();
 
   const Device* device = nullptr;
   uint32_t blocks_at_once = 0;  ///< of its device
   uint32_t queues = 0;          ///< of its device
   EventHandle arrived[2] = {};  ///< of calls by turns: a peer may still wait for the last
-  DeviceBuffer room;            ///< a FusedRoom
+  DeviceBuffer buffers;         ///< a FusedBuffers
   PinnedBuffer leave;           ///< a word, and one that nobody reads
   std::atomic<uint64_t*> leave_word{nullptr};  ///< the same, for threads that break the group
 };
@@ -38,7 +38,7 @@ class FusedShare {
   FusedShare& operator=(const FusedShare&) = delete;
 
   /** Of each rank; the first to ask decides for all. */
-  Status block_count(const LocalSeat* seats, uint32_t ranks, uint32_t* count);
+  Status block_count(const LocalMember* members, uint32_t ranks, uint32_t* count);
   /** Kernels of graphs begin when a host likes, without a meeting of hosts, so that streams of
    * ranks must not share a queue of their device: UNSUPPORTED where they may. */
   Status check_graphs() const;
@@ -52,8 +52,8 @@ class FusedShare {
     uint32_t queues;  ///< that the device has
   };
 
-  Status decide(const LocalSeat* seats, uint32_t ranks);
-  Status find_room(const LocalSeat* seats, uint32_t ranks);
+  Status decide(const LocalMember* members, uint32_t ranks);
+  Status divide_blocks(const LocalMember* members, uint32_t ranks);
 
   std::mutex mutex_;
   bool decided_ = false;
@@ -67,9 +67,13 @@ class FusedShare {
  *  wait for a kernel before hosts know that the kernels of all ranks are enqueued. */
 class LocalFused final : public FusedKernels {
  public:
-  LocalFused(BoardTransport& board, BoardStreams& streams, const StreamSeat& seat, LocalSeat* seats,
-             FusedShare* share)
-      : board_(board), streams_(streams), seat_(seat), seats_(seats), share_(*share) {}
+  LocalFused(SharedMemoryTransport& shared_memory, SharedMemoryStreams& streams,
+             const StreamConfig& member, LocalMember* members, FusedShare* share)
+      : shared_memory_(shared_memory),
+        streams_(streams),
+        config_(member),
+        members_(members),
+        share_(*share) {}
   ~LocalFused() override;
   LocalFused(const LocalFused&) = delete;
   LocalFused& operator=(const LocalFused&) = delete;
@@ -85,28 +89,28 @@ class LocalFused final : public FusedKernels {
   Status too_late() override;
 
  private:
-  const Device& device() const { return *seat_.device; }
-  FusedSeat& own() const;
+  const Device& device() const { return *config_.device; }
+  FusedMember& own() const;
   uint64_t leave_word() const;
-  Status sit_down();
+  Status attach();
   Status load_take_step();
   Status reach_peers();
   void know_peers(FusedArgs* args) const;
   void count_traffic(const FusedArgs& args) const;
 
-  BoardTransport& board_;
-  BoardStreams& streams_;
-  const StreamSeat seat_;
-  LocalSeat* const seats_;
+  SharedMemoryTransport& shared_memory_;
+  SharedMemoryStreams& streams_;
+  const StreamConfig config_;
+  LocalMember* const members_;
   FusedShare& share_;
   StreamHandle kernels_ = nullptr;
   EventHandle done_ = nullptr;  // behind the last kernel
-  bool sits_ = false;
+  bool attached_ = false;
   bool reaches_peers_ = false;
 };
 
 /** Tells kernels under way to leave; from any thread. */
-void tell_kernels_to_leave(LocalSeat* seats, uint32_t ranks);
+void stop_kernels(LocalMember* members, uint32_t ranks);
 
 }  // namespace gq
 

@@ -7,16 +7,17 @@
 namespace gq {
 namespace {
 
-class LocalStreams final : public BoardStreams {
+class LocalStreams final : public SharedMemoryStreams {
  public:
-  LocalStreams(BoardTransport& board, const StreamSeat& seat, LocalSeat* seats, FusedShare* share)
-      : BoardStreams(board, seat),
-        seats_(seats),
-        own_(seats[board.rank()]),
-        fused_(board, *this, seat, seats, share) {}
+  LocalStreams(SharedMemoryTransport& shared_memory, const StreamConfig& member,
+               LocalMember* members, FusedShare* share)
+      : SharedMemoryStreams(shared_memory, member),
+        members_(members),
+        own_(members[shared_memory.rank()]),
+        fused_(shared_memory, *this, member, members, share) {}
 
   /** May throw std::bad_alloc. */
-  Status sit_down() {
+  Status attach() {
     GQ_TRY(open());
     reached_.resize(size());
     own_.fetched.resize(size());
@@ -26,12 +27,12 @@ class LocalStreams final : public BoardStreams {
     return own_.ready != nullptr ? Status() : device().make_event(&own_.ready);
   }
 
-  void bequeath(DeviceBuffer* memory) override {
+  void transfer_ownership(DeviceBuffer* memory) override {
     if (own_.left.size() < kLeftMax) own_.left.push_back(std::move(*memory));
   }
-  void leave_stuck() override {
-    BoardStreams::leave_stuck();
-    own_.stuck = true;
+  void leak_in_use() override {
+    SharedMemoryStreams::leak_in_use();
+    own_.leaked = true;
   }
   FusedKernels* fused() override {
     return device().fused != nullptr && size() <= kFusedRanksMax ? &fused_ : nullptr;
@@ -44,15 +45,15 @@ class LocalStreams final : public BoardStreams {
   }
 
   Status begin_fetching(uint32_t peer, size_t, StreamHandle stream) override {
-    const LocalSeat& seat = seats_[peer];
-    if (!reached_[peer] && seat.ordinal != ordinal()) GQ_TRY(device().reach(seat.ordinal));
+    const LocalMember& member = members_[peer];
+    if (!reached_[peer] && member.ordinal != ordinal()) GQ_TRY(device().reach(member.ordinal));
     reached_[peer] = true;
-    return device().wait(stream, seat.ready);
+    return device().wait(stream, member.ready);
   }
 
   Status fetch(const Transfer& transfer, unsigned char* to, StreamHandle stream) override {
-    return device().copy(to, seats_[transfer.peer].base + transfer.there_bytes, transfer.size_bytes,
-                         stream);
+    return device().copy(to, members_[transfer.peer].base + transfer.there_bytes,
+                         transfer.size_bytes, stream);
   }
 
   Status end_fetching(StreamHandle stream) override {
@@ -66,47 +67,48 @@ class LocalStreams final : public BoardStreams {
   }
 
   Status let_go(uint32_t peer, StreamHandle stream) override {
-    return device().wait(stream, seats_[peer].fetched[rank()]);
+    return device().wait(stream, members_[peer].fetched[rank()]);
   }
 
  private:
   static constexpr size_t kLeftMax = 8;
 
-  LocalSeat* const seats_;
-  LocalSeat& own_;
+  LocalMember* const members_;
+  LocalMember& own_;
   std::vector<bool> reached_;
   LocalFused fused_;
 };
 
 }  // namespace
 
-LocalSeat::~LocalSeat() {
+LocalMember::~LocalMember() {
   if (device == nullptr) return;
   device->end_event(ready);
   for (EventHandle event : fetched) device->end_event(event);
 }
 
-Status open_local_streams(BoardTransport& board, const StreamSeat& seat, LocalSeat* seats,
-                          FusedShare* share, std::unique_ptr<StreamTransport>* out) {
+Status open_local_streams(SharedMemoryTransport& shared_memory, const StreamConfig& member,
+                          LocalMember* members, FusedShare* share,
+                          std::unique_ptr<StreamTransport>* out) {
   try {
-    auto made = std::make_unique<LocalStreams>(board, seat, seats, share);
-    GQ_TRY(made->sit_down());
+    auto made = std::make_unique<LocalStreams>(shared_memory, member, members, share);
+    GQ_TRY(made->attach());
     *out = std::move(made);
     return Status();
   } catch (const std::bad_alloc&) {
-    return fail(GQSGD_NO_MEMORY, "no memory for calls of rank %u on streams", board.rank());
+    return fail(GQSGD_NO_MEMORY, "no memory for calls of rank %u on streams", shared_memory.rank());
   }
 }
 
-void forget_stuck(LocalSeat* seats, uint32_t ranks, FusedShare* share) {
-  bool stuck = false;
-  for (uint32_t rank = 0; rank < ranks; ++rank) stuck |= seats[rank].stuck;
-  if (!stuck) return;
+void forget_leaked(LocalMember* members, uint32_t ranks, FusedShare* share) {
+  bool leaked = false;
+  for (uint32_t rank = 0; rank < ranks; ++rank) leaked |= members[rank].leaked;
+  if (!leaked) return;
   share->keep();
   for (uint32_t rank = 0; rank < ranks; ++rank) {
-    for (DeviceBuffer& memory : seats[rank].left) memory.forget();
-    seats[rank].fused.room.forget();
-    seats[rank].fused.leave.forget();
+    for (DeviceBuffer& memory : members[rank].left) memory.forget();
+    members[rank].fused.buffers.forget();
+    members[rank].fused.leave.forget();
   }
 }
 

@@ -6,18 +6,18 @@
 #include <memory>
 #include <vector>
 
-#include "src/transport/stream/board_streams.h"
 #include "src/transport/stream/local_fused.h"
+#include "src/transport/stream/shared_memory_streams.h"
 
 namespace gq {
 
-/** What a rank shows its peers: written by its owner before a signal, read after it. All seats go
+/** What a rank shows its peers: written by its owner before a signal, read after it. All members go
  *  together, when the last rank has left: a peer may still be about to wait for an event. */
-struct LocalSeat {
-  LocalSeat() = default;
-  ~LocalSeat();
-  LocalSeat(const LocalSeat&) = delete;
-  LocalSeat& operator=(const LocalSeat&) = delete;
+struct LocalMember {
+  LocalMember() = default;
+  ~LocalMember();
+  LocalMember(const LocalMember&) = delete;
+  LocalMember& operator=(const LocalMember&) = delete;
 
   const Device* device = nullptr;  ///< null while the rank has made no call on a stream
   int32_t ordinal = 0;
@@ -26,17 +26,19 @@ struct LocalSeat {
   /** For each peer, behind what was fetched from it. One for each, because it may be recorded again
    *  only when that peer has seen the last one. */
   std::vector<EventHandle> fetched;
-  FusedSeat fused;
+  FusedMember fused;
   std::vector<DeviceBuffer> left;  ///< memory of a rank that is gone, and what is never freed of it
-  bool stuck = false;
+  bool leaked = false;
 };
 
-/** The end of the rank that sits at seats[board.rank()]; seats outlive it, and so does `share`. */
-Status open_local_streams(BoardTransport& board, const StreamSeat& seat, LocalSeat* seats,
-                          FusedShare* share, std::unique_ptr<StreamTransport>* out);
+/** The end of the rank that is members[shared_memory.rank()]; members outlive it, and so does
+ * `share`. */
+Status open_local_streams(SharedMemoryTransport& shared_memory, const StreamConfig& member,
+                          LocalMember* members, FusedShare* share,
+                          std::unique_ptr<StreamTransport>* out);
 
 /** Memory that streams still use, which nobody can wait for, is not freed. */
-void forget_stuck(LocalSeat* seats, uint32_t ranks, FusedShare* share);
+void forget_leaked(LocalMember* members, uint32_t ranks, FusedShare* share);
 
 }  // namespace gq
 

@@ -24,12 +24,12 @@ bool is_shown(const Transfer* transfers, size_t number) {
 
 }  // namespace
 
-Status StagedStreams::sit_down() {
+Status StagedStreams::attach() {
   GQ_TRY(open());
   return device().make_event(&passed_);
 }
 
-/** Words lie at the same place of the arena at the board as of the device's. */
+/** Words lie at the same place of the arena at the control blocks as of the device's. */
 Status StagedStreams::show(const unsigned char* base, const Transfer* transfers,
                            size_t transfer_count, StreamHandle stream) {
   size_t end_bytes = 0;
@@ -39,7 +39,7 @@ Status StagedStreams::show(const unsigned char* base, const Transfer* transfers,
   }
   if (end_bytes == 0) return Status();
   unsigned char* shown = nullptr;
-  GQ_TRY(board().arena(end_bytes, &shown));
+  GQ_TRY(shared_memory().arena(end_bytes, &shown));
   for (size_t k = 0; k < transfer_count; ++k) {
     const Transfer& transfer = transfers[k];
     if (!transfer.sends || is_shown(transfers, k)) continue;
@@ -52,7 +52,7 @@ Status StagedStreams::show(const unsigned char* base, const Transfer* transfers,
 /** All of it at once: a peer's arena may move when more of it comes into reach, and must not while
  *  it is copied from. */
 Status StagedStreams::begin_fetching(uint32_t peer, size_t end_bytes, StreamHandle) {
-  return board().words_of(peer, 0, end_bytes, &shown_there_);
+  return shared_memory().words_of(peer, 0, end_bytes, &shown_there_);
 }
 
 Status StagedStreams::fetch(const Transfer& transfer, unsigned char* to, StreamHandle stream) {

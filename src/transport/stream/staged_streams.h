@@ -1,23 +1,24 @@
 // Ranks that share host memory alone, on memory of devices: words go through their arenas at the
-// board.
+// control blocks.
 #ifndef GQ_TRANSPORT_STREAM_STAGED_STREAMS_H
 #define GQ_TRANSPORT_STREAM_STAGED_STREAMS_H
 
-#include "src/transport/stream/board_streams.h"
+#include "src/transport/stream/shared_memory_streams.h"
 
 namespace gq {
 
 /** Hosts wait for their own streams and tell each other then, so that no stream ever waits for
  *  another process, which may die. */
-class StagedStreams : public BoardStreams {
+class StagedStreams : public SharedMemoryStreams {
  public:
   ~StagedStreams() override { device().end_event(passed_); }
 
  protected:
-  StagedStreams(BoardTransport& board, const StreamSeat& seat) : BoardStreams(board, seat) {}
+  StagedStreams(SharedMemoryTransport& shared_memory, const StreamConfig& config)
+      : SharedMemoryStreams(shared_memory, config) {}
 
   /** May throw std::bad_alloc. */
-  Status sit_down();
+  Status attach();
 
   Status show(const unsigned char* base, const Transfer* transfers, size_t transfer_count,
               StreamHandle stream) override;

@@ -23,7 +23,7 @@ struct Transfer {
 };
 
 /** What a rank's end on streams is made with; all of it outlives that end. */
-struct StreamSeat {
+struct StreamConfig {
   const Device* device;
   int32_t ordinal;
   const std::atomic<int64_t>* timeout_ms;  ///< -1: for ever
@@ -45,7 +45,7 @@ class StreamTransport : public Transport {
                           StreamHandle stream) = 0;
   /** True if the hosts of ranks wait for each other in every operation, so that headers may as well
    *  be compared there: by publish() and peer_header() of the endpoint's transport. */
-  virtual bool meets_on_host() const { return false; }
+  virtual bool agrees_on_host() const { return false; }
   /** True if sum() works. */
   virtual bool can_sum() const { return true; }
   /** The sum over all ranks takes the place of the words. */
@@ -68,9 +68,9 @@ class StreamTransport : public Transport {
 
   /** Memory of this end, which goes away, where the group is broken or memory is lent: what of it
    *  peers may still read or have open is taken over. */
-  virtual void bequeath(DeviceBuffer* /*memory*/) {}
+  virtual void transfer_ownership(DeviceBuffer* /*memory*/) {}
   /** The same, but streams of this end do not get through: what they use is never freed. */
-  virtual void leave_stuck() {}
+  virtual void leak_in_use() {}
 
   /** Headers that have come to the host, for peer_header(). */
   virtual void show_headers(const Header* headers) = 0;

@@ -11,7 +11,7 @@ static_assert(sizeof(gqsgd_quantizer) == sizeof(void *), "handles are one word")
 static_assert(sizeof(gqsgd_site) == 72, "bindings pass a site as nine 64-bit numbers");
 static_assert(offsetof(gqsgd_site, rank) == 0, "");
 static_assert(offsetof(gqsgd_site, size) == 8, "");
-static_assert(offsetof(gqsgd_site, combines) == 16, "");
+static_assert(offsetof(gqsgd_site, reduction_depth) == 16, "");
 static_assert(offsetof(gqsgd_site, step) == 24, "");
 static_assert(offsetof(gqsgd_site, index) == 32, "");
 static_assert(offsetof(gqsgd_site, first_value) == 40, "");

@@ -94,7 +94,7 @@ TEST_P(BlockNorms, ZerosStayZeros) {
   }
 }
 
-TEST_P(BlockNorms, PoisonedBlocksAreCountedAndTheGroupGoesOn) {
+TEST_P(BlockNorms, PoisonedBlocks_Counted_GroupContinues) {
   auto bad = gradients(kRanks, kValues, 1);
   const auto good = gradients(kRanks, kValues, 2);
   for (size_t place : {size_t{5}, size_t{9}, size_t{3000}}) bad[2][place] = NAN;

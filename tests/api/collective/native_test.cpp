@@ -164,11 +164,11 @@ TEST(Native, RequestsInFlightAreDoneInOrder) {
   AddingGroup group(3);
   const std::vector<Values> inputs = gradients(3, 700, 4);
   const auto body = [&](int rank, gqsgd_comm comm) -> std::string {
-    constexpr size_t kFlights = 8;
+    constexpr size_t kRequestsInFlight = 8;
     const Quantizer quantizer("paper-gl8,block=32");
-    std::vector<Values> results(kFlights, Values(700));
-    std::vector<gqsgd_request> requests(kFlights);
-    for (uint64_t k = 0; k < kFlights; ++k) {
+    std::vector<Values> results(kRequestsInFlight, Values(700));
+    std::vector<gqsgd_request> requests(kRequestsInFlight);
+    for (uint64_t k = 0; k < kRequestsInFlight; ++k) {
       const uint64_t at[2] = {k, 0};
       const gqsgd_status status = gqsgd_allreduce_start(
           comm, quantizer.get(), inputs[rank].data(), results[k].data(), 700, GQSGD_FLOAT32,
@@ -176,11 +176,11 @@ TEST(Native, RequestsInFlightAreDoneInOrder) {
           &requests[k]);
       if (status != GQSGD_OK) return failure_of(status, "start");
     }
-    for (uint64_t k = 0; k < kFlights; ++k) {
-      const gqsgd_status status = gqsgd_request_wait(requests[kFlights - 1 - k]);
+    for (uint64_t k = 0; k < kRequestsInFlight; ++k) {
+      const gqsgd_status status = gqsgd_request_wait(requests[kRequestsInFlight - 1 - k]);
       if (status != GQSGD_OK) return failure_of(status, "wait");
     }
-    for (uint64_t k = 0; k < kFlights; ++k) {
+    for (uint64_t k = 0; k < kRequestsInFlight; ++k) {
       const Operation operation{
           "paper-gl8,block=32", GQSGD_SCHEDULE_NATIVE, GQSGD_MEAN, false, k, 0};
       const std::string wrong = difference(results[k], simulate(operation, inputs));
@@ -191,7 +191,7 @@ TEST(Native, RequestsInFlightAreDoneInOrder) {
   EXPECT_EQ(run_threads(group.comms(""), body), "");
 }
 
-TEST(Native, OtherScheduleIsAMismatchOnAllRanksAndHarmsNobody) {
+TEST(Native, OtherSchedule_MismatchOnAllRanks_GroupContinues) {
   AddingGroup group(3);
   const auto body = [&](int rank, gqsgd_comm comm) -> std::string {
     Operation operation{"paper-gl8", GQSGD_SCHEDULE_NATIVE};

@@ -41,8 +41,8 @@ std::vector<Work> mixed_work() {
 }
 
 /** One started operation and its own copies of what it reads and writes. */
-struct Flight {
-  Flight(const Work& with, int rank)
+struct StartedCall {
+  StartedCall(const Work& with, int rank)
       : work(&with),
         quantizer(with.operation.quantizer),
         send(with.inputs[static_cast<size_t>(rank)]),
@@ -66,28 +66,30 @@ struct Flight {
   gqsgd_request request = nullptr;
 };
 
-std::string start_all(gqsgd_comm comm, std::vector<std::unique_ptr<Flight>>& flights) {
-  for (auto& flight : flights) {
-    const gqsgd_status status = flight->start(comm);
+std::string start_all(gqsgd_comm comm, std::vector<std::unique_ptr<StartedCall>>& started_calls) {
+  for (auto& started : started_calls) {
+    const gqsgd_status status = started->start(comm);
     if (status != GQSGD_OK) return failure_of(status, "gqsgd_allreduce_start");
   }
   return "";
 }
 
-std::string wait_for(Flight& flight) {
-  const gqsgd_status status = gqsgd_request_wait(flight.request);
-  return status == GQSGD_OK ? flight.check() : failure_of(status, "gqsgd_request_wait");
+std::string wait_for(StartedCall& started) {
+  const gqsgd_status status = gqsgd_request_wait(started.request);
+  return status == GQSGD_OK ? started.check() : failure_of(status, "gqsgd_request_wait");
 }
 
 /** Rounds of eight requests each, waited for in an order of the rank's own. */
 std::string run_rounds(int rank, gqsgd_comm comm, const std::vector<Work>& works, int rounds) {
-  std::vector<std::unique_ptr<Flight>> flights;
-  for (const Work& work : works) flights.push_back(std::make_unique<Flight>(work, rank));
+  std::vector<std::unique_ptr<StartedCall>> started_calls;
+  for (const Work& work : works) started_calls.push_back(std::make_unique<StartedCall>(work, rank));
   for (int round = 0; round < rounds; ++round) {
-    for (auto& flight : flights) std::fill(flight->recv.begin(), flight->recv.end(), -1.0f);
-    std::string failure = start_all(comm, flights);
-    for (size_t i = 0; i < flights.size() && failure.empty(); ++i) {
-      failure = wait_for(*flights[(i * 3 + static_cast<size_t>(rank + round)) % flights.size()]);
+    for (auto& started : started_calls)
+      std::fill(started->recv.begin(), started->recv.end(), -1.0f);
+    std::string failure = start_all(comm, started_calls);
+    for (size_t i = 0; i < started_calls.size() && failure.empty(); ++i) {
+      failure = wait_for(
+          *started_calls[(i * 3 + static_cast<size_t>(rank + round)) % started_calls.size()]);
     }
     if (!failure.empty()) return failure;
   }
@@ -104,16 +106,17 @@ TEST(Requests, HaveTheBitsOfVirtualRanksOnThreadsAndProcesses) {
 TEST(Requests, AreTestedUntilTheyEndAndThenAreNoMore) {
   const std::vector<Work> works = mixed_work();
   const auto body = [&](int rank, gqsgd_comm comm) -> std::string {
-    Flight flight(works[1], rank);
-    if (flight.start(comm) != GQSGD_OK) return failure_of(1, "start");
+    StartedCall started(works[1], rank);
+    if (started.start(comm) != GQSGD_OK) return failure_of(1, "start");
     int32_t done = 0;
     while (done == 0) {
-      const gqsgd_status status = gqsgd_request_test(flight.request, &done);
+      const gqsgd_status status = gqsgd_request_test(started.request, &done);
       if (status != GQSGD_OK) return failure_of(status, "gqsgd_request_test");
     }
-    if (gqsgd_request_test(flight.request, &done) != GQSGD_BAD_HANDLE || done != 0) return "freed?";
-    if (gqsgd_request_wait(flight.request) != GQSGD_BAD_HANDLE) return "waited for twice";
-    return flight.check();
+    if (gqsgd_request_test(started.request, &done) != GQSGD_BAD_HANDLE || done != 0)
+      return "freed?";
+    if (gqsgd_request_wait(started.request) != GQSGD_BAD_HANDLE) return "waited for twice";
+    return started.check();
   };
   EXPECT_EQ(run_threads(kRanks, "", body), "");
 }
@@ -122,7 +125,7 @@ TEST(Requests, ComeBeforeTheBlockingCallsThatFollowThem) {
   const std::vector<Work> works = mixed_work();
   const auto body = [&](int rank, gqsgd_comm comm) -> std::string {
     for (int turn = 0; turn < 50; ++turn) {
-      Flight first(works[1], rank), second(works[5], rank);
+      StartedCall first(works[1], rank), second(works[5], rank);
       if (first.start(comm) != GQSGD_OK || second.start(comm) != GQSGD_OK) {
         return failure_of(1, "start");
       }
@@ -243,13 +246,13 @@ TEST(Requests, ThatWaitForAPeerLeaveTheCoreToOthers) {
   const std::vector<Work> works = mixed_work();
   SharedArray<double> share(2);
   const auto body = [&](int rank, gqsgd_comm comm) -> std::string {
-    Flight flight(works[3], rank);
-    flight.send.assign(1000, 1.0f);
-    flight.recv.assign(1000, 0.0f);
+    StartedCall started(works[3], rank);
+    started.send.assign(1000, 1.0f);
+    started.recv.assign(1000, 0.0f);
     if (rank == 1) usleep(1500000);
-    if (flight.start(comm) != GQSGD_OK) return failure_of(1, "start");
+    if (started.start(comm) != GQSGD_OK) return failure_of(1, "start");
     const double begin = seconds_of(CLOCK_MONOTONIC), busy = busy_seconds();
-    const gqsgd_status status = gqsgd_request_wait(flight.request);
+    const gqsgd_status status = gqsgd_request_wait(started.request);
     const double waited = seconds_of(CLOCK_MONOTONIC) - begin;
     if (status != GQSGD_OK) return failure_of(status, "wait");
     if (rank == 0) share[0] = (busy_seconds() - busy) / waited;

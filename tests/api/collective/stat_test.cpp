@@ -154,15 +154,15 @@ class StatDuringACall : public testing::TestWithParam<bool> {
   SharedArray<std::atomic<uint32_t>> seen_{1};
 };
 
-TEST_P(StatDuringACall, OfThreadsTellsHowFarItIs) {
+TEST_P(StatDuringACall, OfThreads_ReportsProgress) {
   EXPECT_EQ(run_threads(kRanks, "", body()), "");
 }
 
-TEST_P(StatDuringACall, OfProcessesTellsHowFarItIs) {
+TEST_P(StatDuringACall, OfProcesses_ReportsProgress) {
   EXPECT_EQ(run_processes(kRanks, "", body()), "");
 }
 
-TEST_P(StatDuringACall, OverSocketsTellsHowFarItIs) {
+TEST_P(StatDuringACall, OverSockets_ReportsProgress) {
   EXPECT_EQ(run_threads(custom_comms(socket_tables(kRanks), ""), body()), "");
 }
 

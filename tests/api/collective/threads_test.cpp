@@ -99,8 +99,8 @@ TEST_P(Threads, OfThreadsAndProcessesChangeNoBit) {
   const std::string options = options_of(GetParam(), 65536);
   EXPECT_EQ(run_threads(kRanks, options, body), "");
   EXPECT_EQ(run_processes(kRanks, options, body), "");
-  EXPECT_EQ(run_threads(kRanks, options + ",around_bytes=1", body), "");
-  EXPECT_EQ(run_processes(kRanks, options + ",around_bytes=5000", body), "");
+  EXPECT_EQ(run_threads(kRanks, options + ",nontemporal_bytes=1", body), "");
+  EXPECT_EQ(run_processes(kRanks, options + ",nontemporal_bytes=5000", body), "");
 }
 
 INSTANTIATE_TEST_SUITE_P(Counts, Threads, testing::Values(1, 2, 3, 7));

@@ -87,7 +87,7 @@ const Fault kFaults[] = {
 
 class OneWrongArgument : public testing::TestWithParam<Fault> {};
 
-TEST_P(OneWrongArgument, IsSaidOnAllRanksAndHarmsNobody) {
+TEST_P(OneWrongArgument, ReportedOnAllRanks_GroupContinues) {
   const Fault& fault = GetParam();
   Group group(3);
   const GroupOutcome outcome = group.call(kCulprit, fault.change);

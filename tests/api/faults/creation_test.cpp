@@ -67,7 +67,7 @@ TEST(Creation, DeathMeanwhileIsNamed) {
   EXPECT_TRUE(found(rank2.line(), "^PEER_LOST: rank 1 died while the group formed$"));
 }
 
-TEST(Creation, IdThatNobodyMadeIsRefused) {
+TEST(Creation, UnknownId_Refused) {
   gqsgd_unique_id id;
   std::memset(&id, 0x5a, sizeof id);
   EXPECT_TRUE(found(join(id, 0, 2).line(), "^INVALID_ARGUMENT: unique_id does not hold an id"));

@@ -254,7 +254,7 @@ TEST(FailingCalls, OfTheHostOfAProcessGroup) {
   fail_each([](unsigned long nth) { return process_group(0, nth); }, 40);
 }
 
-TEST(FailingCalls, OfAGuestOfAProcessGroup) {
+TEST(FailingCalls, OfAJoinerOfAProcessGroup) {
   fail_each([](unsigned long nth) { return process_group(1, nth); }, 40);
 }
 

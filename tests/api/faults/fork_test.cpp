@@ -28,7 +28,7 @@ const char* const kForked =
     "^FORKED: rank 0's communicator belongs to the parent.* \\| FORKED.* \\| FORKED.* \\| OK \\| "
     "OK$";
 
-TEST(Fork, ChildIsToldAndTheParentGoesOn) {
+TEST(Fork, Child_GetsAnError_ParentContinues) {
   for (const char* options : {"timeout_ms=20000", "timeout_ms=20000,threads=3"}) {
     Group group(2, options);
     const std::string line = child_view(group.comm(0));
@@ -37,7 +37,7 @@ TEST(Fork, ChildIsToldAndTheParentGoesOn) {
   }
 }
 
-TEST(Fork, ChildOfAProcessRankIsToldAndTheGroupGoesOn) {
+TEST(Fork, ChildOfAProcessRank_GetsAnError_GroupContinues) {
   const std::string lines = run_processes(2, "timeout_ms=20000", [](int rank, gqsgd_comm comm) {
     for (int turn = 0; turn < 3; ++turn) {
       if (rank == 0) {
@@ -53,7 +53,7 @@ TEST(Fork, ChildOfAProcessRankIsToldAndTheGroupGoesOn) {
 }
 
 // The exit handlers and static destructors of the child must not touch what is the parent's.
-TEST(Fork, ExitOfTheChildHarmsNobody) {
+TEST(Fork, ExitOfTheChild_GroupContinues) {
   const std::string lines =
       run_processes(2, "timeout_ms=20000,threads=3", [](int rank, gqsgd_comm comm) {
         const pid_t child = rank == 0 ? fork() : -1;

@@ -45,7 +45,7 @@ std::string sentence_of(const Field& field, int culprit) {
 
 class OneDifference : public testing::TestWithParam<int32_t> {};
 
-TEST_P(OneDifference, IsNamedOnAllRanksAndHarmsNobody) {
+TEST_P(OneDifference, NamedOnAllRanks_GroupContinues) {
   Group group(kRanks);
   const Change use_schedule = [](Call& call) { call.schedule = GetParam(); };
   for (const Field& field : kFields) {

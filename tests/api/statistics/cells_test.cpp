@@ -82,7 +82,7 @@ std::vector<Values> cells(int rank_count, uint64_t seed) {
   return inputs;
 }
 
-/** What a planted fault does to a result. */
+/** What a mutation does to a result. */
 using Spoil = std::function<void(Values&)>;
 
 struct CellSums {

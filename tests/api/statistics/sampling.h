@@ -11,7 +11,7 @@
 
 namespace gq::test {
 
-/** The mean over ranks that step `step` returns: the library, or the library with a planted fault.
+/** The mean over ranks that step `step` returns: the library, or the library with a mutation.
  */
 using Estimator = std::function<Values(uint64_t step)>;
 

@@ -1,5 +1,5 @@
 // Allreduces are unbiased: over many steps every element's mean is the inputs' mean. Thousands of
-// hypotheses per experiment, with an error level of 1e-6 for each family; planted faults show that
+// hypotheses per experiment, with an error level of 1e-6 for each family; mutations show that
 // the test sees half a percent of a step.
 #include <gtest/gtest.h>
 

@@ -66,7 +66,7 @@ Estimator ring_of_stages(const Experiment& experiment, bool all_claim_rank_0) {
     const float norm = norm_of(experiment.inputs);
     gqsgd_site site = {};
     site.size = experiment.rank_count();
-    site.combines = site.size - 1;
+    site.reduction_depth = site.size - 1;
     site.step = step;
     std::vector<uint32_t> sum(word_count), words(word_count);
     Values result(value_count);

@@ -107,7 +107,7 @@ def test_all_ranks_may_refuse_at_once(call):
     assert device.nccl_ranks(3, work) == [[1.0] * 8] * 3
 
 
-def test_ranks_that_differ_are_told():
+def test_ranks_that_differ_are_reported():
     def work(comm, stream):
         x = device.array(np.ones(8, np.float32))
         with pytest.raises(gqsgd.Mismatch, match="op"):

@@ -123,7 +123,7 @@ def failure_of(made):
 
 
 @pytest.mark.parametrize("group", ["nccl", "local"])
-def test_states_that_differ_are_said_by_the_next_call_and_nothing_is_written(group):
+def test_states_that_differ_are_reported_by_the_next_call_and_nothing_is_written(group):
     def work(comm, stream):
         warm = [one_call(comm, stream, (1, index)) for index in range(2)]
         for made, _, _ in warm:
@@ -137,7 +137,7 @@ def test_states_that_differ_are_said_by_the_next_call_and_nothing_is_written(gro
         following = one_call(comm, stream, (3, 0))
         error = failure_of(following[0])
         stream.synchronize()
-        assert (following[2].host == 1).all()  # it is carried out all the same
+        assert (following[2].host == 1).all()  # it is executed all the same
         return str(error)
 
     if group == "nccl":

@@ -35,7 +35,7 @@ def test_operators_use_the_current_stream_and_one_communicator(monkeypatch):
         assert calls == 2
 
 
-def test_without_nccl_every_rank_is_told_why(monkeypatch):
+def test_without_nccl_every_rank_is_reported_why(monkeypatch):
     def work(rank):
         with pytest.raises(gqsgd.Unsupported, match="/nowhere/libnccl.so"):
             groups.connect(None, device=double.GPU, nccl="/nowhere/libnccl.so", timeout_ms=20000)

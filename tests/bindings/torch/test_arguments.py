@@ -109,7 +109,8 @@ state = gqsgd.torch.HookState()
 ])
 def test_at_the_end_of_a_program(end, count):
     """The parent of the last one prints its own warning elsewhere."""
-    path = os.pathsep.join([str(Path(__file__).resolve().parents[3] / "bindings" / "python"), *sys.path])
+    package = Path(__file__).resolve().parents[3] / "bindings" / "python"
+    path = os.pathsep.join([str(package), *sys.path])
     result = subprocess.run(
         [sys.executable, "-c", PROGRAM.format(end=end)], capture_output=True, text=True,
         timeout=100, env={**os.environ, "PYTHONPATH": path})

@@ -21,7 +21,7 @@ def destroyed_first(transport):
     comm = state.communicator
     assert comm.allreduce(torch.ones(3), gqsgd.Quantizer("none")).tolist() == [1, 1, 1]
     state.close()
-    torch_group.meet(f"after {transport}")
+    torch_group.rendezvous(f"after {transport}")
     model, state = models.hooked(models.perceptron(), transport=transport)
     models.train(model, [0])
     state.close()
@@ -58,7 +58,7 @@ def different_transports():
         gqsgd.torch.connect(None, wish)
 
 
-def test_transports_that_differ_are_told_on_all_ranks(torch_groups):
+def test_transports_that_differ_are_reported_on_all_ranks(torch_groups):
     torch_groups(2).run(different_transports)
 
 

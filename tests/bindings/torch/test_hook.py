@@ -277,7 +277,7 @@ def disagreement():
     return str(caught.value)
 
 
-def test_ranks_that_disagree_are_told(torch_groups):
+def test_ranks_that_disagree_are_reported(torch_groups):
     for sentence in torch_groups(2).run(disagreement):
         assert "Mismatch" in sentence
 
@@ -332,7 +332,7 @@ def test_a_state_without_a_model_is_for_one_as_well(torch_groups):
     torch_groups(2).run(without_a_model)
 
 
-def test_no_process_group_is_said():
+def test_no_process_group_is_reported():
     with pytest.raises(gqsgd.InvalidArgument, match="init_process_group"):
         gqsgd.torch.connect(None)
     with pytest.raises(gqsgd.InvalidArgument, match="'tcp'; accepted are auto, .*, nccl"):

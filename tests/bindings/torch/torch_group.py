@@ -74,7 +74,7 @@ def serve(pipe, rank, size, folder):
 
     torch.set_num_threads(1)
     os.environ.update(RANK=str(rank), WORLD_SIZE=str(size), GQSGD_TEST_FOLDER=folder)
-    meet("first")
+    rendezvous("first")
     while True:
         try:
             job, arguments = pipe.recv()
@@ -87,7 +87,7 @@ def serve(pipe, rank, size, folder):
         pipe.send(answer)
 
 
-def meet(name):
+def rendezvous(name):
     """Makes the default group; `name` is a new one for each time."""
     import torch.distributed as dist
 

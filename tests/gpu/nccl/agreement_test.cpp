@@ -119,7 +119,7 @@ TEST(Agreement, FindsALaterDifferenceOnTheDevice) {
 }
 
 /** A rank that refuses its own call says so, and the others, who may have gone on, get through. */
-TEST(Agreement, TellsOthersOfARefusal) {
+TEST(Agreement, Refusal_ReportedToOtherRanks) {
   for (const bool known : {false, true}) {
     const NcclGroup group(4);
     if (known) expect_works(group);

@@ -157,7 +157,7 @@ std::string make_refused(gqsgd_comm comm, const Operation& operation, gqsgd_stat
 }
 
 /** Also where the call was expected, or the other rank's is. */
-TEST(Agreement, NamesWhatDiffersAndGoesOn) {
+TEST(Agreement, Difference_Named_CallContinues) {
   const StreamGroup group(3);
   for (const int turns : {0, 2}) {
     for (const int32_t other : {GQSGD_SCHEDULE_DIRECT, GQSGD_SCHEDULE_RING}) {
@@ -225,13 +225,13 @@ TEST(Abort, EndsACallThatWaits) {
   const StreamGroup group(3);
   EXPECT_EQ(group.run([](int, gqsgd_comm comm) { return make_ok(comm); }), "");
   EXPECT_EQ(group.run([](int rank, gqsgd_comm comm) -> std::string {
-    const bool aborts = (rank == 0) == kMeetsOnHost;
+    const bool aborts = (rank == 0) == kAgreesOnHost;
     std::thread other([=] {
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
       if (aborts) gqsgd_comm_abort(comm);
     });
     const std::string said =
-        rank == 0 ? "" : make_refused(comm, sparse(), GQSGD_ABORTED, kMeetsOnHost ? "rank 0" : "");
+        rank == 0 ? "" : make_refused(comm, sparse(), GQSGD_ABORTED, kAgreesOnHost ? "rank 0" : "");
     other.join();
     return said;
   }),
@@ -302,7 +302,7 @@ TEST(MissingRank, IsATimeoutWithItsOutputUntouched) {
   const StreamGroup group(3, "timeout_ms=300");
   EXPECT_EQ(group.run([](int, gqsgd_comm comm) { return make_ok(comm); }), "");
   EXPECT_EQ(group.run([](int rank, gqsgd_comm comm) -> std::string {
-    const char* const part = kMeetsOnHost ? "rank 1" : "timeout_ms";
+    const char* const part = kAgreesOnHost ? "rank 1" : "timeout_ms";
     return rank == 1 ? "" : make_refused(comm, sparse(), GQSGD_TIMEOUT, part);
   }),
             "");

@@ -82,7 +82,7 @@ TEST(Requests, EndWhenTheStreamIsThrough) {
 }
 
 /** The call after it knows nothing of it. */
-TEST(Requests, TellWhatTheDeviceFound) {
+TEST(Requests, DeviceFinding_Reported) {
   const NcclGroup group(3);
   EXPECT_EQ(group.run([](int rank, gqsgd_comm comm) -> std::string {
     if (const std::string failure = warm(comm, rank); !failure.empty()) return failure;
@@ -104,7 +104,7 @@ TEST(Requests, TellWhatTheDeviceFound) {
             "");
 }
 
-TEST(Requests, TellARefusalToAllRanks) {
+TEST(Requests, Refusal_ReportedToAllRanks) {
   const NcclGroup group(3);
   EXPECT_EQ(group.run([](int rank, gqsgd_comm comm) -> std::string {
     StreamCall made(values_of(rank));

@@ -114,7 +114,7 @@ TEST(SameBits, AreMissedWhenABitIsWrong) {
 }
 
 /** While a stream is busy with other work, a call of an expected kind returns at once. */
-TEST(Enqueued, ReturnsBeforeItIsCarriedOut) {
+TEST(Enqueued, ReturnsBeforeItIsExecuted) {
   const NcclGroup group(2);
   const std::vector<Values> inputs = gradients(2, 500, 3);
   Operation call;

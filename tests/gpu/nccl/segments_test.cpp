@@ -182,7 +182,7 @@ TEST(Segments, GoWithEverySchedule) {
     }
     EXPECT_EQ(compare(group, calls), "");
   }
-  if (kMeetsOnHost) return;  // threads have no allreduce of their own
+  if (kAgreesOnHost) return;  // threads have no allreduce of their own
   EXPECT_EQ(compare(group, {{Kind::many, "paper-gl8", {5, 600, 3}, GQSGD_SCHEDULE_NATIVE}}), "");
 }
 
@@ -237,7 +237,7 @@ TEST(Segments, OfOtherLengthsOnOneRankAreAMismatch) {
     }),
               "");
     EXPECT_EQ(said[1], GQSGD_MISMATCH);
-    const bool found_later = expected && !kMeetsOnHost;
+    const bool found_later = expected && !kAgreesOnHost;
     for (const size_t rank : {0u, 2u}) {
       EXPECT_EQ(said[rank], found_later ? GQSGD_OK : GQSGD_MISMATCH);
       EXPECT_EQ(later[rank], found_later ? GQSGD_MISMATCH : GQSGD_OK);

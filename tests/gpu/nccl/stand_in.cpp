@@ -1,6 +1,6 @@
 // A stand-in of libnccl.so.2: NCCL's functions between threads of one process, on streams of the
 // device that tests have (tests/support/host_device/host_device.h). Groups of sends and receives
-// are carried out together, in an order that is nobody's business; what does not match waits until
+// are executed together, in an order that is nobody's business; what does not match waits until
 // it is aborted. Compiled with other macros it is old, or lacks a function.
 #include "tests/gpu/nccl/stand_in.h"
 
@@ -51,7 +51,7 @@ struct Group {
   int ranks = 0;
   int joined = 0;
   std::map<std::pair<int, int>, std::deque<Sent>> sent;
-  std::map<uint64_t, Meeting> meetings;
+  std::map<uint64_t, Meeting> barriers;
 };
 
 }  // namespace
@@ -222,30 +222,30 @@ void collective(void* argument) {
   const size_t size_bytes = work->count * bytes_of(work->type);
   const auto ranks = static_cast<uint32_t>(group.ranks);
   std::unique_lock<std::mutex> lock(group.mutex);
-  Meeting& meeting = group.meetings[work->comm->collectives++];
-  meeting.from.resize(ranks);
-  meeting.from[static_cast<size_t>(work->comm->rank)] = work->from;
-  const bool fits = meeting.come == 0 || meeting.size_bytes == size_bytes;
-  meeting.size_bytes = size_bytes;
-  meeting.come += fits ? 1 : 0;
+  Meeting& barrier = group.barriers[work->comm->collectives++];
+  barrier.from.resize(ranks);
+  barrier.from[static_cast<size_t>(work->comm->rank)] = work->from;
+  const bool fits = barrier.come == 0 || barrier.size_bytes == size_bytes;
+  barrier.size_bytes = size_bytes;
+  barrier.come += fits ? 1 : 0;
   group.changed.notify_all();
-  while (!work->comm->aborted && meeting.come < ranks) {
+  while (!work->comm->aborted && barrier.come < ranks) {
     group.changed.wait_for(lock, std::chrono::milliseconds(5));
   }
   if (work->comm->aborted) return;
   std::vector<char> out(work->adds ? size_bytes : size_bytes * ranks);
   if (!work->adds) {
     for (uint32_t rank = 0; rank < ranks; ++rank) {
-      std::memcpy(out.data() + rank * size_bytes, meeting.from[rank], size_bytes);
+      std::memcpy(out.data() + rank * size_bytes, barrier.from[rank], size_bytes);
     }
   } else if (work->type == kUint64) {
-    add<uint64_t>(*work, meeting.from, &out);
+    add<uint64_t>(*work, barrier.from, &out);
   } else {
-    add<float>(*work, meeting.from, &out);
+    add<float>(*work, barrier.from, &out);
   }
-  meeting.left += 1;
+  barrier.left += 1;
   group.changed.notify_all();
-  while (!work->comm->aborted && meeting.left < ranks) {
+  while (!work->comm->aborted && barrier.left < ranks) {
     group.changed.wait_for(lock, std::chrono::milliseconds(5));
   }
   std::memcpy(work->to, out.data(), out.size());

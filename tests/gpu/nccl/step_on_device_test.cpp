@@ -64,7 +64,7 @@ TEST(StepOnDevice, IsComparedWithOnesGivenByValue) {
     for (int turn = 0; turn < 2; ++turn) {
       const std::string said = make_and_compare(comm, rank, call, expected);
       const char* const differs = "memory of at differs: rank 0 has device, rank 1 has host";
-      const bool as_meant = kMeetsOnHost ? said.find(differs) != std::string::npos : said.empty();
+      const bool as_meant = kAgreesOnHost ? said.find(differs) != std::string::npos : said.empty();
       if (!as_meant) return "\"" + said + "\"";
     }
     return "";
@@ -113,14 +113,14 @@ std::string check(gqsgd_status status, const Case& wrong, int rank) {
 
 /** Found at once where the host looks at headers from the device, which it does at the first call
  *  of a kind; else when the stream is through, and told by the status and by the next call. */
-TEST(StepOnDevice, ThatDiffersIsSaidByAllRanks) {
+TEST(StepOnDevice, Difference_ReportedByAllRanks) {
   for (const Case& wrong : kCases) {
     const StreamGroup group(3);
     const Values expected = expected_of(usual(), 3);
     EXPECT_EQ(group.run([&](int rank, gqsgd_comm comm) -> std::string {
       std::string said;
       for (int turn = 0; turn < 2; ++turn) {
-        const bool at_once = turn == 0 && !kMeetsOnHost;
+        const bool at_once = turn == 0 && !kAgreesOnHost;
         StreamCall made(input_of(rank));
         const gqsgd_status status =
             made.make(comm, rank == 1 ? usual(wrong.step, wrong.index) : usual());
@@ -131,7 +131,7 @@ TEST(StepOnDevice, ThatDiffersIsSaidByAllRanks) {
         if (!at_once) {
           said += check(gqsgd_comm_status(comm), wrong, rank);
           StreamCall next(input_of(rank));
-          said += check(next.make(comm, usual()), wrong, rank);  // and is carried out
+          said += check(next.make(comm, usual()), wrong, rank);  // and is executed
           if (!next.wait()) return "the stream does not get through";
           said += difference(next.result(), expected);
         }
@@ -144,7 +144,7 @@ TEST(StepOnDevice, ThatDiffersIsSaidByAllRanks) {
 }
 
 /** A request is told itself what its call found. */
-TEST(StepOnDevice, ThatDiffersIsSaidByItsRequest) {
+TEST(StepOnDevice, Difference_ReportedByItsRequest) {
   for (const Case& wrong : kCases) {
     const StreamGroup group(3);
     const Values expected = expected_of(usual(), 3);
@@ -274,7 +274,8 @@ std::string replay(gqsgd_comm comm, int rank, const Operation& operation,
 }
 
 TEST(StepOnDevice, IsReadAtEachReplay) {
-  for (const char* format : {"blocks-8", "paper-gl8", kMeetsOnHost ? "paper-ge8" : "rotated-4-8"}) {
+  for (const char* format :
+       {"blocks-8", "paper-gl8", kAgreesOnHost ? "paper-ge8" : "rotated-4-8"}) {
     const StreamGroup group(3, "chunk_value_count=1024");
     Operation operation = usual(40, 9);
     operation.quantizer = format;

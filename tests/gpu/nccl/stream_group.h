@@ -12,10 +12,10 @@ namespace gq::test {
 
 #ifdef GQ_LOCAL_GROUP
 using StreamGroup = LocalGroup;
-inline constexpr bool kMeetsOnHost = true;
+inline constexpr bool kAgreesOnHost = true;
 #else
 using StreamGroup = NcclGroup;
-inline constexpr bool kMeetsOnHost = false;
+inline constexpr bool kAgreesOnHost = false;
 #endif
 
 }  // namespace gq::test

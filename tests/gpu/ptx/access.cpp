@@ -37,7 +37,7 @@ void load(const Instruction& made, Warp& warp, Mask threads) {
   const uint32_t size_bytes = sizeof(Word) * made.value_count;
   for_each(threads, [&](uint32_t thread) {
     warp.thread = thread;
-    constexpr Access kAccess = kOrder == Order::plain ? Access::read : Access::hear;
+    constexpr Access kAccess = kOrder == Order::plain ? Access::read : Access::acquire;
     const uint8_t* const from = place_of<kSpace>(made, warp, size_bytes, kAccess);
     for (uint32_t k = 0; k < made.value_count; ++k) {
       const auto* const place = reinterpret_cast<const Word*>(from + k * sizeof(Word));
@@ -61,7 +61,7 @@ void store(const Instruction& made, Warp& warp, Mask threads) {
   const uint32_t size_bytes = sizeof(Word) * made.value_count;
   for_each(threads, [&](uint32_t thread) {
     warp.thread = thread;
-    constexpr Access kAccess = kOrder == Order::plain ? Access::write : Access::tell;
+    constexpr Access kAccess = kOrder == Order::plain ? Access::write : Access::release;
     uint8_t* const to = place_of<kSpace>(made, warp, size_bytes, kAccess);
     if constexpr (kOrder == Order::ordered) {
       release(address_of(made, warp), &warp.block->launch().reach.actor());

@@ -138,7 +138,7 @@ void run_kernel(const Kernel& kernel, uint32_t blocks, uint32_t threads,
   const auto go_on = [&](Block* block) {
     Progress progress = Progress::made;
     while (progress == Progress::made) progress = block->advance();
-    if (progress == Progress::ended) launch.heard.join(block->actor().before);
+    if (progress == Progress::ended) launch.acquired.join(block->actor().before);
     return progress;
   };
   // From the last one on, so that nothing relies on the order of blocks.
@@ -152,7 +152,7 @@ void run_kernel(const Kernel& kernel, uint32_t blocks, uint32_t threads,
     });
     std::this_thread::sleep_for(std::chrono::microseconds(waiting.empty() ? 0 : 20));
   }
-  end_operation(launch.actor.stamp, launch.heard);
+  end_operation(launch.actor.stamp, launch.acquired);
 }
 
 }  // namespace gq::ptx

@@ -18,8 +18,8 @@ struct Launch {
   uint32_t blocks;
   uint32_t threads;
   std::vector<uint8_t> parameters;
-  Actor actor = {};  ///< what its blocks begin as
-  Clock heard = {};  ///< by those that have ended
+  Actor actor = {};     ///< what its blocks begin as
+  Clock acquired = {};  ///< by those that have ended
   Reach reach = {};
   std::vector<std::vector<uint64_t>> files = {};  ///< registers that no warp has now
 };

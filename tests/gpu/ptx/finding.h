@@ -10,7 +10,7 @@
 namespace gq::ptx {
 
 /** Those that hear and tell are there to put others into an order. */
-enum class Access : uint8_t { read, write, atomic, hear, tell };
+enum class Access : uint8_t { read, write, atomic, acquire, release };
 
 /** The sentence has kernel, statement, block and thread when it leaves a launch. */
 class Finding : public std::runtime_error {

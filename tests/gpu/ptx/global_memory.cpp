@@ -116,7 +116,7 @@ void* Reach::place(uint64_t address, uint32_t size_bytes, Access access) {
   const Area& area = area_of(address, size_bytes);
   const uint64_t offset = address - area.begin;
   uint8_t* const written = area.written->data() + offset;
-  if (access == Access::write || access == Access::tell) {
+  if (access == Access::write || access == Access::release) {
     memset(written, 1, size_bytes);
   } else if (memchr(written, 0, size_bytes) != nullptr) {
     throw Finding(sentence("read, but nobody has written it", address, size_bytes));

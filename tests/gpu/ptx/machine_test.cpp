@@ -1,4 +1,4 @@
-// The machine that carries out PTX: what instructions give, threads that part and meet, and that it
+// The machine that executes PTX: what instructions give, threads that part and meet, and that it
 // finds what a kernel must not do.
 #include <gtest/gtest.h>
 
@@ -121,7 +121,7 @@ TEST(Machine, ComparesWhatIsNoNumber) {
 }
 
 /** Each thread goes round as often as its number says. */
-TEST(Machine, ThreadsPartAndMeetAgain) {
+TEST(Machine, ThreadsDivergeAndReconverge) {
   const std::vector<uint32_t> words = Snippet(
       "mov.u32 %r2, 0;\n"
       "mov.u32 %r3, %r1;\n"

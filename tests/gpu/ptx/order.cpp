@@ -112,8 +112,8 @@ Actor begin_operation() {
   return actor;
 }
 
-void end_operation(const Stamp& stamp, const Clock& heard) {
-  here().clock.join(heard);
+void end_operation(const Stamp& stamp, const Clock& acquired) {
+  here().clock.join(acquired);
   here().clock.join(stamp.stream, stamp.operation);
 }
 
@@ -127,7 +127,7 @@ void Mark::wait() {
   here().clock.join(clock_);
 }
 
-void Mark::tell_hosts() {
+void Mark::order_hosts_after() {
   const std::lock_guard<std::mutex> lock(mutex_);
   const std::lock_guard<std::mutex> hosts_lock(hosts().mutex);
   hosts().clock.join(clock_);

@@ -69,7 +69,7 @@ class AreaOrder {
 /** The next operation of this stream. */
 Actor begin_operation();
 /** It has ended; what it has heard meanwhile is known to the stream. */
-void end_operation(const Stamp& stamp, const Clock& heard);
+void end_operation(const Stamp& stamp, const Clock& acquired);
 
 /** Something that knows what came before it: an event, or the end of a stream's work. */
 class Mark {
@@ -79,7 +79,7 @@ class Mark {
   /** It is before what this stream does next. */
   void wait();
   /** It is before what any host enqueues next. */
-  void tell_hosts();
+  void order_hosts_after();
 
  private:
   std::mutex mutex_;

@@ -88,7 +88,7 @@ TEST(Order, HostsThatHaveWaitedOrderStreams) {
     end.record();
   });
   const Clock early = hosts_now();
-  end.tell_hosts();
+  end.order_hosts_after();
   const Clock late = hosts_now();
   EXPECT_NE(finding([&] {
               follow_hosts(early);

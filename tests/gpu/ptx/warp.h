@@ -1,4 +1,4 @@
-// A warp: threads that carry out the same instructions, each on registers of its own, for as long
+// A warp: threads that execute the same instructions, each on registers of its own, for as long
 // as they are at the same place; else those come first that are furthest behind.
 #ifndef GQ_TESTS_GPU_PTX_WARP_H
 #define GQ_TESTS_GPU_PTX_WARP_H
@@ -44,7 +44,7 @@ struct Warp {
   std::vector<Path> ready;  ///< the furthest ahead come first
   std::array<State, kWarp> state = {};
   std::array<uint32_t, kWarp> next = {};  ///< instruction, of those that are not ready
-  uint32_t at = 0;                        ///< the instruction that is carried out, for findings
+  uint32_t at = 0;                        ///< the instruction that is executed, for findings
   uint32_t thread = 0;                    ///< and the thread that an access is made for
 
   uint64_t* words(Register number) { return &registers[size_t{number} * kWarp]; }

@@ -86,7 +86,7 @@ TEST(Agreement, NamesADifferenceAtOnceOnAllRanks) {
   }
 }
 
-TEST(Agreement, TellsOthersOfARefusal) {
+TEST(Agreement, Refusal_ReportedToOtherRanks) {
   const LocalGroup group(4);
   for (int turn = 0; turn < 2; ++turn) {
     const auto said = make_calls(group, [](int rank, Operation* call, size_t*) {

@@ -93,7 +93,7 @@ TEST(Memory, OfABrokenGroupOutlivesItsReaders) {
     const size_t of_a_rank = (allocations_in_use() - before) / 2;
     EXPECT_EQ(make_broken(group.comm(0), GQSGD_TIMEOUT, "rank 1"), "");
     group.destroy(0);
-    // Its arena and its desk, and two for kernels that wait.
+    // Its arena and its scratch memory, and two for kernels that wait.
     EXPECT_EQ(allocations_in_use(), before + of_a_rank + 4);
   }
   EXPECT_EQ(allocations_in_use(), before);

@@ -57,7 +57,7 @@ TEST(FusedGraphs, AreOneKernelOfEachRank) {
 }
 
 /** Rank 0's host has enqueued all of its replays before the others begin with theirs. */
-TEST(FusedGraphs, NeedNoMeetingOfHosts) {
+TEST(FusedGraphs, Graphs_NeedNoHostAgreement) {
   constexpr int kRanks = 3;
   const LocalGroup group(kRanks);
   const std::vector<Values> same = inputs_of(0, kRanks);
@@ -168,7 +168,7 @@ std::string refused(gqsgd_comm comm, int rank, int ranks, const Operation& opera
   return as_meant ? "" : std::string(gqsgd_status_name(status)) + ": " + sentence + "\n";
 }
 
-TEST(FusedGraphs, RefuseWhatHostsHaveToMeetFor) {
+TEST(FusedGraphs, CallsOfHostAgreement_Refused) {
   constexpr int kRanks = 2;
   const LocalGroup group(kRanks);
   EXPECT_EQ(group.run([](int rank, gqsgd_comm comm) {
@@ -184,7 +184,7 @@ TEST(FusedGraphs, RefuseWhatHostsHaveToMeetFor) {
             "");
 }
 
-TEST(FusedGraphs, RefuseWhereKernelsHaveNoRoom) {
+TEST(FusedGraphs, NoFreeBlocks_Refused) {
   set_fused_blocks_at_once(4);
   {
     const LocalGroup group(3);

@@ -91,12 +91,12 @@ TEST(Growth, FreesMemoryThatPeersHaveClosed) {
 }
 
 /** Everybody goes through host memory if one rank cannot, and says once why. */
-void expect_staged(const std::function<void(int rank)>& plant, const std::string& why) {
+void expect_staged(const std::function<void(int rank)>& break_rank, const std::string& why) {
   const UseHostDevice device;
   const Calls all = calls(3, {5000, 77, 3000000, 12});
   EXPECT_EQ(run_processes(3, kOptions,
                           [&](int rank, gqsgd_comm comm) -> std::string {
-                            plant(rank);
+                            break_rank(rank);
                             const LogLines lines;
                             std::string found = all.make_and_compare(rank, comm);
                             found += expect("memory open", blocks_open(), 0);
@@ -169,26 +169,26 @@ TEST(Leaving, FreesMemoryThatPeersHaveClosed) {
     return comm;
   };
   EXPECT_EQ(run_processes(2, kOptions,
-                          [&](int rank, gqsgd_comm meeting) -> std::string {
-                            const auto meet = [&] {
+                          [&](int rank, gqsgd_comm barrier) -> std::string {
+                            const auto synchronise = [&] {
                               Values result;
-                              return allreduce(meeting, usual(), Values(10), &result);
+                              return allreduce(barrier, usual(), Values(10), &result);
                             };
                             std::string found;
                             const gqsgd_comm comm = in_group(0, rank, 2, one, &found);
-                            found += meet();
+                            found += synchronise();
                             if (rank == 0) {
                               gqsgd_comm_destroy(comm);
                               found += expect("kept", allocations_in_use(), 1);
                             }
-                            found += meet();
+                            found += synchronise();
                             if (rank == 1) {
                               found += expect("memory open", blocks_open(), 1);
                               gqsgd_comm_destroy(comm);
                               found += expect("in use", allocations_in_use(), 0);
                             }
                             found += expect("memory open", blocks_open(), 0);
-                            found += meet();
+                            found += synchronise();
                             gqsgd_comm_destroy(in_group(1 + rank, 0, 1, alone, &found));
                             found += expect("in use", allocations_in_use(), 0);
                             return found + expect("freed while open", released_while_open(), 0);
@@ -208,7 +208,7 @@ TEST(Leaving, LeavesNothingBehind) {
   std::vector<gqsgd_unique_id> ids(40);
   for (gqsgd_unique_id& id : ids) ASSERT_EQ(gqsgd_unique_id_create(&id), GQSGD_OK);
   EXPECT_EQ(run_processes(2, kOptions,
-                          [&](int rank, gqsgd_comm meeting) -> std::string {
+                          [&](int rank, gqsgd_comm barrier) -> std::string {
                             const size_t before = descriptors_open();
                             std::string found;
                             for (const gqsgd_unique_id& id : ids) {
@@ -217,11 +217,11 @@ TEST(Leaving, LeavesNothingBehind) {
                               found += one.make_and_compare(rank, comm);
                               gqsgd_comm_destroy(comm);
                             }
-                            const auto meet = [&] {
+                            const auto synchronise = [&] {
                               Values result;
-                              return allreduce(meeting, usual(), Values(10), &result);
+                              return allreduce(barrier, usual(), Values(10), &result);
                             };
-                            found += meet();
+                            found += synchronise();
                             gqsgd_unique_id last;
                             gqsgd_unique_id_create(&last);
                             gqsgd_comm comm = nullptr;
@@ -229,7 +229,7 @@ TEST(Leaving, LeavesNothingBehind) {
                             found += alone.make_and_compare(0, comm);
                             gqsgd_comm_destroy(comm);
                             found += expect("descriptors", descriptors_open(), before);
-                            found += meet();  // until then both are there
+                            found += synchronise();  // until then both are there
                             found += expect("in use", allocations_in_use(), 0);
                             found += expect("memory open", blocks_open(), 0);
                             return found + expect("freed while open", released_while_open(), 0);
@@ -290,7 +290,7 @@ TEST(Failure, OfAPeerThatScribblesIsNamed) {
 }
 
 /** The tests above see a host that does not wait for its stream. */
-TEST(Planted, HostThatDoesNotWaitChangesBits) {
+TEST(Mutation, HostThatDoesNotWaitChangesBits) {
   const UseHostDevice device;
   const auto inputs = gradients(2, 1000, 4);
   const Values expected = simulate(usual(), inputs);

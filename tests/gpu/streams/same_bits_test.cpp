@@ -214,7 +214,7 @@ TEST(SameBits, OfRequests) {
 }
 
 /** While a stream is busy with other work a call returns at once. */
-TEST(Enqueued, ReturnsBeforeItIsCarriedOut) {
+TEST(Enqueued, ReturnsBeforeItIsExecuted) {
   const LocalGroup group(2);
   const auto inputs = gradients(2, 500, 3);
   Operation call;
@@ -241,13 +241,13 @@ TEST(Counters, SayWhatWasCopied) {
     EXPECT_EQ(group.run([&](int rank, gqsgd_comm comm) -> std::string {
       StreamCall made(inputs[static_cast<size_t>(rank)]);
       if (made.make(comm, call) != GQSGD_OK || !made.wait()) return gqsgd_last_error();
-      uint64_t sent = 0, copied = 0, room = 0;
+      uint64_t sent = 0, copied = 0, workspace = 0;
       gqsgd_comm_stat(comm, "payload_bytes_sent", &sent);
       gqsgd_comm_stat(comm, "payload_bytes_copied", &copied);
-      gqsgd_comm_stat(comm, "workspace_bytes", &room);
+      gqsgd_comm_stat(comm, "workspace_bytes", &workspace);
       // Half of the codes to the other rank, and the sums of the own half; a header with the norm.
       const uint64_t by_stages = schedule == GQSGD_SCHEDULE_DIRECT ? 0 : 4096 + 64;
-      const bool right = sent == 4096 && copied == by_stages && room > 4096;
+      const bool right = sent == 4096 && copied == by_stages && workspace > 4096;
       return right ? "" : std::to_string(sent) + " sent, " + std::to_string(copied) + " copied";
     }),
               "");

@@ -155,7 +155,7 @@ def test_shared_words_carry_the_group_where_others_carry_a_rank():
     row = counters(CALL, 1, 2, 0, [3])[0].tolist()
     assert row == [3, 1 << 8, 3, 2]
     word = int(philox4x32(counters(CALL, 1, 2, 0, [3]), key(CALL))[0][0])
-    assert random_words(CALL, 1, 2, 0, 48, 4).tolist()[3] == word  # R(51) turns by no octet
+    assert random_words(CALL, 1, 2, 0, 48, 4).tolist()[3] == word  # R(51) turns by no byte
 
 
 @pytest.mark.parametrize("rank_count", (2, 4, 8, 16, 64))

@@ -57,8 +57,8 @@ def test_scales_zero_and_not_finite_decide_alone(form):
 
 
 def test_code_of_the_norm_after_headroom_is_the_norm():
-    for combines in (0, 1, 7, 64, 99):
-        form = Format("exponential", 8, "sum", combines + 1, combines)
+    for reduction_depth in (0, 1, 7, 64, 99):
+        form = Format("exponential", 8, "sum", reduction_depth + 1, reduction_depth)
         words = pack([127 - form.headroom], 8)
         assert dequantize(form, words, np.float32(0.1), 1, "sum") == np.float32(0.1)
 

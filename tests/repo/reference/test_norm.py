@@ -86,7 +86,7 @@ def terms_of(values, q):
 
 
 @pytest.mark.parametrize("q", ("1", "2"))
-def test_another_order_would_show_in_the_known_answers(q):
+def test_another_order_would_show_in_the_vectors(q):
     in_lane, over_lanes = (terms_of(values, q) for values in sparse_values(q))
     for terms in (in_lane, over_lanes):
         assert lane_sum(terms) == 1 + 2.0**-52 and reduce(add, terms) == 1

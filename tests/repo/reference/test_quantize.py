@@ -94,12 +94,12 @@ def test_words_of_zero_and_non_finite_norms_hold_only_zero(form):
         assert np.array_equal(words, pack([zero] * 5, form.bits))
 
 
-@pytest.mark.parametrize("combines", (0, 1, 7, 64, 65, 5000))
-def test_the_norm_stands_at_the_top_less_the_headroom(combines):
-    form = Format("exponential", 8, "sum", combines + 1, combines)
+@pytest.mark.parametrize("reduction_depth", (0, 1, 7, 64, 65, 5000))
+def test_the_norm_stands_at_the_top_less_the_headroom(reduction_depth):
+    form = Format("exponential", 8, "sum", reduction_depth + 1, reduction_depth)
     x = np.array([0.1, -0.1] * 20, dtype=np.float32)
     negative, codes = unpack_signed(quantize(form, Call(), 0, x, np.float32(0.1)), 8, 40)
-    assert set(codes.tolist()) == {127 - min(combines, 64)}
+    assert set(codes.tolist()) == {127 - min(reduction_depth, 64)}
     assert negative.tolist() == [False, True] * 20
 
 

@@ -6,7 +6,7 @@ from gqsgd_reference.random import (OUTPUT, QUANTIZE, REDUCE, REENCODE, Call, co
                                     philox4x32, random_words)
 from vector_files.support.positions import CALL, HOP, ONES, POWER
 
-# Known answers of Random123 for Philox4x32-10 (kat_vectors): counter, key, output.
+# Test vectors of Random123 for Philox4x32-10 (kat_vectors): counter, key, output.
 PUBLISHED = (
     ((0, 0, 0, 0), (0, 0), (0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8)),
     ((0xFFFFFFFF,) * 4, (0xFFFFFFFF,) * 2, (0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD)),

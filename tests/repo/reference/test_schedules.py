@@ -32,7 +32,7 @@ def test_every_rank_is_combined_exactly_once_in_every_part(schedule, rank_count)
     plan = SCHEDULES[schedule](rank_count)
     sets, depths = merge(plan, rank_count)
     assert all(ranks == set(range(rank_count)) for ranks in sets)
-    assert max(depths) == plan.combines
+    assert max(depths) == plan.reduction_depth
 
 
 @pytest.mark.parametrize("schedule", IN_CODE_FORM)
@@ -46,8 +46,9 @@ def test_no_rank_reduces_twice_at_one_hop_of_a_part(schedule, rank_count):
 
 @pytest.mark.parametrize("rank_count", RANK_COUNTS)
 def test_chains_are_as_long_as_stated(rank_count):
-    assert ring(rank_count).combines == rank_count - 1
-    assert tree(rank_count).combines == butterfly(rank_count).combines == ceil_log2(rank_count)
+    assert ring(rank_count).reduction_depth == rank_count - 1
+    depths = tree(rank_count).reduction_depth, butterfly(rank_count).reduction_depth
+    assert depths == (ceil_log2(rank_count),) * 2
     assert ceil_log2(rank_count) == min(k for k in range(9) if 2**k >= rank_count)
 
 

@@ -1,4 +1,4 @@
-"""The committed known answers are what the reference writes, and their text can be read back."""
+"""The committed test vectors are what the reference writes, and their text can be read back."""
 
 from pathlib import Path
 

@@ -5,7 +5,7 @@ from include_rule import violations
 from source_tree import C_SUFFIXES, source_files
 
 
-def test_every_file_includes_only_what_its_room_may_know():
+def test_every_file_includes_only_what_its_folder_may_know():
     assert [v for name, text in source_files(C_SUFFIXES).items()
             for v in violations(name, text)] == []
 

@@ -230,8 +230,8 @@ def test_every_part_names_a_program_of_the_build(library, root, tmp_path):
 
 
 def test_a_quick_check_chooses_tests_that_there_are(library, root):
-    sources = {"isa": "unit/kernels/isa", "isa_extended": "unit/kernels/isa_extended", "local": "gpu/local",
-               "fused": "gpu/fused", "guest": "gpu/guest"}
+    sources = {"isa": "unit/kernels/isa", "isa_extended": "unit/kernels/isa_extended",
+               "local": "gpu/local", "fused": "gpu/fused", "embedding": "gpu/embedding"}
     chosen = dict(library["parts"].QUICK)
     assert all(isinstance(size, int) for size in chosen.pop("process"))
     for name, parts in chosen.items():

@@ -99,14 +99,14 @@ def test_a_sweep_says_what_it_lacks(root, build_directory):
         assert done.returncode == 2 and sentence in done.stderr
 
 
-def test_what_is_missing_is_said(netbench):
+def test_what_is_missing_is_reported(netbench):
     done = netbench("--hosts", "1", "--mpirun", "no-such-mpirun", "--no-gloo")
     assert done.returncode == 2
     assert "--hosts is 1; it is 2 to 64" in done.stderr
     assert "no-such-mpirun is not on this machine" in done.stderr
 
 
-def test_a_failed_program_is_told_and_no_host_is_left(network, namespaces):
+def test_a_failed_program_is_reported_and_no_host_is_left(network, namespaces):
     from net_lib.mpi import Mpirun
 
     before = namespaces()

@@ -77,7 +77,7 @@ def direct_time_us(plan, *options):
 
 @pytest.mark.parametrize("rate", ["1gbit", "1Gbit/s", "1Gbits/s", "1G", "1g", "1000mbit", "1000M",
                                   "1e9bit", "0.001tbit", "1000000kbit"])
-def test_a_rate_is_said_as_people_say_it(plan, rate, tmp_path):
+def test_a_rate_is_reported_as_people_say_it(plan, rate, tmp_path):
     costs = tmp_path / "costs"
     costs.write_text("byte_ns = 8\n")
     time_us, text = direct_time_us(plan, "--rate", rate)
@@ -149,7 +149,7 @@ def test_help_says_every_option(plan):
     (["--costs", "/nowhere"], 1, "/nowhere cannot be read"),
     (["--costs", "/dev/zero"], 1, "/dev/zero cannot be read: it is a device"),
 ])
-def test_what_is_wrong_is_said(plan, options, code, sentence):
+def test_what_is_wrong_is_reported(plan, options, code, sentence):
     run = plan(*options)
     assert run.returncode == code
     assert sentence in run.stderr

@@ -55,7 +55,7 @@ def test_every_name_that_julia_exports_has_an_entry(root, reference):
 
 def test_every_class_that_users_make_shows_its_arguments(root, reference):
     page = reference.python_page(root)
-    assert "```python\nQuantizer(preset_or_text: str='', **fields: Any)\n```" in page
+    assert "```python\nQuantizer(preset_or_spec: str='', **fields: Any)\n```" in page
     assert "```python\nHookState(\n    quantizer: gqsgd.Quantizer | str='',\n" in page
     assert "```python\nclass Communicator(SegmentCollectives, NcclGroups)\n```" in page
     assert "```python\nCommunicator.timeout_ms\n```" in page, "a property is not called"
@@ -104,7 +104,7 @@ def test_docstrings_and_comments_are_mostly_prose(root, reference):
 
 PAGE = """<link rel="stylesheet" href="../_static/site.css?v=1">
 <div class="copyright">Copyright &#169; its authors</div>
-<pre>Quantizer(preset_or_text: HookState( Communicator.process( gqsgd_allreduce( </pre>"""
+<pre>Quantizer(preset_or_spec: HookState( Communicator.process( gqsgd_allreduce( </pre>"""
 
 
 @pytest.fixture

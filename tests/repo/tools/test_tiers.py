@@ -47,7 +47,7 @@ def test_a_line_of_another_form_is_refused(tiers, line):
         tiers.read_tiers(line)
 
 
-def test_what_a_tier_leaves_out_is_said_once(tiers):
+def test_what_a_tier_leaves_out_is_reported_once(tiers):
     lines = tiers.read_tiers("all a -- one\nall b -- one\nusual c -- two\nfast d -- three")
     assert tiers.left_out(lines, "fast") == ["one", "two"]
     assert tiers.left_out(lines, "usual") == ["one"]

@@ -1,4 +1,4 @@
-// A stream of the device that tests have: a thread that carries out what was pushed, in order. The
+// A stream of the device that tests have: a thread that executes what was pushed, in order. The
 // first words of it are all that a stand-in of NCCL, a library of its own, has to know.
 #ifndef GQ_TESTS_SUPPORT_HOST_DEVICE_HOST_STREAM_H
 #define GQ_TESTS_SUPPORT_HOST_DEVICE_HOST_STREAM_H

@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "src/api/quantizer/quantizer_text.h"
+#include "src/api/quantizer/quantizer_spec.h"
 #include "src/transport/shared_memory/local.h"
 
 namespace gq {
@@ -45,8 +45,8 @@ class HomebodyTransport final : public Transport {
     return at_home().wait(slice_us);
   }
   Status check() override { return at_home().check(); }
-  void break_off(gqsgd_status cause, uint32_t culprit) override {
-    inner_->break_off(cause, culprit);
+  void abort_group(gqsgd_status cause, uint32_t culprit) override {
+    inner_->abort_group(cause, culprit);
   }
   TransportCounters counters() const override { return inner_->counters(); }
 
@@ -101,7 +101,7 @@ std::vector<std::unique_ptr<Rank>> make_ranks(uint32_t count, Thread thread,
     if (thread == Thread::callers) {
       transport = std::make_unique<HomebodyTransport>(std::move(transport));
     }
-    rank->endpoint.seat(std::move(transport));
+    rank->endpoint.set_transport(std::move(transport));
     rank->endpoint.stages = cpu_stages_named("scalar");
     rank->endpoint.chunk_value_count = 64;
     rank->endpoint.timeout_ms = timeout_ms;
@@ -199,7 +199,7 @@ TEST(RequestsOfCallersThread, EndWhenAnotherThreadClosesTheQueueDuringAWait) {
   }
 }
 
-TEST(RequestsOfTheLibrarysThread, GoOnWhileNobodyLooks) {
+TEST(RequestsOfTheLibrarysThread, ProgressWithoutTest_Completes) {
   auto ranks = make_ranks(2, Thread::own);
   const auto here = ranks[0]->start(4.0f), there = ranks[1]->start(4.0f);
   while (!here->has_ended() || !there->has_ended()) std::this_thread::yield();

@@ -10,9 +10,9 @@
 #include <thread>
 #include <vector>
 
-#include "src/api/quantizer/quantizer_text.h"
+#include "src/api/quantizer/quantizer_spec.h"
 #include "src/call/agreement.h"
-#include "src/call/drive.h"
+#include "src/call/progress_loop.h"
 #include "src/transport/shared_memory/local.h"
 
 namespace gq {
@@ -36,7 +36,7 @@ class Played {
     std::vector<std::unique_ptr<Transport>> transports(kRanks);
     EXPECT_TRUE(create_local(kRanks, transports.data()).ok()) << last_error();
     for (uint32_t rank = 0; rank < kRanks; ++rank) {
-      endpoints_[rank].seat(std::move(transports[rank]));
+      endpoints_[rank].set_transport(std::move(transports[rank]));
       endpoints_[rank].stages = cpu_stages_named("scalar");
       endpoints_[rank].chunk_value_count = 64;
       endpoints_[rank].timeout_ms = timeout_ms;

@@ -122,7 +122,7 @@ class CopyingTransport final : public Transport {
 
   Status wait(uint32_t) override { return Status(); }
   Status check() override { return Status(); }
-  void break_off(gqsgd_status, uint32_t) override {}
+  void abort_group(gqsgd_status, uint32_t) override {}
   TransportCounters counters() const override { return counters_; }
 
  private:

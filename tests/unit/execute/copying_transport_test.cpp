@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "src/api/quantizer/quantizer_text.h"
-#include "src/call/drive.h"
+#include "src/api/quantizer/quantizer_spec.h"
+#include "src/call/progress_loop.h"
 #include "src/transport/shared_memory/local.h"
 
 namespace gq {
@@ -57,7 +57,7 @@ Values run(const Case& test, Wiring wiring) {
   const auto endpoints = std::make_unique<Endpoint[]>(test.ranks);
   std::vector<Call> calls(test.ranks);
   for (uint32_t rank = 0; rank < test.ranks; ++rank) {
-    endpoints[rank].seat(std::move(transports[rank]));
+    endpoints[rank].set_transport(std::move(transports[rank]));
     endpoints[rank].stages = cpu_stages_named("scalar");
     endpoints[rank].chunk_value_count = 64;
     endpoints[rank].nodes = Nodes(test.nodes.empty() ? one_node : test.nodes);
@@ -67,7 +67,7 @@ Values run(const Case& test, Wiring wiring) {
     calls[rank].value_count = test.value_count;
     calls[rank].schedule_id = test.schedule;
   }
-  EXPECT_TRUE(allreduce_in_turn(endpoints.get(), calls.data(), test.ranks).ok()) << last_error();
+  EXPECT_TRUE(allreduce_virtual(endpoints.get(), calls.data(), test.ranks).ok()) << last_error();
   return recv;
 }
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "src/api/quantizer/quantizer_text.h"
-#include "src/call/drive.h"
+#include "src/api/quantizer/quantizer_spec.h"
+#include "src/call/progress_loop.h"
 #include "src/transport/shared_memory/local.h"
 #include "tests/unit/execute/wrapped_transport.h"
 
@@ -52,7 +52,7 @@ class Ranks {
     EXPECT_TRUE(create_local(ranks, transports.data()).ok()) << last_error();
     transports[0] = std::make_unique<SpoiltTransport>(std::move(transports[0]), &spoilt);
     for (uint32_t rank = 0; rank < ranks; ++rank) {
-      endpoints[rank].seat(std::move(transports[rank]));
+      endpoints[rank].set_transport(std::move(transports[rank]));
       endpoints[rank].stages = cpu_stages_named("scalar");
       endpoints[rank].chunk_value_count = 1024;
       endpoints[rank].timeout_ms = 20000;
@@ -76,7 +76,7 @@ class Ranks {
   void finish() {
     begin_all();
     for (int round = 0; round < 1000; ++round) {
-      for (Drive& drive : drives) drive.advance();
+      for (ProgressLoop& loop : drives) loop.advance();
     }
     ASSERT_TRUE(drives[0].has_ended());
   }
@@ -84,7 +84,7 @@ class Ranks {
   Spoilt spoilt;
   std::vector<Endpoint> endpoints;
   std::vector<Call> calls;
-  std::vector<Drive> drives;
+  std::vector<ProgressLoop> drives;
   std::vector<std::vector<float>> values, given;
 };
 

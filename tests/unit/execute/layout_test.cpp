@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "src/api/quantizer/quantizer_text.h"
+#include "src/api/quantizer/quantizer_spec.h"
 #include "src/plan/plan.h"
 
 namespace gq {
@@ -150,7 +150,7 @@ TEST(Layout, RoundsChunksUpToWhatNormsAndRotationsNeed) {
   EXPECT_EQ(chunk_of("paper-gl8,block=65536"), 65536u);
 }
 
-TEST(Layout, HasRoomForListsBesideTheCodes) {
+TEST(Layout, Arena_HoldsListsBesideTheCodes) {
   for (const char* quantizer : {"paper-gl8", "paper-ge4"}) {
     for (const uint32_t ranks : {1u, 2u, 3u, 17u}) {
       for (const uint64_t value_count : {0u, 1u, 33u, 5000u}) {

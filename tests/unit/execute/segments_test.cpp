@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "src/api/quantizer/quantizer_text.h"
-#include "src/call/drive.h"
+#include "src/api/quantizer/quantizer_spec.h"
+#include "src/call/progress_loop.h"
 #include "src/transport/shared_memory/local.h"
 #include "tests/support/inputs.h"
 #include "tests/unit/execute/copying_transport.h"
@@ -92,7 +92,7 @@ std::vector<std::vector<Values>> run(const Case& test) {
     if (test.wiring == Wiring::copying) {
       transports[rank] = std::make_unique<CopyingTransport>(&wire, rank, test.ranks);
     }
-    endpoints[rank].seat(std::move(transports[rank]));
+    endpoints[rank].set_transport(std::move(transports[rank]));
     endpoints[rank].stages = cpu_stages_named("scalar");
     endpoints[rank].chunk_value_count = test.chunk;
     calls[rank].operation = test.operation;
@@ -101,7 +101,7 @@ std::vector<std::vector<Values>> run(const Case& test) {
     calls[rank].schedule_id = test.schedule;
     calls[rank].segments = &buffers[rank]->segments();
   }
-  EXPECT_TRUE(allreduce_in_turn(endpoints.get(), calls.data(), test.ranks).ok()) << last_error();
+  EXPECT_TRUE(allreduce_virtual(endpoints.get(), calls.data(), test.ranks).ok()) << last_error();
   std::vector<std::vector<Values>> results;
   for (const auto& rank : buffers) results.push_back(rank->results());
   return results;

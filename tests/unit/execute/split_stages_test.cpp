@@ -70,15 +70,15 @@ class SplitStages : public testing::TestWithParam<uint32_t> {
   Endpoint endpoint_;
 };
 
-Coding coding_with(Format format, uint32_t block, Rotate rotate, uint32_t combines) {
+Coding coding_with(Format format, uint32_t block, Rotate rotate, uint32_t reduction_depth) {
   format.block = block;
   format.rotate = rotate;
-  format.rescale = block > 0 && combines == 0;
+  format.rescale = block > 0 && reduction_depth == 0;
   format.rounding = Rounding::correlated;
   if (format.rescale && format.levels == Levels::linear) {
     format.rounding_down = RoundingDown::subtractive;
   }
-  return coding_of(format, 3, combines);
+  return coding_of(format, 3, reduction_depth);
 }
 
 Format format_of(Levels levels, uint8_t bits, uint8_t bits_down) {
@@ -91,16 +91,17 @@ Format format_of(Levels levels, uint8_t bits, uint8_t bits_down) {
 }
 
 TEST_P(SplitStages, OfTheirFormatsGiveTheSameBits) {
-  for (const uint32_t combines : {0u, 2u}) {
-    for (const Coding& coding : code_formats(3, combines)) expect_equal_codes(coding);
+  for (const uint32_t reduction_depth : {0u, 2u}) {
+    for (const Coding& coding : code_formats(3, reduction_depth)) expect_equal_codes(coding);
   }
   for (const Rotate rotate : {Rotate::none, Rotate::hadamard}) {
     for (const uint32_t block : {0u, 64u, 4096u}) {
-      for (const uint32_t combines : {0u, 2u}) {
+      for (const uint32_t reduction_depth : {0u, 2u}) {
         for (const Levels levels : {Levels::linear, Levels::exponential}) {
-          const uint8_t down = combines == 0 ? 8 : 4;
-          expect_equal_codes(coding_with(format_of(levels, 4, down), block, rotate, combines));
-          expect_equal_codes(coding_with(format_of(levels, 8, 8), block, rotate, combines));
+          const uint8_t down = reduction_depth == 0 ? 8 : 4;
+          expect_equal_codes(
+              coding_with(format_of(levels, 4, down), block, rotate, reduction_depth));
+          expect_equal_codes(coding_with(format_of(levels, 8, 8), block, rotate, reduction_depth));
         }
       }
     }
@@ -108,8 +109,8 @@ TEST_P(SplitStages, OfTheirFormatsGiveTheSameBits) {
 }
 
 TEST_P(SplitStages, OfFloatsGiveTheSameBits) {
-  for (const uint32_t combines : {0u, 2u}) {
-    expect_equal_codes(coding_of(format_of(Levels::none, 32, 32), 3, combines));
+  for (const uint32_t reduction_depth : {0u, 2u}) {
+    expect_equal_codes(coding_of(format_of(Levels::none, 32, 32), 3, reduction_depth));
   }
 }
 
@@ -161,7 +162,7 @@ TEST_P(SplitStages, AddUpNormsInTheOneOrder) {
   }
 }
 
-TEST_P(SplitStages, TellOfARefusedPart) {
+TEST_P(SplitStages, RefusedPart_Reported) {
   Stages refusing = *endpoint_.stages;
   refusing.reduce = [](const ReduceArgs& args) {
     return args.range.first_value == 0 ? gqsgd_status{GQSGD_BACKEND} : gqsgd_status{GQSGD_OK};

@@ -41,7 +41,7 @@ TEST(Workers, MakeEveryPartOfEveryJobOnce) {
 }
 
 // A thread's own room is never another's at the same time.
-TEST(Workers, HaveRoomOfTheirOwn) {
+TEST(Workers, Workspace_OfTheirOwn) {
   constexpr uint32_t kOperands = 5;
   Workers workers;
   ASSERT_TRUE(workers.start(4, 0, kOperands).ok()) << last_error();

@@ -35,8 +35,8 @@ class WrappedTransport : public Transport {
   Status flushed(bool* done) override { return inner_->flushed(done); }
   Status wait(uint32_t slice_us) override { return inner_->wait(slice_us); }
   Status check() override { return inner_->check(); }
-  void break_off(gqsgd_status cause, uint32_t culprit) override {
-    inner_->break_off(cause, culprit);
+  void abort_group(gqsgd_status cause, uint32_t culprit) override {
+    inner_->abort_group(cause, culprit);
   }
   uint32_t culprit_behind(uint32_t peer) const override { return inner_->culprit_behind(peer); }
   TransportCounters counters() const override { return inner_->counters(); }

@@ -54,8 +54,8 @@ std::vector<uint32_t> all_results(const Stages& stages, const Inputs& in) {
     const auto* words = static_cast<const uint32_t*>(data);
     results.insert(results.end(), words, words + word_count);
   };
-  for (const uint32_t combines : {0u, 2u}) {
-    for (const Coding& coding : code_formats(3, combines)) {
+  for (const uint32_t reduction_depth : {0u, 2u}) {
+    for (const Coding& coding : code_formats(3, reduction_depth)) {
       const Call call{stages, coding};
       const Words a = quantize(call, in.a, in.norm), b = quantize(call, in.b, in.norm);
       const Words merged = coding.wide ? reduce_many(call, {a, b, a}, kValues, in.norm)

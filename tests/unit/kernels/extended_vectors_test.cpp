@@ -1,4 +1,4 @@
-// The extended formats against the known answers of the independent reference, on every instruction
+// The extended formats against the test vectors of the independent reference, on every instruction
 // set: norms per block, correlated thresholds, other encodings of sums, rotation.
 #include <gtest/gtest.h>
 

@@ -20,20 +20,20 @@ Format exponential(uint8_t bits, uint8_t bits_down, uint8_t mantissa_bits) {
   return format;
 }
 
-Coding with_block(Format format, uint32_t block, uint32_t combines) {
+Coding with_block(Format format, uint32_t block, uint32_t reduction_depth) {
   format.block = block;
-  return coding_of(format, 3, combines);
+  return coding_of(format, 3, reduction_depth);
 }
 
 /** Formats whose norms belong to blocks, shorter and longer than tiles. */
 std::vector<Coding> block_formats() {
   std::vector<Coding> formats;
   for (const uint32_t block : {32u, 64u, 128u, 256u, 512u, 4096u}) {
-    for (const uint32_t combines : {0u, 2u}) {
-      formats.push_back(with_block(linear(8, 8, Combine::exact), block, combines));
-      formats.push_back(with_block(linear(4, 4, Combine::average), block, combines));
-      formats.push_back(with_block(exponential(8, 8, 0), block, combines));
-      formats.push_back(with_block(exponential(4, 4, 0), block, combines));
+    for (const uint32_t reduction_depth : {0u, 2u}) {
+      formats.push_back(with_block(linear(8, 8, Combine::exact), block, reduction_depth));
+      formats.push_back(with_block(linear(4, 4, Combine::average), block, reduction_depth));
+      formats.push_back(with_block(exponential(8, 8, 0), block, reduction_depth));
+      formats.push_back(with_block(exponential(4, 4, 0), block, reduction_depth));
     }
     for (Format down : {linear(8, 8, Combine::exact), linear(4, 8, Combine::average),
                         exponential(8, 8, 0), exponential(8, 4, 0), exponential(8, 8, 2)}) {

@@ -32,7 +32,7 @@ void expect_packed_exponentials() {
       const uint32_t c = any & code_max(kBits), negative = (any >> (kBits - 1)) & 1;
       from[e] = (c + (kMantissaBits > 0 ? 0 : 64)) << 23 | noise(k + e) >> 9;
       value[e] = negative << 31 | noise(k + e + 9) >> 1;
-      const Octet coded = static_cast<Octet>(c | negative << (kBits - 1));
+      const Byte coded = static_cast<Byte>(c | negative << (kBits - 1));
       expected |= placed<kBits>(without_negative_zero<kBits>(coded), e);
     }
     ASSERT_EQ((exponential_word<kBits, kMantissaBits>(from, value)), expected) << k;
@@ -57,7 +57,7 @@ std::vector<float> norms_of_all_sizes() {
 }
 
 /** Values around the sizes where products of this norm become zero, denormal, or more than it. */
-Floats values_around(float norm, uint64_t seed) {
+Floats values_nontemporal(float norm, uint64_t seed) {
   Floats values = {0, -0.0f, NAN, INFINITY, -INFINITY, FLT_MAX, -FLT_MAX, norm, -norm};
   for (const int exponent : {-149, -127, -126, -125, -100, -88, -64, -63, -62, -31, -24, -23,
                              -22,  -8,   -7,   -1,   0,    1,   2,   7,   8,   31,  32,  100}) {
@@ -117,7 +117,7 @@ void expect_raised_exponentials(float norm, uint32_t headroom, const Floats& val
     expect_equal_codes(
         bits_of(value),
         [&](uint32_t bits) {
-          const Octet lane = exponential_round<kBits, kMantissaBits, kNearest>(value, scale, bits);
+          const Byte lane = exponential_round<kBits, kMantissaBits, kNearest>(value, scale, bits);
           return lane & code_max(kBits);
         },
         [&](uint32_t bits, uint32_t) {
@@ -150,7 +150,7 @@ TEST(Raised, LanesAreThoseOfSingleValues) {
 
 TEST(Raised, LanesAreThoseOfSingleValuesForNormsOfAllSizes) {
   for (const float norm : norms_of_all_sizes()) {
-    const Floats values = values_around(is_finite(norm) ? norm : 1, bits_of(norm));
+    const Floats values = values_nontemporal(is_finite(norm) ? norm : 1, bits_of(norm));
     expect_raised_lanes<false>(norm, values);
     expect_raised_lanes<true>(norm, values);
   }

@@ -1,4 +1,4 @@
-// Random words: Philox' known answers, the words of values, and what four values share.
+// Random words: Philox' test vectors, the words of values, and what four values share.
 #include "kernels/codec/random.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 namespace gq::test {
 namespace {
 
-TEST(Random, PhiloxGivesItsKnownAnswers) {
+TEST(Random, PhiloxGivesItsTestVectors) {
   for (const VectorRecord& r : read_vectors("philox.txt")) {
     const std::vector<uint32_t> counter = r.words("counter"), key = r.words("key");
     const PhiloxBlock block =
@@ -55,7 +55,7 @@ TEST(Random, EachFieldOfTheCounterChangesTheWord) {
   add(random_stream(1, 2, 3, Draw::quantize, 4, 5), uint64_t{16} << 32);
 }
 
-TEST(Random, LeadingOctetsOfAWordsFourValuesAreItsFourOctets) {
+TEST(Random, LeadingBytesOfAWordsFourValuesAreItsFourBytes) {
   for (uint32_t e = 0; e < 4; ++e) {
     EXPECT_EQ(value_bits(0x44332211u, e) >> 24, 0x11u * (e + 1));
   }

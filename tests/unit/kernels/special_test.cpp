@@ -61,8 +61,8 @@ TEST_P(Special, ScalesThatAreNotFiniteGiveNanOfEachType) {
 
 TEST_P(Special, TheNormComesBackAsItselfWithItsSign) {
   for (const float norm : {1.0f, 0.1f, 0x1p127f, 0x1.234567p-100f, 0x1.fffffep+60f}) {
-    for (const uint32_t combines : {0u, 1u}) {
-      for (const Coding& coding : code_formats(2, combines)) {
+    for (const uint32_t reduction_depth : {0u, 1u}) {
+      for (const Coding& coding : code_formats(2, reduction_depth)) {
         const Call call{stages(), coding};
         const Floats values = {norm, -norm, 0, -0.0f};
         Words words = quantize(call, values, norm);

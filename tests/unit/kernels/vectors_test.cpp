@@ -1,4 +1,4 @@
-// Every instruction set against the known answers of the independent reference.
+// Every instruction set against the test vectors of the independent reference.
 #include "tests/support/vectors.h"
 
 #include <gtest/gtest.h>
@@ -29,11 +29,11 @@ Rounding rounding_of(const VectorRecord& record) {
 }
 
 Coding coding_of_record(const VectorRecord& record) {
-  const uint32_t combines =
+  const uint32_t reduction_depth =
       record.has("combines") ? static_cast<uint32_t>(record.integer("combines")) : 0;
   return coding_for(levels_of(record), static_cast<uint8_t>(record.integer("bits")),
                     combine_of(record), static_cast<uint32_t>(record.integer("rank_count")),
-                    combines, rounding_of(record));
+                    reduction_depth, rounding_of(record));
 }
 
 Words patterns_of(const Floats& values) {

@@ -38,9 +38,9 @@ uint32_t wrong_sums(uint32_t a, uint32_t b, uint32_t random_word) {
   const uint32_t sums = exponential_sum_word(a, b, random_word);
   uint32_t wrong = 0;
   for (uint32_t e = 0; e < 4; ++e) {
-    const Octet zeros = static_cast<Octet>(leading_zeros(value_bits(random_word, e)));
-    const Octet lane_a = static_cast<Octet>(lane<8>(a, e));
-    const Octet lane_b = static_cast<Octet>(lane<8>(b, e));
+    const Byte zeros = static_cast<Byte>(leading_zeros(value_bits(random_word, e)));
+    const Byte lane_a = static_cast<Byte>(lane<8>(a, e));
+    const Byte lane_b = static_cast<Byte>(lane<8>(b, e));
     wrong += lane<8>(sums, e) != exponential_sum(lane_a, lane_b, zeros);
   }
   return wrong;
@@ -60,7 +60,7 @@ TEST(Words, ExponentialSumsAreThoseOfLanesForAllPairsAndThresholds) {
   }
 }
 
-// Numbers that fill octets to the brim, next to each other.
+// Numbers that fill bytes to the brim, next to each other.
 TEST(Words, ExponentialSumsKeepToTheirLanes) {
   const uint32_t edges[] = {0x00, 0x01, 0x02, 0x7e, 0x7f, 0x81, 0x82, 0xfe, 0xff};
   const uint32_t words[] = {0, 1, 0x80u, 0x8000u, 0x800000u, 0x80000000u, 0xffu, 0xff0000u, ~0u};
@@ -188,10 +188,10 @@ TEST(Words, LinearAveragesOfNibblesAreThoseOfLanes) {
   }
 }
 
-TEST(Words, LeadingBitsByOctetsAreThoseOfEach) {
+TEST(Words, LeadingBitsByBytesAreThoseOfEach) {
   for (uint32_t k = 0; k < 100000; ++k) {
     const uint32_t low = noise(2 * k), high = noise(2 * k + 1);
-    ASSERT_EQ(leading_bits_by_octets(low, high), leading_bits(low) | leading_bits(high) << 16);
+    ASSERT_EQ(leading_bits_by_bytes(low, high), leading_bits(low) | leading_bits(high) << 16);
   }
 }
 
@@ -203,7 +203,7 @@ void expect_powers() {
       exponential_powers<kBits>(word_with_lane<kBits>(lane_here, e, lane_here * 4 + e), power);
       for (uint32_t one = kBits == 8 ? 63 : 7; one <= code_max(kBits); ++one) {
         const float level = float_from_upper(
-            exponential_level_upper<kBits>(static_cast<Octet>(lane_here), static_cast<Octet>(one)));
+            exponential_level_upper<kBits>(static_cast<Byte>(lane_here), static_cast<Byte>(one)));
         const float raised = power[e] * power_of_two(127 - static_cast<int32_t>(one));
         ASSERT_EQ(float_bits(raised), float_bits(level)) << lane_here << " one " << one;
       }

@@ -89,7 +89,7 @@ double gain_where_codes_begin(bool reads_in_place) {
   return 0;
 }
 
-TEST(Choose, TakesCodesSoonerWhereLinksMayBeBusyThanInOneMemory) {
+TEST(Choose, TakesCodesEarlierWhereLinksMayBeBusyThanInOneMemory) {
   EXPECT_LT(gain_where_codes_begin(false), 1 / 0.97);
   EXPECT_GT(gain_where_codes_begin(false), 0.8);
   EXPECT_GT(gain_where_codes_begin(true), 1 / 0.9);

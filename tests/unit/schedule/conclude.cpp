@@ -52,10 +52,11 @@ void World::conclude_values() {
     const int32_t result = ranks_[0].cells[cell].result;
     if (result != kNoWords) chain_max = std::max(chain_max, words_[result].chain);
   }
-  const uint32_t combines = schedule_.combines(shape_.ranks);
-  if (shape_.value_count > 0 && chain_max != combines) {
+  const uint32_t reduction_depth = schedule_.reduction_depth(shape_.ranks);
+  if (shape_.value_count > 0 && chain_max != reduction_depth) {
     violations_.add(Rule::chain, "the longest has " + std::to_string(chain_max) +
-                                     " reductions, combines says " + std::to_string(combines));
+                                     " reductions, combines says " +
+                                     std::to_string(reduction_depth));
   }
 }
 

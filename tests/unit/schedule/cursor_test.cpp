@@ -71,7 +71,7 @@ TEST(ScheduleByName, KnowsEachBuiltScheduleAndNoOther) {
   EXPECT_EQ(schedule_by_name(""), nullptr);
 }
 
-TEST(MoveCursor, OneRankQuantizesAndDequantizesAndTalksToNobody) {
+TEST(MoveCursor, OneRank_QuantizesAndDequantizesWithoutMessages) {
   for (const Schedule* schedule : kAll) {
     MoveCursor cursor(schedule, Shape{1, 100, 32, 64}, 0);
     std::vector<MoveKind> kinds;

@@ -55,11 +55,11 @@ uint64_t sent_by_all(const World& world) {
 }
 
 void expect_rules_kept(const Ids& ids, uint64_t value_count, uint64_t chunk, Turns turns,
-                       uint32_t seed, bool block_norms = false, uint32_t lag = 1) {
+                       uint32_t seed, bool block_norms = false, uint32_t pipeline_depth = 1) {
   const Nodes nodes(ids);
   if (nodes.is_flat()) return;
   const uint32_t ranks = static_cast<uint32_t>(ids.size());
-  const Shape shape{ranks, value_count, 32, chunk, block_norms, lag, nullptr, 0, &nodes};
+  const Shape shape{ranks, value_count, 32, chunk, block_norms, pipeline_depth, nullptr, 0, &nodes};
   World world(hierarchical(), shape);
   const std::string where = text_of(ids) + ", " + std::to_string(value_count) + " values";
   ASSERT_EQ(walk(&world, turns, seed).text(), "") << where;

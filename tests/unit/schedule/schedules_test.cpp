@@ -53,7 +53,7 @@ class Schedules : public testing::TestWithParam<std::tuple<const char*, bool, ui
     ASSERT_EQ(totals.messages_sent, form.messages_sent) << where;
     ASSERT_EQ(totals.norm_values_sent, form.norm_values_sent) << where;
     ASSERT_EQ(totals.values_sent, form.values_sent) << where;
-    ASSERT_EQ(schedule().combines(shape.ranks), form.chain) << where;
+    ASSERT_EQ(schedule().reduction_depth(shape.ranks), form.chain) << where;
   }
 };
 

@@ -48,12 +48,12 @@ class Walk {
       moves_.emplace_back();
       left_.push_back(cursors_.back().next(&moves_.back()));
     }
-    for (bool goes_on = true; goes_on;) {
-      goes_on = false;
+    for (bool speculative = true; speculative;) {
+      speculative = false;
       for (uint32_t rank = 0; rank < shape.ranks; ++rank) {
         while (left_[rank] && make(rank, moves_[rank])) {
           left_[rank] = cursors_[rank].next(&moves_[rank]);
-          goes_on = true;
+          speculative = true;
         }
       }
     }

@@ -67,7 +67,7 @@ const Scheme kSchemes[] = {
      Combined::exactly},
 };
 
-uint32_t combines_of(Merge merge, uint32_t ranks) {
+uint32_t reduction_depth_of(Merge merge, uint32_t ranks) {
   if (merge == Merge::ring) return ranks - 1;
   if (merge == Merge::tree) return static_cast<uint32_t>(std::ceil(std::log2(ranks)));
   return 0;
@@ -132,8 +132,8 @@ double variance_of_mean(const Scheme& scheme, const Coding& coding,
 /** E ||G(x) - mean||^2 over theta / n * sum ||x_i||^2. */
 double variance_over_bound(const Scheme& scheme, const Vectors& x) {
   const uint32_t n = static_cast<uint32_t>(x[0].size());
-  const uint32_t combines = combines_of(scheme.merge, n);
-  const Coding coding = coding_of(scheme.format, n, combines);
+  const uint32_t reduction_depth = reduction_depth_of(scheme.merge, n);
+  const Coding coding = coding_of(scheme.format, n, reduction_depth);
   const double norm = global_norm(scheme.format, x);
   double variance = 0;
   for (std::vector<double> coordinate : x) {
@@ -142,7 +142,7 @@ double variance_over_bound(const Scheme& scheme, const Vectors& x) {
     variance += norm * norm * variance_of_mean(scheme, coding, coordinate, mean / n);
   }
   double theta = 0;
-  EXPECT_TRUE(variance_bound(scheme.format, n, x.size(), combines, &theta).ok());
+  EXPECT_TRUE(variance_bound(scheme.format, n, x.size(), reduction_depth, &theta).ok());
   return variance / (theta / n * squared_length(x));
 }
 
@@ -201,9 +201,11 @@ TEST(VarianceBound, IsThePapersWhereTheRootIsSmaller) {
   EXPECT_NEAR(1 + theta, 9.0 / 8 * (1 + quantized_once), 1e-12);
 }
 
-double theta_of(const Format& format, uint32_t ranks, uint64_t value_count, uint32_t combines) {
+double theta_of(const Format& format, uint32_t ranks, uint64_t value_count,
+                uint32_t reduction_depth) {
   double theta = -1;
-  EXPECT_TRUE(variance_bound(format, ranks, value_count, combines, &theta).ok()) << last_error();
+  EXPECT_TRUE(variance_bound(format, ranks, value_count, reduction_depth, &theta).ok())
+      << last_error();
   return theta;
 }
 

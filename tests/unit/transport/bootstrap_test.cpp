@@ -1,4 +1,4 @@
-// Groups that form late, wrongly or not at all, and strangers at the door.
+// Groups that form late, wrongly or not at all, and pending clients at the door.
 #include "src/transport/bootstrap/bootstrap.h"
 
 #include <gtest/gtest.h>
@@ -42,23 +42,23 @@ void say(int socket, const void* bytes, size_t size_bytes) {
   EXPECT_EQ(text_of(send_packet(socket, bytes, size_bytes, nullptr, 0, &delivery)), "OK");
 }
 
-Hello hello_of(const gqsgd_unique_id& id, uint32_t rank, uint32_t size) {
-  Hello hello;
-  memcpy(hello.secret, read_id(id).secret, sizeof hello.secret);
-  hello.rank = rank;
-  hello.size = size;
-  return hello;
+JoinRequest join_request_of(const gqsgd_unique_id& id, uint32_t rank, uint32_t size) {
+  JoinRequest join_request;
+  memcpy(join_request.secret, read_id(id).secret, sizeof join_request.secret);
+  join_request.rank = rank;
+  join_request.size = size;
+  return join_request;
 }
 
 /** The answer of rank 0: "NAME: sentence", or "closed". */
 std::string answer_at(int socket) {
   for (;;) {
-    Verdict verdict;
-    Packet packet{&verdict, sizeof verdict, nullptr, 0};
+    Outcome outcome;
+    Packet packet{&outcome, sizeof outcome, nullptr, 0};
     Delivery delivery;
     EXPECT_EQ(text_of(receive_packet(socket, &packet, &delivery)), "OK");
     if (delivery == Delivery::closed) return "closed";
-    if (delivery == Delivery::done) return text_of(fail_with(verdict.status, verdict.sentence));
+    if (delivery == Delivery::done) return text_of(fail_with(outcome.status, outcome.sentence));
     usleep(1000);
   }
 }
@@ -118,7 +118,7 @@ TEST(Bootstrap, MissingRanksAreNamedToAllInTime) {
   EXPECT_EQ(names_left(id), 0u);
 }
 
-TEST(Bootstrap, GuestWithLessPatienceEndsItForAll) {
+TEST(Bootstrap, JoinerWithTheShortestTimeout_EndsItForAll) {
   const gqsgd_unique_id id = fresh_id();
   std::vector<Child> ranks;
   ranks.push_back(join(id, 0, 3, kJustJoin));
@@ -154,14 +154,14 @@ TEST(Bootstrap, ManyMissingRanksAreOneCompleteSentence) {
 /** A rank of the test's own that has joined: its descriptors are the ends of a pipe. */
 Descriptor fake_rank(const gqsgd_unique_id& id, uint32_t rank, uint32_t size) {
   Descriptor socket = knock(id);
-  const Hello hello = hello_of(id, rank, size);
+  const JoinRequest join_request = join_request_of(id, rank, size);
   int ends[2];
   EXPECT_EQ(pipe(ends), 0);
   Delivery delivery;
   const int brought[kMemberDescriptors] = {ends[0], ends[1], ends[0]};
-  EXPECT_TRUE(
-      send_packet(socket.number(), &hello, sizeof hello, brought, kMemberDescriptors, &delivery)
-          .ok());
+  EXPECT_TRUE(send_packet(socket.number(), &join_request, sizeof join_request, brought,
+                          kMemberDescriptors, &delivery)
+                  .ok());
   close(ends[0]);
   close(ends[1]);
   return socket;
@@ -215,7 +215,7 @@ TEST(Bootstrap, FullQueueOfConnectionsIsNamed) {
   EXPECT_TRUE(contains(line, "TIMEOUT: rank 1: rank 0 took no connection of this rank")) << line;
 }
 
-TEST(Bootstrap, SizesThatDifferAreToldToAll) {
+TEST(Bootstrap, SizesThatDiffer_ReportedToAllRanks) {
   const gqsgd_unique_id id = fresh_id();
   std::vector<Child> ranks;
   for (uint32_t rank = 0; rank < 4; ++rank) {
@@ -226,7 +226,7 @@ TEST(Bootstrap, SizesThatDifferAreToldToAll) {
   }
 }
 
-TEST(Bootstrap, LateDuplicateIsRefusedAndTheOthersCarryOn) {
+TEST(Bootstrap, LateDuplicateIsRefusedAndTheOthersContinue) {
   const gqsgd_unique_id id = fresh_id();
   std::vector<Child> ranks;
   ranks.push_back(join(id, 0, 3, kExchange));
@@ -242,7 +242,7 @@ TEST(Bootstrap, LateDuplicateIsRefusedAndTheOthersCarryOn) {
   EXPECT_EQ(lines_of(ranks), std::vector<std::string>(3, "OK"));
 }
 
-TEST(Bootstrap, WrongSecretIsRefusedAndTheOthersCarryOn) {
+TEST(Bootstrap, WrongSecretIsRefusedAndTheOthersContinue) {
   const gqsgd_unique_id id = fresh_id();
   gqsgd_unique_id wrong = id;
   wrong.bytes[offsetof(UniqueId, secret) + 31] ^= 1;
@@ -255,30 +255,30 @@ TEST(Bootstrap, WrongSecretIsRefusedAndTheOthersCarryOn) {
   EXPECT_EQ(rank1.line(), "OK");
 }
 
-TEST(Bootstrap, OtherVersionsAreToldToAll) {
+TEST(Bootstrap, OtherVersions_ReportedToAllRanks) {
   const gqsgd_unique_id id = fresh_id();
   Child rank0 = join(id, 0, 3, kJustJoin), rank1 = join(id, 1, 3, kJustJoin);
   const Descriptor other = knock(id);
-  Hello hello = hello_of(id, 2, 3);
-  hello.library_version = 10400;
-  say(other.number(), &hello, sizeof hello);
+  JoinRequest join_request = join_request_of(id, 2, 3);
+  join_request.library_version = 10400;
+  say(other.number(), &join_request, sizeof join_request);
   for (const std::string& line : {rank0.line(), rank1.line(), answer_at(other.number())}) {
     EXPECT_TRUE(contains(line, "VERSION: version: rank 0 has 0.")) << line;
     EXPECT_TRUE(contains(line, "rank 2 has 1.4.0 (wire 1)")) << line;
   }
 }
 
-TEST(Bootstrap, StrangersDoNotKeepRanksOut) {
+TEST(Bootstrap, PendingClients_DoNotKeepRanksOut) {
   const gqsgd_unique_id id = fresh_id();
   Child rank0 = join(id, 0, 2, kExchange);
-  std::vector<Descriptor> strangers;
+  std::vector<Descriptor> clients;
   for (int i = 0; i < 300; ++i) {
-    strangers.push_back(knock(id));
+    clients.push_back(knock(id));
     const std::string junk(static_cast<size_t>(i) * 7 % 300 + 1, static_cast<char>(i));
-    if (i % 3 == 0) say(strangers.back().number(), junk.data(), junk.size());
+    if (i % 3 == 0) say(clients.back().number(), junk.data(), junk.size());
   }
-  Hello part = hello_of(id, 1, 2);
-  say(strangers[1].number(), &part, 37);  // half a hello
+  JoinRequest part = join_request_of(id, 1, 2);
+  say(clients[1].number(), &part, 37);  // half a hello
   const uint64_t begin_us = monotonic_us();
   Child rank1 = join(id, 1, 2, kExchange);
   EXPECT_EQ(rank1.line(), "OK");
@@ -286,7 +286,7 @@ TEST(Bootstrap, StrangersDoNotKeepRanksOut) {
   EXPECT_LT(monotonic_us() - begin_us, 1000000u);
 }
 
-TEST(Bootstrap, SilentStrangerIsDroppedAfterTwoSeconds) {
+TEST(Bootstrap, SilentClient_DroppedAfterTwoSeconds) {
   const gqsgd_unique_id id = fresh_id();
   Child rank0 = join(id, 0, 2, kExchange);
   const Descriptor silent = knock(id);
@@ -300,12 +300,12 @@ TEST(Bootstrap, SilentStrangerIsDroppedAfterTwoSeconds) {
   EXPECT_EQ(rank0.line(), "OK");
 }
 
-TEST(Bootstrap, HelloWithoutDescriptorsIsRefused) {
+TEST(Bootstrap, JoinRequestWithoutDescriptors_Refused) {
   const gqsgd_unique_id id = fresh_id();
   Child rank0 = join(id, 0, 2, kExchange);
   const Descriptor bare = knock(id);
-  const Hello hello = hello_of(id, 1, 2);
-  say(bare.number(), &hello, sizeof hello);
+  const JoinRequest join_request = join_request_of(id, 1, 2);
+  say(bare.number(), &join_request, sizeof join_request);
   const std::string refused = answer_at(bare.number());
   EXPECT_TRUE(contains(refused, "PROTOCOL: rank 1 of 2 came with 0 descriptors")) << refused;
   Child rank1 = join(id, 1, 2, kExchange);
@@ -317,14 +317,16 @@ TEST(Bootstrap, WhatIsNoSealedMemoryIsRefused) {
   const gqsgd_unique_id id = fresh_id();
   Child rank0 = join(id, 0, 2, kJustJoin);
   const Descriptor impostor = knock(id);
-  const Hello hello = hello_of(id, 1, 2);
+  const JoinRequest join_request = join_request_of(id, 1, 2);
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
   Delivery delivery;
   const int brought[] = {ends[0], ends[1], ends[0]};
-  ASSERT_TRUE(send_packet(impostor.number(), &hello, sizeof hello, brought, 3, &delivery).ok());
+  ASSERT_TRUE(
+      send_packet(impostor.number(), &join_request, sizeof join_request, brought, 3, &delivery)
+          .ok());
   pollfd watched{impostor.number(), POLLIN, 0};
-  ASSERT_EQ(poll(&watched, 1, 10000), 1);  // the roster
+  ASSERT_EQ(poll(&watched, 1, 10000), 1);  // the list of members
   const Report report;
   say(impostor.number(), &report, sizeof report);
   const std::string line = rank0.line();

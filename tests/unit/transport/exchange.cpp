@@ -20,7 +20,7 @@ Message message_between(uint32_t peer, uint32_t sender, uint32_t receiver, size_
 }
 
 Status give_up(Transport& transport, uint32_t culprit) {
-  transport.break_off(GQSGD_TIMEOUT, culprit);
+  transport.abort_group(GQSGD_TIMEOUT, culprit);
   return transport.check();
 }
 
@@ -50,8 +50,8 @@ Header header_of(uint32_t rank, uint64_t sequence) {
   return header;
 }
 
-Status agree(Transport& transport, uint64_t sequence, int64_t patience_ms) {
-  const uint64_t deadline_us = deadline_after_ms(patience_ms);
+Status agree(Transport& transport, uint64_t sequence, int64_t timeout_ms) {
+  const uint64_t deadline_us = deadline_after_ms(timeout_ms);
   GQ_TRY(transport.publish(sequence, header_of(transport.rank(), sequence)));
   for (uint32_t peer = 0; peer < transport.size();) {
     Header header;
@@ -73,8 +73,8 @@ Status agree(Transport& transport, uint64_t sequence, int64_t patience_ms) {
 }
 
 Status receive_blocking(Transport& transport, const Message& message, const unsigned char** words,
-                        int64_t patience_ms) {
-  const uint64_t deadline_us = deadline_after_ms(patience_ms);
+                        int64_t timeout_ms) {
+  const uint64_t deadline_us = deadline_after_ms(timeout_ms);
   for (;;) {
     GQ_TRY(transport.receive(message, words));
     if (*words != nullptr) return Status();
@@ -83,9 +83,8 @@ Status receive_blocking(Transport& transport, const Message& message, const unsi
   }
 }
 
-Status exchange(Transport& transport, uint64_t sequence, size_t message_bytes,
-                int64_t patience_ms) {
-  GQ_TRY(agree(transport, sequence, patience_ms));
+Status exchange(Transport& transport, uint64_t sequence, size_t message_bytes, int64_t timeout_ms) {
+  GQ_TRY(agree(transport, sequence, timeout_ms));
   const uint32_t self = transport.rank();
   unsigned char* arena = nullptr;
   GQ_TRY(transport.arena(transport.size() * message_bytes, &arena));
@@ -102,7 +101,7 @@ Status exchange(Transport& transport, uint64_t sequence, size_t message_bytes,
     if (peer == self) continue;
     const Message message = message_between(peer, peer, self, message_bytes);
     const unsigned char* words = nullptr;
-    GQ_TRY(receive_blocking(transport, message, &words, patience_ms));
+    GQ_TRY(receive_blocking(transport, message, &words, timeout_ms));
     GQ_TRY(compare(transport, peer, sequence, message_bytes, words));
   }
   bool done = false;

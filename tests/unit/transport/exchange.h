@@ -9,7 +9,7 @@
 
 namespace gq::test {
 
-inline constexpr int64_t kPatienceMs = 20000;
+inline constexpr int64_t kTimeoutMs = 20000;
 
 /** "OK", or "PEER_LOST: sentence". */
 std::string text_of(Status status);
@@ -18,17 +18,17 @@ std::string text_of(Status status);
 Header header_of(uint32_t rank, uint64_t sequence);
 
 /** Publishes, then collects the headers of all peers. */
-Status agree(Transport& transport, uint64_t sequence, int64_t patience_ms = kPatienceMs);
+Status agree(Transport& transport, uint64_t sequence, int64_t timeout_ms = kTimeoutMs);
 
 /** Publishes a header for `sequence`, collects all, sends every peer `message_bytes` of words that
  *  depend on (rank, peer, sequence), and checks what the peers sent. Breaks off with TIMEOUT after
- *  `patience_ms` without progress. A wrong word is INTERNAL. */
+ *  `timeout_ms` without progress. A wrong word is INTERNAL. */
 Status exchange(Transport& transport, uint64_t sequence, size_t message_bytes = 4096,
-                int64_t patience_ms = kPatienceMs);
+                int64_t timeout_ms = kTimeoutMs);
 
 /** Waits until the next message of `message.peer` is there. */
 Status receive_blocking(Transport& transport, const Message& message, const unsigned char** words,
-                        int64_t patience_ms = kPatienceMs);
+                        int64_t timeout_ms = kTimeoutMs);
 
 }  // namespace gq::test
 

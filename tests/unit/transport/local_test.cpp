@@ -1,4 +1,4 @@
-// The board between threads: headers, messages, growing arenas, and every way a rank can leave.
+// Shared memory between threads: headers, messages, growing arenas, and every way a rank can leave.
 #include "src/transport/shared_memory/local.h"
 
 #include <gtest/gtest.h>
@@ -107,7 +107,7 @@ TEST(Local, WordsRelayedByAnotherRankAreReadAtTheirOrigin) {
   EXPECT_EQ(lines, std::vector<std::string>(3, "OK"));
 }
 
-TEST(Local, OneThreadDrives1024Ranks) {
+TEST(Local, OneThreadRuns1024Ranks) {
   constexpr uint32_t kRanks = 1024;
   Ends ends = make_ends(kRanks);
   for (auto& end : ends) ASSERT_TRUE(end->publish(1, header_of(end->rank(), 1)).ok());
@@ -135,7 +135,7 @@ TEST(Local, AbortEndsTheOwnWaitAndThePeers) {
   std::atomic<int> waiting{0};
   std::thread aborter([&] {
     while (waiting.load() < 2) std::this_thread::yield();
-    ends[2]->break_off(GQSGD_ABORTED, 2);
+    ends[2]->abort_group(GQSGD_ABORTED, 2);
   });
   const auto lines = on_all(ends, [&](Transport& transport) {
     const unsigned char* words = nullptr;
@@ -148,7 +148,7 @@ TEST(Local, AbortEndsTheOwnWaitAndThePeers) {
   EXPECT_TRUE(contains(lines[1], "ABORTED: rank 2 aborted")) << lines[1];
   EXPECT_TRUE(contains(lines[2], "ABORTED: rank 2 (this rank) was aborted")) << lines[2];
   EXPECT_EQ(ends[0]->publish(1, Header()).code(), GQSGD_ABORTED);
-  ends[0]->break_off(GQSGD_TIMEOUT, 1);
+  ends[0]->abort_group(GQSGD_TIMEOUT, 1);
   EXPECT_EQ(ends[0]->check().code(), GQSGD_ABORTED) << "the first cause stays";
 }
 
@@ -163,7 +163,7 @@ TEST(Local, DestroyedPeerIsNamedToThoseWhoNeedIt) {
   }
 }
 
-TEST(Local, SentenceTellsWhatWasAwaited) {
+TEST(Local, Sentence_NamesWhatWasAwaited) {
   Ends ends = make_ends(2);
   ASSERT_TRUE(ends[0]->publish(1, header_of(0, 1)).ok());
   Header header;
@@ -202,9 +202,9 @@ TEST(Local, TimeoutNamesTheRankThatEverybodyWaitsFor) {
   for (const uint32_t rank : {0u, 1u}) {
     threads.emplace_back([&, rank] {
       const unsigned char* words = nullptr;
-      const int64_t patience_ms = rank == 0 ? 100 : kPatienceMs;
+      const int64_t timeout_ms = rank == 0 ? 100 : kTimeoutMs;
       lines[rank] =
-          text_of(receive_blocking(*ends[rank], {rank + 1, 0, 0, 0, 4, 0}, &words, patience_ms));
+          text_of(receive_blocking(*ends[rank], {rank + 1, 0, 0, 0, 4, 0}, &words, timeout_ms));
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -218,7 +218,7 @@ TEST(Local, TimeoutNamesTheRankThatEverybodyWaitsFor) {
 
 TEST(Local, FailureOfOneRankIsARemoteErrorToOthers) {
   Ends ends = make_ends(2);
-  ends[1]->break_off(GQSGD_NO_MEMORY, 1);
+  ends[1]->abort_group(GQSGD_NO_MEMORY, 1);
   EXPECT_EQ(ends[1]->check().code(), GQSGD_NO_MEMORY);
   const std::string line = text_of(ends[0]->check());
   EXPECT_TRUE(contains(line, "REMOTE_ERROR: rank 1 broke off with NO_MEMORY")) << line;

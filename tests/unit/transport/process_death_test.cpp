@@ -15,7 +15,7 @@ constexpr uint32_t kVictim = 2;
 constexpr uint32_t kSize = 4;
 
 /** The victim stops taking part after one operation and says so; the others wait for its next. */
-RankBody wait_for_victim(Signal* ready, uint64_t* returned_us, int64_t patience_ms = kPatienceMs) {
+RankBody wait_for_victim(Signal* ready, uint64_t* returned_us, int64_t timeout_ms = kTimeoutMs) {
   return [=](Transport& transport) {
     const Status first = exchange(transport, 1);
     if (!first.ok()) return text_of(first);
@@ -23,7 +23,7 @@ RankBody wait_for_victim(Signal* ready, uint64_t* returned_us, int64_t patience_
       ready->send();
       for (;;) pause();
     }
-    const Status status = exchange(transport, 2, 4096, patience_ms);
+    const Status status = exchange(transport, 2, 4096, timeout_ms);
     returned_us[transport.rank()] = monotonic_us();
     return text_of(status) + " | " + text_of(transport.publish(3, Header()));
   };
@@ -53,7 +53,7 @@ TEST(ProcessDeath, KilledRankIsNamedByAllSoon) {
   EXPECT_LT(worst_us, 1000000u) << "50 ms and whatever the scheduler takes";
 }
 
-TEST(ProcessDeath, ExitWithoutGoodbyeAfterTheLastOperationHarmsNobody) {
+TEST(ProcessDeath, ExitAfterTheLastOperation_OthersUnaffected) {
   Signal left;
   auto ranks = join_all(3, [&](Transport& transport) {
     const Status first = exchange(transport, 1);
@@ -172,7 +172,7 @@ TEST(ProcessDeath, ExecutingSomethingElseClosesEverything) {
 TEST(ProcessDeath, AbortThenDeathIsStillAnAbort) {
   auto ranks = join_all(3, [&](Transport& transport) {
     if (transport.rank() == 1) {
-      transport.break_off(GQSGD_ABORTED, 1);
+      transport.abort_group(GQSGD_ABORTED, 1);
       raise(SIGKILL);
     }
     return text_of(exchange(transport, 1));

@@ -19,7 +19,7 @@ gqsgd_unique_id fresh_id();
 /** A child that joins as `rank` of `size` and returns the failure of that, or the line of `body`.
  */
 Child join(const gqsgd_unique_id& id, uint32_t rank, uint32_t size, const RankBody& body,
-           int64_t timeout_ms = kPatienceMs);
+           int64_t timeout_ms = kTimeoutMs);
 
 /** One child per rank. */
 std::vector<Child> join_all(uint32_t size, const RankBody& body,

@@ -61,7 +61,7 @@ void make_and_destroy(uint64_t operations) {
   std::string lines[2];
   const auto body = [&](uint32_t rank) {
     std::unique_ptr<Transport> transport;
-    const Status status = create_process(id, rank, 2, kPatienceMs, &transport);
+    const Status status = create_process(id, rank, 2, kTimeoutMs, &transport);
     lines[rank] = status.ok() ? exchange_often(*transport, operations, 64) : text_of(status);
   };
   std::thread other([&] { body(1); });
@@ -102,7 +102,7 @@ TEST(Process, FileSizeLimitIsObservedWithoutASignal) {
     const rlimit limit{1 << 20, 1 << 20};
     setrlimit(RLIMIT_FSIZE, &limit);
     std::unique_ptr<Transport> transport;
-    const Status status = create_process(id, 0, 1, kPatienceMs, &transport);
+    const Status status = create_process(id, 0, 1, kTimeoutMs, &transport);
     if (!status.ok()) return text_of(status);
     unsigned char* base = nullptr;
     const std::string line = text_of(transport->arena(2 << 20, &base));
@@ -115,14 +115,14 @@ TEST(Process, FileSizeLimitIsObservedWithoutASignal) {
   EXPECT_TRUE(contains(line, "| OK")) << line;
 }
 
-TEST(Process, DescriptorLimitIsToldWithItsNumbersAndToThePeers) {
+TEST(Process, DescriptorLimit_ReportedWithItsNumbersToAllRanks) {
   const gqsgd_unique_id id = fresh_id();
   Child rank0 = join(id, 0, 2, [](Transport&) { return "joined"; });
   Child rank1([&] {
     const rlimit limit{14, 14};
     setrlimit(RLIMIT_NOFILE, &limit);
     std::unique_ptr<Transport> transport;
-    return text_of(create_process(id, 1, 2, kPatienceMs, &transport));
+    return text_of(create_process(id, 1, 2, kTimeoutMs, &transport));
   });
   const std::string own = rank1.line(), other = rank0.line();
   EXPECT_TRUE(contains(own, "NO_RESOURCE: needs ")) << own;

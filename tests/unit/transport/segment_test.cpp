@@ -94,8 +94,8 @@ TEST_F(Segments, NoFileCanBeResizedOrUnsealed) {
 
 TEST_F(Segments, PeersWriteTheWordsThatWakeTheOwnerAndNoOthers) {
   make();
-  ring(peer_.bell(), BellScope::machine);
-  EXPECT_EQ(own_.bell()->rings.load(), 1u);
+  ring(peer_.wakeup(), WakeupScope::machine);
+  EXPECT_EQ(own_.wakeup()->count.load(), 1u);
   EXPECT_EQ(error_of_mapping(wakeup_.number(), PROT_READ | PROT_WRITE), 0);
   own_.control()->published.store(7);
   EXPECT_EQ(peer_.control()->published.load(), 7u);

@@ -19,7 +19,7 @@ import gqsgd
 from . import devices
 from .group_transport import GroupTransport
 from .liveness import Liveness, WatchedStore
-from .meeting import Said, meet, patience_of
+from .rendezvous import Said, rendezvous, patience_of
 
 TRANSPORTS = ("auto", "group", "process", "nccl")
 
@@ -66,7 +66,7 @@ def connect(
     own = {"transport": transport, "device": device.type, "host": _host()}
     liveness = Liveness(member.group, member.rank, member.size)
     timeout_ms = int(options.get("timeout_ms", 0))
-    choice = meet(member.store, member.rank, member.size, own,
+    choice = rendezvous(member.store, member.rank, member.size, own,
                   lambda said: _decision(said, options), timeout_ms, liveness)
     place = bytes.fromhex(choice["id"]), member.rank, member.size
     if choice["transport"] == "nccl":

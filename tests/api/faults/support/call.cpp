@@ -21,9 +21,9 @@ Call::Call(int rank)
   use("paper-gl8");
 }
 
-void Call::use(const char* quantizer_text) {
+void Call::use(const char* quantizer_spec) {
   gqsgd_quantizer_destroy(quantizer);
-  EXPECT_TRUE(is_ok(outcome_of(gqsgd_quantizer_create(quantizer_text, &quantizer))));
+  EXPECT_TRUE(is_ok(outcome_of(gqsgd_quantizer_create(quantizer_spec, &quantizer))));
 }
 
 gqsgd_status Call::make_status(gqsgd_comm comm) {

@@ -21,7 +21,7 @@ class Call {
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
 
-  void use(const char* quantizer_text);
+  void use(const char* quantizer_spec);
   Outcome make(gqsgd_comm comm) { return outcome_of(make_status(comm)); }
   /** The same without allocating anything of the test's own. */
   gqsgd_status make_status(gqsgd_comm comm);

@@ -99,7 +99,7 @@ def test_values_that_are_not_finite_are_still_reported():
         reduced(inputs, q, costs="builtin")
 
 
-def test_reserved_calls_need_no_more_room():
+def test_reserved_calls_need_no_more_memory():
     q = gqsgd.Quantizer("blocks-8")
 
     def workspace(comm):

@@ -106,7 +106,7 @@ def test_all_stages_take_arrays_of_a_device(device, preset):
 
 
 def test_reduce_works_in_place(device):
-    q, site = gqsgd.Quantizer("paper-gl8"), gqsgd.Site(size=2, combines=1, hop=1)
+    q, site = gqsgd.Quantizer("paper-gl8"), gqsgd.Site(size=2, reduction_depth=1, hop=1)
     a, b = np.full(8, 0x01020304, np.uint32), np.full(8, 0x10101010, np.uint32)
     there = Array(b.copy())
     assert gqsgd.reduce(Array(a), there, q, site=site, out=there) is there

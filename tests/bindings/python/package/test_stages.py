@@ -139,7 +139,7 @@ def ring_by_hand(inputs, q, preset):
     for part in range(n):
         first, end = parts.bounds(part)
         own = parts.norms(norms, part)
-        at = dict(size=n, combines=n - 1, first_value=first if first < end else 0)
+        at = dict(size=n, reduction_depth=n - 1, first_value=first if first < end else 0)
 
         def codes(rank, first=first, end=end, at=at, own=own):
             return gqsgd.quantize(
@@ -257,8 +257,8 @@ def test_parts_begin_where_blocks_and_rotations_do():
 
 def test_what_needs_an_owner_is_not_reduced_in_code_form():
     q, x = gqsgd.Quantizer("blocks-8"), np.ones(128, np.float32)
-    site = gqsgd.Site(size=3, combines=2)
-    with pytest.raises(gqsgd.InvalidArgument, match="rescale=true .* combines = 0"):
+    site = gqsgd.Site(size=3, reduction_depth=2)
+    with pytest.raises(gqsgd.InvalidArgument, match="rescale=true .* reduction_depth = 0"):
         gqsgd.quantize(x, q, np.ones(1, np.float32), site=site)
 
 
@@ -278,18 +278,19 @@ def test_scales_may_take_the_place_of_norms(preset):
     assert (status, norms.tobytes(), result.tobytes()) == (0, scales.tobytes(), total.tobytes())
 
 
-def operands(q, count, combines=1):
+def operands(q, count, reduction_depth=1):
     inputs = gradients(2, count)
     norms = global_norms(inputs, q)
     return norms, [
-        gqsgd.quantize(x, q, norms, site=gqsgd.Site(rank=rank, size=2, combines=combines))
+        gqsgd.quantize(x, q, norms,
+                       site=gqsgd.Site(rank=rank, size=2, reduction_depth=reduction_depth))
         for rank, x in enumerate(inputs)
     ]
 
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_reduce_makes_a_new_array_or_writes_where_asked(preset):
-    q, site = gqsgd.Quantizer(preset), gqsgd.Site(rank=1, size=2, combines=1, hop=1)
+    q, site = gqsgd.Quantizer(preset), gqsgd.Site(rank=1, size=2, reduction_depth=1, hop=1)
     _, (a, b) = operands(q, 64)
     before = a.copy(), b.copy()
     new = gqsgd.reduce(a, b, q, site=site)
@@ -304,14 +305,14 @@ def test_reduce_makes_a_new_array_or_writes_where_asked(preset):
 @pytest.mark.parametrize("preset", PRESETS)
 @pytest.mark.parametrize("count", [1, 3, 61])
 def test_reduce_of_all_lanes_leaves_the_tail_as_a_count_would(preset, count):
-    q, site = gqsgd.Quantizer(preset), gqsgd.Site(rank=1, size=2, combines=1, hop=1)
+    q, site = gqsgd.Quantizer(preset), gqsgd.Site(rank=1, size=2, reduction_depth=1, hop=1)
     _, (a, b) = operands(q, count)
     counted = gqsgd.reduce(a, b, q, site=site, count=count)
     assert gqsgd.reduce(a, b, q, site=site).tobytes() == counted.tobytes()
 
 
 def test_op_sum_is_the_mean_times_the_ranks():
-    q, site = gqsgd.Quantizer("paper-gl8"), gqsgd.Site(rank=1, size=2, combines=1, hop=1)
+    q, site = gqsgd.Quantizer("paper-gl8"), gqsgd.Site(rank=1, size=2, reduction_depth=1, hop=1)
     norms, (a, b) = operands(q, 64)
     words = gqsgd.reduce(a, b, q, site=site)
     mean = gqsgd.dequantize(words, q, norms, 64, site=site)
@@ -320,7 +321,7 @@ def test_op_sum_is_the_mean_times_the_ranks():
 
 
 def test_dequantize_writes_where_asked():
-    q, site = gqsgd.Quantizer("paper-gl8"), gqsgd.Site(size=2, combines=1)
+    q, site = gqsgd.Quantizer("paper-gl8"), gqsgd.Site(size=2, reduction_depth=1)
     norms, (a, _) = operands(q, 60)
     out = np.empty((6, 10), np.float32)
     assert gqsgd.dequantize(a, q, norms, 60, site=site, out=out) is out
@@ -328,7 +329,7 @@ def test_dequantize_writes_where_asked():
 
 
 def test_buffers_of_the_wrong_size_or_type_never_reach_the_library():
-    q, site = gqsgd.Quantizer("paper-gl8"), gqsgd.Site(size=2, combines=1, hop=1)
+    q, site = gqsgd.Quantizer("paper-gl8"), gqsgd.Site(size=2, reduction_depth=1, hop=1)
     norms, (a, b) = operands(q, 64)
     x = np.zeros(64, np.float32)
     refused = [
@@ -364,7 +365,7 @@ def test_impossible_sites_are_refused_by_the_library(site):
 
 
 def test_words_and_norms_in_the_other_byte_order_are_refused():
-    q, site = gqsgd.Quantizer("paper-gl8"), gqsgd.Site(size=2, combines=1, hop=1)
+    q, site = gqsgd.Quantizer("paper-gl8"), gqsgd.Site(size=2, reduction_depth=1, hop=1)
     words, norms = np.arange(1, 5, dtype=np.uint32), np.ones(1, np.float32)
     swapped = words.astype(words.dtype.newbyteorder())
     with pytest.raises(gqsgd.InvalidArgument, match="a is in the byte order of another machine"):

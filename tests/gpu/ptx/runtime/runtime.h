@@ -1,4 +1,4 @@
-// A stand-in for CUDA's runtime: streams are threads, memory is the host's, kernels are carried out
+// A stand-in for CUDA's runtime: streams are threads, memory is the host's, kernels are executed
 // from their PTX. What a device would not survive ends the process with a sentence.
 #ifndef GQ_TESTS_GPU_PTX_RUNTIME_RUNTIME_H
 #define GQ_TESTS_GPU_PTX_RUNTIME_RUNTIME_H

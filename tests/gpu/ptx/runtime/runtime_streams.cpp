@@ -62,7 +62,7 @@ void wait_for(const std::shared_ptr<Stream>& stream) {
   stream->run([mark] { mark->record(); });
   stream->run(record_of(event));
   wait_of(event)();
-  mark->tell_hosts();
+  mark->order_hosts_after();
 }
 
 }  // namespace
@@ -208,7 +208,7 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
   gq::test::EventState& state = *gq::ptx::event_of(event).state;
   const std::lock_guard<std::mutex> lock(state.mutex);
   if (state.come < state.recorded) return noted(cudaErrorNotReady);
-  gq::ptx::event_of(event).mark->tell_hosts();
+  gq::ptx::event_of(event).mark->order_hosts_after();
   return cudaSuccess;
 }
 /** Nobody may rely on the times of a device that is none. */
@@ -218,7 +218,7 @@ cudaError_t cudaEventElapsedTime(float* time_ms, cudaEvent_t, cudaEvent_t) {
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   wait_of(gq::ptx::event_of(event).state)();
-  gq::ptx::event_of(event).mark->tell_hosts();
+  gq::ptx::event_of(event).mark->order_hosts_after();
   return cudaSuccess;
 }
 

@@ -59,7 +59,7 @@ void expect_equal_stages(const Subject& subject, bool special = false) {
         << "quantize, " << subject.text();
   }
   Bytes result, scales = norms;
-  if (subject.combines > 0) {
+  if (subject.reduction_depth > 0) {
     result = host.reduce(words[0], words[1], 1, 2);
     EXPECT_TRUE(device.reduce(words[0], words[1], 1, 2) == result) << "reduce, " << subject.text();
   } else {

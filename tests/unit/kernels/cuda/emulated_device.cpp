@@ -47,11 +47,11 @@ void* test_stream() {
 
 DeviceBytes::DeviceBytes(const std::vector<uint8_t>& bytes, size_t offset_bytes)
     : size_bytes_(bytes.size()), offset_bytes_(offset_bytes) {
-  const size_t room = (offset_bytes + size_bytes_ + 64) / 64 * 64;
-  uint8_t* const begin = static_cast<uint8_t*>(aligned_alloc(64, room));
-  allocations().insert({begin, begin + room});
-  memory_ = std::shared_ptr<uint8_t>(begin, [room](uint8_t* memory) {
-    allocations().erase({memory, memory + room});
+  const size_t buffers = (offset_bytes + size_bytes_ + 64) / 64 * 64;
+  uint8_t* const begin = static_cast<uint8_t*>(aligned_alloc(64, buffers));
+  allocations().insert({begin, begin + buffers});
+  memory_ = std::shared_ptr<uint8_t>(begin, [buffers](uint8_t* memory) {
+    allocations().erase({memory, memory + buffers});
     free(memory);
   });
   if (size_bytes_ > 0) memcpy(data(), bytes.data(), size_bytes_);

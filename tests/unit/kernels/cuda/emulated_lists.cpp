@@ -13,9 +13,9 @@ namespace gq::test {
 namespace {
 
 /** Room that a caller did not bring, as long as it has to be. */
-class Room {
+class RankBuffers {
  public:
-  Room(void* given, size_t size_bytes) : own_(size_bytes / 8, 0xCACACACACACACACAu) {
+  RankBuffers(void* given, size_t size_bytes) : own_(size_bytes / 8, 0xCACACACACACACACAu) {
     data_ = given != nullptr ? given : own_.data();
   }
   void* data() { return data_; }
@@ -28,15 +28,15 @@ class Room {
 }  // namespace
 
 gqsgd_status emulated_count_entries(const CountEntriesArgs& args) {
-  Room room(args.workspace, select_room_bytes(args.range.value_count));
+  RankBuffers buffers(args.workspace, select_workspace_bytes(args.range.value_count));
   CountEntriesArgs with_workspace = args;
-  with_workspace.workspace = room.data();
+  with_workspace.workspace = buffers.data();
   return cuda::count_entries_on(EmulatedLauncher(), with_workspace);
 }
 gqsgd_status emulated_select(const SelectArgs& args) {
-  Room room(args.workspace, select_room_bytes(args.range.value_count));
+  RankBuffers buffers(args.workspace, select_workspace_bytes(args.range.value_count));
   SelectArgs with_workspace = args;
-  with_workspace.workspace = room.data();
+  with_workspace.workspace = buffers.data();
   return cuda::select_on(EmulatedLauncher(), with_workspace);
 }
 gqsgd_status emulated_add_sparse(const AddSparseArgs& args) {
@@ -44,9 +44,10 @@ gqsgd_status emulated_add_sparse(const AddSparseArgs& args) {
   for (uint32_t rank = 0; rank < args.coding.ranks && args.workspace == nullptr; ++rank) {
     with_workspace.entries_max = std::max(with_workspace.entries_max, args.lists[rank].entry_count);
   }
-  const AddRoom needed(args.coding.ranks, with_workspace.entries_max, args.range.value_count);
-  Room room(args.workspace, needed.size_bytes());
-  with_workspace.workspace = room.data();
+  const AddSparseWorkspace needed(args.coding.ranks, with_workspace.entries_max,
+                                  args.range.value_count);
+  RankBuffers buffers(args.workspace, needed.size_bytes());
+  with_workspace.workspace = buffers.data();
   return cuda::add_sparse_on(EmulatedLauncher(), with_workspace);
 }
 

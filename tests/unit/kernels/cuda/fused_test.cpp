@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "kernels/codec/random.h"
-#include "src/api/quantizer/quantizer_text.h"
+#include "src/api/quantizer/quantizer_spec.h"
 #include "src/schedule/move.h"
 #include "tests/support/host_device/host_fused.h"
 #include "tests/support/operation.h"
@@ -20,14 +20,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-struct Room {
-  Room() {
-    memset(static_cast<void*>(memory.get()), 0xEE, sizeof(FusedRoom));  // nobody may rely on it
-    memset(static_cast<void*>(&memory->desk), 0, sizeof(FusedDesk));
+struct RankBuffers {
+  RankBuffers() {
+    memset(static_cast<void*>(memory.get()), 0xEE, sizeof(FusedBuffers));  // nobody may rely on it
+    memset(static_cast<void*>(&memory->control), 0, sizeof(FusedControl));
   }
-  FusedDesk& desk() { return memory->desk; }
+  FusedControl& control() { return memory->control; }
 
-  std::unique_ptr<FusedRoom> memory{new FusedRoom};
+  std::unique_ptr<FusedBuffers> memory{new FusedBuffers};
   uint64_t leave = 0;
   uint32_t step_at[2] = {};  ///< of calls whose step is in memory of the device
   Disagreement found = {};
@@ -53,12 +53,12 @@ FusedRequest request_of(const Operation& call, size_t value_count, Disagreement*
 class FusedRanks {
  public:
   FusedRanks(uint32_t ranks, uint32_t block_count, uint32_t calls_before = 0)
-      : rooms_(ranks), block_count_(block_count) {
-    for (Room& room : rooms_) room.desk().calls = calls_before;
+      : buffers_(ranks), block_count_(block_count) {
+    for (RankBuffers& buffers : buffers_) buffers.control().calls = calls_before;
   }
 
-  uint32_t size() const { return static_cast<uint32_t>(rooms_.size()); }
-  Room& room(uint32_t rank) { return rooms_[rank]; }
+  uint32_t size() const { return static_cast<uint32_t>(buffers_.size()); }
+  RankBuffers& buffers(uint32_t rank) { return buffers_[rank]; }
   void wait_for(uint64_t timeout_ns) { timeout_ns_ = timeout_ns; }
 
   FusedArgs args(const Operation& call, uint32_t rank, const Values& input, Values* result) {
@@ -82,15 +82,15 @@ class FusedRanks {
     for (uint32_t peer = 0; peer < size(); ++peer) {
       const Part shard = part_of(shape, size(), peer);
       args.shards[peer] = {shard.first_value, shard.value_count};
-      args.rooms[peer] = rooms_[peer].memory.get();
-      args.leave[peer] = &rooms_[peer].leave;
+      args.buffers[peer] = buffers_[peer].memory.get();
+      args.leave[peer] = &buffers_[peer].leave;
     }
-    args.request = request_of(call, input.size(), &rooms_[rank].found);
+    args.request = request_of(call, input.size(), &buffers_[rank].found);
     if (call.at_device) {
       args.random.step = args.random.index = 0;
-      args.random.step_at = rooms_[rank].step_at;
-      rooms_[rank].step_at[0] = static_cast<uint32_t>(call.step);
-      rooms_[rank].step_at[1] = static_cast<uint32_t>(call.index);
+      args.random.step_at = buffers_[rank].step_at;
+      buffers_[rank].step_at[0] = static_cast<uint32_t>(call.step);
+      buffers_[rank].step_at[1] = static_cast<uint32_t>(call.index);
     }
     args.block_count = block_count_;
     args.timeout_ns = timeout_ns_;
@@ -98,7 +98,7 @@ class FusedRanks {
   }
 
  private:
-  std::vector<Room> rooms_;
+  std::vector<RankBuffers> buffers_;
   uint32_t block_count_;
   uint64_t timeout_ns_ = UINT64_MAX;
 };
@@ -166,7 +166,7 @@ const std::vector<std::string> kFormats = {"paper-gl8",
                                            "levels=linear,bits=4,block=32,rescale=true",
                                            "paper-gl8,block=8192,rescale=true"};
 
-TEST(Fused, HasTheBitsOfVirtualRanks) {
+TEST(Fused, VirtualRanks_SameBits) {
   for (uint32_t ranks = 1; ranks <= 8; ++ranks) {
     for (const uint32_t blocks : {1, 3}) {
       FusedRanks group(ranks, blocks);
@@ -177,7 +177,7 @@ TEST(Fused, HasTheBitsOfVirtualRanks) {
 }
 
 /** Whoever does not wait reads what is not there yet, or is no longer. */
-TEST(Fused, HasThemInAnyOrderOfBlocks) {
+TEST(Fused, AnyBlockOrder_SameBits) {
   for (const uint32_t ranks : {2, 5}) {
     FusedRanks group(ranks, 2);
     EXPECT_EQ(make_calls(&group, calls_of(kFormats, 60), {9000, 300, 5001}, true), "");
@@ -216,10 +216,10 @@ Left make_without(FusedRanks* ranks, uint32_t missing, const std::function<void(
   }
   Left left = {under_way == 0, true};
   for (uint32_t rank = 0; rank < ranks->size(); ++rank) {
-    __atomic_store_n(&ranks->room(rank).leave, kLeaveForHost, __ATOMIC_RELEASE);
+    __atomic_store_n(&ranks->buffers(rank).leave, kLeaveForHost, __ATOMIC_RELEASE);
     // What a kernel without an ear for that would wait for.
-    for (auto& meeting : ranks->room(rank).desk().said) {
-      for (uint64_t& place : meeting[missing]) {
+    for (auto& kind : ranks->buffers(rank).control().flags) {
+      for (uint64_t& place : kind[missing]) {
         if (!left.in_time) __atomic_store_n(&place, uint64_t{1} << 32, __ATOMIC_RELEASE);
       }
     }
@@ -234,7 +234,7 @@ TEST(Left, WhenHostsSaySo) {
   const Left left = make_without(&group, 1, [&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     for (uint32_t rank = 0; rank < 3; ++rank) {
-      __atomic_store_n(&group.room(rank).leave, kLeaveForHost, __ATOMIC_RELEASE);
+      __atomic_store_n(&group.buffers(rank).leave, kLeaveForHost, __ATOMIC_RELEASE);
     }
   });
   EXPECT_TRUE(left.in_time);
@@ -251,16 +251,16 @@ TEST(Left, AtTheDeadline) {
 }
 
 TEST(Left, AndSaysForWhomItWaited) {
-  for (uint32_t meeting = 0; meeting < kMeetings; ++meeting) {
+  for (uint32_t kind = 0; kind < kBarrierKinds; ++kind) {
     FusedRanks group(3, 2);
     group.wait_for(100000000);
     const Operation call = calls_of({"paper-gl8"}, 1)[0];
     const uint32_t digest =
         digest_with(request_of(call, 9000, nullptr).digest, static_cast<uint32_t>(call.step), 0);
     for (uint32_t rank = 0; rank < 3; ++rank) {  // what rank 1 has come to
-      for (uint32_t before = 0; before < meeting; ++before) {
-        const bool for_codes = before == static_cast<uint32_t>(MeetFor::codes);
-        for (uint64_t& place : group.room(rank).desk().said[before][1]) {
+      for (uint32_t before = 0; before < kind; ++before) {
+        const bool for_codes = before == static_cast<uint32_t>(BarrierOf::codes);
+        for (uint64_t& place : group.buffers(rank).control().flags[before][1]) {
           place = uint64_t{1} << 32 | (for_codes ? digest : 0);
         }
       }
@@ -270,7 +270,7 @@ TEST(Left, AndSaysForWhomItWaited) {
       for (int k = 0; k < 3000 && words[0] * words[1] * words[2] == 0; ++k) {
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
         for (uint32_t rank = 0; rank < 3; ++rank) {
-          words[rank] = __atomic_load_n(&group.room(rank).leave, __ATOMIC_ACQUIRE);
+          words[rank] = __atomic_load_n(&group.buffers(rank).leave, __ATOMIC_ACQUIRE);
         }
       }
     });
@@ -281,7 +281,7 @@ TEST(Left, AndSaysForWhomItWaited) {
       ASSERT_TRUE(is_too_late(word, &late)) << word;
       EXPECT_EQ(late.peer, 1u);
       EXPECT_NE(late.waiter, 1u);
-      EXPECT_EQ(static_cast<uint32_t>(late.meeting), meeting);
+      EXPECT_EQ(static_cast<uint32_t>(late.kind), kind);
     }
   }
 }
@@ -289,7 +289,7 @@ TEST(Left, AndSaysForWhomItWaited) {
 /** A block of the rank has given up at the last meeting, others have not: no value is written. */
 TEST(Left, ByAllBlocksOfARankOrNone) {
   FusedRanks group(2, 3);
-  group.room(1).desk().verdict = uint64_t{1} << 1 | 1;
+  group.buffers(1).control().decision = uint64_t{1} << 1 | 1;
   const Operation call = calls_of({"paper-gl8"}, 1)[0];
   const auto inputs = gradients(2, 9000, 3);
   std::vector<Values> results(2, Values(9000, 77.0f));
@@ -307,20 +307,20 @@ TEST(Left, ForGood) {
   const Operation call = calls_of({"paper-gl8"}, 1)[0];
   const auto inputs = gradients(1, 9000, 3);
   Values result(9000, 77.0f);
-  group.room(0).desk().left = 1;
+  group.buffers(0).control().left = 1;
   run_fused_on_threads(group.args(call, 0, inputs[0], &result));
   EXPECT_EQ(result, Values(9000, 77.0f));
-  EXPECT_EQ(group.room(0).desk().said[0][0][0], 0u);
-  group.room(0).desk().left = 0;
+  EXPECT_EQ(group.buffers(0).control().flags[0][0][0], 0u);
+  group.buffers(0).control().left = 0;
   run_fused_on_threads(group.args(call, 0, inputs[0], &result));
   EXPECT_EQ(difference(result, simulate(call, inputs)), "");
 }
 
-TEST(Left, IsNotedByWhoeverLeaves) {
+TEST(Left, Leaving_IsRecorded) {
   FusedRanks group(3, 2);
   group.wait_for(100000000);
   EXPECT_TRUE(make_without(&group, 1, [] {}).in_time);
-  for (const uint32_t rank : {0, 2}) EXPECT_EQ(group.room(rank).desk().left, 1u);
+  for (const uint32_t rank : {0, 2}) EXPECT_EQ(group.buffers(rank).control().left, 1u);
 }
 
 /** One call of each rank at the same time. */
@@ -351,11 +351,11 @@ TEST(Differ, IsFoundByAllRanks) {
     for (const Operation& other : {later, elsewhere, refused}) {
       FusedRanks group(3, 2);
       const auto inputs = gradients(3, 9000, 3);
-      for (int turn = 0; turn < 2; ++turn) {
+      for (int iteration = 0; iteration < 2; ++iteration) {
         const auto results = make_each(&group, {usual, other, usual}, inputs);
         for (uint32_t rank = 0; rank < 3; ++rank) {
           EXPECT_EQ(results[rank], Values(9000, 77.0f));
-          Disagreement& found = group.room(rank).found;
+          Disagreement& found = group.buffers(rank).found;
           ASSERT_EQ(found.found, 1u);
           EXPECT_EQ(found.rank, 1u);
           EXPECT_EQ(found.reference[kStepWord], usual.step);
@@ -368,7 +368,7 @@ TEST(Differ, IsFoundByAllRanks) {
         for (const Values& result : make_each(&group, {usual, usual, usual}, inputs)) {
           EXPECT_EQ(difference(result, expected), "");
         }
-        for (uint32_t rank = 0; rank < 3; ++rank) EXPECT_EQ(group.room(rank).found.found, 0u);
+        for (uint32_t rank = 0; rank < 3; ++rank) EXPECT_EQ(group.buffers(rank).found.found, 0u);
       }
     }
   }
@@ -384,8 +384,8 @@ TEST(Differ, OrIsRefusedByAll) {
   for (const Values& result : make_each(&group, {refused, refused}, inputs)) {
     EXPECT_EQ(result, Values(9000, 77.0f));
   }
-  EXPECT_EQ(group.room(1).found.rank, 0u);
-  EXPECT_NE(group.room(1).found.differing[kStatusWord], 0u);
+  EXPECT_EQ(group.buffers(1).found.rank, 0u);
+  EXPECT_NE(group.buffers(1).found.differing[kStatusWord], 0u);
 }
 
 }  // namespace

@@ -19,8 +19,8 @@ __device__ constexpr uint64_t kNoEnd = uint64_t{1} << 62;
 template <typename Body>
 struct Full : Body {
   template <typename Here>
-  GQ_HD void run(Phase<0>, uint32_t turn, uint32_t, Here local) const {
-    Body::run_full(turn, local);
+  GQ_HD void run(Interval<0>, uint32_t iteration, uint32_t, Here local) const {
+    Body::run_full(iteration, local);
   }
 };
 

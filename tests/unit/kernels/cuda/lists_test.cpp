@@ -5,7 +5,7 @@
 #include <random>
 
 #include "kernels/codec/sparse.h"
-#include "kernels/list_room.h"
+#include "kernels/sparse_workspace.h"
 #include "tests/unit/kernels/cuda/stages_under_test.h"
 #include "tests/unit/kernels/support/guarded.h"
 #include "tests/unit/kernels/support/stage_calls.h"
@@ -64,15 +64,15 @@ struct Selected {
 Selected select(const Stages& stages, const Coding& coding, const Words& words, size_t value_count,
                 size_t offset, State begin, bool counted) {
   Guarded<uint32_t> codes(words, offset);
-  std::vector<uint64_t> room(select_room_bytes(value_count) / 8);
+  std::vector<uint64_t> buffers(select_workspace_bytes(value_count) / 8);
   Selected made{{}, begin, begin};
   const Range range{0, value_count};
   EXPECT_EQ(stages.count_entries({coding, range, codes.data(), &made.counted.skipped,
-                                  &made.counted.entry_count, nullptr, room.data()}),
+                                  &made.counted.entry_count, nullptr, buffers.data()}),
             GQSGD_OK);
   Guarded<uint32_t> entries(made.counted.entry_count, 3);
   EXPECT_EQ(stages.select({coding, range, codes.data(), entries.data(), &made.written.skipped,
-                           &made.written.entry_count, nullptr, room.data(), counted}),
+                           &made.written.entry_count, nullptr, buffers.data(), counted}),
             GQSGD_OK);
   if (counted) made.written = made.counted;
   EXPECT_TRUE(entries.intact()) << stages.name;
@@ -281,7 +281,7 @@ TEST(AddLists, ScalesThatSayItAll) {
 TEST(AddLists, WhateverStandsInThem) {
   std::mt19937 random(3);
   for (const Coding& coding : code_formats(3, 0)) {
-    for (int turn = 0; turn < 30; ++turn) {
+    for (int iteration = 0; iteration < 30; ++iteration) {
       Lists lists(3, Words(random() % 9000));
       const uint32_t kind = random() % 3;
       for (Words& list : lists) {
@@ -289,7 +289,7 @@ TEST(AddLists, WhateverStandsInThem) {
           entry = kind == 0 ? random() : kind == 1 ? random() % 16 << 8 : random() & 0x3ff;
         }
       }
-      Sum sum{coding, 0, 20000, turn % 2 ? size_t{4096} : SIZE_MAX};
+      Sum sum{coding, 0, 20000, iteration % 2 ? size_t{4096} : SIZE_MAX};
       expect_same_sums(sum, lists);
     }
   }

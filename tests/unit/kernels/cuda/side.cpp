@@ -16,9 +16,10 @@ size_t asked(Count count, gqsgd_quantizer quantizer, size_t value_count) {
 }  // namespace
 
 std::string Subject::text() const {
-  return quantizer + ", ranks " + std::to_string(ranks) + ", combines " + std::to_string(combines) +
-         ", dtype " + std::to_string(dtype) + ", " + std::to_string(value_count) + " values from " +
-         std::to_string(first_value) + ", offset " + std::to_string(offset);
+  return quantizer + ", ranks " + std::to_string(ranks) + ", combines " +
+         std::to_string(reduction_depth) + ", dtype " + std::to_string(dtype) + ", " +
+         std::to_string(value_count) + " values from " + std::to_string(first_value) + ", offset " +
+         std::to_string(offset);
 }
 
 size_t dtype_bytes(int32_t dtype) {
@@ -34,7 +35,7 @@ gqsgd_site Side::site(uint32_t rank) const {
   gqsgd_site site = {};
   site.rank = rank;
   site.size = subject_.ranks;
-  site.combines = subject_.combines;
+  site.reduction_depth = subject_.reduction_depth;
   site.step = subject_.step;
   site.index = subject_.index;
   site.first_value = subject_.first_value;

@@ -17,7 +17,7 @@ using Bytes = std::vector<uint8_t>;
 struct Subject {
   std::string quantizer;
   uint32_t ranks = 3;
-  uint32_t combines = 0;
+  uint32_t reduction_depth = 0;
   int32_t dtype = GQSGD_FLOAT32;
   size_t value_count = 0;
   uint64_t first_value = 0;

@@ -128,10 +128,10 @@ void Outcome::quantize(const Coding& coding, int32_t dtype, const Place& place, 
   const size_t width = dtype_size_bytes(dtype);
   Guarded<uint8_t> input(elements(dtype, 2, place.value_count), place.offset * width);
   NormBuffer norms(coding, place, norm);
-  for (const bool around_caches : {false, true}) {
+  for (const bool nontemporal : {false, true}) {
     Guarded<uint32_t> words(code_words(coding, coding.bits, place), place.offset);
     stages_.quantize({coding, kSite, range_of(place), input.data(), dtype, norms.view(),
-                      words.data(), nullptr, around_caches});
+                      words.data(), nullptr, nontemporal});
     keep(words);
   }
 }
@@ -145,7 +145,7 @@ void Outcome::reduce(const Coding& coding, const Place& place, uint32_t weight_a
 }
 
 void Outcome::reduce_many(const Coding& coding, const Place& place, bool in_place,
-                          const std::vector<uint32_t>& weights, bool around_caches) {
+                          const std::vector<uint32_t>& weights, bool nontemporal) {
   std::vector<Guarded<uint32_t>> operands;
   const size_t operand_count = weights.empty() ? coding.ranks : weights.size();
   for (uint32_t rank = 0; rank < operand_count; ++rank) {
@@ -161,7 +161,7 @@ void Outcome::reduce_many(const Coding& coding, const Place& place, bool in_plac
   Guarded<uint16_t> scales(scale_count, place.offset);
   stages_.reduce_many({coding, kSite, range_of(place), pointers.data(), norms.view(), target.data(),
                        scales.data(), nullptr, weights.empty() ? nullptr : weights.data(),
-                       static_cast<uint32_t>(weights.size()), around_caches});
+                       static_cast<uint32_t>(weights.size()), nontemporal});
   keep(target);
   keep(scales);
 }

@@ -42,7 +42,7 @@ class Outcome {
   void reduce(const Coding& coding, const Place& place, uint32_t weight_a, uint32_t weight_b);
   /** weights: of operands that are means; none: one operand for each rank. */
   void reduce_many(const Coding& coding, const Place& place, bool in_place,
-                   const std::vector<uint32_t>& weights = {}, bool around_caches = false);
+                   const std::vector<uint32_t>& weights = {}, bool nontemporal = false);
   void dequantize(const Coding& coding, int32_t dtype, int32_t op, const Place& place, float scale);
 
  private:

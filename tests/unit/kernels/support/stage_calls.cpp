@@ -8,22 +8,22 @@
 
 namespace gq::test {
 
-Coding coding_for(Levels levels, uint8_t bits, Combine combine, uint32_t ranks, uint32_t combines,
-                  Rounding rounding) {
+Coding coding_for(Levels levels, uint8_t bits, Combine combine, uint32_t ranks,
+                  uint32_t reduction_depth, Rounding rounding) {
   Format format;
   format.levels = levels;
   format.bits = format.bits_down = bits;
   format.combine = combine;
   format.rounding = rounding;
-  return coding_of(format, ranks, combines);
+  return coding_of(format, ranks, reduction_depth);
 }
 
-std::vector<Coding> code_formats(uint32_t ranks, uint32_t combines, Rounding rounding) {
-  return {coding_for(Levels::linear, 8, Combine::exact, ranks, combines, rounding),
-          coding_for(Levels::linear, 8, Combine::average, ranks, combines, rounding),
-          coding_for(Levels::linear, 4, Combine::average, ranks, combines, rounding),
-          coding_for(Levels::exponential, 8, Combine::sum, ranks, combines, rounding),
-          coding_for(Levels::exponential, 4, Combine::average, ranks, combines, rounding)};
+std::vector<Coding> code_formats(uint32_t ranks, uint32_t reduction_depth, Rounding rounding) {
+  return {coding_for(Levels::linear, 8, Combine::exact, ranks, reduction_depth, rounding),
+          coding_for(Levels::linear, 8, Combine::average, ranks, reduction_depth, rounding),
+          coding_for(Levels::linear, 4, Combine::average, ranks, reduction_depth, rounding),
+          coding_for(Levels::exponential, 8, Combine::sum, ranks, reduction_depth, rounding),
+          coding_for(Levels::exponential, 4, Combine::average, ranks, reduction_depth, rounding)};
 }
 
 std::string describe(const Coding& coding) {

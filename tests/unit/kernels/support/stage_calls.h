@@ -16,11 +16,11 @@ std::vector<const Stages*> stages_here();
 /** The scalar stages, whose code is the definition itself. */
 const Stages& scalar_stages();
 
-Coding coding_for(Levels levels, uint8_t bits, Combine combine, uint32_t ranks, uint32_t combines,
-                  Rounding rounding = Rounding::independent);
+Coding coding_for(Levels levels, uint8_t bits, Combine combine, uint32_t ranks,
+                  uint32_t reduction_depth, Rounding rounding = Rounding::independent);
 
 /** The four formats with codes, reduced in code form by a chain of `combines`. */
-std::vector<Coding> code_formats(uint32_t ranks, uint32_t combines,
+std::vector<Coding> code_formats(uint32_t ranks, uint32_t reduction_depth,
                                  Rounding rounding = Rounding::independent);
 
 std::string describe(const Coding& coding);

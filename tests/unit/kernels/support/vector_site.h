@@ -1,4 +1,4 @@
-// Where a record of the known answers says that its stage stands.
+// Where a record of the test vectors says that its stage stands.
 #ifndef GQ_TESTS_UNIT_KERNELS_SUPPORT_VECTOR_SITE_H
 #define GQ_TESTS_UNIT_KERNELS_SUPPORT_VECTOR_SITE_H
 

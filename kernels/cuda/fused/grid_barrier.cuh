@@ -1,0 +1,158 @@
+// How blocks of all ranks wait for each other inside a kernel, and how they stop waiting.
+#ifndef GQ_KERNELS_CUDA_FUSED_GRID_BARRIER_CUH
+#define GQ_KERNELS_CUDA_FUSED_GRID_BARRIER_CUH
+
+#include "kernels/cuda/fused/signal.cuh"
+#include "kernels/cuda/launch/body.cuh"
+#include "kernels/fused.h"
+
+namespace gq::cuda {
+
+/** What a block's threads share of a barrier. */
+struct BarrierShared {
+  uint32_t call;     ///< its number
+  uint32_t largest;  ///< of the words that were heard
+  uint32_t differs;  ///< not 0: at the barrier for codes one was not the own word
+  uint32_t left;     ///< not 0: a thread, or the rank, has given up
+};
+
+/** One rank's part of the barriers of a call. */
+struct GridBarrier {
+  static constexpr uint32_t kThreads = BodyDefaults::kThreads;
+  static constexpr uint32_t kLooks = 64;  ///< at a place, before one at the host's word
+  uint32_t rank;
+  uint32_t ranks;
+  uint32_t block_count;
+  uint64_t timeout_ns;
+  FusedBuffers* buffers[kFusedRanksMax];
+  uint64_t* leave[kFusedRanksMax];
+
+  explicit GridBarrier(const FusedArgs& args)
+      : rank(args.random.rank),
+        ranks(args.ranks),
+        block_count(args.block_count),
+        timeout_ns(args.timeout_ns) {
+    for (uint32_t peer = 0; peer < kFusedRanksMax; ++peer) {
+      buffers[peer] = peer < ranks ? args.buffers[peer] : nullptr;
+      leave[peer] = peer < ranks ? args.leave[peer] : nullptr;
+    }
+  }
+
+  /** Before the first barrier, by one thread: the number of this call. The block leaves if a kernel
+   *  of the rank has left: the number is one that was used. */
+  GQ_HD void begin(BarrierShared* shared) const {
+    const uint64_t calls = load_relaxed(&control().calls), left = load_relaxed(&control().left);
+    shared->call = static_cast<uint32_t>(calls) + 1;
+    shared->left = left != 0 ? 1 : 0;
+  }
+
+  /** After the first barrier, which says that all blocks of the rank know the number. */
+  template <typename Team>
+  GQ_HD void count(Team& team) const {
+    if (team.number() != 0) return;
+    const uint32_t call = team.shared().barrier.call;
+    team.all([&](uint32_t thread) {
+      if (thread == 0) store_release(&control().calls, call);
+    });
+  }
+
+  /** Says `word` for this block, then waits until all blocks of all ranks have said theirs, whose
+   *  largest is shared.largest. False, for all threads alike, if the block has given up. What it
+   *  has written before is there for all who come back with true. */
+  template <typename Team>
+  GQ_HD bool wait(Team& team, BarrierOf kind, uint32_t word) const {
+    BarrierShared& shared = team.shared().barrier;
+    team.all([](uint32_t) {});  // threads may still be at what they heard last
+    team.all([&](uint32_t thread) {
+      if (thread == 0) shared.largest = shared.differs = shared.left = 0;
+    });
+    const uint32_t call = shared.call;
+    team.each([&](uint32_t thread) {  // nobody listens before all are told
+      if (thread < ranks) set_flag(call, kind, thread, team.number(), word);
+    });
+    team.all([&](uint32_t thread) {
+      raise_together(&shared.largest, wait_for_flags(call, kind, thread, word, &shared));
+    });
+    return shared.left == 0;
+  }
+
+  /** A barrier after which a rank's blocks go on together or not at all: what the first of them
+   *  finds holds for all. */
+  template <typename Team>
+  GQ_HD bool wait_as_one(Team& team, BarrierOf kind) const {
+    const bool came = wait(team, kind, 0);
+    BarrierShared& shared = team.shared().barrier;
+    team.all([](uint32_t) {});
+    team.all([&](uint32_t thread) {
+      if (thread == 0) shared.left = decision(shared.call, !came) ? 1 : 0;
+    });
+    return shared.left == 0;
+  }
+
+ private:
+  GQ_HD FusedControl& control() const { return buffers[rank]->control; }
+
+  GQ_HD void set_flag(uint32_t call, BarrierOf kind, uint32_t peer, uint32_t block,
+                      uint32_t word) const {
+    store_release(&buffers[peer]->control.flags[static_cast<uint32_t>(kind)][rank][block],
+                  uint64_t{call} << 32 | word);
+  }
+
+  /** The largest word at the places that are this thread's to look at. */
+  GQ_HD uint32_t wait_for_flags(uint32_t call, BarrierOf kind, uint32_t thread, uint32_t own,
+                                BarrierShared* shared) const {
+    const auto& flags = control().flags[static_cast<uint32_t>(kind)];
+    const uint64_t begun_ns = clock_ns();
+    uint32_t largest = 0;
+    for (uint32_t number = thread; number < ranks * block_count; number += kThreads) {
+      const uint32_t peer = number / block_count;
+      uint32_t word = 0;
+      if (!await(call, &flags[peer][number % block_count], begun_ns, &word)) {
+        give_up({rank, peer, kind});
+        raise(&shared->left, 1);
+        break;
+      }
+      if (kind == BarrierOf::codes && word != own) raise(&shared->differs, 1);
+      largest = word > largest ? word : largest;
+    }
+    return largest;
+  }
+
+  GQ_HD bool await(uint32_t call, const uint64_t* place, uint64_t begun_ns, uint32_t* word) const {
+    for (uint32_t look = 1;; ++look) {
+      const uint64_t flags = load_acquire(place);
+      if (static_cast<uint32_t>(flags >> 32) == call) {
+        *word = static_cast<uint32_t>(flags);
+        return true;
+      }
+      if (look % kLooks == 0 &&
+          (load_acquire(leave[rank]) != 0 || clock_ns() - begun_ns >= timeout_ns)) {
+        return false;
+      }
+      rest();
+    }
+  }
+
+  /** Unless it was told to leave this rank tells the others, who would wait for it in vain. */
+  GQ_HD void give_up(const TooLate& late) const {
+    store_release(&control().left, 1);
+    if (load_acquire(leave[rank]) != 0) return;
+    for (uint32_t peer = 0; peer < ranks; ++peer) store_release(leave[peer], leave_word(late));
+  }
+
+  /** Whether the rank leaves: what the first block to ask has found. */
+  GQ_HD bool decision(uint32_t call, bool leaves) const {
+    uint64_t* const place = &control().decision;
+    uint64_t seen = load_acquire(place);
+    while (seen >> 1 != call) {
+      const uint64_t before = compare_exchange(place, seen, uint64_t{call} << 1 | (leaves ? 1 : 0));
+      if (before == seen) return leaves;
+      seen = before;
+    }
+    return (seen & 1) != 0;
+  }
+};
+
+}  // namespace gq::cuda
+
+#endif

@@ -1,0 +1,162 @@
+// Options of communicators and their ranges.
+#include "src/api/communicator/options_string.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include <new>
+
+#include "kernels/codec/formats.h"
+#include "src/api/communicator/costs_file.h"
+#include "src/api/quantizer/spec_items.h"
+#include "src/execute/workers.h"
+#include "src/support/log.h"
+
+namespace gq {
+namespace {
+
+constexpr const char* kOptionList[] = {"timeout_ms", "stream_id", "chunk_value_count",
+                                       "threads",    "costs",     "uncompressed",
+                                       "nodes",      "nccl",      "nontemporal_bytes"};
+enum OptionIndex {
+  kTimeoutMs,
+  kStreamId,
+  kChunkValueCount,
+  kThreads,
+  kCosts,
+  kUncompressed,
+  kNodes,
+  kNccl,
+  kNontemporalBytes
+};
+
+constexpr const char* kUncompressedList[] = {"auto", "never"};
+
+// Keeps a chunk's packed size and the header's 32-bit field far from overflow.
+constexpr uint32_t kChunkValueCountMax = 1u << 30;
+
+int64_t default_timeout_ms() {
+  const char* text = secure_getenv("GQSGD_TIMEOUT_MS");
+  if (text == nullptr) return kTimeoutMsDefault;
+  int64_t timeout_ms = 0;
+  if (parse_signed(text, &timeout_ms) && (timeout_ms == -1 || timeout_ms > 0) &&
+      timeout_ms <= kTimeoutMsMax) {
+    return timeout_ms;
+  }
+  log_line("GQSGD_TIMEOUT_MS=%s is not a number of milliseconds; the default %" PRId64 " is used",
+           Shown(text).text(), kTimeoutMsDefault);
+  return kTimeoutMsDefault;
+}
+
+Status read_uncompressed(std::string_view word, bool* may_be_uncompressed) {
+  const int index = find_name(names_of(kUncompressedList), word);
+  *may_be_uncompressed = index == 0;
+  if (index >= 0) return Status();
+  return fail(GQSGD_INVALID_ARGUMENT, "option uncompressed=%s is neither auto nor never",
+              Shown(word).text());
+}
+
+/** "0:0:1:1", a number for each rank. */
+Status read_nodes(std::string_view text, std::vector<uint32_t>* nodes) {
+  nodes->clear();
+  for (bool more = true; more;) {
+    const size_t end = text.find(':');
+    more = end != std::string_view::npos;
+    int64_t number = 0;
+    if (!parse_signed(text.substr(0, end), &number) || number < 0 || number > UINT32_MAX) {
+      return fail(GQSGD_INVALID_ARGUMENT,
+                  "option nodes has \"%s\" for rank %zu; it is a number from 0 to %" PRIu32
+                  " for each rank, as in nodes=0:0:1:1",
+                  Shown(text.substr(0, end)).text(), nodes->size(), UINT32_MAX);
+    }
+    try {
+      nodes->push_back(static_cast<uint32_t>(number));
+    } catch (const std::bad_alloc&) {
+      return fail(GQSGD_NO_MEMORY, "no memory for the nodes of so many ranks");
+    }
+    text.remove_prefix(more ? end + 1 : text.size());
+  }
+  return Status();
+}
+
+Status read_file(std::string_view text, std::string* file) {
+  try {
+    *file = text;
+  } catch (const std::bad_alloc&) {
+    return fail(GQSGD_NO_MEMORY, "no memory for the name of a file");
+  }
+  return Status();
+}
+
+/** `given`: a bit for each option that has come. */
+Status read_option(const SpecItem& item, uint32_t* given, CommOptions* options) {
+  const int option = find_name(names_of(kOptionList), item.name);
+  int64_t number = 0;
+  if (option < 0 || !item.has_value) {
+    char known[112];
+    list_names(names_of(kOptionList), known, sizeof known);
+    return fail(GQSGD_INVALID_ARGUMENT, "option \"%s\" is not %s; options are %s",
+                Shown(item.name).text(), option < 0 ? "known" : "option=value", known);
+  }
+  if ((*given >> option & 1) != 0) {
+    return fail(GQSGD_INVALID_ARGUMENT, "option %s is given twice", kOptionList[option]);
+  }
+  *given |= 1u << option;
+  if (option == kCosts) return read_costs(item.value, &options->choice.costs);
+  if (option == kUncompressed) {
+    return read_uncompressed(item.value, &options->choice.may_be_uncompressed);
+  }
+  if (option == kNodes) return read_nodes(item.value, &options->nodes);
+  if (option == kNccl) return read_file(item.value, &options->nccl);
+  if (!parse_signed(item.value, &number)) {
+    return fail(GQSGD_INVALID_ARGUMENT, "option %s=%s is not an integer", kOptionList[option],
+                Shown(item.value).text());
+  }
+  if (option == kTimeoutMs) return check_timeout(number, &options->timeout_ms);
+  const int64_t least = option == kStreamId || option == kNontemporalBytes ? 0 : 1;
+  const int64_t most = option == kChunkValueCount ? kChunkValueCountMax
+                       : option == kThreads       ? kThreadsMax
+                                                  : UINT32_MAX;
+  if (number < least || number > most) {
+    return fail(GQSGD_INVALID_ARGUMENT, "option %s=%" PRId64 " is outside %" PRId64 " to %" PRId64,
+                kOptionList[option], number, least, most);
+  }
+  const uint32_t value = static_cast<uint32_t>(number);
+  if (option == kStreamId) {
+    options->stream_id = value;
+  } else if (option == kThreads) {
+    options->threads = value;
+  } else if (option == kNontemporalBytes) {
+    options->nontemporal_bytes = value;
+  } else {
+    options->chunk_value_count = (value + kValueAlignment - 1) / kValueAlignment * kValueAlignment;
+  }
+  return Status();
+}
+
+}  // namespace
+
+Status check_timeout(int64_t timeout_ms, int64_t* checked_ms) {
+  if (timeout_ms < -1 || timeout_ms > kTimeoutMsMax) {
+    return fail(GQSGD_INVALID_ARGUMENT,
+                "timeout_ms is %" PRId64 "; allowed are -1 (for ever), 0 (the default, %" PRId64
+                ") and up to %" PRId64,
+                timeout_ms, kTimeoutMsDefault, kTimeoutMsMax);
+  }
+  *checked_ms = timeout_ms == 0 ? kTimeoutMsDefault : timeout_ms;
+  return Status();
+}
+
+Status parse_options(const char* text, CommOptions* options) {
+  *options = CommOptions();
+  options->timeout_ms = default_timeout_ms();
+  options->choice.costs = costs_of_environment();
+  std::string_view rest(text == nullptr ? "" : text);
+  if (rest.find_first_not_of(' ') == std::string_view::npos) return Status();
+  SpecItem item;
+  uint32_t given = 0;
+  while (next_item(&rest, &item)) GQ_TRY(read_option(item, &given, options));
+  return Status();
+}
+
+}  // namespace gq

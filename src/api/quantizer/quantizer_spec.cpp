@@ -1,0 +1,268 @@
+// The grammar of quantizers: presets, fields, and what follows from them.
+#include "src/api/quantizer/quantizer_spec.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "src/api/quantizer/quantizer_rules.h"
+#include "src/api/quantizer/spec_items.h"
+
+namespace gq {
+namespace {
+
+struct Preset {
+  const char* name;
+  const char* text;
+};
+
+// A preset's text never changes once released.
+constexpr Preset kPresets[] = {
+    {"none", "levels=none"},
+    {"paper-gl8", "levels=linear,bits=8"},
+    {"paper-ge8", "levels=exponential,bits=8"},
+    {"paper-gl4", "levels=linear,bits=4"},
+    {"paper-ge4", "levels=exponential,bits=4"},
+    {"blocks-8", "levels=linear,bits=8,block=128,rounding=correlated,rescale=true"},
+    {"rotated-8",
+     "levels=linear,bits=8,block=128,rounding=correlated,rescale=true,"
+     "rotate=hadamard,rounding_down=subtractive"},
+    {"rotated-4-8",
+     "levels=linear,bits=4,bits_down=8,block=128,rounding=correlated,rescale=true,"
+     "rotate=hadamard,rounding_down=subtractive"},
+    {"rotated-4",
+     "levels=linear,bits=4,block=128,rounding=correlated,rescale=true,"
+     "rotate=hadamard,rounding_down=subtractive"},
+    {"relative-8", "levels=exponential,bits=8,mantissa_bits=2,rounding=correlated"},
+};
+
+/** What a text without a preset changes, unless it says by `levels` that it stands for itself. */
+constexpr const char* kDefaultPreset = "blocks-8";
+
+// In the order of the described text, and of Draft::given.
+enum FieldIndex {
+  kLevels,
+  kBits,
+  kBitsDown,
+  kNorm,
+  kBlock,
+  kRounding,
+  kRoundingDown,
+  kRotate,
+  kCombine,
+  kRescale,
+  kMantissaBits,
+  kNonfinite,
+  kSeed,
+  kFieldCount
+};
+constexpr const char* kFieldList[] = {
+    "levels", "bits",    "bits_down", "norm",          "block",     "rounding", "rounding_down",
+    "rotate", "combine", "rescale",   "mantissa_bits", "nonfinite", "seed"};
+static_assert(sizeof kFieldList / sizeof kFieldList[0] == kFieldCount);
+
+constexpr uint8_t kBitsOfIndex[] = {4, 8, 32};
+constexpr uint32_t kBlockMin = 32, kBlockMax = 65536;
+
+/** A format being read: which fields the user named decides what is derived. */
+struct Draft {
+  Format format;
+  bool given[kFieldCount] = {};
+};
+
+Status choose(const char* field, Names names, std::string_view value, int* index) {
+  *index = find_name(names, value);
+  if (*index >= 0) return Status();
+  char allowed[128];
+  list_names(names, allowed, sizeof allowed);
+  return fail(GQSGD_INVALID_ARGUMENT, "%s=%s is not known; allowed are %s", field,
+              Shown(value).text(), allowed);
+}
+
+template <typename Enum>
+Status choose_enum(const char* field, Names names, std::string_view value, Enum* choice) {
+  int index = 0;
+  GQ_TRY(choose(field, names, value, &index));
+  *choice = static_cast<Enum>(index);
+  return Status();
+}
+
+Status read_number(const char* field, std::string_view value, uint64_t most, uint64_t* number) {
+  if (parse_unsigned(value, number) && *number <= most) return Status();
+  return fail(GQSGD_INVALID_ARGUMENT, "%s=%s is not an integer from 0 to %" PRIu64, field,
+              Shown(value).text(), most);
+}
+
+Status read_norm(std::string_view value, Format* format) {
+  const size_t colon = value.find(':');
+  if (colon == std::string_view::npos) {
+    return fail(GQSGD_INVALID_ARGUMENT,
+                "norm=%s is not of the form q:p, with q the norm inside a rank and p over ranks, "
+                "each 1, 2 or inf",
+                Shown(value).text());
+  }
+  GQ_TRY(choose_enum("norm q", names_of(kNormOrderList), value.substr(0, colon), &format->q));
+  return choose_enum("norm p", names_of(kNormOrderList), value.substr(colon + 1), &format->p);
+}
+
+Status read_block(std::string_view value, uint32_t* block) {
+  uint64_t number = 0;
+  GQ_TRY(read_number("block", value, kBlockMax, &number));
+  *block = static_cast<uint32_t>(number);
+  const bool power = (number & (number - 1)) == 0;
+  if (number == 0 || (power && number >= kBlockMin)) return Status();
+  return fail(GQSGD_INVALID_ARGUMENT, "block=%" PRIu64 " is not 0 or a power of two from %u to %u",
+              number, kBlockMin, kBlockMax);
+}
+
+Status read_bits(const char* field, std::string_view value, uint8_t* bits) {
+  int index = 0;
+  GQ_TRY(choose(field, names_of(kBitsList), value, &index));
+  *bits = kBitsOfIndex[index];
+  return Status();
+}
+
+Status read_mantissa_bits(std::string_view value, uint8_t* mantissa_bits) {
+  static constexpr const char* kAllowed[] = {"0", "2"};
+  int index = 0;
+  GQ_TRY(choose("mantissa_bits", names_of(kAllowed), value, &index));
+  *mantissa_bits = static_cast<uint8_t>(2 * index);
+  return Status();
+}
+
+Status read_field(int field, std::string_view value, Format* format) {
+  const char* name = kFieldList[field];
+  switch (field) {
+    case kLevels:
+      return choose_enum(name, names_of(kLevelsList), value, &format->levels);
+    case kBits:
+      return read_bits(name, value, &format->bits);
+    case kBitsDown:
+      return read_bits(name, value, &format->bits_down);
+    case kNorm:
+      return read_norm(value, format);
+    case kBlock:
+      return read_block(value, &format->block);
+    case kRounding:
+      return choose_enum(name, names_of(kRoundingList), value, &format->rounding);
+    case kRoundingDown:
+      return choose_enum(name, names_of(kRoundingDownList), value, &format->rounding_down);
+    case kRotate:
+      return choose_enum(name, names_of(kRotateList), value, &format->rotate);
+    case kCombine:
+      return choose_enum(name, names_of(kCombineList), value, &format->combine);
+    case kRescale:
+      return choose_enum(name, names_of(kBoolList), value, &format->rescale);
+    case kMantissaBits:
+      return read_mantissa_bits(value, &format->mantissa_bits);
+    case kNonfinite:
+      return choose_enum(name, names_of(kNonfiniteList), value, &format->nonfinite);
+    default:
+      return read_number(name, value, UINT64_MAX, &format->seed);
+  }
+}
+
+Status read_fields(std::string_view text, Draft* draft);
+
+Status read_preset(std::string_view name, Draft* draft) {
+  size_t used = 0;
+  char known[160] = "";
+  for (const Preset& preset : kPresets) {
+    if (name == preset.name) return read_fields(preset.text, draft);
+    used += static_cast<size_t>(
+        snprintf(known + used, sizeof known - used, used == 0 ? "%s" : ", %s", preset.name));
+  }
+  return fail(GQSGD_INVALID_ARGUMENT,
+              "preset \"%s\" is not known; there are %s; fields are set as "
+              "field=value",
+              Shown(name).text(), known);
+}
+
+Status read_fields(std::string_view text, Draft* draft) {
+  SpecItem item;
+  while (next_item(&text, &item)) {
+    const int field = find_name(names_of(kFieldList), item.name);
+    if (field < 0 || !item.has_value) {
+      char known[160];
+      list_names(names_of(kFieldList), known, sizeof known);
+      return fail(GQSGD_INVALID_ARGUMENT, "%s\"%s\" is not %s; fields are %s",
+                  item.has_value ? "field " : "", Shown(item.name).text(),
+                  item.has_value ? "known" : "field=value (a preset comes first)", known);
+    }
+    GQ_TRY(read_field(field, item.value, &draft->format));
+    draft->given[field] = true;
+  }
+  return Status();
+}
+
+Status refuse_repeats(std::string_view text) {
+  bool seen[kFieldCount] = {};
+  SpecItem item;
+  while (next_item(&text, &item)) {
+    const int field = find_name(names_of(kFieldList), item.name);
+    if (field < 0) continue;
+    if (seen[field]) {
+      return fail(GQSGD_INVALID_ARGUMENT, "field %s is given twice", kFieldList[field]);
+    }
+    seen[field] = true;
+  }
+  return Status();
+}
+
+bool names_levels(std::string_view text) {
+  SpecItem item;
+  while (next_item(&text, &item)) {
+    if (item.name == kFieldList[kLevels]) return true;
+  }
+  return false;
+}
+
+/** Fields that follow from others unless the user named them. */
+void derive(Draft* draft) {
+  Format& format = draft->format;
+  if (format.levels == Levels::none && !draft->given[kBits]) format.bits = 32;
+  if (!draft->given[kBitsDown]) format.bits_down = format.bits;
+  if (draft->given[kCombine]) return;
+  format.combine = format.bits == 4                       ? Combine::average
+                   : format.levels == Levels::exponential ? Combine::sum
+                                                          : Combine::exact;
+}
+
+}  // namespace
+
+Status parse_quantizer(const char* text, Format* format) {
+  Draft draft;
+  std::string_view rest(text), after_first(text);
+  SpecItem first;
+  const bool is_empty = rest.find_first_not_of(' ') == std::string_view::npos;
+  if (!is_empty && next_item(&after_first, &first) && !first.has_value) {
+    GQ_TRY(read_preset(first.name, &draft));
+    rest = after_first;
+  } else if (!names_levels(rest)) {
+    GQ_TRY(read_preset(kDefaultPreset, &draft));
+  }
+  if (is_empty) rest = {};
+  GQ_TRY(refuse_repeats(rest));
+  GQ_TRY(read_fields(rest, &draft));
+  derive(&draft);
+  GQ_TRY(check_combination(draft.format));
+  *format = draft.format;
+  return Status();
+}
+
+size_t describe_quantizer(const Format& f, char* text, size_t capacity_bytes) {
+  const auto word = [](Names names, auto value) {
+    return name_in(names, static_cast<size_t>(value));
+  };
+  return static_cast<size_t>(snprintf(
+      text, capacity_bytes,
+      "levels=%s,bits=%d,bits_down=%d,norm=%s:%s,block=%u,rounding=%s,rounding_down=%s,rotate=%s,"
+      "combine=%s,rescale=%s,mantissa_bits=%d,nonfinite=%s,seed=%" PRIu64,
+      word(names_of(kLevelsList), f.levels), f.bits, f.bits_down,
+      word(names_of(kNormOrderList), f.q), word(names_of(kNormOrderList), f.p), f.block,
+      word(names_of(kRoundingList), f.rounding), word(names_of(kRoundingDownList), f.rounding_down),
+      word(names_of(kRotateList), f.rotate), word(names_of(kCombineList), f.combine),
+      word(names_of(kBoolList), f.rescale), f.mantissa_bits,
+      word(names_of(kNonfiniteList), f.nonfinite), f.seed));
+}
+
+}  // namespace gq

@@ -1,0 +1,152 @@
+// The loop around the state machine, and the clock that runs while nothing happens.
+#include "src/call/progress_loop.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include <memory>
+#include <new>
+
+#include "src/support/clock.h"
+
+namespace gq {
+namespace {
+
+/** Statuses 60 to 79: a rank is gone or late. BACKEND: this one can no longer reach the others. All
+ *  else, before codes move, is shared by all ranks. */
+bool is_run_failure(gqsgd_status code) {
+  return (code >= GQSGD_TIMEOUT && code < GQSGD_NONFINITE) || code == GQSGD_BACKEND;
+}
+
+// Looks that find nothing before a call gives up, at the least.
+constexpr uint64_t kLooksMin = 8;
+
+}  // namespace
+
+void ProgressLoop::begin(Endpoint& endpoint, const Call& call, Status own) {
+  endpoint_ = &endpoint;
+  ended_ = false;
+  published_ = false;
+  progress_ = 0;
+  progress_ns_ = looked_ns_ = monotonic_ns();
+  Status begun = endpoint.failure.get();
+  if (begun.ok()) begun = operation_.begin(endpoint, call, own);
+  published_ = begun.ok();
+  if (!published_) end(begun);
+}
+
+bool ProgressLoop::advance() {
+  if (ended_) return true;
+  bool done = false;
+  const Status status = operation_.advance(&done);
+  if (!status.ok() || done) {
+    end(status);
+  } else if (operation_.progress() != progress_) {
+    progress_ = operation_.progress();
+    progress_ns_ = monotonic_ns();
+  }
+  return ended_;
+}
+
+void ProgressLoop::wait() {
+  const uint64_t before_ns = monotonic_ns();
+  const Status status = endpoint_->transport->wait(kWaitSliceUs);
+  looked_ns_ = monotonic_ns();
+  endpoint_->wait_ns += looked_ns_ - before_ns;
+  status.ok() ? give_up_in_time() : end(status);
+}
+
+void ProgressLoop::look() {
+  const Status status = endpoint_->transport->check();
+  shorten_pause();
+  status.ok() ? give_up_in_time() : end(status);
+}
+
+/** A message may take several looks at either end, of which the last alone shows. A caller that
+ *  pauses between looks for long has not seen that nothing happens, and counts little of it. */
+void ProgressLoop::shorten_pause() {
+  const uint64_t now_ns = monotonic_ns();
+  const int64_t timeout_ms = endpoint_->timeout_ms.load(std::memory_order_relaxed);
+  const uint64_t pause_ns = now_ns - looked_ns_;
+  const uint64_t counted_ns = static_cast<uint64_t>(timeout_ms) * 1000000 / kLooksMin;
+  const bool idle = progress_ns_ <= looked_ns_;
+  if (timeout_ms >= 0 && idle && pause_ns > counted_ns) progress_ns_ += pause_ns - counted_ns;
+  looked_ns_ = now_ns;
+}
+
+void ProgressLoop::give_up_in_time() {
+  const int64_t timeout_ms = endpoint_->timeout_ms.load(std::memory_order_relaxed);
+  const int64_t idle_ms = static_cast<int64_t>((monotonic_ns() - progress_ns_) / 1000000);
+  if (timeout_ms < 0 || idle_ms < timeout_ms) return;
+  // A slow thread may have been suspended itself: what came meanwhile counts.
+  const uint64_t noted_ns = progress_ns_;
+  if (advance() || progress_ns_ != noted_ns) return;
+  uint32_t culprit = 0;
+  const Status status = operation_.timed_out(idle_ms, &culprit);
+  endpoint_->transport->abort_group(status.code(), culprit);
+  end(status);
+}
+
+void ProgressLoop::end(Status status) {
+  ended_ = true;
+  bool shared = published_ && !operation_.agreed() && !is_run_failure(status.code());
+  // A refusal that all have read, or the transport's word for a rank that broke it.
+  if (shared && status.code() == GQSGD_REMOTE_ERROR) {
+    const Status checked = endpoint_->transport->check();
+    shared = checked.ok();
+    if (!shared) status = checked;
+  }
+  if (!status.ok() && !shared) {
+    endpoint_->failure.keep(status, last_error());
+    endpoint_->transport->abort_group(status.code(), endpoint_->rank());
+  }
+  // A result that is complete stays one, whatever has broken the endpoint meanwhile. Of a failure
+  // the first one is told, which may be another thread's.
+  const Status broken = status.ok() ? Status() : endpoint_->failure.get();
+  status_ = broken.ok() ? status : broken;
+}
+
+Status allreduce(Endpoint& endpoint, const Call& call, Status own) {
+  ProgressLoop loop;
+  loop.begin(endpoint, call, own);
+  while (!loop.advance()) loop.wait();
+  return loop.status();
+}
+
+Status allreduce_virtual(Endpoint* endpoints, const Call* calls, uint32_t ranks) {
+  std::unique_ptr<Allreduce[]> operations(new (std::nothrow) Allreduce[ranks]);
+  if (!operations) return fail(GQSGD_NO_MEMORY, "no memory for %u virtual ranks", ranks);
+  for (uint32_t rank = 0; rank < ranks; ++rank) {
+    GQ_TRY(operations[rank].begin(endpoints[rank], calls[rank], Status()));
+  }
+  for (uint32_t finished = 0; finished < ranks;) {
+    uint64_t events = 0;
+    finished = 0;
+    for (uint32_t rank = 0; rank < ranks; ++rank) {
+      const uint64_t before = operations[rank].progress();
+      bool done = false;
+      GQ_TRY(operations[rank].advance(&done));
+      events += operations[rank].progress() - before;
+      finished += done ? 1 : 0;
+    }
+    if (finished < ranks && events == 0) {
+      return fail(GQSGD_INTERNAL, "schedule stuck: %u of %u virtual ranks finished", finished,
+                  ranks);
+    }
+  }
+  return Status();
+}
+
+void abort_endpoint(Endpoint& endpoint) {
+  endpoint.failure.keep_abort(endpoint.rank());
+  endpoint.transport->abort();
+}
+
+void abort_group(Endpoint& endpoint, const char* what) {
+  char sentence[96];
+  snprintf(sentence, sizeof sentence, "rank %u %s", endpoint.rank(), what);
+  endpoint.failure.keep(Status(GQSGD_ABORTED), sentence);
+  endpoint.transport->abort_group(GQSGD_ABORTED, endpoint.rank());
+}
+
+}  // namespace gq

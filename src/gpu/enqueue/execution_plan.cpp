@@ -1,0 +1,358 @@
+// The walk of all ranks in step.
+#include "src/gpu/enqueue/execution_plan.h"
+
+#include <algorithm>
+#include <deque>
+#include <map>
+
+#include "src/execute/messages.h"
+#include "src/schedule/nodes.h"
+
+namespace gq {
+namespace {
+
+/** What lies between two ranks. */
+struct Channel {
+  std::deque<Transfer> sent;  ///< has not travelled yet; peer is the receiver
+  std::deque<Move> expected;  ///< receives of the receiver, in its order, that have not travelled
+  uint8_t contents_sent = 0;  ///< in this turn, a bit for each content
+  uint64_t under_way = 0;     ///< travels while another turn is made
+  uint64_t arrived = 0;       ///< has travelled and was not received yet
+  uint64_t operands_expected = 0;
+  uint64_t operands_received = 0;
+  uint64_t operands_merged = 0;
+};
+
+struct Walker {
+  MoveCursor moves;
+  MoveCursor receives;  ///< ahead of the moves
+  Move move{};
+  bool held = false;  ///< `move` is still to be made
+  bool ended = false;
+  uint64_t sums_begun = 0;
+};
+
+bool receives_words(const Move& move) {
+  return move.kind == MoveKind::receive_operand || move.kind == MoveKind::receive_result;
+}
+
+/** The values of a message over several origins that `rank` made; may be none. */
+Part own_part(const Move& move, uint32_t rank) {
+  const uint64_t end = move.first_value + move.value_count;
+  const uint64_t first = std::clamp(rank * move.origin_value_count, move.first_value, end);
+  const uint64_t last = std::clamp((rank + 1) * move.origin_value_count, move.first_value, end);
+  return {first, last - first};
+}
+
+}  // namespace
+
+class ExecutionPlanMaker {
+ public:
+  ExecutionPlanMaker(ExecutionPlan* execution_plan, uint32_t rank, Pace pace)
+      : program_(*execution_plan),
+        layout_(execution_plan->plan_.layout),
+        rank_(rank),
+        overlaps_(pace == Pace::overlapped) {}
+
+  Status make() {
+    const uint32_t ranks = program_.plan_.shape.ranks;
+    for (uint32_t rank = 0; rank < ranks; ++rank) {
+      const MoveCursor moves(program_.plan_.schedule, program_.plan_.shape, rank);
+      walkers_.push_back({moves, moves});
+    }
+    for (;;) {
+      events_ = 0;
+      uint32_t ended = 0;
+      for (uint32_t rank = 0; rank < ranks; ++rank) {
+        walk(rank);
+        ended += walkers_[rank].ended ? 1 : 0;
+      }
+      travel();
+      if (ended == ranks) {
+        join();
+        return Status();
+      }
+      if (events_ == 0) {
+        return fail(GQSGD_INTERNAL, "schedule %s stuck: %u of %u ranks ended",
+                    program_.plan_.schedule->name, ended, ranks);
+      }
+    }
+  }
+
+ private:
+  Channel& between(uint32_t from, uint32_t to) { return channels_[{from, to}]; }
+
+  void walk(uint32_t rank) {
+    Walker& walker = walkers_[rank];
+    while (!walker.ended) {
+      if (!walker.held && !walker.moves.next(&walker.move)) {
+        walker.ended = true;
+        break;
+      }
+      walker.held = !make_move(rank, walker.move);
+      if (walker.held) return;
+      ++events_;
+    }
+  }
+
+  /** False if it has to wait for the next turn. */
+  bool make_move(uint32_t rank, const Move& move) {
+    const bool here = rank == rank_;
+    switch (move.kind) {
+      case MoveKind::send:
+        return send(rank, move);
+      case MoveKind::receive_operand:
+      case MoveKind::receive_result:
+        return receive(rank, move);
+      case MoveKind::add_all:
+        ++walkers_[rank].sums_begun;
+        if (here) sum_ = move;
+        return true;
+      case MoveKind::await_sum:
+        return sums_made_ >= walkers_[rank].sums_begun;
+      case MoveKind::merge_norms:
+        if (here) add_stage(move, whole(move), operand_bytes(move.peer));
+        between(move.peer, rank).operands_merged += 1;
+        return true;
+      case MoveKind::reduce:
+        if (here) add_stages(move, operand_bytes(move.peer));
+        between(move.peer, rank).operands_merged += 1;
+        return true;
+      case MoveKind::reduce_many:
+        reduce_many(rank, move);
+        return true;
+      case MoveKind::dequantize:
+        if (here) add_results(move);
+        return true;
+      case MoveKind::norm:
+      case MoveKind::quantize:
+        if (here) add_stages(move, 0);
+        return true;
+    }
+    return true;
+  }
+
+  ExecutionStep& add(ExecutionStep::Kind kind) {
+    program_.steps_.push_back({kind});
+    return program_.steps_.back();
+  }
+
+  static Piece whole(const Move& move) {
+    return {{move.first_value, static_cast<size_t>(move.value_count)}};
+  }
+
+  void add_stage(const Move& move, const Piece& piece, size_t operand_bytes) {
+    ExecutionStep& step = add(ExecutionStep::Kind::stage);
+    step.move = move;
+    step.piece = piece;
+    step.from_bytes = operand_bytes;
+  }
+
+  template <typename Each>
+  void for_pieces(const Move& move, Each each) const {
+    const auto always = [&](const Piece& piece) {
+      each(piece);
+      return Status();
+    };
+    (void)for_each_piece(move, program_.segments(), always).ok();
+  }
+
+  /** The operand lies where its move's words begin. */
+  void add_stages(const Move& move, size_t operand_bytes) {
+    for_pieces(move, [&](const Piece& piece) {
+      add_stage(move, piece, operand_bytes + layout_.between_bytes(move.content, piece.skipped));
+    });
+  }
+
+  void add_results(const Move& move) {
+    for_pieces(move, [&](const Piece& piece) {
+      program_.results_.push_back({ExecutionStep::Kind::stage, move, piece});
+    });
+  }
+
+  void add_copy(size_t from_bytes, size_t to_bytes, size_t size_bytes) {
+    if (size_bytes == 0 || from_bytes == to_bytes) return;
+    ExecutionStep& step = add(ExecutionStep::Kind::copy);
+    step.from_bytes = from_bytes;
+    step.to_bytes = to_bytes;
+    step.size_bytes = size_bytes;
+  }
+
+  /** Where the operand last received from `peer` lies here. */
+  size_t operand_bytes(uint32_t peer) {
+    return layout_.landing_bytes(peer, between(peer, rank_).operands_received - 1);
+  }
+
+  bool send(uint32_t rank, const Move& move) {
+    Channel& channel = between(rank, move.peer);
+    if (overlaps_ && !begins_chunk(move.content, &channel)) return false;
+    const size_t here_bytes = result_here_bytes(layout_, move, rank);
+    channel.sent.push_back(
+        {move.peer, true, here_bytes, layout_.size_bytes(move.content, move.value_count)});
+    if (rank != rank_ || move.origin_value_count == 0) return true;
+    const Part own = own_part(move, rank);
+    add_copy(layout_.offset_bytes(move.content, own.first_value),
+             layout_.result_bytes(move.content, own.first_value),
+             layout_.size_bytes(move.content, own.value_count));
+    return true;
+  }
+
+  /** False for a second chunk of the turn. Norms are short: they go along as they come. */
+  static bool begins_chunk(Content content, Channel* channel) {
+    if (content == Content::norms) return true;
+    const uint8_t bit = static_cast<uint8_t>(1u << static_cast<unsigned>(content));
+    const bool begins = (channel->contents_sent & bit) == 0;
+    channel->contents_sent |= bit;
+    return begins;
+  }
+
+  bool receive(uint32_t rank, const Move& move) {
+    Channel& channel = between(move.peer, rank);
+    if (channel.arrived == 0) return false;
+    channel.arrived -= 1;
+    const bool is_operand = move.kind == MoveKind::receive_operand;
+    if (is_operand) channel.operands_received += 1;
+    if (rank == rank_ && !is_operand && move.content == Content::norms) {
+      add_copy(layout_.result_bytes(move.content, move.first_value),
+               layout_.offset_bytes(move.content, move.first_value),
+               layout_.size_bytes(move.content, move.value_count));
+    }
+    return true;
+  }
+
+  /** Where all ranks have come to it: after the messages of that turn, on all of them. */
+  void add_sum() {
+    ExecutionStep& step = add(ExecutionStep::Kind::sum);
+    step.to_bytes = layout_.offset_bytes(sum_.content, sum_.first_value);
+    step.size_bytes = layout_.size_bytes(sum_.content, sum_.value_count);
+  }
+
+  void reduce_many(uint32_t rank, const Move& move) {
+    const Shape& shape = program_.plan_.shape;
+    if (rank == rank_) for_pieces(move, [&](const Piece& piece) { add_reduce_many(move, piece); });
+    for (uint32_t k = 0; k < operand_count(shape, rank, move); ++k) {
+      const uint32_t peer = operand_rank(shape, rank, move, k);
+      if (peer != rank) between(peer, rank).operands_merged += 1;
+    }
+  }
+
+  void add_reduce_many(const Move& move, const Piece& piece) {
+    const Shape& shape = program_.plan_.shape;
+    add_stage(move, piece, 0);
+    program_.steps_.back().first = static_cast<uint32_t>(program_.operands_.size());
+    program_.steps_.back().count = operand_count(shape, rank_, move);
+    for (uint32_t k = 0; k < operand_count(shape, rank_, move); ++k) {
+      const uint32_t peer = operand_rank(shape, rank_, move, k);
+      const size_t chunk_bytes = peer == rank_
+                                     ? layout_.offset_bytes(move.content, move.first_value)
+                                     : operand_bytes(peer);
+      program_.operands_.push_back(chunk_bytes +
+                                   layout_.between_bytes(move.content, piece.skipped));
+    }
+    if (!program_.plan_.adds_values) return;
+    program_.operands_.push_back(layout_.offset_bytes(Content::sums, move.first_value) +
+                                 layout_.between_bytes(Content::sums, piece.skipped));
+    program_.operands_.push_back(layout_.scratch_bytes());
+  }
+
+  /** Everything sent travels as far as there are places for it. */
+  void travel() {
+    join();
+    const uint32_t first = static_cast<uint32_t>(program_.transfers_.size());
+    for (auto& [ends, channel] : channels_) {
+      arrive(&channel);
+      deliver(ends.first, ends.second, &channel);
+    }
+    const uint32_t count = static_cast<uint32_t>(program_.transfers_.size()) - first;
+    if (count > 0) {
+      ExecutionStep& step = add(ExecutionStep::Kind::exchange);
+      step.first = first;
+      step.count = count;
+      step.aside = apart_ = overlaps_;
+    }
+    uint64_t sums = UINT64_MAX;
+    for (const Walker& walker : walkers_) sums = std::min(sums, walker.sums_begun);
+    if (sums == sums_made_) return;
+    join();
+    add_sum();
+    sums_made_ = sums;
+    ++events_;
+  }
+
+  /** What was under way while the turn was made can be received in the next one. */
+  void arrive(Channel* channel) {
+    channel->contents_sent = 0;
+    channel->arrived += channel->under_way;
+    events_ += channel->under_way;
+    channel->under_way = 0;
+  }
+
+  /** What follows comes after what went aside in the turn before. If no stage went on meanwhile, it
+   *  may as well have stayed. */
+  void join() {
+    if (!apart_) return;
+    apart_ = false;
+    ExecutionStep& last = program_.steps_.back();
+    if (last.kind == ExecutionStep::Kind::exchange) {
+      last.aside = false;
+    } else {
+      add(ExecutionStep::Kind::join);
+    }
+  }
+
+  void deliver(uint32_t from, uint32_t to, Channel* channel) {
+    for (; !channel->sent.empty(); channel->sent.pop_front()) {
+      if (channel->expected.empty() && !look_ahead(from, to)) return;
+      const Move& receive = channel->expected.front();
+      size_t place_bytes = layout_.result_bytes(receive.content, receive.first_value);
+      if (receive.kind == MoveKind::receive_operand) {
+        const uint64_t in_use = channel->operands_expected - channel->operands_merged;
+        if (in_use == layout_.slot_count()) return;
+        place_bytes = layout_.landing_bytes(from, channel->operands_expected);
+        channel->operands_expected += 1;
+      }
+      Transfer transfer = channel->sent.front();
+      if (from == rank_) program_.transfers_.push_back(transfer);
+      if (to == rank_) {
+        program_.transfers_.push_back(
+            {from, false, place_bytes, transfer.size_bytes, transfer.here_bytes});
+      }
+      channel->expected.pop_front();
+      (overlaps_ ? channel->under_way : channel->arrived) += 1;
+      ++events_;
+    }
+  }
+
+  /** Finds the next receive of `to` from `from`, noting what it passes. */
+  bool look_ahead(uint32_t from, uint32_t to) {
+    for (Move move; walkers_[to].receives.next(&move);) {
+      if (!receives_words(move)) continue;
+      between(move.peer, to).expected.push_back(move);
+      if (move.peer == from) return true;
+    }
+    return false;
+  }
+
+  ExecutionPlan& program_;
+  const Layout& layout_;
+  const uint32_t rank_;
+  const bool overlaps_;
+  bool apart_ = false;  ///< an exchange went aside, and nothing has come after it yet
+  std::vector<Walker> walkers_;
+  std::map<std::pair<uint32_t, uint32_t>, Channel> channels_;
+  Move sum_{};  ///< this rank's next one
+  uint64_t sums_made_ = 0;
+  uint64_t events_ = 0;
+};
+
+Status ExecutionPlan::make(const Plan& plan, uint32_t rank, const std::vector<Part>* segments,
+                           Pace pace) {
+  *this = ExecutionPlan();
+  plan_ = plan;
+  in_segments_ = segments != nullptr;
+  if (in_segments_) segments_ = *segments;
+  if (plan_.shape.slices != nullptr) plan_.shape.slices = segments_.data();
+  return ExecutionPlanMaker(this, rank, pace).make();
+}
+
+}  // namespace gq

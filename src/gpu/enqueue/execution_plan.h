@@ -1,0 +1,87 @@
+// One rank's part of a plan as a list that a stream can be filled with: stages, and between them
+// groups of messages that leave and arrive together.
+#ifndef GQ_GPU_ENQUEUE_EXECUTION_PLAN_H
+#define GQ_GPU_ENQUEUE_EXECUTION_PLAN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <vector>
+
+#include "src/execute/pieces.h"
+#include "src/plan/plan.h"
+#include "src/transport/stream/stream_transport.h"
+
+namespace gq {
+
+/** One thing to enqueue. Places are bytes into the arena. */
+struct ExecutionStep {
+  enum class Kind : uint8_t {
+    stage,     ///< what `move` says, on one piece of it
+    copy,      ///< size_bytes from from_bytes to to_bytes
+    exchange,  ///< transfers first .. first + count - 1, all at once
+    join,      ///< what follows comes after the last exchange that went aside
+    sum,       ///< the transport adds what lies at to_bytes
+  };
+  Kind kind;
+  Move move{};
+  Piece piece{};
+  size_t from_bytes = 0;  ///< copy; or where the one operand of a stage lies
+  size_t to_bytes = 0;
+  size_t size_bytes = 0;
+  uint32_t first = 0;  ///< of the transfers of an exchange, or of the operands of a stage
+  uint32_t count = 0;
+  bool aside = false;  ///< an exchange that comes after all before it, and next to what follows
+};
+
+/** How stages and messages of one call go together. */
+enum class Pace : uint8_t {
+  in_turns,    ///< everything goes as far as it can, then everything that was sent travels
+  overlapped,  ///< a chunk's messages travel while stages work on other chunks
+};
+
+/** The moves of all ranks are walked in step to find out which messages travel together: in every
+ *  turn each rank goes on as far as what it has lets it, then everything sent in this turn travels.
+ *  Both ends of a message have it in the same turn, and so no two groups wait for each other,
+ *  though a stream stands still until a group is through. Messages whose place is still in use wait
+ *  for a later turn. No schedule is known here.
+ *
+ *  Overlapped, a rank's turn ends before a second chunk goes to the same peer, and what travels in
+ *  one turn is received in the next but one: the stages of the turn between need not wait for it.
+ *  They cannot touch it either: words stay as they are once they are sent, and places for words
+ *  are given out again only when stages of the turn before, or of earlier ones, have used them
+ *  up. */
+class ExecutionPlan {
+ public:
+  /** `segments` are those of the call; null for a call in one piece. The pace is the same on all
+   *  ranks. Takes time in proportion to the moves of all ranks. INTERNAL if the schedule gets
+   *  stuck. May throw std::bad_alloc. */
+  Status make(const Plan& plan, uint32_t rank, const std::vector<Part>* segments, Pace pace);
+
+  const Plan& plan() const { return plan_; }
+  /** Null for a call in one piece. */
+  const std::vector<Part>* segments() const { return in_segments_ ? &segments_ : nullptr; }
+  /** All but dequantize, in order. */
+  const std::vector<ExecutionStep>& steps() const { return steps_; }
+  /** The dequantize stages: values are written last. */
+  const std::vector<ExecutionStep>& results() const { return results_; }
+  const std::vector<Transfer>& transfers() const { return transfers_; }
+  /** Where the operands of reduce_many stages lie, one list after the other. Where values are added
+   *  a list goes on with what is added at a time: sums, and one operand's values. */
+  const std::vector<size_t>& operands() const { return operands_; }
+
+ private:
+  friend class ExecutionPlanMaker;
+
+  Plan plan_;
+  bool in_segments_ = false;
+  std::vector<Part> segments_;  // which the plan points to
+  std::vector<ExecutionStep> steps_;
+  std::vector<ExecutionStep> results_;
+  std::vector<Transfer> transfers_;
+  std::vector<size_t> operands_;
+};
+
+}  // namespace gq
+
+#endif

@@ -1,0 +1,237 @@
+// The root's loop while ranks arrive, and the handing out when all are there. Whom it lets in is in
+// bootstrap_listener.cpp.
+#include "src/transport/bootstrap/bootstrap_root.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <time.h>
+
+#include <new>
+
+#include "src/support/clock.h"
+#include "src/support/rank_list.h"
+#include "src/transport/bootstrap/random_bytes.h"
+#include "src/transport/system_failure.h"
+
+namespace gq {
+namespace {
+
+constexpr timespec kRetryPause{0, 1000000};
+constexpr int kPollMs = 1000;
+// A group_failure group is told to ranks that still arrive, this long.
+constexpr int64_t kLingerMs = 500;
+constexpr uint32_t kMembersPerPacket = kPacketDescriptorsMax / kMemberDescriptors;
+
+}  // namespace
+
+Status Root::prepare() {
+  joined_.reset(new (std::nothrow) JoinedRank[join_token_.size]);
+  polls_.reset(new (std::nothrow) pollfd[1 + kPendingClientsMax + join_token_.size]);
+  if (joined_ && polls_) return Status();
+  return fail(GQSGD_NO_MEMORY, "no memory to receive %u ranks", join_token_.size);
+}
+
+Status Root::gather(Status own, Member bring, GroupMembers* group) {
+  if (!own.ok()) fail_for_own_status(own);
+  const Status status = receive_all(std::move(bring), group);
+  if (status.ok()) return status;
+  fail_for_own_status(status);  // unless it is what failed the group already
+  return group_failure();
+}
+
+Status Root::receive_all(Member bring, GroupMembers* group) {
+  GQ_TRY(listen_as(join_token_.id, &listener_));
+  joined_[0].member = std::move(bring);
+  while (!is_over()) {
+    GQ_TRY(watch());
+    GQ_TRY(accept_pending());
+    receive_join_requests();
+    receive_from_joined();
+  }
+  listener_.reset();
+  if (outcome_.status != GQSGD_OK) return group_failure();
+  GQ_TRY(random_bytes(&outcome_.tag, sizeof outcome_.tag));
+  for (uint32_t rank = 1; rank < join_token_.size; ++rank) GQ_TRY(send_group(rank));
+  group->tag = outcome_.tag;
+  group->members.reset(new (std::nothrow) Member[join_token_.size]);
+  if (!group->members) return fail(GQSGD_NO_MEMORY, "no memory for %u ranks", join_token_.size);
+  for (uint32_t rank = 0; rank < join_token_.size; ++rank) {
+    group->members[rank] = std::move(joined_[rank].member);
+  }
+  return Status();
+}
+
+Status Root::conclude(Status own) {
+  if (!own.ok()) {
+    fail_for_own_status(own);
+    return group_failure();
+  }
+  outcome_.rank_count = 0;
+  for (uint32_t rank = 1; rank < join_token_.size; ++rank)
+    send_outcome_to(joined_[rank].socket.number());
+  return Status();
+}
+
+bool Root::is_over() {
+  const uint64_t now_us = monotonic_us();
+  if (taken_count_ == join_token_.size) return true;
+  if (outcome_.status != GQSGD_OK) return now_us >= linger_until_us_;
+  if (now_us < join_token_.deadline_us) return false;
+  fail_for_missing_ranks(0);
+  return true;
+}
+
+/** Sleeps until somebody says something, a pending client's time is up, or the deadline. */
+Status Root::watch() {
+  const bool has_failed = outcome_.status != GQSGD_OK;
+  uint64_t deadline_us = has_failed ? linger_until_us_ : join_token_.deadline_us;
+  nfds_t count = 0;
+  polls_[count++] = {listener_.number(), POLLIN, 0};
+  for (uint32_t i = 0; i < pending_count_; ++i) {
+    polls_[count++] = {pending_[i].socket.number(), POLLIN, 0};
+    if (pending_[i].drop_us < deadline_us) deadline_us = pending_[i].drop_us;
+  }
+  for (uint32_t rank = 1; rank < join_token_.size; ++rank) {
+    if (joined_[rank].socket.is_open()) {
+      polls_[count++] = {joined_[rank].socket.number(), POLLIN, 0};
+    }
+  }
+  if (poll(polls_.get(), count, poll_ms_until(deadline_us, kPollMs)) >= 0) return Status();
+  return errno == EINTR ? Status() : system_failure(errno, "waiting for ranks");
+}
+
+/** Joined ranks say nothing while the group forms, unless they give up or die. */
+void Root::receive_from_joined() {
+  for (uint32_t rank = 1; rank < join_token_.size; ++rank) {
+    JoinedRank& joined = joined_[rank];
+    if (!joined.socket.is_open()) continue;
+    Report report;
+    Packet packet{&report, sizeof report, nullptr, 0};
+    Delivery delivery;
+    const Status received = receive_packet(joined.socket.number(), &packet, &delivery);
+    if (received.ok() && delivery == Delivery::not_yet) continue;
+    const bool spoke = received.ok() && delivery == Delivery::done;
+    if (spoke && report.status == GQSGD_TIMEOUT) {
+      fail_for_missing_ranks(rank);
+    } else {
+      fail_group(GQSGD_PEER_LOST, "rank %u %s while the group formed", rank,
+                 spoke ? "said what no correct rank says" : "died");
+    }
+    joined.socket.reset();
+  }
+}
+
+Status Root::send_group(uint32_t rank) {
+  for (uint32_t first = 0; first < join_token_.size; first += kMembersPerPacket) {
+    const uint32_t left = join_token_.size - first;
+    GQ_TRY(send_members(rank, first, left < kMembersPerPacket ? left : kMembersPerPacket));
+  }
+  return await_report(rank);
+}
+
+Status Root::send_members(uint32_t rank, uint32_t first_rank, uint32_t rank_count) {
+  int descriptors[kPacketDescriptorsMax];
+  for (uint32_t i = 0; i < rank_count; ++i) {
+    const Member& member = joined_[first_rank + i].member;
+    int* const theirs = descriptors + kMemberDescriptors * i;
+    theirs[0] = member.memory.number();
+    theirs[1] = member.wakeup.number();
+    theirs[2] = member.liveness_pipe.number();
+  }
+  outcome_.first_rank = first_rank;
+  outcome_.rank_count = rank_count;
+  for (;;) {
+    Delivery delivery;
+    const Status sent =
+        send_packet(joined_[rank].socket.number(), &outcome_, sizeof outcome_, descriptors,
+                    kMemberDescriptors * size_t{rank_count}, &delivery);
+    if (sent.ok() && delivery == Delivery::done) return Status();
+    if (!sent.ok()) {
+      fail_for_own_status(sent);
+    } else if (delivery == Delivery::closed) {
+      fail_group(GQSGD_PEER_LOST, "rank %u died while the group formed", rank);
+    } else if (monotonic_us() >= join_token_.deadline_us) {
+      fail_group(GQSGD_TIMEOUT, "rank %u took nothing more while the group formed", rank);
+    }
+    if (outcome_.status != GQSGD_OK) return group_failure();
+    nanosleep(&kRetryPause, nullptr);
+  }
+}
+
+Status Root::await_report(uint32_t rank) {
+  const int socket = joined_[rank].socket.number();
+  for (;;) {
+    Report report;
+    Packet packet{&report, sizeof report, nullptr, 0};
+    Delivery delivery;
+    GQ_TRY(receive_packet(socket, &packet, &delivery));
+    if (delivery == Delivery::done) {
+      if (report.status == GQSGD_OK) return Status();
+      const bool impatient = report.status == GQSGD_TIMEOUT;
+      fail_group(impatient ? GQSGD_TIMEOUT : GQSGD_REMOTE_ERROR, "rank %u %s: %s (%s)", rank,
+                 impatient ? "gave up waiting" : "could not join", gqsgd_status_name(report.status),
+                 gqsgd_status_string(report.status));
+    } else if (delivery == Delivery::closed) {
+      fail_group(GQSGD_PEER_LOST, "rank %u died while the group formed", rank);
+    } else if (monotonic_us() >= join_token_.deadline_us) {
+      fail_group(GQSGD_TIMEOUT, "rank %u did not say that it is ready in the time allowed", rank);
+    }
+    if (outcome_.status != GQSGD_OK) return group_failure();
+    pollfd watched{socket, POLLIN, 0};
+    if (poll(&watched, 1, poll_ms_until(join_token_.deadline_us, kPollMs)) < 0 && errno != EINTR) {
+      return system_failure(errno, "waiting for rank %u to be ready", rank);
+    }
+  }
+}
+
+/** The first reason counts; everybody hears the same sentence. */
+void Root::fail_group(gqsgd_status status, const char* format, ...) {
+  if (outcome_.status != GQSGD_OK) return;
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(outcome_.sentence, sizeof outcome_.sentence, format, arguments);
+  va_end(arguments);
+  outcome_.status = status;
+  outcome_.rank_count = 0;
+  const uint64_t linger_us = deadline_after_ms(status == GQSGD_TIMEOUT ? 0 : kLingerMs);
+  linger_until_us_ = linger_us < join_token_.deadline_us ? linger_us : join_token_.deadline_us;
+  for (uint32_t rank = 1; rank < join_token_.size; ++rank) {
+    if (joined_[rank].socket.is_open()) send_outcome_to(joined_[rank].socket.number());
+  }
+}
+
+/** The others hear of it as of any rank that fails; this process keeps its own sentence. */
+void Root::fail_for_own_status(const Status& own) {
+  if (outcome_.status != GQSGD_OK) return;
+  own_ = own.code();
+  snprintf(own_sentence_, sizeof own_sentence_, "%s", last_error());
+  fail_group(GQSGD_REMOTE_ERROR, "rank 0 could not join: %s (%s); see its own error",
+             gqsgd_status_name(own_), gqsgd_status_string(own_));
+}
+
+/** `impatient` is the rank whose time is up. */
+void Root::fail_for_missing_ranks(uint32_t impatient) {
+  RankList missing;
+  for (uint32_t rank = 1; rank < join_token_.size; ++rank) {
+    if (!joined_[rank].socket.is_open()) missing.add(rank);
+  }
+  if (missing.count() == 0) {
+    return fail_group(
+        GQSGD_TIMEOUT,
+        "rank %u gave up when its time was over, as the last of %u ranks came; timeout_ms "
+        "sets the time",
+        impatient, join_token_.size);
+  }
+  fail_group(GQSGD_TIMEOUT, "missing ranks: %s; %u of %u did not come in the time allowed; %s",
+             missing.text(), missing.count(), join_token_.size, kOneMachine);
+}
+
+void Root::send_outcome(int socket, const Outcome& outcome) {
+  Delivery delivery;
+  // Whoever cannot be told sees the socket close.
+  const Status sent = send_packet(socket, &outcome, sizeof outcome, nullptr, 0, &delivery);
+  static_cast<void>(sent);
+}
+
+}  // namespace gq

@@ -1,0 +1,82 @@
+// Rank 0's part in the bootstrap: it lets in whom it should, and says the same to all.
+#ifndef GQ_TRANSPORT_BOOTSTRAP_BOOTSTRAP_ROOT_H
+#define GQ_TRANSPORT_BOOTSTRAP_BOOTSTRAP_ROOT_H
+
+#include <poll.h>
+
+#include "src/transport/bootstrap/bootstrap.h"
+#include "src/transport/bootstrap/bootstrap_messages.h"
+#include "src/transport/bootstrap/packet_socket.h"
+
+namespace gq {
+
+class Root final : public Bootstrap {
+ public:
+  explicit Root(const JoinToken& join_token) : join_token_(join_token) {}
+
+  Status prepare();
+  Status gather(Status own, Member bring, GroupMembers* group) override;
+  Status conclude(Status own) override;
+
+ private:
+  /** Clients that have connected and not yet shown who they are. The oldest makes room for the
+   *  newest, so that silent ones cannot keep ranks out. */
+  static constexpr uint32_t kPendingClientsMax = 64;
+  /** Connections taken per iteration, so that processes that connect without end keep rank 0
+   * neither from its deadline nor from the ranks. Fewer than kPendingClientsMax: each is read
+   * before it is dropped for newer ones. */
+  static constexpr uint32_t kAcceptsPerIteration = 32;
+  struct PendingClient {
+    Descriptor socket;
+    uint64_t drop_us = 0;
+  };
+
+  struct JoinedRank {
+    Descriptor socket;  ///< open while its rank is here
+    Member member;
+    bool taken = false;  ///< its rank has been here
+  };
+
+  Status receive_all(Member bring, GroupMembers* group);
+  bool is_over();
+  Status watch();
+  Status accept_pending();
+  void drop_pending(uint32_t index);
+  void receive_join_requests();
+  void receive_from_joined();
+  void admit(const JoinRequest& join_request, const Status& received, Packet* packet,
+             Descriptor* socket);
+  void check_join_request(const JoinRequest& join_request, const Status& received);
+  [[gnu::format(printf, 4, 5)]] void refuse(int socket, gqsgd_status status, const char* format,
+                                            ...);
+
+  Status send_group(uint32_t rank);
+  Status send_members(uint32_t rank, uint32_t first_rank, uint32_t rank_count);
+  Status await_report(uint32_t rank);
+
+  [[gnu::format(printf, 3, 4)]] void fail_group(gqsgd_status status, const char* format, ...);
+  void fail_for_missing_ranks(uint32_t impatient);
+  void fail_for_own_status(const Status& own);
+  static void send_outcome(int socket, const Outcome& outcome);
+  void send_outcome_to(int socket) const { send_outcome(socket, outcome_); }
+  Status group_failure() const {
+    if (own_ != GQSGD_OK) return fail_with(own_, own_sentence_);
+    return fail_with(outcome_.status, outcome_.sentence);
+  }
+
+  JoinToken join_token_;
+  Descriptor listener_;
+  std::unique_ptr<JoinedRank[]> joined_;       // one per rank
+  uint32_t taken_count_ = 1;                   // rank 0 is here
+  PendingClient pending_[kPendingClientsMax];  // oldest first
+  uint32_t pending_count_ = 0;
+  std::unique_ptr<pollfd[]> polls_;
+  Outcome outcome_;              // OK until the group is group_failure
+  gqsgd_status own_ = GQSGD_OK;  // what group_failure it, if that was a failure of this process
+  char own_sentence_[256] = {};
+  uint64_t linger_until_us_ = 0;
+};
+
+}  // namespace gq
+
+#endif

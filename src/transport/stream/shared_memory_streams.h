@@ -1,0 +1,96 @@
+// Calls on memory of devices among ranks that meet over shared control blocks: hosts tell each
+// other what their streams have been filled with, streams wait for each other's events. How words
+// get from one memory to another is the business of who derives.
+#ifndef GQ_TRANSPORT_STREAM_SHARED_MEMORY_STREAMS_H
+#define GQ_TRANSPORT_STREAM_SHARED_MEMORY_STREAMS_H
+
+#include <memory>
+#include <vector>
+
+#include "src/transport/shared_memory/shared_memory_transport.h"
+#include "src/transport/stream/stream_transport.h"
+
+namespace gq {
+
+/** Receivers fetch. In every operation a rank first shows its words to those who will, then fetches
+ *  the words of others, then lets go of its own when they have been fetched. No stream is made to
+ *  wait for what has not been enqueued yet, so that streams cannot wait for each other in a circle,
+ *  whatever else they share; it is hosts that wait, with a deadline. */
+class SharedMemoryStreams : public StreamTransport {
+ public:
+  uint32_t rank() const final { return shared_memory_.rank(); }
+  uint32_t size() const final { return shared_memory_.size(); }
+  uint32_t tag() const final { return shared_memory_.tag(); }
+  const Device& device() const final { return *config_.device; }
+  int32_t ordinal() const final { return config_.ordinal; }
+  bool agrees_on_host() const final { return true; }
+  bool can_sum() const final { return false; }
+
+  Status gather(const void* own, void* all, size_t size_bytes, StreamHandle stream) final;
+  Status exchange(unsigned char* arena, const Transfer* transfers, size_t transfer_count,
+                  StreamHandle stream) final;
+  Status sum(Addend addend, void* words, uint64_t addend_count, StreamHandle stream) final;
+  const uint32_t* broken_word() const final { return broken_.as<const uint32_t>(); }
+  void leak_in_use() override { broken_.forget(); }
+
+  void show_headers(const Header*) final {}
+  Status peer_header(uint32_t peer, uint64_t sequence, Header* header, bool* there) final {
+    return shared_memory_.peer_header(peer, sequence, header, there);
+  }
+  Status wait(uint32_t slice_us) final { return shared_memory_.wait(slice_us); }
+  Status check() final { return shared_memory_.check(); }
+  void abort_group(gqsgd_status cause, uint32_t culprit) final;
+  TransportCounters counters() const final { return shared_memory_.counters(); }
+
+  /** Hosts of all ranks wait for each other to `what`. */
+  Status wait_for_hosts(const char* what);
+
+ protected:
+  SharedMemoryStreams(SharedMemoryTransport& shared_memory, const StreamConfig& config)
+      : shared_memory_(shared_memory), config_(config) {}
+
+  /** May throw std::bad_alloc. */
+  Status open();
+
+  /** Lets peers see the words at base + here_bytes of the transfers that send, once all that is on
+   *  the stream now is done. */
+  virtual Status show(const unsigned char* base, const Transfer* transfers, size_t transfer_count,
+                      StreamHandle stream) = 0;
+  /** Bytes up to `end_bytes` of what `peer` has shown are about to be fetched. */
+  virtual Status begin_fetching(uint32_t peer, size_t end_bytes, StreamHandle stream) = 0;
+  virtual Status fetch(const Transfer& transfer, unsigned char* to, StreamHandle stream) = 0;
+  /** Everything has been: peers will be told, and let go of it behind this. */
+  virtual Status end_fetching(StreamHandle stream) = 0;
+  /** `peer` has fetched what was shown to it. */
+  virtual Status let_go(uint32_t peer, StreamHandle stream) = 0;
+
+  /** Whether the operation under way fetches from `peer`. */
+  bool fetches_from(uint32_t peer) const { return (roles_[peer] & kGives) != 0; }
+  SharedMemoryTransport& shared_memory() { return shared_memory_; }
+  /** Waits for the next signal of `peer`, which is late to `what`. */
+  Status await(uint32_t peer, const char* what);
+  /** Waits on the host for `event`, with the group's deadline. */
+  Status wait_for_device(EventHandle event);
+
+ private:
+  static constexpr uint8_t kGives = 1;  // the peer
+  static constexpr uint8_t kTakes = 2;
+
+  Status pass(unsigned char* base, const Transfer* transfers, size_t transfer_count,
+              StreamHandle stream);
+  Status fetch_all(unsigned char* base, const Transfer* transfers, size_t transfer_count,
+                   StreamHandle stream);
+  Status fetch_from(uint32_t peer, unsigned char* base, const Transfer* transfers,
+                    size_t transfer_count, StreamHandle stream);
+  Status signal_all(uint8_t role);
+
+  SharedMemoryTransport& shared_memory_;
+  const StreamConfig config_;
+  PinnedBuffer broken_;
+  std::vector<uint8_t> roles_;      // of each peer in the operation under way
+  std::vector<Transfer> gathered_;  // what a gather is made of
+};
+
+}  // namespace gq
+
+#endif
