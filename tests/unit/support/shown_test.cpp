@@ -50,13 +50,20 @@ TEST(Shown, InvalidUtf8_EscapedByteByByte) {
   EXPECT_EQ(shown("\xf8\x88\x80\x80\x80"), "\\xf8\\x88\\x80\\x80\\x80");
 }
 
+/** `count` letters and what follows them. */
+std::string letters(size_t count, const char* end) {
+  std::string made(count, 'a');
+  made += end;
+  return made;
+}
+
 TEST(Shown, LongerThanTheLimit_CutBetweenCharacters) {
-  EXPECT_EQ(shown(std::string(80, 'a')), std::string(80, 'a'));
-  EXPECT_EQ(shown(std::string(81, 'a')), std::string(80, 'a') + "...");
-  EXPECT_EQ(shown(std::string(79, 'a') + "\xc3\xb6"), std::string(79, 'a') + "...");
-  EXPECT_EQ(shown(std::string(77, 'a') + "\x1b"), std::string(77, 'a') + "...");
+  EXPECT_EQ(shown(letters(80, "")), letters(80, ""));
+  EXPECT_EQ(shown(letters(81, "")), letters(80, "..."));
+  EXPECT_EQ(shown(letters(79, "\xc3\xb6")), letters(79, "..."));
+  EXPECT_EQ(shown(letters(77, "\x1b")), letters(77, "..."));
   EXPECT_EQ(shown(std::string(100000, '\x1b'), Shown::kPathBytes).size(), Shown::kPathBytes + 3);
-  EXPECT_LT(shown(std::string(1000, 'a'), 100000).size(), Shown::kTextBytes);
+  EXPECT_LT(shown(letters(1000, ""), 100000).size(), Shown::kTextBytes);
 }
 
 /** The bytes that a text stands for. */
