@@ -88,7 +88,7 @@ class Everything {
         {"expected_error",
          [this] {
            return gqsgd_expected_error(quantizer_, 3, sends_, kCallValues, GQSGD_FLOAT32,
-                                       GQSGD_SCHEDULE_DIRECT, nullptr, 2, &number_);
+                                       GQSGD_SCHEDULE_DIRECT, nullptr, 2, nullptr, &number_);
          }},
         {"measured_error",
          [this] {

@@ -1,17 +1,29 @@
 """Writes a copy of compiled kernels with a fault that the tests of tests/gpu/ptx must find.
 
-usage: mutate_ptx.py PTX COPY PATTERN REPLACEMENT
+usage: mutate_ptx.py PTX COPY NAME
 
-PATTERN is a regular expression, replaced wherever it occurs. It must occur: a mutation that no
-longer fits what nvcc writes ends the build instead of testing nothing.
+NAME is one of MUTATIONS. Its pattern must occur: a mutation that no longer fits what nvcc writes
+ends the build instead of testing nothing.
 """
 
 import re
 import sys
 from pathlib import Path
 
+# The name of each, what it finds in the PTX (a regular expression), and what takes its place.
+MUTATIONS = {
+    "no_barriers": (r"\n\tbar\.sync[^;]*;", ""),
+    "words_out_of_order": (
+        r"(st\.global\S*\.v4\.\S+\s*\[[^]]*\], *\{)(%\w+), (%\w+),", r"\1\3, \2,"),
+    "the_half_beside": (r"(ld\.global\S*\.[ub]16\s*%\w+, \[%\w+)\]", r"\1+2]"),
+    "blocks_of_one_number": (r"%ctaid\.x", "0"),
+    "release_is_relaxed": (r"st\.release\.sys\.u64", "st.volatile.global.u64"),
+    "acquire_is_relaxed": (r"ld\.acquire\.sys\.u64", "ld.volatile.global.u64"),
+}
 
-def main(ptx, copy, pattern, replacement):
+
+def main(ptx, copy, name):
+    pattern, replacement = MUTATIONS[name]
     text, count = re.subn(pattern, replacement, Path(ptx).read_text(encoding="ascii"))
     if count == 0:
         sys.exit(f"{ptx} has nowhere the text to mutate: {pattern}")

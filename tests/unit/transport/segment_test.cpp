@@ -94,7 +94,7 @@ TEST_F(Segments, NoFileCanBeResizedOrUnsealed) {
 
 TEST_F(Segments, PeersWriteTheWordsThatWakeTheOwnerAndNoOthers) {
   make();
-  ring(peer_.wakeup(), WakeupScope::machine);
+  wake(peer_.wakeup(), WakeupScope::machine);
   EXPECT_EQ(own_.wakeup()->count.load(), 1u);
   EXPECT_EQ(error_of_mapping(wakeup_.number(), PROT_READ | PROT_WRITE), 0);
   own_.control()->published.store(7);

@@ -17,12 +17,12 @@ using Table = HandleTable<int, HandleType::request>;
 /** Never destroyed: a table is registered around fork(). */
 Table& made_table() { return immortal<Table>(); }
 
-TEST(HandleTable, VisitHoldsUpTheRemovalOfItsObjectAlone) {
+TEST(HandleTable, Access_HoldsUpTheRemovalOfItsObjectAlone) {
   Table& table = made_table();
   const uintptr_t token = table.add(std::make_shared<int>(7));
   const uintptr_t other = table.add(std::make_shared<int>(8));
-  std::atomic<uint32_t>* visits = nullptr;
-  const int* const object = table.visit(token, &visits);
+  std::atomic<uint32_t>* accesses = nullptr;
+  const int* const object = table.access(token, &accesses);
   ASSERT_NE(object, nullptr);
   std::atomic<bool> removed{false};
   std::thread remover([&] {
@@ -33,10 +33,10 @@ TEST(HandleTable, VisitHoldsUpTheRemovalOfItsObjectAlone) {
   while (table.find(token)) std::this_thread::yield();
   EXPECT_EQ(*table.remove(other), 8);
   std::atomic<uint32_t>* later = nullptr;
-  EXPECT_EQ(table.visit(token, &later), nullptr) << "it is stale from the beginning of remove()";
+  EXPECT_EQ(table.access(token, &later), nullptr) << "it is stale from the beginning of remove()";
   EXPECT_FALSE(removed);
   EXPECT_EQ(*object, 7);
-  visits->fetch_sub(1);
+  accesses->fetch_sub(1);
   remover.join();
   EXPECT_TRUE(removed);
 }
@@ -48,16 +48,16 @@ TEST(HandleTable, TokensStayWhatTheyAreWhileTheTableGrows) {
   for (int k = 0; k < 1000; k += 2) EXPECT_EQ(*table.remove(tokens[k]), k);
   for (int k = 0; k < 500; ++k) table.add(std::make_shared<int>(-1));  // places are used again
   for (int k = 0; k < 1000; ++k) {
-    std::atomic<uint32_t>* visits = nullptr;
-    const int* const object = table.visit(tokens[k], &visits);
+    std::atomic<uint32_t>* accesses = nullptr;
+    const int* const object = table.access(tokens[k], &accesses);
     ASSERT_EQ(object != nullptr, k % 2 == 1) << k;
     if (object == nullptr) continue;
     EXPECT_EQ(*object, k);
-    visits->fetch_sub(1);
+    accesses->fetch_sub(1);
   }
-  std::atomic<uint32_t>* visits = nullptr;
+  std::atomic<uint32_t>* accesses = nullptr;
   for (const uintptr_t garbage : {uintptr_t{0}, uintptr_t{1}, uintptr_t{UINT32_MAX}, UINTPTR_MAX}) {
-    EXPECT_EQ(table.visit(garbage, &visits), nullptr);
+    EXPECT_EQ(table.access(garbage, &accesses), nullptr);
     EXPECT_EQ(table.find(garbage), nullptr);
   }
 }
