@@ -5,7 +5,6 @@
 #include <inttypes.h>
 
 #include "src/call/header_fields.h"
-#include "src/transport/culprit.h"
 
 namespace gq {
 namespace {
@@ -151,27 +150,29 @@ float Agreement::global_norm() const { return norm_.result(); }
 Status Agreement::timed_out(Endpoint& endpoint, int64_t waited_ms, uint32_t* culprit) const {
   RankList missing;
   GQ_TRY(find_missing(endpoint, next_rank_, &missing, culprit));
-  const Culprit found(*endpoint.transport, *culprit, "they are late, stopped, or make other calls");
-  *culprit = found.rank();
+  const bool one = missing.count() == 1;
   return fail(GQSGD_TIMEOUT,
               "call %" PRIu64 ", %s: rank %u waited %" PRId64
               " ms for rank%s %s to make this call; %s (timeout_ms sets the limit)",
-              endpoint.sequence, operation_, endpoint.rank(), waited_ms,
-              missing.count() == 1 ? "" : "s", missing.text(), found.clause());
+              endpoint.sequence, operation_, endpoint.rank(), waited_ms, one ? "" : "s",
+              missing.text(),
+              one ? "it is late, stopped, or makes other calls"
+                  : "they are late, stopped, or make other calls");
 }
 
 Status Agreement::find_missing(Endpoint& endpoint, uint32_t next_rank, RankList* missing,
                                uint32_t* first) {
-  *first = next_rank;
+  const Transport& transport = *endpoint.transport;
+  *first = transport.culprit_behind(next_rank);
   for (uint32_t rank = next_rank; rank < endpoint.size(); ++rank) {
     Header header;
     bool there = false;
     GQ_TRY(endpoint.transport->peer_header(rank, endpoint.sequence, &header, &there));
-    if (there) continue;
+    if (there || transport.culprit_behind(rank) != rank) continue;
     if (missing->count() == 0) *first = rank;
     missing->add(rank);
   }
-  if (missing->count() == 0) missing->add(next_rank);
+  if (missing->count() == 0) missing->add(*first);
   return Status();
 }
 

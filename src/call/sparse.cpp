@@ -239,14 +239,12 @@ Status SparseLists::timed_out(int64_t waited_ms, uint32_t* culprit) const {
   if (phase_ == Phase::count) {
     RankList missing;
     GQ_TRY(Agreement::find_missing(*endpoint_, counts_read_, &missing, culprit));
-    const Culprit found(*endpoint_->transport, *culprit, "stopped or too slow");
-    *culprit = found.rank();
     return fail(GQSGD_TIMEOUT,
                 "call %" PRIu64 ", allreduce: rank %u waited %" PRId64
-                " ms for rank%s %s to count codes (schedule sparse); %s (timeout_ms sets the "
-                "limit)",
+                " ms for rank%s %s to count codes (schedule sparse); stopped or too slow "
+                "(timeout_ms sets the limit)",
                 endpoint_->sequence, self, waited_ms, missing.count() == 1 ? "" : "s",
-                missing.text(), found.clause());
+                missing.text());
   }
   const uint32_t awaited = awaited_rank();
   const Culprit found(*endpoint_->transport, awaited, kStoppedOrSlow);

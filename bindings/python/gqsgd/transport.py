@@ -164,7 +164,7 @@ def _size(came_bytes: Any) -> int:
             "done, an int, or None while it is under way"
         )
     size_bytes = operator.index(came_bytes)
-    if size_bytes < 0:
+    if not 0 <= size_bytes < 1 << 8 * ctypes.sizeof(ctypes.c_size_t):
         raise ValueError(f"test returned {size_bytes}, which is no size in bytes")
     return size_bytes
 

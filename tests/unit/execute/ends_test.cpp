@@ -146,6 +146,28 @@ TEST(Ends, TimeoutBlamesTheRankThatTheAwaitedOneWaitsFor) {
       << last_error();
 }
 
+// Rank 2 is stopped before it sends the last words of call 1 to rank 0. Rank 1 has all of its own, and
+// waits in call 2 for rank 2 and for rank 0, which is healthy.
+TEST(Ends, TimeoutOfANewCall_NamesNoRankThatIsKeptInTheCallBefore) {
+  Ranks ranks(3, "paper-gl8", GQSGD_SCHEDULE_RING);
+  ranks.begin_all();
+  for (int round = 0; round < 1000 && !ranks.drives[1].has_ended(); ++round) {
+    for (const uint32_t rank : {2, 0, 1}) {
+      if (!ranks.drives[1].has_ended()) ranks.drives[rank].advance();
+    }
+  }
+  for (int waits = 0; waits < 3; ++waits) ranks.drives[0].wait();
+  ASSERT_TRUE(ranks.drives[1].has_ended());
+  ASSERT_FALSE(ranks.drives[0].has_ended());
+  ranks.endpoints[1].timeout_ms = 1;
+  ranks.drives[1].begin(ranks.endpoints[1], ranks.calls[1], Status());
+  while (!ranks.drives[1].has_ended()) ranks.drives[1].wait();
+  EXPECT_EQ(ranks.drives[1].status().code(), GQSGD_TIMEOUT);
+  const std::string sentence = last_error();
+  EXPECT_NE(sentence.find("for rank 2 to make this call; it is late"), std::string::npos)
+      << sentence;
+}
+
 // The norms of an allreduce lie where other operations have a hash: they may differ.
 TEST(Ends, SpareBitsOfAHeaderAreProtocolAndNameTheirRank) {
   for (const bool same_norm : {true, false}) {
