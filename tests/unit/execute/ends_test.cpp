@@ -146,23 +146,25 @@ TEST(Ends, TimeoutBlamesTheRankThatTheAwaitedOneWaitsFor) {
       << last_error();
 }
 
-// Rank 2 is stopped before it sends the last words of call 1 to rank 0. Rank 1 has all of its own, and
-// waits in call 2 for rank 2 and for rank 0, which is healthy.
+// Rank 2 of a tree is stopped before it passes the result of call 1 on to rank 3. Rank 0 has its own,
+// and waits in call 2 for rank 2 and for rank 3, which is healthy.
 TEST(Ends, TimeoutOfANewCall_NamesNoRankThatIsKeptInTheCallBefore) {
-  Ranks ranks(3, "paper-gl8", GQSGD_SCHEDULE_RING);
+  Ranks ranks(4, "paper-gl8", GQSGD_SCHEDULE_TREE);
   ranks.begin_all();
-  for (int round = 0; round < 1000 && !ranks.drives[1].has_ended(); ++round) {
-    for (const uint32_t rank : {2, 0, 1}) {
-      if (!ranks.drives[1].has_ended()) ranks.drives[rank].advance();
-    }
+  for (int round = 0; round < 1000 && !ranks.drives[0].has_ended(); ++round) {
+    for (const uint32_t rank : {2, 3, 1, 0}) ranks.drives[rank].advance();
   }
-  for (int waits = 0; waits < 3; ++waits) ranks.drives[0].wait();
-  ASSERT_TRUE(ranks.drives[1].has_ended());
-  ASSERT_FALSE(ranks.drives[0].has_ended());
-  ranks.endpoints[1].timeout_ms = 1;
+  ASSERT_TRUE(ranks.drives[0].has_ended());
+  ASSERT_FALSE(ranks.drives[3].has_ended());
+  // The first wait finds what has come; one that sleeps says what it waits for.
+  for (int waits = 0; waits < 3; ++waits) ranks.drives[3].wait();
+  while (!ranks.drives[1].has_ended()) ranks.drives[1].advance();
   ranks.drives[1].begin(ranks.endpoints[1], ranks.calls[1], Status());
-  while (!ranks.drives[1].has_ended()) ranks.drives[1].wait();
-  EXPECT_EQ(ranks.drives[1].status().code(), GQSGD_TIMEOUT);
+  ranks.drives[1].advance();
+  ranks.endpoints[0].timeout_ms = 1;
+  ranks.drives[0].begin(ranks.endpoints[0], ranks.calls[0], Status());
+  while (!ranks.drives[0].has_ended()) ranks.drives[0].wait();
+  EXPECT_EQ(ranks.drives[0].status().code(), GQSGD_TIMEOUT);
   const std::string sentence = last_error();
   EXPECT_NE(sentence.find("for rank 2 to make this call; it is late"), std::string::npos)
       << sentence;
