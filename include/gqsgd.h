@@ -14,10 +14,10 @@
  * docs/ERRORS.md every status and the state it leaves behind.
  *
  * Threads. A signal handler may call gqsgd_comm_abort and no other function of this library. While
- * a call computes, waits or calls back, its thread is not cancelled (pthread_cancel acts after it),
- * floating-point exceptions do not trap, and rounding is to nearest; the caller's state comes back,
- * flags included. A stack of 64 KiB is enough for every call on host memory; what a transport's
- * functions, MPI, CUDA or NCCL need of it comes on top. */
+ * a call computes, waits or calls back, its thread is not cancelled (a deferred pthread_cancel acts
+ * after it), floating-point exceptions do not trap, and rounding is to nearest; the caller's state
+ * comes back, flags included. A stack of 64 KiB is enough for every call on host memory; what a
+ * transport's functions, MPI, CUDA or NCCL need of it comes on top. */
 #ifndef GQSGD_H
 #define GQSGD_H
 
@@ -115,8 +115,9 @@ enum { GQSGD_FLOAT32 = 0, GQSGD_FLOAT16 = 1, GQSGD_BFLOAT16 = 2, GQSGD_FLOAT64 =
 enum { GQSGD_SUM = 0, GQSGD_MEAN = 1 };
 
 /** Schedules (docs/SCHEDULES.md). AUTO is DIRECT, or with the option `costs` the cheapest of those
- *  that do not multiply DIRECT's mean squared error by 1.5 or more; it chooses from agreed inputs
- *  only: count, ranks, nodes, format, dtype, chunk, costs, transport.
+ *  that are not expected to multiply DIRECT's mean squared error by 1.5 or more (SCHEDULES.md has
+ *  the closed form). It chooses from agreed inputs only: count, ranks, nodes, format, dtype, chunk,
+ *  costs, transport.
  *  NATIVE needs a transport with an allreduce of its own (MPI, or a table that has one), and codes
  *  that are added as integers (linear levels, combine=exact) or no codes. */
 enum {
