@@ -46,8 +46,8 @@ class Agreement {
   Status timed_out(Endpoint& endpoint, int64_t waited_ms, uint32_t* culprit) const;
 
   /** Adds the ranks from `next_rank` on that have not made this call, without those that another
-   *  rank keeps waiting in an earlier one, and sets *first to the first of them. If none is left, the
-   *  rank that keeps `next_rank` waiting. Returns the transport's failure, if it has one. */
+   *  rank keeps waiting in an earlier one, and sets *first to the first of them. If none is left,
+   *  the rank that keeps `next_rank` waiting. Returns the transport's failure, if it has one. */
   static Status find_missing(Endpoint& endpoint, uint32_t next_rank, RankList* missing,
                              uint32_t* first);
 

@@ -146,8 +146,8 @@ TEST(Ends, TimeoutBlamesTheRankThatTheAwaitedOneWaitsFor) {
       << last_error();
 }
 
-// Rank 2 of a tree is stopped before it passes the result of call 1 on to rank 3. Rank 0 has its own,
-// and waits in call 2 for rank 2 and for rank 3, which is healthy.
+// Rank 2 of a tree is stopped before it passes the result of call 1 on to rank 3. Rank 0 has its
+// own, and waits in call 2 for rank 2 and for rank 3, which is healthy.
 TEST(Ends, TimeoutOfANewCall_NamesNoRankThatIsKeptInTheCallBefore) {
   Ranks ranks(4, "paper-gl8", GQSGD_SCHEDULE_TREE);
   ranks.begin_all();
