@@ -49,9 +49,11 @@ Status explain(const Cause& cause, uint32_t self, bool destroyed, const char* aw
   if (cause.reporter == self) return explain_own(cause, destroyed, awaited);
   if (cause.culprit == self) {
     return fail(GQSGD_REVOKED,
-                "rank %u gave up on rank %u (this rank) with %s: it was stopped or too slow, and "
-                "the group went on without it",
-                cause.reporter, self, gqsgd_status_name(cause.status));
+                "rank %u gave up on rank %u (this rank) with %s: it %s, and the group went on "
+                "without it",
+                cause.reporter, self, gqsgd_status_name(cause.status),
+                cause.status == GQSGD_PROTOCOL ? "wrote what no correct rank writes"
+                                               : "was stopped or too slow");
   }
   switch (cause.status) {
     case GQSGD_ABORTED:

@@ -20,7 +20,7 @@ Message message_between(uint32_t peer, uint32_t sender, uint32_t receiver, size_
 }
 
 Status give_up(Transport& transport, uint32_t culprit) {
-  transport.abort_group(GQSGD_TIMEOUT, culprit);
+  transport.abort_group(GQSGD_TIMEOUT, transport.culprit_behind(culprit));
   return transport.check();
 }
 

@@ -182,7 +182,7 @@ TEST(SharedMemory, EveryWordWithEveryHostileValueEndsByName) {
       take_part(rank0, 1);
       all_words(&table)[k]->store(value);
       take_part(rank0, 2);
-      rank0.abort_group(GQSGD_TIMEOUT, 1);
+      rank0.abort_group(GQSGD_TIMEOUT, rank0.culprit_behind(1));
       take_part(rank0, 3);
       EXPECT_NE(rank0.check().code(), GQSGD_OK);
       ASSERT_FALSE(HasFailure());
@@ -213,7 +213,7 @@ TEST(SharedMemory, ScribbledAwaitedEndsTheSearchForTheCulprit) {
     Sitter rank0(&table, 0);
     table.controls[1]->awaited.store(word);
     table.controls[2]->awaited.store(pack(Awaited{AwaitedKind::header, 1, 3}));
-    rank0.abort_group(GQSGD_TIMEOUT, 1);
+    rank0.abort_group(GQSGD_TIMEOUT, rank0.culprit_behind(1));
     EXPECT_EQ(rank0.check().code(), GQSGD_TIMEOUT);
   }
 }
@@ -224,7 +224,7 @@ TEST(SharedMemory, RankThatCannotWaitForSuchAHeaderIsToBlameItself) {
     Sitter rank0(&table, 0);
     table.controls[1]->published.store(1);
     table.controls[1]->awaited.store(pack(Awaited{AwaitedKind::header, 2, number}));
-    rank0.abort_group(GQSGD_TIMEOUT, 1);
+    rank0.abort_group(GQSGD_TIMEOUT, rank0.culprit_behind(1));
     const std::string line = text_of(rank0.check());
     const char* culprit = number == 1 ? "rank 2 made no progress" : "rank 1 made no progress";
     EXPECT_NE(line.find(culprit), std::string::npos) << line;
