@@ -4,7 +4,7 @@
  * every function returns a status or a plain value; no exception, abort or output crosses it.
  *
  *   1. statuses and errors        5. collectives
- *   2. types and constants 6. requests: nonblocking collectives
+ *   2. types and constants        6. requests: nonblocking collectives
  *   3. quantizers                 7. stages: one step of an allreduce at a time
  *   4. communicators              8. segments: tensor lists, slices (gqsgd_segments.h)
  *

@@ -1,5 +1,5 @@
-// Plans of the collectives in slices: codes go one way only, and whoever needs values decodes each
-// rank's codes by themselves.
+// Plans of the collectives in slices: codes travel one way only, and the rank that needs values
+// decodes each rank's codes separately.
 #include <algorithm>
 
 #include "src/plan/plan.h"

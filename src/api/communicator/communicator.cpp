@@ -13,8 +13,8 @@ using CommunicatorTable = HandleTable<Communicator, HandleType::communicator>;
 
 CommunicatorTable& communicators() { return immortal<CommunicatorTable>(); }
 
-/** The same for threads that only ask; null before the first communicator. A signal handler may not
- *  be the one that makes the table. */
+/** The same for threads that only query; null before the first communicator. A signal handler must
+ *  not create the table. */
 std::atomic<CommunicatorTable*> seen_communicators{nullptr};
 
 Status open_device_end(const Device& device, Communicator* communicator) {

@@ -56,7 +56,7 @@ class SideStream {
   StreamHandle stream_ = nullptr;
   EventHandle forked_ = nullptr;
   EventHandle marked_ = nullptr;
-  bool apart_ = false;  // something was put here that nobody has joined
+  bool apart_ = false;  // work was enqueued here that no stream has joined
 };
 
 }  // namespace gq

@@ -1,4 +1,4 @@
-// Calls on streams of ranks whose hosts meet: headers are compared there, before anything is
+// Calls on streams of ranks whose hosts synchronize: headers are compared there, before anything is
 // enqueued, so that a difference is found at once, on all ranks.
 #include "src/gpu/device/time_range.h"
 #include "src/gpu/enqueue/scratch_layout.h"
@@ -24,7 +24,7 @@ Status StreamCalls::enqueue_after_host_agreement(Attempt* attempt, const KeptFai
   return endpoint_.failure.get();
 }
 
-/** The verdict of headers, and a failure to get them. */
+/** The agreed status of the headers, or a failure to get them. */
 Status StreamCalls::agree_headers(const Attempt& attempt, const KeptFailure& refusal,
                                   Status* outcome) {
   const TimeRange range("gqsgd.await_headers");

@@ -1,4 +1,4 @@
-// Polling instead of blocking, and an end that nobody waits for longer than is reasonable.
+// Polling instead of blocking, and a destruction with a bounded wait.
 #include "src/transport/nccl/nccl_comm.h"
 
 #include <inttypes.h>
@@ -25,7 +25,7 @@ void nap() {
   nanosleep(&time, nullptr);
 }
 
-/** A thread that no signal of the host program visits. False if the system has none to give. */
+/** A thread that receives no signal of the program. False if the system cannot start one. */
 template <typename Body>
 bool run_aside(Body body) {
   sigset_t all, before;
@@ -59,7 +59,7 @@ void NcclComm::end_by(nccl::Result (*function)(nccl::Comm)) {
   try {
     ending_ = std::make_shared<Ending>();
   } catch (const std::bad_alloc&) {
-    return;  // A communicator that is leaked disturbs nobody.
+    return;  // A leaked communicator disturbs no other.
   }
   const bool begun = run_aside([ending = ending_, function, comm = comm_] {
     (void)function(comm);
