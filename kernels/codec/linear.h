@@ -84,9 +84,8 @@ GQ_HD uint32_t linear_average(uint32_t a, uint32_t b, const Average& average, ui
   return mulhi(sum, average.magic) >> average.shift;
 }
 
-/** The mean of two words of lanes without its halves, and those where `up` says so, in lanes'
- * lowest bits. a and b have in common what is twice in their sum; a half is one of what they have
- * not. */
+/** The mean of two words of lanes, rounded down, or up where `up`, in lanes' lowest bits, is set. a
+ * and b have in common what is twice in their sum; a half is one of what they have not. */
 GQ_HD uint32_t mean_of_lanes(uint32_t a, uint32_t b, uint32_t not_lowest, uint32_t up) {
   return (((a ^ b) & not_lowest) >> 1) + majority_bits(a, b, up);
 }

@@ -24,7 +24,8 @@ struct MergeDefaults {
   GQ_HD void begin(Here) const {}
 };
 
-/** Where a thread's first vectors are; in the next turn they are as far off for all threads. */
+/** Where a thread's first vectors are; in the next iteration they are as far off for all
+ *  threads. */
 template <typename MergeOwn>
 struct ReduceOwn {
   const uint32_t* a;

@@ -8,7 +8,7 @@
 
 namespace gq::cuda {
 
-/** The operands' words; threads read the list of pointers themselves, and that of weights. */
+/** The operands' words; threads read the array of pointers themselves, and that of weights. */
 struct Operands {
   const uint32_t* const* words;
   uint32_t count;

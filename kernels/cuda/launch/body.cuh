@@ -1,6 +1,6 @@
-// How a kernel runs: blocks of threads take turns, a turn has parts, a part has phases, and a
-// barrier follows each. One walk drives a device's threads (launch.cuh) and, in tests, plain loops
-// over them.
+// How a kernel runs: blocks of threads run grid-stride iterations (turns), a turn has parts, a part
+// has phases, and a barrier follows each. One walk drives a device's threads (launch.cuh) and, in
+// tests, plain loops over them.
 #ifndef GQ_KERNELS_CUDA_LAUNCH_BODY_CUH
 #define GQ_KERNELS_CUDA_LAUNCH_BODY_CUH
 
@@ -41,7 +41,7 @@ struct GridOfLongBlocks {
   static constexpr uint32_t kBlocksAtLeast = kProcessors * 4;
 };
 
-/** Where a body does nothing; what differs is said again by those that differ. */
+/** The default body, which does nothing; bodies override what differs. */
 struct BodyDefaults : GridDefaults {
   static constexpr uint32_t kThreads = 256;
   static constexpr uint32_t kBlocksAtOnce = 3;  ///< on a processor, at least: 80 registers each

@@ -22,7 +22,7 @@ struct Place {
   uint32_t within;       ///< the thread's own
 };
 
-/** A range as its threads divide it; Work says again what it does otherwise. */
+/** A range as its threads divide it; Work overrides what it does otherwise. */
 struct WorkDefaults : BodyDefaults {
   uint64_t first_value = 0;
   uint64_t value_count = 0;
@@ -294,7 +294,7 @@ inline KeyedStream shared_stream(const RandomSite& site, Draw draw) {
   return stream_at(site, draw, 0, 0);
 }
 
-/** Starts work, rotated if the format says so; the device code has both. */
+/** Starts work, rotated if the format has rotations; the device code has both. */
 template <bool kBack, typename Launcher, typename Work>
 gqsgd_status start(Launcher& launch, const Work& work, bool rotated, const RandomSite& site) {
   if (!rotated) return launch.run(Plain<Work>(work));

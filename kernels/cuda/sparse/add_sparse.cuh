@@ -1,6 +1,6 @@
-// Values from the lists of all ranks. Every sixteenth entry of a list is given its place; a block
-// that makes a tile of values finds the entries of each list from there, list after list in rank
-// order. What entries say is whatever peers wrote: no place is outside the tile.
+// Values from the sparse entries of all ranks. Every sixteenth entry of a rank is given its place;
+// a block that makes a tile of values finds the entries of each rank from there, in rank order.
+// Entries are whatever peers wrote: no place is outside the tile.
 #ifndef GQ_KERNELS_CUDA_SPARSE_ADD_SPARSE_CUH
 #define GQ_KERNELS_CUDA_SPARSE_ADD_SPARSE_CUH
 
@@ -203,7 +203,7 @@ struct AddTile : BodyDefaults {
   Sums sums;
   ValueTarget target;
   float step;
-  bool constant;  ///< all values are `step`, whatever lists say
+  bool constant;  ///< all values are `step`, whatever the entries are
 
   AddTile(const GroupedLists& all, const AddSparseArgs& args)
       : all(all),
