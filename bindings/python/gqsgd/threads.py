@@ -69,8 +69,8 @@ def _abort(comms: list[Communicator]) -> None:
 
 
 def _cause(failures: list[_Failure]) -> BaseException:
-    """The earliest failure that no other explains; one that names a culprit before one that says
-    no more than "aborted"."""
+    """The earliest failure that no other explains; one that names a culprit before one that is only
+    "aborted"."""
 
     def distance(failure: _Failure) -> int:
         error = failure[1]
