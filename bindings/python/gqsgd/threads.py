@@ -65,7 +65,7 @@ def _abort(comms: list[Communicator]) -> None:
         try:
             comm.abort()
         except GqsgdError:
-            pass  # `fn` has closed this one: nobody can be waiting in it
+            pass  # `fn` has closed this one: no thread can be waiting in it
 
 
 def _cause(failures: list[_Failure]) -> BaseException:
