@@ -36,7 +36,7 @@ struct Setting {
   int32_t schedule = GQSGD_SCHEDULE_DIRECT;
 };
 
-/** The MPI's own abort ends all ranks; there is nobody to hand an error to. */
+/** The MPI's own abort ends all ranks; there is no caller to return an error to. */
 void require(bool holds, const char* what) {
   if (holds) return;
   std::fprintf(stderr, "mpi_baseline: %s: %s\n", what, gqsgd_last_error());

@@ -25,7 +25,7 @@ struct Options {
   bool check = true;
   Choice dtype;
   Choice op;
-  std::vector<std::string> formats;  ///< quantizer texts, "none" first
+  std::vector<std::string> formats;  ///< quantizer specs, "none" first
   std::vector<Choice> schedules;
   int rank_count = 2;
   std::string transport = "process";

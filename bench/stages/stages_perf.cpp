@@ -98,7 +98,8 @@ std::vector<Measured> cases_to_run(const Options& options, Buffers& buffers,
   return all;
 }
 
-/** Processor time of this thread: stages wait for nobody, and other load should not count. */
+/** Processor time of this thread: stages wait for no other thread, and other load should not
+ *  count. */
 int64_t thread_ns() {
   timespec now;
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
