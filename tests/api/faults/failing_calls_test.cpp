@@ -258,7 +258,7 @@ TEST(FailingCalls, OfAJoinerOfAProcessGroup) {
   fail_each([](unsigned long nth) { return process_group(1, nth); }, 40);
 }
 
-// A timer of the program's that strikes sooner than the kernel commits a long piece.
+// A timer of the program's that fires before the kernel has committed a long piece.
 TEST(FailingCalls, CommitsThatSignalsInterruptGoOnInShorterPieces) {
   for (const long page_count : {64, 3, 1}) {
     Child child([=] {

@@ -142,7 +142,7 @@ def test_a_rank_that_dies_during_a_call_is_named_by_all(gloo):
 
 
 def test_a_rank_that_gives_up_reports_the_cause(gloo):
-    """Rank 2 hears only from rank 0, which has lost rank 1."""
+    """Rank 2 gets a notice only from rank 0, which has lost rank 1."""
     links = [GlooLinks(group) for group in gloo(3)]
     links[0]._tell(1)
     with pytest.raises(gqsgd.PeerLost, match="rank 1 is gone: so rank 0 reports"):

@@ -340,8 +340,8 @@ def test_no_process_group_is_reported():
 
 
 def test_after_a_failure_a_backward_pass_makes_no_more_calls():
-    """Whoever closes its communicator on the first failure is in no later call then, which would
-    tell the other ranks of that instead of the cause."""
+    """A rank that closes its communicator on the first failure is in no later call then, where the
+    other ranks would report the closing instead of the cause."""
     failure, made = gqsgd.Nonfinite("rank 1"), []
 
     class Comm:

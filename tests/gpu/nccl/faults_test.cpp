@@ -233,7 +233,7 @@ TEST(Calls, GiveUpOnARankThatDoesNotCall) {
             "");
 }
 
-/** A call that was enqueued and will never be answered ends when somebody gives the group up. */
+/** A call that was enqueued and will never be answered ends when a thread aborts the group. */
 TEST(Calls, EndWhenTheGroupIsAborted) {
   for (const bool in_place : {false, true}) {
     const NcclGroup group(2);

@@ -308,7 +308,7 @@ TEST(MissingRank, IsATimeoutWithItsOutputUntouched) {
             "");
 }
 
-/** Memory is short on one rank, in whatever step: nobody hangs, and nothing is left. */
+/** Memory is short on one rank, in whatever step: no rank hangs, and nothing is left. */
 TEST(Memory, IsShortAnywhere) { make_with_short_memory<StreamGroup>(sparse(), some_values()); }
 
 }  // namespace

@@ -68,7 +68,7 @@ class AreaOrder {
 
 /** The next operation of this stream. */
 Actor begin_operation();
-/** It has ended; what it has heard meanwhile is known to the stream. */
+/** It has ended; what it has acquired meanwhile is known to the stream. */
 void end_operation(const Stamp& stamp, const Clock& acquired);
 
 /** Something that knows what came before it: an event, or the end of a stream's work. */

@@ -85,7 +85,7 @@ TEST(Fused, HasTheBitsOfScheduleHierarchical) {
             "");
 }
 
-/** Calls that are fused and calls that are not, by turns, and nobody waits between them. */
+/** Calls that are fused and calls that are not, alternately, and no host waits between them. */
 TEST(Fused, GoesWithOtherCalls) {
   const LocalGroup group(4);
   std::vector<Operation> calls;

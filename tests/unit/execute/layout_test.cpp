@@ -1,4 +1,4 @@
-// Places in an arena: nothing lies over anything else, and there is no more room than promised.
+// Places in an arena: nothing overlaps, and the arena is no larger than predicted.
 #include "src/plan/layout.h"
 
 #include <gtest/gtest.h>

@@ -123,7 +123,7 @@ TEST(MessagesWhenSmall, FoldedRankSendsTwoAndItsStandInTwoMore) {
 }
 
 TEST(ValuesSent, TogetherTwiceTheCallPerRankButOne) {
-  // Nobody can do with less: every rank's codes must reach a sum, every result must come back.
+  // Fewer are impossible: every rank's codes must reach a sum, every result must come back.
   for (const char* name : {"ring", "tree", "butterfly", "direct"}) {
     for (uint32_t ranks = 1; ranks <= 130; ++ranks) {
       const Shape shape{ranks, 1000003, 32, 65536};

@@ -164,7 +164,7 @@ enum class Turns {
   greedy_up,      ///< rank 0 as far as it can, then rank 1, ..
   greedy_down,    ///< the last rank first
   random,         ///< random ranks, random numbers of moves
-  starve_one,     ///< one rank, chosen by the seed, only when nobody else can move
+  starve_one,     ///< one rank, chosen by the seed, only when no other rank can move
 };
 
 /** Walks all ranks as far as they get; what was broken on the way. */

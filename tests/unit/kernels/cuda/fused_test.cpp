@@ -22,7 +22,8 @@ using Clock = std::chrono::steady_clock;
 
 struct RankBuffers {
   RankBuffers() {
-    memset(static_cast<void*>(memory.get()), 0xEE, sizeof(FusedBuffers));  // nobody may rely on it
+    memset(static_cast<void*>(memory.get()), 0xEE, sizeof(FusedBuffers));  // its contents are
+                                                                           // unspecified
     memset(static_cast<void*>(&memory->control), 0, sizeof(FusedControl));
   }
   FusedControl& control() { return memory->control; }
@@ -176,7 +177,7 @@ TEST(Fused, VirtualRanks_SameBits) {
   }
 }
 
-/** Whoever does not wait reads what is not there yet, or is no longer. */
+/** A rank that does not wait reads what is not there yet, or is no longer. */
 TEST(Fused, AnyBlockOrder_SameBits) {
   for (const uint32_t ranks : {2, 5}) {
     FusedRanks group(ranks, 2);
@@ -286,7 +287,7 @@ TEST(Left, AndSaysForWhomItWaited) {
   }
 }
 
-/** A block of the rank has given up at the last meeting, others have not: no value is written. */
+/** A block of the rank has given up at the last barrier, others have not: no value is written. */
 TEST(Left, ByAllBlocksOfARankOrNone) {
   FusedRanks group(2, 3);
   group.buffers(1).control().decision = uint64_t{1} << 1 | 1;
