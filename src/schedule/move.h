@@ -1,5 +1,5 @@
-// A schedule is a list of moves per rank. This file defines a move, and the interface that yields a
-// schedule's moves one after the other; it knows no transport and no arithmetic.
+// A schedule is a sequence of moves per rank. This file defines a move, and the interface that
+// yields a schedule's moves one after the other; it knows no transport and no arithmetic.
 #ifndef GQ_SCHEDULE_MOVE_H
 #define GQ_SCHEDULE_MOVE_H
 

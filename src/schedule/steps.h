@@ -10,7 +10,7 @@
 //
 // A phase may wait only for what the phase before it sent of the same chunk. Then no rank waits for
 // ever: that was sent `lag` steps earlier, sends do not wait, and so the ranks that are furthest
-// behind, by step, can always go on. Messages between two ranks keep one order as well: what is
+// behind, by step, can always continue. Messages between two ranks keep one order as well: what is
 // received in a step is all that was sent `lag` steps before, in the order of the phases.
 #ifndef GQ_SCHEDULE_STEPS_H
 #define GQ_SCHEDULE_STEPS_H

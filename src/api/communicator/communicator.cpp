@@ -104,7 +104,7 @@ Status check_found(gqsgd_comm comm, const Communicator* found) {
 }  // namespace
 
 SharedAccess::~SharedAccess() {
-  // Released: what was read here was read before destroy goes on. The last touch of it.
+  // Released: what was read here was read before destroy continues. The last touch of it.
   if (visits_ != nullptr) visits_->fetch_sub(1, std::memory_order_release);
 }
 

@@ -97,7 +97,7 @@ gqsgd_status gqsgd_quantizer_destroy(gqsgd_quantizer quantizer) {
   if (quantizer == nullptr) return GQSGD_OK;
   if (gq::quantizers().remove(reinterpret_cast<uintptr_t>(quantizer))) return GQSGD_OK;
   gq::Format unused;
-  return gq::find_format(quantizer, &unused).code();  // says why in the usual words
+  return gq::find_format(quantizer, &unused).code();  // writes the usual sentence
 }
 
 gqsgd_status gqsgd_packed_size(gqsgd_quantizer quantizer, size_t value_count, size_t* size_bytes) {

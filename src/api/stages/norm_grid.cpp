@@ -15,8 +15,8 @@ uint16_t code_of(float norm) {
   return bits == kFloatMaxBits ? kNormCodeMax : static_cast<uint16_t>(bits >> 16);
 }
 
-/** Buffers hold first codes, then numbers, or the reverse: memcpy tells the compiler that they may
- *  be the same. */
+/** Buffers hold first codes, then numbers, or the reverse: with memcpy the compiler allows for
+ *  that. */
 template <typename Value>
 Value load(const void* buffer, size_t index) {
   Value value;

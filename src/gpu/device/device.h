@@ -100,7 +100,7 @@ struct Device {
 };
 
 /** The accelerator of this process: CUDA's where the library has it and the machine has a driver
- *  and a device, else null. *reason, if not null, says why there is none. */
+ *  and a device, else null. *reason, if not null, is why there is none. */
 const Device* process_device(const char** reason);
 
 /** The same for a caller's stream, which requires device memory: UNSUPPORTED if there is none. */

@@ -1,4 +1,4 @@
-// The stream on which messages of a call travel while its stages go on, and the two events by which
+// The stream on which messages of a call travel while its stages run, and the two events by which
 // it and the caller's stream wait for each other.
 #ifndef GQ_GPU_ENQUEUE_SIDE_STREAM_H
 #define GQ_GPU_ENQUEUE_SIDE_STREAM_H

@@ -18,7 +18,7 @@
 //   tree           the root and its children are walked. Any other rank does what that child of the
 //                  root does that has as many children: rank r what rank (r AND -r) does.
 //   hierarchical   as direct, as if all nodes were of the size of this rank's.
-//   native         one rank is walked; the sum takes what the constants say of one.
+//   native         one rank is walked; the sum takes the time in the constants.
 // Norms go from all to all in every schedule, like messages of direct.
 //
 // Where it is given which ranks share a node, there are two more clocks, of the links inside it.

@@ -1,6 +1,6 @@
-// How processes become a group: all meet at rank 0 over a socket, show that they know the secret,
-// hand over what the others need of them, and agree that all are ready. Nothing here knows what the
-// descriptors are for.
+// How processes become a group: all connect to rank 0 over a socket, prove that they know the
+// secret, hand over what the others need of them, and agree that all are ready. Nothing here knows
+// what the descriptors are for.
 #ifndef GQ_TRANSPORT_BOOTSTRAP_BOOTSTRAP_H
 #define GQ_TRANSPORT_BOOTSTRAP_BOOTSTRAP_H
 

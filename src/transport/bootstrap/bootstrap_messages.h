@@ -19,7 +19,7 @@ inline constexpr uint32_t kLibraryVersion =
 inline constexpr char kOneMachine[] =
     "a process group is for one machine and one network namespace";
 
-/** A rank to rank 0, with its descriptors unless status says why it has none. The layout up to
+/** A rank to rank 0, with its descriptors unless status is why it has none. The layout up to
  *  `size` stays in every version, so that versions can recognize each other. */
 struct JoinRequest {
   uint32_t magic = kBootstrapMagic;

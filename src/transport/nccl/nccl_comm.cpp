@@ -17,7 +17,7 @@ namespace {
 // NCCL's own work of setting up takes milliseconds, of accepting a call microseconds.
 constexpr long kNapNs = 20000;
 
-// What an end may take of the caller's time; the thread goes on without it.
+// What an end may take of the caller's time; the thread continues without it.
 constexpr int64_t kEndMs = 5000;
 
 void nap() {

@@ -198,7 +198,7 @@ Status LocalFused::launch(uint64_t sequence, FusedArgs* args, TakeStepArgs* step
   GQ_TRY(Status(device().fused->allreduce(*args)));
   count_traffic(*args);
   // A kernel whose peers are not enqueued gets the flag to exit: also then it ends before `stream`
-  // goes on.
+  // continues.
   const KeptFailure met(streams_.wait_for_hosts("enqueue its kernel"));
   GQ_TRY(device().record(done_, kernels_));
   GQ_TRY(device().wait(stream, done_));
