@@ -25,7 +25,7 @@ inline constexpr uint64_t kFusedBlockNormsMax = kFusedValuesMax / kValueAlignmen
 enum class BarrierOf : uint32_t { norms, codes, sums };
 inline constexpr uint32_t kBarrierKinds = 3;
 
-/** A rank's own part of device memory, zeros before the first call. Every block of every rank has
+/** A rank's own region of device memory, zeros before the first call. Every block of every rank has
  *  a place at each barrier, where it writes the number of the call and, in the lower half, its
  *  message. No place is cleared: numbers grow. */
 struct alignas(256) FusedControl {

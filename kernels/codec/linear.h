@@ -91,7 +91,7 @@ GQ_HD uint32_t mean_of_lanes(uint32_t a, uint32_t b, uint32_t not_lowest, uint32
 }
 
 /** The same with equal weights for the four 8-bit lanes of a word at once: a half goes up where the
- *  leading bit of R(e) says so. That bit leads byte e mod 4 of the word that the four values
+ *  leading bit of R(e) is set. That bit leads byte e mod 4 of the word that the four values
  * share.
  */
 GQ_HD uint32_t linear_average_equal8(uint32_t a, uint32_t b, uint32_t random_word) {

@@ -16,7 +16,7 @@ struct BarrierShared {
   uint32_t left;     ///< not 0: a thread, or the rank, has given up
 };
 
-/** One rank's part of the barriers of a call. */
+/** One rank's side of the barriers of a call. */
 struct GridBarrier {
   static constexpr uint32_t kThreads = BodyDefaults::kThreads;
   static constexpr uint32_t kLooks = 64;  ///< at a place, before one at the host's word

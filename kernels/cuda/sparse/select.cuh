@@ -69,7 +69,7 @@ struct Stretch {
 };
 static_assert(sizeof(Stretch) == kStretchBytes);
 
-/** A range's codes, a tile of them in a turn, 64 of these for each thread. */
+/** A range's codes, a tile of them in an iteration, 64 of these for each thread. */
 template <uint32_t kBits>
 struct CodeTiles : BodyDefaults {
   static constexpr uint32_t kThreadCodes = kSelectTileCodes / kThreads;
