@@ -1,9 +1,9 @@
-// Times the MPI's own float32 allreduce and this library's, taking turns in one run:
+// Times the MPI's own float32 allreduce and this library's, interleaved in one run:
 //
 //   mpirun -n 2 mpi_baseline [value_count [run_count [schedule]]]
 //
-// The library's ranks are the same processes, over its own shared memory; the MPI only carries the
-// unique id, the barriers and the times. A time is that of the slowest rank.
+// The library's ranks are the same processes, over its own shared memory; the MPI only transfers
+// the unique id, the barriers and the times. A time is that of the slowest rank.
 #include <gqsgd.h>
 #define OMPI_SKIP_MPICXX 1  // the C interface is all that is used
 #define MPICH_SKIP_MPICXX 1

@@ -1,4 +1,4 @@
-// How a size is measured: every contender is checked once, then all take turns in every run.
+// How a size is measured: every contender is checked once, then all are interleaved in every run.
 #include "bench/perf/measure.h"
 
 #include <algorithm>

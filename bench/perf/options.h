@@ -21,7 +21,7 @@ struct Options {
   size_t factor = 4;
   int run_count = 20;
   int warmup_count = 3;
-  int pause_ms = 0;  ///< between turns
+  int pause_ms = 0;  ///< between contenders
   bool check = true;
   Choice dtype;
   Choice op;

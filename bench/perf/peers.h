@@ -1,5 +1,5 @@
-// The ranks that measure together, as one of them sees the others: what they tell each other
-// besides the allreduces under test. How they are started is team.h's and mpirun's matter.
+// The ranks that measure together, as one of them sees the others: what they exchange besides the
+// allreduces under test. How they are started is team.h's and mpirun's matter.
 #ifndef GQ_BENCH_PERF_PEERS_H
 #define GQ_BENCH_PERF_PEERS_H
 

@@ -106,7 +106,7 @@ int64_t thread_ns() {
   return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
 }
 
-/** Times one call, repeated for at least 200 microseconds, over buffer sets in turn. */
+/** Times one call, repeated for at least 200 microseconds, over buffer sets, cyclically. */
 double time_ns(const Measured& measured, size_t round, size_t set_count) {
   size_t calls = 0;
   const int64_t start = thread_ns();
