@@ -99,7 +99,7 @@ def test_idle_threads_keep_no_operation_of_gloo(gloo):
     for transport, request in requests:
         while transport.test(request) is None:
             transport.progress(0.1)
-    time.sleep(0.2)  # a thread tells of an operation before it waits for the next one
+    time.sleep(0.2)  # a thread reports an operation before it waits for the next one
     held = [value for frame in sys._current_frames().values()
             for value in frame.f_locals.values() if isinstance(value, dist.Work)]
     for transport in transports:

@@ -7,7 +7,7 @@
 namespace gq::test {
 namespace {
 
-/** Aborts, and looks: then NCCL is told. */
+/** Aborts, and checks: then NCCL is called. */
 void give_up(gqsgd_comm comm) {
   gqsgd_comm_abort(comm);
   gqsgd_comm_status(comm);

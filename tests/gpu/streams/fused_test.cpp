@@ -25,7 +25,7 @@ Operation direct(const char* quantizer = "paper-ge8") {
   return call;
 }
 
-/** Of every rank's communicator, in turn: "" or what went wrong. */
+/** Of one rank's communicator after the other: "" or what went wrong. */
 std::string make_direct(const LocalGroup& group, const char* quantizer = "paper-ge8",
                         size_t value_count = 5000) {
   const Calls calls(group.size(), {direct(quantizer)}, {value_count});

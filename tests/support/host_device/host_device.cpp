@@ -166,7 +166,7 @@ gqsgd_status dequantize(const DequantizeArgs& args) {
   return GQSGD_OK;
 }
 
-/** The device's own code, by one block of threads that take turns. */
+/** The device's own code, by one block of threads, run one at a time. */
 template <typename Body>
 struct OneBlock {
   typename Body::Shared shared;

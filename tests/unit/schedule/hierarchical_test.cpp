@@ -23,7 +23,7 @@ Ids in_order(const std::vector<uint32_t>& sizes) {
   return ids;
 }
 
-/** Ranks dealt out to so many nodes, one each in turn. */
+/** Ranks over so many nodes, round-robin. */
 Ids dealt(uint32_t ranks, uint32_t nodes) {
   Ids ids;
   for (uint32_t rank = 0; rank < ranks; ++rank) ids.push_back(rank % nodes);

@@ -1,5 +1,5 @@
-// Every schedule keeps every rule of world.h, in whatever order ranks get their turns, and costs
-// what its closed form says.
+// Every schedule keeps every rule of world.h, in any order of the ranks' moves, and costs what its
+// closed form predicts.
 #include <gtest/gtest.h>
 
 #include <string>

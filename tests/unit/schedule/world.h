@@ -158,7 +158,7 @@ class World {
   Violations violations_;
 };
 
-/** In which order ranks get their turns. Every one is legal; a schedule must survive all. */
+/** In which order ranks move. Every one is legal; a schedule must survive all. */
 enum class Turns {
   one_move_each,  ///< round and round
   greedy_up,      ///< rank 0 as far as it can, then rank 1, ..

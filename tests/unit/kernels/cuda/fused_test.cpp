@@ -195,8 +195,8 @@ struct Left {
   bool untouched;
 };
 
-/** Makes the first call of all ranks but `missing`; `meanwhile` runs beside them. Those that do
- *  not end by themselves are told to. */
+/** Makes the first call of all ranks but `missing`; `meanwhile` runs beside them. Those that do not
+ *  end by themselves get the exit flag. */
 Left make_without(FusedRanks* ranks, uint32_t missing, const std::function<void()>& meanwhile) {
   const Operation call = calls_of({"paper-gl8"}, 1)[0];
   const auto inputs = gradients(static_cast<int>(ranks->size()), 9000, 3);
@@ -242,7 +242,7 @@ TEST(Left, WhenHostsSaySo) {
   EXPECT_TRUE(left.untouched);
 }
 
-/** Every rank is told for whom the first one gave up. */
+/** Every rank learns for which rank the first one gave up. */
 TEST(Left, AtTheDeadline) {
   FusedRanks group(3, 2);
   group.wait_for(100000000);
