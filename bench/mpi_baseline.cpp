@@ -1,9 +1,9 @@
-// Times the MPI's own float32 allreduce and this library's, taking turns in one run:
+// Times the MPI's own float32 allreduce and this library's, interleaved in one run:
 //
 //   mpirun -n 2 mpi_baseline [value_count [run_count [schedule]]]
 //
-// The library's ranks are the same processes, over its own shared memory; the MPI only carries the
-// unique id, the barriers and the times. A time is that of the slowest rank.
+// The library's ranks are the same processes, over its own shared memory; the MPI only transfers
+// the unique id, the barriers and the times. A time is that of the slowest rank.
 #include <gqsgd.h>
 #define OMPI_SKIP_MPICXX 1  // the C interface is all that is used
 #define MPICH_SKIP_MPICXX 1
@@ -36,7 +36,7 @@ struct Setting {
   int32_t schedule = GQSGD_SCHEDULE_DIRECT;
 };
 
-/** The MPI's own abort ends all ranks; there is nobody to hand an error to. */
+/** The MPI's own abort ends all ranks; there is no caller to return an error to. */
 void require(bool holds, const char* what) {
   if (holds) return;
   std::fprintf(stderr, "mpi_baseline: %s: %s\n", what, gqsgd_last_error());

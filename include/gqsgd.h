@@ -4,9 +4,9 @@
  * every function returns a status or a plain value; no exception, abort or output crosses it.
  *
  *   1. statuses and errors        5. collectives
- *   2. types and constants        6. requests: collectives that go on by themselves
+ *   2. types and constants        6. requests: nonblocking collectives
  *   3. quantizers                 7. stages: one step of an allreduce at a time
- *   4. communicators              8. segments: collectives on lists (gqsgd_segments.h)
+ *   4. communicators              8. segments: tensor lists, slices (gqsgd_segments.h)
  *
  * Conventions. Handles are tokens: they are checked on every call and never dereferenced, so a
  * stale or foreign one is GQSGD_BAD_HANDLE. Buffers are element-aligned; lengths are in values
@@ -89,7 +89,7 @@ GQSGD_API int32_t gqsgd_version(void);
 /** One line: version, wire version, compiler, instruction set in use, backends. Static storage. */
 GQSGD_API const char *gqsgd_build_info(void);
 
-/** Receives one line of text, without a newline, on the thread that called the library. */
+/** Receives one line, without a newline, on the thread that called the library. */
 typedef void (*gqsgd_log_callback)(void *user, const char *line);
 
 /** Sets where warnings go (malformed GQSGD_* environment variables, for example); NULL, the
@@ -132,25 +132,25 @@ enum {
 };
 
 /** at = {GQSGD_AT_DEVICE, address} of a collective on a stream: its step and index are two uint32_t
- *  in memory of the device, read when the stream comes to the call, which no host waits for. Ranks
+ *  in device memory. The stream reads them when it reaches the call; no host waits for them. Ranks
  *  compare them there: if they differ, or index is too large, `recv` stays as it was, and the next
  *  call on a stream and gqsgd_comm_status return it. */
 #define GQSGD_AT_DEVICE UINT64_MAX
 
 /* ---- 3. Quantizers --------------------------------------------------------------------------- */
 
-/** Makes a quantizer from a text such as "paper-ge8,seed=7": an optional preset first, then
- *  field=value, separated by commas. Without a preset, fields change the default one, blocks-8, of
- *  which "" is all; but a text that names `levels` stands for itself: fields that it leaves out are
- *  plain (one norm, independent rounding).
+/** Makes a quantizer from a specification such as "paper-ge8,seed=7": an optional preset first,
+ *  then field=value, separated by commas. Without a preset, fields change the default one,
+ *  blocks-8, which "" selects. A specification that names `levels` has no preset: fields that it
+ *  leaves out are plain (one norm, independent rounding).
  *  Unknown names and values are INVALID_ARGUMENT with what is allowed; a field or value that this
  *  version does not have yet is UNSUPPORTED by name. *out is NULL after a failure.
  *  A quantizer is immutable and may be used by any number of threads at once. */
 GQSGD_API gqsgd_status gqsgd_quantizer_create(const char *text, gqsgd_quantizer *out);
 
-/** Writes the full text of a quantizer, every field named, into `text` (at most `capacity_bytes`
- *  with the final 0; a shorter buffer gets a cut text). *size_bytes, if not NULL, is the size
- *  needed. The text creates an equal quantizer. */
+/** Writes the full specification of a quantizer, every field named, into `text` (at most
+ *  `capacity_bytes` with the final 0; a shorter buffer gets a truncated string). *size_bytes, if
+ *  not NULL, is the size needed. The string creates an equal quantizer. */
 GQSGD_API gqsgd_status gqsgd_quantizer_describe(gqsgd_quantizer quantizer, char *text,
                                                 size_t capacity_bytes, size_t *size_bytes);
 
@@ -184,12 +184,12 @@ GQSGD_API gqsgd_status gqsgd_workspace_size(gqsgd_quantizer quantizer, size_t va
  *  exponential reductions, which all ranks share: 1 + theta grows by 9/8 with each
  *  (gqsgd_depth_factor). With blocks d is their length. Correlated rounding, rescale and rotation
  *  have the bound of a format without them, twice that where a norm spans rotations of several
- *  lengths; they are better in most cases. The sparse schedule has direct's, which takes over where
- *  a call's lists are too long; that of lists is no larger.
+ *  lengths; they are better in most cases. The sparse schedule has the bound of direct, which
+ *  replaces it where a call has too many sparse entries; the error of sparse entries is no larger.
  *  Float32 arithmetic is left out: below 2^-20 of it while norm / s of linear levels, or the norm
  *  of exponential ones, is 2^-126 or more. Below that steps are denormal or zero, results are
  *  multiples of 2^-149, and the error may exceed the bound: of values of 1 to 8 * 2^-149 it does.
- *  Infinite where a chain is too long to promise anything. UNSUPPORTED where no bound is known:
+ *  Infinite where a chain is too long for any bound. UNSUPPORTED where no bound is known:
  *  rounding=nearest is biased. Host arithmetic only. */
 GQSGD_API gqsgd_status gqsgd_variance_bound(gqsgd_quantizer quantizer, int32_t rank_count,
                                             size_t value_count, int32_t schedule, double *theta);
@@ -204,18 +204,18 @@ GQSGD_API gqsgd_status gqsgd_sparsity_bound(gqsgd_quantizer quantizer, int32_t r
 
 /** (9/8)^depth for exponential levels, depth being the longest chain of reductions of the schedule,
  *  or 1 for the one re-encode of the direct schedule and 2 for those of the hierarchical one; 81/80
- *  with mantissa bits; 1 for linear levels and for lists of the sparse schedule. */
+ *  with mantissa bits; 1 for linear levels and for the sparse schedule's entries. */
 GQSGD_API gqsgd_status gqsgd_depth_factor(gqsgd_quantizer quantizer, int32_t rank_count,
                                           int32_t schedule, double *factor);
 
 /** Nanoseconds that an allreduce of `value_count` values over `rank_count` ranks is expected to
  *  take, from constants of the machine and its network; host arithmetic on the moves of one rank,
  *  so that 100,000 ranks are no harder than two. docs/COST.md has the model.
- *  constants  the text that gqsgd-calibrate writes, "name = value" lines; names left out, and all
+ *  constants  the string that gqsgd-calibrate writes, "name = value" lines; names left out, and all
  *             with NULL, have built-in values: ranks with processors of their own at 10 Gbit/s
  *  schedule   AUTO is what it would choose with these constants; with NULL it is direct
  *  Messages travel, over links that are all alike: hierarchical is direct here (gqsgd-plan has
- *  nodes and shared memory). INVALID_ARGUMENT for a malformed text and for what an allreduce
+ *  nodes and shared memory). INVALID_ARGUMENT for a malformed string and for what an allreduce
  *  refuses; UNSUPPORTED for sparse, whose time depends on values, and for native without constants
  *  of it. */
 GQSGD_API gqsgd_status gqsgd_predict_time(gqsgd_quantizer quantizer, int32_t schedule,
@@ -224,7 +224,7 @@ GQSGD_API gqsgd_status gqsgd_predict_time(gqsgd_quantizer quantizer, int32_t sch
 
 /* ---- 4. Communicators ------------------------------------------------------------------------ */
 
-/** Options text of the create functions, comma-separated, "" or NULL for all defaults:
+/** Options string of the create functions, comma-separated, "" or NULL for all defaults:
  *    timeout_ms=300000        time without progress after which a call gives up; -1 for ever
  *    stream_id=0              enters the random key, so that groups of one program draw differently
  *    chunk_value_count=65536  values per message; where messages travel 57344, 28672 with over 4
@@ -232,7 +232,7 @@ GQSGD_API gqsgd_status gqsgd_predict_time(gqsgd_quantizer quantizer, int32_t sch
  *    threads=1                that compute for a rank, the caller's among them, at most 256: one
  *                             for each processor that it has to itself; changes no bit, and ranks
  *                             may differ
- *    nontemporal_bytes=0      where ranks share memory: words of this many bytes or more are
+ *    nontemporal_bytes=0      where ranks share memory: packed codes of this many bytes or more are
  *                             written with non-temporal stores, which is faster where
  *                             processors share no cache; 0 for none
  *    costs=FILE               constants by which AUTO chooses, equal on all ranks: gqsgd-calibrate
@@ -252,8 +252,8 @@ GQSGD_API gqsgd_status gqsgd_predict_time(gqsgd_quantizer quantizer, int32_t sch
 GQSGD_API gqsgd_status gqsgd_comm_create_local(int32_t rank_count, const char *options,
                                                gqsgd_comm *comms);
 
-/** Makes a fresh name and secret for one group of processes. Keep it from other users: whoever
- *  holds it may join. */
+/** Makes a fresh name and secret for one group of processes. Keep it from other users: any process
+ *  that holds it may join. */
 GQSGD_API gqsgd_status gqsgd_unique_id_create(gqsgd_unique_id *unique_id);
 
 /** Joins a group of `size` processes of one user on this machine as rank `rank`; returns when all
@@ -300,11 +300,11 @@ GQSGD_API gqsgd_status gqsgd_comm_stat(gqsgd_comm comm, const char *name, uint64
 GQSGD_API gqsgd_status gqsgd_comm_status(gqsgd_comm comm);
 
 /** Breaks this rank's communicator from any thread, without waiting: a call under way here returns
- *  ABORTED, and so do calls of peers that are threads or processes. Others are not told. A call
- *  whose result is complete by then returns OK, and the next one ABORTED.
+ *  ABORTED, and so do calls of peers that are threads or processes. Other peers get no notice. A
+ *  call whose result is complete by then returns OK, and the next one ABORTED.
  *  Async-signal-safe: takes no lock, allocates nothing and keeps errno. Over NCCL and custom
- *  transports it sets a flag, on which the next look acts: of a call or request that waits, of the
- *  next call, or of gqsgd_comm_status. */
+ *  transports it sets a flag. A call or request that waits, the next call, or gqsgd_comm_status
+ *  reads the flag and acts on it. */
 GQSGD_API gqsgd_status gqsgd_comm_abort(gqsgd_comm comm);
 
 /** Frees this rank's communicator. Waits for no rank, but for what is enqueued on streams, at most
@@ -322,7 +322,7 @@ GQSGD_API gqsgd_status gqsgd_comm_destroy(gqsgd_comm comm);
  *  recv  [out] the same number; equal to `send` (in place) or disjoint from it
  *  at          {step, index} of this call for the random numbers, equal on all ranks; step below
  *              2^32, index below 2^16. NULL takes the communicator's counter and index 0.
- *              GQSGD_AT_DEVICE says where a device has them.
+ *              GQSGD_AT_DEVICE: their address in device memory.
  *  stream      NULL: host memory (over NCCL: the default stream); else a device's: docs/CUDA.md
  *  Every rank makes the same calls in the same order. Blocks until the result is there; on a stream
  *  it may return before (docs/CUDA.md, NCCL.md). value_count 0 is legal: ranks still compare calls.
@@ -351,7 +351,7 @@ GQSGD_API gqsgd_status gqsgd_simulate(gqsgd_quantizer quantizer, int32_t rank_co
  *  at[0] + 1, .. on (at = NULL: from 0). 0 where there is no error, infinite where there is no
  *  signal.
  *  send [in]  `rank_count` buffers of `value_count` elements
- *  options    as for communicators; `nodes` says which ranks share a node, without which
+ *  options    as for communicators; `nodes` is which ranks share a node, without which
  *             HIERARCHICAL is DIRECT, and with `costs` AUTO chooses. NULL for all defaults
  *  Allocates one result and its mean. */
 GQSGD_API gqsgd_status gqsgd_expected_error(gqsgd_quantizer quantizer, int32_t rank_count,
@@ -373,29 +373,29 @@ GQSGD_API gqsgd_status gqsgd_measured_error(gqsgd_comm comm, gqsgd_quantizer qua
  *  request [out] what to test or wait for; NULL after a failure
  *
  *  Requests of a communicator are executed one after the other in the order of their start,
- *  which is the same on all ranks; blocking calls take their turn after them. The step of at = NULL
+ *  which is the same on all ranks; blocking calls run after them. The step of at = NULL
  *  is taken here. `send` and `recv` belong to the request until its end is reported; `send` may not
  *  be written and `recv` not be looked at before. A start allocates the request, some 1.5 KB.
  *
  *  Progress is made by a thread of the library, which the first start makes, and which sleeps while
  *  it has nothing to do or waits for other ranks; the timeout counts as for a blocking call, from
- *  the moment that the request's turn comes. Where a transport may only be called on the caller's
+ *  the moment that the request begins to run. Where a transport may only be called on the caller's
  *  threads, progress is made inside gqsgd_request_test, gqsgd_request_wait and blocking calls.
  *
- *  OK here says that there is a request; a refused argument of the collective is reported by test
+ *  OK here means that there is a request; a refused argument of the collective is reported by test
  *  or wait. BAD_HANDLE, BUSY and FORKED leave the other ranks waiting, as they do everywhere. A
  *  broken communicator gives its first failure. Where no request could be made (INVALID_ARGUMENT
- *  for request = NULL, NO_MEMORY, NO_RESOURCE without a thread) the others are told in a call that
- *  blocks, and get REMOTE_ERROR. */
+ *  for request = NULL, NO_MEMORY, NO_RESOURCE without a thread) this call blocks to notify the
+ *  other ranks, which get REMOTE_ERROR. */
 GQSGD_API gqsgd_status gqsgd_allreduce_start(gqsgd_comm comm, gqsgd_quantizer quantizer,
                                              const void *send, void *recv, size_t value_count,
                                              int32_t dtype, int32_t op, int32_t schedule,
                                              const uint64_t at[2], void *stream,
                                              gqsgd_request *request);
 
-/** Asks, without waiting, whether a request has ended. *done = 1: the status returned is that of
+/** Tests, without waiting, whether a request has ended. *done = 1: the status returned is that of
  *  the operation, as gqsgd_allreduce has it, and the request is freed. *done = 0: it has not ended
- *  (OK), or could not be asked (INVALID_ARGUMENT, BAD_HANDLE, FORKED, or BUSY with another thread
+ *  (OK), or could not be tested (INVALID_ARGUMENT, BAD_HANDLE, FORKED, or BUSY with another thread
  *  in the communicator), and stays. */
 GQSGD_API gqsgd_status gqsgd_request_test(gqsgd_request request, int32_t *done);
 
@@ -405,7 +405,7 @@ GQSGD_API gqsgd_status gqsgd_request_wait(gqsgd_request request);
 
 /* ---- 7. Stages ------------------------------------------------------------------------------- */
 
-/** Where a stage stands in an allreduce. The layout never changes; unused fields are 0.
+/** The place of a stage in an allreduce. The layout never changes; unused fields are 0.
  *  reduction_depth is the longest chain of reductions in code form: size - 1 for a ring, ceil(log2
  * size) for tree and butterfly, 0 for the direct schedule, whose owner adds decoded codes instead.
  * It sets the levels of `combine=exact` and the headroom of `combine=sum`. */
@@ -421,16 +421,16 @@ typedef struct {
   uint64_t weight_b; /**< ranks merged in operand b */
 } gqsgd_site;
 
-/* A stage works on any part of a call that begins at a multiple of 32 values, of `block` and, with
+/* A stage works on any range of a call that begins at a multiple of 32 values, of `block` and, with
  * rotate=hadamard, of 1024, and ends at one or with the call. Norms and scales are one number for
- * the call, or one for each block of the part; those of blocks lie on a grid of 16 bits, and
+ * the call, or one for each block of the range; those of blocks are on a grid of 16 bits, and
  * numbers off it are INVALID_ARGUMENT with index and value. bits_down other than bits, rescale,
  * subtractive rounding and mantissa_bits need reduction_depth = 0.
  *
  * stream: NULL for host memory, else a cudaStream_t (1 and 2: cudaStreamLegacy and PerThread), and
- * all pointers lead to memory of the current device; `site` and the list `words` itself stay the
- * host's. A stage is then enqueued, also while a graph is captured: it never waits, allocates or
- * looks at values, so that norms of blocks off their grid are rounded up to it. Workspace, aligned
+ * all pointers are to memory of the current device; `site` and the array `words` itself are host
+ * memory. A stage is then enqueued, also while a graph is captured: it never waits, allocates or
+ * reads values on the host: norms of blocks off their grid are rounded up to it. Workspace, aligned
  * to 8 bytes, is the stage's until it has run; host memory, and quantize, need none (NULL). Errors:
  * UNSUPPORTED without CUDA or a device, INVALID_ARGUMENT for memory of the other kind, BACKEND. */
 
@@ -464,7 +464,7 @@ GQSGD_API gqsgd_status gqsgd_reduce_many(gqsgd_quantizer quantizer, const gqsgd_
                                          void *workspace, size_t workspace_size_bytes,
                                          void *stream);
 
-/** Turns codes back into values. words, scales [in] what reduce_many wrote (reduction_depth = 0),
+/** Decodes codes to values. words, scales [in] what reduce_many wrote (reduction_depth = 0),
  * or codes reduced in code form and the global norms. op SUM gives the sum over site->size ranks,
  * MEAN the mean. */
 GQSGD_API gqsgd_status gqsgd_dequantize(gqsgd_quantizer quantizer, const gqsgd_site *site,

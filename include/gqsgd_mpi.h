@@ -46,7 +46,7 @@ GQSGD_MPI_API gqsgd_status gqsgd_comm_create_mpi_world(const char *options, gqsg
 
 /* ---- 2. Creation ----------------------------------------------------------------------------- */
 
-/** The time limit that an options text asks for; a failure if it is refused. A group of one rank is
+/** The time limit in an options string; a failure if it is refused. A group of one rank is
  *  made and ended to read it. */
 static inline int32_t gqsgd_mpi_ignore(void *user) {
   (void)user;
@@ -125,8 +125,8 @@ static inline gqsgd_status gqsgd_mpi_duplicate(MPI_Comm mpi_comm, double begin_s
   return code == MPI_SUCCESS ? GQSGD_OK : gqsgd_mpi_fail("MPI_Comm_set_errhandler", code);
 }
 
-/** All ranks' statuses of their own checks. A rank that gave up waiting for the duplicate never
- *  tells its own, though the duplicate may be complete on the others by now. */
+/** All ranks' statuses of their own checks. A rank whose wait for the duplicate timed out never
+ *  sends its own, though the duplicate may be complete on the others by now. */
 static inline gqsgd_status gqsgd_mpi_agree(MPI_Comm comm, gqsgd_status own, int32_t size,
                                            double begin_s, int64_t timeout_ms) {
   int32_t peer, *statuses = (int32_t *)malloc(((size_t)size + 1) * sizeof(int32_t));

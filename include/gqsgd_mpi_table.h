@@ -28,10 +28,10 @@ extern "C" {
 
 /* ---- 1. Requests: what is under way ---------------------------------------------------------- */
 
-/** One request of the library: one of MPI for each part of the message. */
+/** One request of the library: one MPI request for each piece of the message. */
 typedef struct {
   int32_t parts;     /**< still under way */
-  int32_t next;      /**< free ones are a list */
+  int32_t next;      /**< free ones form a linked list */
   int32_t of_all;    /**< a collective, which MPI cannot cancel */
   size_t size_bytes; /**< of a receive: what has come */
 } gqsgd_mpi_request;
@@ -44,7 +44,7 @@ typedef struct {
   int32_t spin_us; /**< how long to look before the first sleep */
   gqsgd_mpi_request *requests;
   int32_t request_capacity, first_free;
-  int32_t part_count, part_capacity; /**< four arrays of parts, dense, as MPI_Testsome wants them */
+  int32_t part_count, part_capacity; /**< four dense arrays of pieces, for MPI_Testsome */
   MPI_Request *parts;
   int32_t *owners;
   int *indices;
@@ -58,7 +58,7 @@ enum {
   GQSGD_MPI_PARTS_MIN = 64,
   GQSGD_MPI_SPIN_US = 200, /**< a rank that waits looks for so long, letting others run between */
   GQSGD_MPI_SPIN_MIN_US = 20, /**< looks, or for so long after a wait that was longer than that; */
-  GQSGD_MPI_SLEEP_SHARE = 50, /**< then it sleeps between looks, for this part of what it waited */
+  GQSGD_MPI_SLEEP_SHARE = 50, /**< then it sleeps between tests, for this fraction of its wait */
   GQSGD_MPI_SLEEP_MIN_US = 20,
   GQSGD_MPI_SLEEP_MAX_US = 1000
 };
@@ -126,7 +126,7 @@ static inline int32_t gqsgd_mpi_reserve_request(gqsgd_mpi *self) {
   return 0;
 }
 
-/** A fresh request of `part_count` parts, with room for them. */
+/** A new request of `part_count` pieces, with memory for them. */
 static inline int32_t gqsgd_mpi_open(gqsgd_mpi *self, int32_t part_count, uint64_t *request) {
   int32_t code = gqsgd_mpi_usable(self);
   if (code == 0) code = gqsgd_mpi_reserve_parts(self, part_count);
@@ -141,7 +141,7 @@ static inline int32_t gqsgd_mpi_open(gqsgd_mpi *self, int32_t part_count, uint64
   return 0;
 }
 
-/** Where a part's MPI_Request goes; null until MPI has written it, which it may fail to. */
+/** Where a piece's MPI_Request is stored; null until MPI has written it, which may fail. */
 static inline MPI_Request *gqsgd_mpi_add_part(gqsgd_mpi *self, uint64_t request) {
   self->requests[request].parts += 1;
   self->owners[self->part_count] = (int32_t)request;
@@ -222,14 +222,14 @@ static inline int32_t gqsgd_mpi_test(void *user, uint64_t request, int32_t *done
   return 0;
 }
 
-/** Takes part k out of the arrays. */
+/** Removes piece k from the arrays. */
 static inline void gqsgd_mpi_drop_part(gqsgd_mpi *self, int32_t k) {
   const int32_t last = --self->part_count;
   self->parts[k] = self->parts[last];
   self->owners[k] = self->owners[last];
 }
 
-/** Asks MPI once about everything under way; *any if a request is done. */
+/** Tests all pending MPI requests once; *any if a request is done. */
 static inline int32_t gqsgd_mpi_look(gqsgd_mpi *self, int32_t *any) {
   int count = 0, come = 0, k;
   int code = MPI_Testsome(self->part_count, self->parts, &count, self->indices, self->statuses);
@@ -270,7 +270,7 @@ static inline int32_t gqsgd_mpi_progress(void *user, int32_t timeout_us) {
     if (any) self->busy_us = now_us;
     if (code != 0 || any || now_us - begin_us >= timeout_us) return code;
     if (waited_us < self->spin_us) {
-      sched_yield(); /* a sum goes through several steps, each of which a look moves on */
+      sched_yield(); /* a sum has several steps; each test advances it */
     } else {
       gqsgd_mpi_sleep(gqsgd_mpi_nap_us(waited_us));
     }
@@ -286,7 +286,7 @@ static inline void gqsgd_mpi_free(gqsgd_mpi *self) {
   free(self);
 }
 
-/** Withdraws what is under way; 1 if something of it may still touch the library's memory. */
+/** Cancels pending requests; 1 if one of them may still touch the library's memory. */
 static inline int32_t gqsgd_mpi_withdraw(gqsgd_mpi *self) {
   int32_t left = 0, any = 0, k;
   if (self->part_count == 0) return 0;

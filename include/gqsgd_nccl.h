@@ -8,12 +8,12 @@
  * the default one; they return before they are executed, and buffers are theirs until then. The
  * host waits only where a call is not of the kind that was expected after the one before: then a
  * difference between ranks is MISMATCH at once, on all of them. Otherwise it is found on the GPU,
- * and `recv` stays as it was; gqsgd_comm_status says so, and the next call returns that failure,
- * though it is executed itself.
+ * and `recv` stays as it was; gqsgd_comm_status returns it, and so does the next call, which is
+ * executed nevertheless.
  * All collectives work there, with every schedule but HIERARCHICAL over several nodes. AUTO is
  * DIRECT, also with `costs`.
- * The _start forms enqueue the call in the same way. Their request ends when the stream is through
- * with it, and its status says what the GPU found of this very call; no later call returns that.
+ * The _start forms enqueue the call in the same way. Their request ends when the stream has
+ * executed the call. Its status is what the GPU found for this call; no later call returns it.
  *
  * While its stream is captured a call becomes part of the graph, if one of its kind was made before
  * (else UNSUPPORTED), and at = NULL: each replay takes the next step of the communicator's counter,
@@ -42,7 +42,7 @@ GQSGD_API gqsgd_status gqsgd_comm_create_nccl(const gqsgd_unique_id *unique_id, 
                                               int32_t size, const char *options, gqsgd_comm *comm);
 
 /** The same on an ncclComm_t that the caller made, with a library that this process has loaded
- *  (nccl=FILE says which, where there are several), and destroys after `comm`. All its ranks call.
+ *  (nccl=FILE selects one, where there are several), and destroys after `comm`. All its ranks call.
  *  It is never aborted here: after a failure that breaks `comm` that is for the caller to do. */
 GQSGD_API gqsgd_status gqsgd_comm_create_from_nccl(void *nccl_comm, const char *options,
                                                    gqsgd_comm *comm);

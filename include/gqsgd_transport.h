@@ -1,4 +1,4 @@
-/* Custom transports: a communicator over whatever can carry bytes between ranks.
+/* Custom transports: a communicator over any means to move bytes between ranks.
  *
  * For those who write a transport: a table of C functions that send and receive bytes without
  * waiting. gqsgd_mpi.h is one over MPI; docs/TRANSPORTS.md has one over sockets. Everything else of
@@ -18,20 +18,20 @@ enum { GQSGD_ADD_UINT64 = 0, GQSGD_ADD_FLOAT32 = 1 };
 /** A transport as one rank sees it. Functions are called on the thread that called the library and
  *  on no other, one at a time; they must not call the library. They return 0, or
  *  a code of their own that fails the call under way with GQSGD_BACKEND, which names function,
- *  code, rank and phase. An exception of C++ does the same, with its words. Fields that are not
+ *  code, rank and phase. A C++ exception does the same, with its what(). Fields that are not
  *  used are 0.
  *
  *  send, receive, allgather and allreduce start something and return at once, with a number of the
- *  transport's choice in *request. Bytes stay where they are until test() has said that it is done;
- *  then the number is forgotten. A message is never empty. Between two ranks messages arrive in the
- *  order in which they were sent, as long as they were sent; both ends know their lengths. */
+ *  transport's choice in *request. Buffers stay valid until test() has set *done; then the number
+ *  is free for reuse. A message is never empty. Between two ranks messages arrive in the order in
+ *  which they were sent, as long as they were sent; both ends know their lengths. */
 typedef struct {
   size_t struct_size_bytes; /**< sizeof(gqsgd_transport) */
   void *user;               /**< first argument of every function */
   int32_t rank, size;       /**< this rank and how many there are */
 
   /** Optional, `size` numbers, equal on all ranks and read at creation: ranks on one node have the
-   *  same. The hierarchical schedule goes by them, unless the option `nodes` says otherwise;
+   *  same. The hierarchical schedule uses them, unless the option `nodes` is given;
    *  without either all ranks are on one node. */
   const int32_t *node_ids;
 
@@ -40,7 +40,7 @@ typedef struct {
                   uint64_t *request);
   /** Starts to receive the next message from a peer. */
   int32_t (*receive)(void *user, int32_t peer, void *bytes, size_t size_bytes, uint64_t *request);
-  /** Says whether a request is done, without waiting; *size_bytes of a receive: what came. */
+  /** Tests whether a request is done, without waiting; *size_bytes of a receive: what came. */
   int32_t (*test)(void *user, uint64_t request, int32_t *done, size_t *size_bytes);
   /** Moves everything under way as far as it goes. Returns as soon as a request is done that was
    * not when it was called, otherwise after about timeout_us microseconds, in which it may sleep; 0
@@ -51,20 +51,20 @@ typedef struct {
    *  any more; otherwise the library leaves its buffers as they are for the life of the process. */
   int32_t (*close)(void *user);
 
-  /** Optional: a text for a code that a function returned; NULL if there is none. */
+  /** Optional: a message for a code that a function returned; NULL if there is none. */
   const char *(*error_text)(void *user, int32_t code);
   /** Optional: all ranks' `size_bytes` bytes, in rank order. NULL: ranks send them to each other,
    *  which is right for some tens of ranks, and lets a timeout name the rank that is missing. */
   int32_t (*allgather)(void *user, const void *own, void *all, size_t size_bytes,
                        uint64_t *request);
   /** Optional: adds `count` numbers of all ranks, GQSGD_ADD_*, aligned to their size; the sums take
-   *  their place. Every rank must get the same bits: a transport that cannot promise that for
+   *  their place. Every rank must get the same bits: a transport that cannot guarantee that for
    *  floats, whose order of addition is its own, leaves this NULL. All ranks start the same ones in
    *  the same order, one at a time. NULL: schedule NATIVE is UNSUPPORTED, and AUTO does without. */
   int32_t (*allreduce)(void *user, int32_t addend, void *numbers, size_t count, uint64_t *request);
 } gqsgd_transport;
 
-/** Makes this rank's communicator over a transport; talks to nobody yet. The table is copied;
+/** Makes this rank's communicator over a transport; contacts no rank yet. The table is copied;
  * `user` belongs to the communicator from then on, until close() is called. After a failure it is
  * the caller's and nothing was called. options as for the other communicators (gqsgd.h, section 4).
  *  INVALID_ARGUMENT names the field of the table that is wrong. */

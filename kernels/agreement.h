@@ -31,9 +31,9 @@ struct WriteHeaderArgs {
   bool keep_norm;
   uint32_t* header;
   void* stream;
-  /** If not null: where the step and, behind it, the index are when its turn comes. They go to the
-   *  words of these numbers, the index into the low half; where it is above kIndexMax, word
-   *  `status_word` is GQSGD_INVALID_ARGUMENT. */
+  /** If not null: where the step and, behind it, the index are when the stream reaches it. They are
+   *  written to the words of these numbers, the index into the low half; where it is above
+   *  kIndexMax, word `status_word` is GQSGD_INVALID_ARGUMENT. */
   const uint32_t* step_at;
   uint32_t step_word;
   uint32_t index_word;

@@ -16,7 +16,7 @@ inline constexpr uint32_t kFusedBlocksMax = 64;
 /** Values that a block takes at once. */
 inline constexpr uint64_t kFusedIterationValues = 4096;
 
-/** Codes of so many values have room. Not measured: about so long a call takes over memory of an
+/** The capacity, in values. Not measured: about so long a call takes over memory of an
  *  H200 what launching the stages of eight ranks takes beside it (docs/decisions/0019). */
 inline constexpr uint64_t kFusedValuesMax = uint64_t{1} << 22;
 inline constexpr uint64_t kFusedBlockNormsMax = kFusedValuesMax / kValueAlignment;
@@ -25,9 +25,9 @@ inline constexpr uint64_t kFusedBlockNormsMax = kFusedValuesMax / kValueAlignmen
 enum class BarrierOf : uint32_t { norms, codes, sums };
 inline constexpr uint32_t kBarrierKinds = 3;
 
-/** A rank's own part of device memory, zeros before the first call. Every block of every rank has
- *  a place at each barrier, where it writes the number of the call and, in the lower half, what it
- *  has to say. No place is cleared: numbers grow. */
+/** A rank's own region of device memory, zeros before the first call. Every block of every rank has
+ *  a place at each barrier, where it writes the number of the call and, in the lower half, its
+ *  message. No place is cleared: numbers grow. */
 struct alignas(256) FusedControl {
   uint64_t flags[kBarrierKinds][kFusedRanksMax][kFusedBlocksMax];
   uint64_t decision;  ///< of this rank's blocks: twice the call's number, and 1 if they leave
@@ -36,7 +36,7 @@ struct alignas(256) FusedControl {
    *  since only the device knows what is replayed. */
   uint64_t calls;
   uint64_t left;  ///< not 0: a kernel of this rank has left, and later ones do not begin
-  uint32_t header[kAgreementWords];  ///< of the call at hand, for who wants to say what differs
+  uint32_t header[kAgreementWords];  ///< of the call at hand, for a sentence on what differs
 };
 
 /** What each rank has on its device. Places are those of the values of a whole call. */
@@ -87,13 +87,13 @@ struct FusedRequest {
   Disagreement* disagreement;
 };
 
-/** Says of two calls that they differ; of two that differ in their steps alone, always. */
+/** A digest that differs if two calls differ; always, if they differ only in their steps. */
 GQ_HD constexpr uint32_t digest_with(uint32_t digest, uint32_t step, uint32_t index) {
   return digest + step * 0x9E3779B1u + index * 0x85EBCA6Bu;
 }
 
-/** Lists are of ranks, whose memory is all within this device's reach. Of the call itself all but
- *  `random.rank`, send and recv is equal on all ranks. */
+/** Arrays are indexed by rank; this device can access the memory of all of them. Of the call itself
+ *  all but `random.rank`, send and recv is equal on all ranks. */
 struct FusedArgs {
   Coding coding;      ///< has_fused_kernel()
   RandomSite random;  ///< hop 0

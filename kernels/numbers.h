@@ -1,5 +1,5 @@
-// What stands between the C ABI's arguments and those of stages where memory is a device's: lists
-// of pointers must be there, and norms become numbers there.
+// Converts the C ABI's arguments to those of stages on device memory: arrays of pointers are copied
+// there, and norms become numbers there.
 #ifndef GQ_KERNELS_NUMBERS_H
 #define GQ_KERNELS_NUMBERS_H
 
@@ -7,8 +7,8 @@
 
 namespace gq {
 
-/** out[k] = list[k], pointers that kernels read from the device's memory. The list is the host's
- *  and may be freed when the call returns. */
+/** out[k] = list[k], pointers that kernels read from the device's memory. `list` is host memory and
+ *  may be freed when the call returns. */
 struct WriteListArgs {
   const void* const* list;
   size_t count;

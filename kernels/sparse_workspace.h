@@ -1,5 +1,5 @@
-// How a device cuts the work on lists of codes into pieces, and the room that the stages of lists
-// need for what they know of each piece: by arithmetic alone.
+// How a device cuts the work on sparse entries into pieces, and the workspace that its stages need
+// for each piece: arithmetic only.
 #ifndef GQ_KERNELS_SPARSE_WORKSPACE_H
 #define GQ_KERNELS_SPARSE_WORKSPACE_H
 
@@ -28,10 +28,10 @@ constexpr size_t select_workspace_bytes(uint64_t value_count) {
   return static_cast<size_t>(pieces_of(value_count, kSelectTileCodes)) * kStretchBytes;
 }
 
-/** Workspace of add_sparse, in numbers of 64 bits: for each list what its blocks of entries span,
+/** Workspace of add_sparse, in numbers of 64 bits: for each rank what its blocks of entries span,
  *  where its groups of entries begin, and the group that each tile of values begins in. */
 struct AddSparseWorkspace {
-  uint64_t blocks;  ///< of a list
+  uint64_t blocks;  ///< of one rank's entries
   uint64_t groups;
   uint64_t tiles;
   uint64_t ranks;

@@ -24,8 +24,8 @@ struct RandomSite {
   uint32_t index = 0;  ///< below 2^16
   uint32_t rank = 0;   ///< the rank that runs the stage
   uint32_t hop = 0;    ///< number of the reduction; 0 for quantize
-  /** On a device, if not null: where the step, and behind it the index, are when the stage's turn
-   *  comes. */
+  /** On a device, if not null: where the step, and behind it the index, are when the stream reaches
+   *  the stage. */
   const uint32_t* step_at = nullptr;
 };
 
@@ -100,7 +100,7 @@ struct ReduceArgs {
 
 /** Wide sum of operands, encoded once with bits_down. With weights they are codes of means,
  *  weights[k] ranks each, coding.ranks of them together; without, one operand for each rank. words
- *  and weights: lists that, on a device, it can read. out_words may be one of the operands if they
+ *  and weights: arrays that, on a device, it can read. out_words may be one of the operands if they
  *  have as many bits. out_scales: one for each block with rescale; not touched otherwise, where
  *  scales are the norms. */
 struct ReduceManyArgs {
@@ -169,9 +169,9 @@ struct EntryList {
   uint64_t next_value = 0;  ///< the one after the last entry added
 };
 
-/** Values of a range from the lists of all ranks, added in rank order. Ranges of a call follow each
- *  other; entries beyond a range stay for the next, whatever they say. On a device: no list has
- * more entries than entries_max, and workspace is that of an AddSparseWorkspace
+/** Values of a range from the sparse entries of all ranks, added in rank order. Ranges of a call
+ * follow each other; entries beyond a range stay for the next, whatever they are. On a device: no
+ * rank has more entries than entries_max, and workspace is that of an AddSparseWorkspace
  * (kernels/sparse_workspace.h); gate as for dequantize. */
 struct AddSparseArgs {
   Coding coding;
@@ -215,8 +215,8 @@ struct NonfiniteSite {
  * float32 counts as infinite, as it does in the norm. */
 NonfiniteSite find_nonfinite(const void* values, uint64_t value_count, int32_t dtype);
 
-/** The CPU stages of the best instruction set here, or of GQSGD_FORCE_ISA; nullptr, with the name
- *  that was asked for in *refused, if that one is unknown or missing on this machine. */
+/** The CPU stages of the best instruction set here, or of GQSGD_FORCE_ISA; nullptr, with the
+ *  requested name in *refused, if that one is unknown or missing on this machine. */
 const Stages* cpu_stages(const char** refused);
 
 /** The CPU stages of one instruction set by name; nullptr if not built or not runnable here. */

@@ -1,4 +1,4 @@
-// How a size is measured: every contender is checked once, then all take turns in every run.
+// How a size is measured: every contender is checked once, then all are interleaved in every run.
 #include "bench/perf/measure.h"
 
 #include <algorithm>
@@ -152,7 +152,8 @@ void Measurement::judge_foreign(const Contender& contender, Row* row) {
   if (peers_.rank() == 0) row->nmse = nmse_of(output_.data(), value_count_, GQSGD_SUM, options_);
 }
 
-/** Floats added by the transport: rank 0's bits are everybody's, and those of a float32 sum. */
+/** Floats added by the transport: rank 0's bits are those of all ranks, and those of a float32
+ *  sum. */
 uint64_t Measurement::wrong_float_sums(Row* row) {
   expected_ = output_;
   peers_.spread(&expected_);

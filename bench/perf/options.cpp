@@ -161,7 +161,7 @@ bool set_option(int option, const char* value, Options* options) {
   }
 }
 
-/** Fills in what was not said; `none` comes first, whatever was. */
+/** Fills in defaults; `none` comes first in any case. */
 void complete(Options* options) {
   if (options->formats.empty()) options->formats = {"blocks-8", "rotated-4"};
   std::erase(options->formats, "none");

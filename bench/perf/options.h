@@ -21,11 +21,11 @@ struct Options {
   size_t factor = 4;
   int run_count = 20;
   int warmup_count = 3;
-  int pause_ms = 0;  ///< between turns
+  int pause_ms = 0;  ///< between contenders
   bool check = true;
   Choice dtype;
   Choice op;
-  std::vector<std::string> formats;  ///< quantizer texts, "none" first
+  std::vector<std::string> formats;  ///< quantizer specs, "none" first
   std::vector<Choice> schedules;
   int rank_count = 2;
   std::string transport = "process";

@@ -1,5 +1,5 @@
-// The ranks that measure together, as one of them sees the others: what they tell each other
-// besides the allreduces under test. How they are started is team.h's and mpirun's matter.
+// The ranks that measure together, as one of them sees the others: what they exchange besides the
+// allreduces under test. How they are started is team.h's and mpirun's matter.
 #ifndef GQ_BENCH_PERF_PEERS_H
 #define GQ_BENCH_PERF_PEERS_H
 
@@ -26,7 +26,7 @@ class Peers {
   /** Each number becomes the largest of those of all ranks, or their sum. */
   virtual void most(std::vector<double>* numbers) = 0;
   virtual double sum(double number) = 0;
-  /** Rank 0's bytes become everybody's; all ranks have as many. */
+  /** Broadcasts rank 0's bytes; all ranks have as many. */
   virtual void spread(std::vector<unsigned char>* bytes) = 0;
 
   /** What carries the bytes may have an allreduce of its own, to compare with: its name, or "". */

@@ -1,4 +1,4 @@
-// Sizes in turn; what every rank measured is rank 0's to tell.
+// Measures one size after the other; rank 0 reports what every rank measured.
 #include "bench/perf/session.h"
 
 #include "bench/machine.h"

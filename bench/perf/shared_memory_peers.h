@@ -1,4 +1,4 @@
-// Peers of one machine, threads or processes: what they tell each other lies in memory they share.
+// Peers of one machine, threads or processes, which exchange values in shared memory.
 #ifndef GQ_BENCH_PERF_SHARED_MEMORY_PEERS_H
 #define GQ_BENCH_PERF_SHARED_MEMORY_PEERS_H
 

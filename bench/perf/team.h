@@ -12,7 +12,7 @@
 
 namespace gq::bench {
 
-/** A call of the library that failed; its text is the library's. */
+/** A call of the library that failed; its message is the library's. */
 class Failure : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

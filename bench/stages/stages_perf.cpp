@@ -98,14 +98,15 @@ std::vector<Measured> cases_to_run(const Options& options, Buffers& buffers,
   return all;
 }
 
-/** Processor time of this thread: stages wait for nobody, and other load should not count. */
+/** Processor time of this thread: stages wait for no other thread, and other load should not
+ *  count. */
 int64_t thread_ns() {
   timespec now;
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
   return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
 }
 
-/** Times one call, repeated for at least 200 microseconds, over buffer sets in turn. */
+/** Times one call, repeated for at least 200 microseconds, over buffer sets, cyclically. */
 double time_ns(const Measured& measured, size_t round, size_t set_count) {
   size_t calls = 0;
   const int64_t start = thread_ns();

@@ -72,7 +72,7 @@ EXPORTED int32_t gqsgd_jax_add(const Library *library, void *handle) {
   return number;
 }
 
-/* Says which devices of a kind a list of communicators is for; 0, or -1 without memory. */
+/* Finds which devices of a kind an array of communicators is for; 0, or -1 without memory. */
 EXPORTED int32_t gqsgd_jax_set_devices(int32_t kind, const int32_t *devices, int32_t device_count) {
   const size_t size_bytes = sizeof(int32_t) * (size_t)device_count;
   int32_t *copy = malloc(size_bytes > 0 ? size_bytes : 1);
@@ -93,7 +93,7 @@ static int find_entry(int32_t number, Entry *entry) {
   return found;
 }
 
-/* Position of a device in the list of its kind; -1 if it is not there. */
+/* Position of a device in the array of its kind; -1 if it is not there. */
 static int32_t device_position(Kind kind, int32_t device) {
   pthread_mutex_lock(&table.lock);
   const Devices *devices = &table.devices[kind];
@@ -219,8 +219,8 @@ static int tensors_agree(const XlaCallFrame *frame, int64_t tensor_count) {
 }
 
 /* Where a call is in the random numbers and in the order: what the state holds, or on a GPU, where
- * nobody waits for it, where it is. The program counts; a call passes the state on, so that the
- * next one comes after it. */
+ * the host does not wait for it, its address. The program counts; a call passes the state on, so
+ * that the next one comes after it. */
 static XlaError *read_state(const XlaCallFrame *frame, const XlaBuffer *state, Call *call) {
   const XlaBuffer *passed_on = frame->rets.buffers[frame->rets.size - 1];
   if (state->dtype != XLA_U32 || value_count(state) != 2 || passed_on->dtype != XLA_U32 ||
@@ -311,8 +311,8 @@ static XlaError *allreduce_many(const XlaCallFrame *frame, const Call *call) {
   return error;
 }
 
-/* XLA asks for the interface's version when a handler is registered; 1 if this call is that
- * question. */
+/* XLA queries the interface's version when a handler is registered; 1 if this call is that
+ * query. */
 static int tells_version(const XlaCallFrame *frame) {
   const XlaExtension *extension = frame->extension_start;
   if (extension == NULL || extension->type != XLA_EXTENSION_METADATA) return 0;

@@ -110,7 +110,7 @@ typedef struct {
   void *data;
 } XlaArray;
 
-/* Attributes: an entry of `attrs` is what `types` says, an XlaScalar or an XlaArray here. */
+/* Attributes: an entry of `attrs` has the type in `types`, an XlaScalar or an XlaArray here. */
 typedef struct {
   size_t struct_size;
   XlaExtension *extension_start;
@@ -131,8 +131,8 @@ typedef struct {
   XlaAttributes attrs;
 } XlaCallFrame;
 
-/* What XLA asks of a handler once, instead of a call. The one trait there is says that what a call
- * enqueues may become part of a graph and be replayed. */
+/* What XLA queries from a handler once, instead of a call. The one trait: what a call enqueues may
+ * become part of a graph and be replayed. */
 typedef struct {
   size_t struct_size;
   XlaApiVersion api_version;

@@ -100,7 +100,8 @@ end
 """
     fit(; processes = 4, format = "", steps = 300)
 
-Fits W with new processes and prints how it went; `format` is the text of a `Quantizer`. Returns W.
+Fits W with new processes and prints how it went; `format` is the specification of a `Quantizer`.
+Returns W.
 """
 function fit(; processes = 4, format = "", steps = 300)
     helpers = addprocs(processes; exeflags = "--project=$(Base.active_project())")

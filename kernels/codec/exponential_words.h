@@ -1,5 +1,6 @@
-// Exponential codes by whole words, as a device computes them: what exponential.h says of one lane,
-// for all lanes of a word at once. The bits are the same (tests/unit/kernels/words_test.cpp).
+// Exponential codes by whole words, as a device computes them: the functions of exponential.h for
+// one lane, applied to all lanes of a word at once. The bits are the same
+// (tests/unit/kernels/words_test.cpp).
 #ifndef GQ_KERNELS_CODEC_EXPONENTIAL_WORDS_H
 #define GQ_KERNELS_CODEC_EXPONENTIAL_WORDS_H
 

@@ -19,7 +19,7 @@ enum class Rotate : uint8_t { none = 0, hadamard = 1 };
 enum class Combine : uint8_t { exact = 0, sum = 1, average = 2 };
 enum class Nonfinite : uint8_t { poison = 0, error = 1 };
 
-/** The fields of a quantizer: one to one with its text. */
+/** The fields of a quantizer: one to one with its specification. */
 struct Format {
   Levels levels = Levels::linear;
   uint8_t bits = 8;

@@ -84,15 +84,14 @@ GQ_HD uint32_t linear_average(uint32_t a, uint32_t b, const Average& average, ui
   return mulhi(sum, average.magic) >> average.shift;
 }
 
-/** The mean of two words of lanes without its halves, and those where `up` says so, in lanes'
- * lowest bits. a and b have in common what is twice in their sum; a half is one of what they have
- * not. */
+/** The mean of two words of lanes, rounded down, or up where `up`, in lanes' lowest bits, is set. a
+ * and b have in common what is twice in their sum; a half is one of what they have not. */
 GQ_HD uint32_t mean_of_lanes(uint32_t a, uint32_t b, uint32_t not_lowest, uint32_t up) {
   return (((a ^ b) & not_lowest) >> 1) + majority_bits(a, b, up);
 }
 
 /** The same with equal weights for the four 8-bit lanes of a word at once: a half goes up where the
- *  leading bit of R(e) says so. That bit leads byte e mod 4 of the word that the four values
+ *  leading bit of R(e) is set. That bit leads byte e mod 4 of the word that the four values
  * share.
  */
 GQ_HD uint32_t linear_average_equal8(uint32_t a, uint32_t b, uint32_t random_word) {

@@ -12,7 +12,7 @@ namespace gq {
 inline constexpr uint32_t kNormGroupValues = 65536;
 inline constexpr uint32_t kNormLanes = 1024;
 
-/** Groups that `code_count` values from first_value on have a part in. */
+/** Groups that `code_count` values from first_value on belong to. */
 GQ_HD constexpr uint64_t norm_group_count(uint64_t first_value, uint64_t code_count) {
   if (code_count == 0) return 0;
   return (first_value + code_count - 1) / kNormGroupValues - first_value / kNormGroupValues + 1;

@@ -13,7 +13,7 @@
 #define GQ_HD inline __attribute__((always_inline))
 #endif
 
-// Loops of a few turns whose variables must become registers.
+// Loops of a few iterations whose variables must become registers.
 #if defined(__CUDA_ARCH__) || defined(__clang__)
 #define GQ_UNROLL _Pragma("unroll")
 #elif defined(__CUDACC__)

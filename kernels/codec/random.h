@@ -59,7 +59,7 @@ inline constexpr uint32_t kPhiloxRounds = 10;
 inline constexpr uint32_t kPhiloxLeft = 0xD2511F53u, kPhiloxRight = 0xCD9E8D57u;
 
 /** Philox4x32-10 (Salmon, Moraes, Dror, Shaw: Parallel random numbers, SC 2011) on kCount counters
- *  at once, each of them a lane or, where Lanes says so, a vector of lanes; kDone rounds are done.
+ *  at once, each of them a lane or, depending on Lanes, a vector of lanes; kDone rounds are done.
  */
 template <typename Lanes, uint32_t kCount, uint32_t kDone = 0, typename Keys>
 GQ_HD void philox_rounds(typename Lanes::Lane (&word)[4][kCount], const Keys& keys) {
@@ -95,7 +95,7 @@ struct RandomStream {
   uint32_t c1;  ///< without the group's high bits
   uint32_t c2, c3;
   /** On a device, if not null: where the training step, which is c2, and behind it the index, which
-   *  c1 is without then, are when a kernel's turn comes. */
+   *  c1 is without then, are when the stream reaches the kernel. */
   const uint32_t* step_at = nullptr;
 };
 

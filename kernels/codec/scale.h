@@ -75,7 +75,7 @@ GQ_HD float scaled_magnitude(float value, const Scale& scale) {
   return at_most(scaled, scale.target);  // NaN becomes the target
 }
 
-/** The same with the sign of x: rounding is symmetric, so clamping both ends says it. */
+/** The same with the sign of x: rounding is symmetric, so clamping both ends is the same. */
 GQ_HD float scaled_value(float value, const Scale& scale) {
   const float scaled = value * scale.power * scale.factor;
   return within(scaled, scale.target);

@@ -1,5 +1,5 @@
-// Lists of codes other than zero (docs/FORMAT.md, section 14): what an entry is, and what the sum
-// of entries is in the result.
+// Sparse entries, codes other than zero (docs/FORMAT.md, section 14): the layout of an entry, and
+// the value of a sum of entries.
 #ifndef GQ_KERNELS_CODEC_SPARSE_H
 #define GQ_KERNELS_CODEC_SPARSE_H
 
@@ -18,7 +18,7 @@ GQ_HD constexpr uint32_t entry_of(uint64_t gap, uint32_t lane) {
 }
 GQ_HD constexpr uint32_t gap_of_entry(uint32_t entry) { return entry >> kEntryLaneBits; }
 
-/** An byte holds a 4-bit lane with room to spare: what is above it is not looked at. */
+/** A byte holds a 4-bit lane; bits above it are ignored. */
 GQ_HD constexpr uint32_t lane_of_entry(uint32_t entry, uint32_t bits) {
   return entry & ((1u << bits) - 1);
 }

@@ -1,5 +1,5 @@
-// How codes lie in 32-bit words (docs/FORMAT.md, section 1). What a lane means is said by linear.h
-// and exponential.h.
+// The layout of codes in 32-bit words (docs/FORMAT.md, section 1). linear.h and exponential.h
+// define the meaning of a lane.
 #ifndef GQ_KERNELS_CODEC_WORDS_H
 #define GQ_KERNELS_CODEC_WORDS_H
 

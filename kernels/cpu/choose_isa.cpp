@@ -1,4 +1,4 @@
-// Which CPU stages run: the best instruction set of this machine, or the one asked for by name.
+// Which CPU stages run: the best instruction set of this machine, or the one requested by name.
 #include <stdlib.h>
 #include <string.h>
 

@@ -19,7 +19,7 @@ void fill_steps(const Decoder& decoder, const NormSet& scales, StepSet& steps) {
   }
 }
 
-/** A scale of zero, or one that is not finite, says it all, whatever the codes. */
+/** A scale of zero, or one that is not finite, determines the result, whatever the codes. */
 void write_constants(const StepSet& steps, SegmentMap map, float* value) {
   for (uint32_t s = 0; s < kTileSegments; ++s) {
     if ((steps.constants >> map[s] & 1) == 0) continue;
@@ -169,7 +169,7 @@ constexpr size_t at_most_one_rotation(size_t value_count) {
   return value_count < kRotationValues ? value_count : kRotationValues;
 }
 
-/** Decodes the codes of one rotation after the other and turns them back. */
+/** Decodes the codes of one rotation after the other and applies the inverse rotation. */
 template <typename Tiles>
 void dequantize_rotated(Tiles& tiles, const DequantizeArgs& args) {
   Signs signs(args.random, args.range.first_value);

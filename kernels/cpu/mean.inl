@@ -1,6 +1,6 @@
 // Wide sums of 8-bit linear codes over 2^k ranks, encoded with 8 bits. There the scale of the
 // re-encode is a power of two: t = S / 2^k is exact, and the code floor(t + u) is an integer sum
-// and a shift, with the top k bits of r(e) for u. The same codes as by way of floats.
+// and a shift, with the top k bits of r(e) for u. The codes are the same as by float arithmetic.
 
 /** What rounds a re-encode. */
 RandomStream encode_stream_of(const ReduceManyArgs& args) {

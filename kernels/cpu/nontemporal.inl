@@ -34,7 +34,7 @@ void store_nontemporal(uint8_t* to, const uint8_t* from, size_t bytes) {
   memcpy(to + done, from + done, bytes - done);
 }
 
-/** Before anyone is told of them: such stores are in no order with others. */
+/** A fence before the words are published: such stores are in no order with others. */
 GQ_INLINE void end_nontemporal_stores() { _mm_sfence(); }
 
 #else
@@ -44,7 +44,7 @@ GQ_INLINE void end_nontemporal_stores() {}
 
 #endif
 
-/** Where a stage writes codes, and whether around caches. */
+/** Where a stage writes codes, and whether by non-temporal stores. */
 struct OutWords {
   uint32_t* words;
   bool nontemporal;
@@ -58,7 +58,8 @@ void write_words(uint32_t* to, const void* from, size_t bytes, bool nontemporal)
   store_nontemporal(reinterpret_cast<uint8_t*>(to), static_cast<const uint8_t*>(from), bytes);
 }
 
-/** Writes the codes of a tile, which `encode` puts where it is told: there, where it may. */
+/** Writes the codes of a tile: `encode` writes to the address given, directly to the destination
+ *  where possible. */
 template <uint32_t kBits, typename Encode>
 GQ_INLINE void write_codes(const OutWords& out, const Tile& tile, Encode encode) {
   uint8_t* const there = bytes_at<kBits>(out.words, tile);

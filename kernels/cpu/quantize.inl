@@ -54,7 +54,7 @@ struct ExponentialEncoder {
 };
 
 /** Encodes whole ranges. `Source` hands out values: load(tile, local, scales) returns those of a
- *  tile and sets their scales where the tile before had others; map(tile) says which is whose. */
+ *  tile and sets their scales where the tile before had others; map(tile) maps scales to values. */
 template <typename Encoder, typename Source>
 struct RangeEncoder {
   const Encoder& encoder;

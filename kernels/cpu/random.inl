@@ -185,7 +185,7 @@ constexpr Control nibble_zeros(uint8_t offset, uint8_t none) {
 constexpr Control kBelow1 = rotation(1), kBelow2 = rotation(2);
 constexpr Control kHighZeros = nibble_zeros(0, 8), kLowZeros = nibble_zeros(4, 8);
 
-/** R(e) begins with byte e mod 4 of its word and goes on with those below it, cyclically. So its
+/** R(e) begins with byte e mod 4 of its word and continues with those below it, cyclically. So its
  *  leading zeros are those of the byte and, if that is zero, of the one below, and so on: pairs of
  *  bytes first, then pairs of pairs. */
 void count_zeros(const RandomTile& random, ZerosTile& tile) {

@@ -8,7 +8,7 @@ struct RotationBuffer {
 static_assert(kRotationValues % kTileValues == 0, "a rotation is whole tiles");
 
 /** The tile that is read one rotation after another, in a caller's memory. A rotation is a page
- *  long, where prefetchers of the hardware end: its lines are asked for while their counterparts
+ *  long, where prefetchers of the hardware end: its lines are prefetched while their counterparts
  *  are read (1.3 times as fast from memory as nothing or all at once). */
 struct NextTile {
   const char* first;
@@ -194,7 +194,7 @@ void rotate_buffer(RotationBuffer& buffer) { finish_rotation(buffer); }
 
 #endif
 
-/** The signs of a range's rotations, which are asked for in order: a tile of random words serves
+/** The signs of a range's rotations, which are requested in order: a tile of random words serves
  *  several of them. */
 class Signs {
  public:
@@ -253,8 +253,8 @@ void rotate_back(const uint32_t* signs, size_t value_count, RotationBuffer& buff
   });
 }
 
-/** A caller's values, tile by tile, rotated where the format says so: then in order, and filled up
- *  with zeros. */
+/** A caller's values, tile by tile, rotated if the format has rotations: then in order, and filled
+ *  up with zeros. */
 class Values {
  public:
   Values(const void* values, int32_t dtype, const Range& range, bool rotated,

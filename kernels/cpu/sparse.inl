@@ -1,4 +1,5 @@
-// Stages of the sparse schedule: codes that are not zero become lists, and lists become values.
+// Stages of the sparse schedule: selects codes that are not zero as entries, and adds entries to
+// values.
 
 /** The lanes of a tile, one per byte; beyond its last value there are zero codes. */
 template <uint32_t kBits>
@@ -83,8 +84,8 @@ void select_range(const SelectArgs& args) {
   *args.entry_count = static_cast<uint64_t>(entry - args.entries);
 }
 
-/** Calls `add(place, lane)` for each entry of the list in a tile. Entries lie in the memory of
- * peers: whatever is written there, and whenever, no place is outside the tile. */
+/** Calls `add(place, lane)` for each sparse entry in a tile. Entries are in the memory of peers:
+ *  whatever is written there, and whenever, no place is outside the tile. */
 template <uint32_t kBits, typename Add>
 void add_entries(uint64_t first_value, uint32_t value_count, EntryList& list, Add add) {
   uint64_t next_entry = list.next_entry;

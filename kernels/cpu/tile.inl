@@ -1,8 +1,8 @@
 // What the stages share: a range is cut into tiles of fixed length, so that every loop over values
 // has a constant count and vectorises; the last tile is padded in a local copy.
 
-// Short enough that reading, computing and writing take turns faster than prefetchers lose track;
-// at least what one turn of fill_random makes.
+// Short enough that reading, computing and writing alternate before prefetchers lose track; at
+// least what one iteration of fill_random makes.
 constexpr uint32_t kTileValues = GQ_VECTOR_BYTES == 64 ? 512 : 256;
 constexpr uint32_t kTileWords = kTileValues / kWordValues;
 
@@ -38,7 +38,7 @@ static_assert(kStretchValues % kTileValues == 0, "a stretch is whole tiles");
 constexpr size_t kPlaces = 4;
 
 /** The same for work that takes stretches in any order, but the tiles of each in order: `kPlaces`
- *  stretches at a time, in turn. Calls `work(tile, place)`, place below kPlaces. */
+ *  stretches at a time, interleaved. Calls `work(tile, place)`, place below kPlaces. */
 template <typename Work>
 void for_each_tile_apart(const Range& range, Work work) {
   const size_t values_apart = range.value_count / kStretchValues / kPlaces * kStretchValues;
@@ -53,10 +53,11 @@ void for_each_tile_apart(const Range& range, Work work) {
 }
 
 // Prefetchers of the hardware end at pages of 4 KiB, and lose track where little is read for much
-// that is computed: then it pays to ask for the values one page on (1.3 times as fast from memory).
+// that is computed: then it pays to prefetch the values one page on (1.3 times as fast from
+// memory).
 constexpr uint32_t kValuesAhead = 1024;
 
-/** Asks for a tile of values, which may lie behind the end of their buffer. */
+/** Prefetches a tile of values, which may lie behind the end of their buffer. */
 void prefetch_values(const float* value) {
   constexpr uint32_t kLineValues = 64 / sizeof(float);
   for (uint32_t e = 0; e < kTileValues; e += kLineValues) __builtin_prefetch(value + e, 0, 2);

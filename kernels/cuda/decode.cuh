@@ -89,7 +89,7 @@ struct ExponentialDecoder {
 };
 
 /** What one level, or the norm, is in the result; or the result of all codes, where a scale of
- * zero, or one that is not finite, says it all. */
+ * zero, or one that is not finite, determines it. */
 struct Step {
   float step;
   bool constant;

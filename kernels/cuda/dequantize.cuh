@@ -136,7 +136,7 @@ struct DequantizeFloats : BodyDefaults {
     }
   }
 
-  /** A turn in which every thread has its values, and codes say what they are. */
+  /** An iteration in which every thread has all its values, decoded from codes. */
   GQ_HD void run_full(uint32_t iteration, Here local) const {
     const uint64_t first = first_of(iteration, local.thread);
     uint32_t lanes[kRepeats];

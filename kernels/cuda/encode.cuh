@@ -106,7 +106,7 @@ struct QuantizeThresholds : OwnThresholds {
   }
 };
 
-/** What a thread that encodes keeps from turn to turn: of its place in each, what is its own. */
+/** What an encoding thread keeps between iterations: the thread's own offset in each. */
 struct EncoderThread {
   StreamStart start;
   uint64_t group;

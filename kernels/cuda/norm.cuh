@@ -43,7 +43,7 @@ struct LargestEnd : BodyDefaults {
 };
 
 /** A maximum has no order, so that neighbouring threads take neighbouring vectors. Elements before
- *  the first aligned vector and behind the last one are left to the last turn. */
+ *  the first aligned vector and behind the last one are left to the last iteration. */
 template <typename Element>
 struct Largest : LargestEnd {
   static constexpr uint32_t kVectors = 4;  ///< that a thread has under way
@@ -74,7 +74,7 @@ struct Largest : LargestEnd {
     if (iteration == iteration_count - 1) take_scraps(local);
   }
 
-  /** A turn in which every thread has its vectors. */
+  /** An iteration in which every thread has all its vectors. */
   GQ_HD void run_full(uint32_t iteration, Here local) const {
     const uint64_t first = uint64_t{iteration} * kIterationVectors + local.thread;
     const Element* const from = values + head + first * kElements;
@@ -188,8 +188,8 @@ struct BlockPeaks : WorkDefaults {
   }
 };
 
-/** The sum of each group of values, in the order of the format: a thread has 16 of its lanes, and a
- *  turn is a group of the call, which begins where the range may not. */
+/** The sum of each group of values, in the order of the format: a thread has 16 of its lanes, and
+ *  an iteration is a group of the call, which begins where the range may not. */
 template <NormOrder kOrder>
 struct GroupSums : WorkDefaults {
   static constexpr uint32_t kThreads = kNormLanes / kThreadValues;

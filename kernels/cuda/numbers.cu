@@ -1,4 +1,4 @@
-// Lists and numbers on a stream: what their bodies (numbers.cuh) become kernels of.
+// Pointer arrays and norms on a stream: the kernels of the bodies in numbers.cuh.
 #include "kernels/cuda/launch/launch.cuh"
 #include "kernels/cuda/numbers.cuh"
 

@@ -1,5 +1,4 @@
-// What stands between the C ABI's arguments and those of stages: lists of pointers, and norms as
-// numbers.
+// Converts the C ABI's arguments to those of stages: arrays of pointers, and norms as numbers.
 #ifndef GQ_KERNELS_CUDA_NUMBERS_CUH
 #define GQ_KERNELS_CUDA_NUMBERS_CUH
 
@@ -8,8 +7,7 @@
 
 namespace gq::cuda {
 
-/** A part of a list, which travels as an argument of its kernel: whatever is captured in a graph
- *  has it for good. */
+/** A piece of an array, passed as an argument of its kernel: a captured graph keeps a copy. */
 struct ListPart : BodyDefaults {
   const void* pointers[kThreads];
   uint32_t count;

@@ -24,7 +24,8 @@ struct MergeDefaults {
   GQ_HD void begin(Here) const {}
 };
 
-/** Where a thread's first vectors are; in the next turn they are as far off for all threads. */
+/** Where a thread's first vectors are; in the next iteration they are as far off for all
+ *  threads. */
 template <typename MergeOwn>
 struct ReduceOwn {
   const uint32_t* a;
@@ -72,7 +73,7 @@ struct Reduce : BodyDefaults {
     for (uint32_t k = 0; k < kRepeats; ++k) merge_words(iteration, k, local);
   }
 
-  /** A turn in which every thread has its vectors. */
+  /** An iteration in which every thread has all its vectors. */
   GQ_HD void run_full(uint32_t iteration, Here local) const {
     const uint32_t* const a_first = local.own.a + uint64_t{iteration} * kIterationWords;
     uint32_t* const b_first = local.own.b + uint64_t{iteration} * kIterationWords;
@@ -140,7 +141,8 @@ struct ReduceWords {
       : stream(own_stream(args.random, Draw::reduce)),
         first_group(args.range.first_value / kGroupValues) {}
 
-  /** The stream without its keys as it is in all turns of a kernel, and a thread's first group. */
+  /** The stream without its keys as it is in all iterations of a kernel, and a thread's first
+   *  group. */
   struct Own {
     RandomStream stream;
     uint64_t group;
@@ -152,7 +154,7 @@ struct ReduceWords {
     own.group = kept(first_group + uint64_t{thread} * kGroups);
   }
 
-  /** Of a thread's vector in a turn, of which it has one. */
+  /** Of a thread's vector in an iteration, of which it has one. */
   template <uint32_t kGroups>
   GQ_HD void fill(const Own& own, uint32_t iteration, PhiloxBlock (&block)[kGroups]) const {
     const uint64_t first = own.group + uint64_t{iteration} * (BodyDefaults::kThreads * kGroups);
@@ -166,7 +168,7 @@ struct ReduceWords {
 template <uint32_t kBits>
 inline constexpr uint32_t kMergeGroups = kMergeWords * 32 / kBits / kGroupValues;
 
-/** Merges that draw random words, for one vector of a thread in a turn. */
+/** Merges that draw random words, for one vector of a thread in an iteration. */
 template <uint32_t kBits>
 struct RandomMerge : MergeDefaults {
   static constexpr uint32_t kRepeats = 1;

@@ -8,7 +8,7 @@
 
 namespace gq::cuda {
 
-/** The operands' words; threads read the list of pointers themselves, and that of weights. */
+/** The operands' words; threads read the array of pointers themselves, and that of weights. */
 struct Operands {
   const uint32_t* const* words;
   uint32_t count;
@@ -165,9 +165,9 @@ struct ReduceMany : WideSum<Add, Levels> {
   }
 };
 
-/** Wide sums of which each block gets a scale of its own (rescale): a turn finds the peaks of its
- *  blocks and then encodes them. Blocks longer than a block of threads are added twice, for their
- *  peak and for their codes: that needs no memory. */
+/** Wide sums of which each block gets a scale of its own (rescale): an iteration finds the peaks of
+ *  its blocks and then encodes them. Blocks longer than a block of threads are added twice, for
+ *  their peak and for their codes: that needs no memory. */
 template <typename Add, typename Levels>
 struct ReduceManyRescaled : WideSum<Add, Levels> {
   static constexpr bool kShares = true;

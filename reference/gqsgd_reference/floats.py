@@ -1,7 +1,7 @@
 """Bit patterns, and user values to and from them (FORMAT.md sections 3 and 9); no codes, no norms.
 
 User values are kept as patterns (uint16, uint32, uint64), because NumPy has no bfloat16 and because
-a pattern cannot be changed by a conversion that nobody asked for.
+a pattern cannot be changed by an implicit conversion.
 """
 
 import numpy as np

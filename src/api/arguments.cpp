@@ -8,7 +8,7 @@
 namespace gq {
 namespace {
 
-/** Of calls with none of their own: whether it is taken when the call is enqueued or carried out,
+/** Of calls with none of their own: whether it is taken when the call is enqueued or executed,
  *  as graphs have to. */
 bool step_comes_later(const Communicator& communicator, const Call& call) {
   if (communicator.has_streams_only() || call.captured) return true;

@@ -1,4 +1,4 @@
-// What an allreduce was asked for, checked: from the arguments of the C ABI to a call.
+// Checks the arguments of an allreduce: from the arguments of the C ABI to a call.
 #ifndef GQ_API_ARGUMENTS_H
 #define GQ_API_ARGUMENTS_H
 
@@ -19,7 +19,7 @@ struct Arguments {
 /** Everything but the buffers and the step. */
 Status check_arguments(const Arguments& arguments, Call* call);
 
-/** A stream goes with memory of a device. */
+/** A stream requires device memory. */
 Status check_stream(Communicator& communicator, void* stream);
 
 Status check_buffers(const void* send, void* recv, bool recv_is_optional, Call* call);

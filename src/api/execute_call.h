@@ -1,5 +1,5 @@
-// A checked call runs now, or later as a request. A refused one still takes its turn in the group,
-// so that no other rank waits for this one.
+// A checked call runs now, or later as a request. A call that fails its checks still exchanges its
+// control message, and no other rank waits for it.
 #ifndef GQ_API_EXECUTE_CALL_H
 #define GQ_API_EXECUTE_CALL_H
 

@@ -11,7 +11,7 @@
 
 namespace gq {
 
-/** Addresses of one buffer that is written or read, number `number` of its list. */
+/** Addresses of one buffer that is written or read, number `number` of its array. */
 struct Extent {
   uintptr_t begin, end;
   size_t number;
@@ -23,7 +23,7 @@ inline Extent extent_of(const void* data, size_t number, size_t size_bytes) {
 }
 
 /** No result may lie in another result or in values of another number; in place is where both are
- *  one. `written` are all results, and are sorted; neither list has empty ones. */
+ *  one. `written` are all results, and are sorted; neither array has empty ones. */
 Status check_disjoint(std::vector<Extent>* written, const std::vector<Extent>& read);
 
 }  // namespace gq

@@ -67,8 +67,8 @@ class HandleTable {
     return nullptr;
   }
 
-  /** The object leaves the table once no thread visits it; its handle is stale from now on. Null if
-   *  another thread has taken it. */
+  /** The object leaves the table once no thread has shared access to it; its handle is stale from
+   *  now on. Null if another thread has taken it. */
   std::shared_ptr<Object> remove(uintptr_t token) {
     Slot* slot = nullptr;
     {
@@ -77,8 +77,8 @@ class HandleTable {
       if (slot == nullptr) return nullptr;
       slot->token.store(0, std::memory_order_seq_cst);
     }
-    // No visit begins any more, and those under way do not wait. Asleep, so that a thread of less
-    // priority gets to its end.
+    // No new access begins, and those under way do not wait. This thread sleeps, which lets a
+    // thread of lower priority finish.
     while (slot->shared_accesses.load(std::memory_order_seq_cst) != 0) {
       std::this_thread::sleep_for(std::chrono::microseconds(10));
     }

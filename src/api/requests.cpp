@@ -55,7 +55,7 @@ Status find_request(gqsgd_request request, std::shared_ptr<HeldRequest>* found) 
               static_cast<void*>(request));
 }
 
-/** Frees an ended request and says how it ended; two threads cannot both be told. */
+/** Frees an ended request and returns its status; only one of two threads gets it. */
 Status report(gqsgd_request request) {
   const std::shared_ptr<HeldRequest> ended = requests().remove(token_of(request));
   if (ended) return ended->request.status();

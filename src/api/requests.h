@@ -14,8 +14,8 @@ inline Status execute_call(const ExclusiveAccess& access, const Call& call, Stat
 }
 
 /** Puts a call with its segments, if it has any, or this rank's refusal of it, behind the requests
- * in flight. Where no request can be made, *request stays NULL, and the others are told in a call
- * that blocks. */
+ * in flight. Where no request can be made, *request stays NULL, and a blocking call notifies the
+ * other ranks. */
 Status start_request(const ExclusiveAccess& access, Call call, Segments&& segments, Status checked,
                      gqsgd_request* request);
 

@@ -13,7 +13,7 @@
 namespace gq {
 namespace {
 
-// So that a list of segments is refused before its bytes overflow.
+// A tensor list is refused before its size in bytes overflows.
 constexpr size_t kTensorCountMax = size_t{1} << 44;
 
 uint64_t round_up(uint64_t value, uint64_t multiple) {
@@ -107,7 +107,7 @@ SegmentArguments of_ranks(const Communicator& communicator, SegmentArguments arg
   return arguments;
 }
 
-/** One buffer of a list, by name and number. */
+/** One buffer of a tensor list, by name and number. */
 Status check_tensor(const char* list, size_t number, const void* data, size_t value_count,
                     size_t element_bytes) {
   char name[32];

@@ -1,4 +1,4 @@
-// Version, build and status texts: part 1 of the C ABI.
+// Version, build and status strings: part 1 of the C ABI.
 #include <stdio.h>
 
 #include "include/gqsgd.h"

@@ -12,7 +12,7 @@ namespace {
 uint32_t low_half(uint64_t value) { return static_cast<uint32_t>(value); }
 uint32_t high_half(uint64_t value) { return static_cast<uint32_t>(value >> 32); }
 
-/** The format that was asked for, AUTO's choice to send float32 words, whether it may choose, and
+/** The requested format, AUTO's choice to send float32 words, whether it may choose, and
  *  where values and the step are. */
 uint32_t fields_of(const Endpoint& endpoint, const Call& call) {
   const bool never = !endpoint.choice.may_be_uncompressed();

@@ -1,5 +1,6 @@
-// The first exchange of every operation: each rank says what it was asked for, all compare, and all
-// come to the same outcome before a code moves. Also where local norms become global ones.
+// The first exchange of every operation: each rank sends the arguments of its call, all compare
+// them, and all reach the same outcome before a code moves. Also where local norms become global
+// ones.
 #ifndef GQ_CALL_AGREEMENT_H
 #define GQ_CALL_AGREEMENT_H
 

@@ -55,8 +55,8 @@ Status Allreduce::begin(Endpoint& endpoint, const Call& call, Status own) {
   return endpoint.transport->publish(endpoint.sequence, header);
 }
 
-/** AUTO becomes a schedule here, from what all ranks agree on. The header has the format asked for
- *  and the choice: a rank that chose otherwise is found out before anything moves. */
+/** AUTO becomes a schedule here, from what all ranks agree on. The header has the requested format
+ *  and the choice: a rank that chose otherwise is found before anything moves. */
 Status Allreduce::resolve_auto() {
   if (call_.schedule_id != GQSGD_SCHEDULE_AUTO || has_one_schedule(call_.operation))
     return Status();
@@ -133,7 +133,8 @@ Status Allreduce::check_finite() {
   return Status();
 }
 
-/** Names the first value of `part` that is not finite; `before` values of the call precede it. */
+/** Names the first value of range `part` that is not finite; `before` values of the call precede
+ *  it. */
 Status Allreduce::refuse(const Part& part, const void* values, uint64_t before) {
   nonfinite_ = find_nonfinite(values, part.value_count, call_.dtype);
   nonfinite_.first_value += before;
@@ -195,7 +196,7 @@ Status Allreduce::exchange_norms() {
   return Status();
 }
 
-/** Moves follow where lists do not pay; they find the codes made. */
+/** Moves follow where sparse entries take more bytes; the codes are encoded by then. */
 Status Allreduce::exchange_lists() {
   SparseLists::Outcome outcome = SparseLists::Outcome::waiting;
   GQ_TRY(lists_.advance(&outcome));

@@ -1,6 +1,6 @@
-// One allreduce on one rank, as a state machine that never waits: norm, agree, send lists or
-// make moves, done. The other collectives are the same with other moves, and with norms of segments
-// between agreement and moves.
+// One allreduce on one rank, as a state machine that never waits: norm, agree, send sparse entries
+// or make moves, done. The other collectives are the same with other moves, and with norms of
+// segments between agreement and moves.
 #ifndef GQ_CALL_ALLREDUCE_H
 #define GQ_CALL_ALLREDUCE_H
 
@@ -13,12 +13,12 @@ namespace gq {
 
 class Allreduce {
  public:
-  /** Takes the norm and tells the others. `own` is a failure of checks already made here: the
-   * others are told of it and this rank takes part no further, but its call stays in step with
-   * theirs. */
+  /** Computes the norm and sends it to the others. `own` is a failure of checks already made here:
+   *  the others receive it and this rank does nothing more for the call, but its call number stays
+   *  equal to theirs. */
   Status begin(Endpoint& endpoint, const Call& call, Status own);
 
-  /** Goes on as far as it can without waiting. */
+  /** Advances as far as possible without waiting. */
   Status advance(bool* done);
 
   /** Changes whenever something has happened. */

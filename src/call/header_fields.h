@@ -1,5 +1,5 @@
 // The header's fields by name: where each lies, and what its values are called. Finds the first
-// field in which two headers differ and says so in a sentence.
+// field in which two headers differ and writes a sentence about it.
 #ifndef GQ_CALL_HEADER_FIELDS_H
 #define GQ_CALL_HEADER_FIELDS_H
 

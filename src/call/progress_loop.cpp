@@ -100,8 +100,8 @@ void ProgressLoop::end(Status status) {
     endpoint_->failure.keep(status, last_error());
     endpoint_->transport->abort_group(status.code(), endpoint_->rank());
   }
-  // A result that is complete stays one, whatever has broken the endpoint meanwhile. Of a failure
-  // the first one is told, which may be another thread's.
+  // A complete result stays valid, whatever has broken the endpoint meanwhile. The first failure is
+  // reported; it may be another thread's.
   const Status broken = status.ok() ? Status() : endpoint_->failure.get();
   status_ = broken.ok() ? status : broken;
 }

@@ -1,6 +1,6 @@
-// How an allreduce is driven to its end: by one thread per rank that sleeps in the one wait
-// primitive, by calls that never sleep, or by one thread that takes all ranks in turn. The state
-// machine is the same.
+// Advances an allreduce to its end: by one thread per rank that sleeps in the one wait primitive,
+// by calls that never sleep, or by one thread that advances all ranks one after the other. The
+// state machine is the same.
 #ifndef GQ_CALL_PROGRESS_LOOP_H
 #define GQ_CALL_PROGRESS_LOOP_H
 
@@ -8,15 +8,15 @@
 
 namespace gq {
 
-/** One call on one rank, with the clock that runs while nothing happens. Whoever drives it decides
- *  whether to sleep. A failure that the ranks do not share breaks the endpoint. */
+/** One call on one rank, with the clock that runs while nothing happens. The caller decides whether
+ *  to sleep. A failure that the ranks do not share breaks the endpoint. */
 class ProgressLoop {
  public:
   /** `own` is a refusal of the call, whose sentence is this thread's last error. An endpoint that
    *  is broken already ends the call at once. */
   void begin(Endpoint& endpoint, const Call& call, Status own);
 
-  /** Goes on as far as it can without waiting. True once the call has ended. */
+  /** Advances as far as possible without waiting. True once the call has ended. */
   bool advance();
   /** Sleeps until something may have changed: a peer's news, a death, the timeout. */
   void wait();
@@ -41,13 +41,13 @@ class ProgressLoop {
   Status status_;
   uint64_t progress_ = 0;
   uint64_t progress_ns_ = 0;  // when something last happened
-  uint64_t looked_ns_ = 0;    // when somebody last looked
+  uint64_t looked_ns_ = 0;    // time of the last check
 };
 
 /** Blocking: drives one call to its end, sleeping where it has to wait. */
 Status allreduce(Endpoint& endpoint, const Call& call, Status own);
 
-/** All ranks of one group on this thread, in turn. The calls are in rank order. */
+/** All ranks of one group on this thread, one after the other. The calls are in rank order. */
 Status allreduce_virtual(Endpoint* endpoints, const Call* calls, uint32_t ranks);
 
 /** Breaks an endpoint from any thread, also in a signal handler: "rank 2 aborted its communicator".

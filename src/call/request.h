@@ -1,4 +1,4 @@
-// One call that somebody waits for later, and how it ended.
+// One nonblocking call, and how it ended.
 #ifndef GQ_CALL_REQUEST_H
 #define GQ_CALL_REQUEST_H
 

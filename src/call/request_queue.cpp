@@ -53,7 +53,7 @@ void RequestQueue::close() {
     const std::lock_guard<std::mutex> lock(mutex_);
     closing_ = true;
     if (first_ != nullptr) abort_group(*endpoint_, "was destroyed during a call");
-    // Whoever is at the first one ends it, and the others after it.
+    // The thread that runs the first one ends it, and the others after it.
     while (!thread_.is_there() && !driven_ && first_ != nullptr) {
       finish_first(endpoint_->failure.get());
     }

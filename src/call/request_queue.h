@@ -1,6 +1,6 @@
-// The requests of one communicator, in order of their start, and who works on them: a thread that
-// sleeps while there is nothing to do, or, where a transport may only be called on the caller's
-// threads, whoever tests or waits.
+// The requests of one communicator, in order of their start, and the thread that runs them: a
+// thread that sleeps while there is nothing to do, or, where a transport may only be called on the
+// caller's threads, the thread that tests or waits.
 #ifndef GQ_CALL_REQUEST_QUEUE_H
 #define GQ_CALL_REQUEST_QUEUE_H
 

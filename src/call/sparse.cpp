@@ -1,5 +1,5 @@
-// Encode and count; tell all ranks the counts in a second header; then send, receive and add the
-// lists (docs/FORMAT.md, section 14).
+// Encode and count; exchange the counts in a second header; then send, receive and add the entries
+// (docs/FORMAT.md, section 14).
 #include "src/call/sparse.h"
 
 #include <inttypes.h>
@@ -154,7 +154,8 @@ Status SparseLists::expect_lists() {
   return Status();
 }
 
-/** Each to the rank after it first, so that no rank is flooded. Empty lists are not sent. */
+/** Each to the rank after it first, so that no rank is flooded. Messages without entries are not
+ *  sent. */
 Status SparseLists::send_list() {
   SelectArgs args{};
   uint64_t skipped = 0, entry_count = 0;
@@ -190,9 +191,9 @@ Status SparseLists::receive_lists(bool* all) {
   return Status();
 }
 
-/** Nothing is written where a list is wrong, and nothing fails once something is written. */
+/** Nothing is written where entries are malformed, and nothing fails once something is written. */
 Status SparseLists::add() {
-  if (call_->recv == nullptr) return Status();  // a virtual rank whose result nobody wants
+  if (call_->recv == nullptr) return Status();  // a virtual rank without an output buffer
   for (uint32_t rank = 0; rank < endpoint_->size(); ++rank) {
     EntryList& list = endpoint_->lists[rank];
     if (list.entry_count == 0) continue;
@@ -217,7 +218,7 @@ Status SparseLists::add() {
   return Status();
 }
 
-/** A list that leaves the call's values was not made by the rules. */
+/** Entries beyond the call's values violate the format. */
 Status SparseLists::check_list(uint32_t rank) const {
   const EntryList& list = endpoint_->lists[rank];
   uint64_t next_value = 0;

@@ -1,5 +1,5 @@
-// The sparse schedule: ranks send each other lists of their codes that are not zero, where that
-// takes fewer bytes than the moves of direct. Never waits.
+// The sparse schedule: ranks send each other their codes that are not zero, with their places,
+// where that takes fewer bytes than the moves of direct. Never waits.
 #ifndef GQ_CALL_SPARSE_H
 #define GQ_CALL_SPARSE_H
 
@@ -17,12 +17,13 @@ class SparseLists {
   void begin(Endpoint& endpoint, const Call& call, const Plan& plan, unsigned char* arena,
              float norm);
 
-  /** Goes on until it has to wait for a peer, until the lists are added, or until all ranks know
-   *  that a list is too long: then the codes of the whole call lie ready for the moves. Values are
-   *  written only after every list has arrived and left: a call that fails has not written. */
+  /** Advances until it has to wait for a peer, until the entries are added, or until all ranks know
+   *  that one has too many entries: then the codes of the whole call are ready for the moves.
+   *  Values are written only after all entries have been sent and received: a call that fails has
+   *  not written. */
   Status advance(Outcome* outcome);
 
-  /** True if all lists have arrived and the own one is still leaving. */
+  /** True if all entries have arrived and the own ones are still being sent. */
   bool flushing() const { return phase_ == Phase::flush; }
 
   /** TIMEOUT before that: what was awaited, from which rank (*culprit). */
@@ -57,7 +58,7 @@ class SparseLists {
   float norm_ = 0;
   Phase phase_ = Phase::encode;
   uint64_t skipped_ = 0;
-  uint64_t entry_count_ = 0;  // of this rank's list
+  uint64_t entry_count_ = 0;  // of this rank's entries
   Header header_;             // the own second one
   uint32_t counts_read_ = 0;
   uint64_t longest_ = 0;

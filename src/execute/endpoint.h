@@ -42,22 +42,22 @@ struct Endpoint {
   AutoChoice choice;  ///< what schedule AUTO is here
   Nodes nodes;        ///< as the communicator's options have them, else its transport
   std::atomic<int64_t> timeout_ms{0};  ///< -1: for ever
-  uint64_t sequence = 0;               ///< number of the newest header; calls with lists have two
+  uint64_t sequence = 0;               ///< number of the newest header; sparse calls have two
   std::vector<const uint32_t*> operands;  ///< one per rank, so that reduce_many allocates nothing
   std::vector<EntryList> lists;           ///< the same for add_sparse
   std::vector<OperandCounts> operand_counts;
 
   FirstFailure failure;  ///< what broke the communicator: no call is made after it
 
-  // What gqsgd_comm_stat reads while calls go on, beside the transport's own. A caller that makes
-  // room or waits for a stream may do so while the thread of requests is at a call.
+  // What gqsgd_comm_stat reads while calls go on, beside the transport's own. A caller may allocate
+  // workspace or wait for a stream while the request thread runs a call.
   Counter calls;
   Counter nonfinite_blocks;
   SharedCounter workspace_bytes;
   SharedCounter wait_ns;
   Counter native_float_calls;
 
-  /** Takes the transport, and makes room for what is kept of each rank of its group. May throw
+  /** Takes the transport, and allocates the state of each rank of its group. May throw
    *  std::bad_alloc. */
   void set_transport(std::unique_ptr<Transport> taken) {
     operands.resize(taken->size());
@@ -78,23 +78,23 @@ struct Endpoint {
   uint32_t size() const { return transport->size(); }
 };
 
-/** Where the values of one part of a call lie in the caller's memory; a pointer is null where this
+/** The values of one segment of a call in the caller's memory; a pointer is null where this
  *  rank has nothing to read or to write. */
 struct Place {
   const void* send = nullptr;
   void* recv = nullptr;
 };
 
-/** Calls on more than one buffer: values count as if the parts lay one after the other, each from a
- *  multiple of the format's value alignment on. Values between them do not exist. */
+/** Calls on more than one buffer: values are numbered as if the segments lay one after the other,
+ *  each from a multiple of the format's value alignment on. Values between them do not exist. */
 struct Segments {
   std::vector<Part> parts;
   std::vector<Place> places;
-  uint64_t hash = 0;  ///< of the lengths of the parts
+  uint64_t hash = 0;  ///< of the lengths of the segments
   bool in_place = false;
 };
 
-/** One collective as this rank was asked for it. */
+/** The arguments of one collective on this rank. */
 struct Call {
   Operation operation = Operation::allreduce;
   Format format;
@@ -105,12 +105,12 @@ struct Call {
   int32_t op = GQSGD_MEAN;
   int32_t schedule_id = GQSGD_SCHEDULE_AUTO;
   bool uncompressed = false;  ///< AUTO's choice: `format` is float32 words
-  uint32_t asked_fields = 0;  ///< then those of the format that was asked for
+  uint32_t asked_fields = 0;  ///< then those of the requested format
   uint64_t step = 0;
   uint64_t index = 0;
   bool counts_later = false;  ///< `step` is the communicator's next one, not taken yet
-  bool captured = false;      ///< its stream is: whoever refuses it tells no other rank
-  /** On a device: where the step, and behind it the index, are when the call's turn comes. */
+  bool captured = false;      ///< its stream is: a rank that refuses it notifies no other rank
+  /** On a device: where the step, and behind it the index, are when the stream reaches the call. */
   const uint32_t* step_at = nullptr;
   const Segments* segments = nullptr;  ///< in place of send and recv; null for allreduce
   void* stream = nullptr;              ///< where buffers are a device's

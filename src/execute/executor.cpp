@@ -21,8 +21,7 @@ Part part_within(const Move& move, uint32_t rank) {
   return {first, last - first};
 }
 
-/** The sum of a node is encoded as the codes it is made of: how it goes down is said of the last
- *  sum. */
+/** The sum of a node is encoded as the codes it is made of: the last sum has the way down. */
 Coding node_coding(Coding coding, uint32_t ranks) {
   coding.ranks = ranks;
   coding.bits_down = coding.bits;
@@ -76,8 +75,8 @@ Status Executor::advance(bool* done) {
   return Status();
 }
 
-/** The second walk of a call in place, which only dequantizes: no transport takes part in it, so
- *  that nothing of it can fail. */
+/** The second walk of a call in place, which only dequantizes: it uses no transport, so it cannot
+ *  fail. */
 Status Executor::commit() {
   cursor_ = MoveCursor(plan_->schedule, plan_->shape, endpoint_->rank());
   while (cursor_.next(&move_)) {
@@ -116,7 +115,7 @@ Status Executor::make(const Move& move, bool* made) {
 }
 
 /** A message that spans the results of several owners is collected where peers' results are put; if
- *  the own part was collected before, the same bytes are written again. */
+ *  the own shard was collected before, the same bytes are written again. */
 Status Executor::send(const Move& move) {
   const Layout& layout = plan_->layout;
   const size_t here_bytes = result_here_bytes(layout, move, endpoint_->rank());
@@ -142,13 +141,13 @@ Status Executor::receive(const Move& move, bool* made) {
   const bool global_norms = move.content == Content::norms && move.kind == MoveKind::receive_result;
   if (global_norms && words != arena_ + message.offset_bytes) {
     // A range may have norms of several owners: they are collected here, 2 bytes for each block.
-    // Nobody reads the own ones in their place any more: an owner answers when it has them.
+    // No rank reads the own ones in their place any more: an owner answers when it has them.
     memcpy(arena_ + message.offset_bytes, words, message.size_bytes);
   }
   return Status();
 }
 
-/** Two words are one integer; after an odd number of them there is room for another. */
+/** Two words are one integer; after an odd number of them one word is free. */
 Status Executor::add_all(const Move& move) {
   const Layout& layout = plan_->layout;
   const size_t here_bytes = layout.offset_bytes(move.content, move.first_value);
@@ -246,7 +245,7 @@ Status Executor::take_norms(const Move& move, const Piece& piece) {
   return run_stage(*endpoint_, args);
 }
 
-/** Norms between segments are merged as well: nobody looks at them. */
+/** Norms between segments are merged as well, but never used. */
 Status Executor::merge_norms(const Move& move) {
   MergeNormsArgs args{};
   args.norm_count = norm_count(plan_->coding.block, plan_->coding.rotated, move.value_count);
@@ -265,7 +264,7 @@ void Executor::count_poisoned(const Piece& piece) {
       static_cast<uint64_t>(std::count(norms, norms + count, kNormCodeNan));
 }
 
-/** Peers that share memory read a stage's words there. Few ones are read sooner from a cache. */
+/** Peers that share memory read a stage's words there. Few words are read faster from a cache. */
 bool Executor::is_nontemporal(uint32_t bits, const Piece& piece) const {
   const uint64_t least_bytes = endpoint_->nontemporal_bytes;
   return least_bytes > 0 && words_for(bits, piece.range.value_count) * 4 >= least_bytes;
@@ -370,7 +369,7 @@ Status Executor::add_values(const Move& move, const Piece& piece) {
 Status Executor::dequantize(const Move& move, const Piece& piece) {
   DequantizeArgs args{};
   args.values = call_->recv_at(piece.range.first_value, piece.segment);
-  if (args.values == nullptr) return Status();  // a virtual rank whose result nobody wants
+  if (args.values == nullptr) return Status();  // a virtual rank without an output buffer
   const unsigned char* chunk = result(move);
   args.coding = plan_->decoding;
   args.random = site_of(move);

@@ -19,7 +19,7 @@ class LookAhead {
   /** Announces receives until one has no place, or enough are under way. */
   Status announce();
 
-  /** To be told of every receive and every merge that the executor makes. */
+  /** The executor reports every receive and every merge to it. */
   void received(const Move& move);
   void merged(uint32_t peer);
 

@@ -12,7 +12,7 @@ class SegmentNorms {
  public:
   void begin(Endpoint& endpoint, const Call& call, const Plan& plan, unsigned char* arena);
 
-  /** Goes on until it has to wait for a peer (*done false), or norms() are there. */
+  /** Advances until it has to wait for a peer (*done false), or norms() are there. */
   Status advance(bool* done);
 
   /** The global norms, one for each segment, in the arena. */

@@ -11,17 +11,17 @@ namespace {
 
 // Whole cache lines of everything that a stage writes.
 constexpr uint64_t kPartUnit = 1024;
-// Parts for each thread: one that starts late, or loses its processor, is not waited for with half
+// Tiles for each thread: one that starts late, or loses its processor, is not waited for with half
 // of the work.
 constexpr uint64_t kPartsPerThread = 2;
 constexpr uint32_t kPartsMax = kThreadsMax * kPartsPerThread;
 
-// Values of the least part: what takes some microseconds, beside which handing it over is nothing.
+// Values of the smallest tile: it takes some microseconds, many times the cost of handing it over.
 constexpr uint64_t kLeastOfNorm = 16384;
 constexpr uint64_t kLeastOfCodes = 8192;
 constexpr uint64_t kLeastOfReduce = 16384;
 
-/** A range as parts of one length, the last one shorter. */
+/** A range as tiles of one length, the last one shorter. */
 struct Parts {
   uint64_t value_count;
   uint32_t count;
@@ -41,7 +41,7 @@ Parts parts_of(const Endpoint& endpoint, const Range& range, const Coding& codin
   return parts_of(endpoint, range, value_alignment(coding.block, coding.rotated), least);
 }
 
-/** How far a part begins behind its range, in what each buffer holds. */
+/** The offset of a tile in its range, in what each buffer holds. */
 struct Skip {
   uint64_t values;
 
@@ -55,7 +55,7 @@ struct Skip {
   }
 };
 
-/** Calls stage(args of a part) for each; narrow(args, skip, thread) moves their pointers on. */
+/** Calls stage(args of a tile) for each; narrow(args, skip, thread) moves their pointers on. */
 template <typename Args, typename Narrow>
 Status in_parts(const Endpoint& endpoint, gqsgd_status (*stage)(const Args&), const Args& whole,
                 Parts parts, Narrow narrow) {
@@ -103,7 +103,7 @@ Status largest_magnitude(const Endpoint& endpoint, const NormArgs& whole) {
   return Status();
 }
 
-/** A part for each group of the one order of additions; groups are positions in the call. */
+/** A tile for each group of the one order of additions; groups are positions in the call. */
 Status sum_of_magnitudes(const Endpoint& endpoint, const NormArgs& whole) {
   const bool alone = endpoint.workers == nullptr || endpoint.workers->thread_count() == 1;
   if (alone || whole.range.value_count < 2 * kNormGroupValues) {

@@ -1,4 +1,4 @@
-// The stages of one rank, in parts by several threads where a range is long enough: the same bits
+// The stages of one rank, in tiles by several threads where a range is long enough: the same bits
 // as in one piece.
 #ifndef GQ_EXECUTE_SPLIT_STAGES_H
 #define GQ_EXECUTE_SPLIT_STAGES_H
@@ -8,7 +8,7 @@
 
 namespace gq {
 
-/** The endpoint's stage, with its workers if it has any; the calling thread takes part. */
+/** The endpoint's stage, with its workers if it has any; the calling thread computes as well. */
 Status run_stage(const Endpoint& endpoint, const NormArgs& args);
 Status run_stage(const Endpoint& endpoint, const QuantizeArgs& args);
 Status run_stage(const Endpoint& endpoint, const ReduceArgs& args);

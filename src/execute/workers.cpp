@@ -1,5 +1,6 @@
-// One word of unclaimed parts is the whole protocol: who lowers it owns a part. Sleepers and wakers
-// write their own word before they read the other's, in one total order, so that no wake is lost.
+// One word, the number of unclaimed tiles, is the whole protocol: a thread that decrements it owns
+// a tile. Sleepers and wakers write their own word before they read the other's, in one total
+// order, so that no wake is lost.
 #include "src/execute/workers.h"
 
 #include <linux/futex.h>
@@ -17,7 +18,7 @@ namespace {
 
 constexpr uint32_t kStopped = UINT32_MAX;
 
-// Longer than what lies between the stages of a call that waits for nobody, and short beside the
+// Longer than the time between the stages of a call that waits for no rank, and short beside the
 // time that a waiting rank sleeps at once.
 constexpr uint64_t kLookNs = 20000;
 constexpr uint32_t kLooksPerClock = 32;
@@ -100,7 +101,7 @@ void Workers::run(uint32_t part_count, Job job, const void* context) {
   await_parts();
 }
 
-/** A count that is not 0 belongs to a job whose parts are not all made, so that its fields stay. */
+/** A count that is not 0 belongs to a job with unfinished tiles, so its fields stay valid. */
 bool Workers::claim(uint32_t* part) {
   uint32_t left = unclaimed_.load(std::memory_order_relaxed);
   do {

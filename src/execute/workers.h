@@ -13,7 +13,7 @@ namespace gq {
 
 inline constexpr uint32_t kThreadsMax = 256;
 
-/** Parts of a job are claimed one by one, by the thread that has the job and by workers that are
+/** Tiles of a job are claimed one by one, by the thread that has the job and by workers that are
  *  awake: none of them is waited for before it has claimed one. A worker that finds nothing looks
  *  for some microseconds, since stages follow each other closely, and then sleeps. */
 class Workers {
@@ -23,20 +23,20 @@ class Workers {
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;
 
-  /** Makes thread_count - 1 threads; later jobs allocate nothing. `operand_count`: room for each
-   *  thread's list of operands. Once. */
+  /** Makes thread_count - 1 threads; later jobs allocate nothing. `operand_count`: capacity of each
+   *  thread's operand array. Once. */
   Status start(uint32_t thread_count, uint32_t rank, uint32_t operand_count);
 
   /** The caller's thread included; 1 before start(). */
   uint32_t thread_count() const { return thread_count_; }
 
-  /** Room for the operands of the part that `thread` makes. */
+  /** The operand array for the tile that `thread` computes. */
   const uint32_t** operands(uint32_t thread) const {
     return operands_.get() + static_cast<size_t>(thread) * operand_count_;
   }
 
-  /** Calls body(part, thread) once for each part, by several threads at once, thread 0 being the
-   *  calling one; returns when all parts are made. One job at a time. */
+  /** Calls body(part, thread) once for each tile, by several threads at once, thread 0 being the
+   *  calling one; returns when all tiles are done. One job at a time. */
   template <typename Body>
   void run(uint32_t part_count, const Body& body) {
     const Job job = [](const void* context, uint32_t part, uint32_t thread) {
@@ -65,11 +65,11 @@ class Workers {
   uint32_t operand_count_ = 0;
   std::unique_ptr<Worker[]> workers_;
   std::unique_ptr<const uint32_t*[]> operands_;
-  // Of the job: written while no part of it can be claimed, read by those that have claimed one.
+  // Of the job: written while no tile of it can be claimed, read by those that have claimed one.
   Job job_ = nullptr;
   const void* context_ = nullptr;
   uint32_t part_count_ = 0;
-  // Lines of their own: every claim and every end of a part writes them.
+  // Cache lines of their own: every claim and every end of a tile writes them.
   alignas(64) std::atomic<uint32_t> unclaimed_{0};  // parts, or kStopped
   std::atomic<uint32_t> sleepers_{0};               // workers that only a wake brings back
   alignas(64) std::atomic<uint32_t> unmade_{0};     // parts

@@ -9,7 +9,7 @@
 
 namespace gq {
 
-/** The part of a communicator's options that AUTO goes by. */
+/** The options of a communicator that AUTO uses. */
 struct AutoOptions {
   std::shared_ptr<const CostConstants> costs;  ///< nullptr: AUTO is direct, and compresses
   bool may_be_uncompressed = true;

@@ -11,9 +11,9 @@ namespace {
 constexpr int32_t kOfCodes[] = {GQSGD_SCHEDULE_DIRECT,    GQSGD_SCHEDULE_HIERARCHICAL,
                                 GQSGD_SCHEDULE_BUTTERFLY, GQSGD_SCHEDULE_TREE,
                                 GQSGD_SCHEDULE_RING,      GQSGD_SCHEDULE_NATIVE};
-// Where they cost the same a ring's work is the most even, and its moves are listed soonest. A tree
-// sends the fewest messages, and far beyond caches its ranks, which take turns, get more of the
-// memory that they share.
+// Where they cost the same a ring's work is the most even, and its moves are made first. A tree
+// sends the fewest messages, and far beyond caches its ranks, which do not all work at once, get
+// more of the memory bandwidth that they share.
 constexpr int32_t kRingFirst[] = {GQSGD_SCHEDULE_RING,         GQSGD_SCHEDULE_TREE,
                                   GQSGD_SCHEDULE_BUTTERFLY,    GQSGD_SCHEDULE_DIRECT,
                                   GQSGD_SCHEDULE_HIERARCHICAL, GQSGD_SCHEDULE_NATIVE};
@@ -22,7 +22,7 @@ constexpr int32_t kTreeFirst[] = {GQSGD_SCHEDULE_TREE,         GQSGD_SCHEDULE_RI
                                   GQSGD_SCHEDULE_HIERARCHICAL, GQSGD_SCHEDULE_NATIVE};
 constexpr double kFarBeyondCaches = 10;
 
-// Predictions that are closer than this say nothing: then the earlier candidate is kept, which is
+// Differences smaller than this are noise: then the earlier candidate is kept, which is
 // the one without codes, or with less noise or fewer moves.
 constexpr double kClearlyCheaper = 0.97;
 // Codes have an error and floats have none, and predictions are met within 10 %. On links that
@@ -61,7 +61,7 @@ bool fits_a_message(const CostQuestion& question) {
          question.value_count <= floats_per_message(question.chunk_value_count);
 }
 
-/** What part of the best time so far a candidate has to stay below. */
+/** The fraction of the best time so far that a candidate has to stay below. */
 double needed_part(const CostQuestion& candidate, bool plain, const Choice& best) {
   if (candidate.schedule_id == GQSGD_SCHEDULE_NATIVE) return kClearlyCheaperNative;
   const bool replaces_floats = best.uncompressed && !plain && candidate.reads_in_place;

@@ -11,8 +11,8 @@ namespace {
 
 constexpr double kUnbounded = std::numeric_limits<double>::infinity();
 
-// With more ranks the mean may lie within a small part of a step from a level, where direct hardly
-// rounds, while means of nodes lie anywhere: 4 nodes of 8 ranks multiply the error by 1.8
+// With more ranks the mean may be within a small fraction of a step from a level, where direct
+// hardly rounds, while means of nodes are anywhere: 4 nodes of 8 ranks multiply the error by 1.8
 // (docs/results/nodes.md), where fractions that are equally likely would give 1.2.
 constexpr uint32_t kFewRanks = 8;
 

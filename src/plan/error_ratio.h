@@ -1,5 +1,5 @@
 // What a schedule makes of a call's error: its mean squared error over that of direct, from format,
-// ranks and nodes alone. AUTO goes by it (choose.h); how it compares with calls is measured in
+// ranks and nodes alone. AUTO uses it (choose.h); how it compares with calls is measured in
 // docs/results/nodes.md.
 #ifndef GQ_PLAN_ERROR_RATIO_H
 #define GQ_PLAN_ERROR_RATIO_H

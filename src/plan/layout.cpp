@@ -1,5 +1,5 @@
-// Sizes and places in an arena: codes, sums, norms, the same as peers send them, then lists or the
-// landing slots of operands.
+// Sizes and places in an arena: codes, sums, norms, the same as peers send them, then sparse
+// entries or the landing slots of operands.
 #include "src/plan/layout.h"
 
 #include <algorithm>

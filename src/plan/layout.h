@@ -11,10 +11,10 @@
 
 namespace gq {
 
-/** The scales of a chunk of sums follow its words, so that both are one message; between the words
- *  of two chunks there is room for them. Sums lie where the codes they were made of lay if they
- *  have as many bits. Otherwise they have a place of their own, with room for the shards that one
- *  rank owns at most: one, or in a hierarchy one of each part. On transports that copy, what peers
+/** The scales of a chunk of sums follow its words, so that both are one message; the words of two
+ *  chunks leave space for them. Sums overwrite the codes that they were made of if they have as
+ *  many bits. Otherwise they have a place of their own, large enough for the shards that one rank
+ *  owns at most: one, or in a hierarchy one of each part. On transports that copy, what peers
  *  send has places apart from what is sent to them, so that receives can be posted while sends are
  *  under way. */
 class Layout {
@@ -32,7 +32,8 @@ class Layout {
   /** Where a transport that copies puts results: the place of the words themselves if there is but
    *  one rank, or if peers' words are read in place. */
   size_t result_bytes(Content content, uint64_t first_value) const;
-  /** Where a transport that copies puts the operands of `peer`: one chunk in each slot, in turn. */
+  /** Where a transport that copies puts the operands of `peer`: one chunk in each slot,
+   *  cyclically. */
   size_t landing_bytes(uint32_t peer, uint64_t operand) const {
     return landing_bytes_ + (peer * slot_count_ + operand % slot_count_) * slot_bytes_;
   }
@@ -49,8 +50,8 @@ class Layout {
   /** Sums have a place of their own, for values from `first_value` on. */
   void begin_sums_at(uint64_t first_value) { sums_first_value_ = first_value; }
 
-  /** Makes room behind everything for one norm of each segment of a call, this rank's and, on
-   *  transports that copy, those of peers; for the global ones; and for `scratch_bytes`. */
+  /** Reserves, behind everything else, memory for one norm of each segment of a call, this rank's
+   *  and, on transports that copy, those of peers; for the global ones; and for `scratch_bytes`. */
   void add_segments(uint64_t segment_count, uint32_t ranks, bool reads_in_place,
                     size_t scratch_bytes);
   size_t segment_norms_bytes() const { return segment_norms_bytes_; }
@@ -63,11 +64,11 @@ class Layout {
   size_t global_norms_bytes() const { return global_norms_bytes_; }
   size_t scratch_bytes() const { return scratch_bytes_; }
 
-  /** Makes room for this rank's list of codes and, on transports that copy, for those of peers. It
-   *  lies over the landing slots, since operands are sent only where lists are not. */
+  /** Reserves memory for this rank's sparse entries and, on transports that copy, for those of
+   *  peers. It overlaps the landing slots, since a call sends either operands or entries. */
   void add_lists(const Shape& shape, bool reads_in_place);
   size_t list_bytes() const { return landing_bytes_; }
-  /** Where the list of `peer` is put by a transport that copies. */
+  /** Where a transport that copies puts the sparse entries of `peer`. */
   size_t list_landing_bytes(uint32_t peer) const {
     return landing_bytes_ + (1 + static_cast<size_t>(peer)) * sparse_workspace_bytes_;
   }
@@ -79,7 +80,7 @@ class Layout {
   void add_slots(const Shape& shape);
   size_t words_bytes(uint32_t bits, uint64_t value_count) const;
   size_t norms_bytes(uint64_t value_count) const;
-  /** Bytes up to the words of a value, room for scales included. */
+  /** Bytes up to the words of a value, space for scales included. */
   size_t packed_offset_bytes(uint32_t bits, size_t scales_bytes, uint64_t first_value) const;
   size_t packed_size_bytes(uint32_t bits, size_t scales_bytes, uint64_t value_count) const;
 

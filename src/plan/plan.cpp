@@ -12,9 +12,9 @@ namespace {
 // on their way than their ports hold, and wait longer for the last of it (decision 26).
 constexpr uint32_t kPipelineDepthOnWires = 2;
 
-// On streams what travels in one turn is received in the next but one
-// (src/gpu/enqueue/execution_plan.h): a longer lag would only make a call's first and last turns
-// more.
+// On streams a message of one round is received in the next but one
+// (src/gpu/enqueue/execution_plan.h): a deeper pipeline would only add rounds at a call's begin and
+// end.
 constexpr uint32_t kPipelineDepthOnStreams = 2;
 
 uint32_t pipeline_depth_of(const PlanRequest& request) {

@@ -27,7 +27,7 @@ constexpr bool has_one_schedule(Operation operation) {
 
 struct Plan {
   const Schedule* schedule = nullptr;
-  /** The one asked for, AUTO resolved: hierarchical also where it is flat. */
+  /** The requested one, AUTO resolved: hierarchical also where it is flat. */
   int32_t schedule_id = 0;
   Coding coding{};
   Coding decoding{};  ///< of what is turned into values
@@ -41,7 +41,7 @@ struct Plan {
   Layout layout;
 };
 
-/** What make_plan() is asked for; all of it must be equal on all ranks. */
+/** The arguments of make_plan(); all of them must be equal on all ranks. */
 struct PlanRequest {
   const Format* format;
   int32_t schedule_id;
@@ -55,7 +55,7 @@ struct PlanRequest {
   const Part* segments = nullptr;
   uint64_t segment_count = 0;
   const Nodes* nodes = nullptr;  ///< for the hierarchical schedule; nullptr: all ranks on one node
-  /** Each stage call is a launch, so that none is for part of a chunk only. */
+  /** Each stage call is a launch, so each is for a whole chunk. */
   bool stages_are_launches = false;
 };
 
@@ -74,7 +74,7 @@ const char* unlisted_field(const Format& format);
 /** True if codes can be added as integers without rounding, or are no codes. */
 bool adds_exactly(const Format& format);
 
-/** A format whose codes are never encoded again: what is said of that has no effect. */
+/** A format whose codes are never encoded again: fields about that have no effect. */
 Format one_way(const Format& format);
 
 Shape shape_of(const PlanRequest& request, const Coding& coding);
@@ -82,7 +82,7 @@ Shape shape_of(const PlanRequest& request, const Coding& coding);
 /** The plan of operations in slices. */
 void plan_slices(const PlanRequest& request, Plan* plan);
 
-/** Resolves AUTO, checks that format and schedule go together for this many ranks, lays out the
+/** Resolves AUTO, checks that format and schedule fit each other for this many ranks, lays out the
  *  arena. Host arithmetic only. */
 Status make_plan(const PlanRequest& request, Plan* plan);
 

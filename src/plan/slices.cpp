@@ -1,5 +1,5 @@
-// Plans of the collectives in slices: codes go one way only, and whoever needs values decodes each
-// rank's codes by themselves.
+// Plans of the collectives in slices: codes travel one way only, and the rank that needs values
+// decodes each rank's codes separately.
 #include <algorithm>
 
 #include "src/plan/plan.h"
@@ -10,7 +10,7 @@ namespace {
 // Values whose float32 sums an owner makes at once: they and one operand stay in a cache.
 constexpr uint64_t kSumTileValues = 4096;
 
-/** Of sums, which go on to be rounded as the format says where elements are narrower. */
+/** Of sums, which are then rounded by the format's rule where elements are narrower. */
 Coding float_coding(Format format, uint32_t ranks) {
   format.rotate = Rotate::none;
   format.block = 0;

@@ -122,7 +122,7 @@ void list_codes(const Shape& shape, uint32_t rank, const Place& place, NthMove* 
   list->add(receive_operand_move(partner));
   list->add(reduce_move(partner, place.exchange + 1, weight_before(shape, partner, place.exchange),
                         weight_before(shape, rank, place.exchange)));
-  if (place.exchange == exchange_count(shape)) {  // the own part is complete: back it goes
+  if (place.exchange == exchange_count(shape)) {  // the own part is complete: results travel back
     list->add(send_move(partner, rank));
     if (place.exchange == 1 && has_folded(shape, rank)) list->add(send_move(folded, rank));
     list->add(dequantize_move(rank));

@@ -21,7 +21,7 @@ uint32_t owner_of(const Shape& shape, uint32_t rank, const StepPlace& place) {
                                 : rank_after(rank, place.distance, shape.ranks);
 }
 
-/** By index and not as a list: with n ranks the own part takes 2 n moves. */
+/** By index and not as an array: with n ranks the own part takes 2 n moves. */
 Move own_move(const Shape& shape, uint32_t rank, uint32_t index) {
   if (index < add_move_count(shape)) return add_move(shape, rank, index);
   const uint32_t sends = index - add_move_count(shape);
@@ -66,7 +66,7 @@ const Schedule kDirect = {
     "direct", GQSGD_SCHEDULE_DIRECT, reduction_depth, scatter_round_count, round_at, move_at, true,
     true};
 
-// Lists are no moves: src/call/sparse.h.
+// Sparse entries are no moves: src/call/sparse.h.
 const Schedule kSparse = {"sparse",
                           GQSGD_SCHEDULE_SPARSE,
                           reduction_depth,

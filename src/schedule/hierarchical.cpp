@@ -8,9 +8,9 @@
 //   roundings  no chain of reductions; two re-encodes, one on nodes of a single rank
 //
 // The call goes through in steps, as direct does (steps.h), chunk by chunk of all shards. Phase
-// `phase` of step s works on chunk s - lag * kDelay[phase], so that whatever a rank waits for was
-// sent `lag` steps earlier, and between two ranks messages keep one order: that of the phases in a
-// step, then of parts, then of shards from the own node's next one on.
+// `phase` of step s works on chunk s - lag * kDelay[phase]: what a rank waits for was sent `lag`
+// steps earlier, and between two ranks messages keep one order: that of the phases in a step, then
+// of parts, then of shards from the own node's next one on.
 #include "include/gqsgd.h"
 #include "src/schedule/make.h"
 #include "src/schedule/nodes.h"
@@ -51,7 +51,7 @@ struct NodePosition {
   }
   uint32_t rank_of(uint32_t other) const { return nodes.rank_of(node, other); }
 
-  /** Shards of each part that a phase visits. */
+  /** Shards of each part that a phase handles. */
   uint64_t shards_in(uint32_t phase) const {
     switch (phase) {
       case kScatter:
@@ -72,7 +72,7 @@ struct NodePosition {
   }
 };
 
-/** What a round is about: chunk `chunk` of shard (part, node). */
+/** The subject of a round: chunk `chunk` of shard (part, node). */
 struct Slot {
   uint32_t phase;
   uint64_t chunk;  ///< may lie beyond the shard's end: then there is nothing to do
@@ -153,7 +153,7 @@ Round round_at(const Shape& shape, uint32_t rank, uint64_t round) {
   return {chunk.first_value, chunk.value_count, move_count(position, slot)};
 }
 
-/** The local, or the owner of the visit's part on the node, that is `distance` after this one. */
+/** The local, or the owner of the part on the node, that is `distance` after this one. */
 uint32_t local_after(const NodePosition& position, uint32_t distance) {
   return position.rank_of(rank_after(position.local, distance, position.locals));
 }

@@ -1,5 +1,5 @@
-// The words in which schedules are written: moves by kind, the n-th move of a round, chunks of a
-// part. For the files of this folder; whoever walks a schedule needs move.h only.
+// The functions from which schedules are made: moves by kind, the n-th move of a round, chunks of a
+// part. For the files of this folder; code that walks a schedule needs only move.h.
 #ifndef GQ_SCHEDULE_MAKE_H
 #define GQ_SCHEDULE_MAKE_H
 
@@ -99,7 +99,7 @@ inline Move of_owners(Move move, uint64_t shard) {
   return move;
 }
 
-/** A round is written as a list; of that list this keeps the length and one move. */
+/** A round is written as a sequence of moves; this keeps its length and one move. */
 class NthMove {
  public:
   explicit NthMove(uint32_t index = 0) : index_(index) {}

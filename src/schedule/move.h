@@ -1,5 +1,5 @@
-// A schedule is a list of moves per rank. This file says what a move is, and how a schedule is
-// asked for its moves one after the other; it knows no transport and no arithmetic.
+// A schedule is a sequence of moves per rank. This file defines a move, and the interface that
+// yields a schedule's moves one after the other; it knows no transport and no arithmetic.
 #ifndef GQ_SCHEDULE_MOVE_H
 #define GQ_SCHEDULE_MOVE_H
 
@@ -36,7 +36,7 @@ enum class Addends : uint8_t {
 };
 
 /** One move on one range. Between two ranks, messages arrive in the order in which they are sent,
- *  and both ends list them in the same order with the same ranges. No words are written after they
+ *  and both ends make them in the same order with the same ranges. No words are written after they
  *  have been sent, except by receive_result of the same range. */
 struct Move {
   MoveKind kind;
@@ -63,7 +63,7 @@ struct Part {
 
 class Nodes;
 
-/** What a schedule is asked for. chunk_value_count is a multiple of value_alignment. */
+/** The arguments of a schedule. chunk_value_count is a multiple of value_alignment. */
 struct Shape {
   uint32_t ranks = 1;
   uint64_t value_count = 0;
@@ -112,11 +112,12 @@ struct Schedule {
   Move (*move)(const Shape& shape, uint32_t rank, uint64_t round, uint32_t index);
   bool weaves_norms = false;   ///< has the exchange of norms among its own moves
   bool adds_wide = false;      ///< owners add all operands wide and encode the sums (reduce_many)
-  bool sends_lists = false;    ///< the moves are made only where lists of codes would be longer
+  bool sends_lists = false;    ///< the moves are made only where sparse entries would take more
+                               ///< bytes
   bool adds_natively = false;  ///< sums are the transport's own (add_all)
 };
 
-/** Those of the collectives whose parts are slices (slices.cpp); no caller asks for them. */
+/** Those of the collectives whose parts are slices (slices.cpp); no caller can select them. */
 extern const Schedule kReduceScatter;
 extern const Schedule kAllgather;
 

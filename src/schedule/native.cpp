@@ -14,7 +14,7 @@ namespace {
 
 enum NativeRound : uint64_t { kEncode, kAdd, kDecode, kRoundCount };
 
-/** A sum of several ranks is what levels of exact sums need room for. */
+/** Levels of exact sums have to hold a sum of several ranks. */
 uint32_t reduction_depth(uint32_t ranks) { return ranks > 1 ? 1 : 0; }
 
 uint64_t round_count(const Shape&, uint32_t) { return kRoundCount; }

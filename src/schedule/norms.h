@@ -7,8 +7,7 @@
 
 namespace gq {
 
-/** The exchange by itself, for schedules that do not weave it in. Not one that a caller can ask
- *  for. */
+/** The exchange by itself, for schedules that do not weave it in. No caller can select it. */
 extern const Schedule kNormExchange;
 
 // Phases of the exchange, the first ones of any schedule that weaves it in: norms of each part are
@@ -18,7 +17,7 @@ inline constexpr uint32_t kTakeNorms = 0;
 inline constexpr uint32_t kMergeNorms = 1;
 inline constexpr uint32_t kUseNorms = 2;
 
-/** The moves of one round of the exchange. Parts are visited from the rank after this one on. */
+/** The moves of one round of the exchange. Parts are handled from the rank after this one on. */
 uint32_t norm_move_count(const Shape& shape, const StepPlace& place);
 Move norm_move(const Shape& shape, uint32_t rank, const StepPlace& place, uint32_t index);
 

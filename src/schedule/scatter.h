@@ -17,7 +17,7 @@ inline constexpr uint32_t kGather = 4;
 uint64_t scatter_round_count(const Shape& shape, uint32_t rank);
 StepPlace scatter_place(const Shape& shape, uint64_t round);
 
-/** The moves of one round, up to kScatter. Parts are visited from the rank after this one on. */
+/** The moves of one round, up to kScatter. Parts are handled from the rank after this one on. */
 uint32_t scatter_move_count(const Shape& shape, const StepPlace& place);
 Move scatter_move(const Shape& shape, uint32_t rank, const StepPlace& place, uint32_t index);
 

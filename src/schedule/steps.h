@@ -1,16 +1,16 @@
 // Schedules in steps: those that take chunks of the n parts of a call to their owners and back.
-// This file says where in such a schedule a round stands; what is done there is the schedule's.
+// This file computes the place of a round in such a schedule; the schedule defines the moves there.
 //
-// Phases alternate: an even one visits the chunk of every part in turn, an odd one the own part
-// alone. With a lag of 1 step k is phase 0 of chunk k, phase 1 of chunk k - 1, phase 2 of chunk k -
-// 2 and so on: a chunk that is touched again is still in a cache, and while one phase waits for
-// chunk k others have work with their own. Where messages travel on a wire the lag is longer, so
-// that what has been sent and not yet been asked for keeps the wire busy while a rank computes, or
-// while it waits for its turn on a processor.
+// Phases alternate: an even one handles the chunk of every part, one after the other, an odd one
+// only the own part. With a pipeline depth (`lag`) of 1, step k is phase 0 of chunk k, phase 1 of
+// chunk k - 1, phase 2 of chunk k - 2 and so on: a chunk that is touched again is still in a cache,
+// and while one phase waits for chunk k, others work on theirs. Where messages travel on a wire the
+// pipeline is deeper: messages in flight keep the wire busy while a rank computes, or while it
+// waits for a processor.
 //
-// A phase may wait only for what the phase before it sent of the same chunk. Then nobody waits for
+// A phase may wait only for what the phase before it sent of the same chunk. Then no rank waits for
 // ever: that was sent `lag` steps earlier, sends do not wait, and so the ranks that are furthest
-// behind, by step, can always go on. Messages between two ranks keep one order as well: what is
+// behind, by step, can always continue. Messages between two ranks keep one order as well: what is
 // received in a step is all that was sent `lag` steps before, in the order of the phases.
 #ifndef GQ_SCHEDULE_STEPS_H
 #define GQ_SCHEDULE_STEPS_H
@@ -19,8 +19,8 @@
 
 namespace gq {
 
-/** Where a round stands: a phase, and one chunk of the part of a rank that is `distance` away. Each
- *  rank visits the others first, the nearest ones first, so that no two begin with the same. */
+/** The place of a round: a phase, and one chunk of the part of a rank that is `distance` away. Each
+ *  rank handles the others first, the nearest ones first, so that no two begin with the same. */
 struct StepPlace {
   uint32_t phase;
   uint64_t chunk;     ///< may lie beyond the part's end: then there is nothing to do

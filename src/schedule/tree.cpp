@@ -10,7 +10,7 @@
 // chunk c, the pipeline would drain at every chunk; going all the way up first would leave one
 // direction of every link idle. A rank at depth D (bits set) takes that of chunk c - 3 D, which has
 // had time to come back. On the timelines of tests/unit/schedule 2 D stalls as soon as a message
-// has a latency of a third of its length; a larger lag makes short calls longer.
+// has a latency of a third of its length; a deeper pipeline makes short calls longer.
 #include "include/gqsgd.h"
 #include "src/schedule/make.h"
 

@@ -9,7 +9,7 @@
 
 namespace gq {
 
-/** What an exception says of itself. */
+/** The message of an exception. */
 using ThrownText = char[200];
 
 /** Calls `function`, which is a caller's. True if it threw; then *text is written. */

@@ -1,5 +1,5 @@
-// Numbers that are counted up by whoever works and may be read by any thread at any moment: never
-// half of one, and never less than the same thread read before.
+// Counters that one thread increases and any thread may read at any moment: never half of one, and
+// never less than the same thread read before.
 #ifndef GQ_SUPPORT_COUNTER_H
 #define GQ_SUPPORT_COUNTER_H
 

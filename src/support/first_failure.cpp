@@ -13,7 +13,7 @@ void FirstFailure::keep_locked(Status status, const char* sentence) {
   broken_.store(true, std::memory_order_release);
 }
 
-/** An abort came before whatever is kept or asked for now. */
+/** An abort came before any failure that is kept or read now. */
 void FirstFailure::settle_abort() {
   const uint64_t aborter = aborter_.load(std::memory_order_acquire);
   if (aborter == 0) return;

@@ -1,4 +1,4 @@
-// The failure that broke something, kept with its sentence: whoever comes later is told the same.
+// The failure that broke something, kept with its sentence: every later call returns the same.
 #ifndef GQ_SUPPORT_FIRST_FAILURE_H
 #define GQ_SUPPORT_FIRST_FAILURE_H
 

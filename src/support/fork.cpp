@@ -1,5 +1,5 @@
-// The process-wide list of guarded descriptors and the handlers around fork(). The list is a
-// documented registry: descriptors are process-wide, and so must be the knowledge of them.
+// The process-wide registry of guarded descriptors and the handlers around fork(). It is one of the
+// documented registries: descriptors are process-wide, and so must be the knowledge of them.
 #include "src/support/fork.h"
 
 #include <pthread.h>

@@ -1,5 +1,5 @@
-// What a fork does to this library: the child is told apart from its parent, and does not keep
-// alive what tells the peers that the parent lives.
+// Handles fork(): the library detects that it runs in the child, and the child does not keep open
+// the descriptors by which peers see that the parent is alive.
 #ifndef GQ_SUPPORT_FORK_H
 #define GQ_SUPPORT_FORK_H
 
@@ -10,7 +10,7 @@
 namespace gq {
 
 /** Call before anything that a fork must not share is made; repeated calls cost nothing. NO_MEMORY
- * if the process has no room for another fork handler. */
+ * if the process cannot register another fork handler. */
 Status watch_forks();
 
 /** Number of forks between the process that first watched them and this one: what was made in

@@ -35,7 +35,7 @@ void before_fork() { sink().mutex.lock(); }
 void after_fork_in_parent() { sink().mutex.unlock(); }
 void after_fork_in_child() {
   sink().mutex.unlock();
-  // Whoever held it is not in this process, unless it is the thread that forks.
+  // The thread that held it is not in this process, unless it is the one that forks.
   if (!is_calling) new (&sink().calling) std::mutex;
 }
 

@@ -1,5 +1,5 @@
 // The words users write and read for each choice; index = enumerator. One table for the quantizer's
-// text, for messages and for the header's fields.
+// specification, for messages and for the header's fields.
 #ifndef GQ_SUPPORT_NAMES_H
 #define GQ_SUPPORT_NAMES_H
 

@@ -1,4 +1,4 @@
-// A thread of the library's own, which no signal of the host program visits.
+// A thread of the library's own, which receives no signal of the program.
 #ifndef GQ_SUPPORT_QUIET_THREAD_H
 #define GQ_SUPPORT_QUIET_THREAD_H
 

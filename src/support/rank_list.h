@@ -1,4 +1,5 @@
-// Ranks as a sentence lists them: "2,5-9", and how many more where there is no space for all.
+// Ranks as an error sentence writes them: "2,5-9", and how many more where there is no space for
+// all.
 #ifndef GQ_SUPPORT_RANK_LIST_H
 #define GQ_SUPPORT_RANK_LIST_H
 

@@ -9,7 +9,7 @@
 
 namespace gq {
 
-/** Room for two paths or two described quantizers; longer sentences are cut. */
+/** Enough for two paths or two described quantizers; longer sentences are cut. */
 inline constexpr size_t kSentenceBytes = 1024;
 
 /** A gqsgd_status that the compiler does not let one drop. */
@@ -24,7 +24,8 @@ class [[nodiscard]] Status {
   gqsgd_status code_ = GQSGD_OK;
 };
 
-/** False for a number that is none of this library's statuses: another process may say anything. */
+/** False for a number that is none of this library's statuses: another process may send any
+ *  number. */
 bool is_status(int64_t number);
 
 /** Records the sentence (printf's format) as this thread's last error and returns its status. */

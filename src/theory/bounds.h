@@ -1,5 +1,5 @@
-// What the theory promises before anything runs: variance and sparsity of a quantised allreduce, as
-// functions of its format and size. No values are looked at.
+// The bounds of the theory, before anything runs: variance and sparsity of a quantised allreduce,
+// as functions of its format and size. No values are looked at.
 //
 // Notation. n ranks, d values (of one block, if norms are per block), x_i on rank i, G(x) the
 // result with op = mean, l the smallest level above zero in units of the norm: 1/s for s linear
@@ -47,10 +47,10 @@
 namespace gq {
 
 /** theta, for the schedule whose longest chain of reductions in code form is `reduction_depth` (0
- * where an owner adds wide and encodes once). Infinite where a chain is so long that nothing is
- * promised. `encodes`: re-encodes of wide sums in a chain; 2 in a hierarchy, whatever its nodes
- * are. UNSUPPORTED for rounding=nearest, which is biased. INVALID_ARGUMENT for ranks or combines
- * that no schedule has, and where combine=exact leaves no level. */
+ * where an owner adds wide and encodes once). Infinite where a chain is too long for any bound.
+ * `encodes`: re-encodes of wide sums in a chain; 2 in a hierarchy, whatever its nodes are.
+ * UNSUPPORTED for rounding=nearest, which is biased. INVALID_ARGUMENT for ranks or combines that no
+ * schedule has, and where combine=exact leaves no level. */
 Status variance_bound(const Format& format, uint32_t ranks, uint64_t value_count,
                       uint32_t reduction_depth, double* theta, uint32_t encodes = 1);
 

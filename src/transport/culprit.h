@@ -8,10 +8,11 @@
 
 namespace gq {
 
-/** Sought before the sentence is made, so that the sentence names the rank that peers are told. */
+/** Sought before the sentence is made, so that the sentence names the same rank as the peers'
+ *  sentences. */
 class Culprit {
  public:
-  /** `what_is_wrong` ("it is stopped or too slow") is said of `awaited` unless another rank is at
+  /** `what_is_wrong` ("it is stopped or too slow") describes `awaited` unless another rank is at
    *  fault. */
   Culprit(const Transport& transport, uint32_t awaited, const char* what_is_wrong)
       : rank_(transport.culprit_behind(awaited)) {
@@ -31,7 +32,7 @@ class Culprit {
   char clause_[96];
 };
 
-/** What is said of a rank that has made this call and sends nothing. */
+/** The description of a rank that has made this call and sends nothing. */
 inline constexpr char kStoppedOrSlow[] = "it is stopped or too slow";
 
 }  // namespace gq

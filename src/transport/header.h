@@ -43,8 +43,8 @@ inline constexpr uint32_t kHeaderDeviceShift = 27;
 inline constexpr uint32_t kHeaderStepOnDeviceShift = 28;
 inline constexpr uint32_t kHeaderCostsShift = 16;
 
-// On streams, beside the number of the call: its rank goes on whatever the others' headers say; and
-// it does so because the call is part of a graph.
+// On streams, beside the number of the call: its rank continues whatever the others' headers have;
+// and it does so because the call is part of a graph.
 inline constexpr uint32_t kHeaderSpeculative = 1u << 31;
 inline constexpr uint32_t kHeaderInGraph = 1u << 30;
 

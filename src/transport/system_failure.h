@@ -6,8 +6,8 @@
 
 namespace gq {
 
-/** Says what was tried (printf's format) and why the system refused; descriptor and memory limits
- * are named with their numbers. NO_RESOURCE, NO_MEMORY or SYSTEM. */
+/** Makes a sentence of what was tried (printf's format) and why the system refused; descriptor and
+ * memory limits are named with their numbers. NO_RESOURCE, NO_MEMORY or SYSTEM. */
 [[gnu::format(printf, 2, 3)]] Status system_failure(int error, const char* format, ...);
 
 }  // namespace gq

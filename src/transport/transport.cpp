@@ -1,4 +1,4 @@
-// What a transport says if it is asked for what it does not have.
+// The defaults of optional functions: a transport returns a failure for what it does not have.
 #include "src/transport/stream/stream_transport.h"
 
 namespace gq {

@@ -36,7 +36,7 @@ struct Message {
 enum class Addend : uint8_t { uint64, float32 };
 constexpr size_t addend_bytes(Addend addend) { return addend == Addend::uint64 ? 8 : 4; }
 
-/** A sum over all ranks of what lies at one place of each arena. */
+/** A sum over all ranks of the words at one place of each arena. */
 struct Sum {
   Addend addend;
   size_t here_bytes;  ///< where the addends of this rank lie, and later the sums
@@ -46,7 +46,7 @@ struct Sum {
 class StreamTransport;
 struct StreamConfig;
 
-/** A sleeper looks for dead peers this often; a wakeup wakes it sooner. */
+/** A sleeper looks for dead peers this often; a wakeup wakes it earlier. */
 inline constexpr uint32_t kWaitSliceUs = 5000;
 
 /** One rank's end of a group. All members are called by one thread at a time, except abort_group()
@@ -63,7 +63,7 @@ class Transport {
   /** A number equal on all ranks of this group and almost surely on no other. */
   virtual uint32_t tag() const = 0;
   /** True if receive() returns a view of the sender's memory. Otherwise the transport copies: words
-   *  are put into the own arena, and expect() is told beforehand where. */
+   *  are put into the own arena, at the place given to expect() beforehand. */
   virtual bool reads_in_place() const = 0;
   /** True if all members must be called on threads of the caller's own, inside a call of this
    *  library: there is no progress between calls then. */
@@ -91,8 +91,8 @@ class Transport {
   /** Sends words that lie in the arena of message.origin, or, where the transport copies, in the
    * own one; they stay as they are until flushed(). Does not wait. */
   virtual Status send(const Message& message) = 0;
-  /** Transports that copy: says where the next message from message.peer is to be put when it
-   *  comes, in the order of the receives. Nothing else uses the place until it is received. */
+  /** Transports that copy: sets the place of the next message from message.peer, in the order of
+   *  the receives. Nothing else uses the place until it is received. */
   virtual Status expect(const Message& message) = 0;
   /** The next message from message.peer, in order: *words is nullptr while it has not come. */
   virtual Status receive(const Message& message, const unsigned char** words) = 0;
@@ -112,14 +112,15 @@ class Transport {
   virtual uint32_t unflushed_peer() const { return rank(); }
 
   /** Returns when something may have changed, or after at most about `slice_us` microseconds.
-   *  PEER_LOST, ABORTED, REVOKED or TIMEOUT if a peer is gone or has broken off: the text names the
-   *  first cause. */
+   *  PEER_LOST, ABORTED, REVOKED or TIMEOUT if a peer is lost or has aborted: the sentence names
+   *  the first cause. */
   virtual Status wait(uint32_t slice_us) = 0;
   /** The check inside wait() alone, without sleeping. */
   virtual Status check() = 0;
 
-  /** Tells all peers that this rank will not go on, and why; later calls here fail with it. The
-   * first cause stays. `culprit` is the rank at fault. Callable from any thread; never waits. */
+  /** Notifies all peers that this rank will not continue, and why; later calls here fail with it.
+   * The first cause stays. `culprit` is the rank at fault. Callable from any thread; never
+   * waits. */
   virtual void abort_group(gqsgd_status cause, uint32_t culprit) = 0;
 
   /** abort_group(ABORTED, rank()), also in a signal handler: no lock, no memory, no call of another

@@ -66,7 +66,7 @@ class DeviceValues {
   void put(const Values& values, const DeviceQueue& queue) {
     done(device_.copy(data(), values.data(), size_bytes_, queue.get()));
   }
-  /** So that what nobody writes is seen. */
+  /** So that what no kernel writes is seen. */
   void clear(const DeviceQueue& queue) { done(device_.clear(data(), size_bytes_, queue.get())); }
   /** Behind what has been waited for. */
   Values values(const DeviceQueue& queue) const {

@@ -57,7 +57,7 @@ TEST(Fused, SpecialValues_SameBits) {
   }
 }
 
-/** Hundreds of calls that nobody waits for. */
+/** Hundreds of calls without a wait. */
 TEST(Fused, CallAfterCall_SameBits) {
   for (const int ranks : {2, 8}) expect_same_bits(ranks, usual_calls(ranks, 20001, 40));
 }

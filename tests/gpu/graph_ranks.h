@@ -21,7 +21,7 @@ struct GraphRanks {
   std::string check_bits(const std::string& quantizer, size_t value_count, bool at_device) const;
   /** Rank 0's host enqueues all replays before the others enqueue their first. */
   std::string check_hosts_apart(const std::string& quantizer, size_t value_count) const;
-  /** Rank 1 does not replay: the others leave at the deadline, write nothing and are told. */
+  /** Rank 1 does not replay: the others leave at the deadline, write nothing and report it. */
   std::string check_lost_replay() const;
   /** Streams of so many ranks share queues of the device. */
   std::string check_refusal() const;

@@ -23,7 +23,7 @@ void expect_same_bits(int ranks, const std::vector<std::string>& formats, size_t
 const std::vector<std::string> kFormats = {
     "paper-gl8",         "paper-ge8",   "paper-gl4",  "paper-ge4",          "none",
     "blocks-8",          "rotated-4-8", "relative-8", "paper-gl8,block=32", "paper-ge8,norm=2:2",
-    "paper-gl4,norm=2:2"};  // of which lists are short
+    "paper-gl4,norm=2:2"};  // of which few are not zero
 
 void expect_same_bits(std::initializer_list<size_t> value_counts) {
   for (int ranks = 1; ranks <= 8; ++ranks) {

@@ -1,6 +1,6 @@
 // Processes of one GPU: the bits of virtual ranks, whether they open each other's memory or words
-// go through host memory, and deaths that are told in time. A program without GoogleTest, because
-// nobody may have asked for the device before ranks are forked.
+// go through host memory, and deaths that are reported in time. A program without GoogleTest,
+//   because no process may have used the device before ranks are forked.
 //   PROGRAM [RANKS..]   groups of so many ranks, 1 2 3 5 8 if none is given
 //   Status 1: a rank failed, 77: there is no device.
 #include <signal.h>

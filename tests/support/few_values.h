@@ -1,5 +1,5 @@
-// What calls of schedule sparse are tested with: formats that go as lists, and values that make
-// short ones.
+// What calls of schedule sparse are tested with: formats that are sent as sparse entries, and
+// values that make few of them.
 #ifndef GQ_TESTS_SUPPORT_FEW_VALUES_H
 #define GQ_TESTS_SUPPORT_FEW_VALUES_H
 

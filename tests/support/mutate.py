@@ -4,7 +4,7 @@ usage: mutate.py SOURCE COPY [NAME ORIGINAL MUTATED]...
 
 ORIGINAL is an expression, and MUTATED what the copy computes in its place while the environment
 variable GQ_MUTATION is NAME; otherwise the copy computes what the source does. MUTATED may instead
-replace any text and say MUTATION where the switch belongs. ORIGINAL must occur exactly once: a
+replace any source, with MUTATION where the switch belongs. ORIGINAL must occur exactly once: a
 mutation that no longer fits its source stops the build instead of testing nothing. The copy keeps
 the include guard: a file compiled with `-include copy` sees the copy and never the header itself.
 """

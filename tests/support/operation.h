@@ -58,7 +58,8 @@ struct Operation {
 /** "paper-gl8 ring mean in place, step 3.0". */
 std::string describe(const Operation& operation);
 
-/** A quantizer for the life of this object; a text that is refused fails the test at once. */
+/** A quantizer for the life of this object; a specification that is refused fails the test at
+ *  once. */
 class Quantizer {
  public:
   explicit Quantizer(const std::string& text);

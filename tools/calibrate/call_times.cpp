@@ -1,4 +1,5 @@
-// One group after the other; in each all calls take turns, so that a busy moment harms all alike.
+// One group after the other; in each all calls are interleaved, so that a busy moment slows all
+// alike.
 #include "tools/calibrate/call_times.h"
 
 #include <gqsgd.h>

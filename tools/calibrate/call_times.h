@@ -14,7 +14,7 @@ namespace gq::tools {
 
 struct TimedCall {
   CostQuestion question;
-  std::string format;  ///< the quantizer's text
+  std::string format;  ///< the quantizer's specification
   double time_ns;      ///< the middle one of the runs, each that of the slowest rank
 };
 

@@ -1,4 +1,4 @@
-// Stages are timed on this rank alone, constants are fitted to the calls, and a text says so.
+// Times stages on this rank alone, fits constants to the calls, and writes them as a string.
 #include "tools/calibrate/conclude.h"
 
 #include <gqsgd.h>

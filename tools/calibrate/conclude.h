@@ -1,4 +1,4 @@
-// From the times of calls to constants, and how they are told; where ranks are is not looked at.
+// From the times of calls to constants, and their output; the places of ranks are not used.
 #ifndef GQ_TOOLS_CALIBRATE_CONCLUDE_H
 #define GQ_TOOLS_CALIBRATE_CONCLUDE_H
 

@@ -143,7 +143,7 @@ double byte_ns_of(const std::vector<TimedCall>& calls) {
   return byte_ns;
 }
 
-/** Where descents begin; constants that are not said here stay as they are. */
+/** Where descents begin; constants that are not set here stay as they are. */
 std::vector<CostConstants> first_constants(const std::vector<TimedCall>& calls,
                                            CostConstants constants) {
   const double byte_ns = byte_ns_of(calls);

@@ -1,4 +1,4 @@
-// gqsgd-calibrate: the constants of the cost model on this machine, as a text. See --help.
+// gqsgd-calibrate: the constants of the cost model on this machine, as a string. See --help.
 #include <cstdio>
 
 #include "tools/calibrate/conclude.h"

@@ -1,4 +1,4 @@
-"""Starts one process per rank and hears them out: results, or the reason why there are none.
+"""Starts one process per rank and collects their results, or the reason why there are none.
 
 A rank that dies or reports an error ends the whole job; a silent job ends after a deadline. In
 every case no process is left behind.
@@ -19,7 +19,7 @@ GRACE_S = 5  # for the other ranks to say what they saw of a failure
 
 
 class RanksFailed(Exception):
-    """Some rank failed; the text has one line per rank."""
+    """Some rank failed; the message has one line per rank."""
 
 
 def train_all(runs, rank_count, on_progress):
@@ -60,7 +60,7 @@ def _rank_main(pipe, unique_id, rank, rank_count, runs):
             pipe.send(("outcome", index, Trainer(comm, run).train(report)))
         pipe.send(("done",))
     except (gqsgd.GqsgdError, OSError, ValueError, MemoryError) as error:
-        with contextlib.suppress(OSError):  # where the parent is gone, nobody is left to tell
+        with contextlib.suppress(OSError):  # where the parent is gone, no process is left to notify
             pipe.send(("failed", f"{type(error).__name__}: {error}"))
 
 

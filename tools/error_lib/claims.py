@@ -7,8 +7,8 @@ from .peers import PEERS
 
 LIGHT, HEAVY = ("gauss", "layers"), ("heavy",)
 MADE_UP = LIGHT + HEAVY
-# Of the networks of gradients.py, perceptrons with one hidden layer, as verdicts say: on others'
-# gradients claims may fail (docs/results/errors.md names those of a convolutional network).
+# Of the networks of gradients.py, perceptrons with one hidden layer, as the results state: on
+# others' gradients claims may fail (docs/results/errors.md names those of a convolutional network).
 GRADIENTS = ()
 _BY_NAME = {peer.name: peer for peer in PEERS}
 

@@ -13,7 +13,7 @@ QUANTIZER_SEED = 1  # the step of a call is the number of the table's seed
 
 @dataclass(frozen=True)
 class Refusal:
-    """A scheme that is not run: status and sentence of whoever refused."""
+    """A scheme that is not run: status and sentence of the refusal."""
 
     status: str
     sentence: str

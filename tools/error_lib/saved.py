@@ -23,7 +23,7 @@ def json_text(table):
 
 
 def table_of(texts):
-    """One table of the JSON texts of several runs; a pair of data and ranks is in one run only."""
+    """One table of the JSON files of several runs; a pair of data and ranks is in one run only."""
     table = {}
     for text in texts:
         group = {}

@@ -1,8 +1,8 @@
-"""The library's formats that the table compares: quantizer texts with their schedules and bytes."""
+"""The library's formats that the table compares: quantizer specs with their schedules and bytes."""
 
 from dataclasses import dataclass
 
-# What a preset's text names; tests/repo/tools compares it with the library's own words.
+# The fields of a preset's specification; tests/repo/tools compares them with the library's own.
 PRESETS = {
     "none": "levels=none",
     "paper-gl8": "levels=linear,bits=8",
@@ -28,7 +28,7 @@ _ROTATION_VALUE_COUNT_MIN = 128
 
 @dataclass(frozen=True)
 class Scheme:
-    """One row of the table: a quantizer by its text and who sends what to whom."""
+    """One row of the table: a quantizer by its specification and the messages of a schedule."""
 
     text: str
     schedule: str
@@ -64,8 +64,8 @@ class Scheme:
     def bytes_per_value(self, rank_count, value_count):
         """What one rank sends for each value, the mean over ranks: codes, norms and scales.
 
-        In every schedule all ranks together send every rank's codes but one's to somebody and the
-        result to all but one. The call's headers, 64 bytes each, are left out.
+        In every schedule all ranks together send every rank's codes but one's to another rank and
+        the result to all but one. The call's headers, 64 bytes each, are left out.
         """
         fields = self.fields
         coded = value_count

@@ -1,4 +1,4 @@
-"""The device of this machine as nvidia-smi tells of it; its settings are only read."""
+"""The device of this machine as nvidia-smi reports it; its settings are only read."""
 
 import shutil
 import subprocess
@@ -77,7 +77,7 @@ class ClocksUnderLoad:
 
 
 def read_clocks():
-    """(SM clock, memory clock) of the first GPU in MHz; None if nvidia-smi does not tell."""
+    """(SM clock, memory clock) of the first GPU in MHz; None if nvidia-smi does not report them."""
     try:
         said = subprocess.run(
             ["nvidia-smi", "--query-gpu=clocks.sm,clocks.mem", "--format=csv,noheader,nounits"],

@@ -32,8 +32,8 @@ def toolkit_environment(toolkit=TOOLKIT):
 
 @contextlib.contextmanager
 def awake(folder=Path("/dev")):
-    """A driver that is not persistent shuts a device down when nobody has it open, and every
-    program of the check would start it anew. Nothing is asked of the device."""
+    """A driver that is not persistent shuts a device down when no process has it open, and every
+    program of the check would start it anew. Nothing runs on the device."""
     files = []
     for path in sorted(folder.glob("nvidia[0-9]*")):
         with contextlib.suppress(OSError):

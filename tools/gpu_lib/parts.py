@@ -79,7 +79,7 @@ def nccl_part(build, quick):
 
 
 def nccl_environment():
-    """NCCL of a Python package, which PyTorch brings, where nobody names another one."""
+    """NCCL of a Python package, which PyTorch brings, where no other one is named."""
     if "GQSGD_NCCL_LIBRARY" in os.environ or not find_spec("nvidia"):
         return {}
     package = find_spec("nvidia.nccl")
@@ -200,7 +200,7 @@ def run_part(part, log, limit_s):
 
 
 def ends_soon(process):
-    """False if a killed program is not gone in time; nobody waits for it any longer."""
+    """False if a killed program is not gone in time; there is no further wait for it."""
     try:
         process.wait(timeout=END_S)
     except subprocess.TimeoutExpired:

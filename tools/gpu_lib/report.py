@@ -11,7 +11,7 @@ def read_benches(out):
         try:
             found[path.stem.removeprefix("bench_")] = json.loads(path.read_text())
         except ValueError:
-            continue  # cut off with its program, whose verdict tells
+            continue  # cut off with its program, whose result shows it
     return found
 
 

@@ -50,7 +50,7 @@ class Host:
 
 def processors_of(host_count):
     """Each host's, as taskset lists them. Where there are enough every host has its own, as real
-    ones do: two ranks that wait for each other on one processor take turns, not steps. Else all
+    ones do: two ranks that wait for each other on one processor alternate, not overlap. Else all
     have all."""
     usable = sorted(os.sched_getaffinity(0))
     own = len(usable) // host_count

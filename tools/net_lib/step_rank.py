@@ -1,4 +1,4 @@
-"""One rank of training steps, under mpirun: the same network by every contender, in turns.
+"""One rank of training steps, under mpirun: the same network by every contender, alternately.
 
     step_rank.py GLOO_ADDRESS WIDTH COMPUTE_MS STEPS PRESETS FILE
 

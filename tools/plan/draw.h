@@ -1,4 +1,4 @@
-// A timeline as text: ranks from top to bottom, time from left to right.
+// A timeline as characters: ranks from top to bottom, time from left to right.
 #ifndef GQ_TOOLS_PLAN_DRAW_H
 #define GQ_TOOLS_PLAN_DRAW_H
 

@@ -10,7 +10,7 @@ namespace gq::tools {
 enum class Show { plan, moves, timeline };
 
 struct PlanOptions {
-  std::string format;  ///< a quantizer's text
+  std::string format;  ///< a quantizer's specification
   int32_t schedule = 0;
   uint32_t ranks = 4;
   uint64_t value_count = 1000000;

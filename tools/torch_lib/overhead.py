@@ -58,8 +58,8 @@ def timed(net, together=False, **options):
 
 
 def overhead(repeat_count):
-    """(ms of allreduce_many of 25 MiB, ms from a bucket's hook call to its end), medians of calls
-    that take turns."""
+    """(ms of allreduce_many of 25 MiB, ms from a bucket's hook call to its end), medians of
+    interleaved calls."""
     model, hook = timed(Product(), together=True, bucket_cap_mb=32)
     values = torch.randn(SIDE, SIDE, generator=torch.Generator().manual_seed(dist.get_rank()))
     flat, quantizer = values.clone().reshape(-1), gqsgd.Quantizer()

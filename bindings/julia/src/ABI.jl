@@ -1,7 +1,7 @@
 """
 The C ABI of gqsgd.h, gqsgd_segments.h, gqsgd_nccl.h and libgqsgd_mpi, name by name, in the
-headers' order, and nothing else. They say what each function does; a test compares every line here
-with them.
+headers' order, and nothing else. The headers document each function; a test compares every line
+here with them.
 """
 module ABI
 

@@ -80,7 +80,7 @@ end
 """
     Stages.dequantize(words, q, scales, count, T = Float32; op = :mean, site) -> Vector{T}
 
-Turns the codes of `site.size` ranks back into `count` values. `words` and `scales` are what
+Decodes the codes of `site.size` ranks to `count` values. `words` and `scales` are what
 [`Stages.reduce_many`](@ref) returned where `site.reduction_depth` is 0, or codes reduced in code
 form and the global norms. `op` is `:mean` or `:sum` over the ranks.
 """

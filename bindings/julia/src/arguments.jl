@@ -1,6 +1,6 @@
-# Julia arguments as texts and numbers of the ABI. Only what cannot be handed on is refused here.
+# Julia arguments as strings and numbers of the ABI. Only what cannot be handed on is refused here.
 
-"The text `first,name=value,..`: a pair, tuple or vector becomes a:b."
+"The string `first,name=value,..`: a pair, tuple or vector becomes a:b."
 function fields_text(first::AbstractString, fields)
     parts = isempty(first) ? String[] : [String(first)]
     append!(parts, "$name=$(value_text(value))" for (name, value) in pairs(fields))

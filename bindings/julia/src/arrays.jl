@@ -41,8 +41,8 @@ end
     GQSGD.device_address(x) -> Ptr{Cvoid}
     GQSGD.device_stream(x) -> Ptr{Cvoid}
 
-Of an array in a GPU's memory: where its values lie, and the stream (a `cudaStream_t`) that the task
-works on now. Extension points, as [`GQSGD.memory`](@ref) says.
+Of an array in a GPU's memory: the address of its values, and the stream (a `cudaStream_t`) that the
+task works on now. Extension points, as [`GQSGD.memory`](@ref) says.
 """
 device_address(x::AbstractArray) = refuse("a $(typeof(x)) of a GPU has no address of its own")
 

@@ -18,8 +18,8 @@ their borders: arrays of small values take the error of large ones beside them.
 
 Every rank calls in the same order with the same arguments. Returns when the result is there:
 ranks of one process wait as tasks, others inside the library, where Julia's garbage collector
-need not wait for them. Throws [`GQSGDError`](@ref), which says what is left; an argument refused
-on this rank is `:REMOTE_ERROR` on the others, so that nobody waits.
+need not wait for them. Throws [`GQSGDError`](@ref), which has the state that is left; an argument
+refused on this rank is `:REMOTE_ERROR` on the others, so that no rank waits.
 """
 allreduce!(out::AbstractArray, x::AbstractArray, comm::Comm, q::Quantizer; options...) =
     run(comm, reduction(out, x, comm, q; options...))
@@ -38,8 +38,8 @@ allreduce(x::AbstractArray, comm::Comm, q::Quantizer; options...) =
     allreduce_start!([out,] x, comm, q; options...) -> Request
 
 Starts [`allreduce!`](@ref), with its arguments, and returns at once. Requests of a communicator
-are carried out in the order of their start, which is the same on every rank; blocking calls take
-their turn after them. Until it has ended `x` may not be written and the result not be looked at.
+are executed in the order of their start, which is the same on every rank; blocking calls run after
+them. Until it has ended `x` may not be written and the result not be looked at.
 """
 allreduce_start!(out::AbstractArray, x::AbstractArray, comm::Comm, q::Quantizer; options...) =
     start(comm, reduction(out, x, comm, q; options...))
@@ -75,7 +75,7 @@ function prepared(make, comm::Comm, q::Quantizer, step)
     try
         return make()
     catch
-        at = step === nothing ? Ptr{UInt64}(C_NULL) : UInt64[0, 0]  # the counter goes on as theirs
+        at = step === nothing ? Ptr{UInt64}(C_NULL) : UInt64[0, 0]  # the counter advances as theirs
         nothing_at_all = (q, C_NULL, C_NULL, 1, 0, 0, 0, at, C_NULL)
         try
             run(comm, Collective(ABI.gqsgd_allreduce, ABI.gqsgd_allreduce_start, nothing_at_all,

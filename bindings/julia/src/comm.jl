@@ -68,7 +68,7 @@ end
     unique_id() -> Vector{UInt8}
 
 A fresh name and secret for a group of processes that is about to form. One process makes it and
-passes it to all. Keep it from other users: whoever holds it may join.
+passes it to all. Keep it from other users: any process that holds it may join.
 """
 function unique_id()
     bytes = zeros(UInt8, ABI.UNIQUE_ID_SIZE_BYTES)

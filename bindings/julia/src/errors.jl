@@ -11,7 +11,7 @@ What a call failed with.
 
 `:INVALID_ARGUMENT`, `:UNSUPPORTED`, `:MISMATCH`, `:REMOTE_ERROR` and `:NONFINITE` leave results
 untouched and the communicator usable; `:TIMEOUT`, `:PEER_LOST`, `:ABORTED`, `:REVOKED`, `:PROTOCOL`
-and `:BACKEND` break it: `close` is what is left. `check(comm)` says which it is.
+and `:BACKEND` break it: `close` is what is left. `check(comm)` tells the two apart.
 """
 struct GQSGDError <: Exception
     status::Symbol

@@ -37,7 +37,7 @@ function work(f, comms, comm, failures)
     end
 end
 
-"`f` may have closed a communicator: nobody can be waiting in it then."
+"`f` may have closed a communicator: no task can be waiting in it then."
 give_up(comm::Comm) = isopen(comm) && abort(comm)
 
 "How far an error is from the cause: one that names a culprit comes before \"aborted\"."

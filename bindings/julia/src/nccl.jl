@@ -19,12 +19,12 @@ end
 
 Joins a group of `size` ranks, each with the GPU that is current on its thread, as rank `rank`,
 from 0; `unique_id` is what [`nccl_unique_id`](@ref) made on one of them. Or borrows an
-`ncclComm_t`, all of whose ranks call; whoever made it destroys it afterwards. The option `nccl`
+`ncclComm_t`, all of whose ranks call; its owner destroys it afterwards. The option `nccl`
 names the file of the NCCL to use. Throws `:UNSUPPORTED` without a GPU or NCCL 2.14, `:TIMEOUT` if
 a rank is missing.
 
 Calls take arrays of the GPU (`CuArray`, with CUDA.jl loaded), are enqueued on the task's stream,
-and return before they are carried out.
+and return before they are executed.
 """
 function nccl_comm(unique_id::Vector{UInt8}, rank::Integer, size::Integer; options...)
     length(unique_id) == ABI.UNIQUE_ID_SIZE_BYTES ||

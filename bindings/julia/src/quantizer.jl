@@ -3,19 +3,19 @@
 """
     Quantizer(text = ""; fields...)
 
-How values become codes: a preset, a text, or fields by name.
+How values become codes: a preset, a specification, or fields by name.
 
     Quantizer()                        # the default preset, blocks-8
     Quantizer(seed = 7)                # the default, a field overridden
     Quantizer("paper-ge8", seed = 7)   # a preset, any field overridden
     Quantizer(levels = :linear, bits = 8, norm = (:inf, :inf), block = 128)
 
-Fields that name `levels` and no preset stand for themselves: what they leave out is plain (one
-norm, independent rounding).
+Fields that name `levels` and no preset change no preset: fields left out are plain (one norm,
+independent rounding).
 
-`string(q)` is the full text, every field named, which makes an equal quantizer. Immutable; any
-number of tasks and threads may use one at once; it may be sent to other processes. Throws
-[`GQSGDError`](@ref): `:INVALID_ARGUMENT` says what is allowed, `:UNSUPPORTED` what this version
+`string(q)` is the full specification, every field named, which makes an equal quantizer. Immutable;
+any number of tasks and threads may use one at once; it may be sent to other processes. Throws
+[`GQSGDError`](@ref): `:INVALID_ARGUMENT` with what is allowed, `:UNSUPPORTED` for what this version
 does not have yet.
 """
 mutable struct Quantizer

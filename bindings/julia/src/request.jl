@@ -1,4 +1,4 @@
-# Request: a collective that was started and goes on by itself.
+# Request: a nonblocking collective.
 
 "A collective that is ready to run: the C function, the one that starts it, what both are given, the
 arrays that have to live meanwhile, and the result."
@@ -15,8 +15,9 @@ end
 
 What [`allreduce_start!`](@ref) and its like return. `fetch(request)` waits for the end and gives
 the result, or throws what the collective failed with, then and at every later call;
-`wait(request)` does so without the result; `isready(request)` says whether it has ended and never
-waits. Other tasks run meanwhile. A request that is dropped goes on, and its arrays live as long.
+`wait(request)` does so without the result; `isready(request)` is true once it has ended and never
+waits. Other tasks run meanwhile. A request that is dropped still runs to its end and keeps its
+arrays alive until then.
 """
 mutable struct Request
     handle::ABI.gqsgd_request  # NULL once the end is known

@@ -1,4 +1,4 @@
-# What is known before ranks meet: bounds, times to expect, and whole calls with virtual ranks.
+# What is known before a group exists: bounds, times to expect, and whole calls with virtual ranks.
 
 """
     simulate(xs, q; op = :mean, schedule = :auto, step = 0, index = 0, options...)
@@ -24,8 +24,8 @@ end
     expected_error(xs, q; schedule = :auto, step = 0, index = 0, draws = 8, options...) -> Float64
 
 `||G - mean||^2 / ||mean||^2`, averaged over `draws` draws of the random numbers, of an allreduce
-with `op = :mean` in which rank i gives `xs[i + 1]`. Options are those of [`Comm`](@ref): `nodes`
-says which ranks share a node, without which `:hierarchical` is `:direct`.
+with `op = :mean` in which rank i gives `xs[i + 1]`. Options are those of [`Comm`](@ref): `nodes` is
+which ranks share a node, without which `:hierarchical` is `:direct`.
 """
 function expected_error(xs::AbstractVector{<:AbstractArray}, q::Quantizer;
                         schedule::Symbol = :auto, step = 0, index = 0, draws::Integer = 8,
@@ -85,7 +85,7 @@ depth_factor(q::Quantizer, n::Integer; schedule::Symbol = :auto) =
     predict_time(q, n, d, T = Float32; schedule = :auto, constants = nothing) -> Float64
 
 Seconds that an allreduce of `d` values of type `T` over `n` ranks is expected to take.
-`constants` is the text that `gqsgd-calibrate` writes; without it there are built-in values: ranks
+`constants` is the string that `gqsgd-calibrate` writes; without it there are built-in values: ranks
 with processors of their own at 10 Gbit/s.
 """
 predict_time(q::Quantizer, n::Integer, d::Integer, ::Type{T} = Float32; schedule::Symbol = :auto,

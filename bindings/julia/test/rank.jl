@@ -3,7 +3,7 @@ using GQSGD, Test
 
 include("support.jl")
 
-"Two allreduces; then the last rank dies without a word, and the others say what they got."
+"Two allreduces; then the last rank dies without notice, and the others print what they got."
 function bits_then_death(comm)
     q, x = Quantizer("blocks-8", seed = 3), gradient(comm.rank, 5000)
     foreach(_ -> print(bytes2hex(reinterpret(UInt8, allreduce(x, comm, q)))), 1:2)

@@ -1,4 +1,4 @@
-# How the library is found, and what is said where it is not.
+# How the library is found, and the error where it is not.
 
 "What a new Julia prints that runs `code` with other environment variables."
 function printed(code, variables...)

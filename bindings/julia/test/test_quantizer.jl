@@ -1,4 +1,4 @@
-# Quantizers: texts, fields, equality, sizes, journeys to other processes.
+# Quantizers: specifications, fields, equality, sizes, serialization to other processes.
 using Serialization
 
 @testset "text, fields and preset make equal quantizers" begin

@@ -1,4 +1,4 @@
-"""Turns Python arguments into the texts and numbers of the ABI; arrays are in arrays.py.
+"""Turns Python arguments into the strings and numbers of the ABI; arrays are in arrays.py.
 
 Only what cannot be handed to the library is refused here: a number that its C type would change
 without a word, and names for which the ABI has numbers.
@@ -15,11 +15,11 @@ from .errors import InvalidArgument
 
 
 def fields_text(first: str, fields: Mapping[str, Any]) -> bytes:
-    """The text `first,name=value,..`: booleans become true and false, a pair becomes a:b."""
+    """The string `first,name=value,..`: booleans become true and false, a pair becomes a:b."""
     parts = [first] if first else []
     parts += [f"{name}={_value_text(value)}" for name, value in fields.items()]
     text = ",".join(parts)
-    if "\0" in text:  # C would read a shorter text than the one given.
+    if "\0" in text:  # C would read a shorter string than the one given.
         raise InvalidArgument(f"the text {text!r} holds a NUL character")
     return text.encode()
 

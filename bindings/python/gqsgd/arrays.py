@@ -1,7 +1,7 @@
 """Views the caller's arrays as memory that the library can read and write, without a copy.
 
 NumPy arrays, anything NumPy can view (buffers, CPU arrays with DLPack) and CPU tensors of torch,
-which is never imported here: whoever has a tensor has imported it.
+which is never imported here: a caller with a tensor has imported it.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ def unique_id() -> bytes:
     """A fresh name and secret (256 bytes) for a group of processes that is about to form.
 
     One process makes it and passes it to all, by a pipe for example. Keep it from other users:
-    whoever holds it may join.
+    any process that holds it may join.
     """
     raw = ctypes.create_string_buffer(_abi.UNIQUE_ID_SIZE_BYTES)
     check(_abi.library().gqsgd_unique_id_create(raw))
@@ -51,7 +51,7 @@ class Communicator(SegmentCollectives, NcclGroups):
         nodes=[0, 0, 1, 1]       of each rank, for the hierarchical schedule; equal on all ranks
 
     A context manager: leaving it closes the communicator. After a failure the class of the error
-    says whether the communicator is still usable; `check` says so again.
+    shows whether the communicator is still usable; `check` reports it again.
     """
 
     __slots__ = (
@@ -122,7 +122,7 @@ class Communicator(SegmentCollectives, NcclGroups):
     @classmethod
     def custom(cls, transport: Transport, **options: Any) -> Communicator:
         """Joins a group over a transport of the caller's, `gqsgd.Transport`, which belongs to the
-        communicator from then on. Talks to nobody yet."""
+        communicator from then on. Contacts no rank yet."""
         table = Table(transport)
         comm = cls(table.create(fields_text("", options)))
         comm._table = table
@@ -189,8 +189,9 @@ class Communicator(SegmentCollectives, NcclGroups):
         from another thread ends it at once. On a GPU it returns before it is executed, and `x`
         and the result belong to the stream until then (docs/NCCL.md).
 
-        Raises GqsgdError, whose subclass says what is left; TypeError for what is no array. An
-        argument refused on this rank raises RemoteError on the others, so that nobody waits.
+        Raises GqsgdError, whose subclass has the state that is left; TypeError for what is no
+        array. An argument refused on this rank raises RemoteError on the others, so that no rank
+        waits.
         """
         _, recv, arguments = self._allreduce_of(x, q, op, schedule, out, step, index, stream)
         self._call("gqsgd_allreduce", *arguments)
@@ -209,11 +210,11 @@ class Communicator(SegmentCollectives, NcclGroups):
     ) -> Request:
         """Starts `allreduce`, with its arguments, and returns; `wait` of the request is the result.
 
-        Requests go in the order of their start, the same on every rank: by a thread of the library,
-        over MPI and custom transports only inside `test`, `wait` and blocking calls, or on a
-        stream. Blocking calls take their turn after them. Until it has ended `x` may not be written
-        and the result not be looked at; the arrays are kept alive. Errors of arguments are raised
-        here or by `wait`, all others by `wait`.
+        Requests run in the order of their start, the same on every rank: by a thread of the
+        library, over MPI and custom transports only inside `test`, `wait` and blocking calls, or on
+        a stream. Blocking calls run after them. Until it has ended `x` may not be
+        written and the result not be looked at; the arrays are kept alive. Errors of arguments are
+        raised here or by `wait`, all others by `wait`.
         """
         send, recv, arguments = self._allreduce_of(x, q, op, schedule, out, step, index, stream)
         return self._start("gqsgd_allreduce_start", arguments, (send, recv), recv.owner)

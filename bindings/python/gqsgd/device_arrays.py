@@ -71,7 +71,7 @@ def is_on_device(x: Any) -> bool:
 
 
 def device_view(x: Any, role: str, stream: int | None = None) -> DeviceView:
-    """`x` as memory of a device; with DLPack its owner is told which stream comes next."""
+    """`x` as memory of a device; with DLPack its owner gets the stream that uses it next."""
     if not is_on_device(x):
         raise InvalidArgument(
             f"{role} is a {type(x).__name__} in host memory; all arrays of a call are on the device"

@@ -1,7 +1,7 @@
 """One exception class per status of the library, named after it; no other errors are defined here.
 
 Every class also derives from the built-in exception that a Python programmer would expect. The
-docstrings say what state a failed call leaves behind; "usable" means that the next call works.
+docstrings have the state that a failed call leaves behind; "usable" means that the next call works.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ class Version(GqsgdError, RuntimeError):
 
 
 class RemoteError(GqsgdError, RuntimeError):
-    """Another rank failed its own checks and said so. Outputs are untouched, the communicator is
-    usable."""
+    """Another rank failed its own checks and reported it. Outputs are untouched, the communicator
+    is usable."""
 
 
 class DuplicateRank(GqsgdError, ValueError):
@@ -103,7 +103,7 @@ class Protocol(GqsgdError, ConnectionError):
 
 
 class Nonfinite(GqsgdError, FloatingPointError):
-    """An input holds NaN or infinity and nonfinite="error" was asked for. All ranks get this
+    """An input holds NaN or infinity and the quantizer has nonfinite="error". All ranks get this
     error, outputs are untouched, the communicator is usable."""
 
 

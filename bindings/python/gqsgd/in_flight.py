@@ -15,7 +15,7 @@ class InFlight:
 
     def __init__(self) -> None:
         self._arrays: dict[int, Any] = {}
-        self._dropped: list[int] = []  # nobody will wait for these
+        self._dropped: list[int] = []  # no call will wait for these
 
     def keep(self, request: int, arrays: Any) -> None:
         self._arrays[request] = arrays

@@ -1,4 +1,4 @@
-"""What the loaded library says of itself, and where it may say more."""
+"""Version, build and log of the loaded library."""
 
 from __future__ import annotations
 

@@ -142,7 +142,7 @@ def memory_of(x: Any, stream: Any = None) -> Memory:
 
 
 def memory_of_all(given: Sequence[Any], stream: Any = None) -> Memory:
-    """The same of several arrays, which lie in one place; that of none is said by the stream."""
+    """The same of several arrays, which lie in one place; that of none is decided by the stream."""
     if given:
         return memory_of(given[0], stream)
     return _HOST if stream is None else DeviceMemory(device_arrays.stream_number(stream))

@@ -69,7 +69,7 @@ class NcclGroups:
     @classmethod
     def nccl(cls, unique_id: bytes, rank: int, size: int, **options: Any) -> Self:
         """Joins a group of `size` ranks, each with the GPU that is current on its thread, as rank
-        `rank`; docs/NCCL.md says what such a group does.
+        `rank`; docs/NCCL.md describes such a group.
 
         unique_id: the bytes that `gqsgd.nccl_unique_id()` made on one of the ranks.
         Options besides the others: nccl=FILE, the NCCL to use. Raises Unsupported without a GPU or

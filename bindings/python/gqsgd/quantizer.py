@@ -11,26 +11,26 @@ from .errors import check
 
 
 class Quantizer:
-    """How values become codes: a preset, a text, or fields by name.
+    """How values become codes: a preset, a specification, or fields by name.
 
         Quantizer()                           the default preset, blocks-8
         Quantizer(seed=7)                     the default, a field overridden
         Quantizer("paper-ge8", seed=7)        a preset, any field overridden
         Quantizer(levels="linear", bits=4, norm=("inf", "inf"), block=128)
 
-    Fields that name `levels` and no preset stand for themselves: what they leave out is plain (one
-    norm, independent rounding).
+    Fields that name `levels` and no preset change no preset: fields left out are plain (one norm,
+    independent rounding).
 
-    The library reads and checks the resulting text: it raises InvalidArgument for unknown names
-    and values and says what is allowed, Unsupported for what this version does not have yet.
+    The library reads and checks the resulting specification: it raises InvalidArgument, with what
+    is allowed, for unknown names and values, Unsupported for what this version does not have yet.
 
-    Two quantizers are equal when their full texts are. Immutable; any number of threads may use
-    one at once; pickles as its text.
+    Two quantizers are equal when their full specifications are. Immutable; any number of threads
+    may use one at once; pickles as its specification.
     """
 
     __slots__ = ("__weakref__", "_destroy", "_handle", "text")
 
-    text: str  #: the full text, every field named; it makes an equal quantizer
+    text: str  #: the full specification, every field named; it makes an equal quantizer
     _handle: int | None
     _destroy: Any
 

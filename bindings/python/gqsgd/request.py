@@ -1,4 +1,4 @@
-"""Request: a collective that was started and goes on by itself."""
+"""Request: a nonblocking collective."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 class Request:
     """What `Communicator.allreduce_start` returns; `wait` gives the result.
 
-    A context manager: leaving it waits. A request that is dropped goes on; its communicator keeps
-    the arrays until it has ended.
+    A context manager: leaving it waits. A request that is dropped still runs; its communicator
+    keeps the arrays until it has ended.
     """
 
     __slots__ = ("__weakref__", "_comm", "_error", "_handle", "_result")

@@ -140,7 +140,8 @@ class SegmentCollectives:
 
 
 def _prepared(comm: Communicator, prepare: Any, q: Any, step: int | None, *given: Any) -> _Prepared:
-    """What one of the functions below makes of the arguments, or its refusal, told to all ranks."""
+    """What one of the functions below makes of the arguments, or its refusal, which all ranks
+    get."""
     try:
         prepared: _Prepared = prepare(comm, *given)
         return prepared

@@ -98,7 +98,7 @@ def expected_error(
     step + 1, ..), each a whole allreduce with virtual ranks.
 
     arrays: one per rank, as for simulate. 0 where there is no error, infinite without a signal.
-    Options are those of Communicator: `nodes=[0, 0, 1, 1]` says which ranks share a node, without
+    Options are those of Communicator: `nodes=[0, 0, 1, 1]` is which ranks share a node, without
     which schedule="hierarchical" is "direct"; with `costs` schedule="auto" chooses.
     """
     send = _operands(arrays)
@@ -135,7 +135,7 @@ def _operands(arrays: Sequence[Any]) -> list[Buffer]:
 
 
 def _addresses(buffers: list[Buffer], rank_count: int) -> ctypes.Array[ctypes.c_void_p]:
-    """One address per rank; NULL for the ranks whose result nobody asked for."""
+    """One address per rank; NULL for the ranks whose result was not requested."""
     return (ctypes.c_void_p * rank_count)(*[buffer.address for buffer in buffers])
 
 

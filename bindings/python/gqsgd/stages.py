@@ -1,7 +1,7 @@
 """The stages of an allreduce, one call each: norm, quantize, reduce, reduce_many, dequantize.
 
 For studies, tests and other people's transports. The random words of a stage depend on its site,
-the quantizer's seed and nothing else. A packed array does not say how many values it holds: where
+the quantizer's seed and nothing else. A packed array does not hold its number of values: where
 a count can be left out, every lane of the words is taken for a value.
 
 Arrays of a CUDA device (tensors of torch, CuPy's, whatever has __cuda_array_interface__; DLPack to
@@ -206,7 +206,7 @@ def dequantize(
     out: Any = None,
     stream: Any = None,
 ) -> Any:
-    """Turns the codes of `site.size` ranks back into `count` values.
+    """Decodes the codes of `site.size` ranks to `count` values.
 
     words: what reduce_many returned where site.reduction_depth is 0, or codes reduced in code form.
     scales: what reduce_many returned, or the global norms after reductions in code form.
@@ -256,5 +256,5 @@ def _result_word_count(q: Quantizer, value_count: int) -> int:
 
 
 def _lanes(memory: Memory, q: Quantizer, words: Any) -> int:
-    """How many values the words have room for; 1024 values fill whole words in every format."""
+    """How many values fit into the words; 1024 values fill whole words in every format."""
     return 1024 * memory.words(words, "words").count * 4 // q.packed_size(1024)

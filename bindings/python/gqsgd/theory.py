@@ -17,21 +17,22 @@ def variance_bound(q: Quantizer, n: int, d: int, schedule: str = "auto") -> floa
     n: ranks. d: values per rank. G(x) is what an allreduce with op="mean" returns.
 
     Global-QSGD, theorem on variance, for norms with p, q >= 2 and s levels: sqrt(d/n) / s for
-    linear and 1/(8n) + sqrt(d/n) / 2^(s-1) for exponential levels. The library goes on from there:
+    linear and 1/(8n) + sqrt(d/n) / 2^(s-1) for exponential levels. The library extends it:
     the least of that and d/(4 s^2), so that no condition on s is needed; p or q = 1; headroom; the
     roundings of averages and of the re-encode. Roundings inside exponential reductions are common
     to all ranks and do not average out: 1 + theta grows by 9/8 with each, where a quick reading of
     the paper has theta grow (see depth_factor).
 
     With blocks d is their length. Correlated rounding, rescale and rotation have the bound of a
-    format without them; they are better in most cases. schedule="sparse" has direct's, which takes
-    over where a call's lists are too long; that of lists is no larger.
+    format without them; they are better in most cases. schedule="sparse" has the bound of direct,
+    which replaces it where a call has too many sparse entries; the error of sparse entries is no
+    larger.
 
     It leaves out float32's own rounding: below 2^-20 of it while norm / s of linear levels, or the
     norm of exponential ones, is 2^-126 or more. Results are multiples of 2^-149, and values of 1 to
     8 of these do exceed the bound.
 
-    Infinite where a chain is too long to promise anything. Raises Unsupported where no bound is
+    Infinite where a chain is too long for any bound. Raises Unsupported where no bound is
     known, as for rounding="nearest", which is biased.
     """
     return _bound("gqsgd_variance_bound", q, n, integer("d", d, ctypes.c_size_t), schedule)
@@ -52,7 +53,7 @@ def depth_factor(q: Quantizer, n: int, schedule: str = "auto") -> float:
 
     depth: the longest chain of reductions (n - 1 in a ring, ceil(log2 n) in a tree), 1 for the one
     re-encode of the direct schedule. 81/80 there with mantissa bits; 1 for linear levels and for
-    lists of the sparse schedule.
+    the sparse schedule's entries.
     """
     return _bound("gqsgd_depth_factor", q, n, None, schedule)
 
@@ -67,12 +68,12 @@ def predict_time(
 ) -> float:
     """Seconds that an allreduce of d values over n ranks is expected to take.
 
-    constants: what gqsgd-calibrate writes, as a text of "name = value" lines; names left out, and
+    constants: what gqsgd-calibrate writes, as a string of "name = value" lines; names left out, and
     all with None, have built-in values: ranks with processors of their own at 10 Gbit/s.
     schedule: "auto" is what it would choose with these constants; with None it is direct.
 
     By arithmetic on the moves of one rank: 100,000 ranks are no harder than two. Raises
-    InvalidArgument for a malformed text, Unsupported for "sparse", whose time depends on values,
+    InvalidArgument for a malformed string, Unsupported for "sparse", whose time depends on values,
     and for "native" without the constants of it.
     """
     answer = ctypes.c_double()

@@ -65,12 +65,12 @@ def _abort(comms: list[Communicator]) -> None:
         try:
             comm.abort()
         except GqsgdError:
-            pass  # `fn` has closed this one: nobody can be waiting in it
+            pass  # `fn` has closed this one: no thread can be waiting in it
 
 
 def _cause(failures: list[_Failure]) -> BaseException:
-    """The earliest failure that no other explains; one that names a culprit before one that says
-    no more than "aborted"."""
+    """The earliest failure that no other explains; one that names a culprit before one that is only
+    "aborted"."""
 
     def distance(failure: _Failure) -> int:
         error = failure[1]

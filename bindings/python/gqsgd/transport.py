@@ -13,7 +13,7 @@ from . import _transport
 from .errors import GqsgdError, check
 from .interrupt import Interrupt
 
-_FAILED = 1  # the one code that a table written in Python returns; its text is the exception's
+_FAILED = 1  # the one code that a table written in Python returns; its message is the exception's
 
 
 class Transport(ABC):
@@ -24,8 +24,8 @@ class Transport(ABC):
     and must not call the communicator. What they raise fails the call under way with Backend, whose
     cause it is; what is no Exception, KeyboardInterrupt or SystemExit, is raised itself. `send` and
     `receive` start something and return at once with a number of their choice; the bytes are the
-    library's and stay where they are until `test` has said that it is done, and no longer: do not
-    keep the memoryview. Between two ranks messages arrive in the order in which they were sent;
+    library's and stay where they are until `test` has returned that it is done, and no longer: do
+    not keep the memoryview. Between two ranks messages arrive in the order in which they were sent;
     both ends know their sizes; a message is never empty.
     """
 
@@ -55,7 +55,7 @@ class Transport(ABC):
     def close(self) -> None:
         """The communicator has ended: cancels what is under way without waiting for any peer.
         Called once, last. Raise if buffers may still be read or written: then they stay where they
-        are for the life of the process, and a RuntimeWarning says so."""
+        are for the life of the process, with a RuntimeWarning."""
 
 
 class Table:
@@ -170,7 +170,7 @@ def _size(came_bytes: Any) -> int:
 
 
 def _tell_unheard(error: BaseException) -> None:
-    """A communicator that ends has nobody to raise it to: the collector may have ended it."""
+    """A communicator that ends has no caller to raise it to: the collector may have ended it."""
     with suppress(Warning):  # where warnings are errors
         warnings.warn(
             f"a transport's close raised {_sentence(error)}; buffers of its communicator stay for "
@@ -180,7 +180,7 @@ def _tell_unheard(error: BaseException) -> None:
 
 
 def _sentence(error: BaseException) -> str:
-    """A callback that raised would tell the library of a success, so that nothing does here."""
+    """A callback that raised would report a success to the library, so nothing raises here."""
     try:
         return f"{type(error).__name__}: {error}"
     except Exception:

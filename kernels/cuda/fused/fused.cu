@@ -105,7 +105,7 @@ gqsgd_status blocks_at_once(uint32_t* count) {
   status = cuda::checked(
       cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device), what);
   FusedArgs args{};
-  args.buffers[0] = reinterpret_cast<FusedBuffers*>(alignof(FusedBuffers));  // where nobody looks
+  args.buffers[0] = reinterpret_cast<FusedBuffers*>(alignof(FusedBuffers));  // where no block reads
   args.ranks = args.coding.ranks = 1;
   for (const uint8_t bits : {4, 8}) {
     for (const uint8_t mantissa_bits : {0, 2}) {
@@ -125,7 +125,7 @@ gqsgd_status blocks_at_once(uint32_t* count) {
   return status;
 }
 
-/** As the driver reads it when a device is first used; it says nowhere what it took. */
+/** As the driver reads it when a device is first used; the value taken cannot be queried. */
 uint32_t queues() {
   constexpr long kDefault = 8, kMost = 32;
   const char* const value = getenv("CUDA_DEVICE_MAX_CONNECTIONS");

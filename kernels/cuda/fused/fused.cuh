@@ -84,7 +84,7 @@ struct QuantizeMerged : BodyDefaults {
 
 static_assert(kFusedIterationValues == uint64_t{BodyDefaults::kThreads} * kThreadValues);
 
-/** What each rank adds, in turns of blocks: as many for every shard as the longest one has. */
+/** What each rank adds, in iterations of blocks: as many for every shard as the longest one has. */
 struct Shards {
   FusedShard of[kFusedRanksMax];
   uint32_t iteration_count = 0;
@@ -223,8 +223,8 @@ struct FusedStageBodies {
         sum(sum),
         dequantize(dequantize_args(args), decoder) {}
 
-  /** False if the rank has left for good. What all blocks, or peers, need to know from the first
-   *  meeting on: where the operands of the own shard lie, and which call this is. */
+  /** False if the rank has exited. Writes what all blocks, or peers, need from the first barrier
+   *  on: the places of the operands of the own shard, and the number of this call. */
   template <typename Team>
   GQ_HD bool begin(Team& team) const {
     FusedShared& shared = team.shared();
@@ -246,8 +246,8 @@ struct FusedStageBodies {
         barrier.buffers[thread]->words + first_value / codes_per_word(Levels::kBits);
   }
 
-  /** From the barrier for codes on, which finds out whether ranks make the same call. Where they do
-   *  not, all of them come to the last meeting as well, and none writes values. */
+  /** From the barrier for codes on, which finds out whether ranks make the same call. If they do
+   *  not, all of them reach the last barrier as well, and none writes values. */
   template <typename Team>
   GQ_HD void finish(Team& team, float norm) const {
     const uint32_t digest = request.digest();

@@ -8,7 +8,8 @@
 
 namespace gq::cuda {
 
-/** One rank's call. Its digest is said at a barrier; headers are looked at where one differs. */
+/** One rank's call. Its digest is exchanged at a barrier; headers are compared where one
+ *  differs. */
 struct Request {
   FusedRequest request;
   const uint32_t* step_at;

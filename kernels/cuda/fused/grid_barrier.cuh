@@ -11,12 +11,12 @@ namespace gq::cuda {
 /** What a block's threads share of a barrier. */
 struct BarrierShared {
   uint32_t call;     ///< its number
-  uint32_t largest;  ///< of the words that were heard
+  uint32_t largest;  ///< of the words that were loaded
   uint32_t differs;  ///< not 0: at the barrier for codes one was not the own word
   uint32_t left;     ///< not 0: a thread, or the rank, has given up
 };
 
-/** One rank's part of the barriers of a call. */
+/** One rank's side of the barriers of a call. */
 struct GridBarrier {
   static constexpr uint32_t kThreads = BodyDefaults::kThreads;
   static constexpr uint32_t kLooks = 64;  ///< at a place, before one at the host's word
@@ -46,7 +46,7 @@ struct GridBarrier {
     shared->left = left != 0 ? 1 : 0;
   }
 
-  /** After the first barrier, which says that all blocks of the rank know the number. */
+  /** After the first barrier, after which all blocks of the rank know the number. */
   template <typename Team>
   GQ_HD void count(Team& team) const {
     if (team.number() != 0) return;
@@ -56,18 +56,18 @@ struct GridBarrier {
     });
   }
 
-  /** Says `word` for this block, then waits until all blocks of all ranks have said theirs, whose
-   *  largest is shared.largest. False, for all threads alike, if the block has given up. What it
-   *  has written before is there for all who come back with true. */
+  /** Store-releases `word` for this block, then waits until all blocks of all ranks have stored
+   *  theirs, whose largest is shared.largest. False, for all threads alike, if the block has given
+   *  up. Its earlier writes are visible to all threads that return true. */
   template <typename Team>
   GQ_HD bool wait(Team& team, BarrierOf kind, uint32_t word) const {
     BarrierShared& shared = team.shared().barrier;
-    team.all([](uint32_t) {});  // threads may still be at what they heard last
+    team.all([](uint32_t) {});  // threads may still read the words loaded last
     team.all([&](uint32_t thread) {
       if (thread == 0) shared.largest = shared.differs = shared.left = 0;
     });
     const uint32_t call = shared.call;
-    team.each([&](uint32_t thread) {  // nobody listens before all are told
+    team.each([&](uint32_t thread) {  // no thread waits before all words are stored
       if (thread < ranks) set_flag(call, kind, thread, team.number(), word);
     });
     team.all([&](uint32_t thread) {
@@ -133,14 +133,15 @@ struct GridBarrier {
     }
   }
 
-  /** Unless it was told to leave this rank tells the others, who would wait for it in vain. */
+  /** Unless a peer set its exit flag, this rank sets the flags of the others, which would wait for
+   *  it in vain. */
   GQ_HD void give_up(const TooLate& late) const {
     store_release(&control().left, 1);
     if (load_acquire(leave[rank]) != 0) return;
     for (uint32_t peer = 0; peer < ranks; ++peer) store_release(leave[peer], leave_word(late));
   }
 
-  /** Whether the rank leaves: what the first block to ask has found. */
+  /** Whether the rank exits: the result of the first block that checks. */
   GQ_HD bool decision(uint32_t call, bool leaves) const {
     uint64_t* const place = &control().decision;
     uint64_t seen = load_acquire(place);

@@ -1,6 +1,6 @@
-// How kernels that run at the same time, on any device of the machine, tell each other something:
-// words of 64 bits, and what was written before them. On a CPU the same by its own atomics, so that
-// tests run it with threads.
+// How kernels that run at the same time, on any device of the machine, signal each other: words of
+// 64 bits, and everything written before them. On a CPU the same by its own atomics, so that tests
+// run it with threads.
 #ifndef GQ_KERNELS_CUDA_FUSED_SIGNAL_CUH
 #define GQ_KERNELS_CUDA_FUSED_SIGNAL_CUH
 
@@ -13,7 +13,8 @@
 
 namespace gq::cuda {
 
-/** What the block has written before its last barrier is there for whoever hears the word. */
+/** What the block has written before its last barrier is visible to a thread that load-acquires the
+ *  word. */
 GQ_HD void store_release(uint64_t* place, uint64_t word) {
 #if defined(__CUDA_ARCH__)
   asm volatile("st.release.sys.u64 [%0], %1;" ::"l"(place), "l"(word) : "memory");

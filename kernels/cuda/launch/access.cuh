@@ -12,7 +12,7 @@ namespace gq::cuda {
 inline constexpr uint32_t kThreadValues = kGroupValues;
 
 /** A number that a thread keeps in registers as it is. What is added to it in a loop then costs one
- *  instruction, where a compiler that sees through it adds up its parts in every turn. */
+ *  instruction, where a compiler that sees through it adds up its terms in every iteration. */
 GQ_HD uint64_t kept(uint64_t number) {
 #if defined(__CUDA_ARCH__)
   asm volatile("" : "+l"(number));

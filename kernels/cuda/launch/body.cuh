@@ -1,6 +1,6 @@
-// How a kernel runs: blocks of threads take turns, a turn has parts, a part has phases, and a
-// barrier follows each. One walk drives a device's threads (launch.cuh) and, in tests, plain loops
-// over them.
+// How a kernel runs: blocks of threads run grid-stride iterations, an iteration has parts, a part
+// has phases, and a barrier follows each. One walk drives a device's threads (launch.cuh) and, in
+// tests, plain loops over them.
 #ifndef GQ_KERNELS_CUDA_LAUNCH_BODY_CUH
 #define GQ_KERNELS_CUDA_LAUNCH_BODY_CUH
 
@@ -28,20 +28,21 @@ inline constexpr uint32_t kWarpThreads = 32;
 /** Processors of an H200. */
 inline constexpr uint32_t kProcessors = 132;
 
-/** How a body's turns become blocks. So many turns, at most, that blocks end together; and before
- * any block gets a second turn, as many blocks as processors can have at once. */
+/** How a body's iterations are divided over blocks. A block has at most so many iterations that
+ *  blocks end together; a second one only when there are as many blocks as processors can run at
+ *  once. */
 struct GridDefaults {
   static constexpr uint32_t kIterationsPerBlock = 8;
   static constexpr uint32_t kBlocksAtLeast = kProcessors * 8;
 };
 
-/** The same where a block begins with as much work as a turn is. */
+/** The same where a block begins with as much work as an iteration is. */
 struct GridOfLongBlocks {
   static constexpr uint32_t kIterationsPerBlock = 16;
   static constexpr uint32_t kBlocksAtLeast = kProcessors * 4;
 };
 
-/** Where a body does nothing; what differs is said again by those that differ. */
+/** The default body, which does nothing; bodies override what differs. */
 struct BodyDefaults : GridDefaults {
   static constexpr uint32_t kThreads = 256;
   static constexpr uint32_t kBlocksAtOnce = 3;  ///< on a processor, at least: 80 registers each
@@ -49,12 +50,12 @@ struct BodyDefaults : GridDefaults {
   static constexpr uint32_t kCloseIntervals = 0;
   static constexpr uint32_t kEndIntervals = 0;
   static constexpr bool kShares = false;             ///< barriers after begin and in the end
-  static constexpr bool kIterationBarriers = false;  ///< barriers inside turns
+  static constexpr bool kIterationBarriers = false;  ///< barriers inside iterations
   using Shared = Nothing;
   using Own = Nothing;
 
   uint32_t iteration_count = 1;
-  uint32_t part_count = 1;  ///< of a turn
+  uint32_t part_count = 1;  ///< of an iteration
 
   template <typename Here>
   GQ_HD void begin(Here) const {}

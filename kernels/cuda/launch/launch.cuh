@@ -52,8 +52,8 @@ inline gqsgd_status checked(cudaError_t error, const char* what) {
       .code();
 }
 
-/** Enqueues a kernel. The launch itself says how it went: the thread's last error may be one that a
- *  caller has left there. */
+/** Enqueues a kernel. The launch itself returns its status: the thread's last error may be one that
+ *  a caller has left there. */
 template <typename Kernel>
 gqsgd_status enqueue(Kernel* kernel, uint32_t blocks, uint32_t threads, void** arguments,
                      cudaStream_t stream) {
@@ -63,7 +63,7 @@ gqsgd_status enqueue(Kernel* kernel, uint32_t blocks, uint32_t threads, void** a
 }
 
 /** Enqueues on one stream; never waits. With a gate kernels do nothing unless it is open, 0, when
- *  their turn comes. */
+ *  the stream reaches them. */
 class DeviceLauncher {
  public:
   explicit DeviceLauncher(void* stream, const uint32_t* gate = nullptr)

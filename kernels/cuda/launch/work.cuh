@@ -11,7 +11,7 @@
 
 namespace gq::cuda {
 
-/** A thread's values in a turn and part. */
+/** A thread's values in an iteration and part. */
 struct Place {
   uint32_t iteration;
   uint32_t part;
@@ -22,7 +22,7 @@ struct Place {
   uint32_t within;       ///< the thread's own
 };
 
-/** A range as its threads divide it; Work says again what it does otherwise. */
+/** A range as its threads divide it; Work overrides what it does otherwise. */
 struct WorkDefaults : BodyDefaults {
   uint64_t first_value = 0;
   uint64_t value_count = 0;
@@ -36,7 +36,7 @@ struct WorkDefaults : BodyDefaults {
     set_parts(1);
   }
 
-  /** part_count parts are a turn. */
+  /** part_count parts are an iteration. */
   void set_parts(uint32_t parts) {
     const uint64_t iteration_values = uint64_t{parts} * kThreads * kThreadValues;
     part_count = parts;
@@ -258,7 +258,7 @@ struct NormSource {
   }
 };
 
-/** Blocks of norms in a turn: many of them, or parts of one. */
+/** Blocks of norms in an iteration: many of them, or parts of one. */
 struct BlockIterations {
   static constexpr uint32_t kPartValues = BodyDefaults::kThreads * kThreadValues;
   static constexpr uint32_t kBlocksMax = kPartValues / kValueAlignment;
@@ -271,7 +271,7 @@ struct BlockIterations {
         part_count(block > kPartValues ? block / kPartValues : 1),
         norm_count((code_count + block - 1) / block) {}
 
-  /** The first norm of a turn, and a place's among them. */
+  /** The first norm of an iteration, and a place's among them. */
   GQ_HD uint64_t first_of(uint32_t iteration) const {
     return (uint64_t{iteration} * part_count * kPartValues) >> shift;
   }
@@ -294,7 +294,7 @@ inline KeyedStream shared_stream(const RandomSite& site, Draw draw) {
   return stream_at(site, draw, 0, 0);
 }
 
-/** Starts work, rotated if the format says so; the device code has both. */
+/** Starts work, rotated if the format has rotations; the device code has both. */
 template <bool kBack, typename Launcher, typename Work>
 gqsgd_status start(Launcher& launch, const Work& work, bool rotated, const RandomSite& site) {
   if (!rotated) return launch.run(Plain<Work>(work));

@@ -1,6 +1,6 @@
-// Values from the lists of all ranks. Every sixteenth entry of a list is given its place; a block
-// that makes a tile of values finds the entries of each list from there, list after list in rank
-// order. What entries say is whatever peers wrote: no place is outside the tile.
+// Values from the sparse entries of all ranks. Every sixteenth entry of a rank is given its place;
+// a block that makes a tile of values finds the entries of each rank from there, in rank order.
+// Entries are whatever peers wrote: no place is outside the tile.
 #ifndef GQ_KERNELS_CUDA_SPARSE_ADD_SPARSE_CUH
 #define GQ_KERNELS_CUDA_SPARSE_ADD_SPARSE_CUH
 
@@ -11,7 +11,7 @@
 
 namespace gq::cuda {
 
-/** The lists, cut into groups of entries, and what is known of these. */
+/** The entries of all ranks, cut into groups, and the state of each group. */
 struct GroupedLists {
   EntryList* lists;
   AddSparseWorkspace buffers;
@@ -73,7 +73,7 @@ struct GroupedLists {
   }
 };
 
-/** A turn is a block of groups of one list, a thread has a group. */
+/** An iteration is a block of groups of one rank's entries, a thread has a group. */
 template <typename Last>
 struct OverGroups : BodyDefaults {
   static constexpr uint32_t kIntervals = 4;
@@ -187,8 +187,8 @@ struct ExponentialSums {
   }
 };
 
-/** A turn is a tile of values, a part of it is a list: ranks are added in order, and in one list no
- *  two entries have one place. */
+/** An iteration is a tile of values, a part of it one rank's entries: ranks are added in order, and
+ *  no two entries of a rank have one place. */
 template <typename Sums>
 struct AddTile : BodyDefaults {
   static constexpr uint32_t kBlocksAtOnce = Sums::kBlocksAtOnce;
@@ -203,7 +203,7 @@ struct AddTile : BodyDefaults {
   Sums sums;
   ValueTarget target;
   float step;
-  bool constant;  ///< all values are `step`, whatever lists say
+  bool constant;  ///< all values are `step`, whatever the entries are
 
   AddTile(const GroupedLists& all, const AddSparseArgs& args)
       : all(all),
@@ -268,7 +268,7 @@ struct AddTile : BodyDefaults {
   }
 };
 
-/** Lists go on where the range ends. */
+/** Entries continue beyond the end of the range. */
 struct PassRange : BodyDefaults {
   GroupedLists all;
 

@@ -50,7 +50,7 @@ struct BlockSums {
 
 /** Each item of a row becomes what `Rows` makes of the sum before it. Rows has Item; count(), the
  *  items of a row; first(row), what comes before all of them; at(row, k), whose Item is found
- *  there; put(row, k, sum); end(row, sum). A turn is a row. */
+ *  there; put(row, k, sum); end(row, sum). An iteration is a row. */
 template <typename Rows>
 struct ScanRows : BodyDefaults {
   using Item = typename Rows::Item;

@@ -1,5 +1,5 @@
-// Codes that are not zero become a list (docs/FORMAT.md, section 14). Tiles of codes are looked at
-// side by side, one block goes through what they say in order, and then every tile knows where its
+// Selects codes that are not zero as sparse entries (docs/FORMAT.md, section 14). Tiles of codes
+// are counted in parallel, one block scans the counts in order, and then every tile knows where its
 // entries go and how many zero codes came before it.
 #ifndef GQ_KERNELS_CUDA_SPARSE_SELECT_CUH
 #define GQ_KERNELS_CUDA_SPARSE_SELECT_CUH
@@ -46,8 +46,8 @@ GQ_HD void add_together(uint32_t* place, uint32_t value) {
 }
 
 /** A bit for each lane of a word that is not `zeros`' lane, from the lowest lane on. The leading
- * bits of bytes, or of every second lane of 4 bits, come together in a product: no two of its
- * parts meet. */
+ * bits of bytes, or of every second lane of 4 bits, come together in a product: no two of its terms
+ * overlap. */
 template <uint32_t kBits>
 GQ_HD uint32_t other_lanes(uint32_t word, uint32_t zeros) {
   const uint32_t differs = word ^ zeros;
@@ -69,7 +69,7 @@ struct Stretch {
 };
 static_assert(sizeof(Stretch) == kStretchBytes);
 
-/** A range's codes, a tile of them in a turn, 64 of these for each thread. */
+/** A range's codes, a tile of them in an iteration, 64 of these for each thread. */
 template <uint32_t kBits>
 struct CodeTiles : BodyDefaults {
   static constexpr uint32_t kThreadCodes = kSelectTileCodes / kThreads;

@@ -1,5 +1,5 @@
-// The stages of lists on a stream: what their bodies (select.cuh, add_sparse.cuh) become kernels
-// of.
+// The stages of sparse entries on a stream: the kernels of the bodies in select.cuh and
+// add_sparse.cuh.
 #include "kernels/cuda/launch/launch.cuh"
 #include "kernels/cuda/sparse/add_sparse.cuh"
 #include "kernels/cuda/sparse/select.cuh"

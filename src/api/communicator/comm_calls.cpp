@@ -1,4 +1,4 @@
-// Asking, setting and ending communicators: the rest of part 4 of the C ABI.
+// Queries, settings and destruction of communicators: the rest of part 4 of the C ABI.
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
@@ -26,7 +26,7 @@ Status destroy(gqsgd_comm comm) {
   const std::shared_ptr<Communicator> communicator = remove_communicator(comm);
   if (!communicator) return check_handle(comm);  // another thread was faster
   communicator->requests.close();
-  // Whoever found the queue open is inside by now; whoever comes later finds it closed.
+  // A thread that found the queue open is inside by now; a later one finds it closed.
   if (communicator->busy.load(std::memory_order_acquire)) {
     abort_group(communicator->endpoint, "was destroyed during a call");
   }
@@ -50,8 +50,8 @@ gqsgd_status abort(gqsgd_comm comm) {
   return found;
 }
 
-/** What calls of this size need, whatever their schedule: that of direct, of nodes, or with lists
- * too, or of float32 words where AUTO may take them. */
+/** What calls of this size need, whatever their schedule: that of direct, of nodes, or with sparse
+ *  entries too, or of float32 words where AUTO may take them. */
 Status arena_bytes_of(const PlanRequest& direct, bool may_be_uncompressed, size_t* arena_bytes) {
   Plan plan;
   GQ_TRY(make_plan(direct, &plan));
@@ -105,9 +105,9 @@ Status reserve(gqsgd_comm comm, gqsgd_quantizer quantizer, size_t value_count, i
   return Status();
 }
 
-/** Every number is a total that whoever is at a call adds to as things happen, so that there is
- * none that could not be told meanwhile: a wait is added when it or its slice (5 ms) ends. What has
- * no host is not counted: replays of graphs. Numbers are relaxed atomics, each whole by itself. */
+/** Every number is a running total, which the thread inside a call increases at each event. Every
+ * total can be read during a call: a wait is added when it or its slice (5 ms) ends. What has no
+ * host is not counted: replays of graphs. Numbers are relaxed atomics, each whole by itself. */
 Status read_stat(gqsgd_comm comm, const char* name, uint64_t* value) {
   if (name == nullptr || value == nullptr) {
     return fail(GQSGD_INVALID_ARGUMENT, "gqsgd_comm_stat: %s is NULL",

@@ -13,8 +13,8 @@ using CommunicatorTable = HandleTable<Communicator, HandleType::communicator>;
 
 CommunicatorTable& communicators() { return immortal<CommunicatorTable>(); }
 
-/** The same for threads that only ask; null before the first communicator. A signal handler may not
- *  be the one that makes the table. */
+/** The same for threads that only query; null before the first communicator. A signal handler must
+ *  not create the table. */
 std::atomic<CommunicatorTable*> seen_communicators{nullptr};
 
 Status open_device_end(const Device& device, Communicator* communicator) {
@@ -104,7 +104,7 @@ Status check_found(gqsgd_comm comm, const Communicator* found) {
 }  // namespace
 
 SharedAccess::~SharedAccess() {
-  // Released: what was read here was read before destroy goes on. The last touch of it.
+  // Released: what was read here was read before destroy continues. The last touch of it.
   if (visits_ != nullptr) visits_->fetch_sub(1, std::memory_order_release);
 }
 

@@ -22,11 +22,11 @@ struct Communicator {
   uint64_t fork_generation = 0;
   std::unique_ptr<StreamTransport> device_end;  ///< of a group that works on host memory as well
   std::unique_ptr<StreamCalls> on_streams;      ///< null before the first call on a stream
-  std::atomic<StreamCalls*> seen_on_streams{nullptr};  ///< the same, for threads that only ask
+  std::atomic<StreamCalls*> seen_on_streams{nullptr};  ///< the same, for threads that only query
 
   /** True if there is no host memory: all calls are on streams, and NULL is one of them. */
   bool has_streams_only() const { return endpoint.transport->on_streams() != nullptr; }
-  /** What executes a call on `stream`; null where that is the host's own affair. */
+  /** What executes a call on `stream`; null for calls on host memory. */
   StreamCalls* calls_on(const void* stream) const {
     return stream != nullptr || has_streams_only() ? on_streams.get() : nullptr;
   }
@@ -45,13 +45,13 @@ bool is_captured(const Communicator& communicator, void* stream);
 Status add_communicator(std::unique_ptr<Transport> transport, const CommOptions& options,
                         gqsgd_comm* comm);
 
-/** Takes a handle out of use, and returns when nobody asks any more; the communicator ends when its
- *  last user is done. Null if another thread has taken it. */
+/** Takes a handle out of use, and returns when no thread has shared access any more; the
+ *  communicator ends when its last user is done. Null if another thread has taken it. */
 std::shared_ptr<Communicator> remove_communicator(gqsgd_comm comm);
 
-/** Lets any thread ask something that needs no wait, for as long as it lives, beside the one that
- *  is inside. It has no share in the communicator: that would end on the thread of whoever asked
- *  last, and a transport may be closed only on the one that destroys it, before destroy returns. */
+/** Lets any thread make queries that do not wait, concurrently with the thread inside a call. It is
+ *  no owner of the communicator: the last owner's thread would close the transport, which only the
+ *  thread that destroys it may do, before destroy returns. */
 class SharedAccess {
  public:
   SharedAccess() = default;

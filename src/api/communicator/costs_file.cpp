@@ -1,4 +1,4 @@
-// Files of constants: short texts, read whole.
+// Files of constants: short files, read whole.
 #include "src/api/communicator/costs_file.h"
 
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 namespace gq {
 namespace {
 
-// gqsgd-calibrate writes 4 KiB; the rest is room for comments.
+// gqsgd-calibrate writes 4 KiB; the rest is for comments.
 constexpr size_t kSpecMaxBytes = 16384;
 constexpr size_t kPathMaxBytes = 4096;
 

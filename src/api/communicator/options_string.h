@@ -1,4 +1,4 @@
-// A communicator's options as text: "timeout_ms=1000,stream_id=3,nodes=0:0:1".
+// The options string of a communicator: "timeout_ms=1000,stream_id=3,nodes=0:0:1".
 #ifndef GQ_API_COMMUNICATOR_OPTIONS_STRING_H
 #define GQ_API_COMMUNICATOR_OPTIONS_STRING_H
 
@@ -16,7 +16,7 @@ inline constexpr int64_t kTimeoutMsDefault = 300000;
 inline constexpr int64_t kTimeoutMsMax = INT64_C(1)
                                          << 40;  // 35 years; in nanoseconds it fits 63 bits
 /** Where peers' words are read in place, and where messages travel: there 8-bit codes and their
- *  scales stay below 64 KiB, up to which MPI sends at once over TCP. In a step a rank hears from
+ *  scales stay below 64 KiB, up to which MPI sends at once over TCP. In a step a rank receives from
  *  all others: messages of more of them are shorter, since what a port cannot hold is lost and sent
  *  again (decision 26). */
 inline constexpr uint32_t kChunkValueCountDefault = 65536;
@@ -26,7 +26,7 @@ constexpr uint32_t default_chunk_value_count(bool reads_in_place, uint32_t ranks
   if (ranks <= 4) return kChunkValueCountOnWires;
   return ranks <= 8 ? kChunkValueCountOnWires / 2 : kChunkValueCountOnWires / 4;
 }
-/** Words of fewer bytes are read sooner from the cache of the processor that wrote them. */
+/** Fewer bytes than this are read faster from the cache of the processor that wrote them. */
 inline constexpr uint32_t kNontemporalBytesDefault = 0;
 /** On streams every message costs the start of a kernel: codes of some megabytes hide that. */
 inline constexpr uint32_t kChunkValueCountOnStreams = 4 << 20;

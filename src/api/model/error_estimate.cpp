@@ -56,7 +56,7 @@ struct ErrorSum {
   double normalised() const { return error == 0 ? 0 : error / signal; }
 };
 
-/** Room for `value_count` elements; nothing is thrown and nothing is constructed. */
+/** A buffer of `value_count` elements; nothing is thrown and nothing is constructed. */
 struct Free {
   void operator()(void* memory) const { free(memory); }
 };
@@ -173,8 +173,8 @@ Status prepare(gqsgd_comm comm, const Question& question, const void* send,
   return Status();
 }
 
-/** Tells the others, who are in the first allreduce, by one that this rank refuses for its dtype.
- *  `own` and its sentence stay what this rank is told. */
+/** Notifies the other ranks, which are in the first allreduce, by an allreduce that this rank
+ *  refuses for its dtype. This rank returns `own` with its sentence. */
 Status refuse(gqsgd_comm comm, const Question& question, Status own) {
   char sentence[kSentenceBytes];
   snprintf(sentence, sizeof sentence, "%s", last_error());

@@ -40,7 +40,7 @@ Status make_group(uint32_t ranks, const char* options_string, VirtualGroup* grou
   return Status();
 }
 
-/** Virtual ranks write their results in turn, while others may still read. */
+/** Virtual ranks write their results one after the other, while others may still read. */
 Status check_apart(const Call* calls, uint32_t ranks) {
   const size_t size_bytes =
       static_cast<size_t>(calls[0].value_count) * dtype_size_bytes(calls[0].dtype);

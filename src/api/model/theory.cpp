@@ -1,4 +1,4 @@
-// The theory part of the C ABI: what is promised before anything runs.
+// The functions of the C ABI that return bounds, before anything runs.
 #include "src/api/call_scope.h"
 #include "src/api/check.h"
 #include "src/api/communicator/options_string.h"
@@ -39,8 +39,8 @@ Status variance_of(gqsgd_quantizer quantizer, int32_t rank_count, size_t value_c
                    int32_t schedule, double* theta) {
   Question asked;
   GQ_TRY(read_question(quantizer, rank_count, value_count, schedule, theta, &asked));
-  // Of schedule sparse too: it goes on as direct where lists are too long, and lists, which no rank
-  // encodes again, have no larger error.
+  // Of schedule sparse too: it continues as direct where there are too many entries. Sparse
+  // entries, which no rank encodes again, have no larger error.
   return variance_bound(asked.format, asked.ranks, value_count, asked.reduction_depth, theta,
                         asked.encodes);
 }
@@ -57,7 +57,7 @@ Status depth_factor_of(gqsgd_quantizer quantizer, int32_t rank_count, int32_t sc
                        double* factor) {
   Question asked;
   GQ_TRY(read_question(quantizer, rank_count, 0, schedule, factor, &asked));
-  // Sums of lists are exact.
+  // Sums of sparse entries are exact.
   *factor =
       asked.sends_lists ? 1 : depth_factor(asked.format, asked.reduction_depth, asked.encodes);
   return Status();

@@ -1,4 +1,4 @@
-// The quantizer part of the C ABI.
+// The quantizer functions of the C ABI.
 #include "src/api/quantizer/quantizer.h"
 
 #include "src/api/check.h"
@@ -33,7 +33,7 @@ Status create(const char* text, gqsgd_quantizer* out) {
   return fail(GQSGD_NO_MEMORY, "gqsgd_quantizer_create: no memory for a quantizer");
 }
 
-/** Bytes of `value_count` codes with as many bits as that field says. */
+/** Bytes of `value_count` codes with the number of bits in that field. */
 Status packed_size(const char* function, uint8_t Format::*bits, gqsgd_quantizer quantizer,
                    size_t value_count, size_t* size_bytes) {
   if (size_bytes == nullptr) {
@@ -97,7 +97,7 @@ gqsgd_status gqsgd_quantizer_destroy(gqsgd_quantizer quantizer) {
   if (quantizer == nullptr) return GQSGD_OK;
   if (gq::quantizers().remove(reinterpret_cast<uintptr_t>(quantizer))) return GQSGD_OK;
   gq::Format unused;
-  return gq::find_format(quantizer, &unused).code();  // says why in the usual words
+  return gq::find_format(quantizer, &unused).code();  // writes the usual sentence
 }
 
 gqsgd_status gqsgd_packed_size(gqsgd_quantizer quantizer, size_t value_count, size_t* size_bytes) {

@@ -15,7 +15,7 @@ struct Preset {
   const char* text;
 };
 
-// A preset's text never changes once released.
+// A preset's specification never changes once released.
 constexpr Preset kPresets[] = {
     {"none", "levels=none"},
     {"paper-gl8", "levels=linear,bits=8"},
@@ -35,10 +35,10 @@ constexpr Preset kPresets[] = {
     {"relative-8", "levels=exponential,bits=8,mantissa_bits=2,rounding=correlated"},
 };
 
-/** What a text without a preset changes, unless it says by `levels` that it stands for itself. */
+/** The preset that a specification without one changes, unless it names `levels`. */
 constexpr const char* kDefaultPreset = "blocks-8";
 
-// In the order of the described text, and of Draft::given.
+// In the order of the described specification, and of Draft::given.
 enum FieldIndex {
   kLevels,
   kBits,

@@ -1,4 +1,5 @@
-// A quantizer as text: "paper-ge8,seed=7" in, every field named out. Presets live here.
+// The specification of a quantizer: "paper-ge8,seed=7" in, every field named out. Presets live
+// here.
 #ifndef GQ_API_QUANTIZER_QUANTIZER_SPEC_H
 #define GQ_API_QUANTIZER_QUANTIZER_SPEC_H
 
@@ -11,7 +12,7 @@ namespace gq {
 
 Status parse_quantizer(const char* text, Format* format);
 
-/** The full text; returns its length without the final 0, as snprintf does. */
+/** The full specification; returns its length without the final 0, as snprintf does. */
 size_t describe_quantizer(const Format& format, char* text, size_t capacity_bytes);
 
 }  // namespace gq

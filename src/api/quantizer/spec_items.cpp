@@ -1,4 +1,4 @@
-// Items, words and integers of option texts.
+// Items, words and integers of options strings.
 #include "src/api/quantizer/spec_items.h"
 
 #include <stdio.h>

@@ -1,4 +1,5 @@
-// Walks "name,field=value,.." item by item; what the texts of quantizers and communicators share.
+// Walks "name,field=value,.." item by item; the syntax that quantizer specs and options strings
+// share.
 #ifndef GQ_API_QUANTIZER_SPEC_ITEMS_H
 #define GQ_API_QUANTIZER_SPEC_ITEMS_H
 
@@ -18,8 +19,8 @@ struct SpecItem {
   bool has_value;
 };
 
-/** Takes the next item off `text`, spaces around its parts removed; false at the end. An empty item
- *  (two commas in a row) is returned with an empty name. */
+/** Removes the next item from `text`, without the spaces around name and value; false at the end.
+ *  An empty item (two commas in a row) is returned with an empty name. */
 bool next_item(std::string_view* text, SpecItem* item);
 
 /** Index of a word in a table, or -1. */

@@ -14,7 +14,7 @@ size_t norm_workspace_bytes(const Format& format, uint64_t first_value, uint64_t
   return sums ? static_cast<size_t>(norm_group_count(first_value, codes)) * sizeof(double) : 0;
 }
 
-/** The list of operands, and behind it the scales' codes: numbers may take the place of the norms
+/** The array of operands, and behind it the scales' codes: numbers may take the place of the norms
  *  from which the codes are made. */
 size_t list_bytes(size_t ranks) { return ranks * sizeof(void*); }
 
@@ -39,7 +39,7 @@ size_t device_workspace_bytes(const Format& format, size_t value_count) {
   const bool rotated = format.rotate == Rotate::hadamard;
   const uint64_t codes = code_count(rotated, value_count);
   const size_t norms = static_cast<size_t>(norm_count(format.block, rotated, value_count));
-  // A part may begin in the middle of a group, and then has one more.
+  // A range may begin in the middle of a group, and then has one more.
   return std::max(norm_workspace_bytes(format, kNormGroupValues - 1, codes),
                   reduce_many_workspace_bytes(format.rescale, kListedRanks, norms));
 }

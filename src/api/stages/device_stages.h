@@ -1,5 +1,5 @@
 // Stages on device memory: what they need beyond the host's, where norms cannot be looked at and
-// lists of pointers must be on the device.
+// arrays of pointers must be on the device.
 #ifndef GQ_API_STAGES_DEVICE_STAGES_H
 #define GQ_API_STAGES_DEVICE_STAGES_H
 

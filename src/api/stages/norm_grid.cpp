@@ -1,5 +1,5 @@
-// Numbers to codes and back, also in place: a code is half as long as a number, so that a buffer of
-// numbers has room for its codes twice.
+// Numbers to codes and back, also in place: a code is half as long as a number, so a buffer of
+// numbers holds its codes twice.
 #include "src/api/stages/norm_grid.h"
 
 #include <string.h>
@@ -15,7 +15,8 @@ uint16_t code_of(float norm) {
   return bits == kFloatMaxBits ? kNormCodeMax : static_cast<uint16_t>(bits >> 16);
 }
 
-/** Buffers hold codes and numbers in turn: memcpy tells the compiler that they may be the same. */
+/** Buffers hold first codes, then numbers, or the reverse: with memcpy the compiler allows for
+ *  that. */
 template <typename Value>
 Value load(const void* buffer, size_t index) {
   Value value;

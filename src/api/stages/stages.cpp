@@ -28,17 +28,17 @@ Status check_norms(const StageCall& call, const char* name, const float* norms) 
   return check_norm_grid(name, norms, call.norm_count());
 }
 
-/** What a stage writes lies in nothing that it reads beside. */
+/** The output of a stage does not overlap its other inputs. */
 Status check_norms_apart(const StageCall& call, const char* name, const float* norms,
                          const Buffer& other) {
   return check_overlap(call.norms(name, norms), other, false);
 }
 
-/** Norms on their way to a stage, a part of a range at a time, so that their codes fit the stack.
+/** Norms for a stage, one piece of a range at a time, so that their codes fit the stack.
  */
 constexpr size_t kNormsAtOnce = 512;
 
-/** One part of a range, where it begins in the buffers, and its norms as a stage takes them. */
+/** One piece of a range, where it begins in the buffers, and its norms as a stage takes them. */
 struct Piece {
   Range range;
   size_t offset;
@@ -190,7 +190,7 @@ Status reduce_many(gqsgd_quantizer quantizer, const gqsgd_site* site, const uint
     *out_scales = *norms;
     return Status(call.stages->reduce_many(args));
   }
-  // Codes are half as long as numbers: out_scales has room for those of the norms, and behind them
+  // Codes are half as long as numbers: out_scales holds those of the norms, and behind them
   // for those of the scales.
   uint16_t* codes = reinterpret_cast<uint16_t*>(out_scales);
   const size_t count = call.norm_count();

@@ -1,4 +1,4 @@
-// Which accelerator this process has, and how a host waits for one.
+// Which accelerator this process has, and the host's wait for one.
 #include "src/gpu/device/device.h"
 
 #include <time.h>

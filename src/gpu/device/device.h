@@ -1,6 +1,6 @@
 // What collectives need of an accelerator: its stages, memory, streams and events, behind one
-// table. Nothing here waits but wait_for(), which has a deadline; nothing but allocation is made
-// before its turn on a stream.
+// table. Nothing here waits but wait_for(), which has a deadline; nothing but allocation happens
+// before the stream reaches it.
 #ifndef GQ_GPU_DEVICE_DEVICE_H
 #define GQ_GPU_DEVICE_DEVICE_H
 
@@ -67,8 +67,8 @@ struct Device {
   Status (*copy)(void* to, const void* from, size_t size_bytes, StreamHandle stream);
   Status (*clear)(void* memory, size_t size_bytes, StreamHandle stream);
 
-  /** Its work goes before that of other streams where a device has room for one alone, as messages
-   *  should that others wait for. */
+  /** Its kernels run before those of other streams where a device can run one alone: other ranks
+   *  wait for messages. */
   Status (*make_stream)(StreamHandle* stream);
   void (*end_stream)(StreamHandle stream);
   Status (*is_capturing)(StreamHandle stream, bool* capturing);
@@ -100,10 +100,10 @@ struct Device {
 };
 
 /** The accelerator of this process: CUDA's where the library has it and the machine has a driver
- *  and a device, else null. *reason, if not null, says why there is none. */
+ *  and a device, else null. *reason, if not null, is why there is none. */
 const Device* process_device(const char** reason);
 
-/** The same for a caller's stream, which goes with memory of one: UNSUPPORTED if there is none. */
+/** The same for a caller's stream, which requires device memory: UNSUPPORTED if there is none. */
 Status device_of(StreamHandle stream, const Device** device);
 
 /** Takes the place of what process_device() finds: tests bring a double. */

@@ -1,5 +1,5 @@
-// Memory for lists of addresses that kernels read: made in a few pieces, of which the programs of
-// many kinds of calls each take a part.
+// Memory for arrays of addresses that kernels read: allocated in a few pieces, which the execution
+// plans of many kinds of calls share.
 #ifndef GQ_GPU_ENQUEUE_ADDRESS_LISTS_H
 #define GQ_GPU_ENQUEUE_ADDRESS_LISTS_H
 
@@ -13,7 +13,7 @@
 
 namespace gq {
 
-/** Room for one list, on the device and, to be copied from, on the host. */
+/** Memory for one array, on the device and, to be copied from, on the host. */
 struct AddressList {
   const unsigned char** staged = nullptr;
   const unsigned char** there = nullptr;
@@ -24,7 +24,7 @@ class AddressListMemory {
  public:
   explicit AddressListMemory(const Device& device) : device_(device) {}
 
-  /** Makes sure that lists of `count` addresses in all, in any number, need no more memory. */
+  /** Makes sure that arrays of `count` addresses in all, in any number, need no more memory. */
   Status reserve(size_t count) {
     for (const auto& block : blocks_) {
       if (block->count - block->used >= count) return Status();
@@ -53,7 +53,7 @@ class AddressListMemory {
     return Status();
   }
 
-  /** Nobody reads it any more. */
+  /** No kernel reads it any more. */
   void give_back(const AddressList& list) {
     if (list.count > 0 && left_.size() < left_.capacity()) left_.push_back(list);
   }
@@ -97,7 +97,7 @@ class AddressListMemory {
   std::vector<AddressList> left_;
 };
 
-/** A list of one program, given back at its end. */
+/** The array of one execution plan, freed at its end. */
 class OwnAddressList {
  public:
   OwnAddressList() = default;

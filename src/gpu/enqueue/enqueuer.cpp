@@ -1,5 +1,5 @@
-// One stage call for each stage of a program; every number that it needs is in the move or in the
-// plan, as in src/execute/executor.cpp, which works at once on host memory.
+// One stage call for each stage of an execution plan; every number that it needs is in the move or
+// in the plan, as in src/execute/executor.cpp, which works at once on host memory.
 #include "src/gpu/enqueue/enqueuer.h"
 
 #include "kernels/codec/global_norm.h"
@@ -71,7 +71,7 @@ Status Enqueuer::exchange_aside(const ExecutionStep& step) const {
   return places_.aside->mark();
 }
 
-/** Two words are one integer; after an odd number of them there is room for another. */
+/** Two words are one integer; after an odd number of them one word is free. */
 Status Enqueuer::sum(const ExecutionStep& step) const {
   const bool floats = plan_.coding.levels == Levels::none;
   const Addend addend = floats ? Addend::float32 : Addend::uint64;
@@ -85,7 +85,7 @@ Status Enqueuer::sum(const ExecutionStep& step) const {
   return transport_.sum(addend, words, addend_count, call_.stream);
 }
 
-/** Formats with one norm have one for each segment, which no header has room for. */
+/** Formats with one norm have one for each segment, which do not fit into a header. */
 bool Enqueuer::has_segment_norms() const {
   const std::vector<Part>* segments = known_.execution_plan.segments();
   const bool one_each = plan_.coding.block == 0 && plan_.coding.levels != Levels::none;
@@ -186,7 +186,7 @@ Status Enqueuer::take_norms(const ExecutionStep& step) const {
   return Status(stages().norm(args));
 }
 
-/** Norms between segments are merged as well: nobody looks at them. */
+/** Norms between segments are merged as well, but never used. */
 Status Enqueuer::merge_norms(const ExecutionStep& step) const {
   MergeNormsArgs args{};
   args.norm_count = norm_count(plan_.coding.block, plan_.coding.rotated, step.move.value_count);

@@ -28,12 +28,12 @@ class Enqueuer {
         plan_(known.execution_plan.plan()),
         places_(places) {}
 
-  /** Everything up to the words of the result. The call's stream comes after all of it, also where
-   *  only a part could be enqueued. encoded: codes are there already. */
+  /** Everything up to the words of the result. The call's stream comes after all of it, also after
+   *  a failure in between. encoded: codes are there already. */
   Status moves(bool encoded) const;
   /** Values, if the gate is open by then. */
   Status results() const;
-  /** Messages alone, for a rank whose call the others' is not: they wait for nobody. */
+  /** Messages alone, for a rank whose call the others' is not: they wait for no rank. */
   Status messages() const;
 
  private:

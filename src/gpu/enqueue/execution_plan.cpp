@@ -11,12 +11,12 @@
 namespace gq {
 namespace {
 
-/** What lies between two ranks. */
+/** The messages between two ranks. */
 struct Channel {
   std::deque<Transfer> sent;  ///< has not travelled yet; peer is the receiver
   std::deque<Move> expected;  ///< receives of the receiver, in its order, that have not travelled
-  uint8_t contents_sent = 0;  ///< in this turn, a bit for each content
-  uint64_t under_way = 0;     ///< travels while another turn is made
+  uint8_t contents_sent = 0;  ///< in this round, a bit for each content
+  uint64_t under_way = 0;     ///< travels during another round
   uint64_t arrived = 0;       ///< has travelled and was not received yet
   uint64_t operands_expected = 0;
   uint64_t operands_received = 0;
@@ -95,7 +95,7 @@ class ExecutionPlanMaker {
     }
   }
 
-  /** False if it has to wait for the next turn. */
+  /** False if it has to wait for the next round. */
   bool make_move(uint32_t rank, const Move& move) {
     const bool here = rank == rank_;
     switch (move.kind) {
@@ -157,7 +157,7 @@ class ExecutionPlanMaker {
     (void)for_each_piece(move, program_.segments(), always).ok();
   }
 
-  /** The operand lies where its move's words begin. */
+  /** The operand is where its move's words begin. */
   void add_stages(const Move& move, size_t operand_bytes) {
     for_pieces(move, [&](const Piece& piece) {
       add_stage(move, piece, operand_bytes + layout_.between_bytes(move.content, piece.skipped));
@@ -178,7 +178,7 @@ class ExecutionPlanMaker {
     step.size_bytes = size_bytes;
   }
 
-  /** Where the operand last received from `peer` lies here. */
+  /** The place of the operand last received from `peer`. */
   size_t operand_bytes(uint32_t peer) {
     return layout_.landing_bytes(peer, between(peer, rank_).operands_received - 1);
   }
@@ -197,7 +197,7 @@ class ExecutionPlanMaker {
     return true;
   }
 
-  /** False for a second chunk of the turn. Norms are short: they go along as they come. */
+  /** False for a second chunk of the round. Norms are short and travel with any round. */
   static bool begins_chunk(Content content, Channel* channel) {
     if (content == Content::norms) return true;
     const uint8_t bit = static_cast<uint8_t>(1u << static_cast<unsigned>(content));
@@ -220,7 +220,7 @@ class ExecutionPlanMaker {
     return true;
   }
 
-  /** Where all ranks have come to it: after the messages of that turn, on all of them. */
+  /** Where all ranks have come to it: after the messages of that round, on all of them. */
   void add_sum() {
     ExecutionStep& step = add(ExecutionStep::Kind::sum);
     step.to_bytes = layout_.offset_bytes(sum_.content, sum_.first_value);
@@ -279,7 +279,7 @@ class ExecutionPlanMaker {
     ++events_;
   }
 
-  /** What was under way while the turn was made can be received in the next one. */
+  /** Messages in flight during a round can be received in the next one. */
   void arrive(Channel* channel) {
     channel->contents_sent = 0;
     channel->arrived += channel->under_way;
@@ -287,8 +287,8 @@ class ExecutionPlanMaker {
     channel->under_way = 0;
   }
 
-  /** What follows comes after what went aside in the turn before. If no stage went on meanwhile, it
-   *  may as well have stayed. */
+  /** The next steps follow the messages on the side stream of the round before. If no stage
+   *  overlapped them, they stay on the main stream. */
   void join() {
     if (!apart_) return;
     apart_ = false;

@@ -1,4 +1,4 @@
-// One rank's part of a plan as a list that a stream can be filled with: stages, and between them
+// One rank's share of a plan as steps that can be enqueued on a stream: stages, and between them
 // groups of messages that leave and arrive together.
 #ifndef GQ_GPU_ENQUEUE_EXECUTION_PLAN_H
 #define GQ_GPU_ENQUEUE_EXECUTION_PLAN_H
@@ -17,7 +17,7 @@ namespace gq {
 /** One thing to enqueue. Places are bytes into the arena. */
 struct ExecutionStep {
   enum class Kind : uint8_t {
-    stage,     ///< what `move` says, on one piece of it
+    stage,     ///< the action of `move`, on one piece of it
     copy,      ///< size_bytes from from_bytes to to_bytes
     exchange,  ///< transfers first .. first + count - 1, all at once
     join,      ///< what follows comes after the last exchange that went aside
@@ -36,21 +36,20 @@ struct ExecutionStep {
 
 /** How stages and messages of one call go together. */
 enum class Pace : uint8_t {
-  in_turns,    ///< everything goes as far as it can, then everything that was sent travels
+  in_turns,    ///< every rank advances as far as it can, then every message sent travels
   overlapped,  ///< a chunk's messages travel while stages work on other chunks
 };
 
 /** The moves of all ranks are walked in step to find out which messages travel together: in every
- *  turn each rank goes on as far as what it has lets it, then everything sent in this turn travels.
- *  Both ends of a message have it in the same turn, and so no two groups wait for each other,
- *  though a stream stands still until a group is through. Messages whose place is still in use wait
- *  for a later turn. No schedule is known here.
+ *  round each rank advances as far as its data allows, then every message sent in this round
+ *  travels. Both ends of a message have it in the same round, and so no two groups wait for each
+ *  other, though a stream waits for each group. Messages whose place is still in use wait for a
+ *  later round. No schedule is known here.
  *
- *  Overlapped, a rank's turn ends before a second chunk goes to the same peer, and what travels in
- *  one turn is received in the next but one: the stages of the turn between need not wait for it.
- *  They cannot touch it either: words stay as they are once they are sent, and places for words
- *  are given out again only when stages of the turn before, or of earlier ones, have used them
- *  up. */
+ *  Overlapped, a rank's round ends before a second chunk is sent to the same peer, and a message of
+ *  one round is received in the next but one: the stages of the round between need not wait for it.
+ *  They cannot touch it either: words stay as they are once they are sent, and places for words are
+ *  given out again only when stages of the round before, or of earlier ones, have read them. */
 class ExecutionPlan {
  public:
   /** `segments` are those of the call; null for a call in one piece. The pace is the same on all
@@ -66,8 +65,8 @@ class ExecutionPlan {
   /** The dequantize stages: values are written last. */
   const std::vector<ExecutionStep>& results() const { return results_; }
   const std::vector<Transfer>& transfers() const { return transfers_; }
-  /** Where the operands of reduce_many stages lie, one list after the other. Where values are added
-   *  a list goes on with what is added at a time: sums, and one operand's values. */
+  /** The places of the operands of reduce_many stages, one array after the other. Where values are
+   *  added an array continues with what is added at a time: sums, and one operand's values. */
   const std::vector<size_t>& operands() const { return operands_; }
 
  private:

@@ -1,5 +1,4 @@
-// Allreduces that one kernel of each rank makes: which calls they are, and what the kernels are
-// told of them.
+// Allreduces by one kernel per rank: which calls they are, and the kernels' arguments.
 #include <string.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // Requests whose calls are on a stream: an event behind each of them, and a place where the device
-// says what it finds of that call.
+// writes the status of that call.
 #ifndef GQ_GPU_ENQUEUE_PENDING_OPERATIONS_H
 #define GQ_GPU_ENQUEUE_PENDING_OPERATIONS_H
 
@@ -25,7 +25,7 @@ struct PendingOperation {
   std::shared_ptr<Request> request;
   EventHandle behind = nullptr;
   PinnedBuffer disagreement;  ///< one Disagreement
-  uint64_t deadline_us = 0;   ///< 0: nobody has asked yet
+  uint64_t deadline_us = 0;   ///< 0: not tested yet
   bool given_up = false;
 };
 

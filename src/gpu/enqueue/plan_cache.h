@@ -34,7 +34,7 @@ struct Signature {
   }
 };
 
-/** A program, and the lists of its operands' addresses as the device reads them. */
+/** An execution plan, and the arrays of its operands' addresses as the device reads them. */
 struct CachedPlan {
   Signature signature;
   ExecutionPlan execution_plan;
@@ -76,7 +76,7 @@ class PlanCache {
 
   bool is_full() const { return known_.size() >= kKnownMax; }
 
-  /** Room for one more, so that follow() cannot fail. May throw std::bad_alloc. */
+  /** Reserves memory for one more, so that follow() cannot fail. May throw std::bad_alloc. */
   void allocate_workspace() { known_.reserve(std::max(kKnownMax, known_.size() + 1)); }
 
   /** The ranks have agreed on a call of this kind, which is known, or is `fresh`. */

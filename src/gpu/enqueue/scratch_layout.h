@@ -1,4 +1,4 @@
-// Where headers, norm, gate and what the host is told of them lie, beside the words of calls.
+// The places of headers, norm, gate and the copies that the host reads, beside the words of calls.
 #ifndef GQ_GPU_ENQUEUE_SCRATCH_LAYOUT_H
 #define GQ_GPU_ENQUEUE_SCRATCH_LAYOUT_H
 
@@ -15,10 +15,11 @@ inline constexpr size_t kOwnHeaderBytes = 0;
 inline constexpr size_t kNormBytes = 64;
 inline constexpr size_t kGateBytes = 68;
 inline constexpr size_t kStepBytes = 72;      // and the index behind it
-inline constexpr size_t kSkippedBytes = 80;   // of lists: zero codes since the last entry
-inline constexpr size_t kHeadersBytes = 128;  // of all ranks; lists of all ranks behind them
+inline constexpr size_t kSkippedBytes = 80;   // of sparse entries: zero codes since the last one
+inline constexpr size_t kHeadersBytes = 128;  // of all ranks; sparse entries of all ranks behind
+                                              // them
 
-/** Where the norm of a header is, lists have the number of their entries. */
+/** Sparse calls have the number of entries in place of a header's norm. */
 inline constexpr size_t kOwnCountBytes = kOwnHeaderBytes + kAgreementNormWord * sizeof(uint32_t);
 static_assert(kOwnCountBytes % sizeof(uint64_t) == 0);
 

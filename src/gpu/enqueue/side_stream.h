@@ -1,4 +1,4 @@
-// The stream on which messages of a call travel while its stages go on, and the two events by which
+// The stream on which messages of a call travel while its stages run, and the two events by which
 // it and the caller's stream wait for each other.
 #ifndef GQ_GPU_ENQUEUE_SIDE_STREAM_H
 #define GQ_GPU_ENQUEUE_SIDE_STREAM_H
@@ -56,7 +56,7 @@ class SideStream {
   StreamHandle stream_ = nullptr;
   EventHandle forked_ = nullptr;
   EventHandle marked_ = nullptr;
-  bool apart_ = false;  // something was put here that nobody has joined
+  bool apart_ = false;  // work was enqueued here that no stream has joined
 };
 
 }  // namespace gq

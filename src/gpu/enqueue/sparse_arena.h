@@ -1,4 +1,4 @@
-// The arena of a call behind the words of its plan: room for the stages of lists.
+// The arena of a call behind the words of its plan: workspace of the stages of sparse entries.
 #ifndef GQ_GPU_ENQUEUE_SPARSE_ARENA_H
 #define GQ_GPU_ENQUEUE_SPARSE_ARENA_H
 
@@ -11,7 +11,7 @@ namespace gq {
 
 inline size_t in_lines(size_t size_bytes) { return (size_bytes + 63) / 64 * 64; }
 
-/** Codes are selected before lists are added: one room does for both. */
+/** Codes are selected before entries are added: both use one workspace. */
 inline size_t sparse_workspace_bytes(const Plan& plan) {
   if (plan.schedule == nullptr || !plan.schedule->sends_lists) return 0;
   const Shape& shape = plan.shape;

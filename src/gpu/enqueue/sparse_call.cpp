@@ -1,6 +1,6 @@
-// Calls of schedule sparse on streams (docs/FORMAT.md, section 14): the host learns how long the
-// lists of all ranks are, from a second header that the device fills in, and enqueues either their
-// exchange or the moves of direct.
+// Calls of schedule sparse on streams (docs/FORMAT.md, section 14): the host reads the entry counts
+// of all ranks from a second header that the device fills in, and enqueues either the exchange of
+// entries or the moves of direct.
 #include <inttypes.h>
 #include <string.h>
 
@@ -48,8 +48,8 @@ Status StreamCalls::list_codes(const Attempt& attempt, bool* as_lists) {
   return *as_lists ? select_entries(attempt.call, plan) : Status();
 }
 
-/** Encodes the whole call. The number of its entries goes straight into the header that it travels
- *  in. */
+/** Encodes the whole call. Its number of entries is written directly into the header that it
+ *  travels in. */
 Status StreamCalls::count_codes(const Call& call, const Plan& plan) {
   QuantizeArgs codes{};
   codes.coding = plan.coding;
@@ -125,7 +125,8 @@ Status StreamCalls::select_entries(const Call& call, const Plan& plan) {
   return Status(device_.stages->select(args));
 }
 
-/** Each to the rank after it first, so that no rank is flooded. Empty lists are not sent. */
+/** Each to the rank after it first, so that no rank is flooded. Messages without entries are not
+ *  sent. */
 Status StreamCalls::exchange_lists(const Call& call, const Plan& plan) {
   const Layout& layout = plan.layout;
   const uint32_t rank = endpoint_.rank(), ranks = endpoint_.size();

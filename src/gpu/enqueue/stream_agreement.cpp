@@ -1,5 +1,5 @@
-// How ranks agree on a call on streams: headers by the device, a verdict there, and on the host
-// where it has to wait or looks back.
+// How ranks agree on a call on streams: headers by the device, an agreed status there, and on the
+// host where it has to wait or reads it later.
 #include <inttypes.h>
 #include <string.h>
 
@@ -19,7 +19,7 @@ constexpr uint32_t kHashWords = 3u << kAgreementNormWord;
 
 }  // namespace
 
-/** The norm goes straight into the header that it travels in. */
+/** The norm is written directly into the header that it travels in. */
 Status StreamCalls::publish(const Attempt& attempt, bool takes_norm) {
   const TimeRange range("gqsgd.headers");
   const StreamHandle stream = attempt.call.stream;
@@ -31,7 +31,7 @@ Status StreamCalls::publish(const Attempt& attempt, bool takes_norm) {
                            sizeof(Header), stream);
 }
 
-/** With the number of the newest header, which a call with lists has two of. */
+/** With the number of the newest header, of which a sparse call has two. */
 Status StreamCalls::write_header(const Attempt& attempt, bool keep_norm) {
   WriteHeaderArgs args{};
   memcpy(args.words, attempt.header.words, sizeof args.words);
@@ -77,7 +77,7 @@ Status StreamCalls::take_norm(const Call& call) {
   return Status(device_.stages->norm(args));
 }
 
-/** A difference goes to *found, where the host finds it later. */
+/** A difference is written to *found, which the host reads later. */
 Status StreamCalls::agree_on_device(const Call& call, Disagreement* found) {
   AgreeArgs args{};
   args.headers = scratch_.as<uint32_t>(kHeadersBytes);
@@ -93,7 +93,7 @@ Status StreamCalls::agree_on_device(const Call& call, Disagreement* found) {
   return Status(device_.agreement->agree(args));
 }
 
-/** The verdict of headers, and a failure to get them. */
+/** The agreed status of the headers, or a failure to get them. */
 Status StreamCalls::agree_on_host(const Attempt& attempt, Status own, Status* outcome) {
   const KeptFailure refusal(own);
   const TimeRange range("gqsgd.await_headers");
@@ -124,8 +124,8 @@ Status StreamCalls::index_refused(uint64_t sequence) const {
               sequence, endpoint_.rank(), kIndexMax);
 }
 
-/** Ranks that made the call which was expected, or replay a graph, have gone on without waiting:
- *  their messages are answered, and what they bring is looked at by nobody. */
+/** Ranks that made the call which was expected, or replay a graph, have continued without waiting:
+ *  this rank answers their messages and ignores the contents. */
 Status StreamCalls::stay_in_step(const Call& call) {
   CachedPlan* answered = nullptr;
   bool follows = false;

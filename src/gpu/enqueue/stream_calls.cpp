@@ -1,4 +1,5 @@
-// A call on a stream, step by step: what it needs, the header, the verdict, the program.
+// A call on a stream, step by step: its workspace, the header, the agreed status, the execution
+// plan.
 #include "src/gpu/enqueue/stream_calls.h"
 
 #include <inttypes.h>
@@ -18,7 +19,7 @@
 namespace gq {
 namespace {
 
-/** Groups whose sums a norm stage on a device needs room for. */
+/** Groups for whose sums a norm stage on a device needs workspace. */
 size_t norm_groups(const Plan& plan) {
   const uint64_t codes = code_count(plan.coding.rotated, plan.shape.value_count);
   return static_cast<size_t>(norm_group_count(0, codes));
@@ -90,7 +91,7 @@ StreamCalls::~StreamCalls() {
   device_.end_event(there_);
 }
 
-/** Memory that a stream still uses, and that nobody can wait for, is left to it. */
+/** Memory that a stream still uses, where no wait is possible, is leaked. */
 void StreamCalls::abandon() {
   transport_.leak_in_use();
   aside_.forget();
@@ -307,8 +308,8 @@ Status StreamCalls::enqueue(Attempt* attempt, const KeptFailure& refusal) {
   if (transport_.agrees_on_host()) {
     return enqueue_after_host_agreement(attempt, refusal, refusal.ok() && has_one_norm(call));
   }
-  // A rank that may replay a graph has to see what the others do outside of theirs. Lists wait for
-  // counts: nobody can answer a rank alone that has gone on to these.
+  // A rank that may replay a graph has to see what the others do outside of theirs. Sparse entries
+  // wait for counts: no rank can answer one that has continued to these alone.
   attempt->speculative =
       attempt->expected && refusal.ok() && !has_captured_ && !sends_lists(*attempt);
   if (attempt->speculative) {

@@ -33,11 +33,11 @@ class StreamCalls {
   /** Memory and events that do not depend on calls. */
   Status open();
 
-  /** Enqueues one call on call.stream, or tells the other ranks that this one refuses: `own` is its
-   *  refusal, whose sentence is this thread's last error. Waits on the host for the others' headers
-   *  where the call is not the one that was expected. A failure of an earlier call, found since, is
-   *  returned by this one, which is executed all the same: to refuse it would make it fail on
-   *  other ranks, and so on for ever. */
+  /** Enqueues one call on call.stream, or notifies the other ranks that this one refuses: `own` is
+   *  its refusal, whose sentence is this thread's last error. Waits on the host for the others'
+   *  headers where the call is not the one that was expected. A failure of an earlier call, found
+   *  since, is returned by this one, which is executed all the same: to refuse it would make it
+   *  fail on other ranks, and so on for ever. */
   Status run(const Call& call, Status own);
 
   /** The same for a request, which ends when its stream is through with the call, or at once with
@@ -48,12 +48,12 @@ class StreamCalls {
   /** Returns when it has; TIMEOUT, which breaks the group, is an end as well. */
   void wait(const Request& request);
 
-  /** Room for calls of this plan. */
+  /** Allocates workspace for calls of this plan. */
   Status reserve(PlanRequest request);
 
   /** What went wrong after a call had returned; stays until the next call reports it. */
   Status late_failure() const;
-  /** What broke the group on a device, where nobody has looked yet; from any thread. */
+  /** What broke the group on a device, which no call has reported yet; from any thread. */
   Status broken_on_device() const {
     FusedKernels* const fused = transport_.fused();
     return fused == nullptr ? Status() : fused->too_late();
@@ -81,7 +81,8 @@ class StreamCalls {
     bool speculative = false;       ///< without a look at the others' headers
     bool captured = false;          ///< becomes part of a graph
     bool may_fuse = false;          ///< one kernel of each rank may do it
-    Disagreement* found = nullptr;  ///< where the device says what it finds, if nobody waits
+    Disagreement* found = nullptr;  ///< where the device writes the status, if the host does not
+                                    ///< wait
   };
 
   // What a stream may take to end once its messages are given up.
@@ -158,10 +159,11 @@ class StreamCalls {
   static bool has_one_norm(const Call& call) {
     return call.segments == nullptr && call.format.levels != Levels::none && call.format.block == 0;
   }
-  /** Where hosts meet in every exchange there is nothing to overlap: stages are enqueued after. */
+  /** Where hosts synchronize in every exchange there is nothing to overlap: stages are enqueued
+   *  after. */
   Pace pace() const { return transport_.agrees_on_host() ? Pace::in_turns : Pace::overlapped; }
   CallPlaces places(const CachedPlan& known);
-  /** Workspace of the stages of lists. */
+  /** Workspace of the stages of sparse entries. */
   unsigned char* sparse_workspace(const Plan& plan) const;
   const Header* seen_headers() const { return pinned_.as<const Header>(kPinnedHeadersBytes); }
   /** Workspace of norm stages, behind everything else in the arena. */
@@ -172,7 +174,7 @@ class StreamCalls {
   Endpoint& endpoint_;
   StreamTransport& transport_;
   const Device& device_;
-  AddressListMemory lists_;  // before what has a part of it
+  AddressListMemory lists_;  // before the members that use memory of it
   PlanCache plans_;
   PendingOperations pending_operations_;
   std::unique_ptr<CachedPlan> unused_;  ///< of a call that failed: the stream may not know yet

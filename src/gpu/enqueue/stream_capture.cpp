@@ -1,5 +1,5 @@
-// Calls that become part of a graph: their step is counted by the device, and nobody looks at
-// headers but the device, at each replay. What a graph uses stays where it is for good.
+// Calls that become part of a graph: their step is counted by the device, and only the device reads
+// headers, at each replay. Memory that a graph uses is never moved or freed.
 #include <new>
 
 #include "src/gpu/enqueue/stream_calls.h"
@@ -35,7 +35,8 @@ Status StreamCalls::capture(Attempt* attempt, const KeptFailure& refusal) {
   return execute_call(attempt);
 }
 
-/** Where hosts meet in every call a graph has nothing but kernels that meet themselves. */
+/** Where hosts synchronize in every call, a graph can hold only kernels that synchronize on the
+ *  device. */
 Status StreamCalls::capture_fused(Attempt* attempt) {
   Call& call = attempt->call;
   FusedKernels* const fused = transport_.fused();

@@ -1,4 +1,4 @@
-// Calls on streams of ranks whose hosts meet: headers are compared there, before anything is
+// Calls on streams of ranks whose hosts synchronize: headers are compared there, before anything is
 // enqueued, so that a difference is found at once, on all ranks.
 #include "src/gpu/device/time_range.h"
 #include "src/gpu/enqueue/scratch_layout.h"
@@ -17,14 +17,14 @@ Status StreamCalls::enqueue_after_host_agreement(Attempt* attempt, const KeptFai
   }
   if (status.ok()) status = fill(attempt, takes_norm);
   if (status.ok()) return status;
-  // The others go on, or have gone: a failure from here on is not shared.
+  // The others continue, or have continued: a failure from here on is not shared.
   endpoint_.failure.keep(status, last_error());
   transport_.abort_group(status.code(), endpoint_.rank());
   (void)device_.record(done_, attempt->call.stream).ok();
   return endpoint_.failure.get();
 }
 
-/** The verdict of headers, and a failure to get them. */
+/** The agreed status of the headers, or a failure to get them. */
 Status StreamCalls::agree_headers(const Attempt& attempt, const KeptFailure& refusal,
                                   Status* outcome) {
   const TimeRange range("gqsgd.await_headers");

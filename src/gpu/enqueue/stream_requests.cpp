@@ -1,4 +1,4 @@
-// Requests on streams: a call that is enqueued at once, and an end that somebody asks after.
+// Requests on streams: a call that is enqueued at once, and whose end is tested later.
 #include <inttypes.h>
 
 #include "src/gpu/enqueue/stream_calls.h"
@@ -91,8 +91,8 @@ void StreamCalls::end_pending(Status status) {
   while (pending_operations_.first() != nullptr) pending_operations_.end_first(kept.again());
 }
 
-/** Of a call that its stream is through with: where the group broke meanwhile nobody knows whether
- *  it was executed. */
+/** The status of a call that its stream has passed: if the group broke meanwhile, it is unknown
+ *  whether the call was executed. */
 Status StreamCalls::outcome_of(const PendingOperation& pending) {
   GQ_TRY(late_failure_of_kernels());
   GQ_TRY(endpoint_.intact());

@@ -1,4 +1,4 @@
-// The built-in constants, as the text that gqsgd-calibrate writes.
+// The built-in constants, in the format that gqsgd-calibrate writes.
 #include "src/plan/cost/cost_constants.h"
 
 namespace gq {

@@ -20,11 +20,11 @@ struct CodecCost {
   }
 };
 
-/** `cached_share`: the part of the call's memory that stays in a cache, 0 to 1. */
+/** `cached_share`: the fraction of the call's memory that stays in a cache, 0 to 1. */
 CodecCost codec_cost(const CostConstants& constants, const Coding& coding, double cached_share);
 
 /** What stays in a cache when ranks that share it touch `touched_bytes` over and over: all that
- * fits, and nothing of twice as much, since what is touched in turn is gone when its turn comes. */
+ * fits, and nothing of twice as much, since a cyclic access finds its data evicted. */
 double cached_share(const CostConstants& constants, double touched_bytes);
 
 }  // namespace gq

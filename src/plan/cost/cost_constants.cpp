@@ -1,4 +1,4 @@
-// The text of cost constants: one table of names, read and written.
+// Reads and writes cost constants as a string, by one table of names.
 #include "src/plan/cost/cost_constants.h"
 
 #include <math.h>
@@ -89,7 +89,7 @@ StageCost* find_stage(std::string_view name, CostConstants* constants) {
 
 constexpr size_t kNamesBytes = 512;
 
-/** All scalars, as a sentence lists them. */
+/** The names of all scalars, for an error sentence. */
 void list_scalars(char (&names)[kNamesBytes]) {
   size_t used = 0;
   for (const Scalar& scalar : kScalars) {
@@ -98,7 +98,7 @@ void list_scalars(char (&names)[kNamesBytes]) {
   }
 }
 
-/** Which numbers a text has given, in the order of the struct. */
+/** Which numbers a string has given, in the order of the struct. */
 using Given = std::bitset<sizeof(CostConstants) / sizeof(double)>;
 
 size_t index_of(const CostConstants& constants, const void* field) {

@@ -1,5 +1,5 @@
 // What a machine and its network cost: the numbers that the cost model predicts with, as a struct
-// and as a text of "name = value" lines. Nothing is measured here; gqsgd-calibrate does.
+// and as a string of "name = value" lines. Nothing is measured here; gqsgd-calibrate does.
 #ifndef GQ_PLAN_COST_COST_CONSTANTS_H
 #define GQ_PLAN_COST_COST_CONSTANTS_H
 
@@ -63,7 +63,7 @@ struct CostConstants {
   double cpus;         ///< processors that a node's ranks share; 0: every rank has one of its own
   double cache_bytes;  ///< what the ranks that share them can keep close
   /** An allreduce of the transport's own: each of its 2 ceil(log2 n) steps, and each of the 2 (n -
-   * 1) / n bytes that a rank has to send for one. 0: nobody has measured one. */
+   * 1) / n bytes that a rank has to send for one. 0: not measured. */
   double native_step_ns;
   double native_byte_ns;
   StageCost stages[kCostRowCount][kCostStageCount];
@@ -73,7 +73,7 @@ struct CostConstants {
   }
 };
 
-/** False if nobody has measured what schedule native takes. */
+/** False if the time of schedule native was not measured. */
 inline bool knows_native(const CostConstants& constants) { return constants.native_byte_ns > 0; }
 
 /** Measured constants of an ordinary machine (two processors with AVX2, docs/COST.md) whose ranks
@@ -84,7 +84,7 @@ const CostConstants& built_in_costs();
  *  value, and none comes twice. INVALID_ARGUMENT naming line, word and what is allowed. */
 Status parse_costs(std::string_view text, CostConstants* constants);
 
-/** The whole text; returns its length without the final 0, as snprintf does. */
+/** The whole string; returns its length without the final 0, as snprintf does. */
 size_t describe_costs(const CostConstants& constants, char* text, size_t capacity_bytes);
 
 /** 16 bits that differ where constants do, but for one pair in 65,535; never 0. */

@@ -40,7 +40,7 @@ struct Terms {
   CodecCost codec;
 };
 
-/** The first rank of a node of most ranks, or of fewest: it owns most parts there. */
+/** The first rank of a node of most ranks, or of fewest: it owns the most shards there. */
 uint32_t rank_of_extreme(const Nodes& nodes, bool most) {
   uint32_t found = 0;
   for (uint32_t node = 1; node < nodes.count(); ++node) {
@@ -77,7 +77,8 @@ double steps_ns(const Plan& plan, const CostConstants& constants) {
 
 /** Ranks that share a processor wait while others work: each processor time of one is lengthened by
  *  that of those with which it shares. Stages from memory were timed with all processors at work on
- *  it: where ranks share one and one of them waits, the others have its part, and no time is lost.
+ *  it: where ranks share one and one of them waits, the others get its memory bandwidth, and no
+ *  time is lost.
  */
 double moves_ns(const Plan& plan, const Terms& terms, uint32_t rank) {
   const WalkTimes times =
@@ -90,7 +91,7 @@ double moves_ns(const Plan& plan, const Terms& terms, uint32_t rank) {
 }
 
 /** Where nodes differ, the largest share a link among most, and in a hierarchy ranks of the
- *  smallest own most parts: all wait for the slower. */
+ *  smallest own the most shards: all wait for the slower. */
 double slowest_moves_ns(const Plan& plan, const Terms& terms) {
   const Nodes* nodes = nodes_of(terms.question);
   if (nodes == nullptr) return moves_ns(plan, terms, 0);
@@ -98,7 +99,7 @@ double slowest_moves_ns(const Plan& plan, const Terms& terms) {
                   moves_ns(plan, terms, rank_of_extreme(*nodes, false)));
 }
 
-/** Chunks of a part that are walked one by one: enough for the pipelines to be full. Those of
+/** Chunks of a shard that are walked one by one: enough for the pipelines to be full. Those of
  * direct and of a hierarchy are 5 chunks deep, that of a tree 3 for each of its up to 20 levels. */
 uint64_t walked_chunks(const Plan& plan) {
   if (plan.schedule->id == GQSGD_SCHEDULE_TREE) return 512;
@@ -106,7 +107,8 @@ uint64_t walked_chunks(const Plan& plan) {
 }
 
 // The chain of maxima and sums that a walk is repeats itself with a period of a few chunks: of two
-// in direct, of three or four where results lag by so many chunks. This is a multiple of those.
+// in direct, of three or four where the pipeline depth is as many chunks. This is a multiple of
+// those.
 constexpr uint64_t kPeriodChunks = 12;
 
 /** Once pipelines are full each period of chunks takes as long as the one before it. So of longer
@@ -118,7 +120,7 @@ double all_moves_ns(Plan plan, const Terms& terms) {
   const uint64_t shard = parts == 1 ? plan.shape.value_count : shard_value_count(plan.shape, parts);
   const uint64_t walked = walked_chunks(plan);
   const auto without = [&](uint64_t periods) {
-    plan.shape.value_count = parts * (shard - periods * kPeriodChunks * chunk);  // all parts full
+    plan.shape.value_count = parts * (shard - periods * kPeriodChunks * chunk);  // all shards full
     return slowest_moves_ns(plan, terms);
   };
   if (shard <= walked * chunk) return without(0);

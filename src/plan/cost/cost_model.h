@@ -10,7 +10,7 @@
 
 namespace gq {
 
-/** A call whose cost is asked for; chunk_value_count as in the communicator's options. */
+/** A call whose cost is predicted; chunk_value_count as in the communicator's options. */
 struct CostQuestion {
   Format format;
   int32_t schedule_id;  ///< a built one, not AUTO
@@ -27,8 +27,8 @@ struct CostQuestion {
 double touched_bytes(const CostQuestion& question, const CostConstants& constants);
 
 /** Nanoseconds from the call of the last rank to the return of the last rank. Refuses what
- *  make_plan() refuses; UNSUPPORTED for lists, whose lengths depend on values, and for sums by a
- *  transport that nobody has measured. */
+ *  make_plan() refuses; UNSUPPORTED for sparse entries, whose number depends on values, and for a
+ *  transport's own allreduce that was not measured. */
 Status predict_time(const CostQuestion& question, const CostConstants& constants, double* time_ns);
 
 }  // namespace gq

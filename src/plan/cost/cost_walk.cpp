@@ -1,4 +1,4 @@
-// The walk: actors make moves in turn until none is left; messages are times.
+// The walk: actors make moves one after the other until none is left; messages are times.
 #include "src/plan/cost/cost_walk.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace gq {
 namespace {
 
-/** Links that a rank has: to others of its node, if it is said who they are, and to all else. */
+/** Links that a rank has: to others of its node, if nodes are given, and to all else. */
 enum Reach : size_t { kFar, kNear, kReachCount };
 
 /** A rank whose moves are walked. */
@@ -118,7 +118,7 @@ class Walk {
     actor->busy += ns;
   }
 
-  /** Merging norms is left out: 2 bytes for each block of one rank's part. */
+  /** Merging norms is left out: 2 bytes for each block of one rank's shard. */
   double stage_ns(uint32_t rank, const Move& move) const {
     switch (move.kind) {
       case MoveKind::norm:

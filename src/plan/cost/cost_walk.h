@@ -5,9 +5,9 @@
 // move_ns of the processor. Then a stage takes it for its values; a send takes message_ns of it and
 // then the link out for its bytes; what was sent arrives latency_ns later and takes the link in. A
 // receive waits for its message, then takes message_ns. That is the overlap of the executor: it
-// posts sends and goes on, and waits at receives alone. Where links let bursts through, bytes are
-// ahead of the links' clocks by as much; the call is over no sooner than its bytes have had their
-// time on a link, since the next call finds it as this one leaves it.
+// posts sends and continues, and waits only at receives. Where links let bursts through, bytes are
+// ahead of the links' clocks by as much; the call ends only when its bytes have had their time on a
+// link, since the next call starts from the state that this one leaves.
 //
 // When the peer sent what is received follows from symmetry:
 //   ring, direct   every rank does what this one does, at the same time: the k-th message that
@@ -18,14 +18,14 @@
 //   tree           the root and its children are walked. Any other rank does what that child of the
 //                  root does that has as many children: rank r what rank (r AND -r) does.
 //   hierarchical   as direct, as if all nodes were of the size of this rank's.
-//   native         one rank is walked; the sum takes what the constants say of one.
+//   native         one rank is walked; the sum takes the time in the constants.
 // Norms go from all to all in every schedule, like messages of direct.
 //
-// Where it is said which ranks share a node, there are two more clocks, of the links inside it. The
-// link out of a node is all its ranks': in direct, butterfly and hierarchical all of them send at a
-// time, so that a byte takes as many times longer; in a ring and a tree of ranks that lie in order
-// one of them does. A ring is walked from a rank whose next one is on another node, which all wait
-// for in the end.
+// Where it is given which ranks share a node, there are two more clocks, of the links inside it.
+// The link out of a node is all its ranks': in direct, butterfly and hierarchical all of them send
+// at a time, so that a byte takes as many times longer; in a ring and a tree of ranks that lie in
+// order one of them does. A ring is walked from a rank whose next one is on another node, which all
+// wait for in the end.
 #ifndef GQ_PLAN_COST_COST_WALK_H
 #define GQ_PLAN_COST_COST_WALK_H
 

@@ -1,5 +1,5 @@
 // The performance model of the paper (Xin et al., "Global-QSGD", section "Performance Model"), as
-// it is printed there. cost_model.h goes on from it to every schedule.
+// it is printed there. cost_model.h extends it to every schedule.
 //
 //   n      ranks                       alpha  propagation delay, s
 //   S      size of the gradient, B     beta   bandwidth, B/s

@@ -1,6 +1,6 @@
-// How processes become a group: all meet at rank 0 over a socket, show that they know the secret,
-// hand over what the others need of them, and agree that all are ready. Nothing here knows what the
-// descriptors are for.
+// How processes become a group: all connect to rank 0 over a socket, prove that they know the
+// secret, hand over what the others need of them, and agree that all are ready. Nothing here knows
+// what the descriptors are for.
 #ifndef GQ_TRANSPORT_BOOTSTRAP_BOOTSTRAP_H
 #define GQ_TRANSPORT_BOOTSTRAP_BOOTSTRAP_H
 
@@ -33,23 +33,23 @@ struct GroupMembers {
   uint32_t tag = 0;
 };
 
-/** One rank's part in the bootstrap; destroyed when it is over. All failures are those of the whole
+/** One rank's side of the bootstrap; destroyed when it is over. All failures are those of the whole
  *  group, in the same words on every rank, unless a rank's claim to belong is itself refused. */
 class Bootstrap {
  public:
   virtual ~Bootstrap() = default;
 
   /** Takes over what this rank brings and returns when the list of members is complete. `own` is a
-   * failure that keeps this rank from bringing anything: the others hear of it, and so does the
-   * caller. MISMATCH, VERSION, DUPLICATE_RANK, TIMEOUT, PEER_LOST, REMOTE_ERROR, or a system
+   * failure that keeps this rank from bringing anything: the other ranks receive it, and so does
+   * the caller. MISMATCH, VERSION, DUPLICATE_RANK, TIMEOUT, PEER_LOST, REMOTE_ERROR, or a system
    * failure. */
   virtual Status gather(Status own, Member bring, GroupMembers* group) = 0;
 
-  /** Returns OK when every rank has said that it is ready. */
+  /** Returns OK when every rank has reported that it is ready. */
   virtual Status conclude(Status own) = 0;
 };
 
-/** NO_MEMORY, or a bootstrap for this rank. Nobody is called or waited for yet. */
+/** NO_MEMORY, or a bootstrap for this rank. No rank is contacted or waited for yet. */
 Status open_bootstrap(const JoinToken& join_token, std::unique_ptr<Bootstrap>* out);
 
 }  // namespace gq

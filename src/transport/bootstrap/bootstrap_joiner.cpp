@@ -1,4 +1,5 @@
-// A joiner looks for rank 0, says hello, takes everybody's descriptors, reports and is dismissed.
+// A joiner looks for rank 0, sends its join request, receives all ranks' descriptors, reports and
+// waits for the end of the bootstrap.
 #include "src/transport/bootstrap/bootstrap_joiner.h"
 
 #include <errno.h>
@@ -17,10 +18,10 @@ namespace {
 
 constexpr timespec kRetryPause{0, 2000000};  // rank 0 may start later
 constexpr int kPollMs = 1000;
-// A joiner that has waited long enough asks rank 0 who is missing, and waits this long for the
+// After its timeout a joiner asks rank 0 which ranks are missing, and waits this long for the
 // answer.
 constexpr int64_t kLastWordMs = 100;
-// A joiner that cannot join tries this long to tell the others so.
+// A joiner that cannot join tries this long to notify the others.
 constexpr int64_t kRegretMs = 1000;
 
 Status host_is_gone(uint32_t rank) {
@@ -55,7 +56,7 @@ Status Joiner::gather(Status own, Member bring, GroupMembers* group) {
     Status told = reach_host(regret_us < deadline_us ? regret_us : deadline_us, false);
     Delivery delivery;
     if (told.ok()) told = send_join_request(own.code(), bring, &delivery);
-    return fail_with(own.code(), sentence);  // whether they heard it or not
+    return fail_with(own.code(), sentence);  // whether they received it or not
   }
   group->members.reset(new (std::nothrow) Member[join_token_.size]);
   if (!group->members) return fail(GQSGD_NO_MEMORY, "no memory for %u ranks", join_token_.size);
@@ -188,7 +189,8 @@ Status Joiner::report_missing_ranks(Outcome* outcome, Packet* packet, Delivery* 
                   "rank %u: rank 0 did not answer in the time allowed; it is stopped or too slow",
                   join_token_.rank);
     }
-    // A late list of members is of no use, because rank 0 has been told; its last word is.
+    // A late list of members is of no use, because rank 0 knows of the failure; its last message
+    // is.
     if (outcome->status != GQSGD_OK || outcome->rank_count == 0) return Status();
     for (size_t i = 0; i < packet->descriptor_count; ++i) packet->descriptors[i].reset();
   }

@@ -1,4 +1,4 @@
-// Every rank's part in the bootstrap but rank 0's.
+// The bootstrap of every rank but rank 0.
 #ifndef GQ_TRANSPORT_BOOTSTRAP_BOOTSTRAP_JOINER_H
 #define GQ_TRANSPORT_BOOTSTRAP_BOOTSTRAP_JOINER_H
 

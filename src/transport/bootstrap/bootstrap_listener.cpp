@@ -62,7 +62,8 @@ void Root::receive_join_requests() {
   }
 }
 
-/** Whoever knows the secret is a rank of this group: it is admitted, or told why not. */
+/** A client that knows the secret is a rank of this group: it is admitted, or receives the reason
+ *  why not. */
 void Root::admit(const JoinRequest& join_request, const Status& received, Packet* packet,
                  Descriptor* socket) {
   if (join_request.magic != kBootstrapMagic) return;
@@ -121,7 +122,7 @@ void Root::check_join_request(const JoinRequest& join_request, const Status& rec
   }
 }
 
-/** Says no to one who asks, without harm to the group. */
+/** Refuses a client, without harm to the group. */
 void Root::refuse(int socket, gqsgd_status status, const char* format, ...) {
   Outcome outcome;
   outcome.status = status;

@@ -15,12 +15,12 @@ inline constexpr uint32_t kBootstrapMagic = 0x65687147;  // "Gqhe"
 inline constexpr uint32_t kLibraryVersion =
     GQSGD_VERSION_MAJOR * 10000 + GQSGD_VERSION_MINOR * 100 + GQSGD_VERSION_PATCH;
 
-/** The hint of every sentence that says that ranks did not find each other. */
+/** The hint of every sentence about ranks that did not find each other. */
 inline constexpr char kOneMachine[] =
     "a process group is for one machine and one network namespace";
 
-/** A rank to rank 0, with its descriptors unless status says why it has none. The layout up to
- *  `size` stays in every version, so that versions can tell each other apart. */
+/** A rank to rank 0, with its descriptors unless status is why it has none. The layout up to
+ *  `size` stays in every version, so that versions can recognize each other. */
 struct JoinRequest {
   uint32_t magic = kBootstrapMagic;
   uint32_t wire_version = kWireVersion;

@@ -19,7 +19,7 @@ namespace {
 
 constexpr timespec kRetryPause{0, 1000000};
 constexpr int kPollMs = 1000;
-// A group_failure group is told to ranks that still arrive, this long.
+// Ranks that still arrive receive the group's failure, this long.
 constexpr int64_t kLingerMs = 500;
 constexpr uint32_t kMembersPerPacket = kPacketDescriptorsMax / kMemberDescriptors;
 
@@ -82,7 +82,7 @@ bool Root::is_over() {
   return true;
 }
 
-/** Sleeps until somebody says something, a pending client's time is up, or the deadline. */
+/** Sleeps until a message arrives, a pending client's time is up, or the deadline. */
 Status Root::watch() {
   const bool has_failed = outcome_.status != GQSGD_OK;
   uint64_t deadline_us = has_failed ? linger_until_us_ : join_token_.deadline_us;
@@ -101,7 +101,7 @@ Status Root::watch() {
   return errno == EINTR ? Status() : system_failure(errno, "waiting for ranks");
 }
 
-/** Joined ranks say nothing while the group forms, unless they give up or die. */
+/** Joined ranks send nothing while the group forms, unless they time out or die. */
 void Root::receive_from_joined() {
   for (uint32_t rank = 1; rank < join_token_.size; ++rank) {
     JoinedRank& joined = joined_[rank];
@@ -185,7 +185,7 @@ Status Root::await_report(uint32_t rank) {
   }
 }
 
-/** The first reason counts; everybody hears the same sentence. */
+/** The first reason counts; all ranks receive the same sentence. */
 void Root::fail_group(gqsgd_status status, const char* format, ...) {
   if (outcome_.status != GQSGD_OK) return;
   va_list arguments;
@@ -201,7 +201,7 @@ void Root::fail_group(gqsgd_status status, const char* format, ...) {
   }
 }
 
-/** The others hear of it as of any rank that fails; this process keeps its own sentence. */
+/** The other ranks receive it as the failure of any rank; this process keeps its own sentence. */
 void Root::fail_for_own_status(const Status& own) {
   if (outcome_.status != GQSGD_OK) return;
   own_ = own.code();
@@ -229,7 +229,7 @@ void Root::fail_for_missing_ranks(uint32_t impatient) {
 
 void Root::send_outcome(int socket, const Outcome& outcome) {
   Delivery delivery;
-  // Whoever cannot be told sees the socket close.
+  // A client that cannot receive it sees the socket close.
   const Status sent = send_packet(socket, &outcome, sizeof outcome, nullptr, 0, &delivery);
   static_cast<void>(sent);
 }

@@ -1,4 +1,4 @@
-// Rank 0's part in the bootstrap: it lets in whom it should, and says the same to all.
+// The bootstrap of rank 0: it admits the ranks of the group, and sends the same outcome to all.
 #ifndef GQ_TRANSPORT_BOOTSTRAP_BOOTSTRAP_ROOT_H
 #define GQ_TRANSPORT_BOOTSTRAP_BOOTSTRAP_ROOT_H
 
@@ -19,8 +19,8 @@ class Root final : public Bootstrap {
   Status conclude(Status own) override;
 
  private:
-  /** Clients that have connected and not yet shown who they are. The oldest makes room for the
-   *  newest, so that silent ones cannot keep ranks out. */
+  /** Clients that have connected and not yet proved that they belong to the group. The newest
+   *  replaces the oldest, so silent ones cannot keep ranks out. */
   static constexpr uint32_t kPendingClientsMax = 64;
   /** Connections taken per iteration, so that processes that connect without end keep rank 0
    * neither from its deadline nor from the ranks. Fewer than kPendingClientsMax: each is read

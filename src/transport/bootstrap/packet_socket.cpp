@@ -21,7 +21,7 @@ struct Address {
   socklen_t size_bytes;
 };
 
-/** A first byte of 0 makes the name abstract: it goes when the last socket goes. */
+/** A first byte of 0 makes the name abstract: it disappears with the last socket. */
 Address address_of(const UniqueId& id) {
   Address address{};
   address.name.sun_family = AF_UNIX;

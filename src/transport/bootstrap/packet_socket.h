@@ -21,7 +21,7 @@ enum class Delivery {
   closed    ///< the other end is gone
 };
 
-/** DUPLICATE_RANK if somebody listens under that name already. */
+/** DUPLICATE_RANK if a process listens under that name already. */
 Status listen_as(const UniqueId& id, Descriptor* listener);
 
 /** closed while no process listens under that name, not_yet while the listener's queue is full.
@@ -47,7 +47,7 @@ struct Packet {
   size_t descriptor_count = 0;
 };
 
-/** NO_RESOURCE if descriptors came that this process had no room for. */
+/** NO_RESOURCE if this process could not open the descriptors that came. */
 Status receive_packet(int socket, Packet* packet, Delivery* delivery);
 
 }  // namespace gq

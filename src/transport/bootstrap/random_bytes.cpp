@@ -1,4 +1,4 @@
-// The kernel's generator, asked until all bytes are there.
+// Reads the kernel's generator until all bytes are there.
 #include "src/transport/bootstrap/random_bytes.h"
 
 #include <errno.h>

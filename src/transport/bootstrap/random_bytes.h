@@ -1,4 +1,4 @@
-// Bytes that nobody can guess, for names, secrets and tags; nothing that enters a result.
+// Bytes that no one can guess, for names, secrets and tags; nothing that enters a result.
 #ifndef GQ_TRANSPORT_BOOTSTRAP_RANDOM_BYTES_H
 #define GQ_TRANSPORT_BOOTSTRAP_RANDOM_BYTES_H
 

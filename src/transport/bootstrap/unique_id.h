@@ -1,4 +1,5 @@
-// The id of a group that is about to form: a name to meet under and a secret to be let in.
+// The id of a group that is about to form: the name of its socket and the secret that admits a
+// rank.
 #ifndef GQ_TRANSPORT_BOOTSTRAP_UNIQUE_ID_H
 #define GQ_TRANSPORT_BOOTSTRAP_UNIQUE_ID_H
 

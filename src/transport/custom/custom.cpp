@@ -178,7 +178,7 @@ Status CustomTransport::wait(uint32_t slice_us) {
   return progress(slice_us);
 }
 
-/** Between calls nobody makes progress, so that whoever looks has to. */
+/** Between calls no thread makes progress: the query has to. */
 Status CustomTransport::check() {
   GQ_TRY(intact());
   return progress(0);

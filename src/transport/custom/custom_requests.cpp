@@ -1,4 +1,4 @@
-// Calls of the table: each may fail, and what it says is believed only as far as it can be checked.
+// Calls of the table: each may fail, and its results are checked as far as possible.
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -127,7 +127,7 @@ Status CustomTransport::test(TableRequest* request, const char* what) {
   return Status();
 }
 
-/** The oldest receive of a peer; its transport is asked at most once after it is done. */
+/** The oldest receive of a peer; its transport tests it at most once after it is done. */
 Status CustomTransport::front_of(uint32_t peer, size_t size_bytes, TableRequest** out) {
   TableRequest* request = *out = receives_.front(peer);
   if (request == nullptr || request->size_bytes != size_bytes) {
@@ -136,7 +136,7 @@ Status CustomTransport::front_of(uint32_t peer, size_t size_bytes, TableRequest*
                 size_bytes, peer);
   }
   if (request->done) return Status();
-  request->come_bytes = size_bytes;  // for a transport that has nothing to say about it
+  request->come_bytes = size_bytes;  // for a transport that has no message for it
   GQ_TRY(test(request, "receive from"));
   if (!request->done || request->come_bytes == size_bytes) return Status();
   abort_group(GQSGD_PROTOCOL, peer);

@@ -1,5 +1,5 @@
 // One rank's end of a group over a caller's table: requests under way, headers, and the first
-// failure. custom.cpp moves words, custom_requests.cpp talks to the table.
+// failure. custom.cpp moves words, custom_requests.cpp calls the table.
 #ifndef GQ_TRANSPORT_CUSTOM_CUSTOM_TRANSPORT_H
 #define GQ_TRANSPORT_CUSTOM_CUSTOM_TRANSPORT_H
 
@@ -16,7 +16,7 @@
 namespace gq {
 
 /** Messages between two ranks: the header of a call, then its words in the order of the moves, then
- *  the next header. So one channel is enough, and nothing is said about what a message is. */
+ *  the next header. So one channel is enough, and messages carry no type. */
 class CustomTransport final : public Transport {
  public:
   explicit CustomTransport(const gqsgd_transport& table) : table_(table) {}
@@ -29,7 +29,7 @@ class CustomTransport final : public Transport {
   uint32_t rank() const override { return static_cast<uint32_t>(table_.rank); }
   uint32_t size() const override { return static_cast<uint32_t>(table_.size); }
   uint32_t node_of(uint32_t rank) const override { return nodes_.empty() ? 0 : nodes_[rank]; }
-  uint32_t tag() const override { return 0; }  // whoever made the table keeps groups apart
+  uint32_t tag() const override { return 0; }  // the author of the table keeps groups apart
   bool reads_in_place() const override { return false; }
   bool callers_thread_only() const override { return true; }
 
@@ -59,8 +59,8 @@ class CustomTransport final : public Transport {
   };
 
   Status intact() const;
-  /** Whoever publishes call k has the headers of call k - 1 of all ranks, which therefore had the
-   * own one of call k - 2: its place is free. */
+  /** A rank that publishes call k has the headers of call k - 1 of all ranks, which therefore had
+   * the own one of call k - 2: its place is free. */
   Header& own_header(uint64_t sequence) { return headers_[size() + sequence % 2]; }
   Status start_send(uint32_t peer, const void* bytes, size_t size_bytes);
   Status start_receive(uint32_t peer, void* bytes, size_t size_bytes);
@@ -79,7 +79,7 @@ class CustomTransport final : public Transport {
   const char* phase() const { return moving_ ? "words are moved" : "headers are exchanged"; }
 
   gqsgd_transport table_;
-  std::vector<uint32_t> nodes_;  // of all ranks; empty: the table says nothing
+  std::vector<uint32_t> nodes_;  // of all ranks; empty: the table has none
   bool adopted_ = false;
   std::unique_ptr<unsigned char, FreeDeleter> arena_;
   size_t arena_bytes_ = 0;
@@ -89,7 +89,7 @@ class CustomTransport final : public Transport {
   bool gathering_ = false;
   TableRequest sum_;                      // under way, where the table has an allreduce
   uint64_t sequence_ = 0;                 // of the newest header
-  bool moving_ = false;                   // words have been asked for since
+  bool moving_ = false;                   // words have been requested since
   std::unique_ptr<Header[]> headers_;     // of all ranks, where they are put; then two own ones
   std::vector<uint64_t> header_numbers_;  // the call of each that has come
   std::atomic<uint64_t> cause_{0};        // packed

@@ -15,8 +15,8 @@ struct TableRequest {
   uint32_t peer = 0;
   bool done = false;
   unsigned char* place = nullptr;
-  size_t size_bytes = 0;  ///< asked for
-  size_t come_bytes = 0;  ///< a receive that is done: what the transport says has come
+  size_t size_bytes = 0;  ///< requested
+  size_t come_bytes = 0;  ///< a receive that is done: bytes that came, by the transport
   uint32_t next = 0;
 };
 
@@ -32,7 +32,7 @@ class RequestQueues {
       return false;
     }
   }
-  /** Makes sure that push() has room. */
+  /** Reserves memory for push(). */
   bool reserve() {
     if (free_ != kNone) return true;
     try {

@@ -107,7 +107,7 @@ Status NcclTransport::borrow(void* nccl_comm) {
   return warm();
 }
 
-/** NCCL connects two ranks when they first meet, which takes long: here, and not in a first call.
+/** NCCL connects two ranks at their first message, which takes long: here, and not in a first call.
  */
 Status NcclTransport::warm() {
   struct Own {

@@ -20,7 +20,7 @@ Status create_nccl(const Device& device, const NcclLibrary& library,
                    const gqsgd_unique_id& unique_id, uint32_t rank, uint32_t size,
                    int64_t timeout_ms, std::unique_ptr<StreamTransport>* out);
 
-/** An end on a communicator that somebody else made with this very library and destroys later. */
+/** An end on a communicator that the caller made with this same NCCL library and destroys later. */
 Status borrow_nccl(const Device& device, const NcclLibrary& library, void* nccl_comm,
                    int64_t timeout_ms, std::unique_ptr<StreamTransport>* out);
 

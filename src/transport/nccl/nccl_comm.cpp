@@ -1,4 +1,4 @@
-// Polling instead of blocking, and an end that nobody waits for longer than is reasonable.
+// Polling instead of blocking, and a destruction with a bounded wait.
 #include "src/transport/nccl/nccl_comm.h"
 
 #include <inttypes.h>
@@ -17,7 +17,7 @@ namespace {
 // NCCL's own work of setting up takes milliseconds, of accepting a call microseconds.
 constexpr long kNapNs = 20000;
 
-// What an end may take of the caller's time; the thread goes on without it.
+// What an end may take of the caller's time; the thread continues without it.
 constexpr int64_t kEndMs = 5000;
 
 void nap() {
@@ -25,7 +25,7 @@ void nap() {
   nanosleep(&time, nullptr);
 }
 
-/** A thread that no signal of the host program visits. False if the system has none to give. */
+/** A thread that receives no signal of the program. False if the system cannot start one. */
 template <typename Body>
 bool run_aside(Body body) {
   sigset_t all, before;
@@ -59,7 +59,7 @@ void NcclComm::end_by(nccl::Result (*function)(nccl::Comm)) {
   try {
     ending_ = std::make_shared<Ending>();
   } catch (const std::bad_alloc&) {
-    return;  // A communicator that is leaked disturbs nobody.
+    return;  // A leaked communicator disturbs no other.
   }
   const bool begun = run_aside([ending = ending_, function, comm = comm_] {
     (void)function(comm);

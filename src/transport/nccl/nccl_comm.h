@@ -26,15 +26,16 @@ class NcclComm {
   const NcclLibrary& library() const { return library_; }
   nccl::Comm get() const { return comm_; }
 
-  /** What a call of NCCL returned, once it is through: a communicator that does not block says so
-   *  later. Other failures than TIMEOUT and ABORTED are BACKEND with NCCL's words. */
+  /** What a call of NCCL returned, once it is through: a nonblocking communicator returns it later.
+   *  Other failures than TIMEOUT and ABORTED are BACKEND with NCCL's error string. */
   Status through(nccl::Result result, const char* call);
   /** An error that NCCL found meanwhile. */
   Status check();
   /** Ends what is under way, from any thread, without waiting. A borrowed one is its owner's to
    *  abort. */
   void give_up();
-  /** give_up() for signal handlers: done by the next check(), or whoever waits in through(). */
+  /** give_up() for signal handlers: done by the next check(), or by the thread that waits in
+   *  through(). */
   void abort_later() { aborted_.store(true, std::memory_order_release); }
   bool was_aborted() const { return aborted_.load(std::memory_order_acquire); }
 
@@ -52,7 +53,7 @@ class NcclComm {
   nccl::Comm comm_ = nullptr;
   Owner owner_ = Owner::nobody;
   std::atomic<bool> aborted_{false};
-  std::atomic<bool> given_up_{false};  // NCCL has been told
+  std::atomic<bool> given_up_{false};  // NCCL has been called
   std::shared_ptr<Ending> ending_;
 };
 

@@ -1,5 +1,5 @@
-// libnccl.so.2, found and opened while the program runs: its version is asked before anything else,
-// and a library that will not do is a sentence, not a failed start.
+// libnccl.so.2, found and opened while the program runs: its version is read before anything else.
+// An unusable library is an error sentence, not a failed start.
 #ifndef GQ_TRANSPORT_NCCL_NCCL_LIBRARY_H
 #define GQ_TRANSPORT_NCCL_NCCL_LIBRARY_H
 
@@ -27,7 +27,7 @@ struct NcclLibrary : nccl::Functions {
 /** Which copies may be used. */
 enum class NcclSearch {
   any,          ///< the one that this process has, or one that can be found
-  loaded_only,  ///< for a communicator that somebody made: no copy but theirs has it
+  loaded_only,  ///< for a communicator of the caller: only the caller's copy knows it
 };
 
 /** The library at `path`, which is opened once and never closed; without a path the copy that this

@@ -1,5 +1,6 @@
-// What this library says of NCCL to call it: types of its C interface since 2.14, written down here
-// so that neither its header nor its library is needed to build. A test compares them with nccl.h.
+// The declarations by which this library calls NCCL: types of its C interface since 2.14, written
+// down here so that neither its header nor its library is needed to build. A test compares them
+// with nccl.h.
 #ifndef GQ_TRANSPORT_NCCL_NCCL_TYPES_H
 #define GQ_TRANSPORT_NCCL_NCCL_TYPES_H
 

@@ -1,4 +1,4 @@
-// Open descriptors are counted in /proc; where there is none, the calls that open them will tell.
+// Open descriptors are counted in /proc; without it, the calls that open them report the failure.
 #include "src/transport/process/descriptor_limit.h"
 
 #include <dirent.h>

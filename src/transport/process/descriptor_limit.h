@@ -1,5 +1,5 @@
-// Whether this process may open as many descriptors as a group needs: asked first, because running
-// out in the middle says less.
+// Whether this process may open as many descriptors as a group needs: checked first, because a
+// failure in the middle has a less helpful sentence.
 #ifndef GQ_TRANSPORT_PROCESS_DESCRIPTOR_LIMIT_H
 #define GQ_TRANSPORT_PROCESS_DESCRIPTOR_LIMIT_H
 

@@ -11,7 +11,7 @@ namespace gq {
 
 enum class Access { read, read_write };
 
-/** Not inherited by children and left out of core dumps: gradients are nobody else's business. */
+/** Not inherited by children and left out of core dumps: gradients are private to the group. */
 class Mapping {
  public:
   Mapping() = default;

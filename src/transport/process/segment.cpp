@@ -21,7 +21,7 @@ namespace {
 // Sparse: the length only bounds the arena, memory is what has been committed.
 constexpr uint64_t kLengthBytes = uint64_t{1} << 40;
 // Committed in pieces, because a signal makes the kernel give back a piece it has not finished: a
-// program whose timers strike sooner than a piece takes gets shorter ones, until they fit between.
+// program whose timers fire within the time of a piece gets shorter ones, until they fit between.
 constexpr uint64_t kCommitPieceBytes = uint64_t{64} << 20;
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 // No write, no writable mapping and no hole from now on, but through mappings that are there: since

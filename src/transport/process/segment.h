@@ -19,10 +19,10 @@ namespace gq {
 /** One machine's processes; 4 descriptors a peer at most while a group forms, 2 afterwards. */
 inline constexpr uint32_t kProcessRanksMax = 1024;
 
-/** The own segment. Its length never changes, because peers could not be told apart from the edge
- * of a file that shrinks; its memory is committed before it is touched, so that a machine that is
- * full gives a status instead of a signal. Every mapping through which the owner writes is made
- * before the file is sealed against further ones; the arena's then grows. */
+/** The own segment. Its length never changes, because peers would fault at the end of a file that
+ * shrinks; its memory is committed before it is touched, so that a machine that is full gives a
+ * status instead of a signal. Every mapping through which the owner writes is made before the file
+ * is sealed against further ones; the arena's then grows. */
 class OwnSegment {
  public:
   Status make(uint32_t ranks);
@@ -69,7 +69,7 @@ class PeerSegment {
   /** Checks that `files` are what rank `rank` of `ranks` would make: kind, owner, seals, length.
    *  `seals`: of the own segment, which the same kernel has sealed. */
   Status attach(SegmentFiles files, uint32_t rank, uint32_t ranks, int seals);
-  /** Makes bytes up to `end_bytes` of the arena readable; the peer says that it has committed
+  /** Makes bytes up to `end_bytes` of the arena readable; the peer has published that it committed
    *  `committed_bytes`. PROTOCOL if there are fewer. */
   Status reach(uint64_t end_bytes, uint64_t committed_bytes);
 

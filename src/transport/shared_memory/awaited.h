@@ -39,7 +39,7 @@ inline bool has_come(const Awaited& awaited, const Control* control, uint32_t re
   } else {
     return true;
   }
-  // Numbers only grow, so the newest one is at most half a turn behind or ahead.
+  // Numbers only grow, so the newest one is at most half the range behind or ahead.
   return ((newest - awaited.number) & kAwaitedNumberMask) <= kAwaitedNumberMask / 2;
 }
 

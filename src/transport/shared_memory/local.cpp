@@ -146,8 +146,8 @@ size_t LocalTransport::least_growth_bytes(const Arena& arena) const {
   return old_bytes + old_bytes / 2;
 }
 
-// Whoever has published a header of this rank's newest operation has finished with the one before,
-// so arenas outgrown before that header are not read any more.
+// A rank that has published a header of this rank's newest operation has finished with the one
+// before, so arenas outgrown before that header are not read any more.
 Status LocalTransport::keep_until_read(Arena* arena) {
   const uint64_t published = control_->published.load(std::memory_order_relaxed);
   std::unique_ptr<Outgrown>* link = &arena->outgrown;
@@ -158,7 +158,7 @@ Status LocalTransport::keep_until_read(Arena* arena) {
       link = &(*link)->next;
     }
   }
-  // Nobody reads what nobody was told of.
+  // No rank reads an arena that was never published.
   if (!arena->memory || counters().messages_sent == 0) return Status();
   std::unique_ptr<Outgrown> kept(new (std::nothrow) Outgrown);
   if (!kept) return fail(GQSGD_NO_MEMORY, "rank %u: no memory to keep an old arena", rank());

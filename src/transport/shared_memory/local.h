@@ -1,5 +1,5 @@
-// Ranks inside one process: threads that share memory, or virtual ranks that one thread drives in
-// turn.
+// Ranks inside one process: threads that share memory, or virtual ranks that one thread advances
+// one after the other.
 #ifndef GQ_TRANSPORT_SHARED_MEMORY_LOCAL_H
 #define GQ_TRANSPORT_SHARED_MEMORY_LOCAL_H
 
@@ -18,8 +18,8 @@ inline constexpr uint32_t kLocalRanksMax = 8192;
  * destroyed by its own thread. INVALID_ARGUMENT or NO_MEMORY leave nothing behind. */
 Status create_local(uint32_t ranks, std::unique_ptr<Transport>* transports);
 
-/** The same for ranks that one thread drives in turn. They can add by themselves, so that what an
- *  allreduce of MPI makes of codes is simulated. */
+/** The same for ranks that one thread advances one after the other. They can add by themselves, so
+ *  that what an allreduce of MPI makes of codes is simulated. */
 Status create_virtual(uint32_t ranks, std::unique_ptr<Transport>* transports);
 
 }  // namespace gq

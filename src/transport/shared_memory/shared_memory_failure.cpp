@@ -24,8 +24,8 @@ void describe(const Awaited& awaited, uint32_t self, char* text, size_t capacity
   text[0] = '\0';
 }
 
-/** A rank waits for headers of its own newest call alone: who says another number, or said it of a
- *  call before, waits for no header. */
+/** A rank waits for headers of its own newest call alone: a rank whose awaited number is another,
+ *  or of an earlier call, waits for no header. */
 bool may_wait_for(const Awaited& awaited, const Control& control) {
   const uint64_t newest = control.published.load(std::memory_order_acquire);
   return awaited.kind != AwaitedKind::header || awaited.number == (newest & kAwaitedNumberMask);
@@ -61,7 +61,7 @@ Status SharedMemoryTransport::check() {
   if (!any_gone_) return Status();
   for (uint32_t peer = 0; peer < group_.ranks; ++peer) {
     if (!is_gone(peer)) continue;
-    // It may have said why, and died before it could wake anyone.
+    // It may have written the reason, and died before it could wake a peer.
     const uint64_t cause = control_of(peer).cause.load(std::memory_order_acquire);
     if (cause != 0) return adopt(peer, cause);
     if (!is_needed(peer)) continue;
@@ -71,15 +71,15 @@ Status SharedMemoryTransport::check() {
   return Status();
 }
 
-// A rank may leave as soon as it has done its part, while others still finish theirs. It is missed
+// A rank may leave as soon as its own work is done, while others still finish theirs. It is missed
 // only by those to whom it owes a header or a message.
 bool SharedMemoryTransport::is_needed(uint32_t peer) const {
   if (control_of(peer).published.load(std::memory_order_acquire) < published_) return true;
   return !has_come(unpack_awaited(peers_[peer].awaited), &control_of(peer), group_.rank);
 }
 
-// Ranks that time out at the same time wait for different ranks, which wait for others in turn. At
-// the end of the chain is one that waits for nothing that has not come: that one is stopped or
+// Ranks that time out at the same time wait for different ranks, which wait for others themselves.
+// At the end of the chain is one that waits for nothing that has not come: that one is stopped or
 // slow.
 uint32_t SharedMemoryTransport::culprit_behind(uint32_t peer) const {
   uint32_t culprit = peer;
@@ -91,7 +91,7 @@ uint32_t SharedMemoryTransport::culprit_behind(uint32_t peer) const {
     if (has_come(awaited, &control_of(awaited.peer), culprit)) return culprit;
     culprit = awaited.peer;
   }
-  return peer;  // a circle: nobody is to blame more than the first
+  return peer;  // a cycle: no rank is more at fault than the first
 }
 
 void SharedMemoryTransport::abort_group(gqsgd_status status, uint32_t culprit) {
@@ -99,8 +99,8 @@ void SharedMemoryTransport::abort_group(gqsgd_status status, uint32_t culprit) {
   if (begin_cause(pack(Cause{status, culprit, group_.rank}), &first)) broke();
 }
 
-/** The first cause stays, in *first. Every rank spreads it: the one that broke off may have died
- *  before it had told all. */
+/** The first cause stays, in *first. Every rank spreads it: the one that aborted may have died
+ *  before it had notified all. */
 bool SharedMemoryTransport::begin_cause(uint64_t word, uint64_t* first) {
   *first = 0;
   if (!cause_.compare_exchange_strong(*first, word)) return false;

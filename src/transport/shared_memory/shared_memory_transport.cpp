@@ -16,7 +16,7 @@ namespace {
 // Shorter than a system call pair: long enough for a peer on another core that is just finishing,
 // short enough to leave the core to peers that share it.
 constexpr uint64_t kSpinUs = 20;
-// A dead peer wakes nobody: sleepers look for it this often.
+// A dead peer wakes no rank: sleepers look for it this often.
 constexpr uint32_t kLookUs = 2000;
 // A counter that is further ahead, or behind, was not written by a rank that sends messages.
 constexpr uint64_t kMessagesAheadMax = kAwaitedNumberMask / 2;
@@ -60,7 +60,7 @@ Status SharedMemoryTransport::peer_header(uint32_t peer, uint64_t sequence, Head
     await(AwaitedKind::header, peer, sequence);
     return Status();
   }
-  // Two ahead would have overwritten the header that is asked for.
+  // Two ahead would have overwritten the requested header.
   if (published > sequence + 1) return protocol_failure(peer, "header", published, sequence);
   const std::atomic<uint32_t>* slot = control.headers[sequence & 1];
   for (uint32_t word = 0; word < 16; ++word) {
@@ -107,7 +107,7 @@ void SharedMemoryTransport::count_sent(size_t size_bytes) {
 
 uint64_t SharedMemoryTransport::newest_call() const { return published_; }
 
-/** Peers hear which rank claims more than its arena has. */
+/** Peers learn which rank claims more than its arena has. */
 Status SharedMemoryTransport::reach_checked(uint32_t origin, uint64_t end_bytes) {
   const Status reached = reach(origin, end_bytes);
   if (reached.code() == GQSGD_PROTOCOL) abort_group(GQSGD_PROTOCOL, origin);
@@ -142,7 +142,7 @@ const unsigned char* SharedMemoryTransport::view(const Message& message) const {
 }
 
 Status SharedMemoryTransport::flushed(bool* done) {
-  // Peers read in place; their next header says that they have finished reading.
+  // Peers read in place; their next header shows that they have finished reading.
   *done = true;
   return Status();
 }
@@ -169,7 +169,7 @@ bool SharedMemoryTransport::slept(uint32_t slice_us) {
     if (was_woken()) return false;
     sched_yield();  // the peer may be waiting for this very core
   } while (monotonic_us() < spin_end_us);
-  // Peers that time out follow this to the rank that everybody waits for.
+  // Peers that time out follow this to the rank that all wait for.
   group_.control->awaited.store(awaited_, std::memory_order_release);
   const uint64_t now_us = monotonic_us();
   if (now_us >= end_us) return true;

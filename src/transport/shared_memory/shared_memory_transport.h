@@ -1,5 +1,5 @@
-// The protocol that both shared-memory transports speak: headers, message counters, wakeups and the
-// news that a rank is gone. Whose memory it is, and how a death is seen, is theirs.
+// The protocol of both shared-memory transports: headers, message counters, wakeups and notices of
+// lost ranks. The transports themselves own the memory and detect deaths.
 #ifndef GQ_TRANSPORT_SHARED_MEMORY_SHARED_MEMORY_TRANSPORT_H
 #define GQ_TRANSPORT_SHARED_MEMORY_SHARED_MEMORY_TRANSPORT_H
 
@@ -42,12 +42,12 @@ class SharedMemoryTransport : public Transport {
   uint32_t culprit_behind(uint32_t peer) const final;
   TransportCounters counters() const final { return counters_; }
 
-  /** A message without words: both ends know what it says. Peers take signals in order, messages
+  /** A message without words: both ends know its meaning. Peers take signals in order, messages
    *  and these alike. */
   Status signal(uint32_t peer);
   /** Whether the next one of `peer` is there; if it is, it is taken. */
   Status take_signal(uint32_t peer, bool* there);
-  /** Words in the arena of `origin`, where a signal has said that they are there. */
+  /** Words in the arena of `origin`, where a signal has shown that they are there. */
   Status words_of(uint32_t origin, uint64_t offset_bytes, size_t size_bytes,
                   const unsigned char** words);
   /** Counts words that others move on behalf of this rank. */
@@ -68,7 +68,7 @@ class SharedMemoryTransport : public Transport {
   };
 
   Status attach(const Attachment& group);
-  /** Tells the peers that this rank has left in good order. */
+  /** Notifies the peers that this rank has left in good order. */
   void detach();
   /** OK, or the failure that broke this group; looks at peers only after an alarm. */
   Status intact();
@@ -82,7 +82,7 @@ class SharedMemoryTransport : public Transport {
   /** Makes bytes up to `end_bytes` of the arena of `origin` readable; PROTOCOL if it is shorter. */
   virtual Status reach(uint32_t origin, uint64_t end_bytes) = 0;
   virtual const unsigned char* arena_base(uint32_t origin) const = 0;
-  /** Asks the system which peers have died, and marks them. */
+  /** Finds out from the system which peers have died, and marks them. */
   virtual void find_dead() = 0;
   /** This rank has broken the group; on whatever thread. */
   virtual void broke() {}
@@ -118,7 +118,7 @@ class SharedMemoryTransport : public Transport {
   uint64_t awaited_ = 0;       // packed; what the last question to any peer found missing
   uint32_t wakeups_seen_ = 0;  // every wakeup before has been looked at
   uint32_t failures_seen_ = 0;
-  uint64_t looked_us_ = 0;  // when find_dead() was last asked
+  uint64_t looked_us_ = 0;  // when find_dead() was last called
   TransportCounters counters_;
 };
 

@@ -1,4 +1,5 @@
-// The allreduce of virtual ranks, which one thread drives in turn: the last one to come adds.
+// The allreduce of virtual ranks, which one thread advances one after the other: the last one to
+// arrive adds.
 #ifndef GQ_TRANSPORT_SHARED_MEMORY_VIRTUAL_SUMS_H
 #define GQ_TRANSPORT_SHARED_MEMORY_VIRTUAL_SUMS_H
 

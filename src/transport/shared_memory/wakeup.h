@@ -1,5 +1,5 @@
-// What a rank sleeps on: one word that its peers raise when they have something for it. Nothing of
-// what they have is told here.
+// What a rank sleeps on: one word that its peers raise when they have something for it. It carries
+// no data.
 #ifndef GQ_TRANSPORT_SHARED_MEMORY_WAKEUP_H
 #define GQ_TRANSPORT_SHARED_MEMORY_WAKEUP_H
 

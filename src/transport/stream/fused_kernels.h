@@ -26,7 +26,7 @@ class FusedKernels {
                         StreamHandle stream) = 0;
   /** Whether graphs may have kernels of this group, which its calls have had. */
   virtual Status check_graphs() = 0;
-  /** The kernel becomes part of the graph that `stream` is captured for; waits for nobody. */
+  /** The kernel becomes part of the graph that `stream` is captured for; waits for no rank. */
   virtual Status capture(FusedArgs* args, StreamHandle stream) = 0;
   /** What made kernels leave after their call had returned; the group is broken by then. */
   virtual Status late_failure() = 0;

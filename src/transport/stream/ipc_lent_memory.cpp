@@ -1,5 +1,5 @@
-// The process-wide list of what is still lent: one of the library's few registries, guarded by a
-// mutex.
+// The process-wide registry of memory that is still lent: one of the library's few registries,
+// guarded by a mutex.
 #include "src/transport/stream/ipc_lent_memory.h"
 
 #include <poll.h>

@@ -16,7 +16,7 @@ namespace {
 
 using Why = char[sizeof IpcArena::why];
 
-/** False, and why, unless all ranks have said yes. */
+/** False, and why, unless all ranks agreed. */
 bool all_say_yes(const std::vector<const IpcArena*>& all, std::atomic<IpcAnswer> IpcArena::*answer,
                  Why* why) {
   for (const IpcArena* arena : all) {
@@ -24,7 +24,8 @@ bool all_say_yes(const std::vector<const IpcArena*>& all, std::atomic<IpcAnswer>
     memcpy(*why, arena->why, sizeof *why);
     (*why)[sizeof *why - 1] = '\0';
     for (char* letter = *why; *letter != '\0'; ++letter) {
-      if (*letter < ' ' || *letter > '~') *letter = '?';  // a log is no place for what else it says
+      if (*letter < ' ' || *letter > '~') *letter = '?';  // the rest of it does not belong into a
+                                                          // log
     }
     return false;
   }
@@ -187,7 +188,7 @@ void IpcStreams::transfer_ownership(DeviceBuffer* memory) {
   try {
     lent_.memory.push_back(std::move(*memory));
   } catch (const std::bad_alloc&) {
-    memory->forget();  // nobody would see when it is returned
+    memory->forget();  // no rank would see when it is returned
   }
 }
 

@@ -20,9 +20,9 @@ struct IpcPlaces {
   LentMemory* lent;                  ///< takes over what peers may still have open
 };
 
-/** Which way words go is one decision of all ranks. In the first call that has words every rank
- *  knows from the headers' meeting who exports its memory; each then opens that of all others, and
- *  says whether it could. Where one could not, none uses it.
+/** How words are copied is one decision of all ranks. In the first call that has words every rank
+ *  knows from the header exchange which ranks export their memory; each then opens that of all
+ *  others, and reports whether it could. Where one could not, none uses it.
  *
  *  The arena may grow: the new one is exported before the headers of the call that needs it. Peers
  *  close the old one when that call begins. It is freed when the next one does: by then all peers
@@ -79,7 +79,7 @@ class IpcStreams final : public StagedStreams {
   const unsigned char* arena_ = nullptr;  // what is exported now
   size_t arena_bytes_ = 0;
   uint64_t export_count_ = 0;
-  bool exports_ = false;   // what own_.exports says
+  bool exports_ = false;   // the value of own_.exports
   size_t told_count_ = 0;  // of what is lent: peers close it in the call that began last
   Way way_ = Way::undecided;
   bool tried_ = false;   // peers may have opened the own arena

@@ -89,7 +89,7 @@ Status FusedShare::decide(const LocalMember* members, uint32_t ranks) {
 }
 
 /** Half of the blocks that no other group has: kernels of other groups, and of libraries that wait
- *  inside of theirs as these do, must find room beside them. And a queue for each rank. */
+ *  inside of theirs as these do, must fit beside them. And a queue for each rank. */
 Status FusedShare::divide_blocks(const LocalMember* members, uint32_t ranks) {
   const std::lock_guard<std::mutex> lock(ledger().mutex);
   uint32_t share = kFusedBlocksMax;
@@ -197,8 +197,8 @@ Status LocalFused::launch(uint64_t sequence, FusedArgs* args, TakeStepArgs* step
   }
   GQ_TRY(Status(device().fused->allreduce(*args)));
   count_traffic(*args);
-  // A kernel whose peers are not enqueued is told to leave: also then it ends before `stream` goes
-  // on.
+  // A kernel whose peers are not enqueued gets the flag to exit: also then it ends before `stream`
+  // continues.
   const KeptFailure met(streams_.wait_for_hosts("enqueue its kernel"));
   GQ_TRY(device().record(done_, kernels_));
   GQ_TRY(device().wait(stream, done_));
@@ -212,7 +212,7 @@ Status LocalFused::capture(FusedArgs* args, StreamHandle stream) {
 }
 
 /** CUDA may wait for a device meanwhile, and so for a kernel there that waits for this rank's: no
- *  host enqueues one before all are through with this. */
+ *  host enqueues one before all have passed this point. */
 Status LocalFused::reach_peers() {
   for (uint32_t peer = 0; peer < shared_memory_.size(); ++peer) {
     if (members_[peer].ordinal != config_.ordinal) GQ_TRY(device().reach(members_[peer].ordinal));
@@ -230,7 +230,7 @@ void LocalFused::know_peers(FusedArgs* args) const {
   args->timeout_ns = timeout_ms < 0 ? UINT64_MAX : static_cast<uint64_t>(timeout_ms) * 1000000;
 }
 
-/** What peers read of this rank: their part of its codes, and its sums. */
+/** What peers read of this rank: their shard of its codes, and its sums. */
 void LocalFused::count_traffic(const FusedArgs& args) const {
   const auto size_bytes = [&](uint32_t owner) {
     return words_for(args.coding.bits, args.shards[owner].value_count) * sizeof(uint32_t);
@@ -268,7 +268,7 @@ Status LocalFused::too_late() {
 void stop_kernels(LocalMember* members, uint32_t ranks) {
   for (uint32_t rank = 0; rank < ranks; ++rank) {
     uint64_t* const leave = members[rank].fused.leave_word.load();
-    uint64_t told = 0;  // what a kernel has said stays
+    uint64_t told = 0;  // what a kernel has written stays
     if (leave == nullptr) continue;
     (void)std::atomic_ref<uint64_t>(*leave).compare_exchange_strong(told, kLeaveForHost);
   }

@@ -15,16 +15,16 @@ namespace gq {
 
 struct LocalMember;
 
-/** What a rank shows its peers of this; it goes with its member. */
+/** What peers see of this rank; it lives as long as the rank's membership. */
 struct FusedMember {
   ~FusedMember();
 
   const Device* device = nullptr;
   uint32_t blocks_at_once = 0;  ///< of its device
   uint32_t queues = 0;          ///< of its device
-  EventHandle arrived[2] = {};  ///< of calls by turns: a peer may still wait for the last
+  EventHandle arrived[2] = {};  ///< of alternate calls: a peer may still wait for the last
   DeviceBuffer buffers;         ///< a FusedBuffers
-  PinnedBuffer leave;           ///< a word, and one that nobody reads
+  PinnedBuffer leave;           ///< a word, and one that is never read
   std::atomic<uint64_t*> leave_word{nullptr};  ///< the same, for threads that break the group
 };
 
@@ -37,10 +37,10 @@ class FusedShare {
   FusedShare(const FusedShare&) = delete;
   FusedShare& operator=(const FusedShare&) = delete;
 
-  /** Of each rank; the first to ask decides for all. */
+  /** Of each rank; the first to call decides for all. */
   Status block_count(const LocalMember* members, uint32_t ranks, uint32_t* count);
-  /** Kernels of graphs begin when a host likes, without a meeting of hosts, so that streams of
-   * ranks must not share a queue of their device: UNSUPPORTED where they may. */
+  /** Kernels of graphs begin when a host likes, without synchronization of hosts, so that streams
+   * of ranks must not share a queue of their device: UNSUPPORTED where they may. */
   Status check_graphs() const;
   /** Kernels of the group may never end. */
   void keep() { taken_.clear(); }
@@ -63,8 +63,8 @@ class FusedShare {
 
 /** Kernels that wait for each other must never wait for what is not enqueued, nor be enqueued
  *  behind each other. So they have streams of their own; one begins when the callers' streams of
- *  all ranks have got to the call, whose hosts said so before their headers; and nothing is made to
- *  wait for a kernel before hosts know that the kernels of all ranks are enqueued. */
+ *  all ranks have got to the call, whose hosts published that before their headers; and nothing is
+ *  made to wait for a kernel before hosts know that the kernels of all ranks are enqueued. */
 class LocalFused final : public FusedKernels {
  public:
   LocalFused(SharedMemoryTransport& shared_memory, SharedMemoryStreams& streams,
@@ -109,7 +109,7 @@ class LocalFused final : public FusedKernels {
   bool reaches_peers_ = false;
 };
 
-/** Tells kernels under way to leave; from any thread. */
+/** Sets the flag on which kernels under way exit; from any thread. */
 void stop_kernels(LocalMember* members, uint32_t ranks);
 
 }  // namespace gq

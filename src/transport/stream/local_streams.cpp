@@ -1,5 +1,5 @@
 // A stream waits for the event behind a peer's words, copies them, and records one that the peer's
-// stream waits for in turn.
+// stream waits for.
 #include "src/transport/stream/local_streams.h"
 
 #include <new>

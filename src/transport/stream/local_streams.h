@@ -37,7 +37,7 @@ Status open_local_streams(SharedMemoryTransport& shared_memory, const StreamConf
                           LocalMember* members, FusedShare* share,
                           std::unique_ptr<StreamTransport>* out);
 
-/** Memory that streams still use, which nobody can wait for, is not freed. */
+/** Memory that streams still use, for which no wait is possible, is not freed. */
 void forget_leaked(LocalMember* members, uint32_t ranks, FusedShare* share);
 
 }  // namespace gq

@@ -1,6 +1,6 @@
-// Calls on memory of devices among ranks that meet over shared control blocks: hosts tell each
-// other what their streams have been filled with, streams wait for each other's events. How words
-// get from one memory to another is the business of who derives.
+// Calls on memory of devices among ranks that share control blocks: hosts publish what they have
+// enqueued on their streams, streams wait for each other's events. Derived classes copy words from
+// one memory to another.
 #ifndef GQ_TRANSPORT_STREAM_SHARED_MEMORY_STREAMS_H
 #define GQ_TRANSPORT_STREAM_SHARED_MEMORY_STREAMS_H
 
@@ -13,8 +13,8 @@
 namespace gq {
 
 /** Receivers fetch. In every operation a rank first shows its words to those who will, then fetches
- *  the words of others, then lets go of its own when they have been fetched. No stream is made to
- *  wait for what has not been enqueued yet, so that streams cannot wait for each other in a circle,
+ *  the words of others, then releases its own when they have been fetched. No stream is made to
+ *  wait for what has not been enqueued yet, so that streams cannot wait for each other in a cycle,
  *  whatever else they share; it is hosts that wait, with a deadline. */
 class SharedMemoryStreams : public StreamTransport {
  public:
@@ -42,7 +42,7 @@ class SharedMemoryStreams : public StreamTransport {
   void abort_group(gqsgd_status cause, uint32_t culprit) final;
   TransportCounters counters() const final { return shared_memory_.counters(); }
 
-  /** Hosts of all ranks wait for each other to `what`. */
+  /** Barrier of the hosts of all ranks, to `what`. */
   Status wait_for_hosts(const char* what);
 
  protected:
@@ -59,7 +59,7 @@ class SharedMemoryStreams : public StreamTransport {
   /** Bytes up to `end_bytes` of what `peer` has shown are about to be fetched. */
   virtual Status begin_fetching(uint32_t peer, size_t end_bytes, StreamHandle stream) = 0;
   virtual Status fetch(const Transfer& transfer, unsigned char* to, StreamHandle stream) = 0;
-  /** Everything has been: peers will be told, and let go of it behind this. */
+  /** Everything has been: peers are notified, and release it behind this. */
   virtual Status end_fetching(StreamHandle stream) = 0;
   /** `peer` has fetched what was shown to it. */
   virtual Status let_go(uint32_t peer, StreamHandle stream) = 0;

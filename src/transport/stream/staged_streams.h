@@ -7,7 +7,7 @@
 
 namespace gq {
 
-/** Hosts wait for their own streams and tell each other then, so that no stream ever waits for
+/** Hosts wait for their own streams and then notify each other, so that no stream ever waits for
  *  another process, which may die. */
 class StagedStreams : public SharedMemoryStreams {
  public:

@@ -1,5 +1,5 @@
-// Ranks that exchange words in the memory of devices, in their turn on a stream: what a transport
-// does for calls that are enqueued and not driven.
+// Ranks that exchange words in device memory, in stream order: the transport of calls that are
+// enqueued on a stream.
 #ifndef GQ_TRANSPORT_STREAM_STREAM_TRANSPORT_H
 #define GQ_TRANSPORT_STREAM_STREAM_TRANSPORT_H
 

@@ -155,7 +155,7 @@ TEST(CustomFaults, ErrorOfEachFunctionIsBackendWithCodeRankAndPhase) {
     const std::vector<Outcome> outcomes =
         run_with(test.fault, "timeout_ms=300,chunk_value_count=512");
     expect_broken(outcomes[1], GQSGD_BACKEND, test.words);
-    // The other rank is told by its sockets, or by nobody.
+    // The other rank finds out by its sockets only.
     EXPECT_TRUE(outcomes[0].status == GQSGD_BACKEND || outcomes[0].status == GQSGD_TIMEOUT)
         << outcomes[0].sentence;
     EXPECT_TRUE(outcomes[0].input_is_intact);

@@ -1,5 +1,5 @@
 // Requests through the C ABI: the bits of blocking calls, in order, with nothing left behind, and
-// without a core kept busy by whoever waits.
+// without a core kept busy by the thread that waits.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <time.h>
@@ -205,7 +205,7 @@ TEST(Requests, LeaveNothingBehind) {
     const Holdings before;
     if (failure.empty()) failure = run_rounds(rank, comm, works, round_count());
     const Holdings after;
-    // Nobody leaves before all have looked: the descriptor of one that has left is closed.
+    // No rank leaves before all have checked: the descriptor of one that has left is closed.
     if (failure.empty()) failure = run_rounds(rank, comm, works, 1);
     if (after.threads != before.threads || after.threads != 2) failure += " threads";
     if (after.descriptors != before.descriptors) failure += " descriptors";

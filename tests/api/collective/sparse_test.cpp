@@ -1,5 +1,6 @@
 // The sparse schedule as callers see it: one result on all ranks however they run, never more bytes
-// than direct, direct's bits where lists would be long, and less noise where they are not.
+// than direct, direct's bits where there would be too many entries, and less noise where they are
+// not.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -18,7 +19,7 @@ struct Case {
   Values expected;
 };
 
-/** Short and long calls that go as lists, and some that do not. */
+/** Short and long calls that are sent as sparse entries, and some that are not. */
 std::vector<Case> cases_of(int rank_count) {
   std::vector<Case> cases;
   const auto add = [&](const char* format, const std::vector<Values>& inputs) {
@@ -94,7 +95,7 @@ Sent traffic_of(gqsgd_comm comm, const Operation& operation, const Values& input
           after.header_bytes - before.header_bytes};
 }
 
-/** Sparse and direct, and whether lists went. */
+/** Sparse and direct, and whether sparse entries were sent. */
 struct Compared {
   Sent sparse, direct;
   bool same_bits;
@@ -184,7 +185,7 @@ TEST(SparseTraffic, ListsTake32BitsForEachCodeThatIsNotZero) {
             "");
 }
 
-// n = 3 and 1,500 words of codes: lists of up to 1,000 entries.
+// n = 3 and 1,500 words of codes: up to 1,000 sparse entries of a rank.
 TEST(SparseTraffic, ListsAreUsedUpToTheBytesOfDirectAndNoFurther) {
   constexpr size_t kCount = 6000;
   for (const size_t entry_count : {1000, 1001}) {

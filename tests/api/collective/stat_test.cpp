@@ -65,7 +65,7 @@ std::string start_round(gqsgd_comm comm, const Work& work) {
 /** What a monitor saw of many rounds, which count that many times what a quiet one does. */
 std::string count_rounds(gqsgd_comm comm, const Work& work) {
   Stats quiet{}, begin{}, end{};
-  std::string failure = make_round(comm, work);  // makes room
+  std::string failure = make_round(comm, work);  // allocates workspace
   if (failure.empty()) failure = read_stats(comm, &quiet);
   if (failure.empty()) failure = make_round(comm, work);
   if (failure.empty()) failure = read_stats(comm, &begin);

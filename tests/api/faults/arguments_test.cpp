@@ -1,5 +1,5 @@
-// Wrong arguments on one rank of three: that rank is told what is wrong, the others which rank it
-// was, nobody's result is touched, and the group goes on.
+// Wrong arguments on one rank of three: that rank's sentence has the fault, the others' name the
+// rank, no result is touched, and the group stays usable.
 #include <cstdint>
 #include <limits>
 #include <thread>

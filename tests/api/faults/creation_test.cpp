@@ -1,4 +1,4 @@
-// Groups of processes that cannot form: every process is told why, and nothing is left of the
+// Groups of processes that cannot form: every process gets the reason, and nothing is left of the
 // attempt.
 #include <unistd.h>
 

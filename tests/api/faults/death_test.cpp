@@ -29,8 +29,8 @@ struct Trace {
   volatile uint64_t begun, finished, returned_us;
 };
 
-/** What is reduced when a rank dies: in one exchange, with norms in many chunks, with lists,
- *  between nodes. */
+/** What is reduced when a rank dies: in one exchange, with norms in many chunks, with sparse
+ *  entries, between nodes. */
 struct Kind {
   const char* quantizer;
   int32_t schedule;

@@ -32,7 +32,7 @@ struct Holdings {
   }
 };
 
-/** What one run of a scenario said; the first failure counts. Allocates nothing. */
+/** The result of one run of a scenario; the first failure counts. Allocates nothing. */
 struct Trial {
   gqsgd_status status = GQSGD_OK;
   char sentence[512] = "";
@@ -76,7 +76,7 @@ std::string run_once(const Scenario& scenario, unsigned long nth) {
   return "ok " + what;
 }
 
-/** Every call in turn, each in a process of its own, until there is none left to fail. */
+/** One call after the other, each in a process of its own, until there is none left to fail. */
 void fail_each(const Scenario& scenario, unsigned long least_count) {
   std::map<std::string, int> counts;
   for (unsigned long nth = 1;; ++nth) {
@@ -146,7 +146,8 @@ Trial local_group(unsigned long nth) {
 
 TEST(FailingCalls, OfLocalGroups) { fail_each(local_group, 10); }
 
-/** Two ranks; rank 0's start fails in turn, rank 1 gets an error for it, but not a hang. */
+/** Two ranks; rank 0's start fails at one call after the other, rank 1 gets an error for it, but
+ *  not a hang. */
 Trial start_request(unsigned long nth) {
   Trial trial;
   gqsgd_comm comms[2] = {};
@@ -258,7 +259,7 @@ TEST(FailingCalls, OfAJoinerOfAProcessGroup) {
   fail_each([](unsigned long nth) { return process_group(1, nth); }, 40);
 }
 
-// A timer of the program's that strikes sooner than the kernel commits a long piece.
+// A timer of the program's that fires before the kernel has committed a long piece.
 TEST(FailingCalls, CommitsThatSignalsInterruptGoOnInShorterPieces) {
   for (const long page_count : {64, 3, 1}) {
     Child child([=] {

@@ -49,7 +49,7 @@ TEST(Resources, SmallFileSizeLimitIsNoSignal) {
   EXPECT_TRUE(found(rank0, "^REMOTE_ERROR: rank 1 could not join: NO_RESOURCE"));
 }
 
-/** A call of more values than rank 1 has room to send; both outcomes. */
+/** A call of more values than rank 1 has memory to send; both outcomes. */
 TEST(Resources, ArenaThatDoesNotFitBreaksTheGroupOnAllRanks) {
   constexpr size_t kMany = 16 << 20;
   gqsgd_unique_id id;
@@ -85,7 +85,7 @@ TEST(Resources, ReserveThatDoesNotFitLeavesTheCommunicatorUsable) {
   ASSERT_TRUE(is_ok(outcome_of(gqsgd_unique_id_create(&id))));
   ASSERT_TRUE(is_ok(outcome_of(gqsgd_comm_create_process(&id, 0, 1, "", comms))));
   Call call(0);
-  call.use("none");  // 4 bytes for each value and room for nothing else
+  call.use("none");  // 4 bytes for each value and memory for nothing else
   EXPECT_TRUE(
       is(outcome_of(gqsgd_comm_reserve(comms[0], call.quantizer, size_t{1} << 37, GQSGD_FLOAT32)),
          GQSGD_NO_MEMORY, "committing 549755813888 bytes of shared memory.* memory are free"));

@@ -1,5 +1,5 @@
 /* A program that loads the library, leaves a communicator open and a call unfinished, unloads it,
- * forks and exits: 0 if nobody crashes. usage: unload <path of libgqsgd.so> */
+ * forks and exits: 0 if no process crashes. usage: unload <path of libgqsgd.so> */
 #include <dlfcn.h>
 #include <gqsgd.h>
 #include <stdlib.h>

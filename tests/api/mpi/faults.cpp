@@ -51,7 +51,7 @@ std::string nodes(const World& world) {
   return wrong.empty() ? allreduce(comm.get(), kGood, Values(100, 1.0f), &result) : wrong;
 }
 
-/** Options that one rank is refused with fail all ranks, and nobody waits. */
+/** Options that one rank is refused with fail all ranks, and no rank waits. */
 std::string refused(const World& world) {
   gqsgd_comm comm = nullptr;
   const char* options = world.rank == kCulprit ? "speed=high" : "timeout_ms=20000";

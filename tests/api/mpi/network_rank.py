@@ -1,4 +1,5 @@
-"""One rank of test_network.py, under mpirun: averages until it is told to stop or a call fails.
+"""One rank of test_network.py, under mpirun: averages until it gets the signal to stop or a call
+fails.
 
     network_rank.py FOLDER VALUE_COUNT TIMEOUT_MS PRESET SCHEDULE
 

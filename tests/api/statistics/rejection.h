@@ -1,5 +1,5 @@
-// From deviations to a verdict: bounds on probabilities that hold for every sample size, and Holm's
-// rule for many of them at once. What is sampled is sampling.h's matter.
+// From deviations to a decision: bounds on probabilities that hold for every sample size, and
+// Holm's rule for many of them at once. What is sampled is sampling.h's matter.
 #ifndef GQ_TESTS_API_STATISTICS_REJECTION_H
 #define GQ_TESTS_API_STATISTICS_REJECTION_H
 

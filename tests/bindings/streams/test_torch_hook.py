@@ -37,8 +37,8 @@ def on_the_host(size, step):
 
 
 def test_the_hook_enqueues_and_the_future_orders(monkeypatch):
-    """Calls come behind what fills the bucket, though nothing waits; whoever waits for the future
-    comes behind them."""
+    """Calls follow what fills the bucket, though nothing waits; work that waits for the future
+    follows them."""
     parameters = [torch.nn.Parameter(torch.zeros(shape)) for shape in SHAPES]
 
     def work(rank):
@@ -65,7 +65,7 @@ def test_the_hook_enqueues_and_the_future_orders(monkeypatch):
     for means in ranks:
         for step, mean in enumerate(means):
             np.testing.assert_array_equal(mean, on_the_host(2, step))
-    assert len(cuda.kept) == 8  # whoever drops a bucket after an error does no harm
+    assert len(cuda.kept) == 8  # dropping a bucket after an error does no harm
     assert device.comms_in_use() == 0
 
 

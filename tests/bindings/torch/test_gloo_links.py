@@ -99,7 +99,7 @@ def test_idle_threads_keep_no_operation_of_gloo(gloo):
     for transport, request in requests:
         while transport.test(request) is None:
             transport.progress(0.1)
-    time.sleep(0.2)  # a thread tells of an operation before it waits for the next one
+    time.sleep(0.2)  # a thread reports an operation before it waits for the next one
     held = [value for frame in sys._current_frames().values()
             for value in frame.f_locals.values() if isinstance(value, dist.Work)]
     for transport in transports:
@@ -142,7 +142,7 @@ def test_a_rank_that_dies_during_a_call_is_named_by_all(gloo):
 
 
 def test_a_rank_that_gives_up_reports_the_cause(gloo):
-    """Rank 2 hears only from rank 0, which has lost rank 1."""
+    """Rank 2 gets a notice only from rank 0, which has lost rank 1."""
     links = [GlooLinks(group) for group in gloo(3)]
     links[0]._tell(1)
     with pytest.raises(gqsgd.PeerLost, match="rank 1 is gone: so rank 0 reports"):

@@ -186,7 +186,7 @@ def test_no_sync_accumulates(torch_groups):
 
 
 def two_hooks():
-    """Two models in turn, each with a state; neither changes the other's bits."""
+    """Two models, alternately, each with a state; neither changes the other's bits."""
     def alone(seed):
         model, state = models.hooked(models.perceptron(seed))
         models.train(model, range(3), seed)
@@ -290,7 +290,7 @@ def test_embeddings_need_the_model():
 
 
 def of_another_model():
-    """A state that names a model, or has served one, is told of another's gradients."""
+    """A state that names a model, or has served one, refuses another's gradients."""
     served, state = models.hooked(models.perceptron())
     models.train(served, [0])
     for other in gqsgd.torch.HookState(model=served), state, torch.nn.Linear(32, 4):
@@ -340,8 +340,8 @@ def test_no_process_group_is_reported():
 
 
 def test_after_a_failure_a_backward_pass_makes_no_more_calls():
-    """Whoever closes its communicator on the first failure is in no later call then, which would
-    tell the other ranks of that instead of the cause."""
+    """A rank that closes its communicator on the first failure is in no later call then, where the
+    other ranks would report the closing instead of the cause."""
     failure, made = gqsgd.Nonfinite("rank 1"), []
 
     class Comm:

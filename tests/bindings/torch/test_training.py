@@ -132,7 +132,7 @@ def test_an_overflow_on_one_rank_skips_the_step_on_all(torch_groups):
 
 
 def own_policy():
-    """Texts and quantizers by name; what a policy returns else is refused."""
+    """Specifications and quantizers by name; what a policy returns else is refused."""
     seen = {}
 
     def policy(name, parameter, module):

@@ -1,5 +1,5 @@
-// Ranks whose calls differ, on streams: said at once where the host waits, later where it does not,
-// by all of them; nobody is left waiting, nothing is written, and the group goes on.
+// Ranks whose calls differ, on streams: reported at once where the host waits, later where it does
+// not, by all of them; no rank is left waiting, nothing is written, and the group stays usable.
 #include <gtest/gtest.h>
 
 #include <map>

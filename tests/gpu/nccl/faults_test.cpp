@@ -233,7 +233,7 @@ TEST(Calls, GiveUpOnARankThatDoesNotCall) {
             "");
 }
 
-/** A call that was enqueued and will never be answered ends when somebody gives the group up. */
+/** A call that was enqueued and will never be answered ends when a thread aborts the group. */
 TEST(Calls, EndWhenTheGroupIsAborted) {
   for (const bool in_place : {false, true}) {
     const NcclGroup group(2);
@@ -248,7 +248,7 @@ TEST(Calls, EndWhenTheGroupIsAborted) {
       if (lost.wait(100)) return "it ended without its peer";
       const auto begun = Clock::now();
       if (gqsgd_comm_abort(comm) != GQSGD_OK) return gqsgd_last_error();
-      if (gqsgd_comm_status(comm) != GQSGD_ABORTED) return "it is not aborted";  // NCCL is told
+      if (gqsgd_comm_status(comm) != GQSGD_ABORTED) return "it is not aborted";  // NCCL is called
       if (Clock::now() - begun > std::chrono::milliseconds(100)) return "abort took its time";
       if (!lost.wait(5000)) return "the stream does not get through";
       return lost.untouched() ? "" : "something was written";

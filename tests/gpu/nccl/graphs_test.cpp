@@ -241,7 +241,7 @@ TEST(Graphs, FindADifferenceAtEachReplay) {
 
 #ifndef GQ_LOCAL_GROUP
 
-/** A call that rank 1 makes while the others replay a graph, what it is told and what they are. */
+/** A call that rank 1 makes while the others replay a graph, and the failures of both. */
 struct OtherCall {
   size_t value_count;
   gqsgd_status told, others;
@@ -306,7 +306,7 @@ TEST(Graphs, EndWhenTheGroupIsAborted) {
     graph.replay(stream.get());
     if (stream.synchronize(100)) return "it ended without its peer";
     if (gqsgd_comm_abort(comm) != GQSGD_OK) return gqsgd_last_error();
-    if (gqsgd_comm_status(comm) != GQSGD_ABORTED) return "it is not aborted";  // NCCL is told
+    if (gqsgd_comm_status(comm) != GQSGD_ABORTED) return "it is not aborted";  // NCCL is called
     if (!stream.synchronize(5000)) return "the stream does not get through";
     return call.untouched() ? "" : "something was written";
   }),

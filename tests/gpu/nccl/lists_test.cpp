@@ -1,6 +1,6 @@
-// Schedule sparse on streams: the bits of virtual ranks where lists go and where they are too long,
-// what is sent, and that nothing is lost where ranks differ, refuse, leave or are late. The same
-// for ranks over NCCL and for threads.
+// Schedule sparse on streams: the bits of virtual ranks where sparse entries are sent and where
+// they are too many, what is sent, and that nothing is lost where ranks differ, refuse, leave or
+// are late. The same for ranks over NCCL and for threads.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -24,7 +24,8 @@ Case case_of(const Operation& operation, const std::vector<Values>& inputs) {
   return {operation, inputs, simulate(operation, inputs)};
 }
 
-/** Short and long calls that go as lists, and some that do not; direct's between them. */
+/** Short and long calls that are sent as sparse entries, and some that are not; direct's between
+ *  them. */
 std::vector<Case> cases_of(int rank_count) {
   std::vector<Case> cases;
   const auto add = [&](const char* format, const std::vector<Values>& inputs) {
@@ -114,7 +115,7 @@ TEST(Lists, Take32BitsForEachCodeThatIsNotZero) {
             "");
 }
 
-/** n = 3 and 1,500 words of codes: lists of up to 1,000 entries. */
+/** n = 3 and 1,500 words of codes: up to 1,000 sparse entries of a rank. */
 TEST(Lists, AreUsedUpToTheBytesOfDirectAndNoFurther) {
   for (const size_t entry_count : {1000, 1001}) {
     std::vector<Values> inputs(3, Values(6000));
@@ -266,7 +267,7 @@ TEST(Abort, OfAGroupWhoseNcclFails) {
   }
 }
 
-/** Given up while lists travel: values are not written. */
+/** Aborted while sparse entries travel: values are not written. */
 TEST(Abort, ClosesTheGateBeforeLists) {
   const NcclGroup group(2);
   EXPECT_EQ(group.run([](int, gqsgd_comm comm) { return make_ok(comm); }), "");
@@ -308,7 +309,7 @@ TEST(MissingRank, IsATimeoutWithItsOutputUntouched) {
             "");
 }
 
-/** Memory is short on one rank, in whatever step: nobody hangs, and nothing is left. */
+/** Memory is short on one rank, in whatever step: no rank hangs, and nothing is left. */
 TEST(Memory, IsShortAnywhere) { make_with_short_memory<StreamGroup>(sparse(), some_values()); }
 
 }  // namespace

@@ -7,7 +7,7 @@
 namespace gq::test {
 namespace {
 
-/** Aborts, and looks: then NCCL is told. */
+/** Aborts, and checks: then NCCL is called. */
 void give_up(gqsgd_comm comm) {
   gqsgd_comm_abort(comm);
   gqsgd_comm_status(comm);
@@ -21,7 +21,7 @@ Operation usual() { return {"paper-gl8", GQSGD_SCHEDULE_DIRECT}; }
 
 /** What a test does to one call. */
 struct Trouble {
-  int rank = -1;          ///< whose stages are slow; -1: everybody's
+  int rank = -1;          ///< whose stages are slow; -1: all ranks'
   int stage_time_ms = 0;  ///< longer than they take
   int exchange_time_ms = 0;
   int slow_exchange = 0;   ///< the only one that takes it; 0: all of them

@@ -1,5 +1,5 @@
 // Requests on streams: the bits of blocking calls, an end when the stream is through, and what the
-// device finds told by the request that it belongs to.
+// device finds returned by the request that it belongs to.
 #include <gtest/gtest.h>
 
 #include <chrono>

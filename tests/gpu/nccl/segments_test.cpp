@@ -46,7 +46,7 @@ std::string describe(const SegmentCall& call) {
 /** Where values are, and where the result goes: `whole` has all segments, one after the other. */
 struct Buffers {
   float* given;   ///< all values of this rank
-  float* result;  ///< room for as many
+  float* result;  ///< capacity for as many
 };
 
 /** Makes the call on memory of whichever kind. In place is in `given`. */

@@ -1,5 +1,5 @@
-// A call for which memory is short on one rank, in whatever step: nobody hangs, all ranks are told
-// or none, nothing is written where it failed and nothing is left behind.
+// A call for which memory is short on one rank, in whatever step: no rank hangs, all ranks get the
+// failure or none, nothing is written where it failed and nothing is left behind.
 #ifndef GQ_TESTS_GPU_NCCL_SHORT_MEMORY_H
 #define GQ_TESTS_GPU_NCCL_SHORT_MEMORY_H
 

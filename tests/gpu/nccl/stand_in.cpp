@@ -1,7 +1,7 @@
 // A stand-in of libnccl.so.2: NCCL's functions between threads of one process, on streams of the
 // device that tests have (tests/support/host_device/host_device.h). Groups of sends and receives
-// are executed together, in an order that is nobody's business; what does not match waits until
-// it is aborted. Compiled with other macros it is old, or lacks a function.
+// are executed together, in an unspecified order; what does not match waits until it is aborted.
+// Compiled with other macros it is old, or lacks a function.
 #include "tests/gpu/nccl/stand_in.h"
 
 #include <atomic>

@@ -54,7 +54,7 @@ TEST(StepOnDevice, MayBeTheLargest) {
 }
 
 /** A rank may know its step while another one's device does; where hosts compare headers it may
- *  not, and is told so. */
+ *  not, and gets an error. */
 TEST(StepOnDevice, IsComparedWithOnesGivenByValue) {
   const StreamGroup group(3);
   const Values expected = expected_of(usual(0, 0), 3);
@@ -85,7 +85,7 @@ TEST(StepOnDevice, GoesWithRequests) {
             "");
 }
 
-/** What ranks' devices have, and what each rank is told. */
+/** What ranks' devices have, and the status of each rank. */
 struct Case {
   uint64_t step, index;  ///< of rank 1; the others have those of usual()
   gqsgd_status culprit, others;
@@ -112,7 +112,7 @@ std::string check(gqsgd_status status, const Case& wrong, int rank) {
 }
 
 /** Found at once where the host looks at headers from the device, which it does at the first call
- *  of a kind; else when the stream is through, and told by the status and by the next call. */
+ *  of a kind; else when the stream is through, and returned by the status and by the next call. */
 TEST(StepOnDevice, Difference_ReportedByAllRanks) {
   for (const Case& wrong : kCases) {
     const StreamGroup group(3);
@@ -143,7 +143,7 @@ TEST(StepOnDevice, Difference_ReportedByAllRanks) {
   }
 }
 
-/** A request is told itself what its call found. */
+/** A request itself returns what its call found. */
 TEST(StepOnDevice, Difference_ReportedByItsRequest) {
   for (const Case& wrong : kCases) {
     const StreamGroup group(3);

@@ -1,4 +1,4 @@
-// A block of threads that take turns: each runs until it waits for others or has ended.
+// A block of threads, executed one at a time: each runs until it waits for others or has ended.
 #ifndef GQ_TESTS_GPU_PTX_BLOCK_H
 #define GQ_TESTS_GPU_PTX_BLOCK_H
 

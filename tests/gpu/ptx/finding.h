@@ -9,7 +9,7 @@
 
 namespace gq::ptx {
 
-/** Those that hear and tell are there to put others into an order. */
+/** Acquires and releases are there to order other accesses. */
 enum class Access : uint8_t { read, write, atomic, acquire, release };
 
 /** The sentence has kernel, statement, block and thread when it leaves a launch. */

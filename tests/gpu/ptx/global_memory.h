@@ -1,4 +1,4 @@
-// Memory that kernels reach: what was allocated, and which of its bytes anybody has written.
+// Memory that kernels reach: what was allocated, and which of its bytes have been written.
 #ifndef GQ_TESTS_GPU_PTX_GLOBAL_MEMORY_H
 #define GQ_TESTS_GPU_PTX_GLOBAL_MEMORY_H
 

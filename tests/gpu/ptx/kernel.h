@@ -67,7 +67,7 @@ struct Kernel {
 /** By name, as the linker has it. */
 using Program = std::map<std::string, Kernel>;
 
-/** Adds the kernels of a file. Throws std::runtime_error with file, line and text where there is
+/** Adds the kernels of a file. Throws std::runtime_error with file, line and source where there is
  *  something that it does not know: nothing is skipped. */
 void read_program(const std::string& path, Program* program);
 void read_text(const std::string& text, const std::string& path, Program* program);

@@ -1,7 +1,7 @@
 // What comes before what on a device: along a stream, from what an event was recorded behind to
 // what waits for it, from what a host has waited for to what any host enqueues afterwards, and
 // between kernels that run at the same time from a release to the acquire that reads it. All hosts
-// count as one, since what they tell each other is not seen here. Two accesses of a word, one of
+// count as one, since their synchronization is not seen here. Two accesses of a word, one of
 // them to write, that nothing puts into an order are a race, whatever a run made of them.
 #ifndef GQ_TESTS_GPU_PTX_ORDER_H
 #define GQ_TESTS_GPU_PTX_ORDER_H
@@ -68,7 +68,7 @@ class AreaOrder {
 
 /** The next operation of this stream. */
 Actor begin_operation();
-/** It has ended; what it has heard meanwhile is known to the stream. */
+/** It has ended; what it has acquired meanwhile is known to the stream. */
 void end_operation(const Stamp& stamp, const Clock& acquired);
 
 /** Something that knows what came before it: an event, or the end of a stream's work. */

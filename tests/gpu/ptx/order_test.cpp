@@ -1,5 +1,5 @@
-// What comes before what: streams that know nothing of each other race, those that events, hosts or
-// words tell do not.
+// What comes before what: streams without synchronization race, those ordered by events, hosts or
+// flags do not.
 #include "tests/gpu/ptx/order.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// Ranks whose calls on memory of devices differ: said at once, by all of them, whatever was called
-// before; nothing is written, and the group goes on.
+// Ranks whose calls on memory of devices differ: reported at once, by all of them, whatever was
+// called before; nothing is written, and the group stays usable.
 #include <gtest/gtest.h>
 
 #include <map>

@@ -72,7 +72,7 @@ TEST(Abort, EndsACallThatWaits) {
             "");
 }
 
-/** Memory is short on one rank, in whatever step: nobody hangs, and nothing is left. */
+/** Memory is short on one rank, in whatever step: no rank hangs, and nothing is left. */
 TEST(Memory, IsShortAnywhere) { make_with_short_memory<LocalGroup>(usual(), some_values()); }
 
 TEST(Memory, IsGivenBack) {

@@ -76,7 +76,7 @@ TEST(FusedGraphs, Graphs_NeedNoHostAgreement) {
             "");
 }
 
-/** Two graphs, and calls by kernels and by stages, on streams of their own; nobody waits. */
+/** Two graphs, and calls by kernels and by stages, on streams of their own; no host waits. */
 TEST(FusedGraphs, GoWithCallsOfAllKinds) {
   constexpr int kRanks = 3;
   const LocalGroup group(kRanks);

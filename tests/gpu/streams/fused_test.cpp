@@ -25,7 +25,7 @@ Operation direct(const char* quantizer = "paper-ge8") {
   return call;
 }
 
-/** Of every rank's communicator, in turn: "" or what went wrong. */
+/** Of one rank's communicator after the other: "" or what went wrong. */
 std::string make_direct(const LocalGroup& group, const char* quantizer = "paper-ge8",
                         size_t value_count = 5000) {
   const Calls calls(group.size(), {direct(quantizer)}, {value_count});
@@ -85,7 +85,7 @@ TEST(Fused, HasTheBitsOfScheduleHierarchical) {
             "");
 }
 
-/** Calls that are fused and calls that are not, by turns, and nobody waits between them. */
+/** Calls that are fused and calls that are not, alternately, and no host waits between them. */
 TEST(Fused, GoesWithOtherCalls) {
   const LocalGroup group(4);
   std::vector<Operation> calls;

@@ -90,7 +90,7 @@ TEST(Growth, FreesMemoryThatPeersHaveClosed) {
             "");
 }
 
-/** Everybody goes through host memory if one rank cannot, and says once why. */
+/** All ranks go through host memory if one rank cannot, and log once why. */
 void expect_staged(const std::function<void(int rank)>& break_rank, const std::string& why) {
   const UseHostDevice device;
   const Calls all = calls(3, {5000, 77, 3000000, 12});
@@ -201,7 +201,7 @@ size_t descriptors_open() {
   return static_cast<size_t>(std::distance(begin(all), end(all)));
 }
 
-/** Groups that come and go, whoever leaves first, cost nothing. */
+/** Groups that come and go cost nothing, in any order of leaving. */
 TEST(Leaving, LeavesNothingBehind) {
   const UseHostDevice device;
   const Calls one = calls(2, {1234}), alone = calls(1, {10});

@@ -21,7 +21,7 @@ class LocalGroup : public DeviceGroup {
 /** Calls one after the other, and what virtual ranks make of them. */
 class Calls {
  public:
-  /** Lengths are taken in turn. */
+  /** Lengths are taken cyclically. */
   Calls(int rank_count, const std::vector<Operation>& operations,
         const std::vector<size_t>& value_counts);
 

@@ -119,7 +119,7 @@ TEST(SameBits, OfRanksOnOneStream) {
   constexpr size_t kCount = 20000;
   const auto inputs = gradients(4, kCount, 8);
   std::vector<Operation> operations = calls_of("paper-ge8", kAll);
-  operations.push_back({"paper-gl4,norm=2:2", GQSGD_SCHEDULE_SPARSE});  // whose lists are short
+  operations.push_back({"paper-gl4,norm=2:2", GQSGD_SCHEDULE_SPARSE});  // with few sparse entries
   for (Operation& call : operations) {
     call = {call.quantizer, call.schedule};
     const Values expected = simulate(call, inputs);
@@ -141,7 +141,7 @@ TEST(SameBits, OfRanksOnOneStream) {
   }
 }
 
-/** Host memory and memory of a device by turns, also behind a request. */
+/** Host memory and device memory alternately, also behind a request. */
 TEST(SameBits, BesideCallsOnHostMemory) {
   const LocalGroup group(3);
   const auto inputs = gradients(3, 500, 4);
@@ -177,7 +177,7 @@ TEST(SameBits, BesideCallsOnHostMemory) {
             "");
 }
 
-/** Requests on streams and on host memory by turns, waited for in any order. */
+/** Requests on streams and on host memory alternately, waited for in any order. */
 TEST(SameBits, OfRequests) {
   const LocalGroup group(3);
   const auto inputs = gradients(3, 500, 4);

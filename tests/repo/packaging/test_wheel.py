@@ -60,7 +60,7 @@ def wheel(source_distribution):
 
 @pytest.fixture(scope="module")
 def installed_python(wheel, tmp_path_factory):
-    """Python of a fresh environment that has the wheel, and NumPy by way of this one."""
+    """Python of a fresh environment that has the wheel, and NumPy of this one."""
     folder = tmp_path_factory.mktemp("installed") / "venv"
     run(sys.executable, "-m", "venv", folder, cwd=folder.parent)
     python = folder / "bin" / "python"

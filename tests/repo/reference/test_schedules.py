@@ -1,4 +1,4 @@
-"""Schedules: every contribution combined exactly once, weights and chains as they are told."""
+"""Schedules: every contribution combined exactly once, weights and chains as documented."""
 
 import pytest
 from gqsgd_reference.schedules import SCHEDULES, butterfly, ceil_log2, part_bounds, ring, tree

@@ -1,4 +1,4 @@
-"""Lists of codes: what they stand for, when they are sent, what they add up to."""
+"""Sparse entries: their meaning, when they are sent, their sums."""
 
 from fractions import Fraction
 

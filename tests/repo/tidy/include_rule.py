@@ -2,7 +2,7 @@
 
 import re
 
-# Longest matching prefix first decides. A room may always include its own files.
+# Longest matching prefix first decides. A folder may always include its own files.
 ROOMS = {
     "include/": [],
     "include/gqsgd.h": ["include/gqsgd_segments.h"],  # its last part
@@ -114,6 +114,6 @@ def _repository_path(name, included):
 
 
 def _is_closed(name, target):
-    """The API is the way in for users: inside the library nobody includes it."""
+    """The API is the way in for users: no file inside the library includes it."""
     return target.startswith("src/api/") and not name.startswith(("src/api/", "tests/",
                                                                           "tools/"))

@@ -4,8 +4,8 @@ import re
 
 from source_tree import code_only
 
-# A library prints nothing and ends nobody's program. Calls of members (`transport.abort(`) and
-# declarations (`void abort(`) are somebody else's; a statement or an expression is ours.
+# A library prints nothing and ends no program. Calls of members (`transport.abort(`) and
+# declarations (`void abort(`) are not ours; a statement or an expression is ours.
 _LIBC = r"(?:v?f?printf|puts|fputs|putchar|perror|_?exit|quick_exit|abort|assert|rand|srand)"
 _FORBIDDEN = [
     re.compile(rf"(?:(?:^|[;{{}}(),=!?&|]|[^:]:|\belse|\breturn|\bdo)\s*)({_LIBC})\s*\(",

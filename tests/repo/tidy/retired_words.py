@@ -11,7 +11,7 @@ BANNED = frozenset(
 # Names only, so far: sentences that have them are rewritten page by page.
 BANNED_IN_NAMES = BANNED | frozenset("whoever sooner".split())
 
-# Ordinary words that were nicknames as well: whoever reads a change looks at them.
+# Ordinary words that were nicknames as well: the reviewer of a change looks at them.
 ORDINARY = frozenset(
     "list lists turn turns host hosts room rooms door meeting meetings meet visit visits entry "
     "flight drive drives text texts said say tell told hear heard part phase lag verdict nobody "

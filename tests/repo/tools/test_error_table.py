@@ -1,4 +1,4 @@
-"""tools/error_table: its bytes, its peers and its verdicts are right, and a run repeats itself."""
+"""tools/error_table: its bytes, its peers and its decisions are right, and a run repeats itself."""
 
 import json
 import os

@@ -166,7 +166,7 @@ gqsgd_status dequantize(const DequantizeArgs& args) {
   return GQSGD_OK;
 }
 
-/** The device's own code, by one block of threads that take turns. */
+/** The device's own code, by one block of threads, run one at a time. */
 template <typename Body>
 struct OneBlock {
   typename Body::Shared shared;
@@ -204,7 +204,7 @@ gqsgd_status enqueue_body(const Args& args) {
   return BodyLauncher{args.stream}.run(Body(args));
 }
 
-// As on a device, so that the room that lists are given is what these need.
+// As on a device, so that the memory given for pointer arrays is what they need.
 gqsgd_status count_entries(const CountEntriesArgs& args) {
   return cuda::count_entries_on(BodyLauncher{args.stream}, args);
 }

@@ -67,7 +67,7 @@ size_t allocations_in_use();
 /** From the n-th allocation on (1: the next one) there is no memory; 0: there is again. */
 void fail_allocations_from(size_t nth);
 
-/** A fault: events are said to have come at once, so that hosts wait for nothing. */
+/** A fault: events are reported complete at once, so that hosts wait for nothing. */
 void report_events_early(bool early);
 
 /** Fused kernels that were enqueued when devices were last made to reach each other. */

@@ -20,7 +20,7 @@
 namespace gq::test {
 namespace {
 
-/** The threads of a block take turns: one passes a barrier when all have come to it. */
+/** The threads of a block run one at a time: one passes a barrier when all have reached it. */
 template <typename Body>
 struct BlockOfStage {
   using Own = typename Body::Own;

@@ -43,7 +43,7 @@ std::atomic<bool> no_exports{false};
 std::atomic<bool> no_opens{false};
 std::atomic<uint64_t> domain_now{1};
 
-/** What stands in a handle of CUDA is nobody's business either. */
+/** The contents of a CUDA handle are unspecified, too. */
 struct Ticket {
   pid_t process;
   int file;
@@ -127,7 +127,7 @@ Status allocate_block(size_t size_bytes, int32_t ordinal, void** out) {
   int file = -1;
   unsigned char* const block = make_block(size_bytes, &file);
   if (block == nullptr) abort();
-  std::memset(block, 0xEE, size_bytes);  // nobody may rely on what is in it
+  std::memset(block, 0xEE, size_bytes);  // its contents are unspecified
   all.blocks[block] = {size_bytes, ordinal, file};
   *out = block;
   return Status();

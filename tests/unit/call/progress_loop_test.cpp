@@ -43,7 +43,8 @@ TEST_F(TwoRanks, RefusalThatOneRankHasReadLeavesBothUsable) {
   for (Endpoint& endpoint : endpoints_) EXPECT_TRUE(endpoint.failure.get().ok());
 }
 
-// Rank 1 has read all headers and finds no memory; rank 0 hears of it while it still reads them.
+// Rank 1 has read all headers and finds no memory; rank 0 receives the failure while it still reads
+// them.
 TEST_F(TwoRanks, PeerThatBreaksOffBeforeThisRankHasAgreedBreaksIt) {
   for (uint32_t rank = 0; rank < kRanks; ++rank) {
     calls_[rank].value_count = uint64_t{1} << 61;

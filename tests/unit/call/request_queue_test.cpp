@@ -1,5 +1,5 @@
 // The queue of requests on a transport that may be called on the caller's threads only, with ranks
-// that one thread drives in turn; and on one where the library has its own thread.
+// that one thread advances one after the other; and on one where the library has its own thread.
 #include "src/call/request_queue.h"
 
 #include <gtest/gtest.h>

@@ -62,7 +62,7 @@ class Played {
     ASSERT_TRUE(endpoint.transport->publish(sequence, header).ok()) << last_error();
   }
 
-  /** Sends this list to both others, from the place where lists lie. */
+  /** Sends these entries to both others, from the place of the sparse entries. */
   void send_list(const std::vector<uint32_t>& entries) {
     Plan plan;
     ASSERT_TRUE(

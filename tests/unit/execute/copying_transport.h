@@ -13,8 +13,8 @@
 
 namespace gq {
 
-/** When a word leaves its sender: at once, or only when the receiver has announced its place and
- *  somebody makes progress. Whoever writes to a place too early or too late is caught by one. */
+/** When a word leaves its sender: at once, or only when the receiver has announced its place and a
+ *  rank makes progress. One of them catches a write to a place that is too early or too late. */
 enum class Leaves { at_once, late };
 
 /** What all ranks share: messages, places and headers under way. */

@@ -103,7 +103,8 @@ TEST(CopyingTransport, BringsSumsOfOtherBitsAndTheirScales) {
   }
 }
 
-// Normal values make dense codes with 8 bits; with orders of 2 and 4 bits long calls go as lists.
+// Normal values make dense codes with 8 bits; with orders of 2 and 4 bits long calls are sent as
+// sparse entries.
 TEST(CopyingTransport, BringsListsOrTheMovesOfDirect) {
   for (const char* quantizer : {"paper-gl8", "paper-ge8", "paper-gl4,norm=2:2", "paper-ge4"}) {
     expect_same_bits(quantizer, GQSGD_SCHEDULE_SPARSE);

@@ -42,7 +42,7 @@ class SpoiltTransport final : public WrappedTransport {
   const Spoilt& spoilt_;
 };
 
-/** Ranks on this thread, which makes each go on in turn. */
+/** Ranks on this thread, which advances one after the other. */
 class Ranks {
  public:
   explicit Ranks(uint32_t ranks, const char* quantizer = "paper-gl8",
@@ -57,7 +57,7 @@ class Ranks {
       endpoints[rank].chunk_value_count = 1024;
       endpoints[rank].timeout_ms = 20000;
       EXPECT_TRUE(parse_quantizer(quantizer, &calls[rank].format).ok()) << last_error();
-      // Few values, so that the sparse schedule sends lists.
+      // Few values, so that the sparse schedule sends entries.
       values[rank].assign(kValues, 0);
       for (size_t e = 0; e < kValues; e += 100) values[rank][e] = 1 + static_cast<float>(rank);
       calls[rank].send = calls[rank].recv = values[rank].data();

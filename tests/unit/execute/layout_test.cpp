@@ -1,4 +1,4 @@
-// Places in an arena: nothing lies over anything else, and there is no more room than promised.
+// Places in an arena: nothing overlaps, and the arena is no larger than predicted.
 #include "src/plan/layout.h"
 
 #include <gtest/gtest.h>
@@ -168,7 +168,7 @@ TEST(Layout, Arena_HoldsListsBesideTheCodes) {
           for (uint32_t peer = 0; !in_place && peer < ranks; ++peer) {
             EXPECT_EQ(bytes.take(layout.list_landing_bytes(peer), list_bytes, 3 + peer), "");
           }
-          // Where lists are too long the moves find the places that they have in direct.
+          // With too many sparse entries the moves find the places that they have in direct.
           const Plan direct =
               plan_of({quantizer, GQSGD_SCHEDULE_DIRECT, ranks, value_count, 64, in_place});
           EXPECT_GE(layout.arena_bytes(), direct.layout.arena_bytes());

@@ -1,5 +1,5 @@
-// Collectives on several buffers, driven in turn: the same bits over a transport that copies as
-// over one that reads in place, for any chunk; tensors in one call as in one flat array.
+// Collectives on several buffers, by ranks on one thread: the same bits over a transport that
+// copies as over one that reads in place, for any chunk; tensors in one call as in one flat array.
 #include <gtest/gtest.h>
 
 #include <memory>

@@ -1,4 +1,5 @@
-// The threads of the option `threads`: every part of every job is made once, by whoever is awake.
+// The threads of the option `threads`: every tile of every job is computed once, by any thread that
+// is awake.
 #include "src/execute/workers.h"
 
 #include <gtest/gtest.h>
@@ -40,7 +41,7 @@ TEST(Workers, MakeEveryPartOfEveryJobOnce) {
   }
 }
 
-// A thread's own room is never another's at the same time.
+// A thread's own operand array is never another's at the same time.
 TEST(Workers, Workspace_OfTheirOwn) {
   constexpr uint32_t kOperands = 5;
   Workers workers;
@@ -61,7 +62,7 @@ TEST(Workers, ComeToTheHelpOfAThreadThatIsBusy) {
   ASSERT_TRUE(workers.start(3, 0, 1).ok()) << last_error();
   for (int turn = 0; turn < 3; ++turn) {
     std::array<uint32_t, 3> makers{};
-    // Longer than it takes to wake somebody on a machine under load.
+    // Longer than it takes to wake a thread on a machine under load.
     workers.run(makers.size(), [&](uint32_t part, uint32_t thread) {
       makers[part] = thread;
       usleep(100000);

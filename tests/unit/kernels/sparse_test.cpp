@@ -1,6 +1,5 @@
-// Lists of codes: the entries that the reference writes, on every instruction set and however a
-// call is cut into ranges; sums in rank order; and no list, whatever is in it, writes outside its
-// range.
+// Sparse entries: those that the reference writes, on every instruction set and however a call is
+// cut into ranges; sums in rank order; and no entry, whatever it is, writes outside its range.
 #include "kernels/codec/sparse.h"
 
 #include <gtest/gtest.h>

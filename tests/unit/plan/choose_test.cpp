@@ -95,7 +95,7 @@ TEST(Choose, TakesCodesEarlierWhereLinksMayBeBusyThanInOneMemory) {
   EXPECT_GT(gain_where_codes_begin(true), 1 / 0.9);
 }
 
-/** Constants of a transport whose own allreduce has cheap steps, and bytes as everybody's. */
+/** Constants of a transport whose own allreduce has cheap steps, and bytes like all others. */
 CostConstants with_native() {
   CostConstants constants = built_in_costs();
   constants.native_step_ns = 100;

@@ -1,4 +1,4 @@
-// The text of cost constants: what is written is read back, and what is wrong is refused by name.
+// The string of cost constants: what is written is read back, and what is wrong is refused by name.
 #include "src/plan/cost/cost_constants.h"
 
 #include <gtest/gtest.h>

@@ -87,7 +87,7 @@ TEST(CostWalk, BurstsGoAheadOfTheirLink) {
     constants.burst_bytes = messages * 1000 / constants.byte_ns;
     return walk_moves(plan, codec(2), constants, 0).finish_ns;
   };
-  // Half of each message is there 500 sooner: 250, 500 and 300, reduce 500, the same back, 250.
+  // Half of each message is there 500 earlier: 250, 500 and 300, reduce 500, the same back, 250.
   EXPECT_DOUBLE_EQ(with_burst(0.5), 2600);
   // All of it: but the next call finds the link behind by two messages.
   EXPECT_DOUBLE_EQ(with_burst(2), 2000);

@@ -23,7 +23,7 @@ Ids in_order(const std::vector<uint32_t>& sizes) {
   return ids;
 }
 
-/** Ranks dealt out to so many nodes, one each in turn. */
+/** Ranks over so many nodes, round-robin. */
 Ids dealt(uint32_t ranks, uint32_t nodes) {
   Ids ids;
   for (uint32_t rank = 0; rank < ranks; ++rank) ids.push_back(rank % nodes);
@@ -63,7 +63,7 @@ void expect_rules_kept(const Ids& ids, uint64_t value_count, uint64_t chunk, Tur
   World world(hierarchical(), shape);
   const std::string where = text_of(ids) + ", " + std::to_string(value_count) + " values";
   ASSERT_EQ(walk(&world, turns, seed).text(), "") << where;
-  // Every rank's codes come to a sum and every result comes back: nobody can do with less.
+  // Every rank's codes come to a sum and every result comes back: fewer are impossible.
   ASSERT_EQ(sent_by_all(world), 2 * (ranks - 1) * value_count) << where;
   uint64_t reductions = 0;
   for (uint32_t rank = 0; rank < ranks; ++rank) {

@@ -1,4 +1,4 @@
-// Broken schedules: each check of world.h turns red on a schedule that breaks its rule.
+// Broken schedules: each check of world.h fails on a schedule that breaks its rule.
 #include <gtest/gtest.h>
 
 #include "src/schedule/nodes.h"

@@ -1,5 +1,5 @@
-// Every schedule keeps every rule of world.h, in whatever order ranks get their turns, and costs
-// what its closed form says.
+// Every schedule keeps every rule of world.h, in any order of the ranks' moves, and costs what its
+// closed form predicts.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -123,7 +123,7 @@ TEST(MessagesWhenSmall, FoldedRankSendsTwoAndItsStandInTwoMore) {
 }
 
 TEST(ValuesSent, TogetherTwiceTheCallPerRankButOne) {
-  // Nobody can do with less: every rank's codes must reach a sum, every result must come back.
+  // Fewer are impossible: every rank's codes must reach a sum, every result must come back.
   for (const char* name : {"ring", "tree", "butterfly", "direct"}) {
     for (uint32_t ranks = 1; ranks <= 130; ++ranks) {
       const Shape shape{ranks, 1000003, 32, 65536};

@@ -39,7 +39,7 @@ Shape shape_of(const std::vector<Part>& slices, bool block_norms) {
   return shape;
 }
 
-/** Walks all ranks in turn, each until it has to wait. */
+/** Walks one rank after the other, each until it has to wait. */
 class Walk {
  public:
   Walk(const Schedule& schedule, const Shape& shape) : shape_(shape) {

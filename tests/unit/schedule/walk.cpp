@@ -1,4 +1,4 @@
-// The orders in which a world's ranks get their turns.
+// The orders in which a world's ranks move.
 #include <algorithm>
 #include <numeric>
 #include <random>

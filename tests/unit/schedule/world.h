@@ -158,13 +158,13 @@ class World {
   Violations violations_;
 };
 
-/** In which order ranks get their turns. Every one is legal; a schedule must survive all. */
+/** In which order ranks move. Every one is legal; a schedule must survive all. */
 enum class Turns {
   one_move_each,  ///< round and round
   greedy_up,      ///< rank 0 as far as it can, then rank 1, ..
   greedy_down,    ///< the last rank first
   random,         ///< random ranks, random numbers of moves
-  starve_one,     ///< one rank, chosen by the seed, only when nobody else can move
+  starve_one,     ///< one rank, chosen by the seed, only when no other rank can move
 };
 
 /** Walks all ranks as far as they get; what was broken on the way. */

@@ -1,4 +1,4 @@
-// Lists of ranks: complete, or saying how many more there are.
+// Ranks in a sentence: all of them, or how many more there are.
 #include "src/support/rank_list.h"
 
 #include <gtest/gtest.h>

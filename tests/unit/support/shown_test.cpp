@@ -66,7 +66,7 @@ TEST(Shown, LongerThanTheLimit_CutBetweenCharacters) {
   EXPECT_LT(shown(letters(1000, ""), 100000).size(), Shown::kTextBytes);
 }
 
-/** The bytes that a text stands for. */
+/** The bytes that a string stands for. */
 std::string read_back(const std::string& text) {
   std::string bytes;
   for (size_t i = 0; i < text.size(); ++i) {

@@ -355,7 +355,7 @@ TEST(Bootstrap, HostKilledWhileTheGroupFormsIsNamed) {
   EXPECT_TRUE(contains(line, "PEER_LOST: rank 1: rank 0 has died")) << line;
 }
 
-// Somewhere between connecting and the end of the meeting, wherever that is.
+// At some point between connecting and the end of the bootstrap.
 TEST(Bootstrap, DeathAtAnyMomentEndsInAStatus) {
   for (useconds_t delay_us = 0; delay_us < 6000; delay_us += 150) {
     const gqsgd_unique_id id = fresh_id();

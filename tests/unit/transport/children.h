@@ -19,7 +19,7 @@ class Signal {
   Signal& operator=(const Signal&) = delete;
 
   void send();
-  /** False if nobody sent within a minute. */
+  /** False if no child sent within a minute. */
   bool wait();
 
  private:

@@ -55,7 +55,7 @@ int connect_once(const Address& address, bool waits) {
   return -1;
 }
 
-/** Connects until kFloodMs have passed; tells `begun` when it has got through once. */
+/** Connects until kFloodMs have passed; signals `begun` when it has got through once. */
 std::string flood(const Address& address, Flooder kind, bool as_another_user, Signal& begun) {
   if (as_another_user && setresuid(kAnotherUser, kAnotherUser, kAnotherUser) != 0) return "setuid";
   const std::string junk(60, 'j');

@@ -194,7 +194,8 @@ TEST(Local, PeerThatLeavesAfterItsPartIsNotMissed) {
   EXPECT_EQ(ends[1]->check().code(), GQSGD_PEER_LOST) << "the next operation needs it";
 }
 
-// Rank 0 waits for 1, which waits for 2, which does nothing: whoever gives up first names rank 2.
+// Rank 0 waits for 1, which waits for 2, which does nothing: the rank that times out first names
+// rank 2.
 TEST(Local, TimeoutNamesTheRankThatEverybodyWaitsFor) {
   Ends ends = make_ends(3);
   std::vector<std::string> lines(2);

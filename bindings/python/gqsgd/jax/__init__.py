@@ -12,7 +12,7 @@
 
     gradients, state = mean(gradients, state)
 
-docs/JAX.md says what the state is for. Importing this needs JAX; the package itself does not.
+docs/JAX.md has the purpose of the state. Importing this needs JAX; the package itself does not.
 """
 
 from .collective import allreduce

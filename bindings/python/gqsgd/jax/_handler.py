@@ -110,7 +110,7 @@ def _add(handle: int | None) -> int:
 
 
 def _set_devices() -> int:
-    """Tells the handlers which devices this process has; how many there are of the kind that has
+    """Gives the handlers the devices of this process; how many there are of the kind that has
     most of them: which kind a program is for shows when it runs."""
     count_max = 0
     for kind, (backend, number) in enumerate(_KINDS.items()):

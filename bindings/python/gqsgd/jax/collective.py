@@ -181,7 +181,7 @@ def _call(site: _Site, state: jax.Array, arrays: _Arrays) -> tuple[jax.Array, _A
     call = jax.ffi.ffi_call(
         _handler.TARGET,
         [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in operands],
-        # An allreduce whose result nobody uses still has to happen: other ranks take part in it.
+        # An allreduce whose result is unused still has to run: other ranks wait for this one.
         has_side_effect=True,
         input_output_aliases={k: k for k in range(len(operands))},
     )

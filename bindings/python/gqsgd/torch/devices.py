@@ -33,8 +33,8 @@ class Cuda:
         return torch.cuda.stream(stream)
 
     def future(self, device: torch.device) -> torch.futures.Future[torch.Tensor]:
-        """Set, it notes what is enqueued on the current stream; whoever waits for it makes its own
-        stream wait."""
+        """Set, it notes what is enqueued on the current stream; a waiter makes its own stream
+        wait."""
         return torch.futures.Future(devices=[device])
 
     def keep(self, tensor: torch.Tensor, stream: Any) -> None:

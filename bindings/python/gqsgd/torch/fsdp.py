@@ -20,7 +20,7 @@ class ReduceScatter:
 
         reduce_scatter = gqsgd.torch.ReduceScatter("blocks-8").attach(model)
 
-    quantizer: a gqsgd.Quantizer or its text. Values are rounded once and added as float32.
+    quantizer: a gqsgd.Quantizer or its specification. Values are rounded once and added as float32.
     transport, options: as for HookState.
 
     FSDP2 hands over slices in which parameters follow each other without their names, so that
@@ -99,7 +99,7 @@ class ReduceScatter:
         return {"quantizer": self.quantizer.text, "call_count": self.call_count}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Goes on where `state_dict` was called."""
+        """Continues from where `state_dict` was called."""
         self.quantizer = gqsgd.Quantizer(state["quantizer"])
         self.call_count = state["call_count"]
 

@@ -32,12 +32,12 @@ _JOIN_TIMEOUT_S = 10.0  # for threads that have nothing left to wait for
 class GlooLinks:
     """The connections of this rank to its peers.
 
-    Gloo cannot be asked whether a message has come: whoever wants to know waits. So each peer has a
-    thread that waits for what is received from it, and one more waits for sends. A second thread of
-    each peer waits for its notice, the one message that a rank sends when it closes or has lost
-    another rank: it sees at once when the connection breaks, and a rank that gives up is not taken
-    for the cause. No thread outlives `close`, and none keeps a reference to Gloo while it idles: as
-    Python ends, either would end the process with std::terminate.
+    Gloo cannot test whether a message has come: it can only wait. So each peer has a thread that
+    waits for what is received from it, and one more waits for sends. A second thread of each peer
+    waits for its notice, the one message that a rank sends when it closes or has lost another rank:
+    it sees at once when the connection breaks, and a rank that aborts is not taken for the cause.
+    No thread outlives `close`, and none keeps a reference to Gloo while it idles: as Python ends,
+    either would end the process with std::terminate.
     """
 
     def __init__(self, group: dist.ProcessGroupGloo):
@@ -47,7 +47,7 @@ class GlooLinks:
         self._peers = [peer for peer in range(group.size()) if peer != self._rank]
         self._changed = threading.Condition()
         self._change_count = self._seen_count = 0
-        self._done: set[int] = set()  # requests that were not asked for yet
+        self._done: set[int] = set()  # requests that were not tested yet
         self._failure: str | None = None
         self._lost_rank, self._failure_due_s = self._rank, 0.0
         self._gone: dict[int, str] = {}  # how, by peer: no operation with it can succeed
@@ -68,7 +68,7 @@ class GlooLinks:
             raise
 
     def send(self, values: torch.Tensor, peer: int, tag: int, request: int) -> None:
-        """Starts to send; `take` says when that is done, `peer` need not have it then."""
+        """Starts to send; `take` reports when that is done, `peer` need not have it then."""
         ended = partial(self._ended, peer, request)
         self._start(self._sender, self._open_group().send, values, peer, tag, ended)
 
@@ -104,7 +104,7 @@ class GlooLinks:
             raise gqsgd.PeerLost(failure)
 
     def close(self) -> None:
-        """Tells the peers, breaks the connections and ends all threads."""
+        """Notifies the peers, breaks the connections and ends all threads."""
         if self._group is None or os.getpid() != self._process:
             return  # a child after fork shares the sockets with its parent, which keeps them
         self._tell(_CLOSED)
@@ -154,8 +154,8 @@ class GlooLinks:
             self._changed.notify_all()
 
     def _lose(self, peer: int, reason: str) -> None:
-        """An operation with `peer` has failed. Its notice, sent before the connection broke, says
-        why; the thread that waits for it wakes for the same reason as this one."""
+        """An operation with `peer` has failed. Its notice, sent before the connection broke, has
+        the reason; the thread that waits for it wakes for the same reason as this one."""
         self._gone_known[peer].wait(_NOTICE_TIMEOUT_S)
         self._fail(peer, self._gone.get(peer, f"its connection broke: {reason}"), grace_s=0)
 
@@ -235,5 +235,5 @@ def _wait_for_all(operations: queue.SimpleQueue[Any]) -> None:
 
 
 def gloo_reason(error: Exception) -> str:
-    """What Gloo says, without the file that says it and its advice."""
+    """Gloo's message, without its source file and its advice."""
     return re.sub(r"^\[\S*\] ", "", str(error)).split(". ")[0][:120]

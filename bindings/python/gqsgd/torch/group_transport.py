@@ -49,7 +49,7 @@ class GroupTransport(Transport):
             return None
         buffer, landing = self._buffers.pop(request, (None, None))
         if buffer is None:
-            return 0  # a send, whose size the library does not ask for
+            return 0  # a send, whose size the library does not read
         ctypes.memmove(_address(buffer), landing.data_ptr(), len(buffer))
         return len(buffer)
 

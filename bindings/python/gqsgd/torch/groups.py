@@ -1,4 +1,4 @@
-"""Communicators of torch process groups: which transport, how the ranks meet."""
+"""Communicators of torch process groups: which transport, and the rendezvous of the ranks."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def connect(
 
 
 def check_connection(transport: str, options: dict[str, Any]) -> None:
-    """Raises what `connect` would say of its arguments alone; waits for no other rank."""
+    """Raises what `connect` would raise for its arguments alone; waits for no other rank."""
     if transport not in TRANSPORTS:
         raise gqsgd.InvalidArgument(
             f"transport is {transport!r}; accepted are {', '.join(TRANSPORTS)}"
@@ -149,7 +149,7 @@ def _member(group: dist.ProcessGroup | None) -> Member:
 
 
 def _host() -> list[Any]:
-    """What processes must have in common to meet in shared memory: the machine since its start,
+    """What processes must have in common to use shared memory: the machine since its start,
     the user, and the network namespace, in which they find each other."""
     boot = Path("/proc/sys/kernel/random/boot_id")
     return [
@@ -161,7 +161,7 @@ def _host() -> list[Any]:
 
 
 def _decision(said: list[Said], options: dict[str, Any]) -> Said:
-    """Rank 0's: the transport of all, and the name under which they meet."""
+    """Rank 0's decision: the transport of all, and the name of the group."""
     transport = _agreed(said)
     if transport == "nccl":
         name = gqsgd.nccl_unique_id(**{key: options[key] for key in ("nccl",) if key in options})
@@ -173,7 +173,7 @@ def _decision(said: list[Said], options: dict[str, Any]) -> Said:
 
 
 def _agreed(said: list[Said]) -> str:
-    """The transport of all, from what every rank says of itself."""
+    """The transport of all, from what every rank reports of itself."""
     for field in ("transport", "device"):
         values = [each[field] for each in said]
         if len(set(values)) > 1:

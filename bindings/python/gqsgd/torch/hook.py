@@ -25,31 +25,32 @@ _UNUSED = (
 
 
 class HookState:
-    """What `allreduce_hook` knows of one model: formats, communicator, place in the random numbers.
+    """The state of `allreduce_hook` for one model: formats, communicator, place in the random
+    numbers.
 
         state = gqsgd.torch.HookState("blocks-8")
         model.register_comm_hook(state, gqsgd.torch.allreduce_hook)
 
-    quantizer: a gqsgd.Quantizer or its text; "" is the default preset.
+    quantizer: a gqsgd.Quantizer or its specification; "" is the default preset.
     process_group: that of the model; None is the default group.
     model: where the default policy looks for embeddings. Needed for quantizers that make noise of
         zeros (rotated ones), and for a policy that wants names and modules.
-    policy: policy(name, parameter, module) -> quantizer, or text of one; by default DefaultPolicy.
-        Must be the same on every rank.
+    policy: policy(name, parameter, module) -> quantizer, or its specification; by default
+        DefaultPolicy. Must be the same on every rank.
     transport: "auto", "group", "process" or "nccl" (gqsgd.torch.connect).
     schedule: as for gqsgd.Communicator.allreduce, but not "sparse".
     communicator: a gqsgd.Communicator of the model's ranks to use in place of one of its own; the
         caller closes it, after the state.
     options: those of gqsgd.Communicator, timeout_ms=60000 for example.
 
-    Arguments are checked here, and with `model` what the policy says of each of its parameters. The
-    first bucket of the first backward makes the communicator, all ranks together, or `connect`
-    before. Gradients are averaged in the order of the buckets while backward goes on: those on the
-    CPU by a thread of the state, those on a GPU on a stream of the state.
+    Arguments are checked here, and with `model` what the policy returns for each of its parameters.
+    The first bucket of the first backward makes the communicator, all ranks together, or `connect`
+    before. Gradients are averaged in the order of the buckets while backward continues: those on
+    the CPU by a thread of the state, those on a GPU on a stream of the state.
 
-    Pickles without communicator and group: afterwards it works for the default group, or what
-    `bind` says. `state_dict` is the form for checkpoints. `close` ends it; so does being dropped.
-    A state that ends before its hook was ever called warns (RuntimeWarning).
+    Pickles without communicator and group: afterwards it works for the default group, or the one
+    given to `bind`. `state_dict` is the form for checkpoints. `close` ends it; so does being
+    dropped. A state that ends before its hook was ever called warns (RuntimeWarning).
     """
 
     def __init__(
@@ -105,7 +106,7 @@ class HookState:
     def bind(
         self, model: torch.nn.Module, process_group: dist.ProcessGroup | None = None
     ) -> None:
-        """Says which model a state is for that was unpickled, or made without one; also which
+        """Sets the model of a state that was unpickled, or made without one; also which
         group, unless it stays. Raises InvalidArgument where the policy returns no quantizer for a
         parameter that gets gradients."""
         self._disconnect()
@@ -120,7 +121,7 @@ class HookState:
 
     @property
     def communicator(self) -> gqsgd.Communicator | None:
-        """The communicator, for its `stats` for example, which any thread may ask.
+        """The communicator, for its `stats` for example, which any thread may call.
         None before the first backward or `connect` has made it, and after `close`."""
         lane = self._lane
         return self._borrowed if lane is None else lane.comm
@@ -160,7 +161,7 @@ class HookState:
         self._lane = self._end = None
 
     def state_dict(self) -> dict[str, Any]:
-        """What a checkpoint needs for the same bits after it: plain numbers and texts."""
+        """What a checkpoint needs for the same bits after it: plain numbers and strings."""
         return {
             "version": _VERSION,
             "quantizer": self.quantizer.text,
@@ -169,8 +170,8 @@ class HookState:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Goes on where `state_dict` was called, with any number of ranks; every rank calls it,
-        between two backward passes. Raises InvalidArgument for another quantizer."""
+        """Continues from where `state_dict` was called, with any number of ranks; every rank calls
+        it, between two backward passes. Raises InvalidArgument for another quantizer."""
         if (version := state.get("version")) != _VERSION:
             raise gqsgd.InvalidArgument(
                 f"the checkpoint has version {version} of this state, not {_VERSION}; its keys: "

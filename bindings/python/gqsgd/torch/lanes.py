@@ -44,8 +44,8 @@ class Lane(ABC):
 
 class Backward:
     """The calls of one backward pass, up to the first that fails, which fails on all ranks alike.
-    Whoever hears of it first may close its communicator: if it were in a later call then, others
-    would hear of that instead of the cause."""
+    The rank that gets the failure first may close its communicator: in a later call, the other
+    ranks would report that closing instead of the cause."""
 
     def __init__(self) -> None:
         self._failure: BaseException | None = None
@@ -106,7 +106,7 @@ class StreamLane(Lane):
 
     def outcome(self, buffer: torch.Tensor) -> StreamOutcome:
         self._stream.wait_stream(devices.cuda.current_stream(self._device))
-        # DDP waits before it frees a bucket; after an error nobody does.
+        # DDP waits before it frees a bucket; after an error it does not.
         devices.cuda.keep(buffer, self._stream)
         return StreamOutcome(buffer)
 

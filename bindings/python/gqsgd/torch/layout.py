@@ -40,7 +40,7 @@ class Layout:
         self._current: list[list[int]] = []  # of the backward under way, or of the last one
 
     def resumed(self, saved: Sequence[Sequence[int]]) -> Layout:
-        """A layout of the same model that goes on from `saved`."""
+        """A layout of the same model that continues from `saved`."""
         layout = Layout(saved)
         layout._numbers, layout._complete = self._numbers, self._complete
         return layout

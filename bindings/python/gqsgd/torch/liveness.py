@@ -1,4 +1,4 @@
-"""Liveness: which ranks of a process group are gone, as far as its connections tell."""
+"""Liveness: which ranks of a process group are gone, as far as its connections show."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _LOOK_AGAIN_COUNT, _LOOK_AGAIN_S = 10, 0.05  # for connections that break after 
 
 
 class Liveness:
-    """Asks the connections of a Gloo group. Each rank of it has one to each other, and starting an
+    """Tests the connections of a Gloo group. Each rank of it has one to each other, and starting an
     operation over a broken one fails at once; a receive that is started for that reason and dropped
-    costs some 100 bytes. Groups without Gloo cannot be asked."""
+    costs some 100 bytes. Groups without Gloo cannot be tested."""
 
     def __init__(self, group: dist.ProcessGroup, rank: int, size: int):
         self._gloo = _gloo_of(group)

@@ -26,7 +26,7 @@ def allreduce(
 
     x: float32, float16, bfloat16 or float64 of any shape, on the CPU or a GPU, where the call is
         enqueued on torch's current stream; shape and type are equal on all ranks.
-    quantizer: a gqsgd.Quantizer or its text. group: None is the default group.
+    quantizer: a gqsgd.Quantizer or its specification. group: None is the default group.
 
     Every rank calls in the same order. The first call for a group makes the communicator that all
     calls for it on one device share, with transport "auto". Under torch.compile this is one

@@ -9,7 +9,7 @@ from torch.utils.weak import WeakTensorKeyDictionary
 
 from gqsgd import InvalidArgument, Quantizer
 
-#: (name, parameter, module that owns it) -> a quantizer, or the text of one; "none" is float32.
+#: (name, parameter, module that owns it) -> a quantizer, or its specification; "none" is float32.
 #: Without a model names are "" and modules None.
 Policy = Callable[[str, torch.Tensor, "torch.nn.Module | None"], "Quantizer | str"]
 
@@ -42,7 +42,7 @@ class Assignment:
 
     def __init__(self, policy: Policy):
         self._policy = policy
-        self._quantizers: dict[str, Quantizer] = {}  # by text: equal ones are one call
+        self._quantizers: dict[str, Quantizer] = {}  # by specification: equal ones are one call
         # By identity, as long as a parameter lives: the model's, and those chosen for so far.
         self._owners = WeakTensorKeyDictionary()
         self._chosen = WeakTensorKeyDictionary()

@@ -14,7 +14,7 @@ import gqsgd
 
 from .liveness import Liveness, wait_for_key
 
-Said = dict[str, Any]  #: what a rank says of itself, or rank 0's decision; JSON
+Said = dict[str, Any]  #: what a rank reports of itself, or rank 0's decision; JSON
 
 _FOR_EVER = timedelta(days=365)
 _DEFAULT_MS = 300_000  # as communicators have it
@@ -29,12 +29,12 @@ def rendezvous(
     timeout_ms: int = _DEFAULT_MS,
     liveness: Liveness | None = None,
 ) -> Said:
-    """Rank 0 decides from what all ranks say of themselves; every rank gets its decision, or raises
-    what `decide` raised there. Raises PeerLost where `liveness` sees that a rank is gone, and
-    Timeout, with the ranks that have not come, where nothing can be seen.
+    """Rank 0 decides from what all ranks report of themselves; every rank gets its decision, or
+    raises what `decide` raised there. Raises PeerLost where `liveness` sees that a rank is gone,
+    and Timeout, with the ranks that have not come, where nothing can be seen.
 
-    Every rank calls. Meetings are counted in the store, so that none reads what an earlier one left
-    there; those of a group that was of another size are counted by themselves.
+    Every rank calls. Rendezvous are counted in the store, so that none reads what an earlier one
+    left there; those of a group that was of another size are counted by themselves.
     """
     timeout = patience_of(timeout_ms)
     number = (store.add(f"gqsgd/{size}/calls", 1) - 1) // size
@@ -55,7 +55,7 @@ def patience_of(timeout_ms: int) -> timedelta:
 
 
 def _decided(meeting: _Meeting, decide: Callable[[list[Said]], Said]) -> Said:
-    """Rank 0's decision; a failure is told as well, so that no rank waits for nothing."""
+    """Rank 0's decision; a failure is published as well, so that no rank waits for nothing."""
     try:
         decision = decide([meeting.wait_for(f"rank {rank}") for rank in range(meeting.size)])
     except Exception as error:

@@ -28,7 +28,7 @@ class Outcome:
 
 
 class Worker:
-    """One thread for the collectives of one communicator, so that whoever starts them goes on."""
+    """One thread for the collectives of one communicator, so that the starting thread continues."""
 
     def __init__(self, name: str):
         self._jobs: queue.SimpleQueue[Any] = queue.SimpleQueue()

@@ -68,7 +68,7 @@ class Group {
   gqsgd_comm comm(int rank) const { return comms_[static_cast<size_t>(rank)]; }
   int size() const { return static_cast<int>(comms_.size()); }
 
-  /** Every rank makes a right call, except that `culprit` (-1: nobody) changes its own first. */
+  /** Every rank makes a right call, except that `culprit` (-1: none) changes its own first. */
   GroupOutcome call(int culprit, const Change& change, const Change& on_all = nullptr);
   /** The group still works: a right call gives all ranks the same finite values. */
   testing::AssertionResult still_works();

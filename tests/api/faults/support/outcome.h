@@ -1,4 +1,4 @@
-// What a call returned and said, and how a fault test compares that with its promise.
+// The status and sentence of a call, and their comparison with what docs/ERRORS.md documents.
 #ifndef GQ_TESTS_API_FAULTS_SUPPORT_OUTCOME_H
 #define GQ_TESTS_API_FAULTS_SUPPORT_OUTCOME_H
 

@@ -1,4 +1,4 @@
-"""What counts as an array, and what is said about the rest."""
+"""What counts as an array, and the errors for the rest."""
 
 import array
 

@@ -25,7 +25,7 @@ class Array:
 
 
 class Packed:
-    """What JAX shows: a capsule for whoever names a stream."""
+    """What JAX shows: a capsule for a caller that names a stream."""
 
     def __init__(self, array, strides=None):
         shape = (ctypes.c_int64 * array.ndim)(*array.shape)

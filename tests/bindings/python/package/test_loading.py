@@ -1,4 +1,4 @@
-"""Finding the library: what is tried, in which order, and what is said when nothing is there."""
+"""Finding the library: what is tried, in which order, and the error when nothing is there."""
 
 import os
 import shutil

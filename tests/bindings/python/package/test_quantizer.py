@@ -1,4 +1,4 @@
-"""Quantizer: text from fields, and a value that compares, pickles and does not change."""
+"""Quantizer: specification from fields, and a value that compares, pickles and does not change."""
 
 import copy
 import gc

@@ -1,4 +1,4 @@
-"""run_local: results in rank order, the root cause of a failure, and nobody left behind."""
+"""run_local: results in rank order, the root cause of a failure, and no thread left behind."""
 
 import sys
 import threading

@@ -30,7 +30,7 @@ def copied(comm):
 
 
 def death(comm):
-    """Rank 1 dies; the others tell what they got."""
+    """Rank 1 dies; the others print what they got."""
     if comm.rank == 1:
         os.kill(os.getpid(), signal.SIGKILL)
     try:

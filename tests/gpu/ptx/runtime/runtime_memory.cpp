@@ -29,7 +29,7 @@ Memory& memory() {
 }
 
 /** Whether others than kernels and copies write there, who are not seen to: processes that open
- *  memory of whole units, and with GQ_PTX_TRUST set anybody, as a stand-in of NCCL. */
+ *  memory of whole units, and with GQ_PTX_TRUST set any code, as a stand-in of NCCL. */
 bool is_shared(size_t size_bytes) {
   return size_bytes % kExportUnitBytes == 0 || getenv("GQ_PTX_TRUST") != nullptr;
 }

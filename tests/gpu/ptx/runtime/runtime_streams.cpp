@@ -211,7 +211,7 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
   gq::ptx::event_of(event).mark->order_hosts_after();
   return cudaSuccess;
 }
-/** Nobody may rely on the times of a device that is none. */
+/** No caller may rely on the times of an emulated device. */
 cudaError_t cudaEventElapsedTime(float* time_ms, cudaEvent_t, cudaEvent_t) {
   *time_ms = 1;
   return cudaSuccess;

@@ -14,11 +14,11 @@
 
 namespace gq::test {
 
-/** Fewer blocks than most calls have turns, so that blocks take several. */
+/** Fewer blocks than most calls have iterations, so that blocks run several. */
 constexpr uint32_t kBlocks = 3;
 
-/** A block of threads that take turns on one processor. What is shared, or a thread's own, begins
- * as something that no body may rely on. */
+/** A block of threads, run one at a time on one processor. What is shared, or a thread's own,
+ * begins as something that no body may rely on. */
 template <typename Body>
 class EmulatedBlock {
  public:
@@ -62,7 +62,7 @@ struct EmulatedLauncher {
   }
 };
 
-// The stages of lists (emulated_lists.cpp).
+// The stages of sparse entries (emulated_lists.cpp).
 gqsgd_status emulated_count_entries(const CountEntriesArgs& args);
 gqsgd_status emulated_select(const SelectArgs& args);
 gqsgd_status emulated_add_sparse(const AddSparseArgs& args);

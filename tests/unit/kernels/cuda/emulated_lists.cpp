@@ -12,7 +12,7 @@
 namespace gq::test {
 namespace {
 
-/** Room that a caller did not bring, as long as it has to be. */
+/** Workspace that the caller did not pass, as long as it has to be. */
 class RankBuffers {
  public:
   RankBuffers(void* given, size_t size_bytes) : own_(size_bytes / 8, 0xCACACACACACACACAu) {

@@ -22,7 +22,8 @@ using Clock = std::chrono::steady_clock;
 
 struct RankBuffers {
   RankBuffers() {
-    memset(static_cast<void*>(memory.get()), 0xEE, sizeof(FusedBuffers));  // nobody may rely on it
+    memset(static_cast<void*>(memory.get()), 0xEE, sizeof(FusedBuffers));  // its contents are
+                                                                           // unspecified
     memset(static_cast<void*>(&memory->control), 0, sizeof(FusedControl));
   }
   FusedControl& control() { return memory->control; }
@@ -176,7 +177,7 @@ TEST(Fused, VirtualRanks_SameBits) {
   }
 }
 
-/** Whoever does not wait reads what is not there yet, or is no longer. */
+/** A rank that does not wait reads what is not there yet, or is no longer. */
 TEST(Fused, AnyBlockOrder_SameBits) {
   for (const uint32_t ranks : {2, 5}) {
     FusedRanks group(ranks, 2);
@@ -194,8 +195,8 @@ struct Left {
   bool untouched;
 };
 
-/** Makes the first call of all ranks but `missing`; `meanwhile` runs beside them. Those that do
- *  not end by themselves are told to. */
+/** Makes the first call of all ranks but `missing`; `meanwhile` runs beside them. Those that do not
+ *  end by themselves get the exit flag. */
 Left make_without(FusedRanks* ranks, uint32_t missing, const std::function<void()>& meanwhile) {
   const Operation call = calls_of({"paper-gl8"}, 1)[0];
   const auto inputs = gradients(static_cast<int>(ranks->size()), 9000, 3);
@@ -241,7 +242,7 @@ TEST(Left, WhenHostsSaySo) {
   EXPECT_TRUE(left.untouched);
 }
 
-/** Every rank is told for whom the first one gave up. */
+/** Every rank learns for which rank the first one gave up. */
 TEST(Left, AtTheDeadline) {
   FusedRanks group(3, 2);
   group.wait_for(100000000);
@@ -286,7 +287,7 @@ TEST(Left, AndSaysForWhomItWaited) {
   }
 }
 
-/** A block of the rank has given up at the last meeting, others have not: no value is written. */
+/** A block of the rank has given up at the last barrier, others have not: no value is written. */
 TEST(Left, ByAllBlocksOfARankOrNone) {
   FusedRanks group(2, 3);
   group.buffers(1).control().decision = uint64_t{1} << 1 | 1;

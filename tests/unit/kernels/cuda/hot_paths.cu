@@ -15,7 +15,7 @@ namespace gq::cuda {
 /** More values than a call can have: no thread is near the end. */
 __device__ constexpr uint64_t kNoEnd = uint64_t{1} << 62;
 
-/** A body whose turns are all full. */
+/** A body whose iterations are all full. */
 template <typename Body>
 struct Full : Body {
   template <typename Here>

@@ -1,5 +1,5 @@
-// Lists of codes by the CUDA stages give the bits of scalar: in tiles, groups and blocks of any
-// number, from any alignment, with gaps that need fillers, and whatever stands in a list.
+// Sparse entries by the CUDA stages have the bits of scalar: in tiles, groups and blocks of any
+// number, from any alignment, with gaps that need fillers, and with any entries.
 #include <gtest/gtest.h>
 
 #include <random>
