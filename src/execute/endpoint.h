@@ -41,8 +41,8 @@ struct Endpoint {
       0;  ///< words of at least this that peers read are stored with non-temporal stores; 0: none
   AutoChoice choice;  ///< what schedule AUTO is here
   Nodes nodes;        ///< as the communicator's options have them, else its transport
-  std::atomic<int64_t> timeout_ms{0};  ///< -1: for ever
-  uint64_t sequence = 0;               ///< number of the newest header; sparse calls have two
+  std::atomic<int64_t> timeout_ms{0};     ///< -1: for ever
+  uint64_t sequence = 0;                  ///< number of the newest header; sparse calls have two
   std::vector<const uint32_t*> operands;  ///< one per rank, so that reduce_many allocates nothing
   std::vector<EntryList> lists;           ///< the same for add_sparse
   std::vector<OperandCounts> operand_counts;

@@ -24,8 +24,9 @@ bool all_say_yes(const std::vector<const IpcArena*>& all, std::atomic<IpcAnswer>
     memcpy(*why, arena->why, sizeof *why);
     (*why)[sizeof *why - 1] = '\0';
     for (char* letter = *why; *letter != '\0'; ++letter) {
-      if (*letter < ' ' || *letter > '~') *letter = '?';  // the rest of it does not belong into a
-                                                          // log
+      if (*letter < ' ' || *letter > '~')
+        *letter = '?';  // the rest of it does not belong into a
+                        // log
     }
     return false;
   }
