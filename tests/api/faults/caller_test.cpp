@@ -279,8 +279,8 @@ TEST(Caller, SignalHandlerMayInterruptAnyCall) {
     }
   });
   for (int signals = 0; signals < 300; ++signals) {
-    pthread_kill(caller.native_handle(), SIGUSR1);
     const int seen = aborts;
+    pthread_kill(caller.native_handle(), SIGUSR1);
     while (aborts == seen) std::this_thread::yield();
   }
   stop = true;

@@ -116,5 +116,5 @@ def test_the_handler_of_jax_loads_from_the_wheel(installed_python, tmp_path):
 
 def test_the_source_distribution_has_no_build_and_no_bytecode(source_distribution):
     listing = run("tar", "tzf", source_distribution, cwd=source_distribution.parent).splitlines()
-    assert any(name.endswith("/src/allreduce.cpp") for name in listing)
+    assert any(name.endswith("/src/call/allreduce.cpp") for name in listing)
     assert [name for name in listing if "__pycache__" in name or "/build/" in name] == []
