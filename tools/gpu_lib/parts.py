@@ -22,7 +22,7 @@ TESTS = (*STAGE_TESTS, *CALL_TESTS)
 #: What a quick check gives the programs: tests by parts of their names, sizes of groups.
 QUICK = {"isa": ["ManyTiles", "EveryElementOffset", "WideSums"],
          "isa_extended": ["ManyBlocks", "OtherEncodings", "Rotated", "SumsOfMeans"],
-         "local": ["FewValues", "InChunks"], "fused": ["FewValues", "HasTheBits", "CallAfterCall"],
+         "local": ["FewValues", "Chunks_"], "fused": ["FewValues", "VirtualRanks", "CallAfterCall"],
          "embedding": ["Refused"], "process": [3]}
 END_S = 10  # what a program may take to go away once it is killed
 

@@ -118,12 +118,12 @@ def test_clocks_are_read_while_something_runs(library, monkeypatch):
 def test_programs_are_found_beside_python_and_in_the_toolkit(library, tmp_path, monkeypatch):
     machine = library["machine"]
     monkeypatch.setattr(machine, "TOOLKIT", tmp_path / "cuda")
-    for folder in ("unit/kernels/cuda/bin", "home/bin"):
+    for folder in ("cuda/bin", "home/bin"):
         (tmp_path / folder).mkdir(parents=True)
     found = machine.program_folders({"PATH": "/first:/second", "CUDA_HOME": str(tmp_path / "home"),
                                      "CUDA_PATH": str(tmp_path / "absent")}).split(":")
     assert found[:2] == ["/first", "/second"]
-    assert found[-2:] == [str(tmp_path / "home/bin"), str(tmp_path / "unit/kernels/cuda/bin")]
+    assert found[-2:] == [str(tmp_path / "home/bin"), str(tmp_path / "cuda/bin")]
     assert machine.program_folders({"PATH": ":".join(found)}).split(":") == found
 
 
