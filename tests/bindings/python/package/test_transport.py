@@ -99,6 +99,7 @@ def test_an_exception_of_a_transport_is_in_the_sentence():
         (1.5, "TypeError: test returned 1.5"),
         (True, "TypeError: test returned True"),
         (-1, "ValueError: test returned -1, which is no size"),
+        (2**64 + 64, "ValueError: test returned 18446744073709551680, which is no size"),
     ],
 )
 def test_what_is_no_size_is_no_message_that_has_arrived(returned, words):
