@@ -1,6 +1,6 @@
 # Arrays of CUDA.jl over NCCL, on a device of threads, in a process of its own: another library.
 
-const BUILD = joinpath(dirname(GQSGD.library_path()), "tests", "nccl")
+const BUILD = joinpath(dirname(GQSGD.library_path()), "tests", "gpu", "nccl")
 
 @testset "arrays of a GPU are reduced over NCCL, on their stream" begin
     on_threads = joinpath(BUILD, "libgqsgd_on_threads.so")

@@ -1,8 +1,11 @@
 # The stages one by one: test vectors, and a whole allreduce made of them.
 
+# Vector files name a field as the first version of the format did.
+key_of(name) = name == :reduction_depth ? "combines" : string(name)
+
 function site_of(answer)
-    names = filter(name -> haskey(answer, string(name)), fieldnames(Site))
-    fields = [name => integer(answer, string(name)) for name in names]
+    names = filter(name -> haskey(answer, key_of(name)), fieldnames(Site))
+    fields = [name => integer(answer, key_of(name)) for name in names]
     return Site(; size = integer(answer, "rank_count"), fields...)
 end
 

@@ -12,7 +12,8 @@ def commands(build_directory):
     """{kernel source: the words of its compile command}, as the build runs them."""
     commands = json.loads((build_directory / "compile_commands.json").read_text())
     found = {Path(c["file"]).name: shlex.split(c["command"]) for c in commands
-             if "/kernels/cuda/" in c["file"] and c["file"].endswith(".cu")}
+             if "/kernels/cuda/" in c["file"] and "/tests/" not in c["file"]
+             and c["file"].endswith(".cu")}
     if not found:
         pytest.skip("the build has no CUDA")
     return found
