@@ -260,10 +260,15 @@ std::string scribble_own(const gqsgd_unique_id& id, const Round& round, size_t n
   const uint32_t value = hostile_value(mix(kSeed + number));
   const size_t index = mix(kSeed * 7 + number) % (in_arena ? words.count : 192);
   std::atomic<bool> ended{false};
+  std::atomic<uint64_t> writes{0};
   std::thread scribbler([&] {
-    while (!ended) words.first[index] = value;
+    for (; !ended; ++writes) words.first[index] = value;
   });
-  for (size_t k = 1; k < round.call_count; ++k) (void)call.make_status(comm);
+  for (size_t k = 1; k < round.call_count; ++k) {
+    const uint64_t before = writes;
+    while (writes == before) std::this_thread::yield();  // so that each call meets the word
+    (void)call.make_status(comm);
+  }
   ended = true;
   scribbler.join();
   return "";
