@@ -51,13 +51,13 @@ class HandleTable {
   }
 
   /** The same without a lock and without a share, for signal handlers too: remove() does not return
-   *  the object before **visits, which this adds 1 to, is back at 0. Null, and nothing to give
-   *  back, if there is no such object. */
+   *  the object before **shared_accesses, which this adds 1 to, is back at 0. Null, and nothing to
+   * give back, if there is no such object. */
   Object* access(uintptr_t token, std::atomic<uint32_t>** shared_accesses) {
     Slot* slot = slot_at(static_cast<uint32_t>(token));
     if (slot == nullptr || token == 0) return nullptr;
-    // In one order with remove(), which changes the token before it looks at visits: either it sees
-    // this one, or this one sees its change.
+    // In one order with remove(), which changes the token before it looks at the count: either it
+    // sees this one, or this one sees its change.
     slot->shared_accesses.fetch_add(1, std::memory_order_seq_cst);
     if (slot->token.load(std::memory_order_seq_cst) == token) {
       *shared_accesses = &slot->shared_accesses;
