@@ -265,4 +265,18 @@ size_t describe_quantizer(const Format& f, char* text, size_t capacity_bytes) {
       word(names_of(kNonfiniteList), f.nonfinite), f.seed));
 }
 
+size_t write_short_spec(const Format& format, char* spec, size_t capacity_bytes) {
+  for (const Preset& preset : kPresets) {
+    Format same;
+    if (!parse_quantizer(preset.name, &same).ok()) continue;
+    if (fields_word(same) != fields_word(format)) continue;
+    if (format.seed == same.seed) {
+      return static_cast<size_t>(snprintf(spec, capacity_bytes, "%s", preset.name));
+    }
+    return static_cast<size_t>(
+        snprintf(spec, capacity_bytes, "%s,seed=%" PRIu64, preset.name, format.seed));
+  }
+  return describe_quantizer(format, spec, capacity_bytes);
+}
+
 }  // namespace gq
