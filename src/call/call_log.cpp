@@ -107,8 +107,9 @@ void CallLog::end(Endpoint* endpoint, const Call& executed, const char* schedule
     snprintf(step, sizeof step, "step %" PRIu64 " index %" PRIu64, executed.step, executed.index);
   }
   const uint64_t tenths_us = (ended_ns - begun_ns_) / 100;
-  log_line(GQSGD_LOG_TRACE, endpoint->subject, "call %" PRIu64 ", %s, %s: %s after %" PRIu64
-           ".%" PRIu64 " us%s", static_cast<uint64_t>(endpoint->calls), What(asked_).text, step,
+  log_line(GQSGD_LOG_TRACE, endpoint->subject,
+           "call %" PRIu64 ", %s, %s: %s after %" PRIu64 ".%" PRIu64 " us%s",
+           static_cast<uint64_t>(endpoint->calls), What(asked_).text, step,
            gqsgd_status_name(status.code()), tenths_us / 10, tenths_us % 10,
            is_on_stream(*endpoint, asked_) ? " on the host" : "");
 }

@@ -141,8 +141,8 @@ Message SparseLists::message_of(uint32_t peer, uint32_t origin) const {
   const size_t here_bytes =
       origin == endpoint_->rank() ? layout.list_bytes() : layout.list_landing_bytes(origin);
   // An index-value list stands for all values of the call: those that it leaves out are 0.
-  return Message{peer,       origin,     origin,           layout.list_bytes(),
-                 size_bytes, here_bytes, call_->value_count};
+  return Message{
+      peer, origin, origin, layout.list_bytes(), size_bytes, here_bytes, call_->value_count};
 }
 
 /** In the order in which they are taken. */

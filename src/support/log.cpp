@@ -125,10 +125,10 @@ int32_t read_logged_level() {
 }
 
 void set_log(gqsgd_log_level level, gqsgd_log_callback callback, void* user) {
-  const int32_t last = callback == nullptr ? read_environment()
-                                           : std::clamp(static_cast<int32_t>(level),
-                                                        int32_t{GQSGD_LOG_NONE},
-                                                        int32_t{GQSGD_LOG_TRACE});
+  const int32_t last = callback == nullptr
+                           ? read_environment()
+                           : std::clamp(static_cast<int32_t>(level), int32_t{GQSGD_LOG_NONE},
+                                        int32_t{GQSGD_LOG_TRACE});
   const Turn turn;
   const std::lock_guard<std::mutex> lock(sink().mutex);
   sink().callback = callback;

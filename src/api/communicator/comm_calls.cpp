@@ -139,12 +139,12 @@ Status read_stat(gqsgd_comm comm, const char* name, uint64_t* value) {
     *value = stat.value;
     return Status();
   }
-  return fail(
-      GQSGD_INVALID_ARGUMENT,
-      "stat \"%s\" is not known; there are calls, messages_sent, payload_bytes_sent, "
-      "uncompressed_bytes_sent, header_bytes_sent, payload_bytes_copied, workspace_bytes, nonfinite_blocks, wait_ns, "
-      "native_float_calls",
-      Shown(name).text());
+  return fail(GQSGD_INVALID_ARGUMENT,
+              "stat \"%s\" is not known; there are calls, messages_sent, payload_bytes_sent, "
+              "uncompressed_bytes_sent, header_bytes_sent, payload_bytes_copied, workspace_bytes, "
+              "nonfinite_blocks, wait_ns, "
+              "native_float_calls",
+              Shown(name).text());
 }
 
 /** What broke the communicator, or will fail the next call on a stream. */

@@ -56,9 +56,10 @@ void log_destroyed(const Communicator& communicator) {
   const Endpoint& endpoint = communicator.endpoint;
   const TransportCounters sent = endpoint.transport->counters();
   log_line(GQSGD_LOG_INFO, endpoint.subject,
-           "destroyed after %" PRIu64 " calls: %" PRIu64 " bytes sent, %" PRIu64
+           "destroyed after %" PRIu64 " call%s: %" PRIu64 " bytes sent, %" PRIu64
            " as float32, ratio %s; waited %" PRIu64 " ms",
-           static_cast<uint64_t>(endpoint.calls), static_cast<uint64_t>(sent.payload_bytes_sent),
+           static_cast<uint64_t>(endpoint.calls), endpoint.calls == 1 ? "" : "s",
+           static_cast<uint64_t>(sent.payload_bytes_sent),
            static_cast<uint64_t>(sent.uncompressed_bytes_sent),
            Ratio(sent.uncompressed_bytes_sent, sent.payload_bytes_sent).text,
            static_cast<uint64_t>(endpoint.wait_ns) / 1000000);

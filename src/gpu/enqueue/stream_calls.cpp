@@ -159,8 +159,8 @@ Status StreamCalls::make(const Call& call, Status own, Disagreement* found) {
   }
   const Status ended = end(enqueue(&attempt, refusal));
   const bool done = ended.ok();
-  log.end(&endpoint_, attempt.call,
-          done ? attempt.known->execution_plan.plan().schedule->name : "", ended);
+  log.end(&endpoint_, attempt.call, done ? attempt.known->execution_plan.plan().schedule->name : "",
+          ended);
   if (!done) unused_ = std::move(attempt.fresh);
   return ended;
 }
