@@ -6,14 +6,17 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <functional>
 #include <regex>
+#include <set>
 #include <sstream>
 #include <thread>
 #include <vector>
 
 #include "tests/support/ranks.h"
+#include "tests/support/socket_group.h"
 #include "tests/unit/transport/children.h"
 
 namespace gq::test {
@@ -207,7 +210,7 @@ TEST(LogLines, KindsOfCalls_EachOnceUpToTheCapacity) {
   EXPECT_EQ(lines.size(), 128u + 3);
 }
 
-TEST(LogLines, ScheduleByCosts_PredictionsAndOptionsWithoutEffect) {
+TEST(LogLines, ScheduleByCosts_PredictedTimes) {
   const Lines lines = standard_error_of(
       "info", threads(2, "costs=builtin", [](int, gqsgd_comm comm) {
         const std::string failure = call(comm, 64, "blocks-8,seed=7");
@@ -224,9 +227,20 @@ TEST(LogLines, ScheduleByCosts_PredictionsAndOptionsWithoutEffect) {
       << text_of(lines);
 }
 
+TEST(LogLines, OptionWithoutEffect_Warning) {
+  const Lines lines = standard_error_of("warn", [] {
+    return run_threads(custom_comms(socket_tables(2), "nontemporal_bytes=1"), call_twice);
+  });
+  EXPECT_EQ(lines.size(), 2u) << text_of(lines);
+  EXPECT_EQ(count(lines, kPrefix + "WARN " + kComm +
+                             R"(rank \d: option nontemporal_bytes has no effect over \w+: .*)"),
+            2u)
+      << text_of(lines);
+}
+
 TEST(LogLines, FormatBesideAPreset_SpecificationOfTheSameFormat) {
   for (const char* spec : {"rotated-4,block=64", "blocks-8,bits=4", "blocks-8,bits=4,bits_down=8",
-                           "levels=exponential,bits=8,norm=2:2,combine=average,seed=5"}) {
+                           "levels=exponential,bits=8,norm=2:2,seed=5"}) {
     const Lines lines = standard_error_of(
         "info", threads(1, "", [=](int, gqsgd_comm comm) { return call(comm, 10, spec); }));
     std::smatch shown;
