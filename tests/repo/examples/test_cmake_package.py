@@ -77,4 +77,4 @@ def test_missing_library_is_named(moved, tmp_path):
     library.unlink()
     done = configure(tmp_path / "program", moved)
     assert done.returncode != 0
-    assert str(library) in "".join(done.stderr.split("\n  "))
+    assert f"{library}, which belongs to this package" in " ".join(done.stderr.split())
