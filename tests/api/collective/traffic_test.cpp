@@ -258,7 +258,7 @@ TEST(TrafficClosedForm, OfAnEvenCallIsTwiceTheShareOfTheOthers) {
 }
 
 TEST(TrafficClosedForm, OfFloatsIsTheSameBytesAndOfBlocksFourForEachCodeScaleAndNorm) {
-  for (int32_t schedule : kSchedules) {
+  for (const auto schedule : kSchedules) {
     const Traffic traffic = closed_form({"none", 32, 32}, schedule, 1, 4, 4096);
     EXPECT_EQ(traffic.bytes, traffic.uncompressed_bytes) << schedule_name(schedule);
   }
