@@ -60,17 +60,8 @@ Status Allreduce::begin(Endpoint& endpoint, const Call& call, Status own) {
 Status Allreduce::resolve_auto() {
   if (call_.schedule_id != GQSGD_SCHEDULE_AUTO || has_one_schedule(call_.operation))
     return Status();
-  const CostQuestion question{call_.format,
-                              call_.schedule_id,
-                              endpoint_->size(),
-                              call_.value_count,
-                              endpoint_->chunk_value_count,
-                              endpoint_->transport->reads_in_place(),
-                              call_.dtype,
-                              &endpoint_->nodes,
-                              endpoint_->transport->adds()};
   Choice choice{};
-  GQ_TRY(endpoint_->choice.take(question, &choice));
+  GQ_TRY(endpoint_->choice.take(cost_question(*endpoint_, call_), &choice));
   call_.schedule_id = choice.schedule_id;
   call_.uncompressed = choice.uncompressed;
   if (!choice.uncompressed) return Status();

@@ -26,6 +26,10 @@ class Allreduce {
     return events_ + segment_norms_.steps_made() + lists_.steps_made() + executor_.moves_made();
   }
 
+  /** The call with its schedule resolved, and what is executed; of a call that succeeded. */
+  const Call& call() const { return call_; }
+  const Schedule& schedule() const { return *plan_.schedule; }
+
   /** True once codes may move: a failure from then on breaks the communicator. */
   bool agreed() const { return phase_ != Phase::agree; }
 

@@ -29,6 +29,7 @@ void ProgressLoop::begin(Endpoint& endpoint, const Call& call, Status own) {
   published_ = false;
   progress_ = 0;
   progress_ns_ = looked_ns_ = monotonic_ns();
+  log_.begin(endpoint, call);
   Status begun = endpoint.failure.get();
   if (begun.ok()) begun = operation_.begin(endpoint, call, own);
   published_ = begun.ok();
@@ -104,6 +105,7 @@ void ProgressLoop::end(Status status) {
   // reported; it may be another thread's.
   const Status broken = status.ok() ? Status() : endpoint_->failure.get();
   status_ = broken.ok() ? status : broken;
+  log_.end(endpoint_, operation_.call(), status_.ok() ? operation_.schedule().name : "", status_);
 }
 
 Status allreduce(Endpoint& endpoint, const Call& call, Status own) {

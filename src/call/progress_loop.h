@@ -5,6 +5,7 @@
 #define GQ_CALL_PROGRESS_LOOP_H
 
 #include "src/call/allreduce.h"
+#include "src/call/call_log.h"
 
 namespace gq {
 
@@ -36,6 +37,7 @@ class ProgressLoop {
 
   Endpoint* endpoint_ = nullptr;
   Allreduce operation_;
+  CallLog log_;
   bool published_ = false;
   bool ended_ = true;
   Status status_;

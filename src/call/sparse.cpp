@@ -140,7 +140,9 @@ Message SparseLists::message_of(uint32_t peer, uint32_t origin) const {
       static_cast<size_t>(endpoint_->lists[origin].entry_count) * sizeof(uint32_t);
   const size_t here_bytes =
       origin == endpoint_->rank() ? layout.list_bytes() : layout.list_landing_bytes(origin);
-  return Message{peer, origin, origin, layout.list_bytes(), size_bytes, here_bytes};
+  // An index-value list stands for all values of the call: those that it leaves out are 0.
+  return Message{
+      peer, origin, origin, layout.list_bytes(), size_bytes, here_bytes, call_->value_count};
 }
 
 /** In the order in which they are taken. */

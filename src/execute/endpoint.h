@@ -11,11 +11,13 @@
 
 #include "kernels/codec/random.h"
 #include "kernels/stages.h"
+#include "src/execute/call_kinds.h"
 #include "src/plan/auto_choice.h"
 #include "src/plan/plan.h"
 #include "src/schedule/nodes.h"
 #include "src/support/counter.h"
 #include "src/support/first_failure.h"
+#include "src/support/log.h"
 #include "src/support/names.h"
 #include "src/transport/transport.h"
 
@@ -56,6 +58,11 @@ struct Endpoint {
   SharedCounter workspace_bytes;
   SharedCounter wait_ns;
   Counter native_float_calls;
+
+  LogSubject subject;      ///< of lines in the log
+  CallKinds logged_kinds;  ///< used by the thread that makes the call at hand
+  /** Writes the specification of a format, as snprintf does; null: the log has none. */
+  size_t (*write_spec)(const Format& format, char* spec, size_t capacity_bytes) = nullptr;
 
   /** Takes the transport, and allocates the state of each rank of its group. May throw
    *  std::bad_alloc. */
@@ -137,6 +144,19 @@ struct Call {
 
 inline const char* operation_name(const Call& call) {
   return name_in(names_of(kOperationList), static_cast<size_t>(call.operation));
+}
+
+/** What AUTO is asked about a call on host memory. */
+inline CostQuestion cost_question(const Endpoint& endpoint, const Call& call) {
+  return {call.format,
+          GQSGD_SCHEDULE_AUTO,
+          endpoint.size(),
+          call.value_count,
+          endpoint.chunk_value_count,
+          endpoint.transport->reads_in_place(),
+          call.dtype,
+          &endpoint.nodes,
+          endpoint.transport->adds()};
 }
 
 /** Values of a message, equal on all ranks. */

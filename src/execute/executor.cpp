@@ -158,7 +158,7 @@ Status Executor::add_all(const Move& move) {
   if (floats) endpoint_->native_float_calls += 1;
   const size_t addend_count = (size_bytes + unit_bytes - 1) / unit_bytes;
   memset(arena_ + here_bytes + size_bytes, 0, addend_count * unit_bytes - size_bytes);
-  return endpoint_->transport->begin_sum({addend, here_bytes, addend_count});
+  return endpoint_->transport->begin_sum({addend, here_bytes, addend_count, counted_values(move)});
 }
 
 /** Makes a move that uses operands up. */

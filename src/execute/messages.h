@@ -7,6 +7,11 @@
 
 namespace gq {
 
+/** Values that the words of a move stand for: norms stand for none. */
+inline uint64_t counted_values(const Move& move) {
+  return move.content == Content::norms ? 0 : move.value_count;
+}
+
 /** The message of a move whose words lie, or are put, at `here_bytes` of the own arena. */
 inline Message message_of(const Layout& layout, const Move& move, size_t here_bytes) {
   const uint64_t last_value = move.first_value + move.value_count - 1;
@@ -18,7 +23,8 @@ inline Message message_of(const Layout& layout, const Move& move, size_t here_by
                  last_origin,
                  layout.offset_bytes(move.content, move.first_value),
                  layout.size_bytes(move.content, move.value_count),
-                 here_bytes};
+                 here_bytes,
+                 counted_values(move)};
 }
 
 /** A result lies where peers' results are put, unless this rank alone made it. */

@@ -30,4 +30,14 @@ Status AutoChoice::take(const CostQuestion& question, Choice* choice) {
   return Status();
 }
 
+Status AutoChoice::explain(CostQuestion question, AutoReason* reason) const {
+  Choice choice{};
+  double chosen_ns = 0, direct_ns = 0;
+  GQ_TRY(choose(question, *options_.costs, may_be_uncompressed(), &choice, &chosen_ns));
+  question.schedule_id = GQSGD_SCHEDULE_DIRECT;
+  GQ_TRY(predict_time(question, *options_.costs, &direct_ns));
+  *reason = {static_cast<uint64_t>(chosen_ns), static_cast<uint64_t>(direct_ns)};
+  return Status();
+}
+
 }  // namespace gq

@@ -15,6 +15,12 @@ struct AutoOptions {
   bool may_be_uncompressed = true;
 };
 
+/** Times of a call as the constants have them. */
+struct AutoReason {
+  uint64_t chosen_ns = 0;
+  uint64_t direct_ns = 0;
+};
+
 class AutoChoice {
  public:
   void set(const AutoOptions& options);
@@ -25,8 +31,13 @@ class AutoChoice {
   /** True if calls of AUTO may send float32 words. */
   bool leaves_out_compression() const { return options_.costs && may_be_uncompressed(); }
 
+  /** False: AUTO is direct. */
+  bool has_costs() const { return options_.costs != nullptr; }
+
   /** question.schedule_id is not looked at. Allocates where a call is the first of its kind. */
   Status take(const CostQuestion& question, Choice* choice);
+  /** Predicts again what made take() choose, for the log; there are constants. */
+  Status explain(CostQuestion question, AutoReason* reason) const;
 
  private:
   // A model with hundreds of tensors makes a few dozen kinds of calls.

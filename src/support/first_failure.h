@@ -7,12 +7,15 @@
 #include <atomic>
 #include <mutex>
 
+#include "src/support/log.h"
 #include "src/support/status.h"
 
 namespace gq {
 
 class FirstFailure {
  public:
+  /** Whose failure it is, for the line that is logged with it. */
+  void set_subject(LogSubject subject) { subject_ = subject; }
   /** Keeps `status` and its sentence unless there is a failure already. From any thread. */
   void keep(Status status, const char* sentence);
   /** The same for an abort by rank `rank`, also in a signal handler: no lock, no sentence yet. */
@@ -27,13 +30,15 @@ class FirstFailure {
   bool was_abort() const { return aborter_.load(std::memory_order_acquire) != 0; }
 
  private:
-  void keep_locked(Status status, const char* sentence);
-  void settle_abort();
+  bool keep_locked(Status status, const char* sentence);
+  bool settle_abort();
+  void log() const;
 
   static_assert(std::atomic<uint64_t>::is_always_lock_free, "for signal handlers");
   std::atomic<uint64_t> aborter_{0};  // rank + 1
   std::atomic<bool> broken_{false};   // status_ is a failure
   std::mutex mutex_;
+  LogSubject subject_;
   Status status_;
   char sentence_[kSentenceBytes] = "";
 };

@@ -18,8 +18,16 @@ namespace gq {
 struct TransportCounters {
   Counter messages_sent;
   Counter payload_bytes_sent;
+  Counter uncompressed_bytes_sent;  ///< of the same messages, were each of their values a float32
   Counter header_bytes_sent;
   Counter payload_bytes_copied;  ///< bytes the transport itself copied between ranks
+
+  /** Counts a message that stands for `value_count` values; norms and scales are none. */
+  void count_sent(size_t size_bytes, uint64_t value_count) {
+    messages_sent += 1;
+    payload_bytes_sent += size_bytes;
+    uncompressed_bytes_sent += value_count * sizeof(float);
+  }
 };
 
 /** Words on their way from one rank to another. */
@@ -30,6 +38,7 @@ struct Message {
   size_t offset_bytes;   ///< where they lie in that arena (equal on all ranks)
   size_t size_bytes;
   size_t here_bytes;  ///< transports that copy: where in the own arena they lie or are to be put
+  uint64_t value_count = 0;  ///< that the words stand for, to be counted: 0 for norms
 };
 
 /** What a transport may add by itself: integers modulo 2^64, or float32. */
@@ -41,6 +50,7 @@ struct Sum {
   Addend addend;
   size_t here_bytes;  ///< where the addends of this rank lie, and later the sums
   uint64_t addend_count;
+  uint64_t value_count = 0;  ///< that the addends stand for, to be counted
 };
 
 class StreamTransport;

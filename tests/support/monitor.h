@@ -21,9 +21,10 @@ inline constexpr const char* kStatNames[] = {"calls",
                                              "payload_bytes_copied",
                                              "nonfinite_blocks",
                                              "native_float_calls",
+                                             "uncompressed_bytes_sent",
                                              "workspace_bytes",
                                              "wait_ns"};
-inline constexpr size_t kExactStats = 7;
+inline constexpr size_t kExactStats = 8;
 using Stats = std::array<uint64_t, std::size(kStatNames)>;
 
 /** "" or what is wrong; an entry that could not be had stays. */

@@ -34,6 +34,7 @@ struct Variable {
 constexpr Variable kVariables[] = {
     {"GQSGD_COSTS", "file with the constants of schedule=auto"},
     {"GQSGD_FORCE_ISA", "instruction set of the CPU stages"},
+    {"GQSGD_LOG", "level of lines on standard error"},
     {"GQSGD_NCCL_LIBRARY", "NCCL to open where the process has none"},
     {"GQSGD_TIMEOUT_MS", "default timeout of communicators"},
 };

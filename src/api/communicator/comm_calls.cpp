@@ -7,6 +7,7 @@
 
 #include "src/api/call_scope.h"
 #include "src/api/check.h"
+#include "src/api/communicator/comm_log.h"
 #include "src/api/communicator/communicator.h"
 #include "src/api/config.h"
 #include "src/api/quantizer/quantizer.h"
@@ -31,6 +32,7 @@ Status destroy(gqsgd_comm comm) {
   if (communicator->busy.load(std::memory_order_acquire)) {
     abort_group(communicator->endpoint, "was destroyed during a call");
   }
+  log_destroyed(*communicator);
   return Status();
 }
 
@@ -124,6 +126,7 @@ Status read_stat(gqsgd_comm comm, const char* name, uint64_t* value) {
       {"calls", endpoint.calls},
       {"messages_sent", counters.messages_sent},
       {"payload_bytes_sent", counters.payload_bytes_sent},
+      {"uncompressed_bytes_sent", counters.uncompressed_bytes_sent},
       {"header_bytes_sent", counters.header_bytes_sent},
       {"payload_bytes_copied", counters.payload_bytes_copied},
       {"workspace_bytes", endpoint.workspace_bytes},
@@ -136,12 +139,12 @@ Status read_stat(gqsgd_comm comm, const char* name, uint64_t* value) {
     *value = stat.value;
     return Status();
   }
-  return fail(
-      GQSGD_INVALID_ARGUMENT,
-      "stat \"%s\" is not known; there are calls, messages_sent, payload_bytes_sent, "
-      "header_bytes_sent, payload_bytes_copied, workspace_bytes, nonfinite_blocks, wait_ns, "
-      "native_float_calls",
-      Shown(name).text());
+  return fail(GQSGD_INVALID_ARGUMENT,
+              "stat \"%s\" is not known; there are calls, messages_sent, payload_bytes_sent, "
+              "uncompressed_bytes_sent, header_bytes_sent, payload_bytes_copied, workspace_bytes, "
+              "nonfinite_blocks, wait_ns, "
+              "native_float_calls",
+              Shown(name).text());
 }
 
 /** What broke the communicator, or will fail the next call on a stream. */

@@ -1,8 +1,10 @@
 // The communicators of this process: their table, and who is inside.
 #include "src/api/communicator/communicator.h"
 
+#include "src/api/communicator/comm_log.h"
 #include "src/api/handles.h"
 #include "src/api/instruction_set.h"
+#include "src/api/quantizer/quantizer_spec.h"
 #include "src/support/fork.h"
 #include "src/support/immortal.h"
 
@@ -76,8 +78,9 @@ Status add_communicator(std::unique_ptr<Transport> transport, const char* name,
     GQ_TRY(open_stream_calls(communicator->endpoint.transport->on_streams(), communicator.get()));
   }
   seen_communicators.store(&communicators(), std::memory_order_release);
-  const uintptr_t token = communicators().add(std::move(communicator));
+  const uintptr_t token = communicators().add(communicator);
   if (token == 0) return fail(GQSGD_NO_MEMORY, "no memory for a communicator");
+  log_created(communicator.get(), options, token);
   *comm = reinterpret_cast<gqsgd_comm>(token);
   return Status();
 }
@@ -163,6 +166,7 @@ Status fill_endpoint(std::unique_ptr<Transport> transport, const CommOptions& op
                      Workers* workers, Endpoint* endpoint) {
   GQ_TRY(find_cpu_stages(&endpoint->stages));
   endpoint->workers = workers;
+  endpoint->write_spec = write_short_spec;
   const uint32_t ranks = transport->size();
   try {
     GQ_TRY(fill_nodes(*transport, options, &endpoint->nodes));

@@ -54,7 +54,8 @@ std::shared_ptr<const CostConstants> costs_of_environment() {
   std::shared_ptr<const CostConstants> costs;
   if (path == nullptr || path[0] == '\0') return costs;
   if (read_costs(path, &costs).ok()) return costs;
-  log_line("GQSGD_COSTS: %s; schedule auto goes on without constants, as direct", last_error());
+  log_line(GQSGD_LOG_WARN, "GQSGD_COSTS: %s; schedule auto goes on without constants, as direct",
+           last_error());
   return nullptr;
 }
 

@@ -43,7 +43,8 @@ int64_t default_timeout_ms() {
       timeout_ms <= kTimeoutMsMax) {
     return timeout_ms;
   }
-  log_line("GQSGD_TIMEOUT_MS=%s is not a number of milliseconds; the default %" PRId64 " is used",
+  log_line(GQSGD_LOG_WARN,
+           "GQSGD_TIMEOUT_MS=%s is not a number of milliseconds; the default %" PRId64 " is used",
            Shown(text).text(), kTimeoutMsDefault);
   return kTimeoutMsDefault;
 }

@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "src/api/quantizer/quantizer_rules.h"
 #include "src/api/quantizer/spec_items.h"
@@ -263,6 +264,50 @@ size_t describe_quantizer(const Format& f, char* text, size_t capacity_bytes) {
       word(names_of(kRotateList), f.rotate), word(names_of(kCombineList), f.combine),
       word(names_of(kBoolList), f.rescale), f.mantissa_bits,
       word(names_of(kNonfiniteList), f.nonfinite), f.seed));
+}
+
+namespace {
+
+using SpecText = char[256];
+
+/** Appends the fields in which two full specifications differ, and, where levels or bits do, those
+ *  that would follow from them. Returns how many. */
+size_t append_differences(std::string_view spec, std::string_view base, SpecText* text) {
+  size_t used = strlen(*text), count = 0;
+  bool derives = false;
+  SpecItem item, base_item;
+  for (int field = 0; next_item(&spec, &item) && next_item(&base, &base_item); ++field) {
+    const bool differs = item.value != base_item.value;
+    derives = derives || (differs && (field == kLevels || field == kBits));
+    if (!differs && !(derives && (field == kBitsDown || field == kCombine))) continue;
+    used +=
+        static_cast<size_t>(snprintf(*text + used, sizeof *text - used, ",%s=", kFieldList[field]));
+    if (used + item.value.size() >= sizeof *text) break;  // longer than any specification is
+    memcpy(*text + used, item.value.data(), item.value.size());
+    used += item.value.size();
+    (*text)[used] = '\0';
+    ++count;
+  }
+  return count;
+}
+
+}  // namespace
+
+size_t write_short_spec(const Format& format, char* spec, size_t capacity_bytes) {
+  SpecText full, base, candidate, shortest = "";
+  describe_quantizer(format, full, sizeof full);
+  size_t least = kFieldCount + 1;
+  for (const Preset& preset : kPresets) {
+    Format preset_format;
+    if (!parse_quantizer(preset.name, &preset_format).ok()) continue;
+    describe_quantizer(preset_format, base, sizeof base);
+    snprintf(candidate, sizeof candidate, "%s", preset.name);
+    const size_t count = append_differences(full, base, &candidate);
+    if (count >= least) continue;
+    least = count;
+    memcpy(shortest, candidate, sizeof shortest);
+  }
+  return static_cast<size_t>(snprintf(spec, capacity_bytes, "%s", shortest));
 }
 
 }  // namespace gq

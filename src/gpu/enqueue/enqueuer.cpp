@@ -82,7 +82,7 @@ Status Enqueuer::sum(const ExecutionStep& step) const {
   if (rest_bytes > 0) {
     GQ_TRY(transport_.device().clear(words + step.size_bytes, rest_bytes, call_.stream));
   }
-  return transport_.sum(addend, words, addend_count, call_.stream);
+  return transport_.sum(addend, words, addend_count, step.value_count, call_.stream);
 }
 
 /** Formats with one norm have one for each segment, which do not fit into a header. */

@@ -29,7 +29,8 @@ struct ExecutionStep {
   size_t from_bytes = 0;  ///< copy; or where the one operand of a stage lies
   size_t to_bytes = 0;
   size_t size_bytes = 0;
-  uint32_t first = 0;  ///< of the transfers of an exchange, or of the operands of a stage
+  uint64_t value_count = 0;  ///< sum: of the values that are added
+  uint32_t first = 0;        ///< of the transfers of an exchange, or of the operands of a stage
   uint32_t count = 0;
   bool aside = false;  ///< an exchange that comes after all before it, and next to what follows
 };

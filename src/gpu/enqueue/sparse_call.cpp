@@ -137,7 +137,8 @@ Status StreamCalls::exchange_lists(const Call& call, const Plan& plan) {
   for (uint32_t distance = 1; distance < ranks; ++distance) {
     const uint32_t to = (rank + distance) % ranks, from = (rank + ranks - distance) % ranks;
     if (size_bytes(rank) > 0) {
-      list_transfers_.push_back({to, true, layout.list_bytes(), size_bytes(rank)});
+      list_transfers_.push_back(
+          {to, true, layout.list_bytes(), size_bytes(rank), 0, call.value_count});
     }
     if (size_bytes(from) > 0) {
       list_transfers_.push_back(

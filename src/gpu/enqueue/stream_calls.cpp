@@ -10,6 +10,7 @@
 
 #include "kernels/codec/norm.h"
 #include "src/call/agreement.h"
+#include "src/call/call_log.h"
 #include "src/gpu/device/time_range.h"
 #include "src/gpu/enqueue/scratch_layout.h"
 #include "src/gpu/enqueue/sparse_arena.h"
@@ -145,6 +146,8 @@ Status StreamCalls::make(const Call& call, Status own, Disagreement* found) {
   attempt.found = found;
   GQ_TRY(device_.is_capturing(call.stream, &attempt.captured));
   if (attempt.captured) return end(capture(&attempt, refusal));
+  CallLog log;
+  log.begin(endpoint_, call);
   endpoint_.sequence += 1;
   endpoint_.calls += 1;
   const Status counted = call.counts_later ? take_step(&attempt.call) : Status();
@@ -155,7 +158,10 @@ Status StreamCalls::make(const Call& call, Status own, Disagreement* found) {
     if (!call.counts_later) attempt.call.step_at = nullptr;  // which may lead anywhere
   }
   const Status ended = end(enqueue(&attempt, refusal));
-  if (!ended.ok()) unused_ = std::move(attempt.fresh);
+  const bool done = ended.ok();
+  log.end(&endpoint_, attempt.call, done ? attempt.known->execution_plan.plan().schedule->name : "",
+          ended);
+  if (!done) unused_ = std::move(attempt.fresh);
   return ended;
 }
 

@@ -125,8 +125,7 @@ Status CustomTransport::send(const Message& message) {
   GQ_TRY(intact());
   moving_ = true;
   GQ_TRY(start_send(message.peer, arena_.get() + message.here_bytes, message.size_bytes));
-  counters_.messages_sent += 1;
-  counters_.payload_bytes_sent += message.size_bytes;
+  counters_.count_sent(message.size_bytes, message.value_count);
   // Stages take longer than a wire's buffers last: what is under way is helped on between them.
   GQ_TRY(progress(0));
   return sends_.size() < kSendsMax ? Status() : reap_sends();
@@ -154,8 +153,7 @@ Status CustomTransport::begin_sum(const Sum& sum) {
   GQ_TRY(intact());
   moving_ = true;
   GQ_TRY(start_sum(sum));
-  counters_.messages_sent += 1;
-  counters_.payload_bytes_sent += sum.addend_count * addend_bytes(sum.addend);
+  counters_.count_sent(sum.addend_count * addend_bytes(sum.addend), sum.value_count);
   return Status();
 }
 

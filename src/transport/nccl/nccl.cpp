@@ -34,7 +34,8 @@ class NcclTransport final : public StreamTransport {
   Status gather(const void* own, void* all, size_t size_bytes, StreamHandle stream) override;
   Status exchange(unsigned char* arena, const Transfer* transfers, size_t transfer_count,
                   StreamHandle stream) override;
-  Status sum(Addend addend, void* words, uint64_t addend_count, StreamHandle stream) override;
+  Status sum(Addend addend, void* words, uint64_t addend_count, uint64_t value_count,
+             StreamHandle stream) override;
   const uint32_t* broken_word() const override { return shared_memory_.as<const uint32_t>(); }
 
   void show_headers(const Header* headers) override { headers_ = headers; }
@@ -136,7 +137,7 @@ Status NcclTransport::warm() {
   GQ_TRY(device_.clear(own.words.data(), own.words.size_bytes(), own.stream));
   GQ_TRY(gather(own.words.data() + size_ * kWordBytes, own.words.data(), kWordBytes, own.stream));
   GQ_TRY(exchange(own.words.data(), transfers.get(), count, own.stream));
-  GQ_TRY(sum(Addend::uint64, own.words.data(), 1, own.stream));
+  GQ_TRY(sum(Addend::uint64, own.words.data(), 1, 0, own.stream));
   GQ_TRY(device_.record(own.event, own.stream));
   const auto look = [](void* self) { return static_cast<NcclTransport*>(self)->check(); };
   bool done = false;
@@ -172,8 +173,7 @@ Status NcclTransport::transfer(unsigned char* arena, const Transfer& transfer,
         library.receive(words, transfer.size_bytes, nccl::kUint8, peer, comm_.get(), stream),
         "ncclRecv");
   }
-  counters_.messages_sent += 1;
-  counters_.payload_bytes_sent += transfer.size_bytes;
+  counters_.count_sent(transfer.size_bytes, transfer.value_count);
   return accepted(library.send(words, transfer.size_bytes, nccl::kUint8, peer, comm_.get(), stream),
                   "ncclSend");
 }
@@ -191,10 +191,10 @@ Status NcclTransport::exchange(unsigned char* arena, const Transfer* transfers,
   return status.ok() ? comm_.through(ended, "ncclGroupEnd") : status;
 }
 
-Status NcclTransport::sum(Addend addend, void* words, uint64_t addend_count, StreamHandle stream) {
+Status NcclTransport::sum(Addend addend, void* words, uint64_t addend_count, uint64_t value_count,
+                          StreamHandle stream) {
   const nccl::DataType type = addend == Addend::uint64 ? nccl::kUint64 : nccl::kFloat32;
-  counters_.messages_sent += 1;
-  counters_.payload_bytes_sent += addend_count * addend_bytes(addend);
+  counters_.count_sent(addend_count * addend_bytes(addend), value_count);
   return comm_.through(comm_.library().all_reduce(words, words, static_cast<size_t>(addend_count),
                                                   type, nccl::kSum, comm_.get(), stream),
                        "ncclAllReduce");

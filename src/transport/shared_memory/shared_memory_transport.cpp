@@ -100,11 +100,6 @@ Status SharedMemoryTransport::words_of(uint32_t origin, uint64_t offset_bytes, s
   return Status();
 }
 
-void SharedMemoryTransport::count_sent(size_t size_bytes) {
-  counters_.messages_sent += 1;
-  counters_.payload_bytes_sent += size_bytes;
-}
-
 uint64_t SharedMemoryTransport::newest_call() const { return published_; }
 
 /** Peers learn which rank claims more than its arena has. */
@@ -116,7 +111,7 @@ Status SharedMemoryTransport::reach_checked(uint32_t origin, uint64_t end_bytes)
 
 Status SharedMemoryTransport::send(const Message& message) {
   GQ_TRY(signal(message.peer));
-  count_sent(message.size_bytes);
+  count_sent(message.size_bytes, message.value_count);
   return Status();
 }
 

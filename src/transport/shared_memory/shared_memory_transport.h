@@ -50,8 +50,10 @@ class SharedMemoryTransport : public Transport {
   /** Words in the arena of `origin`, where a signal has shown that they are there. */
   Status words_of(uint32_t origin, uint64_t offset_bytes, size_t size_bytes,
                   const unsigned char** words);
-  /** Counts words that others move on behalf of this rank. */
-  void count_sent(size_t size_bytes);
+  /** Counts words that others move on behalf of this rank, and the values that they stand for. */
+  void count_sent(size_t size_bytes, uint64_t value_count) {
+    counters_.count_sent(size_bytes, value_count);
+  }
   void count_copied(size_t size_bytes) { counters_.payload_bytes_copied += size_bytes; }
   /** The number of this rank's newest call. */
   uint64_t newest_call() const;

@@ -104,7 +104,8 @@ Status IpcStreams::choose_way() {
   way_ = direct ? Way::direct : Way::staged;
   if (direct) return Status();
   close_all();
-  log_line("rank %u: words of %s device %d go to other processes through host memory: %s", rank(),
+  log_line(GQSGD_LOG_WARN, LogSubject{tag(), rank()},
+           "packed codes of %s device %d go to other processes through host memory: %s",
            device().name, ordinal(), why);
   return Status();
 }

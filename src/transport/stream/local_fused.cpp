@@ -232,13 +232,15 @@ void LocalFused::know_peers(FusedArgs* args) const {
 
 /** What peers read of this rank: their shard of its codes, and its sums. */
 void LocalFused::count_traffic(const FusedArgs& args) const {
-  const auto size_bytes = [&](uint32_t owner) {
-    return words_for(args.coding.bits, args.shards[owner].value_count) * sizeof(uint32_t);
+  const auto count_shard = [&](uint32_t owner) {
+    const uint64_t value_count = args.shards[owner].value_count;
+    shared_memory_.count_sent(words_for(args.coding.bits, value_count) * sizeof(uint32_t),
+                              value_count);
   };
   for (uint32_t peer = 0; peer < args.ranks; ++peer) {
     if (peer == shared_memory_.rank()) continue;
-    shared_memory_.count_sent(size_bytes(peer));
-    shared_memory_.count_sent(size_bytes(shared_memory_.rank()));
+    count_shard(peer);
+    count_shard(shared_memory_.rank());
   }
 }
 

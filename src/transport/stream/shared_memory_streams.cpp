@@ -43,12 +43,13 @@ Status SharedMemoryStreams::gather(const void* own, void* all, size_t size_bytes
 Status SharedMemoryStreams::exchange(unsigned char* arena, const Transfer* transfers,
                                      size_t transfer_count, StreamHandle stream) {
   for (size_t k = 0; k < transfer_count; ++k) {
-    if (transfers[k].sends) shared_memory_.count_sent(transfers[k].size_bytes);
+    if (!transfers[k].sends) continue;
+    shared_memory_.count_sent(transfers[k].size_bytes, transfers[k].value_count);
   }
   return pass(arena, transfers, transfer_count, stream);
 }
 
-Status SharedMemoryStreams::sum(Addend, void*, uint64_t addend_count, StreamHandle) {
+Status SharedMemoryStreams::sum(Addend, void*, uint64_t addend_count, uint64_t, StreamHandle) {
   return fail(GQSGD_INTERNAL, "rank %u: a transport that cannot add was asked for %" PRIu64 " sums",
               rank(), addend_count);
 }

@@ -29,7 +29,8 @@ class SharedMemoryStreams : public StreamTransport {
   Status gather(const void* own, void* all, size_t size_bytes, StreamHandle stream) final;
   Status exchange(unsigned char* arena, const Transfer* transfers, size_t transfer_count,
                   StreamHandle stream) final;
-  Status sum(Addend addend, void* words, uint64_t addend_count, StreamHandle stream) final;
+  Status sum(Addend addend, void* words, uint64_t addend_count, uint64_t value_count,
+             StreamHandle stream) final;
   const uint32_t* broken_word() const final { return broken_.as<const uint32_t>(); }
   void leak_in_use() override { broken_.forget(); }
 

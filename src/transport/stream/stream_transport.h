@@ -20,6 +20,7 @@ struct Transfer {
   size_t here_bytes;
   size_t size_bytes;
   size_t there_bytes = 0;
+  uint64_t value_count = 0;  ///< of what is sent, to be counted: 0 for norms
 };
 
 /** What a rank's end on streams is made with; all of it outlives that end. */
@@ -48,8 +49,9 @@ class StreamTransport : public Transport {
   virtual bool agrees_on_host() const { return false; }
   /** True if sum() works. */
   virtual bool can_sum() const { return true; }
-  /** The sum over all ranks takes the place of the words. */
-  virtual Status sum(Addend addend, void* words, uint64_t addend_count, StreamHandle stream) = 0;
+  /** The sum over all ranks takes the place of the words, which stand for `value_count` values. */
+  virtual Status sum(Addend addend, void* words, uint64_t addend_count, uint64_t value_count,
+                     StreamHandle stream) = 0;
   /** All ranks have agreed on a call that has words, and are about to fill their streams with it.
    */
   virtual Status begin_call() { return Status(); }

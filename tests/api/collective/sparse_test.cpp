@@ -74,7 +74,7 @@ INSTANTIATE_TEST_SUITE_P(Ranks, Sparse, testing::Values(1, 2, 3, 4, 5, 6, 7, 8, 
 
 /** What a communicator has sent. */
 struct Sent {
-  uint64_t messages, payload_bytes, header_bytes;
+  uint64_t messages, payload_bytes, header_bytes, uncompressed_bytes;
 };
 
 Sent sent(gqsgd_comm comm) {
@@ -83,7 +83,8 @@ Sent sent(gqsgd_comm comm) {
     if (gqsgd_comm_stat(comm, name, &value) != GQSGD_OK) throw std::runtime_error(name);
     return value;
   };
-  return {stat("messages_sent"), stat("payload_bytes_sent"), stat("header_bytes_sent")};
+  return {stat("messages_sent"), stat("payload_bytes_sent"), stat("header_bytes_sent"),
+          stat("uncompressed_bytes_sent")};
 }
 
 /** Runs the operation and returns what it sent. */
@@ -93,7 +94,8 @@ Sent traffic_of(gqsgd_comm comm, const Operation& operation, const Values& input
   if (failure->empty()) *failure = allreduce(comm, operation, input, result);
   const Sent after = sent(comm);
   return {after.messages - before.messages, after.payload_bytes - before.payload_bytes,
-          after.header_bytes - before.header_bytes};
+          after.header_bytes - before.header_bytes,
+          after.uncompressed_bytes - before.uncompressed_bytes};
 }
 
 /** Sparse and direct, and whether sparse entries were sent. */
@@ -181,6 +183,9 @@ TEST(SparseTraffic, ListsTake32BitsForEachCodeThatIsNotZero) {
                           const uint64_t bytes = rank == 1 ? 0 : 2 * 4 * 70;
                           const uint64_t messages = rank == 1 ? 0 : 2;
                           if (compared.sparse.payload_bytes != bytes) return "other bytes";
+                          if (compared.sparse.uncompressed_bytes != messages * 4 * kCount) {
+                            return "other values for which the entries stand";
+                          }
                           return compared.sparse.messages == messages ? "" : "other messages";
                         }),
             "");

@@ -15,6 +15,7 @@ constexpr size_t kChunk = 64;
 struct Traffic {
   uint64_t messages = 0;
   uint64_t bytes = 0;
+  uint64_t uncompressed_bytes = 0;
   bool operator==(const Traffic&) const = default;
 };
 
@@ -128,13 +129,19 @@ size_t norms_bytes(const Format& format, size_t value_count) {
   return format.block == 0 ? 0 : (value_count + format.block - 1) / format.block * 2;
 }
 
+/** What messages hold: norms are no values. */
+enum class Content { values, norms };
+
 /** Adds a message per chunk. */
 template <typename BytesOf>
-void add(const Format& format, const std::vector<Run>& runs, BytesOf bytes_of, Traffic* traffic) {
+void add(const Format& format, const std::vector<Run>& runs, Content content, BytesOf bytes_of,
+         Traffic* traffic) {
   for (const Run& run : runs) {
     for (size_t first = run.first; first < run.last; first += format.chunk()) {
+      const size_t value_count = std::min(format.chunk(), run.last - first);
       traffic->messages += 1;
-      traffic->bytes += bytes_of(std::min(format.chunk(), run.last - first));
+      traffic->bytes += bytes_of(value_count);
+      if (content == Content::values) traffic->uncompressed_bytes += 4 * value_count;
     }
   }
 }
@@ -153,18 +160,18 @@ Traffic closed_form(const Format& format, gqsgd_schedule schedule, size_t rank, 
     return words_bytes(format.bits_down, count) + (format.rescale ? norms(count) : 0);
   };
   if (format.block != 0) {
-    add(format, up, norms, &traffic);
-    add(format, down, norms, &traffic);
+    add(format, up, Content::norms, norms, &traffic);
+    add(format, down, Content::norms, norms, &traffic);
   }
   if (schedule == GQSGD_SCHEDULE_DIRECT) {
-    add(format, up, codes, &traffic);
-    add(format, down, sums, &traffic);
+    add(format, up, Content::values, codes, &traffic);
+    add(format, down, Content::values, sums, &traffic);
     return traffic;
   }
   const auto runs_of = schedule == GQSGD_SCHEDULE_RING   ? ring_runs
                        : schedule == GQSGD_SCHEDULE_TREE ? tree_runs
                                                          : butterfly_runs;
-  add(format, runs_of(format, rank, rank_count, value_count), codes, &traffic);
+  add(format, runs_of(format, rank, rank_count, value_count), Content::values, codes, &traffic);
   return traffic;
 }
 
@@ -176,21 +183,29 @@ uint64_t stat(gqsgd_comm comm, const char* name) {
 
 std::string compare(const Traffic& counted, const Traffic& expected, const std::string& what) {
   if (counted == expected) return "";
-  return what + ": " + std::to_string(counted.messages) + " messages and " +
-         std::to_string(counted.bytes) + " bytes, expected " + std::to_string(expected.messages) +
-         " and " + std::to_string(expected.bytes);
+  const auto text_of = [](const Traffic& traffic) {
+    return std::to_string(traffic.messages) + " messages and " + std::to_string(traffic.bytes) +
+           " bytes, " + std::to_string(traffic.uncompressed_bytes) + " as float32";
+  };
+  return what + ": " + text_of(counted) + ", expected " + text_of(expected);
+}
+
+Traffic traffic_of(gqsgd_comm comm) {
+  return {stat(comm, "messages_sent"), stat(comm, "payload_bytes_sent"),
+          stat(comm, "uncompressed_bytes_sent")};
 }
 
 /** Runs one operation and holds the counters to the closed form. */
 std::string count_operation(const Format& format, gqsgd_schedule schedule, int rank, int rank_count,
                             size_t value_count, gqsgd_comm comm) {
-  const Traffic before{stat(comm, "messages_sent"), stat(comm, "payload_bytes_sent")};
+  const Traffic before = traffic_of(comm);
   const Operation operation{format.text, schedule};
   Values result;
   const std::string failure = allreduce(comm, operation, Values(value_count, 1.0f), &result);
   if (!failure.empty()) return failure;
-  return compare({stat(comm, "messages_sent") - before.messages,
-                  stat(comm, "payload_bytes_sent") - before.bytes},
+  const Traffic after = traffic_of(comm);
+  return compare({after.messages - before.messages, after.bytes - before.bytes,
+                  after.uncompressed_bytes - before.uncompressed_bytes},
                  closed_form(format, schedule, rank, rank_count, value_count),
                  describe(operation) + ", " + std::to_string(value_count) + " values");
 }
@@ -231,7 +246,7 @@ TEST_P(TrafficCounters, OfProcessesEqualTheClosedFormsAndNothingIsCopied) {
             "");
 }
 
-INSTANTIATE_TEST_SUITE_P(Ranks, TrafficCounters, testing::Values(1, 2, 3, 4, 7, 9));
+INSTANTIATE_TEST_SUITE_P(Ranks, TrafficCounters, testing::Values(1, 2, 3, 4, 7, 8, 9));
 
 TEST(TrafficClosedForm, OfAnEvenCallIsTwiceTheShareOfTheOthers) {
   // n = 4, 4,096 values of 8 bits: 2 (n - 1) / n of 4,096 bytes.
@@ -241,6 +256,18 @@ TEST(TrafficClosedForm, OfAnEvenCallIsTwiceTheShareOfTheOthers) {
     EXPECT_EQ(traffic.bytes, 2u * 3 * 4096 / 4) << schedule_name(schedule);
     EXPECT_EQ(traffic.messages, 2u * 3 * 1024 / kChunk) << schedule_name(schedule);
   }
+}
+
+TEST(TrafficClosedForm, OfFloatsIsTheSameBytesAndOfBlocksFourForEachCodeScaleAndNorm) {
+  for (const auto schedule : kSchedules) {
+    const Traffic traffic = closed_form({"none", 32, 32}, schedule, 1, 4, 4096);
+    EXPECT_EQ(traffic.bytes, traffic.uncompressed_bytes) << schedule_name(schedule);
+  }
+  // A value travels up and down, each time in 1 byte, with 1/64 of a norm and, down, of a scale.
+  const Traffic blocks =
+      closed_form({"blocks-8", 8, 8, 128, true}, GQSGD_SCHEDULE_DIRECT, 1, 4, 4096);
+  EXPECT_EQ(blocks.uncompressed_bytes, 2u * 4 * 3 * 1024);
+  EXPECT_EQ(blocks.bytes, 3u * 1024 * 2 + 3u * 8 * 2 * 3);
 }
 
 TEST(TrafficHeader, EveryCallPublishesOneHeaderOf64Bytes) {

@@ -86,8 +86,7 @@ class CopyingTransport final : public Transport {
     sent.size_bytes = message.size_bytes;
     if (wire_->leaves == Leaves::at_once) sent.bytes.assign(words, words + message.size_bytes);
     wire_->sent[{rank_, message.peer}].push_back(std::move(sent));
-    counters_.messages_sent += 1;
-    counters_.payload_bytes_sent += message.size_bytes;
+    counters_.count_sent(message.size_bytes, message.value_count);
     return Status();
   }
   Status expect(const Message& message) override {

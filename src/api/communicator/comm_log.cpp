@@ -1,0 +1,68 @@
+// What a reader of the log needs to know of a communicator once.
+#include "src/api/communicator/comm_log.h"
+
+#include <inttypes.h>
+
+#include "src/support/log.h"
+#include "src/support/ratio.h"
+#include "src/support/shown.h"
+
+namespace gq {
+namespace {
+
+/** Generation and index, which tell live handles apart. */
+uint32_t number_of_token(uintptr_t token) { return static_cast<uint32_t>(token ^ token >> 16); }
+
+void warn_of_options(const Communicator& communicator, const CommOptions& options) {
+  const Endpoint& endpoint = communicator.endpoint;
+  if (options.nontemporal_bytes > 0 && !endpoint.transport->reads_in_place()) {
+    log_line(GQSGD_LOG_WARN, endpoint.subject,
+             "option nontemporal_bytes has no effect over %s: no peer reads this rank's memory",
+             Shown(communicator.transport_name).text());
+  }
+  if (options.choice.costs && communicator.has_streams_only()) {
+    log_line(GQSGD_LOG_WARN, endpoint.subject,
+             "costs have no effect on streams: schedule auto is direct");
+  }
+}
+
+const char* auto_of(const Communicator& communicator) {
+  if (communicator.has_streams_only()) return "direct on streams";
+  return communicator.endpoint.choice.has_costs() ? "chosen by costs" : "direct, no costs given";
+}
+
+}  // namespace
+
+void log_created(Communicator* communicator, const CommOptions& options, uintptr_t token) {
+  Endpoint& endpoint = communicator->endpoint;
+  const uint32_t tag = endpoint.transport->tag();
+  endpoint.subject = {tag != 0 ? tag : number_of_token(token), endpoint.rank()};
+  endpoint.failure.set_subject(endpoint.subject);
+  if (!is_logged(GQSGD_LOG_WARN)) return;
+  warn_of_options(*communicator, options);
+  const uint32_t nodes = endpoint.nodes.count();
+  const int64_t timeout_ms = endpoint.timeout_ms.load(std::memory_order_relaxed);
+  log_line(GQSGD_LOG_INFO, endpoint.subject,
+           "%u ranks over %s on %u node%s; schedule auto: %s; stages %s; chunk %" PRIu64
+           " values; %u thread%s; timeout %" PRId64 " ms; libgqsgd %d.%d.%d, wire version %u",
+           endpoint.size(), Shown(communicator->transport_name).text(), nodes,
+           nodes == 1 ? "" : "s", auto_of(*communicator), endpoint.stages->name,
+           endpoint.chunk_value_count, options.threads, options.threads == 1 ? "" : "s", timeout_ms,
+           GQSGD_VERSION_MAJOR, GQSGD_VERSION_MINOR, GQSGD_VERSION_PATCH, kWireVersion);
+}
+
+void log_destroyed(const Communicator& communicator) {
+  if (!is_logged(GQSGD_LOG_INFO)) return;
+  const Endpoint& endpoint = communicator.endpoint;
+  const TransportCounters sent = endpoint.transport->counters();
+  log_line(GQSGD_LOG_INFO, endpoint.subject,
+           "destroyed after %" PRIu64 " call%s: %" PRIu64 " bytes sent, %" PRIu64
+           " as float32, ratio %s; waited %" PRIu64 " ms",
+           static_cast<uint64_t>(endpoint.calls), endpoint.calls == 1 ? "" : "s",
+           static_cast<uint64_t>(sent.payload_bytes_sent),
+           static_cast<uint64_t>(sent.uncompressed_bytes_sent),
+           Ratio(sent.uncompressed_bytes_sent, sent.payload_bytes_sent).text,
+           static_cast<uint64_t>(endpoint.wait_ns) / 1000000);
+}
+
+}  // namespace gq
