@@ -108,7 +108,7 @@ Status StreamCalls::open() {
   OnDevice here(device_);
   GQ_TRY(here.enter(transport_.ordinal()));
   const size_t headers_bytes = endpoint_.size() * sizeof(Header);
-  const size_t lists_bytes = endpoint_.size() * sizeof(EntryList);
+  const size_t lists_bytes = endpoint_.size() * sizeof(RankEntries);
   GQ_TRY(scratch_.reserve(device_, kHeadersBytes + headers_bytes + lists_bytes));
   GQ_TRY(pinned_.reserve(device_, kPinnedHeadersBytes + headers_bytes + lists_bytes));
   memset(pinned_.data(), 0, pinned_.size_bytes());

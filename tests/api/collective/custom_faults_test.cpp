@@ -194,7 +194,7 @@ TEST(CustomFaults, ForeignBytesAreProtocol) {
 }
 
 TEST(CustomFaults, SendThatNeverLeavesIsATimeoutThatNamesItsPeer) {
-  // Of a short call: a header, codes and sums; or two headers and a list.
+  // Of a short call: a header, codes and sums; or two headers and entries.
   for (const auto& [schedule, after] :
        {std::pair{GQSGD_SCHEDULE_DIRECT, 2}, std::pair{GQSGD_SCHEDULE_SPARSE, 2}}) {
     const auto outcomes = run_with({Fault::kStuck, after}, "timeout_ms=300", schedule);

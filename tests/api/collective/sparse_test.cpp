@@ -28,7 +28,7 @@ std::vector<Case> cases_of(int rank_count) {
         format, GQSGD_SCHEDULE_SPARSE, step % 2 ? GQSGD_SUM : GQSGD_MEAN, step % 3 == 0, step, 1};
     cases.push_back({operation, inputs, simulate(operation, inputs)});
   };
-  for (const char* format : kListFormats) {
+  for (const char* format : kSparseFormats) {
     for (size_t value_count : {0, 1, 33, 700, 9001}) {
       add(format, few_values(rank_count, value_count, 3 + value_count));
     }
@@ -104,13 +104,13 @@ struct Compared {
 std::string compare(int rank, gqsgd_comm comm, const char* format,
                     const std::vector<Values>& inputs, Compared* compared) {
   std::string failure;
-  Values with_lists, without;
+  Values sparse_values, without;
   const size_t here = static_cast<size_t>(rank);
   compared->sparse =
-      traffic_of(comm, {format, GQSGD_SCHEDULE_SPARSE}, inputs[here], &failure, &with_lists);
+      traffic_of(comm, {format, GQSGD_SCHEDULE_SPARSE}, inputs[here], &failure, &sparse_values);
   compared->direct =
       traffic_of(comm, {format, GQSGD_SCHEDULE_DIRECT}, inputs[here], &failure, &without);
-  compared->same_bits = difference(with_lists, without).empty();
+  compared->same_bits = difference(sparse_values, without).empty();
   const uint64_t peers = inputs.size() - 1;
   if (compared->sparse.header_bytes != 2 * 64 * peers) failure += "not two headers to each peer";
   if (compared->direct.header_bytes != 64 * peers) failure += "not one header to each peer";
@@ -121,7 +121,7 @@ std::string compare(int rank, gqsgd_comm comm, const char* format,
 TEST(SparseTraffic, NoRankSendsMoreBytesThanInDirectHoweverManyCodesAreZero) {
   constexpr int kRanks = 4;
   constexpr size_t kCount = 4096;
-  for (const char* format : kListFormats) {
+  for (const char* format : kSparseFormats) {
     std::vector<std::vector<Values>> inputs;
     for (const size_t apart : {1, 2, 5, 8, 9, 16, 17, 18, 40, 200, 5000}) {
       inputs.push_back(gradients(kRanks, kCount, apart));
@@ -214,11 +214,11 @@ TEST(SparseTraffic, NormalValuesWithNormsOfOrder2AreSparse) {
                           const std::string failure =
                               compare(rank, comm, "paper-gl4,norm=2:2", inputs, &compared);
                           if (!failure.empty()) return failure;
-                          const Sent& lists = compared.sparse;
-                          if (lists.messages != 3) return "no lists";
-                          return 8 * lists.payload_bytes < compared.direct.payload_bytes
+                          const Sent& sparse = compared.sparse;
+                          if (sparse.messages != 3) return "no entries";
+                          return 8 * sparse.payload_bytes < compared.direct.payload_bytes
                                      ? ""
-                                     : std::to_string(lists.payload_bytes) + " bytes of lists";
+                                     : std::to_string(sparse.payload_bytes) + " bytes of entries";
                         }),
             "");
 }

@@ -49,7 +49,7 @@ const Fault kFaults[] = {
      "op is -1; allowed are GQSGD_SUM"},
     {"unknown schedule", [](Call& call) { call.schedule = 99; }, GQSGD_INVALID_ARGUMENT,
      "schedule is 99; allowed are"},
-    {"a format without lists",
+    {"a format without sparse entries",
      [](Call& call) {
        call.use("paper-gl8,block=128");
        call.schedule = GQSGD_SCHEDULE_SPARSE;

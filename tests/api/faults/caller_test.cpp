@@ -29,7 +29,7 @@ struct Use {
 struct Kind {
   const char* text;
   bool in_chains;  ///< ring, tree, butterfly
-  bool in_lists;   ///< sparse
+  bool in_sparse;  ///< sparse
 };
 constexpr Kind kKinds[] = {{"", false, false},
                            {"paper-ge8", true, true},
@@ -39,7 +39,7 @@ constexpr Kind kKinds[] = {{"", false, false},
 
 bool takes(const Kind& kind, int32_t schedule) {
   if (schedule == GQSGD_SCHEDULE_NATIVE) return false;  // threads have none
-  if (schedule == GQSGD_SCHEDULE_SPARSE) return kind.in_lists;
+  if (schedule == GQSGD_SCHEDULE_SPARSE) return kind.in_sparse;
   const bool chain = schedule == GQSGD_SCHEDULE_RING || schedule == GQSGD_SCHEDULE_TREE ||
                      schedule == GQSGD_SCHEDULE_BUTTERFLY;
   return !chain || kind.in_chains;

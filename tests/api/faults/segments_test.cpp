@@ -110,12 +110,12 @@ const struct {
     {"a result in another's values", Kind::many,
      [](SegmentCall& call) { call.senders[1] = call.receivers[0]; }, GQSGD_INVALID_ARGUMENT,
      "send\\[1\\] and recv\\[0\\] overlap"},
-    {"lists", Kind::many,
+    {"schedule sparse", Kind::many,
      [](SegmentCall& call) {
        call.use("paper-gl8");
        call.schedule = GQSGD_SCHEDULE_SPARSE;
      },
-     GQSGD_INVALID_ARGUMENT, "schedule sparse makes one list of one tensor"},
+     GQSGD_INVALID_ARGUMENT, "schedule sparse makes sparse entries of one tensor"},
     {"nowhere to write", Kind::scatter, [](SegmentCall& call) { call.recv = nullptr; },
      GQSGD_INVALID_ARGUMENT, "recv is NULL"},
     {"not the own place", Kind::scatter, [](SegmentCall& call) { call.recv = call.values.data(); },

@@ -54,8 +54,8 @@ TEST(SameBits, OfEveryElementType) {
           found += compare_typed(comm, rank, ranks, call, dtype, 1001);
         }
         for (const char* format : {"paper-gl4,norm=2:2", "paper-ge4,norm=2:2", "paper-ge8"}) {
-          const Operation lists{format, GQSGD_SCHEDULE_SPARSE, dtype % 2 ? GQSGD_SUM : GQSGD_MEAN};
-          found += compare_typed(comm, rank, ranks, lists, dtype, 20001);
+          const Operation sparse{format, GQSGD_SCHEDULE_SPARSE, dtype % 2 ? GQSGD_SUM : GQSGD_MEAN};
+          found += compare_typed(comm, rank, ranks, sparse, dtype, 20001);
         }
       }
       return found;

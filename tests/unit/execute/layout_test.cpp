@@ -158,15 +158,15 @@ TEST(Layout, Arena_HoldsListsBesideTheCodes) {
           const Plan plan =
               plan_of({quantizer, GQSGD_SCHEDULE_SPARSE, ranks, value_count, 64, in_place});
           const Layout& layout = plan.layout;
-          const size_t list_bytes = 4 * layout.list_entries_max();
+          const size_t entries_bytes = 4 * layout.sparse_entries_max();
           const size_t codes_bytes = layout.size_bytes(Content::codes, value_count);
-          EXPECT_LE(list_bytes * ranks, 2 * codes_bytes);
-          EXPECT_GT((list_bytes + 4) * ranks, 2 * codes_bytes);
+          EXPECT_LE(entries_bytes * ranks, 2 * codes_bytes);
+          EXPECT_GT((entries_bytes + 4) * ranks, 2 * codes_bytes);
           Bytes bytes(layout.arena_bytes());
           EXPECT_EQ(bytes.take(0, codes_bytes, 1), "");
-          EXPECT_EQ(bytes.take(layout.list_bytes(), list_bytes, 2), "");
+          EXPECT_EQ(bytes.take(layout.sparse_bytes(), entries_bytes, 2), "");
           for (uint32_t peer = 0; !in_place && peer < ranks; ++peer) {
-            EXPECT_EQ(bytes.take(layout.list_landing_bytes(peer), list_bytes, 3 + peer), "");
+            EXPECT_EQ(bytes.take(layout.sparse_landing_bytes(peer), entries_bytes, 3 + peer), "");
           }
           // With too many sparse entries the moves find the places that they have in direct.
           const Plan direct =
