@@ -113,7 +113,7 @@ def sanitizer_parts(build, quick):
     if not quick:
         checks += [("racecheck", "device_api", few), ("initcheck", "device_api", few),
                    ("synccheck", "device_api", few),
-                   ("memcheck", "sparse_entries", "WhateverStands"),
+                   ("memcheck", "sparse_entries", "ArbitraryEntries"),
                    ("racecheck", "sparse_entries", "GapsWithFillers"),
                    ("memcheck", "stream", "Stream"), ("memcheck", "local", "Chunks_SameBits"),
                    ("memcheck", "nccl", 1)]

@@ -47,7 +47,7 @@ std::vector<Operation> native_operations() {
 
 class Native : public testing::TestWithParam<int> {};
 
-TEST_P(Native, GivesTheBitsOfVirtualRanks) {
+TEST_P(Native, AllFormats_BitsOfVirtualRanks) {
   std::vector<std::vector<Values>> inputs;
   for (const size_t count : {0, 1, 4, 5, 33, 1000, 5000}) {
     inputs.push_back(gradients(GetParam(), count, count));
@@ -61,7 +61,7 @@ TEST_P(Native, GivesTheBitsOfVirtualRanks) {
 
 INSTANTIATE_TEST_SUITE_P(Ranks, Native, testing::Values(1, 2, 3, 4, 7));
 
-TEST(Native, TensorsHaveTheBitsOfATree) {
+TEST(Native, Tensors_BitsOfATree) {
   const std::vector<size_t> counts = {5, 0, 1000, 33, 3};
   AddingGroup group(3);
   const auto body = [&](int rank, gqsgd_comm comm) -> std::string {
@@ -88,7 +88,7 @@ TEST(Native, TensorsHaveTheBitsOfATree) {
   EXPECT_EQ(run_threads(group.comms(""), body), "");
 }
 
-TEST(Native, FloatsAreAddedByTheTransport) {
+TEST(Native, Floats_AddedByTheTransport) {
   AddingGroup group(4);
   const std::vector<Values> inputs = gradients(4, 1001, 8);
   Values sums[4];
@@ -112,7 +112,7 @@ std::string costs_of_fast_sums() {
   return path;
 }
 
-TEST(Native, IsTakenByAutoWhereItIsTheFastestAndCounted) {
+TEST(Native, Auto_FastestByCosts_TakenAndCounted) {
   const std::string path = costs_of_fast_sums();
   const std::vector<Values> inputs = gradients(3, 500, 6);
   AddingGroup group(3);
@@ -150,7 +150,7 @@ TEST(Native, IsTakenByAutoWhereItIsTheFastestAndCounted) {
   std::remove(path.c_str());
 }
 
-TEST(Native, IsNotTakenByAutoWhereTheTransportCannotAdd) {
+TEST(Native, Auto_TransportCannotAdd_NotTaken) {
   const std::string path = costs_of_fast_sums();
   const auto body = [&](int rank, gqsgd_comm comm) -> std::string {
     Values result;
@@ -160,7 +160,7 @@ TEST(Native, IsNotTakenByAutoWhereTheTransportCannotAdd) {
   std::remove(path.c_str());
 }
 
-TEST(Native, RequestsInFlightAreDoneInOrder) {
+TEST(Native, SeveralRequests_DoneInOrder) {
   AddingGroup group(3);
   const std::vector<Values> inputs = gradients(3, 700, 4);
   const auto body = [&](int rank, gqsgd_comm comm) -> std::string {
@@ -207,7 +207,7 @@ TEST(Native, OtherSchedule_MismatchOnAllRanks_GroupContinues) {
   EXPECT_EQ(run_threads(group.comms(""), body), "");
 }
 
-TEST(Native, RankWhoseTransportCannotAddIsNamed) {
+TEST(Native, TransportCannotAdd_RankNamed) {
   AddingGroup group(3);
   std::vector<gqsgd_transport> tables = group.tables();
   tables[2].allreduce = nullptr;
@@ -224,7 +224,7 @@ TEST(Native, RankWhoseTransportCannotAddIsNamed) {
   EXPECT_EQ(run_threads(custom_comms(tables, ""), body), "");
 }
 
-TEST(Native, AllreduceThatFailsIsBackendWithCodeAndPhase) {
+TEST(Native, AllreduceFails_BackendWithCodeAndPhase) {
   AddingGroup group(2);
   group.rank(1).failing_code = 55;
   const auto body = [&](int rank, gqsgd_comm comm) -> std::string {

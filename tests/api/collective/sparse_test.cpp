@@ -53,7 +53,7 @@ RankBody run_cases(const std::vector<Case>& cases) {
 
 class Sparse : public testing::TestWithParam<int> {};
 
-TEST_P(Sparse, VirtualRanksAllGetTheSameResultForAnyChunkSize) {
+TEST_P(Sparse, VirtualRanks_AnyChunkSize_SameResult) {
   for (const Case& one : cases_of(GetParam())) {
     for (const char* options : {"chunk_value_count=32", "chunk_value_count=4096"}) {
       for (const Values& result : simulate_all(one.operation, one.inputs, options)) {
@@ -63,7 +63,7 @@ TEST_P(Sparse, VirtualRanksAllGetTheSameResultForAnyChunkSize) {
   }
 }
 
-TEST_P(Sparse, ThreadsAndProcessesEqualVirtualRanks) {
+TEST_P(Sparse, ThreadsAndProcesses_BitsOfVirtualRanks) {
   const std::vector<Case> cases = cases_of(GetParam());
   EXPECT_EQ(run_threads(GetParam(), "chunk_value_count=64", run_cases(cases)), "");
   EXPECT_EQ(run_processes(GetParam(), "", run_cases(cases)), "");
@@ -118,7 +118,7 @@ std::string compare(int rank, gqsgd_comm comm, const char* format,
 }
 
 // Parts are equal here, so that every rank sends the same number of bytes in direct.
-TEST(SparseTraffic, NoRankSendsMoreBytesThanInDirectHoweverManyCodesAreZero) {
+TEST(SparseTraffic, AnyShareOfZeros_NoMoreBytesThanDirect) {
   constexpr int kRanks = 4;
   constexpr size_t kCount = 4096;
   for (const char* format : kSparseFormats) {
@@ -146,7 +146,7 @@ TEST(SparseTraffic, NoRankSendsMoreBytesThanInDirectHoweverManyCodesAreZero) {
   }
 }
 
-TEST(SparseTraffic, DenseCodesGoTheWayOfDirectAndGiveItsBits) {
+TEST(SparseTraffic, DenseCodes_BytesAndBitsOfDirect) {
   for (const int rank_count : {1, 2, 5}) {
     const auto inputs = gradients(rank_count, 5000, 2);
     for (const char* format : {"paper-gl8", "paper-ge8", "paper-gl4", "paper-ge4"}) {
@@ -167,7 +167,7 @@ TEST(SparseTraffic, DenseCodesGoTheWayOfDirectAndGiveItsBits) {
   }
 }
 
-TEST(SparseTraffic, ListsTake32BitsForEachCodeThatIsNotZero) {
+TEST(SparseTraffic, Entries_32BitsPerNonzeroCode) {
   constexpr size_t kCount = 6000;
   std::vector<Values> inputs(3, Values(kCount));
   for (size_t k = 0; k < 70; ++k) inputs[0][3 * k] = inputs[2][60 * k] = 1;  // the norm: exact
@@ -186,7 +186,7 @@ TEST(SparseTraffic, ListsTake32BitsForEachCodeThatIsNotZero) {
 }
 
 // n = 3 and 1,500 words of codes: up to 1,000 sparse entries of a rank.
-TEST(SparseTraffic, ListsAreUsedUpToTheBytesOfDirectAndNoFurther) {
+TEST(SparseTraffic, Entries_UsedUpToTheBytesOfDirect) {
   constexpr size_t kCount = 6000;
   for (const size_t entry_count : {1000, 1001}) {
     std::vector<Values> inputs(3, Values(kCount));
@@ -206,7 +206,7 @@ TEST(SparseTraffic, ListsAreUsedUpToTheBytesOfDirectAndNoFurther) {
 }
 
 // d = 200,000 and n = 4: above 784 n, where norms of order 2 and 4 bits are said to pay.
-TEST(SparseTraffic, NormalValuesWithNormsOfOrder2AreSparse) {
+TEST(SparseTraffic, NormalValues_NormsOfOrder2_Sparse) {
   const auto inputs = gradients(4, 200000, 9);
   EXPECT_EQ(run_threads(4, "",
                         [&](int rank, gqsgd_comm comm) -> std::string {
@@ -234,7 +234,7 @@ double squared_error(const Values& result, const std::vector<Values>& inputs) {
   return sum;
 }
 
-TEST(SparseError, StaysWithinTheBoundAndBelowDirects) {
+TEST(SparseError, SparseCalls_WithinBound_BelowDirect) {
   constexpr int kDraws = 40;
   for (const char* format : {"paper-gl8", "paper-ge4"}) {
     const auto inputs = few_values(4, 20000, 6);
@@ -260,7 +260,7 @@ TEST(SparseError, StaysWithinTheBoundAndBelowDirects) {
 }
 
 /** 2/3 on all ranks: where rounding to 1/2 or 1 varies most, and no code is zero. */
-TEST(SparseError, StaysWithinTheBoundWhereItGoesOnAsDirect) {
+TEST(SparseError, DenseCalls_WithinBound) {
   constexpr int kDraws = 40, kRanks = 4;
   constexpr size_t kCount = 20000;
   Values values(kCount, 2.0f / 3);
@@ -279,7 +279,7 @@ TEST(SparseError, StaysWithinTheBoundWhereItGoesOnAsDirect) {
   EXPECT_GT(error, squares / (8 * kRanks)) << "codes that nobody encodes again";
 }
 
-TEST(SparseMemory, IsMadeByReserveAndStaysWithinTwiceThePackedSizeAndOneMebibyte) {
+TEST(SparseMemory, Reserve_AllocatesAll_WithinTwiceThePackedSizeAndOneMebibyte) {
   constexpr size_t kCount = 1000000;
   const auto body = [](int, gqsgd_comm comm) -> std::string {
     const Quantizer quantizer("paper-gl8");

@@ -35,7 +35,7 @@ struct Held {
 
 void count_lines(void* user, const char*) { ++*static_cast<int*>(user); }
 
-TEST(Log, ExceptionOfACallbackEndsThere) {
+TEST(Log, ExceptionOfACallback_Dropped) {
   int lines = 0;
   const auto callback = [](void* user, const char* line) {
     ++*static_cast<int*>(user);
@@ -49,7 +49,7 @@ TEST(Log, ExceptionOfACallbackEndsThere) {
 }
 
 // As in an interpreter: the thread that forks has a lock for which the callback waits.
-TEST(Log, ForkWaitsForNoCallbackAndTheChildLogs) {
+TEST(Log, Fork_WaitsForNoCallback_ChildLogs) {
   Held held;
   gqsgd_set_log(Held::callback, &held);
   std::thread logger(provoke_a_line);
@@ -66,7 +66,7 @@ TEST(Log, ForkWaitsForNoCallbackAndTheChildLogs) {
   gqsgd_set_log(nullptr, nullptr);
 }
 
-TEST(Log, CallbackMayFork) {
+TEST(Log, Callback_MayFork) {
   std::string lines;
   gqsgd_set_log(
       [](void* user, const char*) {
@@ -78,7 +78,7 @@ TEST(Log, CallbackMayFork) {
   EXPECT_EQ(lines, "here");
 }
 
-TEST(Log, CallbackThatCallsTheLibraryIsNotCalledByItsOwnCall) {
+TEST(Log, CallbackThatCallsTheLibrary_NotCalledAgain) {
   Child child([] {
     static int depth = 0;
     gqsgd_set_log(
@@ -95,7 +95,7 @@ TEST(Log, CallbackThatCallsTheLibraryIsNotCalledByItsOwnCall) {
   EXPECT_EQ(child.line(), "1");
 }
 
-TEST(Log, AfterSetLogTheOldCallbackRunsNoMore) {
+TEST(Log, AfterSetLog_OldCallbackNotCalled) {
   Held held;
   gqsgd_set_log(Held::callback, &held);
   std::thread logger(provoke_a_line);

@@ -122,7 +122,7 @@ void expect_broken(Played& group, gqsgd_status status, const std::string& senten
   EXPECT_TRUE(told) << outcomes[0].sentence << " / " << outcomes[1].sentence;
 }
 
-TEST(SparseEntries, OfThreeRanksAreAdded) {
+TEST(SparseEntries, EntriesOfThreeRanks_Added) {
   Played group(20000);
   group.publish(1, kOne);
   group.publish(2, 2);
@@ -136,7 +136,7 @@ TEST(SparseEntries, OfThreeRanksAreAdded) {
   }
 }
 
-TEST(SparseEntries, RankThatDiesBetweenTheHeadersIsNamed) {
+TEST(SparseEntries, RankDiesBetweenTheControlMessages_Named) {
   Played group(20000);
   group.publish(1, kOne);
   group.die();
@@ -144,7 +144,7 @@ TEST(SparseEntries, RankThatDiesBetweenTheHeadersIsNamed) {
   EXPECT_TRUE(group.untouched(0) && group.untouched(1));
 }
 
-TEST(SparseEntries, RankThatDiesBeforeItsListIsNamed) {
+TEST(SparseEntries, RankDiesBeforeItsEntries_Named) {
   Played group(20000);
   group.publish(1, kOne);
   group.publish(2, 2);
@@ -153,14 +153,14 @@ TEST(SparseEntries, RankThatDiesBeforeItsListIsNamed) {
   EXPECT_TRUE(group.untouched(0) && group.untouched(1));
 }
 
-TEST(SparseEntries, TimeoutSaysThatACountIsMissing) {
+TEST(SparseEntries, CountMissing_NamedByTimeout) {
   Played group(200);
   group.publish(1, kOne);
   expect_broken(group, GQSGD_TIMEOUT, "ms for rank 2 to count codes (schedule sparse)");
   EXPECT_TRUE(group.untouched(0) && group.untouched(1));
 }
 
-TEST(SparseEntries, TimeoutSaysThatAListIsMissing) {
+TEST(SparseEntries, EntriesMissing_NamedByTimeout) {
   Played group(200);
   group.publish(1, kOne);
   group.publish(2, 7);
@@ -168,7 +168,7 @@ TEST(SparseEntries, TimeoutSaysThatAListIsMissing) {
   EXPECT_TRUE(group.untouched(0) && group.untouched(1));
 }
 
-TEST(SparseEntries, SecondHeaderOfAnotherCallIsRefused) {
+TEST(SparseEntries, SecondControlMessageOfAnotherCall_Refused) {
   Played group(20000);
   group.publish(1, kOne);
   group.publish(2, 2, 1);
@@ -176,7 +176,7 @@ TEST(SparseEntries, SecondHeaderOfAnotherCallIsRefused) {
   EXPECT_TRUE(group.untouched(0) && group.untouched(1));
 }
 
-TEST(SparseEntries, ListThatLeavesTheCallIsRefused) {
+TEST(SparseEntries, EntriesBeyondTheCall_Refused) {
   Played group(20000);
   group.publish(1, kOne);
   group.publish(2, 2);

@@ -110,7 +110,7 @@ const char* const kFormats[] = {
     "paper-gl8,block=65536,rescale=true,bits_down=4",
 };
 
-TEST(Layout, OfDirectPutsNothingOverAnythingElse) {
+TEST(Layout, Direct_NoOverlapInTheArena) {
   for (const std::string quantizer : kFormats) {
     for (const uint32_t ranks : {1u, 2u, 3u, 5u}) {
       for (const uint64_t value_count : {0u, 1u, 33u, 1000u, 5000u}) {
@@ -130,7 +130,7 @@ TEST(Layout, OfDirectPutsNothingOverAnythingElse) {
   }
 }
 
-TEST(Layout, ScalesFollowTheWordsOfTheirChunk) {
+TEST(Layout, Scales_FollowTheCodesOfTheirChunk) {
   const Plan plan =
       plan_of({"paper-gl8,block=128,rescale=true", GQSGD_SCHEDULE_DIRECT, 2, 1000, 256, true});
   EXPECT_EQ(plan.layout.size_bytes(Content::codes, 256), 256u);
@@ -140,7 +140,7 @@ TEST(Layout, ScalesFollowTheWordsOfTheirChunk) {
   EXPECT_EQ(plan.layout.size_bytes(Content::norms, 1000), 2u * 8);
 }
 
-TEST(Layout, RoundsChunksUpToWhatNormsAndRotationsNeed) {
+TEST(Layout, Chunks_RoundedUpForNormsAndRotations) {
   const auto chunk_of = [](const char* quantizer) {
     return plan_of({quantizer, GQSGD_SCHEDULE_DIRECT, 2, 1000000, 100, true})
         .shape.chunk_value_count;
@@ -179,7 +179,7 @@ TEST(Layout, Arena_HoldsListsBesideTheCodes) {
   }
 }
 
-TEST(Plan, SparseNamesWhatListsCannotDo) {
+TEST(Plan, ScheduleSparse_UnsupportedFieldNamed) {
   const struct {
     const char* quantizer;
     const char* field;
@@ -209,7 +209,7 @@ TEST(Plan, SparseNamesWhatListsCannotDo) {
   }
 }
 
-TEST(Plan, SchedulesThatReduceInCodeFormRefuseWhatNeedsAnOwner) {
+TEST(Plan, SchedulesInCodeForm_FieldsThatNeedAnOwner_Refused) {
   const struct {
     const char* quantizer;
     const char* field;

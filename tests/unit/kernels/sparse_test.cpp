@@ -97,7 +97,7 @@ Coding coding_of_record(const VectorRecord& record) {
                     static_cast<uint8_t>(record.integer("bits")), Combine::average, 3, 0);
 }
 
-TEST(SparseVectors, EntriesAreThoseOfTheReference) {
+TEST(SparseVectors, Entries_ThoseOfTheReference) {
   for (const VectorRecord& record : read_vectors("sparse.txt")) {
     const Coding coding = coding_of_record(record);
     const size_t value_count = record.integer("value_count");
@@ -117,7 +117,7 @@ TEST(SparseVectors, EntriesAreThoseOfTheReference) {
   }
 }
 
-TEST(SparseStages, EveryTailAndCutGivesTheSameEntriesOnEveryInstructionSet) {
+TEST(SparseStages, EveryTailAndCut_SameEntriesOnEveryInstructionSet) {
   for (const Coding& coding : code_formats(3, 0)) {
     for (const double share : {0.0, 0.01, 0.4, 1.0}) {
       for (const size_t count : {0u, 1u, 31u, 33u, 255u, 256u, 257u, 1000u, 4133u}) {
@@ -148,7 +148,7 @@ float plain_sum(const Coding& coding, const std::vector<Words>& codes, size_t e)
   return coding.levels == Levels::linear ? static_cast<float>(steps) : levels;
 }
 
-TEST(SparseStages, SumsAreThoseOfTheLanes) {
+TEST(SparseStages, Sums_EqualThoseOfLanes) {
   constexpr size_t kCount = 777;
   for (const Coding& coding : code_formats(5, 0)) {
     std::vector<Words> codes;
@@ -173,7 +173,7 @@ TEST(SparseStages, SumsAreThoseOfTheLanes) {
   }
 }
 
-TEST(SparseStages, SumsHaveTheSameBitsOnEveryInstructionSetInEveryTypeAndCut) {
+TEST(SparseStages, EveryTypeAndCut_SameSumsOnEveryInstructionSet) {
   for (const Coding& coding : code_formats(3, 0)) {
     for (const size_t count : {0u, 1u, 33u, 256u, 1000u}) {
       EntriesOfRanks ranks;
@@ -198,7 +198,7 @@ TEST(SparseStages, SumsHaveTheSameBitsOnEveryInstructionSetInEveryTypeAndCut) {
 }
 
 // A peer's entries may be anything, and change while it is added: other processes write it.
-TEST(SparseStages, NoListWritesOutsideItsRange) {
+TEST(SparseStages, ArbitraryEntries_NothingWrittenOutsideTheRange) {
   std::mt19937 random(3);
   for (const Coding& coding : code_formats(2, 0)) {
     for (const Stages* stages : stages_here()) {
@@ -225,7 +225,7 @@ TEST(SparseStages, NoListWritesOutsideItsRange) {
   }
 }
 
-TEST(SparseStages, AListThatGoesOnBeyondTheCallIsNotUsedUp) {
+TEST(SparseStages, EntriesBeyondTheCall_NotConsumed) {
   for (const Coding& coding : code_formats(1, 0)) {
     const EntriesOfRanks ranks = {{entry_of(3, 1), entry_of(100, 1)}};
     std::vector<RankEntries> views = views_of(ranks);

@@ -91,7 +91,7 @@ void expect_same_entries(const Coding& coding, const Words& words, size_t value_
   }
 }
 
-TEST(SelectLists, AllCountsSharesAndAlignments) {
+TEST(SelectSparse, AllCountsSharesAndAlignments_ScalarEntries) {
   for (const Coding& coding : code_formats(3, 0)) {
     size_t offset = 0;
     for (const size_t count :
@@ -107,7 +107,7 @@ TEST(SelectLists, AllCountsSharesAndAlignments) {
   }
 }
 
-TEST(SelectLists, FewEntriesAtEdgesOfThreadsAndTiles) {
+TEST(SelectSparse, FewEntriesAtEdgesOfThreadsAndTiles_ScalarEntries) {
   constexpr size_t kTile = kSelectTileCodes, kCount = 700 * kTile + 9;
   const std::vector<std::vector<size_t>> cases = {{0},
                                                   {63, 64},
@@ -122,7 +122,7 @@ TEST(SelectLists, FewEntriesAtEdgesOfThreadsAndTiles) {
   }
 }
 
-TEST(SelectLists, GapsThatNeedFillers) {
+TEST(SelectSparse, GapsThatNeedFillers_ScalarEntries) {
   constexpr size_t kCount = 2 * kSelectTileCodes + 100;
   for (const Coding& coding : code_formats(3, 0)) {
     for (const uint64_t skipped : {kGap - 1, kGap, kGap + 1, kGap - 64, kGap - kSelectTileCodes,
@@ -221,7 +221,7 @@ EntriesOfRanks entries_of_ranks(const Coding& coding, size_t value_count, double
   return ranks;
 }
 
-TEST(AddLists, AllCountsTypesAndAlignments) {
+TEST(AddSparse, AllCountsTypesAndAlignments_ScalarSums) {
   for (const uint32_t ranks : {1u, 2u, 9u}) {
     for (const Coding& coding : code_formats(ranks, 0)) {
       size_t number = 0;
@@ -242,7 +242,7 @@ TEST(AddLists, AllCountsTypesAndAlignments) {
   }
 }
 
-TEST(AddLists, DenseListsOfManyBlocksOfEntries) {
+TEST(AddSparse, DenseEntriesOfManyBlocks_ScalarSums) {
   for (const Coding& coding : code_formats(2, 0)) {
     const EntriesOfRanks ranks = entries_of_ranks(coding, 30000, 1.0);
     expect_same_sums({coding, 0, 30000}, ranks);
@@ -250,13 +250,13 @@ TEST(AddLists, DenseListsOfManyBlocksOfEntries) {
   }
 }
 
-TEST(AddLists, MoreRanksThanThreads) {
+TEST(AddSparse, MoreRanksThanThreads_ScalarSums) {
   for (const Coding& coding : code_formats(300, 0)) {
     expect_same_sums({coding, 0, 9000, 4000}, entries_of_ranks(coding, 9000, 0.02));
   }
 }
 
-TEST(AddLists, GapsWithFillers) {
+TEST(AddSparse, GapsWithFillers_ScalarSums) {
   for (const Coding& coding : code_formats(3, 0)) {
     for (const uint64_t skipped : {2 * kGap, 2 * kGap - 32, 40 * kGap - 4096}) {
       Sum sum{coding, skipped, 20000};
@@ -269,7 +269,7 @@ TEST(AddLists, GapsWithFillers) {
   }
 }
 
-TEST(AddLists, ScalesThatSayItAll) {
+TEST(AddSparse, ZeroAndNonfiniteScales_ScalarSums) {
   for (const Coding& coding : code_formats(2, 0)) {
     for (const float scale : {0.0f, float_of(0x7f800000), float_of(0x7fc00000), 3e38f, 1e-44f}) {
       Sum sum{coding, 0, 9000, 4096};
@@ -279,7 +279,7 @@ TEST(AddLists, ScalesThatSayItAll) {
   }
 }
 
-TEST(AddLists, WhateverStandsInThem) {
+TEST(AddSparse, ArbitraryEntries_ScalarSums) {
   std::mt19937 random(3);
   for (const Coding& coding : code_formats(3, 0)) {
     for (int iteration = 0; iteration < 30; ++iteration) {
