@@ -276,7 +276,7 @@ TEST(SparseError, DenseCalls_WithinBound) {
   ASSERT_EQ(gqsgd_variance_bound(quantizer.get(), kRanks, kCount, GQSGD_SCHEDULE_SPARSE, &theta),
             GQSGD_OK);
   EXPECT_LE(error, theta * squares);
-  EXPECT_GT(error, squares / (8 * kRanks)) << "codes that nobody encodes again";
+  EXPECT_GT(error, squares / (8 * kRanks)) << "codes that are not encoded again";
 }
 
 TEST(SparseMemory, Reserve_AllocatesAll_WithinTwiceThePackedSizeAndOneMebibyte) {

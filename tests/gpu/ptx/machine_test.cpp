@@ -162,7 +162,7 @@ TEST(Machine, SharedMemory_VisibleAfterABarrier) {
   EXPECT_EQ(Snippet(turned, kShared)()[3], 60u);
   std::string without = turned;
   without.erase(without.find("bar.sync 0;\n"), 12);
-  EXPECT_NE(Snippet(without, kShared).finding().find("nobody has written"), std::string::npos);
+  EXPECT_NE(Snippet(without, kShared).finding().find("was never written"), std::string::npos);
 }
 
 TEST(Machine, AtomicOperations_NoRace) {
@@ -189,8 +189,8 @@ TEST(Machine, SilentFaultsOfADevice_Found) {
       {"st.global.u32 [%rd3+4], %r1;\n", "outside of all memory"},
       {"st.global.u32 [%rd3+2], %r1;\n", "not aligned"},
       {"st.global.v4.u32 [%rd3], {%r1, %r1, %r1, %r1};\n", "not aligned"},
-      {"ld.global.u32 %r2, [%rd3];\n", "nobody has written it"},
-      {"ld.shared.u32 %r2, [s];\n", "nobody has written"},
+      {"ld.global.u32 %r2, [%rd3];\n", "was never written"},
+      {"ld.shared.u32 %r2, [s];\n", "was never written"},
       {"st.shared.u32 [s], %r1;\n", "a race in shared memory"},
       {"st.shared.u32 [s+256], %r1;\n", "there is no such place"},
       {"ld.param.u64 %rd9, [p+8];\n", "beyond the parameters"},

@@ -123,7 +123,7 @@ TEST(RequestsOfCallersThread, InTests_AdvanceWithoutSleeping) {
     }
   }
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  for (const auto& rank : ranks) EXPECT_EQ(rank->endpoint.calls, 0u) << "nobody looked";
+  for (const auto& rank : ranks) EXPECT_EQ(rank->endpoint.calls, 0u) << "no request was tested";
   for (size_t rank = 0, ended = 0; ended < 3; rank = (rank + 1) % 3) {
     const Request& last = *requests[rank].back();
     if (!last.has_ended() && ranks[rank]->queue->test(last)) ++ended;
