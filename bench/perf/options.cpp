@@ -23,7 +23,7 @@ constexpr char kHelp[] =
   -c, --check 0|1          compare every rank's result with gqsgd_simulate (1)
   -d, --datatype TYPE      float, half, bfloat16 or double (float)
   -o, --op OP              sum or avg (avg)
-      --format TEXT        a quantizer's text such as blocks-8 or "levels=linear,bits=4"; may be
+      --format SPEC        a quantizer such as blocks-8 or "levels=linear,bits=4"; may be
                            given several times (blocks-8, rotated-4); --preset is the same
       --schedule LIST      of ring, tree, butterfly, direct, hierarchical, native (over MPI), auto,
                            by commas (direct)
