@@ -30,7 +30,7 @@ constexpr char kHelp[] =
       --ranks N            (2; not over MPI)
       --transport NAME     process or local, where ranks are threads (process); mpi, the only one of
                            gqsgd-perf-mpi, which mpirun starts: ranks are those of MPI_COMM_WORLD
-      --comm-options TEXT  options of the communicators, such as chunk_value_count=32768
+      --comm-options OPTS  options of the communicators, such as chunk_value_count=32768
       --bind               keeps rank k on the k-th processor that it may use, counting round and
                            round; threads of the option threads stay free
       --pause-ms N         between one run of all and the next (0): runs then see more of a machine

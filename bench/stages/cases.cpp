@@ -33,8 +33,8 @@ class Quantizer {
   gqsgd_quantizer handle_ = nullptr;
 };
 
-/** A format, what its codes weigh, and the allreduce that its stages belong to: combines is 0 where
- *  codes are added wide. */
+/** A format, what its codes weigh, and the allreduce that its stages belong to: reduction_depth is
+ * 0 where codes are added wide. */
 struct FormatRow {
   const char* spec;
   double bytes_up, bytes_down;

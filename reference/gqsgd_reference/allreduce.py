@@ -22,7 +22,7 @@ from .words import word_count
 
 @dataclass(frozen=True)
 class Request:
-    """Everything that all ranks agree on before an allreduce; fields as in a quantizer's text.
+    """Everything that all ranks agree on before an allreduce; fields as in a specification.
     nodes: an id for each rank, in the hierarchical schedule."""
 
     schedule: str

@@ -220,7 +220,7 @@ Status Allreduce::timed_out(int64_t waited_ms, uint32_t* culprit) {
     *culprit = found.rank();
     return fail(GQSGD_TIMEOUT,
                 "call %" PRIu64 ", %s: rank %u waited %" PRId64
-                " ms for rank %u to take the last words sent to it (schedule %s); %s (timeout_ms "
+                " ms for rank %u to take the last codes sent to it (schedule %s); %s (timeout_ms "
                 "sets the limit)",
                 endpoint_->sequence, operation_name(call_), self, waited_ms, peer,
                 plan_.schedule->name, found.clause());
@@ -228,13 +228,14 @@ Status Allreduce::timed_out(int64_t waited_ms, uint32_t* culprit) {
   const Move& move = executor_.current();
   if (move.kind == MoveKind::await_sum) {
     *culprit = self;
-    return fail(GQSGD_TIMEOUT,
-                "call %" PRIu64 ", %s: rank %u waited %" PRId64
-                " ms for the transport to add the words of all %u ranks (schedule %s). All of them "
-                "have made this call; the transport does not say whom it waits for: one is stopped "
-                "or too slow (timeout_ms sets the limit; another schedule names it)",
-                endpoint_->sequence, operation_name(call_), self, waited_ms, endpoint_->size(),
-                plan_.schedule->name);
+    return fail(
+        GQSGD_TIMEOUT,
+        "call %" PRIu64 ", %s: rank %u waited %" PRId64
+        " ms for the transport to add the packed codes of all %u ranks (schedule %s). All of them "
+        "have made this call; the transport does not say whom it waits for: one is stopped "
+        "or too slow (timeout_ms sets the limit; another schedule names it)",
+        endpoint_->sequence, operation_name(call_), self, waited_ms, endpoint_->size(),
+        plan_.schedule->name);
   }
   const Culprit found(*endpoint_->transport, move.peer, kStoppedOrSlow);
   *culprit = found.rank();

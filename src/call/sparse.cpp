@@ -128,10 +128,11 @@ Status SparseEntries::check_header(uint32_t rank, const Header& header) const {
                         header.words[kHeaderSequence] == header_.words[kHeaderSequence];
   if (numbered && same_request(header, header_)) return Status();
   endpoint_->transport->abort_group(GQSGD_PROTOCOL, rank);
-  return fail(GQSGD_PROTOCOL,
-              "call %" PRIu64
-              ", allreduce: the entry count of rank %u comes with a header of another call",
-              endpoint_->sequence, rank);
+  return fail(
+      GQSGD_PROTOCOL,
+      "call %" PRIu64
+      ", allreduce: the entry count of rank %u comes with the control message of another call",
+      endpoint_->sequence, rank);
 }
 
 Message SparseEntries::message_of(uint32_t peer, uint32_t origin) const {

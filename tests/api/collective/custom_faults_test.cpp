@@ -143,12 +143,12 @@ TEST(CustomFaults, FunctionReturnsError_BackendWithCodeRankAndPhase) {
     std::vector<std::string> words;
   } cases[] = {
       {{Fault::kSend, 0},
-       {"rank 1, while headers", "send to rank 0", "code 77: the cable\\x0ais cut"}},
+       {"rank 1, while control messages", "send to rank 0", "code 77: the cable\\x0ais cut"}},
       {{Fault::kSend, 1},
-       {"rank 1, while words", "send to rank 0", "code 77: the cable\\x0ais cut"}},
-      {{Fault::kReceive, 0}, {"while headers", "receive from rank 0", "code 77"}},
-      {{Fault::kReceive, 2}, {"while words", "receive from rank 0", "code 77"}},
-      {{Fault::kTest, 0}, {"while headers", "receive from rank 0", "code 77"}},
+       {"rank 1, while packed codes", "send to rank 0", "code 77: the cable\\x0ais cut"}},
+      {{Fault::kReceive, 0}, {"while control messages", "receive from rank 0", "code 77"}},
+      {{Fault::kReceive, 2}, {"while packed codes", "receive from rank 0", "code 77"}},
+      {{Fault::kTest, 0}, {"while control messages", "receive from rank 0", "code 77"}},
       {{Fault::kProgress, 0}, {"progress failed with code 77: the cable\\x0ais cut"}},
   };
   for (const auto& test : cases) {
@@ -183,14 +183,15 @@ TEST(CustomFaults, FunctionThrows_BackendWithItsMessage) {
 
 TEST(CustomFaults, ShortMessage_ProtocolWithBothLengths) {
   expect_broken(run_with({Fault::kShort, 0}, "timeout_ms=300")[1], GQSGD_PROTOCOL,
-                {"rank 1, while headers", "got 63 of 64 bytes from rank 0"});
+                {"rank 1, while control messages", "got 63 of 64 bytes from rank 0"});
   expect_broken(run_with({Fault::kShort, 1}, "timeout_ms=300")[1], GQSGD_PROTOCOL,
-                {"rank 1, while words", "got 2047 of 2048 bytes from rank 0"});
+                {"rank 1, while packed codes", "got 2047 of 2048 bytes from rank 0"});
 }
 
 TEST(CustomFaults, ForeignBytes_Protocol) {
   const std::vector<Outcome> outcomes = run_with({Fault::kForeign, 0}, "timeout_ms=300");
-  expect_broken(outcomes[0], GQSGD_PROTOCOL, {"64 bytes from rank 1 that are not its header"});
+  expect_broken(outcomes[0], GQSGD_PROTOCOL,
+                {"64 bytes from rank 1 that are not its control message"});
 }
 
 TEST(CustomFaults, SendNeverLeaves_TimeoutNamesPeer) {
@@ -200,7 +201,7 @@ TEST(CustomFaults, SendNeverLeaves_TimeoutNamesPeer) {
     const auto outcomes = run_with({Fault::kStuck, after}, "timeout_ms=300", schedule);
     EXPECT_EQ(outcomes[0].status, GQSGD_OK) << outcomes[0].sentence;
     expect_broken(outcomes[1], GQSGD_TIMEOUT,
-                  {"rank 1 waited", "ms for rank 0 to take the last words sent to it"});
+                  {"rank 1 waited", "ms for rank 0 to take the last codes sent to it"});
   }
 }
 

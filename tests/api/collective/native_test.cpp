@@ -235,12 +235,13 @@ TEST(Native, AllreduceFails_BackendWithCodeAndPhase) {
         allreduce(comm, {"paper-gl8", GQSGD_SCHEDULE_NATIVE, GQSGD_MEAN, true}, input, &result);
     const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - begin;
     if (rank == 1) {
-      const bool named = has(failure, "BACKEND") && has(failure, "while words are moved") &&
+      const bool named = has(failure, "BACKEND") && has(failure, "while packed codes are moved") &&
                          has(failure, "allreduce failed with code 55");
       return named ? "" : "says: " + failure;
     }
     // Who waits for a sum does not know for whom.
-    const bool named = has(failure, "TIMEOUT") && has(failure, "add the words of all 2 ranks") &&
+    const bool named = has(failure, "TIMEOUT") &&
+                       has(failure, "add the packed codes of all 2 ranks") &&
                        has(failure, "schedule native");
     if (waited.count() < 0.2 || waited.count() > 2) return std::to_string(waited.count()) + " s";
     return named ? "" : "says: " + failure;

@@ -65,8 +65,9 @@ TEST_F(TwoRanks, UnknownStatusInAControlMessage_ProtocolOfItsRank) {
   loops_[0].begin(endpoints_[0], calls_[0], Status());
   EXPECT_TRUE(loops_[0].advance());
   EXPECT_EQ(loops_[0].status().code(), GQSGD_PROTOCOL);
-  EXPECT_NE(std::string(last_error()).find("the header of rank 1 has status 1234, which is none"),
-            std::string::npos)
+  EXPECT_NE(
+      std::string(last_error()).find("the control message of rank 1 has the unknown status 1234"),
+      std::string::npos)
       << last_error();
   EXPECT_EQ(endpoints_[1].transport->check().code(), GQSGD_REVOKED) << "it was rank 1";
   EXPECT_FALSE(endpoints_[0].failure.get().ok());

@@ -172,7 +172,8 @@ TEST(SparseEntries, SecondControlMessageOfAnotherCall_Refused) {
   Played group(20000);
   group.publish(1, kOne);
   group.publish(2, 2, 1);
-  expect_broken(group, GQSGD_PROTOCOL, "the entry count of rank 2 comes with a header of another");
+  expect_broken(group, GQSGD_PROTOCOL,
+                "the entry count of rank 2 comes with the control message of another");
   EXPECT_TRUE(group.untouched(0) && group.untouched(1));
 }
 

@@ -180,7 +180,7 @@ TEST(Ends, SpareBitsOfAControlMessage_ProtocolNamesTheRank) {
     EXPECT_EQ(ranks.drives[0].status().code(), GQSGD_PROTOCOL);
     EXPECT_EQ(ranks.endpoints[0].intact().code(), GQSGD_PROTOCOL);
     const std::string sentence = last_error();
-    EXPECT_NE(sentence.find("the header of rank 0 has word 6 as 0x4"), std::string::npos)
+    EXPECT_NE(sentence.find("the control message of rank 0 has word 6 as 0x4"), std::string::npos)
         << sentence;
     EXPECT_NE(sentence.find("bits that no field has"), std::string::npos) << sentence;
     EXPECT_EQ(ranks.endpoints[1].intact().code(), GQSGD_PROTOCOL);
