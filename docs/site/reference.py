@@ -39,7 +39,8 @@ _DIRECTIVE = re.compile(r"^#(?!define .*\\$).*\n", re.MULTILINE)
 _PART = re.compile(
     r"""^/\*\ ----\ (?P<section>[^\n]*?)\ -+\ \*/
       | ^/\*(?P<comment>(?:(?!\*/).)*)\*/
-      | ^(?P<code>(?: typedef\ (?:struct|enum)\ \{(?:[^\n]+|\n.*?^)\}\s*\w+; | enum\s*\{.*?\};
+      | ^(?P<code>(?: typedef\ (?:struct|enum)\ \{(?:[^\n]+|\n.*?^)\}\s*\w+;
+                  | enum\s*\{.*?\};
                   | \#define\ (?:[^\n]*\\\n)+ | typedef\b[^;{]*; | [a-z][^;{}]*\([^;{}]*\);)[^\n]*)""",
     re.DOTALL | re.MULTILINE | re.VERBOSE)
 
