@@ -41,7 +41,8 @@ _PART = re.compile(
       | ^/\*(?P<comment>(?:(?!\*/).)*)\*/
       | ^(?P<code>(?: typedef\ (?:struct|enum)\ \{(?:[^\n]+|\n.*?^)\}\s*\w+;
                   | enum\s*\{.*?\};
-                  | \#define\ (?:[^\n]*\\\n)+ | typedef\b[^;{]*; | [a-z][^;{}]*\([^;{}]*\);)[^\n]*)""",
+                  | \#define\ (?:[^\n]*\\\n)+ | typedef\b[^;{]*;
+                  | [a-z][^;{}]*\([^;{}]*\);)[^\n]*)""",
     re.DOTALL | re.MULTILINE | re.VERBOSE)
 
 
@@ -59,16 +60,17 @@ def c_page(root):
 
 def _c_entries(text):
     """Headings, prose, and entries: declarations without an empty line between them are one."""
-    parts, code, prose, end = [], [], "", 0
+    parts, code, prose, end, level = [], [], "", 0, "###"
     for found in [*_PART.finditer(text), None]:
         if code and (not found or not found["code"] or "\n\n" in text[end:found.start()]):
-            parts.append(_c_entry("\n".join(code), prose))
+            parts.append(_c_entry(level, "\n".join(code), prose))
             code, prose = [], ""
         if not found:
             return parts
         end = found.end()
         if found["section"]:
             parts.append(f"### {found['section']}\n")
+            level = "####"  # of entries in a section
         elif found["code"]:
             code.append(found["code"].strip())
         elif found["comment"].startswith("*"):
@@ -78,8 +80,8 @@ def _c_entries(text):
     return parts
 
 
-def _c_entry(code, prose):
-    return f"#### {_title(code)}\n\n```c\n{code}\n```\n\n{prose}"
+def _c_entry(level, code, prose):
+    return f"{level} {_title(code)}\n\n```c\n{code}\n```\n\n{prose}"
 
 
 def _title(code):
