@@ -162,7 +162,7 @@ struct SelectArgs {
 };
 
 /** A rank's entries, and how far they have been added: both 0 before the first range. */
-struct EntryList {
+struct RankEntries {
   const uint32_t* entries = nullptr;
   uint64_t entry_count = 0;
   uint64_t next_entry = 0;
@@ -177,8 +177,8 @@ struct AddSparseArgs {
   Coding coding;
   RandomSite random;  ///< shared draws only: rank and hop are not used
   Range range;
-  EntryList* lists;  ///< coding.ranks of them
-  float scale;       ///< the global norm
+  RankEntries* rank_entries;  ///< coding.ranks of them
+  float scale;                ///< the global norm
   int32_t dtype;
   int32_t op;
   void* values;

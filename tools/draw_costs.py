@@ -73,16 +73,16 @@ def draw_speedup(path, costs, runs):
         f"Speed-up over float32, {HOSTS} hosts, {VALUES:,} values, direct{points}",
         "link, Mbit/s", "times faster than float32")
     rates = np.geomspace(50, 100_000, 60)
-    for bits, text in WIDTHS.items():
-        q = gqsgd.Quantizer(text)
+    for bits, spec in WIDTHS.items():
+        q = gqsgd.Quantizer(spec)
         curve = []
         for rate in rates:
             there = constants(rate, costs)
             time = gqsgd.predict_time(q, HOSTS, VALUES, "direct", constants=there)
             curve.append(fastest_none(HOSTS, VALUES, there) / time)
-        axes.plot(rates, curve, color=COLORS[bits], label=f"{bits} bits ({text})")
+        axes.plot(rates, curve, color=COLORS[bits], label=f"{bits} bits ({spec})")
         measured = [(rate_of(run["rate"]), row["speedup"]) for run in runs for row in run["rows"]
-                    if row["name"] == text and (run["hosts"], run["count"]) == (HOSTS, VALUES)]
+                    if row["name"] == spec and (run["hosts"], run["count"]) == (HOSTS, VALUES)]
         if measured:
             axes.plot(*zip(*measured), "o", color=COLORS[bits])
     axes.axhline(1, color="#888888", linewidth=0.8)

@@ -16,9 +16,9 @@ constexpr uint32_t kOwnedRanks = 8;  // operands of reduce_many
 /** A quantizer for as long as a case lives. */
 using Quantizer = std::shared_ptr<gqsgd_quantizer_s>;
 
-Quantizer quantizer_of(const std::string& text) {
+Quantizer quantizer_of(const std::string& spec) {
   gqsgd_quantizer made = nullptr;
-  library_done(gqsgd_quantizer_create(text.c_str(), &made), text.c_str());
+  library_done(gqsgd_quantizer_create(spec.c_str(), &made), spec.c_str());
   return {made, gqsgd_quantizer_destroy};
 }
 

@@ -23,14 +23,14 @@ constexpr char kHelp[] =
   -c, --check 0|1          compare every rank's result with gqsgd_simulate (1)
   -d, --datatype TYPE      float, half, bfloat16 or double (float)
   -o, --op OP              sum or avg (avg)
-      --format TEXT        a quantizer's text such as blocks-8 or "levels=linear,bits=4"; may be
+      --format SPEC        a quantizer such as blocks-8 or "levels=linear,bits=4"; may be
                            given several times (blocks-8, rotated-4); --preset is the same
       --schedule LIST      of ring, tree, butterfly, direct, hierarchical, native (over MPI), auto,
                            by commas (direct)
       --ranks N            (2; not over MPI)
       --transport NAME     process or local, where ranks are threads (process); mpi, the only one of
                            gqsgd-perf-mpi, which mpirun starts: ranks are those of MPI_COMM_WORLD
-      --comm-options TEXT  options of the communicators, such as chunk_value_count=32768
+      --comm-options OPTS  options of the communicators, such as chunk_value_count=32768
       --bind               keeps rank k on the k-th processor that it may use, counting round and
                            round; threads of the option threads stay free
       --pause-ms N         between one run of all and the next (0): runs then see more of a machine

@@ -24,7 +24,7 @@ float value_at(uint64_t place) {
 
 class Quantizer {
  public:
-  explicit Quantizer(const std::string& text) { gqsgd_quantizer_create(text.c_str(), &handle_); }
+  explicit Quantizer(const std::string& spec) { gqsgd_quantizer_create(spec.c_str(), &handle_); }
   ~Quantizer() { gqsgd_quantizer_destroy(handle_); }
   Quantizer(const Quantizer&) = delete;
   Quantizer& operator=(const Quantizer&) = delete;
@@ -34,10 +34,10 @@ class Quantizer {
   gqsgd_quantizer handle_ = nullptr;
 };
 
-/** A format, what its codes weigh, and the allreduce that its stages belong to: combines is 0 where
- *  codes are added wide. */
+/** A format, what its codes weigh, and the allreduce that its stages belong to: reduction_depth is
+ * 0 where codes are added wide. */
 struct FormatRow {
-  const char* text;
+  const char* spec;
   double bytes_up, bytes_down;
   uint64_t ranks, reduction_depth;
   const char* stages;  ///< letters: n norm, q quantize, r reduce, w weighted reduce, m reduce_many,
@@ -50,7 +50,7 @@ struct FormatRow {
 class FormatCases {
  public:
   FormatCases(const FormatRow& row, Buffers& buffers)
-      : row_(row), buffers_(buffers), quantizer_(std::make_shared<Quantizer>(row.text)) {}
+      : row_(row), buffers_(buffers), quantizer_(std::make_shared<Quantizer>(row.spec)) {}
 
   bool is_available() const { return handle() != nullptr; }
 
@@ -114,7 +114,7 @@ class FormatCases {
   template <typename Work>
   Case make(const std::string& stage, double bytes, Work work) const {
     FormatCases self = *this;
-    return {stage, row_.text, bytes,
+    return {stage, row_.spec, bytes,
             [self, work](size_t set) mutable { return work(self, set) == GQSGD_OK; }};
   }
 

@@ -30,35 +30,71 @@ def version(root):
     return re.search(r"version: '(.*?)'", (root / "meson.build").read_text())[1]
 
 
-# What stands under a comment: functions, one after the other, or a type or enumeration.
-_DECLARED = re.compile(
-    r"""/\*\*\s(?P<comment>(?:(?!\*/).)*)\*/\s*
-        (?P<code>(?:GQSGD_API[^;]*;\s*)+
-               | typedef\s+struct\s*\{.*?\}\s*\w+; | enum\s*\{.*?\}; | typedef[^;{]*;)""",
-    re.DOTALL | re.VERBOSE)
+C_HEADERS = ["gqsgd.h", "gqsgd_stages.h", "gqsgd_model.h", "gqsgd_log.h", "gqsgd_transport.h",
+             "gqsgd_nccl.h"]
+
+# Preprocessor lines, but for macros of several lines; what is left are headings, comments, and
+# declarations up to the end of their last line.
+_DIRECTIVE = re.compile(r"^#(?!define .*\\$).*\n", re.MULTILINE)
+_PART = re.compile(
+    r"""^/\*\ ----\ (?P<section>[^\n]*?)\ -+\ \*/
+      | ^/\*(?P<comment>(?:(?!\*/).)*)\*/
+      | ^(?P<code>(?: typedef\ (?:struct|enum)\ \{(?:[^\n]+|\n.*?^)\}\s*\w+;
+                  | enum\s*\{.*?\};
+                  | \#define\ (?:[^\n]*\\\n)+ | typedef\b[^;{]*;
+                  | [a-z][^;{}]*\([^;{}]*\);)[^\n]*)""",
+    re.DOTALL | re.MULTILINE | re.VERBOSE)
 
 
 def c_page(root):
     """Sections of the headers, each declaration under the comment that explains it."""
-    parts = ["# C reference\n\nC99 and C++; link with `pkg-config --cflags --libs gqsgd`.\n"]
-    for name in ("gqsgd.h", "gqsgd_segments.h", "gqsgd_transport.h", "gqsgd_nccl.h"):
+    parts = ["# C reference\n\nC99 and C++; link with `pkg-config --cflags --libs gqsgd`. "
+             "[C and C++](../../../docs/C_API.md) has the fine print.\n"]
+    for name in C_HEADERS:
         text = (root / "include" / name).read_text()
-        opening = re.match(r"/\*(.*?)\*/", text, re.DOTALL)[1]
-        parts.append(f"## {name}\n\n{_prose(opening)}\n")
-        for found in _DECLARED.finditer(text):
-            code = found["code"].strip()
-            if "GQSGD_API " in code:  # what is aligned after it moves with it
-                code = re.sub(r"^ {10}", "", code.replace("GQSGD_API ", ""), flags=re.MULTILINE)
-            parts.append(f"### {_title(code)}\n\n```c\n{code}\n```\n\n"
-                         f"{_prose(found['comment'])}\n")
+        opening = re.match(r"/\*(.*?)\*/", text, re.DOTALL)
+        parts.append(f"## {name}\n\n{_prose(opening[1])}\n")
+        parts += _c_entries(_DIRECTIVE.sub("", text[opening.end():]))
     return "\n".join(parts)
 
 
+def _c_entries(text):
+    """Headings, prose, and entries: declarations without an empty line between them are one."""
+    parts, code, prose, end, level = [], [], "", 0, "###"
+    for found in [*_PART.finditer(text), None]:
+        if code and (not found or not found["code"] or "\n\n" in text[end:found.start()]):
+            parts.append(_c_entry(level, "\n".join(code), prose))
+            code, prose = [], ""
+        if not found:
+            return parts
+        end = found.end()
+        if found["section"]:
+            parts.append(f"### {found['section']}\n")
+            level = "####"  # of entries in a section
+        elif found["code"]:
+            code.append(found["code"].strip())
+        elif found["comment"].startswith("*"):
+            prose = _prose(found["comment"][1:])
+        else:
+            parts.append(_prose(found["comment"]))
+    return parts
+
+
+def _c_entry(level, code, prose):
+    return f"{level} {_title(code)}\n\n```c\n{code}\n```\n\n{prose}"
+
+
 def _title(code):
-    functions = re.findall(r"(\w+)\([^;]*?\);", code)
+    """The names that are declared, separated by commas."""
+    macros = re.findall(r"^#define (\w+)", code)
+    if macros:
+        return macros[0]
+    functions = re.findall(r"^[a-z][^;{}()]*?(\w+)\([^;]*?\);", code, re.MULTILINE)
     if functions and not code.startswith("typedef"):
         return ", ".join(functions)
-    named = (r"\}\s*(\w+);$", r"\(\*(\w+)\)", r"(GQSGD_[A-Z0-9_]+)", r"(\w+);$")
+    named = (r"\}\s*(\w+);$", r"\(\*(\w+)\)", r"(GQSGD_[A-Z0-9_]+)", r"(\w+);")
+    if code.startswith("typedef") and "{" not in code and "(*" not in code:
+        return ", ".join(re.findall(r"(\w+);", code))
     return next(found[1] for pattern in named if (found := re.search(pattern, code)))
 
 

@@ -66,14 +66,14 @@ struct Coding {
   uint8_t bits;
   uint8_t bits_down;      ///< of what reduce_many writes; equal to bits where nothing is wide
   uint8_t mantissa_bits;  ///< of exponential levels: 0, or 2 with 8 bits where codes are wide
-  bool wide;              ///< codes are added wide by an owner (combines == 0), not in code form
-  bool rescale;           ///< the owner gives every block of the mean a scale of its own
-  bool rotated;           ///< stages rotate values before they encode and after they decode
-  uint32_t block;         ///< values per norm, 0: one norm for the call
-  uint32_t ranks;         ///< n
-  uint32_t steps;         ///< s of linear levels
-  uint32_t steps_down;    ///< s of linear levels that reduce_many writes
-  uint32_t headroom;      ///< h of exponential levels
+  bool wide;       ///< codes are added wide by an owner (reduction_depth == 0), not in code form
+  bool rescale;    ///< the owner gives every block of the mean a scale of its own
+  bool rotated;    ///< stages rotate values before they encode and after they decode
+  uint32_t block;  ///< values per norm, 0: one norm for the call
+  uint32_t ranks;  ///< n
+  uint32_t steps;  ///< s of linear levels
+  uint32_t steps_down;  ///< s of linear levels that reduce_many writes
+  uint32_t headroom;    ///< h of exponential levels
 };
 
 /** Codes in one 32-bit word. */
@@ -91,7 +91,8 @@ GQ_HD constexpr uint32_t exact_steps(uint32_t bits, uint32_t ranks) {
   return code_max(bits) / ranks;
 }
 
-/** The format at work in an allreduce whose longest chain of reductions in code form is `combines`.
+/** The format at work in an allreduce whose longest chain of reductions in code form is
+ * `reduction_depth`.
  */
 GQ_HD constexpr Coding coding_of(const Format& format, uint32_t ranks, uint32_t reduction_depth) {
   const bool wide = reduction_depth == 0;

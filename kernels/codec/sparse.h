@@ -38,7 +38,7 @@ GQ_HD constexpr uint32_t filler_entry(uint32_t zero) {
 
 /** What 1 is in the result, of sums that are at most `ranks` norms, in steps of linear levels or in
  *  norms of exponential ones. */
-GQ_HD float list_step(const Coding& coding, float scale, bool mean) {
+GQ_HD float sparse_step(const Coding& coding, float scale, bool mean) {
   const uint32_t top = coding.levels == Levels::linear ? coding.steps : 1;
   return step_for(scale, mean ? 1 : coding.ranks,
                   static_cast<float>(static_cast<uint64_t>(coding.ranks) * top));

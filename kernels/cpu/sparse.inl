@@ -87,31 +87,31 @@ void select_range(const SelectArgs& args) {
 /** Calls `add(place, lane)` for each sparse entry in a tile. Entries are in the memory of peers:
  *  whatever is written there, and whenever, no place is outside the tile. */
 template <uint32_t kBits, typename Add>
-void add_entries(uint64_t first_value, uint32_t value_count, EntryList& list, Add add) {
-  uint64_t next_entry = list.next_entry;
-  uint64_t next_value = list.next_value;
-  for (; next_entry < list.entry_count; ++next_entry) {
-    const uint32_t entry = list.entries[next_entry];
+void add_entries(uint64_t first_value, uint32_t value_count, RankEntries& sparse, Add add) {
+  uint64_t next_entry = sparse.next_entry;
+  uint64_t next_value = sparse.next_value;
+  for (; next_entry < sparse.entry_count; ++next_entry) {
+    const uint32_t entry = sparse.entries[next_entry];
     const uint64_t place = next_value + gap_of_entry(entry) - first_value;
     if (place >= value_count) break;
     add(static_cast<uint32_t>(place), lane_of_entry(entry, kBits));
     next_value = first_value + place + 1;
   }
-  list.next_entry = next_entry;
-  list.next_value = next_value;
+  sparse.next_entry = next_entry;
+  sparse.next_value = next_value;
 }
 
 /** Sums of codes, in steps. */
 template <uint32_t kBits>
-struct LinearLists {
-  static void add(const Coding& coding, EntryList* lists, uint64_t first_value,
+struct LinearEntries {
+  static void add(const Coding& coding, RankEntries* rank_entries, uint64_t first_value,
                   uint32_t value_count, float* __restrict value) {
     alignas(64) int32_t sum[kTileValues] = {};
     const int32_t steps = static_cast<int32_t>(coding.steps);
     for (uint32_t rank = 0; rank < coding.ranks; ++rank) {
-      add_entries<kBits>(first_value, value_count, lists[rank], [&](uint32_t place, uint32_t lane) {
-        sum[place] += static_cast<int32_t>(lane) - steps;
-      });
+      add_entries<kBits>(
+          first_value, value_count, rank_entries[rank],
+          [&](uint32_t place, uint32_t lane) { sum[place] += static_cast<int32_t>(lane) - steps; });
     }
     for (uint32_t e = 0; e < kTileValues; ++e) value[e] = static_cast<float>(sum[e]);
   }
@@ -119,15 +119,16 @@ struct LinearLists {
 
 /** Sums of levels, in norms. */
 template <uint32_t kBits>
-struct ExponentialLists {
-  static void add(const Coding& coding, EntryList* lists, uint64_t first_value,
+struct ExponentialEntries {
+  static void add(const Coding& coding, RankEntries* rank_entries, uint64_t first_value,
                   uint32_t value_count, float* value) {
     for (uint32_t e = 0; e < kTileValues; ++e) value[e] = 0;
     for (uint32_t rank = 0; rank < coding.ranks; ++rank) {
-      add_entries<kBits>(first_value, value_count, lists[rank], [&](uint32_t place, uint32_t lane) {
-        value[place] += float_from_upper(exponential_level_upper<kBits>(
-            static_cast<uint8_t>(lane), static_cast<uint8_t>(code_max(kBits))));
-      });
+      add_entries<kBits>(first_value, value_count, rank_entries[rank],
+                         [&](uint32_t place, uint32_t lane) {
+                           value[place] += float_from_upper(exponential_level_upper<kBits>(
+                               static_cast<uint8_t>(lane), static_cast<uint8_t>(code_max(kBits))));
+                         });
     }
   }
 };
@@ -136,7 +137,7 @@ void multiply(float step, float* value) {
   for (uint32_t e = 0; e < kTileValues; ++e) value[e] *= step;
 }
 
-template <typename Lists>
+template <typename Entries>
 void add_range(const AddSparseArgs& args) {
   DequantizeArgs target{};  // where the values go, and as what
   target.coding = args.coding;
@@ -145,7 +146,7 @@ void add_range(const AddSparseArgs& args) {
   target.dtype = args.dtype;
   target.values = args.values;
   const bool constant = args.scale == 0 || !is_finite(args.scale);
-  const float step = list_step(args.coding, constant ? 1 : args.scale, args.op == GQSGD_MEAN);
+  const float step = sparse_step(args.coding, constant ? 1 : args.scale, args.op == GQSGD_MEAN);
   ValueTile values;
   if (constant) {
     const float all = args.scale == 0 ? 0 : float_from_bits(kFloatNanBits);
@@ -153,8 +154,8 @@ void add_range(const AddSparseArgs& args) {
   }
   for_each_tile(args.range, [&](const Tile& tile) {
     if (!constant) {
-      Lists::add(args.coding, args.lists, args.range.first_value + tile.offset, tile.count,
-                 values.value);
+      Entries::add(args.coding, args.rank_entries, args.range.first_value + tile.offset, tile.count,
+                   values.value);
       multiply(step, values.value);
     }
     store_values(target, tile, values.value);
@@ -175,9 +176,9 @@ gqsgd_status add_sparse(const AddSparseArgs& args) {
   const FloatEnvironment environment;
   const bool byte_codes = args.coding.bits == 8;
   if (args.coding.levels == Levels::linear) {
-    byte_codes ? add_range<LinearLists<8>>(args) : add_range<LinearLists<4>>(args);
+    byte_codes ? add_range<LinearEntries<8>>(args) : add_range<LinearEntries<4>>(args);
   } else {
-    byte_codes ? add_range<ExponentialLists<8>>(args) : add_range<ExponentialLists<4>>(args);
+    byte_codes ? add_range<ExponentialEntries<8>>(args) : add_range<ExponentialEntries<4>>(args);
   }
   return GQSGD_OK;
 }

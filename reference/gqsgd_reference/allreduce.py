@@ -15,14 +15,14 @@ from .random import OUTPUT, Call, random_words
 from .reduce import add_integers, reduce
 from .rotation import ROTATION_VALUE_COUNT, rotate, rotate_back
 from .schedules import SCHEDULES, part_bounds
-from .sparse import add_lists, lists_pay, select
+from .sparse import add_entries, entries_pay, select
 from .wide import add_wide
 from .words import word_count
 
 
 @dataclass(frozen=True)
 class Request:
-    """Everything that all ranks agree on before an allreduce; fields as in a quantizer's text.
+    """Everything that all ranks agree on before an allreduce; fields as in a specification.
     nodes: an id for each rank, in the hierarchical schedule."""
 
     schedule: str
@@ -49,11 +49,11 @@ class Request:
         if self.schedule == "native" and (self.levels, self.combine) != ("linear", "exact"):
             raise ValueError("the native schedule adds integers: linear levels, exact sums")
         if self.schedule == "sparse":
-            for field in self._unlisted():
+            for field in self._dense_fields():
                 raise ValueError(f"the sparse schedule does not go with {field}")
 
-    def _unlisted(self):
-        """What lists of codes cannot stand for."""
+    def _dense_fields(self):
+        """What sparse entries cannot stand for."""
         fields = {"levels=none": self.levels == "none", "block": self.block > 0,
                   "rotate": self.rotate != "none", "rescale": self.rescale,
                   "bits_down": self.bits_down not in (0, self.bits),
@@ -65,8 +65,8 @@ class Request:
 @dataclass(frozen=True)
 class Result:
     """norm, scale: one float32, or uint16 codes of blocks; words: the reduced codes of the whole
-    call, none where lists were added; values: user patterns; entry_counts: of each rank's list, in
-    the sparse schedule."""
+    call, none where sparse entries were added; values: user patterns; entry_counts: of each rank,
+    in the sparse schedule."""
 
     norm: np.ndarray
     scale: np.ndarray
@@ -89,8 +89,8 @@ def format_of(request, rank_count):
 
 
 def plan_of(request, rank_count):
-    """The reductions of a request; those of direct where lists would be too long, and in a
-    hierarchy, which has none in code form either."""
+    """The reductions of a request; those of direct where there are too many sparse entries, and in
+    a hierarchy, which has none in code form either."""
     schedule = "direct" if request.schedule in _WIDE else request.schedule
     return SCHEDULES[schedule](rank_count)
 
@@ -104,12 +104,12 @@ def allreduce(request, inputs):
     norm = shared_norm(request, values)
     operands = [quantize(form, request.call, rank, x, norm) for rank, x in enumerate(values)]
     value_count = len(inputs[0])
-    lists = []
+    ranks_entries = []
     if request.schedule == "sparse":
-        lists = [select(form, words, value_count) for words in operands]
-    if lists and lists_pay(form, lists, value_count):
+        ranks_entries = [select(form, words, value_count) for words in operands]
+    if ranks_entries and entries_pay(form, ranks_entries, value_count):
         words, scale = np.uint32([]), norm
-        decoded = add_lists(form, lists, norm, value_count, request.op)
+        decoded = add_entries(form, ranks_entries, norm, value_count, request.op)
     else:
         words, scale = _combine(request, form, operands, norm, len(values[0]))
         decoded = dequantize(form, words, scale, len(values[0]), request.op, request.call)
@@ -117,7 +117,7 @@ def allreduce(request, inputs):
         decoded = rotate_back(request.call, decoded, value_count)
     dither = random_words(request.call, OUTPUT, 0, 0, 0, value_count)
     return Result(norm, scale, words, narrow(decoded, request.dtype, dither, form.nearest),
-                  tuple(len(entries) for entries in lists))
+                  tuple(len(entries) for entries in ranks_entries))
 
 
 def places_of(request, rank_count):

@@ -26,27 +26,27 @@ def select(form, words, value_count):
 
 
 def lanes_of(form, entries, value_count):
-    """The lanes that a list stands for."""
+    """The lanes that sparse entries stand for."""
     entries = np.asarray(entries, dtype=np.int64)
     lanes = np.full(value_count, zero_lane(form), dtype=np.int64)
     lanes[np.cumsum((entries >> 8) + 1) - 1] = entries & 255
     return lanes
 
 
-def lists_pay(form, lists, value_count):
-    """Whether lists are sent rather than words."""
-    longest = max(len(entries) for entries in lists)
+def entries_pay(form, ranks_entries, value_count):
+    """Whether sparse entries are sent rather than words."""
+    longest = max(len(entries) for entries in ranks_entries)
     return form.rank_count * longest <= 2 * word_count(value_count, form.bits)
 
 
 @ieee
-def add_lists(form, lists, norm, value_count, op):
+def add_entries(form, ranks_entries, norm, value_count, op):
     """float32 values of the sum or the mean."""
     if not np.isfinite(norm):
         return np.full(value_count, float32_of(NAN_PATTERN["float32"]))
     if norm == 0:
         return np.zeros(value_count, dtype=np.float32)
-    levels = [_levels(form, lanes_of(form, entries, value_count)) for entries in lists]
+    levels = [_levels(form, lanes_of(form, entries, value_count)) for entries in ranks_entries]
     total = np.zeros(value_count, dtype=levels[0].dtype)
     for rank_levels in levels:
         total = total + rank_levels

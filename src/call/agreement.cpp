@@ -122,11 +122,12 @@ Status Agreement::outcome(const Endpoint& endpoint, Status own) const {
     }
     if (!is_status(code)) {
       endpoint.transport->abort_group(GQSGD_PROTOCOL, refused_rank_);
-      return fail(GQSGD_PROTOCOL,
-                  "call %" PRIu64
-                  ", %s: the header of rank %u has status %d, which is none; its shared memory has "
-                  "been overwritten",
-                  endpoint.sequence, operation_, refused_rank_, code);
+      return fail(
+          GQSGD_PROTOCOL,
+          "call %" PRIu64
+          ", %s: the control message of rank %u has the unknown status %d; its shared memory has "
+          "been overwritten",
+          endpoint.sequence, operation_, refused_rank_, code);
     }
     if (!own.ok()) return own;
     return fail(GQSGD_REMOTE_ERROR,

@@ -40,7 +40,7 @@ Status Allreduce::begin(Endpoint& endpoint, const Call& call, Status own) {
   events_ = 0;
   nonfinite_ = NonfiniteSite();
   segment_norms_ = SegmentNorms();
-  lists_ = SparseLists();
+  sparse_entries_ = SparseEntries();
   executor_ = Executor();
   endpoint.sequence += 1;
   endpoint.calls += 1;
@@ -141,7 +141,7 @@ Status Allreduce::advance(bool* done) {
     GQ_TRY(allocate_workspace());
   }
   if (phase_ == Phase::norms) GQ_TRY(exchange_norms());
-  if (phase_ == Phase::lists) GQ_TRY(exchange_lists());
+  if (phase_ == Phase::sparse_entries) GQ_TRY(exchange_sparse_entries());
   if (phase_ == Phase::move) {
     bool moved = false;
     GQ_TRY(executor_.advance(&moved));
@@ -174,8 +174,8 @@ Status Allreduce::allocate_workspace() {
   }
   norm_ = agreement_.global_norm();
   if (!is_finite(norm_)) endpoint_->nonfinite_blocks += 1;
-  if (plan_.schedule->sends_lists) phase_ = Phase::lists;
-  lists_.begin(*endpoint_, call_, plan_, arena_, norm_);
+  if (plan_.schedule->sends_sparse_entries) phase_ = Phase::sparse_entries;
+  sparse_entries_.begin(*endpoint_, call_, plan_, arena_, norm_);
   executor_.begin(*endpoint_, call_, plan_, arena_, &norm_, false);
   return Status();
 }
@@ -188,11 +188,11 @@ Status Allreduce::exchange_norms() {
 }
 
 /** Moves follow where sparse entries take more bytes; the codes are encoded by then. */
-Status Allreduce::exchange_lists() {
-  SparseLists::Outcome outcome = SparseLists::Outcome::waiting;
-  GQ_TRY(lists_.advance(&outcome));
-  if (outcome == SparseLists::Outcome::added) phase_ = Phase::done;
-  if (outcome == SparseLists::Outcome::too_long) {
+Status Allreduce::exchange_sparse_entries() {
+  SparseEntries::Outcome outcome = SparseEntries::Outcome::waiting;
+  GQ_TRY(sparse_entries_.advance(&outcome));
+  if (outcome == SparseEntries::Outcome::added) phase_ = Phase::done;
+  if (outcome == SparseEntries::Outcome::too_long) {
     phase_ = Phase::move;
     executor_.begin(*endpoint_, call_, plan_, arena_, &norm_, true);
   }
@@ -203,15 +203,15 @@ Status Allreduce::timed_out(int64_t waited_ms, uint32_t* culprit) {
   const uint32_t self = endpoint_->rank();
   if (phase_ == Phase::agree) return agreement_.timed_out(*endpoint_, waited_ms, culprit);
   if (phase_ == Phase::norms) return segment_norms_.timed_out(waited_ms, culprit);
-  const bool lists = phase_ == Phase::lists;
-  if (lists && !lists_.flushing()) return lists_.timed_out(waited_ms, culprit);
-  if (lists || executor_.flushing()) {
+  const bool sparse = phase_ == Phase::sparse_entries;
+  if (sparse && !sparse_entries_.flushing()) return sparse_entries_.timed_out(waited_ms, culprit);
+  if (sparse || executor_.flushing()) {
     const uint32_t peer = endpoint_->transport->unflushed_peer();
     const Culprit found(*endpoint_->transport, peer, kStoppedOrSlow);
     *culprit = found.rank();
     return fail(GQSGD_TIMEOUT,
                 "call %" PRIu64 ", %s: rank %u waited %" PRId64
-                " ms for rank %u to take the last words sent to it (schedule %s); %s (timeout_ms "
+                " ms for rank %u to take the last codes sent to it (schedule %s); %s (timeout_ms "
                 "sets the limit)",
                 endpoint_->sequence, operation_name(call_), self, waited_ms, peer,
                 plan_.schedule->name, found.clause());
@@ -219,13 +219,14 @@ Status Allreduce::timed_out(int64_t waited_ms, uint32_t* culprit) {
   const Move& move = executor_.current();
   if (move.kind == MoveKind::await_sum) {
     *culprit = self;
-    return fail(GQSGD_TIMEOUT,
-                "call %" PRIu64 ", %s: rank %u waited %" PRId64
-                " ms for the transport to add the words of all %u ranks (schedule %s). All of them "
-                "have made this call; the transport does not say whom it waits for: one is stopped "
-                "or too slow (timeout_ms sets the limit; another schedule names it)",
-                endpoint_->sequence, operation_name(call_), self, waited_ms, endpoint_->size(),
-                plan_.schedule->name);
+    return fail(
+        GQSGD_TIMEOUT,
+        "call %" PRIu64 ", %s: rank %u waited %" PRId64
+        " ms for the transport to add the packed codes of all %u ranks (schedule %s). All of them "
+        "have made this call; the transport does not say whom it waits for: one is stopped "
+        "or too slow (timeout_ms sets the limit; another schedule names it)",
+        endpoint_->sequence, operation_name(call_), self, waited_ms, endpoint_->size(),
+        plan_.schedule->name);
   }
   const Culprit found(*endpoint_->transport, move.peer, kStoppedOrSlow);
   *culprit = found.rank();

@@ -23,7 +23,8 @@ class Allreduce {
 
   /** Changes whenever something has happened. */
   uint64_t progress() const {
-    return events_ + segment_norms_.steps_made() + lists_.steps_made() + executor_.moves_made();
+    return events_ + segment_norms_.steps_made() + sparse_entries_.steps_made() +
+           executor_.moves_made();
   }
 
   /** The call with its schedule resolved, and what is executed; of a call that succeeded. */
@@ -37,7 +38,7 @@ class Allreduce {
   Status timed_out(int64_t waited_ms, uint32_t* culprit);
 
  private:
-  enum class Phase { agree, norms, lists, move, done };
+  enum class Phase { agree, norms, sparse_entries, move, done };
 
   Status resolve_auto();
   Status check_sums();
@@ -48,7 +49,7 @@ class Allreduce {
   Status exchange_norms();
   Status agree(bool* done);
   Status allocate_workspace();
-  Status exchange_lists();
+  Status exchange_sparse_entries();
 
   Endpoint* endpoint_ = nullptr;
   Call call_;
@@ -58,7 +59,7 @@ class Allreduce {
   NonfiniteSite nonfinite_;
   Agreement agreement_;
   SegmentNorms segment_norms_;
-  SparseLists lists_;
+  SparseEntries sparse_entries_;
   Executor executor_;
   unsigned char* arena_ = nullptr;
   float norm_ = 0;  // the global one of a call in one piece

@@ -131,11 +131,12 @@ Status describe_mismatch(uint64_t sequence, uint32_t rank_a, const Header& a, ui
   }
   const uint32_t culprit = has_spare_bits(a) ? rank_a : rank_b;
   const Header& spoilt = has_spare_bits(a) ? a : b;
-  return fail(GQSGD_PROTOCOL,
-              "call %" PRIu64
-              ": the header of rank %u has word %u as 0x%08x, with bits that no field has and no "
-              "correct rank sets: it was changed on its way or in memory",
-              sequence, culprit, kHeaderFields, spoilt.words[kHeaderFields]);
+  return fail(
+      GQSGD_PROTOCOL,
+      "call %" PRIu64
+      ": the control message of rank %u has word %u as 0x%08x, with bits that no field has and no "
+      "correct rank sets: it was changed on its way or in memory",
+      sequence, culprit, kHeaderFields, spoilt.words[kHeaderFields]);
 }
 
 }  // namespace gq

@@ -14,9 +14,9 @@
 
 namespace gq {
 
-void SparseLists::begin(Endpoint& endpoint, const Call& call, const Plan& plan,
-                        unsigned char* arena, float norm) {
-  *this = SparseLists();
+void SparseEntries::begin(Endpoint& endpoint, const Call& call, const Plan& plan,
+                          unsigned char* arena, float norm) {
+  *this = SparseEntries();
   endpoint_ = &endpoint;
   call_ = &call;
   plan_ = &plan;
@@ -24,7 +24,7 @@ void SparseLists::begin(Endpoint& endpoint, const Call& call, const Plan& plan,
   norm_ = norm;
 }
 
-Status SparseLists::advance(Outcome* outcome) {
+Status SparseEntries::advance(Outcome* outcome) {
   *outcome = Outcome::waiting;
   bool all = false;
   if (phase_ == Phase::encode) {
@@ -35,16 +35,16 @@ Status SparseLists::advance(Outcome* outcome) {
   if (phase_ == Phase::count) {
     GQ_TRY(read_counts(&all));
     if (!all) return Status();
-    if (longest_ > plan_->layout.list_entries_max()) {
+    if (longest_ > plan_->layout.sparse_entries_max()) {
       *outcome = Outcome::too_long;
       return Status();
     }
-    GQ_TRY(expect_lists());
-    GQ_TRY(send_list());
+    GQ_TRY(expect_entries());
+    GQ_TRY(send_entries());
     phase_ = Phase::receive;
   }
   if (phase_ == Phase::receive) {
-    GQ_TRY(receive_lists(&all));
+    GQ_TRY(receive_entries(&all));
     if (!all) return Status();
     phase_ = Phase::flush;
   }
@@ -56,17 +56,17 @@ Status SparseLists::advance(Outcome* outcome) {
   return Status();
 }
 
-Range SparseLists::chunk_at(uint64_t first_value) const {
+Range SparseEntries::chunk_at(uint64_t first_value) const {
   const uint64_t left = call_->value_count - first_value;
   return {first_value, static_cast<size_t>(std::min(left, plan_->shape.chunk_value_count))};
 }
 
-uint32_t* SparseLists::words_at(uint64_t first_value) const {
+uint32_t* SparseEntries::words_at(uint64_t first_value) const {
   return reinterpret_cast<uint32_t*>(arena_ +
                                      plan_->layout.offset_bytes(Content::codes, first_value));
 }
 
-Status SparseLists::encode() {
+Status SparseEntries::encode() {
   for (uint64_t first = 0; first < call_->value_count;) {
     const Range chunk = chunk_at(first);
     GQ_TRY(encode(chunk));
@@ -77,7 +77,7 @@ Status SparseLists::encode() {
 }
 
 /** Codes are counted while they are in a cache. */
-Status SparseLists::encode(Range chunk) {
+Status SparseEntries::encode(Range chunk) {
   QuantizeArgs codes{};
   codes.coding = plan_->coding;
   codes.random = random_site(*endpoint_, *call_, 0);
@@ -96,7 +96,7 @@ Status SparseLists::encode(Range chunk) {
   return Status(endpoint_->stages->count_entries(count));
 }
 
-Status SparseLists::publish_count() {
+Status SparseEntries::publish_count() {
   endpoint_->sequence += 1;
   header_ = Agreement::header_of(
       *endpoint_, *call_, plan_->schedule->id,
@@ -104,7 +104,7 @@ Status SparseLists::publish_count() {
   return endpoint_->transport->publish(endpoint_->sequence, header_);
 }
 
-Status SparseLists::read_counts(bool* all) {
+Status SparseEntries::read_counts(bool* all) {
   *all = false;
   for (; counts_read_ < endpoint_->size(); ++counts_read_, ++steps_made_) {
     Header header;
@@ -112,45 +112,46 @@ Status SparseLists::read_counts(bool* all) {
     GQ_TRY(endpoint_->transport->peer_header(counts_read_, endpoint_->sequence, &header, &there));
     if (!there) return Status();
     GQ_TRY(check_header(counts_read_, header));
-    EntryList list;
-    list.entry_count =
+    RankEntries sparse;
+    sparse.entry_count =
         header.words[kHeaderNormLow] | static_cast<uint64_t>(header.words[kHeaderNormHigh]) << 32;
-    longest_ = std::max(longest_, list.entry_count);
-    endpoint_->lists[counts_read_] = list;
+    longest_ = std::max(longest_, sparse.entry_count);
+    endpoint_->rank_entries[counts_read_] = sparse;
   }
   *all = true;
   return Status();
 }
 
 /** All ranks have agreed on this call: a second header can only differ if its rank is not sound. */
-Status SparseLists::check_header(uint32_t rank, const Header& header) const {
+Status SparseEntries::check_header(uint32_t rank, const Header& header) const {
   const bool numbered = header.words[kHeaderStatus] == GQSGD_OK &&
                         header.words[kHeaderSequence] == header_.words[kHeaderSequence];
   if (numbered && same_request(header, header_)) return Status();
   endpoint_->transport->abort_group(GQSGD_PROTOCOL, rank);
-  return fail(GQSGD_PROTOCOL,
-              "call %" PRIu64
-              ", allreduce: the entry count of rank %u comes with a header of another call",
-              endpoint_->sequence, rank);
+  return fail(
+      GQSGD_PROTOCOL,
+      "call %" PRIu64
+      ", allreduce: the entry count of rank %u comes with the control message of another call",
+      endpoint_->sequence, rank);
 }
 
-Message SparseLists::message_of(uint32_t peer, uint32_t origin) const {
+Message SparseEntries::message_of(uint32_t peer, uint32_t origin) const {
   const Layout& layout = plan_->layout;
   const size_t size_bytes =
-      static_cast<size_t>(endpoint_->lists[origin].entry_count) * sizeof(uint32_t);
+      static_cast<size_t>(endpoint_->rank_entries[origin].entry_count) * sizeof(uint32_t);
   const size_t here_bytes =
-      origin == endpoint_->rank() ? layout.list_bytes() : layout.list_landing_bytes(origin);
-  // An index-value list stands for all values of the call: those that it leaves out are 0.
+      origin == endpoint_->rank() ? layout.sparse_bytes() : layout.sparse_landing_bytes(origin);
+  // Sparse entries stand for all values of the call: those that they leave out are 0.
   return Message{
-      peer, origin, origin, layout.list_bytes(), size_bytes, here_bytes, call_->value_count};
+      peer, origin, origin, layout.sparse_bytes(), size_bytes, here_bytes, call_->value_count};
 }
 
 /** In the order in which they are taken. */
-Status SparseLists::expect_lists() {
+Status SparseEntries::expect_entries() {
   const uint32_t rank = endpoint_->rank(), ranks = endpoint_->size();
   for (uint32_t distance = 1; distance < ranks; ++distance) {
     const uint32_t peer = (rank + ranks - distance) % ranks;
-    if (endpoint_->lists[peer].entry_count == 0) continue;
+    if (endpoint_->rank_entries[peer].entry_count == 0) continue;
     GQ_TRY(endpoint_->transport->expect(message_of(peer, peer)));
   }
   return Status();
@@ -158,13 +159,13 @@ Status SparseLists::expect_lists() {
 
 /** Each to the rank after it first, so that no rank is flooded. Messages without entries are not
  *  sent. */
-Status SparseLists::send_list() {
+Status SparseEntries::send_entries() {
   SelectArgs args{};
   uint64_t skipped = 0, entry_count = 0;
   args.coding = plan_->coding;
   args.range = {0, static_cast<size_t>(call_->value_count)};
   args.words = words_at(0);
-  args.entries = reinterpret_cast<uint32_t*>(arena_ + plan_->layout.list_bytes());
+  args.entries = reinterpret_cast<uint32_t*>(arena_ + plan_->layout.sparse_bytes());
   args.skipped = &skipped;
   args.entry_count = &entry_count;
   GQ_TRY(Status(endpoint_->stages->select(args)));
@@ -175,16 +176,16 @@ Status SparseLists::send_list() {
   return Status();
 }
 
-uint32_t SparseLists::awaited_rank() const {
+uint32_t SparseEntries::awaited_rank() const {
   const uint32_t ranks = endpoint_->size();
-  return (endpoint_->rank() + ranks - 1 - lists_received_) % ranks;
+  return (endpoint_->rank() + ranks - 1 - ranks_received_) % ranks;
 }
 
-Status SparseLists::receive_lists(bool* all) {
+Status SparseEntries::receive_entries(bool* all) {
   *all = false;
-  for (; lists_received_ + 1 < endpoint_->size(); ++lists_received_, ++steps_made_) {
+  for (; ranks_received_ + 1 < endpoint_->size(); ++ranks_received_, ++steps_made_) {
     const uint32_t peer = awaited_rank();
-    if (endpoint_->lists[peer].entry_count == 0) continue;
+    if (endpoint_->rank_entries[peer].entry_count == 0) continue;
     const unsigned char* entries = nullptr;
     GQ_TRY(endpoint_->transport->receive(message_of(peer, peer), &entries));
     if (entries == nullptr) return Status();
@@ -194,20 +195,20 @@ Status SparseLists::receive_lists(bool* all) {
 }
 
 /** Nothing is written where entries are malformed, and nothing fails once something is written. */
-Status SparseLists::add() {
+Status SparseEntries::add() {
   if (call_->recv == nullptr) return Status();  // a virtual rank without an output buffer
   for (uint32_t rank = 0; rank < endpoint_->size(); ++rank) {
-    EntryList& list = endpoint_->lists[rank];
-    if (list.entry_count == 0) continue;
-    list.entries = reinterpret_cast<const uint32_t*>(
-        rank == endpoint_->rank() ? arena_ + plan_->layout.list_bytes()
+    RankEntries& sparse = endpoint_->rank_entries[rank];
+    if (sparse.entry_count == 0) continue;
+    sparse.entries = reinterpret_cast<const uint32_t*>(
+        rank == endpoint_->rank() ? arena_ + plan_->layout.sparse_bytes()
                                   : endpoint_->transport->view(message_of(rank, rank)));
-    GQ_TRY(check_list(rank));
+    GQ_TRY(check_entries(rank));
   }
   AddSparseArgs args{};
   args.coding = plan_->coding;
   args.random = random_site(*endpoint_, *call_, 0);
-  args.lists = endpoint_->lists.data();
+  args.rank_entries = endpoint_->rank_entries.data();
   args.scale = norm_;
   args.dtype = call_->dtype;
   args.op = call_->op;
@@ -221,23 +222,23 @@ Status SparseLists::add() {
 }
 
 /** Entries beyond the call's values violate the format. */
-Status SparseLists::check_list(uint32_t rank) const {
-  const EntryList& list = endpoint_->lists[rank];
+Status SparseEntries::check_entries(uint32_t rank) const {
+  const RankEntries& sparse = endpoint_->rank_entries[rank];
   uint64_t next_value = 0;
-  for (uint64_t k = 0; k < list.entry_count; ++k) {
-    next_value += gap_of_entry(list.entries[k]) + 1;
+  for (uint64_t k = 0; k < sparse.entry_count; ++k) {
+    next_value += gap_of_entry(sparse.entries[k]) + 1;
     if (next_value <= call_->value_count) continue;
     endpoint_->transport->abort_group(GQSGD_PROTOCOL, rank);
     return fail(GQSGD_PROTOCOL,
                 "call %" PRIu64 ", allreduce: entry %" PRIu64 " of %" PRIu64
                 " from rank %u lies outside the call's %" PRIu64
                 " values; its memory has been overwritten",
-                endpoint_->sequence, k, list.entry_count, rank, call_->value_count);
+                endpoint_->sequence, k, sparse.entry_count, rank, call_->value_count);
   }
   return Status();
 }
 
-Status SparseLists::timed_out(int64_t waited_ms, uint32_t* culprit) const {
+Status SparseEntries::timed_out(int64_t waited_ms, uint32_t* culprit) const {
   const uint32_t self = endpoint_->rank();
   if (phase_ == Phase::count) {
     RankList missing;
@@ -253,10 +254,10 @@ Status SparseLists::timed_out(int64_t waited_ms, uint32_t* culprit) const {
   const Culprit found(*endpoint_->transport, awaited, kStoppedOrSlow);
   *culprit = found.rank();
   return fail(GQSGD_TIMEOUT,
-              "call %" PRIu64 ", allreduce: rank %u waited %" PRId64 " ms for a list of %" PRIu64
+              "call %" PRIu64 ", allreduce: rank %u waited %" PRId64 " ms for %" PRIu64
               " entries from rank %u (schedule sparse); %s (timeout_ms sets the limit)",
-              endpoint_->sequence, self, waited_ms, endpoint_->lists[awaited].entry_count, awaited,
-              found.clause());
+              endpoint_->sequence, self, waited_ms, endpoint_->rank_entries[awaited].entry_count,
+              awaited, found.clause());
 }
 
 }  // namespace gq

@@ -9,7 +9,7 @@
 
 namespace gq {
 
-class SparseLists {
+class SparseEntries {
  public:
   enum class Outcome { waiting, added, too_long };
 
@@ -40,11 +40,11 @@ class SparseLists {
   Status publish_count();
   Status read_counts(bool* all);
   Status check_header(uint32_t rank, const Header& header) const;
-  Status expect_lists();
-  Status send_list();
-  Status receive_lists(bool* all);
+  Status expect_entries();
+  Status send_entries();
+  Status receive_entries(bool* all);
   Status add();
-  Status check_list(uint32_t rank) const;
+  Status check_entries(uint32_t rank) const;
 
   Range chunk_at(uint64_t first_value) const;
   uint32_t* words_at(uint64_t first_value) const;
@@ -62,7 +62,7 @@ class SparseLists {
   Header header_;             // the own second one
   uint32_t counts_read_ = 0;
   uint64_t longest_ = 0;
-  uint32_t lists_received_ = 0;
+  uint32_t ranks_received_ = 0;
   uint64_t steps_made_ = 0;
 };
 

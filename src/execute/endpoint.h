@@ -46,7 +46,7 @@ struct Endpoint {
   std::atomic<int64_t> timeout_ms{0};     ///< -1: for ever
   uint64_t sequence = 0;                  ///< number of the newest header; sparse calls have two
   std::vector<const uint32_t*> operands;  ///< one per rank, so that reduce_many allocates nothing
-  std::vector<EntryList> lists;           ///< the same for add_sparse
+  std::vector<RankEntries> rank_entries;  ///< the same for add_sparse
   std::vector<OperandCounts> operand_counts;
 
   FirstFailure failure;  ///< what broke the communicator: no call is made after it
@@ -68,7 +68,7 @@ struct Endpoint {
    *  std::bad_alloc. */
   void set_transport(std::unique_ptr<Transport> taken) {
     operands.resize(taken->size());
-    lists.resize(taken->size());
+    rank_entries.resize(taken->size());
     operand_counts.resize(taken->size());
     transport = std::move(taken);
   }

@@ -79,10 +79,10 @@ void Layout::add_slots(const Shape& shape) {
   arena_bytes_ = landing_bytes_ + slot_count_ * shape.ranks * slot_bytes_;
 }
 
-void Layout::add_lists(const Shape& shape, bool reads_in_place) {
+void Layout::add_sparse_entries(const Shape& shape, bool reads_in_place) {
   // n - 1 copies of so many are no longer than what ranks send in the moves, each on average.
-  list_entries_max_ = 2 * words_for(bits_, shape.value_count) / shape.ranks;
-  sparse_workspace_bytes_ = round_up(list_entries_max_ * sizeof(uint32_t), kLineBytes);
+  sparse_entries_max_ = 2 * words_for(bits_, shape.value_count) / shape.ranks;
+  sparse_workspace_bytes_ = round_up(sparse_entries_max_ * sizeof(uint32_t), kLineBytes);
   const size_t copies = reads_in_place ? 1 : 1 + static_cast<size_t>(shape.ranks);
   arena_bytes_ = std::max(arena_bytes_, landing_bytes_ + copies * sparse_workspace_bytes_);
 }

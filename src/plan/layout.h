@@ -66,14 +66,14 @@ class Layout {
 
   /** Reserves memory for this rank's sparse entries and, on transports that copy, for those of
    *  peers. It overlaps the landing slots, since a call sends either operands or entries. */
-  void add_lists(const Shape& shape, bool reads_in_place);
-  size_t list_bytes() const { return landing_bytes_; }
+  void add_sparse_entries(const Shape& shape, bool reads_in_place);
+  size_t sparse_bytes() const { return landing_bytes_; }
   /** Where a transport that copies puts the sparse entries of `peer`. */
-  size_t list_landing_bytes(uint32_t peer) const {
+  size_t sparse_landing_bytes(uint32_t peer) const {
     return landing_bytes_ + (1 + static_cast<size_t>(peer)) * sparse_workspace_bytes_;
   }
   /** The most entries that are sent. */
-  uint64_t list_entries_max() const { return list_entries_max_; }
+  uint64_t sparse_entries_max() const { return sparse_entries_max_; }
 
  private:
   void add_results(const Shape& shape);
@@ -103,7 +103,7 @@ class Layout {
   size_t landing_bytes_ = 0;
   uint64_t slot_count_ = 1;
   size_t slot_bytes_ = 0;
-  uint64_t list_entries_max_ = 0;
+  uint64_t sparse_entries_max_ = 0;
   size_t sparse_workspace_bytes_ = 0;
   size_t segment_norms_bytes_ = 0;
   size_t segment_norms_workspace_bytes_ = 0;

@@ -40,12 +40,12 @@ Status find_schedule(int32_t id, const Schedule** schedule) {
               static_cast<int>(id), GQSGD_SCHEDULE_SPARSE);
 }
 
-Status check_lists(const Format& format, const Schedule& schedule) {
-  const char* field = schedule.sends_lists ? unlisted_field(format) : nullptr;
+Status check_sparse(const Format& format, const Schedule& schedule) {
+  const char* field = schedule.sends_sparse_entries ? dense_field(format) : nullptr;
   if (field == nullptr) return Status();
   return fail(GQSGD_INVALID_ARGUMENT,
-              "schedule %s adds lists of linear or exponential codes with one norm and encodes "
-              "nothing again, so that it does not go with %s; use schedule direct, or a format "
+              "schedule %s adds sparse entries of linear or exponential codes with one norm and "
+              "encodes nothing again. It does not go with %s; use schedule direct, or a format "
               "with block=0, rotate=none, rescale=false, rounding_down=random, mantissa_bits=0 "
               "and bits_down equal to bits",
               schedule.name, field);
@@ -63,11 +63,12 @@ Status check_integers(const Format& format, const Schedule& schedule) {
 }
 
 Status check_tensors(const PlanRequest& request, const Schedule& schedule) {
-  if (request.operation != Operation::allreduce_many || !schedule.sends_lists) return Status();
+  if (request.operation != Operation::allreduce_many || !schedule.sends_sparse_entries)
+    return Status();
   return fail(
       GQSGD_INVALID_ARGUMENT,
-      "schedule %s makes one list of one tensor's codes; allreduce_many goes with the other "
-      "schedules, or with auto",
+      "schedule %s makes sparse entries of one tensor's codes; allreduce_many goes with the "
+      "other schedules, or with auto",
       schedule.name);
 }
 
@@ -99,7 +100,7 @@ const char* wide_only_field(const Format& format) {
   return nullptr;
 }
 
-const char* unlisted_field(const Format& format) {
+const char* dense_field(const Format& format) {
   if (format.levels == Levels::none) return "levels=none";
   if (format.block != 0) return "block";
   if (format.rotate != Rotate::none) return "rotate=hadamard";
@@ -135,14 +136,15 @@ Status make_plan(const PlanRequest& request, Plan* plan) {
   if (hierarchical && flat) plan->schedule = schedule_by_id(GQSGD_SCHEDULE_DIRECT);
   const uint32_t reduction_depth = plan->schedule->reduction_depth(request.ranks);
   plan->coding = plan->decoding = coding_of(*request.format, request.ranks, reduction_depth);
-  GQ_TRY(check_lists(*request.format, *plan->schedule));
+  GQ_TRY(check_sparse(*request.format, *plan->schedule));
   GQ_TRY(check_wide_only(*request.format, *plan->schedule));
   GQ_TRY(check_integers(*request.format, *plan->schedule));
   GQ_TRY(check_levels(*request.format, plan->coding, *plan->schedule));
   plan->shape = shape_of(request, plan->coding);
   plan->shape.nodes = hierarchical && !flat ? request.nodes : nullptr;
   plan->layout = Layout(plan->coding, plan->shape, request.reads_in_place);
-  if (plan->schedule->sends_lists) plan->layout.add_lists(plan->shape, request.reads_in_place);
+  if (plan->schedule->sends_sparse_entries)
+    plan->layout.add_sparse_entries(plan->shape, request.reads_in_place);
   if (request.segment_count > 0) {
     plan->layout.add_segments(request.segment_count, request.ranks, request.reads_in_place, 0);
   }

@@ -69,7 +69,7 @@ constexpr uint64_t floats_per_message(uint64_t chunk_value_count) {
 const char* wide_only_field(const Format& format);
 
 /** The first field that the sparse schedule cannot do; nullptr if there is none. */
-const char* unlisted_field(const Format& format);
+const char* dense_field(const Format& format);
 
 /** True if codes can be added as integers without rounding, or are no codes. */
 bool adds_exactly(const Format& format);

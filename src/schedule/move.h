@@ -110,10 +110,10 @@ struct Schedule {
   uint64_t (*round_count)(const Shape& shape, uint32_t rank);
   Round (*round)(const Shape& shape, uint32_t rank, uint64_t round);
   Move (*move)(const Shape& shape, uint32_t rank, uint64_t round, uint32_t index);
-  bool weaves_norms = false;   ///< has the exchange of norms among its own moves
-  bool adds_wide = false;      ///< owners add all operands wide and encode the sums (reduce_many)
-  bool sends_lists = false;    ///< the moves are made only where sparse entries would take more
-                               ///< bytes
+  bool weaves_norms = false;  ///< has the exchange of norms among its own moves
+  bool adds_wide = false;     ///< owners add all operands wide and encode the sums (reduce_many)
+  bool sends_sparse_entries = false;  ///< the moves are made only where sparse entries would take
+                                      ///< more bytes
   bool adds_natively = false;  ///< sums are the transport's own (add_all)
 };
 

@@ -155,12 +155,12 @@ gqsgd_status select(const SelectArgs& args) {
 gqsgd_status add_sparse(const AddSparseArgs& args) {
   Image image;
   AddSparseArgs there = args;
-  std::vector<EntryList> lists(args.lists, args.lists + args.coding.ranks);
-  for (EntryList& list : lists) {
-    there.entries_max = std::max(there.entries_max, list.entry_count);
-    list.entries = image.input(list.entries, list.entry_count * sizeof(uint32_t));
+  std::vector<RankEntries> ranks(args.rank_entries, args.rank_entries + args.coding.ranks);
+  for (RankEntries& rank : ranks) {
+    there.entries_max = std::max(there.entries_max, rank.entry_count);
+    rank.entries = image.input(rank.entries, rank.entry_count * sizeof(uint32_t));
   }
-  there.lists = image.output(lists.data(), lists.size() * sizeof lists[0]);
+  there.rank_entries = image.output(ranks.data(), ranks.size() * sizeof ranks[0]);
   there.values = image.output(args.values, args.range.value_count * dtype_size_bytes(args.dtype));
   const AddSparseWorkspace workspace(args.coding.ranks, there.entries_max, args.range.value_count);
   there.workspace = image.scratch(workspace.size_bytes());
@@ -168,9 +168,9 @@ gqsgd_status add_sparse(const AddSparseArgs& args) {
     there.stream = stream;
     return cuda_stages().add_sparse(there);
   });
-  for (size_t rank = 0; rank < lists.size(); ++rank) {
-    args.lists[rank].next_entry = lists[rank].next_entry;
-    args.lists[rank].next_value = lists[rank].next_value;
+  for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    args.rank_entries[rank].next_entry = ranks[rank].next_entry;
+    args.rank_entries[rank].next_value = ranks[rank].next_value;
   }
   return status;
 }

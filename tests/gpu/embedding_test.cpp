@@ -31,7 +31,7 @@ void use_a_group() {
             "");
 }
 
-TEST(Embedding, MemoryOfTheDeviceComesBack) {
+TEST(Embedding, MemoryOfTheDevice_ComesBack) {
   constexpr size_t kCycles = 20, kSlackBytes = 8 << 20;  // a group has more than 1 MiB a cycle
   for (int warm = 0; warm < 2; ++warm) use_a_group();
   const size_t before = free_bytes();
@@ -46,7 +46,7 @@ gqsgd_status allreduce(gqsgd_comm comm, float* values, StreamHandle stream) {
                          nullptr, stream);
 }
 
-TEST(Embedding, MemoryThatIsGoneIsRefused) {
+TEST(Embedding, FreedMemory_Refused) {
   EXPECT_EQ(run_threads(1, "",
                         [](int, gqsgd_comm comm) -> std::string {
                           const DeviceQueue queue;
@@ -68,7 +68,7 @@ TEST(Embedding, MemoryThatIsGoneIsRefused) {
             "");
 }
 
-TEST(Embedding, MoreThanTheDeviceHasIsNoMemory) {
+TEST(Embedding, MoreThanTheDeviceHas_NoMemory) {
   EXPECT_EQ(run_threads(1, "",
                         [](int, gqsgd_comm comm) -> std::string {
                           const DeviceQueue queue;

@@ -15,7 +15,7 @@ GraphRanks ranks_on_one_gpu(int ranks) {
 // What eight queues are enough for.
 constexpr int kRanksMax = 4;
 
-TEST(FusedGraphs, HaveTheBitsOfVirtualRanks) {
+TEST(FusedGraphs, Replays_BitsOfVirtualRanks) {
   for (int ranks = 1; ranks <= kRanksMax; ++ranks) {
     for (const char* quantizer : {"paper-gl8", "paper-ge4", "blocks-8", "relative-8"}) {
       const GraphRanks checks = ranks_on_one_gpu(ranks);
@@ -31,11 +31,11 @@ TEST(FusedGraphs, Graphs_NeedNoHostAgreement) {
   }
 }
 
-TEST(FusedGraphs, EndWhereARankDoesNotReplay) {
+TEST(FusedGraphs, RankDoesNotReplay_Ended) {
   EXPECT_EQ(ranks_on_one_gpu(3).check_lost_replay(), "");
 }
 
-TEST(FusedGraphs, AreRefusedWhereRanksShareQueues) {
+TEST(FusedGraphs, RanksShareQueues_Refused) {
   if (getenv("CUDA_DEVICE_MAX_CONNECTIONS") != nullptr) return;  // which says how many there are
   EXPECT_EQ(ranks_on_one_gpu(kRanksMax + 1).check_refusal(), "");
 }

@@ -63,7 +63,7 @@ TEST(Fused, CallAfterCall_SameBits) {
 }
 
 /** Rank 1's host makes its call late; streams are not held up, and nothing is given up. */
-TEST(Fused, WaitsForHostsThatAreLate) {
+TEST(Fused, LateHosts_WaitedFor) {
   const DirectCalls calls = usual_calls(2, 5001, 1);
   EXPECT_EQ(run_threads(2, "timeout_ms=20000",
                         [&](int rank, gqsgd_comm comm) {

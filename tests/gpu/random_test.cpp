@@ -191,7 +191,7 @@ void Comparison::run() {
   EXPECT_TRUE(there_values_.equals(results)) << "values, " << name_;
 }
 
-TEST(Random, ABillionValuesHaveTheBitsOfTheHost) {
+TEST(Random, ABillionValues_BitsOfTheHost) {
   size_t seed = 40;
   for (const char* quantizer : kQuantizers) {
     const std::vector<float> values = random_values(value_count(), ++seed);

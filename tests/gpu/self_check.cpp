@@ -6,15 +6,15 @@ namespace {
 
 int reached = 0;
 
-TEST(Mutation, Passes) {
+TEST(Mutation, Test_Passes) {
   EXPECT_EQ(1 + 1, 2);
   ASSERT_TRUE(true) << "never formed";
 }
-TEST(Mutation, FailsTwice) {
+TEST(Mutation, Test_FailsTwice) {
   EXPECT_EQ(1 + 1, 3) << "first";
   EXPECT_TRUE(false) << "second";
 }
-TEST(Mutation, EndsAtAnAssertion) {
+TEST(Mutation, Test_EndsAtAnAssertion) {
   ASSERT_EQ(1, 2) << "ends here";
   ++reached;
 }

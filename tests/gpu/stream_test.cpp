@@ -87,7 +87,7 @@ class Chain {
 
 const char* const kQuantizers[] = {"paper-gl8", "paper-ge8,norm=2:2", "blocks-8", "rotated-8"};
 
-TEST(Stream, WhatIsEnqueuedRunsInOrder) {
+TEST(Stream, EnqueuedWork_RunsInOrder) {
   cudaStream_t made = nullptr;
   done(cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking));
   const Bytes first = random_floats(1), second = random_floats(2);
@@ -104,7 +104,7 @@ TEST(Stream, WhatIsEnqueuedRunsInOrder) {
   done(cudaStreamDestroy(made));
 }
 
-TEST(Stream, ACapturedGraphMakesTheBitsOfItsInputAtEachReplay) {
+TEST(Stream, CapturedGraph_BitsOfItsInputAtEachReplay) {
   cudaStream_t stream = nullptr;
   done(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
   for (const char* text : kQuantizers) {
@@ -128,7 +128,7 @@ TEST(Stream, ACapturedGraphMakesTheBitsOfItsInputAtEachReplay) {
 }
 
 /** The thread's last error is whatever a caller left there: none of a stage, and still there. */
-TEST(Stream, AnErrorThatACallerLeftIsNoneOfAStage) {
+TEST(Stream, ErrorLeftByTheCaller_NotReportedByAStage) {
   cudaStream_t stream = nullptr;
   done(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
   const Bytes values = random_floats(8);

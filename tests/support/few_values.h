@@ -9,13 +9,13 @@
 
 namespace gq::test {
 
-inline const char* const kListFormats[] = {"paper-gl8",
-                                           "paper-ge8",
-                                           "paper-gl4",
-                                           "paper-ge4",
-                                           "paper-gl4,norm=2:2",
-                                           "paper-gl8,norm=1:2,rounding=correlated",
-                                           "paper-ge4,rounding=nearest"};
+inline const char* const kSparseFormats[] = {"paper-gl8",
+                                             "paper-ge8",
+                                             "paper-gl4",
+                                             "paper-ge4",
+                                             "paper-gl4,norm=2:2",
+                                             "paper-gl8,norm=1:2,rounding=correlated",
+                                             "paper-ge4,rounding=nearest"};
 
 /** A few values of each rank stay, at places of its own and at places of all. */
 inline std::vector<Values> few_values(int rank_count, size_t value_count, uint64_t seed) {

@@ -73,11 +73,11 @@ const char* schedule_name(gqsgd_schedule schedule) {
 }
 
 std::string nodes_option(const std::vector<int32_t>& node_ids) {
-  std::string text;
+  std::string options;
   for (const int32_t id : node_ids) {
-    text += (text.empty() ? "nodes=" : ":") + std::to_string(static_cast<uint32_t>(id));
+    options += (options.empty() ? "nodes=" : ":") + std::to_string(static_cast<uint32_t>(id));
   }
-  return text;
+  return options;
 }
 
 std::vector<int32_t> uneven_nodes(int rank_count) {
@@ -97,8 +97,8 @@ std::string describe(const Operation& operation) {
          "." + std::to_string(operation.index);
 }
 
-Quantizer::Quantizer(const std::string& text) {
-  require_ok(gqsgd_quantizer_create(text.c_str(), &handle_), "gqsgd_quantizer_create " + text);
+Quantizer::Quantizer(const std::string& spec) {
+  require_ok(gqsgd_quantizer_create(spec.c_str(), &handle_), "gqsgd_quantizer_create " + spec);
 }
 
 Quantizer::~Quantizer() { gqsgd_quantizer_destroy(handle_); }

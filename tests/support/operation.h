@@ -66,7 +66,7 @@ std::string describe(const Operation& operation);
  *  once. */
 class Quantizer {
  public:
-  explicit Quantizer(const std::string& text);
+  explicit Quantizer(const std::string& spec);
   ~Quantizer();
   Quantizer(const Quantizer&) = delete;
   Quantizer& operator=(const Quantizer&) = delete;

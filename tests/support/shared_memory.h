@@ -13,7 +13,7 @@ namespace gq::test {
 /** `count` zeroed elements, shared by every process forked while it lives. */
 template <typename T>
 class SharedArray {
-  static_assert(std::is_trivially_destructible_v<T>, "nobody runs destructors across processes");
+  static_assert(std::is_trivially_destructible_v<T>, "no destructor runs across processes");
 
  public:
   explicit SharedArray(size_t count) : count_(count) {

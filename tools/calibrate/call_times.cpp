@@ -25,11 +25,11 @@ constexpr const char* kWideFormat = kFormats[2];
 constexpr int32_t kSchedules[] = {GQSGD_SCHEDULE_DIRECT, GQSGD_SCHEDULE_BUTTERFLY,
                                   GQSGD_SCHEDULE_TREE, GQSGD_SCHEDULE_RING};
 
-TimedCall call_of(const char* text, int32_t schedule_id, int rank_count, bool travels,
+TimedCall call_of(const char* spec, int32_t schedule_id, int rank_count, bool travels,
                   size_t bytes) {
   TimedCall call{};
-  if (!parse_quantizer(text, &call.question.format).ok()) throw bench::Failure(last_error());
-  call.format = text;
+  if (!parse_quantizer(spec, &call.question.format).ok()) throw bench::Failure(last_error());
+  call.format = spec;
   call.question.schedule_id = schedule_id;
   call.question.ranks = static_cast<uint32_t>(rank_count);
   call.question.value_count = bytes / sizeof(float);
@@ -44,10 +44,10 @@ TimedCall call_of(const char* text, int32_t schedule_id, int rank_count, bool tr
 std::vector<TimedCall> calls_of(const CalibrateOptions& options, int rank_count, bool over_mpi) {
   std::vector<TimedCall> calls;
   for (size_t bytes = 0; bytes <= options.most_bytes; bytes = bytes == 0 ? 1024 : bytes * 4) {
-    for (const char* text : kFormats) {
+    for (const char* spec : kFormats) {
       for (const int32_t schedule_id : kSchedules) {
-        if (text == kWideFormat && schedule_id != GQSGD_SCHEDULE_DIRECT) continue;
-        calls.push_back(call_of(text, schedule_id, rank_count, over_mpi, bytes));
+        if (spec == kWideFormat && schedule_id != GQSGD_SCHEDULE_DIRECT) continue;
+        calls.push_back(call_of(spec, schedule_id, rank_count, over_mpi, bytes));
       }
     }
     if (!over_mpi) continue;
@@ -58,9 +58,9 @@ std::vector<TimedCall> calls_of(const CalibrateOptions& options, int rank_count,
 
 CallTimer::CallTimer(const std::vector<TimedCall>& calls, int rank, int rank_count, gqsgd_comm comm)
     : calls_(calls), rank_(rank), rank_count_(rank_count), comm_(comm) {
-  for (const char* text : kFormats) {
+  for (const char* spec : kFormats) {
     gqsgd_quantizer quantizer = nullptr;
-    require(gqsgd_quantizer_create(text, &quantizer), text);
+    require(gqsgd_quantizer_create(spec, &quantizer), spec);
     quantizers_.push_back(quantizer);
   }
   uint64_t most = 0;

@@ -28,7 +28,7 @@ constexpr uint64_t kOperands[] = {2, 4};  // of two wide sums: add is their diff
 /** A format to time and, for an extra, the one that it is compared with. */
 struct RowFormat {
   CostRow row;
-  const char* text;
+  const char* spec;
   const char* without;
   bool reduces;  ///< has reductions in code form
 };
@@ -63,7 +63,7 @@ struct Buffers {
 /** A quantizer for as long as it is needed. */
 class Quantizer {
  public:
-  explicit Quantizer(const char* text) { require(gqsgd_quantizer_create(text, &handle_), text); }
+  explicit Quantizer(const char* spec) { require(gqsgd_quantizer_create(spec, &handle_), spec); }
   ~Quantizer() { gqsgd_quantizer_destroy(handle_); }
   Quantizer(const Quantizer&) = delete;
   Quantizer& operator=(const Quantizer&) = delete;
@@ -159,10 +159,10 @@ struct FormatCost {
   StageCost& of(CostStage stage) { return stages[static_cast<size_t>(stage)]; }
 };
 
-FormatCost time_format(const char* text, bool reduces, Buffers& buffers, std::barrier<>& together,
+FormatCost time_format(const char* spec, bool reduces, Buffers& buffers, std::barrier<>& together,
                        int run_count) {
-  const Quantizer q(text);
-  const bool plain = std::string(text) == "none";
+  const Quantizer q(spec);
+  const bool plain = std::string(spec) == "none";
   const auto time = [&](Timed timed) {
     return time_stage(timed, q.get(), buffers, together, run_count);
   };
@@ -183,7 +183,7 @@ FormatCost time_format(const char* text, bool reduces, Buffers& buffers, std::ba
 void time_rows(std::barrier<>& together, int run_count, CostConstants* constants) {
   Buffers buffers;
   for (const RowFormat& one : kRows) {
-    FormatCost with = time_format(one.text, one.reduces, buffers, together, run_count);
+    FormatCost with = time_format(one.spec, one.reduces, buffers, together, run_count);
     FormatCost without;
     if (one.without != nullptr) {
       without = time_format(one.without, one.reduces, buffers, together, run_count);

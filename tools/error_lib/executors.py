@@ -22,7 +22,7 @@ class Refusal:
 def library_mean(scheme, inputs, seed):
     """The float32 mean that every rank gets, or a Refusal."""
     try:
-        quantizer = gqsgd.Quantizer(scheme.text, seed=QUANTIZER_SEED)
+        quantizer = gqsgd.Quantizer(scheme.spec, seed=QUANTIZER_SEED)
         return gqsgd.simulate(list(inputs), quantizer, schedule=scheme.schedule, step=seed)
     except (gqsgd.Unsupported, gqsgd.InvalidArgument) as error:
         return Refusal(error.name, str(error))
@@ -42,7 +42,7 @@ def reference_mean(scheme, inputs, seed):
 def bound(scheme, rank_count, value_count):
     """theta of E |G - mean|^2 <= theta/n sum_i |x_i|^2, or a Refusal where none is promised."""
     try:
-        quantizer = gqsgd.Quantizer(scheme.text)
+        quantizer = gqsgd.Quantizer(scheme.spec)
         theta = gqsgd.variance_bound(quantizer, rank_count, value_count, scheme.schedule)
         return theta if theta > 0 else Refusal("EXACT", "nothing is rounded but float32 sums")
     except (gqsgd.Unsupported, gqsgd.InvalidArgument) as error:

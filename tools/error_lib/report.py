@@ -74,7 +74,7 @@ def section(table, title, data):
 
 def labels():
     """{scheme's name: how a table calls it}: the library's first."""
-    ours = {scheme.name: f"`{scheme.text}` {scheme.schedule}" for scheme in SCHEMES}
+    ours = {scheme.name: f"`{scheme.spec}` {scheme.schedule}" for scheme in SCHEMES}
     return {**ours, **{peer.name: peer.name + ("" if peer.unbiased else " (biased)")
                        for peer in PEERS}}
 

@@ -30,22 +30,22 @@ _ROTATION_VALUE_COUNT_MIN = 128
 class Scheme:
     """One row of the table: a quantizer by its specification and the messages of a schedule."""
 
-    text: str
+    spec: str
     schedule: str
     unbiased = True
 
     @property
     def name(self):
-        return f"{self.text} {self.schedule}"
+        return f"{self.spec} {self.schedule}"
 
     @property
     def fields(self):
         """Every field that matters for errors and bytes, presets spelt out."""
-        first, _, rest = self.text.partition(",")
+        first, _, rest = self.spec.partition(",")
         if "=" not in first:
             rest = f"{PRESETS[first]},{rest}".rstrip(",")
         else:
-            rest = self.text
+            rest = self.spec
         fields = dict(_DEFAULTS)
         fields.update(item.split("=") for item in rest.split(","))
         bits = 32 if fields["levels"] == "none" else int(fields["bits"])

@@ -16,7 +16,7 @@ from .machine import toolkit_environment
 
 ROOT = Path(__file__).resolve().parents[2]
 NOT_RUN = 77  # what programs of tests/gpu end with where they find no device
-STAGE_TESTS = ("isa", "isa_extended", "lists", "device_api", "stream", "random")
+STAGE_TESTS = ("isa", "isa_extended", "sparse_entries", "device_api", "stream", "random")
 CALL_TESTS = ("local", "fused", "embedding", "process")
 TESTS = (*STAGE_TESTS, *CALL_TESTS)
 #: What a quick check gives the programs: tests by parts of their names, sizes of groups.
@@ -112,9 +112,11 @@ def sanitizer_parts(build, quick):
     checks = [("memcheck", "device_api", few if quick else "DeviceApi")]
     if not quick:
         checks += [("racecheck", "device_api", few), ("initcheck", "device_api", few),
-                   ("synccheck", "device_api", few), ("memcheck", "lists", "WhateverStands"),
-                   ("racecheck", "lists", "GapsWithFillers"), ("memcheck", "stream", "Stream"),
-                   ("memcheck", "local", "Chunks_SameBits"), ("memcheck", "nccl", 1)]
+                   ("synccheck", "device_api", few),
+                   ("memcheck", "sparse_entries", "ArbitraryEntries"),
+                   ("racecheck", "sparse_entries", "GapsWithFillers"),
+                   ("memcheck", "stream", "Stream"), ("memcheck", "local", "Chunks_SameBits"),
+                   ("memcheck", "nccl", 1)]
     api = {"memcheck": ["--report-api-errors", "no"]}  # an option of that tool
     return [Part(f"sanitizer {tool} {program}",
                  ["compute-sanitizer", "--tool", tool, *api.get(tool, ()), "--error-exitcode", 9,

@@ -12,18 +12,18 @@ from .passes import seconds_of_passes
 
 FLOAT_BYTES = 4
 GLOO, MPI = "Gloo float32", "MPI_Allreduce float32"
+GLOO_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}  # of a value on its way
 
 
 def measure(arguments, rate):
     """{"rate", "hosts", "count", "rows"}; a row has name, bytes, seconds and, for quantizers,
     limit_seconds: its bytes at the goodput of the baseline, one norm and one dequantize pass."""
     with Network(arguments.hosts, rate) as network:
-        calls = _gloo_calls(arguments, network)
+        before = _gloo_runs(arguments, network)
         rows = _library_rows(arguments, network)
-        calls += _gloo_calls(arguments, network)  # the other half: drifts hit both sides
-    if calls:
-        rows.insert(0, {"name": GLOO, "bytes": float_bytes(arguments), "calls": calls,
-                        "seconds": statistics.median(calls)})
+        after = _gloo_runs(arguments, network)  # the other half: drifts hit both sides
+    if before:
+        rows = gloo_rows(arguments, before, after) + rows
     else:
         rows.sort(key=lambda row: row["name"] != MPI)
     base = rows[0]
@@ -41,10 +41,23 @@ def float_bytes(arguments):
     return 2 * (hosts - 1) / hosts * FLOAT_BYTES * arguments.count
 
 
-def _gloo_calls(arguments, network):
+def _gloo_runs(arguments, network):
+    """{dtype: what gloo.measured has} of half of the calls."""
     if arguments.no_gloo:
-        return []
-    return gloo.seconds_per_call(network, arguments.count, (arguments.iterations + 1) // 2)
+        return {}
+    half = (arguments.iterations + 1) // 2
+    return {dtype: gloo.measured(network, dtype, arguments.count, half) for dtype in GLOO_BYTES}
+
+
+def gloo_rows(arguments, before, after):
+    """A row for each dtype that values travelled as, float32 first."""
+    rows = []
+    for dtype, size_bytes in GLOO_BYTES.items():
+        calls = before[dtype]["seconds"] + after[dtype]["seconds"]
+        rows.append({"name": f"Gloo {dtype}", "calls": calls, "nmse": before[dtype]["nmse"],
+                     "bytes": float_bytes(arguments) * size_bytes / FLOAT_BYTES,
+                     "seconds": statistics.median(calls)})
+    return rows
 
 
 def _library_rows(arguments, network):
@@ -55,8 +68,8 @@ def _library_rows(arguments, network):
         command = [str((arguments.build / "bench/gqsgd-perf-mpi").resolve()), "-b", size, "-e",
                    size, "-n", str(arguments.iterations), "--schedule", arguments.schedule,
                    "--json", str(results)]
-        for text in formats:
-            command += ["--format", text]
+        for spec in formats:
+            command += ["--format", spec]
         if arguments.comm_options:
             command += ["--comm-options", arguments.comm_options]
         mpirun = Mpirun(network, arguments.mpirun)

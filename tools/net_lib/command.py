@@ -9,23 +9,26 @@ from pathlib import Path
 
 from .bench import measure
 from .network import exit_when_terminated
-from .report import table
+from .report import markdown, table
 
 
 def parse_arguments(arguments=None):
     parser = argparse.ArgumentParser(
         prog="tools/netbench", formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-        description="Allreduces of float32 over a network of hosts made of namespaces. Times are "
-                    "medians; every call is as slow as its slowest rank.")
+        description="Allreduces of float32 over a network of hosts made of namespaces, beside Gloo "
+                    "with float32, float16 and bfloat16 on the way. Times are medians; every call "
+                    "is as slow as its slowest rank.")
     add_network_options(parser, ["1gbit"])
     parser.add_argument("--count", type=int, default=6553600, help="values")
     parser.add_argument("--preset", default="blocks-8,rotated-8,rotated-4-8,rotated-4",
                         help="quantizers, by commas; none and MPI_Allreduce run beside them")
-    parser.add_argument("--format", action="append", default=[], metavar="TEXT",
+    parser.add_argument("--format", action="append", default=[], metavar="SPEC",
                         help="a quantizer in full, beside the presets; may be given again")
     parser.add_argument("--schedule", default="direct")
     parser.add_argument("--comm-options", default="", help="options of the communicators")
     parser.add_argument("--iterations", type=int, default=11, help="timed calls of each contender")
+    parser.add_argument("--markdown", type=Path, metavar="FILE",
+                        help="writes the tables there as sections of a page")
     parser.add_argument("--no-gloo", action="store_true",
                         help="leaves PyTorch's Gloo out; then ratios are to MPI_Allreduce")
     return parser.parse_args(arguments)
@@ -80,4 +83,14 @@ def run_rates(program, arguments, measure, table):
 
 
 def main():
-    return run_rates("netbench", parse_arguments(), measure, table)
+    arguments = parse_arguments()
+    runs = []
+
+    def measured(given, rate):
+        runs.append(measure(given, rate))
+        return runs[-1]
+
+    status = run_rates("netbench", arguments, measured, table)
+    if arguments.markdown and status == 0:
+        arguments.markdown.write_text("\n".join(map(markdown, runs)))
+    return status

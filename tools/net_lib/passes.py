@@ -10,8 +10,8 @@ _PROGRAM = """
 import json, sys, time
 import numpy as np
 import gqsgd
-text, count = sys.argv[1], int(sys.argv[2])
-q, site = gqsgd.Quantizer(text), gqsgd.Site(rank=0, size=1, step=0)
+spec, count = sys.argv[1], int(sys.argv[2])
+q, site = gqsgd.Quantizer(spec), gqsgd.Site(rank=0, size=1, step=0)
 x = np.random.default_rng(1).standard_normal(count).astype(np.float32)
 norms = gqsgd.norm(x, q, site=site)
 words, scales = gqsgd.reduce_many([gqsgd.quantize(x, q, norms, site=site)], q, norms,
@@ -26,14 +26,14 @@ print(json.dumps(sorted(seconds)[3]))
 """
 
 
-def seconds_of_passes(text, value_count, process_count):
+def seconds_of_passes(spec, value_count, process_count):
     """Median over as many processes at once as there are hosts, since they share this machine."""
     paths = os.pathsep.join(path for path in sys.path if path)
     environment = {**os.environ, "PYTHONPATH": paths}
-    command = [sys.executable, "-c", _PROGRAM, text, str(value_count)]
+    command = [sys.executable, "-c", _PROGRAM, spec, str(value_count)]
     running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
                for _ in range(process_count)]
     outputs = [process.communicate()[0] for process in running]
     if any(process.returncode for process in running):
-        raise RuntimeError(f"the passes of {text} could not be timed")
+        raise RuntimeError(f"the passes of {spec} could not be timed")
     return statistics.median(json.loads(output) for output in outputs)

@@ -1,10 +1,10 @@
 """The table of one rate."""
 
-COLUMNS = ("", "MB sent", "ms", "faster", "limit ms", "of limit")
+COLUMNS = ("", "MB sent", "ms", "speed-up", "error", "limit ms", "of limit")
 
 
 def table(run):
-    """Aligned text. `faster` is to the first row; `limit` as in bench.measure."""
+    """Aligned text. The speed-up is over the first row; `limit` as in bench.measure."""
     lines = [COLUMNS] + [_cells(row) for row in run["rows"]]
     widths = [max(len(line[column]) for line in lines) for column in range(len(COLUMNS))]
     text = [f"{run['hosts']} hosts, {run['rate']} each way, {run['count']:,} values"]
@@ -14,8 +14,21 @@ def table(run):
     return "\n".join(text) + "\n"
 
 
+def markdown(run):
+    """The same as a section of a page, docs/results/network.md."""
+    rate = {"gbit": "Gbit/s", "mbit": "Mbit/s"}[run["rate"][-4:]]
+    lines = [f"## {run['hosts']} hosts, {run['rate'][:-4]} {rate}", "",
+             "| " + " | ".join(COLUMNS) + " |", "|---" * len(COLUMNS) + "|"]
+    for row in run["rows"]:
+        name, *cells = _cells(row)
+        shown = name if " " in name else f"`{name}`"
+        lines.append("| " + " | ".join([shown, *cells]) + " |")
+    return "\n".join(lines) + "\n"
+
+
 def _cells(row):
     limit = row.get("limit_seconds")
     return (row["name"], f"{row['bytes'] * 1e-6:.2f}", f"{row['seconds'] * 1e3:.1f}",
-            f"{row['speedup']:.2f}x", f"{limit * 1e3:.1f}" if limit else "-",
+            f"{row['speedup']:.2f}x", f"{row['nmse']:.1e}" if "nmse" in row else "-",
+            f"{limit * 1e3:.1f}" if limit else "-",
             f"{row['seconds'] / limit:.2f}" if limit else "-")

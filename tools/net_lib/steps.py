@@ -18,7 +18,7 @@ from .network import Network
 
 _RANK = Path(__file__).with_name("step_rank.py")
 _PORT = 29500
-COLUMNS = ("", "ms", "faster", "predicted ms", "measured / predicted", "loss")
+COLUMNS = ("", "ms", "speed-up", "predicted ms", "measured / predicted", "loss")
 
 
 def parse_arguments(arguments=None):
@@ -76,7 +76,7 @@ def _run_ranks(arguments, network):
 
 
 def table(run):
-    """Aligned text of one rate; `faster` is to Gloo."""
+    """Aligned text of one rate; the speed-up is over Gloo."""
     base = run["rows"][0]["seconds"]
     lines = [COLUMNS]
     for row in run["rows"]:

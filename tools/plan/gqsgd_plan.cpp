@@ -49,8 +49,8 @@ Status read_costs(const PlanOptions& options, CostConstants* constants) {
 
 Status read_nodes(const PlanOptions& options, Nodes* nodes) {
   CommOptions of_comm;
-  const std::string text = options.nodes.empty() ? "" : "nodes=" + options.nodes;
-  GQ_TRY(gq::parse_options(text.c_str(), &of_comm));
+  const std::string comm_options = options.nodes.empty() ? "" : "nodes=" + options.nodes;
+  GQ_TRY(gq::parse_options(comm_options.c_str(), &of_comm));
   if (of_comm.nodes.empty()) of_comm.nodes.assign(options.ranks, 0);
   if (of_comm.nodes.size() != options.ranks) {
     return fail(GQSGD_INVALID_ARGUMENT, "--nodes has %zu numbers for %u ranks",

@@ -20,7 +20,7 @@ namespace {
 constexpr char kHelp[] =
     R"(gqsgd-plan: what an allreduce would do and cost, without running it.
 
-      --format TEXT     a quantizer's text such as paper-ge8 (the default format)
+      --format SPEC     a quantizer such as paper-ge8 (the default format)
       --schedule NAME   auto, ring, tree, butterfly, direct, hierarchical or native (auto: the
                         cheapest)
       --nodes A:B:..    of each rank, for the hierarchical schedule (all on one node)

@@ -12,59 +12,60 @@
 namespace gq::cuda {
 
 /** The entries of all ranks, cut into groups, and the state of each group. */
-struct GroupedLists {
-  EntryList* lists;
+struct GroupedEntries {
+  RankEntries* rank_entries;
   AddSparseWorkspace buffers;
   uint64_t* numbers;
   uint64_t first_value;
   uint64_t value_count;
 
-  explicit GroupedLists(const AddSparseArgs& args)
-      : lists(args.lists),
+  explicit GroupedEntries(const AddSparseArgs& args)
+      : rank_entries(args.rank_entries),
         buffers(args.coding.ranks, args.entries_max, args.range.value_count),
         numbers(static_cast<uint64_t*>(args.workspace)),
         first_value(args.range.first_value),
         value_count(args.range.value_count) {}
 
-  GQ_HD uint64_t* block_spans(uint32_t list) const { return numbers + list * buffers.blocks; }
+  GQ_HD uint64_t* block_spans(uint32_t rank) const { return numbers + rank * buffers.blocks; }
   /** For each group the value behind the last entry before it. */
-  GQ_HD uint64_t* group_values(uint32_t list) const {
-    return numbers + buffers.first_group() + list * buffers.groups;
+  GQ_HD uint64_t* group_values(uint32_t rank) const {
+    return numbers + buffers.first_group() + rank * buffers.groups;
   }
   /** For each tile of values the last group that begins before it. */
-  GQ_HD uint64_t* starts(uint32_t list) const {
-    return numbers + buffers.first_start() + list * buffers.tiles;
+  GQ_HD uint64_t* starts(uint32_t rank) const {
+    return numbers + buffers.first_start() + rank * buffers.tiles;
   }
 
-  GQ_HD uint64_t entries_left(const EntryList& list) const {
-    const uint64_t left = list.entry_count - list.next_entry;
+  GQ_HD uint64_t entries_left(const RankEntries& sparse) const {
+    const uint64_t left = sparse.entry_count - sparse.next_entry;
     return left < buffers.groups * kEntryGroup ? left : buffers.groups * kEntryGroup;
   }
-  GQ_HD uint64_t group_count(const EntryList& list) const {
-    return (entries_left(list) + kEntryGroup - 1) / kEntryGroup;
+  GQ_HD uint64_t group_count(const RankEntries& sparse) const {
+    return (entries_left(sparse) + kEntryGroup - 1) / kEntryGroup;
   }
 
-  /** Loads a group; how many entries it has, none beyond the list. */
-  GQ_HD uint32_t load(const EntryList& list, uint64_t group, uint32_t (&entry)[kEntryGroup]) const {
+  /** Loads a group; how many entries it has, none beyond them. */
+  GQ_HD uint32_t load(const RankEntries& sparse, uint64_t group,
+                      uint32_t (&entry)[kEntryGroup]) const {
     static_assert(kEntryGroup == kThreadValues);
-    const uint32_t count = count_here(group * kEntryGroup, entries_left(list));
-    load_words<32>(word_buffer<32>(list.entries + list.next_entry), group * kEntryGroup, count,
+    const uint32_t count = count_here(group * kEntryGroup, entries_left(sparse));
+    load_words<32>(word_buffer<32>(sparse.entries + sparse.next_entry), group * kEntryGroup, count,
                    entry);
     return count;
   }
 
   /** Values that a group takes up. */
-  GQ_HD uint64_t span(const EntryList& list, uint64_t group) const {
+  GQ_HD uint64_t span(const RankEntries& sparse, uint64_t group) const {
     uint32_t entry[kEntryGroup];
-    uint64_t values = load(list, group, entry);
+    uint64_t values = load(sparse, group, entry);
     GQ_UNROLL for (uint32_t k = 0; k < kEntryGroup; ++k) values += gap_of_entry(entry[k]);
     return values;
   }
 
   /** The last group that begins at `value` or before, else the first one. */
-  GQ_HD uint64_t group_at(uint32_t number, const EntryList& list, uint64_t value) const {
+  GQ_HD uint64_t group_at(uint32_t number, const RankEntries& sparse, uint64_t value) const {
     const uint64_t* const begins = group_values(number);
-    uint64_t low = 0, high = group_count(list);
+    uint64_t low = 0, high = group_count(sparse);
     while (high - low > 1) {
       const uint64_t middle = low + (high - low) / 2;
       (begins[middle] <= value ? low : high) = middle;
@@ -81,20 +82,20 @@ struct OverGroups : BodyDefaults {
   static_assert(kThreads == kEntryBlockGroups);
   using Shared = BlockSums<uint64_t>;
   using Here = Local<Shared, Nothing>;
-  GroupedLists all;
+  GroupedEntries all;
 
-  explicit OverGroups(const GroupedLists& all) : all(all) {
+  explicit OverGroups(const GroupedEntries& all) : all(all) {
     iteration_count = static_cast<uint32_t>(all.buffers.ranks * all.buffers.blocks);
   }
 
-  GQ_HD uint32_t list_of(uint32_t iteration) const {
+  GQ_HD uint32_t rank_of(uint32_t iteration) const {
     return static_cast<uint32_t>(iteration / all.buffers.blocks);
   }
   GQ_HD uint64_t block_of(uint32_t iteration) const { return iteration % all.buffers.blocks; }
 
   GQ_HD void run(Interval<0>, uint32_t iteration, uint32_t, Here local) const {
     const uint64_t group = block_of(iteration) * kEntryBlockGroups + local.thread;
-    local.shared.set(local.thread, all.span(all.lists[list_of(iteration)], group));
+    local.shared.set(local.thread, all.span(all.rank_entries[rank_of(iteration)], group));
   }
   GQ_HD void run(Interval<1>, uint32_t, uint32_t, Here local) const {
     local.shared.add_rows(local.thread);
@@ -111,20 +112,20 @@ struct SpanOfBlocks : OverGroups<SpanOfBlocks> {
   using OverGroups::OverGroups;
   GQ_HD void publish(uint32_t iteration, Here local) const {
     if (local.thread == 0)
-      all.block_spans(list_of(iteration))[block_of(iteration)] = local.shared.all;
+      all.block_spans(rank_of(iteration))[block_of(iteration)] = local.shared.all;
   }
 };
 
 /** Spans of blocks become the values that they begin at. */
 struct BlocksInOrder {
   using Item = uint64_t;
-  GroupedLists all;
+  GroupedEntries all;
 
   GQ_HD uint64_t count() const { return all.buffers.blocks; }
-  GQ_HD uint64_t first(uint32_t list) const { return all.lists[list].next_value; }
-  GQ_HD uint64_t at(uint32_t list, uint64_t k) const { return all.block_spans(list)[k]; }
-  GQ_HD void put(uint32_t list, uint64_t k, uint64_t before) const {
-    all.block_spans(list)[k] = before;
+  GQ_HD uint64_t first(uint32_t rank) const { return all.rank_entries[rank].next_value; }
+  GQ_HD uint64_t at(uint32_t rank, uint64_t k) const { return all.block_spans(rank)[k]; }
+  GQ_HD void put(uint32_t rank, uint64_t k, uint64_t before) const {
+    all.block_spans(rank)[k] = before;
   }
   GQ_HD void end(uint32_t, uint64_t) const {}
 };
@@ -132,19 +133,19 @@ struct BlocksInOrder {
 struct PlaceGroups : OverGroups<PlaceGroups> {
   using OverGroups::OverGroups;
   GQ_HD void publish(uint32_t iteration, Here local) const {
-    const uint32_t list = list_of(iteration);
+    const uint32_t rank = rank_of(iteration);
     const uint64_t group = block_of(iteration) * kEntryBlockGroups + local.thread;
     if (group >= all.buffers.groups) return;
-    all.group_values(list)[group] =
-        all.block_spans(list)[block_of(iteration)] + local.shared.before(local.thread);
+    all.group_values(rank)[group] =
+        all.block_spans(rank)[block_of(iteration)] + local.shared.before(local.thread);
   }
 };
 
-/** Where each tile of values begins in each list; a thread looks for one. */
+/** Where each tile of values begins in the entries of each rank; a thread looks for one. */
 struct FindStarts : BodyDefaults {
-  GroupedLists all;
+  GroupedEntries all;
 
-  explicit FindStarts(const GroupedLists& all) : all(all) {
+  explicit FindStarts(const GroupedEntries& all) : all(all) {
     iteration_count =
         static_cast<uint32_t>(pieces_of(all.buffers.ranks * all.buffers.tiles, kThreads));
   }
@@ -153,10 +154,10 @@ struct FindStarts : BodyDefaults {
   GQ_HD void run(Interval<0>, uint32_t iteration, uint32_t, Here local) const {
     const uint64_t number = uint64_t{iteration} * kThreads + local.thread;
     if (number >= all.buffers.ranks * all.buffers.tiles) return;
-    const uint32_t list = static_cast<uint32_t>(number / all.buffers.tiles);
+    const uint32_t rank = static_cast<uint32_t>(number / all.buffers.tiles);
     const uint64_t tile = number % all.buffers.tiles;
-    all.starts(list)[tile] =
-        all.group_at(list, all.lists[list], all.first_value + tile * kAddTileValues);
+    all.starts(rank)[tile] =
+        all.group_at(rank, all.rank_entries[rank], all.first_value + tile * kAddTileValues);
   }
 };
 
@@ -199,20 +200,20 @@ struct AddTile : BodyDefaults {
     Sum sum[kAddTileValues + kAddTileValues / kThreadValues];
   };
   using Here = Local<Shared, Nothing>;
-  GroupedLists all;
+  GroupedEntries all;
   Sums sums;
   ValueTarget target;
   float step;
   bool constant;  ///< all values are `step`, whatever the entries are
 
-  AddTile(const GroupedLists& all, const AddSparseArgs& args)
+  AddTile(const GroupedEntries& all, const AddSparseArgs& args)
       : all(all),
         sums(args.coding),
         target(args.values, args.dtype, args.coding.rounding == Rounding::nearest,
                shared_stream(args.random, Draw::output)),
         constant(args.scale == 0 || !is_finite(args.scale)) {
     step = constant ? (args.scale == 0 ? 0 : float_from_bits(kFloatNanBits))
-                    : list_step(args.coding, args.scale, args.op == GQSGD_MEAN);
+                    : sparse_step(args.coding, args.scale, args.op == GQSGD_MEAN);
     iteration_count = static_cast<uint32_t>(all.buffers.tiles);
     part_count = constant ? 0 : args.coding.ranks;
   }
@@ -223,15 +224,15 @@ struct AddTile : BodyDefaults {
   }
 
   GQ_HD void run(Interval<0>, uint32_t iteration, uint32_t number, Here local) const {
-    const EntryList& list = all.lists[number];
+    const RankEntries& sparse = all.rank_entries[number];
     const uint64_t* const begins = all.group_values(number);
     const uint64_t tile_begin = all.first_value + uint64_t{iteration} * kAddTileValues;
-    const uint64_t group_count = all.group_count(list);
+    const uint64_t group_count = all.group_count(sparse);
     uint64_t group = all.starts(number)[iteration] + local.thread;
     for (; group < group_count; group += kThreads) {
       const uint64_t value = begins[group];
       if (value >= tile_begin + kAddTileValues) break;
-      add_group(list, group, value - tile_begin, local);
+      add_group(sparse, group, value - tile_begin, local);
     }
   }
 
@@ -254,9 +255,10 @@ struct AddTile : BodyDefaults {
  private:
   /** `place`: of the value behind the last entry before, from the tile's first one on; what lies
    *  before the tile is beyond its end as well. */
-  GQ_HD void add_group(const EntryList& list, uint64_t group, uint64_t place, Here local) const {
+  GQ_HD void add_group(const RankEntries& sparse, uint64_t group, uint64_t place,
+                       Here local) const {
     uint32_t entry[kEntryGroup];
-    const uint32_t count = all.load(list, group, entry);
+    const uint32_t count = all.load(sparse, group, entry);
     GQ_UNROLL for (uint32_t k = 0; k < kEntryGroup; ++k) {
       place += gap_of_entry(entry[k]);
       if (k < count && place < kAddTileValues) {
@@ -270,21 +272,21 @@ struct AddTile : BodyDefaults {
 
 /** Entries continue beyond the end of the range. */
 struct PassRange : BodyDefaults {
-  GroupedLists all;
+  GroupedEntries all;
 
-  explicit PassRange(const GroupedLists& all) : all(all) {
+  explicit PassRange(const GroupedEntries& all) : all(all) {
     iteration_count = static_cast<uint32_t>(pieces_of(all.buffers.ranks, kThreads));
   }
 
   template <typename Here>
   GQ_HD void run(Interval<0>, uint32_t iteration, uint32_t, Here local) const {
     const uint32_t number = iteration * kThreads + local.thread;
-    if (number >= all.buffers.ranks || all.entries_left(all.lists[number]) == 0) return;
-    EntryList& list = all.lists[number];
+    if (number >= all.buffers.ranks || all.entries_left(all.rank_entries[number]) == 0) return;
+    RankEntries& sparse = all.rank_entries[number];
     const uint64_t end = all.first_value + all.value_count;
-    const uint64_t group = all.group_at(number, list, end);
+    const uint64_t group = all.group_at(number, sparse, end);
     uint32_t entry[kEntryGroup];
-    const uint32_t count = all.load(list, group, entry);
+    const uint32_t count = all.load(sparse, group, entry);
     uint64_t value = all.group_values(number)[group];
     uint32_t passed = 0;
     GQ_UNROLL for (uint32_t k = 0; k < kEntryGroup; ++k) {
@@ -294,13 +296,13 @@ struct PassRange : BodyDefaults {
         value = next + 1;
       }
     }
-    list.next_entry += group * kEntryGroup + passed;
-    list.next_value = value;
+    sparse.next_entry += group * kEntryGroup + passed;
+    sparse.next_value = value;
   }
 };
 
 template <typename Launcher>
-gqsgd_status place_lists(Launcher& launch, const GroupedLists& all) {
+gqsgd_status place_entries(Launcher& launch, const GroupedEntries& all) {
   gqsgd_status status = launch.run(SpanOfBlocks(all));
   const uint32_t ranks = static_cast<uint32_t>(all.buffers.ranks);
   if (status == GQSGD_OK) status = launch.run(ScanRows<BlocksInOrder>({all}, ranks));
@@ -310,9 +312,9 @@ gqsgd_status place_lists(Launcher& launch, const GroupedLists& all) {
 
 template <typename Sums, typename Launcher>
 gqsgd_status add_sparse_with(Launcher& launch, const AddSparseArgs& args) {
-  const GroupedLists all(args);
+  const GroupedEntries all(args);
   const AddTile<Sums> tiles(all, args);
-  gqsgd_status status = tiles.constant ? GQSGD_OK : place_lists(launch, all);
+  gqsgd_status status = tiles.constant ? GQSGD_OK : place_entries(launch, all);
   if (status == GQSGD_OK) status = launch.run(tiles);
   return status == GQSGD_OK && !tiles.constant ? launch.run(PassRange(all)) : status;
 }

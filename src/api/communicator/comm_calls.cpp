@@ -72,7 +72,7 @@ Status arena_bytes_of(const PlanRequest& direct, bool may_be_uncompressed, size_
   *arena_bytes = std::max(*arena_bytes, plan.layout.arena_bytes());
   PlanRequest sparse = direct;
   sparse.schedule_id = GQSGD_SCHEDULE_SPARSE;
-  if (unlisted_field(*direct.format) != nullptr) return Status();
+  if (dense_field(*direct.format) != nullptr) return Status();
   GQ_TRY(make_plan(sparse, &plan));
   *arena_bytes = std::max(*arena_bytes, plan.layout.arena_bytes());
   return Status();

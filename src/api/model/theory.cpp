@@ -33,7 +33,7 @@ Status read_question(gqsgd_quantizer quantizer, int32_t rank_count, size_t count
   GQ_TRY(make_plan(request, &plan));
   question->reduction_depth = plan.schedule->reduction_depth(question->ranks);
   question->encodes = plan.schedule_id == GQSGD_SCHEDULE_HIERARCHICAL ? 2 : 1;
-  question->sends_lists = plan.schedule->sends_lists;
+  question->sends_lists = plan.schedule->sends_sparse_entries;
   return Status();
 }
 

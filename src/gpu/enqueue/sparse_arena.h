@@ -13,9 +13,9 @@ inline size_t in_lines(size_t size_bytes) { return (size_bytes + 63) / 64 * 64; 
 
 /** Codes are selected before entries are added: both use one workspace. */
 inline size_t sparse_workspace_bytes(const Plan& plan) {
-  if (plan.schedule == nullptr || !plan.schedule->sends_lists) return 0;
+  if (plan.schedule == nullptr || !plan.schedule->sends_sparse_entries) return 0;
   const Shape& shape = plan.shape;
-  const AddSparseWorkspace list(shape.ranks, plan.layout.list_entries_max(), shape.value_count);
+  const AddSparseWorkspace list(shape.ranks, plan.layout.sparse_entries_max(), shape.value_count);
   return std::max(select_workspace_bytes(shape.value_count), list.size_bytes());
 }
 

@@ -28,7 +28,7 @@ unsigned char* StreamCalls::sparse_workspace(const Plan& plan) const {
 
 /** Nothing may fail for want of memory once ranks have agreed. */
 Status StreamCalls::prepare_lists(const Plan& plan) {
-  if (!plan.schedule->sends_lists) return Status();
+  if (!plan.schedule->sends_sparse_entries) return Status();
   try {
     list_transfers_.reserve(2 * size_t{endpoint_.size()});
   } catch (const std::bad_alloc&) {
@@ -44,7 +44,7 @@ Status StreamCalls::list_codes(const Attempt& attempt, bool* as_lists) {
   GQ_TRY(gather_counts(attempt));
   uint64_t longest = 0;
   GQ_TRY(read_counts(&longest));
-  *as_lists = longest <= plan.layout.list_entries_max();
+  *as_lists = longest <= plan.layout.sparse_entries_max();
   return *as_lists ? select_entries(attempt.call, plan) : Status();
 }
 
@@ -93,10 +93,10 @@ Status StreamCalls::gather_counts(const Attempt& attempt) {
 Status StreamCalls::read_counts(uint64_t* longest) {
   for (uint32_t rank = 0; rank < endpoint_.size(); ++rank) {
     GQ_TRY(check_count(rank));
-    EntryList list;
+    RankEntries list;
     list.entry_count = count_in(seen_headers()[rank]);
     *longest = std::max(*longest, list.entry_count);
-    endpoint_.lists[rank] = list;
+    endpoint_.rank_entries[rank] = list;
   }
   return Status();
 }
@@ -118,7 +118,7 @@ Status StreamCalls::select_entries(const Call& call, const Plan& plan) {
   args.coding = plan.coding;
   args.range = {0, static_cast<size_t>(call.value_count)};
   args.words = arena_.as<const uint32_t>(plan.layout.offset_bytes(Content::codes, 0));
-  args.entries = arena_.as<uint32_t>(plan.layout.list_bytes());
+  args.entries = arena_.as<uint32_t>(plan.layout.sparse_bytes());
   args.stream = call.stream;
   args.workspace = sparse_workspace(plan);
   args.counted = true;
@@ -131,18 +131,18 @@ Status StreamCalls::exchange_lists(const Call& call, const Plan& plan) {
   const Layout& layout = plan.layout;
   const uint32_t rank = endpoint_.rank(), ranks = endpoint_.size();
   const auto size_bytes = [this](uint32_t origin) {
-    return static_cast<size_t>(endpoint_.lists[origin].entry_count) * sizeof(uint32_t);
+    return static_cast<size_t>(endpoint_.rank_entries[origin].entry_count) * sizeof(uint32_t);
   };
   list_transfers_.clear();
   for (uint32_t distance = 1; distance < ranks; ++distance) {
     const uint32_t to = (rank + distance) % ranks, from = (rank + ranks - distance) % ranks;
     if (size_bytes(rank) > 0) {
       list_transfers_.push_back(
-          {to, true, layout.list_bytes(), size_bytes(rank), 0, call.value_count});
+          {to, true, layout.sparse_bytes(), size_bytes(rank), 0, call.value_count});
     }
     if (size_bytes(from) > 0) {
-      list_transfers_.push_back(
-          {from, false, layout.list_landing_bytes(from), size_bytes(from), layout.list_bytes()});
+      list_transfers_.push_back({from, false, layout.sparse_landing_bytes(from), size_bytes(from),
+                                 layout.sparse_bytes()});
     }
   }
   if (list_transfers_.empty()) return Status();
@@ -153,20 +153,20 @@ Status StreamCalls::exchange_lists(const Call& call, const Plan& plan) {
 /** Values, if the gate is open by then. */
 Status StreamCalls::add_lists(const Call& call, const Plan& plan) {
   const Layout& layout = plan.layout;
-  const size_t lists_bytes = endpoint_.size() * sizeof(EntryList);
+  const size_t lists_bytes = endpoint_.size() * sizeof(RankEntries);
   const size_t headers_bytes = endpoint_.size() * sizeof(Header);
-  auto* const staged = pinned_.as<EntryList>(kPinnedHeadersBytes + headers_bytes);
+  auto* const staged = pinned_.as<RankEntries>(kPinnedHeadersBytes + headers_bytes);
   AddSparseArgs args{};
-  args.lists = scratch_.as<EntryList>(kHeadersBytes + headers_bytes);
+  args.rank_entries = scratch_.as<RankEntries>(kHeadersBytes + headers_bytes);
   for (uint32_t rank = 0; rank < endpoint_.size(); ++rank) {
-    EntryList& list = endpoint_.lists[rank];
+    RankEntries& list = endpoint_.rank_entries[rank];
     const bool own = rank == endpoint_.rank();
     list.entries =
-        arena_.as<const uint32_t>(own ? layout.list_bytes() : layout.list_landing_bytes(rank));
+        arena_.as<const uint32_t>(own ? layout.sparse_bytes() : layout.sparse_landing_bytes(rank));
     args.entries_max = std::max(args.entries_max, list.entry_count);
     staged[rank] = list;
   }
-  GQ_TRY(device_.copy(args.lists, staged, lists_bytes, call.stream));
+  GQ_TRY(device_.copy(args.rank_entries, staged, lists_bytes, call.stream));
   args.coding = plan.coding;
   args.random = random_site(endpoint_, call, 0);
   args.range = {0, static_cast<size_t>(call.value_count)};

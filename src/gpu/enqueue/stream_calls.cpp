@@ -40,8 +40,8 @@ Status check_kind(const Call& call, const Nodes& nodes) {
   }
   if (call.format.nonfinite == Nonfinite::error && call.format.levels != Levels::none) {
     return fail(GQSGD_UNSUPPORTED,
-                "nonfinite=error needs a host that looks at values before codes move, which on a "
-                "stream nobody does; use nonfinite=poison, which returns NaN instead");
+                "nonfinite=error needs a host that checks values before codes move, which calls "
+                "on a stream do not; use nonfinite=poison, which returns NaN instead");
   }
   return Status();
 }
@@ -109,7 +109,7 @@ Status StreamCalls::open() {
   OnDevice here(device_);
   GQ_TRY(here.enter(transport_.ordinal()));
   const size_t headers_bytes = endpoint_.size() * sizeof(Header);
-  const size_t lists_bytes = endpoint_.size() * sizeof(EntryList);
+  const size_t lists_bytes = endpoint_.size() * sizeof(RankEntries);
   GQ_TRY(scratch_.reserve(device_, kHeadersBytes + headers_bytes + lists_bytes));
   GQ_TRY(pinned_.reserve(device_, kPinnedHeadersBytes + headers_bytes + lists_bytes));
   memset(pinned_.data(), 0, pinned_.size_bytes());

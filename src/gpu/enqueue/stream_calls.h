@@ -157,7 +157,8 @@ class StreamCalls {
   void abandon();
 
   static bool sends_lists(const Attempt& attempt) {
-    return attempt.known != nullptr && attempt.known->execution_plan.plan().schedule->sends_lists;
+    return attempt.known != nullptr &&
+           attempt.known->execution_plan.plan().schedule->sends_sparse_entries;
   }
   /** Whose norm travels in the header. */
   static bool has_one_norm(const Call& call) {

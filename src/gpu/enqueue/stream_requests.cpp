@@ -30,11 +30,10 @@ Status StreamCalls::refuse_capture(const Call& call) const {
   bool capturing = false;
   GQ_TRY(device_.is_capturing(call.stream, &capturing));
   if (!capturing) return Status();
-  return fail(
-      GQSGD_UNSUPPORTED,
-      "stream %p is being captured: nobody can ask after a request in a graph; make the call "
-      "without one",
-      call.stream);
+  return fail(GQSGD_UNSUPPORTED,
+              "stream %p is being captured: a request cannot be tested in a graph; make the call "
+              "without one",
+              call.stream);
 }
 
 bool StreamCalls::test(const Request& request) {

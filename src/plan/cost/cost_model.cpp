@@ -146,7 +146,7 @@ Status predict_time(const CostQuestion& question, const CostConstants& constants
                       question.value_count, question.chunk_value_count, question.reads_in_place};
   request.nodes = question.nodes;
   GQ_TRY(make_plan(request, &plan));
-  if (plan.schedule->sends_lists) {
+  if (plan.schedule->sends_sparse_entries) {
     return fail(GQSGD_UNSUPPORTED,
                 "the time of schedule sparse depends on how many codes are zero; schedule direct "
                 "is what it falls back to");

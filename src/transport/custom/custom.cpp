@@ -97,7 +97,7 @@ Status CustomTransport::peer_header(uint32_t peer, uint64_t sequence, Header* he
   abort_group(GQSGD_PROTOCOL, peer);
   return fail(GQSGD_PROTOCOL,
               "call %" PRIu64
-              ": rank %u got %zu bytes from rank %u that are not its header of this "
+              ": rank %u got %zu bytes from rank %u that are not its control message of this "
               "call: the transport mixes messages up, or rank %u is another program",
               sequence, rank(), sizeof *header, peer, peer);
 }

@@ -76,7 +76,9 @@ class CustomTransport final : public Transport {
   Status failed(const char* function, uint32_t peer, int32_t code);
   Status threw(const char* function, uint32_t peer, const char* text);
   Status backend(const char* function, uint32_t peer, const char* how);
-  const char* phase() const { return moving_ ? "words are moved" : "headers are exchanged"; }
+  const char* phase() const {
+    return moving_ ? "packed codes are moved" : "control messages are exchanged";
+  }
 
   gqsgd_transport table_;
   std::vector<uint32_t> nodes_;  // of all ranks; empty: the table has none

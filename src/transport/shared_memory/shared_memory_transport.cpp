@@ -54,14 +54,15 @@ Status SharedMemoryTransport::peer_header(uint32_t peer, uint64_t sequence, Head
   const uint64_t published = control.published.load(std::memory_order_acquire);
   uint64_t& seen = peers_[peer].published;
   *there = published >= sequence;
-  if (published < seen) return protocol_failure(peer, "header", published, seen);
+  if (published < seen) return protocol_failure(peer, "control message counter", published, seen);
   seen = published;
   if (!*there) {
     await(AwaitedKind::header, peer, sequence);
     return Status();
   }
   // Two ahead would have overwritten the requested header.
-  if (published > sequence + 1) return protocol_failure(peer, "header", published, sequence);
+  if (published > sequence + 1)
+    return protocol_failure(peer, "control message counter", published, sequence);
   const std::atomic<uint32_t>* slot = control.headers[sequence & 1];
   for (uint32_t word = 0; word < 16; ++word) {
     header->words[word] = slot[word].load(std::memory_order_relaxed);

@@ -46,7 +46,7 @@ class BlockNorms : public testing::TestWithParam<Blocks> {
   }
 };
 
-TEST_P(BlockNorms, OneRanksNanPoisonsItsBlockOnAllRanksAndNoOther) {
+TEST_P(BlockNorms, NanOnOneRank_PoisonsItsBlockOnAllRanks_OthersUntouched) {
   const auto good = gradients(kRanks, kValues, 1);
   const Values expected = simulate(operation(), good);
   for (const std::vector<size_t>& places :
@@ -69,7 +69,7 @@ TEST_P(BlockNorms, OneRanksNanPoisonsItsBlockOnAllRanksAndNoOther) {
   }
 }
 
-TEST_P(BlockNorms, AHugeBlockDoesNotMakeOthersCoarser) {
+TEST_P(BlockNorms, HugeBlock_OtherBlocksNotCoarser) {
   const auto inputs = gradients(kRanks, kValues, 2);
   auto huge = inputs;
   huge[1][700] = 1e30f;
@@ -77,7 +77,7 @@ TEST_P(BlockNorms, AHugeBlockDoesNotMakeOthersCoarser) {
             "");
 }
 
-TEST_P(BlockNorms, ZerosStayZeros) {
+TEST_P(BlockNorms, Zeros_StayZeros) {
   auto inputs = gradients(kRanks, kValues, 3);
   for (Values& values : inputs) {
     for (size_t e = 0; e < kValues; ++e) {
@@ -114,7 +114,7 @@ TEST_P(BlockNorms, PoisonedBlocks_Counted_GroupContinues) {
   EXPECT_EQ(run_processes(kRanks, "", body), "");
 }
 
-TEST_P(BlockNorms, ErrorNamesRankAndIndexInsteadOnAllRanks) {
+TEST_P(BlockNorms, NonfiniteError_NamesRankAndIndexOnAllRanks) {
   auto bad = gradients(kRanks, kValues, 1);
   bad[3][2500] = NAN;
   const auto body = [&](int rank, gqsgd_comm comm) -> std::string {

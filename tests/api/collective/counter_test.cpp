@@ -35,12 +35,12 @@ class Noise : public testing::TestWithParam<std::tuple<const char*, gqsgd_schedu
   }
 };
 
-TEST_P(Noise, IsTheSameAtTheSamePlace) {
+TEST_P(Noise, SameStep_SameNoise) {
   const Values first = simulate(operation(7, 3), inputs());
   EXPECT_EQ(difference(simulate(operation(7, 3), inputs()), first), "");
 }
 
-TEST_P(Noise, DiffersBetweenSeedsStreamsStepsAndIndices) {
+TEST_P(Noise, OtherSeedStreamStepOrIndex_OtherNoise) {
   const Values base = simulate(operation(7, 3), inputs());
   const Values others[] = {
       simulate(operation(8, 3), inputs()),
@@ -55,7 +55,7 @@ TEST_P(Noise, DiffersBetweenSeedsStreamsStepsAndIndices) {
   for (const Values& other : others) EXPECT_GT(difference_share(base, other), 0.2);
 }
 
-TEST_P(Noise, OfACountedCallIsThatOfItsStep) {
+TEST_P(Noise, CountedCall_NoiseOfItsStep) {
   const auto counted_calls = [&](int rank, gqsgd_comm comm) -> std::string {
     for (uint64_t step = 0; step < 5; ++step) {
       uint64_t counter = 99;
@@ -71,7 +71,7 @@ TEST_P(Noise, OfACountedCallIsThatOfItsStep) {
   EXPECT_EQ(run_processes(kRanks, "", counted_calls), "");
 }
 
-TEST_P(Noise, IsThatOfTheStreamOnThreads) {
+TEST_P(Noise, Threads_NoiseOfTheirStream) {
   const Values expected = simulate(operation(2), inputs(), "stream_id=77");
   EXPECT_EQ(run_threads(kRanks, "stream_id=77",
                         [&](int rank, gqsgd_comm comm) {
@@ -92,7 +92,7 @@ INSTANTIATE_TEST_SUITE_P(Formats, Noise,
                            return preset.substr(6) + "_" + schedule_name(std::get<1>(info.param));
                          });
 
-TEST(Counter, ResumesBitForBitAfterItWasSavedAndSet) {
+TEST(Counter, SavedAndSet_ResumesBitForBit) {
   const Operation operation{"paper-ge8"};
   const auto resume = [&](int rank, gqsgd_comm comm) -> std::string {
     Values before, after;
@@ -112,7 +112,7 @@ TEST(Counter, ResumesBitForBitAfterItWasSavedAndSet) {
   EXPECT_EQ(run_processes(kRanks, "", resume), "");
 }
 
-TEST(Counter, StaysWhereTheCallerGivesThePlace) {
+TEST(Counter, GivenStep_CounterUnchanged) {
   EXPECT_EQ(run_threads(2, "",
                         [](int rank, gqsgd_comm comm) -> std::string {
                           Values result;
@@ -126,7 +126,7 @@ TEST(Counter, StaysWhereTheCallerGivesThePlace) {
             "");
 }
 
-TEST(Counter, RefusesAStepBeyond32Bits) {
+TEST(Counter, StepBeyond32Bits_InvalidArgument) {
   EXPECT_EQ(run_threads(1, "",
                         [](int, gqsgd_comm comm) -> std::string {
                           const uint64_t beyond = uint64_t{1} << 32;

@@ -137,18 +137,18 @@ void expect_broken(const Outcome& outcome, gqsgd_status status,
   }
 }
 
-TEST(CustomFaults, ErrorOfEachFunctionIsBackendWithCodeRankAndPhase) {
+TEST(CustomFaults, FunctionReturnsError_BackendWithCodeRankAndPhase) {
   const struct {
     Fault fault;
     std::vector<std::string> words;
   } cases[] = {
       {{Fault::kSend, 0},
-       {"rank 1, while headers", "send to rank 0", "code 77: the cable\\x0ais cut"}},
+       {"rank 1, while control messages", "send to rank 0", "code 77: the cable\\x0ais cut"}},
       {{Fault::kSend, 1},
-       {"rank 1, while words", "send to rank 0", "code 77: the cable\\x0ais cut"}},
-      {{Fault::kReceive, 0}, {"while headers", "receive from rank 0", "code 77"}},
-      {{Fault::kReceive, 2}, {"while words", "receive from rank 0", "code 77"}},
-      {{Fault::kTest, 0}, {"while headers", "receive from rank 0", "code 77"}},
+       {"rank 1, while packed codes", "send to rank 0", "code 77: the cable\\x0ais cut"}},
+      {{Fault::kReceive, 0}, {"while control messages", "receive from rank 0", "code 77"}},
+      {{Fault::kReceive, 2}, {"while packed codes", "receive from rank 0", "code 77"}},
+      {{Fault::kTest, 0}, {"while control messages", "receive from rank 0", "code 77"}},
       {{Fault::kProgress, 0}, {"progress failed with code 77: the cable\\x0ais cut"}},
   };
   for (const auto& test : cases) {
@@ -163,7 +163,7 @@ TEST(CustomFaults, ErrorOfEachFunctionIsBackendWithCodeRankAndPhase) {
 }
 
 // Where a function throws, close does as well: buffers stay, and nothing else happens.
-TEST(CustomFaults, ExceptionOfEachFunctionIsBackendWithItsWords) {
+TEST(CustomFaults, FunctionThrows_BackendWithItsMessage) {
   const struct {
     Fault fault;
     std::vector<std::string> words;
@@ -181,30 +181,31 @@ TEST(CustomFaults, ExceptionOfEachFunctionIsBackendWithItsWords) {
   }
 }
 
-TEST(CustomFaults, ShortMessageIsProtocolWithBothLengths) {
+TEST(CustomFaults, ShortMessage_ProtocolWithBothLengths) {
   expect_broken(run_with({Fault::kShort, 0}, "timeout_ms=300")[1], GQSGD_PROTOCOL,
-                {"rank 1, while headers", "got 63 of 64 bytes from rank 0"});
+                {"rank 1, while control messages", "got 63 of 64 bytes from rank 0"});
   expect_broken(run_with({Fault::kShort, 1}, "timeout_ms=300")[1], GQSGD_PROTOCOL,
-                {"rank 1, while words", "got 2047 of 2048 bytes from rank 0"});
+                {"rank 1, while packed codes", "got 2047 of 2048 bytes from rank 0"});
 }
 
-TEST(CustomFaults, ForeignBytesAreProtocol) {
+TEST(CustomFaults, ForeignBytes_Protocol) {
   const std::vector<Outcome> outcomes = run_with({Fault::kForeign, 0}, "timeout_ms=300");
-  expect_broken(outcomes[0], GQSGD_PROTOCOL, {"64 bytes from rank 1 that are not its header"});
+  expect_broken(outcomes[0], GQSGD_PROTOCOL,
+                {"64 bytes from rank 1 that are not its control message"});
 }
 
-TEST(CustomFaults, SendThatNeverLeavesIsATimeoutThatNamesItsPeer) {
-  // Of a short call: a header, codes and sums; or two headers and a list.
+TEST(CustomFaults, SendNeverLeaves_TimeoutNamesPeer) {
+  // Of a short call: a header, codes and sums; or two headers and entries.
   for (const auto& [schedule, after] :
        {std::pair{GQSGD_SCHEDULE_DIRECT, 2}, std::pair{GQSGD_SCHEDULE_SPARSE, 2}}) {
     const auto outcomes = run_with({Fault::kStuck, after}, "timeout_ms=300", schedule);
     EXPECT_EQ(outcomes[0].status, GQSGD_OK) << outcomes[0].sentence;
     expect_broken(outcomes[1], GQSGD_TIMEOUT,
-                  {"rank 1 waited", "ms for rank 0 to take the last words sent to it"});
+                  {"rank 1 waited", "ms for rank 0 to take the last codes sent to it"});
   }
 }
 
-TEST(CustomFaults, RankThatNeverCallsIsATimeoutThatNamesIt) {
+TEST(CustomFaults, RankNeverCalls_TimeoutNamesRank) {
   const auto body = [&](int rank, gqsgd_comm comm) -> std::string {
     if (rank == 2) return "";
     const auto begin = std::chrono::steady_clock::now();
@@ -222,7 +223,7 @@ TEST(CustomFaults, RankThatNeverCallsIsATimeoutThatNamesIt) {
   EXPECT_EQ(run_threads(custom_comms(socket_tables(3), "timeout_ms=200"), body), "");
 }
 
-TEST(CustomFaults, AbortFromAnotherThreadEndsTheWait) {
+TEST(CustomFaults, AbortFromAnotherThread_EndsTheWait) {
   const auto comms = custom_comms(socket_tables(2), "");
   std::thread aborter([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
@@ -236,7 +237,7 @@ TEST(CustomFaults, AbortFromAnotherThreadEndsTheWait) {
   for (gqsgd_comm comm : comms) EXPECT_EQ(gqsgd_comm_destroy(comm), GQSGD_OK);
 }
 
-TEST(CustomFaults, MismatchIsNamedOnAllRanksAndLeavesTheGroupUsable) {
+TEST(CustomFaults, Mismatch_NamedOnAllRanks_GroupUsable) {
   const auto body = [&](int rank, gqsgd_comm comm) -> std::string {
     Values result;
     const Operation good{"paper-gl8", GQSGD_SCHEDULE_RING};
@@ -269,7 +270,7 @@ class BadTable : public testing::Test {
   gqsgd_transport table_;
 };
 
-TEST_F(BadTable, IsRefusedByField) {
+TEST_F(BadTable, WrongField_RefusedByName) {
   const gqsgd_transport good = table_;
   table_.struct_size_bytes = sizeof table_ - 1;
   expect(GQSGD_INVALID_ARGUMENT, "struct_size_bytes is");
@@ -291,7 +292,7 @@ TEST_F(BadTable, IsRefusedByField) {
   expect(GQSGD_INVALID_ARGUMENT, "not 0");
 }
 
-TEST_F(BadTable, OptionsAndNullPointersAreRefused) {
+TEST_F(BadTable, OptionsAndNullPointers_Refused) {
   gqsgd_comm comm = nullptr;
   EXPECT_EQ(gqsgd_comm_create_custom(nullptr, "", &comm), GQSGD_INVALID_ARGUMENT);
   EXPECT_EQ(gqsgd_comm_create_custom(&table_, "", nullptr), GQSGD_INVALID_ARGUMENT);
@@ -299,7 +300,7 @@ TEST_F(BadTable, OptionsAndNullPointersAreRefused) {
   EXPECT_FALSE(user_.closed);
 }
 
-TEST_F(BadTable, OfALaterVersionIsTakenIfItUsesNothingNew) {
+TEST_F(BadTable, LaterVersion_AcceptedIfNothingNewIsUsed) {
   struct {
     gqsgd_transport known;
     void* unknown;
@@ -360,7 +361,7 @@ TEST(CustomNames, OwnTransports_ThreadsAndProcesses) {
   EXPECT_EQ(run_processes(2, "", body("processes")), "");
 }
 
-TEST(CustomFaults, MakersOfTransportsCanSayWhy) {
+TEST(CustomFaults, FailureInCreation_TransportSetsTheSentence) {
   EXPECT_EQ(gqsgd_fail(GQSGD_UNSUPPORTED, "no wire here"), GQSGD_UNSUPPORTED);
   EXPECT_STREQ(gqsgd_last_error(), "no wire here");
   EXPECT_EQ(gqsgd_fail(GQSGD_BACKEND, nullptr), GQSGD_BACKEND);

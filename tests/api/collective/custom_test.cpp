@@ -64,7 +64,7 @@ RankBody run_cases(const std::vector<Case>& cases) {
 
 class CustomTransport : public testing::TestWithParam<int> {};
 
-TEST_P(CustomTransport, GivesTheBitsOfVirtualRanks) {
+TEST_P(CustomTransport, AllSchedules_BitsOfVirtualRanks) {
   std::vector<std::vector<Values>> inputs;
   for (size_t count : {0, 1, 33, 1000, 5000}) inputs.push_back(gradients(GetParam(), count, count));
   const std::vector<Case> cases = all_cases(inputs);
@@ -74,7 +74,7 @@ TEST_P(CustomTransport, GivesTheBitsOfVirtualRanks) {
 
 INSTANTIATE_TEST_SUITE_P(Ranks, CustomTransport, testing::Values(1, 2, 3, 4, 5, 8));
 
-TEST(CustomTransport, CarriesManyChunksOfTheDefaultLength) {
+TEST(CustomTransport, ManyChunksOfDefaultLength_BitsOfVirtualRanks) {
   const std::vector<std::vector<Values>> inputs = {gradients(4, 1000003, 9)};
   std::vector<Case> cases;
   for (gqsgd_schedule schedule : kSchedules) add_case("paper-ge8", schedule, inputs[0], &cases);
@@ -124,7 +124,7 @@ gqsgd_transport Homebody::table() {
   return table;
 }
 
-TEST(CustomTransport, IsCalledOnTheCallersThreadWhereStagesHaveSeveral) {
+TEST(CustomTransport, StagesOnSeveralThreads_CalledOnCallersThread) {
   const std::vector<std::vector<Values>> inputs = {gradients(2, 300001, 9)};
   std::vector<Case> cases;
   for (const char* format : {"none", "paper-gl4", "blocks-8", "rotated-4"}) {
@@ -146,7 +146,7 @@ TEST(CustomTransport, IsCalledOnTheCallersThreadWhereStagesHaveSeveral) {
 }
 
 // The same hierarchy by the option, by the table, and by the option where the table says otherwise.
-TEST(CustomTransport, GivesTheBitsOfVirtualRanksOnNodes) {
+TEST(CustomTransport, Nodes_BitsOfVirtualRanks) {
   const std::vector<std::vector<int32_t>> places = {
       {0, 1, 1, 1}, {0, 1, 2, 0, 1, 2}, {0, 0}, {4, 4, 9, 9, 4, 9, 9, 9}, {-1, 7, -1}};
   for (const std::vector<int32_t>& node_ids : places) {
@@ -212,7 +212,7 @@ std::vector<unsigned char> whole_numbers(gqsgd_dtype dtype, size_t value_count, 
   }
 }
 
-TEST(CustomTransport, GivesTheBitsOfVirtualRanksInEveryType) {
+TEST(CustomTransport, EveryType_BitsOfVirtualRanks) {
   constexpr size_t kCount = 3001;
   for (gqsgd_dtype dtype : {GQSGD_FLOAT32, GQSGD_FLOAT16, GQSGD_BFLOAT16, GQSGD_FLOAT64}) {
     std::vector<std::vector<unsigned char>> inputs;
@@ -292,7 +292,7 @@ gqsgd_transport with_allgather(GatheringSockets* self) {
   return table;
 }
 
-TEST(CustomTransport, UsesAnAllgatherForHeadersWhereThereIsOne) {
+TEST(CustomTransport, TableWithAllgather_ControlMessagesUseIt) {
   constexpr int kRanks = 3;
   Gathering gathering(kRanks);
   std::vector<GatheringSockets> users;
@@ -306,7 +306,7 @@ TEST(CustomTransport, UsesAnAllgatherForHeadersWhereThereIsOne) {
   EXPECT_GT(users[0].rounds, 10u);
 }
 
-TEST(CustomTransport, CountsWhatItSends) {
+TEST(CustomTransport, Calls_CountBytesSent) {
   const Operation operation{"paper-gl8", GQSGD_SCHEDULE_DIRECT};
   const auto body = [&](int rank, gqsgd_comm comm) -> std::string {
     Values result;

@@ -50,7 +50,7 @@ void expect_within_bound(const Operation& operation, const std::vector<Values>& 
 
 class ErrorBound : public testing::TestWithParam<int> {};
 
-TEST_P(ErrorBound, EveryResultIsOneThatTheRoundingsCanMake) {
+TEST_P(ErrorBound, EveryResult_WithinPossibleRoundings) {
   for (size_t value_count : {1, 33, 129, 1000}) {
     const auto inputs = gradients(GetParam(), value_count, 300 + value_count);
     for (const char* preset : kQuantised) {
@@ -79,7 +79,7 @@ float float32_sum(gqsgd_schedule schedule, const std::vector<Values>& inputs, si
   return sums[owner];
 }
 
-TEST_P(ErrorBound, NoneIsTheFloat32SumInScheduleOrder) {
+TEST_P(ErrorBound, FormatNone_Float32SumInScheduleOrder) {
   const auto inputs = gradients(GetParam(), 1000, 400);
   for (gqsgd_schedule schedule : kSchedules) {
     for (gqsgd_op op : {GQSGD_MEAN, GQSGD_SUM}) {
@@ -96,7 +96,7 @@ TEST_P(ErrorBound, NoneIsTheFloat32SumInScheduleOrder) {
 
 INSTANTIATE_TEST_SUITE_P(Ranks, ErrorBound, testing::Range(1, 10));
 
-TEST(ErrorBoundExtremes, TinyAndHugeNormsKeepTheBound) {
+TEST(ErrorBoundExtremes, TinyAndHugeNorms_KeepTheBound) {
   for (float scale : {1e-44f, 1e-38f, 1e-30f, 1e30f, 5e37f}) {
     auto inputs = gradients(4, 256, 500);
     for (Values& values : inputs) {

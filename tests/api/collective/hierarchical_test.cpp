@@ -51,7 +51,7 @@ RankBody run_all(const Group& group, const std::vector<Values>& inputs) {
   };
 }
 
-TEST(Hierarchical, ThreadsAndProcessesEqualVirtualRanks) {
+TEST(Hierarchical, ThreadsAndProcesses_BitsOfVirtualRanks) {
   for (const Group& group : kGroups) {
     for (const size_t value_count : {33, 3001}) {
       const auto inputs = gradients(group.rank_count, value_count, 900 + value_count);
@@ -63,7 +63,7 @@ TEST(Hierarchical, ThreadsAndProcessesEqualVirtualRanks) {
   }
 }
 
-TEST(Hierarchical, ChunksChangeNoBitAndAllRanksAgree) {
+TEST(Hierarchical, AnyChunks_SameBitsOnAllRanks) {
   for (const Group& group : kGroups) {
     for (const size_t value_count : {0, 1, 1000, 20001}) {
       const auto inputs = gradients(group.rank_count, value_count, 950);
@@ -79,7 +79,7 @@ TEST(Hierarchical, ChunksChangeNoBitAndAllRanksAgree) {
   }
 }
 
-TEST(Hierarchical, IsDirectWhereThereIsNoHierarchy) {
+TEST(Hierarchical, NoHierarchy_BitsOfDirect) {
   const auto inputs = gradients(4, 1000, 960);
   for (Operation operation : operations()) {
     const Values one_node = simulate(operation, inputs);
@@ -91,7 +91,7 @@ TEST(Hierarchical, IsDirectWhereThereIsNoHierarchy) {
   }
 }
 
-TEST(Hierarchical, NumbersOfNodesAreOnlyNames) {
+TEST(Hierarchical, NumbersOfNodes_OnlyNames) {
   const auto inputs = gradients(5, 1000, 970);
   for (const Operation& operation : operations()) {
     EXPECT_EQ(difference(simulate(operation, inputs, "nodes=0:1:0:1:1"),
@@ -100,7 +100,7 @@ TEST(Hierarchical, NumbersOfNodesAreOnlyNames) {
   }
 }
 
-TEST(Hierarchical, OfAHundredRanksOnNodesOfAllSizesAgrees) {
+TEST(Hierarchical, HundredRanksOnUnequalNodes_Agree) {
   std::string nodes = "nodes=0";
   for (int rank = 1; rank < 100; ++rank) nodes.append(":").append(std::to_string(rank * rank % 37));
   const auto inputs = gradients(100, 2000, 980);
@@ -117,7 +117,7 @@ std::string refusal(const char* options) {
   return std::string(gqsgd_status_name(status)) + ": " + gqsgd_last_error();
 }
 
-TEST(Hierarchical, NodesThatAreNoneAreRefused) {
+TEST(Hierarchical, ImpossibleNodes_Refused) {
   const auto refused = [](const char* options, const char* sentence) {
     const std::string text = refusal(options);
     EXPECT_EQ(text.rfind("INVALID_ARGUMENT: ", 0), 0u) << text;

@@ -21,7 +21,7 @@ uint64_t workspace_bytes(gqsgd_comm comm) {
 
 class Workspace : public testing::TestWithParam<std::tuple<const char*, gqsgd_schedule>> {};
 
-TEST_P(Workspace, IsMadeByReserveAndStaysWithinTwiceThePackedSizeAndOneMebibyte) {
+TEST_P(Workspace, Reserve_AllocatesAll_WithinTwiceThePackedSizeAndOneMebibyte) {
   const auto [preset, schedule] = GetParam();
   const Operation operation{preset, schedule};
   const auto body = [&](int, gqsgd_comm comm) -> std::string {
@@ -57,7 +57,7 @@ gqsgd_status reduce_scatter(gqsgd_comm comm, const Quantizer& quantizer, const V
 }
 
 // What gqsgd_comm_reserve does not know of: float sums of a slice.
-TEST(WorkspaceOfSlices, IsMadeByTheFirstCallAndKept) {
+TEST(WorkspaceOfSlices, FirstCall_Allocates_LaterCallsKeepIt) {
   for (const char* format : {"paper-gl8", "blocks-8", "rotated-4"}) {
     const auto body = [&](int, gqsgd_comm comm) -> std::string {
       const Quantizer quantizer(format);
@@ -83,7 +83,7 @@ long most_held_kb() {
 }
 
 // A program that reserves for one tensor after the other: each time a little more.
-TEST(WorkspaceInSmallSteps, LeavesLittleBehind) {
+TEST(WorkspaceInSmallSteps, GrowthInSmallSteps_LeavesLittleBehind) {
   const size_t kSteps = 150, kStepValues = 20000;  // 9 MB at the end, 2 GB in all steps
   const auto body = [&](int, gqsgd_comm comm) -> std::string {
     const Quantizer quantizer("paper-gl8");

@@ -47,7 +47,7 @@ std::vector<Operation> native_operations() {
 
 class Native : public testing::TestWithParam<int> {};
 
-TEST_P(Native, GivesTheBitsOfVirtualRanks) {
+TEST_P(Native, AllFormats_BitsOfVirtualRanks) {
   std::vector<std::vector<Values>> inputs;
   for (const size_t count : {0, 1, 4, 5, 33, 1000, 5000}) {
     inputs.push_back(gradients(GetParam(), count, count));
@@ -61,7 +61,7 @@ TEST_P(Native, GivesTheBitsOfVirtualRanks) {
 
 INSTANTIATE_TEST_SUITE_P(Ranks, Native, testing::Values(1, 2, 3, 4, 7));
 
-TEST(Native, TensorsHaveTheBitsOfATree) {
+TEST(Native, Tensors_BitsOfATree) {
   const std::vector<size_t> counts = {5, 0, 1000, 33, 3};
   AddingGroup group(3);
   const auto body = [&](int rank, gqsgd_comm comm) -> std::string {
@@ -87,7 +87,7 @@ TEST(Native, TensorsHaveTheBitsOfATree) {
   EXPECT_EQ(run_threads(group.comms(""), body), "");
 }
 
-TEST(Native, FloatsAreAddedByTheTransport) {
+TEST(Native, Floats_AddedByTheTransport) {
   AddingGroup group(4);
   const std::vector<Values> inputs = gradients(4, 1001, 8);
   Values sums[4];
@@ -111,7 +111,7 @@ std::string costs_of_fast_sums() {
   return path;
 }
 
-TEST(Native, IsTakenByAutoWhereItIsTheFastestAndCounted) {
+TEST(Native, Auto_FastestByCosts_TakenAndCounted) {
   const std::string path = costs_of_fast_sums();
   const std::vector<Values> inputs = gradients(3, 500, 6);
   AddingGroup group(3);
@@ -149,7 +149,7 @@ TEST(Native, IsTakenByAutoWhereItIsTheFastestAndCounted) {
   std::remove(path.c_str());
 }
 
-TEST(Native, IsNotTakenByAutoWhereTheTransportCannotAdd) {
+TEST(Native, Auto_TransportCannotAdd_NotTaken) {
   const std::string path = costs_of_fast_sums();
   const auto body = [&](int rank, gqsgd_comm comm) -> std::string {
     Values result;
@@ -159,7 +159,7 @@ TEST(Native, IsNotTakenByAutoWhereTheTransportCannotAdd) {
   std::remove(path.c_str());
 }
 
-TEST(Native, RequestsInFlightAreDoneInOrder) {
+TEST(Native, SeveralRequests_DoneInOrder) {
   AddingGroup group(3);
   const std::vector<Values> inputs = gradients(3, 700, 4);
   const auto body = [&](int rank, gqsgd_comm comm) -> std::string {
@@ -205,7 +205,7 @@ TEST(Native, OtherSchedule_MismatchOnAllRanks_GroupContinues) {
   EXPECT_EQ(run_threads(group.comms(""), body), "");
 }
 
-TEST(Native, RankWhoseTransportCannotAddIsNamed) {
+TEST(Native, TransportCannotAdd_RankNamed) {
   AddingGroup group(3);
   std::vector<gqsgd_transport> tables = group.tables();
   tables[2].allreduce = nullptr;
@@ -222,7 +222,7 @@ TEST(Native, RankWhoseTransportCannotAddIsNamed) {
   EXPECT_EQ(run_threads(custom_comms(tables, ""), body), "");
 }
 
-TEST(Native, AllreduceThatFailsIsBackendWithCodeAndPhase) {
+TEST(Native, AllreduceFails_BackendWithCodeAndPhase) {
   AddingGroup group(2);
   group.rank(1).failing_code = 55;
   const auto body = [&](int rank, gqsgd_comm comm) -> std::string {
@@ -233,12 +233,13 @@ TEST(Native, AllreduceThatFailsIsBackendWithCodeAndPhase) {
         allreduce(comm, {"paper-gl8", GQSGD_SCHEDULE_NATIVE, GQSGD_MEAN, true}, input, &result);
     const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - begin;
     if (rank == 1) {
-      const bool named = has(failure, "BACKEND") && has(failure, "while words are moved") &&
+      const bool named = has(failure, "BACKEND") && has(failure, "while packed codes are moved") &&
                          has(failure, "allreduce failed with code 55");
       return named ? "" : "says: " + failure;
     }
     // Who waits for a sum does not know for whom.
-    const bool named = has(failure, "TIMEOUT") && has(failure, "add the words of all 2 ranks") &&
+    const bool named = has(failure, "TIMEOUT") &&
+                       has(failure, "add the packed codes of all 2 ranks") &&
                        has(failure, "schedule native");
     if (waited.count() < 0.2 || waited.count() > 2) return std::to_string(waited.count()) + " s";
     return named ? "" : "says: " + failure;

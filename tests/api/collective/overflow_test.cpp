@@ -38,7 +38,7 @@ Values mean_of(const Operation& operation, const std::vector<Values>& inputs) {
 
 class NoOverflow : public testing::TestWithParam<gqsgd_schedule> {};
 
-TEST_P(NoOverflow, LinearMeanAtTheMaximumIsRightToOneUlpOfTheNorm) {
+TEST_P(NoOverflow, LinearMeanAtMaximum_WithinOneUlpOfNorm) {
   for (int rank_count = 1; rank_count <= kMostLinearRanks; ++rank_count) {
     for (float value : {1.0f, -0.7f, 3.4e38f}) {
       const Operation operation{"paper-gl8", GetParam()};
@@ -50,7 +50,7 @@ TEST_P(NoOverflow, LinearMeanAtTheMaximumIsRightToOneUlpOfTheNorm) {
   }
 }
 
-TEST_P(NoOverflow, LinearSumAtTheMaximumIsRightToOneUlpOfTheSum) {
+TEST_P(NoOverflow, LinearSumAtMaximum_WithinOneUlpOfSum) {
   for (int rank_count = 1; rank_count <= kMostLinearRanks; ++rank_count) {
     for (float value : {1.0f, -1.0f}) {
       const Operation operation{"paper-gl8", GetParam(), GQSGD_SUM};
@@ -63,7 +63,7 @@ TEST_P(NoOverflow, LinearSumAtTheMaximumIsRightToOneUlpOfTheSum) {
   }
 }
 
-TEST_P(NoOverflow, LinearExtremesOfBothSignsCancelToTheStep) {
+TEST_P(NoOverflow, LinearExtremesOfBothSigns_CancelToTheStep) {
   for (int rank_count = 2; rank_count <= kMostLinearRanks; ++rank_count) {
     auto inputs = all_at(1.0f, rank_count, 67);
     for (int rank = 0; rank < rank_count; rank += 2) inputs[rank].assign(67, -1.0f);
@@ -82,7 +82,7 @@ TEST_P(NoOverflow, LinearExtremesOfBothSignsCancelToTheStep) {
 }
 
 // Averages of equal codes are certain, so there is nothing to clamp for any number of ranks.
-TEST_P(NoOverflow, FourBitMeansAtTheMaximumAreTheNorm) {
+TEST_P(NoOverflow, FourBitMeansAtMaximum_EqualTheNorm) {
   for (const char* preset : {"paper-gl4", "paper-ge4", "levels=linear,bits=8,combine=average"}) {
     for (int rank_count = 1; rank_count <= kMostRanks; ++rank_count) {
       for (float value : {-1.0f, 3.4e38f}) {
@@ -98,7 +98,7 @@ TEST_P(NoOverflow, FourBitMeansAtTheMaximumAreTheNorm) {
 
 // A running sum counts ranks with one power of two (Morris' counter), so single results are off by
 // a factor; 2,048 samples of relative deviation below 0.8 leave the mean right to 1.8 %.
-TEST_P(NoOverflow, ExponentialMeanAtTheMaximumHasTheRightSignAndIsRightOverSeeds) {
+TEST_P(NoOverflow, ExponentialMeanAtMaximum_RightSign_RightOverSeeds) {
   constexpr size_t kValues = 1024;
   for (int rank_count = 1; rank_count <= kMostRanks; ++rank_count) {
     auto inputs = all_at(1.0f, rank_count, kValues);
@@ -118,7 +118,7 @@ TEST_P(NoOverflow, ExponentialMeanAtTheMaximumHasTheRightSignAndIsRightOverSeeds
   }
 }
 
-TEST_P(NoOverflow, ThreadsAtTheMostLinearRanksEqualVirtualRanks) {
+TEST_P(NoOverflow, ThreadsAtMostLinearRanks_BitsOfVirtualRanks) {
   const auto inputs = all_at(-2.0f, kMostLinearRanks, 131);
   const Operation operation{"paper-gl8", GetParam()};
   const Values expected = mean_of(operation, inputs);
@@ -132,7 +132,7 @@ TEST_P(NoOverflow, ThreadsAtTheMostLinearRanksEqualVirtualRanks) {
             "");
 }
 
-TEST_P(NoOverflow, ExactLinearSumsRefuseMoreRanksThanLevels) {
+TEST_P(NoOverflow, MoreRanksThanLevels_ExactLinearSums_Refused) {
   const bool is_hierarchical = GetParam() == GQSGD_SCHEDULE_HIERARCHICAL;
   if (GetParam() == GQSGD_SCHEDULE_DIRECT || is_hierarchical) return;  // They add wide.
   const Quantizer quantizer("paper-gl8");

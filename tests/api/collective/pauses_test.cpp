@@ -80,7 +80,7 @@ class Pauses : public testing::Test {
   gqsgd_request requests_[2] = {};
 };
 
-TEST_F(Pauses, LongerThanTheTimeoutAreNoTimeoutWhileMessagesMove) {
+TEST_F(Pauses, PauseLongerThanTimeout_MessagesMove_NoTimeout) {
   for (const int rank : {0, 1}) start(rank);
   for (int turns = 0; requests_[0] != nullptr || requests_[1] != nullptr; ++turns) {
     ASSERT_LT(turns, 1000);
@@ -95,7 +95,7 @@ TEST_F(Pauses, LongerThanTheTimeoutAreNoTimeoutWhileMessagesMove) {
   EXPECT_EQ(values_[0], values_[1]);
 }
 
-TEST_F(Pauses, DoNotHideARankThatNeverCalls) {
+TEST_F(Pauses, PauseOfOneRank_AnotherNeverCalls_Timeout) {
   start(0);
   gqsgd_status status = GQSGD_OK;
   int32_t looks = 0;

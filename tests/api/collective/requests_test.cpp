@@ -95,14 +95,14 @@ std::string run_rounds(int rank, gqsgd_comm comm, const std::vector<Work>& works
   return "";
 }
 
-TEST(Requests, HaveTheBitsOfVirtualRanksOnThreadsAndProcesses) {
+TEST(Requests, ThreadsAndProcesses_BitsOfVirtualRanks) {
   const std::vector<Work> works = mixed_work();
   const auto body = [&](int rank, gqsgd_comm comm) { return run_rounds(rank, comm, works, 20); };
   EXPECT_EQ(run_threads(kRanks, "chunk_value_count=4096", body), "");
   EXPECT_EQ(run_processes(kRanks, "chunk_value_count=4096", body), "");
 }
 
-TEST(Requests, AreTestedUntilTheyEndAndThenAreNoMore) {
+TEST(Requests, TestedUntilEnd_ThenBadHandle) {
   const std::vector<Work> works = mixed_work();
   const auto body = [&](int rank, gqsgd_comm comm) -> std::string {
     StartedCall started(works[1], rank);
@@ -120,7 +120,7 @@ TEST(Requests, AreTestedUntilTheyEndAndThenAreNoMore) {
   EXPECT_EQ(run_threads(kRanks, "", body), "");
 }
 
-TEST(Requests, ComeBeforeTheBlockingCallsThatFollowThem) {
+TEST(Requests, BlockingCallsAfterThem_RunLater) {
   const std::vector<Work> works = mixed_work();
   const auto body = [&](int rank, gqsgd_comm comm) -> std::string {
     for (int turn = 0; turn < 50; ++turn) {
@@ -143,7 +143,7 @@ TEST(Requests, ComeBeforeTheBlockingCallsThatFollowThem) {
   EXPECT_EQ(run_threads(kRanks, "", body), "");
 }
 
-TEST(Requests, TakeTheStepWhenTheyAreStarted) {
+TEST(Requests, Step_TakenAtStart) {
   const std::vector<Values> inputs = gradients(kRanks, 3000, 5);
   const auto body = [&](int rank, gqsgd_comm comm) -> std::string {
     const Quantizer quantizer("blocks-8");
@@ -196,7 +196,7 @@ int round_count() {
   return text == nullptr ? 300 : atoi(text);
 }
 
-TEST(Requests, LeaveNothingBehind) {
+TEST(Requests, AllEnded_NothingLeftBehind) {
   const std::vector<Work> works = mixed_work();
   // Every rank is a process of its own, so that what it holds is what the library holds.
   const auto body = [&](int rank, gqsgd_comm comm) -> std::string {
@@ -215,7 +215,7 @@ TEST(Requests, LeaveNothingBehind) {
   EXPECT_EQ(ranks.wait(60 + round_count() / 10), "");
 }
 
-TEST(Requests, ThatAreDestroyedWithTheirCommunicatorLeaveNoThread) {
+TEST(Requests, DestroyedWithCommunicator_NoThreadLeft) {
   const Holdings before;
   const std::vector<Work> works = mixed_work();
   for (int turn = 0; turn < 20; ++turn) {
@@ -241,7 +241,7 @@ double busy_seconds() {
 }
 
 // Promised are 5 % of a core; measured are 1 to 2 %. The margin is for machines under load.
-TEST(Requests, ThatWaitForAPeerLeaveTheCoreToOthers) {
+TEST(Requests, WaitForAPeer_ProcessorFreeForOthers) {
   const std::vector<Work> works = mixed_work();
   SharedArray<double> share(2);
   const auto body = [&](int rank, gqsgd_comm comm) -> std::string {
@@ -264,7 +264,7 @@ TEST(Requests, ThatWaitForAPeerLeaveTheCoreToOthers) {
   printf("waiting took %.1f %% of a core\n", 100 * share[0]);
 }
 
-TEST(Requests, ThatHaveAllEndedTakeNoTimeAtAll) {
+TEST(Requests, AllEnded_NoProcessorTime) {
   const std::vector<Work> works = mixed_work();
   const auto body = [&](int rank, gqsgd_comm comm) -> std::string {
     const std::string failure = run_rounds(rank, comm, works, 2);

@@ -80,7 +80,7 @@ RankBody run_cases(const std::vector<Case>& cases) {
 
 class SameBits : public testing::TestWithParam<int> {};
 
-TEST_P(SameBits, VirtualRanksAllGetTheSameResultForAnyChunkSize) {
+TEST_P(SameBits, VirtualRanks_AnyChunkSize_SameResult) {
   for (const Matrix& matrix : {small_matrix(GetParam()), large_matrix(GetParam())}) {
     for (const Case& one : matrix.cases) {
       const bool is_large = one.expected.size() == kLargeCount;
@@ -95,13 +95,13 @@ TEST_P(SameBits, VirtualRanksAllGetTheSameResultForAnyChunkSize) {
   }
 }
 
-TEST_P(SameBits, ThreadsEqualVirtualRanks) {
+TEST_P(SameBits, Threads_BitsOfVirtualRanks) {
   const Matrix small = small_matrix(GetParam()), large = large_matrix(GetParam());
   EXPECT_EQ(run_threads(GetParam(), "chunk_value_count=32", run_cases(small.cases)), "");
   EXPECT_EQ(run_threads(GetParam(), "chunk_value_count=2048", run_cases(large.cases)), "");
 }
 
-TEST_P(SameBits, ProcessesEqualVirtualRanks) {
+TEST_P(SameBits, Processes_BitsOfVirtualRanks) {
   const Matrix small = small_matrix(GetParam()), large = large_matrix(GetParam());
   EXPECT_EQ(run_processes(GetParam(), "", run_cases(small.cases)), "");
   EXPECT_EQ(run_processes(GetParam(), "chunk_value_count=8192", run_cases(large.cases)), "");
@@ -111,7 +111,7 @@ INSTANTIATE_TEST_SUITE_P(Ranks, SameBits, testing::Values(1, 2, 3, 4, 5, 6, 7, 8
 
 // A group's first operation reaches memory of its peers for the first time, by every schedule's
 // paths.
-TEST(FreshProcesses, EqualVirtualRanksInTheirFirstOperation) {
+TEST(FreshProcesses, FirstOperation_BitsOfVirtualRanks) {
   const auto inputs = gradients(5, 20000, 8);
   for (gqsgd_schedule schedule : kSchedules) {
     std::vector<Case> cases;
@@ -122,7 +122,7 @@ TEST(FreshProcesses, EqualVirtualRanksInTheirFirstOperation) {
 }
 
 // Where a butterfly folds and a tree is ragged.
-TEST(ManyRanks, AroundPowersOfTwoAgreeForAnyChunkSize) {
+TEST(ManyRanks, AroundPowersOfTwo_AnyChunkSize_Agree) {
   std::vector<Operation> operations;
   for (gqsgd_schedule schedule : kSchedules) {
     for (const char* format :
@@ -143,7 +143,7 @@ TEST(ManyRanks, AroundPowersOfTwoAgreeForAnyChunkSize) {
   }
 }
 
-TEST(ManyRanks, AThousandVirtualRanksAgree) {
+TEST(ManyRanks, ThousandVirtualRanks_Agree) {
   const auto inputs = gradients(1024, 100, 5);
   for (const char* preset : {"paper-ge8", "paper-gl4"}) {
     for (gqsgd_schedule schedule : kSchedules) {
@@ -156,7 +156,7 @@ TEST(ManyRanks, AThousandVirtualRanksAgree) {
   }
 }
 
-TEST(ManyRanks, AHundredAndThirtyThreadsEqualVirtualRanks) {
+TEST(ManyRanks, HundredAndThirtyThreads_BitsOfVirtualRanks) {
   const auto inputs = gradients(130, 70, 6);
   std::vector<Case> cases;
   for (gqsgd_schedule schedule : kSchedules) {

@@ -136,7 +136,7 @@ using Run = std::string (*)(int, const std::string&, const RankBody&);
 
 class SegmentVectors : public testing::TestWithParam<Run> {};
 
-TEST_P(SegmentVectors, AreThoseOfTheReference) {
+TEST_P(SegmentVectors, AllCases_ResultsOfTheReference) {
   size_t count = 0;
   for (const VectorRecord& record : read_vectors("segments.txt")) {
     const Answer answer(record);

@@ -87,7 +87,7 @@ Values flat(const Tensors& tensors, size_t alignment) {
   return all;
 }
 
-TEST(AllreduceMany, OfBlocksHasTheBitsOfOneFlatArray) {
+TEST(AllreduceMany, Blocks_BitsOfOneFlatArray) {
   const struct {
     const char* quantizer;
     size_t alignment;
@@ -121,7 +121,7 @@ TEST(AllreduceMany, OfBlocksHasTheBitsOfOneFlatArray) {
   }
 }
 
-TEST(AllreduceMany, OnNodesHasTheBitsOfOneFlatArrayNowAndAsARequest) {
+TEST(AllreduceMany, Nodes_BitsOfOneFlatArray_BlockingAndRequest) {
   const std::string nodes = nodes_option({0, 1, 1, 0, 1});
   const std::vector<Tensors> tensors = make_tensors({1000, 1, 0, 5000, 33, 128, 20000, 7}, 5);
   for (const char* quantizer : {"blocks-8", "paper-gl4,block=128", "relative-8,block=128"}) {
@@ -146,7 +146,7 @@ TEST(AllreduceMany, OnNodesHasTheBitsOfOneFlatArrayNowAndAsARequest) {
   }
 }
 
-TEST(AllreduceMany, OfOneTensorIsAnAllreduce) {
+TEST(AllreduceMany, OneTensor_BitsOfAllreduce) {
   const std::vector<Tensors> tensors = make_tensors({3001});
   std::vector<Values> arrays;
   for (const Tensors& rank : tensors) arrays.push_back(rank[0]);
@@ -159,7 +159,7 @@ TEST(AllreduceMany, OfOneTensorIsAnAllreduce) {
 }
 
 // With one norm for all, a tensor of small values would come back as zeros.
-TEST(AllreduceMany, HasANormForEachTensor) {
+TEST(AllreduceMany, EachTensor_NormOfItsOwn) {
   std::vector<Tensors> tensors = make_tensors({4000, 4000});
   for (Tensors& rank : tensors) {
     for (float& value : rank[1]) value *= 1e-6f;
@@ -180,7 +180,7 @@ TEST(AllreduceMany, HasANormForEachTensor) {
   }
 }
 
-TEST(AllreduceMany, InPlaceAndAsARequestHasTheSameBits) {
+TEST(AllreduceMany, InPlaceAndRequest_SameBits) {
   const std::vector<Tensors> tensors = make_tensors({1000, 0, 70000, 3});
   for (const char* quantizer : {"paper-gl8", "rotated-4", "relative-8"}) {
     Operation operation{quantizer, GQSGD_SCHEDULE_DIRECT, GQSGD_MEAN, false, 1, 0};
@@ -192,7 +192,7 @@ TEST(AllreduceMany, InPlaceAndAsARequestHasTheSameBits) {
   }
 }
 
-TEST(AllreduceMany, OfNothingStillChecksThatRanksAgree) {
+TEST(AllreduceMany, NoTensors_RanksStillCompared) {
   EXPECT_TRUE(
       reduce_on_threads({"blocks-8", GQSGD_SCHEDULE_DIRECT}, std::vector<Tensors>(3)).empty());
   EXPECT_EQ(reduce_on_threads({"paper-gl8", GQSGD_SCHEDULE_TREE}, make_tensors({0, 0})),
@@ -274,7 +274,7 @@ std::vector<Values> on_threads(Collective collective, const SliceCall& call,
 
 class Slices : public testing::TestWithParam<const char*> {};
 
-TEST_P(Slices, HaveTheSameBitsInPlaceLaterAndInAnyChunks) {
+TEST_P(Slices, InPlaceRequestsAndChunks_SameBits) {
   for (const auto& counts : kSlices) {
     const std::vector<Values> given = gradients(kRanks, offset_of(counts, kRanks), 8);
     for (const Collective collective : {&reduce_scatter, &allgather}) {
@@ -289,7 +289,7 @@ TEST_P(Slices, HaveTheSameBitsInPlaceLaterAndInAnyChunks) {
   }
 }
 
-TEST_P(Slices, ArriveWithinTheNoiseOfOneRounding) {
+TEST_P(Slices, AllFormats_WithinNoiseOfOneRounding) {
   const std::vector<size_t> counts{3000, 0, 9000};
   const std::vector<Values> given = gradients(kRanks, 12000, 21);
   SliceCall call{GetParam(), counts};
@@ -321,7 +321,7 @@ TEST_P(Slices, ArriveWithinTheNoiseOfOneRounding) {
 INSTANTIATE_TEST_SUITE_P(Formats, Slices, testing::ValuesIn(kSliceFormats),
                          [](const auto& info) { return "format" + std::to_string(info.index); });
 
-TEST(ProcessSlices, HaveTheBitsOfThreads) {
+TEST(ProcessSlices, Processes_BitsOfThreads) {
   for (const char* quantizer : {"blocks-8", "paper-ge8,norm=2:2", "rotated-4"}) {
     const SliceCall call{quantizer, {5000, 0, 70000}};
     const std::vector<Values> given = gradients(kRanks, 75000, 8);

@@ -29,7 +29,7 @@ std::vector<Case> cases_of(int rank_count) {
         format, GQSGD_SCHEDULE_SPARSE, step % 2 ? GQSGD_SUM : GQSGD_MEAN, step % 3 == 0, step, 1};
     cases.push_back({operation, inputs, simulate(operation, inputs)});
   };
-  for (const char* format : kListFormats) {
+  for (const char* format : kSparseFormats) {
     for (size_t value_count : {0, 1, 33, 700, 9001}) {
       add(format, few_values(rank_count, value_count, 3 + value_count));
     }
@@ -54,7 +54,7 @@ RankBody run_cases(const std::vector<Case>& cases) {
 
 class Sparse : public testing::TestWithParam<int> {};
 
-TEST_P(Sparse, VirtualRanksAllGetTheSameResultForAnyChunkSize) {
+TEST_P(Sparse, VirtualRanks_AnyChunkSize_SameResult) {
   for (const Case& one : cases_of(GetParam())) {
     for (const char* options : {"chunk_value_count=32", "chunk_value_count=4096"}) {
       for (const Values& result : simulate_all(one.operation, one.inputs, options)) {
@@ -64,7 +64,7 @@ TEST_P(Sparse, VirtualRanksAllGetTheSameResultForAnyChunkSize) {
   }
 }
 
-TEST_P(Sparse, ThreadsAndProcessesEqualVirtualRanks) {
+TEST_P(Sparse, ThreadsAndProcesses_BitsOfVirtualRanks) {
   const std::vector<Case> cases = cases_of(GetParam());
   EXPECT_EQ(run_threads(GetParam(), "chunk_value_count=64", run_cases(cases)), "");
   EXPECT_EQ(run_processes(GetParam(), "", run_cases(cases)), "");
@@ -107,13 +107,13 @@ struct Compared {
 std::string compare(int rank, gqsgd_comm comm, const char* format,
                     const std::vector<Values>& inputs, Compared* compared) {
   std::string failure;
-  Values with_lists, without;
+  Values sparse_values, without;
   const size_t here = static_cast<size_t>(rank);
   compared->sparse =
-      traffic_of(comm, {format, GQSGD_SCHEDULE_SPARSE}, inputs[here], &failure, &with_lists);
+      traffic_of(comm, {format, GQSGD_SCHEDULE_SPARSE}, inputs[here], &failure, &sparse_values);
   compared->direct =
       traffic_of(comm, {format, GQSGD_SCHEDULE_DIRECT}, inputs[here], &failure, &without);
-  compared->same_bits = difference(with_lists, without).empty();
+  compared->same_bits = difference(sparse_values, without).empty();
   const uint64_t peers = inputs.size() - 1;
   if (compared->sparse.header_bytes != 2 * 64 * peers) failure += "not two headers to each peer";
   if (compared->direct.header_bytes != 64 * peers) failure += "not one header to each peer";
@@ -121,10 +121,10 @@ std::string compare(int rank, gqsgd_comm comm, const char* format,
 }
 
 // Parts are equal here, so that every rank sends the same number of bytes in direct.
-TEST(SparseTraffic, NoRankSendsMoreBytesThanInDirectHoweverManyCodesAreZero) {
+TEST(SparseTraffic, AnyShareOfZeros_NoMoreBytesThanDirect) {
   constexpr int kRanks = 4;
   constexpr size_t kCount = 4096;
-  for (const char* format : kListFormats) {
+  for (const char* format : kSparseFormats) {
     std::vector<std::vector<Values>> inputs;
     for (const size_t apart : {1, 2, 5, 8, 9, 16, 17, 18, 40, 200, 5000}) {
       inputs.push_back(gradients(kRanks, kCount, apart));
@@ -149,7 +149,7 @@ TEST(SparseTraffic, NoRankSendsMoreBytesThanInDirectHoweverManyCodesAreZero) {
   }
 }
 
-TEST(SparseTraffic, DenseCodesGoTheWayOfDirectAndGiveItsBits) {
+TEST(SparseTraffic, DenseCodes_BytesAndBitsOfDirect) {
   for (const int rank_count : {1, 2, 5}) {
     const auto inputs = gradients(rank_count, 5000, 2);
     for (const char* format : {"paper-gl8", "paper-ge8", "paper-gl4", "paper-ge4"}) {
@@ -170,7 +170,7 @@ TEST(SparseTraffic, DenseCodesGoTheWayOfDirectAndGiveItsBits) {
   }
 }
 
-TEST(SparseTraffic, ListsTake32BitsForEachCodeThatIsNotZero) {
+TEST(SparseTraffic, Entries_32BitsPerNonzeroCode) {
   constexpr size_t kCount = 6000;
   std::vector<Values> inputs(3, Values(kCount));
   for (size_t k = 0; k < 70; ++k) inputs[0][3 * k] = inputs[2][60 * k] = 1;  // the norm: exact
@@ -192,7 +192,7 @@ TEST(SparseTraffic, ListsTake32BitsForEachCodeThatIsNotZero) {
 }
 
 // n = 3 and 1,500 words of codes: up to 1,000 sparse entries of a rank.
-TEST(SparseTraffic, ListsAreUsedUpToTheBytesOfDirectAndNoFurther) {
+TEST(SparseTraffic, Entries_UsedUpToTheBytesOfDirect) {
   constexpr size_t kCount = 6000;
   for (const size_t entry_count : {1000, 1001}) {
     std::vector<Values> inputs(3, Values(kCount));
@@ -212,7 +212,7 @@ TEST(SparseTraffic, ListsAreUsedUpToTheBytesOfDirectAndNoFurther) {
 }
 
 // d = 200,000 and n = 4: above 784 n, where norms of order 2 and 4 bits are said to pay.
-TEST(SparseTraffic, NormalValuesWithNormsOfOrder2AreSparse) {
+TEST(SparseTraffic, NormalValues_NormsOfOrder2_Sparse) {
   const auto inputs = gradients(4, 200000, 9);
   EXPECT_EQ(run_threads(4, "",
                         [&](int rank, gqsgd_comm comm) -> std::string {
@@ -220,11 +220,11 @@ TEST(SparseTraffic, NormalValuesWithNormsOfOrder2AreSparse) {
                           const std::string failure =
                               compare(rank, comm, "paper-gl4,norm=2:2", inputs, &compared);
                           if (!failure.empty()) return failure;
-                          const Sent& lists = compared.sparse;
-                          if (lists.messages != 3) return "no lists";
-                          return 8 * lists.payload_bytes < compared.direct.payload_bytes
+                          const Sent& sparse = compared.sparse;
+                          if (sparse.messages != 3) return "no entries";
+                          return 8 * sparse.payload_bytes < compared.direct.payload_bytes
                                      ? ""
-                                     : std::to_string(lists.payload_bytes) + " bytes of lists";
+                                     : std::to_string(sparse.payload_bytes) + " bytes of entries";
                         }),
             "");
 }
@@ -240,7 +240,7 @@ double squared_error(const Values& result, const std::vector<Values>& inputs) {
   return sum;
 }
 
-TEST(SparseError, StaysWithinTheBoundAndBelowDirects) {
+TEST(SparseError, SparseCalls_WithinBound_BelowDirect) {
   constexpr int kDraws = 40;
   for (const char* format : {"paper-gl8", "paper-ge4"}) {
     const auto inputs = few_values(4, 20000, 6);
@@ -266,7 +266,7 @@ TEST(SparseError, StaysWithinTheBoundAndBelowDirects) {
 }
 
 /** 2/3 on all ranks: where rounding to 1/2 or 1 varies most, and no code is zero. */
-TEST(SparseError, StaysWithinTheBoundWhereItGoesOnAsDirect) {
+TEST(SparseError, DenseCalls_WithinBound) {
   constexpr int kDraws = 40, kRanks = 4;
   constexpr size_t kCount = 20000;
   Values values(kCount, 2.0f / 3);
@@ -282,10 +282,10 @@ TEST(SparseError, StaysWithinTheBoundWhereItGoesOnAsDirect) {
   ASSERT_EQ(gqsgd_variance_bound(quantizer.get(), kRanks, kCount, GQSGD_SCHEDULE_SPARSE, &theta),
             GQSGD_OK);
   EXPECT_LE(error, theta * squares);
-  EXPECT_GT(error, squares / (8 * kRanks)) << "codes that nobody encodes again";
+  EXPECT_GT(error, squares / (8 * kRanks)) << "codes that are not encoded again";
 }
 
-TEST(SparseMemory, IsMadeByReserveAndStaysWithinTwiceThePackedSizeAndOneMebibyte) {
+TEST(SparseMemory, Reserve_AllocatesAll_WithinTwiceThePackedSizeAndOneMebibyte) {
   constexpr size_t kCount = 1000000;
   const auto body = [](int, gqsgd_comm comm) -> std::string {
     const Quantizer quantizer("paper-gl8");

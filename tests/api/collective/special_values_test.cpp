@@ -31,7 +31,7 @@ class SpecialValues : public testing::TestWithParam<std::tuple<const char*, gqsg
 
 // One norm per call makes the call one block, so one value poisons it; without codes there is no
 // norm and NaN stays where the sum has it.
-TEST_P(SpecialValues, ANonFiniteValueOnOneRankPoisonsItsBlockOnAll) {
+TEST_P(SpecialValues, NonfiniteValueOnOneRank_PoisonsItsBlockOnAllRanks) {
   for (float bad : {kNan, -kNan, kInfinity, -kInfinity}) {
     for (gqsgd_op op : {GQSGD_SUM, GQSGD_MEAN}) {
       auto inputs = gradients(4, 300, 1);
@@ -49,7 +49,7 @@ TEST_P(SpecialValues, ANonFiniteValueOnOneRankPoisonsItsBlockOnAll) {
   }
 }
 
-TEST_P(SpecialValues, ANanIsThePatternOfTheFormat) {
+TEST_P(SpecialValues, Nan_PatternOfTheFormat) {
   auto inputs = gradients(3, 40, 1);
   const uint32_t payload = 0xffabcdefu;
   std::memcpy(&inputs[1][3], &payload, sizeof payload);
@@ -57,7 +57,7 @@ TEST_P(SpecialValues, ANanIsThePatternOfTheFormat) {
   EXPECT_EQ(bits_of(simulate(operation(GQSGD_SUM), inputs)[3]), 0x7fc00000u);
 }
 
-TEST_P(SpecialValues, ZerosStayZeros) {
+TEST_P(SpecialValues, Zeros_StayZeros) {
   const std::vector<Values> all_zero(5, Values(130, 0.0f));
   for (float value : simulate(operation(), all_zero)) ASSERT_EQ(bits_of(value), 0u);
   auto inputs = gradients(5, 130, 3);
@@ -67,12 +67,12 @@ TEST_P(SpecialValues, ZerosStayZeros) {
   EXPECT_EQ(bits_of(result[129]), 0u);
 }
 
-TEST_P(SpecialValues, NegativeZerosAreZeros) {
+TEST_P(SpecialValues, NegativeZeros_BecomeZeros) {
   const std::vector<Values> inputs(3, Values(65, -0.0f));
   for (float value : simulate(operation(GQSGD_SUM), inputs)) ASSERT_EQ(value, 0.0f);
 }
 
-TEST_P(SpecialValues, DenormalsOfAllRanksAddUp) {
+TEST_P(SpecialValues, DenormalsOfAllRanks_AddUp) {
   // Codes of the norm are certain, so the sum of three equal denormals is one of the largest level.
   const float denormal = 1000 * FLT_TRUE_MIN;
   const std::vector<Values> inputs(3, Values(65, denormal));
@@ -84,14 +84,14 @@ TEST_P(SpecialValues, DenormalsOfAllRanksAddUp) {
   EXPECT_NEAR(sum / 65 / denormal, 1.0, 0.3);
 }
 
-TEST_P(SpecialValues, AMeanOfHugeNumbersIsFinite) {
+TEST_P(SpecialValues, MeanOfHugeNumbers_Finite) {
   const std::vector<Values> inputs(3, Values(65, 2e38f));
   for (float value : simulate(operation(), inputs)) {
     ASSERT_EQ(std::isfinite(value), is_quantised()) << value;
   }
 }
 
-TEST_P(SpecialValues, ThreadsAndProcessesPoisonAlikeAndGoOn) {
+TEST_P(SpecialValues, ThreadsAndProcesses_PoisonAlike_GroupContinues) {
   auto bad = gradients(3, 300, 1);
   bad[0][299] = kInfinity;
   const auto good = gradients(3, 300, 2);

@@ -89,15 +89,15 @@ RankBody counting(bool adds) {
   return [work = work_of(adds)](int, gqsgd_comm comm) { return count_rounds(comm, work); };
 }
 
-TEST(Stat, IsMonotoneDuringCallsAndRequestsOfThreadsAndExactInTheEnd) {
+TEST(Stat, CallsAndRequestsOfThreads_Monotone_ExactAtTheEnd) {
   EXPECT_EQ(run_threads(kRanks, "chunk_value_count=512", counting(false)), "");
 }
 
-TEST(Stat, IsMonotoneDuringCallsAndRequestsOfProcessesAndExactInTheEnd) {
+TEST(Stat, CallsAndRequestsOfProcesses_Monotone_ExactAtTheEnd) {
   EXPECT_EQ(run_processes(kRanks, "chunk_value_count=512", counting(false)), "");
 }
 
-TEST(Stat, IsMonotoneDuringCallsAndRequestsOverSocketsAndExactInTheEnd) {
+TEST(Stat, CallsAndRequestsOverSockets_Monotone_ExactAtTheEnd) {
   AddingGroup group(kRanks);
   EXPECT_EQ(run_threads(group.comms("chunk_value_count=512"), counting(true)), "");
 }
@@ -201,7 +201,7 @@ gqsgd_status ask_to_the_end(gqsgd_comm comm) {
 
 // A communicator that ended with the answer to a question would be closed on the wrong thread, and
 // after destroy has returned.
-TEST(Stat, IsBadHandleAfterDestroyWhichEndsTheCommunicatorOnItsOwnThread) {
+TEST(Stat, ReadWhileDestroyed_BadHandle_DestroyerFreesOnItsOwnThread) {
   for (int round = 0; round < 150; ++round) {
     NotingSockets user{socket_tables(1)[0]};
     const gqsgd_comm comm = custom_comms({noting(&user)}, "")[0];

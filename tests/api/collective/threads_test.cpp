@@ -60,7 +60,7 @@ std::string options_of(int threads, int64_t chunk_value_count) {
 
 class Threads : public testing::TestWithParam<int> {};
 
-TEST_P(Threads, OfVirtualRanksChangeNoBit) {
+TEST_P(Threads, VirtualRanks_SameBits) {
   const auto inputs = gradients(kRanks, kValues, 21);
   for (const Operation& operation : operations()) {
     const Values expected = simulate(operation, inputs, options_of(1, 65536));
@@ -88,7 +88,7 @@ RankBody equal_bits(const std::vector<Values>& inputs, const std::vector<Operati
   };
 }
 
-TEST_P(Threads, OfThreadsAndProcessesChangeNoBit) {
+TEST_P(Threads, ThreadsAndProcesses_SameBits) {
   const auto inputs = gradients(kRanks, kValues, 22);
   const std::vector<Operation> all = operations();
   std::vector<Values> expected;
@@ -105,7 +105,7 @@ TEST_P(Threads, OfThreadsAndProcessesChangeNoBit) {
 
 INSTANTIATE_TEST_SUITE_P(Counts, Threads, testing::Values(1, 2, 3, 7));
 
-TEST(ThreadsOption, OutsideItsRangeIsRefused) {
+TEST(ThreadsOption, OutsideItsRange_Refused) {
   gqsgd_comm comm = nullptr;
   for (const char* text : {"threads=0", "threads=-1", "threads=257", "threads=99999999999999"}) {
     EXPECT_EQ(gqsgd_comm_create_local(1, text, &comm), GQSGD_INVALID_ARGUMENT) << text;
@@ -118,7 +118,7 @@ TEST(ThreadsOption, OutsideItsRangeIsRefused) {
   EXPECT_NE(std::string(gqsgd_last_error()).find("not an integer"), std::string::npos);
 }
 
-TEST(ThreadsOption, MakesThreadsWithTheCommunicatorAndEndsThemWithIt) {
+TEST(ThreadsOption, Workers_StartAndEndWithTheCommunicator) {
   std::thread([] {}).join();  // sanitizers have a thread of their own from the first one on
   const size_t before = settled_thread_count(1);
   gqsgd_comm comms[2];
@@ -136,7 +136,7 @@ double processor_seconds() {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-TEST(ThreadsOption, LeavesTheCoreToOthersWhileARankWaits) {
+TEST(ThreadsOption, RankWaits_ProcessorFreeForOthers) {
   const auto inputs = gradients(2, kValues, 23);
   SharedArray<double> share(1);
   const auto body = [&](int rank, gqsgd_comm comm) -> std::string {
@@ -157,7 +157,7 @@ TEST(ThreadsOption, LeavesTheCoreToOthersWhileARankWaits) {
 }
 
 // Calls follow each other without a pause, so that workers are at work when the abort comes.
-TEST(ThreadsOption, AbortAndDestroyEndCallsWithWorkers) {
+TEST(ThreadsOption, AbortAndDestroy_EndCallsWithWorkers) {
   const auto inputs = gradients(2, kValues, 24);
   for (const bool destroys : {false, true}) {
     gqsgd_comm comms[2];
@@ -187,7 +187,7 @@ TEST(ThreadsOption, AbortAndDestroyEndCallsWithWorkers) {
   }
 }
 
-TEST(ThreadsOption, LeavesDeathsAndTimeoutsToBeTold) {
+TEST(ThreadsOption, DeathsAndTimeouts_StillReported) {
   const auto inputs = gradients(2, kValues, 25);
   const auto body = [&](int rank, gqsgd_comm comm) -> std::string {
     Values result;
@@ -210,7 +210,7 @@ TEST(ThreadsOption, LeavesDeathsAndTimeoutsToBeTold) {
 }
 
 // The thread of requests is the one that the workers help then.
-TEST(ThreadsOption, HelpsRequests) {
+TEST(ThreadsOption, Requests_UseWorkers) {
   const auto inputs = gradients(2, kValues, 26);
   const Operation operation{"rotated-8", GQSGD_SCHEDULE_DIRECT};
   const Values expected = simulate(operation, inputs);

@@ -228,14 +228,14 @@ std::string count_traffic(int rank, int rank_count, gqsgd_comm comm) {
 
 class TrafficCounters : public testing::TestWithParam<int> {};
 
-TEST_P(TrafficCounters, OfThreadsEqualTheClosedForms) {
+TEST_P(TrafficCounters, Threads_EqualClosedForms) {
   EXPECT_EQ(
       run_threads(GetParam(), "chunk_value_count=64",
                   [](int rank, gqsgd_comm comm) { return count_traffic(rank, GetParam(), comm); }),
       "");
 }
 
-TEST_P(TrafficCounters, OfProcessesEqualTheClosedFormsAndNothingIsCopied) {
+TEST_P(TrafficCounters, Processes_EqualClosedForms_NothingCopied) {
   EXPECT_EQ(run_processes(GetParam(), "chunk_value_count=64",
                           [](int rank, gqsgd_comm comm) {
                             std::string failure = count_traffic(rank, GetParam(), comm);
@@ -248,7 +248,7 @@ TEST_P(TrafficCounters, OfProcessesEqualTheClosedFormsAndNothingIsCopied) {
 
 INSTANTIATE_TEST_SUITE_P(Ranks, TrafficCounters, testing::Values(1, 2, 3, 4, 7, 8, 9));
 
-TEST(TrafficClosedForm, OfAnEvenCallIsTwiceTheShareOfTheOthers) {
+TEST(TrafficClosedForm, EvenCall_TwiceTheShareOfTheOthers) {
   // n = 4, 4,096 values of 8 bits: 2 (n - 1) / n of 4,096 bytes.
   for (gqsgd_schedule schedule :
        {GQSGD_SCHEDULE_RING, GQSGD_SCHEDULE_BUTTERFLY, GQSGD_SCHEDULE_DIRECT}) {
@@ -258,7 +258,7 @@ TEST(TrafficClosedForm, OfAnEvenCallIsTwiceTheShareOfTheOthers) {
   }
 }
 
-TEST(TrafficClosedForm, OfFloatsIsTheSameBytesAndOfBlocksFourForEachCodeScaleAndNorm) {
+TEST(TrafficClosedForm, FloatsAndBlocks_BytesAsFloat32) {
   for (const auto schedule : kSchedules) {
     const Traffic traffic = closed_form({"none", 32, 32}, schedule, 1, 4, 4096);
     EXPECT_EQ(traffic.bytes, traffic.uncompressed_bytes) << schedule_name(schedule);
@@ -270,7 +270,7 @@ TEST(TrafficClosedForm, OfFloatsIsTheSameBytesAndOfBlocksFourForEachCodeScaleAnd
   EXPECT_EQ(blocks.bytes, 3u * 1024 * 2 + 3u * 8 * 2 * 3);
 }
 
-TEST(TrafficHeader, EveryCallPublishesOneHeaderOf64Bytes) {
+TEST(TrafficHeader, EveryCall_OneControlMessageOf64Bytes) {
   EXPECT_EQ(run_threads(3, "",
                         [](int, gqsgd_comm comm) -> std::string {
                           Values result;

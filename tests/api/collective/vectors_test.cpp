@@ -188,14 +188,14 @@ RankBody run_calls(const std::vector<const VectorRecord*>& records) {
 
 class Vectors : public testing::TestWithParam<const char*> {};
 
-TEST_P(Vectors, OfTheReferenceAreThoseOfVirtualRanks) {
+TEST_P(Vectors, VirtualRanks_ResultsOfTheReference) {
   for (const VectorRecord& record : read_vectors(GetParam())) {
     EXPECT_EQ(simulate_call(Call(record)), "");
   }
 }
 
 // One group of ranks for all records that can share it.
-TEST_P(Vectors, OfTheReferenceAreThoseOfThreadsAndProcesses) {
+TEST_P(Vectors, ThreadsAndProcesses_ResultsOfTheReference) {
   const std::vector<VectorRecord> records = read_vectors(GetParam());
   std::map<std::pair<int, std::string>, std::vector<const VectorRecord*>> groups;
   for (const VectorRecord& record : records) {
@@ -219,7 +219,7 @@ std::string described(const std::string& text) {
   return full.substr(0, size_bytes - 1);
 }
 
-TEST(KnownPresets, AreTheFieldsThatTheirAnswersWereComputedWith) {
+TEST(PresetVectors, Presets_FieldsOfTheReference) {
   for (const VectorRecord& record : read_vectors("allreduce_presets.txt")) {
     const std::string preset = record.text("preset") + ",seed=" + record.text("seed");
     ASSERT_EQ(described(preset), described(quantizer_spec(record))) << record.name();
@@ -227,7 +227,7 @@ TEST(KnownPresets, AreTheFieldsThatTheirAnswersWereComputedWith) {
 }
 
 // Threads and processes have no allreduce of their own: tests/api/mpi has groups that do.
-TEST(KnownSums, OfTheReferenceAreThoseOfVirtualRanksAndOfOtherSchedules) {
+TEST(SumVectors, VirtualRanksAndOtherSchedules_SumsOfTheReference) {
   for (const VectorRecord& record : read_vectors("allreduce_native.txt")) {
     Call call(record);
     EXPECT_EQ(simulate_call(call), "");

@@ -52,7 +52,7 @@ const Fault kFaults[] = {
      "op is -1; allowed are GQSGD_SUM"},
     {"unknown schedule", [](Call& call) { call.config.schedule = with_number<gqsgd_schedule>(99); },
      GQSGD_INVALID_ARGUMENT, "config.schedule is 99; allowed are"},
-    {"a format without lists",
+    {"a format without sparse entries",
      [](Call& call) {
        call.use("paper-gl8,block=128");
        call.config.schedule = GQSGD_SCHEDULE_SPARSE;
@@ -109,7 +109,7 @@ std::string name_of(const testing::TestParamInfo<Fault>& info) {
 
 INSTANTIATE_TEST_SUITE_P(Arguments, OneWrongArgument, testing::ValuesIn(kFaults), name_of);
 
-TEST(Arguments, NothingToReduceNeedsNoBuffersAndStillChecksTheCount) {
+TEST(Arguments, NoValues_NoBuffersNeeded_CountStillChecked) {
   Group group(3);
   const Change nothing = [](Call& call) {
     call.send = nullptr;
@@ -123,7 +123,7 @@ TEST(Arguments, NothingToReduceNeedsNoBuffersAndStillChecksTheCount) {
   EXPECT_TRUE(group.still_works());
 }
 
-TEST(Arguments, ElementAlignmentIsEnough) {
+TEST(Arguments, ElementAlignment_Enough) {
   Group group(2);
   const Change shift = [](Call& call) {
     call.send = call.input.data() + 1;
@@ -139,7 +139,7 @@ struct Text {
   const char* sentence;
 };
 
-TEST(Arguments, QuantizersOfUnknownFieldsAndValuesAreRefusedByName) {
+TEST(Arguments, UnknownFieldsAndValuesOfQuantizers_RefusedByName) {
   const Text texts[] = {
       {"bits=0", GQSGD_INVALID_ARGUMENT, "bits=0 is not known; allowed are 4, 8, 32"},
       {"bits=3", GQSGD_INVALID_ARGUMENT, "bits=3"},
@@ -161,7 +161,7 @@ TEST(Arguments, QuantizersOfUnknownFieldsAndValuesAreRefusedByName) {
   EXPECT_TRUE(is(outcome_of(gqsgd_quantizer_create("", nullptr)), GQSGD_INVALID_ARGUMENT, "NULL"));
 }
 
-TEST(Arguments, FieldsThatDoNotGoTogetherAreRefusedWithWhatWouldWork) {
+TEST(Arguments, FieldsThatDoNotGoTogether_RefusedWithAlternative) {
   const struct {
     const char* text;
     const char* sentence;
@@ -197,7 +197,7 @@ TEST(Arguments, FieldsThatDoNotGoTogetherAreRefusedWithWhatWouldWork) {
   }
 }
 
-TEST(Arguments, SchedulesThatReduceInCodeFormRefuseWhatNeedsAnOwnerOnAllRanks) {
+TEST(Arguments, SchedulesInCodeForm_FieldsThatNeedAnOwner_RefusedOnAllRanks) {
   Group group(3);
   const struct {
     const char* quantizer;
@@ -225,7 +225,7 @@ TEST(Arguments, SchedulesThatReduceInCodeFormRefuseWhatNeedsAnOwnerOnAllRanks) {
 }
 
 // With a device the memory is refused, not the stream: tests/unit/kernels/cuda has more of it.
-TEST(Arguments, AStageOnAStreamNeedsADeviceAndItsMemory) {
+TEST(Arguments, StageOnAStream_NoDeviceOrMemory_Refused) {
   Call call(0);
   call.use("paper-gl8");
   const gqsgd_site site = {0, 1, 0, 0, 0, 0, 0, 1, 1};
@@ -239,7 +239,7 @@ TEST(Arguments, AStageOnAStreamNeedsADeviceAndItsMemory) {
   EXPECT_EQ(norm, 1);
 }
 
-TEST(Arguments, ACallOnAStreamNeedsThemToo) {
+TEST(Arguments, CallOnAStream_NoDeviceOrMemory_Refused) {
   Group group(3);
   const GroupOutcome outcome =
       group.call(kCulprit, [](Call& call) { call.stream = reinterpret_cast<void*>(uintptr_t{1}); });
@@ -252,7 +252,7 @@ TEST(Arguments, ACallOnAStreamNeedsThemToo) {
   EXPECT_TRUE(group.still_works());
 }
 
-TEST(Arguments, OptionsOfCommunicatorsAreCheckedByName) {
+TEST(Arguments, OptionsOfCommunicators_CheckedByName) {
   const Text texts[] = {
       {"timeout_ms=-2", GQSGD_INVALID_ARGUMENT, "timeout_ms is -2; allowed are -1"},
       {"timeout_ms=9223372036854775807", GQSGD_INVALID_ARGUMENT,
@@ -277,7 +277,7 @@ TEST(Arguments, OptionsOfCommunicatorsAreCheckedByName) {
   }
 }
 
-TEST(Arguments, TimeoutsOfZeroAndForEverMeanWhatTheHeaderSays) {
+TEST(Arguments, TimeoutsOfZeroAndForEver_AsDocumented) {
   Group group(1, "timeout_ms=1234");
   int64_t timeout_ms = 0;
   EXPECT_TRUE(is_ok(outcome_of(gqsgd_comm_timeout(group.comm(0), &timeout_ms))));
@@ -308,7 +308,7 @@ std::vector<Outcome> measure(const Group& group,
   return outcomes;
 }
 
-TEST(Arguments, OfAMeasurementAreRefusedOnAllRanks) {
+TEST(Arguments, WrongArgumentsOfAMeasurement_RefusedOnAllRanks) {
   const struct {
     std::function<void(Call&, double**)> change;
     gqsgd_status status;
@@ -338,7 +338,7 @@ TEST(Arguments, OfAMeasurementAreRefusedOnAllRanks) {
   EXPECT_TRUE(group.still_works());
 }
 
-TEST(Arguments, CountsThatNoCallCanHaveAreRefusedBeforeAnythingIsComputed) {
+TEST(Arguments, ImpossibleCounts_RefusedBeforeAnyArithmetic) {
   Group group(1);
   const char* const too_many = "count is [0-9]+; the largest is 17592186044416";
   for (const char* text : {"none", "paper-gl8", "rotated-8"}) {
@@ -360,7 +360,7 @@ TEST(Arguments, CountsThatNoCallCanHaveAreRefusedBeforeAnythingIsComputed) {
   }
 }
 
-TEST(Arguments, GroupsOfImpossibleSizesAreRefused) {
+TEST(Arguments, ImpossibleGroupSizes_Refused) {
   gqsgd_comm comms[1] = {};
   for (const int32_t count : {0, -1, INT32_MIN, INT32_MAX}) {
     EXPECT_TRUE(

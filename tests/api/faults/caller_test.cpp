@@ -31,7 +31,7 @@ struct Use {
 struct Kind {
   const char* text;
   bool in_chains;  ///< ring, tree, butterfly
-  bool in_lists;   ///< sparse
+  bool in_sparse;  ///< sparse
 };
 constexpr Kind kKinds[] = {{"", false, false},
                            {"paper-ge8", true, true},
@@ -41,7 +41,7 @@ constexpr Kind kKinds[] = {{"", false, false},
 
 bool takes(const Kind& kind, gqsgd_schedule schedule) {
   if (schedule == GQSGD_SCHEDULE_NATIVE) return false;  // threads have none
-  if (schedule == GQSGD_SCHEDULE_SPARSE) return kind.in_lists;
+  if (schedule == GQSGD_SCHEDULE_SPARSE) return kind.in_sparse;
   const bool chain = schedule == GQSGD_SCHEDULE_RING || schedule == GQSGD_SCHEDULE_TREE ||
                      schedule == GQSGD_SCHEDULE_BUTTERFLY;
   return !chain || kind.in_chains;
@@ -194,7 +194,7 @@ class Everything {
 };
 
 // SIGFPE ends this program where a function computes before it has changed the state.
-TEST(Caller, FloatingPointTrapsRoundingAndFlagsAreItsOwn) {
+TEST(Caller, FloatingPointState_RestoredAfterTheCall) {
   fenv_t before;
   ASSERT_EQ(fegetenv(&before), 0);
   for (const Kind& kind : kKinds) {
@@ -240,7 +240,7 @@ class AbortOnSignal {
   struct sigaction before_ = {};
 };
 
-TEST(Caller, SignalHandlerAbortsTheCallThatItInterrupts) {
+TEST(Caller, SignalHandler_AbortsTheInterruptedCall) {
   Group group(2);
   const AbortOnSignal handler(group.comm(0));
   std::atomic<bool> begun{false};
@@ -262,7 +262,7 @@ TEST(Caller, SignalHandlerAbortsTheCallThatItInterrupts) {
 }
 
 // A handler that took a lock which the interrupted code holds would never return.
-TEST(Caller, SignalHandlerMayInterruptAnyCall) {
+TEST(Caller, SignalHandler_InterruptsAnyCall_Safe) {
   Group group(1), other(1);
   const AbortOnSignal handler(group.comm(0));
   std::atomic<bool> stop{false};
@@ -290,7 +290,7 @@ TEST(Caller, SignalHandlerMayInterruptAnyCall) {
   EXPECT_TRUE(other.still_works());
 }
 
-TEST(Caller, AbortThatFailsHasASentence) {
+TEST(Caller, FailingAbort_HasASentence) {
   EXPECT_TRUE(is(outcome_of(gqsgd_comm_abort(nullptr)), GQSGD_BAD_HANDLE,
                  "communicator to abort is not a live one"));
   Group group(1);
@@ -330,7 +330,7 @@ std::unique_ptr<Outcome> cancelled(const std::function<gqsgd_status()>& call) {
   return std::move(run.outcome);
 }
 
-TEST(Caller, CancelledThreadGetsToTheEndOfItsCall) {
+TEST(Caller, CancelledThread_CompletesItsCall) {
   Group group(2);
   std::thread peer([&] {
     for (int call = 0; call < 2; ++call) EXPECT_TRUE(is_ok(Call(1).make(group.comm(1))));
@@ -380,7 +380,7 @@ size_t run_on_least_stack(const std::function<void()>& call) {
 }
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-TEST(Caller, StackOf64KiBIsEnoughForEveryCall) {
+TEST(Caller, StackOf64KiB_EnoughForEveryCall) {
   size_t used_bytes = 0;
   for (const Kind& kind : kKinds) {
     Everything everything(kind);

@@ -30,14 +30,14 @@ Child join(const gqsgd_unique_id& id, int32_t rank, int32_t size,
   });
 }
 
-TEST(Creation, MissingRanksAreNamed) {
+TEST(Creation, MissingRanks_Named) {
   const gqsgd_unique_id id = fresh_id();
   std::vector<Child> ranks;
   for (const int rank : {0, 1, 3}) ranks.push_back(join(id, rank, 5, "timeout_ms=200"));
   for (Child& rank : ranks) EXPECT_TRUE(found(rank.line(), "^TIMEOUT: missing ranks: 2,4;.*time"));
 }
 
-TEST(Creation, DifferentSizesAreNamed) {
+TEST(Creation, DifferentSizes_Named) {
   const gqsgd_unique_id id = fresh_id();
   std::vector<Child> ranks;
   for (const int rank : {0, 1, 2}) ranks.push_back(join(id, rank, rank == 1 ? 4 : 3));
@@ -46,7 +46,7 @@ TEST(Creation, DifferentSizesAreNamed) {
   }
 }
 
-TEST(Creation, DuplicateRankIsRefusedAndTheGroupForms) {
+TEST(Creation, DuplicateRank_Refused_GroupForms) {
   const gqsgd_unique_id id = fresh_id();
   Child rank0 = join(id, 0, 3), rank1 = join(id, 1, 3);
   usleep(100000);
@@ -58,7 +58,7 @@ TEST(Creation, DuplicateRankIsRefusedAndTheGroupForms) {
   EXPECT_EQ(rank2.line(), "OK");
 }
 
-TEST(Creation, DeathMeanwhileIsNamed) {
+TEST(Creation, DeathMeanwhile_Named) {
   const gqsgd_unique_id id = fresh_id();
   Child rank0 = join(id, 0, 4), rank1 = join(id, 1, 4), rank2 = join(id, 2, 4);
   usleep(100000);

@@ -115,7 +115,7 @@ uint64_t end_one(int victim, int signal, useconds_t delay_us, const Kind& kind, 
   return slowest_us;
 }
 
-TEST(Death, KilledAtSixtyRandomMomentsIsNamedByEverySurvivor) {
+TEST(Death, KilledAtSixtyRandomMoments_NamedByEverySurvivor) {
   int inside_count = 0;
   std::vector<uint64_t> slowest_us;
   for (uint64_t turn = 0; turn < 60; ++turn) {
@@ -136,14 +136,14 @@ TEST(Death, KilledAtSixtyRandomMomentsIsNamedByEverySurvivor) {
   EXPECT_LT(slowest_us.back(), 2000000u);
 }
 
-TEST(Death, CrashIsLikeAnyOtherDeath) {
+TEST(Death, Crash_LikeAnyOtherDeath) {
   int inside_count = 0;
   for (const int signal : {SIGSEGV, SIGABRT})
     end_one(kVictim, signal, 500, kKinds[0], &inside_count);
   EXPECT_GT(inside_count, 0);
 }
 
-TEST(Death, StoppedForLessThanTheTimeoutIsOnlyLate) {
+TEST(Death, StoppedForLessThanTimeout_OnlyLate) {
   Workers workers(100000);
   workers.signal(kVictim, SIGSTOP);
   usleep(200000);
@@ -156,7 +156,7 @@ TEST(Death, StoppedForLessThanTheTimeoutIsOnlyLate) {
   EXPECT_EQ(workers.lines()[1].rfind("PEER_LOST: rank 0 has died", 0), 0u);
 }
 
-TEST(Death, StoppedForLongerTimesOutAndIsRevokedWhenItWakes) {
+TEST(Death, StoppedForLonger_TimesOut_RevokedWhenItWakes) {
   Workers workers(4000000, "timeout_ms=300");
   workers.signal(kVictim, SIGSTOP);
   const uint64_t stopped_us = now_us();
@@ -176,7 +176,7 @@ TEST(Death, StoppedForLongerTimesOutAndIsRevokedWhenItWakes) {
   }
 }
 
-TEST(Death, StragglerIsWaitedFor) {
+TEST(Death, Straggler_WaitedFor) {
   const std::string lines = run_processes(3, "timeout_ms=1000", [](int rank, gqsgd_comm comm) {
     for (int turn = 0; turn < 3; ++turn) {
       if (rank == turn) usleep(400000);

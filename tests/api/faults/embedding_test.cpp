@@ -34,7 +34,7 @@ void start_signals() {
   setitimer(ITIMER_REAL, &every_half_ms, nullptr);
 }
 
-TEST(Embedding, SignalsInterruptNothing) {
+TEST(Embedding, Signals_InterruptNothing) {
   gqsgd_unique_id id;
   ASSERT_TRUE(is_ok(outcome_of(gqsgd_unique_id_create(&id))));
   std::vector<Child> ranks;
@@ -99,7 +99,7 @@ struct Surroundings {
   }
 };
 
-TEST(Embedding, SurroundingsAreAsBefore) {
+TEST(Embedding, Surroundings_Restored) {
   const std::string lines = run_processes(2, "timeout_ms=20000", [](int rank, gqsgd_comm comm) {
     std::fesetround(FE_UPWARD);  // a caller's own choice must survive, too
     const Surroundings before;
@@ -116,7 +116,7 @@ TEST(Embedding, SurroundingsAreAsBefore) {
   EXPECT_EQ(lines, "");
 }
 
-TEST(Embedding, NothingHasAName) {
+TEST(Embedding, SharedMemory_HasNoName) {
   const auto names = [] {
     size_t count = 0;
     for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) {
@@ -132,7 +132,7 @@ TEST(Embedding, NothingHasAName) {
   EXPECT_EQ(lines, "");
 }
 
-TEST(Embedding, SmallStacksAreEnough) {
+TEST(Embedding, SmallStacks_Enough) {
   gqsgd_unique_id id;
   ASSERT_TRUE(is_ok(outcome_of(gqsgd_unique_id_create(&id))));
   struct Rank {
@@ -162,7 +162,7 @@ TEST(Embedding, SmallStacksAreEnough) {
   EXPECT_TRUE(is_ok(ranks[1].outcome));
 }
 
-TEST(Embedding, MalformedEnvironmentIsIgnoredWithOneWarning) {
+TEST(Embedding, MalformedEnvironment_IgnoredWithOneWarning) {
   for (const char* value : {"soon", "", "-7", "99999999999999999999", "12 "}) {
     Child child([value] {
       setenv("GQSGD_TIMEOUT_MS", value, 1);
@@ -182,7 +182,7 @@ TEST(Embedding, MalformedEnvironmentIsIgnoredWithOneWarning) {
   }
 }
 
-TEST(Embedding, MissingFileOfCostsIsIgnoredWithOneWarning) {
+TEST(Embedding, MissingFileOfCosts_IgnoredWithOneWarning) {
   Child child([] {
     setenv("GQSGD_COSTS", "/nowhere/costs", 1);
     static std::string warnings;

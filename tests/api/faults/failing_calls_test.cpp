@@ -111,7 +111,7 @@ Trial make_quantizer(unsigned long nth) {
   return trial;
 }
 
-TEST(FailingCalls, OfQuantizers) { fail_each(make_quantizer, 1); }
+TEST(FailingCalls, Quantizers_Reported) { fail_each(make_quantizer, 1); }
 
 Trial simulate(unsigned long nth) {
   Trial trial;
@@ -125,7 +125,7 @@ Trial simulate(unsigned long nth) {
   return trial;
 }
 
-TEST(FailingCalls, OfSimulations) { fail_each(simulate, 10); }
+TEST(FailingCalls, Simulations_Reported) { fail_each(simulate, 10); }
 
 /** Two ranks; rank 0's calls fail, rank 1 gets whatever follows from that, but not a hang. */
 Trial local_group(unsigned long nth) {
@@ -147,7 +147,7 @@ Trial local_group(unsigned long nth) {
   return trial;
 }
 
-TEST(FailingCalls, OfLocalGroups) { fail_each(local_group, 10); }
+TEST(FailingCalls, LocalGroups_Reported) { fail_each(local_group, 10); }
 
 /** Two ranks; rank 0's start fails at one call after the other, rank 1 gets an error for it, but
  *  not a hang. */
@@ -171,7 +171,7 @@ Trial start_request(unsigned long nth) {
   return trial;
 }
 
-TEST(FailingCalls, OfRequests) { fail_each(start_request, 2); }
+TEST(FailingCalls, Requests_Reported) { fail_each(start_request, 2); }
 
 /** The first call of the library in a process, which makes what the library keeps for good. */
 using FirstCall = gqsgd_status (*)();
@@ -187,7 +187,7 @@ std::string first_call(FirstCall call, unsigned long nth) {
   }
 }
 
-TEST(FailingCalls, OfFirstUsesInAProcess) {
+TEST(FailingCalls, FirstUsesInAProcess_Reported) {
   const struct {
     FirstCall call;
     const char* expected;  // where memory is not what is missing
@@ -255,16 +255,16 @@ Trial process_group(int victim, unsigned long nth) {
   return trial;
 }
 
-TEST(FailingCalls, OfTheHostOfAProcessGroup) {
+TEST(FailingCalls, RootOfAProcessGroup_Reported) {
   fail_each([](unsigned long nth) { return process_group(0, nth); }, 40);
 }
 
-TEST(FailingCalls, OfAJoinerOfAProcessGroup) {
+TEST(FailingCalls, JoinerOfAProcessGroup_Reported) {
   fail_each([](unsigned long nth) { return process_group(1, nth); }, 40);
 }
 
 // A timer of the program's that fires before the kernel has committed a long piece.
-TEST(FailingCalls, CommitsThatSignalsInterruptGoOnInShorterPieces) {
+TEST(FailingCalls, InterruptedCommits_ContinueInShorterPieces) {
   for (const long page_count : {64, 3, 1}) {
     Child child([=] {
       gqsgd_unique_id id;

@@ -67,7 +67,7 @@ TEST(Fork, ExitOfTheChild_GroupContinues) {
   EXPECT_EQ(lines, "");
 }
 
-TEST(Fork, ExecutingSomethingElseIsADeath) {
+TEST(Fork, ExecutingAnotherProgram_IsADeath) {
   RankProcesses ranks(2, "timeout_ms=20000", [](int rank, gqsgd_comm comm) {
     Outcome outcome = Call(rank).make(comm);
     if (outcome.status != GQSGD_OK) return outcome.text();

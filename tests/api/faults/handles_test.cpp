@@ -78,7 +78,7 @@ void expect_dead(gqsgd_comm comm, const std::string& kind) {
   EXPECT_EQ(gqsgd_comm_destroy(comm), GQSGD_BAD_HANDLE) << kind;
 }
 
-TEST(Handles, ThatAreNoCommunicatorsAreRefusedByEveryFunction) {
+TEST(Handles, NotCommunicators_RefusedByEveryFunction) {
   gqsgd_comm comms[2];
   ASSERT_TRUE(is_ok(outcome_of(gqsgd_comm_create_local(2, "", comms))));
   const gqsgd_comm stale = comms[0];
@@ -101,7 +101,7 @@ TEST(Handles, ThatAreNoCommunicatorsAreRefusedByEveryFunction) {
   EXPECT_EQ(gqsgd_comm_destroy(nullptr), GQSGD_OK);
 }
 
-TEST(Handles, ThatAreNoQuantizersAreRefused) {
+TEST(Handles, NotQuantizers_Refused) {
   Group group(1);
   Call call(0);
   const gqsgd_quantizer stale = call.quantizer;
@@ -136,7 +136,7 @@ Outcome call_alone(Group& group, const std::function<void()>& during) {
   return outcome;
 }
 
-TEST(Handles, SecondThreadInACommunicatorIsBusy) {
+TEST(Handles, SecondThreadInACommunicator_Busy) {
   Group group(2);
   const Outcome first = call_alone(group, [&] {
     EXPECT_TRUE(is(Call(0).make(group.comm(0)), GQSGD_BUSY,
@@ -147,7 +147,7 @@ TEST(Handles, SecondThreadInACommunicatorIsBusy) {
   EXPECT_TRUE(is_ok(first)) << "it was not disturbed";
 }
 
-TEST(Handles, AbortEndsTheCallAndThePeersAndStays) {
+TEST(Handles, Abort_EndsTheCallAndThePeers_Stays) {
   Group group(2);
   Clock::time_point aborted;
   const Outcome own = call_alone(group, [&] {
@@ -163,7 +163,7 @@ TEST(Handles, AbortEndsTheCallAndThePeersAndStays) {
   }
 }
 
-TEST(Handles, DestroyDuringACallIsAnAbort) {
+TEST(Handles, DestroyDuringACall_Aborts) {
   gqsgd_comm comms[2];
   ASSERT_TRUE(is_ok(outcome_of(gqsgd_comm_create_local(2, "timeout_ms=20000", comms))));
   Outcome inside, peer;
@@ -179,7 +179,7 @@ TEST(Handles, DestroyDuringACallIsAnAbort) {
   EXPECT_EQ(gqsgd_comm_destroy(comms[1]), GQSGD_OK);
 }
 
-TEST(Handles, OfTwoThreadsThatDestroyACommunicatorOneIsTold) {
+TEST(Handles, TwoThreadsDestroy_OneGetsBadHandle) {
   for (int round = 0; round < 200; ++round) {
     gqsgd_comm comm;
     ASSERT_TRUE(is_ok(outcome_of(gqsgd_comm_create_local(1, "", &comm))));
@@ -202,7 +202,7 @@ TEST(Handles, OfTwoThreadsThatDestroyACommunicatorOneIsTold) {
 }
 
 // The peer never calls: a call that slips in while its communicator goes would wait for it.
-TEST(Handles, CallThatBeginsWhileItsCommunicatorIsDestroyedIsEnded) {
+TEST(Handles, CallBeginsDuringDestroy_Ended) {
   for (int round = 0; round < 600; ++round) {
     gqsgd_comm comms[2];
     ASSERT_TRUE(is_ok(outcome_of(gqsgd_comm_create_local(2, "timeout_ms=2000", comms))));
@@ -226,7 +226,7 @@ TEST(Handles, CallThatBeginsWhileItsCommunicatorIsDestroyedIsEnded) {
   }
 }
 
-TEST(Handles, PeerThatWasDestroyedIsLostAndDestroyIsLocal) {
+TEST(Handles, PeerDestroyed_Lost_DestroyIsLocal) {
   gqsgd_comm comms[3];
   ASSERT_TRUE(is_ok(outcome_of(gqsgd_comm_create_local(3, "timeout_ms=20000", comms))));
   EXPECT_EQ(gqsgd_comm_destroy(comms[1]), GQSGD_OK);
@@ -240,7 +240,7 @@ TEST(Handles, PeerThatWasDestroyedIsLostAndDestroyIsLocal) {
   }
 }
 
-TEST(Handles, AbsentRankTimesOutByName) {
+TEST(Handles, AbsentRank_TimeoutNamesIt) {
   Group group(3, "timeout_ms=200");
   Outcome outcomes[2];
   std::thread other([&] { outcomes[1] = Call(1).make(group.comm(1)); });
@@ -253,7 +253,7 @@ TEST(Handles, AbsentRankTimesOutByName) {
   EXPECT_TRUE(is(Call(2).make(group.comm(2)), GQSGD_REVOKED, "gave up on rank 2"));
 }
 
-TEST(Handles, ExitWithLiveCommunicatorsAndAThreadInsideIsClean) {
+TEST(Handles, ExitWithLiveCommunicatorsAndAThreadInside_Clean) {
   Child child([] {
     static gqsgd_comm comms[2];
     if (gqsgd_comm_create_local(2, "", comms) != GQSGD_OK) return "no group";

@@ -36,7 +36,7 @@ struct Held {
 
 void count_lines(void* user, gqsgd_log_level, const char*) { ++*static_cast<int*>(user); }
 
-TEST(Log, ExceptionOfACallbackEndsThere) {
+TEST(Log, ExceptionOfACallback_Dropped) {
   int lines = 0;
   const auto callback = [](void* user, gqsgd_log_level, const char* line) {
     ++*static_cast<int*>(user);
@@ -50,7 +50,7 @@ TEST(Log, ExceptionOfACallbackEndsThere) {
 }
 
 // As in an interpreter: the thread that forks has a lock for which the callback waits.
-TEST(Log, ForkWaitsForNoCallbackAndTheChildLogs) {
+TEST(Log, Fork_WaitsForNoCallback_ChildLogs) {
   Held held;
   gqsgd_set_log(GQSGD_LOG_WARN, Held::callback, &held);
   std::thread logger(provoke_a_line);
@@ -67,7 +67,7 @@ TEST(Log, ForkWaitsForNoCallbackAndTheChildLogs) {
   gqsgd_set_log(GQSGD_LOG_NONE, nullptr, nullptr);
 }
 
-TEST(Log, CallbackMayFork) {
+TEST(Log, Callback_MayFork) {
   std::string lines;
   gqsgd_set_log(
       GQSGD_LOG_WARN,
@@ -80,7 +80,7 @@ TEST(Log, CallbackMayFork) {
   EXPECT_EQ(lines, "here");
 }
 
-TEST(Log, CallbackThatCallsTheLibraryIsNotCalledByItsOwnCall) {
+TEST(Log, CallbackThatCallsTheLibrary_NotCalledAgain) {
   Child child([] {
     static int depth = 0;
     gqsgd_set_log(
@@ -98,7 +98,7 @@ TEST(Log, CallbackThatCallsTheLibraryIsNotCalledByItsOwnCall) {
   EXPECT_EQ(child.line(), "1");
 }
 
-TEST(Log, AfterSetLogTheOldCallbackRunsNoMore) {
+TEST(Log, AfterSetLog_OldCallbackNotCalled) {
   Held held;
   gqsgd_set_log(GQSGD_LOG_WARN, Held::callback, &held);
   std::thread logger(provoke_a_line);

@@ -73,7 +73,7 @@ INSTANTIATE_TEST_SUITE_P(Schedules, OneDifference,
                          [](const auto& info) { return std::string(schedule_name(info.param)); });
 
 // Fields that the direct schedule alone can do.
-TEST(Mismatch, FieldsOfTheReencodeAreCompared) {
+TEST(Mismatch, FieldsOfTheReencode_Compared) {
   const Field fields[] = {
       {"bits_down", [](Call& call) { call.use("paper-gl8,bits_down=4"); }, "8", "4"},
       {"rounding_down", [](Call& call) { call.use("paper-gl8,rounding_down=subtractive"); },
@@ -93,7 +93,7 @@ TEST(Mismatch, FieldsOfTheReencodeAreCompared) {
   EXPECT_TRUE(group.still_works());
 }
 
-TEST(Mismatch, AutoMeansTheScheduleThatItChooses) {
+TEST(Mismatch, Auto_ComparedAsTheChosenSchedule) {
   Group group(kRanks);
   const Change choose = [](Call& call) { call.config.schedule = GQSGD_SCHEDULE_AUTO; };
   const GroupOutcome outcome = group.call(1, choose);
@@ -110,7 +110,7 @@ std::string call_with_options(const gqsgd_unique_id& id, int rank, const char* o
   return called.text();
 }
 
-TEST(Mismatch, OptionsOfTheGroupAreCompared) {
+TEST(Mismatch, OptionsOfTheGroup_Compared) {
   const struct {
     const char* options;
     const char* sentence;
@@ -132,7 +132,7 @@ TEST(Mismatch, OptionsOfTheGroupAreCompared) {
 }
 
 // Other nodes are other reductions: found where they matter, whatever the schedule would be.
-TEST(Mismatch, NodesAreComparedInAHierarchy) {
+TEST(Mismatch, NodesInAHierarchy_Compared) {
   gqsgd_unique_id id;
   ASSERT_TRUE(is_ok(outcome_of(gqsgd_unique_id_create(&id))));
   const auto rank = [&id](int number, const char* options) {
@@ -158,7 +158,7 @@ TEST(Mismatch, NodesAreComparedInAHierarchy) {
 }
 
 // A rank that is one call behind meets the others' next call with its own last one.
-TEST(Mismatch, RankThatSkippedACallIsFoundAtTheNext) {
+TEST(Mismatch, SkippedCall_FoundAtTheNext) {
   Group group(kRanks);
   const GroupOutcome outcome = group.call(2, [](Call& call) {
     call.value_count = 500;
@@ -172,7 +172,7 @@ TEST(Mismatch, RankThatSkippedACallIsFoundAtTheNext) {
   EXPECT_TRUE(group.still_works());
 }
 
-TEST(Mismatch, IsFoundBetweenProcessesToo) {
+TEST(Mismatch, Processes_DifferenceFound) {
   const std::string lines = run_processes(4, "timeout_ms=20000", [](int rank, gqsgd_comm comm) {
     for (const Field& field : kFields) {
       Call call(rank);

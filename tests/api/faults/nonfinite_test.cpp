@@ -15,7 +15,7 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 const Change kPoison = [](Call& call) { call.use("paper-gl8"); };
 const Change kError = [](Call& call) { call.use("paper-gl8,nonfinite=error"); };
 
-TEST(Nonfinite, ErrorNamesRankCountAndFirstIndexOnAllRanks) {
+TEST(Nonfinite, Error_NamesRankCountAndFirstIndexOnAllRanks) {
   Group group(3);
   for (const float bad : {kNan, kInfinity, -kInfinity}) {
     for (const size_t place : {size_t{0}, size_t{511}, kCallValues - 1}) {
@@ -32,7 +32,7 @@ TEST(Nonfinite, ErrorNamesRankCountAndFirstIndexOnAllRanks) {
   EXPECT_TRUE(group.still_works());
 }
 
-TEST(Nonfinite, PoisonMakesTheBlockNanOnAllRanksAndIsCounted) {
+TEST(Nonfinite, Poison_BlockIsNanOnAllRanks_Counted) {
   Group group(3);
   for (const float bad : {kNan, kInfinity, -kInfinity}) {
     for (const size_t place : {size_t{0}, kCallValues - 1}) {
@@ -64,28 +64,28 @@ Values mean_of(const Values& input, const char* quantizer) {
 class HardValues : public testing::TestWithParam<const char*> {};
 
 // Near the largest finite number: codes of the norm are certain, so the result is it, to an ulp.
-TEST_P(HardValues, HugeFiniteNumbersStayFinite) {
+TEST_P(HardValues, HugeFiniteNumbers_StayFinite) {
   const float huge = 0.99f * FLT_MAX;
   const Values result = mean_of({huge, -huge}, GetParam());
   EXPECT_NEAR(result[0] / huge, 1.0, 0x1p-23);
   EXPECT_EQ(result[1], -result[0]);
 }
 
-TEST_P(HardValues, DenormalsAreNotFlushed) {
+TEST_P(HardValues, Denormals_NotFlushed) {
   const float denormal = 127 * 64 * FLT_TRUE_MIN;
   const Values result = mean_of({denormal, -denormal}, GetParam());
   EXPECT_EQ(result[0], denormal);
   EXPECT_EQ(result[1], -denormal);
 }
 
-TEST_P(HardValues, ZerosAreExactAndPositive) {
+TEST_P(HardValues, Zeros_ExactAndPositive) {
   for (const float value : mean_of({0.0f, -0.0f}, GetParam())) {
     EXPECT_EQ(value, 0.0f);
     EXPECT_FALSE(std::signbit(value));
   }
 }
 
-TEST_P(HardValues, OneHugeValueKeepsTheRestBoundedAndOfItsSign) {
+TEST_P(HardValues, OneHugeValue_RestBoundedAndOfItsSign) {
   Values input(kCallValues, -1e-6f);
   input[500] = 1e6f;
   const Values result = mean_of(input, GetParam());

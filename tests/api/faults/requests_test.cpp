@@ -32,7 +32,7 @@ std::vector<std::unique_ptr<Call>> start(int rank, gqsgd_comm comm) {
   return calls;
 }
 
-TEST(Requests, ThatAreNoneAreRefused) {
+TEST(Requests, NoRequests_Refused) {
   Group group(1);
   Call call(0);
   int32_t done = 7;
@@ -51,7 +51,7 @@ TEST(Requests, ThatAreNoneAreRefused) {
 }
 
 // The call that this rank refuses is the second of three: it takes its turn, and the others go on.
-TEST(Requests, ThatAreRefusedTakeTheirTurn) {
+TEST(Requests, RefusedRequests_EndInOrder) {
   Group group(3);
   const auto body = [&](int rank) {
     Call first(rank), second(rank), third(rank);
@@ -72,7 +72,7 @@ TEST(Requests, ThatAreRefusedTakeTheirTurn) {
   EXPECT_TRUE(group.still_works());
 }
 
-TEST(Requests, WithoutAPlaceForTheTokenAreRefusedOnAllRanks) {
+TEST(Requests, NullRequestPointer_RefusedOnAllRanks) {
   Group group(2);
   std::thread other([&] {
     Call call(1);
@@ -88,7 +88,7 @@ TEST(Requests, WithoutAPlaceForTheTokenAreRefusedOnAllRanks) {
   EXPECT_TRUE(group.still_works());
 }
 
-TEST(Requests, ThatDifferAreMismatchesWithTheBlockingCallsSentence) {
+TEST(Requests, DifferentRequests_MismatchWithTheBlockingCallsSentence) {
   Group group(2);
   const auto body = [&](int rank) {
     Call call(rank);
@@ -104,7 +104,7 @@ TEST(Requests, ThatDifferAreMismatchesWithTheBlockingCallsSentence) {
   EXPECT_TRUE(group.still_works());
 }
 
-TEST(Requests, EndWithAnAbortAndSoDoLaterOnes) {
+TEST(Requests, Abort_EndsThemAndLaterOnes) {
   Group group(2);
   const auto calls = start(0, group.comm(0));
   EXPECT_TRUE(is_ok(outcome_of(gqsgd_comm_abort(group.comm(0)))));
@@ -117,7 +117,7 @@ TEST(Requests, EndWithAnAbortAndSoDoLaterOnes) {
   for (const auto& call : calls) EXPECT_TRUE(call->result_untouched());
 }
 
-TEST(Requests, OfADestroyedCommunicatorEndBeforeDestroyReturns) {
+TEST(Requests, CommunicatorDestroyed_EndBeforeDestroyReturns) {
   gqsgd_comm comms[2];
   ASSERT_TRUE(is_ok(outcome_of(gqsgd_comm_create_local(2, "timeout_ms=20000", comms))));
   const auto calls = start(0, comms[0]);
@@ -132,7 +132,7 @@ TEST(Requests, OfADestroyedCommunicatorEndBeforeDestroyReturns) {
   EXPECT_EQ(gqsgd_comm_destroy(comms[1]), GQSGD_OK);
 }
 
-TEST(Requests, ThatEndedWellKeepTheirResultWhenTheCommunicatorIsDestroyed) {
+TEST(Requests, EndedWell_KeepTheirResultAfterDestroy) {
   gqsgd_comm comm;
   ASSERT_TRUE(is_ok(outcome_of(gqsgd_comm_create_local(1, "", &comm))));
   auto calls = start(0, comm);
@@ -145,7 +145,7 @@ TEST(Requests, ThatEndedWellKeepTheirResultWhenTheCommunicatorIsDestroyed) {
   }
 }
 
-TEST(Requests, TimeOutAsBlockingCallsDo) {
+TEST(Requests, NoProgress_TimeOutAsBlockingCalls) {
   Group group(2, "timeout_ms=200");
   const Clock::time_point begin = Clock::now();
   const auto calls = start(0, group.comm(0));
@@ -155,7 +155,7 @@ TEST(Requests, TimeOutAsBlockingCallsDo) {
   EXPECT_TRUE(is(Call(0).make(group.comm(0)), GQSGD_TIMEOUT, "rank 1"));
 }
 
-TEST(Requests, LetNoSecondThreadIn) {
+TEST(Requests, SecondThread_Busy) {
   Group group(2);
   Call waiting(0), call(0);
   ASSERT_TRUE(is_ok(outcome_of(waiting.start(group.comm(0)))));
@@ -179,7 +179,7 @@ TEST(Requests, LetNoSecondThreadIn) {
   EXPECT_TRUE(is_ok(wait_for(call))) << "it was not disturbed";
 }
 
-TEST(Requests, OfAParentAreForkedInItsChild) {
+TEST(Requests, OfAParent_ForkedInItsChild) {
   const std::string lines = run_processes(2, "timeout_ms=20000", [](int rank, gqsgd_comm comm) {
     Call call(rank), second(rank);
     if (call.start(comm) != GQSGD_OK || second.start(comm) != GQSGD_OK) return std::string("start");
@@ -196,7 +196,7 @@ TEST(Requests, OfAParentAreForkedInItsChild) {
   EXPECT_EQ(lines, "");
 }
 
-TEST(Requests, NameAPeerThatDies) {
+TEST(Requests, PeerDies_Named) {
   RankProcesses ranks(3, "timeout_ms=20000", [](int rank, gqsgd_comm comm) {
     std::vector<std::unique_ptr<Call>> calls;
     for (int i = 0; i < kInFlight; ++i) calls.push_back(std::make_unique<Call>(rank));

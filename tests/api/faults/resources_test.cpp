@@ -37,20 +37,20 @@ std::pair<std::string, std::string> join_two(const std::function<void()>& prepar
   return {rank0.line(), second};
 }
 
-TEST(Resources, TooFewDescriptorsAreCounted) {
+TEST(Resources, TooFewDescriptors_Counted) {
   const auto [rank0, rank1] = join_two([] { limit(RLIMIT_NOFILE, 14); });
   EXPECT_TRUE(found(rank1, "^NO_RESOURCE: needs [1-9] more descriptors, limit 14: 12 for a group"));
   EXPECT_TRUE(found(rank0, "^REMOTE_ERROR: rank 1 could not join: NO_RESOURCE"));
 }
 
-TEST(Resources, SmallFileSizeLimitIsNoSignal) {
+TEST(Resources, SmallFileSizeLimit_NoSignal) {
   const auto [rank0, rank1] = join_two([] { limit(RLIMIT_FSIZE, 4096); });
   EXPECT_TRUE(found(rank1, "^NO_RESOURCE: shared memory of [0-9]+ bytes, where at most 4096"));
   EXPECT_TRUE(found(rank0, "^REMOTE_ERROR: rank 1 could not join: NO_RESOURCE"));
 }
 
 /** A call of more values than rank 1 has memory to send; both outcomes. */
-TEST(Resources, ArenaThatDoesNotFitBreaksTheGroupOnAllRanks) {
+TEST(Resources, ArenaDoesNotFit_BreaksTheGroupOnAllRanks) {
   constexpr size_t kMany = 16 << 20;
   gqsgd_unique_id id;
   ASSERT_TRUE(is_ok(outcome_of(gqsgd_unique_id_create(&id))));
@@ -79,7 +79,7 @@ TEST(Resources, ArenaThatDoesNotFitBreaksTheGroupOnAllRanks) {
   EXPECT_TRUE(found(rank0.line(), "^REMOTE_ERROR: rank 1 broke off with NO_MEMORY"));
 }
 
-TEST(Resources, ReserveThatDoesNotFitLeavesTheCommunicatorUsable) {
+TEST(Resources, ReserveDoesNotFit_CommunicatorUsable) {
   gqsgd_comm comms[1];
   gqsgd_unique_id id;
   ASSERT_TRUE(is_ok(outcome_of(gqsgd_unique_id_create(&id))));

@@ -199,14 +199,14 @@ bool kernel_seals_writing() {
   return sealed;
 }
 
-class Scribbled : public testing::Test {
+class OverwrittenMemory : public testing::Test {
  protected:
   void TearDown() override { run_without_write_seal(0); }
 };
 
 // Words that peers write wake a rank and nothing more: with the memory that they read sealed, no
 // value in any of them harms a result.
-TEST_F(Scribbled, EveryWordThatPeersCanWriteLeavesResultsRight) {
+TEST_F(OverwrittenMemory, EveryWritableWord_Overwritten_ResultsRight) {
   if (!kernel_seals_writing()) GTEST_SKIP() << "Linux before 5.1: the next test is what holds";
   SharedArray<size_t> next_call(1);
   const Round round{"paper-gl8", GQSGD_SCHEDULE_DIRECT, 0, 641, true, 20000};
@@ -223,7 +223,7 @@ TEST_F(Scribbled, EveryWordThatPeersCanWriteLeavesResultsRight) {
 
 // Without the seal a rank can write everything: groups end by name then, and go on with the next
 // words.
-TEST_F(Scribbled, WithoutTheSealGroupsEndByName) {
+TEST_F(OverwrittenMemory, WithoutTheSeal_GroupsEndWithANamedFailure) {
   run_without_write_seal(1);
   SharedArray<size_t> next_call(1);
   size_t failed_count = 0;
@@ -274,7 +274,7 @@ std::string scribble_own(const gqsgd_unique_id& id, const Round& round, size_t n
   return "";
 }
 
-TEST_F(Scribbled, WhatARankShowsOfItselfHarmsNobody) {
+TEST_F(OverwrittenMemory, OwnMemory_Overwritten_NoOtherRankHarmed) {
   const Round rounds[] = {{"paper-gl8", GQSGD_SCHEDULE_DIRECT, 0, 4, false, 300},
                           {"paper-gl8", GQSGD_SCHEDULE_SPARSE, 0, 4, false, 300},
                           {"paper-gl8", GQSGD_SCHEDULE_RING, 0, 4, false, 300}};

@@ -110,12 +110,12 @@ const struct {
     {"a result in another's values", Kind::many,
      [](SegmentCall& call) { call.senders[1] = call.receivers[0]; }, GQSGD_INVALID_ARGUMENT,
      "send\\[1\\] and recv\\[0\\] overlap"},
-    {"lists", Kind::many,
+    {"schedule sparse", Kind::many,
      [](SegmentCall& call) {
        call.use("paper-gl8");
        call.config.schedule = GQSGD_SCHEDULE_SPARSE;
      },
-     GQSGD_INVALID_ARGUMENT, "schedule sparse makes one list of one tensor"},
+     GQSGD_INVALID_ARGUMENT, "schedule sparse makes sparse entries of one tensor"},
     {"schedule of slices", Kind::scatter,
      [](SegmentCall& call) { call.slices.schedule = GQSGD_SCHEDULE_DIRECT; },
      GQSGD_INVALID_ARGUMENT,
@@ -151,7 +151,7 @@ const struct {
      GQSGD_NONFINITE, "reduce_scatter: rank 1 has 1 values .* at index 1234"},
 };
 
-TEST(Segments, ThatAreRefusedAreRefusedOnAllRanks) {
+TEST(Segments, Refused_OnAllRanks) {
   Group group(kRanks);
   for (const auto& refusal : kRefusals) {
     const auto outcomes = call_changed(group, refusal.kind, refusal.change);
@@ -180,7 +180,7 @@ const struct {
      "allreduce_many: schedule differs: rank 0 has direct, rank 1 has ring"},
 };
 
-TEST(Segments, ThatDifferAreNamedOnAllRanks) {
+TEST(Segments, Different_NamedOnAllRanks) {
   Group group(kRanks);
   const Change plain = [](SegmentCall& call) { call.use("paper-gl8,block=128"); };
   for (const auto& difference : kDifferences) {
@@ -194,7 +194,7 @@ TEST(Segments, ThatDifferAreNamedOnAllRanks) {
 }
 
 // With one norm for each segment there is one more exchange in which a rank may be missing.
-TEST(Segments, OfARankThatNeverCallsTimeOut) {
+TEST(Segments, RankNeverCalls_Timeout) {
   for (const Kind kind : {Kind::many, Kind::scatter, Kind::gather}) {
     Group group(kRanks, "timeout_ms=100");
     SegmentCall call(kind, 0);

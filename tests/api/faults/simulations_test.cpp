@@ -10,7 +10,7 @@
 namespace gq::test {
 namespace {
 
-TEST(Simulations, OfTooManyRanksAreRefusedBeforeTheyAreMade) {
+TEST(Simulations, TooManyRanks_RefusedBeforeAllocation) {
   constexpr int32_t kMany = 1 << 20;
   const std::vector<const void*> send(kMany);
   const std::vector<void*> recv(kMany);
@@ -25,7 +25,7 @@ TEST(Simulations, OfTooManyRanksAreRefusedBeforeTheyAreMade) {
   EXPECT_LT(after.ru_maxrss - before.ru_maxrss, 256 << 10) << "KiB";
 }
 
-TEST(Simulations, WhoseBuffersOverlapAreRefused) {
+TEST(Simulations, OverlappingBuffers_Refused) {
   const size_t count = 1000;
   Values values(6 * count, 1.0f);
   const auto at = [&](double place) { return values.data() + static_cast<size_t>(place * count); };

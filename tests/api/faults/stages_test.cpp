@@ -46,7 +46,7 @@ class Stages : public testing::Test {
   gqsgd_site site_ = {0, 1, 0, 0, 0, 0, 0, 1, 1};
 };
 
-TEST_F(Stages, RefuseBuffersThatOverlap) {
+TEST_F(Stages, OverlappingBuffers_Refused) {
   const struct {
     const char* sentence;
     std::function<gqsgd_status()> stage;
@@ -77,7 +77,7 @@ TEST_F(Stages, RefuseBuffersThatOverlap) {
   }
 }
 
-TEST_F(Stages, TakeScalesInPlaceOfNorms) {
+TEST_F(Stages, ScalesInPlaceOfNorms_Accepted) {
   EXPECT_EQ(reduce_many(norms(), sums(), scales()), GQSGD_OK) << gqsgd_last_error();
   EXPECT_EQ(reduce_many(norms(), words(), norms()), GQSGD_OK) << gqsgd_last_error();
   EXPECT_EQ(memcmp(norms(), scales(), kValueCount / 128 * sizeof(float)), 0);

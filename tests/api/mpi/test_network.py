@@ -62,7 +62,7 @@ class Run:
         return [json.loads(path.read_text()) for path in self.files("end")]
 
 
-PHASES = ("to make this call", "norms of values", "for values", "to take the last words")
+PHASES = ("to make this call", "norms of values", "for values", "to take the last codes")
 
 
 def check_failures(ends):

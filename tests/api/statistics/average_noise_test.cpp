@@ -98,14 +98,14 @@ void expect_noise(gqsgd_schedule schedule, size_t rank_count, double closed_form
       << schedule_name(schedule) << " of " << rank_count << ", expected " << closed_form;
 }
 
-TEST(AverageNoise, OfARingGrowsAsNOver18) {
+TEST(AverageNoise, Ring_GrowsAsNOver18) {
   for (const size_t n : {2u, 3u, 5u, 8u, 12u}) {
     expect_noise(GQSGD_SCHEDULE_RING, n, ring_noise(static_cast<double>(n)));
   }
   EXPECT_NEAR(ring_noise(1000) / (1000 / 18.0), 1, 0.01);
 }
 
-TEST(AverageNoise, OfTreeAndButterflyStaysBelowAQuarter) {
+TEST(AverageNoise, TreeAndButterfly_BelowAQuarter) {
   for (const size_t n : {2u, 4u, 8u, 16u}) {
     const double closed_form = halving_noise(static_cast<double>(n));
     EXPECT_LT(closed_form, 0.25);
@@ -114,14 +114,14 @@ TEST(AverageNoise, OfTreeAndButterflyStaysBelowAQuarter) {
   }
 }
 
-TEST(AverageNoise, OfDirectIsOneRoundingOfMultiplesOfOneOverN) {
+TEST(AverageNoise, Direct_OneRoundingOfMultiplesOfOneOverN) {
   for (const size_t n : {2u, 3u, 5u, 8u, 12u}) {
     expect_noise(GQSGD_SCHEDULE_DIRECT, n, rounding_variance(static_cast<double>(n)));
   }
 }
 
 /** Means of nodes are rounded to multiples of 1 / N of a step of the result. */
-TEST(AverageNoise, OfEqualNodesIsThatOfDirectAndAnotherOneByTheirNumber) {
+TEST(AverageNoise, EqualNodes_DirectPlusOneByTheirNumber) {
   for (const size_t nodes : {2u, 3u, 4u}) {
     for (const size_t ranks_of_node : {2u, 3u}) {
       std::vector<int32_t> node_ids;
@@ -141,7 +141,7 @@ TEST(AverageNoise, OfEqualNodesIsThatOfDirectAndAnotherOneByTheirNumber) {
   }
 }
 
-TEST(AverageNoise, Of1024RanksIsThatOfTheirChains) {
+TEST(AverageNoise, 1024Ranks_ThatOfTheirChains) {
   constexpr size_t n = 1024;
   EXPECT_NEAR(long_ring_noise(100) / ring_noise(100), 1, 0.01);
   expect_noise(GQSGD_SCHEDULE_RING, n, long_ring_noise(n), kManyRanksSample);

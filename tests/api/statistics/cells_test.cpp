@@ -141,7 +141,7 @@ std::vector<Hypothesis> hypotheses(const CellExperiment& experiment, const Spoil
   return family;
 }
 
-TEST(Cells, FourThousandCellsOfAMillionDrawsShowNoBias) {
+TEST(Cells, FourThousandCellsOfAMillionDraws_NoBias) {
   std::vector<Hypothesis> family;
   for (const CellExperiment& experiment : kExperiments) {
     const std::vector<Hypothesis> more = hypotheses(experiment, nullptr);
@@ -151,7 +151,7 @@ TEST(Cells, FourThousandCellsOfAMillionDrawsShowNoBias) {
   EXPECT_EQ(rejected(family), "");
 }
 
-TEST(Cells, OfHierarchiesShowNoBias) {
+TEST(Cells, Hierarchies_NoBias) {
   std::vector<Hypothesis> family;
   for (const char* quantizer : {"paper-gl8", "paper-ge8", "paper-gl4", "blocks-8", "rotated-4-8",
                                 "relative-8", "blocks-8,rounding_down=subtractive"}) {
@@ -164,14 +164,14 @@ TEST(Cells, OfHierarchiesShowNoBias) {
 
 constexpr CellExperiment kSmall = {"blocks-8", GQSGD_SCHEDULE_DIRECT, 4};
 
-TEST(CellsCanFail, HalfAPercentOfAStepIsRejected) {
+TEST(CellsCanFail, HalfAPercentOfAStep_Rejected) {
   const Spoil shift = [](Values& result) {
     for (float& value : result) value += 0.005f / 127;
   };
   EXPECT_NE(rejected(hypotheses(kSmall, shift)), "");
 }
 
-TEST(CellsCanFail, AClampIsRejected) {
+TEST(CellsCanFail, Clamp_Rejected) {
   const Spoil clamp = [](Values& result) {
     for (float& value : result) value = std::fmin(value, 0.5f);
   };

@@ -129,7 +129,7 @@ std::string name_of(const Levels& levels, Inputs kind, int rank_count) {
 
 class Correlated : public testing::TestWithParam<int> {};
 
-TEST_P(Correlated, IndependentRoundingHasItsClosedForm) {
+TEST_P(Correlated, IndependentRounding_ClosedForm) {
   for (const Levels& levels : kLevels) {
     for (const Inputs kind : kInputs) {
       EXPECT_NEAR(ratio(levels, "independent", kind, GetParam()), 1, kTolerance)
@@ -138,7 +138,7 @@ TEST_P(Correlated, IndependentRoundingHasItsClosedForm) {
   }
 }
 
-TEST_P(Correlated, NeverHasMoreVariance) {
+TEST_P(Correlated, AllFormats_NeverMoreVariance) {
   for (const Levels& levels : kLevels) {
     for (const Inputs kind : kInputs) {
       EXPECT_LT(ratio(levels, "correlated", kind, GetParam()), 1 + kTolerance)
@@ -147,7 +147,7 @@ TEST_P(Correlated, NeverHasMoreVariance) {
   }
 }
 
-TEST_P(Correlated, HasTwoThirdsOfItOrLessFromEightRanksOn) {
+TEST_P(Correlated, EightRanksOrMore_AtMostTwoThirds) {
   if (GetParam() < 8) return;
   for (const Levels& levels : kLevels) {
     if (!levels.is_linear) continue;  // octaves of different ranks share few thresholds
@@ -160,17 +160,17 @@ TEST_P(Correlated, HasTwoThirdsOfItOrLessFromEightRanksOn) {
 
 INSTANTIATE_TEST_SUITE_P(Ranks, Correlated, testing::Values(1, 2, 3, 4, 5, 8, 12, 16, 17, 31, 64));
 
-TEST(CorrelatedCanFail, StrataThatAreNotCommonBuyNothing) {
+TEST(CorrelatedCanFail, StrataNotCommon_NoGain) {
   EXPECT_GT(ratio(kLevels[0], "correlated", Inputs::random, 8, Fault::strata_not_common), 1 / 1.5);
   EXPECT_GT(ratio(kLevels[0], "correlated", Inputs::equal, 16, Fault::strata_not_common), 1 / 1.5);
 }
 
-TEST(CorrelatedCanFail, MagnitudesInsteadOfSignedValuesAddVariance) {
+TEST(CorrelatedCanFail, MagnitudesInsteadOfSignedValues_MoreVariance) {
   EXPECT_GT(ratio(kLevels[0], "correlated", Inputs::opposite, 2, Fault::magnitudes),
             1 + kTolerance);
 }
 
-TEST(CorrelatedCanFail, EqualWordsOnAllRanksAddVariance) {
+TEST(CorrelatedCanFail, EqualWordsOnAllRanks_MoreVariance) {
   EXPECT_GT(ratio(kLevels[0], "independent", Inputs::equal, 4, Fault::equal_words), 2);
 }
 

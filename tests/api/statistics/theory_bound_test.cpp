@@ -83,7 +83,7 @@ std::vector<std::vector<Values>> data_sets(int rank_count, size_t value_count) {
   return all;
 }
 
-TEST(TheoryBound, HoldsForEveryFormatScheduleAndKindOfData) {
+TEST(TheoryBound, EveryFormatScheduleAndKindOfData_Holds) {
   for (int rank_count : {1, 2, 4, 9}) {
     for (const auto& inputs : data_sets(rank_count, 4096)) {
       for (const char* preset : {"paper-gl8", "paper-ge8"}) {
@@ -108,7 +108,7 @@ double promised(const Experiment& experiment) {
   return theta * total_square(experiment.inputs) / rank_count;
 }
 
-TEST(TheoryBound, OfTheLibraryHoldsForEveryPresetAndKindOfData) {
+TEST(TheoryBound, EveryPresetAndKindOfData_LibrarysBoundHolds) {
   for (int rank_count : {1, 4, 9}) {
     for (const auto& inputs : data_sets(rank_count, 4096)) {
       for (const char* preset : {"paper-gl8", "paper-ge8", "paper-gl4", "paper-ge4", "blocks-8",
@@ -121,7 +121,7 @@ TEST(TheoryBound, OfTheLibraryHoldsForEveryPresetAndKindOfData) {
 }
 
 // One bound for all nodes: many small ones, one large one beside a rank alone, two halves.
-TEST(TheoryBound, OfAHierarchyHoldsWhateverItsNodesAre) {
+TEST(TheoryBound, Hierarchy_AnyNodes_Holds) {
   const std::vector<int32_t> kinds[] = {
       {0, 0, 1, 1, 2, 2, 3, 3}, {0, 0, 0, 0, 0, 0, 0, 1}, {0, 1, 0, 1, 0, 1, 0, 1}};
   for (const std::vector<int32_t>& node_ids : kinds) {
@@ -145,7 +145,7 @@ Experiment worst_case(const char* preset, double fraction) {
 
 // At 4/3 of a level the variance f (1 - f) of an exponential code is 1/8 of the square of its
 // value.
-TEST(TheoryBound, IsReachedByTheWorstExponentialInputs) {
+TEST(TheoryBound, WorstExponentialInputs_Reached) {
   const Experiment experiment = worst_case("paper-ge8", 4.0 / 3.0 / 8.0);
   const double ratio = measured_error(experiment) / bound_of(experiment);
   EXPECT_LE(ratio, 1);
@@ -153,13 +153,13 @@ TEST(TheoryBound, IsReachedByTheWorstExponentialInputs) {
 }
 
 // Half-way between codes every value adds a quarter of a squared step, whatever its own square.
-TEST(TheoryBound, OfAQuarterSquaredStepIsReachedByTheWorstLinearInputs) {
+TEST(TheoryBound, WorstLinearInputs_QuarterSquaredStepReached) {
   const Experiment experiment = worst_case("paper-gl8", 20.5 / 127);
   const double quarter_steps = 8191 / (4 * kTopLinear * kTopLinear);
   EXPECT_NEAR(measured_error(experiment) / quarter_steps, 1, 1e-3);
 }
 
-TEST(TheoryBoundCanFail, FourPercentMoreNoiseBreaksTheWorstCase) {
+TEST(TheoryBoundCanFail, FourPercentMoreNoise_BreaksTheWorstCase) {
   const Experiment experiment = worst_case("paper-ge8", 4.0 / 3.0 / 8.0);
   EXPECT_GT(measured_error(experiment, 1.04), bound_of(experiment));
 }

@@ -71,7 +71,7 @@ std::string verdict(const Experiment& experiment, const Estimator& estimator) {
 
 class Unbiased : public testing::TestWithParam<int> {};
 
-TEST_P(Unbiased, AllreducesHaveTheInputsMeanOverSteps) {
+TEST_P(Unbiased, Allreduces_InputsMeanOverSteps) {
   for (const Experiment& experiment : experiments(GetParam(), kValues)) {
     EXPECT_EQ(verdict(experiment, experiment.library()), "") << experiment.name();
   }
@@ -85,7 +85,7 @@ double rank_step(const Experiment& experiment) {
          linear_levels(coding_of(experiment.preset), experiment.schedule, experiment.rank_count());
 }
 
-TEST(UnbiasedCanFail, HalfAPercentOfAStepIsRejected) {
+TEST(UnbiasedCanFail, HalfAPercentOfAStep_Rejected) {
   for (const Experiment& experiment : experiments(4, kValues)) {
     if (coding_of(experiment.preset).is_exponential) continue;
     const double shift = 0.005 * rank_step(experiment);
@@ -93,7 +93,7 @@ TEST(UnbiasedCanFail, HalfAPercentOfAStepIsRejected) {
   }
 }
 
-TEST(UnbiasedCanFail, AClampAtTheLargestInputMeanIsRejected) {
+TEST(UnbiasedCanFail, ClampAtTheLargestInputMean_Rejected) {
   for (const Experiment& experiment : experiments(4, kValues)) {
     double largest_mean = 0;
     for (const Element& element : exact_elements(experiment)) {
@@ -104,7 +104,7 @@ TEST(UnbiasedCanFail, AClampAtTheLargestInputMeanIsRejected) {
   }
 }
 
-TEST(UnbiasedCanFail, NearestRoundingOfTheMeanIsRejected) {
+TEST(UnbiasedCanFail, NearestRoundingOfTheMean_Rejected) {
   const Experiment experiment{"paper-gl8", GQSGD_SCHEDULE_DIRECT, gradients(4, kValues, 44)};
   const double step = rank_step(experiment);
   Values nearest;
@@ -114,13 +114,13 @@ TEST(UnbiasedCanFail, NearestRoundingOfTheMeanIsRejected) {
   EXPECT_NE(verdict(experiment, [&](uint64_t) { return nearest; }), "");
 }
 
-TEST(Rejection, AFamilyOfTrueHypothesesIsAccepted) {
+TEST(Rejection, FamilyOfTrueHypotheses_Accepted) {
   std::vector<Hypothesis> family;
   for (int i = 1; i <= 1000; ++i) family.push_back({"true", i / 1000.0});
   EXPECT_EQ(rejected(family), "");
 }
 
-TEST(Rejection, OneFalseHypothesisAmongManyIsFound) {
+TEST(Rejection, OneFalseHypothesisAmongMany_Found) {
   std::vector<Hypothesis> family(1000, {"true", 0.5});
   family[500] = {"false", 1e-10};
   EXPECT_NE(rejected(family).find("false"), std::string::npos);

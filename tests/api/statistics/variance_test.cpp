@@ -36,7 +36,7 @@ double variance_ratio(const Experiment& experiment, const Estimator& estimator) 
 
 class VarianceOfAllreduces : public testing::TestWithParam<int> {};
 
-TEST_P(VarianceOfAllreduces, EqualsTheExactLaw) {
+TEST_P(VarianceOfAllreduces, AllSchedules_EqualTheExactLaw) {
   for (const Experiment& experiment : experiments(GetParam(), kValues)) {
     EXPECT_NEAR(variance_ratio(experiment, experiment.library()), 1, kTolerance)
         << experiment.name();
@@ -45,7 +45,7 @@ TEST_P(VarianceOfAllreduces, EqualsTheExactLaw) {
 
 INSTANTIATE_TEST_SUITE_P(Ranks, VarianceOfAllreduces, testing::Values(1, 2, 5));
 
-TEST(Variance, OfALinearRingIsTheSumOfFTimesOneMinusF) {
+TEST(Variance, LinearRing_SumOfFTimesOneMinusF) {
   const Experiment experiment{"paper-gl8", GQSGD_SCHEDULE_RING, gradients(5, 256, 8)};
   const double top = std::floor(127.0 / 5), step = norm_of(experiment.inputs) / top;
   const std::vector<Element> elements = exact_elements(experiment);
@@ -98,17 +98,17 @@ Experiment equal_inputs() {
   return {"paper-gl8", GQSGD_SCHEDULE_RING, std::vector<Values>(4, values)};
 }
 
-TEST(Variance, OfARingMadeOfStagesEqualsTheExactLaw) {
+TEST(Variance, RingMadeOfStages_EqualsTheExactLaw) {
   const Experiment experiment = equal_inputs();
   EXPECT_NEAR(variance_ratio(experiment, ring_of_stages(experiment, false)), 1, kTolerance);
 }
 
-TEST(VarianceCanFail, RanksThatShareTheirRandomWordsMultiplyIt) {
+TEST(VarianceCanFail, RanksShareRandomWords_Multiplied) {
   const Experiment experiment = equal_inputs();
   EXPECT_NEAR(variance_ratio(experiment, ring_of_stages(experiment, true)), 4, 4 * kTolerance);
 }
 
-TEST(VarianceCanFail, ThreePercentMoreOrLessAreOutsideTheTolerance) {
+TEST(VarianceCanFail, ThreePercentMoreOrLess_OutsideTheTolerance) {
   for (const Experiment& experiment : experiments(3, kValues)) {
     const Estimator library = experiment.library();
     const std::vector<Element> elements = exact_elements(experiment);

@@ -146,7 +146,7 @@ def test_impossible_states_are_refused(comm):
             gqsgd.jax.allreduce(values(3), wrong, comm, Q)
 
 
-def test_a_result_that_nobody_uses_is_computed_all_the_same(comm):
+def test_an_unused_result_is_computed_all_the_same(comm):
     calls = comm.stats()["calls"]
 
     def unused(x):

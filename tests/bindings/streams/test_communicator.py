@@ -35,7 +35,7 @@ def test_an_allreduce_on_streams_has_the_bits_of_the_host(preset, size):
             total, expected(size, q, op="sum", step=8))
 
 
-def test_calls_wait_for_their_stream_and_nobody_for_them():
+def test_calls_wait_for_their_stream_and_no_thread_for_them():
     """What is on a stream comes first; the call returns before."""
     q = gqsgd.Quantizer("none")
 

@@ -77,7 +77,7 @@ const std::map<std::string, Change>& differences() {
 }
 
 /** Of the first call of its kind every host waits. */
-TEST(Agreement, NamesADifferenceOfFirstCallsOnAllRanks) {
+TEST(Agreement, DifferenceOfFirstCalls_NamedOnAllRanks) {
   for (const auto& [field, change] : differences()) {
     const NcclGroup group(3);
     for (const Said& said : make_calls(group, change)) {
@@ -92,7 +92,7 @@ TEST(Agreement, NamesADifferenceOfFirstCallsOnAllRanks) {
 
 /** Then those whose call is the expected one go on: they learn of it by their next call, which is
  *  carried out all the same. */
-TEST(Agreement, FindsALaterDifferenceOnTheDevice) {
+TEST(Agreement, LaterDifference_FoundOnTheDevice) {
   for (const auto& [field, change] : differences()) {
     const NcclGroup group(3);
     expect_works(group);
@@ -146,7 +146,7 @@ TEST(Agreement, Refusal_ReportedToOtherRanks) {
 }
 
 /** What peers send to a rank that refuses lands in the workspace that it has had so far. */
-TEST(Agreement, NeedsNoMemoryToAnswerThoseThatGoOn) {
+TEST(Agreement, AnswerToSpeculativeRanks_NeedsNoMemory) {
   const NcclGroup group(3);
   expect_works(group);
   std::vector<std::unique_ptr<StreamCall>> calls;
@@ -173,7 +173,7 @@ TEST(Agreement, NeedsNoMemoryToAnswerThoseThatGoOn) {
 }
 
 /** What streams do not do is refused on all ranks, in words. */
-TEST(Agreement, RefusesWhatIsNotThere) {
+TEST(Agreement, MissingFeatures_Refused) {
   const NcclGroup group(2);
   const std::pair<const char*, gqsgd_schedule> cases[] = {
       {"paper-gl8,nonfinite=error", GQSGD_SCHEDULE_DIRECT},

@@ -149,7 +149,7 @@ std::vector<Case> all_cases() {
   return cases;
 }
 
-TEST(ExecutionPlan, TouchesNothingThatIsUnderWay) {
+TEST(ExecutionPlan, OperationsUnderWay_Untouched) {
   for (const Case& test : all_cases()) {
     for (uint32_t rank = 0; rank < test.ranks; ++rank) {
       const ExecutionPlan execution_plan = program_of(test, rank, Pace::overlapped);
@@ -161,7 +161,7 @@ TEST(ExecutionPlan, TouchesNothingThatIsUnderWay) {
 
 /** In a ring and a tree operands may come long before they are needed: there a wait that is missing
  *  may be made up for by the next one. */
-TEST(ExecutionPlan, IsSeenToLackAWait) {
+TEST(ExecutionPlan, MissingWait_Found) {
   for (const gqsgd_schedule schedule : kSchedules) {
     const ExecutionPlan execution_plan =
         program_of({"paper-gl8", schedule, 3, 4099, 64}, 1, Pace::overlapped);
@@ -181,7 +181,7 @@ TEST(ExecutionPlan, IsSeenToLackAWait) {
   }
 }
 
-TEST(ExecutionPlan, OverlapsTheChunksOfACall) {
+TEST(ExecutionPlan, ChunksOfACall_Overlap) {
   for (const gqsgd_schedule schedule : kSchedules) {
     const ExecutionPlan execution_plan =
         program_of({"paper-gl8", schedule, 4, 4096, 64}, 1, Pace::overlapped);
@@ -194,7 +194,7 @@ TEST(ExecutionPlan, OverlapsTheChunksOfACall) {
 
 /** With parts of one chunk there is nothing to overlap, and a second stream would cost for nothing.
  */
-TEST(ExecutionPlan, OfOneChunkIsTheSameAtEveryPace) {
+TEST(ExecutionPlan, OneChunk_SameAtEveryPace) {
   for (const char* quantizer : {"paper-gl8", "blocks-8"}) {
     for (const gqsgd_schedule schedule : kSchedules) {
       if (quantizer != std::string("paper-gl8") && schedule != GQSGD_SCHEDULE_DIRECT) continue;
@@ -211,7 +211,7 @@ TEST(ExecutionPlan, OfOneChunkIsTheSameAtEveryPace) {
 }
 
 /** One exchange for each chunk of a part, and a few to fill and to empty the line. */
-TEST(ExecutionPlan, TakesATurnForEachChunk) {
+TEST(ExecutionPlan, EachChunk_InterleavesStages) {
   for (const char* quantizer : {"paper-gl8", "blocks-8", "none"}) {
     const Case test{quantizer, GQSGD_SCHEDULE_DIRECT, 4, 4 * 40 * 1024, 1024};
     const size_t chunks = std::string(quantizer) == "none" ? 160 : 40;

@@ -32,7 +32,7 @@ testing::AssertionResult says(gqsgd_status status, gqsgd_status expected, const 
   return testing::AssertionFailure() << gqsgd_status_name(status) << ": " << sentence;
 }
 
-TEST(Library, ThatIsNotThere) {
+TEST(NcclLibrary, NotThere_Unsupported) {
   gqsgd_unique_id id;
   EXPECT_TRUE(says(gqsgd_nccl_unique_id_create("nccl=/nowhere/libnccl.so.2", &id),
                    GQSGD_UNSUPPORTED, "/nowhere/libnccl.so.2"));
@@ -42,26 +42,26 @@ TEST(Library, ThatIsNotThere) {
                    GQSGD_UNSUPPORTED, "is not loaded in this process"));
 }
 
-TEST(Library, ThatIsTooOld) {
+TEST(NcclLibrary, TooOld_Unsupported) {
   gqsgd_unique_id id;
   EXPECT_TRUE(says(gqsgd_nccl_unique_id_create("nccl=" GQ_OLD_STAND_IN, &id), GQSGD_UNSUPPORTED,
                    "version number 21003"));
 }
 
-TEST(Library, ThatLacksAFunction) {
+TEST(NcclLibrary, LacksAFunction_Unsupported) {
   gqsgd_unique_id id;
   EXPECT_TRUE(says(gqsgd_nccl_unique_id_create("nccl=" GQ_LACKING_STAND_IN, &id), GQSGD_UNSUPPORTED,
                    "ncclAllGather is not found in "));
 }
 
-TEST(Library, ThatIsNoNccl) {
+TEST(NcclLibrary, NotNccl_Unsupported) {
   gqsgd_unique_id id;
   EXPECT_TRUE(says(gqsgd_nccl_unique_id_create("nccl=libm.so.6", &id), GQSGD_UNSUPPORTED,
                    "ncclGetVersion is not found"));
 }
 
 /** The way in for programs that have NCCL under another name. */
-TEST(Library, NamedByTheEnvironment) {
+TEST(NcclLibrary, NamedByTheEnvironment_Used) {
   gqsgd_unique_id id;
   setenv("GQSGD_NCCL_LIBRARY", "/nowhere/else.so", 1);
   const gqsgd_status status = gqsgd_nccl_unique_id_create("", &id);
@@ -71,7 +71,7 @@ TEST(Library, NamedByTheEnvironment) {
   }
 }
 
-TEST(Creation, NeedsADevice) {
+TEST(Creation, NoDevice_Unsupported) {
   gqsgd_unique_id id;
   const std::string options = stand_in_options();
   ASSERT_EQ(gqsgd_nccl_unique_id_create(options.c_str(), &id), GQSGD_OK) << gqsgd_last_error();
@@ -83,7 +83,7 @@ TEST(Creation, NeedsADevice) {
   EXPECT_EQ(comm, nullptr);
 }
 
-TEST(Creation, ChecksItsArguments) {
+TEST(Creation, WrongArguments_Refused) {
   const UseHostDevice device;
   gqsgd_unique_id id, other;
   const std::string options = stand_in_options();
@@ -109,7 +109,7 @@ TEST(Creation, ChecksItsArguments) {
                    "comm is NULL"));
 }
 
-TEST(Creation, GivesUpOnAMissingRank) {
+TEST(Creation, MissingRank_Timeout) {
   const UseHostDevice device;
   gqsgd_unique_id id;
   const std::string options = stand_in_options("timeout_ms=300");
@@ -122,7 +122,7 @@ TEST(Creation, GivesUpOnAMissingRank) {
   EXPECT_EQ(comm, nullptr);
 }
 
-TEST(Creation, LeavesNothingBehind) {
+TEST(Creation, Destroyed_NothingLeftBehind) {
   const int comms_before = made_comms();
   const size_t memory_before = allocations_in_use();
   for (int k = 0; k < 20; ++k) {
@@ -138,7 +138,7 @@ TEST(Creation, LeavesNothingBehind) {
   EXPECT_EQ(allocations_in_use(), memory_before);
 }
 
-TEST(Creation, RunsOutOfMemoryAnywhere) {
+TEST(Creation, OutOfMemoryAnywhere_NoMemory) {
   const UseHostDevice device;
   const std::string options = stand_in_options();
   for (size_t nth = 1; nth < 20; ++nth) {
@@ -157,7 +157,7 @@ TEST(Creation, RunsOutOfMemoryAnywhere) {
   ADD_FAILURE() << "memory never sufficed";
 }
 
-TEST(Calls, ThatNcclRefusesBreakTheGroup) {
+TEST(Calls, NcclRefuses_GroupBroken) {
   const NcclGroup group(2, "timeout_ms=1000");
   const std::string failures = group.run([&](int rank, gqsgd_comm comm) -> std::string {
     StreamCall made(some_values());
@@ -187,7 +187,7 @@ TEST(Calls, ThatNcclRefusesBreakTheGroup) {
   EXPECT_EQ(failures, "");
 }
 
-TEST(Calls, ThatFailLaterBreakTheGroup) {
+TEST(Calls, NcclFailsLater_GroupBroken) {
   const NcclGroup group(2);
   StandInFaults later{};
   later.async_error = 6;
@@ -201,7 +201,7 @@ TEST(Calls, ThatFailLaterBreakTheGroup) {
   }
 }
 
-TEST(Calls, AreThroughWhenNcclSaysSo) {
+TEST(Calls, NcclReportsCompletion_CallsEnd) {
   const NcclGroup group(3);
   StandInFaults slow{};
   slow.in_progress_polls = 3;
@@ -217,7 +217,7 @@ TEST(Calls, AreThroughWhenNcclSaysSo) {
             "");
 }
 
-TEST(Calls, GiveUpOnARankThatDoesNotCall) {
+TEST(Calls, RankDoesNotCall_Timeout) {
   const NcclGroup group(3, "timeout_ms=300");
   EXPECT_EQ(group.run([&](int rank, gqsgd_comm comm) -> std::string {
     if (rank == 1) return "";
@@ -234,7 +234,7 @@ TEST(Calls, GiveUpOnARankThatDoesNotCall) {
 }
 
 /** A call that was enqueued and will never be answered ends when a thread aborts the group. */
-TEST(Calls, EndWhenTheGroupIsAborted) {
+TEST(Calls, GroupAborted_CallsEnd) {
   for (const bool in_place : {false, true}) {
     const NcclGroup group(2);
     Operation call = usual();
@@ -257,7 +257,7 @@ TEST(Calls, EndWhenTheGroupIsAborted) {
   }
 }
 
-TEST(Calls, AreFreedFromAnAbortThatDoesNotReturn) {
+TEST(Calls, AbortOfNcclHangs_CallsEnd) {
   StandInFaults deaf{};
   deaf.deaf_abort = 1;
   {
@@ -269,7 +269,7 @@ TEST(Calls, AreFreedFromAnAbortThatDoesNotReturn) {
   }
 }
 
-TEST(Calls, RefuseWhatIsNoMemoryOfTheDevice) {
+TEST(Calls, MemoryOfAnotherKind_Refused) {
   const NcclGroup group(1);
   const Quantizer quantizer("paper-gl8");
   Values host(100, 1.0f);
@@ -283,7 +283,7 @@ TEST(Calls, RefuseWhatIsNoMemoryOfTheDevice) {
                    GQSGD_INVALID_ARGUMENT, "recv is"));
 }
 
-TEST(Calls, AllocateNothingThatWasReserved) {
+TEST(Calls, Reserved_NothingAllocated) {
   const NcclGroup group(2);
   EXPECT_EQ(group.run([&](int, gqsgd_comm comm) -> std::string {
     const Quantizer quantizer(usual().quantizer);
@@ -312,7 +312,7 @@ TEST(Calls, AllocateNothingThatWasReserved) {
   fail_allocations_from(0);
 }
 
-TEST(Borrowed, IsUsedAndLeftAlone) {
+TEST(BorrowedNccl, Communicator_UsedAndLeftAlone) {
   const UseHostDevice device;
   const auto* library = nccl_of_tests();
   nccl::Id id;

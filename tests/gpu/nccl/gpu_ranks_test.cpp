@@ -43,7 +43,7 @@ class GpuRanks : public testing::Test {
   std::string given_up_;
 };
 
-TEST_F(GpuRanks, AreAsManyAsNcclCanHave) {
+TEST_F(GpuRanks, LargestGroup_AsManyAsNcclCanHave) {
   EXPECT_TRUE(check_nccl_ranks(setting_));
   std::string expected = "ok      1 rank\n";
   for (int ranks = 2; ranks <= kNcclRanksMax; ++ranks) {
@@ -53,7 +53,7 @@ TEST_F(GpuRanks, AreAsManyAsNcclCanHave) {
   EXPECT_EQ(given_up(), "");
 }
 
-TEST_F(GpuRanks, AreOneForEachGpuOfEarlierVersions) {
+TEST_F(GpuRanks, EarlierNccl_OneRankForEachGpu) {
   setting_.version = 22809;
   setting_.gpu_count = 3;
   EXPECT_TRUE(check_nccl_ranks(setting_));
@@ -63,7 +63,7 @@ TEST_F(GpuRanks, AreOneForEachGpuOfEarlierVersions) {
             "several; GPUs here: 3\n");
 }
 
-TEST_F(GpuRanks, SayWhichBitsAreWrong) {
+TEST_F(GpuRanks, WrongBits_Reported) {
   StandInFaults faults{};
   faults.flip_a_bit = 3;  // behind the first word of each of two ranks
   set_faults(faults);
@@ -72,7 +72,7 @@ TEST_F(GpuRanks, SayWhichBitsAreWrong) {
   EXPECT_NE(said_.find("paper-gl8 ring mean in place, at 0.0: value "), std::string::npos) << said_;
 }
 
-TEST_F(GpuRanks, SayWhatTakesTooLong) {
+TEST_F(GpuRanks, HangingRank_Reported) {
   setting_.timeout_ms = 300;
   StandInFaults faults{};
   faults.exchange_time_ms = 100;
@@ -82,7 +82,7 @@ TEST_F(GpuRanks, SayWhatTakesTooLong) {
   EXPECT_NE(said_.find("300 ms"), std::string::npos) << said_;
 }
 
-TEST_F(GpuRanks, AreGivenUpAtTheirLimit) {
+TEST_F(GpuRanks, TimeLimit_Ended) {
   setting_.limit_ms = 50;
   setting_.version = 22809;
   setting_.make_graph = [this] {

@@ -65,7 +65,7 @@ std::string replay_twice(gqsgd_comm comm, int rank, int ranks, const Operation& 
   return failure.empty() ? "" : describe(operation) + ": " + failure;
 }
 
-TEST(Graphs, HaveTheBitsOfEagerCallsWithTheNextStep) {
+TEST(Graphs, EagerCalls_SameBitsWithTheNextStep) {
   for (const int ranks : {1, 3}) {
     for (const auto& [quantizer, schedule] : kCases) {
       const StreamGroup group(ranks, kOptions);
@@ -85,7 +85,7 @@ TEST(Graphs, HaveTheBitsOfEagerCallsWithTheNextStep) {
 }
 
 /** A thread that asks disturbs neither; replays have no host that could count them. */
-TEST(Graphs, LetCountersBeReadMeanwhileWhichKnowNothingOfReplays) {
+TEST(Graphs, CountersReadMeanwhile_ReplaysNotCounted) {
   constexpr int kRanks = 3;
   const StreamGroup group(kRanks, kOptions);
   Operation last = usual();
@@ -111,7 +111,7 @@ TEST(Graphs, LetCountersBeReadMeanwhileWhichKnowNothingOfReplays) {
 }
 
 /** Replays without a wait between them, and eager calls on another stream. */
-TEST(Graphs, AreOrderedWithOtherCalls) {
+TEST(Graphs, OtherCalls_Ordered) {
   constexpr int kRanks = 3;
   const StreamGroup group(kRanks);
   const std::vector<Values> same = inputs_of(0, kRanks);
@@ -140,7 +140,7 @@ TEST(Graphs, AreOrderedWithOtherCalls) {
 }
 
 /** Workspace that grows, and kinds of calls without end, leave to a graph what it uses. */
-TEST(Graphs, KeepWhatTheyUse) {
+TEST(Graphs, WorkspaceOfAGraph_Kept) {
   constexpr int kRanks = 2;
   const StreamGroup group(kRanks, kChunks);
   Operation operation = usual();
@@ -172,7 +172,7 @@ TEST(Graphs, KeepWhatTheyUse) {
             "");
 }
 
-TEST(Graphs, RefuseWhatTheyCannotRepeat) {
+TEST(Graphs, UnrepeatableCalls_Refused) {
   const StreamGroup group(1);
   const gqsgd_comm comm = group.comm(0);
   const OwnStream stream;
@@ -209,7 +209,7 @@ TEST(Graphs, RefuseWhatTheyCannotRepeat) {
 }
 
 /** The gate of each replay closes where ranks differ; the next replay is none the worse. */
-TEST(Graphs, FindADifferenceAtEachReplay) {
+TEST(Graphs, DifferenceAtAReplay_Found) {
   constexpr int kRanks = 3;
   const StreamGroup group(kRanks);
   const Values expected = expected_of(usual(), 9, kRanks);
@@ -276,7 +276,7 @@ std::string make_beside_replays(gqsgd_comm comm, int rank, int ranks, const Othe
 
 /** A rank that makes another call sees at once that the others replay a graph, and answers them,
  *  also where there is no memory for its call. */
-TEST(Graphs, AreAnsweredByARankThatMakesAnotherCall) {
+TEST(Graphs, AnotherRankMakesAnotherCall_Answered) {
   constexpr int kRanks = 3;
   for (const OtherCall& case_of :
        {OtherCall{kCount / 2, GQSGD_MISMATCH, GQSGD_MISMATCH, false},
@@ -291,7 +291,7 @@ TEST(Graphs, AreAnsweredByARankThatMakesAnotherCall) {
 
 #endif
 
-TEST(Graphs, EndWhenTheGroupIsAborted) {
+TEST(Graphs, GroupAborted_Ended) {
   const StreamGroup group(2);
   EXPECT_EQ(group.run([&](int rank, gqsgd_comm comm) -> std::string {
     const size_t r = static_cast<size_t>(rank);

@@ -55,7 +55,7 @@ std::string make_in(const Trouble& trouble, const NcclGroup& group, const Operat
   return found;
 }
 
-TEST(Overlap, HasTheSameBitsWhateverIsSlow) {
+TEST(Overlap, AnySlowPart_SameBits) {
   for (const gqsgd_schedule schedule : kSchedules) {
     const NcclGroup group(kRanks, kInChunks);
     Operation call = usual();
@@ -85,7 +85,7 @@ bool is_missed(int nth, const NcclGroup& group) {
 
 /** The first wait is for earlier calls, of which there are none under way here. Messages that do
  * not keep their order may also wait for ever. */
-TEST(Overlap, IsWrongWithoutAnyOfItsWaits) {
+TEST(Overlap, AnyMissingWait_WrongBits) {
   int waits = 10;
   for (int nth = 2; nth <= waits; ++nth) {
     const NcclGroup group(kRanks, kInChunks);
@@ -96,7 +96,7 @@ TEST(Overlap, IsWrongWithoutAnyOfItsWaits) {
   EXPECT_GE(waits, 10);
 }
 
-TEST(Overlap, MakesNoStreamAndNoEventInACall) {
+TEST(Overlap, Call_MakesNoStreamAndNoEvent) {
   const NcclGroup group(kRanks, kInChunks);
   const std::vector<Values> inputs = gradients(kRanks, kCount, 5);
   std::vector<std::unique_ptr<StreamCall>> calls;
@@ -124,7 +124,7 @@ void fail_call(int nth) {
 }
 
 /** Whatever of a call fails, the caller's stream gets through. */
-TEST(Overlap, LetsTheCallersStreamThroughWhereACallFails) {
+TEST(Overlap, CallFails_CallersStreamContinues) {
   for (int nth = 1; nth < 20; ++nth) {
     const NcclGroup group(2, "chunk_value_count=256");
     const std::vector<Values> inputs = gradients(2, kCount, 7);
@@ -144,7 +144,7 @@ TEST(Overlap, LetsTheCallersStreamThroughWhereACallFails) {
 }
 
 /** And comes after all that went aside, without which a capture could not end. */
-TEST(Overlap, LeavesTheCallersStreamBehindAllOfItWhereACallFails) {
+TEST(Overlap, CallFails_CallersStreamEndsLast) {
   int failures = 0;
   for (bool failed = true; failed; failures += failed ? 1 : 0) {
     const NcclGroup group(2, "chunk_value_count=256");

@@ -20,7 +20,7 @@ std::string profiler_log() {
   return depth == 0 ? text : "a range is open";
 }
 
-TEST(Ranges, NameTheCallAndItsPhases) {
+TEST(Ranges, Call_NamedWithItsPhases) {
   const NcclGroup group(1);
   const gqsgd_comm comm = group.comm(0);
   const Quantizer quantizer("paper-gl8");

@@ -34,7 +34,7 @@ std::string warm(gqsgd_comm comm, int rank) {
   return "";
 }
 
-TEST(Requests, GiveTheBitsOfBlockingCalls) {
+TEST(Requests, AllCalls_BitsOfBlockingCalls) {
   const NcclGroup group(3);
   const std::vector<Values> inputs = gradients(3, kCount, 15);
   std::vector<Operation> calls(4, usual());
@@ -61,7 +61,7 @@ TEST(Requests, GiveTheBitsOfBlockingCalls) {
             "");
 }
 
-TEST(Requests, EndWhenTheStreamIsThrough) {
+TEST(Requests, StreamDone_RequestEnds) {
   const NcclGroup group(2);
   EXPECT_EQ(group.run([](int rank, gqsgd_comm comm) -> std::string {
     if (const std::string failure = warm(comm, rank); !failure.empty()) return failure;
@@ -125,7 +125,7 @@ TEST(Requests, Refusal_ReportedToAllRanks) {
 }
 
 /** A request whose peer never calls ends by its timeout, by an abort, or with its communicator. */
-TEST(Requests, EndWithoutTheirPeers) {
+TEST(Requests, PeersMissing_RequestEnds) {
   enum class By { wait, test, abort, destroy };
   for (const By by : {By::wait, By::test, By::abort, By::destroy}) {
     const bool times_out = by == By::wait || by == By::test;
@@ -158,7 +158,7 @@ TEST(Requests, EndWithoutTheirPeers) {
   }
 }
 
-TEST(Requests, ReportOKAfterTheirCommunicator) {
+TEST(Requests, CommunicatorDestroyed_OkReported) {
   NcclGroup group(1);
   StreamCall made(values_of(0));
   gqsgd_request request = nullptr;
@@ -169,7 +169,7 @@ TEST(Requests, ReportOKAfterTheirCommunicator) {
 }
 
 /** Events and places of requests that have ended are used again. */
-TEST(Requests, LeaveNothingBehind) {
+TEST(Requests, AllEnded_NothingLeftBehind) {
   const size_t memory_before = allocations_in_use();
   {
     const NcclGroup group(1);

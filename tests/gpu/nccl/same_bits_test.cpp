@@ -60,31 +60,31 @@ const std::vector<const char*> kBlocks(std::begin(kBlockFormats), std::end(kBloc
 const std::vector<const char*> kWide(std::begin(kWideFormats), std::end(kWideFormats));
 const std::vector<gqsgd_schedule> kAll(std::begin(kSchedules), std::end(kSchedules));
 
-TEST(SameBits, OfThePresets) { expect_same_bits(kPlain, kAll); }
-TEST(SameBits, OfThePresetsInChunks) { expect_same_bits(kPlain, kAll, "chunk_value_count=64"); }
-TEST(SameBits, OfBlocksAndRotations) { expect_same_bits(kBlocks, kAll); }
-TEST(SameBits, OfBlocksAndRotationsInChunks) {
+TEST(SameBits, Presets_SameBits) { expect_same_bits(kPlain, kAll); }
+TEST(SameBits, PresetsInChunks_SameBits) { expect_same_bits(kPlain, kAll, "chunk_value_count=64"); }
+TEST(SameBits, BlocksAndRotations_SameBits) { expect_same_bits(kBlocks, kAll); }
+TEST(SameBits, BlocksAndRotationsInChunks_SameBits) {
   expect_same_bits(kBlocks, kAll, "chunk_value_count=128");
 }
-TEST(SameBits, OfWhatOwnersEncodeAgain) {
+TEST(SameBits, ReencodedByOwners_SameBits) {
   expect_same_bits(kWide,
                    {GQSGD_SCHEDULE_DIRECT, GQSGD_SCHEDULE_AUTO, GQSGD_SCHEDULE_HIERARCHICAL});
   expect_same_bits(kWide, {GQSGD_SCHEDULE_DIRECT}, "chunk_value_count=256");
 }
-TEST(SameBits, OfOtherNorms) {
+TEST(SameBits, OtherNorms_SameBits) {
   expect_same_bits(
       {"paper-gl8,norm=2:2", "paper-ge8,norm=inf:2", "paper-gl4,norm=1:inf", "paper-ge4,norm=2:1"},
       kAll);
 }
 
-TEST(SameBits, OfSumsThatNcclMakes) {
+TEST(SameBits, SumsOfNccl_SameBits) {
   const std::vector<const char*> formats(std::begin(kNativeFormats), std::end(kNativeFormats));
   expect_same_bits(formats, {GQSGD_SCHEDULE_NATIVE, GQSGD_SCHEDULE_DIRECT});
 }
 
 /** The kinds of calls of a step follow each other as in the step before: only the first steps wait
  *  on the host. */
-TEST(SameBits, OfStepsOfATraining) {
+TEST(SameBits, StepsOfATraining_SameBits) {
   const NcclGroup group(4);
   std::vector<Operation> calls;
   for (uint64_t step = 0; step < 12; ++step) {
@@ -101,7 +101,7 @@ TEST(SameBits, OfStepsOfATraining) {
   EXPECT_EQ(compare(group, calls, {4000, 900, 2000}), "");
 }
 
-TEST(SameBits, AreMissedWhenABitIsWrong) {
+TEST(SameBits, WrongBit_Found) {
   const NcclGroup group(3);
   Operation call;
   call.quantizer = "paper-gl8";
@@ -115,7 +115,7 @@ TEST(SameBits, AreMissedWhenABitIsWrong) {
 }
 
 /** While a stream is busy with other work, a call of an expected kind returns at once. */
-TEST(Enqueued, ReturnsBeforeItIsExecuted) {
+TEST(Enqueued, Call_ReturnsBeforeItIsExecuted) {
   const NcclGroup group(2);
   const std::vector<Values> inputs = gradients(2, 500, 3);
   Operation call;

@@ -170,10 +170,10 @@ void expect_same_bits(const std::string& options) {
   }
 }
 
-TEST(Segments, HaveTheBitsOfHostMemory) { expect_same_bits(""); }
-TEST(Segments, HaveTheBitsOfHostMemoryInChunks) { expect_same_bits("chunk_value_count=1024"); }
+TEST(Segments, AllCollectives_BitsOfHostMemory) { expect_same_bits(""); }
+TEST(Segments, InChunks_BitsOfHostMemory) { expect_same_bits("chunk_value_count=1024"); }
 
-TEST(Segments, GoWithEverySchedule) {
+TEST(Segments, EverySchedule_SameBits) {
   const StreamGroup group(4);
   for (const char* format : {"paper-gl8", "paper-ge8", "paper-gl4,block=32,rotate=hadamard"}) {
     std::vector<SegmentCall> calls;
@@ -186,7 +186,7 @@ TEST(Segments, GoWithEverySchedule) {
   EXPECT_EQ(compare(group, {{Kind::many, "paper-gl8", {5, 600, 3}, GQSGD_SCHEDULE_NATIVE}}), "");
 }
 
-TEST(Segments, MayBeNone) {
+TEST(Segments, NoSegments_Accepted) {
   const StreamGroup group(2);
   EXPECT_EQ(compare(group, {{Kind::many, "blocks-8", {}},
                             {Kind::many, "paper-gl8", {}},
@@ -196,7 +196,7 @@ TEST(Segments, MayBeNone) {
 }
 
 /** Steps of a training: what follows each call is expected after the first step. */
-TEST(Segments, OfStepsOfATraining) {
+TEST(Segments, StepsOfATraining_SameBits) {
   const StreamGroup group(3);
   std::vector<SegmentCall> calls;
   for (int step = 0; step < 8; ++step) {
@@ -208,7 +208,7 @@ TEST(Segments, OfStepsOfATraining) {
 }
 
 /** Lengths that add up to the same are found by their hash, at once or on the device. */
-TEST(Segments, OfOtherLengthsOnOneRankAreAMismatch) {
+TEST(Segments, OtherLengthsOnOneRank_Mismatch) {
   const StreamGroup group(3);
   const SegmentCall usual{Kind::many, "paper-gl8", {256, 512, 32}};
   SegmentCall other = usual;
@@ -245,7 +245,7 @@ TEST(Segments, OfOtherLengthsOnOneRankAreAMismatch) {
   }
 }
 
-TEST(Segments, RefuseHostMemoryOfAnyTensor) {
+TEST(Segments, HostMemoryOfAnyTensor_Refused) {
   const StreamGroup group(1);
   const Quantizer quantizer("paper-gl8");
   const DeviceMemory memory(800);

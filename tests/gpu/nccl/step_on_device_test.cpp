@@ -39,7 +39,7 @@ std::string make_and_compare(gqsgd_comm comm, int rank, const Operation& operati
   return difference(made.result(), expected);
 }
 
-TEST(StepOnDevice, MayBeTheLargest) {
+TEST(StepOnDevice, LargestStep_Accepted) {
   const StreamGroup group(3);
   for (const Operation& call : {usual(0, 0), usual(UINT32_MAX, 0xffff), usual(1u << 16, 1)}) {
     const Values expected = expected_of(call, 3);
@@ -55,7 +55,7 @@ TEST(StepOnDevice, MayBeTheLargest) {
 
 /** A rank may know its step while another one's device does; where hosts compare headers it may
  *  not, and gets an error. */
-TEST(StepOnDevice, IsComparedWithOnesGivenByValue) {
+TEST(StepOnDevice, OthersByValue_Compared) {
   const StreamGroup group(3);
   const Values expected = expected_of(usual(0, 0), 3);
   EXPECT_EQ(group.run([&](int rank, gqsgd_comm comm) -> std::string {
@@ -72,7 +72,7 @@ TEST(StepOnDevice, IsComparedWithOnesGivenByValue) {
             "");
 }
 
-TEST(StepOnDevice, GoesWithRequests) {
+TEST(StepOnDevice, Requests_Supported) {
   const StreamGroup group(2);
   const Values expected = expected_of(usual(), 2);
   EXPECT_EQ(group.run([&](int rank, gqsgd_comm comm) -> std::string {
@@ -164,7 +164,7 @@ TEST(StepOnDevice, Difference_ReportedByItsRequest) {
 }
 
 /** Another call on a rank while the others go on, one of them with an index that is refused. */
-TEST(StepOnDevice, ThatIsRefusedIsAnsweredByARankThatMakesAnotherCall) {
+TEST(StepOnDevice, Refused_AnsweredByARankThatMakesAnotherCall) {
   const StreamGroup group(3);
   const Values expected = expected_of(usual(), 3);
   EXPECT_EQ(group.run([&](int rank, gqsgd_comm comm) -> std::string {
@@ -184,7 +184,7 @@ TEST(StepOnDevice, ThatIsRefusedIsAnsweredByARankThatMakesAnotherCall) {
 }
 
 /** Addresses that lead nowhere on one rank are an error on all. */
-TEST(StepOnDevice, IsInMemoryOfTheDevice) {
+TEST(StepOnDevice, HostMemory_Refused) {
   const StreamGroup group(2);
   uint32_t on_host[2] = {7, 3};
   const DeviceMemory there(16);
@@ -272,7 +272,7 @@ std::string replay(gqsgd_comm comm, int rank, const Operation& operation,
   return counter == 1 ? "" : "it was counted: " + std::to_string(counter);
 }
 
-TEST(StepOnDevice, IsReadAtEachReplay) {
+TEST(StepOnDevice, Replay_ReadsItAgain) {
   for (const char* format :
        {"blocks-8", "paper-gl8", kAgreesOnHost ? "paper-ge8" : "rotated-4-8"}) {
     const StreamGroup group(3, "chunk_value_count=1024");

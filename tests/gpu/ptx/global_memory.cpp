@@ -119,7 +119,7 @@ void* Reach::place(uint64_t address, uint32_t size_bytes, Access access) {
   if (access == Access::write || access == Access::release) {
     memset(written, 1, size_bytes);
   } else if (memchr(written, 0, size_bytes) != nullptr) {
-    throw Finding(sentence("read, but nobody has written it", address, size_bytes));
+    throw Finding(sentence("read, but was never written", address, size_bytes));
   }
   const bool plain = access == Access::read || access == Access::write;
   if (plain && area.order) area.order->touch(offset, size_bytes, access == Access::write, *actor_);

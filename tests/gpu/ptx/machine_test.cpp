@@ -61,7 +61,7 @@ uint32_t result_of(const std::string& setup, const std::string& statement) {
 }
 uint32_t bits(float value) { return std::bit_cast<uint32_t>(value); }
 
-TEST(Machine, GivesWhatThePtxManualSays) {
+TEST(Machine, Instructions_ResultsOfThePtxManual) {
   const std::string ab = "mov.u32 %r2, 0x84332211;\nmov.u32 %r3, 0x88776655;\n";
   EXPECT_EQ(result_of(ab, "prmt.b32 %r9, %r2, %r3, 0x7410;\n"), 0x88552211u);
   EXPECT_EQ(result_of(ab, "prmt.b32 %r9, %r2, %r3, 0x00b3;\n"), 0x1111ff84u);
@@ -83,7 +83,7 @@ TEST(Machine, GivesWhatThePtxManualSays) {
   EXPECT_EQ(result_of(ab, "min.s32 %r9, %r2, 7;\n"), 0x84332211u);
 }
 
-TEST(Machine, RoundsAsADeviceDoes) {
+TEST(Machine, Rounding_AsOnADevice) {
   const auto of_float = [](uint32_t operand, const std::string& statement) {
     return result_of("mov.b32 %f2, " + std::to_string(operand) + ";\n",
                      statement + "mov.b32 %r9, %f9;\n");
@@ -106,7 +106,7 @@ TEST(Machine, RoundsAsADeviceDoes) {
   EXPECT_EQ(rounded(std::nanf("")), 0);
 }
 
-TEST(Machine, ComparesWhatIsNoNumber) {
+TEST(Machine, NanComparisons_AsOnADevice) {
   const auto is_true = [](const char* compare) {
     return result_of("mov.b32 %f2, 0x7fc00000;\n",
                      std::string("setp.") + compare +
@@ -121,7 +121,7 @@ TEST(Machine, ComparesWhatIsNoNumber) {
 }
 
 /** Each thread goes round as often as its number says. */
-TEST(Machine, ThreadsDivergeAndReconverge) {
+TEST(Machine, DivergentThreads_Reconverge) {
   const std::vector<uint32_t> words = Snippet(
       "mov.u32 %r2, 0;\n"
       "mov.u32 %r3, %r1;\n"
@@ -138,7 +138,7 @@ TEST(Machine, ThreadsDivergeAndReconverge) {
   EXPECT_EQ(words[33], 63u * 64 / 2);
 }
 
-TEST(Machine, GuardsAreKept) {
+TEST(Machine, Guards_Kept) {
   const std::vector<uint32_t> words = Snippet(
       "setp.lt.u32 %p1, %r1, 40;\n"
       "mov.u32 %r2, 1;\n"
@@ -152,7 +152,7 @@ TEST(Machine, GuardsAreKept) {
 const char kShared[] = ".shared .align 4 .b8 s[256];\n";
 const char kPlace[] = "mul.lo.s32 %r2, %r1, 4;\nmov.u32 %r3, s;\nadd.s32 %r4, %r3, %r2;\n";
 
-TEST(Machine, SharedMemoryGoesOverABarrier) {
+TEST(Machine, SharedMemory_VisibleAfterABarrier) {
   const std::string turned = std::string(kPlace) +
                              "st.shared.u32 [%r4], %r1;\n"
                              "bar.sync 0;\n"
@@ -162,10 +162,10 @@ TEST(Machine, SharedMemoryGoesOverABarrier) {
   EXPECT_EQ(Snippet(turned, kShared)()[3], 60u);
   std::string without = turned;
   without.erase(without.find("bar.sync 0;\n"), 12);
-  EXPECT_NE(Snippet(without, kShared).finding().find("nobody has written"), std::string::npos);
+  EXPECT_NE(Snippet(without, kShared).finding().find("was never written"), std::string::npos);
 }
 
-TEST(Machine, AtomicOperationsAreNoRace) {
+TEST(Machine, AtomicOperations_NoRace) {
   EXPECT_EQ(Snippet("setp.ne.s32 %p1, %r1, 0;\n"
                     "@%p1 bra $all;\n"
                     "st.shared.u32 [s], 0;\n"
@@ -184,13 +184,13 @@ struct Fault {
   const char* found;
 };
 
-TEST(Machine, FindsWhatADeviceWouldNotSay) {
+TEST(Machine, SilentFaultsOfADevice_Found) {
   const Fault faults[] = {
       {"st.global.u32 [%rd3+4], %r1;\n", "outside of all memory"},
       {"st.global.u32 [%rd3+2], %r1;\n", "not aligned"},
       {"st.global.v4.u32 [%rd3], {%r1, %r1, %r1, %r1};\n", "not aligned"},
-      {"ld.global.u32 %r2, [%rd3];\n", "nobody has written it"},
-      {"ld.shared.u32 %r2, [s];\n", "nobody has written"},
+      {"ld.global.u32 %r2, [%rd3];\n", "was never written"},
+      {"ld.shared.u32 %r2, [s];\n", "was never written"},
       {"st.shared.u32 [s], %r1;\n", "a race in shared memory"},
       {"st.shared.u32 [s+256], %r1;\n", "there is no such place"},
       {"ld.param.u64 %rd9, [p+8];\n", "beyond the parameters"},
@@ -206,7 +206,7 @@ TEST(Machine, FindsWhatADeviceWouldNotSay) {
   }
 }
 
-TEST(Machine, AReadAndAWriteOfOthersAreARace) {
+TEST(Machine, ReadAndWriteOfOthers_ARace) {
   const std::string found = Snippet(
                                 "setp.ne.s32 %p1, %r1, 0;\n"
                                 "@%p1 bra $read;\n"
@@ -220,7 +220,7 @@ TEST(Machine, AReadAndAWriteOfOthersAreARace) {
   EXPECT_NE(found.find("several threads read"), std::string::npos) << found;
 }
 
-TEST(Machine, NamesThePlace) {
+TEST(Machine, Finding_NamesThePlace) {
   const std::string found = Snippet("st.global.u32 [%rd3+4], %r1;\n").finding();
   for (const char* const part :
        {"k, line ", "st.global.u32 [%rd3+4], %r1", "block 0 of 1", "thread 63", "4 bytes at 0x"}) {
@@ -228,14 +228,14 @@ TEST(Machine, NamesThePlace) {
   }
 }
 
-TEST(Machine, RefusesLaunchesThatADeviceWould) {
+TEST(Machine, ImpossibleLaunches_Refused) {
   Snippet fine("st.global.u32 [%rd3], %r1;\n");
   EXPECT_EQ(fine.finding(), "");
   EXPECT_NE(fine.finding(0, kWords).find("0 blocks"), std::string::npos);
   EXPECT_NE(fine.finding(1, kWords + 1).find("65 threads"), std::string::npos);
 }
 
-TEST(Machine, ReadsNothingThatItDoesNotKnow) {
+TEST(Machine, UnknownInstructions_Refused) {
   for (const char* const line :
        {"tanh.approx.f32 %f1, %f2;\n", "ld.global.s8 %r2, [%rd3];\n", "bra $nowhere;\n",
         "mov.u32 %r2, symbol;\n", ".local .align 4 .b8 l[4];\n", "mov.u32 %r2, %warpid;x\n"}) {
@@ -243,14 +243,14 @@ TEST(Machine, ReadsNothingThatItDoesNotKnow) {
   }
 }
 
-TEST(Machine, ReadsNoKernelWithoutAnEnd) {
+TEST(Machine, KernelWithoutAnEnd_Refused) {
   Program program;
   EXPECT_THROW(read_text(".entry k()\n{\nmov.u32 %r1, 1;\n}\n", "here", &program),
                std::runtime_error);
 }
 
 /** Blocks that wait for each other: the first one for the word that the last one writes. */
-TEST(Machine, BlocksWaitForEachOther) {
+TEST(Machine, Blocks_WaitForEachOther) {
   const std::vector<uint32_t> words = Snippet(
       "mov.u32 %r2, %ctaid.x;\n"
       "setp.eq.s32 %p1, %r2, 1;\n"

@@ -33,7 +33,7 @@ std::string finding(const std::function<void()>& work) {
   return found;
 }
 
-TEST(Order, StreamsThatNothingOrdersRace) {
+TEST(Order, UnorderedStreams_Race) {
   for (const bool first_writes : {false, true}) {
     for (const bool then_writes : {false, true}) {
       AreaOrder area(64);
@@ -44,7 +44,7 @@ TEST(Order, StreamsThatNothingOrdersRace) {
   }
 }
 
-TEST(Order, AStreamIsInOrderItself) {
+TEST(Order, OneStream_InOrder) {
   AreaOrder area(64);
   EXPECT_EQ(finding([&] {
               access(&area, true);
@@ -53,14 +53,14 @@ TEST(Order, AStreamIsInOrderItself) {
             "");
 }
 
-TEST(Order, NeighboursAreOthers) {
+TEST(Order, NeighbouringBytes_Independent) {
   AreaOrder area(64);
   on_a_stream([&] { access(&area, true); });
   EXPECT_EQ(finding([&] { area.touch(12, 16, true, begin_operation()); }), "");
   EXPECT_NE(finding([&] { area.touch(0, 16, false, begin_operation()); }), "");
 }
 
-TEST(Order, EventsOrderStreams) {
+TEST(Order, Events_OrderStreams) {
   AreaOrder area(64);
   Mark before, after;
   on_a_stream([&] {
@@ -80,7 +80,7 @@ TEST(Order, EventsOrderStreams) {
             "");
 }
 
-TEST(Order, HostsThatHaveWaitedOrderStreams) {
+TEST(Order, HostsThatHaveWaited_OrderStreams) {
   AreaOrder area(64);
   Mark end;
   on_a_stream([&] {
@@ -103,7 +103,7 @@ TEST(Order, HostsThatHaveWaitedOrderStreams) {
 }
 
 /** Blocks of two kernels that run at the same time. */
-TEST(Order, WordsOrderBlocks) {
+TEST(Order, FlagsInMemory_OrderBlocks) {
   constexpr uint64_t kWord = 4096, kOther = 8192;
   Actor teller, hearer;
   on_a_stream([&] { teller = begin_operation(); });
@@ -119,7 +119,7 @@ TEST(Order, WordsOrderBlocks) {
   EXPECT_THROW(later.touch(0, 4, false, hearer), Finding);
 }
 
-TEST(Order, BlocksOfAKernelAreNotInOrder) {
+TEST(Order, BlocksOfAKernel_NotInOrder) {
   AreaOrder area(64);
   Actor first;
   on_a_stream([&] { first = begin_operation(); });

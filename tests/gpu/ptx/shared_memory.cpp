@@ -39,7 +39,7 @@ void SharedMemory::touch(Word* word, uint32_t thread, Access access) {
   const bool with_others = access == Access::atomic && word->atomic;
   if (written_now && word->writer != thread && !with_others) throw race(word->writer, "wrote");
   if (access != Access::write && word->written == 0) {
-    throw Finding("a word of shared memory is read that nobody has written");
+    throw Finding("a word of shared memory is read that was never written");
   }
   if (access == Access::read) {
     word->reader = read_now && word->reader != thread ? kSeveral : thread;

@@ -67,7 +67,7 @@ const std::map<std::string, Change>& differences() {
   return all;
 }
 
-TEST(Agreement, NamesADifferenceAtOnceOnAllRanks) {
+TEST(Agreement, Difference_NamedAtOnceOnAllRanks) {
   const LocalGroup group(3);
   for (int turn = 0; turn < 2; ++turn) {  // before the first call that works, and after it
     for (const auto& [field, change] : differences()) {
@@ -103,7 +103,7 @@ TEST(Agreement, Refusal_ReportedToOtherRanks) {
 }
 
 /** What streams, or this transport on them, do not do is refused on all ranks, in words. */
-TEST(Agreement, RefusesWhatIsNotThere) {
+TEST(Agreement, MissingFeatures_Refused) {
   const LocalGroup group(2);
   const struct {
     const char* quantizer;
@@ -128,7 +128,7 @@ TEST(Agreement, RefusesWhatIsNotThere) {
 }
 
 /** One rank calls with host memory, the others with a device's. */
-TEST(Agreement, NamesMemoryThatDiffers) {
+TEST(Agreement, DifferentKindsOfMemory_Named) {
   const LocalGroup group(3);
   const auto inputs = gradients(3, kCount, 9);
   for (int turn = 0; turn < 2; ++turn) {
@@ -150,7 +150,7 @@ TEST(Agreement, NamesMemoryThatDiffers) {
 }
 
 /** Host memory where there is a stream, and memory of another device. */
-TEST(Agreement, RefusesMemoryOfTheWrongPlace) {
+TEST(Agreement, MemoryOfAnotherDevice_Refused) {
   const LocalGroup group(2);
   expect_works(group);
   for (const bool other_device : {false, true}) {
@@ -178,7 +178,7 @@ TEST(Agreement, RefusesMemoryOfTheWrongPlace) {
   }
 }
 
-TEST(Agreement, NeedsADevice) {
+TEST(Agreement, NoDevice_Unsupported) {
   gqsgd_comm comm = nullptr;
   ASSERT_EQ(gqsgd_comm_create_local(1, "", &comm), GQSGD_OK);
   if (process_device(nullptr) == nullptr) {

@@ -37,7 +37,7 @@ std::string make_broken(gqsgd_comm comm, gqsgd_status expected, const std::strin
   return made.make(comm, usual()) == expected ? "" : "the next call says something else";
 }
 
-TEST(MissingRank, IsNamedInTime) {
+TEST(MissingRank, RankDoesNotCall_NamedInTime) {
   const LocalGroup group(3, "timeout_ms=300");
   EXPECT_EQ(group.run([](int, gqsgd_comm comm) { return make_ok(comm); }), "");
   const auto begun = Clock::now();
@@ -51,7 +51,7 @@ TEST(MissingRank, IsNamedInTime) {
   EXPECT_TRUE(late.untouched());
 }
 
-TEST(MissingRank, ThatIsGone) {
+TEST(MissingRank, RankIsGone_Named) {
   LocalGroup group(3);
   EXPECT_EQ(group.run([](int, gqsgd_comm comm) { return make_ok(comm); }), "");
   group.destroy(2);
@@ -61,7 +61,7 @@ TEST(MissingRank, ThatIsGone) {
             "");
 }
 
-TEST(Abort, EndsACallThatWaits) {
+TEST(Abort, WaitingCall_Ends) {
   const LocalGroup group(3);
   EXPECT_EQ(group.run([](int, gqsgd_comm comm) { return make_ok(comm); }), "");
   EXPECT_EQ(group.run([](int rank, gqsgd_comm comm) -> std::string {
@@ -73,9 +73,11 @@ TEST(Abort, EndsACallThatWaits) {
 }
 
 /** Memory is short on one rank, in whatever step: no rank hangs, and nothing is left. */
-TEST(Memory, IsShortAnywhere) { make_with_short_memory<LocalGroup>(usual(), some_values()); }
+TEST(Memory, AllocationFailsAnywhere_NoMemory) {
+  make_with_short_memory<LocalGroup>(usual(), some_values());
+}
 
-TEST(Memory, IsGivenBack) {
+TEST(Memory, Destroyed_GivenBack) {
   const size_t before = allocations_in_use();
   for (int k = 0; k < 10; ++k) {
     const LocalGroup group(3);
@@ -85,7 +87,7 @@ TEST(Memory, IsGivenBack) {
 }
 
 /** Peers may still read from the memory of a rank that has given up. */
-TEST(Memory, OfABrokenGroupOutlivesItsReaders) {
+TEST(Memory, BrokenGroup_KeptUntilReadersAreGone) {
   const size_t before = allocations_in_use();
   {
     LocalGroup group(2, "timeout_ms=300");
@@ -99,7 +101,7 @@ TEST(Memory, OfABrokenGroupOutlivesItsReaders) {
   EXPECT_EQ(allocations_in_use(), before);
 }
 
-TEST(Memory, IsReserved) {
+TEST(Memory, Reserved_NothingAllocated) {
   const LocalGroup group(2);
   EXPECT_EQ(group.run([](int, gqsgd_comm comm) -> std::string {
     const Quantizer quantizer(usual().quantizer);
@@ -119,7 +121,7 @@ TEST(Memory, IsReserved) {
 }
 
 /** Work before a call that takes longer than the timeout is no reason to give up. */
-TEST(SlowStream, IsNoFailure) {
+TEST(SlowStream, SlowStream_NoFailure) {
   const LocalGroup group(2, "timeout_ms=200");
   EXPECT_EQ(group.run([](int rank, gqsgd_comm comm) -> std::string {
     StreamCall made(some_values());
@@ -130,7 +132,7 @@ TEST(SlowStream, IsNoFailure) {
             "");
 }
 
-TEST(Refused, WhatStreamsDoNotDo) {
+TEST(Unsupported, UnsupportedCalls_Refused) {
   const LocalGroup group(2);
   EXPECT_EQ(group.run([](int, gqsgd_comm comm) -> std::string {
     StreamCall made(some_values());

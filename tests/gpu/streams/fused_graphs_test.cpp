@@ -37,7 +37,7 @@ struct Replayed {
   OwnStream stream;
 };
 
-TEST(FusedGraphs, AreOneKernelOfEachRank) {
+TEST(FusedGraphs, Replays_OneKernelOfEachRank) {
   for (const int ranks : {2, 5, 8}) {
     const LocalGroup group(ranks);
     const Values expected = expected_of(usual("blocks-8"), 1, ranks);
@@ -77,7 +77,7 @@ TEST(FusedGraphs, Graphs_NeedNoHostAgreement) {
 }
 
 /** Two graphs, and calls by kernels and by stages, on streams of their own; no host waits. */
-TEST(FusedGraphs, GoWithCallsOfAllKinds) {
+TEST(FusedGraphs, CallsOfAllKinds_SameBits) {
   constexpr int kRanks = 3;
   const LocalGroup group(kRanks);
   const Operation kinds[] = {usual("paper-gl8"), usual("blocks-8"), usual("paper-ge4"),
@@ -121,7 +121,7 @@ TEST(FusedGraphs, GoWithCallsOfAllKinds) {
 }
 
 /** Calls on host memory and on the device count on, and so does what is captured later. */
-TEST(FusedGraphs, CountWithCallsOnHostMemory) {
+TEST(FusedGraphs, CallsOnHostMemory_CountersAgree) {
   constexpr int kRanks = 2;
   const LocalGroup group(kRanks);
   const std::vector<Values> same = inputs_of(0, kRanks);
@@ -197,7 +197,7 @@ TEST(FusedGraphs, NoFreeBlocks_Refused) {
 }
 
 /** Kernels of graphs need queues of their own; others need no more than one for each rank. */
-TEST(FusedGraphs, RefuseWhereRanksShareQueues) {
+TEST(FusedGraphs, RanksShareQueues_Refused) {
   set_fused_queues(5);
   {
     const LocalGroup pair(2), three(3);
@@ -232,7 +232,7 @@ TEST(FusedGraphs, RefuseWhereRanksShareQueues) {
 }
 
 /** Graphs of different calls, whose kernels have as many blocks: found, and nothing is written. */
-TEST(FusedGraphs, OfDifferentCallsAreFound) {
+TEST(FusedGraphs, DifferentCalls_Found) {
   constexpr int kRanks = 3;
   const LocalGroup group(kRanks);
   const Values expected = expected_of(usual(), 9, kRanks);
@@ -259,7 +259,7 @@ TEST(FusedGraphs, OfDifferentCallsAreFound) {
 }
 
 /** A rank replays once less: the others leave in time, and so does all that comes later. */
-TEST(LostReplay, IsNamedInTime) {
+TEST(LostReplay, Timeout_NamedInTime) {
   constexpr int kRanks = 3;
   const LocalGroup group(kRanks);
   std::barrier all(kRanks);

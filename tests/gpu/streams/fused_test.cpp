@@ -38,7 +38,7 @@ uint32_t kernels_of(const LocalGroup& group, const char* quantizer, size_t value
   return fused_kernels_enqueued() - before;
 }
 
-TEST(Fused, IsOneKernelOfEachRank) {
+TEST(Fused, Call_OneKernelOfEachRank) {
   for (const int ranks : {1, 2, 3, 4, 5, 6, 7, 8}) {
     const LocalGroup group(ranks);
     for (const char* quantizer :
@@ -49,7 +49,7 @@ TEST(Fused, IsOneKernelOfEachRank) {
   }
 }
 
-TEST(Fused, IsLeftToStagesWhereThereIsNoSuchKernel) {
+TEST(Fused, NoSuchKernel_MadeByStages) {
   const LocalGroup group(3);
   for (const char* quantizer :
        {"none", "paper-gl8,block=64", "rotated-8", "paper-gl8,norm=2:2", "paper-gl8,norm=inf:2",
@@ -64,7 +64,7 @@ TEST(Fused, IsLeftToStagesWhereThereIsNoSuchKernel) {
 }
 
 /** The same moves by the stages. */
-TEST(Fused, HasTheBitsOfScheduleHierarchical) {
+TEST(Fused, ScheduleHierarchical_SameBits) {
   const LocalGroup group(4);
   EXPECT_EQ(group.run([&](int rank, gqsgd_comm comm) {
     std::string found;
@@ -86,7 +86,7 @@ TEST(Fused, HasTheBitsOfScheduleHierarchical) {
 }
 
 /** Calls that are fused and calls that are not, alternately, and no host waits between them. */
-TEST(Fused, GoesWithOtherCalls) {
+TEST(Fused, OtherCalls_SameBits) {
   const LocalGroup group(4);
   std::vector<Operation> calls;
   for (size_t k = 0; k < 40; ++k) {
@@ -104,7 +104,7 @@ TEST(Fused, GoesWithOtherCalls) {
 }
 
 /** NaN, infinity and zeros say what the whole result is. */
-TEST(Fused, OfValuesThatAreNotFinite) {
+TEST(Fused, NonfiniteValues_SameBits) {
   const LocalGroup group(3);
   for (const float special : {std::nanf(""), std::numeric_limits<float>::infinity(), 0.0f}) {
     auto inputs = std::vector<Values>(3, Values(6000, 0.0f));
@@ -121,7 +121,7 @@ TEST(Fused, OfValuesThatAreNotFinite) {
 }
 
 /** Groups share a device: each takes half of what is left, until there is too little. */
-TEST(Share, IsHalfOfWhatIsLeft) {
+TEST(FusedShare, OneDevice_HalfOfWhatIsLeft) {
   set_fused_blocks_at_once(16);
   {
     const LocalGroup first(4);  // 2 blocks each
@@ -137,7 +137,7 @@ TEST(Share, IsHalfOfWhatIsLeft) {
   set_fused_blocks_at_once(kFusedBlocks);
 }
 
-TEST(Share, OfSeveralDevices) {
+TEST(FusedShare, SeveralDevices_EachOfItsOwn) {
   set_fused_blocks_at_once(4);
   const LocalGroup group(5);  // two ranks on devices 0 and 1, one on device 2
   const Calls calls(5, {direct(), direct(), direct()}, {9000, 200, 5000});
@@ -153,7 +153,7 @@ TEST(Share, OfSeveralDevices) {
 }
 
 /** A kernel that never begins: the others leave in time, and the group is broken on all ranks. */
-TEST(LostKernel, IsNamedByTheNextCall) {
+TEST(LostKernel, NextCall_NamesIt) {
   const LocalGroup group(3, "timeout_ms=300");
   EXPECT_EQ(make_direct(group), "");
   lose_fused_kernels_of(1);
@@ -179,7 +179,7 @@ TEST(LostKernel, IsNamedByTheNextCall) {
   lose_fused_kernels_of(-1);
 }
 
-TEST(LostKernel, EndsARequest) {
+TEST(LostKernel, Request_Ends) {
   const LocalGroup group(3, "timeout_ms=300");
   lose_fused_kernels_of(2);
   EXPECT_EQ(group.run([](int rank, gqsgd_comm comm) -> std::string {
@@ -198,7 +198,7 @@ TEST(LostKernel, EndsARequest) {
 }
 
 /** Without a deadline an abort is what ends them. */
-TEST(LostKernel, IsNotWaitedForAfterAnAbort) {
+TEST(LostKernel, AfterAnAbort_NotWaitedFor) {
   const LocalGroup group(3, "timeout_ms=-1");
   lose_fused_kernels_of(1);
   EXPECT_EQ(group.run([](int rank, gqsgd_comm comm) -> std::string {
@@ -217,7 +217,7 @@ TEST(LostKernel, IsNotWaitedForAfterAnAbort) {
   lose_fused_kernels_of(-1);
 }
 
-TEST(LostKernel, DoesNotKeepARankFromLeaving) {
+TEST(LostKernel, Destroy_DoesNotWait) {
   const size_t before = allocations_in_use();
   {
     const LocalGroup group(2, "timeout_ms=300");

@@ -48,7 +48,7 @@ class LogLines {
   std::string lines_;
 };
 
-TEST(Direct, IsTheWayOfProcessesThatCan) {
+TEST(IpcCopies, ProcessesThatCan_CopyDirectly) {
   const UseHostDevice device;
   for (const int ranks : {1, 2, 3, 8}) {
     const Calls two = calls(ranks, {5000, 77});
@@ -66,7 +66,7 @@ TEST(Direct, IsTheWayOfProcessesThatCan) {
 }
 
 /** A call without words is nothing to agree on ways in. */
-TEST(Direct, IsChosenInTheFirstCallThatHasWords) {
+TEST(IpcCopies, FirstCallWithCodes_DecidesTheWay) {
   const UseHostDevice device;
   const Calls all = calls(3, {0, 0, 900, 0, 1});
   EXPECT_EQ(run_processes(3, kOptions,
@@ -77,7 +77,7 @@ TEST(Direct, IsChosenInTheFirstCallThatHasWords) {
             "");
 }
 
-TEST(Growth, FreesMemoryThatPeersHaveClosed) {
+TEST(IpcGrowth, MemoryClosedByPeers_Freed) {
   const UseHostDevice device;
   const std::vector<Calls> turns = {calls(2, {1000}), calls(2, {1500000}), calls(2, {10}),
                                     calls(2, {4000000}), calls(2, {1000, 1000})};
@@ -116,29 +116,29 @@ void expect_staged(const std::function<void(int rank)>& break_rank, const std::s
             "");
 }
 
-TEST(Staged, WhereADeviceSharesNoMemory) {
+TEST(StagedCopies, DeviceSharesNoMemory_ThroughHostMemory) {
   expect_staged([](int) { use_device(&host_device_alone()); },
                 "the device of rank 0 shares no memory between processes");
 }
-TEST(Staged, WhereTheDeviceOfOneRankSharesNoMemory) {
+TEST(StagedCopies, DeviceOfOneRankSharesNoMemory_ThroughHostMemory) {
   expect_staged([](int rank) { use_device(rank == 2 ? &host_device_alone() : &host_device()); },
                 "the device of rank 2 shares no memory between processes");
 }
-TEST(Staged, WhereOneRankCannotExport) {
+TEST(StagedCopies, OneRankCannotExport_ThroughHostMemory) {
   expect_staged([](int rank) { refuse_exports(rank == 1); },
                 "rank 1 cannot export its memory: the double exports nothing");
 }
-TEST(Staged, WhereOneRankCannotOpen) {
+TEST(StagedCopies, OneRankCannotOpen_ThroughHostMemory) {
   expect_staged([](int rank) { refuse_opens(rank == 2); },
                 "rank 2 cannot open the memory of rank 0: the double opens nothing");
 }
-TEST(Staged, WhereOneRankIsInAnotherDomain) {
+TEST(StagedCopies, OneRankInAnotherDomain_ThroughHostMemory) {
   expect_staged([](int rank) { move_to_domain(rank == 1 ? 7 : 1); },
                 "rank 1 is in another PID namespace than rank 0");
 }
 
 /** Memory cannot be opened in the process that exported it. */
-TEST(Staged, WhereRanksAreThreadsOfOneProcess) {
+TEST(StagedCopies, RanksAreThreadsOfOneProcess_ThroughHostMemory) {
   const UseHostDevice device;
   const Calls one = calls(2, {1234});
   EXPECT_EQ(run_processes(1, kOptions,
@@ -161,7 +161,7 @@ TEST(Staged, WhereRanksAreThreadsOfOneProcess) {
 }
 
 /** Who leaves first frees nothing that the other has open; it is freed when that one has left. */
-TEST(Leaving, FreesMemoryThatPeersHaveClosed) {
+TEST(IpcLeaving, MemoryClosedByPeers_Freed) {
   const UseHostDevice device;
   const Calls one = calls(2, {1234}), alone = calls(1, {10});
   gqsgd_unique_id ids[3];
@@ -207,7 +207,7 @@ size_t descriptors_open() {
 }
 
 /** Groups that come and go cost nothing, in any order of leaving. */
-TEST(Leaving, LeavesNothingBehind) {
+TEST(IpcLeaving, Destroyed_NothingLeftBehind) {
   const UseHostDevice device;
   const Calls one = calls(2, {1234}), alone = calls(1, {10});
   std::vector<gqsgd_unique_id> ids(40);
@@ -264,15 +264,15 @@ void expect_broken(void (*refuse)(bool), const std::string& own_sentence) {
             "");
 }
 
-TEST(Failure, OfALaterExportIsNamed) {
+TEST(IpcFailure, LaterExport_Named) {
   expect_broken(refuse_exports, "rank 1 cannot export its memory: the double exports nothing");
 }
-TEST(Failure, OfALaterOpeningIsNamed) {
+TEST(IpcFailure, LaterOpening_Named) {
   expect_broken(refuse_opens, "rank 1 cannot open the memory of rank 0: the double opens nothing");
 }
 
 /** What a peer writes is used to reach no memory but its own. */
-TEST(Failure, OfAPeerThatScribblesIsNamed) {
+TEST(IpcFailure, PeerOverwritesControlWords_Named) {
   const UseHostDevice device;
   const Calls first = calls(2, {1000});
   EXPECT_EQ(run_processes(2, kOptions,
@@ -295,7 +295,7 @@ TEST(Failure, OfAPeerThatScribblesIsNamed) {
 }
 
 /** The tests above see a host that does not wait for its stream. */
-TEST(Mutation, HostThatDoesNotWaitChangesBits) {
+TEST(Mutation, HostDoesNotWait_WrongBits) {
   const UseHostDevice device;
   const auto inputs = gradients(2, 1000, 4);
   const Values expected = simulate(usual(), inputs);

@@ -35,21 +35,21 @@ void expect_same_bits(const std::vector<const char*>& formats,
 const std::vector<const char*> kPlain(std::begin(kPresets), std::end(kPresets));
 const std::vector<gqsgd_schedule> kAll(std::begin(kSchedules), std::end(kSchedules));
 
-TEST(SameBits, OfThePresets) { expect_same_bits(kPlain, kAll, "timeout_ms=20000"); }
-TEST(SameBits, OfThePresetsInChunks) {
+TEST(SameBits, Presets_SameBits) { expect_same_bits(kPlain, kAll, "timeout_ms=20000"); }
+TEST(SameBits, PresetsInChunks_SameBits) {
   expect_same_bits(kPlain, kAll, "timeout_ms=20000,chunk_value_count=64");
 }
-TEST(SameBits, ThroughHostMemory) {
+TEST(SameBits, ThroughHostMemory_SameBits) {
   expect_same_bits({"paper-gl8", "paper-ge4", "paper-ge8,block=64"}, kAll,
                    "timeout_ms=20000,chunk_value_count=64", host_device_alone());
 }
-TEST(SameBits, OfBlocksAndOwnersThatEncodeAgain) {
+TEST(SameBits, BlocksAndReencodedByOwners_SameBits) {
   expect_same_bits({"paper-gl8,block=32", "blocks-8", "rotated-4-8", "paper-gl8,norm=2:2"},
                    {GQSGD_SCHEDULE_DIRECT}, "timeout_ms=20000,chunk_value_count=256");
 }
 
 /** Norms of order 2 make most codes zero. */
-TEST(SameBits, OfLists) {
+TEST(SameBits, SparseEntries_SameBits) {
   for (const Device* device : {&host_device(), &host_device_alone()}) {
     for (const int ranks : {2, 3, 5}) {
       std::vector<Calls> all;
@@ -86,7 +86,7 @@ void expect_same_bits_beside_host_memory(const Operation& call) {
             "");
 }
 
-TEST(SameBits, BesideCallsOnHostMemory) {
+TEST(SameBits, BetweenCallsOnHostMemory_SameBits) {
   expect_same_bits_beside_host_memory({"paper-gl8"});
   expect_same_bits_beside_host_memory({"paper-gl4,norm=2:2", GQSGD_SCHEDULE_SPARSE});
 }
@@ -110,13 +110,13 @@ void expect_dead_rank_named(const Device& of_tests, int life_ms) {
   EXPECT_EQ(said[2], "PEER_LOST");
 }
 
-TEST(DeadRank, IsNamed) {
+TEST(DeadRank, Direct_Named) {
   for (const int life_ms : {200, 203, 211, 229}) expect_dead_rank_named(host_device(), life_ms);
 }
-TEST(DeadRank, IsNamedThroughHostMemory) { expect_dead_rank_named(host_device_alone(), 200); }
+TEST(DeadRank, ThroughHostMemory_Named) { expect_dead_rank_named(host_device_alone(), 200); }
 
 /** Here the host waits for its stream, and says so when that takes too long. */
-TEST(SlowStream, IsATimeout) {
+TEST(SlowStream, SlowStream_Timeout) {
   const UseHostDevice device;
   EXPECT_EQ(run_processes(2, "timeout_ms=300",
                           [](int rank, gqsgd_comm comm) -> std::string {

@@ -28,21 +28,25 @@ const std::vector<const char*> kBlocks(std::begin(kBlockFormats), std::end(kBloc
 const std::vector<const char*> kWide(std::begin(kWideFormats), std::end(kWideFormats));
 const std::vector<gqsgd_schedule> kAll(std::begin(kSchedules), std::end(kSchedules));
 
-TEST(SameBits, OfThePresets) { expect_same_bits(kPlain, kAll); }
-TEST(SameBits, OfThePresetsInChunks) { expect_same_bits(kPlain, kAll, ",chunk_value_count=64"); }
-TEST(SameBits, OfBlocksAndRotations) { expect_same_bits(kBlocks, kAll); }
-TEST(SameBits, OfBlocksInChunks) { expect_same_bits(kBlocks, kAll, ",chunk_value_count=128"); }
-TEST(SameBits, OfWhatOwnersEncodeAgain) {
+TEST(SameBits, Presets_SameBits) { expect_same_bits(kPlain, kAll); }
+TEST(SameBits, PresetsInChunks_SameBits) {
+  expect_same_bits(kPlain, kAll, ",chunk_value_count=64");
+}
+TEST(SameBits, BlocksAndRotations_SameBits) { expect_same_bits(kBlocks, kAll); }
+TEST(SameBits, BlocksInChunks_SameBits) {
+  expect_same_bits(kBlocks, kAll, ",chunk_value_count=128");
+}
+TEST(SameBits, ReencodedByOwners_SameBits) {
   const std::vector<gqsgd_schedule> wide = {GQSGD_SCHEDULE_DIRECT, GQSGD_SCHEDULE_AUTO,
                                             GQSGD_SCHEDULE_HIERARCHICAL};
   expect_same_bits(kWide, wide);
   expect_same_bits(kWide, {GQSGD_SCHEDULE_DIRECT}, ",chunk_value_count=256");
 }
-TEST(SameBits, OfOtherNorms) {
+TEST(SameBits, OtherNorms_SameBits) {
   expect_same_bits({"paper-gl8,norm=2:2", "paper-ge8,norm=inf:2", "paper-gl4,norm=1:inf"}, kAll);
 }
 
-TEST(SameBits, OfEveryElementType) {
+TEST(SameBits, EveryElementType_SameBits) {
   for (const int ranks : {2, 3}) {
     const LocalGroup group(ranks);
     EXPECT_EQ(group.run([&](int rank, gqsgd_comm comm) {
@@ -56,8 +60,8 @@ TEST(SameBits, OfEveryElementType) {
           found += compare_typed(comm, rank, ranks, call, dtype, 1001);
         }
         for (const char* format : {"paper-gl4,norm=2:2", "paper-ge4,norm=2:2", "paper-ge8"}) {
-          const Operation lists{format, GQSGD_SCHEDULE_SPARSE, dtype % 2 ? GQSGD_SUM : GQSGD_MEAN};
-          found += compare_typed(comm, rank, ranks, lists, dtype, 20001);
+          const Operation sparse{format, GQSGD_SCHEDULE_SPARSE, dtype % 2 ? GQSGD_SUM : GQSGD_MEAN};
+          found += compare_typed(comm, rank, ranks, sparse, dtype, 20001);
         }
       }
       return found;
@@ -67,7 +71,7 @@ TEST(SameBits, OfEveryElementType) {
 }
 
 /** Memory, events and streams are those of each rank's own device. */
-TEST(SameBits, OnSeveralDevices) {
+TEST(SameBits, SeveralDevices_SameBits) {
   const LocalGroup group(5);
   for (const char* format : kPlain) {
     const Calls calls(5, calls_of(format, kAll), {1000, 77});
@@ -83,7 +87,7 @@ TEST(SameBits, OnSeveralDevices) {
 }
 
 /** Buckets of one step after another; no host ever waits for a device. */
-TEST(SameBits, OfStepsOfATraining) {
+TEST(SameBits, StepsOfATraining_SameBits) {
   const LocalGroup group(4);
   std::vector<Operation> calls;
   for (uint64_t step = 0; step < 12; ++step) {
@@ -102,7 +106,7 @@ TEST(SameBits, OfStepsOfATraining) {
 }
 
 /** More kinds of calls than are kept. */
-TEST(SameBits, OfManyKindsOfCalls) {
+TEST(SameBits, ManyKindsOfCalls_SameBits) {
   const LocalGroup group(2);
   std::vector<size_t> value_counts;
   for (size_t k = 1; k <= 70; ++k) value_counts.push_back(13 * k);
@@ -115,7 +119,7 @@ TEST(SameBits, OfManyKindsOfCalls) {
 }
 
 /** Streams never wait for what has not been enqueued: ranks may share one. */
-TEST(SameBits, OfRanksOnOneStream) {
+TEST(SameBits, RanksOnOneStream_SameBits) {
   const LocalGroup group(4);
   const OwnStream stream;
   constexpr size_t kCount = 20000;
@@ -143,7 +147,7 @@ TEST(SameBits, OfRanksOnOneStream) {
 }
 
 /** Host memory and device memory alternately, also behind a request. */
-TEST(SameBits, BesideCallsOnHostMemory) {
+TEST(SameBits, BetweenCallsOnHostMemory_SameBits) {
   const LocalGroup group(3);
   const auto inputs = gradients(3, 500, 4);
   Operation call;
@@ -178,7 +182,7 @@ TEST(SameBits, BesideCallsOnHostMemory) {
 }
 
 /** Requests on streams and on host memory alternately, waited for in any order. */
-TEST(SameBits, OfRequests) {
+TEST(SameBits, Requests_SameBits) {
   const LocalGroup group(3);
   const auto inputs = gradients(3, 500, 4);
   Operation call;
@@ -213,7 +217,7 @@ TEST(SameBits, OfRequests) {
 }
 
 /** While a stream is busy with other work a call returns at once. */
-TEST(Enqueued, ReturnsBeforeItIsExecuted) {
+TEST(Enqueued, Call_ReturnsBeforeItIsExecuted) {
   const LocalGroup group(2);
   const auto inputs = gradients(2, 500, 3);
   Operation call;
@@ -230,7 +234,7 @@ TEST(Enqueued, ReturnsBeforeItIsExecuted) {
 }
 
 /** Schedule hierarchical, on one node, is the moves of direct by stages and copies. */
-TEST(Counters, SayWhatWasCopied) {
+TEST(Counters, Copies_Counted) {
   for (const gqsgd_schedule schedule : {GQSGD_SCHEDULE_HIERARCHICAL, GQSGD_SCHEDULE_DIRECT}) {
     const LocalGroup group(2);
     const auto inputs = gradients(2, 4096, 3);

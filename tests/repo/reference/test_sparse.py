@@ -9,7 +9,7 @@ from gqsgd_reference.floats import FLT_MAX, bits, float32_of
 from gqsgd_reference.header import Header, header_words
 from gqsgd_reference.levels import Format
 from gqsgd_reference.random import Call
-from gqsgd_reference.sparse import GAP_COUNT, add_lists, lanes_of, lists_pay, select
+from gqsgd_reference.sparse import GAP_COUNT, add_entries, entries_pay, lanes_of, select
 from gqsgd_reference.words import pack
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -60,11 +60,11 @@ def test_long_gaps_take_fillers(levels, gap, entry_count):
     assert np.array_equal(lanes_of(form, entries, len(lanes)), lanes)
 
 
-def test_lists_pay_up_to_the_bytes_of_direct():
-    form = form_of("linear", 8)  # 12 values: 3 words; 3 lists of 2 entries take 2 * 3 words
-    assert lists_pay(form, [[0] * 2, [], [0]], 12)
-    assert not lists_pay(form, [[0] * 3, [], []], 12)
-    assert lists_pay(form, [[], [], []], 0)
+def test_entries_pay_up_to_the_bytes_of_direct():
+    form = form_of("linear", 8)  # 12 values: 3 words; 3 ranks of 2 entries take 2 * 3 words
+    assert entries_pay(form, [[0] * 2, [], [0]], 12)
+    assert not entries_pay(form, [[0] * 3, [], []], 12)
+    assert entries_pay(form, [[], [], []], 0)
 
 
 def exact_value(form, lane):
@@ -82,8 +82,8 @@ def exact_value(form, lane):
 def test_sums_are_exact_but_for_rounding(levels, bits_, _combine, op, norm):
     form = form_of(levels, bits_)
     ranks = [some_lanes(form, 200, 0.3, seed) for seed in range(3)]
-    lists = [select(form, pack(lanes, bits_), 200) for lanes in ranks]
-    values = add_lists(form, lists, np.float32(norm), 200, op)
+    ranks_entries = [select(form, pack(lanes, bits_), 200) for lanes in ranks]
+    values = add_entries(form, ranks_entries, np.float32(norm), 200, op)
     for place, lanes in enumerate(zip(*ranks)):
         levels_here = [exact_value(form, lane) for lane in lanes]
         unit = Fraction(float(np.float32(norm))) / (3 if op == "mean" else 1)
@@ -102,11 +102,11 @@ def test_the_top_of_a_mean_is_finite_and_exact_cancellation_is_positive_zero():
         bottom = 0 if levels == "linear" else 2 * form.largest_code + 1
         zero = form.s if levels == "linear" else 0
         tops = [select(form, pack([top, top], bits_), 2)] * 7
-        assert np.all(add_lists(form, tops, FLT_MAX, 2, "mean") >= FLT_MAX * np.float32(0.999999))
-        assert np.all(np.isfinite(add_lists(form, tops, FLT_MAX, 2, "mean")))
+        assert np.all(add_entries(form, tops, FLT_MAX, 2, "mean") >= FLT_MAX * np.float32(0.999999))
+        assert np.all(np.isfinite(add_entries(form, tops, FLT_MAX, 2, "mean")))
         pair = [select(form, pack([lane], bits_), 1) for lane in (top, bottom)]
         rest = [select(form, pack([zero], bits_), 1)] * 5
-        assert bits(add_lists(form, pair + rest, np.float32(1), 1, "sum"))[0] == 0
+        assert bits(add_entries(form, pair + rest, np.float32(1), 1, "sum"))[0] == 0
 
 
 @pytest.mark.parametrize("levels, bits_, combine", FORMATS)
@@ -151,7 +151,7 @@ def test_results_are_unbiased_over_seeds():
     {"levels": "none", "bits": 32, "combine": "sum"}, {"block": 32}, {"rotate": "hadamard"},
     {"block": 32, "rescale": True}, {"rounding_down": "subtractive"}, {"bits_down": 4},
     {"levels": "exponential", "combine": "sum", "mantissa_bits": 2}))
-def test_formats_that_lists_cannot_stand_for_are_refused(fields):
+def test_formats_without_sparse_entries_are_refused(fields):
     with pytest.raises(ValueError, match="sparse"):
         Request(**{"schedule": "sparse", "levels": "linear", "bits": 8, "combine": "exact",
                    **fields})

@@ -3,7 +3,7 @@
 import re
 
 # Longest matching prefix first decides. A folder may always include its own files.
-ROOMS = {
+FOLDERS = {
     "include/": [],
     "include/gqsgd.h": [],
     "include/gqsgd_log.h": ["include/gqsgd.h"],
@@ -85,19 +85,19 @@ _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"([^"]+)"|<([^>]+)>)', re.
 def violations(name, text):
     """Sentences on every include of file `name` that the rule forbids."""
     found = []
-    room = max((prefix for prefix in ROOMS if name.startswith(prefix)), key=len, default=None)
-    if room is None:
-        return [f"{name}: stands in no room of tests/repo/tidy/include_rule.py"]
+    folder = max((prefix for prefix in FOLDERS if name.startswith(prefix)), key=len, default=None)
+    if folder is None:
+        return [f"{name}: is in no folder of tests/repo/tidy/include_rule.py"]
     for quoted, angled in _INCLUDE.findall(text):
         target = _repository_path(name, quoted or angled)
         if target is not None:
-            if not target.startswith((room, *ROOMS[room])) or _is_closed(name, target):
-                found.append(f"{name}: {room} may not include {target}")
+            if not target.startswith((folder, *FOLDERS[folder])) or _is_closed(name, target):
+                found.append(f"{name}: {folder} may not include {target}")
         elif quoted:
             found.append(f"{name}: \"{quoted}\" is not a path from the root of the repository")
         for pattern, places in FOREIGN.items():
             if angled and re.fullmatch(pattern, angled) and not name.startswith(places):
-                found.append(f"{name}: <{angled}> belongs to {', '.join(places) or 'no room'}")
+                found.append(f"{name}: <{angled}> belongs to {', '.join(places) or 'no folder'}")
     return found
 
 

@@ -1,21 +1,18 @@
-"""Words that were nicknames here and are no longer used: docs/STYLE.md says what to say instead."""
+"""Words that are no longer used here: docs/STYLE.md says what to say instead."""
 
 import re
 
-# Nicknames: they stand nowhere, neither in names nor in sentences.
+# They stand nowhere, neither in names nor in sentences.
 BANNED = frozenset(
     "board boards desk desks bell bells guest guests seat seats seated lifeline lifelines "
     "doom dooms doomed bequeath bequeaths bequeathed octet octets invitation invitations "
-    "stranger strangers roster planted".split())
-
-# Names only, so far: sentences that have them are rewritten page by page.
-BANNED_IN_NAMES = BANNED | frozenset("whoever sooner".split())
+    "stranger strangers roster planted whoever nobody somebody sooner".split())
 
 # Ordinary words that were nicknames as well: the reviewer of a change looks at them.
 ORDINARY = frozenset(
     "list lists turn turns host hosts room rooms door meeting meetings meet visit visits entry "
-    "flight drive drives text texts said say tell told hear heard part phase lag verdict nobody "
-    "somebody program".split())
+    "flight drive drives text texts said say tell told hear heard part phase lag verdict "
+    "program".split())
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
@@ -30,7 +27,7 @@ def banned_names(path, code):
     """Sentences on identifiers of a file's code, and on its path, that have a retired word."""
     names = sorted(set(_NAME.findall(code)))
     return [f"{path}: {name} has the retired word '{part}'" for name in (path, *names)
-            for part in parts_of(name) if part in BANNED_IN_NAMES]
+            for part in parts_of(name) if part in BANNED]
 
 
 def banned_sentences(path, text):

@@ -42,5 +42,7 @@ def test_a_retired_word_is_seen():
     assert banned_names("src/bell.h", "") == ["src/bell.h: src/bell.h has the retired word 'bell'"]
     assert banned_sentences("a.md", "fine\nthe Board, and a desk\n") == [
         "a.md:2: the retired word 'Board'", "a.md:2: the retired word 'desk'"]
+    assert banned_sentences("a.md", "so that nobody\nwaits\n") == [
+        "a.md:1: the retired word 'nobody'"]
     assert banned_sentences("a.md", "dashboards and keyboards\n") == []
     assert ordinary_counts(["the list, the List"])["list"] == 2

@@ -76,7 +76,7 @@ def test_bytes_are_what_ranks_send(library, rank_count, value_count):
 
     x = np.ones(value_count, np.float32)
     for scheme in SCHEMES:
-        quantizer = gqsgd.Quantizer(scheme.text)
+        quantizer = gqsgd.Quantizer(scheme.spec)
 
         def sent(comm, quantizer=quantizer, schedule=scheme.schedule):
             comm.allreduce(x, quantizer, schedule=schedule)

@@ -52,6 +52,40 @@ def test_every_contender_has_a_row_and_no_host_is_left(namespaces, netbench, tmp
     assert rows["blocks-8"]["limit_seconds"] > rows["blocks-8"]["passes_seconds"] > 0
 
 
+@pytest.fixture
+def net_lib(root, monkeypatch):
+    monkeypatch.syspath_prepend(str(root / "tools"))
+    monkeypatch.syspath_prepend(str(root / "bindings/python"))
+    import net_lib.bench
+    import net_lib.command
+    import net_lib.report
+
+    return net_lib
+
+
+def test_floats_of_16_bits_over_gloo_have_rows_of_half_the_bytes(net_lib):
+    arguments = net_lib.command.parse_arguments(["--count", "1000", "--hosts", "4"])
+    before = {"float32": {"seconds": [4.0, 6.0], "nmse": 1e-15},
+              "float16": {"seconds": [2.0, 3.0], "nmse": 1e-7},
+              "bfloat16": {"seconds": [2.5, 3.5], "nmse": 6e-6}}
+    after = {dtype: {"seconds": [9.0], "nmse": 0.0} for dtype in before}
+    rows = net_lib.bench.gloo_rows(arguments, before, after)
+    assert [row["name"] for row in rows] == ["Gloo float32", "Gloo float16", "Gloo bfloat16"]
+    assert [row["bytes"] for row in rows] == [6000, 3000, 3000]
+    assert [row["seconds"] for row in rows] == [6.0, 3.0, 3.5]
+    assert [row["nmse"] for row in rows] == [1e-15, 1e-7, 6e-6]
+
+
+def test_a_page_has_the_cells_of_the_table(net_lib):
+    row = {"name": "blocks-8", "bytes": 2e6, "seconds": 0.01, "speedup": 4.0, "nmse": 1e-4,
+           "limit_seconds": 0.008}
+    run = {"rate": "200mbit", "hosts": 4, "count": 1000, "rows": [row]}
+    section = net_lib.report.markdown(run)
+    assert section.startswith("## 4 hosts, 200 Mbit/s\n")
+    assert section.endswith("| `blocks-8` | 2.00 | 10.0 | 4.00x | 1.0e-04 | 8.0 | 1.25 |\n")
+    assert "4.00x" in net_lib.report.table(run)
+
+
 @pytest.mark.parametrize("after_s", [0, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1])
 def test_a_terminated_run_leaves_no_host(namespaces, root, build_directory, after_s):
     """Hosts are still being made in most of these."""

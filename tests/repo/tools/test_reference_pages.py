@@ -32,9 +32,17 @@ def titles(page):
 
 def test_every_function_of_the_headers_has_an_entry(root, reference):
     text = "".join(path.read_text() for path in (root / "include").glob("*.h"))
-    declared = re.findall(r"^GQSGD_API .*?(gqsgd_\w+)\(", text, re.MULTILINE)
+    declared = re.findall(r"^(?:const char \*|[a-z]\w* )(gqsgd_\w+)\(", text, re.MULTILINE)
     assert len(declared) > 50
     assert set(declared) - titles(reference.c_page(root)) == set()
+
+
+def test_sections_prose_and_types_of_the_headers_are_in_the_reference(root, reference):
+    page = reference.c_page(root)
+    for found in ("### Communicators\n", "#### gqsgd_config\n", "#### gqsgd_op\n",
+                  "#### gqsgd_comm_rank, gqsgd_comm_size\n", "Every rank makes the same calls",
+                  "#define GQSGD_STATUS_TABLE(X)"):
+        assert page.count(found) == 1, found
 
 
 def test_every_name_that_python_exports_has_an_entry(root, reference):

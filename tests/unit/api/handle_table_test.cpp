@@ -41,7 +41,7 @@ TEST(HandleTable, Access_HoldsUpTheRemovalOfItsObjectAlone) {
   EXPECT_TRUE(removed);
 }
 
-TEST(HandleTable, TokensStayWhatTheyAreWhileTheTableGrows) {
+TEST(HandleTable, TableGrows_TokensStayValid) {
   Table& table = made_table();
   std::vector<uintptr_t> tokens;
   for (int k = 0; k < 1000; ++k) tokens.push_back(table.add(std::make_shared<int>(k)));

@@ -34,7 +34,7 @@ class TwoRanks : public testing::Test {
   ProgressLoop loops_[kRanks];
 };
 
-TEST_F(TwoRanks, RefusalThatOneRankHasReadLeavesBothUsable) {
+TEST_F(TwoRanks, RefusalReadByOneRank_BothUsable) {
   loops_[0].begin(endpoints_[0], calls_[0], Status());
   loops_[1].begin(endpoints_[1], calls_[1], fail(GQSGD_INVALID_ARGUMENT, "no"));
   for (ProgressLoop& loop : loops_) EXPECT_TRUE(loop.advance());
@@ -45,7 +45,7 @@ TEST_F(TwoRanks, RefusalThatOneRankHasReadLeavesBothUsable) {
 
 // Rank 1 has read all headers and finds no memory; rank 0 receives the failure while it still reads
 // them.
-TEST_F(TwoRanks, PeerThatBreaksOffBeforeThisRankHasAgreedBreaksIt) {
+TEST_F(TwoRanks, PeerAbortsBeforeAgreement_Broken) {
   for (uint32_t rank = 0; rank < kRanks; ++rank) {
     calls_[rank].value_count = uint64_t{1} << 61;
     loops_[rank].begin(endpoints_[rank], calls_[rank], Status());
@@ -58,15 +58,16 @@ TEST_F(TwoRanks, PeerThatBreaksOffBeforeThisRankHasAgreedBreaksIt) {
   EXPECT_EQ(endpoints_[0].failure.get().code(), GQSGD_REMOTE_ERROR);
 }
 
-TEST_F(TwoRanks, HeaderWithAStatusThatIsNoneIsProtocolOfItsRank) {
+TEST_F(TwoRanks, UnknownStatusInAControlMessage_ProtocolOfItsRank) {
   Header header;
   header.words[kHeaderStatus] = 1234;
   ASSERT_TRUE(endpoints_[1].transport->publish(1, header).ok()) << last_error();
   loops_[0].begin(endpoints_[0], calls_[0], Status());
   EXPECT_TRUE(loops_[0].advance());
   EXPECT_EQ(loops_[0].status().code(), GQSGD_PROTOCOL);
-  EXPECT_NE(std::string(last_error()).find("the header of rank 1 has status 1234, which is none"),
-            std::string::npos)
+  EXPECT_NE(
+      std::string(last_error()).find("the control message of rank 1 has the unknown status 1234"),
+      std::string::npos)
       << last_error();
   EXPECT_EQ(endpoints_[1].transport->check().code(), GQSGD_REVOKED) << "it was rank 1";
   EXPECT_FALSE(endpoints_[0].failure.get().ok());

@@ -114,7 +114,7 @@ void expect_all(const std::vector<float>& values, float expected) {
   EXPECT_EQ(values, std::vector<float>(kValues, expected));
 }
 
-TEST(RequestsOfCallersThread, GoOnInTestsAloneAndNeverSleepThere) {
+TEST(RequestsOfCallersThread, InTests_AdvanceWithoutSleeping) {
   auto ranks = make_ranks(3, Thread::callers);
   std::vector<std::shared_ptr<Request>> requests[3];
   for (size_t rank = 0; rank < 3; ++rank) {
@@ -123,7 +123,7 @@ TEST(RequestsOfCallersThread, GoOnInTestsAloneAndNeverSleepThere) {
     }
   }
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  for (const auto& rank : ranks) EXPECT_EQ(rank->endpoint.calls, 0u) << "nobody looked";
+  for (const auto& rank : ranks) EXPECT_EQ(rank->endpoint.calls, 0u) << "no request was tested";
   for (size_t rank = 0, ended = 0; ended < 3; rank = (rank + 1) % 3) {
     const Request& last = *requests[rank].back();
     if (!last.has_ended() && ranks[rank]->queue->test(last)) ++ended;
@@ -139,7 +139,7 @@ TEST(RequestsOfCallersThread, GoOnInTestsAloneAndNeverSleepThere) {
   }
 }
 
-TEST(RequestsOfCallersThread, SleepInWaitAndInBlockingCalls) {
+TEST(RequestsOfCallersThread, InWaitAndBlockingCalls_Sleep) {
   auto ranks = make_ranks(2, Thread::callers);
   std::thread peer([&] {
     auto others = std::make_unique<HomebodyTransport>(std::move(ranks[1]->endpoint.transport));
@@ -164,7 +164,7 @@ TEST(RequestsOfCallersThread, SleepInWaitAndInBlockingCalls) {
   EXPECT_EQ(ranks[0]->transport().calls_from_elsewhere(), 0);
 }
 
-TEST(RequestsOfCallersThread, TimeOutInTests) {
+TEST(RequestsOfCallersThread, InTests_TimeOut) {
   auto ranks = make_ranks(2, Thread::callers, 50);
   const auto first = ranks[0]->start(1.0f), second = ranks[0]->start(1.0f);
   while (!ranks[0]->queue->test(*second)) std::this_thread::yield();
@@ -173,7 +173,7 @@ TEST(RequestsOfCallersThread, TimeOutInTests) {
   expect_all(ranks[0]->values[0], 1.0f);
 }
 
-TEST(RequestsOfCallersThread, EndWhenTheQueueCloses) {
+TEST(RequestsOfCallersThread, QueueCloses_End) {
   auto ranks = make_ranks(2, Thread::callers);
   const auto begun = ranks[0]->start(1.0f), waiting = ranks[0]->start(1.0f);
   EXPECT_FALSE(ranks[0]->queue->test(*begun));
@@ -184,7 +184,7 @@ TEST(RequestsOfCallersThread, EndWhenTheQueueCloses) {
   }
 }
 
-TEST(RequestsOfCallersThread, EndWhenAnotherThreadClosesTheQueueDuringAWait) {
+TEST(RequestsOfCallersThread, AnotherThreadClosesTheQueueDuringAWait_End) {
   auto ranks = make_ranks(2, Thread::callers);
   const auto first = ranks[0]->start(1.0f), second = ranks[0]->start(1.0f);
   std::thread closer([&] {
@@ -207,7 +207,7 @@ TEST(RequestsOfTheLibrarysThread, ProgressWithoutTest_Completes) {
   expect_all(ranks[1]->values[0], 4.0f);
 }
 
-TEST(RequestsOfTheLibrarysThread, AreNotTakenOnceTheQueueHasClosed) {
+TEST(RequestsOfTheLibrarysThread, QueueClosed_NotTaken) {
   auto ranks = make_ranks(1, Thread::own);
   ranks[0]->queue->wait(*ranks[0]->start(1.0f));
   ranks[0]->queue->close();

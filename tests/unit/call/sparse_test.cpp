@@ -63,7 +63,7 @@ class Played {
   }
 
   /** Sends these entries to both others, from the place of the sparse entries. */
-  void send_list(const std::vector<uint32_t>& entries) {
+  void send_entries(const std::vector<uint32_t>& entries) {
     Plan plan;
     ASSERT_TRUE(
         make_plan({&calls_[kPlayed].format, GQSGD_SCHEDULE_SPARSE, kRanks, kValues, 64, true},
@@ -71,9 +71,9 @@ class Played {
             .ok());
     unsigned char* arena = nullptr;
     ASSERT_TRUE(transport().arena(plan.layout.arena_bytes(), &arena).ok());
-    memcpy(arena + plan.layout.list_bytes(), entries.data(), 4 * entries.size());
+    memcpy(arena + plan.layout.sparse_bytes(), entries.data(), 4 * entries.size());
     for (uint32_t rank = 0; rank < kPlayed; ++rank) {
-      const Message message{rank, kPlayed, kPlayed, plan.layout.list_bytes(), 4 * entries.size(),
+      const Message message{rank, kPlayed, kPlayed, plan.layout.sparse_bytes(), 4 * entries.size(),
                             0};
       ASSERT_TRUE(transport().send(message).ok()) << last_error();
     }
@@ -122,11 +122,11 @@ void expect_broken(Played& group, gqsgd_status status, const std::string& senten
   EXPECT_TRUE(told) << outcomes[0].sentence << " / " << outcomes[1].sentence;
 }
 
-TEST(SparseLists, OfThreeRanksAreAdded) {
+TEST(SparseEntries, EntriesOfThreeRanks_Added) {
   Played group(20000);
   group.publish(1, kOne);
   group.publish(2, 2);
-  group.send_list({2u << 8 | 254, 99u << 8 | 0});
+  group.send_entries({2u << 8 | 254, 99u << 8 | 0});
   const Outcome* outcomes = group.join();
   for (uint32_t rank = 0; rank < kPlayed; ++rank) {
     ASSERT_EQ(outcomes[rank].status, GQSGD_OK) << outcomes[rank].sentence;
@@ -136,7 +136,7 @@ TEST(SparseLists, OfThreeRanksAreAdded) {
   }
 }
 
-TEST(SparseLists, RankThatDiesBetweenTheHeadersIsNamed) {
+TEST(SparseEntries, RankDiesBetweenTheControlMessages_Named) {
   Played group(20000);
   group.publish(1, kOne);
   group.die();
@@ -144,7 +144,7 @@ TEST(SparseLists, RankThatDiesBetweenTheHeadersIsNamed) {
   EXPECT_TRUE(group.untouched(0) && group.untouched(1));
 }
 
-TEST(SparseLists, RankThatDiesBeforeItsListIsNamed) {
+TEST(SparseEntries, RankDiesBeforeItsEntries_Named) {
   Played group(20000);
   group.publish(1, kOne);
   group.publish(2, 2);
@@ -153,34 +153,35 @@ TEST(SparseLists, RankThatDiesBeforeItsListIsNamed) {
   EXPECT_TRUE(group.untouched(0) && group.untouched(1));
 }
 
-TEST(SparseLists, TimeoutSaysThatACountIsMissing) {
+TEST(SparseEntries, CountMissing_NamedByTimeout) {
   Played group(200);
   group.publish(1, kOne);
   expect_broken(group, GQSGD_TIMEOUT, "ms for rank 2 to count codes (schedule sparse)");
   EXPECT_TRUE(group.untouched(0) && group.untouched(1));
 }
 
-TEST(SparseLists, TimeoutSaysThatAListIsMissing) {
+TEST(SparseEntries, EntriesMissing_NamedByTimeout) {
   Played group(200);
   group.publish(1, kOne);
   group.publish(2, 7);
-  expect_broken(group, GQSGD_TIMEOUT, "ms for a list of 7 entries from rank 2");
+  expect_broken(group, GQSGD_TIMEOUT, "ms for 7 entries from rank 2");
   EXPECT_TRUE(group.untouched(0) && group.untouched(1));
 }
 
-TEST(SparseLists, SecondHeaderOfAnotherCallIsRefused) {
+TEST(SparseEntries, SecondControlMessageOfAnotherCall_Refused) {
   Played group(20000);
   group.publish(1, kOne);
   group.publish(2, 2, 1);
-  expect_broken(group, GQSGD_PROTOCOL, "the entry count of rank 2 comes with a header of another");
+  expect_broken(group, GQSGD_PROTOCOL,
+                "the entry count of rank 2 comes with the control message of another");
   EXPECT_TRUE(group.untouched(0) && group.untouched(1));
 }
 
-TEST(SparseLists, ListThatLeavesTheCallIsRefused) {
+TEST(SparseEntries, EntriesBeyondTheCall_Refused) {
   Played group(20000);
   group.publish(1, kOne);
   group.publish(2, 2);
-  group.send_list({3u << 8 | 254, 4000u << 8 | 254});
+  group.send_entries({3u << 8 | 254, 4000u << 8 | 254});
   expect_broken(group, GQSGD_PROTOCOL, "entry 1 of 2 from rank 2 lies outside the call's 1000");
   EXPECT_TRUE(group.untouched(0) && group.untouched(1));
 }

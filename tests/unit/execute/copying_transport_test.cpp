@@ -85,7 +85,7 @@ void expect_same_bits(const char* quantizer, int32_t schedule) {
   }
 }
 
-TEST(CopyingTransport, GivesTheBitsOfReadingInPlace) {
+TEST(CopyingTransport, AllSchedules_BitsOfReadingInPlace) {
   for (const char* quantizer : {"none", "paper-gl8", "paper-ge8", "paper-gl4", "paper-ge4",
                                 "paper-gl8,block=64", "paper-ge4,block=32"}) {
     for (const int32_t schedule : {GQSGD_SCHEDULE_RING, GQSGD_SCHEDULE_TREE,
@@ -95,7 +95,7 @@ TEST(CopyingTransport, GivesTheBitsOfReadingInPlace) {
   }
 }
 
-TEST(CopyingTransport, BringsSumsOfOtherBitsAndTheirScales) {
+TEST(CopyingTransport, SumsOfOtherBits_ReceivedWithTheirScales) {
   for (const char* quantizer :
        {"paper-gl8,block=64,rescale=true", "paper-gl4,bits_down=8", "paper-ge8,bits_down=4",
         "paper-gl4,bits_down=8,block=32,rescale=true", "paper-ge8,block=128,rescale=true"}) {
@@ -105,14 +105,14 @@ TEST(CopyingTransport, BringsSumsOfOtherBitsAndTheirScales) {
 
 // Normal values make dense codes with 8 bits; with orders of 2 and 4 bits long calls are sent as
 // sparse entries.
-TEST(CopyingTransport, BringsListsOrTheMovesOfDirect) {
+TEST(CopyingTransport, SparseCalls_ReceiveEntriesOrTheMovesOfDirect) {
   for (const char* quantizer : {"paper-gl8", "paper-ge8", "paper-gl4,norm=2:2", "paper-ge4"}) {
     expect_same_bits(quantizer, GQSGD_SCHEDULE_SPARSE);
   }
 }
 
 // Results go through the hands of owners on their way.
-TEST(CopyingTransport, PassesResultsOnBetweenNodes) {
+TEST(CopyingTransport, ResultsBetweenNodes_Forwarded) {
   const std::vector<std::vector<uint32_t>> places = {
       {0, 1, 1, 1}, {0, 1, 2, 0, 1, 2}, {4, 4, 9, 9, 4, 9, 9, 9}, {0, 0, 0, 0, 7, 7, 8}};
   for (const auto& nodes : places) {

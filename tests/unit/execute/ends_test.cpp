@@ -92,7 +92,7 @@ constexpr int32_t kSchedules[] = {GQSGD_SCHEDULE_RING, GQSGD_SCHEDULE_TREE,
                                   GQSGD_SCHEDULE_BUTTERFLY, GQSGD_SCHEDULE_DIRECT,
                                   GQSGD_SCHEDULE_SPARSE};
 
-TEST(Ends, CallThatIsCompleteIsOkThoughItsRankWasAbortedMeanwhile) {
+TEST(Ends, CompleteCall_RankAborted_Ok) {
   for (const int32_t schedule : kSchedules) {
     for (const bool in_place : {true, false}) {
       Ranks ranks(3, "paper-gl8", schedule);
@@ -113,7 +113,7 @@ TEST(Ends, CallThatIsCompleteIsOkThoughItsRankWasAbortedMeanwhile) {
   }
 }
 
-TEST(Ends, CallInPlaceThatFailsAtItsVeryEndHasNotWritten) {
+TEST(Ends, CallInPlace_FailsAtItsEnd_HasNotWritten) {
   for (const int32_t schedule : kSchedules) {
     Ranks ranks(3, "paper-gl8", schedule);
     ranks.spoilt.at_flush = [] { return fail(GQSGD_BACKEND, "the last words are stuck"); };
@@ -125,7 +125,7 @@ TEST(Ends, CallInPlaceThatFailsAtItsVeryEndHasNotWritten) {
 
 // Rank 2 is stopped after it has made the call. In a ring rank 0 waits for it, and rank 1 for rank
 // 0, which is healthy.
-TEST(Ends, TimeoutBlamesTheRankThatTheAwaitedOneWaitsFor) {
+TEST(Ends, Timeout_NamesTheRankThatTheAwaitedOneWaitsFor) {
   Ranks ranks(3, "paper-gl8", GQSGD_SCHEDULE_RING);
   ranks.begin_all();
   for (int round = 0; round < 100; ++round) {
@@ -171,7 +171,7 @@ TEST(Ends, TimeoutOfANewCall_NamesNoRankThatIsKeptInTheCallBefore) {
 }
 
 // The norms of an allreduce lie where other operations have a hash: they may differ.
-TEST(Ends, SpareBitsOfAHeaderAreProtocolAndNameTheirRank) {
+TEST(Ends, SpareBitsOfAControlMessage_ProtocolNamesTheRank) {
   for (const bool same_norm : {true, false}) {
     Ranks ranks(3);
     ranks.spoilt.fields = 1u << 30;
@@ -180,7 +180,7 @@ TEST(Ends, SpareBitsOfAHeaderAreProtocolAndNameTheirRank) {
     EXPECT_EQ(ranks.drives[0].status().code(), GQSGD_PROTOCOL);
     EXPECT_EQ(ranks.endpoints[0].intact().code(), GQSGD_PROTOCOL);
     const std::string sentence = last_error();
-    EXPECT_NE(sentence.find("the header of rank 0 has word 6 as 0x4"), std::string::npos)
+    EXPECT_NE(sentence.find("the control message of rank 0 has word 6 as 0x4"), std::string::npos)
         << sentence;
     EXPECT_NE(sentence.find("bits that no field has"), std::string::npos) << sentence;
     EXPECT_EQ(ranks.endpoints[1].intact().code(), GQSGD_PROTOCOL);

@@ -110,7 +110,7 @@ const char* const kFormats[] = {
     "paper-gl8,block=65536,rescale=true,bits_down=4",
 };
 
-TEST(Layout, OfDirectPutsNothingOverAnythingElse) {
+TEST(Layout, Direct_NoOverlapInTheArena) {
   for (const std::string quantizer : kFormats) {
     for (const uint32_t ranks : {1u, 2u, 3u, 5u}) {
       for (const uint64_t value_count : {0u, 1u, 33u, 1000u, 5000u}) {
@@ -130,7 +130,7 @@ TEST(Layout, OfDirectPutsNothingOverAnythingElse) {
   }
 }
 
-TEST(Layout, ScalesFollowTheWordsOfTheirChunk) {
+TEST(Layout, Scales_FollowTheCodesOfTheirChunk) {
   const Plan plan =
       plan_of({"paper-gl8,block=128,rescale=true", GQSGD_SCHEDULE_DIRECT, 2, 1000, 256, true});
   EXPECT_EQ(plan.layout.size_bytes(Content::codes, 256), 256u);
@@ -140,7 +140,7 @@ TEST(Layout, ScalesFollowTheWordsOfTheirChunk) {
   EXPECT_EQ(plan.layout.size_bytes(Content::norms, 1000), 2u * 8);
 }
 
-TEST(Layout, RoundsChunksUpToWhatNormsAndRotationsNeed) {
+TEST(Layout, Chunks_RoundedUpForNormsAndRotations) {
   const auto chunk_of = [](const char* quantizer) {
     return plan_of({quantizer, GQSGD_SCHEDULE_DIRECT, 2, 1000000, 100, true})
         .shape.chunk_value_count;
@@ -158,15 +158,15 @@ TEST(Layout, Arena_HoldsListsBesideTheCodes) {
           const Plan plan =
               plan_of({quantizer, GQSGD_SCHEDULE_SPARSE, ranks, value_count, 64, in_place});
           const Layout& layout = plan.layout;
-          const size_t list_bytes = 4 * layout.list_entries_max();
+          const size_t entries_bytes = 4 * layout.sparse_entries_max();
           const size_t codes_bytes = layout.size_bytes(Content::codes, value_count);
-          EXPECT_LE(list_bytes * ranks, 2 * codes_bytes);
-          EXPECT_GT((list_bytes + 4) * ranks, 2 * codes_bytes);
+          EXPECT_LE(entries_bytes * ranks, 2 * codes_bytes);
+          EXPECT_GT((entries_bytes + 4) * ranks, 2 * codes_bytes);
           Bytes bytes(layout.arena_bytes());
           EXPECT_EQ(bytes.take(0, codes_bytes, 1), "");
-          EXPECT_EQ(bytes.take(layout.list_bytes(), list_bytes, 2), "");
+          EXPECT_EQ(bytes.take(layout.sparse_bytes(), entries_bytes, 2), "");
           for (uint32_t peer = 0; !in_place && peer < ranks; ++peer) {
-            EXPECT_EQ(bytes.take(layout.list_landing_bytes(peer), list_bytes, 3 + peer), "");
+            EXPECT_EQ(bytes.take(layout.sparse_landing_bytes(peer), entries_bytes, 3 + peer), "");
           }
           // With too many sparse entries the moves find the places that they have in direct.
           const Plan direct =
@@ -179,7 +179,7 @@ TEST(Layout, Arena_HoldsListsBesideTheCodes) {
   }
 }
 
-TEST(Plan, SparseNamesWhatListsCannotDo) {
+TEST(Plan, ScheduleSparse_UnsupportedFieldNamed) {
   const struct {
     const char* quantizer;
     const char* field;
@@ -209,7 +209,7 @@ TEST(Plan, SparseNamesWhatListsCannotDo) {
   }
 }
 
-TEST(Plan, SchedulesThatReduceInCodeFormRefuseWhatNeedsAnOwner) {
+TEST(Plan, SchedulesInCodeForm_FieldsThatNeedAnOwner_Refused) {
   const struct {
     const char* quantizer;
     const char* field;

@@ -126,7 +126,7 @@ std::vector<uint64_t> lengths_for(uint32_t count) {
 
 class Segmented : public testing::TestWithParam<std::tuple<Operation, const char*>> {};
 
-TEST_P(Segmented, HasTheSameBitsHoweverItTravels) {
+TEST_P(Segmented, AnyTransport_SameBits) {
   const auto [operation, quantizer] = GetParam();
   for (const uint32_t ranks : {1u, 2u, 3u, 5u, 8u}) {
     const bool many = operation == Operation::allreduce_many;
@@ -146,7 +146,7 @@ TEST_P(Segmented, HasTheSameBitsHoweverItTravels) {
   }
 }
 
-TEST(SegmentedReduceScatter, InPlaceHasTheSameBits) {
+TEST(SegmentedReduceScatter, InPlace_SameBits) {
   for (const char* quantizer : kFormats) {
     Case test{Operation::reduce_scatter, quantizer, 3, {5000, 70, 3000}};
     const auto expected = run(test);

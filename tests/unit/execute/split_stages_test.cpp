@@ -90,7 +90,7 @@ Format format_of(Levels levels, uint8_t bits, uint8_t bits_down) {
   return format;
 }
 
-TEST_P(SplitStages, OfTheirFormatsGiveTheSameBits) {
+TEST_P(SplitStages, Formats_SameBits) {
   for (const uint32_t reduction_depth : {0u, 2u}) {
     for (const Coding& coding : code_formats(3, reduction_depth)) expect_equal_codes(coding);
   }
@@ -108,13 +108,13 @@ TEST_P(SplitStages, OfTheirFormatsGiveTheSameBits) {
   }
 }
 
-TEST_P(SplitStages, OfFloatsGiveTheSameBits) {
+TEST_P(SplitStages, Floats_SameBits) {
   for (const uint32_t reduction_depth : {0u, 2u}) {
     expect_equal_codes(coding_of(format_of(Levels::none, 32, 32), 3, reduction_depth));
   }
 }
 
-TEST_P(SplitStages, OfNormsGiveTheSameBits) {
+TEST_P(SplitStages, Norms_SameBits) {
   for (const bool rotated : {false, true}) {
     for (const size_t count : {size_t{0}, size_t{40000}, kMostValues}) {
       for (const uint32_t block : {0u, 128u, 2048u, 65536u}) {
@@ -137,7 +137,7 @@ std::vector<float> uneven_values(size_t value_count) {
 
 // Ranges begin anywhere in a group where tensors of many lengths make one call; the longest has
 // more groups than are added at once.
-TEST_P(SplitStages, AddUpNormsInTheOneOrder) {
+TEST_P(SplitStages, Norms_AddedInOneOrder) {
   constexpr uint64_t kGroup = 65536;
   const std::vector<float> values = uneven_values(560 * kGroup + 77);
   for (const NormOrder q : {NormOrder::one, NormOrder::two}) {

@@ -19,7 +19,7 @@ double processor_seconds() {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-TEST(Workers, MakeEveryPartOfEveryJobOnce) {
+TEST(Workers, EveryPartOfEveryJob_MadeOnce) {
   for (const uint32_t threads : {1u, 2u, 3u, 7u, 40u}) {
     Workers workers;
     ASSERT_TRUE(workers.start(threads, 0, 1).ok()) << last_error();
@@ -57,7 +57,7 @@ TEST(Workers, Workspace_OfTheirOwn) {
   for (const bool one : kept) EXPECT_TRUE(one);
 }
 
-TEST(Workers, ComeToTheHelpOfAThreadThatIsBusy) {
+TEST(Workers, BusyThread_Helped) {
   Workers workers;
   ASSERT_TRUE(workers.start(3, 0, 1).ok()) << last_error();
   for (int turn = 0; turn < 3; ++turn) {
@@ -73,7 +73,7 @@ TEST(Workers, ComeToTheHelpOfAThreadThatIsBusy) {
   }
 }
 
-TEST(Workers, SleepWhileThereIsNothingToDo) {
+TEST(Workers, NothingToDo_Sleep) {
   Workers workers;
   ASSERT_TRUE(workers.start(7, 0, 1).ok()) << last_error();
   workers.run(64, [](uint32_t, uint32_t) {});
@@ -84,7 +84,7 @@ TEST(Workers, SleepWhileThereIsNothingToDo) {
 }
 
 // What a rank on a slow link looks like: short jobs with waits between them.
-TEST(Workers, SleepSoonBetweenJobs) {
+TEST(Workers, BetweenJobs_SleepSoon) {
   Workers workers;
   ASSERT_TRUE(workers.start(3, 0, 1).ok()) << last_error();
   const double before = processor_seconds();

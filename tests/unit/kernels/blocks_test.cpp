@@ -91,7 +91,7 @@ Floats part_of(const Floats& values, size_t first, size_t count) {
   return Floats(begin, begin + static_cast<ptrdiff_t>(count));
 }
 
-TEST_P(Blocks, ANormIsTheCodeOfTheLargestMagnitude) {
+TEST_P(Blocks, Norm_CodeOfTheLargestMagnitude) {
   for (const uint32_t block : {32u, 64u, 128u, 512u, 2048u}) {
     for (const size_t count : {size_t{1}, size_t{block}, size_t{3} * block + 5, size_t{5000}}) {
       const Floats values = uneven_values(count, block);
@@ -107,7 +107,7 @@ TEST_P(Blocks, ANormIsTheCodeOfTheLargestMagnitude) {
   }
 }
 
-TEST_P(Blocks, QuantizeAndDequantizeTreatEachBlockByItself) {
+TEST_P(Blocks, QuantizeAndDequantize_EachBlockByItself) {
   for (const uint32_t block : {32u, 128u, 512u}) {
     const size_t count = 4 * 2048 + 77;
     const Floats values = uneven_values(count, block);
@@ -134,7 +134,7 @@ TEST_P(Blocks, QuantizeAndDequantizeTreatEachBlockByItself) {
   }
 }
 
-TEST_P(Blocks, PoisonStaysInItsBlock) {
+TEST_P(Blocks, Poison_StaysInItsBlock) {
   constexpr uint32_t kBlock = 64;
   Floats values(10 * kBlock, 1.0f);
   values[3 * kBlock + 63] = NAN;
@@ -156,14 +156,14 @@ TEST_P(Blocks, PoisonStaysInItsBlock) {
   }
 }
 
-TEST_P(Blocks, MergedNormsAreTheLargerCodes) {
+TEST_P(Blocks, MergedNorms_TheLargerCodes) {
   const Codes a = {0, 1, 0x3f80, kNormCodeMax, kNormCodeNan, 5}, b = {1, 0, 0x3f81, 3, 7, 5};
   Codes merged = b;
   stages().merge_norms({merged.size(), a.data(), merged.data(), nullptr});
   EXPECT_EQ(merged, (Codes{1, 1, 0x3f81, kNormCodeMax, kNormCodeNan, 5}));
 }
 
-TEST(BlockNorm, CodesRoundUpByLessThanOnePartIn128AndStayFinite) {
+TEST(BlockNorm, Codes_RoundUpByLessThanOnePartIn128_Finite) {
   for (uint32_t upper = 0; upper < 0x7f80; ++upper) {
     for (const uint32_t lower : {0u, 1u, 0x8000u, 0xffffu}) {
       const float magnitude = float_of(upper << 16 | lower);

@@ -75,7 +75,7 @@ std::vector<uint32_t> all_results(const Stages& stages, const Inputs& in) {
   return results;
 }
 
-TEST(Environment, EveryStateChangesPlainArithmetic) {
+TEST(Environment, EveryState_ChangesPlainArithmetic) {
   const State before = read_state();
   volatile float dividend = 0x1p-131f, divisor = 3;  // 87381 and a third of the smallest denormal
   const volatile float nearest = dividend / divisor;
@@ -87,7 +87,7 @@ TEST(Environment, EveryStateChangesPlainArithmetic) {
   }
 }
 
-TEST(Environment, StatesOfTheCallerChangeNoResultAndComeBack) {
+TEST(Environment, StatesOfTheCaller_ChangeNoResult_Restored) {
   const State before = read_state();
   for (const Stages* stages : stages_here()) {
     for (const float norm : {0.1f, 0x1p-135f, 0x1.8p127f}) {
@@ -105,7 +105,7 @@ TEST(Environment, StatesOfTheCallerChangeNoResultAndComeBack) {
   }
 }
 
-TEST(Environment, DenormalNormsWorkWithoutFlushing) {
+TEST(Environment, DenormalNorms_WithoutFlushing_Work) {
   const float norm = float_of(1000);  // 1000 * 2^-149: a step of 8 or so units
   for (const Stages* stages : stages_here()) {
     Floats values(100);

@@ -101,7 +101,7 @@ uint32_t threshold_by_bisection(const Encoder& encoder, const Scale& s, float va
   return below;
 }
 
-TEST(Exact, CodesNeverFallAsTheUniformGrowsOverAllOfThem) {
+TEST(Exact, Codes_UniformGrows_NeverFall) {
   for (const Encoder& encoder : kEncoders) {
     const float norm = 0.8125f;
     const Scale scale = encoder.scale(norm);
@@ -122,7 +122,7 @@ TEST(Exact, CodesNeverFallAsTheUniformGrowsOverAllOfThem) {
   }
 }
 
-TEST(Exact, BiasStaysWithinItsBoundOverManyValuesAndNorms) {
+TEST(Exact, Bias_ManyValuesAndNorms_WithinItsBound) {
   constexpr size_t kValues = 100000 / 8;
   for (const Encoder& encoder : kEncoders) {
     for (size_t k = 0; k < kValues; ++k) {
@@ -150,7 +150,7 @@ bool is_certain(const Encoder& encoder, float norm) {
          encoder.level(-norm, scale, kUniformMask) == -top;
 }
 
-TEST(Exact, TheNormItselfAlwaysGetsTheTopCodeForAllMantissas) {
+TEST(Exact, NormItself_AllMantissas_TopCode) {
   for (const uint32_t steps : {1u, 2u, 3u, 5u, 7u, 31u, 42u, 63u, 127u}) {
     const Encoder encoder{Levels::linear, 8, steps, 0};
     uint32_t failures = 0;
@@ -161,7 +161,7 @@ TEST(Exact, TheNormItselfAlwaysGetsTheTopCodeForAllMantissas) {
   }
 }
 
-TEST(Exact, TheNormItselfAlwaysGetsTheTopCodeForAllExponents) {
+TEST(Exact, NormItself_AllExponents_TopCode) {
   for (const Encoder& encoder : kEncoders) {
     for (uint32_t k = 0; k < 200000; ++k) {
       const float norm = float_of(static_cast<uint32_t>(mix(k) % 0x7f7fffffu) + 1);
@@ -173,7 +173,7 @@ TEST(Exact, TheNormItselfAlwaysGetsTheTopCodeForAllExponents) {
   }
 }
 
-TEST(Exact, EveryNormOfABlockGetsTheTopCodeAndNoOtherValueAHigherOne) {
+TEST(Exact, EveryNormOfABlock_TopCode_NoOtherValueHigher) {
   for (const Encoder& encoder : kEncoders) {
     for (uint32_t code = 1; code <= kNormCodeMax; ++code) {
       const float norm = norm_from_code(static_cast<uint16_t>(code));
@@ -182,7 +182,7 @@ TEST(Exact, EveryNormOfABlockGetsTheTopCodeAndNoOtherValueAHigherOne) {
   }
 }
 
-TEST(Exact, ANormOfZeroAndOneThatIsNotFiniteGiveCodeZeroWhateverTheValue) {
+TEST(Exact, NormZeroOrNotFinite_AnyValue_CodeZero) {
   const float values[] = {0,
                           -0.0f,
                           1,
@@ -219,7 +219,7 @@ double exponential_value8(uint32_t lane) {
 
 bool is_code8(uint32_t lane) { return lane != 128; }
 
-TEST(Exact, SumsOfAllPairsOfExponentialCodesHaveTheExactProbabilities) {
+TEST(Exact, SumsOfAllPairsOfExponentialCodes_ExactProbabilities) {
   for (uint32_t a = 0; a < 256; ++a) {
     for (uint32_t b = 0; b < 256; ++b) {
       if (!is_code8(a) || !is_code8(b)) continue;
@@ -250,7 +250,7 @@ TEST(Exact, SumsOfAllPairsOfExponentialCodesHaveTheExactProbabilities) {
   }
 }
 
-TEST(Exact, LeadingZerosDecideAsTheFormatsComparisonDoes) {
+TEST(Exact, LeadingZeros_DecideAsTheFormatsComparison) {
   for (uint32_t k = 0; k < 100000; ++k) {
     const uint32_t bits = static_cast<uint32_t>(mix(k) >> 32) >> (k % 33 == 32 ? 31 : k % 33);
     for (uint64_t gap = 0; gap <= 40; ++gap) {
@@ -298,7 +298,7 @@ uint32_t uniforms_with_next(const AverageOutcome& outcome) {
   return starts_with_next ? below : kUniforms - below;
 }
 
-TEST(Exact, AveragesOfAllPairsOfExponentialCodesHaveTheExactProbabilities) {
+TEST(Exact, AveragesOfAllPairsOfExponentialCodes_ExactProbabilities) {
   for (const Weights w : kWeights) {
     for (uint32_t a = 0; a < 16; ++a) {
       for (uint32_t b = 0; b < 16; ++b) {
@@ -320,7 +320,7 @@ TEST(Exact, AveragesOfAllPairsOfExponentialCodesHaveTheExactProbabilities) {
   }
 }
 
-TEST(Exact, AverageNeverMovesDownAsTheUniformGrows) {
+TEST(Exact, Average_UniformGrows_NeverMovesDown) {
   for (const Weights w : {Weights{1, 1}, Weights{5, 3}, Weights{1, (1u << 20) - 1}}) {
     for (const uint32_t a : {15u, 7u, 1u, 12u}) {
       const AverageOutcome outcome = exponential_average_outcome(a, 3, w.a, w.b);
@@ -336,7 +336,7 @@ TEST(Exact, AverageNeverMovesDownAsTheUniformGrows) {
   }
 }
 
-TEST(Exact, LinearAverageIsTheFormatsDivisionForAllWeightsAndLanes) {
+TEST(Exact, LinearAverage_AllWeightsAndLanes_FormatsDivision) {
   for (uint32_t k = 0; k < 3000000; ++k) {
     const uint32_t total = k < 5000 ? 2 + k : 2 + static_cast<uint32_t>(mix(k) % ((1u << 20) - 1));
     const uint32_t weight_a = 1 + static_cast<uint32_t>(mix(k + 7) % (total - 1));
@@ -351,7 +351,7 @@ TEST(Exact, LinearAverageIsTheFormatsDivisionForAllWeightsAndLanes) {
   }
 }
 
-TEST(Exact, LinearAverageDividesRightAtEveryMultipleOfTheTotal) {
+TEST(Exact, LinearAverage_EveryMultipleOfTheTotal_DividesRight) {
   for (uint32_t total = 2; total <= 1u << 20;
        total = total < 3000 ? total + 1 : total * 9 / 8 + 1) {
     const Average average = average_of(1, total - 1);
@@ -363,7 +363,7 @@ TEST(Exact, LinearAverageDividesRightAtEveryMultipleOfTheTotal) {
   }
 }
 
-TEST(Exact, LinearAverageOfEqualWeightsIsTheGeneralOne) {
+TEST(Exact, LinearAverage_EqualWeights_TheGeneralOne) {
   const Average average = average_of(1, 1);
   for (uint32_t a = 0; a < 256; ++a) {
     for (uint32_t b = 0; b < 256; ++b) {

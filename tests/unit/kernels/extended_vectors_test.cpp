@@ -75,7 +75,7 @@ std::string name_of(const testing::TestParamInfo<const Stages*>& info) { return 
 
 INSTANTIATE_TEST_SUITE_P(Isa, ExtendedVectors, testing::ValuesIn(stages_here()), name_of);
 
-TEST_P(ExtendedVectors, BlockNormsAreTheKnownOnes) {
+TEST_P(ExtendedVectors, BlockNorms_NormsOfTheReference) {
   for (const VectorRecord& r : read_vectors("norm_blocks.txt")) {
     const Floats values = values_of(r);
     const bool rotated = r.text("rotate") == "hadamard";
@@ -94,7 +94,7 @@ TEST_P(ExtendedVectors, BlockNormsAreTheKnownOnes) {
   }
 }
 
-TEST_P(ExtendedVectors, QuantizeGivesTheKnownWords) {
+TEST_P(ExtendedVectors, Quantize_WordsOfTheReference) {
   for (const VectorRecord& r : read_vectors("quantize_blocks.txt")) {
     const Coding coding = coding_of_record(r);
     const RecordNorms norms(r, "norm", "norms");
@@ -107,7 +107,7 @@ TEST_P(ExtendedVectors, QuantizeGivesTheKnownWords) {
   }
 }
 
-TEST_P(ExtendedVectors, ReduceManyGivesTheKnownWordsAndScales) {
+TEST_P(ExtendedVectors, ReduceMany_WordsAndScalesOfTheReference) {
   for (const VectorRecord& r : read_vectors("wide_blocks.txt")) {
     const Coding coding = coding_of_record(r);
     const RecordNorms norms(r, "norm", "norms");
@@ -131,7 +131,7 @@ TEST_P(ExtendedVectors, ReduceManyGivesTheKnownWordsAndScales) {
   }
 }
 
-TEST_P(ExtendedVectors, DequantizeGivesTheKnownValues) {
+TEST_P(ExtendedVectors, Dequantize_ValuesOfTheReference) {
   for (const VectorRecord& r : read_vectors("dequantize_blocks.txt")) {
     const RecordNorms scales(r, "scale", "scales");
     const Words words = r.words("words");
@@ -145,7 +145,7 @@ TEST_P(ExtendedVectors, DequantizeGivesTheKnownValues) {
 
 /** With the norm 127 a value is its own number of steps: a distance to the next code of as much as
  *  the threshold says is just covered, and a bit more is not. */
-TEST_P(ExtendedVectors, QuantizeRoundsAtTheKnownThresholds) {
+TEST_P(ExtendedVectors, Quantize_ThresholdsOfTheReference) {
   Format format;
   format.combine = Combine::average;
   format.rounding = Rounding::correlated;
@@ -168,7 +168,7 @@ TEST_P(ExtendedVectors, QuantizeRoundsAtTheKnownThresholds) {
   }
 }
 
-TEST(StrataVectors, FieldsAndPrimesAreTheKnownOnes) {
+TEST(StrataVectors, FieldsAndPrimes_ThoseOfTheReference) {
   for (const VectorRecord& r : read_vectors("correlated.txt")) {
     if (r.has("product")) {
       const Words a = r.words("a"), j = r.words("j"), product = r.words("product");
@@ -188,7 +188,7 @@ TEST(StrataVectors, FieldsAndPrimesAreTheKnownOnes) {
   }
 }
 
-TEST(NormCodeVectors, CodesAndNormsAreTheKnownOnes) {
+TEST(NormCodeVectors, CodesAndNorms_ThoseOfTheReference) {
   for (const VectorRecord& r : read_vectors("norm_codes.txt")) {
     const Codes codes = norm_codes(r, "codes");
     for (size_t k = 0; k < codes.size(); ++k) {
@@ -226,7 +226,7 @@ Floats rotation_input(const VectorRecord& r) {
   return values;
 }
 
-TEST(RotationVectors, ValuesForthAndBackAreTheKnownOnes) {
+TEST(RotationVectors, ValuesForthAndBack_ThoseOfTheReference) {
   for (const VectorRecord& r : read_vectors("rotation.txt")) {
     const uint64_t first_value = r.integer("first_value");
     if (r.has("sign_words")) {

@@ -61,7 +61,7 @@ std::vector<Coding> down_formats() {
   return formats;
 }
 
-TEST(IsaExtended, EveryTailOfBlocksGivesTheSameBits) {
+TEST(IsaExtended, EveryTailOfBlocks_SameBits) {
   for (size_t count = 0; count <= 300; count += count < 66 ? 1 : 13) {
     for (const Coding& coding : block_formats()) {
       const Place place{4096 * (count % 3), count, count % 4};
@@ -71,7 +71,7 @@ TEST(IsaExtended, EveryTailOfBlocksGivesTheSameBits) {
   }
 }
 
-TEST(IsaExtended, ManyBlocksGiveTheSameBits) {
+TEST(IsaExtended, ManyBlocks_SameBits) {
   for (const Coding& coding : block_formats()) {
     for (const Place& place : {Place{8192, 8192, 0}, Place{0, 3 * 4096 + 77, 1}}) {
       expect_equal_codecs(coding, place, kOneSize);
@@ -80,7 +80,7 @@ TEST(IsaExtended, ManyBlocksGiveTheSameBits) {
   }
 }
 
-TEST(IsaExtended, BlockNormsAreTheSame) {
+TEST(IsaExtended, BlockNorms_SameBits) {
   for (const uint32_t block : {32u, 64u, 128u, 256u, 512u, 2048u, 65536u}) {
     for (const size_t count : {0, 1, 31, 33, 255, 257, 1023, 4096, 70000}) {
       for (const int32_t dtype : kDtypes) {
@@ -92,7 +92,7 @@ TEST(IsaExtended, BlockNormsAreTheSame) {
   }
 }
 
-TEST(IsaExtended, OtherEncodingsOfSumsGiveTheSameBits) {
+TEST(IsaExtended, OtherEncodingsOfSums_SameBits) {
   for (const Coding& coding : down_formats()) {
     for (size_t count = 0; count <= 300; count += count < 66 ? 1 : 13) {
       expect_equal_codecs(coding, {64 * (count % 3), count, count % 4}, kOneSize);
@@ -116,7 +116,7 @@ void expect_equal_correlated(const Format& format, uint32_t ranks, uint32_t rank
 }
 
 /** Every field, every prime below 128 and some beyond, the largest of them, several groups. */
-TEST(IsaExtended, CorrelatedThresholdsAreTheSame) {
+TEST(IsaExtended, CorrelatedThresholds_SameBits) {
   std::vector<uint32_t> sizes = {129,  250,  256,  512,  600,  997, 1000,
                                  1022, 1023, 1024, 1025, 1031, 2051};
   for (uint32_t ranks = 1; ranks <= 128; ++ranks) sizes.push_back(ranks);
@@ -146,7 +146,7 @@ std::vector<Coding> rotated_formats() {
   return formats;
 }
 
-TEST(IsaExtended, RotatedCallsGiveTheSameBits) {
+TEST(IsaExtended, RotatedCalls_SameBits) {
   for (const Coding& coding : rotated_formats()) {
     for (const size_t count : {1, 31, 33, 255, 257, 1000, 1023, 1024, 1025, 3000}) {
       const Place place{2048 * (count % 3), count, count % 4};
@@ -157,7 +157,7 @@ TEST(IsaExtended, RotatedCallsGiveTheSameBits) {
   }
 }
 
-TEST(IsaExtended, RotatedNormsAreTheSame) {
+TEST(IsaExtended, RotatedNorms_SameBits) {
   for (const size_t count : {0, 1, 1000, 1024, 70000}) {
     for (const int32_t dtype : kDtypes) {
       for (const NormOrder q : {NormOrder::inf, NormOrder::one, NormOrder::two}) {
@@ -172,7 +172,7 @@ TEST(IsaExtended, RotatedNormsAreTheSame) {
   }
 }
 
-TEST(IsaExtended, SumsOfMeansGiveTheSameBits) {
+TEST(IsaExtended, SumsOfMeans_SameBits) {
   std::vector<Coding> formats = code_formats(3, 0);
   for (const Coding& coding : down_formats()) formats.push_back(coding);
   for (const Coding& coding : block_formats()) formats.push_back(coding);

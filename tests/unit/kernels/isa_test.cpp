@@ -34,26 +34,26 @@ void expect_equal_stages(const Place& place, const std::vector<float>& sizes) {
   }
 }
 
-TEST(Isa, EveryTailGivesTheSameBitsAndNothingElse) {
+TEST(Isa, EveryTail_SameBits_NothingElseWritten) {
   for (size_t count = 0; count <= 257; ++count) {
     expect_equal_stages({32 * (count % 3), count, count % 4}, kOneSize);
   }
 }
 
-TEST(Isa, EveryElementOffsetGivesTheSameBits) {
+TEST(Isa, EveryElementOffset_SameBits) {
   for (size_t offset = 1; offset < 16; ++offset) {
     expect_equal_stages({64, 1056 + offset, offset}, kOneSize);
   }
 }
 
-TEST(Isa, ManyTilesGiveTheSameBits) {
+TEST(Isa, ManyTiles_SameBits) {
   expect_equal_stages({0, 1024, 0}, kAllSizes);
   expect_equal_stages({1023 * 32, 5 * 1024 + 77, 0}, kAllSizes);
   expect_equal_stages({65536 - 1024, 70000, 1}, kOneSize);
   expect_equal_stages({(uint64_t{1} << 36) - 64, 4096, 0}, kAllSizes);  // group 2^32 is inside
 }
 
-TEST(Isa, AWordsNeighboursInItsRangeDoNotMatter) {
+TEST(Isa, NeighboursOfAWord_NoEffect) {
   for (const Stages* stages : stages_here()) {
     for (const Coding& coding : all_formats(Rounding::independent)) {
       const Floats values = edge_biased_values(21, 4096, 1);
@@ -68,7 +68,7 @@ TEST(Isa, AWordsNeighboursInItsRangeDoNotMatter) {
   }
 }
 
-TEST(Isa, TailLanesAreZero) {
+TEST(Isa, TailLanes_Zero) {
   for (const Stages* stages : stages_here()) {
     for (const Coding& coding : code_formats(3, 2)) {
       const uint32_t per_word = codes_per_word(coding.bits);
@@ -86,7 +86,7 @@ TEST(Isa, TailLanesAreZero) {
 }
 
 // Sums of 2^k ranks may be encoded as integers: on either side of where that ends.
-TEST(Isa, WideSumsOfManyRanksGiveTheSameBits) {
+TEST(Isa, WideSumsOfManyRanks_SameBits) {
   Format random, nearest, subtractive;
   nearest.rounding = Rounding::nearest;
   subtractive.rounding_down = RoundingDown::subtractive;

@@ -60,7 +60,7 @@ Floats spread_values(const Coding& coding, size_t value_count) {
   return values;
 }
 
-TEST(Law, QuantizeIsUnbiasedWithTheExactVariance) {
+TEST(Law, Quantize_UnbiasedWithTheExactVariance) {
   constexpr size_t kValues = 4096, kSteps = 256;
   for (const Coding& coding : code_formats(1, 0)) {
     const Floats values = spread_values(coding, kValues);
@@ -128,7 +128,7 @@ void expect_reduce_law(const Coding& coding, uint32_t weight_a, uint32_t weight_
                          std::to_string(weight_b));
 }
 
-TEST(Law, ReduceIsUnbiasedWithTheExactVariance) {
+TEST(Law, Reduce_UnbiasedWithTheExactVariance) {
   expect_reduce_law(coding_for(Levels::exponential, 8, Combine::sum, 4, 3), 1, 1);
   for (const uint8_t bits : {8, 4}) {
     expect_reduce_law(coding_for(Levels::linear, bits, Combine::average, 4, 2), 1, 1);
@@ -138,7 +138,7 @@ TEST(Law, ReduceIsUnbiasedWithTheExactVariance) {
   expect_reduce_law(coding_for(Levels::exponential, 4, Combine::average, 4, 3), 3, 1);
 }
 
-TEST(Law, WideSumsAreUnbiasedWithTheExactVariance) {
+TEST(Law, WideSums_UnbiasedWithTheExactVariance) {
   constexpr size_t kValues = 4096, kSteps = 256;
   constexpr uint32_t kRanks = 3;
   for (const Coding& coding : code_formats(kRanks, 0)) {
@@ -191,7 +191,7 @@ double correlation(const Coding& coding, const RandomSite& one, const RandomSite
   return product / std::sqrt(squares_a * squares_b);
 }
 
-TEST(Law, RanksStepsIndicesAndSeedsRoundIndependently) {
+TEST(Law, RanksStepsIndicesAndSeeds_RoundIndependently) {
   const RandomSite base{17, 3, 4, 5, 0};
   RandomSite others[4] = {base, base, base, base};
   others[0].rank = 6;

@@ -36,7 +36,7 @@ const NarrowType kTypes[] = {
     {"bfloat16", 7, 8, float_to_bfloat<false>, float_to_bfloat<true>},
 };
 
-TEST(Narrow, EveryHalfAndBfloatBecomesItsFloat) {
+TEST(Narrow, EveryHalfAndBfloat_BecomesItsFloat) {
   for (uint32_t pattern = 0; pattern < 0x8000; ++pattern) {
     for (const uint32_t sign : {0u, 0x8000u}) {
       const float half = half_to_float(static_cast<uint16_t>(pattern | sign));
@@ -56,7 +56,7 @@ TEST(Narrow, EveryHalfAndBfloatBecomesItsFloat) {
   }
 }
 
-TEST(Narrow, EveryFiniteNarrowNumberComesBackWhateverTheWord) {
+TEST(Narrow, EveryFiniteNarrowNumber_AnyRandomWord_ComesBack) {
   for (const NarrowType& type : kTypes) {
     for (uint32_t pattern = 0; pattern <= type.infinity(); ++pattern) {
       const float value =
@@ -88,7 +88,7 @@ uint64_t words_up(const NarrowType& type, float value, uint32_t low) {
   return (uint64_t{1} << 32) - below;
 }
 
-TEST(Narrow, OutputsRoundUpWithTheExactProbability) {
+TEST(Narrow, Outputs_RoundUpWithTheExactProbability) {
   for (const NarrowType& type : kTypes) {
     const double largest = type.value(type.infinity() - 1);
     for (uint32_t k = 0; k < 20000; ++k) {
@@ -105,7 +105,7 @@ TEST(Narrow, OutputsRoundUpWithTheExactProbability) {
   }
 }
 
-TEST(Narrow, NearestIsIeeesRoundingToEven) {
+TEST(Narrow, Nearest_IeeeRoundingToEven) {
   for (const NarrowType& type : kTypes) {
     for (uint32_t k = 0; k < 200000; ++k) {
       const uint32_t low = static_cast<uint32_t>(mix(k) % type.infinity());
@@ -119,7 +119,7 @@ TEST(Narrow, NearestIsIeeesRoundingToEven) {
   }
 }
 
-TEST(Narrow, WhatIsTooLargeBecomesInfiniteAndNanHasOnePattern) {
+TEST(Narrow, TooLarge_Infinite_NanHasOnePattern) {
   for (const NarrowType& type : kTypes) {
     const float largest = static_cast<float>(type.value(type.infinity() - 1));
     const float beyond = std::nextafter(largest, INFINITY);
@@ -138,7 +138,7 @@ TEST(Narrow, WhatIsTooLargeBecomesInfiniteAndNanHasOnePattern) {
   }
 }
 
-TEST(Narrow, HalvesThatRoundToZeroLoseTheirSign) {
+TEST(Narrow, HalvesThatRoundToZero_LoseTheirSign) {
   EXPECT_EQ(float_to_half<false>(-0x1p-30f, 0), 0);
   EXPECT_EQ(float_to_half<false>(-0x1p-30f, ~0u), 0x8001);
   EXPECT_EQ(float_to_half<true>(-0x1p-30f, 0), 0);

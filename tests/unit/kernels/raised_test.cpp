@@ -39,7 +39,7 @@ void expect_packed_exponentials() {
   }
 }
 
-TEST(Raised, PackedExponentialCodesAreThoseOfLanes) {
+TEST(Raised, PackedExponentialCodes_EqualLanes) {
   expect_packed_exponentials<8, 0>();
   expect_packed_exponentials<8, 2>();
   expect_packed_exponentials<4, 0>();
@@ -140,7 +140,7 @@ void expect_raised_lanes(float norm, const Floats& values) {
   expect_raised_exponentials<4, 0, kNearest>(norm, 0, values);
 }
 
-TEST(Raised, LanesAreThoseOfSingleValues) {
+TEST(Raised, Lanes_EqualSingleValues) {
   for (const float norm : {3.0f, 0.7f}) {
     const Floats values = edge_biased_values(3, 5000, norm);
     expect_raised_lanes<false>(norm, values);
@@ -148,7 +148,7 @@ TEST(Raised, LanesAreThoseOfSingleValues) {
   }
 }
 
-TEST(Raised, LanesAreThoseOfSingleValuesForNormsOfAllSizes) {
+TEST(Raised, Lanes_NormsOfAllSizes_EqualSingleValues) {
   for (const float norm : norms_of_all_sizes()) {
     const Floats values = values_nontemporal(is_finite(norm) ? norm : 1, bits_of(norm));
     expect_raised_lanes<false>(norm, values);
@@ -157,7 +157,7 @@ TEST(Raised, LanesAreThoseOfSingleValuesForNormsOfAllSizes) {
 }
 
 // Otherwise each value would cost an instruction more.
-TEST(Raised, FactorsOfOrdinaryNormsAreFolded) {
+TEST(Raised, FactorsOfOrdinaryNorms_Folded) {
   for (const float norm : {0x1p-60f, 0.01f, 1.0f, 1.99f}) {
     EXPECT_EQ(folded_exponential_scale(exponential_scale(norm, 8, 0, 0)).power, 1) << norm;
   }
@@ -181,7 +181,7 @@ void expect_packed_linear(uint32_t most) {
   }
 }
 
-TEST(Raised, PackedLinearCodesAreThoseOfLanes) {
+TEST(Raised, PackedLinearCodes_EqualLanes) {
   expect_packed_linear<8>(255);
   expect_packed_linear<4>(15);
 }

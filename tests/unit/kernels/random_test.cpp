@@ -11,7 +11,7 @@
 namespace gq::test {
 namespace {
 
-TEST(Random, PhiloxGivesItsTestVectors) {
+TEST(Random, Philox_ItsTestVectors) {
   for (const VectorRecord& r : read_vectors("philox.txt")) {
     const std::vector<uint32_t> counter = r.words("counter"), key = r.words("key");
     const PhiloxBlock block =
@@ -21,7 +21,7 @@ TEST(Random, PhiloxGivesItsTestVectors) {
   }
 }
 
-TEST(Random, ValuesHaveTheirKnownWords) {
+TEST(Random, Values_WordsOfTheReference) {
   for (const VectorRecord& r : read_vectors("random.txt")) {
     const uint64_t key =
         random_key(r.integer("seed"), static_cast<uint32_t>(r.integer("stream_id")));
@@ -38,7 +38,7 @@ TEST(Random, ValuesHaveTheirKnownWords) {
   }
 }
 
-TEST(Random, EachFieldOfTheCounterChangesTheWord) {
+TEST(Random, EachFieldOfTheCounter_ChangesTheWord) {
   std::set<uint32_t> words;
   const auto add = [&](const RandomStream& stream, uint64_t value) {
     EXPECT_TRUE(words.insert(random_bits(stream, value)).second);
@@ -55,14 +55,14 @@ TEST(Random, EachFieldOfTheCounterChangesTheWord) {
   add(random_stream(1, 2, 3, Draw::quantize, 4, 5), uint64_t{16} << 32);
 }
 
-TEST(Random, LeadingBytesOfAWordsFourValuesAreItsFourBytes) {
+TEST(Random, LeadingBytesOfAWordsFourValues_ItsFourBytes) {
   for (uint32_t e = 0; e < 4; ++e) {
     EXPECT_EQ(value_bits(0x44332211u, e) >> 24, 0x11u * (e + 1));
   }
 }
 
 /** Rounding events of two values of a word: value i goes up if r(i) + F_i carries. */
-TEST(Random, RoundingEventsOfAWordsValuesHaveSmallCovariance) {
+TEST(Random, RoundingEventsOfAWordsValues_SmallCovariance) {
   constexpr uint32_t kWords = 1u << 20, kFractions = 7;
   static uint32_t joint[4][4][kFractions][kFractions];
   const RandomStream stream = random_stream(42, 0, 0, Draw::quantize, 0, 0);

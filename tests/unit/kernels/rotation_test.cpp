@@ -39,7 +39,7 @@ std::string name_of(const testing::TestParamInfo<const Stages*>& info) { return 
 INSTANTIATE_TEST_SUITE_P(Isa, Rotation, testing::ValuesIn(stages_here()), name_of);
 
 /** The element of the Hadamard matrix is -1 to the number of ones that k and l share. */
-TEST(Hadamard, EveryColumnIsTheDefinition) {
+TEST(Hadamard, EveryColumn_TheDefinition) {
   for (uint32_t column = 0; column < kRotationValues; ++column) {
     Floats values(kRotationValues);
     values[column] = 1;
@@ -50,7 +50,7 @@ TEST(Hadamard, EveryColumnIsTheDefinition) {
   }
 }
 
-TEST(Hadamard, SignsAreEvenlySpreadAndDifferFromRotationToRotation) {
+TEST(Hadamard, Signs_EvenlySpread_DifferBetweenRotations) {
   int sum = 0, equal = 0;
   for (uint64_t e = 0; e < 64 * 1024; ++e) {
     sum += sign_of(kSite, e) == 0 ? 1 : -1;
@@ -60,7 +60,7 @@ TEST(Hadamard, SignsAreEvenlySpreadAndDifferFromRotationToRotation) {
   EXPECT_LE(std::abs(equal), 5 * 256);
 }
 
-TEST(Hadamard, BackIsTheInverseToFewUlpsOfTheLargest) {
+TEST(Hadamard, Back_InverseToFewUlpsOfTheLargest) {
   for (uint64_t seed = 0; seed < 50; ++seed) {
     const Floats values = edge_biased_values(seed, 1024, std::ldexp(1.0f, static_cast<int>(seed)));
     const Floats back = rotated_back(kSite, kFirst, rotated_forth(kSite, kFirst, values));
@@ -72,7 +72,7 @@ TEST(Hadamard, BackIsTheInverseToFewUlpsOfTheLargest) {
   }
 }
 
-TEST(Hadamard, TheLastValuesOfACallAreCutIntoPowersOfTwo) {
+TEST(Hadamard, LastValuesOfACall_CutIntoPowersOfTwo) {
   std::vector<uint32_t> lengths;
   for_each_rotation(code_count(true, 3 * 1024 + 800), [&](size_t first, uint32_t length) {
     EXPECT_EQ(first % length, 0u);
@@ -84,7 +84,7 @@ TEST(Hadamard, TheLastValuesOfACallAreCutIntoPowersOfTwo) {
   EXPECT_EQ(code_count(true, 1025), 1152u);
 }
 
-TEST(Hadamard, NoLengthMakesValuesLargerThanTheLongestDoes) {
+TEST(Hadamard, AnyLength_ValuesNoLargerThanOfTheLongest) {
   for (uint32_t length = kRotationValuesMin; length <= kRotationValues; length *= 2) {
     const float shrink = rotation_shrink(length);
     EXPECT_LE(shrink * shrink * static_cast<float>(length), 0x1p-10f) << length;
@@ -92,7 +92,7 @@ TEST(Hadamard, NoLengthMakesValuesLargerThanTheLongestDoes) {
   }
 }
 
-TEST(Hadamard, BackIsTheInverseForEveryNumberOfLastValues) {
+TEST(Hadamard, Back_EveryNumberOfLastValues_Inverse) {
   for (size_t count = 1; count <= kRotationValues; count += count % 128 < 2 ? 1 : 63) {
     const Floats values = edge_biased_values(count, count, 1);
     const Floats back = rotated_back(kSite, kFirst, rotated_forth(kSite, kFirst, values));
@@ -111,7 +111,7 @@ Floats largest_floats(uint32_t row) {
   return values;
 }
 
-TEST(Hadamard, TheLargestFloatsDoNotOverflow) {
+TEST(Hadamard, LargestFloats_NoOverflow) {
   for (uint32_t row = 0; row < kRotationValues; row += 31) {
     const Floats rotated = rotated_forth(kSite, kFirst, largest_floats(row));
     for (uint32_t k = 0; k < kRotationValues; ++k) {
@@ -120,7 +120,7 @@ TEST(Hadamard, TheLargestFloatsDoNotOverflow) {
   }
 }
 
-TEST_P(Rotation, RotatedStagesAreTheStagesOnRotatedValues) {
+TEST_P(Rotation, RotatedStages_StagesOnRotatedValues) {
   for (const size_t count : {size_t{1}, size_t{128}, size_t{300}, size_t{897}, size_t{1000},
                              size_t{1024}, size_t{4096 + 3}, size_t{4096 + 640}}) {
     const Floats values = edge_biased_values(count, count, 2);
@@ -152,7 +152,7 @@ TEST_P(Rotation, RotatedStagesAreTheStagesOnRotatedValues) {
   }
 }
 
-TEST_P(Rotation, OneValueThatIsNotFinitePoisonsItsRotationAndNoOther) {
+TEST_P(Rotation, NonfiniteValue_PoisonsItsRotationOnly) {
   for (const float bad : {static_cast<float>(NAN), INFINITY, -INFINITY}) {
     Floats values(3 * 1024, 1.0f);
     values[1024 + 500] = bad;
@@ -172,7 +172,7 @@ TEST_P(Rotation, OneValueThatIsNotFinitePoisonsItsRotationAndNoOther) {
   }
 }
 
-TEST_P(Rotation, PoisonedBlocksMakeTheirRotationNanOfOnePattern) {
+TEST_P(Rotation, PoisonedBlocks_RotationNanOfOnePattern) {
   Format format;
   format.block = 128;
   format.rotate = Rotate::hadamard;

@@ -18,7 +18,7 @@ namespace {
 constexpr int32_t kDtypes[] = {GQSGD_FLOAT32, GQSGD_FLOAT16, GQSGD_BFLOAT16, GQSGD_FLOAT64};
 constexpr RandomSite kSite{0x123456789ABCDEFull, 7, 11, 13, 0};
 
-using Lists = std::vector<Words>;
+using EntriesOfRanks = std::vector<Words>;
 
 void place_lane(Words* words, uint32_t bits, size_t e, uint32_t lane) {
   const uint32_t shift = bits * static_cast<uint32_t>(e % codes_per_word(bits));
@@ -66,17 +66,17 @@ Words entries_of(const Stages& stages, const Coding& coding, const Words& words,
   return entries.values();
 }
 
-std::vector<EntryList> views_of(const Lists& lists) {
-  std::vector<EntryList> views;
-  for (const Words& list : lists) views.push_back({list.data(), list.size(), 0, 0});
+std::vector<RankEntries> views_of(const EntriesOfRanks& ranks) {
+  std::vector<RankEntries> views;
+  for (const Words& entries : ranks) views.push_back({entries.data(), entries.size(), 0, 0});
   return views;
 }
 
 /** What add_sparse writes, as bytes, in ranges of `step` values. */
-std::vector<uint8_t> sums_of(const Stages& stages, const Coding& coding, const Lists& lists,
-                             size_t value_count, size_t step, int32_t dtype, int32_t op,
-                             float scale) {
-  std::vector<EntryList> views = views_of(lists);
+std::vector<uint8_t> sums_of(const Stages& stages, const Coding& coding,
+                             const EntriesOfRanks& ranks, size_t value_count, size_t step,
+                             int32_t dtype, int32_t op, float scale) {
+  std::vector<RankEntries> views = views_of(ranks);
   const size_t size = dtype_size_bytes(dtype);
   Guarded<uint8_t> values(value_count * size, 8);
   for (size_t first = 0; first < value_count; first += step) {
@@ -85,7 +85,7 @@ std::vector<uint8_t> sums_of(const Stages& stages, const Coding& coding, const L
                        values.data() + first * size, nullptr});
   }
   EXPECT_TRUE(values.intact()) << stages.name << ", " << describe(coding);
-  for (const EntryList& view : views) {
+  for (const RankEntries& view : views) {
     EXPECT_TRUE(view.next_entry == view.entry_count || scale == 0 || !is_finite(scale));
   }
   return values.values();
@@ -97,7 +97,7 @@ Coding coding_of_record(const VectorRecord& record) {
                     static_cast<uint8_t>(record.integer("bits")), Combine::average, 3, 0);
 }
 
-TEST(SparseVectors, EntriesAreThoseOfTheReference) {
+TEST(SparseVectors, Entries_ThoseOfTheReference) {
   for (const VectorRecord& record : read_vectors("sparse.txt")) {
     const Coding coding = coding_of_record(record);
     const size_t value_count = record.integer("value_count");
@@ -117,7 +117,7 @@ TEST(SparseVectors, EntriesAreThoseOfTheReference) {
   }
 }
 
-TEST(SparseStages, EveryTailAndCutGivesTheSameEntriesOnEveryInstructionSet) {
+TEST(SparseStages, EveryTailAndCut_SameEntriesOnEveryInstructionSet) {
   for (const Coding& coding : code_formats(3, 0)) {
     for (const double share : {0.0, 0.01, 0.4, 1.0}) {
       for (const size_t count : {0u, 1u, 31u, 33u, 255u, 256u, 257u, 1000u, 4133u}) {
@@ -148,18 +148,18 @@ float plain_sum(const Coding& coding, const std::vector<Words>& codes, size_t e)
   return coding.levels == Levels::linear ? static_cast<float>(steps) : levels;
 }
 
-TEST(SparseStages, SumsAreThoseOfTheLanes) {
+TEST(SparseStages, Sums_EqualThoseOfLanes) {
   constexpr size_t kCount = 777;
   for (const Coding& coding : code_formats(5, 0)) {
     std::vector<Words> codes;
-    Lists lists;
+    EntriesOfRanks ranks;
     for (uint32_t rank = 0; rank < 5; ++rank) {
       codes.push_back(some_codes(coding, kCount, 0.1 * rank, 40 + rank));
-      lists.push_back(entries_of(scalar_stages(), coding, codes.back(), kCount, 1 << 20));
+      ranks.push_back(entries_of(scalar_stages(), coding, codes.back(), kCount, 1 << 20));
     }
     for (const int32_t op : {GQSGD_SUM, GQSGD_MEAN}) {
       const auto bytes =
-          sums_of(scalar_stages(), coding, lists, kCount, 1 << 20, GQSGD_FLOAT32, op, 0.3f);
+          sums_of(scalar_stages(), coding, ranks, kCount, 1 << 20, GQSGD_FLOAT32, op, 0.3f);
       const float top = coding.levels == Levels::linear ? 5.0f * coding.steps : 5.0f;
       const double factor = op == GQSGD_SUM ? 5 : 1;
       const float step = static_cast<float>(static_cast<double>(0.3f) * factor / top);
@@ -173,21 +173,21 @@ TEST(SparseStages, SumsAreThoseOfTheLanes) {
   }
 }
 
-TEST(SparseStages, SumsHaveTheSameBitsOnEveryInstructionSetInEveryTypeAndCut) {
+TEST(SparseStages, EveryTypeAndCut_SameSumsOnEveryInstructionSet) {
   for (const Coding& coding : code_formats(3, 0)) {
     for (const size_t count : {0u, 1u, 33u, 256u, 1000u}) {
-      Lists lists;
+      EntriesOfRanks ranks;
       for (uint32_t rank = 0; rank < 3; ++rank) {
         const Words words = some_codes(coding, count, 0.2, 70 + rank);
-        lists.push_back(entries_of(scalar_stages(), coding, words, count, 1 << 20));
+        ranks.push_back(entries_of(scalar_stages(), coding, words, count, 1 << 20));
       }
       for (const int32_t dtype : kDtypes) {
         for (const int32_t op : {GQSGD_SUM, GQSGD_MEAN}) {
           for (const float scale : {1.0f, 0.0f, 3e38f, 1e-44f, NAN, INFINITY}) {
             const auto expected =
-                sums_of(scalar_stages(), coding, lists, count, 1 << 20, dtype, op, scale);
+                sums_of(scalar_stages(), coding, ranks, count, 1 << 20, dtype, op, scale);
             for (const Stages* stages : stages_here()) {
-              ASSERT_EQ(sums_of(*stages, coding, lists, count, 96, dtype, op, scale), expected)
+              ASSERT_EQ(sums_of(*stages, coding, ranks, count, 96, dtype, op, scale), expected)
                   << stages->name << ", " << describe(coding) << ", scale " << scale;
             }
           }
@@ -197,15 +197,15 @@ TEST(SparseStages, SumsHaveTheSameBitsOnEveryInstructionSetInEveryTypeAndCut) {
   }
 }
 
-// A peer's list may be anything, and change while it is added: other processes write it.
-TEST(SparseStages, NoListWritesOutsideItsRange) {
+// A peer's entries may be anything, and change while it is added: other processes write it.
+TEST(SparseStages, ArbitraryEntries_NothingWrittenOutsideTheRange) {
   std::mt19937 random(3);
   for (const Coding& coding : code_formats(2, 0)) {
     for (const Stages* stages : stages_here()) {
       for (int turn = 0; turn < 100; ++turn) {
-        Lists lists(2, Words(1 + random() % 50));
-        for (uint32_t& entry : lists[0]) entry = random() % 4 ? random() % 4000 << 4 : random();
-        std::vector<EntryList> views = views_of(lists);
+        EntriesOfRanks ranks(2, Words(1 + random() % 50));
+        for (uint32_t& entry : ranks[0]) entry = random() % 4 ? random() % 4000 << 4 : random();
+        std::vector<RankEntries> views = views_of(ranks);
         Guarded<float> values(96, 1);
         for (size_t first = 0; first < 96; first += 32) {
           stages->add_sparse({coding,
@@ -217,7 +217,7 @@ TEST(SparseStages, NoListWritesOutsideItsRange) {
                               GQSGD_SUM,
                               values.data() + first,
                               nullptr});
-          for (uint32_t& entry : lists[0]) entry = random() % 8 ? entry : random();
+          for (uint32_t& entry : ranks[0]) entry = random() % 8 ? entry : random();
         }
         ASSERT_TRUE(values.intact()) << stages->name << ", " << describe(coding);
       }
@@ -225,10 +225,10 @@ TEST(SparseStages, NoListWritesOutsideItsRange) {
   }
 }
 
-TEST(SparseStages, AListThatGoesOnBeyondTheCallIsNotUsedUp) {
+TEST(SparseStages, EntriesBeyondTheCall_NotConsumed) {
   for (const Coding& coding : code_formats(1, 0)) {
-    const Lists lists = {{entry_of(3, 1), entry_of(100, 1)}};
-    std::vector<EntryList> views = views_of(lists);
+    const EntriesOfRanks ranks = {{entry_of(3, 1), entry_of(100, 1)}};
+    std::vector<RankEntries> views = views_of(ranks);
     Guarded<float> values(64, 0);
     scalar_stages().add_sparse({coding,
                                 kSite,

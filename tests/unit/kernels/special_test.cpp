@@ -24,7 +24,7 @@ uint32_t zero_lane(const Coding& coding) {
   return coding.levels == Levels::linear ? coding.steps : 0;
 }
 
-TEST_P(Special, NormsWithoutCodesGiveZeroCodesWhateverTheValues) {
+TEST_P(Special, NormsWithoutCodes_AnyValues_ZeroCodes) {
   const Floats values = {1, -1, NAN, INFINITY, -INFINITY, 0, -0.0f, FLT_MAX, float_of(0xffc00001)};
   for (const Coding& coding : code_formats(2, 1)) {
     for (const float norm : {0.0f, static_cast<float>(NAN), INFINITY, float_of(0x7f800001)}) {
@@ -36,7 +36,7 @@ TEST_P(Special, NormsWithoutCodesGiveZeroCodesWhateverTheValues) {
   }
 }
 
-TEST_P(Special, ScalesThatAreNotFiniteGiveNanOfEachType) {
+TEST_P(Special, NonfiniteScales_NanOfEachType) {
   for (const Coding& coding : code_formats(2, 1)) {
     const Call call{stages(), coding};
     const Words words = quantize(call, Floats(1030, 1.0f), 1);
@@ -59,7 +59,7 @@ TEST_P(Special, ScalesThatAreNotFiniteGiveNanOfEachType) {
   }
 }
 
-TEST_P(Special, TheNormComesBackAsItselfWithItsSign) {
+TEST_P(Special, Norm_ComesBackWithItsSign) {
   for (const float norm : {1.0f, 0.1f, 0x1p127f, 0x1.234567p-100f, 0x1.fffffep+60f}) {
     for (const uint32_t reduction_depth : {0u, 1u}) {
       for (const Coding& coding : code_formats(2, reduction_depth)) {
@@ -80,7 +80,7 @@ TEST_P(Special, TheNormComesBackAsItselfWithItsSign) {
   }
 }
 
-TEST_P(Special, NoValuesNeedNoBuffers) {
+TEST_P(Special, NoValues_NoBuffersNeeded) {
   for (const Coding& coding : code_formats(2, 1)) {
     EXPECT_EQ(stages().quantize({coding, {}, {}, nullptr, 0, {}, nullptr, nullptr}), GQSGD_OK);
     EXPECT_EQ(stages().reduce({coding, {}, {}, 1, 1, nullptr, nullptr, nullptr}), GQSGD_OK);
@@ -92,7 +92,7 @@ TEST_P(Special, NoValuesNeedNoBuffers) {
   EXPECT_EQ(largest, 0u);
 }
 
-TEST_P(Special, WideSumsOfMoreRanksThanSixteenBitsHoldAreExact) {
+TEST_P(Special, WideSumsOfMoreRanksThan16BitsHold_Exact) {
   constexpr size_t kRanks = 700, kValues = 300;
   const Coding coding = coding_for(Levels::linear, 8, Combine::exact, kRanks, 0);
   for (const uint32_t lane : {0u, 254u}) {  // every rank at the same end
@@ -103,7 +103,7 @@ TEST_P(Special, WideSumsOfMoreRanksThanSixteenBitsHoldAreExact) {
   }
 }
 
-TEST_P(Special, WithoutLevelsNanHasOnePattern) {
+TEST_P(Special, WithoutLevels_NanHasOnePattern) {
   const Call call{stages(), coding_for(Levels::none, 32, Combine::sum, 2, 1)};
   const Words a = {0x7f800000, 0x7f800001, 0x3f800000, 0xffc12345};
   const Words b = {0xff800000, 0x3f800000, 0xff800001, 0x7fc54321};
@@ -117,7 +117,7 @@ TEST_P(Special, WithoutLevelsNanHasOnePattern) {
   }
 }
 
-TEST_P(Special, TheLargestMagnitudeIsFoundAnywhereAndNanIsLarger) {
+TEST_P(Special, LargestMagnitude_FoundAnywhere_NanIsLarger) {
   for (const size_t count : {size_t{1}, size_t{31}, size_t{1024}, size_t{3001}}) {
     for (const size_t at : {size_t{0}, count / 2, count - 1}) {
       Floats values(count, 0.5f);
@@ -139,7 +139,7 @@ TEST_P(Special, TheLargestMagnitudeIsFoundAnywhereAndNanIsLarger) {
   }
 }
 
-TEST(ChooseIsa, ForcedNamesAreTakenOrRefusedByName) {
+TEST(ChooseIsa, ForcedNames_TakenOrRefusedByName) {
   const char* refused = "";
   for (const Stages* stages : stages_here()) {
     ASSERT_EQ(setenv("GQSGD_FORCE_ISA", stages->name, 1), 0);

@@ -41,7 +41,7 @@ std::vector<uint32_t> pair_counts(uint32_t ranks, uint32_t i, uint32_t j) {
   return pairs;
 }
 
-TEST(Strata, EveryPairOfRanksHasEveryPairOfDifferentStrataOnce) {
+TEST(Strata, EveryPairOfRanks_EveryPairOfDifferentStrataOnce) {
   for (uint32_t ranks = 2; ranks <= 17; ++ranks) {
     const uint32_t count = strata_of(0, ranks).count;
     for (uint32_t i = 0; i < ranks; ++i) {
@@ -58,7 +58,7 @@ TEST(Strata, EveryPairOfRanksHasEveryPairOfDifferentStrataOnce) {
 }
 
 /** The same for a few pairs of larger groups, the largest of each kind among them. */
-TEST(Strata, LargeGroupsHaveTheLawOfPairs) {
+TEST(Strata, LargeGroups_LawOfPairs) {
   for (const uint32_t ranks : {32u, 64u, 100u, 128u, 256u, 512u, 1022u, 1023u, 1024u}) {
     const uint32_t count = strata_of(0, ranks).count;
     for (const uint32_t j : {1u, ranks / 2 + 1, ranks - 1}) {
@@ -73,7 +73,7 @@ TEST(Strata, LargeGroupsHaveTheLawOfPairs) {
 }
 
 /** Words that give a and b are as many for each value of them, but for one. */
-TEST(Strata, MapsAreUniformToOneWord) {
+TEST(Strata, Maps_UniformToOneWord) {
   for (uint32_t count = 2; count <= 1031; ++count) {
     uint64_t fewest = ~uint64_t{0}, most = 0;
     for (uint32_t b = 0; b < count; ++b) {
@@ -89,7 +89,7 @@ TEST(Strata, MapsAreUniformToOneWord) {
 }
 
 /** Each of the 2^23 thresholds comes from exactly Q pairs of a stratum and an own uniform. */
-TEST(Strata, ThresholdsAreExactlyUniform) {
+TEST(Strata, Thresholds_ExactlyUniform) {
   for (const uint32_t ranks : {3u, 4u, 7u, 17u}) {
     const Strata strata = strata_of(0, ranks);
     std::vector<uint8_t> preimages(1u << kUniformBits, 0);
@@ -106,7 +106,7 @@ TEST(Strata, ThresholdsAreExactlyUniform) {
   }
 }
 
-TEST(Strata, QuotientsByEveryPrimeAreExact) {
+TEST(Strata, QuotientsByEveryPrime_Exact) {
   std::set<uint32_t> seen;
   for (uint32_t ranks = 3; ranks <= kStrataRanks; ++ranks) {
     const Strata strata = strata_of(0, ranks);
@@ -127,7 +127,7 @@ TEST(Strata, QuotientsByEveryPrimeAreExact) {
   EXPECT_EQ(*seen.rbegin(), 1031u);
 }
 
-TEST(Strata, GroupsOf1024RanksHaveDrawsOfTheirOwn) {
+TEST(Strata, GroupsOf1024Ranks_DrawsOfTheirOwn) {
   EXPECT_EQ(strata_of(1023, 3000).group, 0u);
   EXPECT_EQ(strata_of(1024, 3000).group, 1u);
   EXPECT_EQ(strata_of(1024, 3000).rank, 0u);
@@ -137,7 +137,7 @@ TEST(Strata, GroupsOf1024RanksHaveDrawsOfTheirOwn) {
   EXPECT_EQ(correlated_uniform(strata_of(2048, 2049), 0xffffffffu, 1, 2), kUniformMask);
 }
 
-TEST(Strata, RanksOfAGroupAreAllDifferent) {
+TEST(Strata, RanksOfAGroup_AllDifferent) {
   for (const uint32_t ranks : {2u, 3u, 16u, 100u, 1000u, 1023u, 1024u}) {
     for (uint64_t k = 0; k < 20; ++k) {
       const std::vector<uint32_t> strata = strata_under(ranks, static_cast<uint32_t>(mix(k) >> 32),

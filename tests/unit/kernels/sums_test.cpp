@@ -30,7 +30,7 @@ void expect_rescaled(uint32_t code, float peak, double full) {
   ASSERT_LE(scale, exact * (1 + 1.0 / 127) + 0x1p-133) << what;
 }
 
-TEST(Rescaled, NoPeakOfLinearSumsIsClampedByMoreThanARounding) {
+TEST(Rescaled, PeaksOfLinearSums_ClampedByARoundingAtMost) {
   for (const uint32_t ranks : {1u, 2u, 3u, 16u, 1000u, 100000u}) {
     for (const uint32_t steps : {7u, 127u}) {
       const double full = static_cast<double>(ranks) * steps;
@@ -44,7 +44,7 @@ TEST(Rescaled, NoPeakOfLinearSumsIsClampedByMoreThanARounding) {
   }
 }
 
-TEST(Rescaled, EveryNormWithEveryPeakOfAFewRanks) {
+TEST(Rescaled, EveryNorm_EveryPeakOfAFewRanks_InRange) {
   for (uint32_t code = 1; code <= kNormCodeMax; ++code) {
     for (uint32_t peak = 1; peak <= 381; peak += 1 + peak / 3) {
       expect_rescaled(code, static_cast<float>(peak), 381);
@@ -55,7 +55,7 @@ TEST(Rescaled, EveryNormWithEveryPeakOfAFewRanks) {
   }
 }
 
-TEST(Rescaled, ZeroAndNanHaveTheirOwnCodes) {
+TEST(Rescaled, ZeroAndNan_CodesOfTheirOwn) {
   EXPECT_EQ(rescaled(0, 1, 127).code, 0);
   EXPECT_EQ(rescaled(1, 0, 127).code, 0);
   EXPECT_EQ(rescaled(NAN, 1, 127).code, kNormCodeNan);
@@ -65,7 +65,7 @@ TEST(Rescaled, ZeroAndNanHaveTheirOwnCodes) {
 
 /** With u over all thresholds the error is each of 2^23 equally spaced numbers once, so its mean is
  *  half of their distance; and so for every value. */
-TEST(Subtractive, ErrorsAreUniformOverHalfAStepWhateverTheValue) {
+TEST(Subtractive, AnyValue_ErrorsUniformOverHalfAStep) {
   for (const uint32_t steps : {7u, 127u}) {
     const Scale scale = linear_scale(static_cast<float>(steps), steps);
     const float step = subtractive_step(static_cast<float>(steps), 1, steps);
@@ -88,7 +88,7 @@ TEST(Subtractive, ErrorsAreUniformOverHalfAStepWhateverTheValue) {
   }
 }
 
-TEST(Subtractive, NoMeanIsInfinite) {
+TEST(Subtractive, LargestMeans_Finite) {
   for (const uint32_t top : {7u, 127u}) {
     for (const float scale : {FLT_MAX, 0x1.fffffcp127f, 0x1.fep127f, 0x1p127f}) {
       const float step = subtractive_step(scale, 1, top);
@@ -164,7 +164,7 @@ void expect_close_means(const Stages& stages, const Coding& coding, size_t value
   }
 }
 
-TEST_P(Sums, RescaledMeansAreWithinAStepOfTheirBlock) {
+TEST_P(Sums, RescaledMeans_WithinAStepOfTheirBlock) {
   for (const uint32_t block : {32u, 128u, 256u, 1024u}) {
     for (const uint8_t bits : {4, 8}) {
       for (const uint8_t bits_down : {4, 8}) {

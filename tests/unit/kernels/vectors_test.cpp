@@ -72,7 +72,7 @@ std::string name_of(const testing::TestParamInfo<const Stages*>& info) { return 
 
 INSTANTIATE_TEST_SUITE_P(Isa, Vectors, testing::ValuesIn(stages_here()), name_of);
 
-TEST_P(Vectors, QuantizeGivesTheKnownWords) {
+TEST_P(Vectors, Quantize_WordsOfTheReference) {
   for (const char* format : {"linear8", "linear4", "exponential8", "exponential4"}) {
     for (const VectorRecord& r : read_vectors(std::string("quantize_") + format + ".txt")) {
       EXPECT_EQ(quantize(call(r), r.floats("values"), r.number("norm")), r.words("words"))
@@ -81,7 +81,7 @@ TEST_P(Vectors, QuantizeGivesTheKnownWords) {
   }
 }
 
-TEST_P(Vectors, ReduceGivesTheKnownWords) {
+TEST_P(Vectors, Reduce_WordsOfTheReference) {
   for (const char* name : {"linear_exact", "linear8_average", "linear4_average", "exponential8_sum",
                            "exponential4_average", "none"}) {
     for (const VectorRecord& r : read_vectors(std::string("reduce_") + name + ".txt")) {
@@ -93,7 +93,7 @@ TEST_P(Vectors, ReduceGivesTheKnownWords) {
   }
 }
 
-TEST_P(Vectors, ReduceManyGivesTheKnownWords) {
+TEST_P(Vectors, ReduceMany_WordsOfTheReference) {
   for (const char* name : {"linear8", "linear4", "exponential8", "exponential4", "none"}) {
     for (const VectorRecord& r : read_vectors(std::string("wide_") + name + ".txt")) {
       std::vector<Words> operands;
@@ -109,7 +109,7 @@ TEST_P(Vectors, ReduceManyGivesTheKnownWords) {
   }
 }
 
-TEST_P(Vectors, DequantizeGivesTheKnownValues) {
+TEST_P(Vectors, Dequantize_ValuesOfTheReference) {
   for (const char* name : {"linear8", "linear4", "exponential8", "exponential4", "none"}) {
     for (const VectorRecord& r : read_vectors(std::string("dequantize_") + name + ".txt")) {
       const Call here{*GetParam(), coding_of_record(r)};
@@ -123,7 +123,7 @@ TEST_P(Vectors, DequantizeGivesTheKnownValues) {
   }
 }
 
-TEST_P(Vectors, ElementsBecomeTheKnownFloats) {
+TEST_P(Vectors, Elements_FloatsOfTheReference) {
   for (const VectorRecord& r : read_vectors("widen.txt")) {
     const Call here{*GetParam(), coding_for(Levels::none, 32, Combine::sum, 1, 0)};
     const std::vector<uint64_t> input = r.patterns("input");
@@ -133,7 +133,7 @@ TEST_P(Vectors, ElementsBecomeTheKnownFloats) {
   }
 }
 
-TEST_P(Vectors, FloatsBecomeTheKnownElements) {
+TEST_P(Vectors, Floats_ElementsOfTheReference) {
   for (const VectorRecord& r : read_vectors("narrow.txt")) {
     const Coding none = coding_for(Levels::none, 32, Combine::sum, 1, 0, rounding_of(r));
     // Stages begin at multiples of 32; zeros fill the gap.
@@ -153,7 +153,7 @@ NormOrder order_of(const std::string& text) {
   return text == "inf" ? NormOrder::inf : text == "1" ? NormOrder::one : NormOrder::two;
 }
 
-TEST_P(Vectors, NormsAreTheKnownOnes) {
+TEST_P(Vectors, Norms_ThoseOfTheReference) {
   for (const VectorRecord& r : read_vectors("norm.txt")) {
     const NormOrder q = order_of(r.text("q")), p = order_of(r.text("p"));
     GlobalNorm merged(q, p);

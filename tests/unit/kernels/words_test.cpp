@@ -46,7 +46,7 @@ uint32_t wrong_sums(uint32_t a, uint32_t b, uint32_t random_word) {
   return wrong;
 }
 
-TEST(Words, ExponentialSumsAreThoseOfLanesForAllPairsAndThresholds) {
+TEST(Words, ExponentialSums_AllPairsAndThresholds_EqualLanes) {
   for (uint32_t pair = 0; pair < 65536; ++pair) {
     for (uint32_t zeros = 0; zeros <= 32; ++zeros) {
       for (uint32_t e = 0; e < 4; ++e) {
@@ -61,7 +61,7 @@ TEST(Words, ExponentialSumsAreThoseOfLanesForAllPairsAndThresholds) {
 }
 
 // Numbers that fill bytes to the brim, next to each other.
-TEST(Words, ExponentialSumsKeepToTheirLanes) {
+TEST(Words, ExponentialSums_KeepToTheirLanes) {
   const uint32_t edges[] = {0x00, 0x01, 0x02, 0x7e, 0x7f, 0x81, 0x82, 0xfe, 0xff};
   const uint32_t words[] = {0, 1, 0x80u, 0x8000u, 0x800000u, 0x80000000u, 0xffu, 0xff0000u, ~0u};
   for (uint32_t k = 0; k < 9 * 9 * 9 * 9; ++k) {
@@ -126,7 +126,7 @@ class Averages {
   std::unique_ptr<cuda::AverageTable> table_ = std::make_unique<cuda::AverageTable>();
 };
 
-TEST(Words, ExponentialAveragesAreThoseOfLanesOnBothSidesOfEveryThreshold) {
+TEST(Words, ExponentialAverages_BothSidesOfEveryThreshold_EqualLanes) {
   uint64_t seed = 0;
   for (const Weights weights : {Weights{1, 1}, Weights{1, 2}, Weights{3, 1}, Weights{5, 3},
                                 Weights{1, 1023}, Weights{77777, 1}, Weights{1, (1u << 20) - 1}}) {
@@ -143,7 +143,7 @@ TEST(Words, ExponentialAveragesAreThoseOfLanesOnBothSidesOfEveryThreshold) {
   }
 }
 
-TEST(Words, ShortAveragesAreThoseOfLanesForAllPairsAndLeadingBits) {
+TEST(Words, ShortAverages_AllPairsAndLeadingBits_EqualLanes) {
   uint64_t seed = 0;
   for (const Weights weights : {Weights{1, 1}, Weights{1u << 19, 1u << 19}, Weights{3, 1},
                                 Weights{5, 15}, Weights{3u << 18, 1u << 18}}) {
@@ -159,7 +159,7 @@ TEST(Words, ShortAveragesAreThoseOfLanesForAllPairsAndLeadingBits) {
   }
 }
 
-TEST(Words, AveragesAreShortForTheWeightsOfWhichNoAddendIsLonger) {
+TEST(Words, Averages_ShortWhereNoAddendIsLonger) {
   for (uint32_t weight_a = 1; weight_a <= 64; ++weight_a) {
     for (uint32_t weight_b = 1; weight_b <= 64; ++weight_b) {
       uint32_t longer = 0;
@@ -174,7 +174,7 @@ TEST(Words, AveragesAreShortForTheWeightsOfWhichNoAddendIsLonger) {
   }
 }
 
-TEST(Words, LinearAveragesOfNibblesAreThoseOfLanes) {
+TEST(Words, LinearAveragesOfNibbles_EqualLanes) {
   const Average average = average_of(1, 1);
   for (uint32_t k = 0; k < 1000000; ++k) {
     const uint32_t a = noise(5 * k), b = noise(5 * k + 1);
@@ -188,7 +188,7 @@ TEST(Words, LinearAveragesOfNibblesAreThoseOfLanes) {
   }
 }
 
-TEST(Words, LeadingBitsByBytesAreThoseOfEach) {
+TEST(Words, LeadingBitsByBytes_EqualThoseOfEach) {
   for (uint32_t k = 0; k < 100000; ++k) {
     const uint32_t low = noise(2 * k), high = noise(2 * k + 1);
     ASSERT_EQ(leading_bits_by_bytes(low, high), leading_bits(low) | leading_bits(high) << 16);
@@ -211,7 +211,7 @@ void expect_powers() {
   }
 }
 
-TEST(Words, PowersOfExponentialCodesAreTheirLevelsForEveryHeadroom) {
+TEST(Words, PowersOfExponentialCodes_EveryHeadroom_TheirLevels) {
   expect_powers<8>();
   expect_powers<4>();
 }
@@ -233,12 +233,12 @@ void expect_linear_decoding() {
   }
 }
 
-TEST(Words, DecodedLinearCodesAreThoseOfLanes) {
+TEST(Words, DecodedLinearCodes_EqualLanes) {
   expect_linear_decoding<8>();
   expect_linear_decoding<4>();
 }
 
-TEST(Words, SharedLevelsAreThoseOfTheirLanesForEveryThread) {
+TEST(Words, SharedLevels_EveryThread_EqualLanes) {
   const auto levels = std::make_unique<cuda::SharedLevels<4>>();
   for (uint32_t thread = 0; thread < cuda::BodyDefaults::kThreads; ++thread) {
     levels->fill(thread, static_cast<float>(levels->code_of(thread)) + 0.5f);

@@ -28,7 +28,7 @@ Choice chosen(const CostQuestion& question, bool may_be_uncompressed = true) {
   return choice;
 }
 
-TEST(Choose, IsTheCheapestOfAllOrNearlySo) {
+TEST(Choose, AllCandidates_CheapestOrNearlySo) {
   Format average;
   average.combine = Combine::average;
   for (const uint64_t value_count : {0u, 100u, 10000u, 1000000u, 100000000u}) {
@@ -57,7 +57,7 @@ TEST(Choose, IsTheCheapestOfAllOrNearlySo) {
   }
 }
 
-TEST(Choose, CompressesLongCallsAndNotShortOnes) {
+TEST(Choose, LongCalls_CompressedAndShortOnesNot) {
   const Format format;
   EXPECT_TRUE(chosen(question_of(format, 4, 64)).uncompressed);
   EXPECT_FALSE(chosen(question_of(format, 4, 100000000)).uncompressed);
@@ -89,7 +89,7 @@ double gain_where_codes_begin(bool reads_in_place) {
   return 0;
 }
 
-TEST(Choose, TakesCodesEarlierWhereLinksMayBeBusyThanInOneMemory) {
+TEST(Choose, BusyLinks_CodesEarlierThanInOneMemory) {
   EXPECT_LT(gain_where_codes_begin(false), 1 / 0.97);
   EXPECT_GT(gain_where_codes_begin(false), 0.8);
   EXPECT_GT(gain_where_codes_begin(true), 1 / 0.9);
@@ -110,7 +110,7 @@ Choice chosen_with(const CostConstants& constants, const CostQuestion& question)
   return choice;
 }
 
-TEST(Choose, TakesATreeOfFloatsWhereTheyTravelAsOneMessageAndElseARing) {
+TEST(Choose, FloatsInOneMessage_TreeElseRing) {
   const CostConstants all_equal{};
   CostQuestion question = question_of(Format(), 2, 65536 / 4);
   EXPECT_EQ(chosen_with(all_equal, question).schedule_id, GQSGD_SCHEDULE_RING);
@@ -120,7 +120,7 @@ TEST(Choose, TakesATreeOfFloatsWhereTheyTravelAsOneMessageAndElseARing) {
   EXPECT_EQ(chosen_with(all_equal, question).schedule_id, GQSGD_SCHEDULE_RING);
 }
 
-TEST(Choose, LeavesShortCallsToATransportThatAdds) {
+TEST(Choose, ShortCalls_LeftToATransportThatAdds) {
   CostQuestion question = question_of(Format(), 4, 64);
   question.transport_adds = true;
   const Choice taken = chosen_with(with_native(), question);
@@ -133,7 +133,7 @@ TEST(Choose, LeavesShortCallsToATransportThatAdds) {
   EXPECT_FALSE(chosen_with(with_native(), question).uncompressed);
 }
 
-TEST(Choose, DoesWithoutWhereItCannotAddOrIsNotMeasured) {
+TEST(Choose, TransportCannotAddOrIsNotMeasured_OtherSchedules) {
   CostQuestion question = question_of(Format(), 4, 64);
   EXPECT_NE(chosen_with(with_native(), question).schedule_id, GQSGD_SCHEDULE_NATIVE);
   question.transport_adds = true;
@@ -147,7 +147,7 @@ TEST(Choose, DoesWithoutWhereItCannotAddOrIsNotMeasured) {
   EXPECT_NE(choice.schedule_id, GQSGD_SCHEDULE_NATIVE);
 }
 
-TEST(Choose, TakesAHierarchyWhereLinksBetweenNodesAreSlowAndTheErrorStays) {
+TEST(Choose, SlowLinksBetweenNodes_HierarchyWhereTheErrorStays) {
   Format blocks;
   blocks.block = 128;
   const Nodes nodes({0, 0, 0, 0, 1, 1, 1, 1});
@@ -162,14 +162,14 @@ TEST(Choose, TakesAHierarchyWhereLinksBetweenNodesAreSlowAndTheErrorStays) {
   EXPECT_EQ(chosen(question, false).schedule_id, GQSGD_SCHEDULE_DIRECT);
 }
 
-TEST(Choose, OfFloatsTakesAHierarchyOfAnyNodes) {
+TEST(Choose, FloatsOnAnyNodes_Hierarchy) {
   const Nodes nodes({0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1});
   CostQuestion question = question_of(uncompressed(Format()), 16, 10000000);
   question.nodes = &nodes;
   EXPECT_EQ(chosen(question).schedule_id, GQSGD_SCHEDULE_HIERARCHICAL);
 }
 
-TEST(Choose, TakesDirectWhereOnlyAnOwnerCanReencode) {
+TEST(Choose, OnlyAnOwnerCanReencode_Direct) {
   Format blocks;
   blocks.block = 128;
   blocks.rescale = true;
@@ -181,7 +181,7 @@ TEST(Choose, TakesDirectWhereOnlyAnOwnerCanReencode) {
   }
 }
 
-TEST(Choose, LeavesOutChainsOfRoundingsAndOfFewerLevels) {
+TEST(Choose, ChainsOfRoundingsAndFewerLevels_LeftOut) {
   Format average, sum;
   const Format exact;
   average.combine = Combine::average;
@@ -199,13 +199,13 @@ TEST(Choose, LeavesOutChainsOfRoundingsAndOfFewerLevels) {
   }
 }
 
-TEST(Choose, KeepsTheNormWhereItHasToTellOfNonfiniteValues) {
+TEST(Choose, NonfiniteError_KeepsTheNorm) {
   Format strict;
   strict.nonfinite = Nonfinite::error;
   EXPECT_FALSE(chosen(question_of(strict, 4, 64)).uncompressed);
 }
 
-TEST(Choose, UncompressedKeepsSeedAndRoundingOfOutputs) {
+TEST(Choose, Uncompressed_KeepsSeedAndRoundingOfOutputs) {
   Format format;
   format.seed = 77;
   format.rounding = Rounding::nearest;

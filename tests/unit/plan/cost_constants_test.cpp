@@ -14,7 +14,7 @@ std::string text_of(const CostConstants& constants) {
   return text;
 }
 
-TEST(CostConstants, TextIsReadBack) {
+TEST(CostConstants, WrittenConstants_ReadBack) {
   CostConstants constants = built_in_costs();
   constants.latency_ns = 1234.5;
   constants.stages[3][2] = {0.125, 7, 300};
@@ -24,14 +24,14 @@ TEST(CostConstants, TextIsReadBack) {
   EXPECT_EQ(digest_of(read), digest_of(constants));
 }
 
-TEST(CostConstants, NamesLeftOutKeepTheBuiltInValue) {
+TEST(CostConstants, NamesLeftOut_BuiltInValue) {
   CostConstants read;
   ASSERT_TRUE(parse_costs("# nothing\n\n  byte_ns = 3 # a slow link\r\n", &read).ok());
   EXPECT_EQ(read.byte_ns, 3);
   EXPECT_EQ(read.latency_ns, built_in_costs().latency_ns);
 }
 
-TEST(CostConstants, DigestChangesWithEveryNumber) {
+TEST(CostConstants, EveryNumber_ChangesTheDigest) {
   const CostConstants constants = built_in_costs();
   const uint32_t digest = digest_of(constants);
   EXPECT_GT(digest, 0u);
@@ -43,7 +43,7 @@ TEST(CostConstants, DigestChangesWithEveryNumber) {
   }
 }
 
-TEST(CostConstants, MalformedTextIsRefusedByLineAndName) {
+TEST(CostConstants, MalformedLine_RefusedByLineAndName) {
   const struct {
     const char* text;
     const char* sentence;

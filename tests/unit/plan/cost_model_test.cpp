@@ -65,7 +65,7 @@ double walked_ns(const CostQuestion& question, const CostConstants& constants) {
          walk_moves(plan, codec, constants, 0).finish_ns;
 }
 
-TEST(CostModel, LongCallsTakeWhatAWalkOfEveryChunkTakes) {
+TEST(CostModel, LongCalls_TimeOfAWalkOfEveryChunk) {
   CostConstants constants = built_in_costs();
   constants.cache_bytes = 1e15;
   for (const double byte_ns : {0.0, 0.2, 1.0, 8.0}) {
@@ -84,7 +84,7 @@ TEST(CostModel, LongCallsTakeWhatAWalkOfEveryChunkTakes) {
   }
 }
 
-TEST(CostModel, LongCallsOnNodesGoOnAsTheyBegan) {
+TEST(CostModel, LongCallsOnNodes_ContinueAsTheyBegan) {
   CostConstants constants = built_in_costs();
   constants.cache_bytes = 1e15;
   for (const std::vector<uint32_t>& sizes :
@@ -105,7 +105,7 @@ TEST(CostModel, LongCallsOnNodesGoOnAsTheyBegan) {
 
 // Links between nodes are the nodes': in direct each rank sends to every other one over them, in a
 // hierarchy a node sends what one rank would.
-TEST(CostModel, BandwidthOfALongCallOnNodesIsThatOfTheirLinks) {
+TEST(CostModel, LongCallOnNodes_BandwidthOfTheirLinks) {
   CostConstants constants = built_in_costs();
   constants.byte_ns = 100;
   constants.node_byte_ns = 0;
@@ -120,7 +120,7 @@ TEST(CostModel, BandwidthOfALongCallOnNodesIsThatOfTheirLinks) {
   EXPECT_NEAR(ratio(GQSGD_SCHEDULE_RING, 2.0 * 11 / 12 * values), 1, 0.01);
 }
 
-TEST(CostModel, LinksInsideNodesMakeCallsOnNodesLonger) {
+TEST(CostModel, LinksInsideNodes_MakeCallsOnNodesLonger) {
   const Nodes nodes = nodes_of({3, 3});
   const CostQuestion question = question_on(nodes, GQSGD_SCHEDULE_HIERARCHICAL, 100000);
   const double before = predicted_ns(question, built_in_costs());
@@ -133,7 +133,7 @@ TEST(CostModel, LinksInsideNodesMakeCallsOnNodesLonger) {
   }
 }
 
-TEST(CostModel, NodesThatMakeNoHierarchyChangeNothing) {
+TEST(CostModel, NodesWithoutAHierarchy_ChangeNothing) {
   for (const std::vector<uint32_t>& sizes : std::vector<std::vector<uint32_t>>{{5}, {1, 1, 1, 1}}) {
     const Nodes nodes = nodes_of(sizes);
     const CostQuestion direct = question_on(nodes, GQSGD_SCHEDULE_DIRECT, 100000);
@@ -146,7 +146,7 @@ TEST(CostModel, NodesThatMakeNoHierarchyChangeNothing) {
   }
 }
 
-TEST(CostModel, EachConstantMakesCallsLonger) {
+TEST(CostModel, EachConstant_MakesCallsLonger) {
   const CostConstants base = built_in_costs();
   double CostConstants::*const fields[] = {&CostConstants::latency_ns, &CostConstants::byte_ns,
                                            &CostConstants::message_ns, &CostConstants::move_ns,
@@ -162,7 +162,7 @@ TEST(CostModel, EachConstantMakesCallsLonger) {
   }
 }
 
-TEST(CostModel, RanksThatShareProcessorsTakeLonger) {
+TEST(CostModel, RanksShareProcessors_TakeLonger) {
   CostConstants shared = built_in_costs();
   shared.byte_ns = shared.latency_ns = 0;
   const CostQuestion question = question_of(GQSGD_SCHEDULE_DIRECT, 8, 1 << 20);
@@ -171,7 +171,7 @@ TEST(CostModel, RanksThatShareProcessorsTakeLonger) {
   EXPECT_GT(predicted_ns(question, shared), 2 * alone);
 }
 
-TEST(CostModel, BandwidthOfALongCallIsThatOfItsLinks) {
+TEST(CostModel, LongCall_BandwidthOfItsLinks) {
   // 2 (n - 1) / n bytes for each value leave every rank of a ring or of direct.
   CostConstants constants = built_in_costs();
   constants.byte_ns = 100;
@@ -185,7 +185,7 @@ TEST(CostModel, BandwidthOfALongCallIsThatOfItsLinks) {
   }
 }
 
-TEST(CostModel, RanksThatWaitLeaveMemoryToTheOthers) {
+TEST(CostModel, WaitingRanks_LeaveMemoryToTheOthers) {
   // The root of a tree works while the other rank waits, in a ring both work.
   CostConstants constants{};
   constants.stages[static_cast<size_t>(CostRow::none)][static_cast<size_t>(CostStage::reduce)] = {
@@ -201,7 +201,7 @@ TEST(CostModel, RanksThatWaitLeaveMemoryToTheOthers) {
   EXPECT_NEAR(predicted_ns(tree, constants) / predicted_ns(ring, constants), 2, 0.01);
 }
 
-TEST(CostModel, AHundredThousandRanksAreCosted) {
+TEST(CostModel, HundredThousandRanks_Costed) {
   for (const int32_t schedule_id : kSchedules) {
     CostQuestion question = question_of(schedule_id, 100000, 100 << 20);
     question.chunk_value_count = 65536;
@@ -212,13 +212,13 @@ TEST(CostModel, AHundredThousandRanksAreCosted) {
   }
 }
 
-TEST(CostModel, ListsAreRefused) {
+TEST(CostModel, ScheduleSparse_Unsupported) {
   double time_ns = 0;
   CostQuestion question = question_of(GQSGD_SCHEDULE_SPARSE, 4, 1000);
   EXPECT_EQ(predict_time(question, built_in_costs(), &time_ns).code(), GQSGD_UNSUPPORTED);
 }
 
-TEST(CostModel, SumsOfATransportTakeWhatTheConstantsSay) {
+TEST(CostModel, SumsOfATransport_TimeOfTheConstants) {
   double time_ns = 0;
   CostQuestion question = question_of(GQSGD_SCHEDULE_NATIVE, 4, 1000);
   question.format.levels = Levels::none;
@@ -240,7 +240,7 @@ TEST(CostModel, SumsOfATransportTakeWhatTheConstantsSay) {
               1000 * constants.byte_ns, 1e-3);
 }
 
-TEST(CostModel, StepsOfASchedulePayWhatIsTheirOwn) {
+TEST(CostModel, StepsOfASchedule_TimeOfTheirOwnConstants) {
   CostConstants constants = built_in_costs();
   const std::pair<int32_t, double CostConstants::*> fields[] = {
       {GQSGD_SCHEDULE_DIRECT, &CostConstants::direct_step_ns},
@@ -259,7 +259,7 @@ TEST(CostModel, StepsOfASchedulePayWhatIsTheirOwn) {
   }
 }
 
-TEST(CostModel, NothingToAddIsACallAndItsHeaders) {
+TEST(CostModel, NoValues_TimeOfACallAndItsControlMessages) {
   const CostConstants constants = built_in_costs();
   for (const int32_t schedule_id : kSchedules) {
     CostQuestion question = question_of(schedule_id, 1, 0);

@@ -75,12 +75,12 @@ double walked_ns(const Plan& plan, uint32_t rank = 0) {
   return walk_moves(plan, codec(plan.shape.ranks), machine(), rank).finish_ns;
 }
 
-TEST(CostWalk, RingOfTwoByHand) {
+TEST(CostWalk, RingOfTwo_ByHand) {
   // Quantize 250, message 1000 and 300 on its way; reduce 500; back 1000 and 300; dequantize 250.
   EXPECT_DOUBLE_EQ(walked_ns(plan_of("ring", 2, 2 * kChunk)), 3600);
 }
 
-TEST(CostWalk, BurstsGoAheadOfTheirLink) {
+TEST(CostWalk, Bursts_AheadOfTheirLink) {
   const Plan plan = plan_of("ring", 2, 2 * kChunk);
   const auto with_burst = [&](double messages) {
     CostConstants constants = machine();
@@ -93,7 +93,7 @@ TEST(CostWalk, BurstsGoAheadOfTheirLink) {
   EXPECT_DOUBLE_EQ(with_burst(2), 2000);
 }
 
-TEST(CostWalk, MessagesTakeProcessorTimeAtBothEnds) {
+TEST(CostWalk, Messages_ProcessorTimeAtBothEnds) {
   CostConstants constants{};
   constants.message_ns = 7;
   const CodecCost free_codec{};
@@ -102,7 +102,7 @@ TEST(CostWalk, MessagesTakeProcessorTimeAtBothEnds) {
                    4 * 4 * 7);
 }
 
-TEST(CostWalk, EveryMoveTakesProcessorTime) {
+TEST(CostWalk, EveryMove_TakesProcessorTime) {
   CostConstants constants{};
   constants.move_ns = 1;
   for (const char* schedule : {"ring", "direct", "butterfly", "tree"}) {
@@ -124,7 +124,7 @@ struct Tolerance {
   double least, most;  ///< of the walk's time over the simulated one
 };
 
-TEST(CostWalk, AgreesWithAllRanksSimulated) {
+TEST(CostWalk, AllSchedules_AgreeWithAllRanksSimulated) {
   // Equal where all ranks do the same. A tree's deeper levels and the ranks beside a folded pair
   // are estimates.
   const Tolerance tolerances[] = {{"ring", 0.999, 1.001},
@@ -146,7 +146,7 @@ TEST(CostWalk, AgreesWithAllRanksSimulated) {
 }
 
 // With links that are all alike: the simulation has one kind.
-TEST(CostWalk, OfAHierarchyAgreesWithAllRanksSimulated) {
+TEST(CostWalk, Hierarchy_AgreesWithAllRanksSimulated) {
   for (const std::vector<uint32_t>& sizes :
        std::vector<std::vector<uint32_t>>{{2, 2}, {4, 4}, {2, 2, 2}, {3, 3, 3, 3}, {8, 8}}) {
     const Nodes nodes = nodes_of(sizes);
@@ -158,7 +158,7 @@ TEST(CostWalk, OfAHierarchyAgreesWithAllRanksSimulated) {
   }
 }
 
-TEST(CostWalk, EveryRankOfEqualNodesTakesTheSameTime) {
+TEST(CostWalk, EveryRankOfEqualNodes_SameTime) {
   for (const std::vector<uint32_t>& sizes :
        std::vector<std::vector<uint32_t>>{{2, 2}, {5, 5, 5}, {8, 8, 8, 8}}) {
     const Nodes nodes = nodes_of(sizes);
@@ -172,7 +172,7 @@ TEST(CostWalk, EveryRankOfEqualNodesTakesTheSameTime) {
   }
 }
 
-TEST(CostWalk, RingOfTwoNodesByHand) {
+TEST(CostWalk, RingOfTwoNodes_ByHand) {
   // Ranks 1 and 3 send to the other node. Between them each message takes 1000 and 300.
   const Nodes nodes = nodes_of({2, 2});
   CostConstants constants = machine();
@@ -183,7 +183,7 @@ TEST(CostWalk, RingOfTwoNodesByHand) {
   EXPECT_DOUBLE_EQ(walk_moves(plan, free_codec, constants, 0, &nodes).finish_ns, 6 * 300);
 }
 
-TEST(CostWalk, EveryRankOfARingOrDirectTakesTheSameTime) {
+TEST(CostWalk, EveryRankOfARingOrDirect_SameTime) {
   for (const char* schedule : {"ring", "direct", "butterfly"}) {
     for (uint32_t ranks = 1; ranks <= 64; ++ranks) {
       const bool is_butterfly = std::string(schedule) == "butterfly";
@@ -212,7 +212,7 @@ double busy_in_timeline_ns(const Plan& plan) {
   return 1000 * busy / plan.shape.ranks;
 }
 
-TEST(CostWalk, AverageProcessorTimeIsThatOfAllRanks) {
+TEST(CostWalk, AverageProcessorTime_ThatOfAllRanks) {
   for (const char* schedule : {"ring", "tree", "butterfly", "direct"}) {
     for (uint32_t ranks = 1; ranks <= 64; ++ranks) {
       const Plan plan = plan_of(schedule, ranks, 2 * ranks * kChunk);

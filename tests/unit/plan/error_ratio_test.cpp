@@ -28,7 +28,7 @@ double on_nodes(const Format& format, const std::vector<uint32_t>& ids) {
   return ratio(format, static_cast<uint32_t>(ids.size()), GQSGD_SCHEDULE_HIERARCHICAL, &nodes);
 }
 
-TEST(ErrorRatio, OfDirectFlatNodesAndFloatsIsOne) {
+TEST(ErrorRatio, DirectFlatNodesAndFloats_One) {
   Format floats;
   floats.levels = Levels::none;
   EXPECT_EQ(ratio(Format(), 16, GQSGD_SCHEDULE_DIRECT), 1);
@@ -38,7 +38,7 @@ TEST(ErrorRatio, OfDirectFlatNodesAndFloatsIsOne) {
   EXPECT_EQ(ratio(floats, 16, GQSGD_SCHEDULE_RING), 1);
 }
 
-TEST(ErrorRatio, OfLinearLevelsOnNodesCountsTheVarianceOfEachNode) {
+TEST(ErrorRatio, LinearLevelsOnNodes_VarianceOfEachNode) {
   // 2 nodes of 2 of 4 ranks: 1/4 + 2 (2/4)^2 (1 - 1/4) + 1 over 1/4 + 1 - 1/16.
   EXPECT_DOUBLE_EQ(on_nodes(Format(), {0, 0, 1, 1}), (0.25 + 0.375 + 1) / (0.25 + 0.9375));
   // One node of 3 and one of 1, whose codes go on as they are.
@@ -48,7 +48,7 @@ TEST(ErrorRatio, OfLinearLevelsOnNodesCountsTheVarianceOfEachNode) {
   EXPECT_DOUBLE_EQ(on_nodes(correlated, {0, 0, 1, 1}), 1.375 / 0.9375);
 }
 
-TEST(ErrorRatio, HasNoBoundOnNodesWhereDirectMayRoundByMuchLess) {
+TEST(ErrorRatio, NodesWhereDirectMayRoundByMuchLess_NoBound) {
   const std::vector<uint32_t> nodes{0, 0, 1, 1};
   Format format;
   EXPECT_LT(on_nodes(format, nodes), kErrorRatioMax);
@@ -66,7 +66,7 @@ TEST(ErrorRatio, HasNoBoundOnNodesWhereDirectMayRoundByMuchLess) {
   EXPECT_EQ(on_nodes(format, nodes), kUnbounded);
 }
 
-TEST(ErrorRatio, OfChainsIsOneWhereTwoRanksMeetOnce) {
+TEST(ErrorRatio, ChainsOfTwoRanks_One) {
   Format exact, average, sum;
   average.combine = Combine::average;
   sum.levels = Levels::exponential;

@@ -28,7 +28,7 @@ namespace {
 
 constexpr const Schedule* kAll[] = {&kRing, &kTree, &kButterfly, &kDirect};
 
-TEST(PartOf, PartsCoverTheCallInOrderAndAreAligned) {
+TEST(PartOf, Parts_CoverTheCallInOrder_Aligned) {
   for (uint64_t alignment : {32u, 1024u}) {
     for (uint32_t part_count = 1; part_count <= 40; ++part_count) {
       for (uint64_t value_count : {0u, 1u, 31u, 32u, 33u, 1024u, 1279u, 1281u, 65537u}) {
@@ -46,14 +46,14 @@ TEST(PartOf, PartsCoverTheCallInOrderAndAreAligned) {
   }
 }
 
-TEST(PartOf, LengthIsTheShareRoundedUpToAMultipleOf32) {
+TEST(PartOf, Length_ShareRoundedUpToAMultipleOf32) {
   const Shape shape{3, 1000, 32, 65536};  // 1000 / 3 = 333.3, and 352 is a multiple of 32
   EXPECT_EQ(part_of(shape, 3, 0).value_count, 352u);
   EXPECT_EQ(part_of(shape, 3, 1).first_value, 352u);
   EXPECT_EQ(part_of(shape, 3, 2).value_count, 1000u - 2 * 352u);
 }
 
-TEST(ScheduleByName, KnowsEachBuiltScheduleAndNoOther) {
+TEST(ScheduleByName, BuiltSchedules_KnownAndNoOther) {
   for (const Schedule* schedule : kAll) {
     EXPECT_EQ(schedule_by_name(schedule->name), schedule);
     EXPECT_EQ(schedule_by_id(schedule->id), schedule);
@@ -86,14 +86,14 @@ TEST(MoveCursor, OneRank_QuantizesAndDequantizesWithoutMessages) {
   }
 }
 
-TEST(MoveCursor, StaysAtItsEnd) {
+TEST(MoveCursor, End_Stays) {
   MoveCursor cursor(&kRing, Shape{3, 0, 32, 64}, 2);
   Move move;
   EXPECT_FALSE(cursor.next(&move));
   EXPECT_FALSE(cursor.next(&move));
 }
 
-TEST(MoveCursor, MessageOverSeveralOwnersIsOneButIsDequantizedOwnerByOwner) {
+TEST(MoveCursor, MessageOverSeveralOwners_OneMessageDequantizedOwnerByOwner) {
   // Rank 4 of 5 is folded: its results come from rank 0, first those made by ranks 0 and 1.
   MoveCursor cursor(&kButterfly, Shape{5, 128 * 4, 32, 65536}, 4);
   std::vector<Move> moves;
@@ -114,7 +114,7 @@ TEST(MoveCursor, MessageOverSeveralOwnersIsOneButIsDequantizedOwnerByOwner) {
   }
 }
 
-TEST(MoveCursor, TerabytesAreWalkedLazilyAndCostWhatTheClosedFormSays) {
+TEST(MoveCursor, Terabytes_WalkedLazily_CostOfTheClosedForm) {
   for (const Schedule* schedule : kAll) {
     for (uint32_t ranks : {1u, 2u, 3u, 6u, 8u}) {
       const Shape shape{ranks, (uint64_t{1} << 40) - 5, 32, uint64_t{1} << 23};
@@ -128,7 +128,7 @@ TEST(MoveCursor, TerabytesAreWalkedLazilyAndCostWhatTheClosedFormSays) {
   }
 }
 
-TEST(MoveCursor, OneOf100000RanksIsWalkedInAFewMovesPerRankAndNoMemory) {
+TEST(MoveCursor, OneOf100000Ranks_FewMovesPerRankAndNoMemory) {
   constexpr uint32_t kRanks = 100000;
   const Shape shape{kRanks, uint64_t{32} * kRanks, 32, 65536};
   for (const Schedule* schedule : kAll) {

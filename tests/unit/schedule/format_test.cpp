@@ -32,7 +32,7 @@ Shape shape_of(uint32_t ranks, uint32_t part_count) {
 
 uint32_t part_at(const Move& move) { return static_cast<uint32_t>(move.first_value / 96); }
 
-TEST(Format, RingReducesPartJAtRankJPlus1PlusHop) {
+TEST(Format, Ring_ReducesPartJAtRankJPlus1PlusHop) {
   for (uint32_t n = 1; n <= kRanksMax; ++n) {
     for_each_move("ring", MoveKind::reduce, shape_of(n, n), [n](uint32_t rank, const Move& move) {
       ASSERT_EQ(rank, (part_at(move) + 1 + move.hop) % n);
@@ -45,7 +45,7 @@ TEST(Format, RingReducesPartJAtRankJPlus1PlusHop) {
   }
 }
 
-TEST(Format, TreeMergesAtHopKTheRank2ToTheKMinus1Above) {
+TEST(Format, Tree_MergesAtHopKTheRank2ToTheKMinus1Above) {
   for (uint32_t n = 1; n <= kRanksMax; ++n) {
     const Shape shape = shape_of(n, 1);
     for_each_move("tree", MoveKind::reduce, shape, [n](uint32_t rank, const Move& move) {
@@ -61,7 +61,7 @@ TEST(Format, TreeMergesAtHopKTheRank2ToTheKMinus1Above) {
   }
 }
 
-TEST(Format, ButterflyFoldsAtHop1AndHalvesAtHopKPlus1) {
+TEST(Format, Butterfly_FoldsAtHop1_HalvesAtHopKPlus1) {
   for (uint32_t n = 2; n <= kRanksMax; ++n) {
     uint32_t partners = 1;
     while (2 * partners <= n) partners *= 2;
@@ -82,7 +82,7 @@ TEST(Format, ButterflyFoldsAtHop1AndHalvesAtHopKPlus1) {
   }
 }
 
-TEST(Format, DirectAddsPartJAtRankJAtHop1) {
+TEST(Format, Direct_AddsPartJAtRankJAtHop1) {
   for (uint32_t n = 1; n <= kRanksMax; ++n) {
     uint64_t values = 0;
     for_each_move("direct", MoveKind::reduce_many, shape_of(n, n),

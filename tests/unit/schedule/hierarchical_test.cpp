@@ -76,7 +76,7 @@ void expect_rules_kept(const Ids& ids, uint64_t value_count, uint64_t chunk, Tur
 
 const uint64_t kValueCounts[] = {0, 1, 33, 1500};
 
-TEST(Hierarchical, KeepsEveryRuleFor3To33RanksOnNodesOfAllKinds) {
+TEST(Hierarchical, 3To33RanksOnNodesOfAllKinds_EveryRuleKept) {
   for (uint32_t ranks = 3; ranks <= 33; ++ranks) {
     for (const uint64_t value_count : kValueCounts) {
       for (uint32_t nodes = 2; nodes < ranks; nodes += 1 + nodes / 3) {
@@ -96,7 +96,7 @@ TEST(Hierarchical, KeepsEveryRuleFor3To33RanksOnNodesOfAllKinds) {
   }
 }
 
-TEST(Hierarchical, KeepsEveryRuleInAnyOrderOfTurns) {
+TEST(Hierarchical, AnyInterleaving_EveryRuleKept) {
   for (const auto& sizes : std::vector<std::vector<uint32_t>>{
            {1, 3}, {2, 2, 2}, {3, 5}, {5, 3, 1}, {2, 1, 1, 4}, {8, 8}, {1, 1, 1, 2}}) {
     const Ids ids = in_order(sizes);
@@ -111,7 +111,7 @@ TEST(Hierarchical, KeepsEveryRuleInAnyOrderOfTurns) {
   }
 }
 
-TEST(Hierarchical, SendsACallTwiceBetweenEqualNodesButForTheirOwnShards) {
+TEST(Hierarchical, EqualNodes_CallSentTwiceButForTheirOwnShards) {
   for (const auto& [nodes, locals] : std::vector<std::pair<uint32_t, uint32_t>>{{2, 4}, {3, 2}}) {
     const Nodes places(in_order(std::vector<uint32_t>(nodes, locals)));
     const uint64_t value_count = uint64_t{32} * nodes * locals * 10;
@@ -132,7 +132,7 @@ TEST(Hierarchical, SendsACallTwiceBetweenEqualNodesButForTheirOwnShards) {
   }
 }
 
-TEST(Hierarchical, OwnersAddPartsAndShardsOfTheFormat) {
+TEST(Hierarchical, Owners_AddPartsAndShardsOfTheFormat) {
   const Nodes nodes(Ids{4, 9, 9, 4, 9, 9, 9, 7});  // docs/FORMAT.md, section 10: 2 + 5 + 1 ranks
   const Shape shape{8, 15 * 64, 32, 64, false, 1, nullptr, 0, &nodes};
   for (uint32_t rank = 0; rank < 8; ++rank) {
@@ -150,7 +150,7 @@ TEST(Hierarchical, OwnersAddPartsAndShardsOfTheFormat) {
   }
 }
 
-TEST(Nodes, AreNumberedByTheirLowestRanks) {
+TEST(Nodes, Nodes_NumberedByTheirLowestRanks) {
   const Nodes nodes(Ids{7, 3, 7, 3, 3, 900});
   EXPECT_EQ(nodes.count(), 3u);
   EXPECT_EQ(nodes.part_count(), 3u);

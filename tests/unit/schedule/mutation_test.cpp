@@ -19,13 +19,13 @@ Violations walk_with_norms(const Schedule& schedule, uint32_t ranks) {
   return walk(&world, Turns::random, 1);
 }
 
-TEST(Mutation, NothingIsFoundInTheScheduleItself) {
+TEST(Mutation, ScheduleItself_NothingFound) {
   EXPECT_EQ(walk(kRing, 4).text(), "");
   EXPECT_EQ(walk(kTree, 4).text(), "");
   EXPECT_EQ(walk_with_norms(kDirect, 4).text(), "");
 }
 
-TEST(Mutation, RangeThatIsNotAligned) {
+TEST(Mutation, UnalignedRange_Found) {
   Schedule broken = kRing;
   broken.round = [](const Shape& shape, uint32_t rank, uint64_t round) {
     Round odd = kRing.round(shape, rank, round);
@@ -35,7 +35,7 @@ TEST(Mutation, RangeThatIsNotAligned) {
   EXPECT_TRUE(walk(broken, 4).has(Rule::range));
 }
 
-TEST(Mutation, RangeThatLeavesTheCall) {
+TEST(Mutation, RangeBeyondTheCall_Found) {
   Schedule broken = kRing;
   broken.round = [](const Shape& shape, uint32_t rank, uint64_t round) {
     Round wide = kRing.round(shape, rank, round);
@@ -45,7 +45,7 @@ TEST(Mutation, RangeThatLeavesTheCall) {
   EXPECT_TRUE(walk(broken, 4).has(Rule::range));
 }
 
-TEST(Mutation, RankThatWouldSendToItself) {
+TEST(Mutation, RankSendsToItself_Found) {
   Schedule broken = kRing;
   broken.move = [](const Shape& shape, uint32_t rank, uint64_t round, uint32_t index) {
     Move move = kRing.move(shape, rank, round, index);
@@ -55,7 +55,7 @@ TEST(Mutation, RankThatWouldSendToItself) {
   EXPECT_TRUE(walk(broken, 4).has(Rule::range));
 }
 
-TEST(Mutation, EndsThatListDifferentRanges) {
+TEST(Mutation, EndsHaveDifferentRanges_Found) {
   Schedule broken = kRing;
   broken.round = [](const Shape& shape, uint32_t rank, uint64_t round) {
     const bool other_part = rank == 2 && round == shape.ranks;  // the first result
@@ -64,7 +64,7 @@ TEST(Mutation, EndsThatListDifferentRanges) {
   EXPECT_TRUE(walk(broken, 4).has(Rule::message));
 }
 
-TEST(Mutation, MessageThatIsNeverReceived) {
+TEST(Mutation, MessageNeverReceived_Found) {
   Schedule broken = kRing;
   broken.round_count = [](const Shape& shape, uint32_t rank) {
     return kRing.round_count(shape, rank) - (rank == 0 ? 1 : 0);
@@ -72,7 +72,7 @@ TEST(Mutation, MessageThatIsNeverReceived) {
   EXPECT_TRUE(walk(broken, 4).has(Rule::message));
 }
 
-TEST(Mutation, RanksThatReceiveBeforeTheySend) {
+TEST(Mutation, RanksReceiveBeforeTheySend_Found) {
   Schedule broken = kRing;
   broken.round = [](const Shape& shape, uint32_t rank, uint64_t round) {
     return kRing.round(shape, rank, round < 2 ? 1 - round : round);
@@ -83,7 +83,7 @@ TEST(Mutation, RanksThatReceiveBeforeTheySend) {
   EXPECT_TRUE(walk(broken, 4).has(Rule::deadlock));
 }
 
-TEST(Mutation, ForwardedResultNamedAsOwnWords) {
+TEST(Mutation, ForwardedResultNamedAsOwnWords_Found) {
   Schedule broken = kRing;
   broken.move = [](const Shape& shape, uint32_t rank, uint64_t round, uint32_t index) {
     Move move = kRing.move(shape, rank, round, index);
@@ -93,7 +93,7 @@ TEST(Mutation, ForwardedResultNamedAsOwnWords) {
   EXPECT_TRUE(walk(broken, 4).has(Rule::unknown_words));
 }
 
-TEST(Mutation, SendBeforeTheReductionOfTheSameWords) {
+TEST(Mutation, SendBeforeTheReductionOfTheSameWords_Found) {
   Schedule broken = kRing;
   broken.move = [](const Shape& shape, uint32_t rank, uint64_t round, uint32_t index) {
     const bool reduces = round > 0 && round < shape.ranks && (index == 2 || index == 3);
@@ -102,7 +102,7 @@ TEST(Mutation, SendBeforeTheReductionOfTheSameWords) {
   EXPECT_TRUE(walk(broken, 4).has(Rule::written_after_sent));
 }
 
-TEST(Mutation, OperandThatIsNotReducedBeforeTheNext) {
+TEST(Mutation, OperandNotReducedBeforeTheNext_Found) {
   Schedule broken = kRing;
   broken.move = [](const Shape& shape, uint32_t rank, uint64_t round, uint32_t index) {
     const Move move = kRing.move(shape, rank, round, index);
@@ -112,7 +112,7 @@ TEST(Mutation, OperandThatIsNotReducedBeforeTheNext) {
   EXPECT_TRUE(walk(broken, 4).has(Rule::quantized));  // twice
 }
 
-TEST(Mutation, PartialSumTakenForTheResult) {
+TEST(Mutation, PartialSumTakenForTheResult_Found) {
   Schedule broken = kRing;
   broken.round = [](const Shape& shape, uint32_t rank, uint64_t round) {
     Round longer = kRing.round(shape, rank, round);
@@ -126,7 +126,7 @@ TEST(Mutation, PartialSumTakenForTheResult) {
   EXPECT_TRUE(walk(broken, 4).has(Rule::contribution));
 }
 
-TEST(Mutation, RankThatIsMergedTwice) {
+TEST(Mutation, RankMergedTwice_Found) {
   Schedule broken = kTree;  // of two ranks: the child sends its codes twice
   broken.round = [](const Shape& shape, uint32_t rank, uint64_t round) {
     Round longer = kTree.round(shape, rank, round);
@@ -141,7 +141,7 @@ TEST(Mutation, RankThatIsMergedTwice) {
   EXPECT_TRUE(walk(broken, 2).has(Rule::contribution));
 }
 
-TEST(Mutation, WeightThatCountsOneRankTooMany) {
+TEST(Mutation, WeightCountsOneRankTooMany_Found) {
   Schedule broken = kTree;
   broken.move = [](const Shape& shape, uint32_t rank, uint64_t round, uint32_t index) {
     Move move = kTree.move(shape, rank, round, index);
@@ -151,7 +151,7 @@ TEST(Mutation, WeightThatCountsOneRankTooMany) {
   EXPECT_TRUE(walk(broken, 4).has(Rule::weight));
 }
 
-TEST(Mutation, HopThatIsTheSameForAllReductions) {
+TEST(Mutation, SameHopForAllReductions_Found) {
   Schedule broken = kTree;
   broken.move = [](const Shape& shape, uint32_t rank, uint64_t round, uint32_t index) {
     Move move = kTree.move(shape, rank, round, index);
@@ -161,13 +161,13 @@ TEST(Mutation, HopThatIsTheSameForAllReductions) {
   EXPECT_TRUE(walk(broken, 4).has(Rule::random_words));
 }
 
-TEST(Mutation, ChainLongerThanReductionDepthSays) {
+TEST(Mutation, ChainLongerThanReductionDepth_Found) {
   Schedule broken = kRing;
   broken.reduction_depth = [](uint32_t ranks) { return ceil_log2(ranks); };
   EXPECT_TRUE(walk(broken, 4).has(Rule::chain));
 }
 
-TEST(Mutation, ValuesNeverQuantized) {
+TEST(Mutation, ValuesNeverQuantized_Found) {
   Schedule broken = kDirect;
   broken.move = [](const Shape& shape, uint32_t rank, uint64_t round, uint32_t index) {
     const Move move = kDirect.move(shape, rank, round, index);
@@ -176,7 +176,7 @@ TEST(Mutation, ValuesNeverQuantized) {
   EXPECT_TRUE(walk(broken, 4).has(Rule::quantized));
 }
 
-TEST(Mutation, ValuesNeverDequantized) {
+TEST(Mutation, ValuesNeverDequantized_Found) {
   Schedule broken = kRing;  // the last result is received and left
   broken.round = [](const Shape& shape, uint32_t rank, uint64_t round) {
     Round shorter = kRing.round(shape, rank, round);
@@ -186,7 +186,7 @@ TEST(Mutation, ValuesNeverDequantized) {
   EXPECT_TRUE(walk(broken, 4).has(Rule::dequantized));
 }
 
-TEST(Mutation, ValuesDequantizedTwice) {
+TEST(Mutation, ValuesDequantizedTwice_Found) {
   Schedule broken = kRing;
   broken.round = [](const Shape& shape, uint32_t rank, uint64_t round) {
     Round longer = kRing.round(shape, rank, round);
@@ -200,7 +200,7 @@ TEST(Mutation, ValuesDequantizedTwice) {
   EXPECT_TRUE(walk(broken, 4).has(Rule::dequantized));
 }
 
-TEST(Mutation, RanksThatEachReduceForThemselves) {
+TEST(Mutation, RanksReduceForThemselves_Found) {
   // Both sums hold both ranks, but their random words differ, and so do their bits.
   Schedule broken = kTree;
   broken.round_count = [](const Shape&, uint32_t) { return uint64_t{1}; };
@@ -228,13 +228,13 @@ Schedule direct_with(Replace) {
   return broken;
 }
 
-TEST(Mutation, ValuesQuantizedBeforeTheirNormsAreGlobal) {
+TEST(Mutation, ValuesQuantizedBeforeTheirNormsAreGlobal_Found) {
   Schedule broken = kRing;
   broken.weaves_norms = true;  // it does not
   EXPECT_TRUE(walk_with_norms(broken, 4).has(Rule::norms));
 }
 
-TEST(Mutation, NormsThatAreTakenAgainInsteadOfMerged) {
+TEST(Mutation, NormsTakenAgainInsteadOfMerged_Found) {
   const Schedule broken = direct_with<MoveKind::merge_norms>(
       [](const Move&, uint32_t) { return of(Content::norms, take_norms_move()); });
   EXPECT_TRUE(walk_with_norms(broken, 4).has(Rule::norms));         // twice
@@ -242,7 +242,7 @@ TEST(Mutation, NormsThatAreTakenAgainInsteadOfMerged) {
   EXPECT_TRUE(walk_with_norms(broken, 4).has(Rule::contribution));  // never global
 }
 
-TEST(Mutation, NormsSentAsCodes) {
+TEST(Mutation, NormsSentAsCodes_Found) {
   Schedule broken = kDirect;
   broken.move = [](const Shape& shape, uint32_t rank, uint64_t round, uint32_t index) {
     Move move = kDirect.move(shape, rank, round, index);
@@ -252,7 +252,7 @@ TEST(Mutation, NormsSentAsCodes) {
   EXPECT_TRUE(walk_with_norms(broken, 4).has(Rule::unknown_words));
 }
 
-TEST(Mutation, SumThatIsNotAwaited) {
+TEST(Mutation, SumNotAwaited_Found) {
   Schedule broken = kNative;
   broken.round = [](const Shape& shape, uint32_t rank, uint64_t round) {
     Round shorter = kNative.round(shape, rank, round);
@@ -263,7 +263,7 @@ TEST(Mutation, SumThatIsNotAwaited) {
   EXPECT_TRUE(walk(broken, 4).has(Rule::contribution));  // decoded without the others
 }
 
-TEST(Mutation, SumThatARankDoesNotTakePartIn) {
+TEST(Mutation, SumWithoutOneRank_Found) {
   Schedule broken = kNative;
   broken.round = [](const Shape& shape, uint32_t rank, uint64_t round) {
     Round none = kNative.round(shape, rank, round);
@@ -273,7 +273,7 @@ TEST(Mutation, SumThatARankDoesNotTakePartIn) {
   EXPECT_TRUE(walk(broken, 4).has(Rule::deadlock));
 }
 
-TEST(Mutation, SumsOfDifferentRanges) {
+TEST(Mutation, SumsOfDifferentRanges_Found) {
   Schedule broken = kNative;
   broken.round = [](const Shape& shape, uint32_t rank, uint64_t round) {
     Round shorter = kNative.round(shape, rank, round);
@@ -283,7 +283,7 @@ TEST(Mutation, SumsOfDifferentRanges) {
   EXPECT_TRUE(walk(broken, 4).has(Rule::message));
 }
 
-TEST(Mutation, SumBeforeItsCodes) {
+TEST(Mutation, SumBeforeItsCodes_Found) {
   Schedule broken = kNative;
   broken.round = [](const Shape& shape, uint32_t rank, uint64_t round) {
     return kNative.round(shape, rank, round < 2 ? 1 - round : round);
@@ -300,7 +300,7 @@ Violations walk_nodes(const Schedule& schedule) {
   return walk(&world, Turns::random, 1);
 }
 
-TEST(Mutation, NodesWhoseSumsCountAsOneRank) {
+TEST(Mutation, NodesWhoseSumsCountAsOneRank_Found) {
   EXPECT_EQ(walk_nodes(kHierarchical).text(), "");
   Schedule broken = kHierarchical;
   broken.move = [](const Shape& shape, uint32_t rank, uint64_t round, uint32_t index) {
@@ -311,7 +311,7 @@ TEST(Mutation, NodesWhoseSumsCountAsOneRank) {
   EXPECT_TRUE(walk_nodes(broken).has(Rule::weight));
 }
 
-TEST(Mutation, RingThatCallsItselfButterfly) {
+TEST(Mutation, RingNamedButterfly_Found) {
   const Shape shape{8, 1000, 32, 65536};
   const Totals ring = totals_of(kRing, shape, 0);
   EXPECT_NE(ring.messages_sent, closed_form("butterfly", shape, 0).messages_sent);

@@ -44,7 +44,7 @@ double time_over_busiest(const char* schedule, const Shape& shape) {
   return finish_time(moves) / busiest_time(moves, shape.ranks);
 }
 
-TEST(Pipeline, RingAndDirectKeepEveryLinkBusy) {
+TEST(Pipeline, RingAndDirect_EveryLinkBusy) {
   for (uint32_t ranks : {2u, 3u, 4u, 5u, 8u, 13u, 16u}) {
     const Shape shape = shape_of(ranks, 64 * ranks);
     EXPECT_LT(time_over_busiest("ring", shape), 1.01) << ranks;
@@ -52,7 +52,7 @@ TEST(Pipeline, RingAndDirectKeepEveryLinkBusy) {
   }
 }
 
-TEST(Pipeline, DirectKeepsEveryLinkBusyWhileNormsAreExchanged) {
+TEST(Pipeline, DirectWithExchangeOfNorms_EveryLinkBusy) {
   for (uint32_t ranks : {2u, 3u, 4u, 5u, 8u, 13u, 16u}) {
     Shape shape = shape_of(ranks, 64 * ranks);
     shape.block_norms = true;
@@ -60,26 +60,26 @@ TEST(Pipeline, DirectKeepsEveryLinkBusyWhileNormsAreExchanged) {
   }
 }
 
-TEST(Pipeline, ButterflyOfAPowerOfTwoKeepsEveryLinkBusy) {
+TEST(Pipeline, ButterflyOfAPowerOfTwo_EveryLinkBusy) {
   for (uint32_t ranks : {2u, 4u, 8u, 16u}) {
     EXPECT_LT(time_over_busiest("butterfly", shape_of(ranks, 64 * ranks)), 1.01) << ranks;
   }
 }
 
-TEST(Pipeline, TreeKeepsTheLinksOfItsInnerRanksBusyUpAndDown) {
+TEST(Pipeline, Tree_LinksOfInnerRanksBusyUpAndDown) {
   for (uint32_t ranks : {2u, 3u, 4u, 5u, 8u, 13u, 16u}) {
     const Shape shape = shape_of(ranks, 256);
     EXPECT_LT(time_over_busiest("tree", shape), 1.2) << ranks;
   }
 }
 
-TEST(Pipeline, ButterflyWithFoldedRanksIsUnderTwiceItsBusiestLink) {
+TEST(Pipeline, ButterflyWithFoldedRanks_UnderTwiceItsBusiestLink) {
   for (uint32_t ranks : {3u, 5u, 6u, 7u, 9u, 13u, 15u, 17u}) {
     EXPECT_LT(time_over_busiest("butterfly", shape_of(ranks, 64 * ranks)), 1.7) << ranks;
   }
 }
 
-TEST(Pipeline, OneChunkPerPartHasNothingToOverlap) {
+TEST(Pipeline, OneChunkPerPart_NothingOverlaps) {
   // The same call in chunks as large as parts: each reduction now waits for its whole message.
   const uint32_t ranks = 8;
   Shape shape = shape_of(ranks, 64 * ranks);
@@ -88,7 +88,7 @@ TEST(Pipeline, OneChunkPerPartHasNothingToOverlap) {
   EXPECT_GT(time_over_busiest("tree", shape), 1.5);
 }
 
-TEST(Timeline, TwoRanksByHand) {
+TEST(Timeline, TwoRanks_ByHand) {
   // Each rank: quantize 0.25, then its message takes 1; meanwhile it quantizes the other part. It
   // waits until 1.25, reduces until 1.75, sends its result until 2.75, dequantizes until 3.
   const Shape shape = shape_of(2, 2);

@@ -63,7 +63,7 @@ const Size kSizes[] = {
     {33, 65536},   {1000, 32},     {1000, 96},         {1000, 512}, {1000, 65536},
     {65537, 4096}, {65537, 65536}, {65537, 2048, 1024}};
 
-TEST_P(Schedules, KeepEveryRuleFor1To33Ranks) {
+TEST_P(Schedules, 1To33Ranks_EveryRuleKept) {
   for (uint32_t ranks = 1; ranks <= 33; ++ranks) {
     for (const Size& size : kSizes) {
       ASSERT_NO_FATAL_FAILURE(expect_rules_kept(ranks, size, Turns::one_move_each, 0));
@@ -71,7 +71,7 @@ TEST_P(Schedules, KeepEveryRuleFor1To33Ranks) {
   }
 }
 
-TEST_P(Schedules, KeepEveryRuleAroundPowersOfTwoUpTo130Ranks) {
+TEST_P(Schedules, AroundPowersOfTwoUpTo130Ranks_EveryRuleKept) {
   for (uint32_t ranks : {47u, 63u, 64u, 65u, 96u, 127u, 128u, 129u, 130u}) {
     for (const Size& size : {Size{1000, 32}, Size{8000, 32}, Size{8000, 65536}}) {
       ASSERT_NO_FATAL_FAILURE(expect_rules_kept(ranks, size, Turns::random, ranks));
@@ -79,7 +79,7 @@ TEST_P(Schedules, KeepEveryRuleAroundPowersOfTwoUpTo130Ranks) {
   }
 }
 
-TEST_P(Schedules, KeepEveryRuleInAnyOrderOfTurns) {
+TEST_P(Schedules, AnyInterleaving_EveryRuleKept) {
   for (uint32_t ranks : {2u, 3u, 4u, 5u, 7u, 8u, 12u, 17u, 33u}) {
     const Size size{4000, 64};
     ASSERT_NO_FATAL_FAILURE(expect_rules_kept(ranks, size, Turns::greedy_up, 0));
@@ -107,7 +107,7 @@ uint64_t messages_when_small(const char* schedule, uint32_t ranks, uint32_t rank
   return totals_of(*schedule_by_name(schedule), shape, rank).messages_sent;
 }
 
-TEST(MessagesWhenSmall, ButterflyIsNoRingInside) {
+TEST(MessagesWhenSmall, Butterfly_NoRingInside) {
   for (uint32_t log2 = 1; log2 <= 10; ++log2) {
     const uint32_t ranks = 1u << log2;
     EXPECT_EQ(messages_when_small("butterfly", ranks, ranks - 1), 2 * log2) << ranks;
@@ -116,13 +116,13 @@ TEST(MessagesWhenSmall, ButterflyIsNoRingInside) {
   }
 }
 
-TEST(MessagesWhenSmall, FoldedRankSendsTwoAndItsStandInTwoMore) {
+TEST(MessagesWhenSmall, FoldedRank_SendsTwo_ItsPartnerTwoMore) {
   EXPECT_EQ(messages_when_small("butterfly", 21, 20), 2u);
   EXPECT_EQ(messages_when_small("butterfly", 21, 4), 2u * 4 + 2);
   EXPECT_EQ(messages_when_small("butterfly", 21, 5), 2u * 4);
 }
 
-TEST(ValuesSent, TogetherTwiceTheCallPerRankButOne) {
+TEST(ValuesSent, AllRanks_TwiceTheCallPerRankButOne) {
   // Fewer are impossible: every rank's codes must reach a sum, every result must come back.
   for (const char* name : {"ring", "tree", "butterfly", "direct"}) {
     for (uint32_t ranks = 1; ranks <= 130; ++ranks) {
@@ -136,7 +136,7 @@ TEST(ValuesSent, TogetherTwiceTheCallPerRankButOne) {
   }
 }
 
-TEST(Reductions, EveryOperandIsMergedOnce) {
+TEST(Reductions, EveryOperand_MergedOnce) {
   for (const char* name : {"ring", "tree", "butterfly", "direct"}) {
     for (uint32_t ranks = 1; ranks <= 130; ++ranks) {
       const Shape shape{ranks, 100003, 32, 4096};

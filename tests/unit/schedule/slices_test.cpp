@@ -122,7 +122,7 @@ void expect_right(const Schedule& schedule, const std::vector<Part>& slices, boo
   }
 }
 
-TEST(SliceSchedules, ServeEveryValueOnceWhateverTheSlices) {
+TEST(SliceSchedules, AnySlices_EveryValueServedOnce) {
   for (const Schedule* schedule : {&kReduceScatter, &kAllgather}) {
     for (const uint32_t ranks : {1u, 2u, 3u, 4u, 7u, 12u}) {
       for (uint32_t salt = 0; salt < 8; ++salt) {
@@ -134,7 +134,7 @@ TEST(SliceSchedules, ServeEveryValueOnceWhateverTheSlices) {
   }
 }
 
-TEST(SliceSchedules, SendNoMoreThanTheyMust) {
+TEST(SliceSchedules, AnySlices_LeastBytes) {
   const std::vector<Part> slices = slices_of(7, 3);
   const Shape shape = shape_of(slices, false);
   uint64_t all = 0;

@@ -96,7 +96,7 @@ bool World::check_range(uint32_t rank, const Move& move) {
              (end % shape_.value_alignment != 0 && end != shape_.value_count)) {
     break_rule(Rule::range, rank, move, "is not aligned");
   } else if (talks && (move.peer >= shape_.ranks || move.peer == rank)) {
-    break_rule(Rule::range, rank, move, "names itself or nobody as its peer");
+    break_rule(Rule::range, rank, move, "names itself or no rank as its peer");
   } else {
     return true;
   }

@@ -163,7 +163,7 @@ Vectors some_vectors(uint32_t ranks, size_t value_count, std::mt19937* random) {
   return x;
 }
 
-TEST(VarianceBound, HoldsForExactVariancesInEveryOrderAndNorm) {
+TEST(VarianceBound, EveryOrderAndNorm_HoldsForExactVariances) {
   for (const Scheme& scheme : kSchemes) {
     double largest = 0;
     for (uint32_t seed = 0; seed < 1500; ++seed) {
@@ -181,7 +181,7 @@ TEST(VarianceBound, HoldsForExactVariancesInEveryOrderAndNorm) {
   }
 }
 
-TEST(VarianceBound, LinearIsReachedHalfwayBetweenLevels) {
+TEST(VarianceBound, LinearHalfwayBetweenLevels_Reached) {
   // p = q = 2, one rank, 4 s^2 equal values: each lies at half a step. Only quantizing: s = 7.
   Scheme scheme = kSchemes[3];
   scheme.format.q = scheme.format.p = NormOrder::two;
@@ -191,7 +191,7 @@ TEST(VarianceBound, LinearIsReachedHalfwayBetweenLevels) {
   EXPECT_NEAR(variance_over_bound(scheme, Vectors(18, {1.0, 1.0})), 1, 1e-12);
 }
 
-TEST(VarianceBound, IsThePapersWhereTheRootIsSmaller) {
+TEST(VarianceBound, SmallerRoot_ThePapers) {
   const uint64_t d = 1000000;
   double theta = 0;
   ASSERT_TRUE(variance_bound(kSchemes[4].format, 4, d, 2, &theta).ok());
@@ -209,7 +209,7 @@ double theta_of(const Format& format, uint32_t ranks, uint64_t value_count,
   return theta;
 }
 
-TEST(VarianceBound, BlocksTakeThePlaceOfTheCallWithNormsOneIn128TooLarge) {
+TEST(VarianceBound, Blocks_BlockInsteadOfCall_NormsOneIn128TooLarge) {
   Format blocks = kSchemes[4].format;
   blocks.block = 128;
   const double of_a_call = theta_of(kSchemes[4].format, 4, 128, 2);
@@ -217,7 +217,7 @@ TEST(VarianceBound, BlocksTakeThePlaceOfTheCallWithNormsOneIn128TooLarge) {
   EXPECT_DOUBLE_EQ(theta_of(blocks, 4, 1000000, 2), of_a_call * std::pow(129.0 / 128, 2));
 }
 
-TEST(VarianceBound, OfRotationCountsWhatFillsUpTheLastOnes) {
+TEST(VarianceBound, Rotation_PaddingCounted) {
   const Format plain = kSchemes[4].format;
   Format rotated = plain;
   rotated.rotate = Rotate::hadamard;
@@ -232,7 +232,7 @@ TEST(VarianceBound, OfRotationCountsWhatFillsUpTheLastOnes) {
   }
 }
 
-TEST(VarianceBound, OfCorrelatedRoundingAndOfRescaleIsThatWithoutThem) {
+TEST(VarianceBound, CorrelatedRoundingAndRescale_BoundWithoutThem) {
   Format plain = wide_of(Levels::linear, 8, 8, RoundingDown::random);
   plain.block = 128;
   Format with = plain;
@@ -241,7 +241,7 @@ TEST(VarianceBound, OfCorrelatedRoundingAndOfRescaleIsThatWithoutThem) {
   EXPECT_EQ(theta_of(with, 16, 1000000, 0), theta_of(plain, 16, 1000000, 0));
 }
 
-TEST(VarianceBound, OfMantissaBitsIsReachedAt10Over9) {
+TEST(VarianceBound, MantissaBits_ReachedAt10Over9) {
   // Between 1 and 5/4 of an octave: 1/80 for each rounding. Two ranks on a level leave the
   // re-encode.
   const Scheme& scheme = kSchemes[13];
@@ -252,7 +252,7 @@ TEST(VarianceBound, OfMantissaBitsIsReachedAt10Over9) {
   EXPECT_NEAR(variance_of(law_of_code_mean(grid, {10.0 / 9})) / (100.0 / 81), 1.0 / 80, 1e-12);
 }
 
-TEST(VarianceBound, PowersOf9Over8TimesThetaAloneAreTooSmall) {
+TEST(VarianceBound, PowersOf9Over8TimesThetaAlone_TooSmall) {
   // Three equal ranks on a level: quantizing adds nothing, the reduction of 2 and 1 does.
   const Scheme& scheme = kSchemes[8];
   const Law law = law_of_mean({true, std::exp2(-124)}, {1, 1, 1}, Merge::ring, Combined::as_sum);
@@ -265,7 +265,7 @@ TEST(VarianceBound, PowersOf9Over8TimesThetaAloneAreTooSmall) {
   EXPECT_NEAR(1 + theta, std::pow(9.0 / 8, 2) * (1 + theta_quantize), 1e-12);
 }
 
-TEST(VarianceBound, NoneAndEmptyCallsHaveNoNoise) {
+TEST(VarianceBound, NoneAndEmptyCalls_NoNoise) {
   double theta = 1;
   ASSERT_TRUE(variance_bound(format_of(Levels::none, 32, Combine::sum), 4, 10, 0, &theta).ok());
   EXPECT_EQ(theta, 0);
@@ -274,13 +274,13 @@ TEST(VarianceBound, NoneAndEmptyCallsHaveNoNoise) {
   EXPECT_EQ(theta, 0);
 }
 
-TEST(VarianceBound, MillionRanksInARingPromiseNothingAndSaySo) {
+TEST(VarianceBound, MillionRanksInARing_Infinite) {
   double theta = 0;
   ASSERT_TRUE(variance_bound(kSchemes[8].format, kRanksMax, 10, kRanksMax - 1, &theta).ok());
   EXPECT_TRUE(std::isinf(theta));
 }
 
-TEST(VarianceBound, RefusesWhatNoTheoremCovers) {
+TEST(VarianceBound, NoTheorem_Unsupported) {
   double theta = 0;
   Format format = kSchemes[0].format;
   format.rounding = Rounding::nearest;
@@ -292,7 +292,7 @@ TEST(VarianceBound, RefusesWhatNoTheoremCovers) {
   EXPECT_NE(std::string(last_error()).find("combine=average"), std::string::npos);
 }
 
-TEST(DepthFactor, GrowsWithExponentialReductionsOnly) {
+TEST(DepthFactor, ExponentialReductions_GrowAlone) {
   EXPECT_EQ(depth_factor(kSchemes[0].format, 5), 1);
   EXPECT_DOUBLE_EQ(depth_factor(kSchemes[8].format, 0), 9.0 / 8);
   EXPECT_DOUBLE_EQ(depth_factor(kSchemes[8].format, 3), 729.0 / 512);
@@ -319,7 +319,7 @@ Largest over_all_trees(uint32_t ranks, uint32_t height) {
   return largest;
 }
 
-TEST(AverageWeight, BoundsEveryTreeOfMerges) {
+TEST(AverageWeight, EveryTreeOfMerges_Bounded) {
   for (uint32_t ranks = 2; ranks <= 12; ++ranks) {
     for (uint32_t height = 1; height < ranks; ++height) {
       const Largest largest = over_all_trees(ranks, height);
@@ -332,7 +332,7 @@ TEST(AverageWeight, BoundsEveryTreeOfMerges) {
   }
 }
 
-TEST(AverageWeight, IsThatOfAPerfectTreeForPowersOfTwo) {
+TEST(AverageWeight, PowersOfTwo_ThatOfAPerfectTree) {
   EXPECT_DOUBLE_EQ(average_weight(8, 3), (8.0 + 4 + 2) / 8);
   EXPECT_DOUBLE_EQ(average_weight(1024, 10), 2 - 2.0 / 1024);
   EXPECT_EQ(average_weight(1, 0), 0);
@@ -345,7 +345,7 @@ double expected_nonzeros(const std::vector<double>& values, double smallest) {
   return sum;
 }
 
-TEST(SparsityBound, HoldsForExactExpectations) {
+TEST(SparsityBound, ExactExpectations_Hold) {
   for (const Scheme& scheme : {kSchemes[2], kSchemes[7]}) {
     Format format = scheme.format;
     format.q = format.p = NormOrder::two;
@@ -366,7 +366,7 @@ TEST(SparsityBound, HoldsForExactExpectations) {
   }
 }
 
-TEST(SparsityBound, WithoutTheFactorBeforeTheRootItIsContradicted) {
+TEST(SparsityBound, WithoutTheFactorBeforeTheRoot_Contradicted) {
   Format format = kSchemes[2].format;
   format.q = format.p = NormOrder::two;
   const double count = 1e6, s = 7;
@@ -378,7 +378,7 @@ TEST(SparsityBound, WithoutTheFactorBeforeTheRootItIsContradicted) {
   EXPECT_LE(expected, bound);
 }
 
-TEST(SparsityBound, NeedsANormThatBoundsTheLengthAndNeverExceedsTheCount) {
+TEST(SparsityBound, NormsThatBoundTheLength_NeverExceedTheCount) {
   double bound = 0;
   EXPECT_EQ(sparsity_bound(kSchemes[2].format, 4, 10, 0, &bound).code(), GQSGD_UNSUPPORTED);
   Format format = kSchemes[2].format;

@@ -63,7 +63,7 @@ std::string answer_at(int socket) {
   }
 }
 
-TEST(Bootstrap, IdsAreFreshAndGarbageIsRefused) {
+TEST(Bootstrap, Ids_Fresh_GarbageRefused) {
   const gqsgd_unique_id first = fresh_id(), second = fresh_id();
   EXPECT_NE(memcmp(read_id(first).name, read_id(second).name, sizeof UniqueId{}.name), 0);
   EXPECT_NE(memcmp(read_id(first).secret, read_id(second).secret, sizeof UniqueId{}.secret), 0);
@@ -78,7 +78,7 @@ TEST(Bootstrap, IdsAreFreshAndGarbageIsRefused) {
   EXPECT_EQ(create_process(first, 0, 5000, 0, &transport).code(), GQSGD_INVALID_ARGUMENT);
 }
 
-TEST(Bootstrap, RanksMayComeInAnyOrder) {
+TEST(Bootstrap, Ranks_ComeInAnyOrder) {
   const gqsgd_unique_id id = fresh_id();
   std::vector<Child> ranks;
   for (const uint32_t rank : {3u, 1u, 2u, 0u}) {
@@ -89,7 +89,7 @@ TEST(Bootstrap, RanksMayComeInAnyOrder) {
 }
 
 // More than may stand at the door at once, and more than one packet of descriptors.
-TEST(Bootstrap, CrowdIsLetIn) {
+TEST(Bootstrap, ManyRanks_LetIn) {
   constexpr uint32_t kCrowd = 130;
   const gqsgd_unique_id id = fresh_id();
   std::vector<Child> ranks;
@@ -104,7 +104,7 @@ TEST(Bootstrap, CrowdIsLetIn) {
   EXPECT_EQ(lines_of(ranks), std::vector<std::string>(kCrowd, "joined"));
 }
 
-TEST(Bootstrap, MissingRanksAreNamedToAllInTime) {
+TEST(Bootstrap, MissingRanks_NamedToAllInTime) {
   const gqsgd_unique_id id = fresh_id();
   const uint64_t begin_us = monotonic_us();
   std::vector<Child> ranks;
@@ -128,13 +128,13 @@ TEST(Bootstrap, JoinerWithTheShortestTimeout_EndsItForAll) {
   }
 }
 
-TEST(Bootstrap, MissingRankZeroIsNamed) {
+TEST(Bootstrap, MissingRankZero_Named) {
   Child rank = join(fresh_id(), 1, 2, kJustJoin, 100);
   const std::string line = rank.line();
   EXPECT_TRUE(contains(line, "TIMEOUT: rank 1: missing ranks: 0")) << line;
 }
 
-TEST(Bootstrap, TimeoutsSayThatAGroupIsForOneMachine) {
+TEST(Bootstrap, Timeout_SaysThatAGroupIsForOneMachine) {
   const std::string hint = "a process group is for one machine and one network namespace";
   Child rank0 = join(fresh_id(), 0, 2, kJustJoin, 100),
         rank1 = join(fresh_id(), 1, 2, kJustJoin, 100);
@@ -144,7 +144,7 @@ TEST(Bootstrap, TimeoutsSayThatAGroupIsForOneMachine) {
   }
 }
 
-TEST(Bootstrap, ManyMissingRanksAreOneCompleteSentence) {
+TEST(Bootstrap, ManyMissingRanks_OneCompleteSentence) {
   const std::string line = join(fresh_id(), 0, 300, kJustJoin, 100).line();
   EXPECT_EQ(line,
             "TIMEOUT: missing ranks: 1-299; 299 of 300 did not come in the time allowed; a "
@@ -167,7 +167,7 @@ Descriptor fake_rank(const gqsgd_unique_id& id, uint32_t rank, uint32_t size) {
   return socket;
 }
 
-TEST(Bootstrap, RankThatGivesUpAsTheLastOneComesIsNamed) {
+TEST(Bootstrap, RankGivesUpAsTheLastOneComes_Named) {
   const gqsgd_unique_id id = fresh_id();
   Child rank0 = join(id, 0, 3, kJustJoin);
   knock(id);  // rank 0 listens
@@ -183,7 +183,7 @@ TEST(Bootstrap, RankThatGivesUpAsTheLastOneComesIsNamed) {
             "timeout_ms sets the time");
 }
 
-TEST(Bootstrap, RankWhoseConnectionIsDroppedConnectsAgain) {
+TEST(Bootstrap, DroppedConnection_ConnectsAgain) {
   const gqsgd_unique_id id = fresh_id();
   Child rank1 = join(id, 1, 2, kJustJoin);  // first, so that it does not hold the listener
   Descriptor listener;
@@ -202,7 +202,7 @@ TEST(Bootstrap, RankWhoseConnectionIsDroppedConnectsAgain) {
   EXPECT_TRUE(contains(line, "PEER_LOST: rank 1: rank 0 has died")) << line;
 }
 
-TEST(Bootstrap, FullQueueOfConnectionsIsNamed) {
+TEST(Bootstrap, FullQueueOfConnections_Named) {
   const gqsgd_unique_id id = fresh_id();
   Descriptor listener;
   ASSERT_EQ(text_of(listen_as(read_id(id), &listener)), "OK");
@@ -226,7 +226,7 @@ TEST(Bootstrap, SizesThatDiffer_ReportedToAllRanks) {
   }
 }
 
-TEST(Bootstrap, LateDuplicateIsRefusedAndTheOthersContinue) {
+TEST(Bootstrap, LateDuplicate_Refused_OthersContinue) {
   const gqsgd_unique_id id = fresh_id();
   std::vector<Child> ranks;
   ranks.push_back(join(id, 0, 3, kExchange));
@@ -242,7 +242,7 @@ TEST(Bootstrap, LateDuplicateIsRefusedAndTheOthersContinue) {
   EXPECT_EQ(lines_of(ranks), std::vector<std::string>(3, "OK"));
 }
 
-TEST(Bootstrap, WrongSecretIsRefusedAndTheOthersContinue) {
+TEST(Bootstrap, WrongSecret_Refused_OthersContinue) {
   const gqsgd_unique_id id = fresh_id();
   gqsgd_unique_id wrong = id;
   wrong.bytes[offsetof(UniqueId, secret) + 31] ^= 1;
@@ -313,7 +313,7 @@ TEST(Bootstrap, JoinRequestWithoutDescriptors_Refused) {
   EXPECT_EQ(rank0.line(), "OK");
 }
 
-TEST(Bootstrap, WhatIsNoSealedMemoryIsRefused) {
+TEST(Bootstrap, UnsealedMemory_Refused) {
   const gqsgd_unique_id id = fresh_id();
   Child rank0 = join(id, 0, 2, kJustJoin);
   const Descriptor impostor = knock(id);
@@ -335,7 +335,7 @@ TEST(Bootstrap, WhatIsNoSealedMemoryIsRefused) {
   close(ends[1]);
 }
 
-TEST(Bootstrap, RankKilledWhileTheGroupFormsIsNamed) {
+TEST(Bootstrap, RankKilledWhileTheGroupForms_Named) {
   const gqsgd_unique_id id = fresh_id();
   Child rank0 = join(id, 0, 4, kJustJoin), rank1 = join(id, 1, 4, kJustJoin);
   Child rank2 = join(id, 2, 4, kJustJoin);
@@ -346,7 +346,7 @@ TEST(Bootstrap, RankKilledWhileTheGroupFormsIsNamed) {
   }
 }
 
-TEST(Bootstrap, HostKilledWhileTheGroupFormsIsNamed) {
+TEST(Bootstrap, RootKilledWhileTheGroupForms_Named) {
   const gqsgd_unique_id id = fresh_id();
   Child rank0 = join(id, 0, 3, kJustJoin), rank1 = join(id, 1, 3, kJustJoin);
   usleep(150000);
@@ -356,7 +356,7 @@ TEST(Bootstrap, HostKilledWhileTheGroupFormsIsNamed) {
 }
 
 // At some point between connecting and the end of the bootstrap.
-TEST(Bootstrap, DeathAtAnyMomentEndsInAStatus) {
+TEST(Bootstrap, DeathAtAnyMoment_EndsInAStatus) {
   for (useconds_t delay_us = 0; delay_us < 6000; delay_us += 150) {
     const gqsgd_unique_id id = fresh_id();
     Child rank0 = join(id, 0, 3, kExchange, 500), rank1 = join(id, 1, 3, kExchange, 500);

@@ -119,16 +119,16 @@ void expect_group(Flooder kind, bool as_another_user) {
 
 class ConnectionFlood : public testing::TestWithParam<Flooder> {};
 
-TEST_P(ConnectionFlood, MissingRankIsATimeoutInTime) { expect_timeout_in_time(GetParam(), false); }
+TEST_P(ConnectionFlood, MissingRank_TimeoutInTime) { expect_timeout_in_time(GetParam(), false); }
 
-TEST_P(ConnectionFlood, GroupForms) { expect_group(GetParam(), false); }
+TEST_P(ConnectionFlood, AllRanks_GroupForms) { expect_group(GetParam(), false); }
 
 // Needs the right to become another user; where there is none, the same user's flood is as fast.
-TEST_P(ConnectionFlood, OfAnotherUserMissingRankIsATimeoutInTime) {
+TEST_P(ConnectionFlood, OfAnotherUser_MissingRank_TimeoutInTime) {
   expect_timeout_in_time(GetParam(), geteuid() == 0);
 }
 
-TEST_P(ConnectionFlood, OfAnotherUserGroupForms) { expect_group(GetParam(), geteuid() == 0); }
+TEST_P(ConnectionFlood, OfAnotherUser_GroupForms) { expect_group(GetParam(), geteuid() == 0); }
 
 std::string name_of(const testing::TestParamInfo<Flooder>& info) {
   const char* const names[] = {"Closing", "Waiting", "Mute", "Babbling"};

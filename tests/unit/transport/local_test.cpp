@@ -39,21 +39,21 @@ bool contains(const std::string& line, const std::string& part) {
   return line.find(part) != std::string::npos;
 }
 
-TEST(Local, RefusesNoRanksAndTooMany) {
+TEST(Local, NoRanksAndTooMany_Refused) {
   std::unique_ptr<Transport> end;
   EXPECT_EQ(create_local(0, &end).code(), GQSGD_INVALID_ARGUMENT);
   EXPECT_EQ(create_local(kLocalRanksMax + 1, &end).code(), GQSGD_INVALID_ARGUMENT);
   EXPECT_EQ(end, nullptr);
 }
 
-TEST(Local, GroupsHaveTheirOwnTags) {
+TEST(Local, Groups_TagsOfTheirOwn) {
   const Ends first = make_ends(2), second = make_ends(2);
   EXPECT_EQ(first[0]->tag(), first[1]->tag());
   EXPECT_NE(first[0]->tag(), second[0]->tag());
 }
 
 // Also the turn of header slots: 300 headers through two of them.
-TEST(Local, ManySmallMessagesInBothDirections) {
+TEST(Local, ManySmallMessagesInBothDirections_Arrive) {
   for (const uint32_t ranks : {1u, 2u, 3u, 4u, 7u}) {
     Ends ends = make_ends(ranks);
     const auto lines = on_all(ends, [](Transport& transport) {
@@ -73,7 +73,7 @@ TEST(Local, ManySmallMessagesInBothDirections) {
 }
 
 // A rank that is done grows its arena while slower peers still read the old one.
-TEST(Local, ArenaMayGrowWhilePeersRead) {
+TEST(Local, ArenaGrows_PeersRead) {
   Ends ends = make_ends(3);
   const auto lines = on_all(ends, [](Transport& transport) {
     for (uint64_t sequence = 1; sequence <= 60; ++sequence) {
@@ -88,7 +88,7 @@ TEST(Local, ArenaMayGrowWhilePeersRead) {
   EXPECT_EQ(lines, std::vector<std::string>(3, "OK"));
 }
 
-TEST(Local, WordsRelayedByAnotherRankAreReadAtTheirOrigin) {
+TEST(Local, WordsRelayedByAnotherRank_ReadAtTheirOrigin) {
   Ends ends = make_ends(3);
   const auto lines = on_all(ends, [](Transport& transport) {
     const uint32_t self = transport.rank();
@@ -107,7 +107,7 @@ TEST(Local, WordsRelayedByAnotherRankAreReadAtTheirOrigin) {
   EXPECT_EQ(lines, std::vector<std::string>(3, "OK"));
 }
 
-TEST(Local, OneThreadRuns1024Ranks) {
+TEST(Local, OneThread_Runs1024Ranks) {
   constexpr uint32_t kRanks = 1024;
   Ends ends = make_ends(kRanks);
   for (auto& end : ends) ASSERT_TRUE(end->publish(1, header_of(end->rank(), 1)).ok());
@@ -130,7 +130,7 @@ TEST(Local, OneThreadRuns1024Ranks) {
   }
 }
 
-TEST(Local, AbortEndsTheOwnWaitAndThePeers) {
+TEST(Local, Abort_EndsTheOwnWaitAndThePeers) {
   Ends ends = make_ends(3);
   std::atomic<int> waiting{0};
   std::thread aborter([&] {
@@ -152,7 +152,7 @@ TEST(Local, AbortEndsTheOwnWaitAndThePeers) {
   EXPECT_EQ(ends[0]->check().code(), GQSGD_ABORTED) << "the first cause stays";
 }
 
-TEST(Local, DestroyedPeerIsNamedToThoseWhoNeedIt) {
+TEST(Local, DestroyedPeer_NamedToRanksThatNeedIt) {
   Ends ends = make_ends(3);
   ends[1].reset();
   const auto lines =
@@ -175,7 +175,7 @@ TEST(Local, Sentence_NamesWhatWasAwaited) {
             "PEER_LOST: rank 1 destroyed its communicator; rank 0 awaited call 1 of rank 1");
 }
 
-TEST(Local, PeerThatLeavesAfterItsPartIsNotMissed) {
+TEST(Local, PeerLeavesAfterItsPart_NotMissed) {
   Ends ends = make_ends(2);
   ASSERT_TRUE(ends[0]->publish(1, header_of(0, 1)).ok());
   unsigned char* base = nullptr;
@@ -196,7 +196,7 @@ TEST(Local, PeerThatLeavesAfterItsPartIsNotMissed) {
 
 // Rank 0 waits for 1, which waits for 2, which does nothing: the rank that times out first names
 // rank 2.
-TEST(Local, TimeoutNamesTheRankThatEverybodyWaitsFor) {
+TEST(Local, Timeout_NamesTheRankThatAllWaitFor) {
   Ends ends = make_ends(3);
   std::vector<std::string> lines(2);
   std::vector<std::thread> threads;
@@ -217,7 +217,7 @@ TEST(Local, TimeoutNamesTheRankThatEverybodyWaitsFor) {
   EXPECT_TRUE(contains(revoked, "REVOKED: rank 0 gave up on rank 2")) << revoked;
 }
 
-TEST(Local, FailureOfOneRankIsARemoteErrorToOthers) {
+TEST(Local, FailureOfOneRank_RemoteErrorToOthers) {
   Ends ends = make_ends(2);
   ends[1]->abort_group(GQSGD_NO_MEMORY, 1);
   EXPECT_EQ(ends[1]->check().code(), GQSGD_NO_MEMORY);
@@ -225,7 +225,7 @@ TEST(Local, FailureOfOneRankIsARemoteErrorToOthers) {
   EXPECT_TRUE(contains(line, "REMOTE_ERROR: rank 1 broke off with NO_MEMORY")) << line;
 }
 
-TEST(Local, WaitReturnsAfterItsSlice) {
+TEST(Local, Wait_ReturnsAfterItsSlice) {
   Ends ends = make_ends(2);
   const uint64_t begin_us = monotonic_us();
   EXPECT_EQ(text_of(ends[0]->wait(30000)), "OK");
@@ -235,7 +235,7 @@ TEST(Local, WaitReturnsAfterItsSlice) {
 }
 
 // A ring between the last look and the wait must not be slept through.
-TEST(Local, WaitReturnsAtOnceForWhatCameBefore) {
+TEST(Local, EarlierNews_WaitReturnsAtOnce) {
   Ends ends = make_ends(2);
   for (int turn = 0; turn < 100; ++turn) {
     ASSERT_TRUE(ends[1]->send({0, 1, 1, 0, 0, 0}).ok());

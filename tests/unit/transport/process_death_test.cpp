@@ -29,7 +29,7 @@ RankBody wait_for_victim(Signal* ready, uint64_t* returned_us, int64_t timeout_m
   };
 }
 
-TEST(ProcessDeath, KilledRankIsNamedByAllSoon) {
+TEST(ProcessDeath, KilledRank_NamedByAllSoon) {
   SharedArray<uint64_t> returned_us(kSize);
   uint64_t worst_us = 0;
   for (int turn = 0; turn < 10; ++turn) {
@@ -72,7 +72,7 @@ TEST(ProcessDeath, ExitAfterTheLastOperation_OthersUnaffected) {
   EXPECT_EQ(lines[2], "OK");
 }
 
-TEST(ProcessDeath, StoppedAndContinuedRankIsOnlyLate) {
+TEST(ProcessDeath, StoppedAndContinuedRank_OnlyLate) {
   SharedArray<uint64_t> returned_us(kSize);
   Signal ready;
   auto ranks = join_all(kSize, [&](Transport& transport) {
@@ -90,7 +90,7 @@ TEST(ProcessDeath, StoppedAndContinuedRankIsOnlyLate) {
   EXPECT_EQ(lines_of(ranks), std::vector<std::string>(kSize, "OK"));
 }
 
-TEST(ProcessDeath, StoppedRankTimesOutEverywhereAndIsRevokedWhenItWakes) {
+TEST(ProcessDeath, StoppedRank_TimesOutEverywhere_RevokedWhenItWakes) {
   Signal ready, all_gave_up;
   auto ranks = join_all(kSize, [&](Transport& transport) {
     const Status first = exchange(transport, 1);
@@ -118,7 +118,7 @@ TEST(ProcessDeath, StoppedRankTimesOutEverywhereAndIsRevokedWhenItWakes) {
   }
 }
 
-TEST(ProcessDeath, ChildOfADeadRankDoesNotKeepItAlive) {
+TEST(ProcessDeath, ChildOfADeadRank_DoesNotKeepItAlive) {
   Signal ready;
   SharedArray<pid_t> grandchild(1);
   auto ranks = join_all(2, [&](Transport& transport) {
@@ -140,7 +140,7 @@ TEST(ProcessDeath, ChildOfADeadRankDoesNotKeepItAlive) {
   EXPECT_EQ(kill(grandchild[0], SIGKILL), 0) << "it should have lived on";
 }
 
-TEST(ProcessDeath, ChildMayDropTheParentsTransport) {
+TEST(ProcessDeath, Child_MayDropTheParentsTransport) {
   auto ranks = join_all(2, [&](Transport& transport) {
     const uint64_t generation = fork_generation();
     if (transport.rank() == 0) {
@@ -156,7 +156,7 @@ TEST(ProcessDeath, ChildMayDropTheParentsTransport) {
   EXPECT_EQ(lines_of(ranks), std::vector<std::string>(2, "OK"));
 }
 
-TEST(ProcessDeath, ExecutingSomethingElseClosesEverything) {
+TEST(ProcessDeath, ExecutingAnotherProgram_ClosesEverything) {
   auto ranks = join_all(2, [&](Transport& transport) {
     if (transport.rank() == 0) return text_of(exchange(transport, 1));
     execl("/bin/sh", "sh", "-c", "ls -l /proc/self/fd | grep -q gqsgd && exit 7; sleep 0.5; exit 5",
@@ -169,7 +169,7 @@ TEST(ProcessDeath, ExecutingSomethingElseClosesEverything) {
   EXPECT_EQ(ranks[1].line(), "exited with 5") << "7: a descriptor outlived exec";
 }
 
-TEST(ProcessDeath, AbortThenDeathIsStillAnAbort) {
+TEST(ProcessDeath, AbortThenDeath_StillAnAbort) {
   auto ranks = join_all(3, [&](Transport& transport) {
     if (transport.rank() == 1) {
       transport.abort_group(GQSGD_ABORTED, 1);

@@ -23,7 +23,7 @@ std::string exchange_often(Transport& transport, uint64_t count, size_t message_
   return counters.payload_bytes_copied == 0 ? "OK" : "copied between ranks";
 }
 
-TEST(Process, OneToEightRanksExchangeWords) {
+TEST(Process, OneToEightRanks_ExchangeCodes) {
   for (uint32_t size = 1; size <= 8; ++size) {
     const gqsgd_unique_id id = fresh_id();
     const auto body = [](Transport& transport) { return exchange_often(transport, 50, 4096); };
@@ -33,7 +33,7 @@ TEST(Process, OneToEightRanksExchangeWords) {
   }
 }
 
-TEST(Process, ArenasGrowAndPeersFollow) {
+TEST(Process, ArenasGrow_PeersFollow) {
   auto children = join_all(3, [](Transport& transport) {
     for (uint64_t sequence = 1; sequence <= 40; ++sequence) {
       const size_t message_bytes = (sequence * sequence * 997) & ~size_t{3};
@@ -45,7 +45,7 @@ TEST(Process, ArenasGrowAndPeersFollow) {
   EXPECT_EQ(lines_of(children), std::vector<std::string>(3, "OK"));
 }
 
-TEST(Process, TagsAreEqualInAGroupAndDifferBetweenGroups) {
+TEST(Process, Tags_EqualInAGroup_DifferBetweenGroups) {
   const auto tag = [](Transport& transport) { return std::to_string(transport.tag()); };
   auto first = join_all(3, tag), second = join_all(2, tag);
   const auto a = lines_of(first), b = lines_of(second);
@@ -71,7 +71,7 @@ void make_and_destroy(uint64_t operations) {
   ASSERT_EQ(lines[1], "OK");
 }
 
-TEST(Process, ThreeHundredGroupsLeaveNothingBehind) {
+TEST(Process, ThreeHundredGroups_NothingLeftBehind) {
   make_and_destroy(2);
   const Footprint before = footprint();
   const size_t heap_bytes = mallinfo2().uordblks;
@@ -83,7 +83,7 @@ TEST(Process, ThreeHundredGroupsLeaveNothingBehind) {
   EXPECT_LE(mallinfo2().uordblks, heap_bytes + 4096) << "less than a group's own memory";
 }
 
-TEST(Process, ArenaBeyondTheMachineIsNoMemory) {
+TEST(Process, ArenaBeyondTheMachine_NoMemory) {
   auto children = join_all(1, [](Transport& transport) {
     unsigned char* base = nullptr;
     std::string line = text_of(transport.arena(size_t{1} << 39, &base));
@@ -96,7 +96,7 @@ TEST(Process, ArenaBeyondTheMachineIsNoMemory) {
   EXPECT_TRUE(contains(line, "| OK")) << line;
 }
 
-TEST(Process, FileSizeLimitIsObservedWithoutASignal) {
+TEST(Process, FileSizeLimit_ObservedWithoutASignal) {
   const gqsgd_unique_id id = fresh_id();
   Child child([&] {
     const rlimit limit{1 << 20, 1 << 20};

@@ -69,7 +69,7 @@ class Segments : public testing::Test {
   PeerSegment peer_;
 };
 
-TEST_F(Segments, MemoryThatPeersReadCannotBeMappedForWriting) {
+TEST_F(Segments, MemoryReadByPeers_NotMappedForWriting) {
   make();
   const int file = own_.descriptor();
   const int due = kernel_seals_writing() ? EPERM : 0;
@@ -83,7 +83,7 @@ TEST_F(Segments, MemoryThatPeersReadCannotBeMappedForWriting) {
   EXPECT_EQ(error_of(mprotect(control, page_bytes(), PROT_READ | PROT_WRITE)), EACCES);
 }
 
-TEST_F(Segments, NoFileCanBeResizedOrUnsealed) {
+TEST_F(Segments, AnyFile_NotResizedOrUnsealed) {
   make();
   for (const int file : {own_.descriptor(), wakeup_.number()}) {
     EXPECT_EQ(error_of(ftruncate(file, 0)), EPERM);
@@ -92,7 +92,7 @@ TEST_F(Segments, NoFileCanBeResizedOrUnsealed) {
   }
 }
 
-TEST_F(Segments, PeersWriteTheWordsThatWakeTheOwnerAndNoOthers) {
+TEST_F(Segments, Peers_WriteWakeupWordsOnly) {
   make();
   wake(peer_.wakeup(), WakeupScope::machine);
   EXPECT_EQ(own_.wakeup()->count.load(), 1u);
@@ -101,7 +101,7 @@ TEST_F(Segments, PeersWriteTheWordsThatWakeTheOwnerAndNoOthers) {
   EXPECT_EQ(peer_.control()->published.load(), 7u);
 }
 
-TEST_F(Segments, ArenaGrowsAfterTheSeal) {
+TEST_F(Segments, SealedArena_Grows) {
   make();
   for (size_t size_bytes : {size_t{1}, size_t{100000}, size_t{5} << 20}) {
     ASSERT_EQ(text_of(own_.grow_arena(size_bytes)), "OK");
@@ -111,7 +111,7 @@ TEST_F(Segments, ArenaGrowsAfterTheSeal) {
   }
 }
 
-TEST_F(Segments, ArenaThatIsSaidToBeLongerThanItIsIsProtocol) {
+TEST_F(Segments, ArenaShorterThanClaimed_Protocol) {
   make();
   ASSERT_EQ(text_of(own_.grow_arena(page_bytes())), "OK");
   for (const uint64_t said_bytes : {uint64_t{1} << 20, uint64_t{1} << 39, UINT64_MAX}) {
@@ -121,7 +121,7 @@ TEST_F(Segments, ArenaThatIsSaidToBeLongerThanItIsIsProtocol) {
   EXPECT_EQ(text_of(peer_.reach(page_bytes(), own_.arena_bytes())), "OK");
 }
 
-TEST_F(Segments, FileThatPeersCouldWriteIsNotTakenForAPeersMemory) {
+TEST_F(Segments, FileWritableByPeers_NotTakenForMemory) {
   make();
   PeerSegment peer;
   const std::string shrinking = text_of(peer.attach(
@@ -137,7 +137,7 @@ TEST_F(Segments, FileThatPeersCouldWriteIsNotTakenForAPeersMemory) {
   EXPECT_EQ(open.rfind("PROTOCOL: what rank 2 sent is not its shared memory", 0), 0u) << open;
 }
 
-TEST_F(Segments, KernelWithoutTheSealGetsTheOthers) {
+TEST_F(Segments, KernelWithoutTheSeal_OtherSealsSet) {
   run_without_write_seal(1);
   make();
   EXPECT_EQ(own_.seals(), kResizeSeals);

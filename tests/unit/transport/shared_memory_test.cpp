@@ -58,7 +58,7 @@ class Sitter final : public SharedMemoryTransport {
   bool refuses_ = false;
 };
 
-TEST(SharedMemory, ScribbledMessageCounterIsProtocol) {
+TEST(SharedMemory, OverwrittenMessageCounter_Protocol) {
   Table table;
   Sitter rank0(&table, 0), rank2(&table, 2);
   const unsigned char* words = nullptr;
@@ -74,7 +74,7 @@ TEST(SharedMemory, ScribbledMessageCounterIsProtocol) {
   EXPECT_EQ(rank2.check().code(), GQSGD_PROTOCOL) << "the others are told";
 }
 
-TEST(SharedMemory, HeaderTwoAheadIsProtocol) {
+TEST(SharedMemory, ControlMessageTwoAhead_Protocol) {
   Table table;
   Sitter rank0(&table, 0);
   Header header;
@@ -87,7 +87,7 @@ TEST(SharedMemory, HeaderTwoAheadIsProtocol) {
   EXPECT_EQ(rank0.peer_header(1, 3, &header, &there).code(), GQSGD_PROTOCOL);
 }
 
-TEST(SharedMemory, UnreadableReasonIsProtocol) {
+TEST(SharedMemory, UnreadableReason_Protocol) {
   for (const uint64_t word :
        {uint64_t{1} << 60, pack(Cause{GQSGD_ABORTED, kRanks, 1}),
         pack(Cause{GQSGD_ABORTED, 0, kRanks}), uint64_t{5} << 8, pack(Cause{255, 0, 1}),
@@ -101,7 +101,7 @@ TEST(SharedMemory, UnreadableReasonIsProtocol) {
   }
 }
 
-TEST(SharedMemory, MessageCounterFarAheadIsProtocol) {
+TEST(SharedMemory, MessageCounterFarAhead_Protocol) {
   Table table;
   Sitter rank0(&table, 0);
   const unsigned char* words = nullptr;
@@ -110,7 +110,7 @@ TEST(SharedMemory, MessageCounterFarAheadIsProtocol) {
   EXPECT_EQ(words, nullptr);
 }
 
-TEST(SharedMemory, HeaderNumberThatFallsIsProtocol) {
+TEST(SharedMemory, ControlMessageNumberFalls_Protocol) {
   Table table;
   Sitter rank0(&table, 0);
   Header header;
@@ -121,7 +121,7 @@ TEST(SharedMemory, HeaderNumberThatFallsIsProtocol) {
   EXPECT_EQ(rank0.peer_header(1, 6, &header, &there).code(), GQSGD_PROTOCOL);
 }
 
-TEST(SharedMemory, CauseIsFoundThoughTheCountOfAlarmsWasOverwritten) {
+TEST(SharedMemory, WakeupCounterOverwritten_CauseStillFound) {
   Table table;
   Sitter rank0(&table, 0), rank1(&table, 1);
   rank1.abort_group(GQSGD_ABORTED, 1);
@@ -129,7 +129,7 @@ TEST(SharedMemory, CauseIsFoundThoughTheCountOfAlarmsWasOverwritten) {
   EXPECT_EQ(rank0.check().code(), GQSGD_ABORTED);
 }
 
-TEST(SharedMemory, ArenaThatIsTooShortIsBlamedOnItsOwnerByAll) {
+TEST(SharedMemory, ArenaTooShort_OwnerNamedByAll) {
   Table table;
   Sitter rank0(&table, 0), rank2(&table, 2);
   rank0.refuse_to_reach();
@@ -171,7 +171,7 @@ std::vector<std::atomic<uint32_t>*> all_words(Table* table) {
 }
 
 // Also the words that a rank wrote there itself: kernels before 5.1 cannot keep peers from them.
-TEST(SharedMemory, EveryWordWithEveryHostileValueEndsByName) {
+TEST(SharedMemory, EveryWordWithEveryHostileValue_EndsWithANamedFailure) {
   const size_t word_count = all_words(std::make_unique<Table>().get()).size();
   for (const uint32_t value : {0u, 1u, 7u, 255u, 0x3cu, 0x7fffffffu, 0x80000000u, UINT32_MAX}) {
     for (size_t k = 0; k < word_count; ++k) {
@@ -190,7 +190,7 @@ TEST(SharedMemory, EveryWordWithEveryHostileValueEndsByName) {
   }
 }
 
-TEST(SharedMemory, OverwrittenOwnWordsAreNotReadBack) {
+TEST(SharedMemory, OwnWordsOverwritten_NotReadBack) {
   Table table;
   Sitter rank0(&table, 0), rank1(&table, 1);
   ASSERT_EQ(text_of(rank0.publish(1, Header())), "OK");
@@ -205,7 +205,7 @@ TEST(SharedMemory, OverwrittenOwnWordsAreNotReadBack) {
   EXPECT_EQ(posted_of(own)[1].load(), 2u);
 }
 
-TEST(SharedMemory, ScribbledAwaitedEndsTheSearchForTheCulprit) {
+TEST(SharedMemory, AwaitedOverwritten_SearchForTheCulpritEnds) {
   for (const uint64_t word :
        {~uint64_t{0}, pack(Awaited{AwaitedKind::message, kRanks + 9, 3}),
         pack(Awaited{AwaitedKind::message, 1, 3}), pack(Awaited{AwaitedKind::header, 2, 3})}) {
@@ -218,7 +218,7 @@ TEST(SharedMemory, ScribbledAwaitedEndsTheSearchForTheCulprit) {
   }
 }
 
-TEST(SharedMemory, RankThatCannotWaitForSuchAHeaderIsToBlameItself) {
+TEST(SharedMemory, RankThatCannotWaitForAControlMessage_NamesItself) {
   for (const uint64_t number : {1, 77}) {
     Table table;
     Sitter rank0(&table, 0);
@@ -231,7 +231,7 @@ TEST(SharedMemory, RankThatCannotWaitForSuchAHeaderIsToBlameItself) {
   }
 }
 
-TEST(SharedMemory, MessageBeyondTheAddressSpaceIsRefused) {
+TEST(SharedMemory, MessageBeyondTheAddressSpace_Refused) {
   Table table;
   Sitter rank0(&table, 0);
   posted_of(table.controls[1])[0].store(1);
@@ -239,7 +239,7 @@ TEST(SharedMemory, MessageBeyondTheAddressSpaceIsRefused) {
   EXPECT_EQ(rank0.receive({1, 1, 1, SIZE_MAX, 2, 0}, &words).code(), GQSGD_INTERNAL);
 }
 
-TEST(SharedMemory, AwaitedNumbersCompareAcrossTheirTurn) {
+TEST(SharedMemory, AwaitedNumbersWrapAround_Compared) {
   Table table;
   posted_of(table.controls[1])[0].store(kAwaitedNumberMask + 2);
   const auto has = [&](uint64_t number) {

@@ -108,7 +108,7 @@ def test_a_rank_that_closed_its_communicator_does_not_hide_the_cause():
         gqsgd.run_local(2, work)
 
 
-def test_system_exit_of_a_rank_is_raised_and_leaves_nobody_waiting():
+def test_system_exit_of_a_rank_is_raised_and_no_rank_is_left_waiting():
     def work(comm):
         if comm.rank == 0:
             sys.exit(3)

@@ -95,7 +95,7 @@ const char* const kQuantizers[] = {"none",
                                    "paper-ge4,block=8192,rescale=true",
                                    "blocks-8,block=65536,rounding=nearest"};
 
-TEST(DeviceApi, EveryFormatAndElementTypeHasTheBitsOfTheHost) {
+TEST(DeviceApi, EveryFormatAndElementType_BitsOfTheHost) {
   for (const char* quantizer : kQuantizers) {
     for (const int32_t dtype : {GQSGD_FLOAT32, GQSGD_FLOAT16, GQSGD_BFLOAT16, GQSGD_FLOAT64}) {
       expect_equal_stages({quantizer, 3, 0, dtype, 5000});
@@ -106,7 +106,7 @@ TEST(DeviceApi, EveryFormatAndElementTypeHasTheBitsOfTheHost) {
   }
 }
 
-TEST(DeviceApi, ReductionsInCodeFormHaveTheBitsOfTheHost) {
+TEST(DeviceApi, ReductionsInCodeForm_BitsOfTheHost) {
   for (const char* quantizer : {"none", "paper-gl8", "paper-ge8", "paper-gl4", "paper-ge4",
                                 "paper-gl8,block=64", "paper-gl8,combine=average"}) {
     for (const size_t count : {1, 4097, 20000}) {
@@ -115,11 +115,11 @@ TEST(DeviceApi, ReductionsInCodeFormHaveTheBitsOfTheHost) {
   }
 }
 
-TEST(DeviceApi, NormsAndValuesThatAreNotFiniteHaveTheBitsOfTheHost) {
+TEST(DeviceApi, NormsAndValuesThatAreNotFinite_BitsOfTheHost) {
   for (const char* quantizer : kQuantizers) expect_equal_stages({quantizer, 2, 0, 0, 6000}, true);
 }
 
-TEST(DeviceApi, ManyRanksAreListedInParts) {
+TEST(DeviceApi, ManyRanks_AddressesInParts) {
   for (const char* quantizer : {"blocks-8", "paper-ge8"}) {
     expect_equal_stages({quantizer, 300, 0, GQSGD_FLOAT32, 64});
   }
@@ -146,7 +146,7 @@ struct NormCall {
   }
 };
 
-TEST(DeviceApi, HostMemoryIsRefusedByName) {
+TEST(DeviceApi, HostMemory_RefusedByName) {
   static uint8_t host[4096];
   for (const char* name : {"values", "norms", "workspace"}) {
     NormCall call;
@@ -156,7 +156,7 @@ TEST(DeviceApi, HostMemoryIsRefusedByName) {
   EXPECT_EQ(NormCall().refusal(), "OK");
 }
 
-TEST(DeviceApi, AWorkspaceThatIsMissingShortOrMisalignedIsRefused) {
+TEST(DeviceApi, WorkspaceMissingShortOrMisaligned_Refused) {
   NormCall missing, small, misaligned;
   missing.workspace_at = nullptr;
   EXPECT_EQ(missing.refusal().rfind("workspace is NULL", 0), 0u) << missing.refusal();

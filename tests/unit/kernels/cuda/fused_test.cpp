@@ -185,7 +185,7 @@ TEST(Fused, AnyBlockOrder_SameBits) {
   }
 }
 
-TEST(Fused, NumbersOfCallsComeRound) {
+TEST(Fused, CallNumbersWrapAround_SameBits) {
   FusedRanks group(3, 2, UINT32_MAX - 4);
   EXPECT_EQ(make_calls(&group, calls_of({"paper-gl8", "paper-ge4"}, 12), {6000, 700}, true), "");
 }
@@ -230,7 +230,7 @@ Left make_without(FusedRanks* ranks, uint32_t missing, const std::function<void(
   return left;
 }
 
-TEST(Left, WhenHostsSaySo) {
+TEST(FusedExit, HostsAbort_KernelsExit) {
   FusedRanks group(3, 2);
   const Left left = make_without(&group, 1, [&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
@@ -243,7 +243,7 @@ TEST(Left, WhenHostsSaySo) {
 }
 
 /** Every rank learns for which rank the first one gave up. */
-TEST(Left, AtTheDeadline) {
+TEST(FusedExit, Deadline_KernelsExit) {
   FusedRanks group(3, 2);
   group.wait_for(100000000);
   const Left left = make_without(&group, 1, [] {});
@@ -251,7 +251,7 @@ TEST(Left, AtTheDeadline) {
   EXPECT_TRUE(left.untouched);
 }
 
-TEST(Left, AndSaysForWhomItWaited) {
+TEST(FusedExit, Deadline_AwaitedRankNamed) {
   for (uint32_t kind = 0; kind < kBarrierKinds; ++kind) {
     FusedRanks group(3, 2);
     group.wait_for(100000000);
@@ -288,7 +288,7 @@ TEST(Left, AndSaysForWhomItWaited) {
 }
 
 /** A block of the rank has given up at the last barrier, others have not: no value is written. */
-TEST(Left, ByAllBlocksOfARankOrNone) {
+TEST(FusedExit, AnyExit_AllBlocksOfARankOrNone) {
   FusedRanks group(2, 3);
   group.buffers(1).control().decision = uint64_t{1} << 1 | 1;
   const Operation call = calls_of({"paper-gl8"}, 1)[0];
@@ -303,7 +303,7 @@ TEST(Left, ByAllBlocksOfARankOrNone) {
 
 /** A kernel of the rank has left: the next one has the same number, and must not be taken for it.
  */
-TEST(Left, ForGood) {
+TEST(FusedExit, AfterAnExit_LaterCallsExit) {
   FusedRanks group(1, 2);
   const Operation call = calls_of({"paper-gl8"}, 1)[0];
   const auto inputs = gradients(1, 9000, 3);
@@ -317,7 +317,7 @@ TEST(Left, ForGood) {
   EXPECT_EQ(difference(result, simulate(call, inputs)), "");
 }
 
-TEST(Left, Leaving_IsRecorded) {
+TEST(FusedExit, Leaving_IsRecorded) {
   FusedRanks group(3, 2);
   group.wait_for(100000000);
   EXPECT_TRUE(make_without(&group, 1, [] {}).in_time);
@@ -340,7 +340,7 @@ std::vector<Values> make_each(FusedRanks* ranks, const std::vector<Operation>& c
 }
 
 /** Rank 1's call is another one: every rank finds it, none writes, and the next call is made. */
-TEST(Differ, IsFoundByAllRanks) {
+TEST(FusedDifference, Difference_FoundByAllRanks) {
   for (const char* format : {"paper-gl8", "blocks-8"}) {
     const Operation usual = calls_of({format}, 1)[0];
     Operation later = usual, elsewhere = usual, refused = usual;
@@ -376,7 +376,7 @@ TEST(Differ, IsFoundByAllRanks) {
 }
 
 /** A call that all ranks refuse is one that none makes. */
-TEST(Differ, OrIsRefusedByAll) {
+TEST(FusedDifference, Refusal_FoundByAllRanks) {
   Operation refused = calls_of({"paper-gl8"}, 1)[0];
   refused.index = 0x10000;
   refused.at_device = true;

@@ -54,7 +54,7 @@ std::vector<Coding> codings() {
   return all;
 }
 
-TEST(Step, ReadFromMemoryGivesTheBitsOfTheSameByValue) {
+TEST(Step, ReadFromMemory_BitsOfTheSameByValue) {
   const Stages stages = stages_with_step_in_memory();
   for (const Coding& coding : codings()) {
     Outcome by_value(scalar_stages()), in_memory(stages);

@@ -42,7 +42,8 @@ gqsgd_status emulated_select(const SelectArgs& args) {
 gqsgd_status emulated_add_sparse(const AddSparseArgs& args) {
   AddSparseArgs with_workspace = args;
   for (uint32_t rank = 0; rank < args.coding.ranks && args.workspace == nullptr; ++rank) {
-    with_workspace.entries_max = std::max(with_workspace.entries_max, args.lists[rank].entry_count);
+    with_workspace.entries_max =
+        std::max(with_workspace.entries_max, args.rank_entries[rank].entry_count);
   }
   const AddSparseWorkspace needed(args.coding.ranks, with_workspace.entries_max,
                                   args.range.value_count);

@@ -35,7 +35,7 @@ std::vector<Case> cases_of(int rank_count) {
     operation.at_device = step % 4 == 1;
     cases.push_back(case_of(operation, inputs));
   };
-  for (const char* format : kListFormats) {
+  for (const char* format : kSparseFormats) {
     for (size_t value_count : {0, 1, 33, 700, 9001}) {
       add(format, few_values(rank_count, value_count, 3 + value_count));
     }
@@ -65,9 +65,9 @@ std::string make_and_compare(const std::vector<Case>& cases, int rank, gqsgd_com
   return "";
 }
 
-class Lists : public testing::TestWithParam<int> {};
+class Sparse : public testing::TestWithParam<int> {};
 
-TEST_P(Lists, HaveTheBitsOfVirtualRanks) {
+TEST_P(Sparse, AllFormats_BitsOfVirtualRanks) {
   const std::vector<Case> cases = cases_of(GetParam());
   for (const char* options : {"", ",chunk_value_count=64"}) {
     const StreamGroup group(GetParam(), "timeout_ms=20000" + std::string(options));
@@ -78,10 +78,10 @@ TEST_P(Lists, HaveTheBitsOfVirtualRanks) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Ranks, Lists, testing::Values(1, 2, 3, 4, 5, 6, 7, 8));
+INSTANTIATE_TEST_SUITE_P(Ranks, Sparse, testing::Values(1, 2, 3, 4, 5, 6, 7, 8));
 
 /** Values that are not numbers make all codes zero, and all results NaN. */
-TEST(Lists, OfValuesThatAreNoNumbers) {
+TEST(Sparse, NonfiniteValues_BitsOfVirtualRanks) {
   std::vector<Values> inputs = few_values(3, 900, 2);
   inputs[1][5] = std::numeric_limits<float>::quiet_NaN();
   const std::vector<Case> cases = {case_of({"paper-gl8", GQSGD_SCHEDULE_SPARSE}, inputs)};
@@ -97,7 +97,7 @@ uint64_t stat(gqsgd_comm comm, const char* name) {
   return value;
 }
 
-TEST(Lists, Take32BitsForEachCodeThatIsNotZero) {
+TEST(Sparse, Entries_32BitsPerNonzeroCode) {
   constexpr size_t kCount = 6000;
   std::vector<Values> inputs(3, Values(kCount));
   for (size_t k = 0; k < 70; ++k) inputs[0][3 * k] = inputs[2][60 * k] = 1;  // the norm: exact
@@ -116,7 +116,7 @@ TEST(Lists, Take32BitsForEachCodeThatIsNotZero) {
 }
 
 /** n = 3 and 1,500 words of codes: up to 1,000 sparse entries of a rank. */
-TEST(Lists, AreUsedUpToTheBytesOfDirectAndNoFurther) {
+TEST(Sparse, Entries_UsedUpToTheBytesOfDirect) {
   for (const size_t entry_count : {1000, 1001}) {
     std::vector<Values> inputs(3, Values(6000));
     for (size_t e = 0; e < entry_count; ++e) inputs[1][e] = -1;
@@ -126,9 +126,9 @@ TEST(Lists, AreUsedUpToTheBytesOfDirectAndNoFurther) {
       const uint64_t before = stat(comm, "messages_sent");
       const std::string found = make_and_compare(cases, rank, comm);
       if (!found.empty()) return found;
-      const uint64_t as_lists = rank == 1 ? 2 : 0;
-      const bool listed = stat(comm, "messages_sent") - before == as_lists;
-      return listed == (entry_count == 1000) ? "" : "the wrong way";
+      const uint64_t as_entries = rank == 1 ? 2 : 0;
+      const bool sparse = stat(comm, "messages_sent") - before == as_entries;
+      return sparse == (entry_count == 1000) ? "" : "the wrong way";
     }),
               "")
         << entry_count;
@@ -176,7 +176,7 @@ TEST(Agreement, Difference_Named_CallContinues) {
   }
 }
 
-TEST(Agreement, OnARankThatRefuses) {
+TEST(Agreement, RankRefuses_Reported) {
   const StreamGroup group(2);
   for (int turn = 0; turn < 2; ++turn) {
     EXPECT_EQ(group.run([](int rank, gqsgd_comm comm) {
@@ -190,7 +190,7 @@ TEST(Agreement, OnARankThatRefuses) {
   }
 }
 
-TEST(Capture, IsRefused) {
+TEST(Capture, Stream_Refused) {
   const StreamGroup group(2);
   EXPECT_EQ(group.run([](int, gqsgd_comm comm) { return make_ok(comm); }), "");
   EXPECT_EQ(group.run([](int, gqsgd_comm comm) -> std::string {
@@ -207,7 +207,7 @@ TEST(Capture, IsRefused) {
   EXPECT_EQ(group.run([](int, gqsgd_comm comm) { return make_ok(comm); }), "");
 }
 
-TEST(Requests, AreMadeAsCallsAre) {
+TEST(Requests, Requests_MadeAsCallsAre) {
   const StreamGroup group(3);
   const std::vector<Values> inputs = few_values(3, 900, 8);
   const Values expected = simulate(sparse(), inputs);
@@ -222,7 +222,7 @@ TEST(Requests, AreMadeAsCallsAre) {
 }
 
 /** Rank 0 makes no call. Over NCCL every rank gives up by itself. */
-TEST(Abort, EndsACallThatWaits) {
+TEST(Abort, WaitingCall_Ends) {
   const StreamGroup group(3);
   EXPECT_EQ(group.run([](int, gqsgd_comm comm) { return make_ok(comm); }), "");
   EXPECT_EQ(group.run([](int rank, gqsgd_comm comm) -> std::string {
@@ -241,7 +241,7 @@ TEST(Abort, EndsACallThatWaits) {
 
 #ifndef GQ_LOCAL_GROUP
 /** Headers, or counts, do not get through on one rank. */
-TEST(Abort, OfAGroupWhoseNcclFails) {
+TEST(Abort, NcclFails_GroupEnds) {
   for (const int nth : {1, 2, 3, 4}) {
     const StreamGroup group(2, "timeout_ms=500");
     StandInFaults faults{};
@@ -268,7 +268,7 @@ TEST(Abort, OfAGroupWhoseNcclFails) {
 }
 
 /** Aborted while sparse entries travel: values are not written. */
-TEST(Abort, ClosesTheGateBeforeLists) {
+TEST(Abort, BeforeEntries_GateClosed) {
   const NcclGroup group(2);
   EXPECT_EQ(group.run([](int, gqsgd_comm comm) { return make_ok(comm); }), "");
   StandInFaults slow{};
@@ -285,8 +285,8 @@ TEST(Abort, ClosesTheGateBeforeLists) {
   set_faults({});
 }
 
-/** A bit of a list that is wrong on its way is missed, and writes nowhere else. */
-TEST(Lists, AreOtherOnesWhenABitIsWrong) {
+/** A bit of the entries that is wrong on its way is missed, and writes nowhere else. */
+TEST(Sparse, WrongBit_OtherEntriesFound) {
   const std::vector<Case> cases = {case_of(sparse(), few_values(3, 900, 2))};
   const NcclGroup group(3);
   StandInFaults flipped{};
@@ -299,7 +299,7 @@ TEST(Lists, AreOtherOnesWhenABitIsWrong) {
 }
 #endif
 
-TEST(MissingRank, IsATimeoutWithItsOutputUntouched) {
+TEST(MissingRank, Timeout_OutputUntouched) {
   const StreamGroup group(3, "timeout_ms=300");
   EXPECT_EQ(group.run([](int, gqsgd_comm comm) { return make_ok(comm); }), "");
   EXPECT_EQ(group.run([](int rank, gqsgd_comm comm) -> std::string {
@@ -310,7 +310,9 @@ TEST(MissingRank, IsATimeoutWithItsOutputUntouched) {
 }
 
 /** Memory is short on one rank, in whatever step: no rank hangs, and nothing is left. */
-TEST(Memory, IsShortAnywhere) { make_with_short_memory<StreamGroup>(sparse(), some_values()); }
+TEST(Memory, AllocationFailsAnywhere_NoMemory) {
+  make_with_short_memory<StreamGroup>(sparse(), some_values());
+}
 
 }  // namespace
 }  // namespace gq::test

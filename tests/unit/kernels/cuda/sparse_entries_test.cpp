@@ -91,7 +91,7 @@ void expect_same_entries(const Coding& coding, const Words& words, size_t value_
   }
 }
 
-TEST(SelectLists, AllCountsSharesAndAlignments) {
+TEST(SelectSparse, AllCountsSharesAndAlignments_ScalarEntries) {
   for (const Coding& coding : code_formats(3, 0)) {
     size_t offset = 0;
     for (const size_t count :
@@ -107,7 +107,7 @@ TEST(SelectLists, AllCountsSharesAndAlignments) {
   }
 }
 
-TEST(SelectLists, FewEntriesAtEdgesOfThreadsAndTiles) {
+TEST(SelectSparse, FewEntriesAtEdgesOfThreadsAndTiles_ScalarEntries) {
   constexpr size_t kTile = kSelectTileCodes, kCount = 700 * kTile + 9;
   const std::vector<std::vector<size_t>> cases = {{0},
                                                   {63, 64},
@@ -122,7 +122,7 @@ TEST(SelectLists, FewEntriesAtEdgesOfThreadsAndTiles) {
   }
 }
 
-TEST(SelectLists, GapsThatNeedFillers) {
+TEST(SelectSparse, GapsThatNeedFillers_ScalarEntries) {
   constexpr size_t kCount = 2 * kSelectTileCodes + 100;
   for (const Coding& coding : code_formats(3, 0)) {
     for (const uint64_t skipped : {kGap - 1, kGap, kGap + 1, kGap - 64, kGap - kSelectTileCodes,
@@ -142,11 +142,11 @@ TEST(SelectLists, GapsThatNeedFillers) {
   }
 }
 
-using Lists = std::vector<Words>;
+using EntriesOfRanks = std::vector<Words>;
 
 struct Added {
   std::vector<uint8_t> values;
-  std::vector<uint64_t> passed;  ///< how far each list is
+  std::vector<uint64_t> passed;  ///< how far each rank is
   bool operator==(const Added&) const = default;
 };
 
@@ -162,21 +162,21 @@ struct Sum {
 };
 
 /** As ranges before `first_value` leave it. */
-void pass_values(uint64_t first_value, EntryList* list) {
-  while (list->next_entry < list->entry_count) {
-    const uint64_t value = list->next_value + gap_of_entry(list->entries[list->next_entry]);
+void pass_values(uint64_t first_value, RankEntries* rank) {
+  while (rank->next_entry < rank->entry_count) {
+    const uint64_t value = rank->next_value + gap_of_entry(rank->entries[rank->next_entry]);
     if (value >= first_value) return;
-    list->next_entry += 1;
-    list->next_value = value + 1;
+    rank->next_entry += 1;
+    rank->next_value = value + 1;
   }
 }
 
-Added add(const Stages& stages, const Sum& sum, const Lists& lists) {
+Added add(const Stages& stages, const Sum& sum, const EntriesOfRanks& ranks) {
   std::vector<Guarded<uint32_t>> places;
-  std::vector<EntryList> views;
-  for (const Words& list : lists) places.emplace_back(list, sum.offset);
-  for (size_t k = 0; k < lists.size(); ++k) views.push_back({places[k].data(), lists[k].size()});
-  for (EntryList& view : views) pass_values(sum.first_value, &view);
+  std::vector<RankEntries> views;
+  for (const Words& entries : ranks) places.emplace_back(entries, sum.offset);
+  for (size_t k = 0; k < ranks.size(); ++k) views.push_back({places[k].data(), ranks[k].size()});
+  for (RankEntries& view : views) pass_values(sum.first_value, &view);
   const size_t width = dtype_size_bytes(sum.dtype);
   Guarded<uint8_t> values(sum.value_count * width, sum.offset * width);
   for (size_t first = 0; first < sum.value_count; first += std::min(sum.step, sum.value_count)) {
@@ -194,103 +194,104 @@ Added add(const Stages& stages, const Sum& sum, const Lists& lists) {
   }
   EXPECT_TRUE(values.intact()) << stages.name;
   Added added{values.values(), {}};
-  for (const EntryList& view : views) {
+  for (const RankEntries& view : views) {
     added.passed.push_back(view.next_entry);
     added.passed.push_back(view.next_value);
   }
   return added;
 }
 
-void expect_same_sums(const Sum& sum, const Lists& lists) {
-  ASSERT_EQ(add(stages_under_test, sum, lists), add(scalar_stages(), sum, lists))
+void expect_same_sums(const Sum& sum, const EntriesOfRanks& ranks) {
+  ASSERT_EQ(add(stages_under_test, sum, ranks), add(scalar_stages(), sum, ranks))
       << describe(sum.coding) << ", " << sum.value_count << " values by " << sum.step << ", dtype "
-      << sum.dtype << ", " << lists.size() << " lists";
+      << sum.dtype << ", " << ranks.size() << " ranks";
 }
 
 /** Of codes behind `skipped` zero ones. */
-Lists lists_of(const Coding& coding, size_t value_count, double share, uint64_t skipped = 0) {
-  Lists lists;
+EntriesOfRanks entries_of_ranks(const Coding& coding, size_t value_count, double share,
+                                uint64_t skipped = 0) {
+  EntriesOfRanks ranks;
   for (uint32_t rank = 0; rank < coding.ranks; ++rank) {
     const double own = rank % 4 == 2 ? 0 : share / (1 + rank % 3);
     const auto elements = some_elements(value_count, own, 20 + rank);
     const Words words = codes_with(coding, value_count, elements, rank);
-    lists.push_back(
+    ranks.push_back(
         select(scalar_stages(), coding, words, value_count, 0, {skipped, 0}, false).entries);
   }
-  return lists;
+  return ranks;
 }
 
-TEST(AddLists, AllCountsTypesAndAlignments) {
+TEST(AddSparse, AllCountsTypesAndAlignments_ScalarSums) {
   for (const uint32_t ranks : {1u, 2u, 9u}) {
     for (const Coding& coding : code_formats(ranks, 0)) {
       size_t number = 0;
       for (const size_t count :
            {size_t{1}, size_t{17}, size_t{33}, size_t{kAddTileValues - 1}, size_t{kAddTileValues},
             size_t{kAddTileValues + 1}, size_t{3 * kAddTileValues + 55}}) {
-        const Lists lists = lists_of(coding, count, 0.3);
+        const EntriesOfRanks ranks = entries_of_ranks(coding, count, 0.3);
         for (const int32_t dtype : {GQSGD_FLOAT32, GQSGD_FLOAT16, GQSGD_BFLOAT16, GQSGD_FLOAT64}) {
           Sum sum{coding, 0, count};
           sum.dtype = dtype;
           sum.op = number % 2 ? GQSGD_SUM : GQSGD_MEAN;
           sum.offset = number++ % 5;
           if (number % 3 == 0) sum.step = 4096 + 32;
-          expect_same_sums(sum, lists);
+          expect_same_sums(sum, ranks);
         }
       }
     }
   }
 }
 
-TEST(AddLists, DenseListsOfManyBlocksOfEntries) {
+TEST(AddSparse, DenseEntriesOfManyBlocks_ScalarSums) {
   for (const Coding& coding : code_formats(2, 0)) {
-    const Lists lists = lists_of(coding, 30000, 1.0);
-    expect_same_sums({coding, 0, 30000}, lists);
-    expect_same_sums({coding, 0, 30000, 9984}, lists);
+    const EntriesOfRanks ranks = entries_of_ranks(coding, 30000, 1.0);
+    expect_same_sums({coding, 0, 30000}, ranks);
+    expect_same_sums({coding, 0, 30000, 9984}, ranks);
   }
 }
 
-TEST(AddLists, MoreRanksThanThreads) {
+TEST(AddSparse, MoreRanksThanThreads_ScalarSums) {
   for (const Coding& coding : code_formats(300, 0)) {
-    expect_same_sums({coding, 0, 9000, 4000}, lists_of(coding, 9000, 0.02));
+    expect_same_sums({coding, 0, 9000, 4000}, entries_of_ranks(coding, 9000, 0.02));
   }
 }
 
-TEST(AddLists, GapsWithFillers) {
+TEST(AddSparse, GapsWithFillers_ScalarSums) {
   for (const Coding& coding : code_formats(3, 0)) {
     for (const uint64_t skipped : {2 * kGap, 2 * kGap - 32, 40 * kGap - 4096}) {
       Sum sum{coding, skipped, 20000};
       for (const int32_t dtype : {GQSGD_FLOAT32, GQSGD_BFLOAT16}) {
         sum.dtype = dtype;
-        expect_same_sums(sum, lists_of(coding, 20000, 0.05, skipped));
-        expect_same_sums(sum, lists_of(coding, 20000, 0.0003, skipped + 5));
+        expect_same_sums(sum, entries_of_ranks(coding, 20000, 0.05, skipped));
+        expect_same_sums(sum, entries_of_ranks(coding, 20000, 0.0003, skipped + 5));
       }
     }
   }
 }
 
-TEST(AddLists, ScalesThatSayItAll) {
+TEST(AddSparse, ZeroAndNonfiniteScales_ScalarSums) {
   for (const Coding& coding : code_formats(2, 0)) {
     for (const float scale : {0.0f, float_of(0x7f800000), float_of(0x7fc00000), 3e38f, 1e-44f}) {
       Sum sum{coding, 0, 9000, 4096};
       sum.scale = scale;
-      expect_same_sums(sum, lists_of(coding, 9000, 0.1));
+      expect_same_sums(sum, entries_of_ranks(coding, 9000, 0.1));
     }
   }
 }
 
-TEST(AddLists, WhateverStandsInThem) {
+TEST(AddSparse, ArbitraryEntries_ScalarSums) {
   std::mt19937 random(3);
   for (const Coding& coding : code_formats(3, 0)) {
     for (int iteration = 0; iteration < 30; ++iteration) {
-      Lists lists(3, Words(random() % 9000));
+      EntriesOfRanks ranks(3, Words(random() % 9000));
       const uint32_t kind = random() % 3;
-      for (Words& list : lists) {
-        for (uint32_t& entry : list) {
+      for (Words& entries : ranks) {
+        for (uint32_t& entry : entries) {
           entry = kind == 0 ? random() : kind == 1 ? random() % 16 << 8 : random() & 0x3ff;
         }
       }
       Sum sum{coding, 0, 20000, iteration % 2 ? size_t{4096} : SIZE_MAX};
-      expect_same_sums(sum, lists);
+      expect_same_sums(sum, ranks);
     }
   }
 }
