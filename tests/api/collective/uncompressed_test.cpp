@@ -28,18 +28,11 @@ Bytes bytes_of(gqsgd_comm comm) {
 /** Makes one call on a group of `ranks`. */
 using MakeCall = std::function<gqsgd_status(gqsgd_comm comm, gqsgd_quantizer quantizer, int ranks)>;
 
-gqsgd_config config_of(gqsgd_schedule schedule) {
-  gqsgd_config config = GQSGD_CONFIG_INIT;
-  config.schedule = schedule;
-  return config;
-}
-
 MakeCall allreduce_by(gqsgd_schedule schedule) {
   return [schedule](gqsgd_comm comm, gqsgd_quantizer quantizer, int ranks) {
     Values values(kPartValues * static_cast<size_t>(ranks), 1.0f);
-    const gqsgd_config config = config_of(schedule);
     return gqsgd_allreduce(comm, quantizer, values.data(), values.data(), values.size(),
-                           GQSGD_FLOAT32, GQSGD_SUM, &config, nullptr);
+                           GQSGD_FLOAT32, GQSGD_SUM, config_of(schedule), nullptr);
   };
 }
 

@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/support/config.h"
 #include "tests/support/ranks.h"
 #include "tests/support/socket_group.h"
 #include "tests/unit/transport/children.h"
@@ -52,12 +53,10 @@ std::string call(gqsgd_comm comm, size_t value_count, const char* spec = "blocks
                  gqsgd_schedule schedule = GQSGD_SCHEDULE_AUTO) {
   std::vector<float> values(value_count, 1.0f);
   gqsgd_quantizer quantizer = nullptr;
-  gqsgd_config config = GQSGD_CONFIG_INIT;
-  config.schedule = schedule;
   gqsgd_status status = gqsgd_quantizer_create(spec, &quantizer);
   if (status == GQSGD_OK) {
     status = gqsgd_allreduce(comm, quantizer, values.data(), values.data(), value_count,
-                             GQSGD_FLOAT32, GQSGD_MEAN, &config, nullptr);
+                             GQSGD_FLOAT32, GQSGD_MEAN, config_of(schedule), nullptr);
   }
   gqsgd_quantizer_destroy(quantizer);
   return failure_of(status, "allreduce");
