@@ -91,9 +91,7 @@ GQ_HD constexpr uint32_t exact_steps(uint32_t bits, uint32_t ranks) {
   return code_max(bits) / ranks;
 }
 
-/** The format at work in an allreduce whose longest chain of reductions in code form is
- * `reduction_depth`.
- */
+/** The format at work where the longest chain of reductions in code form is `reduction_depth`. */
 GQ_HD constexpr Coding coding_of(const Format& format, uint32_t ranks, uint32_t reduction_depth) {
   const bool wide = reduction_depth == 0;
   const bool exact = format.combine == Combine::exact && !wide;
