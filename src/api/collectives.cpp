@@ -20,8 +20,9 @@ gqsgd_status gqsgd_allreduce(gqsgd_comm comm, gqsgd_quantizer quantizer, const v
                              void* recv, size_t value_count, int32_t dtype, int32_t op,
                              int32_t schedule, const uint64_t at[2], void* stream) {
   const gq::Arguments arguments{quantizer, value_count, dtype, op, schedule, at};
-  return gq::in_call_scope(
-      [&] { return gq::run_call(comm, gq::check_of(arguments, send, recv, stream)); });
+  const gq::CallScope scope;
+  const gq::CheckedCall call(comm, gq::check_of(arguments, send, recv, stream));
+  return gq::to_caller(gq::execute_call(call));
 }
 
 gqsgd_status gqsgd_allreduce_start(gqsgd_comm comm, gqsgd_quantizer quantizer, const void* send,
@@ -29,6 +30,7 @@ gqsgd_status gqsgd_allreduce_start(gqsgd_comm comm, gqsgd_quantizer quantizer, c
                                    int32_t schedule, const uint64_t at[2], void* stream,
                                    gqsgd_request* request) {
   const gq::Arguments arguments{quantizer, value_count, dtype, op, schedule, at};
-  return gq::in_call_scope(
-      [&] { return gq::start_call(comm, request, gq::check_of(arguments, send, recv, stream)); });
+  const gq::CallScope scope;
+  gq::CheckedCall call(comm, gq::check_of(arguments, send, recv, stream));
+  return gq::to_caller(gq::start_request(&call, request));
 }

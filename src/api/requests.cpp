@@ -1,9 +1,8 @@
 // Part 6 of the C ABI: requests, from their start to the test or wait that reports their end.
-#include "src/api/requests.h"
-
 #include <utility>
 
 #include "src/api/call_scope.h"
+#include "src/api/execute_call.h"
 #include "src/api/handles.h"
 #include "src/support/fork.h"
 #include "src/support/immortal.h"
@@ -94,18 +93,20 @@ Status wait(gqsgd_request request) {
 
 }  // namespace
 
-Status start_request(const ExclusiveAccess& access, Call call, Segments&& segments, Status checked,
-                     gqsgd_request* request) {
-  if (call.captured && access->calls_on(call.stream) == nullptr) return checked;
+Status start_request(CheckedCall* checked, gqsgd_request* request) {
+  if (request != nullptr) *request = nullptr;
+  GQ_TRY(checked->entered);
+  const ExclusiveAccess& access = checked->access;
+  Call& call = checked->call;
+  StreamCalls* const calls = access->calls_on(call.stream);
+  if (call.captured && calls == nullptr) return checked->own;
   std::shared_ptr<HeldRequest> held;
-  Request refusal;
-  refusal.set(call, checked);
   Status started = hold(access, request, &held);
   if (started.ok()) {
-    held->segments = std::move(segments);
+    held->segments = std::move(checked->segments);
     if (call.segments != nullptr) call.segments = &held->segments;
-    held->request.set(call, refusal.status());
-    if (StreamCalls* const calls = access->calls_on(call.stream)) {
+    held->request.set(call, checked->own);
+    if (calls != nullptr) {
       access->requests.drain();
       calls->start({held, &held->request});
       return Status();
@@ -115,7 +116,8 @@ Status start_request(const ExclusiveAccess& access, Call call, Segments&& segmen
     requests().remove(token_of(*request));
     *request = nullptr;
   }
-  return execute_call(access, call, started);
+  checked->own = started;
+  return execute_call(*checked);
 }
 
 }  // namespace gq

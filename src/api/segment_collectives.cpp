@@ -32,8 +32,9 @@ gqsgd_status gqsgd_reduce_scatter(gqsgd_comm comm, gqsgd_quantizer quantizer, co
                                   void* recv, const size_t* value_counts, int32_t dtype, int32_t op,
                                   const uint64_t at[2], void* stream) {
   const gq::SegmentArguments arguments{quantizer, value_counts, 0, dtype, op, 0, at, stream};
-  return gq::in_call_scope(
-      [&] { return gq::run_call(comm, gq::reduce_scatter_of(arguments, send, recv)); });
+  const gq::CallScope scope;
+  const gq::CheckedCall call(comm, gq::reduce_scatter_of(arguments, send, recv));
+  return gq::to_caller(gq::execute_call(call));
 }
 
 gqsgd_status gqsgd_reduce_scatter_start(gqsgd_comm comm, gqsgd_quantizer quantizer,
@@ -41,24 +42,27 @@ gqsgd_status gqsgd_reduce_scatter_start(gqsgd_comm comm, gqsgd_quantizer quantiz
                                         int32_t dtype, int32_t op, const uint64_t at[2],
                                         void* stream, gqsgd_request* request) {
   const gq::SegmentArguments arguments{quantizer, value_counts, 0, dtype, op, 0, at, stream};
-  return gq::in_call_scope(
-      [&] { return gq::start_call(comm, request, gq::reduce_scatter_of(arguments, send, recv)); });
+  const gq::CallScope scope;
+  gq::CheckedCall call(comm, gq::reduce_scatter_of(arguments, send, recv));
+  return gq::to_caller(gq::start_request(&call, request));
 }
 
 gqsgd_status gqsgd_allgather(gqsgd_comm comm, gqsgd_quantizer quantizer, const void* send,
                              void* recv, const size_t* value_counts, int32_t dtype,
                              const uint64_t at[2], void* stream) {
   const gq::SegmentArguments arguments{quantizer, value_counts, 0, dtype, GQSGD_SUM, 0, at, stream};
-  return gq::in_call_scope(
-      [&] { return gq::run_call(comm, gq::allgather_of(arguments, send, recv)); });
+  const gq::CallScope scope;
+  const gq::CheckedCall call(comm, gq::allgather_of(arguments, send, recv));
+  return gq::to_caller(gq::execute_call(call));
 }
 
 gqsgd_status gqsgd_allgather_start(gqsgd_comm comm, gqsgd_quantizer quantizer, const void* send,
                                    void* recv, const size_t* value_counts, int32_t dtype,
                                    const uint64_t at[2], void* stream, gqsgd_request* request) {
   const gq::SegmentArguments arguments{quantizer, value_counts, 0, dtype, GQSGD_SUM, 0, at, stream};
-  return gq::in_call_scope(
-      [&] { return gq::start_call(comm, request, gq::allgather_of(arguments, send, recv)); });
+  const gq::CallScope scope;
+  gq::CheckedCall call(comm, gq::allgather_of(arguments, send, recv));
+  return gq::to_caller(gq::start_request(&call, request));
 }
 
 gqsgd_status gqsgd_allreduce_many(gqsgd_comm comm, gqsgd_quantizer quantizer,
@@ -68,8 +72,9 @@ gqsgd_status gqsgd_allreduce_many(gqsgd_comm comm, gqsgd_quantizer quantizer,
                                   void* stream) {
   const gq::SegmentArguments arguments{quantizer, value_counts, tensor_count, dtype,
                                        op,        schedule,     at,           stream};
-  return gq::in_call_scope(
-      [&] { return gq::run_call(comm, gq::allreduce_many_of(arguments, send, recv)); });
+  const gq::CallScope scope;
+  const gq::CheckedCall call(comm, gq::allreduce_many_of(arguments, send, recv));
+  return gq::to_caller(gq::execute_call(call));
 }
 
 gqsgd_status gqsgd_allreduce_many_start(gqsgd_comm comm, gqsgd_quantizer quantizer,
@@ -80,6 +85,7 @@ gqsgd_status gqsgd_allreduce_many_start(gqsgd_comm comm, gqsgd_quantizer quantiz
                                         gqsgd_request* request) {
   const gq::SegmentArguments arguments{quantizer, value_counts, tensor_count, dtype,
                                        op,        schedule,     at,           stream};
-  return gq::in_call_scope(
-      [&] { return gq::start_call(comm, request, gq::allreduce_many_of(arguments, send, recv)); });
+  const gq::CallScope scope;
+  gq::CheckedCall call(comm, gq::allreduce_many_of(arguments, send, recv));
+  return gq::to_caller(gq::start_request(&call, request));
 }

@@ -29,7 +29,8 @@ constexpr uint64_t kAt[2] = {0, 0};
 TimedCall call_of(const char* text, int32_t schedule_id, int rank_count, bool travels,
                   size_t bytes) {
   TimedCall call{};
-  if (!parse_quantizer(text, &call.question.format).ok()) throw bench::Failure(last_error());
+  const Status parsed = parse_quantizer(text, &call.question.format);
+  if (!parsed.ok()) throw bench::Failure(parsed.sentence());
   call.format = text;
   call.question.schedule_id = schedule_id;
   call.question.ranks = static_cast<uint32_t>(rank_count);

@@ -1,6 +1,5 @@
 // What error a format makes of given values: by virtual ranks before anything runs, or measured on
 // a communicator against an uncompressed allreduce. Built on the C ABI itself.
-#include <stdio.h>
 #include <stdlib.h>
 
 #include <memory>
@@ -16,6 +15,11 @@
 namespace gq {
 namespace {
 
+/** The status of a function of the C ABI, with its sentence as a caller reads it. */
+Status status_of_call(gqsgd_status code) {
+  return code == GQSGD_OK ? Status() : fail(code, "%s", gqsgd_last_error());
+}
+
 /** Frees what create gave. */
 class OwnQuantizer {
  public:
@@ -23,7 +27,7 @@ class OwnQuantizer {
   OwnQuantizer() = default;
   OwnQuantizer(const OwnQuantizer&) = delete;
   OwnQuantizer& operator=(const OwnQuantizer&) = delete;
-  Status create(const char* text) { return Status(gqsgd_quantizer_create(text, &handle_)); }
+  Status create(const char* text) { return status_of_call(gqsgd_quantizer_create(text, &handle_)); }
   gqsgd_quantizer get() const { return handle_; }
 
  private:
@@ -117,8 +121,9 @@ Status expected_error(const Question& question, int32_t rank_count, const void* 
   const double* mean = static_cast<const double*>(exact.get());
   ErrorSum sum;
   for (int32_t draw = 0; draw < draw_count; ++draw, ++at[0]) {
-    GQ_TRY(Status(gqsgd_simulate(question.quantizer, rank_count, send, recv, question.value_count,
-                                 question.dtype, GQSGD_MEAN, question.schedule, at, options)));
+    GQ_TRY(status_of_call(gqsgd_simulate(question.quantizer, rank_count, send, recv,
+                                         question.value_count, question.dtype, GQSGD_MEAN,
+                                         question.schedule, at, options)));
     // The first simulation has checked the buffers.
     if (draw == 0) fill_exact_mean(question, rank_count, send, static_cast<double*>(exact.get()));
     for (size_t e = 0; e < question.value_count; ++e) {
@@ -133,15 +138,16 @@ Status expected_error(const Question& question, int32_t rank_count, const void* 
 Status read_at(gqsgd_comm comm, const uint64_t* given, uint64_t at[2]) {
   at[0] = given != nullptr ? given[0] : 0;
   at[1] = given != nullptr ? given[1] : 0;
-  return given != nullptr ? Status() : Status(gqsgd_comm_counter(comm, &at[0]));
+  return given != nullptr ? Status() : status_of_call(gqsgd_comm_counter(comm, &at[0]));
 }
 
 /** The mean of all ranks as float32. */
 Status mean_of(gqsgd_comm comm, gqsgd_quantizer quantizer, int32_t schedule,
                const Question& question, const uint64_t at[2], const Memory& send,
                const Memory& recv) {
-  return Status(gqsgd_allreduce(comm, quantizer, send.get(), recv.get(), question.value_count,
-                                GQSGD_FLOAT32, GQSGD_MEAN, schedule, at, nullptr));
+  return status_of_call(gqsgd_allreduce(comm, quantizer, send.get(), recv.get(),
+                                        question.value_count, GQSGD_FLOAT32, GQSGD_MEAN, schedule,
+                                        at, nullptr));
 }
 
 /** The one that the exact mean has: plain values have no codes to leave out. */
@@ -174,20 +180,20 @@ Status prepare(gqsgd_comm comm, const Question& question, const void* send,
 }
 
 /** Notifies the other ranks, which are in the first allreduce, by an allreduce that this rank
- *  refuses for its dtype. This rank returns `own` with its sentence. */
-Status refuse(gqsgd_comm comm, const Question& question, Status own) {
-  char sentence[kSentenceBytes];
-  snprintf(sentence, sizeof sentence, "%s", last_error());
+ *  refuses for its dtype. */
+void refuse(gqsgd_comm comm, const Question& question) {
   const uint64_t no_step_of_the_counter[2] = {0, 0};
   static_cast<void>(gqsgd_allreduce(comm, question.quantizer, nullptr, nullptr, 0, -1, GQSGD_MEAN,
                                     question.schedule, no_step_of_the_counter, nullptr));
-  return fail_with(own.code(), sentence);
 }
 
 Status measured_error(gqsgd_comm comm, const Question& question, const void* send) {
   Measurement own;
   const Status prepared = prepare(comm, question, send, &own);
-  if (!prepared.ok()) return refuse(comm, question, prepared);
+  if (!prepared.ok()) {
+    refuse(comm, question);
+    return prepared;
+  }
   GQ_TRY(mean_of(comm, own.none.get(), exact_schedule(question.schedule), question, own.at,
                  own.values, own.exact));
   GQ_TRY(mean_of(comm, question.quantizer, question.schedule, question, own.at, own.values,
