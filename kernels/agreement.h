@@ -8,6 +8,7 @@
 
 #include "include/gqsgd.h"
 #include "kernels/codec/formats.h"
+#include "kernels/stage_error.h"
 
 namespace gq {
 
@@ -87,11 +88,11 @@ struct CloseGateArgs {
 
 /** A backend's: they enqueue on args.stream, as other stages do. */
 struct AgreementStages {
-  gqsgd_status (*take_step)(const TakeStepArgs& args);
-  gqsgd_status (*write_header)(const WriteHeaderArgs& args);
-  gqsgd_status (*agree)(const AgreeArgs& args);
-  gqsgd_status (*merge_rank_norms)(const MergeRankNormsArgs& args);
-  gqsgd_status (*close_gate)(const CloseGateArgs& args);
+  StageError (*take_step)(const TakeStepArgs& args);
+  StageError (*write_header)(const WriteHeaderArgs& args);
+  StageError (*agree)(const AgreeArgs& args);
+  StageError (*merge_rank_norms)(const MergeRankNormsArgs& args);
+  StageError (*close_gate)(const CloseGateArgs& args);
 };
 
 /** Those of CUDA devices, where the build has them. */

@@ -125,9 +125,9 @@ constexpr bool has_fused_kernel(const Format& format, const Coding& coding) {
 /** A backend's. */
 struct FusedStages {
   /** Enqueues this rank's kernel, as other stages do. */
-  gqsgd_status (*allreduce)(const FusedArgs& args);
+  StageError (*allreduce)(const FusedArgs& args);
   /** Blocks of any of these kernels that the current device runs at the same time. */
-  gqsgd_status (*blocks_at_once)(uint32_t* count);
+  StageError (*blocks_at_once)(uint32_t* count);
   /** Queues that streams of a device are spread over: what waits in one holds up what comes behind
    *  it there, of whatever stream. */
   uint32_t (*queues)();

@@ -27,8 +27,8 @@ struct WriteNumbersArgs {
 
 /** A backend's: they enqueue on args.stream, as stages do. */
 struct NumberStages {
-  gqsgd_status (*write_list)(const WriteListArgs& args);
-  gqsgd_status (*write_numbers)(const WriteNumbersArgs& args);
+  StageError (*write_list)(const WriteListArgs& args);
+  StageError (*write_numbers)(const WriteNumbersArgs& args);
 };
 
 /** Those of CUDA devices, where the build has them. */

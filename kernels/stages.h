@@ -8,6 +8,7 @@
 
 #include "include/gqsgd.h"
 #include "kernels/codec/formats.h"
+#include "kernels/stage_error.h"
 
 namespace gq {
 
@@ -188,21 +189,21 @@ struct AddSparseArgs {
   const uint32_t* gate = nullptr;
 };
 
-/** One backend's stages. On a CPU they run at once and return GQSGD_OK; on a device they enqueue on
+/** One backend's stages. On a CPU they run at once and return {}; on a device they enqueue on
  *  args.stream and return GQSGD_BACKEND, with a sentence, if CUDA refuses; what pointers lead to is
  *  then the device's memory, norms included. Arguments are checked by the caller. Buffers are
  *  element-aligned, any count from 0 on. */
 struct Stages {
   const char* name;  ///< "scalar", "avx2", ..
-  gqsgd_status (*norm)(const NormArgs& args);
-  gqsgd_status (*merge_norms)(const MergeNormsArgs& args);
-  gqsgd_status (*quantize)(const QuantizeArgs& args);
-  gqsgd_status (*reduce)(const ReduceArgs& args);
-  gqsgd_status (*reduce_many)(const ReduceManyArgs& args);
-  gqsgd_status (*dequantize)(const DequantizeArgs& args);
-  gqsgd_status (*count_entries)(const CountEntriesArgs& args);
-  gqsgd_status (*select)(const SelectArgs& args);
-  gqsgd_status (*add_sparse)(const AddSparseArgs& args);
+  StageError (*norm)(const NormArgs& args);
+  StageError (*merge_norms)(const MergeNormsArgs& args);
+  StageError (*quantize)(const QuantizeArgs& args);
+  StageError (*reduce)(const ReduceArgs& args);
+  StageError (*reduce_many)(const ReduceManyArgs& args);
+  StageError (*dequantize)(const DequantizeArgs& args);
+  StageError (*count_entries)(const CountEntriesArgs& args);
+  StageError (*select)(const SelectArgs& args);
+  StageError (*add_sparse)(const AddSparseArgs& args);
 };
 
 /** Where values that are NaN or infinite stand: what nonfinite=error reports. */

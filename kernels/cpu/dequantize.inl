@@ -263,9 +263,9 @@ __attribute__((noinline)) void dequantize_any(const DequantizeArgs& args) {
   dequantize_exponential<4, 0>(args);
 }
 
-gqsgd_status dequantize(const DequantizeArgs& args) {
-  if (args.range.value_count == 0) return GQSGD_OK;  // Then pointers may be null.
+StageError dequantize(const DequantizeArgs& args) {
+  if (args.range.value_count == 0) return {};  // Then pointers may be null.
   const FloatEnvironment environment;
   dequantize_any(args);
-  return GQSGD_OK;
+  return {};
 }

@@ -97,14 +97,14 @@ __attribute__((noinline)) void norm_sum(const NormArgs& args) {
   *static_cast<double*>(args.out) = sum.total;
 }
 
-gqsgd_status merge_norms(const MergeNormsArgs& args) {
+StageError merge_norms(const MergeNormsArgs& args) {
   const uint16_t* __restrict a = args.a;
   uint16_t* __restrict b = args.b;
   for (size_t k = 0; k < args.norm_count; ++k) b[k] = a[k] > b[k] ? a[k] : b[k];
-  return GQSGD_OK;
+  return {};
 }
 
-gqsgd_status norm(const NormArgs& args) {
+StageError norm(const NormArgs& args) {
   const FloatEnvironment environment;
   if (args.block > 0) {
     norm_blocks(args);
@@ -115,5 +115,5 @@ gqsgd_status norm(const NormArgs& args) {
   } else {
     norm_sum<NormOrder::two>(args);
   }
-  return GQSGD_OK;
+  return {};
 }

@@ -151,7 +151,7 @@ void quantize_none(const QuantizeArgs& args) {
   });
 }
 
-__attribute__((noinline)) gqsgd_status quantize_any(const QuantizeArgs& args) {
+__attribute__((noinline)) StageError quantize_any(const QuantizeArgs& args) {
   const Coding& coding = args.coding;
   const bool byte_codes = coding.bits == 8;
   if (coding.levels == Levels::none) {
@@ -167,13 +167,13 @@ __attribute__((noinline)) gqsgd_status quantize_any(const QuantizeArgs& args) {
   } else {
     quantize_range(ExponentialEncoder<4, 0>{coding.headroom}, args);
   }
-  return GQSGD_OK;
+  return {};
 }
 
-gqsgd_status quantize(const QuantizeArgs& args) {
-  if (args.range.value_count == 0) return GQSGD_OK;  // Then pointers may be null.
+StageError quantize(const QuantizeArgs& args) {
+  if (args.range.value_count == 0) return {};  // Then pointers may be null.
   const FloatEnvironment environment;
-  const gqsgd_status status = quantize_any(args);
+  const StageError error = quantize_any(args);
   if (args.nontemporal) end_nontemporal_stores();
-  return status;
+  return error;
 }

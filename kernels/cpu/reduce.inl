@@ -126,7 +126,7 @@ void reduce_exponential_average(const ReduceArgs& args) {
   });
 }
 
-__attribute__((noinline)) gqsgd_status reduce_any(const ReduceArgs& args) {
+__attribute__((noinline)) StageError reduce_any(const ReduceArgs& args) {
   const Coding& coding = args.coding;
   const bool linear = coding.levels == Levels::linear;
   const bool exponential = coding.levels == Levels::exponential;
@@ -145,9 +145,9 @@ __attribute__((noinline)) gqsgd_status reduce_any(const ReduceArgs& args) {
   } else if (exponential && coding.bits == 4 && coding.combine == Combine::average) {
     reduce_exponential_average(args);
   } else {
-    return GQSGD_INTERNAL;  // The caller lets no other pairing through.
+    return {"reduce", 0, nullptr, "no stage adds such codes"};  // The caller lets none through.
   }
-  return GQSGD_OK;
+  return {};
 }
 
 /** The arguments of a reduction, ranging over codes: a rotation has more than values. */
@@ -157,8 +157,8 @@ Args with_coded_range(Args args) {
   return args;
 }
 
-gqsgd_status reduce(const ReduceArgs& args) {
-  if (args.range.value_count == 0) return GQSGD_OK;  // Then pointers may be null.
+StageError reduce(const ReduceArgs& args) {
+  if (args.range.value_count == 0) return {};  // Then pointers may be null.
   const FloatEnvironment environment;
   return reduce_any(with_coded_range(args));
 }

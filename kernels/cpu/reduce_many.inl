@@ -315,10 +315,10 @@ __attribute__((noinline)) void reduce_many_any(const ReduceManyArgs& args) {
   }
 }
 
-gqsgd_status reduce_many(const ReduceManyArgs& args) {
+StageError reduce_many(const ReduceManyArgs& args) {
   const FloatEnvironment environment;
   const ReduceManyArgs coded = with_coded_range(args);
   if (!reduce_many_mean(coded)) reduce_many_any(coded);
   if (args.nontemporal) end_nontemporal_stores();
-  return GQSGD_OK;
+  return {};
 }

@@ -162,17 +162,17 @@ void add_range(const AddSparseArgs& args) {
   });
 }
 
-gqsgd_status count_entries(const CountEntriesArgs& args) {
+StageError count_entries(const CountEntriesArgs& args) {
   args.coding.bits == 8 ? count_range<8>(args) : count_range<4>(args);
-  return GQSGD_OK;
+  return {};
 }
 
-gqsgd_status select(const SelectArgs& args) {
+StageError select(const SelectArgs& args) {
   args.coding.bits == 8 ? select_range<8>(args) : select_range<4>(args);
-  return GQSGD_OK;
+  return {};
 }
 
-gqsgd_status add_sparse(const AddSparseArgs& args) {
+StageError add_sparse(const AddSparseArgs& args) {
   const FloatEnvironment environment;
   const bool byte_codes = args.coding.bits == 8;
   if (args.coding.levels == Levels::linear) {
@@ -180,5 +180,5 @@ gqsgd_status add_sparse(const AddSparseArgs& args) {
   } else {
     byte_codes ? add_range<ExponentialEntries<8>>(args) : add_range<ExponentialEntries<4>>(args);
   }
-  return GQSGD_OK;
+  return {};
 }

@@ -5,7 +5,7 @@
 
 namespace gq::cuda {
 
-gqsgd_status dequantize(const DequantizeArgs& args) {
+StageError dequantize(const DequantizeArgs& args) {
   return dequantize_on(DeviceLauncher(args.stream, args.gate), args);
 }
 

@@ -211,7 +211,7 @@ struct DequantizeNone : WorkDefaults {
 };
 
 template <typename Launcher, typename Decoder>
-gqsgd_status dequantize_with(Launcher& launch, const DequantizeArgs& args, const Decoder& decoder) {
+StageError dequantize_with(Launcher& launch, const DequantizeArgs& args, const Decoder& decoder) {
   if constexpr (!Decoder::kDraws) {
     const bool plain = args.scales.one != nullptr && !args.coding.rotated;
     if (plain && args.dtype == GQSGD_FLOAT32) {
@@ -237,7 +237,7 @@ ExponentialDecoder<kBits, kMantissaBits> exponential_decoder(const DequantizeArg
 }
 
 template <uint32_t kBits, typename Launcher>
-gqsgd_status dequantize_linear_on(Launcher& launch, const DequantizeArgs& args) {
+StageError dequantize_linear_on(Launcher& launch, const DequantizeArgs& args) {
   const Coding& coding = args.coding;
   const LinearDecoder<kBits> decoder = linear_decoder<kBits>(args);
   if (coding.wide && coding.rounding_down == RoundingDown::subtractive) {
@@ -249,14 +249,14 @@ gqsgd_status dequantize_linear_on(Launcher& launch, const DequantizeArgs& args) 
 }
 
 template <uint32_t kBits, uint32_t kMantissaBits, typename Launcher>
-gqsgd_status dequantize_exponential_on(Launcher& launch, const DequantizeArgs& args) {
+StageError dequantize_exponential_on(Launcher& launch, const DequantizeArgs& args) {
   return dequantize_with(launch, args, exponential_decoder<kBits, kMantissaBits>(args));
 }
 
 template <typename Launcher>
-gqsgd_status dequantize_on(Launcher launch, const DequantizeArgs& args) {
+StageError dequantize_on(Launcher launch, const DequantizeArgs& args) {
   const Coding& coding = args.coding;
-  if (args.range.value_count == 0) return GQSGD_OK;  // Then pointers may be null.
+  if (args.range.value_count == 0) return {};  // Then pointers may be null.
   if (coding.levels == Levels::none) {
     return launch.run(Plain<DequantizeNone>(DequantizeNone(args)));
   }

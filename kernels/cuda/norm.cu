@@ -5,9 +5,9 @@
 
 namespace gq::cuda {
 
-gqsgd_status norm(const NormArgs& args) { return norm_on(DeviceLauncher(args.stream), args); }
+StageError norm(const NormArgs& args) { return norm_on(DeviceLauncher(args.stream), args); }
 
-gqsgd_status merge_norms(const MergeNormsArgs& args) {
+StageError merge_norms(const MergeNormsArgs& args) {
   return merge_norms_on(DeviceLauncher(args.stream), args);
 }
 

@@ -280,18 +280,18 @@ struct TotalOfGroups : BodyDefaults {
 };
 
 template <NormOrder kOrder, typename Launcher>
-gqsgd_status norm_sum_on(Launcher& launch, const NormArgs& args) {
+StageError norm_sum_on(Launcher& launch, const NormArgs& args) {
   const GroupSums<kOrder> sums(args);
-  const gqsgd_status status = start<false>(launch, sums, args.rotated, args.random);
-  if (status != GQSGD_OK) return status;
+  const StageError error = start<false>(launch, sums, args.rotated, args.random);
+  if (failed(error)) return error;
   return launch.run(
       TotalOfGroups{{}, sums.group_sums, sums.iteration_count, args.out, kOrder, args.as_numbers});
 }
 
 template <typename Launcher>
-gqsgd_status largest_on(Launcher& launch, const NormArgs& args) {
-  const gqsgd_status status = launch.clear(args.out, sizeof(uint32_t));
-  if (status != GQSGD_OK || args.range.value_count == 0) return status;
+StageError largest_on(Launcher& launch, const NormArgs& args) {
+  const StageError error = launch.clear(args.out, sizeof(uint32_t));
+  if (failed(error) || args.range.value_count == 0) return error;
   if (args.rotated) return start<false>(launch, LargestRotated(args), true, args.random);
   if (args.dtype == GQSGD_FLOAT32) return launch.run(Largest<float>(args));
   if (args.dtype == GQSGD_BFLOAT16) return launch.run(Largest<Bfloat>(args));
@@ -300,7 +300,7 @@ gqsgd_status largest_on(Launcher& launch, const NormArgs& args) {
 }
 
 template <typename Launcher>
-gqsgd_status norm_on(Launcher launch, const NormArgs& args) {
+StageError norm_on(Launcher launch, const NormArgs& args) {
   if (args.block > 0) return start<false>(launch, BlockPeaks(args), args.rotated, args.random);
   if (args.q == NormOrder::inf) return largest_on(launch, args);
   if (args.q == NormOrder::one) return norm_sum_on<NormOrder::one>(launch, args);
@@ -345,7 +345,7 @@ struct MergeNorms : BodyDefaults {
 };
 
 template <typename Launcher>
-gqsgd_status merge_norms_on(Launcher launch, const MergeNormsArgs& args) {
+StageError merge_norms_on(Launcher launch, const MergeNormsArgs& args) {
   return launch.run(MergeNorms(args));
 }
 

@@ -5,11 +5,11 @@
 namespace gq {
 namespace {
 
-gqsgd_status write_list(const WriteListArgs& args) {
+StageError write_list(const WriteListArgs& args) {
   return cuda::write_list_on(cuda::DeviceLauncher(args.stream), args);
 }
 
-gqsgd_status write_numbers(const WriteNumbersArgs& args) {
+StageError write_numbers(const WriteNumbersArgs& args) {
   return cuda::write_numbers_on(cuda::DeviceLauncher(args.stream), args);
 }
 

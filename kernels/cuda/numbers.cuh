@@ -25,13 +25,13 @@ struct ListPart : BodyDefaults {
 };
 
 template <typename Launcher>
-gqsgd_status write_list_on(Launcher launch, const WriteListArgs& args) {
+StageError write_list_on(Launcher launch, const WriteListArgs& args) {
   for (size_t first = 0; first < args.count; first += ListPart::kThreads) {
-    const gqsgd_status status =
+    const StageError error =
         launch.run(ListPart(args.list + first, args.count - first, args.out + first));
-    if (status != GQSGD_OK) return status;
+    if (failed(error)) return error;
   }
-  return GQSGD_OK;
+  return {};
 }
 
 struct Numbers : BodyDefaults {
@@ -52,7 +52,7 @@ struct Numbers : BodyDefaults {
 };
 
 template <typename Launcher>
-gqsgd_status write_numbers_on(Launcher launch, const WriteNumbersArgs& args) {
+StageError write_numbers_on(Launcher launch, const WriteNumbersArgs& args) {
   return launch.run(Numbers(args));
 }
 

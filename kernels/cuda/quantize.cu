@@ -5,7 +5,7 @@
 
 namespace gq::cuda {
 
-gqsgd_status quantize(const QuantizeArgs& args) {
+StageError quantize(const QuantizeArgs& args) {
   return quantize_on(DeviceLauncher(args.stream), args);
 }
 

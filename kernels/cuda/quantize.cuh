@@ -70,14 +70,14 @@ struct QuantizeNone : WorkDefaults {
 };
 
 template <typename Launcher, typename Levels>
-gqsgd_status quantize_with(Launcher& launch, const QuantizeArgs& args, const Levels& levels) {
+StageError quantize_with(Launcher& launch, const QuantizeArgs& args, const Levels& levels) {
   return start<false>(launch, Quantize<Levels>(args, levels), args.coding.rotated, args.random);
 }
 
 template <typename Launcher>
-gqsgd_status quantize_on(Launcher launch, const QuantizeArgs& args) {
+StageError quantize_on(Launcher launch, const QuantizeArgs& args) {
   const Coding& coding = args.coding;
-  if (args.range.value_count == 0) return GQSGD_OK;  // Then pointers may be null.
+  if (args.range.value_count == 0) return {};  // Then pointers may be null.
   if (coding.levels == Levels::none) return launch.run(Plain<QuantizeNone>(QuantizeNone(args)));
   const bool byte_codes = coding.bits == 8;
   if (coding.levels == Levels::linear) {

@@ -5,6 +5,6 @@
 
 namespace gq::cuda {
 
-gqsgd_status reduce(const ReduceArgs& args) { return reduce_on(DeviceLauncher(args.stream), args); }
+StageError reduce(const ReduceArgs& args) { return reduce_on(DeviceLauncher(args.stream), args); }
 
 }  // namespace gq::cuda

@@ -282,23 +282,23 @@ struct AverageExponentials : RandomMerge<4> {
 };
 
 template <typename Merge, typename Launcher>
-gqsgd_status merge_with(Launcher& launch, const ReduceArgs& args, const Merge& merge) {
+StageError merge_with(Launcher& launch, const ReduceArgs& args, const Merge& merge) {
   const uint64_t count = code_count(args.coding.rotated, args.range.value_count);
   return launch.run(Reduce<Merge>(args, merge, count));
 }
 
 template <uint32_t kBits, typename Launcher>
-gqsgd_status reduce_average_on(Launcher& launch, const ReduceArgs& args) {
+StageError reduce_average_on(Launcher& launch, const ReduceArgs& args) {
   if (args.weight_a == args.weight_b) return merge_with(launch, args, AverageEqual<kBits>(args));
   return merge_with(launch, args, AverageWeighted<kBits>(args));
 }
 
 template <typename Launcher>
-gqsgd_status reduce_on(Launcher launch, const ReduceArgs& args) {
+StageError reduce_on(Launcher launch, const ReduceArgs& args) {
   const Coding& coding = args.coding;
   const bool linear = coding.levels == Levels::linear;
   const bool exponential = coding.levels == Levels::exponential;
-  if (args.range.value_count == 0) return GQSGD_OK;  // Then pointers may be null.
+  if (args.range.value_count == 0) return {};  // Then pointers may be null.
   if (coding.levels == Levels::none) return merge_with(launch, args, AddFloats{});
   if (linear && coding.combine == Combine::exact) return merge_with(launch, args, AddWords{});
   if (linear && coding.combine == Combine::average) {
@@ -313,7 +313,7 @@ gqsgd_status reduce_on(Launcher launch, const ReduceArgs& args) {
                ? merge_with(launch, args, AverageExponentials<true>(args))
                : merge_with(launch, args, AverageExponentials<false>(args));
   }
-  return GQSGD_INTERNAL;  // The caller lets no other pairing through.
+  return {"reduce", 0, nullptr, "no stage adds such codes"};  // The caller lets none through.
 }
 
 }  // namespace gq::cuda

@@ -5,7 +5,7 @@
 
 namespace gq::cuda {
 
-gqsgd_status reduce_many(const ReduceManyArgs& args) {
+StageError reduce_many(const ReduceManyArgs& args) {
   return reduce_many_on(DeviceLauncher(args.stream), args);
 }
 

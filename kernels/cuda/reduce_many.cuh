@@ -268,8 +268,8 @@ inline double full_sum(const Coding& coding) {
 }
 
 template <typename Launcher, typename Add, typename Levels>
-gqsgd_status reduce_many_with(Launcher& launch, const ReduceManyArgs& args, const Add& add,
-                              const Levels& levels) {
+StageError reduce_many_with(Launcher& launch, const ReduceManyArgs& args, const Add& add,
+                            const Levels& levels) {
   const double full = full_sum(args.coding);
   if (args.coding.rescale) {
     return launch.run(Plain<ReduceManyRescaled<Add, Levels>>({args, add, levels, full}));
@@ -278,7 +278,7 @@ gqsgd_status reduce_many_with(Launcher& launch, const ReduceManyArgs& args, cons
 }
 
 template <typename Launcher, typename Add>
-gqsgd_status reduce_many_linear(Launcher& launch, const ReduceManyArgs& args, const Add& add) {
+StageError reduce_many_linear(Launcher& launch, const ReduceManyArgs& args, const Add& add) {
   const Coding& coding = args.coding;
   if (coding.bits_down == 8) {
     return reduce_many_with(launch, args, add, LinearLevels<8>{coding.steps_down});
@@ -287,7 +287,7 @@ gqsgd_status reduce_many_linear(Launcher& launch, const ReduceManyArgs& args, co
 }
 
 template <uint32_t kBits, typename Launcher>
-gqsgd_status reduce_many_linear_on(Launcher& launch, const ReduceManyArgs& args) {
+StageError reduce_many_linear_on(Launcher& launch, const ReduceManyArgs& args) {
   const Coding& coding = args.coding;
   const Operands operands(args);
   return operands.weights == nullptr
@@ -297,7 +297,7 @@ gqsgd_status reduce_many_linear_on(Launcher& launch, const ReduceManyArgs& args)
 }
 
 template <uint32_t kBits, bool kWeighted, typename Launcher>
-gqsgd_status reduce_many_exponential_on(Launcher& launch, const ReduceManyArgs& args) {
+StageError reduce_many_exponential_on(Launcher& launch, const ReduceManyArgs& args) {
   const Coding& coding = args.coding;
   const Operands operands(args);
   if (coding.mantissa_bits > 0) {
@@ -312,15 +312,15 @@ gqsgd_status reduce_many_exponential_on(Launcher& launch, const ReduceManyArgs& 
 }
 
 template <bool kWeighted, typename Launcher>
-gqsgd_status reduce_many_exponential(Launcher& launch, const ReduceManyArgs& args) {
+StageError reduce_many_exponential(Launcher& launch, const ReduceManyArgs& args) {
   return args.coding.bits == 8 ? reduce_many_exponential_on<8, kWeighted>(launch, args)
                                : reduce_many_exponential_on<4, kWeighted>(launch, args);
 }
 
 template <typename Launcher>
-gqsgd_status reduce_many_on(Launcher launch, const ReduceManyArgs& args) {
+StageError reduce_many_on(Launcher launch, const ReduceManyArgs& args) {
   const Coding& coding = args.coding;
-  if (args.range.value_count == 0) return GQSGD_OK;  // Then pointers may be null.
+  if (args.range.value_count == 0) return {};  // Then pointers may be null.
   if (coding.levels == Levels::none) {
     return launch.run(Plain<ReduceManyNone>(ReduceManyNone(args, Operands(args))));
   }

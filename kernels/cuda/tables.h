@@ -6,15 +6,15 @@
 
 namespace gq::cuda {
 
-gqsgd_status norm(const NormArgs& args);
-gqsgd_status merge_norms(const MergeNormsArgs& args);
-gqsgd_status quantize(const QuantizeArgs& args);
-gqsgd_status reduce(const ReduceArgs& args);
-gqsgd_status reduce_many(const ReduceManyArgs& args);
-gqsgd_status dequantize(const DequantizeArgs& args);
-gqsgd_status count_entries(const CountEntriesArgs& args);
-gqsgd_status select(const SelectArgs& args);
-gqsgd_status add_sparse(const AddSparseArgs& args);
+StageError norm(const NormArgs& args);
+StageError merge_norms(const MergeNormsArgs& args);
+StageError quantize(const QuantizeArgs& args);
+StageError reduce(const ReduceArgs& args);
+StageError reduce_many(const ReduceManyArgs& args);
+StageError dequantize(const DequantizeArgs& args);
+StageError count_entries(const CountEntriesArgs& args);
+StageError select(const SelectArgs& args);
+StageError add_sparse(const AddSparseArgs& args);
 
 }  // namespace gq::cuda
 

@@ -3,12 +3,11 @@
 #include "src/api/call_scope.h"
 #include "src/api/execute_call.h"
 #include "src/api/segments.h"
-#include "src/support/kept_failure.h"
 
 namespace gq {
 namespace {
 
-// Each function returns the check of a collective, for run_call and start_call.
+// Each function returns the check of a collective, for CheckedCall.
 
 auto allreduce_of(const Arguments& arguments, const void* send, void* recv, size_t count) {
   return [=](Communicator& communicator, Call* call, Segments*) {
@@ -40,7 +39,6 @@ Arguments arguments_of(gqsgd_quantizer quantizer, const gqsgd_dtype& dtype, cons
   return {quantizer, number_of(dtype), number_of(op), config, stream};
 }
 
-/** `reason` with the caller's last error, or INVALID_ARGUMENT in its place. */
 Status check_reason(gqsgd_status reason) {
   if (reason != GQSGD_OK && is_status(reason)) return Status();
   return fail(GQSGD_INVALID_ARGUMENT,
@@ -51,19 +49,20 @@ Status check_reason(gqsgd_status reason) {
 /** This rank's part of the next call is a control message with the reason. A wrong argument of its
  *  own is returned once the other ranks have been notified. */
 Status refuse(gqsgd_comm comm, gqsgd_status reason, const gqsgd_config* config, void* stream) {
-  const KeptFailure callers_last_error{Status(GQSGD_INVALID_ARGUMENT)};
-  ExclusiveAccess access;
-  GQ_TRY(access.enter(comm));
-  GQ_TRY(access->endpoint.intact());
-  Call call;
-  CallConfig read;
-  KeptFailure wrong(take_config(*access, config, stream, &read, &call));
-  if (wrong.ok()) wrong = KeptFailure(check_stream(*access, stream));
-  if (wrong.ok()) wrong = KeptFailure(check_reason(reason));
-  call.refused_with = is_status(reason) && reason != GQSGD_OK ? reason : GQSGD_INVALID_ARGUMENT;
-  GQ_TRY(execute_refusal(access, call));
-  (void)callers_last_error.again().ok();  // a success does not change it
-  return wrong.again();
+  Status wrong;
+  const auto check = [&](Communicator& communicator, Call* call, Segments*) {
+    CallConfig read;
+    wrong = take_config(communicator, config, stream, &read, call);
+    if (wrong.ok()) wrong = check_stream(communicator, stream);
+    if (wrong.ok()) wrong = check_reason(reason);
+    call->refused_with = is_status(reason) && reason != GQSGD_OK ? reason : GQSGD_INVALID_ARGUMENT;
+    return fail(GQSGD_INVALID_ARGUMENT, "rank %u refuses this call with %s (%s)",
+                communicator.endpoint.rank(), gqsgd_status_name(call->refused_with),
+                gqsgd_status_string(call->refused_with));
+  };
+  const CheckedCall checked(comm, check);
+  GQ_TRY(execute_refusal(checked));
+  return wrong;
 }
 
 }  // namespace
@@ -73,8 +72,9 @@ gqsgd_status gqsgd_allreduce(gqsgd_comm comm, gqsgd_quantizer quantizer, const v
                              void* recv, size_t count, gqsgd_dtype dtype, gqsgd_op op,
                              const gqsgd_config* config, void* stream) {
   const gq::Arguments arguments = gq::arguments_of(quantizer, dtype, op, config, stream);
-  return gq::in_call_scope(
-      [&] { return gq::run_call(comm, gq::allreduce_of(arguments, send, recv, count)); });
+  const gq::CallScope scope;
+  const gq::CheckedCall call(comm, gq::allreduce_of(arguments, send, recv, count));
+  return gq::to_caller(gq::execute_call(call));
 }
 
 gqsgd_status gqsgd_allreduce_start(gqsgd_comm comm, gqsgd_quantizer quantizer, const void* send,
@@ -82,9 +82,9 @@ gqsgd_status gqsgd_allreduce_start(gqsgd_comm comm, gqsgd_quantizer quantizer, c
                                    const gqsgd_config* config, void* stream,
                                    gqsgd_request* request) {
   const gq::Arguments arguments = gq::arguments_of(quantizer, dtype, op, config, stream);
-  return gq::in_call_scope([&] {
-    return gq::start_call(comm, request, gq::allreduce_of(arguments, send, recv, count));
-  });
+  const gq::CallScope scope;
+  gq::CheckedCall call(comm, gq::allreduce_of(arguments, send, recv, count));
+  return gq::to_caller(gq::start_request(&call, request));
 }
 
 gqsgd_status gqsgd_allreduce_many(gqsgd_comm comm, gqsgd_quantizer quantizer,
@@ -93,8 +93,9 @@ gqsgd_status gqsgd_allreduce_many(gqsgd_comm comm, gqsgd_quantizer quantizer,
                                   const gqsgd_config* config, void* stream) {
   const gq::Arguments arguments = gq::arguments_of(quantizer, dtype, op, config, stream);
   const gq::TensorList tensors{send, recv, counts, tensor_count};
-  return gq::in_call_scope(
-      [&] { return gq::run_call(comm, gq::allreduce_many_of(arguments, tensors)); });
+  const gq::CallScope scope;
+  const gq::CheckedCall call(comm, gq::allreduce_many_of(arguments, tensors));
+  return gq::to_caller(gq::execute_call(call));
 }
 
 gqsgd_status gqsgd_allreduce_many_start(gqsgd_comm comm, gqsgd_quantizer quantizer,
@@ -104,16 +105,18 @@ gqsgd_status gqsgd_allreduce_many_start(gqsgd_comm comm, gqsgd_quantizer quantiz
                                         void* stream, gqsgd_request* request) {
   const gq::Arguments arguments = gq::arguments_of(quantizer, dtype, op, config, stream);
   const gq::TensorList tensors{send, recv, counts, tensor_count};
-  return gq::in_call_scope(
-      [&] { return gq::start_call(comm, request, gq::allreduce_many_of(arguments, tensors)); });
+  const gq::CallScope scope;
+  gq::CheckedCall call(comm, gq::allreduce_many_of(arguments, tensors));
+  return gq::to_caller(gq::start_request(&call, request));
 }
 
 gqsgd_status gqsgd_reduce_scatter(gqsgd_comm comm, gqsgd_quantizer quantizer, const void* send,
                                   void* recv, const size_t* counts, gqsgd_dtype dtype, gqsgd_op op,
                                   const gqsgd_config* config, void* stream) {
   const gq::Arguments arguments = gq::arguments_of(quantizer, dtype, op, config, stream);
-  return gq::in_call_scope(
-      [&] { return gq::run_call(comm, gq::reduce_scatter_of(arguments, send, recv, counts)); });
+  const gq::CallScope scope;
+  const gq::CheckedCall call(comm, gq::reduce_scatter_of(arguments, send, recv, counts));
+  return gq::to_caller(gq::execute_call(call));
 }
 
 gqsgd_status gqsgd_reduce_scatter_start(gqsgd_comm comm, gqsgd_quantizer quantizer,
@@ -121,17 +124,18 @@ gqsgd_status gqsgd_reduce_scatter_start(gqsgd_comm comm, gqsgd_quantizer quantiz
                                         gqsgd_dtype dtype, gqsgd_op op, const gqsgd_config* config,
                                         void* stream, gqsgd_request* request) {
   const gq::Arguments arguments = gq::arguments_of(quantizer, dtype, op, config, stream);
-  return gq::in_call_scope([&] {
-    return gq::start_call(comm, request, gq::reduce_scatter_of(arguments, send, recv, counts));
-  });
+  const gq::CallScope scope;
+  gq::CheckedCall call(comm, gq::reduce_scatter_of(arguments, send, recv, counts));
+  return gq::to_caller(gq::start_request(&call, request));
 }
 
 gqsgd_status gqsgd_allgather(gqsgd_comm comm, gqsgd_quantizer quantizer, const void* send,
                              void* recv, const size_t* counts, gqsgd_dtype dtype,
                              const gqsgd_config* config, void* stream) {
   const gq::Arguments arguments = gq::arguments_of(quantizer, dtype, GQSGD_SUM, config, stream);
-  return gq::in_call_scope(
-      [&] { return gq::run_call(comm, gq::allgather_of(arguments, send, recv, counts)); });
+  const gq::CallScope scope;
+  const gq::CheckedCall call(comm, gq::allgather_of(arguments, send, recv, counts));
+  return gq::to_caller(gq::execute_call(call));
 }
 
 gqsgd_status gqsgd_allgather_start(gqsgd_comm comm, gqsgd_quantizer quantizer, const void* send,
@@ -139,9 +143,9 @@ gqsgd_status gqsgd_allgather_start(gqsgd_comm comm, gqsgd_quantizer quantizer, c
                                    const gqsgd_config* config, void* stream,
                                    gqsgd_request* request) {
   const gq::Arguments arguments = gq::arguments_of(quantizer, dtype, GQSGD_SUM, config, stream);
-  return gq::in_call_scope([&] {
-    return gq::start_call(comm, request, gq::allgather_of(arguments, send, recv, counts));
-  });
+  const gq::CallScope scope;
+  gq::CheckedCall call(comm, gq::allgather_of(arguments, send, recv, counts));
+  return gq::to_caller(gq::start_request(&call, request));
 }
 
 gqsgd_status gqsgd_comm_refuse(gqsgd_comm comm, gqsgd_status reason, const gqsgd_config* config,

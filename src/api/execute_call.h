@@ -3,36 +3,42 @@
 #ifndef GQ_API_EXECUTE_CALL_H
 #define GQ_API_EXECUTE_CALL_H
 
-#include <utility>
-
-#include "src/api/requests.h"
+#include "src/api/communicator/communicator.h"
 
 namespace gq {
 
-/** check(communicator, &call, &segments) fills the call, and segments where it has more than one
- *  buffer. */
-template <typename Check>
-Status run_call(gqsgd_comm comm, Check check) {
-  ExclusiveAccess access;
-  GQ_TRY(access.enter(comm));
-  GQ_TRY(access->endpoint.intact());
-  Call call;
-  Segments segments;
-  const Status checked = check(*access, &call, &segments);
-  return execute_call(access, call, checked);
-}
+/** A call on a communicator, which no other thread can enter for as long as it lives. */
+struct CheckedCall {
+  /** check(communicator, &call, &segments) fills the call, and segments where it has more than one
+   *  buffer. */
+  template <typename Check>
+  CheckedCall(gqsgd_comm comm, const Check& check) : entered(enter(comm)) {
+    if (entered.ok()) own = check(*access, &call, &segments);
+  }
 
-template <typename Check>
-Status start_call(gqsgd_comm comm, gqsgd_request* request, Check check) {
-  if (request != nullptr) *request = nullptr;
   ExclusiveAccess access;
-  GQ_TRY(access.enter(comm));
-  GQ_TRY(access->endpoint.intact());
   Call call;
   Segments segments;
-  const Status checked = check(*access, &call, &segments);
-  return start_request(access, call, std::move(segments), checked, request);
-}
+  Status entered;  ///< a failure before any check: other ranks learn nothing of it
+  Status own;      ///< this rank's refusal of the call
+
+ private:
+  Status enter(gqsgd_comm comm) {
+    GQ_TRY(access.enter(comm));
+    return access->endpoint.intact();
+  }
+};
+
+/** Returns when the call has ended, or is on its stream. */
+Status execute_call(const CheckedCall& checked);
+
+/** A call that this rank refuses for its caller: OK once the other ranks are notified, else what broke
+ *  the communicator. */
+Status execute_refusal(const CheckedCall& checked);
+
+/** Puts the call behind the requests in flight. Where no request can be made, *request is NULL, and
+ *  a blocking call notifies the other ranks. */
+Status start_request(CheckedCall* checked, gqsgd_request* request);
 
 }  // namespace gq
 

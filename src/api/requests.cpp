@@ -1,9 +1,8 @@
 // Requests of the C ABI, from their start to the test or wait that reports their end.
-#include "src/api/requests.h"
-
 #include <utility>
 
 #include "src/api/call_scope.h"
+#include "src/api/execute_call.h"
 #include "src/api/handles.h"
 #include "src/support/fork.h"
 #include "src/support/immortal.h"
@@ -95,34 +94,20 @@ Status wait(gqsgd_request request) {
 
 }  // namespace
 
-Status execute_refusal(const ExclusiveAccess& access, const Call& call) {
+Status start_request(CheckedCall* checked, gqsgd_request* request) {
+  if (request != nullptr) *request = nullptr;
+  GQ_TRY(checked->entered);
+  const ExclusiveAccess& access = checked->access;
+  Call& call = checked->call;
   StreamCalls* const calls = access->calls_on(call.stream);
-  if (calls == nullptr && call.captured) return Status();  // no rank waits for a call in a graph
-  const Status own = fail(GQSGD_INVALID_ARGUMENT, "rank %u refuses this call with %s (%s)",
-                          access->endpoint.rank(), gqsgd_status_name(call.refused_with),
-                          gqsgd_status_string(call.refused_with));
-  const KeptFailure refusal(own);
-  if (calls != nullptr) access->requests.drain();
-  const Status outcome =
-      calls != nullptr ? calls->refuse(call, refusal.again()) : access->requests.run(call, own);
-  // Its own status is what all ranks have agreed on, unless one of them has values that are not
-  // finite.
-  const bool agreed = outcome.code() == own.code() || outcome.code() == GQSGD_NONFINITE;
-  return agreed ? Status() : outcome;
-}
-
-Status start_request(const ExclusiveAccess& access, Call call, Segments&& segments, Status checked,
-                     gqsgd_request* request) {
-  if (call.captured && access->calls_on(call.stream) == nullptr) return checked;
+  if (call.captured && calls == nullptr) return checked->own;
   std::shared_ptr<HeldRequest> held;
-  Request refusal;
-  refusal.set(call, checked);
   Status started = hold(access, request, &held);
   if (started.ok()) {
-    held->segments = std::move(segments);
+    held->segments = std::move(checked->segments);
     if (call.segments != nullptr) call.segments = &held->segments;
-    held->request.set(call, refusal.status());
-    if (StreamCalls* const calls = access->calls_on(call.stream)) {
+    held->request.set(call, checked->own);
+    if (calls != nullptr) {
       access->requests.drain();
       calls->start({held, &held->request});
       return Status();
@@ -132,7 +117,8 @@ Status start_request(const ExclusiveAccess& access, Call call, Segments&& segmen
     requests().remove(token_of(*request));
     *request = nullptr;
   }
-  return execute_call(access, call, started);
+  checked->own = started;
+  return execute_call(*checked);
 }
 
 }  // namespace gq

@@ -3,9 +3,9 @@
 
 #include "include/gqsgd.h"
 #include "kernels/stages.h"
+#include "src/api/last_error.h"
 #include "src/gpu/device/device.h"
 #include "src/support/log.h"
-#include "src/support/status.h"
 #include "src/transport/header.h"
 
 namespace gq {

@@ -1,9 +1,6 @@
 // The loop around the state machine, and the clock that runs while nothing happens.
 #include "src/call/progress_loop.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-
 #include <memory>
 #include <new>
 
@@ -98,7 +95,7 @@ void ProgressLoop::end(Status status) {
     if (!shared) status = checked;
   }
   if (!status.ok() && !shared) {
-    endpoint_->failure.keep(status, last_error());
+    endpoint_->failure.keep(status);
     endpoint_->transport->abort_group(status.code(), endpoint_->rank());
   }
   // A complete result stays valid, whatever has broken the endpoint meanwhile. The first failure is
@@ -145,9 +142,7 @@ void abort_endpoint(Endpoint& endpoint) {
 }
 
 void abort_group(Endpoint& endpoint, const char* what) {
-  char sentence[96];
-  snprintf(sentence, sizeof sentence, "rank %u %s", endpoint.rank(), what);
-  endpoint.failure.keep(Status(GQSGD_ABORTED), sentence);
+  endpoint.failure.keep(fail(GQSGD_ABORTED, "rank %u %s", endpoint.rank(), what));
   endpoint.transport->abort_group(GQSGD_ABORTED, endpoint.rank());
 }
 

@@ -13,8 +13,7 @@ namespace gq {
  *  to sleep. A failure that the ranks do not share breaks the endpoint. */
 class ProgressLoop {
  public:
-  /** `own` is a refusal of the call, whose sentence is this thread's last error. An endpoint that
-   *  is broken already ends the call at once. */
+  /** `own` is a refusal of the call. An endpoint that is broken already ends the call at once. */
   void begin(Endpoint& endpoint, const Call& call, Status own);
 
   /** Advances as far as possible without waiting. True once the call has ended. */
@@ -26,9 +25,8 @@ class ProgressLoop {
 
   bool has_ended() const { return ended_; }
   /** OK if the result is complete, whatever has broken the endpoint meanwhile; else what broke it
-   *  first, or how the call ended. The sentence of a failure is the last error of the thread that
-   *  saw the end. */
-  Status status() const { return status_; }
+   *  first, or how the call ended. */
+  const Status& status() const { return status_; }
 
  private:
   void end(Status status);

@@ -2,10 +2,9 @@
 #ifndef GQ_CALL_REQUEST_H
 #define GQ_CALL_REQUEST_H
 
-#include <stdio.h>
-
 #include <atomic>
 #include <memory>
+#include <utility>
 
 #include "src/execute/endpoint.h"
 
@@ -13,18 +12,18 @@ namespace gq {
 
 class Request {
  public:
-  /** `own` is this rank's refusal of the call, whose sentence is this thread's last error. */
+  /** `own` is this rank's refusal of the call. */
   void set(const Call& call, Status own) {
     call_ = call;
-    keep(own);
+    status_ = std::move(own);
   }
 
   const Call& call() const { return call_; }
-  /** The refusal, or how the call ended, with its sentence as this thread's last error. */
-  Status status() const { return status_.ok() ? Status() : fail_with(status_.code(), sentence_); }
+  /** The refusal, or how the call ended. */
+  const Status& status() const { return status_; }
 
   void end(Status status) {
-    keep(status);
+    status_ = std::move(status);
     ended_.store(true, std::memory_order_release);
   }
   bool has_ended() const { return ended_.load(std::memory_order_acquire); }
@@ -32,14 +31,8 @@ class Request {
  private:
   friend class RequestQueue;
 
-  void keep(Status status) {
-    status_ = status;
-    if (!status.ok()) snprintf(sentence_, sizeof sentence_, "%s", last_error());
-  }
-
   Call call_;
   Status status_;
-  char sentence_[kSentenceBytes];  // of a failure
   std::atomic<bool> ended_{false};
   std::shared_ptr<Request> next_;  // in the queue
 };

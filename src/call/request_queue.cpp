@@ -37,15 +37,10 @@ void RequestQueue::drain() {
   ended_.wait(lock, [&] { return first_ == nullptr; });
 }
 
-Status RequestQueue::run(const Call& call, Status own) {
-  Request refusal;  // keeps the sentence, which those in flight may replace
-  refusal.set(call, own);
+Status RequestQueue::await_turn() {
   drain();
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    GQ_TRY(check_open());
-  }
-  return allreduce(*endpoint_, call, refusal.status());
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return check_open();
 }
 
 void RequestQueue::close() {

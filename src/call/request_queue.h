@@ -33,9 +33,9 @@ class RequestQueue {
   /** Returns when every request has. */
   void drain();
 
-  /** Makes one call after the requests in flight, on the calling thread; ABORTED once the queue has
-   *  closed. */
-  Status run(const Call& call, Status own);
+  /** Returns when every request has ended: the calling thread may make a call. ABORTED once the
+   *  queue has closed. */
+  Status await_turn();
 
   /** Ends what is in flight with ABORTED, waiting for no other rank: from any thread, once. */
   void close();

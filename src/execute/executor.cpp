@@ -61,9 +61,14 @@ Status Executor::advance(bool* done) {
     flushing_ = !pending_;
     if (flushing_) break;
     GQ_TRY(look_ahead_.announce());
-    bool made = false;
-    GQ_TRY(make(move_, &made));
+    bool made = true;
+    if (const Stage stage = stage_of(move_.kind)) {
+      if (!quantized_ || move_.kind != MoveKind::quantize) GQ_TRY(on_pieces(move_, stage));
+    } else {
+      GQ_TRY(make(move_, &made));
+    }
     if (!made) return Status();
+    count_merged(move_);
     pending_ = false;
     ++moves_made_;
   }
@@ -87,17 +92,28 @@ Status Executor::commit() {
   return Status();
 }
 
-Status Executor::make(const Move& move, bool* made) {
-  *made = true;
-  switch (move.kind) {
+Executor::Stage Executor::stage_of(MoveKind kind) const {
+  switch (kind) {
     case MoveKind::norm:
-      return on_pieces(move, &Executor::take_norms);
-    case MoveKind::merge_norms:
-    case MoveKind::reduce:
-    case MoveKind::reduce_many:
-      return merge(move);
+      return &Executor::take_norms;
     case MoveKind::quantize:
-      return quantized_ ? Status() : on_pieces(move, &Executor::quantize);
+      return &Executor::quantize;
+    case MoveKind::reduce:
+      return &Executor::reduce;
+    case MoveKind::reduce_many:
+      return plan_->adds_values ? &Executor::add_values : &Executor::reduce_many;
+    case MoveKind::dequantize:
+      return &Executor::dequantize;
+    default:
+      return nullptr;
+  }
+}
+
+/** Makes a move that is not one stage's; *made is false while it has to wait. */
+Status Executor::make(const Move& move, bool* made) {
+  switch (move.kind) {
+    case MoveKind::merge_norms:
+      return merge_norms(move);
     case MoveKind::send:
       return send(move);
     case MoveKind::receive_operand:
@@ -107,8 +123,8 @@ Status Executor::make(const Move& move, bool* made) {
       return add_all(move);
     case MoveKind::await_sum:
       return endpoint_->transport->end_sum(made);
-    case MoveKind::dequantize:
-      return on_pieces(move, &Executor::dequantize);
+    default:
+      break;
   }
   return fail(GQSGD_INTERNAL, "a schedule asked for a move of kind %d",
               static_cast<int>(move.kind));
@@ -161,19 +177,16 @@ Status Executor::add_all(const Move& move) {
   return endpoint_->transport->begin_sum({addend, here_bytes, addend_count, counted_values(move)});
 }
 
-/** Makes a move that uses operands up. */
-Status Executor::merge(const Move& move) {
-  if (move.kind != MoveKind::reduce_many) {
-    GQ_TRY(move.kind == MoveKind::reduce ? on_pieces(move, &Executor::reduce) : merge_norms(move));
+/** Of a move that has used operands up. */
+void Executor::count_merged(const Move& move) {
+  if (move.kind == MoveKind::reduce || move.kind == MoveKind::merge_norms) {
     look_ahead_.merged(move.peer);
-    return Status();
   }
-  GQ_TRY(on_pieces(move, plan_->adds_values ? &Executor::add_values : &Executor::reduce_many));
+  if (move.kind != MoveKind::reduce_many) return;
   for (uint32_t k = 0; k < operand_count(plan_->shape, endpoint_->rank(), move); ++k) {
     const uint32_t rank = operand_rank(plan_->shape, endpoint_->rank(), move, k);
     if (rank != endpoint_->rank()) look_ahead_.merged(rank);
   }
-  return Status();
 }
 
 const unsigned char* Executor::operand(const Move& move, uint32_t peer) const {
@@ -194,9 +207,9 @@ const unsigned char* Executor::result(const Move& move) const {
 }
 
 Status Executor::on_pieces(const Move& move, Stage stage) {
-  const std::vector<Part>* segments = call_->segments ? &call_->segments->parts : nullptr;
-  return for_each_piece(move, segments,
-                        [&](const Piece& piece) { return (this->*stage)(move, piece); });
+  Pieces pieces(move, call_->segments ? &call_->segments->parts : nullptr);
+  for (Piece piece; pieces.next(&piece);) GQ_TRY((this->*stage)(move, piece));
+  return Status();
 }
 
 RandomSite Executor::site_of(const Move& move) const {

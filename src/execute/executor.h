@@ -34,10 +34,12 @@ class Executor {
   Status send(const Move& move);
   Status receive(const Move& move, bool* made);
   Status add_all(const Move& move);
-  Status merge(const Move& move);
   Status merge_norms(const Move& move);
+  void count_merged(const Move& move);
 
   using Stage = Status (Executor::*)(const Move& move, const Piece& piece);
+  /** The stage that makes a move of this kind; null if none does. */
+  Stage stage_of(MoveKind kind) const;
   /** One stage call for each segment that the move touches. */
   Status on_pieces(const Move& move, Stage stage);
   Status take_norms(const Move& move, const Piece& piece);

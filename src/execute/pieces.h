@@ -18,27 +18,44 @@ struct Piece {
   uint64_t skipped = 0;  ///< values of the move before them
 };
 
-/** Calls each(piece) for every segment that the move touches, until one fails; with null segments
- *  the move is one piece. */
-template <typename Each>
-Status for_each_piece(const Move& move, const std::vector<Part>* segments, Each each) {
-  const uint64_t end = move.first_value + move.value_count;
-  if (segments == nullptr) {
-    return each(Piece{{move.first_value, static_cast<size_t>(move.value_count)}, 0, 0});
+/** One piece for every segment that the move touches, in order; with null segments the move is one
+ *  piece. */
+class Pieces {
+ public:
+  Pieces(const Move& move, const std::vector<Part>* segments)
+      : first_value_(move.first_value),
+        end_(move.first_value + move.value_count),
+        segments_(segments) {
+    if (segments == nullptr) return;
+    const auto after =
+        std::upper_bound(segments->begin(), segments->end(), move.first_value,
+                         [](uint64_t value, const Part& part) { return value < part.first_value; });
+    segment_ = static_cast<size_t>(after - segments->begin()) - 1;
   }
-  const auto after =
-      std::upper_bound(segments->begin(), segments->end(), move.first_value,
-                       [](uint64_t value, const Part& part) { return value < part.first_value; });
-  for (auto part = after - 1; part != segments->end() && part->first_value < end; ++part) {
-    const uint64_t first = std::max(part->first_value, move.first_value);
-    const uint64_t last = std::min(part->first_value + part->value_count, end);
-    if (first >= last) continue;
-    GQ_TRY(each(Piece{{first, static_cast<size_t>(last - first)},
-                      static_cast<size_t>(part - segments->begin()),
-                      first - move.first_value}));
+
+  /** False when there are no more. */
+  bool next(Piece* piece) {
+    if (segments_ == nullptr) {
+      *piece = {{first_value_, static_cast<size_t>(end_ - first_value_)}, 0, 0};
+      return segment_++ == 0;
+    }
+    while (segment_ < segments_->size() && (*segments_)[segment_].first_value < end_) {
+      const Part& part = (*segments_)[segment_++];
+      const uint64_t first = std::max(part.first_value, first_value_);
+      const uint64_t last = std::min(part.first_value + part.value_count, end_);
+      if (first >= last) continue;
+      *piece = {{first, static_cast<size_t>(last - first)}, segment_ - 1, first - first_value_};
+      return true;
+    }
+    return false;
   }
-  return Status();
-}
+
+ private:
+  uint64_t first_value_;
+  uint64_t end_;
+  const std::vector<Part>* segments_;
+  size_t segment_ = 0;  // the next one; without segments 0 before the one piece
+};
 
 }  // namespace gq
 

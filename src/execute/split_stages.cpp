@@ -55,12 +55,24 @@ struct Skip {
   }
 };
 
+/** One error of stages that several threads call. Read when all have returned. */
+class OneError {
+ public:
+  void add(const StageError& error) {
+    if (failed(error) && !kept_.exchange(true, std::memory_order_relaxed)) error_ = error;
+  }
+  const StageError& get() const { return error_; }
+
+ private:
+  std::atomic<bool> kept_{false};
+  StageError error_;
+};
+
 /** Calls stage(args of a tile) for each; narrow(args, skip, thread) moves their pointers on. */
 template <typename Args, typename Narrow>
-Status in_parts(const Endpoint& endpoint, gqsgd_status (*stage)(const Args&), const Args& whole,
+Status in_parts(const Endpoint& endpoint, StageError (*stage)(const Args&), const Args& whole,
                 Parts parts, Narrow narrow) {
-  if (parts.count <= 1) return Status(stage(whole));
-  std::atomic<gqsgd_status> failure{GQSGD_OK};
+  OneError error;
   const auto make = [&](uint32_t part, uint32_t thread) {
     const Skip skip{part * parts.value_count};
     Args args = whole;
@@ -68,11 +80,10 @@ Status in_parts(const Endpoint& endpoint, gqsgd_status (*stage)(const Args&), co
     args.range.value_count =
         static_cast<size_t>(std::min(parts.value_count, whole.range.value_count - skip.values));
     narrow(&args, skip, part, thread);
-    const gqsgd_status status = stage(args);
-    if (status != GQSGD_OK) failure.store(status, std::memory_order_relaxed);
+    error.add(stage(args));
   };
   endpoint.workers->run(parts.count, make);
-  return Status(failure.load(std::memory_order_relaxed));
+  return Status(error.get());
 }
 
 const void* values_at(const void* values, size_t skipped_bytes) {
@@ -81,8 +92,9 @@ const void* values_at(const void* values, size_t skipped_bytes) {
 
 Status norms_of_blocks(const Endpoint& endpoint, const NormArgs& whole) {
   const uint64_t alignment = value_alignment(whole.block, whole.rotated);
-  return in_parts(endpoint, endpoint.stages->norm, whole,
-                  parts_of(endpoint, whole.range, alignment, kLeastOfNorm),
+  const Parts parts = parts_of(endpoint, whole.range, alignment, kLeastOfNorm);
+  if (parts.count <= 1) return Status(endpoint.stages->norm(whole));
+  return in_parts(endpoint, endpoint.stages->norm, whole, parts,
                   [&](NormArgs* args, Skip skip, uint32_t, uint32_t) {
                     args->values = values_at(whole.values, skip.bytes(whole.dtype));
                     args->out = static_cast<uint16_t*>(whole.out) + skip.values / whole.block;
@@ -116,7 +128,7 @@ Status sum_of_magnitudes(const Endpoint& endpoint, const NormArgs& whole) {
     const uint64_t group = first / kNormGroupValues;
     const uint64_t last = std::min(end, (group + kPartsMax) * kNormGroupValues);
     const uint32_t groups = static_cast<uint32_t>(norm_group_count(first, last - first));
-    std::atomic<gqsgd_status> failure{GQSGD_OK};
+    OneError error;
     const auto make = [&](uint32_t part, uint32_t) {
       NormArgs args = whole;
       args.range.first_value = std::max(first, (group + part) * kNormGroupValues);
@@ -125,11 +137,10 @@ Status sum_of_magnitudes(const Endpoint& endpoint, const NormArgs& whole) {
       args.values = values_at(whole.values, (args.range.first_value - whole.range.first_value) *
                                                 dtype_size_bytes(whole.dtype));
       args.out = &sums[part];
-      const gqsgd_status status = endpoint.stages->norm(args);
-      if (status != GQSGD_OK) failure.store(status, std::memory_order_relaxed);
+      error.add(endpoint.stages->norm(args));
     };
     endpoint.workers->run(groups, make);
-    GQ_TRY(Status(failure.load(std::memory_order_relaxed)));
+    GQ_TRY(Status(error.get()));
     for (uint32_t part = 0; part < groups; ++part) total += sums[part];
     first = last;
   }
@@ -147,8 +158,9 @@ Status run_stage(const Endpoint& endpoint, const NormArgs& args) {
 
 Status run_stage(const Endpoint& endpoint, const QuantizeArgs& whole) {
   const Coding& coding = whole.coding;
-  return in_parts(endpoint, endpoint.stages->quantize, whole,
-                  parts_of(endpoint, whole.range, coding, kLeastOfCodes),
+  const Parts parts = parts_of(endpoint, whole.range, coding, kLeastOfCodes);
+  if (parts.count <= 1) return Status(endpoint.stages->quantize(whole));
+  return in_parts(endpoint, endpoint.stages->quantize, whole, parts,
                   [&](QuantizeArgs* args, Skip skip, uint32_t, uint32_t) {
                     args->values = values_at(whole.values, skip.bytes(whole.dtype));
                     args->norms = skip.norms(whole.norms, coding.block);
@@ -157,8 +169,9 @@ Status run_stage(const Endpoint& endpoint, const QuantizeArgs& whole) {
 }
 
 Status run_stage(const Endpoint& endpoint, const ReduceArgs& whole) {
-  return in_parts(endpoint, endpoint.stages->reduce, whole,
-                  parts_of(endpoint, whole.range, whole.coding, kLeastOfReduce),
+  const Parts parts = parts_of(endpoint, whole.range, whole.coding, kLeastOfReduce);
+  if (parts.count <= 1) return Status(endpoint.stages->reduce(whole));
+  return in_parts(endpoint, endpoint.stages->reduce, whole, parts,
                   [&](ReduceArgs* args, Skip skip, uint32_t, uint32_t) {
                     args->a = whole.a + skip.words(whole.coding.bits);
                     args->b = whole.b + skip.words(whole.coding.bits);
@@ -168,8 +181,9 @@ Status run_stage(const Endpoint& endpoint, const ReduceArgs& whole) {
 Status run_stage(const Endpoint& endpoint, const ReduceManyArgs& whole) {
   const Coding& coding = whole.coding;
   const uint32_t operands = whole.weights != nullptr ? whole.weight_count : coding.ranks;
-  return in_parts(endpoint, endpoint.stages->reduce_many, whole,
-                  parts_of(endpoint, whole.range, coding, kLeastOfCodes),
+  const Parts parts = parts_of(endpoint, whole.range, coding, kLeastOfCodes);
+  if (parts.count <= 1) return Status(endpoint.stages->reduce_many(whole));
+  return in_parts(endpoint, endpoint.stages->reduce_many, whole, parts,
                   [&](ReduceManyArgs* args, Skip skip, uint32_t, uint32_t thread) {
                     const uint32_t** words = endpoint.workers->operands(thread);
                     for (uint32_t k = 0; k < operands; ++k) {
@@ -186,8 +200,9 @@ Status run_stage(const Endpoint& endpoint, const ReduceManyArgs& whole) {
 
 Status run_stage(const Endpoint& endpoint, const DequantizeArgs& whole) {
   const Coding& coding = whole.coding;
-  return in_parts(endpoint, endpoint.stages->dequantize, whole,
-                  parts_of(endpoint, whole.range, coding, kLeastOfCodes),
+  const Parts parts = parts_of(endpoint, whole.range, coding, kLeastOfCodes);
+  if (parts.count <= 1) return Status(endpoint.stages->dequantize(whole));
+  return in_parts(endpoint, endpoint.stages->dequantize, whole, parts,
                   [&](DequantizeArgs* args, Skip skip, uint32_t, uint32_t) {
                     args->words = whole.words + skip.words(coding.bits_down);
                     args->scales = skip.norms(whole.scales, coding.block);

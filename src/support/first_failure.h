@@ -1,4 +1,4 @@
-// The failure that broke something, kept with its sentence: every later call returns the same.
+// The failure that broke something: every later call returns the same.
 #ifndef GQ_SUPPORT_FIRST_FAILURE_H
 #define GQ_SUPPORT_FIRST_FAILURE_H
 
@@ -16,21 +16,21 @@ class FirstFailure {
  public:
   /** Whose failure it is, for the line that is logged with it. */
   void set_subject(LogSubject subject) { subject_ = subject; }
-  /** Keeps `status` and its sentence unless there is a failure already. From any thread. */
-  void keep(Status status, const char* sentence);
+  /** Keeps `status` unless there is a failure already. From any thread. */
+  void keep(Status status);
   /** The same for an abort by rank `rank`, also in a signal handler: no lock, no sentence yet. */
   void keep_abort(uint32_t rank) {
     uint64_t none = 0;
     aborter_.compare_exchange_strong(none, uint64_t{rank} + 1, std::memory_order_release);
   }
-  /** OK, or the first failure again, as this thread's last error. */
+  /** OK, or the first failure. */
   Status get();
 
   /** True once there was an abort, whether it is the first failure or not. */
   bool was_abort() const { return aborter_.load(std::memory_order_acquire) != 0; }
 
  private:
-  bool keep_locked(Status status, const char* sentence);
+  bool keep_locked(Status status);
   bool settle_abort();
   void log() const;
 
@@ -40,7 +40,6 @@ class FirstFailure {
   std::mutex mutex_;
   LogSubject subject_;
   Status status_;
-  char sentence_[kSentenceBytes] = "";
 };
 
 }  // namespace gq

@@ -1,8 +1,8 @@
-// A status with its sentence, for as long as other calls may replace this thread's last error.
+// A status, kept for later.
 #ifndef GQ_SUPPORT_KEPT_FAILURE_H
 #define GQ_SUPPORT_KEPT_FAILURE_H
 
-#include <stdio.h>
+#include <utility>
 
 #include "src/support/status.h"
 
@@ -10,18 +10,13 @@ namespace gq {
 
 class KeptFailure {
  public:
-  /** The sentence of a failure is this thread's last error. */
-  explicit KeptFailure(Status status) : status_(status) {
-    snprintf(sentence_, sizeof sentence_, "%s", status.ok() ? "" : last_error());
-  }
+  explicit KeptFailure(Status status) : status_(std::move(status)) {}
 
   bool ok() const { return status_.ok(); }
-  /** The same again; a failure's sentence becomes this thread's last error. */
-  Status again() const { return ok() ? Status() : fail_with(status_.code(), sentence_); }
+  Status again() const { return status_; }
 
  private:
   Status status_;
-  char sentence_[kSentenceBytes];
 };
 
 }  // namespace gq

@@ -1,36 +1,46 @@
-// The table of statuses in words, and the thread's last error.
+// Failures: one block of memory each, freed by the last status that has it.
 #include "src/support/status.h"
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <sys/types.h>
-#include <unistd.h>
 
-#include <atomic>
+#include <new>
 
 namespace gq {
 namespace {
 
-thread_local char sentence[kSentenceBytes];
-
-/** The last error of a thread that failed in a signal handler. Thread-local memory is no place for
- *  it: of a library that was loaded late it is made at its first use, by malloc, which the handler
- *  may have interrupted; and static TLS (initial-exec) would keep dlopen from loading a build with
- *  CUDA, whose runtime has more of it than glibc sets aside. A thread may overwrite the entry of
- *  another, whose last error is then the one before: the sentences are literals, valid for ever. */
-struct HandlerFailure {
-  std::atomic<pid_t> thread_id{0};  // 0: none
-  std::atomic<const char*> sentence{nullptr};
+/** For want of memory, one for each code; never freed. */
+Failure without_memory[] = {
+#define GQ_STATUS_FAILURE(name, number, meaning) \
+  {0, GQSGD_##name, meaning " (there was no memory for a sentence)"},
+    GQSGD_STATUS_TABLE(GQ_STATUS_FAILURE)
+#undef GQ_STATUS_FAILURE
 };
-constexpr size_t kHandlerFailures = 64;
-HandlerFailure handler_failures[kHandlerFailures];
 
-pid_t own_thread_id() { return static_cast<pid_t>(syscall(SYS_gettid)); }
+/** NO_MEMORY for a code of another version. */
+Failure* failure_without_memory(gqsgd_status code) {
+  Failure* other = nullptr;
+  for (Failure& failure : without_memory) {
+    if (failure.code == code) return &failure;
+    if (failure.code == GQSGD_NO_MEMORY) other = &failure;
+  }
+  return other;
+}
 
-HandlerFailure& handler_failure_of(pid_t thread_id) {
-  return handler_failures[static_cast<size_t>(thread_id) % kHandlerFailures];
+Failure* make_failure(gqsgd_status code, const char* format, va_list arguments) {
+  char text[kSentenceBytes];
+  const int needed = vsnprintf(text, sizeof text, format, arguments);
+  if (needed < 0) text[0] = '\0';
+  const size_t size_bytes = strlen(text) + 1;
+  // OK is no failure: it would be taken for a success further on.
+  if (code == GQSGD_OK) code = GQSGD_INTERNAL;
+  void* const memory = malloc(sizeof(Failure) + size_bytes);
+  if (memory == nullptr) return failure_without_memory(code);
+  char* const sentence = static_cast<char*>(memory) + sizeof(Failure);
+  memcpy(sentence, text, size_bytes);
+  return new (memory) Failure{1, code, sentence};
 }
 
 }  // namespace
@@ -47,32 +57,29 @@ bool is_status(int64_t number) {
 }
 
 Status fail(gqsgd_status code, const char* format, ...) {
-  // Formatted aside first: an argument may be the last error itself.
-  char text[kSentenceBytes];
   va_list arguments;
   va_start(arguments, format);
-  vsnprintf(text, sizeof text, format, arguments);
+  Failure* const made = make_failure(code, format, arguments);
   va_end(arguments);
-  memcpy(sentence, text, sizeof text);
-  pid_t thread_id = own_thread_id();
-  handler_failure_of(thread_id).thread_id.compare_exchange_strong(thread_id, 0);
-  return Status(code);
+  return Status(made);
 }
 
-void fail_in_signal_handler(const char* literal) {
-  const pid_t thread_id = own_thread_id();
-  HandlerFailure& failure = handler_failure_of(thread_id);
-  failure.sentence.store(literal, std::memory_order_relaxed);
-  failure.thread_id.store(thread_id, std::memory_order_release);
+Failure* Status::failure_of(const StageError& error) {
+  Status failed = error.name == nullptr
+                      ? fail(GQSGD_INTERNAL, "%s: %s", error.call, error.text)
+                      : fail(GQSGD_BACKEND, "%s: CUDA error %d (%s): %s", error.call,
+                             static_cast<int>(error.number), error.name, error.text);
+  return std::exchange(failed.failure_, nullptr);
 }
 
-const char* last_error() {
-  const pid_t thread_id = own_thread_id();
-  const HandlerFailure& failure = handler_failure_of(thread_id);
-  if (failure.thread_id.load(std::memory_order_acquire) != thread_id) return sentence;
-  return failure.sentence.load(std::memory_order_relaxed);
+void Status::share(Failure* failure) {
+  if (failure->references.load(std::memory_order_relaxed) == 0) return;
+  failure->references.fetch_add(1, std::memory_order_relaxed);
 }
 
-Status fail_with(gqsgd_status code, const char* text) { return fail(code, "%s", text); }
+void Status::release(Failure* failure) {
+  if (failure->references.load(std::memory_order_relaxed) == 0) return;
+  if (failure->references.fetch_sub(1, std::memory_order_acq_rel) == 1) free(failure);
+}
 
 }  // namespace gq

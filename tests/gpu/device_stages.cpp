@@ -11,10 +11,10 @@ namespace gq::test {
 namespace {
 
 template <typename Enqueue>
-gqsgd_status run(Image& image, Enqueue enqueue) {
-  gqsgd_status status = GQSGD_OK;
-  image.run([&](void* stream) { status = enqueue(stream); });
-  return status;
+StageError run(Image& image, Enqueue enqueue) {
+  StageError error;
+  image.run([&](void* stream) { error = enqueue(stream); });
+  return error;
 }
 
 size_t code_bytes(const Coding& coding, const Range& range, uint32_t bits) {
@@ -32,7 +32,7 @@ NormView norms_in(Image& image, const NormView& norms, const Coding& coding, con
   return view;
 }
 
-gqsgd_status norm(const NormArgs& args) {
+StageError norm(const NormArgs& args) {
   Image image;
   NormArgs there = args;
   const uint64_t codes = code_count(args.rotated, args.range.value_count);
@@ -47,7 +47,7 @@ gqsgd_status norm(const NormArgs& args) {
   });
 }
 
-gqsgd_status merge_norms(const MergeNormsArgs& args) {
+StageError merge_norms(const MergeNormsArgs& args) {
   Image image;
   MergeNormsArgs there = args;
   there.a = image.input(args.a, 2 * args.norm_count);
@@ -58,7 +58,7 @@ gqsgd_status merge_norms(const MergeNormsArgs& args) {
   });
 }
 
-gqsgd_status quantize(const QuantizeArgs& args) {
+StageError quantize(const QuantizeArgs& args) {
   Image image;
   QuantizeArgs there = args;
   there.values = image.input(args.values, args.range.value_count * dtype_size_bytes(args.dtype));
@@ -70,7 +70,7 @@ gqsgd_status quantize(const QuantizeArgs& args) {
   });
 }
 
-gqsgd_status reduce(const ReduceArgs& args) {
+StageError reduce(const ReduceArgs& args) {
   Image image;
   ReduceArgs there = args;
   const size_t size_bytes = code_bytes(args.coding, args.range, args.coding.bits);
@@ -82,7 +82,7 @@ gqsgd_status reduce(const ReduceArgs& args) {
   });
 }
 
-gqsgd_status reduce_many(const ReduceManyArgs& args) {
+StageError reduce_many(const ReduceManyArgs& args) {
   Image image;
   ReduceManyArgs there = args;
   const Coding& coding = args.coding;
@@ -104,7 +104,7 @@ gqsgd_status reduce_many(const ReduceManyArgs& args) {
   });
 }
 
-gqsgd_status dequantize(const DequantizeArgs& args) {
+StageError dequantize(const DequantizeArgs& args) {
   Image image;
   DequantizeArgs there = args;
   there.words = image.input(args.words, code_bytes(args.coding, args.range, args.coding.bits_down));
@@ -116,7 +116,7 @@ gqsgd_status dequantize(const DequantizeArgs& args) {
   });
 }
 
-gqsgd_status count_entries(const CountEntriesArgs& args) {
+StageError count_entries(const CountEntriesArgs& args) {
   Image image;
   CountEntriesArgs there = args;
   there.words = image.input(args.words, code_bytes(args.coding, args.range, args.coding.bits));
@@ -132,11 +132,11 @@ gqsgd_status count_entries(const CountEntriesArgs& args) {
 }
 
 /** Counts first: as many entries come back. */
-gqsgd_status select(const SelectArgs& args) {
+StageError select(const SelectArgs& args) {
   uint64_t skipped = *args.skipped, entry_end = *args.entry_count;
-  const gqsgd_status counted =
+  const StageError counted =
       count_entries({args.coding, args.range, args.words, &skipped, &entry_end, nullptr});
-  if (counted != GQSGD_OK) return counted;
+  if (failed(counted)) return counted;
   Image image;
   SelectArgs there = args;
   there.words = image.input(args.words, code_bytes(args.coding, args.range, args.coding.bits));
@@ -152,7 +152,7 @@ gqsgd_status select(const SelectArgs& args) {
   });
 }
 
-gqsgd_status add_sparse(const AddSparseArgs& args) {
+StageError add_sparse(const AddSparseArgs& args) {
   Image image;
   AddSparseArgs there = args;
   std::vector<RankEntries> ranks(args.rank_entries, args.rank_entries + args.coding.ranks);
@@ -164,7 +164,7 @@ gqsgd_status add_sparse(const AddSparseArgs& args) {
   there.values = image.output(args.values, args.range.value_count * dtype_size_bytes(args.dtype));
   const AddSparseWorkspace workspace(args.coding.ranks, there.entries_max, args.range.value_count);
   there.workspace = image.scratch(workspace.size_bytes());
-  const gqsgd_status status = run(image, [&](void* stream) {
+  const StageError error = run(image, [&](void* stream) {
     there.stream = stream;
     return cuda_stages().add_sparse(there);
   });
@@ -172,7 +172,7 @@ gqsgd_status add_sparse(const AddSparseArgs& args) {
     args.rank_entries[rank].next_entry = ranks[rank].next_entry;
     args.rank_entries[rank].next_value = ranks[rank].next_value;
   }
-  return status;
+  return error;
 }
 
 }  // namespace

@@ -12,7 +12,7 @@ namespace gq::test {
 
 /** What fails ends the test. */
 inline void done(const Status& status) {
-  if (!status.ok()) throw std::runtime_error(last_error());
+  if (!status.ok()) throw std::runtime_error(status.sentence());
 }
 
 inline const Device& device_of_tests() {

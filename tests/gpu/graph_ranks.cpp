@@ -80,7 +80,7 @@ class Captured {
     given_.put(input_, queue);
     std::string failure = make(comm);
     if (failure.empty() && !queue.wait(kStreamTimeoutMs)) failure = "the first call does not end";
-    done(gqsgd_comm_set_timeout(comm, timeout_ms) == GQSGD_OK ? Status() : Status(GQSGD_INTERNAL));
+    if (gqsgd_comm_set_timeout(comm, timeout_ms) != GQSGD_OK) return gqsgd_last_error();
     graph->begin_capture(queue.get());
     if (failure.empty()) failure = make(comm);
     const std::string captured = graph->end_capture(queue.get());

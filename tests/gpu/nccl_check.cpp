@@ -36,8 +36,8 @@ int run(int ranks_max, int limit_s) {
     return 77;
   }
   const NcclLibrary* library = nullptr;
-  if (!open_nccl("", NcclSearch::any, &library).ok()) {
-    printf("skipped: %s\n", last_error());
+  if (const Status opened = open_nccl("", NcclSearch::any, &library); !opened.ok()) {
+    printf("skipped: %s\n", opened.sentence());
     return 77;
   }
   NcclRanks setting;

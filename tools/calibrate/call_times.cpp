@@ -28,7 +28,8 @@ constexpr int32_t kSchedules[] = {GQSGD_SCHEDULE_DIRECT, GQSGD_SCHEDULE_BUTTERFL
 TimedCall call_of(const char* spec, int32_t schedule_id, int rank_count, bool travels,
                   size_t bytes) {
   TimedCall call{};
-  if (!parse_quantizer(spec, &call.question.format).ok()) throw bench::Failure(last_error());
+  const Status parsed = parse_quantizer(spec, &call.question.format);
+  if (!parsed.ok()) throw bench::Failure(parsed.sentence());
   call.format = spec;
   call.question.schedule_id = schedule_id;
   call.question.ranks = static_cast<uint32_t>(rank_count);

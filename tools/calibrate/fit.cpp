@@ -92,9 +92,8 @@ double mean_of(const std::vector<TimedCall>& calls, const CostConstants& constan
   double sum = 0;
   for (const TimedCall& call : calls) {
     double predicted_ns = 0;
-    if (!predict_time(call.question, constants, &predicted_ns).ok()) {
-      throw bench::Failure(last_error());
-    }
+    const Status predicted = predict_time(call.question, constants, &predicted_ns);
+    if (!predicted.ok()) throw bench::Failure(predicted.sentence());
     sum += of(std::log(predicted_ns / call.time_ns));
   }
   return sum / static_cast<double>(calls.size());

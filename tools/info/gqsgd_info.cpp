@@ -78,10 +78,11 @@ void print_costs(const CommOptions& options) {
 
 void print_nccl() {
   const NcclLibrary* library = nullptr;
-  if (open_nccl("", NcclSearch::any, &library).ok()) {
+  const Status opened = open_nccl("", NcclSearch::any, &library);
+  if (opened.ok()) {
     std::printf("nccl             %s, version number %d\n", library->path, library->version);
   } else {
-    std::printf("nccl             none: %s\n", last_error());
+    std::printf("nccl             none: %s\n", opened.sentence());
   }
 }
 
@@ -95,7 +96,8 @@ int run() {
   print_environment();
   gqsgd_set_log(GQSGD_LOG_WARN, print_log, nullptr);
   CommOptions options;
-  if (!parse_options("", &options).ok()) return std::fprintf(stderr, "%s\n", last_error()), 1;
+  const Status parsed = parse_options("", &options);
+  if (!parsed.ok()) return std::fprintf(stderr, "%s\n", parsed.sentence()), 1;
   print_costs(options);
   return 0;
 }

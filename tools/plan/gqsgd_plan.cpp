@@ -123,12 +123,14 @@ void print_error(const CostQuestion& question, const Plan& plan) {
   const uint32_t encodes = plan.shape.nodes != nullptr ? 2 : 1;
   if (question.format.levels == Levels::none) {
     std::printf("\n  error: float32 sums, nothing is quantized\n");
-  } else if (variance_bound(question.format, question.ranks, question.value_count, reduction_depth,
-                            &theta, encodes)
-                 .ok()) {
+    return;
+  }
+  const Status bounded = variance_bound(question.format, question.ranks, question.value_count,
+                                        reduction_depth, &theta, encodes);
+  if (bounded.ok()) {
     std::printf("\n  error: E ||G - mean||^2 <= %.4g / n * sum of ||x_i||^2\n", theta);
   } else {
-    std::printf("\n  error: %s\n", last_error());
+    std::printf("\n  error: %s\n", bounded.sentence());
   }
 }
 
@@ -195,7 +197,8 @@ int main(int argc, char** argv) {
   const gq::tools::Parsed parsed = gq::tools::parse_options(argc, argv, &options);
   if (parsed == gq::tools::Parsed::stop) return 0;
   if (parsed == gq::tools::Parsed::refused) return 2;
-  if (gq::tools::run(options).ok()) return 0;
-  std::fprintf(stderr, "gqsgd-plan: %s\n", gq::last_error());
+  const gq::Status status = gq::tools::run(options);
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "gqsgd-plan: %s\n", status.sentence());
   return 1;
 }

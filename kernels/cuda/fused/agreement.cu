@@ -5,23 +5,23 @@
 namespace gq {
 namespace {
 
-gqsgd_status take_step(const TakeStepArgs& args) {
+StageError take_step(const TakeStepArgs& args) {
   return cuda::DeviceLauncher(args.stream).run(cuda::TakeStep(args));
 }
 
-gqsgd_status write_header(const WriteHeaderArgs& args) {
+StageError write_header(const WriteHeaderArgs& args) {
   return cuda::DeviceLauncher(args.stream).run(cuda::WriteHeader(args));
 }
 
-gqsgd_status agree(const AgreeArgs& args) {
+StageError agree(const AgreeArgs& args) {
   return cuda::DeviceLauncher(args.stream).run(cuda::Agree(args));
 }
 
-gqsgd_status merge_rank_norms(const MergeRankNormsArgs& args) {
+StageError merge_rank_norms(const MergeRankNormsArgs& args) {
   return cuda::DeviceLauncher(args.stream).run(cuda::MergeRankNorms(args));
 }
 
-gqsgd_status close_gate(const CloseGateArgs& args) {
+StageError close_gate(const CloseGateArgs& args) {
   return cuda::DeviceLauncher(args.stream).run(cuda::CloseGate(args));
 }
 

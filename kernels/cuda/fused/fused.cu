@@ -60,7 +60,7 @@ struct FusedLauncher {
   cudaStream_t stream;
 
   template <typename Body>
-  gqsgd_status run(const Body& body) const {
+  StageError run(const Body& body) const {
     void* arguments[] = {const_cast<Body*>(&body)};
     return cuda::enqueue(fused_kernel<Body>, block_count, Body::kThreads, arguments, stream);
   }
@@ -72,17 +72,17 @@ struct FewestBlocks {
   int* fewest;
 
   template <typename Body>
-  gqsgd_status run(const Body&) const {
+  StageError run(const Body&) const {
     cudaFuncAttributes attributes;
-    const gqsgd_status loaded = cuda::checked(
-        cudaFuncGetAttributes(&attributes, fused_kernel<Body>), "cudaFuncGetAttributes");
-    if (loaded != GQSGD_OK) return loaded;
+    const StageError loaded = cuda::checked(cudaFuncGetAttributes(&attributes, fused_kernel<Body>),
+                                            "cudaFuncGetAttributes");
+    if (failed(loaded)) return loaded;
     int count = 0;
-    const gqsgd_status status = cuda::checked(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
-                                                  &count, fused_kernel<Body>, Body::kThreads, 0),
-                                              "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
-    if (status == GQSGD_OK && count < *fewest) *fewest = count;
-    return status;
+    const StageError error = cuda::checked(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+                                               &count, fused_kernel<Body>, Body::kThreads, 0),
+                                           "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
+    if (!failed(error) && count < *fewest) *fewest = count;
+    return error;
   }
 };
 
@@ -92,18 +92,18 @@ bool launches_block() {
   return value != nullptr && strcmp(value, "0") != 0;
 }
 
-gqsgd_status allreduce(const FusedArgs& args) {
+StageError allreduce(const FusedArgs& args) {
   return cuda::fused_on(FusedLauncher{args.block_count, static_cast<cudaStream_t>(args.stream)},
                         args);
 }
 
-gqsgd_status blocks_at_once(uint32_t* count) {
+StageError blocks_at_once(uint32_t* count) {
   int device = 0, processors = 0, fewest = INT32_MAX;
   const char* const what = "what the device can run at once";
-  gqsgd_status status = cuda::checked(cudaGetDevice(&device), what);
-  if (status != GQSGD_OK) return status;
-  status = cuda::checked(
-      cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device), what);
+  StageError error = cuda::checked(cudaGetDevice(&device), what);
+  if (failed(error)) return error;
+  error = cuda::checked(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device),
+                        what);
   FusedArgs args{};
   args.buffers[0] = reinterpret_cast<FusedBuffers*>(alignof(FusedBuffers));  // where no block reads
   args.ranks = args.coding.ranks = 1;
@@ -115,14 +115,14 @@ gqsgd_status blocks_at_once(uint32_t* count) {
         args.coding.levels = levels;
         for (const uint32_t block : {0, 128}) {
           args.coding.block = block;
-          if (status == GQSGD_OK) status = cuda::fused_on(FewestBlocks{&fewest}, args);
+          if (!failed(error)) error = cuda::fused_on(FewestBlocks{&fewest}, args);
         }
       }
     }
   }
   if (launches_block()) fewest = 0;
-  if (status == GQSGD_OK) *count = static_cast<uint32_t>(fewest * processors);
-  return status;
+  if (!failed(error)) *count = static_cast<uint32_t>(fewest * processors);
+  return error;
 }
 
 /** As the driver reads it when a device is first used; the value taken cannot be queried. */

@@ -320,7 +320,7 @@ struct FusedBlocks : FusedStageBodies<Levels, Sum, Decoder> {
 };
 
 template <uint32_t kBits, typename Launcher>
-gqsgd_status fused_linear_on(Launcher& launch, const FusedArgs& args) {
+StageError fused_linear_on(Launcher& launch, const FusedArgs& args) {
   using Levels = LinearLevels<kBits>;
   using Add = AddLinear<kBits>;
   const ReduceManyArgs sums = reduce_many_args(args);
@@ -339,7 +339,7 @@ gqsgd_status fused_linear_on(Launcher& launch, const FusedArgs& args) {
 }
 
 template <uint32_t kBits, uint32_t kMantissaBits, typename Launcher>
-gqsgd_status fused_exponential_on(Launcher& launch, const FusedArgs& args) {
+StageError fused_exponential_on(Launcher& launch, const FusedArgs& args) {
   using Levels = ExponentialLevels<kBits, kMantissaBits>;
   using Add = AddExponential<kBits, kMantissaBits, false>;
   using Sum = ReduceMany<Add, Levels>;
@@ -351,7 +351,7 @@ gqsgd_status fused_exponential_on(Launcher& launch, const FusedArgs& args) {
 }
 
 template <typename Launcher>
-gqsgd_status fused_on(Launcher launch, const FusedArgs& args) {
+StageError fused_on(Launcher launch, const FusedArgs& args) {
   const Coding& coding = args.coding;
   if (coding.levels == Levels::linear) {
     return coding.bits == 8 ? fused_linear_on<8>(launch, args) : fused_linear_on<4>(launch, args);

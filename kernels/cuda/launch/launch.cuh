@@ -5,7 +5,7 @@
 #include <cuda_runtime_api.h>
 
 #include "kernels/cuda/launch/body.cuh"
-#include "src/support/status.h"
+#include "kernels/stage_error.h"
 
 namespace gq::cuda {
 
@@ -44,19 +44,17 @@ uint32_t block_count(uint32_t iteration_count) {
 }
 
 /** The thread's last error of CUDA stays as a caller left it: one of ours is taken back. */
-inline gqsgd_status checked(cudaError_t error, const char* what) {
-  if (error == cudaSuccess) return GQSGD_OK;
+inline StageError checked(cudaError_t error, const char* what) {
+  if (error == cudaSuccess) return {};
   (void)cudaGetLastError();
-  return fail(GQSGD_BACKEND, "%s: CUDA error %d (%s): %s", what, static_cast<int>(error),
-              cudaGetErrorName(error), cudaGetErrorString(error))
-      .code();
+  return {what, static_cast<int32_t>(error), cudaGetErrorName(error), cudaGetErrorString(error)};
 }
 
-/** Enqueues a kernel. The launch itself returns its status: the thread's last error may be one that
+/** Enqueues a kernel. The launch itself returns its error: the thread's last error may be one that
  *  a caller has left there. */
 template <typename Kernel>
-gqsgd_status enqueue(Kernel* kernel, uint32_t blocks, uint32_t threads, void** arguments,
-                     cudaStream_t stream) {
+StageError enqueue(Kernel* kernel, uint32_t blocks, uint32_t threads, void** arguments,
+                   cudaStream_t stream) {
   const void* const entry = reinterpret_cast<const void*>(kernel);
   return checked(cudaLaunchKernel(entry, dim3(blocks), dim3(threads), arguments, 0, stream),
                  "a kernel's launch");
@@ -70,15 +68,15 @@ class DeviceLauncher {
       : stream_(static_cast<cudaStream_t>(stream)), gate_(gate) {}
 
   template <typename Body>
-  gqsgd_status run(const Body& body) const {
-    if (body.iteration_count == 0) return GQSGD_OK;  // An empty grid is a launch error.
+  StageError run(const Body& body) const {
+    if (body.iteration_count == 0) return {};  // An empty grid is a launch error.
     const uint32_t* gate = gate_;
     void* arguments[] = {const_cast<Body*>(&body), &gate};
     return enqueue(run_kernel<Body>, block_count<Body>(body.iteration_count), Body::kThreads,
                    arguments, stream_);
   }
 
-  gqsgd_status clear(void* memory, size_t size_bytes) const {
+  StageError clear(void* memory, size_t size_bytes) const {
     return checked(cudaMemsetAsync(memory, 0, size_bytes, stream_), "cudaMemsetAsync");
   }
 

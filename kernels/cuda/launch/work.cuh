@@ -296,7 +296,7 @@ inline KeyedStream shared_stream(const RandomSite& site, Draw draw) {
 
 /** Starts work, rotated if the format has rotations; the device code has both. */
 template <bool kBack, typename Launcher, typename Work>
-gqsgd_status start(Launcher& launch, const Work& work, bool rotated, const RandomSite& site) {
+StageError start(Launcher& launch, const Work& work, bool rotated, const RandomSite& site) {
   if (!rotated) return launch.run(Plain<Work>(work));
   return launch.run(Rotated<Work, kBack>(work, shared_stream(site, Draw::signs)));
 }

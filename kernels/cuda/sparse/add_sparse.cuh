@@ -302,26 +302,26 @@ struct PassRange : BodyDefaults {
 };
 
 template <typename Launcher>
-gqsgd_status place_entries(Launcher& launch, const GroupedEntries& all) {
-  gqsgd_status status = launch.run(SpanOfBlocks(all));
+StageError place_entries(Launcher& launch, const GroupedEntries& all) {
+  StageError error = launch.run(SpanOfBlocks(all));
   const uint32_t ranks = static_cast<uint32_t>(all.buffers.ranks);
-  if (status == GQSGD_OK) status = launch.run(ScanRows<BlocksInOrder>({all}, ranks));
-  if (status == GQSGD_OK) status = launch.run(PlaceGroups(all));
-  return status == GQSGD_OK ? launch.run(FindStarts(all)) : status;
+  if (!failed(error)) error = launch.run(ScanRows<BlocksInOrder>({all}, ranks));
+  if (!failed(error)) error = launch.run(PlaceGroups(all));
+  return failed(error) ? error : launch.run(FindStarts(all));
 }
 
 template <typename Sums, typename Launcher>
-gqsgd_status add_sparse_with(Launcher& launch, const AddSparseArgs& args) {
+StageError add_sparse_with(Launcher& launch, const AddSparseArgs& args) {
   const GroupedEntries all(args);
   const AddTile<Sums> tiles(all, args);
-  gqsgd_status status = tiles.constant ? GQSGD_OK : place_entries(launch, all);
-  if (status == GQSGD_OK) status = launch.run(tiles);
-  return status == GQSGD_OK && !tiles.constant ? launch.run(PassRange(all)) : status;
+  StageError error = tiles.constant ? StageError() : place_entries(launch, all);
+  if (!failed(error)) error = launch.run(tiles);
+  return failed(error) || tiles.constant ? error : launch.run(PassRange(all));
 }
 
 template <typename Launcher>
-gqsgd_status add_sparse_on(Launcher launch, const AddSparseArgs& args) {
-  if (args.range.value_count == 0) return GQSGD_OK;  // Then pointers may be null.
+StageError add_sparse_on(Launcher launch, const AddSparseArgs& args) {
+  if (args.range.value_count == 0) return {};  // Then pointers may be null.
   const bool byte_codes = args.coding.bits == 8;
   if (args.coding.levels == Levels::linear) {
     return byte_codes ? add_sparse_with<LinearSums<8>>(launch, args)

@@ -251,32 +251,32 @@ struct SelectTile : CodeTiles<kBits> {
 };
 
 template <uint32_t kBits, typename Launcher, typename Args>
-gqsgd_status count_tiles(Launcher& launch, const Args& args) {
+StageError count_tiles(Launcher& launch, const Args& args) {
   const CountTile<kBits> tiles(args.words, args.range, args.coding, args.workspace);
-  const gqsgd_status status = launch.run(tiles);
-  if (status != GQSGD_OK) return status;
+  const StageError error = launch.run(tiles);
+  if (failed(error)) return error;
   const TilesInOrder rows{tiles.tiles, tiles.iteration_count, args.skipped, args.entry_count};
   return launch.run(ScanRows<TilesInOrder>(rows, 1));
 }
 
 template <typename Launcher>
-gqsgd_status count_entries_on(Launcher launch, const CountEntriesArgs& args) {
-  if (args.range.value_count == 0) return GQSGD_OK;  // Then pointers may be null.
+StageError count_entries_on(Launcher launch, const CountEntriesArgs& args) {
+  if (args.range.value_count == 0) return {};  // Then pointers may be null.
   return args.coding.bits == 8 ? count_tiles<8>(launch, args) : count_tiles<4>(launch, args);
 }
 
 template <uint32_t kBits, typename Launcher>
-gqsgd_status select_with(Launcher& launch, const SelectArgs& args) {
+StageError select_with(Launcher& launch, const SelectArgs& args) {
   if (!args.counted) {
-    const gqsgd_status status = count_tiles<kBits>(launch, args);
-    if (status != GQSGD_OK) return status;
+    const StageError error = count_tiles<kBits>(launch, args);
+    if (failed(error)) return error;
   }
   return launch.run(SelectTile<kBits>(args));
 }
 
 template <typename Launcher>
-gqsgd_status select_on(Launcher launch, const SelectArgs& args) {
-  if (args.range.value_count == 0) return GQSGD_OK;
+StageError select_on(Launcher launch, const SelectArgs& args) {
+  if (args.range.value_count == 0) return {};
   return args.coding.bits == 8 ? select_with<8>(launch, args) : select_with<4>(launch, args);
 }
 

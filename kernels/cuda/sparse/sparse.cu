@@ -7,13 +7,13 @@
 
 namespace gq::cuda {
 
-gqsgd_status count_entries(const CountEntriesArgs& args) {
+StageError count_entries(const CountEntriesArgs& args) {
   return count_entries_on(DeviceLauncher(args.stream), args);
 }
 
-gqsgd_status select(const SelectArgs& args) { return select_on(DeviceLauncher(args.stream), args); }
+StageError select(const SelectArgs& args) { return select_on(DeviceLauncher(args.stream), args); }
 
-gqsgd_status add_sparse(const AddSparseArgs& args) {
+StageError add_sparse(const AddSparseArgs& args) {
   return add_sparse_on(DeviceLauncher(args.stream, args.gate), args);
 }
 

@@ -155,7 +155,7 @@ Status status_of(Communicator& communicator) {
   const Status found = communicator.has_streams_only() ? communicator.endpoint.transport->check()
                                                        : calls->broken_on_device();
   if (found.ok()) return calls->late_failure();
-  communicator.endpoint.failure.keep(found, last_error());
+  communicator.endpoint.failure.keep(found);
   communicator.endpoint.transport->abort_group(found.code(), communicator.endpoint.rank());
   return communicator.endpoint.failure.get();
 }
@@ -165,12 +165,12 @@ template <typename Value, typename Read>
 gqsgd_status read_value(gqsgd_comm comm, const char* function, const char* name, Value* value,
                         Read read) {
   if (value == nullptr) {
-    return fail(GQSGD_INVALID_ARGUMENT, "%s: %s is NULL", function, name).code();
+    return to_caller(fail(GQSGD_INVALID_ARGUMENT, "%s: %s is NULL", function, name));
   }
   SharedAccess access;
   const Status status = access.begin(comm);
   if (status.ok()) *value = read(*access);
-  return status.code();
+  return to_caller(status);
 }
 
 }  // namespace
@@ -208,21 +208,20 @@ gqsgd_status gqsgd_comm_counter(gqsgd_comm comm, uint64_t* step) {
 gqsgd_status gqsgd_comm_set_timeout(gqsgd_comm comm, int64_t timeout_ms) {
   gq::SharedAccess access;
   gq::Status status = access.begin(comm);
-  if (!status.ok()) return status.code();
+  if (!status.ok()) return gq::to_caller(status);
   int64_t checked_ms = 0;
   status = gq::check_timeout(timeout_ms, &checked_ms);
   if (status.ok()) access->endpoint.timeout_ms.store(checked_ms);
-  return status.code();
+  return gq::to_caller(status);
 }
 
 gqsgd_status gqsgd_comm_set_counter(gqsgd_comm comm, uint64_t step) {
   gq::SharedAccess access;
   const gq::Status status = access.begin(comm);
-  if (!status.ok()) return status.code();
+  if (!status.ok()) return gq::to_caller(status);
   if (step > UINT32_MAX) {
-    return gq::fail(GQSGD_INVALID_ARGUMENT, "step is %" PRIu64 "; the largest is %u", step,
-                    UINT32_MAX)
-        .code();
+    return gq::to_caller(gq::fail(GQSGD_INVALID_ARGUMENT, "step is %" PRIu64 "; the largest is %u",
+                                  step, UINT32_MAX));
   }
   access->next_step.store(step);
   gq::StreamCalls* const calls = access->seen_on_streams.load(std::memory_order_acquire);
@@ -237,13 +236,13 @@ gqsgd_status gqsgd_comm_reserve(gqsgd_comm comm, gqsgd_quantizer quantizer, size
 }
 
 gqsgd_status gqsgd_comm_stat(gqsgd_comm comm, const char* name, uint64_t* value) {
-  return gq::read_stat(comm, name, value).code();
+  return gq::to_caller(gq::read_stat(comm, name, value));
 }
 
 gqsgd_status gqsgd_comm_status(gqsgd_comm comm) {
   gq::SharedAccess access;
   const gq::Status status = access.begin(comm);
-  if (!status.ok()) return status.code();
+  if (!status.ok()) return gq::to_caller(status);
   return gq::in_call_scope([&] { return gq::status_of(*access); });
 }
 

@@ -65,7 +65,8 @@ gqsgd_status gqsgd_comm_create_local(int32_t rank_count, const char* options, gq
 
 gqsgd_status gqsgd_unique_id_create(gqsgd_unique_id* unique_id) {
   if (unique_id == nullptr) {
-    return gq::fail(GQSGD_INVALID_ARGUMENT, "gqsgd_unique_id_create: unique_id is NULL").code();
+    return gq::to_caller(
+        gq::fail(GQSGD_INVALID_ARGUMENT, "gqsgd_unique_id_create: unique_id is NULL"));
   }
   return gq::in_call_scope([&] { return gq::make_unique_id(unique_id); });
 }

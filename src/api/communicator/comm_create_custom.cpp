@@ -95,6 +95,5 @@ gqsgd_status gqsgd_comm_create_custom(const gqsgd_transport* transport, const ch
 }
 
 gqsgd_status gqsgd_fail(gqsgd_status status, const char* sentence) {
-  if (status == GQSGD_OK) return GQSGD_OK;
-  return gq::fail_with(status, sentence == nullptr ? "" : sentence).code();
+  return gq::to_caller(status, sentence == nullptr ? "" : sentence);
 }

@@ -33,7 +33,8 @@ Status read_file(std::string_view path, CostConstants* constants) {
   }
   const Status status = parse_costs({text, size_bytes}, constants);
   if (status.ok()) return status;
-  return fail(status.code(), "costs=%s: %s", Shown(path, Shown::kPathBytes).text(), last_error());
+  return fail(status.code(), "costs=%s: %s", Shown(path, Shown::kPathBytes).text(),
+              status.sentence());
 }
 
 }  // namespace
@@ -53,9 +54,10 @@ std::shared_ptr<const CostConstants> costs_of_environment() {
   const char* path = secure_getenv("GQSGD_COSTS");
   std::shared_ptr<const CostConstants> costs;
   if (path == nullptr || path[0] == '\0') return costs;
-  if (read_costs(path, &costs).ok()) return costs;
+  const Status read = read_costs(path, &costs);
+  if (read.ok()) return costs;
   log_line(GQSGD_LOG_WARN, "GQSGD_COSTS: %s; schedule auto goes on without constants, as direct",
-           last_error());
+           read.sentence());
   return nullptr;
 }
 

@@ -12,10 +12,14 @@
 #include "src/api/check.h"
 #include "src/api/config.h"
 #include "src/api/quantizer/quantizer.h"
-#include "src/support/kept_failure.h"
 
 namespace gq {
 namespace {
+
+/** The status of a function of the C ABI, with its sentence as a caller reads it. */
+Status status_of_call(gqsgd_status code) {
+  return code == GQSGD_OK ? Status() : fail(code, "%s", gqsgd_last_error());
+}
 
 /** Frees what create gave. */
 class OwnQuantizer {
@@ -24,7 +28,7 @@ class OwnQuantizer {
   OwnQuantizer() = default;
   OwnQuantizer(const OwnQuantizer&) = delete;
   OwnQuantizer& operator=(const OwnQuantizer&) = delete;
-  Status create(const char* spec) { return Status(gqsgd_quantizer_create(spec, &handle_)); }
+  Status create(const char* spec) { return status_of_call(gqsgd_quantizer_create(spec, &handle_)); }
   gqsgd_quantizer get() const { return handle_; }
 
  private:
@@ -125,7 +129,7 @@ Status expected_error(const Question& question, int32_t rank_count, const void* 
   const double* mean = static_cast<const double*>(exact.get());
   ErrorSum sum;
   for (int32_t draw = 0; draw < draw_count; ++draw, ++config.step) {
-    GQ_TRY(Status(gqsgd_simulate(question.quantizer, rank_count, send, recv, question.value_count,
+    GQ_TRY(status_of_call(gqsgd_simulate(question.quantizer, rank_count, send, recv, question.value_count,
                                  static_cast<gqsgd_dtype>(question.dtype), GQSGD_MEAN, &config,
                                  options)));
     // The first simulation has checked the buffers.
@@ -141,7 +145,7 @@ Status expected_error(const Question& question, int32_t rank_count, const void* 
 /** The mean of all ranks as float32. */
 Status mean_of(gqsgd_comm comm, gqsgd_quantizer quantizer, const gqsgd_config& config,
                const Question& question, const Memory& send, const Memory& recv) {
-  return Status(gqsgd_allreduce(comm, quantizer, send.get(), recv.get(), question.value_count,
+  return status_of_call(gqsgd_allreduce(comm, quantizer, send.get(), recv.get(), question.value_count,
                                 GQSGD_FLOAT32, GQSGD_MEAN, &config, nullptr));
 }
 
@@ -178,20 +182,20 @@ Status prepare(gqsgd_comm comm, const Question& question, const void* send,
   return Status();
 }
 
-/** Notifies the other ranks, which are in the first allreduce. This rank returns `own` with its
- *  sentence. */
-Status refuse(gqsgd_comm comm, Status own) {
-  const KeptFailure kept(own);
+/** Notifies the other ranks, which are in the first allreduce. */
+void refuse(gqsgd_comm comm, gqsgd_status reason) {
   gqsgd_config no_step_of_the_counter = GQSGD_CONFIG_INIT;
   no_step_of_the_counter.step_source = GQSGD_STEP_GIVEN;
-  static_cast<void>(gqsgd_comm_refuse(comm, own.code(), &no_step_of_the_counter, nullptr));
-  return kept.again();
+  static_cast<void>(gqsgd_comm_refuse(comm, reason, &no_step_of_the_counter, nullptr));
 }
 
 Status measured_error(gqsgd_comm comm, const Question& question, const void* send) {
   Measurement own;
   const Status prepared = prepare(comm, question, send, &own);
-  if (!prepared.ok()) return refuse(comm, prepared);
+  if (!prepared.ok()) {
+    refuse(comm, prepared.code());
+    return prepared;
+  }
   GQ_TRY(mean_of(comm, own.none.get(), exact_config(own.config), question, own.values, own.exact));
   GQ_TRY(mean_of(comm, question.quantizer, own.config, question, own.values, own.result));
   ErrorSum sum;

@@ -4,6 +4,7 @@
 #include "include/gqsgd_stages.h"
 #include "src/api/check.h"
 #include "src/api/handles.h"
+#include "src/api/last_error.h"
 #include "src/api/quantizer/quantizer_spec.h"
 #include "src/api/stages/device_stages.h"
 #include "src/support/immortal.h"
@@ -78,16 +79,17 @@ Status find_format(gqsgd_quantizer quantizer, Format* format) {
 }  // namespace gq
 
 gqsgd_status gqsgd_quantizer_create(const char* spec, gqsgd_quantizer* out) {
-  return gq::create(spec, out).code();
+  return gq::to_caller(gq::create(spec, out));
 }
 
 gqsgd_status gqsgd_quantizer_describe(gqsgd_quantizer quantizer, char* spec, size_t capacity_bytes,
                                       size_t* size_bytes) {
   gq::Format format;
   const gq::Status status = gq::find_format(quantizer, &format);
-  if (!status.ok()) return status.code();
+  if (!status.ok()) return gq::to_caller(status);
   if (spec == nullptr && capacity_bytes > 0) {
-    return gq::fail(GQSGD_INVALID_ARGUMENT, "gqsgd_quantizer_describe: spec is NULL").code();
+    return gq::to_caller(
+        gq::fail(GQSGD_INVALID_ARGUMENT, "gqsgd_quantizer_describe: spec is NULL"));
   }
   const size_t length = gq::describe_quantizer(format, spec, capacity_bytes);
   if (size_bytes != nullptr) *size_bytes = length + 1;
@@ -98,33 +100,33 @@ gqsgd_status gqsgd_quantizer_destroy(gqsgd_quantizer quantizer) {
   if (quantizer == nullptr) return GQSGD_OK;
   if (gq::quantizers().remove(reinterpret_cast<uintptr_t>(quantizer))) return GQSGD_OK;
   gq::Format unused;
-  return gq::find_format(quantizer, &unused).code();  // writes the usual sentence
+  return gq::to_caller(gq::find_format(quantizer, &unused));  // the usual sentence
 }
 
 gqsgd_status gqsgd_packed_size(gqsgd_quantizer quantizer, size_t value_count, size_t* size_bytes) {
-  return gq::packed_size("gqsgd_packed_size", &gq::Format::bits, quantizer, value_count, size_bytes)
-      .code();
+  return gq::to_caller(
+      gq::packed_size("gqsgd_packed_size", &gq::Format::bits, quantizer, value_count, size_bytes));
 }
 
 gqsgd_status gqsgd_result_size(gqsgd_quantizer quantizer, size_t value_count, size_t* size_bytes) {
-  return gq::packed_size("gqsgd_result_size", &gq::Format::bits_down, quantizer, value_count,
-                         size_bytes)
-      .code();
+  return gq::to_caller(gq::packed_size("gqsgd_result_size", &gq::Format::bits_down, quantizer,
+                                       value_count, size_bytes));
 }
 
 gqsgd_status gqsgd_norm_count(gqsgd_quantizer quantizer, size_t value_count, size_t* norm_count) {
-  return gq::count_norms(quantizer, value_count, norm_count).code();
+  return gq::to_caller(gq::count_norms(quantizer, value_count, norm_count));
 }
 
 gqsgd_status gqsgd_workspace_size(gqsgd_quantizer quantizer, size_t value_count, gqsgd_dtype,
                                   size_t* size_bytes) {
   if (size_bytes == nullptr) {
-    return gq::fail(GQSGD_INVALID_ARGUMENT, "gqsgd_workspace_size: size_bytes is NULL").code();
+    return gq::to_caller(
+        gq::fail(GQSGD_INVALID_ARGUMENT, "gqsgd_workspace_size: size_bytes is NULL"));
   }
   gq::Format format;
   const gq::Status status = gq::find_format(quantizer, &format);
-  if (!status.ok()) return status.code();
+  if (!status.ok()) return gq::to_caller(status);
   const gq::Status counted = gq::check_count("value_count", value_count);
   if (counted.ok()) *size_bytes = gq::device_workspace_bytes(format, value_count);
-  return counted.code();
+  return gq::to_caller(counted);
 }

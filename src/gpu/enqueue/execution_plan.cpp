@@ -150,11 +150,8 @@ class ExecutionPlanMaker {
 
   template <typename Each>
   void for_pieces(const Move& move, Each each) const {
-    const auto always = [&](const Piece& piece) {
-      each(piece);
-      return Status();
-    };
-    (void)for_each_piece(move, program_.segments(), always).ok();
+    Pieces pieces(move, program_.segments());
+    for (Piece piece; pieces.next(&piece);) each(piece);
   }
 
   /** The operand is where its move's words begin. */

@@ -71,12 +71,12 @@ StreamCalls::~StreamCalls() {
   OnDevice here(device_);
   const Status entered = here.enter(transport_.ordinal());
   if (!entered.ok()) {
-    endpoint_.failure.keep(entered, last_error());
+    endpoint_.failure.keep(entered);
     abandon();
     return;
   }
   if (done_ != nullptr && !wait_on_host(done_, "earlier calls to end").ok()) {
-    endpoint_.failure.keep(Status(GQSGD_ABORTED), "the communicator was destroyed during a call");
+    endpoint_.failure.keep(fail(GQSGD_ABORTED, "the communicator was destroyed during a call"));
     transport_.abort_group(GQSGD_ABORTED, endpoint_.rank());
     bool ended = false;
     (void)wait_for(device_, done_, deadline_after_ms(kGraceMs), nullptr, nullptr, &ended).ok();
@@ -171,7 +171,7 @@ Status StreamCalls::end(Status status) {
   const bool broke = (code >= GQSGD_TIMEOUT && code < GQSGD_NONFINITE) || code == GQSGD_BACKEND ||
                      code == GQSGD_INTERNAL;
   if (!broke) return status;
-  endpoint_.failure.keep(status, last_error());
+  endpoint_.failure.keep(status);
   transport_.abort_group(code, endpoint_.rank());
   return endpoint_.failure.get();
 }

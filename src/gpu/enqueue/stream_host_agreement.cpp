@@ -18,7 +18,7 @@ Status StreamCalls::enqueue_after_host_agreement(Attempt* attempt, const KeptFai
   if (status.ok()) status = fill(attempt, takes_norm);
   if (status.ok()) return status;
   // The others continue, or have continued: a failure from here on is not shared.
-  endpoint_.failure.keep(status, last_error());
+  endpoint_.failure.keep(status);
   transport_.abort_group(status.code(), endpoint_.rank());
   (void)device_.record(done_, attempt->call.stream).ok();
   return endpoint_.failure.get();

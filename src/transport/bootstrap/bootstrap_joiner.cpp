@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -49,14 +48,12 @@ Status host_takes_no_connection(uint32_t rank) {
 
 Status Joiner::gather(Status own, Member bring, GroupMembers* group) {
   if (!own.ok()) {
-    char sentence[256];
-    snprintf(sentence, sizeof sentence, "%s", last_error());
     const uint64_t regret_us = deadline_after_ms(kRegretMs);
     const uint64_t deadline_us = join_token_.deadline_us;
     Status told = reach_host(regret_us < deadline_us ? regret_us : deadline_us, false);
     Delivery delivery;
     if (told.ok()) told = send_join_request(own.code(), bring, &delivery);
-    return fail_with(own.code(), sentence);  // whether they received it or not
+    return own;  // whether they received it or not
   }
   group->members.reset(new (std::nothrow) Member[join_token_.size]);
   if (!group->members) return fail(GQSGD_NO_MEMORY, "no memory for %u ranks", join_token_.size);
@@ -154,7 +151,7 @@ Status Joiner::await_outcome(Outcome* outcome, Packet* packet, Delivery* deliver
   if (*delivery == Delivery::not_yet) GQ_TRY(report_missing_ranks(outcome, packet, delivery));
   if (*delivery == Delivery::closed || outcome->status == GQSGD_OK) return Status();
   outcome->sentence[sizeof outcome->sentence - 1] = '\0';
-  return fail_with(outcome->status, outcome->sentence);
+  return fail(outcome->status, "%s", outcome->sentence);
 }
 
 /** *delivery is not_yet if the deadline has passed. */

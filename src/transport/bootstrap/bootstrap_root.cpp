@@ -204,10 +204,9 @@ void Root::fail_group(gqsgd_status status, const char* format, ...) {
 /** The other ranks receive it as the failure of any rank; this process keeps its own sentence. */
 void Root::fail_for_own_status(const Status& own) {
   if (outcome_.status != GQSGD_OK) return;
-  own_ = own.code();
-  snprintf(own_sentence_, sizeof own_sentence_, "%s", last_error());
+  own_ = own;
   fail_group(GQSGD_REMOTE_ERROR, "rank 0 could not join: %s (%s); see its own error",
-             gqsgd_status_name(own_), gqsgd_status_string(own_));
+             gqsgd_status_name(own.code()), gqsgd_status_string(own.code()));
 }
 
 /** `impatient` is the rank whose time is up. */

@@ -60,8 +60,8 @@ class Root final : public Bootstrap {
   static void send_outcome(int socket, const Outcome& outcome);
   void send_outcome_to(int socket) const { send_outcome(socket, outcome_); }
   Status group_failure() const {
-    if (own_ != GQSGD_OK) return fail_with(own_, own_sentence_);
-    return fail_with(outcome_.status, outcome_.sentence);
+    if (!own_.ok()) return own_;
+    return fail(outcome_.status, "%s", outcome_.sentence);
   }
 
   JoinToken join_token_;
@@ -71,9 +71,8 @@ class Root final : public Bootstrap {
   PendingClient pending_[kPendingClientsMax];  // oldest first
   uint32_t pending_count_ = 0;
   std::unique_ptr<pollfd[]> polls_;
-  Outcome outcome_;              // OK until the group is group_failure
-  gqsgd_status own_ = GQSGD_OK;  // what group_failure it, if that was a failure of this process
-  char own_sentence_[256] = {};
+  Outcome outcome_;  // OK until the group has failed
+  Status own_;       // what it failed with, if that was a failure of this process
   uint64_t linger_until_us_ = 0;
 };
 

@@ -72,9 +72,8 @@ Status IpcStreams::attach() {
   return Status();
 }
 
-/** `reason`: a failure, whose sentence is this thread's last error. */
-void IpcStreams::say_no(std::atomic<IpcAnswer>* answer, Status /*reason*/) {
-  snprintf(own_.why, sizeof own_.why, "%s", last_error());
+void IpcStreams::say_no(std::atomic<IpcAnswer>* answer, const Status& reason) {
+  snprintf(own_.why, sizeof own_.why, "%s", reason.sentence());
   answer->store(IpcAnswer::no, std::memory_order_release);
 }
 
@@ -138,7 +137,7 @@ Status IpcStreams::open(uint32_t peer) {
   const Status status = device().ipc->open_memory(theirs.handle, &memory);
   if (!status.ok()) {
     return fail(status.code(), "rank %u cannot open the memory of rank %u: %s", rank(), peer,
-                last_error());
+                status.sentence());
   }
   opened = {newest, memory, theirs.size_bytes.load(std::memory_order_relaxed)};
   return Status();
@@ -174,7 +173,7 @@ Status IpcStreams::export_memory(const DeviceBuffer& memory) {
   IpcHandle handle;
   const Status status = device().ipc->export_memory(memory.data(), &handle);
   if (!status.ok()) {
-    return fail(status.code(), "rank %u cannot export its memory: %s", rank(), last_error());
+    return fail(status.code(), "rank %u cannot export its memory: %s", rank(), status.sentence());
   }
   arena_ = memory.data();
   arena_bytes_ = memory.size_bytes();

@@ -61,7 +61,7 @@ class IpcStreams final : public StagedStreams {
   };
 
   Status choose_way();
-  void say_no(std::atomic<IpcAnswer>* answer, Status reason);
+  void say_no(std::atomic<IpcAnswer>* answer, const Status& reason);
   Status receive_answers();
   Status open_all();
   Status open(uint32_t peer);

@@ -8,6 +8,7 @@
 
 #include "src/api/quantizer/quantizer_spec.h"
 #include "tests/support/operation.h"
+#include "tests/support/succeeds.h"
 
 namespace gq::test {
 namespace {
@@ -31,14 +32,14 @@ std::string describe(const Case& test) {
 
 ExecutionPlan program_of(const Case& test, uint32_t rank, Pace pace) {
   Format format;
-  EXPECT_TRUE(parse_quantizer(test.quantizer.c_str(), &format).ok()) << last_error();
+  EXPECT_TRUE(test::succeeds(parse_quantizer(test.quantizer.c_str(), &format)));
   PlanRequest request{&format,          test.schedule,          test.ranks,
                       test.value_count, test.chunk_value_count, false};
   request.stages_are_launches = true;
   Plan plan;
-  EXPECT_TRUE(make_plan(request, &plan).ok()) << last_error();
+  EXPECT_TRUE(test::succeeds(make_plan(request, &plan)));
   ExecutionPlan execution_plan;
-  EXPECT_TRUE(execution_plan.make(plan, rank, nullptr, pace).ok()) << last_error();
+  EXPECT_TRUE(test::succeeds(execution_plan.make(plan, rank, nullptr, pace)));
   return execution_plan;
 }
 

@@ -1,13 +1,17 @@
-"""Sizes: lines of a file, columns of a line, lines of a function."""
+"""Sizes: lines of a file and of a function, methods of a class, files of a folder."""
 
 import ast
+import collections
 import re
 
 from source_tree import C_SUFFIXES, code_only
 
-FILE_LINES_MAX = 400
+FILE_LINES_MAX = 1000  # 400 are a hint to look for a file of its own (CONTRIBUTING.md)
 ABI_LINES_MAX = 300  # include/gqsgd.h: what most callers need, from top to bottom
 COLUMNS_MAX = 100
+PUBLIC_METHODS_MAX = 20
+METHODS_MAX = 40
+FOLDER_FILES_MAX = 25
 FUNCTION_LINES_MAX = 60
 LONG_FUNCTION_LINES_MAX = 80  # with a comment `// long: reason` inside
 
@@ -16,12 +20,32 @@ def file_violations(name, text):
     """Sentences on a file that is too long or too wide."""
     lines = text.splitlines()
     found = []
-    allowed = ABI_LINES_MAX if name == "include/gqsgd.h" else FILE_LINES_MAX
-    if len(lines) > allowed:
-        found.append(f"{name}: {len(lines)} lines, at most {allowed}")
+    if len(lines) > FILE_LINES_MAX:
+        found.append(f"{name}: {len(lines)} lines, at most {FILE_LINES_MAX}")
     for number, line in enumerate(lines, 1):
         if len(line) > COLUMNS_MAX:
             found.append(f"{name}:{number}: {len(line)} columns, at most {COLUMNS_MAX}")
+    return found
+
+
+def folder_violations(names):
+    """Sentences on folders with too many files, of the paths of all files."""
+    counts = collections.Counter(name.rpartition("/")[0] for name in names)
+    return [f"{folder}: {count} files, at most {FOLDER_FILES_MAX}"
+            for folder, count in counts.items() if count > FOLDER_FILES_MAX]
+
+
+def class_violations(name, text):
+    """Sentences on classes of a C++ or CUDA file with too many methods."""
+    found = []
+    for line, title, methods in c_classes(text):
+        public = sum(1 for access in methods if access == "public")
+        if public > PUBLIC_METHODS_MAX:
+            found.append(f"{name}:{line}: {title} has {public} public methods, "
+                         f"at most {PUBLIC_METHODS_MAX}")
+        if len(methods) > METHODS_MAX:
+            found.append(f"{name}:{line}: {title} has {len(methods)} methods, "
+                         f"at most {METHODS_MAX}")
     return found
 
 
@@ -84,6 +108,58 @@ def c_functions(text):
                 head_start = position + 1
     if stack:
         raise ValueError("braces do not balance")
+
+
+_CLASS = re.compile(r"(?<!enum )\b(class|struct)\s+(?:\[\[[^\]]*\]\]\s*|alignas\([^)]*\)\s*)*"
+                    r"(\w+)(?:\s+final)?\s*(?::[^;{}()]*)?\{")
+_LABEL = re.compile(r"\s*(public|private|protected)\s*")
+
+
+def c_classes(text):
+    """(line, name, access of each method) of every class.
+
+    Constructors, the destructor, and what is deleted or defaulted are none.
+    """
+    code = _first_branches(code_only(text))
+    for head in _CLASS.finditer(code):
+        access = "private" if head.group(1) == "class" else "public"
+        methods, depth, declaration = [], 0, ""
+        for position, letter in enumerate(code[head.end():], head.end()):
+            if letter == "{":
+                depth += 1
+            elif letter == "}":
+                if depth == 0:
+                    break
+                depth -= 1
+                initializes = code[position + 1:].lstrip()[:1] in (",", "{")  # a member
+                if depth == 0 and not initializes and _is_method(declaration, head.group(2)):
+                    methods.append(access)
+                    declaration = ""
+            elif depth == 0 and letter == ";":
+                if _is_method(declaration, head.group(2)):
+                    methods.append(access)
+                declaration = ""
+            elif depth == 0 and letter == ":" and (label := _LABEL.fullmatch(declaration)):
+                access, declaration = label.group(1), ""
+            elif depth == 0:
+                declaration += letter
+        yield _line(code, head.start()), head.group(2), methods
+
+
+def _is_method(declaration, class_name):
+    text = re.sub(r"\[\[.*?\]\]|\balignas\([^)]*\)", " ", declaration, flags=re.DOTALL)
+    while (shorter := re.sub(r"<[^<>()]*(?:\([^()]*\))?[^<>()]*>", " ", text)) != text:
+        text = shorter
+    if re.match(r"\s*(?:template\s*)?(?:friend|using|typedef|static_assert|enum|class|struct)\b",
+                text):
+        return False
+    if re.search(r"=\s*(?:delete|default)\s*$", text):
+        return False
+    before, opening, after = text.partition("(")
+    if re.search(rf"\b{class_name}\s*$", before):
+        return False
+    is_pointer = re.match(r"\s*(?:\w+::)?\*", after)
+    return bool(opening) and not is_pointer and ("=" not in before or "operator" in before)
 
 
 def _kind(head):

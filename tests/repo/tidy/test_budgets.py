@@ -1,7 +1,8 @@
 """Files, lines and functions keep their budgets, and the measures are right."""
 
-from budgets import c_functions, file_violations, function_violations
-from source_tree import CODE_SUFFIXES, source_files
+from budgets import (c_classes, c_functions, class_violations, file_violations, folder_violations,
+                     function_violations)
+from source_tree import C_SUFFIXES, CODE_SUFFIXES, source_files
 
 
 def test_files_and_lines_keep_their_budgets():
@@ -14,11 +15,65 @@ def test_functions_keep_their_budget():
             for v in function_violations(name, text)] == []
 
 
+def test_classes_keep_their_budget():
+    assert [v for name, text in source_files(C_SUFFIXES).items()
+            for v in class_violations(name, text)] == []
+
+
+def test_folders_keep_their_budget():
+    assert folder_violations(source_files(CODE_SUFFIXES)) == []
+
+
 def test_a_long_file_and_a_wide_line_are_seen():
-    assert file_violations("a.h", "int a;\n" * 400) == []
-    assert len(file_violations("a.h", "int a;\n" * 401)) == 1
+    assert file_violations("a.h", "int a;\n" * 1000) == []
+    assert len(file_violations("a.h", "int a;\n" * 1001)) == 1
     assert file_violations("a.h", "x" * 100 + "\n") == []
     assert len(file_violations("a.h", "x" * 101 + "\n")) == 1
+
+
+def c_class(public_count, private_count):
+    public = "".join(f"  void show{k}() const {{ step(); }}\n" for k in range(public_count))
+    private = "".join(f"  static int hide{k}(int a);\n" for k in range(private_count))
+    return f"class Walker {{\n public:\n{public} private:\n{private}  int a_ = f(1);\n}};\n"
+
+
+def test_a_class_with_many_methods_is_seen():
+    assert class_violations("a.h", c_class(20, 20)) == []
+    assert len(class_violations("a.h", c_class(21, 0))) == 1
+    assert len(class_violations("a.h", c_class(20, 21))) == 1
+
+
+def test_a_full_folder_is_seen():
+    assert folder_violations([f"src/a/{k}.cpp" for k in range(25)]) == []
+    assert len(folder_violations([f"src/a/{k}.cpp" for k in range(26)])) == 1
+
+
+def test_methods_are_told_from_members():
+    text = """\
+class [[nodiscard]] Walker final : public Base<int> {
+ public:
+  Walker() = default;
+  Walker(const Walker&) = delete;
+  explicit Walker(int a) : a_{a}, b_(a) {}
+  Walker& operator=(int a);
+  [[gnu::format(printf, 2, 3)]] void say(const char* format, ...);
+  template <typename Step> void all(Step step) { if (step()) { a_ = 1; } }
+  virtual bool ends() const = 0;
+ private:
+  friend void other(Walker* walker);
+  using Stage = int (Walker::*)(int);
+  enum class Way { left, right };
+  struct Place { int a = 0; int size() const { return a; } };
+  static_assert(sizeof(int) == 4);
+  int hidden();
+  int (*callback_)(void* user) = nullptr;
+  std::function<void(int)> function_;
+  alignas(64) std::atomic<int> count_{0};
+  int a_ = f(1);
+};
+"""
+    assert [(name, methods) for _, name, methods in c_classes(text)] == [
+        ("Walker", ["public"] * 4 + ["private"]), ("Place", ["public"])]
 
 
 def c_function(line_count, comment=""):

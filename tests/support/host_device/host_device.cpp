@@ -147,23 +147,28 @@ void take_time(int time_ms) {
   if (time_ms > 0) std::this_thread::sleep_for(std::chrono::milliseconds(time_ms));
 }
 
+StageError check_stage(StreamHandle stream) {
+  if (stream_of(stream).ordinal == ordinal_now) return {};
+  return {"a stage", 1, "hostErrorStream", "the stream is another device's"};
+}
+
 /** Makes a CPU stage when the stream comes to it. */
 template <auto kStage, typename Args>
-gqsgd_status enqueue(const Args& args) {
-  if (!check_device(ordinal_now, args.stream).ok()) return GQSGD_BACKEND;
+StageError enqueue(const Args& args) {
+  if (const StageError error = check_stage(args.stream); failed(error)) return error;
   stream_of(args.stream).run([args, time_ms = stage_time_ms] {
     take_time(time_ms);
     (void)(cpu().*kStage)(with_step(args));
   });
-  return GQSGD_OK;
+  return {};
 }
 
-gqsgd_status dequantize(const DequantizeArgs& args) {
-  if (!check_device(ordinal_now, args.stream).ok()) return GQSGD_BACKEND;
+StageError dequantize(const DequantizeArgs& args) {
+  if (const StageError error = check_stage(args.stream); failed(error)) return error;
   stream_of(args.stream).run([args] {
     if (args.gate == nullptr || *args.gate == 0) (void)cpu().dequantize(with_step(args));
   });
-  return GQSGD_OK;
+  return {};
 }
 
 /** The device's own code, by one block of threads, run one at a time. */
@@ -188,30 +193,30 @@ struct BodyLauncher {
   const uint32_t* gate = nullptr;
 
   template <typename Body>
-  gqsgd_status run(const Body& body) const {
-    if (!check_device(ordinal_now, stream).ok()) return GQSGD_BACKEND;
+  StageError run(const Body& body) const {
+    if (const StageError error = check_stage(stream); failed(error)) return error;
     stream_of(stream).run([body, closed = gate] {
       if (closed != nullptr && *closed != 0) return;
       const auto block = std::make_unique<OneBlock<Body>>();
       cuda::run_block(body, *block);
     });
-    return GQSGD_OK;
+    return {};
   }
 };
 
 template <typename Body, typename Args>
-gqsgd_status enqueue_body(const Args& args) {
+StageError enqueue_body(const Args& args) {
   return BodyLauncher{args.stream}.run(Body(args));
 }
 
 // As on a device, so that the memory given for pointer arrays is what they need.
-gqsgd_status count_entries(const CountEntriesArgs& args) {
+StageError count_entries(const CountEntriesArgs& args) {
   return cuda::count_entries_on(BodyLauncher{args.stream}, args);
 }
-gqsgd_status select(const SelectArgs& args) {
+StageError select(const SelectArgs& args) {
   return cuda::select_on(BodyLauncher{args.stream}, args);
 }
-gqsgd_status add_sparse(const AddSparseArgs& args) {
+StageError add_sparse(const AddSparseArgs& args) {
   return cuda::add_sparse_on(BodyLauncher{args.stream, args.gate}, args);
 }
 

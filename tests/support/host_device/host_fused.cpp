@@ -83,7 +83,7 @@ struct ThreadLauncher {
   uint64_t disorder;
 
   template <typename Body>
-  gqsgd_status run(const Body& body) const {
+  StageError run(const Body& body) const {
     std::vector<std::thread> blocks;
     for (uint32_t number = 0; number < block_count; ++number) {
       blocks.emplace_back([&, number] {
@@ -92,7 +92,7 @@ struct ThreadLauncher {
       });
     }
     for (std::thread& block : blocks) block.join();
-    return GQSGD_OK;
+    return {};
   }
 };
 
@@ -101,19 +101,19 @@ std::atomic<uint32_t> queues_there{kFusedQueues};
 std::atomic<uint32_t> kernels_enqueued{0};
 std::atomic<int> lost_rank{-1};
 
-gqsgd_status allreduce(const FusedArgs& args) {
-  if (lost_rank == static_cast<int>(args.random.rank)) return GQSGD_OK;
+StageError allreduce(const FusedArgs& args) {
+  if (lost_rank == static_cast<int>(args.random.rank)) return {};
   ++kernels_enqueued;
   auto* const stream = static_cast<HostStream*>(args.stream);
   stream->push(
       stream, [](void* kept) { run_fused_on_threads(*static_cast<const FusedArgs*>(kept)); },
       [](void* kept) { delete static_cast<FusedArgs*>(kept); }, new FusedArgs(args));
-  return GQSGD_OK;
+  return {};
 }
 
-gqsgd_status blocks_at_once(uint32_t* count) {
+StageError blocks_at_once(uint32_t* count) {
   *count = blocks_there;
-  return GQSGD_OK;
+  return {};
 }
 
 uint32_t queues() { return queues_there; }

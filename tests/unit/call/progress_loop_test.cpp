@@ -9,6 +9,7 @@
 
 #include "src/api/quantizer/quantizer_spec.h"
 #include "src/transport/shared_memory/local.h"
+#include "tests/support/succeeds.h"
 
 namespace gq {
 namespace {
@@ -19,13 +20,13 @@ class TwoRanks : public testing::Test {
  protected:
   TwoRanks() {
     std::unique_ptr<Transport> transports[kRanks];
-    EXPECT_TRUE(create_local(kRanks, transports).ok()) << last_error();
+    EXPECT_TRUE(test::succeeds(create_local(kRanks, transports)));
     for (uint32_t rank = 0; rank < kRanks; ++rank) {
       endpoints_[rank].set_transport(std::move(transports[rank]));
       endpoints_[rank].stages = cpu_stages_named("scalar");
       endpoints_[rank].chunk_value_count = 64;
       endpoints_[rank].timeout_ms = 20000;
-      EXPECT_TRUE(parse_quantizer("none", &calls_[rank].format).ok()) << last_error();
+      EXPECT_TRUE(test::succeeds(parse_quantizer("none", &calls_[rank].format)));
     }
   }
 
@@ -51,24 +52,25 @@ TEST_F(TwoRanks, PeerAbortsBeforeAgreement_Broken) {
     loops_[rank].begin(endpoints_[rank], calls_[rank], Status());
   }
   EXPECT_TRUE(loops_[1].advance());
-  EXPECT_EQ(loops_[1].status().code(), GQSGD_NO_MEMORY) << last_error();
+  EXPECT_EQ(loops_[1].status().code(), GQSGD_NO_MEMORY) << loops_[1].status().sentence();
   EXPECT_TRUE(loops_[0].advance());
   EXPECT_EQ(loops_[0].status().code(), GQSGD_REMOTE_ERROR);
-  EXPECT_STREQ(last_error(), "rank 1 broke off with NO_MEMORY: memory could not be allocated");
+  EXPECT_STREQ(loops_[0].status().sentence(),
+               "rank 1 broke off with NO_MEMORY: memory could not be allocated");
   EXPECT_EQ(endpoints_[0].failure.get().code(), GQSGD_REMOTE_ERROR);
 }
 
 TEST_F(TwoRanks, UnknownStatusInAControlMessage_ProtocolOfItsRank) {
   Header header;
   header.words[kHeaderStatus] = 1234;
-  ASSERT_TRUE(endpoints_[1].transport->publish(1, header).ok()) << last_error();
+  ASSERT_TRUE(test::succeeds(endpoints_[1].transport->publish(1, header)));
   loops_[0].begin(endpoints_[0], calls_[0], Status());
   EXPECT_TRUE(loops_[0].advance());
   EXPECT_EQ(loops_[0].status().code(), GQSGD_PROTOCOL);
-  EXPECT_NE(
-      std::string(last_error()).find("the control message of rank 1 has the unknown status 1234"),
-      std::string::npos)
-      << last_error();
+  const std::string sentence = loops_[0].status().sentence();
+  EXPECT_NE(sentence.find("the control message of rank 1 has the unknown status 1234"),
+            std::string::npos)
+      << sentence;
   EXPECT_EQ(endpoints_[1].transport->check().code(), GQSGD_REVOKED) << "it was rank 1";
   EXPECT_FALSE(endpoints_[0].failure.get().ok());
 }

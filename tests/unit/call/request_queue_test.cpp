@@ -10,6 +10,7 @@
 
 #include "src/api/quantizer/quantizer_spec.h"
 #include "src/transport/shared_memory/local.h"
+#include "tests/support/succeeds.h"
 
 namespace gq {
 namespace {
@@ -84,8 +85,14 @@ struct Rank {
     call.value_count = kValues;
     auto request = std::make_shared<Request>();
     request->set(call, Status());
-    EXPECT_TRUE(queue->start(request).ok()) << last_error();
+    EXPECT_TRUE(test::succeeds(queue->start(request)));
     return request;
+  }
+
+  /** Blocking. */
+  Status run(const Call& call) {
+    GQ_TRY(queue->await_turn());
+    return allreduce(endpoint, call, Status());
   }
 };
 
@@ -94,7 +101,7 @@ enum class Thread { callers, own };
 std::vector<std::unique_ptr<Rank>> make_ranks(uint32_t count, Thread thread,
                                               int64_t timeout_ms = 20000) {
   std::vector<std::unique_ptr<Transport>> transports(count);
-  EXPECT_TRUE(create_local(count, transports.data()).ok()) << last_error();
+  EXPECT_TRUE(test::succeeds(create_local(count, transports.data())));
   std::vector<std::unique_ptr<Rank>> ranks;
   for (auto& transport : transports) {
     auto rank = std::make_unique<Rank>();
@@ -131,7 +138,7 @@ TEST(RequestsOfCallersThread, InTests_AdvanceWithoutSleeping) {
   for (size_t rank = 0; rank < 3; ++rank) {
     for (size_t i = 0; i < 3; ++i) {
       EXPECT_TRUE(requests[rank][i]->has_ended()) << "earlier ones end first";
-      EXPECT_TRUE(requests[rank][i]->status().ok()) << last_error();
+      EXPECT_TRUE(test::succeeds(requests[rank][i]->status()));
       expect_all(ranks[rank]->values[i], static_cast<float>(i + 1));
     }
     EXPECT_EQ(ranks[rank]->transport().waits(), 0);
@@ -151,14 +158,14 @@ TEST(RequestsOfCallersThread, InWaitAndBlockingCalls_Sleep) {
     std::this_thread::sleep_for(std::chrono::milliseconds(30));
     const auto second = ranks[1]->start(6.0f);
     ranks[1]->queue->wait(*second);
-    EXPECT_TRUE(ranks[1]->queue->run(second->call(), Status()).ok());
+    EXPECT_TRUE(ranks[1]->run(second->call()).ok());
   });
   const auto request = ranks[0]->start(5.0f);
   ranks[0]->queue->wait(*request);
   EXPECT_TRUE(request->has_ended() && request->status().ok());
   EXPECT_GT(ranks[0]->transport().waits(), 0);
   const auto second = ranks[0]->start(6.0f);
-  EXPECT_TRUE(ranks[0]->queue->run(second->call(), Status()).ok()) << last_error();
+  EXPECT_TRUE(test::succeeds(ranks[0]->run(second->call())));
   EXPECT_TRUE(second->has_ended()) << "a blocking call takes its turn after requests";
   peer.join();
   EXPECT_EQ(ranks[0]->transport().calls_from_elsewhere(), 0);
@@ -168,7 +175,7 @@ TEST(RequestsOfCallersThread, InTests_TimeOut) {
   auto ranks = make_ranks(2, Thread::callers, 50);
   const auto first = ranks[0]->start(1.0f), second = ranks[0]->start(1.0f);
   while (!ranks[0]->queue->test(*second)) std::this_thread::yield();
-  EXPECT_EQ(first->status().code(), GQSGD_TIMEOUT) << last_error();
+  EXPECT_EQ(first->status().code(), GQSGD_TIMEOUT) << first->status().sentence();
   EXPECT_EQ(second->status().code(), GQSGD_TIMEOUT) << "the first failure again";
   expect_all(ranks[0]->values[0], 1.0f);
 }
@@ -180,7 +187,7 @@ TEST(RequestsOfCallersThread, QueueCloses_End) {
   ranks[0]->queue->close();
   for (const auto& request : {begun, waiting}) {
     EXPECT_TRUE(request->has_ended());
-    EXPECT_EQ(request->status().code(), GQSGD_ABORTED) << last_error();
+    EXPECT_EQ(request->status().code(), GQSGD_ABORTED) << request->status().sentence();
   }
 }
 
@@ -195,7 +202,7 @@ TEST(RequestsOfCallersThread, AnotherThreadClosesTheQueueDuringAWait_End) {
   closer.join();
   for (const auto& request : {first, second}) {
     EXPECT_TRUE(request->has_ended());
-    EXPECT_EQ(request->status().code(), GQSGD_ABORTED) << last_error();
+    EXPECT_EQ(request->status().code(), GQSGD_ABORTED) << request->status().sentence();
   }
 }
 

@@ -14,6 +14,7 @@
 #include "src/call/agreement.h"
 #include "src/call/progress_loop.h"
 #include "src/transport/shared_memory/local.h"
+#include "tests/support/succeeds.h"
 
 namespace gq {
 namespace {
@@ -34,14 +35,14 @@ class Played {
  public:
   explicit Played(int64_t timeout_ms) : values_(kRanks, std::vector<float>(kValues)) {
     std::vector<std::unique_ptr<Transport>> transports(kRanks);
-    EXPECT_TRUE(create_local(kRanks, transports.data()).ok()) << last_error();
+    EXPECT_TRUE(test::succeeds(create_local(kRanks, transports.data())));
     for (uint32_t rank = 0; rank < kRanks; ++rank) {
       endpoints_[rank].set_transport(std::move(transports[rank]));
       endpoints_[rank].stages = cpu_stages_named("scalar");
       endpoints_[rank].chunk_value_count = 64;
       endpoints_[rank].timeout_ms = timeout_ms;
       for (size_t e = rank; e < kValues; e += 100) values_[rank][e] = 1;
-      EXPECT_TRUE(parse_quantizer("paper-gl8", &calls_[rank].format).ok()) << last_error();
+      EXPECT_TRUE(test::succeeds(parse_quantizer("paper-gl8", &calls_[rank].format)));
       calls_[rank].send = calls_[rank].recv = values_[rank].data();
       calls_[rank].value_count = kValues;
       calls_[rank].schedule_id = GQSGD_SCHEDULE_SPARSE;
@@ -59,7 +60,7 @@ class Played {
     Header header =
         Agreement::header_of(endpoint, calls_[kPlayed], GQSGD_SCHEDULE_SPARSE, NormWords{low, 0});
     header.words[kHeaderTag] += tag_change;
-    ASSERT_TRUE(endpoint.transport->publish(sequence, header).ok()) << last_error();
+    ASSERT_TRUE(test::succeeds(endpoint.transport->publish(sequence, header)));
   }
 
   /** Sends these entries to both others, from the place of the sparse entries. */
@@ -75,7 +76,7 @@ class Played {
     for (uint32_t rank = 0; rank < kPlayed; ++rank) {
       const Message message{rank, kPlayed, kPlayed, plan.layout.sparse_bytes(), 4 * entries.size(),
                             0};
-      ASSERT_TRUE(transport().send(message).ok()) << last_error();
+      ASSERT_TRUE(test::succeeds(transport().send(message)));
     }
   }
 
@@ -97,8 +98,9 @@ class Played {
 
   void run(uint32_t rank) {
     Outcome& outcome = outcomes_[rank];
-    outcome.status = allreduce(endpoints_[rank], calls_[rank], Status()).code();
-    if (outcome.status != GQSGD_OK) outcome.sentence = last_error();
+    const Status status = allreduce(endpoints_[rank], calls_[rank], Status());
+    outcome.status = status.code();
+    outcome.sentence = status.sentence();
     outcome.broken = !endpoints_[rank].failure.get().ok();
   }
 

@@ -12,6 +12,7 @@
 #include "src/api/quantizer/quantizer_spec.h"
 #include "src/call/progress_loop.h"
 #include "src/transport/shared_memory/local.h"
+#include "tests/support/succeeds.h"
 
 namespace gq {
 namespace {
@@ -43,14 +44,14 @@ Values run(const Case& test, Wiring wiring) {
   wire.leaves = wiring == Wiring::copying_late ? Leaves::late : Leaves::at_once;
   std::vector<std::unique_ptr<Transport>> transports(test.ranks);
   if (wiring == Wiring::in_place) {
-    EXPECT_TRUE(create_local(test.ranks, transports.data()).ok()) << last_error();
+    EXPECT_TRUE(test::succeeds(create_local(test.ranks, transports.data())));
   } else {
     for (uint32_t rank = 0; rank < test.ranks; ++rank) {
       transports[rank] = std::make_unique<CopyingTransport>(&wire, rank, test.ranks);
     }
   }
   Format format;
-  EXPECT_TRUE(parse_quantizer(test.quantizer, &format).ok()) << last_error();
+  EXPECT_TRUE(test::succeeds(parse_quantizer(test.quantizer, &format)));
   const Values send = random_values(test.ranks, test.value_count);
   Values recv(test.ranks, std::vector<float>(test.value_count));
   const std::vector<uint32_t> one_node(test.ranks, 0);
@@ -67,7 +68,7 @@ Values run(const Case& test, Wiring wiring) {
     calls[rank].value_count = test.value_count;
     calls[rank].schedule_id = test.schedule;
   }
-  EXPECT_TRUE(allreduce_virtual(endpoints.get(), calls.data(), test.ranks).ok()) << last_error();
+  EXPECT_TRUE(test::succeeds(allreduce_virtual(endpoints.get(), calls.data(), test.ranks)));
   return recv;
 }
 

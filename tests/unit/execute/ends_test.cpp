@@ -10,6 +10,7 @@
 #include "src/api/quantizer/quantizer_spec.h"
 #include "src/call/progress_loop.h"
 #include "src/transport/shared_memory/local.h"
+#include "tests/support/succeeds.h"
 #include "tests/unit/execute/wrapped_transport.h"
 
 namespace gq {
@@ -49,14 +50,14 @@ class Ranks {
                  int32_t schedule = GQSGD_SCHEDULE_DIRECT)
       : endpoints(ranks), calls(ranks), drives(ranks), values(ranks) {
     std::vector<std::unique_ptr<Transport>> transports(ranks);
-    EXPECT_TRUE(create_local(ranks, transports.data()).ok()) << last_error();
+    EXPECT_TRUE(test::succeeds(create_local(ranks, transports.data())));
     transports[0] = std::make_unique<SpoiltTransport>(std::move(transports[0]), &spoilt);
     for (uint32_t rank = 0; rank < ranks; ++rank) {
       endpoints[rank].set_transport(std::move(transports[rank]));
       endpoints[rank].stages = cpu_stages_named("scalar");
       endpoints[rank].chunk_value_count = 1024;
       endpoints[rank].timeout_ms = 20000;
-      EXPECT_TRUE(parse_quantizer(quantizer, &calls[rank].format).ok()) << last_error();
+      EXPECT_TRUE(test::succeeds(parse_quantizer(quantizer, &calls[rank].format)));
       // Few values, so that the sparse schedule sends entries.
       values[rank].assign(kValues, 0);
       for (size_t e = 0; e < kValues; e += 100) values[rank][e] = 1 + static_cast<float>(rank);
@@ -105,10 +106,11 @@ TEST(Ends, CompleteCall_RankAborted_Ok) {
       ranks.finish();
       const std::string where =
           "schedule " + std::to_string(schedule) + (in_place ? ", in place" : ", apart");
-      EXPECT_EQ(ranks.drives[0].status().code(), GQSGD_OK) << where << ": " << last_error();
+      EXPECT_TRUE(test::succeeds(ranks.drives[0].status())) << where;
       EXPECT_NE(in_place ? ranks.values[0] : result, ranks.given[0]) << where;
-      EXPECT_EQ(ranks.endpoints[0].intact().code(), GQSGD_ABORTED) << where;
-      EXPECT_STREQ(last_error(), "rank 0 aborted its communicator") << where;
+      const Status broken = ranks.endpoints[0].intact();
+      EXPECT_EQ(broken.code(), GQSGD_ABORTED) << where;
+      EXPECT_STREQ(broken.sentence(), "rank 0 aborted its communicator") << where;
     }
   }
 }
@@ -136,14 +138,14 @@ TEST(Ends, Timeout_NamesTheRankThatTheAwaitedOneWaitsFor) {
   ranks.endpoints[1].timeout_ms = 1;
   while (!ranks.drives[1].has_ended()) ranks.drives[1].wait();
   EXPECT_EQ(ranks.drives[1].status().code(), GQSGD_TIMEOUT);
-  const std::string sentence = last_error();
+  const std::string sentence = ranks.drives[1].status().sentence();
   EXPECT_NE(sentence.find("rank 0 itself waits for rank 2, which is stopped or too slow"),
             std::string::npos)
       << sentence;
   EXPECT_TRUE(ranks.drives[0].advance());
   EXPECT_EQ(ranks.drives[0].status().code(), GQSGD_TIMEOUT);
-  EXPECT_NE(std::string(last_error()).find("rank 2 made no progress"), std::string::npos)
-      << last_error();
+  const std::string seen = ranks.drives[0].status().sentence();
+  EXPECT_NE(seen.find("rank 2 made no progress"), std::string::npos) << seen;
 }
 
 // Rank 2 of a tree is stopped before it passes the result of call 1 on to rank 3. Rank 0 has its
@@ -165,7 +167,7 @@ TEST(Ends, TimeoutOfANewCall_NamesNoRankThatIsKeptInTheCallBefore) {
   ranks.drives[0].begin(ranks.endpoints[0], ranks.calls[0], Status());
   while (!ranks.drives[0].has_ended()) ranks.drives[0].wait();
   EXPECT_EQ(ranks.drives[0].status().code(), GQSGD_TIMEOUT);
-  const std::string sentence = last_error();
+  const std::string sentence = ranks.drives[0].status().sentence();
   EXPECT_NE(sentence.find("for rank 2 to make this call; it is late"), std::string::npos)
       << sentence;
 }
@@ -178,13 +180,15 @@ TEST(Ends, SpareBitsOfAControlMessage_ProtocolNamesTheRank) {
     if (same_norm) ranks.values[0] = ranks.values[1] = ranks.values[2];
     ranks.finish();
     EXPECT_EQ(ranks.drives[0].status().code(), GQSGD_PROTOCOL);
-    EXPECT_EQ(ranks.endpoints[0].intact().code(), GQSGD_PROTOCOL);
-    const std::string sentence = last_error();
+    const Status broken = ranks.endpoints[0].intact();
+    EXPECT_EQ(broken.code(), GQSGD_PROTOCOL);
+    const std::string sentence = broken.sentence();
     EXPECT_NE(sentence.find("the control message of rank 0 has word 6 as 0x4"), std::string::npos)
         << sentence;
     EXPECT_NE(sentence.find("bits that no field has"), std::string::npos) << sentence;
-    EXPECT_EQ(ranks.endpoints[1].intact().code(), GQSGD_PROTOCOL);
-    EXPECT_NE(std::string(last_error()).find("rank 0"), std::string::npos) << last_error();
+    const Status there = ranks.endpoints[1].intact();
+    EXPECT_EQ(there.code(), GQSGD_PROTOCOL);
+    EXPECT_NE(std::string(there.sentence()).find("rank 0"), std::string::npos) << there.sentence();
   }
 }
 

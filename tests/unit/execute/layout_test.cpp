@@ -8,6 +8,7 @@
 
 #include "src/api/quantizer/quantizer_spec.h"
 #include "src/plan/plan.h"
+#include "tests/support/succeeds.h"
 
 namespace gq {
 namespace {
@@ -23,13 +24,11 @@ struct Case {
 
 Plan plan_of(const Case& test) {
   Format format;
-  EXPECT_TRUE(parse_quantizer(test.quantizer.c_str(), &format).ok()) << last_error();
+  EXPECT_TRUE(test::succeeds(parse_quantizer(test.quantizer.c_str(), &format)));
   Plan plan;
-  EXPECT_TRUE(make_plan({&format, test.schedule, test.ranks, test.value_count,
-                         test.chunk_value_count, test.reads_in_place},
-                        &plan)
-                  .ok())
-      << last_error();
+  EXPECT_TRUE(test::succeeds(make_plan({&format, test.schedule, test.ranks, test.value_count,
+                                        test.chunk_value_count, test.reads_in_place},
+                                       &plan)));
   return plan;
 }
 
@@ -192,18 +191,18 @@ TEST(Plan, ScheduleSparse_UnsupportedFieldNamed) {
                {"blocks-8", "block"}};
   for (const auto& test : cases) {
     Format format;
-    ASSERT_TRUE(parse_quantizer(test.quantizer, &format).ok()) << last_error();
+    ASSERT_TRUE(test::succeeds(parse_quantizer(test.quantizer, &format)));
     Plan plan;
     const Status status = make_plan({&format, GQSGD_SCHEDULE_SPARSE, 4, 100, 64, true}, &plan);
     EXPECT_EQ(status.code(), GQSGD_INVALID_ARGUMENT);
-    const std::string sentence = last_error();
+    const std::string sentence = status.sentence();
     EXPECT_NE(sentence.find(std::string("does not go with ") + test.field), std::string::npos)
         << sentence;
     EXPECT_NE(sentence.find("use schedule direct"), std::string::npos) << sentence;
   }
   for (const char* quantizer : {"paper-gl4,norm=2:2,rounding=correlated", "paper-ge8"}) {
     Format format;
-    ASSERT_TRUE(parse_quantizer(quantizer, &format).ok()) << last_error();
+    ASSERT_TRUE(test::succeeds(parse_quantizer(quantizer, &format)));
     Plan plan;
     EXPECT_TRUE(make_plan({&format, GQSGD_SCHEDULE_SPARSE, 200, 100, 64, true}, &plan).ok());
   }
@@ -217,14 +216,14 @@ TEST(Plan, SchedulesInCodeForm_FieldsThatNeedAnOwner_Refused) {
                {"paper-gl8,block=64,rescale=true", "rescale=true"}};
   for (const auto& test : cases) {
     Format format;
-    ASSERT_TRUE(parse_quantizer(test.quantizer, &format).ok()) << last_error();
+    ASSERT_TRUE(test::succeeds(parse_quantizer(test.quantizer, &format)));
     for (const int32_t schedule :
          {GQSGD_SCHEDULE_RING, GQSGD_SCHEDULE_TREE, GQSGD_SCHEDULE_BUTTERFLY}) {
       for (const uint32_t ranks : {1u, 4u}) {
         Plan plan;
         const Status status = make_plan({&format, schedule, ranks, 100, 64, true}, &plan);
         EXPECT_EQ(status.code(), GQSGD_INVALID_ARGUMENT);
-        const std::string sentence = last_error();
+        const std::string sentence = status.sentence();
         EXPECT_NE(sentence.find(schedule_by_id(schedule)->name), std::string::npos) << sentence;
         EXPECT_NE(sentence.find(test.field), std::string::npos) << sentence;
         EXPECT_NE(sentence.find("use schedule direct or auto"), std::string::npos) << sentence;

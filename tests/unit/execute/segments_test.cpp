@@ -10,6 +10,7 @@
 #include "src/call/progress_loop.h"
 #include "src/transport/shared_memory/local.h"
 #include "tests/support/inputs.h"
+#include "tests/support/succeeds.h"
 #include "tests/unit/execute/copying_transport.h"
 
 namespace gq {
@@ -81,9 +82,9 @@ class RankBuffers {
 std::vector<std::vector<Values>> run(const Case& test) {
   Wire wire;
   std::vector<std::unique_ptr<Transport>> transports(test.ranks);
-  EXPECT_TRUE(create_local(test.ranks, transports.data()).ok()) << last_error();
+  EXPECT_TRUE(test::succeeds(create_local(test.ranks, transports.data())));
   Format format;
-  EXPECT_TRUE(parse_quantizer(test.quantizer, &format).ok()) << last_error();
+  EXPECT_TRUE(test::succeeds(parse_quantizer(test.quantizer, &format)));
   const auto endpoints = std::make_unique<Endpoint[]>(test.ranks);
   std::vector<std::unique_ptr<RankBuffers>> buffers;
   std::vector<Call> calls(test.ranks);
@@ -101,7 +102,7 @@ std::vector<std::vector<Values>> run(const Case& test) {
     calls[rank].schedule_id = test.schedule;
     calls[rank].segments = &buffers[rank]->segments();
   }
-  EXPECT_TRUE(allreduce_virtual(endpoints.get(), calls.data(), test.ranks).ok()) << last_error();
+  EXPECT_TRUE(test::succeeds(allreduce_virtual(endpoints.get(), calls.data(), test.ranks)));
   std::vector<std::vector<Values>> results;
   for (const auto& rank : buffers) results.push_back(rank->results());
   return results;

@@ -3,6 +3,7 @@
 
 #include <random>
 
+#include "tests/support/succeeds.h"
 #include "tests/unit/kernels/support/outcome.h"
 
 namespace gq::test {
@@ -30,7 +31,7 @@ Stages split_stages() {
 class SplitStages : public testing::TestWithParam<uint32_t> {
  protected:
   void SetUp() override {
-    ASSERT_TRUE(workers_.start(GetParam(), 0, kOperandsMax).ok()) << last_error();
+    ASSERT_TRUE(test::succeeds(workers_.start(GetParam(), 0, kOperandsMax)));
     endpoint_.stages = stages_here().back();
     endpoint_.workers = &workers_;
     endpoint = &endpoint_;
@@ -152,7 +153,7 @@ TEST_P(SplitStages, Norms_AddedInOneOrder) {
           args.range = {first_value, count};
           args.values = values.data();
           args.out = &whole;
-          ASSERT_EQ(endpoint_.stages->norm(args), GQSGD_OK);
+          ASSERT_FALSE(failed(endpoint_.stages->norm(args)));
           args.out = &split;
           ASSERT_TRUE(run_stage(endpoint_, args).ok());
           EXPECT_EQ(whole, split) << count << " values from " << first_value;
@@ -165,7 +166,7 @@ TEST_P(SplitStages, Norms_AddedInOneOrder) {
 TEST_P(SplitStages, RefusedPart_Reported) {
   Stages refusing = *endpoint_.stages;
   refusing.reduce = [](const ReduceArgs& args) {
-    return args.range.first_value == 0 ? gqsgd_status{GQSGD_BACKEND} : gqsgd_status{GQSGD_OK};
+    return args.range.first_value == 0 ? StageError{"reduce", 7, "kNo", "not today"} : StageError();
   };
   endpoint_.stages = &refusing;
   ReduceArgs args{};
@@ -173,7 +174,9 @@ TEST_P(SplitStages, RefusedPart_Reported) {
   args.range = {0, 100000};
   std::vector<uint32_t> words(25000);
   args.a = args.b = words.data();
-  EXPECT_EQ(run_stage(endpoint_, args).code(), GQSGD_BACKEND);
+  const Status refused = run_stage(endpoint_, args);
+  EXPECT_EQ(refused.code(), GQSGD_BACKEND);
+  EXPECT_STREQ(refused.sentence(), "reduce: CUDA error 7 (kNo): not today");
   args.range.first_value = 1024;
   EXPECT_EQ(run_stage(endpoint_, args).code(), GQSGD_OK);
 }

@@ -10,6 +10,8 @@
 #include <array>
 #include <vector>
 
+#include "tests/support/succeeds.h"
+
 namespace gq {
 namespace {
 
@@ -22,7 +24,7 @@ double processor_seconds() {
 TEST(Workers, EveryPartOfEveryJob_MadeOnce) {
   for (const uint32_t threads : {1u, 2u, 3u, 7u, 40u}) {
     Workers workers;
-    ASSERT_TRUE(workers.start(threads, 0, 1).ok()) << last_error();
+    ASSERT_TRUE(test::succeeds(workers.start(threads, 0, 1)));
     ASSERT_EQ(workers.thread_count(), threads);
     // Plain numbers: the library's own order is what makes them safe to read after the job.
     std::vector<uint32_t> times(100);
@@ -45,7 +47,7 @@ TEST(Workers, EveryPartOfEveryJob_MadeOnce) {
 TEST(Workers, Workspace_OfTheirOwn) {
   constexpr uint32_t kOperands = 5;
   Workers workers;
-  ASSERT_TRUE(workers.start(4, 0, kOperands).ok()) << last_error();
+  ASSERT_TRUE(test::succeeds(workers.start(4, 0, kOperands)));
   uint32_t word = 0;
   std::array<bool, 64> kept{};
   workers.run(kept.size(), [&](uint32_t part, uint32_t thread) {
@@ -59,7 +61,7 @@ TEST(Workers, Workspace_OfTheirOwn) {
 
 TEST(Workers, BusyThread_Helped) {
   Workers workers;
-  ASSERT_TRUE(workers.start(3, 0, 1).ok()) << last_error();
+  ASSERT_TRUE(test::succeeds(workers.start(3, 0, 1)));
   for (int turn = 0; turn < 3; ++turn) {
     std::array<uint32_t, 3> makers{};
     // Longer than it takes to wake a thread on a machine under load.
@@ -75,7 +77,7 @@ TEST(Workers, BusyThread_Helped) {
 
 TEST(Workers, NothingToDo_Sleep) {
   Workers workers;
-  ASSERT_TRUE(workers.start(7, 0, 1).ok()) << last_error();
+  ASSERT_TRUE(test::succeeds(workers.start(7, 0, 1)));
   workers.run(64, [](uint32_t, uint32_t) {});
   usleep(100000);
   const double before = processor_seconds();
@@ -86,7 +88,7 @@ TEST(Workers, NothingToDo_Sleep) {
 // What a rank on a slow link looks like: short jobs with waits between them.
 TEST(Workers, BetweenJobs_SleepSoon) {
   Workers workers;
-  ASSERT_TRUE(workers.start(3, 0, 1).ok()) << last_error();
+  ASSERT_TRUE(test::succeeds(workers.start(3, 0, 1)));
   const double before = processor_seconds();
   for (int job = 0; job < 50; ++job) {
     workers.run(4, [](uint32_t, uint32_t) {});

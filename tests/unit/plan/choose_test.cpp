@@ -5,6 +5,7 @@
 
 #include "src/plan/error_ratio.h"
 #include "src/schedule/nodes.h"
+#include "tests/support/succeeds.h"
 
 namespace gq {
 namespace {
@@ -23,8 +24,8 @@ CostQuestion question_of(const Format& format, uint32_t ranks, uint64_t value_co
 Choice chosen(const CostQuestion& question, bool may_be_uncompressed = true) {
   Choice choice{};
   double time_ns = 0;
-  EXPECT_TRUE(choose(question, built_in_costs(), may_be_uncompressed, &choice, &time_ns).ok())
-      << last_error();
+  EXPECT_TRUE(
+      test::succeeds(choose(question, built_in_costs(), may_be_uncompressed, &choice, &time_ns)));
   return choice;
 }
 
@@ -70,7 +71,7 @@ double least_ns(CostQuestion question) {
                            GQSGD_SCHEDULE_BUTTERFLY}) {
     question.schedule_id = id;
     double time_ns = 0;
-    EXPECT_TRUE(predict_time(question, built_in_costs(), &time_ns).ok()) << last_error();
+    EXPECT_TRUE(test::succeeds(predict_time(question, built_in_costs(), &time_ns)));
     if (least == 0 || time_ns < least) least = time_ns;
   }
   return least;
@@ -106,7 +107,7 @@ CostConstants with_native() {
 Choice chosen_with(const CostConstants& constants, const CostQuestion& question) {
   Choice choice{};
   double time_ns = 0;
-  EXPECT_TRUE(choose(question, constants, true, &choice, &time_ns).ok()) << last_error();
+  EXPECT_TRUE(test::succeeds(choose(question, constants, true, &choice, &time_ns)));
   return choice;
 }
 

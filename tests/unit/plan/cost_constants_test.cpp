@@ -5,6 +5,8 @@
 
 #include <string>
 
+#include "tests/support/succeeds.h"
+
 namespace gq {
 namespace {
 
@@ -19,7 +21,7 @@ TEST(CostConstants, WrittenConstants_ReadBack) {
   constants.latency_ns = 1234.5;
   constants.stages[3][2] = {0.125, 7, 300};
   CostConstants read;
-  ASSERT_TRUE(parse_costs(text_of(constants), &read).ok()) << last_error();
+  ASSERT_TRUE(test::succeeds(parse_costs(text_of(constants), &read)));
   EXPECT_EQ(text_of(read), text_of(constants));
   EXPECT_EQ(digest_of(read), digest_of(constants));
 }
@@ -70,8 +72,10 @@ TEST(CostConstants, MalformedLine_RefusedByLineAndName) {
   };
   for (const auto& one : cases) {
     CostConstants read = built_in_costs();
-    EXPECT_EQ(parse_costs(one.text, &read).code(), GQSGD_INVALID_ARGUMENT) << one.text;
-    EXPECT_NE(std::string(last_error()).find(one.sentence), std::string::npos) << last_error();
+    const Status refused = parse_costs(one.text, &read);
+    EXPECT_EQ(refused.code(), GQSGD_INVALID_ARGUMENT) << one.text;
+    EXPECT_NE(std::string(refused.sentence()).find(one.sentence), std::string::npos)
+        << refused.sentence();
     EXPECT_EQ(digest_of(read), digest_of(built_in_costs())) << "changed by " << one.text;
   }
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "src/schedule/nodes.h"
+#include "tests/support/succeeds.h"
 #include "tools/plan/timeline.h"
 
 namespace gq {
@@ -43,7 +44,7 @@ Plan plan_of(const char* schedule, uint32_t ranks, uint64_t value_count, uint64_
   Plan plan;
   const PlanRequest request{&format, schedule_by_name(schedule)->id, 1, value_count, chunk,
                             !travels};
-  EXPECT_TRUE(make_plan(request, &plan).ok()) << last_error();
+  EXPECT_TRUE(test::succeeds(make_plan(request, &plan)));
   plan.shape.ranks = ranks;  // levels do not matter here, so that any number of ranks is legal
   return plan;
 }

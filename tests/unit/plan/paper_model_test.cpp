@@ -1,9 +1,9 @@
 // The paper's closed forms against the numbers that it gives itself.
-#include "src/plan/cost/paper_model.h"
+#include "tests/unit/plan/paper_model.h"
 
 #include <gtest/gtest.h>
 
-namespace gq {
+namespace gq::test {
 namespace {
 
 constexpr double kGammaOfA100 = 2e12;  // bytes per second, as the paper has it
@@ -43,4 +43,4 @@ TEST(PaperModel, Tree_ByHand) {
 }
 
 }  // namespace
-}  // namespace gq
+}  // namespace gq::test

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/succeeds.h"
 #include "tests/unit/theory/law.h"
 
 namespace gq {
@@ -204,8 +205,7 @@ TEST(VarianceBound, SmallerRoot_ThePapers) {
 double theta_of(const Format& format, uint32_t ranks, uint64_t value_count,
                 uint32_t reduction_depth) {
   double theta = -1;
-  EXPECT_TRUE(variance_bound(format, ranks, value_count, reduction_depth, &theta).ok())
-      << last_error();
+  EXPECT_TRUE(test::succeeds(variance_bound(format, ranks, value_count, reduction_depth, &theta)));
   return theta;
 }
 
@@ -284,12 +284,15 @@ TEST(VarianceBound, NoTheorem_Unsupported) {
   double theta = 0;
   Format format = kSchemes[0].format;
   format.rounding = Rounding::nearest;
-  EXPECT_EQ(variance_bound(format, 4, 10, 2, &theta).code(), GQSGD_UNSUPPORTED);
-  EXPECT_STREQ(last_error(), "there is no variance bound for rounding=nearest, which is biased");
+  const Status biased = variance_bound(format, 4, 10, 2, &theta);
+  EXPECT_EQ(biased.code(), GQSGD_UNSUPPORTED);
+  EXPECT_STREQ(biased.sentence(),
+               "there is no variance bound for rounding=nearest, which is biased");
   EXPECT_EQ(variance_bound(kSchemes[0].format, 0, 10, 0, &theta).code(), GQSGD_INVALID_ARGUMENT);
   EXPECT_EQ(variance_bound(kSchemes[0].format, 4, 10, 4, &theta).code(), GQSGD_INVALID_ARGUMENT);
-  EXPECT_EQ(variance_bound(kSchemes[3].format, 8, 10, 3, &theta).code(), GQSGD_INVALID_ARGUMENT);
-  EXPECT_NE(std::string(last_error()).find("combine=average"), std::string::npos);
+  const Status exact = variance_bound(kSchemes[3].format, 8, 10, 3, &theta);
+  EXPECT_EQ(exact.code(), GQSGD_INVALID_ARGUMENT);
+  EXPECT_NE(std::string(exact.sentence()).find("combine=average"), std::string::npos);
 }
 
 TEST(DepthFactor, ExponentialReductions_GrowAlone) {

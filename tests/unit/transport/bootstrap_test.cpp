@@ -58,7 +58,7 @@ std::string answer_at(int socket) {
     Delivery delivery;
     EXPECT_EQ(text_of(receive_packet(socket, &packet, &delivery)), "OK");
     if (delivery == Delivery::closed) return "closed";
-    if (delivery == Delivery::done) return text_of(fail_with(outcome.status, outcome.sentence));
+    if (delivery == Delivery::done) return text_of(fail(outcome.status, "%s", outcome.sentence));
     usleep(1000);
   }
 }

@@ -41,7 +41,7 @@ Status compare(Transport& transport, uint32_t peer, uint64_t sequence, size_t me
 
 std::string text_of(Status status) {
   if (status.ok()) return "OK";
-  return std::string(gqsgd_status_name(status.code())) + ": " + last_error();
+  return std::string(gqsgd_status_name(status.code())) + ": " + status.sentence();
 }
 
 Header header_of(uint32_t rank, uint64_t sequence) {

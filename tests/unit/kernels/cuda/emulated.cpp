@@ -17,7 +17,7 @@
 namespace gq::test {
 namespace {
 
-gqsgd_status norm(const NormArgs& args) {
+StageError norm(const NormArgs& args) {
   const uint64_t codes = code_count(args.rotated, args.range.value_count);
   std::vector<double> sums(norm_group_count(args.range.first_value, codes));
   NormArgs with_workspace = args;
@@ -25,24 +25,24 @@ gqsgd_status norm(const NormArgs& args) {
   return cuda::norm_on(EmulatedLauncher(), with_workspace);
 }
 
-gqsgd_status merge_norms(const MergeNormsArgs& args) {
+StageError merge_norms(const MergeNormsArgs& args) {
   return cuda::merge_norms_on(EmulatedLauncher(), args);
 }
-gqsgd_status quantize(const QuantizeArgs& args) {
+StageError quantize(const QuantizeArgs& args) {
   return cuda::quantize_on(EmulatedLauncher(), args);
 }
-gqsgd_status reduce(const ReduceArgs& args) { return cuda::reduce_on(EmulatedLauncher(), args); }
-gqsgd_status reduce_many(const ReduceManyArgs& args) {
+StageError reduce(const ReduceArgs& args) { return cuda::reduce_on(EmulatedLauncher(), args); }
+StageError reduce_many(const ReduceManyArgs& args) {
   return cuda::reduce_many_on(EmulatedLauncher(), args);
 }
-gqsgd_status dequantize(const DequantizeArgs& args) {
+StageError dequantize(const DequantizeArgs& args) {
   return cuda::dequantize_on(EmulatedLauncher(), args);
 }
 
-gqsgd_status write_list(const WriteListArgs& args) {
+StageError write_list(const WriteListArgs& args) {
   return cuda::write_list_on(EmulatedLauncher(), args);
 }
-gqsgd_status write_numbers(const WriteNumbersArgs& args) {
+StageError write_numbers(const WriteNumbersArgs& args) {
   return cuda::write_numbers_on(EmulatedLauncher(), args);
 }
 

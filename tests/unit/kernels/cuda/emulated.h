@@ -48,24 +48,24 @@ class EmulatedBlock {
 
 struct EmulatedLauncher {
   template <typename Body>
-  gqsgd_status run(const Body& body) const {
+  StageError run(const Body& body) const {
     for (uint32_t number = 0; number < kBlocks; ++number) {
       EmulatedBlock<Body> block(number);
       cuda::run_block(body, block);
     }
-    return GQSGD_OK;
+    return {};
   }
 
-  gqsgd_status clear(void* memory, size_t size_bytes) const {
+  StageError clear(void* memory, size_t size_bytes) const {
     memset(memory, 0, size_bytes);
-    return GQSGD_OK;
+    return {};
   }
 };
 
 // The stages of sparse entries (emulated_lists.cpp).
-gqsgd_status emulated_count_entries(const CountEntriesArgs& args);
-gqsgd_status emulated_select(const SelectArgs& args);
-gqsgd_status emulated_add_sparse(const AddSparseArgs& args);
+StageError emulated_count_entries(const CountEntriesArgs& args);
+StageError emulated_select(const SelectArgs& args);
+StageError emulated_add_sparse(const AddSparseArgs& args);
 
 }  // namespace gq::test
 

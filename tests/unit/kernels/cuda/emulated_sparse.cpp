@@ -27,19 +27,19 @@ class RankBuffers {
 
 }  // namespace
 
-gqsgd_status emulated_count_entries(const CountEntriesArgs& args) {
+StageError emulated_count_entries(const CountEntriesArgs& args) {
   RankBuffers buffers(args.workspace, select_workspace_bytes(args.range.value_count));
   CountEntriesArgs with_workspace = args;
   with_workspace.workspace = buffers.data();
   return cuda::count_entries_on(EmulatedLauncher(), with_workspace);
 }
-gqsgd_status emulated_select(const SelectArgs& args) {
+StageError emulated_select(const SelectArgs& args) {
   RankBuffers buffers(args.workspace, select_workspace_bytes(args.range.value_count));
   SelectArgs with_workspace = args;
   with_workspace.workspace = buffers.data();
   return cuda::select_on(EmulatedLauncher(), with_workspace);
 }
-gqsgd_status emulated_add_sparse(const AddSparseArgs& args) {
+StageError emulated_add_sparse(const AddSparseArgs& args) {
   AddSparseArgs with_workspace = args;
   for (uint32_t rank = 0; rank < args.coding.ranks && args.workspace == nullptr; ++rank) {
     with_workspace.entries_max =

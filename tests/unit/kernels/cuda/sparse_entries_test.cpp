@@ -67,13 +67,12 @@ Selected select(const Stages& stages, const Coding& coding, const Words& words, 
   std::vector<uint64_t> buffers(select_workspace_bytes(value_count) / 8);
   Selected made{{}, begin, begin};
   const Range range{0, value_count};
-  EXPECT_EQ(stages.count_entries({coding, range, codes.data(), &made.counted.skipped,
-                                  &made.counted.entry_count, nullptr, buffers.data()}),
-            GQSGD_OK);
+  EXPECT_FALSE(failed(stages.count_entries({coding, range, codes.data(), &made.counted.skipped,
+                                            &made.counted.entry_count, nullptr, buffers.data()})));
   Guarded<uint32_t> entries(made.counted.entry_count, 3);
-  EXPECT_EQ(stages.select({coding, range, codes.data(), entries.data(), &made.written.skipped,
-                           &made.written.entry_count, nullptr, buffers.data(), counted}),
-            GQSGD_OK);
+  EXPECT_FALSE(
+      failed(stages.select({coding, range, codes.data(), entries.data(), &made.written.skipped,
+                            &made.written.entry_count, nullptr, buffers.data(), counted})));
   if (counted) made.written = made.counted;
   EXPECT_TRUE(entries.intact()) << stages.name;
   made.entries = entries.values();
@@ -181,16 +180,15 @@ Added add(const Stages& stages, const Sum& sum, const EntriesOfRanks& ranks) {
   Guarded<uint8_t> values(sum.value_count * width, sum.offset * width);
   for (size_t first = 0; first < sum.value_count; first += std::min(sum.step, sum.value_count)) {
     const size_t count = std::min(sum.step, sum.value_count - first);
-    EXPECT_EQ(stages.add_sparse({sum.coding,
-                                 kSite,
-                                 {sum.first_value + first, count},
-                                 views.data(),
-                                 sum.scale,
-                                 sum.dtype,
-                                 sum.op,
-                                 values.data() + first * width,
-                                 nullptr}),
-              GQSGD_OK);
+    EXPECT_FALSE(failed(stages.add_sparse({sum.coding,
+                                           kSite,
+                                           {sum.first_value + first, count},
+                                           views.data(),
+                                           sum.scale,
+                                           sum.dtype,
+                                           sum.op,
+                                           values.data() + first * width,
+                                           nullptr})));
   }
   EXPECT_TRUE(values.intact()) << stages.name;
   Added added{values.values(), {}};

@@ -7,7 +7,7 @@ namespace gq::test {
 namespace {
 
 template <auto kStage, typename Args>
-gqsgd_status with_step_in_memory(const Args& args) {
+StageError with_step_in_memory(const Args& args) {
   const uint32_t in_memory[2] = {args.random.step, args.random.index};
   Args changed = args;
   changed.random.step += 1;

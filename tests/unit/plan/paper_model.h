@@ -1,5 +1,5 @@
 // The performance model of the paper (Xin et al., "Global-QSGD", section "Performance Model"), as
-// it is printed there. cost_model.h extends it to every schedule.
+// it is printed there. src/plan/cost/cost_model.h extends it to every schedule.
 //
 //   n      ranks                       alpha  propagation delay, s
 //   S      size of the gradient, B     beta   bandwidth, B/s
@@ -9,10 +9,10 @@
 //
 // log is the logarithm to base 2: the depth of the tree is 2 log n. The paper prints the tree; the
 // ring is the one that it names beside it (Thakur, Rabenseifner, Gropp 2005).
-#ifndef GQ_PLAN_COST_PAPER_MODEL_H
-#define GQ_PLAN_COST_PAPER_MODEL_H
+#ifndef GQ_TESTS_UNIT_PLAN_PAPER_MODEL_H
+#define GQ_TESTS_UNIT_PLAN_PAPER_MODEL_H
 
-namespace gq {
+namespace gq::test {
 
 struct PaperMachine {
   double alpha_s;
@@ -32,6 +32,6 @@ double paper_ring_s(const PaperMachine& machine, double ranks, double size_bytes
  *  for ring and tree, whatever n and S. For rho = 4 it is the paper's equation with 6 gamma. */
 bool paper_speeds_up(double beta, double gamma, double rho, double omega);
 
-}  // namespace gq
+}  // namespace gq::test
 
 #endif

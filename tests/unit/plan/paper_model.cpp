@@ -1,9 +1,9 @@
 // The paper's closed forms.
-#include "src/plan/cost/paper_model.h"
+#include "tests/unit/plan/paper_model.h"
 
 #include <math.h>
 
-namespace gq {
+namespace gq::test {
 
 double paper_tree_s(const PaperMachine& m, double ranks, double size_bytes, double rho) {
   const double levels = log2(ranks);
@@ -23,4 +23,4 @@ bool paper_speeds_up(double beta, double gamma, double rho, double omega) {
   return beta * (rho - omega) > 2 * gamma * (1 - rho);
 }
 
-}  // namespace gq
+}  // namespace gq::test
