@@ -4,7 +4,6 @@
 #include "kernels/stages.h"
 #include "src/api/check.h"
 #include "src/api/quantizer/quantizer.h"
-#include "src/support/kept_failure.h"
 
 namespace gq {
 namespace {
@@ -81,9 +80,9 @@ Status check_buffers(const void* send, void* recv, bool recv_is_optional, Call* 
 Status take_config(Communicator& communicator, const gqsgd_config* config, void* stream,
                    CallConfig* read, Call* call) {
   call->stream = stream;
-  const KeptFailure wrong(read_config(config, read));
+  const Status wrong = read_config(config, read);
   const Status taken = take_step(communicator, *read, call);
-  return wrong.ok() ? taken : wrong.again();
+  return wrong.ok() ? taken : wrong;
 }
 
 Status begin_call(Communicator& communicator, const Arguments& arguments, const char* one_schedule,

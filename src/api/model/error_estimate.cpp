@@ -169,7 +169,7 @@ Status prepare(gqsgd_comm comm, const Question& question, const void* send,
   GQ_TRY(check_question(question, config));
   const bool counts =
       question.config == nullptr || question.config->step_source == GQSGD_STEP_COUNTER;
-  if (counts) GQ_TRY(Status(gqsgd_comm_counter(comm, &config->step)));
+  if (counts) GQ_TRY(status_of_call(gqsgd_comm_counter(comm, &config->step)));
   GQ_TRY(check_buffer({"send", send, question.value_count, dtype_size_bytes(question.dtype)}));
   GQ_TRY(measurement->none.create("none"));
   GQ_TRY(make_memory(question.value_count, sizeof(float), &measurement->values));
