@@ -57,7 +57,7 @@ typedef int32_t gqsgd_status;
   X(BACKEND, 23, "a library underneath (CUDA, NCCL, MPI, a custom transport) failed")  \
   X(MISMATCH, 40, "the ranks called with different arguments")                         \
   X(VERSION, 41, "the ranks run incompatible versions of this library")                \
-  X(REMOTE_ERROR, 42, "another rank failed its own checks and said so")                \
+  X(REMOTE_ERROR, 42, "another rank failed its own checks and reported it")            \
   X(DUPLICATE_RANK, 43, "two processes claimed the same rank")                         \
   X(TIMEOUT, 60, "no progress within the time allowed")                                \
   X(PEER_LOST, 61, "a rank has died or gone away")                                     \

@@ -39,8 +39,8 @@ Status check_kind(const Call& call, const Nodes& nodes) {
   }
   if (call.format.nonfinite == Nonfinite::error && call.format.levels != Levels::none) {
     return fail(GQSGD_UNSUPPORTED,
-                "nonfinite=error needs a host that looks at values before codes move, which on a "
-                "stream nobody does; use nonfinite=poison, which returns NaN instead");
+                "nonfinite=error needs a host that looks at values before codes move, which no "
+                "host does on a stream; use nonfinite=poison, which returns NaN instead");
   }
   return Status();
 }

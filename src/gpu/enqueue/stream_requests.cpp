@@ -32,8 +32,8 @@ Status StreamCalls::refuse_capture(const Call& call) const {
   if (!capturing) return Status();
   return fail(
       GQSGD_UNSUPPORTED,
-      "stream %p is being captured: nobody can ask after a request in a graph; make the call "
-      "without one",
+      "stream %p is being captured: a request in a graph cannot be tested; make the call without "
+      "one",
       call.stream);
 }
 

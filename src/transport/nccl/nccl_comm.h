@@ -40,7 +40,7 @@ class NcclComm {
   bool was_aborted() const { return aborted_.load(std::memory_order_acquire); }
 
  private:
-  enum class Owner { nobody, caller, us };
+  enum class Owner { none, caller, us };
   /** Calls `function` on a thread of its own. */
   void end_by(nccl::Result (*function)(nccl::Comm));
 
@@ -51,7 +51,7 @@ class NcclComm {
   const NcclLibrary& library_;
   const int64_t timeout_ms_;
   nccl::Comm comm_ = nullptr;
-  Owner owner_ = Owner::nobody;
+  Owner owner_ = Owner::none;
   std::atomic<bool> aborted_{false};
   std::atomic<bool> given_up_{false};  // NCCL has been called
   std::shared_ptr<Ending> ending_;
