@@ -183,12 +183,6 @@ GQ_HD uint32_t mirrored_uniform_of(uint32_t bits, uint32_t negative) {
   return kNearest ? kUniformHalf : (bits ^ negative) & kUniformMask;
 }
 
-/** R(e) of one value by itself. */
-GQ_HD uint32_t random_bits(const RandomStream& stream, uint64_t value) {
-  const PhiloxBlock block = random_group(stream, value / kGroupValues);
-  return value_bits(block.word[(value / kWordValues) % 4], static_cast<uint32_t>(value % 4));
-}
-
 }  // namespace gq
 
 #endif

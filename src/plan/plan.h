@@ -74,9 +74,6 @@ const char* dense_field(const Format& format);
 /** True if codes can be added as integers without rounding, or are no codes. */
 bool adds_exactly(const Format& format);
 
-/** A format whose codes are never encoded again: fields about that have no effect. */
-Format one_way(const Format& format);
-
 Shape shape_of(const PlanRequest& request, const Coding& coding);
 
 /** The plan of operations in slices. */

@@ -27,8 +27,7 @@ uint64_t sum_tile(const PlanRequest& request, const Shape& shape) {
   return (longest / shape.value_alignment + 1) * shape.value_alignment;
 }
 
-}  // namespace
-
+/** A format whose codes are never encoded again: fields about that have no effect. */
 Format one_way(const Format& format) {
   Format result = format;
   result.bits_down = format.bits;
@@ -36,6 +35,8 @@ Format one_way(const Format& format) {
   result.rescale = false;
   return result;
 }
+
+}  // namespace
 
 void plan_slices(const PlanRequest& request, Plan* plan) {
   const bool sums = request.operation == Operation::reduce_scatter;

@@ -50,35 +50,4 @@ uint32_t operand_rank(const Shape& shape, uint32_t rank, const Move& move, uint3
   return k;
 }
 
-Totals totals_of(const Schedule& schedule, const Shape& shape, uint32_t rank) {
-  Totals totals;
-  MoveCursor cursor(&schedule, shape, rank);
-  for (Move move; cursor.next(&move);) {
-    totals.largest_hop = std::max(totals.largest_hop, move.hop);
-    switch (move.kind) {
-      case MoveKind::send:
-        ++totals.messages_sent;
-        (move.content == Content::norms ? totals.norm_values_sent : totals.values_sent) +=
-            move.value_count;
-        break;
-      case MoveKind::reduce:
-        totals.reductions += move.value_count;
-        break;
-      case MoveKind::reduce_many:
-        totals.reductions += move.value_count * (operand_count(shape, rank, move) - 1);
-        break;
-      case MoveKind::norm:
-      case MoveKind::merge_norms:
-      case MoveKind::quantize:
-      case MoveKind::receive_operand:
-      case MoveKind::receive_result:
-      case MoveKind::add_all:
-      case MoveKind::await_sum:
-      case MoveKind::dequantize:
-        break;
-    }
-  }
-  return totals;
-}
-
 }  // namespace gq

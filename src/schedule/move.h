@@ -123,8 +123,6 @@ extern const Schedule kAllgather;
 
 /** nullptr for an id that is not a built schedule (AUTO included). */
 const Schedule* schedule_by_id(int32_t id);
-/** nullptr for an unknown name. */
-const Schedule* schedule_by_name(const char* name);
 
 /** Walks one rank's moves; a value of a few words, so that starting a call allocates nothing. The
  *  exchange of block norms comes before a schedule that does not weave it in. */
@@ -151,16 +149,6 @@ class MoveCursor {
   uint32_t index_ = 0;  // the next move of that chunk
   Move split_{};        // what is left of a move over several origins
 };
-
-/** What one rank does in a whole call, added up from its moves. */
-struct Totals {
-  uint64_t messages_sent = 0;
-  uint64_t values_sent = 0;       ///< values whose codes are sent
-  uint64_t norm_values_sent = 0;  ///< values whose norms are sent
-  uint64_t reductions = 0;        ///< operand values merged here: n - 1 per value of a reduce_many
-  uint32_t largest_hop = 0;       ///< not the longest chain: hops may leave numbers out
-};
-Totals totals_of(const Schedule& schedule, const Shape& shape, uint32_t rank);
 
 }  // namespace gq
 

@@ -1,6 +1,4 @@
-// The schedules that are built, by number and by name.
-#include <string_view>
-
+// The schedules that are built, by number.
 #include "src/schedule/make.h"
 
 namespace gq {
@@ -14,13 +12,6 @@ constexpr const Schedule* kSchedules[] = {&kRing,         &kTree,   &kButterfly,
 const Schedule* schedule_by_id(int32_t id) {
   for (const Schedule* schedule : kSchedules) {
     if (schedule->id == id) return schedule;
-  }
-  return nullptr;
-}
-
-const Schedule* schedule_by_name(const char* name) {
-  for (const Schedule* schedule : kSchedules) {
-    if (std::string_view(schedule->name) == name) return schedule;
   }
   return nullptr;
 }

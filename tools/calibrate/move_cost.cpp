@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "bench/machine.h"
-#include "src/schedule/move.h"
+#include "tools/plan/schedules.h"
 
 namespace gq::tools {
 namespace {

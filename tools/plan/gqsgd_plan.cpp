@@ -12,6 +12,7 @@
 #include "src/theory/bounds.h"
 #include "tools/plan/draw.h"
 #include "tools/plan/options.h"
+#include "tools/plan/schedules.h"
 
 namespace gq::tools {
 namespace {

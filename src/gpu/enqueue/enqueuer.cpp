@@ -4,14 +4,13 @@
 
 #include "kernels/codec/global_norm.h"
 #include "src/execute/messages.h"
-#include "src/support/kept_failure.h"
 
 namespace gq {
 
 Status Enqueuer::moves(bool encoded) const {
-  const KeptFailure made(make_moves(encoded));
+  const Status made = make_moves(encoded);
   if (!made.ok()) (void)places_.aside->rejoin(call_.stream).ok();
-  return made.again();
+  return made;
 }
 
 Status Enqueuer::make_moves(bool encoded) const {

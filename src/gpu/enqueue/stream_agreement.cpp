@@ -9,7 +9,6 @@
 #include "src/gpu/device/time_range.h"
 #include "src/gpu/enqueue/scratch_layout.h"
 #include "src/gpu/enqueue/stream_calls.h"
-#include "src/support/kept_failure.h"
 
 namespace gq {
 namespace {
@@ -95,7 +94,6 @@ Status StreamCalls::agree_on_device(const Call& call, Disagreement* found) {
 
 /** The agreed status of the headers, or a failure to get them. */
 Status StreamCalls::agree_on_host(const Attempt& attempt, Status own, Status* outcome) {
-  const KeptFailure refusal(own);
   const TimeRange range("gqsgd.await_headers");
   const StreamHandle stream = attempt.call.stream;
   unsigned char* const headers = pinned_.data() + kPinnedHeadersBytes;
@@ -109,8 +107,8 @@ Status StreamCalls::agree_on_host(const Attempt& attempt, Status own, Status* ou
   bool done = false;
   GQ_TRY(agreement.collect(endpoint_, &done));
   const Header& mine = reinterpret_cast<const Header*>(headers)[endpoint_.rank()];
-  const bool here = refusal.ok() && mine.words[kHeaderStatus] != GQSGD_OK;
-  const Status refused = here ? index_refused(endpoint_.sequence) : refusal.again();
+  const bool here = own.ok() && mine.words[kHeaderStatus] != GQSGD_OK;
+  const Status refused = here ? index_refused(endpoint_.sequence) : own;
   *outcome = agreement.outcome(endpoint_, refused);
   return Status();
 }

@@ -15,7 +15,6 @@
 #include "src/gpu/enqueue/scratch_layout.h"
 #include "src/gpu/enqueue/sparse_arena.h"
 #include "src/support/clock.h"
-#include "src/support/kept_failure.h"
 
 namespace gq {
 namespace {
@@ -124,10 +123,9 @@ CallPlaces StreamCalls::places(const CachedPlan& known) {
 }
 
 Status StreamCalls::run(const Call& call, Status own) {
-  const KeptFailure refusal(own);
-  const KeptFailure late(take_late_failure());
-  GQ_TRY(make(call, refusal.again(), pinned_.as<Disagreement>(kLateBytes)));
-  return end(late.again());
+  const Status late = take_late_failure();
+  GQ_TRY(make(call, own, pinned_.as<Disagreement>(kLateBytes)));
+  return end(late);
 }
 
 Status StreamCalls::refuse(const Call& call, Status own) {
@@ -136,7 +134,7 @@ Status StreamCalls::refuse(const Call& call, Status own) {
 
 Status StreamCalls::make(const Call& call, Status own, Disagreement* found) {
   const TimeRange range(range_name(call.operation));
-  KeptFailure refusal(own);
+  Status refusal = own;
   OnDevice here(device_);
   GQ_TRY(endpoint_.intact());
   GQ_TRY(late_failure_of_kernels());
@@ -151,10 +149,10 @@ Status StreamCalls::make(const Call& call, Status own, Disagreement* found) {
   endpoint_.sequence += 1;
   endpoint_.calls += 1;
   const Status counted = call.counts_later ? take_step(&attempt.call) : Status();
-  if (refusal.ok()) refusal = KeptFailure(counted);
-  if (refusal.ok()) refusal = KeptFailure(prepare(&attempt));
+  if (refusal.ok()) refusal = counted;
+  if (refusal.ok()) refusal = prepare(&attempt);
   if (!refusal.ok()) {
-    attempt.header = Agreement::refusal_of(endpoint_, call, refusal.again().code(), {});
+    attempt.header = Agreement::refusal_of(endpoint_, call, refusal.code(), {});
     if (!call.counts_later) attempt.call.step_at = nullptr;  // which may lead anywhere
   }
   const Status ended = end(enqueue(&attempt, refusal));
@@ -313,7 +311,7 @@ Status StreamCalls::reserve(PlanRequest request) {
   return grow(workspace_bytes(plan));
 }
 
-Status StreamCalls::enqueue(Attempt* attempt, const KeptFailure& refusal) {
+Status StreamCalls::enqueue(Attempt* attempt, const Status& refusal) {
   const Call& call = attempt->call;
   if (transport_.agrees_on_host()) {
     return enqueue_after_host_agreement(attempt, refusal, refusal.ok() && has_one_norm(call));
@@ -330,11 +328,10 @@ Status StreamCalls::enqueue(Attempt* attempt, const KeptFailure& refusal) {
   GQ_TRY(publish(*attempt, refusal.ok() && has_one_norm(call)));
   if (refusal.ok()) GQ_TRY(agree_on_device(call, pinned_.as<Disagreement>(kSeenBytes)));
   Status outcome;
-  GQ_TRY(agree_on_host(*attempt, refusal.again(), &outcome));
+  GQ_TRY(agree_on_host(*attempt, refusal, &outcome));
   if (outcome.ok()) return execute_call(attempt);
-  const KeptFailure difference(outcome);
   GQ_TRY(stay_in_step(call));
-  return difference.again();
+  return outcome;
 }
 
 Status StreamCalls::execute_call(Attempt* attempt) {

@@ -12,7 +12,6 @@
 #include "src/gpu/enqueue/pending_operations.h"
 #include "src/gpu/enqueue/plan_cache.h"
 #include "src/gpu/enqueue/scratch_layout.h"
-#include "src/support/kept_failure.h"
 
 namespace gq {
 
@@ -108,7 +107,7 @@ class StreamCalls {
   Status grow(size_t arena_bytes);
   Status list_operands(const Attempt& attempt);
 
-  Status capture(Attempt* attempt, const KeptFailure& refusal);
+  Status capture(Attempt* attempt, const Status& refusal);
   static Status not_captured_yet(const Attempt& attempt, const char* why);
   static Status agrees_on_host(const Call& call, const char* why);
   Status keep_arena();
@@ -125,16 +124,15 @@ class StreamCalls {
   }
   volatile uint64_t* device_counter() const { return pinned_.as<volatile uint64_t>(kCounterBytes); }
 
-  Status enqueue(Attempt* attempt, const KeptFailure& refusal);
+  Status enqueue(Attempt* attempt, const Status& refusal);
   Status publish(const Attempt& attempt, bool takes_norm);
   Status write_header(const Attempt& attempt, bool keep_norm);
   Status take_norm(const Call& call);
   Status agree_on_device(const Call& call, Disagreement* found);
   Status agree_on_host(const Attempt& attempt, Status own, Status* outcome);
   Status stay_in_step(const Call& call);
-  Status enqueue_after_host_agreement(Attempt* attempt, const KeptFailure& refusal,
-                                      bool takes_norm);
-  Status agree_headers(const Attempt& attempt, const KeptFailure& refusal, Status* outcome);
+  Status enqueue_after_host_agreement(Attempt* attempt, const Status& refusal, bool takes_norm);
+  Status agree_headers(const Attempt& attempt, const Status& refusal, Status* outcome);
   Status await_headers(Agreement* agreement);
   Status fill(Attempt* attempt, bool takes_norm);
   Status execute_call(Attempt* attempt);

@@ -7,8 +7,8 @@
 namespace gq {
 
 /** No header is sent and nothing is counted yet: a graph may never be replayed. */
-Status StreamCalls::capture(Attempt* attempt, const KeptFailure& refusal) {
-  GQ_TRY(refusal.again());
+Status StreamCalls::capture(Attempt* attempt, const Status& refusal) {
+  GQ_TRY(refusal);
   Call& call = attempt->call;
   if (!call.counts_later && call.step_at == nullptr) {
     return fail(GQSGD_UNSUPPORTED,

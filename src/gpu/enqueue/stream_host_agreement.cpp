@@ -6,14 +6,13 @@
 #include "src/support/clock.h"
 
 namespace gq {
-Status StreamCalls::enqueue_after_host_agreement(Attempt* attempt, const KeptFailure& refusal,
+Status StreamCalls::enqueue_after_host_agreement(Attempt* attempt, const Status& refusal,
                                                  bool takes_norm) {
   Status outcome;
   Status status = agree_headers(*attempt, refusal, &outcome);
   if (status.ok() && !outcome.ok()) {
-    const KeptFailure refused(outcome);
     count_refused(attempt->call);
-    return refused.again();
+    return outcome;
   }
   if (status.ok()) status = fill(attempt, takes_norm);
   if (status.ok()) return status;
@@ -25,14 +24,13 @@ Status StreamCalls::enqueue_after_host_agreement(Attempt* attempt, const KeptFai
 }
 
 /** The agreed status of the headers, or a failure to get them. */
-Status StreamCalls::agree_headers(const Attempt& attempt, const KeptFailure& refusal,
-                                  Status* outcome) {
+Status StreamCalls::agree_headers(const Attempt& attempt, const Status& refusal, Status* outcome) {
   const TimeRange range("gqsgd.await_headers");
   GQ_TRY(endpoint_.transport->publish(endpoint_.sequence, attempt.header));
   Agreement agreement;
   agreement.begin(attempt.call);
   GQ_TRY(await_headers(&agreement));
-  *outcome = agreement.outcome(endpoint_, refusal.again());
+  *outcome = agreement.outcome(endpoint_, refusal);
   return Status();
 }
 

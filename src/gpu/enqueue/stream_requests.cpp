@@ -3,17 +3,15 @@
 
 #include "src/gpu/enqueue/stream_calls.h"
 #include "src/support/clock.h"
-#include "src/support/kept_failure.h"
 
 namespace gq {
 
 void StreamCalls::start(std::shared_ptr<Request> request) {
   const Call& call = request->call();
-  const KeptFailure refused(request->status());
   std::unique_ptr<PendingOperation> pending;
   Status own = refuse_capture(call);
   if (own.ok()) own = pending_operations_.take(device_, &pending);
-  if (own.ok()) own = refused.again();
+  if (own.ok()) own = request->status();
   const Status made = make(call, own, pending ? pending->disagreement.as<Disagreement>() : nullptr);
   if (!made.ok()) request->end(made);
   if (!pending) return;
@@ -71,13 +69,11 @@ void StreamCalls::wait(const Request& request) {
   if (const PendingOperation* pending = pending_operations_.find(request);
       pending != nullptr && status.ok()) {
     status = end(wait_on_host(pending->behind, "a request"));
-    const KeptFailure kept(status);
     bool through = status.ok();
     if (!through) {
       const uint64_t deadline_us = deadline_after_ms(kGraceMs);
       (void)wait_for(device_, pending->behind, deadline_us, nullptr, nullptr, &through).ok();
     }
-    status = kept.again();
   }
   if (!status.ok()) return end_pending(status);
   while (!request.has_ended() && pending_operations_.first() != nullptr) {
@@ -86,8 +82,7 @@ void StreamCalls::wait(const Request& request) {
 }
 
 void StreamCalls::end_pending(Status status) {
-  const KeptFailure kept(status);
-  while (pending_operations_.first() != nullptr) pending_operations_.end_first(kept.again());
+  while (pending_operations_.first() != nullptr) pending_operations_.end_first(status);
 }
 
 /** The status of a call that its stream has passed: if the group broke meanwhile, it is unknown

@@ -9,7 +9,6 @@
 #include <new>
 
 #include "src/support/immortal.h"
-#include "src/support/kept_failure.h"
 #include "src/transport/stream/local_streams.h"
 
 namespace gq {
@@ -199,10 +198,10 @@ Status LocalFused::launch(uint64_t sequence, FusedArgs* args, TakeStepArgs* step
   count_traffic(*args);
   // A kernel whose peers are not enqueued gets the flag to exit: also then it ends before `stream`
   // continues.
-  const KeptFailure met(streams_.wait_for_hosts("enqueue its kernel"));
+  const Status met = streams_.wait_for_hosts("enqueue its kernel");
   GQ_TRY(device().record(done_, kernels_));
   GQ_TRY(device().wait(stream, done_));
-  return met.again();
+  return met;
 }
 
 Status LocalFused::capture(FusedArgs* args, StreamHandle stream) {

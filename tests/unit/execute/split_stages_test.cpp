@@ -13,8 +13,9 @@ namespace {
 const Endpoint* endpoint = nullptr;
 
 template <typename Args>
-gqsgd_status in_parts(const Args& args) {
-  return run_stage(*endpoint, args).code();
+StageError in_parts(const Args& args) {
+  if (run_stage(*endpoint, args).ok()) return {};
+  return {"a part", 0, nullptr, "failed"};
 }
 
 /** The stages of `endpoint`, as a table that outcomes can be made with. */

@@ -11,6 +11,12 @@
 namespace gq::test {
 namespace {
 
+/** R(e) of one value by itself. */
+uint32_t random_bits(const RandomStream& stream, uint64_t value) {
+  const PhiloxBlock block = random_group(stream, value / kGroupValues);
+  return value_bits(block.word[(value / kWordValues) % 4], static_cast<uint32_t>(value % 4));
+}
+
 TEST(Random, Philox_ItsTestVectors) {
   for (const VectorRecord& r : read_vectors("philox.txt")) {
     const std::vector<uint32_t> counter = r.words("counter"), key = r.words("key");

@@ -9,6 +9,7 @@
 
 #include "src/schedule/nodes.h"
 #include "tests/support/succeeds.h"
+#include "tools/plan/schedules.h"
 #include "tools/plan/timeline.h"
 
 namespace gq {

@@ -8,6 +8,7 @@
 #include "include/gqsgd.h"
 #include "src/schedule/make.h"
 #include "tests/unit/schedule/closed_form.h"
+#include "tools/plan/schedules.h"
 
 namespace {
 

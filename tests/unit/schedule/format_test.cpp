@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "src/schedule/move.h"
+#include "tools/plan/schedules.h"
 
 namespace gq {
 namespace {

@@ -10,6 +10,7 @@
 
 #include "src/schedule/nodes.h"
 #include "tests/unit/schedule/world.h"
+#include "tools/plan/schedules.h"
 
 namespace gq {
 namespace {

@@ -5,6 +5,7 @@
 #include "src/schedule/norms.h"
 #include "tests/unit/schedule/closed_form.h"
 #include "tests/unit/schedule/world.h"
+#include "tools/plan/schedules.h"
 
 namespace gq {
 namespace {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "tools/plan/schedules.h"
 #include "tools/plan/timeline.h"
 
 namespace gq {

@@ -1,5 +1,7 @@
 // Every schedule keeps every rule of world.h, in any order of the ranks' moves, and costs what its
 // closed form predicts.
+#include "tools/plan/schedules.h"
+
 #include <gtest/gtest.h>
 
 #include <string>

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "src/schedule/move.h"
+#include "tools/plan/schedules.h"
 
 namespace gq {
 namespace {
