@@ -44,7 +44,7 @@ class ReduceScatter:
         ] = {}
 
     def __repr__(self) -> str:
-        return f"<gqsgd.torch.ReduceScatter {self.quantizer.text!r}, call {self.call_count}>"
+        return f"<gqsgd.torch.ReduceScatter {self.quantizer.spec!r}, call {self.call_count}>"
 
     def attach(self, model: torch.nn.Module) -> ReduceScatter:
         """Makes every module of `model` that fully_shard has wrapped use this object; returns
@@ -96,7 +96,7 @@ class ReduceScatter:
 
     def state_dict(self) -> dict[str, Any]:
         """What a checkpoint needs for the same bits after it."""
-        return {"quantizer": self.quantizer.text, "call_count": self.call_count}
+        return {"quantizer": self.quantizer.spec, "call_count": self.call_count}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continues from where `state_dict` was called."""
