@@ -20,6 +20,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 #ifndef GQSGD_MPI_API
 #define GQSGD_MPI_API static inline
@@ -29,7 +30,7 @@ extern "C" {
 
 /** Makes this rank's communicator over a duplicate of `mpi_comm`, with the same ranks. Collective:
  *  every rank of mpi_comm calls it; waits until they do, TIMEOUT if one does not within timeout_ms.
- *  options as for the other communicators (gqsgd.h, section 4); if one rank's are refused, all
+ *  options as for the other communicators (gqsgd.h, Communicators); if one rank's are refused, all
  *  ranks fail (REMOTE_ERROR). Ranks that share memory (MPI_COMM_TYPE_SHARED) are on one node,
  *  unless the option `nodes` says otherwise. UNSUPPORTED if MPI is not initialised, is finalised,
  *  or allows calls on another thread only. Errors of MPI are returned (BACKEND), whatever handler
@@ -209,6 +210,7 @@ GQSGD_MPI_API gqsgd_status gqsgd_comm_create_mpi(MPI_Comm mpi_comm, const char *
     MPI_Comm_size(mpi_comm, &size);
     memset(&table, 0, sizeof table);
     table.struct_size_bytes = sizeof table;
+    table.name = "mpi";
     table.user = self;
     table.rank = rank;
     table.size = size;
@@ -239,6 +241,7 @@ GQSGD_MPI_API gqsgd_status gqsgd_comm_create_mpi_world(const char *options, gqsg
   return gqsgd_comm_create_mpi(MPI_COMM_WORLD, options, comm);
 }
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

@@ -14,6 +14,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 /** Longer messages and sums are split: MPI counts bytes, and numbers, in an int. */
 #ifndef GQSGD_MPI_COUNT_MAX
@@ -314,6 +315,7 @@ static inline int32_t gqsgd_mpi_close(void *user) {
   return 0;
 }
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

@@ -16,8 +16,9 @@
  * executed the call. Its status is what the GPU found for this call; no later call returns it.
  *
  * While its stream is captured a call becomes part of the graph, if one of its kind was made before
- * (else UNSUPPORTED), and at = NULL: each replay takes the next step of the communicator's counter,
- * which the GPU advances from the first capture on; or GQSGD_AT_DEVICE: what it has at each replay.
+ * (else UNSUPPORTED), and its step is not GQSGD_STEP_GIVEN: with GQSGD_STEP_COUNTER each replay takes
+ * the next step of the communicator's counter, which the GPU advances from the first capture on,
+ * with GQSGD_STEP_DEVICE what device_step has at each replay.
  * gqsgd_comm_counter is right once streams are through. No graph may be replayed after
  * gqsgd_comm_destroy. */
 #ifndef GQSGD_NCCL_H
@@ -28,25 +29,25 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 /** A fresh name for a group over NCCL, to be given to all its ranks; one rank makes it.
  *  options  as for the communicator: nccl=FILE is looked at */
-GQSGD_API gqsgd_status gqsgd_nccl_unique_id_create(const char *options,
-                                                   gqsgd_unique_id *unique_id);
+gqsgd_status gqsgd_nccl_unique_id_create(const char *options, gqsgd_unique_id *unique_id);
 
 /** Joins a group of `size` ranks, each with the GPU that is current on its thread, as rank `rank`;
  *  returns when all are there and connected, or TIMEOUT. Beside the other options
  *    nccl=FILE   the NCCL to use
  *  chunk_value_count is 4194304 where it is not given. */
-GQSGD_API gqsgd_status gqsgd_comm_create_nccl(const gqsgd_unique_id *unique_id, int32_t rank,
-                                              int32_t size, const char *options, gqsgd_comm *comm);
+gqsgd_status gqsgd_comm_create_nccl(const gqsgd_unique_id *unique_id, int32_t rank, int32_t size,
+                                    const char *options, gqsgd_comm *comm);
 
 /** The same on an ncclComm_t that the caller made, with a library that this process has loaded
  *  (nccl=FILE selects one, where there are several), and destroys after `comm`. All its ranks call.
  *  It is never aborted here: after a failure that breaks `comm` that is for the caller to do. */
-GQSGD_API gqsgd_status gqsgd_comm_create_from_nccl(void *nccl_comm, const char *options,
-                                                   gqsgd_comm *comm);
+gqsgd_status gqsgd_comm_create_from_nccl(void *nccl_comm, const char *options, gqsgd_comm *comm);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

@@ -11,6 +11,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 /** What an allreduce adds: integers modulo 2^64, or floats. */
 enum { GQSGD_ADD_UINT64 = 0, GQSGD_ADD_FLOAT32 = 1 };
@@ -62,19 +63,23 @@ typedef struct {
    *  floats, whose order of addition is its own, leaves this NULL. All ranks start the same ones in
    *  the same order, one at a time. NULL: schedule NATIVE is UNSUPPORTED, and AUTO does without. */
   int32_t (*allreduce)(void *user, int32_t addend, void *numbers, size_t count, uint64_t *request);
+
+  /** Optional, copied at creation: what gqsgd_comm_transport returns, "custom" if NULL. */
+  const char *name;
 } gqsgd_transport;
 
 /** Makes this rank's communicator over a transport; contacts no rank yet. The table is copied;
  * `user` belongs to the communicator from then on, until close() is called. After a failure it is
- * the caller's and nothing was called. options as for the other communicators (gqsgd.h, section 4).
- *  INVALID_ARGUMENT names the field of the table that is wrong. */
-GQSGD_API gqsgd_status gqsgd_comm_create_custom(const gqsgd_transport *transport,
-                                                const char *options, gqsgd_comm *comm);
+ * the caller's and nothing was called. options as for the other communicators (gqsgd.h,
+ * Communicators). INVALID_ARGUMENT names the field of the table that is wrong. */
+gqsgd_status gqsgd_comm_create_custom(const gqsgd_transport *transport, const char *options,
+                                      gqsgd_comm *comm);
 
 /** For functions that create such communicators: makes `sentence` this thread's last error
  *  (gqsgd_last_error) and returns `status`. */
-GQSGD_API gqsgd_status gqsgd_fail(gqsgd_status status, const char *sentence);
+gqsgd_status gqsgd_fail(gqsgd_status status, const char *sentence);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

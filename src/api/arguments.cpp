@@ -1,15 +1,15 @@
-// The checks of an allreduce in order; each alone is in check.h.
+// The checks of a collective in order; each alone is in check.h and config.h.
 #include "src/api/arguments.h"
 
 #include "kernels/stages.h"
 #include "src/api/check.h"
 #include "src/api/quantizer/quantizer.h"
+#include "src/support/kept_failure.h"
 
 namespace gq {
 namespace {
 
-/** Of calls with none of their own: whether it is taken when the call is enqueued or executed,
- *  as graphs have to. */
+/** Of the counter: whether it is taken when the call is enqueued or executed, as graphs have to. */
 bool step_comes_later(const Communicator& communicator, const Call& call) {
   if (communicator.has_streams_only() || call.captured) return true;
   const StreamCalls* const calls = communicator.calls_on(call.stream);
@@ -24,37 +24,38 @@ Status next_step(Communicator& communicator, uint64_t* step) {
   return Status();
 }
 
-/** The caller's {step, index}, by value or in memory of a device, or the communicator's own step,
- *  which this call uses up. */
-Status take_step(Communicator& communicator, const uint64_t* at, Call* call) {
+/** Step and index where the config says, or the communicator's step, which this call uses up. */
+Status take_step(Communicator& communicator, const Config& config, Call* call) {
   call->captured = is_captured(communicator, call->stream);
-  call->counts_later = at == nullptr && step_comes_later(communicator, *call);
+  switch (config.step_source) {
+    case GQSGD_STEP_GIVEN:
+      call->step = config.step;
+      call->index = config.index;
+      return Status();
+    case GQSGD_STEP_DEVICE:
+      if (call->stream == nullptr && !communicator.has_streams_only()) {
+        return check_step_on_host(config);
+      }
+      call->step_at = config.device_step;
+      return check_buffer({"config.device_step", call->step_at, 2, sizeof(uint32_t)});
+    default:
+      break;
+  }
+  call->counts_later = step_comes_later(communicator, *call);
   if (call->counts_later) return Status();
-  const bool on_stream = call->stream != nullptr || communicator.has_streams_only();
-  if (at != nullptr && at[0] == GQSGD_AT_DEVICE && on_stream) {
-    call->step_at = reinterpret_cast<const uint32_t*>(static_cast<uintptr_t>(at[1]));
-    return check_buffer({"at[1]", call->step_at, 2, sizeof(uint32_t)});
-  }
-  if (at == nullptr) {
-    GQ_TRY(next_step(communicator, &call->step));
-  } else {
-    call->step = at[0];
-    call->index = at[1];
-  }
+  GQ_TRY(next_step(communicator, &call->step));
   return check_step(call->step, call->index);
 }
 
 }  // namespace
 
-Status check_arguments(const Arguments& arguments, Call* call) {
+Status check_arguments(const Arguments& arguments, const Config& config, Call* call) {
   GQ_TRY(find_format(arguments.quantizer, &call->format));
   GQ_TRY(check_dtype(arguments.dtype));
   GQ_TRY(check_op(arguments.op));
-  GQ_TRY(check_value_count(arguments.value_count));
-  call->value_count = arguments.value_count;
   call->dtype = arguments.dtype;
   call->op = arguments.op;
-  call->schedule_id = arguments.schedule;
+  call->schedule_id = config.schedule;
   return Status();
 }
 
@@ -77,17 +78,29 @@ Status check_buffers(const void* send, void* recv, bool recv_is_optional, Call* 
   return Status();
 }
 
-Status check_step_and_arguments(Communicator& communicator, const Arguments& arguments,
-                                Call* call) {
-  GQ_TRY(take_step(communicator, arguments.at, call));
-  return check_arguments(arguments, call);
+Status take_config(Communicator& communicator, const gqsgd_config* config, void* stream,
+                   Config* read, Call* call) {
+  call->stream = stream;
+  const KeptFailure wrong(read_config(config, read));
+  const Status taken = take_step(communicator, *read, call);
+  return wrong.ok() ? taken : wrong.again();
 }
 
-Status check_call(Communicator& communicator, const Arguments& arguments, const void* send,
-                  void* recv, void* stream, Call* call) {
-  GQ_TRY(check_step_and_arguments(communicator, arguments, call));
+Status begin_call(Communicator& communicator, const Arguments& arguments, const char* one_schedule,
+                  Call* call) {
+  Config config;
+  GQ_TRY(take_config(communicator, arguments.config, arguments.stream, &config, call));
+  if (one_schedule != nullptr) GQ_TRY(check_one_schedule(one_schedule, config));
+  return check_arguments(arguments, config, call);
+}
+
+Status check_allreduce(Communicator& communicator, const Arguments& arguments, const void* send,
+                       void* recv, size_t count, Call* call) {
+  GQ_TRY(begin_call(communicator, arguments, nullptr, call));
+  GQ_TRY(check_count("count", count));
+  call->value_count = count;
   GQ_TRY(check_buffers(send, recv, false, call));
-  return check_stream(communicator, stream);
+  return check_stream(communicator, arguments.stream);
 }
 
 }  // namespace gq

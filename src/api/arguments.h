@@ -1,35 +1,43 @@
-// Checks the arguments of an allreduce: from the arguments of the C ABI to a call.
+// Checks the arguments of a collective: from the arguments of the C ABI to a call.
 #ifndef GQ_API_ARGUMENTS_H
 #define GQ_API_ARGUMENTS_H
 
 #include "src/api/communicator/communicator.h"
+#include "src/api/config.h"
 #include "src/execute/endpoint.h"
 
 namespace gq {
 
+/** What all collectives are called with. */
 struct Arguments {
   gqsgd_quantizer quantizer;
-  size_t value_count;
   int32_t dtype;
   int32_t op;
-  int32_t schedule;
-  const uint64_t* at;
+  const gqsgd_config* config;
+  void* stream = nullptr;
 };
 
-/** Everything but the buffers and the step. */
-Status check_arguments(const Arguments& arguments, Call* call);
+/** Quantizer, dtype and op; the schedule is that of the config, which is checked already. */
+Status check_arguments(const Arguments& arguments, const Config& config, Call* call);
 
 /** A stream requires device memory. */
 Status check_stream(Communicator& communicator, void* stream);
 
 Status check_buffers(const void* send, void* recv, bool recv_is_optional, Call* call);
 
-/** Everything but the buffers, in a call on `communicator`, whose counter it advances. */
-Status check_step_and_arguments(Communicator& communicator, const Arguments& arguments, Call* call);
+/** The config of a call on `communicator`, and its step: the counter's advances also where a check
+ *  fails, as it does on the other ranks. */
+Status take_config(Communicator& communicator, const gqsgd_config* config, void* stream,
+                   Config* read, Call* call);
 
-/** All of it, in a call on `communicator`, whose counter it advances. */
-Status check_call(Communicator& communicator, const Arguments& arguments, const void* send,
-                  void* recv, void* stream, Call* call);
+/** What all collectives have; the communicator's counter advances. `one_schedule` is the function
+ *  that has no other than AUTO, or null. */
+Status begin_call(Communicator& communicator, const Arguments& arguments, const char* one_schedule,
+                  Call* call);
+
+/** All of gqsgd_allreduce. */
+Status check_allreduce(Communicator& communicator, const Arguments& arguments, const void* send,
+                       void* recv, size_t count, Call* call);
 
 }  // namespace gq
 

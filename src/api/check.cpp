@@ -46,9 +46,9 @@ Status check_dtype(int32_t dtype) {
               dtype);
 }
 
-Status check_value_count(size_t value_count) {
-  if (value_count <= kValueCountMax) return Status();
-  return fail(GQSGD_INVALID_ARGUMENT, "value_count is %zu; the largest is %" PRIu64, value_count,
+Status check_count(const char* name, size_t count) {
+  if (count <= kValueCountMax) return Status();
+  return fail(GQSGD_INVALID_ARGUMENT, "%s is %zu; the largest is %" PRIu64, name, count,
               kValueCountMax);
 }
 
@@ -66,11 +66,6 @@ Status check_stream(const void* stream) {
 }
 
 Status check_step(uint64_t step, uint64_t index) {
-  if (step == GQSGD_AT_DEVICE) {
-    return fail(GQSGD_INVALID_ARGUMENT,
-                "at is {GQSGD_AT_DEVICE, address}, which goes with a stream and memory of its "
-                "device; here it is {step, index}");
-  }
   if (step > UINT32_MAX) {
     return fail(GQSGD_INVALID_ARGUMENT, "step is %" PRIu64 "; the largest is %" PRIu32, step,
                 UINT32_MAX);
@@ -85,12 +80,12 @@ Status check_step(uint64_t step, uint64_t index) {
 Status check_buffer(const Buffer& buffer) {
   if (buffer.value_count > PTRDIFF_MAX / buffer.element_bytes) {
     return fail(GQSGD_INVALID_ARGUMENT,
-                "%s has %zu values of %zu bytes, more than an address space (%td bytes) holds",
+                "%s has %zu elements of %zu bytes, more than an address space (%td bytes) holds",
                 buffer.name, buffer.value_count, buffer.element_bytes, PTRDIFF_MAX);
   }
   if (buffer.value_count == 0) return Status();
   if (buffer.data == nullptr) {
-    return fail(GQSGD_INVALID_ARGUMENT, "%s is NULL with value_count %zu", buffer.name,
+    return fail(GQSGD_INVALID_ARGUMENT, "%s is NULL, of %zu elements", buffer.name,
                 buffer.value_count);
   }
   if (reinterpret_cast<uintptr_t>(buffer.data) % buffer.element_bytes != 0) {

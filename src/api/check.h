@@ -23,12 +23,12 @@ struct Buffer {
 /** Ranks of a group, virtual ones too. */
 Status check_size(int32_t rank_count);
 Status check_dtype(int32_t dtype);
-Status check_value_count(size_t value_count);
+/** `name`: the argument. */
+Status check_count(const char* name, size_t count);
 Status check_op(int32_t op);
 /** `rank` of a group of `size`, which is right. */
 Status check_rank(int32_t rank, int32_t size);
 Status check_stream(const void* stream);
-/** By value: GQSGD_AT_DEVICE is none. */
 Status check_step(uint64_t step, uint64_t index);
 
 /** Not NULL unless empty, element-aligned, and its size in bytes fits. */

@@ -1,4 +1,4 @@
-// Part 6 of the C ABI: requests, from their start to the test or wait that reports their end.
+// Requests of the C ABI, from their start to the test or wait that reports their end.
 #include "src/api/requests.h"
 
 #include <utility>
@@ -7,6 +7,7 @@
 #include "src/api/handles.h"
 #include "src/support/fork.h"
 #include "src/support/immortal.h"
+#include "src/support/kept_failure.h"
 
 namespace gq {
 namespace {
@@ -93,6 +94,22 @@ Status wait(gqsgd_request request) {
 }
 
 }  // namespace
+
+Status execute_refusal(const ExclusiveAccess& access, const Call& call) {
+  StreamCalls* const calls = access->calls_on(call.stream);
+  if (calls == nullptr && call.captured) return Status();  // no rank waits for a call in a graph
+  const Status own = fail(GQSGD_INVALID_ARGUMENT, "rank %u refuses this call with %s (%s)",
+                          access->endpoint.rank(), gqsgd_status_name(call.refused_with),
+                          gqsgd_status_string(call.refused_with));
+  const KeptFailure refusal(own);
+  if (calls != nullptr) access->requests.drain();
+  const Status outcome =
+      calls != nullptr ? calls->refuse(call, refusal.again()) : access->requests.run(call, own);
+  // Its own status is what all ranks have agreed on, unless one of them has values that are not
+  // finite.
+  const bool agreed = outcome.code() == own.code() || outcome.code() == GQSGD_NONFINITE;
+  return agreed ? Status() : outcome;
+}
 
 Status start_request(const ExclusiveAccess& access, Call call, Segments&& segments, Status checked,
                      gqsgd_request* request) {

@@ -13,6 +13,10 @@ inline Status execute_call(const ExclusiveAccess& access, const Call& call, Stat
   return calls->run(call, checked);
 }
 
+/** A failed check of this rank in place of a call, behind the requests in flight: OK once the other
+ *  ranks are notified, else what broke the communicator. */
+Status execute_refusal(const ExclusiveAccess& access, const Call& call);
+
 /** Puts a call with its segments, if it has any, or this rank's refusal of it, behind the requests
  * in flight. Where no request can be made, *request stays NULL, and a blocking call notifies the
  * other ranks. */

@@ -6,7 +6,6 @@
 #include <new>
 
 #include "kernels/stages.h"
-#include "src/api/arguments.h"
 #include "src/api/check.h"
 #include "src/api/extents.h"
 
@@ -28,40 +27,39 @@ uint64_t add_to_hash(uint64_t hash, uint64_t count) {
   return hash;
 }
 
-/** Everything but the buffers: the call, and where each segment lies in it. */
-Status lay_out(Communicator& communicator, const SegmentArguments& arguments, Call* call,
-               Segments* segments) {
-  const Arguments common{arguments.quantizer, 0,           arguments.dtype, arguments.op,
-                         arguments.schedule,  arguments.at};
-  call->stream = arguments.stream;
-  GQ_TRY(check_step_and_arguments(communicator, common, call));
-  GQ_TRY(check_stream(communicator, arguments.stream));
-  const size_t count = arguments.segment_count;
-  if (arguments.value_counts == nullptr && count > 0) {
-    return fail(GQSGD_INVALID_ARGUMENT, "value_counts is NULL");
+Status check_count_of(size_t k, size_t count) {
+  if (check_count("counts", count).ok()) return Status();
+  char name[32];
+  snprintf(name, sizeof name, "counts[%zu]", k);
+  return check_count(name, count);
+}
+
+/** Where each segment lies in the call, whose format is known. */
+Status lay_out(const size_t* counts, size_t segment_count, Call* call, Segments* segments) {
+  if (counts == nullptr && segment_count > 0) {
+    return fail(GQSGD_INVALID_ARGUMENT, "counts is NULL");
   }
-  if (count > kTensorCountMax) {
-    return fail(GQSGD_INVALID_ARGUMENT, "tensor_count is %zu; the largest is %zu", count,
+  if (segment_count > kTensorCountMax) {
+    return fail(GQSGD_INVALID_ARGUMENT, "tensor_count is %zu; the largest is %zu", segment_count,
                 kTensorCountMax);
   }
   try {
-    segments->parts.resize(count);
-    segments->places.resize(count);
+    segments->parts.resize(segment_count);
+    segments->places.resize(segment_count);
   } catch (const std::bad_alloc&) {
-    return fail(GQSGD_NO_MEMORY, "no memory for %zu segments", count);
+    return fail(GQSGD_NO_MEMORY, "no memory for %zu segments", segment_count);
   }
   const bool rotated = call->format.rotate == Rotate::hadamard;
   const uint64_t alignment = value_alignment(call->format.block, rotated);
   uint64_t first_value = 0;
   segments->hash = UINT64_C(0xcbf29ce484222325);
-  for (size_t k = 0; k < count; ++k) {
-    const size_t value_count = arguments.value_counts[k];
-    GQ_TRY(check_value_count(value_count));
-    segments->parts[k] = {first_value, value_count};
-    segments->hash = add_to_hash(segments->hash, value_count);
-    call->value_count = first_value + value_count;
-    GQ_TRY(check_value_count(static_cast<size_t>(call->value_count)));
-    first_value += round_up(value_count, alignment);
+  for (size_t k = 0; k < segment_count; ++k) {
+    GQ_TRY(check_count_of(k, counts[k]));
+    segments->parts[k] = {first_value, counts[k]};
+    segments->hash = add_to_hash(segments->hash, counts[k]);
+    call->value_count = first_value + counts[k];
+    GQ_TRY(check_count("the sum of counts", static_cast<size_t>(call->value_count)));
+    first_value += round_up(counts[k], alignment);
   }
   call->segments = segments;
   return Status();
@@ -101,10 +99,12 @@ Status check_places(const Slices& slices, bool* in_place) {
   return *in_place ? Status() : check_overlap(slices.whole, slices.own, false);
 }
 
-/** SegmentArguments of slices, whose number is that of ranks. */
-SegmentArguments of_ranks(const Communicator& communicator, SegmentArguments arguments) {
-  arguments.segment_count = communicator.endpoint.size();
-  return arguments;
+/** What reduce-scatter and allgather have. */
+Status begin_slices(Communicator& communicator, const Arguments& arguments, const char* function,
+                    const size_t* counts, Call* call, Segments* segments) {
+  GQ_TRY(begin_call(communicator, arguments, function, call));
+  GQ_TRY(check_stream(communicator, arguments.stream));
+  return lay_out(counts, communicator.endpoint.size(), call, segments);
 }
 
 /** One buffer of a tensor list, by name and number. */
@@ -137,10 +137,11 @@ Status check_tensors(const Call& call, const Segments& segments) {
 
 }  // namespace
 
-Status check_reduce_scatter(Communicator& communicator, const SegmentArguments& arguments,
-                            const void* send, void* recv, Call* call, Segments* segments) {
+Status check_reduce_scatter(Communicator& communicator, const Arguments& arguments,
+                            const void* send, void* recv, const size_t* counts, Call* call,
+                            Segments* segments) {
   call->operation = Operation::reduce_scatter;
-  GQ_TRY(lay_out(communicator, of_ranks(communicator, arguments), call, segments));
+  GQ_TRY(begin_slices(communicator, arguments, "gqsgd_reduce_scatter", counts, call, segments));
   Slices slices;
   GQ_TRY(find_slices(communicator, *call, *segments, "send", send, "recv", recv, &slices));
   GQ_TRY(check_places(slices, &segments->in_place));
@@ -153,10 +154,10 @@ Status check_reduce_scatter(Communicator& communicator, const SegmentArguments& 
   return Status();
 }
 
-Status check_allgather(Communicator& communicator, const SegmentArguments& arguments,
-                       const void* send, void* recv, Call* call, Segments* segments) {
+Status check_allgather(Communicator& communicator, const Arguments& arguments, const void* send,
+                       void* recv, const size_t* counts, Call* call, Segments* segments) {
   call->operation = Operation::allgather;
-  GQ_TRY(lay_out(communicator, of_ranks(communicator, arguments), call, segments));
+  GQ_TRY(begin_slices(communicator, arguments, "gqsgd_allgather", counts, call, segments));
   Slices slices;
   GQ_TRY(find_slices(communicator, *call, *segments, "recv", recv, "send", send, &slices));
   GQ_TRY(check_places(slices, &segments->in_place));
@@ -169,17 +170,19 @@ Status check_allgather(Communicator& communicator, const SegmentArguments& argum
   return Status();
 }
 
-Status check_allreduce_many(Communicator& communicator, const SegmentArguments& arguments,
-                            const void* const* send, void* const* recv, Call* call,
-                            Segments* segments) {
+Status check_allreduce_many(Communicator& communicator, const Arguments& arguments,
+                            const TensorList& tensors, Call* call, Segments* segments) {
   call->operation = Operation::allreduce_many;
-  GQ_TRY(lay_out(communicator, arguments, call, segments));
-  if (arguments.segment_count > 0 && (send == nullptr || recv == nullptr)) {
-    return fail(GQSGD_INVALID_ARGUMENT, "%s is NULL", send == nullptr ? "send" : "recv");
+  GQ_TRY(begin_call(communicator, arguments, nullptr, call));
+  GQ_TRY(check_stream(communicator, arguments.stream));
+  GQ_TRY(lay_out(tensors.counts, tensors.tensor_count, call, segments));
+  if (tensors.tensor_count > 0 && (tensors.send == nullptr || tensors.recv == nullptr)) {
+    return fail(GQSGD_INVALID_ARGUMENT, "%s is NULL", tensors.send == nullptr ? "send" : "recv");
   }
   for (size_t k = 0; k < segments->parts.size(); ++k) {
-    segments->places[k] = {send[k], recv[k]};
-    if (segments->parts[k].value_count > 0 && send[k] == recv[k]) segments->in_place = true;
+    const Place place{tensors.send[k], tensors.recv[k]};
+    segments->places[k] = place;
+    if (segments->parts[k].value_count > 0 && place.send == place.recv) segments->in_place = true;
   }
   return check_tensors(*call, *segments);
 }

@@ -2,30 +2,28 @@
 #ifndef GQ_API_SEGMENTS_H
 #define GQ_API_SEGMENTS_H
 
-#include "src/api/communicator/communicator.h"
+#include "src/api/arguments.h"
 
 namespace gq {
 
-struct SegmentArguments {
-  gqsgd_quantizer quantizer;
-  const size_t* value_counts;
-  size_t segment_count;  ///< of tensors; slices are as many as ranks
-  int32_t dtype;
-  int32_t op;
-  int32_t schedule;
-  const uint64_t* at;
-  void* stream;
+/** The arrays of gqsgd_allreduce_many. */
+struct TensorList {
+  const void* const* send;
+  void* const* recv;
+  const size_t* counts;
+  size_t tensor_count;
 };
 
-Status check_reduce_scatter(Communicator& communicator, const SegmentArguments& arguments,
-                            const void* send, void* recv, Call* call, Segments* segments);
-
-Status check_allgather(Communicator& communicator, const SegmentArguments& arguments,
-                       const void* send, void* recv, Call* call, Segments* segments);
-
-Status check_allreduce_many(Communicator& communicator, const SegmentArguments& arguments,
-                            const void* const* send, void* const* recv, Call* call,
+/** counts: of each rank's slice. */
+Status check_reduce_scatter(Communicator& communicator, const Arguments& arguments,
+                            const void* send, void* recv, const size_t* counts, Call* call,
                             Segments* segments);
+
+Status check_allgather(Communicator& communicator, const Arguments& arguments, const void* send,
+                       void* recv, const size_t* counts, Call* call, Segments* segments);
+
+Status check_allreduce_many(Communicator& communicator, const Arguments& arguments,
+                            const TensorList& tensors, Call* call, Segments* segments);
 
 }  // namespace gq
 

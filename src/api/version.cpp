@@ -1,4 +1,4 @@
-// Version, build and status strings: part 1 of the C ABI.
+// Version, build and status strings, and where log lines go.
 #include <stdio.h>
 
 #include "include/gqsgd.h"
@@ -66,4 +66,6 @@ const char* gqsgd_build_info(void) {
   return info.line;
 }
 
-void gqsgd_set_log(gqsgd_log_callback callback, void* user) { gq::set_log(callback, user); }
+void gqsgd_set_log(gqsgd_log_level level, gqsgd_log_callback callback, void* user) {
+  gq::set_log(level, callback, user);
+}

@@ -55,10 +55,12 @@ Header Agreement::header_of(const Endpoint& endpoint, const Call& call, int32_t 
   return header;
 }
 
-Header Agreement::refusal_of(const Endpoint& endpoint, gqsgd_status code, NonfiniteSite where) {
+Header Agreement::refusal_of(const Endpoint& endpoint, const Call& call, gqsgd_status code,
+                             NonfiniteSite where) {
   Header header;
   header.words[kHeaderMagicVersion] = kHeaderMagic | kWireVersion;
-  header.words[kHeaderStatus] = static_cast<uint32_t>(code);
+  header.words[kHeaderStatus] =
+      static_cast<uint32_t>(call.refused_with != GQSGD_OK ? call.refused_with : code);
   header.words[kHeaderSequence] = low_half(endpoint.sequence);
   header.words[kHeaderTag] = endpoint.transport->tag();
   header.words[kHeaderChunk] = low_half(where.value_count);
@@ -111,7 +113,8 @@ void Agreement::add(uint32_t rank, const Header& header) {
 Status Agreement::outcome(const Endpoint& endpoint, Status own) const {
   if (refuses_) {
     const gqsgd_status code = static_cast<gqsgd_status>(refused_.words[kHeaderStatus]);
-    if (code == GQSGD_NONFINITE) {
+    // gqsgd_comm_refuse has no values to name.
+    if (code == GQSGD_NONFINITE && refused_.words[kHeaderChunk] != 0) {
       return nonfinite(endpoint, operation_, refused_rank_,
                        {refused_.words[kHeaderNormLow] |
                             static_cast<uint64_t>(refused_.words[kHeaderNormHigh]) << 32,

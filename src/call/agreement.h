@@ -19,7 +19,8 @@ class Agreement {
   static Header header_of(const Endpoint& endpoint, const Call& call, int32_t schedule_id,
                           NormWords norm);
   /** The header of a call that this rank refuses, so that no other waits for it. */
-  static Header refusal_of(const Endpoint& endpoint, gqsgd_status code, NonfiniteSite where);
+  static Header refusal_of(const Endpoint& endpoint, const Call& call, gqsgd_status code,
+                           NonfiniteSite where);
 
   /** NONFINITE in the words that every rank uses. */
   static Status nonfinite(const Endpoint& endpoint, const char* operation, uint32_t rank,

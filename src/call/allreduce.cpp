@@ -51,7 +51,7 @@ Status Allreduce::begin(Endpoint& endpoint, const Call& call, Status own) {
   if (own_.ok()) own_ = take_norm(&norm);
   agreement_.begin(call_);
   const Header header = own_.ok() ? Agreement::header_of(endpoint, call_, plan_.schedule_id, norm)
-                                  : Agreement::refusal_of(endpoint, own_.code(), nonfinite_);
+                                  : Agreement::refusal_of(endpoint, call_, own_.code(), nonfinite_);
   return endpoint.transport->publish(endpoint.sequence, header);
 }
 

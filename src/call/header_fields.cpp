@@ -30,12 +30,13 @@ constexpr const char* kMemoryList[] = {"host", "device"};
 constexpr Field kFields[] = {
     {"operation", kHeaderOperation, 0, 8, false, names_of(kOperationList)},
     {"memory", kHeaderFields, kHeaderDeviceShift, 1, false, names_of(kMemoryList)},
-    {"memory of at", kHeaderFields, kHeaderStepOnDeviceShift, 1, false, names_of(kMemoryList)},
+    {"memory of the step", kHeaderFields, kHeaderStepOnDeviceShift, 1, false,
+     names_of(kMemoryList)},
     {"communicator", kHeaderTag, 0, 32, false, kNumber},
-    {"value_count", kHeaderCountLow, 0, 48, true, kNumber},
+    {"count", kHeaderCountLow, 0, 48, true, kNumber},
     {"dtype", kHeaderOperation, 8, 8, false, names_of(kDtypeList)},
     {"op", kHeaderOperation, 16, 8, false, names_of(kOpList)},
-    {"schedule", kHeaderOperation, 24, 8, false, names_of(kScheduleList)},
+    {"config.schedule", kHeaderOperation, 24, 8, false, names_of(kScheduleList)},
     {"nodes (digest)", kHeaderCountHigh, kHeaderNodesShift, 16, false, kNumber},
     {"levels", kHeaderFields, 0, 2, false, names_of(kLevelsList)},
     {"bits", kHeaderFields, 2, 2, false, names_of(kBitsList)},
@@ -61,7 +62,7 @@ constexpr Field kFields[] = {
     {"digest of costs", kHeaderIndex, kHeaderCostsShift, 16, false, kNumber},
     {"chunk_value_count", kHeaderChunk, 0, 32, false, kNumber},
     // Of operations in segments only: an allreduce has its norm there.
-    {"hash of value_counts", kHeaderNormLow, 0, 64, true, kNumber},
+    {"hash of counts", kHeaderNormLow, 0, 64, true, kNumber},
 };
 
 uint64_t value_of(const Field& field, const Header& header) {

@@ -110,6 +110,7 @@ struct Call {
   uint64_t index = 0;
   bool counts_later = false;  ///< `step` is the communicator's next one, not taken yet
   bool captured = false;      ///< its stream is: a rank that refuses it notifies no other rank
+  gqsgd_status refused_with = GQSGD_OK;  ///< of gqsgd_comm_refuse: what other ranks read
   /** On a device: where the step, and behind it the index, are when the stream reaches the call. */
   const uint32_t* step_at = nullptr;
   const Segments* segments = nullptr;  ///< in place of send and recv; null for allreduce

@@ -64,10 +64,10 @@ class Turn {
 
 }  // namespace
 
-void set_log(gqsgd_log_callback callback, void* user) {
+void set_log(gqsgd_log_level level, gqsgd_log_callback callback, void* user) {
   const Turn turn;
   const std::lock_guard<std::mutex> lock(sink().mutex);
-  sink().callback = callback;
+  sink().callback = level >= GQSGD_LOG_WARN ? callback : nullptr;
   sink().user = user;
 }
 
@@ -89,7 +89,7 @@ void log_line(const char* format, ...) {
   if (callback == nullptr) return;
   const CancelOff whole_lines;
   ThrownText unheard;  // a warning has no call that could fail with it
-  (void)throws([&] { callback(user, line); }, &unheard);
+  (void)throws([&] { callback(user, GQSGD_LOG_WARN, line); }, &unheard);
 }
 
 }  // namespace gq

@@ -2,13 +2,13 @@
 #ifndef GQ_SUPPORT_LOG_H
 #define GQ_SUPPORT_LOG_H
 
-#include "include/gqsgd.h"
+#include "include/gqsgd_log.h"
 
 namespace gq {
 
-void set_log(gqsgd_log_callback callback, void* user);
+void set_log(gqsgd_log_level level, gqsgd_log_callback callback, void* user);
 
-/** Gives one line (printf's format) to the callback. */
+/** Gives one line (printf's format) to the callback, as a warning. */
 [[gnu::format(printf, 1, 2)]] void log_line(const char* format, ...);
 
 }  // namespace gq

@@ -1,4 +1,4 @@
-// Queries, settings and destruction of communicators: the rest of part 4 of the C ABI.
+// Queries, settings and destruction of communicators.
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
@@ -8,6 +8,7 @@
 #include "src/api/call_scope.h"
 #include "src/api/check.h"
 #include "src/api/communicator/communicator.h"
+#include "src/api/config.h"
 #include "src/api/quantizer/quantizer.h"
 #include "src/call/progress_loop.h"
 #include "src/plan/plan.h"
@@ -75,18 +76,17 @@ Status arena_bytes_of(const PlanRequest& direct, bool may_be_uncompressed, size_
   return Status();
 }
 
-Status reserve(gqsgd_comm comm, gqsgd_quantizer quantizer, size_t value_count, int32_t dtype) {
+Status reserve(gqsgd_comm comm, gqsgd_quantizer quantizer, size_t count, int32_t dtype) {
   GQ_TRY(check_dtype(dtype));
-  GQ_TRY(check_value_count(value_count));
+  GQ_TRY(check_count("count", count));
   ExclusiveAccess access;
   GQ_TRY(access.enter(comm));
   GQ_TRY(access->endpoint.intact());
   Format format;
   GQ_TRY(find_format(quantizer, &format));
   Endpoint& endpoint = access->endpoint;
-  PlanRequest request{
-      &format,     GQSGD_SCHEDULE_DIRECT,      endpoint.size(),
-      value_count, endpoint.chunk_value_count, endpoint.transport->reads_in_place()};
+  PlanRequest request{&format, GQSGD_SCHEDULE_DIRECT,      endpoint.size(),
+                      count,   endpoint.chunk_value_count, endpoint.transport->reads_in_place()};
   request.nodes = &endpoint.nodes;
   if (access->on_streams) GQ_TRY(access->on_streams->reserve(request));
   if (access->has_streams_only()) return Status();
@@ -96,7 +96,7 @@ Status reserve(gqsgd_comm comm, gqsgd_quantizer quantizer, size_t value_count, i
   GQ_TRY(endpoint.failure.get());
   Choice choice{};
   GQ_TRY(endpoint.choice.take(
-      {format, GQSGD_SCHEDULE_AUTO, endpoint.size(), value_count, endpoint.chunk_value_count,
+      {format, GQSGD_SCHEDULE_AUTO, endpoint.size(), count, endpoint.chunk_value_count,
        endpoint.transport->reads_in_place(), dtype, &endpoint.nodes, endpoint.transport->adds()},
       &choice));
   unsigned char* arena = nullptr;
@@ -157,10 +157,10 @@ Status status_of(Communicator& communicator) {
   return communicator.endpoint.failure.get();
 }
 
-/** Reads one number of a communicator, also while another thread is inside. */
+/** Reads one value of a communicator, also while another thread is inside. */
 template <typename Value, typename Read>
-gqsgd_status read_number(gqsgd_comm comm, const char* function, const char* name, Value* value,
-                         Read read) {
+gqsgd_status read_value(gqsgd_comm comm, const char* function, const char* name, Value* value,
+                        Read read) {
   if (value == nullptr) {
     return fail(GQSGD_INVALID_ARGUMENT, "%s: %s is NULL", function, name).code();
   }
@@ -174,24 +174,29 @@ gqsgd_status read_number(gqsgd_comm comm, const char* function, const char* name
 }  // namespace gq
 
 gqsgd_status gqsgd_comm_rank(gqsgd_comm comm, int32_t* rank) {
-  return gq::read_number(comm, "gqsgd_comm_rank", "rank", rank, [](gq::Communicator& found) {
+  return gq::read_value(comm, "gqsgd_comm_rank", "rank", rank, [](gq::Communicator& found) {
     return static_cast<int32_t>(found.endpoint.rank());
   });
 }
 
 gqsgd_status gqsgd_comm_size(gqsgd_comm comm, int32_t* size) {
-  return gq::read_number(comm, "gqsgd_comm_size", "size", size, [](gq::Communicator& found) {
+  return gq::read_value(comm, "gqsgd_comm_size", "size", size, [](gq::Communicator& found) {
     return static_cast<int32_t>(found.endpoint.size());
   });
 }
 
+gqsgd_status gqsgd_comm_transport(gqsgd_comm comm, const char** name) {
+  return gq::read_value(comm, "gqsgd_comm_transport", "name", name,
+                        [](gq::Communicator& found) { return found.transport_name.c_str(); });
+}
+
 gqsgd_status gqsgd_comm_timeout(gqsgd_comm comm, int64_t* timeout_ms) {
-  return gq::read_number(comm, "gqsgd_comm_timeout", "timeout_ms", timeout_ms,
-                         [](gq::Communicator& found) { return found.endpoint.timeout_ms.load(); });
+  return gq::read_value(comm, "gqsgd_comm_timeout", "timeout_ms", timeout_ms,
+                        [](gq::Communicator& found) { return found.endpoint.timeout_ms.load(); });
 }
 
 gqsgd_status gqsgd_comm_counter(gqsgd_comm comm, uint64_t* step) {
-  return gq::read_number(comm, "gqsgd_comm_counter", "step", step, [](gq::Communicator& found) {
+  return gq::read_value(comm, "gqsgd_comm_counter", "step", step, [](gq::Communicator& found) {
     const gq::StreamCalls* const calls = found.seen_on_streams.load(std::memory_order_acquire);
     return calls != nullptr ? calls->counter() : found.next_step.load();
   });
@@ -222,9 +227,10 @@ gqsgd_status gqsgd_comm_set_counter(gqsgd_comm comm, uint64_t step) {
   return GQSGD_OK;
 }
 
-gqsgd_status gqsgd_comm_reserve(gqsgd_comm comm, gqsgd_quantizer quantizer, size_t value_count,
-                                int32_t dtype) {
-  return gq::in_call_scope([&] { return gq::reserve(comm, quantizer, value_count, dtype); });
+gqsgd_status gqsgd_comm_reserve(gqsgd_comm comm, gqsgd_quantizer quantizer, size_t count,
+                                gqsgd_dtype dtype) {
+  return gq::in_call_scope(
+      [&] { return gq::reserve(comm, quantizer, count, gq::number_of(dtype)); });
 }
 
 gqsgd_status gqsgd_comm_stat(gqsgd_comm comm, const char* name, uint64_t* value) {

@@ -25,7 +25,8 @@ Status create_local_group(int32_t rank_count, const char* text, gqsgd_comm* comm
   if (!transports) return fail(GQSGD_NO_MEMORY, "no memory for %u communicators", ranks);
   GQ_TRY(create_local(ranks, transports.get()));
   for (uint32_t rank = 0; rank < ranks; ++rank) {
-    const Status status = add_communicator(std::move(transports[rank]), options, &comms[rank]);
+    const Status status =
+        add_communicator(std::move(transports[rank]), "threads", options, &comms[rank]);
     if (status.ok()) continue;
     for (uint32_t made = 0; made < rank; ++made) {
       remove_communicator(comms[made]);
@@ -52,7 +53,7 @@ Status create_process_rank(const gqsgd_unique_id* unique_id, int32_t rank, int32
   std::unique_ptr<Transport> transport;
   GQ_TRY(create_process(*unique_id, static_cast<uint32_t>(rank), static_cast<uint32_t>(size),
                         options.timeout_ms, &transport));
-  return add_communicator(std::move(transport), options, comm);
+  return add_communicator(std::move(transport), "processes", options, comm);
 }
 
 }  // namespace

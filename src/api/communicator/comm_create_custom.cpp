@@ -1,6 +1,9 @@
 // Making communicators over a caller's transport: what a table may hold, and what its makers need.
 #include <inttypes.h>
+#include <stddef.h>
 #include <string.h>
+
+#include <algorithm>
 
 #include "include/gqsgd_transport.h"
 #include "src/api/call_scope.h"
@@ -11,10 +14,13 @@
 namespace gq {
 namespace {
 
+// Of tables without the fields that came after the first version, which are optional.
+constexpr size_t kLeastBytes = offsetof(gqsgd_transport, name);
+
 /** A caller built with a later header may hand a longer table, if it uses nothing of the rest. */
 Status check_table_size(const gqsgd_transport& table) {
   const size_t size_bytes = table.struct_size_bytes;
-  if (size_bytes < sizeof table) {
+  if (size_bytes < kLeastBytes) {
     return fail(GQSGD_INVALID_ARGUMENT,
                 "gqsgd_transport: struct_size_bytes is %zu; it must be sizeof(gqsgd_transport), "
                 "which is %zu in this version",
@@ -38,7 +44,6 @@ Status check_table_size(const gqsgd_transport& table) {
 }
 
 Status check_table(const gqsgd_transport& table) {
-  GQ_TRY(check_table_size(table));
   const struct {
     const char* name;
     bool is_null;
@@ -66,13 +71,17 @@ Status create(const gqsgd_transport* table, const char* text, gqsgd_comm* comm) 
   if (table == nullptr) {
     return fail(GQSGD_INVALID_ARGUMENT, "gqsgd_comm_create_custom: transport is NULL");
   }
-  GQ_TRY(check_table(*table));
+  GQ_TRY(check_table_size(*table));
+  gqsgd_transport known = {};  // what the caller's table is too short for is 0
+  memcpy(&known, table, std::min(table->struct_size_bytes, sizeof known));
+  GQ_TRY(check_table(known));
   CommOptions options;
   GQ_TRY(parse_options(text, &options));
   std::unique_ptr<Transport> transport;
-  GQ_TRY(create_custom(*table, &transport));
+  GQ_TRY(create_custom(known, &transport));
   Transport& made = *transport;
-  GQ_TRY(add_communicator(std::move(transport), options, comm));
+  const char* const name = known.name != nullptr ? known.name : "custom";
+  GQ_TRY(add_communicator(std::move(transport), name, options, comm));
   adopt_table(made);
   return Status();
 }

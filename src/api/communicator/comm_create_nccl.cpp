@@ -51,7 +51,7 @@ Status create(const gqsgd_unique_id* unique_id, int32_t rank, int32_t size, cons
   std::unique_ptr<StreamTransport> transport;
   GQ_TRY(create_nccl(*needs.device, *needs.library, *unique_id, static_cast<uint32_t>(rank),
                      static_cast<uint32_t>(size), needs.options.timeout_ms, &transport));
-  return add_communicator(std::move(transport), needs.options, comm);
+  return add_communicator(std::move(transport), "nccl", needs.options, comm);
 }
 
 Status borrow(void* nccl_comm, const char* text, gqsgd_comm* comm) {
@@ -67,7 +67,7 @@ Status borrow(void* nccl_comm, const char* text, gqsgd_comm* comm) {
   std::unique_ptr<StreamTransport> transport;
   GQ_TRY(
       borrow_nccl(*needs.device, *needs.library, nccl_comm, needs.options.timeout_ms, &transport));
-  return add_communicator(std::move(transport), needs.options, comm);
+  return add_communicator(std::move(transport), "nccl", needs.options, comm);
 }
 
 }  // namespace

@@ -58,11 +58,12 @@ bool is_captured(const Communicator& communicator, void* stream) {
          device->is_capturing(stream, &capturing).ok() && capturing;
 }
 
-Status add_communicator(std::unique_ptr<Transport> transport, const CommOptions& options,
-                        gqsgd_comm* comm) {
+Status add_communicator(std::unique_ptr<Transport> transport, const char* name,
+                        const CommOptions& options, gqsgd_comm* comm) {
   std::shared_ptr<Communicator> communicator;
   try {
     communicator = std::make_shared<Communicator>();
+    communicator->transport_name = name;
   } catch (const std::bad_alloc&) {
     return fail(GQSGD_NO_MEMORY, "no memory for a communicator");
   }

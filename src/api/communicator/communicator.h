@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <memory>
+#include <string>
 
 #include "src/api/communicator/options_string.h"
 #include "src/call/request_queue.h"
@@ -20,6 +21,7 @@ struct Communicator {
   std::atomic<bool> busy{false};
   std::atomic<uint64_t> next_step{0};  ///< gqsgd_comm_counter, unless a device counts
   uint64_t fork_generation = 0;
+  std::string transport_name;
   std::unique_ptr<StreamTransport> device_end;  ///< of a group that works on host memory as well
   std::unique_ptr<StreamCalls> on_streams;      ///< null before the first call on a stream
   std::atomic<StreamCalls*> seen_on_streams{nullptr};  ///< the same, for threads that only query
@@ -41,9 +43,10 @@ Status use_stream(void* stream, Communicator* communicator);
  *  that is none. */
 bool is_captured(const Communicator& communicator, void* stream);
 
-/** A handle for one rank's end; *comm stays as it was after a failure. */
-Status add_communicator(std::unique_ptr<Transport> transport, const CommOptions& options,
-                        gqsgd_comm* comm);
+/** A handle for one rank's end; *comm stays as it was after a failure. `name` is that of
+ *  gqsgd_comm_transport, and is copied. */
+Status add_communicator(std::unique_ptr<Transport> transport, const char* name,
+                        const CommOptions& options, gqsgd_comm* comm);
 
 /** Takes a handle out of use, and returns when no thread has shared access any more; the
  *  communicator ends when its last user is done. Null if another thread has taken it. */

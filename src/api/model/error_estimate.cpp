@@ -1,17 +1,18 @@
 // What error a format makes of given values: by virtual ranks before anything runs, or measured on
 // a communicator against an uncompressed allreduce. Built on the C ABI itself.
-#include <stdio.h>
 #include <stdlib.h>
 
 #include <memory>
 #include <new>
 
-#include "include/gqsgd.h"
+#include "include/gqsgd_model.h"
 #include "kernels/codec/narrow.h"
 #include "kernels/stages.h"
 #include "src/api/call_scope.h"
 #include "src/api/check.h"
+#include "src/api/config.h"
 #include "src/api/quantizer/quantizer.h"
+#include "src/support/kept_failure.h"
 
 namespace gq {
 namespace {
@@ -23,7 +24,7 @@ class OwnQuantizer {
   OwnQuantizer() = default;
   OwnQuantizer(const OwnQuantizer&) = delete;
   OwnQuantizer& operator=(const OwnQuantizer&) = delete;
-  Status create(const char* text) { return Status(gqsgd_quantizer_create(text, &handle_)); }
+  Status create(const char* spec) { return Status(gqsgd_quantizer_create(spec, &handle_)); }
   gqsgd_quantizer get() const { return handle_; }
 
  private:
@@ -75,15 +76,23 @@ struct Question {
   gqsgd_quantizer quantizer;
   size_t value_count;
   int32_t dtype;
-  int32_t schedule;
-  const uint64_t* at;
+  const gqsgd_config* config;
   double* error;
 };
 
-Status check_question(const Question& question) {
+/** The config for calls with its schedule and a step of their own. */
+Status check_question(const Question& question, gqsgd_config* config) {
   Format format;
+  Config read;
   GQ_TRY(find_format(question.quantizer, &format));
   GQ_TRY(check_dtype(question.dtype));
+  GQ_TRY(read_config(question.config, &read));
+  GQ_TRY(check_step_on_host(read));
+  *config = GQSGD_CONFIG_INIT;
+  config->schedule = static_cast<gqsgd_schedule>(read.schedule);
+  config->step_source = GQSGD_STEP_GIVEN;
+  config->step = read.step;
+  config->index = read.index;
   if (question.error != nullptr) return Status();
   return fail(GQSGD_INVALID_ARGUMENT, "error is NULL");
 }
@@ -101,7 +110,8 @@ void fill_exact_mean(const Question& question, int32_t rank_count, const void* c
 
 Status expected_error(const Question& question, int32_t rank_count, const void* const* send,
                       int32_t draw_count, const char* options) {
-  GQ_TRY(check_question(question));
+  gqsgd_config config = GQSGD_CONFIG_INIT;
+  GQ_TRY(check_question(question, &config));
   GQ_TRY(check_size(rank_count));
   if (draw_count < 1) {
     return fail(GQSGD_INVALID_ARGUMENT, "draw_count is %d; at least 1 is needed", draw_count);
@@ -112,13 +122,12 @@ Status expected_error(const Question& question, int32_t rank_count, const void* 
   GQ_TRY(make_memory(question.value_count, sizeof(double), &exact));
   void** recv = static_cast<void**>(receivers.get());
   for (int32_t rank = 0; rank < rank_count; ++rank) recv[rank] = rank == 0 ? result.get() : nullptr;
-  uint64_t at[2] = {question.at != nullptr ? question.at[0] : 0,
-                    question.at != nullptr ? question.at[1] : 0};
   const double* mean = static_cast<const double*>(exact.get());
   ErrorSum sum;
-  for (int32_t draw = 0; draw < draw_count; ++draw, ++at[0]) {
+  for (int32_t draw = 0; draw < draw_count; ++draw, ++config.step) {
     GQ_TRY(Status(gqsgd_simulate(question.quantizer, rank_count, send, recv, question.value_count,
-                                 question.dtype, GQSGD_MEAN, question.schedule, at, options)));
+                                 static_cast<gqsgd_dtype>(question.dtype), GQSGD_MEAN, &config,
+                                 options)));
     // The first simulation has checked the buffers.
     if (draw == 0) fill_exact_mean(question, rank_count, send, static_cast<double*>(exact.get()));
     for (size_t e = 0; e < question.value_count; ++e) {
@@ -129,29 +138,22 @@ Status expected_error(const Question& question, int32_t rank_count, const void* 
   return Status();
 }
 
-/** {step, index} of the question, or the step that the communicator would use next. */
-Status read_at(gqsgd_comm comm, const uint64_t* given, uint64_t at[2]) {
-  at[0] = given != nullptr ? given[0] : 0;
-  at[1] = given != nullptr ? given[1] : 0;
-  return given != nullptr ? Status() : Status(gqsgd_comm_counter(comm, &at[0]));
-}
-
 /** The mean of all ranks as float32. */
-Status mean_of(gqsgd_comm comm, gqsgd_quantizer quantizer, int32_t schedule,
-               const Question& question, const uint64_t at[2], const Memory& send,
-               const Memory& recv) {
+Status mean_of(gqsgd_comm comm, gqsgd_quantizer quantizer, const gqsgd_config& config,
+               const Question& question, const Memory& send, const Memory& recv) {
   return Status(gqsgd_allreduce(comm, quantizer, send.get(), recv.get(), question.value_count,
-                                GQSGD_FLOAT32, GQSGD_MEAN, schedule, at, nullptr));
+                                GQSGD_FLOAT32, GQSGD_MEAN, &config, nullptr));
 }
 
-/** The one that the exact mean has: plain values have no codes to leave out. */
-int32_t exact_schedule(int32_t schedule) {
-  return schedule == GQSGD_SCHEDULE_SPARSE ? GQSGD_SCHEDULE_DIRECT : schedule;
+/** Of the exact mean: plain values have no codes to leave out. */
+gqsgd_config exact_config(gqsgd_config config) {
+  if (config.schedule == GQSGD_SCHEDULE_SPARSE) config.schedule = GQSGD_SCHEDULE_DIRECT;
+  return config;
 }
 
 /** What a measurement needs beside the question. */
 struct Measurement {
-  uint64_t at[2];
+  gqsgd_config config = GQSGD_CONFIG_INIT;
   OwnQuantizer none;
   Memory values, exact, result;
 };
@@ -159,8 +161,11 @@ struct Measurement {
 /** This rank's own checks, and its values as float32. */
 Status prepare(gqsgd_comm comm, const Question& question, const void* send,
                Measurement* measurement) {
-  GQ_TRY(check_question(question));
-  GQ_TRY(read_at(comm, question.at, measurement->at));
+  gqsgd_config* config = &measurement->config;
+  GQ_TRY(check_question(question, config));
+  const bool counts =
+      question.config == nullptr || question.config->step_source == GQSGD_STEP_COUNTER;
+  if (counts) GQ_TRY(Status(gqsgd_comm_counter(comm, &config->step)));
   GQ_TRY(check_buffer({"send", send, question.value_count, dtype_size_bytes(question.dtype)}));
   GQ_TRY(measurement->none.create("none"));
   GQ_TRY(make_memory(question.value_count, sizeof(float), &measurement->values));
@@ -173,25 +178,22 @@ Status prepare(gqsgd_comm comm, const Question& question, const void* send,
   return Status();
 }
 
-/** Notifies the other ranks, which are in the first allreduce, by an allreduce that this rank
- *  refuses for its dtype. This rank returns `own` with its sentence. */
-Status refuse(gqsgd_comm comm, const Question& question, Status own) {
-  char sentence[kSentenceBytes];
-  snprintf(sentence, sizeof sentence, "%s", last_error());
-  const uint64_t no_step_of_the_counter[2] = {0, 0};
-  static_cast<void>(gqsgd_allreduce(comm, question.quantizer, nullptr, nullptr, 0, -1, GQSGD_MEAN,
-                                    question.schedule, no_step_of_the_counter, nullptr));
-  return fail_with(own.code(), sentence);
+/** Notifies the other ranks, which are in the first allreduce. This rank returns `own` with its
+ *  sentence. */
+Status refuse(gqsgd_comm comm, Status own) {
+  const KeptFailure kept(own);
+  gqsgd_config no_step_of_the_counter = GQSGD_CONFIG_INIT;
+  no_step_of_the_counter.step_source = GQSGD_STEP_GIVEN;
+  static_cast<void>(gqsgd_comm_refuse(comm, own.code(), &no_step_of_the_counter, nullptr));
+  return kept.again();
 }
 
 Status measured_error(gqsgd_comm comm, const Question& question, const void* send) {
   Measurement own;
   const Status prepared = prepare(comm, question, send, &own);
-  if (!prepared.ok()) return refuse(comm, question, prepared);
-  GQ_TRY(mean_of(comm, own.none.get(), exact_schedule(question.schedule), question, own.at,
-                 own.values, own.exact));
-  GQ_TRY(mean_of(comm, question.quantizer, question.schedule, question, own.at, own.values,
-                 own.result));
+  if (!prepared.ok()) return refuse(comm, prepared);
+  GQ_TRY(mean_of(comm, own.none.get(), exact_config(own.config), question, own.values, own.exact));
+  GQ_TRY(mean_of(comm, question.quantizer, own.config, question, own.values, own.result));
   ErrorSum sum;
   for (size_t e = 0; e < question.value_count; ++e) {
     sum.add(value_at(own.result.get(), GQSGD_FLOAT32, e),
@@ -205,17 +207,17 @@ Status measured_error(gqsgd_comm comm, const Question& question, const void* sen
 }  // namespace gq
 
 gqsgd_status gqsgd_expected_error(gqsgd_quantizer quantizer, int32_t rank_count,
-                                  const void* const* send, size_t value_count, int32_t dtype,
-                                  int32_t schedule, const uint64_t at[2], int32_t draw_count,
+                                  const void* const* send, size_t count, gqsgd_dtype dtype,
+                                  const gqsgd_config* config, int32_t draw_count,
                                   const char* options, double* error) {
-  const gq::Question question{quantizer, value_count, dtype, schedule, at, error};
+  const gq::Question question{quantizer, count, gq::number_of(dtype), config, error};
   return gq::in_call_scope(
       [&] { return gq::expected_error(question, rank_count, send, draw_count, options); });
 }
 
 gqsgd_status gqsgd_measured_error(gqsgd_comm comm, gqsgd_quantizer quantizer, const void* send,
-                                  size_t value_count, int32_t dtype, int32_t schedule,
-                                  const uint64_t at[2], double* error) {
-  const gq::Question question{quantizer, value_count, dtype, schedule, at, error};
+                                  size_t count, gqsgd_dtype dtype, const gqsgd_config* config,
+                                  double* error) {
+  const gq::Question question{quantizer, count, gq::number_of(dtype), config, error};
   return gq::in_call_scope([&] { return gq::measured_error(comm, question, send); });
 }

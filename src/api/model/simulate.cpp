@@ -3,6 +3,7 @@
 #include <new>
 #include <vector>
 
+#include "include/gqsgd_model.h"
 #include "kernels/stages.h"
 #include "src/api/arguments.h"
 #include "src/api/call_scope.h"
@@ -61,7 +62,7 @@ Status check_apart(const Call* calls, uint32_t ranks) {
 }
 
 Status simulate(const Arguments& arguments, int32_t rank_count, const void* const* send,
-                void* const* recv, const char* options_string) {
+                void* const* recv, size_t count, const char* options_string) {
   GQ_TRY(check_size(rank_count));
   if (send == nullptr || recv == nullptr) {
     return fail(GQSGD_INVALID_ARGUMENT, "gqsgd_simulate: %s is NULL",
@@ -69,12 +70,14 @@ Status simulate(const Arguments& arguments, int32_t rank_count, const void* cons
   }
   const uint32_t ranks = static_cast<uint32_t>(rank_count);
   Call common;
-  GQ_TRY(check_arguments(arguments, &common));
-  if (arguments.at != nullptr) {
-    common.step = arguments.at[0];
-    common.index = arguments.at[1];
-  }
-  GQ_TRY(check_step(common.step, common.index));
+  Config config;
+  GQ_TRY(read_config(arguments.config, &config));
+  GQ_TRY(check_step_on_host(config));
+  GQ_TRY(check_arguments(arguments, config, &common));
+  GQ_TRY(check_count("count", count));
+  common.value_count = count;
+  common.step = config.step;
+  common.index = config.index;
   VirtualGroup group;
   GQ_TRY(make_group(ranks, options_string, &group));
   for (uint32_t rank = 0; rank < ranks; ++rank) {
@@ -89,9 +92,9 @@ Status simulate(const Arguments& arguments, int32_t rank_count, const void* cons
 }  // namespace gq
 
 gqsgd_status gqsgd_simulate(gqsgd_quantizer quantizer, int32_t rank_count, const void* const* send,
-                            void* const* recv, size_t value_count, int32_t dtype, int32_t op,
-                            int32_t schedule, const uint64_t at[2], const char* options) {
-  const gq::Arguments arguments{quantizer, value_count, dtype, op, schedule, at};
+                            void* const* recv, size_t count, gqsgd_dtype dtype, gqsgd_op op,
+                            const gqsgd_config* config, const char* options) {
+  const gq::Arguments arguments{quantizer, gq::number_of(dtype), gq::number_of(op), config};
   return gq::in_call_scope(
-      [&] { return gq::simulate(arguments, rank_count, send, recv, options); });
+      [&] { return gq::simulate(arguments, rank_count, send, recv, count, options); });
 }

@@ -1,7 +1,9 @@
 // The functions of the C ABI that return bounds, before anything runs.
+#include "include/gqsgd_model.h"
 #include "src/api/call_scope.h"
 #include "src/api/check.h"
 #include "src/api/communicator/options_string.h"
+#include "src/api/config.h"
 #include "src/api/quantizer/quantizer.h"
 #include "src/plan/plan.h"
 #include "src/theory/bounds.h"
@@ -18,14 +20,14 @@ struct Question {
 };
 
 /** Schedule and format are checked as an allreduce would check them. */
-Status read_question(gqsgd_quantizer quantizer, int32_t rank_count, size_t value_count,
-                     int32_t schedule, const double* answer, Question* question) {
+Status read_question(gqsgd_quantizer quantizer, int32_t rank_count, size_t count, int32_t schedule,
+                     const double* answer, Question* question) {
   if (answer == nullptr) return fail(GQSGD_INVALID_ARGUMENT, "the result's address is NULL");
   GQ_TRY(find_format(quantizer, &question->format));
   GQ_TRY(check_size(rank_count));
-  GQ_TRY(check_value_count(value_count));
+  GQ_TRY(check_count("count", count));
   question->ranks = static_cast<uint32_t>(rank_count);
-  const PlanRequest request{&question->format,       schedule, question->ranks, value_count,
+  const PlanRequest request{&question->format,       schedule, question->ranks, count,
                             kChunkValueCountDefault, true};
   Plan plan;
   GQ_TRY(make_plan(request, &plan));
@@ -35,22 +37,21 @@ Status read_question(gqsgd_quantizer quantizer, int32_t rank_count, size_t value
   return Status();
 }
 
-Status variance_of(gqsgd_quantizer quantizer, int32_t rank_count, size_t value_count,
-                   int32_t schedule, double* theta) {
+Status variance_of(gqsgd_quantizer quantizer, int32_t rank_count, size_t count, int32_t schedule,
+                   double* theta) {
   Question asked;
-  GQ_TRY(read_question(quantizer, rank_count, value_count, schedule, theta, &asked));
+  GQ_TRY(read_question(quantizer, rank_count, count, schedule, theta, &asked));
   // Of schedule sparse too: it continues as direct where there are too many entries. Sparse
   // entries, which no rank encodes again, have no larger error.
-  return variance_bound(asked.format, asked.ranks, value_count, asked.reduction_depth, theta,
+  return variance_bound(asked.format, asked.ranks, count, asked.reduction_depth, theta,
                         asked.encodes);
 }
 
-Status sparsity_of(gqsgd_quantizer quantizer, int32_t rank_count, size_t value_count,
-                   int32_t schedule, double* nonzero_count) {
+Status sparsity_of(gqsgd_quantizer quantizer, int32_t rank_count, size_t count, int32_t schedule,
+                   double* nonzero_count) {
   Question asked;
-  GQ_TRY(read_question(quantizer, rank_count, value_count, schedule, nonzero_count, &asked));
-  return sparsity_bound(asked.format, asked.ranks, value_count, asked.reduction_depth,
-                        nonzero_count);
+  GQ_TRY(read_question(quantizer, rank_count, count, schedule, nonzero_count, &asked));
+  return sparsity_bound(asked.format, asked.ranks, count, asked.reduction_depth, nonzero_count);
 }
 
 Status depth_factor_of(gqsgd_quantizer quantizer, int32_t rank_count, int32_t schedule,
@@ -66,20 +67,22 @@ Status depth_factor_of(gqsgd_quantizer quantizer, int32_t rank_count, int32_t sc
 }  // namespace
 }  // namespace gq
 
-gqsgd_status gqsgd_variance_bound(gqsgd_quantizer quantizer, int32_t rank_count, size_t value_count,
-                                  int32_t schedule, double* theta) {
-  return gq::in_call_scope(
-      [&] { return gq::variance_of(quantizer, rank_count, value_count, schedule, theta); });
+gqsgd_status gqsgd_variance_bound(gqsgd_quantizer quantizer, int32_t rank_count, size_t count,
+                                  gqsgd_schedule schedule, double* theta) {
+  return gq::in_call_scope([&] {
+    return gq::variance_of(quantizer, rank_count, count, gq::number_of(schedule), theta);
+  });
 }
 
-gqsgd_status gqsgd_sparsity_bound(gqsgd_quantizer quantizer, int32_t rank_count, size_t value_count,
-                                  int32_t schedule, double* nonzero_count) {
-  return gq::in_call_scope(
-      [&] { return gq::sparsity_of(quantizer, rank_count, value_count, schedule, nonzero_count); });
+gqsgd_status gqsgd_sparsity_bound(gqsgd_quantizer quantizer, int32_t rank_count, size_t count,
+                                  gqsgd_schedule schedule, double* nonzero_count) {
+  return gq::in_call_scope([&] {
+    return gq::sparsity_of(quantizer, rank_count, count, gq::number_of(schedule), nonzero_count);
+  });
 }
 
-gqsgd_status gqsgd_depth_factor(gqsgd_quantizer quantizer, int32_t rank_count, int32_t schedule,
-                                double* factor) {
+gqsgd_status gqsgd_depth_factor(gqsgd_quantizer quantizer, int32_t rank_count,
+                                gqsgd_schedule schedule, double* factor) {
   return gq::in_call_scope(
-      [&] { return gq::depth_factor_of(quantizer, rank_count, schedule, factor); });
+      [&] { return gq::depth_factor_of(quantizer, rank_count, gq::number_of(schedule), factor); });
 }

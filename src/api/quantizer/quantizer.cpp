@@ -1,6 +1,7 @@
-// The quantizer functions of the C ABI.
+// The quantizer functions of the C ABI, and sizes that follow from a quantizer.
 #include "src/api/quantizer/quantizer.h"
 
+#include "include/gqsgd_stages.h"
 #include "src/api/check.h"
 #include "src/api/handles.h"
 #include "src/api/quantizer/quantizer_spec.h"
@@ -14,15 +15,15 @@ using QuantizerTable = HandleTable<const Format, HandleType::quantizer>;
 
 QuantizerTable& quantizers() { return immortal<QuantizerTable>(); }
 
-Status create(const char* text, gqsgd_quantizer* out) {
+Status create(const char* spec, gqsgd_quantizer* out) {
   if (out == nullptr) return fail(GQSGD_INVALID_ARGUMENT, "gqsgd_quantizer_create: out is NULL");
   *out = nullptr;
-  if (text == nullptr) {
+  if (spec == nullptr) {
     return fail(GQSGD_INVALID_ARGUMENT,
-                "gqsgd_quantizer_create: text is NULL; \"\" is the default");
+                "gqsgd_quantizer_create: spec is NULL; \"\" is the default");
   }
   Format format;
-  GQ_TRY(parse_quantizer(text, &format));
+  GQ_TRY(parse_quantizer(spec, &format));
   try {
     const uintptr_t token = quantizers().add(std::make_shared<const Format>(format));
     *out = reinterpret_cast<gqsgd_quantizer>(token);
@@ -41,7 +42,7 @@ Status packed_size(const char* function, uint8_t Format::*bits, gqsgd_quantizer 
   }
   Format format;
   GQ_TRY(find_format(quantizer, &format));
-  GQ_TRY(check_value_count(value_count));
+  GQ_TRY(check_count("value_count", value_count));
   const uint64_t codes = code_count(format.rotate == Rotate::hadamard, value_count);
   *size_bytes = static_cast<size_t>(words_for(format.*bits, codes)) * sizeof(uint32_t);
   return Status();
@@ -53,7 +54,7 @@ Status count_norms(gqsgd_quantizer quantizer, size_t value_count, size_t* count)
   }
   Format format;
   GQ_TRY(find_format(quantizer, &format));
-  GQ_TRY(check_value_count(value_count));
+  GQ_TRY(check_count("value_count", value_count));
   *count =
       static_cast<size_t>(norm_count(format.block, format.rotate == Rotate::hadamard, value_count));
   return Status();
@@ -76,19 +77,19 @@ Status find_format(gqsgd_quantizer quantizer, Format* format) {
 
 }  // namespace gq
 
-gqsgd_status gqsgd_quantizer_create(const char* text, gqsgd_quantizer* out) {
-  return gq::create(text, out).code();
+gqsgd_status gqsgd_quantizer_create(const char* spec, gqsgd_quantizer* out) {
+  return gq::create(spec, out).code();
 }
 
-gqsgd_status gqsgd_quantizer_describe(gqsgd_quantizer quantizer, char* text, size_t capacity_bytes,
+gqsgd_status gqsgd_quantizer_describe(gqsgd_quantizer quantizer, char* spec, size_t capacity_bytes,
                                       size_t* size_bytes) {
   gq::Format format;
   const gq::Status status = gq::find_format(quantizer, &format);
   if (!status.ok()) return status.code();
-  if (text == nullptr && capacity_bytes > 0) {
-    return gq::fail(GQSGD_INVALID_ARGUMENT, "gqsgd_quantizer_describe: text is NULL").code();
+  if (spec == nullptr && capacity_bytes > 0) {
+    return gq::fail(GQSGD_INVALID_ARGUMENT, "gqsgd_quantizer_describe: spec is NULL").code();
   }
-  const size_t length = gq::describe_quantizer(format, text, capacity_bytes);
+  const size_t length = gq::describe_quantizer(format, spec, capacity_bytes);
   if (size_bytes != nullptr) *size_bytes = length + 1;
   return GQSGD_OK;
 }
@@ -115,7 +116,7 @@ gqsgd_status gqsgd_norm_count(gqsgd_quantizer quantizer, size_t value_count, siz
   return gq::count_norms(quantizer, value_count, norm_count).code();
 }
 
-gqsgd_status gqsgd_workspace_size(gqsgd_quantizer quantizer, size_t value_count, int32_t,
+gqsgd_status gqsgd_workspace_size(gqsgd_quantizer quantizer, size_t value_count, gqsgd_dtype,
                                   size_t* size_bytes) {
   if (size_bytes == nullptr) {
     return gq::fail(GQSGD_INVALID_ARGUMENT, "gqsgd_workspace_size: size_bytes is NULL").code();
@@ -123,7 +124,7 @@ gqsgd_status gqsgd_workspace_size(gqsgd_quantizer quantizer, size_t value_count,
   gq::Format format;
   const gq::Status status = gq::find_format(quantizer, &format);
   if (!status.ok()) return status.code();
-  const gq::Status counted = gq::check_value_count(value_count);
+  const gq::Status counted = gq::check_count("value_count", value_count);
   if (counted.ok()) *size_bytes = gq::device_workspace_bytes(format, value_count);
   return counted.code();
 }

@@ -3,6 +3,7 @@
 #ifndef GQ_API_STAGES_STAGE_CALL_H
 #define GQ_API_STAGES_STAGE_CALL_H
 
+#include "include/gqsgd_stages.h"
 #include "kernels/stages.h"
 #include "src/api/check.h"
 #include "src/gpu/device/device.h"

@@ -1,4 +1,4 @@
-// Part 6 of the C ABI: one stage at a time, for custom schedules, tests and other implementations.
+// Stages of the C ABI: one stage at a time, for custom schedules, tests and other implementations.
 #include "kernels/stages.h"
 
 #include <inttypes.h>
@@ -7,6 +7,7 @@
 
 #include "kernels/codec/global_norm.h"
 #include "src/api/call_scope.h"
+#include "src/api/config.h"
 #include "src/api/stages/device_stages.h"
 #include "src/api/stages/norm_grid.h"
 #include "src/api/stages/stage_call.h"
@@ -231,19 +232,20 @@ Status dequantize(gqsgd_quantizer quantizer, const gqsgd_site* site, const uint3
 }  // namespace gq
 
 gqsgd_status gqsgd_norm(gqsgd_quantizer quantizer, const gqsgd_site* site, const void* values,
-                        size_t value_count, int32_t dtype, float* norms, void* workspace,
+                        size_t value_count, gqsgd_dtype dtype, float* norms, void* workspace,
                         size_t workspace_size_bytes, void* stream) {
   return gq::in_call_scope([&] {
-    return gq::norm(quantizer, site, values, value_count, dtype, norms,
+    return gq::norm(quantizer, site, values, value_count, gq::number_of(dtype), norms,
                     {workspace, workspace_size_bytes}, stream);
   });
 }
 
 gqsgd_status gqsgd_quantize(gqsgd_quantizer quantizer, const gqsgd_site* site, const void* values,
-                            size_t value_count, int32_t dtype, const float* norms, uint32_t* words,
-                            void*, size_t, void* stream) {
+                            size_t value_count, gqsgd_dtype dtype, const float* norms,
+                            uint32_t* words, void*, size_t, void* stream) {
   return gq::in_call_scope([&] {
-    return gq::quantize(quantizer, site, values, value_count, dtype, norms, words, stream);
+    return gq::quantize(quantizer, site, values, value_count, gq::number_of(dtype), norms, words,
+                        stream);
   });
 }
 
@@ -265,8 +267,9 @@ gqsgd_status gqsgd_reduce_many(gqsgd_quantizer quantizer, const gqsgd_site* site
 
 gqsgd_status gqsgd_dequantize(gqsgd_quantizer quantizer, const gqsgd_site* site,
                               const uint32_t* words, const float* scales, size_t value_count,
-                              int32_t dtype, int32_t op, void* values, void* stream) {
+                              gqsgd_dtype dtype, gqsgd_op op, void* values, void* stream) {
   return gq::in_call_scope([&] {
-    return gq::dequantize(quantizer, site, words, scales, value_count, dtype, op, values, stream);
+    return gq::dequantize(quantizer, site, words, scales, value_count, gq::number_of(dtype),
+                          gq::number_of(op), values, stream);
   });
 }

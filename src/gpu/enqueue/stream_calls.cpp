@@ -129,6 +129,10 @@ Status StreamCalls::run(const Call& call, Status own) {
   return end(late.again());
 }
 
+Status StreamCalls::refuse(const Call& call, Status own) {
+  return make(call, own, pinned_.as<Disagreement>(kLateBytes));
+}
+
 Status StreamCalls::make(const Call& call, Status own, Disagreement* found) {
   const TimeRange range(range_name(call.operation));
   KeptFailure refusal(own);
@@ -147,7 +151,7 @@ Status StreamCalls::make(const Call& call, Status own, Disagreement* found) {
   if (refusal.ok()) refusal = KeptFailure(counted);
   if (refusal.ok()) refusal = KeptFailure(prepare(&attempt));
   if (!refusal.ok()) {
-    attempt.header = Agreement::refusal_of(endpoint_, refusal.again().code(), {});
+    attempt.header = Agreement::refusal_of(endpoint_, call, refusal.again().code(), {});
     if (!call.counts_later) attempt.call.step_at = nullptr;  // which may lead anywhere
   }
   const Status ended = end(enqueue(&attempt, refusal));
@@ -212,7 +216,7 @@ Status StreamCalls::check_sums(const Plan& plan) const {
 }
 
 Status StreamCalls::check_places(const Call& call) const {
-  GQ_TRY(check_place("at[1]", call.step_at, 2));
+  GQ_TRY(check_place("config.device_step", call.step_at, 2));
   if (call.segments == nullptr) {
     GQ_TRY(check_place("send", call.send, call.value_count));
     return check_place("recv", call.recv, call.value_count);

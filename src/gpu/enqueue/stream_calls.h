@@ -40,6 +40,10 @@ class StreamCalls {
    *  fail on other ranks, and so on for ever. */
   Status run(const Call& call, Status own);
 
+  /** Notifies the other ranks and returns `own`, or what broke the group. What an earlier call left
+   *  to be found stays for the next one. */
+  Status refuse(const Call& call, Status own);
+
   /** The same for a request, which ends when its stream is through with the call, or at once with
    *  what run() would return. What the device finds of it is its own: no later call returns it. */
   void start(std::shared_ptr<Request> request);
@@ -59,7 +63,7 @@ class StreamCalls {
     return fused == nullptr ? Status() : fused->too_late();
   }
 
-  /** The step that the next call with at = NULL takes. From the first capture on the device counts:
+  /** The step that the next call that counts takes. From the first capture on the device counts:
    *  a call counts when it is executed, a replay too. From any thread. */
   uint64_t counter() const { return device_counts_ ? *device_counter() : counter_.load(); }
   bool counts_on_device() const { return device_counts_; }

@@ -12,9 +12,9 @@ Status StreamCalls::capture(Attempt* attempt, const KeptFailure& refusal) {
   Call& call = attempt->call;
   if (!call.counts_later && call.step_at == nullptr) {
     return fail(GQSGD_UNSUPPORTED,
-                "stream %p is being captured, and at is given: each replay would repeat the random "
-                "numbers of step %llu; with at = NULL the communicator's counter goes on, with "
-                "GQSGD_AT_DEVICE the graph may",
+                "stream %p is being captured, and config.step is given: each replay would repeat "
+                "the random numbers of step %llu; hint: with GQSGD_STEP_COUNTER each replay takes "
+                "the next step, with GQSGD_STEP_DEVICE what device_step has then",
                 call.stream, static_cast<unsigned long long>(call.step));
   }
   if (call.schedule_id == GQSGD_SCHEDULE_SPARSE) {
