@@ -34,27 +34,28 @@ def full_spec(quantizer: int | None) -> str:
 
 @lru_cache(maxsize=256)
 def short_spec(spec: str) -> str:
-    """The shortest of `spec`, which names every field, and of preset,field=value,.. that mean the
-    same."""
-    fields = spec.split(",")
-    choices = [spec]
+    """Of the specifications preset,field=value,.. that mean the same as `spec`, which names every
+    field, the one with the fewest fields."""
+    choices = []
     for preset in PRESETS:
-        own = set(_meaning(preset).split(","))
-        choice = ",".join([preset, *(field for field in fields if field not in own)])
-        try:
-            meaning = _meaning(choice)
-        except InvalidArgument:  # this preset does not go with these fields
-            continue
-        if meaning == spec:
-            choices.append(choice)
-    return min(choices, key=len)
+        own = _meaning(preset).split(",")
+        parts = [preset, *(field for field in spec.split(",") if field not in own)]
+        for field in parts[1:]:  # what follows from the others
+            fewer = [part for part in parts if part != field]
+            parts = fewer if _meaning(",".join(fewer)) == spec else parts
+        if _meaning(",".join(parts)) == spec:
+            choices.append(parts)
+    return ",".join(min(choices, key=len)) if choices else spec
 
 
 @lru_cache(maxsize=256)
 def _meaning(spec: str) -> str:
+    """The full specification; "" where fields do not go together."""
     library, handle = _abi.library(), ctypes.c_void_p()
-    check(library.gqsgd_quantizer_create(spec.encode(), ctypes.byref(handle)))
     try:
+        check(library.gqsgd_quantizer_create(spec.encode(), ctypes.byref(handle)))
         return full_spec(handle.value)
+    except InvalidArgument:
+        return ""
     finally:
         library.gqsgd_quantizer_destroy(handle)

@@ -9,6 +9,7 @@ import torch
 import torch.distributed as dist
 
 import gqsgd
+from gqsgd.presets import short_spec
 
 from . import devices, groups
 
@@ -44,7 +45,7 @@ class ReduceScatter:
         ] = {}
 
     def __repr__(self) -> str:
-        return f"<gqsgd.torch.ReduceScatter {self.quantizer.spec!r}, call {self.call_count}>"
+        return f"<ReduceScatter {short_spec(self.quantizer.spec)}, call {self.call_count}>"
 
     def attach(self, model: torch.nn.Module) -> ReduceScatter:
         """Makes every module of `model` that fully_shard has wrapped use this object; returns

@@ -1,6 +1,7 @@
 """Communicator.allreduce on threads: values, bits, places for results, counters and refusals."""
 
 import itertools
+import math
 import threading
 import time
 

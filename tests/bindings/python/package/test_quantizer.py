@@ -57,7 +57,7 @@ def test_the_full_specification_makes_an_equal_quantizer():
     [
         ("", "blocks-8"),
         ("seed=7", "blocks-8,seed=7"),
-        ("blocks-8,bits=4,nonfinite=error", "blocks-8,bits=4,bits_down=4,nonfinite=error"),
+        ("blocks-8,bits=4,nonfinite=error", "blocks-8,bits=4,nonfinite=error"),
         ("rotated-4-8", "rotated-4-8"),
         ("levels=linear,bits=8", "paper-gl8"),
         ("levels=none,seed=3", "none,seed=3"),
@@ -94,7 +94,7 @@ def test_copies_live_longer_than_the_original(duplicate):
     text, other = q.spec, duplicate(q)
     del q
     gc.collect()
-    assert other.text == text
+    assert other.spec == text
     assert other.packed_size(4) == 4
 
 
@@ -152,7 +152,7 @@ def test_result_size_has_bits_down_and_norms_are_one_per_block(count):
     ],
 )
 def test_presets_are_fields(preset, fields):
-    assert set(fields) <= set(gqsgd.Quantizer(preset).text.split(","))
+    assert set(fields) <= set(gqsgd.Quantizer(preset).spec.split(","))
 
 
 @pytest.mark.parametrize(

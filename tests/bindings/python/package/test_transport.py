@@ -243,9 +243,6 @@ def test_the_prototypes_equal_the_header():
 
 @pytest.mark.parametrize(("name", "shown"), [("smoke signals", "smoke signals"), (None, "custom")])
 def test_a_transport_has_the_name_that_it_gives(name, shown):
-    class Named(Queues):
-        if name is not None:
-            name = name
-
+    Named = type("Named", (Queues,), {} if name is None else {"name": name})
     results, _ = run_custom(2, lambda comm: (comm.transport, repr(comm)), Named)
     assert results == [(shown, f"<Communicator rank {rank} of 2, {shown}>") for rank in range(2)]
