@@ -47,7 +47,8 @@ Failures raise GqsgdError, by a class for each status: InvalidArgument, Timeout,
 ImportError with every place tried. GQSGD_LIBRARY in the environment names its file.
 """
 
-# No __all__: help() shows all of what it names, here 2,700 lines. Names are exported `as` themselves.
+# No __all__: help() shows all of what it names, here 2,700 lines. What is public is imported `as`
+# itself.
 from . import _abi
 from .communicator import Communicator as Communicator
 from .communicator import unique_id as unique_id
