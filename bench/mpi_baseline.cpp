@@ -33,7 +33,7 @@ struct Setting {
   int value_count = 6553600;
   int run_count = 21;
   std::string schedule_name = "direct";
-  int32_t schedule = GQSGD_SCHEDULE_DIRECT;
+  gqsgd_schedule schedule = GQSGD_SCHEDULE_DIRECT;
 };
 
 /** The MPI's own abort ends all ranks; there is no caller to return an error to. */
@@ -93,9 +93,10 @@ class Rank {
       MPI_Allreduce(send_.data(), recv_.data(), setting_.value_count, MPI_FLOAT, MPI_SUM,
                     MPI_COMM_WORLD);
     } else {
+      gqsgd_config config = GQSGD_CONFIG_INIT;
+      config.schedule = setting_.schedule;
       require(gqsgd_allreduce(comm_, quantizers_[contender - 1], send_.data(), recv_.data(),
-                              send_.size(), GQSGD_FLOAT32, GQSGD_SUM, setting_.schedule, nullptr,
-                              nullptr) == GQSGD_OK,
+                              send_.size(), GQSGD_FLOAT32, GQSGD_SUM, &config, nullptr) == GQSGD_OK,
               "gqsgd_allreduce");
     }
     double time_us = static_cast<double>(now_ns() - begin) * 1e-3, slowest_us = 0;

@@ -16,9 +16,9 @@
  * executed the call. Its status is what the GPU found for this call; no later call returns it.
  *
  * While its stream is captured a call becomes part of the graph, if one of its kind was made before
- * (else UNSUPPORTED), and its step is not GQSGD_STEP_GIVEN: with GQSGD_STEP_COUNTER each replay takes
- * the next step of the communicator's counter, which the GPU advances from the first capture on,
- * with GQSGD_STEP_DEVICE what device_step has at each replay.
+ * (else UNSUPPORTED), and its step is not given: with GQSGD_STEP_COUNTER each replay takes the next
+ * step of the communicator's counter, which the GPU advances from the first capture on, with
+ * GQSGD_STEP_DEVICE what device_step has at each replay.
  * gqsgd_comm_counter is right once streams are through. No graph may be replayed after
  * gqsgd_comm_destroy. */
 #ifndef GQSGD_NCCL_H

@@ -1,6 +1,7 @@
 // The cases of gpu_perf and their memory.
 #include "bench/gpu/cases.h"
 
+#include <gqsgd_stages.h>
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -34,7 +34,7 @@ struct Options {
 
 struct Kind {
   const char* quantizer;
-  int32_t schedule;
+  gqsgd_schedule schedule;
   const char* name;
 };
 
@@ -68,6 +68,8 @@ struct Times {
 void make_calls(gqsgd_comm comm, const Kind& kind, const Options& options, Times* times) {
   gqsgd_quantizer quantizer = nullptr;
   library_done(gqsgd_quantizer_create(kind.quantizer, &quantizer), kind.quantizer);
+  gqsgd_config config = GQSGD_CONFIG_INIT;
+  config.schedule = kind.schedule;
   cudaStream_t stream = nullptr;
   void* values = nullptr;
   cuda_done(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "a stream");
@@ -77,7 +79,7 @@ void make_calls(gqsgd_comm comm, const Kind& kind, const Options& options, Times
     cuda_done(cudaStreamSynchronize(stream), "the call before");
     const auto begin = Clock::now();
     library_done(gqsgd_allreduce(comm, quantizer, values, values, options.value_count,
-                                 GQSGD_FLOAT32, GQSGD_MEAN, kind.schedule, nullptr, stream),
+                                 GQSGD_FLOAT32, GQSGD_MEAN, &config, stream),
                  "gqsgd_allreduce");
     const double filled_us = us_since(begin);
     cuda_done(cudaStreamSynchronize(stream), "a call");

@@ -1,6 +1,8 @@
 // How a size is measured: every contender is checked once, then all are interleaved in every run.
 #include "bench/perf/measure.h"
 
+#include <gqsgd_model.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -14,7 +16,22 @@
 namespace gq::bench {
 namespace {
 
-constexpr uint64_t kCheckedAt[2] = {1, 0};
+constexpr uint64_t kCheckedStep = 1, kCheckedIndex = 0;
+
+/** The counter's step. */
+gqsgd_config timed_config(int32_t schedule) {
+  gqsgd_config config = GQSGD_CONFIG_INIT;
+  config.schedule = static_cast<gqsgd_schedule>(schedule);
+  return config;
+}
+
+gqsgd_config checked_config(int32_t schedule) {
+  gqsgd_config config = timed_config(schedule);
+  config.step_source = GQSGD_STEP_GIVEN;
+  config.step = kCheckedStep;
+  config.index = kCheckedIndex;
+  return config;
+}
 
 /** Sums in place grow by the number of ranks in each call, so inputs are restored before they
  *  overflow. */
@@ -58,8 +75,9 @@ Measurement::Measurement(const Options& options, Peers& peers) : options_(option
 /** Formats with a re-encode go with direct alone; says so where one is left out. */
 bool Measurement::goes_together(const Contender& contender) const {
   double factor = 0;
-  const gqsgd_status status = gqsgd_depth_factor(contender.quantizer, options_.rank_count,
-                                                 contender.schedule.number, &factor);
+  const gqsgd_status status =
+      gqsgd_depth_factor(contender.quantizer, options_.rank_count,
+                         timed_config(contender.schedule.number).schedule, &factor);
   if (status == GQSGD_OK) return true;
   if (peers_.rank() == 0) {
     std::printf("# %s is not timed with schedule %s: %s\n", contender.format.c_str(),
@@ -72,21 +90,22 @@ Measurement::~Measurement() {
   for (gqsgd_quantizer quantizer : quantizers_) gqsgd_quantizer_destroy(quantizer);
 }
 
-void Measurement::call(const Contender& contender, const void* send, const uint64_t* at) {
+void Measurement::call(const Contender& contender, const void* send, const gqsgd_config& config) {
   if (contender.quantizer == nullptr) {
     peers_.foreign_sum(send, output_.data(), value_count_, options_.dtype.number);
     return;
   }
   require(gqsgd_allreduce(peers_.comm(), contender.quantizer, send, output_.data(), value_count_,
-                          options_.dtype.number, options_.op.number, contender.schedule.number, at,
-                          nullptr),
+                          static_cast<gqsgd_dtype>(options_.dtype.number),
+                          static_cast<gqsgd_op>(options_.op.number), &config, nullptr),
           contender.format.c_str());
 }
 
 /** One call, for its result. */
 void Measurement::call_once(const Contender& contender, bool in_place) {
   if (in_place) output_ = input_;
-  call(contender, in_place ? output_.data() : input_.data(), kCheckedAt);
+  call(contender, in_place ? output_.data() : input_.data(),
+       checked_config(contender.schedule.number));
 }
 
 /** Microseconds of one of the calls that follow a barrier. */
@@ -101,9 +120,10 @@ double Measurement::run(const Contender& contender, bool in_place) {
     in_place_call_count_ += call_count;
   }
   const void* send = in_place ? output_.data() : input_.data();
+  const gqsgd_config config = timed_config(contender.schedule.number);
   peers_.barrier();
   const int64_t begin = now_ns();
-  for (size_t i = 0; i < call_count; ++i) call(contender, send, nullptr);
+  for (size_t i = 0; i < call_count; ++i) call(contender, send, config);
   return static_cast<double>(now_ns() - begin) * 1e-3 / static_cast<double>(call_count);
 }
 
@@ -127,9 +147,11 @@ void Measurement::expect(const Contender& contender, Row* row) {
       fill_inputs(static_cast<int>(rank), value_count_, options_.dtype.number, values);
       send.push_back(values);
     }
+    const gqsgd_config config = checked_config(contender.schedule.number);
     require(gqsgd_simulate(contender.quantizer, options_.rank_count, send.data(), recv.data(),
-                           value_count_, options_.dtype.number, options_.op.number,
-                           contender.schedule.number, kCheckedAt, options_.comm_options.c_str()),
+                           value_count_, static_cast<gqsgd_dtype>(options_.dtype.number),
+                           static_cast<gqsgd_op>(options_.op.number), &config,
+                           options_.comm_options.c_str()),
             "gqsgd_simulate");
     row->nmse = nmse_of(expected_.data(), value_count_, options_.op.number, options_);
   }

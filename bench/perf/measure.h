@@ -50,7 +50,7 @@ class Measurement {
     Choice schedule;
   };
   bool goes_together(const Contender& contender) const;
-  void call(const Contender& contender, const void* send, const uint64_t* at);
+  void call(const Contender& contender, const void* send, const gqsgd_config& config);
   void call_once(const Contender& contender, bool in_place);
   double run(const Contender& contender, bool in_place);
   void check(const Contender& contender, Row* row);

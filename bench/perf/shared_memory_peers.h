@@ -36,9 +36,11 @@ class SharedMemoryPeers final : public Peers {
   ~SharedMemoryPeers() override { gqsgd_quantizer_destroy(none_); }
 
   void barrier() override {
-    constexpr uint64_t kAt[2] = {0, 0};
-    require(gqsgd_allreduce(comm(), none_, nullptr, nullptr, 0, GQSGD_FLOAT32, GQSGD_SUM,
-                            GQSGD_SCHEDULE_RING, kAt, nullptr),
+    gqsgd_config config = GQSGD_CONFIG_INIT;  // a barrier uses no step of the counter
+    config.step_source = GQSGD_STEP_GIVEN;
+    config.schedule = GQSGD_SCHEDULE_RING;
+    require(gqsgd_allreduce(comm(), none_, nullptr, nullptr, 0, GQSGD_FLOAT32, GQSGD_SUM, &config,
+                            nullptr),
             "barrier");
   }
   void most(std::vector<double>* numbers) override {

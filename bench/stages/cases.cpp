@@ -2,6 +2,7 @@
 // any caller.
 #include "bench/stages/cases.h"
 
+#include <gqsgd_stages.h>
 #include <string.h>
 
 namespace gq::bench {

@@ -1,5 +1,6 @@
 // stages_perf: how fast each stage is on one core, per instruction set and format, against memcpy
 // and a float32 add measured in the same rounds.
+#include <gqsgd_stages.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>

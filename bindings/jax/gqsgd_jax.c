@@ -52,8 +52,9 @@ static struct {
 typedef struct {
   Kind kind;
   Entry comm, quantizer;
-  int32_t dtype, op, schedule;
-  uint64_t at[2];
+  gqsgd_dtype dtype;
+  gqsgd_op op;
+  gqsgd_config config;
   void *stream; /* NULL on a CPU */
 } Call;
 
@@ -156,7 +157,7 @@ static int read_int32(const XlaCallFrame *frame, const char *name, int32_t *valu
   return 1;
 }
 
-static int32_t gqsgd_dtype(int xla_dtype) {
+static gqsgd_dtype element_type_of(int xla_dtype) {
   switch (xla_dtype) {
     case XLA_F32:
       return GQSGD_FLOAT32;
@@ -218,7 +219,7 @@ static int tensors_agree(const XlaCallFrame *frame, int64_t tensor_count) {
   return 1;
 }
 
-/* Where a call is in the random numbers and in the order: what the state holds, or on a GPU, where
+/* The step of a call, which orders it too: what the state holds, or on a GPU, where
  * the host does not wait for it, its address. The program counts; a call passes the state on, so
  * that the next one comes after it. */
 static XlaError *read_state(const XlaCallFrame *frame, const XlaBuffer *state, Call *call) {
@@ -228,17 +229,18 @@ static XlaError *read_state(const XlaCallFrame *frame, const XlaBuffer *state, C
     return refused(frame, "gqsgd: the state of a call is not two numbers of uint32");
   }
   if (call->kind == KIND_CPU) {
-    const uint32_t *place = state->data;
-    call->at[0] = place[0];
-    call->at[1] = place[1];
-    if (passed_on->data != place) memcpy(passed_on->data, place, 2 * sizeof *place);
+    const uint32_t *given = state->data;
+    call->config.step_source = GQSGD_STEP_GIVEN;
+    call->config.step = given[0];
+    call->config.index = given[1];
+    if (passed_on->data != given) memcpy(passed_on->data, given, 2 * sizeof *given);
     return NULL;
   }
   if (passed_on->data != state->data) {
     return refused(frame, "gqsgd: the state of a call on a GPU does not stay where it is");
   }
-  call->at[0] = GQSGD_AT_DEVICE;
-  call->at[1] = (uint64_t)(uintptr_t)state->data;
+  call->config.step_source = GQSGD_STEP_DEVICE;
+  call->config.device_step = state->data;
   XlaStreamArgs args = {sizeof args, NULL, frame->ctx, NULL};
   XlaError *error = frame->api->stream_get(&args);
   call->stream = args.stream;
@@ -248,18 +250,20 @@ static XlaError *read_state(const XlaCallFrame *frame, const XlaBuffer *state, C
 /* Reads what a call works on; operands are tensors of one dtype and, last, {step, index}. */
 static XlaError *read_call(const XlaCallFrame *frame, Call *call) {
   const int64_t tensor_count = frame->args.size - 1;
-  int32_t quantizer = -1;
+  int32_t quantizer = -1, op = 0, schedule = 0;
   if (tensor_count < 1 || frame->rets.size != frame->args.size ||
-      !read_int32(frame, "quantizer", &quantizer) || !read_int32(frame, "op", &call->op) ||
-      !read_int32(frame, "schedule", &call->schedule) || !tensors_agree(frame, tensor_count)) {
+      !read_int32(frame, "quantizer", &quantizer) || !read_int32(frame, "op", &op) ||
+      !read_int32(frame, "schedule", &schedule) || !tensors_agree(frame, tensor_count)) {
     return refused(frame, "gqsgd: a call is not as gqsgd.jax makes it");
   }
+  call->op = (gqsgd_op)op;
+  call->config.schedule = (gqsgd_schedule)schedule;
   XlaError *error = read_state(frame, frame->args.buffers[tensor_count], call);
   if (error != NULL) return error;
   if (!find_entry(quantizer, &call->quantizer)) {
     return refused(frame, "gqsgd: a program names a quantizer that this process does not have");
   }
-  call->dtype = gqsgd_dtype(frame->args.buffers[0]->dtype);
+  call->dtype = element_type_of(frame->args.buffers[0]->dtype);
   return find_comm(frame, call->kind, &call->comm);
 }
 
@@ -278,14 +282,14 @@ static XlaError *allreduce_one(const XlaCallFrame *frame, const Call *call) {
   return outcome(frame, library,
                  library->allreduce(call->comm.handle, call->quantizer.handle, send->data,
                                     frame->rets.buffers[0]->data, value_count(send), call->dtype,
-                                    call->op, call->schedule, call->at, call->stream));
+                                    call->op, &call->config, call->stream));
 }
 
 /* Without memory: a call that the library refuses, so that other ranks get REMOTE_ERROR and do not
  * wait for this one. */
 static XlaError *no_memory(const XlaCallFrame *frame, const Call *call) {
   (void)call->comm.library.allreduce(call->comm.handle, call->quantizer.handle, NULL, NULL, 1,
-                                     call->dtype, call->op, call->schedule, call->at, call->stream);
+                                     call->dtype, call->op, &call->config, call->stream);
   return failed(frame, XLA_RESOURCE_EXHAUSTED,
                 "gqsgd NO_MEMORY: no memory for the addresses of a call's tensors");
 }
@@ -296,17 +300,16 @@ static XlaError *allreduce_many(const XlaCallFrame *frame, const Call *call) {
   const void **send = malloc(tensor_count * (2 * sizeof(void *) + sizeof(size_t)));
   if (send == NULL) return no_memory(frame, call);
   void **recv = (void **)(send + tensor_count);
-  size_t *value_counts = (size_t *)(recv + tensor_count);
+  size_t *counts = (size_t *)(recv + tensor_count);
   for (size_t k = 0; k < tensor_count; ++k) {
     send[k] = frame->args.buffers[k]->data;
     recv[k] = frame->rets.buffers[k]->data;
-    value_counts[k] = value_count(frame->args.buffers[k]);
+    counts[k] = value_count(frame->args.buffers[k]);
   }
-  XlaError *error =
-      outcome(frame, library,
-              library->allreduce_many(call->comm.handle, call->quantizer.handle, send, recv,
-                                      value_counts, tensor_count, call->dtype, call->op,
-                                      call->schedule, call->at, call->stream));
+  XlaError *error = outcome(
+      frame, library,
+      library->allreduce_many(call->comm.handle, call->quantizer.handle, send, recv, counts,
+                              tensor_count, call->dtype, call->op, &call->config, call->stream));
   free(send);
   return error;
 }
@@ -325,7 +328,7 @@ static int tells_version(const XlaCallFrame *frame) {
 
 static XlaError *allreduce(const XlaCallFrame *frame, Kind kind) {
   if (tells_version(frame) || frame->stage != XLA_STAGE_EXECUTE) return NULL;
-  Call call = {.kind = kind};
+  Call call = {.kind = kind, .config = GQSGD_CONFIG_INIT};
   XlaError *error = read_call(frame, &call);
   if (error != NULL) return error;
   return frame->args.size == 2 ? allreduce_one(frame, &call) : allreduce_many(frame, &call);

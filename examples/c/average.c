@@ -18,7 +18,7 @@ static void *average(void *argument) {
   const float base = (float)work->rank;
   float values[VALUE_COUNT] = {base, base + 1, base + 2, -6};
   work->failed = gqsgd_allreduce(work->comm, work->quantizer, values, values, VALUE_COUNT,
-                                 GQSGD_FLOAT32, GQSGD_MEAN, GQSGD_SCHEDULE_AUTO, NULL, NULL);
+                                 GQSGD_FLOAT32, GQSGD_MEAN, NULL, NULL);
   if (work->failed)
     printf("rank %d: %s\n", work->rank, gqsgd_last_error());
   else

@@ -45,9 +45,8 @@ static gqsgd_status fit(gqsgd_comm comm, gqsgd_quantizer quantizer, int rank, fl
   for (int step = 0; step < STEP_COUNT; ++step) {
     const float error = error_and_gradient(rank, weights, gradient);
     if (rank == 0 && step % 20 == 0) printf("step %2d: error %.2e\n", step, (double)error);
-    gqsgd_status status =
-        gqsgd_allreduce(comm, quantizer, gradient, gradient, WEIGHT_COUNT, GQSGD_FLOAT32,
-                        GQSGD_MEAN, GQSGD_SCHEDULE_AUTO, NULL, NULL);
+    gqsgd_status status = gqsgd_allreduce(comm, quantizer, gradient, gradient, WEIGHT_COUNT,
+                                          GQSGD_FLOAT32, GQSGD_MEAN, NULL, NULL);
     if (status != GQSGD_OK) return status;
     for (int w = 0; w < WEIGHT_COUNT; ++w) weights[w] -= 0.05f * gradient[w];
   }

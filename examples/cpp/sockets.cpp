@@ -47,7 +47,7 @@ void iterate(gqsgd_comm comm, gqsgd_quantizer quantizer, std::span<const float> 
     product[k] = static_cast<float>(x[k] / kRankCount + share * v[k]);
   }
   check(gqsgd_allreduce(comm, quantizer, product.data(), x.data(), kSize, GQSGD_FLOAT32, GQSGD_SUM,
-                        GQSGD_SCHEDULE_AUTO, nullptr, nullptr));
+                        nullptr, nullptr));
   const double norm = std::sqrt(dot(x, x));
   for (float& value : x) value = static_cast<float>(value / norm);
 }

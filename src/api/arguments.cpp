@@ -25,7 +25,7 @@ Status next_step(Communicator& communicator, uint64_t* step) {
 }
 
 /** Step and index where the config says, or the communicator's step, which this call uses up. */
-Status take_step(Communicator& communicator, const Config& config, Call* call) {
+Status take_step(Communicator& communicator, const CallConfig& config, Call* call) {
   call->captured = is_captured(communicator, call->stream);
   switch (config.step_source) {
     case GQSGD_STEP_GIVEN:
@@ -49,7 +49,7 @@ Status take_step(Communicator& communicator, const Config& config, Call* call) {
 
 }  // namespace
 
-Status check_arguments(const Arguments& arguments, const Config& config, Call* call) {
+Status check_arguments(const Arguments& arguments, const CallConfig& config, Call* call) {
   GQ_TRY(find_format(arguments.quantizer, &call->format));
   GQ_TRY(check_dtype(arguments.dtype));
   GQ_TRY(check_op(arguments.op));
@@ -79,7 +79,7 @@ Status check_buffers(const void* send, void* recv, bool recv_is_optional, Call* 
 }
 
 Status take_config(Communicator& communicator, const gqsgd_config* config, void* stream,
-                   Config* read, Call* call) {
+                   CallConfig* read, Call* call) {
   call->stream = stream;
   const KeptFailure wrong(read_config(config, read));
   const Status taken = take_step(communicator, *read, call);
@@ -88,7 +88,7 @@ Status take_config(Communicator& communicator, const gqsgd_config* config, void*
 
 Status begin_call(Communicator& communicator, const Arguments& arguments, const char* one_schedule,
                   Call* call) {
-  Config config;
+  CallConfig config;
   GQ_TRY(take_config(communicator, arguments.config, arguments.stream, &config, call));
   if (one_schedule != nullptr) GQ_TRY(check_one_schedule(one_schedule, config));
   return check_arguments(arguments, config, call);

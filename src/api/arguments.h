@@ -18,7 +18,7 @@ struct Arguments {
 };
 
 /** Quantizer, dtype and op; the schedule is that of the config, which is checked already. */
-Status check_arguments(const Arguments& arguments, const Config& config, Call* call);
+Status check_arguments(const Arguments& arguments, const CallConfig& config, Call* call);
 
 /** A stream requires device memory. */
 Status check_stream(Communicator& communicator, void* stream);
@@ -28,7 +28,7 @@ Status check_buffers(const void* send, void* recv, bool recv_is_optional, Call* 
 /** The config of a call on `communicator`, and its step: the counter's advances also where a check
  *  fails, as it does on the other ranks. */
 Status take_config(Communicator& communicator, const gqsgd_config* config, void* stream,
-                   Config* read, Call* call);
+                   CallConfig* read, Call* call);
 
 /** What all collectives have; the communicator's counter advances. `one_schedule` is the function
  *  that has no other than AUTO, or null. */

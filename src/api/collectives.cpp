@@ -56,7 +56,7 @@ Status refuse(gqsgd_comm comm, gqsgd_status reason, const gqsgd_config* config, 
   GQ_TRY(access.enter(comm));
   GQ_TRY(access->endpoint.intact());
   Call call;
-  Config read;
+  CallConfig read;
   KeptFailure wrong(take_config(*access, config, stream, &read, &call));
   if (wrong.ok()) wrong = KeptFailure(check_stream(*access, stream));
   if (wrong.ok()) wrong = KeptFailure(check_reason(reason));

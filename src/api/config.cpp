@@ -57,7 +57,7 @@ Status check_schedule(int32_t number) {
 }
 
 /** What the step source does not select is 0: a step that is not read would be a mistake. */
-Status check_unselected(const Config& config) {
+Status check_unselected(const CallConfig& config) {
   const char* const source = kStepSourceNames[config.step_source];
   const bool given = config.step_source == GQSGD_STEP_GIVEN;
   if (!given && (config.step != 0 || config.index != 0)) {
@@ -77,8 +77,8 @@ Status check_unselected(const Config& config) {
 
 }  // namespace
 
-Status read_config(const gqsgd_config* config, Config* out) {
-  *out = Config();
+Status read_config(const gqsgd_config* config, CallConfig* out) {
+  *out = CallConfig();
   if (config == nullptr) return Status();
   GQ_TRY(check_config_size(config));
   const int32_t source = number_of(config->step_source);
@@ -93,14 +93,14 @@ Status read_config(const gqsgd_config* config, Config* out) {
   return out->step_source == GQSGD_STEP_GIVEN ? check_step(out->step, out->index) : Status();
 }
 
-Status check_step_on_host(const Config& config) {
+Status check_step_on_host(const CallConfig& config) {
   if (config.step_source != GQSGD_STEP_DEVICE) return Status();
   return fail(GQSGD_INVALID_ARGUMENT,
               "config.step_source is GQSGD_STEP_DEVICE, which goes with a stream and memory of its "
               "device; on host memory use GQSGD_STEP_GIVEN or GQSGD_STEP_COUNTER");
 }
 
-Status check_one_schedule(const char* function, const Config& config) {
+Status check_one_schedule(const char* function, const CallConfig& config) {
   if (config.schedule == GQSGD_SCHEDULE_AUTO) return Status();
   return fail(GQSGD_INVALID_ARGUMENT,
               "config.schedule is %s (%" PRId32

@@ -19,7 +19,7 @@ int32_t number_of(const Enumeration& value) {
   return number;
 }
 
-struct Config {
+struct CallConfig {
   int32_t schedule = GQSGD_SCHEDULE_AUTO;
   gqsgd_step_source step_source = GQSGD_STEP_COUNTER;
   uint64_t step = 0;
@@ -30,13 +30,13 @@ struct Config {
 /** The caller's config, the default one for NULL. After a failure *out has the caller's step
  * source, the counter where that is wrong too: a refused call takes a step as the other ranks'
  * does. */
-Status read_config(const gqsgd_config* config, Config* out);
+Status read_config(const gqsgd_config* config, CallConfig* out);
 
 /** Of calls on host memory. */
-Status check_step_on_host(const Config& config);
+Status check_step_on_host(const CallConfig& config);
 
 /** Of calls that have one schedule: `function` takes AUTO. */
-Status check_one_schedule(const char* function, const Config& config);
+Status check_one_schedule(const char* function, const CallConfig& config);
 
 }  // namespace gq
 

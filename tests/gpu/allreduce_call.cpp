@@ -44,10 +44,10 @@ struct CallMemory {
 gqsgd_status enqueue(gqsgd_comm comm, const Operation& call, size_t value_count,
                      const CallMemory& memory, const DeviceQueue& queue) {
   const Quantizer quantizer(call.quantizer);
-  uint64_t at[2] = {call.step, call.index};
-  if (memory.step) at[0] = GQSGD_AT_DEVICE, at[1] = memory.step->address();
+  const Config config =
+      memory.step ? config_on_device(memory.step->address(), call.schedule) : config_of(call);
   return gqsgd_allreduce(comm, quantizer.get(), memory.send.data(), memory.result.data(),
-                         value_count, GQSGD_FLOAT32, call.op, call.schedule, at, queue.get());
+                         value_count, GQSGD_FLOAT32, call.op, config, queue.get());
 }
 
 float special_value(Special special, float usual, int rank, size_t e) {
@@ -95,15 +95,16 @@ DeviceCalls::DeviceCalls(std::vector<Values> inputs, const std::vector<std::stri
     const bool wide = format.find("paper") != 0 && format != "none";
     const bool one_norm = format.find("block") == std::string::npos;
     const bool exact = format.find("paper-gl8") == 0;
-    std::vector<int32_t> schedules(std::begin(kSchedules), std::end(kSchedules));
+    std::vector<gqsgd_schedule> schedules(std::begin(kSchedules), std::end(kSchedules));
     if (wide) schedules = {GQSGD_SCHEDULE_DIRECT, GQSGD_SCHEDULE_HIERARCHICAL};
     if (!wide && one_norm && format != "none") schedules.push_back(GQSGD_SCHEDULE_SPARSE);
     if (exact && adds_natively) schedules.push_back(GQSGD_SCHEDULE_NATIVE);
-    for (const int32_t schedule : schedules) add(format, schedule, operations_.size() % 3 == 1);
+    for (const gqsgd_schedule schedule : schedules)
+      add(format, schedule, operations_.size() % 3 == 1);
   }
 }
 
-void DeviceCalls::add(const std::string& format, int32_t schedule, bool at_device) {
+void DeviceCalls::add(const std::string& format, gqsgd_schedule schedule, bool at_device) {
   Operation call;
   call.quantizer = format;
   call.schedule = schedule;
@@ -176,12 +177,13 @@ std::string ReplayedCall::make_and_compare(int rank, gqsgd_comm comm, StreamGrap
   kept->push_back(memory);
   DeviceValues &given = memory->given, &result = memory->result;
   DeviceStep& there = memory->step;
-  const uint64_t at_device[2] = {GQSGD_AT_DEVICE, there.address()};
-  const uint64_t* const at = operation_.at_device ? at_device : nullptr;
+  const Config config = operation_.at_device
+                            ? config_on_device(there.address(), operation_.schedule)
+                            : config_of(operation_.schedule);
   const auto make = [&] {
     const gqsgd_status status =
         gqsgd_allreduce(comm, quantizer.get(), given.data(), result.data(), input.size(),
-                        GQSGD_FLOAT32, operation_.op, operation_.schedule, at, queue.get());
+                        GQSGD_FLOAT32, operation_.op, config, queue.get());
     return status == GQSGD_OK ? std::string() : gqsgd_last_error();
   };
   given.put(input, queue);

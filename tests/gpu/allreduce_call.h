@@ -46,7 +46,7 @@ class DeviceCalls {
 
  protected:
   explicit DeviceCalls(std::vector<Values> inputs) : inputs_(std::move(inputs)) {}
-  void add(const std::string& format, int32_t schedule, bool at_device);
+  void add(const std::string& format, gqsgd_schedule schedule, bool at_device);
 
  private:
   std::vector<Values> inputs_;

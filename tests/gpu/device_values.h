@@ -98,7 +98,7 @@ class DeviceStep {
     given_[1] = static_cast<uint32_t>(index);
     done(device_.copy(memory_, given_, sizeof given_, queue.get()));
   }
-  uint64_t address() const { return reinterpret_cast<uintptr_t>(memory_); }
+  const uint32_t* address() const { return static_cast<const uint32_t*>(memory_); }
 
  private:
   const Device& device_ = device_of_tests();

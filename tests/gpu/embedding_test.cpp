@@ -43,7 +43,7 @@ TEST(Embedding, MemoryOfTheDeviceComesBack) {
 gqsgd_status allreduce(gqsgd_comm comm, float* values, StreamHandle stream) {
   const Quantizer quantizer("blocks-8");
   return gqsgd_allreduce(comm, quantizer.get(), values, values, 1000, GQSGD_FLOAT32, GQSGD_MEAN,
-                         GQSGD_SCHEDULE_DIRECT, nullptr, stream);
+                         nullptr, stream);
 }
 
 TEST(Embedding, MemoryThatIsGoneIsRefused) {

@@ -73,7 +73,7 @@ class Captured {
   std::string make(gqsgd_comm comm) {
     const gqsgd_status status =
         gqsgd_allreduce(comm, quantizer_.get(), given_.data(), result_.data(), input_.size(),
-                        GQSGD_FLOAT32, GQSGD_MEAN, GQSGD_SCHEDULE_DIRECT, nullptr, queue.get());
+                        GQSGD_FLOAT32, GQSGD_MEAN, nullptr, queue.get());
     return status == GQSGD_OK ? "" : gqsgd_last_error();
   }
   std::string make_and_capture(gqsgd_comm comm, int64_t timeout_ms) {

@@ -3,6 +3,7 @@
 //   because no process may have used the device before ranks are forked.
 //   PROGRAM [RANKS..]   groups of so many ranks, 1 2 3 5 8 if none is given
 //   Status 1: a rank failed, 77: there is no device.
+#include <gqsgd_log.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,7 +43,8 @@ void force(Way way) {
 
 void print_log() {
   gqsgd_set_log(
-      [](void*, const char* line) {
+      GQSGD_LOG_WARN,
+      [](void*, gqsgd_log_level, const char* line) {
         printf("%s\n", line);
         fflush(stdout);
       },

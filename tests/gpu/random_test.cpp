@@ -1,6 +1,7 @@
 // More than 1e9 random values through every stage of the C ABI, on the device and on all cores of
 // the host: the same bits. GQSGD_GPU_VALUES: values of each format, 2^27 if not set.
 #include <gqsgd.h>
+#include <gqsgd_stages.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
 #include <string.h>

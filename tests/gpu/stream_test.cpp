@@ -1,5 +1,6 @@
 // Stages in the order of their stream, on the streams that have no handle, and in captured graphs.
 #include <gqsgd.h>
+#include <gqsgd_stages.h>
 #include <gtest/gtest.h>
 #include <string.h>
 

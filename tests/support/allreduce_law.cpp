@@ -90,7 +90,7 @@ Law encoded_sum(const Coding& coding, const std::vector<Law>& codes) {
   return sum.then([&](double wide) { return quantized(coding, wide / rank_count); });
 }
 
-bool adds_wide(int32_t schedule) {
+bool adds_wide(gqsgd_schedule schedule) {
   return schedule == GQSGD_SCHEDULE_DIRECT || schedule == GQSGD_SCHEDULE_HIERARCHICAL;
 }
 
@@ -120,7 +120,7 @@ Coding coding_of(const std::string& preset) {
   throw std::invalid_argument("no law for " + preset);
 }
 
-std::vector<Merge> merges_of(int32_t schedule, size_t rank_count, size_t element,
+std::vector<Merge> merges_of(gqsgd_schedule schedule, size_t rank_count, size_t element,
                              size_t value_count) {
   switch (schedule) {
     case GQSGD_SCHEDULE_RING:
@@ -136,7 +136,7 @@ std::vector<Merge> merges_of(int32_t schedule, size_t rank_count, size_t element
   }
 }
 
-int reduction_depth_of(int32_t schedule, size_t rank_count) {
+int reduction_depth_of(gqsgd_schedule schedule, size_t rank_count) {
   if (adds_wide(schedule)) return 0;
   if (schedule == GQSGD_SCHEDULE_RING) return static_cast<int>(rank_count) - 1;
   int height = 0;
@@ -144,13 +144,13 @@ int reduction_depth_of(int32_t schedule, size_t rank_count) {
   return height;
 }
 
-double linear_levels(const Coding& coding, int32_t schedule, size_t rank_count) {
+double linear_levels(const Coding& coding, gqsgd_schedule schedule, size_t rank_count) {
   const double top = std::exp2(coding.bits - 1) - 1;
   const bool is_shared = coding.combine == Combine::exact && !adds_wide(schedule);
   return is_shared ? std::floor(top / static_cast<double>(rank_count)) : top;
 }
 
-Law law_of_mean(const Coding& coding, int32_t schedule, const std::vector<Values>& inputs,
+Law law_of_mean(const Coding& coding, gqsgd_schedule schedule, const std::vector<Values>& inputs,
                 double norm, size_t element, const std::vector<int32_t>& node_ids) {
   const size_t rank_count = inputs.size();
   const double top_code = std::exp2(coding.bits - 1) - 1;

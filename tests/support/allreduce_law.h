@@ -4,6 +4,8 @@
 #ifndef GQ_TESTS_SUPPORT_ALLREDUCE_LAW_H
 #define GQ_TESTS_SUPPORT_ALLREDUCE_LAW_H
 
+#include <gqsgd.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -35,18 +37,18 @@ struct Merge {
 /** The reductions in code form of the part that holds `element`, in an order that respects theirs,
  * and none for the direct and hierarchical ones (section 10). The last merge is made by the part's
  * owner. */
-std::vector<Merge> merges_of(int32_t schedule, size_t rank_count, size_t element,
+std::vector<Merge> merges_of(gqsgd_schedule schedule, size_t rank_count, size_t element,
                              size_t value_count);
 
 /** The longest chain of reductions in code form. */
-int reduction_depth_of(int32_t schedule, size_t rank_count);
+int reduction_depth_of(gqsgd_schedule schedule, size_t rank_count);
 
 /** The number of codes between 0 and the norm, inclusive: s of linear levels, by section 5. */
-double linear_levels(const Coding& coding, int32_t schedule, size_t rank_count);
+double linear_levels(const Coding& coding, gqsgd_schedule schedule, size_t rank_count);
 
 /** The law of element `element` of the mean over ranks; `norm` is norm_of(inputs) and not zero.
  *  node_ids: of the hierarchical schedule; then there are several nodes, not all of one rank. */
-Law law_of_mean(const Coding& coding, int32_t schedule, const std::vector<Values>& inputs,
+Law law_of_mean(const Coding& coding, gqsgd_schedule schedule, const std::vector<Values>& inputs,
                 double norm, size_t element, const std::vector<int32_t>& node_ids = {});
 
 }  // namespace gq::test

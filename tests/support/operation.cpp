@@ -1,6 +1,8 @@
 // Running one operation through the C ABI, and comparing its bits.
 #include "tests/support/operation.h"
 
+#include <gqsgd_model.h>
+
 #include <cstdio>
 #include <cstring>
 #include <stdexcept>
@@ -41,16 +43,15 @@ void run_simulation(const Operation& operation, const std::vector<const void*>& 
                     const std::vector<void*>& recv, size_t value_count,
                     const std::string& options) {
   const Quantizer quantizer(operation.quantizer);
-  const uint64_t at[2] = {operation.step, operation.index};
   require_ok(gqsgd_simulate(quantizer.get(), static_cast<int32_t>(send.size()), send.data(),
                             recv.data(), value_count, GQSGD_FLOAT32, operation.op,
-                            operation.schedule, at, options.c_str()),
+                            config_of(operation), options.c_str()),
              "gqsgd_simulate of " + describe(operation));
 }
 
 }  // namespace
 
-const char* schedule_name(int32_t schedule) {
+const char* schedule_name(gqsgd_schedule schedule) {
   switch (schedule) {
     case GQSGD_SCHEDULE_RING:
       return "ring";
@@ -83,6 +84,10 @@ std::vector<int32_t> uneven_nodes(int rank_count) {
   std::vector<int32_t> node_ids;
   for (int rank = 0; rank < rank_count; ++rank) node_ids.push_back(rank * rank % 3);
   return node_ids;
+}
+
+Config config_of(const Operation& operation) {
+  return config_at(operation.step, operation.index, operation.schedule);
 }
 
 std::string describe(const Operation& operation) {
@@ -130,11 +135,10 @@ std::string allreduce(gqsgd_comm comm, const Operation& operation, const Values&
   if (operation.in_place && !input.empty()) {
     std::memcpy(recv.data(), input.data(), input.size() * sizeof(float));
   }
-  const uint64_t at[2] = {operation.step, operation.index};
+  const Config config = use_counter ? config_of(operation.schedule) : config_of(operation);
   const gqsgd_status status =
       gqsgd_allreduce(comm, quantizer.get(), operation.in_place ? recv.data() : send.data(),
-                      recv.data(), input.size(), GQSGD_FLOAT32, operation.op, operation.schedule,
-                      use_counter ? nullptr : at, nullptr);
+                      recv.data(), input.size(), GQSGD_FLOAT32, operation.op, config, nullptr);
   if (status != GQSGD_OK) return failure_of(status, describe(operation).c_str());
   *result = recv.values();
   if (!recv.intact()) return describe(operation) + ": wrote outside the result";

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/config.h"
 #include "tests/support/inputs.h"
 
 namespace gq::test {
@@ -33,10 +34,10 @@ inline constexpr const char* kNativeFormats[] = {
     "paper-gl8", "paper-gl8,block=32", "paper-gl8,rotate=hadamard,rounding=correlated",
     "paper-gl8,norm=2:2,rounding=nearest", "paper-gl8,block=128,rotate=hadamard"};
 
-inline constexpr int32_t kSchedules[] = {GQSGD_SCHEDULE_RING, GQSGD_SCHEDULE_TREE,
-                                         GQSGD_SCHEDULE_BUTTERFLY, GQSGD_SCHEDULE_DIRECT};
+inline constexpr gqsgd_schedule kSchedules[] = {GQSGD_SCHEDULE_RING, GQSGD_SCHEDULE_TREE,
+                                                GQSGD_SCHEDULE_BUTTERFLY, GQSGD_SCHEDULE_DIRECT};
 
-const char* schedule_name(int32_t schedule);
+const char* schedule_name(gqsgd_schedule schedule);
 
 /** A communicator's option for these nodes, whose ids may be any numbers. */
 std::string nodes_option(const std::vector<int32_t>& node_ids);
@@ -47,15 +48,18 @@ std::vector<int32_t> uneven_nodes(int rank_count);
 
 struct Operation {
   std::string quantizer;
-  int32_t schedule = GQSGD_SCHEDULE_RING;
-  int32_t op = GQSGD_MEAN;
+  gqsgd_schedule schedule = GQSGD_SCHEDULE_RING;
+  gqsgd_op op = GQSGD_MEAN;
   bool in_place = false;
   uint64_t step = 0;
   uint64_t index = 0;
   bool at_device = false;  ///< step and index are in memory of the device: on streams alone
 };
 
-/** "paper-gl8 ring mean in place, step 3.0". */
+/** Its schedule and its step, with which it is called on host memory. */
+Config config_of(const Operation& operation);
+
+/** "paper-gl8 ring mean in place, at 3.0". */
 std::string describe(const Operation& operation);
 
 /** A quantizer for the life of this object; a specification that is refused fails the test at
@@ -81,7 +85,7 @@ Values simulate(const Operation& operation, const std::vector<Values>& inputs,
                 const std::string& options = "");
 
 /** Runs the operation on this rank. Returns "" or a sentence; a byte written outside the result, or
- *  a changed input, is a failure. `at` is the operation's unless use_counter is set. */
+ *  a changed input, is a failure. The step is the operation's unless use_counter is set. */
 std::string allreduce(gqsgd_comm comm, const Operation& operation, const Values& input,
                       Values* result, bool use_counter = false);
 

@@ -24,7 +24,6 @@ constexpr const char* kFormats[] = {"none", "paper-ge8", "blocks-8"};
 constexpr const char* kWideFormat = kFormats[2];
 constexpr int32_t kSchedules[] = {GQSGD_SCHEDULE_DIRECT, GQSGD_SCHEDULE_BUTTERFLY,
                                   GQSGD_SCHEDULE_TREE, GQSGD_SCHEDULE_RING};
-constexpr uint64_t kAt[2] = {0, 0};
 
 TimedCall call_of(const char* text, int32_t schedule_id, int rank_count, bool travels,
                   size_t bytes) {
@@ -88,8 +87,11 @@ void CallTimer::run(int run_count, double* times_ns) {
 }
 
 void CallTimer::allreduce(gqsgd_quantizer quantizer, size_t value_count, int32_t schedule_id) {
+  gqsgd_config config = GQSGD_CONFIG_INIT;
+  config.schedule = static_cast<gqsgd_schedule>(schedule_id);
+  config.step_source = GQSGD_STEP_GIVEN;  // step 0, the same numbers in each run
   require(gqsgd_allreduce(comm_, quantizer, send_.data(), recv_.data(), value_count, GQSGD_FLOAT32,
-                          GQSGD_MEAN, schedule_id, kAt, nullptr),
+                          GQSGD_MEAN, &config, nullptr),
           "an allreduce");
 }
 

@@ -3,6 +3,7 @@
 #include "tools/calibrate/stage_costs.h"
 
 #include <gqsgd.h>
+#include <gqsgd_stages.h>
 
 #include <algorithm>
 #include <barrier>

@@ -1,6 +1,7 @@
 // gqsgd-info: what this build of the library is, what this machine has, and what the environment
 // changes. Takes no options but --help.
 #include <gqsgd.h>
+#include <gqsgd_log.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -37,7 +38,9 @@ constexpr Variable kVariables[] = {
     {"GQSGD_TIMEOUT_MS", "default timeout of communicators"},
 };
 
-void print_log(void*, const char* line) { std::printf("warning          %s\n", line); }
+void print_log(void*, gqsgd_log_level, const char* line) {
+  std::printf("warning          %s\n", line);
+}
 
 void print_device(void*, const char* text) { std::printf("device           %s\n", text); }
 
@@ -89,7 +92,7 @@ int run() {
   std::printf("transports       local (threads), process (shared memory)\n");
   print_nccl();
   print_environment();
-  gqsgd_set_log(print_log, nullptr);
+  gqsgd_set_log(GQSGD_LOG_WARN, print_log, nullptr);
   CommOptions options;
   if (!parse_options("", &options).ok()) return std::fprintf(stderr, "%s\n", last_error()), 1;
   print_costs(options);

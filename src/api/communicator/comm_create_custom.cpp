@@ -14,13 +14,13 @@
 namespace gq {
 namespace {
 
-// Of tables without the fields that came after the first version, which are optional.
-constexpr size_t kLeastBytes = offsetof(gqsgd_transport, name);
+// Of the first tables, which have no name.
+constexpr size_t kNamelessBytes = offsetof(gqsgd_transport, name);
 
 /** A caller built with a later header may hand a longer table, if it uses nothing of the rest. */
 Status check_table_size(const gqsgd_transport& table) {
   const size_t size_bytes = table.struct_size_bytes;
-  if (size_bytes < kLeastBytes) {
+  if (size_bytes < sizeof table && size_bytes != kNamelessBytes) {
     return fail(GQSGD_INVALID_ARGUMENT,
                 "gqsgd_transport: struct_size_bytes is %zu; it must be sizeof(gqsgd_transport), "
                 "which is %zu in this version",

@@ -83,7 +83,7 @@ struct Question {
 /** The config for calls with its schedule and a step of their own. */
 Status check_question(const Question& question, gqsgd_config* config) {
   Format format;
-  Config read;
+  CallConfig read;
   GQ_TRY(find_format(question.quantizer, &format));
   GQ_TRY(check_dtype(question.dtype));
   GQ_TRY(read_config(question.config, &read));

@@ -70,7 +70,7 @@ Status simulate(const Arguments& arguments, int32_t rank_count, const void* cons
   }
   const uint32_t ranks = static_cast<uint32_t>(rank_count);
   Call common;
-  Config config;
+  CallConfig config;
   GQ_TRY(read_config(arguments.config, &config));
   GQ_TRY(check_step_on_host(config));
   GQ_TRY(check_arguments(arguments, config, &common));

@@ -1,12 +1,36 @@
-/* What a program compiled against gqsgd.h relies on without a function call: sizes, places of
+/* What a program compiled against the headers relies on without a function call: sizes, places of
  * fields, numbers. A line here changes only together with the soname. */
 #include <assert.h>
-#include <gqsgd.h>
+#include <gqsgd_log.h>
+#include <gqsgd_stages.h>
+#include <gqsgd_transport.h>
 
 static_assert(sizeof(gqsgd_status) == 4, "a status is 32 bits");
 static_assert(sizeof(gqsgd_unique_id) == 256, "unique ids are passed on as 256 bytes");
 static_assert(sizeof(gqsgd_comm) == sizeof(void *), "handles are one word");
 static_assert(sizeof(gqsgd_quantizer) == sizeof(void *), "handles are one word");
+
+static_assert(sizeof(gqsgd_dtype) == 4, "enumerations are 32 bits");
+static_assert(sizeof(gqsgd_op) == 4, "enumerations are 32 bits");
+static_assert(sizeof(gqsgd_schedule) == 4, "enumerations are 32 bits");
+static_assert(sizeof(gqsgd_step_source) == 4, "enumerations are 32 bits");
+static_assert(sizeof(gqsgd_log_level) == 4, "enumerations are 32 bits");
+
+static_assert(sizeof(gqsgd_config) == 40, "later versions append, and read size_bytes");
+static_assert(offsetof(gqsgd_config, size_bytes) == 0, "");
+static_assert(offsetof(gqsgd_config, schedule) == 8, "");
+static_assert(offsetof(gqsgd_config, step_source) == 12, "");
+static_assert(offsetof(gqsgd_config, step) == 16, "");
+static_assert(offsetof(gqsgd_config, index) == 24, "");
+static_assert(offsetof(gqsgd_config, device_step) == 32, "");
+
+static_assert(sizeof(gqsgd_transport) == 104, "later versions append");
+static_assert(offsetof(gqsgd_transport, user) == 8, "");
+static_assert(offsetof(gqsgd_transport, node_ids) == 24, "");
+static_assert(offsetof(gqsgd_transport, send) == 32, "");
+static_assert(offsetof(gqsgd_transport, close) == 64, "");
+static_assert(offsetof(gqsgd_transport, allreduce) == 88, "");
+static_assert(offsetof(gqsgd_transport, name) == 96, "");
 
 static_assert(sizeof(gqsgd_site) == 72, "bindings pass a site as nine 64-bit numbers");
 static_assert(offsetof(gqsgd_site, rank) == 0, "");
@@ -33,6 +57,10 @@ static_assert(GQSGD_NONFINITE == 80 && GQSGD_OVERFLOW == 81 && GQSGD_INTERNAL ==
 static_assert(GQSGD_FLOAT32 == 0 && GQSGD_FLOAT16 == 1, "");
 static_assert(GQSGD_BFLOAT16 == 2 && GQSGD_FLOAT64 == 3, "");
 static_assert(GQSGD_SUM == 0 && GQSGD_MEAN == 1, "");
+static_assert(GQSGD_STEP_COUNTER == 0 && GQSGD_STEP_GIVEN == 1 && GQSGD_STEP_DEVICE == 2, "");
+static_assert(GQSGD_LOG_NONE == 0 && GQSGD_LOG_WARN == 1, "");
+static_assert(GQSGD_LOG_INFO == 2 && GQSGD_LOG_TRACE == 3, "");
+static_assert(GQSGD_ADD_UINT64 == 0 && GQSGD_ADD_FLOAT32 == 1, "");
 static_assert(GQSGD_SCHEDULE_AUTO == 0 && GQSGD_SCHEDULE_RING == 1, "");
 static_assert(GQSGD_SCHEDULE_TREE == 2 && GQSGD_SCHEDULE_BUTTERFLY == 3, "");
 static_assert(GQSGD_SCHEDULE_DIRECT == 4 && GQSGD_SCHEDULE_HIERARCHICAL == 5, "");

@@ -18,7 +18,7 @@ constexpr size_t kValues = 4200;  // the last block is short, whatever the lengt
 /** A format, its schedule and the length of its blocks. */
 struct Blocks {
   const char* format;
-  int32_t schedule;
+  gqsgd_schedule schedule;
   size_t length;
 };
 

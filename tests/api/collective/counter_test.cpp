@@ -23,7 +23,7 @@ double difference_share(const Values& a, const Values& b) {
   return static_cast<double>(count) / static_cast<double>(a.size());
 }
 
-class Noise : public testing::TestWithParam<std::tuple<const char*, int32_t>> {
+class Noise : public testing::TestWithParam<std::tuple<const char*, gqsgd_schedule>> {
  protected:
   Operation operation(uint64_t step = 0, uint64_t index = 0, const char* more = "") const {
     return {std::string(std::get<0>(GetParam())) + more,

@@ -103,7 +103,7 @@ struct Outcome {
 
 /** Rank 1 of two has the fault; each rank makes one call. */
 std::vector<Outcome> run_with(const Fault& fault, const std::string& options,
-                              int32_t schedule = GQSGD_SCHEDULE_DIRECT) {
+                              gqsgd_schedule schedule = GQSGD_SCHEDULE_DIRECT) {
   const std::vector<gqsgd_transport> inner = socket_tables(2);
   std::vector<FaultySockets> users = {{inner[0], {}}, {inner[1], fault}};
   const auto comms = custom_comms({with_fault(&users[0]), with_fault(&users[1])}, options);
@@ -115,7 +115,7 @@ std::vector<Outcome> run_with(const Fault& fault, const std::string& options,
     Values send = input, recv(input.size());
     Outcome& outcome = outcomes[rank];
     outcome.status = gqsgd_allreduce(comm, quantizer.get(), send.data(), recv.data(), send.size(),
-                                     GQSGD_FLOAT32, GQSGD_MEAN, schedule, nullptr, nullptr);
+                                     GQSGD_FLOAT32, GQSGD_MEAN, config_of(schedule), nullptr);
     outcome.sentence = gqsgd_last_error();
     outcome.kept = gqsgd_comm_status(comm);
     outcome.input_is_intact = send == input;
@@ -316,6 +316,48 @@ TEST_F(BadTable, OfALaterVersionIsTakenIfItUsesNothingNew) {
   EXPECT_EQ(gqsgd_comm_destroy(comm), GQSGD_OK);
   EXPECT_TRUE(user_.closed);
   user_.sockets = socket_tables(1)[0];  // for the destructor
+}
+
+/** What gqsgd_comm_transport says; "" if it fails. */
+std::string transport_of(gqsgd_comm comm) {
+  const char* name = "";
+  EXPECT_EQ(gqsgd_comm_transport(comm, &name), GQSGD_OK) << gqsgd_last_error();
+  return name;
+}
+
+TEST(CustomNames, TableHasAName_Copied) {
+  gqsgd_transport table = socket_tables(1)[0];
+  char name[] = "sockets";
+  table.name = name;
+  gqsgd_comm comm = nullptr;
+  ASSERT_EQ(gqsgd_comm_create_custom(&table, "", &comm), GQSGD_OK);
+  name[0] = '?';
+  EXPECT_EQ(transport_of(comm), "sockets");
+  EXPECT_EQ(gqsgd_comm_transport(comm, nullptr), GQSGD_INVALID_ARGUMENT);
+  EXPECT_STREQ(gqsgd_last_error(), "gqsgd_comm_transport: name is NULL");
+  EXPECT_EQ(gqsgd_comm_destroy(comm), GQSGD_OK);
+}
+
+TEST(CustomNames, TableWithoutAName_Custom) {
+  for (const size_t size_bytes : {sizeof(gqsgd_transport), offsetof(gqsgd_transport, name)}) {
+    gqsgd_transport table = socket_tables(1)[0];
+    table.struct_size_bytes = size_bytes;
+    // Beyond a table of the first version is memory of its caller.
+    table.name = size_bytes < sizeof table ? "not in the table" : nullptr;
+    gqsgd_comm comm = nullptr;
+    ASSERT_EQ(gqsgd_comm_create_custom(&table, "", &comm), GQSGD_OK);
+    EXPECT_EQ(transport_of(comm), "custom");
+    EXPECT_EQ(gqsgd_comm_destroy(comm), GQSGD_OK);
+  }
+}
+
+TEST(CustomNames, OwnTransports_ThreadsAndProcesses) {
+  const auto body = [](const char* expected) {
+    return
+        [expected](int, gqsgd_comm comm) { return transport_of(comm) == expected ? "" : "other"; };
+  };
+  EXPECT_EQ(run_threads(2, "", body("threads")), "");
+  EXPECT_EQ(run_processes(2, "", body("processes")), "");
 }
 
 TEST(CustomFaults, MakersOfTransportsCanSayWhy) {

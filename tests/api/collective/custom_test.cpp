@@ -1,5 +1,6 @@
 // Allreduces over a custom transport, the sockets of docs/TRANSPORTS.md: every schedule, format and
 // type gives the bits of virtual ranks. Its failures are custom_faults_test's matter.
+#include <gqsgd_model.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -23,10 +24,10 @@ struct Case {
   Values expected;
 };
 
-void add_case(const char* format, int32_t schedule, const std::vector<Values>& inputs,
+void add_case(const char* format, gqsgd_schedule schedule, const std::vector<Values>& inputs,
               std::vector<Case>* cases) {
   const uint64_t step = cases->size();
-  const int32_t op = step % 2 ? GQSGD_SUM : GQSGD_MEAN;
+  const gqsgd_op op = step % 2 ? GQSGD_SUM : GQSGD_MEAN;
   const Operation operation{format, schedule, op, step % 3 == 0, step, step % 7};
   cases->push_back({operation, &inputs, simulate(operation, inputs)});
 }
@@ -34,7 +35,7 @@ void add_case(const char* format, int32_t schedule, const std::vector<Values>& i
 std::vector<Case> all_cases(const std::vector<std::vector<Values>>& inputs) {
   std::vector<Case> cases;
   for (const std::vector<Values>& of_count : inputs) {
-    for (int32_t schedule : kSchedules) {
+    for (gqsgd_schedule schedule : kSchedules) {
       for (const char* preset : kPresets) add_case(preset, schedule, of_count, &cases);
       for (const char* format : kBlockFormats) add_case(format, schedule, of_count, &cases);
     }
@@ -76,7 +77,7 @@ INSTANTIATE_TEST_SUITE_P(Ranks, CustomTransport, testing::Values(1, 2, 3, 4, 5, 
 TEST(CustomTransport, CarriesManyChunksOfTheDefaultLength) {
   const std::vector<std::vector<Values>> inputs = {gradients(4, 1000003, 9)};
   std::vector<Case> cases;
-  for (int32_t schedule : kSchedules) add_case("paper-ge8", schedule, inputs[0], &cases);
+  for (gqsgd_schedule schedule : kSchedules) add_case("paper-ge8", schedule, inputs[0], &cases);
   for (const char* format : {"none", "blocks-8", "rotated-4-8", "relative-8"}) {
     add_case(format, GQSGD_SCHEDULE_DIRECT, inputs[0], &cases);
   }
@@ -195,7 +196,7 @@ std::vector<unsigned char> whole_numbers_as(size_t value_count, int rank, Conver
   return std::vector<unsigned char>(bytes, bytes + value_count * sizeof(Element));
 }
 
-std::vector<unsigned char> whole_numbers(int32_t dtype, size_t value_count, int rank) {
+std::vector<unsigned char> whole_numbers(gqsgd_dtype dtype, size_t value_count, int rank) {
   switch (dtype) {
     case GQSGD_FLOAT16:
       return whole_numbers_as<uint16_t>(
@@ -213,22 +214,21 @@ std::vector<unsigned char> whole_numbers(int32_t dtype, size_t value_count, int 
 
 TEST(CustomTransport, GivesTheBitsOfVirtualRanksInEveryType) {
   constexpr size_t kCount = 3001;
-  for (int32_t dtype : {GQSGD_FLOAT32, GQSGD_FLOAT16, GQSGD_BFLOAT16, GQSGD_FLOAT64}) {
+  for (gqsgd_dtype dtype : {GQSGD_FLOAT32, GQSGD_FLOAT16, GQSGD_BFLOAT16, GQSGD_FLOAT64}) {
     std::vector<std::vector<unsigned char>> inputs;
     for (int rank = 0; rank < 3; ++rank) inputs.push_back(whole_numbers(dtype, kCount, rank));
     std::vector<unsigned char> expected(inputs[0].size());
     const void* send[] = {inputs[0].data(), inputs[1].data(), inputs[2].data()};
     void* recv[] = {expected.data(), nullptr, nullptr};
-    const uint64_t at[2] = {4, 2};
+    const Config config = config_at(4, 2, GQSGD_SCHEDULE_DIRECT);
     const Quantizer quantizer("blocks-8");
-    ASSERT_EQ(gqsgd_simulate(quantizer.get(), 3, send, recv, kCount, dtype, GQSGD_MEAN,
-                             GQSGD_SCHEDULE_DIRECT, at, ""),
+    ASSERT_EQ(gqsgd_simulate(quantizer.get(), 3, send, recv, kCount, dtype, GQSGD_MEAN, config, ""),
               GQSGD_OK);
     const auto body = [&](int rank, gqsgd_comm comm) -> std::string {
       std::vector<unsigned char> result(inputs[rank].size());
       const gqsgd_status status =
           gqsgd_allreduce(comm, quantizer.get(), inputs[rank].data(), result.data(), kCount, dtype,
-                          GQSGD_MEAN, GQSGD_SCHEDULE_DIRECT, at, nullptr);
+                          GQSGD_MEAN, config, nullptr);
       if (status != GQSGD_OK) return failure_of(status, "gqsgd_allreduce");
       return result == expected ? "" : "other bits";
     };

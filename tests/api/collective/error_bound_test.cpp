@@ -54,8 +54,8 @@ TEST_P(ErrorBound, EveryResultIsOneThatTheRoundingsCanMake) {
   for (size_t value_count : {1, 33, 129, 1000}) {
     const auto inputs = gradients(GetParam(), value_count, 300 + value_count);
     for (const char* preset : kQuantised) {
-      for (int32_t schedule : kSchedules) {
-        for (int32_t op : {GQSGD_MEAN, GQSGD_SUM}) {
+      for (gqsgd_schedule schedule : kSchedules) {
+        for (gqsgd_op op : {GQSGD_MEAN, GQSGD_SUM}) {
           expect_within_bound({preset, schedule, op, false, value_count}, inputs);
         }
       }
@@ -64,7 +64,7 @@ TEST_P(ErrorBound, EveryResultIsOneThatTheRoundingsCanMake) {
 }
 
 /** Adds float32 numbers in the order of the schedule, one rounding each. */
-float float32_sum(int32_t schedule, const std::vector<Values>& inputs, size_t e) {
+float float32_sum(gqsgd_schedule schedule, const std::vector<Values>& inputs, size_t e) {
   Values sums;
   for (const Values& values : inputs) sums.push_back(values[e]);
   if (schedule == GQSGD_SCHEDULE_DIRECT) {
@@ -81,8 +81,8 @@ float float32_sum(int32_t schedule, const std::vector<Values>& inputs, size_t e)
 
 TEST_P(ErrorBound, NoneIsTheFloat32SumInScheduleOrder) {
   const auto inputs = gradients(GetParam(), 1000, 400);
-  for (int32_t schedule : kSchedules) {
-    for (int32_t op : {GQSGD_MEAN, GQSGD_SUM}) {
+  for (gqsgd_schedule schedule : kSchedules) {
+    for (gqsgd_op op : {GQSGD_MEAN, GQSGD_SUM}) {
       const Operation operation{"none", schedule, op};
       Values expected(1000);
       for (size_t e = 0; e < expected.size(); ++e) {
@@ -103,7 +103,7 @@ TEST(ErrorBoundExtremes, TinyAndHugeNormsKeepTheBound) {
       for (float& value : values) value *= scale;
     }
     for (const char* preset : kQuantised) {
-      for (int32_t schedule : kSchedules) {
+      for (gqsgd_schedule schedule : kSchedules) {
         SCOPED_TRACE("scale " + std::to_string(std::log10(scale)));
         expect_within_bound({preset, schedule, GQSGD_MEAN}, inputs);
       }

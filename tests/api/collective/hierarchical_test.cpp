@@ -27,7 +27,7 @@ std::vector<Operation> operations() {
   std::vector<Operation> all;
   const auto add = [&all](const char* format) {
     const uint64_t step = all.size();
-    const int32_t op = step % 2 == 0 ? GQSGD_MEAN : GQSGD_SUM;
+    const gqsgd_op op = step % 2 == 0 ? GQSGD_MEAN : GQSGD_SUM;
     all.push_back({format, GQSGD_SCHEDULE_HIERARCHICAL, op, step % 3 == 0, step, step % 5});
   };
   for (const char* format : kPresets) add(format);

@@ -1,4 +1,5 @@
 // What a communicator keeps: workspace within the promised size, made once.
+#include <gqsgd_stages.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
@@ -18,7 +19,7 @@ uint64_t workspace_bytes(gqsgd_comm comm) {
   return bytes;
 }
 
-class Workspace : public testing::TestWithParam<std::tuple<const char*, int32_t>> {};
+class Workspace : public testing::TestWithParam<std::tuple<const char*, gqsgd_schedule>> {};
 
 TEST_P(Workspace, IsMadeByReserveAndStaysWithinTwiceThePackedSizeAndOneMebibyte) {
   const auto [preset, schedule] = GetParam();

@@ -36,7 +36,7 @@ RankBody run_all(const std::vector<Operation>& operations,
 std::vector<Operation> native_operations() {
   std::vector<Operation> operations;
   for (const char* format : kNativeFormats) {
-    for (const int32_t op : {GQSGD_MEAN, GQSGD_SUM}) {
+    for (const gqsgd_op op : {GQSGD_MEAN, GQSGD_SUM}) {
       const uint64_t step = operations.size();
       operations.push_back({format, GQSGD_SCHEDULE_NATIVE, op, step % 3 == 0, step, step % 7});
     }
@@ -76,11 +76,10 @@ TEST(Native, TensorsHaveTheBitsOfATree) {
         send.push_back(inputs[k].data());
         recv.push_back(results[way][k].data());
       }
-      const uint64_t at[2] = {3, 1};
-      const gqsgd_status status =
-          gqsgd_allreduce_many(comm, quantizer.get(), send.data(), recv.data(), counts.data(),
-                               counts.size(), GQSGD_FLOAT32, GQSGD_MEAN,
-                               way == 0 ? GQSGD_SCHEDULE_NATIVE : GQSGD_SCHEDULE_TREE, at, nullptr);
+      const auto schedule = way == 0 ? GQSGD_SCHEDULE_NATIVE : GQSGD_SCHEDULE_TREE;
+      const gqsgd_status status = gqsgd_allreduce_many(
+          comm, quantizer.get(), send.data(), recv.data(), counts.data(), counts.size(),
+          GQSGD_FLOAT32, GQSGD_MEAN, config_at(3, 1, schedule), nullptr);
       if (status != GQSGD_OK) return failure_of(status, "allreduce_many");
     }
     return results[0] == results[1] ? "" : "other bits";
@@ -169,11 +168,10 @@ TEST(Native, RequestsInFlightAreDoneInOrder) {
     std::vector<Values> results(kRequestsInFlight, Values(700));
     std::vector<gqsgd_request> requests(kRequestsInFlight);
     for (uint64_t k = 0; k < kRequestsInFlight; ++k) {
-      const uint64_t at[2] = {k, 0};
+      const auto schedule = k % 2 ? GQSGD_SCHEDULE_NATIVE : GQSGD_SCHEDULE_RING;
       const gqsgd_status status = gqsgd_allreduce_start(
           comm, quantizer.get(), inputs[rank].data(), results[k].data(), 700, GQSGD_FLOAT32,
-          GQSGD_MEAN, k % 2 ? GQSGD_SCHEDULE_NATIVE : GQSGD_SCHEDULE_RING, at, nullptr,
-          &requests[k]);
+          GQSGD_MEAN, config_at(k, 0, schedule), nullptr, &requests[k]);
       if (status != GQSGD_OK) return failure_of(status, "start");
     }
     for (uint64_t k = 0; k < kRequestsInFlight; ++k) {

@@ -1,4 +1,5 @@
 // No sum overflows: all ranks at the largest magnitude, for as many ranks as the format takes.
+#include <gqsgd_model.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -20,11 +21,12 @@ std::vector<Values> all_at(float value, int rank_count, size_t value_count) {
 
 float ulp(float value) { return std::nextafter(std::fabs(value), INFINITY) - std::fabs(value); }
 
-constexpr int32_t kAll[] = {GQSGD_SCHEDULE_RING, GQSGD_SCHEDULE_TREE, GQSGD_SCHEDULE_BUTTERFLY,
-                            GQSGD_SCHEDULE_DIRECT, GQSGD_SCHEDULE_HIERARCHICAL};
+constexpr gqsgd_schedule kAll[] = {GQSGD_SCHEDULE_RING, GQSGD_SCHEDULE_TREE,
+                                   GQSGD_SCHEDULE_BUTTERFLY, GQSGD_SCHEDULE_DIRECT,
+                                   GQSGD_SCHEDULE_HIERARCHICAL};
 
 /** Sums of nodes are weighted where nodes are uneven. */
-std::string options_for(int32_t schedule, int rank_count) {
+std::string options_for(gqsgd_schedule schedule, int rank_count) {
   const bool has_nodes = schedule == GQSGD_SCHEDULE_HIERARCHICAL;
   return has_nodes ? nodes_option(uneven_nodes(rank_count)) : "";
 }
@@ -34,7 +36,7 @@ Values mean_of(const Operation& operation, const std::vector<Values>& inputs) {
                   options_for(operation.schedule, static_cast<int>(inputs.size())));
 }
 
-class NoOverflow : public testing::TestWithParam<int32_t> {};
+class NoOverflow : public testing::TestWithParam<gqsgd_schedule> {};
 
 TEST_P(NoOverflow, LinearMeanAtTheMaximumIsRightToOneUlpOfTheNorm) {
   for (int rank_count = 1; rank_count <= kMostLinearRanks; ++rank_count) {
@@ -138,7 +140,7 @@ TEST_P(NoOverflow, ExactLinearSumsRefuseMoreRanksThanLevels) {
   const std::vector<const void*> send(128, value.data());
   const std::vector<void*> recv(128, nullptr);
   EXPECT_NE(gqsgd_simulate(quantizer.get(), 128, send.data(), recv.data(), 1, GQSGD_FLOAT32,
-                           GQSGD_SUM, GetParam(), nullptr, ""),
+                           GQSGD_SUM, config_of(GetParam()), ""),
             GQSGD_OK);
   EXPECT_NE(std::string(gqsgd_last_error()).find("direct"), std::string::npos)
       << "the hint names what works: " << gqsgd_last_error();

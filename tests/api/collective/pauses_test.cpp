@@ -67,8 +67,7 @@ class Pauses : public testing::Test {
     values_[rank] = gradients(2, 1000, 5)[static_cast<size_t>(rank)];
     ASSERT_EQ(gqsgd_allreduce_start(comms_[static_cast<size_t>(rank)], quantizer_.get(),
                                     values_[rank].data(), values_[rank].data(), 1000, GQSGD_FLOAT32,
-                                    GQSGD_MEAN, GQSGD_SCHEDULE_DIRECT, nullptr, nullptr,
-                                    &requests_[rank]),
+                                    GQSGD_MEAN, nullptr, nullptr, &requests_[rank]),
               GQSGD_OK);
   }
 

@@ -50,9 +50,8 @@ struct StartedCall {
 
   gqsgd_status start(gqsgd_comm comm) {
     const Operation& operation = work->operation;
-    const uint64_t at[2] = {operation.step, operation.index};
     return gqsgd_allreduce_start(comm, quantizer.get(), send.data(), recv.data(), send.size(),
-                                 GQSGD_FLOAT32, operation.op, operation.schedule, at, nullptr,
+                                 GQSGD_FLOAT32, operation.op, config_of(operation), nullptr,
                                  &request);
   }
   std::string check() {
@@ -155,7 +154,7 @@ TEST(Requests, TakeTheStepWhenTheyAreStarted) {
     for (size_t i = 0; i < 4; ++i) {
       const gqsgd_status status =
           gqsgd_allreduce_start(comm, quantizer.get(), send.data(), results[i].data(), send.size(),
-                                GQSGD_FLOAT32, GQSGD_MEAN, 0, nullptr, nullptr, &requests[i]);
+                                GQSGD_FLOAT32, GQSGD_MEAN, nullptr, nullptr, &requests[i]);
       uint64_t step = 0;
       if (status != GQSGD_OK) return failure_of(status, "start");
       if (gqsgd_comm_counter(comm, &step) != GQSGD_OK || step != 41 + i) return "not counted";

@@ -20,10 +20,10 @@ struct Case {
 };
 
 /** Both ops of a format, one of them in place; which one alternates between odd and even counts. */
-void add_case(const std::string& format, int32_t schedule, const std::vector<Values>& inputs,
+void add_case(const std::string& format, gqsgd_schedule schedule, const std::vector<Values>& inputs,
               std::vector<Case>* cases) {
   const int32_t op_in_place = inputs[0].size() % 2 ? GQSGD_SUM : GQSGD_MEAN;
-  for (int32_t op : {GQSGD_MEAN, GQSGD_SUM}) {
+  for (gqsgd_op op : {GQSGD_MEAN, GQSGD_SUM}) {
     const uint64_t step = cases->size();
     Operation operation{format, schedule, op, op == op_in_place, step, step % 7};
     cases->push_back({operation, &inputs, simulate(operation, inputs)});
@@ -32,7 +32,7 @@ void add_case(const std::string& format, int32_t schedule, const std::vector<Val
 
 /** All formats with all of their schedules, for one count. */
 void add_cases(const std::vector<Values>& inputs, std::vector<Case>* cases) {
-  for (int32_t schedule : kSchedules) {
+  for (gqsgd_schedule schedule : kSchedules) {
     for (const char* preset : kPresets) add_case(preset, schedule, inputs, cases);
     for (const char* format : kBlockFormats) add_case(format, schedule, inputs, cases);
   }
@@ -113,7 +113,7 @@ INSTANTIATE_TEST_SUITE_P(Ranks, SameBits, testing::Values(1, 2, 3, 4, 5, 6, 7, 8
 // paths.
 TEST(FreshProcesses, EqualVirtualRanksInTheirFirstOperation) {
   const auto inputs = gradients(5, 20000, 8);
-  for (int32_t schedule : kSchedules) {
+  for (gqsgd_schedule schedule : kSchedules) {
     std::vector<Case> cases;
     const Operation operation{"paper-gl8", schedule};
     cases.push_back({operation, &inputs, simulate(operation, inputs)});
@@ -124,7 +124,7 @@ TEST(FreshProcesses, EqualVirtualRanksInTheirFirstOperation) {
 // Where a butterfly folds and a tree is ragged.
 TEST(ManyRanks, AroundPowersOfTwoAgreeForAnyChunkSize) {
   std::vector<Operation> operations;
-  for (int32_t schedule : kSchedules) {
+  for (gqsgd_schedule schedule : kSchedules) {
     for (const char* format :
          {"paper-ge8", "paper-gl4", "paper-gl4,block=32,rounding=correlated"}) {
       operations.push_back({format, schedule});
@@ -146,7 +146,7 @@ TEST(ManyRanks, AroundPowersOfTwoAgreeForAnyChunkSize) {
 TEST(ManyRanks, AThousandVirtualRanksAgree) {
   const auto inputs = gradients(1024, 100, 5);
   for (const char* preset : {"paper-ge8", "paper-gl4"}) {
-    for (int32_t schedule : kSchedules) {
+    for (gqsgd_schedule schedule : kSchedules) {
       const Operation operation{preset, schedule};
       const std::vector<Values> results = simulate_all(operation, inputs);
       for (size_t rank = 1; rank < results.size(); ++rank) {
@@ -159,7 +159,7 @@ TEST(ManyRanks, AThousandVirtualRanksAgree) {
 TEST(ManyRanks, AHundredAndThirtyThreadsEqualVirtualRanks) {
   const auto inputs = gradients(130, 70, 6);
   std::vector<Case> cases;
-  for (int32_t schedule : kSchedules) {
+  for (gqsgd_schedule schedule : kSchedules) {
     const Operation operation{"paper-ge8", schedule};
     cases.push_back({operation, &inputs, simulate(operation, inputs)});
   }

@@ -16,20 +16,26 @@ namespace {
 
 using Buffer = std::vector<unsigned char>;
 
-int32_t dtype_of(const std::string& name) {
+gqsgd_dtype dtype_of(const std::string& name) {
   const char* const names[] = {"float32", "float16", "bfloat16", "float64"};
-  for (int32_t dtype = 0; dtype < 4; ++dtype) {
-    if (name == names[dtype]) return dtype;
+  for (int number = 0; number < 4; ++number) {
+    if (name == names[number]) return static_cast<gqsgd_dtype>(number);
   }
   throw std::runtime_error("unknown dtype in the known answers: " + name);
 }
 
-int32_t schedule_of(const std::string& name) {
-  for (const int32_t schedule : kSchedules) {
+gqsgd_schedule schedule_of(const std::string& name) {
+  for (const gqsgd_schedule schedule : kSchedules) {
     if (name == schedule_name(schedule)) return schedule;
   }
   if (name == "hierarchical") return GQSGD_SCHEDULE_HIERARCHICAL;
   throw std::runtime_error("unknown schedule in the known answers: " + name);
+}
+
+/** Slices have one schedule. */
+gqsgd_schedule schedule_in(const VectorRecord& record) {
+  if (record.text("operation") != "allreduce_many") return GQSGD_SCHEDULE_AUTO;
+  return schedule_of(record.text("schedule"));
 }
 
 /** One record: lengths, and a rank's values one after the other. */
@@ -41,7 +47,7 @@ struct Answer {
                       : dtype == GQSGD_FLOAT32 ? 4
                                                : 2),
         op(from.text("op") == "sum" ? GQSGD_SUM : GQSGD_MEAN),
-        at{from.integer("step"), from.integer("index")},
+        config(config_at(from.integer("step"), from.integer("index"), schedule_in(from))),
         quantizer(from.text("quantizer")) {
     for (const uint64_t length : from.integers("lengths")) lengths.push_back(length);
   }
@@ -78,10 +84,10 @@ struct Answer {
   }
 
   const VectorRecord& record;
-  int32_t dtype;
+  gqsgd_dtype dtype;
   size_t element_bytes;
-  int32_t op;
-  uint64_t at[2];
+  gqsgd_op op;
+  Config config;
   Quantizer quantizer;
   std::vector<size_t> lengths;
 };
@@ -95,7 +101,7 @@ gqsgd_status reduce_many(gqsgd_comm comm, const Answer& answer, Buffer& input, B
   }
   return gqsgd_allreduce_many(comm, answer.quantizer.get(), send.data(), recv.data(),
                               answer.lengths.data(), send.size(), answer.dtype, answer.op,
-                              schedule_of(answer.record.text("schedule")), answer.at, nullptr);
+                              answer.config, nullptr);
 }
 
 /** The rank's result, its own slice of a reduce-scatter where the whole has it. */
@@ -107,10 +113,11 @@ gqsgd_status make_call(gqsgd_comm comm, int rank, const Answer& answer, Buffer* 
   const size_t own = answer.offset(static_cast<size_t>(rank)) * answer.element_bytes;
   if (operation == "reduce_scatter") {
     return gqsgd_reduce_scatter(comm, answer.quantizer.get(), input.data(), result->data() + own,
-                                answer.lengths.data(), answer.dtype, answer.op, answer.at, nullptr);
+                                answer.lengths.data(), answer.dtype, answer.op, answer.config,
+                                nullptr);
   }
   return gqsgd_allgather(comm, answer.quantizer.get(), input.data() + own, result->data(),
-                         answer.lengths.data(), answer.dtype, answer.at, nullptr);
+                         answer.lengths.data(), answer.dtype, answer.config, nullptr);
 }
 
 /** Runs one record on this rank; slices of a reduce-scatter are put together in `whole`. */

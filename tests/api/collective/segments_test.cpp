@@ -46,17 +46,16 @@ std::string reduce_many(gqsgd_comm comm, const Operation& operation, const Tenso
     recv.push_back((*results)[k].data());
   }
   std::vector<size_t> counts = counts_of(given);
-  const uint64_t at[2] = {operation.step, operation.index};
   if (!starts) {
     return failure_of(gqsgd_allreduce_many(comm, quantizer.get(), send.data(), recv.data(),
                                            counts.data(), counts.size(), GQSGD_FLOAT32,
-                                           operation.op, operation.schedule, at, nullptr),
+                                           operation.op, config_of(operation), nullptr),
                       "gqsgd_allreduce_many");
   }
   gqsgd_request request = nullptr;
   const gqsgd_status started = gqsgd_allreduce_many_start(
       comm, quantizer.get(), send.data(), recv.data(), counts.data(), counts.size(), GQSGD_FLOAT32,
-      operation.op, operation.schedule, at, nullptr, &request);
+      operation.op, config_of(operation), nullptr, &request);
   if (started != GQSGD_OK) return failure_of(started, "start");
   counts.assign(counts.size(), 7);  // the arrays were copied
   send.assign(send.size(), nullptr);
@@ -106,7 +105,7 @@ TEST(AllreduceMany, OfBlocksHasTheBitsOfOneFlatArray) {
   for (const auto& format : formats) {
     std::vector<Values> arrays;
     for (const Tensors& rank : tensors) arrays.push_back(flat(rank, format.alignment));
-    for (const int32_t schedule : kSchedules) {
+    for (const gqsgd_schedule schedule : kSchedules) {
       if (format.direct_only && schedule != GQSGD_SCHEDULE_DIRECT) continue;
       const Operation operation{format.quantizer, schedule, GQSGD_MEAN, false, 3, 1};
       const Values expected = simulate(operation, arrays);
@@ -214,7 +213,7 @@ struct SliceCall {
   std::vector<size_t> counts;
   bool in_place = false;
   bool starts = false;
-  int32_t op = GQSGD_SUM;
+  gqsgd_op op = GQSGD_SUM;
 };
 
 size_t offset_of(const std::vector<size_t>& counts, int rank) {
@@ -226,14 +225,14 @@ std::string reduce_scatter(gqsgd_comm comm, const SliceCall& call, int rank, con
   const Quantizer quantizer(call.quantizer);
   Values send = given, own(call.counts[static_cast<size_t>(rank)], -1.0f);
   float* recv = call.in_place ? send.data() + offset_of(call.counts, rank) : own.data();
-  const uint64_t at[2] = {4, 2};
+  const Config config = config_at(4, 2);
   gqsgd_request request = nullptr;
   const gqsgd_status status =
       call.starts
           ? gqsgd_reduce_scatter_start(comm, quantizer.get(), send.data(), recv, call.counts.data(),
-                                       GQSGD_FLOAT32, call.op, at, nullptr, &request)
+                                       GQSGD_FLOAT32, call.op, config, nullptr, &request)
           : gqsgd_reduce_scatter(comm, quantizer.get(), send.data(), recv, call.counts.data(),
-                                 GQSGD_FLOAT32, call.op, at, nullptr);
+                                 GQSGD_FLOAT32, call.op, config, nullptr);
   if (status != GQSGD_OK) return failure_of(status, "gqsgd_reduce_scatter");
   if (call.starts && gqsgd_request_wait(request) != GQSGD_OK) return failure_of(1, "wait");
   *result = Values(recv, recv + own.size());
@@ -248,13 +247,14 @@ std::string allgather(gqsgd_comm comm, const SliceCall& call, int rank, const Va
   result->assign(given.size(), -1.0f);
   if (own > 0) std::memcpy(result->data() + offset, slice.data(), own * sizeof(float));
   const float* send = call.in_place ? result->data() + offset : slice.data();
-  const uint64_t at[2] = {4, 2};
+  const Config config = config_at(4, 2);
   gqsgd_request request = nullptr;
   const gqsgd_status status =
-      call.starts ? gqsgd_allgather_start(comm, quantizer.get(), send, result->data(),
-                                          call.counts.data(), GQSGD_FLOAT32, at, nullptr, &request)
-                  : gqsgd_allgather(comm, quantizer.get(), send, result->data(), call.counts.data(),
-                                    GQSGD_FLOAT32, at, nullptr);
+      call.starts
+          ? gqsgd_allgather_start(comm, quantizer.get(), send, result->data(), call.counts.data(),
+                                  GQSGD_FLOAT32, config, nullptr, &request)
+          : gqsgd_allgather(comm, quantizer.get(), send, result->data(), call.counts.data(),
+                            GQSGD_FLOAT32, config, nullptr);
   if (status != GQSGD_OK) return failure_of(status, "gqsgd_allgather");
   return call.starts ? failure_of(gqsgd_request_wait(request), "wait") : "";
 }

@@ -1,6 +1,7 @@
 // The sparse schedule as callers see it: one result on all ranks however they run, never more bytes
 // than direct, direct's bits where there would be too many entries, and less noise where they are
 // not.
+#include <gqsgd_model.h>
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -21,10 +21,10 @@ uint32_t bits_of(float value) {
   return bits;
 }
 
-class SpecialValues : public testing::TestWithParam<std::tuple<const char*, int32_t>> {
+class SpecialValues : public testing::TestWithParam<std::tuple<const char*, gqsgd_schedule>> {
  protected:
   bool is_quantised() const { return std::string(std::get<0>(GetParam())) != "none"; }
-  Operation operation(int32_t op = GQSGD_MEAN) const {
+  Operation operation(gqsgd_op op = GQSGD_MEAN) const {
     return {std::get<0>(GetParam()), std::get<1>(GetParam()), op};
   }
 };
@@ -33,7 +33,7 @@ class SpecialValues : public testing::TestWithParam<std::tuple<const char*, int3
 // norm and NaN stays where the sum has it.
 TEST_P(SpecialValues, ANonFiniteValueOnOneRankPoisonsItsBlockOnAll) {
   for (float bad : {kNan, -kNan, kInfinity, -kInfinity}) {
-    for (int32_t op : {GQSGD_SUM, GQSGD_MEAN}) {
+    for (gqsgd_op op : {GQSGD_SUM, GQSGD_MEAN}) {
       auto inputs = gradients(4, 300, 1);
       inputs[2][77] = bad;
       for (const Values& result : simulate_all(operation(op), inputs)) {

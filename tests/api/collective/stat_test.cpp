@@ -48,10 +48,9 @@ std::string start_round(gqsgd_comm comm, const Work& work) {
   for (size_t k = 0; k < requests.size(); ++k) {
     const Operation& operation = work.operations[k];
     const Quantizer quantizer(operation.quantizer);
-    const uint64_t at[2] = {operation.step, operation.index};
     const gqsgd_status status = gqsgd_allreduce_start(
         comm, quantizer.get(), work.input.data(), results[k].data(), work.input.size(),
-        GQSGD_FLOAT32, operation.op, operation.schedule, at, nullptr, &requests[k]);
+        GQSGD_FLOAT32, operation.op, config_of(operation), nullptr, &requests[k]);
     if (status != GQSGD_OK) failure = failure_of(status, "start");
   }
   for (gqsgd_request request : requests) {

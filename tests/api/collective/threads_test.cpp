@@ -35,7 +35,7 @@ size_t settled_thread_count(size_t expected) {
 
 std::vector<Operation> operations() {
   std::vector<Operation> all;
-  for (const int32_t schedule : kSchedules) {
+  for (const gqsgd_schedule schedule : kSchedules) {
     for (const char* preset : kPresets) all.push_back({preset, schedule});
     for (const char* format : kBlockFormats) all.push_back({format, schedule});
     all.push_back({"paper-gl8,norm=2:2", schedule});
@@ -216,13 +216,12 @@ TEST(ThreadsOption, HelpsRequests) {
   const Values expected = simulate(operation, inputs);
   const auto body = [&](int rank, gqsgd_comm comm) -> std::string {
     const Quantizer quantizer(operation.quantizer);
-    const uint64_t at[] = {0, 0};
     std::vector<Values> results(4, Values(kValues));
     std::vector<gqsgd_request> requests(4);
     for (size_t k = 0; k < results.size(); ++k) {
       const gqsgd_status status = gqsgd_allreduce_start(
           comm, quantizer.get(), inputs[rank].data(), results[k].data(), kValues, GQSGD_FLOAT32,
-          GQSGD_MEAN, operation.schedule, at, nullptr, &requests[k]);
+          GQSGD_MEAN, config_at(0, 0, operation.schedule), nullptr, &requests[k]);
       if (status != GQSGD_OK) return failure_of(status, "start");
     }
     for (size_t k = 0; k < results.size(); ++k) {

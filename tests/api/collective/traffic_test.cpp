@@ -141,7 +141,7 @@ void add(const Format& format, const std::vector<Run>& runs, BytesOf bytes_of, T
 
 /** Whole words in each message; norms go to owners and back whatever the schedule; scales are in
  *  the messages of their codes. */
-Traffic closed_form(const Format& format, int32_t schedule, size_t rank, size_t rank_count,
+Traffic closed_form(const Format& format, gqsgd_schedule schedule, size_t rank, size_t rank_count,
                     size_t value_count) {
   Traffic traffic;
   if (rank_count == 1) return traffic;
@@ -182,7 +182,7 @@ std::string compare(const Traffic& counted, const Traffic& expected, const std::
 }
 
 /** Runs one operation and holds the counters to the closed form. */
-std::string count_operation(const Format& format, int32_t schedule, int rank, int rank_count,
+std::string count_operation(const Format& format, gqsgd_schedule schedule, int rank, int rank_count,
                             size_t value_count, gqsgd_comm comm) {
   const Traffic before{stat(comm, "messages_sent"), stat(comm, "payload_bytes_sent")};
   const Operation operation{format.text, schedule};
@@ -198,13 +198,13 @@ std::string count_operation(const Format& format, int32_t schedule, int rank, in
 /** One operation per format, schedule and count. */
 std::string count_traffic(int rank, int rank_count, gqsgd_comm comm) {
   std::string failure;
-  const auto count = [&](const Format& format, int32_t schedule) {
+  const auto count = [&](const Format& format, gqsgd_schedule schedule) {
     for (size_t value_count : {0, 1, 33, 1000, 4096}) {
       if (!failure.empty()) return;
       failure = count_operation(format, schedule, rank, rank_count, value_count, comm);
     }
   };
-  for (int32_t schedule : kSchedules) {
+  for (gqsgd_schedule schedule : kSchedules) {
     for (const Format& format : kEverySchedule) count(format, schedule);
   }
   for (const Format& format : kDirectAlone) count(format, GQSGD_SCHEDULE_DIRECT);
@@ -235,7 +235,8 @@ INSTANTIATE_TEST_SUITE_P(Ranks, TrafficCounters, testing::Values(1, 2, 3, 4, 7, 
 
 TEST(TrafficClosedForm, OfAnEvenCallIsTwiceTheShareOfTheOthers) {
   // n = 4, 4,096 values of 8 bits: 2 (n - 1) / n of 4,096 bytes.
-  for (int32_t schedule : {GQSGD_SCHEDULE_RING, GQSGD_SCHEDULE_BUTTERFLY, GQSGD_SCHEDULE_DIRECT}) {
+  for (gqsgd_schedule schedule :
+       {GQSGD_SCHEDULE_RING, GQSGD_SCHEDULE_BUTTERFLY, GQSGD_SCHEDULE_DIRECT}) {
     const Traffic traffic = closed_form({"paper-gl8", 8, 8}, schedule, 1, 4, 4096);
     EXPECT_EQ(traffic.bytes, 2u * 3 * 4096 / 4) << schedule_name(schedule);
     EXPECT_EQ(traffic.messages, 2u * 3 * 1024 / kChunk) << schedule_name(schedule);

@@ -3,6 +3,7 @@
 #include "tests/support/vectors.h"
 
 #include <gqsgd.h>
+#include <gqsgd_model.h>
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -38,21 +39,21 @@ int32_t number_of(const Named (&table)[kCount], const std::string& name) {
   throw std::runtime_error("unknown name in the known answers: " + name);
 }
 
-size_t element_bytes(int32_t dtype) {
+size_t element_bytes(gqsgd_dtype dtype) {
   return dtype == GQSGD_FLOAT64 ? 8 : dtype == GQSGD_FLOAT32 ? 4 : 2;
 }
 
 using Buffer = std::vector<unsigned char>;
 
 /** Patterns as memory holds them: the low bytes of each. */
-Buffer buffer_of(const std::vector<uint64_t>& patterns, int32_t dtype) {
+Buffer buffer_of(const std::vector<uint64_t>& patterns, gqsgd_dtype dtype) {
   const size_t size = element_bytes(dtype);
   Buffer buffer(patterns.size() * size);
   for (size_t k = 0; k < patterns.size(); ++k) std::memcpy(&buffer[k * size], &patterns[k], size);
   return buffer;
 }
 
-std::vector<uint64_t> patterns_of(const Buffer& buffer, int32_t dtype) {
+std::vector<uint64_t> patterns_of(const Buffer& buffer, gqsgd_dtype dtype) {
   const size_t size = element_bytes(dtype);
   std::vector<uint64_t> patterns(buffer.size() / size);
   for (size_t k = 0; k < patterns.size(); ++k) std::memcpy(&patterns[k], &buffer[k * size], size);
@@ -97,7 +98,7 @@ std::vector<float> made_values(const VectorRecord& record, uint32_t rank) {
   return values;
 }
 
-Buffer input_of(const VectorRecord& record, uint32_t rank, int32_t dtype) {
+Buffer input_of(const VectorRecord& record, uint32_t rank, gqsgd_dtype dtype) {
   const std::string key = "rank_" + std::to_string(rank);
   if (record.has(key)) return buffer_of(record.patterns(key), dtype);
   std::vector<uint64_t> patterns;
@@ -117,12 +118,12 @@ std::string options_of(const VectorRecord& record) {
 struct Call {
   explicit Call(const VectorRecord& answer)
       : record(answer),
-        dtype(number_of(kDtypes, answer.text("dtype"))),
+        dtype(static_cast<gqsgd_dtype>(number_of(kDtypes, answer.text("dtype")))),
         op(answer.text("op") == "sum" ? GQSGD_SUM : GQSGD_MEAN),
-        schedule(number_of(kScheduleNames, answer.text("schedule"))),
+        schedule(static_cast<gqsgd_schedule>(number_of(kScheduleNames, answer.text("schedule")))),
         rank_count(static_cast<int>(answer.integer("rank_count"))),
         value_count(answer.integer("value_count")),
-        at{answer.integer("step"), answer.integer("index")},
+        config(config_at(answer.integer("step"), answer.integer("index"), schedule)),
         quantizer(quantizer_spec(answer)) {
     for (int rank = 0; rank < rank_count; ++rank) {
       inputs.push_back(input_of(answer, static_cast<uint32_t>(rank), dtype));
@@ -142,10 +143,12 @@ struct Call {
   }
 
   const VectorRecord& record;
-  int32_t dtype, op, schedule;
+  gqsgd_dtype dtype;
+  gqsgd_op op;
+  gqsgd_schedule schedule;
   int rank_count;
   size_t value_count;
-  uint64_t at[2];
+  Config config;
   Quantizer quantizer;
   std::vector<Buffer> inputs;
 };
@@ -157,9 +160,9 @@ std::string simulate_call(const Call& call) {
   std::vector<void*> recv;
   for (Buffer& result : results) recv.push_back(result.data());
   const std::string options = options_of(call.record);
-  const gqsgd_status status = gqsgd_simulate(call.quantizer.get(), call.rank_count, send.data(),
-                                             recv.data(), call.value_count, call.dtype, call.op,
-                                             call.schedule, call.at, options.c_str());
+  const gqsgd_status status =
+      gqsgd_simulate(call.quantizer.get(), call.rank_count, send.data(), recv.data(),
+                     call.value_count, call.dtype, call.op, call.config, options.c_str());
   std::string failure = failure_of(status, call.record.name().c_str());
   for (const Buffer& result : results) failure += failure.empty() ? call.judge(result) : "";
   return failure;
@@ -174,7 +177,7 @@ RankBody run_calls(const std::vector<const VectorRecord*>& records) {
       Buffer result(call.inputs[rank].size());
       const gqsgd_status status =
           gqsgd_allreduce(comm, call.quantizer.get(), call.inputs[rank].data(), result.data(),
-                          call.value_count, call.dtype, call.op, call.schedule, call.at, nullptr);
+                          call.value_count, call.dtype, call.op, call.config, nullptr);
       failure = failure_of(status, record->name().c_str());
       if (failure.empty()) failure = call.judge(result);
       if (!failure.empty()) break;
@@ -228,7 +231,7 @@ TEST(KnownSums, OfTheReferenceAreThoseOfVirtualRanksAndOfOtherSchedules) {
   for (const VectorRecord& record : read_vectors("allreduce_native.txt")) {
     Call call(record);
     EXPECT_EQ(simulate_call(call), "");
-    for (const int32_t schedule :
+    for (const gqsgd_schedule schedule :
          {GQSGD_SCHEDULE_RING, GQSGD_SCHEDULE_TREE, GQSGD_SCHEDULE_BUTTERFLY}) {
       call.schedule = schedule;
       EXPECT_EQ(simulate_call(call), "") << schedule;

@@ -1,5 +1,8 @@
 // Wrong arguments on one rank of three: that rank's sentence has the fault, the others' name the
 // rank, no result is touched, and the group stays usable.
+#include <gqsgd_model.h>
+#include <gqsgd_stages.h>
+
 #include <cstdint>
 #include <limits>
 #include <thread>
@@ -23,9 +26,9 @@ const char* const kAddressSpace = "more than an address space|the largest is";
 
 const Fault kFaults[] = {
     {"send is NULL", [](Call& call) { call.send = nullptr; }, GQSGD_INVALID_ARGUMENT,
-     "send is NULL with value_count 1000"},
+     "send is NULL, of 1000 elements"},
     {"recv is NULL", [](Call& call) { call.recv = nullptr; }, GQSGD_INVALID_ARGUMENT,
-     "recv is NULL with value_count 1000"},
+     "recv is NULL, of 1000 elements"},
     {"count times size overflows", [](Call& call) { call.value_count = SIZE_MAX / 2; },
      GQSGD_INVALID_ARGUMENT, kAddressSpace},
     {"count beyond PTRDIFF_MAX bytes",
@@ -43,23 +46,23 @@ const Fault kFaults[] = {
        call.recv = call.result.data() + 100;
      },
      GQSGD_INVALID_ARGUMENT, "send and recv overlap in 1600 bytes; they must be disjoint or equal"},
-    {"unknown dtype", [](Call& call) { call.dtype = 17; }, GQSGD_INVALID_ARGUMENT,
-     "dtype is 17; allowed are GQSGD_FLOAT32"},
-    {"unknown op", [](Call& call) { call.op = -1; }, GQSGD_INVALID_ARGUMENT,
+    {"unknown dtype", [](Call& call) { call.dtype = with_number<gqsgd_dtype>(17); },
+     GQSGD_INVALID_ARGUMENT, "dtype is 17; allowed are GQSGD_FLOAT32"},
+    {"unknown op", [](Call& call) { call.op = with_number<gqsgd_op>(-1); }, GQSGD_INVALID_ARGUMENT,
      "op is -1; allowed are GQSGD_SUM"},
-    {"unknown schedule", [](Call& call) { call.schedule = 99; }, GQSGD_INVALID_ARGUMENT,
-     "schedule is 99; allowed are"},
+    {"unknown schedule", [](Call& call) { call.config.schedule = with_number<gqsgd_schedule>(99); },
+     GQSGD_INVALID_ARGUMENT, "config.schedule is 99; allowed are"},
     {"a format without lists",
      [](Call& call) {
        call.use("paper-gl8,block=128");
-       call.schedule = GQSGD_SCHEDULE_SPARSE;
+       call.config.schedule = GQSGD_SCHEDULE_SPARSE;
      },
      GQSGD_INVALID_ARGUMENT,
      "schedule sparse .* does not go with block; use schedule direct, or a format with block=0"},
     {"codes that a transport cannot add",
      [](Call& call) {
        call.use("paper-ge8");
-       call.schedule = GQSGD_SCHEDULE_NATIVE;
+       call.config.schedule = GQSGD_SCHEDULE_NATIVE;
      },
      GQSGD_INVALID_ARGUMENT,
      "schedule native .* needs levels=linear with combine=exact, or levels=none; this format has "
@@ -67,16 +70,14 @@ const Fault kFaults[] = {
     {"sums by a transport that has none",
      [](Call& call) {
        call.use("paper-gl8");
-       call.schedule = GQSGD_SCHEDULE_NATIVE;
+       call.config.schedule = GQSGD_SCHEDULE_NATIVE;
      },
      GQSGD_UNSUPPORTED,
      "schedule native is the transport's own allreduce, which .* MPI has one, .*"},
-    {"step too large", [](Call& call) { call.at[0] = uint64_t{1} << 32; }, GQSGD_INVALID_ARGUMENT,
-     "step is 4294967296; the largest is 4294967295"},
-    {"index too large", [](Call& call) { call.at[1] = 65536; }, GQSGD_INVALID_ARGUMENT,
+    {"step too large", [](Call& call) { call.config.step = uint64_t{1} << 32; },
+     GQSGD_INVALID_ARGUMENT, "step is 4294967296; the largest is 4294967295"},
+    {"index too large", [](Call& call) { call.config.index = 65536; }, GQSGD_INVALID_ARGUMENT,
      "index is 65536; the largest is 65535"},
-    {"step on a device without a stream", [](Call& call) { call.at[0] = GQSGD_AT_DEVICE; },
-     GQSGD_INVALID_ARGUMENT, "at is .GQSGD_AT_DEVICE, address., which goes with a stream"},
     {"no quantizer",
      [](Call& call) {
        gqsgd_quantizer_destroy(call.quantizer);
@@ -117,7 +118,7 @@ TEST(Arguments, NothingToReduceNeedsNoBuffersAndStillChecksTheCount) {
   };
   for (const Outcome& outcome : group.call(-1, nullptr, nothing).ranks) EXPECT_TRUE(is_ok(outcome));
   for (const Outcome& outcome : group.call(2, nothing).ranks) {
-    EXPECT_TRUE(is(outcome, GQSGD_MISMATCH, "value_count differs: rank 0 has 1000, rank 2 has 0"));
+    EXPECT_TRUE(is(outcome, GQSGD_MISMATCH, "count differs: rank 0 has 1000, rank 2 has 0"));
   }
   EXPECT_TRUE(group.still_works());
 }
@@ -206,11 +207,11 @@ TEST(Arguments, SchedulesThatReduceInCodeFormRefuseWhatNeedsAnOwnerOnAllRanks) {
                {"rounding_down=subtractive", "rounding_down=subtractive"},
                {"relative-8", "mantissa_bits"}};
   for (const auto& one : cases) {
-    for (const int32_t schedule :
+    for (const gqsgd_schedule schedule :
          {GQSGD_SCHEDULE_RING, GQSGD_SCHEDULE_TREE, GQSGD_SCHEDULE_BUTTERFLY}) {
       const GroupOutcome outcome = group.call(-1, nullptr, [&](Call& call) {
         call.use(one.quantizer);
-        call.schedule = schedule;
+        call.config.schedule = schedule;
       });
       for (const Outcome& rank : outcome.ranks) {
         EXPECT_TRUE(is(rank, GQSGD_INVALID_ARGUMENT,
@@ -299,7 +300,7 @@ std::vector<Outcome> measure(const Group& group,
     if (rank == 1) change(call, &place);
     outcomes[static_cast<size_t>(rank)] = outcome_of(
         gqsgd_measured_error(group.comm(rank), call.quantizer, call.send, call.value_count,
-                             call.dtype, call.schedule, nullptr, place));
+                             call.dtype, config_of(call.config.schedule), place));
   };
   std::thread other(run, 1);
   run(0);
@@ -313,9 +314,10 @@ TEST(Arguments, OfAMeasurementAreRefusedOnAllRanks) {
     gqsgd_status status;
     const char* sentence;
   } cases[] = {
-      {[](Call& call, double**) { call.dtype = 9; }, GQSGD_INVALID_ARGUMENT, "dtype is 9"},
-      {[](Call& call, double**) { call.dtype = 9, call.value_count = 0; }, GQSGD_INVALID_ARGUMENT,
-       "dtype is 9"},
+      {[](Call& call, double**) { call.dtype = with_number<gqsgd_dtype>(9); },
+       GQSGD_INVALID_ARGUMENT, "dtype is 9"},
+      {[](Call& call, double**) { call.dtype = with_number<gqsgd_dtype>(9), call.value_count = 0; },
+       GQSGD_INVALID_ARGUMENT, "dtype is 9"},
       {[](Call& call, double**) { call.send = nullptr; }, GQSGD_INVALID_ARGUMENT, "send is NULL"},
       {[](Call&, double** error) { *error = nullptr; }, GQSGD_INVALID_ARGUMENT, "error is NULL"},
       {[](Call& call, double**) {
@@ -338,7 +340,7 @@ TEST(Arguments, OfAMeasurementAreRefusedOnAllRanks) {
 
 TEST(Arguments, CountsThatNoCallCanHaveAreRefusedBeforeAnythingIsComputed) {
   Group group(1);
-  const char* const too_many = "value_count is [0-9]+; the largest is 17592186044416";
+  const char* const too_many = "count is [0-9]+; the largest is 17592186044416";
   for (const char* text : {"none", "paper-gl8", "rotated-8"}) {
     Call call(0);
     call.use(text);

@@ -2,6 +2,8 @@
 // stack are its own.
 #include <errno.h>
 #include <fenv.h>
+#include <gqsgd_model.h>
+#include <gqsgd_stages.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -37,7 +39,7 @@ constexpr Kind kKinds[] = {{"", false, false},
                            {"rotated-4-8", false, false},
                            {"none", true, false}};
 
-bool takes(const Kind& kind, int32_t schedule) {
+bool takes(const Kind& kind, gqsgd_schedule schedule) {
   if (schedule == GQSGD_SCHEDULE_NATIVE) return false;  // threads have none
   if (schedule == GQSGD_SCHEDULE_SPARSE) return kind.in_lists;
   const bool chain = schedule == GQSGD_SCHEDULE_RING || schedule == GQSGD_SCHEDULE_TREE ||
@@ -87,13 +89,13 @@ class Everything {
          }},
         {"expected_error",
          [this] {
-           return gqsgd_expected_error(quantizer_, 3, sends_, kCallValues, GQSGD_FLOAT32,
-                                       GQSGD_SCHEDULE_DIRECT, nullptr, 2, nullptr, &number_);
+           return gqsgd_expected_error(quantizer_, 3, sends_, kCallValues, GQSGD_FLOAT32, nullptr,
+                                       2, nullptr, &number_);
          }},
         {"measured_error",
          [this] {
            return gqsgd_measured_error(comm(), quantizer_, values_, kCallValues, GQSGD_FLOAT32,
-                                       GQSGD_SCHEDULE_DIRECT, nullptr, &number_);
+                                       nullptr, &number_);
          }},
     });
   }
@@ -115,8 +117,7 @@ class Everything {
         {"allreduce_many",
          [this] {
            return gqsgd_allreduce_many(comm(), quantizer_, sends_, receives_, &count_, 1,
-                                       GQSGD_FLOAT32, GQSGD_MEAN, GQSGD_SCHEDULE_DIRECT, nullptr,
-                                       nullptr);
+                                       GQSGD_FLOAT32, GQSGD_MEAN, nullptr, nullptr);
          }},
         {"request", [this] { return request(); }},
         {"create and destroy",
@@ -140,16 +141,16 @@ class Everything {
   }
 
   void add_schedules(const Kind& kind) {
-    for (int32_t schedule = GQSGD_SCHEDULE_AUTO; schedule <= GQSGD_SCHEDULE_SPARSE; ++schedule) {
+    for (int number = GQSGD_SCHEDULE_AUTO; number <= GQSGD_SCHEDULE_SPARSE; ++number) {
+      const gqsgd_schedule schedule = with_number<gqsgd_schedule>(number);
       if (!takes(kind, schedule)) continue;
       uses_.push_back({"simulate", [this, schedule] {
                          return gqsgd_simulate(quantizer_, 3, sends_, receives_, kCallValues,
-                                               GQSGD_FLOAT32, GQSGD_MEAN, schedule, nullptr, "");
+                                               GQSGD_FLOAT32, GQSGD_MEAN, config_of(schedule), "");
                        }});
-      uses_.push_back({"allreduce", [this, schedule] {
+      uses_.push_back({"allreduce", [this, config = config_of(schedule)] {
                          return gqsgd_allreduce(comm(), quantizer_, values_, result_, kCallValues,
-                                                GQSGD_FLOAT32, GQSGD_MEAN, schedule, nullptr,
-                                                nullptr);
+                                                GQSGD_FLOAT32, GQSGD_MEAN, config, nullptr);
                        }});
     }
   }
@@ -160,7 +161,7 @@ class Everything {
     gqsgd_request started = nullptr;
     const gqsgd_status status =
         gqsgd_allreduce_start(comm(), quantizer_, values_, result_, kCallValues, GQSGD_FLOAT32,
-                              GQSGD_MEAN, GQSGD_SCHEDULE_DIRECT, nullptr, nullptr, &started);
+                              GQSGD_MEAN, nullptr, nullptr, &started);
     return status == GQSGD_OK ? gqsgd_request_wait(started) : status;
   }
 

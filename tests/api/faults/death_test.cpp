@@ -33,7 +33,7 @@ struct Trace {
  *  entries, between nodes. */
 struct Kind {
   const char* quantizer;
-  int32_t schedule;
+  gqsgd_schedule schedule;
 };
 const Kind kKinds[] = {{"paper-gl8", GQSGD_SCHEDULE_DIRECT},
                        {"blocks-8", GQSGD_SCHEDULE_DIRECT},
@@ -66,7 +66,7 @@ class Workers {
     Trace& trace = trace_[static_cast<size_t>(rank)];
     Call call(rank);
     call.use(kind.quantizer);
-    call.schedule = kind.schedule;
+    call.config.schedule = kind.schedule;
     Values input(value_count), result(value_count);
     for (size_t e = 0; e < value_count; e += 64) input[e] = static_cast<float>(rank);
     call.send = input.data();

@@ -1,5 +1,6 @@
 // A library is embedded in a process of others: signals, the floating-point unit, threads, names
 // and the clock are as before, and a storm of signals disturbs nothing.
+#include <gqsgd_log.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/time.h>
@@ -166,7 +167,10 @@ TEST(Embedding, MalformedEnvironmentIsIgnoredWithOneWarning) {
     Child child([value] {
       setenv("GQSGD_TIMEOUT_MS", value, 1);
       static std::string warnings;
-      gqsgd_set_log([](void*, const char* line) { warnings += std::string(line) + "\n"; }, nullptr);
+      gqsgd_set_log(
+          GQSGD_LOG_WARN,
+          [](void*, gqsgd_log_level, const char* line) { warnings += std::string(line) + "\n"; },
+          nullptr);
       gqsgd_comm comms[1];
       const Outcome made = outcome_of(gqsgd_comm_create_local(1, "", comms));
       int64_t timeout_ms = 0;
@@ -182,7 +186,10 @@ TEST(Embedding, MissingFileOfCostsIsIgnoredWithOneWarning) {
   Child child([] {
     setenv("GQSGD_COSTS", "/nowhere/costs", 1);
     static std::string warnings;
-    gqsgd_set_log([](void*, const char* line) { warnings += std::string(line) + "\n"; }, nullptr);
+    gqsgd_set_log(
+        GQSGD_LOG_WARN,
+        [](void*, gqsgd_log_level, const char* line) { warnings += std::string(line) + "\n"; },
+        nullptr);
     gqsgd_comm comms[1];
     return outcome_of(gqsgd_comm_create_local(1, "", comms)).text() + " " + warnings;
   });

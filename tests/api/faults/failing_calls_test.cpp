@@ -1,5 +1,8 @@
 // Every allocation and every system call of the library fails once: no crash, no hang, no leak, a
 // status that the catalogue knows, and a group that either goes on or says why not.
+#include <gqsgd_log.h>
+#include <gqsgd_model.h>
+#include <gqsgd_stages.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -117,7 +120,7 @@ Trial simulate(unsigned long nth) {
   void* recv[3] = {call.recv, nullptr, nullptr};
   fail_nth(nth);
   trial.note(gqsgd_simulate(call.quantizer, 3, send, recv, call.value_count, call.dtype, call.op,
-                            call.schedule, call.at, ""));
+                            call.config, ""));
   fail_nth_pause();
   return trial;
 }
@@ -200,7 +203,8 @@ TEST(FailingCalls, OfFirstUsesInAProcess) {
        },
        "OK"},
       {[] {
-         gqsgd_set_log([](void*, const char*) {}, nullptr);
+         gqsgd_set_log(
+             GQSGD_LOG_WARN, [](void*, gqsgd_log_level, const char*) {}, nullptr);
          return GQSGD_OK + 0;
        },
        "OK"},

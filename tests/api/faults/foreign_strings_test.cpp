@@ -3,6 +3,8 @@
 #include <cstdlib>
 #include <fstream>
 
+#include "include/gqsgd_log.h"
+#include "include/gqsgd_model.h"
 #include "include/gqsgd_nccl.h"
 #include "include/gqsgd_transport.h"
 #include "tests/api/faults/support/call.h"
@@ -61,7 +63,9 @@ TEST(ForeignStrings, Environment_EscapedInErrorsAndLogLines) {
     Child child([name] {
       setenv(name, kHostile.c_str(), 1);
       static std::string warnings;
-      gqsgd_set_log([](void*, const char* line) { warnings += line; }, nullptr);
+      gqsgd_set_log(
+          GQSGD_LOG_WARN, [](void*, gqsgd_log_level, const char* line) { warnings += line; },
+          nullptr);
       gqsgd_comm comm = nullptr;
       return outcome_of(gqsgd_comm_create_local(1, "", &comm)).text() + warnings;
     });

@@ -1,5 +1,7 @@
 // Handles that are stale, foreign or shared by threads, and the ways to end a communicator while it
 // works.
+#include <gqsgd_stages.h>
+
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
@@ -35,6 +37,13 @@ const struct {
        int32_t size;
        return gqsgd_comm_size(comm, &size);
      }},
+    {"transport",
+     [](gqsgd_comm comm) {
+       const char* name = nullptr;
+       return gqsgd_comm_transport(comm, &name);
+     }},
+    {"refuse",
+     [](gqsgd_comm comm) { return gqsgd_comm_refuse(comm, GQSGD_SYSTEM, nullptr, nullptr); }},
     {"set_timeout", [](gqsgd_comm comm) { return gqsgd_comm_set_timeout(comm, 5); }},
     {"timeout",
      [](gqsgd_comm comm) {

@@ -1,4 +1,5 @@
 // The log callback among threads, forks and calls of the library from within it.
+#include <gqsgd_log.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -26,55 +27,56 @@ void provoke_a_line() {
 struct Held {
   std::atomic<bool> entered{false}, released{false};
 
-  static void callback(void* user, const char*) {
+  static void callback(void* user, gqsgd_log_level, const char*) {
     Held& self = *static_cast<Held*>(user);
     self.entered = true;
     while (!self.released) std::this_thread::yield();
   }
 };
 
-void count_lines(void* user, const char*) { ++*static_cast<int*>(user); }
+void count_lines(void* user, gqsgd_log_level, const char*) { ++*static_cast<int*>(user); }
 
 TEST(Log, ExceptionOfACallbackEndsThere) {
   int lines = 0;
-  const auto callback = [](void* user, const char* line) {
+  const auto callback = [](void* user, gqsgd_log_level, const char* line) {
     ++*static_cast<int*>(user);
     throw std::runtime_error(line);
   };
-  gqsgd_set_log(callback, &lines);
+  gqsgd_set_log(GQSGD_LOG_WARN, callback, &lines);
   provoke_a_line();
   provoke_a_line();
-  gqsgd_set_log(nullptr, nullptr);
+  gqsgd_set_log(GQSGD_LOG_NONE, nullptr, nullptr);
   EXPECT_EQ(lines, 2);
 }
 
 // As in an interpreter: the thread that forks has a lock for which the callback waits.
 TEST(Log, ForkWaitsForNoCallbackAndTheChildLogs) {
   Held held;
-  gqsgd_set_log(Held::callback, &held);
+  gqsgd_set_log(GQSGD_LOG_WARN, Held::callback, &held);
   std::thread logger(provoke_a_line);
   while (!held.entered) std::this_thread::yield();
   Child child([] {
     int lines = 0;
-    gqsgd_set_log(count_lines, &lines);
+    gqsgd_set_log(GQSGD_LOG_WARN, count_lines, &lines);
     provoke_a_line();
     return std::to_string(lines);
   });
   EXPECT_EQ(child.line(), "1");
   held.released = true;
   logger.join();
-  gqsgd_set_log(nullptr, nullptr);
+  gqsgd_set_log(GQSGD_LOG_NONE, nullptr, nullptr);
 }
 
 TEST(Log, CallbackMayFork) {
   std::string lines;
   gqsgd_set_log(
-      [](void* user, const char*) {
+      GQSGD_LOG_WARN,
+      [](void* user, gqsgd_log_level, const char*) {
         *static_cast<std::string*>(user) += Child([] { return std::string("here"); }).line();
       },
       &lines);
   provoke_a_line();
-  gqsgd_set_log(nullptr, nullptr);
+  gqsgd_set_log(GQSGD_LOG_NONE, nullptr, nullptr);
   EXPECT_EQ(lines, "here");
 }
 
@@ -82,10 +84,11 @@ TEST(Log, CallbackThatCallsTheLibraryIsNotCalledByItsOwnCall) {
   Child child([] {
     static int depth = 0;
     gqsgd_set_log(
-        [](void*, const char*) {
+        GQSGD_LOG_WARN,
+        [](void*, gqsgd_log_level, const char*) {
           ++depth;
           provoke_a_line();
-          gqsgd_set_log(nullptr, nullptr);
+          gqsgd_set_log(GQSGD_LOG_NONE, nullptr, nullptr);
         },
         nullptr);
     provoke_a_line();
@@ -97,12 +100,12 @@ TEST(Log, CallbackThatCallsTheLibraryIsNotCalledByItsOwnCall) {
 
 TEST(Log, AfterSetLogTheOldCallbackRunsNoMore) {
   Held held;
-  gqsgd_set_log(Held::callback, &held);
+  gqsgd_set_log(GQSGD_LOG_WARN, Held::callback, &held);
   std::thread logger(provoke_a_line);
   while (!held.entered) std::this_thread::yield();
   std::atomic<bool> replaced{false};
   std::thread setter([&] {
-    gqsgd_set_log(nullptr, nullptr);
+    gqsgd_set_log(GQSGD_LOG_NONE, nullptr, nullptr);
     replaced = true;
   });
   for (int turn = 0; turn < 1000; ++turn) std::this_thread::yield();

@@ -18,10 +18,11 @@ struct Field {
 };
 
 const Field kFields[] = {
-    {"value_count", [](Call& call) { call.value_count = 999; }, "1000", "999"},
+    {"count", [](Call& call) { call.value_count = 999; }, "1000", "999"},
     {"dtype", [](Call& call) { call.dtype = GQSGD_FLOAT16; }, "float32", "float16"},
     {"op", [](Call& call) { call.op = GQSGD_SUM; }, "mean", "sum"},
-    {"schedule", [](Call& call) { call.schedule = GQSGD_SCHEDULE_RING; }, "direct", "ring"},
+    {"config.schedule", [](Call& call) { call.config.schedule = GQSGD_SCHEDULE_RING; }, "direct",
+     "ring"},
     {"levels", [](Call& call) { call.use("paper-ge8"); }, "linear", "exponential"},
     {"bits", [](Call& call) { call.use("paper-gl8,bits=4,combine=average"); }, "8", "4"},
     {"seed", [](Call& call) { call.use("paper-gl8,seed=5"); }, "0", "5"},
@@ -31,8 +32,8 @@ const Field kFields[] = {
      "correlated"},
     {"block", [](Call& call) { call.use("paper-gl8,block=128"); }, "0", "128"},
     {"nonfinite", [](Call& call) { call.use("paper-gl8,nonfinite=error"); }, "poison", "error"},
-    {"step", [](Call& call) { call.at[0] = 8; }, "7", "8"},
-    {"index", [](Call& call) { call.at[1] = 3; }, "0", "3"},
+    {"step", [](Call& call) { call.config.step = 8; }, "7", "8"},
+    {"index", [](Call& call) { call.config.index = 3; }, "0", "3"},
 };
 
 std::string sentence_of(const Field& field, int culprit) {
@@ -43,14 +44,14 @@ std::string sentence_of(const Field& field, int culprit) {
          (first ? field.usual : field.other);
 }
 
-class OneDifference : public testing::TestWithParam<int32_t> {};
+class OneDifference : public testing::TestWithParam<gqsgd_schedule> {};
 
 TEST_P(OneDifference, NamedOnAllRanks_GroupContinues) {
   Group group(kRanks);
-  const Change use_schedule = [](Call& call) { call.schedule = GetParam(); };
+  const Change use_schedule = [](Call& call) { call.config.schedule = GetParam(); };
   for (const Field& field : kFields) {
     for (int culprit = 0; culprit < kRanks; ++culprit) {
-      const bool is_schedule = std::string(field.name) == "schedule";
+      const bool is_schedule = std::string(field.name) == "config.schedule";
       if (is_schedule && GetParam() != GQSGD_SCHEDULE_DIRECT) continue;
       const bool is_block = std::string(field.other) == "128";
       if (is_block && GetParam() == GQSGD_SCHEDULE_SPARSE) continue;  // refused before it differs
@@ -94,7 +95,7 @@ TEST(Mismatch, FieldsOfTheReencodeAreCompared) {
 
 TEST(Mismatch, AutoMeansTheScheduleThatItChooses) {
   Group group(kRanks);
-  const Change choose = [](Call& call) { call.schedule = GQSGD_SCHEDULE_AUTO; };
+  const Change choose = [](Call& call) { call.config.schedule = GQSGD_SCHEDULE_AUTO; };
   const GroupOutcome outcome = group.call(1, choose);
   for (const Outcome& rank : outcome.ranks) EXPECT_TRUE(is_ok(rank));
 }
@@ -141,7 +142,7 @@ TEST(Mismatch, NodesAreComparedInAHierarchy) {
     Call call(number);
     const Outcome direct = call.make(comm);
     if (direct.status != GQSGD_OK) return direct.text();
-    call.schedule = GQSGD_SCHEDULE_HIERARCHICAL;
+    call.config.schedule = GQSGD_SCHEDULE_HIERARCHICAL;
     const Outcome hierarchical = call.make(comm);
     gqsgd_comm_destroy(comm);
     return hierarchical.text();
@@ -161,11 +162,11 @@ TEST(Mismatch, RankThatSkippedACallIsFoundAtTheNext) {
   Group group(kRanks);
   const GroupOutcome outcome = group.call(2, [](Call& call) {
     call.value_count = 500;
-    call.at[0] = 8;
+    call.config.step = 8;
   });
   for (const Outcome& rank : outcome.ranks) {
     EXPECT_TRUE(is(rank, GQSGD_MISMATCH,
-                   "call 1, allreduce: value_count differs: rank 0 has 1000, "
+                   "call 1, allreduce: count differs: rank 0 has 1000, "
                    "rank 2 has 500; every rank must make the same calls"));
   }
   EXPECT_TRUE(group.still_works());

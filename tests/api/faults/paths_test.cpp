@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "include/gqsgd_log.h"
 #include "include/gqsgd_nccl.h"
 #include "tests/api/faults/support/call.h"
 #include "tests/unit/transport/children.h"
@@ -87,7 +88,9 @@ TEST(Paths, CostsOfEnvironment_NoRegularFile_OneWarningAtOnce) {
     const std::string line = line_in_time([&] {
       setenv("GQSGD_COSTS", thing.path.c_str(), 1);
       static std::string warnings;
-      gqsgd_set_log([](void*, const char* text) { warnings += text; }, nullptr);
+      gqsgd_set_log(
+          GQSGD_LOG_WARN, [](void*, gqsgd_log_level, const char* text) { warnings += text; },
+          nullptr);
       return create_local("") + " " + warnings;
     });
     EXPECT_EQ(line, "OK GQSGD_COSTS: costs=" + thing.path + " cannot be read: " + thing.reason +

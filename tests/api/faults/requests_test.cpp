@@ -82,7 +82,7 @@ TEST(Requests, WithoutAPlaceForTheTokenAreRefusedOnAllRanks) {
   Call call(0);
   EXPECT_TRUE(is(outcome_of(gqsgd_allreduce_start(group.comm(0), call.quantizer, call.send,
                                                   call.recv, call.value_count, call.dtype, call.op,
-                                                  call.schedule, call.at, nullptr, nullptr)),
+                                                  call.config, nullptr, nullptr)),
                  GQSGD_INVALID_ARGUMENT, "request is NULL"));
   other.join();
   EXPECT_TRUE(group.still_works());
@@ -95,7 +95,7 @@ TEST(Requests, ThatDifferAreMismatchesWithTheBlockingCallsSentence) {
     if (rank == 1) call.value_count = 999;
     EXPECT_TRUE(is_ok(outcome_of(call.start(group.comm(rank)))));
     EXPECT_TRUE(
-        is(wait_for(call), GQSGD_MISMATCH, "value_count differs: rank 0 has 1000, rank 1 has 999"));
+        is(wait_for(call), GQSGD_MISMATCH, "count differs: rank 0 has 1000, rank 1 has 999"));
     EXPECT_TRUE(call.result_untouched());
   };
   std::thread other(body, 1);

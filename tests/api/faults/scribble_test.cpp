@@ -116,7 +116,7 @@ std::string problem_with(const Outcome& outcome) {
 /** What the ranks of one group do: the same calls on all. */
 struct Round {
   const char* quantizer;
-  int32_t schedule;
+  gqsgd_schedule schedule;
   size_t first_call, call_count;
   bool values_hold;    ///< nothing that is written can change the result, or end the group
   int64_t timeout_ms;  ///< of calls
@@ -138,7 +138,7 @@ std::string survive(const gqsgd_unique_id& id, int rank, const Round& round) {
   const gqsgd_comm comm = join(id, rank, round);
   Call call(rank);
   call.use(round.quantizer);
-  call.schedule = round.schedule;
+  call.config.schedule = round.schedule;
   Values first;
   for (size_t number = round.first_call; number < round.call_count; ++number) {
     const Outcome outcome = call.make(comm);
@@ -250,7 +250,7 @@ std::string scribble_own(const gqsgd_unique_id& id, const Round& round, size_t n
   const gqsgd_comm comm = join(id, kScribbler, round);
   Call call(kScribbler);
   call.use(round.quantizer);
-  call.schedule = round.schedule;
+  call.config.schedule = round.schedule;
   (void)call.make_status(comm);
   const std::vector<Words> own = writable_mappings("gqsgd");
   if (own.size() != 2) _exit(8);

@@ -35,21 +35,20 @@ struct SegmentCall {
     EXPECT_TRUE(is_ok(outcome_of(gqsgd_quantizer_create(text, &quantizer))));
   }
   Outcome make(gqsgd_comm comm) {
-    const uint64_t at[2] = {1, 0};
     const size_t* lengths = counts.empty() ? nullptr : counts.data();
     switch (kind) {
       case Kind::many:
         return outcome_of(gqsgd_allreduce_many(comm, quantizer, senders.data(), receivers.data(),
                                                lengths, tensor_count, GQSGD_FLOAT32, GQSGD_MEAN,
-                                               schedule, at, nullptr));
+                                               config, nullptr));
       case Kind::scatter:
         return outcome_of(gqsgd_reduce_scatter(comm, quantizer, send, recv, lengths, GQSGD_FLOAT32,
-                                               GQSGD_MEAN, at, nullptr));
+                                               GQSGD_MEAN, slices, nullptr));
       case Kind::gather:
         break;
     }
     return outcome_of(
-        gqsgd_allgather(comm, quantizer, send, recv, lengths, GQSGD_FLOAT32, at, nullptr));
+        gqsgd_allgather(comm, quantizer, send, recv, lengths, GQSGD_FLOAT32, slices, nullptr));
   }
   bool untouched() const { return results == Values(3000, kUntouched); }
 
@@ -63,7 +62,8 @@ struct SegmentCall {
   void* recv;
   std::vector<size_t> counts{1000, 500};
   size_t tensor_count = 2;
-  int32_t schedule = GQSGD_SCHEDULE_DIRECT;
+  Config config = config_at(1, 0, GQSGD_SCHEDULE_DIRECT);  ///< of tensor lists
+  Config slices = config_at(1, 0);
 };
 
 using Change = std::function<void(SegmentCall&)>;
@@ -95,7 +95,7 @@ const struct {
   const char* sentence;
 } kRefusals[] = {
     {"no counts", Kind::many, [](SegmentCall& call) { call.counts.clear(); },
-     GQSGD_INVALID_ARGUMENT, "value_counts is NULL"},
+     GQSGD_INVALID_ARGUMENT, "counts is NULL"},
     {"more tensors than memory", Kind::many,
      [](SegmentCall& call) { call.tensor_count = SIZE_MAX; }, GQSGD_INVALID_ARGUMENT,
      "tensor_count is [0-9]+; the largest is"},
@@ -113,9 +113,22 @@ const struct {
     {"lists", Kind::many,
      [](SegmentCall& call) {
        call.use("paper-gl8");
-       call.schedule = GQSGD_SCHEDULE_SPARSE;
+       call.config.schedule = GQSGD_SCHEDULE_SPARSE;
      },
      GQSGD_INVALID_ARGUMENT, "schedule sparse makes one list of one tensor"},
+    {"schedule of slices", Kind::scatter,
+     [](SegmentCall& call) { call.slices.schedule = GQSGD_SCHEDULE_DIRECT; },
+     GQSGD_INVALID_ARGUMENT,
+     "config.schedule is direct .4., but gqsgd_reduce_scatter has one schedule; use "
+     "GQSGD_SCHEDULE_AUTO"},
+    {"schedule of slices", Kind::gather,
+     [](SegmentCall& call) { call.slices.schedule = GQSGD_SCHEDULE_RING; }, GQSGD_INVALID_ARGUMENT,
+     "config.schedule is ring .1., but gqsgd_allgather has one schedule"},
+    {"one count too large", Kind::many,
+     [](SegmentCall& call) {
+       call.counts = {10, SIZE_MAX};
+     },
+     GQSGD_INVALID_ARGUMENT, "counts.1. is 18446744073709551615; the largest is"},
     {"nowhere to write", Kind::scatter, [](SegmentCall& call) { call.recv = nullptr; },
      GQSGD_INVALID_ARGUMENT, "recv is NULL"},
     {"not the own place", Kind::scatter, [](SegmentCall& call) { call.recv = call.values.data(); },
@@ -126,7 +139,7 @@ const struct {
      [](SegmentCall& call) {
        call.counts = {size_t{1} << 44, size_t{1} << 44};
      },
-     GQSGD_INVALID_ARGUMENT, "value_count is .*; the largest is"},
+     GQSGD_INVALID_ARGUMENT, "the sum of counts is .*; the largest is"},
     {"no quantizer", Kind::gather,
      [](SegmentCall& call) { gqsgd_quantizer_destroy(call.quantizer); }, GQSGD_BAD_HANDLE,
      "quantizer"},
@@ -163,7 +176,7 @@ const struct {
      "allgather: value_count differs: rank 0 has 1524, rank 1 has 1525"},
     {Kind::scatter, [](SegmentCall& call) { call.counts[0] = 999; },
      "reduce_scatter: hash of value_counts differs"},
-    {Kind::many, [](SegmentCall& call) { call.schedule = GQSGD_SCHEDULE_RING; },
+    {Kind::many, [](SegmentCall& call) { call.config.schedule = GQSGD_SCHEDULE_RING; },
      "allreduce_many: schedule differs: rank 0 has direct, rank 1 has ring"},
 };
 

@@ -1,4 +1,5 @@
 // What a simulation refuses before it runs.
+#include <gqsgd_model.h>
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -18,7 +19,7 @@ TEST(Simulations, OfTooManyRanksAreRefusedBeforeTheyAreMade) {
   getrusage(RUSAGE_SELF, &before);
   EXPECT_TRUE(
       is(outcome_of(gqsgd_simulate(call.quantizer, kMany, send.data(), recv.data(), 0,
-                                   GQSGD_FLOAT32, GQSGD_SUM, GQSGD_SCHEDULE_RING, nullptr, "")),
+                                   GQSGD_FLOAT32, GQSGD_SUM, config_of(GQSGD_SCHEDULE_RING), "")),
          GQSGD_INVALID_ARGUMENT, "1 to 8192 ranks"));
   getrusage(RUSAGE_SELF, &after);
   EXPECT_LT(after.ru_maxrss - before.ru_maxrss, 256 << 10) << "KiB";
@@ -48,7 +49,7 @@ TEST(Simulations, WhoseBuffersOverlapAreRefused) {
     std::fill(values.begin(), values.end(), 1.0f);
     const Outcome outcome =
         outcome_of(gqsgd_simulate(call.quantizer, 3, one.send, one.recv, count, call.dtype,
-                                  GQSGD_SUM, GQSGD_SCHEDULE_RING, nullptr, ""));
+                                  GQSGD_SUM, config_of(GQSGD_SCHEDULE_RING), ""));
     if (one.sentence == nullptr) {
       EXPECT_TRUE(is_ok(outcome));
       continue;

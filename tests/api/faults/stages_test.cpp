@@ -1,4 +1,6 @@
 // Buffers of stages that overlap: refused, and nothing is written.
+#include <gqsgd_stages.h>
+
 #include <cstring>
 #include <functional>
 #include <vector>

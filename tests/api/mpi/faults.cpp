@@ -1,6 +1,6 @@
 // What MPI ranks learn when one of them is wrong, absent or stopped; each in a run of its own:
 //
-//   mpirun -n 3 faults mismatch | nodes | refused | absent | idle
+//   mpirun -n 3 faults mismatch | declined | nodes | refused | absent | idle
 //   mpirun -n 2 faults stopped | stopped_sum
 #include <signal.h>
 #include <sys/wait.h>
@@ -36,6 +36,34 @@ std::string mismatch(const World& world) {
   const std::string failure = allreduce(comm.get(), bad, Values(100, 1.0f), &result);
   const std::string wrong =
       expect_in(failure, {"MISMATCH", "bits differs: rank 0 has 8, rank 1 has 4"});
+  return wrong.empty() ? allreduce(comm.get(), kGood, Values(100, 1.0f), &result) : wrong;
+}
+
+/** A rank whose own checks failed takes part, with a request in flight before it. */
+std::string declined(const World& world) {
+  const WorldComm comm("timeout_ms=20000");
+  const char* name = "";
+  if (gqsgd_comm_transport(comm.get(), &name) != GQSGD_OK || !has(name, "mpi")) return name;
+  const Quantizer quantizer(kGood.quantizer);
+  Values send(100, 1.0f), recv(100, 0.0f), result;
+  gqsgd_request request = nullptr;
+  gqsgd_status status =
+      gqsgd_allreduce_start(comm.get(), quantizer.get(), send.data(), recv.data(), send.size(),
+                            GQSGD_FLOAT32, GQSGD_MEAN, nullptr, nullptr, &request);
+  if (status != GQSGD_OK) return failure_of(status, "start");
+  std::string wrong;
+  if (world.rank == kCulprit) {
+    wrong = failure_of(gqsgd_comm_refuse(comm.get(), GQSGD_NO_MEMORY, nullptr, nullptr), "refuse");
+  } else {
+    const std::string failure =
+        allreduce(comm.get(), kGood, Values(100, 1.0f), &result, /*use_counter=*/true);
+    wrong = expect_in(failure, {"REMOTE_ERROR", "rank 1 refused its own call with NO_MEMORY"});
+  }
+  status = gqsgd_request_wait(request);
+  if (wrong.empty()) wrong = failure_of(status, "wait");
+  uint64_t step = 0;
+  gqsgd_comm_counter(comm.get(), &step);
+  if (wrong.empty() && step != 2) wrong = "the counter is at " + std::to_string(step);
   return wrong.empty() ? allreduce(comm.get(), kGood, Values(100, 1.0f), &result) : wrong;
 }
 
@@ -87,7 +115,7 @@ std::string absent(const World& world) {
     const double begin = wall_seconds();
     const gqsgd_status status =
         gqsgd_allreduce(comm.get(), quantizer.get(), send.data(), send.data(), send.size(),
-                        GQSGD_FLOAT32, GQSGD_MEAN, GQSGD_SCHEDULE_DIRECT, nullptr, nullptr);
+                        GQSGD_FLOAT32, GQSGD_MEAN, nullptr, nullptr);
     const double seconds = wall_seconds() - begin;
     wrong = expect_in(failure_of(status, "allreduce"),
                       {"TIMEOUT", "waited", "for rank 1 to make this call"});
@@ -180,9 +208,9 @@ int main(int argc, char** argv) {
   const struct {
     const char* name;
     Check check;
-  } checks[] = {
-      {"mismatch", mismatch}, {"nodes", nodes}, {"refused", refused}, {"late", late},
-      {"absent", absent},     {"idle", idle},   {"stopped", stopped}, {"stopped_sum", stopped_sum}};
+  } checks[] = {{"mismatch", mismatch}, {"declined", declined}, {"nodes", nodes},
+                {"refused", refused},   {"late", late},         {"absent", absent},
+                {"idle", idle},         {"stopped", stopped},   {"stopped_sum", stopped_sum}};
   pid_t stopper = -1;
   if (argc == 2 && std::strncmp(argv[1], "stopped", 7) == 0) {
     if (pipe(g_pipe) != 0) return 2;

@@ -8,9 +8,9 @@ namespace {
 /** What one count was asked for with; step makes each call draw its own random numbers. `options`
  *  are those of virtual ranks. */
 std::string compare(const World& world, gqsgd_comm comm, const std::vector<Values>& inputs,
-                    const char* format, int32_t schedule, uint64_t step,
+                    const char* format, gqsgd_schedule schedule, uint64_t step,
                     const std::string& options = "") {
-  const int32_t op = step % 2 ? GQSGD_SUM : GQSGD_MEAN;
+  const gqsgd_op op = step % 2 ? GQSGD_SUM : GQSGD_MEAN;
   const Operation operation{format, schedule, op, step % 3 == 0, step, step % 5};
   Values result;
   const std::string failure = allreduce(comm, operation, inputs[world.rank], &result);
@@ -22,7 +22,7 @@ std::string compare(const World& world, gqsgd_comm comm, const std::vector<Value
 std::string compare_all(const World& world, gqsgd_comm comm, const std::vector<Values>& inputs) {
   std::string failures;
   uint64_t step = inputs[0].size();
-  for (int32_t schedule : kSchedules) {
+  for (gqsgd_schedule schedule : kSchedules) {
     for (const char* preset : kPresets) {
       failures += compare(world, comm, inputs, preset, schedule, ++step);
     }

@@ -37,7 +37,7 @@ std::vector<Values> whole_levels(size_t rank_count, size_t value_count) {
 }
 
 /** Mean square error of the mean, in squared steps. */
-double measured_noise(int32_t schedule, size_t rank_count, const Sample& sample,
+double measured_noise(gqsgd_schedule schedule, size_t rank_count, const Sample& sample,
                       const std::string& options = "") {
   const std::vector<Values> inputs = whole_levels(rank_count, sample.value_count);
   double sum = 0;
@@ -92,7 +92,7 @@ double halving_noise(double n) {
   return noise;
 }
 
-void expect_noise(int32_t schedule, size_t rank_count, double closed_form,
+void expect_noise(gqsgd_schedule schedule, size_t rank_count, double closed_form,
                   const Sample& sample = kSample) {
   EXPECT_NEAR(measured_noise(schedule, rank_count, sample) / closed_form, 1, kTolerance)
       << schedule_name(schedule) << " of " << rank_count << ", expected " << closed_form;

@@ -20,7 +20,7 @@ constexpr size_t kValues = kCells * kCopies;
 
 struct CellExperiment {
   const char* quantizer;
-  int32_t schedule;
+  gqsgd_schedule schedule;
   int rank_count;
 };
 

@@ -1,6 +1,7 @@
 // What correlated rounding buys: the variance of a sum over ranks, never above the closed form of
 // independent rounding and far below it where ranks are many. Each way to get it wrong is a
 // mutation and must show.
+#include <gqsgd_stages.h>
 #include <gtest/gtest.h>
 
 #include <cmath>

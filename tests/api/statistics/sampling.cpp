@@ -69,7 +69,7 @@ Sample draw(const Estimator& estimator, const std::vector<Element>& elements, ui
 std::vector<Experiment> experiments(int rank_count, size_t value_count) {
   std::vector<Experiment> all;
   for (const char* preset : {"paper-gl8", "paper-ge8", "paper-gl4", "paper-ge4"}) {
-    for (int32_t schedule : kSchedules) {
+    for (gqsgd_schedule schedule : kSchedules) {
       all.push_back({preset, schedule, gradients(rank_count, value_count, 40 + rank_count)});
     }
     if (rank_count < 3) continue;  // no hierarchy

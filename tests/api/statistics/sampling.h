@@ -18,7 +18,7 @@ using Estimator = std::function<Values(uint64_t step)>;
 /** One format and schedule with fixed inputs. */
 struct Experiment {
   std::string preset;
-  int32_t schedule;
+  gqsgd_schedule schedule;
   std::vector<Values> inputs;
   std::vector<int32_t> node_ids = {};  ///< of ranks, in a hierarchy
 

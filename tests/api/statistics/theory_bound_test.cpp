@@ -6,6 +6,7 @@
 // for one encode, and (1 + theta) <= (9/8)^depth (1 + theta_E) after `depth` reductions at random.
 // The direct schedule rounds a linear sum once more on the grid of n ranks: norm^2 / (4 s^2) per
 // value.
+#include <gqsgd_model.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -86,7 +87,7 @@ TEST(TheoryBound, HoldsForEveryFormatScheduleAndKindOfData) {
   for (int rank_count : {1, 2, 4, 9}) {
     for (const auto& inputs : data_sets(rank_count, 4096)) {
       for (const char* preset : {"paper-gl8", "paper-ge8"}) {
-        for (int32_t schedule : kSchedules) {
+        for (gqsgd_schedule schedule : kSchedules) {
           const Experiment experiment{preset, schedule, inputs};
           EXPECT_LE(measured_error(experiment), bound_of(experiment)) << experiment.name();
         }

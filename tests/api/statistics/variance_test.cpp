@@ -1,6 +1,7 @@
 // Allreduces have the variance of their exact law: for a linear ring the sum of f (1 - f) step^2
 // over ranks, for the others what docs/FORMAT.md's second roundings add to it. Two-sided: too
 // little noise is as wrong as too much.
+#include <gqsgd_stages.h>
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -175,7 +175,7 @@ def test_what_xla_would_not_do_is_refused():
         assert str(failure_of(without)) == "XLA has no stream"
         on_host = state_of((0, 0))
         elsewhere = xla_frame.Call([x.host, on_host], [x.host, on_host], [comm], q, stream)
-        assert "at[1] is 0x" in str(failure_of(elsewhere))
+        assert "config.device_step is 0x" in str(failure_of(elsewhere))
 
 
 class Alone(gqsgd.Transport):

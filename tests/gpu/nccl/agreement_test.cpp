@@ -57,7 +57,7 @@ void expect_works(const NcclGroup& group) {
 
 const std::map<std::string, Change>& differences() {
   static const std::map<std::string, Change> all = {
-      {"value_count",
+      {"count",
        [](int rank, Operation*, size_t* value_count) { *value_count += rank == 1 ? 64 : 0; }},
       {"levels",
        [](int rank, Operation* call, size_t*) {
@@ -124,7 +124,7 @@ TEST(Agreement, Refusal_ReportedToOtherRanks) {
     const NcclGroup group(4);
     if (known) expect_works(group);
     const std::vector<Said> said = make_calls(group, [](int rank, Operation* call, size_t*) {
-      if (rank == 2) call->schedule = 99;
+      if (rank == 2) call->schedule = with_number<gqsgd_schedule>(99);
     });
     EXPECT_EQ(said[2].status, GQSGD_INVALID_ARGUMENT) << said[2].sentence;
     for (const size_t rank : {0u, 1u, 3u}) {
@@ -175,7 +175,7 @@ TEST(Agreement, NeedsNoMemoryToAnswerThoseThatGoOn) {
 /** What streams do not do is refused on all ranks, in words. */
 TEST(Agreement, RefusesWhatIsNotThere) {
   const NcclGroup group(2);
-  const std::pair<const char*, int32_t> cases[] = {
+  const std::pair<const char*, gqsgd_schedule> cases[] = {
       {"paper-gl8,nonfinite=error", GQSGD_SCHEDULE_DIRECT},
   };
   for (const auto& refused : cases) {

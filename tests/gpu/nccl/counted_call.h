@@ -26,8 +26,8 @@ class CountedCall {
   }
   gqsgd_status make(gqsgd_comm comm, const OwnStream& stream) {
     return gqsgd_allreduce(comm, quantizer_.get(), send_.as<float>(), recv_.as<float>(),
-                           value_count_, GQSGD_FLOAT32, operation_.op, operation_.schedule, nullptr,
-                           stream.get());
+                           value_count_, GQSGD_FLOAT32, operation_.op,
+                           config_of(operation_.schedule), stream.get());
   }
   Values result() const { return Values(recv_.as<float>(), recv_.as<float>() + value_count_); }
   bool untouched() const { return recv_.as<char>()[0] == 0x5A; }

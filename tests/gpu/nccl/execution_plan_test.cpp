@@ -17,7 +17,7 @@ using Kind = ExecutionStep::Kind;
 
 struct Case {
   std::string quantizer;
-  int32_t schedule;
+  gqsgd_schedule schedule;
   uint32_t ranks;
   uint64_t value_count;
   uint64_t chunk_value_count;
@@ -136,7 +136,7 @@ std::vector<Case> all_cases() {
   for (const uint32_t ranks : {1u, 2u, 3u, 5u, 8u}) {
     for (const uint64_t value_count : {33, 1000, 4099}) {
       for (const char* quantizer : {"paper-gl8", "none", "paper-gl8,block=32"}) {
-        for (const int32_t schedule : kSchedules) {
+        for (const gqsgd_schedule schedule : kSchedules) {
           cases.push_back({quantizer, schedule, ranks, value_count, 64});
         }
         cases.push_back({quantizer, GQSGD_SCHEDULE_NATIVE, ranks, value_count, 64});
@@ -162,7 +162,7 @@ TEST(ExecutionPlan, TouchesNothingThatIsUnderWay) {
 /** In a ring and a tree operands may come long before they are needed: there a wait that is missing
  *  may be made up for by the next one. */
 TEST(ExecutionPlan, IsSeenToLackAWait) {
-  for (const int32_t schedule : kSchedules) {
+  for (const gqsgd_schedule schedule : kSchedules) {
     const ExecutionPlan execution_plan =
         program_of({"paper-gl8", schedule, 3, 4099, 64}, 1, Pace::overlapped);
     size_t joins = 0, missed = 0;
@@ -182,7 +182,7 @@ TEST(ExecutionPlan, IsSeenToLackAWait) {
 }
 
 TEST(ExecutionPlan, OverlapsTheChunksOfACall) {
-  for (const int32_t schedule : kSchedules) {
+  for (const gqsgd_schedule schedule : kSchedules) {
     const ExecutionPlan execution_plan =
         program_of({"paper-gl8", schedule, 4, 4096, 64}, 1, Pace::overlapped);
     const auto& steps = execution_plan.steps();
@@ -196,7 +196,7 @@ TEST(ExecutionPlan, OverlapsTheChunksOfACall) {
  */
 TEST(ExecutionPlan, OfOneChunkIsTheSameAtEveryPace) {
   for (const char* quantizer : {"paper-gl8", "blocks-8"}) {
-    for (const int32_t schedule : kSchedules) {
+    for (const gqsgd_schedule schedule : kSchedules) {
       if (quantizer != std::string("paper-gl8") && schedule != GQSGD_SCHEDULE_DIRECT) continue;
       const Case test{quantizer, schedule, 4, 1000, 4096};
       const ExecutionPlan overlapped = program_of(test, 2, Pace::overlapped);

@@ -274,15 +274,13 @@ TEST(Calls, RefuseWhatIsNoMemoryOfTheDevice) {
   const Quantizer quantizer("paper-gl8");
   Values host(100, 1.0f);
   const DeviceMemory memory(400);
-  const uint64_t at[2] = {0, 0};
-  EXPECT_TRUE(
-      says(gqsgd_allreduce(group.comm(0), quantizer.get(), host.data(), memory.as<float>(), 100,
-                           GQSGD_FLOAT32, GQSGD_SUM, GQSGD_SCHEDULE_DIRECT, at, nullptr),
-           GQSGD_INVALID_ARGUMENT, "memory of the host"));
-  EXPECT_TRUE(
-      says(gqsgd_allreduce(group.comm(0), quantizer.get(), memory.as<float>(), host.data(), 100,
-                           GQSGD_FLOAT32, GQSGD_SUM, GQSGD_SCHEDULE_DIRECT, at, nullptr),
-           GQSGD_INVALID_ARGUMENT, "recv is"));
+  const Config config = config_at(0, 0);
+  EXPECT_TRUE(says(gqsgd_allreduce(group.comm(0), quantizer.get(), host.data(), memory.as<float>(),
+                                   100, GQSGD_FLOAT32, GQSGD_SUM, config, nullptr),
+                   GQSGD_INVALID_ARGUMENT, "memory of the host"));
+  EXPECT_TRUE(says(gqsgd_allreduce(group.comm(0), quantizer.get(), memory.as<float>(), host.data(),
+                                   100, GQSGD_FLOAT32, GQSGD_SUM, config, nullptr),
+                   GQSGD_INVALID_ARGUMENT, "recv is"));
 }
 
 TEST(Calls, AllocateNothingThatWasReserved) {

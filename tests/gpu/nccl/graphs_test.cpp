@@ -15,7 +15,7 @@ Operation usual() { return {"blocks-8", GQSGD_SCHEDULE_DIRECT}; }
 // What one kernel of each rank makes, where hosts would have to meet for anything else.
 constexpr char kOptions[] = "timeout_ms=20000";
 constexpr char kChunks[] = "timeout_ms=20000";
-constexpr std::pair<const char*, int32_t> kCases[] = {
+constexpr std::pair<const char*, gqsgd_schedule> kCases[] = {
     {"blocks-8", GQSGD_SCHEDULE_DIRECT},
     {"paper-gl8", GQSGD_SCHEDULE_DIRECT},
     {"paper-ge8", GQSGD_SCHEDULE_AUTO},
@@ -27,7 +27,7 @@ constexpr std::pair<const char*, int32_t> kCases[] = {
 #else
 constexpr char kOptions[] = "chunk_value_count=128";
 constexpr char kChunks[] = "chunk_value_count=1024";
-constexpr std::pair<const char*, int32_t> kCases[] = {
+constexpr std::pair<const char*, gqsgd_schedule> kCases[] = {
     {"blocks-8", GQSGD_SCHEDULE_DIRECT},
     {"paper-gl8", GQSGD_SCHEDULE_RING},
     {"paper-ge8", GQSGD_SCHEDULE_TREE},
@@ -191,17 +191,15 @@ TEST(Graphs, RefuseWhatTheyCannotRepeat) {
   ASSERT_TRUE(stream.synchronize());
   StreamCall at_a_step(inputs_of(0, 1)[0]);
   const Quantizer quantizer(usual().quantizer);
-  const uint64_t at[2] = {7, 0};
   const DeviceMemory memory(400);
   refused("numbers of step 7", [&] {
     return gqsgd_allreduce(comm, quantizer.get(), memory.as<float>(), memory.as<float>(), 100,
-                           GQSGD_FLOAT32, GQSGD_SUM, GQSGD_SCHEDULE_DIRECT, at, stream.get());
+                           GQSGD_FLOAT32, GQSGD_SUM, config_at(7, 0), stream.get());
   });
   refused("ask after a request", [&] {
     gqsgd_request request = nullptr;
     EXPECT_EQ(gqsgd_allreduce_start(comm, quantizer.get(), memory.as<float>(), memory.as<float>(),
-                                    100, GQSGD_FLOAT32, GQSGD_SUM, GQSGD_SCHEDULE_DIRECT, nullptr,
-                                    stream.get(), &request),
+                                    100, GQSGD_FLOAT32, GQSGD_SUM, nullptr, stream.get(), &request),
               GQSGD_OK);
     return gqsgd_request_wait(request);
   });

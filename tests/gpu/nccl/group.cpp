@@ -48,34 +48,33 @@ StreamCall::StreamCall(const Values& input)
 }
 
 /** On a device step and index come to be when the stream gets there, before the call. */
-StreamCall::Place StreamCall::place_of(const Operation& operation) {
-  if (!operation.at_device) return {{operation.step, operation.index}};
+Config StreamCall::place_step(const Operation& operation) {
+  if (!operation.at_device) return config_of(operation);
   given_step_[0] = static_cast<uint32_t>(operation.step);
   given_step_[1] = static_cast<uint32_t>(operation.index);
   (void)host_device()
       .copy(step_.as<uint32_t>(), given_step_, sizeof given_step_, stream.get())
       .ok();
-  return {{GQSGD_AT_DEVICE, reinterpret_cast<uintptr_t>(step_.as<uint32_t>())}};
+  return config_on_device(step_.as<uint32_t>(), operation.schedule);
 }
 
 gqsgd_status StreamCall::make(gqsgd_comm comm, const Operation& operation) {
   const Quantizer quantizer(operation.quantizer);
-  const Place place = place_of(operation);
+  const Config config = place_step(operation);
   in_place_ = operation.in_place;
   return gqsgd_allreduce(comm, quantizer.get(), send_.as<float>(),
                          in_place_ ? send_.as<float>() : recv_.as<float>(), value_count_,
-                         GQSGD_FLOAT32, operation.op, operation.schedule, place.at, stream.get());
+                         GQSGD_FLOAT32, operation.op, config, stream.get());
 }
 
 gqsgd_status StreamCall::start(gqsgd_comm comm, const Operation& operation,
                                gqsgd_request* request) {
   const Quantizer quantizer(operation.quantizer);
-  const Place place = place_of(operation);
+  const Config config = place_step(operation);
   in_place_ = operation.in_place;
   return gqsgd_allreduce_start(comm, quantizer.get(), send_.as<float>(),
                                in_place_ ? send_.as<float>() : recv_.as<float>(), value_count_,
-                               GQSGD_FLOAT32, operation.op, operation.schedule, place.at,
-                               stream.get(), request);
+                               GQSGD_FLOAT32, operation.op, config, stream.get(), request);
 }
 
 Values StreamCall::result() const {

@@ -41,10 +41,7 @@ class StreamCall {
   bool untouched() const;
 
  private:
-  struct Place {
-    uint64_t at[2];
-  };
-  Place place_of(const Operation& operation);
+  Config place_step(const Operation& operation);
 
   size_t value_count_;
   Values input_;

@@ -56,7 +56,7 @@ std::string make_in(const Trouble& trouble, const NcclGroup& group, const Operat
 }
 
 TEST(Overlap, HasTheSameBitsWhateverIsSlow) {
-  for (const int32_t schedule : kSchedules) {
+  for (const gqsgd_schedule schedule : kSchedules) {
     const NcclGroup group(kRanks, kInChunks);
     Operation call = usual();
     call.schedule = schedule;
@@ -157,7 +157,7 @@ TEST(Overlap, LeavesTheCallersStreamBehindAllOfItWhereACallFails) {
     fail_call(failures + 1);
     graph.begin_capture(stream.get());
     failed = gqsgd_allreduce(group.comm(0), quantizer.get(), memory.as<float>(), memory.as<float>(),
-                             kCount, GQSGD_FLOAT32, usual().op, usual().schedule, nullptr,
+                             kCount, GQSGD_FLOAT32, usual().op, config_of(usual().schedule),
                              stream.get()) == GQSGD_BACKEND;
     EXPECT_TRUE(graph.end_capture(stream.get())) << "call " << failures + 1 << " of NCCL";
     set_faults({});

@@ -27,10 +27,9 @@ TEST(Ranges, NameTheCallAndItsPhases) {
   const DeviceMemory memory(400);
   const OwnStream stream;
   for (int k = 0; k < 3; ++k) {  // the third one is expected: no host waits
-    ASSERT_EQ(
-        gqsgd_allreduce(comm, quantizer.get(), memory.as<float>(), memory.as<float>(), 100,
-                        GQSGD_FLOAT32, GQSGD_SUM, GQSGD_SCHEDULE_DIRECT, nullptr, stream.get()),
-        GQSGD_OK)
+    ASSERT_EQ(gqsgd_allreduce(comm, quantizer.get(), memory.as<float>(), memory.as<float>(), 100,
+                              GQSGD_FLOAT32, GQSGD_SUM, nullptr, stream.get()),
+              GQSGD_OK)
         << gqsgd_last_error();
   }
   const size_t counts[] = {100};

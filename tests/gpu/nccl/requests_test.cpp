@@ -109,7 +109,7 @@ TEST(Requests, Refusal_ReportedToAllRanks) {
   EXPECT_EQ(group.run([](int rank, gqsgd_comm comm) -> std::string {
     StreamCall made(values_of(rank));
     Operation call = usual();
-    if (rank == 2) call.schedule = 99;
+    if (rank == 2) call.schedule = with_number<gqsgd_schedule>(99);
     gqsgd_request request = nullptr;
     if (made.start(comm, call, &request) != GQSGD_OK) return gqsgd_last_error();
     const gqsgd_status status = gqsgd_request_wait(request);

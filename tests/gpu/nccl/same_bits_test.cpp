@@ -32,12 +32,13 @@ std::string compare(const NcclGroup& group, const std::vector<Operation>& calls,
 }
 
 void expect_same_bits(const std::vector<const char*>& formats,
-                      const std::vector<int32_t>& schedules, const std::string& options = "") {
+                      const std::vector<gqsgd_schedule>& schedules,
+                      const std::string& options = "") {
   for (const int ranks : {1, 2, 3, 4, 5, 8}) {
     const NcclGroup group(ranks, options);
     for (const char* format : formats) {
       std::vector<Operation> calls;
-      for (const int32_t schedule : schedules) {
+      for (const gqsgd_schedule schedule : schedules) {
         Operation call;
         call.quantizer = format;
         call.schedule = schedule;
@@ -57,7 +58,7 @@ void expect_same_bits(const std::vector<const char*>& formats,
 const std::vector<const char*> kPlain(std::begin(kPresets), std::end(kPresets));
 const std::vector<const char*> kBlocks(std::begin(kBlockFormats), std::end(kBlockFormats));
 const std::vector<const char*> kWide(std::begin(kWideFormats), std::end(kWideFormats));
-const std::vector<int32_t> kAll(std::begin(kSchedules), std::end(kSchedules));
+const std::vector<gqsgd_schedule> kAll(std::begin(kSchedules), std::end(kSchedules));
 
 TEST(SameBits, OfThePresets) { expect_same_bits(kPlain, kAll); }
 TEST(SameBits, OfThePresetsInChunks) { expect_same_bits(kPlain, kAll, "chunk_value_count=64"); }

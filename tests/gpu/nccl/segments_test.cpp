@@ -12,7 +12,7 @@
 namespace gq::test {
 namespace {
 
-constexpr uint64_t kAt[2] = {6, 3};
+const Config kAt = config_at(6, 3);
 using Counts = std::vector<size_t>;
 
 size_t total_of(const Counts& counts) {
@@ -29,8 +29,8 @@ struct SegmentCall {
   Kind kind;
   std::string quantizer;
   Counts counts;
-  int32_t schedule = GQSGD_SCHEDULE_DIRECT;
-  int32_t op = GQSGD_MEAN;
+  gqsgd_schedule schedule = GQSGD_SCHEDULE_DIRECT;
+  gqsgd_op op = GQSGD_MEAN;
   bool in_place = false;
 };
 
@@ -71,8 +71,8 @@ gqsgd_status make(gqsgd_comm comm, const SegmentCall& call, int rank, const Buff
     recv.push_back(result + offset);
   }
   return gqsgd_allreduce_many(comm, quantizer.get(), send.data(), recv.data(), call.counts.data(),
-                              call.counts.size(), GQSGD_FLOAT32, call.op, call.schedule, kAt,
-                              stream);
+                              call.counts.size(), GQSGD_FLOAT32, call.op,
+                              config_at(6, 3, call.schedule), stream);
 }
 
 /** What of the result belongs to this rank. */
@@ -177,7 +177,7 @@ TEST(Segments, GoWithEverySchedule) {
   const StreamGroup group(4);
   for (const char* format : {"paper-gl8", "paper-ge8", "paper-gl4,block=32,rotate=hadamard"}) {
     std::vector<SegmentCall> calls;
-    for (const int32_t schedule : kSchedules) {
+    for (const gqsgd_schedule schedule : kSchedules) {
       calls.push_back({Kind::many, format, {700, 1, 0, 2500, 31}, schedule});
     }
     EXPECT_EQ(compare(group, calls), "");
@@ -254,10 +254,9 @@ TEST(Segments, RefuseHostMemoryOfAnyTensor) {
   const void* send[] = {memory.as<float>(), host.data()};
   void* recv[] = {memory.as<float>(), memory.as<float>() + 100};
   const size_t counts[] = {100, 100};
-  EXPECT_EQ(
-      gqsgd_allreduce_many(group.comm(0), quantizer.get(), send, recv, counts, 2, GQSGD_FLOAT32,
-                           GQSGD_SUM, GQSGD_SCHEDULE_DIRECT, kAt, stream.get()),
-      GQSGD_INVALID_ARGUMENT);
+  EXPECT_EQ(gqsgd_allreduce_many(group.comm(0), quantizer.get(), send, recv, counts, 2,
+                                 GQSGD_FLOAT32, GQSGD_SUM, kAt, stream.get()),
+            GQSGD_INVALID_ARGUMENT);
   EXPECT_NE(std::string(gqsgd_last_error()).find("memory of the host"), std::string::npos);
 }
 

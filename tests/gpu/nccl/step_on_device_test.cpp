@@ -63,7 +63,7 @@ TEST(StepOnDevice, IsComparedWithOnesGivenByValue) {
     call.at_device = rank != 1;
     for (int turn = 0; turn < 2; ++turn) {
       const std::string said = make_and_compare(comm, rank, call, expected);
-      const char* const differs = "memory of at differs: rank 0 has device, rank 1 has host";
+      const char* const differs = "memory of the step differs: rank 0 has device, rank 1 has host";
       const bool as_meant = kAgreesOnHost ? said.find(differs) != std::string::npos : said.empty();
       if (!as_meant) return "\"" + said + "\"";
     }
@@ -188,10 +188,10 @@ TEST(StepOnDevice, IsInMemoryOfTheDevice) {
   const StreamGroup group(2);
   uint32_t on_host[2] = {7, 3};
   const DeviceMemory there(16);
-  const std::pair<uint64_t, const char*> cases[] = {
-      {0, "at[1] is NULL"},
-      {reinterpret_cast<uintptr_t>(there.as<char>() + 2), "which is not aligned"},
-      {reinterpret_cast<uintptr_t>(on_host), "at[1] is 0x"},
+  const std::pair<const uint32_t*, const char*> cases[] = {
+      {nullptr, "config.device_step is NULL"},
+      {reinterpret_cast<const uint32_t*>(there.as<char>() + 2), "which is not aligned"},
+      {on_host, "config.device_step is 0x"},
   };
   for (const auto& [address, part] : cases) {
     EXPECT_EQ(group.run([&, address = address, part = part](int rank, gqsgd_comm comm) {
@@ -199,12 +199,11 @@ TEST(StepOnDevice, IsInMemoryOfTheDevice) {
       const DeviceMemory values(kCount * sizeof(float)), step(2 * sizeof(uint32_t));
       std::memset(values.as<char>(), 0, kCount * sizeof(float));
       std::memset(step.as<char>(), 0, 2 * sizeof(uint32_t));
-      const uint64_t right = reinterpret_cast<uintptr_t>(step.as<uint32_t>());
-      const uint64_t at[2] = {GQSGD_AT_DEVICE, rank == 1 ? address : right};
+      const Config config = config_on_device(rank == 1 ? address : step.as<uint32_t>());
       const OwnStream stream;
       const gqsgd_status status =
           gqsgd_allreduce(comm, quantizer.get(), values.as<float>(), values.as<float>(), kCount,
-                          GQSGD_FLOAT32, GQSGD_SUM, GQSGD_SCHEDULE_DIRECT, at, stream.get());
+                          GQSGD_FLOAT32, GQSGD_SUM, config, stream.get());
       const std::string sentence = gqsgd_last_error();
       if (!stream.synchronize()) return std::string("the stream does not get through");
       const bool as_meant =
@@ -232,7 +231,7 @@ std::string count_on_device(gqsgd_comm comm, int rank) {
     if (k == 1) graph.begin_capture(stream.get());
     const gqsgd_status status =
         gqsgd_allreduce(comm, quantizer.get(), values.as<float>(), values.as<float>(), kCount,
-                        GQSGD_FLOAT32, GQSGD_SUM, GQSGD_SCHEDULE_DIRECT, nullptr, stream.get());
+                        GQSGD_FLOAT32, GQSGD_SUM, nullptr, stream.get());
     if (k == 1) graph.end_capture(stream.get());
     if (status != GQSGD_OK) return gqsgd_last_error();
   }
@@ -246,10 +245,10 @@ std::string replay(gqsgd_comm comm, int rank, const Operation& operation,
   const DeviceMemory send(kCount * sizeof(float)), recv(kCount * sizeof(float)), step(8);
   std::memcpy(send.as<float>(), input_of(rank).data(), kCount * sizeof(float));
   const OwnStream stream;
-  const uint64_t at[2] = {GQSGD_AT_DEVICE, reinterpret_cast<uintptr_t>(step.as<uint32_t>())};
+  const Config config = config_on_device(step.as<uint32_t>(), operation.schedule);
   const auto make = [&] {
     return gqsgd_allreduce(comm, quantizer.get(), send.as<float>(), recv.as<float>(), kCount,
-                           GQSGD_FLOAT32, operation.op, operation.schedule, at, stream.get());
+                           GQSGD_FLOAT32, operation.op, config, stream.get());
   };
   HostGraph graph;
   for (size_t k = 0; k < expected.size(); ++k) {

@@ -48,7 +48,7 @@ void expect_works(const LocalGroup& group) {
 
 const std::map<std::string, Change>& differences() {
   static const std::map<std::string, Change> all = {
-      {"value_count",
+      {"count",
        [](int rank, Operation*, size_t* value_count) { *value_count += rank == 1 ? 64 : 0; }},
       {"levels",
        [](int rank, Operation* call, size_t*) {
@@ -90,7 +90,7 @@ TEST(Agreement, Refusal_ReportedToOtherRanks) {
   const LocalGroup group(4);
   for (int turn = 0; turn < 2; ++turn) {
     const auto said = make_calls(group, [](int rank, Operation* call, size_t*) {
-      if (rank == 2) call->schedule = 99;
+      if (rank == 2) call->schedule = with_number<gqsgd_schedule>(99);
     });
     EXPECT_EQ(said[2].status, GQSGD_INVALID_ARGUMENT) << said[2].sentence;
     for (const size_t rank : {0u, 1u, 3u}) {
@@ -107,7 +107,7 @@ TEST(Agreement, RefusesWhatIsNotThere) {
   const LocalGroup group(2);
   const struct {
     const char* quantizer;
-    int32_t schedule;
+    gqsgd_schedule schedule;
     const char* part;
   } cases[] = {
       {"paper-gl8", GQSGD_SCHEDULE_NATIVE, "which on memory of a device is NCCL's"},
@@ -164,10 +164,9 @@ TEST(Agreement, RefusesMemoryOfTheWrongPlace) {
       const OwnStream stream;
       float* const wrong = other_device ? there.as<float>() : plain.data();
       float* const values = rank == 0 ? wrong : here.as<float>();
-      const uint64_t at[2] = {1, 1};
       const gqsgd_status status =
           gqsgd_allreduce(comm, quantizer.get(), values, values, kCount, GQSGD_FLOAT32, GQSGD_SUM,
-                          GQSGD_SCHEDULE_RING, at, stream.get());
+                          config_at(1, 1), stream.get());
       const std::string sentence = gqsgd_last_error();
       if (rank == 1) return status == GQSGD_REMOTE_ERROR ? "" : sentence;
       const char* const part = other_device ? "memory of another device" : "memory of the host";
@@ -186,7 +185,7 @@ TEST(Agreement, NeedsADevice) {
     const Quantizer quantizer("paper-gl8");
     float value = 1;
     EXPECT_EQ(gqsgd_allreduce(comm, quantizer.get(), &value, &value, 1, GQSGD_FLOAT32, GQSGD_SUM,
-                              GQSGD_SCHEDULE_RING, nullptr, &value),
+                              nullptr, &value),
               GQSGD_UNSUPPORTED);
     EXPECT_NE(std::string(gqsgd_last_error()).find("there is none"), std::string::npos)
         << gqsgd_last_error();

@@ -137,7 +137,7 @@ TEST(FusedGraphs, CountWithCallsOnHostMemory) {
     const Quantizer quantizer(usual().quantizer);
     Values result(kCount);
     if (gqsgd_allreduce(comm, quantizer.get(), values.data(), result.data(), kCount, GQSGD_FLOAT32,
-                        GQSGD_MEAN, GQSGD_SCHEDULE_DIRECT, nullptr, nullptr) != GQSGD_OK) {
+                        GQSGD_MEAN, nullptr, nullptr) != GQSGD_OK) {
       return gqsgd_last_error();
     }
     failure += difference(result, by_host);

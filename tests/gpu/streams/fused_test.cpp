@@ -68,9 +68,9 @@ TEST(Fused, HasTheBitsOfScheduleHierarchical) {
   const LocalGroup group(4);
   EXPECT_EQ(group.run([&](int rank, gqsgd_comm comm) {
     std::string found;
-    for (const int32_t dtype : {GQSGD_FLOAT16, GQSGD_BFLOAT16, GQSGD_FLOAT32, GQSGD_FLOAT64}) {
+    for (const gqsgd_dtype dtype : {GQSGD_FLOAT16, GQSGD_BFLOAT16, GQSGD_FLOAT32, GQSGD_FLOAT64}) {
       for (const char* quantizer : {"paper-gl8", "paper-ge4", "blocks-8"}) {
-        for (const int32_t schedule : {GQSGD_SCHEDULE_DIRECT, GQSGD_SCHEDULE_HIERARCHICAL}) {
+        for (const gqsgd_schedule schedule : {GQSGD_SCHEDULE_DIRECT, GQSGD_SCHEDULE_HIERARCHICAL}) {
           for (const size_t value_count : {1, 31, 4097, 9001}) {
             Operation call = direct(quantizer);
             call.schedule = schedule;

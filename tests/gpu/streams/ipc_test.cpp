@@ -1,5 +1,6 @@
 // Processes that open each other's memory on a device: who does, what happens where one cannot,
 // memory that grows, and who frees it when.
+#include <gqsgd_log.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -33,10 +34,14 @@ std::string expect(const char* what, size_t found, size_t expected) {
 class LogLines {
  public:
   LogLines() {
-    gqsgd_set_log([](void* lines, const char* line) { *static_cast<std::string*>(lines) += line; },
-                  &lines_);
+    gqsgd_set_log(
+        GQSGD_LOG_WARN,
+        [](void* lines, gqsgd_log_level, const char* line) {
+          *static_cast<std::string*>(lines) += line;
+        },
+        &lines_);
   }
-  ~LogLines() { gqsgd_set_log(nullptr, nullptr); }
+  ~LogLines() { gqsgd_set_log(GQSGD_LOG_NONE, nullptr, nullptr); }
   const std::string& get() const { return lines_; }
 
  private:

@@ -39,9 +39,10 @@ std::string Calls::make_and_compare(int rank, gqsgd_comm comm) const {
   return "";
 }
 
-std::vector<Operation> calls_of(const std::string& format, const std::vector<int32_t>& schedules) {
+std::vector<Operation> calls_of(const std::string& format,
+                                const std::vector<gqsgd_schedule>& schedules) {
   std::vector<Operation> calls;
-  for (const int32_t schedule : schedules) {
+  for (const gqsgd_schedule schedule : schedules) {
     Operation call;
     call.quantizer = format;
     call.schedule = schedule;

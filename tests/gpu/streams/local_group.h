@@ -36,7 +36,8 @@ class Calls {
 };
 
 /** Every schedule with mean and sum, in place and not. */
-std::vector<Operation> calls_of(const std::string& format, const std::vector<int32_t>& schedules);
+std::vector<Operation> calls_of(const std::string& format,
+                                const std::vector<gqsgd_schedule>& schedules);
 
 }  // namespace gq::test
 

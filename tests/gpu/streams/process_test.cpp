@@ -21,7 +21,7 @@ std::string run_calls(const Device& of_tests, int ranks, const std::vector<Calls
 }
 
 void expect_same_bits(const std::vector<const char*>& formats,
-                      const std::vector<int32_t>& schedules, const std::string& options,
+                      const std::vector<gqsgd_schedule>& schedules, const std::string& options,
                       const Device& device = host_device()) {
   for (const int ranks : {1, 2, 3, 5, 8}) {
     std::vector<Calls> all;
@@ -33,7 +33,7 @@ void expect_same_bits(const std::vector<const char*>& formats,
 }
 
 const std::vector<const char*> kPlain(std::begin(kPresets), std::end(kPresets));
-const std::vector<int32_t> kAll(std::begin(kSchedules), std::end(kSchedules));
+const std::vector<gqsgd_schedule> kAll(std::begin(kSchedules), std::end(kSchedules));
 
 TEST(SameBits, OfThePresets) { expect_same_bits(kPlain, kAll, "timeout_ms=20000"); }
 TEST(SameBits, OfThePresetsInChunks) {
@@ -54,8 +54,8 @@ TEST(SameBits, OfLists) {
     for (const int ranks : {2, 3, 5}) {
       std::vector<Calls> all;
       for (const char* format : {"paper-gl4,norm=2:2", "paper-ge4,norm=2:2"}) {
-        const std::vector<int32_t> schedules = {GQSGD_SCHEDULE_SPARSE, GQSGD_SCHEDULE_DIRECT,
-                                                GQSGD_SCHEDULE_SPARSE};
+        const std::vector<gqsgd_schedule> schedules = {GQSGD_SCHEDULE_SPARSE, GQSGD_SCHEDULE_DIRECT,
+                                                       GQSGD_SCHEDULE_SPARSE};
         all.emplace_back(ranks, calls_of(format, schedules), std::vector<size_t>{40000, 900, 33});
       }
       EXPECT_EQ(run_calls(*device, ranks, all, "timeout_ms=20000"), "") << ranks << " ranks";

@@ -9,7 +9,8 @@ namespace gq::test {
 namespace {
 
 void expect_same_bits(const std::vector<const char*>& formats,
-                      const std::vector<int32_t>& schedules, const std::string& options = "") {
+                      const std::vector<gqsgd_schedule>& schedules,
+                      const std::string& options = "") {
   for (const int ranks : {1, 2, 3, 4, 5, 8}) {
     const LocalGroup group(ranks, "timeout_ms=20000" + options);
     for (const char* format : formats) {
@@ -25,15 +26,15 @@ void expect_same_bits(const std::vector<const char*>& formats,
 const std::vector<const char*> kPlain(std::begin(kPresets), std::end(kPresets));
 const std::vector<const char*> kBlocks(std::begin(kBlockFormats), std::end(kBlockFormats));
 const std::vector<const char*> kWide(std::begin(kWideFormats), std::end(kWideFormats));
-const std::vector<int32_t> kAll(std::begin(kSchedules), std::end(kSchedules));
+const std::vector<gqsgd_schedule> kAll(std::begin(kSchedules), std::end(kSchedules));
 
 TEST(SameBits, OfThePresets) { expect_same_bits(kPlain, kAll); }
 TEST(SameBits, OfThePresetsInChunks) { expect_same_bits(kPlain, kAll, ",chunk_value_count=64"); }
 TEST(SameBits, OfBlocksAndRotations) { expect_same_bits(kBlocks, kAll); }
 TEST(SameBits, OfBlocksInChunks) { expect_same_bits(kBlocks, kAll, ",chunk_value_count=128"); }
 TEST(SameBits, OfWhatOwnersEncodeAgain) {
-  const std::vector<int32_t> wide = {GQSGD_SCHEDULE_DIRECT, GQSGD_SCHEDULE_AUTO,
-                                     GQSGD_SCHEDULE_HIERARCHICAL};
+  const std::vector<gqsgd_schedule> wide = {GQSGD_SCHEDULE_DIRECT, GQSGD_SCHEDULE_AUTO,
+                                            GQSGD_SCHEDULE_HIERARCHICAL};
   expect_same_bits(kWide, wide);
   expect_same_bits(kWide, {GQSGD_SCHEDULE_DIRECT}, ",chunk_value_count=256");
 }
@@ -46,7 +47,8 @@ TEST(SameBits, OfEveryElementType) {
     const LocalGroup group(ranks);
     EXPECT_EQ(group.run([&](int rank, gqsgd_comm comm) {
       std::string found;
-      for (const int32_t dtype : {GQSGD_FLOAT16, GQSGD_BFLOAT16, GQSGD_FLOAT32, GQSGD_FLOAT64}) {
+      for (const gqsgd_dtype dtype :
+           {GQSGD_FLOAT16, GQSGD_BFLOAT16, GQSGD_FLOAT32, GQSGD_FLOAT64}) {
         for (const Operation& call : calls_of("paper-gl8", kAll)) {
           found += compare_typed(comm, rank, ranks, call, dtype, 1001);
         }
@@ -129,9 +131,8 @@ TEST(SameBits, OfRanksOnOneStream) {
       auto* const values = memory.as<float>();
       std::copy(inputs[static_cast<size_t>(rank)].begin(), inputs[static_cast<size_t>(rank)].end(),
                 values);
-      const uint64_t at[2] = {0, 0};
       if (gqsgd_allreduce(comm, quantizer.get(), values, values, kCount, GQSGD_FLOAT32, GQSGD_MEAN,
-                          call.schedule, at, stream.get()) != GQSGD_OK) {
+                          config_at(0, 0, call.schedule), stream.get()) != GQSGD_OK) {
         return gqsgd_last_error();
       }
       if (!stream.synchronize()) return "the stream does not get through";
@@ -157,10 +158,9 @@ TEST(SameBits, BesideCallsOnHostMemory) {
       if (found.empty()) found = difference(result, expected);
       if (!found.empty()) return "on host memory: " + found;
       const Quantizer quantizer(call.quantizer);
-      const uint64_t at[2] = {call.step, call.index};
       gqsgd_request request = nullptr;
       if (gqsgd_allreduce_start(comm, quantizer.get(), input.data(), result.data(), 500,
-                                GQSGD_FLOAT32, call.op, call.schedule, at, nullptr,
+                                GQSGD_FLOAT32, call.op, config_of(call), nullptr,
                                 &request) != GQSGD_OK) {
         return gqsgd_last_error();
       }
@@ -188,7 +188,6 @@ TEST(SameBits, OfRequests) {
   EXPECT_EQ(group.run([&](int rank, gqsgd_comm comm) -> std::string {
     const Values& input = inputs[static_cast<size_t>(rank)];
     const Quantizer quantizer(call.quantizer);
-    const uint64_t at[2] = {call.step, call.index};
     std::vector<std::unique_ptr<StreamCall>> made;
     std::vector<Values> results(3, Values(500));
     std::vector<gqsgd_request> requests(6);
@@ -197,7 +196,7 @@ TEST(SameBits, OfRequests) {
       made[k]->stream.sleep(rank);
       if (made[k]->start(comm, call, &requests[2 * k]) != GQSGD_OK ||
           gqsgd_allreduce_start(comm, quantizer.get(), input.data(), results[k].data(), 500,
-                                GQSGD_FLOAT32, call.op, call.schedule, at, nullptr,
+                                GQSGD_FLOAT32, call.op, config_of(call), nullptr,
                                 &requests[2 * k + 1]) != GQSGD_OK) {
         return gqsgd_last_error();
       }
@@ -232,7 +231,7 @@ TEST(Enqueued, ReturnsBeforeItIsExecuted) {
 
 /** Schedule hierarchical, on one node, is the moves of direct by stages and copies. */
 TEST(Counters, SayWhatWasCopied) {
-  for (const int32_t schedule : {GQSGD_SCHEDULE_HIERARCHICAL, GQSGD_SCHEDULE_DIRECT}) {
+  for (const gqsgd_schedule schedule : {GQSGD_SCHEDULE_HIERARCHICAL, GQSGD_SCHEDULE_DIRECT}) {
     const LocalGroup group(2);
     const auto inputs = gradients(2, 4096, 3);
     Operation call;

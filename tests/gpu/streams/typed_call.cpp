@@ -1,6 +1,8 @@
 // Values of each type from bits that are never NaN or infinite.
 #include "tests/gpu/streams/typed_call.h"
 
+#include <gqsgd_model.h>
+
 #include <cstring>
 
 #include "tests/support/host_device/host_device.h"
@@ -9,7 +11,7 @@ namespace gq::test {
 namespace {
 
 /** Sign and mantissa as they come, exponents around 1. */
-uint16_t half_at(int32_t dtype, uint64_t place) {
+uint16_t half_at(gqsgd_dtype dtype, uint64_t place) {
   const uint64_t bits = mix(place);
   const auto sign_and_mantissa = static_cast<uint16_t>(bits);
   if (dtype == GQSGD_FLOAT16) {
@@ -20,7 +22,7 @@ uint16_t half_at(int32_t dtype, uint64_t place) {
 
 }  // namespace
 
-Bytes typed_values(int32_t dtype, size_t value_count, int rank) {
+Bytes typed_values(gqsgd_dtype dtype, size_t value_count, int rank) {
   const size_t element_bytes = dtype == GQSGD_FLOAT64 ? 8 : dtype == GQSGD_FLOAT32 ? 4 : 2;
   Bytes bytes(value_count * element_bytes);
   for (size_t k = 0; k < value_count; ++k) {
@@ -37,9 +39,9 @@ Bytes typed_values(int32_t dtype, size_t value_count, int rank) {
 }
 
 std::string compare_typed(gqsgd_comm comm, int rank, int rank_count, const Operation& operation,
-                          int32_t dtype, size_t value_count) {
+                          gqsgd_dtype dtype, size_t value_count) {
   const Quantizer quantizer(operation.quantizer);
-  const uint64_t at[2] = {operation.step, operation.index};
+  const Config config = config_of(operation);
   std::vector<Bytes> inputs, results;
   std::vector<const void*> send;
   std::vector<void*> recv;
@@ -52,7 +54,7 @@ std::string compare_typed(gqsgd_comm comm, int rank, int rank_count, const Opera
     recv.push_back(results[k].data());
   }
   if (gqsgd_simulate(quantizer.get(), rank_count, send.data(), recv.data(), value_count, dtype,
-                     operation.op, operation.schedule, at, "") != GQSGD_OK) {
+                     operation.op, config, "") != GQSGD_OK) {
     return gqsgd_last_error();
   }
   const Bytes& own = inputs[static_cast<size_t>(rank)];
@@ -61,7 +63,7 @@ std::string compare_typed(gqsgd_comm comm, int rank, int rank_count, const Opera
   auto* const values = there.as<unsigned char>();
   std::memcpy(values, own.data(), own.size());
   if (gqsgd_allreduce(comm, quantizer.get(), values, values + own.size(), value_count, dtype,
-                      operation.op, operation.schedule, at, stream.get()) != GQSGD_OK) {
+                      operation.op, config, stream.get()) != GQSGD_OK) {
     return gqsgd_last_error();
   }
   if (!stream.synchronize()) return "the stream does not get through";

@@ -14,11 +14,11 @@ namespace gq::test {
 using Bytes = std::vector<uint8_t>;
 
 /** Finite values of a rank. */
-Bytes typed_values(int32_t dtype, size_t value_count, int rank);
+Bytes typed_values(gqsgd_dtype dtype, size_t value_count, int rank);
 
 /** "" or how the result of rank `rank` differs from that of virtual ranks. */
 std::string compare_typed(gqsgd_comm comm, int rank, int rank_count, const Operation& operation,
-                          int32_t dtype, size_t value_count);
+                          gqsgd_dtype dtype, size_t value_count);
 
 }  // namespace gq::test
 

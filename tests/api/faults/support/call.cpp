@@ -27,12 +27,12 @@ void Call::use(const char* quantizer_spec) {
 }
 
 gqsgd_status Call::make_status(gqsgd_comm comm) {
-  return gqsgd_allreduce(comm, quantizer, send, recv, value_count, dtype, op, schedule, at, stream);
+  return gqsgd_allreduce(comm, quantizer, send, recv, value_count, dtype, op, config, stream);
 }
 
 gqsgd_status Call::start(gqsgd_comm comm) {
-  return gqsgd_allreduce_start(comm, quantizer, send, recv, value_count, dtype, op, schedule, at,
-                               stream, &request);
+  return gqsgd_allreduce_start(comm, quantizer, send, recv, value_count, dtype, op, config, stream,
+                               &request);
 }
 
 bool Call::result_untouched() const {

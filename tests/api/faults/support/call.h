@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tests/api/faults/support/outcome.h"
+#include "tests/support/config.h"
 #include "tests/support/inputs.h"
 
 namespace gq::test {
@@ -37,10 +38,9 @@ class Call {
   const void* send;
   void* recv;
   size_t value_count = kCallValues;
-  int32_t dtype = GQSGD_FLOAT32;
-  int32_t op = GQSGD_MEAN;
-  int32_t schedule = GQSGD_SCHEDULE_DIRECT;
-  uint64_t at[2] = {7, 0};
+  gqsgd_dtype dtype = GQSGD_FLOAT32;
+  gqsgd_op op = GQSGD_MEAN;
+  Config config = config_at(7, 0, GQSGD_SCHEDULE_DIRECT);
   void* stream = nullptr;
   gqsgd_request request = nullptr;
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <string.h>
 
+#include "include/gqsgd_stages.h"
 #include "tests/support/inputs.h"
 #include "tests/unit/kernels/cuda/side.h"
 

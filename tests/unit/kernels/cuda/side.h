@@ -3,6 +3,7 @@
 #define GQ_TESTS_UNIT_KERNELS_CUDA_SIDE_H
 
 #include <gqsgd.h>
+#include <gqsgd_stages.h>
 
 #include <string>
 #include <vector>
