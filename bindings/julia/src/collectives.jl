@@ -8,13 +8,13 @@ Averages (`op = :mean`) or adds (`:sum`) `x` over all ranks; every rank gets the
 [`allreduce_many!`](@ref) rather than one flat array, in which norms, blocks and rotations go across
 their borders: arrays of small values take the error of large ones beside them.
 
-- `x`, `out`: contiguous arrays of `Float32`, `Float16`, bfloat16 or `Float64` in host memory,
-  over NCCL of the GPU, where the call is enqueued on the task's stream; of the same length and type
-  on every rank.
+- `x`, `out`: the same array, or arrays that do not overlap; contiguous, of `Float32`, `Float16`,
+  bfloat16 or `Float64`, in host memory, over NCCL of the GPU, where the call is enqueued on the
+  task's stream; of the same length and type on every rank.
 - `q`: a [`Quantizer`](@ref). `schedule`: `:auto`, `:ring`, `:tree`, `:butterfly`, `:direct`,
   `:hierarchical`, `:native` or `:sparse`.
-- `step`, `index`: place of this call in the random numbers, equal on all ranks; below 2^32 and
-  2^16. Without a `step` the communicator's counter is used.
+- `step`, `index`: random key of this call, with seed and stream_id; equal on all ranks, below 2^32
+  and 2^16. Without a `step` the communicator's counter is used.
 
 Every rank calls in the same order with the same arguments. Returns when the result is there:
 ranks of one process wait as tasks, others inside the library, where Julia's garbage collector

@@ -188,10 +188,11 @@ class Communicator(SegmentCollectives, NcclGroups):
         op: "mean" or "sum". schedule: "auto", "ring", "tree", "butterfly", "direct",
             "hierarchical", "native" (exact sums by the transport's own allreduce: over MPI, or
             a transport that has one) or "sparse".
-        out: where the result goes, like `x`; `out=x` is in place. Returned if given; otherwise a
-            new tensor for a tensor, a new array for everything else.
-        step, index: place of this call in the random numbers, equal on all ranks; step below
-            2^32, index below 2^16. Without a step the communicator's counter is used.
+        out: where the result goes, of the shape and dtype of `x`: `x` itself (in place), or memory
+            that does not overlap it. Returned if given; otherwise a new tensor for a tensor, a new
+            array for everything else.
+        step, index: random key of this call, with seed and stream_id; equal on all ranks, below
+            2^32 and 2^16. Without a step the communicator's counter is used, and index 0.
         stream: on a GPU, where the call is enqueued: a number, torch.cuda.Stream, CuPy's, or what
             has __cuda_stream__; None is the current one of the package that `x` is of.
 

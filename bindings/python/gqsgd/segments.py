@@ -79,6 +79,7 @@ class SegmentCollectives:
     ) -> Any:
         """Averages or adds `x` over all ranks and returns this rank's slice of it.
 
+        x: contiguous values of any shape, the slices of all ranks in rank order.
         counts: values of each rank's slice, in rank order, equal on all ranks; by default as equal
             as can be, the first ones longer (numpy.array_split).
         out: where the slice goes; a view of its place in `x` is in place. By default a new array of
@@ -116,7 +117,7 @@ class SegmentCollectives:
     ) -> Any:
         """The slices of all ranks, one after the other; every rank gets the same bits.
 
-        x: this rank's slice. counts: values of each rank's slice, equal on all ranks; by default
+        x: this rank's slice, contiguous values of any shape. counts: values of each rank's slice, equal on all ranks; by default
             all are as long as this one.
         out: where all slices go; then `x` may be a view of its own place in it. By default a new
             array of one dimension.

@@ -39,7 +39,8 @@ def test_the_examples_train(name):
 
 
 def test_the_compiled_example_finds_its_solution():
-    found = numbers("error", output(EXAMPLES / "compiled.py", "aot_eager"))  # no C++ compiler is needed
+    text = output(EXAMPLES / "compiled.py", "aot_eager")  # no C++ compiler is needed
+    found = numbers("error", text)
     assert len(found) > 5
     assert found[-1] < 1e-4 * found[0]
 

@@ -38,7 +38,7 @@ class ReduceScatter:
             quantizer = gqsgd.Quantizer(quantizer)
         groups.check_connection(transport, options)
         self.quantizer = quantizer
-        self.call_count = 0  #: so far: the place of the next call in the random numbers
+        self.call_count = 0  #: so far: the step of the next call's random key
         self._connection = {"transport": transport, **options}
         self._communicators: dict[
             tuple[dist.ProcessGroup, torch.device], gqsgd.Communicator

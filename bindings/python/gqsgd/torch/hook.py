@@ -28,8 +28,7 @@ _UNUSED = (
 
 
 class HookState:
-    """The state of `allreduce_hook` for one model: formats, communicator, place in the random
-    numbers.
+    """The state of `allreduce_hook` for one model: quantizers, communicator and random key.
 
         state = gqsgd.torch.HookState("blocks-8")
         model.register_comm_hook(state, gqsgd.torch.allreduce_hook)
@@ -50,6 +49,8 @@ class HookState:
     The first bucket of the first backward makes the communicator, all ranks together, or `connect`
     before. Gradients are averaged in the order of the buckets while backward continues: those on
     the CPU by a thread of the state, those on a GPU on a stream of the state.
+
+    `print(state.summary())` shows bytes sent beside those of float32, waiting time and schedule.
 
     Pickles without communicator and group: afterwards it works for the default group, or the one
     given to `bind`. `state_dict` is the form for checkpoints. `close` ends it; so does being
@@ -73,7 +74,7 @@ class HookState:
         _check_arguments(quantizer, process_group, policy, schedule, communicator)
         groups.check_connection(transport, options)
         self.quantizer = quantizer
-        self.step = 0  #: backward passes so far: the step of the next one's random numbers
+        self.step = 0  #: backward passes so far: the step of the next one's random key
         self._policy = policy
         self._connection = {"transport": transport, **options}
         self._schedule = schedule
