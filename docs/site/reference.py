@@ -7,9 +7,9 @@ import textwrap
 COLUMNS_MAX = 88  # of a line of code that a page shows whole
 
 # Modules of the Python package that users name, in the order of their pages.
-PYTHON_MODULES = ["quantizer", "communicator", "segments", "request", "threads", "transport",
-                  "nccl", "simulate", "stages", "theory", "errors", "library", "torch/hook",
-                  "torch/operators", "torch/groups", "torch/fsdp", "torch/policy",
+PYTHON_MODULES = ["quantizer", "presets", "communicator", "segments", "stats", "request", "threads",
+                  "transport", "nccl", "simulate", "stages", "theory", "errors", "library", "log",
+                  "torch/hook", "torch/operators", "torch/groups", "torch/fsdp", "torch/policy",
                   "jax/collective", "jax/state"]
 JULIA_FILES = ["quantizer", "comm", "nccl", "collectives", "segments", "request", "local", "theory",
                "Stages", "errors", "arrays", "GQSGD", "ABI"]
@@ -194,11 +194,13 @@ def python_page(root):
 
 def _public_names(root):
     """What the packages export, and the methods that a communicator inherits."""
-    names = {"SegmentCollectives", "NcclGroups"}
-    for package in ("", "torch/", "jax/"):
-        path = root / "bindings" / "python" / "gqsgd" / package / "__init__.py"
-        exported = re.search(r"__all__ = \[(.*?)\]", path.read_text(), re.DOTALL)
-        names |= set(re.findall(r'"(\w+)"', exported[1]))
+    folder = root / "bindings" / "python" / "gqsgd"
+    text = (folder / "__init__.py").read_text()
+    names = set(re.findall(r" import (\w*[a-z]\w*) as \1$", text, re.MULTILINE))
+    names |= {"SegmentCollectives", "NcclGroups"}
+    for package in ("torch", "jax"):
+        text = (folder / package / "__init__.py").read_text()
+        names |= set(re.findall(r'"(\w+)"', re.search(r"__all__ = \[(.*?)\]", text, re.DOTALL)[1]))
     return names
 
 

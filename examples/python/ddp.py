@@ -2,7 +2,7 @@
 
     torchrun --standalone --nproc-per-node 2 examples/python/ddp.py
 
-Plain DistributedDataParallel, but for the lines with gqsgd in them.
+Plain DistributedDataParallel, but for the lines with gqsgd in them and the summary at the end.
 """
 
 import gqsgd.torch
@@ -52,6 +52,9 @@ def main():
             with torch.no_grad():
                 accuracy = (net(test_images).argmax(1) == test_labels).float().mean()
             print(f"epoch {epoch}: loss {loss:.4f}, accuracy {accuracy:.4f}", flush=True)
+    summary = state.summary(measure=True)  # on every rank: they measure the error together
+    if dist.get_rank() == 0:
+        print(summary, flush=True)
     dist.destroy_process_group()
 
 

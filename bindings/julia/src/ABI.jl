@@ -1,7 +1,7 @@
 """
-The C ABI of gqsgd.h, gqsgd_segments.h, gqsgd_nccl.h and libgqsgd_mpi, name by name, in the
-headers' order, and nothing else. The headers document each function; a test compares every line
-here with them.
+The C ABI of gqsgd.h, gqsgd_stages.h, gqsgd_model.h, gqsgd_log.h, gqsgd_nccl.h and libgqsgd_mpi,
+name by name, in the headers' order, and nothing else. The headers document each function; a test
+compares every line here with them.
 """
 module ABI
 
@@ -60,21 +60,33 @@ const SCHEDULES = (
     sparse = 7,
 )
 
-# at[1] where at[2] is the address of (step, index) in memory of a device.
-const AT_DEVICE = typemax(UInt64)
+const STEP_SOURCES = (counter = 0, given = 1, device = 2)
+const LOG_LEVELS = (none = 0, warn = 1, info = 2, trace = 3)
 
 # The counters that gqsgd_comm_stat knows.
 const STATS = (
     :calls,
     :messages_sent,
-    :payload_bytes_sent,
     :header_bytes_sent,
+    :payload_bytes_sent,
+    :uncompressed_bytes_sent,
     :payload_bytes_copied,
+    :wait_ns,
     :workspace_bytes,
     :nonfinite_blocks,
-    :wait_ns,
     :native_float_calls,
 )
+
+"gqsgd_config, as GQSGD_CONFIG_INIT has it where a field is left out; fields are only ever added at
+its end."
+Base.@kwdef struct Config
+    size_bytes::Csize_t = sizeof(Config)
+    schedule::Int32 = SCHEDULES.auto
+    step_source::Int32 = STEP_SOURCES.counter
+    step::UInt64 = 0
+    index::UInt64 = 0
+    device_step::Ptr{UInt32} = C_NULL
+end
 
 """
     Site(; rank = 0, size = 1, reduction_depth = 0, step = 0, index = 0, first_value = 0, hop = 0,
@@ -85,7 +97,7 @@ Where a stage stands in an allreduce.
 - `rank`, `size`: the rank that runs the stage, from 0, and the ranks in the allreduce.
 - `reduction_depth`: longest chain of reductions in code form: `size - 1` for a ring,
   `ceil(log2(size))` for tree and butterfly, 0 for the direct schedule.
-- `step`, `index`: place in the random numbers; below 2^32 and 2^16.
+- `step`, `index`: the random key of the call, with seed; below 2^32 and 2^16.
 - `first_value`: position of the first value in the whole call, from 0; a multiple of 32, of `block`
   and, with `rotate=hadamard`, of 1024. A part that is not the call's last ends at one, too.
 - `hop`: number of this reduction in the schedule, from 1; 0 when quantizing.
@@ -110,36 +122,14 @@ end
 @c LIBGQSGD gqsgd_last_error()::Cstring
 @c LIBGQSGD gqsgd_version()::Int32
 @c LIBGQSGD gqsgd_build_info()::Cstring
-@c LIBGQSGD gqsgd_set_log(callback::Ptr{Cvoid}, user::Ptr{Cvoid})::Cvoid
 
 # ---- Quantizers
 
-@c LIBGQSGD gqsgd_quantizer_create(text::Cstring, out::Ptr{gqsgd_quantizer})::gqsgd_status
+@c LIBGQSGD gqsgd_quantizer_create(spec::Cstring, out::Ptr{gqsgd_quantizer})::gqsgd_status
 @c LIBGQSGD gqsgd_quantizer_describe(
-    quantizer::gqsgd_quantizer, text::Ptr{UInt8}, capacity_bytes::Csize_t,
+    quantizer::gqsgd_quantizer, spec::Ptr{UInt8}, capacity_bytes::Csize_t,
     size_bytes::Ptr{Csize_t})::gqsgd_status
 @c LIBGQSGD gqsgd_quantizer_destroy(quantizer::gqsgd_quantizer)::gqsgd_status
-@c LIBGQSGD gqsgd_packed_size(
-    quantizer::gqsgd_quantizer, value_count::Csize_t, size_bytes::Ptr{Csize_t})::gqsgd_status
-@c LIBGQSGD gqsgd_result_size(
-    quantizer::gqsgd_quantizer, value_count::Csize_t, size_bytes::Ptr{Csize_t})::gqsgd_status
-@c LIBGQSGD gqsgd_norm_count(
-    quantizer::gqsgd_quantizer, value_count::Csize_t, norm_count::Ptr{Csize_t})::gqsgd_status
-@c LIBGQSGD gqsgd_workspace_size(
-    quantizer::gqsgd_quantizer, value_count::Csize_t, dtype::Int32,
-    size_bytes::Ptr{Csize_t})::gqsgd_status
-@c LIBGQSGD gqsgd_variance_bound(
-    quantizer::gqsgd_quantizer, rank_count::Int32, value_count::Csize_t, schedule::Int32,
-    theta::Ptr{Cdouble})::gqsgd_status
-@c LIBGQSGD gqsgd_sparsity_bound(
-    quantizer::gqsgd_quantizer, rank_count::Int32, value_count::Csize_t, schedule::Int32,
-    nonzero_count::Ptr{Cdouble})::gqsgd_status
-@c LIBGQSGD gqsgd_depth_factor(
-    quantizer::gqsgd_quantizer, rank_count::Int32, schedule::Int32,
-    factor::Ptr{Cdouble})::gqsgd_status
-@c LIBGQSGD gqsgd_predict_time(
-    quantizer::gqsgd_quantizer, schedule::Int32, rank_count::Int32, value_count::Csize_t,
-    dtype::Int32, constants::Cstring, time_ns::Ptr{Cdouble})::gqsgd_status
 
 # ---- Communicators
 
@@ -151,13 +141,13 @@ end
     comm::Ptr{gqsgd_comm})::gqsgd_status
 @c LIBGQSGD gqsgd_comm_rank(comm::gqsgd_comm, rank::Ptr{Int32})::gqsgd_status
 @c LIBGQSGD gqsgd_comm_size(comm::gqsgd_comm, size::Ptr{Int32})::gqsgd_status
+@c LIBGQSGD gqsgd_comm_transport(comm::gqsgd_comm, name::Ptr{Cstring})::gqsgd_status
 @c LIBGQSGD gqsgd_comm_set_timeout(comm::gqsgd_comm, timeout_ms::Int64)::gqsgd_status
 @c LIBGQSGD gqsgd_comm_timeout(comm::gqsgd_comm, timeout_ms::Ptr{Int64})::gqsgd_status
 @c LIBGQSGD gqsgd_comm_set_counter(comm::gqsgd_comm, step::UInt64)::gqsgd_status
 @c LIBGQSGD gqsgd_comm_counter(comm::gqsgd_comm, step::Ptr{UInt64})::gqsgd_status
 @c LIBGQSGD gqsgd_comm_reserve(
-    comm::gqsgd_comm, quantizer::gqsgd_quantizer, value_count::Csize_t,
-    dtype::Int32)::gqsgd_status
+    comm::gqsgd_comm, quantizer::gqsgd_quantizer, count::Csize_t, dtype::Int32)::gqsgd_status
 @c LIBGQSGD gqsgd_comm_stat(
     comm::gqsgd_comm, name::Cstring, value::Ptr{UInt64})::gqsgd_status
 @c LIBGQSGD gqsgd_comm_status(comm::gqsgd_comm)::gqsgd_status
@@ -168,31 +158,53 @@ end
 
 @c LIBGQSGD waiting gqsgd_allreduce(
     comm::gqsgd_comm, quantizer::gqsgd_quantizer, send::Ptr{Cvoid}, recv::Ptr{Cvoid},
-    value_count::Csize_t, dtype::Int32, op::Int32, schedule::Int32, at::Ptr{UInt64},
+    count::Csize_t, dtype::Int32, op::Int32, config::Ptr{Config}, stream::Ptr{Cvoid})::gqsgd_status
+@c LIBGQSGD waiting gqsgd_allreduce_many(
+    comm::gqsgd_comm, quantizer::gqsgd_quantizer, send::Ptr{Ptr{Cvoid}}, recv::Ptr{Ptr{Cvoid}},
+    counts::Ptr{Csize_t}, tensor_count::Csize_t, dtype::Int32, op::Int32, config::Ptr{Config},
     stream::Ptr{Cvoid})::gqsgd_status
-@c LIBGQSGD waiting gqsgd_simulate(
-    quantizer::gqsgd_quantizer, rank_count::Int32, send::Ptr{Ptr{Cvoid}}, recv::Ptr{Ptr{Cvoid}},
-    value_count::Csize_t, dtype::Int32, op::Int32, schedule::Int32, at::Ptr{UInt64},
-    options::Cstring)::gqsgd_status
-@c LIBGQSGD waiting gqsgd_expected_error(
-    quantizer::gqsgd_quantizer, rank_count::Int32, send::Ptr{Ptr{Cvoid}}, value_count::Csize_t,
-    dtype::Int32, schedule::Int32, at::Ptr{UInt64}, draw_count::Int32,
-    options::Cstring, error::Ptr{Cdouble})::gqsgd_status
-@c LIBGQSGD waiting gqsgd_measured_error(
-    comm::gqsgd_comm, quantizer::gqsgd_quantizer, send::Ptr{Cvoid}, value_count::Csize_t,
-    dtype::Int32, schedule::Int32, at::Ptr{UInt64}, error::Ptr{Cdouble})::gqsgd_status
+@c LIBGQSGD waiting gqsgd_reduce_scatter(
+    comm::gqsgd_comm, quantizer::gqsgd_quantizer, send::Ptr{Cvoid}, recv::Ptr{Cvoid},
+    counts::Ptr{Csize_t}, dtype::Int32, op::Int32, config::Ptr{Config},
+    stream::Ptr{Cvoid})::gqsgd_status
+@c LIBGQSGD waiting gqsgd_allgather(
+    comm::gqsgd_comm, quantizer::gqsgd_quantizer, send::Ptr{Cvoid}, recv::Ptr{Cvoid},
+    counts::Ptr{Csize_t}, dtype::Int32, config::Ptr{Config}, stream::Ptr{Cvoid})::gqsgd_status
+@c LIBGQSGD waiting gqsgd_comm_refuse(
+    comm::gqsgd_comm, reason::gqsgd_status, config::Ptr{Config}, stream::Ptr{Cvoid})::gqsgd_status
 
 # ---- Requests
 
 @c LIBGQSGD waiting gqsgd_allreduce_start(
     comm::gqsgd_comm, quantizer::gqsgd_quantizer, send::Ptr{Cvoid}, recv::Ptr{Cvoid},
-    value_count::Csize_t, dtype::Int32, op::Int32, schedule::Int32, at::Ptr{UInt64},
+    count::Csize_t, dtype::Int32, op::Int32, config::Ptr{Config}, stream::Ptr{Cvoid},
+    request::Ptr{gqsgd_request})::gqsgd_status
+@c LIBGQSGD waiting gqsgd_allreduce_many_start(
+    comm::gqsgd_comm, quantizer::gqsgd_quantizer, send::Ptr{Ptr{Cvoid}}, recv::Ptr{Ptr{Cvoid}},
+    counts::Ptr{Csize_t}, tensor_count::Csize_t, dtype::Int32, op::Int32, config::Ptr{Config},
     stream::Ptr{Cvoid}, request::Ptr{gqsgd_request})::gqsgd_status
+@c LIBGQSGD waiting gqsgd_reduce_scatter_start(
+    comm::gqsgd_comm, quantizer::gqsgd_quantizer, send::Ptr{Cvoid}, recv::Ptr{Cvoid},
+    counts::Ptr{Csize_t}, dtype::Int32, op::Int32, config::Ptr{Config}, stream::Ptr{Cvoid},
+    request::Ptr{gqsgd_request})::gqsgd_status
+@c LIBGQSGD waiting gqsgd_allgather_start(
+    comm::gqsgd_comm, quantizer::gqsgd_quantizer, send::Ptr{Cvoid}, recv::Ptr{Cvoid},
+    counts::Ptr{Csize_t}, dtype::Int32, config::Ptr{Config}, stream::Ptr{Cvoid},
+    request::Ptr{gqsgd_request})::gqsgd_status
 @c LIBGQSGD gqsgd_request_test(request::gqsgd_request, done::Ptr{Int32})::gqsgd_status
 @c LIBGQSGD waiting gqsgd_request_wait(request::gqsgd_request)::gqsgd_status
 
-# ---- Stages
+# ---- Sizes and stages (gqsgd_stages.h)
 
+@c LIBGQSGD gqsgd_packed_size(
+    quantizer::gqsgd_quantizer, value_count::Csize_t, size_bytes::Ptr{Csize_t})::gqsgd_status
+@c LIBGQSGD gqsgd_result_size(
+    quantizer::gqsgd_quantizer, value_count::Csize_t, size_bytes::Ptr{Csize_t})::gqsgd_status
+@c LIBGQSGD gqsgd_norm_count(
+    quantizer::gqsgd_quantizer, value_count::Csize_t, norm_count::Ptr{Csize_t})::gqsgd_status
+@c LIBGQSGD gqsgd_workspace_size(
+    quantizer::gqsgd_quantizer, value_count::Csize_t, dtype::Int32,
+    size_bytes::Ptr{Csize_t})::gqsgd_status
 @c LIBGQSGD waiting gqsgd_norm(
     quantizer::gqsgd_quantizer, site::Ptr{Site}, values::Ptr{Cvoid}, value_count::Csize_t,
     dtype::Int32, norms::Ptr{Cfloat}, workspace::Ptr{Cvoid}, workspace_size_bytes::Csize_t,
@@ -213,31 +225,34 @@ end
     value_count::Csize_t, dtype::Int32, op::Int32, values::Ptr{Cvoid},
     stream::Ptr{Cvoid})::gqsgd_status
 
-# ---- Segments (gqsgd_segments.h)
+# ---- Bounds, predictions and errors (gqsgd_model.h)
 
-@c LIBGQSGD waiting gqsgd_allreduce_many(
-    comm::gqsgd_comm, quantizer::gqsgd_quantizer, send::Ptr{Ptr{Cvoid}}, recv::Ptr{Ptr{Cvoid}},
-    value_counts::Ptr{Csize_t}, tensor_count::Csize_t, dtype::Int32, op::Int32, schedule::Int32,
-    at::Ptr{UInt64}, stream::Ptr{Cvoid})::gqsgd_status
-@c LIBGQSGD waiting gqsgd_reduce_scatter(
-    comm::gqsgd_comm, quantizer::gqsgd_quantizer, send::Ptr{Cvoid}, recv::Ptr{Cvoid},
-    value_counts::Ptr{Csize_t}, dtype::Int32, op::Int32, at::Ptr{UInt64},
-    stream::Ptr{Cvoid})::gqsgd_status
-@c LIBGQSGD waiting gqsgd_allgather(
-    comm::gqsgd_comm, quantizer::gqsgd_quantizer, send::Ptr{Cvoid}, recv::Ptr{Cvoid},
-    value_counts::Ptr{Csize_t}, dtype::Int32, at::Ptr{UInt64}, stream::Ptr{Cvoid})::gqsgd_status
-@c LIBGQSGD waiting gqsgd_allreduce_many_start(
-    comm::gqsgd_comm, quantizer::gqsgd_quantizer, send::Ptr{Ptr{Cvoid}}, recv::Ptr{Ptr{Cvoid}},
-    value_counts::Ptr{Csize_t}, tensor_count::Csize_t, dtype::Int32, op::Int32, schedule::Int32,
-    at::Ptr{UInt64}, stream::Ptr{Cvoid}, request::Ptr{gqsgd_request})::gqsgd_status
-@c LIBGQSGD waiting gqsgd_reduce_scatter_start(
-    comm::gqsgd_comm, quantizer::gqsgd_quantizer, send::Ptr{Cvoid}, recv::Ptr{Cvoid},
-    value_counts::Ptr{Csize_t}, dtype::Int32, op::Int32, at::Ptr{UInt64}, stream::Ptr{Cvoid},
-    request::Ptr{gqsgd_request})::gqsgd_status
-@c LIBGQSGD waiting gqsgd_allgather_start(
-    comm::gqsgd_comm, quantizer::gqsgd_quantizer, send::Ptr{Cvoid}, recv::Ptr{Cvoid},
-    value_counts::Ptr{Csize_t}, dtype::Int32, at::Ptr{UInt64}, stream::Ptr{Cvoid},
-    request::Ptr{gqsgd_request})::gqsgd_status
+@c LIBGQSGD gqsgd_variance_bound(
+    quantizer::gqsgd_quantizer, rank_count::Int32, count::Csize_t, schedule::Int32,
+    theta::Ptr{Cdouble})::gqsgd_status
+@c LIBGQSGD gqsgd_sparsity_bound(
+    quantizer::gqsgd_quantizer, rank_count::Int32, count::Csize_t, schedule::Int32,
+    nonzero_count::Ptr{Cdouble})::gqsgd_status
+@c LIBGQSGD gqsgd_depth_factor(
+    quantizer::gqsgd_quantizer, rank_count::Int32, schedule::Int32,
+    factor::Ptr{Cdouble})::gqsgd_status
+@c LIBGQSGD gqsgd_predict_time(
+    quantizer::gqsgd_quantizer, schedule::Int32, rank_count::Int32, count::Csize_t,
+    dtype::Int32, constants::Cstring, time_ns::Ptr{Cdouble})::gqsgd_status
+@c LIBGQSGD waiting gqsgd_simulate(
+    quantizer::gqsgd_quantizer, rank_count::Int32, send::Ptr{Ptr{Cvoid}}, recv::Ptr{Ptr{Cvoid}},
+    count::Csize_t, dtype::Int32, op::Int32, config::Ptr{Config}, options::Cstring)::gqsgd_status
+@c LIBGQSGD waiting gqsgd_expected_error(
+    quantizer::gqsgd_quantizer, rank_count::Int32, send::Ptr{Ptr{Cvoid}}, count::Csize_t,
+    dtype::Int32, config::Ptr{Config}, draw_count::Int32, options::Cstring,
+    error::Ptr{Cdouble})::gqsgd_status
+@c LIBGQSGD waiting gqsgd_measured_error(
+    comm::gqsgd_comm, quantizer::gqsgd_quantizer, send::Ptr{Cvoid}, count::Csize_t,
+    dtype::Int32, config::Ptr{Config}, error::Ptr{Cdouble})::gqsgd_status
+
+# ---- Log (gqsgd_log.h)
+
+@c LIBGQSGD gqsgd_set_log(level::Int32, callback::Ptr{Cvoid}, user::Ptr{Cvoid})::Cvoid
 
 # ---- NCCL (gqsgd_nccl.h)
 

@@ -19,7 +19,8 @@ export local_comms, mpi_comm, nccl_comm, nccl_unique_id, process_comm, run_local
 export allgather, allgather!, allgather_start!, allreduce, allreduce!, allreduce_many!
 export allreduce_many_start!, allreduce_start!, reduce_scatter, reduce_scatter!
 export reduce_scatter_start!
-export depth_factor, expected_error, predict_time, simulate, sparsity_bound, variance_bound
+export depth_factor, expected_error, measured_error, predict_time, simulate, sparsity_bound
+export variance_bound
 export norm_count, packed_size, result_size
 
 include("ABI.jl")

@@ -1,17 +1,17 @@
 # Julia arguments as strings and numbers of the ABI. Only what cannot be handed on is refused here.
 
 "The string `first,name=value,..`: a pair, tuple or vector becomes a:b."
-function fields_text(first::AbstractString, fields)
+function joined_fields(first::AbstractString, fields)
     parts = isempty(first) ? String[] : [String(first)]
-    append!(parts, "$name=$(value_text(value))" for (name, value) in pairs(fields))
-    text = join(parts, ',')
-    '\0' in text && refuse("the text $(repr(text)) holds a NUL character")
-    return text
+    append!(parts, "$name=$(value_string(value))" for (name, value) in pairs(fields))
+    joined = join(parts, ',')
+    '\0' in joined && refuse("the string $(repr(joined)) holds a NUL character")
+    return joined
 end
 
-value_text(value) = string(value)
-value_text(values::Union{Tuple,Pair}) = join(map(value_text, Tuple(values)), ':')
-value_text(values::AbstractVector) = join(map(value_text, values), ':')
+value_string(value) = string(value)
+value_string(values::Union{Tuple,Pair}) = join(map(value_string, Tuple(values)), ':')
+value_string(values::AbstractVector) = join(map(value_string, values), ':')
 
 "`value` in a C integer type that holds it unchanged."
 function integer(name, ::Type{T}, value::Integer) where {T}
@@ -28,10 +28,12 @@ function number_of(field, name, numbers::NamedTuple)
     refuse("$field is $(repr(name)); accepted are $(join(map(repr, keys(numbers)), ", "))")
 end
 
-"{step, index} of a call; NULL, which takes the communicator's counter, without a step."
-function place(step, index)
-    step === nothing ||
-        return UInt64[integer("step", UInt64, step), integer("index", UInt64, index)]
+"The rarely used arguments of a call. Without a step it takes the communicator's counter."
+function config_of(schedule, step, index)
+    number = number_of("schedule", schedule, ABI.SCHEDULES)
+    step === nothing || return Ref(ABI.Config(
+        schedule = number, step_source = ABI.STEP_SOURCES.given,
+        step = integer("step", UInt64, step), index = integer("index", UInt64, index)))
     index == 0 || refuse("index is $index without a step; give both, or neither")
-    return Ptr{UInt64}(C_NULL)
+    return Ref(ABI.Config(schedule = number))
 end

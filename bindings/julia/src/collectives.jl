@@ -8,13 +8,13 @@ Averages (`op = :mean`) or adds (`:sum`) `x` over all ranks; every rank gets the
 [`allreduce_many!`](@ref) rather than one flat array, in which norms, blocks and rotations go across
 their borders: arrays of small values take the error of large ones beside them.
 
-- `x`, `out`: contiguous arrays of `Float32`, `Float16`, bfloat16 or `Float64` in host memory,
-  over NCCL of the GPU, where the call is enqueued on the task's stream; of the same length and type
-  on every rank.
+- `x`, `out`: the same array, or arrays that do not overlap; contiguous, of `Float32`, `Float16`,
+  bfloat16 or `Float64`, in host memory, over NCCL of the GPU, where the call is enqueued on the
+  task's stream; of the same length and type on every rank.
 - `q`: a [`Quantizer`](@ref). `schedule`: `:auto`, `:ring`, `:tree`, `:butterfly`, `:direct`,
   `:hierarchical`, `:native` or `:sparse`.
-- `step`, `index`: place of this call in the random numbers, equal on all ranks; below 2^32 and
-  2^16. Without a `step` the communicator's counter is used.
+- `step`, `index`: random key of this call, with seed and stream_id; equal on all ranks, below 2^32
+  and 2^16. Without a `step` the communicator's counter is used.
 
 Every rank calls in the same order with the same arguments. Returns when the result is there:
 ranks of one process wait as tasks, others inside the library, where Julia's garbage collector
@@ -47,14 +47,13 @@ allreduce_start!(x::AbstractArray, comm::Comm, q::Quantizer; options...) =
     allreduce_start!(x, x, comm, q; options...)
 
 function reduction(out, x, comm, q; op = :mean, schedule = :auto, step = nothing, index = 0)
-    prepared(comm, q, step) do
-        numbers = number_of("op", op, ABI.OPS), number_of("schedule", schedule, ABI.SCHEDULES)
-        at, send = place(step, index), address_of("x", x)
-        type = dtype_number(eltype(x))
+    prepared(comm, step, x) do
+        number, config = number_of("op", op, ABI.OPS), config_of(schedule, step, index)
+        send, type = address_of("x", x), dtype_number(eltype(x))
         result = result_like(out, x, length(x))
         values = send, address_of("out", result), length(x), type
         Collective(ABI.gqsgd_allreduce, ABI.gqsgd_allreduce_start,
-                   (q, values..., numbers..., at, stream_of(x, result)), (x, result), result)
+                   (q, values..., number, config, stream_of(x, result)), (x, result), result)
     end
 end
 
@@ -66,23 +65,45 @@ function result_like(out::AbstractArray, x, count)
            "$count of $(eltype(x)) are needed")
 end
 
-"""
-Makes a collective. What is refused here is refused on all ranks: this one takes part in the call
-with buffers that the library refuses too, so that the others get `:REMOTE_ERROR` instead of
-waiting.
-"""
-function prepared(make, comm::Comm, q::Quantizer, step)
+"Makes a collective on `x`, or refuses it on all ranks."
+function prepared(make, comm::Comm, step, x)
     try
         return make()
-    catch
-        at = step === nothing ? Ptr{UInt64}(C_NULL) : UInt64[0, 0]  # the counter advances as theirs
-        nothing_at_all = (q, C_NULL, C_NULL, 1, 0, 0, 0, at, C_NULL)
-        try
+    catch failure
+        refuse_call(comm, step, x, failure)
+        rethrow()
+    end
+end
+
+"""
+Takes the place of a call that this rank has refused: the others get `:REMOTE_ERROR` at once instead
+of waiting, and the counter advances as theirs. Fails only where the next call does.
+
+Ranks of one process must not wait inside C for each other, as their tasks may share a thread; so
+there it is a request without buffers, which the library refuses.
+"""
+function refuse_call(comm::Comm, step, x, failure)
+    config = config_of(:auto, step === nothing ? nothing : 0, 0)
+    reason = failure isa GQSGDError ? failure.code : ABI.STATUSES.INVALID_ARGUMENT
+    try
+        if comm.shares_process
+            nothing_at_all = (Quantizer(), C_NULL, C_NULL, 1, 0, 0, config, C_NULL)
             run(comm, Collective(ABI.gqsgd_allreduce, ABI.gqsgd_allreduce_start, nothing_at_all,
                                  nothing, nothing))
-        catch refusal
-            refusal isa GQSGDError || rethrow()
+        else
+            check(ABI.gqsgd_comm_refuse(comm, reason, config, stream_of_refusal(x)))
         end
-        rethrow()
+    catch refusal
+        refusal isa GQSGDError || rethrow()
+    end
+end
+
+"The stream of a call whose arguments are refused, as far as they have one."
+function stream_of_refusal(x)
+    try
+        array = eltype(x) <: AbstractArray ? first(x) : x
+        return memory(array) === :device ? device_stream(array) : C_NULL
+    catch
+        return C_NULL
     end
 end

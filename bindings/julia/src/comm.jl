@@ -4,7 +4,7 @@
     Comm
 
 One rank of a group, made by [`local_comms`](@ref), [`process_comm`](@ref), [`mpi_comm`](@ref) or
-[`nccl_comm`](@ref).
+[`nccl_comm`](@ref), or `Comm(comm::MPI.Comm; options...)` with MPI.jl loaded and Julia 1.9.
 `comm.rank` counts from 0, as in MPI; `comm.size` is the number of ranks. Used by one thread at a
 time.
 
@@ -26,6 +26,7 @@ mutable struct Comm
     handle::ABI.gqsgd_comm
     rank::Int
     size::Int
+    transport::String
     shares_process::Bool    # with its peers, whose tasks may be behind this one on its thread
     requests::Vector{Any}   # in flight; they hold the arrays that the library works on
     lock::ReentrantLock     # of `requests`
@@ -34,7 +35,10 @@ mutable struct Comm
         rank, size = Ref{Int32}(0), Ref{Int32}(0)
         check(ABI.gqsgd_comm_rank(handle, rank))
         check(ABI.gqsgd_comm_size(handle, size))
-        comm = new(handle, rank[], size[], shares_process, [], ReentrantLock())
+        name = Ref{Cstring}(C_NULL)
+        check(ABI.gqsgd_comm_transport(handle, name))
+        transport = unsafe_string(name[])
+        comm = new(handle, rank[], size[], transport, shares_process, [], ReentrantLock())
         return finalizer(end_of_comm, comm)
     end
 end
@@ -60,7 +64,7 @@ end
 function local_comms(n::Integer; options...)
     handles = fill(ABI.gqsgd_comm(C_NULL), max(n, 1))
     rank_count = integer("n", Int32, n)
-    check(ABI.gqsgd_comm_create_local(rank_count, fields_text("", options), handles))
+    check(ABI.gqsgd_comm_create_local(rank_count, joined_fields("", options), handles))
     return [Comm(handle; shares_process = true) for handle in handles]
 end
 
@@ -90,7 +94,7 @@ function process_comm(unique_id::Vector{UInt8}, rank::Integer, size::Integer; op
                "pass on what unique_id() returned")
     handle = Ref(ABI.gqsgd_comm(C_NULL))
     check(ABI.gqsgd_comm_create_process(unique_id, integer("rank", Int32, rank),
-                                        integer("size", Int32, size), fields_text("", options),
+                                        integer("size", Int32, size), joined_fields("", options),
                                         handle))
     return Comm(handle[]; shares_process = false)
 end
@@ -99,7 +103,7 @@ end
     mpi_comm(fortran_handle = nothing; options...) -> Comm
 
 Joins the ranks of an MPI communicator, which all call it; `nothing` is `MPI_COMM_WORLD`. With
-MPI.jl:
+MPI.jl and Julia 1.9 or later `Comm(comm::MPI.Comm; options...)` does so; before
 
     mpi_comm(MPI.API.MPI_Comm_c2f(comm))
 
@@ -108,12 +112,12 @@ close this one before `MPI.Finalize()`. Throws [`GQSGDError`](@ref): `:UNSUPPORT
 initialised or does not allow calls from this thread, `:TIMEOUT` if a rank does not call.
 """
 function mpi_comm(fortran_handle::Union{Integer,Nothing} = nothing; options...)
-    handle, text = Ref(ABI.gqsgd_comm(C_NULL)), fields_text("", options)
+    handle, joined = Ref(ABI.gqsgd_comm(C_NULL)), joined_fields("", options)
     if fortran_handle === nothing
-        check(ABI.gqsgd_comm_create_mpi_world(text, handle))
+        check(ABI.gqsgd_comm_create_mpi_world(joined, handle))
     else
         number = integer("fortran_handle", Int32, fortran_handle)
-        check(ABI.gqsgd_comm_create_mpi_f(number, text, handle))
+        check(ABI.gqsgd_comm_create_mpi_f(number, joined, handle))
     end
     return Comm(handle[]; shares_process = false)
 end
@@ -128,13 +132,21 @@ way in another task throws `:ABORTED`, and so do requests in flight; every later
 Base.close(comm::Comm) = lock(() -> check(end_of_comm(comm)), comm.lock)
 Base.isopen(comm::Comm) = comm.handle != C_NULL
 
-function Base.show(io::IO, comm::Comm)
-    print(io, "Comm(rank ", comm.rank, " of ", comm.size, isopen(comm) ? ")" : ", closed)")
-end
+Base.show(io::IO, comm::Comm) =
+    print(io, "Comm(rank ", comm.rank, " of ", comm.size, ", ",
+          isopen(comm) ? comm.transport : "closed", ")")
 
 Serialization.serialize(::AbstractSerializer, ::Comm) =
     refuse("a Comm belongs to its process and cannot be sent to another one")
 Base.deepcopy_internal(::Comm, ::IdDict) = refuse("a Comm cannot be copied")
+
+"""
+    transport(comm) -> String
+
+What moves bytes between the ranks: `"threads"` (of this process), `"processes"`, `"mpi"` or
+`"nccl"`.
+"""
+transport(comm::Comm) = comm.transport
 
 """
     abort(comm)
@@ -190,13 +202,23 @@ counter!(comm::Comm, step::Integer) =
 """
     stats(comm) -> NamedTuple
 
-This rank's counters since it was made: `calls`, `messages_sent`, `payload_bytes_sent`,
-`header_bytes_sent`, `payload_bytes_copied`, `workspace_bytes`, `nonfinite_blocks`,
-`wait_ns` (nanoseconds spent waiting for other ranks) and `native_float_calls`. From any task at any
-moment until `close`, also during calls: running totals, which only grow.
+This rank's counters since it was made, running totals: `calls`, `messages_sent`,
+`header_bytes_sent` (control messages), `payload_bytes_sent` (codes and what travels with them),
+`uncompressed_bytes_sent` (the payload as float32), `payload_bytes_copied` (0 where codes of peers
+are read in place), `wait_ns` (nanoseconds that calls waited for other ranks), `workspace_bytes`,
+`nonfinite_blocks` and `native_float_calls` (whose floats the transport added, in its own order).
+
+And `ratio`, `uncompressed_bytes_sent / payload_bytes_sent`: how many times smaller than float32 the
+payload was. `NaN` where nothing was sent: a group of one rank sends nothing.
+
+From any task at any moment until `close`, also during calls; complete once a call has returned.
 """
-stats(comm::Comm) = NamedTuple{ABI.STATS}(
-    map(name -> get_from(ABI.gqsgd_comm_stat, UInt64, comm, string(name)), ABI.STATS))
+function stats(comm::Comm)
+    counters = NamedTuple{ABI.STATS}(
+        map(name -> get_from(ABI.gqsgd_comm_stat, UInt64, comm, string(name)), ABI.STATS))
+    return merge(counters,
+                 (ratio = counters.uncompressed_bytes_sent / counters.payload_bytes_sent,))
+end
 
 """
     reserve(comm, q, value_count, T = Float32)

@@ -9,7 +9,7 @@ Throws `:UNSUPPORTED` where there is none, or it is older than 2.14.
 """
 function nccl_unique_id(; options...)
     bytes = zeros(UInt8, ABI.UNIQUE_ID_SIZE_BYTES)
-    check(ABI.gqsgd_nccl_unique_id_create(fields_text("", options), bytes))
+    check(ABI.gqsgd_nccl_unique_id_create(joined_fields("", options), bytes))
     return bytes
 end
 
@@ -32,13 +32,13 @@ function nccl_comm(unique_id::Vector{UInt8}, rank::Integer, size::Integer; optio
                "pass on what nccl_unique_id() returned")
     handle = Ref(ABI.gqsgd_comm(C_NULL))
     check(ABI.gqsgd_comm_create_nccl(unique_id, integer("rank", Int32, rank),
-                                     integer("size", Int32, size), fields_text("", options),
+                                     integer("size", Int32, size), joined_fields("", options),
                                      handle))
     return Comm(handle[]; shares_process = false)
 end
 
 function nccl_comm(nccl_comm::Ptr{Cvoid}; options...)
     handle = Ref(ABI.gqsgd_comm(C_NULL))
-    check(ABI.gqsgd_comm_create_from_nccl(nccl_comm, fields_text("", options), handle))
+    check(ABI.gqsgd_comm_create_from_nccl(nccl_comm, joined_fields("", options), handle))
     return Comm(handle[]; shares_process = false)
 end

@@ -1,7 +1,7 @@
 # Quantizer: an immutable description of a number format and of how codes are combined.
 
 """
-    Quantizer(text = ""; fields...)
+    Quantizer(spec = ""; fields...)
 
 How values become codes: a preset, a specification, or fields by name.
 
@@ -20,11 +20,11 @@ does not have yet.
 """
 mutable struct Quantizer
     handle::ABI.gqsgd_quantizer
-    text::String
+    spec::String  # the full one
 
-    function Quantizer(text::AbstractString = ""; fields...)
+    function Quantizer(spec::AbstractString = ""; fields...)
         handle = Ref(ABI.gqsgd_quantizer(C_NULL))
-        check(ABI.gqsgd_quantizer_create(fields_text(text, fields), handle))
+        check(ABI.gqsgd_quantizer_create(joined_fields(spec, fields), handle))
         return finalizer(destroy, new(handle[], described(handle[])))
     end
 end
@@ -34,9 +34,9 @@ destroy(q::Quantizer) = ABI.gqsgd_quantizer_destroy(q.handle)
 function described(handle::ABI.gqsgd_quantizer)
     size_bytes = Ref{Csize_t}(0)
     check(ABI.gqsgd_quantizer_describe(handle, C_NULL, 0, size_bytes))
-    text = Vector{UInt8}(undef, size_bytes[])
-    check(ABI.gqsgd_quantizer_describe(handle, text, length(text), C_NULL))
-    return String(text[1:(end - 1)])  # without the final 0
+    spec = Vector{UInt8}(undef, size_bytes[])
+    check(ABI.gqsgd_quantizer_describe(handle, spec, length(spec), C_NULL))
+    return String(spec[1:(end - 1)])  # without the final 0
 end
 
 # Passed to a call as it is, a quantizer lives until the call is over.
@@ -53,26 +53,56 @@ function revive(q::Quantizer)
     lock(REVIVING) do
         q.handle == C_NULL || return
         handle = Ref(ABI.gqsgd_quantizer(C_NULL))
-        check(ABI.gqsgd_quantizer_create(q.text, handle))
+        check(ABI.gqsgd_quantizer_create(q.spec, handle))
         q.handle = handle[]
         finalizer(destroy, q)
     end
 end
 
-Base.string(q::Quantizer) = q.text
-Base.print(io::IO, q::Quantizer) = print(io, q.text)
-Base.show(io::IO, q::Quantizer) = print(io, "Quantizer(", repr(q.text), ")")
-Base.:(==)(a::Quantizer, b::Quantizer) = a.text == b.text
-Base.hash(q::Quantizer, seed::UInt) = hash(q.text, hash(:Quantizer, seed))
+Base.string(q::Quantizer) = q.spec
+Base.print(io::IO, q::Quantizer) = print(io, q.spec)
+Base.show(io::IO, q::Quantizer) = print(io, "Quantizer(", repr(short_spec(q.spec)), ")")
+Base.:(==)(a::Quantizer, b::Quantizer) = a.spec == b.spec
+Base.hash(q::Quantizer, seed::UInt) = hash(q.spec, hash(:Quantizer, seed))
 Base.deepcopy_internal(q::Quantizer, ::IdDict) = q
 
 # Another process makes an equal one: handles are of this process alone.
 function Serialization.serialize(stream::AbstractSerializer, q::Quantizer)
     Serialization.serialize_type(stream, Quantizer)
-    serialize(stream, q.text)
+    serialize(stream, q.spec)
 end
 Serialization.deserialize(stream::AbstractSerializer, ::Type{Quantizer}) =
     Quantizer(deserialize(stream)::String)
+
+"The presets; docs/PRESETS.md has what they are for."
+const PRESETS = ("blocks-8", "rotated-8", "rotated-4-8", "rotated-4", "relative-8", "paper-gl8",
+                 "paper-ge8", "paper-gl4", "paper-ge4", "none")
+
+"Of the specifications preset,field=value,.. that mean the same as `spec`, which names every field,
+the one with the fewest fields."
+function short_spec(spec)
+    shortest = nothing
+    for preset in PRESETS
+        own = split(meaning(preset), ',')
+        parts = vcat(preset, filter(field -> !(field in own), split(spec, ',')))
+        for field in parts[2:end]  # what follows from the others
+            fewer = filter(!=(field), parts)
+            meaning(join(fewer, ',')) == spec && (parts = fewer)
+        end
+        meaning(join(parts, ',')) == spec || continue
+        (shortest === nothing || length(parts) < length(shortest)) && (shortest = parts)
+    end
+    return shortest === nothing ? spec : join(shortest, ',')
+end
+
+"The full specification; nothing where fields do not go together."
+function meaning(spec)
+    try
+        return Quantizer(spec).spec
+    catch failure
+        failure isa GQSGDError && failure.status === :INVALID_ARGUMENT || rethrow()
+    end
+end
 
 function size_by(f, q::Quantizer, value_count)
     answer = Ref{Csize_t}(0)

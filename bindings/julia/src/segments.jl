@@ -76,9 +76,8 @@ allgather_start!(out::AbstractArray, x::AbstractArray, comm::Comm, q::Quantizer;
 
 function reduction_of_many(outs, xs, comm, q; op = :mean, schedule = :auto, step = nothing,
                            index = 0)
-    prepared(comm, q, step) do
-        numbers = number_of("op", op, ABI.OPS), number_of("schedule", schedule, ABI.SCHEDULES)
-        at = place(step, index)
+    prepared(comm, step, xs) do
+        number, config = number_of("op", op, ABI.OPS), config_of(schedule, step, index)
         length(outs) == length(xs) || refuse("outs has $(length(outs)) arrays for $(length(xs))")
         types = unique(map(eltype, xs))
         length(types) <= 1 || refuse("xs hold $(join(types, " and ")); make one call for each type")
@@ -88,14 +87,15 @@ function reduction_of_many(outs, xs, comm, q; op = :mean, schedule = :auto, step
         type = isempty(types) ? dtype_number(Float32) : dtype_number(only(types))
         arguments = (q, send, recv, Csize_t[length(x) for x in xs], length(xs), type)
         Collective(ABI.gqsgd_allreduce_many, ABI.gqsgd_allreduce_many_start,
-                   (arguments..., numbers..., at, stream_of(xs..., outs...)),
+                   (arguments..., number, config, stream_of(xs..., outs...)),
                    (collect(xs), collect(outs)), outs)
     end
 end
 
 function scattering(out, x, comm, q; counts = nothing, op = :mean, step = nothing, index = 0)
-    prepared(comm, q, step) do
-        number, at, send = number_of("op", op, ABI.OPS), place(step, index), address_of("x", x)
+    prepared(comm, step, x) do
+        number, config = number_of("op", op, ABI.OPS), config_of(:auto, step, index)
+        send = address_of("x", x)
         share, longer = divrem(length(x), comm.size)
         sizes = slice_sizes(comm, something(counts, [share + (r <= longer) for r in 1:comm.size]))
         sum(sizes) == length(x) ||
@@ -103,15 +103,15 @@ function scattering(out, x, comm, q; counts = nothing, op = :mean, step = nothin
         type = dtype_number(eltype(x))
         result = slice_like(out, x, Int(sizes[comm.rank + 1]))
         recv, stream = address_of("out", result), stream_of(x, result)
-        arguments = (q, send, recv, sizes, type, number, at, stream)
+        arguments = (q, send, recv, sizes, type, number, config, stream)
         Collective(ABI.gqsgd_reduce_scatter, ABI.gqsgd_reduce_scatter_start, arguments,
                    (x, result, sizes), result)
     end
 end
 
 function gathering(out, x, comm, q; counts = nothing, step = nothing, index = 0)
-    prepared(comm, q, step) do
-        at, send = place(step, index), address_of("x", x)
+    prepared(comm, step, x) do
+        config, send = config_of(:auto, step, index), address_of("x", x)
         sizes = slice_sizes(comm, something(counts, fill(length(x), comm.size)))
         own = sizes[comm.rank + 1]
         own == length(x) ||
@@ -119,7 +119,7 @@ function gathering(out, x, comm, q; counts = nothing, step = nothing, index = 0)
         type = dtype_number(eltype(x))
         result = slice_like(out, x, Int(sum(sizes)))
         recv, stream = address_of("out", result), stream_of(x, result)
-        arguments = (q, send, recv, sizes, type, at, stream)
+        arguments = (q, send, recv, sizes, type, config, stream)
         Collective(ABI.gqsgd_allgather, ABI.gqsgd_allgather_start, arguments,
                    (x, result, sizes), result)
     end

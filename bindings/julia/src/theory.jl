@@ -15,8 +15,8 @@ function simulate(xs::AbstractVector{<:AbstractArray}, q::Quantizer; op::Symbol 
     recv[1] = host_address_of("result", result)
     GC.@preserve xs result check(ABI.gqsgd_simulate(
         q, length(xs), send, recv, length(result), dtype_number(eltype(result)),
-        number_of("op", op, ABI.OPS), number_of("schedule", schedule, ABI.SCHEDULES),
-        place(step, index), fields_text("", options)))
+        number_of("op", op, ABI.OPS), config_of(schedule, step, index),
+        joined_fields("", options)))
     return result
 end
 
@@ -33,8 +33,8 @@ function expected_error(xs::AbstractVector{<:AbstractArray}, q::Quantizer;
     send, answer = operands(xs), Ref{Cdouble}(0)
     GC.@preserve xs check(ABI.gqsgd_expected_error(
         q, length(xs), send, length(first(xs)), dtype_number(eltype(first(xs))),
-        number_of("schedule", schedule, ABI.SCHEDULES), place(step, index),
-        integer("draws", Int32, draws), fields_text("", options), answer))
+        config_of(schedule, step, index),
+        integer("draws", Int32, draws), joined_fields("", options), answer))
     return answer[]
 end
 
@@ -47,6 +47,34 @@ function operands(xs)
                    "$(length(first(xs))) of $(eltype(first(xs)))")
     end
     return Ptr{Cvoid}[host_address_of("xs[$k]", x) for (k, x) in pairs(xs)]
+end
+
+"""
+    measured_error(x, comm, q; schedule = :auto, step = nothing, index = 0) -> Float64
+
+`||G - mean||^2 / ||mean||^2` of an [`allreduce`](@ref) of `x` with `op = :mean`, measured here and
+now against an uncompressed one; the same number on every rank. A collective of two allreduces of
+values in host memory. Without a `step` it uses that of the next call and leaves the counter alone:
+the error is that of the next allreduce of `x`.
+
+Ranks that are tasks of one process cannot wait for each other in here: `:UNSUPPORTED`. There
+[`expected_error`](@ref) of all their arrays, with `draws = 1` and the step, is the same number.
+"""
+function measured_error(x::AbstractArray, comm::Comm, q::Quantizer; schedule = :auto,
+                        step = nothing, index = 0)
+    comm.shares_process && throw(GQSGDError(:UNSUPPORTED,
+        "measured_error waits for the other ranks, which are tasks of this process; use " *
+        "expected_error([x0, x1, ..], q; step = GQSGD.counter(comm), draws = 1)"))
+    answer = Ref{Cdouble}(0)
+    config, send, type = try
+        config_of(schedule, step, index), host_address_of("x", x), dtype_number(eltype(x))
+    catch failure
+        refuse_call(comm, 0, nothing, failure)  # no step of the counter is used
+        rethrow()
+    end
+    GC.@preserve x check(ABI.gqsgd_measured_error(comm, q, send, length(x), type, config,
+                                                  answer))
+    return answer[]
 end
 
 """

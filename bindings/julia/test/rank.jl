@@ -14,7 +14,20 @@ function bits_then_death(comm)
     println(failure.status, " ", match(r"rank 2", failure.message).match)
 end
 
+"Refusals of one rank, and the measured error of a later call."
+function refused_then_measured(comm)
+    q, x = Quantizer("paper-gl4", seed = 3), gradient(comm.rank, 5000)
+    first_refuses(f) = status_of(() -> f(comm.rank == 0 ? view(x, 1:2:5000) : x))
+    statuses = [first_refuses(x -> allreduce(x, comm, q)),
+                first_refuses(x -> allreduce_many!([copy(x)], [x], comm, q)),
+                first_refuses(x -> measured_error(x, comm, q))]
+    measured = measured_error(x, comm, q)
+    allreduce(x, comm, q)
+    println(join((statuses..., GQSGD.counter(comm), GQSGD.transport(comm), measured), ' '))
+end
+
 rank, size = parse.(Int, ARGS[1:2])
 comm = process_comm(hex2bytes(ARGS[4]), rank, size; timeout_ms = 120000)
-Dict("bits_then_death" => bits_then_death)[ARGS[3]](comm)
+Dict("bits_then_death" => bits_then_death,
+     "refused_then_measured" => refused_then_measured)[ARGS[3]](comm)
 close(comm)

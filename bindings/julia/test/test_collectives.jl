@@ -58,8 +58,26 @@ end
     @test allreduce(x, comm, q) == first
     @test allreduce(x, comm, q; step = 1) == second
     @test GQSGD.stats(comm).calls == 4
+    @test isnan(GQSGD.stats(comm).ratio)  # one rank sends nothing
     GQSGD.reserve(comm, q, 2000)
     @test GQSGD.stats(comm).workspace_bytes > 0
+    close(comm)
+end
+
+@testset "bytes are counted beside those of float32" begin
+    ratios = run_local(2) do comm
+        allreduce(gradient(comm.rank, 2^16), comm, Quantizer("blocks-8"))
+        counters = GQSGD.stats(comm)
+        @test counters.ratio == counters.uncompressed_bytes_sent / counters.payload_bytes_sent
+        counters.ratio
+    end
+    @test all(ratio -> 3.5 < ratio < 4, ratios)
+end
+
+@testset "tasks of a process cannot measure together" begin
+    comm, = local_comms(1)
+    failure = try measured_error(ones(Float32, 8), comm, Quantizer()) catch e; e end
+    @test failure.status == :UNSUPPORTED && occursin("expected_error", failure.message)
     close(comm)
 end
 
@@ -69,8 +87,10 @@ end
     GQSGD.timeout_ms!(comm, 0)
     @test GQSGD.timeout_ms(comm) == 300000
     @test status_of(() -> GQSGD.timeout_ms!(comm, -2)) == :INVALID_ARGUMENT
-    @test repr(comm) == "Comm(rank 0 of 1)"
+    @test repr(comm) == "Comm(rank 0 of 1, threads)"
+    @test GQSGD.transport(comm) == "threads"
     close(comm)
+    @test repr(comm) == "Comm(rank 0 of 1, closed)"
 end
 
 @testset "more ranks than threads get to the end" begin

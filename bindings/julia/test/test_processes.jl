@@ -25,6 +25,18 @@ end
     @test results[3] == "$answer "
 end
 
+@testset "processes refuse calls together, and measure the error of the next one" begin
+    results = map(split, run_ranks(2, "refused_then_measured"))
+    @test results[1][1:3] == fill("INVALID_ARGUMENT", 3)
+    @test results[2][1:3] == fill("REMOTE_ERROR", 3)
+    @test results[1][4:end] == results[2][4:end]
+    counter, transport, measured = results[1][4:end]
+    @test (counter, transport) == ("3", "processes")  # two refused calls and one
+    inputs, q = [gradient(rank, 5000) for rank in 0:1], Quantizer("paper-gl4", seed = 3)
+    expected = expected_error(inputs, q; step = 2, draws = 1)
+    @test isapprox(parse(Float64, measured), expected; rtol = 1e-4)
+end
+
 # More ranks than cores, in a container, as root: Open MPI wants to be told that it is meant so.
 const OPEN_MPI = Dict("OMPI_ALLOW_RUN_AS_ROOT" => "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM" => "1",
                       "OMPI_MCA_rmaps_base_oversubscribe" => "1")

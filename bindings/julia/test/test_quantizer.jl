@@ -1,13 +1,16 @@
 # Quantizers: specifications, fields, equality, sizes, serialization to other processes.
 using Serialization
 
-@testset "text, fields and preset make equal quantizers" begin
+@testset "specification, fields and preset make equal quantizers" begin
     q = Quantizer("paper-gl8,seed=7")
     @test q == Quantizer("paper-gl8", seed = 7) == Quantizer(string(q))
     @test hash(q) == hash(Quantizer("paper-gl8", seed = 7))
     @test q != Quantizer("paper-gl8", seed = 8)
     @test string(q) == "$q" && occursin("seed=7", string(q))
-    @test repr(q) == "Quantizer($(repr(string(q))))"
+    @test repr(q) == "Quantizer(\"paper-gl8,seed=7\")"
+    @test repr(Quantizer("blocks-8,bits=4")) == "Quantizer(\"blocks-8,bits=4\")"
+    @test map(name -> repr(Quantizer(name)), GQSGD.PRESETS) ==
+          map(name -> "Quantizer($(repr(name)))", GQSGD.PRESETS)
     @test Quantizer() == Quantizer("blocks-8")
 end
 
@@ -23,7 +26,9 @@ end
 end
 
 @testset "what is not known is refused with what is" begin
-    @test_throws GQSGDError Quantizer("no-such-preset")
+    unknown = try Quantizer("no-such-preset") catch e; e end
+    known = match(r"there are ([\w, -]*);", unknown.message)[1]
+    @test Set(split(known, ", ")) == Set(GQSGD.PRESETS)
     failure = try Quantizer(bits = 5) catch e; e end
     @test failure.status == :INVALID_ARGUMENT && failure.code == 1
     @test occursin("bits", failure.message)
@@ -39,7 +44,7 @@ end
     @test status_of(() -> packed_size(Quantizer(), -1)) == :INVALID_ARGUMENT
 end
 
-@testset "a quantizer travels as its text" begin
+@testset "a quantizer travels as its specification" begin
     q, buffer = Quantizer("rotated-8", seed = 3), IOBuffer()
     serialize(buffer, [q])
     @test deserialize(seekstart(buffer)) == [q]

@@ -1,4 +1,5 @@
-"""The C ABI of gqsgd.h and gqsgd_segments.h as ctypes sees it, and the loading of the library."""
+"""The C ABI of gqsgd.h, gqsgd_stages.h, gqsgd_model.h and gqsgd_log.h as ctypes sees it, and the
+loading of the library."""
 
 from __future__ import annotations
 
@@ -53,25 +54,42 @@ SCHEDULES: dict[str, int] = {
     "sparse": 7,
 }
 
-# at[0] where at[1] is the address of {step, index} in memory of a device.
-AT_DEVICE = 2**64 - 1
+STEP_SOURCES: dict[str, int] = {"counter": 0, "given": 1, "device": 2}
+LOG_LEVELS: dict[str, int] = {"none": 0, "warn": 1, "info": 2, "trace": 3}
 
 # The counters that gqsgd_comm_stat knows.
 STAT_NAMES: tuple[str, ...] = (
     "calls",
     "messages_sent",
-    "payload_bytes_sent",
     "header_bytes_sent",
+    "payload_bytes_sent",
+    "uncompressed_bytes_sent",
     "payload_bytes_copied",
+    "wait_ns",
     "workspace_bytes",
     "nonfinite_blocks",
-    "wait_ns",
     "native_float_calls",
 )
 
 
+class ConfigStruct(ctypes.Structure):
+    """gqsgd_config, begun as GQSGD_CONFIG_INIT does; fields are only ever added at its end."""
+
+    _fields_ = [
+        ("size_bytes", c_size_t),
+        ("schedule", c_int32),
+        ("step_source", c_int32),
+        ("step", c_uint64),
+        ("index", c_uint64),
+        ("device_step", c_void_p),
+    ]
+
+    def __init__(self, schedule: int = 0, step_source: int = 0, step: int = 0, index: int = 0):
+        super().__init__(ctypes.sizeof(ConfigStruct), schedule, step_source, step, index, None)
+
+
 class SiteStruct(ctypes.Structure):
-    """gqsgd_site: the one struct mirrored here, because its layout never changes."""
+    """gqsgd_site, whose layout never changes."""
 
     _fields_ = [
         ("rank", c_uint64),
@@ -86,85 +104,75 @@ class SiteStruct(ctypes.Structure):
     ]
 
 
-LogCallback = ctypes.CFUNCTYPE(None, c_void_p, c_char_p)
+LogCallback = ctypes.CFUNCTYPE(None, c_void_p, c_int32, c_char_p)
 
 # Short names that keep one prototype on one line. Handles are tokens and numeric arrays are
 # addresses, so that both are plain integers here; a unique id is its 256 bytes.
-_status = _int = c_int32
-_text = _unique_id = c_char_p
+_status = _int = _dtype = _op = _schedule = _level = c_int32
+_string = _unique_id = c_char_p
 _size = c_size_t
 _comm = _quantizer = _request = _address = _stream = c_void_p
 _site = POINTER(SiteStruct)
-_at = POINTER(c_uint64)
+_config = POINTER(ConfigStruct)
 _addresses = POINTER(c_void_p)
 _sizes = POINTER(c_size_t)
+_number = POINTER(c_double)
+_out = POINTER(c_void_p)  # where a handle goes
+
+_ALLREDUCE = [_comm, _quantizer, _address, _address, _size, _dtype, _op, _config, _stream]
+_ALLREDUCE_MANY = [_comm, _quantizer, _addresses, _addresses, _sizes, _size, _dtype, _op, _config]
+_ALLREDUCE_MANY += [_stream]
+_REDUCE_SCATTER = [_comm, _quantizer, _address, _address, _sizes, _dtype, _op, _config, _stream]
+_ALLGATHER = [_comm, _quantizer, _address, _address, _sizes, _dtype, _config, _stream]
 
 # Function: (result, arguments), in the headers' order.
 PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
-    "gqsgd_status_name": (_text, [_status]),
-    "gqsgd_status_string": (_text, [_status]),
-    "gqsgd_last_error": (_text, []),
+    "gqsgd_status_name": (_string, [_status]),
+    "gqsgd_status_string": (_string, [_status]),
+    "gqsgd_last_error": (_string, []),
     "gqsgd_version": (_int, []),
-    "gqsgd_build_info": (_text, []),
-    "gqsgd_set_log": (None, [LogCallback, c_void_p]),
-    "gqsgd_quantizer_create": (_status, [_text, POINTER(_quantizer)]),
-    "gqsgd_quantizer_describe": (_status, [_quantizer, _text, _size, POINTER(_size)]),
+    "gqsgd_build_info": (_string, []),
+    "gqsgd_quantizer_create": (_status, [_string, _out]),
+    "gqsgd_quantizer_describe": (_status, [_quantizer, _string, _size, _sizes]),
     "gqsgd_quantizer_destroy": (_status, [_quantizer]),
-    "gqsgd_packed_size": (_status, [_quantizer, _size, POINTER(_size)]),
-    "gqsgd_result_size": (_status, [_quantizer, _size, POINTER(_size)]),
-    "gqsgd_norm_count": (_status, [_quantizer, _size, POINTER(_size)]),
-    "gqsgd_workspace_size": (_status, [_quantizer, _size, _int, POINTER(_size)]),
-    "gqsgd_variance_bound": (_status, [_quantizer, _int, _size, _int, POINTER(c_double)]),
-    "gqsgd_sparsity_bound": (_status, [_quantizer, _int, _size, _int, POINTER(c_double)]),
-    "gqsgd_depth_factor": (_status, [_quantizer, _int, _int, POINTER(c_double)]),
-    "gqsgd_predict_time": (
-        _status,
-        [_quantizer, _int, _int, _size, _int, _text, POINTER(c_double)],
-    ),
-    "gqsgd_comm_create_local": (_status, [_int, _text, POINTER(_comm)]),
+    "gqsgd_comm_create_local": (_status, [_int, _string, _out]),
     "gqsgd_unique_id_create": (_status, [_unique_id]),
-    "gqsgd_comm_create_process": (_status, [_unique_id, _int, _int, _text, POINTER(_comm)]),
+    "gqsgd_comm_create_process": (_status, [_unique_id, _int, _int, _string, _out]),
     "gqsgd_comm_rank": (_status, [_comm, POINTER(c_int32)]),
     "gqsgd_comm_size": (_status, [_comm, POINTER(c_int32)]),
+    "gqsgd_comm_transport": (_status, [_comm, POINTER(c_char_p)]),
     "gqsgd_comm_set_timeout": (_status, [_comm, c_int64]),
     "gqsgd_comm_timeout": (_status, [_comm, POINTER(c_int64)]),
     "gqsgd_comm_set_counter": (_status, [_comm, c_uint64]),
     "gqsgd_comm_counter": (_status, [_comm, POINTER(c_uint64)]),
-    "gqsgd_comm_reserve": (_status, [_comm, _quantizer, _size, _int]),
-    "gqsgd_comm_stat": (_status, [_comm, _text, POINTER(c_uint64)]),
+    "gqsgd_comm_reserve": (_status, [_comm, _quantizer, _size, _dtype]),
+    "gqsgd_comm_stat": (_status, [_comm, _string, POINTER(c_uint64)]),
     "gqsgd_comm_status": (_status, [_comm]),
     "gqsgd_comm_abort": (_status, [_comm]),
     "gqsgd_comm_destroy": (_status, [_comm]),
-    "gqsgd_allreduce": (
-        _status,
-        [_comm, _quantizer, _address, _address, _size, _int, _int, _int, _at, _stream],
-    ),
-    "gqsgd_simulate": (
-        _status,
-        [_quantizer, _int, _addresses, _addresses, _size, _int, _int, _int, _at, _text],
-    ),
-    "gqsgd_expected_error": (
-        _status,
-        [_quantizer, _int, _addresses, _size, _int, _int, _at, _int, _text, POINTER(c_double)],
-    ),
-    "gqsgd_measured_error": (
-        _status,
-        [_comm, _quantizer, _address, _size, _int, _int, _at, POINTER(c_double)],
-    ),
-    "gqsgd_allreduce_start": (
-        _status,
-        [_comm, _quantizer, _address, _address, _size, _int, _int, _int, _at, _stream]
-        + [POINTER(_request)],
-    ),
+    "gqsgd_allreduce": (_status, _ALLREDUCE),
+    "gqsgd_allreduce_many": (_status, _ALLREDUCE_MANY),
+    "gqsgd_reduce_scatter": (_status, _REDUCE_SCATTER),
+    "gqsgd_allgather": (_status, _ALLGATHER),
+    "gqsgd_comm_refuse": (_status, [_comm, _status, _config, _stream]),
+    "gqsgd_allreduce_start": (_status, [*_ALLREDUCE, _out]),
+    "gqsgd_allreduce_many_start": (_status, [*_ALLREDUCE_MANY, _out]),
+    "gqsgd_reduce_scatter_start": (_status, [*_REDUCE_SCATTER, _out]),
+    "gqsgd_allgather_start": (_status, [*_ALLGATHER, _out]),
     "gqsgd_request_test": (_status, [_request, POINTER(c_int32)]),
     "gqsgd_request_wait": (_status, [_request]),
+    # gqsgd_stages.h
+    "gqsgd_packed_size": (_status, [_quantizer, _size, _sizes]),
+    "gqsgd_result_size": (_status, [_quantizer, _size, _sizes]),
+    "gqsgd_norm_count": (_status, [_quantizer, _size, _sizes]),
+    "gqsgd_workspace_size": (_status, [_quantizer, _size, _dtype, _sizes]),
     "gqsgd_norm": (
         _status,
-        [_quantizer, _site, _address, _size, _int, _address, _address, _size, _stream],
+        [_quantizer, _site, _address, _size, _dtype, _address, _address, _size, _stream],
     ),
     "gqsgd_quantize": (
         _status,
-        [_quantizer, _site, _address, _size, _int, _address, _address, _address, _size, _stream],
+        [_quantizer, _site, _address, _size, _dtype, _address, _address, _address, _size, _stream],
     ),
     "gqsgd_reduce": (_status, [_quantizer, _site, _address, _address, _size, _stream]),
     "gqsgd_reduce_many": (
@@ -174,34 +182,30 @@ PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     ),
     "gqsgd_dequantize": (
         _status,
-        [_quantizer, _site, _address, _address, _size, _int, _int, _address, _stream],
+        [_quantizer, _site, _address, _address, _size, _dtype, _op, _address, _stream],
     ),
-    "gqsgd_allreduce_many": (
+    # gqsgd_model.h
+    "gqsgd_variance_bound": (_status, [_quantizer, _int, _size, _schedule, _number]),
+    "gqsgd_sparsity_bound": (_status, [_quantizer, _int, _size, _schedule, _number]),
+    "gqsgd_depth_factor": (_status, [_quantizer, _int, _schedule, _number]),
+    "gqsgd_predict_time": (
         _status,
-        [_comm, _quantizer, _addresses, _addresses, _sizes, _size, _int, _int, _int, _at, _stream],
+        [_quantizer, _schedule, _int, _size, _dtype, _string, _number],
     ),
-    "gqsgd_reduce_scatter": (
+    "gqsgd_simulate": (
         _status,
-        [_comm, _quantizer, _address, _address, _sizes, _int, _int, _at, _stream],
+        [_quantizer, _int, _addresses, _addresses, _size, _dtype, _op, _config, _string],
     ),
-    "gqsgd_allgather": (
+    "gqsgd_expected_error": (
         _status,
-        [_comm, _quantizer, _address, _address, _sizes, _int, _at, _stream],
+        [_quantizer, _int, _addresses, _size, _dtype, _config, _int, _string, _number],
     ),
-    "gqsgd_allreduce_many_start": (
+    "gqsgd_measured_error": (
         _status,
-        [_comm, _quantizer, _addresses, _addresses, _sizes, _size, _int, _int, _int, _at, _stream]
-        + [POINTER(_request)],
+        [_comm, _quantizer, _address, _size, _dtype, _config, _number],
     ),
-    "gqsgd_reduce_scatter_start": (
-        _status,
-        [_comm, _quantizer, _address, _address, _sizes, _int, _int, _at, _stream]
-        + [POINTER(_request)],
-    ),
-    "gqsgd_allgather_start": (
-        _status,
-        [_comm, _quantizer, _address, _address, _sizes, _int, _at, _stream, POINTER(_request)],
-    ),
+    # gqsgd_log.h
+    "gqsgd_set_log": (None, [_level, LogCallback, c_void_p]),
 }
 
 _lock = threading.Lock()

@@ -38,6 +38,7 @@ class TransportStruct(ctypes.Structure):
         ("error_text", ErrorText),
         ("allgather", Allgather),
         ("allreduce", Allreduce),
+        ("name", c_char_p),
     ]
 
 
@@ -50,10 +51,10 @@ PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
 }
 
 
-def create(rank: int, size: int, functions: Mapping[str, Any], options: bytes) -> int:
-    """A handle of a communicator over a table of `functions`, which must outlive it."""
+def create(rank: int, size: int, fields: Mapping[str, Any], options: bytes) -> int:
+    """A handle of a communicator over a table with these functions, which must outlive it."""
     table = TransportStruct(
-        struct_size_bytes=ctypes.sizeof(TransportStruct), rank=rank, size=size, **functions
+        struct_size_bytes=ctypes.sizeof(TransportStruct), rank=rank, size=size, **fields
     )
     handle = c_void_p()
     function = _abi.library().gqsgd_comm_create_custom

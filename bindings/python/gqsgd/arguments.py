@@ -11,24 +11,25 @@ import operator
 from collections.abc import Mapping
 from typing import Any
 
+from . import _abi
 from .errors import InvalidArgument
 
 
-def fields_text(first: str, fields: Mapping[str, Any]) -> bytes:
+def joined_fields(first: str, fields: Mapping[str, Any]) -> bytes:
     """The string `first,name=value,..`: booleans become true and false, a pair becomes a:b."""
     parts = [first] if first else []
-    parts += [f"{name}={_value_text(value)}" for name, value in fields.items()]
-    text = ",".join(parts)
-    if "\0" in text:  # C would read a shorter string than the one given.
-        raise InvalidArgument(f"the text {text!r} holds a NUL character")
-    return text.encode()
+    parts += [f"{name}={_value_string(value)}" for name, value in fields.items()]
+    joined = ",".join(parts)
+    if "\0" in joined:  # C would read a shorter string than the one given.
+        raise InvalidArgument(f"the string {joined!r} holds a NUL character")
+    return joined.encode()
 
 
-def _value_text(value: Any) -> str:
+def _value_string(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (tuple, list)):
-        return ":".join(map(_value_text, value))
+        return ":".join(map(_value_string, value))
     return str(value)
 
 
@@ -55,12 +56,17 @@ def number_of(field: str, name: str, numbers: dict[str, int]) -> int:
     return numbers[name]
 
 
-def at(step: int | None, index: int) -> ctypes.Array[ctypes.c_uint64] | None:
-    """{step, index} of a call; None, which takes the communicator's counter, without a step."""
+def config(schedule: str, step: int | None, index: int) -> _abi.ConfigStruct | None:
+    """The rarely used arguments of a call, None where all have their defaults. Without a step the
+    call takes the communicator's counter."""
+    number = number_of("schedule", schedule, _abi.SCHEDULES)
     if step is None:
         if index != 0:
             raise InvalidArgument(f"index is {index} without a step; give both, or neither")
-        return None
-    return (ctypes.c_uint64 * 2)(
-        integer("step", step, ctypes.c_uint64), integer("index", index, ctypes.c_uint64)
+        return _abi.ConfigStruct(number) if number else None
+    return _abi.ConfigStruct(
+        number,
+        _abi.STEP_SOURCES["given"],
+        integer("step", step, ctypes.c_uint64),
+        integer("index", index, ctypes.c_uint64),
     )

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import ctypes
-from types import TracebackType
+from contextlib import suppress
 from typing import Any, NoReturn, TypeVar, overload
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from . import _abi, _mpi
-from .arguments import at, fields_text, integer, number_of
+from .arguments import config, integer, joined_fields, number_of
 from .arrays import dtype_number, read_view
-from .errors import InvalidArgument, check
+from .errors import GqsgdError, InvalidArgument, check
 from .in_flight import InFlight
+from .log import attach_logger
 from .memory import View, memory_of, stream_for_refusal
 from .nccl import NcclGroups
 from .quantizer import Quantizer, handle_of
 from .request import Request
 from .segments import SegmentCollectives
+from .stats import Stats
 from .transport import Table, Transport
 
 _Values = TypeVar("_Values", bound=NDArray[Any])
@@ -56,11 +58,12 @@ class Communicator(SegmentCollectives, NcclGroups):
 
     __slots__ = (
         *("__weakref__", "_destroy", "_handle", "_in_flight", "_table"),
-        *("rank", "size"),
+        *("rank", "size", "transport"),
     )
 
     rank: int  #: this rank, 0 to size - 1
     size: int  #: ranks in the group
+    transport: str  #: "threads", "processes", "nccl", "mpi", or `name` of a gqsgd.Transport
     _handle: int | None
     _in_flight: InFlight
     _table: Table | None  #: of a custom transport, which the library calls until it is destroyed
@@ -72,14 +75,19 @@ class Communicator(SegmentCollectives, NcclGroups):
         self._in_flight, self._table = InFlight(), None
         self.rank = self._get("gqsgd_comm_rank", ctypes.c_int32)
         self.size = self._get("gqsgd_comm_size", ctypes.c_int32)
+        name = ctypes.c_char_p()
+        check(_abi.library().gqsgd_comm_transport(handle, ctypes.byref(name)))
+        self.transport = (name.value or b"").decode()
 
     @classmethod
     def local(cls, n: int, **options: Any) -> list[Communicator]:
         """`n` ranks of one group inside this process, in rank order; each is used from its own
         thread (`run_local` does that)."""
+        attach_logger()
         rank_count = integer("n", n, ctypes.c_int32)
         handles = (ctypes.c_void_p * max(rank_count, 1))()
-        check(_abi.library().gqsgd_comm_create_local(rank_count, fields_text("", options), handles))
+        joined = joined_fields("", options)
+        check(_abi.library().gqsgd_comm_create_local(rank_count, joined, handles))
         return [cls(handle) for handle in handles if handle is not None]
 
     @classmethod
@@ -95,13 +103,14 @@ class Communicator(SegmentCollectives, NcclGroups):
                 f"unique_id has {len(unique_id)} bytes, not {_abi.UNIQUE_ID_SIZE_BYTES}; "
                 "hint: pass on what gqsgd.unique_id() returned"
             )
+        attach_logger()
         handle = ctypes.c_void_p()
         check(
             _abi.library().gqsgd_comm_create_process(
                 bytes(unique_id),
                 integer("rank", rank, ctypes.c_int32),
                 integer("size", size, ctypes.c_int32),
-                fields_text("", options),
+                joined_fields("", options),
                 ctypes.byref(handle),
             )
         )
@@ -117,14 +126,16 @@ class Communicator(SegmentCollectives, NcclGroups):
         Raises Unsupported if MPI is not initialised (`from mpi4py import MPI` does it) or does not
         allow calls from this thread, Timeout if a rank does not call, ImportError.
         """
-        return cls(_mpi.create(mpi_comm, fields_text("", options)))
+        attach_logger()
+        return cls(_mpi.create(mpi_comm, joined_fields("", options)))
 
     @classmethod
     def custom(cls, transport: Transport, **options: Any) -> Communicator:
         """Joins a group over a transport of the caller's, `gqsgd.Transport`, which belongs to the
         communicator from then on. Contacts no rank yet."""
+        attach_logger()
         table = Table(transport)
-        comm = cls(table.create(fields_text("", options)))
+        comm = cls(table.create(joined_fields("", options)))
         comm._table = table
         return comm
 
@@ -177,10 +188,11 @@ class Communicator(SegmentCollectives, NcclGroups):
         op: "mean" or "sum". schedule: "auto", "ring", "tree", "butterfly", "direct",
             "hierarchical", "native" (exact sums by the transport's own allreduce: over MPI, or
             a transport that has one) or "sparse".
-        out: where the result goes, like `x`; `out=x` is in place. Returned if given; otherwise a
-            new tensor for a tensor, a new array for everything else.
-        step, index: place of this call in the random numbers, equal on all ranks; step below
-            2^32, index below 2^16. Without a step the communicator's counter is used.
+        out: where the result goes, of the shape and dtype of `x`: `x` itself (in place), or memory
+            that does not overlap it. Returned if given; otherwise a new tensor for a tensor, a new
+            array for everything else.
+        step, index: random key of this call, with seed and stream_id; equal on all ranks, below
+            2^32 and 2^16. Without a step the communicator's counter is used, and index 0.
         stream: on a GPU, where the call is enqueued: a number, torch.cuda.Stream, CuPy's, or what
             has __cuda_stream__; None is the current one of the package that `x` is of.
 
@@ -249,15 +261,15 @@ class Communicator(SegmentCollectives, NcclGroups):
         """What an allreduce reads, what it writes, and its arguments in C. What is refused here is
         refused on all ranks."""
         try:
-            numbers = number_of("op", op, _abi.OPS), number_of("schedule", schedule, _abi.SCHEDULES)
-            place, quantizer, memory = at(step, index), handle_of(q), memory_of(x, stream)
+            number, settings = number_of("op", op, _abi.OPS), config(schedule, step, index)
+            quantizer, memory = handle_of(q), memory_of(x, stream)
             send = memory.values(x, "x")
             recv = memory.result(out, send)
-        except Exception:
-            self._tell_peers(q, step, x, stream)
+        except Exception as error:
+            self._refuse(error, step, x, stream)
             raise
         values = send.address, recv.address, send.count, send.dtype_number
-        return send, recv, (quantizer, *values, *numbers, place, memory.stream)
+        return send, recv, (quantizer, *values, number, settings, memory.stream)
 
     def measured_error(
         self,
@@ -276,33 +288,24 @@ class Communicator(SegmentCollectives, NcclGroups):
         """
         error = ctypes.c_double()
         try:
-            number, place = number_of("schedule", schedule, _abi.SCHEDULES), at(step, index)
+            settings = config(schedule, step, index)
             quantizer, send = handle_of(q), read_view(x, "x")
-        except Exception:
-            self._tell_peers(q, 0)  # no step of the counter is used
+        except Exception as refused:
+            self._refuse(refused, 0)  # no step of the counter is used
             raise
-        self._call(
-            "gqsgd_measured_error",
-            quantizer,
-            send.address,
-            send.count,
-            send.dtype_number,
-            number,
-            place,
-            ctypes.byref(error),
-        )
+        values = send.address, send.count, send.dtype_number
+        self._call("gqsgd_measured_error", quantizer, *values, settings, ctypes.byref(error))
         return error.value
 
-    def _tell_peers(self, q: Any, step: int | None, x: Any = None, stream: Any = None) -> None:
-        """Takes part in a call that this rank has already refused, with buffers that the library
-        refuses too: the other ranks get RemoteError at once instead of waiting for this one."""
-        on_stream = stream_for_refusal(x, stream)
-        if not isinstance(q, Quantizer):
-            q = Quantizer()
-        place = at(None if step is None else 0, 0)  # advances the counter where the peers' do
-        _abi.library().gqsgd_allreduce(
-            self._handle, handle_of(q), None, None, 1, 0, 0, 0, place, on_stream
-        )
+    def _refuse(
+        self, error: Exception, step: int | None, x: Any = None, stream: Any = None
+    ) -> None:
+        """Takes the place of a call that this rank has refused: the other ranks get RemoteError at
+        once instead of waiting. The counter advances where theirs do."""
+        reason = getattr(error, "status", _abi.STATUSES["INVALID_ARGUMENT"])
+        settings = config("auto", None if step is None else 0, 0)
+        with suppress(GqsgdError):  # what it fails with, the next call reports
+            self._call("gqsgd_comm_refuse", reason, settings, stream_for_refusal(x, stream))
 
     def reserve(self, q: Quantizer, value_count: int, dtype: DTypeLike = np.float32) -> None:
         """Makes workspace so that later calls of up to `value_count` values allocate nothing.
@@ -331,15 +334,14 @@ class Communicator(SegmentCollectives, NcclGroups):
     def counter(self, step: int) -> None:
         self._call("gqsgd_comm_set_counter", integer("counter", step, ctypes.c_uint64))
 
-    def stats(self) -> dict[str, int]:
-        """This rank's counters since it was made: "calls", "messages_sent", "payload_bytes_sent",
-        "header_bytes_sent", "payload_bytes_copied", "workspace_bytes", "nonfinite_blocks",
-        "wait_ns" (nanoseconds spent waiting for other ranks), "native_float_calls" (in which the
-        transport added floats). Running totals, for any thread at any moment, also during calls."""
-        return {
-            name: self._get("gqsgd_comm_stat", ctypes.c_uint64, name.encode())
+    def stats(self) -> Stats:
+        """This rank's counters since it was made, by name, and the ratio of compression:
+        `comm.stats().ratio`, `comm.stats()["calls"]` (gqsgd.Stats has the names). For any thread at
+        any moment, also during calls; complete once a call has returned."""
+        return Stats(
+            (name, self._get("gqsgd_comm_stat", ctypes.c_uint64, name.encode()))
             for name in _abi.STAT_NAMES
-        }
+        )
 
     def check(self) -> None:
         """Raises the first failure that broke this communicator; returns while it is usable."""
@@ -362,17 +364,12 @@ class Communicator(SegmentCollectives, NcclGroups):
     def __enter__(self) -> Communicator:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __repr__(self) -> str:
-        state = "" if self._handle else ", closed"
-        return f"<gqsgd.Communicator rank {self.rank} of {self.size}{state}>"
+        state = self.transport if self._handle else "closed"
+        return f"<Communicator rank {self.rank} of {self.size}, {state}>"
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a communicator belongs to its process and cannot be pickled or copied")

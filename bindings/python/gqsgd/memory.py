@@ -149,7 +149,7 @@ def memory_of_all(given: Sequence[Any], stream: Any = None) -> Memory:
 
 
 def stream_for_refusal(given: Any, stream: Any) -> int | None:
-    """That of a call whose arguments are refused, as far as it can be made out of them."""
+    """The stream of a call whose arguments are refused, as far as they have one."""
     first = given[0] if isinstance(given, (list, tuple)) and given else given
     try:
         return memory_of(first, stream).stream

@@ -7,8 +7,9 @@ from ctypes import POINTER, c_char_p, c_int32, c_void_p
 from typing import TYPE_CHECKING, Any
 
 from . import _abi
-from .arguments import fields_text, integer
+from .arguments import integer, joined_fields
 from .errors import InvalidArgument, check
+from .log import attach_logger
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -36,7 +37,7 @@ def nccl_unique_id(**options: Any) -> bytes:
     Raises Unsupported where there is none, or it is older than 2.14.
     """
     raw = ctypes.create_string_buffer(_abi.UNIQUE_ID_SIZE_BYTES)
-    check(_function("gqsgd_nccl_unique_id_create")(fields_text("", options), raw))
+    check(_function("gqsgd_nccl_unique_id_create")(joined_fields("", options), raw))
     return raw.raw
 
 
@@ -80,13 +81,15 @@ class NcclGroups:
                 f"unique_id has {len(unique_id)} bytes, not {_abi.UNIQUE_ID_SIZE_BYTES}; "
                 "hint: pass on what gqsgd.nccl_unique_id() returned"
             )
+        attach_logger()
         int_rank = integer("rank", rank, ctypes.c_int32)
         int_size = integer("size", size, ctypes.c_int32)
-        return cls(_create(bytes(unique_id), int_rank, int_size, fields_text("", options)))
+        return cls(_create(bytes(unique_id), int_rank, int_size, joined_fields("", options)))
 
     @classmethod
     def from_nccl(cls, nccl_comm: int, **options: Any) -> Self:
         """The same on an ncclComm_t, given as its address, that a framework made and destroys after
         this one; all its ranks call. It has to be of the NCCL that this process has loaded, or of
         the loaded one that the option nccl=FILE names."""
-        return cls(_borrow(nccl_comm, fields_text("", options)))
+        attach_logger()
+        return cls(_borrow(nccl_comm, joined_fields("", options)))

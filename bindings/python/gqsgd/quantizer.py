@@ -6,8 +6,9 @@ import ctypes
 from typing import Any
 
 from . import _abi
-from .arguments import fields_text, integer
+from .arguments import integer, joined_fields
 from .errors import check
+from .presets import full_spec, short_spec
 
 
 class Quantizer:
@@ -19,7 +20,7 @@ class Quantizer:
         Quantizer(levels="linear", bits=4, norm=("inf", "inf"), block=128)
 
     Fields that name `levels` and no preset change no preset: fields left out are plain (one norm,
-    independent rounding).
+    independent rounding). `gqsgd.PRESETS` has the presets, docs/PRESETS.md the fields.
 
     The library reads and checks the resulting specification: it raises InvalidArgument, with what
     is allowed, for unknown names and values, Unsupported for what this version does not have yet.
@@ -28,28 +29,28 @@ class Quantizer:
     may use one at once; pickles as its specification.
     """
 
-    __slots__ = ("__weakref__", "_destroy", "_handle", "text")
+    __slots__ = ("__weakref__", "_destroy", "_handle", "spec")
 
-    text: str  #: the full specification, every field named; it makes an equal quantizer
+    spec: str  #: the full specification, every field named; it makes an equal quantizer
     _handle: int | None
     _destroy: Any
 
     def __init__(self, preset_or_spec: str = "", **fields: Any):
         if not isinstance(preset_or_spec, str):
             raise TypeError(
-                f"preset_or_spec is {preset_or_spec!r}; a preset's name or a quantizer's text is "
-                "needed, fields go by name; hint: gqsgd.Quantizer(q.text, seed=7)"
+                f"preset_or_spec is {preset_or_spec!r}; a preset or a specification is "
+                "needed, fields go by name; hint: gqsgd.Quantizer(q.spec, seed=7)"
             )
         library, handle = _abi.library(), ctypes.c_void_p()
         check(
             library.gqsgd_quantizer_create(
-                fields_text(preset_or_spec, fields), ctypes.byref(handle)
+                joined_fields(preset_or_spec, fields), ctypes.byref(handle)
             )
         )
         set_once = super().__setattr__
         set_once("_destroy", library.gqsgd_quantizer_destroy)
         set_once("_handle", handle.value)
-        set_once("text", _described(handle))
+        set_once("spec", full_spec(handle.value))
 
     def packed_size(self, value_count: int) -> int:
         """Size in bytes of `value_count` packed values: whole 32-bit words. rotate="hadamard" fills
@@ -77,19 +78,20 @@ class Quantizer:
         raise AttributeError("a quantizer is immutable")
 
     def __str__(self) -> str:
-        return self.text
+        return self.spec
 
     def __repr__(self) -> str:
-        return f"gqsgd.Quantizer({self.text!r})"
+        """The shortest call that makes an equal one, `Quantizer('blocks-8,seed=7')` for example."""
+        return f"Quantizer({short_spec(self.spec)!r})"
 
     def __eq__(self, other: object) -> bool:
-        return self.text == other.text if isinstance(other, Quantizer) else NotImplemented
+        return self.spec == other.spec if isinstance(other, Quantizer) else NotImplemented
 
     def __hash__(self) -> int:
-        return hash(self.text)
+        return hash(self.spec)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (Quantizer, (self.text,))
+        return (Quantizer, (self.spec,))
 
     def __del__(self) -> None:
         # The function is kept on the object: at interpreter exit modules may be gone already.
@@ -102,11 +104,3 @@ def handle_of(q: Quantizer) -> int | None:
     if not isinstance(q, Quantizer):
         raise TypeError(f"q is a {type(q).__name__}; hint: gqsgd.Quantizer({q!r})")
     return q._handle
-
-
-def _described(handle: ctypes.c_void_p) -> str:
-    describe, size_bytes = _abi.library().gqsgd_quantizer_describe, ctypes.c_size_t()
-    check(describe(handle, None, 0, ctypes.byref(size_bytes)))
-    text = ctypes.create_string_buffer(size_bytes.value)
-    check(describe(handle, text, len(text), None))
-    return text.value.decode()

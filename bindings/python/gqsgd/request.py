@@ -94,7 +94,7 @@ class Request:
 
     def __repr__(self) -> str:
         state = "under way" if self._handle else "failed" if self._error else "ended"
-        return f"<gqsgd.Request of rank {self._comm.rank}, {state}>"
+        return f"<Request of rank {self._comm.rank}, {state}>"
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a request belongs to its process and cannot be pickled or copied")

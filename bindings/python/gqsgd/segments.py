@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from . import _abi
-from .arguments import at, integer, number_of
+from .arguments import config, integer, number_of
 from .errors import InvalidArgument
 from .memory import memory_of, memory_of_all
 from .quantizer import Quantizer, handle_of
@@ -47,7 +47,7 @@ class SegmentCollectives:
             own result. schedule: as for allreduce, but not "sparse".
         """
         given = arrays, q, op, schedule, out, step, index, stream
-        return _run(self, "gqsgd_allreduce_many", _prepared(self, _many, q, step, *given))
+        return _run(self, "gqsgd_allreduce_many", _prepared(self, _many, step, *given))
 
     def allreduce_many_start(
         self: Communicator,
@@ -63,7 +63,7 @@ class SegmentCollectives:
         """Starts `allreduce_many`."""
         given = arrays, q, op, schedule, out, step, index, stream
         return _start(
-            self, "gqsgd_allreduce_many_start", _prepared(self, _many, q, step, *given)
+            self, "gqsgd_allreduce_many_start", _prepared(self, _many, step, *given)
         )
 
     def reduce_scatter(
@@ -79,6 +79,7 @@ class SegmentCollectives:
     ) -> Any:
         """Averages or adds `x` over all ranks and returns this rank's slice of it.
 
+        x: contiguous values of any shape, the slices of all ranks in rank order.
         counts: values of each rank's slice, in rank order, equal on all ranks; by default as equal
             as can be, the first ones longer (numpy.array_split).
         out: where the slice goes; a view of its place in `x` is in place. By default a new array of
@@ -86,7 +87,7 @@ class SegmentCollectives:
 
         Values are rounded once: bits_down, rescale and rounding_down have no effect.
         """
-        prepared = _prepared(self, _scatter, q, step, x, q, counts, op, out, step, index, stream)
+        prepared = _prepared(self, _scatter, step, x, q, counts, op, out, step, index, stream)
         return _run(self, "gqsgd_reduce_scatter", prepared)
 
     def reduce_scatter_start(
@@ -101,7 +102,7 @@ class SegmentCollectives:
         stream: Any = None,
     ) -> Request:
         """Starts `reduce_scatter`."""
-        prepared = _prepared(self, _scatter, q, step, x, q, counts, op, out, step, index, stream)
+        prepared = _prepared(self, _scatter, step, x, q, counts, op, out, step, index, stream)
         return _start(self, "gqsgd_reduce_scatter_start", prepared)
 
     def allgather(
@@ -116,12 +117,12 @@ class SegmentCollectives:
     ) -> Any:
         """The slices of all ranks, one after the other; every rank gets the same bits.
 
-        x: this rank's slice. counts: values of each rank's slice, equal on all ranks; by default
+        x: this rank's slice, contiguous values of any shape. counts: values of each rank's slice, equal on all ranks; by default
             all are as long as this one.
         out: where all slices go; then `x` may be a view of its own place in it. By default a new
             array of one dimension.
         """
-        prepared = _prepared(self, _gather, q, step, x, q, counts, out, step, index, stream)
+        prepared = _prepared(self, _gather, step, x, q, counts, out, step, index, stream)
         return _run(self, "gqsgd_allgather", prepared)
 
     def allgather_start(
@@ -135,18 +136,18 @@ class SegmentCollectives:
         stream: Any = None,
     ) -> Request:
         """Starts `allgather`."""
-        prepared = _prepared(self, _gather, q, step, x, q, counts, out, step, index, stream)
+        prepared = _prepared(self, _gather, step, x, q, counts, out, step, index, stream)
         return _start(self, "gqsgd_allgather_start", prepared)
 
 
-def _prepared(comm: Communicator, prepare: Any, q: Any, step: int | None, *given: Any) -> _Prepared:
+def _prepared(comm: Communicator, prepare: Any, step: int | None, *given: Any) -> _Prepared:
     """What one of the functions below makes of the arguments, or its refusal, which all ranks
     get."""
     try:
         prepared: _Prepared = prepare(comm, *given)
         return prepared
-    except Exception:
-        comm._tell_peers(q, step, given[0], given[-1])
+    except Exception as error:
+        comm._refuse(error, step, given[0], given[-1])
         raise
 
 
@@ -172,8 +173,8 @@ def _many(
     index: int,
     stream: Any,
 ) -> _Prepared:
-    numbers = number_of("op", op, _abi.OPS), number_of("schedule", schedule, _abi.SCHEDULES)
-    given, place = list(arrays), at(step, index)
+    number, settings = number_of("op", op, _abi.OPS), config(schedule, step, index)
+    given = list(arrays)
     memory = memory_of_all(given, stream)
     send = [memory.values(x, f"arrays[{k}]") for k, x in enumerate(given)]
     if out is not None and len(out) != len(send):
@@ -189,8 +190,8 @@ def _many(
         _sizes([x.count for x in send]),
         len(send),
         send[0].dtype_number if send else 0,
-        *numbers,
-        place,
+        number,
+        settings,
         memory.stream,
     )
     return [x.owner for x in recv], arguments, (send, recv)
@@ -207,7 +208,7 @@ def _scatter(
     index: int,
     stream: Any,
 ) -> _Prepared:
-    number, place = number_of("op", op, _abi.OPS), at(step, index)
+    number, settings = number_of("op", op, _abi.OPS), config("auto", step, index)
     memory, quantizer = memory_of(x, stream), handle_of(q)
     send = memory.values(x, "x")
     if counts is None:
@@ -218,7 +219,7 @@ def _scatter(
         raise InvalidArgument(f"counts add up to {sum(sizes)}, x has {send.count} values")
     recv = memory.slice(out, send, sizes[comm.rank])
     pointers = quantizer, send.address, recv.address, sizes, send.dtype_number
-    return recv.owner, (*pointers, number, place, memory.stream), (send, recv)
+    return recv.owner, (*pointers, number, settings, memory.stream), (send, recv)
 
 
 def _gather(
@@ -231,7 +232,8 @@ def _gather(
     index: int,
     stream: Any,
 ) -> _Prepared:
-    place, memory, quantizer = at(step, index), memory_of(x, stream), handle_of(q)
+    settings = config("auto", step, index)
+    memory, quantizer = memory_of(x, stream), handle_of(q)
     send = memory.values(x, "x")
     sizes = _slice_sizes(comm, [send.count] * comm.size if counts is None else counts)
     if sizes[comm.rank] != send.count:
@@ -240,7 +242,7 @@ def _gather(
         )
     recv = memory.slice(out, send, sum(sizes))
     pointers = quantizer, send.address, recv.address, sizes, send.dtype_number
-    return recv.owner, (*pointers, place, memory.stream), (send, recv)
+    return recv.owner, (*pointers, settings, memory.stream), (send, recv)
 
 
 def _sizes(counts: Sequence[int]) -> _Sizes:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _abi, errors
-from .arguments import at, fields_text, integer, number_of
+from .arguments import config, integer, joined_fields, number_of
 from .arrays import Buffer, read_view
 from .quantizer import Quantizer, handle_of
 
@@ -75,9 +75,8 @@ def simulate(
             send[0].count,
             send[0].dtype_number,
             number_of("op", op, _abi.OPS),
-            number_of("schedule", schedule, _abi.SCHEDULES),
-            at(step, index),
-            fields_text("", options),
+            config(schedule, step, index),
+            joined_fields("", options),
         )
     )
     _require_equal(recv)
@@ -110,10 +109,9 @@ def expected_error(
             _addresses(send, len(send)),
             send[0].count,
             send[0].dtype_number,
-            number_of("schedule", schedule, _abi.SCHEDULES),
-            at(step, index),
+            config(schedule, step, index),
             integer("draws", draws, ctypes.c_int32),
-            fields_text("", options),
+            joined_fields("", options),
             ctypes.byref(error),
         )
     )

@@ -36,7 +36,7 @@ class Site:
     rank, size: the rank that runs the stage, and the ranks in the allreduce.
     reduction_depth: longest chain of reductions in code form: size - 1 for a ring, ceil(log2 size)
         for tree and butterfly, 0 for the direct schedule.
-    step, index: place in the random numbers; below 2^32 and 2^16.
+    step, index: the random key of the call, with seed; below 2^32 and 2^16.
     first_value: position of the first value in the whole call, a multiple of 32, of `block` and,
         with rotate="hadamard", of 1024; a part that is not the call's last ends at one, too.
     hop: number of this reduction in the schedule, from 1; 0 when quantizing.

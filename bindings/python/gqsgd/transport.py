@@ -1,4 +1,4 @@
-"""Transport: what carries bytes between ranks, written in Python, and the C table made of it."""
+"""Transport: what moves bytes between ranks, written in Python, and the C table made of it."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ class Transport(ABC):
 
     rank: int  #: this rank, 0 to size - 1
     size: int  #: ranks in the group
+    name: str = "custom"  #: what `Communicator.transport` is
 
     @abstractmethod
     def send(self, peer: int, data: memoryview) -> int:
@@ -59,15 +60,16 @@ class Transport(ABC):
 
 
 class Table:
-    """The functions of the C table over one transport. The library holds their addresses: it has
-    to outlive the communicator."""
+    """The fields of the C table over one transport. The library has their addresses: it has to
+    outlive the communicator."""
 
     def __init__(self, transport: Transport):
         self._transport = transport
         self._interrupt = Interrupt()
         self._raised: BaseException | None = None  # by a method, in the call under way
         self._text = ctypes.create_string_buffer(b"")
-        self._functions = {
+        self._fields = {
+            "name": transport.name.encode(),
             "send": _transport.Send(self._send),
             "receive": _transport.Receive(self._receive),
             "test": _transport.Test(self._test),
@@ -79,7 +81,7 @@ class Table:
     def create(self, options: bytes) -> int:
         """A handle of a communicator over the table."""
         rank, size = self._transport.rank, self._transport.size
-        return _transport.create(rank, size, self._functions, options)
+        return _transport.create(rank, size, self._fields, options)
 
     def checked(self, function: Any, *arguments: Any) -> None:
         """Runs a function of the library that may call the transport."""

@@ -48,7 +48,7 @@ def test_without_the_state_threaded_through_they_do_not(python_environment):
 def test_refusals_are_exceptions_on_all_ranks_and_they_go_on(python_environment):
     for mismatch, nonfinite, mean in results_of(2, "refusals", python_environment):
         assert "gqsgd MISMATCH: " in mismatch
-        assert "value_count differs: rank 0 has 100, rank 1 has 101" in mismatch
+        assert "count differs: rank 0 has 100, rank 1 has 101" in mismatch
         assert "gqsgd NONFINITE: " in nonfinite
         assert "rank 1" in nonfinite
         assert mean == 1.0

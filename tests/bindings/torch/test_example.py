@@ -12,25 +12,35 @@ EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "python"
 EXAMPLE = EXAMPLES / "ddp.py"
 
 
-def numbers(word, program, *arguments):
-    """What follows `word` in the output of a run on two processes."""
+def output(program, *arguments):
+    """What a run on two processes prints."""
     result = subprocess.run(
         [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2",
          program, *arguments], capture_output=True, text=True, timeout=110)
     assert result.returncode == 0, result.stderr[-3000:]
-    return [float(each) for each in re.findall(rf"{word} (\d+\.\d+)", result.stdout)]
+    return result.stdout
+
+
+def numbers(word, text):
+    """What follows `word`."""
+    return [float(each) for each in re.findall(rf"{word} (\d+\.\d+)", text)]
 
 
 @pytest.mark.parametrize("name", ["ddp.py", "fsdp2.py"])
 def test_the_examples_train(name):
-    found = numbers("accuracy", EXAMPLES / name)
+    text = output(EXAMPLES / name)
+    found = numbers("accuracy", text)
     assert len(found) == 8
     assert found[0] < found[-1]
     assert found[-1] > 0.9
+    if name == "ddp.py":
+        assert "rank 0 of 2, transport processes" in text
+        assert 3 < numbers("ratio", text)[0] < 4
 
 
 def test_the_compiled_example_finds_its_solution():
-    found = numbers("error", EXAMPLES / "compiled.py", "aot_eager")  # no C++ compiler is needed
+    text = output(EXAMPLES / "compiled.py", "aot_eager")  # no C++ compiler is needed
+    found = numbers("error", text)
     assert len(found) > 5
     assert found[-1] < 1e-4 * found[0]
 

@@ -65,7 +65,7 @@ def test_presets_are_the_librarys_own(library):
     from error_lib.schemes import PRESETS
 
     for name, text in PRESETS.items():
-        assert gqsgd.Quantizer(name).text == gqsgd.Quantizer(text).text
+        assert gqsgd.Quantizer(name).spec == gqsgd.Quantizer(text).spec
 
 
 @pytest.mark.parametrize("rank_count", [4, 5])

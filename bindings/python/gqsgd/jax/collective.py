@@ -66,7 +66,7 @@ def allreduce(
     x: an array, or a tree of arrays, of float32, float16, bfloat16 or float64. Arrays of a tree
         that have one dtype are one operation, each with norms of its own.
     state: what `gqsgd.jax.state` or the call before returned, equal on all ranks. It orders calls
-        and is their place in the random numbers; threading it through is what keeps ranks together.
+        and is their random key, (step, index); threading it through is what keeps ranks together.
     comm: this process's rank; or inside shard_map, a list of one for each device of this process,
         in the order of `jax.local_devices()`. op, schedule: as for gqsgd.Communicator.allreduce.
 

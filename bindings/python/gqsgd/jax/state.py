@@ -1,4 +1,4 @@
-"""The state that goes through every call: its place in the random numbers and in the order."""
+"""The state that goes through every call: its random key and its place in the order."""
 
 from __future__ import annotations
 

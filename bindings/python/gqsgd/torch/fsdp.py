@@ -9,6 +9,7 @@ import torch
 import torch.distributed as dist
 
 import gqsgd
+from gqsgd.presets import short_spec
 
 from . import devices, groups
 
@@ -37,14 +38,14 @@ class ReduceScatter:
             quantizer = gqsgd.Quantizer(quantizer)
         groups.check_connection(transport, options)
         self.quantizer = quantizer
-        self.call_count = 0  #: so far: the place of the next call in the random numbers
+        self.call_count = 0  #: so far: the step of the next call's random key
         self._connection = {"transport": transport, **options}
         self._communicators: dict[
             tuple[dist.ProcessGroup, torch.device], gqsgd.Communicator
         ] = {}
 
     def __repr__(self) -> str:
-        return f"<gqsgd.torch.ReduceScatter {self.quantizer.text!r}, call {self.call_count}>"
+        return f"<ReduceScatter {short_spec(self.quantizer.spec)}, call {self.call_count}>"
 
     def attach(self, model: torch.nn.Module) -> ReduceScatter:
         """Makes every module of `model` that fully_shard has wrapped use this object; returns
@@ -96,7 +97,7 @@ class ReduceScatter:
 
     def state_dict(self) -> dict[str, Any]:
         """What a checkpoint needs for the same bits after it."""
-        return {"quantizer": self.quantizer.text, "call_count": self.call_count}
+        return {"quantizer": self.quantizer.spec, "call_count": self.call_count}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continues from where `state_dict` was called."""

@@ -22,6 +22,8 @@ class GroupTransport(Transport):
     memory of the library. Closing, which also happens when the interpreter exits, ends the group.
     """
 
+    name = "group"
+
     def __init__(self, group: dist.ProcessGroupGloo):
         self.rank, self.size = group.rank(), group.size()
         self._links = GlooLinks(group)

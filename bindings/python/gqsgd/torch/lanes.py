@@ -3,6 +3,7 @@ stream."""
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import partial
@@ -23,6 +24,7 @@ class Lane(ABC):
 
     def __init__(self, comm: gqsgd.Communicator, is_borrowed: bool):
         self.comm = comm
+        self.call_ns = 0  #: time in calls so far; 0 on streams, for which no host waits
         self._is_borrowed = is_borrowed
 
     def begin(self) -> None:
@@ -75,7 +77,14 @@ class ThreadLane(Lane):
         return Outcome(buffer)
 
     def run(self, calls: Sequence[Call], outcomes: Sequence[Outcome]) -> None:
-        self._worker.submit(partial(self._backward.reduce, self.comm, calls), outcomes)
+        self._worker.submit(partial(self._reduce, self._backward, calls), outcomes)
+
+    def _reduce(self, backward: Backward, calls: Sequence[Call]) -> None:
+        begin_ns = time.monotonic_ns()
+        try:
+            backward.reduce(self.comm, calls)
+        finally:
+            self.call_ns += time.monotonic_ns() - begin_ns
 
     def close(self) -> None:
         super().close()  # a call under way ends with Aborted

@@ -33,7 +33,7 @@ def allreduce(
     operator of the graph, `gqsgd::allreduce`. Differentiable: the gradient is reduced in the same
     way.
     """
-    return torch.ops.gqsgd.allreduce(x, _text(quantizer), _name(group), op)
+    return torch.ops.gqsgd.allreduce(x, _spec(quantizer), _name(group), op)
 
 
 def allreduce_(
@@ -49,12 +49,12 @@ def allreduce_(
             "x requires a gradient, which would not see that allreduce_ has changed it; hint: "
             "allreduce(x), or allreduce_(x) under torch.no_grad()"
         )
-    torch.ops.gqsgd.allreduce_(x, _text(quantizer), _name(group), op)
+    torch.ops.gqsgd.allreduce_(x, _spec(quantizer), _name(group), op)
     return x
 
 
-def _text(quantizer: gqsgd.Quantizer | str) -> str:
-    return quantizer if isinstance(quantizer, str) else quantizer.text
+def _spec(quantizer: gqsgd.Quantizer | str) -> str:
+    return quantizer if isinstance(quantizer, str) else quantizer.spec
 
 
 def _name(group: dist.ProcessGroup | None) -> str:
@@ -97,5 +97,5 @@ def _communicator(x: torch.Tensor, group_name: str) -> gqsgd.Communicator:
 
 
 @lru_cache(maxsize=64)
-def _quantizer(text: str) -> gqsgd.Quantizer:
-    return gqsgd.Quantizer(text)
+def _quantizer(spec: str) -> gqsgd.Quantizer:
+    return gqsgd.Quantizer(spec)

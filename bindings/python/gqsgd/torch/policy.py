@@ -75,9 +75,9 @@ class Assignment:
             if not isinstance(choice, Quantizer):
                 raise InvalidArgument(
                     f"the policy returned a {type(choice).__name__} for parameter {name!r} of "
-                    f"shape {tuple(parameter.shape)}; a gqsgd.Quantizer or its text is needed"
+                    f"shape {tuple(parameter.shape)}; a gqsgd.Quantizer or its spec is needed"
                 )
-            self._chosen[parameter] = self._quantizers.setdefault(choice.text, choice)
+            self._chosen[parameter] = self._quantizers.setdefault(choice.spec, choice)
         return self._chosen[parameter]
 
 
@@ -88,5 +88,10 @@ def keeps_zeros(quantizer: Quantizer) -> bool:
     return fields["rotate"] == "none" and "subtractive" not in roundings
 
 
+def is_quantized(quantizer: Quantizer) -> bool:
+    """False where values go as float32."""
+    return _fields(quantizer)["levels"] != "none"
+
+
 def _fields(quantizer: Quantizer) -> dict[str, str]:
-    return dict(field.partition("=")[::2] for field in quantizer.text.split(","))
+    return dict(field.partition("=")[::2] for field in quantizer.spec.split(","))

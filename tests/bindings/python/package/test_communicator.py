@@ -15,7 +15,8 @@ import pytest
 def test_local_ranks_are_in_order():
     comms = gqsgd.Communicator.local(3)
     assert [(comm.rank, comm.size) for comm in comms] == [(0, 3), (1, 3), (2, 3)]
-    assert repr(comms[1]) == "<gqsgd.Communicator rank 1 of 3>"
+    assert repr(comms[1]) == "<Communicator rank 1 of 3, threads>"
+    assert comms[1].transport == "threads"
 
 
 @pytest.mark.parametrize("n", [0, -1, 2**31, 2**32 + 4])
@@ -37,7 +38,7 @@ def test_close_is_idempotent_and_later_calls_are_refused():
     (comm,) = gqsgd.Communicator.local(1)
     comm.close()
     comm.close()
-    assert repr(comm) == "<gqsgd.Communicator rank 0 of 1, closed>"
+    assert repr(comm) == "<Communicator rank 0 of 1, closed>"
     for use in (comm.stats, comm.check, comm.abort, lambda: comm.counter, lambda: comm.timeout_ms):
         with pytest.raises(gqsgd.BadHandle):
             use()
@@ -86,7 +87,7 @@ def test_interpreter_exit_with_live_handles_is_clean(python_environment):
 import gqsgd
 comms, q = gqsgd.Communicator.local(2), gqsgd.Quantizer()
 comms[0].check()
-gqsgd.set_log(print)
+gqsgd.set_log(print, "trace")
 """
     done = subprocess.run(
         [sys.executable, "-c", code],

@@ -31,7 +31,6 @@ def test_every_status_has_a_public_class_named_after_it(name):
     assert issubclass(error, gqsgd.GqsgdError)
     assert (error.status, error.name) == (FAILURES[name], name)
     assert error.__doc__
-    assert error.__name__ in gqsgd.__all__
 
 
 @pytest.mark.parametrize("name", BUILT_IN)
@@ -68,7 +67,7 @@ def test_a_status_newer_than_the_package_is_the_base_class_with_its_number():
         ("counts is 3.0, a float", lambda comm, x, q: comm.reduce_scatter(x, q, [3.0])),
         ("counts is 3; a list", lambda comm, x, q: comm.reduce_scatter(x, q, 3)),
         (r"op is \['sum'\]; accepted are", lambda comm, x, q: comm.allreduce(x, q, ["sum"])),
-        ("preset_or_spec is 8; a preset's", lambda comm, x, q: gqsgd.Quantizer(8)),
+        ("preset_or_spec is 8; a preset or a spec", lambda comm, x, q: gqsgd.Quantizer(8)),
     ],
 )
 def test_a_wrong_type_is_reported_with_field_and_value(words, call):

@@ -1,15 +1,14 @@
 """Groups over NCCL, as far as they get on a machine without a GPU: names, refusals, prototypes."""
 
 import os
-import re
 from pathlib import Path
 
+import declarations
 import gqsgd
 import pytest
 from gqsgd import nccl as _nccl
 
-HEADER = (Path(__file__).resolve().parents[4] / "include" / "gqsgd_nccl.h").read_text()
-CODE = re.sub(r"/\*.*?\*/", "", HEADER, flags=re.DOTALL)
+CODE = declarations.code_of("gqsgd_nccl.h")
 
 
 @pytest.fixture
@@ -48,7 +47,4 @@ def test_a_borrowed_communicator_needs_the_library_that_made_it():
 
 
 def test_the_prototypes_equal_the_header():
-    declared = re.findall(r"GQSGD_API gqsgd_status (\w+)\(([^;]*)\);", CODE)
-    assert {name: arguments.count(",") + 1 for name, arguments in declared} == {
-        name: len(arguments) for name, (_, arguments) in _nccl.PROTOTYPES.items()
-    }
+    assert declarations.functions(CODE) == _nccl.PROTOTYPES

@@ -3,12 +3,13 @@
 import copy
 import gc
 import pickle
+import re
 import threading
 
 import gqsgd
 import numpy as np
 import pytest
-from gqsgd.arguments import fields_text
+from gqsgd.arguments import joined_fields
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -28,35 +29,60 @@ names = st.text("abcdefghijklmnopqrstuvwxyz_", min_size=1)
         ("paper-gl8,seed=1", {"nonfinite": "error"}, "paper-gl8,seed=1,nonfinite=error"),
     ],
 )
-def test_text_is_built_from_fields(first, fields, text):
-    assert fields_text(first, fields) == text.encode()
+def test_a_specification_is_made_of_fields(first, fields, text):
+    assert joined_fields(first, fields) == text.encode()
 
 
 @given(first=names, fields=st.dictionaries(names, st.integers() | names, max_size=5))
-def test_text_names_every_field_in_order(first, fields):
-    parts = fields_text(first, fields).decode().split(",")
+def test_a_specification_names_every_field_in_order(first, fields):
+    parts = joined_fields(first, fields).decode().split(",")
     assert parts == [first] + [f"{name}={value}" for name, value in fields.items()]
 
 
-def test_a_text_with_a_nul_is_refused_instead_of_cut():
+def test_a_specification_with_a_nul_is_refused_instead_of_cut():
     with pytest.raises(gqsgd.InvalidArgument, match="NUL"):
         gqsgd.Quantizer("paper-gl8\0,seed=7")
 
 
-def test_full_text_makes_an_equal_quantizer():
+def test_the_full_specification_makes_an_equal_quantizer():
     q = gqsgd.Quantizer("paper-gl8", seed=7)
-    assert gqsgd.Quantizer(q.text) == q
-    assert "seed=7" in q.text
-    assert repr(q) == f"gqsgd.Quantizer({q.text!r})"
-    assert eval(repr(q)) == q
-    assert str(q) == q.text
+    assert gqsgd.Quantizer(q.spec) == q
+    assert "seed=7" in q.spec
+    assert repr(q) == "Quantizer('paper-gl8,seed=7')"
+    assert str(q) == q.spec
 
 
-def test_equality_and_hash_are_those_of_the_text():
+@pytest.mark.parametrize(
+    ("spec", "shown"),
+    [
+        ("", "blocks-8"),
+        ("seed=7", "blocks-8,seed=7"),
+        ("blocks-8,bits=4,nonfinite=error", "blocks-8,bits=4,nonfinite=error"),
+        ("rotated-4-8", "rotated-4-8"),
+        ("levels=linear,bits=8", "paper-gl8"),
+        ("levels=none,seed=3", "none,seed=3"),
+        ("levels=exponential,bits=8,norm=2:2", "paper-ge8,norm=2:2"),
+    ],
+)
+def test_a_quantizer_is_shown_as_the_shortest_call_that_makes_it(spec, shown):
+    q = gqsgd.Quantizer(spec)
+    assert repr(q) == repr(gqsgd.Quantizer(q.spec)) == f"Quantizer({shown!r})"
+    assert eval(repr(q), {"Quantizer": gqsgd.Quantizer}) == q
+
+
+def test_presets_are_those_of_the_library():
+    with pytest.raises(gqsgd.InvalidArgument) as caught:
+        gqsgd.Quantizer("no-such-preset")
+    known = re.search(r"there are ([\w, -]*);", str(caught.value))[1].split(", ")
+    assert sorted(known) == sorted(gqsgd.PRESETS)
+    assert [repr(gqsgd.Quantizer(name)) for name in known] == [f"Quantizer({n!r})" for n in known]
+
+
+def test_equality_and_hash_are_those_of_the_specification():
     q, same = gqsgd.Quantizer("paper-gl8", seed=7), gqsgd.Quantizer("paper-gl8,seed=7")
     assert (q, hash(q)) == (same, hash(same))
     assert q != gqsgd.Quantizer("paper-gl8", seed=8)
-    assert q != q.text
+    assert q != q.spec
     assert len({q, same}) == 1
 
 
@@ -65,10 +91,10 @@ def test_equality_and_hash_are_those_of_the_text():
 )
 def test_copies_live_longer_than_the_original(duplicate):
     q = gqsgd.Quantizer("paper-ge8", seed=3)
-    text, other = q.text, duplicate(q)
+    text, other = q.spec, duplicate(q)
     del q
     gc.collect()
-    assert other.text == text
+    assert other.spec == text
     assert other.packed_size(4) == 4
 
 
@@ -84,11 +110,11 @@ def test_without_a_preset_fields_change_the_default_unless_they_name_levels():
 def test_a_quantizer_is_immutable():
     q = gqsgd.Quantizer()
     with pytest.raises(AttributeError, match="immutable"):
-        q.text = "none"
+        q.spec = "none"
     with pytest.raises(AttributeError, match="immutable"):
         q.seed = 8
     with pytest.raises(AttributeError, match="immutable"):
-        del q.text
+        del q.spec
 
 
 @pytest.mark.parametrize("text", ["paper-gl9", "speed=7", "bits=9", "paper-gl8,levels=cubic"])
@@ -126,7 +152,7 @@ def test_result_size_has_bits_down_and_norms_are_one_per_block(count):
     ],
 )
 def test_presets_are_fields(preset, fields):
-    assert set(fields) <= set(gqsgd.Quantizer(preset).text.split(","))
+    assert set(fields) <= set(gqsgd.Quantizer(preset).spec.split(","))
 
 
 @pytest.mark.parametrize(

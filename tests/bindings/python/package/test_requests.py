@@ -29,7 +29,7 @@ def test_results_are_those_of_allreduce_in_any_order_of_waiting():
         results = {i: requests[i].wait() for i in order}
         for i, request in enumerate(requests):
             assert request.test() and request.wait() is results[i]
-            assert repr(request) == f"<gqsgd.Request of rank {comm.rank}, ended>"
+            assert repr(request) == f"<Request of rank {comm.rank}, ended>"
         return results
 
     for results in gqsgd.run_local(3, work):
@@ -55,7 +55,7 @@ def test_test_is_false_until_the_peer_has_come():
     with first, second:
         request = first.allreduce_start(x, q)
         assert not request.test()
-        assert repr(request) == "<gqsgd.Request of rank 0, under way>"
+        assert repr(request) == "<Request of rank 0, under way>"
         second.allreduce_start(x, q).wait()
         while not request.test():
             time.sleep(0)
@@ -162,7 +162,7 @@ def test_close_ends_requests_and_every_wait_says_so():
             request.wait()
         with pytest.raises(gqsgd.Aborted):
             request.test()
-    assert repr(request) == "<gqsgd.Request of rank 0, failed>"
+    assert repr(request) == "<Request of rank 0, failed>"
     with pytest.raises(gqsgd.BadHandle):
         first.allreduce_start(np.ones(10, np.float32), gqsgd.Quantizer())
     second.close()

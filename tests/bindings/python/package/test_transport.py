@@ -5,15 +5,14 @@ import os
 import queue
 import re
 import signal
-from pathlib import Path
 
+import declarations
 import gqsgd
 import numpy as np
 import pytest
 from gqsgd import _transport
 
-HEADER = (Path(__file__).resolve().parents[4] / "include" / "gqsgd_transport.h").read_text()
-CODE = re.sub(r"/\*.*?\*/", "", HEADER, flags=re.DOTALL)
+CODE = declarations.code_of("gqsgd_transport.h")
 
 Q = gqsgd.Quantizer(seed=3)
 
@@ -239,7 +238,11 @@ def test_the_table_equals_the_header():
 
 
 def test_the_prototypes_equal_the_header():
-    declared = re.findall(r"GQSGD_API gqsgd_status (\w+)\(([^;]*)\);", CODE)
-    assert {name: arguments.count(",") + 1 for name, arguments in declared} == {
-        name: len(arguments) for name, (_, arguments) in _transport.PROTOTYPES.items()
-    }
+    assert declarations.functions(CODE) == _transport.PROTOTYPES
+
+
+@pytest.mark.parametrize(("name", "shown"), [("smoke signals", "smoke signals"), (None, "custom")])
+def test_a_transport_has_the_name_that_it_gives(name, shown):
+    Named = type("Named", (Queues,), {} if name is None else {"name": name})
+    results, _ = run_custom(2, lambda comm: (comm.transport, repr(comm)), Named)
+    assert results == [(shown, f"<Communicator rank {rank} of 2, {shown}>") for rank in range(2)]

@@ -1,0 +1,95 @@
+"""What a HookState reports of itself: bytes, waiting time and the measured error of a sample."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+
+import gqsgd
+
+from .lanes import Call, Lane
+from .policy import is_quantized
+
+SAMPLE_VALUE_COUNT = 65536
+SAMPLE_INTERVAL = 16  # steps: a copy of 256 KiB in every step would be seen in small models
+
+
+class Sample:
+    """Gradients of this rank before they were averaged: the first values of the largest one that
+    goes in codes, of every 16th step and the first. All ranks choose the same."""
+
+    def __init__(self) -> None:
+        self.step = -1  #: that `values` are of; below 0 before the first
+        self.values = torch.empty(0)
+        self.quantizer: gqsgd.Quantizer | None = None
+        self._largest = 0  # values of the gradient that they are the first of
+
+    def take(self, step: int, calls: Sequence[Call]) -> None:
+        """Looks through calls of a step, before they run."""
+        if self.step >= 0 and step % SAMPLE_INTERVAL != 0 and step != self.step:
+            return
+        if step != self.step:
+            self.step, self._largest, self.quantizer = step, 0, None
+        for call in calls:
+            if is_quantized(call["q"]):
+                gradient = max(call["arrays"], key=torch.Tensor.numel)
+                if gradient.numel() > self._largest:
+                    self._largest, self.quantizer = gradient.numel(), call["q"]
+                    self._copy(gradient[:SAMPLE_VALUE_COUNT])
+
+    def _copy(self, values: torch.Tensor) -> None:
+        if (self.values.numel(), self.values.dtype) != (values.numel(), values.dtype):
+            self.values = torch.empty_like(values)
+        self.values.copy_(values)
+
+
+def measured(sample: Sample, lane: Lane | None, schedule: str) -> str:
+    """The error of the sample, which all ranks measure together."""
+    if lane is not None and lane.comm.transport == "nccl":
+        raise gqsgd.Unsupported(
+            "errors are measured on values in host memory, and these gradients are on a GPU; hint: "
+            "gqsgd.expected_error(q, arrays) with gradients of all ranks"
+        )
+    if lane is None or sample.quantizer is None:
+        return "not measured: no gradient went in codes so far"
+    error = lane.comm.measured_error(sample.values, sample.quantizer, schedule)
+    return (
+        f"{error:.2g} = ||G - mean||^2 / ||mean||^2, measured on {sample.values.numel()} gradients "
+        f"of step {sample.step}"
+    )
+
+
+def counted(lane: Lane, before: gqsgd.Stats) -> dict[str, str]:
+    """What the communicator has counted since `before`."""
+    comm = lane.comm
+    stats = comm.stats().since(before)
+    return {
+        "ranks": f"rank {comm.rank} of {comm.size}, transport {comm.transport}",
+        "sent": _sent(stats),
+        "waiting": _waiting(stats["wait_ns"], lane.call_ns),
+    }
+
+
+def schedule_line(schedule: str, comm: gqsgd.Communicator, has_costs: bool) -> str:
+    """Which schedule calls have, as far as it is the same for all."""
+    if schedule != "auto":
+        return schedule
+    if has_costs and comm.transport != "nccl":
+        return "auto: with costs the fastest for each size; gqsgd.log_to_logging() shows which"
+    return "auto: direct"
+
+
+def _sent(stats: gqsgd.Stats) -> str:
+    if math.isnan(stats.ratio):
+        return "nothing"
+    sent, plain = stats["payload_bytes_sent"], stats["uncompressed_bytes_sent"]
+    places = f"{sent / 1e6:.4g} MB in place of {plain / 1e6:.4g} MB of float32"
+    return f"{places}: ratio {stats.ratio:.2f}"
+
+
+def _waiting(wait_ns: int, call_ns: int) -> str:
+    if call_ns == 0:
+        return "not known: calls run on a stream, or none has run"
+    return f"{wait_ns / call_ns:.0%} of {call_ns / 1e9:.3g} s in calls, for other ranks"

@@ -1,0 +1,107 @@
+"""HookState.summary: what a rank has sent and waited, and the error of a sample."""
+
+import re
+
+import gqsgd.torch
+import pytest
+import torch
+import torch_models as models
+
+
+def entries(summary):
+    """The lines after the first, by their names."""
+    return dict(line.split(maxsplit=1) for line in summary.splitlines()[1:])
+
+
+def of_a_training(quantizer, transport):
+    model, state = models.hooked(models.perceptron(), quantizer, transport=transport)
+    before = state.summary()
+    own = largest(models.local_gradients(model, loss(0)))
+    for step in range(3):
+        models.train(model, [step])
+    sample = state._sample.values
+    assert torch.equal(sample, own.flatten()[: sample.numel()])
+    after, measured = state.summary(), state.summary(measure=True)
+    state.close()
+    return before, after, measured
+
+
+def largest(gradients):
+    return max(gradients, key=torch.Tensor.numel)
+
+
+def loss(step):
+    inputs, targets = models.batch(step)
+    return lambda model: torch.nn.functional.mse_loss(model(inputs), targets)
+
+
+@pytest.mark.parametrize(("transport", "name"), [("process", "processes"), ("group", "group")])
+def test_a_summary_shows_bytes_ratio_waiting_and_error(torch_groups, transport, name):
+    results = torch_groups(2).run(of_a_training, "blocks-8,seed=3", transport)
+    for rank, (before, after, measured) in enumerate(results):
+        assert before.splitlines()[0] == "<HookState blocks-8,seed=3, step 0>"
+        assert entries(before) == {"quantizer": "blocks-8,seed=3", "steps": "0"}
+        assert after.splitlines()[0] == "<HookState blocks-8,seed=3, step 3>"
+        lines = entries(after)
+        assert (lines["quantizer"], lines["steps"]) == ("blocks-8,seed=3", "3")
+        assert lines["ranks"] == f"rank {rank} of 2, transport {name}"
+        assert lines["schedule"] == "auto: direct"
+        ratio = re.fullmatch(
+            r"[\d.]+ MB in place of [\d.]+ MB of float32: ratio ([\d.]+)", lines["sent"]
+        )
+        assert 2 < float(ratio[1]) < 4  # vectors and small parameters go as float32
+        share = re.fullmatch(r"(\d+)% of [\d.e-]+ s in calls, for other ranks", lines["waiting"])
+        assert 0 <= int(share[1]) <= 100
+        assert "summary(measure=True)" in lines["error"]
+        assert "of step 0" in entries(measured)["error"]
+    errors = {entries(measured)["error"] for _, _, measured in results}
+    assert len(errors) == 1, "the error is that of all ranks"
+    assert 1e-6 < float(errors.pop().split()[0]) < 1e-2
+
+
+def without_codes():
+    model, state = models.hooked(models.perceptron(), "none")
+    models.train(model, [0])
+    lines = entries(state.summary(measure=True))
+    state.close()
+    return lines
+
+
+def test_without_codes_there_is_no_error_and_the_ratio_is_one(torch_groups):
+    for lines in torch_groups(2).run(without_codes):
+        assert lines["error"] == "not measured: no gradient went in codes so far"
+        assert lines["sent"].endswith("ratio 1.00")
+
+
+def sampled_steps():
+    model, state = models.hooked(models.perceptron(), "blocks-8")
+    seen = []
+    for step in range(18):
+        models.train(model, [step])
+        seen.append(state._sample.step)
+    resumed = gqsgd.torch.HookState("blocks-8")
+    resumed.load_state_dict({**state.state_dict(), "step": 21})
+    other = torch.nn.parallel.DistributedDataParallel(models.perceptron())
+    other.register_comm_hook(resumed, gqsgd.torch.allreduce_hook)
+    models.train(other, [0])
+    seen.append(resumed._sample.step)
+    state.close()
+    resumed.close()
+    return seen
+
+
+def test_every_sixteenth_step_and_the_first_are_sampled(torch_groups):
+    for seen in torch_groups(2).run(sampled_steps):
+        assert seen == [0] * 16 + [16] * 2 + [21]
+
+
+def with_costs(costs):
+    model, state = models.hooked(models.perceptron(), "blocks-8", costs=costs)
+    models.train(model, [0])
+    line = entries(state.summary())["schedule"]
+    state.close()
+    return line
+
+
+def test_with_costs_the_schedule_is_that_of_each_call(torch_groups):
+    assert all("with costs" in line for line in torch_groups(2).run(with_costs, "builtin"))
