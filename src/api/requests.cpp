@@ -6,7 +6,6 @@
 #include "src/api/handles.h"
 #include "src/support/fork.h"
 #include "src/support/immortal.h"
-#include "src/support/kept_failure.h"
 
 namespace gq {
 namespace {
