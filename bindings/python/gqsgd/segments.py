@@ -117,8 +117,9 @@ class SegmentCollectives:
     ) -> Any:
         """The slices of all ranks, one after the other; every rank gets the same bits.
 
-        x: this rank's slice, contiguous values of any shape. counts: values of each rank's slice, equal on all ranks; by default
-            all are as long as this one.
+        x: this rank's slice, contiguous values of any shape.
+        counts: values of each rank's slice, equal on all ranks; by default all are as long as this
+            one.
         out: where all slices go; then `x` may be a view of its own place in it. By default a new
             array of one dimension.
         """
