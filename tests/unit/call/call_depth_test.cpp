@@ -43,9 +43,11 @@ TEST(CallDepth, BlockingAllreduce_FewFramesToTheFirstQuantize) {
     access->endpoint.stages = &counting;
   }
   std::vector<float> values(1000, 1.0f);
+  gqsgd_config config = GQSGD_CONFIG_INIT;
+  config.schedule = GQSGD_SCHEDULE_DIRECT;
   const int frames_before = frames_here();
   ASSERT_EQ(gqsgd_allreduce(comm, quantizer, values.data(), values.data(), values.size(),
-                            GQSGD_FLOAT32, GQSGD_MEAN, GQSGD_SCHEDULE_DIRECT, nullptr, nullptr),
+                            GQSGD_FLOAT32, GQSGD_MEAN, &config, nullptr),
             GQSGD_OK)
       << gqsgd_last_error();
   ASSERT_GT(frames_at_stage, 0) << "nothing was quantized";
