@@ -24,8 +24,7 @@ typedef enum {
 typedef void (*gqsgd_log_callback)(void *user, gqsgd_log_level level, const char *line);
 
 /** Sends lines up to `level` to `callback`, for the whole process; NULL restores the default:
- * standard error if the environment has GQSGD_LOG=warn, info or trace, and nowhere if it has not.
- */
+ *  standard error if the environment has GQSGD_LOG=warn, info or trace, else nowhere. */
 void gqsgd_set_log(gqsgd_log_level level, gqsgd_log_callback callback, void *user);
 
 #pragma GCC visibility pop

@@ -58,6 +58,8 @@ gqsgd_status gqsgd_predict_time(gqsgd_quantizer quantizer, gqsgd_schedule schedu
                                 const char *constants, double *time_ns);
 
 /* ---- Errors of given values ------------------------------------------------------------------ */
+/* Of a config: its schedule, and its step if that is given. GQSGD_STEP_DEVICE is INVALID_ARGUMENT. */
+
 /** gqsgd_allreduce with `rank_count` virtual ranks on the calling thread: same schedule, same
  *  executor, same bits, but for sums of floats by NATIVE, made in rank order here, and for what
  *  AUTO chooses with `costs` (name a schedule). For tests, studies and debugging.
@@ -70,11 +72,11 @@ gqsgd_status gqsgd_simulate(gqsgd_quantizer quantizer, int32_t rank_count, const
 /** The normalised mean square error that a format is expected to make of these values: the mean,
  *  over `draw_count` draws of the random numbers, of ||G - mean||^2 / ||mean||^2, G being what an
  *  allreduce of op MEAN returns. By virtual ranks on the calling thread, with the step of the
- *  config and those after it (0 and those after it where the config gives none). 0 where there is
- * no error, infinite where there is no signal. send [in]  `rank_count` buffers of `count`
- * elements options    as for communicators; `nodes` is which ranks share a node, without which
- *             HIERARCHICAL is DIRECT, and with `costs` AUTO chooses. NULL for all defaults
- *  Allocates one result and its mean. */
+ *  config and those after it, from 0 where the config gives none. 0 where there is no error,
+ *  infinite where there is no signal. Allocates one result and its mean.
+ *  send [in]  `rank_count` buffers of `count` elements
+ *  options    as for communicators; `nodes` is which ranks share a node, without which
+ *             HIERARCHICAL is DIRECT, and with `costs` AUTO chooses. NULL for all defaults */
 gqsgd_status gqsgd_expected_error(gqsgd_quantizer quantizer, int32_t rank_count,
                                   const void *const *send, size_t count, gqsgd_dtype dtype,
                                   const gqsgd_config *config, int32_t draw_count,
@@ -83,8 +85,7 @@ gqsgd_status gqsgd_expected_error(gqsgd_quantizer quantizer, int32_t rank_count,
 /** The same, measured here and now: a collective that averages `send` twice as float32, once
  *  uncompressed and once with `quantizer`, and compares. Without a step of its own it takes that
  *  of the next call, and does not use it up: the error is that of the next allreduce of these
- * values. Every rank gets the same number. `send` is host memory. Allocates 12 bytes for each
- * value. */
+ *  values. Every rank gets the same number. `send` is host memory. Allocates 12 bytes per value. */
 gqsgd_status gqsgd_measured_error(gqsgd_comm comm, gqsgd_quantizer quantizer, const void *send,
                                   size_t count, gqsgd_dtype dtype, const gqsgd_config *config,
                                   double *error);

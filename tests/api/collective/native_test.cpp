@@ -196,7 +196,7 @@ TEST(Native, OtherSchedule_MismatchOnAllRanks_GroupContinues) {
     if (rank == 1) operation.schedule = GQSGD_SCHEDULE_TREE;
     Values result;
     const std::string failure = allreduce(comm, operation, Values(100, 1.0f), &result);
-    if (!has(failure, "schedule differs: rank 0 has native, rank 1 has tree")) {
+    if (!has(failure, "config.schedule differs: rank 0 has native, rank 1 has tree")) {
       return "says: " + failure;
     }
     operation.schedule = GQSGD_SCHEDULE_NATIVE;

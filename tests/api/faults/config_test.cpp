@@ -119,7 +119,7 @@ TEST_P(OneWrongConfig, ReportedOnAllRanks_GroupContinues) {
   Config wrong;
   GetParam().change(&wrong);
   const Config given = config_at(7, 0);
-  const gqsgd_config* const others = GetParam().counts ? nullptr : given;
+  const gqsgd_config* const others = GetParam().counts ? nullptr : &given;
   expect_refusal(call_with(group, wrong, others), GetParam().sentence);
   expect_counters(group, GetParam().counts ? 1 : 0);
   for (const Outcome& outcome : call_with(group, nullptr, nullptr)) EXPECT_TRUE(is_ok(outcome));

@@ -173,11 +173,11 @@ const struct {
     {Kind::scatter, [](SegmentCall& call) { call.kind = Kind::gather; },
      "operation differs: rank 0 has reduce_scatter, rank 1 has allgather"},
     {Kind::gather, [](SegmentCall& call) { call.counts[1] = 501; },
-     "allgather: value_count differs: rank 0 has 1524, rank 1 has 1525"},
+     "allgather: count differs: rank 0 has 1524, rank 1 has 1525"},
     {Kind::scatter, [](SegmentCall& call) { call.counts[0] = 999; },
-     "reduce_scatter: hash of value_counts differs"},
+     "reduce_scatter: hash of counts differs"},
     {Kind::many, [](SegmentCall& call) { call.config.schedule = GQSGD_SCHEDULE_RING; },
-     "allreduce_many: schedule differs: rank 0 has direct, rank 1 has ring"},
+     "allreduce_many: config.schedule differs: rank 0 has direct, rank 1 has ring"},
 };
 
 TEST(Segments, ThatDifferAreNamedOnAllRanks) {

@@ -161,7 +161,7 @@ std::string make_refused(gqsgd_comm comm, const Operation& operation, gqsgd_stat
 TEST(Agreement, Difference_Named_CallContinues) {
   const StreamGroup group(3);
   for (const int turns : {0, 2}) {
-    for (const int32_t other : {GQSGD_SCHEDULE_DIRECT, GQSGD_SCHEDULE_RING}) {
+    for (const gqsgd_schedule other : {GQSGD_SCHEDULE_DIRECT, GQSGD_SCHEDULE_RING}) {
       for (int k = 0; k < turns; ++k) {
         ASSERT_EQ(group.run([](int, gqsgd_comm comm) { return make_ok(comm); }), "");
       }

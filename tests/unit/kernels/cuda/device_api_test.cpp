@@ -72,7 +72,7 @@ void expect_equal_stages(const Subject& subject, bool special = false) {
     result = made[0];
     scales = made[1];
   }
-  for (const int32_t op : {GQSGD_SUM, GQSGD_MEAN}) {
+  for (const gqsgd_op op : {GQSGD_SUM, GQSGD_MEAN}) {
     EXPECT_TRUE(device.dequantize(result, scales, op) == host.dequantize(result, scales, op))
         << "dequantize, " << subject.text();
   }
@@ -97,7 +97,7 @@ const char* const kQuantizers[] = {"none",
 
 TEST(DeviceApi, EveryFormatAndElementTypeHasTheBitsOfTheHost) {
   for (const char* quantizer : kQuantizers) {
-    for (const int32_t dtype : {GQSGD_FLOAT32, GQSGD_FLOAT16, GQSGD_BFLOAT16, GQSGD_FLOAT64}) {
+    for (const gqsgd_dtype dtype : {GQSGD_FLOAT32, GQSGD_FLOAT16, GQSGD_BFLOAT16, GQSGD_FLOAT64}) {
       expect_equal_stages({quantizer, 3, 0, dtype, 5000});
       expect_equal_stages({quantizer, 3, 0, dtype, 1029, 65536, 1});
     }

@@ -22,7 +22,7 @@ std::string Subject::text() const {
          std::to_string(offset);
 }
 
-size_t dtype_bytes(int32_t dtype) {
+size_t dtype_bytes(gqsgd_dtype dtype) {
   return dtype == GQSGD_FLOAT64 ? 8 : dtype == GQSGD_FLOAT32 ? 4 : 2;
 }
 
@@ -125,7 +125,7 @@ std::vector<Bytes> Side::reduce_many(const std::vector<Bytes>& words, const Byte
   return {out.bytes(), scales.bytes()};
 }
 
-Bytes Side::dequantize(const Bytes& words, const Bytes& scales, int32_t op) {
+Bytes Side::dequantize(const Bytes& words, const Bytes& scales, gqsgd_op op) {
   Place in = place(words, 4), scale = place(scales, 4);
   const size_t width = dtype_bytes(subject_.dtype);
   Place out = empty(subject_.value_count * width, width);

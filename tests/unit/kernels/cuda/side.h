@@ -19,7 +19,7 @@ struct Subject {
   std::string quantizer;
   uint32_t ranks = 3;
   uint32_t reduction_depth = 0;
-  int32_t dtype = GQSGD_FLOAT32;
+  gqsgd_dtype dtype = GQSGD_FLOAT32;
   size_t value_count = 0;
   uint64_t first_value = 0;
   size_t offset = 0;  ///< of every buffer from aligned memory, in elements
@@ -28,7 +28,7 @@ struct Subject {
   std::string text() const;
 };
 
-size_t dtype_bytes(int32_t dtype);
+size_t dtype_bytes(gqsgd_dtype dtype);
 
 /** Runs stages, a buffer in and a buffer out; a stage that fails is a failure of the test. */
 class Side {
@@ -44,7 +44,7 @@ class Side {
   /** Words, and the scales in place of the norms or beside them. */
   std::vector<Bytes> reduce_many(const std::vector<Bytes>& words, const Bytes& norms,
                                  bool in_place);
-  Bytes dequantize(const Bytes& words, const Bytes& scales, int32_t op);
+  Bytes dequantize(const Bytes& words, const Bytes& scales, gqsgd_op op);
 
   size_t workspace_bytes() const;
 
