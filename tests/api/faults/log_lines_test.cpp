@@ -36,6 +36,7 @@ Lines lines_in(const std::string& text) {
  *  returns "" or what went wrong. */
 Lines standard_error_of(const char* level, const std::function<std::string()>& body) {
   const int file = memfd_create("standard_error", 0);
+  EXPECT_EQ(fcntl(file, F_SETFL, O_APPEND), 0);  // as several processes have a log file
   Child child([&] {
     dup2(file, STDERR_FILENO);
     level == nullptr ? unsetenv("GQSGD_LOG") : setenv("GQSGD_LOG", level, 1);
