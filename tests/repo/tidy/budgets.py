@@ -132,8 +132,8 @@ def c_classes(text):
                     break
                 depth -= 1
                 initializes = code[position + 1:].lstrip()[:1] in (",", "{")  # a member
-                if depth == 0 and not initializes and _is_method(declaration, head.group(2)):
-                    methods.append(access)
+                if depth == 0 and not initializes and "(" in declaration:
+                    methods += [access] * _is_method(declaration, head.group(2))
                     declaration = ""
             elif depth == 0 and letter == ";":
                 if _is_method(declaration, head.group(2)):
