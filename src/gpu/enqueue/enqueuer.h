@@ -3,6 +3,7 @@
 #define GQ_GPU_ENQUEUE_ENQUEUER_H
 
 #include "src/execute/endpoint.h"
+#include "src/execute/stage_arguments.h"
 #include "src/gpu/enqueue/plan_cache.h"
 #include "src/gpu/enqueue/side_stream.h"
 
@@ -26,7 +27,8 @@ class Enqueuer {
         call_(call),
         known_(known),
         plan_(known.execution_plan.plan()),
-        places_(places) {}
+        places_(places),
+        arguments_(endpoint, call, plan_, places.arena, global_norms()) {}
 
   /** Everything up to the words of the result. The call's stream comes after all of it, also after
    *  a failure in between. encoded: codes are there already. */
@@ -47,37 +49,19 @@ class Enqueuer {
   Status take_segment_norms() const;
   Status gather_segment_norms() const;
   Status merge_segment_norms() const;
-  Status take_norms(const ExecutionStep& step) const;
-  Status quantize(const ExecutionStep& step) const;
-  Status reduce(const ExecutionStep& step) const;
+  const float* global_norms() const;
   Status merge_norms(const ExecutionStep& step) const;
   Status reduce_many(const ExecutionStep& step) const;
   Status add_values(const ExecutionStep& step) const;
   Status dequantize(const ExecutionStep& step) const;
 
   const Stages& stages() const { return *transport_.device().stages; }
-  RandomSite site_of(const ExecutionStep& step) const {
-    return random_site(endpoint_, call_, step.move.hop);
-  }
-  const void* send_of(const Piece& piece) const {
-    return call_.send_at(piece.range.first_value, piece.segment);
-  }
   uint32_t* words_at(size_t offset_bytes) const {
     return reinterpret_cast<uint32_t*>(places_.arena + offset_bytes);
   }
-  const uint32_t* const* list_at(size_t first) const {
+  const uint32_t* const* operands_at(size_t first) const {
     return reinterpret_cast<const uint32_t* const*>(known_.lists.list().there + first);
   }
-  uint32_t* own_words(Content content, const ExecutionStep& step) const;
-  uint16_t* norms_at(size_t offset_bytes) const {
-    return reinterpret_cast<uint16_t*>(places_.arena + offset_bytes);
-  }
-  uint16_t* own_norms(const Piece& piece) const {
-    return norms_at(plan_.layout.offset_bytes(Content::norms, piece.range.first_value));
-  }
-  /** Of the sums of a move that begin at `sums_bytes`. */
-  uint16_t* scales_in(size_t sums_bytes, const ExecutionStep& step) const;
-  NormView norms_of(const Piece& piece) const;
 
   const Endpoint& endpoint_;
   StreamTransport& transport_;
@@ -85,6 +69,7 @@ class Enqueuer {
   const CachedPlan& known_;
   const Plan& plan_;
   const CallPlaces places_;
+  const StageArguments arguments_;  // of all of these
 };
 
 }  // namespace gq

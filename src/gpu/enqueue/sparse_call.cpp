@@ -51,23 +51,12 @@ Status StreamCalls::list_codes(const Attempt& attempt, bool* as_lists) {
 /** Encodes the whole call. Its number of entries is written directly into the header that it
  *  travels in. */
 Status StreamCalls::count_codes(const Call& call, const Plan& plan) {
-  QuantizeArgs codes{};
-  codes.coding = plan.coding;
-  codes.random = random_site(endpoint_, call, 0);
-  codes.range = {0, static_cast<size_t>(call.value_count)};
-  codes.values = call.send;
-  codes.dtype = call.dtype;
-  codes.norms = NormView{scratch_.as<const float>(kNormBytes), nullptr};
-  codes.words = arena_.as<uint32_t>(plan.layout.offset_bytes(Content::codes, 0));
-  codes.stream = call.stream;
-  GQ_TRY(Status(device_.stages->quantize(codes)));
-  CountEntriesArgs count{};
-  count.coding = plan.coding;
-  count.range = codes.range;
-  count.words = codes.words;
+  const StageArguments arguments = arguments_of(call, plan);
+  const Range all{0, static_cast<size_t>(call.value_count)};
+  GQ_TRY(Status(device_.stages->quantize(arguments.quantize(all))));
+  CountEntriesArgs count = arguments.count_entries(all);
   count.skipped = scratch_.as<uint64_t>(kSkippedBytes);
   count.entry_count = scratch_.as<uint64_t>(kOwnCountBytes);
-  count.stream = call.stream;
   count.workspace = sparse_workspace(plan);
   GQ_TRY(device_.clear(count.skipped, sizeof *count.skipped, call.stream));
   GQ_TRY(device_.clear(count.entry_count, sizeof *count.entry_count, call.stream));
@@ -114,12 +103,7 @@ Status StreamCalls::check_count(uint32_t rank) const {
 }
 
 Status StreamCalls::select_entries(const Call& call, const Plan& plan) {
-  SelectArgs args{};
-  args.coding = plan.coding;
-  args.range = {0, static_cast<size_t>(call.value_count)};
-  args.words = arena_.as<const uint32_t>(plan.layout.offset_bytes(Content::codes, 0));
-  args.entries = arena_.as<uint32_t>(plan.layout.list_bytes());
-  args.stream = call.stream;
+  SelectArgs args = arguments_of(call, plan).select();
   args.workspace = sparse_workspace(plan);
   args.counted = true;
   return Status(device_.stages->select(args));
@@ -155,7 +139,8 @@ Status StreamCalls::add_lists(const Call& call, const Plan& plan) {
   const size_t lists_bytes = endpoint_.size() * sizeof(EntryList);
   const size_t headers_bytes = endpoint_.size() * sizeof(Header);
   auto* const staged = pinned_.as<EntryList>(kPinnedHeadersBytes + headers_bytes);
-  AddSparseArgs args{};
+  AddSparseArgs args =
+      arguments_of(call, plan).add_sparse({0, static_cast<size_t>(call.value_count)});
   args.lists = scratch_.as<EntryList>(kHeadersBytes + headers_bytes);
   for (uint32_t rank = 0; rank < endpoint_.size(); ++rank) {
     EntryList& list = endpoint_.lists[rank];
@@ -166,14 +151,7 @@ Status StreamCalls::add_lists(const Call& call, const Plan& plan) {
     staged[rank] = list;
   }
   GQ_TRY(device_.copy(args.lists, staged, lists_bytes, call.stream));
-  args.coding = plan.coding;
-  args.random = random_site(endpoint_, call, 0);
-  args.range = {0, static_cast<size_t>(call.value_count)};
   args.scale = *pinned_.as<const float>(kPinnedNormBytes);
-  args.dtype = call.dtype;
-  args.op = call.op;
-  args.values = call.recv;
-  args.stream = call.stream;
   args.workspace = sparse_workspace(plan);
   args.gate = scratch_.as<const uint32_t>(kGateBytes);
   return Status(device_.stages->add_sparse(args));

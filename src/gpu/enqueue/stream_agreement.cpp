@@ -25,7 +25,7 @@ Status StreamCalls::publish(const Attempt& attempt, bool takes_norm) {
   const StreamHandle stream = attempt.call.stream;
   GQ_TRY(attempt.captured ? device_.wait_in_graph(stream, done_) : device_.wait(stream, done_));
   if (takes_step_on_device(attempt.call)) GQ_TRY(take_step_on_device(stream));
-  if (takes_norm) GQ_TRY(take_norm(attempt.call));
+  if (takes_norm) GQ_TRY(take_norm(attempt));
   GQ_TRY(write_header(attempt, takes_norm));
   return transport_.gather(scratch_.data() + kOwnHeaderBytes, scratch_.data() + kHeadersBytes,
                            sizeof(Header), stream);
@@ -61,16 +61,12 @@ TakeStepArgs StreamCalls::step_args() const {
   return args;
 }
 
-Status StreamCalls::take_norm(const Call& call) {
-  NormArgs args{};
-  args.q = call.format.q;
-  args.rotated = call.format.rotate != Rotate::none;
-  args.random = random_site(endpoint_, call, 0);
-  args.range = {0, static_cast<size_t>(call.value_count)};
-  args.values = call.send;
-  args.dtype = call.dtype;
-  args.out = scratch_.data() + kOwnHeaderBytes + kAgreementNormWord * sizeof(uint32_t);
-  args.stream = call.stream;
+Status StreamCalls::take_norm(const Attempt& attempt) {
+  const Call& call = attempt.call;
+  const Range all{0, static_cast<size_t>(call.value_count)};
+  void* const out = scratch_.data() + kOwnHeaderBytes + kAgreementNormWord * sizeof(uint32_t);
+  NormArgs args =
+      arguments_of(call, attempt.known->execution_plan.plan()).norm(all, call.send, out);
   const size_t groups =
       static_cast<size_t>(norm_group_count(0, code_count(args.rotated, call.value_count)));
   args.workspace = norm_sums(groups);

@@ -124,7 +124,7 @@ class StreamCalls {
   Status enqueue(Attempt* attempt, const KeptFailure& refusal);
   Status publish(const Attempt& attempt, bool takes_norm);
   Status write_header(const Attempt& attempt, bool keep_norm);
-  Status take_norm(const Call& call);
+  Status take_norm(const Attempt& attempt);
   Status agree_on_device(const Call& call, Disagreement* found);
   Status agree_on_host(const Attempt& attempt, Status own, Status* outcome);
   Status stay_in_step(const Call& call);
@@ -163,6 +163,9 @@ class StreamCalls {
    *  after. */
   Pace pace() const { return transport_.agrees_on_host() ? Pace::in_turns : Pace::overlapped; }
   CallPlaces places(const CachedPlan& known);
+  StageArguments arguments_of(const Call& call, const Plan& plan) const {
+    return {endpoint_, call, plan, arena_.data(), scratch_.as<const float>(kNormBytes)};
+  }
   /** Workspace of the stages of sparse entries. */
   unsigned char* sparse_workspace(const Plan& plan) const;
   const Header* seen_headers() const { return pinned_.as<const Header>(kPinnedHeadersBytes); }
