@@ -1,5 +1,5 @@
-// One stage call for each stage of an execution plan; every number that it needs is in the move or
-// in the plan, as in src/execute/executor.cpp, which works at once on host memory.
+// One stage call for each stage of an execution plan. src/execute/executor.cpp makes them at once,
+// on host memory.
 #include "src/gpu/enqueue/enqueuer.h"
 
 #include "kernels/codec/global_norm.h"
@@ -10,7 +10,7 @@ namespace gq {
 
 Status Enqueuer::moves(bool encoded) const {
   const KeptFailure made(make_moves(encoded));
-  if (!made.ok()) (void)places_.aside->rejoin(call_.stream).ok();
+  if (!made.ok()) (void)places_.side_stream->rejoin(call_.stream).ok();
   return made.again();
 }
 
@@ -20,7 +20,7 @@ Status Enqueuer::make_moves(bool encoded) const {
     GQ_TRY(gather_segment_norms());
     GQ_TRY(merge_segment_norms());
   }
-  for (const ExecutionStep& step : known_.execution_plan.steps()) {
+  for (const ExecutionStep& step : cached_.execution_plan.steps()) {
     const bool encodes =
         step.kind == ExecutionStep::Kind::stage && step.move.kind == MoveKind::quantize;
     if (!encoded || !encodes) GQ_TRY(make(step));
@@ -29,13 +29,13 @@ Status Enqueuer::make_moves(bool encoded) const {
 }
 
 Status Enqueuer::results() const {
-  for (const ExecutionStep& step : known_.execution_plan.results()) GQ_TRY(dequantize(step));
+  for (const ExecutionStep& step : cached_.execution_plan.results()) GQ_TRY(dequantize(step));
   return Status();
 }
 
 Status Enqueuer::messages() const {
   if (has_segment_norms()) GQ_TRY(gather_segment_norms());
-  for (const ExecutionStep& step : known_.execution_plan.steps()) {
+  for (const ExecutionStep& step : cached_.execution_plan.steps()) {
     if (step.kind == ExecutionStep::Kind::exchange) GQ_TRY(exchange(step, call_.stream));
     if (step.kind == ExecutionStep::Kind::sum) GQ_TRY(sum(step));
   }
@@ -45,9 +45,9 @@ Status Enqueuer::messages() const {
 Status Enqueuer::make(const ExecutionStep& step) const {
   switch (step.kind) {
     case ExecutionStep::Kind::exchange:
-      return step.aside ? exchange_aside(step) : exchange(step, call_.stream);
+      return step.on_side_stream ? exchange_on_side_stream(step) : exchange(step, call_.stream);
     case ExecutionStep::Kind::join:
-      return places_.aside->join(call_.stream);
+      return places_.side_stream->join(call_.stream);
     case ExecutionStep::Kind::sum:
       return sum(step);
     case ExecutionStep::Kind::copy:
@@ -61,14 +61,14 @@ Status Enqueuer::make(const ExecutionStep& step) const {
 }
 
 Status Enqueuer::exchange(const ExecutionStep& step, StreamHandle stream) const {
-  const Transfer* const first = known_.execution_plan.transfers().data() + step.first;
+  const Transfer* const first = cached_.execution_plan.transfers().data() + step.first;
   return transport_.exchange(places_.arena, first, step.count, stream);
 }
 
-Status Enqueuer::exchange_aside(const ExecutionStep& step) const {
-  GQ_TRY(places_.aside->fork(call_.stream));
-  GQ_TRY(exchange(step, places_.aside->get()));
-  return places_.aside->mark();
+Status Enqueuer::exchange_on_side_stream(const ExecutionStep& step) const {
+  GQ_TRY(places_.side_stream->fork(call_.stream));
+  GQ_TRY(exchange(step, places_.side_stream->get()));
+  return places_.side_stream->mark();
 }
 
 /** Two words are one integer; after an odd number of them one word is free. */
@@ -87,13 +87,13 @@ Status Enqueuer::sum(const ExecutionStep& step) const {
 
 /** Formats with one norm have one for each segment, which do not fit into a header. */
 bool Enqueuer::has_segment_norms() const {
-  const std::vector<Part>* segments = known_.execution_plan.segments();
+  const std::vector<Part>* segments = cached_.execution_plan.segments();
   const bool one_each = plan_.coding.block == 0 && plan_.coding.levels != Levels::none;
   return one_each && segments != nullptr && !segments->empty();
 }
 
 Status Enqueuer::take_segment_norms() const {
-  const size_t segment_count = known_.execution_plan.segments()->size();
+  const size_t segment_count = cached_.execution_plan.segments()->size();
   const size_t norms_bytes = plan_.layout.segment_norms_bytes();
   for (size_t k = 0; k < segment_count; ++k) {
     unsigned char* const out = places_.arena + norms_bytes + k * sizeof(NormWords);
@@ -117,7 +117,7 @@ Status Enqueuer::merge_segment_norms() const {
   args.norms = places_.arena + layout.segment_norms_landing_bytes(0);
   args.stride_bytes = layout.segment_norms_workspace_bytes();
   args.ranks = endpoint_.size();
-  args.segment_count = known_.execution_plan.segments()->size();
+  args.segment_count = cached_.execution_plan.segments()->size();
   args.q = call_.format.q;
   args.p = call_.format.p;
   args.global = reinterpret_cast<float*>(places_.arena + layout.global_norms_bytes());
@@ -147,7 +147,7 @@ Status Enqueuer::stage(const ExecutionStep& step) const {
 
 /** One for each segment, in the arena, or the one of the call. */
 const float* Enqueuer::global_norms() const {
-  if (known_.execution_plan.segments() == nullptr) return places_.norm;
+  if (cached_.execution_plan.segments() == nullptr) return places_.norm;
   return reinterpret_cast<const float*>(places_.arena + plan_.layout.global_norms_bytes());
 }
 
@@ -168,7 +168,7 @@ Status Enqueuer::add_values(const ExecutionStep& step) const {
   const ReduceManyArgs add =
       arguments_.add_values(step.move, step.piece, operands_at(step.first + step.count));
   for (uint32_t k = 0; k < step.count; ++k) {
-    decode.words = words_at(known_.execution_plan.operands()[step.first + k]);
+    decode.words = words_at(cached_.execution_plan.operands()[step.first + k]);
     decode.values = k == 0 ? static_cast<void*>(add.out_words) : scratch;
     GQ_TRY(Status(stages().dequantize(decode)));
     if (k > 0) GQ_TRY(Status(stages().reduce_many(add)));

@@ -197,7 +197,7 @@ TEST(Graphs, RefuseWhatTheyCannotRepeat) {
     return gqsgd_allreduce(comm, quantizer.get(), memory.as<float>(), memory.as<float>(), 100,
                            GQSGD_FLOAT32, GQSGD_SUM, GQSGD_SCHEDULE_DIRECT, at, stream.get());
   });
-  refused("ask after a request", [&] {
+  refused("a request cannot be tested", [&] {
     gqsgd_request request = nullptr;
     EXPECT_EQ(gqsgd_allreduce_start(comm, quantizer.get(), memory.as<float>(), memory.as<float>(),
                                     100, GQSGD_FLOAT32, GQSGD_SUM, GQSGD_SCHEDULE_DIRECT, nullptr,
