@@ -96,14 +96,10 @@ Status Allreduce::take_norm(NormWords* norm) {
 }
 
 Status Allreduce::norm_of(const Part& part, const void* values, bool rotated, NormWords* norm) {
-  NormArgs args{};
-  args.q = call_.format.q;
+  const Range range{part.first_value, static_cast<size_t>(part.value_count)};
+  const StageArguments arguments(*endpoint_, call_, plan_, nullptr, nullptr);
+  NormArgs args = arguments.norm(range, values, norm);
   args.rotated = rotated;
-  args.random = random_site(*endpoint_, call_, 0);
-  args.range = {part.first_value, static_cast<size_t>(part.value_count)};
-  args.values = values;
-  args.dtype = call_.dtype;
-  args.out = norm;
   return run_stage(*endpoint_, args);
 }
 

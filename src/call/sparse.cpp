@@ -61,9 +61,8 @@ Range SparseEntries::chunk_at(uint64_t first_value) const {
   return {first_value, static_cast<size_t>(std::min(left, plan_->shape.chunk_value_count))};
 }
 
-uint32_t* SparseEntries::words_at(uint64_t first_value) const {
-  return reinterpret_cast<uint32_t*>(arena_ +
-                                     plan_->layout.offset_bytes(Content::codes, first_value));
+StageArguments SparseEntries::arguments() const {
+  return StageArguments(*endpoint_, *call_, *plan_, arena_, &norm_);
 }
 
 Status SparseEntries::encode() {
@@ -78,19 +77,8 @@ Status SparseEntries::encode() {
 
 /** Codes are counted while they are in a cache. */
 Status SparseEntries::encode(Range chunk) {
-  QuantizeArgs codes{};
-  codes.coding = plan_->coding;
-  codes.random = random_site(*endpoint_, *call_, 0);
-  codes.range = chunk;
-  codes.values = call_->send_at(chunk.first_value);
-  codes.dtype = call_->dtype;
-  codes.norms = NormView{&norm_, nullptr};
-  codes.words = words_at(chunk.first_value);
-  GQ_TRY(run_stage(*endpoint_, codes));
-  CountEntriesArgs count{};
-  count.coding = plan_->coding;
-  count.range = chunk;
-  count.words = codes.words;
+  GQ_TRY(run_stage(*endpoint_, arguments().quantize(chunk)));
+  CountEntriesArgs count = arguments().count_entries(chunk);
   count.skipped = &skipped_;
   count.entry_count = &entry_count_;
   return Status(endpoint_->stages->count_entries(count));
@@ -160,12 +148,8 @@ Status SparseEntries::expect_entries() {
 /** Each to the rank after it first, so that no rank is flooded. Messages without entries are not
  *  sent. */
 Status SparseEntries::send_entries() {
-  SelectArgs args{};
+  SelectArgs args = arguments().select();
   uint64_t skipped = 0, entry_count = 0;
-  args.coding = plan_->coding;
-  args.range = {0, static_cast<size_t>(call_->value_count)};
-  args.words = words_at(0);
-  args.entries = reinterpret_cast<uint32_t*>(arena_ + plan_->layout.sparse_bytes());
   args.skipped = &skipped;
   args.entry_count = &entry_count;
   GQ_TRY(Status(endpoint_->stages->select(args)));
@@ -205,17 +189,12 @@ Status SparseEntries::add() {
                                   : endpoint_->transport->view(message_of(rank, rank)));
     GQ_TRY(check_entries(rank));
   }
-  AddSparseArgs args{};
-  args.coding = plan_->coding;
-  args.random = random_site(*endpoint_, *call_, 0);
-  args.rank_entries = endpoint_->rank_entries.data();
-  args.scale = norm_;
-  args.dtype = call_->dtype;
-  args.op = call_->op;
-  for (uint64_t first = 0; first < call_->value_count; first += args.range.value_count) {
-    args.range = chunk_at(first);
-    args.values = call_->recv_at(first);
+  for (uint64_t first = 0; first < call_->value_count;) {
+    AddSparseArgs args = arguments().add_sparse(chunk_at(first));
+    args.rank_entries = endpoint_->rank_entries.data();
+    args.scale = norm_;
     GQ_TRY(Status(endpoint_->stages->add_sparse(args)));
+    first += args.range.value_count;
   }
   steps_made_ += 1;
   return Status();

@@ -4,6 +4,7 @@
 #define GQ_CALL_SPARSE_H
 
 #include "src/execute/endpoint.h"
+#include "src/execute/stage_arguments.h"
 #include "src/plan/plan.h"
 #include "src/transport/header.h"
 
@@ -47,7 +48,7 @@ class SparseEntries {
   Status check_entries(uint32_t rank) const;
 
   Range chunk_at(uint64_t first_value) const;
-  uint32_t* words_at(uint64_t first_value) const;
+  StageArguments arguments() const;
   uint32_t awaited_rank() const;
   Message message_of(uint32_t peer, uint32_t origin) const;
 

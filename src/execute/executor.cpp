@@ -8,7 +8,6 @@
 #include "kernels/codec/block_norm.h"
 #include "src/execute/messages.h"
 #include "src/execute/split_stages.h"
-#include "src/schedule/nodes.h"
 
 namespace gq {
 namespace {
@@ -21,16 +20,6 @@ Part part_within(const Move& move, uint32_t rank) {
   return {first, last - first};
 }
 
-/** The sum of a node is encoded as the codes it is made of: the last sum has the way down. */
-Coding node_coding(Coding coding, uint32_t ranks) {
-  coding.ranks = ranks;
-  coding.bits_down = coding.bits;
-  coding.steps_down = coding.steps;
-  coding.rounding_down = RoundingDown::random;
-  coding.rescale = false;
-  return coding;
-}
-
 }  // namespace
 
 void Executor::begin(Endpoint& endpoint, const Call& call, const Plan& plan, unsigned char* arena,
@@ -40,7 +29,7 @@ void Executor::begin(Endpoint& endpoint, const Call& call, const Plan& plan, uns
   call_ = &call;
   plan_ = &plan;
   arena_ = arena;
-  norms_ = norms;
+  arguments_ = StageArguments(endpoint, call, plan, arena, norms);
   quantized_ = quantized;
   cursor_ = MoveCursor(plan.schedule, plan.shape, endpoint.rank());
   look_ahead_.begin(endpoint, plan);
@@ -212,65 +201,19 @@ Status Executor::on_pieces(const Move& move, Stage stage) {
   return Status();
 }
 
-RandomSite Executor::site_of(const Move& move) const {
-  return random_site(*endpoint_, *call_, move.hop);
-}
-
-/** `chunk` is where the words of the piece's move begin. */
-const uint32_t* Executor::words_in(const unsigned char* chunk, Content content,
-                                   const Piece& piece) const {
-  return reinterpret_cast<const uint32_t*>(chunk +
-                                           plan_->layout.between_bytes(content, piece.skipped));
-}
-
-uint32_t* Executor::own_words(Content content, const Move& move, const Piece& piece) const {
-  unsigned char* chunk = arena_ + plan_->layout.offset_bytes(content, move.first_value);
-  return const_cast<uint32_t*>(words_in(chunk, content, piece));
-}
-
-uint16_t* Executor::own_norms(uint64_t first_value) const {
-  return reinterpret_cast<uint16_t*>(arena_ +
-                                     plan_->layout.offset_bytes(Content::norms, first_value));
-}
-
-/** Scales follow the words of the whole chunk of sums. */
-uint16_t* Executor::scales_in(unsigned char* chunk, const Move& move, const Piece& piece) const {
-  const Layout& layout = plan_->layout;
-  return reinterpret_cast<uint16_t*>(chunk + layout.scales_offset_bytes(move.value_count) +
-                                     layout.between_scales_bytes(piece.skipped));
-}
-
-NormView Executor::norms_of(const Piece& piece) const {
-  return plan_->coding.block == 0 ? NormView{&norms_[piece.segment], nullptr}
-                                  : NormView{nullptr, own_norms(piece.range.first_value)};
-}
-
 Status Executor::take_norms(const Move& move, const Piece& piece) {
-  NormArgs args{};
-  args.q = call_->format.q;
-  args.block = plan_->coding.block;
-  args.rotated = plan_->coding.rotated;
-  args.random = site_of(move);
-  args.range = piece.range;
-  args.values = call_->send_at(piece.range.first_value, piece.segment);
-  args.dtype = call_->dtype;
-  args.out = own_norms(piece.range.first_value);
-  return run_stage(*endpoint_, args);
+  return run_stage(*endpoint_, arguments_.block_norms(move, piece));
 }
 
-/** Norms between segments are merged as well, but never used. */
 Status Executor::merge_norms(const Move& move) {
-  MergeNormsArgs args{};
-  args.norm_count = norm_count(plan_->coding.block, plan_->coding.rotated, move.value_count);
-  args.a = reinterpret_cast<const uint16_t*>(operand(move, move.peer));
-  args.b = own_norms(move.first_value);
-  return Status(endpoint_->stages->merge_norms(args));
+  const auto* const received = reinterpret_cast<const uint16_t*>(operand(move, move.peer));
+  return Status(endpoint_->stages->merge_norms(arguments_.merge_norms(move, received)));
 }
 
 /** Every value is quantized once on every rank, so all ranks count each block once. */
 void Executor::count_poisoned(const Piece& piece) {
   if (plan_->coding.block == 0) return;
-  const uint16_t* norms = own_norms(piece.range.first_value);
+  const uint16_t* norms = arguments_.own_norms(piece.range.first_value);
   const uint64_t count =
       norm_count(plan_->coding.block, plan_->coding.rotated, piece.range.value_count);
   endpoint_->nonfinite_blocks +=
@@ -284,62 +227,31 @@ bool Executor::is_nontemporal(uint32_t bits, const Piece& piece) const {
 }
 
 Status Executor::quantize(const Move& move, const Piece& piece) {
-  QuantizeArgs args{};
-  args.coding = plan_->coding;
-  args.random = site_of(move);
-  args.range = piece.range;
-  args.values = call_->send_at(piece.range.first_value, piece.segment);
-  args.dtype = call_->dtype;
-  args.norms = norms_of(piece);
-  args.words = own_words(move.content, move, piece);
+  QuantizeArgs args = arguments_.quantize(move, piece);
   args.nontemporal = is_nontemporal(args.coding.bits, piece);
   count_poisoned(piece);
   return run_stage(*endpoint_, args);
 }
 
 Status Executor::reduce(const Move& move, const Piece& piece) {
-  ReduceArgs args{};
-  args.coding = plan_->coding;
-  args.random = site_of(move);
-  args.range = piece.range;
-  args.weight_a = move.weight_a;
-  args.weight_b = move.weight_b;
-  args.a = words_in(operand(move, move.peer), move.content, piece);
-  args.b = own_words(move.content, move, piece);
-  return run_stage(*endpoint_, args);
+  const uint32_t* const words = arguments_.words_in(operand(move, move.peer), move.content, piece);
+  return run_stage(*endpoint_, arguments_.reduce(move, piece, words));
 }
 
-uint32_t Executor::find_operands(const Move& move, const Piece& piece) {
+void Executor::find_operands(const Move& move, const Piece& piece) {
   const uint32_t operands = operand_count(plan_->shape, endpoint_->rank(), move);
   for (uint32_t k = 0; k < operands; ++k) {
     const uint32_t rank = operand_rank(plan_->shape, endpoint_->rank(), move, k);
     endpoint_->operands[k] = rank == endpoint_->rank()
-                                 ? own_words(move.content, move, piece)
-                                 : words_in(operand(move, rank), move.content, piece);
+                                 ? arguments_.own_words(move.content, move, piece)
+                                 : arguments_.words_in(operand(move, rank), move.content, piece);
   }
-  return operands;
 }
 
 Status Executor::reduce_many(const Move& move, const Piece& piece) {
-  const uint32_t operands = find_operands(move, piece);
-  ReduceManyArgs args{};
-  args.coding = plan_->coding;
-  if (move.addends == Addends::node) args.coding = node_coding(plan_->coding, operands);
-  if (move.addends == Addends::nodes) {
-    args.weights = plan_->shape.nodes->sizes();
-    args.weight_count = operands;
-  }
-  args.random = site_of(move);
-  args.range = piece.range;
-  args.words = endpoint_->operands.data();
-  args.norms = norms_of(piece);
-  const bool of_node = move.addends == Addends::node;
-  args.out_words = own_words(of_node ? Content::codes : Content::sums, move, piece);
+  find_operands(move, piece);
+  ReduceManyArgs args = arguments_.reduce_many(move, piece, endpoint_->operands.data());
   args.nontemporal = is_nontemporal(args.coding.bits_down, piece);
-  if (args.coding.rescale) {
-    unsigned char* sums = arena_ + plan_->layout.offset_bytes(Content::sums, move.first_value);
-    args.out_scales = scales_in(sums, move, piece);
-  }
   return run_stage(*endpoint_, args);
 }
 
@@ -354,47 +266,25 @@ Status Executor::add_values(const Move& move, const Piece& piece) {
     tile.range.value_count =
         static_cast<size_t>(std::min(tile_count, piece.range.value_count - done));
     tile.skipped += done;
-    uint32_t* sums = own_words(Content::sums, move, tile);
+    const size_t done_words = plan_->layout.between_bytes(move.content, done) / sizeof(uint32_t);
+    uint32_t* const sums = arguments_.own_words(Content::sums, move, tile);
     const uint32_t* const pair[] = {sums, reinterpret_cast<const uint32_t*>(scratch)};
-    DequantizeArgs decode{};
-    decode.coding = plan_->one_rank;
-    decode.random = site_of(move);
-    decode.range = tile.range;
-    decode.scales = norms_of(tile);
-    decode.dtype = GQSGD_FLOAT32;
-    decode.op = GQSGD_SUM;
-    ReduceManyArgs add{};
-    add.coding = plan_->pair_sum;
-    add.range = tile.range;
-    add.words = pair;
-    add.out_words = sums;
+    DequantizeArgs decode = arguments_.operand_values(move, tile);
     for (uint32_t rank = 0; rank < endpoint_->size(); ++rank) {
-      decode.words = endpoint_->operands[rank] +
-                     plan_->layout.between_bytes(move.content, done) / sizeof(uint32_t);
+      decode.words = endpoint_->operands[rank] + done_words;
       decode.values = rank == 0 ? static_cast<void*>(sums) : scratch;
       GQ_TRY(Status(endpoint_->stages->dequantize(decode)));
-      if (rank > 0) GQ_TRY(Status(endpoint_->stages->reduce_many(add)));
+      if (rank == 0) continue;
+      GQ_TRY(Status(endpoint_->stages->reduce_many(arguments_.add_values(move, tile, pair))));
     }
   }
   return Status();
 }
 
 Status Executor::dequantize(const Move& move, const Piece& piece) {
-  DequantizeArgs args{};
-  args.values = call_->recv_at(piece.range.first_value, piece.segment);
-  if (args.values == nullptr) return Status();  // a virtual rank without an output buffer
-  const unsigned char* chunk = result(move);
-  args.coding = plan_->decoding;
-  args.random = site_of(move);
-  args.range = piece.range;
-  args.words = words_in(chunk, move.content, piece);
-  args.scales = norms_of(piece);
-  if (args.coding.rescale) {
-    args.scales.blocks = scales_in(const_cast<unsigned char*>(chunk), move, piece);
-  }
-  args.dtype = call_->dtype;
-  args.op = call_->op;
-  return run_stage(*endpoint_, args);
+  // A virtual rank may have no output buffer.
+  if (call_->recv_at(piece.range.first_value, piece.segment) == nullptr) return Status();
+  return run_stage(*endpoint_, arguments_.dequantize(move, piece, result(move)));
 }
 
 }  // namespace gq

@@ -6,6 +6,7 @@
 #include "src/execute/endpoint.h"
 #include "src/execute/look_ahead.h"
 #include "src/execute/pieces.h"
+#include "src/execute/stage_arguments.h"
 #include "src/plan/plan.h"
 
 namespace gq {
@@ -50,17 +51,12 @@ class Executor {
   Status dequantize(const Move& move, const Piece& piece);
 
   bool is_nontemporal(uint32_t bits, const Piece& piece) const;
-  uint32_t find_operands(const Move& move, const Piece& piece);
+  /** Puts the places of the operands of a piece into the endpoint's array. */
+  void find_operands(const Move& move, const Piece& piece);
   void count_poisoned(const Piece& piece);
 
   const unsigned char* operand(const Move& move, uint32_t peer) const;
   const unsigned char* result(const Move& move) const;
-  RandomSite site_of(const Move& move) const;
-  const uint32_t* words_in(const unsigned char* chunk, Content content, const Piece& piece) const;
-  uint32_t* own_words(Content content, const Move& move, const Piece& piece) const;
-  uint16_t* own_norms(uint64_t first_value) const;
-  uint16_t* scales_in(unsigned char* chunk, const Move& move, const Piece& piece) const;
-  NormView norms_of(const Piece& piece) const;
   bool next_move();
   Status commit();
 
@@ -68,7 +64,7 @@ class Executor {
   const Call* call_ = nullptr;
   const Plan* plan_ = nullptr;
   unsigned char* arena_ = nullptr;
-  const float* norms_ = nullptr;
+  StageArguments arguments_;
   bool quantized_ = false;
   MoveCursor cursor_;
   LookAhead look_ahead_;

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 
 #include "src/execute/split_stages.h"
+#include "src/execute/stage_arguments.h"
 #include "src/transport/culprit.h"
 
 namespace gq {
@@ -51,24 +52,12 @@ const float* SegmentNorms::norms() const {
   return reinterpret_cast<const float*>(arena_ + plan_->layout.global_norms_bytes());
 }
 
-/** Of segments that this rank has no values of: those of no values. */
 Status SegmentNorms::take() {
-  const Segments& segments = *call_->segments;
+  const StageArguments arguments(*endpoint_, *call_, *plan_, arena_, norms());
   const GlobalNorm merged(call_->format.q, call_->format.p);
-  for (size_t k = 0; k < segments.parts.size(); ++k) {
+  for (size_t k = 0; k < call_->segments->parts.size(); ++k) {
     NormWords stage_out;
-    NormArgs args{};
-    args.q = call_->format.q;
-    args.rotated = plan_->coding.rotated;
-    args.random = random_site(*endpoint_, *call_, 0);
-    args.range.first_value = segments.parts[k].first_value;
-    args.values = segments.places[k].send;
-    if (args.values != nullptr) {
-      args.range.value_count = static_cast<size_t>(segments.parts[k].value_count);
-    }
-    args.dtype = call_->dtype;
-    args.out = &stage_out;
-    GQ_TRY(run_stage(*endpoint_, args));
+    GQ_TRY(run_stage(*endpoint_, arguments.segment_norm(k, &stage_out)));
     own()[k] = merged.to_wire(stage_out);
   }
   return Status();

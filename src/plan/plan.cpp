@@ -13,8 +13,8 @@ namespace {
 constexpr uint32_t kPipelineDepthOnWires = 2;
 
 // On streams a message of one round is received in the next but one
-// (src/gpu/enqueue/execution_plan.h): a deeper pipeline would only add rounds at a call's begin and
-// end.
+// (src/gpu/enqueue/plan/execution_plan.h): a deeper pipeline would only add rounds at a call's
+// begin and end.
 constexpr uint32_t kPipelineDepthOnStreams = 2;
 
 uint32_t pipeline_depth_of(const PlanRequest& request) {

@@ -1,5 +1,5 @@
-// One stage call for each stage of an execution plan; every number that it needs is in the move or
-// in the plan, as in src/execute/executor.cpp, which works at once on host memory.
+// One stage call for each stage of an execution plan. src/execute/executor.cpp makes them at once,
+// on host memory.
 #include "src/gpu/enqueue/enqueuer.h"
 
 #include "kernels/codec/global_norm.h"
@@ -9,7 +9,7 @@ namespace gq {
 
 Status Enqueuer::moves(bool encoded) const {
   const Status made = make_moves(encoded);
-  if (!made.ok()) (void)places_.aside->rejoin(call_.stream).ok();
+  if (!made.ok()) (void)places_.side_stream->rejoin(call_.stream).ok();
   return made;
 }
 
@@ -19,7 +19,7 @@ Status Enqueuer::make_moves(bool encoded) const {
     GQ_TRY(gather_segment_norms());
     GQ_TRY(merge_segment_norms());
   }
-  for (const ExecutionStep& step : known_.execution_plan.steps()) {
+  for (const ExecutionStep& step : cached_.execution_plan.steps()) {
     const bool encodes =
         step.kind == ExecutionStep::Kind::stage && step.move.kind == MoveKind::quantize;
     if (!encoded || !encodes) GQ_TRY(make(step));
@@ -28,13 +28,13 @@ Status Enqueuer::make_moves(bool encoded) const {
 }
 
 Status Enqueuer::results() const {
-  for (const ExecutionStep& step : known_.execution_plan.results()) GQ_TRY(dequantize(step));
+  for (const ExecutionStep& step : cached_.execution_plan.results()) GQ_TRY(dequantize(step));
   return Status();
 }
 
 Status Enqueuer::messages() const {
   if (has_segment_norms()) GQ_TRY(gather_segment_norms());
-  for (const ExecutionStep& step : known_.execution_plan.steps()) {
+  for (const ExecutionStep& step : cached_.execution_plan.steps()) {
     if (step.kind == ExecutionStep::Kind::exchange) GQ_TRY(exchange(step, call_.stream));
     if (step.kind == ExecutionStep::Kind::sum) GQ_TRY(sum(step));
   }
@@ -44,9 +44,9 @@ Status Enqueuer::messages() const {
 Status Enqueuer::make(const ExecutionStep& step) const {
   switch (step.kind) {
     case ExecutionStep::Kind::exchange:
-      return step.aside ? exchange_aside(step) : exchange(step, call_.stream);
+      return step.on_side_stream ? exchange_on_side_stream(step) : exchange(step, call_.stream);
     case ExecutionStep::Kind::join:
-      return places_.aside->join(call_.stream);
+      return places_.side_stream->join(call_.stream);
     case ExecutionStep::Kind::sum:
       return sum(step);
     case ExecutionStep::Kind::copy:
@@ -60,14 +60,14 @@ Status Enqueuer::make(const ExecutionStep& step) const {
 }
 
 Status Enqueuer::exchange(const ExecutionStep& step, StreamHandle stream) const {
-  const Transfer* const first = known_.execution_plan.transfers().data() + step.first;
+  const Transfer* const first = cached_.execution_plan.transfers().data() + step.first;
   return transport_.exchange(places_.arena, first, step.count, stream);
 }
 
-Status Enqueuer::exchange_aside(const ExecutionStep& step) const {
-  GQ_TRY(places_.aside->fork(call_.stream));
-  GQ_TRY(exchange(step, places_.aside->get()));
-  return places_.aside->mark();
+Status Enqueuer::exchange_on_side_stream(const ExecutionStep& step) const {
+  GQ_TRY(places_.side_stream->fork(call_.stream));
+  GQ_TRY(exchange(step, places_.side_stream->get()));
+  return places_.side_stream->mark();
 }
 
 /** Two words are one integer; after an odd number of them one word is free. */
@@ -86,27 +86,17 @@ Status Enqueuer::sum(const ExecutionStep& step) const {
 
 /** Formats with one norm have one for each segment, which do not fit into a header. */
 bool Enqueuer::has_segment_norms() const {
-  const std::vector<Part>* segments = known_.execution_plan.segments();
+  const std::vector<Part>* segments = cached_.execution_plan.segments();
   const bool one_each = plan_.coding.block == 0 && plan_.coding.levels != Levels::none;
   return one_each && segments != nullptr && !segments->empty();
 }
 
-/** Of segments that this rank has no values of: those of no values. */
 Status Enqueuer::take_segment_norms() const {
-  const std::vector<Part>& segments = *known_.execution_plan.segments();
-  for (size_t k = 0; k < segments.size(); ++k) {
-    NormArgs args{};
-    args.q = call_.format.q;
-    args.rotated = plan_.coding.rotated;
-    args.random = random_site(endpoint_, call_, 0);
-    args.range.first_value = segments[k].first_value;
-    args.values = call_.send_at(segments[k].first_value, k);
-    if (args.values != nullptr) {
-      args.range.value_count = static_cast<size_t>(segments[k].value_count);
-    }
-    args.dtype = call_.dtype;
-    args.out = places_.arena + plan_.layout.segment_norms_bytes() + k * sizeof(NormWords);
-    args.stream = call_.stream;
+  const size_t segment_count = cached_.execution_plan.segments()->size();
+  const size_t norms_bytes = plan_.layout.segment_norms_bytes();
+  for (size_t k = 0; k < segment_count; ++k) {
+    unsigned char* const out = places_.arena + norms_bytes + k * sizeof(NormWords);
+    NormArgs args = arguments_.segment_norm(k, out);
     args.workspace = places_.norm_sums;
     GQ_TRY(Status(stages().norm(args)));
   }
@@ -126,7 +116,7 @@ Status Enqueuer::merge_segment_norms() const {
   args.norms = places_.arena + layout.segment_norms_landing_bytes(0);
   args.stride_bytes = layout.segment_norms_workspace_bytes();
   args.ranks = endpoint_.size();
-  args.segment_count = known_.execution_plan.segments()->size();
+  args.segment_count = cached_.execution_plan.segments()->size();
   args.q = call_.format.q;
   args.p = call_.format.p;
   args.global = reinterpret_cast<float*>(places_.arena + layout.global_norms_bytes());
@@ -135,129 +125,50 @@ Status Enqueuer::merge_segment_norms() const {
 }
 
 Status Enqueuer::stage(const ExecutionStep& step) const {
-  switch (step.move.kind) {
+  const Move& move = step.move;
+  switch (move.kind) {
     case MoveKind::norm:
-      return take_norms(step);
+      return Status(stages().norm(arguments_.block_norms(move, step.piece)));
     case MoveKind::merge_norms:
       return merge_norms(step);
     case MoveKind::quantize:
-      return quantize(step);
+      return Status(stages().quantize(arguments_.quantize(move, step.piece)));
     case MoveKind::reduce:
-      return reduce(step);
+      return Status(
+          stages().reduce(arguments_.reduce(move, step.piece, words_at(step.from_bytes))));
     case MoveKind::reduce_many:
       return plan_.adds_values ? add_values(step) : reduce_many(step);
     default:
-      return fail(GQSGD_INTERNAL, "a program has a stage of kind %d",
-                  static_cast<int>(step.move.kind));
+      return fail(GQSGD_INTERNAL, "an execution plan has a stage of kind %d",
+                  static_cast<int>(move.kind));
   }
 }
 
-uint32_t* Enqueuer::own_words(Content content, const ExecutionStep& step) const {
-  const Layout& layout = plan_.layout;
-  return words_at(layout.offset_bytes(content, step.move.first_value) +
-                  layout.between_bytes(content, step.piece.skipped));
+/** One for each segment, in the arena, or the one of the call. */
+const float* Enqueuer::global_norms() const {
+  if (cached_.execution_plan.segments() == nullptr) return places_.norm;
+  return reinterpret_cast<const float*>(places_.arena + plan_.layout.global_norms_bytes());
 }
 
-uint16_t* Enqueuer::scales_in(size_t sums_bytes, const ExecutionStep& step) const {
-  const Layout& layout = plan_.layout;
-  return norms_at(sums_bytes + layout.scales_offset_bytes(step.move.value_count) +
-                  layout.between_scales_bytes(step.piece.skipped));
-}
-
-NormView Enqueuer::norms_of(const Piece& piece) const {
-  if (plan_.coding.block != 0) return {nullptr, own_norms(piece)};
-  if (known_.execution_plan.segments() == nullptr) return {places_.norm, nullptr};
-  const unsigned char* global = places_.arena + plan_.layout.global_norms_bytes();
-  return {reinterpret_cast<const float*>(global) + piece.segment, nullptr};
-}
-
-Status Enqueuer::take_norms(const ExecutionStep& step) const {
-  NormArgs args{};
-  args.q = call_.format.q;
-  args.block = plan_.coding.block;
-  args.rotated = plan_.coding.rotated;
-  args.random = site_of(step);
-  args.range = step.piece.range;
-  args.values = send_of(step.piece);
-  args.dtype = call_.dtype;
-  args.out = own_norms(step.piece);
-  args.stream = call_.stream;
-  return Status(stages().norm(args));
-}
-
-/** Norms between segments are merged as well, but never used. */
 Status Enqueuer::merge_norms(const ExecutionStep& step) const {
-  MergeNormsArgs args{};
-  args.norm_count = norm_count(plan_.coding.block, plan_.coding.rotated, step.move.value_count);
-  args.a = norms_at(step.from_bytes);
-  args.b = own_norms(step.piece);
-  args.stream = call_.stream;
-  return Status(stages().merge_norms(args));
-}
-
-Status Enqueuer::quantize(const ExecutionStep& step) const {
-  QuantizeArgs args{};
-  args.coding = plan_.coding;
-  args.random = site_of(step);
-  args.range = step.piece.range;
-  args.values = send_of(step.piece);
-  args.dtype = call_.dtype;
-  args.norms = norms_of(step.piece);
-  args.words = own_words(step.move.content, step);
-  args.stream = call_.stream;
-  return Status(stages().quantize(args));
-}
-
-Status Enqueuer::reduce(const ExecutionStep& step) const {
-  ReduceArgs args{};
-  args.coding = plan_.coding;
-  args.random = site_of(step);
-  args.range = step.piece.range;
-  args.weight_a = step.move.weight_a;
-  args.weight_b = step.move.weight_b;
-  args.a = words_at(step.from_bytes);
-  args.b = own_words(step.move.content, step);
-  args.stream = call_.stream;
-  return Status(stages().reduce(args));
+  const auto* const received = reinterpret_cast<const uint16_t*>(places_.arena + step.from_bytes);
+  return Status(stages().merge_norms(arguments_.merge_norms(step.move, received)));
 }
 
 Status Enqueuer::reduce_many(const ExecutionStep& step) const {
-  ReduceManyArgs args{};
-  args.coding = plan_.coding;
-  args.random = site_of(step);
-  args.range = step.piece.range;
-  args.words = list_at(step.first);
-  args.norms = norms_of(step.piece);
-  args.out_words = own_words(Content::sums, step);
-  if (args.coding.rescale) {
-    const size_t sums_bytes = plan_.layout.offset_bytes(Content::sums, step.move.first_value);
-    args.out_scales = scales_in(sums_bytes, step);
-  }
-  args.stream = call_.stream;
-  return Status(stages().reduce_many(args));
+  return Status(
+      stages().reduce_many(arguments_.reduce_many(step.move, step.piece, operands_at(step.first))));
 }
 
 /** Values of the codes of one rank after the other, added in rank order. */
 Status Enqueuer::add_values(const ExecutionStep& step) const {
-  uint32_t* const sums = own_words(Content::sums, step);
   float* const scratch = reinterpret_cast<float*>(places_.arena + plan_.layout.scratch_bytes());
-  DequantizeArgs decode{};
-  decode.coding = plan_.one_rank;
-  decode.random = site_of(step);
-  decode.range = step.piece.range;
-  decode.scales = norms_of(step.piece);
-  decode.dtype = GQSGD_FLOAT32;
-  decode.op = GQSGD_SUM;
-  decode.stream = call_.stream;
-  ReduceManyArgs add{};
-  add.coding = plan_.pair_sum;
-  add.range = step.piece.range;
-  add.words = list_at(step.first + step.count);
-  add.out_words = sums;
-  add.stream = call_.stream;
+  DequantizeArgs decode = arguments_.operand_values(step.move, step.piece);
+  const ReduceManyArgs add =
+      arguments_.add_values(step.move, step.piece, operands_at(step.first + step.count));
   for (uint32_t k = 0; k < step.count; ++k) {
-    decode.words = words_at(known_.execution_plan.operands()[step.first + k]);
-    decode.values = k == 0 ? static_cast<void*>(sums) : scratch;
+    decode.words = words_at(cached_.execution_plan.operands()[step.first + k]);
+    decode.values = k == 0 ? static_cast<void*>(add.out_words) : scratch;
     GQ_TRY(Status(stages().dequantize(decode)));
     if (k > 0) GQ_TRY(Status(stages().reduce_many(add)));
   }
@@ -270,17 +181,7 @@ Status Enqueuer::dequantize(const ExecutionStep& step) const {
   const size_t chunk_bytes = move.origin == endpoint_.rank()
                                  ? layout.offset_bytes(move.content, move.first_value)
                                  : layout.result_bytes(move.content, move.first_value);
-  DequantizeArgs args{};
-  args.coding = plan_.decoding;
-  args.random = site_of(step);
-  args.range = step.piece.range;
-  args.words = words_at(chunk_bytes + layout.between_bytes(move.content, step.piece.skipped));
-  args.scales = norms_of(step.piece);
-  if (args.coding.rescale) args.scales.blocks = scales_in(chunk_bytes, step);
-  args.dtype = call_.dtype;
-  args.op = call_.op;
-  args.values = call_.recv_at(step.piece.range.first_value, step.piece.segment);
-  args.stream = call_.stream;
+  DequantizeArgs args = arguments_.dequantize(move, step.piece, places_.arena + chunk_bytes);
   args.gate = places_.gate;
   return Status(stages().dequantize(args));
 }

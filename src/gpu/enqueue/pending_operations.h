@@ -32,7 +32,7 @@ struct PendingOperation {
 /** In the order of their starts, which is that in which they end. */
 class PendingOperations {
  public:
-  /** A flight that is none yet, of an earlier request or made anew. */
+  /** For a request that is about to start: one of an earlier request, or a new one. */
   Status take(const Device& device, std::unique_ptr<PendingOperation>* pending) {
     try {
       under_way_.emplace_back();  // so that begin() cannot fail
@@ -69,7 +69,7 @@ class PendingOperations {
     }
     return nullptr;
   }
-  /** The first one ends so. */
+  /** The first one ends with this status. */
   void end_first(Status status) {
     std::unique_ptr<PendingOperation> ended = std::move(under_way_.front());
     under_way_.pop_front();

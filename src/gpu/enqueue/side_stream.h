@@ -7,8 +7,8 @@
 
 namespace gq {
 
-/** A wait is for the newest record of its event: who joins what has travelled so far does it before
- *  more is sent aside, and need not wait for that. */
+/** A wait is for the newest record of its event: a stream that joins the messages sent so far does
+ *  it before more are sent here, and need not wait for those. */
 class SideStream {
  public:
   explicit SideStream(const Device& device) : device_(device) {}
@@ -27,23 +27,23 @@ class SideStream {
   }
   StreamHandle get() const { return stream_; }
 
-  /** What is put here from now on comes after everything on `stream`. */
+  /** What is enqueued here from now on comes after everything on `stream`. */
   Status fork(StreamHandle stream) {
     GQ_TRY(device_.record(forked_, stream));
     GQ_TRY(device_.wait(stream_, forked_));
-    apart_ = true;
+    unjoined_ = true;
     return Status();
   }
-  /** join() is for what was put here until now. */
+  /** join() is for what was enqueued here until now. */
   Status mark() { return device_.record(marked_, stream_); }
   Status join(StreamHandle stream) {
     GQ_TRY(device_.wait(stream, marked_));
-    apart_ = false;
+    unjoined_ = false;
     return Status();
   }
   /** After a failure: `stream` comes after all that is here, as it does where nothing failed. */
   Status rejoin(StreamHandle stream) {
-    if (!apart_) return Status();
+    if (!unjoined_) return Status();
     GQ_TRY(mark());
     return join(stream);
   }
@@ -56,7 +56,7 @@ class SideStream {
   StreamHandle stream_ = nullptr;
   EventHandle forked_ = nullptr;
   EventHandle marked_ = nullptr;
-  bool apart_ = false;  // work was enqueued here that no stream has joined
+  bool unjoined_ = false;  // work was enqueued here that no stream has joined
 };
 
 }  // namespace gq

@@ -1,6 +1,6 @@
 // Programs whose messages travel while stages work: no step touches what is under way beside it,
 // and a wait that is missing is seen.
-#include "src/gpu/enqueue/execution_plan.h"
+#include "src/gpu/enqueue/plan/execution_plan.h"
 
 #include <gtest/gtest.h>
 
@@ -30,7 +30,7 @@ std::string describe(const Case& test) {
          std::to_string(test.chunk_value_count);
 }
 
-ExecutionPlan program_of(const Case& test, uint32_t rank, Pace pace) {
+ExecutionPlan plan_of(const Case& test, uint32_t rank, Pace pace) {
   Format format;
   EXPECT_TRUE(test::succeeds(parse_quantizer(test.quantizer.c_str(), &format)));
   PlanRequest request{&format,          test.schedule,          test.ranks,
@@ -106,25 +106,26 @@ Accesses accesses_of(const ExecutionPlan& execution_plan, const ExecutionStep& s
   return all;
 }
 
-/** "" if no step touches what an exchange aside reads or writes before it has come back. */
+/** "" if no step touches what an exchange on the side stream reads or writes before it is joined.
+ */
 std::string collision(const ExecutionPlan& execution_plan, const Steps& steps) {
-  Accesses aside;
+  Accesses unjoined;
   for (size_t k = 0; k < steps.size(); ++k) {
     const ExecutionStep& step = steps[k];
-    if (step.kind == Kind::join) aside.clear();
+    if (step.kind == Kind::join) unjoined.clear();
     const Accesses own = accesses_of(execution_plan, step);
-    // Exchanges that go aside come after each other.
-    for (const Access& access : step.aside ? Accesses() : own) {
-      for (const Access& other : aside) {
+    // Exchanges on the side stream come after each other.
+    for (const Access& access : step.on_side_stream ? Accesses() : own) {
+      for (const Access& other : unjoined) {
         if (collide(access, other)) {
           return "step " + std::to_string(k) + " of " + std::to_string(steps.size()) + " at byte " +
                  std::to_string(std::max(access.begin, other.begin));
         }
       }
     }
-    if (step.aside) aside.insert(aside.end(), own.begin(), own.end());
+    if (step.on_side_stream) unjoined.insert(unjoined.end(), own.begin(), own.end());
   }
-  return aside.empty() ? "" : "an exchange never comes back";
+  return unjoined.empty() ? "" : "an exchange is never joined";
 }
 
 size_t count_of(const Steps& steps, Kind kind) {
@@ -153,7 +154,7 @@ std::vector<Case> all_cases() {
 TEST(ExecutionPlan, OperationsUnderWay_Untouched) {
   for (const Case& test : all_cases()) {
     for (uint32_t rank = 0; rank < test.ranks; ++rank) {
-      const ExecutionPlan execution_plan = program_of(test, rank, Pace::overlapped);
+      const ExecutionPlan execution_plan = plan_of(test, rank, Pace::overlapped);
       EXPECT_EQ(collision(execution_plan, execution_plan.steps()), "")
           << describe(test) << ", rank " << rank;
     }
@@ -165,7 +166,7 @@ TEST(ExecutionPlan, OperationsUnderWay_Untouched) {
 TEST(ExecutionPlan, MissingWait_Found) {
   for (const gqsgd_schedule schedule : kSchedules) {
     const ExecutionPlan execution_plan =
-        program_of({"paper-gl8", schedule, 3, 4099, 64}, 1, Pace::overlapped);
+        plan_of({"paper-gl8", schedule, 3, 4099, 64}, 1, Pace::overlapped);
     size_t joins = 0, missed = 0;
     for (size_t k = 0; k < execution_plan.steps().size(); ++k) {
       if (execution_plan.steps()[k].kind != Kind::join) continue;
@@ -185,11 +186,11 @@ TEST(ExecutionPlan, MissingWait_Found) {
 TEST(ExecutionPlan, ChunksOfACall_Overlap) {
   for (const gqsgd_schedule schedule : kSchedules) {
     const ExecutionPlan execution_plan =
-        program_of({"paper-gl8", schedule, 4, 4096, 64}, 1, Pace::overlapped);
+        plan_of({"paper-gl8", schedule, 4, 4096, 64}, 1, Pace::overlapped);
     const auto& steps = execution_plan.steps();
-    const size_t aside = static_cast<size_t>(
-        std::count_if(steps.begin(), steps.end(), [](const auto& step) { return step.aside; }));
-    EXPECT_GE(3 * aside, count_of(steps, Kind::exchange)) << schedule_name(schedule);
+    const size_t overlapping = static_cast<size_t>(std::count_if(
+        steps.begin(), steps.end(), [](const auto& step) { return step.on_side_stream; }));
+    EXPECT_GE(3 * overlapping, count_of(steps, Kind::exchange)) << schedule_name(schedule);
   }
 }
 
@@ -200,8 +201,8 @@ TEST(ExecutionPlan, OneChunk_SameAtEveryPace) {
     for (const gqsgd_schedule schedule : kSchedules) {
       if (quantizer != std::string("paper-gl8") && schedule != GQSGD_SCHEDULE_DIRECT) continue;
       const Case test{quantizer, schedule, 4, 1000, 4096};
-      const ExecutionPlan overlapped = program_of(test, 2, Pace::overlapped);
-      const ExecutionPlan in_turns = program_of(test, 2, Pace::in_turns);
+      const ExecutionPlan overlapped = plan_of(test, 2, Pace::overlapped);
+      const ExecutionPlan in_turns = plan_of(test, 2, Pace::in_turns);
       EXPECT_EQ(count_of(overlapped.steps(), Kind::join), 0u) << describe(test);
       EXPECT_EQ(count_of(overlapped.steps(), Kind::exchange),
                 count_of(in_turns.steps(), Kind::exchange))
@@ -216,8 +217,7 @@ TEST(ExecutionPlan, EachChunk_InterleavesStages) {
   for (const char* quantizer : {"paper-gl8", "blocks-8", "none"}) {
     const Case test{quantizer, GQSGD_SCHEDULE_DIRECT, 4, 4 * 40 * 1024, 1024};
     const size_t chunks = std::string(quantizer) == "none" ? 160 : 40;
-    const size_t exchanges =
-        count_of(program_of(test, 1, Pace::overlapped).steps(), Kind::exchange);
+    const size_t exchanges = count_of(plan_of(test, 1, Pace::overlapped).steps(), Kind::exchange);
     EXPECT_GE(exchanges, chunks) << quantizer;
     EXPECT_LE(exchanges, chunks + 8) << quantizer;
   }

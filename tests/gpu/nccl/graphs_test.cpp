@@ -196,7 +196,7 @@ TEST(Graphs, UnrepeatableCalls_Refused) {
     return gqsgd_allreduce(comm, quantizer.get(), memory.as<float>(), memory.as<float>(), 100,
                            GQSGD_FLOAT32, GQSGD_SUM, config_at(7, 0), stream.get());
   });
-  refused("ask after a request", [&] {
+  refused("a request cannot be tested", [&] {
     gqsgd_request request = nullptr;
     EXPECT_EQ(gqsgd_allreduce_start(comm, quantizer.get(), memory.as<float>(), memory.as<float>(),
                                     100, GQSGD_FLOAT32, GQSGD_SUM, nullptr, stream.get(), &request),

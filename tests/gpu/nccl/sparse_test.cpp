@@ -261,7 +261,7 @@ TEST(Abort, NcclFails_GroupEnds) {
     set_faults({});
     const std::string all = said[0] + "\n" + said[1];
     EXPECT_NE(all.find("BACKEND: "), std::string::npos) << all;
-    const char* const awaited = nth <= 2 ? "headers of the other" : "lengths of all ranks' lists";
+    const char* const awaited = nth <= 2 ? "headers of the other" : "numbers of sparse entries";
     EXPECT_NE(all.find(awaited), std::string::npos) << nth << ": " << all;
     EXPECT_EQ(all.find("OK: "), std::string::npos) << all;
   }

@@ -189,7 +189,7 @@ TEST(FusedGraphs, NoFreeBlocks_Refused) {
   {
     const LocalGroup group(3);
     EXPECT_EQ(group.run([](int rank, gqsgd_comm comm) {
-      return refused(comm, rank, 3, usual(), "have no room on the device");
+      return refused(comm, rank, 3, usual(), "do not fit on the device");
     }),
               "");
   }
@@ -214,7 +214,7 @@ TEST(FusedGraphs, RanksShareQueues_Refused) {
     EXPECT_EQ(fused_kernels_enqueued() - before, 3u);
     const LocalGroup one_more(1);
     EXPECT_EQ(one_more.run([](int rank, gqsgd_comm comm) {
-      return refused(comm, rank, 1, usual(), "have no room on the device");
+      return refused(comm, rank, 1, usual(), "do not fit on the device");
     }),
               "");
   }

@@ -23,7 +23,7 @@ TEST(GpuGraphs, WrongBits_Reported) {
 TEST(GpuGraphs, KernelCounts_Checked) {
   const UseHostDevice device;
   const std::string found = ranks_on_the_double(2).check_bits("rotated-8", 3000, false);
-  EXPECT_NE(found.find("hosts of this group meet"), std::string::npos) << found;
+  EXPECT_NE(found.find("hosts of this group synchronize"), std::string::npos) << found;
 }
 
 TEST(GpuGraphs, End_Checked) {

@@ -1,7 +1,7 @@
 // One rank's share of a plan as steps that can be enqueued on a stream: stages, and between them
 // groups of messages that leave and arrive together.
-#ifndef GQ_GPU_ENQUEUE_EXECUTION_PLAN_H
-#define GQ_GPU_ENQUEUE_EXECUTION_PLAN_H
+#ifndef GQ_GPU_ENQUEUE_PLAN_EXECUTION_PLAN_H
+#define GQ_GPU_ENQUEUE_PLAN_EXECUTION_PLAN_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -20,7 +20,7 @@ struct ExecutionStep {
     stage,     ///< the action of `move`, on one piece of it
     copy,      ///< size_bytes from from_bytes to to_bytes
     exchange,  ///< transfers first .. first + count - 1, all at once
-    join,      ///< what follows comes after the last exchange that went aside
+    join,      ///< what follows comes after the last exchange on the side stream
     sum,       ///< the transport adds what lies at to_bytes
   };
   Kind kind;
@@ -32,7 +32,8 @@ struct ExecutionStep {
   uint64_t value_count = 0;  ///< sum: of the values that are added
   uint32_t first = 0;        ///< of the transfers of an exchange, or of the operands of a stage
   uint32_t count = 0;
-  bool aside = false;  ///< an exchange that comes after all before it, and next to what follows
+  /** An exchange that comes after all before it and overlaps what follows. */
+  bool on_side_stream = false;
 };
 
 /** How stages and messages of one call go together. */

@@ -1,5 +1,5 @@
 // The walk of all ranks in step.
-#include "src/gpu/enqueue/execution_plan.h"
+#include "src/gpu/enqueue/plan/execution_plan.h"
 
 #include <algorithm>
 #include <deque>
@@ -49,15 +49,15 @@ Part own_part(const Move& move, uint32_t rank) {
 class ExecutionPlanMaker {
  public:
   ExecutionPlanMaker(ExecutionPlan* execution_plan, uint32_t rank, Pace pace)
-      : program_(*execution_plan),
+      : made_(*execution_plan),
         layout_(execution_plan->plan_.layout),
         rank_(rank),
         overlaps_(pace == Pace::overlapped) {}
 
   Status make() {
-    const uint32_t ranks = program_.plan_.shape.ranks;
+    const uint32_t ranks = made_.plan_.shape.ranks;
     for (uint32_t rank = 0; rank < ranks; ++rank) {
-      const MoveCursor moves(program_.plan_.schedule, program_.plan_.shape, rank);
+      const MoveCursor moves(made_.plan_.schedule, made_.plan_.shape, rank);
       walkers_.push_back({moves, moves});
     }
     for (;;) {
@@ -74,7 +74,7 @@ class ExecutionPlanMaker {
       }
       if (events_ == 0) {
         return fail(GQSGD_INTERNAL, "schedule %s stuck: %u of %u ranks ended",
-                    program_.plan_.schedule->name, ended, ranks);
+                    made_.plan_.schedule->name, ended, ranks);
       }
     }
   }
@@ -133,8 +133,8 @@ class ExecutionPlanMaker {
   }
 
   ExecutionStep& add(ExecutionStep::Kind kind) {
-    program_.steps_.push_back({kind});
-    return program_.steps_.back();
+    made_.steps_.push_back({kind});
+    return made_.steps_.back();
   }
 
   static Piece whole(const Move& move) {
@@ -150,7 +150,7 @@ class ExecutionPlanMaker {
 
   template <typename Each>
   void for_pieces(const Move& move, Each each) const {
-    Pieces pieces(move, program_.segments());
+    Pieces pieces(move, made_.segments());
     for (Piece piece; pieces.next(&piece);) each(piece);
   }
 
@@ -163,7 +163,7 @@ class ExecutionPlanMaker {
 
   void add_results(const Move& move) {
     for_pieces(move, [&](const Piece& piece) {
-      program_.results_.push_back({ExecutionStep::Kind::stage, move, piece});
+      made_.results_.push_back({ExecutionStep::Kind::stage, move, piece});
     });
   }
 
@@ -227,7 +227,7 @@ class ExecutionPlanMaker {
   }
 
   void reduce_many(uint32_t rank, const Move& move) {
-    const Shape& shape = program_.plan_.shape;
+    const Shape& shape = made_.plan_.shape;
     if (rank == rank_) for_pieces(move, [&](const Piece& piece) { add_reduce_many(move, piece); });
     for (uint32_t k = 0; k < operand_count(shape, rank, move); ++k) {
       const uint32_t peer = operand_rank(shape, rank, move, k);
@@ -236,38 +236,37 @@ class ExecutionPlanMaker {
   }
 
   void add_reduce_many(const Move& move, const Piece& piece) {
-    const Shape& shape = program_.plan_.shape;
+    const Shape& shape = made_.plan_.shape;
     add_stage(move, piece, 0);
-    program_.steps_.back().first = static_cast<uint32_t>(program_.operands_.size());
-    program_.steps_.back().count = operand_count(shape, rank_, move);
+    made_.steps_.back().first = static_cast<uint32_t>(made_.operands_.size());
+    made_.steps_.back().count = operand_count(shape, rank_, move);
     for (uint32_t k = 0; k < operand_count(shape, rank_, move); ++k) {
       const uint32_t peer = operand_rank(shape, rank_, move, k);
       const size_t chunk_bytes = peer == rank_
                                      ? layout_.offset_bytes(move.content, move.first_value)
                                      : operand_bytes(peer);
-      program_.operands_.push_back(chunk_bytes +
-                                   layout_.between_bytes(move.content, piece.skipped));
+      made_.operands_.push_back(chunk_bytes + layout_.between_bytes(move.content, piece.skipped));
     }
-    if (!program_.plan_.adds_values) return;
-    program_.operands_.push_back(layout_.offset_bytes(Content::sums, move.first_value) +
-                                 layout_.between_bytes(Content::sums, piece.skipped));
-    program_.operands_.push_back(layout_.scratch_bytes());
+    if (!made_.plan_.adds_values) return;
+    made_.operands_.push_back(layout_.offset_bytes(Content::sums, move.first_value) +
+                              layout_.between_bytes(Content::sums, piece.skipped));
+    made_.operands_.push_back(layout_.scratch_bytes());
   }
 
   /** Everything sent travels as far as there are places for it. */
   void travel() {
     join();
-    const uint32_t first = static_cast<uint32_t>(program_.transfers_.size());
+    const uint32_t first = static_cast<uint32_t>(made_.transfers_.size());
     for (auto& [ends, channel] : channels_) {
       arrive(&channel);
       deliver(ends.first, ends.second, &channel);
     }
-    const uint32_t count = static_cast<uint32_t>(program_.transfers_.size()) - first;
+    const uint32_t count = static_cast<uint32_t>(made_.transfers_.size()) - first;
     if (count > 0) {
       ExecutionStep& step = add(ExecutionStep::Kind::exchange);
       step.first = first;
       step.count = count;
-      step.aside = apart_ = overlaps_;
+      step.on_side_stream = unjoined_ = overlaps_;
     }
     uint64_t sums = UINT64_MAX;
     for (const Walker& walker : walkers_) sums = std::min(sums, walker.sums_begun);
@@ -289,11 +288,11 @@ class ExecutionPlanMaker {
   /** The next steps follow the messages on the side stream of the round before. If no stage
    *  overlapped them, they stay on the main stream. */
   void join() {
-    if (!apart_) return;
-    apart_ = false;
-    ExecutionStep& last = program_.steps_.back();
+    if (!unjoined_) return;
+    unjoined_ = false;
+    ExecutionStep& last = made_.steps_.back();
     if (last.kind == ExecutionStep::Kind::exchange) {
-      last.aside = false;
+      last.on_side_stream = false;
     } else {
       add(ExecutionStep::Kind::join);
     }
@@ -311,9 +310,9 @@ class ExecutionPlanMaker {
         channel->operands_expected += 1;
       }
       Transfer transfer = channel->sent.front();
-      if (from == rank_) program_.transfers_.push_back(transfer);
+      if (from == rank_) made_.transfers_.push_back(transfer);
       if (to == rank_) {
-        program_.transfers_.push_back(
+        made_.transfers_.push_back(
             {from, false, place_bytes, transfer.size_bytes, transfer.here_bytes});
       }
       channel->expected.pop_front();
@@ -332,11 +331,11 @@ class ExecutionPlanMaker {
     return false;
   }
 
-  ExecutionPlan& program_;
+  ExecutionPlan& made_;
   const Layout& layout_;
   const uint32_t rank_;
   const bool overlaps_;
-  bool apart_ = false;  ///< an exchange went aside, and nothing has come after it yet
+  bool unjoined_ = false;  ///< no step has joined the last exchange on the side stream
   std::vector<Walker> walkers_;
   std::map<std::pair<uint32_t, uint32_t>, Channel> channels_;
   Move sum_{};  ///< this rank's next one

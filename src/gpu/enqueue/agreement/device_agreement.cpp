@@ -1,0 +1,99 @@
+// What each exchange of control messages enqueues, and the outcome that the host reads of it.
+#include "src/gpu/enqueue/agreement/device_agreement.h"
+
+#include <string.h>
+
+#include "src/call/agreement.h"
+#include "src/execute/stage_arguments.h"
+#include "src/gpu/device/time_range.h"
+#include "src/gpu/enqueue/agreement/disagreement.h"
+
+namespace gq {
+namespace {
+
+/** Where an allreduce has its norm, calls on segments have the hash of their lengths. */
+constexpr uint32_t kHashWords = 3u << kAgreementNormWord;
+
+}  // namespace
+
+Status DeviceAgreement::exchange(const CallOnStream& call, bool takes_norm) {
+  const TimeRange range("gqsgd.headers");
+  const StreamHandle stream = call.call.stream;
+  GQ_TRY(group_.follow_last_call(stream, call.captured));
+  if (StepCounter::takes_on_device(call.call)) GQ_TRY(counter_.enqueue(stream));
+  if (takes_norm) GQ_TRY(take_norm(call));
+  return gather(call, takes_norm);
+}
+
+/** The norm is written directly into the control message that it travels in. */
+Status DeviceAgreement::take_norm(const CallOnStream& call) {
+  const Call& own = call.call;
+  const StageArguments arguments(group_.endpoint(), own, call.plan(), workspace_.arena(), nullptr);
+  const Range all{0, static_cast<size_t>(own.value_count)};
+  NormArgs args = arguments.norm(all, own.send, scratch_.own_norm());
+  args.workspace = workspace_.norm_sums(call.plan());
+  return Status(device_.stages->norm(args));
+}
+
+Status DeviceAgreement::gather(const CallOnStream& call, bool keep_norm) {
+  GQ_TRY(write_header(call, keep_norm));
+  return group_.transport().gather(scratch_.own_header(), scratch_.headers(), sizeof(Header),
+                                   call.call.stream);
+}
+
+Status DeviceAgreement::write_header(const CallOnStream& call, bool keep_norm) {
+  WriteHeaderArgs args{};
+  memcpy(args.words, call.header.words, sizeof args.words);
+  args.words[kHeaderSequence] = static_cast<uint32_t>(group_.endpoint().sequence);
+  if (call.speculative) args.words[kHeaderSequence] |= kHeaderSpeculative;
+  if (call.captured) args.words[kHeaderSequence] |= kHeaderInGraph;
+  args.step_at = call.call.step_at;
+  args.step_word = kHeaderStep;
+  args.index_word = kHeaderIndex;
+  args.status_word = kHeaderStatus;
+  args.keep_norm = keep_norm;
+  args.header = scratch_.own_header();
+  args.stream = call.call.stream;
+  return Status(device_.agreement->write_header(args));
+}
+
+Status DeviceAgreement::compare(const Call& call, Disagreement* found) {
+  AgreeArgs args{};
+  args.headers = scratch_.headers();
+  args.ranks = group_.endpoint().size();
+  args.compared = kComparedWords | (call.segments != nullptr ? kHashWords : 0);
+  args.status_word = kHeaderStatus;
+  args.q = call.format.q;
+  args.p = call.format.p;
+  args.norm = scratch_.norm();
+  args.gate = scratch_.gate();
+  args.disagreement = found;
+  args.stream = call.stream;
+  return Status(device_.agreement->agree(args));
+}
+
+Status DeviceAgreement::read_headers(StreamHandle stream, const char* what) {
+  GQ_TRY(device_.copy(scratch_.pinned_headers(), scratch_.headers(), scratch_.headers_bytes(),
+                      stream));
+  GQ_TRY(device_.record(headers_copied_, stream));
+  return group_.wait_on_host(headers_copied_, what);
+}
+
+Status DeviceAgreement::read_outcome(const CallOnStream& call, Status own, Status* outcome) {
+  const TimeRange range("gqsgd.await_headers");
+  GQ_TRY(read_headers(call.call.stream, "headers of the other ranks"));
+  Endpoint& endpoint = group_.endpoint();
+  const Header* const headers = scratch_.pinned_headers();
+  group_.transport().show_headers(headers);
+  Agreement agreement;
+  agreement.begin(call.call);
+  bool done = false;
+  GQ_TRY(agreement.collect(endpoint, &done));
+  const Header& own_header = headers[endpoint.rank()];
+  const bool by_device = own.ok() && own_header.words[kHeaderStatus] != GQSGD_OK;
+  const Status refused = by_device ? index_too_large(endpoint, endpoint.sequence) : own;
+  *outcome = agreement.outcome(endpoint, refused);
+  return Status();
+}
+
+}  // namespace gq

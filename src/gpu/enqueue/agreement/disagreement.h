@@ -1,0 +1,24 @@
+// What devices compare of control messages, and sentences about what they have found.
+#ifndef GQ_GPU_ENQUEUE_AGREEMENT_DISAGREEMENT_H
+#define GQ_GPU_ENQUEUE_AGREEMENT_DISAGREEMENT_H
+
+#include "kernels/agreement.h"
+#include "src/execute/endpoint.h"
+#include "src/transport/header.h"
+
+namespace gq {
+
+/** All words but the number of the call, status and norm. */
+inline constexpr uint32_t kComparedWords =
+    ((1u << kAgreementNormWord) - 1) & ~(1u << kHeaderStatus | 1u << kHeaderSequence);
+
+/** OK, or the failure of a call that had returned: MISMATCH, REMOTE_ERROR, or INVALID_ARGUMENT of
+ *  this rank's own index. */
+Status describe_disagreement(const Endpoint& endpoint, const Disagreement& found);
+
+/** INVALID_ARGUMENT: only the device knows the index, which is too large on this rank. */
+Status index_too_large(const Endpoint& endpoint, uint64_t sequence);
+
+}  // namespace gq
+
+#endif

@@ -1,0 +1,106 @@
+// The conditions follow from what ranks agree on; devices compare the steps.
+#include "src/gpu/enqueue/fused_calls.h"
+
+#include <string.h>
+
+#include <algorithm>
+
+#include "src/gpu/enqueue/agreement/disagreement.h"
+#include "src/schedule/move.h"
+
+namespace gq {
+namespace {
+
+/** The kernels make the moves of schedule direct, each shard in one chunk; schedule hierarchical,
+ *  where it is flat, has the same moves made by the stages. */
+bool has_fused_moves(const Call& call, const Plan& plan) {
+  const bool direct = plan.schedule_id == GQSGD_SCHEDULE_DIRECT;
+  const uint64_t shard = shard_value_count(plan.shape, plan.shape.ranks);
+  return direct && call.operation == Operation::allreduce && call.value_count > 0 &&
+         call.value_count <= kFusedValuesMax && shard <= plan.shape.chunk_value_count &&
+         has_fused_kernel(call.format, plan.coding);
+}
+
+/** No more blocks than have values to quantize: each more is a word that all others wait for. */
+uint32_t blocks_for(uint64_t value_count, uint32_t block_count) {
+  const uint64_t iterations = (value_count + kFusedIterationValues - 1) / kFusedIterationValues;
+  return static_cast<uint32_t>(std::min<uint64_t>(iterations, block_count));
+}
+
+/** Where the step is does not matter, only which it is: kernels compare that. */
+FusedRequest request_of(const Header& header, Disagreement* found) {
+  FusedRequest request{};
+  memcpy(request.words, header.words, sizeof request.words);
+  request.words[kHeaderFields] &= ~(1u << kHeaderStepOnDeviceShift);
+  request.compared = kComparedWords;
+  request.step_word = kHeaderStep;
+  request.index_word = kHeaderIndex;
+  request.status_word = kHeaderStatus;
+  request.disagreement = found;
+  uint64_t digest = 0xcbf29ce484222325u;  // FNV-1a, by words
+  for (uint32_t k = 0; k < kAgreementWords; ++k) {
+    uint32_t word = (request.compared >> k & 1) != 0 ? request.words[k] : 0;
+    if (k == kHeaderStep) word = 0;
+    if (k == kHeaderIndex) word &= ~kIndexMax;
+    digest = (digest ^ word) * 0x100000001b3u;
+  }
+  request.digest = static_cast<uint32_t>(digest ^ digest >> 32);
+  return request;
+}
+
+}  // namespace
+
+Status FusedCalls::reserve() {
+  FusedKernels* const kernels = group_.transport().fused();
+  return kernels == nullptr ? Status() : kernels->reserve();
+}
+
+Status FusedCalls::prepare(CallOnStream* call) {
+  FusedKernels* const kernels = group_.transport().fused();
+  call->is_fused = kernels != nullptr && has_fused_moves(call->call, call->plan());
+  if (!call->is_fused || call->captured) return Status();
+  const StreamHandle stream = call->call.stream;
+  GQ_TRY(group_.follow_last_call(stream));
+  return kernels->prepare(group_.endpoint().sequence, stream);
+}
+
+Status FusedCalls::block_count(const CallOnStream& call, uint32_t* block_count) {
+  *block_count = 0;
+  return call.is_fused ? group_.transport().fused()->block_count(block_count) : Status();
+}
+
+FusedArgs FusedCalls::arguments_of(const CallOnStream& call, uint32_t block_count) const {
+  const Call& own = call.call;
+  const Plan& plan = call.plan();
+  FusedArgs args{};
+  args.coding = plan.coding;
+  args.random = random_site(group_.endpoint(), own, 0);
+  args.ranks = group_.endpoint().size();
+  args.value_count = own.value_count;
+  args.dtype = own.dtype;
+  args.op = own.op;
+  args.send = own.send;
+  args.recv = own.recv;
+  for (uint32_t rank = 0; rank < args.ranks; ++rank) {
+    const Part shard = part_of(plan.shape, args.ranks, rank);
+    args.shards[rank] = {shard.first_value, shard.value_count};
+  }
+  args.block_count = blocks_for(own.value_count, block_count);
+  args.request = request_of(call.header, call.disagreement);
+  return args;
+}
+
+Status FusedCalls::launch(const CallOnStream& call, uint32_t block_count) {
+  FusedArgs args = arguments_of(call, block_count);
+  TakeStepArgs step = counter_.stage();
+  return group_.transport().fused()->launch(
+      group_.endpoint().sequence, &args, StepCounter::takes_on_device(call.call) ? &step : nullptr,
+      call.call.stream);
+}
+
+Status FusedCalls::capture(const CallOnStream& call, uint32_t block_count) {
+  FusedArgs args = arguments_of(call, block_count);
+  return group_.transport().fused()->capture(&args, call.call.stream);
+}
+
+}  // namespace gq

@@ -1,0 +1,157 @@
+// The orders of agreement and execution: the device compares while the call is executed, or the
+// host waits for the outcome first.
+#include "src/gpu/enqueue/stream_executor.h"
+
+#include <inttypes.h>
+
+#include "src/gpu/device/time_range.h"
+
+namespace gq {
+
+Status StreamExecutor::open() {
+  if (group_.overlaps()) GQ_TRY(side_stream_.open());
+  return agreement_.open();
+}
+
+Status StreamExecutor::prepare(CallOnStream* call) {
+  const TimeRange range("gqsgd.prepare");
+  GQ_TRY(plans_.prepare(call));
+  GQ_TRY(sparse_.reserve(call->plan()));
+  return fused_.prepare(call);
+}
+
+Status StreamExecutor::reserve(PlanRequest request) {
+  GQ_TRY(fused_.reserve());
+  return plans_.reserve(request);
+}
+
+Status StreamExecutor::enqueue(CallOnStream* call, const Status& refusal) {
+  if (group_.transport().agrees_on_host()) return enqueue_after_host_agreement(call, refusal);
+  // A rank that may replay a graph has to see what the others do outside of theirs. Sparse entries
+  // wait for counts: no rank can answer one that has continued to these alone.
+  const bool alone = call->expected && refusal.ok() && !workspace_.is_in_graphs();
+  if (alone && !call->has_sparse_entries()) return enqueue_speculative(call);
+  GQ_TRY(agreement_.exchange(*call, refusal.ok() && call->has_one_norm()));
+  if (refusal.ok()) GQ_TRY(agreement_.compare(call->call, scratch_.seen_disagreement()));
+  Status outcome;
+  GQ_TRY(agreement_.read_outcome(*call, refusal, &outcome));
+  if (outcome.ok()) return execute(call);
+  GQ_TRY(answer_speculative(call->call));
+  return outcome;
+}
+
+Status StreamExecutor::enqueue_speculative(CallOnStream* call) {
+  call->speculative = true;
+  GQ_TRY(agreement_.exchange(*call, call->has_one_norm()));
+  GQ_TRY(agreement_.compare(call->call, call->disagreement));
+  return execute(call);
+}
+
+Status StreamExecutor::enqueue_after_host_agreement(CallOnStream* call, const Status& refusal) {
+  Status outcome;
+  Status status = host_agreement_.exchange(*call, refusal, &outcome);
+  if (status.ok() && !outcome.ok()) {
+    counter_.enqueue_refused(call->call);
+    return outcome;
+  }
+  if (status.ok()) status = execute_agreed(call);
+  if (status.ok()) return status;
+  // The others continue, or have continued: a failure from here on is not shared.
+  Endpoint& endpoint = group_.endpoint();
+  endpoint.failure.keep(status);
+  group_.transport().abort_group(status.code(), endpoint.rank());
+  (void)group_.end_call(call->call.stream).ok();
+  return endpoint.failure.get();
+}
+
+/** Norms are gathered on the device, each in its rank's control message, and merged there; steps
+ *  that no host knows are compared. */
+Status StreamExecutor::execute_agreed(CallOnStream* call) {
+  const Call& own = call->call;
+  if (own.value_count > 0) GQ_TRY(group_.transport().begin_call());
+  uint32_t block_count = 0;
+  GQ_TRY(fused_.block_count(*call, &block_count));
+  if (block_count > 0) {
+    GQ_TRY(fused_.launch(*call, block_count));
+    GQ_TRY(group_.end_call(own.stream));
+    plans_.follow(call);
+    return Status();
+  }
+  if (call->has_one_norm() || own.step_at != nullptr) {
+    GQ_TRY(agreement_.exchange(*call, call->has_one_norm()));
+    GQ_TRY(agreement_.compare(own, call->disagreement));
+    return execute(call);
+  }
+  GQ_TRY(group_.follow_last_call(own.stream));
+  GQ_TRY(group_.device().clear(scratch_.gate(), sizeof *scratch_.gate(), own.stream));
+  return execute(call);
+}
+
+Status StreamExecutor::execute(CallOnStream* call) {
+  const TimeRange range("gqsgd.fill");
+  const Enqueuer enqueuer(group_.endpoint(), group_.transport(), call->call, *call->cached,
+                          places(*call->cached));
+  const bool encoded = call->has_sparse_entries();
+  bool sparse = false;
+  if (encoded) GQ_TRY(sparse_.encode(*call, &sparse));
+  GQ_TRY(sparse ? sparse_.exchange(*call) : enqueuer.moves(encoded));
+  GQ_TRY(enqueue_results(*call, enqueuer, sparse));
+  GQ_TRY(group_.end_call(call->call.stream, call->captured));
+  if (call->captured) return Status();
+  if (call->plan().schedule->adds_natively && call->call.format.levels == Levels::none) {
+    group_.endpoint().native_float_calls += 1;
+  }
+  plans_.follow(call);
+  return Status();
+}
+
+/** They are written unless the group is broken by then. */
+Status StreamExecutor::enqueue_results(const CallOnStream& call, const Enqueuer& enqueuer,
+                                       bool sparse) {
+  CloseGateArgs gate{};
+  gate.broken = group_.transport().broken_word();
+  gate.gate = scratch_.gate();
+  gate.stream = call.call.stream;
+  GQ_TRY(Status(group_.device().agreement->close_gate(gate)));
+  return sparse ? sparse_.add(call) : enqueuer.results();
+}
+
+/** Ranks that made the call which was expected, or replay a graph, have continued without waiting:
+ *  this rank answers their messages and ignores the contents. */
+Status StreamExecutor::answer_speculative(const Call& call) {
+  const Endpoint& endpoint = group_.endpoint();
+  CachedPlan* answered = nullptr;
+  bool follows = false;
+  for (uint32_t rank = 0; rank < endpoint.size(); ++rank) {
+    const Header& header = scratch_.pinned_headers()[rank];
+    if ((header.words[kHeaderSequence] & kHeaderSpeculative) == 0) continue;
+    CachedPlan* const theirs = plans_.find(header);
+    if (theirs == nullptr || (answered != nullptr && answered != theirs)) {
+      return fail(GQSGD_PROTOCOL,
+                  "call %" PRIu64
+                  ": rank %u went on with a call that rank %u cannot answer: ranks replay graphs "
+                  "of different calls",
+                  endpoint.sequence, rank, endpoint.rank());
+    }
+    answered = theirs;
+    follows |= (header.words[kHeaderSequence] & kHeaderInGraph) == 0;
+  }
+  if (answered == nullptr) return Status();
+  const Enqueuer enqueuer(endpoint, group_.transport(), call, *answered, places(*answered));
+  GQ_TRY(enqueuer.messages());
+  GQ_TRY(group_.end_call(call.stream));
+  if (follows) plans_.follow(answered);
+  return Status();
+}
+
+CallPlaces StreamExecutor::places(const CachedPlan& cached) {
+  return {workspace_.arena(), &side_stream_, workspace_.norm_sums(cached.execution_plan.plan()),
+          scratch_.norm(), scratch_.gate()};
+}
+
+void StreamExecutor::forget() {
+  side_stream_.forget();
+  plans_.forget();
+}
+
+}  // namespace gq
