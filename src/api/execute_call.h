@@ -32,8 +32,8 @@ struct CheckedCall {
 /** Returns when the call has ended, or is on its stream. */
 Status execute_call(const CheckedCall& checked);
 
-/** A call that this rank refuses for its caller: OK once the other ranks are notified, else what broke
- *  the communicator. */
+/** A call that this rank refuses for its caller: OK once the other ranks are notified, else what
+ * broke the communicator. */
 Status execute_refusal(const CheckedCall& checked);
 
 /** Puts the call behind the requests in flight. Where no request can be made, *request is NULL, and

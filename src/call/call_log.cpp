@@ -7,7 +7,7 @@
 
 #include "src/support/clock.h"
 #include "src/support/log.h"
-#include "src/support/ratio.h"
+#include "src/call/ratio.h"
 
 namespace gq {
 namespace {

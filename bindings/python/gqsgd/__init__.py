@@ -51,6 +51,7 @@ ImportError with every place tried. GQSGD_LIBRARY in the environment names its f
 # itself.
 from . import _abi
 from .communicator import Communicator as Communicator
+from .communicator import Stats as Stats
 from .communicator import unique_id as unique_id
 from .errors import Aborted as Aborted
 from .errors import Backend as Backend
@@ -91,7 +92,6 @@ from .stages import norm as norm
 from .stages import quantize as quantize
 from .stages import reduce as reduce
 from .stages import reduce_many as reduce_many
-from .stats import Stats as Stats
 from .theory import depth_factor as depth_factor
 from .theory import predict_time as predict_time
 from .theory import sparsity_bound as sparsity_bound

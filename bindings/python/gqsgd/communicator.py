@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import math
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, NoReturn, TypeVar, overload
 
@@ -13,14 +15,12 @@ from . import _abi, _mpi
 from .arguments import config, integer, joined_fields, number_of
 from .arrays import dtype_number, read_view
 from .errors import GqsgdError, InvalidArgument, check
-from .in_flight import InFlight
 from .log import attach_logger
 from .memory import View, memory_of, stream_for_refusal
 from .nccl import NcclGroups
 from .quantizer import Quantizer, handle_of
-from .request import Request
+from .request import InFlight, Request
 from .segments import SegmentCollectives
-from .stats import Stats
 from .transport import Table, Transport
 
 _Values = TypeVar("_Values", bound=NDArray[Any])
@@ -35,6 +35,33 @@ def unique_id() -> bytes:
     raw = ctypes.create_string_buffer(_abi.UNIQUE_ID_SIZE_BYTES)
     check(_abi.library().gqsgd_unique_id_create(raw))
     return raw.raw
+
+
+class Stats(dict[str, int]):
+    """Counters of one rank by name; running totals.
+
+        calls                    collectives
+        messages_sent            of any kind
+        header_bytes_sent        control messages, by which ranks compare their calls
+        payload_bytes_sent       codes and what travels with them
+        uncompressed_bytes_sent  the payload as float32
+        payload_bytes_copied     0 where codes of peers are read in place
+        wait_ns                  nanoseconds that calls waited for other ranks
+        workspace_bytes          allocated for codes
+        nonfinite_blocks         blocks that held NaN or infinity
+        native_float_calls       calls whose floats the transport added, in its own order
+    """
+
+    @property
+    def ratio(self) -> float:
+        """How many times smaller than float32 the payload was: uncompressed_bytes_sent /
+        payload_bytes_sent. NaN where nothing was sent: a group of one rank sends nothing."""
+        sent_bytes = self["payload_bytes_sent"]
+        return self["uncompressed_bytes_sent"] / sent_bytes if sent_bytes else math.nan
+
+    def since(self, before: Mapping[str, int]) -> Stats:
+        """The counters of the time since `before`, which `Communicator.stats` returned then."""
+        return Stats((name, total - before[name]) for name, total in self.items())
 
 
 class Communicator(SegmentCollectives, NcclGroups):

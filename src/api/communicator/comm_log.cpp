@@ -4,7 +4,7 @@
 #include <inttypes.h>
 
 #include "src/support/log.h"
-#include "src/support/ratio.h"
+#include "src/call/ratio.h"
 #include "src/support/shown.h"
 
 namespace gq {

@@ -129,9 +129,9 @@ Status expected_error(const Question& question, int32_t rank_count, const void* 
   const double* mean = static_cast<const double*>(exact.get());
   ErrorSum sum;
   for (int32_t draw = 0; draw < draw_count; ++draw, ++config.step) {
-    GQ_TRY(status_of_call(gqsgd_simulate(question.quantizer, rank_count, send, recv, question.value_count,
-                                 static_cast<gqsgd_dtype>(question.dtype), GQSGD_MEAN, &config,
-                                 options)));
+    GQ_TRY(status_of_call(
+        gqsgd_simulate(question.quantizer, rank_count, send, recv, question.value_count,
+                       static_cast<gqsgd_dtype>(question.dtype), GQSGD_MEAN, &config, options)));
     // The first simulation has checked the buffers.
     if (draw == 0) fill_exact_mean(question, rank_count, send, static_cast<double*>(exact.get()));
     for (size_t e = 0; e < question.value_count; ++e) {
@@ -145,8 +145,9 @@ Status expected_error(const Question& question, int32_t rank_count, const void* 
 /** The mean of all ranks as float32. */
 Status mean_of(gqsgd_comm comm, gqsgd_quantizer quantizer, const gqsgd_config& config,
                const Question& question, const Memory& send, const Memory& recv) {
-  return status_of_call(gqsgd_allreduce(comm, quantizer, send.get(), recv.get(), question.value_count,
-                                GQSGD_FLOAT32, GQSGD_MEAN, &config, nullptr));
+  return status_of_call(gqsgd_allreduce(comm, quantizer, send.get(), recv.get(),
+                                        question.value_count, GQSGD_FLOAT32, GQSGD_MEAN, &config,
+                                        nullptr));
 }
 
 /** Of the exact mean: plain values have no codes to leave out. */

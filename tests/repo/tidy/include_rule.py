@@ -42,6 +42,7 @@ FOLDERS = {
                          "kernels/agreement.h", "kernels/sparse_workspace.h"],
     "src/theory/": ["include/gqsgd.h", "src/support/", "kernels/codec/formats.h"],
     "src/plan/": ["include/gqsgd.h", "src/support/", "src/schedule/", "kernels/codec/formats.h"],
+    "src/standard_once.h": [],
     "src/call/": ["include/gqsgd.h", "src/support/", "src/plan/", "src/execute/",
                   "src/schedule/nodes.h", "src/transport/transport.h", "src/transport/header.h",
                   "src/transport/culprit.h", "kernels/stages.h", "kernels/codec/formats.h",

@@ -1,6 +1,6 @@
 // What tests/meson.build compiles once for many tests: each includes what it needs all the same.
-#ifndef GQ_TESTS_SUPPORT_GTEST_ONCE_H
-#define GQ_TESTS_SUPPORT_GTEST_ONCE_H
+#ifndef GQ_TESTS_GTEST_ONCE_H
+#define GQ_TESTS_GTEST_ONCE_H
 
 #include <gtest/gtest.h>
 

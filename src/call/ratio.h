@@ -1,6 +1,6 @@
 // A ratio of two counts as a line shows it: "3.88", with a point whatever the process's locale.
-#ifndef GQ_SUPPORT_RATIO_H
-#define GQ_SUPPORT_RATIO_H
+#ifndef GQ_CALL_RATIO_H
+#define GQ_CALL_RATIO_H
 
 #include <inttypes.h>
 #include <stdint.h>

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from gqsgd import _abi, _transport
 
-INCLUDE = Path(__file__).resolve().parents[4] / "include"
+INCLUDE = Path(__file__).resolve().parents[3] / "include"
 
 CTYPES = {
     "void": None,
