@@ -18,7 +18,6 @@ FUNCTION_LINES_MAX = 60
 LARGER_CLASSES = {
     "CustomTransport": (24, 40),
     "SharedMemoryTransport": (23, 46),
-    "StreamCalls": (20, 78),
     "StreamTransport": (25, 40),
     "Transport": (28, 40),
 }
