@@ -58,7 +58,7 @@ gqsgd_status gqsgd_predict_time(gqsgd_quantizer quantizer, gqsgd_schedule schedu
                                 const char *constants, double *time_ns);
 
 /* ---- Errors of given values ------------------------------------------------------------------ */
-/* Of a config: its schedule, and its step if that is given. GQSGD_STEP_DEVICE is INVALID_ARGUMENT. */
+/* Of a config: its schedule, and its step if that is given; GQSGD_STEP_DEVICE is refused. */
 
 /** gqsgd_allreduce with `rank_count` virtual ranks on the calling thread: same schedule, same
  *  executor, same bits, but for sums of floats by NATIVE, made in rank order here, and for what

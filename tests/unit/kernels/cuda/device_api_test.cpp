@@ -102,7 +102,7 @@ TEST(DeviceApi, EveryFormatAndElementTypeHasTheBitsOfTheHost) {
       expect_equal_stages({quantizer, 3, 0, dtype, 1029, 65536, 1});
     }
     for (const size_t count : {0, 1, 31, 129, 1024})
-      expect_equal_stages({quantizer, 2, 0, 0, count});
+      expect_equal_stages({quantizer, 2, 0, GQSGD_FLOAT32, count});
   }
 }
 
@@ -116,7 +116,8 @@ TEST(DeviceApi, ReductionsInCodeFormHaveTheBitsOfTheHost) {
 }
 
 TEST(DeviceApi, NormsAndValuesThatAreNotFiniteHaveTheBitsOfTheHost) {
-  for (const char* quantizer : kQuantizers) expect_equal_stages({quantizer, 2, 0, 0, 6000}, true);
+  for (const char* quantizer : kQuantizers)
+    expect_equal_stages({quantizer, 2, 0, GQSGD_FLOAT32, 6000}, true);
 }
 
 TEST(DeviceApi, ManyRanksAreListedInParts) {
