@@ -32,10 +32,10 @@ uint64_t digest_of(const Call& call) {
 }
 
 /** "allreduce of 1000 float32 (mean)". */
-struct What {
+struct CallDescription {
   char text[96];
 
-  explicit What(const Call& call) {
+  explicit CallDescription(const Call& call) {
     const bool adds = call.operation != Operation::allgather;
     char tensors[40] = "";
     if (call.operation == Operation::allreduce_many && call.segments != nullptr) {
@@ -54,10 +54,11 @@ bool is_on_stream(const Endpoint& endpoint, const Call& call) {
 }
 
 /** Why the call has its schedule; "" where it has the one that was asked for. */
-struct Reason {
+struct ScheduleReason {
   char text[112] = "";
 
-  Reason(const Endpoint& endpoint, const Call& asked, const Call& executed, const char* schedule) {
+  ScheduleReason(const Endpoint& endpoint, const Call& asked, const Call& executed,
+                 const char* schedule) {
     const Names names = names_of(kScheduleList);
     const char* const asked_name = name_in(names, static_cast<size_t>(asked.schedule_id));
     if (has_one_schedule(asked.operation) || strcmp(asked_name, schedule) == 0) return;
@@ -109,7 +110,7 @@ void CallLog::end(Endpoint* endpoint, const Call& executed, const char* schedule
   const uint64_t tenths_us = (ended_ns - begun_ns_) / 100;
   log_line(GQSGD_LOG_TRACE, endpoint->subject,
            "call %" PRIu64 ", %s, %s: %s after %" PRIu64 ".%" PRIu64 " us%s",
-           static_cast<uint64_t>(endpoint->calls), What(asked_).text, step,
+           static_cast<uint64_t>(endpoint->calls), CallDescription(asked_).text, step,
            gqsgd_status_name(status.code()), tenths_us / 10, tenths_us % 10,
            is_on_stream(*endpoint, asked_) ? " on the host" : "");
 }
@@ -130,8 +131,8 @@ void CallLog::log_kind(Endpoint* endpoint, const Call& executed, const char* sch
   log_line(GQSGD_LOG_INFO, endpoint->subject,
            "%s%s, %s, schedule %s%s: this rank sends %" PRIu64 " bytes, %" PRIu64
            " as float32, ratio %s",
-           What(asked_).text, is_on_stream(*endpoint, asked_) ? " on a stream" : "", spec, schedule,
-           Reason(*endpoint, asked_, executed, schedule).text, sent, plain,
+           CallDescription(asked_).text, is_on_stream(*endpoint, asked_) ? " on a stream" : "",
+           spec, schedule, ScheduleReason(*endpoint, asked_, executed, schedule).text, sent, plain,
            Ratio(plain, sent).text);
 }
 
