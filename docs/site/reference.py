@@ -7,7 +7,7 @@ import textwrap
 COLUMNS_MAX = 88  # of a line of code that a page shows whole
 
 # Modules of the Python package that users name, in the order of their pages.
-PYTHON_MODULES = ["quantizer", "presets", "communicator", "segments", "stats", "request", "threads",
+PYTHON_MODULES = ["quantizer", "presets", "communicator", "segments", "request", "threads",
                   "transport", "nccl", "simulate", "stages", "theory", "errors", "library", "log",
                   "torch/hook", "torch/operators", "torch/groups", "torch/fsdp", "torch/policy",
                   "jax/collective", "jax/state"]
