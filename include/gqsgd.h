@@ -16,8 +16,8 @@
  *       return gqsgd_comm_destroy(comm) || gqsgd_quantizer_destroy(q);
  *     }
  *
- * gqsgd_mpi.h, gqsgd_nccl.h and gqsgd_transport.h: other communicators. gqsgd_model.h: errors and
- * times. gqsgd_stages.h: the steps of an allreduce. docs/ERRORS.md: the state after each status.
+ * gqsgd_network.h, gqsgd_mpi.h, gqsgd_nccl.h, gqsgd_transport.h: other communicators.
+ * gqsgd_model.h: errors, times. gqsgd_stages.h: steps of an allreduce. docs/ERRORS.md: failures.
  *
  * Handles are tokens that every call checks; *out is NULL after a failed creation. Counts are in
  * elements; names of other quantities end in their unit. No call prints, exits or throws.
@@ -161,13 +161,13 @@ gqsgd_status gqsgd_quantizer_destroy(gqsgd_quantizer quantizer);
 /* Options are one string, "name=value,..", "" or NULL for the defaults:
  *    timeout_ms         300000  time without progress after which a call fails; -1 for ever
  *    stream_id          0       enters the random key: groups of one program draw differently
- *    chunk_value_count  65536   values per message; over MPI and custom transports 57344, 28672
- *                               with over 4 ranks, 14336 with over 8. No bit depends on it
+ *    chunk_value_count  65536   values per message; over MPI and custom transports 57344 (28672
+ *                               from 5 ranks on, 14336 from 9 on). No bit depends on it
  *    threads            1       that compute for a rank, at most 256. No bit depends on it
  *    nontemporal_bytes  0       packed codes of as many bytes or more are written to shared memory
  *                               with non-temporal stores; 0 for never
- *    costs              -       FILE of constants by which AUTO chooses, from gqsgd-calibrate, or
- *                               builtin; else GQSGD_COSTS names one; equal on all ranks
+ *    costs              -       of AUTO's choices: FILE from gqsgd-calibrate, measure (the ranks
+ *                               do, in 200 ms), or builtin; else GQSGD_COSTS; equal on all ranks
  *    uncompressed       auto    with costs AUTO sends floats where that is faster; or never
  *    nodes              -       0:0:1:1, equal numbers for ranks of one node, for HIERARCHICAL;
  *                               else the transport says; equal on all ranks */
@@ -184,7 +184,7 @@ gqsgd_status gqsgd_comm_create_process(const gqsgd_unique_id *unique_id, int32_t
 
 gqsgd_status gqsgd_comm_rank(gqsgd_comm comm, int32_t *rank);
 gqsgd_status gqsgd_comm_size(gqsgd_comm comm, int32_t *size);
-/** "threads", "processes", "nccl", or the name of a custom one ("mpi"); valid until destroyed. */
+/** "threads", "processes", "network", "nccl", or a custom one's ("mpi"); valid until destroyed. */
 gqsgd_status gqsgd_comm_transport(gqsgd_comm comm, const char **name);
 
 /** The option timeout_ms; 0 restores the default. */
@@ -229,7 +229,7 @@ gqsgd_status gqsgd_comm_destroy(gqsgd_comm comm);
  *
  * A failed check of one rank, or a difference between ranks (MISMATCH, REMOTE_ERROR, NONFINITE), is
  * reported on all, leaves `recv` untouched and the communicator usable. PEER_LOST, TIMEOUT,
- * ABORTED, REVOKED and PROTOCOL break it; `recv` is untouched in place, undefined out of place. */
+ * ABORTED, REVOKED, PROTOCOL, and all once codes move, break it; in place `recv` is untouched. */
 
 /** Adds or averages `count` elements; every rank ends with the same bits. In one flat array small
  *  tensors take the error of large ones beside them: use gqsgd_allreduce_many (docs/PRESETS.md). */
@@ -264,9 +264,9 @@ gqsgd_status gqsgd_comm_refuse(gqsgd_comm comm, gqsgd_status reason, const gqsgd
 
 /* ---- Requests -------------------------------------------------------------------------------- */
 /* A _start function returns at once. Requests run in the order of their start, equal on all ranks,
- * and blocking calls after them. `send` may not be written and `recv` not be read until the end is
- * reported, which also reports what the collective refuses. A thread of the library makes progress;
- * over MPI test, wait and blocking calls do. BAD_HANDLE, BUSY and FORKED make no request. */
+ * and blocking calls after them. `send` may not be written and `recv` not be read until test or
+ * wait has returned the collective's status, invalid arguments included. A thread of the library
+ * makes progress; over MPI test, wait, blocking calls do. BAD_HANDLE, BUSY, FORKED: no request. */
 gqsgd_status gqsgd_allreduce_start(gqsgd_comm comm, gqsgd_quantizer quantizer, const void *send,
                                    void *recv, size_t count, gqsgd_dtype dtype, gqsgd_op op,
                                    const gqsgd_config *config, void *stream,

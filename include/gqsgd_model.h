@@ -18,9 +18,11 @@ extern "C" {
  *  least of that and its twin with d/4 per squared level, so that no condition on s is needed; p or
  *  q = 1; the headroom of combine=sum; the roundings of averages and of the re-encode; and those of
  *  exponential reductions, which all ranks share: 1 + theta grows by 9/8 with each
- *  (gqsgd_depth_factor). With blocks d is their length. Correlated rounding, rescale and rotation
- *  have the bound of a format without them, twice that where a norm spans rotations of several
- *  lengths; they are better in most cases. The sparse schedule has the bound of direct, which
+ *  (gqsgd_depth_factor). Levels bf16 and fp16 have 2^-16 and 2^-22 in place of 1/8 and no other
+ *  term, for values that are neither denormals of these types nor beyond them. With blocks d is
+ *  their length. Correlated rounding, rescale and rotation have the bound of a format without them,
+ *  twice that where a norm spans rotations of several lengths; they are better in most cases. The
+ *  sparse schedule has the bound of direct, which
  *  replaces it where a call has too many sparse entries; the error of sparse entries is no larger.
  *  Float32 arithmetic is left out: below 2^-20 of it while norm / s of linear levels, or the norm
  *  of exponential ones, is 2^-126 or more. Below that steps are denormal or zero, results are
@@ -39,7 +41,8 @@ gqsgd_status gqsgd_sparsity_bound(gqsgd_quantizer quantizer, int32_t rank_count,
 
 /** (9/8)^depth for exponential levels, depth being the longest chain of reductions of the schedule,
  *  or 1 for the one re-encode of the direct schedule and 2 for those of the hierarchical one; 81/80
- *  with mantissa bits; 1 for linear levels and for the sparse schedule's entries. */
+ *  with mantissa bits; 1 + 2^-16 for bf16 and 1 + 2^-22 for fp16; 1 for linear levels and for the
+ *  sparse schedule's entries. */
 gqsgd_status gqsgd_depth_factor(gqsgd_quantizer quantizer, int32_t rank_count,
                                 gqsgd_schedule schedule, double *factor);
 
@@ -56,6 +59,14 @@ gqsgd_status gqsgd_depth_factor(gqsgd_quantizer quantizer, int32_t rank_count,
 gqsgd_status gqsgd_predict_time(gqsgd_quantizer quantizer, gqsgd_schedule schedule,
                                 int32_t rank_count, size_t count, gqsgd_dtype dtype,
                                 const char *constants, double *time_ns);
+
+/** Writes the constants by which AUTO chooses into `costs`, as the option `costs` takes them, bit
+ *  for bit: a group that gets them makes the same choices. At most `capacity_bytes` with the final
+ *  0, cut if shorter; *size_bytes, unless NULL, is the size needed. "" where there are none:
+ *  without the option, or with costs=measure before the first call of AUTO over threads, MPI and
+ *  custom transports. */
+gqsgd_status gqsgd_comm_costs(gqsgd_comm comm, char *costs, size_t capacity_bytes,
+                              size_t *size_bytes);
 
 /* ---- Errors of given values ------------------------------------------------------------------ */
 /* Of a config: its schedule, and its step if that is given; GQSGD_STEP_DEVICE is refused. */

@@ -12,9 +12,11 @@
 
 namespace gq {
 
-/** Words of a header, and where in it a rank's norm stands, low word first. */
-inline constexpr uint32_t kAgreementWords = 16;
+/** Words of a header; where in it a rank's norm stands, low word first; and the first reserved
+ *  word, behind the norm. */
+inline constexpr uint32_t kAgreementWords = 20;
 inline constexpr uint32_t kAgreementNormWord = 14;
+inline constexpr uint32_t kAgreementReservedWord = 16;
 
 /** The first disagreement that a device finds: host memory, which the host reads once `found` is
  *  not 0. A later one does not replace it until the host has set `found` to 0. */

@@ -1,6 +1,6 @@
 // An allreduce by one kernel of each rank: kernels that run at the same time, read each other's
 // memory and wait for each other in between (docs/decisions/0019-fused-kernels.md). All that is
-// another one at each call is in memory of the device, so that graphs may have them (0024).
+// another one at each call is in memory of the device, so that graphs may have them.
 #ifndef GQ_KERNELS_FUSED_H
 #define GQ_KERNELS_FUSED_H
 
@@ -16,8 +16,8 @@ inline constexpr uint32_t kFusedBlocksMax = 64;
 /** Values that a block takes at once. */
 inline constexpr uint64_t kFusedIterationValues = 4096;
 
-/** The capacity, in values. Not measured: about so long a call takes over memory of an
- *  H200 what launching the stages of eight ranks takes beside it (docs/decisions/0019). */
+/** The capacity, in values. Not measured: over memory of an H200 such a call takes about as long as
+ *  a host takes to launch the stages of eight ranks (docs/decisions/0019-fused-kernels.md). */
 inline constexpr uint64_t kFusedValuesMax = uint64_t{1} << 22;
 inline constexpr uint64_t kFusedBlockNormsMax = kFusedValuesMax / kValueAlignment;
 
@@ -116,7 +116,7 @@ struct FusedArgs {
  *  of their sums: with one norm, or linear in blocks whose sums get scales of their own. */
 constexpr bool has_fused_kernel(const Format& format, const Coding& coding) {
   const bool largest = format.q == NormOrder::inf && format.p == NormOrder::inf;
-  const bool kind = coding.block == 0 ? coding.levels != Levels::none && !coding.rescale
+  const bool kind = coding.block == 0 ? has_norm(coding.levels) && !coding.rescale
                                       : coding.levels == Levels::linear && coding.rescale;
   return largest && kind && !coding.rotated && coding.wide && coding.bits_down == coding.bits &&
          coding.rounding_down == RoundingDown::random;

@@ -1,5 +1,5 @@
-// The door between arithmetic and collectives: what each stage takes, and the table of stages that
-// a backend fills. Stages know words and numbers; they know no peer, schedule or transport.
+// The interface between arithmetic and collectives: what each stage takes, and the table of stages
+// that a backend fills. Stages know words and numbers; they know no peer, schedule or transport.
 #ifndef GQ_KERNELS_STAGES_H
 #define GQ_KERNELS_STAGES_H
 

@@ -25,6 +25,7 @@ static const char *const kind_names[KIND_COUNT] = {"cpu", "cuda"};
 typedef struct {
   __typeof__(&gqsgd_allreduce) allreduce;
   __typeof__(&gqsgd_allreduce_many) allreduce_many;
+  __typeof__(&gqsgd_comm_refuse) comm_refuse;
   __typeof__(&gqsgd_last_error) last_error;
   __typeof__(&gqsgd_status_name) status_name;
 } Library;
@@ -285,11 +286,11 @@ static XlaError *allreduce_one(const XlaCallFrame *frame, const Call *call) {
                                     call->op, &call->config, call->stream));
 }
 
-/* Without memory: a call that the library refuses, so that other ranks get REMOTE_ERROR and do not
- * wait for this one. */
+/* Refuses the call, so that other ranks get REMOTE_ERROR with NO_MEMORY and do not wait for this
+ * one. */
 static XlaError *no_memory(const XlaCallFrame *frame, const Call *call) {
-  (void)call->comm.library.allreduce(call->comm.handle, call->quantizer.handle, NULL, NULL, 1,
-                                     call->dtype, call->op, &call->config, call->stream);
+  (void)call->comm.library.comm_refuse(call->comm.handle, GQSGD_NO_MEMORY, &call->config,
+                                       call->stream);
   return failed(frame, XLA_RESOURCE_EXHAUSTED,
                 "gqsgd NO_MEMORY: no memory for the addresses of a call's tensors");
 }

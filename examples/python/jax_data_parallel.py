@@ -1,8 +1,12 @@
-"""Four processes train one network with JAX, each on its part of the data; gradients are averaged
-in 8-bit codes inside the jitted step. `jax_data_parallel.py none` sends float32 instead."""
+"""Processes train one network with JAX, each on its part of the data; gradients are averaged in
+8-bit codes inside the jitted step. `jax_data_parallel.py none` sends float32 instead.
+
+By itself it starts four processes on this machine. Where RANK and WORLD_SIZE are in the
+environment it is one of several on any machines: docs/TWO_MACHINES.md starts those."""
 
 import hashlib
 import multiprocessing
+import os
 import sys
 
 import gqsgd
@@ -82,16 +86,20 @@ def train(comm, q):
     return jax.block_until_ready(parameters)
 
 
-def work(unique_id, rank, preset):
-    """One rank, in a process of its own."""
-    with gqsgd.Communicator.process(unique_id, rank, RANK_COUNT) as comm:
+def work_here(unique_id, rank, preset):
+    """One rank of this machine's, in a process of its own."""
+    work(gqsgd.Communicator.process(unique_id, rank, RANK_COUNT), preset)
+
+
+def work(comm, preset):
+    with comm:
         parameters = train(comm, gqsgd.Quantizer(preset))
         bytes_sent = comm.stats()["payload_bytes_sent"] // STEP_COUNT
     x, label = spirals(seed=0, count=1000)
     accuracy = np.mean(np.argmax(scores(parameters, x), axis=1) == label)
     digest = hashlib.sha256(b"".join(np.asarray(p).tobytes() for p in jax.tree.leaves(parameters)))
     print(
-        f"rank {rank}: accuracy {accuracy:.3f}, parameters {digest.hexdigest()[:16]}, "
+        f"rank {comm.rank}: accuracy {accuracy:.3f}, parameters {digest.hexdigest()[:16]}, "
         f"{bytes_sent} bytes sent per step\n",
         end="",
         flush=True,
@@ -100,10 +108,14 @@ def work(unique_id, rank, preset):
 
 def main():
     preset = sys.argv[1] if len(sys.argv) > 1 else "blocks-8"
+    if "RANK" in os.environ:
+        work(gqsgd.jax.connect(), preset)
+        return 0
     context = multiprocessing.get_context("spawn")
     unique_id = gqsgd.unique_id()
     ranks = [
-        context.Process(target=work, args=(unique_id, rank, preset)) for rank in range(RANK_COUNT)
+        context.Process(target=work_here, args=(unique_id, rank, preset))
+        for rank in range(RANK_COUNT)
     ]
     for process in ranks:
         process.start()

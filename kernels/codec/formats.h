@@ -11,13 +11,23 @@
 namespace gq {
 
 // Enumerator values are those of the header's quantizer fields (docs/FORMAT.md, section 11).
-enum class Levels : uint8_t { linear = 0, exponential = 1, none = 2 };
+enum class Levels : uint8_t { linear = 0, exponential = 1, none = 2, bf16 = 3, fp16 = 4 };
 enum class NormOrder : uint8_t { inf = 0, one = 1, two = 2 };
 enum class Rounding : uint8_t { independent = 0, correlated = 1, nearest = 2 };
 enum class RoundingDown : uint8_t { random = 0, subtractive = 1 };
 enum class Rotate : uint8_t { none = 0, hadamard = 1 };
 enum class Combine : uint8_t { exact = 0, sum = 1, average = 2 };
 enum class Nonfinite : uint8_t { poison = 0, error = 1 };
+
+/** Codes are fractions of a norm. Otherwise values themselves travel, as floats. */
+GQ_HD constexpr bool has_norm(Levels levels) {
+  return levels == Levels::linear || levels == Levels::exponential;
+}
+
+/** Values travel as floats of 16 bits. */
+GQ_HD constexpr bool is_narrow(Levels levels) {
+  return levels == Levels::bf16 || levels == Levels::fp16;
+}
 
 /** The fields of a quantizer: one to one with its specification. */
 struct Format {
@@ -148,17 +158,24 @@ GQ_HD constexpr uint32_t block_log2(uint32_t block) {
   return log2;
 }
 
-/** 8 -> 1, 4 -> 0, 32 -> 2: bits as the header writes them. */
-GQ_HD constexpr uint32_t bits_field(uint32_t bits) { return bits == 4 ? 0 : bits == 8 ? 1 : 2; }
+/** 4 -> 0, 8 -> 1, 32 -> 2, 16 -> 3: bits as the header writes them. */
+GQ_HD constexpr uint32_t bits_field(uint32_t bits) {
+  return bits == 4 ? 0 : bits == 8 ? 1 : bits == 32 ? 2 : 3;
+}
+
+/** Where the header has the third bit of the levels. */
+inline constexpr uint32_t kLevelsHighShift = 29;
 
 /** Every field but the seed in one word (docs/FORMAT.md, section 11). */
 GQ_HD constexpr uint32_t fields_word(const Format& f) {
-  return static_cast<uint32_t>(f.levels) | bits_field(f.bits) << 2 | bits_field(f.bits_down) << 4 |
-         static_cast<uint32_t>(f.q) << 6 | static_cast<uint32_t>(f.p) << 8 |
-         block_log2(f.block) << 10 | static_cast<uint32_t>(f.rounding) << 15 |
-         static_cast<uint32_t>(f.rounding_down) << 17 | static_cast<uint32_t>(f.rotate) << 18 |
-         static_cast<uint32_t>(f.combine) << 19 | static_cast<uint32_t>(f.rescale) << 21 |
-         static_cast<uint32_t>(f.mantissa_bits) << 22 | static_cast<uint32_t>(f.nonfinite) << 24;
+  const uint32_t levels = static_cast<uint32_t>(f.levels);
+  return (levels & 3) | levels >> 2 << kLevelsHighShift | bits_field(f.bits) << 2 |
+         bits_field(f.bits_down) << 4 | static_cast<uint32_t>(f.q) << 6 |
+         static_cast<uint32_t>(f.p) << 8 | block_log2(f.block) << 10 |
+         static_cast<uint32_t>(f.rounding) << 15 | static_cast<uint32_t>(f.rounding_down) << 17 |
+         static_cast<uint32_t>(f.rotate) << 18 | static_cast<uint32_t>(f.combine) << 19 |
+         static_cast<uint32_t>(f.rescale) << 21 | static_cast<uint32_t>(f.mantissa_bits) << 22 |
+         static_cast<uint32_t>(f.nonfinite) << 24;
 }
 
 }  // namespace gq

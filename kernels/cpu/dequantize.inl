@@ -257,6 +257,7 @@ void dequantize_none(const DequantizeArgs& args) {
 
 __attribute__((noinline)) void dequantize_any(const DequantizeArgs& args) {
   if (args.coding.levels == Levels::none) return dequantize_none(args);
+  if (is_narrow(args.coding.levels)) return dequantize_narrow(args, store_values);
   if (args.coding.levels == Levels::linear) return dequantize_linear(args);
   if (args.coding.mantissa_bits > 0) return dequantize_exponential<8, 2>(args);
   if (args.coding.bits_down == 8) return dequantize_exponential<8, 0>(args);

@@ -1,7 +1,7 @@
 // Words for another processor, written with non-temporal stores. That processor read what was here
 // before and keeps it: an ordinary store waits until its copy is gone, which between processors
 // that share no cache takes ten times as long as a store to memory. Read from memory, words come as
-// fast as from such a processor (docs/decisions/0025-non-temporal-stores.md).
+// fast as from such a processor (docs/decisions/0003-shared-memory-messages.md).
 
 constexpr size_t kLineBytes = 64;
 

@@ -156,6 +156,8 @@ __attribute__((noinline)) StageError quantize_any(const QuantizeArgs& args) {
   const bool byte_codes = coding.bits == 8;
   if (coding.levels == Levels::none) {
     quantize_none(args);
+  } else if (is_narrow(coding.levels)) {
+    quantize_narrow(args);
   } else if (coding.levels == Levels::linear && byte_codes) {
     quantize_range(LinearEncoder<8>{coding.steps}, args);
   } else if (coding.levels == Levels::linear) {

@@ -312,6 +312,9 @@ __attribute__((noinline)) void reduce_many_any(const ReduceManyArgs& args) {
       return byte_codes ? reduce_many_exponential<8>(args) : reduce_many_exponential<4>(args);
     case Levels::none:
       return add_none(args);
+    case Levels::bf16:
+    case Levels::fp16:
+      return reduce_many_narrow(args, operand_count(args));
   }
 }
 

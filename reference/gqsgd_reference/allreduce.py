@@ -8,7 +8,7 @@ from .block_norm import block_codes, block_count, merge_codes
 from .dequantize import dequantize
 from .floats import narrow, widen
 from .hierarchy import add_shard, is_flat, shard_places
-from .levels import Format
+from .levels import Format, has_norm
 from .norm import global_norm, rank_value
 from .quantize import quantize
 from .random import OUTPUT, Call, random_words
@@ -54,7 +54,7 @@ class Request:
 
     def _dense_fields(self):
         """What sparse entries cannot stand for."""
-        fields = {"levels=none": self.levels == "none", "block": self.block > 0,
+        fields = {f"levels={self.levels}": not has_norm(self.levels), "block": self.block > 0,
                   "rotate": self.rotate != "none", "rescale": self.rescale,
                   "bits_down": self.bits_down not in (0, self.bits),
                   "rounding_down": self.rounding_down != "random",
@@ -137,7 +137,7 @@ def add_part(request, form, place, operands, norms, value_count, first_value):
 
 def shared_norm(request, values):
     """The norm of all ranks' float32 values, or the codes of their blocks' norms."""
-    if request.levels == "none":
+    if not has_norm(request.levels):
         return np.float32(1)  # nothing looks at it
     if request.block > 0:
         return merge_codes([block_codes(x, request.block) for x in values])

@@ -4,7 +4,9 @@ import numpy as np
 
 from .block_norm import per_element
 from .floats import FLT_MAX, NAN_PATTERN, float32_of, ieee
-from .levels import value_over_octave
+from .levels import has_norm, value_over_octave
+from .narrow_codes import decode as decode_narrow
+from .narrow_codes import is_narrow
 from .wide import decoded_levels, subtractive_bits
 from .words import unpack, unpack_signed
 
@@ -17,7 +19,7 @@ def dequantize(form, words, scales, value_count, op, call=None, first_value=0):
     for subtractive codes, whose words are drawn again.
     """
     form = form.down
-    if form.levels == "none":
+    if not has_norm(form.levels):
         return _canonical_nan(_decode_floats(form, words, value_count, op))
     scale = per_element(scales, form.block, value_count)
     regular = np.isfinite(scale) & (scale > 0)
@@ -36,7 +38,10 @@ def dequantize(form, words, scales, value_count, op, call=None, first_value=0):
 
 
 def _decode_floats(form, words, value_count, op):
-    total = float32_of(words)[:value_count]
+    if is_narrow(form.levels):
+        total = decode_narrow(form, words, value_count, form.rank_count)
+    else:
+        total = float32_of(words)[:value_count]
     return total / np.float32(form.rank_count) if op == "mean" else total
 
 

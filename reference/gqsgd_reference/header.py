@@ -1,4 +1,4 @@
-"""The 64 bytes that every rank publishes before any code moves (FORMAT.md section 11)."""
+"""The 80 bytes that every rank publishes before any code moves (FORMAT.md section 11)."""
 
 import struct
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ import numpy as np
 from .floats import bits
 from .hierarchy import nodes_digest
 
-WIRE_VERSION = 1
+WIRE_VERSION = 2
 DTYPES = {"float32": 0, "float16": 1, "bfloat16": 2, "float64": 3}
 OPS = {"sum": 0, "mean": 1}
 SCHEDULES = {"ring": 1, "tree": 2, "butterfly": 3, "direct": 4, "hierarchical": 5, "native": 6,
@@ -17,9 +17,9 @@ _ALLREDUCE = 1
 
 # (field, bits, number of each value), from bit 0 of word 6 upwards.
 _FIELDS = (
-    ("levels", 2, {"linear": 0, "exponential": 1, "none": 2}),
-    ("bits", 2, {4: 0, 8: 1, 32: 2}),
-    ("bits_down", 2, {4: 0, 8: 1, 32: 2}),
+    ("levels", 2, {"linear": 0, "exponential": 1, "none": 2, "bf16": 3, "fp16": 0}),
+    ("bits", 2, {4: 0, 8: 1, 32: 2, 16: 3}),
+    ("bits_down", 2, {4: 0, 8: 1, 32: 2, 16: 3}),
     ("q", 2, {"inf": 0, "1": 1, "2": 2}),
     ("p", 2, {"inf": 0, "1": 1, "2": 2}),
     ("block", 5, {0: 0, **{2**k: k for k in range(5, 17)}}),
@@ -60,7 +60,7 @@ class Header:
 
 def quantizer_word(quantizer):
     """Word 6 of a quantizer whose fields are all named."""
-    word, shift = 0, 0
+    word, shift = (1 << 29 if quantizer["levels"] == "fp16" else 0), 0
     for name, width, numbers in _FIELDS:
         word |= numbers[quantizer[name]] << shift
         shift += width
@@ -78,7 +78,7 @@ def norm_words(value, q, p):
 
 
 def header_words(header):
-    """The 16 words."""
+    """The 20 words, of which the last four are reserved."""
     kind = (_ALLREDUCE | DTYPES[header.dtype] << 8 | OPS[header.op] << 16
             | SCHEDULES[header.schedule] << 24)
     nodes = nodes_digest(header.nodes) if header.schedule == "hierarchical" else 0
@@ -88,9 +88,10 @@ def header_words(header):
         quantizer_word(header.quantizer),
         header.seed % 2**32, header.seed >> 32, header.stream_id, header.step, header.index,
         header.tag, header.chunk_value_count,
-        *norm_words(header.value, header.quantizer["q"], header.quantizer["p"]))
+        *norm_words(header.value, header.quantizer["q"], header.quantizer["p"]),
+        0, 0, 0, 0)
 
 
 def header_bytes(header):
-    """The 64 bytes on the wire, little-endian."""
-    return struct.pack("<16I", *header_words(header))
+    """The 80 bytes on the wire, little-endian."""
+    return struct.pack("<20I", *header_words(header))

@@ -6,7 +6,7 @@ from fractions import Fraction
 _PAIRINGS = {
     ("linear", 8): ("exact", "average", "wide"), ("linear", 4): ("exact", "average", "wide"),
     ("exponential", 8): ("sum", "wide"), ("exponential", 4): ("average", "wide"),
-    ("none", 32): ("sum", "wide"),
+    ("none", 32): ("sum", "wide"), ("bf16", 16): ("wide",), ("fp16", 16): ("wide",),
 }
 
 
@@ -73,9 +73,14 @@ class Format:
         return replace(self, bits=self.bits_down)
 
 
+def has_norm(levels):
+    """Whether codes are fractions of a norm; otherwise values travel as floats."""
+    return levels in ("linear", "exponential")
+
+
 def _needs(form):
     """{field: what it needs} of fields that do not go with the others."""
-    quantized, wide = form.levels != "none", form.combine == "wide"
+    quantized, wide = has_norm(form.levels), form.combine == "wide"
     same_bits = form.bits_down in (0, form.bits)
     rules = {
         "block": (form.block == 0 or quantized, "levels linear or exponential"),

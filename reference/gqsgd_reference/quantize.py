@@ -6,6 +6,8 @@ from .block_norm import per_element
 from .correlated import thresholds
 from .floats import bits, ieee
 from .levels import exponential_value
+from .narrow_codes import encode as encode_narrow
+from .narrow_codes import is_narrow
 from .random import QUANTIZE, random_words
 from .words import pack, pack_signed
 
@@ -89,6 +91,8 @@ def quantize(form, call, rank, values, norms, first_value=0):
     """
     if form.levels == "none":
         return bits(values).copy()
+    if is_narrow(form.levels):
+        return encode_narrow(form, call, QUANTIZE, rank, 0, values, first_value)
     place = (first_value, len(values))
     if form.nearest:
         r = np.full(len(values), NEAREST_BITS)

@@ -6,7 +6,7 @@ from .allreduce import add_part, format_of, places_of, plan_of
 from .block_norm import block_codes, block_count, merge_codes
 from .dequantize import dequantize
 from .floats import NAN_PATTERN, float32_of, ieee, narrow, widen
-from .levels import Format
+from .levels import Format, has_norm
 from .norm import global_norm, rank_value
 from .quantize import quantize
 from .random import OUTPUT, random_words
@@ -90,7 +90,7 @@ def _widened(request, patterns, first):
 
 def _shared_norm(request, values, first):
     """The norm of one segment; sums are taken in the order of elements of the call."""
-    if request.levels == "none":
+    if not has_norm(request.levels):
         return np.float32(1)  # nothing looks at it
     if request.block > 0:
         return merge_codes([block_codes(x, request.block) for x in values])

@@ -5,6 +5,9 @@ import numpy as np
 from .block_norm import NAN_CODE, largest_per_block, norm_codes, norms_of
 from .floats import bits, float32_of, ieee, rounded_up
 from .levels import value_over_octave
+from .narrow_codes import decode as decode_narrow
+from .narrow_codes import encode as encode_narrow
+from .narrow_codes import is_narrow, sum_factor
 from .quantize import NEAREST_BITS, encode, rounding_bits
 from .random import REENCODE, SUBTRACTIVE
 from .words import unpack, unpack_signed
@@ -17,7 +20,13 @@ def add_wide(form, call, owner, operands, norms, value_count, first_value=0, hop
     """
     if form.levels == "none":
         return bits(_sum_in_order([float32_of(words) for words in operands])).copy(), norms
-    S = _sum_of(form, operands, value_count, weights or [1] * len(operands))
+    weights = weights or [1] * len(operands)
+    if is_narrow(form.levels):
+        sums = _sum_in_order([decode_narrow(form, words, value_count, weight)
+                              for words, weight in zip(operands, weights)])
+        divided = sums / sum_factor(form.levels, form.rank_count)
+        return encode_narrow(form, call, REENCODE, owner, hop, divided, first_value), norms
+    S = _sum_of(form, operands, value_count, weights)
     if form.rescale:
         scales, sum_norms = rescaled(S, norms_of(norms), full_sum(form), form.block)
         sum_norms = np.repeat(sum_norms, form.block)[:value_count]

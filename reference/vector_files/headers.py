@@ -8,7 +8,7 @@ from gqsgd_reference.hierarchy import nodes_string
 from .support.edges import INFINITY
 
 DESCRIPTION = """
-The 16 words of a header (FORMAT.md section 11).
+The 20 words of a header (FORMAT.md section 11).
 sequence, status, value_count, seed, stream_id, step, index, tag, chunk_value_count: integers;
 dtype: float32, float16, bfloat16 or float64; op: sum or mean; schedule: ring, tree, butterfly,
 direct, hierarchical, native or sparse; nodes, of the hierarchical one: an id for each rank.
@@ -45,6 +45,8 @@ _QUANTIZER_CHANGES = {
     "exponential4": {"levels": "exponential", "bits": 4, "bits_down": 4, "combine": "average"},
     "linear4": {"bits": 4, "bits_down": 4, "combine": "average"},
     "none": {"levels": "none", "bits": 32, "bits_down": 32},
+    "bf16": {"levels": "bf16", "bits": 16, "bits_down": 16},
+    "fp16": {"levels": "fp16", "bits": 16, "bits_down": 16},
     "bits_4_8": {"bits": 4, "combine": "average"}, "block_32": {"block": 32},
     "block_128": {"block": 128}, "block_65536": {"block": 65536},
     "correlated": {"rounding": "correlated"}, "nearest": {"rounding": "nearest"},

@@ -63,7 +63,9 @@ def _results(operation, request, inputs, lengths):
     return allreduce_many(request, [np.split(x, edges[1:-1]) for x in inputs])
 
 
-def _record(operation, name, lengths, rank_count=3, nan_element=None, schedule="direct", **fields):
+def segments_record(operation, name, lengths, rank_count=3, nan_element=None, schedule="direct",
+                    **fields):
+    """One record; fields: of the request."""
     request = Request(schedule, call=_CALL, **fields)
     inputs = _inputs(request, rank_count, sum(lengths), nan_element)
     values = np.concatenate(_results(operation, request, inputs, lengths))
@@ -83,7 +85,7 @@ _SLICES = (1000, 0, 5001)
 
 
 def _many():
-    record = lambda name, **fields: _record("allreduce_many", name, _TENSORS, **fields)
+    record = lambda name, **fields: segments_record("allreduce_many", name, _TENSORS, **fields)
     schedules = [record(f"{levels}_{schedule}", schedule=schedule, **form)
                  for schedule in ("ring", "tree", "butterfly", "direct")
                  for levels, form in (("gl8", _GL8), ("gl4", _GL4), ("ge8", _GE8), ("ge4", _GE4))]
@@ -108,7 +110,8 @@ def _many():
 
 
 def _sliced(operation):
-    record = lambda name, lengths=_SLICES, **fields: _record(operation, name, lengths, **fields)
+    record = lambda name, lengths=_SLICES, **fields: segments_record(operation, name, lengths,
+                                                                     **fields)
     formats = (("gl8", _GL8), ("gl4", _GL4), ("ge8", _GE8), ("ge4", _GE4), ("none", _NONE))
     records = [record(f"{name}_{op}", op=op, **form)
                for name, form in formats for op in ("sum", "mean")]

@@ -59,8 +59,9 @@ Status check_arguments(const Arguments& arguments, const CallConfig& config, Cal
 }
 
 Status check_stream(Communicator& communicator, void* stream) {
-  if (!communicator.endpoint.transport->has_streams()) return check_stream(stream);
-  if (stream == nullptr || communicator.has_streams_only()) return Status();
+  if (communicator.has_streams_only()) return Status();
+  if (communicator.endpoint.host->streams() == nullptr) return check_stream(stream);
+  if (stream == nullptr) return Status();
   return use_stream(stream, &communicator);
 }
 

@@ -6,7 +6,7 @@
 #include "src/api/last_error.h"
 #include "src/gpu/device/device.h"
 #include "src/support/log.h"
-#include "src/transport/header.h"
+#include "src/transport/control_message.h"
 
 namespace gq {
 namespace {

@@ -1,10 +1,10 @@
-// Headers out, headers in, one outcome. Headers are looked at in rank order, so that sums of norms
-// have one order, and nothing is kept per rank.
+// Control messages out, control messages in, one outcome. Control messages are looked at in rank
+// order, so that sums of norms have one order, and nothing is kept per rank.
 #include "src/call/agreement.h"
 
 #include <inttypes.h>
 
-#include "src/call/header_fields.h"
+#include "src/call/control_fields.h"
 
 namespace gq {
 namespace {
@@ -17,56 +17,56 @@ uint32_t high_half(uint64_t value) { return static_cast<uint32_t>(value >> 32); 
 uint32_t fields_of(const Endpoint& endpoint, const Call& call) {
   const bool never = !endpoint.choice.may_be_uncompressed();
   // Where all calls are on streams NULL is one as well, and devices compare all steps.
-  const bool device = call.stream != nullptr && endpoint.transport->on_streams() == nullptr;
+  const bool device = call.stream != nullptr && !endpoint.has_streams_only();
   const bool step_on_device = device && call.step_at != nullptr;
   return (call.uncompressed ? call.asked_fields : fields_word(call.format)) |
-         static_cast<uint32_t>(call.uncompressed) << kHeaderUncompressedShift |
-         static_cast<uint32_t>(never) << kHeaderUncompressedNeverShift |
-         static_cast<uint32_t>(device) << kHeaderDeviceShift |
-         static_cast<uint32_t>(step_on_device) << kHeaderStepOnDeviceShift;
+         static_cast<uint32_t>(call.uncompressed) << kControlUncompressedShift |
+         static_cast<uint32_t>(never) << kControlUncompressedNeverShift |
+         static_cast<uint32_t>(device) << kControlDeviceShift |
+         static_cast<uint32_t>(step_on_device) << kControlStepOnDeviceShift;
 }
 
 }  // namespace
 
-Header Agreement::header_of(const Endpoint& endpoint, const Call& call, int32_t schedule_id,
-                            NormWords norm) {
-  Header header;
-  uint32_t* words = header.words;
-  words[kHeaderMagicVersion] = kHeaderMagic | kWireVersion;
-  words[kHeaderSequence] = low_half(endpoint.sequence);
-  words[kHeaderOperation] =
+ControlMessage Agreement::control_of(const Endpoint& endpoint, const Call& call,
+                                     int32_t schedule_id, NormWords norm) {
+  ControlMessage control;
+  uint32_t* words = control.words;
+  words[kControlMagicVersion] = kControlMagic | kWireVersion;
+  words[kControlSequence] = low_half(endpoint.sequence);
+  words[kControlOperation] =
       static_cast<uint32_t>(call.operation) | static_cast<uint32_t>(call.dtype) << 8 |
       static_cast<uint32_t>(call.op) << 16 | static_cast<uint32_t>(schedule_id) << 24;
-  words[kHeaderCountLow] = low_half(call.value_count);
-  words[kHeaderCountHigh] = high_half(call.value_count);
+  words[kControlCountLow] = low_half(call.value_count);
+  words[kControlCountHigh] = high_half(call.value_count);
   if (schedule_id == GQSGD_SCHEDULE_HIERARCHICAL) {
-    words[kHeaderCountHigh] |= endpoint.nodes.digest() << kHeaderNodesShift;
+    words[kControlCountHigh] |= endpoint.nodes.digest() << kControlNodesShift;
   }
-  words[kHeaderFields] = fields_of(endpoint, call);
-  words[kHeaderSeedLow] = low_half(call.format.seed);
-  words[kHeaderSeedHigh] = high_half(call.format.seed);
-  words[kHeaderStreamId] = endpoint.stream_id;
-  words[kHeaderStep] = low_half(call.step);
-  words[kHeaderIndex] = low_half(call.index) | endpoint.choice.digest() << kHeaderCostsShift;
-  words[kHeaderTag] = endpoint.transport->tag();
-  words[kHeaderChunk] = low_half(chunk_value_count_of(endpoint, call));
-  words[kHeaderNormLow] = norm.low;
-  words[kHeaderNormHigh] = norm.high;
-  return header;
+  words[kControlFields] = fields_of(endpoint, call);
+  words[kControlSeedLow] = low_half(call.format.seed);
+  words[kControlSeedHigh] = high_half(call.format.seed);
+  words[kControlStreamId] = endpoint.stream_id;
+  words[kControlStep] = low_half(call.step);
+  words[kControlIndex] = low_half(call.index) | endpoint.choice.digest() << kControlCostsShift;
+  words[kControlTag] = endpoint.transport->tag();
+  words[kControlChunk] = low_half(chunk_value_count_of(endpoint, call));
+  words[kControlNormLow] = norm.low;
+  words[kControlNormHigh] = norm.high;
+  return control;
 }
 
-Header Agreement::refusal_of(const Endpoint& endpoint, const Call& call, gqsgd_status code,
-                             NonfiniteSite where) {
-  Header header;
-  header.words[kHeaderMagicVersion] = kHeaderMagic | kWireVersion;
-  header.words[kHeaderStatus] =
+ControlMessage Agreement::refusal_of(const Endpoint& endpoint, const Call& call, gqsgd_status code,
+                                     NonfiniteSite where) {
+  ControlMessage control;
+  control.words[kControlMagicVersion] = kControlMagic | kWireVersion;
+  control.words[kControlStatus] =
       static_cast<uint32_t>(call.refused_with != GQSGD_OK ? call.refused_with : code);
-  header.words[kHeaderSequence] = low_half(endpoint.sequence);
-  header.words[kHeaderTag] = endpoint.transport->tag();
-  header.words[kHeaderChunk] = low_half(where.value_count);
-  header.words[kHeaderNormLow] = low_half(where.first_value);
-  header.words[kHeaderNormHigh] = high_half(where.first_value);
-  return header;
+  control.words[kControlSequence] = low_half(endpoint.sequence);
+  control.words[kControlTag] = endpoint.transport->tag();
+  control.words[kControlChunk] = low_half(where.value_count);
+  control.words[kControlNormLow] = low_half(where.first_value);
+  control.words[kControlNormHigh] = high_half(where.first_value);
+  return control;
 }
 
 Status Agreement::nonfinite(const Endpoint& endpoint, const char* operation, uint32_t rank,
@@ -81,44 +81,48 @@ Status Agreement::nonfinite(const Endpoint& endpoint, const char* operation, uin
 Status Agreement::collect(Endpoint& endpoint, bool* done) {
   *done = false;
   while (next_rank_ < endpoint.size()) {
-    Header header;
+    ControlMessage control;
     bool there = false;
-    GQ_TRY(endpoint.transport->peer_header(next_rank_, endpoint.sequence, &header, &there));
+    GQ_TRY(endpoint.host->receive_control(next_rank_, endpoint.sequence, &control, &there));
     if (!there) return Status();
-    add(next_rank_, header);
+    add(next_rank_, control);
     ++next_rank_;
   }
   *done = true;
   return Status();
 }
 
-void Agreement::add(uint32_t rank, const Header& header) {
-  if (rank == 0) reference_ = header;
-  if (header.words[kHeaderStatus] != GQSGD_OK) {
+void Agreement::read(const ControlMessage* controls, uint32_t ranks) {
+  for (; next_rank_ < ranks; ++next_rank_) add(next_rank_, controls[next_rank_]);
+}
+
+void Agreement::add(uint32_t rank, const ControlMessage& control) {
+  if (rank == 0) reference_ = control;
+  if (control.words[kControlStatus] != GQSGD_OK) {
     if (!refuses_) {
-      refused_ = header;
+      refused_ = control;
       refused_rank_ = rank;
     }
     refuses_ = true;
     return;
   }
-  if (!differs_ && !same_request(reference_, header)) {
-    differing_ = header;
+  if (!differs_ && (has_spare_bits(control) || !same_request(reference_, control))) {
+    differing_ = control;
     differing_rank_ = rank;
     differs_ = true;
   }
-  norm_.merge({header.words[kHeaderNormLow], header.words[kHeaderNormHigh]});
+  norm_.merge({control.words[kControlNormLow], control.words[kControlNormHigh]});
 }
 
 Status Agreement::outcome(const Endpoint& endpoint, Status own) const {
   if (refuses_) {
-    const gqsgd_status code = static_cast<gqsgd_status>(refused_.words[kHeaderStatus]);
+    const gqsgd_status code = static_cast<gqsgd_status>(refused_.words[kControlStatus]);
     // gqsgd_comm_refuse has no values to name.
-    if (code == GQSGD_NONFINITE && refused_.words[kHeaderChunk] != 0) {
+    if (code == GQSGD_NONFINITE && refused_.words[kControlChunk] != 0) {
       return nonfinite(endpoint, operation_, refused_rank_,
-                       {refused_.words[kHeaderNormLow] |
-                            static_cast<uint64_t>(refused_.words[kHeaderNormHigh]) << 32,
-                        refused_.words[kHeaderChunk]});
+                       {refused_.words[kControlNormLow] |
+                            static_cast<uint64_t>(refused_.words[kControlNormHigh]) << 32,
+                        refused_.words[kControlChunk]});
     }
     if (!is_status(code)) {
       endpoint.transport->abort_group(GQSGD_PROTOCOL, refused_rank_);
@@ -154,6 +158,13 @@ float Agreement::global_norm() const { return norm_.result(); }
 Status Agreement::timed_out(Endpoint& endpoint, int64_t waited_ms, uint32_t* culprit) const {
   RankList missing;
   GQ_TRY(find_missing(endpoint, next_rank_, &missing, culprit));
+  if (*culprit == endpoint.rank()) {
+    return fail(GQSGD_TIMEOUT,
+                "call %" PRIu64 ", %s: rank %u waited %" PRId64
+                " ms for the other ranks, of which none answers it: its own network does not work "
+                "(timeout_ms sets the limit)",
+                endpoint.sequence, operation_, endpoint.rank(), waited_ms);
+  }
   const bool one = missing.count() == 1;
   return fail(GQSGD_TIMEOUT,
               "call %" PRIu64 ", %s: rank %u waited %" PRId64
@@ -166,12 +177,13 @@ Status Agreement::timed_out(Endpoint& endpoint, int64_t waited_ms, uint32_t* cul
 
 Status Agreement::find_missing(Endpoint& endpoint, uint32_t next_rank, RankList* missing,
                                uint32_t* first) {
-  const Transport& transport = *endpoint.transport;
+  HostTransport& transport = *endpoint.host;
   *first = transport.culprit_behind(next_rank);
+  if (*first == endpoint.rank()) return Status();
   for (uint32_t rank = next_rank; rank < endpoint.size(); ++rank) {
-    Header header;
+    ControlMessage control;
     bool there = false;
-    GQ_TRY(endpoint.transport->peer_header(rank, endpoint.sequence, &header, &there));
+    GQ_TRY(transport.receive_control(rank, endpoint.sequence, &control, &there));
     if (there || transport.culprit_behind(rank) != rank) continue;
     if (missing->count() == 0) *first = rank;
     missing->add(rank);

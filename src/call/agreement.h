@@ -9,18 +9,18 @@
 #include "kernels/codec/global_norm.h"
 #include "src/execute/endpoint.h"
 #include "src/support/rank_list.h"
-#include "src/transport/header.h"
+#include "src/transport/control_message.h"
 
 namespace gq {
 
 class Agreement {
  public:
-  /** The header of a call whose checks passed; `norm` as it travels. */
-  static Header header_of(const Endpoint& endpoint, const Call& call, int32_t schedule_id,
-                          NormWords norm);
-  /** The header of a call that this rank refuses, so that no other waits for it. */
-  static Header refusal_of(const Endpoint& endpoint, const Call& call, gqsgd_status code,
-                           NonfiniteSite where);
+  /** The control message of a call whose checks passed; `norm` as it travels. */
+  static ControlMessage control_of(const Endpoint& endpoint, const Call& call, int32_t schedule_id,
+                                   NormWords norm);
+  /** The control message of a call that this rank refuses, so that no other waits for it. */
+  static ControlMessage refusal_of(const Endpoint& endpoint, const Call& call, gqsgd_status code,
+                                   NonfiniteSite where);
 
   /** NONFINITE in the words that every rank uses. */
   static Status nonfinite(const Endpoint& endpoint, const char* operation, uint32_t rank,
@@ -32,10 +32,12 @@ class Agreement {
     norm_ = GlobalNorm(call.format.q, call.format.p);
   }
 
-  /** Reads what has come; *done once all headers are in. Never waits. */
+  /** Reads what has come; *done once all control messages are in. Never waits. */
   Status collect(Endpoint& endpoint, bool* done);
+  /** The same of the control messages of all ranks, which have come otherwise. */
+  void read(const ControlMessage* controls, uint32_t ranks);
 
-  uint32_t headers_read() const { return next_rank_; }
+  uint32_t controls_read() const { return next_rank_; }
 
   /** After collect() is done: OK, or the same failure on every rank. `own` is this rank's refusal.
    */
@@ -44,7 +46,7 @@ class Agreement {
   /** The norm of all ranks; only after an OK outcome. */
   float global_norm() const;
 
-  /** TIMEOUT of a rank that waited for headers, which names the ranks that are missing. */
+  /** TIMEOUT of a rank that waited for control messages, which names the ranks that are missing. */
   Status timed_out(Endpoint& endpoint, int64_t waited_ms, uint32_t* culprit) const;
 
   /** Adds the ranks from `next_rank` on that have not made this call, without those that another
@@ -54,15 +56,15 @@ class Agreement {
                              uint32_t* first);
 
  private:
-  void add(uint32_t rank, const Header& header);
+  void add(uint32_t rank, const ControlMessage& control);
 
   const char* operation_ = "";
   uint32_t next_rank_ = 0;
-  Header reference_;  // rank 0's
-  Header differing_;  // of the first rank that differs from it
+  ControlMessage reference_;  // rank 0's
+  ControlMessage differing_;  // of the first rank that differs from it
   uint32_t differing_rank_ = 0;
   bool differs_ = false;
-  Header refused_;  // of the first rank whose own checks failed
+  ControlMessage refused_;  // of the first rank whose own checks failed
   uint32_t refused_rank_ = 0;
   bool refuses_ = false;
   GlobalNorm norm_;

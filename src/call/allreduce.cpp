@@ -4,6 +4,8 @@
 
 #include <inttypes.h>
 
+#include <new>
+
 #include "src/execute/split_stages.h"
 #include "src/transport/culprit.h"
 
@@ -13,7 +15,7 @@ namespace {
 PlanRequest request_of(const Endpoint& endpoint, const Call& call) {
   PlanRequest request{
       &call.format,     call.schedule_id,           endpoint.size(),
-      call.value_count, endpoint.chunk_value_count, endpoint.transport->reads_in_place()};
+      call.value_count, endpoint.chunk_value_count, endpoint.host->reads_in_place()};
   request.operation = call.operation;
   request.rank = endpoint.rank();
   request.nodes = &endpoint.nodes;
@@ -42,21 +44,56 @@ Status Allreduce::begin(Endpoint& endpoint, const Call& call, Status own) {
   segment_norms_ = SegmentNorms();
   sparse_entries_ = SparseEntries();
   executor_ = Executor();
+  measuring_.reset();
+  if (call.operation != Operation::measure_costs) endpoint.calls += 1;
+  return own_.ok() && has_to_measure() ? begin_measuring() : begin_agreement();
+}
+
+/** Constants are measured when a call first needs them, or in a call of their own. */
+bool Allreduce::has_to_measure() const {
+  if (!endpoint_->choice.needs_measuring()) return false;
+  if (call_.operation == Operation::measure_costs) return true;
+  return call_.schedule_id == GQSGD_SCHEDULE_AUTO && !has_one_schedule(call_.operation);
+}
+
+/** Without memory for it the call is refused as for any other reason. */
+Status Allreduce::begin_measuring() {
+  measuring_.reset(new (std::nothrow) Measuring);
+  if (!measuring_) {
+    own_ = fail(GQSGD_NO_MEMORY, "no memory to measure the constants of the cost model");
+    return begin_agreement();
+  }
+  phase_ = Phase::measure;
+  plan_ = Plan();  // a call that only measures has none
+  return measuring_->begin(*endpoint_);
+}
+
+Status Allreduce::measure(bool* done) {
+  GQ_TRY(measuring_->advance(done));
+  if (!*done) return Status();
+  endpoint_->choice.set_measured(measuring_->costs());
+  const bool was_all = call_.operation == Operation::measure_costs;
+  phase_ = was_all ? Phase::done : Phase::agree;
+  return was_all ? Status() : begin_agreement();
+}
+
+Status Allreduce::begin_agreement() {
+  Endpoint& endpoint = *endpoint_;
   endpoint.sequence += 1;
-  endpoint.calls += 1;
   NormWords norm;
   if (own_.ok()) own_ = resolve_auto();
   if (own_.ok()) own_ = make_plan(request_of(endpoint, call_), &plan_);
   if (own_.ok()) own_ = check_sums();
   if (own_.ok()) own_ = take_norm(&norm);
   agreement_.begin(call_);
-  const Header header = own_.ok() ? Agreement::header_of(endpoint, call_, plan_.schedule_id, norm)
-                                  : Agreement::refusal_of(endpoint, call_, own_.code(), nonfinite_);
-  return endpoint.transport->publish(endpoint.sequence, header);
+  const ControlMessage control =
+      own_.ok() ? Agreement::control_of(endpoint, call_, plan_.schedule_id, norm)
+                : Agreement::refusal_of(endpoint, call_, own_.code(), nonfinite_);
+  return endpoint.host->send_control(endpoint.sequence, control);
 }
 
-/** AUTO becomes a schedule here, from what all ranks agree on. The header has the requested format
- *  and the choice: a rank that chose otherwise is found before anything moves. */
+/** AUTO becomes a schedule here, from what all ranks agree on. The control message has the
+ * requested format and the choice: a rank that chose otherwise is found before anything moves. */
 Status Allreduce::resolve_auto() {
   if (call_.schedule_id != GQSGD_SCHEDULE_AUTO || has_one_schedule(call_.operation))
     return Status();
@@ -72,7 +109,7 @@ Status Allreduce::resolve_auto() {
 
 /** A transport adds by itself, or it does not. */
 Status Allreduce::check_sums() {
-  if (!plan_.schedule->adds_natively || endpoint_->transport->adds()) return Status();
+  if (!plan_.schedule->adds_natively || endpoint_->host->sums() != nullptr) return Status();
   return fail(GQSGD_UNSUPPORTED,
               "schedule %s is the transport's own allreduce, which this group's transport does not "
               "have: MPI has one, and a gqsgd_transport whose allreduce is not NULL; use another "
@@ -85,7 +122,7 @@ Status Allreduce::check_sums() {
 Status Allreduce::take_norm(NormWords* norm) {
   const Format& format = call_.format;
   if (call_.segments != nullptr) *norm = norm_words(call_.segments->hash);
-  if (format.levels == Levels::none) return Status();
+  if (!has_norm(format.levels)) return Status();
   const bool checked = format.nonfinite == Nonfinite::error;
   if (call_.segments != nullptr || format.block != 0) return checked ? check_finite() : Status();
   const Part all{0, call_.value_count};
@@ -130,6 +167,11 @@ Status Allreduce::refuse(const Part& part, const void* values, uint64_t before) 
 
 Status Allreduce::advance(bool* done) {
   *done = false;
+  if (phase_ == Phase::measure) {
+    bool measured = false;
+    GQ_TRY(measure(&measured));
+    if (!measured) return Status();
+  }
   if (phase_ == Phase::agree) {
     bool agreed = false;
     GQ_TRY(agree(&agreed));
@@ -148,9 +190,9 @@ Status Allreduce::advance(bool* done) {
 }
 
 Status Allreduce::agree(bool* done) {
-  const uint32_t before = agreement_.headers_read();
+  const uint32_t before = agreement_.controls_read();
   GQ_TRY(agreement_.collect(*endpoint_, done));
-  events_ += agreement_.headers_read() - before;
+  events_ += agreement_.controls_read() - before;
   if (!*done) return Status();
   return agreement_.outcome(*endpoint_, own_);
 }
@@ -158,11 +200,11 @@ Status Allreduce::agree(bool* done) {
 Status Allreduce::allocate_workspace() {
   phase_ = Phase::move;  // a failure from here on is this rank's alone
   const size_t arena_bytes = plan_.layout.arena_bytes();
-  GQ_TRY(endpoint_->transport->arena(arena_bytes, &arena_));
+  GQ_TRY(endpoint_->host->arena(arena_bytes, &arena_));
   endpoint_->workspace_bytes.raise_to(arena_bytes);
   events_ += 1;
   if (call_.segments != nullptr) {
-    const bool one_each = plan_.coding.block == 0 && plan_.coding.levels != Levels::none;
+    const bool one_each = plan_.coding.block == 0 && has_norm(plan_.coding.levels);
     if (one_each) phase_ = Phase::norms;
     segment_norms_.begin(*endpoint_, call_, plan_, arena_);
     executor_.begin(*endpoint_, call_, plan_, arena_, segment_norms_.norms(), false);
@@ -197,13 +239,14 @@ Status Allreduce::exchange_sparse_entries() {
 
 Status Allreduce::timed_out(int64_t waited_ms, uint32_t* culprit) {
   const uint32_t self = endpoint_->rank();
+  if (phase_ == Phase::measure) return measuring_->timed_out(waited_ms, culprit);
   if (phase_ == Phase::agree) return agreement_.timed_out(*endpoint_, waited_ms, culprit);
   if (phase_ == Phase::norms) return segment_norms_.timed_out(waited_ms, culprit);
   const bool sparse = phase_ == Phase::sparse_entries;
   if (sparse && !sparse_entries_.flushing()) return sparse_entries_.timed_out(waited_ms, culprit);
   if (sparse || executor_.flushing()) {
-    const uint32_t peer = endpoint_->transport->unflushed_peer();
-    const Culprit found(*endpoint_->transport, peer, kStoppedOrSlow);
+    const uint32_t peer = endpoint_->host->unflushed_peer();
+    const Culprit found(*endpoint_->host, peer, kStoppedOrSlow);
     *culprit = found.rank();
     return fail(GQSGD_TIMEOUT,
                 "call %" PRIu64 ", %s: rank %u waited %" PRId64
@@ -224,7 +267,7 @@ Status Allreduce::timed_out(int64_t waited_ms, uint32_t* culprit) {
         endpoint_->sequence, operation_name(call_), self, waited_ms, endpoint_->size(),
         plan_.schedule->name);
   }
-  const Culprit found(*endpoint_->transport, move.peer, kStoppedOrSlow);
+  const Culprit found(*endpoint_->host, move.peer, kStoppedOrSlow);
   *culprit = found.rank();
   return fail(GQSGD_TIMEOUT,
               "call %" PRIu64 ", %s: rank %u waited %" PRId64 " ms for %s %" PRIu64 " to %" PRIu64

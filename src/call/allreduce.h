@@ -4,7 +4,10 @@
 #ifndef GQ_CALL_ALLREDUCE_H
 #define GQ_CALL_ALLREDUCE_H
 
+#include <memory>
+
 #include "src/call/agreement.h"
+#include "src/call/measuring.h"
 #include "src/call/sparse.h"
 #include "src/execute/executor.h"
 #include "src/execute/segment_norms.h"
@@ -23,23 +26,32 @@ class Allreduce {
 
   /** Changes whenever something has happened. */
   uint64_t progress() const {
-    return events_ + segment_norms_.steps_made() + sparse_entries_.steps_made() +
+    const uint64_t measured = measuring_ ? measuring_->steps_made() : 0;
+    return events_ + measured + segment_norms_.steps_made() + sparse_entries_.steps_made() +
            executor_.moves_made();
   }
 
   /** The call with its schedule resolved, and what is executed; of a call that succeeded. */
   const Call& call() const { return call_; }
-  const Schedule& schedule() const { return *plan_.schedule; }
+  const char* schedule_name() const {
+    return plan_.schedule == nullptr ? "" : plan_.schedule->name;
+  }
 
-  /** True once codes may move: a failure from then on breaks the communicator. */
-  bool agreed() const { return phase_ != Phase::agree; }
+  /** True once more than arguments may move: a failure from then on breaks the communicator. */
+  bool agreed() const {
+    return phase_ == Phase::measure ? measuring_->agreed() : phase_ != Phase::agree;
+  }
 
   /** TIMEOUT after `waited_ms` without progress: what was awaited, from which rank (*culprit). */
   Status timed_out(int64_t waited_ms, uint32_t* culprit);
 
  private:
-  enum class Phase { agree, norms, sparse_entries, move, done };
+  enum class Phase { measure, agree, norms, sparse_entries, move, done };
 
+  bool has_to_measure() const;
+  Status begin_measuring();
+  Status measure(bool* done);
+  Status begin_agreement();
   Status resolve_auto();
   Status check_sums();
   Status take_norm(NormWords* norm);
@@ -57,6 +69,7 @@ class Allreduce {
   Phase phase_ = Phase::agree;
   Status own_;
   NonfiniteSite nonfinite_;
+  std::unique_ptr<Measuring> measuring_;  // null but in the call that measures costs
   Agreement agreement_;
   SegmentNorms segment_norms_;
   SparseEntries sparse_entries_;

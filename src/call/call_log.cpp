@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "src/call/ratio.h"
 #include "src/support/clock.h"
 #include "src/support/log.h"
-#include "src/call/ratio.h"
 
 namespace gq {
 namespace {
@@ -50,7 +50,7 @@ struct CallDescription {
 };
 
 bool is_on_stream(const Endpoint& endpoint, const Call& call) {
-  return call.stream != nullptr || endpoint.transport->on_streams() != nullptr;
+  return call.stream != nullptr || endpoint.has_streams_only();
 }
 
 /** Why the call has its schedule; "" where it has the one that was asked for. */
@@ -91,7 +91,7 @@ struct ScheduleReason {
 }  // namespace
 
 void CallLog::begin(const Endpoint& endpoint, const Call& call) {
-  is_on_ = is_logged(GQSGD_LOG_INFO);
+  is_on_ = is_logged(GQSGD_LOG_INFO) && call.operation != Operation::measure_costs;
   if (!is_on_) return;
   asked_ = call;
   before_ = endpoint.transport->counters();

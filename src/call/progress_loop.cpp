@@ -23,14 +23,14 @@ constexpr uint64_t kLooksMin = 8;
 void ProgressLoop::begin(Endpoint& endpoint, const Call& call, Status own) {
   endpoint_ = &endpoint;
   ended_ = false;
-  published_ = false;
+  sent_control_ = false;
   progress_ = 0;
   progress_ns_ = looked_ns_ = monotonic_ns();
   log_.begin(endpoint, call);
   Status begun = endpoint.failure.get();
   if (begun.ok()) begun = operation_.begin(endpoint, call, own);
-  published_ = begun.ok();
-  if (!published_) end(begun);
+  sent_control_ = begun.ok();
+  if (!sent_control_) end(begun);
 }
 
 bool ProgressLoop::advance() {
@@ -48,7 +48,7 @@ bool ProgressLoop::advance() {
 
 void ProgressLoop::wait() {
   const uint64_t before_ns = monotonic_ns();
-  const Status status = endpoint_->transport->wait(kWaitSliceUs);
+  const Status status = endpoint_->host->wait(kWaitSliceUs);
   looked_ns_ = monotonic_ns();
   endpoint_->wait_ns += looked_ns_ - before_ns;
   status.ok() ? give_up_in_time() : end(status);
@@ -87,7 +87,7 @@ void ProgressLoop::give_up_in_time() {
 
 void ProgressLoop::end(Status status) {
   ended_ = true;
-  bool shared = published_ && !operation_.agreed() && !is_run_failure(status.code());
+  bool shared = sent_control_ && !operation_.agreed() && !is_run_failure(status.code());
   // A refusal that all have read, or the transport's word for a rank that broke it.
   if (shared && status.code() == GQSGD_REMOTE_ERROR) {
     const Status checked = endpoint_->transport->check();
@@ -102,7 +102,7 @@ void ProgressLoop::end(Status status) {
   // reported; it may be another thread's.
   const Status broken = status.ok() ? Status() : endpoint_->failure.get();
   status_ = broken.ok() ? status : broken;
-  log_.end(endpoint_, operation_.call(), status_.ok() ? operation_.schedule().name : "", status_);
+  log_.end(endpoint_, operation_.call(), status_.ok() ? operation_.schedule_name() : "", status_);
 }
 
 Status allreduce(Endpoint& endpoint, const Call& call, Status own) {
@@ -110,6 +110,12 @@ Status allreduce(Endpoint& endpoint, const Call& call, Status own) {
   loop.begin(endpoint, call, own);
   while (!loop.advance()) loop.wait();
   return loop.status();
+}
+
+Status measure_costs(Endpoint& endpoint) {
+  Call call;
+  call.operation = Operation::measure_costs;
+  return allreduce(endpoint, call, Status());
 }
 
 Status allreduce_virtual(Endpoint* endpoints, const Call* calls, uint32_t ranks) {

@@ -36,7 +36,7 @@ class ProgressLoop {
   Endpoint* endpoint_ = nullptr;
   Allreduce operation_;
   CallLog log_;
-  bool published_ = false;
+  bool sent_control_ = false;
   bool ended_ = true;
   Status status_;
   uint64_t progress_ = 0;
@@ -46,6 +46,9 @@ class ProgressLoop {
 
 /** Blocking: drives one call to its end, sleeping where it has to wait. */
 Status allreduce(Endpoint& endpoint, const Call& call, Status own);
+
+/** The same without a call: the ranks measure the constants that their options leave to them. */
+Status measure_costs(Endpoint& endpoint);
 
 /** All ranks of one group on this thread, one after the other. The calls are in rank order. */
 Status allreduce_virtual(Endpoint* endpoints, const Call* calls, uint32_t ranks);

@@ -7,10 +7,15 @@
 
 namespace gq {
 
+/** A group without host memory has no requests in this queue. */
+bool RequestQueue::on_callers_threads() const {
+  return endpoint_->host != nullptr && endpoint_->host->callers_thread_only();
+}
+
 Status RequestQueue::start(std::shared_ptr<Request> request) {
   const std::lock_guard<std::mutex> lock(mutex_);
   GQ_TRY(check_open());
-  if (!endpoint_->transport->callers_thread_only() && !thread_.is_there()) {
+  if (!on_callers_threads() && !thread_.is_there()) {
     GQ_TRY(thread_.begin(work_on, this, endpoint_->rank(), "for requests"));
   }
   Request* added = request.get();
@@ -21,18 +26,18 @@ Status RequestQueue::start(std::shared_ptr<Request> request) {
 }
 
 bool RequestQueue::test(const Request& request) {
-  if (endpoint_->transport->callers_thread_only()) progress(&request, false);
+  if (on_callers_threads()) progress(&request, false);
   return request.has_ended();
 }
 
 void RequestQueue::wait(const Request& request) {
-  if (endpoint_->transport->callers_thread_only()) return progress(&request, true);
+  if (on_callers_threads()) return progress(&request, true);
   std::unique_lock<std::mutex> lock(mutex_);
   ended_.wait(lock, [&] { return request.has_ended(); });
 }
 
 void RequestQueue::drain() {
-  if (endpoint_->transport->callers_thread_only()) return progress(nullptr, true);
+  if (on_callers_threads()) return progress(nullptr, true);
   std::unique_lock<std::mutex> lock(mutex_);
   ended_.wait(lock, [&] { return first_ == nullptr; });
 }

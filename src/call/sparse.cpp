@@ -1,5 +1,5 @@
-// Encode and count; exchange the counts in a second header; then send, receive and add the entries
-// (docs/FORMAT.md, section 14).
+// Encode and count; exchange the counts in a second control message; then send, receive and add the
+// entries (docs/FORMAT.md, section 14).
 #include "src/call/sparse.h"
 
 #include <inttypes.h>
@@ -8,7 +8,7 @@
 
 #include "kernels/codec/sparse.h"
 #include "src/call/agreement.h"
-#include "src/call/header_fields.h"
+#include "src/call/control_fields.h"
 #include "src/execute/split_stages.h"
 #include "src/transport/culprit.h"
 
@@ -29,7 +29,7 @@ Status SparseEntries::advance(Outcome* outcome) {
   bool all = false;
   if (phase_ == Phase::encode) {
     GQ_TRY(encode());
-    GQ_TRY(publish_count());
+    GQ_TRY(send_count());
     phase_ = Phase::count;
   }
   if (phase_ == Phase::count) {
@@ -49,7 +49,7 @@ Status SparseEntries::advance(Outcome* outcome) {
     phase_ = Phase::flush;
   }
   bool flushed = false;
-  GQ_TRY(endpoint_->transport->flushed(&flushed));
+  GQ_TRY(endpoint_->host->flushed(&flushed));
   if (!flushed) return Status();
   GQ_TRY(add());
   *outcome = Outcome::added;
@@ -84,25 +84,25 @@ Status SparseEntries::encode(Range chunk) {
   return Status(endpoint_->stages->count_entries(count));
 }
 
-Status SparseEntries::publish_count() {
+Status SparseEntries::send_count() {
   endpoint_->sequence += 1;
-  header_ = Agreement::header_of(
+  control_ = Agreement::control_of(
       *endpoint_, *call_, plan_->schedule->id,
       NormWords{static_cast<uint32_t>(entry_count_), static_cast<uint32_t>(entry_count_ >> 32)});
-  return endpoint_->transport->publish(endpoint_->sequence, header_);
+  return endpoint_->host->send_control(endpoint_->sequence, control_);
 }
 
 Status SparseEntries::read_counts(bool* all) {
   *all = false;
   for (; counts_read_ < endpoint_->size(); ++counts_read_, ++steps_made_) {
-    Header header;
+    ControlMessage control;
     bool there = false;
-    GQ_TRY(endpoint_->transport->peer_header(counts_read_, endpoint_->sequence, &header, &there));
+    GQ_TRY(endpoint_->host->receive_control(counts_read_, endpoint_->sequence, &control, &there));
     if (!there) return Status();
-    GQ_TRY(check_header(counts_read_, header));
+    GQ_TRY(check_control(counts_read_, control));
     RankEntries sparse;
-    sparse.entry_count =
-        header.words[kHeaderNormLow] | static_cast<uint64_t>(header.words[kHeaderNormHigh]) << 32;
+    sparse.entry_count = control.words[kControlNormLow] |
+                         static_cast<uint64_t>(control.words[kControlNormHigh]) << 32;
     longest_ = std::max(longest_, sparse.entry_count);
     endpoint_->rank_entries[counts_read_] = sparse;
   }
@@ -110,11 +110,12 @@ Status SparseEntries::read_counts(bool* all) {
   return Status();
 }
 
-/** All ranks have agreed on this call: a second header can only differ if its rank is not sound. */
-Status SparseEntries::check_header(uint32_t rank, const Header& header) const {
-  const bool numbered = header.words[kHeaderStatus] == GQSGD_OK &&
-                        header.words[kHeaderSequence] == header_.words[kHeaderSequence];
-  if (numbered && same_request(header, header_)) return Status();
+/** All ranks have agreed on this call: a second control message can only differ if its rank is not
+ * sound. */
+Status SparseEntries::check_control(uint32_t rank, const ControlMessage& control) const {
+  const bool numbered = control.words[kControlStatus] == GQSGD_OK &&
+                        control.words[kControlSequence] == control_.words[kControlSequence];
+  if (numbered && same_request(control, control_)) return Status();
   endpoint_->transport->abort_group(GQSGD_PROTOCOL, rank);
   return fail(
       GQSGD_PROTOCOL,
@@ -140,7 +141,7 @@ Status SparseEntries::expect_entries() {
   for (uint32_t distance = 1; distance < ranks; ++distance) {
     const uint32_t peer = (rank + ranks - distance) % ranks;
     if (endpoint_->rank_entries[peer].entry_count == 0) continue;
-    GQ_TRY(endpoint_->transport->expect(message_of(peer, peer)));
+    GQ_TRY(endpoint_->host->expect(message_of(peer, peer)));
   }
   return Status();
 }
@@ -155,7 +156,7 @@ Status SparseEntries::send_entries() {
   GQ_TRY(Status(endpoint_->stages->select(args)));
   const uint32_t rank = endpoint_->rank(), ranks = endpoint_->size();
   for (uint32_t distance = 1; distance < ranks && entry_count > 0; ++distance) {
-    GQ_TRY(endpoint_->transport->send(message_of((rank + distance) % ranks, rank)));
+    GQ_TRY(endpoint_->host->send(message_of((rank + distance) % ranks, rank)));
   }
   return Status();
 }
@@ -171,7 +172,7 @@ Status SparseEntries::receive_entries(bool* all) {
     const uint32_t peer = awaited_rank();
     if (endpoint_->rank_entries[peer].entry_count == 0) continue;
     const unsigned char* entries = nullptr;
-    GQ_TRY(endpoint_->transport->receive(message_of(peer, peer), &entries));
+    GQ_TRY(endpoint_->host->receive(message_of(peer, peer), &entries));
     if (entries == nullptr) return Status();
   }
   *all = true;
@@ -186,7 +187,7 @@ Status SparseEntries::add() {
     if (sparse.entry_count == 0) continue;
     sparse.entries = reinterpret_cast<const uint32_t*>(
         rank == endpoint_->rank() ? arena_ + plan_->layout.sparse_bytes()
-                                  : endpoint_->transport->view(message_of(rank, rank)));
+                                  : endpoint_->host->view(message_of(rank, rank)));
     GQ_TRY(check_entries(rank));
   }
   for (uint64_t first = 0; first < call_->value_count;) {
@@ -230,7 +231,7 @@ Status SparseEntries::timed_out(int64_t waited_ms, uint32_t* culprit) const {
                 missing.text());
   }
   const uint32_t awaited = awaited_rank();
-  const Culprit found(*endpoint_->transport, awaited, kStoppedOrSlow);
+  const Culprit found(*endpoint_->host, awaited, kStoppedOrSlow);
   *culprit = found.rank();
   return fail(GQSGD_TIMEOUT,
               "call %" PRIu64 ", allreduce: rank %u waited %" PRId64 " ms for %" PRIu64

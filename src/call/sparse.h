@@ -6,7 +6,7 @@
 #include "src/execute/endpoint.h"
 #include "src/execute/stage_arguments.h"
 #include "src/plan/plan.h"
-#include "src/transport/header.h"
+#include "src/transport/control_message.h"
 
 namespace gq {
 
@@ -38,9 +38,9 @@ class SparseEntries {
 
   Status encode();
   Status encode(Range chunk);
-  Status publish_count();
+  Status send_count();
   Status read_counts(bool* all);
-  Status check_header(uint32_t rank, const Header& header) const;
+  Status check_control(uint32_t rank, const ControlMessage& control) const;
   Status expect_entries();
   Status send_entries();
   Status receive_entries(bool* all);
@@ -60,7 +60,7 @@ class SparseEntries {
   Phase phase_ = Phase::encode;
   uint64_t skipped_ = 0;
   uint64_t entry_count_ = 0;  // of this rank's entries
-  Header header_;             // the own second one
+  ControlMessage control_;    // the own second one
   uint32_t counts_read_ = 0;
   uint64_t longest_ = 0;
   uint32_t ranks_received_ = 0;

@@ -15,11 +15,12 @@
 #include "src/plan/auto_choice.h"
 #include "src/plan/plan.h"
 #include "src/schedule/nodes.h"
+#include "src/support/clock.h"
 #include "src/support/counter.h"
 #include "src/support/first_failure.h"
 #include "src/support/log.h"
 #include "src/support/names.h"
-#include "src/transport/transport.h"
+#include "src/transport/host_transport.h"
 
 namespace gq {
 
@@ -33,7 +34,8 @@ struct OperandCounts {
 };
 
 struct Endpoint {
-  std::unique_ptr<Transport> transport;
+  std::unique_ptr<HostTransport> host;  ///< null where all calls are on streams
+  Transport* transport = nullptr;       ///< host, or else the end on streams, which is borrowed
   const Stages* stages = nullptr;
   Workers* workers = nullptr;  ///< that the stages' work is divided among; borrowed
   uint32_t stream_id = 0;
@@ -42,9 +44,10 @@ struct Endpoint {
   uint64_t nontemporal_bytes =
       0;  ///< words of at least this that peers read are stored with non-temporal stores; 0: none
   AutoChoice choice;  ///< what schedule AUTO is here
+  Clock clock;        ///< that costs are measured by
   Nodes nodes;        ///< as the communicator's options have them, else its transport
-  std::atomic<int64_t> timeout_ms{0};     ///< -1: for ever
-  uint64_t sequence = 0;                  ///< number of the newest header; sparse calls have two
+  std::atomic<int64_t> timeout_ms{0};  ///< -1: for ever
+  uint64_t sequence = 0;  ///< number of the newest control message; sparse calls have two
   std::vector<const uint32_t*> operands;  ///< one per rank, so that reduce_many allocates nothing
   std::vector<RankEntries> rank_entries;  ///< the same for add_sparse
   std::vector<OperandCounts> operand_counts;
@@ -64,13 +67,18 @@ struct Endpoint {
   /** Writes the specification of a format, as snprintf does; null: the log has none. */
   size_t (*write_spec)(const Format& format, char* spec, size_t capacity_bytes) = nullptr;
 
-  /** Takes the transport, and allocates the state of each rank of its group. May throw
-   *  std::bad_alloc. */
-  void set_transport(std::unique_ptr<Transport> taken) {
-    operands.resize(taken->size());
-    rank_entries.resize(taken->size());
-    operand_counts.resize(taken->size());
-    transport = std::move(taken);
+  /** Takes the group's end on host memory. May throw std::bad_alloc. */
+  void set_transport(std::unique_ptr<HostTransport> taken) {
+    set_transport(taken.get());
+    host = std::move(taken);
+  }
+  /** Borrows the end of a group whose calls are all on streams. Allocates the state of each rank:
+   *  may throw std::bad_alloc. */
+  void set_transport(Transport* borrowed) {
+    operands.resize(borrowed->size());
+    rank_entries.resize(borrowed->size());
+    operand_counts.resize(borrowed->size());
+    transport = borrowed;
   }
 
   /** OK, or what broke the communicator. What an abort in a signal handler has left to be done is
@@ -83,6 +91,8 @@ struct Endpoint {
 
   uint32_t rank() const { return transport->rank(); }
   uint32_t size() const { return transport->size(); }
+  bool has_streams_only() const { return host == nullptr; }
+  bool reads_in_place() const { return host != nullptr && host->reads_in_place(); }
 };
 
 /** The values of one segment of a call in the caller's memory; a pointer is null where this
@@ -153,10 +163,10 @@ inline CostQuestion cost_question(const Endpoint& endpoint, const Call& call) {
           endpoint.size(),
           call.value_count,
           endpoint.chunk_value_count,
-          endpoint.transport->reads_in_place(),
+          endpoint.reads_in_place(),
           call.dtype,
           &endpoint.nodes,
-          endpoint.transport->adds()};
+          endpoint.host != nullptr && endpoint.host->sums() != nullptr};
 }
 
 /** Values of a message, equal on all ranks. */

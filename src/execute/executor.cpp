@@ -62,7 +62,7 @@ Status Executor::advance(bool* done) {
     ++moves_made_;
   }
   bool flushed = false;
-  GQ_TRY(endpoint_->transport->flushed(&flushed));
+  GQ_TRY(endpoint_->host->flushed(&flushed));
   if (!flushed) return Status();
   if (call_->in_place()) GQ_TRY(commit());
   *done = true;
@@ -111,7 +111,7 @@ Status Executor::make(const Move& move, bool* made) {
     case MoveKind::add_all:
       return add_all(move);
     case MoveKind::await_sum:
-      return endpoint_->transport->end_sum(made);
+      return endpoint_->host->sums()->end_sum(made);
     default:
       break;
   }
@@ -124,14 +124,14 @@ Status Executor::make(const Move& move, bool* made) {
 Status Executor::send(const Move& move) {
   const Layout& layout = plan_->layout;
   const size_t here_bytes = result_here_bytes(layout, move, endpoint_->rank());
-  const bool collects = move.origin_value_count != 0 && !endpoint_->transport->reads_in_place();
+  const bool collects = move.origin_value_count != 0 && !endpoint_->host->reads_in_place();
   if (collects) {
     const Part own = part_within(move, endpoint_->rank());
     memcpy(arena_ + layout.result_bytes(move.content, own.first_value),
            arena_ + layout.offset_bytes(move.content, own.first_value),
            layout.size_bytes(move.content, own.value_count));
   }
-  return endpoint_->transport->send(message_of(layout, move, here_bytes));
+  return endpoint_->host->send(message_of(layout, move, here_bytes));
 }
 
 Status Executor::receive(const Move& move, bool* made) {
@@ -139,7 +139,7 @@ Status Executor::receive(const Move& move, bool* made) {
   const size_t here_bytes = layout.result_bytes(move.content, move.first_value);
   const Message message = message_of(layout, move, here_bytes);
   const unsigned char* words = nullptr;
-  GQ_TRY(endpoint_->transport->receive(message, &words));
+  GQ_TRY(endpoint_->host->receive(message, &words));
   *made = words != nullptr;
   if (!*made) return Status();
   look_ahead_.received(move);
@@ -163,7 +163,8 @@ Status Executor::add_all(const Move& move) {
   if (floats) endpoint_->native_float_calls += 1;
   const size_t addend_count = (size_bytes + unit_bytes - 1) / unit_bytes;
   memset(arena_ + here_bytes + size_bytes, 0, addend_count * unit_bytes - size_bytes);
-  return endpoint_->transport->begin_sum({addend, here_bytes, addend_count, counted_values(move)});
+  return endpoint_->host->sums()->begin_sum(
+      {addend, here_bytes, addend_count, counted_values(move)});
 }
 
 /** Of a move that has used operands up. */
@@ -181,7 +182,7 @@ void Executor::count_merged(const Move& move) {
 const unsigned char* Executor::operand(const Move& move, uint32_t peer) const {
   Move received = move;
   received.peer = received.origin = peer;
-  return endpoint_->transport->view(
+  return endpoint_->host->view(
       message_of(plan_->layout, received, look_ahead_.operand_bytes(peer)));
 }
 
@@ -192,7 +193,7 @@ const unsigned char* Executor::result(const Move& move) const {
     return arena_ + layout.offset_bytes(move.content, move.first_value);
   }
   const size_t here_bytes = layout.result_bytes(move.content, move.first_value);
-  return endpoint_->transport->view(message_of(layout, move, here_bytes));
+  return endpoint_->host->view(message_of(layout, move, here_bytes));
 }
 
 Status Executor::on_pieces(const Move& move, Stage stage) {

@@ -17,7 +17,7 @@ void LookAhead::begin(Endpoint& endpoint, const Plan& plan) {
   *this = LookAhead();
   endpoint_ = &endpoint;
   plan_ = &plan;
-  copies_ = !endpoint.transport->reads_in_place();
+  copies_ = !endpoint.host->reads_in_place();
   ended_ = !copies_;
   if (!copies_) return;
   cursor_ = MoveCursor(plan.schedule, plan.shape, endpoint.rank());
@@ -46,7 +46,7 @@ Status LookAhead::announce() {
       here_bytes = layout.landing_bytes(move_.peer, counts.expected);
       counts.expected += 1;
     }
-    GQ_TRY(endpoint_->transport->expect(message_of(layout, move_, here_bytes)));
+    GQ_TRY(endpoint_->host->expect(message_of(layout, move_, here_bytes)));
     held_ = false;
     under_way_ += 1;
   }

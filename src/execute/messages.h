@@ -3,7 +3,7 @@
 #define GQ_EXECUTE_MESSAGES_H
 
 #include "src/plan/layout.h"
-#include "src/transport/transport.h"
+#include "src/transport/host_transport.h"
 
 namespace gq {
 

@@ -26,17 +26,17 @@ Status SegmentNorms::advance(bool* done) {
     GQ_TRY(take());
     for (uint32_t distance = 1; distance < ranks; ++distance) {
       const uint32_t peer = (rank + ranks - distance) % ranks;
-      GQ_TRY(endpoint_->transport->expect(message_of(peer, peer)));
+      GQ_TRY(endpoint_->host->expect(message_of(peer, peer)));
     }
     for (uint32_t distance = 1; distance < ranks; ++distance) {
-      GQ_TRY(endpoint_->transport->send(message_of((rank + distance) % ranks, rank)));
+      GQ_TRY(endpoint_->host->send(message_of((rank + distance) % ranks, rank)));
     }
     sent_ = true;
     steps_made_ += 1;
   }
   for (; received_ + 1 < ranks; ++received_, ++steps_made_) {
     const unsigned char* words = nullptr;
-    GQ_TRY(endpoint_->transport->receive(message_of(awaited_rank(), awaited_rank()), &words));
+    GQ_TRY(endpoint_->host->receive(message_of(awaited_rank(), awaited_rank()), &words));
     if (words == nullptr) return Status();
   }
   merge();
@@ -68,10 +68,10 @@ void SegmentNorms::merge() {
   for (size_t k = 0; k < call_->segments->parts.size(); ++k) {
     GlobalNorm merged(call_->format.q, call_->format.p);
     for (uint32_t rank = 0; rank < endpoint_->size(); ++rank) {
-      const NormWords* words = rank == endpoint_->rank()
-                                   ? own()
-                                   : reinterpret_cast<const NormWords*>(
-                                         endpoint_->transport->view(message_of(rank, rank)));
+      const NormWords* words =
+          rank == endpoint_->rank()
+              ? own()
+              : reinterpret_cast<const NormWords*>(endpoint_->host->view(message_of(rank, rank)));
       merged.merge(words[k]);
     }
     norms[k] = merged.result();
@@ -96,7 +96,7 @@ Message SegmentNorms::message_of(uint32_t peer, uint32_t origin) const {
 }
 
 Status SegmentNorms::timed_out(int64_t waited_ms, uint32_t* culprit) const {
-  const Culprit found(*endpoint_->transport, awaited_rank(), kStoppedOrSlow);
+  const Culprit found(*endpoint_->host, awaited_rank(), kStoppedOrSlow);
   *culprit = found.rank();
   return fail(GQSGD_TIMEOUT,
               "call %" PRIu64 ", %s: rank %u waited %" PRId64

@@ -1,11 +1,20 @@
 // A direct-mapped table of choices: a call of another kind takes the place of one before it.
 #include "src/plan/auto_choice.h"
 
+#include <utility>
+
 namespace gq {
 
 void AutoChoice::set(const AutoOptions& options) {
   options_ = options;
   digest_ = options.costs ? digest_of(*options.costs) : 0;
+  seen_costs_.store(options.costs.get(), std::memory_order_release);
+}
+
+void AutoChoice::set_measured(std::shared_ptr<const CostConstants> costs) {
+  AutoOptions options = options_;
+  options.costs = std::move(costs);
+  set(options);
 }
 
 Status AutoChoice::take(const CostQuestion& question, Choice* choice) {

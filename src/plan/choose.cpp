@@ -2,6 +2,9 @@
 // wins.
 #include "src/plan/choose.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "src/plan/error_ratio.h"
 #include "src/schedule/nodes.h"
 
@@ -26,11 +29,8 @@ constexpr double kFarBeyondCaches = 10;
 // the one without codes, or with less noise or fewer moves.
 constexpr double kClearlyCheaper = 0.97;
 // Codes have an error and floats have none, and predictions are met within 10 %. On links that
-// counts for nothing beside kBusyLinks.
+// counts for nothing beside traffic_factor.
 constexpr double kWorthAnError = 0.9;
-// Constants are measured where nothing else is on the links. Others' messages and queues can only
-// lengthen what a byte takes, so that of two times that are close fewer bytes are the safer choice.
-constexpr double kBusyLinks = 1.25;
 // The transport's own allreduce changes its way with the length as it likes, and two constants are
 // all that is known of it.
 constexpr double kClearlyCheaperNative = 0.9;
@@ -71,8 +71,9 @@ double needed_part(const CostQuestion& candidate, bool plain, const Choice& best
 /** The constants that choices are made by. */
 CostConstants on_busy_links(const CostQuestion& question, CostConstants constants) {
   if (question.reads_in_place) return constants;
-  constants.byte_ns *= kBusyLinks;
-  constants.native_byte_ns *= kBusyLinks;
+  const double factor = std::max(1.0, constants.traffic_factor);
+  constants.byte_ns *= factor;
+  constants.native_byte_ns *= factor;
   return constants;
 }
 
@@ -92,25 +93,32 @@ Status choose(const CostQuestion& question, const CostConstants& constants,
   const CostConstants busy = on_busy_links(question, constants);
   const bool tree_first = goes_far(question, constants) || fits_a_message(question);
   const auto* floats = tree_first ? &kTreeFirst : &kRingFirst;
+  // What a call may send. A later form replaces an earlier one by needed_part().
+  const struct {
+    bool uncompressed;
+    Format format;
+    const int32_t (*schedules)[std::size(kOfCodes)];
+  } forms[] = {{true, uncompressed(question.format), floats}, {false, question.format, &kOfCodes}};
   CostQuestion chosen = question;
   double least_ns = 0;
   bool found = false;
   const bool both = may_be_uncompressed && question.format.levels != Levels::none &&
                     question.format.nonfinite != Nonfinite::error;
-  for (const bool plain : {true, false}) {
-    if (plain && !both) continue;
+  for (const auto& form : forms) {
+    if (form.uncompressed && !both) continue;
     CostQuestion candidate = question;
-    if (plain) candidate.format = uncompressed(question.format);
-    for (const int32_t schedule_id : plain ? *floats : kOfCodes) {
+    candidate.format = form.format;
+    for (const int32_t schedule_id : *form.schedules) {
       candidate.schedule_id = schedule_id;
       if (!is_candidate(candidate, constants)) continue;
       double candidate_ns = 0;
       GQ_TRY(predict_time(candidate, busy, &candidate_ns));
-      if (found && candidate_ns >= needed_part(candidate, plain, *choice) * least_ns) continue;
+      const double part = needed_part(candidate, form.uncompressed, *choice);
+      if (found && candidate_ns >= part * least_ns) continue;
       found = true;
       chosen = candidate;
       least_ns = candidate_ns;
-      *choice = {schedule_id, plain};
+      *choice = {schedule_id, form.uncompressed};
     }
   }
   return predict_time(chosen, constants, time_ns);

@@ -18,7 +18,7 @@ inline constexpr Choice kUnmeasuredChoice{GQSGD_SCHEDULE_DIRECT, false};
 /** The format whose bits an uncompressed call of `format` has. */
 Format uncompressed(const Format& format);
 
-/** The cheapest choice where bytes on links take a quarter longer than the constants have it, or
+/** The cheapest choice where bytes on links take longer than in the constants by traffic_factor, or
  * one within 3 % of it that makes less noise; in one memory codes have to be 10 % cheaper. And its
  * time by the constants. question.schedule_id is not looked at. Native counts where the transport
  * adds and the constants know what that takes, hierarchical where nodes are known and make a

@@ -9,7 +9,8 @@ namespace {
 
 // Steps that a rank may be ahead of what it waits for. With 1 a call of 4 hosts that share two
 // processors takes 1.2 times as long in 8 bits and 1.5 times in 4; with more than 2 hosts have more
-// on their way than their ports hold, and wait longer for the last of it (decision 26).
+// on their way than their ports hold, and wait longer for the last of it
+// (docs/decisions/0001-moves-in-order.md).
 constexpr uint32_t kPipelineDepthOnWires = 2;
 
 // On streams a message of one round is received in the next but one
@@ -93,6 +94,8 @@ Status check_levels(const Format& format, const Coding& coding, const Schedule& 
 }  // namespace
 
 const char* wide_only_field(const Format& format) {
+  if (format.levels == Levels::bf16) return "levels=bf16";
+  if (format.levels == Levels::fp16) return "levels=fp16";
   if (format.bits_down != format.bits) return "bits_down other than bits";
   if (format.rounding_down != RoundingDown::random) return "rounding_down=subtractive";
   if (format.rescale) return "rescale=true";

@@ -12,12 +12,14 @@
 
 namespace gq {
 
-/** The collectives, as the header writes them. */
+/** The collectives, as the control message writes them; measure_costs comes before the first call
+ *  that needs what it measures. */
 enum class Operation : uint32_t {
   allreduce = 1,
   reduce_scatter = 2,
   allgather = 3,
   allreduce_many = 4,
+  measure_costs = 5,
 };
 
 /** Operations in slices. */

@@ -31,7 +31,7 @@ bool MoveCursor::next(Move* move) {
   }
   while (left_.value_count == 0 || left_.move_count == 0) {
     if (round_ < round_count_) {
-      ++round_;
+      round_ += 1 + left_.idle_rounds_after;
       enter_round();
     } else if (next_schedule_ != nullptr) {
       begin(next_schedule_);

@@ -42,8 +42,7 @@ uint32_t move_count(const Shape& shape, const StepPlace& place) {
 
 Round round_at(const Shape& shape, uint32_t rank, uint64_t round) {
   const StepPlace place = scatter_place(shape, round);
-  const Part chunk = step_chunk(shape, owner_of(shape, rank, place), place);
-  return {chunk.first_value, chunk.value_count, move_count(shape, place)};
+  return step_round(shape, owner_of(shape, rank, place), place, move_count(shape, place));
 }
 
 Move move_at(const Shape& shape, uint32_t rank, uint64_t round, uint32_t index) {

@@ -96,9 +96,10 @@ uint32_t operand_rank(const Shape& shape, uint32_t rank, const Move& move, uint3
 /** One range of a rank's moves and how many moves each chunk of it takes. */
 struct Round {
   uint64_t first_value = 0;
-  uint64_t value_count = 0;   ///< 0: nothing to do
-  uint32_t move_count = 0;    ///< moves for each chunk of the range
-  bool in_one_piece = false;  ///< the moves are made once for the whole range, however long
+  uint64_t value_count = 0;        ///< 0: nothing to do
+  uint32_t move_count = 0;         ///< moves for each chunk of the range
+  bool in_one_piece = false;       ///< the moves are made once for the whole range, however long
+  uint64_t idle_rounds_after = 0;  ///< rounds right after this one that have nothing to do
 };
 
 /** A named schedule: pure functions, no state, no I/O. Round r covers one range; for each chunk of
@@ -114,7 +115,7 @@ struct Schedule {
   bool adds_wide = false;     ///< owners add all operands wide and encode the sums (reduce_many)
   bool sends_sparse_entries = false;  ///< the moves are made only where sparse entries would take
                                       ///< more bytes
-  bool adds_natively = false;  ///< sums are the transport's own (add_all)
+  bool adds_natively = false;         ///< sums are the transport's own (add_all)
 };
 
 /** Those of the collectives whose parts are slices (slices.cpp); no caller can select them. */

@@ -17,8 +17,8 @@ uint64_t round_count(const Shape& shape, uint32_t) { return step_round_count(sha
 
 Round round_at(const Shape& shape, uint32_t rank, uint64_t round) {
   const StepPlace place = step_place(shape, kPhaseCount, round);
-  const Part chunk = step_chunk(shape, rank_after(rank, place.distance, shape.ranks), place);
-  return {chunk.first_value, chunk.value_count, norm_move_count(shape, place)};
+  const uint32_t owner = rank_after(rank, place.distance, shape.ranks);
+  return step_round(shape, owner, place, norm_move_count(shape, place));
 }
 
 Move move_at(const Shape& shape, uint32_t rank, uint64_t round, uint32_t index) {

@@ -28,8 +28,8 @@ uint32_t sum_move_count(const Shape& shape, const StepPlace& place) {
 
 Round sum_round(const Shape& shape, uint32_t rank, uint64_t round) {
   const StepPlace place = scatter_place(shape, round);
-  const Part chunk = step_chunk(shape, rank_after(rank, place.distance, shape.ranks), place);
-  return {chunk.first_value, chunk.value_count, sum_move_count(shape, place)};
+  const uint32_t owner = rank_after(rank, place.distance, shape.ranks);
+  return step_round(shape, owner, place, sum_move_count(shape, place));
 }
 
 Move sum_move(const Shape& shape, uint32_t rank, uint64_t round, uint32_t index) {

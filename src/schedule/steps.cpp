@@ -23,19 +23,23 @@ uint64_t step_round_count(const Shape& shape, uint32_t phase_count) {
 }
 
 StepPlace step_place(const Shape& shape, uint32_t phase_count, uint64_t round) {
-  const uint64_t step = round / rounds_per_step(shape, phase_count);
-  const uint64_t turn = round % rounds_per_step(shape, phase_count);
-  const uint64_t pair = turn / (uint64_t{shape.ranks} + 1);
-  const uint32_t slot = static_cast<uint32_t>(turn % (uint64_t{shape.ranks} + 1));
+  const uint64_t rounds = rounds_per_step(shape, phase_count);
+  const uint64_t step = round / rounds;
+  const uint32_t within = static_cast<uint32_t>(round % rounds);
+  const uint32_t pair = within / (shape.ranks + 1);
+  const uint32_t slot = within % (shape.ranks + 1);
   const bool own_alone = slot == shape.ranks;
-  const uint32_t phase = static_cast<uint32_t>(2 * pair + (own_alone ? 1 : 0));
+  const uint32_t phase = 2 * pair + (own_alone ? 1 : 0);
   const uint64_t begin = uint64_t{shape.pipeline_depth} * phase;
-  const uint64_t chunk = step < begin ? chunks_per_part(shape) : step - begin;
-  return {phase, chunk, own_alone ? 0 : (slot + 1) % shape.ranks};
+  const uint64_t chunk = step < begin ? kNoChunk : step - begin;
+  const uint32_t distance = slot + 1 >= shape.ranks ? 0 : slot + 1;
+  return {phase, chunk, distance, rounds - 1 - within};
 }
 
-Part step_chunk(const Shape& shape, uint32_t owner, const StepPlace& place) {
-  return chunk_of(part_of(shape, shape.ranks, owner), place.chunk, shape);
+Round step_round(const Shape& shape, uint32_t owner, const StepPlace& place, uint32_t move_count) {
+  if (place.chunk == kNoChunk) return {.idle_rounds_after = place.rounds_after};
+  const Part chunk = chunk_of(part_of(shape, shape.ranks, owner), place.chunk, shape);
+  return {chunk.first_value, chunk.value_count, move_count};
 }
 
 }  // namespace gq

@@ -17,6 +17,14 @@ inline uint64_t monotonic_ns() {
   return static_cast<uint64_t>(time.tv_sec) * 1000000000 + static_cast<uint64_t>(time.tv_nsec);
 }
 
+/** What measurements read: the monotonic clock, or one that a test gives. */
+struct Clock {
+  uint64_t (*function)(void* user) = nullptr;
+  void* user = nullptr;
+
+  uint64_t now_ns() const { return function == nullptr ? monotonic_ns() : function(user); }
+};
+
 inline uint64_t monotonic_us() { return monotonic_ns() / 1000; }
 
 /** `timeout_ms` from now; negative is kNever. */

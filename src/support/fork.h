@@ -39,6 +39,8 @@ class ForkGuard {
   void attach(int descriptor);
   /** Closes it; in a child, where that is done already, nothing happens. */
   void close_now();
+  /** -1 if there is none, and in a child. */
+  int number() const { return descriptor_; }
 
  private:
   friend void close_guarded_in_child();

@@ -1,5 +1,5 @@
 // The words users write and read for each choice; index = enumerator. One table for the quantizer's
-// specification, for messages and for the header's fields.
+// specification, for messages and for the control message's fields.
 #ifndef GQ_SUPPORT_NAMES_H
 #define GQ_SUPPORT_NAMES_H
 
@@ -21,10 +21,10 @@ inline constexpr const char* kDtypeList[] = {"float32", "float16", "bfloat16", "
 inline constexpr const char* kOpList[] = {"sum", "mean"};
 inline constexpr const char* kScheduleList[] = {"auto",   "ring",         "tree",   "butterfly",
                                                 "direct", "hierarchical", "native", "sparse"};
-inline constexpr const char* kOperationList[] = {"none", "allreduce", "reduce_scatter", "allgather",
-                                                 "allreduce_many"};
-inline constexpr const char* kLevelsList[] = {"linear", "exponential", "none"};
-inline constexpr const char* kBitsList[] = {"4", "8", "32"};
+inline constexpr const char* kOperationList[] = {"none",      "allreduce",      "reduce_scatter",
+                                                 "allgather", "allreduce_many", "measure_costs"};
+inline constexpr const char* kLevelsList[] = {"linear", "exponential", "none", "bf16", "fp16"};
+inline constexpr const char* kBitsList[] = {"4", "8", "32", "16"};
 inline constexpr const char* kNormOrderList[] = {"inf", "1", "2"};
 inline constexpr const char* kRoundingList[] = {"independent", "correlated", "nearest"};
 inline constexpr const char* kRoundingDownList[] = {"random", "subtractive"};

@@ -12,10 +12,18 @@ namespace {
 /** Norms of blocks are rounded up to 8 significant bits. */
 constexpr double kBlockNormExcess = 1 + 1.0 / 128;
 
+/** The same of floats with 8 or 11 bits of significand that are not denormal, by an upper bound of
+ * it: a quarter of the squared distance of neighbours. */
+double narrow_variance(Levels levels) {
+  const int significand_bits = levels == Levels::bf16 ? 8 : 11;
+  return ldexp(0.25, 2 * (1 - significand_bits));
+}
+
 /** Largest variance of rounding y between neighbouring levels a and b, in units of y^2, where
  * levels are not equally spaced: (b - a)^2 / (4 a b), reached at y = 2 a b / (a + b), for the
  * lowest pair of an octave. */
 double relative_variance(const Format& format) {
+  if (is_narrow(format.levels)) return narrow_variance(format.levels);
   if (format.levels != Levels::exponential) return 0;
   return format.mantissa_bits == 0 ? 1.0 / 8 : 1.0 / 80;
 }
@@ -40,6 +48,7 @@ Status check_format(const Format& format, const char* bound) {
 
 /** l of bounds.h, for codes of so many bits. */
 double smallest_level(const Coding& coding, uint32_t bits, uint32_t steps, uint32_t headroom) {
+  if (!has_norm(coding.levels)) return 0;
   if (coding.levels == Levels::linear) return 1.0 / steps;
   const int m = coding.mantissa_bits;
   const int top = static_cast<int>(code_max(bits)) - static_cast<int>(headroom);
@@ -140,7 +149,7 @@ Status sparsity_bound(const Format& format, uint32_t ranks, uint64_t value_count
   const uint64_t coded = code_count(format.rotate == Rotate::hadamard, value_count);
   const double all_codes = static_cast<double>(ranks) * static_cast<double>(coded);
   *nonzero_count = all_codes;
-  if (format.levels == Levels::none || value_count == 0) return Status();
+  if (!has_norm(format.levels) || value_count == 0) return Status();
   GQ_TRY(check_format(format, "sparsity bound"));
   if (format.q == NormOrder::inf || format.p == NormOrder::inf) {
     return fail(GQSGD_UNSUPPORTED,

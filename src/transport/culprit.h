@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "src/transport/transport.h"
+#include "src/transport/host_transport.h"
 
 namespace gq {
 
@@ -14,10 +14,13 @@ class Culprit {
  public:
   /** `what_is_wrong` ("it is stopped or too slow") describes `awaited` unless another rank is at
    *  fault. */
-  Culprit(const Transport& transport, uint32_t awaited, const char* what_is_wrong)
+  Culprit(const HostTransport& transport, uint32_t awaited, const char* what_is_wrong)
       : rank_(transport.culprit_behind(awaited)) {
     if (rank_ == awaited) {
       snprintf(clause_, sizeof clause_, "%s", what_is_wrong);
+    } else if (rank_ == transport.rank()) {
+      snprintf(clause_, sizeof clause_,
+               "no other rank answers rank %u: its own network does not work", rank_);
     } else {
       snprintf(clause_, sizeof clause_,
                "rank %u itself waits for rank %u, which is stopped or too slow", awaited, rank_);

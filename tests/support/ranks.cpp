@@ -69,12 +69,11 @@ bool finish_or_abort(Finish& finish, const std::vector<gqsgd_comm>& comms) {
   std::abort();
 }
 
-std::string rank_process(int rank, int rank_count, const gqsgd_unique_id& unique_id,
-                         const std::string& options, const RankBody& body) {
+std::string rank_process(int rank, int rank_count, const std::string& options, const RankBody& body,
+                         const CommMaker& make) {
   gqsgd_comm comm = nullptr;
-  const gqsgd_status created =
-      gqsgd_comm_create_process(&unique_id, rank, rank_count, options.c_str(), &comm);
-  if (created != GQSGD_OK) return failure_of(created, "gqsgd_comm_create_process");
+  const gqsgd_status created = make(rank, rank_count, options.c_str(), &comm);
+  if (created != GQSGD_OK) return failure_of(created, "the communicator");
   std::string sentence = run_body(body, rank, comm);
   const gqsgd_status destroyed = gqsgd_comm_destroy(comm);
   if (sentence.empty()) sentence = failure_of(destroyed, "gqsgd_comm_destroy");
@@ -117,10 +116,14 @@ std::string run_threads(const std::vector<gqsgd_comm>& comms, const RankBody& bo
   return text;
 }
 
-RankProcesses::RankProcesses(int rank_count, const std::string& options, const RankBody& body)
+RankProcesses::RankProcesses(int rank_count, const std::string& options, const RankBody& body,
+                             const CommMaker& make)
     : ranks_(rank_count), sentences_(rank_count * kSentenceBytes) {
   gqsgd_unique_id unique_id;
   if (gqsgd_unique_id_create(&unique_id) != GQSGD_OK) std::abort();
+  const CommMaker process = [&](int rank, int size, const char* text, gqsgd_comm* comm) {
+    return gqsgd_comm_create_process(&unique_id, rank, size, text, comm);
+  };
   std::fflush(nullptr);  // A forked copy of unwritten output would be written twice.
   const pid_t parent = getpid();
   for (int rank = 0; rank < rank_count; ++rank) {
@@ -129,7 +132,8 @@ RankProcesses::RankProcesses(int rank_count, const std::string& options, const R
     if (pid == 0) {
       prctl(PR_SET_PDEATHSIG, SIGKILL);
       if (getppid() != parent) _exit(0);
-      const std::string sentence = rank_process(rank, rank_count, unique_id, options, body);
+      const std::string sentence =
+          rank_process(rank, rank_count, options, body, make ? make : process);
       char* place = sentences_.data() + rank * kSentenceBytes;
       std::memcpy(place, sentence.data(), std::min(sentence.size(), kSentenceBytes - 1));
       _exit(0);

@@ -33,11 +33,17 @@ std::string run_threads(const std::vector<gqsgd_comm>& comms, const RankBody& bo
  *  through a SharedArray made before. */
 std::string run_processes(int rank_count, const std::string& options, const RankBody& body);
 
+/** Makes the communicator of rank `rank` in its process; null stands for gqsgd_comm_create_process.
+ */
+using CommMaker =
+    std::function<gqsgd_status(int rank, int rank_count, const char* options, gqsgd_comm* comm)>;
+
 /** run_processes in two halves, for tests that do something to the ranks while they run. The
  * calling process must have no other threads at that time. */
 class RankProcesses {
  public:
-  RankProcesses(int rank_count, const std::string& options, const RankBody& body);
+  RankProcesses(int rank_count, const std::string& options, const RankBody& body,
+                const CommMaker& make = nullptr);
   ~RankProcesses();
   RankProcesses(const RankProcesses&) = delete;
   RankProcesses& operator=(const RankProcesses&) = delete;

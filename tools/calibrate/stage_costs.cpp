@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <barrier>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -39,6 +40,8 @@ constexpr RowFormat kRows[] = {
     {CostRow::exponential8, "paper-ge8", nullptr, true},
     {CostRow::exponential4, "paper-ge4", nullptr, true},
     {CostRow::mantissa, "levels=exponential,mantissa_bits=2", nullptr, false},
+    {CostRow::bf16, "bf16", nullptr, false},
+    {CostRow::fp16, "fp16", nullptr, false},
     {CostRow::blocks, "paper-gl8,block=128", "paper-gl8", true},
     {CostRow::correlated, "paper-gl8,rounding=correlated", "paper-gl8", false},
     {CostRow::rotated, "paper-gl8,rotate=hadamard", "paper-gl8", false},
@@ -159,10 +162,14 @@ struct FormatCost {
   StageCost& of(CostStage stage) { return stages[static_cast<size_t>(stage)]; }
 };
 
+bool without_norm(std::string_view spec) {
+  return spec == "none" || spec == "bf16" || spec == "fp16";
+}
+
 FormatCost time_format(const char* spec, bool reduces, Buffers& buffers, std::barrier<>& together,
                        int run_count) {
   const Quantizer q(spec);
-  const bool plain = std::string(spec) == "none";
+  const bool plain = without_norm(spec);
   const auto time = [&](Timed timed) {
     return time_stage(timed, q.get(), buffers, together, run_count);
   };

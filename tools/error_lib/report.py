@@ -67,6 +67,8 @@ def section(table, title, data):
               for name in data for n in counts)]
     rows = [head, ["---"] * len(head)]
     for name, label in labels().items():
+        if name not in table[data[0], middle]:
+            continue  # a page from before there was this scheme
         errors = [_error_text(table[kind, n][name]) for kind in data for n in counts]
         rows.append([label, f"{table[data[0], middle][name].bytes_per_value:.2f}", *errors])
     return f"### {title}\n\n" + "\n".join("| " + " | ".join(row) + " |" for row in rows)

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 # The fields of a preset's specification; tests/repo/tools compares them with the library's own.
 PRESETS = {
     "none": "levels=none",
+    "bf16": "levels=bf16",
+    "fp16": "levels=fp16",
     "paper-gl8": "levels=linear,bits=8",
     "paper-ge8": "levels=exponential,bits=8",
     "paper-gl4": "levels=linear,bits=4",
@@ -22,6 +24,7 @@ PRESETS = {
 _DEFAULTS = {"levels": "linear", "bits": "8", "block": "0", "rounding": "independent",
              "rounding_down": "random", "rotate": "none", "rescale": "false",
              "mantissa_bits": "0"}
+_FLOAT_BITS = {"none": 32, "bf16": 16, "fp16": 16}
 _NORM_BYTES = 2  # of a block's norm, and of its scale
 _ROTATION_VALUE_COUNT_MIN = 128
 
@@ -48,7 +51,7 @@ class Scheme:
             rest = self.spec
         fields = dict(_DEFAULTS)
         fields.update(item.split("=") for item in rest.split(","))
-        bits = 32 if fields["levels"] == "none" else int(fields["bits"])
+        bits = _FLOAT_BITS.get(fields["levels"], int(fields["bits"]))
         return {"levels": fields["levels"], "bits": bits,
                 "bits_down": int(fields.get("bits_down", bits)), "block": int(fields["block"]),
                 "rounding": fields["rounding"], "rounding_down": fields["rounding_down"],
@@ -65,7 +68,7 @@ class Scheme:
         """What one rank sends for each value, the mean over ranks: codes, norms and scales.
 
         In every schedule all ranks together send every rank's codes but one's to another rank and
-        the result to all but one. The call's headers, 64 bytes each, are left out.
+        the result to all but one. The call's headers, 80 bytes each, are left out.
         """
         fields = self.fields
         coded = value_count
@@ -79,8 +82,8 @@ class Scheme:
 
 
 def _combine(levels, bits):
-    if levels == "none":
-        return "sum"
+    if levels in _FLOAT_BITS:
+        return "sum" if levels == "none" else "exact"
     if bits == 4:
         return "average"
     return "sum" if levels == "exponential" else "exact"
@@ -88,6 +91,8 @@ def _combine(levels, bits):
 
 SCHEMES = (
     Scheme("none", "direct"),
+    Scheme("bf16", "direct"),
+    Scheme("fp16", "direct"),
     Scheme("paper-gl8", "ring"),
     Scheme("paper-gl8", "direct"),
     Scheme("paper-ge8", "tree"),

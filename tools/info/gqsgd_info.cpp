@@ -14,6 +14,8 @@
 #include "src/gpu/device/device.h"
 #include "src/support/shown.h"
 #include "src/transport/nccl/nccl_library.h"
+#include "src/transport/network/hmac.h"
+#include "src/transport/ucx/ucx_library.h"
 
 namespace gq::tools {
 namespace {
@@ -37,6 +39,7 @@ constexpr Variable kVariables[] = {
     {"GQSGD_LOG", "level of lines on standard error"},
     {"GQSGD_NCCL_LIBRARY", "NCCL to open where the process has none"},
     {"GQSGD_TIMEOUT_MS", "default timeout of communicators"},
+    {"GQSGD_UCX_LIBRARY", "UCX to open where the process has none"},
 };
 
 void print_log(void*, gqsgd_log_level, const char* line) {
@@ -63,6 +66,10 @@ void print_environment() {
 }
 
 void print_costs(const CommOptions& options) {
+  if (options.choice.measures) {
+    std::printf("schedule=auto    the cheapest by constants that the ranks of a group measure\n");
+    return;
+  }
   if (!options.choice.costs) {
     std::printf("schedule=auto    direct: no constants are given; gqsgd-calibrate measures them\n");
     return;
@@ -86,12 +93,27 @@ void print_nccl() {
   }
 }
 
+/** The transport between machines; the sentence of what it lacks says how to install that. */
+void print_network() {
+  const UcxLibrary* ucx = nullptr;
+  Hmac hmac;
+  Status opened = open_ucx("", &ucx);
+  if (opened.ok()) opened = Hmac::open(&hmac);
+  if (opened.ok()) {
+    std::printf("network          UCX %u.%u.%u (%s)\n", ucx->major, ucx->minor, ucx->release,
+                ucx->path);
+  } else {
+    std::printf("network          none: %s\n", opened.sentence());
+  }
+}
+
 int run() {
   std::printf("library          %s\n", gqsgd_build_info());
   std::printf("machine          %s\n", bench::machine().c_str());
   print_isas();
   describe_devices(print_device, nullptr);
-  std::printf("transports       local (threads), process (shared memory)\n");
+  std::printf("transports       local (threads), process (shared memory), network, custom\n");
+  print_network();
   print_nccl();
   print_environment();
   gqsgd_set_log(GQSGD_LOG_WARN, print_log, nullptr);

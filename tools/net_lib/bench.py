@@ -9,6 +9,8 @@ from . import gloo
 from .mpi import Mpirun
 from .network import Network
 from .passes import seconds_of_passes
+from .ranks import outputs_of
+from .report import NETWORK
 
 FLOAT_BYTES = 4
 GLOO, MPI = "Gloo float32", "MPI_Allreduce float32"
@@ -20,7 +22,8 @@ def measure(arguments, rate):
     limit_seconds: its bytes at the goodput of the baseline, one norm and one dequantize pass."""
     with Network(arguments.hosts, rate) as network:
         before = _gloo_runs(arguments, network)
-        rows = _library_rows(arguments, network)
+        rows = _mpi_rows(arguments, network) if "mpi" in arguments.transport else []
+        rows += _network_rows(arguments, network) if "network" in arguments.transport else []
         after = _gloo_runs(arguments, network)  # the other half: drifts hit both sides
     if before:
         rows = gloo_rows(arguments, before, after) + rows
@@ -60,15 +63,36 @@ def gloo_rows(arguments, before, after):
     return rows
 
 
-def _library_rows(arguments, network):
-    formats = arguments.preset.split(",") + arguments.format
+def _network_rows(arguments, network):
+    """The library over UCX."""
+    program = Path(__file__).with_name("library_rank.py")
+    output = outputs_of(network, "the library over UCX", program, arguments.count,
+                        arguments.iterations, arguments.schedule, arguments.comm_options, "none",
+                        *_formats(arguments))[0]
+    return [_network_row(arguments, row) for row in json.loads(output)]
+
+
+def _network_row(arguments, row):
+    found = {"name": row["format"] + NETWORK, "bytes": row["bytes"], "calls": row["seconds"],
+             "seconds": statistics.median(row["seconds"]), "nmse": row["nmse"]}
+    if row["format"] != "none":
+        found["passes_seconds"] = seconds_of_passes(row["format"], arguments.count,
+                                                    arguments.hosts)
+    return found
+
+
+def _formats(arguments):
+    return arguments.preset.split(",") + arguments.format
+
+
+def _mpi_rows(arguments, network):
     with tempfile.TemporaryDirectory(prefix="gqsgd-netbench-") as folder:
         results = Path(folder) / "perf.json"
         size = str(FLOAT_BYTES * arguments.count)
         command = [str((arguments.build / "bench/gqsgd-perf-mpi").resolve()), "-b", size, "-e",
                    size, "-n", str(arguments.iterations), "--schedule", arguments.schedule,
                    "--json", str(results)]
-        for spec in formats:
+        for spec in _formats(arguments):
             command += ["--format", spec]
         if arguments.comm_options:
             command += ["--comm-options", arguments.comm_options]

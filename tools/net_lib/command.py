@@ -7,6 +7,9 @@ import shutil
 import sys
 from pathlib import Path
 
+import gqsgd
+from gqsgd.network import ucx
+
 from .bench import measure
 from .network import exit_when_terminated
 from .report import markdown, table
@@ -30,7 +33,9 @@ def parse_arguments(arguments=None):
     parser.add_argument("--markdown", type=Path, metavar="FILE",
                         help="writes the tables there as sections of a page")
     parser.add_argument("--no-gloo", action="store_true",
-                        help="leaves PyTorch's Gloo out; then ratios are to MPI_Allreduce")
+                        help="leaves PyTorch's Gloo out; then ratios are to the first row")
+    parser.add_argument("--transport", nargs="+", choices=["mpi", "network"],
+                        default=["mpi", "network"], help="that the library uses")
     return parser.parse_args(arguments)
 
 
@@ -40,10 +45,11 @@ def add_network_options(parser, rates):
                         help="folder of a build with MPI: libgqsgd.so, bench/gqsgd-perf-mpi, ..")
     parser.add_argument("--hosts", type=int, default=4, help="2 to 64, one rank each")
     parser.add_argument("--rate", nargs="+", default=rates,
-                        help="of every link, both ways, as tc writes it: 200mbit, 1gbit")
+                        help="of every link, both ways, as tc writes it: 200mbit, 1gbit; or "
+                             "unlimited")
     parser.add_argument("--mpirun", default="mpirun", help="Open MPI's")
     parser.add_argument("--json", type=Path, metavar="FILE", help="writes everything there too")
-    parser.set_defaults(no_gloo=False)
+    parser.set_defaults(no_gloo=False, transport=["mpi"])
 
 
 def missing(arguments):
@@ -52,12 +58,18 @@ def missing(arguments):
         yield "network namespaces and tc need root"
     if not 2 <= arguments.hosts <= 64:
         yield f"--hosts is {arguments.hosts}; it is 2 to 64"
-    for program in ("ip", "tc", "unshare", arguments.mpirun):
+    over_mpi = "mpi" in arguments.transport
+    for program in ("ip", "tc", "unshare", *([arguments.mpirun] if over_mpi else [])):
         if shutil.which(program) is None:
             yield f"{program} is not on this machine (Debian: iproute2, util-linux, openmpi-bin)"
-    for file in ("libgqsgd.so", "bench/gqsgd-perf-mpi"):
+    for file in ("libgqsgd.so", *(["bench/gqsgd-perf-mpi"] if over_mpi else [])):
         if not (arguments.build / file).exists():
             yield f"{arguments.build / file} is not there; build with MPI, or give --build"
+    if "network" in arguments.transport:
+        try:
+            ucx.report()
+        except gqsgd.Unsupported as error:
+            yield str(error)
     if not arguments.no_gloo:
         try:
             import torch  # noqa: F401

@@ -1,10 +1,10 @@
 """One rank of sums over Gloo, by PyTorch: prints JSON, {"seconds": of each call, "nmse"}.
 
-    gloo_rank.py RANK SIZE ADDRESS COUNT ITERATIONS DTYPE
+    gloo_rank.py COUNT ITERATIONS DTYPE
 
-Values are float32. With a DTYPE of 16 bits they travel in it, as with PyTorch's fp16_compress_hook
-and bf16_compress_hook: cast before the allreduce, and back after it. nmse is the squared error over
-the square of the exact sum, of normal values.
+The environment is torchrun's. Values are float32. With a DTYPE of 16 bits they travel in it, as
+with PyTorch's fp16_compress_hook and bf16_compress_hook: cast before the allreduce, and back after
+it. nmse is the squared error over the square of the exact sum, of normal values.
 """
 
 import json
@@ -41,11 +41,10 @@ def error_of(result, inputs):
 
 
 def main():
-    rank, size = int(sys.argv[1]), int(sys.argv[2])
-    address, count, iterations = sys.argv[3], int(sys.argv[4]), int(sys.argv[5])
-    dtype = getattr(torch, sys.argv[6])
+    count, iterations, dtype = int(sys.argv[1]), int(sys.argv[2]), getattr(torch, sys.argv[3])
     torch.set_num_threads(1)
-    dist.init_process_group("gloo", init_method=f"tcp://{address}", rank=rank, world_size=size)
+    dist.init_process_group("gloo")
+    rank = dist.get_rank()
     inputs = torch.randn(count, generator=torch.Generator().manual_seed(rank))
     seconds = []
     for _ in range(iterations + 2):  # two to warm up

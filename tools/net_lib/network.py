@@ -10,6 +10,7 @@ from dataclasses import dataclass
 _SUBNET = "10.77.0"
 _BURST_BYTES = 128 * 1024  # what a link may send at once: two offloaded TCP segments
 _QUEUE_MS = 20
+UNLIMITED = "unlimited"  # the rate of links that are as fast as the machine
 
 
 def run(*command):
@@ -103,6 +104,9 @@ class Network:
         """What `host` sends to `peer` vanishes from now on."""
         run("ip", "-n", host.name, "route", "add", "blackhole", f"{peer.address}/32")
 
+    def clear_blackhole(self, host, peer):
+        run("ip", "-n", host.name, "route", "delete", "blackhole", f"{peer.address}/32")
+
     def set_mtu(self, host, size_bytes):
         run("ip", "-n", host.name, "link", "set", "eth0", "mtu", str(size_bytes))
 
@@ -123,5 +127,10 @@ class Network:
         self._limit(self.switch, port, "add")
 
     def _limit(self, namespace, device, action):
+        if self.rate == UNLIMITED:
+            if action == "replace":
+                with contextlib.suppress(RuntimeError):  # there is none
+                    run("tc", "-n", namespace, "qdisc", "delete", "dev", device, "root")
+            return
         run("tc", "-n", namespace, "qdisc", action, "dev", device, "root", "tbf",
             "rate", self.rate, "burst", str(_BURST_BYTES), "latency", f"{_QUEUE_MS}ms")

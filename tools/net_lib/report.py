@@ -1,5 +1,7 @@
 """The table of one rate."""
 
+NETWORK = ", network"  # after the format of rows over UCX; those over MPI have no such word
+
 COLUMNS = ("", "MB sent", "ms", "speed-up", "error", "limit ms", "of limit")
 
 
@@ -16,12 +18,14 @@ def table(run):
 
 def markdown(run):
     """The same as a section of a page, docs/results/network.md."""
-    rate = {"gbit": "Gbit/s", "mbit": "Mbit/s"}[run["rate"][-4:]]
-    lines = [f"## {run['hosts']} hosts, {run['rate'][:-4]} {rate}", "",
+    unit = {"gbit": " Gbit/s", "mbit": " Mbit/s"}.get(run["rate"][-4:])
+    rate = run["rate"][:-4] + unit if unit else run["rate"]
+    lines = [f"## {run['hosts']} hosts, {rate}", "",
              "| " + " | ".join(COLUMNS) + " |", "|---" * len(COLUMNS) + "|"]
     for row in run["rows"]:
         name, *cells = _cells(row)
-        shown = name if " " in name else f"`{name}`"
+        spec, network, _ = name.partition(NETWORK)
+        shown = spec if " " in spec else f"`{spec}`{network}"
         lines.append("| " + " | ".join([shown, *cells]) + " |")
     return "\n".join(lines) + "\n"
 

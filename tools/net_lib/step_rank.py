@@ -18,9 +18,7 @@ import torch
 import torch.distributed as dist
 from gqsgd import _mpi
 from net_lib.bench import GLOO
-
-PIXELS, CLASSES, IMAGES = 784, 10, 16
-LEARNING_RATE = 0.1
+from net_lib.step_data import CLASSES, LEARNING_RATE, PIXELS, batch, check_replicas, teacher
 
 
 class Contender:
@@ -71,18 +69,10 @@ def contenders(presets, width, comm):
         yield Contender(preset, width, over_mpi)
 
 
-def batch(rank, number, teacher):
-    """Images made up and labels that a fixed random map gives them."""
-    generator = torch.Generator().manual_seed(1000 * number + rank)
-    images = torch.randn(IMAGES, PIXELS, generator=generator)
-    return images, (images @ teacher).argmax(dim=1)
-
-
 def run(comm, presets, width, compute_s, step_count):
-    teacher = torch.randn(PIXELS, CLASSES, generator=torch.Generator().manual_seed(7))
     all_contenders = list(contenders(presets, width, comm))
     for number in range(step_count):
-        images, labels = batch(comm.rank, number, teacher)
+        images, labels = batch(comm.rank, number, teacher())
         for contender in all_contenders:
             dist.barrier()
             contender.step(number, images, labels, compute_s)
@@ -94,14 +84,6 @@ def run(comm, presets, width, compute_s, step_count):
         found["contenders"][contender.name] = {"seconds": seconds.tolist(),
                                                "losses": contender.losses}
     return found
-
-
-def check_replicas(contender):
-    """All ranks hold the same weights, bit for bit."""
-    weights = torch.cat([p.detach().flatten() for p in contender.parameters])
-    first = weights.clone()
-    dist.broadcast(first, 0)
-    assert torch.equal(weights, first), f"replicas of {contender.name} differ"
 
 
 def main():

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import gqsgd
 
-from . import link
+from . import link, overlap
 from .bench import GLOO
 from .command import add_network_options, run_rates
 from .mpi import Mpirun
@@ -25,18 +25,30 @@ def parse_arguments(arguments=None):
     parser = argparse.ArgumentParser(
         prog="tools/netsteps", formatter_class=argparse.ArgumentDefaultsHelpFormatter,
         description="A step is: gradient of a network with two hidden layers, a wait until "
-                    "--compute-ms have passed, average over the hosts, update. Nothing overlaps.")
+                    "--compute-ms have passed, average over the hosts, update. Nothing overlaps. "
+                    "With --overlap: a step of DistributedDataParallel with six hidden layers, "
+                    "whose gradients are there one after the other within --compute-ms.")
     add_network_options(parser, ["200mbit", "500mbit", "1000mbit", "1500mbit"])
     parser.add_argument("--compute-ms", type=float, default=150,
                         help="from the beginning of a step to its gradient")
-    parser.add_argument("--width", type=int, default=2048,
-                        help="of the hidden layers; 2048 gives 5.8 million weights")
+    parser.add_argument("--width", type=int, metavar="N",
+                        help="of the hidden layers; 2048, or with --overlap 1024, which gives 5.8 "
+                             "or 6.1 million weights, where it is not given")
     parser.add_argument("--steps", type=int, default=8, help="of every contender")
     parser.add_argument("--preset", default="none,paper-gl8,blocks-8,rotated-4,paper-gl4")
     parser.add_argument("--costs", type=Path, metavar="FILE",
                         help="constants of gqsgd-calibrate for the predictions; those of the link "
                              "are measured (default: built in)")
-    return parser.parse_args(arguments)
+    parser.add_argument("--overlap", action="store_true",
+                        help="compares hooks of DistributedDataParallel, without MPI")
+    parser.add_argument("--hooks", default=overlap.HOOKS,
+                        help="with --overlap, separated by semicolons: names of "
+                             "tools/torch_lib/hooks.py")
+    found = parser.parse_args(arguments)
+    found.width = found.width or (1024 if found.overlap else 2048)
+    if found.overlap:
+        found.transport = ["network"]
+    return found
 
 
 def measure(arguments, rate):
@@ -76,15 +88,9 @@ def _run_ranks(arguments, network):
 
 
 def table(run):
-    """Aligned text of one rate; the speed-up is over Gloo."""
-    base = run["rows"][0]["seconds"]
-    lines = [COLUMNS]
-    for row in run["rows"]:
-        lines.append((row["name"], f"{row['seconds'] * 1e3:.0f}", f"{base / row['seconds']:.2f}x",
-                      f"{row['predicted_seconds'] * 1e3:.0f}",
-                      f"{row['seconds'] / row['predicted_seconds']:.2f}",
-                      f"{row['losses'][0]:.2f} -> {row['losses'][-1]:.2f}"))
-    widths = [max(len(line[column]) for line in lines) for column in range(len(COLUMNS))]
+    """Aligned text of one rate."""
+    lines = _lines_of(run) if "link" in run else overlap.lines_of(run)
+    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
     text = [f"{run['hosts']} hosts, {run['rate']} each way, {run['values']:,} weights, "
             f"{run['compute_ms']:g} ms of compute"]
     text += ["  ".join(cell.ljust(width) if column == 0 else cell.rjust(width)
@@ -93,5 +99,17 @@ def table(run):
     return "\n".join(text) + "\n"
 
 
+def _lines_of(run):
+    """The cells of each line; the speed-up is over Gloo."""
+    base = run["rows"][0]["seconds"]
+    return [COLUMNS] + [
+        (row["name"], f"{row['seconds'] * 1e3:.0f}", f"{base / row['seconds']:.2f}x",
+         f"{row['predicted_seconds'] * 1e3:.0f}",
+         f"{row['seconds'] / row['predicted_seconds']:.2f}",
+         f"{row['losses'][0]:.2f} -> {row['losses'][-1]:.2f}") for row in run["rows"]]
+
+
 def main():
-    return run_rates("netsteps", parse_arguments(), measure, table)
+    arguments = parse_arguments()
+    found = overlap.measure if arguments.overlap else measure
+    return run_rates("netsteps", arguments, found, table)

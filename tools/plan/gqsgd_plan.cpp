@@ -10,6 +10,7 @@
 #include "src/schedule/nodes.h"
 #include "src/support/names.h"
 #include "src/theory/bounds.h"
+#include "tools/plan/advice.h"
 #include "tools/plan/draw.h"
 #include "tools/plan/options.h"
 #include "tools/plan/schedules.h"
@@ -37,9 +38,15 @@ const char* schedule_name(int32_t id) {
 Status read_costs(const PlanOptions& options, CostConstants* constants) {
   *constants = built_in_costs();
   if (!options.costs_path.empty()) {
-    std::shared_ptr<const CostConstants> costs;
-    GQ_TRY(gq::read_costs(options.costs_path, &costs));
-    *constants = *costs;
+    AutoOptions read;
+    GQ_TRY(gq::read_costs(options.costs_path, &read));
+    if (!read.costs) {
+      return fail(GQSGD_INVALID_ARGUMENT,
+                  "--costs %s: there are no ranks here to measure; give a file, or the string of "
+                  "gqsgd_comm_costs",
+                  options.costs_path.c_str());
+    }
+    *constants = *read.costs;
   }
   if (options.bits_per_s > 0) {
     constants->byte_ns = 8e9 / options.bits_per_s;
@@ -173,6 +180,7 @@ Status run(const PlanOptions& options) {
   question.nodes = &nodes;
   CostConstants constants;
   GQ_TRY(read_costs(options, &constants));
+  if (options.show == Show::advice) return print_advice(question, constants, options.compute_ms);
   question.schedule_id = options.schedule;
   if (options.schedule == GQSGD_SCHEDULE_AUTO) {
     Choice choice{};

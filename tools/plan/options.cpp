@@ -34,15 +34,17 @@ constexpr char kHelp[] =
       --rate RATE       of the link out of a rank, in bits per second with a unit: 200mbit, 1gbit,
                         1Gbit/s, 10G; k, M, G and T are powers of 1000. In place of the constants'
                         own (10 Gbit/s built in); what native takes is not known then
+      --advise          which preset a training step of --count weights should take, if any
+      --compute MS      of --advise: milliseconds of a step without its allreduces (0)
       --moves           prints every move of one rank, and nothing else
       --rank R          which rank (0)
       --timeline        prints when every move of every rank happens on an idealised machine, and
                         nothing else: what tools/draw_schedules.py draws
   -h, --help
 
-Without --moves and --timeline: what each rank sends and reduces, the time predicted for each
-schedule that goes with the format and for no compression at all (docs/COST.md), the bound on the
-error (gqsgd_variance_bound), and a picture of the moves for up to 16 ranks.
+Without --advise, --moves and --timeline: what each rank sends and reduces, the time predicted for
+each schedule that goes with the format and for no compression at all (docs/COST.md), the bound on
+the error (gqsgd_variance_bound), and a picture of the moves for up to 16 ranks.
 )";
 
 constexpr char kRates[] =
@@ -60,6 +62,8 @@ enum LongOnly {
   kSharedMemory,
   kCosts,
   kRate,
+  kAdvise,
+  kCompute,
   kMoves,
   kRank,
   kTimeline
@@ -74,6 +78,8 @@ constexpr option kLongOptions[] = {{"format", required_argument, nullptr, kForma
                                    {"shared-memory", no_argument, nullptr, kSharedMemory},
                                    {"costs", required_argument, nullptr, kCosts},
                                    {"rate", required_argument, nullptr, kRate},
+                                   {"advise", no_argument, nullptr, kAdvise},
+                                   {"compute", required_argument, nullptr, kCompute},
                                    {"moves", no_argument, nullptr, kMoves},
                                    {"rank", required_argument, nullptr, kRank},
                                    {"timeline", no_argument, nullptr, kTimeline},
@@ -115,6 +121,11 @@ bool read_rate(std::string_view text, double* bits_per_s) {
   return is_known && *bits_per_s >= 1e3 && *bits_per_s <= 1e15;
 }
 
+bool read_milliseconds(std::string_view text, double* milliseconds) {
+  const auto [end, error] = std::from_chars(text.begin(), text.end(), *milliseconds);
+  return error == std::errc() && end == text.end() && *milliseconds >= 0 && *milliseconds <= 1e9;
+}
+
 bool choose(Names names, const std::string& word, int32_t* number) {
   for (size_t i = 0; i < names.count; ++i) {
     if (word == names.list[i]) return *number = static_cast<int32_t>(i), true;
@@ -147,6 +158,10 @@ bool set_option(int option, const char* value, PlanOptions* options) {
       return options->costs_path = value, true;
     case kRate:
       return read_rate(value, &options->bits_per_s);
+    case kAdvise:
+      return options->show = Show::advice, true;
+    case kCompute:
+      return read_milliseconds(value, &options->compute_ms);
     case kMoves:
       return options->show = Show::moves, true;
     case kTimeline:

@@ -7,7 +7,7 @@
 
 namespace gq::tools {
 
-enum class Show { plan, moves, timeline };
+enum class Show { plan, moves, timeline, advice };
 
 struct PlanOptions {
   std::string format;  ///< a quantizer's specification
@@ -21,6 +21,7 @@ struct PlanOptions {
   std::string nodes;       ///< of each rank, as a communicator's option has them; "": all on one
   std::string costs_path;  ///< "" for the built-in constants
   double bits_per_s = 0;   ///< of a rank's link; 0: what the constants have
+  double compute_ms = 0;   ///< of a training step, without its allreduces
   Show show = Show::plan;
 };
 

@@ -8,7 +8,7 @@ from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_
 from torch.distributed.algorithms.ddp_comm_hooks import quantization_hooks
 
 GQSGD = ("none", "blocks-8", "rotated-8", "rotated-4-8")
-TRANSPORTS = ("process", "group")
+TRANSPORTS = ("process", "group")  # on one machine; "network" is for several: tools/netsteps
 
 
 def names():
@@ -60,7 +60,8 @@ def register(name, model):
         return None
     import gqsgd.torch
 
-    preset, _, transport = name.partition(", ")
-    state = gqsgd.torch.HookState(preset, model=model, transport=transport)
+    preset, transport, *options = name.split(", ")
+    options = dict(option.split("=", 1) for option in options)  # "none, network, costs=measure"
+    state = gqsgd.torch.HookState(preset, model=model, transport=transport, **options)
     model.register_comm_hook(state, gqsgd.torch.allreduce_hook)
     return state

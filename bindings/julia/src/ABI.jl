@@ -1,7 +1,7 @@
 """
-The C ABI of gqsgd.h, gqsgd_stages.h, gqsgd_model.h, gqsgd_log.h, gqsgd_nccl.h and libgqsgd_mpi,
-name by name, in the headers' order, and nothing else. The headers document each function; a test
-compares every line here with them.
+The C ABI of gqsgd.h, gqsgd_stages.h, gqsgd_model.h, gqsgd_log.h, gqsgd_nccl.h, gqsgd_network.h and
+libgqsgd_mpi, name by name, in the headers' order, and nothing else. The headers document each
+function; a test compares every line here with them.
 """
 module ABI
 
@@ -150,6 +150,9 @@ end
     comm::gqsgd_comm, quantizer::gqsgd_quantizer, count::Csize_t, dtype::Int32)::gqsgd_status
 @c LIBGQSGD gqsgd_comm_stat(
     comm::gqsgd_comm, name::Cstring, value::Ptr{UInt64})::gqsgd_status
+@c LIBGQSGD gqsgd_comm_costs(
+    comm::gqsgd_comm, costs::Ptr{UInt8}, capacity_bytes::Csize_t,
+    size_bytes::Ptr{Csize_t})::gqsgd_status
 @c LIBGQSGD gqsgd_comm_status(comm::gqsgd_comm)::gqsgd_status
 @c LIBGQSGD gqsgd_comm_abort(comm::gqsgd_comm)::gqsgd_status
 @c LIBGQSGD gqsgd_comm_destroy(comm::gqsgd_comm)::gqsgd_status
@@ -262,6 +265,14 @@ end
     comm::Ptr{gqsgd_comm})::gqsgd_status
 @c LIBGQSGD waiting gqsgd_comm_create_from_nccl(
     nccl_comm::Ptr{Cvoid}, options::Cstring, comm::Ptr{gqsgd_comm})::gqsgd_status
+
+# ---- Network (gqsgd_network.h)
+
+@c LIBGQSGD gqsgd_network_id_create(options::Cstring, unique_id::Ptr{UInt8})::gqsgd_status
+@c LIBGQSGD waiting gqsgd_comm_create_network(
+    unique_id::Ptr{UInt8}, rank::Int32, size::Int32, options::Cstring,
+    comm::Ptr{gqsgd_comm})::gqsgd_status
+@c LIBGQSGD waiting gqsgd_comm_create_env(options::Cstring, comm::Ptr{gqsgd_comm})::gqsgd_status
 
 # ---- MPI (gqsgd_mpi.h): the functions that take no MPI_Comm
 

@@ -15,7 +15,8 @@ module GQSGD
 using Serialization: Serialization, AbstractSerializer, deserialize, serialize
 
 export Comm, GQSGDError, Quantizer, Request, Site, Stages
-export local_comms, mpi_comm, nccl_comm, nccl_unique_id, process_comm, run_local, unique_id
+export env_comm, local_comms, mpi_comm, nccl_comm, nccl_unique_id, network_comm, network_id
+export process_comm, run_local, unique_id
 export allgather, allgather!, allgather_start!, allreduce, allreduce!, allreduce_many!
 export allreduce_many_start!, allreduce_start!, reduce_scatter, reduce_scatter!
 export reduce_scatter_start!
@@ -35,6 +36,7 @@ include("collectives.jl")
 include("segments.jl")
 include("local.jl")
 include("nccl.jl")
+include("network.jl")
 include("theory.jl")
 include("Stages.jl")
 

@@ -3,8 +3,9 @@
 """
     Comm
 
-One rank of a group, made by [`local_comms`](@ref), [`process_comm`](@ref), [`mpi_comm`](@ref) or
-[`nccl_comm`](@ref), or `Comm(comm::MPI.Comm; options...)` with MPI.jl loaded and Julia 1.9.
+One rank of a group, made by [`local_comms`](@ref), [`process_comm`](@ref),
+[`network_comm`](@ref), [`env_comm`](@ref), [`mpi_comm`](@ref) or [`nccl_comm`](@ref), or
+`Comm(comm::MPI.Comm; options...)` with MPI.jl loaded and Julia 1.9.
 `comm.rank` counts from 0, as in MPI; `comm.size` is the number of ranks. Used by one thread at a
 time.
 
@@ -17,7 +18,8 @@ Options of all, by keyword (the library checks them):
   never a bit of the result
 - `threads = 1`: that compute for a rank, the caller's among them: as many as it has processors to
   itself; changes no bit, and ranks may differ
-- `costs = file`: constants by which `schedule = :auto` chooses, equal on all ranks
+- `costs = file`: constants by which `schedule = :auto` chooses, equal on all ranks; `:measure`:
+  ranks time links and stages, at most 200 ms ([`GQSGD.costs`](@ref) has the result)
 - `uncompressed = :auto`: with `costs`, `:auto` sends float32 where that is faster; or `:never`
 
 `close(comm)` frees it, and so does the garbage collector.
@@ -143,8 +145,8 @@ Base.deepcopy_internal(::Comm, ::IdDict) = refuse("a Comm cannot be copied")
 """
     transport(comm) -> String
 
-What moves bytes between the ranks: `"threads"` (of this process), `"processes"`, `"mpi"` or
-`"nccl"`.
+What moves bytes between the ranks: `"threads"` (of this process), `"processes"`, `"network"`,
+`"mpi"` or `"nccl"`.
 """
 transport(comm::Comm) = comm.transport
 
@@ -198,6 +200,22 @@ counter(comm::Comm) = get_from(ABI.gqsgd_comm_counter, UInt64, comm)
 "See [`GQSGD.counter`](@ref)."
 counter!(comm::Comm, step::Integer) =
     check(ABI.gqsgd_comm_set_counter(comm, integer("step", UInt64, step)))
+
+"""
+    costs(comm) -> String
+
+The constants by which `schedule = :auto` chooses, as the option `costs` takes them: a group that
+gets this string makes the same choices, bit for bit. Empty where there are none: without the
+option, and with `costs = :measure` before the first call that needs them (`process_comm`,
+`network_comm` and `env_comm` measure at once).
+"""
+function costs(comm::Comm)
+    size_bytes = Ref{Csize_t}(0)
+    check(ABI.gqsgd_comm_costs(comm, C_NULL, 0, size_bytes))
+    found = Vector{UInt8}(undef, size_bytes[])
+    check(ABI.gqsgd_comm_costs(comm, found, length(found), C_NULL))
+    return String(found[1:(end - 1)])  # without the final 0
+end
 
 """
     stats(comm) -> NamedTuple

@@ -1,9 +1,10 @@
-# ABI.jl against gqsgd.h, gqsgd_stages.h, gqsgd_model.h, gqsgd_log.h, gqsgd_nccl.h and gqsgd_mpi.h:
-# every status, constant, struct and prototype, both ways.
+# ABI.jl against gqsgd.h, gqsgd_stages.h, gqsgd_model.h, gqsgd_log.h, gqsgd_nccl.h, gqsgd_network.h
+# and gqsgd_mpi.h: every status, constant, struct and prototype, both ways.
 using GQSGD: ABI
 
 const INCLUDE = joinpath(ROOT, "include")
-const HEADERS = ["gqsgd.h", "gqsgd_stages.h", "gqsgd_model.h", "gqsgd_log.h", "gqsgd_nccl.h"]
+const HEADERS = ["gqsgd.h", "gqsgd_stages.h", "gqsgd_model.h", "gqsgd_log.h", "gqsgd_nccl.h",
+                 "gqsgd_network.h"]
 
 header_text(name) = read(joinpath(INCLUDE, name), String)
 "Without comments and lines of the preprocessor."

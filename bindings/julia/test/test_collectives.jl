@@ -1,6 +1,7 @@
 # allreduce on ranks of one process: values, bits, places for results, counters.
 
-const PRESETS = ["none", "paper-gl8", "paper-ge4", "blocks-8", "rotated-8", "relative-8"]
+const PRESETS = ["none", "bf16", "fp16", "paper-gl8", "paper-ge4", "blocks-8", "rotated-8",
+                 "relative-8"]
 
 @testset "every preset is close to the mean, equal on all ranks and to virtual ranks" begin
     inputs = [gradient(rank, 3000) for rank in 0:2]
@@ -47,6 +48,18 @@ end
          allreduce(Float64[comm.rank, 3], comm, q; op = :sum), allreduce(Float32[], comm, q))
     end
     @test results[1] == results[2] == (Float16[0.5, 3], [1.0, 6.0], Float32[])
+end
+
+@testset "measured costs are those of all ranks, and repeat themselves as a string" begin
+    measured = run_local(2; costs = :measure) do comm
+        before = GQSGD.costs(comm)
+        allreduce(gradient(comm.rank, 100), comm, Quantizer())
+        (before, GQSGD.costs(comm))
+    end
+    @test measured[1] == measured[2] && measured[1][1] == ""
+    @test startswith(measured[1][2], "latency_ns=")
+    comm, = local_comms(1; costs = measured[1][2])
+    @test GQSGD.costs(comm) == measured[1][2]
 end
 
 @testset "the counter advances, and set back it repeats the bits" begin

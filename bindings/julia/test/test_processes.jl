@@ -37,9 +37,38 @@ end
     @test isapprox(parse(Float64, measured), expected; rtol = 1e-4)
 end
 
+@testset "the environment of a launcher makes a group, on one machine and between several" begin
+    port = string(rand(20000:30000))
+    for (hosts, transport) in ((rank -> "one", "processes"), (rank -> "host$rank", "network"))
+        outputs = [IOBuffer() for _ in 1:2]
+        processes = map(0:1) do rank
+            command = addenv_(julia_command("env_rank.jl"), "RANK" => string(rank),
+                              "WORLD_SIZE" => "2", "MASTER_ADDR" => "127.0.0.1",
+                              "GQSGD_PORT" => port, "GQSGD_SECRET" => "a secret of this test",
+                              "GQSGD_HOST_ID" => hosts(rank))
+            run(pipeline(command; stdout = outputs[rank + 1], stderr = stderr); wait = false)
+        end
+        within(() -> foreach(wait, processes), 240)
+        for (rank, output) in enumerate(outputs)
+            @test String(take!(output)) == "$(rank - 1) $transport [0.5, 3.0]\n"
+        end
+    end
+end
+
+@testset "a group between machines, by an id" begin
+    id = network_id(interface = "lo")
+    @test length(id) == 256
+    @test status_of(() -> network_comm(unique_id(), 0, 1)) == :INVALID_ARGUMENT
+    @test status_of(() -> network_comm(id[1:5], 0, 1)) == :INVALID_ARGUMENT
+    @test status_of(() -> network_id(interface = "no-such-if")) == :INVALID_ARGUMENT
+    @test status_of(() -> network_comm(id, 0, 1; interface = "lo", ucx = "/nowhere.so")) ==
+          :UNSUPPORTED
+end
+
 # More ranks than cores, in a container, as root: Open MPI wants to be told that it is meant so.
 const OPEN_MPI = Dict("OMPI_ALLOW_RUN_AS_ROOT" => "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM" => "1",
-                      "OMPI_MCA_rmaps_base_oversubscribe" => "1")
+                      "OMPI_MCA_rmaps_base_oversubscribe" => "1",
+                      "OMPI_MCA_mpi_yield_when_idle" => "1")
 
 @testset "ranks of MPI get the bits of virtual ranks" begin
     command = `mpirun -n 2 $(julia_command("mpi_rank.jl"))`

@@ -19,12 +19,16 @@ Quantizers. A preset and, after it, fields by name, as in Quantizer("rotated-8",
     paper-ge8    exponential levels of the paper, 8 bits
     paper-gl4    linear levels of the paper, 4 bits
     paper-ge4    exponential levels of the paper, 4 bits
+    bf16         16 bits: bfloat16 rounded at random, the range of float32
+    fp16         16 bits: float16 rounded at random, 1/64 of the error of bf16, up to 65504
     none         float32, to find out whether quantizing is to blame
 
 Communicators, one for each rank; run_local makes and closes those of a group of threads:
 
     Communicator.local(n)                      threads of this process
     Communicator.process(unique_id, rank, n)   processes of this machine; gqsgd.unique_id()
+    Communicator.network(unique_id, rank, n)   processes of any machines; gqsgd.network_id()
+    Communicator.from_env()                    what torchrun, mpirun or srun has started
     Communicator.mpi(mpi_comm)                 ranks of MPI
     Communicator.nccl(unique_id, rank, n)      GPUs; gqsgd.nccl_unique_id()
     Communicator.custom(transport)             a gqsgd.Transport of your own
@@ -81,6 +85,7 @@ from .library import version as version
 from .log import log_to_logging as log_to_logging
 from .log import set_log as set_log
 from .nccl import nccl_unique_id as nccl_unique_id
+from .network import network_id as network_id
 from .presets import PRESETS as PRESETS
 from .quantizer import Quantizer as Quantizer
 from .request import Request as Request

@@ -8,6 +8,7 @@ from importlib import metadata
 
 import gqsgd
 from gqsgd._companion import JAX, MPI
+from gqsgd.network import ucx
 
 _PIP = "pip install . -Csetup-args="  # in the source tree
 
@@ -24,7 +25,7 @@ def main() -> int:
     print(f"machine   {len(os.sched_getaffinity(0))} processors for this process")
     present = ["threads, processes of this machine, transports of your own"]
     absent = []
-    for found, text in (_torch(), _jax(), _mpi(), _cuda()):
+    for found, text in (_torch(), _jax(), _ucx_found(), _mpi(), _cuda()):
         (present if found else absent).append(text)
     _print_list("present", present)
     _print_list("optional", absent)
@@ -53,6 +54,14 @@ def _jax() -> tuple[bool, str]:
             f"which it is built; {JAX.variable} may name it"
         )
     return True, f"JAX {version}, for gqsgd.jax: {path}"
+
+
+def _ucx_found() -> tuple[bool, str]:
+    try:
+        found = ucx.report()
+    except gqsgd.Unsupported as error:
+        return False, f"ranks on several machines: {error}"
+    return True, f"ranks on several machines: {found}"
 
 
 def _mpi() -> tuple[bool, str]:

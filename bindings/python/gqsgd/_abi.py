@@ -147,6 +147,7 @@ PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "gqsgd_comm_counter": (_status, [_comm, POINTER(c_uint64)]),
     "gqsgd_comm_reserve": (_status, [_comm, _quantizer, _size, _dtype]),
     "gqsgd_comm_stat": (_status, [_comm, _string, POINTER(c_uint64)]),
+    "gqsgd_comm_costs": (_status, [_comm, _string, _size, _sizes]),
     "gqsgd_comm_status": (_status, [_comm]),
     "gqsgd_comm_abort": (_status, [_comm]),
     "gqsgd_comm_destroy": (_status, [_comm]),

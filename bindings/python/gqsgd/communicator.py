@@ -18,6 +18,7 @@ from .errors import GqsgdError, InvalidArgument, check
 from .log import attach_logger
 from .memory import View, memory_of, stream_for_refusal
 from .nccl import NcclGroups
+from .network import NetworkGroups
 from .quantizer import Quantizer, handle_of
 from .request import InFlight, Request
 from .segments import SegmentCollectives
@@ -64,9 +65,9 @@ class Stats(dict[str, int]):
         return Stats((name, total - before[name]) for name, total in self.items())
 
 
-class Communicator(SegmentCollectives, NcclGroups):
-    """One rank of a group; made by `local`, `process`, `mpi`, `nccl` or `custom`, and used by one
-    thread at a time.
+class Communicator(SegmentCollectives, NcclGroups, NetworkGroups):
+    """One rank of a group; made by `local`, `process`, `network`, `from_env`, `mpi`, `nccl` or
+    `custom`, and used by one thread at a time.
 
     Options of all, by keyword (the library checks them):
         timeout_ms=300000        time without progress after which a call gives up; -1 for ever
@@ -75,7 +76,8 @@ class Communicator(SegmentCollectives, NcclGroups):
                                  ranks, 14336 with over 8, a quarter as many floats; alters no bit
         threads=1                that compute for a rank; changes no bit, and ranks may differ
         costs=FILE               constants by which schedule="auto" chooses, equal on all ranks:
-                                 gqsgd-calibrate writes them; default: none, or GQSGD_COSTS
+                                 gqsgd-calibrate writes them; default: none, or GQSGD_COSTS.
+                                 "measure": ranks time links and stages, at most 200 ms
         uncompressed="auto"      with costs "auto" sends float32 where that is faster; or "never"
         nodes=[0, 0, 1, 1]       of each rank, for the hierarchical schedule; equal on all ranks
 
@@ -90,7 +92,7 @@ class Communicator(SegmentCollectives, NcclGroups):
 
     rank: int  #: this rank, 0 to size - 1
     size: int  #: ranks in the group
-    transport: str  #: "threads", "processes", "nccl", "mpi", or `name` of a gqsgd.Transport
+    transport: str  #: "threads", "processes", "network", "nccl", "mpi", or `name` of a Transport
     _handle: int | None
     _in_flight: InFlight
     _table: Table | None  #: of a custom transport, which the library calls until it is destroyed
@@ -369,6 +371,18 @@ class Communicator(SegmentCollectives, NcclGroups):
             (name, self._get("gqsgd_comm_stat", ctypes.c_uint64, name.encode()))
             for name in _abi.STAT_NAMES
         )
+
+    @property
+    def costs(self) -> str:
+        """The constants by which schedule="auto" chooses, as the option `costs` takes them: a group
+        that gets this string makes the same choices, bit for bit. "" where there are none: without
+        the option, and with costs="measure" before the first call that needs them (`process`,
+        `network` and `from_env` measure at once). For any thread at any moment."""
+        describe, size_bytes = _abi.library().gqsgd_comm_costs, ctypes.c_size_t()
+        check(describe(self._handle, None, 0, ctypes.byref(size_bytes)))
+        costs = ctypes.create_string_buffer(size_bytes.value)
+        check(describe(self._handle, costs, len(costs), ctypes.byref(size_bytes)))
+        return costs.value.decode()
 
     def check(self) -> None:
         """Raises the first failure that broke this communicator; returns while it is usable."""

@@ -19,6 +19,8 @@ PRESETS: dict[str, str] = {
     "paper-ge8": "exponential levels of the paper, 8 bits",
     "paper-gl4": "linear levels of the paper, 4 bits",
     "paper-ge4": "exponential levels of the paper, 4 bits",
+    "bf16": "16 bits: bfloat16 rounded at random, the range of float32",
+    "fp16": "16 bits: float16 rounded at random, 1/64 of the error of bf16, up to 65504",
     "none": "float32, to find out whether quantizing is to blame",
 }
 

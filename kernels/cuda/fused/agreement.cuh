@@ -35,9 +35,12 @@ struct WriteHeader : BodyDefaults {
   GQ_HD void run(Interval<0>, uint32_t, uint32_t, Here local) const {
     if (local.thread != 0) return;
     GQ_UNROLL for (uint32_t k = 0; k < kAgreementNormWord; ++k) args.header[k] = args.words[k];
+    GQ_UNROLL for (uint32_t k = kAgreementReservedWord; k < kAgreementWords; ++k) {
+      args.header[k] = args.words[k];
+    }
     if (args.step_at != nullptr) add_step();
     if (args.keep_norm) return;
-    GQ_UNROLL for (uint32_t k = kAgreementNormWord; k < kAgreementWords; ++k) {
+    GQ_UNROLL for (uint32_t k = kAgreementNormWord; k < kAgreementReservedWord; ++k) {
       args.header[k] = args.words[k];
     }
   }

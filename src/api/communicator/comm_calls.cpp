@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "include/gqsgd_model.h"
 #include "src/api/call_scope.h"
 #include "src/api/check.h"
 #include "src/api/communicator/comm_log.h"
@@ -88,7 +89,7 @@ Status reserve(gqsgd_comm comm, gqsgd_quantizer quantizer, size_t count, int32_t
   GQ_TRY(find_format(quantizer, &format));
   Endpoint& endpoint = access->endpoint;
   PlanRequest request{&format, GQSGD_SCHEDULE_DIRECT,      endpoint.size(),
-                      count,   endpoint.chunk_value_count, endpoint.transport->reads_in_place()};
+                      count,   endpoint.chunk_value_count, endpoint.reads_in_place()};
   request.nodes = &endpoint.nodes;
   if (access->on_streams) GQ_TRY(access->on_streams->reserve(request));
   if (access->has_streams_only()) return Status();
@@ -96,14 +97,35 @@ Status reserve(gqsgd_comm comm, gqsgd_quantizer quantizer, size_t count, int32_t
   GQ_TRY(arena_bytes_of(request, endpoint.choice.leaves_out_compression(), &arena_bytes));
   access->requests.drain();  // whose words are in the arena
   GQ_TRY(endpoint.failure.get());
+  unsigned char* arena = nullptr;
+  if (endpoint.choice.needs_measuring()) {
+    arena_bytes = std::max(arena_bytes, Measuring::workspace_bytes());
+    GQ_TRY(endpoint.host->arena(arena_bytes, &arena));
+    endpoint.workspace_bytes.raise_to(arena_bytes);
+    return Status();
+  }
   Choice choice{};
   GQ_TRY(endpoint.choice.take(
       {format, GQSGD_SCHEDULE_AUTO, endpoint.size(), count, endpoint.chunk_value_count,
-       endpoint.transport->reads_in_place(), dtype, &endpoint.nodes, endpoint.transport->adds()},
+       endpoint.reads_in_place(), dtype, &endpoint.nodes, endpoint.host->sums() != nullptr},
       &choice));
-  unsigned char* arena = nullptr;
-  GQ_TRY(endpoint.transport->arena(arena_bytes, &arena));
+  GQ_TRY(endpoint.host->arena(arena_bytes, &arena));
   endpoint.workspace_bytes.raise_to(arena_bytes);
+  return Status();
+}
+
+Status describe_costs_of(gqsgd_comm comm, char* costs, size_t capacity_bytes, size_t* size_bytes) {
+  if (costs == nullptr && capacity_bytes > 0) {
+    return fail(GQSGD_INVALID_ARGUMENT, "gqsgd_comm_costs: costs is NULL and capacity_bytes is %zu",
+                capacity_bytes);
+  }
+  SharedAccess access;
+  GQ_TRY(access.begin(comm));
+  const CostConstants* const constants = access->endpoint.choice.seen_costs();
+  if (capacity_bytes > 0) costs[0] = '\0';
+  size_t length = 0;
+  if (constants != nullptr) length = describe_costs_exactly(*constants, costs, capacity_bytes);
+  if (size_bytes != nullptr) *size_bytes = length + 1;
   return Status();
 }
 
@@ -237,6 +259,11 @@ gqsgd_status gqsgd_comm_reserve(gqsgd_comm comm, gqsgd_quantizer quantizer, size
 
 gqsgd_status gqsgd_comm_stat(gqsgd_comm comm, const char* name, uint64_t* value) {
   return gq::to_caller(gq::read_stat(comm, name, value));
+}
+
+gqsgd_status gqsgd_comm_costs(gqsgd_comm comm, char* costs, size_t capacity_bytes,
+                              size_t* size_bytes) {
+  return gq::to_caller(gq::describe_costs_of(comm, costs, capacity_bytes, size_bytes));
 }
 
 gqsgd_status gqsgd_comm_status(gqsgd_comm comm) {

@@ -20,8 +20,8 @@ Status create_local_group(int32_t rank_count, const char* text, gqsgd_comm* comm
   for (uint32_t rank = 0; rank < ranks; ++rank) comms[rank] = nullptr;
   CommOptions options;
   GQ_TRY(parse_options(text, &options));
-  std::unique_ptr<std::unique_ptr<Transport>[]> transports(new (std::nothrow)
-                                                               std::unique_ptr<Transport>[ranks]);
+  std::unique_ptr<std::unique_ptr<HostTransport>[]> transports(
+      new (std::nothrow) std::unique_ptr<HostTransport>[ranks]);
   if (!transports) return fail(GQSGD_NO_MEMORY, "no memory for %u communicators", ranks);
   GQ_TRY(create_local(ranks, transports.get()));
   for (uint32_t rank = 0; rank < ranks; ++rank) {
@@ -50,7 +50,7 @@ Status create_process_rank(const gqsgd_unique_id* unique_id, int32_t rank, int32
   GQ_TRY(check_rank(rank, size));
   CommOptions options;
   GQ_TRY(parse_options(text, &options));
-  std::unique_ptr<Transport> transport;
+  std::unique_ptr<HostTransport> transport;
   GQ_TRY(create_process(*unique_id, static_cast<uint32_t>(rank), static_cast<uint32_t>(size),
                         options.timeout_ms, &transport));
   return add_communicator(std::move(transport), "processes", options, comm);

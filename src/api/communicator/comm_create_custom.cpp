@@ -77,9 +77,9 @@ Status create(const gqsgd_transport* table, const char* text, gqsgd_comm* comm) 
   GQ_TRY(check_table(known));
   CommOptions options;
   GQ_TRY(parse_options(text, &options));
-  std::unique_ptr<Transport> transport;
-  GQ_TRY(create_custom(known, &transport));
-  Transport& made = *transport;
+  std::unique_ptr<HostTransport> transport;
+  CustomTransport* made = nullptr;
+  GQ_TRY(create_custom(known, &transport, &made));
   const char* const name = known.name != nullptr ? known.name : "custom";
   GQ_TRY(add_communicator(std::move(transport), name, options, comm));
   adopt_table(made);

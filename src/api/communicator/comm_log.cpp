@@ -3,8 +3,8 @@
 
 #include <inttypes.h>
 
-#include "src/support/log.h"
 #include "src/call/ratio.h"
+#include "src/support/log.h"
 #include "src/support/shown.h"
 
 namespace gq {
@@ -15,12 +15,13 @@ uint32_t number_of_token(uintptr_t token) { return static_cast<uint32_t>(token ^
 
 void warn_of_options(const Communicator& communicator, const CommOptions& options) {
   const Endpoint& endpoint = communicator.endpoint;
-  if (options.nontemporal_bytes > 0 && !endpoint.transport->reads_in_place()) {
+  if (options.nontemporal_bytes > 0 && !endpoint.reads_in_place()) {
     log_line(GQSGD_LOG_WARN, endpoint.subject,
              "option nontemporal_bytes has no effect over %s: no peer reads this rank's memory",
              Shown(communicator.transport_name).text());
   }
-  if (options.choice.costs && communicator.has_streams_only()) {
+  const bool has_costs = options.choice.costs || options.choice.measures;
+  if (has_costs && communicator.has_streams_only()) {
     log_line(GQSGD_LOG_WARN, endpoint.subject,
              "costs have no effect on streams: schedule auto is direct");
   }
@@ -28,6 +29,7 @@ void warn_of_options(const Communicator& communicator, const CommOptions& option
 
 const char* auto_of(const Communicator& communicator) {
   if (communicator.has_streams_only()) return "direct on streams";
+  if (communicator.endpoint.choice.needs_measuring()) return "chosen by costs that ranks measure";
   return communicator.endpoint.choice.has_costs() ? "chosen by costs" : "direct, no costs given";
 }
 

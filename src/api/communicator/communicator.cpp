@@ -5,6 +5,7 @@
 #include "src/api/handles.h"
 #include "src/api/instruction_set.h"
 #include "src/api/quantizer/quantizer_spec.h"
+#include "src/call/progress_loop.h"
 #include "src/support/fork.h"
 #include "src/support/immortal.h"
 
@@ -23,12 +24,12 @@ Status open_device_end(const Device& device, Communicator* communicator) {
   StreamConfig config{&device, 0, &communicator->endpoint.timeout_ms,
                       &communicator->endpoint.wait_ns};
   GQ_TRY(device.current(&config.ordinal));
-  return communicator->endpoint.transport->open_streams(config, &communicator->device_end);
+  return communicator->endpoint.host->streams()->open_streams(config, &communicator->device_end);
 }
 
-Status open_stream_calls(StreamTransport* transport, Communicator* communicator) {
-  std::unique_ptr<StreamCalls> calls(
-      new (std::nothrow) StreamCalls(&communicator->endpoint, transport, &communicator->next_step));
+Status open_stream_calls(Communicator* communicator) {
+  std::unique_ptr<StreamCalls> calls(new (std::nothrow) StreamCalls(
+      &communicator->endpoint, communicator->device_end.get(), &communicator->next_step));
   if (!calls) return fail(GQSGD_NO_MEMORY, "no memory for a communicator");
   GQ_TRY(calls->open());
   communicator->on_streams = std::move(calls);
@@ -49,19 +50,29 @@ Status use_stream(void* stream, Communicator* communicator) {
                 stream);
   }
   if (!communicator->device_end) GQ_TRY(open_device_end(*device, communicator));
-  return open_stream_calls(communicator->device_end.get(), communicator);
+  return open_stream_calls(communicator);
 }
 
 bool is_captured(const Communicator& communicator, void* stream) {
   const Device* device = nullptr;
   bool capturing = false;
   if (stream == nullptr || communicator.has_streams_only()) return false;
-  return communicator.endpoint.transport->has_streams() && device_of(stream, &device).ok() &&
+  return communicator.endpoint.host->streams() != nullptr && device_of(stream, &device).ok() &&
          device->is_capturing(stream, &capturing).ok() && capturing;
 }
 
-Status add_communicator(std::unique_ptr<Transport> transport, const char* name,
-                        const CommOptions& options, gqsgd_comm* comm) {
+namespace {
+
+/** Where all ranks are known to be making their communicators, they measure at once. */
+Status measure_now(Communicator* communicator) {
+  Endpoint& endpoint = communicator->endpoint;
+  const bool can = endpoint.host != nullptr && endpoint.host->has_met_all();
+  return can && endpoint.choice.needs_measuring() ? measure_costs(endpoint) : Status();
+}
+
+/** One of the two ends is there. */
+Status add(std::unique_ptr<HostTransport> host, std::unique_ptr<StreamTransport> streams,
+           const char* name, const CommOptions& options, gqsgd_comm* comm) {
   std::shared_ptr<Communicator> communicator;
   try {
     communicator = std::make_shared<Communicator>();
@@ -71,18 +82,37 @@ Status add_communicator(std::unique_ptr<Transport> transport, const char* name,
   }
   GQ_TRY(watch_forks());
   communicator->fork_generation = fork_generation();
+  Transport* transport = host.get();
+  if (transport == nullptr) transport = streams.get();
+  communicator->endpoint.host = std::move(host);
+  communicator->device_end = std::move(streams);
   Workers* workers = &communicator->workers;
   GQ_TRY(workers->start(options.threads, transport->rank(), transport->size()));
-  GQ_TRY(fill_endpoint(std::move(transport), options, workers, &communicator->endpoint));
-  if (communicator->has_streams_only()) {
-    GQ_TRY(open_stream_calls(communicator->endpoint.transport->on_streams(), communicator.get()));
-  }
+  GQ_TRY(fill_endpoint(transport, options, workers, &communicator->endpoint));
+  if (communicator->has_streams_only()) GQ_TRY(open_stream_calls(communicator.get()));
   seen_communicators.store(&communicators(), std::memory_order_release);
   const uintptr_t token = communicators().add(communicator);
   if (token == 0) return fail(GQSGD_NO_MEMORY, "no memory for a communicator");
   log_created(communicator.get(), options, token);
-  *comm = reinterpret_cast<gqsgd_comm>(token);
-  return Status();
+  const Status measured = measure_now(communicator.get());
+  if (measured.ok()) {
+    *comm = reinterpret_cast<gqsgd_comm>(token);
+  } else {
+    communicators().remove(token);
+  }
+  return measured;
+}
+
+}  // namespace
+
+Status add_communicator(std::unique_ptr<HostTransport> transport, const char* name,
+                        const CommOptions& options, gqsgd_comm* comm) {
+  return add(std::move(transport), nullptr, name, options, comm);
+}
+
+Status add_communicator(std::unique_ptr<StreamTransport> transport, const char* name,
+                        const CommOptions& options, gqsgd_comm* comm) {
+  return add(nullptr, std::move(transport), name, options, comm);
 }
 
 std::shared_ptr<Communicator> remove_communicator(gqsgd_comm comm) {
@@ -162,15 +192,15 @@ Status fill_nodes(const Transport& transport, const CommOptions& options, Nodes*
 
 }  // namespace
 
-Status fill_endpoint(std::unique_ptr<Transport> transport, const CommOptions& options,
-                     Workers* workers, Endpoint* endpoint) {
+Status fill_endpoint(Transport* transport, const CommOptions& options, Workers* workers,
+                     Endpoint* endpoint) {
   GQ_TRY(find_cpu_stages(&endpoint->stages));
   endpoint->workers = workers;
   endpoint->write_spec = write_short_spec;
   const uint32_t ranks = transport->size();
   try {
     GQ_TRY(fill_nodes(*transport, options, &endpoint->nodes));
-    endpoint->set_transport(std::move(transport));
+    endpoint->set_transport(transport);
   } catch (const std::bad_alloc&) {
     return fail(GQSGD_NO_MEMORY, "no memory for a group of %u ranks", ranks);
   }
@@ -179,12 +209,10 @@ Status fill_endpoint(std::unique_ptr<Transport> transport, const CommOptions& op
   if (options.chunk_value_count == 0) {
     endpoint->stream_chunk_value_count = kChunkValueCountOnStreams;
     endpoint->chunk_value_count =
-        endpoint->transport->on_streams()
-            ? kChunkValueCountOnStreams
-            : default_chunk_value_count(endpoint->transport->reads_in_place(), ranks);
+        endpoint->has_streams_only() ? kChunkValueCountOnStreams
+                                     : default_chunk_value_count(endpoint->reads_in_place(), ranks);
   }
-  if (endpoint->transport->reads_in_place())
-    endpoint->nontemporal_bytes = options.nontemporal_bytes;
+  if (endpoint->reads_in_place()) endpoint->nontemporal_bytes = options.nontemporal_bytes;
   endpoint->stream_id = options.stream_id;
   endpoint->choice.set(options.choice);
   endpoint->timeout_ms.store(options.timeout_ms, std::memory_order_relaxed);

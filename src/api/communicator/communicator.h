@@ -17,17 +17,19 @@ namespace gq {
 struct Communicator {
   Workers workers;
   Endpoint endpoint;
+  /** The group's end on streams; where there is host memory as well, null before the first call
+   *  on a stream. */
+  std::unique_ptr<StreamTransport> device_end;
   RequestQueue requests{&endpoint};
   std::atomic<bool> busy{false};
   std::atomic<uint64_t> next_step{0};  ///< gqsgd_comm_counter, unless a device counts
   uint64_t fork_generation = 0;
   std::string transport_name;
-  std::unique_ptr<StreamTransport> device_end;  ///< of a group that works on host memory as well
-  std::unique_ptr<StreamCalls> on_streams;      ///< null before the first call on a stream
+  std::unique_ptr<StreamCalls> on_streams;             ///< null before the first call on a stream
   std::atomic<StreamCalls*> seen_on_streams{nullptr};  ///< the same, for threads that only query
 
   /** True if there is no host memory: all calls are on streams, and NULL is one of them. */
-  bool has_streams_only() const { return endpoint.transport->on_streams() != nullptr; }
+  bool has_streams_only() const { return endpoint.has_streams_only(); }
   /** What executes a call on `stream`; null for calls on host memory. */
   StreamCalls* calls_on(const void* stream) const {
     return stream != nullptr || has_streams_only() ? on_streams.get() : nullptr;
@@ -45,7 +47,10 @@ bool is_captured(const Communicator& communicator, void* stream);
 
 /** A handle for one rank's end; *comm stays as it was after a failure. `name` is that of
  *  gqsgd_comm_transport, and is copied. */
-Status add_communicator(std::unique_ptr<Transport> transport, const char* name,
+Status add_communicator(std::unique_ptr<HostTransport> transport, const char* name,
+                        const CommOptions& options, gqsgd_comm* comm);
+/** The same of a group whose calls are all on streams. */
+Status add_communicator(std::unique_ptr<StreamTransport> transport, const char* name,
                         const CommOptions& options, gqsgd_comm* comm);
 
 /** Takes a handle out of use, and returns when no thread has shared access any more; the
@@ -94,9 +99,10 @@ class ExclusiveAccess {
   bool entered_ = false;
 };
 
-/** An endpoint on a transport, with the stages of this machine, which `workers` share. */
-Status fill_endpoint(std::unique_ptr<Transport> transport, const CommOptions& options,
-                     Workers* workers, Endpoint* endpoint);
+/** An endpoint on `transport`, which is endpoint->host or, without one, borrowed; with the stages
+ * of this machine, which `workers` share. */
+Status fill_endpoint(Transport* transport, const CommOptions& options, Workers* workers,
+                     Endpoint* endpoint);
 
 }  // namespace gq
 

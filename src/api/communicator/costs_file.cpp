@@ -39,26 +39,34 @@ Status read_file(std::string_view path, CostConstants* constants) {
 
 }  // namespace
 
-Status read_costs(std::string_view path, std::shared_ptr<const CostConstants>* costs) {
+Status read_costs(std::string_view value, AutoOptions* options) {
   CostConstants constants = built_in_costs();
-  if (path != "builtin") GQ_TRY(read_file(path, &constants));
+  if (value == "measure") {
+    options->costs.reset();
+    options->measures = true;
+    return Status();
+  }
+  if (value.find(';') != std::string_view::npos) {
+    GQ_TRY(parse_costs(value, &constants));
+  } else if (value != "builtin") {
+    GQ_TRY(read_file(value, &constants));
+  }
   try {
-    *costs = std::make_shared<const CostConstants>(constants);
+    options->costs = std::make_shared<const CostConstants>(constants);
   } catch (const std::bad_alloc&) {
     return fail(GQSGD_NO_MEMORY, "no memory for the constants of the cost model");
   }
+  options->measures = false;
   return Status();
 }
 
-std::shared_ptr<const CostConstants> costs_of_environment() {
-  const char* path = secure_getenv("GQSGD_COSTS");
-  std::shared_ptr<const CostConstants> costs;
-  if (path == nullptr || path[0] == '\0') return costs;
-  const Status read = read_costs(path, &costs);
-  if (read.ok()) return costs;
+void read_costs_of_environment(AutoOptions* options) {
+  const char* value = secure_getenv("GQSGD_COSTS");
+  if (value == nullptr || value[0] == '\0') return;
+  const Status read = read_costs(value, options);
+  if (read.ok()) return;
   log_line(GQSGD_LOG_WARN, "GQSGD_COSTS: %s; schedule auto goes on without constants, as direct",
            read.sentence());
-  return nullptr;
 }
 
 }  // namespace gq

@@ -1,20 +1,20 @@
-// Constants of the cost model from a file, as communicators are given them.
+// Constants of the cost model as communicators are given them: a file, a string, or by measuring.
 #ifndef GQ_API_COMMUNICATOR_COSTS_FILE_H
 #define GQ_API_COMMUNICATOR_COSTS_FILE_H
 
-#include <memory>
 #include <string_view>
 
-#include "src/plan/cost/cost_constants.h"
+#include "src/plan/auto_choice.h"
 
 namespace gq {
 
-/** Reads the file at `path`; "builtin" stands for the built-in constants. INVALID_ARGUMENT naming
- *  the file and what is wrong with it. */
-Status read_costs(std::string_view path, std::shared_ptr<const CostConstants>* costs);
+/** Reads the file at `value`. "builtin" stands for the built-in constants, "measure" leaves them to
+ *  the ranks, and what has a ';' is the constants themselves. INVALID_ARGUMENT naming the file and
+ *  what is wrong with it. */
+Status read_costs(std::string_view value, AutoOptions* options);
 
-/** The constants that GQSGD_COSTS names; none, with one line to the log, if it is malformed. */
-std::shared_ptr<const CostConstants> costs_of_environment();
+/** The same of GQSGD_COSTS; nothing, with one line to the log, if it is malformed. */
+void read_costs_of_environment(AutoOptions* options);
 
 }  // namespace gq
 

@@ -15,9 +15,10 @@
 namespace gq {
 namespace {
 
-constexpr const char* kOptionList[] = {"timeout_ms", "stream_id", "chunk_value_count",
-                                       "threads",    "costs",     "uncompressed",
-                                       "nodes",      "nccl",      "nontemporal_bytes"};
+constexpr const char* kOptionList[] = {
+    "timeout_ms", "stream_id", "chunk_value_count", "threads",   "costs",   "uncompressed",
+    "nodes",      "nccl",      "nontemporal_bytes", "interface", "address", "port",
+    "host_id",    "ucx"};
 enum OptionIndex {
   kTimeoutMs,
   kStreamId,
@@ -27,12 +28,17 @@ enum OptionIndex {
   kUncompressed,
   kNodes,
   kNccl,
-  kNontemporalBytes
+  kNontemporalBytes,
+  kInterface,
+  kAddress,
+  kPort,
+  kHostId,
+  kUcx
 };
 
 constexpr const char* kUncompressedList[] = {"auto", "never"};
 
-// Keeps a chunk's packed size and the header's 32-bit field far from overflow.
+// Keeps a chunk's packed size and the control message's 32-bit field far from overflow.
 constexpr uint32_t kChunkValueCountMax = 1u << 30;
 
 int64_t default_timeout_ms() {
@@ -80,13 +86,63 @@ Status read_nodes(std::string_view text, std::vector<uint32_t>* nodes) {
   return Status();
 }
 
-Status read_file(std::string_view text, std::string* file) {
+/** Where an option is kept that is a name; null for the others. */
+std::string* name_of(int option, CommOptions* options) {
+  switch (option) {
+    case kNccl:
+      return &options->nccl;
+    case kInterface:
+      return &options->network.interface;
+    case kAddress:
+      return &options->network.address;
+    case kHostId:
+      return &options->network.host_id;
+    case kUcx:
+      return &options->network.ucx;
+    default:
+      return nullptr;
+  }
+}
+
+Status read_name(std::string_view text, std::string* name) {
   try {
-    *file = text;
+    *name = text;
   } catch (const std::bad_alloc&) {
-    return fail(GQSGD_NO_MEMORY, "no memory for the name of a file");
+    return fail(GQSGD_NO_MEMORY, "no memory for a name of %zu bytes", text.size());
   }
   return Status();
+}
+
+struct Range {
+  int64_t least;
+  int64_t most;
+};
+
+Range range_of(int option) {
+  switch (option) {
+    case kChunkValueCount:
+      return {1, kChunkValueCountMax};
+    case kThreads:
+      return {1, kThreadsMax};
+    case kPort:
+      return {0, UINT16_MAX};
+    default:
+      return {0, UINT32_MAX};
+  }
+}
+
+void set_number(int option, uint32_t value, CommOptions* options) {
+  if (option == kStreamId) {
+    options->stream_id = value;
+  } else if (option == kThreads) {
+    options->threads = value;
+  } else if (option == kNontemporalBytes) {
+    options->nontemporal_bytes = value;
+  } else if (option == kPort) {
+    options->network.port = value;
+  } else {
+    options->chunk_value_count = (value + kValueAlignment - 1) / kValueAlignment * kValueAlignment;
+  }
 }
 
 /** `given`: a bit for each option that has come. */
@@ -94,7 +150,7 @@ Status read_option(const SpecItem& item, uint32_t* given, CommOptions* options) 
   const int option = find_name(names_of(kOptionList), item.name);
   int64_t number = 0;
   if (option < 0 || !item.has_value) {
-    char known[112];
+    char known[200];
     list_names(names_of(kOptionList), known, sizeof known);
     return fail(GQSGD_INVALID_ARGUMENT, "option \"%s\" is not %s; options are %s",
                 Shown(item.name).text(), option < 0 ? "known" : "option=value", known);
@@ -103,35 +159,27 @@ Status read_option(const SpecItem& item, uint32_t* given, CommOptions* options) 
     return fail(GQSGD_INVALID_ARGUMENT, "option %s is given twice", kOptionList[option]);
   }
   *given |= 1u << option;
-  if (option == kCosts) return read_costs(item.value, &options->choice.costs);
+  if (option == kCosts) {
+    options->costs_given = true;
+    return read_costs(item.value, &options->choice);
+  }
   if (option == kUncompressed) {
     return read_uncompressed(item.value, &options->choice.may_be_uncompressed);
   }
   if (option == kNodes) return read_nodes(item.value, &options->nodes);
-  if (option == kNccl) return read_file(item.value, &options->nccl);
+  std::string* const name = name_of(option, options);
+  if (name != nullptr) return read_name(item.value, name);
   if (!parse_signed(item.value, &number)) {
     return fail(GQSGD_INVALID_ARGUMENT, "option %s=%s is not an integer", kOptionList[option],
                 Shown(item.value).text());
   }
   if (option == kTimeoutMs) return check_timeout(number, &options->timeout_ms);
-  const int64_t least = option == kStreamId || option == kNontemporalBytes ? 0 : 1;
-  const int64_t most = option == kChunkValueCount ? kChunkValueCountMax
-                       : option == kThreads       ? kThreadsMax
-                                                  : UINT32_MAX;
-  if (number < least || number > most) {
+  const Range range = range_of(option);
+  if (number < range.least || number > range.most) {
     return fail(GQSGD_INVALID_ARGUMENT, "option %s=%" PRId64 " is outside %" PRId64 " to %" PRId64,
-                kOptionList[option], number, least, most);
+                kOptionList[option], number, range.least, range.most);
   }
-  const uint32_t value = static_cast<uint32_t>(number);
-  if (option == kStreamId) {
-    options->stream_id = value;
-  } else if (option == kThreads) {
-    options->threads = value;
-  } else if (option == kNontemporalBytes) {
-    options->nontemporal_bytes = value;
-  } else {
-    options->chunk_value_count = (value + kValueAlignment - 1) / kValueAlignment * kValueAlignment;
-  }
+  set_number(option, static_cast<uint32_t>(number), options);
   return Status();
 }
 
@@ -151,7 +199,7 @@ Status check_timeout(int64_t timeout_ms, int64_t* checked_ms) {
 Status parse_options(const char* text, CommOptions* options) {
   *options = CommOptions();
   options->timeout_ms = default_timeout_ms();
-  options->choice.costs = costs_of_environment();
+  read_costs_of_environment(&options->choice);
   std::string_view rest(text == nullptr ? "" : text);
   if (rest.find_first_not_of(' ') == std::string_view::npos) return Status();
   SpecItem item;

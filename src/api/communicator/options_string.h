@@ -9,6 +9,7 @@
 
 #include "src/plan/auto_choice.h"
 #include "src/support/status.h"
+#include "src/transport/network/network.h"
 
 namespace gq {
 
@@ -18,7 +19,7 @@ inline constexpr int64_t kTimeoutMsMax = INT64_C(1)
 /** Where peers' words are read in place, and where messages travel: there 8-bit codes and their
  *  scales stay below 64 KiB, up to which MPI sends at once over TCP. In a step a rank receives from
  *  all others: messages of more of them are shorter, since what a port cannot hold is lost and sent
- *  again (decision 26). */
+ *  again (docs/decisions/0001-moves-in-order.md). */
 inline constexpr uint32_t kChunkValueCountDefault = 65536;
 inline constexpr uint32_t kChunkValueCountOnWires = 56 << 10;
 constexpr uint32_t default_chunk_value_count(bool reads_in_place, uint32_t ranks) {
@@ -38,8 +39,10 @@ struct CommOptions {
   uint32_t nontemporal_bytes = kNontemporalBytesDefault;
   uint32_t threads = 1;  ///< that compute for a rank, the caller's included
   AutoOptions choice;
+  bool costs_given = false;     ///< not by the environment
   std::vector<uint32_t> nodes;  ///< of each rank; empty: the transport knows them
   std::string nccl;             ///< the file to open; empty: whichever is found
+  NetworkOptions network;
 };
 
 /** text may be NULL. GQSGD_TIMEOUT_MS and GQSGD_COSTS in the environment change the defaults of

@@ -25,8 +25,14 @@ struct VirtualGroup {
 Status make_group(uint32_t ranks, const char* options_string, VirtualGroup* group) {
   CommOptions options;
   GQ_TRY(parse_options(options_string, &options));
-  std::unique_ptr<std::unique_ptr<Transport>[]> transports(new (std::nothrow)
-                                                               std::unique_ptr<Transport>[ranks]);
+  if (options.choice.measures && options.costs_given) {
+    return fail(GQSGD_UNSUPPORTED,
+                "costs=measure times the links of ranks, and virtual ones have none: give "
+                "costs=FILE, or what gqsgd_comm_costs of a communicator returns");
+  }
+  options.choice.measures = false;
+  std::unique_ptr<std::unique_ptr<HostTransport>[]> transports(
+      new (std::nothrow) std::unique_ptr<HostTransport>[ranks]);
   if (transports) GQ_TRY(create_virtual(ranks, transports.get()));  // not for any number of them
   group->endpoints.reset(new (std::nothrow) Endpoint[ranks]);
   group->calls.reset(new (std::nothrow) Call[ranks]);
@@ -35,8 +41,9 @@ Status make_group(uint32_t ranks, const char* options_string, VirtualGroup* grou
   }
   GQ_TRY(group->workers.start(options.threads, 0, ranks));
   for (uint32_t rank = 0; rank < ranks; ++rank) {
-    GQ_TRY(fill_endpoint(std::move(transports[rank]), options, &group->workers,
-                         &group->endpoints[rank]));
+    Endpoint& endpoint = group->endpoints[rank];
+    endpoint.host = std::move(transports[rank]);
+    GQ_TRY(fill_endpoint(endpoint.host.get(), options, &group->workers, &endpoint));
   }
   return Status();
 }

@@ -11,17 +11,20 @@ const char* word(Names names, Enum value) {
   return name_in(names, static_cast<size_t>(value));
 }
 
-/** Without codes there is nothing that any of these fields could change. */
-Status check_none(const Format& f) {
-  if (f.bits != 32) {
-    return fail(GQSGD_INVALID_ARGUMENT, "levels=none has bits=32, not %d", f.bits);
+/** Without a norm there is nothing that any of these fields could change. */
+Status check_floats(const Format& f) {
+  const char* levels = word(names_of(kLevelsList), f.levels);
+  const int bits = is_narrow(f.levels) ? 16 : 32;
+  if (f.bits != bits) {
+    return fail(GQSGD_INVALID_ARGUMENT, "levels=%s has bits=%d, not %d", levels, bits, f.bits);
   }
   if (f.nonfinite == Nonfinite::error) {
     return fail(GQSGD_INVALID_ARGUMENT,
-                "nonfinite=error needs a norm and levels=none takes none; NaN and infinity pass "
-                "through unchanged with nonfinite=poison");
+                "nonfinite=error needs a norm and levels=%s takes none; NaN and infinity pass "
+                "through unchanged with nonfinite=poison",
+                levels);
   }
-  const char* field = f.bits_down != 32                              ? "bits_down"
+  const char* field = f.bits_down != bits                            ? "bits_down"
                       : f.block != 0                                 ? "block"
                       : f.rounding == Rounding::correlated           ? "rounding=correlated"
                       : f.rounding_down == RoundingDown::subtractive ? "rounding_down=subtractive"
@@ -31,15 +34,16 @@ Status check_none(const Format& f) {
                                                                      : nullptr;
   if (field == nullptr) return Status();
   return fail(GQSGD_INVALID_ARGUMENT,
-              "levels=none sends values as they are and takes no %s; leave it out, or use "
+              "levels=%s sends values as floats of %d bits and takes no %s; leave it out, or use "
               "levels=linear or exponential",
-              field);
+              levels, bits, field);
 }
 
 Status check_bits(const Format& f) {
-  if (f.bits == 32 || f.bits_down == 32) {
-    return fail(GQSGD_INVALID_ARGUMENT, "%s=32 belongs to levels=none; use 8 or 4",
-                f.bits == 32 ? "bits" : "bits_down");
+  for (const int bits : {f.bits, f.bits_down}) {
+    if (bits <= 8) continue;
+    return fail(GQSGD_INVALID_ARGUMENT, "%s=%d belongs to levels=%s; use 8 or 4",
+                bits == f.bits ? "bits" : "bits_down", bits, bits == 32 ? "none" : "bf16 and fp16");
   }
   const bool can_have_mantissa = f.levels == Levels::exponential && f.bits == 8 && f.bits_down == 8;
   if (f.mantissa_bits == 0 || can_have_mantissa) return Status();
@@ -99,7 +103,7 @@ Status check_subtractive(const Format& f) {
 }  // namespace
 
 Status check_combination(const Format& format) {
-  if (format.levels == Levels::none) return check_none(format);
+  if (!has_norm(format.levels)) return check_floats(format);
   GQ_TRY(check_bits(format));
   GQ_TRY(check_combine(format));
   GQ_TRY(check_blocks(format));

@@ -19,6 +19,8 @@ struct Preset {
 // A preset's specification never changes once released.
 constexpr Preset kPresets[] = {
     {"none", "levels=none"},
+    {"bf16", "levels=bf16"},
+    {"fp16", "levels=fp16"},
     {"paper-gl8", "levels=linear,bits=8"},
     {"paper-ge8", "levels=exponential,bits=8"},
     {"paper-gl4", "levels=linear,bits=4"},
@@ -61,7 +63,7 @@ constexpr const char* kFieldList[] = {
     "rotate", "combine", "rescale",   "mantissa_bits", "nonfinite", "seed"};
 static_assert(sizeof kFieldList / sizeof kFieldList[0] == kFieldCount);
 
-constexpr uint8_t kBitsOfIndex[] = {4, 8, 32};
+constexpr uint8_t kBitsOfIndex[] = {4, 8, 32, 16};
 constexpr uint32_t kBlockMin = 32, kBlockMax = 65536;
 
 /** A format being read: which fields the user named decides what is derived. */
@@ -220,7 +222,9 @@ bool names_levels(std::string_view text) {
 /** Fields that follow from others unless the user named them. */
 void derive(Draft* draft) {
   Format& format = draft->format;
-  if (format.levels == Levels::none && !draft->given[kBits]) format.bits = 32;
+  if (!has_norm(format.levels) && !draft->given[kBits]) {
+    format.bits = is_narrow(format.levels) ? 16 : 32;
+  }
   if (!draft->given[kBitsDown]) format.bits_down = format.bits;
   if (draft->given[kCombine]) return;
   format.combine = format.bits == 4                       ? Combine::average

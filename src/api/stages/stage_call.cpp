@@ -6,6 +6,7 @@
 #include "src/api/instruction_set.h"
 #include "src/api/quantizer/quantizer.h"
 #include "src/plan/plan.h"
+#include "src/support/names.h"
 
 namespace gq {
 namespace {
@@ -66,6 +67,12 @@ Status check_memory(const Device& device, const Buffer& buffer) {
 /** Those of the host, or with a stream those of its device. */
 Status choose_stages(void* stream, StageCall* call) {
   if (stream != nullptr) {
+    if (is_narrow(call->format.levels)) {
+      return fail(GQSGD_UNSUPPORTED,
+                  "levels=%s has no stages on a device in this version; NULL as stream is for host "
+                  "memory",
+                  name_in(names_of(kLevelsList), static_cast<size_t>(call->format.levels)));
+    }
     GQ_TRY(device_of(stream, &call->device));
     call->stages = call->device->stages;
     call->stream = stream;

@@ -97,7 +97,7 @@ Status norm(gqsgd_quantizer quantizer, const gqsgd_site* site, const void* value
     return Status();
   }
   *norms = 0;
-  if (call.format.levels == Levels::none) return Status();
+  if (!has_norm(call.format.levels)) return Status();
   GQ_TRY(Status(call.stages->norm(args)));
   // The norm of a single rank is the global norm of one: p has nothing to add.
   GlobalNorm merged(call.format.q, NormOrder::inf);

@@ -6,13 +6,13 @@
 
 #include "src/execute/endpoint.h"
 #include "src/gpu/enqueue/plan/plan_cache.h"
-#include "src/transport/header.h"
+#include "src/transport/control_message.h"
 
 namespace gq {
 
 struct CallOnStream {
   Call call;
-  Header header;
+  ControlMessage control;
   /** Where the device writes what it finds, if the host does not wait for the other ranks. */
   Disagreement* disagreement = nullptr;
   CachedPlan* cached = nullptr;          ///< null of a call that this rank refuses
@@ -28,7 +28,7 @@ struct CallOnStream {
   }
   /** True if a norm of this rank is in its control message. */
   bool has_one_norm() const {
-    return call.segments == nullptr && call.format.levels != Levels::none && call.format.block == 0;
+    return call.segments == nullptr && has_norm(call.format.levels) && call.format.block == 0;
   }
 };
 

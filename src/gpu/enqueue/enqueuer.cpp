@@ -81,13 +81,13 @@ Status Enqueuer::sum(const ExecutionStep& step) const {
   if (rest_bytes > 0) {
     GQ_TRY(transport_.device().clear(words + step.size_bytes, rest_bytes, call_.stream));
   }
-  return transport_.sum(addend, words, addend_count, step.value_count, call_.stream);
+  return transport_.sums()->sum(addend, words, addend_count, step.value_count, call_.stream);
 }
 
-/** Formats with one norm have one for each segment, which do not fit into a header. */
+/** Formats with one norm have one for each segment, which do not fit into a control message. */
 bool Enqueuer::has_segment_norms() const {
   const std::vector<Part>* segments = cached_.execution_plan.segments();
-  const bool one_each = plan_.coding.block == 0 && plan_.coding.levels != Levels::none;
+  const bool one_each = plan_.coding.block == 0 && has_norm(plan_.coding.levels);
   return one_each && segments != nullptr && !segments->empty();
 }
 

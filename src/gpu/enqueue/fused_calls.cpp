@@ -28,20 +28,20 @@ uint32_t blocks_for(uint64_t value_count, uint32_t block_count) {
 }
 
 /** Where the step is does not matter, only which it is: kernels compare that. */
-FusedRequest request_of(const Header& header, Disagreement* found) {
+FusedRequest request_of(const ControlMessage& control, Disagreement* found) {
   FusedRequest request{};
-  memcpy(request.words, header.words, sizeof request.words);
-  request.words[kHeaderFields] &= ~(1u << kHeaderStepOnDeviceShift);
+  memcpy(request.words, control.words, sizeof request.words);
+  request.words[kControlFields] &= ~(1u << kControlStepOnDeviceShift);
   request.compared = kComparedWords;
-  request.step_word = kHeaderStep;
-  request.index_word = kHeaderIndex;
-  request.status_word = kHeaderStatus;
+  request.step_word = kControlStep;
+  request.index_word = kControlIndex;
+  request.status_word = kControlStatus;
   request.disagreement = found;
   uint64_t digest = 0xcbf29ce484222325u;  // FNV-1a, by words
   for (uint32_t k = 0; k < kAgreementWords; ++k) {
     uint32_t word = (request.compared >> k & 1) != 0 ? request.words[k] : 0;
-    if (k == kHeaderStep) word = 0;
-    if (k == kHeaderIndex) word &= ~kIndexMax;
+    if (k == kControlStep) word = 0;
+    if (k == kControlIndex) word &= ~kIndexMax;
     digest = (digest ^ word) * 0x100000001b3u;
   }
   request.digest = static_cast<uint32_t>(digest ^ digest >> 32);
@@ -86,7 +86,7 @@ FusedArgs FusedCalls::arguments_of(const CallOnStream& call, uint32_t block_coun
     args.shards[rank] = {shard.first_value, shard.value_count};
   }
   args.block_count = blocks_for(own.value_count, block_count);
-  args.request = request_of(call.header, call.disagreement);
+  args.request = request_of(call.control, call.disagreement);
   return args;
 }
 

@@ -20,6 +20,8 @@ const char* range_name(Operation operation) {
       return "gqsgd.allgather";
     case Operation::allreduce_many:
       return "gqsgd.allreduce_many";
+    case Operation::measure_costs:  // never on a stream
+      break;
   }
   return "gqsgd";
 }
@@ -42,15 +44,15 @@ StreamCalls::~StreamCalls() {
     if (!group_.last_call_ends()) abandon();
   }
   requests_.end_passed();
-  if (!endpoint.failure.get().ok() || transport.lends_memory()) {
+  if (!endpoint.failure.get().ok() || transport.memory().is_lent()) {
     workspace_.transfer_ownership();
-    scratch_.transfer_ownership(&transport);
+    scratch_.transfer_ownership(&transport.memory());
   }
 }
 
 /** Memory that a stream still uses, where no wait is possible, is leaked. */
 void StreamCalls::abandon() {
-  group_.transport().leak_in_use();
+  group_.transport().memory().leak_in_use();
   executor_.forget();
   workspace_.forget();
   scratch_.forget();
@@ -97,7 +99,7 @@ Status StreamCalls::make(const Call& call, Status own, Disagreement* found) {
   if (refusal.ok()) refusal = counted;
   if (refusal.ok()) refusal = executor_.prepare(&made);
   if (!refusal.ok()) {
-    made.header = Agreement::refusal_of(endpoint, call, refusal.code(), {});
+    made.control = Agreement::refusal_of(endpoint, call, refusal.code(), {});
     if (!call.counts_later) made.call.step_at = nullptr;  // which may lead anywhere
   }
   const Status ended = group_.break_on(executor_.enqueue(&made, refusal));

@@ -28,8 +28,8 @@ class StreamCalls {
   Status open();
 
   /** Enqueues one call on call.stream, or notifies the other ranks that this one refuses: `own` is
-   *  its refusal. Waits on the host for the others' headers where the call is not the one that was
-   *  expected. A failure of an earlier call, found since, is returned by this one, which is
+   *  its refusal. Waits on the host for the others' control messages where the call is not the one
+   * that was expected. A failure of an earlier call, found since, is returned by this one, which is
    *  executed all the same: to refuse it would make it fail on other ranks, and so on for ever. */
   Status run(const Call& call, Status own);
 

@@ -123,9 +123,9 @@ Status StreamExecutor::answer_speculative(const Call& call) {
   CachedPlan* answered = nullptr;
   bool follows = false;
   for (uint32_t rank = 0; rank < endpoint.size(); ++rank) {
-    const Header& header = scratch_.pinned_headers()[rank];
-    if ((header.words[kHeaderSequence] & kHeaderSpeculative) == 0) continue;
-    CachedPlan* const theirs = plans_.find(header);
+    const ControlMessage& control = scratch_.pinned_controls()[rank];
+    if ((control.words[kControlSequence] & kControlSpeculative) == 0) continue;
+    CachedPlan* const theirs = plans_.find(control);
     if (theirs == nullptr || (answered != nullptr && answered != theirs)) {
       return fail(GQSGD_PROTOCOL,
                   "call %" PRIu64
@@ -134,7 +134,7 @@ Status StreamExecutor::answer_speculative(const Call& call) {
                   endpoint.sequence, rank, endpoint.rank());
     }
     answered = theirs;
-    follows |= (header.words[kHeaderSequence] & kHeaderInGraph) == 0;
+    follows |= (control.words[kControlSequence] & kControlInGraph) == 0;
   }
   if (answered == nullptr) return Status();
   const Enqueuer enqueuer(endpoint, group_.transport(), call, *answered, places(*answered));

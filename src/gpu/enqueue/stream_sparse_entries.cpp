@@ -6,14 +6,15 @@
 #include <algorithm>
 #include <new>
 
-#include "src/call/header_fields.h"
+#include "src/call/control_fields.h"
 #include "src/gpu/device/time_range.h"
 
 namespace gq {
 namespace {
 
-uint64_t count_in(const Header& header) {
-  return header.words[kHeaderNormLow] | static_cast<uint64_t>(header.words[kHeaderNormHigh]) << 32;
+uint64_t count_in(const ControlMessage& control) {
+  return control.words[kControlNormLow] | static_cast<uint64_t>(control.words[kControlNormHigh])
+                                              << 32;
 }
 
 Range all_of(const Call& call) { return {0, static_cast<size_t>(call.value_count)}; }
@@ -62,7 +63,7 @@ Status StreamSparseEntries::gather_counts(const CallOnStream& call) {
   group_.endpoint().sequence += 1;
   GQ_TRY(agreement_.gather(call, true));
   GQ_TRY(group_.device().copy(scratch_.pinned_norm(), scratch_.norm(), sizeof(float), stream));
-  return agreement_.read_headers(stream, "the numbers of sparse entries of all ranks");
+  return agreement_.read_controls(stream, "the numbers of sparse entries of all ranks");
 }
 
 Status StreamSparseEntries::read_counts(uint64_t* largest) {
@@ -70,7 +71,7 @@ Status StreamSparseEntries::read_counts(uint64_t* largest) {
   for (uint32_t rank = 0; rank < endpoint.size(); ++rank) {
     GQ_TRY(check_count(rank));
     RankEntries entries;
-    entries.entry_count = count_in(scratch_.pinned_headers()[rank]);
+    entries.entry_count = count_in(scratch_.pinned_controls()[rank]);
     *largest = std::max(*largest, entries.entry_count);
     endpoint.rank_entries[rank] = entries;
   }
@@ -81,10 +82,10 @@ Status StreamSparseEntries::read_counts(uint64_t* largest) {
  *  sound. */
 Status StreamSparseEntries::check_count(uint32_t rank) const {
   const Endpoint& endpoint = group_.endpoint();
-  const Header& header = scratch_.pinned_headers()[rank];
-  const bool numbered = header.words[kHeaderStatus] == GQSGD_OK &&
-                        header.words[kHeaderSequence] == static_cast<uint32_t>(endpoint.sequence);
-  if (numbered && same_request(header, scratch_.pinned_headers()[endpoint.rank()])) {
+  const ControlMessage& control = scratch_.pinned_controls()[rank];
+  const bool numbered = control.words[kControlStatus] == GQSGD_OK &&
+                        control.words[kControlSequence] == static_cast<uint32_t>(endpoint.sequence);
+  if (numbered && same_request(control, scratch_.pinned_controls()[endpoint.rank()])) {
     return Status();
   }
   return fail(

@@ -14,6 +14,10 @@ CostRow base_row(const Coding& coding) {
     case Levels::exponential:
       if (coding.mantissa_bits != 0) return CostRow::mantissa;
       return narrow ? CostRow::exponential4 : CostRow::exponential8;
+    case Levels::bf16:
+      return CostRow::bf16;
+    case Levels::fp16:
+      return CostRow::fp16;
     case Levels::none:
       break;
   }

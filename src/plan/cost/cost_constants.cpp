@@ -15,9 +15,9 @@ namespace gq {
 namespace {
 
 constexpr const char* kStageList[] = {"norm", "quantize", "reduce", "sum", "add", "dequantize"};
-constexpr const char* kRowList[] = {"none",         "linear8",  "linear4",     "exponential8",
-                                    "exponential4", "mantissa", "blocks",      "correlated",
-                                    "rotated",      "rescaled", "subtractive", "averaged"};
+constexpr const char* kRowList[] = {
+    "none", "linear8", "linear4",    "exponential8", "exponential4", "mantissa",    "bf16",
+    "fp16", "blocks",  "correlated", "rotated",      "rescaled",     "subtractive", "averaged"};
 static_assert(std::size(kStageList) == kCostStageCount && std::size(kRowList) == kCostRowCount);
 
 struct Scalar {
@@ -40,7 +40,8 @@ constexpr Scalar kScalars[] = {{"latency_ns", &CostConstants::latency_ns},
                                {"cpus", &CostConstants::cpus},
                                {"cache_bytes", &CostConstants::cache_bytes},
                                {"native_step_ns", &CostConstants::native_step_ns},
-                               {"native_byte_ns", &CostConstants::native_byte_ns}};
+                               {"native_byte_ns", &CostConstants::native_byte_ns},
+                               {"traffic_factor", &CostConstants::traffic_factor}};
 
 // Beyond this nothing is a time any more, and sums stay far from infinity; so do quotients where
 // what is not 0 is not less than this.
@@ -106,6 +107,38 @@ size_t index_of(const CostConstants& constants, const void* field) {
   return static_cast<size_t>(static_cast<const unsigned char*>(field) - first) / sizeof(double);
 }
 
+/** Writes as much as there is space for, and a 0 behind it; numbers do not depend on the locale. */
+class LineWriter {
+ public:
+  LineWriter(char* text, size_t capacity_bytes) : text_(text), capacity_bytes_(capacity_bytes) {
+    if (capacity_bytes_ > 0) text_[0] = '\0';
+  }
+
+  void add(std::string_view words) {
+    for (const char letter : words) {
+      if (size_bytes_ + 1 < capacity_bytes_) {
+        text_[size_bytes_] = letter;
+        text_[size_bytes_ + 1] = '\0';
+      }
+      size_bytes_ += 1;
+    }
+  }
+  /** The shortest digits that are read as this number. */
+  void add(std::string_view before, double number) {
+    char digits[32];
+    const auto end = std::to_chars(digits, digits + sizeof digits, number);
+    add(before);
+    add({digits, static_cast<size_t>(end.ptr - digits)});
+  }
+
+  size_t size_bytes() const { return size_bytes_; }
+
+ private:
+  char* const text_;
+  const size_t capacity_bytes_;
+  size_t size_bytes_ = 0;
+};
+
 Status read_line(std::string_view line, int number, Given* given, CostConstants* constants) {
   const size_t equals = line.find('=');
   const std::string_view name = trim(line.substr(0, equals));
@@ -146,10 +179,10 @@ Status parse_costs(std::string_view text, CostConstants* constants) {
   CostConstants read = built_in_costs();
   Given given;
   for (int number = 1; !text.empty(); ++number) {
-    const size_t end = text.find('\n');
-    const std::string_view line = trim(text.substr(0, end));
-    const std::string_view said = trim(line.substr(0, line.find('#')));
-    if (!said.empty()) GQ_TRY(read_line(said, number, &given, &read));
+    size_t end = text.find_first_of("\n;#");
+    const std::string_view entry = trim(text.substr(0, end));
+    if (end != std::string_view::npos && text[end] == '#') end = text.find('\n', end);
+    if (!entry.empty()) GQ_TRY(read_line(entry, number, &given, &read));
     text = end == std::string_view::npos ? std::string_view() : text.substr(end + 1);
   }
   *constants = read;
@@ -173,6 +206,28 @@ size_t describe_costs(const CostConstants& constants, char* text, size_t capacit
     }
   }
   return used;
+}
+
+size_t describe_costs_exactly(const CostConstants& constants, char* text, size_t capacity_bytes) {
+  LineWriter line(text, capacity_bytes);
+  for (const Scalar& scalar : kScalars) {
+    line.add(scalar.name);
+    line.add("=", constants.*scalar.field);
+    line.add(";");
+  }
+  for (size_t row = 0; row < kCostRowCount; ++row) {
+    for (size_t stage = 0; stage < kCostStageCount; ++stage) {
+      const StageCost& cost = constants.stages[row][stage];
+      line.add(kRowList[row]);
+      line.add(".");
+      line.add(kStageList[stage]);
+      line.add("=", cost.cached);
+      line.add(" ", cost.streamed);
+      line.add(" ", cost.range);
+      line.add(";");
+    }
+  }
+  return line.size_bytes();
 }
 
 /** FNV-1a over the bits of every number. */

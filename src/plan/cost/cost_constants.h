@@ -33,6 +33,8 @@ enum class CostRow : uint8_t {
   exponential8,
   exponential4,
   mantissa,  ///< exponential levels with 2 mantissa bits
+  bf16,
+  fp16,
   // From here on extras, which are added to a row above.
   blocks,
   correlated,
@@ -41,7 +43,7 @@ enum class CostRow : uint8_t {
   subtractive,
   averaged,  ///< combine=average on linear levels
 };
-inline constexpr size_t kCostRowCount = 12;
+inline constexpr size_t kCostRowCount = 14;
 
 /** alpha and 1 / beta of the paper are latency_ns and byte_ns; 1 / gamma, 1 / gamma-hat and delta
  *  are stages. */
@@ -56,7 +58,7 @@ struct CostConstants {
   double message_ns;  ///< processor time of one message, at either end
   double move_ns;     ///< processor time of finding out what one move is, whatever it then does
   double call_ns;     ///< an allreduce of nothing
-  double header_ns;   ///< one more rank's header in it
+  double header_ns;   ///< one more rank's control message in it
   /** Each step of a call on a rank's longest way through it, besides what is above: 2 in direct,
    *  2 ceil(log2 n) in a tree and a butterfly, 2 (n - 1) in a ring. */
   double direct_step_ns, tree_step_ns, butterfly_step_ns, ring_step_ns;
@@ -66,6 +68,9 @@ struct CostConstants {
    * 1) / n bytes that a rank has to send for one. 0: not measured. */
   double native_step_ns;
   double native_byte_ns;
+  /** How much longer AUTO takes bytes to last on links where messages travel, for what others send
+   *  there: nothing may have been on the links when they were measured. 1 or more. */
+  double traffic_factor;
   StageCost stages[kCostRowCount][kCostStageCount];
 
   const StageCost& stage(CostRow row, CostStage stage) const {
@@ -80,12 +85,17 @@ inline bool knows_native(const CostConstants& constants) { return constants.nati
  *  have processors of their own and a network of 10 Gbit/s. */
 const CostConstants& built_in_costs();
 
-/** Reads "name = value" lines, '#' beginning a comment; names that are left out keep the built-in
- *  value, and none comes twice. INVALID_ARGUMENT naming line, word and what is allowed. */
+/** Reads "name = value" lines, '#' beginning a comment and ';' ending a line as well; names that
+ * are left out keep the built-in value, and none comes twice. INVALID_ARGUMENT naming line, word
+ * and what is allowed. */
 Status parse_costs(std::string_view text, CostConstants* constants);
 
 /** The whole string; returns its length without the final 0, as snprintf does. */
 size_t describe_costs(const CostConstants& constants, char* text, size_t capacity_bytes);
+
+/** The same in one line without a comma, as an option can have it: "name=value;..", with as many
+ *  digits as parse_costs() needs for the same bits. */
+size_t describe_costs_exactly(const CostConstants& constants, char* text, size_t capacity_bytes);
 
 /** 16 bits that differ where constants do, but for one pair in 65,535; never 0. */
 uint32_t digest_of(const CostConstants& constants);

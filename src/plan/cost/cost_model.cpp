@@ -1,5 +1,5 @@
-// The terms of a prediction: what every call pays, the norm that comes before the header, and the
-// moves, of which long calls repeat the same ones.
+// The terms of a prediction: what every call pays, the norm that comes before the control message,
+// and the moves, of which long calls repeat the same ones.
 #include "src/plan/cost/cost_model.h"
 
 #include <algorithm>
@@ -158,7 +158,7 @@ Status predict_time(const CostQuestion& question, const CostConstants& constants
   }
   const double cached = cached_share(constants, touched_bytes(question, constants));
   const Terms terms{question, constants, cached, codec_cost(constants, plan.coding, cached)};
-  const bool norm_first = question.format.levels != Levels::none &&
+  const bool norm_first = has_norm(question.format.levels) &&
                           (plan.coding.block == 0 || question.format.nonfinite == Nonfinite::error);
   const double norm_ns = norm_first ? terms.codec.of(CostStage::norm, question.value_count) *
                                           crowding(question, constants)

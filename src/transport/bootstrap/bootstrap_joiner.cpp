@@ -21,7 +21,7 @@ constexpr int kPollMs = 1000;
 // answer.
 constexpr int64_t kLastWordMs = 100;
 // A joiner that cannot join tries this long to notify the others.
-constexpr int64_t kRegretMs = 1000;
+constexpr int64_t kRefusalMs = 1000;
 
 Status host_is_gone(uint32_t rank) {
   return fail(GQSGD_PEER_LOST,
@@ -48,11 +48,11 @@ Status host_takes_no_connection(uint32_t rank) {
 
 Status Joiner::gather(Status own, Member bring, GroupMembers* group) {
   if (!own.ok()) {
-    const uint64_t regret_us = deadline_after_ms(kRegretMs);
+    const uint64_t refusal_us = deadline_after_ms(kRefusalMs);
     const uint64_t deadline_us = join_token_.deadline_us;
-    Status told = reach_host(regret_us < deadline_us ? regret_us : deadline_us, false);
+    Status delivered = reach_root(refusal_us < deadline_us ? refusal_us : deadline_us, false);
     Delivery delivery;
-    if (told.ok()) told = send_join_request(own.code(), bring, &delivery);
+    if (delivered.ok()) delivered = send_join_request(own.code(), bring, &delivery);
     return own;  // whether they received it or not
   }
   group->members.reset(new (std::nothrow) Member[join_token_.size]);
@@ -90,7 +90,7 @@ Status Joiner::conclude(Status own) {
  * again; one that is gone does not. */
 Status Joiner::await_first_verdict(const Member& bring, Outcome* outcome, Packet* packet) {
   for (bool has_been_there = false;; has_been_there = true) {
-    GQ_TRY(reach_host(join_token_.deadline_us, has_been_there));
+    GQ_TRY(reach_root(join_token_.deadline_us, has_been_there));
     Delivery delivery;
     GQ_TRY(send_join_request(GQSGD_OK, bring, &delivery));
     if (delivery == Delivery::done) GQ_TRY(await_outcome(outcome, packet, &delivery));
@@ -102,7 +102,7 @@ Status Joiner::await_first_verdict(const Member& bring, Outcome* outcome, Packet
   }
 }
 
-Status Joiner::reach_host(uint64_t deadline_us, bool has_been_there) {
+Status Joiner::reach_root(uint64_t deadline_us, bool has_been_there) {
   for (;;) {
     Delivery delivery;
     GQ_TRY(connect_to(join_token_.id, &socket_, &delivery));

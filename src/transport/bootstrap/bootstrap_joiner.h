@@ -16,7 +16,7 @@ class Joiner final : public Bootstrap {
   Status conclude(Status own) override;
 
  private:
-  Status reach_host(uint64_t deadline_us, bool has_been_there);
+  Status reach_root(uint64_t deadline_us, bool has_been_there);
   Status send_join_request(gqsgd_status own, const Member& bring, Delivery* delivery);
   Status await_first_verdict(const Member& bring, Outcome* outcome, Packet* packet);
   Status await_outcome(Outcome* outcome, Packet* packet, Delivery* delivery);

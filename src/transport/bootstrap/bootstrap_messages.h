@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "src/support/status.h"
-#include "src/transport/header.h"
+#include "src/transport/control_message.h"
 
 namespace gq {
 

@@ -116,7 +116,7 @@ void Root::receive_from_joined() {
       fail_for_missing_ranks(rank);
     } else {
       fail_group(GQSGD_PEER_LOST, "rank %u %s while the group formed", rank,
-                 spoke ? "said what no correct rank says" : "died");
+                 spoke ? "sent what no correct rank sends" : "died");
     }
     joined.socket.reset();
   }

@@ -1,11 +1,10 @@
-// Words and headers as messages; nothing here waits but wait().
+// Packed codes and control messages, both as messages of the table; nothing here waits but wait().
 #include "src/transport/custom/custom.h"
 
 #include <inttypes.h>
 
 #include <new>
 
-#include "src/support/catch_all.h"
 #include "src/transport/custom/custom_transport.h"
 
 namespace gq {
@@ -13,38 +12,39 @@ namespace {
 
 constexpr size_t kArenaAlignmentBytes = 4096;
 
-// Sends that are done are looked for when so many have piled up.
-constexpr size_t kSendsMax = 64;
-
 }  // namespace
 
+CustomTransport::CustomTransport(const gqsgd_transport& table) : calls_(table) {
+  // The author of the table keeps groups apart: there is no tag.
+  set_group_rank({static_cast<uint32_t>(table.rank), static_cast<uint32_t>(table.size)});
+}
+
 Status CustomTransport::open() {
-  headers_.reset(new (std::nothrow) Header[size() + 2]);
+  const int32_t* const ids = calls_.table().node_ids;
+  bool opened = false;
+  controls_.reset(new (std::nothrow) ControlMessage[size() + 2]);
   try {
-    header_numbers_.resize(size());
-    if (table_.node_ids != nullptr) nodes_.assign(table_.node_ids, table_.node_ids + size());
-    sends_.reserve(2 * kSendsMax);
+    control_numbers_.resize(size());
+    if (ids != nullptr) nodes_.assign(ids, ids + size());
+    opened = calls_.open();
   } catch (const std::bad_alloc&) {
     return fail(GQSGD_NO_MEMORY, "no memory for rank %u of %u", rank(), size());
   }
-  if (!headers_ || !receives_.resize(size())) {
+  if (!controls_ || !opened) {
     return fail(GQSGD_NO_MEMORY, "no memory for rank %u of %u", rank(), size());
   }
   return Status();
 }
 
 CustomTransport::~CustomTransport() {
-  if (!adopted_) return;
   // A transport that cannot let go of the buffers keeps them: what comes late must land somewhere.
-  int32_t code = 0;
-  ThrownText unheard;
-  if (!throws([&] { code = table_.close(table_.user); }, &unheard) && code == 0) return;
+  if (!adopted_ || calls_.close()) return;
   (void)arena_.release();
-  (void)headers_.release();
+  (void)controls_.release();
 }
 
 Status CustomTransport::arena(size_t size_bytes, unsigned char** base) {
-  GQ_TRY(intact());
+  GQ_TRY(calls_.intact());
   if (size_bytes > arena_bytes_) {
     if (size_bytes > PTRDIFF_MAX - kArenaAlignmentBytes) {
       return fail(GQSGD_NO_MEMORY, "rank %u: no arena of %zu bytes", rank(), size_bytes);
@@ -62,35 +62,39 @@ Status CustomTransport::arena(size_t size_bytes, unsigned char** base) {
   return Status();
 }
 
-Status CustomTransport::publish(uint64_t sequence, const Header& header) {
-  GQ_TRY(intact());
-  sequence_ = sequence;
-  moving_ = false;
-  Header& own = own_header(sequence) = header;
+Status CustomTransport::send_control(uint64_t sequence, const ControlMessage& message) {
+  GQ_TRY(calls_.intact());
+  calls_.begin_call(sequence);
+  ControlMessage& own = own_control(sequence) = message;
   counters_.header_bytes_sent += sizeof own * (size() - 1);
-  if (table_.allgather != nullptr) return start_allgather(own);
-  for (uint32_t distance = 1; distance < size(); ++distance) {
-    const uint32_t peer = (rank() + size() - distance) % size();
-    GQ_TRY(start_receive(peer, &headers_[peer], sizeof own));
+  if (calls_.table().allgather != nullptr) {
+    const Status begun = calls_.allgather(own, controls_.get(), &gather_);
+    gathering_ = begun.ok();
+    return begun;
   }
   for (uint32_t distance = 1; distance < size(); ++distance) {
-    GQ_TRY(start_send((rank() + distance) % size(), &own, sizeof own));
+    const uint32_t peer = (rank() + size() - distance) % size();
+    GQ_TRY(calls_.receive(peer, &controls_[peer], sizeof own));
+  }
+  for (uint32_t distance = 1; distance < size(); ++distance) {
+    GQ_TRY(calls_.send((rank() + distance) % size(), &own, sizeof own));
   }
   return Status();
 }
 
-Status CustomTransport::peer_header(uint32_t peer, uint64_t sequence, Header* header, bool* there) {
+Status CustomTransport::receive_control(uint32_t peer, uint64_t sequence, ControlMessage* message,
+                                        bool* there) {
   if (peer == rank()) {
     *there = true;
-    *header = own_header(sequence);
+    *message = own_control(sequence);
     return Status();
   }
-  *there = header_numbers_[peer] == sequence;
-  if (!*there) GQ_TRY(take_header(peer, there));
+  *there = control_numbers_[peer] == sequence;
+  if (!*there) GQ_TRY(take_control(peer, there));
   if (!*there) return Status();
-  *header = headers_[peer];
-  const uint32_t number = header->words[kHeaderSequence];
-  if (header->words[kHeaderMagicVersion] >> 16 == kHeaderMagic >> 16 &&
+  *message = controls_[peer];
+  const uint32_t number = message->words[kControlSequence];
+  if (message->words[kControlMagicVersion] >> 16 == kControlMagic >> 16 &&
       number == static_cast<uint32_t>(sequence)) {
     return Status();
   }
@@ -99,98 +103,100 @@ Status CustomTransport::peer_header(uint32_t peer, uint64_t sequence, Header* he
               "call %" PRIu64
               ": rank %u got %zu bytes from rank %u that are not its control message of this "
               "call: the transport mixes messages up, or rank %u is another program",
-              sequence, rank(), sizeof *header, peer, peer);
+              sequence, rank(), sizeof *message, peer, peer);
 }
 
-Status CustomTransport::take_header(uint32_t peer, bool* there) {
-  GQ_TRY(intact());
-  if (table_.allgather != nullptr) {
-    if (gathering_) GQ_TRY(test(&gather_, "allgather"));
+Status CustomTransport::take_control(uint32_t peer, bool* there) {
+  GQ_TRY(calls_.intact());
+  if (calls_.table().allgather != nullptr) {
+    if (gathering_) GQ_TRY(calls_.test(&gather_, "allgather"));
     if (!gather_.done) return Status();
     gathering_ = false;
-    for (uint64_t& number : header_numbers_) number = sequence_;
+    for (uint64_t& number : control_numbers_) number = calls_.sequence();
     *there = true;
     return Status();
   }
   TableRequest* request = nullptr;
-  GQ_TRY(front_of(peer, sizeof(Header), &request));
+  GQ_TRY(calls_.oldest_receive(peer, sizeof(ControlMessage), &request));
   if (!request->done) return Status();
-  receives_.pop(peer);
-  header_numbers_[peer] = sequence_;
+  calls_.end_receive(peer);
+  control_numbers_[peer] = calls_.sequence();
   *there = true;
   return Status();
 }
 
 Status CustomTransport::send(const Message& message) {
-  GQ_TRY(intact());
-  moving_ = true;
-  GQ_TRY(start_send(message.peer, arena_.get() + message.here_bytes, message.size_bytes));
+  GQ_TRY(calls_.intact());
+  calls_.begin_moving();
+  GQ_TRY(calls_.send(message.peer, arena_.get() + message.here_bytes, message.size_bytes));
   counters_.count_sent(message.size_bytes, message.value_count);
   // Stages take longer than a wire's buffers last: what is under way is helped on between them.
-  GQ_TRY(progress(0));
-  return sends_.size() < kSendsMax ? Status() : reap_sends();
+  GQ_TRY(calls_.progress(0));
+  return calls_.sends().size() < TableCalls::kSendsMax ? Status() : calls_.reap_sends();
 }
 
 Status CustomTransport::expect(const Message& message) {
-  GQ_TRY(intact());
-  moving_ = true;
-  return start_receive(message.peer, arena_.get() + message.here_bytes, message.size_bytes);
+  GQ_TRY(calls_.intact());
+  calls_.begin_moving();
+  return calls_.receive(message.peer, arena_.get() + message.here_bytes, message.size_bytes);
 }
 
 Status CustomTransport::receive(const Message& message, const unsigned char** words) {
-  GQ_TRY(intact());
+  GQ_TRY(calls_.intact());
   *words = nullptr;
   TableRequest* request = nullptr;
-  GQ_TRY(front_of(message.peer, message.size_bytes, &request));
+  GQ_TRY(calls_.oldest_receive(message.peer, message.size_bytes, &request));
   if (!request->done) return Status();
   *words = request->place;
-  receives_.pop(message.peer);
+  calls_.end_receive(message.peer);
   return Status();
 }
 
 /** Counted as if it were sent once: what the transport makes of it is its own matter. */
 Status CustomTransport::begin_sum(const Sum& sum) {
-  GQ_TRY(intact());
-  moving_ = true;
-  GQ_TRY(start_sum(sum));
+  GQ_TRY(calls_.intact());
+  calls_.begin_moving();
+  GQ_TRY(calls_.allreduce(sum.addend, arena_.get() + sum.here_bytes, sum.addend_count, &sum_));
   counters_.count_sent(sum.addend_count * addend_bytes(sum.addend), sum.value_count);
   return Status();
 }
 
 Status CustomTransport::end_sum(bool* done) {
-  GQ_TRY(intact());
-  GQ_TRY(test(&sum_, "allreduce"));
+  GQ_TRY(calls_.intact());
+  GQ_TRY(calls_.test(&sum_, "allreduce"));
   *done = sum_.done;
   return Status();
 }
 
 Status CustomTransport::flushed(bool* done) {
-  GQ_TRY(intact());
-  GQ_TRY(reap_sends());
-  *done = sends_.empty();
+  GQ_TRY(calls_.intact());
+  GQ_TRY(calls_.reap_sends());
+  *done = calls_.sends().empty();
   return Status();
 }
 
 Status CustomTransport::wait(uint32_t slice_us) {
-  GQ_TRY(intact());
-  return progress(slice_us);
+  GQ_TRY(calls_.intact());
+  return calls_.progress(slice_us);
 }
 
 /** Between calls no thread makes progress: the query has to. */
 Status CustomTransport::check() {
-  GQ_TRY(intact());
-  return progress(0);
+  GQ_TRY(calls_.intact());
+  return calls_.progress(0);
 }
 
-Status create_custom(const gqsgd_transport& table, std::unique_ptr<Transport>* out) {
+Status create_custom(const gqsgd_transport& table, std::unique_ptr<HostTransport>* out,
+                     CustomTransport** made) {
   std::unique_ptr<CustomTransport> transport(new (std::nothrow) CustomTransport(table));
   if (!transport)
     return fail(GQSGD_NO_MEMORY, "no memory for rank %d", static_cast<int>(table.rank));
   GQ_TRY(transport->open());
+  *made = transport.get();
   *out = std::move(transport);
   return Status();
 }
 
-void adopt_table(Transport& transport) { static_cast<CustomTransport&>(transport).adopt(); }
+void adopt_table(CustomTransport* transport) { transport->adopt(); }
 
 }  // namespace gq

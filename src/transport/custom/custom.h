@@ -5,16 +5,19 @@
 #include <memory>
 
 #include "include/gqsgd_transport.h"
-#include "src/transport/transport.h"
+#include "src/transport/host_transport.h"
 
 namespace gq {
 
-/** One end on a table whose fields have been checked. */
-Status create_custom(const gqsgd_transport& table, std::unique_ptr<Transport>* out);
+class CustomTransport;
 
-/** From now on a transport that create_custom() made closes its table at its end: the table is the
- *  caller's until nothing can fail any more. */
-void adopt_table(Transport& transport);
+/** One end on a table whose fields have been checked; *made is the same one. */
+Status create_custom(const gqsgd_transport& table, std::unique_ptr<HostTransport>* out,
+                     CustomTransport** made);
+
+/** From now on it closes its table at its end: the table is the caller's until nothing can fail any
+ *  more. */
+void adopt_table(CustomTransport* transport);
 
 }  // namespace gq
 

@@ -17,94 +17,70 @@ namespace {
 constexpr char kMark[] = "gqsgd: a unique id of NCCL";
 constexpr size_t kMarkBytes = sizeof(nccl::Id);
 
-class NcclTransport final : public StreamTransport {
+class NcclTransport final : public StreamTransport, private StreamSums {
  public:
   NcclTransport(const Device& device, const NcclLibrary& library, int64_t timeout_ms)
-      : device_(device), comm_(library, timeout_ms), timeout_ms_(timeout_ms) {}
+      : StreamTransport(device), comm_(library, timeout_ms), timeout_ms_(timeout_ms) {}
 
   Status join(const gqsgd_unique_id& unique_id, uint32_t rank, uint32_t size);
   Status borrow(void* nccl_comm);
 
-  uint32_t rank() const override { return rank_; }
-  uint32_t size() const override { return size_; }
-  uint32_t tag() const override { return tag_; }
-  const Device& device() const override { return device_; }
-  int32_t ordinal() const override { return ordinal_; }
-
   Status gather(const void* own, void* all, size_t size_bytes, StreamHandle stream) override;
   Status exchange(unsigned char* arena, const Transfer* transfers, size_t transfer_count,
                   StreamHandle stream) override;
-  Status sum(Addend addend, void* words, uint64_t addend_count, uint64_t value_count,
-             StreamHandle stream) override;
-  const uint32_t* broken_word() const override { return shared_memory_.as<const uint32_t>(); }
+  StreamMemory& memory() override { return memory_; }
+  StreamSums* sums() override { return this; }
 
-  void show_headers(const Header* headers) override { headers_ = headers; }
-  Status peer_header(uint32_t peer, uint64_t, Header* header, bool* there) override {
-    *header = headers_[peer];
-    *there = true;
-    return Status();
-  }
-  Status wait(uint32_t) override { return check(); }
   Status check() override { return comm_.check(); }
   void abort_group(gqsgd_status, uint32_t) override {
-    *shared_memory_.as<volatile uint32_t>() = 1;
+    broken_.set();
     comm_.give_up();
   }
   void abort() override {
-    *shared_memory_.as<volatile uint32_t>() = 1;
+    broken_.set();
     comm_.abort_later();
   }
   void finish_abort() override { comm_.give_up(); }
   TransportCounters counters() const override { return counters_; }
 
  private:
-  Status open();
+  Status sum(Addend addend, void* words, uint64_t addend_count, uint64_t value_count,
+             StreamHandle stream) override;
   Status warm();
   Status transfer(unsigned char* arena, const Transfer& transfer, StreamHandle stream);
 
-  const Device& device_;
   NcclComm comm_;
   const int64_t timeout_ms_;
-  uint32_t rank_ = 0;
-  uint32_t size_ = 1;
-  uint32_t tag_ = 0;
-  int32_t ordinal_ = 0;
-  PinnedBuffer shared_memory_;  // the broken word
-  const Header* headers_ = nullptr;
+  StreamMemory memory_;
   TransportCounters counters_;
 };
 
-Status NcclTransport::open() {
-  GQ_TRY(shared_memory_.reserve(device_, sizeof(uint32_t)));
-  *shared_memory_.as<uint32_t>() = 0;
-  return Status();
-}
-
 Status NcclTransport::join(const gqsgd_unique_id& unique_id, uint32_t rank, uint32_t size) {
-  rank_ = rank;
-  size_ = size;
-  GQ_TRY(device_.current(&ordinal_));
-  GQ_TRY(open());
+  int32_t ordinal = 0;
+  GQ_TRY(device().current(&ordinal));
+  set_ordinal(ordinal);
+  GQ_TRY(broken_.open(device()));
   nccl::Id id;
   memcpy(id.internal, unique_id.bytes, sizeof id.internal);
-  for (const char byte : id.internal) tag_ = tag_ * 31 + static_cast<unsigned char>(byte);
+  uint32_t tag = 0;
+  for (const char byte : id.internal) tag = tag * 31 + static_cast<unsigned char>(byte);
+  set_group_rank({rank, size, tag});
   GQ_TRY(comm_.join(id, static_cast<int>(size), static_cast<int>(rank)));
   return warm();
 }
 
 Status NcclTransport::borrow(void* nccl_comm) {
-  GQ_TRY(open());
+  GQ_TRY(broken_.open(device()));
   GQ_TRY(comm_.borrow(static_cast<nccl::Comm>(nccl_comm)));
   const NcclLibrary& library = comm_.library();
   int rank = 0, size = 0, ordinal = 0;
   GQ_TRY(comm_.through(library.count(comm_.get(), &size), "ncclCommCount"));
   GQ_TRY(comm_.through(library.user_rank(comm_.get(), &rank), "ncclCommUserRank"));
   GQ_TRY(comm_.through(library.device(comm_.get(), &ordinal), "ncclCommCuDevice"));
-  rank_ = static_cast<uint32_t>(rank);
-  size_ = static_cast<uint32_t>(size);
-  ordinal_ = ordinal;
-  OnDevice here(device_);
-  GQ_TRY(here.enter(ordinal_));
+  set_group_rank({static_cast<uint32_t>(rank), static_cast<uint32_t>(size)});
+  set_ordinal(ordinal);
+  OnDevice here(device());
+  GQ_TRY(here.enter(ordinal));
   return warm();
 }
 
@@ -121,35 +97,35 @@ Status NcclTransport::warm() {
     StreamHandle stream = nullptr;
     EventHandle event = nullptr;
     DeviceBuffer words;
-  } own(device_);
+  } own(device());
   constexpr size_t kWordBytes = 8;
-  std::unique_ptr<Transfer[]> transfers(new (std::nothrow) Transfer[2 * size_t{size_}]);
-  if (!transfers) return fail(GQSGD_NO_MEMORY, "no memory for a group of %u ranks", size_);
+  std::unique_ptr<Transfer[]> transfers(new (std::nothrow) Transfer[2 * size_t{size()}]);
+  if (!transfers) return fail(GQSGD_NO_MEMORY, "no memory for a group of %u ranks", size());
   size_t count = 0;
-  for (uint32_t peer = 0; peer < size_; ++peer) {
-    if (peer == rank_) continue;
-    transfers[count++] = {peer, true, rank_ * kWordBytes, kWordBytes};
+  for (uint32_t peer = 0; peer < size(); ++peer) {
+    if (peer == rank()) continue;
+    transfers[count++] = {peer, true, rank() * kWordBytes, kWordBytes};
     transfers[count++] = {peer, false, peer * kWordBytes, kWordBytes};
   }
-  GQ_TRY(own.words.reserve(device_, (size_ + 1) * kWordBytes));
-  GQ_TRY(device_.make_stream(&own.stream));
-  GQ_TRY(device_.make_event(&own.event));
-  GQ_TRY(device_.clear(own.words.data(), own.words.size_bytes(), own.stream));
-  GQ_TRY(gather(own.words.data() + size_ * kWordBytes, own.words.data(), kWordBytes, own.stream));
+  GQ_TRY(own.words.reserve(device(), (size() + 1) * kWordBytes));
+  GQ_TRY(device().make_stream(&own.stream));
+  GQ_TRY(device().make_event(&own.event));
+  GQ_TRY(device().clear(own.words.data(), own.words.size_bytes(), own.stream));
+  GQ_TRY(gather(own.words.data() + size() * kWordBytes, own.words.data(), kWordBytes, own.stream));
   GQ_TRY(exchange(own.words.data(), transfers.get(), count, own.stream));
   GQ_TRY(sum(Addend::uint64, own.words.data(), 1, 0, own.stream));
-  GQ_TRY(device_.record(own.event, own.stream));
+  GQ_TRY(device().record(own.event, own.stream));
   const auto look = [](void* self) { return static_cast<NcclTransport*>(self)->check(); };
   bool done = false;
-  GQ_TRY(wait_for(device_, own.event, deadline_after_ms(timeout_ms_), look, this, &done));
+  GQ_TRY(wait_for(device(), own.event, deadline_after_ms(timeout_ms_), look, this, &done));
   counters_ = TransportCounters();
   if (done) return Status();
-  abort_group(GQSGD_TIMEOUT, rank_);
+  abort_group(GQSGD_TIMEOUT, rank());
   return fail(GQSGD_TIMEOUT,
               "rank %u waited %" PRId64
               " ms for a first word of all %u ranks: one of them did not get as far (timeout_ms "
               "sets the limit)",
-              rank_, timeout_ms_, size_);
+              rank(), timeout_ms_, size());
 }
 
 Status NcclTransport::gather(const void* own, void* all, size_t size_bytes, StreamHandle stream) {

@@ -38,13 +38,14 @@ Status bootstrap_alone(Member own, GroupMembers* group) {
   return random_bytes(&group->tag, sizeof group->tag);
 }
 
-class ProcessTransport final : public SharedMemoryTransport {
+class ProcessTransport final : public SharedMemoryTransport, private StreamOpener {
  public:
   ~ProcessTransport() override;
 
   Status join(const JoinToken& join_token);
   Status arena(size_t size_bytes, unsigned char** base) override;
-  Status open_streams(const StreamConfig& config, std::unique_ptr<StreamTransport>* out) override;
+  bool has_met_all() const override { return true; }
+  StreamOpener* streams() override { return this; }
 
  protected:
   Status reach(uint32_t origin, uint64_t end_bytes) override {
@@ -57,6 +58,7 @@ class ProcessTransport final : public SharedMemoryTransport {
   void find_dead() override;
 
  private:
+  Status open_streams(const StreamConfig& config, std::unique_ptr<StreamTransport>* out) override;
   Status bring(const JoinToken& join_token, Member* member);
   Status attach(const JoinToken& join_token, GroupMembers* group);
 
@@ -135,7 +137,7 @@ Status ProcessTransport::attach(const JoinToken& join_token, GroupMembers* group
     watched_[peer].fd = liveness_pipes_[peer].number();
   }
   GQ_TRY(SharedMemoryTransport::attach(
-      {join_token.rank, ranks, group->tag, WakeupScope::machine, own_.control(), places_.get()}));
+      {join_token.rank, ranks, WakeupScope::machine, own_.control(), places_.get()}, group->tag));
   attached_ = true;
   return Status();
 }
@@ -175,7 +177,7 @@ void ProcessTransport::find_dead() {
 }  // namespace
 
 Status create_process(const gqsgd_unique_id& id, uint32_t rank, uint32_t size, int64_t timeout_ms,
-                      std::unique_ptr<Transport>* out) {
+                      std::unique_ptr<HostTransport>* out) {
   JoinToken join_token{{}, rank, size, deadline_after_ms(timeout_ms)};
   GQ_TRY(read_unique_id(id, &join_token.id));
   if (size == 0 || size > kProcessRanksMax) {

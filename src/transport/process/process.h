@@ -6,7 +6,7 @@
 
 #include <memory>
 
-#include "src/transport/transport.h"
+#include "src/transport/host_transport.h"
 
 namespace gq {
 
@@ -16,7 +16,7 @@ namespace gq {
  * REMOTE_ERROR; on this rank alone DUPLICATE_RANK, INVALID_ARGUMENT, NO_MEMORY, NO_RESOURCE,
  * SYSTEM. */
 Status create_process(const gqsgd_unique_id& id, uint32_t rank, uint32_t size, int64_t timeout_ms,
-                      std::unique_ptr<Transport>* out);
+                      std::unique_ptr<HostTransport>* out);
 
 }  // namespace gq
 

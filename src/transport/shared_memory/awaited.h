@@ -8,9 +8,10 @@
 
 namespace gq {
 
-enum class AwaitedKind : uint64_t { nothing = 0, header = 1, message = 2 };
+enum class AwaitedKind : uint64_t { nothing = 0, control = 1, message = 2, taken = 3 };
 
-/** The `number`-th header or message of `peer`. */
+/** The `number`-th control message or message of `peer`, or that `peer` takes what was sent to it.
+ */
 struct Awaited {
   AwaitedKind kind = AwaitedKind::nothing;
   uint32_t peer = 0;
@@ -32,8 +33,8 @@ constexpr Awaited unpack_awaited(uint64_t word) {
 /** True once what `receiver` waits for is there; `control` is the awaited peer's. */
 inline bool has_come(const Awaited& awaited, const Control* control, uint32_t receiver) {
   uint64_t newest = 0;
-  if (awaited.kind == AwaitedKind::header) {
-    newest = control->published.load(std::memory_order_acquire);
+  if (awaited.kind == AwaitedKind::control) {
+    newest = control->controls_sent.load(std::memory_order_acquire);
   } else if (awaited.kind == AwaitedKind::message) {
     newest = posted_of(control)[receiver].load(std::memory_order_acquire);
   } else {

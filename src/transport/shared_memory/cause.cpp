@@ -59,6 +59,10 @@ Status explain(const Cause& cause, uint32_t self, bool destroyed, const char* aw
     case GQSGD_ABORTED:
       return fail(GQSGD_ABORTED, "rank %u aborted%s", cause.culprit, awaited);
     case GQSGD_TIMEOUT:
+      if (cause.reporter == cause.culprit) {
+        return fail(GQSGD_TIMEOUT, "rank %u gave up: it waited in vain for all other ranks%s",
+                    cause.reporter, awaited);
+      }
       return fail(GQSGD_TIMEOUT, "rank %u gave up: rank %u made no progress in the time allowed%s",
                   cause.reporter, cause.culprit, awaited);
     case GQSGD_PEER_LOST:

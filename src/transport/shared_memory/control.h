@@ -8,21 +8,22 @@
 
 #include <atomic>
 
+#include "src/transport/control_message.h"
 #include "src/transport/shared_memory/wakeup.h"
 
 namespace gq {
 
 /** Followed in memory by one counter of posted messages per rank. All zero at the start. */
 struct alignas(64) Control {
-  std::atomic<uint64_t> published{0};    ///< sequence of the newest header
+  std::atomic<uint64_t> controls_sent{0};  ///< sequence of the newest control message
   std::atomic<uint64_t> cause{0};        ///< why the owner broke off (cause.h); 0 while it has not
   std::atomic<uint64_t> awaited{0};      ///< what the owner last slept for (awaited.h)
   std::atomic<uint64_t> arena_bytes{0};  ///< committed length of the owner's arena
   std::atomic<uint32_t> destroyed{0};    ///< 1 once the owner has left in good order
 
-  /** Headers by parity of their sequence: the slowest peer still reads one while the owner writes
-   *  the other. Words are atomic because a peer that breaks the protocol may read both. */
-  alignas(64) std::atomic<uint32_t> headers[2][16]{};
+  /** Control messages by parity of their sequence: the slowest peer still reads one while the owner
+   * writes the other. Words are atomic because a peer that breaks the protocol may read both. */
+  alignas(64) std::atomic<uint32_t> control_words[2][kControlWordCount]{};
 };
 
 /** Messages that the owner has ever posted to each rank. */

@@ -31,7 +31,7 @@ Memory allocate(size_t size_bytes, size_t alignment_bytes) {
 /** An arena that was outgrown while peers might still read it. */
 struct Outgrown {
   Memory memory;
-  uint64_t published = 0;  // the owner's newest header when it was outgrown
+  uint64_t controls_sent = 0;  // the owner's newest control message when it was outgrown
   std::unique_ptr<Outgrown> next;
 };
 
@@ -59,7 +59,13 @@ void leave(Group* group) {
   delete group;
 }
 
-class LocalTransport final : public SharedMemoryTransport {
+/** A rank of the group has broken it. */
+void stop_kernels_of(void* group) {
+  const Group& broken = *static_cast<const Group*>(group);
+  stop_kernels(broken.stream_members.get(), broken.ranks);
+}
+
+class LocalTransport final : public SharedMemoryTransport, private HostSums, private StreamOpener {
  public:
   ~LocalTransport() override {
     if (group_ == nullptr) return;
@@ -70,25 +76,16 @@ class LocalTransport final : public SharedMemoryTransport {
   Status join(Group* group, uint32_t rank, uint32_t ranks, uint32_t tag) {
     auto* memory = group->controls.get() + rank * control_bytes(ranks);
     control_ = reinterpret_cast<Control*>(memory);
-    GQ_TRY(attach({rank, ranks, tag, WakeupScope::process, control_, group->places.get()}));
+    GQ_TRY(attach({rank, ranks, WakeupScope::process, control_, group->places.get()}, tag,
+                  {stop_kernels_of, group}));
     group->members.fetch_add(1, std::memory_order_relaxed);
     group_ = group;
     return Status();
   }
 
   Status arena(size_t size_bytes, unsigned char** base) override;
-  Status open_streams(const StreamConfig& config, std::unique_ptr<StreamTransport>* out) override {
-    return open_local_streams(*this, config, group_->stream_members.get(), &group_->fused, out);
-  }
-
-  bool adds() const override { return group_->sums != nullptr; }
-  Status begin_sum(const Sum& sum) override {
-    return group_->sums->begin(rank(), sum, group_->arenas[rank()].memory.get() + sum.here_bytes);
-  }
-  Status end_sum(bool* done) override {
-    *done = group_->sums->done(rank());
-    return Status();
-  }
+  HostSums* sums() override { return group_->sums != nullptr ? this : nullptr; }
+  StreamOpener* streams() override { return this; }
 
  protected:
   Status reach(uint32_t origin, uint64_t end_bytes) override {
@@ -103,9 +100,18 @@ class LocalTransport final : public SharedMemoryTransport {
     return group_->arenas[origin].base.load(std::memory_order_acquire);
   }
   void find_dead() override {}  // a thread does not die alone
-  void broke() override { stop_kernels(group_->stream_members.get(), group_->ranks); }
 
  private:
+  Status begin_sum(const Sum& sum) override {
+    return group_->sums->begin(rank(), sum, group_->arenas[rank()].memory.get() + sum.here_bytes);
+  }
+  Status end_sum(bool* done) override {
+    *done = group_->sums->done(rank());
+    return Status();
+  }
+  Status open_streams(const StreamConfig& config, std::unique_ptr<StreamTransport>* out) override {
+    return open_local_streams(*this, config, group_->stream_members.get(), &group_->fused, out);
+  }
   size_t least_growth_bytes(const Arena& arena) const;
   Status keep_until_read(Arena* arena);
 
@@ -140,30 +146,30 @@ Status LocalTransport::arena(size_t size_bytes, unsigned char** base) {
 /** An arena that grows by little at a time, without a call between, would leave one behind at every
  *  step: from the second step on it grows by half. */
 size_t LocalTransport::least_growth_bytes(const Arena& arena) const {
-  const uint64_t published = control_->published.load(std::memory_order_relaxed);
-  if (!arena.outgrown || arena.outgrown->published != published) return 0;
+  const uint64_t controls_sent = control_->controls_sent.load(std::memory_order_relaxed);
+  if (!arena.outgrown || arena.outgrown->controls_sent != controls_sent) return 0;
   const size_t old_bytes = control_->arena_bytes.load(std::memory_order_relaxed);
   return old_bytes + old_bytes / 2;
 }
 
-// A rank that has published a header of this rank's newest operation has finished with the one
-// before, so arenas outgrown before that header are not read any more.
+// A rank that has sent a control message of this rank's newest operation has finished with the one
+// before, so arenas outgrown before that control message are not read any more.
 Status LocalTransport::keep_until_read(Arena* arena) {
-  const uint64_t published = control_->published.load(std::memory_order_relaxed);
+  const uint64_t controls_sent = control_->controls_sent.load(std::memory_order_relaxed);
   std::unique_ptr<Outgrown>* link = &arena->outgrown;
   while (*link) {
-    if ((*link)->published < published) {
+    if ((*link)->controls_sent < controls_sent) {
       *link = std::move((*link)->next);
     } else {
       link = &(*link)->next;
     }
   }
-  // No rank reads an arena that was never published.
+  // No rank reads an arena of which it was sent nothing.
   if (!arena->memory || counters().messages_sent == 0) return Status();
   std::unique_ptr<Outgrown> kept(new (std::nothrow) Outgrown);
   if (!kept) return fail(GQSGD_NO_MEMORY, "rank %u: no memory to keep an old arena", rank());
   kept->memory = std::move(arena->memory);
-  kept->published = published;
+  kept->controls_sent = controls_sent;
   kept->next = std::move(arena->outgrown);
   arena->outgrown = std::move(kept);
   return Status();
@@ -196,7 +202,7 @@ Status make_group(uint32_t ranks, std::unique_ptr<Group>* out) {
   return Status();
 }
 
-Status attach_all(Group* group, uint32_t ranks, std::unique_ptr<Transport>* transports) {
+Status attach_all(Group* group, uint32_t ranks, std::unique_ptr<HostTransport>* transports) {
   uint32_t tag = 0;
   GQ_TRY(random_bytes(&tag, sizeof tag));
   for (uint32_t rank = 0; rank < ranks; ++rank) {
@@ -214,7 +220,7 @@ Status make_sums(uint32_t ranks, Group* group) {
   return fail(GQSGD_NO_MEMORY, "no memory for a local group of %u ranks", ranks);
 }
 
-Status create(uint32_t ranks, bool in_turn, std::unique_ptr<Transport>* transports) {
+Status create(uint32_t ranks, bool in_turn, std::unique_ptr<HostTransport>* transports) {
   if (ranks == 0 || ranks > kLocalRanksMax) {
     return fail(GQSGD_INVALID_ARGUMENT, "a local group has 1 to %u ranks, not %u", kLocalRanksMax,
                 ranks);
@@ -234,11 +240,11 @@ Status create(uint32_t ranks, bool in_turn, std::unique_ptr<Transport>* transpor
 
 }  // namespace
 
-Status create_local(uint32_t ranks, std::unique_ptr<Transport>* transports) {
+Status create_local(uint32_t ranks, std::unique_ptr<HostTransport>* transports) {
   return create(ranks, false, transports);
 }
 
-Status create_virtual(uint32_t ranks, std::unique_ptr<Transport>* transports) {
+Status create_virtual(uint32_t ranks, std::unique_ptr<HostTransport>* transports) {
   return create(ranks, true, transports);
 }
 

@@ -7,7 +7,7 @@
 
 #include <memory>
 
-#include "src/transport/transport.h"
+#include "src/transport/host_transport.h"
 
 namespace gq {
 
@@ -16,11 +16,11 @@ inline constexpr uint32_t kLocalRanksMax = 8192;
 
 /** Makes `ranks` ends of one group, transports[0] for rank 0 and so on; each may be used and
  * destroyed by its own thread. INVALID_ARGUMENT or NO_MEMORY leave nothing behind. */
-Status create_local(uint32_t ranks, std::unique_ptr<Transport>* transports);
+Status create_local(uint32_t ranks, std::unique_ptr<HostTransport>* transports);
 
 /** The same for ranks that one thread advances one after the other. They can add by themselves, so
  *  that what an allreduce of MPI makes of codes is simulated. */
-Status create_virtual(uint32_t ranks, std::unique_ptr<Transport>* transports);
+Status create_virtual(uint32_t ranks, std::unique_ptr<HostTransport>* transports);
 
 }  // namespace gq
 

@@ -1,8 +1,6 @@
-// Headers, messages and waiting at the control blocks; what happens when a rank is gone is in
-// shared_memory_failure.cpp.
+// Control messages, messages and waiting; group_failure.cpp has what happens when a rank is gone.
 #include "src/transport/shared_memory/shared_memory_transport.h"
 
-#include <inttypes.h>
 #include <sched.h>
 
 #include <new>
@@ -18,79 +16,57 @@ namespace {
 constexpr uint64_t kSpinUs = 20;
 // A dead peer wakes no rank: sleepers look for it this often.
 constexpr uint32_t kLookUs = 2000;
-// A counter that is further ahead, or behind, was not written by a rank that sends messages.
-constexpr uint64_t kMessagesAheadMax = kAwaitedNumberMask / 2;
 
 }  // namespace
 
-Status SharedMemoryTransport::attach(const Attachment& group) {
-  peers_.reset(new (std::nothrow) Peer[group.ranks]);
-  if (!peers_)
-    return fail(GQSGD_NO_MEMORY, "no memory for what rank %u knows of %u peers", group.rank,
-                group.ranks);
-  group_ = group;
+Status SharedMemoryTransport::attach(const ControlBlocks& blocks, uint32_t tag, BreakHook hook) {
+  controls_seen_.reset(new (std::nothrow) uint64_t[blocks.ranks]());
+  if (!controls_seen_)
+    return fail(GQSGD_NO_MEMORY, "no memory for what rank %u knows of %u peers", blocks.rank,
+                blocks.ranks);
+  GQ_TRY(failure_.open(blocks, hook));
+  GQ_TRY(signals_.open(blocks, &failure_));
+  blocks_ = blocks;
+  set_group_rank({blocks.rank, blocks.ranks, tag});
   return Status();
 }
 
-Status SharedMemoryTransport::publish(uint64_t sequence, const Header& header) {
+Status SharedMemoryTransport::send_control(uint64_t sequence, const ControlMessage& message) {
   GQ_TRY(intact());
-  std::atomic<uint32_t>* slot = group_.control->headers[sequence & 1];
-  for (uint32_t word = 0; word < 16; ++word) {
-    slot[word].store(header.words[word], std::memory_order_relaxed);
+  std::atomic<uint32_t>* slot = blocks_.own->control_words[sequence & 1];
+  for (uint32_t word = 0; word < kControlWordCount; ++word) {
+    slot[word].store(message.words[word], std::memory_order_relaxed);
   }
-  published_ = sequence;
-  group_.control->published.store(sequence, std::memory_order_release);
-  for (uint32_t peer = 0; peer < group_.ranks; ++peer) {
-    if (peer != group_.rank) wake(group_.places[peer].wakeup, group_.scope);
+  controls_sent_ = sequence;
+  blocks_.own->controls_sent.store(sequence, std::memory_order_release);
+  for (uint32_t peer = 0; peer < blocks_.ranks; ++peer) {
+    if (peer != blocks_.rank) wake(blocks_.wakeup_of(peer), blocks_.scope);
   }
-  counters_.header_bytes_sent += sizeof header * (group_.ranks - 1);
+  counters_.header_bytes_sent += sizeof message * (blocks_.ranks - 1);
   return Status();
 }
 
-Status SharedMemoryTransport::peer_header(uint32_t peer, uint64_t sequence, Header* header,
-                                          bool* there) {
+Status SharedMemoryTransport::receive_control(uint32_t peer, uint64_t sequence,
+                                              ControlMessage* message, bool* there) {
   GQ_TRY(intact());
-  const Control& control = control_of(peer);
-  const uint64_t published = control.published.load(std::memory_order_acquire);
-  uint64_t& seen = peers_[peer].published;
-  *there = published >= sequence;
-  if (published < seen) return protocol_failure(peer, "control message counter", published, seen);
-  seen = published;
+  const Control& control = blocks_.of(peer);
+  const uint64_t controls_sent = control.controls_sent.load(std::memory_order_acquire);
+  uint64_t& seen = controls_seen_[peer];
+  *there = controls_sent >= sequence;
+  if (controls_sent < seen)
+    return failure_.protocol_failure(peer, "control message counter", controls_sent, seen);
+  seen = controls_sent;
   if (!*there) {
-    await(AwaitedKind::header, peer, sequence);
+    failure_.await(AwaitedKind::control, peer, sequence);
     return Status();
   }
-  // Two ahead would have overwritten the requested header.
-  if (published > sequence + 1)
-    return protocol_failure(peer, "control message counter", published, sequence);
-  const std::atomic<uint32_t>* slot = control.headers[sequence & 1];
-  for (uint32_t word = 0; word < 16; ++word) {
-    header->words[word] = slot[word].load(std::memory_order_relaxed);
+  // Two ahead would have overwritten the requested control message.
+  if (controls_sent > sequence + 1)
+    return failure_.protocol_failure(peer, "control message counter", controls_sent, sequence);
+  const std::atomic<uint32_t>* slot = control.control_words[sequence & 1];
+  for (uint32_t word = 0; word < kControlWordCount; ++word) {
+    message->words[word] = slot[word].load(std::memory_order_relaxed);
   }
-  return Status();
-}
-
-Status SharedMemoryTransport::signal(uint32_t peer) {
-  GQ_TRY(intact());
-  posted_of(group_.control)[peer].store(++peers_[peer].posted, std::memory_order_release);
-  wake(group_.places[peer].wakeup, group_.scope);
-  return Status();
-}
-
-Status SharedMemoryTransport::take_signal(uint32_t peer, bool* there) {
-  *there = false;
-  GQ_TRY(intact());
-  uint64_t& received = peers_[peer].received;
-  const uint64_t posted = posted_of(&control_of(peer))[group_.rank].load(std::memory_order_acquire);
-  if (posted == received) {
-    await(AwaitedKind::message, peer, received + 1);
-    return Status();
-  }
-  if (posted - received > kMessagesAheadMax) {
-    return protocol_failure(peer, "message counter", posted, received);
-  }
-  received += 1;
-  *there = true;
   return Status();
 }
 
@@ -101,8 +77,6 @@ Status SharedMemoryTransport::words_of(uint32_t origin, uint64_t offset_bytes, s
   return Status();
 }
 
-uint64_t SharedMemoryTransport::newest_call() const { return published_; }
-
 /** Peers learn which rank claims more than its arena has. */
 Status SharedMemoryTransport::reach_checked(uint32_t origin, uint64_t end_bytes) {
   const Status reached = reach(origin, end_bytes);
@@ -111,7 +85,7 @@ Status SharedMemoryTransport::reach_checked(uint32_t origin, uint64_t end_bytes)
 }
 
 Status SharedMemoryTransport::send(const Message& message) {
-  GQ_TRY(signal(message.peer));
+  GQ_TRY(signals_.post(message.peer));
   count_sent(message.size_bytes, message.value_count);
   return Status();
 }
@@ -119,7 +93,7 @@ Status SharedMemoryTransport::send(const Message& message) {
 Status SharedMemoryTransport::receive(const Message& message, const unsigned char** words) {
   *words = nullptr;
   bool there = false;
-  GQ_TRY(take_signal(message.peer, &there));
+  GQ_TRY(signals_.take(message.peer, &there));
   if (!there) return Status();
   const uint64_t workspace_bytes = UINT64_MAX - message.offset_bytes;
   if (message.size_bytes > workspace_bytes) {
@@ -138,18 +112,13 @@ const unsigned char* SharedMemoryTransport::view(const Message& message) const {
 }
 
 Status SharedMemoryTransport::flushed(bool* done) {
-  // Peers read in place; their next header shows that they have finished reading.
+  // Peers read in place; their next control message shows that they have finished reading.
   *done = true;
   return Status();
 }
 
-void SharedMemoryTransport::await(AwaitedKind kind, uint32_t peer, uint64_t number) {
-  awaited_ = pack(Awaited{kind, peer, number});
-  peers_[peer].awaited = awaited_;
-}
-
 bool SharedMemoryTransport::was_woken() {
-  const uint32_t count = wakeup().count.load(std::memory_order_acquire);
+  const uint32_t count = blocks_.wakeup().count.load(std::memory_order_acquire);
   if (count == wakeups_seen_) return false;
   wakeups_seen_ = count;
   return true;
@@ -166,13 +135,22 @@ bool SharedMemoryTransport::slept(uint32_t slice_us) {
     sched_yield();  // the peer may be waiting for this very core
   } while (monotonic_us() < spin_end_us);
   // Peers that time out follow this to the rank that all wait for.
-  group_.control->awaited.store(awaited_, std::memory_order_release);
+  failure_.show_awaited();
   const uint64_t now_us = monotonic_us();
   if (now_us >= end_us) return true;
   const uint64_t left_us = end_us - now_us;
-  sleep_on(&wakeup(), wakeups_seen_, left_us < kLookUs ? static_cast<uint32_t>(left_us) : kLookUs,
-           group_.scope);
+  sleep_on(&blocks_.wakeup(), wakeups_seen_,
+           left_us < kLookUs ? static_cast<uint32_t>(left_us) : kLookUs, blocks_.scope);
   return !was_woken();
+}
+
+Status SharedMemoryTransport::check() {
+  GQ_TRY(intact());
+  // A peer may have overwritten the counter of failures.
+  GQ_TRY(failure_.look_at_peers());
+  looked_us_ = monotonic_us();
+  find_dead();
+  return failure_.look_at_gone(controls_sent_);
 }
 
 Status SharedMemoryTransport::wait(uint32_t slice_us) {
@@ -180,7 +158,7 @@ Status SharedMemoryTransport::wait(uint32_t slice_us) {
   for (;;) {
     const bool quiet = slept(slice_us);
     const uint64_t now_us = monotonic_us();
-    // Also where wakeups never stop ringing, a dead peer is looked for now and then.
+    // Dead peers are looked for now and then, even if wakeups never cease.
     GQ_TRY(quiet || now_us - looked_us_ >= kLookUs ? check() : intact());
     if (!quiet || now_us >= end_us) return Status();
     slice_us = static_cast<uint32_t>(end_us - now_us);

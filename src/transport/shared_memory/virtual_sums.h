@@ -7,7 +7,7 @@
 
 #include <vector>
 
-#include "src/transport/transport.h"
+#include "src/transport/host_transport.h"
 
 namespace gq {
 

@@ -15,7 +15,7 @@ static_assert(std::atomic<uint64_t>::is_always_lock_free);
 
 /** The only memory of a rank that its peers write. All zero at the start. */
 struct alignas(64) Wakeup {
-  std::atomic<uint32_t> count{0};     ///< raised for every message, header and alarm
+  std::atomic<uint32_t> count{0};     ///< raised for every message, control message and failure
   std::atomic<uint32_t> failures{0};  ///< raised when a peer has left or broken off
   std::atomic<uint32_t> asleep{0};    ///< set by the owner: only then waking costs a system call
 };

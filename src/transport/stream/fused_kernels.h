@@ -13,11 +13,11 @@ class FusedKernels {
 
   /** Memory for calls to come, so that they need no more. */
   virtual Status reserve() = 0;
-  /** Before this rank's header of call `sequence`: memory is there, and what is on `stream` now
-   *  comes before the kernels of all ranks. */
+  /** Before this rank's control message of call `sequence`: memory is there, and what is on
+   * `stream` now comes before the kernels of all ranks. */
   virtual Status prepare(uint64_t sequence, StreamHandle stream) = 0;
-  /** After all headers have come: how many blocks the kernel of each rank may have, the same on all
-   *  ranks; 0 if they could not all run at once, or do not reach each other. */
+  /** After all control messages have come: how many blocks the kernel of each rank may have, the
+   * same on all ranks; 0 if they could not all run at once, or do not reach each other. */
   virtual Status block_count(uint32_t* count) = 0;
   /** Fills in what ranks know of each other and enqueues this rank's kernel, behind the step that
    *  is taken for it if `step` is not null; what `stream` gets from now on comes behind it. Waits

@@ -111,7 +111,7 @@ Status IpcStreams::choose_way() {
 
 Status IpcStreams::receive_answers() {
   for (uint32_t peer = 0; peer < size(); ++peer) {
-    if (peer != rank()) GQ_TRY(shared_memory().signal(peer));
+    if (peer != rank()) GQ_TRY(shared_memory().signals().post(peer));
   }
   for (uint32_t peer = 0; peer < size(); ++peer) {
     if (peer != rank()) GQ_TRY(await(peer, "open the memory of others"));
@@ -152,12 +152,12 @@ void IpcStreams::close_all() {
   for (Opened& opened : opened_) close(&opened);
 }
 
-Status IpcStreams::reserve(DeviceBuffer* memory, size_t size_bytes) {
+Status IpcStreams::reserve(const Device& device, DeviceBuffer* memory, size_t size_bytes) {
   if (size_bytes <= memory->size_bytes()) return Status();
   transfer_ownership(memory);
-  if (!exports_ || way_ == Way::staged) return memory->reserve(device(), size_bytes);
+  if (!exports_ || way_ == Way::staged) return memory->reserve(device, size_bytes);
   const size_t unit_count = (size_bytes + kExportUnitBytes - 1) / kExportUnitBytes;
-  GQ_TRY(memory->reserve(device(), unit_count * kExportUnitBytes));
+  GQ_TRY(memory->reserve(device, unit_count * kExportUnitBytes));
   const Status exported = export_memory(*memory);
   if (exported.ok()) return Status();
   if (way_ == Way::undecided) {
@@ -200,7 +200,7 @@ void IpcStreams::leak_in_use() {
 
 Status IpcStreams::show(const unsigned char* base, const Transfer* transfers, size_t transfer_count,
                         StreamHandle stream) {
-  // Headers are not in the arena, and small: they go through host memory.
+  // Control messages are not in the arena, and small: they go through host memory.
   direct_ = way_ == Way::direct && is_exported(base);
   if (!direct_) return StagedStreams::show(base, transfers, transfer_count, stream);
   own_.shown_bytes.store(static_cast<uint64_t>(base - arena_), std::memory_order_relaxed);

@@ -21,12 +21,12 @@ struct IpcPlaces {
 };
 
 /** How words are copied is one decision of all ranks. In the first call that has words every rank
- *  knows from the header exchange which ranks export their memory; each then opens that of all
- *  others, and reports whether it could. Where one could not, none uses it.
+ *  knows from the exchange of control messages which ranks export their memory; each then opens
+ * that of all others, and reports whether it could. Where one could not, none uses it.
  *
- *  The arena may grow: the new one is exported before the headers of the call that needs it. Peers
- *  close the old one when that call begins. It is freed when the next one does: by then all peers
- *  have ended that call. */
+ *  The arena may grow: the new one is exported before the control messages of the call that needs
+ * it. Peers close the old one when that call begins. It is freed when the next one does: by then
+ * all peers have ended that call. */
 class IpcStreams final : public StagedStreams {
  public:
   IpcStreams(SharedMemoryTransport& shared_memory, const StreamConfig& config, IpcPlaces places)
@@ -40,12 +40,12 @@ class IpcStreams final : public StagedStreams {
   Status attach();
 
   Status begin_call() override;
-  Status reserve(DeviceBuffer* memory, size_t size_bytes) override;
-  bool lends_memory() const override { return tried_; }
-  void transfer_ownership(DeviceBuffer* memory) override;
-  void leak_in_use() override;
 
  protected:
+  Status reserve(const Device& device, DeviceBuffer* memory, size_t size_bytes) override;
+  bool is_lent() const override { return tried_; }
+  void transfer_ownership(DeviceBuffer* memory) override;
+  void leak_in_use() override;
   Status show(const unsigned char* base, const Transfer* transfers, size_t transfer_count,
               StreamHandle stream) override;
   Status begin_fetching(uint32_t peer, size_t end_bytes, StreamHandle stream) override;

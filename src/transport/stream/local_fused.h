@@ -63,8 +63,9 @@ class FusedShare {
 
 /** Kernels that wait for each other must never wait for what is not enqueued, nor be enqueued
  *  behind each other. So they have streams of their own; one begins when the callers' streams of
- *  all ranks have got to the call, whose hosts published that before their headers; and nothing is
- *  made to wait for a kernel before hosts know that the kernels of all ranks are enqueued. */
+ *  all ranks have got to the call, whose hosts published that before their control messages; and
+ * nothing is made to wait for a kernel before hosts know that the kernels of all ranks are
+ * enqueued. */
 class LocalFused final : public FusedKernels {
  public:
   LocalFused(SharedMemoryTransport& shared_memory, SharedMemoryStreams& streams,

@@ -27,6 +27,11 @@ class LocalStreams final : public SharedMemoryStreams {
     return own_.ready != nullptr ? Status() : device().make_event(&own_.ready);
   }
 
+  FusedKernels* fused() override {
+    return device().fused != nullptr && size() <= kFusedRanksMax ? &fused_ : nullptr;
+  }
+
+ protected:
   void transfer_ownership(DeviceBuffer* memory) override {
     if (own_.left.size() < kLeftMax) own_.left.push_back(std::move(*memory));
   }
@@ -34,11 +39,7 @@ class LocalStreams final : public SharedMemoryStreams {
     SharedMemoryStreams::leak_in_use();
     own_.leaked = true;
   }
-  FusedKernels* fused() override {
-    return device().fused != nullptr && size() <= kFusedRanksMax ? &fused_ : nullptr;
-  }
 
- protected:
   Status show(const unsigned char* base, const Transfer*, size_t, StreamHandle stream) override {
     own_.base = base;
     return device().record(own_.ready, stream);

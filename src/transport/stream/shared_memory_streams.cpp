@@ -12,13 +12,11 @@ namespace gq {
 Status SharedMemoryStreams::open() {
   roles_.resize(size());
   gathered_.reserve(2 * size_t{size()});
-  GQ_TRY(broken_.reserve(device(), sizeof(uint32_t)));
-  *broken_.as<uint32_t>() = 0;
-  return Status();
+  return broken_.open(device());
 }
 
 void SharedMemoryStreams::abort_group(gqsgd_status cause, uint32_t culprit) {
-  *broken_.as<volatile uint32_t>() = 1;
+  broken_.set();
   shared_memory_.abort_group(cause, culprit);
 }
 
@@ -47,11 +45,6 @@ Status SharedMemoryStreams::exchange(unsigned char* arena, const Transfer* trans
     shared_memory_.count_sent(transfers[k].size_bytes, transfers[k].value_count);
   }
   return pass(arena, transfers, transfer_count, stream);
-}
-
-Status SharedMemoryStreams::sum(Addend, void*, uint64_t addend_count, uint64_t, StreamHandle) {
-  return fail(GQSGD_INTERNAL, "rank %u: a transport that cannot add was asked for %" PRIu64 " sums",
-              rank(), addend_count);
 }
 
 Status SharedMemoryStreams::pass(unsigned char* base, const Transfer* transfers,
@@ -105,7 +98,7 @@ Status SharedMemoryStreams::fetch_from(uint32_t peer, unsigned char* base,
 
 Status SharedMemoryStreams::signal_all(uint8_t role) {
   for (uint32_t peer = 0; peer < size(); ++peer) {
-    if ((roles_[peer] & role) != 0) GQ_TRY(shared_memory_.signal(peer));
+    if ((roles_[peer] & role) != 0) GQ_TRY(shared_memory_.signals().post(peer));
   }
   return Status();
 }
@@ -126,7 +119,7 @@ Status SharedMemoryStreams::await(uint32_t peer, const char* what) {
   const uint64_t deadline_us = deadline_after_ms(timeout_ms);
   for (;;) {
     bool there = false;
-    GQ_TRY(shared_memory_.take_signal(peer, &there));
+    GQ_TRY(shared_memory_.signals().take(peer, &there));
     if (there) break;
     if (monotonic_us() >= deadline_us) {
       const Culprit found(shared_memory_, peer, kStoppedOrSlow);

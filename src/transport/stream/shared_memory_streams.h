@@ -16,29 +16,14 @@ namespace gq {
  *  the words of others, then releases its own when they have been fetched. No stream is made to
  *  wait for what has not been enqueued yet, so that streams cannot wait for each other in a cycle,
  *  whatever else they share; it is hosts that wait, with a deadline. */
-class SharedMemoryStreams : public StreamTransport {
+class SharedMemoryStreams : public StreamTransport, protected StreamMemory {
  public:
-  uint32_t rank() const final { return shared_memory_.rank(); }
-  uint32_t size() const final { return shared_memory_.size(); }
-  uint32_t tag() const final { return shared_memory_.tag(); }
-  const Device& device() const final { return *config_.device; }
-  int32_t ordinal() const final { return config_.ordinal; }
   bool agrees_on_host() const final { return true; }
-  bool can_sum() const final { return false; }
+  StreamMemory& memory() final { return *this; }
 
   Status gather(const void* own, void* all, size_t size_bytes, StreamHandle stream) final;
   Status exchange(unsigned char* arena, const Transfer* transfers, size_t transfer_count,
                   StreamHandle stream) final;
-  Status sum(Addend addend, void* words, uint64_t addend_count, uint64_t value_count,
-             StreamHandle stream) final;
-  const uint32_t* broken_word() const final { return broken_.as<const uint32_t>(); }
-  void leak_in_use() override { broken_.forget(); }
-
-  void show_headers(const Header*) final {}
-  Status peer_header(uint32_t peer, uint64_t sequence, Header* header, bool* there) final {
-    return shared_memory_.peer_header(peer, sequence, header, there);
-  }
-  Status wait(uint32_t slice_us) final { return shared_memory_.wait(slice_us); }
   Status check() final { return shared_memory_.check(); }
   void abort_group(gqsgd_status cause, uint32_t culprit) final;
   TransportCounters counters() const final { return shared_memory_.counters(); }
@@ -48,10 +33,15 @@ class SharedMemoryStreams : public StreamTransport {
 
  protected:
   SharedMemoryStreams(SharedMemoryTransport& shared_memory, const StreamConfig& config)
-      : shared_memory_(shared_memory), config_(config) {}
+      : StreamTransport(*config.device), shared_memory_(shared_memory), config_(config) {
+    set_group_rank({shared_memory.rank(), shared_memory.size(), shared_memory.tag()});
+    set_ordinal(config.ordinal);
+  }
 
   /** May throw std::bad_alloc. */
   Status open();
+
+  void leak_in_use() override { broken_.forget(); }
 
   /** Lets peers see the words at base + here_bytes of the transfers that send, once all that is on
    *  the stream now is done. */
@@ -87,7 +77,6 @@ class SharedMemoryStreams : public StreamTransport {
 
   SharedMemoryTransport& shared_memory_;
   const StreamConfig config_;
-  PinnedBuffer broken_;
   std::vector<uint8_t> roles_;      // of each peer in the operation under way
   std::vector<Transfer> gathered_;  // what a gather is made of
 };

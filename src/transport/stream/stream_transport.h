@@ -4,7 +4,6 @@
 #define GQ_TRANSPORT_STREAM_STREAM_TRANSPORT_H
 
 #include <atomic>
-#include <vector>
 
 #include "src/gpu/device/buffer.h"
 #include "src/transport/stream/fused_kernels.h"
@@ -31,62 +30,92 @@ struct StreamConfig {
   SharedCounter* wait_ns;                  ///< grows by what the host waits for peers
 };
 
-/** Every rank enqueues the same operations in the same order. None waits for a device; a failure of
- *  one, at once or found later by check(), breaks the group. */
+/** An allreduce that a transport has by itself. */
+class StreamSums {
+ public:
+  virtual ~StreamSums() = default;
+
+  /** The sum over all ranks takes the place of the words, which stand for `value_count` values. */
+  virtual Status sum(Addend addend, void* words, uint64_t addend_count, uint64_t value_count,
+                     StreamHandle stream) = 0;
+};
+
+/** The memory that words are exchanged in, as far as peers read it by themselves. As it is here
+ *  none does: the memory is its owner's alone. */
+class StreamMemory {
+ public:
+  virtual ~StreamMemory() = default;
+
+  /** Makes `memory` at least `size_bytes` long; what was in it is lost where it grows. Nothing of
+   *  this end may be using it. */
+  virtual Status reserve(const Device& device, DeviceBuffer* memory, size_t size_bytes) {
+    return memory->reserve(device, size_bytes);
+  }
+  /** True if peers may have that memory open for as long as they are there. */
+  virtual bool is_lent() const { return false; }
+  /** Memory of this end, which goes away, where the group is broken or memory is lent: what of it
+   *  peers may still read or have open is taken over. */
+  virtual void transfer_ownership(DeviceBuffer* /*memory*/) {}
+  /** The same, but streams of this end do not get through: what they use is never freed. */
+  virtual void leak_in_use() {}
+};
+
+/** A word in pinned memory that the device reads: not 0 once the group is broken. */
+class BrokenWord {
+ public:
+  Status open(const Device& device) {
+    GQ_TRY(memory_.reserve(device, sizeof(uint32_t)));
+    *memory_.as<uint32_t>() = 0;
+    return Status();
+  }
+  const uint32_t* get() const { return memory_.as<const uint32_t>(); }
+  /** From any thread, also in a signal handler. */
+  void set() { *memory_.as<volatile uint32_t>() = 1; }
+  /** The device may read it for ever: it is never freed. */
+  void forget() { memory_.forget(); }
+
+ private:
+  PinnedBuffer memory_;
+};
+
+/** One rank's end of a group whose words are in memory of devices. Every rank enqueues the same
+ *  operations in the same order. None waits for a device; a failure of one, at once or found later
+ *  by check(), breaks the group. */
 class StreamTransport : public Transport {
  public:
-  virtual const Device& device() const = 0;
+  const Device& device() const { return device_; }
   /** The device that the group's memory is on. */
-  virtual int32_t ordinal() const = 0;
+  int32_t ordinal() const { return ordinal_; }
+  const uint32_t* broken_word() const { return broken_.get(); }
 
   /** The `size_bytes` of every rank, in rank order. */
   virtual Status gather(const void* own, void* all, size_t size_bytes, StreamHandle stream) = 0;
   /** All transfers at once: between two ranks, the k-th sent is the k-th received. */
   virtual Status exchange(unsigned char* arena, const Transfer* transfers, size_t transfer_count,
                           StreamHandle stream) = 0;
-  /** True if the hosts of ranks wait for each other in every operation, so that headers may as well
-   *  be compared there: by publish() and peer_header() of the endpoint's transport. */
+  virtual StreamMemory& memory() = 0;
+
+  /** True if the hosts of ranks wait for each other in every operation, so that control messages
+   *  may as well be compared there: by the group's end on host memory. */
   virtual bool agrees_on_host() const { return false; }
-  /** True if sum() works. */
-  virtual bool can_sum() const { return true; }
-  /** The sum over all ranks takes the place of the words, which stand for `value_count` values. */
-  virtual Status sum(Addend addend, void* words, uint64_t addend_count, uint64_t value_count,
-                     StreamHandle stream) = 0;
   /** All ranks have agreed on a call that has words, and are about to fill their streams with it.
    */
   virtual Status begin_call() { return Status(); }
-  /** Makes the memory that words are exchanged in at least `size_bytes` long; what was in it is
-   * lost where it grows. Nothing of this end may be using it. */
-  virtual Status reserve(DeviceBuffer* memory, size_t size_bytes) {
-    return memory->reserve(device(), size_bytes);
-  }
-  /** True if peers may have that memory open for as long as they are there. */
-  virtual bool lends_memory() const { return false; }
-
+  /** Null where the transport does not add. */
+  virtual StreamSums* sums() { return nullptr; }
   /** Null where kernels of ranks cannot wait for each other. */
   virtual FusedKernels* fused() { return nullptr; }
-  /** A word that the device reads: not 0 once the group is broken. */
-  virtual const uint32_t* broken_word() const = 0;
 
-  /** Memory of this end, which goes away, where the group is broken or memory is lent: what of it
-   *  peers may still read or have open is taken over. */
-  virtual void transfer_ownership(DeviceBuffer* /*memory*/) {}
-  /** The same, but streams of this end do not get through: what they use is never freed. */
-  virtual void leak_in_use() {}
+ protected:
+  explicit StreamTransport(const Device& device) : device_(device) {}
+  /** Once, before the transport is used. */
+  void set_ordinal(int32_t ordinal) { ordinal_ = ordinal; }
 
-  /** Headers that have come to the host, for peer_header(). */
-  virtual void show_headers(const Header* headers) = 0;
+  BrokenWord broken_;
 
-  StreamTransport* on_streams() final { return this; }
-  bool has_streams() const final { return true; }
-  bool reads_in_place() const final { return false; }
-  Status arena(size_t size_bytes, unsigned char** base) final;
-  Status publish(uint64_t sequence, const Header& header) final;
-  Status send(const Message& message) final;
-  Status expect(const Message& message) final;
-  Status receive(const Message& message, const unsigned char** words) final;
-  const unsigned char* view(const Message&) const final { return nullptr; }
-  Status flushed(bool* done) final;
+ private:
+  const Device& device_;
+  int32_t ordinal_ = 0;
 };
 
 }  // namespace gq

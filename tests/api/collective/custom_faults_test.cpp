@@ -50,7 +50,7 @@ gqsgd_transport with_fault(FaultySockets* self) {
   gqsgd_transport table = self->sockets;
   table.user = self;
   table.send = [](void* user, int32_t peer, const void* bytes, size_t size, uint64_t* request) {
-    static const unsigned char kNoise[64] = {1, 2, 3};
+    static const unsigned char kNoise[80] = {1, 2, 3};
     FaultySockets& self = FaultySockets::of(user);
     if (self.fails(Fault::kSend)) return self.failure();
     if (size == sizeof kNoise && self.fails(Fault::kForeign)) bytes = kNoise;
@@ -153,7 +153,7 @@ TEST(CustomFaults, FunctionReturnsError_BackendWithCodeRankAndPhase) {
   };
   for (const auto& test : cases) {
     const std::vector<Outcome> outcomes =
-        run_with(test.fault, "timeout_ms=300,chunk_value_count=512");
+        run_with(test.fault, "timeout_ms=1000,chunk_value_count=512");
     expect_broken(outcomes[1], GQSGD_BACKEND, test.words);
     // The other rank finds out by its sockets only.
     EXPECT_TRUE(outcomes[0].status == GQSGD_BACKEND || outcomes[0].status == GQSGD_TIMEOUT)
@@ -176,29 +176,29 @@ TEST(CustomFaults, FunctionThrows_BackendWithItsMessage) {
       {{Fault::kProgress, 0, Fault::kThrows}, {"progress threw an exception: the cable is on"}},
   };
   for (const auto& test : cases) {
-    expect_broken(run_with(test.fault, "timeout_ms=300,chunk_value_count=512")[1], GQSGD_BACKEND,
+    expect_broken(run_with(test.fault, "timeout_ms=1000,chunk_value_count=512")[1], GQSGD_BACKEND,
                   test.words);
   }
 }
 
 TEST(CustomFaults, ShortMessage_ProtocolWithBothLengths) {
-  expect_broken(run_with({Fault::kShort, 0}, "timeout_ms=300")[1], GQSGD_PROTOCOL,
-                {"rank 1, while control messages", "got 63 of 64 bytes from rank 0"});
-  expect_broken(run_with({Fault::kShort, 1}, "timeout_ms=300")[1], GQSGD_PROTOCOL,
+  expect_broken(run_with({Fault::kShort, 0}, "timeout_ms=1000")[1], GQSGD_PROTOCOL,
+                {"rank 1, while control messages", "got 79 of 80 bytes from rank 0"});
+  expect_broken(run_with({Fault::kShort, 1}, "timeout_ms=1000")[1], GQSGD_PROTOCOL,
                 {"rank 1, while packed codes", "got 2047 of 2048 bytes from rank 0"});
 }
 
 TEST(CustomFaults, ForeignBytes_Protocol) {
-  const std::vector<Outcome> outcomes = run_with({Fault::kForeign, 0}, "timeout_ms=300");
+  const std::vector<Outcome> outcomes = run_with({Fault::kForeign, 0}, "timeout_ms=1000");
   expect_broken(outcomes[0], GQSGD_PROTOCOL,
-                {"64 bytes from rank 1 that are not its control message"});
+                {"80 bytes from rank 1 that are not its control message"});
 }
 
 TEST(CustomFaults, SendNeverLeaves_TimeoutNamesPeer) {
   // Of a short call: a header, codes and sums; or two headers and entries.
   for (const auto& [schedule, after] :
        {std::pair{GQSGD_SCHEDULE_DIRECT, 2}, std::pair{GQSGD_SCHEDULE_SPARSE, 2}}) {
-    const auto outcomes = run_with({Fault::kStuck, after}, "timeout_ms=300", schedule);
+    const auto outcomes = run_with({Fault::kStuck, after}, "timeout_ms=1000", schedule);
     EXPECT_EQ(outcomes[0].status, GQSGD_OK) << outcomes[0].sentence;
     expect_broken(outcomes[1], GQSGD_TIMEOUT,
                   {"rank 1 waited", "ms for rank 0 to take the last codes sent to it"});

@@ -42,6 +42,9 @@ std::vector<Case> all_cases(const std::vector<std::vector<Values>>& inputs) {
     for (const char* format : kWideFormats) {
       add_case(format, GQSGD_SCHEDULE_DIRECT, of_count, &cases);
     }
+    for (const char* format : kNarrowFormats) {
+      add_case(format, GQSGD_SCHEDULE_DIRECT, of_count, &cases);
+    }
     for (const char* format : {"paper-gl8", "paper-gl4,norm=2:2"}) {
       add_case(format, GQSGD_SCHEDULE_SPARSE, of_count, &cases);
     }
@@ -163,6 +166,7 @@ TEST(CustomTransport, Nodes_BitsOfVirtualRanks) {
     for (const char* format : kPresets) add(format);
     for (const char* format : kBlockFormats) add(format);
     for (const char* format : kWideFormats) add(format);
+    for (const char* format : kNarrowFormats) add(format);
     std::vector<gqsgd_transport> tables = socket_tables(rank_count),
                                  said = socket_tables(rank_count),
                                  overruled = socket_tables(rank_count);
@@ -316,7 +320,7 @@ TEST(CustomTransport, Calls_CountBytesSent) {
     gqsgd_comm_stat(comm, "messages_sent", &messages);
     gqsgd_comm_stat(comm, "payload_bytes_sent", &payload);
     gqsgd_comm_stat(comm, "header_bytes_sent", &header);
-    const bool right = messages == 6 && payload == 6 * 1024 && header == 3 * 64;
+    const bool right = messages == 6 && payload == 6 * 1024 && header == 3 * 80;
     return right ? ""
                  : "rank " + std::to_string(rank) + ": " + std::to_string(messages) + ", " +
                        std::to_string(payload) + ", " + std::to_string(header);

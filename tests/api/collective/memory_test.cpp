@@ -126,6 +126,11 @@ INSTANTIATE_TEST_SUITE_P(WideFormats, Workspace,
                                           testing::Values(GQSGD_SCHEDULE_DIRECT,
                                                           GQSGD_SCHEDULE_HIERARCHICAL)),
                          kName);
+INSTANTIATE_TEST_SUITE_P(NarrowFormats, Workspace,
+                         testing::Combine(testing::ValuesIn(kNarrowFormats),
+                                          testing::Values(GQSGD_SCHEDULE_DIRECT,
+                                                          GQSGD_SCHEDULE_HIERARCHICAL)),
+                         kName);
 
 }  // namespace
 }  // namespace gq::test

@@ -100,6 +100,8 @@ TEST(AllreduceMany, Blocks_BitsOfOneFlatArray) {
       {"paper-gl4,block=2048", 2048, false},
       {"levels=exponential,bits=8,bits_down=4,block=64,rescale=true", 64, true},
       {"levels=linear,bits=4,bits_down=8,rounding_down=subtractive,block=128", 128, true},
+      {"bf16", 32, true},
+      {"fp16", 32, true},
       {"none", 32, false}};
   const std::vector<Tensors> tensors = make_tensors({1000, 1, 0, 5000, 33, 128, 20000, 7});
   for (const auto& format : formats) {

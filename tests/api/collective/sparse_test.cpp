@@ -115,8 +115,8 @@ std::string compare(int rank, gqsgd_comm comm, const char* format,
       traffic_of(comm, {format, GQSGD_SCHEDULE_DIRECT}, inputs[here], &failure, &without);
   compared->same_bits = difference(sparse_values, without).empty();
   const uint64_t peers = inputs.size() - 1;
-  if (compared->sparse.header_bytes != 2 * 64 * peers) failure += "not two headers to each peer";
-  if (compared->direct.header_bytes != 64 * peers) failure += "not one header to each peer";
+  if (compared->sparse.header_bytes != 2 * 80 * peers) failure += "not two headers to each peer";
+  if (compared->direct.header_bytes != 80 * peers) failure += "not one header to each peer";
   return failure;
 }
 

@@ -117,14 +117,14 @@ std::string await(gqsgd_comm comm, const char* name, uint64_t* less) {
 std::string watch_waiting_call(gqsgd_comm comm) {
   uint64_t calls = 0, headers = 0, waited = 0;
   std::string wrong = await(comm, "calls", &calls);
-  while (wrong.empty() && headers < 64 * (kRanks - 1)) {
+  while (wrong.empty() && headers < 80 * (kRanks - 1)) {
     wrong = await(comm, "header_bytes_sent", &headers);
   }
   for (int turn = 0; turn < 3 && wrong.empty(); ++turn) wrong = await(comm, "wait_ns", &waited);
   Stats now{};
   if (wrong.empty()) wrong = read_stats(comm, &now);
   if (!wrong.empty()) return wrong;
-  return now[0] == 1 && now[2] == 0 && now[3] == 64 * (kRanks - 1) ? "" : "calls, codes or headers";
+  return now[0] == 1 && now[2] == 0 && now[3] == 80 * (kRanks - 1) ? "" : "calls, codes or headers";
 }
 
 /** Rank 0 makes a call; its peers do when a thread beside it has seen it wait. */

@@ -41,7 +41,9 @@ const Format kEverySchedule[] = {{"none", 32, 32},
 const Format kDirectAlone[] = {{"blocks-8", 8, 8, 128, true},
                                {"paper-gl4,block=32,rescale=true,bits_down=8", 4, 8, 32, true},
                                {"paper-ge8,bits_down=4", 8, 4},
-                               {"relative-8", 8, 8}};
+                               {"relative-8", 8, 8},
+                               {"bf16", 16, 16},
+                               {"fp16", 16, 16}};
 
 /** A run of values that a rank sends, cut into chunks. */
 struct Run {
@@ -270,7 +272,7 @@ TEST(TrafficClosedForm, FloatsAndBlocks_BytesAsFloat32) {
   EXPECT_EQ(blocks.bytes, 3u * 1024 * 2 + 3u * 8 * 2 * 3);
 }
 
-TEST(TrafficHeader, EveryCall_OneControlMessageOf64Bytes) {
+TEST(TrafficHeader, EveryCall_OneControlMessageOf80Bytes) {
   EXPECT_EQ(run_threads(3, "",
                         [](int, gqsgd_comm comm) -> std::string {
                           Values result;
@@ -280,7 +282,7 @@ TEST(TrafficHeader, EveryCall_OneControlMessageOf64Bytes) {
                           const uint64_t bytes = stat(comm, "header_bytes_sent") - before;
                           if (!failure.empty()) return failure;
                           if (stat(comm, "calls") != 1) return "calls is not 1";
-                          return bytes % 64 == 0 && bytes > 0 ? "" : std::to_string(bytes);
+                          return bytes % 80 == 0 && bytes > 0 ? "" : std::to_string(bytes);
                         }),
             "");
 }

@@ -243,7 +243,7 @@ INSTANTIATE_TEST_SUITE_P(Files, Vectors,
                          testing::Values("allreduce.txt", "allreduce_large.txt",
                                          "allreduce_special.txt", "allreduce_blocks.txt",
                                          "allreduce_presets.txt", "allreduce_sparse.txt",
-                                         "allreduce_hierarchical.txt"),
+                                         "allreduce_hierarchical.txt", "allreduce_narrow.txt"),
                          [](const auto& info) {
                            const std::string file = info.param;
                            return file.substr(0, file.find('.'));

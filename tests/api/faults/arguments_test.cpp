@@ -67,6 +67,20 @@ const Fault kFaults[] = {
      GQSGD_INVALID_ARGUMENT,
      "schedule native .* needs levels=linear with combine=exact, or levels=none; this format has "
      "levels=exponential,combine=sum: use schedule direct or auto"},
+    {"floats of 16 bits in code form",
+     [](Call& call) {
+       call.use("bf16");
+       call.config.schedule = GQSGD_SCHEDULE_RING;
+     },
+     GQSGD_INVALID_ARGUMENT,
+     "schedule ring reduces in code form, and levels=bf16 needs an owner that adds wide and "
+     "encodes once; use schedule direct or auto"},
+    {"floats of 16 bits that a transport cannot add",
+     [](Call& call) {
+       call.use("fp16");
+       call.config.schedule = GQSGD_SCHEDULE_NATIVE;
+     },
+     GQSGD_INVALID_ARGUMENT, "schedule native .* levels=fp16 needs an owner"},
     {"sums by a transport that has none",
      [](Call& call) {
        call.use("paper-gl8");
@@ -178,6 +192,14 @@ TEST(Arguments, FieldsThatDoNotGoTogether_RefusedWithAlternative) {
       {"relative-8,bits_down=4", "bits_down=4"},
       {"bits_down=32", "bits_down=32 belongs to levels=none; use 8 or 4"},
       {"bits=32", "bits=32 belongs to levels=none; use 8 or 4"},
+      {"bits=16", "bits=16 belongs to levels=bf16 and fp16; use 8 or 4"},
+      {"bits_down=16", "bits_down=16 belongs to levels=bf16 and fp16; use 8 or 4"},
+      {"bf16,bits=8", "levels=bf16 has bits=16, not 8"},
+      {"none,bits=16", "levels=none has bits=32, not 16"},
+      {"fp16,bits_down=8", "levels=fp16 sends values as floats of 16 bits and takes no bits_down"},
+      {"fp16,block=128", "levels=fp16 .* takes no block"},
+      {"bf16,rounding=correlated", "levels=bf16 .* takes no rounding=correlated"},
+      {"bf16,nonfinite=error", "nonfinite=error needs a norm and levels=bf16 takes none"},
       {"none,block=128", "takes no block"},
       {"none,bits_down=8", "takes no bits_down"},
       {"none,rounding=correlated", "takes no rounding=correlated"},

@@ -76,7 +76,7 @@ const std::string kPrefix = R"([^ :]+:\d+:\d+ gqsgd )";
 const std::string kComm = "comm [0-9a-f]{8} ";
 const std::string kCreated =
     R"(2 ranks over threads on 1 node; schedule auto: direct, no costs given; stages \w+; )"
-    R"(chunk 65536 values; 1 thread; timeout 300000 ms; libgqsgd 0\.1\.0, wire version 1)";
+    R"(chunk 65536 values; 1 thread; timeout 300000 ms; libgqsgd 0\.1\.0, wire version 2)";
 // 4 blocks a rank and direction: 512 codes, their norms (8 bytes) up and down, and 8 of scales.
 const std::string kKind =
     R"(allreduce of 1024 float32 \(mean\), blocks-8, schedule direct \(auto: no costs given\): )"

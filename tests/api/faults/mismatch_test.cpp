@@ -66,6 +66,25 @@ TEST_P(OneDifference, NamedOnAllRanks_GroupContinues) {
   EXPECT_TRUE(group.still_works());
 }
 
+// The header has a third bit for levels, apart from the others.
+TEST(Mismatch, FloatsOf16Bits_BothNamed) {
+  Group group(kRanks);
+  const Change bf16 = [](Call& call) { call.use("bf16"); };
+  const struct {
+    const char* spec;
+    const char* name;
+  } others[] = {{"fp16", "fp16"}, {"paper-gl8", "linear"}, {"none", "none"}};
+  for (const auto& other : others) {
+    const GroupOutcome outcome = group.call(
+        1, [&](Call& call) { call.use(other.spec); }, bf16);
+    const std::string named =
+        std::string("levels differs: rank 0 has bf16, rank 1 has ") + other.name;
+    for (const Outcome& rank : outcome.ranks) EXPECT_TRUE(is(rank, GQSGD_MISMATCH, named));
+    EXPECT_TRUE(outcome.all_untouched);
+  }
+  EXPECT_TRUE(group.still_works());
+}
+
 INSTANTIATE_TEST_SUITE_P(Schedules, OneDifference,
                          testing::Values(GQSGD_SCHEDULE_RING, GQSGD_SCHEDULE_TREE,
                                          GQSGD_SCHEDULE_BUTTERFLY, GQSGD_SCHEDULE_DIRECT,
@@ -118,6 +137,7 @@ TEST(Mismatch, OptionsOfTheGroup_Compared) {
       {"stream_id=9", "stream_id differs: rank 0 has 0, rank 1 has 9"},
       {"chunk_value_count=64", "chunk_value_count differs: rank 0 has 65536, rank 1 has 64"},
       {"costs=builtin", "digest of costs differs: rank 0 has 0, rank 1 has "},
+      {"costs=measure", "costs differ: rank 1 measures them first"},
       {"uncompressed=never", "uncompressed=never differs: rank 0 has false, rank 1 has true"}};
   for (const auto& one : cases) {
     gqsgd_unique_id id;

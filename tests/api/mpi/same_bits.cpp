@@ -33,6 +33,9 @@ std::string compare_all(const World& world, gqsgd_comm comm, const std::vector<V
   for (const char* format : kWideFormats) {
     failures += compare(world, comm, inputs, format, GQSGD_SCHEDULE_DIRECT, ++step);
   }
+  for (const char* format : kNarrowFormats) {
+    failures += compare(world, comm, inputs, format, GQSGD_SCHEDULE_DIRECT, ++step);
+  }
   for (const char* format : kNativeFormats) {
     failures += compare(world, comm, inputs, format, GQSGD_SCHEDULE_NATIVE, ++step);
   }
@@ -60,6 +63,7 @@ std::string compare_nodes(const World& world, const std::vector<Values>& inputs,
   for (const char* preset : kPresets) check(preset);
   for (const char* format : kBlockFormats) check(format);
   for (const char* format : kWideFormats) check(format);
+  for (const char* format : kNarrowFormats) check(format);
   return failures;
 }
 

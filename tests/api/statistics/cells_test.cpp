@@ -151,10 +151,21 @@ TEST(Cells, FourThousandCellsOfAMillionDraws_NoBias) {
   EXPECT_EQ(rejected(family), "");
 }
 
+// Every value is between two numbers of the type, which rounding to nearest shows.
+TEST(Cells, FloatsOf16Bits_NoBias) {
+  std::vector<Hypothesis> family = hypotheses({"bf16", GQSGD_SCHEDULE_DIRECT, 3}, nullptr);
+  const std::vector<Hypothesis> more = hypotheses({"fp16", GQSGD_SCHEDULE_DIRECT, 4}, nullptr);
+  family.insert(family.end(), more.begin(), more.end());
+  EXPECT_EQ(rejected(family), "");
+  const std::vector<Hypothesis> nearest =
+      hypotheses({"bf16,rounding=nearest", GQSGD_SCHEDULE_DIRECT, 3}, nullptr);
+  EXPECT_NE(rejected(nearest), "");
+}
+
 TEST(Cells, Hierarchies_NoBias) {
   std::vector<Hypothesis> family;
   for (const char* quantizer : {"paper-gl8", "paper-ge8", "paper-gl4", "blocks-8", "rotated-4-8",
-                                "relative-8", "blocks-8,rounding_down=subtractive"}) {
+                                "relative-8", "blocks-8,rounding_down=subtractive", "bf16"}) {
     const CellExperiment experiment{quantizer, GQSGD_SCHEDULE_HIERARCHICAL, 5};
     const std::vector<Hypothesis> more = hypotheses(experiment, nullptr);
     family.insert(family.end(), more.begin(), more.end());

@@ -111,8 +111,9 @@ double promised(const Experiment& experiment) {
 TEST(TheoryBound, EveryPresetAndKindOfData_LibrarysBoundHolds) {
   for (int rank_count : {1, 4, 9}) {
     for (const auto& inputs : data_sets(rank_count, 4096)) {
-      for (const char* preset : {"paper-gl8", "paper-ge8", "paper-gl4", "paper-ge4", "blocks-8",
-                                 "rotated-8", "rotated-4-8", "rotated-4", "relative-8"}) {
+      for (const char* preset :
+           {"paper-gl8", "paper-ge8", "paper-gl4", "paper-ge4", "blocks-8", "rotated-8",
+            "rotated-4-8", "rotated-4", "relative-8", "bf16", "fp16"}) {
         const Experiment experiment{preset, GQSGD_SCHEDULE_DIRECT, inputs};
         EXPECT_LE(measured_error(experiment), promised(experiment)) << experiment.name();
       }
@@ -126,8 +127,9 @@ TEST(TheoryBound, Hierarchy_AnyNodes_Holds) {
       {0, 0, 1, 1, 2, 2, 3, 3}, {0, 0, 0, 0, 0, 0, 0, 1}, {0, 1, 0, 1, 0, 1, 0, 1}};
   for (const std::vector<int32_t>& node_ids : kinds) {
     for (const auto& inputs : data_sets(8, 4096)) {
-      for (const char* preset : {"paper-gl8", "paper-ge8", "paper-gl4", "paper-ge4", "blocks-8",
-                                 "rotated-8", "rotated-4-8", "rotated-4", "relative-8"}) {
+      for (const char* preset :
+           {"paper-gl8", "paper-ge8", "paper-gl4", "paper-ge4", "blocks-8", "rotated-8",
+            "rotated-4-8", "rotated-4", "relative-8", "bf16", "fp16"}) {
         const Experiment experiment{preset, GQSGD_SCHEDULE_HIERARCHICAL, inputs, node_ids};
         EXPECT_LE(measured_error(experiment), promised(experiment))
             << experiment.name() << ", " << nodes_option(node_ids);

@@ -11,6 +11,7 @@ import gqsgd.jax
 import jax
 import jax.numpy as jnp
 import numpy as np
+from gqsgd.network import host
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 TIMEOUT_MS = 60000  # ranks compile first, on a machine that may be busy
@@ -122,6 +123,40 @@ def global_mesh(comm):
     result = np.asarray(y.addressable_shards[0].data).tobytes()
     jax.distributed.shutdown()
     return result, gqsgd.simulate(list(x), Q).tobytes()
+
+
+def connected(comm):
+    """Communicators that the program's ranks make by themselves: on one host, and as if each were
+    on its own; the mean over each, and what a rank that alone asks for something else gets."""
+    jax.distributed.initialize(os.environ["TEST_COORDINATOR"], comm.size, comm.rank)
+    results = []
+    for options in ({}, {"interface": "lo"}):
+        with gqsgd.jax.connect(timeout_ms=TIMEOUT_MS, **options) as own:
+            y, _ = jax.jit(lambda x, s, own=own: allreduce(x, s, own))(
+                gradients(comm.rank)["bias"], gqsgd.jax.state())
+            results.append((own.rank, own.transport, np.asarray(y).tobytes()))
+        host.identity = lambda: [f"host {comm.rank}", "", 0, 0]
+    interface = "no-such-if" if comm.rank == 1 else "lo"
+    try:
+        gqsgd.jax.connect(timeout_ms=TIMEOUT_MS, interface=interface)
+    except gqsgd.InvalidArgument as error:
+        results.append(str(error))
+    jax.distributed.shutdown()
+    return results
+
+
+def absent_from_connect(comm):
+    """Rank 1 does not call."""
+    jax.distributed.initialize(os.environ["TEST_COORDINATOR"], comm.size, comm.rank)
+    error = "none"
+    if comm.rank == 0:
+        try:
+            gqsgd.jax.connect(timeout_ms=300)
+        except gqsgd.Timeout as timeout:
+            error = str(timeout)
+    comm.allreduce(np.zeros(1, np.float32), Q)  # both stay until then
+    jax.distributed.shutdown()
+    return error
 
 
 def without_order(comm):

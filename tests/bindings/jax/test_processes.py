@@ -26,13 +26,33 @@ def test_four_processes_agree_with_each_other_and_with_the_communicator(python_e
         assert len({tuple(leaves) for leaves in calls}) == 1, f"call {number}"
 
 
-def test_devices_of_several_processes_may_be_one_mesh(python_environment):
+@pytest.fixture
+def program_environment(python_environment):
+    """With a port for the coordinator of jax.distributed."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         coordinator = f"127.0.0.1:{free.getsockname()[1]}"
-    environment = {**python_environment, "TEST_COORDINATOR": coordinator}
-    for result, expected in results_of(2, "global_mesh", environment):
+    return {**python_environment, "TEST_COORDINATOR": coordinator}
+
+
+def test_devices_of_several_processes_may_be_one_mesh(program_environment):
+    for result, expected in results_of(2, "global_mesh", program_environment):
         assert result == expected
+
+
+def test_a_program_makes_its_communicators_by_itself(program_environment):
+    biases = [jax_rank.gradients(rank)["bias"] for rank in range(2)]
+    bits = gqsgd.simulate(biases, jax_rank.Q, step=0).tobytes()
+    for rank, results in enumerate(results_of(2, "connected", program_environment)):
+        here, between, refusal = results
+        assert here == (rank, "processes", bits)
+        assert between == (rank, "network", bits)
+        assert "no-such-if" in refusal and "rank 1" in refusal
+
+
+def test_a_rank_that_does_not_connect_is_named(program_environment):
+    error, _ = results_of(2, "absent_from_connect", program_environment)
+    assert "rank 1 has not come to make a communicator" in error
 
 
 def test_calls_of_one_function_keep_their_order_on_every_rank(python_environment):

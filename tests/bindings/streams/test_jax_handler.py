@@ -1,7 +1,11 @@
 """gqsgd.jax on GPUs without one: the handler that XLA calls, driven by hand on the device of
 threads. Results are compared with those of the handler for CPUs."""
 
+import functools
+import resource
 import time
+from ctypes import CFUNCTYPE, c_int, c_void_p
+from pathlib import Path
 
 import gqsgd
 import numpy as np
@@ -214,6 +218,35 @@ def test_each_device_has_its_communicator():
         assert "none is for device 1; hint" in said and 'backend="cuda"' in said
     for comm in comms:
         comm.close()
+
+
+def bytes_mapped():
+    return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+
+
+def test_a_call_without_memory_is_refused(monkeypatch):
+    """So that no other rank waits for it."""
+    reasons = []
+    refuse = CFUNCTYPE(c_int, c_void_p, c_int, c_void_p, c_void_p)(
+        lambda comm, reason, config, stream: reasons.append(reason) or 0)
+    number_of = functools.partial(xla_frame.number_of, gqsgd_comm_refuse=refuse)
+    monkeypatch.setattr(xla_frame, "number_of", number_of)
+    (comm,) = gqsgd.Communicator.local(1)
+    with comm:
+        x, state = np.ones(9, np.float32), state_of((0, 0))
+        made = xla_frame.Call([x, state], [x, state], [comm], gqsgd.Quantizer())
+        made.repeat_first(4 << 20)  # the addresses of so many are 96 MiB, and 8 MiB are left
+        limits = resource.getrlimit(resource.RLIMIT_AS)
+        resource.setrlimit(resource.RLIMIT_AS, (bytes_mapped() + (8 << 20), limits[1]))
+        try:
+            made.run(ON_CPU)
+            error = None
+        except xla_frame.XlaError as caught:
+            error = caught
+        finally:
+            resource.setrlimit(resource.RLIMIT_AS, limits)
+    assert str(error) == "gqsgd NO_MEMORY: no memory for the addresses of a call's tensors"
+    assert reasons == [gqsgd._abi.STATUSES["NO_MEMORY"]]
 
 
 def test_calls_are_no_part_of_graphs():

@@ -10,7 +10,7 @@ pytest.importorskip("torch", reason="torch may not be there for the CPU")
 import gqsgd.torch  # noqa: E402
 import torch  # noqa: E402
 import torch_double as double  # noqa: E402
-from gqsgd.torch import groups  # noqa: E402
+from gqsgd.torch import fsdp, groups  # noqa: E402
 
 SHAPES = [(64, 64), (64,), (40, 50)]
 
@@ -112,3 +112,29 @@ def test_fsdp_gives_its_slices_on_its_stream(monkeypatch):
     exact = sum(gradient(rank)[:6000].astype(np.float64) for rank in range(2)) / 2
     found = np.concatenate(double.use(monkeypatch, 2, work)[1])
     np.testing.assert_allclose(found, exact, rtol=1e-5, atol=1e-6)
+
+
+def test_shards_of_replicas_are_averaged_on_fsdps_stream(monkeypatch):
+    monkeypatch.setattr(fsdp, "_group_of", lambda group: group)
+
+    def work(rank):
+        all_reduce = gqsgd.torch.AllReduce("blocks-8", "group", timeout_ms=20000)
+        stream, shards = double.devices.cuda.new_stream(double.GPU), []
+        for step in range(2):
+            shards.append(double.tensor(gradient(rank, step)))
+            with double.devices.cuda.on_stream(stream):
+                all_reduce(shards[-1])
+        stream.synchronize()
+        all_reduce.close()
+        return [shard.numpy().copy() for shard in shards], stream
+
+    cuda, ranks = double.use(monkeypatch, 2, work)
+    for step in range(2):
+        expected = gqsgd.simulate([gradient(rank, step) for rank in range(2)], gqsgd.Quantizer(),
+                                  step=step)
+        for shards, _ in ranks:
+            np.testing.assert_array_equal(shards[step], expected)
+    # FSDP2 may free a shard before the stream has come to it.
+    assert sorted(map(id, (stream for _, stream in cuda.kept))) == sorted(
+        id(stream) for _, stream in ranks for _ in range(2))
+    assert device.comms_in_use() == 0

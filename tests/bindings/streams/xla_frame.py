@@ -14,7 +14,8 @@ _file = Path(os.environ["GQSGD_BUILD"]) / "bindings" / "jax" / "libgqsgd_jax.so"
 library = ctypes.CDLL(str(_file.resolve()))
 CPU, CUDA = 0, 1  # kinds of devices
 
-_CALLED = ("gqsgd_allreduce", "gqsgd_allreduce_many", "gqsgd_last_error", "gqsgd_status_name")
+_CALLED = ("gqsgd_allreduce", "gqsgd_allreduce_many", "gqsgd_comm_refuse", "gqsgd_last_error",
+           "gqsgd_status_name")
 _DTYPES = {"uint32": 8, "float16": 10, "float32": 11, "float64": 12}
 _S32, _ARRAY, _SCALAR, _EXECUTE = 4, 1, 3, 3
 
@@ -61,9 +62,11 @@ class XlaError(Exception):
         self.code = code
 
 
-def number_of(handle):
-    """The number of a communicator or quantizer in programs."""
-    addresses = [ctypes.cast(getattr(_abi.library(), name), c_void_p) for name in _CALLED]
+def number_of(handle, **instead):
+    """The number of a communicator or quantizer in programs; `instead` of the library's functions
+    handlers call these."""
+    functions = {name: getattr(_abi.library(), name) for name in _CALLED} | instead
+    addresses = [ctypes.cast(functions[name], c_void_p) for name in _CALLED]
     number = library.gqsgd_jax_add((c_void_p * len(_CALLED))(*addresses), c_void_p(handle))
     assert number >= 0
     return number
@@ -93,6 +96,15 @@ class Call:
         """Raises XlaError."""
         if getattr(library, handler)(ctypes.byref(self.frame)):
             raise XlaError(*self.errors[-1])
+
+    def repeat_first(self, count):
+        """`count` times the first tensor, then the state."""
+        for buffers in (self.frame.args, self.frame.rets):
+            addresses = np.full(count + 1, ctypes.addressof(buffers.buffers[0].contents), np.uint64)
+            addresses[-1] = ctypes.addressof(buffers.buffers[buffers.size - 1].contents)
+            self.kept.append(addresses)
+            buffers.buffers = ctypes.cast(addresses.ctypes.data, POINTER(POINTER(Buffer)))
+            buffers.size = count + 1
 
     def _buffers(self, arrays):
         buffers = [Buffer(dtype=_DTYPES[array.dtype.name], data=array.ctypes.data, rank=array.ndim,

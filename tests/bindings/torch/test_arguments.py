@@ -16,7 +16,7 @@ INVALID = gqsgd.InvalidArgument
 
 
 @pytest.mark.parametrize(("arguments", "kind", "sentence"), [
-    ({"transport": "grup"}, INVALID, "'grup'; accepted are auto, group, process, nccl"),
+    ({"transport": "grup"}, INVALID, "'grup'; accepted are auto, process, network, group, nccl"),
     ({"quantizer": "bocks-8"}, INVALID, "bocks-8"),
     ({"quantizer": None}, TypeError, "quantizer is a NoneType, not a Quantizer"),
     ({"schedule": "sparse"}, INVALID, "schedule is 'sparse'; accepted are auto"),
@@ -35,7 +35,7 @@ def test_arguments_that_no_backward_could_use_are_refused_at_once(arguments, kin
 
 
 def test_arguments_of_fsdp_are_refused_at_once():
-    with pytest.raises(INVALID, match="'grup'; accepted are auto, group"):
+    with pytest.raises(INVALID, match="'grup'; accepted are auto, process"):
         gqsgd.torch.ReduceScatter(transport="grup")
     with pytest.raises(INVALID, match='option "timeout" is not known'):
         gqsgd.torch.ReduceScatter(timeout=3)

@@ -27,7 +27,7 @@ def destroyed_first(transport):
     state.close()
 
 
-@pytest.mark.parametrize("transport", ["process", "group"])
+@pytest.mark.parametrize("transport", ["process", "network", "group"])
 def test_a_process_group_may_be_destroyed_first(torch_groups, transport):
     torch_groups(2).run(destroyed_first, transport)
 
@@ -38,7 +38,7 @@ def subgroup():
     rank = dist.get_rank()
     mine = halves[rank % 2]
     results = []
-    for transport in ("process", "group"):
+    for transport in ("process", "network", "group"):
         with gqsgd.torch.connect(mine, transport, timeout_ms=60000) as comm:
             assert (comm.rank, comm.size) == (rank // 2, 2)
             results.append(comm.allreduce(torch.full((5,), float(rank)), gqsgd.Quantizer("none")))
@@ -48,7 +48,7 @@ def subgroup():
 
 
 def test_subgroups(torch_groups):
-    even, odd = [[1.0] * 5] * 2, [[2.0] * 5] * 2
+    even, odd = [[1.0] * 5] * 3, [[2.0] * 5] * 3
     assert torch_groups(4).run(subgroup) == [even, odd, even, odd]
 
 
@@ -123,10 +123,10 @@ def said(transport, host, device="cpu"):
     return {"transport": transport, "host": host, "device": device}
 
 
-def test_auto_takes_shared_memory_on_one_host_and_nccl_for_gpus():
+def test_auto_takes_shared_memory_on_one_host_ucx_between_hosts_and_nccl_for_gpus():
     here, there = ["a", "boot", 0, 1], ["b", "boot", 0, 1]
     assert groups._agreed([said("auto", here), said("auto", here)]) == "process"
-    assert groups._agreed([said("auto", here), said("auto", there)]) == "group"
+    assert groups._agreed([said("auto", here), said("auto", there)]) == "network"
     assert groups._agreed([said("auto", here, "cuda"), said("auto", there, "cuda")]) == "nccl"
     assert groups._agreed([said("process", here), said("process", there)]) == "process"
 

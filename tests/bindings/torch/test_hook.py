@@ -30,8 +30,28 @@ def test_replicas_are_bit_identical_for_200_steps(torch_groups, size, quantizer)
 
 def test_transports_give_the_same_bits(torch_groups):
     group = torch_groups(2)
-    process, own = (group.run(replicas, "", name, 3) for name in ("process", "group"))
-    assert [seen for seen, _ in process] == [seen for seen, _ in own]
+    transports = ("process", "network", "group")
+    process, *others = (group.run(replicas, "", name, 3) for name in transports)
+    for other in others:
+        assert [seen for seen, _ in process] == [seen for seen, _ in other]
+
+
+def measured_replicas(transport, costs):
+    """What the ranks measured, and the replicas: of three steps by the given costs."""
+    model, state = models.hooked(models.perceptron(), "", transport=transport, costs=costs)
+    for step in range(3):
+        models.train(model, [step])
+    found = state.communicator.costs
+    state.close()
+    return found, models.digest(model.parameters())
+
+
+@pytest.mark.parametrize("transport", ["process", "network", "group"])
+def test_measured_costs_repeat_a_run(torch_groups, transport):
+    group = torch_groups(2)
+    first, second = group.run(measured_replicas, transport, "measure")
+    assert first == second and first[0]
+    assert group.run(measured_replicas, transport, first[0]) == [first] * 2
 
 
 def test_compressed_buckets_are_smaller(torch_groups):

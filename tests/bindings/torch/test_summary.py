@@ -35,7 +35,8 @@ def loss(step):
     return lambda model: torch.nn.functional.mse_loss(model(inputs), targets)
 
 
-@pytest.mark.parametrize(("transport", "name"), [("process", "processes"), ("group", "group")])
+@pytest.mark.parametrize(("transport", "name"), [
+    ("process", "processes"), ("network", "network"), ("group", "group")])
 def test_a_summary_shows_bytes_ratio_waiting_and_error(torch_groups, transport, name):
     results = torch_groups(2).run(of_a_training, "blocks-8,seed=3", transport)
     for rank, (before, after, measured) in enumerate(results):

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-RUN_COUNT = int(os.environ.get("GQSGD_TEST_RUN_COUNT", "20"))
+RUN_COUNT = int(os.environ.get("GQSGD_TEST_RUN_COUNT", "10"))
 RUN_TIMEOUT_S = 30  # on a machine of its own a run takes a second
 
 
-@pytest.mark.parametrize("transport", ["process", "group"])
+@pytest.mark.parametrize("transport", ["process", "network", "group"])
 def test_every_rank_of_a_finished_training_exits_with_0(transport):
     program = Path(__file__).with_name("whole_programs.py")
     result = subprocess.run(

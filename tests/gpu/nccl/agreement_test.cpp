@@ -177,6 +177,8 @@ TEST(Agreement, MissingFeatures_Refused) {
   const NcclGroup group(2);
   const std::pair<const char*, gqsgd_schedule> cases[] = {
       {"paper-gl8,nonfinite=error", GQSGD_SCHEDULE_DIRECT},
+      {"bf16", GQSGD_SCHEDULE_DIRECT},
+      {"fp16,rounding=nearest", GQSGD_SCHEDULE_AUTO},
   };
   for (const auto& refused : cases) {
     const auto all = make_calls(group, [&](int, Operation* call, size_t*) {

@@ -240,7 +240,7 @@ TEST(Abort, WaitingCall_Ends) {
 }
 
 #ifndef GQ_LOCAL_GROUP
-/** Headers, or counts, do not get through on one rank. */
+/** Control messages, or counts, do not get through on one rank. */
 TEST(Abort, NcclFails_GroupEnds) {
   for (const int nth : {1, 2, 3, 4}) {
     const StreamGroup group(2, "timeout_ms=500");
@@ -261,7 +261,8 @@ TEST(Abort, NcclFails_GroupEnds) {
     set_faults({});
     const std::string all = said[0] + "\n" + said[1];
     EXPECT_NE(all.find("BACKEND: "), std::string::npos) << all;
-    const char* const awaited = nth <= 2 ? "headers of the other" : "numbers of sparse entries";
+    const char* const awaited =
+        nth <= 2 ? "control messages of the other" : "numbers of sparse entries";
     EXPECT_NE(all.find(awaited), std::string::npos) << nth << ": " << all;
     EXPECT_EQ(all.find("OK: "), std::string::npos) << all;
   }

@@ -53,8 +53,8 @@ TEST(StepOnDevice, LargestStep_Accepted) {
   }
 }
 
-/** A rank may know its step while another one's device does; where hosts compare headers it may
- *  not, and gets an error. */
+/** A rank may know its step while another one's device does; where hosts compare control messages
+ * it may not, and gets an error. */
 TEST(StepOnDevice, OthersByValue_Compared) {
   const StreamGroup group(3);
   const Values expected = expected_of(usual(0, 0), 3);
@@ -111,8 +111,9 @@ std::string check(gqsgd_status status, const Case& wrong, int rank) {
   return as_meant ? "" : std::string(gqsgd_status_name(status)) + ": " + sentence + "\n";
 }
 
-/** Found at once where the host looks at headers from the device, which it does at the first call
- *  of a kind; else when the stream is through, and returned by the status and by the next call. */
+/** Found at once where the host looks at control messages from the device, which it does at the
+ * first call of a kind; else when the stream is through, and returned by the status and by the next
+ * call. */
 TEST(StepOnDevice, Difference_ReportedByAllRanks) {
   for (const Case& wrong : kCases) {
     const StreamGroup group(3);

@@ -112,6 +112,8 @@ TEST(Agreement, MissingFeatures_Refused) {
   } cases[] = {
       {"paper-gl8", GQSGD_SCHEDULE_NATIVE, "which on memory of a device is NCCL's"},
       {"paper-gl8,nonfinite=error", GQSGD_SCHEDULE_DIRECT, "nonfinite=error"},
+      {"bf16", GQSGD_SCHEDULE_DIRECT, "levels=bf16 works on host memory"},
+      {"fp16", GQSGD_SCHEDULE_AUTO, "levels=fp16 works on host memory"},
   };
   for (const auto& refused : cases) {
     const auto all = make_calls(group, [&](int, Operation* call, size_t*) {

@@ -248,8 +248,9 @@ TEST(Counters, Copies_Counted) {
       gqsgd_comm_stat(comm, "payload_bytes_sent", &sent);
       gqsgd_comm_stat(comm, "payload_bytes_copied", &copied);
       gqsgd_comm_stat(comm, "workspace_bytes", &workspace);
-      // Half of the codes to the other rank, and the sums of the own half; a header with the norm.
-      const uint64_t by_stages = schedule == GQSGD_SCHEDULE_DIRECT ? 0 : 4096 + 64;
+      // Half of the codes to the other rank, and the sums of the own half; a control message with
+      // the norm.
+      const uint64_t by_stages = schedule == GQSGD_SCHEDULE_DIRECT ? 0 : 4096 + 80;
       const bool right = sent == 4096 && copied == by_stages && workspace > 4096;
       return right ? "" : std::to_string(sent) + " sent, " + std::to_string(copied) + " copied";
     }),

@@ -39,7 +39,16 @@ def run_sockets(text):
     assert text.endswith("all ranks found it\n")
 
 
-CHECKS = {"average": run_average, "regression": run_regression, "sockets": run_sockets}
+def run_machines(text):
+    line = r"y = (2\.0|1\.9)\d x -(1\.0|0\.9)\d"
+    assert re.fullmatch(rf"rank 0 of 1: {line}, bits( [0-9a-f]{{8}}){{2}}\n", text)
+
+
+CHECKS = {"average": run_average, "machines": run_machines, "regression": run_regression,
+          "sockets": run_sockets}
+
+# One process, as torchrun would start it; docs/TWO_MACHINES.md starts two.
+LAUNCHED = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1"}
 
 
 def test_every_example_has_a_check():
@@ -51,7 +60,7 @@ def test_example_compiles_by_the_command_in_its_head(source, installed, tmp_path
     (command,) = re.findall(r"Build: (.*?)(?: \*/)?$", source.read_text(), flags=re.MULTILINE)
     warnings = f"-Wall -Wextra -Werror {' '.join(WARNINGS[source.suffix])} -o {tmp_path}/program"
     output_of(["sh", "-c", f"{command} {warnings}"], installed, cwd=source.parent)
-    CHECKS[source.stem](output_of([tmp_path / "program"], installed))
+    CHECKS[source.stem](output_of([tmp_path / "program"], installed | LAUNCHED))
 
 
 def test_the_program_of_the_readme_compiles_from_an_installation(installed, tmp_path):
@@ -96,4 +105,4 @@ def test_examples_are_built_by_cmake(installed, tmp_path):
     output_of(["cmake", "-S", EXAMPLES, "-B", tmp_path], installed)
     output_of(["cmake", "--build", tmp_path], installed)
     for name, check in CHECKS.items():
-        check(output_of([tmp_path / name], installed))
+        check(output_of([tmp_path / name], installed | LAUNCHED))

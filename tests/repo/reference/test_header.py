@@ -20,19 +20,19 @@ def header(**changes):
 
 def test_words_by_hand():
     assert header_words(header()) == (
-        0x51470001, 0, 7, 0x04010201, 3, 256, 0b0101 << 2, 0x89ABCDEF, 0x01234567, 11, 12, 13, 14,
-        15, 0x3F800000, 0)
+        0x51470002, 0, 7, 0x04010201, 3, 256, 0b0101 << 2, 0x89ABCDEF, 0x01234567, 11, 12, 13, 14,
+        15, 0x3F800000, 0, 0, 0, 0, 0)
 
 
-def test_bytes_are_64_and_little_endian():
+def test_bytes_are_80_and_little_endian():
     wire = header_bytes(header())
-    assert len(wire) == 64 and wire[:4] == b"\x01\x00\x47\x51"
-    assert struct.unpack("<16I", wire) == header_words(header())
+    assert len(wire) == 80 and wire[:4] == b"\x02\x00\x47\x51"
+    assert struct.unpack("<20I", wire) == header_words(header())
 
 
 def test_finite_norms_travel_as_float64():
     words = header_words(header(quantizer={**PAPER_GL8, "q": "2"}, value=np.float64(0.1)))
-    assert words[14:] == (0x9999999A, 0x3FB99999)
+    assert words[14:16] == (0x9999999A, 0x3FB99999)
 
 
 def test_every_quantizer_field_has_its_own_bits():

@@ -160,4 +160,4 @@ def test_formats_without_sparse_entries_are_refused(fields):
 def test_the_second_header_holds_the_number_of_entries():
     header = Header(2, "float32", "mean", "sparse", 1000, _QUANTIZER, 0, 0, 0, 0, 0, 65536,
                     2**33 + 7)
-    assert header_words(header)[14:] == (7, 2) and header_words(header)[3] >> 24 == 7
+    assert header_words(header)[14:16] == (7, 2) and header_words(header)[3] >> 24 == 7

@@ -33,7 +33,8 @@ def test_a_bar_is_as_long_as_its_speedup(draw):
 def test_the_readme_has_the_speedups_of_the_page(root, speedups):
     readme = (root / "README.md").read_text()
     rows = re.findall(r"^\| `([^`]+)`[^|]*\| ([\d.]+) \| ([\d.]+) \|", readme, re.MULTILINE)
-    assert len(rows) >= 4
+    assert {"float16", "blocks-8"} <= {name for name, *_ in rows}
     for name, *shown in rows:
-        measured = [speedups[rate][name] for rate in ("1 Gbit/s", "200 Mbit/s")]
+        row = "Gloo float16" if name == "float16" else name
+        measured = [speedups[rate][row] for rate in ("1 Gbit/s", "200 Mbit/s")]
         assert [float(number) for number in shown] == [round(number, 1) for number in measured]

@@ -40,8 +40,9 @@ def test_every_contender_has_a_row_and_no_host_is_left(namespaces, netbench, tmp
     assert namespaces() == before
     run = json.loads((tmp_path / "net.json").read_text())["runs"][0]
     rows = {row["name"]: row for row in run["rows"]}
-    assert list(rows) == ["MPI_Allreduce float32", "none", "blocks-8", "paper-gl4",
-                          "blocks-8,bits=4,bits_down=8"]
+    formats = ["none", "blocks-8", "paper-gl4", "blocks-8,bits=4,bits_down=8"]
+    over_ucx = [f"{spec}, network" for spec in formats]
+    assert list(rows) == ["MPI_Allreduce float32", *formats, *over_ucx]
     assert rows["MPI_Allreduce float32"]["speedup"] == 1
     for name, row in rows.items():
         assert row["seconds"] > 0 and name in done.stdout
@@ -50,6 +51,22 @@ def test_every_contender_has_a_row_and_no_host_is_left(namespaces, netbench, tmp
     assert rows["none"]["bytes"] == pytest.approx(2 * 2 / 3 * 400000, rel=0.01)
     assert rows["paper-gl4"]["bytes"] == pytest.approx(rows["none"]["bytes"] / 8, rel=0.05)
     assert rows["blocks-8"]["limit_seconds"] > rows["blocks-8"]["passes_seconds"] > 0
+    for spec in formats:
+        assert rows[f"{spec}, network"]["bytes"] == pytest.approx(rows[spec]["bytes"], rel=0.01)
+        if spec != "none":  # other values of the same law
+            assert 0.5 < rows[f"{spec}, network"]["nmse"] / rows[spec]["nmse"] < 2
+
+
+def test_without_mpi_the_library_goes_over_ucx_alone(namespaces, netbench, tmp_path):
+    before = namespaces()
+    done = netbench("--hosts", "2", "--rate", "1gbit", "--count", "50000", "--no-gloo",
+                    "--iterations", "2", "--preset", "blocks-8", "--transport", "network",
+                    "--mpirun", "no-such-mpirun", "--json", str(tmp_path / "net.json"))
+    assert done.returncode == 0, done.stderr
+    assert namespaces() == before
+    rows = json.loads((tmp_path / "net.json").read_text())["runs"][0]["rows"]
+    assert [row["name"] for row in rows] == ["none, network", "blocks-8, network"]
+    assert rows[1]["bytes"] < 0.3 * rows[0]["bytes"]
 
 
 @pytest.fixture
@@ -80,9 +97,13 @@ def test_a_page_has_the_cells_of_the_table(net_lib):
     row = {"name": "blocks-8", "bytes": 2e6, "seconds": 0.01, "speedup": 4.0, "nmse": 1e-4,
            "limit_seconds": 0.008}
     run = {"rate": "200mbit", "hosts": 4, "count": 1000, "rows": [row]}
+    run["rows"].append({**row, "name": "blocks-8, network"})
+    run["rows"].append({**row, "name": "Gloo float32"})
     section = net_lib.report.markdown(run)
     assert section.startswith("## 4 hosts, 200 Mbit/s\n")
-    assert section.endswith("| `blocks-8` | 2.00 | 10.0 | 4.00x | 1.0e-04 | 8.0 | 1.25 |\n")
+    cells = "2.00 | 10.0 | 4.00x | 1.0e-04 | 8.0 | 1.25"
+    assert section.endswith(f"| `blocks-8` | {cells} |\n| `blocks-8`, network | {cells} |\n"
+                            f"| Gloo float32 | {cells} |\n")
     assert "4.00x" in net_lib.report.table(run)
 
 

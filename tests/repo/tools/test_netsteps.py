@@ -38,3 +38,20 @@ def test_steps_of_every_contender(network, root, build_directory, tmp_path):
         assert min(row["seconds"], row["predicted_seconds"]) > 0.020
         assert row["losses"][0] == run["rows"][0]["losses"][0] and row["name"] in done.stdout
     assert run["rows"][1]["predicted_seconds"] < run["rows"][0]["predicted_seconds"]
+
+
+def test_steps_of_hooks_whose_buckets_travel_during_backward(network, root, build_directory,
+                                                             tmp_path):
+    pytest.importorskip("torch")
+    hooks = ["DDP", "fp16", "PowerSGD rank 1", "blocks-8, network"]
+    done = subprocess.run(
+        [sys.executable, root / "tools/netsteps", "--build", build_directory, "--hosts", "2",
+         "--rate", "1gbit", "--steps", "3", "--width", "100", "--compute-ms", "20", "--overlap",
+         "--hooks", ";".join(hooks), "--json", str(tmp_path / "steps.json")],
+        capture_output=True, text=True, timeout=TIMEOUT_S, env=dict(os.environ))
+    assert done.returncode == 0, done.stderr
+    run = json.loads((tmp_path / "steps.json").read_text())["runs"][0]
+    assert [row["name"] for row in run["rows"]] == hooks
+    for row in run["rows"]:
+        assert row["seconds"] > 0.020 and row["name"] in done.stdout
+        assert row["losses"][0] == run["rows"][0]["losses"][0]

@@ -137,3 +137,40 @@ def test_what_is_wrong_is_reported(plan, options, code, sentence):
     run = plan(*options)
     assert run.returncode == code
     assert sentence in run.stderr
+
+
+def advised(text):
+    """({preset: (milliseconds of allreduces, of the step)}, the preset to take)."""
+    rows = re.findall(r"^  (\S+) +(\d+\.\d) +(\d+\.\d) +\d+\.\d\dx", text, re.MULTILINE)
+    return ({preset: (float(call), float(step)) for preset, call, step in rows},
+            re.search(r"^take ([\w-]+):", text, re.MULTILINE)[1])
+
+
+def test_advice_takes_the_least_error_that_is_nearly_as_fast(plan):
+    call = ["--advise", "--ranks", 4, "--count", "6M", "--rate"]
+    rows, take = advised(plan(*call, "1gbit", "--compute", 150).stdout)
+    assert list(rows) == ["none", "bf16", "blocks-8", "rotated-4-8", "rotated-4"]
+    assert take == "blocks-8"
+    assert rows["blocks-8"][1] <= 1.1 * rows["rotated-4-8"][1] < rows["bf16"][1]
+    slow, take = advised(plan(*call, "100mbit", "--compute", 150).stdout)
+    assert take == "rotated-4-8"
+    assert slow["none"][0] > 9 * rows["none"][0]
+    hidden = plan(*call, "10gbit", "--compute", 3000).stdout
+    assert advised(hidden)[1] == "none" and "float32 hides behind the compute" in hidden
+
+
+def test_advice_adds_to_the_compute_what_cannot_overlap(plan):
+    call = ["--advise", "--ranks", 2, "--count", 2 * 6553600, "--rate", "1gbit", "--compute"]
+    without, _ = advised(plan(*call, 0).stdout)
+    for call_ms, step_ms in without.values():
+        assert step_ms == pytest.approx(call_ms, abs=0.1)
+    # Two buckets, ready after two thirds and at the end; neither takes as long as a third.
+    behind, _ = advised(plan(*call, 6000).stdout)
+    for preset, (call_ms, step_ms) in behind.items():
+        assert step_ms == pytest.approx(6000 + call_ms / 2, abs=0.2), preset
+
+
+@pytest.mark.parametrize("compute", ["-1", "fast", "10ms", "nan"])
+def test_a_compute_time_that_is_none_is_refused(plan, compute):
+    refused = plan("--advise", "--compute", compute)
+    assert refused.returncode == 2 and compute in refused.stderr

@@ -19,7 +19,7 @@ constexpr uint32_t kRanks = 2;
 class TwoRanks : public testing::Test {
  protected:
   TwoRanks() {
-    std::unique_ptr<Transport> transports[kRanks];
+    std::unique_ptr<HostTransport> transports[kRanks];
     EXPECT_TRUE(test::succeeds(create_local(kRanks, transports)));
     for (uint32_t rank = 0; rank < kRanks; ++rank) {
       endpoints_[rank].set_transport(std::move(transports[rank]));
@@ -44,8 +44,8 @@ TEST_F(TwoRanks, RefusalReadByOneRank_BothUsable) {
   for (Endpoint& endpoint : endpoints_) EXPECT_TRUE(endpoint.failure.get().ok());
 }
 
-// Rank 1 has read all headers and finds no memory; rank 0 receives the failure while it still reads
-// them.
+// Rank 1 has read all control messages and finds no memory; rank 0 receives the failure while it
+// still reads them.
 TEST_F(TwoRanks, PeerAbortsBeforeAgreement_Broken) {
   for (uint32_t rank = 0; rank < kRanks; ++rank) {
     calls_[rank].value_count = uint64_t{1} << 61;
@@ -61,9 +61,9 @@ TEST_F(TwoRanks, PeerAbortsBeforeAgreement_Broken) {
 }
 
 TEST_F(TwoRanks, UnknownStatusInAControlMessage_ProtocolOfItsRank) {
-  Header header;
-  header.words[kHeaderStatus] = 1234;
-  ASSERT_TRUE(test::succeeds(endpoints_[1].transport->publish(1, header)));
+  ControlMessage control;
+  control.words[kControlStatus] = 1234;
+  ASSERT_TRUE(test::succeeds(endpoints_[1].host->send_control(1, control)));
   loops_[0].begin(endpoints_[0], calls_[0], Status());
   EXPECT_TRUE(loops_[0].advance());
   EXPECT_EQ(loops_[0].status().code(), GQSGD_PROTOCOL);

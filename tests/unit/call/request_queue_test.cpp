@@ -16,23 +16,23 @@ namespace gq {
 namespace {
 
 /** A local transport that notes calls on threads other than the one that made it. */
-class HomebodyTransport final : public Transport {
+class HomebodyTransport final : public HostTransport {
  public:
-  explicit HomebodyTransport(std::unique_ptr<Transport> inner) : inner_(std::move(inner)) {}
+  explicit HomebodyTransport(std::unique_ptr<HostTransport> inner) : inner_(std::move(inner)) {
+    set_group_rank({inner_->rank(), inner_->size(), inner_->tag()});
+  }
 
   bool callers_thread_only() const override { return true; }
-  uint32_t rank() const override { return inner_->rank(); }
-  uint32_t size() const override { return inner_->size(); }
-  uint32_t tag() const override { return inner_->tag(); }
   bool reads_in_place() const override { return inner_->reads_in_place(); }
   Status arena(size_t size_bytes, unsigned char** base) override {
     return at_home().arena(size_bytes, base);
   }
-  Status publish(uint64_t sequence, const Header& header) override {
-    return at_home().publish(sequence, header);
+  Status send_control(uint64_t sequence, const ControlMessage& control) override {
+    return at_home().send_control(sequence, control);
   }
-  Status peer_header(uint32_t peer, uint64_t sequence, Header* header, bool* there) override {
-    return at_home().peer_header(peer, sequence, header, there);
+  Status receive_control(uint32_t peer, uint64_t sequence, ControlMessage* control,
+                         bool* there) override {
+    return at_home().receive_control(peer, sequence, control, there);
   }
   Status send(const Message& message) override { return at_home().send(message); }
   Status expect(const Message& message) override { return at_home().expect(message); }
@@ -55,12 +55,12 @@ class HomebodyTransport final : public Transport {
   int calls_from_elsewhere() const { return calls_from_elsewhere_; }
 
  private:
-  Transport& at_home() {
+  HostTransport& at_home() {
     calls_from_elsewhere_ += std::this_thread::get_id() == home_ ? 0 : 1;
     return *inner_;
   }
 
-  std::unique_ptr<Transport> inner_;
+  std::unique_ptr<HostTransport> inner_;
   std::thread::id home_ = std::this_thread::get_id();
   int waits_ = 0;
   int calls_from_elsewhere_ = 0;
@@ -74,7 +74,7 @@ struct Rank {
   std::unique_ptr<RequestQueue> queue = std::make_unique<RequestQueue>(&endpoint);
   std::vector<std::vector<float>> values;
 
-  HomebodyTransport& transport() { return static_cast<HomebodyTransport&>(*endpoint.transport); }
+  HomebodyTransport& transport() { return static_cast<HomebodyTransport&>(*endpoint.host); }
 
   /** In place; the values are `value` on every rank. */
   std::shared_ptr<Request> start(float value) {
@@ -100,7 +100,7 @@ enum class Thread { callers, own };
 
 std::vector<std::unique_ptr<Rank>> make_ranks(uint32_t count, Thread thread,
                                               int64_t timeout_ms = 20000) {
-  std::vector<std::unique_ptr<Transport>> transports(count);
+  std::vector<std::unique_ptr<HostTransport>> transports(count);
   EXPECT_TRUE(test::succeeds(create_local(count, transports.data())));
   std::vector<std::unique_ptr<Rank>> ranks;
   for (auto& transport : transports) {
@@ -149,8 +149,8 @@ TEST(RequestsOfCallersThread, InTests_AdvanceWithoutSleeping) {
 TEST(RequestsOfCallersThread, InWaitAndBlockingCalls_Sleep) {
   auto ranks = make_ranks(2, Thread::callers);
   std::thread peer([&] {
-    auto others = std::make_unique<HomebodyTransport>(std::move(ranks[1]->endpoint.transport));
-    ranks[1]->endpoint.transport = std::move(others);  // at home on this thread
+    auto others = std::make_unique<HomebodyTransport>(std::move(ranks[1]->endpoint.host));
+    ranks[1]->endpoint.set_transport(std::move(others));  // at home on this thread
     std::this_thread::sleep_for(std::chrono::milliseconds(30));
     const auto request = ranks[1]->start(5.0f);
     ranks[1]->queue->wait(*request);

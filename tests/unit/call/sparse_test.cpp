@@ -1,5 +1,5 @@
-// What goes wrong between the two headers of the sparse schedule, and after the second: the last
-// rank is played by the test, message by message.
+// What goes wrong between the two control messages of the sparse schedule, and after the second:
+// the last rank is played by the test, message by message.
 #include "src/call/sparse.h"
 
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ struct Outcome {
 class Played {
  public:
   explicit Played(int64_t timeout_ms) : values_(kRanks, std::vector<float>(kValues)) {
-    std::vector<std::unique_ptr<Transport>> transports(kRanks);
+    std::vector<std::unique_ptr<HostTransport>> transports(kRanks);
     EXPECT_TRUE(test::succeeds(create_local(kRanks, transports.data())));
     for (uint32_t rank = 0; rank < kRanks; ++rank) {
       endpoints_[rank].set_transport(std::move(transports[rank]));
@@ -53,14 +53,14 @@ class Played {
     }
   }
 
-  /** Publishes a right header, of the call or of its entry count. */
-  void publish(uint64_t sequence, uint32_t low, uint32_t tag_change = 0) {
+  /** Sends a right control message, of the call or of its entry count. */
+  void send_control(uint64_t sequence, uint32_t low, uint32_t tag_change = 0) {
     Endpoint& endpoint = endpoints_[kPlayed];
     endpoint.sequence = sequence;
-    Header header =
-        Agreement::header_of(endpoint, calls_[kPlayed], GQSGD_SCHEDULE_SPARSE, NormWords{low, 0});
-    header.words[kHeaderTag] += tag_change;
-    ASSERT_TRUE(test::succeeds(endpoint.transport->publish(sequence, header)));
+    ControlMessage control =
+        Agreement::control_of(endpoint, calls_[kPlayed], GQSGD_SCHEDULE_SPARSE, NormWords{low, 0});
+    control.words[kControlTag] += tag_change;
+    ASSERT_TRUE(test::succeeds(endpoint.host->send_control(sequence, control)));
   }
 
   /** Sends these entries to both others, from the place of the sparse entries. */
@@ -80,7 +80,7 @@ class Played {
     }
   }
 
-  void die() { endpoints_[kPlayed].transport.reset(); }
+  void die() { endpoints_[kPlayed].host.reset(); }
 
   /** Waits until both calls have ended. */
   const Outcome* join() {
@@ -94,7 +94,7 @@ class Played {
   const std::vector<float>& values(uint32_t rank) const { return values_[rank]; }
 
  private:
-  Transport& transport() { return *endpoints_[kPlayed].transport; }
+  HostTransport& transport() { return *endpoints_[kPlayed].host; }
 
   void run(uint32_t rank) {
     Outcome& outcome = outcomes_[rank];
@@ -126,8 +126,8 @@ void expect_broken(Played& group, gqsgd_status status, const std::string& senten
 
 TEST(SparseEntries, EntriesOfThreeRanks_Added) {
   Played group(20000);
-  group.publish(1, kOne);
-  group.publish(2, 2);
+  group.send_control(1, kOne);
+  group.send_control(2, 2);
   group.send_entries({2u << 8 | 254, 99u << 8 | 0});
   const Outcome* outcomes = group.join();
   for (uint32_t rank = 0; rank < kPlayed; ++rank) {
@@ -140,7 +140,7 @@ TEST(SparseEntries, EntriesOfThreeRanks_Added) {
 
 TEST(SparseEntries, RankDiesBetweenTheControlMessages_Named) {
   Played group(20000);
-  group.publish(1, kOne);
+  group.send_control(1, kOne);
   group.die();
   expect_broken(group, GQSGD_PEER_LOST, "rank 2");
   EXPECT_TRUE(group.untouched(0) && group.untouched(1));
@@ -148,8 +148,8 @@ TEST(SparseEntries, RankDiesBetweenTheControlMessages_Named) {
 
 TEST(SparseEntries, RankDiesBeforeItsEntries_Named) {
   Played group(20000);
-  group.publish(1, kOne);
-  group.publish(2, 2);
+  group.send_control(1, kOne);
+  group.send_control(2, 2);
   group.die();
   expect_broken(group, GQSGD_PEER_LOST, "rank 2");
   EXPECT_TRUE(group.untouched(0) && group.untouched(1));
@@ -157,23 +157,23 @@ TEST(SparseEntries, RankDiesBeforeItsEntries_Named) {
 
 TEST(SparseEntries, CountMissing_NamedByTimeout) {
   Played group(200);
-  group.publish(1, kOne);
+  group.send_control(1, kOne);
   expect_broken(group, GQSGD_TIMEOUT, "ms for rank 2 to count codes (schedule sparse)");
   EXPECT_TRUE(group.untouched(0) && group.untouched(1));
 }
 
 TEST(SparseEntries, EntriesMissing_NamedByTimeout) {
   Played group(200);
-  group.publish(1, kOne);
-  group.publish(2, 7);
+  group.send_control(1, kOne);
+  group.send_control(2, 7);
   expect_broken(group, GQSGD_TIMEOUT, "ms for 7 entries from rank 2");
   EXPECT_TRUE(group.untouched(0) && group.untouched(1));
 }
 
 TEST(SparseEntries, SecondControlMessageOfAnotherCall_Refused) {
   Played group(20000);
-  group.publish(1, kOne);
-  group.publish(2, 2, 1);
+  group.send_control(1, kOne);
+  group.send_control(2, 2, 1);
   expect_broken(group, GQSGD_PROTOCOL,
                 "the entry count of rank 2 comes with the control message of another");
   EXPECT_TRUE(group.untouched(0) && group.untouched(1));
@@ -181,8 +181,8 @@ TEST(SparseEntries, SecondControlMessageOfAnotherCall_Refused) {
 
 TEST(SparseEntries, EntriesBeyondTheCall_Refused) {
   Played group(20000);
-  group.publish(1, kOne);
-  group.publish(2, 2);
+  group.send_control(1, kOne);
+  group.send_control(2, 2);
   group.send_entries({3u << 8 | 254, 4000u << 8 | 254});
   expect_broken(group, GQSGD_PROTOCOL, "entry 1 of 2 from rank 2 lies outside the call's 1000");
   EXPECT_TRUE(group.untouched(0) && group.untouched(1));

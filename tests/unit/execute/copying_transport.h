@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "src/transport/transport.h"
+#include "src/transport/host_transport.h"
 
 namespace gq {
 
@@ -17,7 +17,7 @@ namespace gq {
  *  rank makes progress. One of them catches a write to a place that is too early or too late. */
 enum class Leaves { at_once, late };
 
-/** What all ranks share: messages, places and headers under way. */
+/** What all ranks share: messages, places and control messages under way. */
 struct Wire {
   struct Sent {
     std::vector<unsigned char> bytes;  // at_once
@@ -33,7 +33,7 @@ struct Wire {
   Leaves leaves = Leaves::at_once;
   std::map<Channel, std::deque<Sent>> sent;
   std::map<Channel, std::deque<Expected>> expected;
-  std::map<std::pair<uint32_t, uint64_t>, Header> headers;  // rank, sequence
+  std::map<std::pair<uint32_t, uint64_t>, ControlMessage> controls;  // rank, sequence
   size_t wrong_sizes = 0;
 
   /** Brings what has been sent to where it is expected. */
@@ -52,14 +52,12 @@ struct Wire {
   }
 };
 
-class CopyingTransport final : public Transport {
+class CopyingTransport final : public HostTransport {
  public:
-  CopyingTransport(Wire* wire, uint32_t rank, uint32_t size)
-      : wire_(wire), rank_(rank), size_(size) {}
+  CopyingTransport(Wire* wire, uint32_t rank, uint32_t size) : wire_(wire) {
+    set_group_rank({rank, size, 7});
+  }
 
-  uint32_t rank() const override { return rank_; }
-  uint32_t size() const override { return size_; }
-  uint32_t tag() const override { return 7; }
   bool reads_in_place() const override { return false; }
 
   Status arena(size_t size_bytes, unsigned char** base) override {
@@ -68,14 +66,15 @@ class CopyingTransport final : public Transport {
     return Status();
   }
 
-  Status publish(uint64_t sequence, const Header& header) override {
-    wire_->headers[{rank_, sequence}] = header;
+  Status send_control(uint64_t sequence, const ControlMessage& message) override {
+    wire_->controls[{rank(), sequence}] = message;
     return Status();
   }
-  Status peer_header(uint32_t peer, uint64_t sequence, Header* header, bool* there) override {
-    const auto found = wire_->headers.find({peer, sequence});
-    *there = found != wire_->headers.end();
-    if (*there) *header = found->second;
+  Status receive_control(uint32_t peer, uint64_t sequence, ControlMessage* message,
+                         bool* there) override {
+    const auto found = wire_->controls.find({peer, sequence});
+    *there = found != wire_->controls.end();
+    if (*there) *message = found->second;
     return Status();
   }
 
@@ -85,25 +84,25 @@ class CopyingTransport final : public Transport {
     sent.place = words;
     sent.size_bytes = message.size_bytes;
     if (wire_->leaves == Leaves::at_once) sent.bytes.assign(words, words + message.size_bytes);
-    wire_->sent[{rank_, message.peer}].push_back(std::move(sent));
+    wire_->sent[{rank(), message.peer}].push_back(std::move(sent));
     counters_.count_sent(message.size_bytes, message.value_count);
     return Status();
   }
   Status expect(const Message& message) override {
-    const Wire::Channel channel{message.peer, rank_};
+    const Wire::Channel channel{message.peer, rank()};
     wire_->expected[channel].push_back(
         {arena_.data() + message.here_bytes, message.size_bytes, false});
     if (wire_->leaves == Leaves::at_once) wire_->deliver(channel);
     return Status();
   }
   Status receive(const Message& message, const unsigned char** words) override {
-    const Wire::Channel channel{message.peer, rank_};
+    const Wire::Channel channel{message.peer, rank()};
     auto& queue = wire_->expected[channel];
     *words = nullptr;
-    if (queue.empty()) return fail(GQSGD_INTERNAL, "rank %u: an unannounced receive", rank_);
+    if (queue.empty()) return fail(GQSGD_INTERNAL, "rank %u: an unannounced receive", rank());
     wire_->deliver(channel);
     if (!queue.front().done) return Status();
-    if (wire_->wrong_sizes != 0) return fail(GQSGD_PROTOCOL, "rank %u: a wrong size", rank_);
+    if (wire_->wrong_sizes != 0) return fail(GQSGD_PROTOCOL, "rank %u: a wrong size", rank());
     *words = queue.front().place;
     queue.pop_front();
     return Status();
@@ -113,8 +112,8 @@ class CopyingTransport final : public Transport {
   }
   Status flushed(bool* done) override {
     *done = true;
-    for (uint32_t peer = 0; peer < size_; ++peer) {
-      if (!wire_->sent[{rank_, peer}].empty()) *done = false;
+    for (uint32_t peer = 0; peer < size(); ++peer) {
+      if (!wire_->sent[{rank(), peer}].empty()) *done = false;
     }
     return Status();
   }
@@ -126,8 +125,6 @@ class CopyingTransport final : public Transport {
 
  private:
   Wire* wire_;
-  uint32_t rank_;
-  uint32_t size_;
   std::vector<unsigned char> arena_;
   TransportCounters counters_;
 };

@@ -42,7 +42,7 @@ enum class Wiring { copying, copying_late, in_place };
 Values run(const Case& test, Wiring wiring) {
   Wire wire;
   wire.leaves = wiring == Wiring::copying_late ? Leaves::late : Leaves::at_once;
-  std::vector<std::unique_ptr<Transport>> transports(test.ranks);
+  std::vector<std::unique_ptr<HostTransport>> transports(test.ranks);
   if (wiring == Wiring::in_place) {
     EXPECT_TRUE(test::succeeds(create_local(test.ranks, transports.data())));
   } else {

@@ -18,25 +18,30 @@ namespace {
 
 constexpr size_t kValues = 3000;
 
-/** Rank 0's: what is to happen when the last words have left, and in its header. */
+/** Rank 0's: what is to happen when the last words have left, and in its control message. */
 struct Spoilt {
   std::function<Status()> at_flush;
-  uint32_t fields = 0;  ///< bits that are set in every header
+  // Bits that are set in every control message.
+  uint32_t fields = 0;
+  uint32_t reserved[kControlWordCount - kControlReserved] = {};
 };
 
 class SpoiltTransport final : public WrappedTransport {
  public:
-  SpoiltTransport(std::unique_ptr<Transport> inner, const Spoilt* spoilt)
+  SpoiltTransport(std::unique_ptr<HostTransport> inner, const Spoilt* spoilt)
       : WrappedTransport(std::move(inner)), spoilt_(*spoilt) {}
 
   Status flushed(bool* done) override {
     if (spoilt_.at_flush) GQ_TRY(spoilt_.at_flush());
     return WrappedTransport::flushed(done);
   }
-  Status publish(uint64_t sequence, const Header& header) override {
-    Header changed = header;
-    changed.words[kHeaderFields] |= spoilt_.fields;
-    return WrappedTransport::publish(sequence, changed);
+  Status send_control(uint64_t sequence, const ControlMessage& message) override {
+    ControlMessage changed = message;
+    changed.words[kControlFields] |= spoilt_.fields;
+    for (uint32_t k = 0; k < std::size(spoilt_.reserved); ++k) {
+      changed.words[kControlReserved + k] |= spoilt_.reserved[k];
+    }
+    return WrappedTransport::send_control(sequence, changed);
   }
 
  private:
@@ -49,7 +54,7 @@ class Ranks {
   explicit Ranks(uint32_t ranks, const char* quantizer = "paper-gl8",
                  int32_t schedule = GQSGD_SCHEDULE_DIRECT)
       : endpoints(ranks), calls(ranks), drives(ranks), values(ranks) {
-    std::vector<std::unique_ptr<Transport>> transports(ranks);
+    std::vector<std::unique_ptr<HostTransport>> transports(ranks);
     EXPECT_TRUE(test::succeeds(create_local(ranks, transports.data())));
     transports[0] = std::make_unique<SpoiltTransport>(std::move(transports[0]), &spoilt);
     for (uint32_t rank = 0; rank < ranks; ++rank) {
@@ -190,6 +195,27 @@ TEST(Ends, SpareBitsOfAControlMessage_ProtocolNamesTheRank) {
     EXPECT_EQ(there.code(), GQSGD_PROTOCOL);
     EXPECT_NE(std::string(there.sentence()).find("rank 0"), std::string::npos) << there.sentence();
   }
+}
+
+TEST(Ends, ReservedWordThatIsNotZero_ProtocolNamesRankAndWord) {
+  for (uint32_t k = 0; k < kControlWordCount - kControlReserved; ++k) {
+    Ranks ranks(3);
+    ranks.spoilt.reserved[k] = 5;
+    ranks.finish();
+    EXPECT_EQ(ranks.drives[0].status().code(), GQSGD_PROTOCOL);
+    for (Endpoint& endpoint : ranks.endpoints) EXPECT_EQ(endpoint.intact().code(), GQSGD_PROTOCOL);
+    const std::string sentence = ranks.endpoints[0].intact().sentence();
+    const std::string named = "rank 0 has word " + std::to_string(16 + k) + " as 0x00000005";
+    EXPECT_NE(sentence.find(named), std::string::npos) << sentence;
+  }
+}
+
+// No rank differs from another: each is checked by itself.
+TEST(Ends, OneRankWithAReservedWord_Protocol) {
+  Ranks ranks(1);
+  ranks.spoilt.reserved[3] = 1u << 31;
+  ranks.finish();
+  EXPECT_EQ(ranks.drives[0].status().code(), GQSGD_PROTOCOL);
 }
 
 }  // namespace

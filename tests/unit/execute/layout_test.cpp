@@ -101,6 +101,7 @@ std::string walk(const Case& test, uint32_t rank) {
 
 const char* const kFormats[] = {
     "none",
+    "bf16",
     "paper-gl4",
     "paper-gl8,block=32",
     "paper-gl8,block=64,rescale=true",
@@ -183,6 +184,8 @@ TEST(Plan, ScheduleSparse_UnsupportedFieldNamed) {
     const char* quantizer;
     const char* field;
   } cases[] = {{"none", "levels=none"},
+               {"bf16", "levels=bf16"},
+               {"fp16", "levels=fp16"},
                {"paper-gl8,block=32", "block"},
                {"paper-gl8,rotate=hadamard", "rotate=hadamard"},
                {"paper-gl8,bits_down=4", "bits_down other than bits"},

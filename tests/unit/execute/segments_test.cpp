@@ -81,7 +81,7 @@ class RankBuffers {
 /** Every rank's results. */
 std::vector<std::vector<Values>> run(const Case& test) {
   Wire wire;
-  std::vector<std::unique_ptr<Transport>> transports(test.ranks);
+  std::vector<std::unique_ptr<HostTransport>> transports(test.ranks);
   EXPECT_TRUE(test::succeeds(create_local(test.ranks, transports.data())));
   Format format;
   EXPECT_TRUE(test::succeeds(parse_quantizer(test.quantizer, &format)));
@@ -112,6 +112,7 @@ const char* const kFormats[] = {"paper-gl8",
                                 "paper-ge8,norm=2:2",
                                 "paper-gl4,norm=1:inf",
                                 "none",
+                                "fp16",
                                 "blocks-8",
                                 "rotated-4-8",
                                 "paper-gl8,rotate=hadamard",

@@ -33,7 +33,7 @@ class SplitStages : public testing::TestWithParam<uint32_t> {
  protected:
   void SetUp() override {
     ASSERT_TRUE(test::succeeds(workers_.start(GetParam(), 0, kOperandsMax)));
-    endpoint_.stages = stages_here().back();
+    endpoint_.stages = stages_here().front();
     endpoint_.workers = &workers_;
     endpoint = &endpoint_;
   }

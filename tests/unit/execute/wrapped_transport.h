@@ -5,26 +5,26 @@
 #include <memory>
 #include <utility>
 
-#include "src/transport/transport.h"
+#include "src/transport/host_transport.h"
 
 namespace gq {
 
-class WrappedTransport : public Transport {
+class WrappedTransport : public HostTransport {
  public:
-  explicit WrappedTransport(std::unique_ptr<Transport> inner) : inner_(std::move(inner)) {}
+  explicit WrappedTransport(std::unique_ptr<HostTransport> inner) : inner_(std::move(inner)) {
+    set_group_rank({inner_->rank(), inner_->size(), inner_->tag()});
+  }
 
-  uint32_t rank() const override { return inner_->rank(); }
-  uint32_t size() const override { return inner_->size(); }
-  uint32_t tag() const override { return inner_->tag(); }
   bool reads_in_place() const override { return inner_->reads_in_place(); }
   Status arena(size_t size_bytes, unsigned char** base) override {
     return inner_->arena(size_bytes, base);
   }
-  Status publish(uint64_t sequence, const Header& header) override {
-    return inner_->publish(sequence, header);
+  Status send_control(uint64_t sequence, const ControlMessage& message) override {
+    return inner_->send_control(sequence, message);
   }
-  Status peer_header(uint32_t peer, uint64_t sequence, Header* header, bool* there) override {
-    return inner_->peer_header(peer, sequence, header, there);
+  Status receive_control(uint32_t peer, uint64_t sequence, ControlMessage* message,
+                         bool* there) override {
+    return inner_->receive_control(peer, sequence, message, there);
   }
   Status send(const Message& message) override { return inner_->send(message); }
   Status expect(const Message& message) override { return inner_->expect(message); }
@@ -42,7 +42,7 @@ class WrappedTransport : public Transport {
   TransportCounters counters() const override { return inner_->counters(); }
 
  private:
-  std::unique_ptr<Transport> inner_;
+  std::unique_ptr<HostTransport> inner_;
 };
 
 }  // namespace gq

@@ -1,6 +1,8 @@
 // Every instruction set against scalar, bit for bit, on edge-biased data: the paper's formats,
 // element types, tails and element offsets; nothing written outside. Extensions:
 // isa_extended_test.cpp.
+#include <string.h>
+
 #include <cmath>
 
 #include "tests/unit/kernels/support/outcome.h"
@@ -8,10 +10,21 @@
 namespace gq::test {
 namespace {
 
+/** Devices have no kernels for levels bf16 and fp16. */
+bool are_of_a_host() {
+  for (const Stages* stages : stages_here()) {
+    if (strstr(stages->name, "cuda") != nullptr) return false;
+  }
+  return true;
+}
+
 std::vector<Coding> all_formats(Rounding rounding) {
   std::vector<Coding> formats = code_formats(3, 2, rounding);
   for (const Coding& wide : code_formats(3, 0, rounding)) formats.push_back(wide);
   formats.push_back(coding_for(Levels::none, 32, Combine::sum, 3, 2, rounding));
+  if (!are_of_a_host()) return formats;
+  formats.push_back(coding_for(Levels::bf16, 16, Combine::exact, 3, 0, rounding));
+  formats.push_back(coding_for(Levels::fp16, 16, Combine::exact, 3, 0, rounding));
   return formats;
 }
 
@@ -70,7 +83,7 @@ TEST(Isa, NeighboursOfAWord_NoEffect) {
 
 TEST(Isa, TailLanes_Zero) {
   for (const Stages* stages : stages_here()) {
-    for (const Coding& coding : code_formats(3, 2)) {
+    for (const Coding& coding : all_formats(Rounding::independent)) {
       const uint32_t per_word = codes_per_word(coding.bits);
       for (size_t count = 1; count < 70; ++count) {
         for (const float norm : {1.0f, 0.0f, NAN}) {

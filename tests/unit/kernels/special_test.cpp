@@ -156,7 +156,14 @@ TEST(ChooseIsa, ForcedNames_TakenOrRefusedByName) {
   const Stages* best = cpu_stages(&refused);
   ASSERT_NE(best, nullptr);
   EXPECT_EQ(refused, nullptr);
-  EXPECT_EQ(best, stages_here().size() > 1 ? stages_here().back() : &scalar_stages());
+  // The fastest of them; one that this list lacks has to be put into it.
+  for (const char* name : {"avx512", "avx2", "neon", "scalar"}) {
+    if (const Stages* stages = cpu_stages_named(name)) {
+      EXPECT_STREQ(best->name, stages->name);
+      break;
+    }
+  }
+  EXPECT_EQ(stages_here().back(), &scalar_stages());
 }
 
 }  // namespace

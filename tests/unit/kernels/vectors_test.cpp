@@ -15,6 +15,8 @@ Levels levels_of(const VectorRecord& record) {
   const std::string& text = record.text("levels");
   return text == "linear"        ? Levels::linear
          : text == "exponential" ? Levels::exponential
+         : text == "bf16"        ? Levels::bf16
+         : text == "fp16"        ? Levels::fp16
                                  : Levels::none;
 }
 
@@ -73,9 +75,10 @@ std::string name_of(const testing::TestParamInfo<const Stages*>& info) { return 
 INSTANTIATE_TEST_SUITE_P(Isa, Vectors, testing::ValuesIn(stages_here()), name_of);
 
 TEST_P(Vectors, Quantize_WordsOfTheReference) {
-  for (const char* format : {"linear8", "linear4", "exponential8", "exponential4"}) {
+  for (const char* format : {"linear8", "linear4", "exponential8", "exponential4", "narrow"}) {
     for (const VectorRecord& r : read_vectors(std::string("quantize_") + format + ".txt")) {
-      EXPECT_EQ(quantize(call(r), r.floats("values"), r.number("norm")), r.words("words"))
+      const float norm = r.has("norm") ? r.number("norm") : 0;
+      EXPECT_EQ(quantize(call(r), r.floats("values"), norm), r.words("words"))
           << format << " " << r.name();
     }
   }
@@ -94,7 +97,8 @@ TEST_P(Vectors, Reduce_WordsOfTheReference) {
 }
 
 TEST_P(Vectors, ReduceMany_WordsOfTheReference) {
-  for (const char* name : {"linear8", "linear4", "exponential8", "exponential4", "none"}) {
+  for (const char* name :
+       {"linear8", "linear4", "exponential8", "exponential4", "none", "narrow"}) {
     for (const VectorRecord& r : read_vectors(std::string("wide_") + name + ".txt")) {
       std::vector<Words> operands;
       for (uint32_t rank = 0; rank < r.integer("rank_count"); ++rank) {
@@ -110,7 +114,8 @@ TEST_P(Vectors, ReduceMany_WordsOfTheReference) {
 }
 
 TEST_P(Vectors, Dequantize_ValuesOfTheReference) {
-  for (const char* name : {"linear8", "linear4", "exponential8", "exponential4", "none"}) {
+  for (const char* name :
+       {"linear8", "linear4", "exponential8", "exponential4", "none", "narrow"}) {
     for (const VectorRecord& r : read_vectors(std::string("dequantize_") + name + ".txt")) {
       const Call here{*GetParam(), coding_of_record(r)};
       const float scale = r.has("scale") ? r.number("scale") : 0;

@@ -111,6 +111,25 @@ Choice chosen_with(const CostConstants& constants, const CostQuestion& question)
   return choice;
 }
 
+// Links on which floats and codes take nearly the same: what others may send decides.
+TEST(Choose, TrafficOnEvenLinks_CodesAndFloatsWithoutIt) {
+  CostQuestion question = question_of(Format(), 2, 1 << 22);
+  question.reads_in_place = false;
+  CostConstants constants = built_in_costs();
+  int differ = 0;
+  for (constants.byte_ns = 0.05; constants.byte_ns < 2; constants.byte_ns *= 1.05) {
+    constants.traffic_factor = 1.25;
+    const bool busy = chosen_with(constants, question).uncompressed;
+    constants.traffic_factor = 1;
+    const bool quiet = chosen_with(constants, question).uncompressed;
+    EXPECT_TRUE(quiet || !busy) << constants.byte_ns;
+    differ += busy != quiet;
+    constants.traffic_factor = 0;  // as 1: links are not free
+    EXPECT_EQ(chosen_with(constants, question).uncompressed, quiet);
+  }
+  EXPECT_GE(differ, 3);
+}
+
 TEST(Choose, FloatsInOneMessage_TreeElseRing) {
   const CostConstants all_equal{};
   CostQuestion question = question_of(Format(), 2, 65536 / 4);

@@ -33,6 +33,31 @@ TEST(CostConstants, NamesLeftOut_BuiltInValue) {
   EXPECT_EQ(read.latency_ns, built_in_costs().latency_ns);
 }
 
+// As an option of a communicator: one line without a comma.
+TEST(CostConstants, ExactLine_SameBits) {
+  CostConstants constants = built_in_costs();
+  constants.byte_ns = 1.0 / 3;
+  constants.stages[5][1] = {2.0 / 3, 1e15, 1e-15};
+  std::string line(describe_costs_exactly(constants, nullptr, 0), '\0');
+  describe_costs_exactly(constants, line.data(), line.size() + 1);
+  EXPECT_EQ(line.find_first_of(",\n#"), std::string::npos);
+  CostConstants read;
+  ASSERT_TRUE(test::succeeds(parse_costs(line, &read)));
+  EXPECT_EQ(digest_of(read), digest_of(constants));
+  EXPECT_EQ(read.byte_ns, 1.0 / 3);
+  char cut[20];
+  EXPECT_EQ(describe_costs_exactly(constants, cut, sizeof cut), line.size());
+  EXPECT_EQ(cut, line.substr(0, sizeof cut - 1));
+}
+
+TEST(CostConstants, SemicolonInAComment_EndsNothing) {
+  CostConstants read;
+  ASSERT_TRUE(
+      test::succeeds(parse_costs("# for auto; of all\ncpus = 3; byte_ns = 2 # a; b\n", &read)));
+  EXPECT_EQ(read.cpus, 3);
+  EXPECT_EQ(read.byte_ns, 2);
+}
+
 TEST(CostConstants, EveryNumber_ChangesTheDigest) {
   const CostConstants constants = built_in_costs();
   const uint32_t digest = digest_of(constants);

@@ -17,8 +17,8 @@
 namespace gq::test {
 namespace {
 
-const RankBody kJustJoin = [](Transport&) { return "joined"; };
-const RankBody kExchange = [](Transport& transport) { return text_of(exchange(transport, 1)); };
+const RankBody kJustJoin = [](HostTransport&) { return "joined"; };
+const RankBody kExchange = [](HostTransport& transport) { return text_of(exchange(transport, 1)); };
 
 UniqueId read_id(const gqsgd_unique_id& bytes) {
   UniqueId id{};
@@ -68,7 +68,7 @@ TEST(Bootstrap, Ids_Fresh_GarbageRefused) {
   EXPECT_NE(memcmp(read_id(first).name, read_id(second).name, sizeof UniqueId{}.name), 0);
   EXPECT_NE(memcmp(read_id(first).secret, read_id(second).secret, sizeof UniqueId{}.secret), 0);
   const gqsgd_unique_id zeros{};
-  std::unique_ptr<Transport> transport;
+  std::unique_ptr<HostTransport> transport;
   EXPECT_EQ(create_process(zeros, 0, 2, 0, &transport).code(), GQSGD_INVALID_ARGUMENT);
   gqsgd_unique_id later = first;
   later.bytes[4] += 1;
@@ -261,6 +261,7 @@ TEST(Bootstrap, OtherVersions_ReportedToAllRanks) {
   const Descriptor other = knock(id);
   JoinRequest join_request = join_request_of(id, 2, 3);
   join_request.library_version = 10400;
+  join_request.wire_version = 1;
   say(other.number(), &join_request, sizeof join_request);
   for (const std::string& line : {rank0.line(), rank1.line(), answer_at(other.number())}) {
     EXPECT_TRUE(contains(line, "VERSION: version: rank 0 has 0.")) << line;

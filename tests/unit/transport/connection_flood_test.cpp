@@ -94,10 +94,10 @@ void expect_timeout_in_time(Flooder kind, bool as_another_user) {
   const uint64_t begin_us = monotonic_us();
   std::vector<Child> ranks;
   ranks.push_back(join(
-      id, 0, 3, [](Transport&) { return "joined"; }, 1000));
+      id, 0, 3, [](HostTransport&) { return "joined"; }, 1000));
   const Flood flood(id, kind, as_another_user);
   ranks.push_back(join(
-      id, 1, 3, [](Transport&) { return "joined"; }, 60000));
+      id, 1, 3, [](HostTransport&) { return "joined"; }, 60000));
   for (const std::string& line : lines_of(ranks)) {
     EXPECT_TRUE(contains(line, "TIMEOUT: missing ranks: 2; 1 of 3")) << line;
   }
@@ -107,7 +107,7 @@ void expect_timeout_in_time(Flooder kind, bool as_another_user) {
 
 void expect_group(Flooder kind, bool as_another_user) {
   const gqsgd_unique_id id = fresh_id();
-  const RankBody body = [](Transport& transport) { return text_of(exchange(transport, 1)); };
+  const RankBody body = [](HostTransport& transport) { return text_of(exchange(transport, 1)); };
   std::vector<Child> ranks;
   ranks.push_back(join(id, 0, 4, body));
   const Flood flood(id, kind, as_another_user);

@@ -19,12 +19,12 @@ Message message_between(uint32_t peer, uint32_t sender, uint32_t receiver, size_
   return Message{peer, sender, sender, receiver * message_bytes, message_bytes, 0};
 }
 
-Status give_up(Transport& transport, uint32_t culprit) {
+Status give_up(HostTransport& transport, uint32_t culprit) {
   transport.abort_group(GQSGD_TIMEOUT, transport.culprit_behind(culprit));
   return transport.check();
 }
 
-Status compare(Transport& transport, uint32_t peer, uint64_t sequence, size_t message_bytes,
+Status compare(HostTransport& transport, uint32_t peer, uint64_t sequence, size_t message_bytes,
                const unsigned char* bytes) {
   for (size_t index = 0; index < message_bytes / sizeof(uint32_t); ++index) {
     uint32_t word;
@@ -44,23 +44,25 @@ std::string text_of(Status status) {
   return std::string(gqsgd_status_name(status.code())) + ": " + status.sentence();
 }
 
-Header header_of(uint32_t rank, uint64_t sequence) {
-  Header header;
-  for (uint32_t word = 0; word < 16; ++word) header.words[word] = word_of(rank, 0, sequence, word);
-  return header;
+ControlMessage control_of(uint32_t rank, uint64_t sequence) {
+  ControlMessage message;
+  for (uint32_t word = 0; word < kControlWordCount; ++word) {
+    message.words[word] = word_of(rank, 0, sequence, word);
+  }
+  return message;
 }
 
-Status agree(Transport& transport, uint64_t sequence, int64_t timeout_ms) {
+Status agree(HostTransport& transport, uint64_t sequence, int64_t timeout_ms) {
   const uint64_t deadline_us = deadline_after_ms(timeout_ms);
-  GQ_TRY(transport.publish(sequence, header_of(transport.rank(), sequence)));
+  GQ_TRY(transport.send_control(sequence, control_of(transport.rank(), sequence)));
   for (uint32_t peer = 0; peer < transport.size();) {
-    Header header;
+    ControlMessage message;
     bool there = false;
-    GQ_TRY(transport.peer_header(peer, sequence, &header, &there));
+    GQ_TRY(transport.receive_control(peer, sequence, &message, &there));
     if (there) {
-      const Header expected = header_of(peer, sequence);
-      if (memcmp(&header, &expected, sizeof header) != 0) {
-        return fail(GQSGD_INTERNAL, "header %llu of rank %u is not the one it published",
+      const ControlMessage expected = control_of(peer, sequence);
+      if (memcmp(&message, &expected, sizeof message) != 0) {
+        return fail(GQSGD_INTERNAL, "control message %llu of rank %u is not the one it sent",
                     static_cast<unsigned long long>(sequence), peer);
       }
       ++peer;
@@ -72,8 +74,8 @@ Status agree(Transport& transport, uint64_t sequence, int64_t timeout_ms) {
   return Status();
 }
 
-Status receive_blocking(Transport& transport, const Message& message, const unsigned char** words,
-                        int64_t timeout_ms) {
+Status receive_blocking(HostTransport& transport, const Message& message,
+                        const unsigned char** words, int64_t timeout_ms) {
   const uint64_t deadline_us = deadline_after_ms(timeout_ms);
   for (;;) {
     GQ_TRY(transport.receive(message, words));
@@ -83,7 +85,8 @@ Status receive_blocking(Transport& transport, const Message& message, const unsi
   }
 }
 
-Status exchange(Transport& transport, uint64_t sequence, size_t message_bytes, int64_t timeout_ms) {
+Status exchange(HostTransport& transport, uint64_t sequence, size_t message_bytes,
+                int64_t timeout_ms) {
   GQ_TRY(agree(transport, sequence, timeout_ms));
   const uint32_t self = transport.rank();
   unsigned char* arena = nullptr;

@@ -1,11 +1,11 @@
-// One operation on a transport as an executor makes it: headers first, then words from every rank
-// to every other, read where they lie and compared.
+// One operation on a transport as an executor makes it: control messages first, then words from
+// every rank to every other, read where they lie and compared.
 #ifndef GQ_TESTS_UNIT_TRANSPORT_EXCHANGE_H
 #define GQ_TESTS_UNIT_TRANSPORT_EXCHANGE_H
 
 #include <string>
 
-#include "src/transport/transport.h"
+#include "src/transport/host_transport.h"
 
 namespace gq::test {
 
@@ -14,21 +14,21 @@ inline constexpr int64_t kTimeoutMs = 20000;
 /** "OK", or "PEER_LOST: sentence". */
 std::string text_of(Status status);
 
-/** A header that only `rank` makes for `sequence`. */
-Header header_of(uint32_t rank, uint64_t sequence);
+/** A control message that only `rank` makes for `sequence`. */
+ControlMessage control_of(uint32_t rank, uint64_t sequence);
 
-/** Publishes, then collects the headers of all peers. */
-Status agree(Transport& transport, uint64_t sequence, int64_t timeout_ms = kTimeoutMs);
+/** Sends one, then collects the control messages of all peers. */
+Status agree(HostTransport& transport, uint64_t sequence, int64_t timeout_ms = kTimeoutMs);
 
-/** Publishes a header for `sequence`, collects all, sends every peer `message_bytes` of words that
- *  depend on (rank, peer, sequence), and checks what the peers sent. Breaks off with TIMEOUT after
- *  `timeout_ms` without progress. A wrong word is INTERNAL. */
-Status exchange(Transport& transport, uint64_t sequence, size_t message_bytes = 4096,
+/** Sends a control message for `sequence`, collects all, sends every peer `message_bytes` of words
+ * that depend on (rank, peer, sequence), and checks what the peers sent. Breaks off with TIMEOUT
+ * after `timeout_ms` without progress. A wrong word is INTERNAL. */
+Status exchange(HostTransport& transport, uint64_t sequence, size_t message_bytes = 4096,
                 int64_t timeout_ms = kTimeoutMs);
 
 /** Waits until the next message of `message.peer` is there. */
-Status receive_blocking(Transport& transport, const Message& message, const unsigned char** words,
-                        int64_t timeout_ms = kTimeoutMs);
+Status receive_blocking(HostTransport& transport, const Message& message,
+                        const unsigned char** words, int64_t timeout_ms = kTimeoutMs);
 
 }  // namespace gq::test
 

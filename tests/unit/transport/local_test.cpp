@@ -1,4 +1,5 @@
-// Shared memory between threads: headers, messages, growing arenas, and every way a rank can leave.
+// Shared memory between threads: control messages, messages, growing arenas, and every way a rank
+// can leave.
 #include "src/transport/shared_memory/local.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +16,7 @@
 namespace gq::test {
 namespace {
 
-using Ends = std::vector<std::unique_ptr<Transport>>;
+using Ends = std::vector<std::unique_ptr<HostTransport>>;
 
 Ends make_ends(uint32_t ranks) {
   Ends ends(ranks);
@@ -24,7 +25,8 @@ Ends make_ends(uint32_t ranks) {
 }
 
 /** Runs `body` on one thread per rank; each rank's line. */
-std::vector<std::string> on_all(Ends& ends, const std::function<std::string(Transport&)>& body) {
+std::vector<std::string> on_all(Ends& ends,
+                                const std::function<std::string(HostTransport&)>& body) {
   std::vector<std::string> lines(ends.size());
   std::vector<std::thread> threads;
   for (size_t rank = 0; rank < ends.size(); ++rank) {
@@ -40,7 +42,7 @@ bool contains(const std::string& line, const std::string& part) {
 }
 
 TEST(Local, NoRanksAndTooMany_Refused) {
-  std::unique_ptr<Transport> end;
+  std::unique_ptr<HostTransport> end;
   EXPECT_EQ(create_local(0, &end).code(), GQSGD_INVALID_ARGUMENT);
   EXPECT_EQ(create_local(kLocalRanksMax + 1, &end).code(), GQSGD_INVALID_ARGUMENT);
   EXPECT_EQ(end, nullptr);
@@ -52,11 +54,11 @@ TEST(Local, Groups_TagsOfTheirOwn) {
   EXPECT_NE(first[0]->tag(), second[0]->tag());
 }
 
-// Also the turn of header slots: 300 headers through two of them.
+// Also the two places of control messages in turn: 300 of them go through.
 TEST(Local, ManySmallMessagesInBothDirections_Arrive) {
   for (const uint32_t ranks : {1u, 2u, 3u, 4u, 7u}) {
     Ends ends = make_ends(ranks);
-    const auto lines = on_all(ends, [](Transport& transport) {
+    const auto lines = on_all(ends, [](HostTransport& transport) {
       for (uint64_t sequence = 1; sequence <= 300; ++sequence) {
         const Status status = exchange(transport, sequence, 64);
         if (!status.ok()) return text_of(status);
@@ -67,7 +69,7 @@ TEST(Local, ManySmallMessagesInBothDirections_Arrive) {
     const TransportCounters counters = ends[0]->counters();
     EXPECT_EQ(counters.messages_sent, 300 * (ranks - 1));
     EXPECT_EQ(counters.payload_bytes_sent, 300 * 64 * (ranks - 1));
-    EXPECT_EQ(counters.header_bytes_sent, 300 * 64 * (ranks - 1));
+    EXPECT_EQ(counters.header_bytes_sent, 300 * sizeof(ControlMessage) * (ranks - 1));
     EXPECT_EQ(counters.payload_bytes_copied, 0u);
   }
 }
@@ -75,7 +77,7 @@ TEST(Local, ManySmallMessagesInBothDirections_Arrive) {
 // A rank that is done grows its arena while slower peers still read the old one.
 TEST(Local, ArenaGrows_PeersRead) {
   Ends ends = make_ends(3);
-  const auto lines = on_all(ends, [](Transport& transport) {
+  const auto lines = on_all(ends, [](HostTransport& transport) {
     for (uint64_t sequence = 1; sequence <= 60; ++sequence) {
       const Status status = exchange(transport, sequence, 512 * sequence);
       if (!status.ok()) return text_of(status);
@@ -90,7 +92,7 @@ TEST(Local, ArenaGrows_PeersRead) {
 
 TEST(Local, WordsRelayedByAnotherRank_ReadAtTheirOrigin) {
   Ends ends = make_ends(3);
-  const auto lines = on_all(ends, [](Transport& transport) {
+  const auto lines = on_all(ends, [](HostTransport& transport) {
     const uint32_t self = transport.rank();
     if (!agree(transport, 1).ok()) return std::string("no agreement");
     unsigned char* base = nullptr;
@@ -110,7 +112,7 @@ TEST(Local, WordsRelayedByAnotherRank_ReadAtTheirOrigin) {
 TEST(Local, OneThread_Runs1024Ranks) {
   constexpr uint32_t kRanks = 1024;
   Ends ends = make_ends(kRanks);
-  for (auto& end : ends) ASSERT_TRUE(end->publish(1, header_of(end->rank(), 1)).ok());
+  for (auto& end : ends) ASSERT_TRUE(end->send_control(1, control_of(end->rank(), 1)).ok());
   for (uint32_t rank = 0; rank < kRanks; ++rank) {
     unsigned char* base = nullptr;
     ASSERT_TRUE(ends[rank]->arena(4, &base).ok());
@@ -119,9 +121,9 @@ TEST(Local, OneThread_Runs1024Ranks) {
   }
   for (uint32_t rank = 0; rank < kRanks; ++rank) {
     const uint32_t from = (rank + kRanks - 1) % kRanks;
-    Header header;
+    ControlMessage message;
     bool there = false;
-    ASSERT_TRUE(ends[rank]->peer_header(from, 1, &header, &there).ok());
+    ASSERT_TRUE(ends[rank]->receive_control(from, 1, &message, &there).ok());
     EXPECT_TRUE(there);
     const unsigned char* words = nullptr;
     ASSERT_TRUE(ends[rank]->receive({from, from, from, 0, 4, 0}, &words).ok());
@@ -137,7 +139,7 @@ TEST(Local, Abort_EndsTheOwnWaitAndThePeers) {
     while (waiting.load() < 2) std::this_thread::yield();
     ends[2]->abort_group(GQSGD_ABORTED, 2);
   });
-  const auto lines = on_all(ends, [&](Transport& transport) {
+  const auto lines = on_all(ends, [&](HostTransport& transport) {
     const unsigned char* words = nullptr;
     waiting += 1;
     return text_of(
@@ -147,7 +149,7 @@ TEST(Local, Abort_EndsTheOwnWaitAndThePeers) {
   EXPECT_TRUE(contains(lines[0], "ABORTED: rank 2 aborted")) << lines[0];
   EXPECT_TRUE(contains(lines[1], "ABORTED: rank 2 aborted")) << lines[1];
   EXPECT_TRUE(contains(lines[2], "ABORTED: rank 2 (this rank) was aborted")) << lines[2];
-  EXPECT_EQ(ends[0]->publish(1, Header()).code(), GQSGD_ABORTED);
+  EXPECT_EQ(ends[0]->send_control(1, ControlMessage()).code(), GQSGD_ABORTED);
   ends[0]->abort_group(GQSGD_TIMEOUT, 1);
   EXPECT_EQ(ends[0]->check().code(), GQSGD_ABORTED) << "the first cause stays";
 }
@@ -156,7 +158,7 @@ TEST(Local, DestroyedPeer_NamedToRanksThatNeedIt) {
   Ends ends = make_ends(3);
   ends[1].reset();
   const auto lines =
-      on_all(ends, [](Transport& transport) { return text_of(exchange(transport, 1)); });
+      on_all(ends, [](HostTransport& transport) { return text_of(exchange(transport, 1)); });
   for (const size_t rank : {0u, 2u}) {
     EXPECT_TRUE(contains(lines[rank], "PEER_LOST: rank 1 destroyed its communicator"))
         << lines[rank];
@@ -165,10 +167,10 @@ TEST(Local, DestroyedPeer_NamedToRanksThatNeedIt) {
 
 TEST(Local, Sentence_NamesWhatWasAwaited) {
   Ends ends = make_ends(2);
-  ASSERT_TRUE(ends[0]->publish(1, header_of(0, 1)).ok());
-  Header header;
+  ASSERT_TRUE(ends[0]->send_control(1, control_of(0, 1)).ok());
+  ControlMessage message;
   bool there = true;
-  ASSERT_TRUE(ends[0]->peer_header(1, 1, &header, &there).ok());
+  ASSERT_TRUE(ends[0]->receive_control(1, 1, &message, &there).ok());
   EXPECT_FALSE(there);
   ends[1].reset();
   EXPECT_EQ(text_of(ends[0]->check()),
@@ -177,12 +179,12 @@ TEST(Local, Sentence_NamesWhatWasAwaited) {
 
 TEST(Local, PeerLeavesAfterItsPart_NotMissed) {
   Ends ends = make_ends(2);
-  ASSERT_TRUE(ends[0]->publish(1, header_of(0, 1)).ok());
+  ASSERT_TRUE(ends[0]->send_control(1, control_of(0, 1)).ok());
   unsigned char* base = nullptr;
   ASSERT_TRUE(ends[0]->arena(4, &base).ok());
   base[0] = 7;
   ASSERT_TRUE(ends[0]->send({1, 0, 0, 0, 4, 0}).ok());
-  ASSERT_TRUE(ends[1]->publish(1, header_of(1, 1)).ok());
+  ASSERT_TRUE(ends[1]->send_control(1, control_of(1, 1)).ok());
   ends[0].reset();
   EXPECT_EQ(text_of(ends[1]->wait(1000)), "OK");
   const unsigned char* words = nullptr;
@@ -190,7 +192,7 @@ TEST(Local, PeerLeavesAfterItsPart_NotMissed) {
   ASSERT_NE(words, nullptr);
   EXPECT_EQ(words[0], 7);
   EXPECT_EQ(text_of(ends[1]->check()), "OK");
-  ASSERT_TRUE(ends[1]->publish(2, header_of(1, 2)).ok());
+  ASSERT_TRUE(ends[1]->send_control(2, control_of(1, 2)).ok());
   EXPECT_EQ(ends[1]->check().code(), GQSGD_PEER_LOST) << "the next operation needs it";
 }
 
@@ -213,7 +215,7 @@ TEST(Local, Timeout_NamesTheRankThatAllWaitFor) {
     EXPECT_TRUE(contains(line, "TIMEOUT: rank 0 gave up: rank 2 made no progress")) << line;
   }
   EXPECT_TRUE(contains(lines[1], "rank 1 awaited message 1 of rank 2")) << lines[1];
-  const std::string revoked = text_of(ends[2]->publish(1, Header()));
+  const std::string revoked = text_of(ends[2]->send_control(1, ControlMessage()));
   EXPECT_TRUE(contains(revoked, "REVOKED: rank 0 gave up on rank 2")) << revoked;
 }
 

@@ -16,7 +16,7 @@ constexpr uint32_t kSize = 4;
 
 /** The victim stops taking part after one operation and says so; the others wait for its next. */
 RankBody wait_for_victim(Signal* ready, uint64_t* returned_us, int64_t timeout_ms = kTimeoutMs) {
-  return [=](Transport& transport) {
+  return [=](HostTransport& transport) {
     const Status first = exchange(transport, 1);
     if (!first.ok()) return text_of(first);
     if (transport.rank() == kVictim) {
@@ -25,7 +25,7 @@ RankBody wait_for_victim(Signal* ready, uint64_t* returned_us, int64_t timeout_m
     }
     const Status status = exchange(transport, 2, 4096, timeout_ms);
     returned_us[transport.rank()] = monotonic_us();
-    return text_of(status) + " | " + text_of(transport.publish(3, Header()));
+    return text_of(status) + " | " + text_of(transport.send_control(3, ControlMessage()));
   };
 }
 
@@ -55,7 +55,7 @@ TEST(ProcessDeath, KilledRank_NamedByAllSoon) {
 
 TEST(ProcessDeath, ExitAfterTheLastOperation_OthersUnaffected) {
   Signal left;
-  auto ranks = join_all(3, [&](Transport& transport) {
+  auto ranks = join_all(3, [&](HostTransport& transport) {
     const Status first = exchange(transport, 1);
     if (!first.ok()) return text_of(first);
     if (transport.rank() == 1) {
@@ -75,7 +75,7 @@ TEST(ProcessDeath, ExitAfterTheLastOperation_OthersUnaffected) {
 TEST(ProcessDeath, StoppedAndContinuedRank_OnlyLate) {
   SharedArray<uint64_t> returned_us(kSize);
   Signal ready;
-  auto ranks = join_all(kSize, [&](Transport& transport) {
+  auto ranks = join_all(kSize, [&](HostTransport& transport) {
     const Status first = exchange(transport, 1);
     if (!first.ok()) return text_of(first);
     if (transport.rank() == kVictim) {
@@ -92,7 +92,7 @@ TEST(ProcessDeath, StoppedAndContinuedRank_OnlyLate) {
 
 TEST(ProcessDeath, StoppedRank_TimesOutEverywhere_RevokedWhenItWakes) {
   Signal ready, all_gave_up;
-  auto ranks = join_all(kSize, [&](Transport& transport) {
+  auto ranks = join_all(kSize, [&](HostTransport& transport) {
     const Status first = exchange(transport, 1);
     if (!first.ok()) return text_of(first);
     if (transport.rank() == kVictim) {
@@ -121,7 +121,7 @@ TEST(ProcessDeath, StoppedRank_TimesOutEverywhere_RevokedWhenItWakes) {
 TEST(ProcessDeath, ChildOfADeadRank_DoesNotKeepItAlive) {
   Signal ready;
   SharedArray<pid_t> grandchild(1);
-  auto ranks = join_all(2, [&](Transport& transport) {
+  auto ranks = join_all(2, [&](HostTransport& transport) {
     if (transport.rank() == 0) return text_of(exchange(transport, 1));
     if (fork() == 0) {
       grandchild[0] = getpid();
@@ -141,11 +141,11 @@ TEST(ProcessDeath, ChildOfADeadRank_DoesNotKeepItAlive) {
 }
 
 TEST(ProcessDeath, Child_MayDropTheParentsTransport) {
-  auto ranks = join_all(2, [&](Transport& transport) {
+  auto ranks = join_all(2, [&](HostTransport& transport) {
     const uint64_t generation = fork_generation();
     if (transport.rank() == 0) {
       Child child([&] {
-        transport.~Transport();
+        transport.~HostTransport();
         return std::to_string(fork_generation() - generation);
       });
       const std::string line = child.line();
@@ -157,7 +157,7 @@ TEST(ProcessDeath, Child_MayDropTheParentsTransport) {
 }
 
 TEST(ProcessDeath, ExecutingAnotherProgram_ClosesEverything) {
-  auto ranks = join_all(2, [&](Transport& transport) {
+  auto ranks = join_all(2, [&](HostTransport& transport) {
     if (transport.rank() == 0) return text_of(exchange(transport, 1));
     execl("/bin/sh", "sh", "-c", "ls -l /proc/self/fd | grep -q gqsgd && exit 7; sleep 0.5; exit 5",
           nullptr);
@@ -170,7 +170,7 @@ TEST(ProcessDeath, ExecutingAnotherProgram_ClosesEverything) {
 }
 
 TEST(ProcessDeath, AbortThenDeath_StillAnAbort) {
-  auto ranks = join_all(3, [&](Transport& transport) {
+  auto ranks = join_all(3, [&](HostTransport& transport) {
     if (transport.rank() == 1) {
       transport.abort_group(GQSGD_ABORTED, 1);
       raise(SIGKILL);

@@ -37,7 +37,7 @@ gqsgd_unique_id fresh_id() {
 Child join(const gqsgd_unique_id& id, uint32_t rank, uint32_t size, const RankBody& body,
            int64_t timeout_ms) {
   return Child([=] {
-    std::unique_ptr<Transport> transport;
+    std::unique_ptr<HostTransport> transport;
     const Status status = create_process(id, rank, size, timeout_ms, &transport);
     return status.ok() ? body(*transport) : text_of(status);
   });

@@ -12,7 +12,7 @@
 
 namespace gq::test {
 
-using RankBody = std::function<std::string(Transport&)>;
+using RankBody = std::function<std::string(HostTransport&)>;
 
 gqsgd_unique_id fresh_id();
 

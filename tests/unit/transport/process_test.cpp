@@ -1,4 +1,4 @@
-// Groups of processes at work: words and headers cross, arenas grow, nothing stays behind.
+// Groups of processes at work: words and control messages cross, arenas grow, nothing stays behind.
 #include <gtest/gtest.h>
 #include <malloc.h>
 #include <sys/resource.h>
@@ -11,7 +11,7 @@
 namespace gq::test {
 namespace {
 
-std::string exchange_often(Transport& transport, uint64_t count, size_t message_bytes) {
+std::string exchange_often(HostTransport& transport, uint64_t count, size_t message_bytes) {
   for (uint64_t sequence = 1; sequence <= count; ++sequence) {
     const Status status = exchange(transport, sequence, message_bytes);
     if (!status.ok()) return text_of(status);
@@ -26,7 +26,7 @@ std::string exchange_often(Transport& transport, uint64_t count, size_t message_
 TEST(Process, OneToEightRanks_ExchangeCodes) {
   for (uint32_t size = 1; size <= 8; ++size) {
     const gqsgd_unique_id id = fresh_id();
-    const auto body = [](Transport& transport) { return exchange_often(transport, 50, 4096); };
+    const auto body = [](HostTransport& transport) { return exchange_often(transport, 50, 4096); };
     auto children = join_all(size, body, id);
     EXPECT_EQ(lines_of(children), std::vector<std::string>(size, "OK")) << size << " ranks";
     EXPECT_EQ(names_left(id), 0u);
@@ -34,7 +34,7 @@ TEST(Process, OneToEightRanks_ExchangeCodes) {
 }
 
 TEST(Process, ArenasGrow_PeersFollow) {
-  auto children = join_all(3, [](Transport& transport) {
+  auto children = join_all(3, [](HostTransport& transport) {
     for (uint64_t sequence = 1; sequence <= 40; ++sequence) {
       const size_t message_bytes = (sequence * sequence * 997) & ~size_t{3};
       const Status status = exchange(transport, sequence, message_bytes);
@@ -46,7 +46,7 @@ TEST(Process, ArenasGrow_PeersFollow) {
 }
 
 TEST(Process, Tags_EqualInAGroup_DifferBetweenGroups) {
-  const auto tag = [](Transport& transport) { return std::to_string(transport.tag()); };
+  const auto tag = [](HostTransport& transport) { return std::to_string(transport.tag()); };
   auto first = join_all(3, tag), second = join_all(2, tag);
   const auto a = lines_of(first), b = lines_of(second);
   EXPECT_EQ(a[0], a[1]);
@@ -60,7 +60,7 @@ void make_and_destroy(uint64_t operations) {
   const gqsgd_unique_id id = fresh_id();
   std::string lines[2];
   const auto body = [&](uint32_t rank) {
-    std::unique_ptr<Transport> transport;
+    std::unique_ptr<HostTransport> transport;
     const Status status = create_process(id, rank, 2, kTimeoutMs, &transport);
     lines[rank] = status.ok() ? exchange_often(*transport, operations, 64) : text_of(status);
   };
@@ -84,7 +84,7 @@ TEST(Process, ThreeHundredGroups_NothingLeftBehind) {
 }
 
 TEST(Process, ArenaBeyondTheMachine_NoMemory) {
-  auto children = join_all(1, [](Transport& transport) {
+  auto children = join_all(1, [](HostTransport& transport) {
     unsigned char* base = nullptr;
     std::string line = text_of(transport.arena(size_t{1} << 39, &base));
     return line + " | " + text_of(transport.arena(size_t{1} << 41, &base)) + " | " +
@@ -101,7 +101,7 @@ TEST(Process, FileSizeLimit_ObservedWithoutASignal) {
   Child child([&] {
     const rlimit limit{1 << 20, 1 << 20};
     setrlimit(RLIMIT_FSIZE, &limit);
-    std::unique_ptr<Transport> transport;
+    std::unique_ptr<HostTransport> transport;
     const Status status = create_process(id, 0, 1, kTimeoutMs, &transport);
     if (!status.ok()) return text_of(status);
     unsigned char* base = nullptr;
@@ -117,11 +117,11 @@ TEST(Process, FileSizeLimit_ObservedWithoutASignal) {
 
 TEST(Process, DescriptorLimit_ReportedWithItsNumbersToAllRanks) {
   const gqsgd_unique_id id = fresh_id();
-  Child rank0 = join(id, 0, 2, [](Transport&) { return "joined"; });
+  Child rank0 = join(id, 0, 2, [](HostTransport&) { return "joined"; });
   Child rank1([&] {
     const rlimit limit{14, 14};
     setrlimit(RLIMIT_NOFILE, &limit);
-    std::unique_ptr<Transport> transport;
+    std::unique_ptr<HostTransport> transport;
     return text_of(create_process(id, 1, 2, kTimeoutMs, &transport));
   });
   const std::string own = rank1.line(), other = rank0.line();

@@ -97,8 +97,8 @@ TEST_F(Segments, Peers_WriteWakeupWordsOnly) {
   wake(peer_.wakeup(), WakeupScope::machine);
   EXPECT_EQ(own_.wakeup()->count.load(), 1u);
   EXPECT_EQ(error_of_mapping(wakeup_.number(), PROT_READ | PROT_WRITE), 0);
-  own_.control()->published.store(7);
-  EXPECT_EQ(peer_.control()->published.load(), 7u);
+  own_.control()->controls_sent.store(7);
+  EXPECT_EQ(peer_.control()->controls_sent.load(), 7u);
 }
 
 TEST_F(Segments, SealedArena_Grows) {

@@ -38,7 +38,7 @@ class Sitter final : public SharedMemoryTransport {
  public:
   Sitter(Table* table, uint32_t rank) {
     EXPECT_TRUE(
-        attach({rank, kRanks, 1, WakeupScope::process, table->controls[rank], table->places}).ok());
+        attach({rank, kRanks, WakeupScope::process, table->controls[rank], table->places}, 1).ok());
   }
   Status arena(size_t, unsigned char** base) override {
     *base = memory_;
@@ -77,14 +77,14 @@ TEST(SharedMemory, OverwrittenMessageCounter_Protocol) {
 TEST(SharedMemory, ControlMessageTwoAhead_Protocol) {
   Table table;
   Sitter rank0(&table, 0);
-  Header header;
+  ControlMessage message;
   bool there = false;
-  table.controls[1]->published.store(5);
-  EXPECT_EQ(text_of(rank0.peer_header(1, 5, &header, &there)), "OK");
+  table.controls[1]->controls_sent.store(5);
+  EXPECT_EQ(text_of(rank0.receive_control(1, 5, &message, &there)), "OK");
   EXPECT_TRUE(there);
-  EXPECT_EQ(text_of(rank0.peer_header(1, 4, &header, &there)), "OK");
+  EXPECT_EQ(text_of(rank0.receive_control(1, 4, &message, &there)), "OK");
   EXPECT_TRUE(there) << "the slower rank still reads the one before";
-  EXPECT_EQ(rank0.peer_header(1, 3, &header, &there).code(), GQSGD_PROTOCOL);
+  EXPECT_EQ(rank0.receive_control(1, 3, &message, &there).code(), GQSGD_PROTOCOL);
 }
 
 TEST(SharedMemory, UnreadableReason_Protocol) {
@@ -113,12 +113,12 @@ TEST(SharedMemory, MessageCounterFarAhead_Protocol) {
 TEST(SharedMemory, ControlMessageNumberFalls_Protocol) {
   Table table;
   Sitter rank0(&table, 0);
-  Header header;
+  ControlMessage message;
   bool there = false;
-  table.controls[1]->published.store(5);
-  ASSERT_EQ(text_of(rank0.peer_header(1, 5, &header, &there)), "OK");
-  table.controls[1]->published.store(4);
-  EXPECT_EQ(rank0.peer_header(1, 6, &header, &there).code(), GQSGD_PROTOCOL);
+  table.controls[1]->controls_sent.store(5);
+  ASSERT_EQ(text_of(rank0.receive_control(1, 5, &message, &there)), "OK");
+  table.controls[1]->controls_sent.store(4);
+  EXPECT_EQ(rank0.receive_control(1, 6, &message, &there).code(), GQSGD_PROTOCOL);
 }
 
 TEST(SharedMemory, WakeupCounterOverwritten_CauseStillFound) {
@@ -142,15 +142,15 @@ TEST(SharedMemory, ArenaTooShort_OwnerNamedByAll) {
 
 /** What a rank does in a call and when one fails; every status on the way is one of the table. */
 void take_part(Sitter& rank, uint64_t sequence) {
-  Header header;
+  ControlMessage message;
   bool there = false;
   const unsigned char* words = nullptr;
   const auto expect_named = [](Status status) {
     EXPECT_TRUE(is_status(status.code()) && status.code() != GQSGD_INTERNAL) << text_of(status);
   };
-  expect_named(rank.publish(sequence, Header()));
+  expect_named(rank.send_control(sequence, ControlMessage()));
   for (uint32_t peer = 0; peer < kRanks; ++peer) {
-    expect_named(rank.peer_header(peer, sequence, &header, &there));
+    expect_named(rank.receive_control(peer, sequence, &message, &there));
     if (peer == rank.rank()) continue;
     expect_named(rank.send({peer, rank.rank(), rank.rank(), 0, 4, 0}));
     expect_named(rank.receive({peer, peer, peer, 0, 4, 0}, &words));
@@ -193,26 +193,26 @@ TEST(SharedMemory, EveryWordWithEveryHostileValue_EndsWithANamedFailure) {
 TEST(SharedMemory, OwnWordsOverwritten_NotReadBack) {
   Table table;
   Sitter rank0(&table, 0), rank1(&table, 1);
-  ASSERT_EQ(text_of(rank0.publish(1, Header())), "OK");
-  ASSERT_EQ(text_of(rank0.signal(1)), "OK");
+  ASSERT_EQ(text_of(rank0.send_control(1, ControlMessage())), "OK");
+  ASSERT_EQ(text_of(rank0.signals().post(1)), "OK");
   Control* const own = table.controls[0];
   own->cause.store(pack(Cause{GQSGD_TIMEOUT, 0xffffff, 0}));
-  own->published.store(99);
+  own->controls_sent.store(99);
   posted_of(own)[1].store(77);
   EXPECT_EQ(text_of(rank0.check()), "OK") << "a culprit that is no rank was an index once";
   EXPECT_EQ(rank0.newest_call(), 1u);
-  ASSERT_EQ(text_of(rank0.signal(1)), "OK");
+  ASSERT_EQ(text_of(rank0.signals().post(1)), "OK");
   EXPECT_EQ(posted_of(own)[1].load(), 2u);
 }
 
 TEST(SharedMemory, AwaitedOverwritten_SearchForTheCulpritEnds) {
   for (const uint64_t word :
        {~uint64_t{0}, pack(Awaited{AwaitedKind::message, kRanks + 9, 3}),
-        pack(Awaited{AwaitedKind::message, 1, 3}), pack(Awaited{AwaitedKind::header, 2, 3})}) {
+        pack(Awaited{AwaitedKind::message, 1, 3}), pack(Awaited{AwaitedKind::control, 2, 3})}) {
     Table table;
     Sitter rank0(&table, 0);
     table.controls[1]->awaited.store(word);
-    table.controls[2]->awaited.store(pack(Awaited{AwaitedKind::header, 1, 3}));
+    table.controls[2]->awaited.store(pack(Awaited{AwaitedKind::control, 1, 3}));
     rank0.abort_group(GQSGD_TIMEOUT, rank0.culprit_behind(1));
     EXPECT_EQ(rank0.check().code(), GQSGD_TIMEOUT);
   }
@@ -222,8 +222,8 @@ TEST(SharedMemory, RankThatCannotWaitForAControlMessage_NamesItself) {
   for (const uint64_t number : {1, 77}) {
     Table table;
     Sitter rank0(&table, 0);
-    table.controls[1]->published.store(1);
-    table.controls[1]->awaited.store(pack(Awaited{AwaitedKind::header, 2, number}));
+    table.controls[1]->controls_sent.store(1);
+    table.controls[1]->awaited.store(pack(Awaited{AwaitedKind::control, 2, number}));
     rank0.abort_group(GQSGD_TIMEOUT, rank0.culprit_behind(1));
     const std::string line = text_of(rank0.check());
     const char* culprit = number == 1 ? "rank 2 made no progress" : "rank 1 made no progress";

@@ -2,7 +2,7 @@
 
     import gqsgd, gqsgd.jax, jax
 
-    comm = gqsgd.Communicator.process(unique_id, rank, size)
+    comm = gqsgd.jax.connect()  # in a program of jax.distributed, torchrun, mpirun or srun
     q = gqsgd.Quantizer()
     state = gqsgd.jax.state()
 
@@ -16,6 +16,7 @@ docs/JAX.md has the purpose of the state. Importing this needs JAX; the package 
 """
 
 from .collective import allreduce
+from .groups import connect
 from .state import next_step, state
 
-__all__ = ["allreduce", "next_step", "state"]
+__all__ = ["allreduce", "connect", "next_step", "state"]

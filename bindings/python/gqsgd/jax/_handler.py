@@ -33,7 +33,13 @@ PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
 _KINDS = {"cpu": "id", "cuda": "local_hardware_id"}
 
 # What it calls, in the order of its struct.
-_CALLED = ("gqsgd_allreduce", "gqsgd_allreduce_many", "gqsgd_last_error", "gqsgd_status_name")
+_CALLED = (
+    "gqsgd_allreduce",
+    "gqsgd_allreduce_many",
+    "gqsgd_comm_refuse",
+    "gqsgd_last_error",
+    "gqsgd_status_name",
+)
 
 _ACCEPTED = "it is a gqsgd.Communicator, or a list of one for each device of this process"
 

@@ -9,13 +9,14 @@ CPU tensors, and CUDA tensors over NCCL; ranks are those of a process group of t
 docs/PYTORCH.md is the guide.
 """
 
-from .fsdp import ReduceScatter
+from .fsdp import AllReduce, ReduceScatter
 from .groups import connect
 from .hook import HookState, allreduce_hook
 from .operators import allreduce, allreduce_
 from .policy import DefaultPolicy
 
 __all__ = [
+    "AllReduce",
     "DefaultPolicy",
     "HookState",
     "ReduceScatter",

@@ -1,7 +1,10 @@
-"""ReduceScatter: gradients of fully_shard (FSDP2) in codes."""
+"""What FSDP2 (fully_shard) calls in place of its own collectives: ReduceScatter between the ranks
+that share a model, AllReduce between its replicas (hybrid sharding)."""
 
 from __future__ import annotations
 
+import time
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,11 +15,72 @@ import gqsgd
 from gqsgd.presets import short_spec
 
 from . import devices, groups
+from . import summary as _summary
 
 _OPS = {dist.ReduceOp.AVG: "mean", dist.ReduceOp.SUM: "sum"}
 
 
-class ReduceScatter:
+class _Collective:
+    """What both are: a quantizer, the random key of its next call, and communicators, which the
+    first backward makes, all ranks of a group together."""
+
+    def __init__(
+        self, quantizer: gqsgd.Quantizer | str, transport: str, options: dict[str, Any]
+    ):
+        if isinstance(quantizer, str):
+            quantizer = gqsgd.Quantizer(quantizer)
+        groups.check_connection(transport, options)
+        self.quantizer = quantizer
+        self.call_count = 0  #: so far: the step of the next call's random key
+        self._call_ns: Counter[gqsgd.Communicator] = Counter()  # so far, but for calls on streams
+        self._connection = {"transport": transport, **options}
+        self._communicators: dict[
+            tuple[dist.ProcessGroup, torch.device], gqsgd.Communicator
+        ] = {}
+
+    def __repr__(self) -> str:
+        name = type(self).__name__
+        return f"<{name} {short_spec(self.quantizer.spec)}, call {self.call_count}>"
+
+    def _communicator(
+        self, group: dist.ProcessGroup, device: torch.device
+    ) -> gqsgd.Communicator:
+        if (group, device) not in self._communicators:
+            self._communicators[group, device] = groups.connect(
+                group, device=device, **self._connection)
+        return self._communicators[group, device]
+
+    def _count(self, comm: gqsgd.Communicator, begin_ns: int) -> None:
+        """A call that began then has ended."""
+        self.call_count += 1
+        if comm.transport != "nccl":
+            self._call_ns[comm] += time.monotonic_ns() - begin_ns
+
+    def summary(self) -> str:
+        """What this rank has done so far, in lines to print: quantizer, calls, and of each
+        communicator ranks and transport, bytes sent beside those of float32, and waiting time."""
+        lines = [("quantizer", short_spec(self.quantizer.spec)), ("calls", str(self.call_count))]
+        for comm in self._communicators.values():
+            lines += _summary.counted(comm, comm.stats(), self._call_ns[comm]).items()
+        return "\n".join([repr(self)] + [f"  {name:<10}{line}" for name, line in lines])
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a checkpoint needs for the same bits after it."""
+        return {"quantizer": self.quantizer.spec, "call_count": self.call_count}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continues from where `state_dict` was called."""
+        self.quantizer = gqsgd.Quantizer(state["quantizer"])
+        self.call_count = state["call_count"]
+
+    def close(self) -> None:
+        """Frees the communicators; the next backward makes new ones."""
+        while self._communicators:
+            self._communicators.popitem()[1].close()
+        self._call_ns.clear()
+
+
+class ReduceScatter(_Collective):
     """What FSDP2 calls to add up gradients of which each rank keeps a slice.
 
         reduce_scatter = gqsgd.torch.ReduceScatter("blocks-8").attach(model)
@@ -34,28 +98,12 @@ class ReduceScatter:
     def __init__(
         self, quantizer: gqsgd.Quantizer | str = "", *, transport: str = "auto", **options: Any
     ):
-        if isinstance(quantizer, str):
-            quantizer = gqsgd.Quantizer(quantizer)
-        groups.check_connection(transport, options)
-        self.quantizer = quantizer
-        self.call_count = 0  #: so far: the step of the next call's random key
-        self._connection = {"transport": transport, **options}
-        self._communicators: dict[
-            tuple[dist.ProcessGroup, torch.device], gqsgd.Communicator
-        ] = {}
-
-    def __repr__(self) -> str:
-        return f"<ReduceScatter {short_spec(self.quantizer.spec)}, call {self.call_count}>"
+        super().__init__(quantizer, transport, options)
 
     def attach(self, model: torch.nn.Module) -> ReduceScatter:
         """Makes every module of `model` that fully_shard has wrapped use this object; returns
         it."""
-        from torch.distributed.fsdp import FSDPModule  # a second and more, which DDP does not need
-
-        wrapped = [module for module in model.modules() if isinstance(module, FSDPModule)]
-        if not wrapped:
-            raise gqsgd.InvalidArgument("no module of the model is wrapped; hint: fully_shard it")
-        for module in wrapped:
+        for module in _wrapped(model):
             module.set_custom_reduce_scatter(self)
         return self
 
@@ -79,11 +127,8 @@ class ReduceScatter:
                 f"op is {op}, async_op is {async_op}; a reduce-scatter in codes adds or averages, "
                 "and returns when it has; hint: no set_gradient_divide_factor"
             )
-        place = group, input_tensor.device
-        if place not in self._communicators:
-            self._communicators[place] = groups.connect(
-                group, device=place[1], **self._connection)
-        comm = self._communicators[place]
+        comm = self._communicator(group, input_tensor.device)
+        begin_ns = time.monotonic_ns()
         comm.reduce_scatter(
             input_tensor,
             self.quantizer,
@@ -93,18 +138,104 @@ class ReduceScatter:
             step=self.call_count,
             stream=devices.current_stream(input_tensor),
         )
-        self.call_count += 1
+        self._count(comm, begin_ns)
 
-    def state_dict(self) -> dict[str, Any]:
-        """What a checkpoint needs for the same bits after it."""
-        return {"quantizer": self.quantizer.spec, "call_count": self.call_count}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continues from where `state_dict` was called."""
-        self.quantizer = gqsgd.Quantizer(state["quantizer"])
-        self.call_count = state["call_count"]
+class AllReduce(_Collective):
+    """What FSDP2 calls to average sharded gradients over replicas of the model: hybrid sharding
+    (HSDP), in which the replicas are on different machines.
 
-    def close(self) -> None:
-        """Frees the communicators; the next backward makes new ones."""
-        while self._communicators:
-            self._communicators.popitem()[1].close()
+        mesh = init_device_mesh("cuda", (2, 8), mesh_dim_names=("replicate", "shard"))
+        fully_shard(model, mesh=mesh["shard"])
+        all_reduce = gqsgd.torch.AllReduce("blocks-8", mesh["replicate"]).attach(model)
+
+    quantizer: a gqsgd.Quantizer or its specification.
+    replicas: a mesh of one dimension, or a process group: the ranks that have the same shards.
+    op: "mean", as in torch's own hybrid sharding; "sum" where set_gradient_divide_factor divides by
+        the number of all ranks.
+    transport, options: as for HookState.
+
+    fully_shard gets the mesh of the shards alone: given both dimensions, torch averages over the
+    replicas itself, uncompressed, before it calls this. What ReduceScatter says of parameters
+    without names holds here too. Every backward that reduce-scatters calls this as well:
+    set_requires_gradient_sync(False) leaves both out, set_requires_all_reduce has no effect.
+    """
+
+    def __init__(
+        self,
+        quantizer: gqsgd.Quantizer | str,
+        replicas: dist.ProcessGroup | dist.DeviceMesh,
+        *,
+        op: str = "mean",
+        transport: str = "auto",
+        **options: Any,
+    ):
+        super().__init__(quantizer, transport, options)
+        if op not in _OPS.values():
+            raise gqsgd.InvalidArgument(f"op is {op!r}; accepted are mean, sum")
+        self.process_group = _group_of(replicas)
+        self._op = op
+
+    def attach(self, model: torch.nn.Module) -> AllReduce:
+        """Makes every module of `model` that fully_shard has wrapped call this object in backward,
+        once it has reduce-scattered; returns it. Raises InvalidArgument where torch has gradients
+        of the same ranks averaged or divided already."""
+        modules = _wrapped(model)
+        for name, parameter in model.named_parameters():
+            self._require_foreign(name, parameter)
+        for module in modules:
+            module.set_all_reduce_hook(self)
+        return self
+
+    def _require_foreign(self, name: str, parameter: torch.Tensor) -> None:
+        """Refuses a parameter whose mesh has other ranks of this group."""
+        from torch.distributed.tensor import DTensor
+
+        if not isinstance(parameter, DTensor):
+            return
+        mesh = parameter.device_mesh
+        replicas = dist.get_process_group_ranks(self.process_group)
+        ours = sorted(set(replicas) & set(mesh.mesh.flatten().tolist()))
+        if len(ours) > 1:
+            raise gqsgd.InvalidArgument(
+                f"ranks {ours} are in the mesh of parameter {name} and among the replicas "
+                f"{replicas}: torch reduces its gradients over them already; hint: "
+                "fully_shard(..., mesh=mesh[\"shard\"]) and AllReduce(..., mesh[\"replicate\"])"
+            )
+
+    def __call__(self, shard: torch.Tensor) -> None:
+        """Averages `shard`, in place, with those of the other replicas."""
+        devices.require_reachable(shard, "the gradients of FSDP2")
+        comm = self._communicator(self.process_group, shard.device)
+        stream, begin_ns = devices.current_stream(shard), time.monotonic_ns()
+        if stream is not None:  # FSDP2 frees a shard of another type than the parameters' at once
+            devices.cuda.keep(shard, stream)
+        comm.allreduce(
+            shard, self.quantizer, self._op, out=shard, step=self.call_count, stream=stream)
+        self._count(comm, begin_ns)
+
+
+def _wrapped(model: torch.nn.Module) -> list[Any]:
+    """The modules of `model` that fully_shard has wrapped."""
+    from torch.distributed.fsdp import FSDPModule  # a second and more, which DDP does not need
+
+    wrapped = [module for module in model.modules() if isinstance(module, FSDPModule)]
+    if not wrapped:
+        raise gqsgd.InvalidArgument("no module of the model is wrapped; hint: fully_shard it")
+    return wrapped
+
+
+def _group_of(replicas: Any) -> dist.ProcessGroup:
+    if isinstance(replicas, dist.ProcessGroup):
+        return replicas
+    if not isinstance(replicas, dist.DeviceMesh):
+        raise TypeError(
+            f"replicas is a {type(replicas).__name__}, not a ProcessGroup or a DeviceMesh; hint: "
+            'mesh["replicate"]'
+        )
+    if replicas.ndim != 1:
+        raise gqsgd.InvalidArgument(
+            f"the mesh of the replicas has {replicas.ndim} dimensions, not 1; hint: "
+            'mesh["replicate"]'
+        )
+    return replicas.get_group()

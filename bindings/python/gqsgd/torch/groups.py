@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+import logging
 import os
-import socket
 import threading
 import uuid
 import weakref
 from datetime import timedelta
-from pathlib import Path
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
 import torch.distributed as dist
 
 import gqsgd
+from gqsgd.network import host
+from gqsgd.network.agreement import NetworkGroup
 
 from . import devices
 from .group_transport import GroupTransport
 from .liveness import Liveness, WatchedStore
-from .rendezvous import Said, rendezvous, patience_of
+from .rendezvous import Report, rendezvous, duration_of
 
-TRANSPORTS = ("auto", "group", "process", "nccl")
+TRANSPORTS = ("auto", "process", "network", "group", "nccl")
+
+_LOGGER = logging.getLogger("gqsgd")
 
 _lock = threading.Lock()
 _shared: weakref.WeakKeyDictionary[dist.ProcessGroup, dict[torch.device, gqsgd.Communicator]]
@@ -46,40 +50,74 @@ def connect(
 ) -> gqsgd.Communicator:
     """Makes a communicator of the ranks of `group` (None: the default group), which all call it.
 
-    transport: "process" through shared memory, for ranks of one machine; "group" through sends and
-        receives of a Gloo group of its own; "nccl" between GPUs, by an NCCL communicator of its
-        own. "auto" is "nccl" for a GPU; otherwise "process" where all ranks are of one user and see
-        one machine and network namespace, else "group".
+    transport: "process" through shared memory, for ranks of one machine; "network" over UCX, for
+        ranks of any machines; "group" through sends and receives of a Gloo group of its own; "nccl"
+        between GPUs, by an NCCL communicator of its own. "auto" is "nccl" for a GPU; otherwise
+        "process" where all ranks are of one user and see one machine and network namespace, else
+        "network". Where a rank has no UCX it is "group" on all, which the log says.
     device: where the tensors will be; None is the CPU, or with "nccl" the current GPU.
-    options: those of gqsgd.Communicator.
+    options: those of gqsgd.Communicator, and of gqsgd.Communicator.network. Where rank 0 listens
+        then: `interface` or `address`, else what GLOO_SOCKET_IFNAME names, else the address by
+        which it reaches the store of the group.
 
     The ranks agree through the store of the group, which is not used afterwards. Raises on all
     ranks alike: InvalidArgument if they name different transports or kinds of devices, Unsupported
-    without NCCL, Timeout if a rank does not come, PeerLost at once if the connections of the group
-    are Gloo's and one of them broke.
+    without NCCL, or without the UCX of "network", Timeout if a rank does not come, PeerLost at once
+    if the connections of the group are Gloo's and one of them broke.
     """
     check_connection(transport, options)
     member = _member(group)
     if device is None:
         device = devices.cuda.current_device() if transport == "nccl" else devices.CPU
     device = torch.device(device)
-    own = {"transport": transport, "device": device.type, "host": _host()}
+    own = {"transport": transport, "device": device.type, "host": host.identity()}
     liveness = Liveness(member.group, member.rank, member.size)
-    timeout_ms = int(options.get("timeout_ms", 0))
-    choice = rendezvous(member.store, member.rank, member.size, own,
-                  lambda said: _decision(said, options), timeout_ms, liveness)
+    agree = partial(rendezvous, member.store, member.rank, member.size, liveness=liveness,
+                    timeout_ms=int(options.get("timeout_ms", 0)))
+    choice = agree(own, lambda reports: _decision(reports, options))
+    if choice["transport"] == "network":
+        try:
+            return NetworkGroup(agree, member.rank, member.size, _id_options(member.store, options),
+                                options).connect()
+        except gqsgd.Unsupported as error:  # on all ranks alike
+            if transport == "network":
+                raise
+            if member.rank == 0:
+                _LOGGER.warning("between hosts messages go over Gloo instead of UCX: %s", error)
+        choice = agree({}, lambda reports: _named("group", options))
+    return _made(member, choice, device, liveness, options)
+
+
+def _made(
+    member: Member,
+    choice: Report,
+    device: torch.device,
+    liveness: Liveness,
+    options: dict[str, Any],
+) -> gqsgd.Communicator:
+    """The communicator of rank 0's choice, but for one between hosts."""
     place = bytes.fromhex(choice["id"]), member.rank, member.size
     if choice["transport"] == "nccl":
         with devices.cuda.on_device(device):
             return gqsgd.Communicator.nccl(*place, **options)
     if choice["transport"] == "process":
         return gqsgd.Communicator.process(*place, **options)
-    messages = GroupTransport(_gloo_group(member, choice["id"], patience_of(timeout_ms), liveness))
+    timeout = duration_of(int(options.get("timeout_ms", 0)))
+    messages = GroupTransport(_gloo_group(member, choice["id"], timeout, liveness))
     try:
         return gqsgd.Communicator.custom(messages, **options)
     except BaseException:
         messages.close()
         raise
+
+
+def _id_options(store: dist.Store, options: dict[str, Any]) -> dict[str, Any]:
+    """Where rank 0 of a group between hosts listens."""
+    while isinstance(store, dist.PrefixStore):
+        store = store.underlying_store
+    store_host = store.host if isinstance(store, dist.TCPStore) else ""
+    interface = os.environ.get("GLOO_SOCKET_IFNAME", "").partition(",")[0]
+    return host.id_options(options, interface, store_host)
 
 
 def check_connection(transport: str, options: dict[str, Any]) -> None:
@@ -148,21 +186,15 @@ def _member(group: dist.ProcessGroup | None) -> Member:
     return Member(group, dist.get_rank(group), dist.get_world_size(group), store)
 
 
-def _host() -> list[Any]:
-    """What processes must have in common to use shared memory: the machine since its start,
-    the user, and the network namespace, in which they find each other."""
-    boot = Path("/proc/sys/kernel/random/boot_id")
-    return [
-        socket.gethostname(),
-        boot.read_text() if boot.exists() else "",
-        os.getuid(),
-        os.stat("/proc/self/ns/net").st_ino if os.path.exists("/proc/self/ns/net") else 0,
-    ]
+def _decision(reports: list[Report], options: dict[str, Any]) -> Report:
+    """Rank 0's decision: the transport of all, and the name of the group. One between hosts gets
+    its name later, when all ranks are known to have a UCX."""
+    transport = _agreed(reports)
+    return {"transport": transport} if transport == "network" else _named(transport, options)
 
 
-def _decision(said: list[Said], options: dict[str, Any]) -> Said:
-    """Rank 0's decision: the transport of all, and the name of the group."""
-    transport = _agreed(said)
+def _named(transport: str, options: dict[str, Any]) -> Report:
+    """A transport, and a new name for a group over it."""
     if transport == "nccl":
         name = gqsgd.nccl_unique_id(**{key: options[key] for key in ("nccl",) if key in options})
     elif transport == "group":
@@ -172,23 +204,23 @@ def _decision(said: list[Said], options: dict[str, Any]) -> Said:
     return {"transport": transport, "id": name.hex()}
 
 
-def _agreed(said: list[Said]) -> str:
+def _agreed(reports: list[Report]) -> str:
     """The transport of all, from what every rank reports of itself."""
     for field in ("transport", "device"):
-        values = [each[field] for each in said]
+        values = [each[field] for each in reports]
         if len(set(values)) > 1:
             other = next(rank for rank, value in enumerate(values) if value != values[0])
             raise gqsgd.InvalidArgument(
                 f"{field} is {values[0]!r} on rank 0 and {values[other]!r} on rank {other}; "
                 "hint: give the same on all ranks"
             )
-    transport, on_host = str(said[0]["transport"]), said[0]["device"] == "cpu"
+    transport, on_host = str(reports[0]["transport"]), reports[0]["device"] == "cpu"
     if transport == "auto":
-        one_host = all(each["host"] == said[0]["host"] for each in said)
-        return "nccl" if not on_host else "process" if one_host else "group"
+        one_host = all(each["host"] == reports[0]["host"] for each in reports)
+        return "nccl" if not on_host else "process" if one_host else "network"
     if on_host == (transport == "nccl"):
         raise gqsgd.InvalidArgument(
-            f"transport is {transport!r} and tensors are on {said[0]['device']}; hint: \"nccl\" is "
-            'for GPUs, "process" and "group" are for host memory, "auto" knows'
+            f"transport is {transport!r} and tensors are on {reports[0]['device']}; hint: \"nccl\" "
+            'is for GPUs, "process", "network" and "group" are for host memory, "auto" knows'
         )
     return transport

@@ -39,7 +39,7 @@ class HookState:
         zeros (rotated ones), and for a policy that wants names and modules.
     policy: policy(name, parameter, module) -> quantizer, or its specification; by default
         DefaultPolicy. Must be the same on every rank.
-    transport: "auto", "group", "process" or "nccl" (gqsgd.torch.connect).
+    transport: "auto", "process", "network", "group" or "nccl" (gqsgd.torch.connect).
     schedule: as for gqsgd.Communicator.allreduce, but not "sparse".
     communicator: a gqsgd.Communicator of the model's ranks to use in place of one of its own; the
         caller closes it, after the state.
@@ -167,8 +167,10 @@ class HookState:
             error = _summary.measured(self._sample, self._lane, self._schedule)
         lines = {"quantizer": short_spec(self.quantizer.spec), "steps": str(self.step)}
         if self._lane is not None:
-            schedule = _summary.schedule_line(self._schedule, self._lane.comm, self._has_costs())
-            lines |= _summary.counted(self._lane, self._stats_before)
+            comm = self._lane.comm
+            schedule = _summary.schedule_line(self._schedule, comm, self._has_costs())
+            stats = comm.stats().since(self._stats_before)
+            lines |= _summary.counted(comm, stats, self._lane.call_ns)
             lines |= {"schedule": schedule, "error": error}
         return "\n".join([repr(self)] + [f"  {name:<10}{line}" for name, line in lines.items()])
 

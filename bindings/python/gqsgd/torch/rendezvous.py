@@ -14,7 +14,7 @@ import gqsgd
 
 from .liveness import Liveness, wait_for_key
 
-Said = dict[str, Any]  #: what a rank reports of itself, or rank 0's decision; JSON
+Report = dict[str, Any]  #: what a rank reports of itself, or rank 0's decision; JSON
 
 _FOR_EVER = timedelta(days=365)
 _DEFAULT_MS = 300_000  # as communicators have it
@@ -24,11 +24,11 @@ def rendezvous(
     store: dist.Store,
     rank: int,
     size: int,
-    own: Said,
-    decide: Callable[[list[Said]], Said],
+    own: Report,
+    decide: Callable[[list[Report]], Report],
     timeout_ms: int = _DEFAULT_MS,
     liveness: Liveness | None = None,
-) -> Said:
+) -> Report:
     """Rank 0 decides from what all ranks report of themselves; every rank gets its decision, or
     raises what `decide` raised there. Raises PeerLost where `liveness` sees that a rank is gone,
     and Timeout, with the ranks that have not come, where nothing can be seen.
@@ -36,44 +36,46 @@ def rendezvous(
     Every rank calls. Rendezvous are counted in the store, so that none reads what an earlier one
     left there; those of a group that was of another size are counted by themselves.
     """
-    timeout = patience_of(timeout_ms)
+    timeout = duration_of(timeout_ms)
     number = (store.add(f"gqsgd/{size}/calls", 1) - 1) // size
     table = dist.PrefixStore(f"gqsgd/{size}/{number}", store)
     table.set(f"rank {rank}", json.dumps(own))
-    meeting = _Meeting(table, size, time.monotonic() + timeout.total_seconds(), liveness)
+    shared = _Keys(table, size, time.monotonic() + timeout.total_seconds(), liveness)
     if rank == 0:
-        return _decided(meeting, decide)
-    decision = meeting.wait_for("decision")
+        return _decide_for_all(shared, decide)
+    decision = shared.wait_for("decision")
     if "error" in decision:
         raise getattr(gqsgd, decision["error"])(decision["sentence"])
     return decision
 
 
-def patience_of(timeout_ms: int) -> timedelta:
+def duration_of(timeout_ms: int) -> timedelta:
     """An option timeout_ms as a duration: 0 is the default, -1 for ever."""
     return _FOR_EVER if timeout_ms < 0 else timedelta(milliseconds=timeout_ms or _DEFAULT_MS)
 
 
-def _decided(meeting: _Meeting, decide: Callable[[list[Said]], Said]) -> Said:
-    """Rank 0's decision; a failure is published as well, so that no rank waits for nothing."""
+def _decide_for_all(shared: _Keys, decide: Callable[[list[Report]], Report]) -> Report:
+    """Rank 0's decision; a failure is written as well, so that no rank waits in vain."""
     try:
-        decision = decide([meeting.wait_for(f"rank {rank}") for rank in range(meeting.size)])
+        decision = decide([shared.wait_for(f"rank {rank}") for rank in range(shared.size)])
     except Exception as error:
         kind = error if isinstance(error, gqsgd.GqsgdError) else gqsgd.RemoteError()
-        told = {"error": type(kind).__name__, "sentence": f"rank 0: {error}"}
-        meeting.table.set("decision", json.dumps(told))
+        failure = {"error": type(kind).__name__, "sentence": f"rank 0: {error}"}
+        shared.table.set("decision", json.dumps(failure))
         raise
-    meeting.table.set("decision", json.dumps(decision))
+    shared.table.set("decision", json.dumps(decision))
     return decision
 
 
-class _Meeting(NamedTuple):
+class _Keys(NamedTuple):
+    """What ranks write into the store, and how long they wait for it."""
+
     table: dist.Store
     size: int
     end_s: float
     liveness: Liveness | None
 
-    def wait_for(self, key: str) -> Said:
+    def wait_for(self, key: str) -> Report:
         left = timedelta(seconds=max(0.001, self.end_s - time.monotonic()))
         try:
             has_come = wait_for_key(self.table, key, left, self.liveness)
@@ -81,8 +83,8 @@ class _Meeting(NamedTuple):
             raise gqsgd.PeerLost(f"{error}; it was waited for to make a communicator") from error
         if not has_come:
             raise gqsgd.Timeout(self._missing())
-        said: Said = json.loads(self.table.get(key))
-        return said
+        report: Report = json.loads(self.table.get(key))
+        return report
 
     def _missing(self) -> str:
         absent = [k for k in range(self.size) if not self.table.check([f"rank {k}"])]

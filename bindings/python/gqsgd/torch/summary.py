@@ -61,14 +61,12 @@ def measured(sample: Sample, lane: Lane | None, schedule: str) -> str:
     )
 
 
-def counted(lane: Lane, before: gqsgd.Stats) -> dict[str, str]:
-    """What the communicator has counted since `before`."""
-    comm = lane.comm
-    stats = comm.stats().since(before)
+def counted(comm: gqsgd.Communicator, stats: gqsgd.Stats, call_ns: int) -> dict[str, str]:
+    """What a communicator has counted, in `call_ns` nanoseconds of calls."""
     return {
         "ranks": f"rank {comm.rank} of {comm.size}, transport {comm.transport}",
         "sent": _sent(stats),
-        "waiting": _waiting(stats["wait_ns"], lane.call_ns),
+        "waiting": _waiting(stats["wait_ns"], call_ns),
     }
 
 

@@ -36,33 +36,33 @@ Status DeviceAgreement::take_norm(const CallOnStream& call) {
 }
 
 Status DeviceAgreement::gather(const CallOnStream& call, bool keep_norm) {
-  GQ_TRY(write_header(call, keep_norm));
-  return group_.transport().gather(scratch_.own_header(), scratch_.headers(), sizeof(Header),
-                                   call.call.stream);
+  GQ_TRY(write_control(call, keep_norm));
+  return group_.transport().gather(scratch_.own_control(), scratch_.controls(),
+                                   sizeof(ControlMessage), call.call.stream);
 }
 
-Status DeviceAgreement::write_header(const CallOnStream& call, bool keep_norm) {
+Status DeviceAgreement::write_control(const CallOnStream& call, bool keep_norm) {
   WriteHeaderArgs args{};
-  memcpy(args.words, call.header.words, sizeof args.words);
-  args.words[kHeaderSequence] = static_cast<uint32_t>(group_.endpoint().sequence);
-  if (call.speculative) args.words[kHeaderSequence] |= kHeaderSpeculative;
-  if (call.captured) args.words[kHeaderSequence] |= kHeaderInGraph;
+  memcpy(args.words, call.control.words, sizeof args.words);
+  args.words[kControlSequence] = static_cast<uint32_t>(group_.endpoint().sequence);
+  if (call.speculative) args.words[kControlSequence] |= kControlSpeculative;
+  if (call.captured) args.words[kControlSequence] |= kControlInGraph;
   args.step_at = call.call.step_at;
-  args.step_word = kHeaderStep;
-  args.index_word = kHeaderIndex;
-  args.status_word = kHeaderStatus;
+  args.step_word = kControlStep;
+  args.index_word = kControlIndex;
+  args.status_word = kControlStatus;
   args.keep_norm = keep_norm;
-  args.header = scratch_.own_header();
+  args.header = scratch_.own_control();
   args.stream = call.call.stream;
   return Status(device_.agreement->write_header(args));
 }
 
 Status DeviceAgreement::compare(const Call& call, Disagreement* found) {
   AgreeArgs args{};
-  args.headers = scratch_.headers();
+  args.headers = scratch_.controls();
   args.ranks = group_.endpoint().size();
   args.compared = kComparedWords | (call.segments != nullptr ? kHashWords : 0);
-  args.status_word = kHeaderStatus;
+  args.status_word = kControlStatus;
   args.q = call.format.q;
   args.p = call.format.p;
   args.norm = scratch_.norm();
@@ -72,25 +72,23 @@ Status DeviceAgreement::compare(const Call& call, Disagreement* found) {
   return Status(device_.agreement->agree(args));
 }
 
-Status DeviceAgreement::read_headers(StreamHandle stream, const char* what) {
-  GQ_TRY(device_.copy(scratch_.pinned_headers(), scratch_.headers(), scratch_.headers_bytes(),
+Status DeviceAgreement::read_controls(StreamHandle stream, const char* what) {
+  GQ_TRY(device_.copy(scratch_.pinned_controls(), scratch_.controls(), scratch_.controls_bytes(),
                       stream));
-  GQ_TRY(device_.record(headers_copied_, stream));
-  return group_.wait_on_host(headers_copied_, what);
+  GQ_TRY(device_.record(controls_copied_, stream));
+  return group_.wait_on_host(controls_copied_, what);
 }
 
 Status DeviceAgreement::read_outcome(const CallOnStream& call, Status own, Status* outcome) {
   const TimeRange range("gqsgd.await_headers");
-  GQ_TRY(read_headers(call.call.stream, "headers of the other ranks"));
+  GQ_TRY(read_controls(call.call.stream, "control messages of the other ranks"));
   Endpoint& endpoint = group_.endpoint();
-  const Header* const headers = scratch_.pinned_headers();
-  group_.transport().show_headers(headers);
+  const ControlMessage* const controls = scratch_.pinned_controls();
   Agreement agreement;
   agreement.begin(call.call);
-  bool done = false;
-  GQ_TRY(agreement.collect(endpoint, &done));
-  const Header& own_header = headers[endpoint.rank()];
-  const bool by_device = own.ok() && own_header.words[kHeaderStatus] != GQSGD_OK;
+  agreement.read(controls, endpoint.size());
+  const ControlMessage& own_control = controls[endpoint.rank()];
+  const bool by_device = own.ok() && own_control.words[kControlStatus] != GQSGD_OK;
   const Status refused = by_device ? index_too_large(endpoint, endpoint.sequence) : own;
   *outcome = agreement.outcome(endpoint, refused);
   return Status();

@@ -18,11 +18,11 @@ class DeviceAgreement {
         workspace_(*workspace),
         counter_(*counter),
         device_(group->device()) {}
-  ~DeviceAgreement() { device_.end_event(headers_copied_); }
+  ~DeviceAgreement() { device_.end_event(controls_copied_); }
   DeviceAgreement(const DeviceAgreement&) = delete;
   DeviceAgreement& operator=(const DeviceAgreement&) = delete;
 
-  Status open() { return device_.make_event(&headers_copied_); }
+  Status open() { return device_.make_event(&controls_copied_); }
 
   /** The first exchange of a call, after the last call: its step, its norm if `takes_norm`, its
    *  control message. */
@@ -36,13 +36,13 @@ class DeviceAgreement {
 
   /** Brings the control messages of all ranks to pinned memory and waits for them; `what` is
    *  awaited. */
-  Status read_headers(StreamHandle stream, const char* what);
+  Status read_controls(StreamHandle stream, const char* what);
   /** The agreed status of the control messages, or a failure to get them. `own` is this rank's
    *  refusal. */
   Status read_outcome(const CallOnStream& call, Status own, Status* outcome);
 
  private:
-  Status write_header(const CallOnStream& call, bool keep_norm);
+  Status write_control(const CallOnStream& call, bool keep_norm);
   Status take_norm(const CallOnStream& call);
 
   StreamGroup& group_;
@@ -50,7 +50,7 @@ class DeviceAgreement {
   const StreamWorkspace& workspace_;
   const StepCounter& counter_;
   const Device& device_;
-  EventHandle headers_copied_ = nullptr;  // to pinned memory
+  EventHandle controls_copied_ = nullptr;  // to pinned memory
 };
 
 }  // namespace gq

@@ -4,18 +4,18 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "src/call/header_fields.h"
+#include "src/call/control_fields.h"
 
 namespace gq {
 
 Status describe_disagreement(const Endpoint& endpoint, const Disagreement& found) {
   if (static_cast<const volatile Disagreement&>(found).found == 0) return Status();
-  Header reference, differing;
+  ControlMessage reference, differing;
   memcpy(reference.words, found.reference, sizeof reference.words);
   memcpy(differing.words, found.differing, sizeof differing.words);
   const uint32_t sequence =
-      reference.words[kHeaderSequence] & ~(kHeaderSpeculative | kHeaderInGraph);
-  const gqsgd_status refused = static_cast<gqsgd_status>(differing.words[kHeaderStatus]);
+      reference.words[kControlSequence] & ~(kControlSpeculative | kControlInGraph);
+  const gqsgd_status refused = static_cast<gqsgd_status>(differing.words[kControlStatus]);
   if (refused == GQSGD_OK) {
     return describe_mismatch(sequence, 0, reference, found.rank, differing);
   }

@@ -4,13 +4,14 @@
 
 #include "kernels/agreement.h"
 #include "src/execute/endpoint.h"
-#include "src/transport/header.h"
+#include "src/transport/control_message.h"
 
 namespace gq {
 
 /** All words but the number of the call, status and norm. */
-inline constexpr uint32_t kComparedWords =
-    ((1u << kAgreementNormWord) - 1) & ~(1u << kHeaderStatus | 1u << kHeaderSequence);
+inline constexpr uint32_t kComparedWords = ((1u << kAgreementWords) - 1) &
+                                           ~(1u << kControlStatus | 1u << kControlSequence) &
+                                           ~(3u << kAgreementNormWord);
 
 /** OK, or the failure of a call that had returned: MISMATCH, REMOTE_ERROR, or INVALID_ARGUMENT of
  *  this rank's own index. */

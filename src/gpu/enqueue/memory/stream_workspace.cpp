@@ -34,7 +34,7 @@ Status StreamWorkspace::reserve(const Plan& plan) {
   if (size_bytes <= arena_.size_bytes()) return Status();
   GQ_TRY(group_.wait_for_last_call());
   if (in_graphs_) GQ_TRY(keep_arena());
-  const Status grown = group_.transport().reserve(&arena_, size_bytes);
+  const Status grown = group_.transport().memory().reserve(group_.device(), &arena_, size_bytes);
   if (!grown.ok() && in_graphs_) {
     arena_.swap(earlier_arenas_.back());
     earlier_arenas_.pop_back();

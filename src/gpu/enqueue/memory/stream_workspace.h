@@ -28,7 +28,7 @@ class StreamWorkspace {
   bool is_in_graphs() const { return in_graphs_; }
 
   /** Peers may still read the arena. */
-  void transfer_ownership() { group_.transport().transfer_ownership(&arena_); }
+  void transfer_ownership() { group_.transport().memory().transfer_ownership(&arena_); }
   /** The device may still use all of it: it is never freed. */
   void forget();
 

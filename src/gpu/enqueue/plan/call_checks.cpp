@@ -1,6 +1,8 @@
 // Each failure says which call works instead.
 #include "src/gpu/enqueue/plan/call_checks.h"
 
+#include "src/support/names.h"
+
 namespace gq {
 namespace {
 
@@ -9,6 +11,12 @@ Status check_kind(const Call& call, const Nodes& nodes) {
     return fail(GQSGD_UNSUPPORTED,
                 "schedule hierarchical over several nodes works on host memory in this version; "
                 "use schedule direct");
+  }
+  if (is_narrow(call.format.levels)) {
+    return fail(GQSGD_UNSUPPORTED,
+                "levels=%s works on host memory in this version; use a preset with norms, such as "
+                "blocks-8, or none",
+                name_in(names_of(kLevelsList), static_cast<size_t>(call.format.levels)));
   }
   if (call.format.nonfinite == Nonfinite::error && call.format.levels != Levels::none) {
     return fail(GQSGD_UNSUPPORTED,
@@ -48,8 +56,8 @@ Status check_call(const StreamGroup& group, const Call& call) {
   return Status();
 }
 
-Status check_sums(const StreamTransport& transport, const Schedule& schedule) {
-  if (!schedule.adds_natively || transport.can_sum()) return Status();
+Status check_sums(StreamTransport& transport, const Schedule& schedule) {
+  if (!schedule.adds_natively || transport.sums() != nullptr) return Status();
   return fail(GQSGD_UNSUPPORTED,
               "schedule %s is the transport's own allreduce, which on memory of a device is "
               "NCCL's; use another schedule, or auto",

@@ -11,7 +11,7 @@ namespace gq {
 Status check_call(const StreamGroup& group, const Call& call);
 
 /** UNSUPPORTED where the schedule needs sums that the transport does not make. */
-Status check_sums(const StreamTransport& transport, const Schedule& schedule);
+Status check_sums(StreamTransport& transport, const Schedule& schedule);
 
 /** UNSUPPORTED: the call is captured, and what it needs is not there. */
 Status not_captured_yet(const Call& call, const char* why);

@@ -43,7 +43,7 @@ Status CallPlans::prepare(CallOnStream* call) {
   GQ_TRY(check_sums(group_.transport(), *plan.schedule));
   NormWords norm_or_hash;
   if (own.segments != nullptr) norm_or_hash = norm_words(own.segments->hash);
-  call->header = Agreement::header_of(endpoint, own, plan.schedule_id, norm_or_hash);
+  call->control = Agreement::control_of(endpoint, own, plan.schedule_id, norm_or_hash);
   GQ_TRY(find_plan(plan, call));
   // Where hosts synchronize, a graph has fused kernels alone, which use no workspace.
   if (call->captured && group_.transport().agrees_on_host()) return Status();
@@ -53,7 +53,7 @@ Status CallPlans::prepare(CallOnStream* call) {
 
 Status CallPlans::find_plan(const Plan& plan, CallOnStream* call) {
   const Endpoint& endpoint = group_.endpoint();
-  const Signature signature = Signature::of(call->header);
+  const Signature signature = Signature::of(call->control);
   const std::vector<Part>* segments = parts_of(call->call);
   call->cached = cache_.find(signature, segments);
   call->expected = call->cached != nullptr && call->cached == cache_.expected();

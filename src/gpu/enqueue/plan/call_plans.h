@@ -22,7 +22,7 @@ class CallPlans {
   Status reserve(PlanRequest request);
 
   /** The plan of another rank's call; null if this rank knows of none. */
-  CachedPlan* find(const Header& header) { return cache_.find(Signature::of(header)); }
+  CachedPlan* find(const ControlMessage& control) { return cache_.find(Signature::of(control)); }
   /** Ranks have agreed on a call of this plan. */
   void follow(CallOnStream* call) { cache_.follow(call->cached, &call->new_plan); }
   void follow(CachedPlan* plan) { cache_.follow(plan, nullptr); }

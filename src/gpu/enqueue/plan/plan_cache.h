@@ -7,28 +7,28 @@
 #include <memory>
 #include <vector>
 
-#include "src/call/header_fields.h"
+#include "src/call/control_fields.h"
 #include "src/gpu/enqueue/plan/execution_plan.h"
 #include "src/gpu/enqueue/plan/operand_addresses.h"
 
 namespace gq {
 
-/** What of a header decides what is enqueued and sent. */
+/** What of a control message decides what is enqueued and sent. */
 struct Signature {
-  Header header;
+  ControlMessage control;
 
-  static Signature of(const Header& header) {
-    Signature signature{header};
-    uint32_t* words = signature.header.words;
-    words[kHeaderStatus] = words[kHeaderSequence] = words[kHeaderStep] = 0;
-    words[kHeaderIndex] = words[kHeaderIndex] >> kHeaderCostsShift;
-    words[kHeaderFields] &= ~(1u << kHeaderStepOnDeviceShift);  // the plan is the same
-    if (!has_segments(header)) words[kHeaderNormLow] = words[kHeaderNormHigh] = 0;
+  static Signature of(const ControlMessage& control) {
+    Signature signature{control};
+    uint32_t* words = signature.control.words;
+    words[kControlStatus] = words[kControlSequence] = words[kControlStep] = 0;
+    words[kControlIndex] = words[kControlIndex] >> kControlCostsShift;
+    words[kControlFields] &= ~(1u << kControlStepOnDeviceShift);  // the plan is the same
+    if (!has_segments(control)) words[kControlNormLow] = words[kControlNormHigh] = 0;
     return signature;
   }
   bool operator==(const Signature& other) const {
     for (uint32_t k = 0; k < 16; ++k) {
-      if (header.words[k] != other.header.words[k]) return false;
+      if (control.words[k] != other.control.words[k]) return false;
     }
     return true;
   }

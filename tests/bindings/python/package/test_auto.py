@@ -3,6 +3,7 @@
 import gqsgd
 import numpy as np
 import pytest
+from test_transport import run_custom
 
 RANKS = 4
 COMPRESSED = ("ring", "tree", "butterfly", "direct")
@@ -109,4 +110,103 @@ def test_reserved_calls_need_no_more_memory():
         return before, comm.stats()["workspace_bytes"]
 
     for before, after in gqsgd.run_local(RANKS, workspace, costs="builtin"):
+        assert before == after
+
+
+# costs="measure": ranks measure what they choose by, and say what they found.
+
+Q = gqsgd.Quantizer("blocks-8", seed=5)
+COUNTS = 1, 900, 40_000, 500_000
+
+
+def values_of(count, ranks):
+    generator = np.random.default_rng(count)
+    return [generator.standard_normal(count).astype(np.float32) for _ in range(ranks)]
+
+
+def results_of(comm):
+    """The bits that this rank gets, and what it sent for each call."""
+    results = []
+    for count in COUNTS:
+        before = comm.stats()
+        bits = comm.allreduce(values_of(count, comm.size)[comm.rank], Q, step=7).tobytes()
+        sent = comm.stats().since(before)
+        results.append((bits, sent["payload_bytes_sent"], sent["messages_sent"]))
+    return results
+
+
+@pytest.mark.parametrize("options", [{}, {"nodes": [0, 0, 1, 1]}, {"uncompressed": "never"}])
+def test_the_string_of_a_group_repeats_its_choices(options):
+    def work(comm):
+        before = comm.costs
+        return before, results_of(comm), comm.costs
+
+    measured = gqsgd.run_local(4, work, costs="measure", **options)
+    assert {before for before, _, _ in measured} == {""}
+    costs = {found for _, _, found in measured}
+    assert len(costs) == 1 and "" not in costs
+    for before, results, found in gqsgd.run_local(4, work, costs=costs.pop(), **options):
+        assert before == found == measured[0][2]
+        assert [bits for bits, *_ in results] == [bits for bits, *_ in measured[0][1]]
+    again = gqsgd.run_local(4, work, costs=measured[0][2], **options)
+    assert [results for _, results, _ in again] == [results for _, results, _ in measured]
+
+
+def test_custom_transports_measure_in_their_first_call_also_as_a_request():
+    def work(comm):
+        request = comm.allreduce_start(np.full(100, comm.rank, np.float32), Q, step=1)
+        while not request.test():
+            pass
+        return comm.costs, request.wait().tobytes()
+
+    (one, two), _ = run_custom(2, work, costs="measure", timeout_ms=60_000)
+    assert one == two and one[0].startswith("latency_ns=")
+
+
+def test_costs_are_what_was_given():
+    with gqsgd.Communicator.local(1)[0] as comm:
+        assert comm.costs == ""
+    with gqsgd.Communicator.local(1, costs="builtin")[0] as comm:
+        builtin = comm.costs
+    assert "latency_ns=20000;" in builtin and "rotated.dequantize=0.63 0.72 1100;" in builtin
+    assert gqsgd.predict_time(Q, 8, 10**6, constants=builtin) == gqsgd.predict_time(
+        Q, 8, 10**6, constants="# all built in"
+    )
+    third = "byte_ns=0.3333333333333333;cpus=3"
+    with gqsgd.Communicator.local(1, costs=third)[0] as comm:
+        assert "byte_ns=0.3333333333333333;" in comm.costs and "cpus=3;" in comm.costs
+
+
+@pytest.mark.parametrize(
+    ("costs", "sentence"),
+    [
+        ("byte_ns=-1;", "line 1 of the costs: byte_ns is not one number"),
+        ("cpus=1;speed=2;", 'line 2 of the costs: "speed" is not a constant'),
+    ],
+)
+def test_a_string_that_is_none_is_refused(costs, sentence):
+    with pytest.raises(gqsgd.InvalidArgument, match=sentence):
+        gqsgd.Communicator.local(1, costs=costs)
+
+
+def test_the_environment_may_ask_for_it(monkeypatch):
+    monkeypatch.setenv("GQSGD_COSTS", "measure")
+    found = gqsgd.run_local(2, lambda comm: (results_of(comm), comm.costs))
+    assert found[0][1] == found[1][1] != ""
+    gqsgd.simulate(values_of(100, 2), Q)  # has no links, and needs none
+
+
+def test_virtual_ranks_have_nothing_to_measure():
+    with pytest.raises(gqsgd.Unsupported, match="virtual ones have none"):
+        gqsgd.simulate(values_of(100, 2), Q, costs="measure")
+
+
+def test_what_was_reserved_is_enough_to_measure():
+    def workspace(comm):
+        comm.reserve(Q, 50)
+        before = comm.stats()["workspace_bytes"]
+        comm.allreduce(np.ones(50, np.float32), Q)
+        return before, comm.stats()["workspace_bytes"]
+
+    for before, after in gqsgd.run_local(2, workspace, costs="measure"):
         assert before == after

@@ -12,6 +12,7 @@ import gqsgd
 import pytest
 from gqsgd import __main__ as report
 from gqsgd import _abi, _companion
+from gqsgd.network import ucx
 
 PACKAGE = Path(gqsgd.__file__).parent
 LIBRARY = Path(os.environ["GQSGD_LIBRARY"])
@@ -157,6 +158,9 @@ def test_module_run_prints_versions_and_paths(python_environment):
 def report_of(monkeypatch, tmp_path, capsys):
     """What `python -m gqsgd` prints where the library is alone; PyTorch and JAX have `version`."""
 
+    monkeypatch.setattr(ucx, "loaded", lambda: None)
+    monkeypatch.setenv(ucx.VARIABLE, "/nowhere/libucp.so.0")
+
     def run(version):
         monkeypatch.setattr(_abi, "library_path", lambda: str(tmp_path / "libgqsgd.so.0.1.0"))
         monkeypatch.setattr(report, "_version_of", lambda distribution: version)
@@ -171,6 +175,13 @@ def test_module_run_says_how_to_get_what_is_not_there(report_of):
     assert "PyTorch, for gqsgd.torch: not installed; `pip install torch` adds it" in optional
     assert "JAX, for gqsgd.jax: not installed; `pip install jax` adds it" in optional
     assert "MPI: not in this build; `pip install . -Csetup-args=-Dmpi=enabled` adds it" in optional
+    assert "hint: `pip install libucx-cu12` or `apt-get install libucx0` adds it" in optional
+
+
+def test_module_run_says_which_ucx_is_there(report_of, monkeypatch):
+    monkeypatch.setattr(ucx, "report", lambda: ucx.Ucx("/opt/libucp.so.0", "9.8.7"))
+    present = report_of("").partition("\noptional")[0]
+    assert "ranks on several machines: UCX 9.8.7 (/opt/libucp.so.0)" in present
 
 
 def test_module_run_tells_jax_from_the_library_that_it_needs(report_of):

@@ -57,6 +57,7 @@ def test_the_full_specification_makes_an_equal_quantizer():
     [
         ("", "blocks-8"),
         ("seed=7", "blocks-8,seed=7"),
+        ("levels=fp16,rounding=nearest", "fp16,rounding=nearest"),
         ("blocks-8,bits=4,nonfinite=error", "blocks-8,bits=4,nonfinite=error"),
         ("rotated-4-8", "rotated-4-8"),
         ("levels=linear,bits=8", "paper-gl8"),
@@ -129,7 +130,8 @@ def test_a_boolean_reaches_the_library_as_a_word():
         gqsgd.Quantizer(seed=True)
 
 
-@pytest.mark.parametrize(("preset", "bits"), [("paper-gl8", 8), ("paper-ge8", 8), ("none", 32)])
+@pytest.mark.parametrize(("preset", "bits"), [("paper-gl8", 8), ("paper-ge8", 8), ("none", 32),
+                                              ("bf16", 16), ("fp16", 16)])
 @pytest.mark.parametrize("count", [0, 1, 3, 4, 31, 32, 33, 1000])
 def test_packed_size_is_whole_words(preset, bits, count):
     assert gqsgd.Quantizer(preset).packed_size(count) == 4 * -(-count * bits // 32)

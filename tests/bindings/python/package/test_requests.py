@@ -143,6 +143,16 @@ def test_a_request_that_ctrl_c_was_pressed_for_has_its_result():
         np.testing.assert_array_equal(request.wait(), 2 * x)
 
 
+def threads_at_most(python, system):
+    """Waits until no more are there: the kernel lists a thread that is joined for a moment more."""
+    for _ in range(500):
+        now = threading.active_count(), len(os.listdir("/proc/self/task"))
+        if now[0] <= python and now[1] <= system:
+            return True
+        time.sleep(0.01)
+    return False
+
+
 def test_a_communicator_that_is_collected_takes_its_requests_along():
     threads = threading.active_count(), len(os.listdir("/proc/self/task"))
     for _ in range(20):
@@ -150,7 +160,7 @@ def test_a_communicator_that_is_collected_takes_its_requests_along():
         requests = [comms[0].allreduce_start(np.ones(9, np.float32), gqsgd.Quantizer())] * 3
         del comms, requests
         gc.collect()
-    assert (threading.active_count(), len(os.listdir("/proc/self/task"))) == threads
+    assert threads_at_most(*threads)
 
 
 def test_close_ends_requests_and_every_wait_says_so():

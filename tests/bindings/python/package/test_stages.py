@@ -108,6 +108,8 @@ WIDE = {
     "rotated-8": (1024, 128),
     "rotated-4-8": (1024, 128),
     "relative-8": (32, 0),
+    "bf16": (32, 0),
+    "fp16": (32, 0),
     "levels=exponential,bits_down=4,block=32,rescale=true": (32, 32),
 }
 

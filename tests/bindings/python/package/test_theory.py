@@ -48,7 +48,7 @@ def test_measured_error_stays_below_the_bound(preset, schedule):
 
 
 @pytest.mark.parametrize(
-    "preset", ["blocks-8", "rotated-8", "rotated-4-8", "rotated-4", "relative-8"]
+    "preset", ["blocks-8", "rotated-8", "rotated-4-8", "rotated-4", "relative-8", "bf16", "fp16"]
 )
 @pytest.mark.parametrize("spread", [0, 2])
 def test_measured_error_of_the_extensions_stays_below_the_bound(preset, spread):

@@ -53,10 +53,31 @@ def forked(comm):
     return b"forked" if status == 0 and len(mean(comm)) == 12000 else b"wrong"
 
 
+def measured(comm):
+    """What the ranks measured when they made their communicators, and a call after it."""
+    bits = comm.allreduce(gradient(comm.rank), gqsgd.Quantizer(), step=1).tobytes()
+    return comm.costs.encode() + b"\n" + bits
+
+
+def death_in_measuring(comm):
+    """Rank 1 measures nothing and dies; the others never get here."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def options_of(job, rank):
+    measures = job is measured or (job is death_in_measuring and rank != 1)
+    return {"costs": "measure"} if measures else {}
+
+
 def main():
     rank, size, job = int(sys.argv[1]), int(sys.argv[2]), globals()[sys.argv[3]]
-    unique_id = sys.stdin.buffer.read(256)
-    with gqsgd.Communicator.process(unique_id, rank, size, timeout_ms=20000) as comm:
+    unique_id, options = sys.stdin.buffer.read(256), options_of(job, rank)
+    try:
+        comm = gqsgd.Communicator.process(unique_id, rank, size, timeout_ms=20000, **options)
+    except gqsgd.GqsgdError as error:
+        sys.stdout.buffer.write(f"{error.name}: {error}".encode())
+        return
+    with comm:
         sys.stdout.buffer.write(job(comm))
 
 

@@ -60,5 +60,19 @@ def test_a_dead_rank_is_named_by_the_others(python_environment):
         assert b"rank 1" in ended[rank][1]
 
 
+def test_processes_measure_when_they_are_made(python_environment):
+    first, *others = run_processes(PROGRAM, 3, "measured", python_environment)
+    assert others == [first] * 2
+    assert first[0] == 0 and first[1].startswith(b"latency_ns=")
+
+
+def test_a_rank_that_dies_while_others_measure_is_named(python_environment):
+    ended = run_processes(PROGRAM, 3, "death_in_measuring", python_environment)
+    assert ended[1] == (-9, b"")
+    for rank in (0, 2):
+        assert ended[rank][1].startswith(b"PEER_LOST"), ended[rank]
+        assert b"rank 1" in ended[rank][1]
+
+
 def test_a_child_is_refused_and_its_parent_goes_on(python_environment):
     assert run_processes(PROGRAM, 2, "forked", python_environment) == [(0, b"forked")] * 2

@@ -27,7 +27,7 @@ std::vector<Coding> code_formats(uint32_t ranks, uint32_t reduction_depth, Round
 }
 
 std::string describe(const Coding& coding) {
-  static const char* const kLevels[] = {"linear", "exponential", "none"};
+  static const char* const kLevels[] = {"linear", "exponential", "none", "bf16", "fp16"};
   static const char* const kCombine[] = {"exact", "sum", "average"};
   static const char* const kRounding[] = {"", " correlated", " nearest"};
   std::string text =

@@ -1,0 +1,30 @@
+// The control message's fields by name: where each lies, and what its values are called. Finds the
+// first field in which two control messages differ and writes a sentence about it.
+#ifndef GQ_CALL_CONTROL_FIELDS_H
+#define GQ_CALL_CONTROL_FIELDS_H
+
+#include "src/support/status.h"
+#include "src/transport/control_message.h"
+
+namespace gq {
+
+/** True of operations on segments: the control message has the hash of their lengths where an
+ * allreduce has its norm. */
+bool has_segments(const ControlMessage& control);
+
+/** True if both ask for the same operation: all words but status, number of the call and an
+ *  allreduce's norm. */
+bool same_request(const ControlMessage& a, const ControlMessage& b);
+
+/** True of a control message that no correct rank of this version makes: bits are set that no field
+ * has, or a reserved word is not 0. */
+bool has_spare_bits(const ControlMessage& control);
+
+/** MISMATCH or VERSION naming the first differing field, both ranks and both values. PROTOCOL where
+ *  all fields are equal, naming the rank whose spare bits are set. */
+Status describe_mismatch(uint64_t sequence, uint32_t rank_a, const ControlMessage& a,
+                         uint32_t rank_b, const ControlMessage& b);
+
+}  // namespace gq
+
+#endif

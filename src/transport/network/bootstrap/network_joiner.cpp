@@ -1,0 +1,268 @@
+// A joiner looks for rank 0, proves that it knows the secret, receives the table of all ranks,
+// connects to them, reports and waits for the end of the bootstrap.
+#include "src/transport/network/bootstrap/network_joiner.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "src/support/clock.h"
+#include "src/support/log.h"
+#include "src/support/shown.h"
+#include "src/transport/network/bootstrap/network_root.h"
+#include "src/transport/system_failure.h"
+
+namespace gq {
+namespace {
+
+constexpr timespec kRetryPause{0, 20000000};
+constexpr int kPollMs = 1000;
+// Who has listened before this process knew of it and refuses for so long is gone.
+constexpr uint64_t kGiveUpUs = 2000000;
+// A warning in the log after so long.
+constexpr uint64_t kWarnUs = 5000000;
+// After its timeout a joiner asks rank 0 which ranks are missing; and a rank 0 whose time is up at
+// the same moment waits for reports. Both answer within this time.
+constexpr int64_t kLastWordMs = 1000;
+
+/** Until the descriptor is ready, at most until `deadline_us`. */
+Status wait_for(const TcpSocket& socket, short events, uint64_t deadline_us) {
+  pollfd watched{socket.number(), events, 0};
+  if (poll(&watched, 1, poll_ms_until(deadline_us, kPollMs)) >= 0 || errno == EINTR) {
+    return Status();
+  }
+  return system_failure(errno, "waiting for rank 0");
+}
+
+}  // namespace
+
+Status NetworkJoiner::root_is_gone() const {
+  return fail(GQSGD_PEER_LOST,
+              "rank %u: rank 0 at %s died, or closed its connection, while the group formed",
+              token_->rank, AddressText(root_address_).text());
+}
+
+Status NetworkJoiner::gather(Status own, const NetworkMember& bring, NetworkTable* table) {
+  NetworkMember member = bring;
+  const Status reached = reach_root();
+  if (!reached.ok()) return own.ok() ? reached : own;
+  if (own.ok()) own = listen(&member);
+  GQ_TRY(send_report(own));
+  if (!own.ok()) return own;
+  GQ_TRY(send_bytes(&member, sizeof member));
+  return receive_table(table);
+}
+
+Status NetworkJoiner::connect(Status own, const std::vector<unsigned char>& engine_address,
+                              EngineAddresses* engine_addresses) {
+  const std::vector<unsigned char> message = engine_message(engine_address);
+  mesh_ = std::make_unique<Mesh>(*token_, members_, std::move(root_), std::move(listener_));
+  if (!own.ok()) {
+    GQ_TRY(send_bytes(message.data(), message.size()));
+    GQ_TRY(send_report(own));
+    return own;
+  }
+  const Status connected = mesh_->connect(message);
+  if (!connected.ok()) {
+    const Status told = send_report(connected);  // unless rank 0 itself is the reason
+    static_cast<void>(told);
+    return connected;
+  }
+  *engine_addresses = mesh_->take_engine_addresses();
+  return Status();
+}
+
+/** Before this rank has reported, rank 0 sends nothing but a failure of the group. */
+bool NetworkJoiner::has_failed() {
+  pollfd readable{mesh_->root().number(), POLLIN, 0};
+  return poll(&readable, 1, 0) > 0;
+}
+
+Status NetworkJoiner::conclude(Status own, NetworkLinks* links) {
+  GQ_TRY(send_report(own));
+  if (!own.ok()) return own;
+  NetworkOutcome outcome;
+  const uint64_t deadline_us =
+      token_->deadline_us == kNever ? kNever : token_->deadline_us + 1000 * uint64_t{kLastWordMs};
+  GQ_TRY(receive_outcome(deadline_us, &outcome));
+  *links = mesh_->take_links();
+  return Status();
+}
+
+Status NetworkJoiner::reach_root() {
+  const uint64_t begun_us = monotonic_us();
+  bool has_warned = false;
+  for (size_t attempt = 0;; ++attempt) {
+    const NetworkAddress& address = token_->root[attempt % token_->root.size()];
+    Handshake::State state = Handshake::State::closed;
+    int error = 0;
+    GQ_TRY(try_root(address, &state, &error));
+    root_address_ = address;
+    if (state == Handshake::State::done) return Status();
+    if (state == Handshake::State::refused) {
+      return fail(GQSGD_INVALID_ARGUMENT,
+                  "rank %u: the process at %s has another secret than this one, or is no rank 0: "
+                  "pass on all bytes of one id, and set GQSGD_SECRET alike on all ranks",
+                  token_->rank, AddressText(address).text());
+    }
+    const uint64_t now_us = monotonic_us();
+    const bool is_refused = error == ECONNREFUSED && token_->root_listens;
+    if (now_us >= token_->deadline_us || (is_refused && now_us - begun_us >= kGiveUpUs)) {
+      return not_reached(address, error);
+    }
+    if (!has_warned && now_us - begun_us >= kWarnUs) {
+      has_warned = true;
+      log_line(GQSGD_LOG_WARN, "rank %u has not reached rank 0 at %s yet: %s", token_->rank,
+               AddressText(address).text(), error == 0 ? "no answer" : strerrordesc_np(error));
+    }
+    nanosleep(&kRetryPause, nullptr);
+  }
+}
+
+/** One connection and its handshake; *error: why there is none. */
+Status NetworkJoiner::try_root(const NetworkAddress& address, Handshake::State* state, int* error) {
+  GQ_TRY(begin_connect(address, NetworkAddress(), &root_, error));
+  if (*error != 0) return Status();
+  for (bool is_connected = false;;) {
+    if (!is_connected) {
+      pollfd writable{root_->number(), POLLOUT, 0};
+      is_connected = poll(&writable, 1, 0) > 0;
+      if (is_connected) *error = connect_error(*root_);
+      if (*error != 0) return Status();
+      if (is_connected) {
+        Hello hello;
+        hello.rank = token_->rank;
+        hello.size = token_->size;
+        hello.purpose = HelloPurpose::join;
+        handshake_ = Handshake();
+        GQ_TRY(handshake_.connect(token_->secret, hello));
+      }
+    }
+    if (is_connected) {
+      GQ_TRY(handshake_.advance(*root_, state));
+      if (*state != Handshake::State::under_way) return Status();
+    }
+    if (monotonic_us() >= token_->deadline_us) {
+      *state = Handshake::State::closed;
+      *error = is_connected ? 0 : ETIMEDOUT;
+      return Status();
+    }
+    const bool writes = !is_connected || handshake_.is_writing();
+    GQ_TRY(wait_for(*root_, writes ? POLLOUT : POLLIN, token_->deadline_us));
+  }
+}
+
+Status NetworkJoiner::not_reached(const NetworkAddress& address, int error) const {
+  const AddressText text(address);
+  char meaning[Shown::kTextBytes + 4] = "";
+  if (token_->root_meaning[0] != '\0') {
+    snprintf(meaning, sizeof meaning, " (%s)", Shown(token_->root_meaning).text());
+  }
+  if (error == 0) {
+    return fail(GQSGD_TIMEOUT,
+                "rank %u: the process at %s%s took the connection and did not answer in the time "
+                "allowed: rank 0 is stopped or flooded, or another program listens there",
+                token_->rank, text.text(), meaning);
+  }
+  const bool is_elsewhere = address.is_loopback() && token_->root_meaning[0] != '\0';
+  return fail(GQSGD_TIMEOUT,
+              "missing ranks: 0; rank %u cannot connect to rank 0 at %s%s: %s; is rank 0 started "
+              "there, is its group still forming, a firewall?%s",
+              token_->rank, text.text(), meaning, strerrordesc_np(error),
+              is_elsewhere ? " That address is this machine's loopback device: if rank 0 is "
+                             "elsewhere, set MASTER_ADDR or GQSGD_ADDRESS to an address of it, or "
+                             "GQSGD_INTERFACE there"
+                           : "");
+}
+
+/** At the address by which rank 0 is reached, unless the caller has chosen one. */
+Status NetworkJoiner::listen(NetworkMember* own) {
+  NetworkAddress address = token_->own;
+  if (address.family == 0) address = local_address(root_->number());
+  address.port = 0;
+  return listen_at(address, &listener_, &own->address);
+}
+
+Status NetworkJoiner::send_report(const Status& own) {
+  NetworkReport report;
+  report.status = own.code();
+  snprintf(report.sentence, sizeof report.sentence, "%s", own.sentence());
+  return send_bytes(&report, sizeof report);
+}
+
+Status NetworkJoiner::send_bytes(const void* bytes, size_t size_bytes) {
+  const TcpSocket& root = mesh_ ? mesh_->root() : *root_;
+  for (size_t sent_bytes = 0;;) {
+    const SocketTransfer sent = send_rest(root, bytes, size_bytes, &sent_bytes);
+    if (sent == SocketTransfer::done) return Status();
+    // It may have sent a reason before it closed the connection, which is received next.
+    if (sent == SocketTransfer::closed) return Status();
+    if (monotonic_us() >= token_->deadline_us) return root_is_gone();
+    GQ_TRY(wait_for(root, POLLOUT, token_->deadline_us));
+  }
+}
+
+/** TIMEOUT without a sentence of use where nothing came in time. */
+Status NetworkJoiner::receive_bytes(void* bytes, size_t size_bytes, uint64_t deadline_us) {
+  const TcpSocket& root = mesh_ ? mesh_->root() : *root_;
+  for (size_t received_bytes = 0;;) {
+    const SocketTransfer received = receive_rest(root, bytes, size_bytes, &received_bytes);
+    if (received == SocketTransfer::done) return Status();
+    if (received == SocketTransfer::closed) return root_is_gone();
+    if (monotonic_us() >= deadline_us) {
+      return fail(GQSGD_TIMEOUT,
+                  "rank %u: rank 0 at %s did not answer in the time allowed; it is stopped or too "
+                  "slow",
+                  token_->rank, AddressText(root_address_).text());
+    }
+    GQ_TRY(wait_for(root, POLLIN, deadline_us));
+  }
+}
+
+Status NetworkJoiner::receive_outcome(uint64_t deadline_us, NetworkOutcome* outcome) {
+  GQ_TRY(receive_bytes(outcome, sizeof *outcome, deadline_us));
+  if (outcome->magic != kNetworkMagic || !is_status(outcome->status)) {
+    return fail(GQSGD_PROTOCOL, "rank %u: rank 0 sent what is no outcome", token_->rank);
+  }
+  outcome->sentence[sizeof outcome->sentence - 1] = '\0';
+  return outcome->status == GQSGD_OK ? Status() : fail(outcome->status, "%s", outcome->sentence);
+}
+
+Status NetworkJoiner::receive_table(NetworkTable* table) {
+  NetworkOutcome outcome;
+  pollfd readable{root_->number(), POLLIN, 0};
+  while (poll(&readable, 1, poll_ms_until(token_->deadline_us, kPollMs)) <= 0) {
+    if (monotonic_us() >= token_->deadline_us) return ask_for_missing_ranks();
+  }
+  const uint64_t deadline_us = deadline_after_ms(kLastWordMs * 10);
+  GQ_TRY(receive_outcome(deadline_us, &outcome));
+  if (outcome.rank_count != token_->size) {
+    return fail(GQSGD_PROTOCOL, "rank %u: rank 0 has a group of %u ranks, this rank one of %u",
+                token_->rank, outcome.rank_count, token_->size);
+  }
+  members_.resize(token_->size);
+  GQ_TRY(receive_bytes(members_.data(), members_.size() * sizeof(NetworkMember), deadline_us));
+  for (NetworkMember& member : members_) member.host_name[sizeof member.host_name - 1] = '\0';
+  table->members = members_;
+  memcpy(table->group_nonce, outcome.group_nonce, sizeof table->group_nonce);
+  return Status();
+}
+
+/** A late table is of no use, because rank 0 knows of the failure. */
+Status NetworkJoiner::ask_for_missing_ranks() {
+  GQ_TRY(send_report(fail(GQSGD_TIMEOUT, "rank %u gave up", token_->rank)));
+  NetworkOutcome outcome;
+  GQ_TRY(receive_outcome(deadline_after_ms(kLastWordMs), &outcome));
+  return fail(GQSGD_TIMEOUT,
+              "rank %u gave up as the last of %u ranks came; timeout_ms sets the time",
+              token_->rank, token_->size);
+}
+
+std::unique_ptr<NetworkBootstrap> open_network_bootstrap(NetworkToken* token) {
+  if (token->rank == 0) return std::make_unique<NetworkRoot>(token);
+  return std::make_unique<NetworkJoiner>(token);
+}
+
+}  // namespace gq

@@ -1,0 +1,179 @@
+// What ends a group: peers that broke off, left or died; who is to blame; and how the news spreads.
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "src/support/clock.h"
+#include "src/transport/network/network_transport.h"
+
+namespace gq {
+namespace {
+
+// What a peer has sent before it ended is in this machine's memory by then. Where it came by TCP
+// the peer's system may still be sending it, message by message.
+constexpr uint64_t kGraceUs = 100000;
+constexpr uint64_t kTcpGraceUs = 500000;
+constexpr uint32_t kDrainSteps = 10000;
+// UCX has lost the way to a peer whose other connection is there.
+constexpr uint64_t kDisconnectedUs = 1000000;
+
+void describe(const Awaited& awaited, uint32_t self, char* text, size_t capacity_bytes) {
+  text[0] = '\0';
+  if (awaited.kind == AwaitedKind::nothing) return;
+  if (awaited.kind == AwaitedKind::taken) {
+    snprintf(text, capacity_bytes, "; rank %u awaited that rank %u takes its codes", self,
+             awaited.peer);
+    return;
+  }
+  snprintf(text, capacity_bytes, "; rank %u awaited %s %" PRIu64 " of rank %u", self,
+           awaited.kind == AwaitedKind::control ? "call" : "message", awaited.number, awaited.peer);
+}
+
+}  // namespace
+
+Status NetworkTransport::intact() {
+  const uint64_t cause = cause_.load(std::memory_order_acquire);
+  return cause == 0 ? Status() : explain_cause(unpack_cause(cause));
+}
+
+Status NetworkTransport::explain_cause(const Cause& cause) const {
+  char awaited[96];
+  describe(unpack_awaited(awaited_.word()), rank(), awaited, sizeof awaited);
+  const bool destroyed = connections_.presence(cause.culprit) == ControlConnections::Presence::left;
+  return explain(cause, rank(), destroyed, awaited);
+}
+
+void NetworkTransport::abort_group(gqsgd_status status, uint32_t culprit) {
+  begin_cause(pack(Cause{status, culprit, rank()}));
+}
+
+/** The first cause stays. Every rank spreads it: the one that aborted may have died before it had
+ *  notified all. Also in a signal handler. */
+bool NetworkTransport::begin_cause(uint64_t word) {
+  uint64_t none = 0;
+  if (!cause_.compare_exchange_strong(none, word)) return false;
+  Notice notice;
+  notice.kind = NoticeKind::cause;
+  notice.word = word;
+  connections_.send_to_all(notice);
+  connections_.keep_awake();
+  return true;
+}
+
+Status NetworkTransport::take_notices() {
+  for (uint32_t peer = 0; peer < size(); ++peer) {
+    Notice notice;
+    while (connections_.take(peer, &notice)) GQ_TRY(take(peer, notice));
+  }
+  return Status();
+}
+
+Status NetworkTransport::take(uint32_t peer, const Notice& notice) {
+  if (notice.magic == kNetworkMagic && notice.kind == NoticeKind::leaves) {
+    connections_.set_left(peer);
+    return Status();
+  }
+  if (notice.magic == kNetworkMagic && notice.kind == NoticeKind::awaited &&
+      unpack_awaited(notice.word).peer < size()) {
+    peers_[peer].awaited = notice.word;
+    peers_[peer].awaited_us = monotonic_us();
+    return Status();
+  }
+  if (notice.magic == kNetworkMagic && notice.kind == NoticeKind::cause &&
+      is_cause(notice.word, size())) {
+    // One that names this rank as its reporter is one that this rank has had.
+    if (unpack_cause(notice.word).reporter != rank()) begin_cause(notice.word);
+    return intact();
+  }
+  abort_group(GQSGD_PROTOCOL, peer);
+  return intact();
+}
+
+Status NetworkTransport::find_lost() {
+  for (uint32_t peer = 0; peer < size(); ++peer) {
+    bool is_lost = false;
+    GQ_TRY(this->is_lost(peer, &is_lost));
+    if (!is_lost) continue;
+    abort_group(GQSGD_PEER_LOST, peer);
+    return intact();
+  }
+  return Status();
+}
+
+/** False as long as something that is needed of it may come. */
+Status NetworkTransport::is_lost(uint32_t peer, bool* is_lost) {
+  const uint64_t gone_us = connections_.gone_us(peer);
+  const uint64_t failed_us = peers_[peer].failed_us;
+  *is_lost = gone_us == 0 && failed_us != 0 && looked_us_ - failed_us >= kDisconnectedUs;
+  if (gone_us == 0) return Status();
+  const uint64_t grace_us = peers_[peer].is_by_tcp ? kTcpGraceUs : kGraceUs;
+  if (looked_us_ - gone_us < grace_us) return Status();
+  // This rank may have slept all the time: one step of UCX's takes a few messages alone.
+  for (uint32_t step = 0; step < kDrainSteps && group_.engine->progress(); ++step) {
+  }
+  GQ_TRY(is_needed(peer, is_lost));
+  const uint64_t news_us = peers_[peer].news_us;
+  if (peers_[peer].is_by_tcp && news_us + grace_us > looked_us_) *is_lost = false;
+  return Status();
+}
+
+// A rank may leave as soon as its own work is done, while others still finish theirs. It is missed
+// only by those to whom it owes a control message or codes. What has come and has not been asked
+// for yet is not owed.
+Status NetworkTransport::is_needed(uint32_t peer, bool* is_needed) {
+  const Peer& from = peers_[peer];
+  *is_needed = false;
+  if (from.control != nullptr) {
+    GQ_TRY(test(from.control));
+    *is_needed = !from.control->done;
+  }
+  for (PendingMessage* next = from.receives.front(); next != nullptr; next = next->next) {
+    GQ_TRY(test(next));
+    *is_needed = *is_needed || !next->done;
+  }
+  return Status();
+}
+
+void NetworkTransport::await(AwaitedKind kind, uint32_t peer, uint64_t number) {
+  awaited_.begin({kind, peer, number});
+}
+
+void NetworkTransport::came() {
+  if (awaited_.end()) connections_.send_unless_full({kNetworkMagic, NoticeKind::awaited, 0});
+}
+
+// Ranks that time out at the same time wait for different ranks, which wait for others themselves.
+// At the end of the chain is one that waits for nothing, or cannot be reached: what that one has
+// said may be old.
+uint32_t NetworkTransport::culprit_behind(uint32_t peer) const {
+  if (connections_.is_cut_off()) return rank();
+  uint32_t culprit = peer;
+  for (uint32_t link = 0; link < size(); ++link) {
+    const uint32_t next = awaited_by(culprit, peer);
+    if (next == culprit || connections_.is_unreachable(culprit)) return culprit;
+    culprit = next;
+  }
+  return silent_in_cycle(culprit, peer);
+}
+
+/** The rank that `waiter` waits for, as far as is known here; itself if it waits for none. This
+ * rank waits for `own`. */
+uint32_t NetworkTransport::awaited_by(uint32_t waiter, uint32_t own) const {
+  if (waiter == rank()) return own;
+  const Awaited awaited = unpack_awaited(peers_[waiter].awaited);
+  const bool is_old =
+      awaited.kind == AwaitedKind::control && awaited.number != (sequence_ & kAwaitedNumberMask);
+  return awaited.kind == AwaitedKind::nothing || is_old ? waiter : awaited.peer;
+}
+
+/** Ranks that wait for each other: one of them has what it waits for, and was stopped before it
+ * said so; or no packets get from one to another. Those that run repeat what they wait for. */
+uint32_t NetworkTransport::silent_in_cycle(uint32_t first, uint32_t own) const {
+  uint32_t silent = first;
+  for (uint32_t next = awaited_by(first, own); next != first; next = awaited_by(next, own)) {
+    const bool is_older = peers_[next].awaited_us < peers_[silent].awaited_us;
+    if (next != rank() && (silent == rank() || is_older)) silent = next;
+  }
+  return silent;
+}
+
+}  // namespace gq

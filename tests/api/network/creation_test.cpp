@@ -1,0 +1,283 @@
+// Groups of a network that are made, and those that cannot be: by ids and by the environment.
+#include <gqsgd_network.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "tests/api/faults/support/call.h"
+#include "tests/api/network/network_ranks.h"
+#include "tests/unit/transport/children.h"
+
+namespace gq::test {
+namespace {
+
+using Variables = std::vector<std::pair<const char*, const char*>>;
+
+constexpr const char* kAllVariables[] = {"RANK",
+                                         "WORLD_SIZE",
+                                         "MASTER_ADDR",
+                                         "MASTER_PORT",
+                                         "OMPI_COMM_WORLD_RANK",
+                                         "OMPI_COMM_WORLD_SIZE",
+                                         "OMPI_COMM_WORLD_LOCAL_SIZE",
+                                         "PMI_RANK",
+                                         "PMI_SIZE",
+                                         "MPI_LOCALNRANKS",
+                                         "SLURM_PROCID",
+                                         "SLURM_NTASKS",
+                                         "SLURM_JOB_ID",
+                                         "SLURM_STEP_NODELIST",
+                                         "SLURM_JOB_NODELIST",
+                                         "SLURM_NODELIST",
+                                         "GQSGD_PORT",
+                                         "GQSGD_ADDRESS",
+                                         "GQSGD_SECRET",
+                                         "GQSGD_INTERFACE",
+                                         "GQSGD_HOST_ID",
+                                         "TORCHELASTIC_RUN_ID"};
+
+void set_only(const Variables& variables) {
+  for (const char* name : kAllVariables) unsetenv(name);
+  for (const auto& [name, value] : variables) setenv(name, value, 1);
+}
+
+/** What gqsgd_comm_create_env makes of an environment, in a process of its own. */
+std::string created_by(const Variables& variables, const char* options = "timeout_ms=300") {
+  Child child([&] {
+    set_only(variables);
+    gqsgd_comm comm = nullptr;
+    const Outcome outcome = outcome_of(gqsgd_comm_create_env(options, &comm));
+    if (outcome.status != GQSGD_OK) return outcome.text();
+    int32_t rank = -1, size = -1;
+    const char* name = "";
+    gqsgd_comm_rank(comm, &rank);
+    gqsgd_comm_size(comm, &size);
+    gqsgd_comm_transport(comm, &name);
+    return std::to_string(rank) + " of " + std::to_string(size) + " over " + name;
+  });
+  return child.line();
+}
+
+TEST(NetworkEnvironment, WrongVariables_NamedWithTheirValues) {
+  const struct {
+    Variables variables;
+    const char* expected;
+  } rows[] = {
+      {{}, "INVALID_ARGUMENT: the environment has none of RANK, "},
+      {{{"RANK", "1"}}, "INVALID_ARGUMENT: .* has RANK and not WORLD_SIZE"},
+      {{{"WORLD_SIZE", "2"}}, "INVALID_ARGUMENT: .* has WORLD_SIZE and not RANK"},
+      {{{"RANK", "2"}, {"WORLD_SIZE", "2"}}, "INVALID_ARGUMENT: .*RANK=2 and WORLD_SIZE=2"},
+      {{{"RANK", "one"}, {"WORLD_SIZE", "2"}}, "INVALID_ARGUMENT: .*RANK=one"},
+      {{{"RANK", "0"}, {"WORLD_SIZE", "0"}}, "INVALID_ARGUMENT: .*WORLD_SIZE=0"},
+      {{{"RANK", "-1"}, {"WORLD_SIZE", "2"}}, "INVALID_ARGUMENT: .*RANK=-1"},
+      {{{"RANK", "0"}, {"WORLD_SIZE", "2"}},
+       "INVALID_ARGUMENT: .*set MASTER_ADDR or GQSGD_ADDRESS"},
+      {{{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}},
+       "INVALID_ARGUMENT: .*PMI_RANK of PMI and no address of rank 0"},
+      {{{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "127.0.0.1"}, {"GQSGD_PORT", "x"}},
+       "INVALID_ARGUMENT: .*GQSGD_PORT=x"},
+      {{{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", "70000"}},
+       "INVALID_ARGUMENT: .*MASTER_PORT=70000"},
+      {{{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "no.such.host.invalid"}},
+       "INVALID_ARGUMENT: MASTER_ADDR=no.such.host.invalid has no address"},
+      // What is found, by the address at which rank 0 is not:
+      {{{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", "2000"}},
+       "TIMEOUT: missing ranks: 0; rank 1 .*127.0.0.1:2100 .MASTER_ADDR=127.0.0.1.: Connection "
+       "refused"},
+      {{{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "127.0.0.1"}}, "127.0.0.1:29600"},
+      {{{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", "65500"}},
+       "127.0.0.1:65400"},
+      {{{"RANK", "1"},
+        {"WORLD_SIZE", "2"},
+        {"MASTER_ADDR", "127.0.0.2"},
+        {"GQSGD_ADDRESS", "127.0.0.3"},
+        {"MASTER_PORT", "2000"},
+        {"GQSGD_PORT", "2001"}},
+       "127.0.0.3:2001 .GQSGD_ADDRESS=127.0.0.3"},
+      {{{"OMPI_COMM_WORLD_RANK", "1"},
+        {"OMPI_COMM_WORLD_SIZE", "2"},
+        {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
+        {"SLURM_PROCID", "0"},
+        {"SLURM_NTASKS", "1"}},
+       "rank 1 cannot connect to rank 0 at 127.0.0.1:29600"},
+      {{{"SLURM_PROCID", "1"},
+        {"SLURM_NTASKS", "2"},
+        {"SLURM_JOB_ID", "12345"},
+        {"SLURM_STEP_NODELIST", "localhost,other"}},
+       ":22345 .SLURM_STEP_NODELIST=localhost"},
+      {{{"SLURM_PROCID", "1"},
+        {"SLURM_NTASKS", "2"},
+        {"SLURM_JOB_NODELIST", "no[07-09,11].invalid"}},
+       "SLURM_JOB_NODELIST=no07.invalid has no address"},
+      {{{"SLURM_PROCID", "1"}, {"SLURM_NTASKS", "2"}, {"SLURM_NODELIST", "r[1-2]n[3,5]x.invalid"}},
+       "SLURM_NODELIST=r1n3x.invalid has no address"},
+  };
+  for (const auto& row : rows) EXPECT_TRUE(found(created_by(row.variables), row.expected));
+}
+
+TEST(NetworkEnvironment, OneRank_OverProcesses) {
+  EXPECT_EQ(created_by({{"RANK", "0"}, {"WORLD_SIZE", "1"}}), "0 of 1 over processes");
+}
+
+/** Ranks that the environment alone describes; each makes one call. */
+std::vector<std::string> launched(int size, const Variables& variables,
+                                  const std::function<void(int)>& change = nullptr,
+                                  const char* options = "timeout_ms=10000") {
+  const CommMaker make = [&](int rank, int count, const char* text, gqsgd_comm* comm) {
+    set_only(variables);
+    setenv("RANK", std::to_string(rank).c_str(), 1);
+    setenv("WORLD_SIZE", std::to_string(count).c_str(), 1);
+    if (change) change(rank);
+    return gqsgd_comm_create_env(text, comm);
+  };
+  RankProcesses ranks(
+      size, options,
+      [](int rank, gqsgd_comm comm) -> std::string {
+        const char* name = "";
+        gqsgd_comm_transport(comm, &name);
+        for (int turn = 0; turn < 3; ++turn) {  // groups at one port, one after the other
+          gqsgd_comm another = nullptr;
+          const Outcome made = outcome_of(gqsgd_comm_create_env("timeout_ms=10000", &another));
+          if (made.status != GQSGD_OK) return made.text();
+          const Outcome outcome = Call(rank).make(turn % 2 == 0 ? comm : another);
+          if (outcome.status != GQSGD_OK) return outcome.text();
+          gqsgd_comm_destroy(another);
+        }
+        return name;
+      },
+      make);
+  return ranks.wait_each();
+}
+
+std::string free_port() { return std::to_string(20000 + getpid() % 9000); }
+
+TEST(NetworkEnvironment, RanksOfOneMachine_OverProcesses) {
+  const std::string port = free_port();
+  const Variables here = {{"MASTER_ADDR", "127.0.0.1"}, {"GQSGD_PORT", port.c_str()}};
+  EXPECT_EQ(launched(4, here), std::vector<std::string>(4, "processes"));
+  Variables secret = here;
+  secret.push_back({"GQSGD_SECRET", "of this test"});
+  EXPECT_EQ(launched(4, secret), std::vector<std::string>(4, "processes"));
+}
+
+TEST(NetworkEnvironment, RanksOfSeveralHosts_OverTheNetwork) {
+  GQ_SKIP_WITHOUT_NETWORK();
+  const std::string port = free_port();
+  const Variables here = {{"MASTER_ADDR", "localhost"}, {"GQSGD_PORT", port.c_str()}};
+  const auto lines =
+      launched(3, here, [](int rank) { setenv("GQSGD_HOST_ID", rank == 2 ? "b" : "a", 1); });
+  EXPECT_EQ(lines, std::vector<std::string>(3, "network"));
+}
+
+TEST(NetworkEnvironment, AnotherSecret_Refused) {
+  const std::string port = free_port();
+  const Variables here = {{"MASTER_ADDR", "127.0.0.1"}, {"GQSGD_PORT", port.c_str()}};
+  const auto lines =
+      launched(2, here, [](int rank) { setenv("GQSGD_SECRET", rank == 0 ? "one" : "another", 1); });
+  EXPECT_TRUE(found(lines[1], "INVALID_ARGUMENT: rank 1: .*GQSGD_SECRET"));
+  EXPECT_TRUE(found(lines[0], "TIMEOUT: missing ranks: 1; 1 of 2"));
+}
+
+TEST(NetworkId, WrongArguments_SentencesNameThem) {
+  gqsgd_unique_id id;
+  gqsgd_comm comm = nullptr;
+  EXPECT_TRUE(is(outcome_of(gqsgd_network_id_create("", nullptr)), GQSGD_INVALID_ARGUMENT,
+                 "unique_id is NULL"));
+  EXPECT_TRUE(is(outcome_of(gqsgd_network_id_create("interface=nosuch0", &id)),
+                 GQSGD_INVALID_ARGUMENT, "interface \"nosuch0\" is not up.*lo 127.0.0.1"));
+  EXPECT_TRUE(is(outcome_of(gqsgd_network_id_create("address=192.0.2.1", &id)),
+                 GQSGD_INVALID_ARGUMENT, "192.0.2.1, no address of this machine"));
+  EXPECT_TRUE(is(outcome_of(gqsgd_network_id_create("port=70000", &id)), GQSGD_INVALID_ARGUMENT,
+                 "port=70000 is outside 0 to 65535"));
+  ASSERT_TRUE(is_ok(outcome_of(gqsgd_unique_id_create(&id))));
+  EXPECT_TRUE(is(outcome_of(gqsgd_comm_create_network(&id, 0, 1, "", &comm)),
+                 GQSGD_INVALID_ARGUMENT, "does not hold the id of a network"));
+  EXPECT_TRUE(is(outcome_of(gqsgd_comm_create_network(nullptr, 0, 1, "", &comm)),
+                 GQSGD_INVALID_ARGUMENT, "unique_id is NULL"));
+  EXPECT_TRUE(is(outcome_of(gqsgd_comm_create_network(&id, 0, 1, "", nullptr)),
+                 GQSGD_INVALID_ARGUMENT, "comm is NULL"));
+  EXPECT_TRUE(
+      is(outcome_of(gqsgd_comm_create_env("", nullptr)), GQSGD_INVALID_ARGUMENT, "comm is NULL"));
+  ASSERT_TRUE(is_ok(outcome_of(gqsgd_network_id_create("address=127.0.0.1", &id))));
+  EXPECT_TRUE(is(outcome_of(gqsgd_comm_create_network(&id, 2, 2, "", &comm)),
+                 GQSGD_INVALID_ARGUMENT, "rank"));
+  gqsgd_unique_id other = id;
+  other.bytes[9] = static_cast<unsigned char>(other.bytes[9] ^ 1);
+  EXPECT_TRUE(is(outcome_of(gqsgd_comm_create_network(&other, 0, 1, "", &comm)),
+                 GQSGD_INVALID_ARGUMENT, "does not listen at 127.0.0.1:"));
+}
+
+TEST(NetworkId, PortInUse_Named) {
+  gqsgd_unique_id id;
+  const std::string port = std::to_string(29100 + getpid() % 400);
+  const std::string options = "address=127.0.0.1,port=" + port;
+  ASSERT_TRUE(is_ok(outcome_of(gqsgd_network_id_create(options.c_str(), &id))));
+  EXPECT_TRUE(is(outcome_of(gqsgd_network_id_create(options.c_str(), &id)), GQSGD_NO_RESOURCE,
+                 "127.0.0.1:" + port + " is in use"));
+}
+
+TEST(NetworkId, ForAnotherProcess_RankZeroRefused) {
+  gqsgd_unique_id id;
+  ASSERT_TRUE(is_ok(outcome_of(gqsgd_network_id_create("address=127.0.0.1", &id))));
+  Child child([&] {
+    gqsgd_comm comm = nullptr;
+    return outcome_of(gqsgd_comm_create_network(&id, 0, 1, "", &comm)).text();
+  });
+  EXPECT_TRUE(found(child.line(), "INVALID_ARGUMENT: this process does not listen at"));
+}
+
+TEST(NetworkGroup, MissingRank_NamedOnAll) {
+  const CommMaker all = network_maker();
+  RankProcesses ranks(
+      3, "timeout_ms=1000", [](int, gqsgd_comm) { return std::string("made"); },
+      [&](int rank, int size, const char* options, gqsgd_comm* comm) {
+        if (rank == 2) _exit(0);
+        return all(rank, size, options, comm);
+      });
+  const auto lines = ranks.wait_each();
+  for (const int rank : {0, 1}) {
+    EXPECT_TRUE(found(lines[static_cast<size_t>(rank)], "TIMEOUT: missing ranks: 2; 1 of 3"));
+  }
+}
+
+TEST(NetworkGroup, UcxMissingOnOneRank_NamedOnAll) {
+  GQ_SKIP_WITHOUT_NETWORK();
+  const CommMaker all = network_maker();
+  RankProcesses ranks(
+      3, "timeout_ms=10000", [](int, gqsgd_comm) { return std::string("made"); },
+      [&](int rank, int size, const char* options, gqsgd_comm* comm) {
+        const std::string more = std::string(options) + (rank == 1 ? ",ucx=/nonexistent.so" : "");
+        return all(rank, size, more.c_str(), comm);
+      });
+  const auto lines = ranks.wait_each();
+  EXPECT_TRUE(found(lines[1], "UNSUPPORTED: .*nonexistent.so"));
+  for (const int rank : {0, 2}) {
+    EXPECT_TRUE(found(lines[static_cast<size_t>(rank)],
+                      "REMOTE_ERROR: rank 1 could not join: .*nonexistent.so"));
+  }
+}
+
+TEST(NetworkGroup, SecondGroupInOneProcess_Forms) {
+  GQ_SKIP_WITHOUT_NETWORK();
+  const CommMaker second = network_maker();
+  RankProcesses ranks(
+      3, "timeout_ms=20000",
+      [&](int rank, gqsgd_comm comm) -> std::string {
+        gqsgd_comm other = nullptr;
+        Outcome outcome = outcome_of(second(rank, 3, "timeout_ms=20000", &other));
+        if (outcome.status != GQSGD_OK) return outcome.text();
+        for (int turn = 0; turn < 3; ++turn) {
+          for (const gqsgd_comm each : {comm, other}) {
+            outcome = Call(rank).make(each);
+            if (outcome.status != GQSGD_OK) return outcome.text();
+          }
+        }
+        return failure_of(gqsgd_comm_destroy(other), "gqsgd_comm_destroy");
+      },
+      network_maker());
+  EXPECT_EQ(ranks.wait(), "");
+}
+
+}  // namespace
+}  // namespace gq::test

@@ -1,0 +1,56 @@
+"""gqsgd-info and `python -m gqsgd` say which UCX ranks on several machines would use, or the two
+commands that install one."""
+
+import os
+import subprocess
+import sys
+
+import gqsgd
+import pytest
+from gqsgd.network import ucx
+
+TIMEOUT_S = 100
+COMMANDS = ("pip install libucx-cu12", "apt-get install libucx0")
+
+
+@pytest.fixture
+def said(root, build_directory, library):
+    """A function: what each program says of ranks on several machines, in one line."""
+    def run(**environment):
+        environment = {**os.environ, "GQSGD_LIBRARY": str(library),
+                       "PYTHONPATH": str(root / "bindings/python"), **environment}
+        lines = []
+        for command, begin in (([build_directory / "tools/gqsgd-info"], "network "),
+                               ([sys.executable, "-m", "gqsgd"], "ranks on several machines:")):
+            done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S,
+                                  check=True, env=environment)
+            lines += [line for line in done.stdout.splitlines() if begin in line]
+        return lines
+
+    return run
+
+
+def test_the_file_in_use_and_its_version_or_how_to_get_one(said):
+    try:
+        found = ucx.report()
+    except gqsgd.Unsupported:
+        by_info, by_python = said()
+        assert all(part in line for part in COMMANDS for line in (by_info, by_python))
+        return
+    by_info, by_python = said(GQSGD_UCX_LIBRARY=found.path)
+    assert by_info == f"network          {found}"
+    assert by_python.endswith(f"ranks on several machines: {found}")
+
+
+def test_a_file_that_is_not_there_is_named_with_the_two_commands(said):
+    for line in said(GQSGD_UCX_LIBRARY="/nowhere/libucp.so.0"):
+        assert all(part in line for part in ("/nowhere/libucp.so.0", *COMMANDS))
+
+
+def test_info_names_libcrypto_where_that_is_missing(said):
+    try:
+        ucx.report()
+    except gqsgd.Unsupported:
+        return  # UCX is asked for first
+    by_info, _ = said(GQSGD_CRYPTO_LIBRARY="/nowhere/libcrypto.so.3")
+    assert "/nowhere/libcrypto.so.3" in by_info and "apt-get install libssl3" in by_info

@@ -1,0 +1,193 @@
+// Groups that form, and groups that cannot.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <atomic>
+
+#include "tests/unit/transport/exchange.h"
+#include "tests/unit/transport/network/formed_group.h"
+
+namespace gq::test {
+namespace {
+
+bool begins(const Status& status, const std::string& text) {
+  return text_of(status).rfind(text, 0) == 0;
+}
+
+bool contains(const Status& status, const std::string& text) {
+  return text_of(status).find(text) != std::string::npos;
+}
+
+TEST(NetworkBootstrap, AnyNumberOfRanks_AllConnected) {
+  for (uint32_t size = 2; size <= 12; ++size) {
+    GroupPlan plan(size);
+    EXPECT_EQ(fault_of(form_all(plan)), "") << size << " ranks";
+  }
+}
+
+TEST(NetworkBootstrap, GroupsAtOneAddress_OneAfterTheOther) {
+  GroupPlan plan(3);
+  const NetworkAddress root = plan.root();
+  EXPECT_EQ(fault_of(form_all(plan)), "");
+  std::unique_ptr<TcpSocket> listener;
+  NetworkAddress bound;
+  EXPECT_EQ(text_of(listen_at(root, &listener, &bound)), "OK");
+}
+
+/** What a rank gets that comes with another token, while a group of three forms without it. */
+Status refused_with(const std::function<void(NetworkToken*)>& change) {
+  GroupPlan plan(3);
+  std::vector<FormedRank> ranks(3);
+  std::vector<std::thread> threads;
+  const auto begin = [&](uint32_t rank) {
+    auto token = std::make_shared<NetworkToken>(plan.token(rank));
+    threads.emplace_back([&ranks, rank, token] { ranks[rank] = form_rank(std::move(*token)); });
+  };
+  begin(0);
+  begin(1);
+  NetworkToken wrong = plan.token(2);
+  change(&wrong);
+  const FormedRank refused = form_rank(std::move(wrong));
+  begin(2);
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(fault_of(ranks), "");
+  return refused.status;
+}
+
+TEST(NetworkBootstrap, WrongSecret_RefusedAlone) {
+  const Status status = refused_with([](NetworkToken* token) { token->secret.key.bytes[31] ^= 1; });
+  EXPECT_TRUE(begins(status, "INVALID_ARGUMENT: rank 2: the process at 127.0.0.1:"))
+      << text_of(status);
+  EXPECT_TRUE(contains(status, "GQSGD_SECRET")) << text_of(status);
+}
+
+TEST(NetworkBootstrap, WrongGroup_RefusedAlone) {
+  const Status status = refused_with([](NetworkToken* token) { token->secret.name[3] = 9; });
+  EXPECT_TRUE(begins(status, "INVALID_ARGUMENT: rank 2")) << text_of(status);
+}
+
+TEST(NetworkBootstrap, RanksMissing_NamedOnAllOthers) {
+  GroupPlan plan(6, 1000);
+  const std::vector<FormedRank> ranks = form_all(plan, nullptr, {2, 4, 5});
+  for (const uint32_t rank : {0, 1, 3}) {
+    EXPECT_TRUE(begins(ranks[rank].status, "TIMEOUT: missing ranks: 2,4-5; 3 of 6"))
+        << rank << ": " << text_of(ranks[rank].status);
+  }
+}
+
+TEST(NetworkBootstrap, RankZeroMissing_Named) {
+  GroupPlan plan(3, 20000);
+  plan.token(0);  // its listener ends
+  const std::vector<FormedRank> ranks = form_all(plan, nullptr, {0});
+  for (const uint32_t rank : {1, 2}) {
+    EXPECT_TRUE(begins(ranks[rank].status, "TIMEOUT: missing ranks: 0; rank")) << rank;
+    EXPECT_TRUE(contains(ranks[rank].status, "Connection refused")) << text_of(ranks[rank].status);
+  }
+}
+
+TEST(NetworkBootstrap, RankTwice_SecondRefused) {
+  GroupPlan plan(3);
+  std::atomic<int> ended_count{0};
+  std::vector<FormedRank> ranks(4);
+  std::vector<std::thread> threads;
+  const auto begin = [&](uint32_t rank, size_t place) {
+    auto token = std::make_shared<NetworkToken>(plan.token(rank));
+    threads.emplace_back([&ranks, &ended_count, place, token] {
+      ranks[place] = form_rank(std::move(*token));
+      ended_count += 1;
+    });
+  };
+  begin(0, 0);
+  begin(1, 1);
+  begin(1, 2);
+  while (ended_count == 0) usleep(1000);  // the one that is refused
+  begin(2, 3);
+  for (std::thread& thread : threads) thread.join();
+  const bool is_first = !ranks[1].status.ok();
+  const FormedRank& refused = ranks[is_first ? 1 : 2];
+  EXPECT_TRUE(begins(refused.status, "DUPLICATE_RANK: rank 1 is taken")) << text_of(refused.status);
+  for (const size_t place : {size_t{0}, size_t{is_first ? 2u : 1u}, size_t{3}}) {
+    EXPECT_EQ(text_of(ranks[place].status), "OK") << place;
+  }
+}
+
+/** Proves that it knows the secret, as rank 1, and ends. */
+void come_and_die(const NetworkToken& token) {
+  std::unique_ptr<TcpSocket> socket;
+  int error = 0;
+  ASSERT_EQ(text_of(begin_connect(token.root[0], NetworkAddress(), &socket, &error)), "OK");
+  Hello hello;
+  hello.rank = 1;
+  hello.size = token.size;
+  Handshake handshake;
+  ASSERT_EQ(text_of(handshake.connect(token.secret, hello)), "OK");
+  auto state = Handshake::State::under_way;
+  while (state == Handshake::State::under_way) {
+    ASSERT_EQ(text_of(handshake.advance(*socket, &state)), "OK");
+  }
+  ASSERT_EQ(state, Handshake::State::done);
+}
+
+TEST(NetworkBootstrap, RankDiesWhileItForms_NamedOnAll) {
+  GroupPlan plan(4);
+  const NetworkToken token = plan.token(1);
+  std::thread dying([&] { come_and_die(token); });
+  const auto ranks = form_all(plan, nullptr, {1, 3});
+  dying.join();
+  for (const uint32_t rank : {0, 2}) {
+    EXPECT_TRUE(begins(ranks[rank].status, "PEER_LOST: rank 1 (127.0.0.1:")) << rank;
+  }
+}
+
+TEST(NetworkBootstrap, OverIpv6_AllConnected) {
+  NetworkAddress six;
+  six.family = AF_INET6;
+  six.bytes[15] = 1;
+  std::unique_ptr<TcpSocket> listener;
+  NetworkAddress bound;
+  if (!listen_at(six, &listener, &bound).ok()) GTEST_SKIP() << "no IPv6 here";
+  GroupPlan plan(3);
+  const auto ranks = form_all(plan, [&](uint32_t rank, NetworkToken* token) {
+    token->root.assign(1, bound);
+    if (rank == 0) token->listener = std::move(listener);
+  });
+  EXPECT_EQ(fault_of(ranks), "");
+  EXPECT_EQ(ranks[0].table.members[2].address.family, AF_INET6);
+}
+
+TEST(NetworkBootstrap, SizesDiffer_MismatchOnAll) {
+  GroupPlan plan(3);
+  const auto ranks = form_all(plan, [](uint32_t rank, NetworkToken* token) {
+    if (rank == 1) token->size = 4;
+  });
+  for (const FormedRank& rank : ranks) {
+    EXPECT_TRUE(begins(rank.status, "MISMATCH: size: rank 0 = 3, rank 1 = 4"))
+        << text_of(rank.status);
+  }
+}
+
+TEST(NetworkBootstrap, OneRankFails_AllNameItAndItsReason) {
+  for (const uint32_t failing : {0u, 2u, 3u}) {
+    GroupPlan plan(4);
+    std::vector<FormedRank> ranks(4);
+    std::vector<std::thread> threads;
+    for (uint32_t rank = 0; rank < 4; ++rank) {
+      auto token = std::make_shared<NetworkToken>(plan.token(rank));
+      threads.emplace_back([&, rank, token] {
+        const Status own = rank == failing ? fail(GQSGD_UNSUPPORTED, "UCX is not here") : Status();
+        ranks[rank] = form_rank(std::move(*token), own);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    for (uint32_t rank = 0; rank < 4; ++rank) {
+      const std::string expected = rank == failing
+                                       ? "UNSUPPORTED: UCX is not here"
+                                       : "REMOTE_ERROR: rank " + std::to_string(failing) +
+                                             " could not join: UCX is not here (UNSUPPORTED)";
+      EXPECT_EQ(text_of(ranks[rank].status), expected) << rank << ", failing " << failing;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace gq::test

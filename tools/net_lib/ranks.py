@@ -1,0 +1,42 @@
+"""A program on every host of a network, one rank each, without MPI."""
+
+import os
+import subprocess
+import sys
+
+_PORT = 29500
+
+# Hosts are namespaces of one machine: UCX would see that and take memory that they share, or the
+# loopback, which they do not share.
+_UCX = {"UCX_TLS": "tcp,self", "UCX_NET_DEVICES": "eth0"}
+
+
+def environment(network, rank):
+    """What torchrun gives the ranks of several machines, and what namespaces need besides."""
+    return {"RANK": rank, "WORLD_SIZE": len(network.hosts), "LOCAL_RANK": 0, "LOCAL_WORLD_SIZE": 1,
+            "MASTER_ADDR": network.hosts[0].address, "MASTER_PORT": _PORT,
+            "GLOO_SOCKET_IFNAME": "eth0", "GQSGD_INTERFACE": "eth0", **_UCX}
+
+
+def outputs_of(network, name, program, *arguments, timeout_s=600):
+    """What the Python file `program` prints on each host. RuntimeError names a rank that fails."""
+    paths = os.pathsep.join(filter(None, sys.path))
+    ranks = []
+    try:
+        for rank, host in enumerate(network.hosts):
+            variables = {**environment(network, rank), "PYTHONPATH": paths}
+            command = host.command("env", *(f"{key}={value}" for key, value in variables.items()),
+                                   sys.executable, str(program), *map(str, arguments))
+            ranks.append(subprocess.Popen(command, stdout=subprocess.PIPE,
+                                          stderr=subprocess.PIPE, text=True))
+        outputs = [rank.communicate(timeout=timeout_s) for rank in ranks]
+    finally:
+        for rank in ranks:
+            if rank.poll() is None:
+                rank.kill()
+                rank.wait()
+    for number, (rank, (_, errors)) in enumerate(zip(ranks, outputs, strict=True)):
+        if rank.returncode != 0:
+            raise RuntimeError(f"rank {number} of {name} ended with {rank.returncode}: "
+                               f"{errors.strip()[-2000:]}")
+    return [output for output, _ in outputs]
