@@ -55,9 +55,12 @@ int64_t now_ns() {
   return int64_t{time.tv_sec} * 1000000000 + time.tv_nsec;
 }
 
-size_t calls_per_run(size_t size_bytes) {
+size_t calls_per_run(size_t size_bytes, double call_ns) {
   constexpr size_t kRunBytes = size_t{8} << 20, kMostCalls = 128;
-  return std::clamp(kRunBytes / std::max(size_bytes, size_t{1}), size_t{1}, kMostCalls);
+  constexpr double kRunNs = 100e6;
+  const size_t for_bytes = kRunBytes / std::max(size_bytes, size_t{1});
+  const double for_time = std::min(kRunNs / std::max(call_ns, 1.0), double{kMostCalls});
+  return std::clamp(std::min(for_bytes, static_cast<size_t>(for_time)), size_t{1}, kMostCalls);
 }
 
 double median(std::vector<double> values) {

@@ -20,10 +20,11 @@ bool bind_to_processor(int number);
 /** Nanoseconds of a clock that processes of one machine share. */
 int64_t now_ns();
 
-/** Calls that one timed run makes, one after another: runs of short calls carry 8 MiB together, as
- *  far as 128 calls do. A call alone would time how late its ranks left the barrier, and on a link
- *  that lets a burst through at once no link at all. */
-size_t calls_per_run(size_t size_bytes);
+/** Calls that one timed run makes, one after another, where one of them takes `call_ns`, which
+ * ranks agree on: runs of short calls carry 8 MiB together, as far as 128 calls or 100 ms do. A
+ * call alone would time how late its ranks left the barrier, and on a link that lets a burst
+ * through at once no link at all. */
+size_t calls_per_run(size_t size_bytes, double call_ns);
 
 /** The middle of the values, or the mean of the two middle ones; 0 for none. */
 double median(std::vector<double> values);

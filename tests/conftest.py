@@ -35,6 +35,9 @@ def build_directory():
 def network(root, monkeypatch):
     """Hosts that are namespaces: the class of tools/net_lib; skips where none can be made."""
     monkeypatch.syspath_prepend(str(root / "tools"))
+    # Each daemon of Open MPI takes its host for a machine of its own, and its ranks spin: beside
+    # other programs a run of seconds takes minutes.
+    monkeypatch.setenv("OMPI_MCA_mpi_yield_when_idle", "1")
     from net_lib.network import Network
 
     try:

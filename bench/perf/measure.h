@@ -48,10 +48,12 @@ class Measurement {
     gqsgd_quantizer quantizer;  ///< nullptr: the peers' foreign allreduce, always a sum
     std::string format;
     Choice schedule;
+    size_t call_count = 1;  ///< calls in one run
   };
   bool goes_together(const Contender& contender) const;
   void call(const Contender& contender, const void* send, const gqsgd_config& config);
   void call_once(const Contender& contender, bool in_place);
+  size_t calls_in_run(const Contender& contender);
   double run(const Contender& contender, bool in_place);
   void check(const Contender& contender, Row* row);
   void judge_foreign(const Contender& contender, Row* row);

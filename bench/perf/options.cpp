@@ -38,12 +38,12 @@ constexpr char kHelp[] =
       --json FILE          writes the rows there too
   -h, --help
 
-Formats take turns in every run. A run is a barrier and a call; below 8 MiB it is up to 128 calls
-one after another, in place 8, and each one's share is taken. Its time is that of the slowest
-rank. algbw is the uncompressed size by time, busbw that times 2 (n - 1) / n, as in nccl-tests.
-wire is what one rank sends, ratio how often that goes into what none sends, nmse the squared
-error of the result over the square of the exact one. Over MPI, its own MPI_Allreduce of float or
-double sums takes its turns too. The exit status is 1 if any value was wrong.
+Formats take turns in every run. A run is a barrier and a call; below 8 MiB it is up to 128 calls,
+in place 8, one after another for about 100 ms, and each one's share is taken. Its time is that of
+the slowest rank. algbw is the uncompressed size by time, busbw that times 2 (n - 1) / n, as in
+nccl-tests. wire is what one rank sends, ratio how often that goes into what none sends, nmse the
+squared error of the result over the square of the exact one. Over MPI, its own MPI_Allreduce of
+float or double sums takes its turns too. The exit status is 1 if any value was wrong.
 )";
 
 enum LongOnly { kFormat = 256, kSchedule, kRanks, kTransport, kCommOptions, kBind, kPause, kJson };

@@ -76,9 +76,11 @@ CallTimer::~CallTimer() {
 }
 
 void CallTimer::run(int run_count, double* times_ns) {
+  std::vector<size_t> counts;
+  for (const TimedCall& call : calls_) counts.push_back(calls_in_run(call));
   for (int turn = -1; turn < run_count; ++turn) {  // the first one warms up
     for (size_t i = 0; i < calls_.size(); ++i) {
-      const double time_ns = run_one(calls_[i]);
+      const double time_ns = run_one(calls_[i], counts[i]);
       if (turn < 0) continue;
       const size_t place =
           (static_cast<size_t>(turn) * calls_.size() + i) * static_cast<size_t>(rank_count_);
@@ -87,23 +89,32 @@ void CallTimer::run(int run_count, double* times_ns) {
   }
 }
 
-void CallTimer::allreduce(gqsgd_quantizer quantizer, size_t value_count, int32_t schedule_id) {
+void CallTimer::allreduce(gqsgd_quantizer quantizer, const float* send, float* recv,
+                          size_t value_count, int32_t schedule_id) {
   gqsgd_config config = GQSGD_CONFIG_INIT;
   config.schedule = static_cast<gqsgd_schedule>(schedule_id);
   config.step_source = GQSGD_STEP_GIVEN;  // step 0, the same numbers in each run
-  require(gqsgd_allreduce(comm_, quantizer, send_.data(), recv_.data(), value_count, GQSGD_FLOAT32,
-                          GQSGD_MEAN, &config, nullptr),
+  require(gqsgd_allreduce(comm_, quantizer, send, recv, value_count, GQSGD_FLOAT32, GQSGD_MEAN,
+                          &config, nullptr),
           "an allreduce");
 }
 
-double CallTimer::run_one(const TimedCall& call) {
+/** The same number on all ranks: by the mean of their times for one call. */
+size_t CallTimer::calls_in_run(const TimedCall& call) {
+  const float own_ns = static_cast<float>(run_one(call, 1));
+  float mean_ns = 0;
+  allreduce(quantizers_[0], &own_ns, &mean_ns, 1, GQSGD_SCHEDULE_DIRECT);
+  return bench::calls_per_run(call.question.value_count * sizeof(float), mean_ns);
+}
+
+double CallTimer::run_one(const TimedCall& call, size_t count) {
   const size_t format = static_cast<size_t>(
       std::find(std::begin(kFormats), std::end(kFormats), call.format) - std::begin(kFormats));
-  allreduce(quantizers_[0], 0, GQSGD_SCHEDULE_DIRECT);  // a barrier
-  const size_t count = bench::calls_per_run(call.question.value_count * sizeof(float));
+  allreduce(quantizers_[0], nullptr, nullptr, 0, GQSGD_SCHEDULE_DIRECT);  // a barrier
   const int64_t begin = bench::now_ns();
   for (size_t i = 0; i < count; ++i) {
-    allreduce(quantizers_[format], call.question.value_count, call.question.schedule_id);
+    allreduce(quantizers_[format], send_.data(), recv_.data(), call.question.value_count,
+              call.question.schedule_id);
   }
   return static_cast<double>(bench::now_ns() - begin) / static_cast<double>(count);
 }

@@ -33,8 +33,10 @@ class CallTimer {
   void run(int run_count, double* times_ns);
 
  private:
-  void allreduce(gqsgd_quantizer quantizer, size_t value_count, int32_t schedule_id);
-  double run_one(const TimedCall& call);
+  void allreduce(gqsgd_quantizer quantizer, const float* send, float* recv, size_t value_count,
+                 int32_t schedule_id);
+  size_t calls_in_run(const TimedCall& call);
+  double run_one(const TimedCall& call, size_t count);
 
   const std::vector<TimedCall>& calls_;
   const int rank_;

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-TIMEOUT_S = 110
+TIMEOUT_S = 250
 
 
 @pytest.fixture
