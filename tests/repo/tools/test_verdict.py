@@ -14,13 +14,19 @@ DISABLED = '<testcase classname="a" name="gpu" status="notrun"/>'
 
 @pytest.fixture
 def verdict(root, tmp_path):
-    """verdict(cases, skips) -> (exit status, last line) of one JUnit file with these cases."""
-    def run(cases, skips=""):
-        (tmp_path / "unit.xml").write_text(
-            f'<testsuites><testsuite name="s">{cases}</testsuite></testsuites>')
+    """verdict(cases, skips, again) -> (exit status, last line) of one JUnit file with these cases,
+    and of what was run once more."""
+    def write(path, cases):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f'<testsuites><testsuite name="s">{cases}</testsuite></testsuites>')
+
+    def run(cases, skips="", again=None):
+        write(tmp_path / "unit.xml", cases)
+        if again is not None:
+            write(tmp_path / "again/unit.xml", again)
         (tmp_path / "skips.txt").write_text(skips)
         result = subprocess.run(
-            [sys.executable, root / "tools/verdict.py", tmp_path / "skips.txt",
+            [sys.executable, root / "tools/verdict.py", "judge", tmp_path / "skips.txt",
              tmp_path / "unit.xml"], capture_output=True, text=True)
         return result.returncode, result.stdout.splitlines()[-1] if result.stdout else ""
 
@@ -51,3 +57,38 @@ def test_a_skip_without_reason_is_refused(verdict):
 
 def test_a_runner_that_ran_nothing_fails(verdict):
     assert verdict("")[0] == 1
+
+
+def failures(count):
+    return "".join(f'<testcase classname="a" name="{number}"><failure/></testcase>'
+                   for number in range(count))
+
+
+@pytest.mark.parametrize("again, status", [
+    (PASSED, 0), (PASSED + SKIPPED, 0), (PASSED + FAILED, 1), (FAILED, 1), (SKIPPED, 1),
+    ("", 1)])
+def test_a_failure_is_forgiven_if_all_that_ran_once_more_passed(verdict, again, status):
+    last = "2 passed, 0 failed, 0 skipped" if status == 0 else "1 passed, 1 failed, 0 skipped"
+    assert verdict(PASSED + FAILED, again=again) == (status, last)
+
+
+def test_few_failures_are_forgiven(verdict):
+    assert verdict(failures(3), again=PASSED) == (0, "3 passed, 0 failed, 0 skipped")
+    assert verdict(failures(4), again=PASSED) == (1, "3 passed, 1 failed, 0 skipped")
+
+
+def test_what_failed_is_found_for_another_run(root, tmp_path):
+    def said(*arguments):
+        return subprocess.run([sys.executable, root / "tools/verdict.py", *arguments], text=True,
+                              capture_output=True, check=True).stdout.split()
+
+    for name, cases in (("good", PASSED), ("bad", PASSED + FAILED), ("broken", BROKEN)):
+        (tmp_path / f"{name}.xml").write_text(
+            f'<testsuites><testsuite name="s">{cases}</testsuite></testsuites>')
+    names = [tmp_path / f"{name}.xml" for name in ("good", "bad", "broken")]
+    assert said("failed", *names) == ["bad", "broken"]
+    log = tmp_path / "testlog.json"
+    results = {"a": "OK", "b": "FAIL", "c": "SKIP", "d": "TIMEOUT"}
+    log.write_text("".join(f'{{"name": "suite - p:{name}", "result": "{result}"}}\n'
+                           for name, result in results.items()))
+    assert said("programs", log) == ["p:b", "p:d"]
