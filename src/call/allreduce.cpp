@@ -35,9 +35,16 @@ bool is_finite(const NormWords& norm, NormOrder q) {
 }  // namespace
 
 Status Allreduce::begin(Endpoint& endpoint, const Call& call, Status own) {
+  if (endpoint_ != nullptr) forget_last_call();
   endpoint_ = &endpoint;
   call_ = call;
   own_ = own;
+  if (call.operation != Operation::measure_costs) endpoint.calls += 1;
+  return own_.ok() && has_to_measure() ? begin_measuring() : begin_agreement();
+}
+
+/** What an operation is made with; a blocking call has one of its own. */
+void Allreduce::forget_last_call() {
   phase_ = Phase::agree;
   events_ = 0;
   nonfinite_ = NonfiniteSite();
@@ -45,8 +52,6 @@ Status Allreduce::begin(Endpoint& endpoint, const Call& call, Status own) {
   sparse_entries_ = SparseEntries();
   executor_ = Executor();
   measuring_.reset();
-  if (call.operation != Operation::measure_costs) endpoint.calls += 1;
-  return own_.ok() && has_to_measure() ? begin_measuring() : begin_agreement();
 }
 
 /** Constants are measured when a call first needs them, or in a call of their own. */
@@ -212,8 +217,10 @@ Status Allreduce::allocate_workspace() {
   }
   norm_ = agreement_.global_norm();
   if (!is_finite(norm_)) endpoint_->nonfinite_blocks += 1;
-  if (plan_.schedule->sends_sparse_entries) phase_ = Phase::sparse_entries;
-  sparse_entries_.begin(*endpoint_, call_, plan_, arena_, norm_);
+  if (plan_.schedule->sends_sparse_entries) {
+    phase_ = Phase::sparse_entries;
+    sparse_entries_.begin(*endpoint_, call_, plan_, arena_, norm_);
+  }
   executor_.begin(*endpoint_, call_, plan_, arena_, &norm_, false);
   return Status();
 }

@@ -48,6 +48,7 @@ class Allreduce {
  private:
   enum class Phase { measure, agree, norms, sparse_entries, move, done };
 
+  void forget_last_call();
   bool has_to_measure() const;
   Status begin_measuring();
   Status measure(bool* done);

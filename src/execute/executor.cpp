@@ -172,7 +172,7 @@ void Executor::count_merged(const Move& move) {
   if (move.kind == MoveKind::reduce || move.kind == MoveKind::merge_norms) {
     look_ahead_.merged(move.peer);
   }
-  if (move.kind != MoveKind::reduce_many) return;
+  if (move.kind != MoveKind::reduce_many || !look_ahead_.counts()) return;
   for (uint32_t k = 0; k < operand_count(plan_->shape, endpoint_->rank(), move); ++k) {
     const uint32_t rank = operand_rank(plan_->shape, endpoint_->rank(), move, k);
     if (rank != endpoint_->rank()) look_ahead_.merged(rank);
@@ -197,7 +197,8 @@ const unsigned char* Executor::result(const Move& move) const {
 }
 
 Status Executor::on_pieces(const Move& move, Stage stage) {
-  Pieces pieces(move, call_->segments ? &call_->segments->parts : nullptr);
+  if (call_->segments == nullptr) return (this->*stage)(move, whole_of(move));
+  Pieces pieces(move, &call_->segments->parts);
   for (Piece piece; pieces.next(&piece);) GQ_TRY((this->*stage)(move, piece));
   return Status();
 }

@@ -14,12 +14,11 @@ constexpr uint32_t kUnderWayMax = 64;
 }  // namespace
 
 void LookAhead::begin(Endpoint& endpoint, const Plan& plan) {
-  *this = LookAhead();
-  endpoint_ = &endpoint;
-  plan_ = &plan;
   copies_ = !endpoint.host->reads_in_place();
   ended_ = !copies_;
   if (!copies_) return;
+  endpoint_ = &endpoint;
+  plan_ = &plan;
   cursor_ = MoveCursor(plan.schedule, plan.shape, endpoint.rank());
   std::fill(endpoint.operand_counts.begin(), endpoint.operand_counts.end(), OperandCounts());
 }

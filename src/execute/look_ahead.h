@@ -14,12 +14,14 @@ namespace gq {
  *  that shares its slot, since a rank holds at most one operand of a peer. */
 class LookAhead {
  public:
+  /** Once; every call has a LookAhead of its own. */
   void begin(Endpoint& endpoint, const Plan& plan);
 
   /** Announces receives until one has no place, or enough are under way. */
   Status announce();
 
   /** The executor reports every receive and every merge to it. */
+  bool counts() const { return copies_; }  ///< not where words are read in place
   void received(const Move& move);
   void merged(uint32_t peer);
 

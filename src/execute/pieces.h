@@ -18,6 +18,11 @@ struct Piece {
   uint64_t skipped = 0;  ///< values of the move before them
 };
 
+/** Of a call without segments. */
+inline Piece whole_of(const Move& move) {
+  return {{move.first_value, static_cast<size_t>(move.value_count)}, 0, 0};
+}
+
 /** One piece for every segment that the move touches, in order; with null segments the move is one
  *  piece. */
 class Pieces {

@@ -27,14 +27,17 @@ inline constexpr uint64_t kNoChunk = UINT64_MAX;
  *  rank handles the others first, the nearest ones first, so that no two begin with the same. */
 struct StepPlace {
   uint32_t phase;
-  uint64_t chunk;         ///< kNoChunk, or beyond the part's end: then there is nothing to do
-  uint32_t distance;      ///< 0: the own part
+  uint64_t chunk;     ///< kNoChunk, or beyond the part's end: then there is nothing to do
+  uint32_t distance;  ///< 0: the own part
+  uint64_t step;
+  uint32_t within;        ///< number of the round in its step
   uint64_t rounds_after;  ///< of the same step
 };
 
 uint64_t step_round_count(const Shape& shape, uint32_t phase_count);
 StepPlace step_place(const Shape& shape, uint32_t phase_count, uint64_t round);
-/** The round there. Where its phase has no chunk yet, no later round of the step has one. */
+/** The round there. Where its phase has no chunk yet, no later round of the step has one; where it
+ * has none any more, the round says how many after it have none either. */
 Round step_round(const Shape& shape, uint32_t owner, const StepPlace& place, uint32_t move_count);
 
 }  // namespace gq
