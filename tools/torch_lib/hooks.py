@@ -8,6 +8,7 @@ from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_
 from torch.distributed.algorithms.ddp_comm_hooks import quantization_hooks
 
 GQSGD = ("none", "blocks-8", "rotated-8", "rotated-4-8")
+ALONE = "compute alone"  # no communication: every replica goes its own way
 TRANSPORTS = ("process", "group")  # on one machine; "network" is for several: tools/netsteps
 
 
@@ -38,6 +39,12 @@ def stacked_all_gather(outputs, tensor, group, async_op):
         get_future=lambda: future.then(lambda done: done.wait() and [torch.stack(outputs)]))
 
 
+def unchanged(_state, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+    done = torch.futures.Future()
+    done.set_result(bucket.buffer())
+    return done
+
+
 def register(name, model):
     """Gives `model` the hook of that row; returns the state that is to be closed, or None."""
     if name == "DDP":
@@ -51,6 +58,7 @@ def register(name, model):
     quantization_hooks.dist = SimpleNamespace(
         group=dist.group, get_rank=dist.get_rank, all_gather=stacked_all_gather)
     plain = {
+        ALONE: unchanged,
         "fp16": default_hooks.fp16_compress_hook,
         "quantization per tensor": waiting(quantization_hooks.quantization_pertensor_hook),
         "quantization per channel": waiting(quantization_hooks.quantization_perchannel_hook),

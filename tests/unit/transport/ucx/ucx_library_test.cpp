@@ -19,6 +19,7 @@
 #include <sstream>
 #include <thread>
 
+#include "src/support/log.h"
 #include "src/transport/ucx/environment_defaults.h"
 #include "tests/unit/transport/exchange.h"
 #include "tests/unit/transport/process_group.h"
@@ -217,6 +218,26 @@ TEST_F(UcxInProcess, LoadedCopy_IsUsed_AndAnotherIsUnsupported) {
   });
   EXPECT_TRUE(contains(line, "UNSUPPORTED: option ucx=/nowhere/libucp.so.0: this process has"))
       << line;
+}
+
+TEST_F(UcxInProcess, VersionThatMayEndTheProcess_WarnsOnce) {
+  const std::string line = in_child([]() -> std::string {
+    std::string warned;
+    const auto append = [](void* user, gqsgd_log_level, const char* text) {
+      static_cast<std::string*>(user)->append(text).append(";");
+    };
+    set_log(GQSGD_LOG_WARN, append, &warned);
+    const UcxLibrary* library = nullptr;
+    for (int i = 0; i < 2; ++i) {
+      const Status status = open_ucx(library_under_test().library, &library);
+      if (!status.ok()) return text_of(status);
+    }
+    if (library->minor >= 14) return warned.empty() ? "OK" : "needless: " + warned;
+    const bool once = contains(warned, "may end this process if another rank leaves") &&
+                      warned.find(';', warned.find("UCX 1.14")) + 1 == warned.size();
+    return once ? "OK" : "not once: " + warned;
+  });
+  EXPECT_EQ(line, "OK");
 }
 
 std::string opening(const std::string& path) {
