@@ -168,7 +168,7 @@ gqsgd_status gqsgd_quantizer_destroy(gqsgd_quantizer quantizer);
  *                               with non-temporal stores; 0 for never
  *    costs              -       of AUTO's choices: FILE from gqsgd-calibrate, measure (the ranks
  *                               do, in 200 ms), or builtin; else GQSGD_COSTS; equal on all ranks
- *    uncompressed       auto    with costs AUTO sends floats where that is faster; or never
+ *    uncompressed       auto    with costs AUTO sends float32 or bf16 where faster; or never
  *    nodes              -       0:0:1:1, equal numbers for ranks of one node, for HIERARCHICAL;
  *                               else the transport says; equal on all ranks */
 

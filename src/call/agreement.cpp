@@ -12,15 +12,17 @@ namespace {
 uint32_t low_half(uint64_t value) { return static_cast<uint32_t>(value); }
 uint32_t high_half(uint64_t value) { return static_cast<uint32_t>(value >> 32); }
 
-/** The requested format, AUTO's choice to send float32 words, whether it may choose, and
- *  where values and the step are. */
+/** The requested format, what AUTO sends in place of its codes, whether it may, and where values
+ * and the step are. */
 uint32_t fields_of(const Endpoint& endpoint, const Call& call) {
   const bool never = !endpoint.choice.may_be_uncompressed();
   // Where all calls are on streams NULL is one as well, and devices compare all steps.
   const bool device = call.stream != nullptr && !endpoint.has_streams_only();
   const bool step_on_device = device && call.step_at != nullptr;
-  return (call.uncompressed ? call.asked_fields : fields_word(call.format)) |
-         static_cast<uint32_t>(call.uncompressed) << kControlUncompressedShift |
+  const auto is_sent_as = [&](SentAs sent_as) { return uint32_t{call.sent_as == sent_as}; };
+  return (is_sent_as(SentAs::codes) ? fields_word(call.format) : call.asked_fields) |
+         is_sent_as(SentAs::float32) << kControlAsFloat32Shift |
+         is_sent_as(SentAs::bf16) << kControlAsBf16Shift |
          static_cast<uint32_t>(never) << kControlUncompressedNeverShift |
          static_cast<uint32_t>(device) << kControlDeviceShift |
          static_cast<uint32_t>(step_on_device) << kControlStepOnDeviceShift;

@@ -105,10 +105,10 @@ Status Allreduce::resolve_auto() {
   Choice choice{};
   GQ_TRY(endpoint_->choice.take(cost_question(*endpoint_, call_), &choice));
   call_.schedule_id = choice.schedule_id;
-  call_.uncompressed = choice.uncompressed;
-  if (!choice.uncompressed) return Status();
+  call_.sent_as = choice.sent_as;
+  if (choice.sent_as == SentAs::codes) return Status();
   call_.asked_fields = fields_word(call_.format);
-  call_.format = uncompressed(call_.format);
+  call_.format = sent_format(call_.format, choice.sent_as);
   return Status();
 }
 

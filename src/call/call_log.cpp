@@ -74,17 +74,23 @@ struct ScheduleReason {
   }
 
  private:
+  static const char* name_of(SentAs sent_as) {
+    if (sent_as == SentAs::codes) return "";
+    return sent_as == SentAs::bf16 ? "as bf16, " : "uncompressed, ";
+  }
+
   void predict(const Endpoint& endpoint, const Call& asked, const Call& executed) {
     AutoReason predicted;
     if (!endpoint.choice.explain(cost_question(endpoint, asked), &predicted).ok()) return;
-    const bool is_direct = executed.schedule_id == GQSGD_SCHEDULE_DIRECT && !executed.uncompressed;
+    const bool has_codes = executed.sent_as == SentAs::codes;
+    const bool is_direct = executed.schedule_id == GQSGD_SCHEDULE_DIRECT && has_codes;
     char against[48] = "";
     if (!is_direct) {
       snprintf(against, sizeof against, " against direct %" PRIu64 " us",
                predicted.direct_ns / 1000);
     }
-    snprintf(text, sizeof text, " (auto: %spredicted %" PRIu64 " us%s)",
-             executed.uncompressed ? "uncompressed, " : "", predicted.chosen_ns / 1000, against);
+    snprintf(text, sizeof text, " (auto: %spredicted %" PRIu64 " us%s)", name_of(executed.sent_as),
+             predicted.chosen_ns / 1000, against);
   }
 };
 

@@ -54,8 +54,8 @@ constexpr Field kFields[] = {
     {"rescale", kControlFields, 21, 1, false, names_of(kBoolList)},
     {"mantissa_bits", kControlFields, 22, 2, false, kNumber},
     {"nonfinite", kControlFields, 24, 1, false, names_of(kNonfiniteList)},
-    {"uncompressed by auto", kControlFields, kControlUncompressedShift, 1, false,
-     names_of(kBoolList)},
+    {"float32 by auto", kControlFields, kControlAsFloat32Shift, 1, false, names_of(kBoolList)},
+    {"bf16 by auto", kControlFields, kControlAsBf16Shift, 1, false, names_of(kBoolList)},
     {"uncompressed=never", kControlFields, kControlUncompressedNeverShift, 1, false,
      names_of(kBoolList)},
     {"seed", kControlSeedLow, 0, 64, true, kNumber},
@@ -87,7 +87,7 @@ void print_value(const Field& field, const ControlMessage& control, char* text,
 }
 
 // Of kControlFields. All bits of the other words before the reserved ones belong to fields.
-constexpr uint32_t kSpareBits = UINT32_MAX << (kLevelsHighShift + 1);
+constexpr uint32_t kSpareBits = UINT32_MAX << (kControlAsBf16Shift + 1);
 
 /** The first word with bits that no field has; kControlWordCount if there is none. */
 uint32_t first_spare_word(const ControlMessage& control) {

@@ -121,8 +121,8 @@ struct Call {
   int32_t dtype = GQSGD_FLOAT32;
   int32_t op = GQSGD_MEAN;
   int32_t schedule_id = GQSGD_SCHEDULE_AUTO;
-  bool uncompressed = false;  ///< AUTO's choice: `format` is float32 words
-  uint32_t asked_fields = 0;  ///< then those of the requested format
+  SentAs sent_as = SentAs::codes;  ///< AUTO's choice, which `format` follows
+  uint32_t asked_fields = 0;       ///< where that is floats: those of the requested format
   uint64_t step = 0;
   uint64_t index = 0;
   bool counts_later = false;  ///< `step` is the communicator's next one, not taken yet

@@ -1,4 +1,4 @@
-// Every schedule without and with compression, costed in a fixed order: of near equals the first
+// Every schedule with float32, bf16 and codes, costed in a fixed order: of near equals the first
 // wins.
 #include "src/plan/choose.h"
 
@@ -28,8 +28,8 @@ constexpr double kFarBeyondCaches = 10;
 // Differences smaller than this are noise: then the earlier candidate is kept, which is
 // the one without codes, or with less noise or fewer moves.
 constexpr double kClearlyCheaper = 0.97;
-// Codes have an error and floats have none, and predictions are met within 10 %. On links that
-// counts for nothing beside traffic_factor.
+// Codes have a larger error than bf16, and float32 has none; predictions are met within 10 %. On
+// links that counts for nothing beside traffic_factor.
 constexpr double kWorthAnError = 0.9;
 // The transport's own allreduce changes its way with the length as it likes, and two constants are
 // all that is known of it.
@@ -62,10 +62,10 @@ bool fits_a_message(const CostQuestion& question) {
 }
 
 /** The fraction of the best time so far that a candidate has to stay below. */
-double needed_part(const CostQuestion& candidate, bool plain, const Choice& best) {
+double needed_part(const CostQuestion& candidate, SentAs sent_as, const Choice& best) {
   if (candidate.schedule_id == GQSGD_SCHEDULE_NATIVE) return kClearlyCheaperNative;
-  const bool replaces_floats = best.uncompressed && !plain && candidate.reads_in_place;
-  return replaces_floats ? kWorthAnError : kClearlyCheaper;
+  const bool has_more_error = best.sent_as != sent_as;
+  return has_more_error && candidate.reads_in_place ? kWorthAnError : kClearlyCheaper;
 }
 
 /** The constants that choices are made by. */
@@ -79,46 +79,50 @@ CostConstants on_busy_links(const CostQuestion& question, CostConstants constant
 
 }  // namespace
 
-Format uncompressed(const Format& format) {
-  Format none;
-  none.levels = Levels::none;
-  none.bits = none.bits_down = 32;
-  none.rounding = format.rounding == Rounding::nearest ? Rounding::nearest : Rounding::independent;
-  none.seed = format.seed;
-  return none;
+Format sent_format(const Format& format, SentAs sent_as) {
+  if (sent_as == SentAs::codes) return format;
+  Format floats;
+  floats.levels = sent_as == SentAs::bf16 ? Levels::bf16 : Levels::none;
+  floats.bits = floats.bits_down = sent_as == SentAs::bf16 ? 16 : 32;
+  const bool nearest = format.rounding == Rounding::nearest;
+  floats.rounding = nearest ? Rounding::nearest : Rounding::independent;
+  floats.seed = format.seed;
+  return floats;
 }
 
 Status choose(const CostQuestion& question, const CostConstants& constants,
               bool may_be_uncompressed, Choice* choice, double* time_ns) {
   const CostConstants busy = on_busy_links(question, constants);
   const bool tree_first = goes_far(question, constants) || fits_a_message(question);
-  const auto* floats = tree_first ? &kTreeFirst : &kRingFirst;
+  const Levels levels = question.format.levels;
+  const bool replaces = may_be_uncompressed && levels != Levels::none &&
+                        question.format.nonfinite != Nonfinite::error;
   // What a call may send. A later form replaces an earlier one by needed_part().
   const struct {
-    bool uncompressed;
-    Format format;
+    SentAs sent_as;
+    bool is_possible;
     const int32_t (*schedules)[std::size(kOfCodes)];
-  } forms[] = {{true, uncompressed(question.format), floats}, {false, question.format, &kOfCodes}};
+  } forms[] = {{SentAs::float32, replaces, tree_first ? &kTreeFirst : &kRingFirst},
+               {SentAs::bf16, replaces && !is_narrow(levels), &kOfCodes},
+               {SentAs::codes, true, &kOfCodes}};
   CostQuestion chosen = question;
   double least_ns = 0;
   bool found = false;
-  const bool both = may_be_uncompressed && question.format.levels != Levels::none &&
-                    question.format.nonfinite != Nonfinite::error;
   for (const auto& form : forms) {
-    if (form.uncompressed && !both) continue;
+    if (!form.is_possible) continue;
     CostQuestion candidate = question;
-    candidate.format = form.format;
+    candidate.format = sent_format(question.format, form.sent_as);
     for (const int32_t schedule_id : *form.schedules) {
       candidate.schedule_id = schedule_id;
       if (!is_candidate(candidate, constants)) continue;
       double candidate_ns = 0;
       GQ_TRY(predict_time(candidate, busy, &candidate_ns));
-      const double part = needed_part(candidate, form.uncompressed, *choice);
+      const double part = found ? needed_part(candidate, form.sent_as, *choice) : 1;
       if (found && candidate_ns >= part * least_ns) continue;
       found = true;
       chosen = candidate;
       least_ns = candidate_ns;
-      *choice = {schedule_id, form.uncompressed};
+      *choice = {schedule_id, form.sent_as};
     }
   }
   return predict_time(chosen, constants, time_ns);

@@ -41,10 +41,11 @@ enum ControlWord : uint32_t {
 // Beside the high bits of the count, which is at most 2^44; beside the quantizer's fields in
 // kControlFields; beside the index in kControlIndex.
 inline constexpr uint32_t kControlNodesShift = 16;
-inline constexpr uint32_t kControlUncompressedShift = 25;
+inline constexpr uint32_t kControlAsFloat32Shift = 25;
 inline constexpr uint32_t kControlUncompressedNeverShift = 26;
 inline constexpr uint32_t kControlDeviceShift = 27;
 inline constexpr uint32_t kControlStepOnDeviceShift = 28;
+inline constexpr uint32_t kControlAsBf16Shift = 30;  // bit 29 is the quantizer's
 inline constexpr uint32_t kControlCostsShift = 16;
 
 // On streams, beside the number of the call: its rank continues whatever the others' control

@@ -106,17 +106,17 @@ void print_totals(const Plan& plan, uint32_t rank) {
 void print_times(const CostQuestion& question, const CostConstants& constants,
                  const Choice& choice) {
   std::printf("\n  predicted time, microseconds, at %.4g Mbit/s\n", 8e3 / constants.byte_ns);
-  std::printf("    %-28scompressed  uncompressed\n", "");
+  std::printf("    %-28s%11s  %11s  %11s\n", "", "codes", "float32", "bf16");
   for (const int32_t id : kScheduleIds) {
     if (id == GQSGD_SCHEDULE_HIERARCHICAL && question.nodes->is_flat()) continue;
     std::printf("    %-28s", schedule_name(id));
-    for (const bool plain : {false, true}) {
+    for (const SentAs sent_as : {SentAs::codes, SentAs::float32, SentAs::bf16}) {
       CostQuestion one = question;
       one.schedule_id = id;
-      if (plain) one.format = uncompressed(question.format);
+      one.format = sent_format(question.format, sent_as);
       double time_ns = 0;
       const bool known = predict_time(one, constants, &time_ns).ok();
-      const bool chosen = id == choice.schedule_id && plain == choice.uncompressed;
+      const bool chosen = id == choice.schedule_id && sent_as == choice.sent_as;
       if (known) std::printf("%11.1f%s ", time_ns * 1e-3, chosen ? "*" : " ");
       if (!known) std::printf("%11s  ", "-");
     }

@@ -20,7 +20,7 @@ Options of all, by keyword (the library checks them):
   itself; changes no bit, and ranks may differ
 - `costs = file`: constants by which `schedule = :auto` chooses, equal on all ranks; `:measure`:
   ranks time links and stages, at most 200 ms ([`GQSGD.costs`](@ref) has the result)
-- `uncompressed = :auto`: with `costs`, `:auto` sends float32 where that is faster; or `:never`
+- `uncompressed = :auto`: with `costs`, `:auto` sends float32 or bf16 where faster; or `:never`
 
 `close(comm)` frees it, and so does the garbage collector.
 """

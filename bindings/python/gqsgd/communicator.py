@@ -78,7 +78,7 @@ class Communicator(SegmentCollectives, NcclGroups, NetworkGroups):
         costs=FILE               constants by which schedule="auto" chooses, equal on all ranks:
                                  gqsgd-calibrate writes them; default: none, or GQSGD_COSTS.
                                  "measure": ranks time links and stages, at most 200 ms
-        uncompressed="auto"      with costs "auto" sends float32 where that is faster; or "never"
+        uncompressed="auto"      with costs "auto" sends float32 or bf16 where faster; or "never"
         nodes=[0, 0, 1, 1]       of each rank, for the hierarchical schedule; equal on all ranks
 
     A context manager: leaving it closes the communicator. After a failure the class of the error

@@ -55,16 +55,17 @@ gqsgd_status abort(gqsgd_comm comm) {
 }
 
 /** What calls of this size need, whatever their schedule: that of direct, of nodes, or with sparse
- *  entries too, or of float32 words where AUTO may take them. */
+ *  entries too, or of floats where AUTO may take them. */
 Status arena_bytes_of(const PlanRequest& direct, bool may_be_uncompressed, size_t* arena_bytes) {
   Plan plan;
   GQ_TRY(make_plan(direct, &plan));
   *arena_bytes = plan.layout.arena_bytes();
-  const Format words = uncompressed(*direct.format);
-  PlanRequest plain = direct;
-  plain.format = &words;
-  if (may_be_uncompressed) {
-    GQ_TRY(make_plan(plain, &plan));
+  for (const SentAs sent_as : {SentAs::float32, SentAs::bf16}) {
+    const Format format = sent_format(*direct.format, sent_as);
+    PlanRequest floats = direct;
+    floats.format = &format;
+    if (!may_be_uncompressed) break;
+    GQ_TRY(make_plan(floats, &plan));
     *arena_bytes = std::max(*arena_bytes, plan.layout.arena_bytes());
   }
   PlanRequest nodes = direct;

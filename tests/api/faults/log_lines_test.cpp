@@ -227,6 +227,18 @@ TEST(LogLines, ScheduleByCosts_PredictedTimes) {
       << text_of(lines);
 }
 
+TEST(LogLines, CodesThatCostMuch_Bf16) {
+  const char* const costs = "costs=correlated.quantize=100 100 0;byte_ns=10";
+  const Lines lines = standard_error_of("info", threads(2, costs, [](int, gqsgd_comm comm) {
+                                          return call(comm, 100000, "blocks-8");
+                                        }));
+  EXPECT_EQ(
+      count(lines, R"(.* blocks-8, schedule direct \(auto: as bf16, predicted \d+ us against )"
+                   R"(direct \d+ us\): .*ratio 2\.00)"),
+      2u)
+      << text_of(lines);
+}
+
 TEST(LogLines, OptionWithoutEffect_Warning) {
   const Lines lines = standard_error_of("warn", [] {
     return run_threads(custom_comms(socket_tables(2), "nontemporal_bytes=1"), call_twice);

@@ -211,7 +211,7 @@ TEST_P(Measured, StringOfTheConstants_SameChoices) {
     ASSERT_TRUE(choose(question, group.costs(1), true, &measured, &measured_ns).ok());
     ASSERT_TRUE(choose(question, *given.costs, true, &read, &read_ns).ok());
     EXPECT_EQ(measured.schedule_id, read.schedule_id);
-    EXPECT_EQ(measured.uncompressed, read.uncompressed);
+    EXPECT_EQ(measured.sent_as, read.sent_as);
     EXPECT_EQ(measured_ns, read_ns);
   }
 }

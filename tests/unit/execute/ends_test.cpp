@@ -181,14 +181,14 @@ TEST(Ends, TimeoutOfANewCall_NamesNoRankThatIsKeptInTheCallBefore) {
 TEST(Ends, SpareBitsOfAControlMessage_ProtocolNamesTheRank) {
   for (const bool same_norm : {true, false}) {
     Ranks ranks(3);
-    ranks.spoilt.fields = 1u << 30;
+    ranks.spoilt.fields = 1u << 31;
     if (same_norm) ranks.values[0] = ranks.values[1] = ranks.values[2];
     ranks.finish();
     EXPECT_EQ(ranks.drives[0].status().code(), GQSGD_PROTOCOL);
     const Status broken = ranks.endpoints[0].intact();
     EXPECT_EQ(broken.code(), GQSGD_PROTOCOL);
     const std::string sentence = broken.sentence();
-    EXPECT_NE(sentence.find("the control message of rank 0 has word 6 as 0x4"), std::string::npos)
+    EXPECT_NE(sentence.find("the control message of rank 0 has word 6 as 0x8"), std::string::npos)
         << sentence;
     EXPECT_NE(sentence.find("bits that no field has"), std::string::npos) << sentence;
     const Status there = ranks.endpoints[1].intact();

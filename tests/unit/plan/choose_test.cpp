@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <vector>
+
 #include "src/plan/error_ratio.h"
 #include "src/schedule/nodes.h"
 #include "tests/support/succeeds.h"
@@ -29,6 +32,13 @@ Choice chosen(const CostQuestion& question, bool may_be_uncompressed = true) {
   return choice;
 }
 
+/** In one memory: what another form with more error has to stay below, once for each form between.
+ */
+double least_part(SentAs taken, SentAs other) {
+  if (taken == other || taken == SentAs::codes) return 0.97;
+  return taken == SentAs::float32 && other == SentAs::codes ? 0.9 * 0.9 : 0.9;
+}
+
 TEST(Choose, AllCandidates_CheapestOrNearlySo) {
   Format average;
   average.combine = Combine::average;
@@ -38,18 +48,19 @@ TEST(Choose, AllCandidates_CheapestOrNearlySo) {
       Choice choice{};
       double time_ns = 0;
       ASSERT_TRUE(choose(question, built_in_costs(), true, &choice, &time_ns).ok());
-      for (const bool plain : {false, true}) {
-        question.format = plain ? uncompressed(average) : average;
+      for (const SentAs sent_as : {SentAs::float32, SentAs::bf16, SentAs::codes}) {
+        question.format = sent_format(average, sent_as);
         for (const int32_t id :
              {GQSGD_SCHEDULE_TREE, GQSGD_SCHEDULE_BUTTERFLY, GQSGD_SCHEDULE_DIRECT}) {
           question.schedule_id = id;
+          const bool is_direct = id == GQSGD_SCHEDULE_DIRECT;
+          if (sent_as == SentAs::bf16 && !is_direct) continue;
           if (error_ratio(question) >= kErrorRatioMax) continue;
           double other_ns = 0;
           ASSERT_TRUE(predict_time(question, built_in_costs(), &other_ns).ok());
-          const double least_part = choice.uncompressed && !plain ? 0.9 : 0.97;
-          EXPECT_LE(least_part * time_ns, other_ns)
-              << ranks << ' ' << value_count << ' ' << id << ' ' << plain;
-          if (id == choice.schedule_id && plain == choice.uncompressed) {
+          EXPECT_LE(least_part(choice.sent_as, sent_as) * time_ns, other_ns)
+              << ranks << ' ' << value_count << ' ' << id << ' ' << static_cast<int>(sent_as);
+          if (id == choice.schedule_id && sent_as == choice.sent_as) {
             EXPECT_EQ(time_ns, other_ns);
           }
         }
@@ -60,9 +71,9 @@ TEST(Choose, AllCandidates_CheapestOrNearlySo) {
 
 TEST(Choose, LongCalls_CompressedAndShortOnesNot) {
   const Format format;
-  EXPECT_TRUE(chosen(question_of(format, 4, 64)).uncompressed);
-  EXPECT_FALSE(chosen(question_of(format, 4, 100000000)).uncompressed);
-  EXPECT_FALSE(chosen(question_of(format, 4, 64), false).uncompressed);
+  EXPECT_EQ(chosen(question_of(format, 4, 64)).sent_as, SentAs::float32);
+  EXPECT_EQ(chosen(question_of(format, 4, 100000000)).sent_as, SentAs::codes);
+  EXPECT_EQ(chosen(question_of(format, 4, 64), false).sent_as, SentAs::codes);
 }
 
 double least_ns(CostQuestion question) {
@@ -77,15 +88,24 @@ double least_ns(CostQuestion question) {
   return least;
 }
 
+double direct_ns(CostQuestion question) {
+  double time_ns = 0;
+  question.schedule_id = GQSGD_SCHEDULE_DIRECT;
+  EXPECT_TRUE(test::succeeds(predict_time(question, built_in_costs(), &time_ns)));
+  return time_ns;
+}
+
 /** By how much codes are predicted cheaper at the first length from which on they are taken. */
 double gain_where_codes_begin(bool reads_in_place) {
   for (uint64_t value_count = 64; value_count < 100000000; value_count += value_count / 16) {
     CostQuestion question = question_of(Format(), 4, value_count);
     question.reads_in_place = reads_in_place;
-    if (chosen(question).uncompressed) continue;
+    if (chosen(question).sent_as != SentAs::codes) continue;
     const double codes_ns = least_ns(question);
-    question.format = uncompressed(question.format);
-    return least_ns(question) / codes_ns;
+    question.format = sent_format(Format(), SentAs::bf16);
+    const double bf16_ns = direct_ns(question);
+    question.format = uncompressed(Format());
+    return std::min(bf16_ns, least_ns(question)) / codes_ns;
   }
   return 0;
 }
@@ -111,6 +131,36 @@ Choice chosen_with(const CostConstants& constants, const CostQuestion& question)
   return choice;
 }
 
+bool sends_floats(const CostConstants& constants, const CostQuestion& question) {
+  return chosen_with(constants, question).sent_as != SentAs::codes;
+}
+
+// From slow links to fast ones: each form where it is the cheapest. What asks for floats of 16 bits
+// gets them or float32, and fp16 is never chosen for codes.
+TEST(Choose, LinksOfAllRates_CodesThenBf16ThenFloat32) {
+  Format blocks;
+  blocks.block = 128;
+  blocks.rescale = true;
+  blocks.rounding = Rounding::correlated;
+  CostQuestion question = question_of(blocks, 2, 1 << 22);
+  question.reads_in_place = false;
+  CostConstants constants = built_in_costs();
+  std::vector<SentAs> taken;
+  for (constants.byte_ns = 4; constants.byte_ns > 0.001; constants.byte_ns /= 1.1) {
+    const SentAs sent_as = chosen_with(constants, question).sent_as;
+    if (taken.empty() || taken.back() != sent_as) taken.push_back(sent_as);
+  }
+  EXPECT_EQ(taken, (std::vector<SentAs>{SentAs::codes, SentAs::bf16, SentAs::float32}));
+  for (const Levels levels : {Levels::bf16, Levels::fp16}) {
+    question.format = Format();
+    question.format.levels = levels;
+    question.format.bits = question.format.bits_down = 16;
+    for (constants.byte_ns = 4; constants.byte_ns > 0.001; constants.byte_ns /= 1.1) {
+      EXPECT_NE(chosen_with(constants, question).sent_as, SentAs::bf16);
+    }
+  }
+}
+
 // Links on which floats and codes take nearly the same: what others may send decides.
 TEST(Choose, TrafficOnEvenLinks_CodesAndFloatsWithoutIt) {
   CostQuestion question = question_of(Format(), 2, 1 << 22);
@@ -119,13 +169,13 @@ TEST(Choose, TrafficOnEvenLinks_CodesAndFloatsWithoutIt) {
   int differ = 0;
   for (constants.byte_ns = 0.05; constants.byte_ns < 2; constants.byte_ns *= 1.05) {
     constants.traffic_factor = 1.25;
-    const bool busy = chosen_with(constants, question).uncompressed;
+    const bool busy = sends_floats(constants, question);
     constants.traffic_factor = 1;
-    const bool quiet = chosen_with(constants, question).uncompressed;
+    const bool quiet = sends_floats(constants, question);
     EXPECT_TRUE(quiet || !busy) << constants.byte_ns;
     differ += busy != quiet;
     constants.traffic_factor = 0;  // as 1: links are not free
-    EXPECT_EQ(chosen_with(constants, question).uncompressed, quiet);
+    EXPECT_EQ(sends_floats(constants, question), quiet);
   }
   EXPECT_GE(differ, 3);
 }
@@ -145,12 +195,12 @@ TEST(Choose, ShortCalls_LeftToATransportThatAdds) {
   question.transport_adds = true;
   const Choice taken = chosen_with(with_native(), question);
   EXPECT_EQ(taken.schedule_id, GQSGD_SCHEDULE_NATIVE);
-  EXPECT_TRUE(taken.uncompressed);
+  EXPECT_EQ(taken.sent_as, SentAs::float32);
   question.format = uncompressed(question.format);  // asked for
   EXPECT_EQ(chosen_with(with_native(), question).schedule_id, GQSGD_SCHEDULE_NATIVE);
   question.value_count = 100000000;
   question.format = Format();
-  EXPECT_FALSE(chosen_with(with_native(), question).uncompressed);
+  EXPECT_EQ(chosen_with(with_native(), question).sent_as, SentAs::codes);
 }
 
 TEST(Choose, TransportCannotAddOrIsNotMeasured_OtherSchedules) {
@@ -222,7 +272,7 @@ TEST(Choose, ChainsOfRoundingsAndFewerLevels_LeftOut) {
 TEST(Choose, NonfiniteError_KeepsTheNorm) {
   Format strict;
   strict.nonfinite = Nonfinite::error;
-  EXPECT_FALSE(chosen(question_of(strict, 4, 64)).uncompressed);
+  EXPECT_EQ(chosen(question_of(strict, 4, 64)).sent_as, SentAs::codes);
 }
 
 TEST(Choose, Uncompressed_KeepsSeedAndRoundingOfOutputs) {

@@ -172,9 +172,9 @@ Choice choice_of(double byte_ns, uint64_t value_count) {
 }
 
 TEST(MeasureRounds, FastAndSlowLinks_FloatsAndCodes) {
-  EXPECT_TRUE(choice_of(0.02, 1 << 20).uncompressed);
-  EXPECT_FALSE(choice_of(8, 1 << 20).uncompressed);
-  EXPECT_TRUE(choice_of(8, 16).uncompressed) << "a short call pays for its messages";
+  EXPECT_EQ(choice_of(0.02, 1 << 20).sent_as, SentAs::float32);
+  EXPECT_EQ(choice_of(8, 1 << 20).sent_as, SentAs::codes);
+  EXPECT_EQ(choice_of(8, 16).sent_as, SentAs::float32) << "a short call pays for its messages";
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 """schedule="auto" with constants: the cheapest choice, the same in ranks and in a simulation."""
 
+from functools import partial
+
 import gqsgd
 import numpy as np
 import pytest
@@ -79,6 +81,47 @@ def test_constants_of_a_file_decide(tmp_path):
     assert is_one_of(reduced(inputs, q, costs=costs), choices(inputs, none))
     costs.write_text("byte_ns = 1000\n")
     assert is_one_of(reduced(inputs, q, costs=costs), choices(inputs, q))
+
+
+# Nanoseconds of a value, and of a range; and of a byte.
+COSTLY_CODES = "correlated.quantize=100 100 0;linear8.quantize=100 100 0;byte_ns=10;"
+
+
+@pytest.mark.parametrize(
+    ("spec", "floats"),
+    [("blocks-8,seed=4", "bf16,seed=4"),
+     ("paper-gl8,seed=4,rounding=nearest", "bf16,seed=4,rounding=nearest")],
+)
+def test_bf16_goes_where_codes_cost_much_and_bytes_too(spec, floats):
+    q, inputs = gqsgd.Quantizer(spec), inputs_of(100_000)
+    direct = {"schedule": "direct", "step": 3}
+    as_bf16 = gqsgd.simulate(inputs, gqsgd.Quantizer(floats), **direct)
+    np.testing.assert_array_equal(reduced(inputs, q, costs=COSTLY_CODES), as_bf16)
+    np.testing.assert_array_equal(gqsgd.simulate(inputs, q, step=3, costs=COSTLY_CODES), as_bf16)
+    forbidden = reduced(inputs, q, costs=COSTLY_CODES, uncompressed="never")
+    np.testing.assert_array_equal(forbidden, gqsgd.simulate(inputs, q, **direct))
+
+
+def test_bf16_is_chosen_for_requests_and_lists_in_the_memory_that_was_reserved():
+    q, inputs = gqsgd.Quantizer("blocks-8,seed=4"), inputs_of(100_000)
+
+    def work(quantizer, schedule, comm):
+        comm.reserve(q, 100_000)
+        reserved, own = comm.stats()["workspace_bytes"], inputs[comm.rank]
+        how = {"q": quantizer, "schedule": schedule}
+        started = comm.allreduce_start(own, step=1, **how).wait()
+        aligned = 60_032  # where blocks of the format that was asked for begin
+        many = comm.allreduce_many([own[:aligned], own[aligned:]], step=2, **how)
+        assert comm.stats()["workspace_bytes"] == reserved
+        return started, np.concatenate(many), comm.stats()["payload_bytes_sent"]
+
+    bf16 = gqsgd.Quantizer("bf16,seed=4")
+    chosen = gqsgd.run_local(RANKS, partial(work, q, "auto"), costs=COSTLY_CODES)
+    named = gqsgd.run_local(RANKS, partial(work, bf16, "direct"), costs=COSTLY_CODES)
+    for one, other in zip(chosen, named, strict=True):
+        np.testing.assert_array_equal(one[0], other[0])
+        np.testing.assert_array_equal(one[1], other[1])
+        assert one[2] == other[2]
 
 
 def test_the_environment_names_the_file(tmp_path, monkeypatch):
