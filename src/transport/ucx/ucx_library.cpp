@@ -17,7 +17,6 @@
 #include <vector>
 
 #include "src/support/immortal.h"
-#include "src/support/log.h"
 #include "src/support/regular_file.h"
 #include "src/support/shown.h"
 #include "src/transport/ucx/environment_defaults.h"
@@ -26,7 +25,6 @@ namespace gq {
 namespace {
 
 constexpr const char* kName = "libucp.so.0";
-constexpr unsigned kMinorThatOutlivesPeers = 14;
 constexpr const char* kBaseName = "libucs.so.0";
 constexpr const char* kHowToInstall =
     "`apt-get install libucx0` or `pip install libucx-cu12` installs UCX; option ucx=FILE or "
@@ -140,16 +138,6 @@ Status find_functions(void* handle, UcxLibrary* library) {
   return Status();
 }
 
-/** Its defect, which nothing here can prevent: docs/TRANSPORTS.md. */
-void warn_of_version(const UcxLibrary& library) {
-  if (library.minor >= kMinorThatOutlivesPeers) return;
-  log_line(GQSGD_LOG_WARN,
-           "UCX %u.%u.%u (%s) may end this process if another rank leaves in the middle of a large "
-           "message over TCP; UCX %u.%u and later do not (`pip install libucx-cu12`)",
-           library.major, library.minor, library.release, library.path, ucx::kMajor,
-           kMinorThatOutlivesPeers);
-}
-
 }  // namespace
 
 Status open_ucx(const char* path, const UcxLibrary** library) {
@@ -171,7 +159,6 @@ Status open_ucx(const char* path, const UcxLibrary** library) {
              Shown(file[0] == '\0' ? kName : file, Shown::kPathBytes).text());
     GQ_TRY(find_version(handle, made.get()));
     GQ_TRY(find_functions(handle, made.get()));
-    warn_of_version(*made);
     *library = made.get();
     opened->push_back({handle, std::move(made)});
   } catch (const std::bad_alloc&) {

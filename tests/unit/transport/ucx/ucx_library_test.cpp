@@ -220,26 +220,6 @@ TEST_F(UcxInProcess, LoadedCopy_IsUsed_AndAnotherIsUnsupported) {
       << line;
 }
 
-TEST_F(UcxInProcess, VersionThatMayEndTheProcess_WarnsOnce) {
-  const std::string line = in_child([]() -> std::string {
-    std::string warned;
-    const auto append = [](void* user, gqsgd_log_level, const char* text) {
-      static_cast<std::string*>(user)->append(text).append(";");
-    };
-    set_log(GQSGD_LOG_WARN, append, &warned);
-    const UcxLibrary* library = nullptr;
-    for (int i = 0; i < 2; ++i) {
-      const Status status = open_ucx(library_under_test().library, &library);
-      if (!status.ok()) return text_of(status);
-    }
-    if (library->minor >= 14) return warned.empty() ? "OK" : "needless: " + warned;
-    const bool once = contains(warned, "may end this process if another rank leaves") &&
-                      warned.find(';', warned.find("UCX 1.14")) + 1 == warned.size();
-    return once ? "OK" : "not once: " + warned;
-  });
-  EXPECT_EQ(line, "OK");
-}
-
 std::string opening(const std::string& path) {
   return in_child([&path] {
     const UcxLibrary* library = nullptr;
