@@ -16,8 +16,8 @@
  *       return gqsgd_comm_destroy(comm) || gqsgd_quantizer_destroy(q);
  *     }
  *
- * gqsgd_network.h, gqsgd_mpi.h, gqsgd_nccl.h, gqsgd_transport.h: other communicators.
- * gqsgd_model.h: errors, times. gqsgd_stages.h: steps of an allreduce. docs/ERRORS.md: failures.
+ * gqsgd_network.h, gqsgd_mpi.h, gqsgd_nccl.h, gqsgd_transport.h: others; gqsgd_elastic.h: groups
+ * that change. gqsgd_model.h: errors, times. gqsgd_stages.h: steps. docs/ERRORS.md: failures.
  *
  * Handles are tokens that every call checks; *out is NULL after a failed creation. Counts are in
  * elements; names of other quantities end in their unit. No call prints, exits or throws.

@@ -8,11 +8,12 @@ COLUMNS_MAX = 88  # of a line of code that a page shows whole
 
 # Modules of the Python package that users name, in the order of their pages.
 PYTHON_MODULES = ["quantizer", "presets", "communicator", "segments", "request", "threads",
-                  "transport", "nccl", "network/groups", "simulate", "stages", "theory", "errors",
-                  "library", "log", "torch/hook", "torch/operators", "torch/groups", "torch/fsdp",
-                  "torch/policy", "jax/collective", "jax/groups", "jax/state"]
-JULIA_FILES = ["quantizer", "comm", "nccl", "network", "collectives", "segments", "request",
-               "local", "theory", "Stages", "errors", "arrays", "GQSGD", "ABI"]
+                  "transport", "nccl", "network/groups", "network/elastic", "simulate", "stages",
+                  "theory", "errors", "library", "log", "torch/hook", "torch/operators",
+                  "torch/groups", "torch/fsdp", "torch/policy", "jax/collective", "jax/groups",
+                  "jax/state"]
+JULIA_FILES = ["quantizer", "comm", "nccl", "network", "elastic", "collectives", "segments",
+               "request", "local", "theory", "Stages", "errors", "arrays", "GQSGD", "ABI"]
 
 
 def write(root, folder):
@@ -31,7 +32,7 @@ def version(root):
 
 
 C_HEADERS = ["gqsgd.h", "gqsgd_stages.h", "gqsgd_model.h", "gqsgd_log.h", "gqsgd_transport.h",
-             "gqsgd_network.h", "gqsgd_nccl.h"]
+             "gqsgd_network.h", "gqsgd_elastic.h", "gqsgd_nccl.h"]
 
 # Preprocessor lines, but for macros of several lines; what is left are headings, comments, and
 # declarations up to the end of their last line.

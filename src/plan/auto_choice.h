@@ -32,6 +32,8 @@ class AutoChoice {
   /** What control messages carry, so that ranks with other constants are found out: 0 without any.
    */
   uint32_t digest() const { return digest_; }
+  /** For the thread inside a call. */
+  const AutoOptions& options() const { return options_; }
   bool may_be_uncompressed() const { return options_.may_be_uncompressed; }
   /** True if calls of AUTO may send float32 words. */
   bool leaves_out_compression() const {

@@ -274,6 +274,13 @@ end
     comm::Ptr{gqsgd_comm})::gqsgd_status
 @c LIBGQSGD waiting gqsgd_comm_create_env(options::Cstring, comm::Ptr{gqsgd_comm})::gqsgd_status
 
+# ---- Groups that change (gqsgd_elastic.h)
+
+@c LIBGQSGD gqsgd_local_id_create(unique_id::Ptr{UInt8})::gqsgd_status
+@c LIBGQSGD waiting gqsgd_comm_reconfigure(
+    comm::gqsgd_comm, unique_id::Ptr{UInt8}, members::Ptr{Int32}, rank::Int32, size::Int32,
+    options::Cstring, new_comm::Ptr{gqsgd_comm})::gqsgd_status
+
 # ---- MPI (gqsgd_mpi.h): the functions that take no MPI_Comm
 
 @c LIBGQSGD_MPI waiting gqsgd_comm_create_mpi_f(

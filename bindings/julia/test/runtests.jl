@@ -6,7 +6,7 @@ include("junit.jl")
 include("support.jl")
 
 const FILES = ["abi", "loading", "quantizer", "errors", "collectives", "segments", "requests",
-               "vectors", "stages", "theory", "processes", "example", "cuda", "memory"]
+               "vectors", "stages", "theory", "processes", "elastic", "example", "cuda", "memory"]
 
 @testset JUnitSet "GQSGD" begin
     for file in FILES

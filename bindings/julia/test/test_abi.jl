@@ -1,10 +1,10 @@
-# ABI.jl against gqsgd.h, gqsgd_stages.h, gqsgd_model.h, gqsgd_log.h, gqsgd_nccl.h, gqsgd_network.h
-# and gqsgd_mpi.h: every status, constant, struct and prototype, both ways.
+# ABI.jl against gqsgd.h, gqsgd_stages.h, gqsgd_model.h, gqsgd_log.h, gqsgd_nccl.h, gqsgd_network.h,
+# gqsgd_elastic.h and gqsgd_mpi.h: every status, constant, struct and prototype, both ways.
 using GQSGD: ABI
 
 const INCLUDE = joinpath(ROOT, "include")
 const HEADERS = ["gqsgd.h", "gqsgd_stages.h", "gqsgd_model.h", "gqsgd_log.h", "gqsgd_nccl.h",
-                 "gqsgd_network.h"]
+                 "gqsgd_network.h", "gqsgd_elastic.h"]
 
 header_text(name) = read(joinpath(INCLUDE, name), String)
 "Without comments and lines of the preprocessor."
@@ -22,7 +22,8 @@ const JULIA_TYPES = Dict(
     "float*" => Ptr{Cfloat}, "const float*" => Ptr{Cfloat}, "uint32_t*" => Ptr{UInt32},
     "const uint32_t*" => Ptr{UInt32}, "const void*const*" => Ptr{Ptr{Cvoid}},
     "void*const*" => Ptr{Ptr{Cvoid}}, "const uint32_t*const*" => Ptr{Ptr{UInt32}},
-    "int32_t*" => Ptr{Int32}, "int64_t*" => Ptr{Int64}, "uint64_t*" => Ptr{UInt64},
+    "int32_t*" => Ptr{Int32}, "const int32_t*" => Ptr{Int32},
+    "int64_t*" => Ptr{Int64}, "uint64_t*" => Ptr{UInt64},
     "const char**" => Ptr{Cstring}, "size_t*" => Ptr{Csize_t}, "gqsgd_dtype" => Int32,
     "gqsgd_op" => Int32, "gqsgd_schedule" => Int32, "gqsgd_step_source" => Int32,
     "gqsgd_log_level" => Int32, "const gqsgd_config*" => Ptr{ABI.Config},

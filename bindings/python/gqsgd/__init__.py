@@ -33,6 +33,9 @@ Communicators, one for each rank; run_local makes and closes those of a group of
     Communicator.nccl(unique_id, rank, n)      GPUs; gqsgd.nccl_unique_id()
     Communicator.custom(transport)             a gqsgd.Transport of your own
 
+`reconfigure` continues one with other ranks, which `Communicator.join`: gqsgd.local_id() between
+threads.
+
 Their collectives, help("gqsgd.Communicator"): allreduce, allreduce_many for several arrays,
 reduce_scatter and allgather. Each has a form with _start, which returns a Request. `stats` returns
 Stats, bytes sent and their ratio to float32; `measured_error` is the error of given values.
@@ -85,6 +88,7 @@ from .library import version as version
 from .log import log_to_logging as log_to_logging
 from .log import set_log as set_log
 from .nccl import nccl_unique_id as nccl_unique_id
+from .network import local_id as local_id
 from .network import network_id as network_id
 from .presets import PRESETS as PRESETS
 from .quantizer import Quantizer as Quantizer

@@ -18,7 +18,7 @@ from .errors import GqsgdError, InvalidArgument, check
 from .log import attach_logger
 from .memory import View, memory_of, stream_for_refusal
 from .nccl import NcclGroups
-from .network import NetworkGroups
+from .network import ElasticGroups, NetworkGroups
 from .quantizer import Quantizer, handle_of
 from .request import InFlight, Request
 from .segments import SegmentCollectives
@@ -65,9 +65,9 @@ class Stats(dict[str, int]):
         return Stats((name, total - before[name]) for name, total in self.items())
 
 
-class Communicator(SegmentCollectives, NcclGroups, NetworkGroups):
+class Communicator(SegmentCollectives, NcclGroups, NetworkGroups, ElasticGroups):
     """One rank of a group; made by `local`, `process`, `network`, `from_env`, `mpi`, `nccl` or
-    `custom`, and used by one thread at a time.
+    `custom`, and used by one thread at a time; `reconfigure` continues it with other ranks.
 
     Options of all, by keyword (the library checks them):
         timeout_ms=300000        time without progress after which a call gives up; -1 for ever

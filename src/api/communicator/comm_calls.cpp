@@ -222,10 +222,8 @@ gqsgd_status gqsgd_comm_timeout(gqsgd_comm comm, int64_t* timeout_ms) {
 }
 
 gqsgd_status gqsgd_comm_counter(gqsgd_comm comm, uint64_t* step) {
-  return gq::read_value(comm, "gqsgd_comm_counter", "step", step, [](gq::Communicator& found) {
-    const gq::StreamCalls* const calls = found.seen_on_streams.load(std::memory_order_acquire);
-    return calls != nullptr ? calls->counter() : found.next_step.load();
-  });
+  return gq::read_value(comm, "gqsgd_comm_counter", "step", step,
+                        [](gq::Communicator& found) { return gq::counter_of(found); });
 }
 
 gqsgd_status gqsgd_comm_set_timeout(gqsgd_comm comm, int64_t timeout_ms) {

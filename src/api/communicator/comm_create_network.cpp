@@ -8,6 +8,7 @@
 #include "src/api/check.h"
 #include "src/api/communicator/communicator.h"
 #include "src/api/communicator/launch_environment.h"
+#include "src/api/communicator/network_options.h"
 #include "src/support/clock.h"
 #include "src/support/log.h"
 #include "src/transport/network/network.h"
@@ -28,13 +29,21 @@ Status read_default(const char* variable, std::string* option) {
   return Status();
 }
 
-Status read_network_options(const char* text, CommOptions* options) {
-  GQ_TRY(parse_options(text, options));
+}  // namespace
+
+Status read_network_environment(CommOptions* options) {
   // An address that the caller has given is not to lose against an interface of the environment.
   if (options->network.address.empty()) {
     GQ_TRY(read_default("GQSGD_INTERFACE", &options->network.interface));
   }
   return read_default("GQSGD_HOST_ID", &options->network.host_id);
+}
+
+namespace {
+
+Status read_network_options(const char* text, CommOptions* options) {
+  GQ_TRY(parse_options(text, options));
+  return read_network_environment(options);
 }
 
 Status create_id(const char* text, gqsgd_unique_id* unique_id) {

@@ -35,22 +35,26 @@ const char* auto_of(const Communicator& communicator) {
 
 }  // namespace
 
-void log_created(Communicator* communicator, const CommOptions& options, uintptr_t token) {
+void name_in_log(Communicator* communicator, uintptr_t token) {
   Endpoint& endpoint = communicator->endpoint;
   const uint32_t tag = endpoint.transport->tag();
   endpoint.subject = {tag != 0 ? tag : number_of_token(token), endpoint.rank()};
   endpoint.failure.set_subject(endpoint.subject);
+}
+
+void log_created(const Communicator& communicator, const CommOptions& options) {
   if (!is_logged(GQSGD_LOG_WARN)) return;
-  warn_of_options(*communicator, options);
+  const Endpoint& endpoint = communicator.endpoint;
+  warn_of_options(communicator, options);
   const uint32_t nodes = endpoint.nodes.count();
   const int64_t timeout_ms = endpoint.timeout_ms.load(std::memory_order_relaxed);
   log_line(GQSGD_LOG_INFO, endpoint.subject,
            "%u ranks over %s on %u node%s; schedule auto: %s; stages %s; chunk %" PRIu64
            " values; %u thread%s; timeout %" PRId64 " ms; libgqsgd %d.%d.%d, wire version %u",
-           endpoint.size(), Shown(communicator->transport_name).text(), nodes,
-           nodes == 1 ? "" : "s", auto_of(*communicator), endpoint.stages->name,
-           endpoint.chunk_value_count, options.threads, options.threads == 1 ? "" : "s", timeout_ms,
-           GQSGD_VERSION_MAJOR, GQSGD_VERSION_MINOR, GQSGD_VERSION_PATCH, kWireVersion);
+           endpoint.size(), Shown(communicator.transport_name).text(), nodes, nodes == 1 ? "" : "s",
+           auto_of(communicator), endpoint.stages->name, endpoint.chunk_value_count,
+           options.threads, options.threads == 1 ? "" : "s", timeout_ms, GQSGD_VERSION_MAJOR,
+           GQSGD_VERSION_MINOR, GQSGD_VERSION_PATCH, kWireVersion);
 }
 
 void log_destroyed(const Communicator& communicator) {

@@ -7,7 +7,9 @@
 namespace gq {
 
 /** `token` is its handle, by which the log names it where its transport has no tag. */
-void log_created(Communicator* communicator, const CommOptions& options, uintptr_t token);
+void name_in_log(Communicator* communicator, uintptr_t token);
+
+void log_created(const Communicator& communicator, const CommOptions& options);
 
 /** With the totals of all its calls. */
 void log_destroyed(const Communicator& communicator);

@@ -70,13 +70,26 @@ Status measure_now(Communicator* communicator) {
   return can && endpoint.choice.needs_measuring() ? measure_costs(endpoint) : Status();
 }
 
+/** What the group continues, and the costs that it then does not have. */
+Status get_ready(const Continuation* continued, Communicator* communicator) {
+  uint64_t step = 0;
+  if (continued != nullptr) {
+    GQ_TRY(continue_group(communicator->endpoint, *continued, &step));
+    communicator->next_step.store(step);
+  }
+  log_created(*communicator, communicator->options);
+  return measure_now(communicator);
+}
+
 /** One of the two ends is there. */
 Status add(std::unique_ptr<HostTransport> host, std::unique_ptr<StreamTransport> streams,
-           const char* name, const CommOptions& options, gqsgd_comm* comm) {
+           const char* name, const CommOptions& options, const Continuation* continued,
+           gqsgd_comm* comm) {
   std::shared_ptr<Communicator> communicator;
   try {
     communicator = std::make_shared<Communicator>();
     communicator->transport_name = name;
+    communicator->options = options;
   } catch (const std::bad_alloc&) {
     return fail(GQSGD_NO_MEMORY, "no memory for a communicator");
   }
@@ -93,26 +106,37 @@ Status add(std::unique_ptr<HostTransport> host, std::unique_ptr<StreamTransport>
   seen_communicators.store(&communicators(), std::memory_order_release);
   const uintptr_t token = communicators().add(communicator);
   if (token == 0) return fail(GQSGD_NO_MEMORY, "no memory for a communicator");
-  log_created(communicator.get(), options, token);
-  const Status measured = measure_now(communicator.get());
-  if (measured.ok()) {
+  name_in_log(communicator.get(), token);
+  const Status ready = get_ready(continued, communicator.get());
+  if (ready.ok()) {
     *comm = reinterpret_cast<gqsgd_comm>(token);
   } else {
     communicators().remove(token);
   }
-  return measured;
+  return ready;
 }
 
 }  // namespace
 
 Status add_communicator(std::unique_ptr<HostTransport> transport, const char* name,
                         const CommOptions& options, gqsgd_comm* comm) {
-  return add(std::move(transport), nullptr, name, options, comm);
+  return add(std::move(transport), nullptr, name, options, nullptr, comm);
+}
+
+Status add_communicator(std::unique_ptr<HostTransport> transport, const char* name,
+                        const CommOptions& options, const Continuation* continued,
+                        gqsgd_comm* comm) {
+  return add(std::move(transport), nullptr, name, options, continued, comm);
 }
 
 Status add_communicator(std::unique_ptr<StreamTransport> transport, const char* name,
                         const CommOptions& options, gqsgd_comm* comm) {
-  return add(nullptr, std::move(transport), name, options, comm);
+  return add(nullptr, std::move(transport), name, options, nullptr, comm);
+}
+
+uint64_t counter_of(const Communicator& communicator) {
+  const StreamCalls* const calls = communicator.seen_on_streams.load(std::memory_order_acquire);
+  return calls != nullptr ? calls->counter() : communicator.next_step.load();
 }
 
 std::shared_ptr<Communicator> remove_communicator(gqsgd_comm comm) {

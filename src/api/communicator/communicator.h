@@ -7,6 +7,7 @@
 #include <string>
 
 #include "src/api/communicator/options_string.h"
+#include "src/call/continuation.h"
 #include "src/call/request_queue.h"
 #include "src/execute/endpoint.h"
 #include "src/execute/workers.h"
@@ -25,6 +26,7 @@ struct Communicator {
   std::atomic<uint64_t> next_step{0};  ///< gqsgd_comm_counter, unless a device counts
   uint64_t fork_generation = 0;
   std::string transport_name;
+  CommOptions options;                                 ///< as it was made
   std::unique_ptr<StreamCalls> on_streams;             ///< null before the first call on a stream
   std::atomic<StreamCalls*> seen_on_streams{nullptr};  ///< the same, for threads that only query
 
@@ -49,9 +51,16 @@ bool is_captured(const Communicator& communicator, void* stream);
  *  gqsgd_comm_transport, and is copied. */
 Status add_communicator(std::unique_ptr<HostTransport> transport, const char* name,
                         const CommOptions& options, gqsgd_comm* comm);
+/** The same of a group that continues an old one, in a collective of its own. */
+Status add_communicator(std::unique_ptr<HostTransport> transport, const char* name,
+                        const CommOptions& options, const Continuation* continued,
+                        gqsgd_comm* comm);
 /** The same of a group whose calls are all on streams. */
 Status add_communicator(std::unique_ptr<StreamTransport> transport, const char* name,
                         const CommOptions& options, gqsgd_comm* comm);
+
+/** The step of the next call that takes it from the counter. */
+uint64_t counter_of(const Communicator& communicator);
 
 /** Takes a handle out of use, and returns when no thread has shared access any more; the
  *  communicator ends when its last user is done. Null if another thread has taken it. */

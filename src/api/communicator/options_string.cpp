@@ -134,6 +134,7 @@ Range range_of(int option) {
 void set_number(int option, uint32_t value, CommOptions* options) {
   if (option == kStreamId) {
     options->stream_id = value;
+    options->stream_id_given = true;
   } else if (option == kThreads) {
     options->threads = value;
   } else if (option == kNontemporalBytes) {
@@ -164,6 +165,7 @@ Status read_option(const SpecItem& item, uint32_t* given, CommOptions* options) 
     return read_costs(item.value, &options->choice);
   }
   if (option == kUncompressed) {
+    options->uncompressed_given = true;
     return read_uncompressed(item.value, &options->choice.may_be_uncompressed);
   }
   if (option == kNodes) return read_nodes(item.value, &options->nodes);
@@ -200,6 +202,11 @@ Status parse_options(const char* text, CommOptions* options) {
   *options = CommOptions();
   options->timeout_ms = default_timeout_ms();
   read_costs_of_environment(&options->choice);
+  return add_options(text, options);
+}
+
+Status add_options(const char* text, CommOptions* options) {
+  options->costs_given = options->uncompressed_given = options->stream_id_given = false;
   std::string_view rest(text == nullptr ? "" : text);
   if (rest.find_first_not_of(' ') == std::string_view::npos) return Status();
   SpecItem item;

@@ -39,7 +39,9 @@ struct CommOptions {
   uint32_t nontemporal_bytes = kNontemporalBytesDefault;
   uint32_t threads = 1;  ///< that compute for a rank, the caller's included
   AutoOptions choice;
-  bool costs_given = false;     ///< not by the environment
+  bool costs_given = false;  ///< not by the environment
+  bool uncompressed_given = false;
+  bool stream_id_given = false;
   std::vector<uint32_t> nodes;  ///< of each rank; empty: the transport knows them
   std::string nccl;             ///< the file to open; empty: whichever is found
   NetworkOptions network;
@@ -48,6 +50,8 @@ struct CommOptions {
 /** text may be NULL. GQSGD_TIMEOUT_MS and GQSGD_COSTS in the environment change the defaults of
  *  timeout_ms and costs; if malformed they are ignored with one line to the log. */
 Status parse_options(const char* text, CommOptions* options);
+/** The same where *options has the values of what `text` does not name. */
+Status add_options(const char* text, CommOptions* options);
 
 /** Maps 0 to the default, refuses what is out of range. */
 Status check_timeout(int64_t timeout_ms, int64_t* checked_ms);

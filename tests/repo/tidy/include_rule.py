@@ -6,6 +6,7 @@ import re
 FOLDERS = {
     "include/": [],
     "include/gqsgd.h": [],
+    "include/gqsgd_elastic.h": ["include/gqsgd.h"],
     "include/gqsgd_log.h": ["include/gqsgd.h"],
     "include/gqsgd_model.h": ["include/gqsgd.h"],
     "include/gqsgd_nccl.h": ["include/gqsgd.h"],

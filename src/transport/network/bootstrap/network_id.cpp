@@ -62,6 +62,10 @@ Status make_network_id(const NetworkAddress& address, gqsgd_unique_id* out) {
   return Status();
 }
 
+bool is_network_id(const gqsgd_unique_id& bytes) {
+  return memcmp(bytes.bytes, &kMagic, sizeof kMagic) == 0;
+}
+
 Status read_network_id(const gqsgd_unique_id& bytes, NetworkId* out) {
   memcpy(out, bytes.bytes, sizeof *out);
   if (out->magic != kMagic) {

@@ -23,6 +23,9 @@ static_assert(sizeof(NetworkId) == sizeof(gqsgd_unique_id));
 /** Listens at `address`, and makes the id of the group that forms there. */
 Status make_network_id(const NetworkAddress& address, gqsgd_unique_id* out);
 
+/** True if make_network_id made it, as far as the first word tells. */
+bool is_network_id(const gqsgd_unique_id& bytes);
+
 /** INVALID_ARGUMENT for bytes that make_network_id did not make; VERSION for another layout. */
 Status read_network_id(const gqsgd_unique_id& bytes, NetworkId* out);
 

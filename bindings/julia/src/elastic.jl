@@ -1,0 +1,41 @@
+# Groups that continue with other ranks (docs/ELASTIC.md).
+
+"""
+    local_id() -> Vector{UInt8}
+
+A fresh name for a group of threads of this process, which meet in [`reconfigure`](@ref).
+"""
+function local_id()
+    bytes = zeros(UInt8, ABI.UNIQUE_ID_SIZE_BYTES)
+    check(ABI.gqsgd_local_id_create(bytes))
+    return bytes
+end
+
+"""
+    reconfigure(comm, unique_id, rank, members; options...) -> Comm
+
+A communicator of other ranks that continues `comm`, which may have failed, been aborted, or be
+intact, and is still the caller's to close. `comm` is `nothing` on a newcomer. `unique_id` is a
+fresh one, equal on all members, and decides the transport: of [`unique_id`](@ref),
+[`network_id`](@ref) on the new rank 0, or [`local_id`](@ref). `members` has for each new rank its
+rank in the old group, or -1 for a newcomer; `rank` is this process's in the new group, from 0.
+
+The counter continues, at the largest of the survivors', and so do `stream_id` and costs. Returns
+when all members are there. Throws `:TIMEOUT`, which names the missing ones, `:PEER_LOST`,
+`:MISMATCH` where `members` differ or survivors are of two groups, and `:UNSUPPORTED` over MPI, NCCL
+and custom transports.
+"""
+function reconfigure(comm::Union{Comm,Nothing}, unique_id::Vector{UInt8}, rank::Integer,
+                     members::AbstractVector{<:Integer}; options...)
+    length(unique_id) == ABI.UNIQUE_ID_SIZE_BYTES ||
+        refuse("unique_id has $(length(unique_id)) bytes, not $(ABI.UNIQUE_ID_SIZE_BYTES); ",
+               "pass on all bytes of the id")
+    handle = Ref(ABI.gqsgd_comm(C_NULL))
+    numbers = Int32[integer("members", Int32, member) for member in members]
+    old = comm === nothing ? ABI.gqsgd_comm(C_NULL) : comm
+    check(ABI.gqsgd_comm_reconfigure(old, unique_id, numbers, integer("rank", Int32, rank),
+                                     Int32(length(numbers)), joined_fields("", options), handle))
+    name = Ref{Cstring}(C_NULL)
+    check(ABI.gqsgd_comm_transport(handle[], name))
+    return Comm(handle[]; shares_process = unsafe_string(name[]) == "threads")
+end

@@ -1,0 +1,103 @@
+"""The C ABI of gqsgd_elastic.h as ctypes sees it: groups that continue with other ranks."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from ctypes import POINTER, c_char_p, c_int32, c_void_p
+from typing import TYPE_CHECKING, Any
+
+from .. import _abi
+from ..arguments import integer, joined_fields
+from ..errors import InvalidArgument, check
+from ..log import attach_logger
+from . import ucx
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
+    "gqsgd_local_id_create": (c_int32, [c_char_p]),
+    "gqsgd_comm_reconfigure": (
+        c_int32,
+        [c_void_p, c_char_p, POINTER(c_int32), c_int32, c_int32, c_char_p, POINTER(c_void_p)],
+    ),
+}
+
+
+def _function(name: str) -> Any:
+    function = getattr(_abi.library(), name)
+    function.restype, function.argtypes = PROTOTYPES[name]
+    return function
+
+
+def local_id() -> bytes:
+    """A fresh name (256 bytes) for a group of threads of this process, which meet in
+    `Communicator.reconfigure` and `Communicator.join`."""
+    raw = ctypes.create_string_buffer(_abi.UNIQUE_ID_SIZE_BYTES)
+    check(_function("gqsgd_local_id_create")(raw))
+    return raw.raw
+
+
+class ElasticGroups:
+    """How a communicator continues another one, with ranks that leave and join."""
+
+    __slots__ = ()
+
+    _handle: int | None
+
+    def __init__(self, handle: int):
+        raise NotImplementedError
+
+    def reconfigure(
+        self, unique_id: bytes, rank: int, members: Sequence[int], **options: Any
+    ) -> Self:
+        """A communicator of other ranks that continues this one, which may have failed, been
+        aborted, or be intact; it is still the caller's to close (docs/ELASTIC.md).
+
+        unique_id: a fresh one, equal on all members, which decides the transport: of
+            `gqsgd.unique_id()`, `gqsgd.network_id()` on the new rank 0, or `gqsgd.local_id()`.
+        rank: of this process in the new group. members: of each new rank its rank in this group, or
+            -1 for a newcomer, which calls `join` instead; equal on all members.
+        Options as of all communicators, by default this one's, but stream_id, costs and
+        uncompressed are the survivors'.
+
+        The counter continues, at the largest of the survivors', and so do stream_id and costs:
+        results are those of `simulate` with the new number of ranks at that step. Returns when all
+        members are there. Raises Timeout, which names the missing ones, PeerLost, Mismatch where
+        `members` differ or survivors are of two groups, and Unsupported over MPI, NCCL and custom
+        transports.
+        """
+        return type(self)(_reconfigured(self._handle, unique_id, rank, members, options))
+
+    @classmethod
+    def join(cls, unique_id: bytes, rank: int, members: Sequence[int], **options: Any) -> Self:
+        """Joins, as a newcomer, a group whose survivors call `reconfigure` with the same
+        `unique_id` and `members`, and gets their counter, stream_id and costs."""
+        attach_logger()
+        return cls(_reconfigured(None, unique_id, rank, members, options))
+
+
+def _reconfigured(
+    old: int | None, unique_id: bytes, rank: int, members: Sequence[int], options: dict[str, Any]
+) -> int:
+    if len(unique_id) != _abi.UNIQUE_ID_SIZE_BYTES:
+        raise InvalidArgument(
+            f"unique_id has {len(unique_id)} bytes, not {_abi.UNIQUE_ID_SIZE_BYTES}; "
+            "hint: pass on all bytes of the id"
+        )
+    numbers = [integer(f"members[{k}]", member, c_int32) for k, member in enumerate(members)]
+    handle = c_void_p()
+    check(
+        _function("gqsgd_comm_reconfigure")(
+            old,
+            bytes(unique_id),
+            (c_int32 * max(len(numbers), 1))(*numbers),
+            integer("rank", rank, c_int32),
+            len(numbers),
+            joined_fields("", ucx.with_path(options)),
+            ctypes.byref(handle),
+        )
+    )
+    assert handle.value is not None
+    return handle.value

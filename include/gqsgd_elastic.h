@@ -1,0 +1,63 @@
+/* Groups that change while training goes on: ranks leave, ranks join, and the random numbers of the
+ * training continue. A coordinator outside of the library (torchft, a scheduler, a program of your
+ * own) knows who is alive and decides who belongs to the next group: docs/ELASTIC.md.
+ *
+ *     // ranks 0 and 2 of a group of 3 go on without rank 1; a new process becomes rank 2
+ *     const int32_t members[3] = {0, 2, -1};
+ *     gqsgd_comm next;
+ *     gqsgd_comm_reconfigure(comm, &id, members, rank, 3, "", &next);  // newcomer: comm is NULL
+ *     gqsgd_comm_destroy(comm); */
+#ifndef GQSGD_ELASTIC_H
+#define GQSGD_ELASTIC_H
+
+#include "gqsgd.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#pragma GCC visibility push(default)
+
+/** A fresh name for a group of threads of this process, which meet in gqsgd_comm_reconfigure. */
+gqsgd_status gqsgd_local_id_create(gqsgd_unique_id *unique_id);
+
+/** Joins a new group that continues an old one, which may have failed, been aborted, or be intact.
+ *  Every member of the new group calls it; it returns when all have.
+ *  comm       [in]  this rank's end of the old group; NULL on a newcomer. It stays as it is, and is
+ *                   the caller's to destroy, before or (to try again after a failure) after. A
+ *                   thread inside a call of it is BUSY, and requests in flight are waited for:
+ *                   abort a communicator whose calls hang first
+ *  unique_id  [in]  a fresh id, equal on all members, which decides the transport of the new group:
+ *                   of gqsgd_unique_id_create (processes), gqsgd_network_id_create on the new rank
+ *                   0 (network) or gqsgd_local_id_create (threads)
+ *  members    [in]  `size` numbers, equal on all members: rank k of the new group was rank
+ *                   members[k] of the old one, or is a newcomer (-1). At least one survives
+ *  rank, size       of this process in the new group
+ *  options    [in]  as for communicators. On a survivor timeout_ms, chunk_value_count, threads,
+ *                   nontemporal_bytes and those of a network have the old communicator's values
+ *                   unless they are given. stream_id, costs and uncompressed are the survivors' and
+ *                   may not be given
+ *  new_comm   [out] NULL after a failure
+ *
+ *  The counter continues: it is the largest of the survivors', which differ where a rank died in
+ *  the middle of a call, so that no random key is used twice. stream_id and costs, measured ones
+ *  included, are the survivors' on all ranks. From then on results are those of a group of `size`
+ *  ranks at that step, bit for bit those of gqsgd_simulate.
+ *
+ *  It makes all connections anew. It ends within timeout_ms if a member does not come, and within
+ *  about as long again if one is stopped after that. Failures are those of the functions that
+ *  create such a group (TIMEOUT names the members that are missing), and
+ *    INVALID_ARGUMENT  no survivor; an option of the survivors'; an id that is none
+ *    MISMATCH          `members` does not say what a rank is; survivors of two groups, or with
+ *                      different stream_id or costs; the same on all ranks
+ *    UNSUPPORTED       `comm` is over MPI, NCCL or a custom transport: make a new communicator of
+ *                      that kind, and set its counter */
+gqsgd_status gqsgd_comm_reconfigure(gqsgd_comm comm, const gqsgd_unique_id *unique_id,
+                                    const int32_t *members, int32_t rank, int32_t size,
+                                    const char *options, gqsgd_comm *new_comm);
+
+#pragma GCC visibility pop
+#ifdef __cplusplus
+}
+#endif
+
+#endif

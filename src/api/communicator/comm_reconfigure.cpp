@@ -1,0 +1,150 @@
+// Making the communicator that continues another one, with other ranks.
+#include <new>
+
+#include "include/gqsgd_elastic.h"
+#include "src/api/call_scope.h"
+#include "src/api/check.h"
+#include "src/api/communicator/communicator.h"
+#include "src/api/communicator/network_options.h"
+#include "src/call/continuation.h"
+#include "src/transport/network/bootstrap/network_id.h"
+#include "src/transport/process/process.h"
+#include "src/transport/shared_memory/local.h"
+#include "src/transport/shared_memory/local_join.h"
+
+namespace gq {
+namespace {
+
+struct NewGroup {
+  const gqsgd_unique_id* id;
+  const int32_t* members;
+  int32_t rank;
+  int32_t size;
+};
+
+Status check_members(const NewGroup& group) {
+  bool survives = false;
+  for (int32_t k = 0; k < group.size; ++k) {
+    const int32_t member = group.members[k];
+    if (member < kNewcomer || member >= static_cast<int32_t>(kLocalRanksMax)) {
+      return fail(GQSGD_INVALID_ARGUMENT,
+                  "members[%d] is %d; it is the rank of a survivor in the old group, or -1 for a "
+                  "newcomer",
+                  k, member);
+    }
+    survives = survives || member != kNewcomer;
+  }
+  if (survives) return Status();
+  return fail(GQSGD_INVALID_ARGUMENT,
+              "none of the %d members is a rank of an old group, so that there is nothing to "
+              "continue; hint: gqsgd_comm_create_* makes a group of new ranks",
+              group.size);
+}
+
+Status check_new_group(const NewGroup& group) {
+  if (group.id == nullptr || group.members == nullptr) {
+    return fail(GQSGD_INVALID_ARGUMENT, "gqsgd_comm_reconfigure: %s is NULL",
+                group.id == nullptr ? "unique_id" : "members");
+  }
+  GQ_TRY(check_size(group.size));
+  GQ_TRY(check_rank(group.rank, group.size));
+  return check_members(group);
+}
+
+/** What an old communicator says of its successor; one without host memory, or on which only its
+ *  caller's threads make progress, is over a library that makes its groups itself. */
+Status read_old(gqsgd_comm comm, Continuation* own, CommOptions* defaults) {
+  ExclusiveAccess access;
+  GQ_TRY(access.enter(comm));
+  const Endpoint& endpoint = access->endpoint;
+  if (endpoint.has_streams_only() || endpoint.host->callers_thread_only()) {
+    return fail(GQSGD_UNSUPPORTED,
+                "rank %u's communicator is over \"%s\"; only groups of threads, processes and "
+                "networks are reconfigured; hint: make a communicator over the new group of that "
+                "library, and continue the counter with gqsgd_comm_set_counter",
+                endpoint.rank(), access->transport_name.c_str());
+  }
+  access->requests.drain();  // which may measure costs
+  own->old_rank = static_cast<int32_t>(endpoint.rank());
+  own->old_tag = endpoint.transport->tag();
+  own->stream_id = endpoint.stream_id;
+  own->step = counter_of(*access);
+  try {
+    own->choice = endpoint.choice.options();
+    *defaults = access->options;
+  } catch (const std::bad_alloc&) {
+    return fail(GQSGD_NO_MEMORY, "no memory for the options of rank %u", endpoint.rank());
+  }
+  defaults->timeout_ms = endpoint.timeout_ms.load(std::memory_order_relaxed);
+  defaults->nodes.clear();
+  defaults->network.port = 0;
+  return Status();
+}
+
+Status check_not_given(const CommOptions& options) {
+  const bool costs = options.costs_given, uncompressed = options.uncompressed_given;
+  if (!costs && !uncompressed && !options.stream_id_given) return Status();
+  return fail(GQSGD_INVALID_ARGUMENT,
+              "option %s is the survivors' in a group that is reconfigured, and may not be given",
+              costs          ? "costs"
+              : uncompressed ? "uncompressed"
+                             : "stream_id");
+}
+
+/** The id decides the transport. */
+Status join(const NewGroup& group, const CommOptions& options, const char** name,
+            std::unique_ptr<HostTransport>* transport) {
+  const uint32_t rank = static_cast<uint32_t>(group.rank);
+  const uint32_t size = static_cast<uint32_t>(group.size);
+  if (is_local_id(*group.id)) {
+    *name = "threads";
+    return join_local(*group.id, rank, size, options.timeout_ms, transport);
+  }
+  if (is_network_id(*group.id)) {
+    *name = "network";
+    return create_network(*group.id, rank, size, options.network, options.timeout_ms, transport);
+  }
+  *name = "processes";
+  return create_process(*group.id, rank, size, options.timeout_ms, transport);
+}
+
+Status reconfigure(gqsgd_comm comm, const NewGroup& group, const char* text, gqsgd_comm* new_comm) {
+  if (new_comm == nullptr) {
+    return fail(GQSGD_INVALID_ARGUMENT, "gqsgd_comm_reconfigure: new_comm is NULL");
+  }
+  *new_comm = nullptr;
+  GQ_TRY(check_new_group(group));
+  Continuation own;
+  own.members = group.members;
+  CommOptions options;
+  if (comm == nullptr) {
+    GQ_TRY(parse_options(nullptr, &options));
+  } else {
+    GQ_TRY(read_old(comm, &own, &options));
+  }
+  GQ_TRY(add_options(text, &options));
+  GQ_TRY(check_not_given(options));
+  GQ_TRY(read_network_environment(&options));
+  const char* name = nullptr;
+  std::unique_ptr<HostTransport> transport;
+  GQ_TRY(join(group, options, &name, &transport));
+  return add_communicator(std::move(transport), name, options, &own, new_comm);
+}
+
+}  // namespace
+}  // namespace gq
+
+gqsgd_status gqsgd_local_id_create(gqsgd_unique_id* unique_id) {
+  if (unique_id == nullptr) {
+    return gq::to_caller(
+        gq::fail(GQSGD_INVALID_ARGUMENT, "gqsgd_local_id_create: unique_id is NULL"));
+  }
+  return gq::in_call_scope([&] { return gq::make_local_id(unique_id); });
+}
+
+gqsgd_status gqsgd_comm_reconfigure(gqsgd_comm comm, const gqsgd_unique_id* unique_id,
+                                    const int32_t* members, int32_t rank, int32_t size,
+                                    const char* options, gqsgd_comm* new_comm) {
+  const gq::NewGroup group{unique_id, members, rank, size};
+  return gq::in_call_scope([&] { return gq::reconfigure(comm, group, options, new_comm); });
+}

@@ -1,0 +1,137 @@
+// The groups that are forming are one of the documented registries: an id is a value that names one
+// of this process.
+#include "src/transport/shared_memory/local_join.h"
+
+#include <string.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <new>
+#include <vector>
+
+#include "src/support/clock.h"
+#include "src/support/immortal.h"
+#include "src/support/rank_list.h"
+#include "src/transport/bootstrap/unique_id.h"
+#include "src/transport/shared_memory/local.h"
+
+namespace gq {
+namespace {
+
+constexpr uint32_t kMagic = 0x6c697147;  // "Gqil"
+
+struct FormingGroup {
+  gqsgd_unique_id id;
+  uint32_t joined = 0;
+  bool has_ended = false;  // and the outcome is that of all
+  Status outcome;
+  std::vector<bool> is_there;
+  std::vector<std::unique_ptr<HostTransport>> ends;
+  std::condition_variable ended;
+
+  uint32_t size() const { return static_cast<uint32_t>(ends.size()); }
+};
+
+struct FormingGroups {
+  std::mutex mutex;
+  std::vector<std::shared_ptr<FormingGroup>> groups;
+};
+
+FormingGroups& forming() { return immortal<FormingGroups>(); }
+
+/** With the lock, as all that follows. May throw std::bad_alloc. */
+std::shared_ptr<FormingGroup> find_or_add(const gqsgd_unique_id& id, uint32_t size) {
+  for (const auto& group : forming().groups) {
+    if (memcmp(&group->id, &id, sizeof id) == 0) return group;
+  }
+  auto group = std::make_shared<FormingGroup>();
+  group->id = id;
+  group->is_there.resize(size);
+  group->ends.resize(size);
+  forming().groups.push_back(group);
+  return group;
+}
+
+void end_with(Status outcome, FormingGroup* group) {
+  if (group->has_ended) return;
+  group->has_ended = true;
+  group->outcome = std::move(outcome);
+  std::erase_if(forming().groups, [&](const auto& other) { return other.get() == group; });
+  group->ended.notify_all();
+}
+
+Status missing(const FormingGroup& group, uint32_t rank, int64_t timeout_ms) {
+  RankList ranks;
+  for (uint32_t other = 0; other < group.size(); ++other) {
+    if (!group.is_there[other]) ranks.add(other);
+  }
+  return fail(GQSGD_TIMEOUT,
+              "missing ranks: %s; rank %u waited %lld ms for them to join the group of threads "
+              "(timeout_ms sets the limit)",
+              ranks.text(), rank, static_cast<long long>(timeout_ms));
+}
+
+void await_end(std::unique_lock<std::mutex>* lock, uint64_t deadline_us, FormingGroup* group) {
+  const auto has_ended = [&] { return group->has_ended; };
+  if (deadline_us == kNever) return group->ended.wait(*lock, has_ended);
+  const std::chrono::steady_clock::time_point deadline{std::chrono::microseconds(deadline_us)};
+  group->ended.wait_until(*lock, deadline, has_ended);
+}
+
+Status enter(uint32_t rank, uint32_t size, FormingGroup* group) {
+  if (size != group->size()) {
+    end_with(fail(GQSGD_MISMATCH, "size: rank %u joins a group of %u ranks, and another of %u",
+                  rank, size, group->size()),
+             group);
+    return group->outcome;
+  }
+  if (group->is_there[rank]) {
+    return fail(GQSGD_DUPLICATE_RANK, "rank %u of the group of threads has joined already", rank);
+  }
+  group->is_there[rank] = true;
+  group->joined += 1;
+  if (group->joined == size) end_with(create_local(size, group->ends.data()), group);
+  return Status();
+}
+
+/** May throw std::bad_alloc. */
+Status join(const gqsgd_unique_id& id, uint32_t rank, uint32_t size, int64_t timeout_ms,
+            std::unique_ptr<HostTransport>* out) {
+  const uint64_t deadline_us = deadline_after_ms(timeout_ms);
+  std::unique_lock<std::mutex> lock(forming().mutex);
+  const std::shared_ptr<FormingGroup> group = find_or_add(id, size);
+  GQ_TRY(enter(rank, size, group.get()));
+  await_end(&lock, deadline_us, group.get());
+  if (!group->has_ended) end_with(missing(*group, rank, timeout_ms), group.get());
+  if (group->outcome.ok()) *out = std::move(group->ends[rank]);
+  return group->outcome;
+}
+
+}  // namespace
+
+Status make_local_id(gqsgd_unique_id* out) {
+  GQ_TRY(make_unique_id(out));
+  memcpy(out->bytes, &kMagic, sizeof kMagic);
+  return Status();
+}
+
+bool is_local_id(const gqsgd_unique_id& unique_id) {
+  return memcmp(unique_id.bytes, &kMagic, sizeof kMagic) == 0;
+}
+
+Status join_local(const gqsgd_unique_id& unique_id, uint32_t rank, uint32_t size,
+                  int64_t timeout_ms, std::unique_ptr<HostTransport>* out) {
+  if (size == 0 || size > kLocalRanksMax || rank >= size) {
+    return fail(GQSGD_INVALID_ARGUMENT,
+                "rank %u of a local group of %u: it has 1 to %u ranks, numbered from 0", rank, size,
+                kLocalRanksMax);
+  }
+  try {
+    return join(unique_id, rank, size, timeout_ms, out);
+  } catch (const std::bad_alloc&) {
+    return fail(GQSGD_NO_MEMORY, "no memory for rank %u of %u", rank, size);
+  }
+}
+
+}  // namespace gq

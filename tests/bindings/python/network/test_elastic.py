@@ -1,0 +1,57 @@
+"""Communicators that continue with other ranks: survivors, a newcomer, and what is refused."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import declarations
+import gqsgd
+import numpy as np
+import pytest
+from gqsgd.network import elastic
+
+Q = gqsgd.Quantizer("rotated-4")
+OPTIONS = {"timeout_ms": 30000}
+
+
+def test_the_prototypes_equal_the_header():
+    assert declarations.functions(declarations.code_of("gqsgd_elastic.h")) == elastic.PROTOTYPES
+
+
+@pytest.mark.parametrize("make_id", [gqsgd.local_id, gqsgd.unique_id])
+def test_survivors_and_a_newcomer_continue_at_the_step_of_the_old_group(make_id):
+    old = gqsgd.Communicator.local(3, stream_id=4, **OPTIONS)
+    old[0].counter = old[2].counter = 11
+    old[1].abort()
+    unique_id, members = make_id(), [2, -1, 0]
+    values = np.random.default_rng(0).standard_normal((3, 500), np.float32)
+
+    def rank(k):
+        if members[k] < 0:
+            comm = gqsgd.Communicator.join(unique_id, k, members, **OPTIONS)
+        else:
+            comm = old[members[k]].reconfigure(unique_id, k, members)
+        with comm:
+            assert (comm.rank, comm.size, comm.counter, comm.timeout_ms) == (k, 3, 11, 30000)
+            return comm.allreduce(values[k], Q)
+
+    expected = gqsgd.simulate(list(values), Q, step=11, stream_id=4)
+    with ThreadPoolExecutor(3) as threads:
+        for result in threads.map(rank, range(3)):
+            np.testing.assert_array_equal(result, expected)
+    for comm in old:
+        comm.close()
+
+
+def test_what_is_refused_is_named():
+    with gqsgd.Communicator.local(1)[0] as comm:
+        with pytest.raises(gqsgd.InvalidArgument, match="255 bytes, not 256"):
+            comm.reconfigure(b"x" * 255, 0, [0])
+        with pytest.raises(gqsgd.InvalidArgument, match="members.0. is 4294967296"):
+            comm.reconfigure(gqsgd.local_id(), 0, [1 << 32])
+        with pytest.raises(gqsgd.InvalidArgument, match="nothing to continue"):
+            comm.reconfigure(gqsgd.local_id(), 0, [-1])
+        with pytest.raises(gqsgd.InvalidArgument, match="option costs is the survivors'"):
+            comm.reconfigure(gqsgd.local_id(), 0, [0], costs="builtin")
+        with pytest.raises(gqsgd.Mismatch, match=r"members\[0\] is rank 7 on rank 0"):
+            comm.reconfigure(gqsgd.local_id(), 0, [7])
+        with pytest.raises(gqsgd.Mismatch, match="was a newcomer"):
+            gqsgd.Communicator.join(gqsgd.local_id(), 0, [0], **OPTIONS)
