@@ -10,8 +10,8 @@ COLUMNS_MAX = 88  # of a line of code that a page shows whole
 PYTHON_MODULES = ["quantizer", "presets", "communicator", "segments", "request", "threads",
                   "transport", "nccl", "network/groups", "network/elastic", "simulate", "stages",
                   "theory", "errors", "library", "log", "torch/hook", "torch/operators",
-                  "torch/groups", "torch/fsdp", "torch/policy", "jax/collective", "jax/groups",
-                  "jax/state"]
+                  "torch/groups", "torch/fsdp", "torch/policy", "torchft/process_group",
+                  "torchft/policy", "jax/collective", "jax/groups", "jax/state"]
 JULIA_FILES = ["quantizer", "comm", "nccl", "network", "elastic", "collectives", "segments",
                "request", "local", "theory", "Stages", "errors", "arrays", "GQSGD", "ABI"]
 
@@ -198,8 +198,8 @@ def _public_names(root):
     folder = root / "bindings" / "python" / "gqsgd"
     text = (folder / "__init__.py").read_text()
     names = set(re.findall(r" import (\w*[a-z]\w*) as \1$", text, re.MULTILINE))
-    names |= {"SegmentCollectives", "NcclGroups", "NetworkGroups"}
-    for package in ("torch", "jax"):
+    names |= {"SegmentCollectives", "NcclGroups", "NetworkGroups", "ElasticGroups"}
+    for package in ("torch", "torchft", "jax"):
         text = (folder / package / "__init__.py").read_text()
         names |= set(re.findall(r'"(\w+)"', re.search(r"__all__ = \[(.*?)\]", text, re.DOTALL)[1]))
     return names
