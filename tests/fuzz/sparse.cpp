@@ -1,0 +1,30 @@
+// Sparse allreduces: how many entries peers announce, and what these are.
+#include "tests/fuzz/scripted_calls.h"
+#include "tests/fuzz/scripted_transport.h"
+
+namespace gq::test {
+namespace {
+
+/** Short chunks: more messages. A call that waits ends soon. */
+constexpr char kOptions[] = "timeout_ms=2,chunk_value_count=256";
+constexpr int kCalls = 3;
+
+void run(FuzzInput input) {
+  const int32_t size = 2 + input.byte() % 3;
+  ScriptedTransport transport(&input, input.byte() % size, size);
+  gqsgd_comm comm = nullptr;
+  if (gqsgd_comm_create_custom(&transport.table(), kOptions, &comm) != GQSGD_OK) return;
+  ScriptedCalls calls(&input, comm, static_cast<uint32_t>(size));
+  for (int k = 0; k < kCalls; ++k) {
+    if (calls.call(GQSGD_SCHEDULE_SPARSE) != GQSGD_OK) break;
+  }
+  gqsgd_comm_destroy(comm);
+}
+
+}  // namespace
+}  // namespace gq::test
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size_bytes) {
+  gq::test::run({bytes, size_bytes});
+  return 0;
+}
