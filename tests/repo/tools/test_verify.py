@@ -1,0 +1,85 @@
+"""gqsgd-verify: equal bits on all ranks, and the rank that differs by name."""
+
+import os
+import socket
+import subprocess
+
+import pytest
+
+TIMEOUT_S = 200
+COMPARED = 172  # of 288; the other presets do not go with their schedules
+
+
+@pytest.fixture
+def verify(build_directory):
+    def run(*arguments, **environment):
+        return subprocess.run([build_directory / "tools/gqsgd-verify", *arguments],
+                              capture_output=True, text=True, timeout=TIMEOUT_S,
+                              env={**os.environ, **environment})
+
+    return run
+
+
+def compared(line, transport):
+    """How many results a line of the summary counts."""
+    begin, end = f"{transport}: ", " results compared on each rank"
+    assert line.startswith(begin) and line.endswith(end), line
+    return int(line[len(begin):-len(end)])
+
+
+@pytest.mark.parametrize("ranks", ["2", "3", "4"])
+def test_all_ranks_have_the_bits_of_virtual_ranks(verify, ranks):
+    done = verify("--ranks", ranks)
+    assert (done.returncode, done.stderr) == (0, "")
+    threads, processes = done.stdout.splitlines()
+    assert compared(threads, "threads") == compared(processes, "processes") == COMPARED
+
+
+def test_scalar_stages_have_the_same_bits(verify):
+    """Ranks and virtual ranks alike: what differs between the two is found by tests of stages."""
+    assert verify(GQSGD_FORCE_ISA="scalar").returncode == 0
+
+
+@pytest.mark.parametrize("rank", [0, 2])
+def test_a_rank_that_differs_is_named_with_its_call(verify, rank):
+    done = verify("--flip", str(rank))
+    assert done.returncode == 1
+    for transport in ("threads", "processes"):
+        line = f"{transport}: rank {rank} differs from virtual ranks: none, ring, float32"
+        named = [each for each in done.stdout.splitlines() if each.startswith(f"{transport}: rank")]
+        assert named == [line]
+
+
+def test_a_group_of_the_environment_is_compared(build_directory):
+    """Processes of one machine: their group forms over TCP and shares memory."""
+    command = [build_directory / "tools/gqsgd-verify", "--env", "--flip", "1"]
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    ranks = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                              env={**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port,
+                                   "RANK": str(rank), "WORLD_SIZE": "2",
+                                   "GQSGD_SECRET": "of this test"})
+             for rank in range(2)]
+    outputs = [rank.communicate(timeout=TIMEOUT_S) for rank in ranks]
+    assert [rank.returncode for rank in ranks] == [0, 1], outputs
+    assert "rank 1 differs from virtual ranks: none, ring, float32" in outputs[1][0]
+
+
+def test_a_library_that_cannot_run_is_a_failure_of_its_own(verify):
+    done = verify(GQSGD_FORCE_ISA="none_such")
+    assert done.returncode == 2
+    assert "none_such" in done.stderr
+
+
+@pytest.mark.parametrize("arguments", [["--ranks"], ["--ranks", "two"], ["--flip", "-1"], ["--x"]])
+def test_a_wrong_argument_ends_with_2(verify, arguments):
+    done = verify(*arguments)
+    assert done.returncode == 2 and done.stdout == ""
+    assert "see --help" in done.stderr
+
+
+def test_a_group_of_the_environment_lacks_what_it_needs(verify):
+    done = verify("--env", RANK="0", WORLD_SIZE="none")
+    assert done.returncode == 2
+    assert "WORLD_SIZE" in done.stderr
