@@ -10,64 +10,111 @@ import time
 
 from .device import NoDevice, architecture_of, find_device
 from .machine import awake, program_folders
-from .parts import NOT_RUN, ROOT, all_parts, log_of, run_all
+from .pack import write_pack
+from .parts import NOT_RUN, ROOT, all_parts, built_parts, log_of, run_all, targets
 from .report import page, read_benches
 
 _QUICK_S, _FULL_S = 115, 470
 
 
 def main(arguments=None):
-    """Status 0: all is well; 1: a part failed or ran out of time; 77: there is no device."""
+    """Status 0: all is well; 1: a part failed, ran out of time or was not run; 77: there is no
+    device, and nothing was built elsewhere to be run here."""
     parser = argparse.ArgumentParser(
         description="Builds for this machine's GPU, tests, checks and measures there.",
-        epilog="Writes gpu.json, gpu.md, a log of each part and all of them in all.log. Status 1: "
-               "a part failed or ran out of time; 77: there is no GPU. Clocks and other settings "
-               "are left as they are.")
+        epilog="Writes gpu.json, gpu.md and all.log. Status 1: a part failed, ran out of time or "
+               "was not run; 77: there is no GPU. Clocks and other settings are left as they are.")
     parser.add_argument("--quick", action="store_true", help="less of each part, below 2 minutes")
     parser.add_argument("--out", default=str(ROOT / "build/gpu_check"), help="folder to write into")
     parser.add_argument("--build", default=str(ROOT / "build/gpu"), help="folder to build in")
+    parser.add_argument("--built", metavar="DIR", help="run what was built elsewhere")
+    parser.add_argument("--pack", metavar="FILE",
+                        help="write what --built needs from --build into a .tar.xz; check nothing")
     options = parser.parse_args(arguments)
+    if options.pack:
+        return pack(options)
     os.environ["PATH"] = program_folders(os.environ)
     try:
         device = find_device()
     except NoDevice as reason:
+        if options.built:
+            names = [part.name for part in parts_of(options, None)]
+            print(f"gpu_check: {reason}; not run: {', '.join(names)}")
+            return 1
         print(f"gpu_check: {reason}; nothing was built or checked")
         return NOT_RUN
     with awake():
         return check(device, options)
 
 
+def pack(options):
+    """Writes the archive of --pack."""
+    wrong = write_pack(options.pack, ROOT, (ROOT / options.build).resolve(), targets(), source())
+    print(f"gpu_check: {wrong}" if wrong else
+          f"{options.pack}: unpack it, then run gqsgd_check/tools/gpu_check --built build")
+    return 1 if wrong else 0
+
+
+def parts_of(options, device):
+    """The parts of this run; a relative --built is below the folder of the check."""
+    out = (ROOT / options.out).resolve()
+    if options.built:
+        return built_parts((ROOT / options.built).resolve(), out, options.quick)
+    return all_parts((ROOT / options.build).resolve(), out, architecture_of(device), options.quick)
+
+
 def check(device, options):
     """Runs all parts and writes both reports."""
     begin = time.monotonic()
-    out, build = (ROOT / options.out).resolve(), (ROOT / options.build).resolve()
+    out = (ROOT / options.out).resolve()
     out.mkdir(parents=True, exist_ok=True)
-    for old in out.glob("bench_*.json"):
-        old.unlink()
+    planned = parts_of(options, device)
+    names = [part.name for part in planned]
+    remove_pieces(out, names)  # of a check that was ended
     print(f"{device['name']}, driver {device['driver_version']}", flush=True)
-    parts = run_all(all_parts(build, out, architecture_of(device), options.quick), out,
-                    _QUICK_S if options.quick else _FULL_S)
+    parts = run_all(planned, out, _QUICK_S if options.quick else _FULL_S)
     report = {
         "command": "tools/gpu_check" + (" --quick" if options.quick else ""),
         "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
         "seconds": time.monotonic() - begin,
         "device": device,
         "toolkit": said_by("nvcc", "--version").splitlines()[-1],
-        "source": said_by("git", "describe", "--always", "--dirty"),
+        "source": source(),
         "parts": parts,
         "benches": read_benches(out),
     }
     (out / "gpu.json").write_text(json.dumps(report, indent=1) + "\n")
     (out / "gpu.md").write_text(page(report))
-    (out / "all.log").write_text(all_logs(out, parts))
+    (out / "all.log").write_text(all_logs(out, names))
+    remove_pieces(out, names)
     sys.stdout.write("\n" + page(report))
-    return 1 if any(part["verdict"] in ("failed", "timed out") for part in parts) else 0
+    return status_of(parts)
 
 
-def all_logs(out, parts):
+def status_of(parts):
+    """What was not run has shown nothing, so it is a failure."""
+    return 0 if all(part["verdict"] == "ok" for part in parts) else 1
+
+
+def remove_pieces(out, names):
+    """Logs and numbers of single parts, which all.log and gpu.json have."""
+    for file in [*(log_of(out, name) for name in names), *out.glob("bench_*.json")]:
+        file.unlink(missing_ok=True)
+
+
+def source():
+    """The commit that is checked, also where the check was packed."""
+    packed = ROOT / "source.txt"
+    if packed.is_file():
+        return packed.read_text().strip()
+    return said_by("git", "describe", "--always", "--dirty")
+
+
+def all_logs(out, names):
     """What all parts of this run printed, for who can take one file along."""
-    logs = [(part["name"], log_of(out, part["name"])) for part in parts if part["seconds"] > 0]
-    return "".join(f"==== {name}\n{log.read_text(errors='replace')}\n" for name, log in logs)
+    logs = [(name, log_of(out, name)) for name in names]
+    return "".join(f"==== {name}\n{log.read_text(errors='replace')}\n" for name, log in logs
+                   if log.exists())
 
 
 def said_by(*command):

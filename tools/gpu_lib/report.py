@@ -41,6 +41,9 @@ def page(report):
         said = part["said"].splitlines()[-1] if part["said"] else ""
         lines.append(f"| {part['name']} | {part['verdict']} | {part['seconds']:.1f} | "
                      f"{said.replace('|', '/')} |")
+    not_run = [part["name"] for part in report["parts"] if part["verdict"] == "not run"]
+    if not_run:
+        lines += ["", f"NOT RUN, which counts as a failure: {', '.join(not_run)}."]
     lines += ["", *clock_lines(report["parts"])]
     for name, bench in report["benches"].items():
         lines += ["", *bench_lines(name, bench)]
