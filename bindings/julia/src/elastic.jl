@@ -21,9 +21,10 @@ fresh one, equal on all members, and decides the transport: of [`unique_id`](@re
 rank in the old group, or -1 for a newcomer; `rank` is this process's in the new group, from 0.
 
 The counter continues, at the largest of the survivors', and so do `stream_id` and costs. Returns
-when all members are there. Throws `:TIMEOUT`, which names the missing ones, `:PEER_LOST`,
-`:MISMATCH` where `members` differ or survivors are of two groups, and `:UNSUPPORTED` over MPI, NCCL
-and custom transports.
+when all members are there; until then a member that is a task keeps a thread of Julia's to itself,
+so a group of [`local_id`](@ref) needs as many as it has members (`JULIA_NUM_THREADS`). Throws
+`:TIMEOUT`, which names the missing ones, `:PEER_LOST`, `:MISMATCH` where `members` differ or
+survivors are of two groups, and `:UNSUPPORTED` over MPI, NCCL and custom transports.
 """
 function reconfigure(comm::Union{Comm,Nothing}, unique_id::Vector{UInt8}, rank::Integer,
                      members::AbstractVector{<:Integer}; options...)
