@@ -168,9 +168,9 @@ class Thresholds {
 
   void fill(uint64_t first_value, BitsTile& tile) const {
     if (are_own()) return fill_bits(own_, first_value, tile);
-    RandomTile own, a, b;
+    RandomTile own, a = {}, b;
     fill_random(own_, first_value, own);
-    fill_random(a_, first_value, a);
+    if (needs_factor_) fill_random(a_, first_value, a);
     fill_random(b_, first_value, b);
     fill_correlated(strata_, tables_, own, a, b, tile);
   }
@@ -180,11 +180,14 @@ class Thresholds {
       : own_(own),
         strata_(strata),
         tables_(strata),
+        needs_factor_(strata.rank != 0 && strata.count != 2),
         a_(random_stream(site.key, site.step, site.index, Draw::strata_a, strata.group, 0)),
         b_(random_stream(site.key, site.step, site.index, Draw::strata_b, strata.group, 0)) {}
 
   TileStream own_;
   Strata strata_;
   StrataTables tables_;
+  /** The factor a is 1 for any word where Q = 2, and times the own rank 0 it is 0. */
+  bool needs_factor_;
   TileStream a_, b_;
 };
