@@ -1,9 +1,14 @@
-# Shared by the commands in this folder: timed steps, Debian packages and virtual environments.
+# Shared by the commands in this folder: timed steps, compilers, Debian packages and virtual environments.
 # Source it with bash.
 
 fail() {
   printf '\n%s: %s\n' "$(basename "$0")" "$1" >&2
   exit 1
+}
+
+# clang_command clang|clang++: the first one found, plain or with a version in its name.
+clang_command() {
+  compgen -c "$1" | grep -xE "${1//+/\\+}(-[0-9]+)?" | sort -V | head -n 1
 }
 
 # step NAME LOG COMMAND...: runs a command with its output in LOG and prints one line with the time
