@@ -53,7 +53,7 @@ def wheel(source_distribution):
     folder = source_distribution.parent
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
     options = ["--no-build-isolation", "--no-deps", "--no-index", "-w", folder,
-               "-Csetup-args=-Doptimization=0"]
+               "--config-settings=setup-args=-Doptimization=0"]
     run(*pip, "wheel", *options, source_distribution, cwd=folder)
     (built,) = folder.glob("*.whl")
     return built
