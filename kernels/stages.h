@@ -30,11 +30,23 @@ struct RandomSite {
   const uint32_t* step_at = nullptr;
 };
 
+/** Where the values of a range are in their group, if widths are adaptive. The range is then whole
+ *  granules of one group (kernels/codec/groups.h), the last perhaps short, that lie stride_values
+ *  apart in the call and in the caller's buffer; words, norms and scales begin at the group's own
+ *  first ones. */
+struct GroupPlace {
+  uint32_t block_count = 0;  ///< of the group
+  uint32_t plane_count = 0;  ///< of the group, as the mean allows
+  uint32_t first_block = 0;  ///< of the range, in the group
+  uint64_t stride_values = 0;
+};
+
 /** Values first_value .. first_value + value_count - 1 of the call. first_value is a multiple of
  *  value_alignment(); buffers start at the range's own first element, norm or scale. */
 struct Range {
   uint64_t first_value = 0;
   size_t value_count = 0;
+  GroupPlace group = {};
 };
 
 /** Norms or scales of a range: one number if block is 0, else a code of 16 bits for each block
@@ -132,6 +144,15 @@ struct DequantizeArgs {
   void* values;
   void* stream;
   const uint32_t* gate = nullptr;
+  NormView norms = {};  ///< adaptive widths: the global norms, which they follow from
+};
+
+/** The widths of the blocks of one group, from the codes of their global norms: one byte each. */
+struct WidthsArgs {
+  uint32_t block_count;  ///< at most kGroupBlocks
+  uint32_t plane_count;  ///< at least kWidthMin for each block
+  const uint16_t* norms;
+  uint8_t* widths;
 };
 
 /** Entries of a range's codes that are not zero, and the fillers before them
@@ -204,6 +225,7 @@ struct Stages {
   StageError (*count_entries)(const CountEntriesArgs& args);
   StageError (*select)(const SelectArgs& args);
   StageError (*add_sparse)(const AddSparseArgs& args);
+  StageError (*widths)(const WidthsArgs& args);  ///< null where no widths are adaptive
 };
 
 /** Where values that are NaN or infinite stand: what nonfinite=error reports. */

@@ -37,6 +37,7 @@ struct Format {
   NormOrder q = NormOrder::inf;  ///< norm inside a rank
   NormOrder p = NormOrder::inf;  ///< norm over ranks
   uint32_t block = 0;            ///< values per norm; 0: one norm for the call
+  uint8_t mean_half_bits = 0;    ///< adaptive widths: twice the mean bits of a code; else 0
   Rounding rounding = Rounding::independent;
   RoundingDown rounding_down = RoundingDown::random;
   Rotate rotate = Rotate::none;
@@ -66,6 +67,26 @@ inline constexpr uint32_t kValueAlignment = 32;
 inline constexpr uint32_t kRotationValues = 1024;
 inline constexpr uint32_t kRotationValuesMin = 128;
 
+/** Adaptive widths (widths.h, groups.h): blocks of one length, in groups that share planes. */
+inline constexpr uint32_t kAdaptiveBlock = 128;
+inline constexpr uint32_t kGroupBlocks = 256;
+inline constexpr uint32_t kWidthMin = 2, kWidthMax = 8;
+/** A block of w bits has w planes: one bit of each of its codes. */
+inline constexpr uint32_t kPlaneWords = kAdaptiveBlock / 32;
+
+/** Means from 2.5 to 8 bits. */
+inline constexpr uint8_t kMeanHalfBitsMin = 5, kMeanHalfBitsMax = 16;
+
+/** How codes lie in words: `bits` each or, if widths are adaptive, in groups of one length. */
+struct Packing {
+  uint32_t bits;
+  uint32_t mean_half_bits;
+  uint32_t group_values;  ///< values from one group to the next; 0 without groups
+  uint32_t group_planes;  ///< of each group
+
+  bool operator==(const Packing&) const = default;
+};
+
 /** What the codec needs to know of a format in one allreduce. Plain data: a kernel takes it by
  * value. */
 struct Coding {
@@ -84,6 +105,18 @@ struct Coding {
   uint32_t steps;  ///< s of linear levels
   uint32_t steps_down;  ///< s of linear levels that reduce_many writes
   uint32_t headroom;    ///< h of exponential levels
+  // Adaptive widths; bits and bits_down are then those of a lane, 8.
+  uint32_t mean_half_bits = 0;
+  uint32_t group_values = 0;  ///< as in Packing; of one call (groups.h)
+  uint32_t group_planes = 0;
+
+  GQ_HD constexpr bool adaptive() const { return mean_half_bits != 0; }
+  GQ_HD constexpr Packing packing() const {
+    return {bits, mean_half_bits, group_values, group_planes};
+  }
+  GQ_HD constexpr Packing packing_down() const {
+    return bits_down == bits ? packing() : Packing{bits_down, 0, 0, 0};
+  }
 };
 
 /** Codes in one 32-bit word. */
@@ -91,6 +124,25 @@ GQ_HD constexpr uint32_t codes_per_word(uint32_t bits) { return 32 / bits; }
 
 GQ_HD constexpr uint64_t words_for(uint32_t bits, uint64_t value_count) {
   return (value_count + codes_per_word(bits) - 1) / codes_per_word(bits);
+}
+
+/** Planes that a mean allows for so many blocks. */
+GQ_HD constexpr uint64_t planes_of(uint32_t mean_half_bits, uint64_t block_count) {
+  return mean_half_bits * block_count / 2;
+}
+
+GQ_HD constexpr uint64_t adaptive_blocks(uint64_t value_count) {
+  return (value_count + kAdaptiveBlock - 1) / kAdaptiveBlock;
+}
+
+/** Words of `value_count` codes from the begin of a call or of a group; a last group that is
+ *  shorter has its own planes. */
+GQ_HD constexpr uint64_t words_for(const Packing& packing, uint64_t value_count) {
+  if (packing.group_values == 0) return words_for(packing.bits, value_count);
+  const uint64_t rest = adaptive_blocks(value_count % packing.group_values);
+  return (value_count / packing.group_values * packing.group_planes +
+          planes_of(packing.mean_half_bits, rest)) *
+         kPlaneWords;
 }
 
 /** The largest magnitude a code of `bits` bits can have: 127 or 7. */
@@ -127,6 +179,7 @@ GQ_HD constexpr Coding coding_of(const Format& format, uint32_t ranks, uint32_t 
       !sum                             ? 0
       : reduction_depth < kHeadroomMax ? reduction_depth
                                        : kHeadroomMax,
+      format.mean_half_bits,
   };
 }
 
@@ -135,6 +188,11 @@ GQ_HD constexpr Coding coding_of(const Format& format, uint32_t ranks, uint32_t 
 GQ_HD constexpr uint32_t value_alignment(uint32_t block, bool rotated) {
   const uint32_t least = rotated ? kRotationValues : kValueAlignment;
   return block > least ? block : least;
+}
+
+/** The same of the parts of a call: whole groups where widths are adaptive. */
+GQ_HD constexpr uint32_t part_alignment(const Coding& coding) {
+  return coding.adaptive() ? coding.group_values : value_alignment(coding.block, coding.rotated);
 }
 
 /** Codes of `value_count` values: rotations fill up the last values they mix with zeros. */
@@ -166,11 +224,20 @@ GQ_HD constexpr uint32_t bits_field(uint32_t bits) {
 /** Where the header has the third bit of the levels. */
 inline constexpr uint32_t kLevelsHighShift = 29;
 
+/** Where the header says that widths are adaptive. */
+inline constexpr uint32_t kAdaptiveShift = 31;
+
+/** Both fields of bits; of adaptive widths their mean takes the place of both, from 1 on. */
+GQ_HD constexpr uint32_t bits_fields(const Format& f) {
+  return f.mean_half_bits == 0
+             ? bits_field(f.bits) | bits_field(f.bits_down) << 2
+             : (f.mean_half_bits + 1u - kMeanHalfBitsMin) | 1u << (kAdaptiveShift - 2);
+}
+
 /** Every field but the seed in one word (docs/FORMAT.md, section 11). */
 GQ_HD constexpr uint32_t fields_word(const Format& f) {
   const uint32_t levels = static_cast<uint32_t>(f.levels);
-  return (levels & 3) | levels >> 2 << kLevelsHighShift | bits_field(f.bits) << 2 |
-         bits_field(f.bits_down) << 4 | static_cast<uint32_t>(f.q) << 6 |
+  return (levels & 3) | levels >> 2 << kLevelsHighShift | bits_fields(f) << 2 | static_cast<uint32_t>(f.q) << 6 |
          static_cast<uint32_t>(f.p) << 8 | block_log2(f.block) << 10 |
          static_cast<uint32_t>(f.rounding) << 15 | static_cast<uint32_t>(f.rounding_down) << 17 |
          static_cast<uint32_t>(f.rotate) << 18 | static_cast<uint32_t>(f.combine) << 19 |

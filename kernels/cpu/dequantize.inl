@@ -255,7 +255,10 @@ void dequantize_none(const DequantizeArgs& args) {
   });
 }
 
+void dequantize_adaptive(const DequantizeArgs& args);
+
 __attribute__((noinline)) void dequantize_any(const DequantizeArgs& args) {
+  if (args.coding.adaptive()) return dequantize_adaptive(args);
   if (args.coding.levels == Levels::none) return dequantize_none(args);
   if (is_narrow(args.coding.levels)) return dequantize_narrow(args, store_values);
   if (args.coding.levels == Levels::linear) return dequantize_linear(args);

@@ -13,14 +13,20 @@ struct SegmentScales {
   GQ_INLINE Scale operator()(uint32_t e) const { return scales[map[e / kSegmentValues]]; }
 };
 
+/** The steps s of value e of a tile: one number for all, or that of its block (adaptive.inl). */
+struct OneSteps {
+  uint32_t steps;
+  GQ_INLINE uint32_t operator()(uint32_t) const { return steps; }
+};
+
 #if GQ_VECTOR_BYTES == 0
 
-template <typename ScaleOf, typename Uniforms>
-void encode_linear(const float* __restrict value, const ScaleOf& scale_of, uint32_t steps,
+template <typename ScaleOf, typename StepsOf, typename Uniforms>
+void encode_linear(const float* __restrict value, const ScaleOf& scale_of, const StepsOf& steps_of,
                    const Uniforms& uniforms, uint8_t* __restrict lane) {
   for (uint32_t e = 0; e < kTileValues; ++e) {
     lane[e] = static_cast<uint8_t>(
-        linear_encode<Uniforms::kNearest>(value[e], scale_of(e), steps, uniforms.bits_of(e)));
+        linear_encode<Uniforms::kNearest>(value[e], scale_of(e), steps_of(e), uniforms.bits_of(e)));
   }
 }
 
@@ -43,11 +49,11 @@ GQ_INLINE Floats scaled_values(Floats values, const FoldedScale& scale) {
 
 /** What lies beyond the target is cut before it is rounded, what lies beyond it downwards after
  *  that, in bytes, four times as many at once: no uniform number lifts it back over the target. */
-template <typename ScaleOf, typename Uniforms>
-void encode_bytes(const float* __restrict value, const ScaleOf& scale_of, uint32_t steps,
+template <typename ScaleOf, typename StepsOf, typename Uniforms>
+void encode_bytes(const float* __restrict value, const ScaleOf& scale_of, const StepsOf& steps_of,
                   const Uniforms& uniforms, uint8_t* __restrict lane) {
-  const Bytes offset = Bytes{} + static_cast<uint8_t>(steps);
   for (uint32_t e = 0; e < kTileValues; e += GQ_VECTOR_BYTES) {
+    const Bytes offset = Bytes{} + static_cast<uint8_t>(steps_of(e));
     Integers code[4];
     GQ_UNROLL for (uint32_t k = 0; k < 4; ++k) {
       const uint32_t first = e + k * (GQ_VECTOR_BYTES / 4);
@@ -63,20 +69,20 @@ void encode_bytes(const float* __restrict value, const ScaleOf& scale_of, uint32
   }
 }
 
-template <typename Uniforms>
-void encode_linear(const float* value, const SegmentScales& scales, uint32_t steps,
+template <typename StepsOf, typename Uniforms>
+void encode_linear(const float* value, const SegmentScales& scales, const StepsOf& steps_of,
                    const Uniforms& uniforms, uint8_t* lane) {
-  encode_bytes(value, scales, steps, uniforms, lane);
+  encode_bytes(value, scales, steps_of, uniforms, lane);
 }
 
-template <typename Uniforms>
-void encode_linear(const float* value, const OneScale& scale, uint32_t steps,
+template <typename StepsOf, typename Uniforms>
+void encode_linear(const float* value, const OneScale& scale, const StepsOf& steps_of,
                    const Uniforms& uniforms, uint8_t* lane) {
   const Scale folded = folded_linear_scale(scale.scale);
   if (folded.power == 1) {
-    return encode_bytes(value, FoldedScale{folded.factor, folded.target}, steps, uniforms, lane);
+    return encode_bytes(value, FoldedScale{folded.factor, folded.target}, steps_of, uniforms, lane);
   }
-  encode_bytes(value, scale, steps, uniforms, lane);
+  encode_bytes(value, scale, steps_of, uniforms, lane);
 }
 
 #endif

@@ -104,9 +104,13 @@ StageError merge_norms(const MergeNormsArgs& args) {
   return {};
 }
 
+void norm_granules(const NormArgs& args);
+
 StageError norm(const NormArgs& args) {
   const FloatEnvironment environment;
-  if (args.block > 0) {
+  if (args.range.group.block_count > 0) {
+    norm_granules(args);
+  } else if (args.block > 0) {
     norm_blocks(args);
   } else if (args.q == NormOrder::inf) {
     norm_inf(args);

@@ -11,7 +11,7 @@ struct LinearEncoder {
   template <typename ScaleOf, typename Uniforms>
   void encode(const float* __restrict value, const ScaleOf& scale_of, const Uniforms& uniforms,
               uint8_t* __restrict lane) const {
-    encode_linear(value, scale_of, steps, uniforms, lane);
+    encode_linear(value, scale_of, OneSteps{steps}, uniforms, lane);
   }
 };
 
@@ -151,8 +151,14 @@ void quantize_none(const QuantizeArgs& args) {
   });
 }
 
+void quantize_adaptive(const QuantizeArgs& args);
+
 __attribute__((noinline)) StageError quantize_any(const QuantizeArgs& args) {
   const Coding& coding = args.coding;
+  if (coding.adaptive()) {
+    quantize_adaptive(args);
+    return {};
+  }
   const bool byte_codes = coding.bits == 8;
   if (coding.levels == Levels::none) {
     quantize_none(args);

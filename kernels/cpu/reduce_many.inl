@@ -301,8 +301,11 @@ void reduce_many_fine(const ReduceManyArgs& args) {
   encode_sums(ExponentialEncoder<8, 2>{0}, args, full, add_exponential<8, 2>);
 }
 
+void reduce_many_adaptive(const ReduceManyArgs& args);
+
 /** Without levels there are no norms and no scales. */
 __attribute__((noinline)) void reduce_many_any(const ReduceManyArgs& args) {
+  if (args.coding.adaptive()) return reduce_many_adaptive(args);
   const bool byte_codes = args.coding.bits == 8;
   switch (args.coding.levels) {
     case Levels::linear:
@@ -321,7 +324,7 @@ __attribute__((noinline)) void reduce_many_any(const ReduceManyArgs& args) {
 StageError reduce_many(const ReduceManyArgs& args) {
   const FloatEnvironment environment;
   const ReduceManyArgs coded = with_coded_range(args);
-  if (!reduce_many_mean(coded)) reduce_many_any(coded);
+  if (args.coding.adaptive() || !reduce_many_mean(coded)) reduce_many_any(coded);
   if (args.nontemporal) end_nontemporal_stores();
   return {};
 }

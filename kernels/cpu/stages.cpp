@@ -9,6 +9,7 @@
 
 #include "kernels/codec/block_norm.h"
 #include "kernels/codec/exponential.h"
+#include "kernels/codec/groups.h"
 #include "kernels/codec/linear.h"
 #include "kernels/codec/narrow.h"
 #include "kernels/codec/narrow_codes.h"
@@ -17,6 +18,7 @@
 #include "kernels/codec/rotate.h"
 #include "kernels/codec/sparse.h"
 #include "kernels/codec/strata.h"
+#include "kernels/codec/widths.h"
 #include "kernels/codec/words.h"
 #include "kernels/cpu/float_environment.h"
 #include "kernels/cpu/tables.h"
@@ -45,6 +47,9 @@ namespace {
 #include "kernels/cpu/reduce_many.inl"
 #include "kernels/cpu/dequantize.inl"
 #include "kernels/cpu/sparse.inl"
+#include "kernels/cpu/widths.inl"
+#include "kernels/cpu/planes.inl"
+#include "kernels/cpu/adaptive.inl"
 // clang-format on
 
 }  // namespace
@@ -56,7 +61,7 @@ namespace {
 
 const Stages GQ_TABLE(GQ_ISA) = {
     GQ_NAME(GQ_ISA), norm,       merge_norms,   quantize, reduce,
-    reduce_many,     dequantize, count_entries, select,   add_sparse,
+    reduce_many,     dequantize, count_entries, select,   add_sparse, widths,
 };
 
 }  // namespace gq

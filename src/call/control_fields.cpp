@@ -29,6 +29,10 @@ constexpr const char* kBlockList[] = {"0",    "2",    "4",     "8",     "16",   
 constexpr uint32_t kLevelsLowBits = 2;
 
 constexpr const char* kMemoryList[] = {"host", "device"};
+// From 2.5 on, in halves (bits_fields): in place of the bits of codes of one width.
+constexpr const char* kMeanBitsList[] = {"?",   "2.5", "3",   "3.5", "4",   "4.5", "5",
+                                         "5.5", "6",   "6.5", "7",   "7.5", "8"};
+constexpr uint32_t kBitsShift = 2, kMeanBits = 4;
 
 constexpr Field kFields[] = {
     {"operation", kControlOperation, 0, 8, false, names_of(kOperationList)},
@@ -42,7 +46,9 @@ constexpr Field kFields[] = {
     {"config.schedule", kControlOperation, 24, 8, false, names_of(kScheduleList)},
     {"nodes (digest)", kControlCountHigh, kControlNodesShift, 16, false, kNumber},
     {"levels", kControlFields, 0, kLevelsLowBits, false, names_of(kLevelsList)},
-    {"bits", kControlFields, 2, 2, false, names_of(kBitsList)},
+    {"width", kControlFields, kAdaptiveShift, 1, false, names_of(kWidthList)},
+    {"mean_bits", kControlFields, kBitsShift, kMeanBits, false, names_of(kMeanBitsList)},
+    {"bits", kControlFields, kBitsShift, 2, false, names_of(kBitsList)},
     {"bits_down", kControlFields, 4, 2, false, names_of(kBitsList)},
     {"norm q", kControlFields, 6, 2, false, names_of(kNormOrderList)},
     {"norm p", kControlFields, 8, 2, false, names_of(kNormOrderList)},
@@ -86,15 +92,20 @@ void print_value(const Field& field, const ControlMessage& control, char* text,
   }
 }
 
-// Of kControlFields. All bits of the other words before the reserved ones belong to fields.
-constexpr uint32_t kSpareBits = UINT32_MAX << (kControlAsBf16Shift + 1);
-
-/** The first word with bits that no field has; kControlWordCount if there is none. */
+/** The first reserved word that is not 0; kControlWordCount if there is none. All bits of the words
+ *  before belong to fields. */
 uint32_t first_spare_word(const ControlMessage& control) {
-  if ((control.words[kControlFields] & kSpareBits) != 0) return kControlFields;
   uint32_t word = kControlReserved;
   while (word < kControlWordCount && control.words[word] == 0) ++word;
   return word;
+}
+
+/** Both messages have one kind of width by then: the mean of one, or the bits of the other. */
+bool is_of_other_width(const Field& field, const ControlMessage& control) {
+  const bool adaptive = (control.words[kControlFields] >> kAdaptiveShift & 1) != 0;
+  const bool is_mean = field.bits == kMeanBits && field.shift == kBitsShift;
+  const bool is_bits = field.names.list == kBitsList;
+  return field.word == kControlFields && (adaptive ? is_bits : is_mean);
 }
 
 Operation operation_of(const ControlMessage& control) {
@@ -154,7 +165,7 @@ Status describe_mismatch(uint64_t sequence, uint32_t rank_a, const ControlMessag
   }
   for (const Field& field : kFields) {
     const bool is_norm = field.word == kControlNormLow && !has_segments(a);
-    if (is_norm || value_of(field, a) == value_of(field, b)) continue;
+    if (is_norm || is_of_other_width(field, a) || value_of(field, a) == value_of(field, b)) continue;
     char text_a[32], text_b[32];
     print_value(field, a, text_a, sizeof text_a);
     print_value(field, b, text_b, sizeof text_b);

@@ -197,6 +197,12 @@ const unsigned char* Executor::result(const Move& move) const {
 }
 
 Status Executor::on_pieces(const Move& move, Stage stage) {
+  if (plan_->coding.adaptive()) {
+    GroupPieces pieces(move, call_->segments == nullptr ? nullptr : &call_->segments->parts,
+                       plan_->groups, plan_->coding.mean_half_bits);
+    for (Piece piece; pieces.next(&piece);) GQ_TRY((this->*stage)(move, piece));
+    return Status();
+  }
   if (call_->segments == nullptr) return (this->*stage)(move, whole_of(move));
   Pieces pieces(move, &call_->segments->parts);
   for (Piece piece; pieces.next(&piece);) GQ_TRY((this->*stage)(move, piece));
@@ -213,9 +219,9 @@ Status Executor::merge_norms(const Move& move) {
 }
 
 /** Every value is quantized once on every rank, so all ranks count each block once. */
-void Executor::count_poisoned(const Piece& piece) {
+void Executor::count_poisoned(const Move& move, const Piece& piece) {
   if (plan_->coding.block == 0) return;
-  const uint16_t* norms = arguments_.own_norms(piece.range.first_value);
+  const uint16_t* norms = arguments_.own_norms(move, piece) + piece.range.group.first_block;
   const uint64_t count =
       norm_count(plan_->coding.block, plan_->coding.rotated, piece.range.value_count);
   endpoint_->nonfinite_blocks +=
@@ -231,7 +237,7 @@ bool Executor::is_nontemporal(uint32_t bits, const Piece& piece) const {
 Status Executor::quantize(const Move& move, const Piece& piece) {
   QuantizeArgs args = arguments_.quantize(move, piece);
   args.nontemporal = is_nontemporal(args.coding.bits, piece);
-  count_poisoned(piece);
+  count_poisoned(move, piece);
   return run_stage(*endpoint_, args);
 }
 

@@ -41,7 +41,7 @@ class Executor {
   using Stage = Status (Executor::*)(const Move& move, const Piece& piece);
   /** The stage that makes a move of this kind; null if none does. */
   Stage stage_of(MoveKind kind) const;
-  /** One stage call for each segment that the move touches. */
+  /** One stage call for each segment that the move touches, or for each run of its groups. */
   Status on_pieces(const Move& move, Stage stage);
   Status take_norms(const Move& move, const Piece& piece);
   Status quantize(const Move& move, const Piece& piece);
@@ -53,7 +53,7 @@ class Executor {
   bool is_nontemporal(uint32_t bits, const Piece& piece) const;
   /** Puts the places of the operands of a piece into the endpoint's array. */
   void find_operands(const Move& move, const Piece& piece);
-  void count_poisoned(const Piece& piece);
+  void count_poisoned(const Move& move, const Piece& piece);
 
   const unsigned char* operand(const Move& move, uint32_t peer) const;
   const unsigned char* result(const Move& move) const;

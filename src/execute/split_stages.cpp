@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "kernels/codec/groups.h"
 #include "kernels/codec/norm.h"
 
 namespace gq {
@@ -38,19 +39,33 @@ Parts parts_of(const Endpoint& endpoint, const Range& range, uint64_t alignment,
 }
 
 Parts parts_of(const Endpoint& endpoint, const Range& range, const Coding& coding, uint64_t least) {
-  return parts_of(endpoint, range, value_alignment(coding.block, coding.rotated), least);
+  const uint32_t alignment = coding.adaptive() ? kGranuleValues
+                                               : value_alignment(coding.block, coding.rotated);
+  return parts_of(endpoint, range, alignment, least);
 }
 
-/** The offset of a tile in its range, in what each buffer holds. */
+/** The offset of a tile in its range, in what each buffer holds. Of a group, whose words, norms and
+ *  scales stages find by the number of the first block, only values have one. */
 struct Skip {
   uint64_t values;
+  GroupPlace group;
 
-  size_t words(uint32_t bits) const { return static_cast<size_t>(values / codes_per_word(bits)); }
+  bool in_group() const { return group.block_count > 0; }
+  /** In the call, and in the caller's buffer. */
+  uint64_t distance() const {
+    return in_group() ? values / kGranuleValues * group.stride_values : values;
+  }
+  size_t words(uint32_t bits) const {
+    return in_group() ? 0 : static_cast<size_t>(values / codes_per_word(bits));
+  }
   size_t bytes(int32_t dtype) const {
-    return static_cast<size_t>(values) * dtype_size_bytes(dtype);
+    return static_cast<size_t>(distance()) * dtype_size_bytes(dtype);
+  }
+  size_t blocks(uint32_t block) const {
+    return in_group() ? 0 : static_cast<size_t>(values / block);
   }
   NormView norms(NormView view, uint32_t block) const {
-    if (view.blocks != nullptr) view.blocks += values / block;
+    if (view.blocks != nullptr) view.blocks += blocks(block);
     return view;
   }
 };
@@ -74,9 +89,12 @@ Status in_parts(const Endpoint& endpoint, StageError (*stage)(const Args&), cons
                 Parts parts, Narrow narrow) {
   OneError error;
   const auto make = [&](uint32_t part, uint32_t thread) {
-    const Skip skip{part * parts.value_count};
+    const Skip skip{part * parts.value_count, whole.range.group};
     Args args = whole;
-    args.range.first_value += skip.values;
+    args.range.first_value += skip.distance();
+    if (skip.in_group()) {
+      args.range.group.first_block += static_cast<uint32_t>(skip.values / kAdaptiveBlock);
+    }
     args.range.value_count =
         static_cast<size_t>(std::min(parts.value_count, whole.range.value_count - skip.values));
     narrow(&args, skip, part, thread);
@@ -91,13 +109,15 @@ const void* values_at(const void* values, size_t skipped_bytes) {
 }
 
 Status norms_of_blocks(const Endpoint& endpoint, const NormArgs& whole) {
-  const uint64_t alignment = value_alignment(whole.block, whole.rotated);
+  const uint64_t alignment = whole.range.group.block_count > 0
+                                 ? kGranuleValues
+                                 : value_alignment(whole.block, whole.rotated);
   const Parts parts = parts_of(endpoint, whole.range, alignment, kLeastOfNorm);
   if (parts.count <= 1) return Status(endpoint.stages->norm(whole));
   return in_parts(endpoint, endpoint.stages->norm, whole, parts,
                   [&](NormArgs* args, Skip skip, uint32_t, uint32_t) {
                     args->values = values_at(whole.values, skip.bytes(whole.dtype));
-                    args->out = static_cast<uint16_t*>(whole.out) + skip.values / whole.block;
+                    args->out = static_cast<uint16_t*>(whole.out) + skip.blocks(whole.block);
                   });
 }
 
@@ -193,7 +213,7 @@ Status run_stage(const Endpoint& endpoint, const ReduceManyArgs& whole) {
                     args->norms = skip.norms(whole.norms, coding.block);
                     args->out_words = whole.out_words + skip.words(coding.bits_down);
                     if (coding.rescale) {
-                      args->out_scales = whole.out_scales + skip.values / coding.block;
+                      args->out_scales = whole.out_scales + skip.blocks(coding.block);
                     }
                   });
 }

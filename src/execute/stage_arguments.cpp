@@ -44,6 +44,10 @@ uint16_t* StageArguments::own_norms(uint64_t first_value) const {
                                      plan_->layout.offset_bytes(Content::norms, first_value));
 }
 
+uint16_t* StageArguments::own_norms(const Move& move, const Piece& piece) const {
+  return own_norms(move.first_value + piece.skipped);
+}
+
 /** Scales follow the words of the whole chunk of sums. */
 const uint16_t* StageArguments::scales_in(const unsigned char* chunk, const Move& move,
                                           const Piece& piece) const {
@@ -52,9 +56,9 @@ const uint16_t* StageArguments::scales_in(const unsigned char* chunk, const Move
                                            layout.between_scales_bytes(piece.skipped));
 }
 
-NormView StageArguments::norms_of(const Piece& piece) const {
+NormView StageArguments::norms_of(const Move& move, const Piece& piece) const {
   return plan_->coding.block == 0 ? NormView{norms_ + piece.segment, nullptr}
-                                  : NormView{nullptr, own_norms(piece.range.first_value)};
+                                  : NormView{nullptr, own_norms(move, piece)};
 }
 
 NormArgs StageArguments::norm(Range range, const void* values, void* out) const {
@@ -79,7 +83,7 @@ NormArgs StageArguments::segment_norm(size_t segment, void* out) const {
 
 NormArgs StageArguments::block_norms(const Move& move, const Piece& piece) const {
   NormArgs args = norm(piece.range, call_->send_at(piece.range.first_value, piece.segment),
-                       own_norms(piece.range.first_value));
+                       own_norms(move, piece));
   args.block = plan_->coding.block;
   args.random = random(move.hop);
   return args;
@@ -102,7 +106,7 @@ QuantizeArgs StageArguments::quantize(const Move& move, const Piece& piece) cons
   args.range = piece.range;
   args.values = call_->send_at(piece.range.first_value, piece.segment);
   args.dtype = call_->dtype;
-  args.norms = norms_of(piece);
+  args.norms = norms_of(move, piece);
   args.words = own_words(move.content, move, piece);
   args.stream = call_->stream;
   return args;
@@ -135,7 +139,7 @@ ReduceManyArgs StageArguments::reduce_many(const Move& move, const Piece& piece,
   args.random = random(move.hop);
   args.range = piece.range;
   args.words = operands;
-  args.norms = norms_of(piece);
+  args.norms = norms_of(move, piece);
   args.out_words = own_words(of_node ? Content::codes : Content::sums, move, piece);
   if (args.coding.rescale) {
     const unsigned char* const sums =
@@ -151,7 +155,7 @@ DequantizeArgs StageArguments::operand_values(const Move& move, const Piece& pie
   args.coding = plan_->one_rank;
   args.random = random(move.hop);
   args.range = piece.range;
-  args.scales = norms_of(piece);
+  args.norms = args.scales = norms_of(move, piece);
   args.dtype = GQSGD_FLOAT32;
   args.op = GQSGD_SUM;
   args.stream = call_->stream;
@@ -176,7 +180,7 @@ DequantizeArgs StageArguments::dequantize(const Move& move, const Piece& piece,
   args.random = random(move.hop);
   args.range = piece.range;
   args.words = words_in(chunk, move.content, piece);
-  args.scales = norms_of(piece);
+  args.norms = args.scales = norms_of(move, piece);
   if (args.coding.rescale) args.scales.blocks = scales_in(chunk, move, piece);
   args.dtype = call_->dtype;
   args.op = call_->op;

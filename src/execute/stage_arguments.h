@@ -23,7 +23,8 @@ class StageArguments {
   const uint32_t* words_in(const unsigned char* chunk, Content content, const Piece& piece) const;
   /** The same for codes or sums of this rank. */
   uint32_t* own_words(Content content, const Move& move, const Piece& piece) const;
-  uint16_t* own_norms(uint64_t first_value) const;
+  /** The norms of a piece, or of its group. */
+  uint16_t* own_norms(const Move& move, const Piece& piece) const;
 
   /** One norm of a range. */
   NormArgs norm(Range range, const void* values, void* out) const;
@@ -52,7 +53,8 @@ class StageArguments {
 
  private:
   RandomSite random(uint32_t hop) const { return random_site(*endpoint_, *call_, hop); }
-  NormView norms_of(const Piece& piece) const;
+  NormView norms_of(const Move& move, const Piece& piece) const;
+  uint16_t* own_norms(uint64_t first_value) const;
   const uint16_t* scales_in(const unsigned char* chunk, const Move& move, const Piece& piece) const;
 
   const Endpoint* endpoint_ = nullptr;

@@ -26,13 +26,13 @@ constexpr uint64_t divide_up(uint64_t a, uint64_t b) { return a / b + (a % b != 
 }  // namespace
 
 Layout::Layout(const Coding& coding, const Shape& shape, bool reads_in_place)
-    : bits_(coding.bits),
-      bits_down_(coding.bits_down),
+    : packing_(coding.packing()),
+      packing_down_(coding.packing_down()),
       block_(coding.block),
       rotated_(coding.rotated),
       rescale_(coding.wide && coding.rescale),
       float_sums_(shape.slices != nullptr && coding.bits_down == 32),
-      sums_apart_(float_sums_ || coding.bits_down != coding.bits),
+      sums_apart_(float_sums_ || packing_down_ != packing_),
       shard_(std::max<uint64_t>(1, shape.slices != nullptr
                                        ? shape.slice_value_count_max
                                        : part_of(shape, shard_count(shape), 0).value_count)),
@@ -44,11 +44,11 @@ Layout::Layout(const Coding& coding, const Shape& shape, bool reads_in_place)
   part_ = shard_count(shape) / parts * shard_;
 
   const size_t scales_among_codes = sums_apart_ ? 0 : chunk_scales_bytes_;
-  sums_bytes_ = round_up(packed_size_bytes(bits_, scales_among_codes, count), kLineBytes);
+  sums_bytes_ = round_up(packed_size_bytes(packing_, scales_among_codes, count), kLineBytes);
   norms_bytes_ = sums_bytes_;
   if (sums_apart_) {
     const uint64_t sums = std::min(parts * shard_, count);
-    norms_bytes_ += round_up(packed_size_bytes(bits_down_, chunk_scales_bytes_, sums), kLineBytes);
+    norms_bytes_ += round_up(packed_size_bytes(packing_down_, chunk_scales_bytes_, sums), kLineBytes);
   }
   landing_bytes_ = norms_bytes_;
   if (block_ != 0) landing_bytes_ += round_up(norms_bytes(count), kLineBytes);
@@ -63,7 +63,7 @@ void Layout::add_results(const Shape& shape) {
   const uint64_t count = shape.value_count;
   const bool are_sums = sums_apart_ && !float_sums_;
   results_bytes_ = landing_bytes_;
-  norm_results_bytes_ = results_bytes_ + round_up(packed_size_bytes(are_sums ? bits_down_ : bits_,
+  norm_results_bytes_ = results_bytes_ + round_up(packed_size_bytes(are_sums ? packing_down_ : packing_,
                                                                     chunk_scales_bytes_, count),
                                                   kLineBytes);
   landing_bytes_ = norm_results_bytes_;
@@ -72,7 +72,7 @@ void Layout::add_results(const Shape& shape) {
 
 void Layout::add_slots(const Shape& shape) {
   const uint64_t operand = std::min(chunk_, shape.value_count);
-  slot_bytes_ = round_up(words_bytes(bits_, operand), kLineBytes);
+  slot_bytes_ = round_up(words_bytes(packing_, operand), kLineBytes);
   if (block_ != 0) slot_bytes_ = std::max(slot_bytes_, round_up(norms_bytes(operand), kLineBytes));
   const size_t round_of_slots_bytes = std::max<size_t>(1, shape.ranks * slot_bytes_);
   slot_count_ = std::clamp(kSlotsBytes / round_of_slots_bytes, kSlotsMin, kSlotsMax);
@@ -81,7 +81,7 @@ void Layout::add_slots(const Shape& shape) {
 
 void Layout::add_sparse_entries(const Shape& shape, bool reads_in_place) {
   // n - 1 copies of so many are no longer than what ranks send in the moves, each on average.
-  sparse_entries_max_ = 2 * words_for(bits_, shape.value_count) / shape.ranks;
+  sparse_entries_max_ = 2 * words_for(packing_, shape.value_count) / shape.ranks;
   sparse_workspace_bytes_ = round_up(sparse_entries_max_ * sizeof(uint32_t), kLineBytes);
   const size_t copies = reads_in_place ? 1 : 1 + static_cast<size_t>(shape.ranks);
   arena_bytes_ = std::max(arena_bytes_, landing_bytes_ + copies * sparse_workspace_bytes_);
@@ -98,40 +98,42 @@ void Layout::add_segments(uint64_t segment_count, uint32_t ranks, bool reads_in_
   arena_bytes_ = scratch_bytes_ + scratch_bytes;
 }
 
-size_t Layout::words_bytes(uint32_t bits, uint64_t value_count) const {
-  return words_for(bits, code_count(rotated_, value_count)) * sizeof(uint32_t);
+size_t Layout::words_bytes(const Packing& packing, uint64_t value_count) const {
+  return words_for(packing, code_count(rotated_, value_count)) * sizeof(uint32_t);
 }
 
 size_t Layout::norms_bytes(uint64_t value_count) const {
   return norm_count(block_, rotated_, value_count) * sizeof(uint16_t);
 }
 
-size_t Layout::packed_offset_bytes(uint32_t bits, size_t scales_bytes, uint64_t first_value) const {
+size_t Layout::packed_offset_bytes(const Packing& packing, size_t scales_bytes,
+                                   uint64_t first_value) const {
   const uint64_t chunks_before =
       first_value / shard_ * divide_up(shard_, chunk_) + first_value % shard_ / chunk_;
-  return words_bytes(bits, first_value) + chunks_before * scales_bytes;
+  return words_bytes(packing, first_value) + chunks_before * scales_bytes;
 }
 
-size_t Layout::packed_size_bytes(uint32_t bits, size_t scales_bytes, uint64_t value_count) const {
+size_t Layout::packed_size_bytes(const Packing& packing, size_t scales_bytes,
+                                 uint64_t value_count) const {
   const uint64_t chunks = divide_up(value_count, shard_) * divide_up(shard_, chunk_);
-  return words_bytes(bits, value_count) + chunks * scales_bytes;
+  return words_bytes(packing, value_count) + chunks * scales_bytes;
 }
 
 size_t Layout::offset_bytes(Content content, uint64_t first_value) const {
   if (content == Content::norms) return norms_bytes_ + norms_bytes(first_value);
   if (content == Content::sums && sums_apart_) {
     const uint64_t value = first_value - sums_first_value_;
-    return sums_bytes_ + packed_offset_bytes(bits_down_, chunk_scales_bytes_,
+    return sums_bytes_ + packed_offset_bytes(packing_down_, chunk_scales_bytes_,
                                              value / part_ * shard_ + value % shard_);
   }
-  return packed_offset_bytes(bits_, sums_apart_ ? 0 : chunk_scales_bytes_, first_value);
+  return packed_offset_bytes(packing_, sums_apart_ ? 0 : chunk_scales_bytes_, first_value);
 }
 
 size_t Layout::result_bytes(Content content, uint64_t first_value) const {
   if (content == Content::norms) return norm_results_bytes_ + norms_bytes(first_value);
   if (results_bytes_ == 0) return offset_bytes(content, first_value);
-  const uint32_t bits = content == Content::sums ? bits_down_ : bits_;
-  return results_bytes_ + packed_offset_bytes(bits, chunk_scales_bytes_, first_value);
+  const Packing& packing = content == Content::sums ? packing_down_ : packing_;
+  return results_bytes_ + packed_offset_bytes(packing, chunk_scales_bytes_, first_value);
 }
 
 size_t Layout::size_bytes(Content content, uint64_t value_count) const {
@@ -143,11 +145,11 @@ size_t Layout::size_bytes(Content content, uint64_t value_count) const {
     case Content::codes:
       break;
   }
-  return words_bytes(bits_, value_count);
+  return words_bytes(packing_, value_count);
 }
 
 size_t Layout::scales_offset_bytes(uint64_t value_count) const {
-  return words_bytes(bits_down_, value_count);
+  return words_bytes(packing_down_, value_count);
 }
 
 }  // namespace gq

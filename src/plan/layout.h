@@ -41,7 +41,7 @@ class Layout {
 
   /** Bytes from an aligned value of a chunk to another one. */
   size_t between_bytes(Content content, uint64_t value_count) const {
-    return words_bytes(content == Content::sums ? bits_down_ : bits_, value_count);
+    return words_bytes(content == Content::sums ? packing_down_ : packing_, value_count);
   }
   size_t between_scales_bytes(uint64_t value_count) const {
     return value_count == 0 ? 0 : norms_bytes(value_count);
@@ -78,14 +78,16 @@ class Layout {
  private:
   void add_results(const Shape& shape);
   void add_slots(const Shape& shape);
-  size_t words_bytes(uint32_t bits, uint64_t value_count) const;
+  size_t words_bytes(const Packing& packing, uint64_t value_count) const;
   size_t norms_bytes(uint64_t value_count) const;
   /** Bytes up to the words of a value, space for scales included. */
-  size_t packed_offset_bytes(uint32_t bits, size_t scales_bytes, uint64_t first_value) const;
-  size_t packed_size_bytes(uint32_t bits, size_t scales_bytes, uint64_t value_count) const;
+  size_t packed_offset_bytes(const Packing& packing, size_t scales_bytes,
+                             uint64_t first_value) const;
+  size_t packed_size_bytes(const Packing& packing, size_t scales_bytes,
+                           uint64_t value_count) const;
 
-  uint32_t bits_ = 0;
-  uint32_t bits_down_ = 0;
+  Packing packing_{};
+  Packing packing_down_{};
   uint32_t block_ = 0;
   bool rotated_ = false;
   bool rescale_ = false;

@@ -94,6 +94,7 @@ Status check_levels(const Format& format, const Coding& coding, const Schedule& 
 }  // namespace
 
 const char* wide_only_field(const Format& format) {
+  if (format.mean_half_bits != 0) return "width=adaptive";
   if (format.levels == Levels::bf16) return "levels=bf16";
   if (format.levels == Levels::fp16) return "levels=fp16";
   if (format.bits_down != format.bits) return "bits_down other than bits";
@@ -119,11 +120,20 @@ Shape shape_of(const PlanRequest& request, const Coding& coding) {
   Shape shape;
   shape.ranks = request.ranks;
   shape.value_count = request.value_count;
-  shape.value_alignment = value_alignment(coding.block, coding.rotated);
+  shape.value_alignment = part_alignment(coding);
   shape.chunk_value_count = round_up(chunk_values(request, coding), shape.value_alignment);
   shape.pipeline_depth = pipeline_depth_of(request);
   shape.block_norms = coding.block != 0;
   return shape;
+}
+
+void set_groups(const Groups& groups, Plan* plan) {
+  plan->groups = groups;
+  for (Coding* coding : {&plan->coding, &plan->decoding, &plan->one_rank}) {
+    if (!coding->adaptive()) continue;
+    coding->group_values = groups.group_values;
+    coding->group_planes = groups.group_planes;
+  }
 }
 
 Status make_plan(const PlanRequest& request, Plan* plan) {
@@ -143,7 +153,12 @@ Status make_plan(const PlanRequest& request, Plan* plan) {
   GQ_TRY(check_wide_only(*request.format, *plan->schedule));
   GQ_TRY(check_integers(*request.format, *plan->schedule));
   GQ_TRY(check_levels(*request.format, plan->coding, *plan->schedule));
+  if (plan->coding.adaptive()) {
+    set_groups(interleaved_groups(request.value_count, plan->coding.mean_half_bits, request.ranks),
+               plan);
+  }
   plan->shape = shape_of(request, plan->coding);
+  if (plan->coding.adaptive()) plan->shape.value_count = plan->groups.padded_count();
   plan->shape.nodes = hierarchical && !flat ? request.nodes : nullptr;
   plan->layout = Layout(plan->coding, plan->shape, request.reads_in_place);
   if (plan->schedule->sends_sparse_entries)

@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-#include "kernels/codec/formats.h"
+#include "kernels/codec/groups.h"
 #include "src/plan/layout.h"
 #include "src/schedule/move.h"
 #include "src/support/status.h"
@@ -39,6 +39,7 @@ struct Plan {
   Coding one_rank{};
   Coding pair_sum{};
   uint64_t sum_tile_value_count = 0;  ///< values that are added at once then
+  Groups groups;                      ///< of adaptive widths; in slices, of one as of each
   Shape shape;
   Layout layout;
 };
@@ -77,6 +78,9 @@ const char* dense_field(const Format& format);
 bool adds_exactly(const Format& format);
 
 Shape shape_of(const PlanRequest& request, const Coding& coding);
+
+/** Gives the groups of a call to the codings of its plan that have adaptive widths. */
+void set_groups(const Groups& groups, Plan* plan);
 
 /** The plan of operations in slices. */
 void plan_slices(const PlanRequest& request, Plan* plan);

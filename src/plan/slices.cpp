@@ -14,6 +14,7 @@ constexpr uint64_t kSumTileValues = 4096;
 Coding float_coding(Format format, uint32_t ranks) {
   format.rotate = Rotate::none;
   format.block = 0;
+  format.mean_half_bits = 0;
   format.mantissa_bits = 0;
   format.levels = Levels::none;
   format.bits = format.bits_down = 32;
@@ -48,6 +49,9 @@ void plan_slices(const PlanRequest& request, Plan* plan) {
   plan->decoding = sums ? float_coding(format, request.ranks) : plan->one_rank;
   plan->pair_sum = float_coding(format, 2);
   plan->adds_values = sums;
+  if (plan->coding.adaptive()) {
+    set_groups(consecutive_groups(request.value_count, plan->coding.mean_half_bits), plan);
+  }
   plan->shape = shape_of(request, plan->coding);
   plan->shape.slices = request.segments;
   for (uint64_t rank = 0; rank < request.segment_count; ++rank) {

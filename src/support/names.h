@@ -25,6 +25,7 @@ inline constexpr const char* kOperationList[] = {"none",      "allreduce",      
                                                  "allgather", "allreduce_many", "measure_costs"};
 inline constexpr const char* kLevelsList[] = {"linear", "exponential", "none", "bf16", "fp16"};
 inline constexpr const char* kBitsList[] = {"4", "8", "32", "16"};
+inline constexpr const char* kWidthList[] = {"fixed", "adaptive"};
 inline constexpr const char* kNormOrderList[] = {"inf", "1", "2"};
 inline constexpr const char* kRoundingList[] = {"independent", "correlated", "nearest"};
 inline constexpr const char* kRoundingDownList[] = {"random", "subtractive"};

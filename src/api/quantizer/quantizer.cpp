@@ -45,7 +45,11 @@ Status packed_size(const char* function, uint8_t Format::*bits, gqsgd_quantizer 
   GQ_TRY(find_format(quantizer, &format));
   GQ_TRY(check_count("value_count", value_count));
   const uint64_t codes = code_count(format.rotate == Rotate::hadamard, value_count);
-  *size_bytes = static_cast<size_t>(words_for(format.*bits, codes)) * sizeof(uint32_t);
+  const uint64_t words =
+      format.mean_half_bits == 0
+          ? words_for(format.*bits, codes)
+          : planes_of(format.mean_half_bits, adaptive_blocks(codes)) * kPlaneWords;
+  *size_bytes = static_cast<size_t>(words) * sizeof(uint32_t);
   return Status();
 }
 

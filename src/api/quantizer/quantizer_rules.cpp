@@ -100,9 +100,23 @@ Status check_subtractive(const Format& f) {
   return Status();
 }
 
+/** Adaptive widths follow from norms of blocks, and rotations would make these alike. */
+Status check_adaptive(const Format& f) {
+  if (f.mean_half_bits == 0) return Status();
+  const char* needed = f.levels != Levels::linear     ? "levels=linear"
+                       : f.block != kAdaptiveBlock    ? "block=128"
+                       : f.rotate != Rotate::none     ? "rotate=none"
+                       : f.combine != Combine::exact  ? "combine=exact"
+                       : f.mantissa_bits != 0         ? "mantissa_bits=0"
+                                                      : nullptr;
+  if (needed == nullptr) return Status();
+  return fail(GQSGD_INVALID_ARGUMENT, "width=adaptive needs %s; use that, or width=fixed", needed);
+}
+
 }  // namespace
 
 Status check_combination(const Format& format) {
+  GQ_TRY(check_adaptive(format));
   if (!has_norm(format.levels)) return check_floats(format);
   GQ_TRY(check_bits(format));
   GQ_TRY(check_combine(format));

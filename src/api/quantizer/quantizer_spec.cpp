@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <algorithm>
+
 #include "src/api/quantizer/quantizer_rules.h"
 #include "src/api/quantizer/spec_items.h"
 
@@ -36,16 +38,26 @@ constexpr Preset kPresets[] = {
      "levels=linear,bits=4,block=128,rounding=correlated,rescale=true,"
      "rotate=hadamard,rounding_down=subtractive"},
     {"relative-8", "levels=exponential,bits=8,mantissa_bits=2,rounding=correlated"},
+    {"adaptive-3",
+     "levels=linear,width=adaptive,mean_bits=3,block=128,rounding=correlated,rescale=true"},
+    {"adaptive-4",
+     "levels=linear,width=adaptive,mean_bits=4,block=128,rounding=correlated,rescale=true"},
+    {"adaptive-5",
+     "levels=linear,width=adaptive,mean_bits=5,block=128,rounding=correlated,rescale=true"},
+    {"adaptive-6",
+     "levels=linear,width=adaptive,mean_bits=6,block=128,rounding=correlated,rescale=true"},
 };
 
 /** The preset that a specification without one changes, unless it names `levels`. */
 constexpr const char* kDefaultPreset = "blocks-8";
 
-// In the order of the described specification, and of Draft::given.
+// In the order of the described specification, which has bits or width, and of Draft::given.
 enum FieldIndex {
   kLevels,
   kBits,
   kBitsDown,
+  kWidth,
+  kMeanBits,
   kNorm,
   kBlock,
   kRounding,
@@ -59,8 +71,8 @@ enum FieldIndex {
   kFieldCount
 };
 constexpr const char* kFieldList[] = {
-    "levels", "bits",    "bits_down", "norm",          "block",     "rounding", "rounding_down",
-    "rotate", "combine", "rescale",   "mantissa_bits", "nonfinite", "seed"};
+    "levels",        "bits",   "bits_down", "width",   "mean_bits",     "norm",      "block", "rounding",
+    "rounding_down", "rotate", "combine",   "rescale", "mantissa_bits", "nonfinite", "seed"};
 static_assert(sizeof kFieldList / sizeof kFieldList[0] == kFieldCount);
 
 constexpr uint8_t kBitsOfIndex[] = {4, 8, 32, 16};
@@ -69,6 +81,7 @@ constexpr uint32_t kBlockMin = 32, kBlockMax = 65536;
 /** A format being read: which fields the user named decides what is derived. */
 struct Draft {
   Format format;
+  bool adaptive = false;
   bool given[kFieldCount] = {};
 };
 
@@ -124,6 +137,22 @@ Status read_bits(const char* field, std::string_view value, uint8_t* bits) {
   return Status();
 }
 
+/** A number of bits, in halves. */
+Status read_mean_bits(std::string_view value, uint8_t* half_bits) {
+  const size_t point = std::min(value.find('.'), value.size());
+  const std::string_view fraction = value.substr(point);
+  uint64_t whole = 0;
+  const bool is_number = parse_unsigned(value.substr(0, point), &whole) && whole <= kWidthMax &&
+                         (fraction.empty() || fraction == ".0" || fraction == ".5");
+  const uint64_t halves = 2 * whole + (fraction == ".5" ? 1 : 0);
+  if (is_number && halves >= kMeanHalfBitsMin && halves <= kMeanHalfBitsMax) {
+    *half_bits = static_cast<uint8_t>(halves);
+    return Status();
+  }
+  return fail(GQSGD_INVALID_ARGUMENT, "mean_bits=%s is not a number from 2.5 to 8 in steps of 0.5",
+              Shown(value).text());
+}
+
 Status read_mantissa_bits(std::string_view value, uint8_t* mantissa_bits) {
   static constexpr const char* kAllowed[] = {"0", "2"};
   int index = 0;
@@ -132,9 +161,14 @@ Status read_mantissa_bits(std::string_view value, uint8_t* mantissa_bits) {
   return Status();
 }
 
-Status read_field(int field, std::string_view value, Format* format) {
+Status read_field(int field, std::string_view value, Draft* draft) {
   const char* name = kFieldList[field];
+  Format* const format = &draft->format;
   switch (field) {
+    case kWidth:
+      return choose_enum(name, names_of(kWidthList), value, &draft->adaptive);
+    case kMeanBits:
+      return read_mean_bits(value, &format->mean_half_bits);
     case kLevels:
       return choose_enum(name, names_of(kLevelsList), value, &format->levels);
     case kBits:
@@ -168,7 +202,7 @@ Status read_fields(std::string_view text, Draft* draft);
 
 Status read_preset(std::string_view name, Draft* draft) {
   size_t used = 0;
-  char known[160] = "";
+  char known[256] = "";
   for (const Preset& preset : kPresets) {
     if (name == preset.name) return read_fields(preset.text, draft);
     used += static_cast<size_t>(
@@ -185,13 +219,13 @@ Status read_fields(std::string_view text, Draft* draft) {
   while (next_item(&text, &item)) {
     const int field = find_name(names_of(kFieldList), item.name);
     if (field < 0 || !item.has_value) {
-      char known[160];
+      char known[192];
       list_names(names_of(kFieldList), known, sizeof known);
       return fail(GQSGD_INVALID_ARGUMENT, "%s\"%s\" is not %s; fields are %s",
                   item.has_value ? "field " : "", Shown(item.name).text(),
                   item.has_value ? "known" : "field=value (a preset comes first)", known);
     }
-    GQ_TRY(read_field(field, item.value, &draft->format));
+    GQ_TRY(read_field(field, item.value, draft));
     draft->given[field] = true;
   }
   return Status();
@@ -219,9 +253,32 @@ bool names_levels(std::string_view text) {
   return false;
 }
 
+/** Bits are those of all codes, or their mean. */
+Status check_width(const Draft& draft, bool bits_given, bool mean_given) {
+  if (draft.adaptive && bits_given) {
+    return fail(GQSGD_INVALID_ARGUMENT,
+                "bits and bits_down are those of codes of one width and do not go with "
+                "width=adaptive, whose mean is mean_bits; use mean_bits, or width=fixed");
+  }
+  if (draft.adaptive && draft.format.mean_half_bits == 0) {
+    return fail(GQSGD_INVALID_ARGUMENT, "width=adaptive needs mean_bits, a number from 2.5 to 8");
+  }
+  if (!draft.adaptive && mean_given) {
+    return fail(GQSGD_INVALID_ARGUMENT,
+                "mean_bits is the mean of codes of different widths and does not go with "
+                "width=fixed; use width=adaptive, or bits");
+  }
+  return Status();
+}
+
 /** Fields that follow from others unless the user named them. */
 void derive(Draft* draft) {
   Format& format = draft->format;
+  if (draft->adaptive) {
+    format.bits = 8;  // of a lane, before codes are packed
+  } else {
+    format.mean_half_bits = 0;
+  }
   if (!has_norm(format.levels) && !draft->given[kBits]) {
     format.bits = is_narrow(format.levels) ? 16 : 32;
   }
@@ -247,7 +304,9 @@ Status parse_quantizer(const char* text, Format* format) {
   }
   if (is_empty) rest = {};
   GQ_TRY(refuse_repeats(rest));
+  draft.given[kBits] = draft.given[kBitsDown] = draft.given[kMeanBits] = false;
   GQ_TRY(read_fields(rest, &draft));
+  GQ_TRY(check_width(draft, draft.given[kBits] || draft.given[kBitsDown], draft.given[kMeanBits]));
   derive(&draft);
   GQ_TRY(check_combination(draft.format));
   *format = draft.format;
@@ -258,11 +317,18 @@ size_t describe_quantizer(const Format& f, char* text, size_t capacity_bytes) {
   const auto word = [](Names names, auto value) {
     return name_in(names, static_cast<size_t>(value));
   };
+  char bits[40];
+  if (f.mean_half_bits != 0) {
+    snprintf(bits, sizeof bits, "width=adaptive,mean_bits=%d%s", f.mean_half_bits / 2,
+             f.mean_half_bits % 2 == 0 ? "" : ".5");
+  } else {
+    snprintf(bits, sizeof bits, "bits=%d,bits_down=%d", f.bits, f.bits_down);
+  }
   return static_cast<size_t>(snprintf(
       text, capacity_bytes,
-      "levels=%s,bits=%d,bits_down=%d,norm=%s:%s,block=%u,rounding=%s,rounding_down=%s,rotate=%s,"
+      "levels=%s,%s,norm=%s:%s,block=%u,rounding=%s,rounding_down=%s,rotate=%s,"
       "combine=%s,rescale=%s,mantissa_bits=%d,nonfinite=%s,seed=%" PRIu64,
-      word(names_of(kLevelsList), f.levels), f.bits, f.bits_down,
+      word(names_of(kLevelsList), f.levels), bits,
       word(names_of(kNormOrderList), f.q), word(names_of(kNormOrderList), f.p), f.block,
       word(names_of(kRoundingList), f.rounding), word(names_of(kRoundingDownList), f.rounding_down),
       word(names_of(kRotateList), f.rotate), word(names_of(kCombineList), f.combine),
@@ -280,8 +346,9 @@ size_t append_differences(std::string_view spec, std::string_view base, SpecText
   size_t used = strlen(*text), count = 0;
   bool derives = false;
   SpecItem item, base_item;
-  for (int field = 0; next_item(&spec, &item) && next_item(&base, &base_item); ++field) {
-    const bool differs = item.value != base_item.value;
+  while (next_item(&spec, &item) && next_item(&base, &base_item)) {
+    const int field = find_name(names_of(kFieldList), item.name);
+    const bool differs = item.name != base_item.name || item.value != base_item.value;
     derives = derives || (differs && (field == kLevels || field == kBits));
     if (!differs && !(derives && (field == kBitsDown || field == kCombine))) continue;
     used +=
@@ -304,6 +371,8 @@ size_t write_short_spec(const Format& format, char* spec, size_t capacity_bytes)
   for (const Preset& preset : kPresets) {
     Format preset_format;
     if (!parse_quantizer(preset.name, &preset_format).ok()) continue;
+    const bool adaptive = preset_format.mean_half_bits != 0;
+    if (adaptive != (format.mean_half_bits != 0)) continue;
     describe_quantizer(preset_format, base, sizeof base);
     snprintf(candidate, sizeof candidate, "%s", preset.name);
     const size_t count = append_differences(full, base, &candidate);

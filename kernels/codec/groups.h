@@ -1,0 +1,64 @@
+// The groups of adaptive widths (docs/FORMAT.md, section 16): blocks that share a number of planes.
+// A group takes granules from all over the call, so that its norms have the spread that the call's
+// have. All groups of a call have as many planes, and owners as many groups, as far as they go
+// round: messages have one size whatever the values are. Codes, norms and scales lie in the order of
+// groups; values stay where they are.
+#ifndef GQ_KERNELS_CODEC_GROUPS_H
+#define GQ_KERNELS_CODEC_GROUPS_H
+
+#include "kernels/codec/formats.h"
+
+namespace gq {
+
+/** Consecutive values that stay together: a page of float32. */
+inline constexpr uint32_t kGranuleValues = 1024;
+inline constexpr uint32_t kGranuleBlocks = kGranuleValues / kAdaptiveBlock;
+inline constexpr uint32_t kGroupGranules = kGroupBlocks / kGranuleBlocks;
+/** Calls too short for groups of so many granules have fewer groups than owners. */
+inline constexpr uint32_t kGroupGranulesMin = 8;
+
+GQ_HD constexpr uint64_t divided_up(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
+
+/** The granules of a group lie group_stride() values apart in the call: granule k of group g is
+ *  granule g + k * group_count. In a slice (reduce-scatter, allgather) they follow each other. */
+struct Groups {
+  uint64_t value_count = 0;  ///< of the call
+  uint64_t group_count = 0;
+  uint32_t group_values = 0;  ///< from one group to the next in the order of groups
+  uint32_t group_planes = 0;
+  bool interleaved = false;
+
+  /** Values in the order of groups, with places for those that a group lacks. */
+  GQ_HD constexpr uint64_t padded_count() const { return group_count * group_values; }
+  GQ_HD constexpr uint64_t stride_values() const {
+    return interleaved ? group_count * kGranuleValues : kGranuleValues;
+  }
+  GQ_HD constexpr uint64_t first_value(uint64_t group) const {
+    return interleaved ? group * kGranuleValues : group * group_values;
+  }
+};
+
+/** Those of an allreduce over `ranks` ranks. */
+GQ_HD constexpr Groups interleaved_groups(uint64_t value_count, uint32_t mean_half_bits,
+                                          uint32_t ranks) {
+  if (value_count == 0) return Groups{0, 0, kGranuleValues, 0, true};
+  const uint64_t granules = divided_up(value_count, kGranuleValues);
+  const uint64_t balanced = ranks * divided_up(granules, uint64_t{kGroupGranules} * ranks);
+  const uint64_t most = divided_up(granules, kGroupGranulesMin);
+  const uint64_t count = balanced < most ? balanced : most;
+  const uint64_t planes = planes_of(mean_half_bits, adaptive_blocks(value_count)) / count;
+  return Groups{value_count, count,
+                static_cast<uint32_t>(divided_up(granules, count)) * kGranuleValues,
+                static_cast<uint32_t>(planes), true};
+}
+
+/** Those of a slice: consecutive blocks. */
+GQ_HD constexpr Groups consecutive_groups(uint64_t value_count, uint32_t mean_half_bits) {
+  constexpr uint32_t kValues = kGroupBlocks * kAdaptiveBlock;
+  return Groups{value_count, divided_up(value_count, kValues), kValues,
+                static_cast<uint32_t>(planes_of(mean_half_bits, kGroupBlocks)), false};
+}
+
+}  // namespace gq
+
+#endif

@@ -1,0 +1,350 @@
+// Stages of adaptive widths (docs/FORMAT.md, section 16). They go through the granules of a group;
+// inside one, codes are lanes of a byte as in other formats, and only memory has planes.
+
+/** A granule of a range: where its values begin in the caller's buffer, and its blocks. */
+struct Granule {
+  uint64_t first_value;  ///< in the call
+  size_t offset;         ///< in the buffer
+  uint32_t value_count;
+  uint32_t first_block;  ///< in the group
+
+  uint32_t block_count() const { return (value_count + kAdaptiveBlock - 1) / kAdaptiveBlock; }
+};
+
+/** Calls `work(granule)` for each granule of the range. */
+template <typename Work>
+void for_each_granule(const Range& range, Work work) {
+  Granule granule{range.first_value, 0, 0, range.group.first_block};
+  for (size_t left = range.value_count; left > 0; left -= granule.value_count) {
+    granule.value_count = left < kGranuleValues ? static_cast<uint32_t>(left) : kGranuleValues;
+    work(granule);
+    granule.first_value += range.group.stride_values;
+    granule.offset += range.group.stride_values;
+    granule.first_block += kGranuleBlocks;
+  }
+}
+
+/** The tiles of a granule, offsets from its own begin. */
+template <typename Work>
+void for_each_tile_of(const Granule& granule, Work work) {
+  for_each_tile(Range{granule.first_value, granule.value_count}, work);
+}
+
+static_assert(kNormsAtOnce >= kGranuleBlocks, "the scales of a granule are one set");
+static_assert(kGranuleValues % kTileValues == 0, "a granule is whole tiles");
+
+constexpr uint32_t kGranuleTiles = kGranuleValues / kTileValues;
+constexpr uint32_t kTileBlocks = kTileValues / kAdaptiveBlock;
+
+/** Steps s of the blocks of a granule; those without codes have any. */
+struct BlockSteps {
+  uint32_t steps[kNormsAtOnce];
+  uint32_t first;  ///< block of the tile in the granule
+
+  GQ_INLINE uint32_t operator()(uint32_t e) const { return steps[first + e / kAdaptiveBlock]; }
+};
+
+/** Norms, widths and steps of the blocks of one granule. */
+struct GranuleBlocks {
+  NormSet norms;
+  BlockSteps steps;
+  const uint8_t* width;
+  const uint16_t* first_plane;
+
+  GranuleBlocks(const uint16_t* codes, const GroupWidths& widths, const Granule& granule)
+      : width(widths.width + granule.first_block),
+        first_plane(widths.first_plane + granule.first_block) {
+    uint16_t code[kNormsAtOnce] = {};
+    memcpy(code, codes + granule.first_block, granule.block_count() * sizeof *code);
+    steps.first = 0;
+    for (uint32_t k = 0; k < kNormsAtOnce; ++k) {
+      norms.norm[k] = norm_from_code(code[k]);
+      const uint32_t bits = k < granule.block_count() ? width[k] : 0u;
+      steps.steps[k] = code_max(bits < kWidthMin ? kWidthMin : bits);
+    }
+  }
+};
+
+void fill_scales(const BlockSteps& steps, const NormSet& __restrict norms,
+                 ScaleSet& __restrict scales) {
+  for (uint32_t k = 0; k < kNormsAtOnce; ++k) {
+    const Scale scale = linear_scale(norms.norm[k], steps.steps[k]);
+    scales.power[k] = scale.power;
+    scales.factor[k] = scale.factor;
+    scales.target[k] = scale.target;
+  }
+}
+
+/** The map of a tile of a granule to the granule's set of norms. */
+SegmentMap block_map(const Tile& tile) {
+  return SegmentMap{tile.offset, block_log2(kAdaptiveBlock)};
+}
+
+/** Encodes one tile of a granule and writes its planes; lanes beyond the last value are 0. */
+template <typename Uniforms>
+void encode_blocks(const float* value, const Granule& granule, const Tile& tile,
+                   const GranuleBlocks& blocks, const ScaleSet& scales,
+                   const Thresholds& thresholds, uint32_t* words) {
+  Uniforms uniforms;
+  uniforms.fill(thresholds, granule.first_value + tile.offset);
+  BlockSteps steps = blocks.steps;
+  steps.first = static_cast<uint32_t>(tile.offset / kAdaptiveBlock);
+  CodeTile lanes;
+  encode_linear(value, SegmentScales{scales, block_map(tile)}, steps, uniforms, lanes.byte);
+  memset(lanes.byte + tile.count, 0, kTileValues - tile.count);
+  for (uint32_t e = 0; e < tile.count; e += kAdaptiveBlock) {
+    const uint32_t b = steps.first + e / kAdaptiveBlock;
+    pack_planes(lanes.byte + e, blocks.width[b], words + blocks.first_plane[b] * kPlaneWords);
+  }
+}
+
+/** Calls `work` with the type of numbers that round; `are_own`: each rank's own. */
+template <typename Work>
+void with_uniforms(Rounding rounding, bool are_own, Work work) {
+  if (rounding == Rounding::nearest) {
+    work(NearestUniforms{});
+  } else if (are_own) {
+    work(SpreadUniforms{});
+  } else {
+    work(StoredUniforms{});
+  }
+}
+
+/** What the widths of a group leave of its words; ranges without the group's first block leave it
+ *  to the one that has it. */
+void clear_unspent(const Range& range, const GroupWidths& widths, uint32_t* words) {
+  if (range.group.first_block != 0) return;
+  memset(words + widths.plane_count * kPlaneWords, 0,
+         (range.group.plane_count - widths.plane_count) * kPlaneWords * sizeof *words);
+}
+
+const void* values_from(const void* values, int32_t dtype, size_t offset) {
+  return static_cast<const unsigned char*>(values) + offset * dtype_size_bytes(dtype);
+}
+
+__attribute__((noinline)) void norm_granules(const NormArgs& args) {
+  uint16_t* codes = static_cast<uint16_t*>(args.out);
+  for_each_granule(args.range, [&](const Granule& granule) {
+    NormArgs here = args;
+    here.range = Range{granule.first_value, granule.value_count};
+    here.values = values_from(args.values, args.dtype, granule.offset);
+    here.out = codes + granule.first_block;
+    norm_blocks(here);
+  });
+}
+
+/** The next granule, which prefetchers do not know. */
+void prefetch_granule(const QuantizeArgs& args, const Granule& granule, const Tile& tile) {
+  if (args.dtype != GQSGD_FLOAT32) return;
+  const size_t next = granule.offset + args.range.group.stride_values + tile.offset;
+  prefetch_values(static_cast<const float*>(args.values) + next);
+}
+
+__attribute__((noinline)) void quantize_adaptive(const QuantizeArgs& args) {
+  const Coding& coding = args.coding;
+  GroupWidths widths;
+  find_widths(args.norms.blocks, args.range.group, widths);
+  clear_unspent(args.range, widths, args.words);
+  const Thresholds thresholds(coding, args.random);
+  with_uniforms(coding.rounding, thresholds.are_own(), [&](auto uniforms) {
+    for_each_granule(args.range, [&](const Granule& granule) {
+      const GranuleBlocks blocks(args.norms.blocks, widths, granule);
+      ScaleSet scales;
+      fill_scales(blocks.steps, blocks.norms, scales);
+      const void* values = values_from(args.values, args.dtype, granule.offset);
+      for_each_tile_of(granule, [&](const Tile& tile) {
+        ValueTile local;
+        const float* value = load_values(values, args.dtype, tile, local);
+        prefetch_granule(args, granule, tile);
+        encode_blocks<decltype(uniforms)>(value, granule, tile, blocks, scales, thresholds,
+                                          args.words);
+      });
+    });
+  });
+}
+
+/** Wide sums of a granule, tile by tile, and zeros beyond the last value. */
+struct GranuleSums {
+  ValueTile tile[kGranuleTiles];
+  uint32_t peak[kNormsAtOnce];  ///< largest magnitude of each block, as its pattern
+};
+
+/** The sum of one block's codes, where 16 bits hold it. */
+void add_block(const ReduceManyArgs& args, uint32_t width, size_t first_word, float* value) {
+  alignas(64) uint8_t lane[kAdaptiveBlock];
+  alignas(64) uint16_t sum[kAdaptiveBlock] = {};
+  for (uint32_t rank = 0; rank < args.coding.ranks; ++rank) {
+    unpack_planes(args.words[rank] + first_word, width, lane);
+    for (uint32_t e = 0; e < kAdaptiveBlock; ++e) sum[e] = static_cast<uint16_t>(sum[e] + lane[e]);
+  }
+  const int32_t offset = static_cast<int32_t>(args.coding.ranks * code_max(width));
+  for (uint32_t e = 0; e < kAdaptiveBlock; ++e) {
+    value[e] = static_cast<float>(static_cast<int32_t>(sum[e]) - offset);
+  }
+}
+
+/** The same in 32 bits, each operand as often as it has ranks. */
+void add_block_wide(const ReduceManyArgs& args, uint32_t width, size_t first_word, float* value) {
+  alignas(64) uint8_t lane[kAdaptiveBlock];
+  alignas(64) int32_t sum[kAdaptiveBlock] = {};
+  for (uint32_t k = 0; k < operand_count(args); ++k) {
+    const uint32_t weight = args.weights == nullptr ? 1 : args.weights[k];
+    unpack_planes(args.words[k] + first_word, width, lane);
+    for (uint32_t e = 0; e < kAdaptiveBlock; ++e) sum[e] += static_cast<int32_t>(weight * lane[e]);
+  }
+  const int32_t offset = static_cast<int32_t>(args.coding.ranks * code_max(width));
+  for (uint32_t e = 0; e < kAdaptiveBlock; ++e) value[e] = static_cast<float>(sum[e] - offset);
+}
+
+void add_granule(const ReduceManyArgs& args, const Granule& granule, const GranuleBlocks& blocks,
+                 GranuleSums& sums) {
+  const bool wide = args.weights != nullptr || args.coding.ranks > kNarrowSums;
+  for (uint32_t b = 0; b < kGranuleBlocks; ++b) {
+    float* const value = sums.tile[b / kTileBlocks].value + b % kTileBlocks * kAdaptiveBlock;
+    const uint32_t first = b * kAdaptiveBlock;
+    const uint32_t count = first >= granule.value_count          ? 0
+                           : granule.value_count - first < kAdaptiveBlock ? granule.value_count - first
+                                                                          : kAdaptiveBlock;
+    const bool has_sum = count > 0 && blocks.width[b] > 0;
+    if (has_sum) {
+      (wide ? add_block_wide : add_block)(args, blocks.width[b],
+                                          blocks.first_plane[b] * kPlaneWords, value);
+    }
+    for (uint32_t e = has_sum ? count : 0; e < kAdaptiveBlock; ++e) value[e] = 0;
+    uint32_t peak = 0;
+    for (uint32_t e = 0; e < kAdaptiveBlock; ++e) peak = larger(peak, magnitude_bits(value[e]));
+    sums.peak[b] = peak;
+  }
+}
+
+/** The norms that the sums of a granule are encoded with; with rescale they follow from the sums,
+ *  and their codes are written. */
+void find_sum_norms(const ReduceManyArgs& args, const Granule& granule,
+                    const GranuleBlocks& blocks, const GranuleSums& sums, NormSet& norms) {
+  for (uint32_t b = 0; b < kNormsAtOnce; ++b) norms.norm[b] = 0;
+  for (uint32_t b = 0; b < granule.block_count(); ++b) {
+    const double full = static_cast<double>(args.coding.ranks) * blocks.steps.steps[b];
+    norms.norm[b] = static_cast<float>(full);
+    if (!args.coding.rescale) continue;
+    const Rescaled made = rescaled(blocks.norms.norm[b], float_from_bits(sums.peak[b]), full);
+    norms.norm[b] = made.sum_norm;
+    args.out_scales[granule.first_block + b] = made.code;
+  }
+}
+
+__attribute__((noinline)) void reduce_many_adaptive(const ReduceManyArgs& args) {
+  const Coding& coding = args.coding;
+  GroupWidths widths;
+  find_widths(args.norms.blocks, args.range.group, widths);
+  clear_unspent(args.range, widths, args.out_words);
+  const Thresholds thresholds(encode_stream_of(args));
+  with_uniforms(coding.rounding, true, [&](auto uniforms) {
+    for_each_granule(args.range, [&](const Granule& granule) {
+      const GranuleBlocks blocks(args.norms.blocks, widths, granule);
+      GranuleSums sums;
+      add_granule(args, granule, blocks, sums);
+      NormSet norms;
+      find_sum_norms(args, granule, blocks, sums, norms);
+      ScaleSet scales;
+      fill_scales(blocks.steps, norms, scales);
+      for_each_tile_of(granule, [&](const Tile& tile) {
+        encode_blocks<decltype(uniforms)>(sums.tile[tile.offset / kTileValues].value, granule, tile,
+                                          blocks, scales, thresholds, args.out_words);
+      });
+    });
+  });
+}
+
+/** The codes of a tile of a granule, in lanes. */
+void load_blocks(const uint32_t* words, const Tile& tile, const GranuleBlocks& blocks,
+                 CodeTile& lanes) {
+  for (uint32_t e = 0; e < kTileValues; e += kAdaptiveBlock) {
+    const size_t b = (tile.offset + e) / kAdaptiveBlock;
+    if (e < tile.count) {
+      unpack_planes(words + blocks.first_plane[b] * kPlaneWords, blocks.width[b], lanes.byte + e);
+    } else {
+      memset(lanes.byte + e, 0, kAdaptiveBlock);
+    }
+  }
+}
+
+/** Steps of the result for each block; top codes are those of the block's width. */
+void fill_steps(const DequantizeArgs& args, const Granule& granule, const GranuleBlocks& blocks,
+                StepSet& steps) {
+  const bool subtractive = args.coding.rounding_down == RoundingDown::subtractive;
+  const uint32_t multiplier = args.op == GQSGD_SUM ? args.coding.ranks : 1;
+  steps.constants = 0;
+  for (uint32_t b = 0; b < kNormsAtOnce; ++b) {
+    const bool has_scale = b < granule.block_count();
+    const float scale =
+        has_scale ? norm_from_code(args.scales.blocks[granule.first_block + b]) : 0.0f;
+    const uint32_t top = blocks.steps.steps[b];
+    const bool constant = scale == 0 || !is_finite(scale);
+    steps.step[b] = scale == 0    ? 0
+                    : constant    ? float_from_bits(kFloatNanBits)
+                    : subtractive ? subtractive_step(scale, multiplier, top)
+                                  : linear_step(scale, multiplier, top);
+    steps.constants |= static_cast<uint32_t>(constant) << b;
+  }
+}
+
+void decode_blocks(const CodeTile& lanes, const Tile& tile, const BlockSteps& tops,
+                   const StepSet& steps, float* __restrict value) {
+  for (uint32_t e = 0; e < kTileValues; e += kAdaptiveBlock) {
+    const size_t b = (tile.offset + e) / kAdaptiveBlock;
+    const uint32_t top = tops.steps[b];
+    const float step = steps.step[b];
+    for (uint32_t k = e; k < e + kAdaptiveBlock; ++k) {
+      value[k] = linear_decode(lanes.byte[k], top, step);
+    }
+  }
+}
+
+void decode_subtractive(const CodeTile& lanes, const Tile& tile, const BlockSteps& tops,
+                        const StepSet& steps, const BitsTile& bits, float* __restrict value) {
+  for (uint32_t e = 0; e < kTileValues; e += kAdaptiveBlock) {
+    const size_t b = (tile.offset + e) / kAdaptiveBlock;
+    for (uint32_t k = e; k < e + kAdaptiveBlock; ++k) {
+      value[k] = subtractive_decode(lanes.byte[k], tops.steps[b], steps.step[b], bits.bits[k]);
+    }
+  }
+}
+
+/** Values of one granule, whose own part of the buffer `args` has. */
+void dequantize_granule(const DequantizeArgs& args, const Granule& granule,
+                        const GranuleBlocks& blocks, const StepSet& steps) {
+  const bool subtractive = args.coding.rounding_down == RoundingDown::subtractive;
+  for_each_tile_of(granule, [&](const Tile& tile) {
+    CodeTile lanes;
+    load_blocks(args.words, tile, blocks, lanes);
+    ValueTile values;
+    const bool at_once = args.dtype == GQSGD_FLOAT32 && is_full(tile);
+    float* const value =
+        at_once ? static_cast<float*>(args.values) + tile.offset : values.value;
+    if (subtractive) {
+      BitsTile bits;
+      fill_bits(shared_stream_of(args.random, Draw::subtractive),
+                granule.first_value + tile.offset, bits);
+      decode_subtractive(lanes, tile, blocks.steps, steps, bits, value);
+    } else {
+      decode_blocks(lanes, tile, blocks.steps, steps, value);
+    }
+    if (steps.constants != 0) write_constants(steps, block_map(tile), value);
+    if (!at_once) store_values(args, tile, value);
+  });
+}
+
+__attribute__((noinline)) void dequantize_adaptive(const DequantizeArgs& args) {
+  GroupWidths widths;
+  find_widths(args.norms.blocks, args.range.group, widths);
+  for_each_granule(args.range, [&](const Granule& granule) {
+    const GranuleBlocks blocks(args.norms.blocks, widths, granule);
+    StepSet steps;
+    fill_steps(args, granule, blocks, steps);
+    DequantizeArgs here = args;
+    here.range = Range{granule.first_value, granule.value_count};
+    here.values = static_cast<unsigned char*>(args.values) +
+                  granule.offset * dtype_size_bytes(args.dtype);
+    dequantize_granule(here, granule, blocks, steps);
+  });
+}
