@@ -245,17 +245,17 @@ Status refuse_repeats(std::string_view text) {
   return Status();
 }
 
-bool names_levels(std::string_view text) {
+bool names_field(std::string_view text, FieldIndex field) {
   SpecItem item;
   while (next_item(&text, &item)) {
-    if (item.name == kFieldList[kLevels]) return true;
+    if (item.name == kFieldList[field]) return true;
   }
   return false;
 }
 
-/** Bits are those of all codes, or their mean. */
-Status check_width(const Draft& draft, bool bits_given, bool mean_given) {
-  if (draft.adaptive && bits_given) {
+/** Bits are those of all codes, or their mean. `text`: what the user has named. */
+Status check_width(const Draft& draft, std::string_view text) {
+  if (draft.adaptive && (names_field(text, kBits) || names_field(text, kBitsDown))) {
     return fail(GQSGD_INVALID_ARGUMENT,
                 "bits and bits_down are those of codes of one width and do not go with "
                 "width=adaptive, whose mean is mean_bits; use mean_bits, or width=fixed");
@@ -263,7 +263,7 @@ Status check_width(const Draft& draft, bool bits_given, bool mean_given) {
   if (draft.adaptive && draft.format.mean_half_bits == 0) {
     return fail(GQSGD_INVALID_ARGUMENT, "width=adaptive needs mean_bits, a number from 2.5 to 8");
   }
-  if (!draft.adaptive && mean_given) {
+  if (!draft.adaptive && names_field(text, kMeanBits)) {
     return fail(GQSGD_INVALID_ARGUMENT,
                 "mean_bits is the mean of codes of different widths and does not go with "
                 "width=fixed; use width=adaptive, or bits");
@@ -275,7 +275,8 @@ Status check_width(const Draft& draft, bool bits_given, bool mean_given) {
 void derive(Draft* draft) {
   Format& format = draft->format;
   if (draft->adaptive) {
-    format.bits = 8;  // of a lane, before codes are packed
+    format.bits = format.bits_down = 8;  // of a lane, before codes are packed
+    draft->given[kBitsDown] = true;
   } else {
     format.mean_half_bits = 0;
   }
@@ -299,14 +300,13 @@ Status parse_quantizer(const char* text, Format* format) {
   if (!is_empty && next_item(&after_first, &first) && !first.has_value) {
     GQ_TRY(read_preset(first.name, &draft));
     rest = after_first;
-  } else if (!names_levels(rest)) {
+  } else if (!names_field(rest, kLevels)) {
     GQ_TRY(read_preset(kDefaultPreset, &draft));
   }
   if (is_empty) rest = {};
   GQ_TRY(refuse_repeats(rest));
-  draft.given[kBits] = draft.given[kBitsDown] = draft.given[kMeanBits] = false;
   GQ_TRY(read_fields(rest, &draft));
-  GQ_TRY(check_width(draft, draft.given[kBits] || draft.given[kBitsDown], draft.given[kMeanBits]));
+  GQ_TRY(check_width(draft, rest));
   derive(&draft);
   GQ_TRY(check_combination(draft.format));
   *format = draft.format;
