@@ -170,13 +170,18 @@ struct GranuleSums {
 };
 
 /** The sum of one block's codes, where 16 bits hold it. */
-void add_block(const ReduceManyArgs& args, uint32_t width, size_t first_word, float* value) {
-  alignas(64) uint8_t lane[kAdaptiveBlock];
+void add_block(const ReduceManyArgs& args, uint32_t width, size_t first_word,
+               float* __restrict value) {
   alignas(64) uint16_t sum[kAdaptiveBlock] = {};
-  for (uint32_t rank = 0; rank < args.coding.ranks; ++rank) {
-    unpack_planes(args.words[rank] + first_word, width, lane);
-    for (uint32_t e = 0; e < kAdaptiveBlock; ++e) sum[e] = static_cast<uint16_t>(sum[e] + lane[e]);
-  }
+  with_width(width, [&](auto bits) {
+    for (uint32_t rank = 0; rank < args.coding.ranks; ++rank) {
+      alignas(64) uint8_t lane[kAdaptiveBlock];
+      unpack_width<decltype(bits)::value>(args.words[rank] + first_word, lane);
+      for (uint32_t e = 0; e < kAdaptiveBlock; ++e) {
+        sum[e] = static_cast<uint16_t>(sum[e] + lane[e]);
+      }
+    }
+  });
   const int32_t offset = static_cast<int32_t>(args.coding.ranks * code_max(width));
   for (uint32_t e = 0; e < kAdaptiveBlock; ++e) {
     value[e] = static_cast<float>(static_cast<int32_t>(sum[e]) - offset);

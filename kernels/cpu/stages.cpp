@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include <type_traits>
 #include <utility>
 
 #include "kernels/codec/block_norm.h"

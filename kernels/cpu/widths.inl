@@ -7,7 +7,7 @@ struct GroupWidths {
   uint32_t plane_count;                     ///< of all blocks
 };
 
-/** Codes of norms as signed numbers; 0, which no threshold is below, where a block has no codes. */
+/** Codes of norms as signed numbers; 0, which no bound is below, where a block has no codes. */
 struct NormKeys {
   alignas(64) int16_t key[kGroupBlocks];
   int32_t least, largest;  ///< of blocks with codes
@@ -18,77 +18,141 @@ void take_keys(const uint16_t* norms, uint32_t block_count, NormKeys& keys) {
   uint16_t norm[kGroupBlocks] = {};
   memcpy(norm, norms, block_count * sizeof *norms);
   int16_t largest = 0, least = INT16_MAX;
-  uint16_t count = 0;
+  int16_t count = 0;
   for (uint32_t k = 0; k < kGroupBlocks; ++k) {
-    const int16_t key = static_cast<int16_t>(has_codes(norm[k]) ? norm[k] : 0);
+    const int16_t key = static_cast<int16_t>(norm[k] <= kNormCodeMax ? norm[k] : 0);
     const int16_t low = static_cast<int16_t>(key == 0 ? INT16_MAX : key);
     keys.key[k] = key;
     largest = key > largest ? key : largest;
     least = low < least ? low : least;
-    count = static_cast<uint16_t>(count + (key != 0 ? 1 : 0));
+    count = static_cast<int16_t>(count + (key != 0 ? 1 : 0));
   }
   keys.least = least;
   keys.largest = largest;
-  keys.count = count;
+  keys.count = static_cast<uint32_t>(count);
 }
 
-/** A number that codes of norms are compared with, where these are above 0. */
-int16_t bound_of(int32_t threshold) {
-  return static_cast<int16_t>(threshold < 1 ? 1 : threshold > INT16_MAX ? INT16_MAX : threshold);
+/** A number that keys must exceed to reach a threshold: not negative, so that blocks without codes
+ *  exceed none. */
+int16_t below(int32_t threshold) {
+  const int32_t bound = threshold - 1;
+  return static_cast<int16_t>(bound < 0 ? 0 : bound > INT16_MAX ? INT16_MAX : bound);
+}
+
+#if GQ_VECTOR_BYTES == 0
+
+using Keys = int16_t;
+
+#else
+
+/** As many keys as a vector has; comparisons give -1 where they hold. */
+using Keys = int16_t __attribute__((vector_size(GQ_VECTOR_BYTES)));
+
+#endif
+
+constexpr uint32_t kKeysAtOnce = sizeof(Keys) / sizeof(int16_t);
+
+GQ_INLINE Keys keys_at(const NormKeys& keys, uint32_t first) {
+  Keys loaded;
+  memcpy(&loaded, keys.key + first, sizeof loaded);
+  return loaded;
+}
+
+GQ_INLINE Keys exceeds(Keys keys, int16_t bound) {
+#if GQ_VECTOR_BYTES == 0
+  return keys > bound ? -1 : 0;
+#else
+  return keys > bound;
+#endif
+}
+
+GQ_INLINE Keys equal(Keys keys, int16_t number) {
+#if GQ_VECTOR_BYTES == 0
+  return keys == number ? -1 : 0;
+#else
+  return keys == number;
+#endif
 }
 
 /** What all blocks get beyond the least width. */
 uint32_t extra_bits_of(const NormKeys& keys, int32_t threshold) {
-  uint32_t bits = 0;
-  for (uint32_t k = 0; k < kWidthSteps; ++k) {
-    const int16_t bound = bound_of(threshold + kWidthOffsets[k]);
-    uint16_t reached = 0;
-    for (uint32_t b = 0; b < kGroupBlocks; ++b) {
-      reached = static_cast<uint16_t>(reached + (keys.key[b] >= bound ? 1 : 0));
+  int16_t bound[kWidthSteps];
+  for (uint32_t k = 0; k < kWidthSteps; ++k) bound[k] = below(threshold + kWidthOffsets[k]);
+  Keys taken = {}, also_taken = {};  // less one for each bit; two, so that additions overlap
+  for (uint32_t b = 0; b < kGroupBlocks; b += kKeysAtOnce) {
+    const Keys key = keys_at(keys, b);
+    GQ_UNROLL for (uint32_t k = 0; k < kWidthSteps; k += 2) {
+      taken = static_cast<Keys>(taken + exceeds(key, bound[k]));
+      also_taken = static_cast<Keys>(also_taken + exceeds(key, bound[k + 1]));
     }
-    bits += reached;
   }
-  return bits;
+  taken = static_cast<Keys>(taken + also_taken);
+  int16_t each[kKeysAtOnce];
+  memcpy(each, &taken, sizeof each);
+  int32_t bits = 0;
+  for (uint32_t k = 0; k < kKeysAtOnce; ++k) bits -= each[k];
+  return static_cast<uint32_t>(bits);
 }
 
 /** The least threshold with which blocks get at most `left` bits beyond the least width. */
 int32_t find_threshold(const NormKeys& keys, uint32_t left) {
   if (kWidthSteps * keys.count <= left) return kThresholdMin;
-  int32_t high = keys.largest + 1;                                 // no block gets any
+  int32_t high = keys.largest + 1;                                // no block gets any
   int32_t low = keys.least - kWidthOffsets[kWidthSteps - 1] - 1;  // all get all there are
   while (high - low > 1) {
-    const int32_t middle = (low + high) / 2;
+    const int32_t middle = low + (high - low) / 2;
     (extra_bits_of(keys, middle) > left ? low : high) = middle;
   }
   return high;
 }
 
-/** The bits that the threshold leaves over: to the blocks just below it, in their order. */
-void grant_rest(const NormKeys& keys, int32_t threshold, uint32_t left, uint8_t* width) {
-  for (uint32_t b = 0; b < kGroupBlocks && left > 0; ++b) {
-    const bool gets = keys.key[b] != 0 && is_next(static_cast<uint16_t>(keys.key[b]), threshold);
-    width[b] = static_cast<uint8_t>(width[b] + (gets ? 1 : 0));
-    left -= gets ? 1 : 0;
+/** Widths by the threshold, and of each block whether the next lower one would give it more. */
+struct ThresholdWidths {
+  int16_t width[kGroupBlocks];
+  int16_t next[kGroupBlocks];
+};
+
+void take_widths(const NormKeys& keys, int32_t threshold, ThresholdWidths& widths) {
+  for (uint32_t b = 0; b < kGroupBlocks; b += kKeysAtOnce) {
+    const Keys key = keys_at(keys, b);
+    Keys width = static_cast<Keys>(exceeds(key, 0) * -static_cast<int16_t>(kWidthMin));
+    Keys next = {};
+    GQ_UNROLL for (uint32_t k = 0; k < kWidthSteps; ++k) {
+      const int16_t bound = below(threshold + kWidthOffsets[k]);
+      width = static_cast<Keys>(width - exceeds(key, bound));
+      next = static_cast<Keys>(next | equal(key, bound));
+    }
+    next = static_cast<Keys>(next & exceeds(key, 0));
+    memcpy(widths.width + b, &width, sizeof width);
+    memcpy(widths.next + b, &next, sizeof next);
   }
 }
 
+/** Of ThresholdWidths::next: few blocks are among them. */
+constexpr uint32_t kNextAtOnce = sizeof(uint64_t) / sizeof(int16_t);
+
+/** The bits that the threshold leaves over go to the blocks just below it, in their order. */
 void fill_widths(const uint16_t* norms, uint32_t block_count, uint32_t plane_count,
                  uint8_t* __restrict width) {
   NormKeys keys;
   take_keys(norms, block_count, keys);
-  const uint32_t left = plane_count - kWidthMin * keys.count;
+  uint32_t left = plane_count - kWidthMin * keys.count;
   const int32_t threshold = find_threshold(keys, left);
-  for (uint32_t b = 0; b < kGroupBlocks; ++b) {
-    width[b] = static_cast<uint8_t>(keys.key[b] != 0 ? kWidthMin : 0);
-  }
-  for (uint32_t k = 0; k < kWidthSteps; ++k) {
-    const int16_t bound = bound_of(threshold + kWidthOffsets[k]);
-    for (uint32_t b = 0; b < kGroupBlocks; ++b) {
-      width[b] = static_cast<uint8_t>(width[b] + (keys.key[b] >= bound ? 1 : 0));
+  left -= extra_bits_of(keys, threshold);
+  ThresholdWidths widths;
+  take_widths(keys, threshold, widths);
+  for (uint32_t b = 0; b < kGroupBlocks; ++b) width[b] = static_cast<uint8_t>(widths.width[b]);
+  if (threshold == kThresholdMin) return;  // there are no wider codes
+  for (uint32_t b = 0; b < kGroupBlocks && left > 0; b += kNextAtOnce) {
+    uint64_t any;
+    memcpy(&any, widths.next + b, sizeof any);
+    if (any == 0) continue;
+    for (uint32_t k = b; k < b + kNextAtOnce && left > 0; ++k) {
+      const uint32_t gets = widths.next[k] != 0 ? 1 : 0;
+      width[k] = static_cast<uint8_t>(width[k] + gets);
+      left -= gets;
     }
   }
-  if (threshold == kThresholdMin) return;
-  grant_rest(keys, threshold, left - extra_bits_of(keys, threshold), width);
 }
 
 void find_widths(const uint16_t* norms, const GroupPlace& group, GroupWidths& widths) {

@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "src/api/stages/norm_grid.h"
@@ -34,8 +35,9 @@ struct GroupCodes {
   uint16_t code[kGroupBlocks];
 
   GroupCodes(const Group& group, const float* numbers) {
-    for (uint32_t b = 0; b < group.block_count(); ++b) {
-      codes_from_norms(numbers + group.block[b], 1, code + b);
+    for (uint32_t b = 0; b < group.block_count(); b += kGranuleBlocks) {
+      const size_t count = std::min(kGranuleBlocks, group.block_count() - b);
+      codes_from_norms(numbers + group.block[b], count, code + b);
     }
   }
   NormView view() const { return {nullptr, code}; }
