@@ -49,6 +49,7 @@ Status check_format(const Format& format, const char* bound) {
 /** l of bounds.h, for codes of so many bits. */
 double smallest_level(const Coding& coding, uint32_t bits, uint32_t steps, uint32_t headroom) {
   if (!has_norm(coding.levels)) return 0;
+  if (coding.adaptive()) return 1.0 / code_max(kWidthMin);  // any block may get the least width
   if (coding.levels == Levels::linear) return 1.0 / steps;
   const int m = coding.mantissa_bits;
   const int top = static_cast<int>(code_max(bits)) - static_cast<int>(headroom);

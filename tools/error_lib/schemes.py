@@ -19,6 +19,8 @@ PRESETS = {
     "rotated-4": "levels=linear,bits=4,block=128,rounding=correlated,rescale=true,"
                  "rotate=hadamard,rounding_down=subtractive",
     "relative-8": "levels=exponential,bits=8,mantissa_bits=2,rounding=correlated",
+    **{f"adaptive-{bits}": f"levels=linear,width=adaptive,mean_bits={bits},block=128,"
+                           "rounding=correlated,rescale=true" for bits in (3, 4, 5, 6)},
 }
 
 _DEFAULTS = {"levels": "linear", "bits": "8", "block": "0", "rounding": "independent",
@@ -52,8 +54,10 @@ class Scheme:
         fields = dict(_DEFAULTS)
         fields.update(item.split("=") for item in rest.split(","))
         bits = _FLOAT_BITS.get(fields["levels"], int(fields["bits"]))
+        if fields.get("width") == "adaptive":
+            bits = float(fields["mean_bits"])
         return {"levels": fields["levels"], "bits": bits,
-                "bits_down": int(fields.get("bits_down", bits)), "block": int(fields["block"]),
+                "bits_down": type(bits)(fields.get("bits_down", bits)), "block": int(fields["block"]),
                 "rounding": fields["rounding"], "rounding_down": fields["rounding_down"],
                 "rotate": fields["rotate"], "rescale": fields["rescale"] == "true",
                 "mantissa_bits": int(fields["mantissa_bits"]),

@@ -44,7 +44,7 @@ Without a group:
 
     simulate, expected_error      an allreduce with virtual ranks, and its error
     variance_bound, sparsity_bound, depth_factor, predict_time
-    Site, norm, quantize, reduce, reduce_many, dequantize
+    Site, norm, widths, quantize, reduce, reduce_many, dequantize
                                   the steps of an allreduce one at a time
     log_to_logging, set_log       where lines of the library's log go
     version, build_info, library_path
@@ -101,6 +101,7 @@ from .stages import norm as norm
 from .stages import quantize as quantize
 from .stages import reduce as reduce
 from .stages import reduce_many as reduce_many
+from .stages import widths as widths
 from .theory import depth_factor as depth_factor
 from .theory import predict_time as predict_time
 from .theory import sparsity_bound as sparsity_bound

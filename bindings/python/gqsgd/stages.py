@@ -194,6 +194,21 @@ def reduce_many(
     return result.owner, scales.owner
 
 
+def widths(norms: Norms, q: Quantizer, count: int, *, site: Site) -> NDArray[np.uint8]:
+    """Bits of the codes of each block of a call of `count` values, with width="adaptive": what all
+    ranks compute from the global norms. 0 for a block of norm 0 or NaN."""
+    memory = memory_of(norms, None)
+    block_count = q.norm_count(count)
+    given = memory.norms(norms, "norms", block_count)
+    result = np.empty(block_count, np.uint8)
+    check(
+        _abi.library().gqsgd_widths(
+            handle_of(q), site._pointer(), given.address, count, result.ctypes.data
+        )
+    )
+    return result
+
+
 def dequantize(
     words: Words,
     q: Quantizer,
@@ -205,6 +220,7 @@ def dequantize(
     dtype: DTypeLike = np.float32,
     out: Any = None,
     stream: Any = None,
+    norms: Norms | None = None,
 ) -> Any:
     """Decodes the codes of `site.size` ranks to `count` values.
 
@@ -212,6 +228,7 @@ def dequantize(
     scales: what reduce_many returned, or the global norms after reductions in code form.
     op: "mean" or "sum" over `site.size` ranks.
     out: `count` values to write, of any dtype; None makes a new array of `dtype`.
+    norms: with width="adaptive" the global norms, which the widths of codes follow from.
     """
     memory = memory_of(words, stream)
     word_count = _word_count if site.reduction_depth else _result_word_count
@@ -219,6 +236,22 @@ def dequantize(
     scale = memory.norms(scales, "scales", q.norm_count(count))
     given = memory.new(words, count, dtype).owner if out is None else out
     values = memory.values(given, "out", count, write=True)
+    if norms is not None:
+        global_norms = memory.norms(norms, "norms", q.norm_count(count))
+        check(
+            _abi.library().gqsgd_dequantize_adaptive(
+                handle_of(q),
+                site._pointer(),
+                codes.address,
+                global_norms.address,
+                scale.address,
+                count,
+                values.dtype_number,
+                number_of("op", op, _abi.OPS),
+                values.address,
+            )
+        )
+        return values.owner
     check(
         _abi.library().gqsgd_dequantize(
             handle_of(q),
@@ -257,4 +290,7 @@ def _result_word_count(q: Quantizer, value_count: int) -> int:
 
 def _lanes(memory: Memory, q: Quantizer, words: Any) -> int:
     """How many values fit into the words; 1024 values fill whole words in every format."""
+    if "width=adaptive" in q.spec:
+        raise InvalidArgument("words of width=adaptive do not tell how many values they have; "
+                              "give count")
     return 1024 * memory.words(words, "words").count * 4 // q.packed_size(1024)

@@ -5,6 +5,7 @@
 
 #include "src/api/instruction_set.h"
 #include "src/api/quantizer/quantizer.h"
+#include "src/api/stages/group_stages.h"
 #include "src/plan/plan.h"
 #include "src/support/names.h"
 
@@ -95,7 +96,8 @@ Status begin_stage(gqsgd_quantizer quantizer, const gqsgd_site* site, size_t val
                             static_cast<uint32_t>(site->index), static_cast<uint32_t>(site->rank),
                             static_cast<uint32_t>(site->hop)};
   call->range = Range{site->first_value, value_count};
-  return choose_stages(stream, call);
+  GQ_TRY(choose_stages(stream, call));
+  return begin_groups(call);
 }
 
 Status StageCall::check(const Buffer& buffer) const {

@@ -4,6 +4,7 @@
 #define GQ_API_STAGES_STAGE_CALL_H
 
 #include "include/gqsgd_stages.h"
+#include "kernels/codec/groups.h"
 #include "kernels/stages.h"
 #include "src/api/check.h"
 #include "src/gpu/device/device.h"
@@ -24,10 +25,12 @@ struct StageCall {
   /** As check_buffer, and memory of the kind that the stage works on. */
   Status check(const Buffer& buffer) const;
 
-  Buffer words(const char* name, const void* data) const { return packed(name, data, coding.bits); }
+  Buffer words(const char* name, const void* data) const {
+    return packed(name, data, coding.packing());
+  }
   /** What reduce_many writes; the same words after reductions in code form. */
   Buffer result_words(const char* name, const void* data) const {
-    return packed(name, data, coding.bits_down);
+    return packed(name, data, coding.packing_down());
   }
   Buffer norms(const char* name, const float* data) const {
     return {name, data, norm_count(), sizeof(float)};
@@ -37,9 +40,13 @@ struct StageCall {
   }
 
  private:
-  Buffer packed(const char* name, const void* data, uint32_t bits) const {
-    const uint64_t codes = code_count(coding.rotated, range.value_count);
-    return {name, data, static_cast<size_t>(words_for(bits, codes)), sizeof(uint32_t)};
+  Buffer packed(const char* name, const void* data, const Packing& packing) const {
+    const uint64_t codes =
+        coding.adaptive()
+            ? interleaved_groups(range.value_count, coding.mean_half_bits, coding.ranks)
+                  .padded_count()
+            : code_count(coding.rotated, range.value_count);
+    return {name, data, static_cast<size_t>(words_for(packing, codes)), sizeof(uint32_t)};
   }
 };
 

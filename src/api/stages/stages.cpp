@@ -9,6 +9,7 @@
 #include "src/api/call_scope.h"
 #include "src/api/config.h"
 #include "src/api/stages/device_stages.h"
+#include "src/api/stages/group_stages.h"
 #include "src/api/stages/norm_grid.h"
 #include "src/api/stages/stage_call.h"
 
@@ -118,6 +119,7 @@ Status quantize(gqsgd_quantizer quantizer, const gqsgd_site* site, const void* v
   GQ_TRY(call.check(to));
   GQ_TRY(check_overlap(from, to, false));
   GQ_TRY(check_norms_apart(call, "norms", norms, to));
+  if (call.coding.adaptive()) return quantize_groups(call, values, dtype, norms, words);
   return for_each_piece(call, norms, [&](const Piece& piece) {
     return Status(call.stages->quantize(
         {call.coding, call.random, piece.range,
@@ -182,6 +184,9 @@ Status reduce_many(gqsgd_quantizer quantizer, const gqsgd_site* site, const uint
     GQ_TRY(check_norms_apart(call, "out_scales", out_scales, from));
   }
   GQ_TRY(check_overlap(call.norms("norms", norms), call.norms("out_scales", out_scales), true));
+  if (call.coding.adaptive()) {
+    return reduce_many_groups(call, words, norms, out_words, out_scales);
+  }
   if (call.on_device()) {
     return reduce_many_on_device(call, words, norms, out_words, out_scales, workspace);
   }
@@ -207,19 +212,58 @@ Status reduce_many(gqsgd_quantizer quantizer, const gqsgd_site* site, const uint
   return Status();
 }
 
-Status dequantize(gqsgd_quantizer quantizer, const gqsgd_site* site, const uint32_t* words,
-                  const float* scales, size_t value_count, int32_t dtype, int32_t op, void* values,
-                  void* stream) {
-  StageCall call;
-  GQ_TRY(begin_stage(quantizer, site, value_count, stream, &call));
+/** What both kinds of dequantize check. */
+Status begin_dequantize(const StageCall& call, const uint32_t* words, const float* scales,
+                        int32_t dtype, int32_t op, const void* values) {
   GQ_TRY(check_op(op));
   GQ_TRY(check_values(call, values, dtype));
   GQ_TRY(check_norms(call, "scales", scales));
   const Buffer from = call.result_words("words", words);
   GQ_TRY(call.check(from));
-  const Buffer to{"values", values, value_count, dtype_size_bytes(dtype)};
+  const Buffer to{"values", values, call.range.value_count, dtype_size_bytes(dtype)};
   GQ_TRY(check_overlap(from, to, false));
-  GQ_TRY(check_norms_apart(call, "scales", scales, to));
+  return check_norms_apart(call, "scales", scales, to);
+}
+
+Status check_adaptive(const StageCall& call, bool adaptive, const char* function,
+                      const char* other) {
+  if (call.coding.adaptive() == adaptive) return Status();
+  return fail(GQSGD_INVALID_ARGUMENT, "%s is for width=%s; use %s", function,
+              adaptive ? "adaptive" : "fixed", other);
+}
+
+Status dequantize_adaptive(gqsgd_quantizer quantizer, const gqsgd_site* site,
+                           const uint32_t* words, const float* norms, const float* scales,
+                           size_t value_count, int32_t dtype, int32_t op, void* values) {
+  StageCall call;
+  GQ_TRY(begin_stage(quantizer, site, value_count, nullptr, &call));
+  GQ_TRY(check_adaptive(call, true, "gqsgd_dequantize_adaptive", "gqsgd_dequantize"));
+  GQ_TRY(begin_dequantize(call, words, scales, dtype, op, values));
+  GQ_TRY(check_norms(call, "norms", norms));
+  GQ_TRY(check_norms_apart(call, "norms", norms,
+                           {"values", values, value_count, dtype_size_bytes(dtype)}));
+  return dequantize_groups(call, words, norms, scales, dtype, op, values);
+}
+
+Status find_widths(gqsgd_quantizer quantizer, const gqsgd_site* site, const float* norms,
+                   size_t value_count, uint8_t* widths) {
+  StageCall call;
+  GQ_TRY(begin_stage(quantizer, site, value_count, nullptr, &call));
+  GQ_TRY(check_adaptive(call, true, "gqsgd_widths", "bits"));
+  GQ_TRY(check_norms(call, "norms", norms));
+  const Buffer to{"widths", widths, call.norm_count(), 1};
+  GQ_TRY(call.check(to));
+  GQ_TRY(check_norms_apart(call, "norms", norms, to));
+  return find_group_widths(call, norms, widths);
+}
+
+Status dequantize(gqsgd_quantizer quantizer, const gqsgd_site* site, const uint32_t* words,
+                  const float* scales, size_t value_count, int32_t dtype, int32_t op, void* values,
+                  void* stream) {
+  StageCall call;
+  GQ_TRY(begin_stage(quantizer, site, value_count, stream, &call));
+  GQ_TRY(check_adaptive(call, false, "gqsgd_dequantize", "gqsgd_dequantize_adaptive"));
+  GQ_TRY(begin_dequantize(call, words, scales, dtype, op, values));
   return for_each_piece(call, scales, [&](const Piece& piece) {
     return Status(call.stages->dequantize(
         {call.coding, call.random, piece.range,
@@ -271,5 +315,21 @@ gqsgd_status gqsgd_dequantize(gqsgd_quantizer quantizer, const gqsgd_site* site,
   return gq::in_call_scope([&] {
     return gq::dequantize(quantizer, site, words, scales, value_count, gq::number_of(dtype),
                           gq::number_of(op), values, stream);
+  });
+}
+
+gqsgd_status gqsgd_widths(gqsgd_quantizer quantizer, const gqsgd_site* site, const float* norms,
+                          size_t value_count, uint8_t* widths) {
+  return gq::in_call_scope(
+      [&] { return gq::find_widths(quantizer, site, norms, value_count, widths); });
+}
+
+gqsgd_status gqsgd_dequantize_adaptive(gqsgd_quantizer quantizer, const gqsgd_site* site,
+                                       const uint32_t* words, const float* norms,
+                                       const float* scales, size_t value_count, gqsgd_dtype dtype,
+                                       gqsgd_op op, void* values) {
+  return gq::in_call_scope([&] {
+    return gq::dequantize_adaptive(quantizer, site, words, norms, scales, value_count,
+                                   gq::number_of(dtype), gq::number_of(op), values);
   });
 }
