@@ -180,9 +180,12 @@ DequantizeArgs StageArguments::dequantize(const Move& move, const Piece& piece,
   args.coding = plan_->decoding;
   args.random = random(move.hop);
   args.range = piece.range;
-  if (!args.coding.adaptive()) args.range.group = {};  // float32 sums, which lie in no group
   args.words = words_in(chunk, move.content, piece);
-  args.norms = args.scales = norms_of(move, piece);
+  if (plan_->adds_values) {  // float32 sums, which have no norms and lie in no group
+    args.range.group = {};
+  } else {
+    args.norms = args.scales = norms_of(move, piece);
+  }
   if (args.coding.rescale) args.scales.blocks = scales_in(chunk, move, piece);
   args.dtype = call_->dtype;
   args.op = call_->op;
