@@ -4,10 +4,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from . import adaptive
 from .block_norm import block_codes, block_count, merge_codes
 from .dequantize import dequantize
 from .floats import narrow, widen
-from .hierarchy import add_shard, is_flat, shard_places
+from .hierarchy import add_part, is_flat, shard_places
 from .levels import Format, has_norm
 from .norm import global_norm, rank_value
 from .quantize import quantize
@@ -16,7 +17,6 @@ from .reduce import add_integers, reduce
 from .rotation import ROTATION_VALUE_COUNT, rotate, rotate_back
 from .schedules import SCHEDULES, part_bounds
 from .sparse import add_entries, entries_pay, select
-from .wide import add_wide
 from .words import word_count
 
 
@@ -40,6 +40,7 @@ class Request:
     rounding_down: str = "random"
     rotate: str = "none"
     mantissa_bits: int = 0
+    mean_bits: float = 0  # of width=adaptive, where bits is 0; 0 for width=fixed
     call: Call = field(default_factory=Call)
     nodes: tuple = ()
 
@@ -48,6 +49,9 @@ class Request:
             raise ValueError(f"norms per block are maxima: q:p is {self.q}:{self.p}, not inf:inf")
         if self.schedule == "native" and (self.levels, self.combine) != ("linear", "exact"):
             raise ValueError("the native schedule adds integers: linear levels, exact sums")
+        if self.mean_bits and (self.schedule not in ("direct", "hierarchical")
+                               or self.combine != "exact"):
+            raise ValueError("width=adaptive needs direct or hierarchical, and combine=exact")
         if self.schedule == "sparse":
             for field in self._dense_fields():
                 raise ValueError(f"the sparse schedule does not go with {field}")
@@ -85,7 +89,7 @@ def format_of(request, rank_count):
     return Format(request.levels, request.bits, combine, rank_count, plan.reduction_depth,
                   request.rounding,
                   request.block, request.bits_down, request.rescale, request.rounding_down,
-                  request.rotate, request.mantissa_bits)
+                  request.rotate, request.mantissa_bits, request.mean_bits)
 
 
 def plan_of(request, rank_count):
@@ -99,6 +103,9 @@ def allreduce(request, inputs):
     """The Result that every rank gets. inputs: one array of user patterns per rank."""
     form = format_of(request, len(inputs))
     values = [widen(patterns, request.dtype) for patterns in inputs]
+    if request.mean_bits:
+        present = np.ones(len(inputs[0]), dtype=bool)
+        return _narrowed(request, form, *adaptive_sum(request, form, values, present))
     if request.rotate == "hadamard":
         values = [rotate(request.call, x) for x in values]
     norm = shared_norm(request, values)
@@ -115,9 +122,32 @@ def allreduce(request, inputs):
         decoded = dequantize(form, words, scale, len(values[0]), request.op, request.call)
     if request.rotate == "hadamard":
         decoded = rotate_back(request.call, decoded, value_count)
-    dither = random_words(request.call, OUTPUT, 0, 0, 0, value_count)
+    counts = tuple(len(entries) for entries in ranks_entries)
+    return _narrowed(request, form, norm, scale, words, decoded, counts)
+
+
+def adaptive_sum(request, form, values, present):
+    """(norms, scales, words, float32 values) of an allreduce with width=adaptive.
+
+    values: float32 of each rank, for every element of the call; present: whether an element is one
+    of a segment. Values of the others are 0.
+    """
+    value_count, rank_count = len(present), form.rank_count
+    norms = shared_norm(request, values)
+    groups = adaptive.groups_of(value_count, rank_count, form.mean_bits)
+    widths = adaptive.widths_of_call(groups, norms)
+    codes = [adaptive.quantize(form, request.call, rank, x, norms, widths)
+             for rank, x in enumerate(values)]
+    codes, scales = adaptive.add_call(request, form, groups, places_of(request, rank_count), codes,
+                                      norms, widths)
+    decoded = adaptive.dequantize(form, codes, scales, widths, request.op, request.call)
+    return norms, scales, adaptive.words_of_call(groups, codes, widths, present), decoded
+
+
+def _narrowed(request, form, norm, scale, words, decoded, entry_counts=()):
+    dither = random_words(request.call, OUTPUT, 0, 0, 0, len(decoded))
     return Result(norm, scale, words, narrow(decoded, request.dtype, dither, form.nearest),
-                  tuple(len(entries) for entries in ranks_entries))
+                  entry_counts)
 
 
 def places_of(request, rank_count):
@@ -125,14 +155,6 @@ def places_of(request, rank_count):
     if request.schedule == "hierarchical" and not is_flat(request.nodes):
         return shard_places(request.nodes)
     return plan_of(request, rank_count).owners
-
-
-def add_part(request, form, place, operands, norms, value_count, first_value):
-    """(words, scales) of the wide sum of one part, or of a range in it."""
-    if isinstance(place, tuple):
-        return add_shard(form, request.call, request.nodes, place, operands, norms, value_count,
-                         first_value)
-    return add_wide(form, request.call, place, operands, norms, value_count, first_value)
 
 
 def shared_norm(request, values):

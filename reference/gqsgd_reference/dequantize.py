@@ -22,17 +22,34 @@ def dequantize(form, words, scales, value_count, op, call=None, first_value=0):
     if not has_norm(form.levels):
         return _canonical_nan(_decode_floats(form, words, value_count, op))
     scale = per_element(scales, form.block, value_count)
-    regular = np.isfinite(scale) & (scale > 0)
-    unscaled = np.where(regular, scale, np.float32(1)).astype(np.float64)
     if form.levels == "linear":
-        u = None
-        if form.rounding_down == "subtractive":
-            u = subtractive_bits(call, first_value, value_count).astype(np.int64)
-        values = _decode_linear(form, words, unscaled, value_count, op, u)
-    elif form.combine == "sum":
-        values = _decode_exponential_sum(form, words, unscaled, value_count, op)
+        top = form.rank_count * form.s if form.combine == "exact" else form.s
+        codes = unpack(words, form.bits, value_count) - top
+        return linear_values(form, codes, scale, top, op, call, first_value)
+    if form.combine == "sum":
+        values = _decode_exponential_sum(form, words, _regular(scale), value_count, op)
     else:
-        values = _decode_exponential(form, words, unscaled, value_count, op)
+        values = _decode_exponential(form, words, _regular(scale), value_count, op)
+    return _scaled(values, scale)
+
+
+@ieee
+def linear_values(form, codes, scale, top, op, call, first_value):
+    """float32 values of signed linear codes. scale, top: one for all, or one of each element."""
+    u = None
+    if form.rounding_down == "subtractive":
+        u = subtractive_bits(call, first_value, len(codes)).astype(np.int64)
+    return _scaled(_decode_linear(codes, _regular(scale), top, _factor(form, op), u), scale)
+
+
+def _regular(scale):
+    """Scales as float64, 1 where they are 0 or not finite."""
+    regular = np.isfinite(scale) & (scale > 0)
+    return np.where(regular, scale, np.float32(1)).astype(np.float64)
+
+
+def _scaled(values, scale):
+    """Values as they are, 0 where the scale is 0, NaN where it is not finite."""
     values = np.where(scale == 0, np.float32(0), values)
     return np.where(np.isfinite(scale), values, float32_of(NAN_PATTERN["float32"]))
 
@@ -58,14 +75,12 @@ def _bounded(values):
     return np.minimum(values.astype(np.float32), FLT_MAX)
 
 
-def _decode_linear(form, words, scale, value_count, op, u):
+def _decode_linear(codes, scale, top, factor, u):
     """u: what a subtractive re-encode added, or None."""
-    top = form.rank_count * form.s if form.combine == "exact" else form.s
-    step = linear_step(scale, _factor(form, op), top)
-    codes = unpack(words, form.bits, value_count) - top
+    step = linear_step(scale, factor, np.maximum(top, 1))  # no steps: no code but 0
     if u is None:
         return codes.astype(np.float32) * step
-    if _factor(form, op) == 1:
+    if factor == 1:
         step = np.minimum(step, largest_subtractive_step(top))
     return subtractive_steps(codes, u) * step
 
@@ -88,9 +103,9 @@ def subtractive_steps(codes, u):
 
 def largest_subtractive_step(top):
     """The step of a mean whose values, up to (top + 1/2) steps, are finite."""
-    limit = np.float64(FLT_MAX) / (top + 0.5)
-    nearest = np.float32(limit)
-    return nearest if nearest <= limit else np.nextafter(nearest, np.float32(0))
+    limit = np.asarray(np.float64(FLT_MAX) / (top + 0.5))
+    nearest = limit.astype(np.float32)
+    return np.where(nearest <= limit, nearest, np.nextafter(nearest, np.float32(0)))
 
 
 def _decode_exponential(form, words, scale, value_count, op):

@@ -59,8 +59,12 @@ class Header:
 
 
 def quantizer_word(quantizer):
-    """Word 6 of a quantizer whose fields are all named."""
+    """Word 6 of a quantizer whose fields are all named; mean_bits where width=adaptive."""
     word, shift = (1 << 29 if quantizer["levels"] == "fp16" else 0), 0
+    if quantizer.get("mean_bits"):
+        # Both fields of bits are 0 here.
+        word = 1 << 31 | int(2 * quantizer["mean_bits"] - 4) << 2
+        quantizer = {**quantizer, "bits": 4, "bits_down": 4}
     for name, width, numbers in _FIELDS:
         word |= numbers[quantizer[name]] << shift
         shift += width

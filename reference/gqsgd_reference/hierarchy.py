@@ -41,26 +41,32 @@ def shard_places(ids):
     return [(part, node) for part in range(parts) for node in range(len(nodes))]
 
 
-def add_shard(form, call, ids, place, operands, norms, value_count, first_value):
-    """(words, scales) of one shard. operands: its words on every rank, as quantized."""
+def add_part(request, form, place, operands, norms, value_count, first_value, add=add_wide):
+    """(words, scales) of the wide sum of one part, or of a range in it.
+
+    place: its owner, or the (part, node) of a shard; operands: its words on every rank, as
+    quantized; add: like add_wide, for operands and results that are not words.
+    """
+    given = norms, value_count, first_value
+    if not isinstance(place, tuple):
+        return add(form, request.call, place, operands, *given)
     part, node = place
-    nodes = nodes_of(ids)
-    sums = [_node_words(form, call, ranks, part, operands, norms, value_count, first_value)
-            for ranks in nodes]
+    nodes = nodes_of(request.nodes)
+    sums = [_node_words(form, request.call, ranks, part, operands, *given, add) for ranks in nodes]
     weights = [len(ranks) for ranks in nodes]
-    return add_wide(form, call, _owner(nodes[node], part), sums, norms, value_count, first_value,
-                    hop=2, weights=weights)
+    return add(form, request.call, _owner(nodes[node], part), sums, *given,
+               hop=2, weights=weights)
 
 
 def _owner(ranks, part):
     return ranks[part % len(ranks)]
 
 
-def _node_words(form, call, ranks, part, operands, norms, value_count, first_value):
+def _node_words(form, call, ranks, part, operands, norms, value_count, first_value, add):
     """What the part's owner on a node makes of the codes there: as one rank's, the node's mean."""
     if len(ranks) == 1:
         return operands[ranks[0]]
     of_node = replace(form, rank_count=len(ranks), bits_down=0, rescale=False,
                       rounding_down="random")
-    return add_wide(of_node, call, _owner(ranks, part), [operands[rank] for rank in ranks], norms,
-                    value_count, first_value)[0]
+    return add(of_node, call, _owner(ranks, part), [operands[rank] for rank in ranks], norms,
+               value_count, first_value)[0]

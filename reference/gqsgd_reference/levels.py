@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 _PAIRINGS = {
+    ("linear", 0): ("wide",),
     ("linear", 8): ("exact", "average", "wide"), ("linear", 4): ("exact", "average", "wide"),
     ("exponential", 8): ("sum", "wide"), ("exponential", 4): ("average", "wide"),
     ("none", 32): ("sum", "wide"), ("bf16", 16): ("wide",), ("fp16", 16): ("wide",),
@@ -18,6 +19,7 @@ class Format:
         whatever combine its quantizer names).
     combines: the longest chain of reductions in code form, 0 for wide.
     bits_down: of what a wide sum becomes; 0 stands for bits.
+    mean_bits: of width=adaptive, 2.5 to 8, where bits is 0; 0 for width=fixed.
     """
 
     levels: str
@@ -32,13 +34,14 @@ class Format:
     rounding_down: str = "random"
     rotate: str = "none"
     mantissa_bits: int = 0
+    mean_bits: float = 0
 
     def __post_init__(self):
         allowed = _PAIRINGS[self.levels, self.bits]
         if self.combine not in allowed:
             raise ValueError(f"{self.levels} levels of {self.bits} bits have no reduction "
                              f"{self.combine}; allowed: {', '.join(allowed)}")
-        if self.levels == "linear" and self.s < 1:
+        if self.levels == "linear" and not self.mean_bits and self.s < 1:
             raise ValueError(f"{self.bits} bits hold no exact sum over {self.rank_count} ranks")
         for field, needed in _needs(self).items():
             raise ValueError(f"{field}={getattr(self, field)} needs {needed}")
@@ -82,7 +85,13 @@ def _needs(form):
     """{field: what it needs} of fields that do not go with the others."""
     quantized, wide = has_norm(form.levels), form.combine == "wide"
     same_bits = form.bits_down in (0, form.bits)
+    adaptive = (form.levels == "linear" and form.bits == form.bits_down == 0 and form.block == 128
+                and form.rotate == "none" and 2.5 <= form.mean_bits <= 8
+                and form.mean_bits * 2 % 1 == 0)
     rules = {
+        "mean_bits": (adaptive if form.mean_bits else form.bits > 0,
+                      "a multiple of 0.5 from 2.5 to 8, linear levels, blocks of 128, no rotation "
+                      "and no bits, or bits instead"),
         "block": (form.block == 0 or quantized, "levels linear or exponential"),
         "rounding": (form.rounding != "correlated" or quantized, "levels linear or exponential"),
         "rotate": (form.rotate == "none" or quantized, "levels linear or exponential"),

@@ -42,7 +42,7 @@ def _regular(values, norm):
 def linear_codes(values, norm, s, r):
     """Signed codes -s..s of float32 values.
 
-    norm: one float32, or one of each element; r: 23 random bits each, as uint64.
+    norm, s: one for all, or one of each element; r: 23 random bits each, as uint64.
     """
     values, norm = _regular(values, norm)
     t = np.copysign(scaled_magnitudes(values, norm, s), values)
@@ -84,6 +84,15 @@ def encode(form, values, norm, r):
     return pack_signed(*exponential_codes(values, norm, target, r, form.nearest, m), form.bits)
 
 
+def quantize_bits(form, call, rank, first_value, value_count):
+    """r(e) of one rank's elements."""
+    if form.nearest:
+        return np.full(value_count, NEAREST_BITS)
+    if form.rounding == "correlated":
+        return thresholds(call, rank, form.rank_count, first_value, value_count)
+    return rounding_bits(call, QUANTIZE, rank, 0, first_value, value_count)
+
+
 def quantize(form, call, rank, values, norms, first_value=0):
     """Packed words of float32 values that begin at element `first_value` of the call.
 
@@ -93,11 +102,5 @@ def quantize(form, call, rank, values, norms, first_value=0):
         return bits(values).copy()
     if is_narrow(form.levels):
         return encode_narrow(form, call, QUANTIZE, rank, 0, values, first_value)
-    place = (first_value, len(values))
-    if form.nearest:
-        r = np.full(len(values), NEAREST_BITS)
-    elif form.rounding == "correlated":
-        r = thresholds(call, rank, form.rank_count, *place)
-    else:
-        r = rounding_bits(call, QUANTIZE, rank, 0, *place)
+    r = quantize_bits(form, call, rank, first_value, len(values))
     return encode(form, values, per_element(norms, form.block, len(values)), r)

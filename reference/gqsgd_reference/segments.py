@@ -2,10 +2,12 @@
 
 import numpy as np
 
-from .allreduce import add_part, format_of, places_of, plan_of
+from . import adaptive
+from .allreduce import adaptive_sum, format_of, places_of, plan_of
 from .block_norm import block_codes, block_count, merge_codes
 from .dequantize import dequantize
 from .floats import NAN_PATTERN, float32_of, ieee, narrow, widen
+from .hierarchy import add_part
 from .levels import Format, has_norm
 from .norm import global_norm, rank_value
 from .quantize import quantize
@@ -18,9 +20,11 @@ from .words import word_count
 _NORM_GROUP = 65536
 
 
-def first_values(request, lengths):
+def first_values(request, lengths, slices=False):
     """The element of the call at which each segment begins, and the length of the call."""
     alignment = max(32, request.block, ROTATION_VALUE_COUNT if request.rotate != "none" else 0)
+    if slices and request.mean_bits:
+        alignment = adaptive.SLICE_ALIGNMENT
     firsts, end, count = [], 0, 0
     for length in lengths:
         firsts.append(end)
@@ -42,6 +46,8 @@ def allreduce_many(request, inputs):
     form, rank_count = format_of(request, len(inputs)), len(inputs)
     lengths = [len(tensor) for tensor in inputs[0]]
     firsts, count = first_values(request, lengths)
+    if request.mean_bits:
+        return _adaptive_many(request, form, inputs, lengths, firsts, count)
     rotation = ROTATION_VALUE_COUNT if request.rotate != "none" else 0
     bounds = part_bounds(count, len(places_of(request, rank_count)), request.block, rotation)
     results = []
@@ -56,10 +62,23 @@ def allreduce_many(request, inputs):
     return results
 
 
+def _adaptive_many(request, form, inputs, lengths, firsts, count):
+    """Widths follow from norms all over the call, so that tensors are placed in it first."""
+    values = [np.zeros(count, dtype=np.float32) for _ in inputs]
+    present = np.zeros(count, dtype=bool)
+    for k, (first, length) in enumerate(zip(firsts, lengths)):
+        present[first:first + length] = True
+        for own, tensors in zip(values, inputs):
+            own[first:first + length] = widen(tensors[k], request.dtype)
+    decoded = adaptive_sum(request, form, values, present)[-1]
+    return [_narrowed_floats(request, decoded[first:first + length], first, length)
+            for first, length in zip(firsts, lengths)]
+
+
 def reduce_scatter(request, inputs, lengths):
     """Each rank's slice of the sum or mean. inputs: for each rank all slices in one array."""
     rank_count = len(inputs)
-    firsts, _ = first_values(request, lengths)
+    firsts, _ = first_values(request, lengths, slices=True)
     edges = np.cumsum([0, *lengths])
     results = []
     for k, (first, length) in enumerate(zip(firsts, lengths)):
@@ -73,7 +92,7 @@ def reduce_scatter(request, inputs, lengths):
 
 def allgather(request, slices):
     """Every rank's slice as all ranks get it."""
-    firsts, _ = first_values(request, [len(x) for x in slices])
+    firsts, _ = first_values(request, [len(x) for x in slices], slices=True)
     results = []
     for rank, (first, own) in enumerate(zip(firsts, slices)):
         values = _widened(request, own, first)
@@ -137,7 +156,13 @@ def _decoded(request, rank_count, rank, values, norm, first, length):
     """float32 values that one rank's codes stand for, rotated back."""
     def form(count):
         return Format(request.levels, request.bits, "wide", count, 0, request.rounding,
-                      request.block, 0, False, "random", request.rotate, request.mantissa_bits)
+                      request.block, 0, False, "random", request.rotate, request.mantissa_bits,
+                      request.mean_bits)
+    if request.mean_bits:
+        widths = adaptive.widths_of_slice(norm, request.mean_bits)
+        codes = adaptive.quantize(form(rank_count), request.call, rank, values, norm, widths, first)
+        return _canonical(adaptive.dequantize(form(1), codes, norm, widths, "sum", request.call,
+                                              first))
     words = quantize(form(rank_count), request.call, rank, values, norm, first)
     decoded = dequantize(form(1), words, norm, len(values), "sum", request.call, first)
     if request.rotate == "hadamard":

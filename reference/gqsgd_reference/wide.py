@@ -32,13 +32,17 @@ def add_wide(form, call, owner, operands, norms, value_count, first_value=0, hop
         sum_norms = np.repeat(sum_norms, form.block)[:value_count]
     else:
         scales, sum_norms = norms, np.float32(full_sum(form))
-    if form.nearest:
-        r = np.full(value_count, NEAREST_BITS)
-    elif form.rounding_down == "subtractive":
-        r = subtractive_bits(call, first_value, value_count)
-    else:
-        r = rounding_bits(call, REENCODE, owner, hop, first_value, value_count)
+    r = reencode_bits(form, call, owner, hop, first_value, value_count)
     return encode(form.down, S, sum_norms, r), scales
+
+
+def reencode_bits(form, call, owner, hop, first_value, value_count):
+    """r(e) of what an owner encodes."""
+    if form.nearest:
+        return np.full(value_count, NEAREST_BITS)
+    if form.rounding_down == "subtractive":
+        return subtractive_bits(call, first_value, value_count)
+    return rounding_bits(call, REENCODE, owner, hop, first_value, value_count)
 
 
 def subtractive_bits(call, first_value, value_count):
@@ -55,7 +59,10 @@ def full_sum(form):
 
 @ieee
 def rescaled(S, norms, full, block):
-    """(scale codes, float32 norms of the sum) of blocks: each block's own largest |S|."""
+    """(scale codes, float32 norms of the sum) of blocks: each block's own largest |S|.
+
+    full: the sum where every rank holds its largest code, one for all blocks or one of each.
+    """
     peaks = float32_of(largest_per_block(bits(S) & np.uint32(0x7FFFFFFF), block))
     regular = (norms > 0) & (peaks > 0)  # a NaN is not
     N = np.where(regular, norms, np.float32(1)).astype(np.float64)

@@ -56,11 +56,14 @@ _QUANTIZER_CHANGES = {
 }
 
 
-def _record(case, changes, quantizer_changes):
+def record(case, changes, quantizer_changes):
     fields = {**_HEADER, **changes}
     quantizer = {**_QUANTIZER, **quantizer_changes}
     words = header_words(Header(quantizer=quantizer, **fields))
     shown = {**quantizer, "rescale": int(quantizer["rescale"])}
+    if "mean_bits" in quantizer:
+        del shown["bits"], shown["bits_down"]
+        shown["mean_bits"] = f"{quantizer['mean_bits']:g}"
     if "nodes" in fields:
         fields["nodes"] = nodes_string(fields["nodes"])
     return {"case": case, **{key: fields[key] for key in fields if key != "value"}, **shown,
@@ -69,12 +72,12 @@ def _record(case, changes, quantizer_changes):
 
 def headers():
     """Each field changed alone, so that a wrong place shows; then all (q, p) with a float64."""
-    records = [_record(case, changes, {}) for case, changes in _CHANGES.items()]
-    records += [_record(case, {}, changes) for case, changes in _QUANTIZER_CHANGES.items()]
+    records = [record(case, changes, {}) for case, changes in _CHANGES.items()]
+    records += [record(case, {}, changes) for case, changes in _QUANTIZER_CHANGES.items()]
     for q in ("inf", "1", "2"):
         for p in ("inf", "1", "2"):
             value = np.float32(0.1) if q == p == "inf" else np.float64(0.1)
-            records.append(_record(f"norm_{q}_{p}", {"value": value}, {"q": q, "p": p}))
+            records.append(record(f"norm_{q}_{p}", {"value": value}, {"q": q, "p": p}))
     return records
 
 

@@ -5,7 +5,7 @@ from gqsgd_reference.allreduce import Request, allreduce
 from gqsgd_reference.floats import FLT_MAX, narrow
 from gqsgd_reference.random import Call
 
-from .support.edges import DENORMAL_MIN, GENERATED, INFINITY, NAN, checksum, generated
+from .support.edges import DENORMAL_MIN, GENERATED, INFINITY, NAN, checksum, generated, spread_blocks
 
 KEYS = f"""
 schedule; levels; bits; bits_down; combine: of the quantizer, so exact, average or sum; rounding;
@@ -41,7 +41,7 @@ PAPER_FORMATS = (("linear", 8, "exact"), ("linear", 8, "average"), ("linear", 4,
                  ("exponential", 8, "sum"), ("exponential", 4, "average"))
 SCHEDULES = ("ring", "tree", "butterfly", "direct")
 _CALL = Call(seed=0x243F6A8885A308D3, stream_id=1, step=20, index=3)
-_SPECIAL = {  # (rank, element, value): in the first block, or at the same place on all ranks
+SPECIAL = {  # (rank, element, value): in the first block, or at the same place on all ranks
     "nan": [(1, 3, NAN)], "infinity": [(2, 130, -INFINITY)],
     "cancel": [(0, 5, 2), (1, 5, -2), (2, 5, 0)],
     "flt_max": [(rank, 7, FLT_MAX) for rank in range(3)],
@@ -50,10 +50,10 @@ _SPECIAL = {  # (rank, element, value): in the first block, or at the same place
 }
 
 
-def _inputs(request, rank_count, value_count, salt, special):
+def _inputs(request, rank_count, value_count, salt, special, spread):
     ranks = []
     for rank in range(rank_count):
-        values = generated(salt, rank, value_count)
+        values = spread_blocks(generated(salt, rank, value_count), spread)
         for where, element, value in special:
             if where == rank:
                 values[element] = value
@@ -63,8 +63,10 @@ def _inputs(request, rank_count, value_count, salt, special):
 
 def _request_keys(case, request, rank_count, value_count):
     call = request.call
-    return {"case": case, "schedule": request.schedule, "levels": request.levels,
-            "bits": request.bits, "bits_down": request.bits_down or request.bits,
+    widths = {"bits": request.bits, "bits_down": request.bits_down or request.bits}
+    if request.mean_bits:
+        widths = {"width": "adaptive", "mean_bits": f"{request.mean_bits:g}"}
+    return {"case": case, "schedule": request.schedule, "levels": request.levels, **widths,
             "combine": request.combine, "rounding": request.rounding,
             "rounding_down": request.rounding_down, "block": request.block,
             "rotate": request.rotate, "rescale": int(request.rescale),
@@ -74,8 +76,9 @@ def _request_keys(case, request, rank_count, value_count):
             "value_count": value_count}
 
 
-def record(case, request, rank_count, value_count, salt, printed, special=()):
-    result = allreduce(request, _inputs(request, rank_count, value_count, salt, special))
+def record(case, request, rank_count, value_count, salt, printed, special=(), spread=0):
+    inputs = _inputs(request, rank_count, value_count, salt, special, spread)
+    result = allreduce(request, inputs)
     plural = "s" if request.block > 0 else ""
     numbers = {f"norm{plural}": result.norm, f"scale{plural}": result.scale}
     answer = {"words": result.words, "result": result.values}
@@ -83,10 +86,10 @@ def record(case, request, rank_count, value_count, salt, printed, special=()):
         if request.block > 0:
             answer, numbers = {**numbers, **answer}, {}
         answer = {f"{key}_checksum": checksum(value) for key, value in answer.items()}
-    given = {}
+    given = {"spread": spread} if spread else {}
     if special:
         ranks, elements, values = zip(*special)
-        given = {"special_ranks": ranks, "special_elements": elements,
+        given |= {"special_ranks": ranks, "special_elements": elements,
                  "special_values": np.float32(values)}
     keys = _request_keys(case, request, rank_count, value_count)
     return {**keys, "salt": salt, **given, **numbers, **answer}
@@ -98,7 +101,7 @@ def presets():
     for name, fields in PRESETS.items():
         request = Request("direct", call=_CALL, **fields)
         made = [record(f"{name}_{count}", request, count, 140, 41, True) for count in (1, 3)]
-        for special, places in _SPECIAL.items():
+        for special, places in SPECIAL.items():
             printed = special in ("nan", "flt_max")
             made.append(record(f"{name}_{special}", request, 3, 140, 42, printed, places))
         for count, value_count in ((2, 2500), (3, 1024), (4, 5000), (5, 4097), (7, 20000),
@@ -124,7 +127,7 @@ def paper_blocks():
             records.append(record(f"{name}_3", request, 3, 200, 45, True))
             records += [record(f"{name}_{count}", request, count, 1000, 46, False)
                         for count in (1, 2, 4, 5, 8, 17)]
-            records.append(record(f"{name}_nan", request, 3, 200, 46, False, _SPECIAL["nan"]))
+            records.append(record(f"{name}_nan", request, 3, 200, 46, False, SPECIAL["nan"]))
             rotated = Request(schedule, rotate="hadamard", op="sum", **fields)
             records += [record(f"{name}_rotated_{count}", rotated, count, 2100, 47, False)
                         for count in (2, 5)]

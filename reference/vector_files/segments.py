@@ -7,7 +7,7 @@ from gqsgd_reference.hierarchy import nodes_string
 from gqsgd_reference.random import Call
 from gqsgd_reference.segments import allgather, allreduce_many, hash_of, reduce_scatter
 
-from .support.edges import GENERATED, checksum, generated
+from .support.edges import GENERATED, checksum, generated, spread_blocks
 
 TEXT = f"""
 Collectives on several buffers (FORMAT.md section 15).
@@ -34,7 +34,12 @@ _NONE = {"levels": "none", "bits": 32, "combine": "sum"}
 def _text_of(request):
     """The text of its quantizer."""
     fields = {"levels": request.levels}
-    if request.levels != "none":
+    if request.mean_bits:
+        fields |= {"width": "adaptive", "mean_bits": f"{request.mean_bits:g}",
+                   "block": request.block, "rounding": request.rounding,
+                   "rounding_down": request.rounding_down,
+                   "rescale": "true" if request.rescale else "false"}
+    elif request.levels != "none":
         fields |= {"bits": request.bits, "combine": request.combine,
                    "norm": f"{request.q}:{request.p}", "block": request.block,
                    "rotate": request.rotate, "rounding": request.rounding,
@@ -45,9 +50,9 @@ def _text_of(request):
     return ",".join(f"{name}={value}" for name, value in fields.items()) + f",seed={_CALL.seed}"
 
 
-def _inputs(request, rank_count, value_count, nan_element):
-    inputs = [narrow(generated(_SALT, rank, value_count), request.dtype, None, nearest=True)
-              for rank in range(rank_count)]
+def _inputs(request, rank_count, value_count, nan_element, spread):
+    inputs = [narrow(spread_blocks(generated(_SALT, rank, value_count), spread), request.dtype,
+                     None, nearest=True) for rank in range(rank_count)]
     if nan_element is not None:
         inputs[0][nan_element] = NAN_PATTERN[request.dtype]
     return inputs
@@ -64,13 +69,15 @@ def _results(operation, request, inputs, lengths):
 
 
 def segments_record(operation, name, lengths, rank_count=3, nan_element=None, schedule="direct",
-                    **fields):
+                    spread=0, **fields):
     """One record; fields: of the request."""
     request = Request(schedule, call=_CALL, **fields)
-    inputs = _inputs(request, rank_count, sum(lengths), nan_element)
+    inputs = _inputs(request, rank_count, sum(lengths), nan_element, spread)
     values = np.concatenate(_results(operation, request, inputs, lengths))
     answer = {"result": values} if len(values) <= 40 else {"result_checksum": checksum(values)}
     special = {} if nan_element is None else {"nan_element": nan_element}
+    if spread:
+        special["spread"] = spread
     if request.nodes:
         special["nodes"] = nodes_string(request.nodes)
     return {"case": f"{operation}_{name}", "operation": operation, "quantizer": _text_of(request),

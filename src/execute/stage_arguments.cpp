@@ -167,6 +167,7 @@ ReduceManyArgs StageArguments::add_values(const Move& move, const Piece& piece,
   ReduceManyArgs args{};
   args.coding = plan_->pair_sum;
   args.range = piece.range;
+  args.range.group = {};
   args.words = pair;
   args.out_words = own_words(Content::sums, move, piece);
   args.stream = call_->stream;
@@ -180,7 +181,11 @@ DequantizeArgs StageArguments::dequantize(const Move& move, const Piece& piece,
   args.random = random(move.hop);
   args.range = piece.range;
   args.words = words_in(chunk, move.content, piece);
-  args.norms = args.scales = norms_of(move, piece);
+  if (plan_->adds_values) {  // float32 sums, which have no norms and lie in no group
+    args.range.group = {};
+  } else {
+    args.norms = args.scales = norms_of(move, piece);
+  }
   if (args.coding.rescale) args.scales.blocks = scales_in(chunk, move, piece);
   args.dtype = call_->dtype;
   args.op = call_->op;

@@ -7,6 +7,7 @@ variable GQ_MUTATION is NAME; otherwise the copy computes what the source does. 
 replace any source, with MUTATION where the switch belongs. ORIGINAL must occur exactly once: a
 mutation that no longer fits its source stops the build instead of testing nothing. The copy keeps
 the include guard: a file compiled with `-include copy` sees the copy and never the header itself.
+A source that includes nothing is a part of another one, which has to include tests/support/mutation.h.
 """
 
 import sys
@@ -19,7 +20,12 @@ def switch(name):
     return f"gq::test::mutated(gq::mutations::{name})"
 
 
-def replacement(original, mutations):
+def switch_of_part(name):
+    """In a part of a source, where no namespace can be opened."""
+    return f'[] {{ static const bool is = gq::test::mutation_is("{name}"); return is; }}()'
+
+
+def replacement(original, mutations, switch):
     """The expression that has the values of all mutations of one place; [(name, mutated)]."""
     verbatim = [(name, mutated) for name, mutated in mutations if SWITCH in mutated]
     if verbatim:
@@ -39,13 +45,16 @@ def mutated_copy(source, text, mutations):
         if count != 1:
             raise ValueError(f"{source} has {count} times, not once: {original}")
         places.setdefault(original, []).append((name, mutated))
+    is_part = "#include " not in text
     begins = sorted((text.index(original), original) for original in places)
     for (begin, original), (next_begin, next_original) in zip(begins, begins[1:]):
         if begin + len(original) > next_begin:
             raise ValueError(f"{source}: mutations overlap: {original} and {next_original}")
     for begin, original in reversed(begins):
-        made = replacement(original, places[original])
+        made = replacement(original, places[original], switch_of_part if is_part else switch)
         text = text[:begin] + made + text[begin + len(original):]
+    if is_part:
+        return text
     first_include = text.index("#include ")
     switches = "".join(f'inline const bool {name} = test::mutation_is("{name}");\n'
                        for name, _, _ in mutations)

@@ -96,6 +96,12 @@ std::vector<float> generated_values(uint32_t salt, uint32_t rank, size_t value_c
   return values;
 }
 
+void spread_blocks(uint64_t spread, std::vector<float>& values) {
+  for (size_t e = 0; e < values.size(); ++e) {
+    values[e] = std::ldexp(values[e], -static_cast<int>(7 * (e / 128) % spread));
+  }
+}
+
 namespace {
 
 template <typename Bits, typename Value>

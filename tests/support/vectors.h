@@ -41,6 +41,9 @@ std::vector<VectorRecord> read_vectors(const std::string& file_name);
 /** The generated values of a rank, as the heads of the files define them. */
 std::vector<float> generated_values(uint32_t salt, uint32_t rank, size_t value_count);
 
+/** Multiplies value e by 2^-(7 (e div 128) mod spread): blocks of 128 with norms of many sizes. */
+void spread_blocks(uint64_t spread, std::vector<float>& values);
+
 /** The pattern of a value in "float32", "float16", "bfloat16" or "float64", rounded to nearest
  * even.
  */

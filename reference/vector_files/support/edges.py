@@ -57,6 +57,17 @@ def generated(salt, rank, value_count):
     return np.ldexp(signed.astype(np.float32), -23 - 4 * (e % 8).astype(np.int32))
 
 
+def spread_blocks(values, spread):
+    """The values in blocks of 128 with norms of `spread` powers of two; 0 changes nothing."""
+    if spread == 0:
+        return values
+    blocks = np.arange(len(values)) // 128
+    return np.ldexp(values, -(7 * blocks % spread).astype(np.int32))
+
+
+SPREAD = """\
+spread: an integer S; generated value e is multiplied by 2^-(7 (e div 128) mod S)."""
+
 GENERATED = """\
 Generated values: with 32-bit unsigned arithmetic modulo 2^32
   m = e * 2654435761 + rank * 2246822519 + salt * 3266489917

@@ -62,6 +62,7 @@ struct Answer {
     Buffer buffer(value_count() * element_bytes);
     auto values = generated_values(static_cast<uint32_t>(record.integer("salt")),
                                    static_cast<uint32_t>(rank), value_count());
+    if (record.has("spread")) spread_blocks(record.integer("spread"), values);
     if (record.has("nan_element") && rank == 0) values[record.integer("nan_element")] = NAN;
     for (size_t k = 0; k < values.size(); ++k) {
       const uint64_t pattern = pattern_of(values[k], record.text("dtype"));
@@ -135,7 +136,7 @@ std::string run_answer(gqsgd_comm comm, int rank, const Answer& answer, unsigned
 using Run = std::string (*)(int, const std::string&, const RankBody&);
 
 /** Runs all records of a file; returns how many there are. */
-size_t run_file(Run run, const char* file) {
+size_t run_file(Run run, const char* file, const char* more_options = "") {
   size_t count = 0;
   for (const VectorRecord& record : read_vectors(file)) {
     const Answer answer(record);
@@ -143,7 +144,7 @@ size_t run_file(Run run, const char* file) {
     const auto body = [&](int rank, gqsgd_comm comm) {
       return run_answer(comm, rank, answer, whole.data());
     };
-    std::string options = "stream_id=" + record.text("stream_id");
+    std::string options = "stream_id=" + record.text("stream_id") + more_options;
     if (record.has("nodes")) options += ",nodes=" + record.text("nodes");
     EXPECT_EQ(run(static_cast<int>(record.integer("rank_count")), options, body), "");
     if (record.text("operation") == "reduce_scatter") {
@@ -159,6 +160,12 @@ class SegmentVectors : public testing::TestWithParam<Run> {};
 TEST_P(SegmentVectors, AllCases_ResultsOfTheReference) {
   EXPECT_GT(run_file(GetParam(), "segments.txt"), 70u);
   EXPECT_GT(run_file(GetParam(), "segments_narrow.txt"), 15u);
+  EXPECT_GT(run_file(GetParam(), "segments_adaptive.txt"), 15u);
+}
+
+// Stages in parts, whose sums and values lie in the order of a slice while codes lie in groups.
+TEST_P(SegmentVectors, AdaptiveWidths_SeveralThreads_ResultsOfTheReference) {
+  EXPECT_GT(run_file(GetParam(), "segments_adaptive.txt", ",threads=3"), 15u);
 }
 
 // Each has overloads of which a parameter takes one.

@@ -208,7 +208,8 @@ const std::vector<std::vector<size_t>> kSlices = {
 const char* const kSliceFormats[] = {
     "paper-gl8",   "paper-ge8,norm=2:2", "paper-gl4",
     "none",        "blocks-8",           "rotated-8",
-    "rotated-4-8", "relative-8",         "paper-ge4,block=64,rounding=correlated"};
+    "rotated-4-8", "relative-8",         "paper-ge4,block=64,rounding=correlated",
+    "adaptive-4"};
 
 struct SliceCall {
   const char* quantizer;
@@ -276,13 +277,14 @@ std::vector<Values> on_threads(Collective collective, const SliceCall& call,
 
 class Slices : public testing::TestWithParam<const char*> {};
 
-TEST_P(Slices, InPlaceRequestsAndChunks_SameBits) {
+TEST_P(Slices, InPlaceRequestsThreadsAndChunks_SameBits) {
   for (const auto& counts : kSlices) {
     const std::vector<Values> given = gradients(kRanks, offset_of(counts, kRanks), 8);
     for (const Collective collective : {&reduce_scatter, &allgather}) {
       SliceCall call{GetParam(), counts};
       const std::vector<Values> expected = on_threads(collective, call, given);
       EXPECT_EQ(on_threads(collective, call, given, "chunk_value_count=1024"), expected);
+      EXPECT_EQ(on_threads(collective, call, given, "threads=3"), expected);
       call.in_place = true;
       EXPECT_EQ(on_threads(collective, call, given), expected);
       call.starts = true;

@@ -70,8 +70,10 @@ uint64_t checksum(const std::vector<uint64_t>& patterns) {
 std::string quantizer_spec(const VectorRecord& record) {
   std::string text = "levels=" + record.text("levels");
   if (record.text("levels") != "none") {
-    text += ",bits=" + record.text("bits") + ",combine=" + record.text("combine") +
-            ",norm=" + record.text("q") + ":" + record.text("p");
+    text += record.has("mean_bits") ? ",width=adaptive,mean_bits=" + record.text("mean_bits")
+                                    : ",bits=" + record.text("bits");
+    text += ",combine=" + record.text("combine") + ",norm=" + record.text("q") + ":" +
+            record.text("p");
   }
   for (const char* field : {"bits_down", "block", "rounding_down", "rotate", "mantissa_bits"}) {
     if (record.has(field)) text += std::string(",") + field + "=" + record.text(field);
@@ -84,6 +86,7 @@ std::string quantizer_spec(const VectorRecord& record) {
 std::vector<float> made_values(const VectorRecord& record, uint32_t rank) {
   std::vector<float> values = generated_values(static_cast<uint32_t>(record.integer("salt")), rank,
                                                record.integer("value_count"));
+  if (record.has("spread")) spread_blocks(record.integer("spread"), values);
   if (record.has("kept_modulus")) {
     const uint64_t modulus = record.integer("kept_modulus");
     for (size_t e = 0; e < values.size(); ++e) values[e] = (e + rank) % modulus ? 0 : values[e];
@@ -153,13 +156,13 @@ struct Call {
   std::vector<Buffer> inputs;
 };
 
-std::string simulate_call(const Call& call) {
+std::string simulate_call(const Call& call, const char* more_options = "") {
   std::vector<const void*> send;
   for (const Buffer& input : call.inputs) send.push_back(input.data());
   std::vector<Buffer> results(call.rank_count, Buffer(call.inputs[0].size()));
   std::vector<void*> recv;
   for (Buffer& result : results) recv.push_back(result.data());
-  const std::string options = options_of(call.record);
+  const std::string options = options_of(call.record) + more_options;
   const gqsgd_status status =
       gqsgd_simulate(call.quantizer.get(), call.rank_count, send.data(), recv.data(),
                      call.value_count, call.dtype, call.op, call.config, options.c_str());
@@ -191,6 +194,13 @@ class Vectors : public testing::TestWithParam<const char*> {};
 TEST_P(Vectors, VirtualRanks_ResultsOfTheReference) {
   for (const VectorRecord& record : read_vectors(GetParam())) {
     EXPECT_EQ(simulate_call(Call(record)), "");
+  }
+}
+
+// Groups of adaptive widths are cut between granules where several threads compute.
+TEST(ThreadVectors, AdaptiveWidths_ResultsOfTheReference) {
+  for (const VectorRecord& record : read_vectors("allreduce_adaptive.txt")) {
+    EXPECT_EQ(simulate_call(Call(record), ",threads=3"), "");
   }
 }
 
@@ -243,7 +253,8 @@ INSTANTIATE_TEST_SUITE_P(Files, Vectors,
                          testing::Values("allreduce.txt", "allreduce_large.txt",
                                          "allreduce_special.txt", "allreduce_blocks.txt",
                                          "allreduce_presets.txt", "allreduce_sparse.txt",
-                                         "allreduce_hierarchical.txt", "allreduce_narrow.txt"),
+                                         "allreduce_hierarchical.txt", "allreduce_narrow.txt",
+                                         "allreduce_adaptive.txt"),
                          [](const auto& info) {
                            const std::string file = info.param;
                            return file.substr(0, file.find('.'));

@@ -1,0 +1,350 @@
+// Stages of adaptive widths (docs/FORMAT.md, section 16): against the test vectors, planes bit by
+// bit, any order of granules, and the law of roundings at each width.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+
+#include "kernels/codec/block_norm.h"
+#include "kernels/codec/groups.h"
+#include "kernels/codec/linear.h"
+#include "tests/support/inputs.h"
+#include "tests/unit/kernels/support/stage_calls.h"
+#include "tests/unit/kernels/support/vector_site.h"
+
+namespace gq::test {
+namespace {
+
+using Codes = std::vector<uint16_t>;
+
+Format adaptive_format(uint8_t mean_half_bits) {
+  Format format;
+  format.levels = Levels::linear;
+  format.bits = format.bits_down = 8;
+  format.combine = Combine::exact;
+  format.block = kAdaptiveBlock;
+  format.mean_half_bits = mean_half_bits;
+  return format;
+}
+
+/** One group of a call whose values are all in memory. */
+struct Group {
+  const Stages& stages;
+  Coding coding;
+  Range range;  ///< all of the group
+  RandomSite site = {};
+
+  size_t word_count() const { return range.group.plane_count * kPlaneWords; }
+  size_t block_count() const { return range.group.block_count; }
+  size_t granule_count() const { return divided_up(range.value_count, kGranuleValues); }
+
+  /** Granules `first` .. `first + count - 1` of the group. */
+  Range part(size_t first, size_t count) const {
+    Range part = range;
+    part.first_value += first * range.group.stride_values;
+    part.value_count = std::min(count * kGranuleValues, range.value_count - first * kGranuleValues);
+    part.group.first_block = static_cast<uint32_t>(first * kGranuleBlocks);
+    return part;
+  }
+};
+
+/** Calls of one stage each for a part of the group. `all`: the whole call's values. */
+void take_norms(const Group& group, const Range& part, const Floats& all, Codes& norms) {
+  NormArgs args{};
+  args.q = NormOrder::inf;
+  args.block = kAdaptiveBlock;
+  args.range = part;
+  args.values = all.data() + part.first_value;
+  args.dtype = GQSGD_FLOAT32;
+  args.out = norms.data();
+  group.stages.norm(args);
+}
+
+void quantize(const Group& group, const Range& part, const Floats& all, const Codes& norms,
+              Words& words) {
+  group.stages.quantize({group.coding, group.site, part, all.data() + part.first_value,
+                         GQSGD_FLOAT32, {nullptr, norms.data()}, words.data(), nullptr});
+}
+
+void add(const Group& group, const Range& part, const std::vector<Words>& operands,
+         const Codes& norms, Words& sum, Codes& scales) {
+  std::vector<const uint32_t*> words;
+  for (const Words& operand : operands) words.push_back(operand.data());
+  RandomSite site = group.site;
+  site.hop = 1;
+  group.stages.reduce_many({group.coding, site, part, words.data(), {nullptr, norms.data()},
+                            sum.data(), scales.data(), nullptr});
+}
+
+void dequantize(const Group& group, const Range& part, const Words& words, const Codes& norms,
+                const Codes& scales, int32_t op, Floats& all) {
+  DequantizeArgs args{};
+  args.coding = group.coding;
+  args.random = group.site;
+  args.range = part;
+  args.words = words.data();
+  args.scales = {nullptr, scales.data()};
+  args.norms = {nullptr, norms.data()};
+  args.dtype = GQSGD_FLOAT32;
+  args.op = op;
+  args.values = all.data() + part.first_value;
+  group.stages.dequantize(args);
+}
+
+Range range_of_group(const Groups& groups, uint64_t g) {
+  Range range{groups.first_value(g), 0, {0, groups.group_planes, 0, groups.stride_values()}};
+  for (uint64_t at = range.first_value; at < groups.value_count; at += groups.stride_values()) {
+    range.value_count += std::min<uint64_t>(kGranuleValues, groups.value_count - at);
+  }
+  range.group.block_count = static_cast<uint32_t>(adaptive_blocks(range.value_count));
+  return range;
+}
+
+class Adaptive : public testing::TestWithParam<const Stages*> {};
+
+std::string name_of(const testing::TestParamInfo<const Stages*>& info) { return info.param->name; }
+
+INSTANTIATE_TEST_SUITE_P(Isa, Adaptive, testing::ValuesIn(stages_here()), name_of);
+
+Coding coding_of_record(const VectorRecord& r) {
+  Format format = adaptive_format(static_cast<uint8_t>(2 * std::stod(r.text("mean_bits"))));
+  const std::string& rounding = r.text("rounding");
+  format.rounding = rounding == "correlated" ? Rounding::correlated
+                    : rounding == "nearest"  ? Rounding::nearest
+                                             : Rounding::independent;
+  const bool subtractive = r.text("rounding_down") == "subtractive";
+  format.rounding_down = subtractive ? RoundingDown::subtractive : RoundingDown::random;
+  format.rescale = r.integer("rescale") != 0;
+  return coding_of(format, small(r, "rank_count"), 0);
+}
+
+template <typename Pattern>
+void expect_patterns(const VectorRecord& r, const std::string& key,
+                     const std::vector<Pattern>& found) {
+  std::vector<uint64_t> patterns(found.begin(), found.end());
+  if (r.has(key)) {
+    EXPECT_EQ(patterns, r.patterns(key)) << r.name() << ": " << key;
+    return;
+  }
+  uint64_t sum = 0;
+  for (size_t k = 0; k < patterns.size(); ++k) sum += (2 * k + 1) * patterns[k];
+  EXPECT_EQ(sum, r.integer(key + "_checksum")) << r.name() << ": " << key;
+}
+
+/** Values of one rank, as the head of the file defines them. */
+Floats values_of(const VectorRecord& r, uint32_t rank) {
+  Floats values = generated_values(small(r, "salt"), rank, r.integer("value_count"));
+  spread_blocks(r.integer("spread"), values);
+  return values;
+}
+
+/** Runs a record's stages in the order of a call. */
+void expect_record(const Stages& stages, const VectorRecord& r) {
+  const uint32_t ranks = small(r, "rank_count"), owner = small(r, "owner");
+  Group group{stages, coding_of_record(r), {}, site_of(r)};
+  const Groups groups =
+      interleaved_groups(r.integer("value_count"), group.coding.mean_half_bits, ranks);
+  group.range = range_of_group(groups, r.integer("group"));
+  ASSERT_EQ(group.range.group.plane_count, r.integer("planes")) << r.name();
+  ASSERT_EQ(group.block_count(), r.integer("blocks")) << r.name();
+  Codes norms(group.block_count()), scales;
+  for (uint32_t rank = 0; rank < ranks; ++rank) {
+    Codes own(group.block_count());
+    take_norms(group, group.range, values_of(r, rank), own);
+    for (size_t b = 0; b < own.size(); ++b) norms[b] = std::max(norms[b], own[b]);
+  }
+  expect_patterns(r, "norms", norms);
+  std::vector<Words> operands(ranks, Words(group.word_count(), 0xA5A5A5A5u));
+  for (uint32_t rank = 0; rank < ranks; ++rank) {
+    group.site.rank = rank;
+    quantize(group, group.range, values_of(r, rank), norms, operands[rank]);
+  }
+  expect_patterns(r, "words", operands[owner]);
+  group.site.rank = owner;
+  Words sum(group.word_count(), 0xA5A5A5A5u);
+  scales = norms;  // what they are without rescale
+  add(group, group.range, operands, norms, sum, scales);
+  expect_patterns(r, "sum_words", sum);
+  expect_patterns(r, "scales", scales);
+  Floats all(r.integer("value_count")), own;
+  const int32_t op = r.text("op") == "sum" ? GQSGD_SUM : GQSGD_MEAN;
+  dequantize(group, group.range, sum, norms, scales, op, all);
+  for (size_t k = 0; k < group.granule_count(); ++k) {
+    const Range part = group.part(k, 1);
+    own.insert(own.end(), all.begin() + static_cast<ptrdiff_t>(part.first_value),
+               all.begin() + static_cast<ptrdiff_t>(part.first_value + part.value_count));
+  }
+  std::vector<uint32_t> bits;
+  for (const float value : own) bits.push_back(bits_of(value));
+  expect_patterns(r, "result", bits);
+}
+
+TEST_P(Adaptive, Vectors_StagesOfTheReference) {
+  for (const VectorRecord& r : read_vectors("groups_adaptive.txt")) expect_record(*GetParam(), r);
+}
+
+/** A group of one block, of which the budget alone decides the width. */
+Group one_block(const Stages& stages, uint32_t width, size_t value_count) {
+  const Coding coding = coding_of(adaptive_format(16), 1, 0);
+  return {stages, coding, {0, value_count, {1, width, 0, kGranuleValues}}};
+}
+
+/** A norm that is the number of steps: values that are whole numbers have these as codes. */
+uint16_t norm_of_steps(uint32_t steps) {
+  return static_cast<uint16_t>(bits_of(static_cast<float>(steps)) >> 16);
+}
+
+TEST_P(Adaptive, Planes_EveryWidth_BitsOfTheLanes) {
+  for (uint32_t width = kWidthMin; width <= kWidthMax; ++width) {
+    for (const size_t value_count : {size_t{128}, size_t{127}, size_t{33}, size_t{1}}) {
+      const uint32_t steps = code_max(width);
+      const Group group = one_block(*GetParam(), width, value_count);
+      const Codes norms{norm_of_steps(steps)};
+      Floats values(value_count), decoded(value_count);
+      Words expected(group.word_count());
+      for (size_t e = 0; e < value_count; ++e) {
+        const uint32_t lane = static_cast<uint32_t>(mix(width * 1000 + e) % (2 * steps + 1));
+        values[e] = static_cast<float>(lane) - static_cast<float>(steps);
+        for (uint32_t p = 0; p < width; ++p) {
+          expected[4 * p + e / 32] |= (lane >> p & 1) << e % 32;
+        }
+      }
+      Words words(group.word_count(), 0xA5A5A5A5u);
+      quantize(group, group.range, values, norms, words);
+      EXPECT_EQ(words, expected) << width << " bits, " << value_count << " values";
+      dequantize(group, group.range, words, norms, norms, GQSGD_MEAN, decoded);
+      EXPECT_EQ(decoded, values) << width << " bits, " << value_count << " values";
+    }
+  }
+}
+
+/** Values whose blocks have norms of many sizes; every ninth block is zero. */
+Floats uneven_values(size_t value_count, uint64_t seed) {
+  Floats values(value_count);
+  for (size_t e = 0; e < value_count; ++e) {
+    const uint64_t block = mix(seed + e / kAdaptiveBlock);
+    const int exponent = static_cast<int>(block % 14) - 7;
+    values[e] = static_cast<float>(std::ldexp(normal_at(seed, e), block % 9 == 0 ? -200 : exponent));
+  }
+  return values;
+}
+
+/** What all stages make of a group, called for parts of it in an order. */
+struct Made {
+  Codes norms, scales;
+  Words words, sum;
+  Floats result;
+
+  bool operator==(const Made&) const = default;
+};
+
+Made make_in_parts(const Group& group, const Floats& all, const std::vector<Range>& parts) {
+  Made made{Codes(group.block_count()), Codes(group.block_count(), 0xA5A5),
+            Words(group.word_count(), 0xA5A5A5A5u), Words(group.word_count(), 0x5A5A5A5Au),
+            Floats(all.size(), -1.0f)};
+  for (const Range& part : parts) take_norms(group, part, all, made.norms);
+  for (const Range& part : parts) quantize(group, part, all, made.norms, made.words);
+  const std::vector<Words> operands(group.coding.ranks, made.words);
+  for (const Range& part : parts) add(group, part, operands, made.norms, made.sum, made.scales);
+  for (const Range& part : parts) {
+    dequantize(group, part, made.sum, made.norms, made.scales, GQSGD_SUM, made.result);
+  }
+  return made;
+}
+
+TEST_P(Adaptive, Granules_AnyOrder_SameBits) {
+  std::mt19937 engine(3);
+  for (const uint64_t value_count : {uint64_t{70001}, uint64_t{9 * 1024 + 1}, uint64_t{5000}}) {
+    Format format = adaptive_format(7);
+    format.rescale = true;
+    format.rounding = Rounding::correlated;
+    const Groups groups = interleaved_groups(value_count, 7, 3);
+    const Floats all = uneven_values(value_count, value_count);
+    for (uint64_t g = 0; g < groups.group_count; ++g) {
+      const Group group{*GetParam(), coding_of(format, 3, 0), range_of_group(groups, g)};
+      const Made whole = make_in_parts(group, all, {group.range});
+      std::vector<Range> parts;
+      for (size_t first = 0; first < group.granule_count();) {
+        const size_t count = 1 + engine() % 3;
+        parts.push_back(group.part(first, std::min(count, group.granule_count() - first)));
+        first += count;
+      }
+      std::shuffle(parts.begin(), parts.end(), engine);
+      EXPECT_TRUE(make_in_parts(group, all, parts) == whole)
+          << value_count << " values, group " << g;
+    }
+  }
+}
+
+// Sums of as many ranks as 16 bits hold, and of more, of codes that are all at one end.
+TEST_P(Adaptive, ManyRanks_LargestSums_Exact) {
+  for (const uint32_t ranks : {255u, 256u, 257u, 258u, 259u, 300u, 1000u}) {
+    Group group = one_block(*GetParam(), 8, 128);
+    group.coding = coding_of(adaptive_format(16), ranks, 0);
+    const Codes norms{norm_of_steps(127)};
+    for (const float value : {127.0f, -127.0f}) {
+      Words words(group.word_count()), sum(group.word_count());
+      Codes scales = norms;
+      quantize(group, group.range, Floats(128, value), norms, words);
+      add(group, group.range, std::vector<Words>(ranks, words), norms, sum, scales);
+      Floats decoded(128);
+      dequantize(group, group.range, sum, norms, scales, GQSGD_MEAN, decoded);
+      EXPECT_EQ(decoded, Floats(128, value)) << ranks << " ranks";
+    }
+  }
+}
+
+/** Errors of a rounding to whole numbers, in steps, against their exact variance f (1 - f). */
+struct ErrorSum {
+  double sum = 0, squares = 0, exact = 0;
+
+  void add(double decoded, double value) {
+    const double fraction = value - std::floor(value);
+    sum += decoded - value;
+    squares += (decoded - value) * (decoded - value);
+    exact += fraction * (1 - fraction);
+  }
+};
+
+TEST_P(Adaptive, Quantize_EveryWidth_UnbiasedWithTheExactVariance) {
+  for (uint32_t width = kWidthMin; width <= kWidthMax; ++width) {
+    const uint32_t steps = code_max(width);
+    Group group = one_block(*GetParam(), width, 128);
+    const Codes norms{norm_of_steps(steps)};
+    Floats values(128), decoded(128);
+    for (size_t e = 0; e < values.size(); ++e) {
+      values[e] = static_cast<float>((2 * uniform_at(width, e) - 1) * steps);
+    }
+    ErrorSum errors;
+    for (uint32_t step = 0; step < 4096; ++step) {
+      group.site.step = step;
+      Words words(group.word_count());
+      quantize(group, group.range, values, norms, words);
+      dequantize(group, group.range, words, norms, norms, GQSGD_MEAN, decoded);
+      for (size_t e = 0; e < values.size(); ++e) errors.add(decoded[e], values[e]);
+    }
+    EXPECT_LE(std::fabs(errors.sum / std::sqrt(errors.exact)), 5) << width << " bits";
+    EXPECT_NEAR(errors.squares / errors.exact, 1, 0.02) << width << " bits";
+  }
+}
+
+// All 2^23 random numbers: the mean is the value, but for what is lost where a step is cut into
+// 2^23 parts.
+TEST(AdaptiveLaw, EveryWidth_AllRandomNumbers_MeanIsTheValue) {
+  for (uint32_t width = kWidthMin; width <= kWidthMax; ++width) {
+    const uint32_t steps = code_max(width);
+    const Scale scale = linear_scale(static_cast<float>(steps), steps);
+    for (const float value : {0.3f * static_cast<float>(steps), -0.71f}) {
+      int64_t sum = 0;
+      for (uint32_t r = 0; r < 1u << 23; ++r) {
+        sum += int64_t{linear_encode<false>(value, scale, steps, r)} - int64_t{steps};
+      }
+      EXPECT_NEAR(static_cast<double>(sum), std::ldexp(double{value}, 23), 0.5)
+          << width << " bits, " << value;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace gq::test
