@@ -69,6 +69,7 @@ typedef int32_t gqsgd_status;
   X(ABORTED, 62, "the communicator was aborted")                                       \
   X(REVOKED, 63, "the other ranks gave this communicator up")                          \
   X(PROTOCOL, 64, "a peer sent something that no correct peer sends")                  \
+  X(INTEGRITY, 65, "what a rank sent was changed on its way, or results differ")       \
   X(NONFINITE, 80, "an input holds NaN or infinity and nonfinite=error was asked for") \
   X(OVERFLOW, 81, "a result does not fit the type asked for")                          \
   X(INTERNAL, 99, "a fault of this library; please report it")

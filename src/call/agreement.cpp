@@ -3,6 +3,7 @@
 #include "src/call/agreement.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 
 #include "src/call/control_fields.h"
 
@@ -11,6 +12,11 @@ namespace {
 
 uint32_t low_half(uint64_t value) { return static_cast<uint32_t>(value); }
 uint32_t high_half(uint64_t value) { return static_cast<uint32_t>(value >> 32); }
+uint64_t both_halves(uint32_t low, uint32_t high) { return low | static_cast<uint64_t>(high) << 32; }
+
+// Of a control message that tells of words that were changed.
+constexpr uint32_t kFoundByWord = kControlIndex;  // + 1
+constexpr uint32_t kSenderWord = kControlChunk;
 
 /** The requested format, what AUTO sends in place of its codes, whether it may, and where values
  * and the step are. */
@@ -54,6 +60,7 @@ ControlMessage Agreement::control_of(const Endpoint& endpoint, const Call& call,
   words[kControlChunk] = low_half(chunk_value_count_of(endpoint, call));
   words[kControlNormLow] = norm.low;
   words[kControlNormHigh] = norm.high;
+  seal(&control, endpoint.messages.kind());
   return control;
 }
 
@@ -68,6 +75,21 @@ ControlMessage Agreement::refusal_of(const Endpoint& endpoint, const Call& call,
   control.words[kControlChunk] = low_half(where.value_count);
   control.words[kControlNormLow] = low_half(where.first_value);
   control.words[kControlNormHigh] = high_half(where.first_value);
+  seal(&control, endpoint.messages.kind());
+  return control;
+}
+
+ControlMessage Agreement::damage_of(const Endpoint& endpoint, const Damage& damage) {
+  ControlMessage control;
+  control.words[kControlMagicVersion] = kControlMagic | kWireVersion;
+  control.words[kControlStatus] = GQSGD_INTEGRITY;
+  control.words[kControlSequence] = low_half(endpoint.sequence);
+  control.words[kControlTag] = endpoint.transport->tag();
+  control.words[kFoundByWord] = damage.found_by + 1;
+  control.words[kSenderWord] = damage.sender;
+  control.words[kControlNormLow] = low_half(damage.first_value);
+  control.words[kControlNormHigh] = high_half(damage.first_value);
+  seal(&control, endpoint.messages.kind());
   return control;
 }
 
@@ -87,7 +109,12 @@ Status Agreement::collect(Endpoint& endpoint, bool* done) {
     bool there = false;
     GQ_TRY(endpoint.host->receive_control(next_rank_, endpoint.sequence, &control, &there));
     if (!there) return Status();
-    add(next_rank_, control);
+    if (endpoint.messages.on() && !is_intact(control)) {
+      if (!is_damaged_) damaged_rank_ = next_rank_;
+      is_damaged_ = true;
+    } else {
+      add(next_rank_, control);
+    }
     ++next_rank_;
   }
   *done = true;
@@ -99,7 +126,11 @@ void Agreement::read(const ControlMessage* controls, uint32_t ranks) {
 }
 
 void Agreement::add(uint32_t rank, const ControlMessage& control) {
-  if (rank == 0) reference_ = control;
+  if (!has_reference_) {
+    has_reference_ = true;
+    reference_ = control;
+    reference_rank_ = rank;
+  }
   if (control.words[kControlStatus] != GQSGD_OK) {
     if (!refuses_) {
       refused_ = control;
@@ -126,6 +157,9 @@ Status Agreement::outcome(const Endpoint& endpoint, Status own) const {
                             static_cast<uint64_t>(refused_.words[kControlNormHigh]) << 32,
                         refused_.words[kControlChunk]});
     }
+    if (code == GQSGD_INTEGRITY && refused_.words[kFoundByWord] != 0) {
+      return report_damage(endpoint);
+    }
     if (!is_status(code)) {
       endpoint.transport->abort_group(GQSGD_PROTOCOL, refused_rank_);
       return fail(
@@ -145,14 +179,44 @@ Status Agreement::outcome(const Endpoint& endpoint, Status own) const {
   }
   if (differs_) {
     const Status differs =
-        describe_mismatch(endpoint.sequence, 0, reference_, differing_rank_, differing_);
+        describe_mismatch(endpoint.sequence, reference_rank_, reference_, differing_rank_,
+                          differing_);
     if (differs.code() == GQSGD_PROTOCOL) {
-      const uint32_t culprit = has_spare_bits(reference_) ? 0 : differing_rank_;
+      const uint32_t culprit = has_spare_bits(reference_) ? reference_rank_ : differing_rank_;
       endpoint.transport->abort_group(GQSGD_PROTOCOL, culprit);
     }
     return differs;
   }
   return Status();
+}
+
+/** What the rank that sent it has found in the call before, or has been told. */
+Status Agreement::report_damage(const Endpoint& endpoint) const {
+  const uint32_t* words = refused_.words;
+  const uint64_t first_value = both_halves(words[kControlNormLow], words[kControlNormHigh]);
+  const uint32_t found_by = words[kFoundByWord] - 1;
+  endpoint.transport->abort_group(GQSGD_INTEGRITY, refused_rank_);
+  if (words[kSenderWord] == Damage::kUnknown) {
+    return fail(GQSGD_INTEGRITY,
+                "call %" PRIu64
+                ", %s: rank %u has no result of the call before, in which rank %u received a "
+                "message that was changed on its way or in memory; see the error of rank %u",
+                endpoint.sequence, operation_, refused_rank_, found_by, found_by);
+  }
+  char what[64] = "its control message";
+  if (first_value != Damage::kControlMessage) {
+    snprintf(what, sizeof what, "words from value %" PRIu64 " on", first_value);
+  }
+  return fail(GQSGD_INTEGRITY,
+              "call %" PRIu64
+              ", %s: rank %u has no result of the call before: it received a message of rank %u, "
+              "%s, that was changed on its way or in memory; see the error of rank %u",
+              endpoint.sequence, operation_, found_by, words[kSenderWord], what, found_by);
+}
+
+Status Agreement::take_damage(Endpoint& endpoint) const {
+  if (!is_damaged_) return Status();
+  return endpoint.messages.take_damaged_control(damaged_rank_, endpoint.sequence);
 }
 
 float Agreement::global_norm() const { return norm_.result(); }

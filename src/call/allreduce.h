@@ -61,6 +61,8 @@ class Allreduce {
   Status refuse(const Part& part, const void* values, uint64_t before);
   Status exchange_norms();
   Status agree(bool* done);
+  Status advance_phases(bool* done);
+  void tell_next_call();
   Status allocate_workspace();
   Status exchange_sparse_entries();
 

@@ -29,6 +29,7 @@ constexpr const char* kBlockList[] = {"0",    "2",    "4",     "8",     "16",   
 constexpr uint32_t kLevelsLowBits = 2;
 
 constexpr const char* kMemoryList[] = {"host", "device"};
+constexpr const char* kChecksumList[] = {"off", "crc32c"};
 
 constexpr Field kFields[] = {
     {"operation", kControlOperation, 0, 8, false, names_of(kOperationList)},
@@ -64,6 +65,7 @@ constexpr Field kFields[] = {
     {"index", kControlIndex, 0, kControlCostsShift, false, kNumber},
     {"digest of costs", kControlIndex, kControlCostsShift, 16, false, kNumber},
     {"chunk_value_count", kControlChunk, 0, 32, false, kNumber},
+    {"checksum", kControlChecksumKind, 0, 32, false, names_of(kChecksumList)},
     // Of operations in segments only: an allreduce has its norm there.
     {"hash of counts", kControlNormLow, 0, 64, true, kNumber},
 };
@@ -86,15 +88,22 @@ void print_value(const Field& field, const ControlMessage& control, char* text,
   }
 }
 
-// Of kControlFields. All bits of the other words before the reserved ones belong to fields.
+// Of kControlFields. All bits of the other words before the checksum's kind belong to fields.
 constexpr uint32_t kSpareBits = UINT32_MAX << (kControlAsBf16Shift + 1);
 
 /** The first word with bits that no field has; kControlWordCount if there is none. */
 uint32_t first_spare_word(const ControlMessage& control) {
   if ((control.words[kControlFields] & kSpareBits) != 0) return kControlFields;
-  uint32_t word = kControlReserved;
-  while (word < kControlWordCount && control.words[word] == 0) ++word;
-  return word;
+  if (control.words[kControlChecksumKind] >= names_of(kChecksumList).count) {
+    return kControlChecksumKind;
+  }
+  return is_intact(control) ? kControlWordCount : kControlChecksum;
+}
+
+/** A norm, a digest and a checksum are each rank's own. */
+bool may_differ(uint32_t word) {
+  return word == kControlNormLow || word == kControlNormHigh || word == kControlDigestLow ||
+         word == kControlDigestHigh || word == kControlChecksum;
 }
 
 Operation operation_of(const ControlMessage& control) {
@@ -128,8 +137,7 @@ bool has_segments(const ControlMessage& control) {
 bool same_request(const ControlMessage& a, const ControlMessage& b) {
   if (a.words[kControlMagicVersion] != b.words[kControlMagicVersion]) return false;
   for (uint32_t word = kControlOperation; word < kControlWordCount; ++word) {
-    const bool is_norm = word == kControlNormLow || word == kControlNormHigh;
-    if (!is_norm && a.words[word] != b.words[word]) return false;
+    if (!may_differ(word) && a.words[word] != b.words[word]) return false;
   }
   if (!has_segments(a)) return true;
   return a.words[kControlNormLow] == b.words[kControlNormLow] &&

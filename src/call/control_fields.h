@@ -12,12 +12,12 @@ namespace gq {
  * allreduce has its norm. */
 bool has_segments(const ControlMessage& control);
 
-/** True if both ask for the same operation: all words but status, number of the call and an
- *  allreduce's norm. */
+/** True if both ask for the same operation: all words but status, number of the call, digest,
+ *  checksum and an allreduce's norm. */
 bool same_request(const ControlMessage& a, const ControlMessage& b);
 
 /** True of a control message that no correct rank of this version makes: bits are set that no field
- * has, or a reserved word is not 0. */
+ * has, or the checksum is wrong. */
 bool has_spare_bits(const ControlMessage& control);
 
 /** MISMATCH or VERSION naming the first differing field, both ranks and both values. PROTOCOL where

@@ -51,6 +51,7 @@ Status SparseEntries::advance(Outcome* outcome) {
   bool flushed = false;
   GQ_TRY(endpoint_->host->flushed(&flushed));
   if (!flushed) return Status();
+  if (endpoint_->messages.found()) return endpoint_->messages.failure();
   GQ_TRY(add());
   *outcome = Outcome::added;
   return Status();
@@ -99,6 +100,7 @@ Status SparseEntries::read_counts(bool* all) {
     bool there = false;
     GQ_TRY(endpoint_->host->receive_control(counts_read_, endpoint_->sequence, &control, &there));
     if (!there) return Status();
+    if (endpoint_->messages.on() && !is_intact(control)) return damaged_control(counts_read_);
     GQ_TRY(check_control(counts_read_, control));
     RankEntries sparse;
     sparse.entry_count = control.words[kControlNormLow] |
@@ -108,6 +110,12 @@ Status SparseEntries::read_counts(bool* all) {
   }
   *all = true;
   return Status();
+}
+
+/** How many entries its rank sends is not known: this rank cannot go on. */
+Status SparseEntries::damaged_control(uint32_t rank) {
+  GQ_TRY(endpoint_->messages.take_damaged_control(rank, endpoint_->sequence));
+  return endpoint_->messages.failure();
 }
 
 /** All ranks have agreed on this call: a second control message can only differ if its rank is not
@@ -141,7 +149,7 @@ Status SparseEntries::expect_entries() {
   for (uint32_t distance = 1; distance < ranks; ++distance) {
     const uint32_t peer = (rank + ranks - distance) % ranks;
     if (endpoint_->rank_entries[peer].entry_count == 0) continue;
-    GQ_TRY(endpoint_->host->expect(message_of(peer, peer)));
+    GQ_TRY(endpoint_->messages.expect(message_of(peer, peer)));
   }
   return Status();
 }
@@ -156,7 +164,7 @@ Status SparseEntries::send_entries() {
   GQ_TRY(Status(endpoint_->stages->select(args)));
   const uint32_t rank = endpoint_->rank(), ranks = endpoint_->size();
   for (uint32_t distance = 1; distance < ranks && entry_count > 0; ++distance) {
-    GQ_TRY(endpoint_->host->send(message_of((rank + distance) % ranks, rank)));
+    GQ_TRY(endpoint_->messages.send_words(message_of((rank + distance) % ranks, rank), args.entries));
   }
   return Status();
 }
@@ -172,7 +180,9 @@ Status SparseEntries::receive_entries(bool* all) {
     const uint32_t peer = awaited_rank();
     if (endpoint_->rank_entries[peer].entry_count == 0) continue;
     const unsigned char* entries = nullptr;
-    GQ_TRY(endpoint_->host->receive(message_of(peer, peer), &entries));
+    const uint64_t count = call_->value_count;
+    GQ_TRY(endpoint_->messages.receive_words(message_of(peer, peer),
+                                             {"sparse entries", 0, count, count}, &entries));
     if (entries == nullptr) return Status();
   }
   *all = true;

@@ -40,6 +40,7 @@ class SparseEntries {
   Status encode(Range chunk);
   Status send_count();
   Status read_counts(bool* all);
+  Status damaged_control(uint32_t rank);
   Status check_control(uint32_t rank, const ControlMessage& control) const;
   Status expect_entries();
   Status send_entries();

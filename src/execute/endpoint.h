@@ -12,6 +12,7 @@
 #include "kernels/codec/random.h"
 #include "kernels/stages.h"
 #include "src/execute/call_kinds.h"
+#include "src/execute/message_checks.h"
 #include "src/plan/auto_choice.h"
 #include "src/plan/plan.h"
 #include "src/schedule/nodes.h"
@@ -35,6 +36,7 @@ struct OperandCounts {
 
 struct Endpoint {
   std::unique_ptr<HostTransport> host;  ///< null where all calls are on streams
+  MessageChecks messages;               ///< words that host moves
   Transport* transport = nullptr;       ///< host, or else the end on streams, which is borrowed
   const Stages* stages = nullptr;
   Workers* workers = nullptr;  ///< that the stages' work is divided among; borrowed

@@ -55,6 +55,8 @@ class Executor {
   void find_operands(const Move& move, const Piece& piece);
   void count_poisoned(const Piece& piece);
 
+  /** Of the words of a message, which begin at `words`. */
+  uint32_t checksum_of(const Message& message, const Move& move, const unsigned char* words) const;
   const unsigned char* operand(const Move& move, uint32_t peer) const;
   const unsigned char* result(const Move& move) const;
   bool next_move();

@@ -25,7 +25,9 @@ bool TableCalls::open() {
 bool TableCalls::close() {
   int32_t code = 0;
   ThrownText unheard;
-  return !throws([&] { code = table_.close(table_.user); }, &unheard) && code == 0;
+  const bool closed = !throws([&] { code = table_.close(table_.user); }, &unheard) && code == 0;
+  if (!closed) staging_.leak();
+  return closed;
 }
 
 Status TableCalls::intact() const {
@@ -77,13 +79,25 @@ Status TableCalls::send(uint32_t peer, const void* bytes, size_t size_bytes) {
   TableRequest request;
   request.peer = peer;
   request.size_bytes = size_bytes;
+  return start_send(bytes, request);
+}
+
+Status TableCalls::send_staged(uint32_t peer, unsigned char* staged, size_t size_bytes) {
+  TableRequest request;
+  request.peer = peer;
+  request.staged = staged;
+  request.size_bytes = Staging::staged_bytes(size_bytes);
+  return start_send(staged, request);
+}
+
+Status TableCalls::start_send(const void* bytes, const TableRequest& request) {
   try {
     sends_.push_back(request);
   } catch (const std::bad_alloc&) {
     return fail(GQSGD_NO_MEMORY, "rank %u: no memory for %zu sends", rank(), sends_.size() + 1);
   }
-  const Status sent = ask("send to", peer, [&] {
-    return table_.send(table_.user, static_cast<int32_t>(peer), bytes, size_bytes,
+  const Status sent = ask("send to", request.peer, [&] {
+    return table_.send(table_.user, static_cast<int32_t>(request.peer), bytes, request.size_bytes,
                        &sends_.back().number);
   });
   if (!sent.ok()) sends_.pop_back();
@@ -91,16 +105,30 @@ Status TableCalls::send(uint32_t peer, const void* bytes, size_t size_bytes) {
 }
 
 Status TableCalls::receive(uint32_t peer, void* bytes, size_t size_bytes) {
-  if (!receives_.reserve()) {
-    return fail(GQSGD_NO_MEMORY, "rank %u: no memory for more receives", rank());
-  }
   TableRequest request;
   request.peer = peer;
   request.place = static_cast<unsigned char*>(bytes);
   request.size_bytes = size_bytes;
-  GQ_TRY(ask("receive from", peer, [&] {
-    return table_.receive(table_.user, static_cast<int32_t>(peer), bytes, size_bytes,
-                          &request.number);
+  return start_receive(bytes, request);
+}
+
+Status TableCalls::receive_staged(uint32_t peer, unsigned char* staged, unsigned char* place,
+                                  size_t size_bytes) {
+  TableRequest request;
+  request.peer = peer;
+  request.place = place;
+  request.staged = staged;
+  request.size_bytes = Staging::staged_bytes(size_bytes);
+  return start_receive(staged, request);
+}
+
+Status TableCalls::start_receive(void* bytes, TableRequest request) {
+  if (!receives_.reserve()) {
+    return fail(GQSGD_NO_MEMORY, "rank %u: no memory for more receives", rank());
+  }
+  GQ_TRY(ask("receive from", request.peer, [&] {
+    return table_.receive(table_.user, static_cast<int32_t>(request.peer), bytes,
+                          request.size_bytes, &request.number);
   }));
   receives_.push(request);
   return Status();
@@ -163,6 +191,9 @@ Status TableCalls::reap_sends() {
   for (size_t k = sends_.size(); k-- > 0;) {
     GQ_TRY(test(&sends_[k], "send to"));
     if (!sends_[k].done) continue;
+    if (sends_[k].staged != nullptr) {
+      staging_.give_back(sends_[k].staged, sends_[k].size_bytes - sizeof(Trailer));
+    }
     sends_[k] = sends_.back();
     sends_.pop_back();
   }

@@ -12,6 +12,7 @@
 #include "include/gqsgd_transport.h"
 #include "src/transport/control_message.h"
 #include "src/transport/custom/request_pool.h"
+#include "src/transport/custom/staging.h"
 #include "src/transport/transport.h"
 
 namespace gq {
@@ -39,17 +40,23 @@ class TableCalls {
   uint64_t sequence() const { return sequence_; }
 
   Status send(uint32_t peer, const void* bytes, size_t size_bytes);
+  /** A message of `size_bytes` with a trailer, in a buffer of staging(), which comes back there. */
+  Status send_staged(uint32_t peer, unsigned char* staged, size_t size_bytes);
   /** Looks which sends are done. */
   Status reap_sends();
   /** Those that were not done when they were last looked at. */
   const std::vector<TableRequest>& sends() const { return sends_; }
 
   Status receive(uint32_t peer, void* bytes, size_t size_bytes);
-  /** The oldest receive of a peer, which has `size_bytes`; the table tests it at most once after it
-   *  is done. */
+  /** The same into a buffer of staging(), where a trailer follows; the words belong to `place`. */
+  Status receive_staged(uint32_t peer, unsigned char* staged, unsigned char* place,
+                        size_t size_bytes);
+  /** The oldest receive of a peer, which has `size_bytes`, its trailer included; the table tests it
+   *  at most once after it is done. */
   Status oldest_receive(uint32_t peer, size_t size_bytes, TableRequest** request);
   /** It is done, and was looked at. */
   void end_receive(uint32_t peer) { receives_.pop(peer); }
+  Staging& staging() { return staging_; }
 
   Status allgather(const ControlMessage& own, ControlMessage* all, TableRequest* request);
   Status allreduce(Addend addend, void* addends, uint64_t addend_count, TableRequest* request);
@@ -59,6 +66,8 @@ class TableCalls {
 
  private:
   uint32_t rank() const { return static_cast<uint32_t>(table_.rank); }
+  Status start_send(const void* bytes, const TableRequest& request);
+  Status start_receive(void* bytes, TableRequest request);
   template <typename Call>
   Status ask(const char* function, uint32_t peer, Call call);
   Status failed(const char* function, uint32_t peer, int32_t code);
@@ -71,6 +80,7 @@ class TableCalls {
   const gqsgd_transport table_;
   RequestQueues receives_;
   std::vector<TableRequest> sends_;
+  Staging staging_;
   uint64_t sequence_ = 0;
   bool moving_ = false;
   std::atomic<uint64_t> cause_{0};  // packed

@@ -23,7 +23,7 @@ struct Spoilt {
   std::function<Status()> at_flush;
   // Bits that are set in every control message.
   uint32_t fields = 0;
-  uint32_t reserved[kControlWordCount - kControlReserved] = {};
+  uint32_t reserved[kControlWordCount - kControlDigestLow] = {};
 };
 
 class SpoiltTransport final : public WrappedTransport {
@@ -39,7 +39,7 @@ class SpoiltTransport final : public WrappedTransport {
     ControlMessage changed = message;
     changed.words[kControlFields] |= spoilt_.fields;
     for (uint32_t k = 0; k < std::size(spoilt_.reserved); ++k) {
-      changed.words[kControlReserved + k] |= spoilt_.reserved[k];
+      changed.words[kControlDigestLow + k] |= spoilt_.reserved[k];
     }
     return WrappedTransport::send_control(sequence, changed);
   }
@@ -198,7 +198,7 @@ TEST(Ends, SpareBitsOfAControlMessage_ProtocolNamesTheRank) {
 }
 
 TEST(Ends, ReservedWordThatIsNotZero_ProtocolNamesRankAndWord) {
-  for (uint32_t k = 0; k < kControlWordCount - kControlReserved; ++k) {
+  for (uint32_t k = 0; k < kControlWordCount - kControlDigestLow; ++k) {
     Ranks ranks(3);
     ranks.spoilt.reserved[k] = 5;
     ranks.finish();
