@@ -5,6 +5,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include <algorithm>
+
 #include "src/call/control_fields.h"
 
 namespace gq {
@@ -60,6 +62,10 @@ ControlMessage Agreement::control_of(const Endpoint& endpoint, const Call& call,
   words[kControlChunk] = low_half(chunk_value_count_of(endpoint, call));
   words[kControlNormLow] = norm.low;
   words[kControlNormHigh] = norm.high;
+  if (call.stream == nullptr && !endpoint.has_streams_only()) {
+    words[kControlDigestLow] = low_half(endpoint.result.digest);
+    words[kControlDigestHigh] = high_half(endpoint.result.digest);
+  }
   seal(&control, endpoint.messages.kind());
   return control;
 }
@@ -112,8 +118,11 @@ Status Agreement::collect(Endpoint& endpoint, bool* done) {
     if (endpoint.messages.on() && !is_intact(control)) {
       if (!is_damaged_) damaged_rank_ = next_rank_;
       is_damaged_ = true;
+      endpoint.digests[next_rank_] = endpoint.result.digest;
     } else {
       add(next_rank_, control);
+      endpoint.digests[next_rank_] =
+          both_halves(control.words[kControlDigestLow], control.words[kControlDigestHigh]);
     }
     ++next_rank_;
   }
@@ -147,7 +156,7 @@ void Agreement::add(uint32_t rank, const ControlMessage& control) {
   norm_.merge({control.words[kControlNormLow], control.words[kControlNormHigh]});
 }
 
-Status Agreement::outcome(const Endpoint& endpoint, Status own) const {
+Status Agreement::outcome(const Endpoint& endpoint, Status own) {
   if (refuses_) {
     const gqsgd_status code = static_cast<gqsgd_status>(refused_.words[kControlStatus]);
     // gqsgd_comm_refuse has no values to name.
@@ -187,7 +196,38 @@ Status Agreement::outcome(const Endpoint& endpoint, Status own) const {
     }
     return differs;
   }
-  return Status();
+  return endpoint.result.on ? compare_digests(endpoint) : Status();
+}
+
+/** All ranks compare the same numbers and say the same. */
+Status Agreement::compare_digests(const Endpoint& endpoint) {
+  const std::vector<uint64_t>& digests = endpoint.digests;
+  const auto count_of = [&](uint64_t digest) {
+    return std::count(digests.begin(), digests.end(), digest);
+  };
+  // What most ranks have, or of several such digests the one of the lowest rank.
+  uint64_t usual = digests[0];
+  if (count_of(usual) == static_cast<ptrdiff_t>(digests.size())) return Status();
+  for (const uint64_t digest : digests) {
+    if (count_of(digest) > count_of(usual)) usual = digest;
+  }
+  diverged_ = true;
+  RankList others;
+  uint64_t differing = usual;
+  for (uint32_t rank = 0; rank < digests.size(); ++rank) {
+    if (digests[rank] == usual) continue;
+    if (others.count() == 0) differing = digests[rank];
+    others.add(rank);
+  }
+  return fail(GQSGD_INTEGRITY,
+              "call %" PRIu64
+              ", %s: results of the call before, number %" PRIu64 ", differ: rank%s %s decoded words"
+              " with digest 0x%016" PRIx64 ", the other %td of %zu ranks with 0x%016" PRIx64
+              "; hint: memory, a network adapter or a build of a rank is at fault, and "
+              "checksum=crc32c finds what is changed between ranks",
+              endpoint.sequence, operation_, endpoint.result.sequence,
+              others.count() == 1 ? "" : "s", others.text(), differing, count_of(usual),
+              digests.size(), usual);
 }
 
 /** What the rank that sent it has found in the call before, or has been told. */

@@ -44,7 +44,10 @@ class Agreement {
 
   /** After collect() is done: OK, or the same failure on every rank. `own` is this rank's refusal.
    */
-  Status outcome(const Endpoint& endpoint, Status own) const;
+  Status outcome(const Endpoint& endpoint, Status own);
+
+  /** True if the outcome is that results of the call before differ. */
+  bool found_divergence() const { return diverged_; }
 
   /** After an OK outcome: what follows where a control message was changed on its way. */
   Status take_damage(Endpoint& endpoint) const;
@@ -63,6 +66,7 @@ class Agreement {
 
  private:
   void add(uint32_t rank, const ControlMessage& control);
+  Status compare_digests(const Endpoint& endpoint);
   Status report_damage(const Endpoint& endpoint) const;
 
   const char* operation_ = "";
@@ -76,6 +80,7 @@ class Agreement {
   ControlMessage refused_;  // of the first rank whose own checks failed
   uint32_t refused_rank_ = 0;
   bool refuses_ = false;
+  bool diverged_ = false;
   bool is_damaged_ = false;
   uint32_t damaged_rank_ = 0;  // the first whose control message was changed on its way
   GlobalNorm norm_;

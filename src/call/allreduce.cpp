@@ -6,6 +6,7 @@
 
 #include <new>
 
+#include "kernels/checksum/digest.h"
 #include "src/execute/messages.h"
 #include "src/execute/split_stages.h"
 #include "src/transport/culprit.h"
@@ -86,6 +87,7 @@ Status Allreduce::measure(bool* done) {
 Status Allreduce::begin_agreement() {
   Endpoint& endpoint = *endpoint_;
   endpoint.sequence += 1;
+  sequence_ = endpoint.sequence;
   endpoint.messages.begin_call(endpoint.sequence, operation_name(call_));
   NormWords norm;
   if (own_.ok()) own_ = resolve_auto();
@@ -215,7 +217,19 @@ Status Allreduce::advance_phases(bool* done) {
     if (moved) phase_ = Phase::done;
   }
   *done = phase_ == Phase::done;
+  if (*done && endpoint_->result.on && plan_.schedule != nullptr) keep_digest();
   return Status();
+}
+
+/** Of words that all ranks have: a slice of a reduce_scatter is its owner's alone. */
+void Allreduce::keep_digest() {
+  uint64_t digest = executor_.digest() + sparse_entries_.digest();
+  const bool has_norms = has_norm(call_.format.levels) && call_.format.block == 0;
+  const size_t norm_count = call_.segments != nullptr ? call_.segments->parts.size() : 1;
+  const float* const norms = call_.segments != nullptr ? segment_norms_.norms() : &norm_;
+  for (size_t k = 0; has_norms && k < norm_count; ++k) digest += digest_of_norm(k, norms[k]);
+  endpoint_->result.digest = call_.operation == Operation::reduce_scatter ? 0 : digest;
+  endpoint_->result.sequence = sequence_;
 }
 
 Status Allreduce::agree(bool* done) {

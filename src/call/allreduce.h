@@ -42,6 +42,9 @@ class Allreduce {
     return phase_ == Phase::measure ? measuring_->agreed() : phase_ != Phase::agree;
   }
 
+  /** True if the call failed because results of the call before differ: all ranks fail alike. */
+  bool found_divergence() const { return agreement_.found_divergence(); }
+
   /** TIMEOUT after `waited_ms` without progress: what was awaited, from which rank (*culprit). */
   Status timed_out(int64_t waited_ms, uint32_t* culprit);
 
@@ -63,6 +66,7 @@ class Allreduce {
   Status agree(bool* done);
   Status advance_phases(bool* done);
   void tell_next_call();
+  void keep_digest();
   Status allocate_workspace();
   Status exchange_sparse_entries();
 
@@ -79,6 +83,7 @@ class Allreduce {
   Executor executor_;
   unsigned char* arena_ = nullptr;
   float norm_ = 0;  // the global one of a call in one piece
+  uint64_t sequence_ = 0;  // of its control message
   uint64_t events_ = 0;
 };
 

@@ -96,7 +96,9 @@ void ProgressLoop::end(Status status) {
   }
   if (!status.ok() && !shared) {
     endpoint_->failure.keep(status);
-    endpoint_->transport->abort_group(status.code(), endpoint_->rank());
+    // Where results differ all ranks find out by themselves, and name the same ranks.
+    const bool alike = sent_control_ && operation_.found_divergence();
+    if (!alike) endpoint_->transport->abort_group(status.code(), endpoint_->rank());
   }
   // A complete result stays valid, whatever has broken the endpoint meanwhile. The first failure is
   // reported; it may be another thread's.

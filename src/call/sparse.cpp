@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "kernels/checksum/digest.h"
 #include "kernels/codec/sparse.h"
 #include "src/call/agreement.h"
 #include "src/call/control_fields.h"
@@ -35,6 +36,7 @@ Status SparseEntries::advance(Outcome* outcome) {
   if (phase_ == Phase::count) {
     GQ_TRY(read_counts(&all));
     if (!all) return Status();
+    if (endpoint_->messages.found()) return end_without_count();
     if (longest_ > plan_->layout.sparse_entries_max()) {
       *outcome = Outcome::too_long;
       return Status();
@@ -100,7 +102,10 @@ Status SparseEntries::read_counts(bool* all) {
     bool there = false;
     GQ_TRY(endpoint_->host->receive_control(counts_read_, endpoint_->sequence, &control, &there));
     if (!there) return Status();
-    if (endpoint_->messages.on() && !is_intact(control)) return damaged_control(counts_read_);
+    if (endpoint_->messages.on() && !is_intact(control)) {
+      GQ_TRY(endpoint_->messages.take_damaged_control(counts_read_, endpoint_->sequence));
+      continue;
+    }
     GQ_TRY(check_control(counts_read_, control));
     RankEntries sparse;
     sparse.entry_count = control.words[kControlNormLow] |
@@ -112,9 +117,10 @@ Status SparseEntries::read_counts(bool* all) {
   return Status();
 }
 
-/** How many entries its rank sends is not known: this rank cannot go on. */
-Status SparseEntries::damaged_control(uint32_t rank) {
-  GQ_TRY(endpoint_->messages.take_damaged_control(rank, endpoint_->sequence));
+/** How many entries a rank sends is not known here, so that this rank cannot go on. Those that wait
+ *  for its own entries get as many marks. */
+Status SparseEntries::end_without_count() {
+  if (longest_ <= plan_->layout.sparse_entries_max()) GQ_TRY(send_entries());
   return endpoint_->messages.failure();
 }
 
@@ -192,6 +198,7 @@ Status SparseEntries::receive_entries(bool* all) {
 /** Nothing is written where entries are malformed, and nothing fails once something is written. */
 Status SparseEntries::add() {
   if (call_->recv == nullptr) return Status();  // a virtual rank without an output buffer
+  uint64_t places = 0;  // of entries, those of all ranks one behind the other
   for (uint32_t rank = 0; rank < endpoint_->size(); ++rank) {
     RankEntries& sparse = endpoint_->rank_entries[rank];
     if (sparse.entry_count == 0) continue;
@@ -199,6 +206,9 @@ Status SparseEntries::add() {
         rank == endpoint_->rank() ? arena_ + plan_->layout.sparse_bytes()
                                   : endpoint_->host->view(message_of(rank, rank)));
     GQ_TRY(check_entries(rank));
+    if (!endpoint_->result.on) continue;
+    digest_ += digest_of_words(places, sparse.entries, sparse.entry_count);
+    places += sparse.entry_count;
   }
   for (uint64_t first = 0; first < call_->value_count;) {
     AddSparseArgs args = arguments().add_sparse(chunk_at(first));

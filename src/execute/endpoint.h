@@ -34,6 +34,13 @@ struct OperandCounts {
   uint64_t merged = 0;  ///< at most one less than received
 };
 
+/** What ranks compare in the call after (docs/FORMAT.md, section 17). */
+struct ResultDigest {
+  bool on = false;  ///< else it stays 0
+  uint64_t digest = 0;
+  uint64_t sequence = 0;  ///< the call's
+};
+
 struct Endpoint {
   std::unique_ptr<HostTransport> host;  ///< null where all calls are on streams
   MessageChecks messages;               ///< words that host moves
@@ -53,6 +60,9 @@ struct Endpoint {
   std::vector<const uint32_t*> operands;  ///< one per rank, so that reduce_many allocates nothing
   std::vector<RankEntries> rank_entries;  ///< the same for add_sparse
   std::vector<OperandCounts> operand_counts;
+
+  ResultDigest result;            ///< of the newest call that succeeded
+  std::vector<uint64_t> digests;  ///< of all ranks, as the control messages of a call have them
 
   FirstFailure failure;  ///< what broke the communicator: no call is made after it
 
@@ -80,6 +90,7 @@ struct Endpoint {
     operands.resize(borrowed->size());
     rank_entries.resize(borrowed->size());
     operand_counts.resize(borrowed->size());
+    digests.resize(borrowed->size());
     transport = borrowed;
   }
 

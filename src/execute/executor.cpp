@@ -320,7 +320,9 @@ Status Executor::add_values(const Move& move, const Piece& piece) {
 Status Executor::dequantize(const Move& move, const Piece& piece) {
   // A virtual rank may have no output buffer.
   if (call_->recv_at(piece.range.first_value, piece.segment) == nullptr) return Status();
-  return run_stage(*endpoint_, arguments_.dequantize(move, piece, result(move)));
+  const DequantizeArgs args = arguments_.dequantize(move, piece, result(move));
+  if (!endpoint_->result.on) return run_stage(*endpoint_, args);
+  return run_stage(*endpoint_, args, &digest_);
 }
 
 }  // namespace gq

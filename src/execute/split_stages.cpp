@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "kernels/checksum/digest.h"
 #include "kernels/codec/norm.h"
 
 namespace gq {
@@ -69,9 +70,9 @@ class OneError {
 };
 
 /** Calls stage(args of a tile) for each; narrow(args, skip, thread) moves their pointers on. */
-template <typename Args, typename Narrow>
-Status in_parts(const Endpoint& endpoint, StageError (*stage)(const Args&), const Args& whole,
-                Parts parts, Narrow narrow) {
+template <typename Stage, typename Args, typename Narrow>
+Status in_parts(const Endpoint& endpoint, Stage stage, const Args& whole, Parts parts,
+                Narrow narrow) {
   OneError error;
   const auto make = [&](uint32_t part, uint32_t thread) {
     const Skip skip{part * parts.value_count};
@@ -148,6 +149,33 @@ Status sum_of_magnitudes(const Endpoint& endpoint, const NormArgs& whole) {
   return Status();
 }
 
+/** Words and scales by their places in the call. */
+uint64_t digest_of(const DequantizeArgs& args) {
+  const Coding& coding = args.coding;
+  const uint64_t first = args.range.first_value;
+  const size_t value_count = args.range.value_count;
+  const uint64_t sum =
+      digest_of_words(first / codes_per_word(coding.bits_down), args.words,
+                      words_for(coding.bits_down, code_count(coding.rotated, value_count)));
+  if (coding.block == 0) return sum;
+  return sum + digest_of_scales(first / coding.block, args.scales.blocks,
+                                norm_count(coding.block, coding.rotated, value_count));
+}
+
+template <typename Stage>
+Status in_tiles(const Endpoint& endpoint, Stage stage, const DequantizeArgs& whole) {
+  const Coding& coding = whole.coding;
+  const Parts parts = parts_of(endpoint, whole.range, coding, kLeastOfCodes);
+  if (parts.count <= 1) return Status(stage(whole));
+  return in_parts(endpoint, stage, whole, parts,
+                  [&](DequantizeArgs* args, Skip skip, uint32_t, uint32_t) {
+                    args->words = whole.words + skip.words(coding.bits_down);
+                    args->scales = skip.norms(whole.scales, coding.block);
+                    args->values =
+                        static_cast<unsigned char*>(whole.values) + skip.bytes(whole.dtype);
+                  });
+}
+
 }  // namespace
 
 Status run_stage(const Endpoint& endpoint, const NormArgs& args) {
@@ -198,17 +226,22 @@ Status run_stage(const Endpoint& endpoint, const ReduceManyArgs& whole) {
                   });
 }
 
-Status run_stage(const Endpoint& endpoint, const DequantizeArgs& whole) {
-  const Coding& coding = whole.coding;
-  const Parts parts = parts_of(endpoint, whole.range, coding, kLeastOfCodes);
-  if (parts.count <= 1) return Status(endpoint.stages->dequantize(whole));
-  return in_parts(endpoint, endpoint.stages->dequantize, whole, parts,
-                  [&](DequantizeArgs* args, Skip skip, uint32_t, uint32_t) {
-                    args->words = whole.words + skip.words(coding.bits_down);
-                    args->scales = skip.norms(whole.scales, coding.block);
-                    args->values =
-                        static_cast<unsigned char*>(whole.values) + skip.bytes(whole.dtype);
-                  });
+Status run_stage(const Endpoint& endpoint, const DequantizeArgs& args) {
+  return in_tiles(endpoint, endpoint.stages->dequantize, args);
+}
+
+Status run_stage(const Endpoint& endpoint, const DequantizeArgs& args, uint64_t* digest) {
+  std::atomic<uint64_t> sum{0};
+  const Status status = in_tiles(
+      endpoint,
+      [&](const DequantizeArgs& tile) {
+        const StageError error = endpoint.stages->dequantize(tile);
+        sum.fetch_add(digest_of(tile), std::memory_order_relaxed);
+        return error;
+      },
+      args);
+  *digest += sum.load(std::memory_order_relaxed);
+  return status;
 }
 
 }  // namespace gq
