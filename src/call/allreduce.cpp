@@ -18,6 +18,7 @@ PlanRequest request_of(const Endpoint& endpoint, const Call& call) {
   PlanRequest request{
       &call.format,     call.schedule_id,           endpoint.size(),
       call.value_count, endpoint.chunk_value_count, endpoint.host->reads_in_place()};
+  request.has_room = endpoint.messages.wants_room();
   request.operation = call.operation;
   request.rank = endpoint.rank();
   request.nodes = &endpoint.nodes;

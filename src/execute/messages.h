@@ -13,19 +13,23 @@ inline uint64_t counted_values(const Move& move) {
   return move.content == Content::norms ? 0 : move.value_count;
 }
 
+static_assert(sizeof(Trailer) <= Layout::kRoomBytes);
+
 /** The message of a move whose words lie, or are put, at `here_bytes` of the own arena. */
 inline Message message_of(const Layout& layout, const Move& move, size_t here_bytes) {
   const uint64_t last_value = move.first_value + move.value_count - 1;
   const uint32_t last_origin = move.origin_value_count == 0
                                    ? move.origin
                                    : static_cast<uint32_t>(last_value / move.origin_value_count);
-  return Message{move.peer,
-                 move.origin,
-                 last_origin,
-                 layout.offset_bytes(move.content, move.first_value),
-                 layout.size_bytes(move.content, move.value_count),
-                 here_bytes,
-                 counted_values(move)};
+  Message message{move.peer,
+                  move.origin,
+                  last_origin,
+                  layout.offset_bytes(move.content, move.first_value),
+                  layout.size_bytes(move.content, move.value_count),
+                  here_bytes,
+                  counted_values(move)};
+  message.has_room = layout.has_room(move.content);
+  return message;
 }
 
 /** What a move's words are, for sentences. */

@@ -145,7 +145,9 @@ Status make_plan(const PlanRequest& request, Plan* plan) {
   GQ_TRY(check_levels(*request.format, plan->coding, *plan->schedule));
   plan->shape = shape_of(request, plan->coding);
   plan->shape.nodes = hierarchical && !flat ? request.nodes : nullptr;
-  plan->layout = Layout(plan->coding, plan->shape, request.reads_in_place);
+  const bool single_chunks = plan->schedule->adds_wide && !plan->schedule->sends_sparse_entries;
+  plan->layout = Layout(plan->coding, plan->shape, request.reads_in_place,
+                        request.has_room && single_chunks);
   if (plan->schedule->sends_sparse_entries)
     plan->layout.add_sparse_entries(plan->shape, request.reads_in_place);
   if (request.segment_count > 0) {

@@ -31,6 +31,7 @@ struct Message {
   uint64_t value_count = 0;  ///< that the words stand for, to be counted: 0 for norms; kUncounted
   /** Null: the message has none. send() sends it, receive() writes it. */
   Trailer* trailer = nullptr;
+  bool has_room = false;     ///< a trailer's bytes behind the words at here_bytes are free
   size_t trailer_bytes = 0;  ///< transports that read in place: where it lies in the sender's arena
 };
 
@@ -80,6 +81,8 @@ class HostTransport : public Transport {
   virtual bool reads_in_place() const = 0;
   /** True if the transport was made with all other ranks, which make theirs at the same time. */
   virtual bool has_met_all() const { return false; }
+  /** True if words and trailer leave in one piece: a place with room for the trailer saves a copy. */
+  virtual bool wants_room() const { return false; }
   /** True if abort_group() reaches the others at once, and false if they wait in vain for a rank
    *  that stops. */
   virtual bool notifies_peers() const { return true; }

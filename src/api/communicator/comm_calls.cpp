@@ -93,6 +93,7 @@ Status reserve(gqsgd_comm comm, gqsgd_quantizer quantizer, size_t count, int32_t
   Endpoint& endpoint = access->endpoint;
   PlanRequest request{&format, GQSGD_SCHEDULE_DIRECT,      endpoint.size(),
                       count,   endpoint.chunk_value_count, endpoint.reads_in_place()};
+  request.has_room = endpoint.messages.wants_room();
   request.nodes = &endpoint.nodes;
   if (access->on_streams) GQ_TRY(access->on_streams->reserve(request));
   if (access->has_streams_only()) return Status();

@@ -2,6 +2,7 @@
 #include "src/transport/custom/custom.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #include <new>
 
@@ -137,6 +138,11 @@ Status CustomTransport::take_staging(size_t size_bytes, unsigned char** staged) 
 }
 
 Status CustomTransport::send_with_trailer(const Message& message) {
+  if (message.has_room) {
+    unsigned char* const words = arena_.get() + message.here_bytes;
+    memcpy(words + message.size_bytes, message.trailer, sizeof *message.trailer);
+    return calls_.send(message.peer, words, Staging::staged_bytes(message.size_bytes));
+  }
   // Those of sends that are done come back before new ones are made.
   if (calls_.staging().is_empty(message.size_bytes)) GQ_TRY(calls_.reap_sends());
   unsigned char* staged = nullptr;
@@ -164,6 +170,9 @@ Status CustomTransport::expect(const Message& message) {
   calls_.begin_moving();
   unsigned char* const place = arena_.get() + message.here_bytes;
   if (message.trailer == nullptr) return calls_.receive(message.peer, place, message.size_bytes);
+  if (message.has_room) {
+    return calls_.receive(message.peer, place, Staging::staged_bytes(message.size_bytes));
+  }
   unsigned char* staged = nullptr;
   GQ_TRY(take_staging(message.size_bytes, &staged));
   return calls_.receive_staged(message.peer, staged, place, message.size_bytes);
@@ -179,7 +188,9 @@ Status CustomTransport::receive(const Message& message, const unsigned char** wo
   GQ_TRY(calls_.oldest_receive(message.peer, come_bytes, &request));
   if (!request->done) return Status();
   *words = request->place;
-  if (has_trailer) {
+  if (has_trailer && message.has_room) {
+    memcpy(message.trailer, *words + message.size_bytes, sizeof *message.trailer);
+  } else if (has_trailer) {
     Staging::unpack(request->staged, request->place, message.size_bytes, message.trailer);
     calls_.staging().give_back(request->staged, message.size_bytes);
   }
