@@ -110,6 +110,7 @@ Status Agreement::nonfinite(const Endpoint& endpoint, const char* operation, uin
 
 Status Agreement::collect(Endpoint& endpoint, bool* done) {
   *done = false;
+  has_digests_ = endpoint.result.on;
   while (next_rank_ < endpoint.size()) {
     ControlMessage control;
     bool there = false;
@@ -148,7 +149,7 @@ void Agreement::add(uint32_t rank, const ControlMessage& control) {
     refuses_ = true;
     return;
   }
-  if (!differs_ && (has_spare_bits(control) || !same_request(reference_, control))) {
+  if (!differs_ && (has_spare_bits(control, has_digests_) || !same_request(reference_, control))) {
     differing_ = control;
     differing_rank_ = rank;
     differs_ = true;
@@ -189,9 +190,9 @@ Status Agreement::outcome(const Endpoint& endpoint, Status own) {
   if (differs_) {
     const Status differs =
         describe_mismatch(endpoint.sequence, reference_rank_, reference_, differing_rank_,
-                          differing_);
+                          differing_, has_digests_);
     if (differs.code() == GQSGD_PROTOCOL) {
-      const uint32_t culprit = has_spare_bits(reference_) ? reference_rank_ : differing_rank_;
+      const uint32_t culprit = has_spare_bits(reference_, has_digests_) ? reference_rank_ : differing_rank_;
       endpoint.transport->abort_group(GQSGD_PROTOCOL, culprit);
     }
     return differs;

@@ -80,6 +80,7 @@ class Agreement {
   ControlMessage refused_;  // of the first rank whose own checks failed
   uint32_t refused_rank_ = 0;
   bool refuses_ = false;
+  bool has_digests_ = false;
   bool diverged_ = false;
   bool is_damaged_ = false;
   uint32_t damaged_rank_ = 0;  // the first whose control message was changed on its way

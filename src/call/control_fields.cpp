@@ -92,8 +92,11 @@ void print_value(const Field& field, const ControlMessage& control, char* text,
 constexpr uint32_t kSpareBits = UINT32_MAX << (kControlAsBf16Shift + 1);
 
 /** The first word with bits that no field has; kControlWordCount if there is none. */
-uint32_t first_spare_word(const ControlMessage& control) {
+uint32_t first_spare_word(const ControlMessage& control, bool has_digests) {
   if ((control.words[kControlFields] & kSpareBits) != 0) return kControlFields;
+  for (const uint32_t word : {kControlDigestLow, kControlDigestHigh}) {
+    if (!has_digests && control.words[word] != 0) return word;
+  }
   if (control.words[kControlChecksumKind] >= names_of(kChecksumList).count) {
     return kControlChecksumKind;
   }
@@ -126,8 +129,8 @@ Status describe_measuring(uint64_t sequence, uint32_t rank_a, const ControlMessa
 
 }  // namespace
 
-bool has_spare_bits(const ControlMessage& control) {
-  return first_spare_word(control) < kControlWordCount;
+bool has_spare_bits(const ControlMessage& control, bool has_digests) {
+  return first_spare_word(control, has_digests) < kControlWordCount;
 }
 
 bool has_segments(const ControlMessage& control) {
@@ -145,7 +148,7 @@ bool same_request(const ControlMessage& a, const ControlMessage& b) {
 }
 
 Status describe_mismatch(uint64_t sequence, uint32_t rank_a, const ControlMessage& a,
-                         uint32_t rank_b, const ControlMessage& b) {
+                         uint32_t rank_b, const ControlMessage& b, bool has_digests) {
   const uint32_t version_a = a.words[kControlMagicVersion];
   const uint32_t version_b = b.words[kControlMagicVersion];
   if (version_a != version_b) {
@@ -173,9 +176,10 @@ Status describe_mismatch(uint64_t sequence, uint32_t rank_a, const ControlMessag
                 sequence, name_in(names_of(kOperationList), a.words[kControlOperation] & 0xff),
                 field.name, rank_a, text_a, rank_b, text_b);
   }
-  const uint32_t culprit = has_spare_bits(a) ? rank_a : rank_b;
-  const ControlMessage& spoilt = has_spare_bits(a) ? a : b;
-  const uint32_t word = first_spare_word(spoilt);
+  const bool is_a = has_spare_bits(a, has_digests);
+  const uint32_t culprit = is_a ? rank_a : rank_b;
+  const ControlMessage& spoilt = is_a ? a : b;
+  const uint32_t word = first_spare_word(spoilt, has_digests);
   return fail(
       GQSGD_PROTOCOL,
       "call %" PRIu64

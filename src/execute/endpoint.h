@@ -83,6 +83,7 @@ struct Endpoint {
   void set_transport(std::unique_ptr<HostTransport> taken) {
     set_transport(taken.get());
     host = std::move(taken);
+    messages.open(host.get(), ChecksumKind::off);
   }
   /** Borrows the end of a group whose calls are all on streams. Allocates the state of each rank:
    *  may throw std::bad_alloc. */

@@ -1,6 +1,5 @@
 // The communicators of this process: their table, and who is inside.
 #include "src/api/communicator/communicator.h"
-#include <stdlib.h>
 
 #include "src/api/communicator/comm_log.h"
 #include "src/api/handles.h"
@@ -247,7 +246,8 @@ Status fill_endpoint(Transport* transport, const CommOptions& options, Workers* 
     GQ_TRY(fill_nodes(*transport, options, &endpoint->nodes));
     endpoint->set_transport(transport);
     endpoint->messages.open(endpoint->host.get(), checksum);
-    endpoint->result.on = endpoint->host != nullptr && getenv("GQ_NO_DIGEST") == nullptr;
+    // In shared memory it would take 2 to 8 % of a call (docs/decisions/0034-integrity.md).
+    endpoint->result.on = endpoint->host != nullptr && !endpoint->reads_in_place();
   } catch (const std::bad_alloc&) {
     return fail(GQSGD_NO_MEMORY, "no memory for a group of %u ranks", ranks);
   }
