@@ -1,7 +1,7 @@
 // Tables for any machine, and the instruction where there is one: it takes one word of 8 bytes in a
 // cycle, but its result three cycles later. So three parts of a block are read at the same time,
-// and their checksums are joined. Where a processor multiplies polynomials in vectors, a fourth part
-// is folded beside them, by other units of the processor.
+// and their checksums are joined. Where a processor multiplies polynomials in vectors, a fourth
+// part is folded beside them, by other units of the processor.
 #include "kernels/checksum/crc32c.h"
 
 #include <string.h>
@@ -19,8 +19,8 @@
 namespace gq {
 namespace {
 
-// The polynomial, its coefficients from the lowest bit up to that of x^0: a checksum is a polynomial
-// of degree below 32 in the same order.
+// The polynomial, its coefficients from the lowest bit up to that of x^0: a checksum is a
+// polynomial of degree below 32 in the same order.
 constexpr uint32_t kPolynomial = 0x82f63b78;
 
 /** A checksum times x, modulo the polynomial. */
@@ -164,10 +164,11 @@ GQ_CRC_TARGET uint32_t by_instruction(uint32_t start, const void* data, size_t s
 
 #if defined(__x86_64__)
 
-// Four vectors of 32 bytes hold the remainder of all bytes so far: in each step that remainder moves
-// by 128 bytes, a multiplication by x^1024, and the next 128 bytes are added. As long as nothing is
-// reduced, each half of 16 bytes is a polynomial of its own, whose lower 8 bytes (the higher powers)
-// move by 64 bits more. Multiplying two numbers of reversed order gives their product times x.
+// Four vectors of 32 bytes hold the remainder of all bytes so far: in each step that remainder
+// moves by 128 bytes, a multiplication by x^1024, and the next 128 bytes are added. As long as
+// nothing is reduced, each half of 16 bytes is a polynomial of its own, whose lower 8 bytes (the
+// higher powers) move by 64 bits more. Multiplying two numbers of reversed order gives their
+// product times x.
 constexpr size_t kFoldBytes = 128;
 constexpr uint64_t power_in_high_half(uint32_t power) {
   return static_cast<uint64_t>(times_x_to(1u << 31, power)) << 32;

@@ -14,7 +14,9 @@ namespace {
 
 uint32_t low_half(uint64_t value) { return static_cast<uint32_t>(value); }
 uint32_t high_half(uint64_t value) { return static_cast<uint32_t>(value >> 32); }
-uint64_t both_halves(uint32_t low, uint32_t high) { return low | static_cast<uint64_t>(high) << 32; }
+uint64_t both_halves(uint32_t low, uint32_t high) {
+  return low | static_cast<uint64_t>(high) << 32;
+}
 
 // Of a control message that tells of words that were changed.
 constexpr uint32_t kFoundByWord = kControlIndex;  // + 1
@@ -192,7 +194,8 @@ Status Agreement::outcome(const Endpoint& endpoint, Status own) {
         describe_mismatch(endpoint.sequence, reference_rank_, reference_, differing_rank_,
                           differing_, has_digests_);
     if (differs.code() == GQSGD_PROTOCOL) {
-      const uint32_t culprit = has_spare_bits(reference_, has_digests_) ? reference_rank_ : differing_rank_;
+      const bool is_reference = has_spare_bits(reference_, has_digests_);
+      const uint32_t culprit = is_reference ? reference_rank_ : differing_rank_;
       endpoint.transport->abort_group(GQSGD_PROTOCOL, culprit);
     }
     return differs;
@@ -222,8 +225,9 @@ Status Agreement::compare_digests(const Endpoint& endpoint) {
   }
   return fail(GQSGD_INTEGRITY,
               "call %" PRIu64
-              ", %s: results of the call before, number %" PRIu64 ", differ: rank%s %s decoded words"
-              " with digest 0x%016" PRIx64 ", the other %td of %zu ranks with 0x%016" PRIx64
+              ", %s: results of the call before, number %" PRIu64
+              ", differ: rank%s %s decoded words with digest 0x%016" PRIx64
+              ", the other %td of %zu ranks with 0x%016" PRIx64
               "; hint: memory, a network adapter or a build of a rank is at fault, and "
               "checksum=crc32c finds what is changed between ranks",
               endpoint.sequence, operation_, endpoint.result.sequence,

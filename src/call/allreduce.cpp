@@ -187,8 +187,8 @@ void Allreduce::tell_next_call() {
   endpoint_->sequence += 1;
   Status told = endpoint_->host->send_control(
       endpoint_->sequence, Agreement::damage_of(*endpoint_, endpoint_->messages.damage()));
-  // Not waited for: it leaves as far as the transport takes it. If that fails the others find out by
-  // themselves that this rank is missing.
+  // Not waited for: it leaves as far as the transport takes it. If that fails the others find out
+  // by themselves that this rank is missing.
   constexpr int kLooks = 8;
   bool flushed = false;
   for (int look = 0; look < kLooks && told.ok() && !flushed; ++look) {

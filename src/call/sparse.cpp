@@ -170,7 +170,8 @@ Status SparseEntries::send_entries() {
   GQ_TRY(Status(endpoint_->stages->select(args)));
   const uint32_t rank = endpoint_->rank(), ranks = endpoint_->size();
   for (uint32_t distance = 1; distance < ranks && entry_count > 0; ++distance) {
-    GQ_TRY(endpoint_->messages.send_words(message_of((rank + distance) % ranks, rank), args.entries));
+    const Message message = message_of((rank + distance) % ranks, rank);
+    GQ_TRY(endpoint_->messages.send_words(message, args.entries));
   }
   return Status();
 }

@@ -185,7 +185,7 @@ Status Executor::receive(const Move& move, bool* made) {
 
 /** Two words are one integer; after an odd number of them one word is free. */
 Status Executor::add_all(const Move& move) {
-  // No mark travels with a sum: ranks that get none of it wait, and those that got it would be wrong.
+  // No mark travels with a sum: ranks that get none wait, and those that got one would be wrong.
   if (endpoint_->messages.found()) return endpoint_->messages.failure();
   const Layout& layout = plan_->layout;
   const size_t here_bytes = layout.offset_bytes(move.content, move.first_value);

@@ -102,7 +102,7 @@ Status MessageChecks::take_damaged_control(uint32_t sender, uint64_t sequence) {
 }
 
 Status MessageChecks::take(Damage damage, Status failure) {
-  if (host_->notifies_peers()) {
+  if (!host_->has_messages_only()) {
     host_->abort_group(GQSGD_INTEGRITY,
                        damage.sender == Damage::kUnknown ? damage.found_by : damage.sender);
     return failure;

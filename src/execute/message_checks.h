@@ -42,7 +42,7 @@ class MessageChecks {
   ChecksumKind kind() const { return kind_; }
   bool on() const { return kind_ != ChecksumKind::off; }
   /** Whether layouts leave room for trailers. */
-  bool wants_room() const { return on() && host_->wants_room(); }
+  bool wants_room() const { return on() && host_->has_messages_only(); }
 
   /** A new call, by the number of its first control message. */
   void begin_call(uint64_t sequence, const char* operation);

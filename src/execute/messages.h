@@ -28,7 +28,7 @@ inline Message message_of(const Layout& layout, const Move& move, size_t here_by
                   layout.size_bytes(move.content, move.value_count),
                   here_bytes,
                   counted_values(move)};
-  message.has_room = layout.has_room(move.content);
+  message.has_room = has_room(layout, move.content);
   return message;
 }
 

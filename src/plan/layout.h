@@ -25,7 +25,9 @@ class Layout {
   Layout(const Coding& coding, const Shape& shape, bool reads_in_place, bool has_room = false);
   /** Bytes of that space: a cache line, so that chunks stay aligned. */
   static constexpr size_t kRoomBytes = 64;
-  bool has_room(Content content) const { return room_bytes_ > 0 && content != Content::norms; }
+  friend bool has_room(const Layout& layout, Content content) {
+    return layout.room_bytes_ > 0 && content != Content::norms;
+  }
 
   /** `first_value` is the first of a chunk where there are scales, else aligned as shards are. */
   size_t offset_bytes(Content content, uint64_t first_value) const;

@@ -81,11 +81,10 @@ class HostTransport : public Transport {
   virtual bool reads_in_place() const = 0;
   /** True if the transport was made with all other ranks, which make theirs at the same time. */
   virtual bool has_met_all() const { return false; }
-  /** True if words and trailer leave in one piece: a place with room for the trailer saves a copy. */
-  virtual bool wants_room() const { return false; }
-  /** True if abort_group() reaches the others at once, and false if they wait in vain for a rank
-   *  that stops. */
-  virtual bool notifies_peers() const { return true; }
+  /** True if it moves messages of bytes and nothing else: abort_group() does not reach the others,
+   *  who wait in vain for a rank that stops; and words and trailer leave in one piece, so that room
+   *  for the trailer behind the words saves a copy. */
+  virtual bool has_messages_only() const { return false; }
   /** True if all members must be called on threads of the caller's own, inside a call of this
    *  library: there is no progress between calls then. */
   virtual bool callers_thread_only() const { return false; }

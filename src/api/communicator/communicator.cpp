@@ -246,7 +246,7 @@ Status fill_endpoint(Transport* transport, const CommOptions& options, Workers* 
     GQ_TRY(fill_nodes(*transport, options, &endpoint->nodes));
     endpoint->set_transport(transport);
     endpoint->messages.open(endpoint->host.get(), checksum);
-    // In shared memory it would take 2 to 8 % of a call (docs/decisions/0034-integrity.md).
+    // In shared memory it would take 2 to 8 % of a call (docs/decisions/0035-integrity.md).
     endpoint->result.on = endpoint->host != nullptr && !endpoint->reads_in_place();
   } catch (const std::bad_alloc&) {
     return fail(GQSGD_NO_MEMORY, "no memory for a group of %u ranks", ranks);

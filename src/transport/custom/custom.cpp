@@ -148,7 +148,7 @@ Status CustomTransport::send_with_trailer(const Message& message) {
   unsigned char* staged = nullptr;
   GQ_TRY(take_staging(message.size_bytes, &staged));
   Staging::pack(staged, arena_.get() + message.here_bytes, message.size_bytes, *message.trailer);
-  return calls_.send_staged(message.peer, staged, message.size_bytes);
+  return calls_.send(message.peer, staged, Staging::staged_bytes(message.size_bytes), staged);
 }
 
 Status CustomTransport::send(const Message& message) {
@@ -175,7 +175,7 @@ Status CustomTransport::expect(const Message& message) {
   }
   unsigned char* staged = nullptr;
   GQ_TRY(take_staging(message.size_bytes, &staged));
-  return calls_.receive_staged(message.peer, staged, place, message.size_bytes);
+  return calls_.receive(message.peer, place, Staging::staged_bytes(message.size_bytes), staged);
 }
 
 Status CustomTransport::receive(const Message& message, const unsigned char** words) {

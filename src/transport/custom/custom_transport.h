@@ -26,8 +26,7 @@ class CustomTransport final : public HostTransport, private HostSums {
   uint32_t node_of(uint32_t rank) const override { return nodes_.empty() ? 0 : nodes_[rank]; }
   bool reads_in_place() const override { return false; }
   bool callers_thread_only() const override { return true; }
-  bool notifies_peers() const override { return false; }
-  bool wants_room() const override { return true; }
+  bool has_messages_only() const override { return true; }
 
   Status arena(size_t size_bytes, unsigned char** base) override;
   Status send_control(uint64_t sequence, const ControlMessage& message) override;

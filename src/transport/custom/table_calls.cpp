@@ -75,60 +75,38 @@ Status TableCalls::ask(const char* function, uint32_t peer, Call call) {
   return code == 0 ? Status() : failed(function, peer, code);
 }
 
-Status TableCalls::send(uint32_t peer, const void* bytes, size_t size_bytes) {
-  TableRequest request;
-  request.peer = peer;
-  request.size_bytes = size_bytes;
-  return start_send(bytes, request);
-}
-
-Status TableCalls::send_staged(uint32_t peer, unsigned char* staged, size_t size_bytes) {
+Status TableCalls::send(uint32_t peer, const void* bytes, size_t size_bytes,
+                        unsigned char* staged) {
   TableRequest request;
   request.peer = peer;
   request.staged = staged;
-  request.size_bytes = Staging::staged_bytes(size_bytes);
-  return start_send(staged, request);
-}
-
-Status TableCalls::start_send(const void* bytes, const TableRequest& request) {
+  request.size_bytes = size_bytes;
   try {
     sends_.push_back(request);
   } catch (const std::bad_alloc&) {
     return fail(GQSGD_NO_MEMORY, "rank %u: no memory for %zu sends", rank(), sends_.size() + 1);
   }
-  const Status sent = ask("send to", request.peer, [&] {
-    return table_.send(table_.user, static_cast<int32_t>(request.peer), bytes, request.size_bytes,
+  const Status sent = ask("send to", peer, [&] {
+    return table_.send(table_.user, static_cast<int32_t>(peer), bytes, size_bytes,
                        &sends_.back().number);
   });
   if (!sent.ok()) sends_.pop_back();
   return sent;
 }
 
-Status TableCalls::receive(uint32_t peer, void* bytes, size_t size_bytes) {
-  TableRequest request;
-  request.peer = peer;
-  request.place = static_cast<unsigned char*>(bytes);
-  request.size_bytes = size_bytes;
-  return start_receive(bytes, request);
-}
-
-Status TableCalls::receive_staged(uint32_t peer, unsigned char* staged, unsigned char* place,
-                                  size_t size_bytes) {
-  TableRequest request;
-  request.peer = peer;
-  request.place = place;
-  request.staged = staged;
-  request.size_bytes = Staging::staged_bytes(size_bytes);
-  return start_receive(staged, request);
-}
-
-Status TableCalls::start_receive(void* bytes, TableRequest request) {
+Status TableCalls::receive(uint32_t peer, void* place, size_t size_bytes, unsigned char* staged) {
   if (!receives_.reserve()) {
     return fail(GQSGD_NO_MEMORY, "rank %u: no memory for more receives", rank());
   }
-  GQ_TRY(ask("receive from", request.peer, [&] {
-    return table_.receive(table_.user, static_cast<int32_t>(request.peer), bytes,
-                          request.size_bytes, &request.number);
+  TableRequest request;
+  request.peer = peer;
+  request.place = static_cast<unsigned char*>(place);
+  request.staged = staged;
+  request.size_bytes = size_bytes;
+  void* const bytes = staged == nullptr ? place : staged;
+  GQ_TRY(ask("receive from", peer, [&] {
+    return table_.receive(table_.user, static_cast<int32_t>(peer), bytes, size_bytes,
+                          &request.number);
   }));
   receives_.push(request);
   return Status();

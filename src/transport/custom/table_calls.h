@@ -39,18 +39,17 @@ class TableCalls {
   void begin_moving() { moving_ = true; }
   uint64_t sequence() const { return sequence_; }
 
-  Status send(uint32_t peer, const void* bytes, size_t size_bytes);
-  /** A message of `size_bytes` with a trailer, in a buffer of staging(), which comes back there. */
-  Status send_staged(uint32_t peer, unsigned char* staged, size_t size_bytes);
+  /** `staged`: the bytes are words with a trailer in a buffer of staging(), which comes back. */
+  Status send(uint32_t peer, const void* bytes, size_t size_bytes,
+              unsigned char* staged = nullptr);
   /** Looks which sends are done. */
   Status reap_sends();
   /** Those that were not done when they were last looked at. */
   const std::vector<TableRequest>& sends() const { return sends_; }
 
-  Status receive(uint32_t peer, void* bytes, size_t size_bytes);
-  /** The same into a buffer of staging(), where a trailer follows; the words belong to `place`. */
-  Status receive_staged(uint32_t peer, unsigned char* staged, unsigned char* place,
-                        size_t size_bytes);
+  /** `staged`: words with a trailer come into this buffer of staging(), and the words belong to
+   *  `place`. */
+  Status receive(uint32_t peer, void* place, size_t size_bytes, unsigned char* staged = nullptr);
   /** The oldest receive of a peer, which has `size_bytes`, its trailer included; the table tests it
    *  at most once after it is done. */
   Status oldest_receive(uint32_t peer, size_t size_bytes, TableRequest** request);
@@ -66,8 +65,6 @@ class TableCalls {
 
  private:
   uint32_t rank() const { return static_cast<uint32_t>(table_.rank); }
-  Status start_send(const void* bytes, const TableRequest& request);
-  Status start_receive(void* bytes, TableRequest request);
   template <typename Call>
   Status ask(const char* function, uint32_t peer, Call call);
   Status failed(const char* function, uint32_t peer, int32_t code);

@@ -141,7 +141,8 @@ struct TwoCalls {
   std::string failure;
 };
 
-/** Two calls on every rank; in the first one `sender` sends message `message` with a bit changed. */
+/** Two calls on every rank; in the first one `sender` sends message `message` with a bit changed.
+ */
 TwoCalls run(const Case& one, const std::vector<Values>& inputs, int sender, size_t message,
         uint64_t random, const std::string& options) {
   std::vector<FlippingSockets> users;
@@ -248,6 +249,81 @@ TEST(Integrity, WithoutChecksums_WrongResults) {
     }
   }
   EXPECT_GT(wrong, 10);
+}
+
+/** "" if ranks whose results differ are named by all of them, in one sentence. */
+std::string check_divergence(const TwoCalls& found, bool* differ) {
+  *differ = false;
+  if (!found.failure.empty()) return found.failure;
+  const Outcome& first = found.outcomes[0];
+  for (const Outcome& outcome : found.outcomes) {
+    if (outcome.first != GQSGD_OK) return outcome.sentence;
+    *differ |= outcome.result != first.result;
+  }
+  if (!*differ) return "";
+  for (const Outcome& outcome : found.outcomes) {
+    if (outcome.second != GQSGD_INTEGRITY) return gqsgd_status_name(outcome.second);
+    if (outcome.later != first.later) return outcome.later + " is not " + first.later;
+  }
+  for (size_t rank = 0; rank < found.outcomes.size() && found.outcomes.size() > 2; ++rank) {
+    size_t equal = 0;
+    for (const Outcome& other : found.outcomes) {
+      equal += other.result == found.outcomes[rank].result ? 1 : 0;
+    }
+    const std::string named = "number 1, differ: rank " + std::to_string(rank) + " decoded words";
+    if (equal == 1 && first.later.find(named) == std::string::npos) return first.later;
+  }
+  return "";
+}
+
+// One flipped bit of a result reaches one rank, or those behind it.
+TEST(Integrity, WithoutChecksums_DifferentResultsAreFoundInTheNextCall) {
+  const std::string options = std::string(kOptions) + ",checksum=off";
+  for (const Case& one : kCases) {
+    if (one.kind == Kind::reduce_scatter) continue;  // each rank has a slice of its own
+    const TwoCalls clean = run(one, inputs_of(one), -1, 0, 0, options);
+    const size_t messages = clean.sizes[1].size();
+    int differed = 0;
+    for (size_t message = static_cast<size_t>(one.ranks) - 1; message < messages; ++message) {
+      if (clean.sizes[1][message] == 80) continue;  // a second control message
+      // Of sparse entries a bit of the code: another place may be none.
+      const bool sparse = one.schedule == GQSGD_SCHEDULE_SPARSE;
+      const uint64_t random = mix(message), words = clean.sizes[1][message] / 4;
+      const uint64_t bit = sparse ? random % words * 32 : random;
+      const TwoCalls found = run(one, inputs_of(one), 1, message, bit, options);
+      bool differ = false;
+      ASSERT_EQ(check_divergence(found, &differ), "") << describe(one) << ", message " << message;
+      differed += differ ? 1 : 0;
+    }
+    EXPECT_GT(differed, 0) << describe(one);
+  }
+}
+
+// Calls on slices, and those that a rank refuses, have no digest.
+TEST(Integrity, CallsOfEveryKind_DigestsAgree) {
+  for (const char* options : {"checksum=off", "checksum=crc32c"}) {
+    const std::vector<Values> inputs = gradients(3, kValues, 9);
+    const std::string failure =
+        run_threads(custom_comms(socket_tables(3), options), [&](int rank, gqsgd_comm comm) {
+          for (int round = 0; round < 2; ++round) {
+            for (const Case& one : kCases) {
+              if (one.schedule == GQSGD_SCHEDULE_HIERARCHICAL) continue;
+              const Quantizer quantizer(one.quantizer);
+              Case here = one;
+              here.ranks = 3;
+              Values result;
+              const gqsgd_status status = call(here, comm, quantizer.get(), inputs[rank], &result);
+              const std::string failed = failure_of(status, one.quantizer);
+              if (!failed.empty()) return failed;
+              if (gqsgd_comm_refuse(comm, GQSGD_UNSUPPORTED, nullptr, nullptr) != GQSGD_OK) {
+                return std::string(gqsgd_last_error());
+              }
+            }
+          }
+          return std::string();
+        });
+    EXPECT_EQ(failure, "");
+  }
 }
 
 // The sizes of the messages of entries are in the second headers: a rank cannot go on, but fails.

@@ -1,5 +1,5 @@
-// Bits that change between UCX's ends: every one is found, no rank has a wrong result, and all ranks
-// know at once. GQ_FLIPS says how many, GQ_FIRST_FLIP which.
+// Bits that change between UCX's ends: every one is found, no rank has a wrong result, and all
+// ranks know at once. GQ_FLIPS says how many, GQ_FIRST_FLIP which.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -91,7 +91,8 @@ void flip_bits(int flips, bool headers) {
   const std::vector<Values> inputs = gradients(kRanks, kValues, 11);
   for (int flip = 0; flip < flips; ++flip) {
     const Case& one = kCases[static_cast<size_t>(flip) % std::size(kCases)];
-    const uint64_t random = mix(static_cast<uint64_t>(flip) + first_seed() + (headers ? 1u << 30 : 0));
+    const uint64_t seed = first_seed() + static_cast<uint64_t>(flip);
+    const uint64_t random = mix(headers ? seed + (1u << 30) : seed);
     SharedArray<Outcome> outcomes(kRanks);
     ASSERT_EQ(call(one, inputs, random, headers, &outcomes), "");
     const std::string where = describe(Operation{one.quantizer, one.schedule}) + ", flip " +

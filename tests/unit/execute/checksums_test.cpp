@@ -47,7 +47,10 @@ class ScribblingTransport final : public WrappedTransport {
 
 struct Ranks {
   Ranks(uint32_t ranks, const char* quantizer, int32_t schedule, ChecksumKind kind)
-      : endpoints(ranks), loops(ranks), results(ranks), given(test::gradients(static_cast<int>(ranks), kValues, 3)) {
+      : endpoints(ranks),
+        loops(ranks),
+        results(ranks),
+        given(test::gradients(static_cast<int>(ranks), kValues, 3)) {
     std::vector<std::unique_ptr<HostTransport>> transports(ranks);
     EXPECT_TRUE(test::succeeds(create_local(ranks, transports.data())));
     auto wrapped = std::make_unique<ScribblingTransport>(std::move(transports[1]));

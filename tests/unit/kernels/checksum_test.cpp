@@ -1,5 +1,5 @@
-// CRC-32C against numbers of RFC 3720 and by every implementation; digests against their formula, and
-// what changes them.
+// CRC-32C against numbers of RFC 3720 and by every implementation; digests against their formula,
+// and what changes them.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -11,13 +11,16 @@
 #include "kernels/checksum/crc32c.h"
 #include "kernels/checksum/digest.h"
 #include "tests/support/inputs.h"
+#include "tests/support/vectors.h"
 
 namespace gq {
 namespace {
 
 std::vector<unsigned char> random_bytes(size_t size_bytes, uint64_t seed) {
   std::vector<unsigned char> bytes(size_bytes);
-  for (size_t k = 0; k < size_bytes; ++k) bytes[k] = static_cast<unsigned char>(test::mix(seed + k));
+  for (size_t k = 0; k < size_bytes; ++k) {
+    bytes[k] = static_cast<unsigned char>(test::mix(seed + k));
+  }
   return bytes;
 }
 
@@ -98,6 +101,34 @@ TEST(Digest, WordsAndScales_FormulaOfTheFormat) {
   EXPECT_EQ(digest_of_norm(3, 1.5f), uint64_t{0x3fc00000} * uint32_t{7 * 0x85ebca77u});
   EXPECT_EQ(digest_of_norm(3, std::numeric_limits<float>::infinity()),
             digest_of_norm(3, -std::nanf("1")));
+}
+
+TEST(Checksums, Vectors_NumbersOfTheReference) {
+  int trailers = 0, digests = 0;
+  for (const test::VectorRecord& record : test::read_vectors("integrity.txt")) {
+    const std::vector<uint32_t> words = record.words("words");
+    if (record.has("number")) {
+      const uint32_t behind[] = {static_cast<uint32_t>(record.integer("sequence")),
+                                 static_cast<uint32_t>(record.integer("number")),
+                                 static_cast<uint32_t>(record.integer("mark"))};
+      const size_t size_bytes = behind[2] == 0 ? words.size() * sizeof(uint32_t) : 0;
+      const uint32_t of_words = crc32c(0, words.data(), size_bytes);
+      EXPECT_EQ(crc32c(of_words, behind, sizeof behind), record.words("checksum").at(0))
+          << record.name();
+      trailers += 1;
+      continue;
+    }
+    const std::vector<uint64_t> patterns = record.patterns("scales");
+    const std::vector<uint16_t> scales(patterns.begin(), patterns.end());
+    const uint64_t place = record.integer("place");
+    EXPECT_EQ(digest_of_words(place, words.data(), words.size()) +
+                  digest_of_scales(place, scales.data(), scales.size()) +
+                  digest_of_norm(place, record.number("norm")),
+              record.integer("digest"))
+        << record.name();
+    digests += 1;
+  }
+  EXPECT_TRUE(trailers > 0 && digests > 0);
 }
 
 TEST(Digest, PiecesInAnyOrder_DigestOfTheWhole) {
