@@ -175,15 +175,8 @@ Status Allreduce::refuse(const Part& part, const void* values, uint64_t before) 
   return Agreement::nonfinite(*endpoint_, operation_name(call_), endpoint_->rank(), nonfinite_);
 }
 
-Status Allreduce::advance(bool* done) {
-  Status status = advance_phases(done);
-  if (status.code() == GQSGD_INTEGRITY && endpoint_->messages.found()) tell_next_call();
-  return status;
-}
-
-/** Ranks that have the result learn in their next call that this one has not: its control message
- *  of that call is sent now, since this rank makes no other. */
 void Allreduce::tell_next_call() {
+  if (endpoint_ == nullptr || !endpoint_->messages.found()) return;
   endpoint_->sequence += 1;
   Status told = endpoint_->host->send_control(
       endpoint_->sequence, Agreement::damage_of(*endpoint_, endpoint_->messages.damage()));
@@ -197,7 +190,7 @@ void Allreduce::tell_next_call() {
   }
 }
 
-Status Allreduce::advance_phases(bool* done) {
+Status Allreduce::advance(bool* done) {
   *done = false;
   if (phase_ == Phase::measure) {
     bool measured = false;

@@ -24,6 +24,11 @@ class Allreduce {
   /** Advances as far as possible without waiting. */
   Status advance(bool* done);
 
+  /** After a call in which words were found changed: ranks that have its result learn in their next
+   *  call that this one has not. Its control message of that call is sent now, since it makes no
+   *  other. */
+  void tell_next_call();
+
   /** Changes whenever something has happened. */
   uint64_t progress() const {
     const uint64_t measured = measuring_ ? measuring_->steps_made() : 0;
@@ -64,8 +69,6 @@ class Allreduce {
   Status refuse(const Part& part, const void* values, uint64_t before);
   Status exchange_norms();
   Status agree(bool* done);
-  Status advance_phases(bool* done);
-  void tell_next_call();
   void keep_digest();
   Status allocate_workspace();
   Status exchange_sparse_entries();
