@@ -69,6 +69,7 @@ typedef int32_t gqsgd_status;
   X(ABORTED, 62, "the communicator was aborted")                                       \
   X(REVOKED, 63, "the other ranks gave this communicator up")                          \
   X(PROTOCOL, 64, "a peer sent something that no correct peer sends")                  \
+  X(INTEGRITY, 65, "what a rank sent was changed on its way, or results differ")       \
   X(NONFINITE, 80, "an input holds NaN or infinity and nonfinite=error was asked for") \
   X(OVERFLOW, 81, "a result does not fit the type asked for")                          \
   X(INTERNAL, 99, "a fault of this library; please report it")
@@ -161,14 +162,13 @@ gqsgd_status gqsgd_quantizer_destroy(gqsgd_quantizer quantizer);
 /* Options are one string, "name=value,..", "" or NULL for the defaults:
  *    timeout_ms         300000  time without progress after which a call fails; -1 for ever
  *    stream_id          0       enters the random key: groups of one program draw differently
- *    chunk_value_count  65536   values per message; over MPI and custom transports 57344 (28672
- *                               from 5 ranks on, 14336 from 9 on). No bit depends on it
+ *    chunk_value_count  65536   values per message; fewer between machines. No bit depends on it
  *    threads            1       that compute for a rank, at most 256. No bit depends on it
- *    nontemporal_bytes  0       packed codes of as many bytes or more are written to shared memory
- *                               with non-temporal stores; 0 for never
+ *    nontemporal_bytes  0       packed codes of so many bytes get non-temporal stores; 0 for never
  *    costs              -       of AUTO's choices: FILE from gqsgd-calibrate, measure (the ranks
  *                               do, in 200 ms), or builtin; else GQSGD_COSTS; equal on all ranks
  *    uncompressed       auto    with costs AUTO sends float32 or bf16 where faster; or never
+ *    checksum           -       of messages: crc32c (default between machines) or off (INTEGRITY)
  *    nodes              -       0:0:1:1, equal numbers for ranks of one node, for HIERARCHICAL;
  *                               else the transport says; equal on all ranks */
 

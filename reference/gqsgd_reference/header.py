@@ -7,12 +7,14 @@ import numpy as np
 
 from .floats import bits
 from .hierarchy import nodes_digest
+from .integrity import crc32c
 
 WIRE_VERSION = 2
 DTYPES = {"float32": 0, "float16": 1, "bfloat16": 2, "float64": 3}
 OPS = {"sum": 0, "mean": 1}
 SCHEDULES = {"ring": 1, "tree": 2, "butterfly": 3, "direct": 4, "hierarchical": 5, "native": 6,
              "sparse": 7}
+CHECKSUMS = {"off": 0, "crc32c": 1}
 _ALLREDUCE = 1
 
 # (field, bits, number of each value), from bit 0 of word 6 upwards.
@@ -56,6 +58,8 @@ class Header:
     value: float | int
     status: int = 0
     nodes: tuple = ()  # of the hierarchical schedule: an id for each rank
+    digest: int = 0  # of the call before
+    checksum: str = "off"  # or "crc32c"
 
 
 def quantizer_word(quantizer):
@@ -82,18 +86,19 @@ def norm_words(value, q, p):
 
 
 def header_words(header):
-    """The 20 words, of which the last four are reserved."""
+    """The 20 words."""
     kind = (_ALLREDUCE | DTYPES[header.dtype] << 8 | OPS[header.op] << 16
             | SCHEDULES[header.schedule] << 24)
     nodes = nodes_digest(header.nodes) if header.schedule == "hierarchical" else 0
-    return (
+    words = (
         0x5147 << 16 | WIRE_VERSION, header.status, header.sequence % 2**32, kind,
         header.value_count % 2**32, header.value_count >> 32 | nodes << 16,
         quantizer_word(header.quantizer),
         header.seed % 2**32, header.seed >> 32, header.stream_id, header.step, header.index,
         header.tag, header.chunk_value_count,
         *norm_words(header.value, header.quantizer["q"], header.quantizer["p"]),
-        0, 0, 0, 0)
+        header.digest % 2**32, header.digest >> 32, CHECKSUMS[header.checksum])
+    return *words, crc32c(struct.pack("<19I", *words)) if header.checksum == "crc32c" else 0
 
 
 def header_bytes(header):

@@ -13,7 +13,7 @@ sequence, status, value_count, seed, stream_id, step, index, tag, chunk_value_co
 dtype: float32, float16, bfloat16 or float64; op: sum or mean; schedule: ring, tree, butterfly,
 direct, hierarchical, native or sparse; nodes, of the hierarchical one: an id for each rank.
 levels, bits, bits_down, q, p, block, rounding, rounding_down, rotate, combine, rescale (0 or 1),
-mantissa_bits, nonfinite: the quantizer.
+mantissa_bits, nonfinite: the quantizer. digest: an integer; checksum: off or crc32c.
 value: this rank's norm, float32 (8 digits) if q = p = inf, else float64 (16 digits); an integer in
 case entry_count, a second header.
 words: hex."""
@@ -23,7 +23,8 @@ _QUANTIZER = {"levels": "linear", "bits": 8, "bits_down": 8, "q": "inf", "p": "i
               "combine": "exact", "rescale": False, "mantissa_bits": 0, "nonfinite": "poison"}
 _HEADER = {"sequence": 1, "dtype": "float32", "op": "mean", "schedule": "ring",
            "value_count": 1000, "seed": 0, "stream_id": 0, "step": 0, "index": 0, "tag": 0,
-           "chunk_value_count": 65536, "value": np.float32(1), "status": 0}
+           "chunk_value_count": 65536, "value": np.float32(1), "status": 0,
+           "digest": 0, "checksum": "off"}
 
 # One record per entry: what differs from the plain header above.
 _CHANGES = {
@@ -38,6 +39,8 @@ _CHANGES = {
                                                              "native", "sparse")},
     "hierarchical": {"schedule": "hierarchical", "nodes": (7, 3, 7, 3, 3, 900)},
     "one_node": {"schedule": "hierarchical", "nodes": (0, 0), "value_count": 2**44 - 1},
+    "digest": {"digest": 0xFEDCBA9876543210}, "checksum": {"checksum": "crc32c"},
+    "digest_and_checksum": {"digest": 1, "checksum": "crc32c", "seed": 7},
     "entry_count": {"schedule": "sparse", "value": 2**32 + 5},
 }
 _QUANTIZER_CHANGES = {

@@ -3,6 +3,9 @@
 #include "src/call/agreement.h"
 
 #include <inttypes.h>
+#include <stdio.h>
+
+#include <algorithm>
 
 #include "src/call/control_fields.h"
 
@@ -11,6 +14,13 @@ namespace {
 
 uint32_t low_half(uint64_t value) { return static_cast<uint32_t>(value); }
 uint32_t high_half(uint64_t value) { return static_cast<uint32_t>(value >> 32); }
+uint64_t both_halves(uint32_t low, uint32_t high) {
+  return low | static_cast<uint64_t>(high) << 32;
+}
+
+// Of a control message that tells of words that were changed.
+constexpr uint32_t kFoundByWord = kControlIndex;  // + 1
+constexpr uint32_t kSenderWord = kControlChunk;
 
 /** The requested format, what AUTO sends in place of its codes, whether it may, and where values
  * and the step are. */
@@ -54,6 +64,11 @@ ControlMessage Agreement::control_of(const Endpoint& endpoint, const Call& call,
   words[kControlChunk] = low_half(chunk_value_count_of(endpoint, call));
   words[kControlNormLow] = norm.low;
   words[kControlNormHigh] = norm.high;
+  if (call.stream == nullptr && !endpoint.has_streams_only()) {
+    words[kControlDigestLow] = low_half(endpoint.result.digest);
+    words[kControlDigestHigh] = high_half(endpoint.result.digest);
+  }
+  seal(&control, endpoint.messages.kind());
   return control;
 }
 
@@ -68,6 +83,21 @@ ControlMessage Agreement::refusal_of(const Endpoint& endpoint, const Call& call,
   control.words[kControlChunk] = low_half(where.value_count);
   control.words[kControlNormLow] = low_half(where.first_value);
   control.words[kControlNormHigh] = high_half(where.first_value);
+  seal(&control, endpoint.messages.kind());
+  return control;
+}
+
+ControlMessage Agreement::damage_of(const Endpoint& endpoint, const Damage& damage) {
+  ControlMessage control;
+  control.words[kControlMagicVersion] = kControlMagic | kWireVersion;
+  control.words[kControlStatus] = GQSGD_INTEGRITY;
+  control.words[kControlSequence] = low_half(endpoint.sequence);
+  control.words[kControlTag] = endpoint.transport->tag();
+  control.words[kFoundByWord] = damage.found_by + 1;
+  control.words[kSenderWord] = damage.sender;
+  control.words[kControlNormLow] = low_half(damage.first_value);
+  control.words[kControlNormHigh] = high_half(damage.first_value);
+  seal(&control, endpoint.messages.kind());
   return control;
 }
 
@@ -82,12 +112,21 @@ Status Agreement::nonfinite(const Endpoint& endpoint, const char* operation, uin
 
 Status Agreement::collect(Endpoint& endpoint, bool* done) {
   *done = false;
+  has_digests_ = endpoint.result.on;
   while (next_rank_ < endpoint.size()) {
     ControlMessage control;
     bool there = false;
     GQ_TRY(endpoint.host->receive_control(next_rank_, endpoint.sequence, &control, &there));
     if (!there) return Status();
-    add(next_rank_, control);
+    if (endpoint.messages.on() && !is_intact(control)) {
+      if (!is_damaged_) damaged_rank_ = next_rank_;
+      is_damaged_ = true;
+      endpoint.digests[next_rank_] = endpoint.result.digest;
+    } else {
+      add(next_rank_, control);
+      endpoint.digests[next_rank_] =
+          both_halves(control.words[kControlDigestLow], control.words[kControlDigestHigh]);
+    }
     ++next_rank_;
   }
   *done = true;
@@ -99,7 +138,11 @@ void Agreement::read(const ControlMessage* controls, uint32_t ranks) {
 }
 
 void Agreement::add(uint32_t rank, const ControlMessage& control) {
-  if (rank == 0) reference_ = control;
+  if (!has_reference_) {
+    has_reference_ = true;
+    reference_ = control;
+    reference_rank_ = rank;
+  }
   if (control.words[kControlStatus] != GQSGD_OK) {
     if (!refuses_) {
       refused_ = control;
@@ -108,7 +151,7 @@ void Agreement::add(uint32_t rank, const ControlMessage& control) {
     refuses_ = true;
     return;
   }
-  if (!differs_ && (has_spare_bits(control) || !same_request(reference_, control))) {
+  if (!differs_ && (has_spare_bits(control, has_digests_) || !same_request(reference_, control))) {
     differing_ = control;
     differing_rank_ = rank;
     differs_ = true;
@@ -116,7 +159,7 @@ void Agreement::add(uint32_t rank, const ControlMessage& control) {
   norm_.merge({control.words[kControlNormLow], control.words[kControlNormHigh]});
 }
 
-Status Agreement::outcome(const Endpoint& endpoint, Status own) const {
+Status Agreement::outcome(const Endpoint& endpoint, Status own) {
   if (refuses_) {
     const gqsgd_status code = static_cast<gqsgd_status>(refused_.words[kControlStatus]);
     // gqsgd_comm_refuse has no values to name.
@@ -125,6 +168,9 @@ Status Agreement::outcome(const Endpoint& endpoint, Status own) const {
                        {refused_.words[kControlNormLow] |
                             static_cast<uint64_t>(refused_.words[kControlNormHigh]) << 32,
                         refused_.words[kControlChunk]});
+    }
+    if (code == GQSGD_INTEGRITY && refused_.words[kFoundByWord] != 0) {
+      return report_damage(endpoint);
     }
     if (!is_status(code)) {
       endpoint.transport->abort_group(GQSGD_PROTOCOL, refused_rank_);
@@ -145,14 +191,77 @@ Status Agreement::outcome(const Endpoint& endpoint, Status own) const {
   }
   if (differs_) {
     const Status differs =
-        describe_mismatch(endpoint.sequence, 0, reference_, differing_rank_, differing_);
+        describe_mismatch(endpoint.sequence, reference_rank_, reference_, differing_rank_,
+                          differing_, has_digests_);
     if (differs.code() == GQSGD_PROTOCOL) {
-      const uint32_t culprit = has_spare_bits(reference_) ? 0 : differing_rank_;
+      const bool is_reference = has_spare_bits(reference_, has_digests_);
+      const uint32_t culprit = is_reference ? reference_rank_ : differing_rank_;
       endpoint.transport->abort_group(GQSGD_PROTOCOL, culprit);
     }
     return differs;
   }
-  return Status();
+  return endpoint.result.on ? compare_digests(endpoint) : Status();
+}
+
+/** All ranks compare the same numbers and say the same. */
+Status Agreement::compare_digests(const Endpoint& endpoint) {
+  const std::vector<uint64_t>& digests = endpoint.digests;
+  const auto count_of = [&](uint64_t digest) {
+    return std::count(digests.begin(), digests.end(), digest);
+  };
+  // What most ranks have, or of several such digests the one of the lowest rank.
+  uint64_t usual = digests[0];
+  if (count_of(usual) == static_cast<ptrdiff_t>(digests.size())) return Status();
+  for (const uint64_t digest : digests) {
+    if (count_of(digest) > count_of(usual)) usual = digest;
+  }
+  diverged_ = true;
+  RankList others;
+  uint64_t differing = usual;
+  for (uint32_t rank = 0; rank < digests.size(); ++rank) {
+    if (digests[rank] == usual) continue;
+    if (others.count() == 0) differing = digests[rank];
+    others.add(rank);
+  }
+  return fail(GQSGD_INTEGRITY,
+              "call %" PRIu64
+              ", %s: results of the call before, number %" PRIu64
+              ", differ: rank%s %s decoded words with digest 0x%016" PRIx64
+              ", the other %td of %zu ranks with 0x%016" PRIx64
+              "; hint: memory, a network adapter or a build of a rank is at fault, and "
+              "checksum=crc32c finds what is changed between ranks",
+              endpoint.sequence, operation_, endpoint.result.sequence,
+              others.count() == 1 ? "" : "s", others.text(), differing, count_of(usual),
+              digests.size(), usual);
+}
+
+/** What the rank that sent it has found in the call before, or has been told. */
+Status Agreement::report_damage(const Endpoint& endpoint) const {
+  const uint32_t* words = refused_.words;
+  const uint64_t first_value = both_halves(words[kControlNormLow], words[kControlNormHigh]);
+  const uint32_t found_by = words[kFoundByWord] - 1;
+  endpoint.transport->abort_group(GQSGD_INTEGRITY, refused_rank_);
+  if (words[kSenderWord] == Damage::kUnknown) {
+    return fail(GQSGD_INTEGRITY,
+                "call %" PRIu64
+                ", %s: rank %u has no result of the call before, in which rank %u received a "
+                "message that was changed on its way or in memory; see the error of rank %u",
+                endpoint.sequence, operation_, refused_rank_, found_by, found_by);
+  }
+  char what[64] = "its control message";
+  if (first_value != Damage::kControlMessage) {
+    snprintf(what, sizeof what, "words from value %" PRIu64 " on", first_value);
+  }
+  return fail(GQSGD_INTEGRITY,
+              "call %" PRIu64
+              ", %s: rank %u has no result of the call before: it received a message of rank %u, "
+              "%s, that was changed on its way or in memory; see the error of rank %u",
+              endpoint.sequence, operation_, found_by, words[kSenderWord], what, found_by);
+}
+
+Status Agreement::take_damage(Endpoint& endpoint) const {
+  if (!is_damaged_) return Status();
+  return endpoint.messages.take_damaged_control(damaged_rank_, endpoint.sequence);
 }
 
 float Agreement::global_norm() const { return norm_.result(); }

@@ -22,6 +22,9 @@ class Agreement {
   static ControlMessage refusal_of(const Endpoint& endpoint, const Call& call, gqsgd_status code,
                                    NonfiniteSite where);
 
+  /** The control message of the call after one in which words were changed. */
+  static ControlMessage damage_of(const Endpoint& endpoint, const Damage& damage);
+
   /** NONFINITE in the words that every rank uses. */
   static Status nonfinite(const Endpoint& endpoint, const char* operation, uint32_t rank,
                           NonfiniteSite where);
@@ -41,7 +44,13 @@ class Agreement {
 
   /** After collect() is done: OK, or the same failure on every rank. `own` is this rank's refusal.
    */
-  Status outcome(const Endpoint& endpoint, Status own) const;
+  Status outcome(const Endpoint& endpoint, Status own);
+
+  /** True if the outcome is that results of the call before differ. */
+  bool found_divergence() const { return diverged_; }
+
+  /** After an OK outcome: what follows where a control message was changed on its way. */
+  Status take_damage(Endpoint& endpoint) const;
 
   /** The norm of all ranks; only after an OK outcome. */
   float global_norm() const;
@@ -57,16 +66,24 @@ class Agreement {
 
  private:
   void add(uint32_t rank, const ControlMessage& control);
+  Status compare_digests(const Endpoint& endpoint);
+  Status report_damage(const Endpoint& endpoint) const;
 
   const char* operation_ = "";
   uint32_t next_rank_ = 0;
-  ControlMessage reference_;  // rank 0's
+  bool has_reference_ = false;
+  ControlMessage reference_;  // of the first rank: rank 0, unless its own was changed
+  uint32_t reference_rank_ = 0;
   ControlMessage differing_;  // of the first rank that differs from it
   uint32_t differing_rank_ = 0;
   bool differs_ = false;
   ControlMessage refused_;  // of the first rank whose own checks failed
   uint32_t refused_rank_ = 0;
   bool refuses_ = false;
+  bool has_digests_ = false;
+  bool diverged_ = false;
+  bool is_damaged_ = false;
+  uint32_t damaged_rank_ = 0;  // the first whose control message was changed on its way
   GlobalNorm norm_;
 };
 

@@ -6,6 +6,8 @@
 
 #include <new>
 
+#include "kernels/checksum/digest.h"
+#include "src/execute/messages.h"
 #include "src/execute/split_stages.h"
 #include "src/transport/culprit.h"
 
@@ -16,6 +18,7 @@ PlanRequest request_of(const Endpoint& endpoint, const Call& call) {
   PlanRequest request{
       &call.format,     call.schedule_id,           endpoint.size(),
       call.value_count, endpoint.chunk_value_count, endpoint.host->reads_in_place()};
+  request.has_room = endpoint.messages.wants_room();
   request.operation = call.operation;
   request.rank = endpoint.rank();
   request.nodes = &endpoint.nodes;
@@ -85,6 +88,8 @@ Status Allreduce::measure(bool* done) {
 Status Allreduce::begin_agreement() {
   Endpoint& endpoint = *endpoint_;
   endpoint.sequence += 1;
+  sequence_ = endpoint.sequence;
+  endpoint.messages.begin_call(endpoint.sequence, operation_name(call_));
   NormWords norm;
   if (own_.ok()) own_ = resolve_auto();
   if (own_.ok()) own_ = make_plan(request_of(endpoint, call_), &plan_);
@@ -170,6 +175,21 @@ Status Allreduce::refuse(const Part& part, const void* values, uint64_t before) 
   return Agreement::nonfinite(*endpoint_, operation_name(call_), endpoint_->rank(), nonfinite_);
 }
 
+void Allreduce::tell_next_call() {
+  if (endpoint_ == nullptr || !endpoint_->messages.found()) return;
+  endpoint_->sequence += 1;
+  Status told = endpoint_->host->send_control(
+      endpoint_->sequence, Agreement::damage_of(*endpoint_, endpoint_->messages.damage()));
+  // Not waited for: it leaves as far as the transport takes it. If that fails the others find out
+  // by themselves that this rank is missing.
+  constexpr int kLooks = 8;
+  bool flushed = false;
+  for (int look = 0; look < kLooks && told.ok() && !flushed; ++look) {
+    told = endpoint_->host->check();
+    if (told.ok()) told = endpoint_->host->flushed(&flushed);
+  }
+}
+
 Status Allreduce::advance(bool* done) {
   *done = false;
   if (phase_ == Phase::measure) {
@@ -191,7 +211,19 @@ Status Allreduce::advance(bool* done) {
     if (moved) phase_ = Phase::done;
   }
   *done = phase_ == Phase::done;
+  if (*done && endpoint_->result.on && plan_.schedule != nullptr) keep_digest();
   return Status();
+}
+
+/** Of words that all ranks have: a slice of a reduce_scatter is its owner's alone. */
+void Allreduce::keep_digest() {
+  uint64_t digest = executor_.digest() + sparse_entries_.digest();
+  const bool has_norms = has_norm(call_.format.levels) && call_.format.block == 0;
+  const size_t norm_count = call_.segments != nullptr ? call_.segments->parts.size() : 1;
+  const float* const norms = call_.segments != nullptr ? segment_norms_.norms() : &norm_;
+  for (size_t k = 0; has_norms && k < norm_count; ++k) digest += digest_of_norm(k, norms[k]);
+  endpoint_->result.digest = call_.operation == Operation::reduce_scatter ? 0 : digest;
+  endpoint_->result.sequence = sequence_;
 }
 
 Status Allreduce::agree(bool* done) {
@@ -199,12 +231,13 @@ Status Allreduce::agree(bool* done) {
   GQ_TRY(agreement_.collect(*endpoint_, done));
   events_ += agreement_.controls_read() - before;
   if (!*done) return Status();
-  return agreement_.outcome(*endpoint_, own_);
+  GQ_TRY(agreement_.outcome(*endpoint_, own_));
+  return agreement_.take_damage(*endpoint_);
 }
 
 Status Allreduce::allocate_workspace() {
   phase_ = Phase::move;  // a failure from here on is this rank's alone
-  const size_t arena_bytes = plan_.layout.arena_bytes();
+  const size_t arena_bytes = arena_bytes_of(plan_, *endpoint_);
   GQ_TRY(endpoint_->host->arena(arena_bytes, &arena_));
   endpoint_->workspace_bytes.raise_to(arena_bytes);
   events_ += 1;

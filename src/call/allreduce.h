@@ -24,6 +24,11 @@ class Allreduce {
   /** Advances as far as possible without waiting. */
   Status advance(bool* done);
 
+  /** After a call in which words were found changed: ranks that have its result learn in their next
+   *  call that this one has not. Its control message of that call is sent now, since it makes no
+   *  other. */
+  void tell_next_call();
+
   /** Changes whenever something has happened. */
   uint64_t progress() const {
     const uint64_t measured = measuring_ ? measuring_->steps_made() : 0;
@@ -41,6 +46,9 @@ class Allreduce {
   bool agreed() const {
     return phase_ == Phase::measure ? measuring_->agreed() : phase_ != Phase::agree;
   }
+
+  /** True if the call failed because results of the call before differ: all ranks fail alike. */
+  bool found_divergence() const { return agreement_.found_divergence(); }
 
   /** TIMEOUT after `waited_ms` without progress: what was awaited, from which rank (*culprit). */
   Status timed_out(int64_t waited_ms, uint32_t* culprit);
@@ -61,6 +69,7 @@ class Allreduce {
   Status refuse(const Part& part, const void* values, uint64_t before);
   Status exchange_norms();
   Status agree(bool* done);
+  void keep_digest();
   Status allocate_workspace();
   Status exchange_sparse_entries();
 
@@ -77,6 +86,7 @@ class Allreduce {
   Executor executor_;
   unsigned char* arena_ = nullptr;
   float norm_ = 0;  // the global one of a call in one piece
+  uint64_t sequence_ = 0;  // of its control message
   uint64_t events_ = 0;
 };
 

@@ -74,6 +74,7 @@ Status add_tables(Endpoint& endpoint, Table* table) {
   call.schedule_id = GQSGD_SCHEDULE_DIRECT;
   const Status status = allreduce(endpoint, call, Status());
   endpoint.calls = 0;  // of the caller's
+  endpoint.result.digest = 0;
   if (status.ok()) return status;
   return fail(status.code(), "the ranks of the new group agree on its state: %s",
               status.sentence());

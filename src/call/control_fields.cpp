@@ -33,6 +33,7 @@ constexpr const char* kMemoryList[] = {"host", "device"};
 constexpr const char* kMeanBitsList[] = {"?",   "2.5", "3",   "3.5", "4",   "4.5", "5",
                                          "5.5", "6",   "6.5", "7",   "7.5", "8"};
 constexpr uint32_t kBitsShift = 2, kMeanBits = 4;
+constexpr const char* kChecksumList[] = {"off", "crc32c"};
 
 constexpr Field kFields[] = {
     {"operation", kControlOperation, 0, 8, false, names_of(kOperationList)},
@@ -70,6 +71,7 @@ constexpr Field kFields[] = {
     {"index", kControlIndex, 0, kControlCostsShift, false, kNumber},
     {"digest of costs", kControlIndex, kControlCostsShift, 16, false, kNumber},
     {"chunk_value_count", kControlChunk, 0, 32, false, kNumber},
+    {"checksum", kControlChecksumKind, 0, 32, false, names_of(kChecksumList)},
     // Of operations in segments only: an allreduce has its norm there.
     {"hash of counts", kControlNormLow, 0, 64, true, kNumber},
 };
@@ -92,12 +94,22 @@ void print_value(const Field& field, const ControlMessage& control, char* text,
   }
 }
 
-/** The first reserved word that is not 0; kControlWordCount if there is none. All bits of the words
- *  before belong to fields. */
-uint32_t first_spare_word(const ControlMessage& control) {
-  uint32_t word = kControlReserved;
-  while (word < kControlWordCount && control.words[word] == 0) ++word;
-  return word;
+/** The first word with bits that no field has; kControlWordCount if there is none. All bits of the
+ *  words before the digest belong to fields. */
+uint32_t first_spare_word(const ControlMessage& control, bool has_digests) {
+  for (const uint32_t word : {kControlDigestLow, kControlDigestHigh}) {
+    if (!has_digests && control.words[word] != 0) return word;
+  }
+  if (control.words[kControlChecksumKind] >= names_of(kChecksumList).count) {
+    return kControlChecksumKind;
+  }
+  return is_intact(control) ? kControlWordCount : kControlChecksum;
+}
+
+/** A norm, a digest and a checksum are each rank's own. */
+bool may_differ(uint32_t word) {
+  return word == kControlNormLow || word == kControlNormHigh || word == kControlDigestLow ||
+         word == kControlDigestHigh || word == kControlChecksum;
 }
 
 /** Both messages have one kind of width by then: the mean of one, or the bits of the other. */
@@ -128,8 +140,8 @@ Status describe_measuring(uint64_t sequence, uint32_t rank_a, const ControlMessa
 
 }  // namespace
 
-bool has_spare_bits(const ControlMessage& control) {
-  return first_spare_word(control) < kControlWordCount;
+bool has_spare_bits(const ControlMessage& control, bool has_digests) {
+  return first_spare_word(control, has_digests) < kControlWordCount;
 }
 
 bool has_segments(const ControlMessage& control) {
@@ -139,8 +151,7 @@ bool has_segments(const ControlMessage& control) {
 bool same_request(const ControlMessage& a, const ControlMessage& b) {
   if (a.words[kControlMagicVersion] != b.words[kControlMagicVersion]) return false;
   for (uint32_t word = kControlOperation; word < kControlWordCount; ++word) {
-    const bool is_norm = word == kControlNormLow || word == kControlNormHigh;
-    if (!is_norm && a.words[word] != b.words[word]) return false;
+    if (!may_differ(word) && a.words[word] != b.words[word]) return false;
   }
   if (!has_segments(a)) return true;
   return a.words[kControlNormLow] == b.words[kControlNormLow] &&
@@ -148,7 +159,7 @@ bool same_request(const ControlMessage& a, const ControlMessage& b) {
 }
 
 Status describe_mismatch(uint64_t sequence, uint32_t rank_a, const ControlMessage& a,
-                         uint32_t rank_b, const ControlMessage& b) {
+                         uint32_t rank_b, const ControlMessage& b, bool has_digests) {
   const uint32_t version_a = a.words[kControlMagicVersion];
   const uint32_t version_b = b.words[kControlMagicVersion];
   if (version_a != version_b) {
@@ -176,9 +187,10 @@ Status describe_mismatch(uint64_t sequence, uint32_t rank_a, const ControlMessag
                 sequence, name_in(names_of(kOperationList), a.words[kControlOperation] & 0xff),
                 field.name, rank_a, text_a, rank_b, text_b);
   }
-  const uint32_t culprit = has_spare_bits(a) ? rank_a : rank_b;
-  const ControlMessage& spoilt = has_spare_bits(a) ? a : b;
-  const uint32_t word = first_spare_word(spoilt);
+  const bool is_a = has_spare_bits(a, has_digests);
+  const uint32_t culprit = is_a ? rank_a : rank_b;
+  const ControlMessage& spoilt = is_a ? a : b;
+  const uint32_t word = first_spare_word(spoilt, has_digests);
   return fail(
       GQSGD_PROTOCOL,
       "call %" PRIu64

@@ -12,18 +12,18 @@ namespace gq {
  * allreduce has its norm. */
 bool has_segments(const ControlMessage& control);
 
-/** True if both ask for the same operation: all words but status, number of the call and an
- *  allreduce's norm. */
+/** True if both ask for the same operation: all words but status, number of the call, digest,
+ *  checksum and an allreduce's norm. */
 bool same_request(const ControlMessage& a, const ControlMessage& b);
 
 /** True of a control message that no correct rank of this version makes: bits are set that no field
- * has, or a reserved word is not 0. */
-bool has_spare_bits(const ControlMessage& control);
+ * has, the checksum is wrong, or a digest is there where ranks have none. */
+bool has_spare_bits(const ControlMessage& control, bool has_digests);
 
 /** MISMATCH or VERSION naming the first differing field, both ranks and both values. PROTOCOL where
  *  all fields are equal, naming the rank whose spare bits are set. */
 Status describe_mismatch(uint64_t sequence, uint32_t rank_a, const ControlMessage& a,
-                         uint32_t rank_b, const ControlMessage& b);
+                         uint32_t rank_b, const ControlMessage& b, bool has_digests = false);
 
 }  // namespace gq
 

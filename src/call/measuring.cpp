@@ -52,6 +52,7 @@ Status Measuring::begin(Endpoint& endpoint) {
   call_.format = uncompressed(Format());
   agreement_.begin(call_);
   endpoint.sequence += 1;
+  endpoint.messages.begin_call(endpoint.sequence, operation_name(call_));
   const ControlMessage control =
       Agreement::control_of(endpoint, call_, GQSGD_SCHEDULE_DIRECT, NormWords());
   return endpoint.host->send_control(endpoint.sequence, control);
@@ -64,6 +65,8 @@ Status Measuring::advance(bool* done) {
     GQ_TRY(agreement_.collect(*endpoint_, &all));
     if (!all) return Status();
     GQ_TRY(agreement_.outcome(*endpoint_, Status()));
+    GQ_TRY(agreement_.take_damage(*endpoint_));
+    if (endpoint_->messages.found()) return endpoint_->messages.failure();
     phase_ = Phase::work;  // a failure from here on is this rank's alone
     GQ_TRY(allocate());
     begin_round();
@@ -222,6 +225,7 @@ Status Measuring::send_numbers() {
   words[kControlTag] = endpoint_->transport->tag();
   sent_ns_ = now_ns();
   words[kElapsedWord] = std::bit_cast<uint32_t>(static_cast<float>(sent_ns_ - begin_ns_));
+  seal(&control, endpoint_->messages.kind());
   phase_ = Phase::numbers;
   return endpoint_->host->send_control(endpoint_->sequence, control);
 }
@@ -233,6 +237,10 @@ Status Measuring::read_numbers(bool* all) {
     bool there = false;
     GQ_TRY(endpoint_->host->receive_control(controls_read_, endpoint_->sequence, &control, &there));
     if (!there) return Status();
+    if (endpoint_->messages.on() && !is_intact(control)) {
+      GQ_TRY(endpoint_->messages.take_damaged_control(controls_read_, endpoint_->sequence));
+      return endpoint_->messages.failure();
+    }
     GQ_TRY(check_control(controls_read_, control));
     add_numbers(controls_read_, control);
   }

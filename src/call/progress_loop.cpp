@@ -94,9 +94,12 @@ void ProgressLoop::end(Status status) {
     shared = checked.ok();
     if (!shared) status = checked;
   }
+  if (status.code() == GQSGD_INTEGRITY) operation_.tell_next_call();
   if (!status.ok() && !shared) {
     endpoint_->failure.keep(status);
-    endpoint_->transport->abort_group(status.code(), endpoint_->rank());
+    // Where results differ all ranks find out by themselves, and name the same ranks.
+    const bool alike = sent_control_ && operation_.found_divergence();
+    if (!alike) endpoint_->transport->abort_group(status.code(), endpoint_->rank());
   }
   // A complete result stays valid, whatever has broken the endpoint meanwhile. The first failure is
   // reported; it may be another thread's.

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "kernels/checksum/digest.h"
 #include "kernels/codec/sparse.h"
 #include "src/call/agreement.h"
 #include "src/call/control_fields.h"
@@ -35,6 +36,7 @@ Status SparseEntries::advance(Outcome* outcome) {
   if (phase_ == Phase::count) {
     GQ_TRY(read_counts(&all));
     if (!all) return Status();
+    if (endpoint_->messages.found()) return end_without_count();
     if (longest_ > plan_->layout.sparse_entries_max()) {
       *outcome = Outcome::too_long;
       return Status();
@@ -51,6 +53,7 @@ Status SparseEntries::advance(Outcome* outcome) {
   bool flushed = false;
   GQ_TRY(endpoint_->host->flushed(&flushed));
   if (!flushed) return Status();
+  if (endpoint_->messages.found()) return endpoint_->messages.failure();
   GQ_TRY(add());
   *outcome = Outcome::added;
   return Status();
@@ -99,6 +102,10 @@ Status SparseEntries::read_counts(bool* all) {
     bool there = false;
     GQ_TRY(endpoint_->host->receive_control(counts_read_, endpoint_->sequence, &control, &there));
     if (!there) return Status();
+    if (endpoint_->messages.on() && !is_intact(control)) {
+      GQ_TRY(endpoint_->messages.take_damaged_control(counts_read_, endpoint_->sequence));
+      continue;
+    }
     GQ_TRY(check_control(counts_read_, control));
     RankEntries sparse;
     sparse.entry_count = control.words[kControlNormLow] |
@@ -108,6 +115,13 @@ Status SparseEntries::read_counts(bool* all) {
   }
   *all = true;
   return Status();
+}
+
+/** How many entries a rank sends is not known here, so that this rank cannot go on. Those that wait
+ *  for its own entries get as many marks. */
+Status SparseEntries::end_without_count() {
+  if (longest_ <= plan_->layout.sparse_entries_max()) GQ_TRY(send_entries());
+  return endpoint_->messages.failure();
 }
 
 /** All ranks have agreed on this call: a second control message can only differ if its rank is not
@@ -141,7 +155,7 @@ Status SparseEntries::expect_entries() {
   for (uint32_t distance = 1; distance < ranks; ++distance) {
     const uint32_t peer = (rank + ranks - distance) % ranks;
     if (endpoint_->rank_entries[peer].entry_count == 0) continue;
-    GQ_TRY(endpoint_->host->expect(message_of(peer, peer)));
+    GQ_TRY(endpoint_->messages.expect(message_of(peer, peer)));
   }
   return Status();
 }
@@ -156,7 +170,8 @@ Status SparseEntries::send_entries() {
   GQ_TRY(Status(endpoint_->stages->select(args)));
   const uint32_t rank = endpoint_->rank(), ranks = endpoint_->size();
   for (uint32_t distance = 1; distance < ranks && entry_count > 0; ++distance) {
-    GQ_TRY(endpoint_->host->send(message_of((rank + distance) % ranks, rank)));
+    const Message message = message_of((rank + distance) % ranks, rank);
+    GQ_TRY(endpoint_->messages.send_words(message, args.entries));
   }
   return Status();
 }
@@ -172,7 +187,9 @@ Status SparseEntries::receive_entries(bool* all) {
     const uint32_t peer = awaited_rank();
     if (endpoint_->rank_entries[peer].entry_count == 0) continue;
     const unsigned char* entries = nullptr;
-    GQ_TRY(endpoint_->host->receive(message_of(peer, peer), &entries));
+    const uint64_t count = call_->value_count;
+    GQ_TRY(endpoint_->messages.receive_words(message_of(peer, peer),
+                                             {"sparse entries", 0, count, count}, &entries));
     if (entries == nullptr) return Status();
   }
   *all = true;
@@ -182,6 +199,7 @@ Status SparseEntries::receive_entries(bool* all) {
 /** Nothing is written where entries are malformed, and nothing fails once something is written. */
 Status SparseEntries::add() {
   if (call_->recv == nullptr) return Status();  // a virtual rank without an output buffer
+  uint64_t places = 0;  // of entries, those of all ranks one behind the other
   for (uint32_t rank = 0; rank < endpoint_->size(); ++rank) {
     RankEntries& sparse = endpoint_->rank_entries[rank];
     if (sparse.entry_count == 0) continue;
@@ -189,6 +207,9 @@ Status SparseEntries::add() {
         rank == endpoint_->rank() ? arena_ + plan_->layout.sparse_bytes()
                                   : endpoint_->host->view(message_of(rank, rank)));
     GQ_TRY(check_entries(rank));
+    if (!endpoint_->result.on) continue;
+    digest_ += digest_of_words(places, sparse.entries, sparse.entry_count);
+    places += sparse.entry_count;
   }
   for (uint64_t first = 0; first < call_->value_count;) {
     AddSparseArgs args = arguments().add_sparse(chunk_at(first));

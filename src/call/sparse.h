@@ -30,6 +30,9 @@ class SparseEntries {
   /** TIMEOUT before that: what was awaited, from which rank (*culprit). */
   Status timed_out(int64_t waited_ms, uint32_t* culprit) const;
 
+  /** Of the entries of all ranks; after Outcome::added. */
+  uint64_t digest() const { return digest_; }
+
   /** Changes whenever something has happened. */
   uint64_t steps_made() const { return steps_made_; }
 
@@ -40,6 +43,7 @@ class SparseEntries {
   Status encode(Range chunk);
   Status send_count();
   Status read_counts(bool* all);
+  Status end_without_count();
   Status check_control(uint32_t rank, const ControlMessage& control) const;
   Status expect_entries();
   Status send_entries();
@@ -65,6 +69,7 @@ class SparseEntries {
   uint64_t longest_ = 0;
   uint32_t ranks_received_ = 0;
   uint64_t steps_made_ = 0;
+  uint64_t digest_ = 0;
 };
 
 }  // namespace gq

@@ -12,6 +12,7 @@
 #include "kernels/codec/random.h"
 #include "kernels/stages.h"
 #include "src/execute/call_kinds.h"
+#include "src/execute/message_checks.h"
 #include "src/plan/auto_choice.h"
 #include "src/plan/plan.h"
 #include "src/schedule/nodes.h"
@@ -33,8 +34,16 @@ struct OperandCounts {
   uint64_t merged = 0;  ///< at most one less than received
 };
 
+/** What ranks compare in the call after (docs/FORMAT.md, section 18). */
+struct ResultDigest {
+  bool on = false;  ///< else it stays 0
+  uint64_t digest = 0;
+  uint64_t sequence = 0;  ///< the call's
+};
+
 struct Endpoint {
   std::unique_ptr<HostTransport> host;  ///< null where all calls are on streams
+  MessageChecks messages;               ///< words that host moves
   Transport* transport = nullptr;       ///< host, or else the end on streams, which is borrowed
   const Stages* stages = nullptr;
   Workers* workers = nullptr;  ///< that the stages' work is divided among; borrowed
@@ -51,6 +60,9 @@ struct Endpoint {
   std::vector<const uint32_t*> operands;  ///< one per rank, so that reduce_many allocates nothing
   std::vector<RankEntries> rank_entries;  ///< the same for add_sparse
   std::vector<OperandCounts> operand_counts;
+
+  ResultDigest result;            ///< of the newest call that succeeded
+  std::vector<uint64_t> digests;  ///< of all ranks, as the control messages of a call have them
 
   FirstFailure failure;  ///< what broke the communicator: no call is made after it
 
@@ -71,6 +83,7 @@ struct Endpoint {
   void set_transport(std::unique_ptr<HostTransport> taken) {
     set_transport(taken.get());
     host = std::move(taken);
+    messages.open(host.get(), ChecksumKind::off);
   }
   /** Borrows the end of a group whose calls are all on streams. Allocates the state of each rank:
    *  may throw std::bad_alloc. */
@@ -78,6 +91,7 @@ struct Endpoint {
     operands.resize(borrowed->size());
     rank_entries.resize(borrowed->size());
     operand_counts.resize(borrowed->size());
+    digests.resize(borrowed->size());
     transport = borrowed;
   }
 

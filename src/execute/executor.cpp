@@ -52,7 +52,8 @@ Status Executor::advance(bool* done) {
     GQ_TRY(look_ahead_.announce());
     bool made = true;
     if (const Stage stage = stage_of(move_.kind)) {
-      if (!quantized_ || move_.kind != MoveKind::quantize) GQ_TRY(on_pieces(move_, stage));
+      const bool is_made = quantized_ && move_.kind == MoveKind::quantize;
+      if (!is_made && !endpoint_->messages.found()) GQ_TRY(on_pieces(move_, stage));
     } else {
       GQ_TRY(make(move_, &made));
     }
@@ -64,6 +65,7 @@ Status Executor::advance(bool* done) {
   bool flushed = false;
   GQ_TRY(endpoint_->host->flushed(&flushed));
   if (!flushed) return Status();
+  if (endpoint_->messages.found()) return endpoint_->messages.failure();
   if (call_->in_place()) GQ_TRY(commit());
   *done = true;
   return Status();
@@ -124,14 +126,41 @@ Status Executor::make(const Move& move, bool* made) {
 Status Executor::send(const Move& move) {
   const Layout& layout = plan_->layout;
   const size_t here_bytes = result_here_bytes(layout, move, endpoint_->rank());
-  const bool collects = move.origin_value_count != 0 && !endpoint_->host->reads_in_place();
-  if (collects) {
+  const bool in_place = endpoint_->host->reads_in_place();
+  if (move.origin_value_count != 0 && !in_place) {
     const Part own = part_within(move, endpoint_->rank());
     memcpy(arena_ + layout.result_bytes(move.content, own.first_value),
            arena_ + layout.offset_bytes(move.content, own.first_value),
            layout.size_bytes(move.content, own.value_count));
   }
-  return endpoint_->host->send(message_of(layout, move, here_bytes));
+  const Message message = message_of(layout, move, here_bytes);
+  return endpoint_->messages.send(message, [&] {
+    const bool made_here = move.origin == endpoint_->rank();
+    const unsigned char* const elsewhere =
+        in_place && !made_here ? endpoint_->host->view(message) : nullptr;
+    const size_t own_bytes = in_place ? message.offset_bytes : here_bytes;
+    return checksum_of(message, move, elsewhere != nullptr ? elsewhere : arena_ + own_bytes);
+  });
+}
+
+uint32_t Executor::checksum_of(const Message& message, const Move& move,
+                               const unsigned char* words) const {
+  if (move.origin_value_count == 0 || !endpoint_->host->reads_in_place()) {
+    return crc32c(0, words, message.size_bytes);
+  }
+  // Each owner has its own words in its arena.
+  const Layout& layout = plan_->layout;
+  uint32_t checksum = 0;
+  for (uint32_t owner = message.origin; owner <= message.last_origin; ++owner) {
+    const Part part = part_within(move, owner);
+    Message there = message;
+    there.origin = there.last_origin = owner;
+    there.offset_bytes = layout.offset_bytes(move.content, part.first_value);
+    const unsigned char* const made = owner == endpoint_->rank() ? arena_ + there.offset_bytes
+                                                                 : endpoint_->host->view(there);
+    checksum = crc32c(checksum, made, layout.size_bytes(move.content, part.value_count));
+  }
+  return checksum;
 }
 
 Status Executor::receive(const Move& move, bool* made) {
@@ -139,7 +168,9 @@ Status Executor::receive(const Move& move, bool* made) {
   const size_t here_bytes = layout.result_bytes(move.content, move.first_value);
   const Message message = message_of(layout, move, here_bytes);
   const unsigned char* words = nullptr;
-  GQ_TRY(endpoint_->host->receive(message, &words));
+  GQ_TRY(endpoint_->messages.receive(
+      message, content_of(move, plan_->shape), &words,
+      [&](const unsigned char* there) { return checksum_of(message, move, there); }));
   *made = words != nullptr;
   if (!*made) return Status();
   look_ahead_.received(move);
@@ -154,6 +185,8 @@ Status Executor::receive(const Move& move, bool* made) {
 
 /** Two words are one integer; after an odd number of them one word is free. */
 Status Executor::add_all(const Move& move) {
+  // No mark travels with a sum: ranks that get none wait, and those that got one would be wrong.
+  if (endpoint_->messages.found()) return endpoint_->messages.failure();
   const Layout& layout = plan_->layout;
   const size_t here_bytes = layout.offset_bytes(move.content, move.first_value);
   const size_t size_bytes = layout.size_bytes(move.content, move.value_count);
@@ -214,6 +247,7 @@ Status Executor::take_norms(const Move& move, const Piece& piece) {
 }
 
 Status Executor::merge_norms(const Move& move) {
+  if (endpoint_->messages.found()) return Status();
   const auto* const received = reinterpret_cast<const uint16_t*>(operand(move, move.peer));
   return Status(endpoint_->stages->merge_norms(arguments_.merge_norms(move, received)));
 }
@@ -292,7 +326,9 @@ Status Executor::add_values(const Move& move, const Piece& piece) {
 Status Executor::dequantize(const Move& move, const Piece& piece) {
   // A virtual rank may have no output buffer.
   if (call_->recv_at(piece.range.first_value, piece.segment) == nullptr) return Status();
-  return run_stage(*endpoint_, arguments_.dequantize(move, piece, result(move)));
+  const DequantizeArgs args = arguments_.dequantize(move, piece, result(move));
+  if (!endpoint_->result.on) return run_stage(*endpoint_, args);
+  return run_stage(*endpoint_, args, &digest_);
 }
 
 }  // namespace gq

@@ -27,6 +27,8 @@ class Executor {
   bool flushing() const { return flushing_; }
   /** The move that has to wait, for a sentence. */
   const Move& current() const { return move_; }
+  /** The sum of the digests of what was dequantized. */
+  uint64_t digest() const { return digest_; }
   /** Counts moves made, to see whether anything happens. */
   uint64_t moves_made() const { return moves_made_; }
 
@@ -55,6 +57,8 @@ class Executor {
   void find_operands(const Move& move, const Piece& piece);
   void count_poisoned(const Move& move, const Piece& piece);
 
+  /** Of the words of a message, which begin at `words`. */
+  uint32_t checksum_of(const Message& message, const Move& move, const unsigned char* words) const;
   const unsigned char* operand(const Move& move, uint32_t peer) const;
   const unsigned char* result(const Move& move) const;
   bool next_move();
@@ -72,6 +76,7 @@ class Executor {
   bool pending_ = false;  // move_ is still to be made
   bool flushing_ = false;
   uint64_t moves_made_ = 0;
+  uint64_t digest_ = 0;
 };
 
 }  // namespace gq

@@ -2,7 +2,8 @@
 #ifndef GQ_EXECUTE_MESSAGES_H
 #define GQ_EXECUTE_MESSAGES_H
 
-#include "src/plan/layout.h"
+#include "src/execute/endpoint.h"
+#include "src/plan/plan.h"
 #include "src/transport/host_transport.h"
 
 namespace gq {
@@ -12,19 +13,49 @@ inline uint64_t counted_values(const Move& move) {
   return move.content == Content::norms ? 0 : move.value_count;
 }
 
+static_assert(sizeof(Trailer) <= Layout::kRoomBytes);
+
 /** The message of a move whose words lie, or are put, at `here_bytes` of the own arena. */
 inline Message message_of(const Layout& layout, const Move& move, size_t here_bytes) {
   const uint64_t last_value = move.first_value + move.value_count - 1;
   const uint32_t last_origin = move.origin_value_count == 0
                                    ? move.origin
                                    : static_cast<uint32_t>(last_value / move.origin_value_count);
-  return Message{move.peer,
-                 move.origin,
-                 last_origin,
-                 layout.offset_bytes(move.content, move.first_value),
-                 layout.size_bytes(move.content, move.value_count),
-                 here_bytes,
-                 counted_values(move)};
+  Message message{move.peer,
+                  move.origin,
+                  last_origin,
+                  layout.offset_bytes(move.content, move.first_value),
+                  layout.size_bytes(move.content, move.value_count),
+                  here_bytes,
+                  counted_values(move)};
+  message.has_room = has_room(layout, move.content);
+  return message;
+}
+
+/** What a move's words are, for sentences. */
+inline MessageContent content_of(const Move& move, const Shape& shape) {
+  const char* const words = move.content == Content::norms   ? "norms"
+                            : move.content == Content::codes ? "codes"
+                                                             : "sums in codes and their scales";
+  return {words, move.first_value, move.value_count, shape.chunk_value_count};
+}
+
+/** Bytes of the arena of this rank for a call, with trailers behind the words where peers read
+ *  them in place. */
+inline size_t arena_bytes_of(const Plan& plan, Endpoint& endpoint) {
+  constexpr size_t kLineBytes = 64;
+  const size_t words_bytes = plan.layout.arena_bytes();
+  if (!endpoint.messages.on() || !endpoint.reads_in_place()) return words_bytes;
+  const size_t begin_bytes = (words_bytes + kLineBytes - 1) / kLineBytes * kLineBytes;
+  MoveCursor cursor(plan.schedule, plan.shape, endpoint.rank());
+  return begin_bytes + endpoint.messages.place_trailers(begin_bytes, [&](uint32_t* peer) {
+    Move move;
+    do {
+      if (!cursor.next(&move)) return false;
+    } while (move.kind != MoveKind::send);
+    *peer = move.peer;
+    return true;
+  });
 }
 
 /** A result lies where peers' results are put, unless this rank alone made it. */

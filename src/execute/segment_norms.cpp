@@ -26,20 +26,22 @@ Status SegmentNorms::advance(bool* done) {
     GQ_TRY(take());
     for (uint32_t distance = 1; distance < ranks; ++distance) {
       const uint32_t peer = (rank + ranks - distance) % ranks;
-      GQ_TRY(endpoint_->host->expect(message_of(peer, peer)));
+      GQ_TRY(endpoint_->messages.expect(message_of(peer, peer)));
     }
     for (uint32_t distance = 1; distance < ranks; ++distance) {
-      GQ_TRY(endpoint_->host->send(message_of((rank + distance) % ranks, rank)));
+      GQ_TRY(endpoint_->messages.send_words(message_of((rank + distance) % ranks, rank), own()));
     }
     sent_ = true;
     steps_made_ += 1;
   }
   for (; received_ + 1 < ranks; ++received_, ++steps_made_) {
     const unsigned char* words = nullptr;
-    GQ_TRY(endpoint_->host->receive(message_of(awaited_rank(), awaited_rank()), &words));
+    const uint64_t count = call_->value_count;
+    GQ_TRY(endpoint_->messages.receive_words(message_of(awaited_rank(), awaited_rank()),
+                                             {"norms of segments", 0, count, count}, &words));
     if (words == nullptr) return Status();
   }
-  merge();
+  if (!endpoint_->messages.found()) merge();
   *done = true;
   return Status();
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "kernels/checksum/digest.h"
 #include "kernels/codec/groups.h"
 #include "kernels/codec/norm.h"
 
@@ -84,9 +85,9 @@ class OneError {
 };
 
 /** Calls stage(args of a tile) for each; narrow(args, skip, thread) moves their pointers on. */
-template <typename Args, typename Narrow>
-Status in_parts(const Endpoint& endpoint, StageError (*stage)(const Args&), const Args& whole,
-                Parts parts, Narrow narrow) {
+template <typename Stage, typename Args, typename Narrow>
+Status in_parts(const Endpoint& endpoint, Stage stage, const Args& whole, Parts parts,
+                Narrow narrow) {
   OneError error;
   const auto make = [&](uint32_t part, uint32_t thread) {
     const Skip skip{part * parts.value_count, whole.range.group};
@@ -168,6 +169,58 @@ Status sum_of_magnitudes(const Endpoint& endpoint, const NormArgs& whole) {
   return Status();
 }
 
+/** The same where widths are adaptive: the words of a group go with its first block, and norms, which
+ *  widths follow from, lie between the scales. */
+uint64_t digest_of_group(const DequantizeArgs& args) {
+  constexpr uint64_t kPlacesOfGranule = kGranuleBlocks * kWidthMax * kPlaneWords;
+  const GroupPlace& place = args.range.group;
+  uint64_t first = args.range.first_value;
+  uint64_t sum = 0;
+  if (place.first_block == 0) {
+    sum = digest_of_words(first / kGranuleValues * kPlacesOfGranule, args.words,
+                          size_t{place.plane_count} * kPlaneWords);
+  }
+  const size_t blocks = static_cast<size_t>(adaptive_blocks(args.range.value_count));
+  for (size_t b = 0; b < blocks; b += kGranuleBlocks, first += place.stride_values) {
+    const size_t count = std::min<size_t>(kGranuleBlocks, blocks - b);
+    uint16_t codes[2 * kGranuleBlocks];
+    for (size_t k = 0; k < count; ++k) {
+      codes[2 * k] = args.scales.blocks[place.first_block + b + k];
+      codes[2 * k + 1] = args.norms.blocks[place.first_block + b + k];
+    }
+    sum += digest_of_scales(first / kAdaptiveBlock * 2, codes, 2 * count);
+  }
+  return sum;
+}
+
+/** Words and scales by their places in the call. */
+uint64_t digest_of(const DequantizeArgs& args) {
+  const Coding& coding = args.coding;
+  if (coding.adaptive()) return digest_of_group(args);
+  const uint64_t first = args.range.first_value;
+  const size_t value_count = args.range.value_count;
+  const uint64_t sum =
+      digest_of_words(first / codes_per_word(coding.bits_down), args.words,
+                      words_for(coding.bits_down, code_count(coding.rotated, value_count)));
+  if (coding.block == 0) return sum;
+  return sum + digest_of_scales(first / coding.block, args.scales.blocks,
+                                norm_count(coding.block, coding.rotated, value_count));
+}
+
+template <typename Stage>
+Status in_tiles(const Endpoint& endpoint, Stage stage, const DequantizeArgs& whole) {
+  const Coding& coding = whole.coding;
+  const Parts parts = parts_of(endpoint, whole.range, coding, kLeastOfCodes);
+  if (parts.count <= 1) return Status(stage(whole));
+  return in_parts(endpoint, stage, whole, parts,
+                  [&](DequantizeArgs* args, Skip skip, uint32_t, uint32_t) {
+                    args->words = whole.words + skip.words(coding.bits_down);
+                    args->scales = skip.norms(whole.scales, coding.block);
+                    args->values =
+                        static_cast<unsigned char*>(whole.values) + skip.bytes(whole.dtype);
+                  });
+}
+
 }  // namespace
 
 Status run_stage(const Endpoint& endpoint, const NormArgs& args) {
@@ -218,17 +271,22 @@ Status run_stage(const Endpoint& endpoint, const ReduceManyArgs& whole) {
                   });
 }
 
-Status run_stage(const Endpoint& endpoint, const DequantizeArgs& whole) {
-  const Coding& coding = whole.coding;
-  const Parts parts = parts_of(endpoint, whole.range, coding, kLeastOfCodes);
-  if (parts.count <= 1) return Status(endpoint.stages->dequantize(whole));
-  return in_parts(endpoint, endpoint.stages->dequantize, whole, parts,
-                  [&](DequantizeArgs* args, Skip skip, uint32_t, uint32_t) {
-                    args->words = whole.words + skip.words(coding.bits_down);
-                    args->scales = skip.norms(whole.scales, coding.block);
-                    args->values =
-                        static_cast<unsigned char*>(whole.values) + skip.bytes(whole.dtype);
-                  });
+Status run_stage(const Endpoint& endpoint, const DequantizeArgs& args) {
+  return in_tiles(endpoint, endpoint.stages->dequantize, args);
+}
+
+Status run_stage(const Endpoint& endpoint, const DequantizeArgs& args, uint64_t* digest) {
+  std::atomic<uint64_t> sum{0};
+  const Status status = in_tiles(
+      endpoint,
+      [&](const DequantizeArgs& tile) {
+        const StageError error = endpoint.stages->dequantize(tile);
+        sum.fetch_add(digest_of(tile), std::memory_order_relaxed);
+        return error;
+      },
+      args);
+  *digest += sum.load(std::memory_order_relaxed);
+  return status;
 }
 
 }  // namespace gq

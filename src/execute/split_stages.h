@@ -14,6 +14,8 @@ Status run_stage(const Endpoint& endpoint, const QuantizeArgs& args);
 Status run_stage(const Endpoint& endpoint, const ReduceArgs& args);
 Status run_stage(const Endpoint& endpoint, const ReduceManyArgs& args);
 Status run_stage(const Endpoint& endpoint, const DequantizeArgs& args);
+/** The digest of the words and scales of blocks is added to *digest while a cache has them. */
+Status run_stage(const Endpoint& endpoint, const DequantizeArgs& args, uint64_t* digest);
 
 }  // namespace gq
 

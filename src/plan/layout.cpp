@@ -25,7 +25,7 @@ constexpr uint64_t divide_up(uint64_t a, uint64_t b) { return a / b + (a % b != 
 
 }  // namespace
 
-Layout::Layout(const Coding& coding, const Shape& shape, bool reads_in_place)
+Layout::Layout(const Coding& coding, const Shape& shape, bool reads_in_place, bool has_room)
     : packing_(coding.packing()),
       packing_down_(coding.packing_down()),
       block_(coding.block),
@@ -36,15 +36,16 @@ Layout::Layout(const Coding& coding, const Shape& shape, bool reads_in_place)
       shard_(std::max<uint64_t>(1, shape.slices != nullptr
                                        ? shape.slice_value_count_max
                                        : part_of(shape, shard_count(shape), 0).value_count)),
-      chunk_(shape.chunk_value_count) {
+      chunk_(shape.chunk_value_count),
+      room_bytes_(has_room ? kRoomBytes : 0),
+      chunk_scales_bytes_(room_bytes_) {
   const uint64_t count = shape.value_count;
   const uint64_t in_a_chunk = std::min({chunk_, shard_, count});
-  if (rescale_) chunk_scales_bytes_ = round_up(norms_bytes(in_a_chunk), sizeof(uint32_t));
+  if (rescale_) chunk_scales_bytes_ += round_up(norms_bytes(in_a_chunk), sizeof(uint32_t));
   const uint64_t parts = shape.nodes == nullptr ? 1 : shape.nodes->part_count();
   part_ = shard_count(shape) / parts * shard_;
 
-  const size_t scales_among_codes = sums_apart_ ? 0 : chunk_scales_bytes_;
-  sums_bytes_ = round_up(packed_size_bytes(packing_, scales_among_codes, count), kLineBytes);
+  sums_bytes_ = round_up(packed_size_bytes(packing_, behind_codes_bytes(), count), kLineBytes);
   norms_bytes_ = sums_bytes_;
   if (sums_apart_) {
     const uint64_t sums = std::min(parts * shard_, count);
@@ -72,7 +73,7 @@ void Layout::add_results(const Shape& shape) {
 
 void Layout::add_slots(const Shape& shape) {
   const uint64_t operand = std::min(chunk_, shape.value_count);
-  slot_bytes_ = round_up(words_bytes(packing_, operand), kLineBytes);
+  slot_bytes_ = round_up(words_bytes(packing_, operand) + room_bytes_, kLineBytes);
   if (block_ != 0) slot_bytes_ = std::max(slot_bytes_, round_up(norms_bytes(operand), kLineBytes));
   const size_t round_of_slots_bytes = std::max<size_t>(1, shape.ranks * slot_bytes_);
   slot_count_ = std::clamp(kSlotsBytes / round_of_slots_bytes, kSlotsMin, kSlotsMax);
@@ -126,7 +127,7 @@ size_t Layout::offset_bytes(Content content, uint64_t first_value) const {
     return sums_bytes_ + packed_offset_bytes(packing_down_, chunk_scales_bytes_,
                                              value / part_ * shard_ + value % shard_);
   }
-  return packed_offset_bytes(packing_, sums_apart_ ? 0 : chunk_scales_bytes_, first_value);
+  return packed_offset_bytes(packing_, behind_codes_bytes(), first_value);
 }
 
 size_t Layout::result_bytes(Content content, uint64_t first_value) const {

@@ -20,7 +20,14 @@ namespace gq {
 class Layout {
  public:
   Layout() = default;
-  Layout(const Coding& coding, const Shape& shape, bool reads_in_place);
+  /** `has_room`: each chunk of codes and of sums leaves space for a trailer behind it, as for
+   *  scales; its messages are then single chunks. */
+  Layout(const Coding& coding, const Shape& shape, bool reads_in_place, bool has_room = false);
+  /** Bytes of that space: a cache line, so that chunks stay aligned. */
+  static constexpr size_t kRoomBytes = 64;
+  friend bool has_room(const Layout& layout, Content content) {
+    return layout.room_bytes_ > 0 && content != Content::norms;
+  }
 
   /** `first_value` is the first of a chunk where there are scales, else aligned as shards are. */
   size_t offset_bytes(Content content, uint64_t first_value) const;
@@ -80,6 +87,8 @@ class Layout {
   void add_slots(const Shape& shape);
   size_t words_bytes(const Packing& packing, uint64_t value_count) const;
   size_t norms_bytes(uint64_t value_count) const;
+  /** Space behind a chunk of codes: sums take their place where they have none of their own. */
+  size_t behind_codes_bytes() const { return sums_apart_ ? room_bytes_ : chunk_scales_bytes_; }
   /** Bytes up to the words of a value, space for scales included. */
   size_t packed_offset_bytes(const Packing& packing, size_t scales_bytes,
                              uint64_t first_value) const;
@@ -96,7 +105,8 @@ class Layout {
   uint64_t shard_ = 1;  // values that one rank adds
   uint64_t chunk_ = 1;  // values of a chunk
   uint64_t part_ = 1;   // values of shards that different ranks add: sums of them have one place
-  size_t chunk_scales_bytes_ = 0;
+  size_t room_bytes_ = 0;
+  size_t chunk_scales_bytes_ = 0;  // with the room behind them
   uint64_t sums_first_value_ = 0;
   size_t sums_bytes_ = 0;
   size_t norms_bytes_ = 0;

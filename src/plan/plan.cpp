@@ -160,7 +160,9 @@ Status make_plan(const PlanRequest& request, Plan* plan) {
   plan->shape = shape_of(request, plan->coding);
   if (plan->coding.adaptive()) plan->shape.value_count = plan->groups.padded_count();
   plan->shape.nodes = hierarchical && !flat ? request.nodes : nullptr;
-  plan->layout = Layout(plan->coding, plan->shape, request.reads_in_place);
+  const bool single_chunks = plan->schedule->adds_wide && !plan->schedule->sends_sparse_entries;
+  plan->layout = Layout(plan->coding, plan->shape, request.reads_in_place,
+                        request.has_room && single_chunks);
   if (plan->schedule->sends_sparse_entries)
     plan->layout.add_sparse_entries(plan->shape, request.reads_in_place);
   if (request.segment_count > 0) {

@@ -52,6 +52,7 @@ struct PlanRequest {
   uint64_t value_count;
   uint64_t chunk_value_count;
   bool reads_in_place;  ///< the transport needs no landing area
+  bool has_room = false;  ///< words have trailers behind them where messages are single chunks
   Operation operation = Operation::allreduce;
   uint32_t rank = 0;  ///< of operations in slices: the own one
   /** Tensors of allreduce_many, or the slices of ranks; not null for these operations. */

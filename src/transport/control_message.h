@@ -35,8 +35,23 @@ enum ControlWord : uint32_t {
   kControlChunk = 13,
   kControlNormLow = 14,
   kControlNormHigh = 15,
-  kControlReserved = 16,  ///< the first of four reserved words, which are 0
+  kControlDigestLow = 16,  ///< of the words that the newest call decoded; high half behind it
+  kControlDigestHigh = 17,
+  kControlChecksumKind = 18,  ///< ChecksumKind of the communicator
+  kControlChecksum = 19,      ///< of all words before it; 0 without checksums
 };
+
+/** What messages of a communicator have behind their words. */
+enum class ChecksumKind : uint32_t { off = 0, crc32c = 1 };
+
+/** Writes the last two words. */
+void seal(ControlMessage* message, ChecksumKind kind);
+inline bool has_checksum(const ControlMessage& message) {
+  return message.words[kControlChecksumKind] != static_cast<uint32_t>(ChecksumKind::off);
+}
+/** False if a message of a rank with checksums was changed behind seal(). One of a rank without
+ *  them passes: its difference is found when the ranks' messages are compared. */
+bool is_intact(const ControlMessage& message);
 
 // Beside the high bits of the count, which is at most 2^44; beside the quantizer's fields in
 // kControlFields; beside the index in kControlIndex.

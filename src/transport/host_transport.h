@@ -14,6 +14,12 @@
 
 namespace gq {
 
+/** What a message has behind its words (docs/FORMAT.md, section 17). */
+struct Trailer {
+  uint32_t checksum = 0;
+  uint32_t mark = 0;  ///< 0, or 1 + the rank that found words changed: these here say nothing
+};
+
 /** Words on their way from one rank to another. */
 struct Message {
   uint32_t peer;         ///< the other end
@@ -23,6 +29,10 @@ struct Message {
   size_t size_bytes;
   size_t here_bytes;  ///< transports that copy: where in the own arena they lie or are to be put
   uint64_t value_count = 0;  ///< that the words stand for, to be counted: 0 for norms; kUncounted
+  /** Null: the message has none. send() sends it, receive() writes it. */
+  Trailer* trailer = nullptr;
+  bool has_room = false;     ///< a trailer's bytes behind the words at here_bytes are free
+  size_t trailer_bytes = 0;  ///< transports that read in place: where it lies in the sender's arena
 };
 
 /** A sum over all ranks of the words at one place of each arena. */
@@ -71,6 +81,10 @@ class HostTransport : public Transport {
   virtual bool reads_in_place() const = 0;
   /** True if the transport was made with all other ranks, which make theirs at the same time. */
   virtual bool has_met_all() const { return false; }
+  /** True if it moves messages of bytes and nothing else: abort_group() does not reach the others,
+   *  who wait in vain for a rank that stops; and words and trailer leave in one piece, so that room
+   *  for the trailer behind the words saves a copy. */
+  virtual bool has_messages_only() const { return false; }
   /** True if all members must be called on threads of the caller's own, inside a call of this
    *  library: there is no progress between calls then. */
   virtual bool callers_thread_only() const { return false; }

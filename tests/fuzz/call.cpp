@@ -6,7 +6,8 @@ namespace gq::test {
 namespace {
 
 /** Short chunks: more messages. A call that waits ends soon. */
-constexpr char kOptions[] = "timeout_ms=2,chunk_value_count=256";
+// A peer that changes words could not make their checksums.
+constexpr char kOptions[] = "timeout_ms=2,chunk_value_count=256,checksum=off";
 constexpr int kCalls = 3;
 
 void run(FuzzInput input) {

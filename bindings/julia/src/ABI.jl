@@ -41,6 +41,7 @@ const STATUSES = (
     ABORTED = 62,
     REVOKED = 63,
     PROTOCOL = 64,
+    INTEGRITY = 65,
     NONFINITE = 80,
     OVERFLOW = 81,
     INTERNAL = 99,

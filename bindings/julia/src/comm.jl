@@ -21,6 +21,8 @@ Options of all, by keyword (the library checks them):
 - `costs = file`: constants by which `schedule = :auto` chooses, equal on all ranks; `:measure`:
   ranks time links and stages, at most 200 ms ([`GQSGD.costs`](@ref) has the result)
 - `uncompressed = :auto`: with `costs`, `:auto` sends float32 or bf16 where faster; or `:never`
+- `checksum = :crc32c`: of messages, the default where they travel; else `:off`. What was changed on
+  its way is then an `:INTEGRITY` error; equal on all ranks
 
 `close(comm)` frees it, and so does the garbage collector.
 """

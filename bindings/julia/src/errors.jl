@@ -10,8 +10,9 @@ What a call failed with.
 - `message::String`: the library's sentence: rank, operation, field, both values and a hint.
 
 `:INVALID_ARGUMENT`, `:UNSUPPORTED`, `:MISMATCH`, `:REMOTE_ERROR` and `:NONFINITE` leave results
-untouched and the communicator usable; `:TIMEOUT`, `:PEER_LOST`, `:ABORTED`, `:REVOKED`, `:PROTOCOL`
-and `:BACKEND` break it: `close` is what is left. `check(comm)` tells the two apart.
+untouched and the communicator usable; `:TIMEOUT`, `:PEER_LOST`, `:ABORTED`, `:REVOKED`,
+`:PROTOCOL`, `:INTEGRITY` and `:BACKEND` break it: `close` is what is left. `check(comm)` tells the
+two apart.
 """
 struct GQSGDError <: Exception
     status::Symbol

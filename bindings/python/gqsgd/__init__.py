@@ -67,6 +67,7 @@ from .errors import Busy as Busy
 from .errors import DuplicateRank as DuplicateRank
 from .errors import Forked as Forked
 from .errors import GqsgdError as GqsgdError
+from .errors import Integrity as Integrity
 from .errors import Internal as Internal
 from .errors import InvalidArgument as InvalidArgument
 from .errors import Mismatch as Mismatch

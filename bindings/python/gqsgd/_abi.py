@@ -35,6 +35,7 @@ STATUSES: dict[str, int] = {
     "ABORTED": 62,
     "REVOKED": 63,
     "PROTOCOL": 64,
+    "INTEGRITY": 65,
     "NONFINITE": 80,
     "OVERFLOW": 81,
     "INTERNAL": 99,

@@ -79,6 +79,8 @@ class Communicator(SegmentCollectives, NcclGroups, NetworkGroups, ElasticGroups)
                                  gqsgd-calibrate writes them; default: none, or GQSGD_COSTS.
                                  "measure": ranks time links and stages, at most 200 ms
         uncompressed="auto"      with costs "auto" sends float32 or bf16 where faster; or "never"
+        checksum="crc32c"        of messages, default where they travel; else "off". What was
+                                 changed on its way is `gqsgd.Integrity`; equal on all ranks
         nodes=[0, 0, 1, 1]       of each rank, for the hierarchical schedule; equal on all ranks
 
     A context manager: leaving it closes the communicator. After a failure the class of the error

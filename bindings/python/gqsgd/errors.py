@@ -102,6 +102,11 @@ class Protocol(GqsgdError, ConnectionError):
     """A peer sent something that no correct peer sends. The communicator is broken: close it."""
 
 
+class Integrity(GqsgdError, ConnectionError):
+    """What a rank sent was changed on its way, or ranks had different results. The communicator is
+    broken on all ranks: close it."""
+
+
 class Nonfinite(GqsgdError, FloatingPointError):
     """An input holds NaN or infinity and the quantizer has nonfinite="error". All ranks get this
     error, outputs are untouched, the communicator is usable."""

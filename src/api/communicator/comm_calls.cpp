@@ -13,6 +13,7 @@
 #include "src/api/config.h"
 #include "src/api/quantizer/quantizer.h"
 #include "src/call/progress_loop.h"
+#include "src/execute/messages.h"
 #include "src/plan/plan.h"
 #include "src/support/shown.h"
 
@@ -56,27 +57,28 @@ gqsgd_status abort(gqsgd_comm comm) {
 
 /** What calls of this size need, whatever their schedule: that of direct, of nodes, or with sparse
  *  entries too, or of floats where AUTO may take them. */
-Status arena_bytes_of(const PlanRequest& direct, bool may_be_uncompressed, size_t* arena_bytes) {
+Status arena_bytes_of(const PlanRequest& direct, Endpoint& endpoint, size_t* arena_bytes) {
+  const bool may_be_uncompressed = endpoint.choice.leaves_out_compression();
   Plan plan;
   GQ_TRY(make_plan(direct, &plan));
-  *arena_bytes = plan.layout.arena_bytes();
+  *arena_bytes = arena_bytes_of(plan, endpoint);
   for (const SentAs sent_as : {SentAs::float32, SentAs::bf16}) {
     const Format format = sent_format(*direct.format, sent_as);
     PlanRequest floats = direct;
     floats.format = &format;
     if (!may_be_uncompressed) break;
     GQ_TRY(make_plan(floats, &plan));
-    *arena_bytes = std::max(*arena_bytes, plan.layout.arena_bytes());
+    *arena_bytes = std::max(*arena_bytes, arena_bytes_of(plan, endpoint));
   }
   PlanRequest nodes = direct;
   nodes.schedule_id = GQSGD_SCHEDULE_HIERARCHICAL;
   GQ_TRY(make_plan(nodes, &plan));
-  *arena_bytes = std::max(*arena_bytes, plan.layout.arena_bytes());
+  *arena_bytes = std::max(*arena_bytes, arena_bytes_of(plan, endpoint));
   PlanRequest sparse = direct;
   sparse.schedule_id = GQSGD_SCHEDULE_SPARSE;
   if (dense_field(*direct.format) != nullptr) return Status();
   GQ_TRY(make_plan(sparse, &plan));
-  *arena_bytes = std::max(*arena_bytes, plan.layout.arena_bytes());
+  *arena_bytes = std::max(*arena_bytes, arena_bytes_of(plan, endpoint));
   return Status();
 }
 
@@ -91,12 +93,13 @@ Status reserve(gqsgd_comm comm, gqsgd_quantizer quantizer, size_t count, int32_t
   Endpoint& endpoint = access->endpoint;
   PlanRequest request{&format, GQSGD_SCHEDULE_DIRECT,      endpoint.size(),
                       count,   endpoint.chunk_value_count, endpoint.reads_in_place()};
+  request.has_room = endpoint.messages.wants_room();
   request.nodes = &endpoint.nodes;
   if (access->on_streams) GQ_TRY(access->on_streams->reserve(request));
   if (access->has_streams_only()) return Status();
-  size_t arena_bytes = 0;
-  GQ_TRY(arena_bytes_of(request, endpoint.choice.leaves_out_compression(), &arena_bytes));
   access->requests.drain();  // whose words are in the arena
+  size_t arena_bytes = 0;
+  GQ_TRY(arena_bytes_of(request, endpoint, &arena_bytes));
   GQ_TRY(endpoint.failure.get());
   unsigned char* arena = nullptr;
   if (endpoint.choice.needs_measuring()) {

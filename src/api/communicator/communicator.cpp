@@ -42,6 +42,12 @@ Status open_stream_calls(Communicator* communicator) {
 Status use_stream(void* stream, Communicator* communicator) {
   const Device* device = nullptr;
   GQ_TRY(device_of(stream, &device));
+  if (communicator->endpoint.messages.on()) {
+    return fail(GQSGD_UNSUPPORTED,
+                "rank %u: buffers are memory of a device, whose words move on streams and have no "
+                "checksums; make the communicator without checksum=crc32c",
+                communicator->endpoint.rank());
+  }
   if (communicator->on_streams) return Status();
   if (is_captured(*communicator, stream)) {
     return fail(GQSGD_UNSUPPORTED,
@@ -214,6 +220,18 @@ Status fill_nodes(const Transport& transport, const CommOptions& options, Nodes*
   return Status();
 }
 
+/** Words that travel have checksums unless they are switched off; those in shared memory have them
+ *  where that is asked for. */
+Status find_checksum(const Endpoint& endpoint, const CommOptions& options, ChecksumKind* checksum) {
+  const bool on_host = endpoint.host != nullptr;
+  const bool travels = on_host && !endpoint.host->reads_in_place();
+  *checksum = options.checksum.value_or(travels ? ChecksumKind::crc32c : ChecksumKind::off);
+  if (on_host || *checksum == ChecksumKind::off) return Status();
+  return fail(GQSGD_UNSUPPORTED,
+              "option checksum=crc32c: words that move on streams have no checksums; groups of "
+              "threads, processes, networks and custom transports have them");
+}
+
 }  // namespace
 
 Status fill_endpoint(Transport* transport, const CommOptions& options, Workers* workers,
@@ -222,9 +240,14 @@ Status fill_endpoint(Transport* transport, const CommOptions& options, Workers* 
   endpoint->workers = workers;
   endpoint->write_spec = write_short_spec;
   const uint32_t ranks = transport->size();
+  ChecksumKind checksum = ChecksumKind::off;
+  GQ_TRY(find_checksum(*endpoint, options, &checksum));
   try {
     GQ_TRY(fill_nodes(*transport, options, &endpoint->nodes));
     endpoint->set_transport(transport);
+    endpoint->messages.open(endpoint->host.get(), checksum);
+    // In shared memory it would take 2 to 8 % of a call (docs/decisions/0035-integrity.md).
+    endpoint->result.on = endpoint->host != nullptr && !endpoint->reads_in_place();
   } catch (const std::bad_alloc&) {
     return fail(GQSGD_NO_MEMORY, "no memory for a group of %u ranks", ranks);
   }

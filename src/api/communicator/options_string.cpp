@@ -18,7 +18,7 @@ namespace {
 constexpr const char* kOptionList[] = {
     "timeout_ms", "stream_id", "chunk_value_count", "threads",   "costs",   "uncompressed",
     "nodes",      "nccl",      "nontemporal_bytes", "interface", "address", "port",
-    "host_id",    "ucx"};
+    "host_id",    "ucx",       "checksum"};
 enum OptionIndex {
   kTimeoutMs,
   kStreamId,
@@ -33,10 +33,12 @@ enum OptionIndex {
   kAddress,
   kPort,
   kHostId,
-  kUcx
+  kUcx,
+  kChecksum
 };
 
 constexpr const char* kUncompressedList[] = {"auto", "never"};
+constexpr const char* kChecksumList[] = {"off", "crc32c"};  // in the order of ChecksumKind
 
 // Keeps a chunk's packed size and the control message's 32-bit field far from overflow.
 constexpr uint32_t kChunkValueCountMax = 1u << 30;
@@ -61,6 +63,16 @@ Status read_uncompressed(std::string_view word, bool* may_be_uncompressed) {
   if (index >= 0) return Status();
   return fail(GQSGD_INVALID_ARGUMENT, "option uncompressed=%s is neither auto nor never",
               Shown(word).text());
+}
+
+Status read_checksum(std::string_view word, std::optional<ChecksumKind>* checksum) {
+  const int index = find_name(names_of(kChecksumList), word);
+  if (index < 0) {
+    return fail(GQSGD_INVALID_ARGUMENT, "option checksum=%s is neither off nor crc32c",
+                Shown(word).text());
+  }
+  *checksum = static_cast<ChecksumKind>(index);
+  return Status();
 }
 
 /** "0:0:1:1", a number for each rank. */
@@ -168,6 +180,7 @@ Status read_option(const SpecItem& item, uint32_t* given, CommOptions* options) 
     options->uncompressed_given = true;
     return read_uncompressed(item.value, &options->choice.may_be_uncompressed);
   }
+  if (option == kChecksum) return read_checksum(item.value, &options->checksum);
   if (option == kNodes) return read_nodes(item.value, &options->nodes);
   std::string* const name = name_of(option, options);
   if (name != nullptr) return read_name(item.value, name);

@@ -4,11 +4,13 @@
 
 #include <stdint.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "src/plan/auto_choice.h"
 #include "src/support/status.h"
+#include "src/transport/control_message.h"
 #include "src/transport/network/network.h"
 
 namespace gq {
@@ -39,6 +41,7 @@ struct CommOptions {
   uint32_t nontemporal_bytes = kNontemporalBytesDefault;
   uint32_t threads = 1;  ///< that compute for a rank, the caller's included
   AutoOptions choice;
+  std::optional<ChecksumKind> checksum;  ///< none: the transport's default
   bool costs_given = false;  ///< not by the environment
   bool uncompressed_given = false;
   bool stream_id_given = false;

@@ -2,6 +2,7 @@
 #include "src/transport/custom/custom.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #include <new>
 
@@ -98,6 +99,7 @@ Status CustomTransport::receive_control(uint32_t peer, uint64_t sequence, Contro
       number == static_cast<uint32_t>(sequence)) {
     return Status();
   }
+  if (has_checksum(own_control(sequence)) && !is_intact(*message)) return Status();
   abort_group(GQSGD_PROTOCOL, peer);
   return fail(GQSGD_PROTOCOL,
               "call %" PRIu64
@@ -125,10 +127,38 @@ Status CustomTransport::take_control(uint32_t peer, bool* there) {
   return Status();
 }
 
+Status CustomTransport::take_staging(size_t size_bytes, unsigned char** staged) {
+  try {
+    *staged = calls_.staging().take(size_bytes);
+  } catch (const std::bad_alloc&) {
+    return fail(GQSGD_NO_MEMORY, "rank %u: no memory for a message of %zu bytes with its checksum",
+                rank(), size_bytes);
+  }
+  return Status();
+}
+
+Status CustomTransport::send_with_trailer(const Message& message) {
+  if (message.has_room) {
+    unsigned char* const words = arena_.get() + message.here_bytes;
+    memcpy(words + message.size_bytes, message.trailer, sizeof *message.trailer);
+    return calls_.send(message.peer, words, Staging::staged_bytes(message.size_bytes));
+  }
+  // Those of sends that are done come back before new ones are made.
+  if (calls_.staging().is_empty(message.size_bytes)) GQ_TRY(calls_.reap_sends());
+  unsigned char* staged = nullptr;
+  GQ_TRY(take_staging(message.size_bytes, &staged));
+  Staging::pack(staged, arena_.get() + message.here_bytes, message.size_bytes, *message.trailer);
+  return calls_.send(message.peer, staged, Staging::staged_bytes(message.size_bytes), staged);
+}
+
 Status CustomTransport::send(const Message& message) {
   GQ_TRY(calls_.intact());
   calls_.begin_moving();
-  GQ_TRY(calls_.send(message.peer, arena_.get() + message.here_bytes, message.size_bytes));
+  if (message.trailer != nullptr) {
+    GQ_TRY(send_with_trailer(message));
+  } else {
+    GQ_TRY(calls_.send(message.peer, arena_.get() + message.here_bytes, message.size_bytes));
+  }
   counters_.count_sent(message.size_bytes, message.value_count);
   // Stages take longer than a wire's buffers last: what is under way is helped on between them.
   GQ_TRY(calls_.progress(0));
@@ -138,16 +168,32 @@ Status CustomTransport::send(const Message& message) {
 Status CustomTransport::expect(const Message& message) {
   GQ_TRY(calls_.intact());
   calls_.begin_moving();
-  return calls_.receive(message.peer, arena_.get() + message.here_bytes, message.size_bytes);
+  unsigned char* const place = arena_.get() + message.here_bytes;
+  if (message.trailer == nullptr) return calls_.receive(message.peer, place, message.size_bytes);
+  if (message.has_room) {
+    return calls_.receive(message.peer, place, Staging::staged_bytes(message.size_bytes));
+  }
+  unsigned char* staged = nullptr;
+  GQ_TRY(take_staging(message.size_bytes, &staged));
+  return calls_.receive(message.peer, place, Staging::staged_bytes(message.size_bytes), staged);
 }
 
 Status CustomTransport::receive(const Message& message, const unsigned char** words) {
   GQ_TRY(calls_.intact());
   *words = nullptr;
   TableRequest* request = nullptr;
-  GQ_TRY(calls_.oldest_receive(message.peer, message.size_bytes, &request));
+  const bool has_trailer = message.trailer != nullptr;
+  const size_t come_bytes =
+      has_trailer ? Staging::staged_bytes(message.size_bytes) : message.size_bytes;
+  GQ_TRY(calls_.oldest_receive(message.peer, come_bytes, &request));
   if (!request->done) return Status();
   *words = request->place;
+  if (has_trailer && message.has_room) {
+    memcpy(message.trailer, *words + message.size_bytes, sizeof *message.trailer);
+  } else if (has_trailer) {
+    Staging::unpack(request->staged, request->place, message.size_bytes, message.trailer);
+    calls_.staging().give_back(request->staged, message.size_bytes);
+  }
   calls_.end_receive(message.peer);
   return Status();
 }

@@ -26,6 +26,7 @@ class CustomTransport final : public HostTransport, private HostSums {
   uint32_t node_of(uint32_t rank) const override { return nodes_.empty() ? 0 : nodes_[rank]; }
   bool reads_in_place() const override { return false; }
   bool callers_thread_only() const override { return true; }
+  bool has_messages_only() const override { return true; }
 
   Status arena(size_t size_bytes, unsigned char** base) override;
   Status send_control(uint64_t sequence, const ControlMessage& message) override;
@@ -61,6 +62,8 @@ class CustomTransport final : public HostTransport, private HostSums {
    *  therefore had the own one of call k - 2: its place is free. */
   ControlMessage& own_control(uint64_t sequence) { return controls_[size() + sequence % 2]; }
   Status take_control(uint32_t peer, bool* there);
+  Status take_staging(size_t size_bytes, unsigned char** staged);
+  Status send_with_trailer(const Message& message);
 
   TableCalls calls_;
   std::vector<uint32_t> nodes_;  // of all ranks; empty: the table has none

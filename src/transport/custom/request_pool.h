@@ -15,7 +15,8 @@ struct TableRequest {
   uint32_t peer = 0;
   bool done = false;
   unsigned char* place = nullptr;
-  size_t size_bytes = 0;  ///< requested
+  unsigned char* staged = nullptr;  ///< where the bytes are on their way, with a trailer
+  size_t size_bytes = 0;            ///< requested
   size_t come_bytes = 0;  ///< a receive that is done: bytes that came, by the transport
   uint32_t next = 0;
 };

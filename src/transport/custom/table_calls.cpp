@@ -25,7 +25,9 @@ bool TableCalls::open() {
 bool TableCalls::close() {
   int32_t code = 0;
   ThrownText unheard;
-  return !throws([&] { code = table_.close(table_.user); }, &unheard) && code == 0;
+  const bool closed = !throws([&] { code = table_.close(table_.user); }, &unheard) && code == 0;
+  if (!closed) staging_.leak();
+  return closed;
 }
 
 Status TableCalls::intact() const {
@@ -73,9 +75,11 @@ Status TableCalls::ask(const char* function, uint32_t peer, Call call) {
   return code == 0 ? Status() : failed(function, peer, code);
 }
 
-Status TableCalls::send(uint32_t peer, const void* bytes, size_t size_bytes) {
+Status TableCalls::send(uint32_t peer, const void* bytes, size_t size_bytes,
+                        unsigned char* staged) {
   TableRequest request;
   request.peer = peer;
+  request.staged = staged;
   request.size_bytes = size_bytes;
   try {
     sends_.push_back(request);
@@ -90,14 +94,16 @@ Status TableCalls::send(uint32_t peer, const void* bytes, size_t size_bytes) {
   return sent;
 }
 
-Status TableCalls::receive(uint32_t peer, void* bytes, size_t size_bytes) {
+Status TableCalls::receive(uint32_t peer, void* place, size_t size_bytes, unsigned char* staged) {
   if (!receives_.reserve()) {
     return fail(GQSGD_NO_MEMORY, "rank %u: no memory for more receives", rank());
   }
   TableRequest request;
   request.peer = peer;
-  request.place = static_cast<unsigned char*>(bytes);
+  request.place = static_cast<unsigned char*>(place);
+  request.staged = staged;
   request.size_bytes = size_bytes;
+  void* const bytes = staged == nullptr ? place : staged;
   GQ_TRY(ask("receive from", peer, [&] {
     return table_.receive(table_.user, static_cast<int32_t>(peer), bytes, size_bytes,
                           &request.number);
@@ -163,6 +169,9 @@ Status TableCalls::reap_sends() {
   for (size_t k = sends_.size(); k-- > 0;) {
     GQ_TRY(test(&sends_[k], "send to"));
     if (!sends_[k].done) continue;
+    if (sends_[k].staged != nullptr) {
+      staging_.give_back(sends_[k].staged, sends_[k].size_bytes - sizeof(Trailer));
+    }
     sends_[k] = sends_.back();
     sends_.pop_back();
   }

@@ -12,6 +12,7 @@
 #include "include/gqsgd_transport.h"
 #include "src/transport/control_message.h"
 #include "src/transport/custom/request_pool.h"
+#include "src/transport/custom/staging.h"
 #include "src/transport/transport.h"
 
 namespace gq {
@@ -38,18 +39,23 @@ class TableCalls {
   void begin_moving() { moving_ = true; }
   uint64_t sequence() const { return sequence_; }
 
-  Status send(uint32_t peer, const void* bytes, size_t size_bytes);
+  /** `staged`: the bytes are words with a trailer in a buffer of staging(), which comes back. */
+  Status send(uint32_t peer, const void* bytes, size_t size_bytes,
+              unsigned char* staged = nullptr);
   /** Looks which sends are done. */
   Status reap_sends();
   /** Those that were not done when they were last looked at. */
   const std::vector<TableRequest>& sends() const { return sends_; }
 
-  Status receive(uint32_t peer, void* bytes, size_t size_bytes);
-  /** The oldest receive of a peer, which has `size_bytes`; the table tests it at most once after it
-   *  is done. */
+  /** `staged`: words with a trailer come into this buffer of staging(), and the words belong to
+   *  `place`. */
+  Status receive(uint32_t peer, void* place, size_t size_bytes, unsigned char* staged = nullptr);
+  /** The oldest receive of a peer, which has `size_bytes`, its trailer included; the table tests it
+   *  at most once after it is done. */
   Status oldest_receive(uint32_t peer, size_t size_bytes, TableRequest** request);
   /** It is done, and was looked at. */
   void end_receive(uint32_t peer) { receives_.pop(peer); }
+  Staging& staging() { return staging_; }
 
   Status allgather(const ControlMessage& own, ControlMessage* all, TableRequest* request);
   Status allreduce(Addend addend, void* addends, uint64_t addend_count, TableRequest* request);
@@ -71,6 +77,7 @@ class TableCalls {
   const gqsgd_transport table_;
   RequestQueues receives_;
   std::vector<TableRequest> sends_;
+  Staging staging_;
   uint64_t sequence_ = 0;
   bool moving_ = false;
   std::atomic<uint64_t> cause_{0};  // packed

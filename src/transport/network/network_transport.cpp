@@ -91,10 +91,11 @@ Status NetworkTransport::arena(size_t size_bytes, unsigned char** base) {
 /** Returns `message` to the pool if it could not be sent, also to a rank that is gone: a rank that
  *  is missed is found by what does not come of it. */
 Status NetworkTransport::start_send(uint32_t peer, uint32_t channel, const void* bytes,
-                                    size_t size_bytes, PendingMessage* message) {
+                                    size_t size_bytes, PendingMessage* message,
+                                    uint32_t checksum) {
   message->peer = peer;
   const Status sent =
-      group_.engine->start_send(peer, channel, bytes, size_bytes, &message->request);
+      group_.engine->start_send(peer, channel, bytes, size_bytes, &message->request, checksum);
   if (!sent.ok()) {
     pool_.give_back(message);
     return failed(peer, sent);
@@ -184,6 +185,7 @@ Status NetworkTransport::receive_control(uint32_t peer, uint64_t sequence, Contr
       message->words[kControlSequence] == static_cast<uint32_t>(sequence)) {
     return Status();
   }
+  if (has_checksum(own_control_) && !is_intact(*message)) return Status();
   abort_group(GQSGD_PROTOCOL, peer);
   return fail(GQSGD_PROTOCOL,
               "call %" PRIu64
@@ -195,8 +197,10 @@ Status NetworkTransport::receive_control(uint32_t peer, uint64_t sequence, Contr
 Status NetworkTransport::send(const Message& message) {
   GQ_TRY(intact());
   try {
+    // A mark is not needed: peers hear of a rank that fails by a notice.
     GQ_TRY(start_send(message.peer, kWordChannel, arena_.get() + message.here_bytes,
-                      message.size_bytes, pool_.take()));
+                      message.size_bytes, pool_.take(),
+                      message.trailer == nullptr ? 0 : message.trailer->checksum));
   } catch (const std::bad_alloc&) {
     return fail(GQSGD_NO_MEMORY, "rank %u: no memory for %zu sends", rank(), sends_.size() + 1);
   }
@@ -234,6 +238,7 @@ Status NetworkTransport::receive(const Message& message, const unsigned char** w
     return Status();
   }
   *words = first->place;
+  if (message.trailer != nullptr) *message.trailer = {first->request.checksum(), 0};
   from.received_count += 1;
   pool_.give_back(from.receives.pop());
   came();

@@ -79,7 +79,7 @@ class NetworkTransport final : public HostTransport {
 
   Status intact();
   Status start_send(uint32_t peer, uint32_t channel, const void* bytes, size_t size_bytes,
-                    PendingMessage* message);
+                    PendingMessage* message, uint32_t checksum = 0);
   Status start_receive(uint32_t peer, uint32_t channel, void* bytes, size_t size_bytes,
                        PendingMessage* message);
   Status test(PendingMessage* message);

@@ -7,6 +7,14 @@ namespace {
 
 constexpr uint64_t kRankMask = (1u << 24) - 1;
 
+/** The same on all ranks: the culprit is the sender, which may have sent it well. */
+Status explain_damage(const Cause& cause, const char* awaited) {
+  return fail(GQSGD_INTEGRITY,
+              "rank %u received a message of rank %u that was changed on its way or in memory; its "
+              "error has the details%s",
+              cause.reporter, cause.culprit, awaited);
+}
+
 Status explain_own(const Cause& cause, bool destroyed, const char* awaited) {
   const uint32_t self = cause.reporter;
   const uint32_t culprit = cause.culprit;
@@ -21,6 +29,8 @@ Status explain_own(const Cause& cause, bool destroyed, const char* awaited) {
                   destroyed ? "destroyed its communicator" : "has died or gone away", awaited);
     case GQSGD_PROTOCOL:
       return fail(GQSGD_PROTOCOL, "rank %u wrote what no correct rank writes%s", culprit, awaited);
+    case GQSGD_INTEGRITY:
+      return explain_damage(cause, awaited);
     default:
       return fail(cause.status, "rank %u (this rank) broke off with %s: %s", self,
                   gqsgd_status_name(cause.status), gqsgd_status_string(cause.status));
@@ -47,6 +57,7 @@ bool is_cause(uint64_t word, uint32_t ranks) {
 
 Status explain(const Cause& cause, uint32_t self, bool destroyed, const char* awaited) {
   if (cause.reporter == self) return explain_own(cause, destroyed, awaited);
+  if (cause.status == GQSGD_INTEGRITY) return explain_damage(cause, awaited);
   if (cause.culprit == self) {
     return fail(GQSGD_REVOKED,
                 "rank %u gave up on rank %u (this rank) with %s: it %s, and the group went on "

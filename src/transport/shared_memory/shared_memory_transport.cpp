@@ -2,6 +2,7 @@
 #include "src/transport/shared_memory/shared_memory_transport.h"
 
 #include <sched.h>
+#include <string.h>
 
 #include <new>
 
@@ -84,7 +85,21 @@ Status SharedMemoryTransport::reach_checked(uint32_t origin, uint64_t end_bytes)
   return reached;
 }
 
+/** Like the words, it is there before the signal. */
+void SharedMemoryTransport::write_trailer(const Message& message) {
+  unsigned char* const own = const_cast<unsigned char*>(arena_base(rank()));
+  memcpy(own + message.trailer_bytes, message.trailer, sizeof *message.trailer);
+}
+
+Status SharedMemoryTransport::read_trailer(const Message& message) {
+  const unsigned char* trailer = nullptr;
+  GQ_TRY(words_of(message.peer, message.trailer_bytes, sizeof *message.trailer, &trailer));
+  memcpy(message.trailer, trailer, sizeof *message.trailer);
+  return Status();
+}
+
 Status SharedMemoryTransport::send(const Message& message) {
+  if (message.trailer != nullptr) write_trailer(message);
   GQ_TRY(signals_.post(message.peer));
   count_sent(message.size_bytes, message.value_count);
   return Status();
@@ -103,6 +118,7 @@ Status SharedMemoryTransport::receive(const Message& message, const unsigned cha
   for (uint32_t origin = message.origin; origin <= message.last_origin; ++origin) {
     GQ_TRY(reach_checked(origin, message.offset_bytes + message.size_bytes));
   }
+  if (message.trailer != nullptr) GQ_TRY(read_trailer(message));
   *words = view(message);
   return Status();
 }

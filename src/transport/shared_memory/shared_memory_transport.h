@@ -72,6 +72,8 @@ class SharedMemoryTransport : public HostTransport {
   bool slept(uint32_t slice_us);
   bool was_woken();
   Status reach_checked(uint32_t origin, uint64_t end_bytes);
+  void write_trailer(const Message& message);
+  Status read_trailer(const Message& message);
 
   ControlBlocks blocks_;
   GroupFailure failure_;

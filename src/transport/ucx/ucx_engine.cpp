@@ -64,12 +64,13 @@ size_t setting_count(const UcxLibrary& ucx) {
   return std::size(kSettings) - (ucx.minor < kMinorThatOutlivesPeers ? 0 : 1);
 }
 
-/** A message's channel and sender. */
-ucx::Tag tag_of(uint32_t channel, uint32_t sender) {
-  return static_cast<ucx::Tag>(channel) << 32 | sender;
+/** A message's channel and sender, by which it is received, and its checksum above them. */
+ucx::Tag tag_of(uint32_t channel, uint32_t sender, uint32_t checksum = 0) {
+  return static_cast<ucx::Tag>(checksum) << 32 | channel << 24 | sender;
 }
-constexpr ucx::Tag kWholeTag = ~ucx::Tag{0};
-constexpr ucx::Tag kSenderInTag = 0xffffffffu;
+constexpr ucx::Tag kMatchedTag = 0xffffffffu;
+constexpr uint32_t kChecksumInTag = 32;
+constexpr ucx::Tag kSenderInTag = 0xffffffu;
 
 /** Of the messages that a flush sends; the peer drops them. */
 constexpr unsigned kFlushMessage = 0;
@@ -344,7 +345,11 @@ void UcxEngine::State::on_sent(void* ucx_request, ucx::Result result, void* requ
 
 void UcxEngine::State::on_received(void* ucx_request, ucx::Result result, const ucx::TagInfo* info,
                                    void* request) {
-  if (info != nullptr) static_cast<UcxRequest*>(request)->received_bytes_ = info->length;
+  if (info != nullptr) {
+    auto* const received = static_cast<UcxRequest*>(request);
+    received->received_bytes_ = info->length;
+    received->checksum_ = static_cast<uint32_t>(info->sender_tag >> kChecksumInTag);
+  }
   on_sent(ucx_request, result, request);
 }
 
@@ -436,7 +441,7 @@ Status UcxEngine::find_tcp(uint32_t peer) {
 }
 
 Status UcxEngine::start_send(uint32_t peer, uint32_t channel, const void* bytes, size_t size_bytes,
-                             UcxRequest* request) {
+                             UcxRequest* request, uint32_t checksum) {
   State& state = *state_;
   GQ_TRY(state.check_can_send(peer, *request));
   state.begin(request, UcxRequest::Kind::send, peer);
@@ -446,7 +451,7 @@ Status UcxEngine::start_send(uint32_t peer, uint32_t channel, const void* bytes,
   parameters.op_attr_mask |= ucx::kOperationMemoryType;
   parameters.memory_type = ucx::kMemoryHost;
   state.started(request, state.ucx.tag_send(state.peers[peer].endpoint, bytes, size_bytes,
-                                            tag_of(channel, state.rank), &parameters));
+                                            tag_of(channel, state.rank, checksum), &parameters));
   return Status();
 }
 
@@ -466,7 +471,7 @@ Status UcxEngine::start_receive(uint32_t peer, uint32_t channel, void* bytes, si
   parameters.user_data = request;
   parameters.memory_type = ucx::kMemoryHost;
   state.started(request, state.ucx.tag_receive(state.worker, bytes, size_bytes,
-                                               tag_of(channel, peer), kWholeTag, &parameters));
+                                               tag_of(channel, peer), kMatchedTag, &parameters));
   return Status();
 }
 

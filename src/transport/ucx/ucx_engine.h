@@ -30,6 +30,8 @@ class UcxRequest {
 
   /** True from a successful start until test() reports done. */
   bool is_pending() const { return state_ != State::idle; }
+  /** Of a receive that is done: what its sender gave to start_send(). */
+  uint32_t checksum() const { return checksum_; }
 
  private:
   friend class UcxEngine;
@@ -41,6 +43,7 @@ class UcxRequest {
   int8_t ucx_result_ = 0;  // once completed
   uint32_t peer_ = 0;
   uint32_t channel_ = 0;
+  uint32_t checksum_ = 0;
   size_t size_bytes_ = 0;         // of the message, as this rank has it
   size_t received_bytes_ = 0;     // once a receive is completed
   void* ucx_request_ = nullptr;   // while started
@@ -80,9 +83,10 @@ class UcxEngine {
 
   /** Messages of one channel between two ranks arrive in the order in which they are sent. Until
    *  test() reports done the bytes to send stay as they are, and those to receive are not used. The
-   *  peer may be this rank. */
+   *  peer may be this rank. Channels are below 256. The checksum comes with the message; UCX gives
+   *  it no meaning. */
   Status start_send(uint32_t peer, uint32_t channel, const void* bytes, size_t size_bytes,
-                    UcxRequest* request);
+                    UcxRequest* request, uint32_t checksum = 0);
   Status start_receive(uint32_t peer, uint32_t channel, void* bytes, size_t size_bytes,
                        UcxRequest* request);
 

@@ -52,6 +52,7 @@ static_assert(GQSGD_MISMATCH == 40 && GQSGD_VERSION == 41, "");
 static_assert(GQSGD_REMOTE_ERROR == 42 && GQSGD_DUPLICATE_RANK == 43, "");
 static_assert(GQSGD_TIMEOUT == 60 && GQSGD_PEER_LOST == 61, "");
 static_assert(GQSGD_ABORTED == 62 && GQSGD_REVOKED == 63 && GQSGD_PROTOCOL == 64, "");
+static_assert(GQSGD_INTEGRITY == 65, "");
 static_assert(GQSGD_NONFINITE == 80 && GQSGD_OVERFLOW == 81 && GQSGD_INTERNAL == 99, "");
 
 static_assert(GQSGD_FLOAT32 == 0 && GQSGD_FLOAT16 == 1, "");

@@ -185,7 +185,7 @@ TEST(CustomFaults, ShortMessage_ProtocolWithBothLengths) {
   expect_broken(run_with({Fault::kShort, 0}, "timeout_ms=1000")[1], GQSGD_PROTOCOL,
                 {"rank 1, while control messages", "got 79 of 80 bytes from rank 0"});
   expect_broken(run_with({Fault::kShort, 1}, "timeout_ms=1000")[1], GQSGD_PROTOCOL,
-                {"rank 1, while packed codes", "got 2047 of 2048 bytes from rank 0"});
+                {"rank 1, while packed codes", "got 2055 of 2056 bytes from rank 0"});
 }
 
 TEST(CustomFaults, ForeignBytes_Protocol) {

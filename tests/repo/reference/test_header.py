@@ -4,6 +4,7 @@ import struct
 
 import numpy as np
 from gqsgd_reference.header import Header, header_bytes, header_words, quantizer_word
+from gqsgd_reference.integrity import crc32c
 
 PAPER_GL8 = {"levels": "linear", "bits": 8, "bits_down": 8, "q": "inf", "p": "inf", "block": 0,
              "rounding": "independent", "rounding_down": "random", "rotate": "none",
@@ -28,6 +29,13 @@ def test_bytes_are_80_and_little_endian():
     wire = header_bytes(header())
     assert len(wire) == 80 and wire[:4] == b"\x02\x00\x47\x51"
     assert struct.unpack("<20I", wire) == header_words(header())
+
+
+def test_digest_and_checksum():
+    words = header_words(header(digest=0x0123456789ABCDEF, checksum="crc32c"))
+    assert words[:16] == header_words(header())[:16]
+    assert words[16:19] == (0x89ABCDEF, 0x01234567, 1)
+    assert words[19] == crc32c(struct.pack("<19I", *words[:19]))
 
 
 def test_finite_norms_travel_as_float64():

@@ -22,8 +22,7 @@ constexpr size_t kValues = 3000;
 struct Spoilt {
   std::function<Status()> at_flush;
   // Bits that are set in every control message.
-  uint32_t fields = 0;
-  uint32_t reserved[kControlWordCount - kControlReserved] = {};
+  uint32_t reserved[kControlWordCount - kControlDigestLow] = {};
 };
 
 class SpoiltTransport final : public WrappedTransport {
@@ -37,9 +36,8 @@ class SpoiltTransport final : public WrappedTransport {
   }
   Status send_control(uint64_t sequence, const ControlMessage& message) override {
     ControlMessage changed = message;
-    changed.words[kControlFields] |= spoilt_.fields;
     for (uint32_t k = 0; k < std::size(spoilt_.reserved); ++k) {
-      changed.words[kControlReserved + k] |= spoilt_.reserved[k];
+      changed.words[kControlDigestLow + k] |= spoilt_.reserved[k];
     }
     return WrappedTransport::send_control(sequence, changed);
   }
@@ -177,28 +175,8 @@ TEST(Ends, TimeoutOfANewCall_NamesNoRankThatIsKeptInTheCallBefore) {
       << sentence;
 }
 
-// The norms of an allreduce lie where other operations have a hash: they may differ.
-TEST(Ends, SpareBitsOfAControlMessage_ProtocolNamesTheRank) {
-  for (const bool same_norm : {true, false}) {
-    Ranks ranks(3);
-    ranks.spoilt.fields = 1u << 31;
-    if (same_norm) ranks.values[0] = ranks.values[1] = ranks.values[2];
-    ranks.finish();
-    EXPECT_EQ(ranks.drives[0].status().code(), GQSGD_PROTOCOL);
-    const Status broken = ranks.endpoints[0].intact();
-    EXPECT_EQ(broken.code(), GQSGD_PROTOCOL);
-    const std::string sentence = broken.sentence();
-    EXPECT_NE(sentence.find("the control message of rank 0 has word 6 as 0x8"), std::string::npos)
-        << sentence;
-    EXPECT_NE(sentence.find("bits that no field has"), std::string::npos) << sentence;
-    const Status there = ranks.endpoints[1].intact();
-    EXPECT_EQ(there.code(), GQSGD_PROTOCOL);
-    EXPECT_NE(std::string(there.sentence()).find("rank 0"), std::string::npos) << there.sentence();
-  }
-}
-
 TEST(Ends, ReservedWordThatIsNotZero_ProtocolNamesRankAndWord) {
-  for (uint32_t k = 0; k < kControlWordCount - kControlReserved; ++k) {
+  for (uint32_t k = 0; k < kControlWordCount - kControlDigestLow; ++k) {
     Ranks ranks(3);
     ranks.spoilt.reserved[k] = 5;
     ranks.finish();

@@ -13,7 +13,7 @@ namespace gq {
 
 static_assert(sizeof(ControlMessage) == kAgreementWords * sizeof(uint32_t));
 static_assert(kControlNormLow == kAgreementNormWord);
-static_assert(kControlReserved == kAgreementReservedWord);
+static_assert(kControlDigestLow == kAgreementReservedWord);
 
 /** Arrays have an element for each rank. */
 class Scratch {
