@@ -98,6 +98,10 @@ void ProgressLoop::end(Status status) {
     endpoint_->failure.keep(status);
     endpoint_->transport->abort_group(status.code(), endpoint_->rank());
   }
+  if (sent_control_ && (status.ok() || shared)) {
+    endpoint_->ended_calls += 1;
+    endpoint_->newest_ended = {status.ok(), operation_.call().in_place()};
+  }
   // A complete result stays valid, whatever has broken the endpoint meanwhile. The first failure is
   // reported; it may be another thread's.
   const Status broken = status.ok() ? Status() : endpoint_->failure.get();

@@ -26,6 +26,12 @@ namespace gq {
 
 class Workers;
 
+/** The newest call that has ended alike on all ranks, or will. */
+struct EndedCall {
+  bool has_result = false;  ///< false: a failure that all ranks share
+  bool in_place = false;
+};
+
 /** Operands of one peer in a call, on transports that copy. */
 struct OperandCounts {
   uint64_t expected = 0;
@@ -52,6 +58,8 @@ struct Endpoint {
   std::vector<RankEntries> rank_entries;  ///< the same for add_sparse
   std::vector<OperandCounts> operand_counts;
 
+  uint64_t ended_calls = 0;  ///< that have ended like `newest_ended`
+  EndedCall newest_ended;
   FirstFailure failure;  ///< what broke the communicator: no call is made after it
 
   // What gqsgd_comm_stat reads while calls go on, beside the transport's own. A caller may allocate

@@ -72,6 +72,10 @@ Status NetworkTransport::take(uint32_t peer, const Notice& notice) {
     connections_.set_left(peer);
     return Status();
   }
+  if (notice.magic == kNetworkMagic && is_word(notice)) {
+    take_word(peer, notice);
+    return Status();
+  }
   if (notice.magic == kNetworkMagic && notice.kind == NoticeKind::awaited &&
       unpack_awaited(notice.word).peer < size()) {
     peers_[peer].awaited = notice.word;
