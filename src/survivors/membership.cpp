@@ -140,7 +140,6 @@ Membership::Outcome Membership::outcome() const {
 void Membership::advance(uint64_t now_us) {
   if (outcome() != Outcome::undecided) return;
   now_us_ = now_us;
-  const Register before = own_;
   share_deaths();
   note_silence();
   note_used_offer();
@@ -155,10 +154,11 @@ void Membership::advance(uint64_t now_us) {
       give_up();
     }
   }
-  const bool has_changed = memcmp(&before, &own_, sizeof own_) != 0;
+  const bool has_changed = memcmp(&shown_, &own_, sizeof own_) != 0;
   if (!has_changed && now_us_ - beat_us_ < options_.silence_us / kBeatsPerSilence) return;
   own_.beat += 1;
   beat_us_ = now_us_;
+  shown_ = own_;
 }
 
 /** Evidence of one is evidence for all. */

@@ -20,7 +20,7 @@ struct MembershipOptions {
   /** For a rank that is neither dead nor here. */
   uint64_t patience_us = kForEverUs;
   /** A rank whose register stays the same for so long does not run, or cannot be reached. */
-  uint64_t silence_us = 1000000;
+  uint64_t silence_us = 1000000;  ///< at least some looks of a rank
 };
 
 /** What becomes of the calls of `members`. */
@@ -107,6 +107,7 @@ class Membership {
 
   const MembershipOptions options_;
   Register own_;
+  Register shown_;  ///< as it was at its newest beat
   std::vector<Seen> seen_;
   uint64_t now_us_;
   const uint64_t entered_us_;

@@ -14,6 +14,9 @@ namespace gq {
 namespace {
 
 constexpr uint32_t kLookUs = 5000;
+// A rank that shares its processor with many others may not run for so long.
+constexpr uint64_t kSilenceMinUs = 50000;
+constexpr uint64_t kSilenceMaxUs = 1000000;
 
 MembershipOptions membership_options(const Endpoint& endpoint, const CommOptions& options) {
   MembershipOptions membership;
@@ -21,6 +24,7 @@ MembershipOptions membership_options(const Endpoint& endpoint, const CommOptions
   membership.size = endpoint.size();
   if (options.timeout_ms >= 0) {
     membership.patience_us = static_cast<uint64_t>(options.timeout_ms) * 1000;
+    membership.silence_us = std::clamp(membership.patience_us / 4, kSilenceMinUs, kSilenceMaxUs);
   }
   return membership;
 }
