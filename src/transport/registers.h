@@ -35,7 +35,7 @@ class GroupRegisters {
 
   /** A fresh name of a group of the same kind, in which this rank would be rank 0. */
   virtual Status make_name(gqsgd_unique_id* name) = 0;
-  /** Of one that is not used. */
+  /** Of one that is not used, or has been. */
   virtual void drop_name(const gqsgd_unique_id& /*name*/) {}
 };
 

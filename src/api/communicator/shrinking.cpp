@@ -91,7 +91,7 @@ Shrinking::Shrinking(Communicator* old, const CommOptions& options, bool takes_r
                   monotonic_us()) {}
 
 Shrinking::~Shrinking() {
-  if (has_offer_) registers_.drop_name(offer_);
+  for (const gqsgd_unique_id& offer : offers_) registers_.drop_name(offer);
 }
 
 Status Shrinking::run() {
@@ -132,10 +132,9 @@ void Shrinking::look() {
 /** A rank that cannot make one does not go on, but the others do. */
 void Shrinking::renew_offer() {
   if (!membership_.needs_offer() || !own_failure_.ok()) return;
-  if (has_offer_) registers_.drop_name(offer_);
-  own_failure_ = registers_.make_name(&offer_);
-  has_offer_ = own_failure_.ok();
-  has_offer_ ? membership_.set_offer(name_of(offer_)) : membership_.give_up();
+  offers_.emplace_back();
+  own_failure_ = registers_.make_name(&offers_.back());
+  own_failure_.ok() ? membership_.set_offer(name_of(offers_.back())) : membership_.give_up();
 }
 
 void Shrinking::publish() {

@@ -3,8 +3,7 @@
 #ifndef GQ_API_COMMUNICATOR_SHRINKING_H
 #define GQ_API_COMMUNICATOR_SHRINKING_H
 
-#include <optional>
-#include <string>
+#include <vector>
 
 #include "src/api/communicator/communicator.h"
 #include "src/support/deadline.h"
@@ -47,8 +46,7 @@ class Shrinking {
   const uint32_t size_;
   Membership membership_;
   uint64_t published_ = 0;
-  gqsgd_unique_id offer_{};
-  bool has_offer_ = false;
+  std::vector<gqsgd_unique_id> offers_;  ///< of this rank; some have been used
   Status own_failure_;  ///< for which this rank gives up
   Ballot forming_ = 0;
   Ballot formed_ = 0;  ///< the attempt of which `end_` is
