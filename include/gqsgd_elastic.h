@@ -62,11 +62,11 @@ enum {
   /** The same, but the first of them: other survivors had its result, which `recv` now has as well.
    */
   GQSGD_CALLS_FINISHED = 1,
-  /** Makes the newest call that ended here again, and then those that failed: other survivors do not
-   *  have its result. Its input is as it was, since it was made out of place. */
+  /** Makes the newest call that ended here again, and then those that failed: other survivors do
+   *  not have its result. Its input is as it was, since it was made out of place. */
   GQSGD_CALLS_REPEAT_FINISHED = 2,
-  /** The newest call that ended on some survivors has failed on others, which cannot get its result,
-   *  or calls were on streams: the program brings its ranks to one state itself. */
+  /** The newest call that ended on some survivors has failed on others, which cannot get its
+   *  result, or calls were on streams: the program brings its ranks to one state itself. */
   GQSGD_CALLS_DIFFER = 3
 };
 
@@ -79,10 +79,10 @@ enum {
  *  gqsgd_comm_shrink. */
 gqsgd_status gqsgd_comm_revoke(gqsgd_comm comm, int32_t *dead, int32_t *dead_count);
 
-/** Makes a communicator of the ranks that are left, without a coordinator: they agree on who goes on
- *  and on the calls that were interrupted, and are numbered in their old order. Every rank that is
- *  alive calls it, each in its own time; a rank that has not failed yet is broken by the others, and
- *  calls it then.
+/** Makes a communicator of the ranks that are left, without a coordinator: they agree on who goes
+ *  on and on the calls that were interrupted, and are numbered in their old order. Every rank that
+ *  is alive calls it, each in its own time; one whose communicator is intact has it broken by the
+ *  others, and calls it then.
  *  comm         [in]  this rank's end of the old group, which is broken from then on. It stays the
  *                     caller's to destroy. A thread inside a call of it is BUSY
  *  recv         [out] the output buffer of the first call that failed here, so that it may get the
@@ -95,11 +95,11 @@ gqsgd_status gqsgd_comm_revoke(gqsgd_comm comm, int32_t *dead, int32_t *dead_cou
  *                     which the size of *new_comm are written; or NULL
  *  interrupted  [out] GQSGD_CALLS_*; or NULL
  *
- *  A rank is left out if it is certainly dead: its process has ended or its communicator is
- *  destroyed (processes, network), or its communicator is destroyed (threads). A rank that may be
- *  alive is left out only by a strict majority of the old group. All ranks that get OK have the same
- *  members and the same outcome; a member may be dead by then, which the next call says. Ranks that
- *  die meanwhile are left out too.
+ *  A rank is left out if it is certainly dead: the system shows that its process has ended
+ *  (processes, network), or it has destroyed its communicator. A rank that may be alive is left out
+ *  only by a strict majority of the old group. All ranks that get OK have the same members and the
+ *  same outcome; a member may be dead by then, which the next call says. Ranks that die meanwhile
+ *  are left out too.
  *
  *  counter, stream_id and costs continue as with gqsgd_comm_reconfigure. Failures:
  *    REVOKED           the others go on without this rank, or may do so: it belongs to no majority;

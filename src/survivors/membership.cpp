@@ -21,6 +21,28 @@ constexpr uint64_t kReturningSilences = 4;
 constexpr uint64_t kRetryUs = 2000;
 constexpr uint32_t kDoublingsMax = 8;
 
+bool is_set(const RankSet& set, uint32_t size) {
+  for (uint32_t rank = size; rank < kSurvivorRanksMax; ++rank) {
+    if (set.has(rank)) return false;
+  }
+  return true;
+}
+
+bool is_proposal(const Proposal& proposal, uint32_t size) {
+  return is_set(proposal.members, size) && proposal.source < size &&
+         proposal.fate <= CallFate::differs;
+}
+
+/** Everything that is used as a rank, or to tell one step from the next. */
+bool is_possible(const Register& found, uint32_t size) {
+  for (const Ballot ballot : {found.promised, found.accepted_ballot, found.lead_ballot}) {
+    if (rank_of(ballot) >= size) return false;
+  }
+  return found.entered == 1 && found.stage <= LeadStage::accept && is_set(found.dead, size) &&
+         is_set(found.silent, size) && is_proposal(found.accepted, size) &&
+         is_proposal(found.proposed, size);
+}
+
 }  // namespace
 
 void decide_calls(const std::vector<CallReport>& reports, const RankSet& members,
@@ -76,30 +98,10 @@ Membership::Membership(const MembershipOptions& options, const CallReport& repor
   own_.report = report;
 }
 
-/** Everything that is used as a rank, or to tell one step from the next. */
-bool Membership::is_possible(const Register& found) const {
-  const auto is_ballot = [&](Ballot ballot) { return rank_of(ballot) < options_.size; };
-  const auto is_set = [&](const RankSet& set) {
-    for (uint32_t word = 0; word < kSurvivorRanksMax / 64; ++word) {
-      const uint32_t first = word * 64;
-      const uint64_t allowed = first + 64 <= options_.size ? ~uint64_t{0}
-                               : first >= options_.size
-                                   ? 0
-                                   : (uint64_t{1} << (options_.size - first)) - 1;
-      if ((set.words[word] & ~allowed) != 0) return false;
-    }
-    return true;
-  };
-  return found.entered == 1 && found.stage <= LeadStage::accept && is_ballot(found.promised) &&
-         is_ballot(found.accepted_ballot) && is_ballot(found.lead_ballot) &&
-         is_set(found.accepted.members) && is_set(found.proposed.members) && is_set(found.dead) && is_set(found.silent) &&
-         found.accepted.source < options_.size && found.proposed.source < options_.size &&
-         found.accepted.fate <= CallFate::differs && found.proposed.fate <= CallFate::differs;
-}
-
 void Membership::see(uint32_t peer, const Register& found, uint64_t now_us) {
   Seen& seen = seen_[peer];
-  if (peer == options_.rank || found.beat <= seen.newest.beat || !is_possible(found)) return;
+  if (peer == options_.rank || found.beat <= seen.newest.beat) return;
+  if (!is_possible(found, options_.size)) return;
   if (seen.newest.entered == 0 || is_silent(peer)) newcomer_us_ = now_us;
   seen.newest = found;
   seen.changed_us = now_us;
@@ -140,9 +142,8 @@ Membership::Outcome Membership::outcome() const {
 void Membership::advance(uint64_t now_us) {
   if (outcome() != Outcome::undecided) return;
   now_us_ = now_us;
-  share_deaths();
+  share_news();
   note_silence();
-  note_used_offer();
   if (!learn()) {
     promise();
     follow();
@@ -161,10 +162,11 @@ void Membership::advance(uint64_t now_us) {
   shown_ = own_;
 }
 
-/** Evidence of one is evidence for all. */
-void Membership::share_deaths() {
-  for (uint32_t peer = 0; peer < options_.size; ++peer) {
-    if (peer != options_.rank) own_.dead.add(seen_[peer].newest.dead);
+/** Evidence of one is evidence for all; and a name is for one attempt. */
+void Membership::share_news() {
+  for (uint32_t rank = 0; rank < options_.size; ++rank) {
+    own_.dead.add(of(rank).dead);
+    if (memcmp(&of(rank).name, &own_.offer, sizeof own_.offer) == 0) has_offer_ = false;
   }
 }
 
@@ -172,13 +174,6 @@ void Membership::note_silence() {
   own_.silent = RankSet();
   for (uint32_t peer = 0; peer < options_.size; ++peer) {
     if (is_silent(peer)) own_.silent.add(peer);
-  }
-}
-
-/** A name is for one attempt. */
-void Membership::note_used_offer() {
-  for (uint32_t rank = 0; rank < options_.size; ++rank) {
-    if (memcmp(&of(rank).name, &own_.offer, sizeof own_.offer) == 0) has_offer_ = false;
   }
 }
 
@@ -327,7 +322,7 @@ void Membership::collect() {
   if (all) return propose(members);
   const uint64_t waited_us = now_us_ - entered_us_;
   if (options_.patience_us == kForEverUs || waited_us < options_.patience_us) return;
-  // Promises of this ballot are on their way, or what others have heard of a rank that has just come.
+  // Promises of this ballot are on their way, or what others hear of a rank that has just come.
   const bool is_late =
       waited_us > options_.patience_us + kReturningSilences * options_.silence_us;
   const uint64_t quiet_us = now_us_ - (is_late ? ballot_us_ : std::max(ballot_us_, newcomer_us_));

@@ -74,8 +74,9 @@ class Membership {
     uint64_t changed_us = 0;
   };
 
-  bool is_possible(const Register& found) const;
-  const Register& of(uint32_t rank) const { return rank == options_.rank ? own_ : seen_[rank].newest; }
+  const Register& of(uint32_t rank) const {
+    return rank == options_.rank ? own_ : seen_[rank].newest;
+  }
   /** Never to act again in this agreement. */
   bool is_out(uint32_t rank) const { return own_.dead.has(rank) || of(rank).gave_up != 0; }
   bool is_silent(uint32_t rank) const;
@@ -83,9 +84,8 @@ class Membership {
   bool is_quorum(const RankSet& ranks) const;
   Ballot highest_ballot() const;
 
-  void share_deaths();
+  void share_news();
   void note_silence();
-  void note_used_offer();
   bool learn();
   void promise();
   void follow();

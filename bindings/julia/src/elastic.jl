@@ -50,11 +50,11 @@ end
 
 A communicator of the ranks that are left, which agree without a coordinator on who goes on. Every
 rank that lives calls it; the old `comm` is broken from then on, and still the caller's to close.
-`members` has the old rank of each new one, from 0. `recv` is the output array of the first call that
-failed here, so that it may get a result that others have. `calls` says what this rank does about its
-calls: `:repeat` those that failed, `:finished` (the first of them has its result in `recv`),
-`:repeat_finished` (the newest one that ended as well), or `:differ` (some ranks have a result that
-the others cannot get).
+`members` has the old rank of each new one, from 0. `recv` is the output array of the first call
+that failed here, so that it may get a result that others have. `calls` says what this rank does
+about its calls: `:repeat` those that failed, `:finished` (the first of them has its result in
+`recv`), `:repeat_finished` (the newest one that ended as well), or `:differ` (some ranks have a
+result that the others cannot get).
 
 As with [`reconfigure`](@ref), ranks that are tasks of one process need a thread of Julia's each.
 Throws `:REVOKED` where the others go on without this rank, or may do so, and `:UNSUPPORTED` over
@@ -74,8 +74,8 @@ end
 """
     revoke(comm) -> Vector{Int}
 
-Breaks `comm` on all ranks, without waiting for any, and returns the ranks, from 0, that are known to
-have died or to have closed theirs.
+Breaks `comm` on all ranks, without waiting for any, and returns the ranks, from 0, that are known
+to have died or to have closed theirs.
 """
 function revoke(comm::Comm)
     dead, count = zeros(Int32, comm.size), Ref{Int32}(0)

@@ -88,8 +88,9 @@ Status reconfigure(gqsgd_comm comm, const NewGroup& group, const char* text, gqs
   GQ_TRY(read_network_environment(&options));
   const char* name = nullptr;
   std::unique_ptr<HostTransport> transport;
-  GQ_TRY(join_group({group.id, static_cast<uint32_t>(group.rank), static_cast<uint32_t>(group.size)},
-                    options, {}, &name, &transport));
+  const NewRank place{group.id, static_cast<uint32_t>(group.rank),
+                      static_cast<uint32_t>(group.size)};
+  GQ_TRY(join_group(place, options, {}, &name, &transport));
   return add_communicator(std::move(transport), name, options, &own, new_comm);
 }
 

@@ -24,8 +24,8 @@ Status check_registers(const Communicator& communicator, const char* what_is_don
     return Status();
   }
   return fail(GQSGD_UNSUPPORTED,
-              "rank %u's communicator is over \"%s\" and has %u ranks; groups of threads, processes "
-              "and networks of at most %u ranks are %s; hint: gqsgd_comm_reconfigure",
+              "rank %u's communicator is over \"%s\" and has %u ranks; groups of threads, "
+              "processes and networks of at most %u ranks are %s; hint: gqsgd_comm_reconfigure",
               endpoint.rank(), communicator.transport_name.c_str(), endpoint.size(),
               kSurvivorRanksMax, what_is_done);
 }

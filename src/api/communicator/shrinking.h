@@ -1,12 +1,12 @@
-// One rank's part in gqsgd_comm_shrink: looks at the registers of the others, advances the agreement
-// (src/survivors), and forms its end of the group that is proposed.
+// One rank's part in gqsgd_comm_shrink: looks at the registers of the others, advances the
+// agreement (src/survivors), and forms its end of the group that is proposed.
 #ifndef GQ_API_COMMUNICATOR_SHRINKING_H
 #define GQ_API_COMMUNICATOR_SHRINKING_H
 
 #include <vector>
 
 #include "src/api/communicator/communicator.h"
-#include "src/support/deadline.h"
+#include "src/transport/deadline.h"
 #include "src/survivors/membership.h"
 #include "src/transport/registers.h"
 
@@ -20,8 +20,8 @@ class Shrinking {
   Shrinking(const Shrinking&) = delete;
   Shrinking& operator=(const Shrinking&) = delete;
 
-  /** Returns when it is decided who goes on, or this rank has given up: REVOKED, or a failure of its
-   *  own. May throw std::bad_alloc. */
+  /** Returns when it is decided who goes on, or this rank has given up: REVOKED, or a failure of
+   *  its own. May throw std::bad_alloc. */
   Status run();
 
   // After OK.

@@ -4,7 +4,7 @@
 #define GQ_API_COMMUNICATOR_SUCCESSOR_H
 
 #include "src/api/communicator/communicator.h"
-#include "src/support/deadline.h"
+#include "src/transport/deadline.h"
 
 namespace gq {
 

@@ -8,7 +8,7 @@
 
 #include <memory>
 
-#include "src/support/deadline.h"
+#include "src/transport/deadline.h"
 #include "src/transport/bootstrap/unique_id.h"
 #include "src/transport/process/descriptor.h"
 

@@ -98,7 +98,8 @@ Status Root::watch() {
       polls_[count++] = {joined_[rank].socket.number(), POLLIN, 0};
     }
   }
-  if (poll(polls_.get(), count, join_token_.deadline.poll_ms(kPollMs, until_us)) >= 0) return Status();
+  const int wait_ms = join_token_.deadline.poll_ms(kPollMs, until_us);
+  if (poll(polls_.get(), count, wait_ms) >= 0) return Status();
   return errno == EINTR ? Status() : system_failure(errno, "waiting for ranks");
 }
 

@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "src/support/deadline.h"
+#include "src/transport/deadline.h"
 #include "src/transport/host_transport.h"
 
 namespace gq {

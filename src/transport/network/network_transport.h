@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "src/transport/host_transport.h"
-#include "src/transport/registers.h"
 #include "src/transport/network/awaited_report.h"
 #include "src/transport/network/control_connections.h"
 #include "src/transport/network/message_pool.h"
+#include "src/transport/network/network_registers.h"
 #include "src/transport/shared_memory/cause.h"
 
 namespace gq {
@@ -29,7 +29,7 @@ struct NetworkGroup {
 };
 
 /** Control messages and packed codes are messages of UCX, on a channel each. */
-class NetworkTransport final : public HostTransport, private GroupRegisters {
+class NetworkTransport final : public HostTransport {
  public:
   ~NetworkTransport() override;
   /** May throw std::bad_alloc. */
@@ -57,7 +57,7 @@ class NetworkTransport final : public HostTransport, private GroupRegisters {
   void abort_group(gqsgd_status cause, uint32_t culprit) override;
   uint32_t culprit_behind(uint32_t peer) const override;
   TransportCounters counters() const override { return counters_; }
-  GroupRegisters* registers() override { return this; }
+  GroupRegisters* registers() override { return &registers_; }
 
  private:
   struct FreeDeleter {
@@ -76,23 +76,8 @@ class NetworkTransport final : public HostTransport, private GroupRegisters {
     uint64_t awaited_us = 0;            ///< when it said so
     uint64_t failed_us = 0;             ///< when its connection of UCX failed
     uint64_t news_us = 0;    ///< when a message of it was last complete, once any peer is gone
-    RegisterWords arriving, shown;  ///< its register, and the newest that is complete
-    bool has_shown = false;
-    bool is_owed = false;    ///< this rank's newest register, once it takes notices again
     bool is_by_tcp = false;  ///< UCX reaches it by TCP: its end is behind all that it has sent
   };
-
-  void publish(const RegisterWords& own, bool is_last) override;
-  bool read(uint32_t peer, RegisterWords* found) override;
-  bool is_gone(uint32_t peer) override {
-    return peer != rank() && connections_.is_gone_for_certain(peer);
-  }
-  void look(uint32_t slice_us) override;
-  Status make_name(gqsgd_unique_id* name) override;
-  void drop_name(const gqsgd_unique_id& name) override;
-  void take_words();
-  void take_word(uint32_t peer, const Notice& notice);
-  void send_owed(bool force);
 
   Status intact();
   Status start_send(uint32_t peer, uint32_t channel, const void* bytes, size_t size_bytes,
@@ -112,7 +97,6 @@ class NetworkTransport final : public HostTransport, private GroupRegisters {
   Status sleep(uint64_t end_us);
   Status take_notices();
   Status take(uint32_t peer, const Notice& notice);
-  Status find_lost();
   Status is_lost(uint32_t peer, bool* is_lost);
   Status is_needed(uint32_t peer, bool* is_needed);
   uint32_t awaited_by(uint32_t waiter, uint32_t own) const;
@@ -123,6 +107,7 @@ class NetworkTransport final : public HostTransport, private GroupRegisters {
   NetworkGroup group_;
   uint64_t generation_ = fork_generation();
   ControlConnections connections_;
+  NetworkRegisters registers_{&connections_};
   std::vector<Peer> peers_;
   MessagePool pool_;
   std::vector<PendingMessage*> sends_;  // under way
@@ -136,8 +121,6 @@ class NetworkTransport final : public HostTransport, private GroupRegisters {
   uint64_t spin_us_;
   uint64_t looked_us_ = 0;  // when notices were last looked for
   TransportCounters counters_;
-  bool is_surveyed_ = false;       ///< registers alone are looked for from now on
-  std::vector<Notice> own_words_;  ///< its register, as it is sent
 };
 
 }  // namespace gq

@@ -6,7 +6,7 @@
 
 #include <memory>
 
-#include "src/support/deadline.h"
+#include "src/transport/deadline.h"
 #include "src/transport/host_transport.h"
 
 namespace gq {

@@ -170,7 +170,7 @@ void SharedMemoryTransport::publish(const RegisterWords& own, bool /*is_last*/) 
   Control& control = *blocks_.own;
   const uint64_t number = control.registers_written.load(std::memory_order_relaxed) + 1;
   std::atomic<uint64_t>* const slot = control.register_words[number & 1];
-  // Whoever sees one of these words sees that the register before is the newest.
+  // A reader of one of these words sees that the register before is the newest.
   std::atomic_thread_fence(std::memory_order_release);
   for (size_t word = 0; word < kRegisterWords; ++word) {
     slot[word].store(own.words[word], std::memory_order_relaxed);

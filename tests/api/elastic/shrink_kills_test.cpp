@@ -213,7 +213,7 @@ std::string run_seed(uint64_t seed, Kind kind, Measured* measured) {
     // The last group is that of all; one before it may have been formed and lost a member.
     const std::string last = line.substr(line.rfind("members"));
     if (first.empty()) first = last;
-    if (last != first) problem += "rank " + std::to_string(rank) + " has " + line + ", not " + first;
+    if (last != first) problem += "rank " + std::to_string(rank) + ": " + line + "not " + first;
     named_us = std::max(named_us, times.named_us[rank].load());
     entered_us = std::max(entered_us, times.entered_us[rank].load());
     returned_us = std::max(returned_us, times.returned_us[rank].load());
@@ -241,8 +241,9 @@ void kill_ranks(Kind kind, uint64_t runs) {
   for (uint64_t seed = first; seed < end; ++seed) {
     ASSERT_EQ(run_seed(seed, kind, &measured), "") << "seed " << seed;
   }
-  for (const auto& [what, times] : {std::pair{"named", &measured.named_ms},
-                                    std::pair{"shrunk after the last entry", &measured.shrunk_ms}}) {
+  using Line = std::pair<const char*, const std::vector<double>*>;
+  for (const auto& [what, times] :
+       {Line{"named", &measured.named_ms}, Line{"shrunk after the last", &measured.shrunk_ms}}) {
     printf("%s: median %.2f ms, 90 %% %.2f, 99 %% %.2f, all %.2f (%zu runs)\n", what,
            part_of(*times, 50), part_of(*times, 90), part_of(*times, 99), part_of(*times, 100),
            times->size());

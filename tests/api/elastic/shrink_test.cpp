@@ -112,7 +112,7 @@ TEST(Shrink, ThreadDestroysItsEnd_OthersGoOnWithBitsOfSimulation) {
   destroy(left);
 }
 
-TEST(Shrink, NobodyIsDead_AllGoOn) {
+TEST(Shrink, NoRankIsDead_AllGoOn) {
   const std::vector<gqsgd_comm> comms = local_comms(3, "timeout_ms=20000");
   std::vector<Shrunk> shrunk(3);
   shrink_all(comms, "", &shrunk);
@@ -186,7 +186,8 @@ TEST(Shrink, CallInFlightOnAnotherRank_EndsAndItFollows) {
   });
   shrink(comms[1], "", &shrunk[1]);
   waits.join();
-  EXPECT_TRUE(matches(called.text(), "PEER_LOST: rank 2|REVOKED: rank 1 has revoked")) << called.text();
+  EXPECT_TRUE(matches(called.text(), "PEER_LOST: rank 2|REVOKED: rank 1 has revoked"))
+      << called.text();
   ASSERT_TRUE(is_ok(shrunk[0].outcome));
   ASSERT_TRUE(is_ok(shrunk[1].outcome));
   reduce_all(shrunk, 1, "");

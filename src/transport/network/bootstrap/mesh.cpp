@@ -182,9 +182,8 @@ Status Mesh::watch() {
                         (link.step == Step::exchanges && link.setup.is_writing());
     polls_[count++] = {link.socket->number(), static_cast<short>(writes ? POLLOUT : POLLIN), 0};
   }
-  if (poll(polls_.data(), count, token_.deadline.poll_ms(kPollMs, until_us)) >= 0 || errno == EINTR) {
-    return Status();
-  }
+  const int wait_ms = token_.deadline.poll_ms(kPollMs, until_us);
+  if (poll(polls_.data(), count, wait_ms) >= 0 || errno == EINTR) return Status();
   return system_failure(errno, "rank %u: waiting for other ranks", token_.rank);
 }
 

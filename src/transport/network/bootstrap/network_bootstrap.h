@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "src/support/deadline.h"
+#include "src/transport/deadline.h"
 #include "src/transport/network/bootstrap/handshake.h"
 
 namespace gq {

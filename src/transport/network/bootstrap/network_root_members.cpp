@@ -263,7 +263,8 @@ void NetworkRoot::linger() {
       flush(rank);
       is_sent = is_sent && (joined_[rank].out.empty() || !joined_[rank].socket);
     }
-    if (is_sent || monotonic_us() >= deadline_us || !watch(Deadline(deadline_after_ms(kPollMs))).ok()) break;
+    if (is_sent || monotonic_us() >= deadline_us) break;
+    if (!watch(Deadline(deadline_after_ms(kPollMs))).ok()) break;
   }
   if (outcome_.status == GQSGD_OK) return;
   for (uint32_t rank = 1; rank < token_->size; ++rank) {

@@ -1,6 +1,6 @@
 // When a wait ends: at a time, or earlier if the function of its owner says so.
-#ifndef GQ_SUPPORT_DEADLINE_H
-#define GQ_SUPPORT_DEADLINE_H
+#ifndef GQ_TRANSPORT_DEADLINE_H
+#define GQ_TRANSPORT_DEADLINE_H
 
 #include <algorithm>
 
