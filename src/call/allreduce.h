@@ -42,6 +42,10 @@ class Allreduce {
     return phase_ == Phase::measure ? measuring_->agreed() : phase_ != Phase::agree;
   }
 
+  /** Tells the endpoint that the call has ended in step with all ranks: OK or with a failure that
+   *  they share. */
+  void note_end(bool has_result);
+
   /** TIMEOUT after `waited_ms` without progress: what was awaited, from which rank (*culprit). */
   Status timed_out(int64_t waited_ms, uint32_t* culprit);
 
@@ -79,6 +83,10 @@ class Allreduce {
   float norm_ = 0;  // the global one of a call in one piece
   uint64_t events_ = 0;
 };
+
+/** Writes the result of the endpoint's newest call that has ended, which is kept, to `recv` again.
+ */
+Status write_kept_result(Endpoint& endpoint, void* recv);
 
 }  // namespace gq
 

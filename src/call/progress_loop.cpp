@@ -99,8 +99,7 @@ void ProgressLoop::end(Status status) {
     endpoint_->transport->abort_group(status.code(), endpoint_->rank());
   }
   if (sent_control_ && (status.ok() || shared)) {
-    endpoint_->ended_calls += 1;
-    endpoint_->newest_ended = {status.ok(), operation_.call().in_place()};
+    operation_.note_end(status.ok());
   }
   // A complete result stays valid, whatever has broken the endpoint meanwhile. The first failure is
   // reported; it may be another thread's.

@@ -201,8 +201,8 @@ void Membership::promise() {
 void Membership::follow() {
   const Register& leader = of(rank_of(own_.promised));
   const bool leads = own_.promised != 0 && leader.lead_ballot == own_.promised;
-  if (forming_ != 0 && (!leads || leader.stage != LeadStage::form ||
-                        leader.proposed.attempt != forming_)) {
+  const bool is_asked = leads && leader.stage == LeadStage::form && !is_out(rank_of(own_.promised));
+  if (forming_ != 0 && (!is_asked || leader.proposed.attempt != forming_)) {
     end_forming(forming_, false);
   }
   if (!leads) return;
@@ -214,21 +214,12 @@ void Membership::follow() {
   own_.accepted = proposed;
 }
 
-/** A member that dies before it has formed its end will keep the others waiting. */
 void Membership::follow_form(const Register& leader) {
-  const Proposal& proposed = leader.proposed;
-  const Ballot attempt = proposed.attempt;
-  if (!proposed.members.has(options_.rank)) return;
-  bool is_lost = is_out(rank_of(own_.promised));
-  for (uint32_t rank = 0; rank < options_.size; ++rank) {
-    if (!proposed.members.has(rank) || of(rank).formed == attempt) continue;
-    is_lost = is_lost || is_out(rank) || of(rank).failed == attempt;
-  }
-  if (is_lost && forming_ == attempt) end_forming(attempt, false);
-  if (is_lost || forming_ == attempt) return;
+  const Ballot attempt = leader.proposed.attempt;
+  if (forming_ == attempt || !leader.proposed.members.has(options_.rank)) return;
   if (own_.formed == attempt || own_.failed == attempt) return;
   forming_ = attempt;
-  forming_proposal_ = proposed;
+  forming_proposal_ = leader.proposed;
   forming_name_ = leader.name;
   own_.name = leader.name;
 }

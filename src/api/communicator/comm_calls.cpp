@@ -98,6 +98,7 @@ Status reserve(gqsgd_comm comm, gqsgd_quantizer quantizer, size_t count, int32_t
   GQ_TRY(arena_bytes_of(request, endpoint.choice.leaves_out_compression(), &arena_bytes));
   access->requests.drain();  // whose words are in the arena
   GQ_TRY(endpoint.failure.get());
+  endpoint.newest_ended.is_kept = false;
   unsigned char* arena = nullptr;
   if (endpoint.choice.needs_measuring()) {
     arena_bytes = std::max(arena_bytes, Measuring::workspace_bytes());

@@ -59,8 +59,7 @@ Status revoke(gqsgd_comm comm, int32_t* dead, int32_t* dead_count) {
 }
 
 /** The calls that this rank is to make again. */
-int32_t interrupted_on(const Proposal& agreed, uint64_t ended_calls) {
-  const bool is_behind = ended_calls < agreed.ended;
+int32_t interrupted_on(const Proposal& agreed, bool is_behind) {
   switch (agreed.fate) {
     case CallFate::repeat:
       return GQSGD_CALLS_REPEAT;
@@ -83,7 +82,7 @@ Status shrink_entered(Communicator* old, void* recv, const CommOptions& options,
                 old->endpoint.rank());
   }
   revoke(old);
-  Shrinking shrinking(old, options, recv != nullptr);
+  Shrinking shrinking(old, options, recv);
   GQ_TRY(shrinking.run());
   GQ_TRY(shrinking.take(result.new_comm));
   const Proposal& agreed = shrinking.decision();
@@ -92,7 +91,7 @@ Status shrink_entered(Communicator* old, void* recv, const CommOptions& options,
     result.members[member++] = static_cast<int32_t>(rank);
   }
   if (result.interrupted != nullptr) {
-    *result.interrupted = interrupted_on(agreed, shrinking.ended_calls());
+    *result.interrupted = interrupted_on(agreed, shrinking.is_behind(agreed));
   }
   return Status();
 }

@@ -6,6 +6,8 @@
 #include <algorithm>
 
 #include "src/api/communicator/successor.h"
+#include "src/call/allreduce.h"
+#include "src/call/hand_over.h"
 #include "src/support/clock.h"
 #include "src/support/log.h"
 #include "src/support/rank_list.h"
@@ -29,7 +31,7 @@ MembershipOptions membership_options(const Endpoint& endpoint, const CommOptions
   return membership;
 }
 
-CallReport report_of(const Communicator& old, bool takes_result) {
+CallReport report_of(const Communicator& old, const void* recv) {
   const Endpoint& endpoint = old.endpoint;
   CallReport report;
   report.ended = endpoint.ended_calls;
@@ -37,7 +39,8 @@ CallReport report_of(const Communicator& old, bool takes_result) {
   report.costs_digest = endpoint.choice.digest();
   report.has_result = endpoint.newest_ended.has_result ? 1 : 0;
   report.is_in_place = endpoint.newest_ended.in_place ? 1 : 0;
-  report.takes_result = takes_result ? 1 : 0;
+  report.is_kept = endpoint.newest_ended.is_kept ? 1 : 0;
+  report.takes_result = recv != nullptr && endpoint.newest_result_bytes != 0 ? 1 : 0;
   report.uses_streams = old.on_streams ? 1 : 0;
   return report;
 }
@@ -81,16 +84,18 @@ gqsgd_unique_id id_of(const GroupName& name) {
 
 }  // namespace
 
-Shrinking::Shrinking(Communicator* old, const CommOptions& options, bool takes_result)
+Shrinking::Shrinking(Communicator* old, const CommOptions& options, void* recv)
     : old_(*old),
       registers_(*old->endpoint.host->registers()),
       options_(options),
       rank_(old->endpoint.rank()),
       size_(old->endpoint.size()),
-      membership_(membership_options(old->endpoint, options), report_of(*old, takes_result),
-                  monotonic_us()) {}
+      membership_(membership_options(old->endpoint, options), report_of(*old, recv),
+                  monotonic_us()),
+      recv_(recv) {}
 
 Shrinking::~Shrinking() {
+  drop_end();
   for (const gqsgd_unique_id& offer : offers_) registers_.drop_name(offer);
 }
 
@@ -145,7 +150,7 @@ void Shrinking::publish() {
 
 /** While it waits for the other members it goes on looking at registers. */
 void Shrinking::form() {
-  end_.reset();
+  drop_end();
   forming_ = membership_.to_form();
   const Proposal proposal = membership_.forming();
   const GroupName name = membership_.forming_name();
@@ -153,7 +158,7 @@ void Shrinking::form() {
   if (formed.ok()) {
     formed_ = forming_;
   } else {
-    end_.reset();
+    drop_end();
     log_line(GQSGD_LOG_INFO, old_.endpoint.subject, "a group of survivors has not formed: %s",
              formed.sentence());
   }
@@ -170,7 +175,45 @@ Status Shrinking::form_end(const Proposal& proposal, const GroupName& name) {
   for (uint32_t old = 0; old < rank_; ++old) rank += proposal.members.has(old) ? 1 : 0;
   const Interrupt interrupt{
       [](void* shrinking) { return static_cast<Shrinking*>(shrinking)->is_superseded(); }, this};
-  return join_group({&id, rank, proposal.members.count()}, options_, interrupt, &end_name_, &end_);
+  const char* transport_name = nullptr;
+  std::unique_ptr<HostTransport> transport;
+  GQ_TRY(join_group({&id, rank, proposal.members.count()}, options_, interrupt, &transport_name,
+                    &transport));
+  GQ_TRY(make_end(proposal, std::move(transport), transport_name));
+  return proposal.fate == CallFate::hand_over ? exchange_result(proposal) : Status();
+}
+
+Status Shrinking::make_end(const Proposal& proposal, std::unique_ptr<HostTransport> transport,
+                           const char* name) {
+  CommOptions options = options_;
+  options.stream_id = old_.endpoint.stream_id;
+  options.choice = old_.endpoint.choice.options();
+  // Some had measured, and others had not: all do so again.
+  if (proposal.costs_differ != 0) {
+    options.choice.costs.reset();
+    options.choice.measures = true;
+  }
+  return add_survivor(std::move(transport), name, options, proposal.step, &end_);
+}
+
+/** Before it is decided who goes on, so that all that do so have the result. */
+Status Shrinking::exchange_result(const Proposal& proposal) {
+  ExclusiveAccess access;
+  GQ_TRY(access.enter(end_));
+  Endpoint& old = old_.endpoint;
+  const EndedCall& ended = old.newest_ended;
+  const bool is_source = proposal.source == rank_;
+  const size_t ended_bytes = ended.call.value_count * dtype_size_bytes(ended.call.dtype);
+  result_.assign(is_behind(proposal) ? old.newest_result_bytes : ended_bytes, 0);
+  if (is_source) GQ_TRY(write_kept_result(old, result_.data()));
+  const KeepGoing keep_going{
+      [](void* shrinking) { return !static_cast<Shrinking*>(shrinking)->is_superseded(); }, this};
+  return hand_over(access->endpoint, is_source, &result_, keep_going);
+}
+
+void Shrinking::drop_end() {
+  if (end_ != nullptr) gqsgd_comm_destroy(end_);
+  end_ = nullptr;
 }
 
 bool Shrinking::is_superseded() {
@@ -198,19 +241,16 @@ Status Shrinking::left_out() const {
 
 Status Shrinking::take(gqsgd_comm* comm) {
   const Proposal& agreed = membership_.decision();
-  if (!end_ || formed_ != agreed.attempt) {
+  if (end_ == nullptr || formed_ != agreed.attempt) {
     return fail(GQSGD_INTERNAL, "rank %u has no end of the group that the survivors agreed on",
                 rank_);
   }
-  CommOptions options = options_;
-  options.stream_id = old_.endpoint.stream_id;
-  options.choice = old_.endpoint.choice.options();
-  // Some had measured, and others had not: all do so again.
-  if (agreed.costs_differ != 0) {
-    options.choice.costs.reset();
-    options.choice.measures = true;
+  if (agreed.fate == CallFate::hand_over && is_behind(agreed)) {
+    memcpy(recv_, result_.data(), result_.size());
   }
-  return add_survivor(std::move(end_), end_name_, options, agreed.step, comm);
+  *comm = end_;
+  end_ = nullptr;
+  return Status();
 }
 
 }  // namespace gq

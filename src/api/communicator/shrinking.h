@@ -15,7 +15,7 @@ namespace gq {
 class Shrinking {
  public:
   /** `old` is broken, has no call in flight, and outlives this. May throw std::bad_alloc. */
-  Shrinking(Communicator* old, const CommOptions& options, bool takes_result);
+  Shrinking(Communicator* old, const CommOptions& options, void* recv);
   ~Shrinking();
   Shrinking(const Shrinking&) = delete;
   Shrinking& operator=(const Shrinking&) = delete;
@@ -26,8 +26,12 @@ class Shrinking {
 
   // After OK.
   const Proposal& decision() const { return membership_.decision(); }
-  uint64_t ended_calls() const { return membership_.own().report.ended; }
-  /** Makes the communicator of the group that has been agreed on. Waits for no other rank. */
+  /** True if another survivor has ended a call that has failed here. */
+  bool is_behind(const Proposal& proposal) const {
+    return membership_.own().report.ended < proposal.ended;
+  }
+  /** The communicator of the group that has been agreed on; the result of another rank, if that has
+   *  been agreed on, is in `recv` by then. */
   Status take(gqsgd_comm* comm);
 
  private:
@@ -36,6 +40,10 @@ class Shrinking {
   void publish();
   void form();
   Status form_end(const Proposal& proposal, const GroupName& name);
+  Status make_end(const Proposal& proposal, std::unique_ptr<HostTransport> transport,
+                  const char* name);
+  Status exchange_result(const Proposal& proposal);
+  void drop_end();
   bool is_superseded();
   Status left_out() const;
 
@@ -50,8 +58,9 @@ class Shrinking {
   Status own_failure_;  ///< for which this rank gives up
   Ballot forming_ = 0;
   Ballot formed_ = 0;  ///< the attempt of which `end_` is
-  std::unique_ptr<HostTransport> end_;
-  const char* end_name_ = "";
+  gqsgd_comm end_ = nullptr;
+  void* const recv_;
+  std::vector<unsigned char> result_;  ///< of the interrupted call, as `end_` has given it
 };
 
 }  // namespace gq

@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -46,18 +47,20 @@ struct Plan {
         at_us(static_cast<useconds_t>(mix(seed + 2) % 20000)),
         dies_while_shrinking(ranks > 3 && mix(seed + 3) % 2 == 0),
         later_us(static_cast<useconds_t>(mix(seed + 4) % 3000)),
-        has_requests(mix(seed + 5) % 2 == 0) {}
+        has_requests(mix(seed + 5) % 2 == 0),
+        aborts(mix(seed + 6) % 2 == 0) {}
   const int ranks, victim, second;
   const useconds_t at_us;
   const bool dies_while_shrinking;
   const useconds_t later_us;
   const bool has_requests;
+  const bool aborts;  ///< rank `second` learns otherwise of the death, and aborts between two calls
 };
 
 struct Shared {
   SharedArray<Times> times{1};
   SharedArray<gqsgd_unique_id> id{1};
-  SharedArray<std::atomic<int>> has_id{1}, formed{1}, failed{1};
+  SharedArray<std::atomic<int>> has_id{1}, formed{1}, failed{1}, handed{1};
 };
 
 std::string make_group(const Plan& plan, Kind kind, int rank, Shared* shared, gqsgd_comm* comm) {
@@ -75,38 +78,78 @@ std::string make_group(const Plan& plan, Kind kind, int rank, Shared* shared, gq
   return "";
 }
 
-/** Calls in place until one fails; its input is as it was. */
-std::string call_until_failure(const Plan& plan, int rank, gqsgd_comm comm, Outcome* failure) {
+/** What a rank has done before it shrinks. */
+struct Called {
+  Outcome failure;
+  uint64_t ended = 0;  ///< calls with a result
+  Values newest;       ///< the result of the newest of them
+  Values interrupted;  ///< the buffer of the first that failed: its input
+};
+
+/** One call in place, or some in flight. */
+std::vector<Outcome> call(const Plan& plan, gqsgd_comm comm, std::vector<Values>* buffers) {
   const Quantizer quantizer(kFormat);
-  const Values given = gradients(plan.ranks, kValues, 5)[static_cast<size_t>(rank)];
-  for (uint64_t step = 0;; ++step) {
-    std::vector<Values> buffers(plan.has_requests ? kInFlight : 1, given);
-    std::vector<gqsgd_request> requests(buffers.size());
-    std::vector<gqsgd_status> ends(buffers.size(), GQSGD_OK);
-    std::vector<std::string> sentences(buffers.size());
-    for (size_t k = 0; k < buffers.size(); ++k) {
-      float* const values = buffers[k].data();
-      ends[k] = plan.has_requests
-                    ? gqsgd_allreduce_start(comm, quantizer.get(), values, values, kValues,
-                                            GQSGD_FLOAT32, GQSGD_MEAN, nullptr, nullptr,
-                                            &requests[k])
-                    : gqsgd_allreduce(comm, quantizer.get(), values, values, kValues, GQSGD_FLOAT32,
-                                      GQSGD_MEAN, nullptr, nullptr);
-      if (ends[k] != GQSGD_OK) sentences[k] = gqsgd_last_error();
-    }
-    for (size_t k = 0; plan.has_requests && k < buffers.size(); ++k) {
-      ends[k] = gqsgd_request_wait(requests[k]);
-      if (ends[k] != GQSGD_OK) sentences[k] = gqsgd_last_error();
-    }
-    bool failed = false;
-    for (size_t k = 0; k < buffers.size(); ++k) {
-      if (failed && ends[k] == GQSGD_OK) return "a call succeeded after one that failed";
-      if (!failed && ends[k] != GQSGD_OK) *failure = {ends[k], sentences[k]};
-      failed = failed || ends[k] != GQSGD_OK;
-      if (ends[k] != GQSGD_OK && buffers[k] != given) return "a call that failed changed its input";
-    }
-    if (failed) return "";
+  std::vector<gqsgd_request> requests(buffers->size());
+  std::vector<Outcome> ends(buffers->size());
+  for (size_t k = 0; k < buffers->size(); ++k) {
+    float* const values = (*buffers)[k].data();
+    ends[k] = outcome_of(
+        plan.has_requests
+            ? gqsgd_allreduce_start(comm, quantizer.get(), values, values, kValues, GQSGD_FLOAT32,
+                                    GQSGD_MEAN, nullptr, nullptr, &requests[k])
+            : gqsgd_allreduce(comm, quantizer.get(), values, values, kValues, GQSGD_FLOAT32,
+                              GQSGD_MEAN, nullptr, nullptr));
   }
+  for (size_t k = 0; plan.has_requests && k < buffers->size(); ++k) {
+    ends[k] = outcome_of(gqsgd_request_wait(requests[k]));
+  }
+  return ends;
+}
+
+/** Until a call fails; its input is as it was. */
+std::string call_until_failure(const Plan& plan, int rank, gqsgd_comm comm, Shared* shared,
+                               Called* called) {
+  const Values given = gradients(plan.ranks, kValues, 5)[static_cast<size_t>(rank)];
+  const bool aborts = plan.aborts && rank == plan.second;
+  while (called->interrupted.empty()) {
+    if (aborts && shared->times[0].killed_us != 0) {
+      called->failure = {GQSGD_ABORTED, "rank of its own accord"};
+      gqsgd_comm_abort(comm);
+      return "";
+    }
+    std::vector<Values> buffers(plan.has_requests ? kInFlight : 1, given);
+    const std::vector<Outcome> ends = call(plan, comm, &buffers);
+    for (size_t k = 0; k < buffers.size(); ++k) {
+      if (ends[k].status == GQSGD_OK) {
+        if (!called->interrupted.empty()) return "a call succeeded after one that failed";
+        called->ended += 1;
+        called->newest = buffers[k];
+        continue;
+      }
+      if (buffers[k] != given) return "a call that failed changed its input";
+      if (!called->interrupted.empty()) continue;
+      called->failure = ends[k];
+      called->interrupted = buffers[k];
+    }
+  }
+  return "";
+}
+
+/** Counts what the shrink has finished: "calls 12 of 0.3741". The same on all survivors. */
+std::string state_of(int32_t interrupted, Called* called) {
+  if (interrupted == GQSGD_CALLS_FINISHED) {
+    called->ended += 1;
+    called->newest = called->interrupted;
+  }
+  uint64_t digest = 0;
+  for (const float value : called->newest) {
+    uint32_t bits = 0;
+    memcpy(&bits, &value, sizeof bits);
+    digest = mix(digest ^ bits);
+  }
+  if (interrupted == GQSGD_CALLS_REPEAT_FINISHED) return "! a result has been lost";
+  if (interrupted == GQSGD_CALLS_DIFFER) return "! calls differ";
+  return "calls " + std::to_string(called->ended) + " " + std::to_string(digest) + "; ";
 }
 
 /** One call of the new group, whose bits are those of virtual ranks. */
@@ -137,13 +180,13 @@ std::string repeat(gqsgd_comm comm, Outcome* ended) {
 std::string survive(const Plan& plan, Kind kind, int rank, Shared* shared) {
   gqsgd_comm comm = nullptr;
   std::string problem = make_group(plan, kind, rank, shared, &comm);
-  Outcome failure;
-  if (problem.empty()) problem = call_until_failure(plan, rank, comm, &failure);
+  Called called;
+  if (problem.empty()) problem = call_until_failure(plan, rank, comm, shared, &called);
   Times& times = shared->times[0];
   times.named_us[rank] = monotonic_us();
   shared->failed[0] += 1;
-  if (problem.empty() && !matches(failure.text(), "^(PEER_LOST|REVOKED): .*rank")) {
-    problem = failure.text();
+  if (problem.empty() && !matches(called.failure.text(), "^(PEER_LOST|REVOKED|ABORTED): .*rank")) {
+    problem = called.failure.text();
   }
   std::vector<int> names(static_cast<size_t>(plan.ranks));
   for (int k = 0; k < plan.ranks; ++k) names[static_cast<size_t>(k)] = k;
@@ -153,13 +196,18 @@ std::string survive(const Plan& plan, Kind kind, int rank, Shared* shared) {
     int32_t members[kRanksMax], interrupted = -1, size = 0;
     gqsgd_comm next = nullptr;
     if (round == 0) times.entered_us[rank] = monotonic_us();
+    float* const recv = round == 0 ? called.interrupted.data() : nullptr;
     const Outcome shrunk =
-        outcome_of(gqsgd_comm_shrink(comm, nullptr, "", &next, members, &interrupted));
+        outcome_of(gqsgd_comm_shrink(comm, recv, "", &next, members, &interrupted));
     if (round == 0) times.returned_us[rank] = monotonic_us();
     gqsgd_comm_destroy(comm);
     comm = next;
     if (shrunk.status != GQSGD_OK) return "! shrink: " + shrunk.text();
     gqsgd_comm_size(comm, &size);
+    if (round == 0) {
+      line = state_of(interrupted, &called);
+      shared->handed[0] += interrupted == GQSGD_CALLS_FINISHED ? 1 : 0;
+    }
     std::vector<int> kept;
     line += "members";
     for (int32_t k = 0; k < size; ++k) {
@@ -179,7 +227,7 @@ std::string survive(const Plan& plan, Kind kind, int rank, Shared* shared) {
 
 struct Measured {
   std::vector<double> named_ms, shrunk_ms;
-  uint64_t groups = 0;
+  int handed = 0;  ///< ranks that have got the result of another
 };
 
 /** What is wrong with a run, or "". */
@@ -211,13 +259,15 @@ std::string run_seed(uint64_t seed, Kind kind, Measured* measured) {
       continue;
     }
     // The last group is that of all; one before it may have been formed and lost a member.
-    const std::string last = line.substr(line.rfind("members"));
+    const std::string last =
+        line.substr(0, line.find("members")) + line.substr(line.rfind("members"));
     if (first.empty()) first = last;
     if (last != first) problem += "rank " + std::to_string(rank) + ": " + line + "not " + first;
     named_us = std::max(named_us, times.named_us[rank].load());
     entered_us = std::max(entered_us, times.entered_us[rank].load());
     returned_us = std::max(returned_us, times.returned_us[rank].load());
   }
+  measured->handed += shared.handed[0];
   const uint64_t killed_us = times.killed_us;
   measured->named_ms.push_back(named_us < killed_us ? 0 : double(named_us - killed_us) / 1000);
   measured->shrunk_ms.push_back(double(returned_us - entered_us) / 1000);
@@ -248,6 +298,7 @@ void kill_ranks(Kind kind, uint64_t runs) {
            part_of(*times, 50), part_of(*times, 90), part_of(*times, 99), part_of(*times, 100),
            times->size());
   }
+  printf("%d ranks got the result of another\n", measured.handed);
 }
 
 TEST(ShrinkKills, Processes_AnyInstant_OneGroupBitsOfSimulation) {

@@ -194,6 +194,60 @@ TEST(Shrink, CallInFlightOnAnotherRank_EndsAndItFollows) {
   destroy({comms[0], comms[1]});
 }
 
+/** What one thread has of a call that another rank's abort interrupts. */
+struct Interrupted {
+  Outcome called;
+  Values values;
+  Shrunk shrunk;
+};
+
+/** Rank `first` aborts as soon as its own call has ended, while others may be inside theirs. What
+ *  ends its call before is the shrink of another. */
+void interrupt_a_call(int first, bool in_place, std::vector<Interrupted>* ranks) {
+  const std::vector<gqsgd_comm> comms =
+      local_comms(3, "timeout_ms=20000,chunk_value_count=512");
+  const std::vector<Values> inputs = gradients(3, kValues, 7);
+  std::vector<std::thread> threads;
+  for (size_t k = 0; k < 3; ++k) {
+    threads.emplace_back([&, k] {
+      Interrupted& own = (*ranks)[k];
+      const Quantizer quantizer(kFormat);
+      own.values = inputs[k];
+      own.called = outcome_of(gqsgd_allreduce(
+          comms[k], quantizer.get(), in_place ? own.values.data() : inputs[k].data(),
+          own.values.data(), kValues, GQSGD_FLOAT32, GQSGD_MEAN, nullptr, nullptr));
+      if (static_cast<int>(k) == first) gqsgd_comm_abort(comms[k]);
+      own.shrunk.outcome = outcome_of(
+          gqsgd_comm_shrink(comms[k], own.called.status == GQSGD_OK ? nullptr : own.values.data(),
+                            "", &own.shrunk.comm, nullptr, &own.shrunk.interrupted));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  destroy(comms);
+}
+
+TEST(Shrink, CallThatSomeHaveFinished_AllHaveItsResult) {
+  int handed = 0;
+  for (int run = 0; run < 400 && handed < 20; ++run) {
+    std::vector<Interrupted> ranks(3);
+    interrupt_a_call(run % 3, run % 2 == 0, &ranks);
+    const Interrupted* finished = nullptr;
+    for (const Interrupted& own : ranks) {
+      if (own.called.status == GQSGD_OK) finished = &own;
+    }
+    for (const Interrupted& own : ranks) {
+      ASSERT_TRUE(is_ok(own.shrunk.outcome)) << "run " << run;
+      const bool lacks_it = finished != nullptr && own.called.status != GQSGD_OK;
+      EXPECT_EQ(own.shrunk.interrupted, lacks_it ? GQSGD_CALLS_FINISHED : GQSGD_CALLS_REPEAT);
+      if (finished != nullptr) {
+        EXPECT_EQ(own.values, finished->values) << "run " << run;
+      }
+      handed += lacks_it ? 1 : 0;
+    }
+  }
+  EXPECT_GT(handed, 0) << "no call was interrupted";
+}
+
 TEST(Shrink, CostsAndOptionsOfTheOldGroup_Continue) {
   const std::vector<gqsgd_comm> comms =
       local_comms(2, "timeout_ms=12345,costs=latency_ns=1234.5;cpus=3,uncompressed=never");

@@ -99,7 +99,8 @@ Faults draw_scenario(SimulatedGroup* group, bool shares_memory) {
     rank.enters_us = draws.below(5000);
     rank.report = draw_report(group, differ && draws.one_in(2), kept);
   }
-  for (uint64_t count = draws.below(5); count > 0; --count) draw_fault(group, &faults);
+  const uint64_t count = draws.below(draws.one_in(6) ? 12 : 5);
+  for (uint64_t k = 0; k < count; ++k) draw_fault(group, &faults);
   return faults;
 }
 
