@@ -48,13 +48,13 @@ struct Plan {
         dies_while_shrinking(ranks > 3 && mix(seed + 3) % 2 == 0),
         later_us(static_cast<useconds_t>(mix(seed + 4) % 3000)),
         has_requests(mix(seed + 5) % 2 == 0),
-        aborts(mix(seed + 6) % 2 == 0) {}
+        aborts_after(mix(seed + 6) % 2 == 0 ? 1 + mix(seed + 7) % 20 : UINT64_MAX) {}
   const int ranks, victim, second;
   const useconds_t at_us;
   const bool dies_while_shrinking;
   const useconds_t later_us;
   const bool has_requests;
-  const bool aborts;  ///< rank `second` learns otherwise of the death, and aborts between two calls
+  const uint64_t aborts_after;  ///< so many calls rank `second` aborts, and shrinks
 };
 
 struct Shared {
@@ -107,12 +107,10 @@ std::vector<Outcome> call(const Plan& plan, gqsgd_comm comm, std::vector<Values>
 }
 
 /** Until a call fails; its input is as it was. */
-std::string call_until_failure(const Plan& plan, int rank, gqsgd_comm comm, Shared* shared,
-                               Called* called) {
+std::string call_until_failure(const Plan& plan, int rank, gqsgd_comm comm, Called* called) {
   const Values given = gradients(plan.ranks, kValues, 5)[static_cast<size_t>(rank)];
-  const bool aborts = plan.aborts && rank == plan.second;
   while (called->interrupted.empty()) {
-    if (aborts && shared->times[0].killed_us != 0) {
+    if (rank == plan.second && called->ended >= plan.aborts_after) {
       called->failure = {GQSGD_ABORTED, "rank of its own accord"};
       gqsgd_comm_abort(comm);
       return "";
@@ -181,7 +179,7 @@ std::string survive(const Plan& plan, Kind kind, int rank, Shared* shared) {
   gqsgd_comm comm = nullptr;
   std::string problem = make_group(plan, kind, rank, shared, &comm);
   Called called;
-  if (problem.empty()) problem = call_until_failure(plan, rank, comm, shared, &called);
+  if (problem.empty()) problem = call_until_failure(plan, rank, comm, &called);
   Times& times = shared->times[0];
   times.named_us[rank] = monotonic_us();
   shared->failed[0] += 1;
@@ -269,7 +267,9 @@ std::string run_seed(uint64_t seed, Kind kind, Measured* measured) {
   }
   measured->handed += shared.handed[0];
   const uint64_t killed_us = times.killed_us;
-  measured->named_ms.push_back(named_us < killed_us ? 0 : double(named_us - killed_us) / 1000);
+  if (named_us > killed_us && plan.aborts_after == UINT64_MAX) {
+    measured->named_ms.push_back(double(named_us - killed_us) / 1000);
+  }
   measured->shrunk_ms.push_back(double(returned_us - entered_us) / 1000);
   return problem;
 }
