@@ -218,6 +218,7 @@ void Membership::follow_form(const Register& leader) {
   const Ballot attempt = leader.proposed.attempt;
   if (forming_ == attempt || !leader.proposed.members.has(options_.rank)) return;
   if (own_.formed == attempt || own_.failed == attempt) return;
+  own_.formed = 0;  // its end of an earlier one is of no use: no quorum has accepted that
   forming_ = attempt;
   forming_proposal_ = leader.proposed;
   forming_name_ = leader.name;

@@ -98,7 +98,7 @@ struct Register {
   Proposal proposed;       ///< by it, in stages form and accept
   GroupName name;          ///< by which its group forms, or another's that it takes part in
   GroupName offer;         ///< a fresh name, of which this rank would be rank 0
-  Ballot formed = 0;       ///< the newest attempt of which its owner has formed its end
+  Ballot formed = 0;       ///< the attempt of which its owner has its end; 0: none
   Ballot failed = 0;       ///< the newest of which it cannot
   RankSet dead;            ///< known by evidence never to act again
   RankSet silent;          ///< of which its owner has heard nothing for some time
