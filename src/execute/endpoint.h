@@ -122,7 +122,7 @@ struct Endpoint {
 
   uint64_t ended_calls = 0;  ///< that have ended like `newest_ended`
   EndedCall newest_ended;
-  size_t newest_result_bytes = 0;  ///< of the newest call that has begun; 0 if it is none of one array
+  size_t newest_result_bytes = 0;  ///< of the newest call that has begun; 0 unless of one array
   FirstFailure failure;  ///< what broke the communicator: no call is made after it
 
   // What gqsgd_comm_stat reads while calls go on, beside the transport's own. A caller may allocate

@@ -46,7 +46,7 @@ FOLDERS = {
     "src/theory/": ["include/gqsgd.h", "src/support/", "kernels/codec/formats.h"],
     "src/plan/": ["include/gqsgd.h", "src/support/", "src/schedule/", "kernels/codec/formats.h"],
     "src/standard_once.h": [],
-    "src/survivors/": ["src/support/"],
+    "src/survivors/": [],
     "src/call/": ["include/gqsgd.h", "src/support/", "src/plan/", "src/execute/",
                   "src/schedule/nodes.h", "src/transport/host_transport.h",
                   "src/transport/control_message.h", "src/transport/culprit.h",
