@@ -253,7 +253,8 @@ void Allreduce::note_end(bool has_result) {
   endpoint_->ended_calls += 1;
   ended.has_result = has_result;
   ended.in_place = call_.in_place();
-  ended.is_kept = has_result && phase_ == Phase::done && endpoint_->newest_result_bytes != 0 &&
+  ended.result_bytes = endpoint_->newest_result_bytes;
+  ended.is_kept = has_result && phase_ == Phase::done && ended.result_bytes != 0 &&
                   !plan_.schedule->sends_sparse_entries && !plan_.schedule->adds_natively;
   if (!ended.is_kept) return;
   ended.call = call_;

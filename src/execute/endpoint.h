@@ -87,6 +87,7 @@ struct Call {
 struct EndedCall {
   bool has_result = false;  ///< false: a failure that all ranks share
   bool in_place = false;
+  size_t result_bytes = 0;  ///< 0 unless it was an allreduce of one array
   /** The result is in the arena as codes, until all ranks have sent the next control message. */
   bool is_kept = false;
   Call call;

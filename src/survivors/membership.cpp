@@ -102,6 +102,7 @@ void Membership::see(uint32_t peer, const Register& found, uint64_t now_us) {
   Seen& seen = seen_[peer];
   if (peer == options_.rank || found.beat <= seen.newest.beat) return;
   if (!is_possible(found, options_.size)) return;
+  now_us_ = std::max(now_us_, now_us);
   if (seen.newest.entered == 0 || is_silent(peer)) newcomer_us_ = now_us;
   seen.newest = found;
   seen.changed_us = now_us;

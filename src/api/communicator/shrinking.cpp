@@ -45,9 +45,11 @@ CallReport report_of(const Communicator& old, const void* recv) {
   return report;
 }
 
-/** What another rank may have caused: the next attempt may succeed without that rank. */
+/** What another rank may have caused, also as UCX or a name that is over by now shows it: the next
+ *  attempt may succeed without that rank. */
 bool is_of_the_group(gqsgd_status code) {
-  return (code >= GQSGD_MISMATCH && code < GQSGD_NONFINITE) || code == GQSGD_INVALID_ARGUMENT;
+  return (code >= GQSGD_MISMATCH && code < GQSGD_NONFINITE) || code == GQSGD_BACKEND ||
+         code == GQSGD_INVALID_ARGUMENT;
 }
 
 RankList list_of(const RankSet& set, uint32_t size) {
@@ -201,10 +203,9 @@ Status Shrinking::exchange_result(const Proposal& proposal) {
   ExclusiveAccess access;
   GQ_TRY(access.enter(end_));
   Endpoint& old = old_.endpoint;
-  const EndedCall& ended = old.newest_ended;
   const bool is_source = proposal.source == rank_;
-  const size_t ended_bytes = ended.call.value_count * dtype_size_bytes(ended.call.dtype);
-  result_.assign(is_behind(proposal) ? old.newest_result_bytes : ended_bytes, 0);
+  result_.assign(
+      is_behind(proposal) ? old.newest_result_bytes : old.newest_ended.result_bytes, 0);
   if (is_source) GQ_TRY(write_kept_result(old, result_.data()));
   const KeepGoing keep_going{
       [](void* shrinking) { return !static_cast<Shrinking*>(shrinking)->is_superseded(); }, this};
