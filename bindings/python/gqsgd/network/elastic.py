@@ -58,7 +58,7 @@ class Shrunk(NamedTuple):
     """The old rank of each new one."""
     calls: str
     """What this rank does about its calls: "repeat" those that failed; "finished": the first of
-    them has its result in `recv` by now, and the others are repeated; "repeat_finished": also the
+    them has its result in `out` by now, and the others are repeated; "repeat_finished": also the
     newest one that ended; "differ": some survivors have a result that the others cannot get."""
 
 
@@ -97,13 +97,13 @@ class ElasticGroups:
         """
         return type(self)(_reconfigured(self._handle, unique_id, rank, members, options))
 
-    def shrink(self, recv: np.ndarray | None = None, **options: Any) -> Shrunk:
+    def shrink(self, out: np.ndarray | None = None, **options: Any) -> Shrunk:
         """A communicator of the ranks that are left, which agree without a coordinator on who goes
         on (docs/ELASTIC.md). Every rank that lives calls it; this communicator is broken from then
         on, and still the caller's to close.
 
-        recv: the output array of the first call that failed here, so that it may get the result
-            that others have; None to leave it as it is.
+        out: the output array of the first call that failed here (NumPy), so that it may get the
+            result that others have; None to leave it as it is.
         Options as of `reconfigure`; `timeout_ms` is the time that ranks are waited for which are
         neither dead nor here.
 
@@ -111,10 +111,10 @@ class ElasticGroups:
         thread is inside a call, and Unsupported over MPI, NCCL and custom transports.
         """
         values = None
-        if recv is not None:
-            if not (recv.flags.c_contiguous and recv.flags.writeable):
-                raise InvalidArgument("recv is not a contiguous array that can be written")
-            values = recv.ctypes.data
+        if out is not None:
+            if not (out.flags.c_contiguous and out.flags.writeable):
+                raise InvalidArgument("out is not a contiguous array that can be written")
+            values = out.ctypes.data
         handle, calls = c_void_p(), c_int32()
         members = (c_int32 * self.size)()
         check(
