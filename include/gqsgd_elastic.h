@@ -55,6 +55,61 @@ gqsgd_status gqsgd_comm_reconfigure(gqsgd_comm comm, const gqsgd_unique_id *uniq
                                     const int32_t *members, int32_t rank, int32_t size,
                                     const char *options, gqsgd_comm *new_comm);
 
+/** What a rank of a group that has shrunk does about its calls, which the survivors agree on. */
+enum {
+  /** Makes those again that failed here, if any: no survivor has a result that this rank lacks. */
+  GQSGD_CALLS_REPEAT = 0,
+  /** The same, but the first of them: other survivors had its result, which `recv` now has as well.
+   */
+  GQSGD_CALLS_FINISHED = 1,
+  /** Makes the newest call that ended here again, and then those that failed: other survivors do
+   *  not have its result. Its input is as it was, since it was made out of place. */
+  GQSGD_CALLS_REPEAT_FINISHED = 2,
+  /** The newest call that ended on some survivors has failed on others, which cannot get its
+   *  result, or calls were on streams: the program brings its ranks to one state itself. */
+  GQSGD_CALLS_DIFFER = 3
+};
+
+/** Breaks a communicator on all ranks, without waiting for any: calls fail with REVOKED, or with
+ *  what broke it first. Requests in flight end. Further calls have no effect.
+ *  dead        [out] the ranks that are known to have died or to have destroyed their communicator,
+ *                    by evidence of the system: as many places as the group has ranks; or NULL
+ *  dead_count  [out] their number; or NULL
+ *  BUSY while another thread is inside a call (gqsgd_comm_abort ends that), else as
+ *  gqsgd_comm_shrink. */
+gqsgd_status gqsgd_comm_revoke(gqsgd_comm comm, int32_t *dead, int32_t *dead_count);
+
+/** Makes a communicator of the ranks that are left, without a coordinator: they agree on who goes
+ *  on and on the calls that were interrupted, and are numbered in their old order. Every rank that
+ *  is alive calls it, each in its own time; one whose communicator is intact has it broken by the
+ *  others, and calls it then.
+ *  comm         [in]  this rank's end of the old group, which is broken from then on. It stays the
+ *                     caller's to destroy. A thread inside a call of it is BUSY
+ *  recv         [out] the output buffer of the first call that failed here, so that it may get the
+ *                     result that others have (GQSGD_CALLS_FINISHED); NULL if there is none, or if
+ *                     it is to be left as it is
+ *  options      [in]  as of gqsgd_comm_reconfigure. A rank that is neither dead nor here is waited
+ *                     for until timeout_ms has passed
+ *  new_comm     [out] NULL after a failure
+ *  members      [out] the old rank of each new one: as many places as the old group has ranks, of
+ *                     which the size of *new_comm are written; or NULL
+ *  interrupted  [out] GQSGD_CALLS_*; or NULL
+ *
+ *  A rank is left out if it is certainly dead: the system shows that its process has ended
+ *  (processes, network), or it has destroyed its communicator. A rank that may be alive is left out
+ *  only by a strict majority of the old group. All ranks that get OK have the same members and the
+ *  same outcome; a member may be dead by then, which the next call says. Ranks that die meanwhile
+ *  are left out too.
+ *
+ *  counter, stream_id and costs continue as with gqsgd_comm_reconfigure. Failures:
+ *    REVOKED           the others go on without this rank, or may do so: it belongs to no majority;
+ *                      or this communicator was shrunk before
+ *    BUSY, BAD_HANDLE, FORKED, INVALID_ARGUMENT
+ *    UNSUPPORTED       over MPI, NCCL or a custom transport, or more than 1,024 ranks
+ *    NO_MEMORY, NO_RESOURCE, SYSTEM: of this rank alone; the others go on without it */
+gqsgd_status gqsgd_comm_shrink(gqsgd_comm comm, void *recv, const char *options,
+                               gqsgd_comm *new_comm, int32_t *members, int32_t *interrupted);
+
 #pragma GCC visibility pop
 #ifdef __cplusplus
 }

@@ -43,6 +43,9 @@ Status Allreduce::begin(Endpoint& endpoint, const Call& call, Status own) {
   call_ = call;
   own_ = own;
   if (call.operation != Operation::measure_costs) endpoint.calls += 1;
+  const bool is_one_array = call.operation == Operation::allreduce && call.segments == nullptr;
+  endpoint.newest_result_bytes =
+      is_one_array ? call.value_count * dtype_size_bytes(call.dtype) : 0;
   return own_.ok() && has_to_measure() ? begin_measuring() : begin_agreement();
 }
 
@@ -66,6 +69,7 @@ bool Allreduce::has_to_measure() const {
 
 /** Without memory for it the call is refused as for any other reason. */
 Status Allreduce::begin_measuring() {
+  endpoint_->newest_ended.is_kept = false;  // measurements use the arena
   measuring_.reset(new (std::nothrow) Measuring);
   if (!measuring_) {
     own_ = fail(GQSGD_NO_MEMORY, "no memory to measure the constants of the cost model");
@@ -275,6 +279,31 @@ Status Allreduce::exchange_sparse_entries() {
     executor_.begin(*endpoint_, call_, plan_, arena_, &norm_, true);
   }
   return Status();
+}
+
+void Allreduce::note_end(bool has_result) {
+  EndedCall& ended = endpoint_->newest_ended;
+  endpoint_->ended_calls += 1;
+  ended.has_result = has_result;
+  ended.in_place = call_.in_place();
+  ended.result_bytes = endpoint_->newest_result_bytes;
+  ended.is_kept = has_result && phase_ == Phase::done && ended.result_bytes != 0 &&
+                  !plan_.schedule->sends_sparse_entries && !plan_.schedule->adds_natively;
+  if (!ended.is_kept) return;
+  ended.call = call_;
+  ended.norm = norm_;
+  ended.arena = arena_;
+}
+
+Status write_kept_result(Endpoint& endpoint, void* recv) {
+  const EndedCall& ended = endpoint.newest_ended;
+  Call call = ended.call;
+  call.send = call.recv = recv;
+  Plan plan;
+  GQ_TRY(make_plan(request_of(endpoint, call), &plan));
+  Executor executor;
+  executor.begin(endpoint, call, plan, ended.arena, &ended.norm, true);
+  return executor.write_result();
 }
 
 Status Allreduce::timed_out(int64_t waited_ms, uint32_t* culprit) {

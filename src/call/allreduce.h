@@ -50,6 +50,10 @@ class Allreduce {
   /** True if the call failed because results of the call before differ: all ranks fail alike. */
   bool found_divergence() const { return agreement_.found_divergence(); }
 
+  /** Tells the endpoint that the call has ended in step with all ranks: OK or with a failure that
+   *  they share. */
+  void note_end(bool has_result);
+
   /** TIMEOUT after `waited_ms` without progress: what was awaited, from which rank (*culprit). */
   Status timed_out(int64_t waited_ms, uint32_t* culprit);
 
@@ -89,6 +93,10 @@ class Allreduce {
   uint64_t sequence_ = 0;  // of its control message
   uint64_t events_ = 0;
 };
+
+/** Writes the result of the endpoint's newest call that has ended, which is kept, to `recv` again.
+ */
+Status write_kept_result(Endpoint& endpoint, void* recv);
 
 }  // namespace gq
 

@@ -101,6 +101,9 @@ void ProgressLoop::end(Status status) {
     const bool alike = sent_control_ && operation_.found_divergence();
     if (!alike) endpoint_->transport->abort_group(status.code(), endpoint_->rank());
   }
+  if (sent_control_ && (status.ok() || shared)) {
+    operation_.note_end(status.ok());
+  }
   // A complete result stays valid, whatever has broken the endpoint meanwhile. The first failure is
   // reported; it may be another thread's.
   const Status broken = status.ok() ? Status() : endpoint_->failure.get();

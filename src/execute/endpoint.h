@@ -27,88 +27,6 @@ namespace gq {
 
 class Workers;
 
-/** Operands of one peer in a call, on transports that copy. */
-struct OperandCounts {
-  uint64_t expected = 0;
-  uint64_t received = 0;
-  uint64_t merged = 0;  ///< at most one less than received
-};
-
-/** What ranks compare in the call after (docs/FORMAT.md, section 18). */
-struct ResultDigest {
-  bool on = false;  ///< else it stays 0
-  uint64_t digest = 0;
-  uint64_t sequence = 0;  ///< the call's
-};
-
-struct Endpoint {
-  std::unique_ptr<HostTransport> host;  ///< null where all calls are on streams
-  MessageChecks messages;               ///< words that host moves
-  Transport* transport = nullptr;       ///< host, or else the end on streams, which is borrowed
-  const Stages* stages = nullptr;
-  Workers* workers = nullptr;  ///< that the stages' work is divided among; borrowed
-  uint32_t stream_id = 0;
-  uint64_t chunk_value_count = 0;
-  uint64_t stream_chunk_value_count = 0;  ///< of calls on memory of a device
-  uint64_t nontemporal_bytes =
-      0;  ///< words of at least this that peers read are stored with non-temporal stores; 0: none
-  AutoChoice choice;  ///< what schedule AUTO is here
-  Clock clock;        ///< that costs are measured by
-  Nodes nodes;        ///< as the communicator's options have them, else its transport
-  std::atomic<int64_t> timeout_ms{0};  ///< -1: for ever
-  uint64_t sequence = 0;  ///< number of the newest control message; sparse calls have two
-  std::vector<const uint32_t*> operands;  ///< one per rank, so that reduce_many allocates nothing
-  std::vector<RankEntries> rank_entries;  ///< the same for add_sparse
-  std::vector<OperandCounts> operand_counts;
-
-  ResultDigest result;            ///< of the newest call that succeeded
-  std::vector<uint64_t> digests;  ///< of all ranks, as the control messages of a call have them
-
-  FirstFailure failure;  ///< what broke the communicator: no call is made after it
-
-  // What gqsgd_comm_stat reads while calls go on, beside the transport's own. A caller may allocate
-  // workspace or wait for a stream while the request thread runs a call.
-  Counter calls;
-  Counter nonfinite_blocks;
-  SharedCounter workspace_bytes;
-  SharedCounter wait_ns;
-  Counter native_float_calls;
-
-  LogSubject subject;      ///< of lines in the log
-  CallKinds logged_kinds;  ///< used by the thread that makes the call at hand
-  /** Writes the specification of a format, as snprintf does; null: the log has none. */
-  size_t (*write_spec)(const Format& format, char* spec, size_t capacity_bytes) = nullptr;
-
-  /** Takes the group's end on host memory. May throw std::bad_alloc. */
-  void set_transport(std::unique_ptr<HostTransport> taken) {
-    set_transport(taken.get());
-    host = std::move(taken);
-    messages.open(host.get(), ChecksumKind::off);
-  }
-  /** Borrows the end of a group whose calls are all on streams. Allocates the state of each rank:
-   *  may throw std::bad_alloc. */
-  void set_transport(Transport* borrowed) {
-    operands.resize(borrowed->size());
-    rank_entries.resize(borrowed->size());
-    operand_counts.resize(borrowed->size());
-    digests.resize(borrowed->size());
-    transport = borrowed;
-  }
-
-  /** OK, or what broke the communicator. What an abort in a signal handler has left to be done is
-   *  done here. */
-  Status intact() {
-    const Status broken = failure.get();
-    if (!broken.ok() && failure.was_abort()) transport->finish_abort();
-    return broken;
-  }
-
-  uint32_t rank() const { return transport->rank(); }
-  uint32_t size() const { return transport->size(); }
-  bool has_streams_only() const { return host == nullptr; }
-  bool reads_in_place() const { return host != nullptr && host->reads_in_place(); }
-};
-
 /** The values of one segment of a call in the caller's memory; a pointer is null where this
  *  rank has nothing to read or to write. */
 struct Place {
@@ -164,6 +82,103 @@ struct Call {
     const uint64_t begin = segments ? segments->parts[segment].first_value : 0;
     return static_cast<size_t>(first_value - begin) * dtype_size_bytes(dtype);
   }
+};
+
+/** The newest call that has ended alike on all ranks, or will. */
+struct EndedCall {
+  bool has_result = false;  ///< false: a failure that all ranks share
+  bool in_place = false;
+  size_t result_bytes = 0;  ///< 0 unless it was an allreduce of one array
+  /** The result is in the arena as codes, until all ranks have sent the next control message. */
+  bool is_kept = false;
+  Call call;
+  float norm = 0;
+  unsigned char* arena = nullptr;
+};
+
+/** Operands of one peer in a call, on transports that copy. */
+struct OperandCounts {
+  uint64_t expected = 0;
+  uint64_t received = 0;
+  uint64_t merged = 0;  ///< at most one less than received
+};
+
+/** What ranks compare in the call after (docs/FORMAT.md, section 18). */
+struct ResultDigest {
+  bool on = false;  ///< else it stays 0
+  uint64_t digest = 0;
+  uint64_t sequence = 0;  ///< the call's
+};
+
+struct Endpoint {
+  std::unique_ptr<HostTransport> host;  ///< null where all calls are on streams
+  MessageChecks messages;               ///< words that host moves
+  Transport* transport = nullptr;       ///< host, or else the end on streams, which is borrowed
+  const Stages* stages = nullptr;
+  Workers* workers = nullptr;  ///< that the stages' work is divided among; borrowed
+  uint32_t stream_id = 0;
+  uint64_t chunk_value_count = 0;
+  uint64_t stream_chunk_value_count = 0;  ///< of calls on memory of a device
+  uint64_t nontemporal_bytes =
+      0;  ///< words of at least this that peers read are stored with non-temporal stores; 0: none
+  AutoChoice choice;  ///< what schedule AUTO is here
+  Clock clock;        ///< that costs are measured by
+  Nodes nodes;        ///< as the communicator's options have them, else its transport
+  std::atomic<int64_t> timeout_ms{0};  ///< -1: for ever
+  uint64_t sequence = 0;  ///< number of the newest control message; sparse calls have two
+  std::vector<const uint32_t*> operands;  ///< one per rank, so that reduce_many allocates nothing
+  std::vector<RankEntries> rank_entries;  ///< the same for add_sparse
+  std::vector<OperandCounts> operand_counts;
+
+  ResultDigest result;            ///< of the newest call that succeeded
+  std::vector<uint64_t> digests;  ///< of all ranks, as the control messages of a call have them
+
+  uint64_t ended_calls = 0;  ///< that have ended like `newest_ended`
+  EndedCall newest_ended;
+  size_t newest_result_bytes = 0;  ///< of the newest call that has begun; 0 unless of one array
+  FirstFailure failure;  ///< what broke the communicator: no call is made after it
+
+  // What gqsgd_comm_stat reads while calls go on, beside the transport's own. A caller may allocate
+  // workspace or wait for a stream while the request thread runs a call.
+  Counter calls;
+  Counter nonfinite_blocks;
+  SharedCounter workspace_bytes;
+  SharedCounter wait_ns;
+  Counter native_float_calls;
+
+  LogSubject subject;      ///< of lines in the log
+  CallKinds logged_kinds;  ///< used by the thread that makes the call at hand
+  /** Writes the specification of a format, as snprintf does; null: the log has none. */
+  size_t (*write_spec)(const Format& format, char* spec, size_t capacity_bytes) = nullptr;
+
+  /** Takes the group's end on host memory. May throw std::bad_alloc. */
+  void set_transport(std::unique_ptr<HostTransport> taken) {
+    set_transport(taken.get());
+    host = std::move(taken);
+    messages.open(host.get(), ChecksumKind::off);
+  }
+  /** Borrows the end of a group whose calls are all on streams. Allocates the state of each rank:
+   *  may throw std::bad_alloc. */
+  void set_transport(Transport* borrowed) {
+    operands.resize(borrowed->size());
+    rank_entries.resize(borrowed->size());
+    operand_counts.resize(borrowed->size());
+    digests.resize(borrowed->size());
+    transport = borrowed;
+  }
+
+  /** OK, or what broke the communicator. What an abort in a signal handler has left to be done is
+   *  done here. */
+  Status intact() {
+    const Status broken = failure.get();
+    if (!broken.ok() && failure.was_abort()) transport->finish_abort();
+    return broken;
+  }
+
+  uint32_t rank() const { return transport->rank(); }
+  uint32_t size() const { return transport->size(); }
+  bool has_streams_only() const { return host == nullptr; }
+  bool reads_in_place() const { return host != nullptr && host->reads_in_place(); }
 };
 
 inline const char* operation_name(const Call& call) {

@@ -35,7 +35,7 @@ void Executor::begin(Endpoint& endpoint, const Call& call, const Plan& plan, uns
   look_ahead_.begin(endpoint, plan);
 }
 
-/** False once all moves are made but those that are left to commit(). */
+/** False once all moves are made but those that are left to write_result(). */
 bool Executor::next_move() {
   while (cursor_.next(&move_)) {
     if (!call_->in_place() || move_.kind != MoveKind::dequantize) return true;
@@ -66,14 +66,13 @@ Status Executor::advance(bool* done) {
   GQ_TRY(endpoint_->host->flushed(&flushed));
   if (!flushed) return Status();
   if (endpoint_->messages.found()) return endpoint_->messages.failure();
-  if (call_->in_place()) GQ_TRY(commit());
+  if (call_->in_place()) GQ_TRY(write_result());
   *done = true;
   return Status();
 }
 
-/** The second walk of a call in place, which only dequantizes: it uses no transport, so it cannot
- *  fail. */
-Status Executor::commit() {
+/** The second walk of a call in place. */
+Status Executor::write_result() {
   cursor_ = MoveCursor(plan_->schedule, plan_->shape, endpoint_->rank());
   while (cursor_.next(&move_)) {
     if (move_.kind != MoveKind::dequantize) continue;

@@ -23,6 +23,10 @@ class Executor {
    * are written only after every word has arrived and left: a call that fails has not written. */
   Status advance(bool* done);
 
+  /** Only dequantizes what is in the arenas once all moves are made: it uses no transport, so it
+   *  cannot fail. */
+  Status write_result();
+
   /** True if all moves are made and words are still leaving. */
   bool flushing() const { return flushing_; }
   /** The move that has to wait, for a sentence. */
@@ -62,7 +66,6 @@ class Executor {
   const unsigned char* operand(const Move& move, uint32_t peer) const;
   const unsigned char* result(const Move& move) const;
   bool next_move();
-  Status commit();
 
   Endpoint* endpoint_ = nullptr;
   const Call* call_ = nullptr;

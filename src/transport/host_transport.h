@@ -55,6 +55,7 @@ class HostSums {
   virtual Status end_sum(bool* done) = 0;
 };
 
+class GroupRegisters;
 class StreamTransport;
 struct StreamConfig;
 
@@ -125,6 +126,8 @@ class HostTransport : public Transport {
 
   /** Null where the transport does not add. */
   virtual HostSums* sums() { return nullptr; }
+  /** Null where ranks cannot agree any more once the group has failed. */
+  virtual GroupRegisters* registers() { return nullptr; }
   /** Null where there are no calls on memory of devices. */
   virtual StreamOpener* streams() { return nullptr; }
 };

@@ -64,7 +64,7 @@ void run(FuzzInput input) {
   NetworkAddress address;
   require(listen_at(loopback(), &listener, &address).ok(), "no listener");
   token.root.assign(1, address);
-  token.deadline_us = deadline_after_ms(kNetworkTimeoutMs);
+  token.deadline = Deadline(deadline_after_ms(kNetworkTimeoutMs));
   std::atomic<bool> is_over{false};
   std::thread root([&] { serve(&input, *listener, is_over); });
   static_cast<void>(form(&token).ok());

@@ -73,7 +73,7 @@ void run(FuzzInput input) {
   token.size = kRanks;
   NetworkAddress address;
   require(listen_at(loopback(), &token.listener, &address).ok(), "no listener");
-  token.deadline_us = deadline_after_ms(kNetworkTimeoutMs);
+  token.deadline = Deadline(deadline_after_ms(kNetworkTimeoutMs));
   std::atomic<bool> is_over{false};
   std::thread joiner([&] { join(&input, address, is_over); });
   static_cast<void>(form(&token).ok());

@@ -288,6 +288,11 @@ end
 @c LIBGQSGD waiting gqsgd_comm_reconfigure(
     comm::gqsgd_comm, unique_id::Ptr{UInt8}, members::Ptr{Int32}, rank::Int32, size::Int32,
     options::Cstring, new_comm::Ptr{gqsgd_comm})::gqsgd_status
+@c LIBGQSGD waiting gqsgd_comm_revoke(
+    comm::gqsgd_comm, dead::Ptr{Int32}, dead_count::Ptr{Int32})::gqsgd_status
+@c LIBGQSGD waiting gqsgd_comm_shrink(
+    comm::gqsgd_comm, recv::Ptr{Cvoid}, options::Cstring, new_comm::Ptr{gqsgd_comm},
+    members::Ptr{Int32}, interrupted::Ptr{Int32})::gqsgd_status
 
 # ---- MPI (gqsgd_mpi.h): the functions that take no MPI_Comm
 

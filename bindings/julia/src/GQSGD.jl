@@ -16,7 +16,7 @@ using Serialization: Serialization, AbstractSerializer, deserialize, serialize
 
 export Comm, GQSGDError, Quantizer, Request, Site, Stages
 export env_comm, local_comms, mpi_comm, nccl_comm, nccl_unique_id, network_comm, network_id
-export local_id, process_comm, reconfigure, run_local, unique_id
+export local_id, process_comm, reconfigure, revoke, run_local, shrink, unique_id
 export allgather, allgather!, allgather_start!, allreduce, allreduce!, allreduce_many!
 export allreduce_many_start!, allreduce_start!, reduce_scatter, reduce_scatter!
 export reduce_scatter_start!

@@ -36,7 +36,49 @@ function reconfigure(comm::Union{Comm,Nothing}, unique_id::Vector{UInt8}, rank::
     old = comm === nothing ? ABI.gqsgd_comm(C_NULL) : comm
     check(ABI.gqsgd_comm_reconfigure(old, unique_id, numbers, integer("rank", Int32, rank),
                                      Int32(length(numbers)), joined_fields("", options), handle))
+    return followed(handle[])
+end
+
+function followed(handle)
     name = Ref{Cstring}(C_NULL)
-    check(ABI.gqsgd_comm_transport(handle[], name))
-    return Comm(handle[]; shares_process = unsafe_string(name[]) == "threads")
+    check(ABI.gqsgd_comm_transport(handle, name))
+    return Comm(handle; shares_process = unsafe_string(name[]) == "threads")
+end
+
+"""
+    shrink(comm; recv = nothing, options...) -> (; comm, members, calls)
+
+A communicator of the ranks that are left, which agree without a coordinator on who goes on. Every
+rank that lives calls it; the old `comm` is broken from then on, and still the caller's to close.
+`members` has the old rank of each new one, from 0. `recv` is the output array of the first call
+that failed here, so that it may get a result that others have. `calls` says what this rank does
+about its calls: `:repeat` those that failed, `:finished` (the first of them has its result in
+`recv`), `:repeat_finished` (the newest one that ended as well), or `:differ` (some ranks have a
+result that the others cannot get).
+
+As with [`reconfigure`](@ref), ranks that are tasks of one process need a thread of Julia's each.
+Throws `:REVOKED` where the others go on without this rank, or may do so, and `:UNSUPPORTED` over
+MPI, NCCL and custom transports.
+"""
+function shrink(comm::Comm; recv::Union{Array,Nothing} = nothing, options...)
+    handle, calls = Ref(ABI.gqsgd_comm(C_NULL)), Ref{Int32}(-1)
+    members = zeros(Int32, comm.size)
+    place = recv === nothing ? C_NULL : Ptr{Cvoid}(pointer(recv))
+    GC.@preserve recv check(ABI.gqsgd_comm_shrink(comm, place, joined_fields("", options), handle,
+                                                  members, calls))
+    next = followed(handle[])
+    names = (:repeat, :finished, :repeat_finished, :differ)
+    return (; comm = next, members = Int.(members[1:next.size]), calls = names[calls[] + 1])
+end
+
+"""
+    revoke(comm) -> Vector{Int}
+
+Breaks `comm` on all ranks, without waiting for any, and returns the ranks, from 0, that are known
+to have died or to have closed theirs.
+"""
+function revoke(comm::Comm)
+    dead, count = zeros(Int32, comm.size), Ref{Int32}(0)
+    check(ABI.gqsgd_comm_revoke(comm, dead, count))
+    return Int.(dead[1:count[]])
 end

@@ -13,3 +13,16 @@
     @test status_of(() -> reconfigure(nothing, local_id(), 0, [0])) == :MISMATCH
     foreach(close, old)
 end
+
+@testset "the last rank goes on alone" begin
+    old, q = local_comms(2; stream_id = 4, timeout_ms = 30000), Quantizer("rotated-4")
+    close(old[1])
+    @test revoke(old[2]) == [0]
+    left = shrink(old[2])
+    @test (left.members, left.calls) == ([1], :repeat)
+    input = gradient(1, 500)
+    @test allreduce(input, left.comm, q) == simulate([input], q; step = 0, stream_id = 4)
+    @test status_of(() -> shrink(old[2])) == :REVOKED
+    close(left.comm)
+    close(old[2])
+end

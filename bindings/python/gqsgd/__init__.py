@@ -34,7 +34,7 @@ Communicators, one for each rank; run_local makes and closes those of a group of
     Communicator.custom(transport)             a gqsgd.Transport of your own
 
 `reconfigure` continues one with other ranks, which `Communicator.join`: gqsgd.local_id() between
-threads.
+threads. `shrink` continues one with the ranks that are left.
 
 Their collectives, help("gqsgd.Communicator"): allreduce, allreduce_many for several arrays,
 reduce_scatter and allgather. Each has a form with _start, which returns a Request. `stats` returns

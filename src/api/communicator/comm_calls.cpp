@@ -101,6 +101,7 @@ Status reserve(gqsgd_comm comm, gqsgd_quantizer quantizer, size_t count, int32_t
   size_t arena_bytes = 0;
   GQ_TRY(arena_bytes_of(request, endpoint, &arena_bytes));
   GQ_TRY(endpoint.failure.get());
+  endpoint.newest_ended.is_kept = false;
   unsigned char* arena = nullptr;
   if (endpoint.choice.needs_measuring()) {
     arena_bytes = std::max(arena_bytes, Measuring::workspace_bytes());

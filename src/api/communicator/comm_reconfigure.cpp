@@ -6,9 +6,8 @@
 #include "src/api/check.h"
 #include "src/api/communicator/communicator.h"
 #include "src/api/communicator/network_options.h"
+#include "src/api/communicator/successor.h"
 #include "src/call/continuation.h"
-#include "src/transport/network/bootstrap/network_id.h"
-#include "src/transport/process/process.h"
 #include "src/transport/shared_memory/local.h"
 #include "src/transport/shared_memory/local_join.h"
 
@@ -51,19 +50,12 @@ Status check_new_group(const NewGroup& group) {
   return check_members(group);
 }
 
-/** What an old communicator says of its successor; one without host memory, or on which only its
- *  caller's threads make progress, is over a library that makes its groups itself. */
+/** What an old communicator says of its successor. */
 Status read_old(gqsgd_comm comm, Continuation* own, CommOptions* defaults) {
   ExclusiveAccess access;
   GQ_TRY(access.enter(comm));
   const Endpoint& endpoint = access->endpoint;
-  if (endpoint.has_streams_only() || endpoint.host->callers_thread_only()) {
-    return fail(GQSGD_UNSUPPORTED,
-                "rank %u's communicator is over \"%s\"; only groups of threads, processes and "
-                "networks are reconfigured; hint: make a communicator over the new group of that "
-                "library, and continue the counter with gqsgd_comm_set_counter",
-                endpoint.rank(), access->transport_name.c_str());
-  }
+  GQ_TRY(check_can_be_followed(*access, "reconfigured"));
   access->requests.drain();  // which may measure costs
   own->old_rank = static_cast<int32_t>(endpoint.rank());
   own->old_tag = endpoint.transport->tag();
@@ -71,41 +63,10 @@ Status read_old(gqsgd_comm comm, Continuation* own, CommOptions* defaults) {
   own->step = counter_of(*access);
   try {
     own->choice = endpoint.choice.options();
-    *defaults = access->options;
   } catch (const std::bad_alloc&) {
     return fail(GQSGD_NO_MEMORY, "no memory for the options of rank %u", endpoint.rank());
   }
-  defaults->timeout_ms = endpoint.timeout_ms.load(std::memory_order_relaxed);
-  defaults->nodes.clear();
-  defaults->network.port = 0;
-  return Status();
-}
-
-Status check_not_given(const CommOptions& options) {
-  const bool costs = options.costs_given, uncompressed = options.uncompressed_given;
-  if (!costs && !uncompressed && !options.stream_id_given) return Status();
-  return fail(GQSGD_INVALID_ARGUMENT,
-              "option %s is the survivors' in a group that is reconfigured, and may not be given",
-              costs          ? "costs"
-              : uncompressed ? "uncompressed"
-                             : "stream_id");
-}
-
-/** The id decides the transport. */
-Status join(const NewGroup& group, const CommOptions& options, const char** name,
-            std::unique_ptr<HostTransport>* transport) {
-  const uint32_t rank = static_cast<uint32_t>(group.rank);
-  const uint32_t size = static_cast<uint32_t>(group.size);
-  if (is_local_id(*group.id)) {
-    *name = "threads";
-    return join_local(*group.id, rank, size, options.timeout_ms, transport);
-  }
-  if (is_network_id(*group.id)) {
-    *name = "network";
-    return create_network(*group.id, rank, size, options.network, options.timeout_ms, transport);
-  }
-  *name = "processes";
-  return create_process(*group.id, rank, size, options.timeout_ms, transport);
+  return read_successor_options(*access, defaults);
 }
 
 Status reconfigure(gqsgd_comm comm, const NewGroup& group, const char* text, gqsgd_comm* new_comm) {
@@ -127,7 +88,9 @@ Status reconfigure(gqsgd_comm comm, const NewGroup& group, const char* text, gqs
   GQ_TRY(read_network_environment(&options));
   const char* name = nullptr;
   std::unique_ptr<HostTransport> transport;
-  GQ_TRY(join(group, options, &name, &transport));
+  const NewRank place{group.id, static_cast<uint32_t>(group.rank),
+                      static_cast<uint32_t>(group.size)};
+  GQ_TRY(join_group(place, options, {}, &name, &transport));
   return add_communicator(std::move(transport), name, options, &own, new_comm);
 }
 

@@ -76,20 +76,28 @@ Status measure_now(Communicator* communicator) {
   return can && endpoint.choice.needs_measuring() ? measure_costs(endpoint) : Status();
 }
 
+/** What a communicator continues; both are null of a new one. */
+struct Continued {
+  const Continuation* group = nullptr;  ///< its ranks agree on what it says
+  const uint64_t* step = nullptr;       ///< they have agreed on this
+};
+
 /** What the group continues, and the costs that it then does not have. */
-Status get_ready(const Continuation* continued, Communicator* communicator) {
+Status get_ready(const Continued& continued, Communicator* communicator) {
   uint64_t step = 0;
-  if (continued != nullptr) {
-    GQ_TRY(continue_group(communicator->endpoint, *continued, &step));
+  if (continued.step != nullptr) communicator->next_step.store(*continued.step);
+  if (continued.group != nullptr) {
+    GQ_TRY(continue_group(communicator->endpoint, *continued.group, &step));
     communicator->next_step.store(step);
   }
   log_created(*communicator, communicator->options);
-  return measure_now(communicator);
+  // A rank of survivors that dies now would keep some of them from their group.
+  return continued.step == nullptr ? measure_now(communicator) : Status();
 }
 
 /** One of the two ends is there. */
 Status add(std::unique_ptr<HostTransport> host, std::unique_ptr<StreamTransport> streams,
-           const char* name, const CommOptions& options, const Continuation* continued,
+           const char* name, const CommOptions& options, const Continued& continued,
            gqsgd_comm* comm) {
   std::shared_ptr<Communicator> communicator;
   try {
@@ -126,18 +134,23 @@ Status add(std::unique_ptr<HostTransport> host, std::unique_ptr<StreamTransport>
 
 Status add_communicator(std::unique_ptr<HostTransport> transport, const char* name,
                         const CommOptions& options, gqsgd_comm* comm) {
-  return add(std::move(transport), nullptr, name, options, nullptr, comm);
+  return add(std::move(transport), nullptr, name, options, {}, comm);
 }
 
 Status add_communicator(std::unique_ptr<HostTransport> transport, const char* name,
                         const CommOptions& options, const Continuation* continued,
                         gqsgd_comm* comm) {
-  return add(std::move(transport), nullptr, name, options, continued, comm);
+  return add(std::move(transport), nullptr, name, options, {continued, nullptr}, comm);
+}
+
+Status add_survivor(std::unique_ptr<HostTransport> transport, const char* name,
+                    const CommOptions& options, uint64_t step, gqsgd_comm* comm) {
+  return add(std::move(transport), nullptr, name, options, {nullptr, &step}, comm);
 }
 
 Status add_communicator(std::unique_ptr<StreamTransport> transport, const char* name,
                         const CommOptions& options, gqsgd_comm* comm) {
-  return add(nullptr, std::move(transport), name, options, nullptr, comm);
+  return add(nullptr, std::move(transport), name, options, {}, comm);
 }
 
 uint64_t counter_of(const Communicator& communicator) {

@@ -27,6 +27,7 @@ struct Communicator {
   uint64_t fork_generation = 0;
   std::string transport_name;
   CommOptions options;                                 ///< as it was made
+  bool was_followed = false;  ///< gqsgd_comm_shrink has decided about it
   std::unique_ptr<StreamCalls> on_streams;             ///< null before the first call on a stream
   std::atomic<StreamCalls*> seen_on_streams{nullptr};  ///< the same, for threads that only query
 
@@ -55,6 +56,9 @@ Status add_communicator(std::unique_ptr<HostTransport> transport, const char* na
 Status add_communicator(std::unique_ptr<HostTransport> transport, const char* name,
                         const CommOptions& options, const Continuation* continued,
                         gqsgd_comm* comm);
+/** The same of a group that continues an old one at `step`, and that agrees on nothing more. */
+Status add_survivor(std::unique_ptr<HostTransport> transport, const char* name,
+                    const CommOptions& options, uint64_t step, gqsgd_comm* comm);
 /** The same of a group whose calls are all on streams. */
 Status add_communicator(std::unique_ptr<StreamTransport> transport, const char* name,
                         const CommOptions& options, gqsgd_comm* comm);

@@ -8,6 +8,7 @@
 
 #include <memory>
 
+#include "src/transport/deadline.h"
 #include "src/transport/bootstrap/unique_id.h"
 #include "src/transport/process/descriptor.h"
 
@@ -17,7 +18,7 @@ struct JoinToken {
   UniqueId id;
   uint32_t rank;
   uint32_t size;
-  uint64_t deadline_us;  ///< monotonic; kNever waits for ever
+  Deadline deadline;
 };
 
 /** What every rank hands to every other. */

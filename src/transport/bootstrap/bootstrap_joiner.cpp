@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include <algorithm>
 #include <new>
 
 #include "src/support/clock.h"
@@ -48,9 +49,8 @@ Status host_takes_no_connection(uint32_t rank) {
 
 Status Joiner::gather(Status own, Member bring, GroupMembers* group) {
   if (!own.ok()) {
-    const uint64_t refusal_us = deadline_after_ms(kRefusalMs);
-    const uint64_t deadline_us = join_token_.deadline_us;
-    Status delivered = reach_root(refusal_us < deadline_us ? refusal_us : deadline_us, false);
+    const Deadline refusal(std::min(deadline_after_ms(kRefusalMs), join_token_.deadline.us()));
+    Status delivered = reach_root(refusal, false);
     Delivery delivery;
     if (delivered.ok()) delivered = send_join_request(own.code(), bring, &delivery);
     return own;  // whether they received it or not
@@ -90,26 +90,26 @@ Status Joiner::conclude(Status own) {
  * again; one that is gone does not. */
 Status Joiner::await_first_verdict(const Member& bring, Outcome* outcome, Packet* packet) {
   for (bool has_been_there = false;; has_been_there = true) {
-    GQ_TRY(reach_root(join_token_.deadline_us, has_been_there));
+    GQ_TRY(reach_root(join_token_.deadline, has_been_there));
     Delivery delivery;
     GQ_TRY(send_join_request(GQSGD_OK, bring, &delivery));
     if (delivery == Delivery::done) GQ_TRY(await_outcome(outcome, packet, &delivery));
     if (delivery == Delivery::done) return Status();
-    if (monotonic_us() >= join_token_.deadline_us) {
+    if (join_token_.deadline.is_over()) {
       return host_takes_no_connection(join_token_.rank);
     }
     nanosleep(&kRetryPause, nullptr);
   }
 }
 
-Status Joiner::reach_root(uint64_t deadline_us, bool has_been_there) {
+Status Joiner::reach_root(const Deadline& deadline, bool has_been_there) {
   for (;;) {
     Delivery delivery;
     GQ_TRY(connect_to(join_token_.id, &socket_, &delivery));
     if (delivery == Delivery::done) return Status();
     const bool is_listening = delivery == Delivery::not_yet;
     if (!is_listening && has_been_there) return host_is_gone(join_token_.rank);
-    if (monotonic_us() >= deadline_us) {
+    if (deadline.is_over()) {
       return is_listening ? host_takes_no_connection(join_token_.rank)
                           : host_is_missing(join_token_.rank);
     }
@@ -147,7 +147,7 @@ Status Joiner::await_next_verdict(Outcome* outcome, Packet* packet) {
 
 /** *delivery is done, or closed if rank 0 has closed the connection. */
 Status Joiner::await_outcome(Outcome* outcome, Packet* packet, Delivery* delivery) {
-  GQ_TRY(receive_outcome(join_token_.deadline_us, outcome, packet, delivery));
+  GQ_TRY(receive_outcome(join_token_.deadline, outcome, packet, delivery));
   if (*delivery == Delivery::not_yet) GQ_TRY(report_missing_ranks(outcome, packet, delivery));
   if (*delivery == Delivery::closed || outcome->status == GQSGD_OK) return Status();
   outcome->sentence[sizeof outcome->sentence - 1] = '\0';
@@ -155,15 +155,15 @@ Status Joiner::await_outcome(Outcome* outcome, Packet* packet, Delivery* deliver
 }
 
 /** *delivery is not_yet if the deadline has passed. */
-Status Joiner::receive_outcome(uint64_t deadline_us, Outcome* outcome, Packet* packet,
+Status Joiner::receive_outcome(const Deadline& deadline, Outcome* outcome, Packet* packet,
                                Delivery* delivery) {
   for (;;) {
     GQ_TRY(receive_packet(socket_.number(), packet, delivery));
     if (*delivery == Delivery::closed) return Status();
     if (*delivery == Delivery::done) break;
-    if (monotonic_us() >= deadline_us) return Status();
+    if (deadline.is_over()) return Status();
     pollfd watched{socket_.number(), POLLIN, 0};
-    if (poll(&watched, 1, poll_ms_until(deadline_us, kPollMs)) < 0 && errno != EINTR) {
+    if (poll(&watched, 1, deadline.poll_ms(kPollMs)) < 0 && errno != EINTR) {
       return system_failure(errno, "waiting for rank 0");
     }
   }
@@ -177,9 +177,9 @@ Status Joiner::receive_outcome(uint64_t deadline_us, Outcome* outcome, Packet* p
 
 Status Joiner::report_missing_ranks(Outcome* outcome, Packet* packet, Delivery* delivery) {
   GQ_TRY(report(GQSGD_TIMEOUT));
-  const uint64_t deadline_us = deadline_after_ms(kLastWordMs);
+  const Deadline deadline(deadline_after_ms(kLastWordMs));
   for (;;) {
-    GQ_TRY(receive_outcome(deadline_us, outcome, packet, delivery));
+    GQ_TRY(receive_outcome(deadline, outcome, packet, delivery));
     if (*delivery == Delivery::closed) return Status();
     if (*delivery == Delivery::not_yet) {
       return fail(GQSGD_TIMEOUT,

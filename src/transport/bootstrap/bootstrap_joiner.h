@@ -16,12 +16,12 @@ class Joiner final : public Bootstrap {
   Status conclude(Status own) override;
 
  private:
-  Status reach_root(uint64_t deadline_us, bool has_been_there);
+  Status reach_root(const Deadline& deadline, bool has_been_there);
   Status send_join_request(gqsgd_status own, const Member& bring, Delivery* delivery);
   Status await_first_verdict(const Member& bring, Outcome* outcome, Packet* packet);
   Status await_outcome(Outcome* outcome, Packet* packet, Delivery* delivery);
   Status await_next_verdict(Outcome* outcome, Packet* packet);
-  Status receive_outcome(uint64_t deadline_us, Outcome* outcome, Packet* packet,
+  Status receive_outcome(const Deadline& deadline, Outcome* outcome, Packet* packet,
                          Delivery* delivery);
   Status report_missing_ranks(Outcome* outcome, Packet* packet, Delivery* delivery);
   Status report(gqsgd_status status);

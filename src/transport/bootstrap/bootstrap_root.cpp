@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <time.h>
 
+#include <algorithm>
 #include <new>
 
 #include "src/support/clock.h"
@@ -77,7 +78,7 @@ bool Root::is_over() {
   const uint64_t now_us = monotonic_us();
   if (taken_count_ == join_token_.size) return true;
   if (outcome_.status != GQSGD_OK) return now_us >= linger_until_us_;
-  if (now_us < join_token_.deadline_us) return false;
+  if (!join_token_.deadline.is_over()) return false;
   fail_for_missing_ranks(0);
   return true;
 }
@@ -85,19 +86,20 @@ bool Root::is_over() {
 /** Sleeps until a message arrives, a pending client's time is up, or the deadline. */
 Status Root::watch() {
   const bool has_failed = outcome_.status != GQSGD_OK;
-  uint64_t deadline_us = has_failed ? linger_until_us_ : join_token_.deadline_us;
+  uint64_t until_us = has_failed ? linger_until_us_ : kNever;
   nfds_t count = 0;
   polls_[count++] = {listener_.number(), POLLIN, 0};
   for (uint32_t i = 0; i < pending_count_; ++i) {
     polls_[count++] = {pending_[i].socket.number(), POLLIN, 0};
-    if (pending_[i].drop_us < deadline_us) deadline_us = pending_[i].drop_us;
+    until_us = std::min(until_us, pending_[i].drop_us);
   }
   for (uint32_t rank = 1; rank < join_token_.size; ++rank) {
     if (joined_[rank].socket.is_open()) {
       polls_[count++] = {joined_[rank].socket.number(), POLLIN, 0};
     }
   }
-  if (poll(polls_.get(), count, poll_ms_until(deadline_us, kPollMs)) >= 0) return Status();
+  const int wait_ms = join_token_.deadline.poll_ms(kPollMs, until_us);
+  if (poll(polls_.get(), count, wait_ms) >= 0) return Status();
   return errno == EINTR ? Status() : system_failure(errno, "waiting for ranks");
 }
 
@@ -151,7 +153,7 @@ Status Root::send_members(uint32_t rank, uint32_t first_rank, uint32_t rank_coun
       fail_for_own_status(sent);
     } else if (delivery == Delivery::closed) {
       fail_group(GQSGD_PEER_LOST, "rank %u died while the group formed", rank);
-    } else if (monotonic_us() >= join_token_.deadline_us) {
+    } else if (join_token_.deadline.is_over()) {
       fail_group(GQSGD_TIMEOUT, "rank %u took nothing more while the group formed", rank);
     }
     if (outcome_.status != GQSGD_OK) return group_failure();
@@ -174,12 +176,12 @@ Status Root::await_report(uint32_t rank) {
                  gqsgd_status_string(report.status));
     } else if (delivery == Delivery::closed) {
       fail_group(GQSGD_PEER_LOST, "rank %u died while the group formed", rank);
-    } else if (monotonic_us() >= join_token_.deadline_us) {
+    } else if (join_token_.deadline.is_over()) {
       fail_group(GQSGD_TIMEOUT, "rank %u did not say that it is ready in the time allowed", rank);
     }
     if (outcome_.status != GQSGD_OK) return group_failure();
     pollfd watched{socket, POLLIN, 0};
-    if (poll(&watched, 1, poll_ms_until(join_token_.deadline_us, kPollMs)) < 0 && errno != EINTR) {
+    if (poll(&watched, 1, join_token_.deadline.poll_ms(kPollMs)) < 0 && errno != EINTR) {
       return system_failure(errno, "waiting for rank %u to be ready", rank);
     }
   }
@@ -195,7 +197,7 @@ void Root::fail_group(gqsgd_status status, const char* format, ...) {
   outcome_.status = status;
   outcome_.rank_count = 0;
   const uint64_t linger_us = deadline_after_ms(status == GQSGD_TIMEOUT ? 0 : kLingerMs);
-  linger_until_us_ = linger_us < join_token_.deadline_us ? linger_us : join_token_.deadline_us;
+  linger_until_us_ = std::min(linger_us, join_token_.deadline.us());
   for (uint32_t rank = 1; rank < join_token_.size; ++rank) {
     if (joined_[rank].socket.is_open()) send_outcome_to(joined_[rank].socket.number());
   }

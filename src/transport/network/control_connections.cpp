@@ -88,6 +88,41 @@ void ControlConnections::send_unless_full(const Notice& notice) const {
   }
 }
 
+bool ControlConnections::send_all(uint32_t peer, const std::vector<Notice>& notices,
+                                  bool force) const {
+  const Peer& to = peers_[peer];
+  if (!to.socket || to.gone_us != 0) return true;  // none to notify
+  int untaken_bytes = 0;
+  if (ioctl(to.socket->number(), SIOCOUTQ, &untaken_bytes) != 0) return true;
+  if (untaken_bytes > kUntakenMax && !force) return false;
+  (void)!send(to.socket->number(), notices.data(), notices.size() * sizeof(Notice),
+              MSG_NOSIGNAL | MSG_DONTWAIT);
+  return true;
+}
+
+NetworkAddress ControlConnections::own_address() const {
+  NetworkAddress found;
+  for (const Peer& peer : peers_) {
+    if (!peer.socket) continue;
+    const NetworkAddress address = local_address(peer.socket->number());
+    if (address.family == 0) continue;
+    if (found.family == 0 || found.is_loopback()) found = address;
+  }
+  found.port = 0;
+  return found;
+}
+
+void ControlConnections::watch_peers_only(int engine) {
+  epoll_ctl(epoll_.number(), EPOLL_CTL_DEL, awake_.number(), nullptr);
+  if (engine >= 0) epoll_ctl(epoll_.number(), EPOLL_CTL_DEL, engine, nullptr);
+}
+
+void ControlConnections::look_at_links() {
+  for (uint32_t peer = 0; peer < peers_.size(); ++peer) {
+    if (is_unreachable(peer)) peers_[peer].had_losses = true;
+  }
+}
+
 bool ControlConnections::is_unreachable(uint32_t peer) const {
   if (!peers_[peer].socket || gone_us(peer) != 0) return false;
   tcp_info info{};
@@ -133,7 +168,9 @@ void ControlConnections::receive(Peer* peer) {
       peer->received_bytes += static_cast<size_t>(count);
       continue;
     }
-    if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
+    const int error = count < 0 ? errno : 0;
+    if (error == EAGAIN || error == EINTR) return;
+    peer->is_certain = error == 0 || (error == ECONNRESET && !peer->had_losses);
     epoll_ctl(epoll_.number(), EPOLL_CTL_DEL, peer->socket->number(), nullptr);
     peer->gone_us = monotonic_us();
     if (peer->presence == Presence::here) peer->presence = Presence::dead;

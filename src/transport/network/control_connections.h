@@ -35,6 +35,14 @@ class ControlConnections {
   void send_to_all(const Notice& notice) const;
   /** The same where it is not needed: not to peers that have not taken earlier ones. */
   void send_unless_full(const Notice& notice) const;
+  /** Sends notices to one peer, all or none. False if it has not taken earlier ones and `force` is
+   *  not set; then the socket has space for them all the same. */
+  bool send_all(uint32_t peer, const std::vector<Notice>& notices, bool force) const;
+  /** Where peers reach this rank: the end of a connection; one that another machine reaches, if
+   *  there is one. */
+  NetworkAddress own_address() const;
+  /** From now on sleep() returns for connections alone: the group is broken. */
+  void watch_peers_only(int engine);
   /** Ends sleep(), now and from then on. From any thread, also in a signal handler. */
   void keep_awake() const;
 
@@ -48,6 +56,11 @@ class ControlConnections {
   /** When its connection ended; 0 while it is there. */
   uint64_t gone_us(uint32_t peer) const { return peers_[peer].gone_us; }
   bool any_gone() const { return any_gone_; }
+  /** True if that was the end of its process or of its communicator: a connection that ends by a
+   *  timeout shows nothing, nor does a reset by way of a link that had lost packets. */
+  bool is_gone_for_certain(uint32_t peer) const { return peers_[peer].is_certain; }
+  /** Notes links that lose packets; called now and then while is_gone_for_certain() is of use. */
+  void look_at_links();
   /** True if the system of `peer` has acknowledged nothing of what was sent last, for the better
    * part of a second: no packets get there, or none come back. That of a stopped peer acknowledges.
    */
@@ -61,6 +74,8 @@ class ControlConnections {
     std::unique_ptr<TcpSocket> socket;
     Presence presence = Presence::here;
     uint64_t gone_us = 0;
+    bool is_certain = false;
+    bool had_losses = false;
     Notice notices[kNoticesMax];
     size_t received_bytes = 0;
     size_t taken_count = 0;

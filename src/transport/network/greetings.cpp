@@ -29,12 +29,12 @@ Status Greetings::exchange(const NetworkToken& token, NetworkBootstrap* bootstra
     if (engine->progress()) continue;
     if (engine->failed_peer() < token.size) note_lost(engine->failed_peer());
     const uint64_t now_us = monotonic_us();
-    if (now_us >= token.deadline_us) return late(token.rank);
+    if (token.deadline.is_over()) return late(token.rank);
     if (lost_us_ != 0 && now_us - lost_us_ >= kLostUs) return lost(token.rank);
     bool may_sleep = false;
     GQ_TRY(engine->arm(&may_sleep));
     pollfd readable{engine->event_fd(), POLLIN, 0};
-    if (may_sleep) poll(&readable, 1, poll_ms_until(token.deadline_us, kSliceMs));
+    if (may_sleep) poll(&readable, 1, token.deadline.poll_ms(kSliceMs));
   }
 }
 

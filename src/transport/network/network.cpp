@@ -222,7 +222,7 @@ Status create_network_id(const NetworkOptions& options, gqsgd_unique_id* unique_
 }
 
 Status create_network(const gqsgd_unique_id& unique_id, uint32_t rank, uint32_t size,
-                      const NetworkOptions& options, int64_t timeout_ms,
+                      const NetworkOptions& options, const Deadline& deadline,
                       std::unique_ptr<HostTransport>* out) {
   return without_exceptions(rank, size, [&] {
     NetworkId id;
@@ -233,7 +233,7 @@ Status create_network(const gqsgd_unique_id& unique_id, uint32_t rank, uint32_t 
     token.secret.key = id.key;
     token.rank = rank;
     token.size = size;
-    token.deadline_us = deadline_after_ms(timeout_ms);
+    token.deadline = deadline;
     token.root.assign(1, id.address);
     token.root_listens = true;
     GQ_TRY(choose_own(options, &token.own));
@@ -254,7 +254,7 @@ Status create_launched(const LaunchedGroup& group, const NetworkOptions& options
     GQ_TRY(derive_secret(group, &token.secret));
     token.rank = group.rank;
     token.size = group.size;
-    token.deadline_us = deadline_after_ms(timeout_ms);
+    token.deadline = Deadline(deadline_after_ms(timeout_ms));
     const std::string meaning = group.root_meaning + "=" + group.root;
     token.root_meaning = meaning.c_str();
     GQ_TRY(choose_own(options, &token.own));

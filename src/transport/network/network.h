@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "src/transport/deadline.h"
 #include "src/transport/host_transport.h"
 
 namespace gq {
@@ -37,8 +38,13 @@ Status create_network_id(const NetworkOptions& options, gqsgd_unique_id* unique_
 /** Joins the group named by `id` as rank `rank` of `size`; returns when all are there, at most
  * about `timeout_ms` later (-1: never gives up). */
 Status create_network(const gqsgd_unique_id& id, uint32_t rank, uint32_t size,
-                      const NetworkOptions& options, int64_t timeout_ms,
+                      const NetworkOptions& options, const Deadline& deadline,
                       std::unique_ptr<HostTransport>* out);
+inline Status create_network(const gqsgd_unique_id& id, uint32_t rank, uint32_t size,
+                             const NetworkOptions& options, int64_t timeout_ms,
+                             std::unique_ptr<HostTransport>* out) {
+  return create_network(id, rank, size, options, Deadline(deadline_after_ms(timeout_ms)), out);
+}
 
 /** Joins the group that was launched. Where all ranks are processes of one user on one machine,
  *  *process_id becomes the id of a process group, equal on all of them, and *out stays null. */

@@ -72,6 +72,10 @@ Status NetworkTransport::take(uint32_t peer, const Notice& notice) {
     connections_.set_left(peer);
     return Status();
   }
+  if (notice.magic == kNetworkMagic && is_word(notice)) {
+    registers_.take_word(peer, notice);
+    return Status();
+  }
   if (notice.magic == kNetworkMagic && notice.kind == NoticeKind::awaited &&
       unpack_awaited(notice.word).peer < size()) {
     peers_[peer].awaited = notice.word;
@@ -86,17 +90,6 @@ Status NetworkTransport::take(uint32_t peer, const Notice& notice) {
   }
   abort_group(GQSGD_PROTOCOL, peer);
   return intact();
-}
-
-Status NetworkTransport::find_lost() {
-  for (uint32_t peer = 0; peer < size(); ++peer) {
-    bool is_lost = false;
-    GQ_TRY(this->is_lost(peer, &is_lost));
-    if (!is_lost) continue;
-    abort_group(GQSGD_PEER_LOST, peer);
-    return intact();
-  }
-  return Status();
 }
 
 /** False as long as something that is needed of it may come. */

@@ -98,13 +98,23 @@ enum class NoticeKind : uint32_t {
   cause = 1,    ///< the sender has broken off: `word` is a packed Cause
   leaves = 2,   ///< the sender destroys its communicator
   awaited = 3,  ///< what the sender waits for: `word` is a packed Awaited
+  /** A word of the sender's register (registers.h), its number in the bits above: one notice for
+   *  each, in order, and the last one completes it. */
+  word = 4,
 };
+inline constexpr uint32_t kNoticeNumberShift = 8;
 struct Notice {
   uint32_t magic = kNetworkMagic;
   NoticeKind kind = NoticeKind::leaves;
   uint64_t word = 0;
 };
 static_assert(sizeof(Notice) == 16);
+
+constexpr uint32_t kNoticeKindMask = (1u << kNoticeNumberShift) - 1;
+constexpr bool is_word(const Notice& notice) {
+  return (static_cast<uint32_t>(notice.kind) & kNoticeKindMask) ==
+         static_cast<uint32_t>(NoticeKind::word);
+}
 
 }  // namespace gq
 

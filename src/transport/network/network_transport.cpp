@@ -42,6 +42,7 @@ Status NetworkTransport::open(NetworkGroup group) {
     const std::string by = peer == rank() ? "" : group_.engine->transports_to(peer);
     peers_[peer].is_by_tcp = by.find("tcp") != std::string::npos;
   }
+  registers_.open(group_.rank, group_.size, group_.engine->event_fd());
   return connections_.open(std::move(group_.links), group_.engine->event_fd());
 }
 
@@ -117,7 +118,7 @@ Status NetworkTransport::start_receive(uint32_t peer, uint32_t channel, void* by
 }
 
 /** A connection that has failed shows its peer's death before the notice of it comes, or an abort:
- *  find_lost() waits for that. Anything else is a failure of this call. */
+ *  check() waits for that. Anything else is a failure of this call. */
 Status NetworkTransport::failed(uint32_t peer, Status status) {
   if (status.code() == GQSGD_PEER_LOST) {
     if (peers_[peer].failed_us == 0) {
@@ -340,7 +341,12 @@ Status NetworkTransport::check() {
   GQ_TRY(connections_.sleep(0));
   group_.engine->progress();
   GQ_TRY(take_notices());
-  GQ_TRY(find_lost());
+  for (uint32_t peer = 0; peer < size(); ++peer) {
+    bool is_lost = false;
+    GQ_TRY(this->is_lost(peer, &is_lost));
+    if (is_lost) abort_group(GQSGD_PEER_LOST, peer);
+    if (is_lost) break;
+  }
   return intact();
 }
 

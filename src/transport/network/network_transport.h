@@ -13,6 +13,7 @@
 #include "src/transport/network/awaited_report.h"
 #include "src/transport/network/control_connections.h"
 #include "src/transport/network/message_pool.h"
+#include "src/transport/network/network_registers.h"
 #include "src/transport/shared_memory/cause.h"
 
 namespace gq {
@@ -56,6 +57,7 @@ class NetworkTransport final : public HostTransport {
   void abort_group(gqsgd_status cause, uint32_t culprit) override;
   uint32_t culprit_behind(uint32_t peer) const override;
   TransportCounters counters() const override { return counters_; }
+  GroupRegisters* registers() override { return &registers_; }
 
  private:
   struct FreeDeleter {
@@ -95,7 +97,6 @@ class NetworkTransport final : public HostTransport {
   Status sleep(uint64_t end_us);
   Status take_notices();
   Status take(uint32_t peer, const Notice& notice);
-  Status find_lost();
   Status is_lost(uint32_t peer, bool* is_lost);
   Status is_needed(uint32_t peer, bool* is_needed);
   uint32_t awaited_by(uint32_t waiter, uint32_t own) const;
@@ -106,6 +107,7 @@ class NetworkTransport final : public HostTransport {
   NetworkGroup group_;
   uint64_t generation_ = fork_generation();
   ControlConnections connections_;
+  NetworkRegisters registers_{&connections_};
   std::vector<Peer> peers_;
   MessagePool pool_;
   std::vector<PendingMessage*> sends_;  // under way

@@ -56,6 +56,7 @@ class ProcessTransport final : public SharedMemoryTransport, private StreamOpene
     return origin == rank() ? own_.arena() : peers_[origin].arena();
   }
   void find_dead() override;
+  Status make_name(gqsgd_unique_id* name) override { return make_unique_id(name); }
 
  private:
   Status open_streams(const StreamConfig& config, std::unique_ptr<StreamTransport>* out) override;
@@ -176,9 +177,9 @@ void ProcessTransport::find_dead() {
 
 }  // namespace
 
-Status create_process(const gqsgd_unique_id& id, uint32_t rank, uint32_t size, int64_t timeout_ms,
-                      std::unique_ptr<HostTransport>* out) {
-  JoinToken join_token{{}, rank, size, deadline_after_ms(timeout_ms)};
+Status create_process(const gqsgd_unique_id& id, uint32_t rank, uint32_t size,
+                      const Deadline& deadline, std::unique_ptr<HostTransport>* out) {
+  JoinToken join_token{{}, rank, size, deadline};
   GQ_TRY(read_unique_id(id, &join_token.id));
   if (size == 0 || size > kProcessRanksMax) {
     return fail(GQSGD_INVALID_ARGUMENT, "a group of processes has 1 to %u ranks, not %u",

@@ -6,6 +6,7 @@
 
 #include <memory>
 
+#include "src/transport/deadline.h"
 #include "src/transport/host_transport.h"
 
 namespace gq {
@@ -15,8 +16,12 @@ namespace gq {
  * nothing behind: TIMEOUT "missing ranks: 2,5", MISMATCH "size: ..", VERSION, PEER_LOST,
  * REMOTE_ERROR; on this rank alone DUPLICATE_RANK, INVALID_ARGUMENT, NO_MEMORY, NO_RESOURCE,
  * SYSTEM. */
-Status create_process(const gqsgd_unique_id& id, uint32_t rank, uint32_t size, int64_t timeout_ms,
-                      std::unique_ptr<HostTransport>* out);
+Status create_process(const gqsgd_unique_id& id, uint32_t rank, uint32_t size,
+                      const Deadline& deadline, std::unique_ptr<HostTransport>* out);
+inline Status create_process(const gqsgd_unique_id& id, uint32_t rank, uint32_t size,
+                             int64_t timeout_ms, std::unique_ptr<HostTransport>* out) {
+  return create_process(id, rank, size, Deadline(deadline_after_ms(timeout_ms)), out);
+}
 
 }  // namespace gq
 

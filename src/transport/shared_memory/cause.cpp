@@ -31,6 +31,8 @@ Status explain_own(const Cause& cause, bool destroyed, const char* awaited) {
       return fail(GQSGD_PROTOCOL, "rank %u wrote what no correct rank writes%s", culprit, awaited);
     case GQSGD_INTEGRITY:
       return explain_damage(cause, awaited);
+    case GQSGD_REVOKED:
+      return fail(GQSGD_REVOKED, "rank %u (this rank) has revoked the communicator", self);
     default:
       return fail(cause.status, "rank %u (this rank) broke off with %s: %s", self,
                   gqsgd_status_name(cause.status), gqsgd_status_string(cause.status));
@@ -79,6 +81,10 @@ Status explain(const Cause& cause, uint32_t self, bool destroyed, const char* aw
     case GQSGD_PEER_LOST:
       return fail(GQSGD_PEER_LOST, "rank %u %s, as rank %u saw%s", cause.culprit,
                   destroyed ? "destroyed its communicator" : "has died or gone away",
+                  cause.reporter, awaited);
+    case GQSGD_REVOKED:
+      return fail(GQSGD_REVOKED,
+                  "rank %u has revoked the communicator: its ranks go on in another one%s",
                   cause.reporter, awaited);
     case GQSGD_PROTOCOL:
       return fail(GQSGD_PROTOCOL, "rank %u says that rank %u wrote what no correct rank writes%s",

@@ -9,6 +9,7 @@
 #include <atomic>
 
 #include "src/transport/control_message.h"
+#include "src/transport/registers.h"
 #include "src/transport/shared_memory/wakeup.h"
 
 namespace gq {
@@ -24,6 +25,11 @@ struct alignas(64) Control {
   /** Control messages by parity of their sequence: the slowest peer still reads one while the owner
    * writes the other. Words are atomic because a peer that breaks the protocol may read both. */
   alignas(64) std::atomic<uint32_t> control_words[2][kControlWordCount]{};
+
+  /** The owner's register (registers.h) by parity of its number: an owner that dies while it writes
+   *  one leaves the one before. */
+  alignas(64) std::atomic<uint64_t> registers_written{0};
+  std::atomic<uint64_t> register_words[2][kRegisterWords]{};
 };
 
 /** Messages that the owner has ever posted to each rank. */

@@ -35,6 +35,9 @@ class GroupFailure {
   Status look_at_gone(uint64_t controls_sent);
   /** Notes that `peer` will never write again. */
   void mark_gone(uint32_t peer) { peers_[peer].gone = true, any_gone_ = true; }
+  bool is_gone(uint32_t peer) const {
+    return peers_[peer].gone || blocks_.of(peer).destroyed.load(std::memory_order_acquire) != 0;
+  }
 
   /** Notes what is missing: the sentence of a failure names it. */
   void await(AwaitedKind kind, uint32_t peer, uint64_t number);

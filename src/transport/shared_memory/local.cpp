@@ -10,6 +10,7 @@
 #include <new>
 
 #include "src/transport/bootstrap/random_bytes.h"
+#include "src/transport/shared_memory/local_join.h"
 #include "src/transport/shared_memory/shared_memory_transport.h"
 #include "src/transport/shared_memory/virtual_sums.h"
 #include "src/transport/stream/local_streams.h"
@@ -100,6 +101,7 @@ class LocalTransport final : public SharedMemoryTransport, private HostSums, pri
     return group_->arenas[origin].base.load(std::memory_order_acquire);
   }
   void find_dead() override {}  // a thread does not die alone
+  Status make_name(gqsgd_unique_id* name) override { return make_local_id(name); }
 
  private:
   Status begin_sum(const Sum& sum) override {

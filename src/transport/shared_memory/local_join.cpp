@@ -20,6 +20,7 @@ namespace gq {
 namespace {
 
 constexpr uint32_t kMagic = 0x6c697147;  // "Gqil"
+constexpr int kWaitMs = 1000;
 
 struct FormingGroup {
   gqsgd_unique_id id;
@@ -72,11 +73,10 @@ Status missing(const FormingGroup& group, uint32_t rank, int64_t timeout_ms) {
               ranks.text(), rank, static_cast<long long>(timeout_ms));
 }
 
-void await_end(std::unique_lock<std::mutex>* lock, uint64_t deadline_us, FormingGroup* group) {
-  const auto has_ended = [&] { return group->has_ended; };
-  if (deadline_us == kNever) return group->ended.wait(*lock, has_ended);
-  const std::chrono::steady_clock::time_point deadline{std::chrono::microseconds(deadline_us)};
-  group->ended.wait_until(*lock, deadline, has_ended);
+void await_end(std::unique_lock<std::mutex>* lock, const Deadline& deadline, FormingGroup* group) {
+  while (!group->has_ended && !deadline.is_over()) {
+    group->ended.wait_for(*lock, std::chrono::milliseconds(deadline.poll_ms(kWaitMs)));
+  }
 }
 
 Status enter(uint32_t rank, uint32_t size, FormingGroup* group) {
@@ -97,12 +97,12 @@ Status enter(uint32_t rank, uint32_t size, FormingGroup* group) {
 
 /** May throw std::bad_alloc. */
 Status join(const gqsgd_unique_id& id, uint32_t rank, uint32_t size, int64_t timeout_ms,
-            std::unique_ptr<HostTransport>* out) {
-  const uint64_t deadline_us = deadline_after_ms(timeout_ms);
+            Interrupt interrupt, std::unique_ptr<HostTransport>* out) {
+  const Deadline deadline(deadline_after_ms(timeout_ms), interrupt);
   std::unique_lock<std::mutex> lock(forming().mutex);
   const std::shared_ptr<FormingGroup> group = find_or_add(id, size);
   GQ_TRY(enter(rank, size, group.get()));
-  await_end(&lock, deadline_us, group.get());
+  await_end(&lock, deadline, group.get());
   if (!group->has_ended) end_with(missing(*group, rank, timeout_ms), group.get());
   if (group->outcome.ok()) *out = std::move(group->ends[rank]);
   return group->outcome;
@@ -121,14 +121,14 @@ bool is_local_id(const gqsgd_unique_id& unique_id) {
 }
 
 Status join_local(const gqsgd_unique_id& unique_id, uint32_t rank, uint32_t size,
-                  int64_t timeout_ms, std::unique_ptr<HostTransport>* out) {
+                  int64_t timeout_ms, std::unique_ptr<HostTransport>* out, Interrupt interrupt) {
   if (size == 0 || size > kLocalRanksMax || rank >= size) {
     return fail(GQSGD_INVALID_ARGUMENT,
                 "rank %u of a local group of %u: it has 1 to %u ranks, numbered from 0", rank, size,
                 kLocalRanksMax);
   }
   try {
-    return join(unique_id, rank, size, timeout_ms, out);
+    return join(unique_id, rank, size, timeout_ms, interrupt, out);
   } catch (const std::bad_alloc&) {
     return fail(GQSGD_NO_MEMORY, "no memory for rank %u of %u", rank, size);
   }

@@ -6,6 +6,7 @@
 
 #include <memory>
 
+#include "src/transport/deadline.h"
 #include "src/transport/host_transport.h"
 
 namespace gq {
@@ -14,10 +15,12 @@ Status make_local_id(gqsgd_unique_id* out);
 bool is_local_id(const gqsgd_unique_id& unique_id);
 
 /** Returns when `size` threads have joined, at most about `timeout_ms` later (-1: never gives up).
- *  The same on all that have joined: OK, TIMEOUT "missing ranks: 2,5", MISMATCH of the size, or
- *  NO_MEMORY; on this one alone DUPLICATE_RANK. An id is for one group. */
+ *  `interrupt` ends it as the time does; it is asked under a lock of this function. The same on all
+ *  that have joined: OK, TIMEOUT "missing ranks: 2,5", MISMATCH of the size, or NO_MEMORY; on this
+ *  one alone DUPLICATE_RANK. An id is for one group. */
 Status join_local(const gqsgd_unique_id& unique_id, uint32_t rank, uint32_t size,
-                  int64_t timeout_ms, std::unique_ptr<HostTransport>* out);
+                  int64_t timeout_ms, std::unique_ptr<HostTransport>* out,
+                  Interrupt interrupt = {});
 
 }  // namespace gq
 

@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <string.h>
 
+#include <algorithm>
 #include <new>
 
 #include "src/support/clock.h"
@@ -179,6 +180,43 @@ Status SharedMemoryTransport::wait(uint32_t slice_us) {
     if (!quiet || now_us >= end_us) return Status();
     slice_us = static_cast<uint32_t>(end_us - now_us);
   }
+}
+
+void SharedMemoryTransport::publish(const RegisterWords& own, bool /*is_last*/) {
+  Control& control = *blocks_.own;
+  const uint64_t number = control.registers_written.load(std::memory_order_relaxed) + 1;
+  std::atomic<uint64_t>* const slot = control.register_words[number & 1];
+  // A reader of one of these words sees that the register before is the newest.
+  std::atomic_thread_fence(std::memory_order_release);
+  for (size_t word = 0; word < kRegisterWords; ++word) {
+    slot[word].store(own.words[word], std::memory_order_relaxed);
+  }
+  control.registers_written.store(number, std::memory_order_release);
+  for (uint32_t peer = 0; peer < blocks_.ranks; ++peer) {
+    if (peer != blocks_.rank) wake(blocks_.wakeup_of(peer), blocks_.scope);
+  }
+}
+
+bool SharedMemoryTransport::read(uint32_t peer, RegisterWords* found) {
+  const Control& control = blocks_.of(peer);
+  for (;;) {
+    const uint64_t number = control.registers_written.load(std::memory_order_acquire);
+    if (number == 0) return false;
+    const std::atomic<uint64_t>* const slot = control.register_words[number & 1];
+    for (size_t word = 0; word < kRegisterWords; ++word) {
+      found->words[word] = slot[word].load(std::memory_order_relaxed);
+    }
+    // Its owner writes to this place again once the next one is there.
+    std::atomic_thread_fence(std::memory_order_acquire);
+    if (control.registers_written.load(std::memory_order_relaxed) == number) return true;
+  }
+}
+
+bool SharedMemoryTransport::is_gone(uint32_t peer) { return failure_.is_gone(peer); }
+
+void SharedMemoryTransport::look(uint32_t slice_us) {
+  if (slice_us > 0) slept(std::min(slice_us, kLookUs));
+  find_dead();
 }
 
 }  // namespace gq

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "src/transport/host_transport.h"
+#include "src/transport/registers.h"
 #include "src/transport/shared_memory/group_failure.h"
 #include "src/transport/shared_memory/signals.h"
 
@@ -17,7 +18,7 @@ namespace gq {
  *  read once and checked before it is used. Words may be overwritten once all peers have sent their
  *  next control message, because a rank sends one only when it has finished with the last
  *  operation. */
-class SharedMemoryTransport : public HostTransport {
+class SharedMemoryTransport : public HostTransport, private GroupRegisters {
  public:
   bool reads_in_place() const final { return true; }
 
@@ -35,6 +36,7 @@ class SharedMemoryTransport : public HostTransport {
   }
   uint32_t culprit_behind(uint32_t peer) const final { return failure_.culprit_behind(peer); }
   TransportCounters counters() const final { return counters_; }
+  GroupRegisters* registers() final { return this; }
 
   // For calls on streams, whose hosts signal each other.
   /** Peers take signals in order, those of messages and these alike. */
@@ -69,6 +71,10 @@ class SharedMemoryTransport : public HostTransport {
   virtual void find_dead() = 0;
 
  private:
+  void publish(const RegisterWords& own, bool is_last) final;
+  bool read(uint32_t peer, RegisterWords* found) final;
+  bool is_gone(uint32_t peer) final;
+  void look(uint32_t slice_us) final;
   bool slept(uint32_t slice_us);
   bool was_woken();
   Status reach_checked(uint32_t origin, uint64_t end_bytes);

@@ -49,6 +49,7 @@ FOLDERS = {
     "src/plan/": ["include/gqsgd.h", "src/support/", "src/schedule/", "kernels/codec/formats.h",
                   "kernels/codec/groups.h"],
     "src/standard_once.h": [],
+    "src/survivors/": [],
     "src/call/": ["include/gqsgd.h", "src/support/", "src/plan/", "src/execute/",
                   "src/schedule/nodes.h", "src/transport/host_transport.h",
                   "src/transport/control_message.h", "src/transport/culprit.h",

@@ -52,6 +52,7 @@ class Sitter final : public SharedMemoryTransport {
   }
   const unsigned char* arena_base(uint32_t) const override { return memory_; }
   void find_dead() override {}
+  Status make_name(gqsgd_unique_id*) override { return Status(); }
 
  private:
   unsigned char memory_[64] = {};

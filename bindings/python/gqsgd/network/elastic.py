@@ -5,7 +5,9 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from ctypes import POINTER, c_char_p, c_int32, c_void_p
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from .. import _abi
 from ..arguments import integer, joined_fields
@@ -22,7 +24,15 @@ PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
         c_int32,
         [c_void_p, c_char_p, POINTER(c_int32), c_int32, c_int32, c_char_p, POINTER(c_void_p)],
     ),
+    "gqsgd_comm_revoke": (c_int32, [c_void_p, POINTER(c_int32), POINTER(c_int32)]),
+    "gqsgd_comm_shrink": (
+        c_int32,
+        [c_void_p, c_void_p, c_char_p, POINTER(c_void_p), POINTER(c_int32), POINTER(c_int32)],
+    ),
 }
+
+# GQSGD_CALLS_*, from 0 on.
+_CALLS = ("repeat", "finished", "repeat_finished", "differ")
 
 
 def _function(name: str) -> Any:
@@ -39,12 +49,29 @@ def local_id() -> bytes:
     return raw.raw
 
 
+class Shrunk(NamedTuple):
+    """What `Communicator.shrink` returns."""
+
+    comm: Any
+    """The communicator of the survivors."""
+    members: list[int]
+    """The old rank of each new one."""
+    calls: str
+    """What this rank does about its calls: "repeat" those that failed; "finished": the first of
+    them has its result in `out` by now, and the others are repeated; "repeat_finished": also the
+    newest one that ended; "differ": some survivors have a result that the others cannot get."""
+
+
 class ElasticGroups:
     """How a communicator continues another one, with ranks that leave and join."""
 
     __slots__ = ()
 
     _handle: int | None
+
+    @property
+    def size(self) -> int:
+        raise NotImplementedError
 
     def __init__(self, handle: int):
         raise NotImplementedError
@@ -69,6 +96,47 @@ class ElasticGroups:
         transports.
         """
         return type(self)(_reconfigured(self._handle, unique_id, rank, members, options))
+
+    def shrink(self, out: np.ndarray | None = None, **options: Any) -> Shrunk:
+        """A communicator of the ranks that are left, which agree without a coordinator on who goes
+        on (docs/ELASTIC.md). Every rank that lives calls it; this communicator is broken from then
+        on, and still the caller's to close.
+
+        out: the output array of the first call that failed here (NumPy), so that it may get the
+            result that others have; None to leave it as it is.
+        Options as of `reconfigure`; `timeout_ms` is the time that ranks are waited for which are
+        neither dead nor here.
+
+        Raises Revoked where the others go on without this rank, or may do so, Busy while another
+        thread is inside a call, and Unsupported over MPI, NCCL and custom transports.
+        """
+        values = None
+        if out is not None:
+            if not (out.flags.c_contiguous and out.flags.writeable):
+                raise InvalidArgument("out is not a contiguous array that can be written")
+            values = out.ctypes.data
+        handle, calls = c_void_p(), c_int32()
+        members = (c_int32 * self.size)()
+        check(
+            _function("gqsgd_comm_shrink")(
+                self._handle,
+                values,
+                joined_fields("", ucx.with_path(options)),
+                ctypes.byref(handle),
+                members,
+                ctypes.byref(calls),
+            )
+        )
+        assert handle.value is not None
+        comm = type(self)(handle.value)
+        return Shrunk(comm, list(members)[: comm.size], _CALLS[calls.value])
+
+    def revoke(self) -> list[int]:
+        """Breaks this communicator on all ranks, without waiting for any, and returns the ranks
+        that are known to have died or to have closed theirs."""
+        dead, count = (c_int32 * self.size)(), c_int32()
+        check(_function("gqsgd_comm_revoke")(self._handle, dead, ctypes.byref(count)))
+        return list(dead)[: count.value]
 
     @classmethod
     def join(cls, unique_id: bytes, rank: int, members: Sequence[int], **options: Any) -> Self:

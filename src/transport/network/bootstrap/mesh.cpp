@@ -37,7 +37,7 @@ Status Mesh::connect(const std::vector<unsigned char>& engine_message) {
     GQ_TRY(accept_proved());
     GQ_TRY(watch_root());
     if (is_ready()) break;
-    if (monotonic_us() >= token_.deadline_us) return late();
+    if (token_.deadline.is_over()) return late();
     GQ_TRY(watch());
   }
   listener_.reset();
@@ -167,14 +167,14 @@ bool Mesh::is_ready() const {
 }
 
 Status Mesh::watch() {
-  uint64_t deadline_us = token_.deadline_us;
+  uint64_t until_us = kNever;
   nfds_t count = 0;
   polls_[count++] = {listener_->number(), POLLIN, 0};
   count += pending_.fill(&polls_[count]);
-  if (pending_.deadline_us() < deadline_us) deadline_us = pending_.deadline_us();
+  until_us = std::min(until_us, pending_.deadline_us());
   for (const Link& link : links_) {
-    if (link.step == Step::away && link.retry_us != 0 && link.retry_us < deadline_us) {
-      deadline_us = link.retry_us;
+    if (link.step == Step::away && link.retry_us != 0 && link.retry_us < until_us) {
+      until_us = link.retry_us;
     }
     if (!link.socket || (link.step == Step::ready && &link != &links_[0])) continue;
     const bool writes = link.step == Step::connects ||
@@ -182,9 +182,8 @@ Status Mesh::watch() {
                         (link.step == Step::exchanges && link.setup.is_writing());
     polls_[count++] = {link.socket->number(), static_cast<short>(writes ? POLLOUT : POLLIN), 0};
   }
-  if (poll(polls_.data(), count, poll_ms_until(deadline_us, kPollMs)) >= 0 || errno == EINTR) {
-    return Status();
-  }
+  const int wait_ms = token_.deadline.poll_ms(kPollMs, until_us);
+  if (poll(polls_.data(), count, wait_ms) >= 0 || errno == EINTR) return Status();
   return system_failure(errno, "rank %u: waiting for other ranks", token_.rank);
 }
 

@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "src/transport/deadline.h"
 #include "src/transport/network/bootstrap/handshake.h"
 
 namespace gq {
@@ -15,7 +16,7 @@ struct NetworkToken {
   GroupSecret secret;
   uint32_t rank = 0;
   uint32_t size = 0;
-  uint64_t deadline_us = 0;             ///< monotonic; kNever waits for ever
+  Deadline deadline;
   std::vector<NetworkAddress> root;     ///< of rank 0, the same machine's: each is tried
   bool root_listens = false;            ///< rank 0 has listened before this process knew of it
   const char* root_meaning = "";        ///< what has named rank 0: "MASTER_ADDR=a"

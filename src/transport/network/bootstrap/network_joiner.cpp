@@ -27,10 +27,10 @@ constexpr uint64_t kWarnUs = 5000000;
 // the same moment waits for reports. Both answer within this time.
 constexpr int64_t kLastWordMs = 1000;
 
-/** Until the descriptor is ready, at most until `deadline_us`. */
-Status wait_for(const TcpSocket& socket, short events, uint64_t deadline_us) {
+/** Until the descriptor is ready, at most until `deadline`. */
+Status wait_for(const TcpSocket& socket, short events, const Deadline& deadline) {
   pollfd watched{socket.number(), events, 0};
-  if (poll(&watched, 1, poll_ms_until(deadline_us, kPollMs)) >= 0 || errno == EINTR) {
+  if (poll(&watched, 1, deadline.poll_ms(kPollMs)) >= 0 || errno == EINTR) {
     return Status();
   }
   return system_failure(errno, "waiting for rank 0");
@@ -84,9 +84,7 @@ Status NetworkJoiner::conclude(Status own, NetworkLinks* links) {
   GQ_TRY(send_report(own));
   if (!own.ok()) return own;
   NetworkOutcome outcome;
-  const uint64_t deadline_us =
-      token_->deadline_us == kNever ? kNever : token_->deadline_us + 1000 * uint64_t{kLastWordMs};
-  GQ_TRY(receive_outcome(deadline_us, &outcome));
+  GQ_TRY(receive_outcome(token_->deadline.later_by(1000 * kLastWordMs), &outcome));
   *links = mesh_->take_links();
   return Status();
 }
@@ -109,7 +107,7 @@ Status NetworkJoiner::reach_root() {
     }
     const uint64_t now_us = monotonic_us();
     const bool is_refused = error == ECONNREFUSED && token_->root_listens;
-    if (now_us >= token_->deadline_us || (is_refused && now_us - begun_us >= kGiveUpUs)) {
+    if (token_->deadline.is_over() || (is_refused && now_us - begun_us >= kGiveUpUs)) {
       return not_reached(address, error);
     }
     if (!has_warned && now_us - begun_us >= kWarnUs) {
@@ -144,13 +142,13 @@ Status NetworkJoiner::try_root(const NetworkAddress& address, Handshake::State* 
       GQ_TRY(handshake_.advance(*root_, state));
       if (*state != Handshake::State::under_way) return Status();
     }
-    if (monotonic_us() >= token_->deadline_us) {
+    if (token_->deadline.is_over()) {
       *state = Handshake::State::closed;
       *error = is_connected ? 0 : ETIMEDOUT;
       return Status();
     }
     const bool writes = !is_connected || handshake_.is_writing();
-    GQ_TRY(wait_for(*root_, writes ? POLLOUT : POLLIN, token_->deadline_us));
+    GQ_TRY(wait_for(*root_, writes ? POLLOUT : POLLIN, token_->deadline));
   }
 }
 
@@ -199,30 +197,30 @@ Status NetworkJoiner::send_bytes(const void* bytes, size_t size_bytes) {
     if (sent == SocketTransfer::done) return Status();
     // It may have sent a reason before it closed the connection, which is received next.
     if (sent == SocketTransfer::closed) return Status();
-    if (monotonic_us() >= token_->deadline_us) return root_is_gone();
-    GQ_TRY(wait_for(root, POLLOUT, token_->deadline_us));
+    if (token_->deadline.is_over()) return root_is_gone();
+    GQ_TRY(wait_for(root, POLLOUT, token_->deadline));
   }
 }
 
 /** TIMEOUT without a sentence of use where nothing came in time. */
-Status NetworkJoiner::receive_bytes(void* bytes, size_t size_bytes, uint64_t deadline_us) {
+Status NetworkJoiner::receive_bytes(void* bytes, size_t size_bytes, const Deadline& deadline) {
   const TcpSocket& root = mesh_ ? mesh_->root() : *root_;
   for (size_t received_bytes = 0;;) {
     const SocketTransfer received = receive_rest(root, bytes, size_bytes, &received_bytes);
     if (received == SocketTransfer::done) return Status();
     if (received == SocketTransfer::closed) return root_is_gone();
-    if (monotonic_us() >= deadline_us) {
+    if (deadline.is_over()) {
       return fail(GQSGD_TIMEOUT,
                   "rank %u: rank 0 at %s did not answer in the time allowed; it is stopped or too "
                   "slow",
                   token_->rank, AddressText(root_address_).text());
     }
-    GQ_TRY(wait_for(root, POLLIN, deadline_us));
+    GQ_TRY(wait_for(root, POLLIN, deadline));
   }
 }
 
-Status NetworkJoiner::receive_outcome(uint64_t deadline_us, NetworkOutcome* outcome) {
-  GQ_TRY(receive_bytes(outcome, sizeof *outcome, deadline_us));
+Status NetworkJoiner::receive_outcome(const Deadline& deadline, NetworkOutcome* outcome) {
+  GQ_TRY(receive_bytes(outcome, sizeof *outcome, deadline));
   if (outcome->magic != kNetworkMagic || !is_status(outcome->status)) {
     return fail(GQSGD_PROTOCOL, "rank %u: rank 0 sent what is no outcome", token_->rank);
   }
@@ -233,17 +231,17 @@ Status NetworkJoiner::receive_outcome(uint64_t deadline_us, NetworkOutcome* outc
 Status NetworkJoiner::receive_table(NetworkTable* table) {
   NetworkOutcome outcome;
   pollfd readable{root_->number(), POLLIN, 0};
-  while (poll(&readable, 1, poll_ms_until(token_->deadline_us, kPollMs)) <= 0) {
-    if (monotonic_us() >= token_->deadline_us) return ask_for_missing_ranks();
+  while (poll(&readable, 1, token_->deadline.poll_ms(kPollMs)) <= 0) {
+    if (token_->deadline.is_over()) return ask_for_missing_ranks();
   }
-  const uint64_t deadline_us = deadline_after_ms(kLastWordMs * 10);
-  GQ_TRY(receive_outcome(deadline_us, &outcome));
+  const Deadline deadline(deadline_after_ms(kLastWordMs * 10));
+  GQ_TRY(receive_outcome(deadline, &outcome));
   if (outcome.rank_count != token_->size) {
     return fail(GQSGD_PROTOCOL, "rank %u: rank 0 has a group of %u ranks, this rank one of %u",
                 token_->rank, outcome.rank_count, token_->size);
   }
   members_.resize(token_->size);
-  GQ_TRY(receive_bytes(members_.data(), members_.size() * sizeof(NetworkMember), deadline_us));
+  GQ_TRY(receive_bytes(members_.data(), members_.size() * sizeof(NetworkMember), deadline));
   for (NetworkMember& member : members_) member.host_name[sizeof member.host_name - 1] = '\0';
   table->members = members_;
   memcpy(table->group_nonce, outcome.group_nonce, sizeof table->group_nonce);
@@ -254,7 +252,7 @@ Status NetworkJoiner::receive_table(NetworkTable* table) {
 Status NetworkJoiner::ask_for_missing_ranks() {
   GQ_TRY(send_report(fail(GQSGD_TIMEOUT, "rank %u gave up", token_->rank)));
   NetworkOutcome outcome;
-  GQ_TRY(receive_outcome(deadline_after_ms(kLastWordMs), &outcome));
+  GQ_TRY(receive_outcome(Deadline(deadline_after_ms(kLastWordMs)), &outcome));
   return fail(GQSGD_TIMEOUT,
               "rank %u gave up as the last of %u ranks came; timeout_ms sets the time",
               token_->rank, token_->size);

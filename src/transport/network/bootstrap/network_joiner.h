@@ -25,8 +25,8 @@ class NetworkJoiner final : public NetworkBootstrap {
   Status send_report(const Status& own);
   Status receive_table(NetworkTable* table);
   Status send_bytes(const void* bytes, size_t size_bytes);
-  Status receive_bytes(void* bytes, size_t size_bytes, uint64_t deadline_us);
-  Status receive_outcome(uint64_t deadline_us, NetworkOutcome* outcome);
+  Status receive_bytes(void* bytes, size_t size_bytes, const Deadline& deadline);
+  Status receive_outcome(const Deadline& deadline, NetworkOutcome* outcome);
   Status ask_for_missing_ranks();
   Status root_is_gone() const;
 

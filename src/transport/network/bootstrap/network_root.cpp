@@ -45,7 +45,7 @@ Status NetworkRoot::receive_all() {
   GQ_TRY(pending_.open());
   while (!is_gathered()) {
     const bool has_failed = outcome_.status != GQSGD_OK;
-    GQ_TRY(watch(has_failed ? linger_until_us_ : token_->deadline_us));
+    GQ_TRY(watch(has_failed ? Deadline(linger_until_us_) : token_->deadline));
     GQ_TRY(admit_proved());
     for (uint32_t rank = 1; rank < token_->size; ++rank) receive_from(rank);
   }
@@ -56,26 +56,27 @@ bool NetworkRoot::is_gathered() {
   const uint64_t now_us = monotonic_us();
   if (outcome_.status != GQSGD_OK) return now_us >= linger_until_us_;
   if (all_at(Step::joined)) return true;
-  if (now_us < token_->deadline_us) return false;
+  if (!token_->deadline.is_over()) return false;
   fail_for_missing_ranks(0);
   return true;
 }
 
 /** Sleeps until a message arrives or may be sent, a pending connection's time is up, or the
  *  deadline. */
-Status NetworkRoot::watch(uint64_t deadline_us) {
+Status NetworkRoot::watch(const Deadline& deadline) {
+  uint64_t until_us = kNever;
   nfds_t count = 0;
   if (token_->listener) {
     polls_[count++] = {token_->listener->number(), POLLIN, 0};
     count += pending_.fill(&polls_[count]);
-    if (pending_.deadline_us() < deadline_us) deadline_us = pending_.deadline_us();
+    until_us = pending_.deadline_us();
   }
   for (uint32_t rank = 1; rank < token_->size; ++rank) {
     if (!joined_[rank].socket) continue;
     const short writes = joined_[rank].out.empty() ? 0 : POLLOUT;
     polls_[count++] = {joined_[rank].socket->number(), static_cast<short>(POLLIN | writes), 0};
   }
-  if (poll(polls_.data(), count, poll_ms_until(deadline_us, kPollMs)) >= 0) return Status();
+  if (poll(polls_.data(), count, deadline.poll_ms(kPollMs, until_us)) >= 0) return Status();
   return errno == EINTR ? Status() : system_failure(errno, "waiting for ranks");
 }
 
@@ -146,15 +147,14 @@ Status NetworkRoot::conclude(Status own, NetworkLinks* links) {
 
 /** Until every rank is as far as `step`, or the group has failed. */
 Status NetworkRoot::run_until(Step step) {
-  const uint64_t deadline_us =
-      token_->deadline_us >= kNever - kLastWordUs ? kNever : token_->deadline_us + kLastWordUs;
+  const Deadline deadline = token_->deadline.later_by(kLastWordUs);
   while (outcome_.status == GQSGD_OK) {
     for (uint32_t rank = 1; rank < token_->size; ++rank) {
       flush(rank);
       receive_from(rank);
     }
     if (outcome_.status == GQSGD_OK && all_at(step)) return Status();
-    if (monotonic_us() >= deadline_us) {
+    if (deadline.is_over()) {
       RankList late;
       for (uint32_t rank = 1; rank < token_->size; ++rank) {
         if (joined_[rank].step < step) late.add(rank);
@@ -164,7 +164,7 @@ Status NetworkRoot::run_until(Step step) {
                  "they are stopped or too slow",
                  late.text());
     }
-    const Status watched = outcome_.status == GQSGD_OK ? watch(deadline_us) : Status();
+    const Status watched = outcome_.status == GQSGD_OK ? watch(deadline) : Status();
     if (!watched.ok()) fail_for_own_status(watched);
   }
   linger();

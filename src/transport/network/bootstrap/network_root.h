@@ -47,7 +47,7 @@ class NetworkRoot final : public NetworkBootstrap {
 
   Status receive_all();
   bool is_gathered();
-  Status watch(uint64_t deadline_us);
+  Status watch(const Deadline& deadline);
   Status admit_proved();
   void admit(ProvedConnection* proved);
   void check_hello(const Hello& hello);

@@ -214,7 +214,7 @@ void NetworkRoot::fail_group(gqsgd_status status, const char* format, ...) {
   outcome_.status = status;
   outcome_.rank_count = 0;
   const uint64_t linger_us = deadline_after_ms(status == GQSGD_TIMEOUT ? 0 : kLingerMs);
-  linger_until_us_ = linger_us < token_->deadline_us ? linger_us : token_->deadline_us;
+  linger_until_us_ = std::min(linger_us, token_->deadline.us());
   for (uint32_t rank = 1; rank < token_->size; ++rank) {
     if (joined_[rank].socket) send_outcome(rank);
   }
@@ -263,7 +263,8 @@ void NetworkRoot::linger() {
       flush(rank);
       is_sent = is_sent && (joined_[rank].out.empty() || !joined_[rank].socket);
     }
-    if (is_sent || monotonic_us() >= deadline_us || !watch(deadline_after_ms(kPollMs)).ok()) break;
+    if (is_sent || monotonic_us() >= deadline_us) break;
+    if (!watch(Deadline(deadline_after_ms(kPollMs))).ok()) break;
   }
   if (outcome_.status == GQSGD_OK) return;
   for (uint32_t rank = 1; rank < token_->size; ++rank) {

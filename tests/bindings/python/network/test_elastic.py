@@ -55,3 +55,29 @@ def test_what_is_refused_is_named():
             comm.reconfigure(gqsgd.local_id(), 0, [7])
         with pytest.raises(gqsgd.Mismatch, match="was a newcomer"):
             gqsgd.Communicator.join(gqsgd.local_id(), 0, [0], **OPTIONS)
+
+
+def test_survivors_shrink_and_go_on_with_the_bits_of_a_simulation():
+    old = gqsgd.Communicator.local(3, stream_id=4, **OPTIONS)
+    old[0].counter = 11
+    old[1].close()
+    assert old[2].revoke() == [1]
+    values = np.random.default_rng(0).standard_normal((2, 500), np.float32)
+    recv = np.zeros(500, np.float32)
+
+    def rank(k):
+        comm, members, calls = old[k].shrink(recv if k == 0 else None)
+        with comm:
+            assert (members, calls, comm.counter) == ([0, 2], "repeat", 11)
+            return comm.allreduce(values[comm.rank], Q)
+
+    expected = gqsgd.simulate(list(values), Q, step=11, stream_id=4)
+    with ThreadPoolExecutor(2) as threads:
+        for result in threads.map(rank, [0, 2]):
+            np.testing.assert_array_equal(result, expected)
+    with pytest.raises(gqsgd.Revoked, match="has been shrunk before"):
+        old[0].shrink()
+    with pytest.raises(gqsgd.InvalidArgument, match="contiguous"):
+        old[0].shrink(np.zeros(10, np.float32)[::2])
+    for comm in old:
+        comm.close()

@@ -63,7 +63,7 @@ NetworkToken GroupPlan::token(uint32_t rank) {
   token.secret = secret_;
   token.rank = rank;
   token.size = size_;
-  token.deadline_us = deadline_after_ms(timeout_ms_);
+  token.deadline = Deadline(deadline_after_ms(timeout_ms_));
   token.root.assign(1, root_);
   token.root_listens = true;
   if (rank == 0) token.listener = std::move(listener_);

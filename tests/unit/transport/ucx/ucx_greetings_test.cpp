@@ -31,7 +31,7 @@ NetworkToken token_of(const UcxRank& rank, int64_t timeout_ms) {
   NetworkToken token;
   token.rank = rank.rank();
   token.size = rank.size();
-  token.deadline_us = deadline_after_ms(timeout_ms);
+  token.deadline = Deadline(deadline_after_ms(timeout_ms));
   return token;
 }
 
