@@ -38,8 +38,8 @@ def page(runs, of_domains, ratios, cells, arguments):
         the answer is no."""), paragraph(
         f"""Command: `tools/evidence --build build --page docs/results/evidence.md`; it continues
         where it was interrupted. libgqsgd {gqsgd.version()}; {arguments.ranks} ranks, simulated in
-        one process: results do not depend on the network, so these are the steps of any. Seeds:
-        {', '.join(f'{name} {count}' for name, count in seeds.items())}.""")]
+        one process: results do not depend on the network, so these are the steps of any. Seeds, at
+        most: {', '.join(f'{name} {count}' for name, count in seeds.items())}.""")]
     lines += ["## In short\n", *verdicts(of_domains, ratios, cells)]
     lines += ["## Steps to the quality\n", *steps_section(of_domains)]
     lines += ["## Time to the quality, predicted\n", *predicted_section(ratios)]
@@ -211,8 +211,9 @@ def limits_section(ratios, cells, arguments):
     return [*(paragraph(line, bullet=True) for line in bullets), "", paragraph(
         f"""The map: {len(cells)} cells, predicted. Of PyTorch's fp16 hook and our presets within
         10 % of the fastest to the quality, that of the least error, as `gqsgd-plan --advise`
-        chooses, with the steps of {arguments.ranks} ranks; *use none* where nothing gains {(LEAST_GAIN - 1) * 100:.0f} % over float32. Rivals
-        are not on it: their codecs are not timed."""), table(head, rows),
+        chooses, with the steps of {arguments.ranks} ranks; *use none* where nothing gains
+        {(LEAST_GAIN - 1) * 100:.0f} % over float32. Rivals are not on it: their codecs are not
+        timed."""), table(head, rows),
         "![Where it pays](../pictures/evidence_map.svg)\n"]
 
 
