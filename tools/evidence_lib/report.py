@@ -90,10 +90,10 @@ def verdicts(of_domains, ratios, cells):
               and row["1 Gbit/s"] > ours[best]["1 Gbit/s"]]
     none = sum(name == FLOAT32 for _, name in cells.values())
     lines = [
-        f"At 1 Gbit/s, {HOSTS} hosts, {times.VALUES:,} weights and {COMPUTE_S * 1e3:.0f} ms of "
-        f"compute, the fastest preset to the quality is `{best}`: {over_float:.2f}x faster than "
-        f"float32 (aim 2.5x: {_word(over_float >= 2.5)}) and {over_fp16:.2f}x faster than "
-        f"PyTorch's fp16 hook (aim 1.6x: {_word(over_fp16 >= 1.6)}).",
+        f"Predicted: at 1 Gbit/s, {HOSTS} hosts, {times.VALUES:,} weights and "
+        f"{COMPUTE_S * 1e3:.0f} ms of compute, the fastest preset to the quality is `{best}`: "
+        f"{over_float:.2f}x faster than float32 (aim 2.5x: {_word(over_float >= 2.5)}) and "
+        f"{over_fp16:.2f}x faster than PyTorch's fp16 hook (aim 1.6x: {_word(over_fp16 >= 1.6)}).",
         *_of_language_model(of_domains),
         f"At 25 Gbit/s the best preset gains {fast:.2f}x: "
         f"{'use none' if fast < LEAST_GAIN else 'it still gains'}.",
