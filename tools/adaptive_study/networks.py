@@ -72,11 +72,10 @@ class LanguageModel(nn.Module):
 
 
 class ImageModel(nn.Module):
-    """Four convolutions with batch norms, a mean over places and a linear layer."""
+    """Convolutions with batch norms, a mean over places and a linear layer."""
 
-    def __init__(self):
+    def __init__(self, channels=(1, 32, 64, 128, 128)):
         super().__init__()
-        channels = (1, 32, 64, 128, 128)
         self.convolutions = nn.ModuleList(
             nn.Conv2d(a, b, 3, padding=1, bias=False) for a, b in zip(channels, channels[1:]))
         self.norms = nn.ModuleList(nn.BatchNorm2d(b) for b in channels[1:])

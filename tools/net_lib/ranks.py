@@ -15,6 +15,7 @@ def environment(network, rank):
     """What torchrun gives the ranks of several machines, and what namespaces need besides."""
     return {"RANK": rank, "WORLD_SIZE": len(network.hosts), "LOCAL_RANK": 0, "LOCAL_WORLD_SIZE": 1,
             "MASTER_ADDR": network.hosts[0].address, "MASTER_PORT": _PORT,
+            "OWN_ADDRESS": network.hosts[rank].address,
             "GLOO_SOCKET_IFNAME": "eth0", "GQSGD_INTERFACE": "eth0", **_UCX}
 
 

@@ -1,0 +1,225 @@
+"""The page: tables of steps and times, the map, and where compression does not pay."""
+
+import gqsgd
+from study_lib.markdown import paragraph, table
+
+from . import picture, times
+from .contenders import BY_NAME, CONTROL, FLOAT32, FP16, OURS
+from .domains import DOMAINS
+from .outcome import common, outcomes
+
+RATES = {"200 Mbit/s": 0.2e9, "1 Gbit/s": 1e9, "10 Gbit/s": 10e9, "25 Gbit/s": 25e9}
+HOSTS, COMPUTE_S = 4, 0.1
+LEAST_GAIN = 1.1  # below this the answer is float32
+
+
+def write(runs, arguments):
+    """Prints the page; writes it to --out, and with --page there too. runs: {domain: {key:
+    result}}."""
+    of_domains = {name: outcomes(found) for name, found in runs.items()}
+    ratios = common(of_domains)
+    cells = decided(ratios, of_domains)
+    text = page(runs, of_domains, ratios, cells, arguments)
+    print(text)
+    (arguments.out / "evidence.md").write_text(text)
+    folders = [arguments.out]
+    if arguments.page:
+        arguments.page.write_text(text)
+        folders.append(arguments.page.parent.parent / "pictures")
+    for folder in folders:
+        picture.draw(folder, runs, gains(ratios), cells)
+
+
+def page(runs, of_domains, ratios, cells, arguments):
+    seeds = {name: max(one.seeds for one in found.values()) for name, found in of_domains.items()}
+    lines = ["# Does it pay? Time to accuracy\n", paragraph(
+        """This page is for people who ask whether fewer bits end a training earlier. It has the
+        steps that each contender takes to a fixed quality, times of a step, and the cases in which
+        the answer is no."""), paragraph(
+        f"""Command: `tools/evidence --build build --page docs/results/evidence.md`; it continues
+        where it was interrupted. libgqsgd {gqsgd.version()}; {arguments.ranks} ranks, simulated in
+        one process: results do not depend on the network, so these are the steps of any. Seeds, at
+        most: {', '.join(f'{name} {count}' for name, count in seeds.items())}.""")]
+    lines += ["## In short\n", *verdicts(of_domains, ratios, cells)]
+    lines += ["## Steps to the quality\n", *steps_section(of_domains)]
+    lines += ["## Time to the quality, predicted\n", *predicted_section(ratios)]
+    lines += ["## Time to the quality, with measured steps\n", *measured_section(ratios)]
+    lines += ["## Where not to use it\n", *limits_section(ratios, cells, arguments)]
+    return "\n".join(lines)
+
+
+def gains(ratios):
+    """{contender: {rate: speed-up to the quality over float32}} of those that reach it."""
+    base = {rate: times.step_seconds(FLOAT32, HOSTS, times.VALUES, bits, COMPUTE_S)
+            for rate, bits in RATES.items()}
+    return {name: {rate: base[rate] / ratio / times.step_seconds(name, HOSTS, times.VALUES, bits,
+                                                                 COMPUTE_S)
+                   for rate, bits in RATES.items()}
+            for name, ratio in ratios.items() if ratio}
+
+
+def decided(ratios, of_domains):
+    """{cell of the map: (gain, name)}: of PyTorch's 16 bits and our presets within 10 % of the
+    fastest to the quality, that of the least error; float32 where the fastest gains less."""
+    errors = {name: max(found[name].error for found in of_domains.values()) for name in ratios}
+    names = [name for name, ratio in ratios.items()
+             if ratio and (name == FP16 or BY_NAME[name].kind == OURS)]
+    found = {}
+    for cell in times.map_cells():
+        ranks, compute_s, rate, values = cell
+        base = times.step_seconds(FLOAT32, ranks, values, rate, compute_s)
+        gained = {name: base / ratios[name] / times.step_seconds(name, ranks, values, rate,
+                                                                 compute_s) for name in names}
+        least = max(LEAST_GAIN, max(gained.values()) / 1.1)
+        near = [name for name in names if gained[name] >= least]
+        best = min(near, key=errors.get, default=FLOAT32)
+        found[cell] = (gained.get(best, 1.0), best)
+    return found
+
+
+def verdicts(of_domains, ratios, cells):
+    found = gains(ratios)
+    ours = {name: row for name, row in found.items() if BY_NAME[name].kind == OURS}
+    if not ours:
+        return [paragraph("No preset of ours has reached the quality in every domain.")]
+    best = max(ours, key=lambda name: ours[name]["1 Gbit/s"])
+    over_float, over_fp16 = ours[best]["1 Gbit/s"], ours[best]["1 Gbit/s"] / found[FP16]["1 Gbit/s"]
+    fast = max(row["25 Gbit/s"] for row in ours.values())
+    beaten = [name for name, row in found.items()
+              if BY_NAME[name].kind not in (OURS, CONTROL)
+              and row["1 Gbit/s"] > ours[best]["1 Gbit/s"]]
+    none = sum(name == FLOAT32 for _, name in cells.values())
+    lines = [
+        f"Predicted: at 1 Gbit/s, {HOSTS} hosts, {times.VALUES:,} weights and "
+        f"{COMPUTE_S * 1e3:.0f} ms of compute, the fastest preset to the quality is `{best}`: "
+        f"{over_float:.2f}x faster than float32 (aim 2.5x: {_word(over_float >= 2.5)}) and "
+        f"{over_fp16:.2f}x faster than PyTorch's fp16 hook (aim 1.6x: {_word(over_fp16 >= 1.6)}).",
+        *_of_language_model(of_domains),
+        f"At 25 Gbit/s the best preset gains {fast:.2f}x: "
+        f"{'use none' if fast < LEAST_GAIN else 'it still gains'}.",
+        "Faster than our best preset at 1 Gbit/s, by steps and bytes, with a codec that takes no "
+        f"time here: {', '.join(beaten) or 'none of the rivals'}.",
+        f"Of {len(cells)} cells of the map below, the answer is float32 in {none}.",
+        "Quality not reached in every seed of every domain: "
+        + (", ".join(_shown(name) for name, ratio in ratios.items() if not ratio) or "none") + "."]
+    return [paragraph(line, bullet=True) for line in lines] + [""]
+
+
+def _of_language_model(of_domains):
+    """The same by the steps of the language model alone, for which the aims are."""
+    if "lm" not in of_domains:
+        return []
+    found = gains({name: one.ratio if one.reached else None
+                   for name, one in of_domains["lm"].items()})
+    best = max((name for name in found if BY_NAME[name].kind == OURS),
+               key=lambda name: found[name]["1 Gbit/s"])
+    over_float = found[best]["1 Gbit/s"]
+    over_fp16 = over_float / found[FP16]["1 Gbit/s"]
+    return [f"By the steps of the language model alone it is `{best}`: {over_float:.2f}x over "
+            f"float32 ({_word(over_float >= 2.5)}), {over_fp16:.2f}x over the fp16 hook "
+            f"({_word(over_fp16 >= 1.6)})."]
+
+
+def steps_section(of_domains):
+    names = [name for name in BY_NAME if any(name in found for found in of_domains.values())]
+    rows = [[_shown(name), *(found[name].cell() if name in found else "-"
+                             for found in of_domains.values()),
+             *(f"{found[name].error:.1e}" if name in found else "-"
+               for found in of_domains.values())] for name in names]
+    head = ["", *(f"{name}: steps" for name in of_domains),
+            *(f"{name}: error" for name in of_domains)]
+    about = []
+    for name, found in of_domains.items():
+        domain = DOMAINS[name]
+        about.append(paragraph(
+            f"""*{name}*: {domain.title}; to a loss of {domain.quality:g} on held-out data, looked
+            at every {domain.evaluate_every} steps, at most {domain.most_steps}. float32 takes
+            {found[FLOAT32].mean_steps:.0f}.""", bullet=True))
+    return [*about, "", paragraph(
+        """*Steps* are those of float32 with the same seed (first weights and batches) times this
+        factor, and its standard deviation over seeds where there are more; **no** has the loss at
+        the end, - is not run yet. Steps are known to one look: do not read more from a difference
+        of one. *Error* is |G - mean|^2 / |mean|^2, the mean of all steps. Rivals are small
+        versions from their papers ([errors.md](errors.md)) and take the whole gradient at once;
+        PowerSGD and TopK add what a step has lost to the next one. The last rows are controls: they
+        are to be seen failing, or this comparison proves nothing."""), table(head, rows),
+        "![Loss on held-out data](../pictures/evidence_curves.svg)\n"]
+
+
+def predicted_section(ratios):
+    found = gains(ratios)
+    rows = []
+    for name, ratio in ratios.items():
+        seconds = [times.step_seconds(name, HOSTS, times.VALUES, bits, COMPUTE_S)
+                   for bits in RATES.values()]
+        gained = [f"{found[name][rate]:.2f}x" if ratio else "**no**" for rate in RATES]
+        rows.append([_shown(name), f"{ratio:.2f}" if ratio else "**no**",
+                     *(f"{a * 1e3:.0f}: {b}" for a, b in zip(seconds, gained, strict=True))])
+    return [paragraph(
+        f"""Predicted, not measured: the steps above (geometric mean of the domains) times a step of
+        a network of {times.VALUES:,} weights on {HOSTS} hosts, {COMPUTE_S * 1e3:.0f} ms of compute,
+        as `gqsgd-plan --advise` computes it ([COST.md](../COST.md)). Cells: milliseconds of a step,
+        and the speed-up to the quality over float32. It assumes that the large network takes as
+        many more steps as the small ones, which is not shown. A rival takes as long as floats of as
+        many bytes, so that its codec takes no time; ours take their time on one processor."""),
+        table(["", "steps", *RATES], rows),
+        "![Speed-up to the quality](../pictures/evidence_speedup.svg)\n"]
+
+
+def measured_section(ratios):
+    rows = []
+    for title, seconds in times.measured_steps():
+        for name, step_s in seconds.items():
+            if not ratios.get(name):
+                continue
+            gain = seconds[FLOAT32] / step_s / ratios[name]
+            over = seconds[FP16] / step_s / ratios[name] * ratios[FP16]
+            rows.append([title, _shown(name), f"{step_s * 1e3:.0f}", f"{gain:.2f}x",
+                         f"{over:.2f}x"])
+    return [paragraph(
+        """The same steps times those that [network.md](network.md#steps-of-distributeddataparallel)
+        has measured: DistributedDataParallel between 4 hosts with the network of the prediction.
+        Its four ranks share two processors, which is what they wait for at 1 Gbit/s."""),
+        table(["", "", "ms per step", "over float32", "over the fp16 hook"], rows)]
+
+
+def limits_section(ratios, cells, arguments):
+    rows = []
+    for (ranks, compute_s) in sorted({cell[:2] for cell in cells}):
+        for rate in sorted({cell[2] for cell in cells}):
+            own = [cells[ranks, compute_s, rate, values] for values in
+                   sorted({cell[3] for cell in cells})]
+            rows.append([f"{ranks}", f"{compute_s * 1e3:.0f}", f"{rate / 1e9:g}",
+                         *("use none" if name == FLOAT32 else f"{_shown(name)} {gain:.1f}x"
+                           for gain, name in own)])
+    head = ["ranks", "compute, ms", "Gbit/s", *(f"{values / 1e6:g} M weights" for values in
+                                               sorted({cell[3] for cell in cells}))]
+    controls = [name for name in ratios if BY_NAME[name].kind == CONTROL and not ratios[name]]
+    bullets = [
+        "**Fast links.** Where floats take less time than the compute that hides them, there is "
+        "nothing to gain; on 25 Gbit/s the codec on one processor is the slower part.",
+        "**Small networks and long computes.** The allreduce is then a small part of a step.",
+        f"**Where 16 bits do.** The fp16 hook took {ratios[FP16]:.2f} of float32's steps, needs no "
+        "library, and is the answer wherever the map names it.",
+        "**Low-rank gradients on slow links.** PowerSGD sends far fewer bytes than 4 bits do. If "
+        "it reaches your quality in few more steps, and its orthogonalisation is cheap beside your "
+        "compute, it wins; it has a state and a rank to choose.",
+        "**Embeddings and one norm.** `paper-gl8`, `paper-ge4` and `paper-gl4` have one norm for "
+        "all tensors; the steps of *clicks* show what that costs.",
+        "**Controls that failed**, as they should, in a domain or more: "
+        f"{', '.join(_shown(name) for name in controls) or 'none'}."]
+    return [*(paragraph(line, bullet=True) for line in bullets), "", paragraph(
+        f"""The map: {len(cells)} cells, predicted. Of PyTorch's fp16 hook and our presets within
+        10 % of the fastest to the quality, that of the least error, as `gqsgd-plan --advise`
+        chooses, with the steps of {arguments.ranks} ranks; *use none* where nothing gains
+        {(LEAST_GAIN - 1) * 100:.0f} % over float32. Rivals are not on it: their codecs are not
+        timed."""), table(head, rows),
+        "![Where it pays](../pictures/evidence_map.svg)\n"]
+
+
+def _word(holds):
+    return "holds" if holds else "does **not** hold"
+
+
+def _shown(name):
+    return f"`{name}`" if BY_NAME[name].values_sent is None else name

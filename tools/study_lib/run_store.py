@@ -1,0 +1,44 @@
+"""Results of runs that take long, kept in a JSON file: what is there is not run again."""
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+
+class RunStore:
+    """{key: result} in `path`, written after every run. A store belongs to one `setting` (JSON):
+    with another one its results would be of something else, and SystemExit names both."""
+
+    def __init__(self, path, setting):
+        self.path = Path(path)
+        self.results = {}
+        setting = json.loads(json.dumps(setting))
+        if self.path.exists():
+            found = json.loads(self.path.read_text())
+            if found["setting"] != setting:
+                raise SystemExit(f"{self.path} has results of {found['setting']}, this is "
+                                 f"{setting}; name another file or delete this one")
+            self.results = found["results"]
+        self.setting = setting
+
+    def fill(self, runs):
+        """Runs what is missing of {key: function that returns JSON}, in order, and says on standard
+        error how far it is and how long the rest takes."""
+        missing = {key: run for key, run in runs.items() if key not in self.results}
+        begin_s = time.monotonic()
+        for number, (key, run) in enumerate(missing.items(), 1):
+            self.results[key] = run()
+            self._write()
+            passed_s = time.monotonic() - begin_s
+            left_s = passed_s / number * (len(missing) - number)
+            print(f"{number} of {len(missing)}, {passed_s:.0f} s, about {left_s:.0f} s left: {key}",
+                  file=sys.stderr, flush=True)
+
+    def _write(self):
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        fresh = self.path.with_suffix(".new")
+        fresh.write_text(json.dumps({"setting": self.setting, "results": self.results}, indent=1)
+                         + "\n")
+        os.replace(fresh, self.path)
