@@ -176,7 +176,8 @@ DequantizeArgs StageArguments::dequantize(const Move& move, const Piece& piece,
   args.random = random(move.hop);
   args.range = piece.range;
   args.words = words_in(chunk, move.content, piece);
-  args.scales = norms_of(piece);
+  // What a reduce-scatter decodes are sums as floats, which have no norms.
+  if (args.coding.block == plan_->coding.block) args.scales = norms_of(piece);
   if (args.coding.rescale) args.scales.blocks = scales_in(chunk, move, piece);
   args.dtype = call_->dtype;
   args.op = call_->op;
