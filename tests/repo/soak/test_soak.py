@@ -74,7 +74,7 @@ def test_what_grows_in_the_warm_up_alone_does_not_grow(soak_lib):
 
 
 @pytest.mark.parametrize(("name", "rate", "noise"), [
-    ("descriptors", 0.01, 0), ("threads", 0.01, 0), ("mappings", 0.02, 0.5), ("heap", 1000, 8000),
+    ("descriptors", 0.01, 0), ("threads", 0.01, 0), ("mappings", 0.05, 0.5), ("heap", 1000, 8000),
     ("resident", 8000, 100_000),
 ])
 def test_a_series_that_rises_a_little_each_round_grows(name, rate, noise, soak_lib):
