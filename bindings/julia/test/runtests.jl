@@ -5,8 +5,9 @@ using GQSGD, Test
 include("junit.jl")
 include("support.jl")
 
-const FILES = ["abi", "loading", "quantizer", "errors", "collectives", "segments", "requests",
-               "vectors", "stages", "theory", "processes", "elastic", "example", "cuda", "memory"]
+const FILES = ["abi", "layout", "loading", "quantizer", "errors", "collectives", "segments",
+               "requests", "vectors", "stages", "theory", "processes", "elastic", "example",
+               "cuda", "memory"]
 
 @testset JUnitSet "GQSGD" begin
     for file in FILES

@@ -1,5 +1,5 @@
-"""Every header compiles alone, as every language that includes it; structs keep their layout, and
-the program at the top of gqsgd.h does what its reader expects."""
+"""Every header compiles alone, as every language that includes it, and the program at the top of
+gqsgd.h does what its reader expects."""
 
 import re
 import shlex
@@ -151,23 +151,6 @@ def test_the_program_in_the_header_prints_the_mean_of_both_ranks(root, library, 
     # A step of 8 bits is norm / 127; rounding and re-encode are each off by less than one.
     values = [float(value) for value in ranks["0"].split()]
     assert values == pytest.approx([0.5, 2, -4], abs=2 * 4 / 127)
-
-
-def test_layout_and_status_numbers_are_frozen(root):
-    text = (root / "tests/api/abi/layout.c").read_text()
-    result = compile_text(["gcc", "-std=c11"], "c", text, root)
-    assert result.returncode == 0, result.stderr
-
-
-@pytest.mark.parametrize("wrong, right", [
-    ("offsetof(gqsgd_site, weight_b) == 64", "offsetof(gqsgd_site, weight_b) == 56"),
-    ("offsetof(gqsgd_config, step) == 16", "offsetof(gqsgd_config, step) == 24"),
-    ("GQSGD_PEER_LOST == 61", "GQSGD_PEER_LOST == 62"),
-])
-def test_a_moved_field_or_number_is_seen(wrong, right, root):
-    text = (root / "tests/api/abi/layout.c").read_text()
-    assert wrong in text
-    assert compile_text(["gcc", "-std=c11"], "c", text.replace(wrong, right), root).returncode != 0
 
 
 def test_the_strict_compilers_refuse_what_is_not_c99(root):

@@ -104,6 +104,41 @@ TEST_P(Threads, ThreadsAndProcesses_SameBits) {
   EXPECT_EQ(run_processes(kRanks, options + ",nontemporal_bytes=5000", body), "");
 }
 
+/** The slice of each rank after a reduce-scatter, or what all have after an allgather. */
+std::vector<Values> results_in_slices(const Quantizer& quantizer, const std::vector<Values>& inputs,
+                                      const std::string& options, bool gathers) {
+  const size_t counts[kRanks] = {100000, 17, kValues - 100017};
+  std::vector<Values> results(kRanks);
+  const RankBody body = [&](int rank, gqsgd_comm comm) -> std::string {
+    results[rank].resize(gathers ? kValues : counts[rank]);
+    const gqsgd_config config = config_at(3, 0, GQSGD_SCHEDULE_AUTO);
+    const gqsgd_status status =
+        gathers ? gqsgd_allgather(comm, quantizer.get(), inputs[rank].data(), results[rank].data(),
+                                  counts, GQSGD_FLOAT32, &config, nullptr)
+                : gqsgd_reduce_scatter(comm, quantizer.get(), inputs[rank].data(),
+                                       results[rank].data(), counts, GQSGD_FLOAT32, GQSGD_MEAN,
+                                       &config, nullptr);
+    return status == GQSGD_OK ? "" : failure_of(status, gathers ? "allgather" : "reduce_scatter");
+  };
+  EXPECT_EQ(run_threads(kRanks, options, body), "") << options;
+  return results;
+}
+
+TEST_P(Threads, Slices_SameBits) {
+  const auto inputs = gradients(kRanks, kValues, 22);
+  for (const char* spec : {"blocks-8", "rotated-4", "paper-gl8", "relative-8", "bf16", "none"}) {
+    const Quantizer quantizer(spec);
+    for (const bool gathers : {false, true}) {
+      const auto expected = results_in_slices(quantizer, inputs, options_of(1, 65536), gathers);
+      const auto results =
+          results_in_slices(quantizer, inputs, options_of(GetParam(), 65536), gathers);
+      for (int rank = 0; rank < kRanks; ++rank) {
+        ASSERT_EQ(difference(results[rank], expected[rank]), "") << spec << ", rank " << rank;
+      }
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Counts, Threads, testing::Values(1, 2, 3, 7));
 
 TEST(ThreadsOption, OutsideItsRange_Refused) {
