@@ -5,10 +5,12 @@
 
 namespace gq::cuda {
 
-StageError norm(const NormArgs& args) { return norm_on(DeviceLauncher(args.stream), args); }
+StageError norm(const NormArgs* args, size_t count, void* table) {
+  return norm_on(DeviceLauncher(args->stream), args, count, table);
+}
 
-StageError merge_norms(const MergeNormsArgs& args) {
-  return merge_norms_on(DeviceLauncher(args.stream), args);
+StageError merge_norms(const MergeNormsArgs* args, size_t count) {
+  return merge_norms_on(DeviceLauncher(args->stream), args, count);
 }
 
 }  // namespace gq::cuda

@@ -20,7 +20,10 @@ namespace gq {
 class Layout {
  public:
   Layout() = default;
-  Layout(const Coding& coding, const Shape& shape, bool reads_in_place);
+  /** orders_messages: operations on a rank's memory have one order, as on a stream, so that global
+   *  norms may be put where its own were. */
+  Layout(const Coding& coding, const Shape& shape, bool reads_in_place,
+         bool orders_messages = false);
 
   /** `first_value` is the first of a chunk where there are scales, else aligned as shards are. */
   size_t offset_bytes(Content content, uint64_t first_value) const;
@@ -76,7 +79,7 @@ class Layout {
   uint64_t sparse_entries_max() const { return sparse_entries_max_; }
 
  private:
-  void add_results(const Shape& shape);
+  void add_results(const Shape& shape, bool orders_messages);
   void add_slots(const Shape& shape);
   size_t words_bytes(uint32_t bits, uint64_t value_count) const;
   size_t norms_bytes(uint64_t value_count) const;

@@ -145,7 +145,8 @@ Status make_plan(const PlanRequest& request, Plan* plan) {
   GQ_TRY(check_levels(*request.format, plan->coding, *plan->schedule));
   plan->shape = shape_of(request, plan->coding);
   plan->shape.nodes = hierarchical && !flat ? request.nodes : nullptr;
-  plan->layout = Layout(plan->coding, plan->shape, request.reads_in_place);
+  plan->layout = Layout(plan->coding, plan->shape, request.reads_in_place,
+                        request.stages_are_launches);
   if (plan->schedule->sends_sparse_entries)
     plan->layout.add_sparse_entries(plan->shape, request.reads_in_place);
   if (request.segment_count > 0) {
