@@ -1,5 +1,6 @@
-// Norm and merge_norms on a stream: what its bodies (norm.cuh) become kernels of.
+// Norm and merge_norms on a stream: what its bodies become kernels of.
 #include "kernels/cuda/launch/launch.cuh"
+#include "kernels/cuda/merge_norms.cuh"
 #include "kernels/cuda/norm.cuh"
 #include "kernels/cuda/tables.h"
 

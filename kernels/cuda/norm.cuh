@@ -1,16 +1,12 @@
-// Norm stage: the largest magnitude, of a range or of each block, or a sum in the one order that
-// docs/FORMAT.md allows; and the largest of two ranks' norms.
+// Norm stage: the largest magnitude of a range, or a sum in the one order that docs/FORMAT.md
+// allows. Norms of blocks are in block_norms.cuh.
 #ifndef GQ_KERNELS_CUDA_NORM_CUH
 #define GQ_KERNELS_CUDA_NORM_CUH
 
 #include "kernels/codec/norm.h"
-#include "kernels/cuda/launch/work.cuh"
+#include "kernels/cuda/block_norms.cuh"
 
 namespace gq::cuda {
-
-inline Piece piece_of(const NormArgs& args) {
-  return {args.range.first_value, args.range.value_count, args.values, nullptr, args.out};
-}
 
 struct LargestShared {
   uint32_t largest;
@@ -19,11 +15,6 @@ struct LargestOwn {
   uint32_t largest;
   uint32_t iterations;  ///< of the block
 };
-
-GQ_HD void keep_largest(float value, uint32_t& largest) {
-  const uint32_t magnitude = magnitude_bits(value);
-  largest = magnitude > largest ? magnitude : largest;
-}
 
 /** What ends a search for the largest magnitude: threads, the block, the call. Without running
  *  words blocks raise the result, which was cleared. With them the last block writes it, the one
@@ -132,21 +123,8 @@ struct Largest : LargestEnd {
   }
 
  private:
-  /** 16-bit patterns are ordered as the float32 that they become: one conversion does. */
   GQ_HD static void keep_vector(const Vector<4>& vector, Here local) {
-    if constexpr (sizeof(Element) == 2) {
-      uint32_t largest = 0;
-      GQ_UNROLL for (uint32_t k = 0; k < 4; ++k) {
-        const uint32_t low = vector.word[k] & 0x7fffu, high = vector.word[k] >> 16 & 0x7fffu;
-        const uint32_t here = low > high ? low : high;
-        largest = here > largest ? here : largest;
-      }
-      keep_largest(widened(Element{static_cast<uint16_t>(largest)}), local.own.largest);
-    } else {
-      GQ_UNROLL for (uint32_t e = 0; e < kElements; ++e) {
-        keep_largest(widened(element_in<Element>(vector.word, e)), local.own.largest);
-      }
-    }
+    keep_largest_in<Element>(vector, local.own.largest);
   }
 
   GQ_HD void take_scraps(Here local) const {
@@ -191,63 +169,6 @@ struct LargestRotated : WorkDefaults {
   template <uint32_t kInterval>
   GQ_HD void end(Interval<kInterval> interval, Here local) const {
     last.end(interval, local);
-  }
-};
-
-struct PeakShared {
-  uint32_t peak[BlockIterations::kBlocksMax];
-};
-
-/** The code of each block's largest magnitude. */
-struct BlockPeaks : WorkDefaults {
-  static constexpr uint32_t kCloseIntervals = 1;
-  static constexpr bool kShares = true;
-  static constexpr bool kIterationBarriers = true;
-  using Shared = PeakShared;
-  using Here = Local<Shared, Nothing>;
-  ValueSource source;
-  BlockIterations blocks;
-  uint16_t* codes;
-  float* numbers;
-
-  explicit BlockPeaks(const NormArgs& args)
-      : WorkDefaults(args.range, args.rotated),
-        source(args.values, args.dtype),
-        blocks(args.block, code_count),
-        codes(args.as_numbers ? nullptr : static_cast<uint16_t*>(args.out)),
-        numbers(args.as_numbers ? static_cast<float*>(args.out) : nullptr) {
-    set_parts(blocks.part_count);
-  }
-
-  GQ_HD void set(const Piece& piece) {
-    set_range(piece);
-    source.set(piece.values);
-    blocks.set(code_count);
-    if (codes != nullptr) codes = static_cast<uint16_t*>(piece.words);
-    if (numbers != nullptr) numbers = static_cast<float*>(piece.words);
-  }
-
-  GQ_HD void open(uint32_t, Here local) const {
-    if (local.thread < BlockIterations::kBlocksMax) local.shared.peak[local.thread] = 0;
-  }
-  GQ_HD void give(const Place& place, Here, float (&value)[kThreadValues]) const {
-    source.load(place.offset, place.value_count, value);
-  }
-  GQ_HD void take(const Place& place, Here local, const float (&value)[kThreadValues]) const {
-    uint32_t largest = 0;
-    GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) keep_largest(value[e], largest);
-    raise(&local.shared.peak[blocks.number_of(place)], largest);
-  }
-  GQ_HD void close(Interval<0>, uint32_t iteration, Here local) const {
-    const uint64_t number = blocks.first_of(iteration) + local.thread;
-    const bool in_turn = number < blocks.first_of(iteration + 1) && number < blocks.norm_count;
-    if (!in_turn) return;
-    const uint16_t code = norm_code(local.shared.peak[local.thread]);
-    if (numbers != nullptr) {
-      numbers[number] = norm_from_code(code);
-    } else {
-      codes[number] = code;
-    }
   }
 };
 
@@ -351,8 +272,6 @@ StageError norm_sum_on(Launcher& launch, const NormArgs& args) {
       TotalOfGroups{{}, sums.group_sums, sums.iteration_count, args.out, kOrder, args.as_numbers});
 }
 
-using NormCalls = StageCalls<NormArgs>;
-
 /** Results that follow each other are cleared at once. */
 template <typename Launcher>
 StageError clear_results(Launcher& launch, const NormCalls& calls) {
@@ -398,81 +317,10 @@ StageError norm_sums_on(Launcher& launch, const NormCalls& calls) {
 template <typename Launcher>
 StageError norm_on(Launcher launch, const NormArgs* args, size_t count, void* table) {
   const NormCalls calls{args, count, table, piece_of};
-  if (args->block > 0) return start<false>(launch, calls, BlockPeaks(*args), args->rotated);
+  if (args->block > 0) return block_norms_on(launch, calls);
   if (args->q == NormOrder::inf) return largest_on(launch, calls);
   if (args->q == NormOrder::one) return norm_sums_on<NormOrder::one>(launch, calls);
   return norm_sums_on<NormOrder::two>(launch, calls);
-}
-
-/** The largest of many codes; codes of norms are ordered as they stand. */
-struct MergeNorms : BodyDefaults {
-  static constexpr uint32_t kCodes = 8;     ///< of a thread
-  static constexpr uint32_t kAtOnce = 4;    ///< vectors that a thread has under way
-  static constexpr uint32_t kOthersMax = 64;
-  const uint16_t* other[kOthersMax];
-  uint32_t other_count;
-  uint16_t* b;
-  uint64_t norm_count;
-  bool vectors;
-
-  MergeNorms(const MergeNormsArgs* args, uint32_t count)
-      : other_count(count),
-        b(args->b),
-        norm_count(args->norm_count),
-        vectors(is_aligned(args->b, 16)) {
-    for (uint32_t k = 0; k < kOthersMax; ++k) {
-      other[k] = k < count ? args[k].a : nullptr;
-      vectors = vectors && is_aligned(other[k], 16);
-    }
-    iteration_count =
-        static_cast<uint32_t>((norm_count + kCodes * kThreads - 1) / (kCodes * kThreads));
-  }
-
-  GQ_HD static uint32_t larger(uint32_t a, uint32_t b) { return a > b ? a : b; }
-
-  template <typename Here>
-  GQ_HD void run(Interval<0>, uint32_t iteration, uint32_t, Here local) const {
-    const uint64_t first = (uint64_t{iteration} * kThreads + local.thread) * kCodes;
-    if (vectors && first + kCodes <= norm_count) return merge_vector(first);
-    for (uint64_t k = first; k < first + kCodes && k < norm_count; ++k) {
-      uint32_t largest = b[k];
-      for (uint32_t number = 0; number < other_count; ++number) {
-        largest = larger(other[number][k], largest);
-      }
-      b[k] = static_cast<uint16_t>(largest);
-    }
-  }
-
- private:
-  GQ_HD void merge_vector(uint64_t first) const {
-    Vector<4> to = load_vector<4>(b + first);
-    for (uint32_t number = 0; number < other_count; number += kAtOnce) {
-      Vector<4> from[kAtOnce];
-      GQ_UNROLL for (uint32_t k = 0; k < kAtOnce; ++k) {
-        from[k] = {{0, 0, 0, 0}};
-        if (number + k < other_count) from[k] = load_vector<4>(other[number + k] + first);
-      }
-      GQ_UNROLL for (uint32_t k = 0; k < kAtOnce; ++k) {
-        GQ_UNROLL for (uint32_t w = 0; w < 4; ++w) {
-          const uint32_t a = from[k].word[w];
-          to.word[w] = larger(a & 0xffffu, to.word[w] & 0xffffu) |
-                       larger(a & 0xffff0000u, to.word[w] & 0xffff0000u);
-        }
-      }
-    }
-    store_vector(b + first, to);
-  }
-};
-
-template <typename Launcher>
-StageError merge_norms_on(Launcher launch, const MergeNormsArgs* args, size_t count) {
-  for (size_t done = 0; done < count; done += MergeNorms::kOthersMax) {
-    const size_t left = count - done;
-    const size_t here = left < MergeNorms::kOthersMax ? left : MergeNorms::kOthersMax;
-    const StageError error = launch.run(MergeNorms(args + done, static_cast<uint32_t>(here)));
-    if (failed(error)) return error;
-  }
-  return {};
 }
 
 }  // namespace gq::cuda

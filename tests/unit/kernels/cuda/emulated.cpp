@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/cuda/dequantize.cuh"
+#include "kernels/cuda/merge_norms.cuh"
 #include "kernels/cuda/norm.cuh"
 #include "kernels/cuda/numbers.cuh"
 #include "kernels/cuda/quantize.cuh"
