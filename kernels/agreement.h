@@ -1,5 +1,5 @@
 // The agreement of ranks without a host: stages that write this rank's header, compare those of all
-// ranks, merge their norms, and open or close the gate before a call's results.
+// ranks, merge their norms, and close the gate before a call's results where they differ.
 #ifndef GQ_KERNELS_AGREEMENT_H
 #define GQ_KERNELS_AGREEMENT_H
 
@@ -52,7 +52,8 @@ struct TakeStepArgs {
 
 /** headers: those of all ranks in rank order. `compared` has bit k if word k has to be the same on
  *  all ranks; word `status_word` has to be 0. *norm becomes the global norm of the norms as stages
- *  wrote them. *gate becomes 0 if the headers agree, else 1. */
+ *  wrote them. *gate (kernels/stages.h) is left undecided if the
+ *  headers agree, else closed. */
 struct AgreeArgs {
   const uint32_t* headers;
   uint32_t ranks;
@@ -80,21 +81,12 @@ struct MergeRankNormsArgs {
   void* stream;
 };
 
-/** *gate becomes 1 if *broken, a word of host memory, is not 0: what follows on the stream then
- *  leaves the caller's memory alone. */
-struct CloseGateArgs {
-  const uint32_t* broken;
-  uint32_t* gate;
-  void* stream;
-};
-
 /** A backend's: they enqueue on args.stream, as other stages do. */
 struct AgreementStages {
   StageError (*take_step)(const TakeStepArgs& args);
   StageError (*write_header)(const WriteHeaderArgs& args);
   StageError (*agree)(const AgreeArgs& args);
   StageError (*merge_rank_norms)(const MergeRankNormsArgs& args);
-  StageError (*close_gate)(const CloseGateArgs& args);
 };
 
 /** Those of CUDA devices, where the build has them. */

@@ -61,8 +61,9 @@ struct NormView {
 /** out: block = 0, q = inf: one uint32_t, the largest magnitude's bits; q = 1, 2: one double, the
  * sum of magnitudes or squares in the order of docs/FORMAT.md, section 4. block > 0 (q is inf): one
  * uint16_t for each block, its norm's code. workspace: for q = 1, 2 on a device, norm_group_count()
- * doubles (kernels/codec/norm.h). as_numbers, on a device: out is one float, or one for each block,
- * the norm as the C ABI has it. */
+ * doubles (kernels/codec/norm.h). running, on a device, for q = inf: null, or two words that are 0
+ * before the stage and after it, with which it clears nothing. as_numbers, on a device: out is one
+ * float, or one for each block, the norm as the C ABI has it. */
 struct NormArgs {
   NormOrder q;
   uint32_t block;
@@ -74,6 +75,7 @@ struct NormArgs {
   void* out;
   void* stream;
   void* workspace = nullptr;
+  uint32_t* running = nullptr;
   bool as_numbers = false;
 };
 
@@ -130,9 +132,18 @@ struct ReduceManyArgs {
   bool nontemporal = false;  ///< as in QuantizeArgs
 };
 
+/** Whether values may be written, on a device: a word that is kGateUndecided or kGateClosed before
+ *  the first stage with this gate, which makes of the former kGateClosed if *broken, a word of host
+ *  memory, is not 0, else kGateOpen. Null: they may. */
+struct Gate {
+  uint32_t* word = nullptr;
+  const uint32_t* broken = nullptr;
+};
+inline constexpr uint32_t kGateUndecided = 0, kGateClosed = 1, kGateOpen = 2;
+
 /** words: what reduce_many wrote if coding.wide, else codes reduced in code form. scales: what
- *  reduce_many wrote with rescale, else the global norms. gate, on a device: if it is not null,
- *  values are left alone unless it leads to a 0 by then. */
+ *  reduce_many wrote with rescale, else the global norms. gate: values are left alone if it is
+ *  closed by then. */
 struct DequantizeArgs {
   Coding coding;
   RandomSite random;  ///< shared draws only: rank and hop are not used
@@ -143,7 +154,7 @@ struct DequantizeArgs {
   int32_t op;
   void* values;
   void* stream;
-  const uint32_t* gate = nullptr;
+  Gate gate = {};
   NormView norms = {};  ///< adaptive widths: the global norms, which they follow from
 };
 
@@ -207,7 +218,7 @@ struct AddSparseArgs {
   void* stream;
   uint64_t entries_max = 0;
   void* workspace = nullptr;
-  const uint32_t* gate = nullptr;
+  Gate gate = {};
 };
 
 /** One backend's stages. On a CPU they run at once and return {}; on a device they enqueue on
@@ -227,6 +238,19 @@ struct Stages {
   StageError (*add_sparse)(const AddSparseArgs& args);
   StageError (*widths)(const WidthsArgs& args);  ///< null where no widths are adaptive
 };
+
+/** A device's stages for several ranges in one launch. args[0] .. args[count - 1] differ in ranges
+ *  and buffers alone; merges differ in `a` alone. table: if they are more than kBatchArgumentsMax,
+ *  memory of the device, kBatchPieceBytes for each, which nothing else uses meanwhile. */
+struct BatchStages {
+  StageError (*norm)(const NormArgs* args, size_t count, void* table);
+  StageError (*merge_norms)(const MergeNormsArgs* args, size_t count);
+  StageError (*quantize)(const QuantizeArgs* args, size_t count, void* table);
+  StageError (*reduce_many)(const ReduceManyArgs* args, size_t count, void* table);
+  StageError (*dequantize)(const DequantizeArgs* args, size_t count, void* table);
+};
+inline constexpr size_t kBatchArgumentsMax = 32;
+inline constexpr size_t kBatchPieceBytes = 56;
 
 /** Where values that are NaN or infinite stand: what nonfinite=error reports. */
 struct NonfiniteSite {
@@ -250,6 +274,7 @@ const Stages* cpu_stages_here(size_t number);
 
 /** The stages of CUDA devices, where the build has them: they run on the current device. */
 const Stages& cuda_stages();
+const BatchStages& cuda_batch_stages();
 
 /** The toolkit and the devices that they were compiled for: "13.0.88 for sm_90". */
 const char* cuda_build();

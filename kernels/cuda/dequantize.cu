@@ -5,8 +5,8 @@
 
 namespace gq::cuda {
 
-StageError dequantize(const DequantizeArgs& args) {
-  return dequantize_on(DeviceLauncher(args.stream, args.gate), args);
+StageError dequantize(const DequantizeArgs* args, size_t count, void* table) {
+  return dequantize_on(DeviceLauncher(args->stream, args->gate), args, count, table);
 }
 
 }  // namespace gq::cuda

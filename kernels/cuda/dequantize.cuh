@@ -34,6 +34,13 @@ struct Dequantize : WorkDefaults {
         scales(args.scales, args.coding.block),
         target(target_of(args)) {}
 
+  GQ_HD void set(const Piece& piece) {
+    set_range(piece);
+    words = word_buffer<kBits>(static_cast<const uint32_t*>(piece.words));
+    scales.set(piece.norms);
+    target.set(piece.values);
+  }
+
   GQ_HD void begin(Here local) const {
     if (scales.is_one()) local.own.step = step_of(decoder, *scales.one);
   }
@@ -104,9 +111,17 @@ struct DequantizeFloats : BodyDefaults {
         scale(args.scales.one),
         values(static_cast<float*>(args.values)),
         value_count(args.range.value_count),
-        vectors(is_aligned(args.values, 16)) {
-    iteration_count =
-        static_cast<uint32_t>((value_count + kIterationValues - 1) / kIterationValues);
+        vectors(is_aligned(args.values, 16)) {}
+
+  GQ_HD void set(const Piece& piece) {
+    words = static_cast<const uint32_t*>(piece.words);
+    scale = static_cast<const float*>(piece.norms);
+    values = static_cast<float*>(const_cast<void*>(piece.values));
+    value_count = piece.value_count;
+    vectors = is_aligned(values, 16);
+  }
+  uint32_t iterations() const {
+    return static_cast<uint32_t>((value_count + kIterationValues - 1) / kIterationValues);
   }
 
   GQ_HD void begin(Here local) const {
@@ -198,6 +213,12 @@ struct DequantizeNone : WorkDefaults {
         divisor(args.op == GQSGD_MEAN ? static_cast<float>(args.coding.ranks) : 1.0f),
         target(target_of(args)) {}
 
+  GQ_HD void set(const Piece& piece) {
+    set_range(piece);
+    words = word_buffer<32>(static_cast<const uint32_t*>(piece.words));
+    target.set(piece.values);
+  }
+
   GQ_HD void give(const Place& place, Here, float (&value)[kThreadValues]) const {
     uint32_t word[kThreadValues];
     load_words<32>(words, place.offset, place.code_count, word);
@@ -210,15 +231,19 @@ struct DequantizeNone : WorkDefaults {
   }
 };
 
+using DequantizeCalls = StageCalls<DequantizeArgs>;
+
 template <typename Launcher, typename Decoder>
-StageError dequantize_with(Launcher& launch, const DequantizeArgs& args, const Decoder& decoder) {
+StageError dequantize_with(Launcher& launch, const DequantizeCalls& calls,
+                           const Decoder& decoder) {
+  const DequantizeArgs& args = calls.first();
   if constexpr (!Decoder::kDraws) {
     const bool plain = args.scales.one != nullptr && !args.coding.rotated;
     if (plain && args.dtype == GQSGD_FLOAT32) {
-      return launch.run(DequantizeFloats<Decoder>(args, decoder));
+      return calls.run(launch, DequantizeFloats<Decoder>(args, decoder));
     }
   }
-  return start<true>(launch, Dequantize<Decoder>(args, decoder), args.coding.rotated, args.random);
+  return start<true>(launch, calls, Dequantize<Decoder>(args, decoder), args.coding.rotated);
 }
 
 template <uint32_t kBits>
@@ -237,37 +262,44 @@ ExponentialDecoder<kBits, kMantissaBits> exponential_decoder(const DequantizeArg
 }
 
 template <uint32_t kBits, typename Launcher>
-StageError dequantize_linear_on(Launcher& launch, const DequantizeArgs& args) {
+StageError dequantize_linear_on(Launcher& launch, const DequantizeCalls& calls) {
+  const DequantizeArgs& args = calls.first();
   const Coding& coding = args.coding;
   const LinearDecoder<kBits> decoder = linear_decoder<kBits>(args);
   if (coding.wide && coding.rounding_down == RoundingDown::subtractive) {
     const KeyedStream stream = shared_stream(args.random, Draw::subtractive);
-    return dequantize_with(launch, args,
+    return dequantize_with(launch, calls,
                            SubtractiveDecoder<kBits>{decoder.top, decoder.multiplier, stream});
   }
-  return dequantize_with(launch, args, decoder);
+  return dequantize_with(launch, calls, decoder);
 }
 
 template <uint32_t kBits, uint32_t kMantissaBits, typename Launcher>
-StageError dequantize_exponential_on(Launcher& launch, const DequantizeArgs& args) {
-  return dequantize_with(launch, args, exponential_decoder<kBits, kMantissaBits>(args));
+StageError dequantize_exponential_on(Launcher& launch, const DequantizeCalls& calls) {
+  return dequantize_with(launch, calls, exponential_decoder<kBits, kMantissaBits>(calls.first()));
+}
+
+inline Piece piece_of(const DequantizeArgs& args) {
+  return {args.range.first_value, args.range.value_count, args.values, place_of(args.scales),
+          const_cast<uint32_t*>(args.words)};
 }
 
 template <typename Launcher>
-StageError dequantize_on(Launcher launch, const DequantizeArgs& args) {
-  const Coding& coding = args.coding;
-  if (args.range.value_count == 0) return {};  // Then pointers may be null.
+StageError dequantize_on(Launcher launch, const DequantizeArgs* args, size_t count, void* table) {
+  const DequantizeCalls calls{args, count, table, piece_of};
+  const Coding& coding = args->coding;
+  if (count == 1 && args->range.value_count == 0) return {};  // Then pointers may be null.
   if (coding.levels == Levels::none) {
-    return launch.run(Plain<DequantizeNone>(DequantizeNone(args)));
+    return calls.run(launch, Plain<DequantizeNone>(DequantizeNone(*args)));
   }
   const bool byte_codes = coding.bits_down == 8;
   if (coding.levels == Levels::linear) {
-    return byte_codes ? dequantize_linear_on<8>(launch, args)
-                      : dequantize_linear_on<4>(launch, args);
+    return byte_codes ? dequantize_linear_on<8>(launch, calls)
+                      : dequantize_linear_on<4>(launch, calls);
   }
-  if (coding.mantissa_bits > 0) return dequantize_exponential_on<8, 2>(launch, args);
-  return byte_codes ? dequantize_exponential_on<8, 0>(launch, args)
-                    : dequantize_exponential_on<4, 0>(launch, args);
+  if (coding.mantissa_bits > 0) return dequantize_exponential_on<8, 2>(launch, calls);
+  return byte_codes ? dequantize_exponential_on<8, 0>(launch, calls)
+                    : dequantize_exponential_on<4, 0>(launch, calls);
 }
 
 }  // namespace gq::cuda

@@ -123,6 +123,10 @@ struct Encoder {
   bool nearest;
   WordBuffer<uint32_t> target;
 
+  GQ_HD void set(void* words) {
+    target = word_buffer<Levels::kBits>(static_cast<uint32_t*>(words));
+  }
+
   GQ_HD EncoderThread thread_of(uint64_t first_value, uint32_t within) const {
     return {start_of(thresholds.own), kept(first_value / kGroupValues + within / kGroupValues),
             kept(target.words + within / codes_per_word(Levels::kBits))};

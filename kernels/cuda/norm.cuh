@@ -1,10 +1,10 @@
-// Norm stage: the largest magnitude, of a range or of each block, or a sum in the one order that
-// docs/FORMAT.md allows; and the largest of two ranks' norms.
+// Norm stage: the largest magnitude of a range, or a sum in the one order that docs/FORMAT.md
+// allows. Norms of blocks are in block_norms.cuh.
 #ifndef GQ_KERNELS_CUDA_NORM_CUH
 #define GQ_KERNELS_CUDA_NORM_CUH
 
 #include "kernels/codec/norm.h"
-#include "kernels/cuda/launch/work.cuh"
+#include "kernels/cuda/block_norms.cuh"
 
 namespace gq::cuda {
 
@@ -13,14 +13,12 @@ struct LargestShared {
 };
 struct LargestOwn {
   uint32_t largest;
+  uint32_t iterations;  ///< of the block
 };
 
-GQ_HD void keep_largest(float value, uint32_t& largest) {
-  const uint32_t magnitude = magnitude_bits(value);
-  largest = magnitude > largest ? magnitude : largest;
-}
-
-/** What ends a search for the largest magnitude: threads, the block, the call. */
+/** What ends a search for the largest magnitude: threads, the block, the call. Without running
+ *  words blocks raise the result, which was cleared. With them the last block writes it, the one
+ *  with which all iterations are counted, and clears them. */
 struct LargestEnd : BodyDefaults {
   static constexpr uint32_t kEndIntervals = 2;
   static constexpr bool kShares = true;
@@ -29,16 +27,46 @@ struct LargestEnd : BodyDefaults {
   using Here = Local<Shared, Own>;
 
   uint32_t* out = nullptr;
+  uint32_t* running = nullptr;
+  uint32_t iterations_in_all = 1;
 
   GQ_HD void begin(Here local) const {
-    local.own.largest = 0;
+    local.own = {0, 0};
     if (local.thread == 0) local.shared.largest = 0;
   }
   GQ_HD void end(Interval<0>, Here local) const {
     raise_together(&local.shared.largest, local.own.largest);
   }
   GQ_HD void end(Interval<1>, Here local) const {
-    if (local.thread == 0) raise(out, local.shared.largest);
+    if (local.thread != 0) return;
+    if (running == nullptr) return raise(out, local.shared.largest);
+    raise(running, local.shared.largest);
+    if (!counts_all(local.own.iterations)) return;
+    *out = taken(running);
+    (void)taken(running + 1);
+  }
+
+ private:
+  /** What other blocks have raised is there for the one that counts the last iteration. */
+  GQ_HD bool counts_all(uint32_t iterations) const {
+#if defined(__CUDA_ARCH__)
+    __threadfence();
+    const bool is_last = atomicAdd(running + 1, iterations) + iterations == iterations_in_all;
+    __threadfence();
+    return is_last;
+#else
+    return (running[1] += iterations) == iterations_in_all;
+#endif
+  }
+  /** Leaves 0. */
+  GQ_HD static uint32_t taken(uint32_t* word) {
+#if defined(__CUDA_ARCH__)
+    return atomicExch(word, 0);
+#else
+    const uint32_t was = *word;
+    *word = 0;
+    return was;
+#endif
   }
 };
 
@@ -54,17 +82,26 @@ struct Largest : LargestEnd {
   uint64_t head;
   uint64_t vector_count;
 
-  Largest(const NormArgs& args)
-      : values(static_cast<const Element*>(args.values)), value_count(args.range.value_count) {
+  explicit Largest(const NormArgs& args) {
+    running = args.running;
+    set(piece_of(args));
+    iterations_in_all = iterations();
+  }
+
+  GQ_HD void set(const Piece& piece) {
+    values = static_cast<const Element*>(piece.values);
+    value_count = piece.value_count;
     const uint64_t beyond = reinterpret_cast<uintptr_t>(values) % 16;
     const uint64_t missing = beyond == 0 ? 0 : (16 - beyond) / sizeof(Element);
     head = missing < value_count ? missing : value_count;
     vector_count = (value_count - head) / kElements;
-    out = static_cast<uint32_t*>(args.out);
+    out = static_cast<uint32_t*>(piece.words);
     iteration_count = static_cast<uint32_t>(vector_count / kIterationVectors) + 1;
   }
+  uint32_t iterations() const { return iteration_count; }
 
   GQ_HD void run(Interval<0>, uint32_t iteration, uint32_t, Here local) const {
+    local.own.iterations += 1;
     if (uint64_t{iteration + 1} * kIterationVectors <= vector_count)
       return run_full(iteration, local);
     for (uint64_t number = uint64_t{iteration} * kIterationVectors + local.thread;
@@ -86,21 +123,8 @@ struct Largest : LargestEnd {
   }
 
  private:
-  /** 16-bit patterns are ordered as the float32 that they become: one conversion does. */
   GQ_HD static void keep_vector(const Vector<4>& vector, Here local) {
-    if constexpr (sizeof(Element) == 2) {
-      uint32_t largest = 0;
-      GQ_UNROLL for (uint32_t k = 0; k < 4; ++k) {
-        const uint32_t low = vector.word[k] & 0x7fffu, high = vector.word[k] >> 16 & 0x7fffu;
-        const uint32_t here = low > high ? low : high;
-        largest = here > largest ? here : largest;
-      }
-      keep_largest(widened(Element{static_cast<uint16_t>(largest)}), local.own.largest);
-    } else {
-      GQ_UNROLL for (uint32_t e = 0; e < kElements; ++e) {
-        keep_largest(widened(element_in<Element>(vector.word, e)), local.own.largest);
-      }
-    }
+    keep_largest_in<Element>(vector, local.own.largest);
   }
 
   GQ_HD void take_scraps(Here local) const {
@@ -122,12 +146,21 @@ struct LargestRotated : WorkDefaults {
   explicit LargestRotated(const NormArgs& args)
       : WorkDefaults(args.range, true), source(args.values, args.dtype) {
     last.out = static_cast<uint32_t*>(args.out);
+    last.running = args.running;
+    last.iterations_in_all = iterations();
+  }
+
+  GQ_HD void set(const Piece& piece) {
+    set_range(piece);
+    source.set(piece.values);
+    last.out = static_cast<uint32_t*>(piece.words);
   }
 
   GQ_HD void begin(Here local) const { last.begin(local); }
   GQ_HD void give(const Place& place, Here, float (&value)[kThreadValues]) const {
     source.load(place.offset, place.value_count, value);
   }
+  GQ_HD void open(uint32_t, Here local) const { local.own.iterations += 1; }
   GQ_HD void take(const Place&, Here local, const float (&value)[kThreadValues]) const {
     GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
       keep_largest(value[e], local.own.largest);
@@ -136,55 +169,6 @@ struct LargestRotated : WorkDefaults {
   template <uint32_t kInterval>
   GQ_HD void end(Interval<kInterval> interval, Here local) const {
     last.end(interval, local);
-  }
-};
-
-struct PeakShared {
-  uint32_t peak[BlockIterations::kBlocksMax];
-};
-
-/** The code of each block's largest magnitude. */
-struct BlockPeaks : WorkDefaults {
-  static constexpr uint32_t kCloseIntervals = 1;
-  static constexpr bool kShares = true;
-  static constexpr bool kIterationBarriers = true;
-  using Shared = PeakShared;
-  using Here = Local<Shared, Nothing>;
-  ValueSource source;
-  BlockIterations blocks;
-  uint16_t* codes;
-  float* numbers;
-
-  explicit BlockPeaks(const NormArgs& args)
-      : WorkDefaults(args.range, args.rotated),
-        source(args.values, args.dtype),
-        blocks(args.block, code_count),
-        codes(args.as_numbers ? nullptr : static_cast<uint16_t*>(args.out)),
-        numbers(args.as_numbers ? static_cast<float*>(args.out) : nullptr) {
-    set_parts(blocks.part_count);
-  }
-
-  GQ_HD void open(uint32_t, Here local) const {
-    if (local.thread < BlockIterations::kBlocksMax) local.shared.peak[local.thread] = 0;
-  }
-  GQ_HD void give(const Place& place, Here, float (&value)[kThreadValues]) const {
-    source.load(place.offset, place.value_count, value);
-  }
-  GQ_HD void take(const Place& place, Here local, const float (&value)[kThreadValues]) const {
-    uint32_t largest = 0;
-    GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) keep_largest(value[e], largest);
-    raise(&local.shared.peak[blocks.number_of(place)], largest);
-  }
-  GQ_HD void close(Interval<0>, uint32_t iteration, Here local) const {
-    const uint64_t number = blocks.first_of(iteration) + local.thread;
-    const bool in_turn = number < blocks.first_of(iteration + 1) && number < blocks.norm_count;
-    if (!in_turn) return;
-    const uint16_t code = norm_code(local.shared.peak[local.thread]);
-    if (numbers != nullptr) {
-      numbers[number] = norm_from_code(code);
-    } else {
-      codes[number] = code;
-    }
   }
 };
 
@@ -288,65 +272,55 @@ StageError norm_sum_on(Launcher& launch, const NormArgs& args) {
       TotalOfGroups{{}, sums.group_sums, sums.iteration_count, args.out, kOrder, args.as_numbers});
 }
 
+/** Results that follow each other are cleared at once. */
 template <typename Launcher>
-StageError largest_on(Launcher& launch, const NormArgs& args) {
-  const StageError error = launch.clear(args.out, sizeof(uint32_t));
-  if (failed(error) || args.range.value_count == 0) return error;
-  if (args.rotated) return start<false>(launch, LargestRotated(args), true, args.random);
-  if (args.dtype == GQSGD_FLOAT32) return launch.run(Largest<float>(args));
-  if (args.dtype == GQSGD_BFLOAT16) return launch.run(Largest<Bfloat>(args));
-  if (args.dtype == GQSGD_FLOAT16) return launch.run(Largest<Half>(args));
-  return launch.run(Largest<double>(args));
+StageError clear_results(Launcher& launch, const NormCalls& calls) {
+  for (size_t first = 0, next = 0; first < calls.count; first = next) {
+    auto* const begin = static_cast<unsigned char*>(calls.args[first].out);
+    auto* end = begin + sizeof(uint32_t);
+    for (next = first + 1; next < calls.count; ++next) {
+      auto* const out = static_cast<unsigned char*>(calls.args[next].out);
+      if (out < end || out > end + sizeof(NormWords)) break;
+      end = out + sizeof(uint32_t);
+    }
+    const StageError error = launch.clear(begin, static_cast<size_t>(end - begin));
+    if (failed(error)) return error;
+  }
+  return {};
 }
 
 template <typename Launcher>
-StageError norm_on(Launcher launch, const NormArgs& args) {
-  if (args.block > 0) return start<false>(launch, BlockPeaks(args), args.rotated, args.random);
-  if (args.q == NormOrder::inf) return largest_on(launch, args);
-  if (args.q == NormOrder::one) return norm_sum_on<NormOrder::one>(launch, args);
-  return norm_sum_on<NormOrder::two>(launch, args);
+StageError largest_on(Launcher& launch, const NormCalls& calls) {
+  const NormArgs& args = calls.first();
+  const bool is_empty = calls.count == 1 && args.range.value_count == 0;
+  if (args.running == nullptr || is_empty) {
+    const StageError error = clear_results(launch, calls);
+    if (failed(error) || is_empty) return error;
+  }
+  if (args.rotated) return start<false>(launch, calls, LargestRotated(args), true);
+  if (args.dtype == GQSGD_FLOAT32) return calls.run(launch, Largest<float>(args));
+  if (args.dtype == GQSGD_BFLOAT16) return calls.run(launch, Largest<Bfloat>(args));
+  if (args.dtype == GQSGD_FLOAT16) return calls.run(launch, Largest<Half>(args));
+  return calls.run(launch, Largest<double>(args));
 }
 
-/** The largest of each pair of codes; codes of norms are ordered as they stand. */
-struct MergeNorms : BodyDefaults {
-  static constexpr uint32_t kCodes = 8;  ///< of a thread
-  const uint16_t* a;
-  uint16_t* b;
-  uint64_t norm_count;
-  bool vectors;
-
-  explicit MergeNorms(const MergeNormsArgs& args)
-      : a(args.a),
-        b(args.b),
-        norm_count(args.norm_count),
-        vectors(is_aligned(args.a, 16) && is_aligned(args.b, 16)) {
-    iteration_count =
-        static_cast<uint32_t>((norm_count + kCodes * kThreads - 1) / (kCodes * kThreads));
+/** Sums of calls follow each other, because they share their workspace. */
+template <NormOrder kOrder, typename Launcher>
+StageError norm_sums_on(Launcher& launch, const NormCalls& calls) {
+  for (size_t k = 0; k < calls.count; ++k) {
+    const StageError error = norm_sum_on<kOrder>(launch, calls.args[k]);
+    if (failed(error)) return error;
   }
-
-  GQ_HD static uint32_t larger(uint32_t a, uint32_t b) { return a > b ? a : b; }
-
-  template <typename Here>
-  GQ_HD void run(Interval<0>, uint32_t iteration, uint32_t, Here local) const {
-    const uint64_t first = (uint64_t{iteration} * kThreads + local.thread) * kCodes;
-    if (vectors && first + kCodes <= norm_count) {
-      const Vector<4> from = load_vector<4>(a + first);
-      Vector<4> to = load_vector<4>(b + first);
-      GQ_UNROLL for (uint32_t k = 0; k < 4; ++k) {
-        to.word[k] = larger(from.word[k] & 0xffffu, to.word[k] & 0xffffu) |
-                     larger(from.word[k] & 0xffff0000u, to.word[k] & 0xffff0000u);
-      }
-      return store_vector(b + first, to);
-    }
-    for (uint64_t k = first; k < first + kCodes && k < norm_count; ++k) {
-      b[k] = static_cast<uint16_t>(larger(a[k], b[k]));
-    }
-  }
-};
+  return {};
+}
 
 template <typename Launcher>
-StageError merge_norms_on(Launcher launch, const MergeNormsArgs& args) {
-  return launch.run(MergeNorms(args));
+StageError norm_on(Launcher launch, const NormArgs* args, size_t count, void* table) {
+  const NormCalls calls{args, count, table, piece_of};
+  if (args->block > 0) return block_norms_on(launch, calls);
+  if (args->q == NormOrder::inf) return largest_on(launch, calls);
+  if (args->q == NormOrder::one) return norm_sums_on<NormOrder::one>(launch, calls);
+  return norm_sums_on<NormOrder::two>(launch, calls);
 }
 
 }  // namespace gq::cuda

@@ -5,8 +5,8 @@
 
 namespace gq::cuda {
 
-StageError quantize(const QuantizeArgs& args) {
-  return quantize_on(DeviceLauncher(args.stream), args);
+StageError quantize(const QuantizeArgs* args, size_t count, void* table) {
+  return quantize_on(DeviceLauncher(args->stream), args, count, table);
 }
 
 }  // namespace gq::cuda

@@ -27,6 +27,13 @@ struct Quantize : WorkDefaults {
                 args.coding.rounding == Rounding::nearest, word_buffer<Levels::kBits>(args.words)} {
   }
 
+  GQ_HD void set(const Piece& piece) {
+    set_range(piece);
+    source.set(piece.values);
+    norms.set(piece.norms);
+    encoder.set(piece.words);
+  }
+
   GQ_HD void begin(Here local) const {
     begin_thread(local);
     if (norms.is_one()) local.own.scale = encoder.levels.scale_for_norm(*norms.one);
@@ -59,6 +66,12 @@ struct QuantizeNone : WorkDefaults {
         source(args.values, args.dtype),
         target(word_buffer<32>(args.words)) {}
 
+  GQ_HD void set(const Piece& piece) {
+    set_range(piece);
+    source.set(piece.values);
+    target = word_buffer<32>(static_cast<uint32_t*>(piece.words));
+  }
+
   GQ_HD void give(const Place& place, Here, float (&value)[kThreadValues]) const {
     source.load(place.offset, place.value_count, value);
   }
@@ -70,25 +83,35 @@ struct QuantizeNone : WorkDefaults {
 };
 
 template <typename Launcher, typename Levels>
-StageError quantize_with(Launcher& launch, const QuantizeArgs& args, const Levels& levels) {
-  return start<false>(launch, Quantize<Levels>(args, levels), args.coding.rotated, args.random);
+StageError quantize_with(Launcher& launch, const StageCalls<QuantizeArgs>& calls,
+                         const Levels& levels) {
+  const QuantizeArgs& args = calls.first();
+  return start<false>(launch, calls, Quantize<Levels>(args, levels), args.coding.rotated);
+}
+
+inline Piece piece_of(const QuantizeArgs& args) {
+  return {args.range.first_value, args.range.value_count, args.values, place_of(args.norms),
+          args.words};
 }
 
 template <typename Launcher>
-StageError quantize_on(Launcher launch, const QuantizeArgs& args) {
-  const Coding& coding = args.coding;
-  if (args.range.value_count == 0) return {};  // Then pointers may be null.
-  if (coding.levels == Levels::none) return launch.run(Plain<QuantizeNone>(QuantizeNone(args)));
+StageError quantize_on(Launcher launch, const QuantizeArgs* args, size_t count, void* table) {
+  const StageCalls<QuantizeArgs> calls{args, count, table, piece_of};
+  const Coding& coding = args->coding;
+  if (count == 1 && args->range.value_count == 0) return {};  // Then pointers may be null.
+  if (coding.levels == Levels::none) {
+    return calls.run(launch, Plain<QuantizeNone>(QuantizeNone(*args)));
+  }
   const bool byte_codes = coding.bits == 8;
   if (coding.levels == Levels::linear) {
-    return byte_codes ? quantize_with(launch, args, LinearLevels<8>{coding.steps})
-                      : quantize_with(launch, args, LinearLevels<4>{coding.steps});
+    return byte_codes ? quantize_with(launch, calls, LinearLevels<8>{coding.steps})
+                      : quantize_with(launch, calls, LinearLevels<4>{coding.steps});
   }
   if (coding.mantissa_bits > 0) {
-    return quantize_with(launch, args, ExponentialLevels<8, 2>{coding.headroom});
+    return quantize_with(launch, calls, ExponentialLevels<8, 2>{coding.headroom});
   }
-  return byte_codes ? quantize_with(launch, args, ExponentialLevels<8, 0>{coding.headroom})
-                    : quantize_with(launch, args, ExponentialLevels<4, 0>{coding.headroom});
+  return byte_codes ? quantize_with(launch, calls, ExponentialLevels<8, 0>{coding.headroom})
+                    : quantize_with(launch, calls, ExponentialLevels<4, 0>{coding.headroom});
 }
 
 }  // namespace gq::cuda

@@ -5,8 +5,8 @@
 
 namespace gq::cuda {
 
-StageError reduce_many(const ReduceManyArgs& args) {
-  return reduce_many_on(DeviceLauncher(args.stream), args);
+StageError reduce_many(const ReduceManyArgs* args, size_t count, void* table) {
+  return reduce_many_on(DeviceLauncher(args->stream), args, count, table);
 }
 
 }  // namespace gq::cuda

@@ -19,6 +19,8 @@ struct Operands {
         count(args.weights == nullptr ? args.coding.ranks : args.weight_count),
         weights(args.weights) {}
 
+  GQ_HD void set(const void* list) { words = static_cast<const uint32_t* const*>(list); }
+
   template <uint32_t kBits>
   GQ_HD void load(uint32_t k, const Place& place, uint32_t (&word)[kThreadWords<kBits>]) const {
     load_words<kBits>(word_buffer<kBits>(words[k]), place.offset, place.code_count, word);
@@ -130,6 +132,7 @@ struct WideSum : WorkDefaults {
   Add add;
   Encoder<Levels, OwnThresholds> encoder;
   double full;
+  bool counts_rotated;  ///< codes are as many as a rotation makes
 
   WideSum(const ReduceManyArgs& args, const Add& add, const Levels& levels, double full)
       : WorkDefaults(
@@ -142,7 +145,15 @@ struct WideSum : WorkDefaults {
                      : own_stream(args.random, Draw::encode_again)},
                 args.coding.rounding == Rounding::nearest,
                 word_buffer<Levels::kBits>(args.out_words)},
-        full(full) {}
+        full(full),
+        counts_rotated(args.coding.rotated) {}
+
+  GQ_HD void set(const Piece& piece) {
+    this->first_value = piece.first_value;
+    this->value_count = this->code_count = gq::code_count(counts_rotated, piece.value_count);
+    add.operands.set(piece.values);
+    encoder.set(piece.words);
+  }
 };
 
 /** Wide sums under one scale. */
@@ -170,6 +181,7 @@ struct ReduceMany : WideSum<Add, Levels> {
  *  their peak and for their codes: that needs no memory. */
 template <typename Add, typename Levels>
 struct ReduceManyRescaled : WideSum<Add, Levels> {
+  static constexpr uint32_t kBlocksAtOnce = 2;  // its sums do not fit into 80 registers
   static constexpr bool kShares = true;
   static constexpr bool kIterationBarriers = true;
   struct Shared {
@@ -191,6 +203,14 @@ struct ReduceManyRescaled : WideSum<Add, Levels> {
     this->set_parts(blocks.part_count);
     this->part_count = 2 * blocks.part_count;
   }
+
+  GQ_HD void set(const Piece& piece) {
+    WideSum<Add, Levels>::set(piece);
+    norms.set(piece.norms);
+    blocks.set(this->code_count);
+    out_scales = static_cast<uint16_t*>(piece.scales);
+  }
+  uint32_t iterations() const { return this->iterations_of(blocks.part_count); }
 
   GQ_HD Place place(uint32_t iteration, uint32_t part, uint32_t thread) const {
     const uint64_t here = part < blocks.part_count ? part : part - blocks.part_count;
@@ -243,6 +263,12 @@ struct ReduceManyNone : WorkDefaults {
         operands(operands),
         target(word_buffer<32>(args.out_words)) {}
 
+  GQ_HD void set(const Piece& piece) {
+    set_range(piece);
+    operands.set(piece.values);
+    target = word_buffer<32>(static_cast<uint32_t*>(piece.words));
+  }
+
   GQ_HD void give(const Place& place, Here, float (&value)[kThreadValues]) const {
     uint32_t word[kThreadValues];
     operands.load<32>(0, place, word);
@@ -267,69 +293,78 @@ inline double full_sum(const Coding& coding) {
   return static_cast<double>(coding.ranks) * exponential_top(coding.mantissa_bits);
 }
 
+using ReduceManyCalls = StageCalls<ReduceManyArgs>;
+
 template <typename Launcher, typename Add, typename Levels>
-StageError reduce_many_with(Launcher& launch, const ReduceManyArgs& args, const Add& add,
+StageError reduce_many_with(Launcher& launch, const ReduceManyCalls& calls, const Add& add,
                             const Levels& levels) {
+  const ReduceManyArgs& args = calls.first();
   const double full = full_sum(args.coding);
   if (args.coding.rescale) {
-    return launch.run(Plain<ReduceManyRescaled<Add, Levels>>({args, add, levels, full}));
+    return calls.run(launch, Plain<ReduceManyRescaled<Add, Levels>>({args, add, levels, full}));
   }
-  return launch.run(Plain<ReduceMany<Add, Levels>>({args, add, levels, full}));
+  return calls.run(launch, Plain<ReduceMany<Add, Levels>>({args, add, levels, full}));
 }
 
 template <typename Launcher, typename Add>
-StageError reduce_many_linear(Launcher& launch, const ReduceManyArgs& args, const Add& add) {
-  const Coding& coding = args.coding;
+StageError reduce_many_linear(Launcher& launch, const ReduceManyCalls& calls, const Add& add) {
+  const Coding& coding = calls.first().coding;
   if (coding.bits_down == 8) {
-    return reduce_many_with(launch, args, add, LinearLevels<8>{coding.steps_down});
+    return reduce_many_with(launch, calls, add, LinearLevels<8>{coding.steps_down});
   }
-  return reduce_many_with(launch, args, add, LinearLevels<4>{coding.steps_down});
+  return reduce_many_with(launch, calls, add, LinearLevels<4>{coding.steps_down});
 }
 
 template <uint32_t kBits, typename Launcher>
-StageError reduce_many_linear_on(Launcher& launch, const ReduceManyArgs& args) {
-  const Coding& coding = args.coding;
-  const Operands operands(args);
+StageError reduce_many_linear_on(Launcher& launch, const ReduceManyCalls& calls) {
+  const Coding& coding = calls.first().coding;
+  const Operands operands(calls.first());
   return operands.weights == nullptr
-             ? reduce_many_linear(launch, args, AddLinear<kBits>{operands, coding.steps})
-             : reduce_many_linear(launch, args,
+             ? reduce_many_linear(launch, calls, AddLinear<kBits>{operands, coding.steps})
+             : reduce_many_linear(launch, calls,
                                   AddMeans<kBits>{operands, coding.ranks * coding.steps});
 }
 
 template <uint32_t kBits, bool kWeighted, typename Launcher>
-StageError reduce_many_exponential_on(Launcher& launch, const ReduceManyArgs& args) {
-  const Coding& coding = args.coding;
-  const Operands operands(args);
+StageError reduce_many_exponential_on(Launcher& launch, const ReduceManyCalls& calls) {
+  const Coding& coding = calls.first().coding;
+  const Operands operands(calls.first());
   if (coding.mantissa_bits > 0) {
-    return reduce_many_with(launch, args, AddExponential<8, 2, kWeighted>{operands},
+    return reduce_many_with(launch, calls, AddExponential<8, 2, kWeighted>{operands},
                             ExponentialLevels<8, 2>{0});
   }
   const AddExponential<kBits, 0, kWeighted> add{operands};
   if (coding.bits_down == 8) {
-    return reduce_many_with(launch, args, add, ExponentialLevels<8, 0>{0});
+    return reduce_many_with(launch, calls, add, ExponentialLevels<8, 0>{0});
   }
-  return reduce_many_with(launch, args, add, ExponentialLevels<4, 0>{0});
+  return reduce_many_with(launch, calls, add, ExponentialLevels<4, 0>{0});
 }
 
 template <bool kWeighted, typename Launcher>
-StageError reduce_many_exponential(Launcher& launch, const ReduceManyArgs& args) {
-  return args.coding.bits == 8 ? reduce_many_exponential_on<8, kWeighted>(launch, args)
-                               : reduce_many_exponential_on<4, kWeighted>(launch, args);
+StageError reduce_many_exponential(Launcher& launch, const ReduceManyCalls& calls) {
+  return calls.first().coding.bits == 8 ? reduce_many_exponential_on<8, kWeighted>(launch, calls)
+                               : reduce_many_exponential_on<4, kWeighted>(launch, calls);
+}
+
+inline Piece piece_of(const ReduceManyArgs& args) {
+  return {args.range.first_value, args.range.value_count, args.words, place_of(args.norms),
+          args.out_words,         args.out_scales};
 }
 
 template <typename Launcher>
-StageError reduce_many_on(Launcher launch, const ReduceManyArgs& args) {
-  const Coding& coding = args.coding;
-  if (args.range.value_count == 0) return {};  // Then pointers may be null.
+StageError reduce_many_on(Launcher launch, const ReduceManyArgs* args, size_t count, void* table) {
+  const ReduceManyCalls calls{args, count, table, piece_of};
+  const Coding& coding = args->coding;
+  if (count == 1 && args->range.value_count == 0) return {};  // Then pointers may be null.
   if (coding.levels == Levels::none) {
-    return launch.run(Plain<ReduceManyNone>(ReduceManyNone(args, Operands(args))));
+    return calls.run(launch, Plain<ReduceManyNone>(ReduceManyNone(*args, Operands(*args))));
   }
   if (coding.levels == Levels::linear) {
-    return coding.bits == 8 ? reduce_many_linear_on<8>(launch, args)
-                            : reduce_many_linear_on<4>(launch, args);
+    return coding.bits == 8 ? reduce_many_linear_on<8>(launch, calls)
+                            : reduce_many_linear_on<4>(launch, calls);
   }
-  return args.weights == nullptr ? reduce_many_exponential<false>(launch, args)
-                                 : reduce_many_exponential<true>(launch, args);
+  return args->weights == nullptr ? reduce_many_exponential<false>(launch, calls)
+                                  : reduce_many_exponential<true>(launch, calls);
 }
 
 }  // namespace gq::cuda

@@ -92,6 +92,11 @@ struct ValueSource {
   ValueSource(const void* values, int32_t dtype)
       : values(values), dtype(dtype), vectors(is_aligned(values, 16)) {}
 
+  GQ_HD void set(const void* other) {
+    values = other;
+    vectors = is_aligned(other, 16);
+  }
+
   GQ_HD void load(uint64_t offset, uint32_t count, float (&value)[kThreadValues]) const {
     load_from(values, offset, count, value);
   }
@@ -144,6 +149,11 @@ struct ValueTarget {
         vectors(is_aligned(values, 16)),
         nearest(nearest),
         stream(stream) {}
+
+  GQ_HD void set(const void* other) {
+    values = const_cast<void*>(other);
+    vectors = is_aligned(other, 16);
+  }
 
   GQ_HD void store(uint64_t first_value, uint64_t offset, uint32_t count,
                    const float (&value)[kThreadValues]) const {

@@ -25,7 +25,8 @@ constexpr uint64_t divide_up(uint64_t a, uint64_t b) { return a / b + (a % b != 
 
 }  // namespace
 
-Layout::Layout(const Coding& coding, const Shape& shape, bool reads_in_place, bool has_room)
+Layout::Layout(const Coding& coding, const Shape& shape, bool reads_in_place, bool has_room,
+               bool orders_messages)
     : packing_(coding.packing()),
       packing_down_(coding.packing_down()),
       block_(coding.block),
@@ -54,21 +55,22 @@ Layout::Layout(const Coding& coding, const Shape& shape, bool reads_in_place, bo
   landing_bytes_ = norms_bytes_;
   if (block_ != 0) landing_bytes_ += round_up(norms_bytes(count), kLineBytes);
   norm_results_bytes_ = norms_bytes_;
-  if (!reads_in_place && shape.ranks > 1) add_results(shape);
+  if (!reads_in_place && shape.ranks > 1) add_results(shape, orders_messages);
   arena_bytes_ = landing_bytes_;
   if (!reads_in_place && shape.ranks > 1) add_slots(shape);
 }
 
 /** Sums in float32 stay with their owner: what peers send are codes then. */
-void Layout::add_results(const Shape& shape) {
+void Layout::add_results(const Shape& shape, bool orders_messages) {
   const uint64_t count = shape.value_count;
   const bool are_sums = sums_apart_ && !float_sums_;
   results_bytes_ = landing_bytes_;
-  norm_results_bytes_ = results_bytes_ + round_up(packed_size_bytes(are_sums ? packing_down_ : packing_,
-                                                                    chunk_scales_bytes_, count),
-                                                  kLineBytes);
-  landing_bytes_ = norm_results_bytes_;
-  if (block_ != 0) landing_bytes_ += round_up(norms_bytes(count), kLineBytes);
+  landing_bytes_ = results_bytes_ + round_up(packed_size_bytes(are_sums ? packing_down_ : packing_,
+                                                               chunk_scales_bytes_, count),
+                                             kLineBytes);
+  if (block_ == 0 || orders_messages) return;
+  norm_results_bytes_ = landing_bytes_;
+  landing_bytes_ += round_up(norms_bytes(count), kLineBytes);
 }
 
 void Layout::add_slots(const Shape& shape) {

@@ -21,8 +21,10 @@ class Layout {
  public:
   Layout() = default;
   /** `has_room`: each chunk of codes and of sums leaves space for a trailer behind it, as for
-   *  scales; its messages are then single chunks. */
-  Layout(const Coding& coding, const Shape& shape, bool reads_in_place, bool has_room = false);
+   *  scales; its messages are then single chunks. `orders_messages`: operations on a rank's memory have
+   *  one order, as on a stream, so that global norms may be put where its own were. */
+  Layout(const Coding& coding, const Shape& shape, bool reads_in_place, bool has_room = false,
+         bool orders_messages = false);
   /** Bytes of that space: a cache line, so that chunks stay aligned. */
   static constexpr size_t kRoomBytes = 64;
   friend bool has_room(const Layout& layout, Content content) {
@@ -83,7 +85,7 @@ class Layout {
   uint64_t sparse_entries_max() const { return sparse_entries_max_; }
 
  private:
-  void add_results(const Shape& shape);
+  void add_results(const Shape& shape, bool orders_messages);
   void add_slots(const Shape& shape);
   size_t words_bytes(const Packing& packing, uint64_t value_count) const;
   size_t norms_bytes(uint64_t value_count) const;

@@ -162,7 +162,7 @@ Status make_plan(const PlanRequest& request, Plan* plan) {
   plan->shape.nodes = hierarchical && !flat ? request.nodes : nullptr;
   const bool single_chunks = plan->schedule->adds_wide && !plan->schedule->sends_sparse_entries;
   plan->layout = Layout(plan->coding, plan->shape, request.reads_in_place,
-                        request.has_room && single_chunks);
+                        request.has_room && single_chunks, request.stages_are_launches);
   if (plan->schedule->sends_sparse_entries)
     plan->layout.add_sparse_entries(plan->shape, request.reads_in_place);
   if (request.segment_count > 0) {

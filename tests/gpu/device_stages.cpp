@@ -1,10 +1,12 @@
 // The stages of the real device under test, called like those of a CPU: buffers of the host go to
 // the device and come back.
 #include <algorithm>
+#include <stdexcept>
 
 #include "kernels/codec/norm.h"
 #include "kernels/sparse_workspace.h"
 #include "tests/gpu/image.h"
+#include "tests/unit/kernels/cuda/batch_pieces.h"
 #include "tests/unit/kernels/cuda/stages_under_test.h"
 
 namespace gq::test {
@@ -15,6 +17,15 @@ StageError run(Image& image, Enqueue enqueue) {
   StageError error;
   image.run([&](void* stream) { error = enqueue(stream); });
   return error;
+}
+
+/** Calls as one batch. */
+template <typename Args, typename Enqueue>
+StageError enqueue(Image& image, std::vector<Args> calls, Enqueue enqueue) {
+  return run(image, [&](void* stream) {
+    for (Args& call : calls) call.stream = stream;
+    return enqueue(calls.data(), calls.size());
+  });
 }
 
 size_t code_bytes(const Coding& coding, const Range& range, uint32_t bits) {
@@ -32,30 +43,46 @@ NormView norms_in(Image& image, const NormView& norms, const Coding& coding, con
   return view;
 }
 
+void* table_in(Image& image, size_t piece_count) {
+  return batch_mode.has_table ? image.scratch(piece_count * kBatchPieceBytes) : nullptr;
+}
+
 StageError norm(const NormArgs& args) {
   Image image;
   NormArgs there = args;
   const uint64_t codes = code_count(args.rotated, args.range.value_count);
   const uint64_t blocks = norm_count(args.block, args.rotated, args.range.value_count);
-  const size_t out_bytes = args.block > 0 ? 2 * blocks : args.q == NormOrder::inf ? 4 : 8;
+  const bool is_one = args.block == 0 && args.q == NormOrder::inf;
+  std::vector<uint32_t> outs(batch_mode.piece_count, 0xCACACACA), running(2);
   there.values = image.input(args.values, args.range.value_count * dtype_size_bytes(args.dtype));
-  there.out = image.output(args.out, out_bytes);
+  there.out = image.output(is_one ? outs.data() : args.out,
+                           is_one ? 4 * outs.size() : args.block > 0 ? 2 * blocks : 8);
   there.workspace = image.scratch(8 * norm_group_count(args.range.first_value, codes));
-  return run(image, [&](void* stream) {
-    there.stream = stream;
-    return cuda_stages().norm(there);
+  if (is_one && batch_mode.running_norm) there.running = image.output(running.data(), 8);
+  const bool is_sum = args.block == 0 && !is_one;
+  const auto pieces = is_sum ? std::vector<NormArgs>{there}
+                             : cut(there, static_cast<uint32_t*>(there.out));
+  void* const table = table_in(image, pieces.size());
+  const StageError error = enqueue(image, pieces, [&](const NormArgs* all, size_t count) {
+    return cuda_batch_stages().norm(all, count, table);
   });
+  if (failed(error) || !is_one) return error;
+  outs.resize(pieces.size());
+  *static_cast<uint32_t*>(args.out) = *std::max_element(outs.begin(), outs.end());
+  if (running[0] + running[1] != 0) throw std::runtime_error("running words are left");
+  return error;
 }
 
 StageError merge_norms(const MergeNormsArgs& args) {
   Image image;
-  MergeNormsArgs there = args;
-  there.a = image.input(args.a, 2 * args.norm_count);
-  there.b = image.output(args.b, 2 * args.norm_count);
-  return run(image, [&](void* stream) {
-    there.stream = stream;
-    return cuda_stages().merge_norms(there);
-  });
+  const auto operands = merge_operands(args);
+  std::vector<MergeNormsArgs> merges(operands.size(), args);
+  for (size_t k = 0; k < operands.size(); ++k) {
+    const uint16_t* const a = operands.size() > 1 ? operands[k].data() : args.a;
+    merges[k].a = image.input(a, 2 * args.norm_count);
+    merges[k].b = image.output(args.b, 2 * args.norm_count);
+  }
+  return enqueue(image, merges, cuda_batch_stages().merge_norms);
 }
 
 StageError quantize(const QuantizeArgs& args) {
@@ -64,9 +91,10 @@ StageError quantize(const QuantizeArgs& args) {
   there.values = image.input(args.values, args.range.value_count * dtype_size_bytes(args.dtype));
   there.norms = norms_in(image, args.norms, args.coding, args.range);
   there.words = image.output(args.words, code_bytes(args.coding, args.range, args.coding.bits));
-  return run(image, [&](void* stream) {
-    there.stream = stream;
-    return cuda_stages().quantize(there);
+  const auto pieces = cut(there);
+  void* const table = table_in(image, pieces.size());
+  return enqueue(image, pieces, [&](const QuantizeArgs* all, size_t count) {
+    return cuda_batch_stages().quantize(all, count, table);
   });
 }
 
@@ -91,16 +119,20 @@ StageError reduce_many(const ReduceManyArgs& args) {
   for (uint32_t k = 0; k < count; ++k) {
     list.push_back(image.input(args.words[k], code_bytes(coding, args.range, coding.bits)));
   }
-  there.words = image.input(list.data(), list.size() * sizeof list[0]);
+  ReduceManyArgs listed = there;
+  listed.words = list.data();
+  const std::vector<const uint32_t*> lists = operand_lists(listed);
+  there.words = image.input(lists.data(), lists.size() * sizeof lists[0]);
   there.weights = image.input(args.weights, args.weight_count * sizeof(uint32_t));
   there.norms = norms_in(image, args.norms, coding, args.range);
   there.out_words = image.output(args.out_words, code_bytes(coding, args.range, coding.bits_down));
   if (coding.rescale) {
     there.out_scales = image.output(args.out_scales, block_bytes(coding, args.range));
   }
-  return run(image, [&](void* stream) {
-    there.stream = stream;
-    return cuda_stages().reduce_many(there);
+  const auto pieces = cut(there, there.words);
+  void* const table = table_in(image, pieces.size());
+  return enqueue(image, pieces, [&](const ReduceManyArgs* all, size_t count) {
+    return cuda_batch_stages().reduce_many(all, count, table);
   });
 }
 
@@ -110,9 +142,10 @@ StageError dequantize(const DequantizeArgs& args) {
   there.words = image.input(args.words, code_bytes(args.coding, args.range, args.coding.bits_down));
   there.scales = norms_in(image, args.scales, args.coding, args.range);
   there.values = image.output(args.values, args.range.value_count * dtype_size_bytes(args.dtype));
-  return run(image, [&](void* stream) {
-    there.stream = stream;
-    return cuda_stages().dequantize(there);
+  const auto pieces = cut(there);
+  void* const table = table_in(image, pieces.size());
+  return enqueue(image, pieces, [&](const DequantizeArgs* all, size_t count) {
+    return cuda_batch_stages().dequantize(all, count, table);
   });
 }
 

@@ -21,15 +21,10 @@ StageError merge_rank_norms(const MergeRankNormsArgs& args) {
   return cuda::DeviceLauncher(args.stream).run(cuda::MergeRankNorms(args));
 }
 
-StageError close_gate(const CloseGateArgs& args) {
-  return cuda::DeviceLauncher(args.stream).run(cuda::CloseGate(args));
-}
-
 }  // namespace
 
 const AgreementStages& cuda_agreement_stages() {
-  static constexpr AgreementStages kStages = {take_step, write_header, agree, merge_rank_norms,
-                                              close_gate};
+  static constexpr AgreementStages kStages = {take_step, write_header, agree, merge_rank_norms};
   return kStages;
 }
 

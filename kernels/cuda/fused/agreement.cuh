@@ -5,6 +5,7 @@
 #include "kernels/agreement.h"
 #include "kernels/codec/global_norm.h"
 #include "kernels/cuda/launch/body.cuh"
+#include "kernels/stages.h"
 
 namespace gq::cuda {
 
@@ -108,7 +109,7 @@ struct Agree : BodyDefaults {
     }
     *args.norm = norm.result();
     const uint32_t from_end = local.shared.ranks_from_differing;
-    *args.gate = from_end == 0 ? 0 : 1;
+    *args.gate = from_end == 0 ? kGateUndecided : kGateClosed;
     if (from_end == 0) return;
     const uint32_t rank = args.ranks - from_end;
     tell_disagreement(rank, args.headers, header_of(rank), args.disagreement);
@@ -142,19 +143,6 @@ struct MergeRankNorms : BodyDefaults {
       norm.merge(norm.to_wire(*words));
     }
     args.global[segment] = norm.result();
-  }
-};
-
-struct CloseGate : BodyDefaults {
-  static constexpr uint32_t kThreads = 32;
-  CloseGateArgs args;
-
-  explicit CloseGate(const CloseGateArgs& args) : args(args) {}
-
-  template <typename Here>
-  GQ_HD void run(Interval<0>, uint32_t, uint32_t, Here local) const {
-    const volatile uint32_t* const broken = args.broken;
-    if (local.thread == 0 && *broken != 0) *args.gate = 1;
   }
 };
 

@@ -76,13 +76,22 @@ GQ_HD void for_each_interval(Block& block, Step step) {
   }
 }
 
-/** What one block does. `Block` runs a step for all of its threads, then perhaps waits for them. */
+/** Iterations from `first` on, up to `end`. */
+struct Iterations {
+  uint32_t first;
+  uint32_t end;
+};
+
+/** What one block does of these iterations, which a body counts from 0 on; `next` is the block's
+ *  first one. Returns the one that comes after them. `Block` runs a step for all of its threads,
+ *  then perhaps waits for them. */
 template <typename Body, typename Block>
-GQ_HD void run_block(const Body& body, Block& block) {
+GQ_HD uint32_t run_iterations(const Body& body, Block& block, uint32_t next,
+                              const Iterations& iterations) {
   constexpr bool kBarrier = Body::kIterationBarriers;
   block.template all<Body::kShares>([&](auto local) { body.begin(local); });
-  for (uint32_t iteration = block.number(); iteration < body.iteration_count;
-       iteration += block.count()) {
+  for (; next < iterations.end; next += block.count()) {
+    const uint32_t iteration = next - iterations.first;
     if constexpr (kBarrier)
       block.template all<true>([&](auto local) { body.open(iteration, local); });
     for (uint32_t part = 0; part < body.part_count; ++part) {
@@ -94,6 +103,13 @@ GQ_HD void run_block(const Body& body, Block& block) {
   }
   for_each_interval<Body::kShares, Body::kEndIntervals>(
       block, [&](auto interval, auto local) { body.end(interval, local); });
+  return next;
+}
+
+/** What one block does. */
+template <typename Body, typename Block>
+GQ_HD void run_block(const Body& body, Block& block) {
+  run_iterations(body, block, block.number(), {0, body.iteration_count});
 }
 
 /** *place = the larger of it and `value`; other threads may do the same. */

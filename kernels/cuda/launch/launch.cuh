@@ -6,6 +6,7 @@
 
 #include "kernels/cuda/launch/body.cuh"
 #include "kernels/stage_error.h"
+#include "kernels/stages.h"
 
 namespace gq::cuda {
 
@@ -25,10 +26,28 @@ struct DeviceBlock {
   }
 };
 
+/** The same for all threads of all blocks: the first that comes decides. */
+__device__ __forceinline__ bool is_open(const Gate& gate) {
+  if (gate.word == nullptr) return true;
+  __shared__ bool open;
+  if (threadIdx.x == 0) {
+    uint32_t decided = atomicCAS(gate.word, kGateUndecided, kGateUndecided);
+    if (decided == kGateUndecided) {  // The host's memory is far away: few blocks look there.
+      const volatile uint32_t* const broken = gate.broken;
+      const uint32_t wanted = *broken != 0 ? kGateClosed : kGateOpen;
+      decided = atomicCAS(gate.word, kGateUndecided, wanted);
+      if (decided == kGateUndecided) decided = wanted;
+    }
+    open = decided == kGateOpen;
+  }
+  __syncthreads();
+  return open;
+}
+
 template <typename Body>
 __global__ void __launch_bounds__(Body::kThreads, Body::kBlocksAtOnce)
-    run_kernel(const Body body, const uint32_t* gate) {
-  if (gate != nullptr && *gate != 0) return;
+    run_kernel(const __grid_constant__ Body body, const Gate gate) {
+  if (!is_open(gate)) return;
   __shared__ typename Body::Shared shared;
   typename Body::Own own;
   DeviceBlock<Body> block{shared, own};
@@ -60,17 +79,17 @@ StageError enqueue(Kernel* kernel, uint32_t blocks, uint32_t threads, void** arg
                  "a kernel's launch");
 }
 
-/** Enqueues on one stream; never waits. With a gate kernels do nothing unless it is open, 0, when
- *  the stream reaches them. */
+/** Enqueues on one stream; never waits. With a gate kernels do nothing if it is closed when the
+ *  stream reaches them. */
 class DeviceLauncher {
  public:
-  explicit DeviceLauncher(void* stream, const uint32_t* gate = nullptr)
+  explicit DeviceLauncher(void* stream, const Gate& gate = {})
       : stream_(static_cast<cudaStream_t>(stream)), gate_(gate) {}
 
   template <typename Body>
   StageError run(const Body& body) const {
     if (body.iteration_count == 0) return {};  // An empty grid is a launch error.
-    const uint32_t* gate = gate_;
+    Gate gate = gate_;
     void* arguments[] = {const_cast<Body*>(&body), &gate};
     return enqueue(run_kernel<Body>, block_count<Body>(body.iteration_count), Body::kThreads,
                    arguments, stream_);
@@ -82,7 +101,7 @@ class DeviceLauncher {
 
  private:
   cudaStream_t stream_;
-  const uint32_t* gate_;
+  Gate gate_;
 };
 
 }  // namespace gq::cuda

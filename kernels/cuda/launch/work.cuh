@@ -6,6 +6,7 @@
 #include "kernels/codec/block_norm.h"
 #include "kernels/codec/rotate.h"
 #include "kernels/cuda/launch/body.cuh"
+#include "kernels/cuda/launch/pieces.cuh"
 #include "kernels/cuda/values.cuh"
 #include "kernels/stages.h"
 
@@ -27,20 +28,28 @@ struct WorkDefaults : BodyDefaults {
   uint64_t first_value = 0;
   uint64_t value_count = 0;
   uint64_t code_count = 0;
+  bool is_rotated = false;
 
   WorkDefaults() = default;
   WorkDefaults(const Range& range, bool rotated)
       : first_value(range.first_value),
         value_count(range.value_count),
-        code_count(gq::code_count(rotated, range.value_count)) {
+        code_count(gq::code_count(rotated, range.value_count)),
+        is_rotated(rotated) {
     set_parts(1);
   }
 
   /** part_count parts are an iteration. */
   void set_parts(uint32_t parts) {
-    const uint64_t iteration_values = uint64_t{parts} * kThreads * kThreadValues;
     part_count = parts;
-    iteration_count = static_cast<uint32_t>((code_count + iteration_values - 1) / iteration_values);
+    iteration_count = iterations_of(parts);
+  }
+  uint32_t iterations() const { return iterations_of(part_count); }
+
+  GQ_HD void set_range(const Piece& piece) {
+    first_value = piece.first_value;
+    value_count = piece.value_count;
+    code_count = gq::code_count(is_rotated, piece.value_count);
   }
 
   GQ_HD Place place_at(uint32_t iteration, uint32_t part, uint64_t base,
@@ -54,6 +63,12 @@ struct WorkDefaults : BodyDefaults {
   GQ_HD Place place(uint32_t iteration, uint32_t part, uint32_t thread) const {
     const uint64_t parts = uint64_t{iteration} * part_count + part;
     return place_at(iteration, part, parts * (kThreads * kThreadValues), thread * kThreadValues);
+  }
+
+ protected:
+  uint32_t iterations_of(uint32_t parts) const {
+    const uint64_t iteration_values = uint64_t{parts} * kThreads * kThreadValues;
+    return static_cast<uint32_t>((code_count + iteration_values - 1) / iteration_values);
   }
 };
 
@@ -114,6 +129,9 @@ struct Rotated : GridDefaults {
   uint32_t part_count = work.part_count;
 
   Rotated(const Work& work, const KeyedStream& signs) : work(work), signs(signs) {}
+
+  GQ_HD void set(const Piece& piece) { work.set(piece); }
+  uint32_t iterations() const { return work.iterations(); }
 
   GQ_HD void begin(Here local) const { work.begin(of_work(local)); }
   GQ_HD void open(uint32_t iteration, Here local) const { work.open(iteration, of_work(local)); }
@@ -250,6 +268,13 @@ struct NormSource {
   NormSource(const NormView& view, uint32_t block)
       : one(view.one), blocks(view.blocks), numbers(view.numbers), shift(block_log2(block)) {}
 
+  /** The same kind, of a piece. */
+  GQ_HD void set(const void* norms) {
+    if (one != nullptr) one = static_cast<const float*>(norms);
+    if (blocks != nullptr) blocks = static_cast<const uint16_t*>(norms);
+    if (numbers != nullptr) numbers = static_cast<const float*>(norms);
+  }
+
   GQ_HD bool is_one() const { return one != nullptr; }
   GQ_HD float at(uint64_t offset) const {
     if (is_one()) return *one;
@@ -268,8 +293,13 @@ struct BlockIterations {
 
   BlockIterations(uint32_t block, uint64_t code_count)
       : shift(block_log2(block)),
-        part_count(block > kPartValues ? block / kPartValues : 1),
-        norm_count((code_count + block - 1) / block) {}
+        part_count(block > kPartValues ? block / kPartValues : 1) {
+    set(code_count);
+  }
+
+  GQ_HD void set(uint64_t code_count) {
+    norm_count = (code_count + (uint64_t{1} << shift) - 1) >> shift;
+  }
 
   /** The first norm of an iteration, and a place's among them. */
   GQ_HD uint64_t first_of(uint32_t iteration) const {
@@ -299,6 +329,14 @@ template <bool kBack, typename Launcher, typename Work>
 StageError start(Launcher& launch, const Work& work, bool rotated, const RandomSite& site) {
   if (!rotated) return launch.run(Plain<Work>(work));
   return launch.run(Rotated<Work, kBack>(work, shared_stream(site, Draw::signs)));
+}
+
+/** The same for several calls. */
+template <bool kBack, typename Launcher, typename Work, typename Args>
+StageError start(Launcher& launch, const StageCalls<Args>& calls, const Work& work, bool rotated) {
+  if (!rotated) return calls.run(launch, Plain<Work>(work));
+  const KeyedStream signs = shared_stream(calls.first().random, Draw::signs);
+  return calls.run(launch, Rotated<Work, kBack>(work, signs));
 }
 
 }  // namespace gq::cuda

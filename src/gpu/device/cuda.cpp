@@ -166,6 +166,7 @@ const Device* cuda_device(const char** reason) {
   static const Device kDevice = {
       "cuda",
       &cuda_stages(),
+      &cuda_batch_stages(),
       &cuda_agreement_stages(),
       current,
       set_current,

@@ -52,6 +52,7 @@ struct Ipc {
 struct Device {
   const char* name;
   const Stages* stages;
+  const BatchStages* batches;
   const AgreementStages* agreement;
 
   Status (*current)(int32_t* ordinal);

@@ -1,6 +1,8 @@
-// One stage call for each stage of an execution plan. src/execute/executor.cpp makes them at once,
-// on host memory.
+// One launch for each batch of stages of an execution plan. src/execute/executor.cpp makes stages
+// one after the other, on host memory.
 #include "src/gpu/enqueue/enqueuer.h"
+
+#include <algorithm>
 
 #include "kernels/codec/global_norm.h"
 #include "src/execute/messages.h"
@@ -19,16 +21,23 @@ Status Enqueuer::make_moves(bool encoded) const {
     GQ_TRY(gather_segment_norms());
     GQ_TRY(merge_segment_norms());
   }
-  for (const ExecutionStep& step : cached_.execution_plan.steps()) {
-    const bool encodes =
-        step.kind == ExecutionStep::Kind::stage && step.move.kind == MoveKind::quantize;
-    if (!encoded || !encodes) GQ_TRY(make(step));
+  const std::vector<ExecutionStep>& steps = cached_.execution_plan.steps();
+  for (size_t first = 0, end = 0; first < steps.size(); first = end) {
+    end = batch_end(steps, first);
+    const ExecutionStep& step = steps[first];
+    const bool is_stage = step.kind == ExecutionStep::Kind::stage;
+    if (encoded && is_stage && step.move.kind == MoveKind::quantize) continue;
+    GQ_TRY(is_stage ? make_batch(&step, end - first) : make(step));
   }
   return Status();
 }
 
 Status Enqueuer::results() const {
-  for (const ExecutionStep& step : cached_.execution_plan.results()) GQ_TRY(dequantize(step));
+  const std::vector<ExecutionStep>& steps = cached_.execution_plan.results();
+  for (size_t first = 0, end = 0; first < steps.size(); first = end) {
+    end = batch_end(steps, first);
+    GQ_TRY(make_batch(&steps[first], end - first));
+  }
   return Status();
 }
 
@@ -54,7 +63,7 @@ Status Enqueuer::make(const ExecutionStep& step) const {
                                       places_.arena + step.from_bytes, step.size_bytes,
                                       call_.stream);
     case ExecutionStep::Kind::stage:
-      return stage(step);
+      return make_batch(&step, 1);
   }
   return Status();
 }
@@ -93,12 +102,15 @@ bool Enqueuer::has_segment_norms() const {
 
 Status Enqueuer::take_segment_norms() const {
   const size_t segment_count = cached_.execution_plan.segments()->size();
-  const size_t norms_bytes = plan_.layout.segment_norms_bytes();
+  std::vector<NormArgs>& all = places_.batches->begin<NormArgs>();
   for (size_t k = 0; k < segment_count; ++k) {
-    unsigned char* const out = places_.arena + norms_bytes + k * sizeof(NormWords);
-    NormArgs args = arguments_.segment_norm(k, out);
-    args.workspace = places_.norm_sums;
-    GQ_TRY(Status(stages().norm(args)));
+    unsigned char* const norms = places_.arena + plan_.layout.segment_norms_bytes();
+    all.push_back(arguments_.segment_norm(k, norms + k * sizeof(NormWords)));
+    all.back().workspace = places_.norm_sums;
+  }
+  for (size_t first = 0; first < segment_count; first += kBatchMax) {
+    const size_t count = std::min(segment_count - first, kBatchMax);
+    GQ_TRY(Status(batches().norm(all.data() + first, count, places_.batches->table())));
   }
   return Status();
 }
@@ -124,40 +136,69 @@ Status Enqueuer::merge_segment_norms() const {
   return Status(transport_.device().agreement->merge_rank_norms(args));
 }
 
-Status Enqueuer::stage(const ExecutionStep& step) const {
-  const Move& move = step.move;
-  switch (move.kind) {
+/** The steps are one batch. */
+template <typename Args, typename ArgsOf, typename Stage>
+Status Enqueuer::enqueue(const ExecutionStep* steps, size_t count, ArgsOf args_of,
+                         Stage stage) const {
+  std::vector<Args>& all = places_.batches->begin<Args>();
+  for (size_t k = 0; k < count; ++k) all.push_back(args_of(steps[k]));
+  return Status(stage(all.data(), count, places_.batches->table()));
+}
+
+Status Enqueuer::make_batch(const ExecutionStep* steps, size_t count) const {
+  using Step = ExecutionStep;
+  switch (steps->move.kind) {
     case MoveKind::norm:
-      return Status(stages().norm(arguments_.block_norms(move, step.piece)));
+      return enqueue<NormArgs>(
+          steps, count,
+          [&](const Step& step) { return arguments_.block_norms(step.move, step.piece); },
+          batches().norm);
     case MoveKind::merge_norms:
-      return merge_norms(step);
+      return enqueue<MergeNormsArgs>(
+          steps, count,
+          [&](const Step& step) {
+            const unsigned char* const received = places_.arena + step.from_bytes;
+            return arguments_.merge_norms(step.move, reinterpret_cast<const uint16_t*>(received));
+          },
+          [&](const MergeNormsArgs* args, size_t merges, void*) {
+            return batches().merge_norms(args, merges);
+          });
     case MoveKind::quantize:
-      return Status(stages().quantize(arguments_.quantize(move, step.piece)));
-    case MoveKind::reduce:
-      return Status(
-          stages().reduce(arguments_.reduce(move, step.piece, words_at(step.from_bytes))));
+      return enqueue<QuantizeArgs>(
+          steps, count,
+          [&](const Step& step) { return arguments_.quantize(step.move, step.piece); },
+          batches().quantize);
     case MoveKind::reduce_many:
-      return plan_.adds_values ? add_values(step) : reduce_many(step);
+      if (!plan_.adds_values) {
+        return enqueue<ReduceManyArgs>(
+            steps, count,
+            [&](const Step& step) {
+              return arguments_.reduce_many(step.move, step.piece, operands_at(step.first));
+            },
+            batches().reduce_many);
+      }
+      for (size_t k = 0; k < count; ++k) GQ_TRY(add_values(steps[k]));
+      return Status();
+    case MoveKind::reduce:
+      return reduce(*steps);
+    case MoveKind::dequantize:
+      return enqueue<DequantizeArgs>(
+          steps, count, [&](const Step& step) { return dequantize(step); }, batches().dequantize);
     default:
       return fail(GQSGD_INTERNAL, "an execution plan has a stage of kind %d",
-                  static_cast<int>(move.kind));
+                  static_cast<int>(steps->move.kind));
   }
+}
+
+Status Enqueuer::reduce(const ExecutionStep& step) const {
+  const uint32_t* const operand = words_at(step.from_bytes);
+  return Status(stages().reduce(arguments_.reduce(step.move, step.piece, operand)));
 }
 
 /** One for each segment, in the arena, or the one of the call. */
 const float* Enqueuer::global_norms() const {
   if (cached_.execution_plan.segments() == nullptr) return places_.norm;
   return reinterpret_cast<const float*>(places_.arena + plan_.layout.global_norms_bytes());
-}
-
-Status Enqueuer::merge_norms(const ExecutionStep& step) const {
-  const auto* const received = reinterpret_cast<const uint16_t*>(places_.arena + step.from_bytes);
-  return Status(stages().merge_norms(arguments_.merge_norms(step.move, received)));
-}
-
-Status Enqueuer::reduce_many(const ExecutionStep& step) const {
-  return Status(
-      stages().reduce_many(arguments_.reduce_many(step.move, step.piece, operands_at(step.first))));
 }
 
 /** Values of the codes of one rank after the other, added in rank order. */
@@ -175,7 +216,7 @@ Status Enqueuer::add_values(const ExecutionStep& step) const {
   return Status();
 }
 
-Status Enqueuer::dequantize(const ExecutionStep& step) const {
+DequantizeArgs Enqueuer::dequantize(const ExecutionStep& step) const {
   const Layout& layout = plan_.layout;
   const Move& move = step.move;
   const size_t chunk_bytes = move.origin == endpoint_.rank()
@@ -183,7 +224,7 @@ Status Enqueuer::dequantize(const ExecutionStep& step) const {
                                  : layout.result_bytes(move.content, move.first_value);
   DequantizeArgs args = arguments_.dequantize(move, step.piece, places_.arena + chunk_bytes);
   args.gate = places_.gate;
-  return Status(stages().dequantize(args));
+  return args;
 }
 
 }  // namespace gq

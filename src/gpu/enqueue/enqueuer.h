@@ -5,6 +5,7 @@
 
 #include "src/execute/endpoint.h"
 #include "src/execute/stage_arguments.h"
+#include "src/gpu/enqueue/plan/batches.h"
 #include "src/gpu/enqueue/plan/plan_cache.h"
 #include "src/gpu/enqueue/side_stream.h"
 
@@ -16,7 +17,8 @@ struct CallPlaces {
   SideStream* side_stream;  ///< for exchanges that overlap stages
   void* norm_sums;          ///< workspace of norm stages
   const float* norm;     ///< the global one of a call in one piece, where there are none of blocks
-  const uint32_t* gate;  ///< 0: values may be written
+  Gate gate;             ///< whether values may be written
+  Batches* batches;
 };
 
 class Enqueuer {
@@ -42,20 +44,22 @@ class Enqueuer {
  private:
   Status make_moves(bool encoded) const;
   Status make(const ExecutionStep& step) const;
+  Status make_batch(const ExecutionStep* steps, size_t count) const;
+  template <typename Args, typename ArgsOf, typename Stage>
+  Status enqueue(const ExecutionStep* steps, size_t count, ArgsOf args_of, Stage stage) const;
   Status exchange(const ExecutionStep& step, StreamHandle stream) const;
   Status exchange_on_side_stream(const ExecutionStep& step) const;
-  Status stage(const ExecutionStep& step) const;
+  Status reduce(const ExecutionStep& step) const;
   Status sum(const ExecutionStep& step) const;
   bool has_segment_norms() const;
   Status take_segment_norms() const;
   Status gather_segment_norms() const;
   Status merge_segment_norms() const;
   const float* global_norms() const;
-  Status merge_norms(const ExecutionStep& step) const;
-  Status reduce_many(const ExecutionStep& step) const;
   Status add_values(const ExecutionStep& step) const;
-  Status dequantize(const ExecutionStep& step) const;
+  DequantizeArgs dequantize(const ExecutionStep& step) const;
 
+  const BatchStages& batches() const { return *transport_.device().batches; }
   const Stages& stages() const { return *transport_.device().stages; }
   uint32_t* words_at(size_t offset_bytes) const {
     return reinterpret_cast<uint32_t*>(places_.arena + offset_bytes);

@@ -10,6 +10,7 @@ namespace gq {
 
 Status StreamExecutor::open() {
   if (group_.overlaps()) GQ_TRY(side_stream_.open());
+  GQ_TRY(batches_.open(group_.device()));
   return agreement_.open();
 }
 
@@ -95,7 +96,7 @@ Status StreamExecutor::execute(CallOnStream* call) {
   bool sparse = false;
   if (encoded) GQ_TRY(sparse_.encode(*call, &sparse));
   GQ_TRY(sparse ? sparse_.exchange(*call) : enqueuer.moves(encoded));
-  GQ_TRY(enqueue_results(*call, enqueuer, sparse));
+  GQ_TRY(sparse ? sparse_.add(*call) : enqueuer.results());
   GQ_TRY(group_.end_call(call->call.stream, call->captured));
   if (call->captured) return Status();
   if (call->plan().schedule->adds_natively && call->call.format.levels == Levels::none) {
@@ -103,17 +104,6 @@ Status StreamExecutor::execute(CallOnStream* call) {
   }
   plans_.follow(call);
   return Status();
-}
-
-/** They are written unless the group is broken by then. */
-Status StreamExecutor::enqueue_results(const CallOnStream& call, const Enqueuer& enqueuer,
-                                       bool sparse) {
-  CloseGateArgs gate{};
-  gate.broken = group_.transport().broken_word();
-  gate.gate = scratch_.gate();
-  gate.stream = call.call.stream;
-  GQ_TRY(Status(group_.device().agreement->close_gate(gate)));
-  return sparse ? sparse_.add(call) : enqueuer.results();
 }
 
 /** Ranks that made the call which was expected, or replay a graph, have continued without waiting:
@@ -146,11 +136,13 @@ Status StreamExecutor::answer_speculative(const Call& call) {
 
 CallPlaces StreamExecutor::places(const CachedPlan& cached) {
   return {workspace_.arena(), &side_stream_, workspace_.norm_sums(cached.execution_plan.plan()),
-          scratch_.norm(), scratch_.gate()};
+          scratch_.norm(), {scratch_.gate(), group_.transport().broken_word()},
+          &batches_};
 }
 
 void StreamExecutor::forget() {
   side_stream_.forget();
+  batches_.forget();
   plans_.forget();
 }
 

@@ -19,7 +19,7 @@ class StreamExecutor {
         scratch_(*scratch),
         workspace_(*workspace),
         counter_(*counter),
-        plans_(group, workspace),
+        plans_(group, workspace, &batches_),
         agreement_(group, scratch, workspace, counter),
         host_agreement_(&group->endpoint()),
         sparse_(group, scratch, workspace, &agreement_),
@@ -49,7 +49,6 @@ class StreamExecutor {
   Status enqueue_after_host_agreement(CallOnStream* call, const Status& refusal);
   Status execute_agreed(CallOnStream* call);
   Status execute(CallOnStream* call);
-  Status enqueue_results(const CallOnStream& call, const Enqueuer& enqueuer, bool sparse);
   Status answer_speculative(const Call& call);
   CallPlaces places(const CachedPlan& cached);
 
@@ -57,6 +56,7 @@ class StreamExecutor {
   const Scratch& scratch_;
   StreamWorkspace& workspace_;
   const StepCounter& counter_;
+  Batches batches_;
   CallPlans plans_;
   DeviceAgreement agreement_;
   HostAgreement host_agreement_;

@@ -145,7 +145,7 @@ Status StreamSparseEntries::add(const CallOnStream& call) {
                               endpoint.size() * sizeof(RankEntries), call.call.stream));
   args.scale = *scratch_.pinned_norm();
   args.workspace = workspace_.sparse(call.plan());
-  args.gate = scratch_.gate();
+  args.gate = {scratch_.gate(), group_.transport().broken_word()};
   return Status(group_.device().stages->add_sparse(args));
 }
 

@@ -52,6 +52,7 @@ class NcclTransport final : public StreamTransport, private StreamSums {
   NcclComm comm_;
   const int64_t timeout_ms_;
   StreamMemory memory_;
+  DeviceBuffer first_words_;  // CUDA may wait for the whole device, and peers on it, to free them
   TransportCounters counters_;
 };
 
@@ -96,7 +97,6 @@ Status NcclTransport::warm() {
     const Device& device;
     StreamHandle stream = nullptr;
     EventHandle event = nullptr;
-    DeviceBuffer words;
   } own(device());
   constexpr size_t kWordBytes = 8;
   std::unique_ptr<Transfer[]> transfers(new (std::nothrow) Transfer[2 * size_t{size()}]);
@@ -107,13 +107,14 @@ Status NcclTransport::warm() {
     transfers[count++] = {peer, true, rank() * kWordBytes, kWordBytes};
     transfers[count++] = {peer, false, peer * kWordBytes, kWordBytes};
   }
-  GQ_TRY(own.words.reserve(device(), (size() + 1) * kWordBytes));
+  GQ_TRY(first_words_.reserve(device(), (size() + 1) * kWordBytes));
   GQ_TRY(device().make_stream(&own.stream));
   GQ_TRY(device().make_event(&own.event));
-  GQ_TRY(device().clear(own.words.data(), own.words.size_bytes(), own.stream));
-  GQ_TRY(gather(own.words.data() + size() * kWordBytes, own.words.data(), kWordBytes, own.stream));
-  GQ_TRY(exchange(own.words.data(), transfers.get(), count, own.stream));
-  GQ_TRY(sum(Addend::uint64, own.words.data(), 1, 0, own.stream));
+  unsigned char* const words = first_words_.data();
+  GQ_TRY(device().clear(words, first_words_.size_bytes(), own.stream));
+  GQ_TRY(gather(words + size() * kWordBytes, words, kWordBytes, own.stream));
+  GQ_TRY(exchange(words, transfers.get(), count, own.stream));
+  GQ_TRY(sum(Addend::uint64, words, 1, 0, own.stream));
   GQ_TRY(device().record(own.event, own.stream));
   const auto look = [](void* self) { return static_cast<NcclTransport*>(self)->check(); };
   bool done = false;

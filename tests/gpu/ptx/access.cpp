@@ -90,6 +90,10 @@ uint32_t swapped_for_sum(uint32_t* place, uint32_t value) {
   return __atomic_fetch_add(place, value, __ATOMIC_RELAXED);
 }
 
+uint32_t swapped(uint32_t* place, uint32_t value) {
+  return __atomic_exchange_n(place, value, __ATOMIC_RELAXED);
+}
+
 template <Space kSpace, uint32_t (*kChange)(uint32_t* place, uint32_t value)>
 void change(const Instruction& made, Warp& warp, Mask threads) {
   for_each(threads, [&](uint32_t thread) {
@@ -97,6 +101,19 @@ void change(const Instruction& made, Warp& warp, Mask threads) {
     auto* const place =
         reinterpret_cast<uint32_t*>(place_of<kSpace>(made, warp, sizeof(uint32_t), Access::atomic));
     write(warp, made.out[0], thread, kChange(place, read<uint32_t>(warp, made.in[1], thread)));
+  });
+}
+
+/** Orders nothing else. */
+void compare_and_swap_relaxed(const Instruction& made, Warp& warp, Mask threads) {
+  for_each(threads, [&](uint32_t thread) {
+    warp.thread = thread;
+    auto* const place = reinterpret_cast<uint32_t*>(
+        place_of<Space::global>(made, warp, sizeof(uint32_t), Access::atomic));
+    uint32_t expected = read<uint32_t>(warp, made.in[1], thread);
+    __atomic_compare_exchange_n(place, &expected, read<uint32_t>(warp, made.in[2], thread), false,
+                                __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+    write(warp, made.out[0], thread, expected);
   });
 }
 
@@ -162,6 +179,9 @@ Operation find_access(const std::string& name) {
   if (name == "atom.shared.max.u32") return change<Space::shared, swapped_for_greatest>;
   if (name == "atom.shared.add.u32") return change<Space::shared, swapped_for_sum>;
   if (name == "atom.global.max.u32") return change<Space::global, swapped_for_greatest>;
+  if (name == "atom.global.add.u32") return change<Space::global, swapped_for_sum>;
+  if (name == "atom.global.exch.b32") return change<Space::global, swapped>;
+  if (name == "atom.global.cas.b32") return compare_and_swap_relaxed;
   if (name == "atom.acq_rel.gpu.cas.b64") return compare_and_swap;
   return nullptr;
 }

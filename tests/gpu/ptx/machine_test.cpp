@@ -165,6 +165,35 @@ TEST(Machine, SharedMemory_VisibleAfterABarrier) {
   EXPECT_NE(Snippet(without, kShared).finding().find("was never written"), std::string::npos);
 }
 
+TEST(Machine, SharedMemoryOutsideAKernel_SharedByItsBlock) {
+  Program program;
+  read_text(".shared .align 1 .u8 one;\n.visible .entry k(\n\t.param .u64 p\n)\n{\n" +
+                std::string(kShared) + "ret;\n}\n",
+            "here", &program);
+  EXPECT_EQ(program.at("k").shared_bytes, 4u + 256u);
+}
+
+TEST(Machine, KernelOfTwoFiles_OneIfEqual) {
+  const std::string head = ".visible .entry k(\n\t.param .u64 p\n)\n{\n";
+  Program program;
+  read_text(head + "ret;\n}\n", "here", &program);
+  read_text(head + "ret;\n}\n", "there", &program);
+  EXPECT_THROW(read_text(head + "bar.sync 0;\nret;\n}\n", "elsewhere", &program),
+               std::runtime_error);
+}
+
+TEST(Machine, GlobalAtomics_ResultsOfThePtxManual) {
+  const auto changed = [](const std::string& statement) {
+    return Snippet("mov.u32 %r2, 5;\nst.global.u32 [%rd3], 7;\n" + statement +
+                   "ld.global.u32 %r8, [%rd3];\nmad.lo.s32 %r7, %r9, 100, %r8;\n"
+                   "st.global.u32 [%rd3], %r7;\n")()[3];
+  };
+  EXPECT_EQ(changed("atom.global.add.u32 %r9, [%rd3], %r2;\n"), 712u);
+  EXPECT_EQ(changed("atom.global.exch.b32 %r9, [%rd3], %r2;\n"), 705u);
+  EXPECT_EQ(changed("atom.global.cas.b32 %r9, [%rd3], 7, %r2;\n"), 705u);
+  EXPECT_EQ(changed("atom.global.cas.b32 %r9, [%rd3], 8, %r2;\n"), 707u);
+}
+
 TEST(Machine, AtomicOperations_NoRace) {
   EXPECT_EQ(Snippet("setp.ne.s32 %p1, %r1, 0;\n"
                     "@%p1 bra $all;\n"

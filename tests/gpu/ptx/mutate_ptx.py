@@ -17,6 +17,8 @@ MUTATIONS = {
         r"(st\.global\S*\.v4\.\S+\s*\[[^]]*\], *\{)(%\w+), (%\w+),", r"\1\3, \2,"),
     "the_half_beside": (r"(ld\.global\S*\.[ub]16\s*%\w+, \[%\w+)\]", r"\1+2]"),
     "blocks_of_one_number": (r"%ctaid\.x", "0"),
+    "peaks_of_one_thread": (r"redux\.sync\.max\.u32(\s+%r\d+), *(%r\d+),[^;]+;", r"mov.u32\1, \2;"),
+    "whole_for_all": (r"ld\.volatile\.global\.u32(\s+%r\d+), \[[^]]*\];", r"mov.u32\1, 0;"),
     "release_is_relaxed": (r"st\.release\.sys\.u64", "st.volatile.global.u64"),
     "acquire_is_relaxed": (r"ld\.acquire\.sys\.u64", "ld.volatile.global.u64"),
 }

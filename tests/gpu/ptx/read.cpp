@@ -82,15 +82,25 @@ class Reader {
     for (const char* const known : {".version", ".target", ".address_size"}) {
       if (begins(line, known)) return;
     }
+    if (begins(line, ".shared ")) return shared_of_all_.push_back(line);
     const size_t entry = line.find(".entry ");
     if (entry == std::string::npos) throw std::runtime_error("neither kernel nor comment");
     const std::string name = line.substr(entry + 7, line.find('(') - entry - 7);
-    kernel_ = &(*program_)[name];
-    if (!kernel_->name.empty()) throw std::runtime_error("a second kernel of that name");
+    // Files may have the same instance of a template: it is read again, and compared.
+    again_ = Kernel();
+    kernel_ = program_->count(name) > 0 ? &again_ : &(*program_)[name];
     kernel_->name = name;
     kernel_->registers.assign(kSpecialCount, 0);
     operands_ = Operands(kernel_);
     parameter_end_ = 0;
+    for (const std::string& declared : shared_of_all_) declare_shared(declared);
+  }
+
+  void declare_shared(const std::string& line) {
+    const uint32_t unit = type_size(line);
+    const uint32_t offset = rounded_up(kernel_->shared_bytes, alignment(line, unit));
+    operands_.declare(declared_name(line), offset);
+    kernel_->shared_bytes = offset + unit * array_size(line, 1);
   }
 
   void take_head(const std::string& line) {
@@ -115,10 +125,7 @@ class Reader {
     if (line == "}") return end_kernel();
     if (begins(line, ".reg ") || begins(line, ".pragma ")) return;
     if (begins(line, ".shared ")) {
-      const uint32_t unit = type_size(line);
-      const uint32_t offset = rounded_up(kernel_->shared_bytes, alignment(line, unit));
-      operands_.declare(declared_name(line), offset);
-      kernel_->shared_bytes = offset + unit * array_size(line, 1);
+      declare_shared(line);
     } else if (line.front() == '{' && line.back() == '}') {
       take_scope(line.substr(1, line.size() - 2));
     } else if (line.back() == ':') {
@@ -146,6 +153,9 @@ class Reader {
 
   void end_kernel() {
     operands_.resolve_labels();
+    if (kernel_->code.size() != program_->at(kernel_->name).code.size()) {
+      throw std::runtime_error("a second kernel of that name, " + kernel_->name + ", is another");
+    }
     kernel_ = nullptr;
     inside_ = false;
   }
@@ -153,9 +163,11 @@ class Reader {
   const std::string path_;
   Program* const program_;
   Kernel* kernel_ = nullptr;
+  Kernel again_;
   Operands operands_{nullptr};
   bool inside_ = false;
   uint32_t number_ = 0, parameter_end_ = 0;
+  std::vector<std::string> shared_of_all_;  // of functions that kernels have inline
 };
 
 }  // namespace

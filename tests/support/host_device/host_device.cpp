@@ -163,12 +163,33 @@ StageError enqueue(const Args& args) {
   return {};
 }
 
+/** Decides where no stage has. */
+bool is_open(const Gate& gate) {
+  if (gate.word == nullptr) return true;
+  if (*gate.word == kGateUndecided) {
+    *gate.word = *static_cast<const volatile uint32_t*>(gate.broken) != 0 ? kGateClosed : kGateOpen;
+  }
+  return *gate.word == kGateOpen;
+}
+
 StageError dequantize(const DequantizeArgs& args) {
   if (const StageError error = check_stage(args.stream); failed(error)) return error;
   stream_of(args.stream).run([args] {
-    if (args.gate == nullptr || *args.gate == 0) (void)cpu().dequantize(with_step(args));
+    if (is_open(args.gate)) (void)cpu().dequantize(with_step(args));
   });
   return {};
+}
+
+/** One after the other; nothing of the array is read later. */
+template <auto kEnqueue, typename Args>
+StageError enqueue_all(const Args* args, size_t count, void*) {
+  for (size_t k = 0; k < count; ++k) {
+    if (const StageError error = kEnqueue(args[k]); failed(error)) return error;
+  }
+  return {};
+}
+StageError merge_all(const MergeNormsArgs* args, size_t count) {
+  return enqueue_all<enqueue<&Stages::merge_norms, MergeNormsArgs>>(args, count, nullptr);
 }
 
 /** The device's own code, by one block of threads, run one at a time. */
@@ -187,16 +208,16 @@ struct OneBlock {
   }
 };
 
-/** Enqueues bodies; with a gate they do nothing unless it is 0 by then. */
+/** Enqueues bodies; they do nothing if the gate is closed by then. */
 struct BodyLauncher {
   StreamHandle stream;
-  const uint32_t* gate = nullptr;
+  Gate gate = {};
 
   template <typename Body>
   StageError run(const Body& body) const {
     if (const StageError error = check_stage(stream); failed(error)) return error;
-    stream_of(stream).run([body, closed = gate] {
-      if (closed != nullptr && *closed != 0) return;
+    stream_of(stream).run([body, before = gate] {
+      if (!is_open(before)) return;
       const auto block = std::make_unique<OneBlock<Body>>();
       cuda::run_block(body, *block);
     });
@@ -233,12 +254,19 @@ constexpr Stages kStages = {
     add_sparse,
 };
 
+constexpr BatchStages kBatches = {
+    enqueue_all<enqueue<&Stages::norm, NormArgs>, NormArgs>,
+    merge_all,
+    enqueue_all<enqueue<&Stages::quantize, QuantizeArgs>, QuantizeArgs>,
+    enqueue_all<enqueue<&Stages::reduce_many, ReduceManyArgs>, ReduceManyArgs>,
+    enqueue_all<dequantize, DequantizeArgs>,
+};
+
 constexpr AgreementStages kAgreement = {
     enqueue_body<cuda::TakeStep, TakeStepArgs>,
     enqueue_body<cuda::WriteHeader, WriteHeaderArgs>,
     enqueue_body<cuda::Agree, AgreeArgs>,
     enqueue_body<cuda::MergeRankNorms, MergeRankNormsArgs>,
-    enqueue_body<cuda::CloseGate, CloseGateArgs>,
 };
 
 }  // namespace
@@ -247,6 +275,7 @@ const Device& host_device() {
   static const Device kDevice = {
       "host double",
       &kStages,
+      &kBatches,
       &kAgreement,
       current,
       set_current,

@@ -3,11 +3,14 @@
 
 #include <algorithm>
 
+#include "tests/support/host_device/enqueue_counts.h"
+
 namespace gq::test {
 namespace {
 
 void take(HostStream* stream, void (*work)(void*), void (*release)(void*), void* argument) {
   const std::shared_ptr<void> held(argument, release);
+  enqueue_counts().collectives += 1;
   static_cast<Stream*>(stream)->run([work, held] { work(held.get()); });
 }
 

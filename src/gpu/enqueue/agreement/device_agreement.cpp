@@ -32,6 +32,11 @@ Status DeviceAgreement::take_norm(const CallOnStream& call) {
   const Range all{0, static_cast<size_t>(own.value_count)};
   NormArgs args = arguments.norm(all, own.send, scratch_.own_norm());
   args.workspace = workspace_.norm_sums(call.plan());
+  args.running = scratch_.running_norm();
+  if (!norm_is_ready_) {
+    GQ_TRY(device_.clear(args.running, 2 * sizeof *args.running, own.stream));
+    norm_is_ready_ = true;
+  }
   return Status(device_.stages->norm(args));
 }
 

@@ -51,6 +51,7 @@ class DeviceAgreement {
   const StepCounter& counter_;
   const Device& device_;
   EventHandle controls_copied_ = nullptr;  // to pinned memory
+  bool norm_is_ready_ = false;             // its running words were cleared
 };
 
 }  // namespace gq

@@ -36,8 +36,10 @@ class Scratch {
   size_t controls_bytes() const { return controls_bytes_; }
   /** The global norm of a call in one piece. */
   float* norm() const { return device_.as<float>(kNorm); }
-  /** 0: results may be written. */
+  /** Whether results may be written (kernels/stages.h). */
   uint32_t* gate() const { return device_.as<uint32_t>(kGate); }
+  /** Two words of norm stages, which are to be cleared before the first one. */
+  uint32_t* running_norm() const { return device_.as<uint32_t>(kRunningNorm); }
   /** The step that the device counts, and the index behind it. */
   uint32_t* step() const { return device_.as<uint32_t>(kStep); }
   /** Zero codes since the last sparse entry. */
@@ -71,10 +73,11 @@ class Scratch {
   static constexpr size_t kGate = kNorm + sizeof(float);
   static constexpr size_t kStep = kGate + sizeof(uint32_t);
   static constexpr size_t kZeroCodes = kStep + 2 * sizeof(uint32_t);
+  static constexpr size_t kRunningNorm = kZeroCodes + sizeof(uint64_t);
   static constexpr size_t kControls = 128;
   static_assert(kOwnNorm % sizeof(uint64_t) == 0);
   static_assert(kZeroCodes % sizeof(uint64_t) == 0);
-  static_assert(kZeroCodes + sizeof(uint64_t) <= kControls);
+  static_assert(kRunningNorm + 2 * sizeof(uint32_t) <= kControls);
 
   // Places in pinned memory.
   static constexpr size_t kSeen = sizeof(Disagreement);

@@ -66,7 +66,9 @@ Status CallPlans::find_plan(const Plan& plan, CallOnStream* call) {
     call->cached = call->new_plan.get();
     call->cached->signature = signature;
     const Pace pace = group_.overlaps() ? Pace::overlapped : Pace::in_turns;
-    return call->cached->execution_plan.make(plan, endpoint.rank(), segments, pace);
+    GQ_TRY(call->cached->execution_plan.make(plan, endpoint.rank(), segments, pace));
+    batches_.reserve(call->cached->execution_plan);
+    return Status();
   } catch (const std::bad_alloc&) {
     return fail(GQSGD_NO_MEMORY, "no memory for the moves of %u ranks", endpoint.size());
   }

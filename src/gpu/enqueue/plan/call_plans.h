@@ -7,13 +7,17 @@
 
 #include "src/gpu/enqueue/call_on_stream.h"
 #include "src/gpu/enqueue/memory/stream_workspace.h"
+#include "src/gpu/enqueue/plan/batches.h"
 
 namespace gq {
 
 class CallPlans {
  public:
-  CallPlans(StreamGroup* group, StreamWorkspace* workspace)
-      : group_(*group), workspace_(*workspace), address_memory_(group->device()) {}
+  CallPlans(StreamGroup* group, StreamWorkspace* workspace, Batches* batches)
+      : group_(*group),
+        workspace_(*workspace),
+        batches_(*batches),
+        address_memory_(group->device()) {}
 
   /** Fills in the control message and the plan. A captured call is UNSUPPORTED unless ranks have
    *  agreed on one of its kind before, with as much workspace. */
@@ -38,6 +42,7 @@ class CallPlans {
 
   StreamGroup& group_;
   StreamWorkspace& workspace_;
+  Batches& batches_;
   AddressMemory address_memory_;  // before the members that use memory of it
   PlanCache cache_;
   std::unique_ptr<CachedPlan> failed_;

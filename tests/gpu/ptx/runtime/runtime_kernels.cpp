@@ -8,6 +8,7 @@
 #include "tests/gpu/ptx/block.h"
 #include "tests/gpu/ptx/finding.h"
 #include "tests/gpu/ptx/runtime/runtime.h"
+#include "tests/support/host_device/enqueue_counts.h"
 
 namespace gq::ptx {
 namespace {
@@ -54,6 +55,7 @@ cudaError_t cudaLaunchKernel(const void* entry, dim3 blocks, dim3 threads, void*
   const gq::ptx::Kernel& kernel = gq::ptx::kernel_of(entry);
   const bool flat = blocks.y * blocks.z * threads.y * threads.z == 1;
   if (!flat || shared_bytes != 0) return noted(cudaErrorInvalidConfiguration);
+  gq::test::enqueue_counts().kernels += 1;
   return gq::ptx::enqueue(
       stream, [&kernel, blocks, threads, packed = gq::ptx::packed_parameters(kernel, arguments)] {
         gq::ptx::run_kernel(kernel, blocks.x, threads.x, packed);

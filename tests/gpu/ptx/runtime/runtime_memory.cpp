@@ -8,6 +8,7 @@
 
 #include "tests/gpu/ptx/global_memory.h"
 #include "tests/gpu/ptx/runtime/runtime.h"
+#include "tests/support/host_device/enqueue_counts.h"
 #include "tests/support/host_device/host_memory.h"
 
 namespace gq::ptx {
@@ -147,6 +148,7 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const vo
 
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t size_bytes, cudaMemcpyKind,
                             cudaStream_t stream) {
+  gq::test::enqueue_counts().copies += 1;
   return gq::ptx::enqueue(stream, [=] { gq::ptx::copy(to, from, size_bytes); });
 }
 cudaError_t cudaMemcpy(void* to, const void* from, size_t size_bytes, cudaMemcpyKind kind) {
@@ -154,6 +156,7 @@ cudaError_t cudaMemcpy(void* to, const void* from, size_t size_bytes, cudaMemcpy
   return error == cudaSuccess ? gq::ptx::wait_for_stream(cudaStreamLegacy) : error;
 }
 cudaError_t cudaMemsetAsync(void* memory, int value, size_t size_bytes, cudaStream_t stream) {
+  gq::test::enqueue_counts().copies += 1;
   return gq::ptx::enqueue(stream, [=] { gq::ptx::fill(memory, value, size_bytes); });
 }
 

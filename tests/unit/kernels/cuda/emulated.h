@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#include "kernels/cuda/launch/body.cuh"
+#include "kernels/cuda/launch/pieces.cuh"
 #include "kernels/stages.h"
 
 namespace gq::test {
