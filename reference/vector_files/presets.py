@@ -5,7 +5,8 @@ from gqsgd_reference.allreduce import Request, allreduce
 from gqsgd_reference.floats import FLT_MAX, narrow
 from gqsgd_reference.random import Call
 
-from .support.edges import DENORMAL_MIN, GENERATED, INFINITY, NAN, checksum, generated, spread_blocks
+from .support.edges import (DENORMAL_MIN, GENERATED, INFINITY, NAN, checksum, generated,
+                            spread_blocks)
 
 KEYS = f"""
 schedule; levels; bits; bits_down; combine: of the quantizer, so exact, average or sum; rounding;

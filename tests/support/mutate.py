@@ -7,7 +7,7 @@ variable GQ_MUTATION is NAME; otherwise the copy computes what the source does. 
 replace any source, with MUTATION where the switch belongs. ORIGINAL must occur exactly once: a
 mutation that no longer fits its source stops the build instead of testing nothing. The copy keeps
 the include guard: a file compiled with `-include copy` sees the copy and never the header itself.
-A source that includes nothing is a part of another one, which has to include tests/support/mutation.h.
+A source that includes nothing is a part of another one, which includes tests/support/mutation.h.
 """
 
 import sys

@@ -225,7 +225,8 @@ Floats uneven_values(size_t value_count, uint64_t seed) {
   for (size_t e = 0; e < value_count; ++e) {
     const uint64_t block = mix(seed + e / kAdaptiveBlock);
     const int exponent = static_cast<int>(block % 14) - 7;
-    values[e] = static_cast<float>(std::ldexp(normal_at(seed, e), block % 9 == 0 ? -200 : exponent));
+    const double normal = normal_at(seed, e);
+    values[e] = static_cast<float>(std::ldexp(normal, block % 9 == 0 ? -200 : exponent));
   }
   return values;
 }

@@ -20,8 +20,8 @@ constexpr int32_t kOffsets[] = {0, 421, 742, 1028, 1298, 1561};
 
 bool counts(uint16_t norm) { return norm != 0 && norm <= 0x7f80; }
 
-/** One bit at a time, to the block whose next bit has the largest norm left of its offset, the first
- *  of equal ones. */
+/** One bit at a time, to the block whose norm is the largest less the offset of its next bit, the
+ *  first of equal ones. */
 Widths obvious_widths(const Codes& norms, uint32_t planes) {
   Widths widths(norms.size());
   uint32_t left = planes;
