@@ -237,7 +237,8 @@ GQ_HD constexpr uint32_t bits_fields(const Format& f) {
 /** Every field but the seed in one word (docs/FORMAT.md, section 11). */
 GQ_HD constexpr uint32_t fields_word(const Format& f) {
   const uint32_t levels = static_cast<uint32_t>(f.levels);
-  return (levels & 3) | levels >> 2 << kLevelsHighShift | bits_fields(f) << 2 | static_cast<uint32_t>(f.q) << 6 |
+  return (levels & 3) | levels >> 2 << kLevelsHighShift | bits_fields(f) << 2 |
+         static_cast<uint32_t>(f.q) << 6 |
          static_cast<uint32_t>(f.p) << 8 | block_log2(f.block) << 10 |
          static_cast<uint32_t>(f.rounding) << 15 | static_cast<uint32_t>(f.rounding_down) << 17 |
          static_cast<uint32_t>(f.rotate) << 18 | static_cast<uint32_t>(f.combine) << 19 |

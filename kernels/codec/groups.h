@@ -1,8 +1,8 @@
 // The groups of adaptive widths (docs/FORMAT.md, section 16): blocks that share a number of planes.
 // A group takes granules from all over the call, so that its norms have the spread that the call's
 // have. All groups of a call have as many planes, and owners as many groups, as far as they go
-// round: messages have one size whatever the values are. Codes, norms and scales lie in the order of
-// groups; values stay where they are.
+// round: messages have one size whatever the values are. Codes, norms and scales lie in the order
+// of groups; values stay where they are.
 #ifndef GQ_KERNELS_CODEC_GROUPS_H
 #define GQ_KERNELS_CODEC_GROUPS_H
 

@@ -11,8 +11,8 @@ namespace gq {
 
 /** Codes have one bit more than the least for each of these that the norm's code reaches, counted
  *  from the threshold. A code is 128 log2 of its norm; an offset is 128 log2 of the ratio of two
- *  gains 1/s(w)^2 - 1/s(w+1)^2, s(w) = 2^(w-1) - 1, of w = 2 and of w = 2 .. 7: so the gain of a bit
- *  counts in proportion to the norm itself (docs/decisions/0030-adaptive-widths.md). */
+ *  gains 1/s(w)^2 - 1/s(w+1)^2, s(w) = 2^(w-1) - 1, of w = 2 and of w = 2 .. 7: so the gain of a
+ *  bit counts in proportion to the norm itself (docs/decisions/0030-adaptive-widths.md). */
 inline constexpr uint32_t kWidthSteps = kWidthMax - kWidthMin;
 inline constexpr int32_t kWidthOffsets[kWidthSteps] = {0, 421, 742, 1028, 1298, 1561};
 

@@ -207,9 +207,8 @@ void add_granule(const ReduceManyArgs& args, const Granule& granule, const Granu
   for (uint32_t b = 0; b < kGranuleBlocks; ++b) {
     float* const value = sums.tile[b / kTileBlocks].value + b % kTileBlocks * kAdaptiveBlock;
     const uint32_t first = b * kAdaptiveBlock;
-    const uint32_t count = first >= granule.value_count          ? 0
-                           : granule.value_count - first < kAdaptiveBlock ? granule.value_count - first
-                                                                          : kAdaptiveBlock;
+    const uint32_t left = granule.value_count > first ? granule.value_count - first : 0;
+    const uint32_t count = left < kAdaptiveBlock ? left : kAdaptiveBlock;
     const bool has_sum = count > 0 && blocks.width[b] > 0;
     if (has_sum) {
       (wide ? add_block_wide : add_block)(args, blocks.width[b],

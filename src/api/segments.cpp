@@ -52,8 +52,8 @@ Status lay_out(const size_t* counts, size_t segment_count, Call* call, Segments*
   const bool rotated = call->format.rotate == Rotate::hadamard;
   // Groups of adaptive widths begin anew with each slice, while tensors share them.
   const bool in_groups = call->format.mean_half_bits != 0 && has_one_schedule(call->operation);
-  const uint64_t alignment =
-      in_groups ? consecutive_groups(0, 0).group_values : value_alignment(call->format.block, rotated);
+  const uint64_t alignment = in_groups ? consecutive_groups(0, 0).group_values
+                                       : value_alignment(call->format.block, rotated);
   uint64_t first_value = 0;
   segments->hash = UINT64_C(0xcbf29ce484222325);
   for (size_t k = 0; k < segment_count; ++k) {

@@ -176,7 +176,8 @@ Status describe_mismatch(uint64_t sequence, uint32_t rank_a, const ControlMessag
   }
   for (const Field& field : kFields) {
     const bool is_norm = field.word == kControlNormLow && !has_segments(a);
-    if (is_norm || is_of_other_width(field, a) || value_of(field, a) == value_of(field, b)) continue;
+    if (is_norm || is_of_other_width(field, a)) continue;
+    if (value_of(field, a) == value_of(field, b)) continue;
     char text_a[32], text_b[32];
     print_value(field, a, text_a, sizeof text_a);
     print_value(field, b, text_b, sizeof text_b);

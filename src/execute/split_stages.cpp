@@ -169,8 +169,8 @@ Status sum_of_magnitudes(const Endpoint& endpoint, const NormArgs& whole) {
   return Status();
 }
 
-/** The same where widths are adaptive: the words of a group go with its first block, and norms, which
- *  widths follow from, lie between the scales. */
+/** The same where widths are adaptive: the words of a group go with its first block, and norms,
+ *  which widths follow from, lie between the scales. */
 uint64_t digest_of_group(const DequantizeArgs& args) {
   constexpr uint64_t kPlacesOfGranule = kGranuleBlocks * kWidthMax * kPlaneWords;
   const GroupPlace& place = args.range.group;

@@ -50,7 +50,8 @@ Layout::Layout(const Coding& coding, const Shape& shape, bool reads_in_place, bo
   norms_bytes_ = sums_bytes_;
   if (sums_apart_) {
     const uint64_t sums = std::min(parts * shard_, count);
-    norms_bytes_ += round_up(packed_size_bytes(packing_down_, chunk_scales_bytes_, sums), kLineBytes);
+    norms_bytes_ +=
+        round_up(packed_size_bytes(packing_down_, chunk_scales_bytes_, sums), kLineBytes);
   }
   landing_bytes_ = norms_bytes_;
   if (block_ != 0) landing_bytes_ += round_up(norms_bytes(count), kLineBytes);

@@ -21,8 +21,8 @@ class Layout {
  public:
   Layout() = default;
   /** `has_room`: each chunk of codes and of sums leaves space for a trailer behind it, as for
-   *  scales; its messages are then single chunks. `orders_messages`: operations on a rank's memory have
-   *  one order, as on a stream, so that global norms may be put where its own were. */
+   *  scales; its messages are then single chunks. `orders_messages`: operations on a rank's memory
+   *  have one order, as on a stream, so that global norms may be put where its own were. */
   Layout(const Coding& coding, const Shape& shape, bool reads_in_place, bool has_room = false,
          bool orders_messages = false);
   /** Bytes of that space: a cache line, so that chunks stay aligned. */

@@ -57,7 +57,8 @@ class Scheme:
         if fields.get("width") == "adaptive":
             bits = float(fields["mean_bits"])
         return {"levels": fields["levels"], "bits": bits,
-                "bits_down": type(bits)(fields.get("bits_down", bits)), "block": int(fields["block"]),
+                "bits_down": type(bits)(fields.get("bits_down", bits)),
+                "block": int(fields["block"]),
                 "rounding": fields["rounding"], "rounding_down": fields["rounding_down"],
                 "rotate": fields["rotate"], "rescale": fields["rescale"] == "true",
                 "mantissa_bits": int(fields["mantissa_bits"]),

@@ -71,8 +71,9 @@ enum FieldIndex {
   kFieldCount
 };
 constexpr const char* kFieldList[] = {
-    "levels",        "bits",   "bits_down", "width",   "mean_bits",     "norm",      "block", "rounding",
-    "rounding_down", "rotate", "combine",   "rescale", "mantissa_bits", "nonfinite", "seed"};
+    "levels",        "bits",   "bits_down", "width",   "mean_bits",     "norm",      "block",
+    "rounding",      "rounding_down", "rotate", "combine", "rescale", "mantissa_bits", "nonfinite",
+    "seed"};
 static_assert(sizeof kFieldList / sizeof kFieldList[0] == kFieldCount);
 
 constexpr uint8_t kBitsOfIndex[] = {4, 8, 32, 16};

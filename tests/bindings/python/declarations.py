@@ -25,6 +25,7 @@ CTYPES = {
     "void*": c_void_p,
     "double*": POINTER(c_double),
     "float*": c_void_p,
+    "uint8_t*": c_void_p,
     "uint32_t*": c_void_p,
     "void**": POINTER(c_void_p),
     "uint32_t**": POINTER(c_void_p),
