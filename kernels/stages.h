@@ -236,7 +236,8 @@ struct Stages {
   StageError (*count_entries)(const CountEntriesArgs& args);
   StageError (*select)(const SelectArgs& args);
   StageError (*add_sparse)(const AddSparseArgs& args);
-  StageError (*widths)(const WidthsArgs& args);  ///< null where no widths are adaptive
+  /** Null where no widths are adaptive. */
+  StageError (*widths)(const WidthsArgs& args) = nullptr;
 };
 
 /** A device's stages for several ranges in one launch. args[0] .. args[count - 1] differ in ranges

@@ -102,11 +102,11 @@ void encode_blocks(const float* value, const Granule& granule, const Tile& tile,
 template <typename Work>
 void with_uniforms(Rounding rounding, bool are_own, Work work) {
   if (rounding == Rounding::nearest) {
-    work(NearestUniforms{});
+    work(std::type_identity<NearestUniforms>());
   } else if (are_own) {
-    work(SpreadUniforms{});
+    work(std::type_identity<SpreadUniforms>());
   } else {
-    work(StoredUniforms{});
+    work(std::type_identity<StoredUniforms>());
   }
 }
 
@@ -156,8 +156,8 @@ __attribute__((noinline)) void quantize_adaptive(const QuantizeArgs& args) {
         ValueTile local;
         const float* value = load_values(values, args.dtype, tile, local);
         prefetch_granule(args, granule, tile);
-        encode_blocks<decltype(uniforms)>(value, granule, tile, blocks, scales, thresholds,
-                                          args.words);
+        encode_blocks<typename decltype(uniforms)::type>(value, granule, tile, blocks, scales,
+                                                         thresholds, args.words);
       });
     });
   });
@@ -252,8 +252,9 @@ __attribute__((noinline)) void reduce_many_adaptive(const ReduceManyArgs& args) 
       ScaleSet scales;
       fill_scales(blocks.steps, norms, scales);
       for_each_tile_of(granule, [&](const Tile& tile) {
-        encode_blocks<decltype(uniforms)>(sums.tile[tile.offset / kTileValues].value, granule, tile,
-                                          blocks, scales, thresholds, args.out_words);
+        const float* const value = sums.tile[tile.offset / kTileValues].value;
+        encode_blocks<typename decltype(uniforms)::type>(value, granule, tile, blocks, scales,
+                                                         thresholds, args.out_words);
       });
     });
   });

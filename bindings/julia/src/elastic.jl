@@ -45,6 +45,9 @@ function followed(handle)
     return Comm(handle; shares_process = unsafe_string(name[]) == "threads")
 end
 
+"GQSGD_CALLS_*, from 0 on."
+const CALLS = (:repeat, :finished, :repeat_finished, :differ)
+
 """
     shrink(comm; recv = nothing, options...) -> (; comm, members, calls)
 
@@ -67,8 +70,7 @@ function shrink(comm::Comm; recv::Union{Array,Nothing} = nothing, options...)
     GC.@preserve recv check(ABI.gqsgd_comm_shrink(comm, place, joined_fields("", options), handle,
                                                   members, calls))
     next = followed(handle[])
-    names = (:repeat, :finished, :repeat_finished, :differ)
-    return (; comm = next, members = Int.(members[1:next.size]), calls = names[calls[] + 1])
+    return (; comm = next, members = Int.(members[1:next.size]), calls = CALLS[calls[] + 1])
 end
 
 """

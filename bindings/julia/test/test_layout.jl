@@ -36,6 +36,9 @@ end
                             "LOG_" => ABI.LOG_LEVELS)
         merge!(ours, Dict("GQSGD_$prefix" * uppercase(string(k)) => v for (k, v) in pairs(table)))
     end
+    for (k, name) in enumerate(GQSGD.CALLS)
+        ours["GQSGD_CALLS_" * uppercase(string(name))] = k - 1
+    end
     of_c_alone(name) = endswith(name, "_MAX_") || startswith(name, "GQSGD_ADD_")
     @test ours == filter(line -> !of_c_alone(line.first), listed("value"))
 end

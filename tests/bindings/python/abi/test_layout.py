@@ -6,12 +6,14 @@ import ctypes
 import declarations
 import pytest
 from gqsgd import _abi, _transport
+from gqsgd.network import elastic
 
 LIST = declarations.INCLUDE.parent / "tests" / "api" / "abi" / "layout.txt"
 STRUCTS = {"gqsgd_config": _abi.ConfigStruct, "gqsgd_site": _abi.SiteStruct,
            "gqsgd_transport": _transport.TransportStruct}
 ENUMERATIONS = {"": {**_abi.STATUSES, **_abi.DTYPES, **_abi.OPS}, "SCHEDULE_": _abi.SCHEDULES,
-                "STEP_": _abi.STEP_SOURCES, "LOG_": _abi.LOG_LEVELS}
+                "STEP_": _abi.STEP_SOURCES, "LOG_": _abi.LOG_LEVELS,
+                "CALLS_": {name: number for number, name in enumerate(elastic._CALLS)}}
 # Python has no name for what a transport adds, and needs none for limits of enumerations.
 C_ALONE = {"GQSGD_ADD_UINT64", "GQSGD_ADD_FLOAT32"}
 HANDLES = {"gqsgd_comm", "gqsgd_quantizer", "gqsgd_request"}
