@@ -16,6 +16,27 @@ namespace gq {
 inline constexpr uint32_t kWidthSteps = kWidthMax - kWidthMin;
 inline constexpr int32_t kWidthOffsets[kWidthSteps] = {0, 421, 742, 1028, 1298, 1561};
 
+/** Blocks of norm 0, and those that are poisoned, have no codes. */
+GQ_HD bool has_codes(uint16_t norm) { return norm != 0 && norm <= kNormCodeMax; }
+
+/** Bits beyond the least that a block of this norm gets. */
+GQ_HD uint32_t extra_bits(uint16_t norm, int32_t threshold) {
+  uint32_t bits = 0;
+  for (uint32_t k = 0; k < kWidthSteps; ++k) {
+    bits += norm >= threshold + kWidthOffsets[k] ? 1 : 0;
+  }
+  return bits;
+}
+
+/** Whether the next lower threshold would give the block one bit more. */
+GQ_HD bool is_next(uint16_t norm, int32_t threshold) {
+  bool next = false;
+  for (uint32_t k = 0; k < kWidthSteps; ++k) {
+    next = next || norm == threshold - 1 + kWidthOffsets[k];
+  }
+  return next;
+}
+
 /** Below the least code of a norm and all offsets: every block has the largest width. */
 inline constexpr int32_t kThresholdMin = -kWidthOffsets[kWidthSteps - 1];
 

@@ -20,7 +20,7 @@ void take_keys(const uint16_t* norms, uint32_t block_count, NormKeys& keys) {
   int16_t largest = 0, least = INT16_MAX;
   int16_t count = 0;
   for (uint32_t k = 0; k < kGroupBlocks; ++k) {
-    const int16_t key = static_cast<int16_t>(norm[k] <= kNormCodeMax ? norm[k] : 0);
+    const int16_t key = static_cast<int16_t>(has_codes(norm[k]) ? norm[k] : 0);
     const int16_t low = static_cast<int16_t>(key == 0 ? INT16_MAX : key);
     keys.key[k] = key;
     largest = key > largest ? key : largest;
@@ -32,6 +32,34 @@ void take_keys(const uint16_t* norms, uint32_t block_count, NormKeys& keys) {
   keys.count = static_cast<uint32_t>(count);
 }
 
+/** Widths by the threshold, and of each block whether the next lower one would give it more. */
+struct ThresholdWidths {
+  int16_t width[kGroupBlocks];
+  int16_t next[kGroupBlocks];
+};
+
+#if GQ_VECTOR_BYTES == 0
+
+/** What all blocks get beyond the least width. */
+uint32_t extra_bits_of(const NormKeys& keys, int32_t threshold) {
+  uint32_t bits = 0;
+  for (uint32_t b = 0; b < kGroupBlocks; ++b) {
+    if (keys.key[b] != 0) bits += extra_bits(static_cast<uint16_t>(keys.key[b]), threshold);
+  }
+  return bits;
+}
+
+void take_widths(const NormKeys& keys, int32_t threshold, ThresholdWidths& widths) {
+  for (uint32_t b = 0; b < kGroupBlocks; ++b) {
+    const uint16_t norm = static_cast<uint16_t>(keys.key[b]);
+    const uint32_t width = norm == 0 ? 0 : kWidthMin + extra_bits(norm, threshold);
+    widths.width[b] = static_cast<int16_t>(width);
+    widths.next[b] = norm != 0 && is_next(norm, threshold) ? -1 : 0;
+  }
+}
+
+#else
+
 /** A number that keys must exceed to reach a threshold: not negative, so that blocks without codes
  *  exceed none. */
 int16_t below(int32_t threshold) {
@@ -39,16 +67,8 @@ int16_t below(int32_t threshold) {
   return static_cast<int16_t>(bound < 0 ? 0 : bound > INT16_MAX ? INT16_MAX : bound);
 }
 
-#if GQ_VECTOR_BYTES == 0
-
-using Keys = int16_t;
-
-#else
-
 /** As many keys as a vector has; comparisons give -1 where they hold. */
 using Keys = int16_t __attribute__((vector_size(GQ_VECTOR_BYTES)));
-
-#endif
 
 constexpr uint32_t kKeysAtOnce = sizeof(Keys) / sizeof(int16_t);
 
@@ -59,19 +79,11 @@ GQ_INLINE Keys keys_at(const NormKeys& keys, uint32_t first) {
 }
 
 GQ_INLINE Keys exceeds(Keys keys, int16_t bound) {
-#if GQ_VECTOR_BYTES == 0
-  return keys > bound ? -1 : 0;
-#else
   return keys > bound;
-#endif
 }
 
 GQ_INLINE Keys equal(Keys keys, int16_t number) {
-#if GQ_VECTOR_BYTES == 0
-  return keys == number ? -1 : 0;
-#else
   return keys == number;
-#endif
 }
 
 /** What all blocks get beyond the least width. */
@@ -94,24 +106,6 @@ uint32_t extra_bits_of(const NormKeys& keys, int32_t threshold) {
   return static_cast<uint32_t>(bits);
 }
 
-/** The least threshold with which blocks get at most `left` bits beyond the least width. */
-int32_t find_threshold(const NormKeys& keys, uint32_t left) {
-  if (kWidthSteps * keys.count <= left) return kThresholdMin;
-  int32_t high = keys.largest + 1;                                // no block gets any
-  int32_t low = keys.least - kWidthOffsets[kWidthSteps - 1] - 1;  // all get all there are
-  while (high - low > 1) {
-    const int32_t middle = low + (high - low) / 2;
-    (extra_bits_of(keys, middle) > left ? low : high) = middle;
-  }
-  return high;
-}
-
-/** Widths by the threshold, and of each block whether the next lower one would give it more. */
-struct ThresholdWidths {
-  int16_t width[kGroupBlocks];
-  int16_t next[kGroupBlocks];
-};
-
 void take_widths(const NormKeys& keys, int32_t threshold, ThresholdWidths& widths) {
   for (uint32_t b = 0; b < kGroupBlocks; b += kKeysAtOnce) {
     const Keys key = keys_at(keys, b);
@@ -126,6 +120,20 @@ void take_widths(const NormKeys& keys, int32_t threshold, ThresholdWidths& width
     memcpy(widths.width + b, &width, sizeof width);
     memcpy(widths.next + b, &next, sizeof next);
   }
+}
+
+#endif
+
+/** The least threshold with which blocks get at most `left` bits beyond the least width. */
+int32_t find_threshold(const NormKeys& keys, uint32_t left) {
+  if (kWidthSteps * keys.count <= left) return kThresholdMin;
+  int32_t high = keys.largest + 1;                                // no block gets any
+  int32_t low = keys.least - kWidthOffsets[kWidthSteps - 1] - 1;  // all get all there are
+  while (high - low > 1) {
+    const int32_t middle = low + (high - low) / 2;
+    (extra_bits_of(keys, middle) > left ? low : high) = middle;
+  }
+  return high;
 }
 
 /** Of ThresholdWidths::next: few blocks are among them. */

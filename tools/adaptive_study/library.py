@@ -4,8 +4,8 @@
     python3 tools/adaptive_study/record.py --values 100000000 --out build/recorded/full.npz
     GQSGD_LIBRARY=B/libgqsgd.so python3 tools/adaptive_study/library.py --refresh-docs
 
-Six minutes on one core, four of them for the gradients. Writes the table of docs/results/adaptive.md
-between the marks that name this file.
+Six minutes on one core, four of them for the gradients. Writes the table of
+docs/results/adaptive.md between the marks that name this file.
 """
 
 import argparse

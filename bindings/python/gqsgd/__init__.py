@@ -14,6 +14,10 @@ Quantizers. A preset and, after it, fields by name, as in Quantizer("rotated-8",
     rotated-8    8 bits with less error on dense models; turns zeros into noise
     rotated-4-8  6 bits on average, for slow networks and 16 ranks or more
     rotated-4    4 bits, for the slowest networks: watch the loss
+    adaptive-6   6 bits on average, more where gradients are large; keeps zeros
+    adaptive-5   5 bits on average, less error than rotated-4-8 and fewer bytes
+    adaptive-4   4 bits on average, 1/2 to 1/20 of the error of 4 bits everywhere
+    adaptive-3   3 bits on average: watch the loss
     relative-8   8 bits, errors relative to each value
     paper-gl8    linear levels of the paper, 8 bits, one norm for a call
     paper-ge8    exponential levels of the paper, 8 bits
