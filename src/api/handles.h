@@ -14,15 +14,12 @@
 #include <thread>
 #include <vector>
 
+#include "src/support/fork.h"
 #include "src/support/status.h"
 
 namespace gq {
 
 enum class HandleType : uint8_t { communicator = 0xC5, quantizer = 0x9B, request = 0x5E };
-
-/** Registers both locks of a table around fork(), so that a child never inherits one that is held.
- */
-void hold_across_fork(std::mutex* mutex);
 
 /** The objects of one type that are alive. A looked-up object stays alive while it is used, even if
  *  another thread destroys its handle meanwhile. */

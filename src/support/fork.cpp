@@ -1,5 +1,6 @@
-// The process-wide registry of guarded descriptors and the handlers around fork(). It is one of the
-// documented registries: descriptors are process-wide, and so must be the knowledge of them.
+// The process-wide registry of guarded descriptors and the handlers around fork(), and the locks that
+// fork() must find free. It is one of the documented registries: descriptors are process-wide, and
+// so must be the knowledge of them.
 #include "src/support/fork.h"
 
 #include <pthread.h>
@@ -17,6 +18,23 @@ std::atomic<uint64_t> generation{0};
 
 void before_fork() { pthread_mutex_lock(&mutex); }
 void after_fork_in_parent() { pthread_mutex_unlock(&mutex); }
+
+// Four registries exist: three tables of handles, and the groups of threads that are forming.
+constexpr int kHeldMax = 8;
+std::mutex held_guard;  // of what follows: a registry may be made while another thread forks
+std::mutex* held[kHeldMax];
+int held_count = 0;
+bool holds = false;
+
+void lock_held() {
+  held_guard.lock();
+  for (int i = 0; i < held_count; ++i) held[i]->lock();
+}
+
+void unlock_held() {
+  for (int i = held_count; i > 0; --i) held[i - 1]->unlock();
+  held_guard.unlock();
+}
 
 }  // namespace
 
@@ -42,6 +60,18 @@ Status watch_forks() {
 }
 
 uint64_t fork_generation() { return generation.load(std::memory_order_relaxed); }
+
+namespace {
+// As the library is loaded: at a first use the lock itself could be held as another thread forks. If
+// there is no memory then, the next call tries again.
+[[maybe_unused]] const bool is_watched_at_load = watch_forks().ok();
+}  // namespace
+
+void hold_across_fork(std::mutex* mutex) {
+  const std::lock_guard<std::mutex> lock(held_guard);
+  if (!holds) holds = pthread_atfork(lock_held, unlock_held, unlock_held) == 0;
+  if (held_count < kHeldMax) held[held_count++] = mutex;
+}
 
 ForkHold::ForkHold() { pthread_mutex_lock(&mutex); }
 ForkHold::~ForkHold() { pthread_mutex_unlock(&mutex); }

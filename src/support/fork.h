@@ -5,6 +5,8 @@
 
 #include <stdint.h>
 
+#include <mutex>
+
 #include "src/support/status.h"
 
 namespace gq {
@@ -16,6 +18,10 @@ Status watch_forks();
 /** Number of forks between the process that first watched them and this one: what was made in
  * another generation belongs to an ancestor. */
 uint64_t fork_generation();
+
+/** Registers the lock of a registry, for the life of the process: fork() waits until no thread holds
+ * it, so that a child never inherits one that is held. Whoever holds one takes no other. */
+void hold_across_fork(std::mutex* mutex);
 
 /** Holds back forks of other threads while it lives, so that a descriptor is never made in one
  * process and guarded in another. */

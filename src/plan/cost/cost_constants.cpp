@@ -59,9 +59,11 @@ std::string_view trim(std::string_view word) {
 /** Takes the number at the head of `text`; false if there is none that a constant can be. */
 bool take_number(std::string_view* text, double* number) {
   const char* end = text->data() + text->size();
-  const auto [stop, error] = std::from_chars(text->data(), end, *number);
-  const bool in_range = *number == 0 || (*number >= kConstantMin && *number <= kConstantMax);
-  if (error != std::errc() || !in_range) return false;
+  double read = 0;
+  const auto [stop, error] = std::from_chars(text->data(), end, read);
+  if (error != std::errc()) return false;
+  if (read != 0 && !(read >= kConstantMin && read <= kConstantMax)) return false;
+  *number = read;
   *text = trim(text->substr(static_cast<size_t>(stop - text->data())));
   return true;
 }

@@ -24,6 +24,10 @@ constexpr int kPollMs = 1000;
 constexpr int64_t kLingerMs = 500;
 constexpr uint32_t kMembersPerPacket = kPacketDescriptorsMax / kMemberDescriptors;
 
+bool is_report(const Packet& packet, const Report& report) {
+  return packet.size_bytes == sizeof report && report.magic == kBootstrapMagic;
+}
+
 }  // namespace
 
 Status Root::prepare() {
@@ -114,7 +118,7 @@ void Root::receive_from_joined() {
     const Status received = receive_packet(joined.socket.number(), &packet, &delivery);
     if (received.ok() && delivery == Delivery::not_yet) continue;
     const bool spoke = received.ok() && delivery == Delivery::done;
-    if (spoke && report.status == GQSGD_TIMEOUT) {
+    if (spoke && is_report(packet, report) && report.status == GQSGD_TIMEOUT) {
       fail_for_missing_ranks(rank);
     } else {
       fail_group(GQSGD_PEER_LOST, "rank %u %s while the group formed", rank,
@@ -168,7 +172,13 @@ Status Root::await_report(uint32_t rank) {
     Packet packet{&report, sizeof report, nullptr, 0};
     Delivery delivery;
     GQ_TRY(receive_packet(socket, &packet, &delivery));
-    if (delivery == Delivery::done) {
+    if (delivery == Delivery::done && !is_report(packet, report)) {
+      fail_group(GQSGD_PROTOCOL,
+                 "rank %u sent %zu bytes that begin with %#x where it reports that it is ready: %zu "
+                 "bytes that begin with %#x; it knows the group's secret, but is no rank of this "
+                 "library",
+                 rank, packet.size_bytes, report.magic, sizeof report, kBootstrapMagic);
+    } else if (delivery == Delivery::done) {
       if (report.status == GQSGD_OK) return Status();
       const bool impatient = report.status == GQSGD_TIMEOUT;
       fail_group(impatient ? GQSGD_TIMEOUT : GQSGD_REMOTE_ERROR, "rank %u %s: %s (%s)", rank,

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "src/support/clock.h"
+#include "src/support/fork.h"
 #include "src/support/immortal.h"
 #include "src/support/rank_list.h"
 #include "src/transport/bootstrap/unique_id.h"
@@ -34,23 +35,41 @@ struct FormingGroup {
   uint32_t size() const { return static_cast<uint32_t>(ends.size()); }
 };
 
+using Groups = std::vector<std::shared_ptr<FormingGroup>>;
+
 struct FormingGroups {
+  FormingGroups() { hold_across_fork(&mutex); }
+
+  /** With the lock. In a child of fork() there are none: those that the parent's threads form stay
+   *  in memory, since a condition variable on which others wait may not be destroyed. May throw
+   *  std::bad_alloc. */
+  Groups& of_this_process() {
+    if (groups != nullptr && generation == fork_generation()) return *groups;
+    auto fresh = std::make_unique<Groups>();
+    (void)groups.release();
+    groups = std::move(fresh);
+    generation = fork_generation();
+    return *groups;
+  }
+
   std::mutex mutex;
-  std::vector<std::shared_ptr<FormingGroup>> groups;
+  std::unique_ptr<Groups> groups;
+  uint64_t generation = 0;
 };
 
 FormingGroups& forming() { return immortal<FormingGroups>(); }
 
 /** With the lock, as all that follows. May throw std::bad_alloc. */
 std::shared_ptr<FormingGroup> find_or_add(const gqsgd_unique_id& id, uint32_t size) {
-  for (const auto& group : forming().groups) {
+  Groups& groups = forming().of_this_process();
+  for (const auto& group : groups) {
     if (memcmp(&group->id, &id, sizeof id) == 0) return group;
   }
   auto group = std::make_shared<FormingGroup>();
   group->id = id;
   group->is_there.resize(size);
   group->ends.resize(size);
-  forming().groups.push_back(group);
+  groups.push_back(group);
   return group;
 }
 
@@ -58,7 +77,7 @@ void end_with(Status outcome, FormingGroup* group) {
   if (group->has_ended) return;
   group->has_ended = true;
   group->outcome = std::move(outcome);
-  std::erase_if(forming().groups, [&](const auto& other) { return other.get() == group; });
+  std::erase_if(*forming().groups, [&](const auto& other) { return other.get() == group; });
   group->ended.notify_all();
 }
 
@@ -127,6 +146,7 @@ Status join_local(const gqsgd_unique_id& unique_id, uint32_t rank, uint32_t size
                 "rank %u of a local group of %u: it has 1 to %u ranks, numbered from 0", rank, size,
                 kLocalRanksMax);
   }
+  GQ_TRY(watch_forks());
   try {
     return join(unique_id, rank, size, timeout_ms, interrupt, out);
   } catch (const std::bad_alloc&) {

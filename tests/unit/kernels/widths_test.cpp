@@ -141,7 +141,7 @@ uint32_t extra_of(uint16_t norm, int32_t threshold) {
 }
 
 TEST(Widths, Codec_ExtraBitsAndTheNext) {
-  for (int32_t threshold = kThresholdMin; threshold <= kThresholdMax; threshold += 7) {
+  for (int32_t threshold = kThresholdMin; threshold <= kNormCodeMax + 1; threshold += 7) {
     for (uint32_t code = 1; code <= 0x7f80; code += 97) {
       const uint16_t norm = static_cast<uint16_t>(code);
       const uint32_t here = extra_bits(norm, threshold);

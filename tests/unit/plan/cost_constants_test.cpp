@@ -83,6 +83,8 @@ TEST(CostConstants, MalformedLine_RefusedByLineAndName) {
       {"latency_ns = nan", "latency_ns is not one number from 0"},
       {"latency_ns = inf", "latency_ns is not one number from 0"},
       {"latency_ns = 1e16", "latency_ns is not one number from 0"},
+      {"latency_ns = 1e999", "latency_ns is not one number from 0"},
+      {"latency_ns = 1e-999", "latency_ns is not one number from 0"},
       {"cpus = 1e-16", "cpus is not one number from 0"},
       {"byte_ns = 1\n\nbyte_ns = 1", "line 3 of the costs: byte_ns is given twice"},
       {"linear8.norm = 1 1 1\nlinear8.norm = 1 1 1",

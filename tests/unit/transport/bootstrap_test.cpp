@@ -336,6 +336,42 @@ TEST(Bootstrap, UnsealedMemory_Refused) {
   close(ends[1]);
 }
 
+/** What rank 0 says of a client that knows the secret, joins as rank 1 and sends this when it has
+ *  the list of members. */
+std::string root_after_report(const void* bytes, size_t size_bytes) {
+  const gqsgd_unique_id id = fresh_id();
+  Child rank0 = join(id, 0, 2, kJustJoin);
+  const Descriptor client = knock(id);
+  const JoinRequest join_request = join_request_of(id, 1, 2);
+  int ends[2];
+  EXPECT_EQ(pipe(ends), 0);
+  Delivery delivery;
+  const int brought[] = {ends[0], ends[1], ends[0]};
+  EXPECT_TRUE(
+      send_packet(client.number(), &join_request, sizeof join_request, brought, 3, &delivery).ok());
+  pollfd watched{client.number(), POLLIN, 0};
+  EXPECT_EQ(poll(&watched, 1, 10000), 1);  // the list of members
+  say(client.number(), bytes, size_bytes);
+  close(ends[0]);
+  close(ends[1]);
+  return rank0.line();
+}
+
+TEST(Bootstrap, ReportThatIsNone_Refused) {
+  struct {
+    Report report;
+    int64_t more = 0;
+  } sent;
+  std::string line = root_after_report(&sent, 1);
+  EXPECT_TRUE(contains(line, "PROTOCOL: rank 1 sent 1 bytes that begin with ")) << line;
+  line = root_after_report(&sent, sizeof sent);
+  EXPECT_TRUE(contains(line, "PROTOCOL: rank 1 sent 16 bytes that begin with 0x65687147")) << line;
+  sent.report.magic ^= 1;
+  line = root_after_report(&sent, sizeof(Report));
+  EXPECT_TRUE(contains(line, "PROTOCOL: rank 1 sent 8 bytes that begin with 0x65687146")) << line;
+  EXPECT_TRUE(contains(line, "ready: 8 bytes that begin with 0x65687147")) << line;
+}
+
 TEST(Bootstrap, RankKilledWhileTheGroupForms_Named) {
   const gqsgd_unique_id id = fresh_id();
   Child rank0 = join(id, 0, 4, kJustJoin), rank1 = join(id, 1, 4, kJustJoin);

@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "src/support/clock.h"
+#include "src/transport/shared_memory/local_join.h"
+#include "tests/unit/transport/children.h"
 #include "tests/unit/transport/exchange.h"
 
 namespace gq::test {
@@ -245,6 +247,47 @@ TEST(Local, EarlierNews_WaitReturnsAtOnce) {
     EXPECT_EQ(text_of(ends[0]->wait(10000000)), "OK");
     EXPECT_LT(monotonic_us() - begin_us, 5000000u);
   }
+}
+
+/** A group of this thread alone. */
+Status join_alone() {
+  gqsgd_unique_id id;
+  GQ_TRY(make_local_id(&id));
+  std::unique_ptr<HostTransport> end;
+  return join_local(id, 0, 1, 5000, &end);
+}
+
+// The child has none of the parent's threads: one of them holds the lock of all groups that form, or
+// waits for a group, at the moment of the fork.
+TEST(LocalJoin, ForksWhileThreadsJoin_ChildrenJoin) {
+  gqsgd_unique_id awaited;
+  ASSERT_EQ(text_of(make_local_id(&awaited)), "OK");
+  std::string waited;
+  std::thread waiting([&] {
+    std::unique_ptr<HostTransport> end;
+    waited = text_of(join_local(awaited, 0, 2, 60000, &end));
+  });
+  std::atomic<bool> is_over{false};
+  std::thread joining([&] {
+    while (!is_over && join_alone().ok()) {
+    }
+  });
+  for (int fork = 0; fork < 100; ++fork) {
+    Child child([&] {
+      std::unique_ptr<HostTransport> end;
+      const std::string alone = text_of(join_alone());
+      return alone + ", " + text_of(join_local(awaited, 1, 2, 1, &end));
+    });
+    const std::string line = child.line();
+    EXPECT_TRUE(contains(line, "OK, TIMEOUT: missing ranks: 0; rank 1 waited 1 ms")) << line;
+    if (HasFailure()) break;  // each may take a minute
+  }
+  is_over = true;
+  joining.join();
+  std::unique_ptr<HostTransport> end;
+  EXPECT_EQ(text_of(join_local(awaited, 1, 2, 60000, &end)), "OK");
+  waiting.join();
+  EXPECT_EQ(waited, "OK");
 }
 
 }  // namespace
