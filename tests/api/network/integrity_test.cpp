@@ -82,8 +82,7 @@ std::string call(const Case& one, const std::vector<Values>& inputs, uint64_t ra
     outcome.later = made(&result);
     return "";
   };
-  const std::string options =
-      std::string("timeout_ms=60000,chunk_value_count=2048,ucx=") + GQ_FLIPPING_UCX;
+  const std::string options = "timeout_ms=60000,chunk_value_count=2048,ucx=" GQ_FLIPPING_UCX;
   return RankProcesses(kRanks, options, body, network_maker({"a", "b"})).wait();
 }
 
