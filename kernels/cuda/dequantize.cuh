@@ -202,6 +202,7 @@ struct DequantizeFloats : BodyDefaults {
 
 /** Sums of float32, or their mean. */
 struct DequantizeNone : WorkDefaults {
+  static constexpr uint32_t kBlocksAtOnce = 2;  // 80 registers are a few too few on some devices
   using Here = Local<Nothing, Nothing>;
   WordBuffer<const uint32_t> words;
   float divisor;

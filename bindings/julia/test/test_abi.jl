@@ -32,7 +32,7 @@ const JULIA_TYPES = Dict(
     "gqsgd_quantizer*" => Ptr{ABI.gqsgd_quantizer}, "gqsgd_request" => ABI.gqsgd_request,
     "gqsgd_request*" => Ptr{ABI.gqsgd_request}, "gqsgd_unique_id*" => Ptr{UInt8},
     "const gqsgd_unique_id*" => Ptr{UInt8}, "const gqsgd_site*" => Ptr{ABI.Site},
-    "gqsgd_log_callback" => Ptr{Cvoid})
+    "uint8_t*" => Ptr{UInt8}, "gqsgd_log_callback" => Ptr{Cvoid})
 
 "`const void *const *send` as `const void*const*`: the name is dropped."
 function type_of(declaration)
@@ -88,6 +88,8 @@ end
                             "STEP_" => ABI.STEP_SOURCES, "LOG_" => ABI.LOG_LEVELS)
         merge!(ours, Dict(prefix * uppercase(string(k)) => v for (k, v) in pairs(table)))
     end
+    merge!(ours, Dict("CALLS_" * uppercase(string(name)) => k - 1
+                      for (k, name) in enumerate(GQSGD.CALLS)))
     rows = collect(eachmatch(r"GQSGD_(\w+) = (\d+)", HEADER_CODE))
     @test length(rows) == length(ours)
     @test Dict(row[1] => parse(Int, row[2]) for row in rows) == ours
