@@ -19,6 +19,7 @@ inline ValueTarget target_of(const DequantizeArgs& args) {
 /** Sixteen values per thread: for scales of blocks, rotations, and whatever draws random words. */
 template <typename Decoder>
 struct Dequantize : WorkDefaults {
+  static constexpr uint32_t kBlocksAtOnce = 2;  // 80 registers are a few too few on some devices
   static constexpr uint32_t kBits = Decoder::kBits;
   using Own = StepOwn;
   using Here = Local<Nothing, Own>;
