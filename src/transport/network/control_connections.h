@@ -57,7 +57,7 @@ class ControlConnections {
   uint64_t gone_us(uint32_t peer) const { return peers_[peer].gone_us; }
   bool any_gone() const { return any_gone_; }
   /** True if that was the end of its process or of its communicator: a connection that ends by a
-   *  timeout shows nothing, nor does a reset by way of a link that had lost packets. */
+   *  timeout shows nothing, nor does a reset over a link that had lost packets. */
   bool is_gone_for_certain(uint32_t peer) const { return peers_[peer].is_certain; }
   /** Notes links that lose packets; called now and then while is_gone_for_certain() is of use. */
   void look_at_links();

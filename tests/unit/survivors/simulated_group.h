@@ -157,7 +157,7 @@ class SimulatedGroup {
     const bool drops = !shares_memory_ && is_gone && peer.drops_on_death &&
                        peer.dies_us < peer.leaves_us;
     const uint64_t evidence_us = gone_us(from) + on.delay_us + (shares_memory_ ? 2000 : 0);
-    // A reset by way of a link that was cut is no evidence.
+    // A reset over a link that was cut is no evidence.
     const bool is_doubtful = drops && on.cut_us <= now_us;
     const bool is_evident = is_gone && !is_cut && !is_doubtful && evidence_us <= now_us;
     while (!on.arrivals.empty()) {
