@@ -1,4 +1,5 @@
-// The process-wide registry of guarded descriptors and the handlers around fork(), and the locks that
+// The process-wide registry of guarded descriptors and the handlers around fork(), and the locks
+// that
 // fork() must find free. It is one of the documented registries: descriptors are process-wide, and
 // so must be the knowledge of them.
 #include "src/support/fork.h"
@@ -62,8 +63,8 @@ Status watch_forks() {
 uint64_t fork_generation() { return generation.load(std::memory_order_relaxed); }
 
 namespace {
-// As the library is loaded: at a first use the lock itself could be held as another thread forks. If
-// there is no memory then, the next call tries again.
+// As the library is loaded: at a first use the lock itself could be held as another thread forks.
+// If there is no memory then, the next call tries again.
 [[maybe_unused]] const bool is_watched_at_load = watch_forks().ok();
 }  // namespace
 

@@ -257,8 +257,8 @@ Status join_alone() {
   return join_local(id, 0, 1, 5000, &end);
 }
 
-// The child has none of the parent's threads: one of them holds the lock of all groups that form, or
-// waits for a group, at the moment of the fork.
+// The child has none of the parent's threads: one of them holds the lock of all groups that form,
+// or waits for a group, at the moment of the fork.
 TEST(LocalJoin, ForksWhileThreadsJoin_ChildrenJoin) {
   gqsgd_unique_id awaited;
   ASSERT_EQ(text_of(make_local_id(&awaited)), "OK");
