@@ -175,8 +175,8 @@ Status Root::await_report(uint32_t rank) {
     if (delivery == Delivery::done && !is_report(packet, report)) {
       fail_group(GQSGD_PROTOCOL,
                  "rank %u sent %zu bytes that begin with %#x where it reports that it is ready: "
-                 "%zu bytes that begin with %#x; it knows the group's secret, but is no rank of this "
-                 "library",
+                 "%zu bytes that begin with %#x; it knows the group's secret, but is no rank of "
+                 "this library",
                  rank, packet.size_bytes, report.magic, sizeof report, kBootstrapMagic);
     } else if (delivery == Delivery::done) {
       if (report.status == GQSGD_OK) return Status();
