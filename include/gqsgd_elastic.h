@@ -31,7 +31,7 @@ gqsgd_status gqsgd_local_id_create(gqsgd_unique_id *unique_id);
  *                   0 (network) or gqsgd_local_id_create (threads)
  *  members    [in]  `size` numbers, equal on all members: rank k of the new group was rank
  *                   members[k] of the old one, or is a newcomer (-1). At least one survives
- *  rank, size       of this process in the new group
+ *  rank, size [in]  of this process in the new group
  *  options    [in]  as for communicators. On a survivor timeout_ms, chunk_value_count, threads,
  *                   nontemporal_bytes and those of a network have the old communicator's values
  *                   unless they are given. stream_id, costs and uncompressed are the survivors' and

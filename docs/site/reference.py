@@ -105,8 +105,8 @@ def _prose(comment):
     return markdown(first + "\n" + textwrap.dedent("\n".join(rest)))
 
 
-# An argument with what is said of it.
-_ITEM = re.compile(r"^([a-z]\w*(?:, [a-z]\w*)*): +(?=\S)")
+# An argument with what is said of it, or in a column beside it after its direction.
+_ITEM = re.compile(r"^([a-z]\w*(?:, [a-z]\w*)*)(?:: +(?=\S)| +(?=\[(?:in|out|in, out)\] ))")
 
 
 def markdown(text):
@@ -126,19 +126,27 @@ def _runs(lines, items_allowed):
     runs = []
     for line in lines:
         last = runs[-1][0] if runs else ""
-        if _has_columns(line):
+        if _begins_item(line, items_allowed):
+            kind = "items"
+        elif _has_columns(line):
             kind = "code"
         elif line.startswith("  "):
             kind = last if last in ("items", "code") else "code"
         elif last == "items" and not runs[-1][1][-1].endswith((".", ":")):
             kind = "items"  # its sentence goes on
         else:
-            kind = "items" if items_allowed and _ITEM.match(line) else "prose"
+            kind = "prose"
         if kind == last:
             runs[-1][1].append(line)
         else:
             runs.append([kind, [line]])
     return runs
+
+
+def _begins_item(line, after_colon):
+    """Whether an argument and its direction are there, or, if `after_colon`, its name and a colon."""
+    found = _ITEM.match(line)
+    return found is not None and (after_colon or ":" not in found[0])
 
 
 def _has_columns(line):
