@@ -25,7 +25,7 @@ def for_the_others(words, target):
     return [*kept, *targets, f"-gencode=arch=compute_{last},code=compute_{last}", "-o", str(target)]
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)  # ten minutes of one processor, beside other tests
 def test_kernels_are_built_for_all_architectures(commands, build_directory, tmp_path, library):
     objects = []
     for name, words in commands.items():
