@@ -1,4 +1,4 @@
-"""docs/results/sass.md has the instructions of the kernels as they are, and none above its bound."""
+"""docs/results/sass.md has the instructions of the kernels as they are, none above its bound."""
 
 import re
 import subprocess
