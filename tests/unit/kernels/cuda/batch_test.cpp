@@ -69,7 +69,7 @@ TEST(Batch, FewPieces_BitsOfTheWhole) {
 }
 
 TEST(Batch, TableOfPieces_BitsOfTheWhole) {
-  for (const size_t pieces : {33, 64, 65, 200}) expect_bits_of_the_whole({pieces}, kPlace);
+  for (const size_t pieces : {33, 200, 580, 581, 1200}) expect_bits_of_the_whole({pieces}, kPlace);
 }
 
 TEST(Batch, ManyPiecesWithoutATable_BitsOfTheWhole) {
