@@ -144,7 +144,7 @@ def _runs(lines, items_allowed):
 
 
 def _begins_item(line, after_colon):
-    """Whether an argument and its direction are there, or, if `after_colon`, its name and a colon."""
+    """Whether it has an argument and its direction, or, if `after_colon`, a name and a colon."""
     found = _ITEM.match(line)
     return found is not None and (after_colon or ":" not in found[0])
 

@@ -113,7 +113,7 @@ GQ_HD void run_block(const Batch<Body>& batch, Block& block) {
 
 /** Brings pieces to memory of the device: as arguments of a kernel, of which graphs keep a copy. */
 struct WritePieces : BodyDefaults {
-  static constexpr uint32_t kPieces = 64;  ///< of 4096 bytes of arguments
+  static constexpr uint32_t kPieces = 580;  ///< of 32,764 bytes of arguments: CUDA 12.1, driver 530
   static constexpr uint32_t kWords = sizeof(Piece) / sizeof(uint64_t);
   Piece piece[kPieces];
   uint32_t count = 0;

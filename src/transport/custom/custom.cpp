@@ -137,17 +137,22 @@ Status CustomTransport::take_staging(size_t size_bytes, unsigned char** staged) 
   return Status();
 }
 
+/** The same words may be on their way to another rank, with a trailer that must not change any
+ *  more: messages are numbered for each receiver. Then they are copied. */
 Status CustomTransport::send_with_trailer(const Message& message) {
-  if (message.has_room) {
-    unsigned char* const words = arena_.get() + message.here_bytes;
-    memcpy(words + message.size_bytes, message.trailer, sizeof *message.trailer);
+  unsigned char* const words = arena_.get() + message.here_bytes;
+  unsigned char* const behind = words + message.size_bytes;
+  const bool leaving = message.has_room && calls_.is_sending(words);
+  const bool stays = leaving && memcmp(behind, message.trailer, sizeof *message.trailer) == 0;
+  if (message.has_room && (stays || !leaving)) {
+    if (!stays) memcpy(behind, message.trailer, sizeof *message.trailer);
     return calls_.send(message.peer, words, Staging::staged_bytes(message.size_bytes));
   }
   // Those of sends that are done come back before new ones are made.
   if (calls_.staging().is_empty(message.size_bytes)) GQ_TRY(calls_.reap_sends());
   unsigned char* staged = nullptr;
   GQ_TRY(take_staging(message.size_bytes, &staged));
-  Staging::pack(staged, arena_.get() + message.here_bytes, message.size_bytes, *message.trailer);
+  Staging::pack(staged, words, message.size_bytes, *message.trailer);
   return calls_.send(message.peer, staged, Staging::staged_bytes(message.size_bytes), staged);
 }
 

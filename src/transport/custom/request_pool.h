@@ -14,7 +14,8 @@ struct TableRequest {
   uint64_t number = 0;  ///< the transport's name for it
   uint32_t peer = 0;
   bool done = false;
-  unsigned char* place = nullptr;
+  unsigned char* place = nullptr;   ///< where received words belong
+  const void* sent = nullptr;       ///< what leaves, unless a copy does
   unsigned char* staged = nullptr;  ///< where the bytes are on their way, with a trailer
   size_t size_bytes = 0;            ///< requested
   size_t come_bytes = 0;  ///< a receive that is done: bytes that came, by the transport

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include <algorithm>
 #include <new>
 
 #include "src/support/catch_all.h"
@@ -79,6 +80,7 @@ Status TableCalls::send(uint32_t peer, const void* bytes, size_t size_bytes,
                         unsigned char* staged) {
   TableRequest request;
   request.peer = peer;
+  request.sent = staged == nullptr ? bytes : nullptr;
   request.staged = staged;
   request.size_bytes = size_bytes;
   try {
@@ -92,6 +94,11 @@ Status TableCalls::send(uint32_t peer, const void* bytes, size_t size_bytes,
   });
   if (!sent.ok()) sends_.pop_back();
   return sent;
+}
+
+bool TableCalls::is_sending(const void* bytes) const {
+  return std::any_of(sends_.begin(), sends_.end(),
+                     [bytes](const TableRequest& request) { return request.sent == bytes; });
 }
 
 Status TableCalls::receive(uint32_t peer, void* place, size_t size_bytes, unsigned char* staged) {

@@ -42,6 +42,8 @@ class TableCalls {
   /** `staged`: the bytes are words with a trailer in a buffer of staging(), which comes back. */
   Status send(uint32_t peer, const void* bytes, size_t size_bytes,
               unsigned char* staged = nullptr);
+  /** True if a send of the bytes at `bytes`, not staged, may still read them. */
+  bool is_sending(const void* bytes) const;
   /** Looks which sends are done. */
   Status reap_sends();
   /** Those that were not done when they were last looked at. */

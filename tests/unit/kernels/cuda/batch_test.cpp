@@ -60,6 +60,7 @@ void expect_bits_of_the_whole(const BatchMode& mode, const Place& place) {
 // Ends in the middle of a block and of a thread's values, and is not aligned.
 constexpr Place kPlace{4096, 9001, 1};
 constexpr Place kAligned{8192, 16384, 0};
+constexpr Place kLong{4096, 40001, 1};
 
 TEST(Batch, FewPieces_BitsOfTheWhole) {
   for (const size_t pieces : {1, 2, 3, 32}) {
@@ -70,6 +71,8 @@ TEST(Batch, FewPieces_BitsOfTheWhole) {
 
 TEST(Batch, TableOfPieces_BitsOfTheWhole) {
   for (const size_t pieces : {33, 64, 65, 200}) expect_bits_of_the_whole({pieces}, kPlace);
+  // More than one launch brings to the table, which is 580.
+  for (const size_t pieces : {581, 1200}) expect_bits_of_the_whole({pieces}, kLong);
 }
 
 TEST(Batch, ManyPiecesWithoutATable_BitsOfTheWhole) {

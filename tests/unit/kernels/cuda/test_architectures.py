@@ -1,7 +1,4 @@
-"""Kernels compile for every architecture that is named for them, without spills, and a library of
-all of them stays small."""
-
-import subprocess
+"""Kernels are built for every architecture that is named for them, and the library stays small."""
 
 import pytest
 
@@ -9,29 +6,15 @@ ARCHITECTURES = ("80", "90", "100", "120")
 LIBRARY_BYTES_MAX = 30e6
 
 
-def for_the_others(words, target):
-    """The command for the architectures that the build leaves out, and PTX of the last."""
-    kept, skipped = [], False
-    for word in words:
-        if skipped or word == "-MD" or word.startswith("-gencode="):
-            skipped = False
-        elif word in ("-MT", "-MF", "-o"):
-            skipped = True
-        else:
-            kept.append(word)
-    left_out = [a for a in ARCHITECTURES if f"code=sm_{a}" not in " ".join(words)]
-    targets = [f"-gencode=arch=compute_{a},code=sm_{a}" for a in left_out]
-    last = ARCHITECTURES[-1]
-    return [*kept, *targets, f"-gencode=arch=compute_{last},code=compute_{last}", "-o", str(target)]
+def code_of(words):
+    """What a compile command makes: sm_N for machine code, compute_N for PTX."""
+    return [word.partition(",code=")[2] for word in words if word.startswith("-gencode=")]
 
 
-@pytest.mark.timeout(600)
-def test_kernels_are_built_for_all_architectures(commands, build_directory, tmp_path, library):
-    objects = []
-    for name, words in commands.items():
-        objects.append(tmp_path / f"{name}.o")
-        result = subprocess.run(for_the_others(words, objects[-1]), cwd=build_directory,
-                                capture_output=True, text=True)
-        assert result.returncode == 0, f"{name}: {result.stdout}{result.stderr}"
-    kernels = sum(made.stat().st_size for made in objects)
-    assert kernels + library.stat().st_size < LIBRARY_BYTES_MAX
+def test_the_library_has_all_architectures_and_stays_small(commands, library):
+    expected = [*(f"sm_{a}" for a in ARCHITECTURES), f"compute_{ARCHITECTURES[-1]}"]
+    if all(len(code_of(words)) < len(expected) for words in commands.values()):
+        pytest.skip("built for some architectures alone (-Dgpu_archs)")
+    assert {name: code_of(words) for name, words in commands.items()} == dict.fromkeys(commands,
+                                                                                     expected)
+    assert library.stat().st_size < LIBRARY_BYTES_MAX
