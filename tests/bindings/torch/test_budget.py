@@ -159,9 +159,13 @@ def test_errors_of_parameters_are_measured_where_wanted(torch_groups):
     group = torch_groups(2)
     low, high = (group.run(with_errors, budget)[0] for budget in (3, 7))
     assert {name for name, *_ in low[0]} == {name for name, _ in net().named_parameters()}
+    # Blocks of zeros leave 8 bits for the others of their call, whatever the budget.
+    beside_zeros = {"0.rows.weight", "1.0.weight"}
     for (name, form, _, error), (_, _, _, less) in zip(sorted(low[0]), sorted(high[0])):
         if form == "none":
             assert error == less == 0
+        elif name in beside_zeros:
+            assert 1e-6 < min(less, error) and max(less, error) < 1e-3, name
         else:
             assert 1e-6 < less < error < 1, name
     lines = low[1].splitlines()

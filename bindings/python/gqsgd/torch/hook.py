@@ -39,7 +39,7 @@ class HookState:
     budget: bits, 2.5 to 8, that the codes of a value have on average over the whole model, more in
         calls whose gradients are larger: the mean_bits of each call of adaptive widths (the default
         quantizer then), instead of the quantizer's own. It follows from averages of earlier steps,
-        which all ranks have, and is the same in all calls before the second step. Parameters that
+        which all ranks have; before the second step calls are equal, to a half. Parameters that
         go in another format (biases, as float32) are outside of it; norms and scales, 16 bits for
         each 128 values, come on top. `print(state.report())` shows what it became.
     process_group: that of the model; None is the default group.
