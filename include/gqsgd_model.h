@@ -1,5 +1,6 @@
 /* What an allreduce costs and how far it is from the exact mean: bounds of the paper and beyond it,
- * predictions, and measurements on virtual ranks or on those of a communicator. */
+ * predictions, and measurements on virtual ranks or on those of a communicator; and whether its
+ * ranks have the right bits. */
 #ifndef GQSGD_MODEL_H
 #define GQSGD_MODEL_H
 
@@ -100,6 +101,24 @@ gqsgd_status gqsgd_expected_error(gqsgd_quantizer quantizer, int32_t rank_count,
 gqsgd_status gqsgd_measured_error(gqsgd_comm comm, gqsgd_quantizer quantizer, const void *send,
                                   size_t count, gqsgd_dtype dtype, const gqsgd_config *config,
                                   double *error);
+
+/* ---- Equal bits ------------------------------------------------------------------------------ */
+/** Proves that all ranks get the bits that the format has: makes every call that the presets, the
+ *  schedules and the types of values allow (208, of 4133 values each, on host memory) and compares
+ *  its result with that of virtual ranks; and, of 3 virtual ranks on this rank's processor, with
+ *  digests of the reference, which are part of the library. A collective: every rank calls with the
+ *  same flipped_rank. The communicator's counter stays as it is.
+ *  flipped_rank  -1. Or a rank, one bit of whose first results is changed before it compares them:
+ *                so that tests can see that this is found
+ *  compared      unless NULL, the calls whose results were compared: those that this number of
+ *                ranks has, and native ones only where the transport has an allreduce of its own
+ *  differing     unless NULL, of each rank the number of its results that differ
+ *  Returns OK if all are equal; INTEGRITY on all ranks, with a sentence that names the ranks whose
+ *  results differ, the first such call and both digests: the communicator stays usable. Another
+ *  failure is that of a call, whose name is put before its sentence; nothing is written then.
+ *  UNSUPPORTED over NCCL, which has no host memory. Allocates 33 KiB for each rank. */
+gqsgd_status gqsgd_comm_verify(gqsgd_comm comm, int32_t flipped_rank, int32_t *compared,
+                               int32_t *differing);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

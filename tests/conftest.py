@@ -1,6 +1,8 @@
 """Fixtures for every Python test: where the source tree, the build and the library are."""
 
 import os
+from importlib.machinery import SourceFileLoader
+from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,17 @@ def _path_from(variable, meaning):
 def root():
     """The root of the source tree."""
     return Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture
+def load_tool(root):
+    """`load_tool("build_wheel")`: a program of tools/ as a module."""
+    def load(name):
+        loader = SourceFileLoader(Path(name).stem, str(root / "tools" / name))
+        module = module_from_spec(spec_from_loader(loader.name, loader))
+        loader.exec_module(module)
+        return module
+    return load
 
 
 @pytest.fixture

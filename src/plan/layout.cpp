@@ -25,8 +25,7 @@ constexpr uint64_t divide_up(uint64_t a, uint64_t b) { return a / b + (a % b != 
 
 }  // namespace
 
-Layout::Layout(const Coding& coding, const Shape& shape, bool reads_in_place, bool has_room,
-               bool orders_messages)
+Layout::Layout(const Coding& coding, const Shape& shape, const Options& options)
     : packing_(coding.packing()),
       packing_down_(coding.packing_down()),
       block_(coding.block),
@@ -38,7 +37,7 @@ Layout::Layout(const Coding& coding, const Shape& shape, bool reads_in_place, bo
                                        ? shape.slice_value_count_max
                                        : part_of(shape, shard_count(shape), 0).value_count)),
       chunk_(shape.chunk_value_count),
-      room_bytes_(has_room ? kRoomBytes : 0),
+      room_bytes_(options.has_room ? kRoomBytes : 0),
       chunk_scales_bytes_(room_bytes_) {
   const uint64_t count = shape.value_count;
   const uint64_t in_a_chunk = std::min({chunk_, shard_, count});
@@ -56,9 +55,9 @@ Layout::Layout(const Coding& coding, const Shape& shape, bool reads_in_place, bo
   landing_bytes_ = norms_bytes_;
   if (block_ != 0) landing_bytes_ += round_up(norms_bytes(count), kLineBytes);
   norm_results_bytes_ = norms_bytes_;
-  if (!reads_in_place && shape.ranks > 1) add_results(shape, orders_messages);
+  if (!options.reads_in_place && shape.ranks > 1) add_results(shape, options.orders_messages);
   arena_bytes_ = landing_bytes_;
-  if (!reads_in_place && shape.ranks > 1) add_slots(shape);
+  if (!options.reads_in_place && shape.ranks > 1) add_slots(shape);
 }
 
 /** Sums in float32 stay with their owner: what peers send are codes then. */

@@ -19,12 +19,18 @@ namespace gq {
  *  under way. */
 class Layout {
  public:
+  struct Options {
+    bool reads_in_place = false;  ///< peers' words are read where they are, not received
+    /** Each chunk of codes and of sums leaves space for a trailer behind it, as for scales; its
+     *  messages are then single chunks. */
+    bool has_room = false;
+    /** Operations on a rank's memory have one order, as on a stream, so that global norms may be
+     *  put where its own were. */
+    bool orders_messages = false;
+  };
+
   Layout() = default;
-  /** `has_room`: each chunk of codes and of sums leaves space for a trailer behind it, as for
-   *  scales; its messages are then single chunks. `orders_messages`: operations on a rank's memory
-   *  have one order, as on a stream, so that global norms may be put where its own were. */
-  Layout(const Coding& coding, const Shape& shape, bool reads_in_place, bool has_room = false,
-         bool orders_messages = false);
+  Layout(const Coding& coding, const Shape& shape, const Options& options);
   /** Bytes of that space: a cache line, so that chunks stay aligned. */
   static constexpr size_t kRoomBytes = 64;
   friend bool has_room(const Layout& layout, Content content) {

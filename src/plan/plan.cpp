@@ -161,8 +161,10 @@ Status make_plan(const PlanRequest& request, Plan* plan) {
   if (plan->coding.adaptive()) plan->shape.value_count = plan->groups.padded_count();
   plan->shape.nodes = hierarchical && !flat ? request.nodes : nullptr;
   const bool single_chunks = plan->schedule->adds_wide && !plan->schedule->sends_sparse_entries;
-  plan->layout = Layout(plan->coding, plan->shape, request.reads_in_place,
-                        request.has_room && single_chunks, request.stages_are_launches);
+  plan->layout = Layout(plan->coding, plan->shape,
+                        {.reads_in_place = request.reads_in_place,
+                         .has_room = request.has_room && single_chunks,
+                         .orders_messages = request.stages_are_launches});
   if (plan->schedule->sends_sparse_entries)
     plan->layout.add_sparse_entries(plan->shape, request.reads_in_place);
   if (request.segment_count > 0) {

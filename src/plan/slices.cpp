@@ -60,8 +60,10 @@ void plan_slices(const PlanRequest& request, Plan* plan) {
   }
   Coding laid_out = plan->coding;
   if (sums) laid_out.bits_down = 32;
-  plan->layout = Layout(laid_out, plan->shape, request.reads_in_place, false,
-                        request.stages_are_launches);
+  plan->layout = Layout(laid_out, plan->shape,
+                        {.reads_in_place = request.reads_in_place,
+                         .has_room = false,
+                         .orders_messages = request.stages_are_launches});
   if (sums) plan->layout.begin_sums_at(request.segments[request.rank].first_value);
   if (sums) plan->sum_tile_value_count = sum_tile(request, plan->shape);
   plan->layout.add_segments(request.segment_count, request.ranks, request.reads_in_place,

@@ -20,8 +20,8 @@ Status watch_forks();
 uint64_t fork_generation();
 
 /** Registers the lock of a registry, for the life of the process: fork() waits until no thread
- * holds
- * it, so that a child never inherits one that is held. A thread that holds one takes no other. */
+ * holds it, so that a child never inherits one that is held. A thread that holds one takes no
+ * other. */
 void hold_across_fork(std::mutex* mutex);
 
 /** Holds back forks of other threads while it lives, so that a descriptor is never made in one

@@ -33,7 +33,10 @@ inline gqsgd_quantizer make_quantizer(FuzzInput* input) {
                                            "paper-gl4,nonfinite=error",
                                            "blocks-8,nonfinite=error",
                                            "paper-gl8,block=32",
-                                           "levels=linear,bits=4,bits_down=8"};
+                                           "levels=linear,bits=4,bits_down=8",
+                                           "adaptive-3",
+                                           "adaptive-6",
+                                           "levels=linear,width=adaptive,mean_bits=2.5"};
   gqsgd_quantizer quantizer = nullptr;
   const gqsgd_status made =
       gqsgd_quantizer_create(kSpecs[input->byte() % std::size(kSpecs)], &quantizer);

@@ -8,7 +8,9 @@
 #include <map>
 #include <vector>
 
+#include "kernels/checksum/crc32c.h"
 #include "src/transport/control_message.h"
+#include "src/transport/host_transport.h"
 #include "tests/fuzz/fuzz_input.h"
 
 namespace gq::test {
@@ -32,6 +34,15 @@ class ScriptedTransport {
 
   /** Functions fail, throw, forget messages and report lengths of their own, as the input says. */
   void misbehave() { misbehaves_ = true; }
+  /** What comes has the checksums that FORMAT.md asks for, but for what the input changes. */
+  void make_checksums() { makes_checksums_ = true; }
+  /** Before each call. */
+  void begin_call() {
+    call_begins_ = true;
+    received_.clear();
+  }
+  /** Words or a trailer came with another checksum than that of the words. */
+  bool has_wrong_checksum() const { return has_wrong_checksum_; }
   /** A peer's control message differed in more than its norm. */
   bool has_changed_control() const { return has_changed_control_; }
   /** A message came with another length than was asked for. */
@@ -79,6 +90,8 @@ class ScriptedTransport {
     if (size_bytes != sizeof control) return;
     memcpy(&control, bytes, sizeof control);
     if (control.words[kControlMagicVersion] != (kControlMagic | kWireVersion)) return;
+    if (call_begins_) sequence_ = control.words[kControlSequence];
+    call_begins_ = false;
     own_control_ = control;
     owed_controls_[peer] += 1;
   }
@@ -125,12 +138,29 @@ class ScriptedTransport {
       owed_controls_[pending.peer] -= 1;
       ControlMessage control = own_control_;
       has_changed_control_ = edit(&control) || has_changed_control_;
+      if (makes_checksums_) seal(&control, ChecksumKind::crc32c);
       memcpy(pending.bytes, &control, sizeof control);
+    } else if (makes_checksums_ && pending.size_bytes > sizeof(Trailer)) {
+      fill_with_trailer(pending);
     } else {
       input_->fill(pending.bytes, pending.size_bytes);
     }
     if (choice == 0x81) *size_bytes = input_->take<size_t>();
     has_cut_message_ = has_cut_message_ || *size_bytes != pending.size_bytes;
+  }
+
+  /** Section 17 of FORMAT.md, apart from the library's own lines for it. */
+  void fill_with_trailer(const Pending& pending) {
+    const size_t words_bytes = pending.size_bytes - sizeof(Trailer);
+    input_->fill(pending.bytes, words_bytes);
+    const uint32_t behind[] = {sequence_, received_[pending.peer]++, 0};
+    Trailer trailer;
+    trailer.checksum = crc32c(crc32c(0, pending.bytes, words_bytes), behind, sizeof behind);
+    memcpy(pending.bytes + words_bytes, &trailer, sizeof trailer);
+    const std::vector<unsigned char> right(pending.bytes, pending.bytes + pending.size_bytes);
+    if (input_->byte() % 16 == 0) input_->edit(pending.bytes, pending.size_bytes);
+    const bool is_right = memcmp(right.data(), pending.bytes, right.size()) == 0;
+    has_wrong_checksum_ = has_wrong_checksum_ || !is_right;
   }
 
   /** Words of a peer's control message; true if another one than the norm's is changed then. */
@@ -153,6 +183,11 @@ class ScriptedTransport {
   ControlMessage own_control_;
   std::map<int32_t, int> owed_controls_;
   unsigned char sum_ = 0;
+  uint32_t sequence_ = 0;               // of the call
+  std::map<int32_t, uint32_t> received_;  // messages of words in the call, of each peer
+  bool call_begins_ = false;
+  bool makes_checksums_ = false;
+  bool has_wrong_checksum_ = false;
   bool misbehaves_ = false;
   bool has_changed_control_ = false;
   bool has_cut_message_ = false;

@@ -260,6 +260,9 @@ end
 @c LIBGQSGD waiting gqsgd_measured_error(
     comm::gqsgd_comm, quantizer::gqsgd_quantizer, send::Ptr{Cvoid}, count::Csize_t,
     dtype::Int32, config::Ptr{Config}, error::Ptr{Cdouble})::gqsgd_status
+@c LIBGQSGD waiting gqsgd_comm_verify(
+    comm::gqsgd_comm, flipped_rank::Int32, compared::Ptr{Int32},
+    differing::Ptr{Int32})::gqsgd_status
 
 # ---- Log (gqsgd_log.h)
 

@@ -1,4 +1,5 @@
-# What is known before a group exists: bounds, times to expect, and whole calls with virtual ranks.
+# What is known before a group exists: bounds, times to expect, and whole calls with virtual ranks;
+# and how the ranks of a group compare with those.
 
 """
     simulate(xs, q; op = :mean, schedule = :auto, step = 0, index = 0, options...)
@@ -62,9 +63,8 @@ Ranks that are tasks of one process cannot wait for each other in here: `:UNSUPP
 """
 function measured_error(x::AbstractArray, comm::Comm, q::Quantizer; schedule = :auto,
                         step = nothing, index = 0)
-    comm.shares_process && throw(GQSGDError(:UNSUPPORTED,
-        "measured_error waits for the other ranks, which are tasks of this process; use " *
-        "expected_error([x0, x1, ..], q; step = GQSGD.counter(comm), draws = 1)"))
+    refuse_tasks(comm, "measured_error",
+                 "use expected_error([x0, x1, ..], q; step = GQSGD.counter(comm), draws = 1)")
     answer = Ref{Cdouble}(0)
     config, send, type = try
         config_of(schedule, step, index), host_address_of("x", x), dtype_number(eltype(x))
@@ -75,6 +75,33 @@ function measured_error(x::AbstractArray, comm::Comm, q::Quantizer; schedule = :
     GC.@preserve x check(ABI.gqsgd_measured_error(comm, q, send, length(x), type, config,
                                                   answer))
     return answer[]
+end
+
+"A function that waits inside the library would stop the tasks that it waits for."
+function refuse_tasks(comm::Comm, name, hint)
+    comm.shares_process && throw(GQSGDError(:UNSUPPORTED,
+        "$name waits for the other ranks, which are tasks of this process; $hint"))
+end
+
+"""
+    GQSGD.verify(comm; flipped_rank = -1) -> Int
+
+Makes every call that presets, schedules and types of values allow (208, in about a second), and
+compares the results with those of virtual ranks and with digests of the reference, which are part
+of the library. How many results were compared. Every rank calls it with the same arguments; the
+counter stays as it is.
+
+Where a result differs it throws `:INTEGRITY` on all ranks, with a sentence that names the ranks,
+the first such call and both digests; `comm` stays usable then. Of rank `flipped_rank` one bit is
+changed before it compares, so that tests see that this is found. `:UNSUPPORTED` over NCCL, which
+has no host memory, and where ranks are tasks of one process: `gqsgd-verify` compares such ranks.
+"""
+function verify(comm::Comm; flipped_rank::Integer = -1)
+    refuse_tasks(comm, "verify", "gqsgd-verify compares ranks of one process")
+    compared = Ref{Int32}(0)
+    check(ABI.gqsgd_comm_verify(comm, integer("flipped_rank", Int32, flipped_rank), compared,
+                                C_NULL))
+    return Int(compared[])
 end
 
 """

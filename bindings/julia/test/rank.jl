@@ -26,8 +26,17 @@ function refused_then_measured(comm)
     println(join((statuses..., GQSGD.counter(comm), GQSGD.transport(comm), measured), ' '))
 end
 
+"How many results were compared; then what a wrong bit of rank 1 is told as, and once more."
+function verified(comm)
+    compared = GQSGD.verify(comm)
+    failure = try GQSGD.verify(comm; flipped_rank = 1) catch e; e end
+    named = match(r"ranks whose results differ: [0-9]+\. On rank [0-9]+", failure.message).match
+    println(compared, " ", failure.status, " ", named, " ", GQSGD.verify(comm) == compared)
+end
+
 rank, size = parse.(Int, ARGS[1:2])
 comm = process_comm(hex2bytes(ARGS[4]), rank, size; timeout_ms = 120000)
 Dict("bits_then_death" => bits_then_death,
-     "refused_then_measured" => refused_then_measured)[ARGS[3]](comm)
+     "refused_then_measured" => refused_then_measured,
+     "verified" => verified)[ARGS[3]](comm)
 close(comm)

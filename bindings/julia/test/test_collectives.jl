@@ -87,8 +87,10 @@ end
     @test all(ratio -> 3.5 < ratio < 4, ratios)
 end
 
-@testset "tasks of a process cannot measure together" begin
+@testset "tasks of a process cannot wait for each other in the library" begin
     comm, = local_comms(1)
+    failure = try GQSGD.verify(comm) catch e; e end
+    @test failure.status == :UNSUPPORTED && occursin("gqsgd-verify", failure.message)
     failure = try measured_error(ones(Float32, 8), comm, Quantizer()) catch e; e end
     @test failure.status == :UNSUPPORTED && occursin("expected_error", failure.message)
     close(comm)

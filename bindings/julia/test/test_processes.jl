@@ -37,6 +37,11 @@ end
     @test isapprox(parse(Float64, measured), expected; rtol = 1e-4)
 end
 
+@testset "processes compare their bits with the reference, and name the rank that differs" begin
+    differs = "INTEGRITY ranks whose results differ: 1. On rank 1"
+    @test run_ranks(2, "verified") == fill("204 $differs true\n", 2)
+end
+
 @testset "the environment of a launcher makes a group, on one machine and between several" begin
     port = string(rand(20000:30000))
     for (hosts, transport) in ((rank -> "one", "processes"), (rank -> "host$rank", "network"))

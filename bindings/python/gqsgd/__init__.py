@@ -42,7 +42,8 @@ threads. `shrink` continues one with the ranks that are left.
 
 Their collectives, help("gqsgd.Communicator"): allreduce, allreduce_many for several arrays,
 reduce_scatter and allgather. Each has a form with _start, which returns a Request. `stats` returns
-Stats, bytes sent and their ratio to float32; `measured_error` is the error of given values.
+Stats, bytes sent and their ratio to float32; `measured_error` is the error of given values;
+`verify` proves that all ranks get the bits of the format, and returns Verified.
 
 Without a group:
 
@@ -98,6 +99,7 @@ from .network import network_id as network_id
 from .presets import PRESETS as PRESETS
 from .quantizer import Quantizer as Quantizer
 from .request import Request as Request
+from .simulate import Verified as Verified
 from .simulate import expected_error as expected_error
 from .simulate import simulate as simulate
 from .stages import Site as Site

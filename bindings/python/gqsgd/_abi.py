@@ -211,6 +211,7 @@ PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
         _status,
         [_comm, _quantizer, _address, _size, _dtype, _config, _number],
     ),
+    "gqsgd_comm_verify": (_status, [_comm, _int, POINTER(c_int32), POINTER(c_int32)]),
     # gqsgd_log.h
     "gqsgd_set_log": (None, [_level, LogCallback, c_void_p]),
 }

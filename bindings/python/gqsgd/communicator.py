@@ -22,6 +22,7 @@ from .network import ElasticGroups, NetworkGroups
 from .quantizer import Quantizer, handle_of
 from .request import InFlight, Request
 from .segments import SegmentCollectives
+from .simulate import VerifiedGroups
 from .transport import Table, Transport
 
 _Values = TypeVar("_Values", bound=NDArray[Any])
@@ -65,7 +66,9 @@ class Stats(dict[str, int]):
         return Stats((name, total - before[name]) for name, total in self.items())
 
 
-class Communicator(SegmentCollectives, NcclGroups, NetworkGroups, ElasticGroups):
+class Communicator(
+    SegmentCollectives, NcclGroups, NetworkGroups, ElasticGroups, VerifiedGroups
+):
     """One rank of a group; made by `local`, `process`, `network`, `from_env`, `mpi`, `nccl` or
     `custom`, and used by one thread at a time; `reconfigure` continues it with other ranks.
 

@@ -104,7 +104,10 @@ class Protocol(GqsgdError, ConnectionError):
 
 class Integrity(GqsgdError, ConnectionError):
     """What a rank sent was changed on its way, or ranks had different results. The communicator is
-    broken on all ranks: close it."""
+    broken on all ranks: close it. Raised by `Communicator.verify` it leaves the communicator
+    usable."""
+
+    differing: dict[int, int] = {}  #: of verify: for each rank that differs, how many results
 
 
 class Nonfinite(GqsgdError, FloatingPointError):

@@ -1,6 +1,6 @@
 // The hierarchical schedule gives the same bits to all ranks, whatever the transport, the chunks
 // and the buffers, and those of the direct schedule where there is no hierarchy. Whether the bits
-// are good ones is the matter of known_answers_test and of tests/api/statistics.
+// are good ones is the matter of vectors_test and of tests/api/statistics.
 #include <gtest/gtest.h>
 
 #include "tests/support/operation.h"

@@ -1,7 +1,6 @@
 // A training that loses a rank, goes on with a new one in another order, and then with fewer:
 // results are those of gqsgd_simulate with the ranks of each group at the step that continues.
 #include <gqsgd_elastic.h>
-#include <gqsgd_model.h>
 #include <gqsgd_network.h>
 #include <signal.h>
 #include <unistd.h>
@@ -11,8 +10,8 @@
 
 #include "tests/api/faults/support/outcome.h"
 #include "tests/api/network/network_ranks.h"
-#include "tests/support/operation.h"
 #include "tests/support/shared_memory.h"
+#include "tests/support/simulated_allreduce.h"
 #include "tests/unit/transport/children.h"
 
 namespace gq::test {
@@ -65,26 +64,10 @@ class Coordinator {
   SharedArray<std::atomic<uint32_t>> finished_{1};
 };
 
-/** An allreduce at the counter's step, against virtual ranks at `step`. "" if all bits are equal.
- */
-std::string reduce(gqsgd_comm comm, int rank, int ranks, uint64_t step) {
-  const std::vector<Values> inputs = gradients(ranks, kValues, step + 1);
-  std::vector<const void*> send;
-  for (const Values& values : inputs) send.push_back(values.data());
-  Values expected(kValues), result(kValues);
-  std::vector<void*> recv(static_cast<size_t>(ranks));
-  recv[0] = expected.data();
-  const Quantizer quantizer(kFormat);
+/** An allreduce at the counter's step, against virtual ranks at `step`. */
+std::string reduce(gqsgd_comm comm, uint64_t step) {
   const std::string options = "stream_id=" + std::to_string(kStreamId);
-  const Outcome simulated =
-      outcome_of(gqsgd_simulate(quantizer.get(), ranks, send.data(), recv.data(), kValues,
-                                GQSGD_FLOAT32, GQSGD_MEAN, config_at(step, 0), options.c_str()));
-  if (simulated.status != GQSGD_OK) return "simulate: " + simulated.text();
-  const Outcome called =
-      outcome_of(gqsgd_allreduce(comm, quantizer.get(), send[size_t(rank)], result.data(), kValues,
-                                 GQSGD_FLOAT32, GQSGD_MEAN, nullptr, nullptr));
-  if (called.status != GQSGD_OK) return "allreduce: " + called.text();
-  return result == expected ? "" : "step " + std::to_string(step) + ": other bits than simulated";
+  return allreduce_as_simulated(comm, {kFormat, kValues, step, options});
 }
 
 struct NewGroup {
@@ -111,14 +94,14 @@ std::string enter(Coordinator& coordinator, const NewGroup& group, int who, gqsg
   gqsgd_comm_stat(next, "calls", &calls);
   if (step != group.step) return "the counter is at " + std::to_string(step);
   if (calls != 0) return "there were calls";
-  return reduce(next, rank, ranks, group.step);
+  return reduce(next, group.step);
 }
 
 /** Participants 0 to 3 are the ranks of the first group, of which 1 leaves; 4 comes. */
 std::string take_part(Coordinator& coordinator, int who, gqsgd_comm comm) {
   std::string failure;
   for (uint64_t step = 0; who < 4 && step < kStepsBefore && failure.empty(); ++step) {
-    failure = reduce(comm, who, 4, step);
+    failure = reduce(comm, step);
   }
   coordinator.finish_first_steps();
   if (who == 1) {
@@ -128,7 +111,7 @@ std::string take_part(Coordinator& coordinator, int who, gqsgd_comm comm) {
     gqsgd_comm_destroy(comm);
     return failure;
   }
-  if (who < 4 && failure.empty() && reduce(comm, who, 4, kStepsBefore).empty()) {
+  if (who < 4 && failure.empty() && reduce(comm, kStepsBefore).empty()) {
     failure = "a call without rank 1 returned OK";
   }
   // The call that failed has used its step up.
@@ -205,7 +188,7 @@ TEST(Reconfigure, IntactGroupOfThreads_ToProcessesTransport_Continues) {
     threads.emplace_back([&, rank, k] {
       const gqsgd_status made =
           gqsgd_comm_reconfigure(comms[k], &id, members, rank, 2, nullptr, &next[k]);
-      failures[k] = made == GQSGD_OK ? reduce(next[k], rank, 2, 77) : outcome_of(made).text();
+      failures[k] = made == GQSGD_OK ? reduce(next[k], 77) : outcome_of(made).text();
     });
   }
   for (std::thread& thread : threads) thread.join();

@@ -2,7 +2,6 @@
 // survivors have one membership and the bits of gqsgd_simulate. Times are printed.
 // GQ_KILLS=first:end runs other seeds than a few.
 #include <gqsgd_elastic.h>
-#include <gqsgd_model.h>
 #include <gqsgd_network.h>
 #include <signal.h>
 #include <stdio.h>
@@ -19,6 +18,7 @@
 #include "tests/api/network/network_ranks.h"
 #include "tests/support/operation.h"
 #include "tests/support/shared_memory.h"
+#include "tests/support/simulated_allreduce.h"
 #include "tests/unit/transport/children.h"
 
 namespace gq::test {
@@ -151,27 +151,10 @@ std::string state_of(int32_t interrupted, Called* called) {
 }
 
 /** One call of the new group, whose bits are those of virtual ranks. */
-std::string repeat(gqsgd_comm comm, Outcome* ended) {
-  int32_t rank = 0, ranks = 0;
+std::string repeat(gqsgd_comm comm, gqsgd_status* ended) {
   uint64_t step = 0;
-  gqsgd_comm_rank(comm, &rank);
-  gqsgd_comm_size(comm, &ranks);
   gqsgd_comm_counter(comm, &step);
-  const std::vector<Values> inputs = gradients(ranks, kValues, step + 1);
-  std::vector<const void*> send;
-  for (const Values& values : inputs) send.push_back(values.data());
-  Values expected(kValues), result(kValues);
-  std::vector<void*> recv(static_cast<size_t>(ranks));
-  recv[0] = expected.data();
-  const Quantizer quantizer(kFormat);
-  const Outcome simulated = outcome_of(
-      gqsgd_simulate(quantizer.get(), ranks, send.data(), recv.data(), kValues, GQSGD_FLOAT32,
-                     GQSGD_MEAN, config_at(step, 0), "stream_id=9"));
-  if (simulated.status != GQSGD_OK) return "simulate: " + simulated.text();
-  *ended = outcome_of(gqsgd_allreduce(comm, quantizer.get(), send[static_cast<size_t>(rank)],
-                                      result.data(), kValues, GQSGD_FLOAT32, GQSGD_MEAN, nullptr,
-                                      nullptr));
-  return ended->status != GQSGD_OK || result == expected ? "" : "other bits than simulated";
+  return allreduce_as_simulated(comm, {kFormat, kValues, step, "stream_id=9"}, ended);
 }
 
 /** A survivor: "members 0,2; " of each group that it gets, or what is wrong after "! ". */
@@ -214,10 +197,10 @@ std::string survive(const Plan& plan, Kind kind, int rank, Shared* shared) {
     }
     line += "; ";
     names = kept;
-    Outcome ended;
+    gqsgd_status ended = GQSGD_OK;
     problem = repeat(comm, &ended);
-    if (ended.status == GQSGD_OK) break;
-    if (ended.status != GQSGD_PEER_LOST && ended.status != GQSGD_REVOKED) problem = ended.text();
+    if (ended == GQSGD_OK) break;
+    if (ended == GQSGD_PEER_LOST || ended == GQSGD_REVOKED) problem.clear();
   }
   gqsgd_comm_destroy(comm);
   return problem.empty() ? line : "! " + problem;

@@ -7,6 +7,7 @@
 
 #include "tests/api/faults/support/call.h"
 #include "tests/support/operation.h"
+#include "tests/support/simulated_allreduce.h"
 #include "tests/support/socket_group.h"
 
 namespace gq::test {
@@ -46,34 +47,15 @@ void shrink_all(const std::vector<gqsgd_comm>& comms, const char* options,
   for (std::thread& thread : threads) thread.join();
 }
 
-/** An allreduce of all of the new group, against virtual ranks at `step`. */
-std::string reduce(gqsgd_comm comm, uint64_t step, const std::string& stream) {
-  int32_t rank = 0, ranks = 0;
-  gqsgd_comm_rank(comm, &rank);
-  gqsgd_comm_size(comm, &ranks);
-  const std::vector<Values> inputs = gradients(ranks, kValues, step + 1);
-  std::vector<const void*> send;
-  for (const Values& values : inputs) send.push_back(values.data());
-  Values expected(kValues), result(kValues);
-  std::vector<void*> recv(static_cast<size_t>(ranks));
-  recv[0] = expected.data();
-  const Quantizer quantizer(kFormat);
-  const Outcome simulated = outcome_of(
-      gqsgd_simulate(quantizer.get(), ranks, send.data(), recv.data(), kValues, GQSGD_FLOAT32,
-                     GQSGD_MEAN, config_at(step, 0), stream.c_str()));
-  if (simulated.status != GQSGD_OK) return "simulate: " + simulated.text();
-  const Outcome called = outcome_of(
-      gqsgd_allreduce(comm, quantizer.get(), send[static_cast<size_t>(rank)], result.data(),
-                      kValues, GQSGD_FLOAT32, GQSGD_MEAN, nullptr, nullptr));
-  if (called.status != GQSGD_OK) return "allreduce: " + called.text();
-  return result == expected ? "" : "other bits than simulated";
-}
-
+/** An allreduce of all of the new group. */
 void reduce_all(const std::vector<Shrunk>& shrunk, uint64_t step, const std::string& stream) {
+  const Simulated expected{kFormat, kValues, step, stream};
   std::vector<std::string> problems(shrunk.size());
   std::vector<std::thread> threads;
   for (size_t k = 0; k < shrunk.size(); ++k) {
-    threads.emplace_back([&, k] { problems[k] = reduce(shrunk[k].comm, step, stream); });
+    threads.emplace_back([&, k] {
+      problems[k] = allreduce_as_simulated(shrunk[k].comm, expected);
+    });
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(problems, std::vector<std::string>(shrunk.size()));

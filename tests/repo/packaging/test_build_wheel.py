@@ -1,7 +1,5 @@
 """tools/build_wheel up to where pip begins; test_wheel.py has what pip makes."""
 
-import importlib.machinery
-import importlib.util
 import subprocess
 import sys
 import tomllib
@@ -10,11 +8,8 @@ import pytest
 
 
 @pytest.fixture
-def tool(root):
-    loader = importlib.machinery.SourceFileLoader("build_wheel", str(root / "tools/build_wheel"))
-    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("build_wheel", loader))
-    loader.exec_module(module)
-    return module
+def tool(load_tool):
+    return load_tool("build_wheel")
 
 
 def build(root, path, kind):

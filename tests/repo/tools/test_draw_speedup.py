@@ -1,18 +1,13 @@
 """tools/draw_speedup.py: the README's picture and table have the numbers of the results page."""
 
 import re
-from importlib.machinery import SourceFileLoader
-from importlib.util import module_from_spec, spec_from_loader
 
 import pytest
 
 
 @pytest.fixture
-def draw(root):
-    loader = SourceFileLoader("draw_speedup", str(root / "tools/draw_speedup.py"))
-    module = module_from_spec(spec_from_loader("draw_speedup", loader))
-    loader.exec_module(module)
-    return module
+def draw(load_tool):
+    return load_tool("draw_speedup.py")
 
 
 @pytest.fixture

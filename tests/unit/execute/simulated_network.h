@@ -11,29 +11,17 @@
 #include <vector>
 
 #include "src/transport/host_transport.h"
-#include "tests/support/inputs.h"
+#include "tests/support/seeds.h"
 
 namespace gq {
 
 inline constexpr uint64_t kNeverUs = UINT64_MAX;
 
-/** Numbers that follow from a seed alone. */
-class Draws {
- public:
-  explicit Draws(uint64_t seed) : seed_(seed) {}
-  /** From 0 to `end` - 1. */
-  uint64_t below(uint64_t end) { return test::mix(seed_ ^ test::mix(++drawn_)) % end; }
-  bool one_in(uint64_t count) { return below(count) == 0; }
-
- private:
-  uint64_t seed_;
-  uint64_t drawn_ = 0;
-};
-
 struct SimulatedRank {
   uint64_t dies_us = kNeverUs;
   uint64_t stops_us = kNeverUs, resumes_us = kNeverUs;
   uint32_t failing_allocation = 0;  ///< the k-th fails; 0: none
+  bool refuses = false;             ///< its own call, for an argument
   // What this rank has been told first: of a death, or of another rank's failure.
   gqsgd_status told = GQSGD_OK;
   uint32_t culprit = 0;
@@ -84,7 +72,7 @@ class SimulatedNetwork {
     events.push(at_us);
   }
 
-  Draws draws;
+  test::Draws draws;
   uint64_t now_us = 0;
   std::vector<SimulatedRank> ranks;
   std::priority_queue<uint64_t, std::vector<uint64_t>, std::greater<>> events;
@@ -198,7 +186,10 @@ class SimulatedTransport final : public HostTransport {
     if (own.told_us > network_.now_us) return Status();
     return fail(own.told, "rank %u was told that rank %u is at fault", rank(), own.culprit);
   }
+  /** The first cause stays, and every rank spreads it. */
   void abort_group(gqsgd_status cause, uint32_t culprit) override {
+    const SimulatedRank& own = network_.ranks[rank()];
+    if (own.told_us <= network_.now_us) cause = own.told, culprit = own.culprit;
     for (uint32_t peer = 0; peer < size(); ++peer) {
       const uint64_t at_us = peer == rank() ? network_.now_us : network_.send(rank(), peer, 16);
       network_.tell(peer, cause, culprit, at_us);

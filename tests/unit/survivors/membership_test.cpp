@@ -5,7 +5,6 @@
 
 #include <gtest/gtest.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "tests/unit/survivors/simulated_group.h"
 
@@ -42,7 +41,7 @@ void cut(SimulatedGroup* group, uint32_t a, uint32_t b, uint64_t at_us, uint64_t
 }
 
 void draw_fault(SimulatedGroup* group, Faults* faults) {
-  SeededDraws& draws = group->draws;
+  test::Draws& draws = group->draws;
   const uint32_t size = group->size();
   const uint32_t victim = static_cast<uint32_t>(draws.below(size));
   const uint32_t other = static_cast<uint32_t>((victim + 1 + draws.below(size - 1)) % size);
@@ -90,7 +89,7 @@ void draw_fault(SimulatedGroup* group, Faults* faults) {
 }
 
 Faults draw_scenario(SimulatedGroup* group, bool shares_memory) {
-  SeededDraws& draws = group->draws;
+  test::Draws& draws = group->draws;
   Faults faults;
   faults.shares_memory = shares_memory;
   const bool differ = draws.one_in(2);
@@ -283,24 +282,11 @@ Agreement run_seed(uint64_t seed) {
   return run;
 }
 
-/** 10,000 unless GQ_SEEDS has others. */
-void read_seeds(uint64_t* first, uint64_t* end) {
-  *first = 0;
-  *end = 10000;
-  const char* text = getenv("GQ_SEEDS");
-  if (text == nullptr) return;
-  unsigned long long a = 0, b = 0;
-  ASSERT_EQ(sscanf(text, "%llu:%llu", &a, &b), 2) << "GQ_SEEDS is first:end";
-  *first = a;
-  *end = b;
-}
-
 TEST(Membership, AnySeed_OneGroupGoesOn) {
-  uint64_t first = 0, end = 0;
-  ASSERT_NO_FATAL_FAILURE(read_seeds(&first, &end));
+  const test::Seeds seeds = test::seeds_of_environment(10000);
   Agreement sum;
   uint64_t stopped = 0, later_attempts = 0, slow = 0;
-  for (uint64_t seed = first; seed < end; ++seed) {
+  for (uint64_t seed = seeds.first; seed < seeds.end; ++seed) {
     const Agreement run = run_seed(seed);
     ASSERT_EQ(run.problem, "") << "seed " << seed << " (" << run.size << " ranks)";
     sum.faults.deaths += run.faults.deaths;
@@ -315,15 +301,15 @@ TEST(Membership, AnySeed_OneGroupGoesOn) {
   }
   printf("%llu runs: %u deaths, %u stops, %u cuts, %u partitions; %u ranks went on, %u were left "
          "out; %llu runs had more than one attempt, in %llu no rank went on\n",
-         static_cast<unsigned long long>(end - first), sum.faults.deaths, sum.faults.stops,
+         static_cast<unsigned long long>(seeds.count()), sum.faults.deaths, sum.faults.stops,
          sum.faults.cuts, sum.faults.partitions, sum.went_on, sum.left_out,
          static_cast<unsigned long long>(later_attempts),
          static_cast<unsigned long long>(stopped));
   // A name that two attempts have used ends with the second one's timeout.
-  EXPECT_LE(slow, 1 + (end - first) / 50000);
-  EXPECT_GT(sum.faults.deaths, (end - first) / 4);
-  EXPECT_GT(sum.left_out, (end - first) / 20);
-  EXPECT_GT(later_attempts, (end - first) / 100) << "deaths have met a group that forms seldom";
+  EXPECT_LE(slow, 1 + seeds.count() / 50000);
+  EXPECT_GT(sum.faults.deaths, seeds.count() / 4);
+  EXPECT_GT(sum.left_out, seeds.count() / 20);
+  EXPECT_GT(later_attempts, seeds.count() / 100) << "deaths have met a group that forms seldom";
 }
 
 TEST(Membership, SameSeed_SameRun) {

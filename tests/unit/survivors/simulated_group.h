@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "src/survivors/membership.h"
-#include "tests/support/inputs.h"
+#include "tests/support/seeds.h"
 
 namespace gq {
 
@@ -20,18 +20,6 @@ inline constexpr uint64_t kPatienceUs = 300000;
 inline constexpr uint64_t kSilenceUs = 100000;
 inline constexpr uint64_t kEndUs = 20 * kPatienceUs;
 inline constexpr uint64_t kFormingUs = 200000;  ///< after which a group that cannot form fails
-
-/** Numbers that follow from a seed alone. */
-class SeededDraws {
- public:
-  explicit SeededDraws(uint64_t seed) : seed_(seed) {}
-  uint64_t below(uint64_t end) { return test::mix(seed_ ^ test::mix(++drawn_)) % end; }
-  bool one_in(uint64_t count) { return below(count) == 0; }
-
- private:
-  uint64_t seed_;
-  uint64_t drawn_ = 0;
-};
 
 struct SimulatedMember {
   std::unique_ptr<Membership> membership;  ///< null before it has entered
@@ -103,7 +91,7 @@ class SimulatedGroup {
     }
   }
 
-  SeededDraws draws;
+  test::Draws draws;
   uint64_t now_us = 0;
   size_t decided_without_end = 0;  ///< a rank has been told to go on with a group that it lacks
   uint64_t attempts = 0;
