@@ -14,6 +14,16 @@ function generated_values(salt, rank, count)
     end
 end
 
+"The values in blocks of 128 with norms of `spread` powers of two."
+spread_blocks(values, spread) =
+    [ldexp(value, -(7 * div(e - 1, 128) % spread)) for (e, value) in enumerate(values)]
+
+"Inputs of a record: generated, and spread where it says so."
+function inputs_of(answer, rank, count)
+    values = generated_values(integer(answer, "salt"), rank, count)
+    return haskey(answer, "spread") ? spread_blocks(values, Int(integer(answer, "spread"))) : values
+end
+
 gradient(rank, count) = generated_values(5, rank, count)
 exact_mean(xs) = sum(x -> Float64.(x), xs) / length(xs)
 
@@ -50,11 +60,12 @@ end
 function quantizer_of(answer)
     parts = ["levels=$(text(answer, "levels"))"]
     if text(answer, "levels") != "none"
-        push!(parts, "bits=$(text(answer, "bits"))", "combine=$(text(answer, "combine"))")
+        haskey(answer, "bits") && push!(parts, "bits=$(text(answer, "bits"))")
+        push!(parts, "combine=$(text(answer, "combine"))")
         haskey(answer, "q") && push!(parts, "norm=$(text(answer, "q")):$(text(answer, "p"))")
     end
-    for field in ("bits_down", "block", "rounding_down", "rotate", "mantissa_bits", "rounding",
-                  "seed")
+    for field in ("bits_down", "width", "mean_bits", "block", "rounding_down", "rotate",
+                  "mantissa_bits", "rounding", "seed")
         haskey(answer, field) && push!(parts, "$field=$(text(answer, field))")
     end
     haskey(answer, "rescale") && push!(parts, "rescale=$(integer(answer, "rescale") == 1)")

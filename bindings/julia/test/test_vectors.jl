@@ -1,7 +1,7 @@
 # The answers of tests/vectors, which the reference computed from docs/FORMAT.md alone.
 
 function made_values(answer, rank)
-    values = generated_values(integer(answer, "salt"), rank, Int(integer(answer, "value_count")))
+    values = inputs_of(answer, rank, Int(integer(answer, "value_count")))
     if haskey(answer, "kept_modulus")
         modulus = integer(answer, "kept_modulus")
         for e in eachindex(values)
@@ -34,7 +34,8 @@ function group_options(answer)
 end
 
 const WHOLE_CALLS = ["allreduce", "allreduce_large", "allreduce_special", "allreduce_blocks",
-                     "allreduce_presets", "allreduce_sparse", "allreduce_hierarchical"]
+                     "allreduce_presets", "allreduce_sparse", "allreduce_hierarchical",
+                     "allreduce_adaptive"]
 
 @testset "allreduce_native: virtual ranks, for a transport's sums are its own" begin
     for answer in test_vectors("allreduce_native.txt")
@@ -66,7 +67,7 @@ end
 function segment_call(comm, answer)
     q, dtype = Quantizer(text(answer, "quantizer")), text(answer, "dtype")
     counts, kind = Int.(integers(answer, "lengths")), text(answer, "operation")
-    values = generated_values(integer(answer, "salt"), comm.rank, sum(counts))
+    values = inputs_of(answer, comm.rank, sum(counts))
     haskey(answer, "nan_element") && comm.rank == 0 &&
         (values[integer(answer, "nan_element") + 1] = NaN32)
     x, ends = converted(values, dtype), cumsum(counts)
@@ -82,9 +83,10 @@ function segment_call(comm, answer)
                      index = index)
 end
 
-@testset "segments: tensors and slices" begin
-    answers = test_vectors("segments.txt")
-    @test length(answers) > 70
+@testset "$file: tensors and slices" for (file, count) in [("segments", 70),
+                                                           ("segments_adaptive", 10)]
+    answers = test_vectors("$file.txt")
+    @test length(answers) > count
     for answer in answers
         results = run_local(comm -> segment_call(comm, answer), Int(integer(answer, "rank_count"));
                             group_options(answer)...)

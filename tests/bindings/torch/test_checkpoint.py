@@ -112,8 +112,8 @@ def test_a_checkpoint_of_another_quantizer_is_refused():
     state = gqsgd.torch.HookState(saved["quantizer"])
     state.load_state_dict({**saved, "step": 7})
     assert state.step == 7
-    with pytest.raises(gqsgd.InvalidArgument, match="version 2"):
-        state.load_state_dict({**saved, "version": 2})
+    with pytest.raises(gqsgd.InvalidArgument, match="version 3"):
+        state.load_state_dict({**saved, "version": 3})
     with pytest.raises(gqsgd.InvalidArgument, match="keys: net; hint"):
         state.load_state_dict({"net": saved})
 

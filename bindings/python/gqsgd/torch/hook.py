@@ -14,12 +14,14 @@ from gqsgd.presets import short_spec
 
 from . import devices, groups
 from . import summary as _summary
-from .lanes import Lane, lane_of
+from .budget import Budget, budget_quantizer, checked_bits
+from .lanes import Call, Lane, lane_of
 from .layout import Layout, Segment
-from .policy import Assignment, DefaultPolicy, Policy, keeps_zeros
+from .policy import Assignment, DefaultPolicy, Policy, is_adaptive, keeps_zeros
+from .report import Part, Record, Records, Report
 from .unused import UnusedWarning
 
-_VERSION = 1  # of state_dict
+_VERSION = 2  # of state_dict; 1 had no budget
 _UNUSED = (
     "a gqsgd.torch.HookState ends at step 0: its hook was never called, and gradients went as if "
     "it were not there; hint: model.register_comm_hook(state, gqsgd.torch.allreduce_hook) on the "
@@ -34,6 +36,12 @@ class HookState:
         model.register_comm_hook(state, gqsgd.torch.allreduce_hook)
 
     quantizer: a gqsgd.Quantizer or its specification; "" is the default preset.
+    budget: bits, 2.5 to 8, that the codes of a value have on average over the whole model, more in
+        calls whose gradients are larger: the mean_bits of each call of adaptive widths (the default
+        quantizer then), instead of the quantizer's own. It follows from averages of earlier steps,
+        which all ranks have, and is the same in all calls before the second step. Parameters that
+        go in another format (biases, as float32) are outside of it; norms and scales, 16 bits for
+        each 128 values, come on top. `print(state.report())` shows what it became.
     process_group: that of the model; None is the default group.
     model: where the default policy looks for embeddings. Needed for quantizers that make noise of
         zeros (rotated ones), and for a policy that wants names and modules.
@@ -62,6 +70,7 @@ class HookState:
         quantizer: gqsgd.Quantizer | str = "",
         process_group: dist.ProcessGroup | None = None,
         *,
+        budget: float | None = None,
         model: torch.nn.Module | None = None,
         policy: Policy | None = None,
         transport: str = "auto",
@@ -69,7 +78,9 @@ class HookState:
         communicator: gqsgd.Communicator | None = None,
         **options: Any,
     ):
-        if isinstance(quantizer, str):
+        if budget is not None:
+            quantizer = budget_quantizer(quantizer, checked_bits(budget))
+        elif isinstance(quantizer, str):
             quantizer = gqsgd.Quantizer(quantizer)
         _check_arguments(quantizer, process_group, policy, schedule, communicator)
         groups.check_connection(transport, options)
@@ -78,6 +89,7 @@ class HookState:
         self._policy = policy
         self._connection = {"transport": transport, **options}
         self._schedule = schedule
+        self._budget = None if budget is None else Budget(budget)
         self._start(process_group)
         self._borrowed = communicator
         if model is not None:
@@ -91,7 +103,8 @@ class HookState:
         self._unused = UnusedWarning(self, _UNUSED)  # not for copies: they may be for other ends
 
     def __repr__(self) -> str:
-        return f"<HookState {short_spec(self.quantizer.spec)}, step {self.step}>"
+        budget = "" if self._budget is None else f", budget {self._budget.bits:g}"
+        return f"<HookState {short_spec(self.quantizer.spec)}{budget}, step {self.step}>"
 
     def _start(self, process_group: dist.ProcessGroup | None) -> None:
         """What is not pickled, as it is at first."""
@@ -100,6 +113,7 @@ class HookState:
         self._model_missing = not keeps_zeros(self.quantizer) and self._policy is None
         self._layout = Layout()
         self._sample = _summary.Sample()
+        self._records = Records(self._budget)
         self._waiting: list[Any] = []  # outcomes of buckets that are not on their way yet
         self._call_count = 0  # in this step
         self._device: torch.device | None = None  # of the gradients
@@ -174,6 +188,33 @@ class HookState:
             lines |= {"schedule": schedule, "error": error}
         return "\n".join([repr(self)] + [f"  {name:<10}{line}" for name, line in lines.items()])
 
+    def report(self) -> Report:
+        """What each parameter got in the last backward pass, as rows (`rows`) and as a table to
+        print: name, values, format, call, bits for each value, bytes and error, and the sum of the
+        model. Of this rank, and no collective; call it between two backward passes.
+
+        Measured: bytes, by the communicator's counters around each call, control messages left out,
+        and bits from them, where float32 has 32: codes with their norms and scales. In a call of
+        several parameters both are those of the call, bytes in proportion to values: which of its
+        blocks got more is not in them. Errors, if the pass was one for `measure_errors`. Computed:
+        the mean_bits of adaptive calls. Not known (None) over NCCL: bits, bytes and errors.
+        """
+        return self._records.report()
+
+    def measure_errors(self) -> None:
+        """Has the next backward pass measure the error of each parameter for `report`: ||G -
+        mean||^2 / ||mean||^2, G the average as it is used, mean that of a second allreduce, in
+        float32, of what goes in codes. That pass needs a copy of each bucket, and bytes that the
+        communicator's counters have and a report has not. Every rank calls it, between two backward
+        passes. Gradients on the CPU only, otherwise Unsupported.
+        """
+        if self._device not in (None, devices.CPU):
+            raise gqsgd.Unsupported(
+                f"errors are measured on values in host memory, and these gradients are on "
+                f"{self._device}; hint: gqsgd.expected_error(q, arrays) with gradients of all ranks"
+            )
+        self._records.errors_wanted = True
+
     def _has_costs(self) -> bool:
         """Whether schedule="auto" may be another than direct."""
         named = self._borrowed is not None or "costs" in self._connection
@@ -199,15 +240,26 @@ class HookState:
             "quantizer": self.quantizer.spec,
             "step": self.step,
             "layout": self._layout.numbers,
+            "budget": None if self._budget is None else self._budget.state_dict(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continues from where `state_dict` was called, with any number of ranks; every rank calls
-        it, between two backward passes. Raises InvalidArgument for another quantizer."""
-        if (version := state.get("version")) != _VERSION:
+        it, between two backward passes. Raises InvalidArgument for another quantizer or budget.
+        Versions 1 and 2 are read; 1 is that of states without a budget."""
+        if (version := state.get("version")) not in (1, _VERSION):
             raise gqsgd.InvalidArgument(
-                f"the checkpoint has version {version} of this state, not {_VERSION}; its keys: "
-                f"{', '.join(map(str, state)) or 'none'}; hint: HookState.state_dict() makes one"
+                f"the checkpoint has version {version} of this state, not 1 or {_VERSION}; "
+                f"its keys: {', '.join(map(str, state)) or 'none'}; hint: HookState.state_dict() "
+                "makes one"
+            )
+        saved = state.get("budget")
+        bits = None if saved is None else saved["bits"]
+        own_bits = None if self._budget is None else self._budget.bits
+        if bits != own_bits:
+            raise gqsgd.InvalidArgument(
+                f"the checkpoint was written with budget={bits}, this state has budget={own_bits}; "
+                f"hint: HookState(budget={bits}, ...)"
             )
         if state["quantizer"] != self.quantizer.spec:
             raise gqsgd.InvalidArgument(
@@ -215,6 +267,8 @@ class HookState:
                 f"has {self.quantizer.spec!r}; hint: HookState(checkpoint['quantizer'], ...)"
             )
         self.step, self._layout = state["step"], self._layout.resumed(state["layout"])
+        if self._budget is not None:
+            self._budget.load_state_dict(saved)
         if self.step > 0 and self._unused is not None:
             self._unused.used()
 
@@ -230,6 +284,8 @@ class HookState:
         self.quantizer = gqsgd.Quantizer(state["quantizer"])
         self._policy, self._connection = state["policy"], state["connection"]
         self._schedule = state["schedule"]
+        budget = state.get("budget")
+        self._budget = None if budget is None else Budget(budget["bits"])
         self._start(None)
         self.load_state_dict(state)
 
@@ -246,32 +302,49 @@ class HookState:
         if bucket.index() == 0:
             self._waiting, self._call_count = [], 0
             lane.begin()
+            self._begin()
         outcome = lane.outcome(buffer)
         self._waiting.append(outcome)
         parts = self._layout.parts(bucket)
         if parts:
             waiting, self._waiting = self._waiting, []
-            calls = [call for part in parts for call in self._calls(part)]
+            recorded = [pair for part in parts for pair in self._calls(part)]
+            calls = [call for call, _ in recorded]
             if buffer.device == devices.CPU:
                 self._sample.take(self.step, calls)
-            lane.run(calls, waiting)
+            lane.run(calls, waiting, [record for _, record in recorded])
         if bucket.is_last():
             self.step += 1
         return outcome.future()
 
-    def _calls(self, part: list[Segment]) -> list[dict[str, Any]]:
-        """The arguments of one allreduce for each quantizer of a part."""
-        by_quantizer: dict[gqsgd.Quantizer, list[torch.Tensor]] = {}
+    def _begin(self) -> None:
+        self._records.begin(self.step)
+        if self._budget is not None:
+            self._budget.begin(self.step)
+
+    def _calls(self, part: list[Segment]) -> list[tuple[Call, Record]]:
+        """One allreduce for each quantizer of a part."""
+        by_quantizer: dict[gqsgd.Quantizer, list[Segment]] = {}
         for segment in part:
             quantizer = self._assignment.quantizer_of(segment.parameter)
-            by_quantizer.setdefault(quantizer, []).append(segment.gradient)
-        calls = []
-        for quantizer, gradients in by_quantizer.items():
-            place = {"step": self.step, "index": self._call_count}
-            calls.append({"arrays": gradients, "out": gradients, "q": quantizer,
-                          "schedule": self._schedule, **place})
-            self._call_count += 1
-        return calls
+            by_quantizer.setdefault(quantizer, []).append(segment)
+        return [self._call(*pair) for pair in by_quantizer.items()]
+
+    def _call(self, quantizer: gqsgd.Quantizer, segments: list[Segment]) -> tuple[Call, Record]:
+        parts = [
+            Part(self._layout.number_of(each.parameter), self._assignment.name_of(each.parameter),
+                 each.gradient.numel())
+            for each in segments
+        ]
+        if self._budget is not None and is_adaptive(quantizer):
+            value_counts = {part.number: part.values for part in parts}
+            quantizer = self._budget.quantizer_for(quantizer, value_counts)
+        index = self._call_count
+        self._call_count += 1
+        gradients = [segment.gradient for segment in segments]
+        call = {"arrays": gradients, "out": gradients, "q": quantizer,
+                "schedule": self._schedule, "step": self.step, "index": index}
+        return call, self._records.add(index, quantizer, parts)
 
 
 def allreduce_hook(

@@ -6,6 +6,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -14,6 +15,7 @@ import torch
 import gqsgd
 
 from . import devices
+from .report import Record
 from .worker import Outcome, Worker
 
 Call = dict[str, Any]  #: the arguments of one allreduce_many
@@ -35,8 +37,10 @@ class Lane(ABC):
         """What is to come of a bucket that is ready now: its `future` is for DDP."""
 
     @abstractmethod
-    def run(self, calls: Sequence[Call], outcomes: Sequence[Any]) -> None:
-        """Has the calls made and then the outcomes set."""
+    def run(
+        self, calls: Sequence[Call], outcomes: Sequence[Any], records: Sequence[Record] = ()
+    ) -> None:
+        """Has the calls made and then the outcomes set; `records` are of calls on host memory."""
 
     def close(self) -> None:
         """Frees the communicator, unless it is the caller's."""
@@ -52,11 +56,13 @@ class Backward:
     def __init__(self) -> None:
         self._failure: BaseException | None = None
 
-    def reduce(self, comm: gqsgd.Communicator, calls: Sequence[Call]) -> None:
+    def reduce(
+        self, comm: gqsgd.Communicator, calls: Sequence[Call], records: Sequence[Record]
+    ) -> None:
         if self._failure is not None:
             raise self._failure
         try:
-            _reduce(comm, calls)
+            _reduce(comm, calls, records)
         except BaseException as error:
             self._failure = error
             raise
@@ -76,13 +82,15 @@ class ThreadLane(Lane):
     def outcome(self, buffer: torch.Tensor) -> Outcome:
         return Outcome(buffer)
 
-    def run(self, calls: Sequence[Call], outcomes: Sequence[Outcome]) -> None:
-        self._worker.submit(partial(self._reduce, self._backward, calls), outcomes)
+    def run(
+        self, calls: Sequence[Call], outcomes: Sequence[Outcome], records: Sequence[Record] = ()
+    ) -> None:
+        self._worker.submit(partial(self._reduce, self._backward, calls, records), outcomes)
 
-    def _reduce(self, backward: Backward, calls: Sequence[Call]) -> None:
+    def _reduce(self, backward: Backward, calls: Sequence[Call], records: Sequence[Record]) -> None:
         begin_ns = time.monotonic_ns()
         try:
-            backward.reduce(self.comm, calls)
+            backward.reduce(self.comm, calls, records)
         finally:
             self.call_ns += time.monotonic_ns() - begin_ns
 
@@ -119,9 +127,12 @@ class StreamLane(Lane):
         devices.cuda.keep(buffer, self._stream)
         return StreamOutcome(buffer)
 
-    def run(self, calls: Sequence[Call], outcomes: Sequence[StreamOutcome]) -> None:
+    def run(
+        self, calls: Sequence[Call], outcomes: Sequence[StreamOutcome],
+        records: Sequence[Record] = (),
+    ) -> None:
         with devices.cuda.on_stream(self._stream):
-            _reduce(self.comm, [{**call, "stream": self._stream} for call in calls])
+            _reduce(self.comm, [{**call, "stream": self._stream} for call in calls], ())
             for outcome in outcomes:
                 outcome.set()
 
@@ -132,8 +143,9 @@ def lane_of(comm: gqsgd.Communicator, is_borrowed: bool, device: torch.device) -
     return StreamLane(comm, is_borrowed, device)
 
 
-def _reduce(comm: gqsgd.Communicator, calls: Sequence[Call]) -> None:
+def _reduce(comm: gqsgd.Communicator, calls: Sequence[Call], records: Sequence[Record]) -> None:
     """Has no reference to a state, so that it can be dropped."""
-    for call in calls:
-        with torch.profiler.record_function("gqsgd.allreduce_many"):
-            comm.allreduce_many(**call)
+    for k, call in enumerate(calls):
+        with records[k].around(comm, call) if records else nullcontext():
+            with torch.profiler.record_function("gqsgd.allreduce_many"):
+                comm.allreduce_many(**call)

@@ -56,7 +56,7 @@ class Layout:
         segments = _segments(bucket)
         if bucket.index() == 0:
             self._current = []
-        self._current.append([self._number(segment.parameter) for segment in segments])
+        self._current.append([self.number_of(segment.parameter) for segment in segments])
         self._complete = self._complete or bucket.is_last()
         if self._gathered is None:
             return [segments]
@@ -65,7 +65,8 @@ class Layout:
         self._gathered += segments
         return self._divided() if bucket.is_last() else []
 
-    def _number(self, parameter: torch.Tensor) -> int:
+    def number_of(self, parameter: torch.Tensor) -> int:
+        """A number that is the same on every rank, and after a checkpoint."""
         if parameter not in self._numbers:
             if self._complete:
                 raise InvalidArgument(

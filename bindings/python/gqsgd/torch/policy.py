@@ -32,7 +32,7 @@ class DefaultPolicy:
         if parameter.ndim < 2 or parameter.numel() < SMALL_VALUE_COUNT:
             return "none"  # floats pass NaN through; nonfinite=error needs a norm
         if isinstance(module, _EMBEDDINGS) and not keeps_zeros(self.quantizer):
-            fields = _fields(self.quantizer)
+            fields = fields_of(self.quantizer)
             return f"blocks-8,nonfinite={fields['nonfinite']},seed={fields['seed']}"
         return self.quantizer
 
@@ -59,6 +59,11 @@ class Assignment:
                 if parameter not in self._owners or isinstance(module, _EMBEDDINGS):
                     self._owners[parameter] = name.removeprefix("module."), module
 
+    def name_of(self, parameter: torch.Tensor) -> str:
+        """As the model has it; "" without a model."""
+        name: str = self._owners.get(parameter, ("", None))[0]
+        return name
+
     def quantizer_of(self, parameter: torch.Tensor) -> Quantizer:
         """Of a parameter of the model. Raises InvalidArgument if that was named and has none such:
         an embedding would go unrecognised."""
@@ -83,15 +88,21 @@ class Assignment:
 
 def keeps_zeros(quantizer: Quantizer) -> bool:
     """True where values that are zero on all ranks stay exactly zero (docs/PRESETS.md)."""
-    fields = _fields(quantizer)
+    fields = fields_of(quantizer)
     roundings = fields["rounding"], fields["rounding_down"]
     return fields["rotate"] == "none" and "subtractive" not in roundings
 
 
 def is_quantized(quantizer: Quantizer) -> bool:
     """False where values go as float32."""
-    return _fields(quantizer)["levels"] != "none"
+    return fields_of(quantizer)["levels"] != "none"
 
 
-def _fields(quantizer: Quantizer) -> dict[str, str]:
+def is_adaptive(quantizer: Quantizer) -> bool:
+    """True where widths of codes follow from norms, with a mean for each call."""
+    return fields_of(quantizer).get("width") == "adaptive"
+
+
+def fields_of(quantizer: Quantizer) -> dict[str, str]:
+    """The fields of its specification, all of them."""
     return dict(field.partition("=")[::2] for field in quantizer.spec.split(","))

@@ -1,0 +1,184 @@
+"""Budget: the mean_bits of each call of adaptive widths, so that calls of a step keep an average.
+
+Ranks must never disagree about it. So it follows from results of earlier steps, which all ranks
+have bit for bit, by maxima and integers alone: sums of floats would depend on the processor.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from gqsgd import InvalidArgument, Quantizer
+
+from .policy import fields_of, is_adaptive
+
+LEAST_BITS, MOST_BITS = 2.5, 8  # of mean_bits
+INTERVAL = 16  # steps: gradients of layers change slowly beside each other
+
+BLOCK = 128  # values of adaptive widths that share a norm
+# docs/FORMAT.md, section 16: a block has width w or more where its norm's code is the threshold and
+# o_w, or more; 3 to 8.
+_OFFSETS = (0, 421, 742, 1028, 1298, 1561)
+_NOT_FINITE = 0x7F80
+_LEAST_HALVES, _MOST_HALVES = int(2 * LEAST_BITS), int(2 * MOST_BITS)
+
+#: Codes of norms, ascending, and how many blocks have each.
+Counts = tuple[NDArray[np.int64], NDArray[np.int64]]
+
+
+class Budget:
+    """Divides `bits` for each value among parameters, by the norms of their blocks in the last
+    multiple of 16 steps, with one threshold for the model as the library has one for a group of
+    blocks. A call gets what its parameters get together, in whole halves of a bit; what is left of
+    that goes to the next call of the step. So a step never spends more than `bits` for each value,
+    however buckets divide the parameters.
+
+    Shares are in half-planes: half a bit for each of 128 values.
+    """
+
+    def __init__(self, bits: float):
+        self.bits = bits
+        self.step = -1  #: whose results the shares are made from; below 0 before the first
+        self._shares: dict[int, int] = {}  # by number of the parameter
+        self._measured: dict[int, Counts] = {}  # in the step under way
+        self._due: set[int] = set()  # numbers that are to be measured in it
+        self._current = -1  # that step
+        self._left = 0  # half-planes of the step that no call has got
+        self._quantizers: dict[tuple[str, int], Quantizer] = {}
+
+    def begin(self, step: int) -> None:
+        """A new backward pass; the last one, if any, has ended."""
+        self._settle()
+        self._current, self._left = step, 0
+        self._measured, self._due = {}, set()
+
+    def quantizer_for(self, quantizer: Quantizer, value_counts: Mapping[int, int]) -> Quantizer:
+        """`quantizer` with the mean_bits of the next call; value_counts are those of its
+        parameters, by number."""
+        block_counts = {number: -(-count // BLOCK) for number, count in value_counts.items()}
+        for number, block_count in block_counts.items():
+            equal_share = math.floor(2 * self.bits * block_count)
+            self._left += self._shares.get(number, equal_share)
+        block_count = max(1, sum(block_counts.values()))
+        halves = min(max(self._left // block_count, _LEAST_HALVES), _MOST_HALVES)
+        self._left -= halves * block_count
+        if self.step // INTERVAL != self._current // INTERVAL:
+            self._due.update(value_counts)
+        key = quantizer.spec, halves
+        if key not in self._quantizers:
+            self._quantizers[key] = with_mean_bits(quantizer, halves / 2)
+        return self._quantizers[key]
+
+    def measure(self, number: int, result: torch.Tensor) -> None:
+        """Looks at the result of a call for a parameter, unless that is not due."""
+        if number in self._due:
+            self._measured[number] = norm_counts(result)
+
+    def _settle(self) -> None:
+        """Makes new shares of what was measured, if that is whole and finite: the next step is
+        measured otherwise, as after an overflow of a scaled loss."""
+        if self._due and self._due == set(self._measured):
+            numbers = sorted(self._measured)
+            counts = [self._measured[number] for number in numbers]
+            if all(codes.size == 0 or codes[-1] < _NOT_FINITE for codes, _ in counts):
+                self._shares = dict(zip(numbers, shares(counts, self.bits)))
+                self.step = self._current
+        self._measured, self._due = {}, set()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Plain numbers; between two backward passes."""
+        self._settle()
+        return {"bits": self.bits, "step": self.step,
+                "shares": [list(share) for share in sorted(self._shares.items())]}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Of a budget of the same bits."""
+        self.step = state["step"]
+        self._shares = {number: share for number, share in state["shares"]}
+        self._measured, self._due = {}, set()
+
+
+def checked_bits(budget: Any) -> float:
+    """A budget as the caller gave it. Raises TypeError, or InvalidArgument outside the range."""
+    if isinstance(budget, bool) or not isinstance(budget, (int, float)):
+        raise TypeError(f"budget is a {type(budget).__name__}, not a number of bits")
+    if not LEAST_BITS <= budget <= MOST_BITS:
+        raise InvalidArgument(
+            f"budget is {budget}; accepted are {LEAST_BITS} to {MOST_BITS}, the bits of a value on "
+            "average; hint: HookState(budget=4)"
+        )
+    return budget
+
+
+def budget_quantizer(quantizer: Quantizer | str, budget: float) -> Quantizer:
+    """The quantizer of a state with this budget: the given one, or adaptive-4 where none is."""
+    if quantizer == "":
+        quantizer = "adaptive-4"
+    if isinstance(quantizer, str):
+        quantizer = Quantizer(quantizer)
+    if isinstance(quantizer, Quantizer) and not is_adaptive(quantizer):
+        raise InvalidArgument(
+            f"budget is {budget}, but the quantizer has codes of one width: {quantizer.spec}; "
+            f"hint: HookState(budget={budget}), or a quantizer with width=adaptive"
+        )
+    halves = math.floor(2 * budget)
+    return with_mean_bits(quantizer, halves / 2) if isinstance(quantizer, Quantizer) else quantizer
+
+
+def with_mean_bits(quantizer: Quantizer, mean_bits: float) -> Quantizer:
+    """The same but for its mean_bits."""
+    fields = {**fields_of(quantizer), "mean_bits": f"{mean_bits:g}"}
+    return Quantizer(",".join(f"{name}={value}" for name, value in fields.items()))
+
+
+def norm_counts(values: torch.Tensor) -> Counts:
+    """How many blocks of `values` have which norm. A norm's code is the upper 13 bits of its
+    pattern as a float32, as multiples of 8, so that it compares with those of the library."""
+    if values.numel() == 0:
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    whole = values.numel() // BLOCK * BLOCK
+    least, most = torch.aminmax(values[:whole].view(-1, BLOCK), dim=1)
+    norms = torch.maximum(least.abs(), most.abs())
+    if whole < values.numel():
+        norms = torch.cat([norms, values[whole:].abs().max().view(1)])
+    patterns = norms.float().numpy().view(np.uint32).astype(np.int64)
+    codes, counts = np.unique(patterns >> 19 << 3, return_counts=True)
+    return codes, counts
+
+
+def shares(counts: Sequence[Counts], bits: float) -> list[int]:
+    """Half-planes of each parameter with these norms, all together at most `bits` for each value:
+    what their blocks have with one threshold, but at least 2.5 bits for each value."""
+    block_counts = np.array([int(each.sum()) for _, each in counts])
+    total = math.floor(2 * bits * int(block_counts.sum()))
+    codes = np.concatenate([codes for codes, _ in counts])
+    weights = np.concatenate([each for _, each in counts])
+    owners = np.repeat(np.arange(len(counts)), [codes.size for codes, _ in counts])
+    weights, owners = weights[codes > 0], owners[codes > 0]
+    codes = codes[codes > 0]
+
+    def spent(threshold: int) -> NDArray[np.int64]:
+        widths = 2 + sum((codes >= threshold + offset).astype(np.int64) for offset in _OFFSETS)
+        planes = np.zeros(len(counts), np.int64)
+        np.add.at(planes, owners, widths * weights)
+        return np.maximum(2 * planes, _LEAST_HALVES * block_counts)
+
+    low, high = -_OFFSETS[-1], _NOT_FINITE  # at `high` all widths are 2
+    while low < high:
+        middle = (low + high) // 2
+        if int(spent(middle).sum()) <= total:
+            high = middle
+        else:
+            low = middle + 1
+    here = spent(low)
+    if low == -_OFFSETS[-1]:
+        return [int(share) for share in here]
+    more = spent(low - 1) - here  # for blocks at the threshold, which get equal parts of the rest
+    left, asked = total - int(here.sum()), int(more.sum())
+    return [int(share) + int(extra) * left // asked for share, extra in zip(here, more)]
