@@ -18,6 +18,7 @@
 
 #include "tests/api/faults/support/call.h"
 #include "tests/support/ranks.h"
+#include "tests/support/sanitized.h"
 #include "tests/unit/transport/children.h"
 
 namespace gq::test {
@@ -142,7 +143,7 @@ TEST(Embedding, SmallStacks_Enough) {
   } ranks[2] = {{id, 0, {}}, {id, 1, {}}};
   pthread_attr_t small;
   pthread_attr_init(&small);
-  ASSERT_EQ(pthread_attr_setstacksize(&small, 64 * 1024), 0);
+  ASSERT_EQ(pthread_attr_setstacksize(&small, kStackFactor * 64 * 1024), 0);
   pthread_t threads[2];
   for (int i = 0; i < 2; ++i) {
     const auto body = [](void* place) -> void* {

@@ -1,0 +1,52 @@
+# Builds by clang with sanitizers, for tools/test. Source it with bash, after tools/common.sh.
+#
+# Every report of a sanitizer is a file in the folder that sanitizer_environment names, also of a
+# process whose end no test looks at. sanitizer_reports fails if there is one: nothing forgives it.
+
+# sanitizer_options SANITIZERS: options of Meson, one per line; `address,undefined` is one build of both.
+# Their runtimes are shared libraries, so that Python can load the same one first.
+sanitizer_options() {
+  local runtimes flags='-fno-sanitize-recover=all -gline-tables-only -fno-omit-frame-pointer'
+  runtimes=$("$(clang_command clang)" -print-resource-dir)/lib/linux
+  printf '%s\n' -Doptimization=1 -Db_sanitize="$1" -Db_lundef=false \
+    -Dc_args="$flags" -Dcpp_args="$flags" \
+    -Dc_link_args="-shared-libsan -Wl,-rpath,$runtimes" \
+    -Dcpp_link_args="-shared-libsan -Wl,-rpath,$runtimes"
+}
+
+# sanitizer_environment REPORTS [OPTION]: variables of the programs, one per line; OPTION is one more of
+# AddressSanitizer. Tests ask malloc for memory that no machine has: it must be able to say no. They
+# fork() beside threads as well, and the child starts its own.
+sanitizer_environment() {
+  local log=log_path=$1/report
+  printf '%s\n' \
+    "ASAN_OPTIONS=$log:allocator_may_return_null=1:strict_init_order=1${2+:$2}" \
+    "UBSAN_OPTIONS=$log:print_stacktrace=1" \
+    "TSAN_OPTIONS=$log:die_after_fork=0:suppressions=$PWD/tests/thread_sanitizer.txt"
+}
+
+# preloaded_runtime SANITIZER: variables with which Python, which has none, can load such a library.
+preloaded_runtime() {
+  local clang name
+  clang=$(clang_command clang)
+  case "$1" in
+    address) name=asan ;;
+    thread) name=tsan ;;
+    undefined) name=ubsan_standalone ;;
+  esac
+  printf '%s\n' "LD_PRELOAD=$("$clang" -print-file-name="libclang_rt.$name-x86_64.so")" \
+    PYTHONMALLOC=malloc
+}
+
+# sanitizer_reports FOLDER: prints what was found, and fails if that is anything. A file may also have
+# warnings alone: of memory that malloc did not give.
+sanitizer_reports() {
+  local file found=no
+  for file in "$1"/report*; do
+    grep -sqE 'ERROR: |runtime error: |WARNING: ThreadSanitizer' "$file" || continue
+    found=yes
+    printf '\n== %s\n' "$file"
+    head -n 60 "$file"
+  done
+  [ "$found" = no ]
+}
