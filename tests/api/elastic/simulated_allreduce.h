@@ -1,6 +1,6 @@
 // One allreduce whose bits are compared with those of gqsgd_simulate.
-#ifndef GQ_TESTS_SUPPORT_SIMULATED_ALLREDUCE_H
-#define GQ_TESTS_SUPPORT_SIMULATED_ALLREDUCE_H
+#ifndef GQ_TESTS_API_ELASTIC_SIMULATED_ALLREDUCE_H
+#define GQ_TESTS_API_ELASTIC_SIMULATED_ALLREDUCE_H
 
 #include <gqsgd.h>
 
