@@ -11,7 +11,7 @@
 #include "tests/api/faults/support/outcome.h"
 #include "tests/api/network/network_ranks.h"
 #include "tests/support/shared_memory.h"
-#include "tests/support/simulated_allreduce.h"
+#include "tests/api/elastic/simulated_allreduce.h"
 #include "tests/unit/transport/children.h"
 
 namespace gq::test {

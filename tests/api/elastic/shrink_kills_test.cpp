@@ -18,7 +18,7 @@
 #include "tests/api/network/network_ranks.h"
 #include "tests/support/operation.h"
 #include "tests/support/shared_memory.h"
-#include "tests/support/simulated_allreduce.h"
+#include "tests/api/elastic/simulated_allreduce.h"
 #include "tests/unit/transport/children.h"
 
 namespace gq::test {

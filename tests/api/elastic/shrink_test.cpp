@@ -7,7 +7,7 @@
 
 #include "tests/api/faults/support/call.h"
 #include "tests/support/operation.h"
-#include "tests/support/simulated_allreduce.h"
+#include "tests/api/elastic/simulated_allreduce.h"
 #include "tests/support/socket_group.h"
 
 namespace gq::test {

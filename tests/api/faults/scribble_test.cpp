@@ -13,7 +13,7 @@
 #include <thread>
 
 #include "tests/api/faults/support/call.h"
-#include "tests/support/old_kernel.h"
+#include "tests/support/old_kernel/old_kernel.h"
 #include "tests/support/operation.h"
 #include "tests/support/shared_memory.h"
 #include "tests/unit/transport/children.h"

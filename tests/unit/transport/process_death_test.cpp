@@ -14,15 +14,14 @@ namespace {
 constexpr uint32_t kVictim = 2;
 constexpr uint32_t kSize = 4;
 
-/** The victim stops taking part after one operation and says so; the others wait for its next. */
+/** All say that one operation is done. The victim stops taking part then; the others wait for its
+ *  next. */
 RankBody wait_for_victim(Signal* ready, uint64_t* returned_us, int64_t timeout_ms = kTimeoutMs) {
   return [=](HostTransport& transport) {
     const Status first = exchange(transport, 1);
     if (!first.ok()) return text_of(first);
-    if (transport.rank() == kVictim) {
-      ready->send();
-      for (;;) pause();
-    }
+    ready->send();
+    while (transport.rank() == kVictim) pause();
     const Status status = exchange(transport, 2, 4096, timeout_ms);
     returned_us[transport.rank()] = monotonic_us();
     return text_of(status) + " | " + text_of(transport.send_control(3, ControlMessage()));
@@ -35,7 +34,7 @@ TEST(ProcessDeath, KilledRank_NamedByAllSoon) {
   for (int turn = 0; turn < 10; ++turn) {
     Signal ready;
     auto ranks = join_all(kSize, wait_for_victim(&ready, &returned_us[0]));
-    ASSERT_TRUE(ready.wait());
+    for (uint32_t rank = 0; rank < kSize; ++rank) ASSERT_TRUE(ready.wait());
     usleep(2000 + 700 * static_cast<useconds_t>(turn));
     const uint64_t killed_us = monotonic_us();
     ranks[kVictim].signal(SIGKILL);

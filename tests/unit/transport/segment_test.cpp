@@ -11,7 +11,7 @@
 
 #include <memory>
 
-#include "tests/support/old_kernel.h"
+#include "tests/support/old_kernel/old_kernel.h"
 #include "tests/unit/transport/exchange.h"
 
 namespace gq::test {

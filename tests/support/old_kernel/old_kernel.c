@@ -1,5 +1,5 @@
 /* fcntl itself. No header that declares it is included, because headers rename it. */
-#include "tests/support/old_kernel.h"
+#include "tests/support/old_kernel/old_kernel.h"
 
 #include <dlfcn.h>
 #include <errno.h>

@@ -25,7 +25,8 @@ def test_no_report_passes(judge):
 
 
 def test_memory_that_malloc_did_not_give_passes(judge):
-    assert judge("==7==WARNING: AddressSanitizer failed to allocate 0x8000000000 bytes\n") == (True, "")
+    warning = "==7==WARNING: AddressSanitizer failed to allocate 0x8000000000 bytes\n"
+    assert judge(warning) == (True, "")
 
 
 @pytest.mark.parametrize("line", [

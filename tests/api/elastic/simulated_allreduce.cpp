@@ -1,4 +1,4 @@
-#include "tests/support/simulated_allreduce.h"
+#include "tests/api/elastic/simulated_allreduce.h"
 
 #include <gqsgd_model.h>
 
