@@ -16,6 +16,7 @@ from gqsgd.presets import short_spec
 from .budget import BLOCK, Budget
 from .policy import fields_of, is_adaptive, is_quantized
 
+_COUNTERS = "payload_bytes_sent", "uncompressed_bytes_sent"  # all ten would cost 36 us a call
 _COLUMNS = ("name", "values", "format", "call", "bits", "bytes", "error")
 
 
@@ -104,11 +105,10 @@ class Record:
         """Around the call, on host memory: bytes, norms for the budget, and errors if wanted."""
         is_compared = self.measures_errors and is_quantized(self.quantizer)
         own = [array.clone() for array in call["arrays"]] if is_compared else []
-        before = comm.stats()
+        before = comm.stats(*_COUNTERS)
         yield
-        counts = comm.stats().since(before)
-        self.sent_bytes = counts["payload_bytes_sent"]
-        self.plain_bytes = counts["uncompressed_bytes_sent"]
+        counts = comm.stats(*_COUNTERS).since(before)
+        self.sent_bytes, self.plain_bytes = (counts[name] for name in _COUNTERS)
         if self.budget is not None:
             for part, result in zip(self.parts, call["out"]):
                 self.budget.measure(part.number, result)

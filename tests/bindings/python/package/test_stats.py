@@ -24,6 +24,17 @@ def test_stats_name_every_counter():
         assert after.ratio == 4000 / after["payload_bytes_sent"]
 
 
+def test_named_counters_alone():
+    def work(comm):
+        comm.allreduce(np.ones(1000, np.float32), gqsgd.Quantizer())
+        with pytest.raises(gqsgd.GqsgdError, match="byts"):
+            comm.stats("byts")
+        return comm.stats("calls", "wait_ns"), comm.stats()
+
+    for some, every in gqsgd.run_local(2, work):
+        assert some == {name: every[name] for name in ("calls", "wait_ns")}
+
+
 @pytest.mark.parametrize(
     ("preset", "least", "most"),
     [("none", 1, 1), ("blocks-8", 3.5, 4), ("rotated-4-8", 4.9, 5.4), ("rotated-4", 7, 8)],
