@@ -236,16 +236,20 @@ def _signature(node, name):
     if made is not None and "handle" not in [argument.arg for argument in made.args.args]:
         return _call(name, made)
     bases = ", ".join(map(ast.unparse, node.bases))
-    return f"class {name}({bases})" if bases else f"class {name}"
+    return _wrapped(f"class {name}", bases) if bases else f"class {name}"
 
 
 def _call(name, function):
+    """`name(arguments)`."""
+    return _wrapped(name, re.sub(r"^(self|cls)(: \w+)?(, )?", "", ast.unparse(function.args)))
+
+
+def _wrapped(name, arguments):
     """`name(arguments)`, an argument for each line where one line is too long."""
-    text = re.sub(r"^(self|cls)(: \w+)?(, )?", "", ast.unparse(function.args))
-    line = f"{name}({text})"
+    line = f"{name}({arguments})"
     if len(line) <= COLUMNS_MAX:
         return line
-    return f"{name}(\n" + "".join(f"    {one},\n" for one in _split(text)) + ")"
+    return f"{name}(\n" + "".join(f"    {one},\n" for one in _split(arguments)) + ")"
 
 
 def _split(arguments):

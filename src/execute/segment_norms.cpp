@@ -3,6 +3,8 @@
 
 #include <inttypes.h>
 
+#include <algorithm>
+
 #include "src/execute/split_stages.h"
 #include "src/execute/stage_arguments.h"
 #include "src/transport/culprit.h"
@@ -36,7 +38,7 @@ Status SegmentNorms::advance(bool* done) {
   }
   for (; received_ + 1 < ranks; ++received_, ++steps_made_) {
     const unsigned char* words = nullptr;
-    const uint64_t count = call_->value_count;
+    const uint64_t count = std::max<uint64_t>(call_->value_count, 1);  // segments may all be empty
     GQ_TRY(endpoint_->messages.receive_words(message_of(awaited_rank(), awaited_rank()),
                                              {"norms of segments", 0, count, count}, &words));
     if (words == nullptr) return Status();

@@ -347,6 +347,31 @@ TEST(Integrity, FlippedBitOfSecondHeader_NoRankHasAWrongResult) {
   }
 }
 
+// Norms travel for tensors without values too.
+TEST(Integrity, FlippedBitOfNormsOfEmptyTensors_Integrity) {
+  std::vector<FlippingSockets> users;
+  for (const gqsgd_transport& table : socket_tables(2)) users.emplace_back().sockets = table;
+  users[1].message = 1;  // behind the control message
+  std::vector<gqsgd_transport> tables;
+  for (FlippingSockets& user : users) tables.push_back(flipping(&user));
+  std::barrier at_end(2);
+  std::string sentence;
+  const auto body = [&](int rank, gqsgd_comm comm) {
+    const Quantizer quantizer("paper-gl8");
+    const size_t counts[] = {0, 0};
+    const void* send[] = {nullptr, nullptr};
+    void* recv[] = {nullptr, nullptr};
+    const gqsgd_status status =
+        gqsgd_allreduce_many(comm, quantizer.get(), send, recv, counts, 2, GQSGD_FLOAT32,
+                             GQSGD_MEAN, config_of(GQSGD_SCHEDULE_DIRECT), nullptr);
+    if (rank == 0) sentence = gqsgd_last_error();
+    at_end.arrive_and_wait();  // a rank that leaves closes its sockets
+    return rank == 1 || status == GQSGD_INTEGRITY ? std::string() : "rank 0: no INTEGRITY";
+  };
+  EXPECT_EQ(run_threads(custom_comms(tables, kOptions), body), "");
+  EXPECT_NE(sentence.find("norms of segments"), std::string::npos) << sentence;
+}
+
 TEST(Integrity, RanksDifferInTheOption_Mismatch) {
   const std::vector<gqsgd_transport> tables = socket_tables(2);
   std::vector<gqsgd_comm> comms(2);
