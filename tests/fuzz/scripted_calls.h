@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tests/fuzz/fuzz_input.h"
+#include "tests/fuzz/scripted_transport.h"
 
 namespace gq::test {
 
@@ -97,6 +98,29 @@ class ScriptedCalls {
   gqsgd_comm comm_;
   uint32_t ranks_;
 };
+
+// Short chunks: more messages. A call that waits ends soon.
+inline constexpr char kWithChecksums[] = "timeout_ms=2,chunk_value_count=256,checksum=crc32c";
+/** For peers that change words: they could not make their checksums. */
+inline constexpr char kWithoutChecksums[] = "timeout_ms=2,chunk_value_count=256,checksum=off";
+
+/** Three calls over `transport`, or until one fails; check(status) after each. */
+template <typename Check>
+void make_calls(FuzzInput* input, ScriptedTransport* transport, const char* options,
+                gqsgd_schedule schedule, Check check) {
+  constexpr int kCalls = 3;
+  const gqsgd_transport& table = transport->table();
+  gqsgd_comm comm = nullptr;
+  if (gqsgd_comm_create_custom(&table, options, &comm) != GQSGD_OK) return;
+  ScriptedCalls calls(input, comm, static_cast<uint32_t>(table.size));
+  for (int k = 0; k < kCalls; ++k) {
+    transport->begin_call();
+    const gqsgd_status status = calls.call(schedule);
+    check(status);
+    if (status != GQSGD_OK) break;
+  }
+  gqsgd_comm_destroy(comm);
+}
 
 }  // namespace gq::test
 

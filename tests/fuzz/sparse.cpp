@@ -1,25 +1,13 @@
 // Sparse allreduces: how many entries peers announce, and what these are.
 #include "tests/fuzz/scripted_calls.h"
-#include "tests/fuzz/scripted_transport.h"
 
 namespace gq::test {
 namespace {
 
-/** Short chunks: more messages. A call that waits ends soon. */
-// A peer that changes words could not make their checksums.
-constexpr char kOptions[] = "timeout_ms=2,chunk_value_count=256,checksum=off";
-constexpr int kCalls = 3;
-
 void run(FuzzInput input) {
   const int32_t size = 2 + input.byte() % 3;
   ScriptedTransport transport(&input, input.byte() % size, size);
-  gqsgd_comm comm = nullptr;
-  if (gqsgd_comm_create_custom(&transport.table(), kOptions, &comm) != GQSGD_OK) return;
-  ScriptedCalls calls(&input, comm, static_cast<uint32_t>(size));
-  for (int k = 0; k < kCalls; ++k) {
-    if (calls.call(GQSGD_SCHEDULE_SPARSE) != GQSGD_OK) break;
-  }
-  gqsgd_comm_destroy(comm);
+  make_calls(&input, &transport, kWithoutChecksums, GQSGD_SCHEDULE_SPARSE, [](gqsgd_status) {});
 }
 
 }  // namespace
