@@ -112,7 +112,7 @@ void Root::receive_from_joined() {
   for (uint32_t rank = 1; rank < join_token_.size; ++rank) {
     JoinedRank& joined = joined_[rank];
     if (!joined.socket.is_open()) continue;
-    Report report{};
+    Report report;
     Packet packet{&report, sizeof report, nullptr, 0};
     Delivery delivery;
     const Status received = receive_packet(joined.socket.number(), &packet, &delivery);
@@ -168,7 +168,7 @@ Status Root::send_members(uint32_t rank, uint32_t first_rank, uint32_t rank_coun
 Status Root::await_report(uint32_t rank) {
   const int socket = joined_[rank].socket.number();
   for (;;) {
-    Report report{};
+    Report report;
     Packet packet{&report, sizeof report, nullptr, 0};
     Delivery delivery;
     GQ_TRY(receive_packet(socket, &packet, &delivery));

@@ -56,7 +56,6 @@ class Budget:
         """A new backward pass; the last one, if any, has ended."""
         self._settle()
         self._current, self._left = step, 0
-        self._measured, self._due = {}, set()
 
     def quantizer_for(self, quantizer: Quantizer, value_counts: Mapping[int, int]) -> Quantizer:
         """`quantizer` with the mean_bits of the next call; value_counts are those of its
