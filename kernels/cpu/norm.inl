@@ -30,7 +30,8 @@ __attribute__((noinline)) void norm_inf(const NormArgs& args) {
 __attribute__((noinline)) void norm_blocks(const NormArgs& args) {
   uint16_t* codes = static_cast<uint16_t*>(args.out);
   const uint32_t shift = block_log2(args.block);
-  memset(codes, 0, norm_count(args.block, args.rotated, args.range.value_count) * sizeof *codes);
+  const size_t code_count = norm_count(args.block, args.rotated, args.range.value_count);
+  if (code_count > 0) memset(codes, 0, code_count * sizeof *codes);  // of no value: may be null
   Values values = values_of(args);
   values.for_each([&](const Tile& tile) {
     ValueTile local;

@@ -11,23 +11,29 @@ namespace {
 
 std::mutex one_at_a_time;
 
+/** Pointers behind it. */
 struct Array {
-  char** pointers;
+  Array* older;
   size_t capacity;
+
+  char** pointers() { return reinterpret_cast<char**>(this + 1); }
 };
 
-// Under the lock, and reused: one that grows is left behind, because another thread may still read
-// it.
-Array reusable{nullptr, 0};
+// Under the lock. Only the newest is used again: older ones stay, because another thread may still
+// read them.
+Array* newest = nullptr;
+bool is_reusable = false;
 
 char** array_of(size_t count) {
-  if (count > reusable.capacity) {
+  if (!is_reusable || count > newest->capacity) {
     const size_t capacity = count + 64;
-    auto* const pointers = static_cast<char**>(calloc(capacity, sizeof(char*)));
-    if (pointers == nullptr) return nullptr;
-    reusable = {pointers, capacity};
+    auto* const made = static_cast<Array*>(calloc(1, sizeof(Array) + capacity * sizeof(char*)));
+    if (made == nullptr) return nullptr;
+    *made = {newest, capacity};
+    newest = made;
+    is_reusable = true;
   }
-  return reusable.pointers;
+  return newest->pointers();
 }
 
 size_t name_bytes(const char* variable) {
@@ -81,7 +87,7 @@ EnvironmentDefaults::~EnvironmentDefaults() {
     return;
   }
   // Another thread has set or removed a variable: its change stays, and what was added goes.
-  if (environ == during_) reusable = {nullptr, 0};
+  if (environ == during_) is_reusable = false;
   for (size_t i = 0; i < count_added_; ++i) {
     char name[64];
     const size_t size_bytes = name_bytes(added_[i]);

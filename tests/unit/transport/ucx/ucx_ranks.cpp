@@ -51,12 +51,11 @@ Status UcxRank::connect() {
 }
 
 Status UcxRank::greet() {
-  std::vector<UcxRequest> requests(2 * size_);
   for (uint32_t peer = 0; peer < size_; ++peer) {
-    GQ_TRY(engine_->start_receive(peer, kBarrierChannel, nullptr, 0, &requests[2 * peer]));
-    GQ_TRY(engine_->start_greeting(peer, kBarrierChannel, &requests[2 * peer + 1]));
+    GQ_TRY(engine_->start_receive(peer, kBarrierChannel, nullptr, 0, &requests_.emplace_back()));
+    GQ_TRY(engine_->start_greeting(peer, kBarrierChannel, &requests_.emplace_back()));
   }
-  for (UcxRequest& request : requests) GQ_TRY(wait(&request));
+  for (UcxRequest& request : requests_) GQ_TRY(wait(&request));
   GQ_TRY(barrier());
   engine_->set_connected();
   return Status();
@@ -75,19 +74,19 @@ Status UcxRank::wait(UcxRequest* request, int64_t timeout_ms) {
 }
 
 Status UcxRank::send(uint32_t peer, uint32_t channel, const std::string& bytes) {
-  UcxRequest request;
+  UcxRequest& request = requests_.emplace_back();
   GQ_TRY(engine_->start_send(peer, channel, bytes.data(), bytes.size(), &request));
   return wait(&request);
 }
 
 Status UcxRank::receive(uint32_t peer, uint32_t channel, std::string* bytes) {
-  UcxRequest request;
+  UcxRequest& request = requests_.emplace_back();
   GQ_TRY(engine_->start_receive(peer, channel, bytes->data(), bytes->size(), &request));
   return wait(&request);
 }
 
 Status UcxRank::flush(uint32_t peer) {
-  UcxRequest request;
+  UcxRequest& request = requests_.emplace_back();
   GQ_TRY(engine_->start_flush(peer, &request));
   return wait(&request);
 }

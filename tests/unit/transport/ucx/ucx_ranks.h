@@ -4,6 +4,7 @@
 #define GQ_TESTS_UNIT_TRANSPORT_UCX_UCX_RANKS_H
 
 #include <atomic>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <string>
@@ -76,6 +77,7 @@ class UcxRank {
   uint32_t rank_;
   uint32_t size_;
   PostedAddress* addresses_;
+  std::deque<UcxRequest> requests_;  // those that are not done at a deadline outlive the engine
   std::unique_ptr<UcxEngine> engine_;
 };
 
