@@ -12,8 +12,9 @@ void NetworkRegisters::open(uint32_t rank, uint32_t size, int engine) {
   own_words_.resize(kRegisterWords);
 }
 
-bool NetworkRegisters::is_gone(uint32_t peer) {
-  return peer != rank_ && connections_.is_gone_for_certain(peer);
+bool NetworkRegisters::is_gone(uint32_t peer, const UnheardLimits& limits) {
+  const uint64_t limit_us = peers_[peer].has_shown ? limits.entered_us : limits.absent_us;
+  return peer != rank_ && connections_.is_gone_for_certain(peer, limit_us);
 }
 
 void NetworkRegisters::publish(const RegisterWords& own, bool is_last) {
@@ -79,7 +80,6 @@ void NetworkRegisters::drop_name(const gqsgd_unique_id& name) {
 void NetworkRegisters::look(uint32_t slice_us) {
   if (!has_looked_) connections_.watch_peers_only(engine_);
   has_looked_ = true;
-  connections_.look_at_links();
   send_owed(false);
   const int slice_ms = static_cast<int>((slice_us + 999) / 1000);
   if (slice_us > 0) static_cast<void>(connections_.sleep(slice_ms).ok());
