@@ -17,8 +17,8 @@ struct RegisterWords {
 };
 
 /** A connection that is reset shows that its peer has gone, unless nothing had come of the peer's
- *  system for so long: then it may have gone on without this rank, closed its end in good order, and
- *  a link that was cut have lost that. */
+ *  system for so long: then the peer may have gone on without this rank and closed its end in good
+ *  order, and a link that was cut may have lost that. */
 struct UnheardLimits {
   uint64_t absent_us = UINT64_MAX;   ///< of a peer without a register
   uint64_t entered_us = UINT64_MAX;  ///< of one with a register, which says something all the time

@@ -1,5 +1,5 @@
-"""Groups between hosts that lose ranks: links that are cut and come back, processes that are stopped
-and killed. Never do two groups go on."""
+"""Groups between hosts that lose ranks: links that are cut and come back, processes that are
+stopped and killed. Never do two groups go on."""
 
 import os
 import re
