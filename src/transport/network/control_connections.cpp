@@ -36,9 +36,6 @@ bool read_info(const TcpSocket& socket, tcp_info* info) {
   return getsockopt(socket.number(), IPPROTO_TCP, TCP_INFO, info, &size_bytes) == 0;
 }
 
-bool is_unanswered(const tcp_info& info) {
-  return info.tcpi_retransmits + info.tcpi_probes >= kRetransmissions;
-}
 
 }  // namespace
 
@@ -132,7 +129,13 @@ bool ControlConnections::is_unreachable(uint32_t peer) const {
   if (!peers_[peer].socket || gone_us(peer) != 0) return false;
   tcp_info info{};
   if (!read_info(*peers_[peer].socket, &info)) return false;
-  return is_unanswered(info);
+  return info.tcpi_retransmits + info.tcpi_probes >= kRetransmissions;
+}
+
+void ControlConnections::look_at_links() {
+  for (uint32_t peer = 0; peer < peers_.size(); ++peer) {
+    if (is_unreachable(peer)) peers_[peer].was_unreachable = true;
+  }
 }
 
 bool ControlConnections::is_cut_off() const {
@@ -178,12 +181,13 @@ void ControlConnections::receive(Peer* peer) {
 }
 
 /** A system resets a connection that its process has closed when more comes on it, although what
- *  was sent last may not have arrived: where the link was cut meanwhile it is too late for that. */
+ *  was sent last may not have arrived: where the link was cut meanwhile it is too late for that.
+ *  A connection that has been reset says no more of packets that it had lost. */
 void ControlConnections::note_end(Peer* peer, int error) {
   tcp_info info{};
   if (error == 0) {
     peer->unheard_us = 0;
-  } else if (error == ECONNRESET && read_info(*peer->socket, &info) && !is_unanswered(info)) {
+  } else if (error == ECONNRESET && !peer->was_unreachable && read_info(*peer->socket, &info)) {
     const uint64_t unheard_ms = std::min(info.tcpi_last_data_recv, info.tcpi_last_ack_recv);
     peer->unheard_us = unheard_ms * 1000;
   }

@@ -57,11 +57,13 @@ class ControlConnections {
   uint64_t gone_us(uint32_t peer) const { return peers_[peer].gone_us; }
   bool any_gone() const { return any_gone_; }
   /** True if that was the end of its process or of its communicator. A connection that ends by a
-   *  timeout shows nothing, nor does a reset on a link that had lost packets, or after `unheard_us`
-   *  in which nothing came of its system (UnheardLimits). */
+   *  timeout shows nothing, nor does a reset on a link that look_at_links() had found cut, or after
+   *  `unheard_us` in which nothing came of its system (UnheardLimits). */
   bool is_gone_for_certain(uint32_t peer, uint64_t unheard_us) const {
     return peers_[peer].unheard_us < unheard_us;
   }
+  /** Notes which peers are unreachable: to be called now and then by a rank that waits. */
+  void look_at_links();
   /** True if the system of `peer` has acknowledged nothing of what was sent last, for the better
    * part of a second: no packets get there, or none come back. That of a stopped peer acknowledges.
    */
@@ -78,6 +80,7 @@ class ControlConnections {
     /** Of a connection that has ended: how long nothing had come when its end came. 0 if that came
      *  in order, after all that was sent before; for ever if it shows nothing. */
     uint64_t unheard_us = UINT64_MAX;
+    bool was_unreachable = false;
     Notice notices[kNoticesMax];
     size_t received_bytes = 0;
     size_t taken_count = 0;

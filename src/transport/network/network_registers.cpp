@@ -80,6 +80,7 @@ void NetworkRegisters::drop_name(const gqsgd_unique_id& name) {
 void NetworkRegisters::look(uint32_t slice_us) {
   if (!has_looked_) connections_.watch_peers_only(engine_);
   has_looked_ = true;
+  connections_.look_at_links();
   send_owed(false);
   const int slice_ms = static_cast<int>((slice_us + 999) / 1000);
   if (slice_us > 0) static_cast<void>(connections_.sleep(slice_ms).ok());
