@@ -19,6 +19,7 @@ struct UcxOptions {
 };
 
 class UcxEngine;
+struct UcxEngineState;
 
 /** One message or flush on its way. While it is pending it stays where it is, and so do its bytes,
  *  until test() reports done or the engine is destroyed. */
@@ -35,6 +36,7 @@ class UcxRequest {
 
  private:
   friend class UcxEngine;
+  friend struct UcxEngineState;
   enum class State : uint8_t { idle, started, completed };
   enum class Kind : uint8_t { send, receive, flush, greeting };
 
@@ -127,11 +129,10 @@ class UcxEngine {
   std::string transports_to(uint32_t peer) const;
 
  private:
-  struct State;
-  explicit UcxEngine(std::unique_ptr<State> state);
+  explicit UcxEngine(std::unique_ptr<UcxEngineState> state);
   Status find_tcp(uint32_t peer);
 
-  std::unique_ptr<State> state_;
+  std::unique_ptr<UcxEngineState> state_;
 };
 
 }  // namespace gq
