@@ -74,6 +74,7 @@ UcxEngine::~UcxEngine() {
 Status UcxEngine::open(const UcxOptions& options, uint32_t rank, uint32_t size,
                        std::unique_ptr<UcxEngine>* out) {
   GQ_TRY(watch_forks());
+  GQ_TRY(UcxEngineState::check_process(rank));
   const UcxLibrary* library = nullptr;
   GQ_TRY(open_ucx(options.library, &library));
   const SignalsBlocked blocked;
@@ -214,7 +215,16 @@ Status UcxEngine::arm(bool* may_sleep) {
 
 uint32_t UcxEngine::failed_peer() const { return state_->failed_peer; }
 
-void UcxEngine::set_connected() { state_->is_connected = true; }
+Status UcxEngine::set_connected() {
+  state_->is_connected = true;
+  try {
+    state_->descriptors.guard(state_->event_fd);
+  } catch (const std::bad_alloc&) {
+    return fail(GQSGD_NO_MEMORY, "rank %u: no memory for a list of UCX's descriptors",
+                state_->rank);
+  }
+  return Status();
+}
 
 const std::string& UcxEngine::version() const { return state_->version; }
 

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include <atomic>
 #include <iterator>
 #include <new>
 
@@ -38,11 +39,30 @@ size_t setting_count(const UcxLibrary& ucx) {
   return std::size(kSettings) - (ucx.minor < kMinorThatOutlivesPeers ? 0 : 1);
 }
 
+// Engines that have not been destroyed, and the generation of forks in which the newest was made.
+std::atomic<uint32_t> engine_count{0};
+std::atomic<uint64_t> engine_generation{0};
+
 ucx::Result drop_message(void*, const void*, size_t, void*, size_t, const void*) {
   return ucx::kOk;
 }
 
 }  // namespace
+
+UcxEngineState::UcxEngineState(const UcxLibrary& library, uint32_t own_rank, uint32_t rank_count)
+    : ucx(library), rank(own_rank), failed_peer(rank_count), peers(rank_count) {
+  engine_count += 1;
+  engine_generation = generation;
+}
+
+Status UcxEngineState::check_process(uint32_t rank) {
+  if (engine_count == 0 || engine_generation == fork_generation()) return Status();
+  return fail(GQSGD_UNSUPPORTED,
+              "rank %u is in a forked child of a process that has a group over UCX: the thread of "
+              "UCX that accepts connections stays with the parent; start the process by exec "
+              "(multiprocessing: spawn or forkserver), or fork before the group is made",
+              rank);
+}
 
 /** UCX before 1.14 fails an assertion if its answer to a peer that connects is not sent yet. */
 bool UcxEngineState::may_not_be_destroyed() const {
@@ -54,6 +74,7 @@ bool UcxEngineState::may_not_be_destroyed() const {
 }
 
 UcxEngineState::~UcxEngineState() {
+  engine_count -= 1;
   // UCX 1.22 sends each peer a last message, and repeats that without end while the peer's machine,
   // or the peer, takes nothing more.
   end_blocked_sockets(event_fd);
@@ -70,6 +91,7 @@ UcxEngineState::~UcxEngineState() {
 }
 
 Status UcxEngineState::create() {
+  descriptors.note_sockets();
   char text[64];
   snprintf(text, sizeof text, "UCX %u.%u.%u (", ucx.major, ucx.minor, ucx.release);
   version = std::string(text) + ucx.path + ")";

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "src/support/fork.h"
+#include "src/transport/ucx/ucx_descriptors.h"
 #include "src/transport/ucx/ucx_engine.h"
 #include "src/transport/ucx/ucx_library.h"
 
@@ -33,10 +34,13 @@ struct UcxEngineState {
     bool uses_tcp = false;
   };
 
-  UcxEngineState(const UcxLibrary& library, uint32_t own_rank, uint32_t rank_count)
-      : ucx(library), rank(own_rank), failed_peer(rank_count), peers(rank_count) {}
+  UcxEngineState(const UcxLibrary& library, uint32_t own_rank, uint32_t rank_count);
   ~UcxEngineState();
+  UcxEngineState(const UcxEngineState&) = delete;
+  UcxEngineState& operator=(const UcxEngineState&) = delete;
 
+  /** UNSUPPORTED in a child of a process that has an engine. */
+  static Status check_process(uint32_t rank);
   Status create();
   Status create_context();
   Status create_worker();
@@ -64,6 +68,7 @@ struct UcxEngineState {
   uint32_t failed_peer;
   bool is_connected = false;
   int event_fd = -1;
+  UcxDescriptors descriptors;
   ucx::Context context = nullptr;
   ucx::Worker worker = nullptr;
   UcxRequest* first_pending = nullptr;
