@@ -133,7 +133,7 @@ Status form(const NetworkToken& token, const NetworkOptions& options, const Netw
   const Status connected =
       connect_engine(addresses, token, bootstrap, &greetings, group.engine.get());
   GQ_TRY(bootstrap->conclude(connected, &group.links));
-  group.engine->set_connected();
+  GQ_TRY(group.engine->set_connected());
   log_formed(token, group.tag, table, *group.engine);
   auto transport = std::make_unique<NetworkTransport>();
   GQ_TRY(transport->open(std::move(group)));
