@@ -99,5 +99,5 @@ def main():
     if arguments.picture and common_losses(runs):
         from .picture import draw
 
-        draw(arguments.picture, runs, arguments.every)
+        draw(arguments.picture, runs)
     return 1 if wrong else 0

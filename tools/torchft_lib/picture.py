@@ -9,14 +9,15 @@ matplotlib.rcParams["font.size"] = 9
 
 from matplotlib import pyplot  # noqa: E402
 
-_STYLES = (("one replica killed every {every_s:g} s", "#c0392b"), ("undisturbed", "0.4"))
+_STYLES = (("with {kills} kills", "#c0392b"), ("undisturbed", "0.4"))
 
 
-def draw(path, runs, every_s):
+def draw(path, runs):
     figure, axes = pyplot.subplots(figsize=(6.4, 3), layout="constrained")
     for run, (label, color) in zip(runs, _STYLES):
         steps, losses = zip(*sorted(run.losses().items()))
-        axes.plot(steps, losses, color=color, linewidth=1.2, label=label.format(every_s=every_s))
+        axes.plot(steps, losses, color=color, linewidth=1.2,
+                  label=label.format(kills=len(run.victims)))
     for victim in runs[0].victims:
         axes.axvline(victim.committed()[-1]["step"], color="0.85", linewidth=0.8, zorder=0)
     axes.set_xlabel("step; grey lines are deaths")
