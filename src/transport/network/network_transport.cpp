@@ -329,6 +329,7 @@ Status NetworkTransport::wait(uint32_t slice_us) {
   }
   if (awaited_.is_due(monotonic_us())) {
     connections_.send_unless_full({kNetworkMagic, NoticeKind::awaited, awaited_.word()});
+    connections_.look_at_links();
   }
   GQ_TRY(sleep(end_us));
   return check();
