@@ -6,6 +6,7 @@
 #include "kernels/cuda/dequantize.cuh"
 #include "kernels/cuda/fused/fused_request.cuh"
 #include "kernels/cuda/fused/grid_barrier.cuh"
+#include "kernels/cuda/fused/stage_args.h"
 #include "kernels/cuda/norm.cuh"
 #include "kernels/cuda/quantize.cuh"
 #include "kernels/cuda/reduce_many.cuh"
@@ -137,68 +138,6 @@ struct DequantizeShards : BodyDefaults {
     dequantize.take(place, local, value);
   }
 };
-
-/** One norm is one that the kernel finds: this one is never read. */
-inline NormView fused_norms(const FusedArgs& args, const uint16_t* blocks) {
-  if (args.coding.block > 0) return {nullptr, blocks};
-  return {reinterpret_cast<const float*>(args.buffers[args.random.rank])};
-}
-
-inline QuantizeArgs quantize_args(const FusedArgs& args) {
-  FusedBuffers& buffers = *args.buffers[args.random.rank];
-  QuantizeArgs made{};
-  made.coding = args.coding;
-  made.random = args.random;
-  made.range = {0, static_cast<size_t>(args.value_count)};
-  made.values = args.send;
-  made.dtype = args.dtype;
-  made.norms = fused_norms(args, buffers.merged);
-  made.words = buffers.words;
-  return made;
-}
-
-inline NormArgs norm_args(const FusedArgs& args) {
-  NormArgs made{};
-  made.q = NormOrder::inf;
-  made.block = args.coding.block;
-  made.range = {0, static_cast<size_t>(args.value_count)};
-  made.values = args.send;
-  made.dtype = args.dtype;
-  made.out = args.buffers[args.random.rank]->norms;
-  return made;
-}
-
-/** Sums take the place of the own codes that they were made of. */
-inline ReduceManyArgs reduce_many_args(const FusedArgs& args) {
-  FusedBuffers& buffers = *args.buffers[args.random.rank];
-  const FusedShard& own = args.shards[args.random.rank];
-  const uint32_t block = args.coding.block;
-  const uint64_t first_block = block > 0 ? own.first_value / block : 0;
-  ReduceManyArgs made{};
-  made.coding = args.coding;
-  made.random = args.random;
-  made.random.hop = 1;
-  made.range = {own.first_value, static_cast<size_t>(own.value_count)};
-  made.words = buffers.control.operands;
-  made.norms = fused_norms(args, buffers.merged + first_block);
-  made.out_words = buffers.words + own.first_value / codes_per_word(args.coding.bits);
-  if (args.coding.rescale) made.out_scales = buffers.scales + first_block;
-  return made;
-}
-
-inline DequantizeArgs dequantize_args(const FusedArgs& args) {
-  FusedBuffers& buffers = *args.buffers[args.random.rank];
-  DequantizeArgs made{};
-  made.coding = args.coding;
-  made.random = args.random;
-  made.range = {0, static_cast<size_t>(args.value_count)};
-  made.words = buffers.words;
-  made.scales = fused_norms(args, buffers.scales);
-  made.dtype = args.dtype;
-  made.op = args.op;
-  made.values = args.recv;
-  return made;
-}
 
 /** What kernels of all kinds have. */
 template <typename LevelKind, typename SumKind, typename DecoderKind>

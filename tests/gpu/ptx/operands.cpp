@@ -86,7 +86,8 @@ Operands::Operands(Kernel* kernel) : kernel_(kernel) {
                 {"%ctaid.x", kBlock},
                 {"%ntid.x", kThreadCount},
                 {"%nctaid.x", kBlockCount},
-                {"%laneid", kLane}};
+                {"%laneid", kLane},
+                {"%envreg3", kMutation}};
 }
 
 void Operands::place_label(const std::string& name) {

@@ -1,5 +1,6 @@
 // Reads PTX as nvcc writes it: a statement a line.
 #include <cctype>
+#include <cstdlib>
 #include <fstream>
 #include <sstream>
 #include <stdexcept>
@@ -7,6 +8,7 @@
 
 #include "tests/gpu/ptx/kernel.h"
 #include "tests/gpu/ptx/operands.h"
+#include "tests/support/mutation.h"
 
 namespace gq::ptx {
 namespace {
@@ -91,6 +93,8 @@ class Reader {
     kernel_ = program_->count(name) > 0 ? &again_ : &(*program_)[name];
     kernel_->name = name;
     kernel_->registers.assign(kSpecialCount, 0);
+    const char* const mutation = getenv("GQ_MUTATION");
+    if (mutation != nullptr) kernel_->registers[kMutation] = test::number_of_mutation(mutation);
     operands_ = Operands(kernel_);
     parameter_end_ = 0;
     for (const std::string& declared : shared_of_all_) declare_shared(declared);

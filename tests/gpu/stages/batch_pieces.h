@@ -1,6 +1,6 @@
 // A stage's range as several pieces of a batch, which together are to give the bits of the whole.
-#ifndef GQ_TESTS_UNIT_KERNELS_CUDA_BATCH_PIECES_H
-#define GQ_TESTS_UNIT_KERNELS_CUDA_BATCH_PIECES_H
+#ifndef GQ_TESTS_GPU_STAGES_BATCH_PIECES_H
+#define GQ_TESTS_GPU_STAGES_BATCH_PIECES_H
 
 #include <algorithm>
 #include <vector>
