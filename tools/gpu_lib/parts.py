@@ -23,7 +23,7 @@ CALL_TESTS = ("local", "fused", "embedding", "process")
 TESTS = (*STAGE_TESTS, *CALL_TESTS)
 #: What a quick check gives the programs: tests by parts of their names, sizes of groups.
 QUICK = {"isa": ["ManyTiles", "EveryElementOffset", "WideSums"],
-         "isa_extended": ["ManyBlocks", "OtherEncodings", "Rotated", "SumsOfMeans"],
+         "isa_extended": ["ManyBlocks", "OtherEncodings", "Rotated"],
          "local": ["FewValues", "Chunks_"], "fused": ["FewValues", "VirtualRanks", "CallAfterCall"],
          "embedding": ["Refused"], "process": [3]}
 SANITIZER_S = 120  # memcheck alone makes allreduces of threads tens of times slower

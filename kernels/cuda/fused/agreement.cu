@@ -5,8 +5,6 @@
 
 namespace gq::cuda {
 
-constexpr uint32_t kThreads = 256;
-
 __global__ void take_step_kernel(const __grid_constant__ TakeStepArgs args) { take_step(args); }
 
 __global__ void write_header_kernel(const __grid_constant__ WriteHeaderArgs args) {
@@ -14,11 +12,11 @@ __global__ void write_header_kernel(const __grid_constant__ WriteHeaderArgs args
 }
 
 /** Threads share the comparison. */
-__global__ void __launch_bounds__(kThreads) agree_kernel(const __grid_constant__ AgreeArgs args) {
+__global__ void __launch_bounds__(kBlockThreads) agree_kernel(const __grid_constant__ AgreeArgs args) {
   __shared__ uint32_t ranks_from_differing;
   if (threadIdx.x == 0) ranks_from_differing = 0;
   __syncthreads();
-  for (uint32_t rank = threadIdx.x; rank < args.ranks; rank += kThreads) {
+  for (uint32_t rank = threadIdx.x; rank < args.ranks; rank += kBlockThreads) {
     if (headers_differ(args.headers, header_of(args, rank), args.compared, args.status_word)) {
       atomicMax(&ranks_from_differing, args.ranks - rank);
     }
@@ -28,9 +26,9 @@ __global__ void __launch_bounds__(kThreads) agree_kernel(const __grid_constant__
 }
 
 /** A thread for each segment. */
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kBlockThreads)
     merge_rank_norms_kernel(const __grid_constant__ MergeRankNormsArgs args) {
-  const size_t segment = size_t{blockIdx.x} * kThreads + threadIdx.x;
+  const size_t segment = size_t{blockIdx.x} * kBlockThreads + threadIdx.x;
   if (segment < args.segment_count) merge_rank_norms(args, segment);
 }
 
@@ -39,28 +37,20 @@ __global__ void __launch_bounds__(kThreads)
 namespace gq {
 namespace {
 
-using cuda::kThreads;
+using cuda::kBlockThreads;
+using cuda::Launcher;
 
-template <typename Args>
-StageError launch(void (*kernel)(Args), const Args& args, uint32_t blocks, uint32_t threads) {
-  if (blocks == 0) return {};
-  void* arguments[] = {const_cast<Args*>(&args)};
-  return cuda::enqueue(kernel, blocks, threads, arguments, static_cast<cudaStream_t>(args.stream));
-}
-
-StageError take_step(const TakeStepArgs& args) {
-  return launch(cuda::take_step_kernel, args, 1, 1);
-}
+StageError take_step(const TakeStepArgs& args) { return Launcher(args.stream).launch(cuda::take_step_kernel, 1, 1, args); }
 
 StageError write_header(const WriteHeaderArgs& args) {
-  return launch(cuda::write_header_kernel, args, 1, 1);
+  return Launcher(args.stream).launch(cuda::write_header_kernel, 1, 1, args);
 }
 
-StageError agree(const AgreeArgs& args) { return launch(cuda::agree_kernel, args, 1, kThreads); }
+StageError agree(const AgreeArgs& args) { return Launcher(args.stream).launch(cuda::agree_kernel, 1, kBlockThreads, args); }
 
 StageError merge_rank_norms(const MergeRankNormsArgs& args) {
-  const size_t blocks = (args.segment_count + kThreads - 1) / kThreads;
-  return launch(cuda::merge_rank_norms_kernel, args, static_cast<uint32_t>(blocks), kThreads);
+  const size_t blocks = (args.segment_count + kBlockThreads - 1) / kBlockThreads;
+  return Launcher(args.stream).launch(cuda::merge_rank_norms_kernel, static_cast<uint32_t>(blocks), kBlockThreads, args);
 }
 
 }  // namespace

@@ -124,16 +124,14 @@ StageError reduce_many(const ReduceManyArgs& args) {
   ReduceManyArgs there = args;
   bring_step(image, &there);
   const Coding& coding = args.coding;
-  const uint32_t count = args.weights == nullptr ? coding.ranks : args.weight_count;
   std::vector<const uint32_t*> list;
-  for (uint32_t k = 0; k < count; ++k) {
+  for (uint32_t k = 0; k < coding.ranks; ++k) {
     list.push_back(image.input(args.words[k], code_bytes(coding, args.range, coding.bits)));
   }
   ReduceManyArgs listed = there;
   listed.words = list.data();
   const std::vector<const uint32_t*> lists = operand_lists(listed);
   there.words = image.input(lists.data(), lists.size() * sizeof lists[0]);
-  there.weights = image.input(args.weights, args.weight_count * sizeof(uint32_t));
   there.norms = norms_in(image, args.norms, coding, args.range);
   there.out_words = image.output(args.out_words, code_bytes(coding, args.range, coding.bits_down));
   if (coding.rescale) {
