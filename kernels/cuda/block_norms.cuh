@@ -62,7 +62,8 @@ struct BlockNormTarget {
   }
 };
 
-/** Sixteen values per thread, for long blocks and rotations; an iteration is many blocks, or one. */
+/** Sixteen values per thread, for long blocks and rotations; an iteration is many blocks, or one.
+ */
 struct BlockNorms : ValueStage {
   ValueSource source;
   BlockIterations blocks;
@@ -127,8 +128,8 @@ __global__ void __launch_bounds__(kBlockThreads, 2)
   });
 }
 
-/** By warps, for blocks that are no longer than what a warp loads at once: whole lines of memory, no
- *  barrier and no shared memory. */
+/** By warps, for blocks that are no longer than what a warp loads at once: whole lines of memory,
+ *  no barrier and no shared memory. */
 template <typename Element>
 struct WarpNorms : StageDefaults {
   static constexpr uint32_t kVectors = 4;  ///< that a thread has under way

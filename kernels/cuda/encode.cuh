@@ -32,7 +32,8 @@ struct LinearLevels {
   GQ_DEVICE uint32_t raised(float value, const Scale& scale, uint32_t, uint32_t addend) const {
     return linear_at_24(value, scale, addend);
   }
-  GQ_DEVICE uint32_t word(const uint32_t (&from)[32 / kBits], const uint32_t (&)[32 / kBits]) const {
+  GQ_DEVICE uint32_t word(const uint32_t (&from)[32 / kBits],
+                          const uint32_t (&)[32 / kBits]) const {
     return linear_word<kBits>(from);
   }
 };
@@ -59,7 +60,7 @@ struct ExponentialLevels {
     return exponential_at_23<kMantissaBits, kNearest>(value, scale, top, addend);
   }
   GQ_DEVICE uint32_t word(const uint32_t (&from)[32 / kBits],
-                      const uint32_t (&value)[32 / kBits]) const {
+                          const uint32_t (&value)[32 / kBits]) const {
     return exponential_word<kBits, kMantissaBits>(from, value);
   }
 };
@@ -70,7 +71,7 @@ struct OwnThresholds {
 
   template <typename Levels>
   GQ_DEVICE void fill(const Levels& levels, const StreamStart& start, uint64_t group,
-                  uint32_t (&addend)[kThreadValues]) const {
+                      uint32_t (&addend)[kThreadValues]) const {
     const PhiloxBlock block = random_group(own, start, group);
     GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
       addend[e] = levels.addend_in(block.word[e / kWordValues], e);
@@ -92,7 +93,7 @@ struct QuantizeThresholds : OwnThresholds {
 
   template <typename Levels>
   GQ_DEVICE void fill(const Levels& levels, const StreamStart& start, uint64_t group,
-                  uint32_t (&addend)[kThreadValues]) const {
+                      uint32_t (&addend)[kThreadValues]) const {
     if (strata.count == 1) return OwnThresholds::fill(levels, start, group, addend);
     const PhiloxBlock words = random_group(own, start, group);
     const PhiloxBlock words_a = random_group(a, group);
@@ -138,7 +139,7 @@ struct Encoder {
   }
 
   GQ_DEVICE void encode(const EncoderThread& thread, const Place& place, const Scale& scale,
-                    const float (&value)[kThreadValues]) const {
+                        const float (&value)[kThreadValues]) const {
     float powered[kThreadValues];
     GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) powered[e] = value[e];
     if (__builtin_expect(scale.power != 1, 0)) {
@@ -162,7 +163,7 @@ struct Encoder {
  private:
   template <bool kNearest>
   GQ_DEVICE void pack(const Scale& scale, const float (&value)[kThreadValues],
-                  const uint32_t (&addend)[kThreadValues], Words& word) const {
+                      const uint32_t (&addend)[kThreadValues], Words& word) const {
     constexpr uint32_t kPerWord = codes_per_word(Levels::kBits);
     const uint32_t top = levels.top_of(scale);
     GQ_UNROLL for (uint32_t w = 0; w < kThreadWords<Levels::kBits>; ++w) {

@@ -200,7 +200,7 @@ struct AverageEqual : RandomMerge<kBits> {
 /** Calls `merge(lane_a, lane_b, R)` for each lane of a vector. */
 template <uint32_t kBits, typename Merge>
 GQ_DEVICE void merge_lanes(const PhiloxBlock (&block)[kMergeGroups<kBits>], const MergedWords& a,
-                       MergedWords& b, Merge merge) {
+                           MergedWords& b, Merge merge) {
   constexpr uint32_t kPerWord = codes_per_word(kBits);
   GQ_UNROLL for (uint32_t w = 0; w < kMergeWords; ++w) {
     uint32_t merged = 0;

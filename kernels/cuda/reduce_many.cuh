@@ -37,7 +37,7 @@ struct AddLinear {
 
   /** Lane e of a word is in part e mod kParts, in its lower half or its upper one. */
   GQ_DEVICE void add_narrow(const Place& place, uint32_t first_rank, uint32_t end,
-                        uint32_t (&sum)[kWords][kParts]) const {
+                            uint32_t (&sum)[kWords][kParts]) const {
     for (uint32_t rank = first_rank; rank < end; ++rank) {
       uint32_t word[kWords];
       operands.load<kBits>(rank, place, word);

@@ -1,6 +1,6 @@
 // The randomised Hadamard rotation (docs/FORMAT.md, section 12) by the threads of a block, sixteen
-// values each: distances 1..8 are among a thread's own values, 16..256 among the lanes of a warp, and
-// 512 between two warps.
+// values each: distances 1..8 are among a thread's own values, 16..256 among the lanes of a warp,
+// and 512 between two warps.
 #ifndef GQ_KERNELS_CUDA_ROTATE_CUH
 #define GQ_KERNELS_CUDA_ROTATE_CUH
 

@@ -58,7 +58,7 @@ GQ_DEVICE void put_element(double value, uint32_t* word, uint32_t e) {
 /** `count` elements as float32, and zeros. */
 template <typename Element>
 GQ_DEVICE void load_elements(const Element* from, bool vectors, uint32_t count,
-                         float (&value)[kThreadValues]) {
+                             float (&value)[kThreadValues]) {
   constexpr uint32_t kElements = 16 / sizeof(Element);
   if (vectors && count == kThreadValues) {
     GQ_UNROLL for (uint32_t first = 0; first < kThreadValues; first += kElements) {
@@ -116,7 +116,7 @@ struct ValueSource {
     return static_cast<const char*>(values) + offset * size;
   }
   GQ_DEVICE void load_from(const void* place, uint64_t offset, uint32_t count,
-                       float (&value)[kThreadValues]) const {
+                           float (&value)[kThreadValues]) const {
     if (dtype == GQSGD_FLOAT32) {
       load_elements(static_cast<const float*>(place) + offset, vectors, count, value);
     } else if (dtype == GQSGD_BFLOAT16) {
@@ -131,7 +131,7 @@ struct ValueSource {
 
 /** R(e) of the values of a thread. */
 GQ_DEVICE void fill_bits(const KeyedStream& stream, uint64_t first_value,
-                     uint32_t (&bits)[kThreadValues]) {
+                         uint32_t (&bits)[kThreadValues]) {
   const PhiloxBlock block = random_group(stream, first_value / kGroupValues);
   GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
     bits[e] = value_bits(block.word[e / kWordValues], e);
@@ -165,7 +165,7 @@ struct ValueTarget {
   }
 
   GQ_DEVICE void store(uint64_t first_value, uint64_t offset, uint32_t count,
-                   const float (&value)[kThreadValues]) const {
+                       const float (&value)[kThreadValues]) const {
     if (dtype == GQSGD_FLOAT32) {
       store_elements(static_cast<float*>(values) + offset, vectors, count,
                      [&](uint32_t e) { return value[e]; });
@@ -185,7 +185,7 @@ struct ValueTarget {
  private:
   template <bool kNearest>
   GQ_DEVICE void store_narrow(uint64_t offset, uint32_t count, const float (&value)[kThreadValues],
-                          const uint32_t (&bits)[kThreadValues]) const {
+                              const uint32_t (&bits)[kThreadValues]) const {
     if (dtype == GQSGD_FLOAT16) {
       store_elements(static_cast<Half*>(values) + offset, vectors, count,
                      [&](uint32_t e) { return Half{float_to_half<kNearest>(value[e], bits[e])}; });

@@ -5,14 +5,17 @@
 
 namespace gq::cuda {
 
-__global__ void take_step_kernel(const __grid_constant__ TakeStepArgs args) { take_step(args); }
+__global__ void take_step_kernel(const __grid_constant__ TakeStepArgs args) {
+  take_step(args);
+}
 
 __global__ void write_header_kernel(const __grid_constant__ WriteHeaderArgs args) {
   write_header(args);
 }
 
 /** Threads share the comparison. */
-__global__ void __launch_bounds__(kBlockThreads) agree_kernel(const __grid_constant__ AgreeArgs args) {
+__global__ void __launch_bounds__(kBlockThreads)
+    agree_kernel(const __grid_constant__ AgreeArgs args) {
   __shared__ uint32_t ranks_from_differing;
   if (threadIdx.x == 0) ranks_from_differing = 0;
   __syncthreads();
@@ -40,17 +43,22 @@ namespace {
 using cuda::kBlockThreads;
 using cuda::Launcher;
 
-StageError take_step(const TakeStepArgs& args) { return Launcher(args.stream).launch(cuda::take_step_kernel, 1, 1, args); }
+StageError take_step(const TakeStepArgs& args) {
+  return Launcher(args.stream).launch(cuda::take_step_kernel, 1, 1, args);
+}
 
 StageError write_header(const WriteHeaderArgs& args) {
   return Launcher(args.stream).launch(cuda::write_header_kernel, 1, 1, args);
 }
 
-StageError agree(const AgreeArgs& args) { return Launcher(args.stream).launch(cuda::agree_kernel, 1, kBlockThreads, args); }
+StageError agree(const AgreeArgs& args) {
+  return Launcher(args.stream).launch(cuda::agree_kernel, 1, kBlockThreads, args);
+}
 
 StageError merge_rank_norms(const MergeRankNormsArgs& args) {
   const size_t blocks = (args.segment_count + kBlockThreads - 1) / kBlockThreads;
-  return Launcher(args.stream).launch(cuda::merge_rank_norms_kernel, static_cast<uint32_t>(blocks), kBlockThreads, args);
+  return Launcher(args.stream)
+      .launch(cuda::merge_rank_norms_kernel, static_cast<uint32_t>(blocks), kBlockThreads, args);
 }
 
 }  // namespace

@@ -20,9 +20,10 @@ StageError keep_fewest(const FusedArgs& args, int* fewest) {
                       "cudaFuncGetAttributes");
     if (failed(loaded)) return loaded;
     int count = 0;
-    const StageError error = cuda::checked(
-        cudaOccupancyMaxActiveBlocksPerMultiprocessor(&count, fused_kernel<Stages>, kBlockThreads, 0),
-        "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
+    const StageError error =
+        cuda::checked(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&count, fused_kernel<Stages>,
+                                                                    kBlockThreads, 0),
+                      "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
     if (!failed(error) && count < *fewest) *fewest = count;
     return error;
   });

@@ -1,5 +1,5 @@
-// A whole allreduce in one kernel of each rank: the stages one after the other, with barriers of all
-// ranks' blocks in between.
+// A whole allreduce in one kernel of each rank: the stages one after the other, with barriers of
+// all ranks' blocks in between.
 #ifndef GQ_KERNELS_CUDA_FUSED_FUSED_CUH
 #define GQ_KERNELS_CUDA_FUSED_FUSED_CUH
 

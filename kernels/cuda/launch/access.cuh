@@ -84,7 +84,7 @@ GQ_HD WordBuffer<Word> word_buffer(Word* words) {
 /** Words that `count` codes of a thread need, and zeros. */
 template <uint32_t kBits, typename Word>
 GQ_DEVICE void load_words(const WordBuffer<Word>& source, uint64_t offset, uint32_t count,
-                      uint32_t (&word)[kThreadWords<kBits>]) {
+                          uint32_t (&word)[kThreadWords<kBits>]) {
   constexpr uint32_t kWords = kThreadWords<kBits>, kAtOnce = kWords < 4 ? kWords : 4;
   const uint32_t* from = source.words + offset / codes_per_word(kBits);
   if (source.vectors && count == kThreadValues) {
@@ -101,7 +101,7 @@ GQ_DEVICE void load_words(const WordBuffer<Word>& source, uint64_t offset, uint3
 /** Writes `count` codes, lanes beyond the last one cleared. */
 template <uint32_t kBits>
 GQ_DEVICE void store_words(const WordBuffer<uint32_t>& target, uint64_t offset, uint32_t count,
-                       const uint32_t (&word)[kThreadWords<kBits>]) {
+                           const uint32_t (&word)[kThreadWords<kBits>]) {
   constexpr uint32_t kWords = kThreadWords<kBits>, kAtOnce = kWords < 4 ? kWords : 4;
   uint32_t* to = target.words + offset / codes_per_word(kBits);
   if (target.vectors && count == kThreadValues) {

@@ -1,5 +1,5 @@
-// Kernels over float32 values, sixteen per thread: a stage gives them, from memory or from codes, and
-// takes them, plain or rotated in between (docs/FORMAT.md, section 12).
+// Kernels over float32 values, sixteen per thread: a stage gives them, from memory or from codes,
+// and takes them, plain or rotated in between (docs/FORMAT.md, section 12).
 #ifndef GQ_KERNELS_CUDA_LAUNCH_VALUES_KERNEL_CUH
 #define GQ_KERNELS_CUDA_LAUNCH_VALUES_KERNEL_CUH
 
@@ -146,8 +146,8 @@ struct BlockIterations {
   using Shared = uint32_t[kBlockThreads / kWarpThreads];
 
   /** The largest of the threads whose values are in one block of norms, or in one part of it: all
-   *  threads come here. Not by cub::WarpReduce, which takes the lanes of a group at compile time, and
-   *  five shuffles where this is one instruction. */
+   *  threads come here. Not by cub::WarpReduce, which takes the lanes of a group at compile time,
+   *  and five shuffles where this is one instruction. */
   GQ_DEVICE uint32_t largest(uint32_t own, Shared& shared) const {
     const uint32_t lane = threadIdx.x % kWarpThreads, warp = threadIdx.x / kWarpThreads;
     const uint32_t threads = (1u << shift) / kThreadValues;
@@ -158,8 +158,7 @@ struct BlockIterations {
     __syncthreads();  // threads may still read what was shared last
     if (lane == 0) shared[warp] = largest;
     __syncthreads();
-    const uint32_t block_warps = kBlockThreads / kWarpThreads;
-    const uint32_t warps = threads / kWarpThreads < block_warps ? threads / kWarpThreads : block_warps;
+    const uint32_t warps = min(threads, kBlockThreads) / kWarpThreads;
     const uint32_t first = warp & ~(warps - 1);
     for (uint32_t k = 0; k < warps; ++k) largest = max(largest, shared[first + k]);
     return largest;

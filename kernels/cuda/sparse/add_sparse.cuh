@@ -48,7 +48,7 @@ struct GroupedEntries {
 
   /** Loads a group; how many entries it has, none beyond them. */
   GQ_DEVICE uint32_t load(const RankEntries& sparse, uint64_t group,
-                      uint32_t (&entry)[kEntryGroup]) const {
+                          uint32_t (&entry)[kEntryGroup]) const {
     static_assert(kEntryGroup == kThreadValues);
     const uint32_t count = count_here(group * kEntryGroup, entries_left(sparse));
     load_words<32>(word_buffer<32>(sparse.entries + sparse.next_entry), group * kEntryGroup, count,
@@ -165,12 +165,12 @@ struct ExponentialSums {
   }
 };
 
-/** Where a value's sum lies in shared memory: a gap after every 16, so that neither steps of 1 nor of
- *  16 values meet in one bank. */
+/** Where a value's sum lies in shared memory: a gap after every 16, so that neither steps of 1 nor
+ *  of 16 values meet in one bank. */
 GQ_DEVICE uint32_t padded(uint32_t value) { return value + value / kThreadValues; }
 
-/** An iteration is a tile of values. Ranks are added in order, and no two entries of a rank have one
- *  place. */
+/** An iteration is a tile of values. Ranks are added in order, and no two entries of a rank have
+ *  one place. */
 template <typename Sums>
 struct AddTile : StageDefaults {
   using Sum = typename Sums::Sum;

@@ -1,5 +1,5 @@
-// Sums before each item of a row in memory, in the order of items, by one block of threads. Sums need
-// not be of numbers: `plus` joins two neighbours, and an item that is all zeros is nothing.
+// Sums before each item of a row in memory, in the order of items, by one block of threads. Sums
+// need not be of numbers: `plus` joins two neighbours, and an item that is all zeros is nothing.
 #ifndef GQ_KERNELS_CUDA_SPARSE_SCAN_CUH
 #define GQ_KERNELS_CUDA_SPARSE_SCAN_CUH
 

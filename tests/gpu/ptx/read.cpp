@@ -85,7 +85,7 @@ class Reader {
       if (begins(line, known)) return;
     }
     if (begins(line, ".shared ")) return shared_of_all_.push_back(line);
-    if (begins(line, ".global ")) return;  // of headers; what a kernel uses is an unknown name there
+    if (begins(line, ".global ")) return;  // of headers: a kernel's use of it is an unknown name
     const size_t entry = line.find(".entry ");
     if (entry == std::string::npos) throw std::runtime_error("neither kernel nor comment");
     const std::string name = line.substr(entry + 7, line.find('(') - entry - 7);
