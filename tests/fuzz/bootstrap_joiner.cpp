@@ -65,7 +65,7 @@ void run(FuzzInput input) {
     serve(&input, listener.number(), is_over);
     listener.reset();
   });
-  Joiner joiner({id, 1, kRanks, deadline_after_ms(kTimeoutMs)});
+  Joiner joiner({id, 1, kRanks, Deadline(deadline_after_ms(kTimeoutMs))});
   GroupMembers group;
   Member own{Descriptor(open("/dev/null", O_RDONLY | O_CLOEXEC)),
              Descriptor(open("/dev/null", O_RDONLY | O_CLOEXEC)),

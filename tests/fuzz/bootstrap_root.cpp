@@ -82,7 +82,7 @@ void run(FuzzInput input) {
   UniqueId id;
   require(make_unique_id(&bytes).ok() && read_unique_id(bytes, &id).ok(), "no id");
   std::atomic<bool> is_over{false};
-  Root root({id, 0, kRanks, deadline_after_ms(kTimeoutMs)});
+  Root root({id, 0, kRanks, Deadline(deadline_after_ms(kTimeoutMs))});
   require(root.prepare().ok(), "no memory");
   std::thread others([&] { join_as_others(&input, id, is_over); });
   GroupMembers group;

@@ -150,6 +150,7 @@ uint32_t NetworkTransport::culprit_behind(uint32_t peer) const {
   for (uint32_t link = 0; link < size(); ++link) {
     const uint32_t next = awaited_by(culprit, peer);
     if (next == culprit || connections_.is_unreachable(culprit)) return culprit;
+    if (has_come_here(culprit)) return culprit;
     culprit = next;
   }
   return silent_in_cycle(culprit, peer);
@@ -163,6 +164,15 @@ uint32_t NetworkTransport::awaited_by(uint32_t waiter, uint32_t own) const {
   const bool is_old =
       awaited.kind == AwaitedKind::control && awaited.number != (sequence_ & kAwaitedNumberMask);
   return awaited.kind == AwaitedKind::nothing || is_old ? waiter : awaited.peer;
+}
+
+/** Whether `waiter` waits for a control message of a third rank that has come here: that rank sends
+ *  it to all, so `waiter` is stopped, or packets are lost between the two. */
+bool NetworkTransport::has_come_here(uint32_t waiter) const {
+  const Awaited awaited = unpack_awaited(peers_[waiter].awaited);
+  return waiter != rank() && awaited.peer != rank() && awaited.kind == AwaitedKind::control &&
+         awaited.number == (sequence_ & kAwaitedNumberMask) &&
+         peers_[awaited.peer].newest_number == sequence_;
 }
 
 /** Ranks that wait for each other: one of them has what it waits for, and was stopped before it

@@ -100,6 +100,7 @@ class NetworkTransport final : public HostTransport {
   Status is_lost(uint32_t peer, bool* is_lost);
   Status count_owed(uint32_t peer, size_t* owed_bytes);
   uint32_t awaited_by(uint32_t waiter, uint32_t own) const;
+  bool has_come_here(uint32_t waiter) const;
   uint32_t silent_in_cycle(uint32_t first, uint32_t own) const;
   bool begin_cause(uint64_t word);
   Status explain_cause(const Cause& cause) const;

@@ -76,6 +76,7 @@ FOLDERS = {
     "include/gqsgd_mpi": ["include/gqsgd_transport.h"],
     "bindings/": ["include/gqsgd.h", "include/gqsgd_mpi.h"],
     "bench/": ["include/gqsgd"],
+    "bench/checksum/": ["include/gqsgd", "bench/", "examples/cpp/socket_transport.h"],
     "examples/": ["include/gqsgd.h", "include/gqsgd_network.h", "include/gqsgd_transport.h"],
     "tests/api/collective/": ["include/gqsgd", "tests/support/"],
     "tests/api/abi/": ["include/gqsgd"],

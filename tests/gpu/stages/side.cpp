@@ -1,4 +1,4 @@
-#include "tests/unit/kernels/cuda/side.h"
+#include "tests/gpu/stages/side.h"
 
 #include <gtest/gtest.h>
 #include <string.h>

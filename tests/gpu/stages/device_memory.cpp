@@ -1,5 +1,5 @@
 // Memory and the stream of the real device under test.
-#include "tests/unit/kernels/cuda/device_memory.h"
+#include "tests/gpu/stages/device_memory.h"
 
 #include "tests/gpu/cuda_call.h"
 

@@ -5,9 +5,9 @@
 
 #include "kernels/codec/norm.h"
 #include "kernels/sparse_workspace.h"
-#include "tests/gpu/image.h"
-#include "tests/unit/kernels/cuda/batch_pieces.h"
-#include "tests/unit/kernels/cuda/stages_under_test.h"
+#include "tests/gpu/stages/image.h"
+#include "tests/gpu/stages/batch_pieces.h"
+#include "tests/gpu/stages/stages_under_test.h"
 
 namespace gq::test {
 namespace {
@@ -26,6 +26,12 @@ StageError enqueue(Image& image, std::vector<Args> calls, Enqueue enqueue) {
     for (Args& call : calls) call.stream = stream;
     return enqueue(calls.data(), calls.size());
   });
+}
+
+/** Step and index that the stage reads from memory. */
+template <typename Args>
+void bring_step(Image& image, Args* args) {
+  args->random.step_at = image.input(args->random.step_at, 2 * sizeof(uint32_t));
 }
 
 size_t code_bytes(const Coding& coding, const Range& range, uint32_t bits) {
@@ -50,6 +56,7 @@ void* table_in(Image& image, size_t piece_count) {
 StageError norm(const NormArgs& args) {
   Image image;
   NormArgs there = args;
+  bring_step(image, &there);
   const uint64_t codes = code_count(args.rotated, args.range.value_count);
   const uint64_t blocks = norm_count(args.block, args.rotated, args.range.value_count);
   const bool is_one = args.block == 0 && args.q == NormOrder::inf;
@@ -88,6 +95,7 @@ StageError merge_norms(const MergeNormsArgs& args) {
 StageError quantize(const QuantizeArgs& args) {
   Image image;
   QuantizeArgs there = args;
+  bring_step(image, &there);
   there.values = image.input(args.values, args.range.value_count * dtype_size_bytes(args.dtype));
   there.norms = norms_in(image, args.norms, args.coding, args.range);
   there.words = image.output(args.words, code_bytes(args.coding, args.range, args.coding.bits));
@@ -101,6 +109,7 @@ StageError quantize(const QuantizeArgs& args) {
 StageError reduce(const ReduceArgs& args) {
   Image image;
   ReduceArgs there = args;
+  bring_step(image, &there);
   const size_t size_bytes = code_bytes(args.coding, args.range, args.coding.bits);
   there.a = image.input(args.a, size_bytes);
   there.b = image.output(args.b, size_bytes);
@@ -113,17 +122,16 @@ StageError reduce(const ReduceArgs& args) {
 StageError reduce_many(const ReduceManyArgs& args) {
   Image image;
   ReduceManyArgs there = args;
+  bring_step(image, &there);
   const Coding& coding = args.coding;
-  const uint32_t count = args.weights == nullptr ? coding.ranks : args.weight_count;
   std::vector<const uint32_t*> list;
-  for (uint32_t k = 0; k < count; ++k) {
+  for (uint32_t k = 0; k < coding.ranks; ++k) {
     list.push_back(image.input(args.words[k], code_bytes(coding, args.range, coding.bits)));
   }
   ReduceManyArgs listed = there;
   listed.words = list.data();
   const std::vector<const uint32_t*> lists = operand_lists(listed);
   there.words = image.input(lists.data(), lists.size() * sizeof lists[0]);
-  there.weights = image.input(args.weights, args.weight_count * sizeof(uint32_t));
   there.norms = norms_in(image, args.norms, coding, args.range);
   there.out_words = image.output(args.out_words, code_bytes(coding, args.range, coding.bits_down));
   if (coding.rescale) {
@@ -139,6 +147,7 @@ StageError reduce_many(const ReduceManyArgs& args) {
 StageError dequantize(const DequantizeArgs& args) {
   Image image;
   DequantizeArgs there = args;
+  bring_step(image, &there);
   there.words = image.input(args.words, code_bytes(args.coding, args.range, args.coding.bits_down));
   there.scales = norms_in(image, args.scales, args.coding, args.range);
   there.values = image.output(args.values, args.range.value_count * dtype_size_bytes(args.dtype));

@@ -1,6 +1,6 @@
-// Memory of the device under test: of a real one, or marked memory of the host for emulated stages.
-#ifndef GQ_TESTS_UNIT_KERNELS_CUDA_DEVICE_MEMORY_H
-#define GQ_TESTS_UNIT_KERNELS_CUDA_DEVICE_MEMORY_H
+// Memory of the device under test.
+#ifndef GQ_TESTS_GPU_STAGES_DEVICE_MEMORY_H
+#define GQ_TESTS_GPU_STAGES_DEVICE_MEMORY_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -25,8 +25,7 @@ class DeviceBytes {
   std::shared_ptr<uint8_t> memory_;
 };
 
-/** The stream that tests enqueue on; never NULL. From here on the device under test is that of the
- *  process. */
+/** The stream that tests enqueue on; never NULL. */
 void* test_stream();
 
 }  // namespace gq::test

@@ -1,6 +1,6 @@
 // A stage's range as several pieces of a batch, which together are to give the bits of the whole.
-#ifndef GQ_TESTS_UNIT_KERNELS_CUDA_BATCH_PIECES_H
-#define GQ_TESTS_UNIT_KERNELS_CUDA_BATCH_PIECES_H
+#ifndef GQ_TESTS_GPU_STAGES_BATCH_PIECES_H
+#define GQ_TESTS_GPU_STAGES_BATCH_PIECES_H
 
 #include <algorithm>
 #include <vector>
@@ -71,7 +71,7 @@ inline std::vector<DequantizeArgs> cut(const DequantizeArgs& args) {
 
 /** The arrays of operands of all pieces, one after the other, behind those of the whole. */
 inline std::vector<const uint32_t*> operand_lists(const ReduceManyArgs& args) {
-  const uint32_t operands = args.weights == nullptr ? args.coding.ranks : args.weight_count;
+  const uint32_t operands = args.coding.ranks;
   std::vector<const uint32_t*> lists;
   cut(args, args.coding.rotated, args.coding.block, [&](ReduceManyArgs&, uint64_t first) {
     for (uint32_t k = 0; k < operands; ++k) {
@@ -84,7 +84,7 @@ inline std::vector<const uint32_t*> operand_lists(const ReduceManyArgs& args) {
 /** lists: where the stage reads what operand_lists() made. */
 inline std::vector<ReduceManyArgs> cut(const ReduceManyArgs& args, const uint32_t* const* lists) {
   const Coding& coding = args.coding;
-  const uint32_t operands = args.weights == nullptr ? coding.ranks : args.weight_count;
+  const uint32_t operands = coding.ranks;
   return cut(args, coding.rotated, coding.block, [&](ReduceManyArgs& piece, uint64_t first) {
     piece.words = lists;
     lists += operands;

@@ -6,7 +6,7 @@
 
 #include "kernels/codec/sparse.h"
 #include "kernels/sparse_workspace.h"
-#include "tests/unit/kernels/cuda/stages_under_test.h"
+#include "tests/gpu/stages/stages_under_test.h"
 #include "tests/unit/kernels/support/guarded.h"
 #include "tests/unit/kernels/support/stage_calls.h"
 

@@ -1,7 +1,7 @@
 // The stages under test here: scalar, which is the truth, and CUDA's.
 #include <stdexcept>
 
-#include "tests/unit/kernels/cuda/stages_under_test.h"
+#include "tests/gpu/stages/stages_under_test.h"
 #include "tests/unit/kernels/support/stage_calls.h"
 
 namespace gq::test {

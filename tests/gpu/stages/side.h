@@ -1,6 +1,6 @@
 // Stages of the C ABI on one of two sides: host memory, or the memory of the device under test.
-#ifndef GQ_TESTS_UNIT_KERNELS_CUDA_SIDE_H
-#define GQ_TESTS_UNIT_KERNELS_CUDA_SIDE_H
+#ifndef GQ_TESTS_GPU_STAGES_SIDE_H
+#define GQ_TESTS_GPU_STAGES_SIDE_H
 
 #include <gqsgd.h>
 #include <gqsgd_stages.h>
@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/unit/kernels/cuda/device_memory.h"
+#include "tests/gpu/stages/device_memory.h"
 
 namespace gq::test {
 

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/gpu/cuda_call.h"
-#include "tests/unit/kernels/cuda/device_memory.h"
+#include "tests/gpu/stages/device_memory.h"
 #include "tests/unit/kernels/support/stage_calls.h"
 
 namespace gq::test {

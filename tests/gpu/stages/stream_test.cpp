@@ -8,7 +8,7 @@
 
 #include "tests/gpu/cuda_call.h"
 #include "tests/support/inputs.h"
-#include "tests/unit/kernels/cuda/side.h"
+#include "tests/gpu/stages/side.h"
 
 namespace gq::test {
 namespace {

@@ -1,6 +1,6 @@
 // A step and index that kernels read from memory, as those of captured calls do, give the bits of
 // the same passed by value.
-#include "tests/unit/kernels/cuda/stages_under_test.h"
+#include "tests/gpu/stages/stages_under_test.h"
 #include "tests/unit/kernels/support/outcome.h"
 
 namespace gq::test {

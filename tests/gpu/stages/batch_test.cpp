@@ -1,8 +1,8 @@
 // Stages of a range in pieces, all in one launch, give the bits of the range in one piece: any
 // number of pieces, as arguments of the kernel or in a table.
-#include "tests/unit/kernels/cuda/batch_pieces.h"
+#include "tests/gpu/stages/batch_pieces.h"
 
-#include "tests/unit/kernels/cuda/stages_under_test.h"
+#include "tests/gpu/stages/stages_under_test.h"
 #include "tests/unit/kernels/support/outcome.h"
 
 namespace gq::test {

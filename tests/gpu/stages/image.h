@@ -1,7 +1,7 @@
 // All memory of one stage call, as an image of it on the host: goes to the device in one copy and
 // comes back in one, so that whatever a kernel writes where it must not is seen.
-#ifndef GQ_TESTS_GPU_IMAGE_H
-#define GQ_TESTS_GPU_IMAGE_H
+#ifndef GQ_TESTS_GPU_STAGES_IMAGE_H
+#define GQ_TESTS_GPU_STAGES_IMAGE_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,11 +1,11 @@
 // The stages of the C ABI on device memory: the bits that they have on host memory, and what they
-// refuse. The device is emulated, or a real one (tests/gpu).
+// refuse.
 #include <gtest/gtest.h>
 #include <string.h>
 
 #include "include/gqsgd_stages.h"
 #include "tests/support/inputs.h"
-#include "tests/unit/kernels/cuda/side.h"
+#include "tests/gpu/stages/side.h"
 
 namespace gq::test {
 namespace {

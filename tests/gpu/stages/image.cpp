@@ -1,9 +1,9 @@
-#include "tests/gpu/image.h"
+#include "tests/gpu/stages/image.h"
 
 #include <string.h>
 
 #include "tests/gpu/cuda_call.h"
-#include "tests/unit/kernels/cuda/device_memory.h"
+#include "tests/gpu/stages/device_memory.h"
 
 namespace gq::test {
 namespace {
