@@ -113,9 +113,9 @@ struct ReduceArgs {
   void* stream;
 };
 
-/** Wide sum of operands, encoded once with bits_down. With weights they are codes of means,
- *  weights[k] ranks each, coding.ranks of them together; without, one operand for each rank. words
- *  and weights: arrays that, on a device, it can read. out_words may be one of the operands if they
+/** Wide sum of operands, encoded once with bits_down. With weights, on a CPU, they are codes of
+ *  means, weights[k] ranks each, coding.ranks of them together; without, one operand for each rank.
+ *  words: an array that, on a device, it can read. out_words may be one of the operands if they
  *  have as many bits. out_scales: one for each block with rescale; not touched otherwise, where
  *  scales are the norms. */
 struct ReduceManyArgs {

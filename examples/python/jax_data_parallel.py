@@ -1,8 +1,8 @@
 """Processes train one network with JAX, each on its part of the data; gradients are averaged in
 8-bit codes inside the jitted step. `jax_data_parallel.py none` sends float32 instead.
 
-By itself it starts four processes on this machine. Where RANK and WORLD_SIZE are in the
-environment it is one of several on any machines: docs/TWO_MACHINES.md starts those."""
+By itself it starts four processes on this machine. Where a launcher, or docs/TWO_MACHINES.md by
+hand, has put a rank into the environment it is one of several on any machines."""
 
 import hashlib
 import multiprocessing
@@ -15,6 +15,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+# Of torchrun and by hand, mpirun, mpiexec, srun.
+RANK_VARIABLES = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
 RANK_COUNT = 4
 STEP_COUNT = 200
 LAYERS = (2, 64, 64, 3)
@@ -108,7 +110,7 @@ def work(comm, preset):
 
 def main():
     preset = sys.argv[1] if len(sys.argv) > 1 else "blocks-8"
-    if "RANK" in os.environ:
+    if any(variable in os.environ for variable in RANK_VARIABLES):
         work(gqsgd.jax.connect(), preset)
         return 0
     context = multiprocessing.get_context("spawn")

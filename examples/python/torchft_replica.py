@@ -5,7 +5,8 @@
     for k in 0 1 2; do python torchft_replica.py $k & done
 
 Kill one of them and start it again: the others go on, and it continues at their step. The address
-of the lighthouse is TORCHFT_LIGHTHOUSE, by default http://localhost:29510.
+of the lighthouse is TORCHFT_LIGHTHOUSE, by default http://localhost:29510. Between machines set
+OWN_ADDRESS on each to its address for the others.
 """
 
 import hashlib
@@ -35,7 +36,8 @@ def main(replica: int) -> None:
         model.load_state_dict(states["model"])
         optimizer.load_state_dict(states["optimizer"])
 
-    store = dist.TCPStore("localhost", 0, is_master=True, wait_for_workers=False)
+    own_address = os.environ.get("OWN_ADDRESS", "localhost")
+    store = dist.TCPStore(own_address, 0, is_master=True, wait_for_workers=False)
     manager = Manager(
         pg=gqsgd.torchft.ProcessGroup("blocks-8", timeout=timedelta(seconds=20)),
         min_replica_size=2,
@@ -43,7 +45,8 @@ def main(replica: int) -> None:
         state_dict=state,
         replica_id=f"replica_{replica}",
         lighthouse_addr=os.environ.get("TORCHFT_LIGHTHOUSE", "http://localhost:29510"),
-        store_addr="localhost",
+        hostname=own_address,
+        store_addr=own_address,
         store_port=store.port,
         rank=0,
         world_size=1,

@@ -111,7 +111,7 @@ GQ_HD uint32_t leading_bits(uint32_t word) {
 }
 
 GQ_HD uint32_t leading_bits(uint32_t low, uint32_t high) {
-#if defined(__CUDA_ARCH__) || defined(GQ_WIDE_BYTES)
+#if defined(__CUDA_ARCH__)
   return leading_bits_by_bytes(low, high);
 #else
   return leading_bits(low) | leading_bits(high) << 16;

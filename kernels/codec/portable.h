@@ -26,7 +26,7 @@ namespace gq {
 
 // A number below 256. On a CPU a vector register holds as many of them as it has bytes; a device
 // computes in 32 bits, and every smaller type costs it instructions.
-#if defined(__CUDA_ARCH__) || defined(GQ_WIDE_BYTES)
+#if defined(__CUDA_ARCH__)
 using Byte = uint32_t;
 #else
 using Byte = uint8_t;

@@ -4,7 +4,6 @@
 #define GQ_KERNELS_CUDA_AVERAGE_TABLE_CUH
 
 #include "kernels/codec/exponential_words.h"
-#include "kernels/cuda/launch/access.cuh"
 
 namespace gq::cuda {
 

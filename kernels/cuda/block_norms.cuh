@@ -3,7 +3,7 @@
 #define GQ_KERNELS_CUDA_BLOCK_NORMS_CUH
 
 #include "kernels/codec/norm.h"
-#include "kernels/cuda/launch/work.cuh"
+#include "kernels/cuda/launch/values_kernel.cuh"
 
 namespace gq::cuda {
 
@@ -13,14 +13,17 @@ inline Piece piece_of(const NormArgs& args) {
   return {args.range.first_value, args.range.value_count, args.values, nullptr, args.out};
 }
 
-GQ_HD void keep_largest(float value, uint32_t& largest) {
+GQ_DEVICE void keep_largest(float value, uint32_t& largest) {
   const uint32_t magnitude = magnitude_bits(value);
   largest = magnitude > largest ? magnitude : largest;
+}
+GQ_DEVICE void keep_largest_of(const float (&value)[kThreadValues], uint32_t& largest) {
+  GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) keep_largest(value[e], largest);
 }
 
 /** 16-bit patterns are ordered as the float32 that they become: one conversion does. */
 template <typename Element>
-GQ_HD void keep_largest_in(const Vector<4>& vector, uint32_t& largest) {
+GQ_DEVICE void keep_largest_in(const Vector<4>& vector, uint32_t& largest) {
   if constexpr (sizeof(Element) == 2) {
     uint32_t pattern = 0;
     GQ_UNROLL for (uint32_t k = 0; k < 4; ++k) {
@@ -36,86 +39,112 @@ GQ_HD void keep_largest_in(const Vector<4>& vector, uint32_t& largest) {
   }
 }
 
-struct PeakShared {
-  uint32_t peak[BlockIterations::kBlocksMax];
-};
-
-/** The code of each block's largest magnitude. */
-struct BlockPeaks : WorkDefaults {
-  static constexpr uint32_t kCloseIntervals = 1;
-  static constexpr bool kShares = true;
-  static constexpr bool kIterationBarriers = true;
-  using Shared = PeakShared;
-  using Here = Local<Shared, Nothing>;
-  ValueSource source;
-  BlockIterations blocks;
+/** Where norms of blocks go: codes, or numbers. */
+struct BlockNormTarget {
   uint16_t* codes;
   float* numbers;
 
-  explicit BlockPeaks(const NormArgs& args)
-      : WorkDefaults(args.range, args.rotated),
-        source(args.values, args.dtype),
-        blocks(args.block, code_count),
-        codes(args.as_numbers ? nullptr : static_cast<uint16_t*>(args.out)),
-        numbers(args.as_numbers ? static_cast<float*>(args.out) : nullptr) {
-    set_parts(blocks.part_count);
-  }
+  explicit BlockNormTarget(const NormArgs& args)
+      : codes(args.as_numbers ? nullptr : static_cast<uint16_t*>(args.out)),
+        numbers(args.as_numbers ? static_cast<float*>(args.out) : nullptr) {}
 
-  GQ_HD void set(const Piece& piece) {
-    set_range(piece);
-    source.set(piece.values);
-    blocks.set(code_count);
-    if (codes != nullptr) codes = static_cast<uint16_t*>(piece.words);
-    if (numbers != nullptr) numbers = static_cast<float*>(piece.words);
+  GQ_HD void set(void* out) {
+    if (codes != nullptr) codes = static_cast<uint16_t*>(out);
+    if (numbers != nullptr) numbers = static_cast<float*>(out);
   }
-
-  GQ_HD void open(uint32_t, Here local) const {
-    if (local.thread < BlockIterations::kBlocksMax) local.shared.peak[local.thread] = 0;
-  }
-  GQ_HD void give(const Place& place, Here, float (&value)[kThreadValues]) const {
-    source.load(place.offset, place.value_count, value);
-  }
-  GQ_HD void take(const Place& place, Here local, const float (&value)[kThreadValues]) const {
-    uint32_t largest = 0;
-    GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) keep_largest(value[e], largest);
-    raise(&local.shared.peak[blocks.number_of(place)], largest);
-  }
-  GQ_HD void close(Interval<0>, uint32_t iteration, Here local) const {
-    const uint64_t number = blocks.first_of(iteration) + local.thread;
-    const bool in_turn = number < blocks.first_of(iteration + 1) && number < blocks.norm_count;
-    if (!in_turn) return;
-    const uint16_t code = norm_code(local.shared.peak[local.thread]);
+  GQ_DEVICE void store(uint64_t block, uint32_t largest) const {
+    const uint16_t code = norm_code(largest);
     if (numbers != nullptr) {
-      numbers[number] = norm_from_code(code);
+      numbers[block] = norm_from_code(code);
     } else {
-      codes[number] = code;
+      codes[block] = code;
     }
   }
 };
 
-#if defined(__CUDACC__)
-/** The same by warps, for blocks that are no longer than what a warp loads at once: whole lines of
- *  memory, no barrier and no shared memory. Not on a CPU, which has no warps. */
+/** Sixteen values per thread, for long blocks and rotations; an iteration is many blocks, or one.
+ */
+struct BlockNorms : ValueStage {
+  ValueSource source;
+  BlockIterations blocks;
+  BlockNormTarget target;
+
+  explicit BlockNorms(const NormArgs& args)
+      : ValueStage(args.range, args.rotated),
+        source(args.values, args.dtype),
+        blocks(args.block),
+        target(args) {}
+
+  GQ_HD void set(const Piece& piece) {
+    set_range(piece.first_value, piece.value_count);
+    source.set(piece.values);
+    target.set(piece.words);
+  }
+  uint32_t iterations() const { return iterations_of(uint64_t{blocks.part_count} * kBlockValues); }
+
+  /** `change(place, values)` is called by all threads. */
+  template <typename Change>
+  GQ_DEVICE void run(const Iterations& iterations, BlockIterations::Shared& shared,
+                     Change change) const {
+    for (uint32_t k = iterations.first; k < iterations.end; k += gridDim.x) {
+      uint32_t own = 0;
+      for (uint32_t part = 0; part < blocks.part_count; ++part) {
+        const Place here = place(uint64_t{k} * blocks.part_count + part);
+        float value[kThreadValues];
+        source.load(here.offset, here.value_count, value);
+        change(here, value);
+        keep_largest_of(value, own);
+      }
+      const uint32_t largest = blocks.largest(own, shared);
+      const uint64_t offset = place(uint64_t{k} * blocks.part_count).offset;
+      if (blocks.begins(offset) && offset < code_count) {
+        target.store(offset >> blocks.shift, largest);
+      }
+    }
+  }
+};
+
+template <typename Stage>
+__global__ void __launch_bounds__(kBlockThreads, 3)
+    block_norms_kernel(const __grid_constant__ Pieces<Stage> pieces) {
+  __shared__ BlockIterations::Shared shared;
+  for_each_piece(pieces, [&](const Stage& stage, const Iterations& iterations) {
+    stage.run(iterations, shared, [](const Place&, float (&)[kThreadValues]) {});
+  });
+}
+
+template <typename Stage>
+__global__ void __launch_bounds__(kBlockThreads, 2)
+    rotated_block_norms_kernel(const __grid_constant__ Pieces<Stage> pieces,
+                               const __grid_constant__ KeyedStream signs) {
+  using Rotate = Rotation<false, kBlockThreads>;
+  __shared__ typename Rotate::Shared rotated;
+  __shared__ BlockIterations::Shared shared;
+  const Rotate rotation(rotated, signs);
+  for_each_piece(pieces, [&](const Stage& stage, const Iterations& iterations) {
+    stage.run(iterations, shared, [&](const Place& place, float (&value)[kThreadValues]) {
+      rotation.run(stage.first_value, place.offset, stage.code_count, value);
+    });
+  });
+}
+
+/** By warps, for blocks that are no longer than what a warp loads at once: whole lines of memory,
+ *  no barrier and no shared memory. */
 template <typename Element>
-struct WarpPeaks : BodyDefaults {
+struct WarpNorms : StageDefaults {
   static constexpr uint32_t kVectors = 4;  ///< that a thread has under way
   static constexpr uint32_t kElements = 16 / sizeof(Element);
-  static constexpr uint32_t kWarpValues = kVectors * kWarpThreads * kElements;
+  static constexpr uint32_t kStride = kWarpThreads * kElements;
+  static constexpr uint32_t kWarpValues = kVectors * kStride;
   static constexpr uint32_t kIterationValues = kWarpValues * (kThreads / kWarpThreads);
   static constexpr uint32_t kBlockMax = kWarpValues;
-  static constexpr uint32_t kBlockMin = kElements;
-  using Here = Local<Nothing, Nothing>;
   const Element* values;
   uint64_t value_count;
-  uint16_t* codes;
-  float* numbers;
+  BlockNormTarget target;
   uint32_t shift;  ///< log2 of a block
   bool vectors;
 
-  explicit WarpPeaks(const NormArgs& args)
-      : codes(args.as_numbers ? nullptr : static_cast<uint16_t*>(args.out)),
-        numbers(args.as_numbers ? static_cast<float*>(args.out) : nullptr),
-        shift(block_log2(args.block)) {
+  explicit WarpNorms(const NormArgs& args) : target(args), shift(block_log2(args.block)) {
     set(piece_of(args));
   }
 
@@ -123,17 +152,16 @@ struct WarpPeaks : BodyDefaults {
     values = static_cast<const Element*>(piece.values);
     value_count = piece.value_count;
     vectors = is_aligned(values, 16);
-    if (codes != nullptr) codes = static_cast<uint16_t*>(piece.words);
-    if (numbers != nullptr) numbers = static_cast<float*>(piece.words);
+    target.set(piece.words);
   }
   uint32_t iterations() const {
     return static_cast<uint32_t>((value_count + kIterationValues - 1) / kIterationValues);
   }
 
-  __device__ void run(Interval<0>, uint32_t iteration, uint32_t, Here local) const {
-    const uint32_t lane = local.thread % kWarpThreads;
+  GQ_DEVICE void run(uint32_t iteration) const {
+    const uint32_t lane = threadIdx.x % kWarpThreads;
     const uint64_t first = uint64_t{iteration} * kIterationValues +
-                           local.thread / kWarpThreads * kWarpValues + lane * kElements;
+                           threadIdx.x / kWarpThreads * kWarpValues + lane * kElements;
     uint32_t largest[kVectors];
     load(first, largest);
     const uint32_t lanes = (1u << shift) / kElements;  // of a block, a power of two
@@ -142,7 +170,7 @@ struct WarpPeaks : BodyDefaults {
       const uint32_t group = all << (lane & ~(lanes - 1));
       GQ_UNROLL for (uint32_t k = 0; k < kVectors; ++k) {
         const uint32_t peak = __reduce_max_sync(group, largest[k]);
-        if ((lane & (lanes - 1)) == 0) store(first + k * kWarpThreads * kElements, peak);
+        if ((lane & (lanes - 1)) == 0) store(first + k * kStride, peak);
       }
     } else {
       store_long(first, lane, lanes / kWarpThreads, largest);
@@ -151,8 +179,7 @@ struct WarpPeaks : BodyDefaults {
 
  private:
   /** Beyond the end 0. */
-  __device__ void load(uint64_t first, uint32_t (&largest)[kVectors]) const {
-    constexpr uint32_t kStride = kWarpThreads * kElements;
+  GQ_DEVICE void load(uint64_t first, uint32_t (&largest)[kVectors]) const {
     if (vectors && first + (kVectors - 1) * kStride + kElements <= value_count) {
       Vector<4> vector[kVectors];
       GQ_UNROLL for (uint32_t k = 0; k < kVectors; ++k) {
@@ -174,46 +201,28 @@ struct WarpPeaks : BodyDefaults {
   }
 
   /** Blocks of `rows` vectors of each thread: 2, or all 4. */
-  __device__ void store_long(uint64_t first, uint32_t lane, uint32_t rows,
-                             const uint32_t (&largest)[kVectors]) const {
-    const uint32_t low = largest[0] > largest[1] ? largest[0] : largest[1];
-    const uint32_t high = largest[2] > largest[3] ? largest[2] : largest[3];
-    const uint32_t low_peak = __reduce_max_sync(~0u, low);
-    const uint32_t high_peak = __reduce_max_sync(~0u, high);
+  GQ_DEVICE void store_long(uint64_t first, uint32_t lane, uint32_t rows,
+                            const uint32_t (&largest)[kVectors]) const {
+    const uint32_t low = __reduce_max_sync(~0u, max(largest[0], largest[1]));
+    const uint32_t high = __reduce_max_sync(~0u, max(largest[2], largest[3]));
     if (lane != 0) return;
-    if (rows == kVectors) return store(first, low_peak > high_peak ? low_peak : high_peak);
-    store(first, low_peak);
-    store(first + 2 * kWarpThreads * kElements, high_peak);
+    if (rows == kVectors) return store(first, max(low, high));
+    store(first, low);
+    store(first + 2 * kStride, high);
   }
 
   /** Of the block that begins with this value. */
-  __device__ void store(uint64_t first, uint32_t peak) const {
-    if (first >= value_count) return;
-    const uint16_t code = norm_code(peak);
-    if (numbers != nullptr) {
-      numbers[first >> shift] = norm_from_code(code);
-    } else {
-      codes[first >> shift] = code;
-    }
+  GQ_DEVICE void store(uint64_t first, uint32_t peak) const {
+    if (first < value_count) target.store(first >> shift, peak);
   }
 };
-#endif
 
-template <typename Launcher>
-StageError block_norms_on(Launcher& launch, const NormCalls& calls) {
-  const NormArgs& args = calls.first();
-#if defined(__CUDACC__)
-  const auto by_warps = [&]<typename Element>(Element) {
-    return calls.run(launch, WarpPeaks<Element>(args));
-  };
-  if (!args.rotated && args.block <= WarpPeaks<double>::kBlockMax) {
-    if (args.dtype == GQSGD_FLOAT32) return by_warps(float{});
-    if (args.dtype == GQSGD_BFLOAT16) return by_warps(Bfloat{});
-    if (args.dtype == GQSGD_FLOAT16) return by_warps(Half{});
-    return by_warps(double{});
-  }
-#endif
-  return start<false>(launch, calls, BlockPeaks(args), args.rotated);
+template <typename Element>
+__global__ void __launch_bounds__(kBlockThreads, 3)
+    warp_norms_kernel(const __grid_constant__ Pieces<WarpNorms<Element>> pieces) {
+  for_each_piece(pieces, [](const WarpNorms<Element>& stage, const Iterations& iterations) {
+    for (uint32_t k = iterations.first; k < iterations.end; k += gridDim.x) stage.run(k);
+  });
 }
 
 }  // namespace gq::cuda

@@ -5,7 +5,7 @@
 #include "kernels/codec/exponential_words.h"
 #include "kernels/codec/linear.h"
 #include "kernels/codec/words.h"
-#include "kernels/cuda/launch/work.cuh"
+#include "kernels/cuda/launch/values_kernel.cuh"
 
 namespace gq::cuda {
 
@@ -16,12 +16,12 @@ struct LinearDecoder {
   uint32_t top;
   uint32_t multiplier;
 
-  GQ_HD float step(float scale) const { return linear_step(scale, multiplier, top); }
-  GQ_HD void decode_four(uint32_t lanes, float step, float (&value)[4]) const {
+  GQ_DEVICE float step(float scale) const { return linear_step(scale, multiplier, top); }
+  GQ_DEVICE void decode_four(uint32_t lanes, float step, float (&value)[4]) const {
     linear_decode_four<kBits>(lanes, 0x1p23f + static_cast<float>(top), step, value);
   }
-  GQ_HD float factor(float step) const { return step; }
-  GQ_HD void decode_four_by(uint32_t lanes, float factor, float (&value)[4]) const {
+  GQ_DEVICE float factor(float step) const { return step; }
+  GQ_DEVICE void decode_four_by(uint32_t lanes, float factor, float (&value)[4]) const {
     decode_four(lanes, factor, value);
   }
 };
@@ -35,14 +35,14 @@ struct SubtractiveDecoder {
   uint32_t multiplier;
   KeyedStream stream;
 
-  GQ_HD float step(float scale) const { return subtractive_step(scale, multiplier, top); }
-  GQ_HD float decode(uint32_t lane, float step, uint32_t bits) const {
+  GQ_DEVICE float step(float scale) const { return subtractive_step(scale, multiplier, top); }
+  GQ_DEVICE float decode(uint32_t lane, float step, uint32_t bits) const {
     return subtractive_decode(lane, top, step, bits);
   }
 };
 
 template <uint32_t kCodeBits, uint32_t kMantissaBits>
-GQ_HD float exponential_level_of(uint32_t lane, uint32_t one) {
+GQ_DEVICE float exponential_level_of(uint32_t lane, uint32_t one) {
   const Byte byte = static_cast<Byte>(lane);
   return float_from_upper(kMantissaBits > 0
                               ? exponential_fine_upper(byte)
@@ -57,10 +57,10 @@ struct ExponentialDecoder {
   uint32_t ranks;
   bool added, mean;
 
-  GQ_HD float step(float scale) const {
+  GQ_DEVICE float step(float scale) const {
     return exponential_unit(scale, added, mean, ranks, kMantissaBits);
   }
-  GQ_HD void decode_four(uint32_t lanes, float step, float (&value)[4]) const {
+  GQ_DEVICE void decode_four(uint32_t lanes, float step, float (&value)[4]) const {
     if constexpr (kMantissaBits > 0) {
       GQ_UNROLL for (uint32_t e = 0; e < 4; ++e) {
         value[e] = exponential_level_of<kBits, kMantissaBits>(lane<kBits>(lanes, e), one) * step;
@@ -72,8 +72,8 @@ struct ExponentialDecoder {
   }
 
   /** What decode_four_by multiplies with at once, infinity where that would not be exact. */
-  GQ_HD float factor(float step) const { return kMantissaBits > 0 ? step : power() * step; }
-  GQ_HD void decode_four_by(uint32_t lanes, float factor, float (&value)[4]) const {
+  GQ_DEVICE float factor(float step) const { return kMantissaBits > 0 ? step : power() * step; }
+  GQ_DEVICE void decode_four_by(uint32_t lanes, float factor, float (&value)[4]) const {
     if constexpr (kMantissaBits > 0) {
       decode_four(lanes, factor, value);
     } else {
@@ -85,7 +85,7 @@ struct ExponentialDecoder {
  private:
   /** What codes are too small by as exponential_powers has them; a code's product with it is exact,
    *  for 127 is the largest code. */
-  GQ_HD float power() const { return power_of_two(127 - static_cast<int32_t>(one)); }
+  GQ_DEVICE float power() const { return power_of_two(127 - static_cast<int32_t>(one)); }
 };
 
 /** What one level, or the norm, is in the result; or the result of all codes, where a scale of
@@ -96,7 +96,7 @@ struct Step {
 };
 
 template <typename Decoder>
-GQ_HD Step step_of(const Decoder& decoder, float scale) {
+GQ_DEVICE Step step_of(const Decoder& decoder, float scale) {
   if (scale == 0) return {0, true};
   if (!is_finite(scale)) return {float_from_bits(kFloatNanBits), true};
   return {decoder.step(scale), false};

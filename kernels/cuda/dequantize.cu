@@ -1,12 +1,56 @@
-// Dequantize on a stream: what its bodies (dequantize.cuh) become kernels of.
+// Dequantize on a stream.
 #include "kernels/cuda/dequantize.cuh"
-#include "kernels/cuda/launch/launch.cuh"
 #include "kernels/cuda/tables.h"
 
 namespace gq::cuda {
+namespace {
+
+using Calls = StageCalls<DequantizeArgs>;
+
+template <typename Decoder>
+StageError run(const Launcher& launcher, const Calls& calls, const Decoder& decoder) {
+  const DequantizeArgs& args = calls.first();
+  if constexpr (!Decoder::kDraws) {
+    using Floats = DequantizeFloats<Decoder>;
+    const bool plain = args.scales.one != nullptr && !args.coding.rotated;
+    if (plain && args.dtype == GQSGD_FLOAT32) {
+      return calls.run(launcher, dequantize_floats_kernel<Floats>, Floats(args, decoder),
+                       launcher.gate());
+    }
+  }
+  return run_value_stage<true>(launcher, calls, Dequantize<Decoder>(args, decoder));
+}
+
+template <uint32_t kBits>
+StageError run_linear(const Launcher& launcher, const Calls& calls) {
+  const DequantizeArgs& args = calls.first();
+  const LinearDecoder<kBits> decoder = linear_decoder<kBits>(args);
+  if (args.coding.wide && args.coding.rounding_down == RoundingDown::subtractive) {
+    const KeyedStream stream = shared_stream(args.random, Draw::subtractive);
+    return run(launcher, calls,
+               SubtractiveDecoder<kBits>{decoder.top, decoder.multiplier, stream});
+  }
+  return run(launcher, calls, decoder);
+}
+
+}  // namespace
 
 StageError dequantize(const DequantizeArgs* args, size_t count, void* table) {
-  return dequantize_on(DeviceLauncher(args->stream, args->gate), args, count, table);
+  const Launcher launcher(args->stream, args->gate);
+  const Calls calls{args, count, table, piece_of};
+  const Coding& coding = args->coding;
+  if (count == 1 && args->range.value_count == 0) return {};  // Then pointers may be null.
+  if (coding.levels == Levels::none) {
+    return calls.run(launcher, values_kernel<DequantizeNone>, DequantizeNone(*args),
+                     launcher.gate());
+  }
+  const bool byte_codes = coding.bits_down == 8;
+  if (coding.levels == Levels::linear) {
+    return byte_codes ? run_linear<8>(launcher, calls) : run_linear<4>(launcher, calls);
+  }
+  if (coding.mantissa_bits > 0) return run(launcher, calls, exponential_decoder<8, 2>(*args));
+  return byte_codes ? run(launcher, calls, exponential_decoder<8, 0>(*args))
+                    : run(launcher, calls, exponential_decoder<4, 0>(*args));
 }
 
 }  // namespace gq::cuda

@@ -7,10 +7,6 @@
 
 namespace gq::cuda {
 
-struct StepOwn {
-  Step step;
-};
-
 inline ValueTarget target_of(const DequantizeArgs& args) {
   return ValueTarget(args.values, args.dtype, args.coding.rounding == Rounding::nearest,
                      shared_stream(args.random, Draw::output));
@@ -18,46 +14,45 @@ inline ValueTarget target_of(const DequantizeArgs& args) {
 
 /** Sixteen values per thread: for scales of blocks, rotations, and whatever draws random words. */
 template <typename Decoder>
-struct Dequantize : WorkDefaults {
+struct Dequantize : ValueStage {
   static constexpr uint32_t kBlocksAtOnce = 2;  // 80 registers are a few too few on some devices
   static constexpr uint32_t kBits = Decoder::kBits;
-  using Own = StepOwn;
-  using Here = Local<Nothing, Own>;
   Decoder decoder;
   WordBuffer<const uint32_t> words;
   NormSource scales;
   ValueTarget target;
 
   Dequantize(const DequantizeArgs& args, const Decoder& decoder)
-      : WorkDefaults(args.range, args.coding.rotated),
+      : ValueStage(args.range, args.coding.rotated),
         decoder(decoder),
         words(word_buffer<kBits>(args.words)),
         scales(args.scales, args.coding.block),
         target(target_of(args)) {}
 
   GQ_HD void set(const Piece& piece) {
-    set_range(piece);
+    set_range(piece.first_value, piece.value_count);
     words = word_buffer<kBits>(static_cast<const uint32_t*>(piece.words));
     scales.set(piece.norms);
     target.set(piece.values);
   }
 
-  GQ_HD void begin(Here local) const {
-    if (scales.is_one()) local.own.step = step_of(decoder, *scales.one);
+  GQ_DEVICE Step begin() const {
+    return scales.is_one() ? step_of(decoder, *scales.one) : Step{0, true};
+  }
+  /** Of a place that has codes, or not. */
+  GQ_DEVICE Step step_at(const NormSource& scales, const Place& place, const Step& one) const {
+    if (scales.is_one()) return one;
+    return place.code_count > 0 ? step_of(decoder, scales.at(place.offset)) : Step{0, true};
   }
 
-  GQ_HD void give(const Place& place, Here local, float (&value)[kThreadValues]) const {
-    give_from(words, scales, place, local, value);
+  GQ_DEVICE void give(const Place& place, const Step& one, float (&value)[kThreadValues]) const {
+    give_from(words, step_at(scales, place, one), place, value);
   }
 
-  GQ_HD void give_from(const WordBuffer<const uint32_t>& from, const NormSource& scales,
-                       const Place& place, Here local, float (&value)[kThreadValues]) const {
+  GQ_DEVICE void give_from(const WordBuffer<const uint32_t>& from, const Step& step,
+                           const Place& place, float (&value)[kThreadValues]) const {
     uint32_t word[kThreadWords<kBits>];
     load_words<kBits>(from, place.offset, place.code_count, word);
-    Step step = local.own.step;
-    if (!scales.is_one()) {
-      step = place.code_count > 0 ? step_of(decoder, scales.at(place.offset)) : Step{0, true};
-    }
     if constexpr (Decoder::kDraws) {
       uint32_t bits[kThreadValues];
       fill_bits(decoder.stream, first_value + place.offset, bits);
@@ -78,7 +73,7 @@ struct Dequantize : WorkDefaults {
     GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) value[e] = step.step;
   }
 
-  GQ_HD void take(const Place& place, Here, const float (&value)[kThreadValues]) const {
+  GQ_DEVICE void take(const Place& place, const Step&, const float (&value)[kThreadValues]) const {
     target.store(first_value, place.offset, place.value_count, value);
   }
 };
@@ -87,18 +82,16 @@ struct Dequantize : WorkDefaults {
  *  warp write whole lines of memory. The last values are written one by one. Codes of 8 bits are
  *  computed with, those of 4 bits looked up. */
 template <typename Decoder>
-struct DequantizeFloats : BodyDefaults {
+struct DequantizeFloats : StageDefaults {
   static constexpr uint32_t kBits = Decoder::kBits;
   static constexpr uint32_t kValues = 4;
   static constexpr uint32_t kRepeats = 4;
   static constexpr uint32_t kIterationValues = kThreads * kValues * kRepeats;
-  static constexpr bool kShares = kBits == 4;
   using Shared = SharedLevels<kBits>;
   struct Own {
     Step step;
     float factor;  ///< of codes of 8 bits, if it is finite
   };
-  using Here = Local<Shared, Own>;
   Decoder decoder;
   const uint32_t* words;
   const float* scale;
@@ -125,27 +118,30 @@ struct DequantizeFloats : BodyDefaults {
     return static_cast<uint32_t>((value_count + kIterationValues - 1) / kIterationValues);
   }
 
-  GQ_HD void begin(Here local) const {
+  /** All threads of the block come here. */
+  GQ_DEVICE Own begin(Shared& shared) const {
     const Step step = step_of(decoder, *scale);
-    local.own = {step, 0};
     if constexpr (kBits == 8) {
-      local.own.factor = decoder.factor(step.step);
+      return {step, decoder.factor(step.step)};
     } else {
       float value[kValues];
-      decoder.decode_four(local.shared.code_of(local.thread), step.step, value);
-      local.shared.fill(local.thread, step.constant ? step.step : value[0]);
+      decoder.decode_four(shared.code_of(threadIdx.x), step.step, value);
+      __syncthreads();  // threads may still look up what was shared last
+      shared.fill(threadIdx.x, step.constant ? step.step : value[0]);
+      __syncthreads();
+      return {step, 0};
     }
   }
 
-  GQ_HD void run(Interval<0>, uint32_t iteration, uint32_t, Here local) const {
+  GQ_DEVICE void run(uint32_t iteration, const Own& own, const Shared& shared) const {
     const bool is_full = vectors && uint64_t{iteration + 1} * kIterationValues <= value_count;
-    if (is_full && is_plain(local.own)) return run_full(iteration, local);
-    const uint64_t first = first_of(iteration, local.thread);
+    if (is_full && is_plain(own)) return run_full(iteration, own, shared);
+    const uint64_t first = first_of(iteration);
     for (uint32_t k = 0; k < kRepeats; ++k) {
       const uint64_t offset = first + k * kThreads * kValues;
       if (offset >= value_count) return;
       float value[kValues];
-      decode_any(lanes_at(offset / kValues), local, value);
+      decode_any(lanes_at(offset / kValues), own, shared, value);
       GQ_UNROLL for (uint32_t e = 0; e < kValues; ++e) {
         if (offset + e < value_count) values[offset + e] = value[e];
       }
@@ -153,8 +149,8 @@ struct DequantizeFloats : BodyDefaults {
   }
 
   /** An iteration in which every thread has all its values, decoded from codes. */
-  GQ_HD void run_full(uint32_t iteration, Here local) const {
-    const uint64_t first = first_of(iteration, local.thread);
+  GQ_DEVICE void run_full(uint32_t iteration, const Own& own, const Shared& shared) const {
+    const uint64_t first = first_of(iteration);
     uint32_t lanes[kRepeats];
     GQ_UNROLL for (uint32_t k = 0; k < kRepeats; ++k) {
       lanes[k] = lanes_at(first / kValues + k * kThreads);
@@ -163,9 +159,9 @@ struct DequantizeFloats : BodyDefaults {
     GQ_UNROLL for (uint32_t k = 0; k < kRepeats; ++k) {
       float value[kValues];
       if constexpr (kBits == 8) {
-        decoder.decode_four_by(lanes[k], local.own.factor, value);
+        decoder.decode_four_by(lanes[k], own.factor, value);
       } else {
-        local.shared.look_up_four(lanes[k], local.thread, value);
+        shared.look_up_four(lanes[k], threadIdx.x, value);
       }
       Vector<kValues> stored;
       GQ_UNROLL for (uint32_t e = 0; e < kValues; ++e) stored.word[e] = float_bits(value[e]);
@@ -174,20 +170,21 @@ struct DequantizeFloats : BodyDefaults {
   }
 
  private:
-  GQ_HD static uint64_t first_of(uint32_t iteration, uint32_t thread) {
-    return (uint64_t{iteration} * kRepeats * kThreads + thread) * kValues;
+  GQ_DEVICE static uint64_t first_of(uint32_t iteration) {
+    return (uint64_t{iteration} * kRepeats * kThreads + threadIdx.x) * kValues;
   }
 
   /** Whether run_full has what it needs. */
-  GQ_HD static bool is_plain(const Own& own) {
+  GQ_DEVICE static bool is_plain(const Own& own) {
     return kBits == 4 || (!own.step.constant && is_finite(own.factor));
   }
 
-  GQ_HD void decode_any(uint32_t lanes, Here local, float (&value)[kValues]) const {
+  GQ_DEVICE void decode_any(uint32_t lanes, const Own& own, const Shared& shared,
+                            float (&value)[kValues]) const {
     if constexpr (kBits == 4) {
-      local.shared.look_up_four(lanes, local.thread, value);
+      shared.look_up_four(lanes, threadIdx.x, value);
     } else {
-      const Step& step = local.own.step;
+      const Step& step = own.step;
       decoder.decode_four(lanes, step.step, value);
       GQ_UNROLL for (uint32_t e = 0; e < kValues; ++e) {
         value[e] = step.constant ? step.step : value[e];
@@ -196,57 +193,55 @@ struct DequantizeFloats : BodyDefaults {
   }
 
   /** Four lanes: a word, or half of one that two neighbouring threads share. */
-  GQ_HD uint32_t lanes_at(uint64_t number) const {
-    return kBits == 8 ? words[number] : load_half(words, number);
+  GQ_DEVICE uint32_t lanes_at(uint64_t number) const {
+    return kBits == 8 ? words[number] : reinterpret_cast<const uint16_t*>(words)[number];
   }
 };
 
+template <typename Stage>
+__global__ void __launch_bounds__(kBlockThreads, Stage::kBlocksAtOnce)
+    dequantize_floats_kernel(const __grid_constant__ Pieces<Stage> pieces, const Gate gate) {
+  __shared__ typename Stage::Shared shared;
+  if (!is_open(gate)) return;
+  for_each_piece(pieces, [&](const Stage& stage, const Iterations& iterations) {
+    const typename Stage::Own own = stage.begin(shared);
+    for (uint32_t k = iterations.first; k < iterations.end; k += gridDim.x) {
+      stage.run(k, own, shared);
+    }
+  });
+}
+
 /** Sums of float32, or their mean. */
-struct DequantizeNone : WorkDefaults {
+struct DequantizeNone : ValueStage {
   static constexpr uint32_t kBlocksAtOnce = 2;  // 80 registers are a few too few on some devices
-  using Here = Local<Nothing, Nothing>;
   WordBuffer<const uint32_t> words;
   float divisor;
   ValueTarget target;
 
   explicit DequantizeNone(const DequantizeArgs& args)
-      : WorkDefaults(args.range, false),
+      : ValueStage(args.range, false),
         words(word_buffer<32>(args.words)),
         divisor(args.op == GQSGD_MEAN ? static_cast<float>(args.coding.ranks) : 1.0f),
         target(target_of(args)) {}
 
   GQ_HD void set(const Piece& piece) {
-    set_range(piece);
+    set_range(piece.first_value, piece.value_count);
     words = word_buffer<32>(static_cast<const uint32_t*>(piece.words));
     target.set(piece.values);
   }
 
-  GQ_HD void give(const Place& place, Here, float (&value)[kThreadValues]) const {
+  GQ_DEVICE Nothing begin() const { return {}; }
+  GQ_DEVICE void give(const Place& place, Nothing, float (&value)[kThreadValues]) const {
     uint32_t word[kThreadValues];
     load_words<32>(words, place.offset, place.code_count, word);
     GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
       value[e] = canonical(float_from_bits(word[e]) / divisor);
     }
   }
-  GQ_HD void take(const Place& place, Here, const float (&value)[kThreadValues]) const {
+  GQ_DEVICE void take(const Place& place, Nothing, const float (&value)[kThreadValues]) const {
     target.store(first_value, place.offset, place.value_count, value);
   }
 };
-
-using DequantizeCalls = StageCalls<DequantizeArgs>;
-
-template <typename Launcher, typename Decoder>
-StageError dequantize_with(Launcher& launch, const DequantizeCalls& calls,
-                           const Decoder& decoder) {
-  const DequantizeArgs& args = calls.first();
-  if constexpr (!Decoder::kDraws) {
-    const bool plain = args.scales.one != nullptr && !args.coding.rotated;
-    if (plain && args.dtype == GQSGD_FLOAT32) {
-      return calls.run(launch, DequantizeFloats<Decoder>(args, decoder));
-    }
-  }
-  return start<true>(launch, calls, Dequantize<Decoder>(args, decoder), args.coding.rotated);
-}
 
 template <uint32_t kBits>
 LinearDecoder<kBits> linear_decoder(const DequantizeArgs& args) {
@@ -263,45 +258,9 @@ ExponentialDecoder<kBits, kMantissaBits> exponential_decoder(const DequantizeArg
   return {code_max(kBits) - coding.headroom, coding.ranks, added, args.op == GQSGD_MEAN};
 }
 
-template <uint32_t kBits, typename Launcher>
-StageError dequantize_linear_on(Launcher& launch, const DequantizeCalls& calls) {
-  const DequantizeArgs& args = calls.first();
-  const Coding& coding = args.coding;
-  const LinearDecoder<kBits> decoder = linear_decoder<kBits>(args);
-  if (coding.wide && coding.rounding_down == RoundingDown::subtractive) {
-    const KeyedStream stream = shared_stream(args.random, Draw::subtractive);
-    return dequantize_with(launch, calls,
-                           SubtractiveDecoder<kBits>{decoder.top, decoder.multiplier, stream});
-  }
-  return dequantize_with(launch, calls, decoder);
-}
-
-template <uint32_t kBits, uint32_t kMantissaBits, typename Launcher>
-StageError dequantize_exponential_on(Launcher& launch, const DequantizeCalls& calls) {
-  return dequantize_with(launch, calls, exponential_decoder<kBits, kMantissaBits>(calls.first()));
-}
-
 inline Piece piece_of(const DequantizeArgs& args) {
   return {args.range.first_value, args.range.value_count, args.values, place_of(args.scales),
           const_cast<uint32_t*>(args.words)};
-}
-
-template <typename Launcher>
-StageError dequantize_on(Launcher launch, const DequantizeArgs* args, size_t count, void* table) {
-  const DequantizeCalls calls{args, count, table, piece_of};
-  const Coding& coding = args->coding;
-  if (count == 1 && args->range.value_count == 0) return {};  // Then pointers may be null.
-  if (coding.levels == Levels::none) {
-    return calls.run(launch, Plain<DequantizeNone>(DequantizeNone(*args)));
-  }
-  const bool byte_codes = coding.bits_down == 8;
-  if (coding.levels == Levels::linear) {
-    return byte_codes ? dequantize_linear_on<8>(launch, calls)
-                      : dequantize_linear_on<4>(launch, calls);
-  }
-  if (coding.mantissa_bits > 0) return dequantize_exponential_on<8, 2>(launch, calls);
-  return byte_codes ? dequantize_exponential_on<8, 0>(launch, calls)
-                    : dequantize_exponential_on<4, 0>(launch, calls);
 }
 
 }  // namespace gq::cuda

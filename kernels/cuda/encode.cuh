@@ -7,7 +7,7 @@
 #include "kernels/codec/linear.h"
 #include "kernels/codec/strata.h"
 #include "kernels/codec/words.h"
-#include "kernels/cuda/launch/work.cuh"
+#include "kernels/cuda/launch/values_kernel.cuh"
 
 namespace gq::cuda {
 
@@ -18,21 +18,22 @@ struct LinearLevels {
   static constexpr uint32_t kBits = kCodeBits;
   uint32_t steps;
 
-  GQ_HD Scale scale_for_norm(float norm) const {
+  GQ_DEVICE Scale scale_for_norm(float norm) const {
     return folded_linear_scale(linear_scale(norm, steps));
   }
-  GQ_HD uint32_t top_of(const Scale&) const { return 0; }  // the scale's own does
+  GQ_DEVICE uint32_t top_of(const Scale&) const { return 0; }  // the scale's own does
 
-  GQ_HD uint32_t addend_of(uint32_t bits) const { return linear_addend(bits, steps); }
-  GQ_HD uint32_t addend_in(uint32_t random_word, uint32_t value) const {
+  GQ_DEVICE uint32_t addend_of(uint32_t bits) const { return linear_addend(bits, steps); }
+  GQ_DEVICE uint32_t addend_in(uint32_t random_word, uint32_t value) const {
     return linear_addend_in(random_word, value, steps);
   }
 
   template <bool kNearest>
-  GQ_HD uint32_t raised(float value, const Scale& scale, uint32_t, uint32_t addend) const {
+  GQ_DEVICE uint32_t raised(float value, const Scale& scale, uint32_t, uint32_t addend) const {
     return linear_at_24(value, scale, addend);
   }
-  GQ_HD uint32_t word(const uint32_t (&from)[32 / kBits], const uint32_t (&)[32 / kBits]) const {
+  GQ_DEVICE uint32_t word(const uint32_t (&from)[32 / kBits],
+                          const uint32_t (&)[32 / kBits]) const {
     return linear_word<kBits>(from);
   }
 };
@@ -42,24 +43,24 @@ struct ExponentialLevels {
   static constexpr uint32_t kBits = kCodeBits;
   uint32_t headroom;
 
-  GQ_HD Scale scale_for_norm(float norm) const {
+  GQ_DEVICE Scale scale_for_norm(float norm) const {
     return folded_exponential_scale(exponential_scale(norm, kBits, headroom, kMantissaBits));
   }
-  GQ_HD uint32_t top_of(const Scale& scale) const {
+  GQ_DEVICE uint32_t top_of(const Scale& scale) const {
     return exponential_top_pattern<kMantissaBits>(scale);
   }
 
-  GQ_HD uint32_t addend_of(uint32_t bits) const { return bits; }
-  GQ_HD uint32_t addend_in(uint32_t random_word, uint32_t value) const {
+  GQ_DEVICE uint32_t addend_of(uint32_t bits) const { return bits; }
+  GQ_DEVICE uint32_t addend_in(uint32_t random_word, uint32_t value) const {
     return value_bits(random_word, value);
   }
 
   template <bool kNearest>
-  GQ_HD uint32_t raised(float value, const Scale& scale, uint32_t top, uint32_t addend) const {
+  GQ_DEVICE uint32_t raised(float value, const Scale& scale, uint32_t top, uint32_t addend) const {
     return exponential_at_23<kMantissaBits, kNearest>(value, scale, top, addend);
   }
-  GQ_HD uint32_t word(const uint32_t (&from)[32 / kBits],
-                      const uint32_t (&value)[32 / kBits]) const {
+  GQ_DEVICE uint32_t word(const uint32_t (&from)[32 / kBits],
+                          const uint32_t (&value)[32 / kBits]) const {
     return exponential_word<kBits, kMantissaBits>(from, value);
   }
 };
@@ -69,8 +70,8 @@ struct OwnThresholds {
   KeyedStream own;
 
   template <typename Levels>
-  GQ_HD void fill(const Levels& levels, const StreamStart& start, uint64_t group,
-                  uint32_t (&addend)[kThreadValues]) const {
+  GQ_DEVICE void fill(const Levels& levels, const StreamStart& start, uint64_t group,
+                      uint32_t (&addend)[kThreadValues]) const {
     const PhiloxBlock block = random_group(own, start, group);
     GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
       addend[e] = levels.addend_in(block.word[e / kWordValues], e);
@@ -91,8 +92,8 @@ struct QuantizeThresholds : OwnThresholds {
         b(stream_at(site, Draw::strata_b, strata.group, 0)) {}
 
   template <typename Levels>
-  GQ_HD void fill(const Levels& levels, const StreamStart& start, uint64_t group,
-                  uint32_t (&addend)[kThreadValues]) const {
+  GQ_DEVICE void fill(const Levels& levels, const StreamStart& start, uint64_t group,
+                      uint32_t (&addend)[kThreadValues]) const {
     if (strata.count == 1) return OwnThresholds::fill(levels, start, group, addend);
     const PhiloxBlock words = random_group(own, start, group);
     const PhiloxBlock words_a = random_group(a, group);
@@ -127,18 +128,18 @@ struct Encoder {
     target = word_buffer<Levels::kBits>(static_cast<uint32_t*>(words));
   }
 
-  GQ_HD EncoderThread thread_of(uint64_t first_value, uint32_t within) const {
+  GQ_DEVICE EncoderThread thread_of(uint64_t first_value, uint32_t within) const {
     return {start_of(thresholds.own), kept(first_value / kGroupValues + within / kGroupValues),
             kept(target.words + within / codes_per_word(Levels::kBits))};
   }
 
-  GQ_HD void encode(uint64_t first_value, const Place& place, const Scale& scale,
-                    const float (&value)[kThreadValues]) const {
+  GQ_DEVICE void encode(uint64_t first_value, const Place& place, const Scale& scale,
+                        const float (&value)[kThreadValues]) const {
     encode(thread_of(first_value, place.within), place, scale, value);
   }
 
-  GQ_HD void encode(const EncoderThread& thread, const Place& place, const Scale& scale,
-                    const float (&value)[kThreadValues]) const {
+  GQ_DEVICE void encode(const EncoderThread& thread, const Place& place, const Scale& scale,
+                        const float (&value)[kThreadValues]) const {
     float powered[kThreadValues];
     GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) powered[e] = value[e];
     if (__builtin_expect(scale.power != 1, 0)) {
@@ -161,8 +162,8 @@ struct Encoder {
 
  private:
   template <bool kNearest>
-  GQ_HD void pack(const Scale& scale, const float (&value)[kThreadValues],
-                  const uint32_t (&addend)[kThreadValues], Words& word) const {
+  GQ_DEVICE void pack(const Scale& scale, const float (&value)[kThreadValues],
+                      const uint32_t (&addend)[kThreadValues], Words& word) const {
     constexpr uint32_t kPerWord = codes_per_word(Levels::kBits);
     const uint32_t top = levels.top_of(scale);
     GQ_UNROLL for (uint32_t w = 0; w < kThreadWords<Levels::kBits>; ++w) {

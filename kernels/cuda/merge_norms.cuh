@@ -3,15 +3,14 @@
 #define GQ_KERNELS_CUDA_MERGE_NORMS_CUH
 
 #include "kernels/cuda/launch/access.cuh"
-#include "kernels/cuda/launch/body.cuh"
-#include "kernels/stages.h"
+#include "kernels/cuda/launch/launch.cuh"
 
 namespace gq::cuda {
 
 /** The largest of many codes; codes of norms are ordered as they stand. */
-struct MergeNorms : BodyDefaults {
-  static constexpr uint32_t kCodes = 8;     ///< of a thread
-  static constexpr uint32_t kAtOnce = 4;    ///< vectors that a thread has under way
+struct MergeNorms : StageDefaults {
+  static constexpr uint32_t kCodes = 8;   ///< of a thread
+  static constexpr uint32_t kAtOnce = 4;  ///< vectors that a thread has under way
   static constexpr uint32_t kOthersMax = 64;
   const uint16_t* other[kOthersMax];
   uint32_t other_count;
@@ -28,27 +27,24 @@ struct MergeNorms : BodyDefaults {
       other[k] = k < count ? args[k].a : nullptr;
       vectors = vectors && is_aligned(other[k], 16);
     }
-    iteration_count =
-        static_cast<uint32_t>((norm_count + kCodes * kThreads - 1) / (kCodes * kThreads));
+  }
+  uint32_t iterations() const {
+    return static_cast<uint32_t>((norm_count + kCodes * kThreads - 1) / (kCodes * kThreads));
   }
 
-  GQ_HD static uint32_t larger(uint32_t a, uint32_t b) { return a > b ? a : b; }
-
-  template <typename Here>
-  GQ_HD void run(Interval<0>, uint32_t iteration, uint32_t, Here local) const {
-    const uint64_t first = (uint64_t{iteration} * kThreads + local.thread) * kCodes;
+  GQ_DEVICE void merge(uint64_t first) const {
     if (vectors && first + kCodes <= norm_count) return merge_vector(first);
     for (uint64_t k = first; k < first + kCodes && k < norm_count; ++k) {
       uint32_t largest = b[k];
       for (uint32_t number = 0; number < other_count; ++number) {
-        largest = larger(other[number][k], largest);
+        largest = max(largest, uint32_t{other[number][k]});
       }
       b[k] = static_cast<uint16_t>(largest);
     }
   }
 
  private:
-  GQ_HD void merge_vector(uint64_t first) const {
+  GQ_DEVICE void merge_vector(uint64_t first) const {
     Vector<4> to = load_vector<4>(b + first);
     for (uint32_t number = 0; number < other_count; number += kAtOnce) {
       Vector<4> from[kAtOnce];
@@ -58,9 +54,7 @@ struct MergeNorms : BodyDefaults {
       }
       GQ_UNROLL for (uint32_t k = 0; k < kAtOnce; ++k) {
         GQ_UNROLL for (uint32_t w = 0; w < 4; ++w) {
-          const uint32_t a = from[k].word[w];
-          to.word[w] = larger(a & 0xffffu, to.word[w] & 0xffffu) |
-                       larger(a & 0xffff0000u, to.word[w] & 0xffff0000u);
+          to.word[w] = __vmaxu2(to.word[w], from[k].word[w]);
         }
       }
     }
@@ -68,12 +62,22 @@ struct MergeNorms : BodyDefaults {
   }
 };
 
-template <typename Launcher>
-StageError merge_norms_on(Launcher launch, const MergeNormsArgs* args, size_t count) {
+template <typename Stage>
+__global__ void __launch_bounds__(kBlockThreads, 3)
+    merge_norms_kernel(const __grid_constant__ Stage stage) {
+  const uint64_t step = uint64_t{gridDim.x} * kBlockThreads * Stage::kCodes;
+  const uint64_t first = uint64_t{blockIdx.x} * kBlockThreads + threadIdx.x;
+  for (uint64_t k = first * Stage::kCodes; k < stage.norm_count; k += step) stage.merge(k);
+}
+
+inline StageError merge_all_norms(const Launcher& launcher, const MergeNormsArgs* args,
+                                  size_t count) {
   for (size_t done = 0; done < count; done += MergeNorms::kOthersMax) {
     const size_t left = count - done;
     const size_t here = left < MergeNorms::kOthersMax ? left : MergeNorms::kOthersMax;
-    const StageError error = launch.run(MergeNorms(args + done, static_cast<uint32_t>(here)));
+    const MergeNorms stage(args + done, static_cast<uint32_t>(here));
+    const StageError error =
+        launcher.run(merge_norms_kernel<MergeNorms>, stage.iterations(), stage);
     if (failed(error)) return error;
   }
   return {};

@@ -1,5 +1,4 @@
-// Norm and merge_norms on a stream: what its bodies become kernels of.
-#include "kernels/cuda/launch/launch.cuh"
+// Norm and merge_norms on a stream.
 #include "kernels/cuda/merge_norms.cuh"
 #include "kernels/cuda/norm.cuh"
 #include "kernels/cuda/tables.h"
@@ -7,11 +6,16 @@
 namespace gq::cuda {
 
 StageError norm(const NormArgs* args, size_t count, void* table) {
-  return norm_on(DeviceLauncher(args->stream), args, count, table);
+  const Launcher launcher(args->stream);
+  const NormCalls calls{args, count, table, piece_of};
+  if (args->block > 0) return block_norms(launcher, calls);
+  if (args->q == NormOrder::inf) return largest_of(launcher, calls);
+  if (args->q == NormOrder::one) return norm_sums<NormOrder::one>(launcher, calls);
+  return norm_sums<NormOrder::two>(launcher, calls);
 }
 
 StageError merge_norms(const MergeNormsArgs* args, size_t count) {
-  return merge_norms_on(DeviceLauncher(args->stream), args, count);
+  return merge_all_norms(Launcher(args->stream), args, count);
 }
 
 }  // namespace gq::cuda

@@ -1,12 +1,19 @@
-// Quantize on a stream: what its bodies (quantize.cuh) become kernels of.
-#include "kernels/cuda/launch/launch.cuh"
+// Quantize on a stream.
 #include "kernels/cuda/quantize.cuh"
 #include "kernels/cuda/tables.h"
 
 namespace gq::cuda {
 
 StageError quantize(const QuantizeArgs* args, size_t count, void* table) {
-  return quantize_on(DeviceLauncher(args->stream), args, count, table);
+  const Launcher launcher(args->stream);
+  const StageCalls<QuantizeArgs> calls{args, count, table, piece_of};
+  if (count == 1 && args->range.value_count == 0) return {};  // Then pointers may be null.
+  if (args->coding.levels == Levels::none) {
+    return calls.run(launcher, values_kernel<QuantizeNone>, QuantizeNone(*args), launcher.gate());
+  }
+  return with_levels(args->coding, [&]<typename Kind>(const Kind& levels) {
+    return run_value_stage<false>(launcher, calls, Quantize<Kind>(*args, levels));
+  });
 }
 
 }  // namespace gq::cuda

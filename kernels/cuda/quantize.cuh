@@ -7,20 +7,19 @@
 namespace gq::cuda {
 
 template <typename Levels>
-struct Quantize : WorkDefaults {
+struct Quantize : ValueStage {
   struct Own {
     Scale scale;
     const void* values;
     EncoderThread encoder;
   };
-  using Here = Local<Nothing, Own>;
 
   ValueSource source;
   NormSource norms;
   Encoder<Levels, QuantizeThresholds> encoder;
 
   Quantize(const QuantizeArgs& args, const Levels& levels)
-      : WorkDefaults(args.range, args.coding.rotated),
+      : ValueStage(args.range, args.coding.rotated),
         source(args.values, args.dtype),
         norms(args.norms, args.coding.block),
         encoder{levels, QuantizeThresholds(args.coding, args.random),
@@ -28,90 +27,70 @@ struct Quantize : WorkDefaults {
   }
 
   GQ_HD void set(const Piece& piece) {
-    set_range(piece);
+    set_range(piece.first_value, piece.value_count);
     source.set(piece.values);
     norms.set(piece.norms);
     encoder.set(piece.words);
   }
 
-  GQ_HD void begin(Here local) const {
-    begin_thread(local);
-    if (norms.is_one()) local.own.scale = encoder.levels.scale_for_norm(*norms.one);
+  GQ_DEVICE Own begin() const {
+    return begin_with(norms.is_one() ? encoder.levels.scale_for_norm(*norms.one) : Scale());
   }
-  /** All but the scale. */
-  GQ_HD void begin_thread(Here local) const {
-    const uint32_t within = local.thread * kThreadValues;
-    local.own.values = kept(source.place_of(within));
-    local.own.encoder = encoder.thread_of(first_value, within);
+  GQ_DEVICE Own begin_with(const Scale& scale) const {
+    const uint32_t within = threadIdx.x * kThreadValues;
+    return {scale, kept(source.place_of(within)), encoder.thread_of(first_value, within)};
   }
-  GQ_HD void give(const Place& place, Here local, float (&value)[kThreadValues]) const {
-    source.load_from(local.own.values, place.base, place.value_count, value);
+  GQ_DEVICE void give(const Place& place, const Own& own, float (&value)[kThreadValues]) const {
+    source.load_from(own.values, place.base, place.value_count, value);
   }
-  GQ_HD void take(const Place& place, Here local, const float (&value)[kThreadValues]) const {
-    if (!norms.is_one()) {
-      local.own.scale = encoder.levels.scale_for_norm(norms.at(place.offset));
-    }
-    encoder.encode(local.own.encoder, place, local.own.scale, value);
+  GQ_DEVICE void take(const Place& place, Own& own, const float (&value)[kThreadValues]) const {
+    if (!norms.is_one()) own.scale = encoder.levels.scale_for_norm(norms.at(place.offset));
+    encoder.encode(own.encoder, place, own.scale, value);
   }
 };
 
 /** Without levels a code is the value's own pattern. */
-struct QuantizeNone : WorkDefaults {
-  using Here = Local<Nothing, Nothing>;
+struct QuantizeNone : ValueStage {
   ValueSource source;
   WordBuffer<uint32_t> target;
 
   explicit QuantizeNone(const QuantizeArgs& args)
-      : WorkDefaults(args.range, false),
+      : ValueStage(args.range, false),
         source(args.values, args.dtype),
         target(word_buffer<32>(args.words)) {}
 
   GQ_HD void set(const Piece& piece) {
-    set_range(piece);
+    set_range(piece.first_value, piece.value_count);
     source.set(piece.values);
     target = word_buffer<32>(static_cast<uint32_t*>(piece.words));
   }
 
-  GQ_HD void give(const Place& place, Here, float (&value)[kThreadValues]) const {
+  GQ_DEVICE Nothing begin() const { return {}; }
+  GQ_DEVICE void give(const Place& place, Nothing, float (&value)[kThreadValues]) const {
     source.load(place.offset, place.value_count, value);
   }
-  GQ_HD void take(const Place& place, Here, const float (&value)[kThreadValues]) const {
+  GQ_DEVICE void take(const Place& place, Nothing, const float (&value)[kThreadValues]) const {
     uint32_t word[kThreadValues];
     GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) word[e] = float_bits(value[e]);
     store_words<32>(target, place.offset, place.code_count, word);
   }
 };
 
-template <typename Launcher, typename Levels>
-StageError quantize_with(Launcher& launch, const StageCalls<QuantizeArgs>& calls,
-                         const Levels& levels) {
-  const QuantizeArgs& args = calls.first();
-  return start<false>(launch, calls, Quantize<Levels>(args, levels), args.coding.rotated);
-}
-
 inline Piece piece_of(const QuantizeArgs& args) {
   return {args.range.first_value, args.range.value_count, args.values, place_of(args.norms),
           args.words};
 }
 
-template <typename Launcher>
-StageError quantize_on(Launcher launch, const QuantizeArgs* args, size_t count, void* table) {
-  const StageCalls<QuantizeArgs> calls{args, count, table, piece_of};
-  const Coding& coding = args->coding;
-  if (count == 1 && args->range.value_count == 0) return {};  // Then pointers may be null.
-  if (coding.levels == Levels::none) {
-    return calls.run(launch, Plain<QuantizeNone>(QuantizeNone(*args)));
-  }
+/** Calls `run` with the levels of a format's codes. */
+template <typename Run>
+StageError with_levels(const Coding& coding, Run run) {
   const bool byte_codes = coding.bits == 8;
   if (coding.levels == Levels::linear) {
-    return byte_codes ? quantize_with(launch, calls, LinearLevels<8>{coding.steps})
-                      : quantize_with(launch, calls, LinearLevels<4>{coding.steps});
+    return byte_codes ? run(LinearLevels<8>{coding.steps}) : run(LinearLevels<4>{coding.steps});
   }
-  if (coding.mantissa_bits > 0) {
-    return quantize_with(launch, calls, ExponentialLevels<8, 2>{coding.headroom});
-  }
-  return byte_codes ? quantize_with(launch, calls, ExponentialLevels<8, 0>{coding.headroom})
-                    : quantize_with(launch, calls, ExponentialLevels<4, 0>{coding.headroom});
+  if (coding.mantissa_bits > 0) return run(ExponentialLevels<8, 2>{coding.headroom});
+  return byte_codes ? run(ExponentialLevels<8, 0>{coding.headroom})
+                    : run(ExponentialLevels<4, 0>{coding.headroom});
 }
 
 }  // namespace gq::cuda

@@ -6,7 +6,7 @@
 #include "kernels/codec/narrow.h"
 #include "kernels/codec/words.h"
 #include "kernels/cuda/average_table.cuh"
-#include "kernels/cuda/launch/work.cuh"
+#include "kernels/cuda/launch/values_kernel.cuh"
 
 namespace gq::cuda {
 
@@ -14,100 +14,100 @@ namespace gq::cuda {
 inline constexpr uint32_t kMergeWords = 4;
 
 /** What merges need, and where nothing is needed. */
-struct MergeDefaults {
-  static constexpr bool kShares = false;
-  using Grid = GridDefaults;
+struct MergeDefaults : StageDefaults {
+  static constexpr uint32_t kBlocksAtOnce = 4;  ///< 64 registers each
   using Shared = Nothing;
   using Own = Nothing;
 
-  template <typename Here>
-  GQ_HD void begin(Here) const {}
-};
-
-/** Where a thread's first vectors are; in the next iteration they are as far off for all
- *  threads. */
-template <typename MergeOwn>
-struct ReduceOwn {
-  const uint32_t* a;
-  uint32_t* b;
-  MergeOwn merge;
+  /** All threads of the block come here. */
+  GQ_DEVICE Own begin(Shared&) const { return {}; }
 };
 
 /** Threads take neighbouring vectors of words. Cleared lanes behind the last value stay clear under
  *  every rule. */
 template <typename Merge>
-struct Reduce : BodyDefaults {
-  static constexpr bool kShares = Merge::kShares;
-  static constexpr uint32_t kBlocksAtOnce = 4;  // 64 registers each
-  static constexpr uint32_t kIterationsPerBlock = Merge::Grid::kIterationsPerBlock;
-  static constexpr uint32_t kBlocksAtLeast = Merge::Grid::kBlocksAtLeast;
+struct Reduce {
+  static constexpr uint32_t kThreads = kBlockThreads;
+  static constexpr uint32_t kIterationsPerBlock = Merge::kIterationsPerBlock;
+  static constexpr uint32_t kBlocksAtLeast = Merge::kBlocksAtLeast;
   static constexpr uint32_t kRepeats = Merge::kRepeats;
   static constexpr uint32_t kIterationWords = kThreads * kRepeats * kMergeWords;
   using Shared = typename Merge::Shared;
-  using Own = ReduceOwn<typename Merge::Own>;
-  using Here = Local<Shared, Own>;
+  /** Where a thread's first vectors are; in the next iteration they are as far off for all
+   *  threads. */
+  struct Own {
+    const uint32_t* a;
+    uint32_t* b;
+    typename Merge::Own merge;
+  };
   Merge merge;
   const uint32_t* a;
   uint32_t* b;
   uint64_t word_count;
   bool vectors;
 
-  Reduce(const ReduceArgs& args, const Merge& merge, uint64_t value_count)
+  Reduce(const ReduceArgs& args, const Merge& merge)
       : merge(merge),
         a(args.a),
         b(args.b),
-        word_count(words_for(args.coding.bits, value_count)),
-        vectors(is_aligned(args.a, 16) && is_aligned(args.b, 16)) {
-    iteration_count = static_cast<uint32_t>((word_count + kIterationWords - 1) / kIterationWords);
+        word_count(
+            words_for(args.coding.bits, code_count(args.coding.rotated, args.range.value_count))),
+        vectors(is_aligned(args.a, 16) && is_aligned(args.b, 16)) {}
+  GQ_HD uint32_t iterations() const {
+    return static_cast<uint32_t>((word_count + kIterationWords - 1) / kIterationWords);
   }
 
-  GQ_HD void begin(Here local) const {
-    local.own.a = kept(a + local.thread * kMergeWords);
-    local.own.b = kept(b + local.thread * kMergeWords);
-    merge.begin(of_merge(local));
+  GQ_DEVICE Own begin(Shared& shared) const {
+    const uint32_t first = threadIdx.x * kMergeWords;
+    return {kept(a + first), kept(b + first), merge.begin(shared)};
   }
 
-  GQ_HD void run(Interval<0>, uint32_t iteration, uint32_t, Here local) const {
-    if (vectors && uint64_t{iteration + 1} * kIterationWords <= word_count)
-      return run_full(iteration, local);
-    for (uint32_t k = 0; k < kRepeats; ++k) merge_words(iteration, k, local);
+  GQ_DEVICE void run(uint32_t iteration, const Own& own, const Shared& shared) const {
+    if (vectors && uint64_t{iteration + 1} * kIterationWords <= word_count) {
+      return run_full(iteration, own, shared);
+    }
+    for (uint32_t k = 0; k < kRepeats; ++k) merge_words(iteration, k, own, shared);
   }
 
   /** An iteration in which every thread has all its vectors. */
-  GQ_HD void run_full(uint32_t iteration, Here local) const {
-    const uint32_t* const a_first = local.own.a + uint64_t{iteration} * kIterationWords;
-    uint32_t* const b_first = local.own.b + uint64_t{iteration} * kIterationWords;
+  GQ_DEVICE void run_full(uint32_t iteration, const Own& own, const Shared& shared) const {
+    const uint32_t* const a_first = own.a + uint64_t{iteration} * kIterationWords;
+    uint32_t* const b_first = own.b + uint64_t{iteration} * kIterationWords;
     Vector<kMergeWords> from[kRepeats], to[kRepeats];
     GQ_UNROLL for (uint32_t k = 0; k < kRepeats; ++k) {
       from[k] = load_vector<kMergeWords>(a_first + k * kThreads * kMergeWords);
       to[k] = load_vector<kMergeWords>(b_first + k * kThreads * kMergeWords);
     }
     GQ_UNROLL for (uint32_t k = 0; k < kRepeats; ++k) {
-      merge.merge(from[k].word, to[k].word, iteration, of_merge(local));
+      merge.merge(from[k].word, to[k].word, iteration, own.merge, shared);
       store_vector(b_first + k * kThreads * kMergeWords, to[k]);
     }
   }
 
  private:
-  using MergeHere = Local<Shared, typename Merge::Own>;
-  GQ_HD static MergeHere of_merge(Here local) {
-    return {local.thread, local.shared, local.own.merge};
-  }
-
-  GQ_HD void merge_words(uint32_t iteration, uint32_t k, Here local) const {
-    const uint64_t vector = (uint64_t{iteration} * kRepeats + k) * kThreads + local.thread;
+  GQ_DEVICE void merge_words(uint32_t iteration, uint32_t k, const Own& own,
+                             const Shared& shared) const {
+    const uint64_t vector = (uint64_t{iteration} * kRepeats + k) * kThreads + threadIdx.x;
     const uint64_t first = vector * kMergeWords;
     uint32_t from[kMergeWords], to[kMergeWords];
     GQ_UNROLL for (uint32_t w = 0; w < kMergeWords; ++w) {
       from[w] = first + w < word_count ? a[first + w] : 0;
       to[w] = first + w < word_count ? b[first + w] : 0;
     }
-    merge.merge(from, to, iteration, of_merge(local));
+    merge.merge(from, to, iteration, own.merge, shared);
     GQ_UNROLL for (uint32_t w = 0; w < kMergeWords; ++w) {
       if (first + w < word_count) b[first + w] = to[w];
     }
   }
 };
+
+template <typename Merge>
+__global__ void __launch_bounds__(kBlockThreads, Merge::kBlocksAtOnce)
+    reduce_kernel(const __grid_constant__ Reduce<Merge> stage) {
+  __shared__ typename Merge::Shared shared;
+  const auto own = stage.begin(shared);
+  for (uint32_t k = blockIdx.x; k < stage.iterations(); k += gridDim.x) stage.run(k, own, shared);
+}
 
 using MergedWords = uint32_t[kMergeWords];
 
@@ -115,8 +115,7 @@ using MergedWords = uint32_t[kMergeWords];
 struct AddWords : MergeDefaults {
   static constexpr uint32_t kRepeats = 2;
 
-  template <typename Here>
-  GQ_HD void merge(const MergedWords& a, MergedWords& b, uint32_t, Here) const {
+  GQ_DEVICE void merge(const MergedWords& a, MergedWords& b, uint32_t, Nothing, Nothing) const {
     GQ_UNROLL for (uint32_t w = 0; w < kMergeWords; ++w) b[w] += a[w];
   }
 };
@@ -124,8 +123,7 @@ struct AddWords : MergeDefaults {
 struct AddFloats : MergeDefaults {
   static constexpr uint32_t kRepeats = 2;
 
-  template <typename Here>
-  GQ_HD void merge(const MergedWords& a, MergedWords& b, uint32_t, Here) const {
+  GQ_DEVICE void merge(const MergedWords& a, MergedWords& b, uint32_t, Nothing, Nothing) const {
     GQ_UNROLL for (uint32_t w = 0; w < kMergeWords; ++w) {
       b[w] = float_bits(canonical(float_from_bits(a[w]) + float_from_bits(b[w])));
     }
@@ -149,15 +147,15 @@ struct ReduceWords {
   };
 
   template <uint32_t kGroups>
-  GQ_HD void begin(uint32_t thread, Own& own) const {
-    own.stream = {stream.k0, stream.k1, c1_of(stream), c2_of(stream), stream.c3, nullptr};
-    own.group = kept(first_group + uint64_t{thread} * kGroups);
+  GQ_DEVICE Own begin() const {
+    return {{stream.k0, stream.k1, c1_of(stream), c2_of(stream), stream.c3, nullptr},
+            kept(first_group + uint64_t{threadIdx.x} * kGroups)};
   }
 
   /** Of a thread's vector in an iteration, of which it has one. */
   template <uint32_t kGroups>
-  GQ_HD void fill(const Own& own, uint32_t iteration, PhiloxBlock (&block)[kGroups]) const {
-    const uint64_t first = own.group + uint64_t{iteration} * (BodyDefaults::kThreads * kGroups);
+  GQ_DEVICE void fill(const Own& own, uint32_t iteration, PhiloxBlock (&block)[kGroups]) const {
+    const uint64_t first = own.group + uint64_t{iteration} * (kBlockThreads * kGroups);
     GQ_UNROLL for (uint32_t k = 0; k < kGroups; ++k) {
       block[k] = gq::random_group(own.stream, first | k, stream);  // first: a multiple of kGroups
     }
@@ -177,10 +175,7 @@ struct RandomMerge : MergeDefaults {
 
   explicit RandomMerge(const ReduceArgs& args) : random(args) {}
 
-  template <typename Here>
-  GQ_HD void begin(Here local) const {
-    random.begin<kMergeGroups<kBits>>(local.thread, local.own);
-  }
+  GQ_DEVICE Own begin(Nothing) const { return random.begin<kMergeGroups<kBits>>(); }
 };
 
 /** Linear levels, averages of equal weights: a word's lanes at once. */
@@ -188,10 +183,10 @@ template <uint32_t kBits>
 struct AverageEqual : RandomMerge<kBits> {
   using RandomMerge<kBits>::RandomMerge;
 
-  template <typename Here>
-  GQ_HD void merge(const MergedWords& a, MergedWords& b, uint32_t iteration, Here local) const {
+  GQ_DEVICE void merge(const MergedWords& a, MergedWords& b, uint32_t iteration,
+                       const ReduceWords::Own& own, Nothing) const {
     PhiloxBlock block[kMergeGroups<kBits>];
-    this->random.fill(local.own, iteration, block);
+    this->random.fill(own, iteration, block);
     GQ_UNROLL for (uint32_t w = 0; w < kMergeWords; ++w) {
       if constexpr (kBits == 8) {
         b[w] = linear_average_equal8(a[w], b[w], block[0].word[w]);
@@ -205,8 +200,8 @@ struct AverageEqual : RandomMerge<kBits> {
 
 /** Calls `merge(lane_a, lane_b, R)` for each lane of a vector. */
 template <uint32_t kBits, typename Merge>
-GQ_HD void merge_lanes(const PhiloxBlock (&block)[kMergeGroups<kBits>], const MergedWords& a,
-                       MergedWords& b, Merge merge) {
+GQ_DEVICE void merge_lanes(const PhiloxBlock (&block)[kMergeGroups<kBits>], const MergedWords& a,
+                           MergedWords& b, Merge merge) {
   constexpr uint32_t kPerWord = codes_per_word(kBits);
   GQ_UNROLL for (uint32_t w = 0; w < kMergeWords; ++w) {
     uint32_t merged = 0;
@@ -221,15 +216,17 @@ GQ_HD void merge_lanes(const PhiloxBlock (&block)[kMergeGroups<kBits>], const Me
 
 template <uint32_t kBits>
 struct AverageWeighted : RandomMerge<kBits> {
+  // Of 4 bits 64 registers are a few too few on some devices.
+  static constexpr uint32_t kBlocksAtOnce = kBits == 4 ? 3 : MergeDefaults::kBlocksAtOnce;
   Average average;
 
   explicit AverageWeighted(const ReduceArgs& args)
       : RandomMerge<kBits>(args), average(average_of(args.weight_a, args.weight_b)) {}
 
-  template <typename Here>
-  GQ_HD void merge(const MergedWords& a, MergedWords& b, uint32_t iteration, Here local) const {
+  GQ_DEVICE void merge(const MergedWords& a, MergedWords& b, uint32_t iteration,
+                       const ReduceWords::Own& own, Nothing) const {
     PhiloxBlock block[kMergeGroups<kBits>];
-    this->random.fill(local.own, iteration, block);
+    this->random.fill(own, iteration, block);
     merge_lanes<kBits>(block, a, b, [&](uint32_t a, uint32_t b, uint32_t bits) {
       return linear_average(a, b, average, bits);
     });
@@ -239,82 +236,47 @@ struct AverageWeighted : RandomMerge<kBits> {
 struct SumExponentials : RandomMerge<8> {
   using RandomMerge::RandomMerge;
 
-  template <typename Here>
-  GQ_HD void merge(const MergedWords& a, MergedWords& b, uint32_t iteration, Here local) const {
+  GQ_DEVICE void merge(const MergedWords& a, MergedWords& b, uint32_t iteration,
+                       const ReduceWords::Own& own, Nothing) const {
     PhiloxBlock block[kMergeGroups<8>];
-    random.fill(local.own, iteration, block);
+    random.fill(own, iteration, block);
     GQ_UNROLL for (uint32_t w = 0; w < kMergeWords; ++w) {
       b[w] = exponential_sum_word(a[w], b[w], block[0].word[w]);
     }
   }
 };
 
-/** Exponential levels, averages: by table. */
+/** Exponential levels, averages: by table, which a block begins with as work. */
 template <bool kShort>
 struct AverageExponentials : RandomMerge<4> {
-  static constexpr bool kShares = true;
-  using Grid = GridOfLongBlocks;
+  static constexpr uint32_t kIterationsPerBlock = 16;
+  static constexpr uint32_t kBlocksAtLeast = kProcessors * 4;
   using Shared = AverageTable;
   uint32_t weight_a, weight_b;
 
   explicit AverageExponentials(const ReduceArgs& args)
       : RandomMerge(args), weight_a(args.weight_a), weight_b(args.weight_b) {}
 
-  template <typename Here>
-  GQ_HD void begin(Here local) const {
-    static_assert(BodyDefaults::kThreads == AverageTable::kPairs, "a row for each thread");
-    RandomMerge::begin(local);
-    local.shared.template fill_row<kShort>(local.thread, weight_a, weight_b);
+  GQ_DEVICE Own begin(Shared& shared) const {
+    static_assert(kBlockThreads == AverageTable::kPairs, "a row for each thread");
+    shared.template fill_row<kShort>(threadIdx.x, weight_a, weight_b);
+    __syncthreads();
+    return RandomMerge::begin({});
   }
 
-  template <typename Here>
-  GQ_HD void merge(const MergedWords& a, MergedWords& b, uint32_t iteration, Here local) const {
+  GQ_DEVICE void merge(const MergedWords& a, MergedWords& b, uint32_t iteration, const Own& own,
+                       const Shared& shared) const {
     PhiloxBlock block[kMergeGroups<4>];
-    random.fill(local.own, iteration, block);
+    random.fill(own, iteration, block);
     GQ_UNROLL for (uint32_t w = 0; w < kMergeWords; ++w) {
       const uint32_t* const words = block[w / 2].word + w % 2 * 2;
-      const AveragePlaces places(a[w], b[w], local.thread);
-      const auto entry = [&](uint32_t e) { return local.shared.at(places.offset_bytes(e)); };
+      const AveragePlaces places(a[w], b[w], threadIdx.x);
+      const auto entry = [&](uint32_t e) { return shared.at(places.offset_bytes(e)); };
       b[w] = kShort ? short_average_word(words[0], words[1], entry)
                     : exponential_average_word(words[0], words[1], entry);
     }
   }
 };
-
-template <typename Merge, typename Launcher>
-StageError merge_with(Launcher& launch, const ReduceArgs& args, const Merge& merge) {
-  const uint64_t count = code_count(args.coding.rotated, args.range.value_count);
-  return launch.run(Reduce<Merge>(args, merge, count));
-}
-
-template <uint32_t kBits, typename Launcher>
-StageError reduce_average_on(Launcher& launch, const ReduceArgs& args) {
-  if (args.weight_a == args.weight_b) return merge_with(launch, args, AverageEqual<kBits>(args));
-  return merge_with(launch, args, AverageWeighted<kBits>(args));
-}
-
-template <typename Launcher>
-StageError reduce_on(Launcher launch, const ReduceArgs& args) {
-  const Coding& coding = args.coding;
-  const bool linear = coding.levels == Levels::linear;
-  const bool exponential = coding.levels == Levels::exponential;
-  if (args.range.value_count == 0) return {};  // Then pointers may be null.
-  if (coding.levels == Levels::none) return merge_with(launch, args, AddFloats{});
-  if (linear && coding.combine == Combine::exact) return merge_with(launch, args, AddWords{});
-  if (linear && coding.combine == Combine::average) {
-    return coding.bits == 8 ? reduce_average_on<8>(launch, args)
-                            : reduce_average_on<4>(launch, args);
-  }
-  if (exponential && coding.bits == 8 && coding.combine == Combine::sum) {
-    return merge_with(launch, args, SumExponentials(args));
-  }
-  if (exponential && coding.bits == 4 && coding.combine == Combine::average) {
-    return average_is_short(args.weight_a, args.weight_b)
-               ? merge_with(launch, args, AverageExponentials<true>(args))
-               : merge_with(launch, args, AverageExponentials<false>(args));
-  }
-  return {"reduce", 0, nullptr, "no stage adds such codes"};  // The caller lets none through.
-}
 
 }  // namespace gq::cuda
 

@@ -1,12 +1,60 @@
-// Wide reduce on a stream: what its bodies (reduce_many.cuh) become kernels of.
-#include "kernels/cuda/launch/launch.cuh"
+// Wide reduce on a stream.
 #include "kernels/cuda/reduce_many.cuh"
 #include "kernels/cuda/tables.h"
 
 namespace gq::cuda {
+namespace {
+
+using Calls = StageCalls<ReduceManyArgs>;
+
+template <typename Stage>
+StageError run_stage(const Calls& calls, const Stage& stage) {
+  return calls.run(Launcher(calls.first().stream), reduce_many_kernel<Stage>, stage);
+}
+
+template <typename Add, typename Levels>
+StageError run(const Calls& calls, const Add& add, const Levels& levels) {
+  const ReduceManyArgs& args = calls.first();
+  return args.coding.rescale
+             ? run_stage(calls, ReduceManyRescaled<Add, Levels>(args, add, levels))
+             : run_stage(calls, ReduceMany<Add, Levels>(args, add, levels));
+}
+
+template <uint32_t kBits>
+StageError run_linear(const Calls& calls) {
+  const Coding& coding = calls.first().coding;
+  const AddLinear<kBits> add{Operands(calls.first()), coding.steps};
+  return coding.bits_down == 8 ? run(calls, add, LinearLevels<8>{coding.steps_down})
+                               : run(calls, add, LinearLevels<4>{coding.steps_down});
+}
+
+template <uint32_t kBits>
+StageError run_exponential(const Calls& calls) {
+  const AddExponential<kBits, 0> add{Operands(calls.first())};
+  return calls.first().coding.bits_down == 8 ? run(calls, add, ExponentialLevels<8, 0>{0})
+                                             : run(calls, add, ExponentialLevels<4, 0>{0});
+}
+
+}  // namespace
 
 StageError reduce_many(const ReduceManyArgs* args, size_t count, void* table) {
-  return reduce_many_on(DeviceLauncher(args->stream), args, count, table);
+  const Calls calls{args, count, table, piece_of};
+  const Coding& coding = args->coding;
+  if (count == 1 && args->range.value_count == 0) return {};  // Then pointers may be null.
+  if (args->weights != nullptr) {  // Only schedules over several nodes have them: hosts make these.
+    return {"reduce_many", 0, nullptr, "no stage of devices adds means"};
+  }
+  if (coding.levels == Levels::none) {
+    return calls.run(Launcher(args->stream), values_kernel<ReduceManyNone>, ReduceManyNone(*args),
+                     Gate());
+  }
+  if (coding.levels == Levels::linear) {
+    return coding.bits == 8 ? run_linear<8>(calls) : run_linear<4>(calls);
+  }
+  if (coding.mantissa_bits > 0) {
+    return run(calls, AddExponential<8, 2>{Operands(*args)}, ExponentialLevels<8, 2>{0});
+  }
+  return coding.bits == 8 ? run_exponential<8>(calls) : run_exponential<4>(calls);
 }
 
 }  // namespace gq::cuda

@@ -8,21 +8,17 @@
 
 namespace gq::cuda {
 
-/** The operands' words; threads read the array of pointers themselves, and that of weights. */
+/** The operands' words, one for each rank; threads read the array of pointers themselves. */
 struct Operands {
   const uint32_t* const* words;
   uint32_t count;
-  const uint32_t* weights;  ///< null: one operand for each rank
 
-  explicit Operands(const ReduceManyArgs& args)
-      : words(args.words),
-        count(args.weights == nullptr ? args.coding.ranks : args.weight_count),
-        weights(args.weights) {}
+  explicit Operands(const ReduceManyArgs& args) : words(args.words), count(args.coding.ranks) {}
 
   GQ_HD void set(const void* list) { words = static_cast<const uint32_t* const*>(list); }
 
   template <uint32_t kBits>
-  GQ_HD void load(uint32_t k, const Place& place, uint32_t (&word)[kThreadWords<kBits>]) const {
+  GQ_DEVICE void load(uint32_t k, const Place& place, uint32_t (&word)[kThreadWords<kBits>]) const {
     load_words<kBits>(word_buffer<kBits>(words[k]), place.offset, place.code_count, word);
   }
 };
@@ -40,8 +36,8 @@ struct AddLinear {
   uint32_t steps;
 
   /** Lane e of a word is in part e mod kParts, in its lower half or its upper one. */
-  GQ_HD void add_narrow(const Place& place, uint32_t first_rank, uint32_t end,
-                        uint32_t (&sum)[kWords][kParts]) const {
+  GQ_DEVICE void add_narrow(const Place& place, uint32_t first_rank, uint32_t end,
+                            uint32_t (&sum)[kWords][kParts]) const {
     for (uint32_t rank = first_rank; rank < end; ++rank) {
       uint32_t word[kWords];
       operands.load<kBits>(rank, place, word);
@@ -53,7 +49,7 @@ struct AddLinear {
     }
   }
 
-  GQ_HD void add(const Place& place, float (&value)[kThreadValues]) const {
+  GQ_DEVICE void add(const Place& place, float (&value)[kThreadValues]) const {
     const int32_t offset = static_cast<int32_t>(operands.count * steps);
     int32_t total[kThreadValues];
     GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) total[e] = -offset;
@@ -73,50 +69,22 @@ struct AddLinear {
   }
 };
 
-/** Sums of linear codes of means, each as often as it has ranks. */
-template <uint32_t kCodeBits>
-struct AddMeans {
-  static constexpr uint32_t kBits = kCodeBits;
-  Operands operands;
-  uint32_t offset;  ///< s of all ranks
-
-  GQ_HD void add(const Place& place, float (&value)[kThreadValues]) const {
-    int32_t total[kThreadValues];
-    GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) total[e] = -static_cast<int32_t>(offset);
-    for (uint32_t k = 0; k < operands.count; ++k) {
-      uint32_t word[kThreadWords<kBits>];
-      operands.load<kBits>(k, place, word);
-      const uint32_t weight = operands.weights[k];
-      GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
-        const uint32_t one = lane<kBits>(word[e / codes_per_word(kBits)], e);
-        total[e] += static_cast<int32_t>(weight * one);
-      }
-    }
-    GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
-      value[e] = static_cast<float>(total[e]);
-    }
-  }
-};
-
-/** Sums of exponential levels with the norm's octave as 1, in rank order; of means each as often as
- *  it has ranks, a product that is exact. */
-template <uint32_t kCodeBits, uint32_t kMantissaBits, bool kWeighted>
+/** Sums of exponential levels with the norm's octave as 1, in rank order. */
+template <uint32_t kCodeBits, uint32_t kMantissaBits>
 struct AddExponential {
   static constexpr uint32_t kBits = kCodeBits;
   Operands operands;
 
-  GQ_HD void levels(uint32_t k, const Place& place, float (&level)[kThreadValues]) const {
+  GQ_DEVICE void levels(uint32_t k, const Place& place, float (&level)[kThreadValues]) const {
     uint32_t word[kThreadWords<kBits>];
     operands.load<kBits>(k, place, word);
-    const float weight = kWeighted ? static_cast<float>(operands.weights[k]) : 1.0f;
     GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
       level[e] = exponential_level_of<kBits, kMantissaBits>(
           lane<kBits>(word[e / codes_per_word(kBits)], e), code_max(kBits));
-      if (kWeighted) level[e] *= weight;
     }
   }
 
-  GQ_HD void add(const Place& place, float (&value)[kThreadValues]) const {
+  GQ_DEVICE void add(const Place& place, float (&value)[kThreadValues]) const {
     levels(0, place, value);
     for (uint32_t k = 1; k < operands.count; ++k) {
       float level[kThreadValues];
@@ -126,18 +94,21 @@ struct AddExponential {
   }
 };
 
+/** The most that a wide sum is: the top code of all ranks. */
+inline double full_sum(const Coding& coding) {
+  if (coding.levels == Levels::linear) return static_cast<double>(coding.ranks) * coding.steps;
+  return static_cast<double>(coding.ranks) * exponential_top(coding.mantissa_bits);
+}
+
 /** What all wide sums share: `full`, where all ranks hold their top code, is the most they are. */
 template <typename Add, typename Levels>
-struct WideSum : WorkDefaults {
+struct WideSum : ValueStage {
   Add add;
   Encoder<Levels, OwnThresholds> encoder;
   double full;
-  bool counts_rotated;  ///< codes are as many as a rotation makes
 
-  WideSum(const ReduceManyArgs& args, const Add& add, const Levels& levels, double full)
-      : WorkDefaults(
-            {args.range.first_value, gq::code_count(args.coding.rotated, args.range.value_count)},
-            false),
+  WideSum(const ReduceManyArgs& args, const Add& add, const Levels& levels)
+      : ValueStage(args.range, args.coding.rotated),
         add(add),
         encoder{levels,
                 {args.coding.rounding_down == RoundingDown::subtractive
@@ -145,12 +116,10 @@ struct WideSum : WorkDefaults {
                      : own_stream(args.random, Draw::encode_again)},
                 args.coding.rounding == Rounding::nearest,
                 word_buffer<Levels::kBits>(args.out_words)},
-        full(full),
-        counts_rotated(args.coding.rotated) {}
+        full(full_sum(args.coding)) {}
 
   GQ_HD void set(const Piece& piece) {
-    this->first_value = piece.first_value;
-    this->value_count = this->code_count = gq::code_count(counts_rotated, piece.value_count);
+    set_range(piece.first_value, piece.value_count);
     add.operands.set(piece.values);
     encoder.set(piece.words);
   }
@@ -159,117 +128,114 @@ struct WideSum : WorkDefaults {
 /** Wide sums under one scale. */
 template <typename Add, typename Levels>
 struct ReduceMany : WideSum<Add, Levels> {
-  struct Own {
-    Scale scale;
-  };
-  using Here = Local<Nothing, Own>;
   using WideSum<Add, Levels>::WideSum;
 
-  GQ_HD void begin(Here local) const {
-    local.own.scale = this->encoder.levels.scale_for_norm(static_cast<float>(this->full));
+  GQ_DEVICE Scale begin() const {
+    return this->encoder.levels.scale_for_norm(static_cast<float>(this->full));
   }
-  GQ_HD void give(const Place& place, Here, float (&value)[kThreadValues]) const {
+  GQ_DEVICE void give(const Place& place, const Scale&, float (&value)[kThreadValues]) const {
     this->add.add(place, value);
   }
-  GQ_HD void take(const Place& place, Here local, const float (&value)[kThreadValues]) const {
-    this->encoder.encode(this->first_value, place, local.own.scale, value);
+  GQ_DEVICE void take(const Place& place, const Scale& scale,
+                      const float (&value)[kThreadValues]) const {
+    this->encoder.encode(this->first_value, place, scale, value);
+  }
+  GQ_DEVICE void run(const Iterations& iterations, BlockIterations::Shared&) const {
+    run_values(*this, iterations, begin());
   }
 };
 
-/** Wide sums of which each block gets a scale of its own (rescale): an iteration finds the peaks of
- *  its blocks and then encodes them. Blocks longer than a block of threads are added twice, for
- *  their peak and for their codes: that needs no memory. */
+/** Wide sums of which each block gets a scale of its own (rescale): threads find the peak of their
+ *  block and then encode it. Blocks longer than a block of threads are added twice, for their peak
+ *  and for their codes: that needs no memory. */
 template <typename Add, typename Levels>
 struct ReduceManyRescaled : WideSum<Add, Levels> {
   static constexpr uint32_t kBlocksAtOnce = 2;  // its sums do not fit into 80 registers
-  static constexpr bool kShares = true;
-  static constexpr bool kIterationBarriers = true;
-  struct Shared {
-    uint32_t peak[BlockIterations::kBlocksMax];
-  };
-  struct Own {
-    float sum[kThreadValues];
-  };
-  using Here = Local<Shared, Own>;
   NormSource norms;
   BlockIterations blocks;
   uint16_t* out_scales;
 
-  ReduceManyRescaled(const ReduceManyArgs& args, const Add& add, const Levels& levels, double full)
-      : WideSum<Add, Levels>(args, add, levels, full),
+  ReduceManyRescaled(const ReduceManyArgs& args, const Add& add, const Levels& levels)
+      : WideSum<Add, Levels>(args, add, levels),
         norms(args.norms, args.coding.block),
-        blocks(args.coding.block, this->code_count),
-        out_scales(args.out_scales) {
-    this->set_parts(blocks.part_count);
-    this->part_count = 2 * blocks.part_count;
-  }
+        blocks(args.coding.block),
+        out_scales(args.out_scales) {}
 
   GQ_HD void set(const Piece& piece) {
     WideSum<Add, Levels>::set(piece);
     norms.set(piece.norms);
-    blocks.set(this->code_count);
     out_scales = static_cast<uint16_t*>(piece.scales);
   }
-  uint32_t iterations() const { return this->iterations_of(blocks.part_count); }
-
-  GQ_HD Place place(uint32_t iteration, uint32_t part, uint32_t thread) const {
-    const uint64_t here = part < blocks.part_count ? part : part - blocks.part_count;
-    const uint64_t parts = uint64_t{iteration} * blocks.part_count + here;
-    return this->place_at(iteration, part, (parts * this->kThreads + thread) * kThreadValues);
+  uint32_t iterations() const {
+    return this->iterations_of(uint64_t{blocks.part_count} * kBlockValues);
   }
 
-  GQ_HD void open(uint32_t, Here local) const {
-    if (local.thread < BlockIterations::kBlocksMax) local.shared.peak[local.thread] = 0;
-  }
-
-  GQ_HD void give(const Place& place, Here local, float (&value)[kThreadValues]) const {
-    if (place.part == 1 && blocks.part_count == 1) {
-      GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) value[e] = local.own.sum[e];
-    } else {
-      this->add.add(place, value);
+  GQ_DEVICE void run(const Iterations& iterations, BlockIterations::Shared& shared) const {
+    for (uint32_t k = iterations.first; k < iterations.end; k += gridDim.x) {
+      const uint64_t first = uint64_t{k} * blocks.part_count;
+      float value[kThreadValues];
+      uint32_t own = 0;
+      for (uint32_t part = 0; part < blocks.part_count; ++part) {
+        add_and_keep(this->place(first + part), value, own);
+      }
+      const float peak = float_from_bits(blocks.largest(own, shared));
+      if (blocks.part_count == 1) {
+        encode(this->place(first), peak, value);
+        continue;
+      }
+      for (uint32_t part = 0; part < blocks.part_count; ++part) {
+        const Place place = this->place(first + part);
+        this->add.add(place, value);
+        encode(place, peak, value);
+      }
     }
-  }
-
-  GQ_HD void take(const Place& place, Here local, const float (&value)[kThreadValues]) const {
-    uint32_t& peak = local.shared.peak[blocks.number_of(place)];
-    if (place.part >= blocks.part_count) return encode(place, float_from_bits(peak), value);
-    uint32_t largest = 0;
-    GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
-      const uint32_t magnitude = e < place.code_count ? magnitude_bits(value[e]) : 0;
-      largest = magnitude > largest ? magnitude : largest;
-      local.own.sum[e] = value[e];
-    }
-    raise(&peak, largest);
   }
 
  private:
-  GQ_HD void encode(const Place& place, float peak, const float (&value)[kThreadValues]) const {
+  GQ_DEVICE void add_and_keep(const Place& place, float (&value)[kThreadValues],
+                              uint32_t& largest) const {
+    this->add.add(place, value);
+    GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
+      const uint32_t magnitude = e < place.code_count ? magnitude_bits(value[e]) : 0;
+      largest = max(largest, magnitude);
+    }
+  }
+  GQ_DEVICE void encode(const Place& place, float peak, const float (&value)[kThreadValues]) const {
+    if (place.code_count == 0) return;
     const Rescaled made = rescaled(norms.at(place.offset), peak, this->full);
-    const uint64_t block = uint64_t{1} << blocks.shift;
-    if (place.offset % block == 0) out_scales[place.offset >> blocks.shift] = made.code;
+    if (blocks.begins(place.offset)) out_scales[place.offset >> blocks.shift] = made.code;
     const Scale scale = this->encoder.levels.scale_for_norm(made.sum_norm);
     this->encoder.encode(this->first_value, place, scale, value);
   }
 };
 
+template <typename Stage>
+__global__ void __launch_bounds__(kBlockThreads, Stage::kBlocksAtOnce)
+    reduce_many_kernel(const __grid_constant__ Pieces<Stage> pieces) {
+  __shared__ BlockIterations::Shared shared;
+  for_each_piece(pieces, [&](const Stage& stage, const Iterations& iterations) {
+    stage.run(iterations, shared);
+  });
+}
+
 /** Sums of float32, in rank order. */
-struct ReduceManyNone : WorkDefaults {
-  using Here = Local<Nothing, Nothing>;
+struct ReduceManyNone : ValueStage {
   Operands operands;
   WordBuffer<uint32_t> target;
 
-  explicit ReduceManyNone(const ReduceManyArgs& args, const Operands& operands)
-      : WorkDefaults(args.range, false),
-        operands(operands),
+  explicit ReduceManyNone(const ReduceManyArgs& args)
+      : ValueStage(args.range, false),
+        operands(args),
         target(word_buffer<32>(args.out_words)) {}
 
   GQ_HD void set(const Piece& piece) {
-    set_range(piece);
+    set_range(piece.first_value, piece.value_count);
     operands.set(piece.values);
     target = word_buffer<32>(static_cast<uint32_t*>(piece.words));
   }
 
-  GQ_HD void give(const Place& place, Here, float (&value)[kThreadValues]) const {
+  GQ_DEVICE Nothing begin() const { return {}; }
+  GQ_DEVICE void give(const Place& place, Nothing, float (&value)[kThreadValues]) const {
     uint32_t word[kThreadValues];
     operands.load<32>(0, place, word);
     GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) value[e] = float_from_bits(word[e]);
@@ -280,91 +246,16 @@ struct ReduceManyNone : WorkDefaults {
       }
     }
   }
-  GQ_HD void take(const Place& place, Here, const float (&value)[kThreadValues]) const {
+  GQ_DEVICE void take(const Place& place, Nothing, const float (&value)[kThreadValues]) const {
     uint32_t word[kThreadValues];
     GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) word[e] = float_bits(value[e]);
     store_words<32>(target, place.offset, place.code_count, word);
   }
 };
 
-/** The most that a wide sum is: the top code of all ranks. */
-inline double full_sum(const Coding& coding) {
-  if (coding.levels == Levels::linear) return static_cast<double>(coding.ranks) * coding.steps;
-  return static_cast<double>(coding.ranks) * exponential_top(coding.mantissa_bits);
-}
-
-using ReduceManyCalls = StageCalls<ReduceManyArgs>;
-
-template <typename Launcher, typename Add, typename Levels>
-StageError reduce_many_with(Launcher& launch, const ReduceManyCalls& calls, const Add& add,
-                            const Levels& levels) {
-  const ReduceManyArgs& args = calls.first();
-  const double full = full_sum(args.coding);
-  if (args.coding.rescale) {
-    return calls.run(launch, Plain<ReduceManyRescaled<Add, Levels>>({args, add, levels, full}));
-  }
-  return calls.run(launch, Plain<ReduceMany<Add, Levels>>({args, add, levels, full}));
-}
-
-template <typename Launcher, typename Add>
-StageError reduce_many_linear(Launcher& launch, const ReduceManyCalls& calls, const Add& add) {
-  const Coding& coding = calls.first().coding;
-  if (coding.bits_down == 8) {
-    return reduce_many_with(launch, calls, add, LinearLevels<8>{coding.steps_down});
-  }
-  return reduce_many_with(launch, calls, add, LinearLevels<4>{coding.steps_down});
-}
-
-template <uint32_t kBits, typename Launcher>
-StageError reduce_many_linear_on(Launcher& launch, const ReduceManyCalls& calls) {
-  const Coding& coding = calls.first().coding;
-  const Operands operands(calls.first());
-  return operands.weights == nullptr
-             ? reduce_many_linear(launch, calls, AddLinear<kBits>{operands, coding.steps})
-             : reduce_many_linear(launch, calls,
-                                  AddMeans<kBits>{operands, coding.ranks * coding.steps});
-}
-
-template <uint32_t kBits, bool kWeighted, typename Launcher>
-StageError reduce_many_exponential_on(Launcher& launch, const ReduceManyCalls& calls) {
-  const Coding& coding = calls.first().coding;
-  const Operands operands(calls.first());
-  if (coding.mantissa_bits > 0) {
-    return reduce_many_with(launch, calls, AddExponential<8, 2, kWeighted>{operands},
-                            ExponentialLevels<8, 2>{0});
-  }
-  const AddExponential<kBits, 0, kWeighted> add{operands};
-  if (coding.bits_down == 8) {
-    return reduce_many_with(launch, calls, add, ExponentialLevels<8, 0>{0});
-  }
-  return reduce_many_with(launch, calls, add, ExponentialLevels<4, 0>{0});
-}
-
-template <bool kWeighted, typename Launcher>
-StageError reduce_many_exponential(Launcher& launch, const ReduceManyCalls& calls) {
-  return calls.first().coding.bits == 8 ? reduce_many_exponential_on<8, kWeighted>(launch, calls)
-                               : reduce_many_exponential_on<4, kWeighted>(launch, calls);
-}
-
 inline Piece piece_of(const ReduceManyArgs& args) {
   return {args.range.first_value, args.range.value_count, args.words, place_of(args.norms),
           args.out_words,         args.out_scales};
-}
-
-template <typename Launcher>
-StageError reduce_many_on(Launcher launch, const ReduceManyArgs* args, size_t count, void* table) {
-  const ReduceManyCalls calls{args, count, table, piece_of};
-  const Coding& coding = args->coding;
-  if (count == 1 && args->range.value_count == 0) return {};  // Then pointers may be null.
-  if (coding.levels == Levels::none) {
-    return calls.run(launch, Plain<ReduceManyNone>(ReduceManyNone(*args, Operands(*args))));
-  }
-  if (coding.levels == Levels::linear) {
-    return coding.bits == 8 ? reduce_many_linear_on<8>(launch, calls)
-                            : reduce_many_linear_on<4>(launch, calls);
-  }
-  return args->weights == nullptr ? reduce_many_exponential<false>(launch, calls)
-                                  : reduce_many_exponential<true>(launch, calls);
 }
 
 }  // namespace gq::cuda

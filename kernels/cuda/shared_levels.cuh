@@ -4,7 +4,7 @@
 #define GQ_KERNELS_CUDA_SHARED_LEVELS_CUH
 
 #include "kernels/codec/words.h"
-#include "kernels/cuda/launch/body.cuh"
+#include "kernels/cuda/launch/block.cuh"
 
 namespace gq::cuda {
 
@@ -18,7 +18,7 @@ struct SharedLevels {};
 template <>
 struct SharedLevels<4> {
   static constexpr uint32_t kBanks = 32;
-  static constexpr uint32_t kThreadsOfRow = BodyDefaults::kThreads / 16;
+  static constexpr uint32_t kThreadsOfRow = kBlockThreads / 16;
   float row[16][2 * kBanks];
 
   /** The code of which a thread writes the level, which it has computed. */

@@ -17,14 +17,23 @@ struct Bfloat {
   uint16_t bits;
 };
 
-GQ_HD float widened(Half value) { return half_to_float(value.bits); }
-GQ_HD float widened(Bfloat value) { return bfloat_to_float(value.bits); }
-GQ_HD float widened(float value) { return value; }
-GQ_HD float widened(double value) { return static_cast<float>(value); }
+GQ_DEVICE float widened(Half value) { return half_to_float(value.bits); }
+GQ_DEVICE float widened(Bfloat value) { return bfloat_to_float(value.bits); }
+GQ_DEVICE float widened(float value) { return value; }
+GQ_DEVICE float widened(double value) { return static_cast<float>(value); }
+
+/** Calls `run` with an element of the dtype. */
+template <typename Run>
+auto with_element(int32_t dtype, Run run) {
+  if (dtype == GQSGD_FLOAT32) return run(float{});
+  if (dtype == GQSGD_BFLOAT16) return run(Bfloat{});
+  if (dtype == GQSGD_FLOAT16) return run(Half{});
+  return run(double{});
+}
 
 /** Element e of words that hold them one after the other. */
 template <typename Element>
-GQ_HD Element element_in(const uint32_t* word, uint32_t e) {
+GQ_DEVICE Element element_in(const uint32_t* word, uint32_t e) {
   if constexpr (sizeof(Element) == 2) {
     return Element{static_cast<uint16_t>(word[e / 2] >> (16 * (e % 2)))};
   } else if constexpr (sizeof(Element) == 4) {
@@ -34,22 +43,22 @@ GQ_HD Element element_in(const uint32_t* word, uint32_t e) {
   }
 }
 
-GQ_HD void put_element(Half value, uint32_t* word, uint32_t e) {
+GQ_DEVICE void put_element(Half value, uint32_t* word, uint32_t e) {
   word[e / 2] |= static_cast<uint32_t>(value.bits) << (16 * (e % 2));
 }
-GQ_HD void put_element(Bfloat value, uint32_t* word, uint32_t e) {
+GQ_DEVICE void put_element(Bfloat value, uint32_t* word, uint32_t e) {
   word[e / 2] |= static_cast<uint32_t>(value.bits) << (16 * (e % 2));
 }
-GQ_HD void put_element(float value, uint32_t* word, uint32_t e) { word[e] = float_bits(value); }
-GQ_HD void put_element(double value, uint32_t* word, uint32_t e) {
+GQ_DEVICE void put_element(float value, uint32_t* word, uint32_t e) { word[e] = float_bits(value); }
+GQ_DEVICE void put_element(double value, uint32_t* word, uint32_t e) {
   word[2 * e] = static_cast<uint32_t>(double_bits(value));
   word[2 * e + 1] = static_cast<uint32_t>(double_bits(value) >> 32);
 }
 
 /** `count` elements as float32, and zeros. */
 template <typename Element>
-GQ_HD void load_elements(const Element* from, bool vectors, uint32_t count,
-                         float (&value)[kThreadValues]) {
+GQ_DEVICE void load_elements(const Element* from, bool vectors, uint32_t count,
+                             float (&value)[kThreadValues]) {
   constexpr uint32_t kElements = 16 / sizeof(Element);
   if (vectors && count == kThreadValues) {
     GQ_UNROLL for (uint32_t first = 0; first < kThreadValues; first += kElements) {
@@ -67,7 +76,7 @@ GQ_HD void load_elements(const Element* from, bool vectors, uint32_t count,
 
 /** Writes what `make(e)` gives for the first `count` elements. */
 template <typename Element, typename Make>
-GQ_HD void store_elements(Element* to, bool vectors, uint32_t count, Make make) {
+GQ_DEVICE void store_elements(Element* to, bool vectors, uint32_t count, Make make) {
   constexpr uint32_t kWords = kThreadValues * sizeof(Element) / 4;
   if (vectors && count == kThreadValues) {
     uint32_t word[kWords] = {};
@@ -97,17 +106,17 @@ struct ValueSource {
     vectors = is_aligned(other, 16);
   }
 
-  GQ_HD void load(uint64_t offset, uint32_t count, float (&value)[kThreadValues]) const {
+  GQ_DEVICE void load(uint64_t offset, uint32_t count, float (&value)[kThreadValues]) const {
     load_from(values, offset, count, value);
   }
 
   /** Where value `offset` is, and the same from there on. */
-  GQ_HD const void* place_of(uint64_t offset) const {
+  GQ_DEVICE const void* place_of(uint64_t offset) const {
     const uint32_t size = dtype == GQSGD_FLOAT32 ? 4 : dtype == GQSGD_FLOAT64 ? 8 : 2;
     return static_cast<const char*>(values) + offset * size;
   }
-  GQ_HD void load_from(const void* place, uint64_t offset, uint32_t count,
-                       float (&value)[kThreadValues]) const {
+  GQ_DEVICE void load_from(const void* place, uint64_t offset, uint32_t count,
+                           float (&value)[kThreadValues]) const {
     if (dtype == GQSGD_FLOAT32) {
       load_elements(static_cast<const float*>(place) + offset, vectors, count, value);
     } else if (dtype == GQSGD_BFLOAT16) {
@@ -121,8 +130,8 @@ struct ValueSource {
 };
 
 /** R(e) of the values of a thread. */
-GQ_HD void fill_bits(const KeyedStream& stream, uint64_t first_value,
-                     uint32_t (&bits)[kThreadValues]) {
+GQ_DEVICE void fill_bits(const KeyedStream& stream, uint64_t first_value,
+                         uint32_t (&bits)[kThreadValues]) {
   const PhiloxBlock block = random_group(stream, first_value / kGroupValues);
   GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
     bits[e] = value_bits(block.word[e / kWordValues], e);
@@ -131,7 +140,7 @@ GQ_HD void fill_bits(const KeyedStream& stream, uint64_t first_value,
 
 /** A float64 of a float32, with the one pattern of NaN: which one a conversion makes depends on the
  *  machine. */
-GQ_HD double as_double(float value) {
+GQ_DEVICE double as_double(float value) {
   return value == value ? static_cast<double>(value) : double_from_bits(kDoubleNanBits);
 }
 
@@ -155,8 +164,8 @@ struct ValueTarget {
     vectors = is_aligned(other, 16);
   }
 
-  GQ_HD void store(uint64_t first_value, uint64_t offset, uint32_t count,
-                   const float (&value)[kThreadValues]) const {
+  GQ_DEVICE void store(uint64_t first_value, uint64_t offset, uint32_t count,
+                       const float (&value)[kThreadValues]) const {
     if (dtype == GQSGD_FLOAT32) {
       store_elements(static_cast<float*>(values) + offset, vectors, count,
                      [&](uint32_t e) { return value[e]; });
@@ -175,8 +184,8 @@ struct ValueTarget {
 
  private:
   template <bool kNearest>
-  GQ_HD void store_narrow(uint64_t offset, uint32_t count, const float (&value)[kThreadValues],
-                          const uint32_t (&bits)[kThreadValues]) const {
+  GQ_DEVICE void store_narrow(uint64_t offset, uint32_t count, const float (&value)[kThreadValues],
+                              const uint32_t (&bits)[kThreadValues]) const {
     if (dtype == GQSGD_FLOAT16) {
       store_elements(static_cast<Half*>(values) + offset, vectors, count,
                      [&](uint32_t e) { return Half{float_to_half<kNearest>(value[e], bits[e])}; });

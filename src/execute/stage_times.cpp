@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "kernels/codec/groups.h"
 #include "src/execute/split_stages.h"
 
 namespace gq {
@@ -17,8 +18,18 @@ constexpr int kRunCount = 4;           // after one that warms up
 constexpr size_t kBufferBytes = kValueCount * sizeof(float);
 constexpr size_t kBlockBytes = kValueCount / kValueAlignment * sizeof(uint16_t);
 constexpr uint32_t kBlock = 128;
+constexpr uint32_t kBlockCount = kValueCount / kBlock;
+constexpr uint32_t kSpread = 5;       // norms of neighbouring blocks
+constexpr uint32_t kHalfOctave = 64;  // of their codes
 // Of the longer of two sums: what an operand takes is their difference.
 constexpr uint32_t kOperands = 4;
+
+// The mean that the bits of row planes lead to, so that they are more than noise.
+constexpr uint32_t kMoreBits = 2;
+
+uint32_t mean_bits_of(CostRow row) {
+  return row == CostRow::planes ? kCostMeanBits + kMoreBits : kCostMeanBits;
+}
 
 Format format_of(CostRow row) {
   Format format;
@@ -47,6 +58,13 @@ Format format_of(CostRow row) {
       format.levels = row == CostRow::bf16 ? Levels::bf16 : Levels::fp16;
       format.bits = format.bits_down = 16;
       break;
+    case CostRow::adaptive:
+    case CostRow::planes:
+      format.block = kBlock;
+      format.rounding = Rounding::correlated;
+      format.rescale = true;
+      format.mean_half_bits = static_cast<uint8_t>(2 * mean_bits_of(row));
+      break;
     case CostRow::rescaled:
       format.rescale = true;
       [[fallthrough]];
@@ -73,7 +91,8 @@ Format format_of(CostRow row) {
 
 /** The row of the same format without the field that `row` is of; itself for levels. */
 CostRow without(CostRow row) {
-  if (row < CostRow::blocks) return row;
+  if (row < CostRow::planes) return row;
+  if (row == CostRow::planes) return CostRow::adaptive;
   return row == CostRow::rescaled ? CostRow::blocks : CostRow::linear8;
 }
 
@@ -114,6 +133,7 @@ class Timer {
     if (format_.levels != Levels::none && !is_narrow(format_.levels)) {
       GQ_TRY(least(&Timer::norm, &value_ns[index(CostStage::norm)]));
     }
+    if (format_.mean_half_bits != 0) spread_norms();
     GQ_TRY(least(&Timer::quantize, &value_ns[index(CostStage::quantize)]));
     GQ_TRY(least(&Timer::sum, &value_ns[index(CostStage::sum)]));
     ranks_ = kOperands;
@@ -142,9 +162,27 @@ class Timer {
     return Status();
   }
 
-  Range all() const { return {0, kValueCount}; }
+  /** Widths follow from norms that are unlike, as those of gradients are. */
+  void spread_norms() const {
+    for (uint32_t block = 0; block < kBlockCount; ++block) {
+      norms_[block] = static_cast<uint16_t>(norms_[block] + block % kSpread * kHalfOctave);
+    }
+  }
+
+  /** All values; where widths are adaptive they are one group. */
+  Range all() const {
+    const GroupPlace group{kBlockCount, plane_count(), 0, kGranuleValues};
+    return {0, kValueCount, format_.mean_half_bits == 0 ? GroupPlace{} : group};
+  }
+  uint32_t plane_count() const {
+    return static_cast<uint32_t>(planes_of(format_.mean_half_bits, kBlockCount));
+  }
   Coding coding(uint32_t reduction_depth) const {
-    return coding_of(format_, ranks_, reduction_depth);
+    Coding coding = coding_of(format_, ranks_, reduction_depth);
+    if (!coding.adaptive()) return coding;
+    coding.group_values = kValueCount;
+    coding.group_planes = plane_count();
+    return coding;
   }
   NormView norms() const {
     return format_.block == 0 ? NormView{&kOne} : NormView{nullptr, norms_};
@@ -186,6 +224,7 @@ class Timer {
     args.coding = coding(0);
     args.range = all();
     args.words = sums_;
+    args.norms = norms();
     args.scales = norms();
     if (args.coding.rescale) args.scales.blocks = scales_;
     args.dtype = GQSGD_FLOAT32;

@@ -4,16 +4,19 @@
 #include "src/support/fork.h"
 
 #include <pthread.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <utility>
 
 namespace gq {
 namespace {
 
 pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-ForkGuard* first_guard = nullptr;  // under the mutex
-bool watching = false;             // under the mutex
+ForkGuard* first_guard = nullptr;      // under the mutex
+ForkSockets* first_sockets = nullptr;  // under the mutex
+bool watching = false;                 // under the mutex
 std::atomic<uint64_t> generation{0};
 
 void before_fork() { pthread_mutex_lock(&mutex); }
@@ -46,6 +49,10 @@ void close_guarded_in_child() {
     guard->descriptor_ = -1;
   }
   first_guard = nullptr;
+  for (ForkSockets* sockets = first_sockets; sockets != nullptr; sockets = sockets->next_) {
+    sockets->close_in_child();
+  }
+  first_sockets = nullptr;
   pthread_mutex_unlock(&mutex);
 }
 
@@ -92,6 +99,39 @@ void ForkGuard::close_now() {
   if (next_ != nullptr) next_->previous_ = previous_;
   close(descriptor_);
   descriptor_ = -1;
+}
+
+void ForkSockets::set(const std::vector<int>& descriptors) {
+  std::vector<Socket> found;
+  for (const int descriptor : descriptors) {
+    struct stat state;
+    if (fstat(descriptor, &state) != 0 || !S_ISSOCK(state.st_mode)) continue;
+    found.push_back({descriptor, state.st_ino});
+  }
+  ForkHold hold;
+  sockets_ = std::move(found);
+  if (is_listed_) return;
+  is_listed_ = true;
+  next_ = first_sockets;
+  if (next_ != nullptr) next_->previous_ = this;
+  first_sockets = this;
+}
+
+void ForkSockets::close_in_child() {
+  is_listed_ = false;
+  for (const Socket& socket : sockets_) {
+    struct stat state;
+    if (fstat(socket.descriptor, &state) != 0 || !S_ISSOCK(state.st_mode)) continue;
+    if (state.st_ino == socket.inode) close(socket.descriptor);
+  }
+}
+
+ForkSockets::~ForkSockets() {
+  ForkHold hold;
+  if (!is_listed_) return;
+  if (previous_ != nullptr) previous_->next_ = next_;
+  if (previous_ == nullptr) first_sockets = next_;
+  if (next_ != nullptr) next_->previous_ = previous_;
 }
 
 }  // namespace gq

@@ -4,8 +4,10 @@
 #define GQ_SUPPORT_FORK_H
 
 #include <stdint.h>
+#include <sys/types.h>
 
 #include <mutex>
+#include <vector>
 
 #include "src/support/status.h"
 
@@ -55,6 +57,35 @@ class ForkGuard {
   int descriptor_ = -1;
   ForkGuard* next_ = nullptr;
   ForkGuard* previous_ = nullptr;
+};
+
+/** Sockets that children of this process close as soon as they exist. They stay open here: their
+ *  owner closes them. */
+class ForkSockets {
+ public:
+  ForkSockets() = default;
+  ~ForkSockets();
+  ForkSockets(const ForkSockets&) = delete;
+  ForkSockets& operator=(const ForkSockets&) = delete;
+
+  /** In place of those before. Descriptors that are no sockets are left out. May throw
+   *  std::bad_alloc. */
+  void set(const std::vector<int>& descriptors);
+
+ private:
+  friend void close_guarded_in_child();
+  /** Its owner may close it, and its number be another file's then: the inode tells. */
+  struct Socket {
+    int descriptor;
+    ino_t inode;
+  };
+
+  void close_in_child();
+
+  std::vector<Socket> sockets_;
+  bool is_listed_ = false;
+  ForkSockets* next_ = nullptr;
+  ForkSockets* previous_ = nullptr;
 };
 
 }  // namespace gq

@@ -33,6 +33,11 @@ class Deadline {
     if (interrupt_.function != nullptr) most_ms = std::min(most_ms, kAskMs);
     return poll_ms_until(std::min(us(), until_us), most_ms);
   }
+  /** Until when a rank stays, after a failure of the group that forms, to tell those that still
+   *  come. Not at all if the owner ends waits early: its ranks learn of failures otherwise. */
+  uint64_t linger_end_us(int64_t linger_ms) const {
+    return interrupt_.function != nullptr ? 0 : std::min(deadline_after_ms(linger_ms), end_us_);
+  }
   Deadline later_by(uint64_t more_us) const {
     return Deadline(end_us_ >= kNever - more_us ? kNever : end_us_ + more_us, interrupt_);
   }

@@ -16,6 +16,14 @@ struct RegisterWords {
   uint64_t words[kRegisterWords] = {};
 };
 
+/** A connection that is reset shows that its peer has gone, unless nothing had come of the peer's
+ *  system for so long: then the peer may have gone on without this rank and closed its end in good
+ *  order, and a link that was cut may have lost that. */
+struct UnheardLimits {
+  uint64_t absent_us = UINT64_MAX;   ///< of a peer without a register
+  uint64_t entered_us = UINT64_MAX;  ///< of one with a register, which says something all the time
+};
+
 /** Works in a group that is broken, and does not depend on what broke it. Called by one thread at a
  *  time. */
 class GroupRegisters {
@@ -29,7 +37,7 @@ class GroupRegisters {
   virtual bool read(uint32_t peer, RegisterWords* found) = 0;
   /** True if the kernel, or the peer itself, has shown that it never acts in this group again. What
    *  it had published before is read after that. */
-  virtual bool is_gone(uint32_t peer) = 0;
+  virtual bool is_gone(uint32_t peer, const UnheardLimits& limits) = 0;
   /** Returns when a register or a death may have come, at most about `slice_us` later. */
   virtual void look(uint32_t slice_us) = 0;
 

@@ -56,8 +56,7 @@ def mutated_copy(source, text, mutations):
     if is_part:
         return text
     first_include = text.index("#include ")
-    switches = "".join(f'inline const bool {name} = test::mutation_is("{name}");\n'
-                       for name, _, _ in mutations)
+    switches = "".join(f"GQ_MUTATION_SWITCH({name});\n" for name, _, _ in mutations)
     return (f'{text[:first_include]}#include "tests/support/mutation.h"\n'
             f"namespace gq::mutations {{\n{switches}}}\n{text[first_include:]}")
 

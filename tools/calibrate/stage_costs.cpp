@@ -32,6 +32,7 @@ struct RowFormat {
   const char* spec;
   const char* without;
   bool reduces;  ///< has reductions in code form
+  double share = 1;  ///< of the difference
 };
 constexpr RowFormat kRows[] = {
     {CostRow::none, "none", nullptr, true},
@@ -42,6 +43,8 @@ constexpr RowFormat kRows[] = {
     {CostRow::mantissa, "levels=exponential,mantissa_bits=2", nullptr, false},
     {CostRow::bf16, "bf16", nullptr, false},
     {CostRow::fp16, "fp16", nullptr, false},
+    {CostRow::adaptive, "adaptive-4", nullptr, false},
+    {CostRow::planes, "adaptive-6", "adaptive-4", false, 0.5},
     {CostRow::blocks, "paper-gl8,block=128", "paper-gl8", true},
     {CostRow::correlated, "paper-gl8,rounding=correlated", "paper-gl8", false},
     {CostRow::rotated, "paper-gl8,rotate=hadamard", "paper-gl8", false},
@@ -57,34 +60,60 @@ struct Buffers {
   std::vector<uint32_t> words = std::vector<uint32_t>(kStreamedValues);
   std::vector<uint32_t> operand = std::vector<uint32_t>(kStreamedValues);
   std::vector<float> norms = std::vector<float>(kStreamedValues / 32, 4.0f);
+  std::vector<float> unlike_norms = norms;  // of adaptive widths, which follow from them
   std::vector<float> scales = std::vector<float>(kStreamedValues / 32);
   std::vector<unsigned char> workspace = std::vector<unsigned char>(size_t{1} << 20);
 
-  Buffers() { bench::fill_inputs(0, kStreamedValues, GQSGD_FLOAT32, values.data()); }
+  Buffers() {
+    bench::fill_inputs(0, kStreamedValues, GQSGD_FLOAT32, values.data());
+    for (size_t block = 0; block < unlike_norms.size(); ++block) {
+      unlike_norms[block] *= static_cast<float>(1 << block % 3);
+    }
+  }
 };
 
 /** A quantizer for as long as it is needed. */
 class Quantizer {
  public:
-  explicit Quantizer(const char* spec) { require(gqsgd_quantizer_create(spec, &handle_), spec); }
+  explicit Quantizer(const char* spec)
+      : adaptive_(std::string_view(spec).starts_with("adaptive")) {
+    require(gqsgd_quantizer_create(spec, &handle_), spec);
+  }
   ~Quantizer() { gqsgd_quantizer_destroy(handle_); }
   Quantizer(const Quantizer&) = delete;
   Quantizer& operator=(const Quantizer&) = delete;
   gqsgd_quantizer get() const { return handle_; }
+  bool adaptive() const { return adaptive_; }
 
  private:
   gqsgd_quantizer handle_ = nullptr;
+  bool adaptive_;
 };
+
+/** Scales are the norms. */
+gqsgd_status dequantize(const Quantizer& quantizer, const gqsgd_site& site, const uint32_t* words,
+                        const float* norms, size_t count, float* values) {
+  const gqsgd_quantizer q = quantizer.get();
+  if (!quantizer.adaptive()) {
+    return gqsgd_dequantize(q, &site, words, norms, count, GQSGD_FLOAT32, GQSGD_MEAN, values,
+                            nullptr);
+  }
+  return gqsgd_dequantize_adaptive(q, &site, words, norms, norms, count, GQSGD_FLOAT32, GQSGD_MEAN,
+                                   values);
+}
 
 enum class Timed { norm, quantize, reduce, sum_of_few, sum_of_many, dequantize };
 
-/** One stage on one range. Sums take the same words for all operands: it is their number that
- *  counts. */
-void run_stage(Timed timed, gqsgd_quantizer q, Buffers& buffers, size_t first, size_t count) {
-  const bool reduces = timed == Timed::reduce;
+/** One stage on one range, a whole call where widths are adaptive. Sums take the same words
+ *  for all operands: it is their number that counts. */
+void run_stage(Timed timed, const Quantizer& quantizer, Buffers& buffers, size_t first,
+               size_t count) {
+  const gqsgd_quantizer q = quantizer.get();
+  const bool reduces = timed == Timed::reduce, adaptive = quantizer.adaptive();
   const uint64_t size = timed == Timed::sum_of_many ? kOperands[1] : kOperands[0];
-  const gqsgd_site site{0,       size,   reduces ? 1u : 0u, 0, 0, first, reduces ? 1u : 0u,
+  const gqsgd_site site{0, size, reduces ? 1u : 0u, 0, 0, adaptive ? 0 : first, reduces ? 1u : 0u,
                         reduces, reduces};
+  const float* norms = adaptive ? buffers.unlike_norms.data() : buffers.norms.data();
   float* values = buffers.values.data() + first;
   uint32_t* words = buffers.words.data() + first;
   const uint32_t* operands[kOperands[1]];
@@ -98,20 +127,19 @@ void run_stage(Timed timed, gqsgd_quantizer q, Buffers& buffers, size_t first, s
                           workspace_bytes, nullptr);
       break;
     case Timed::quantize:
-      status = gqsgd_quantize(q, &site, values, count, GQSGD_FLOAT32, buffers.norms.data(), words,
-                              workspace, workspace_bytes, nullptr);
+      status = gqsgd_quantize(q, &site, values, count, GQSGD_FLOAT32, norms, words, workspace,
+                              workspace_bytes, nullptr);
       break;
     case Timed::reduce:
       status = gqsgd_reduce(q, &site, operands[0], words, count, nullptr);
       break;
     case Timed::sum_of_few:
     case Timed::sum_of_many:
-      status = gqsgd_reduce_many(q, &site, operands, count, buffers.norms.data(), words,
-                                 buffers.scales.data(), workspace, workspace_bytes, nullptr);
+      status = gqsgd_reduce_many(q, &site, operands, count, norms, words, buffers.scales.data(),
+                                 workspace, workspace_bytes, nullptr);
       break;
     case Timed::dequantize:
-      status = gqsgd_dequantize(q, &site, words, buffers.norms.data(), count, GQSGD_FLOAT32,
-                                GQSGD_MEAN, buffers.results.data() + first, nullptr);
+      status = dequantize(quantizer, site, words, norms, count, buffers.results.data() + first);
       break;
   }
   require(status, "a stage");
@@ -131,7 +159,7 @@ double least_ns(std::barrier<>& together, int run_count, int repeats, const Run&
   return least;
 }
 
-StageCost time_stage(Timed timed, gqsgd_quantizer q, Buffers& buffers, std::barrier<>& together,
+StageCost time_stage(Timed timed, const Quantizer& q, Buffers& buffers, std::barrier<>& together,
                      int run_count) {
   const double brief_ns =
       least_ns(together, run_count, 200, [&] { run_stage(timed, q, buffers, 0, kShortValues); });
@@ -171,7 +199,7 @@ FormatCost time_format(const char* spec, bool reduces, Buffers& buffers, std::ba
   const Quantizer q(spec);
   const bool plain = without_norm(spec);
   const auto time = [&](Timed timed) {
-    return time_stage(timed, q.get(), buffers, together, run_count);
+    return time_stage(timed, q, buffers, together, run_count);
   };
   FormatCost cost;
   if (!plain) cost.of(CostStage::norm) = time(Timed::norm);
@@ -197,7 +225,7 @@ void time_rows(std::barrier<>& together, int run_count, CostConstants* constants
     }
     for (size_t stage = 0; stage < kCostStageCount; ++stage) {
       constants->stages[static_cast<size_t>(one.row)][stage] =
-          excess(with.stages[stage], without.stages[stage], 1);
+          excess(with.stages[stage], without.stages[stage], one.share);
     }
   }
 }

@@ -1,16 +1,14 @@
 """The sites of tools/diloco_table as hosts that are network namespaces."""
 
-import contextlib
 import json
-import shutil
-import subprocess
 from pathlib import Path
 
+from net_lib.lighthouse import lighthouse
 from net_lib.network import Network
 from net_lib.ranks import outputs_of
 
 _FOLDER = Path(__file__).parent
-_LIGHTHOUSE_PORT = 29510
+_PATIENCE_MS = 60_000  # of the lighthouse: a site does not die here, it is slow
 
 
 def outer_steps(setting, site_count, rate):
@@ -23,7 +21,8 @@ def outer_steps(setting, site_count, rate):
 def torchft_training(setting, site_count, rate):
     """{"loss", "seconds": of each outer step, from when the last site has begun it, "bytes": the
     most of a site}."""
-    with Network(site_count, rate) as network, _lighthouse(network.hosts[0], site_count) as address:
+    with (Network(site_count, rate) as network,
+          lighthouse(network.hosts[0], site_count, _PATIENCE_MS, _PATIENCE_MS) as address):
         outputs = outputs_of(network, f"torchft with {setting['name']}",
                              _FOLDER / "torchft_site.py",
                              json.dumps({**setting, "lighthouse": address}))
@@ -35,21 +34,3 @@ def torchft_training(setting, site_count, rate):
     return {"loss": sites[0]["loss"],
             "seconds": [min(step) for step in zip(*(site["seconds"] for site in sites))],
             "bytes": [max(step) for step in zip(*(site["bytes"] for site in sites))]}
-
-
-@contextlib.contextmanager
-def _lighthouse(host, site_count):
-    """Its address; it runs on `host`."""
-    program = shutil.which("torchft_lighthouse")
-    if program is None:
-        raise RuntimeError("torchft_lighthouse is not on the PATH: pip install torchft")
-    running = subprocess.Popen(
-        host.command(program, "--min_replicas", str(site_count), "--join_timeout_ms", "60000",
-                     "--heartbeat_timeout_ms", "60000", "--bind",
-                     f"{host.address}:{_LIGHTHOUSE_PORT}"),
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        yield f"http://{host.address}:{_LIGHTHOUSE_PORT}"
-    finally:
-        running.kill()
-        running.wait()

@@ -19,6 +19,9 @@ def parse_arguments(arguments=None):
     parser.add_argument("--data", nargs="+", metavar="NAME",
                         help=f"of {', '.join(GENERATORS)}, or a data set of tools/demo; "
                              "default: all that this machine has")
+    parser.add_argument("--recorded", type=Path, metavar="NPZ",
+                        help="measures these gradients of 16 ranks alone, in place of --data; "
+                             "tools/adaptive_study/record.py writes them")
     parser.add_argument("--ranks", nargs="+", type=int, default=[4, 16, 64, 256])
     parser.add_argument("--seeds", type=int, default=20, help="draws of data and rounding")
     parser.add_argument("--reference-seeds", type=int, default=1,
@@ -45,6 +48,14 @@ def plan_of(arguments):
     from .gradients import checkpoints, tasks
     from .measure import Plan
 
+    rest = (tuple(sorted(arguments.ranks)), arguments.seeds, arguments.reference_seeds,
+            arguments.reference_ranks, arguments.values)
+    if arguments.recorded:
+        from .recorded import recordings
+
+        stops, digest = recordings(arguments.recorded)
+        print(f"{arguments.recorded}: content {digest}", file=sys.stderr)
+        return Plan(tuple(stops), *rest, stops)
     trained = {}
     if not arguments.data or set(arguments.data) - set(GENERATORS):
         trained = tasks(arguments.out / "data")
@@ -56,8 +67,7 @@ def plan_of(arguments):
         found = checkpoints(trained[name]) if name in trained else {}
         stops.update(found)
         data += found or [name]
-    return Plan(tuple(data), tuple(sorted(arguments.ranks)), arguments.seeds,
-                arguments.reference_seeds, arguments.reference_ranks, arguments.values, stops)
+    return Plan(tuple(data), *rest, stops)
 
 
 def measure_all(plan, job_count):

@@ -4,6 +4,7 @@ The network is trained once, with the exact mean of 4 ranks as tools/demo does i
 the images that the ranks see at the step where the training is stopped.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +25,7 @@ class Checkpoint:
     task: object
     step: int
     weights: np.ndarray
+    rank_count_max = math.inf
 
     def rank_gradients(self, rank_count, seed):
         """(ranks, weights) float32: each rank's gradient of a batch of its own."""

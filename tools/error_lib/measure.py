@@ -21,7 +21,7 @@ class Plan:
     reference_seed_count: int
     reference_ranks_max: int
     value_count: int
-    checkpoints: dict  # {data: Checkpoint} of the gradients among them
+    checkpoints: dict  # {data: Checkpoint or Recording} of the gradients among them
 
 
 @dataclass
@@ -43,8 +43,11 @@ class Cell:
 
 
 def units(plan):
-    """(data, ranks, seed) in the order of measuring: the long ones last."""
+    """(data, ranks, seed) in the order of measuring: the long ones last. Recorded gradients have
+    16 ranks at most."""
     return [(data, rank_count, seed) for rank_count in plan.rank_counts for data in plan.data
+            if data not in plan.checkpoints
+            or rank_count <= plan.checkpoints[data].rank_count_max
             for seed in range(plan.seed_count)]
 
 

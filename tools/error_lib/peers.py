@@ -9,6 +9,10 @@ from typing import Callable
 
 import numpy as np
 
+from adaptive_study.codecs import draws_of
+from adaptive_study.data import Data
+from adaptive_study.rivals import DynamiqLike
+
 _SCALE_BYTES = 2
 
 
@@ -112,6 +116,16 @@ def uniform_thc(bits):
     return run
 
 
+def dynamiq(bits):
+    """More bits for groups of more energy, sent along: adaptive_study.rivals.DynamiqLike."""
+
+    def run(inputs, random):
+        data = Data("call", inputs, (0, inputs.shape[1]), (inputs.shape[1],))
+        return DynamiqLike(bits).run(data, draws_of(data, int(random.integers(2**32)))).mean
+
+    return run
+
+
 def _hadamard(values):
     """The orthonormal transform of 2^k values."""
     distance = 1
@@ -167,6 +181,8 @@ PEERS = (
          qsgd, _allgather_bytes),
     Peer("uniform THC 4 bits", "Li et al., NSDI 2024, algorithm 1 with rotation", True, (4, 8),
          uniform_thc(4), _thc_bytes(4)),
+    *(Peer(f"DynamiQ-like {bits} bits", "after the description of arXiv 2602.08923", True,
+           (bits, bits), dynamiq(bits), _two_shot_bytes(bits)) for bits in (5, 6)),
     Peer("natural compression, 9 bits two-shot", "Horvath et al., MSML 2022", True, (9, 9),
          two_shot(power_of_two), _two_shot_bytes(9)),
     Peer("bfloat16 two-shot, nearest", "NCCL with bfloat16 gradients", False, (16, 16),

@@ -16,7 +16,7 @@ from .peers import PEERS  # noqa: E402
 PANELS = {"gauss": "normal values", "heavy": "heavy tails",
           "Fashion-MNIST step 45": "gradients, Fashion-MNIST",
           "digits step 600": "gradients, digits, late"}
-_PAPER, _BLOCKS, _ROTATED, _PEER = "#3b6fb6", "#2e8b57", "#c0392b", "0.35"
+_PAPER, _BLOCKS, _ROTATED, _ADAPTIVE, _PEER = "#3b6fb6", "#2e8b57", "#c0392b", "#7d3c98", "0.35"
 # Scheme: label and colour, in the order of rows; those of other systems are grey.
 _ROWS = {
     "bfloat16 two-shot, random": ("bfloat16", _PEER),
@@ -27,12 +27,13 @@ _ROWS = {
     "paper-gl8 direct": ("paper-gl8, direct", _PAPER),
     "rotated-4-8 direct": ("rotated-4-8", _ROTATED),
     "rotated-4 direct": ("rotated-4", _ROTATED),
+    "adaptive-4 direct": ("adaptive-4", _ADAPTIVE),
     "int4 two-shot, scale per 128, random": ("int4, random", _PEER),
     "int4 two-shot, scale per 128, nearest": ("int4, nearest", _PEER),
     "paper-gl4 tree": ("paper-gl4, tree", _PAPER),
 }
 _CURVES = ("paper-gl8 direct", "blocks-8 direct", "rotated-8 direct", "rotated-4-8 direct",
-           "rotated-4 direct", "int8 two-shot, scale per 128, random",
+           "rotated-4 direct", "adaptive-4 direct", "int8 two-shot, scale per 128, random",
            "int4 two-shot, scale per 128, random")
 _BIASED = {peer.name for peer in PEERS if not peer.unbiased}
 
@@ -40,7 +41,8 @@ _BIASED = {peer.name for peer in PEERS if not peer.unbiased}
 def draw_all(table, rank_count, folder, suffixes=("svg", "png")):
     """error_per_byte and error_by_ranks; the first takes the nearest number of ranks there is."""
     folder.mkdir(parents=True, exist_ok=True)
-    counts = sorted({n for _, n in table})
+    panels = panels_of(table)
+    counts = sorted({n for name, n in table if name in panels})
     chosen = min(counts, key=lambda n: abs(n - rank_count))
     _save(_error_per_byte(table, chosen), folder, "error_per_byte", suffixes)
     _save(_error_by_ranks(table, counts), folder, "error_by_ranks", suffixes)
@@ -103,7 +105,8 @@ def _error_by_ranks(table, counts):
         ends = []
         for name in _CURVES:
             label, color = _ROWS[name]
-            points = [(n, table[data, n][name].error) for n in counts]
+            points = [(n, table[data, n][name].error) for n in counts
+                      if (data, n) in table]
             points = [(n, error) for n, error in points if error]
             if points:
                 panel.plot(*zip(*points), color=color, marker="o", markersize=3, linewidth=1.2,

@@ -28,10 +28,6 @@ def report(table):
     return "\n\n".join(parts) + "\n"
 
 
-def rank_counts(table):
-    return sorted({rank_count for _, rank_count in table})
-
-
 def seeds_text(table):
     """How many seeds: of most data, and of those that were measured with another number."""
     counts = {place: max(len(cell.errors) for cell in cells.values())
@@ -41,8 +37,11 @@ def seeds_text(table):
     for (data, rank_count), seeds in counts.items():
         if seeds != most:
             others.setdefault((seeds, data.partition(" step ")[0]), set()).add(rank_count)
-    parts = [str(most)] + [f"{seeds} for {kind} of {', '.join(map(str, sorted(ranks)))} ranks"
-                           for (seeds, kind), ranks in others.items()]
+    alike = {}  # (seeds, numbers of ranks): networks and kinds
+    for (seeds, kind), ranks in others.items():
+        alike.setdefault((seeds, tuple(sorted(ranks))), []).append(kind)
+    parts = [str(most)] + [f"{seeds} for {', '.join(kinds)} of {', '.join(map(str, ranks))} ranks"
+                           for (seeds, ranks), kinds in alike.items()]
     return "Seeds: " + "; ".join(parts) + "."
 
 
@@ -60,7 +59,7 @@ def sections(data):
 
 def section(table, title, data):
     """A row per scheme, columns of data and ranks; bytes for the middle number of ranks."""
-    counts = rank_counts(table)
+    counts = sorted({n for name, n in table if name in data})
     middle = counts[(len(counts) - 1) // 2]
     head = ["scheme", f"bytes, n = {middle}",
             *(f"{name.rpartition('step ')[1]}{name.rpartition('step ')[2]}, {n}"

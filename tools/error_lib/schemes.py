@@ -55,9 +55,10 @@ class Scheme:
         fields.update(item.split("=") for item in rest.split(","))
         bits = _FLOAT_BITS.get(fields["levels"], int(fields["bits"]))
         if fields.get("width") == "adaptive":
-            bits = float(fields["mean_bits"])
+            bits = 0
         return {"levels": fields["levels"], "bits": bits,
-                "bits_down": type(bits)(fields.get("bits_down", bits)),
+                "bits_down": int(fields.get("bits_down", bits)),
+                "mean_bits": float(fields.get("mean_bits", 0)),
                 "block": int(fields["block"]),
                 "rounding": fields["rounding"], "rounding_down": fields["rounding_down"],
                 "rotate": fields["rotate"], "rescale": fields["rescale"] == "true",
@@ -66,8 +67,10 @@ class Scheme:
 
     @property
     def bits(self):
-        """(up, down): of a code on its way to an owner, and of the result."""
-        return self.fields["bits"], self.fields["bits_down"]
+        """(up, down): of a code on its way to an owner, and of the result; the mean of adaptive
+        widths."""
+        mean = self.fields["mean_bits"]
+        return mean or self.fields["bits"], mean or self.fields["bits_down"]
 
     def bytes_per_value(self, rank_count, value_count):
         """What one rank sends for each value, the mean over ranks: codes, norms and scales.
@@ -79,7 +82,7 @@ class Scheme:
         coded = value_count
         if fields["rotate"] == "hadamard":
             coded = -(-value_count // _ROTATION_VALUE_COUNT_MIN) * _ROTATION_VALUE_COUNT_MIN
-        total = coded * (fields["bits"] + fields["bits_down"]) / 8
+        total = coded * sum(self.bits) / 8
         if fields["block"] > 0:
             arrays = 3 if fields["rescale"] else 2  # norms to owners and back, scales
             total += arrays * _NORM_BYTES * -(-coded // fields["block"])
@@ -116,4 +119,5 @@ SCHEMES = (
     Scheme("rotated-4,block=32", "direct"),
     Scheme("rotated-4-8", "direct"),
     Scheme("relative-8", "direct"),
+    *(Scheme(f"adaptive-{bits}", "direct") for bits in (3, 4, 5, 6)),
 )

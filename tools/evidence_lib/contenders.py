@@ -16,6 +16,8 @@ from adaptive_study.data import Data
 from adaptive_study.rivals import DynamiqLike
 from diloco_lib import fp8
 from error_lib.peers import PEERS
+from gqsgd.torch.budget import Budget
+from gqsgd.torch.policy import SMALL_VALUE_COUNT
 
 from .stateful import PowerSgd, TopK, values_of_powersgd
 
@@ -26,12 +28,13 @@ OURS, RIVAL, CONTROL = "ours", "rival", "control"
 @dataclass(frozen=True)
 class Contender:
     """values_sent: (ranks, shapes) -> as many float32 values have its bytes in an allreduce. None
-    for presets, which the cost model knows."""
+    for presets, which the cost model knows, by their names or as `timed_as`."""
 
     name: str
     kind: str
     make: Callable
     values_sent: Callable | None = None
+    timed_as: str = ""
 
 
 def _preset(name, kind=OURS):
@@ -40,6 +43,32 @@ def _preset(name, kind=OURS):
         return lambda inputs, step: gqsgd.simulate(list(inputs), q, schedule="direct", step=step)
 
     return Contender(name, kind, make)
+
+
+def _budget(bits):
+    """As HookState(budget=bits) divides it, with a call for each parameter that is quantized."""
+
+    def make(shapes, seed):
+        counts = [int(np.prod(shape)) for shape in shapes]
+        ends = np.cumsum(counts)
+        q, budget = gqsgd.Quantizer(f"adaptive-{bits}", seed=seed), Budget(bits)
+
+        def mean(inputs, step):
+            budget.begin(step)
+            found = inputs.mean(axis=0)
+            for number in reversed(range(len(shapes))):  # as gradients are ready
+                if len(shapes[number]) < 2 or counts[number] < SMALL_VALUE_COUNT:
+                    continue
+                part = slice(ends[number] - counts[number], ends[number])
+                own = budget.quantizer_for(q, {number: counts[number]})
+                found[part] = gqsgd.simulate([row[part] for row in inputs], own, schedule="direct",
+                                             step=step, index=number)
+                budget.measure(number, torch.from_numpy(found[part]))
+            return found
+
+        return mean
+
+    return Contender(f"HookState(budget={bits})", OURS, make, timed_as=f"adaptive-{bits}")
 
 
 def _floats(name, dtype, bytes_per_value):
@@ -128,7 +157,9 @@ ALL = tuple([
     _floats(FLOAT32, torch.float32, 4), _floats(FP16, torch.float16, 2),
     _floats("bf16 hook", torch.bfloat16, 2),
     *(_preset(name) for name in ("blocks-8", "rotated-8", "rotated-4-8", "rotated-4", "relative-8",
+                                 "adaptive-6", "adaptive-5", "adaptive-4", "adaptive-3",
                                  "paper-gl8", "paper-ge8", "paper-ge4", "bf16", "fp16")),
+    _budget(4),
     Contender("PowerSGD rank 1", RIVAL, lambda shapes, seed: PowerSgd(shapes, 1, seed),
               lambda ranks, shapes: values_of_powersgd(shapes, 1)),
     Contender("PowerSGD rank 4", RIVAL, lambda shapes, seed: PowerSgd(shapes, 4, seed),

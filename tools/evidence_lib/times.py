@@ -39,8 +39,8 @@ def allreduce_seconds(name, ranks, values, bits_per_s):
     contender = BY_NAME[name]
     constants = f"byte_ns = {8e9 / bits_per_s:.6g}\n"
     if contender.values_sent is None:
-        return gqsgd.predict_time(gqsgd.Quantizer(name), ranks, values, "direct",
-                                  constants=constants)
+        quantizer = gqsgd.Quantizer(contender.timed_as or name)
+        return gqsgd.predict_time(quantizer, ranks, values, "direct", constants=constants)
     share = contender.values_sent(ranks, SHAPES) / VALUES
     return gqsgd.predict_time(gqsgd.Quantizer("none"), ranks, max(1, round(share * values)), "auto",
                               constants=constants)

@@ -17,13 +17,13 @@ from .machine import toolkit_environment
 
 ROOT = Path(__file__).resolve().parents[2]
 NOT_RUN = 77  # what programs of tests/gpu end with where they find no device
-STAGE_TESTS = ("isa", "isa_extended", "batch", "sparse_entries", "device_api", "gate", "stream",
-               "random")
+STAGE_TESTS = ("isa", "isa_extended", "batch", "step", "sparse_entries", "device_api", "gate",
+               "stream", "random")
 CALL_TESTS = ("local", "fused", "embedding", "process")
 TESTS = (*STAGE_TESTS, *CALL_TESTS)
 #: What a quick check gives the programs: tests by parts of their names, sizes of groups.
 QUICK = {"isa": ["ManyTiles", "EveryElementOffset", "WideSums"],
-         "isa_extended": ["ManyBlocks", "OtherEncodings", "Rotated", "SumsOfMeans"],
+         "isa_extended": ["ManyBlocks", "OtherEncodings", "Rotated"],
          "local": ["FewValues", "Chunks_"], "fused": ["FewValues", "VirtualRanks", "CallAfterCall"],
          "embedding": ["Refused"], "process": [3]}
 SANITIZER_S = 120  # memcheck alone makes allreduces of threads tens of times slower

@@ -19,15 +19,21 @@ def environment(network, rank):
             "GLOO_SOCKET_IFNAME": "eth0", "GQSGD_INTERFACE": "eth0", **_UCX}
 
 
+def command_of(network, rank, program, *arguments):
+    """What runs the Python file `program` as a rank on its host."""
+    paths = os.pathsep.join(filter(None, sys.path))
+    variables = {**environment(network, rank), "PYTHONPATH": paths}
+    return network.hosts[rank].command(
+        "env", *(f"{key}={value}" for key, value in variables.items()), sys.executable,
+        str(program), *map(str, arguments))
+
+
 def outputs_of(network, name, program, *arguments, timeout_s=600):
     """What the Python file `program` prints on each host. RuntimeError names a rank that fails."""
-    paths = os.pathsep.join(filter(None, sys.path))
     ranks = []
     try:
-        for rank, host in enumerate(network.hosts):
-            variables = {**environment(network, rank), "PYTHONPATH": paths}
-            command = host.command("env", *(f"{key}={value}" for key, value in variables.items()),
-                                   sys.executable, str(program), *map(str, arguments))
+        for rank in range(len(network.hosts)):
+            command = command_of(network, rank, program, *arguments)
             ranks.append(subprocess.Popen(command, stdout=subprocess.PIPE,
                                           stderr=subprocess.PIPE, text=True))
         outputs = [rank.communicate(timeout=timeout_s) for rank in ranks]

@@ -8,6 +8,25 @@
     @test results[1] == results[2] == [fill(0.5f0, 3), Float32[], fill(2f0, 2, 2)]
 end
 
+@testset "arrays of one call share a budget of bits" begin
+    q = Quantizer("adaptive-4", seed = 3)
+    inputs(rank) = [100 .* gradient(rank, 8192), gradient(rank + 2, 8192), gradient(rank + 4, 8192),
+                    gradient(rank + 6, 8192)]
+    exact = [exact_mean([inputs(rank)[k] for rank in 0:1]) for k in 1:4]
+    error(means) = sum(sum(abs2, mean .- right) for (mean, right) in zip(means, exact))
+    sent(comm) = GQSGD.stats(comm).payload_bytes_sent
+    results = run_local(2) do comm
+        together = allreduce_many!(inputs(comm.rank), comm, q)
+        many_bytes = sent(comm)
+        apart = [allreduce(x, comm, q) for x in inputs(comm.rank)]
+        (together, apart, many_bytes, sent(comm) - many_bytes)
+    end
+    (together, apart, many_bytes, apart_bytes) = results[1]
+    @test together == results[2][1]
+    @test error(together) < error(apart) / 10  # the array of large values takes bits of the others
+    @test many_bytes <= apart_bytes
+end
+
 @testset "reduce_scatter gives slices, allgather puts them together" begin
     inputs, q = [gradient(rank, 1001) for rank in 0:2], Quantizer("none")
     results = run_local(3) do comm

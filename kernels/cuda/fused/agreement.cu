@@ -1,24 +1,64 @@
-// The agreement of ranks on a stream: what its bodies (agreement.cuh) become kernels of.
+// The agreement of ranks on a stream.
 #include "kernels/cuda/fused/agreement.cuh"
+
 #include "kernels/cuda/launch/launch.cuh"
+
+namespace gq::cuda {
+
+__global__ void take_step_kernel(const __grid_constant__ TakeStepArgs args) {
+  take_step(args);
+}
+
+__global__ void write_header_kernel(const __grid_constant__ WriteHeaderArgs args) {
+  write_header(args);
+}
+
+/** Threads share the comparison. */
+__global__ void __launch_bounds__(kBlockThreads)
+    agree_kernel(const __grid_constant__ AgreeArgs args) {
+  __shared__ uint32_t ranks_from_differing;
+  if (threadIdx.x == 0) ranks_from_differing = 0;
+  __syncthreads();
+  for (uint32_t rank = threadIdx.x; rank < args.ranks; rank += kBlockThreads) {
+    if (headers_differ(args.headers, header_of(args, rank), args.compared, args.status_word)) {
+      atomicMax(&ranks_from_differing, args.ranks - rank);
+    }
+  }
+  __syncthreads();
+  if (threadIdx.x == 0) finish_agreement(args, ranks_from_differing);
+}
+
+/** A thread for each segment. */
+__global__ void __launch_bounds__(kBlockThreads)
+    merge_rank_norms_kernel(const __grid_constant__ MergeRankNormsArgs args) {
+  const size_t segment = size_t{blockIdx.x} * kBlockThreads + threadIdx.x;
+  if (segment < args.segment_count) merge_rank_norms(args, segment);
+}
+
+}  // namespace gq::cuda
 
 namespace gq {
 namespace {
 
+using cuda::kBlockThreads;
+using cuda::Launcher;
+
 StageError take_step(const TakeStepArgs& args) {
-  return cuda::DeviceLauncher(args.stream).run(cuda::TakeStep(args));
+  return Launcher(args.stream).launch(cuda::take_step_kernel, 1, 1, args);
 }
 
 StageError write_header(const WriteHeaderArgs& args) {
-  return cuda::DeviceLauncher(args.stream).run(cuda::WriteHeader(args));
+  return Launcher(args.stream).launch(cuda::write_header_kernel, 1, 1, args);
 }
 
 StageError agree(const AgreeArgs& args) {
-  return cuda::DeviceLauncher(args.stream).run(cuda::Agree(args));
+  return Launcher(args.stream).launch(cuda::agree_kernel, 1, kBlockThreads, args);
 }
 
 StageError merge_rank_norms(const MergeRankNormsArgs& args) {
-  return cuda::DeviceLauncher(args.stream).run(cuda::MergeRankNorms(args));
+  const size_t blocks = (args.segment_count + kBlockThreads - 1) / kBlockThreads;
+  return Launcher(args.stream)
+      .launch(cuda::merge_rank_norms_kernel, static_cast<uint32_t>(blocks), kBlockThreads, args);
 }
 
 }  // namespace

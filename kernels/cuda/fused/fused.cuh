@@ -1,88 +1,49 @@
-// A whole allreduce in one kernel of each rank: the bodies of the stages one after the other, with
-// barriers in between.
+// A whole allreduce in one kernel of each rank: the stages one after the other, with barriers of
+// all ranks' blocks in between.
 #ifndef GQ_KERNELS_CUDA_FUSED_FUSED_CUH
 #define GQ_KERNELS_CUDA_FUSED_FUSED_CUH
 
+#include "kernels/cuda/block_norms.cuh"
 #include "kernels/cuda/dequantize.cuh"
 #include "kernels/cuda/fused/fused_request.cuh"
 #include "kernels/cuda/fused/grid_barrier.cuh"
-#include "kernels/cuda/norm.cuh"
+#include "kernels/cuda/fused/stage_args.h"
 #include "kernels/cuda/quantize.cuh"
 #include "kernels/cuda/reduce_many.cuh"
 
 namespace gq::cuda {
 
+static_assert(kFusedIterationValues == kBlockValues);
+
 /** What the threads of a block share: of a barrier, and of the stage that they are at. */
 struct FusedShared {
   BarrierShared barrier;
   uint32_t peak;  ///< the largest magnitude of this block's values
-  alignas(16) unsigned char stage[sizeof(PeakShared)];
-
-  template <typename Body>
-  GQ_HD typename Body::Shared& of_stage() {
-    static_assert(sizeof(typename Body::Shared) <= sizeof stage);
-    return *reinterpret_cast<typename Body::Shared*>(stage);
-  }
+  BlockIterations::Shared stage;
 };
 
-/** Quantize under a norm that the kernel itself has found. */
-template <typename Levels>
-struct QuantizeUnder : BodyDefaults {
-  using Own = typename Quantize<Levels>::Own;
-  using Here = Local<Nothing, Own>;
-  const Plain<Quantize<Levels>>& quantize;
-  float norm;
+/** The threads of this block, as barriers know them. */
+class DeviceTeam {
+ public:
+  GQ_DEVICE explicit DeviceTeam(FusedShared& shared) : shared_(shared) {}
 
-  GQ_HD QuantizeUnder(const Plain<Quantize<Levels>>& quantize, float norm)
-      : quantize(quantize), norm(norm) {
-    iteration_count = quantize.iteration_count;
-  }
-  GQ_HD void begin(Here local) const {
-    quantize.begin_thread(local);
-    local.own.scale = quantize.encoder.levels.scale_for_norm(norm);
-  }
-  GQ_HD void run(Interval<0> interval, uint32_t iteration, uint32_t part, Here local) const {
-    quantize.run(interval, iteration, part, local);
-  }
-};
+  GQ_DEVICE static uint32_t number() { return blockIdx.x; }
+  GQ_DEVICE FusedShared& shared() { return shared_; }
 
-/** Quantize under the largest norm that any rank has of a block, which is noted for the sums. */
-template <typename Levels>
-struct QuantizeMerged : BodyDefaults {
-  using Own = typename Quantize<Levels>::Own;
-  using Here = Local<Nothing, Own>;
-  const Plain<Quantize<Levels>>& quantize;
-  const GridBarrier& barrier;
-
-  GQ_HD QuantizeMerged(const Plain<Quantize<Levels>>& quantize, const GridBarrier& barrier)
-      : quantize(quantize), barrier(barrier) {
-    iteration_count = quantize.iteration_count;
+  /** Without a barrier behind. */
+  template <typename Step>
+  GQ_DEVICE void each(Step step) {
+    step(threadIdx.x);
   }
-  GQ_HD void begin(Here local) const { quantize.begin_thread(local); }
-  GQ_HD void run(Interval<0>, uint32_t iteration, uint32_t part, Here local) const {
-    const Place place = quantize.place(iteration, part, local.thread);
-    if (place.code_count == 0) return;
-    float value[kThreadValues];
-    quantize.give(place, local, value);
-    const Scale scale = quantize.encoder.levels.scale_for_norm(merged_norm(place.offset));
-    quantize.encoder.encode(local.own.encoder, place, scale, value);
+  template <typename Step>
+  GQ_DEVICE void all(Step step) {
+    step(threadIdx.x);
+    __syncthreads();
   }
 
  private:
-  GQ_HD float merged_norm(uint64_t offset) const {
-    const uint32_t shift = quantize.norms.shift;
-    const uint64_t block = offset >> shift;
-    uint16_t largest = 0;
-    for (uint32_t peer = 0; peer < barrier.ranks; ++peer) {
-      const uint16_t norm = barrier.buffers[peer]->norms[block];
-      largest = norm > largest ? norm : largest;
-    }
-    if (offset == block << shift) barrier.buffers[barrier.rank]->merged[block] = largest;
-    return norm_from_code(largest);
-  }
+  FusedShared& shared_;
 };
-
-static_assert(kFusedIterationValues == uint64_t{BodyDefaults::kThreads} * kThreadValues);
 
 /** What each rank adds, in iterations of blocks: as many for every shard as the longest one has. */
 struct Shards {
@@ -92,141 +53,40 @@ struct Shards {
   explicit Shards(const FusedArgs& args) {
     for (uint32_t owner = 0; owner < kFusedRanksMax; ++owner) {
       of[owner] = owner < args.ranks ? args.shards[owner] : FusedShard{0, 0};
-      const uint64_t iterations =
-          (of[owner].value_count + kFusedIterationValues - 1) / kFusedIterationValues;
+      const uint64_t iterations = (of[owner].value_count + kBlockValues - 1) / kBlockValues;
       if (iterations > iteration_count) iteration_count = static_cast<uint32_t>(iterations);
     }
   }
 };
 
-/** Dequantize of all shards, whose sums their owners have. Each rank begins with its own, so that
- *  they do not all read from the same one. */
-template <typename Decoder>
-struct DequantizeShards : BodyDefaults {
-  using Own = StepOwn;
-  using Here = Local<Nothing, Own>;
-  const Dequantize<Decoder>& dequantize;
-  const GridBarrier& barrier;
-  const Shards& shards;
-  float norm;  ///< where there is one
-
-  GQ_HD DequantizeShards(const Dequantize<Decoder>& dequantize, const GridBarrier& barrier,
-                         const Shards& shards, float norm)
-      : dequantize(dequantize), barrier(barrier), shards(shards), norm(norm) {
-    iteration_count = barrier.ranks * shards.iteration_count;
-  }
-  GQ_HD void begin(Here local) const {
-    if (dequantize.scales.is_one()) local.own.step = step_of(dequantize.decoder, norm);
-  }
-  GQ_HD void run(Interval<0>, uint32_t iteration, uint32_t part, Here local) const {
-    const uint32_t owner = (barrier.rank + iteration / shards.iteration_count) % barrier.ranks;
-    const FusedShard& shard = shards.of[owner];
-    const uint32_t iteration_of_shard = iteration % shards.iteration_count;
-    const uint64_t in_shard =
-        (uint64_t{iteration_of_shard} * kThreads + local.thread) * kThreadValues;
-    const uint32_t count = count_here(in_shard, shard.value_count);
-    if (count == 0) return;
-    const uint64_t offset = shard.first_value + in_shard;
-    const Place place{iteration, part, offset, count, count, offset, 0};
-    const FusedBuffers& buffers = *barrier.buffers[owner];
-    const WordBuffer<const uint32_t> words = word_buffer<Decoder::kBits>(&buffers.words[0]);
-    NormSource scales = dequantize.scales;
-    if (!scales.is_one()) scales.blocks = buffers.scales;
-    float value[kThreadValues];
-    dequantize.give_from(words, scales, place, local, value);
-    dequantize.take(place, local, value);
-  }
-};
-
-/** One norm is one that the kernel finds: this one is never read. */
-inline NormView fused_norms(const FusedArgs& args, const uint16_t* blocks) {
-  if (args.coding.block > 0) return {nullptr, blocks};
-  return {reinterpret_cast<const float*>(args.buffers[args.random.rank])};
-}
-
-inline QuantizeArgs quantize_args(const FusedArgs& args) {
-  FusedBuffers& buffers = *args.buffers[args.random.rank];
-  QuantizeArgs made{};
-  made.coding = args.coding;
-  made.random = args.random;
-  made.range = {0, static_cast<size_t>(args.value_count)};
-  made.values = args.send;
-  made.dtype = args.dtype;
-  made.norms = fused_norms(args, buffers.merged);
-  made.words = buffers.words;
-  return made;
-}
-
-inline NormArgs norm_args(const FusedArgs& args) {
-  NormArgs made{};
-  made.q = NormOrder::inf;
-  made.block = args.coding.block;
-  made.range = {0, static_cast<size_t>(args.value_count)};
-  made.values = args.send;
-  made.dtype = args.dtype;
-  made.out = args.buffers[args.random.rank]->norms;
-  return made;
-}
-
-/** Sums take the place of the own codes that they were made of. */
-inline ReduceManyArgs reduce_many_args(const FusedArgs& args) {
-  FusedBuffers& buffers = *args.buffers[args.random.rank];
-  const FusedShard& own = args.shards[args.random.rank];
-  const uint32_t block = args.coding.block;
-  const uint64_t first_block = block > 0 ? own.first_value / block : 0;
-  ReduceManyArgs made{};
-  made.coding = args.coding;
-  made.random = args.random;
-  made.random.hop = 1;
-  made.range = {own.first_value, static_cast<size_t>(own.value_count)};
-  made.words = buffers.control.operands;
-  made.norms = fused_norms(args, buffers.merged + first_block);
-  made.out_words = buffers.words + own.first_value / codes_per_word(args.coding.bits);
-  if (args.coding.rescale) made.out_scales = buffers.scales + first_block;
-  return made;
-}
-
-inline DequantizeArgs dequantize_args(const FusedArgs& args) {
-  FusedBuffers& buffers = *args.buffers[args.random.rank];
-  DequantizeArgs made{};
-  made.coding = args.coding;
-  made.random = args.random;
-  made.range = {0, static_cast<size_t>(args.value_count)};
-  made.words = buffers.words;
-  made.scales = fused_norms(args, buffers.scales);
-  made.dtype = args.dtype;
-  made.op = args.op;
-  made.values = args.recv;
-  return made;
-}
-
 /** What kernels of all kinds have. */
 template <typename LevelKind, typename SumKind, typename DecoderKind>
-struct FusedStageBodies {
+struct FusedStages {
   using Levels = LevelKind;
   using Sum = SumKind;
   using Decoder = DecoderKind;
-  static constexpr uint32_t kThreads = BodyDefaults::kThreads;
-  static constexpr uint32_t kBlocksAtOnce = 2;  ///< on a processor: 128 registers each
   GridBarrier barrier;
   Request request;
   Shards shards;
-  Plain<Quantize<Levels>> quantize;
-  Plain<Sum> sum;
+  Quantize<Levels> quantize;
+  uint32_t quantize_iterations;
+  Sum sum;
+  uint32_t sum_iterations;
   Dequantize<Decoder> dequantize;
 
-  FusedStageBodies(const FusedArgs& args, const Levels& up, const Sum& sum, const Decoder& decoder)
+  FusedStages(const FusedArgs& args, const Levels& up, const Sum& sum, const Decoder& decoder)
       : barrier(args),
         request(args),
         shards(args),
-        quantize(Quantize<Levels>(quantize_args(args), up)),
+        quantize(quantize_args(args), up),
+        quantize_iterations(quantize.iterations()),
         sum(sum),
+        sum_iterations(sum.iterations()),
         dequantize(dequantize_args(args), decoder) {}
 
   /** False if the rank has exited. Writes what all blocks, or peers, need from the first barrier
    *  on: the places of the operands of the own shard, and the number of this call. */
-  template <typename Team>
-  GQ_HD bool begin(Team& team) const {
+  GQ_DEVICE bool begin(DeviceTeam& team) const {
     FusedShared& shared = team.shared();
     team.all([&](uint32_t thread) {
       if (thread == 0) shared.peak = 0;
@@ -238,7 +98,7 @@ struct FusedStageBodies {
     return shared.barrier.left == 0;
   }
 
-  GQ_HD void list_operands(uint32_t thread) const {
+  GQ_DEVICE void list_operands(uint32_t thread) const {
     if (thread >= barrier.ranks) return;
     FusedBuffers& own = *barrier.buffers[barrier.rank];
     const uint64_t first_value = shards.of[barrier.rank].first_value;
@@ -246,54 +106,85 @@ struct FusedStageBodies {
         barrier.buffers[thread]->words + first_value / codes_per_word(Levels::kBits);
   }
 
+  /** Under scales that the kernel itself has found: `scale_at(place)`. */
+  template <typename ScaleAt>
+  GQ_DEVICE void run_quantize(ScaleAt scale_at) const {
+    const auto own = quantize.begin_with(Scale());
+    for (uint32_t k = blockIdx.x; k < quantize_iterations; k += gridDim.x) {
+      const Place place = quantize.place(k);
+      if (place.code_count == 0) continue;
+      float value[kThreadValues];
+      quantize.give(place, own, value);
+      quantize.encoder.encode(own.encoder, place, scale_at(place), value);
+    }
+  }
+
   /** From the barrier for codes on, which finds out whether ranks make the same call. If they do
    *  not, all of them reach the last barrier as well, and none writes values. */
-  template <typename Team>
-  GQ_HD void finish(Team& team, float norm) const {
-    const uint32_t digest = request.digest();
-    if (!barrier.wait(team, BarrierOf::codes, digest)) return;
+  GQ_DEVICE void finish(DeviceTeam& team, float norm) const {
+    if (!barrier.wait(team, BarrierOf::codes, request.digest())) return;
     const bool agreed = team.shared().barrier.differs == 0 && !request.is_refused();
-    if (agreed) team.run(sum);
+    if (agreed) sum.run({blockIdx.x, sum_iterations}, team.shared().stage);
     if (!agreed && team.number() == 0) {
       team.all([&](uint32_t thread) {
         if (thread == 0) request.report_difference(barrier.buffers, barrier.ranks);
       });
     }
     if (!barrier.wait_as_one(team, BarrierOf::sums) || !agreed) return;
-    team.run(DequantizeShards<Decoder>(dequantize, barrier, shards, norm));
+    run_dequantize(norm);
+  }
+
+  /** All shards, whose sums their owners have. Each rank begins with its own, so that they do not
+   *  all read from the same one. norm: where there is one. */
+  GQ_DEVICE void run_dequantize(float norm) const {
+    const bool is_one = dequantize.scales.is_one();
+    const Step one = is_one ? step_of(dequantize.decoder, norm) : Step{0, true};
+    for (uint32_t k = blockIdx.x; k < barrier.ranks * shards.iteration_count; k += gridDim.x) {
+      const uint32_t owner = (barrier.rank + k / shards.iteration_count) % barrier.ranks;
+      const FusedShard& shard = shards.of[owner];
+      const uint64_t in_shard = uint64_t{k % shards.iteration_count} * kBlockValues +
+                                threadIdx.x * kThreadValues;
+      const uint32_t count = count_here(in_shard, shard.value_count);
+      if (count == 0) continue;
+      const uint64_t offset = shard.first_value + in_shard;
+      const Place place{offset, count, count, offset, 0};
+      const FusedBuffers& buffers = *barrier.buffers[owner];
+      NormSource scales = dequantize.scales;
+      if (!is_one) scales.blocks = buffers.scales;
+      float value[kThreadValues];
+      dequantize.give_from(word_buffer<Decoder::kBits>(&buffers.words[0]),
+                           dequantize.step_at(scales, place, one), place, value);
+      dequantize.take(place, one, value);
+    }
   }
 };
 
 /** With one norm, which the words of the first barrier are the parts of. */
 template <typename Levels, typename Sum, typename Decoder>
-struct FusedOneNorm : FusedStageBodies<Levels, Sum, Decoder> {
-  using FusedStageBodies<Levels, Sum, Decoder>::FusedStageBodies;
+struct FusedOneNorm : FusedStages<Levels, Sum, Decoder> {
+  using FusedStages<Levels, Sum, Decoder>::FusedStages;
 
-  /** What one block does. `Team`: its threads, and what they share. */
-  template <typename Team>
-  GQ_HD void run(Team& team) const {
+  GQ_DEVICE void run(DeviceTeam& team) const {
     FusedShared& shared = team.shared();
     if (!this->begin(team)) return;
-    team.all([&](uint32_t thread) {
-      raise_together(&shared.peak, largest(team.number(), team.count(), thread));
-    });
+    team.all([&](uint32_t) { raise_together(&shared.peak, largest()); });
     if (!this->barrier.wait(team, BarrierOf::norms, shared.peak)) return;
     const float norm = float_from_bits(shared.barrier.largest);
     this->barrier.count(team);
-    team.run(QuantizeUnder<Levels>(this->quantize, norm));
+    const Scale scale = this->quantize.encoder.levels.scale_for_norm(norm);
+    this->run_quantize([&](const Place&) { return scale; });
     this->finish(team, norm);
   }
 
  private:
   /** The largest magnitude among the values that this thread will quantize. */
-  GQ_HD uint32_t largest(uint32_t block, uint32_t block_count, uint32_t thread) const {
+  GQ_DEVICE uint32_t largest() const {
     uint32_t largest = 0;
-    for (uint32_t iteration = block; iteration < this->quantize.iteration_count;
-         iteration += block_count) {
-      const Place place = this->quantize.place(iteration, 0, thread);
+    for (uint32_t k = blockIdx.x; k < this->quantize_iterations; k += gridDim.x) {
+      const Place place = this->quantize.place(k);
       float value[kThreadValues];
       this->quantize.source.load(place.offset, place.value_count, value);
-      GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) keep_largest(value[e], largest);
+      keep_largest_of(value, largest);
     }
     return largest;
   }
@@ -301,64 +192,88 @@ struct FusedOneNorm : FusedStageBodies<Levels, Sum, Decoder> {
 
 /** With a norm for each block of values: ranks read each other's. */
 template <typename Levels, typename Sum, typename Decoder>
-struct FusedBlocks : FusedStageBodies<Levels, Sum, Decoder> {
-  Plain<BlockPeaks> peaks;
+struct FusedBlocks : FusedStages<Levels, Sum, Decoder> {
+  BlockNorms norms;
+  uint32_t norm_iterations;
 
   FusedBlocks(const FusedArgs& args, const Levels& up, const Sum& sum, const Decoder& decoder)
-      : FusedStageBodies<Levels, Sum, Decoder>(args, up, sum, decoder),
-        peaks(BlockPeaks(norm_args(args))) {}
+      : FusedStages<Levels, Sum, Decoder>(args, up, sum, decoder),
+        norms(norm_args(args)),
+        norm_iterations(norms.iterations()) {}
 
-  template <typename Team>
-  GQ_HD void run(Team& team) const {
+  GQ_DEVICE void run(DeviceTeam& team) const {
     if (!this->begin(team)) return;
-    team.run(peaks);
+    norms.run({blockIdx.x, norm_iterations}, team.shared().stage,
+              [](const Place&, float (&)[kThreadValues]) {});
     if (!this->barrier.wait(team, BarrierOf::norms, 0)) return;
     this->barrier.count(team);
-    team.run(QuantizeMerged<Levels>(this->quantize, this->barrier));
+    this->run_quantize([&](const Place& place) {
+      return this->quantize.encoder.levels.scale_for_norm(merged_norm(place.offset));
+    });
     this->finish(team, 0);
+  }
+
+ private:
+  /** The largest norm that any rank has of a block, which is noted for the sums. */
+  GQ_DEVICE float merged_norm(uint64_t offset) const {
+    const GridBarrier& barrier = this->barrier;
+    const uint64_t block = offset >> norms.blocks.shift;
+    uint16_t largest = 0;
+    for (uint32_t peer = 0; peer < barrier.ranks; ++peer) {
+      const uint16_t norm = barrier.buffers[peer]->norms[block];
+      largest = norm > largest ? norm : largest;
+    }
+    if (norms.blocks.begins(offset)) barrier.buffers[barrier.rank]->merged[block] = largest;
+    return norm_from_code(largest);
   }
 };
 
-template <uint32_t kBits, typename Launcher>
-StageError fused_linear_on(Launcher& launch, const FusedArgs& args) {
+template <typename Stages>
+__global__ void __launch_bounds__(kBlockThreads, 2)  // 128 registers each
+    fused_kernel(const __grid_constant__ Stages stages) {
+  __shared__ FusedShared shared;
+  DeviceTeam team(shared);
+  stages.run(team);
+}
+
+/** Calls `run` with the stages of a kernel. */
+template <uint32_t kBits, typename Run>
+StageError with_linear_stages(const FusedArgs& args, Run run) {
   using Levels = LinearLevels<kBits>;
   using Add = AddLinear<kBits>;
+  using Decoder = LinearDecoder<kBits>;
   const ReduceManyArgs sums = reduce_many_args(args);
   const Levels up{args.coding.steps}, down{args.coding.steps_down};
   const Add add{Operands(sums), args.coding.steps};
-  const double full = full_sum(args.coding);
-  const auto decoder = linear_decoder<kBits>(dequantize_args(args));
+  const Decoder decoder = linear_decoder<kBits>(dequantize_args(args));
   if (args.coding.block > 0) {
     using Sum = ReduceManyRescaled<Add, Levels>;
-    using Body = FusedBlocks<Levels, Sum, LinearDecoder<kBits>>;
-    return launch.run(Body(args, up, Sum(sums, add, down, full), decoder));
+    return run(FusedBlocks<Levels, Sum, Decoder>(args, up, Sum(sums, add, down), decoder));
   }
   using Sum = ReduceMany<Add, Levels>;
-  using Body = FusedOneNorm<Levels, Sum, LinearDecoder<kBits>>;
-  return launch.run(Body(args, up, Sum(sums, add, down, full), decoder));
+  return run(FusedOneNorm<Levels, Sum, Decoder>(args, up, Sum(sums, add, down), decoder));
 }
 
-template <uint32_t kBits, uint32_t kMantissaBits, typename Launcher>
-StageError fused_exponential_on(Launcher& launch, const FusedArgs& args) {
+template <uint32_t kBits, uint32_t kMantissaBits, typename Run>
+StageError with_exponential_stages(const FusedArgs& args, Run run) {
   using Levels = ExponentialLevels<kBits, kMantissaBits>;
-  using Add = AddExponential<kBits, kMantissaBits, false>;
+  using Add = AddExponential<kBits, kMantissaBits>;
   using Sum = ReduceMany<Add, Levels>;
-  using Body = FusedOneNorm<Levels, Sum, ExponentialDecoder<kBits, kMantissaBits>>;
   const ReduceManyArgs sums = reduce_many_args(args);
-  return launch.run(Body(args, Levels{args.coding.headroom},
-                         Sum(sums, Add{Operands(sums)}, Levels{0}, full_sum(args.coding)),
-                         exponential_decoder<kBits, kMantissaBits>(dequantize_args(args))));
+  const auto decoder = exponential_decoder<kBits, kMantissaBits>(dequantize_args(args));
+  return run(FusedOneNorm<Levels, Sum, ExponentialDecoder<kBits, kMantissaBits>>(
+      args, Levels{args.coding.headroom}, Sum(sums, Add{Operands(sums)}, Levels{0}), decoder));
 }
 
-template <typename Launcher>
-StageError fused_on(Launcher launch, const FusedArgs& args) {
+template <typename Run>
+StageError with_fused_stages(const FusedArgs& args, Run run) {
   const Coding& coding = args.coding;
   if (coding.levels == Levels::linear) {
-    return coding.bits == 8 ? fused_linear_on<8>(launch, args) : fused_linear_on<4>(launch, args);
+    return coding.bits == 8 ? with_linear_stages<8>(args, run) : with_linear_stages<4>(args, run);
   }
-  if (coding.mantissa_bits > 0) return fused_exponential_on<8, 2>(launch, args);
-  return coding.bits == 8 ? fused_exponential_on<8, 0>(launch, args)
-                          : fused_exponential_on<4, 0>(launch, args);
+  if (coding.mantissa_bits > 0) return with_exponential_stages<8, 2>(args, run);
+  return coding.bits == 8 ? with_exponential_stages<8, 0>(args, run)
+                          : with_exponential_stages<4, 0>(args, run);
 }
 
 }  // namespace gq::cuda

@@ -3,7 +3,7 @@
 #define GQ_KERNELS_CUDA_FUSED_GRID_BARRIER_CUH
 
 #include "kernels/cuda/fused/signal.cuh"
-#include "kernels/cuda/launch/body.cuh"
+#include "kernels/cuda/launch/block.cuh"
 #include "kernels/fused.h"
 
 namespace gq::cuda {
@@ -18,7 +18,7 @@ struct BarrierShared {
 
 /** One rank's side of the barriers of a call. */
 struct GridBarrier {
-  static constexpr uint32_t kThreads = BodyDefaults::kThreads;
+  static constexpr uint32_t kThreads = kBlockThreads;
   static constexpr uint32_t kLooks = 64;  ///< at a place, before one at the host's word
   uint32_t rank;
   uint32_t ranks;

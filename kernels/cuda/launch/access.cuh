@@ -5,6 +5,7 @@
 
 #include "kernels/codec/formats.h"
 #include "kernels/codec/random.h"
+#include "kernels/cuda/launch/block.cuh"
 
 namespace gq::cuda {
 
@@ -13,20 +14,16 @@ inline constexpr uint32_t kThreadValues = kGroupValues;
 
 /** A number that a thread keeps in registers as it is. What is added to it in a loop then costs one
  *  instruction, where a compiler that sees through it adds up its terms in every iteration. */
-GQ_HD uint64_t kept(uint64_t number) {
-#if defined(__CUDA_ARCH__)
+GQ_DEVICE uint64_t kept(uint64_t number) {
   asm volatile("" : "+l"(number));
-#endif
   return number;
 }
 
 /** The same of a place in global memory. */
 template <typename Word>
-GQ_HD Word* kept(Word* place) {
-#if defined(__CUDA_ARCH__)
+GQ_DEVICE Word* kept(Word* place) {
   asm volatile("" : "+l"(place));
   __builtin_assume(__isGlobal(place));
-#endif
   return place;
 }
 
@@ -41,9 +38,8 @@ GQ_HD bool is_aligned(const void* place, uint32_t size_bytes) {
 }
 
 template <uint32_t kWords>
-GQ_HD Vector<kWords> load_vector(const void* place) {
+GQ_DEVICE Vector<kWords> load_vector(const void* place) {
   static_assert(kWords == 2 || kWords == 4);
-#if defined(__CUDA_ARCH__)
   if constexpr (kWords == 4) {
     const uint4 loaded = *static_cast<const uint4*>(place);
     return {{loaded.x, loaded.y, loaded.z, loaded.w}};
@@ -51,40 +47,20 @@ GQ_HD Vector<kWords> load_vector(const void* place) {
     const uint2 loaded = *static_cast<const uint2*>(place);
     return {{loaded.x, loaded.y}};
   }
-#else
-  if (!is_aligned(place, 4 * kWords)) __builtin_trap();  // as a device would
-  Vector<kWords> loaded;
-  memcpy(&loaded, place, sizeof loaded);
-  return loaded;
-#endif
 }
 
 template <uint32_t kWords>
-GQ_HD void store_vector(void* place, const Vector<kWords>& stored) {
-#if defined(__CUDA_ARCH__)
+GQ_DEVICE void store_vector(void* place, const Vector<kWords>& stored) {
   const uint32_t* word = stored.word;
   if constexpr (kWords == 4) {
     *static_cast<uint4*>(place) = make_uint4(word[0], word[1], word[2], word[3]);
   } else {
     *static_cast<uint2*>(place) = make_uint2(word[0], word[1]);
   }
-#else
-  if (!is_aligned(place, 4 * kWords)) __builtin_trap();
-  memcpy(place, &stored, sizeof stored);
-#endif
-}
-
-/** Half of a word: number 0 is the lower half of the first. */
-GQ_HD uint32_t load_half(const uint32_t* words, uint64_t number) {
-#if defined(__CUDA_ARCH__)
-  return reinterpret_cast<const uint16_t*>(words)[number];
-#else
-  return (words[number / 2] >> (number % 2 * 16)) & 0xffffu;
-#endif
 }
 
 /** How many of a thread's values are below `total`, from `offset` on. */
-GQ_HD uint32_t count_here(uint64_t offset, uint64_t total) {
+GQ_DEVICE uint32_t count_here(uint64_t offset, uint64_t total) {
   if (offset >= total) return 0;
   return total - offset < kThreadValues ? static_cast<uint32_t>(total - offset) : kThreadValues;
 }
@@ -107,8 +83,8 @@ GQ_HD WordBuffer<Word> word_buffer(Word* words) {
 
 /** Words that `count` codes of a thread need, and zeros. */
 template <uint32_t kBits, typename Word>
-GQ_HD void load_words(const WordBuffer<Word>& source, uint64_t offset, uint32_t count,
-                      uint32_t (&word)[kThreadWords<kBits>]) {
+GQ_DEVICE void load_words(const WordBuffer<Word>& source, uint64_t offset, uint32_t count,
+                          uint32_t (&word)[kThreadWords<kBits>]) {
   constexpr uint32_t kWords = kThreadWords<kBits>, kAtOnce = kWords < 4 ? kWords : 4;
   const uint32_t* from = source.words + offset / codes_per_word(kBits);
   if (source.vectors && count == kThreadValues) {
@@ -124,8 +100,8 @@ GQ_HD void load_words(const WordBuffer<Word>& source, uint64_t offset, uint32_t 
 
 /** Writes `count` codes, lanes beyond the last one cleared. */
 template <uint32_t kBits>
-GQ_HD void store_words(const WordBuffer<uint32_t>& target, uint64_t offset, uint32_t count,
-                       const uint32_t (&word)[kThreadWords<kBits>]) {
+GQ_DEVICE void store_words(const WordBuffer<uint32_t>& target, uint64_t offset, uint32_t count,
+                           const uint32_t (&word)[kThreadWords<kBits>]) {
   constexpr uint32_t kWords = kThreadWords<kBits>, kAtOnce = kWords < 4 ? kWords : 4;
   uint32_t* to = target.words + offset / codes_per_word(kBits);
   if (target.vectors && count == kThreadValues) {

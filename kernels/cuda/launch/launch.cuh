@@ -1,33 +1,45 @@
-// Kernels of a device: a body's walk with real threads, and its launch on a stream.
+// Launches on a stream, and the gate before a call's results.
 #ifndef GQ_KERNELS_CUDA_LAUNCH_LAUNCH_CUH
 #define GQ_KERNELS_CUDA_LAUNCH_LAUNCH_CUH
 
 #include <cuda_runtime_api.h>
 
-#include "kernels/cuda/launch/body.cuh"
+#include <type_traits>
+
+#include "kernels/cuda/launch/block.cuh"
 #include "kernels/stage_error.h"
 #include "kernels/stages.h"
 
 namespace gq::cuda {
 
-/** The threads of this block: a step runs for the calling one. */
-template <typename Body>
-struct DeviceBlock {
-  typename Body::Shared& shared;
-  typename Body::Own& own;
+/** Processors of an H200. */
+inline constexpr uint32_t kProcessors = 132;
 
-  __device__ __forceinline__ static uint32_t number() { return blockIdx.x; }
-  __device__ __forceinline__ static uint32_t count() { return gridDim.x; }
+/** How a stage is launched. A block has at most so many iterations that blocks end together; a
+ *  second one only when there are as many blocks as processors can run at once. */
+struct StageDefaults {
+  static constexpr uint32_t kThreads = kBlockThreads;
+  static constexpr uint32_t kBlocksAtOnce = 3;  ///< on a processor, at least: 80 registers each
+  static constexpr uint32_t kIterationsPerBlock = 8;
+  static constexpr uint32_t kBlocksAtLeast = kProcessors * 8;
+};
 
-  template <bool kBarrier, typename Step>
-  __device__ __forceinline__ void all(Step step) {
-    step(Local<typename Body::Shared, typename Body::Own>{threadIdx.x, shared, own});
-    if constexpr (kBarrier) __syncthreads();
-  }
+template <typename Stage>
+uint32_t block_count(uint32_t iteration_count) {
+  constexpr uint32_t kIterations = Stage::kIterationsPerBlock;
+  const uint32_t even = iteration_count / kIterations + (iteration_count % kIterations != 0);
+  const uint32_t wanted = even > Stage::kBlocksAtLeast ? even : Stage::kBlocksAtLeast;
+  return iteration_count < wanted ? iteration_count : wanted;
+}
+
+/** Iterations that are a block's own: from `first` on, below `end`, gridDim.x apart. */
+struct Iterations {
+  uint32_t first;
+  uint32_t end;
 };
 
 /** The same for all threads of all blocks: the first that comes decides. */
-__device__ __forceinline__ bool is_open(const Gate& gate) {
+GQ_DEVICE bool is_open(const Gate& gate) {
   if (gate.word == nullptr) return true;
   __shared__ bool open;
   if (threadIdx.x == 0) {
@@ -44,24 +56,6 @@ __device__ __forceinline__ bool is_open(const Gate& gate) {
   return open;
 }
 
-template <typename Body>
-__global__ void __launch_bounds__(Body::kThreads, Body::kBlocksAtOnce)
-    run_kernel(const __grid_constant__ Body body, const Gate gate) {
-  if (!is_open(gate)) return;
-  __shared__ typename Body::Shared shared;
-  typename Body::Own own;
-  DeviceBlock<Body> block{shared, own};
-  run_block(body, block);
-}
-
-template <typename Body>
-uint32_t block_count(uint32_t iteration_count) {
-  constexpr uint32_t kIterations = Body::kIterationsPerBlock;
-  const uint32_t even = iteration_count / kIterations + (iteration_count % kIterations != 0);
-  const uint32_t wanted = even > Body::kBlocksAtLeast ? even : Body::kBlocksAtLeast;
-  return iteration_count < wanted ? iteration_count : wanted;
-}
-
 /** The thread's last error of CUDA stays as a caller left it: one of ours is taken back. */
 inline StageError checked(cudaError_t error, const char* what) {
   if (error == cudaSuccess) return {};
@@ -69,30 +63,32 @@ inline StageError checked(cudaError_t error, const char* what) {
   return {what, static_cast<int32_t>(error), cudaGetErrorName(error), cudaGetErrorString(error)};
 }
 
-/** Enqueues a kernel. The launch itself returns its error: the thread's last error may be one that
- *  a caller has left there. */
-template <typename Kernel>
-StageError enqueue(Kernel* kernel, uint32_t blocks, uint32_t threads, void** arguments,
-                   cudaStream_t stream) {
-  const void* const entry = reinterpret_cast<const void*>(kernel);
-  return checked(cudaLaunchKernel(entry, dim3(blocks), dim3(threads), arguments, 0, stream),
-                 "a kernel's launch");
-}
-
-/** Enqueues on one stream; never waits. With a gate kernels do nothing if it is closed when the
- *  stream reaches them. */
-class DeviceLauncher {
+/** Enqueues on one stream; never waits. */
+class Launcher {
  public:
-  explicit DeviceLauncher(void* stream, const Gate& gate = {})
+  explicit Launcher(void* stream, const Gate& gate = {})
       : stream_(static_cast<cudaStream_t>(stream)), gate_(gate) {}
 
-  template <typename Body>
-  StageError run(const Body& body) const {
-    if (body.iteration_count == 0) return {};  // An empty grid is a launch error.
-    Gate gate = gate_;
-    void* arguments[] = {const_cast<Body*>(&body), &gate};
-    return enqueue(run_kernel<Body>, block_count<Body>(body.iteration_count), Body::kThreads,
-                   arguments, stream_);
+  const Gate& gate() const { return gate_; }
+
+  /** The launch itself returns its error: the thread's last error may be one that a caller has left
+   *  there. */
+  template <typename... Parameters>
+  StageError launch(void (*kernel)(Parameters...), uint32_t blocks, uint32_t threads,
+                    const std::type_identity_t<Parameters>&... arguments) const {
+    if (blocks == 0) return {};  // An empty grid is a launch error.
+    void* list[] = {const_cast<void*>(static_cast<const void*>(&arguments))...};
+    const void* const entry = reinterpret_cast<const void*>(kernel);
+    return checked(cudaLaunchKernel(entry, dim3(blocks), dim3(threads), list, 0, stream_),
+                   "a kernel's launch");
+  }
+
+  /** A stage's kernel, of which the stage is the first argument. */
+  template <typename Stage, typename... Others>
+  StageError run(void (*kernel)(Stage, Others...), uint32_t iteration_count,
+                 const std::type_identity_t<Stage>& stage,
+                 const std::type_identity_t<Others>&... others) const {
+    return launch(kernel, block_count<Stage>(iteration_count), Stage::kThreads, stage, others...);
   }
 
   StageError clear(void* memory, size_t size_bytes) const {

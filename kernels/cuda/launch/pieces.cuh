@@ -3,14 +3,11 @@
 #ifndef GQ_KERNELS_CUDA_LAUNCH_PIECES_CUH
 #define GQ_KERNELS_CUDA_LAUNCH_PIECES_CUH
 
-#include <stddef.h>
-
-#include "kernels/cuda/launch/body.cuh"
-#include "kernels/stages.h"
+#include "kernels/cuda/launch/launch.cuh"
 
 namespace gq::cuda {
 
-/** A range and its buffers; what a body does not have is null. */
+/** A range and its buffers; what a stage does not have is null. */
 struct Piece {
   uint64_t first_value = 0;
   uint64_t value_count = 0;
@@ -22,67 +19,50 @@ struct Piece {
 };
 static_assert(sizeof(Piece) == kBatchPieceBytes);
 
-/** Of a table, which no kernel writes meanwhile. */
-GQ_HD uint32_t table_end(const Piece* piece) {
-#if defined(__CUDA_ARCH__)
-  return __ldg(&piece->end);
-#else
-  return piece->end;
-#endif
-}
-GQ_HD Piece table_piece(const Piece* piece) {
-#if defined(__CUDA_ARCH__)
+/** A piece of a table, which no kernel writes meanwhile. */
+GQ_DEVICE Piece table_piece(const Piece* piece) {
   Piece loaded;
   auto* const to = reinterpret_cast<unsigned long long*>(&loaded);
   const auto* const from = reinterpret_cast<const unsigned long long*>(piece);
   GQ_UNROLL for (uint32_t k = 0; k < sizeof(Piece) / sizeof(uint64_t); ++k) to[k] = __ldg(from + k);
   return loaded;
-#else
-  return *piece;
-#endif
 }
 
 /** So that what is read and written there is no generic access. */
-GQ_HD void assume_global([[maybe_unused]] const void* place) {
-#if defined(__CUDA_ARCH__)
-  __builtin_assume(__isGlobal(place));
-#endif
-}
+GQ_DEVICE void assume_global(const void* place) { __builtin_assume(__isGlobal(place)); }
 
-/** A body on several pieces. Body::set() turns it to one of them, iterations() counts the
+/** A stage on several pieces. Stage::set() turns it to one of them, iterations() counts the
  *  iterations that this takes. */
-template <typename BodyKind>
-struct Batch {
-  using Body = BodyKind;
-  using Shared = typename Body::Shared;
-  using Own = typename Body::Own;
-  static constexpr uint32_t kThreads = Body::kThreads;
-  static constexpr uint32_t kBlocksAtOnce = Body::kBlocksAtOnce;
-  static constexpr uint32_t kIterationsPerBlock = Body::kIterationsPerBlock;
-  static constexpr uint32_t kBlocksAtLeast = Body::kBlocksAtLeast;
+template <typename Stage>
+struct Pieces {
+  static constexpr uint32_t kThreads = Stage::kThreads;
+  static constexpr uint32_t kIterationsPerBlock = Stage::kIterationsPerBlock;
+  static constexpr uint32_t kBlocksAtLeast = Stage::kBlocksAtLeast;
 
-  Body body;
+  Stage stage;
   uint32_t iteration_count = 0;  ///< of all pieces
   uint32_t piece_count = 0;
   const Piece* table = nullptr;  ///< the pieces, if they are more than fit here
   Piece argument[kBatchArgumentsMax];
 
-  explicit Batch(const Body& body) : body(body) {}
+  explicit Pieces(const Stage& stage) : stage(stage) {}
 
-  GQ_HD uint32_t end_of(uint32_t number) const {
-    return table != nullptr ? table_end(table + number) : argument[number].end;
+  GQ_DEVICE uint32_t end_of(uint32_t number) const {
+    return table != nullptr ? __ldg(&table[number].end) : argument[number].end;
   }
-  /** Turns `other` to a piece. */
-  GQ_HD void set(Body& other, uint32_t number) const {
+  /** The stage on one of the pieces. */
+  GQ_DEVICE Stage on(uint32_t number) const {
     const Piece piece = table != nullptr ? table_piece(table + number) : argument[number];
     assume_global(piece.values);
     assume_global(piece.norms);
     assume_global(piece.words);
     assume_global(piece.scales);
+    Stage other = stage;
     other.set(piece);
+    return other;
   }
   /** The first piece that ends behind the iteration. */
-  GQ_HD uint32_t find(uint32_t iteration) const {
+  GQ_DEVICE uint32_t find(uint32_t iteration) const {
     uint32_t low = 0, high = piece_count - 1;
     while (low < high) {
       const uint32_t middle = (low + high) / 2;
@@ -96,82 +76,78 @@ struct Batch {
   }
 };
 
-/** What one block does of a batch. */
-template <typename Body, typename Block>
-GQ_HD void run_block(const Batch<Body>& batch, Block& block) {
-  for (uint32_t next = block.number(); next < batch.iteration_count;) {
-    const uint32_t number = batch.find(next);
-    const uint32_t first = number == 0 ? 0 : batch.end_of(number - 1);
-    Body body = batch.body;
-    batch.set(body, number);
-    next = run_iterations(body, block, next, {first, batch.end_of(number)});
-    // What the block shares is used again for the next piece.
-    constexpr bool kReuses = Body::kShares || Body::kIterationBarriers;
-    if (kReuses && next < batch.iteration_count) block.template all<kReuses>([](auto) {});
+/** Calls each(stage, iterations) with each piece that this block has iterations of, counted from
+ *  the piece's first one. */
+template <typename Stage, typename Each>
+GQ_DEVICE void for_each_piece(const Pieces<Stage>& pieces, Each each) {
+  for (uint32_t next = blockIdx.x; next < pieces.iteration_count;) {
+    const uint32_t number = pieces.find(next), end = pieces.end_of(number);
+    const uint32_t first = number == 0 ? 0 : pieces.end_of(number - 1);
+    each(pieces.on(number), Iterations{next - first, end - first});
+    next += (end - next + gridDim.x - 1) / gridDim.x * gridDim.x;
   }
 }
 
-/** Brings pieces to memory of the device: as arguments of a kernel, of which graphs keep a copy. */
-struct WritePieces : BodyDefaults {
+/** Pieces on their way to memory of the device: as arguments of a kernel, of which graphs keep a
+ *  copy. */
+struct PieceList {
   static constexpr uint32_t kPieces = 580;  ///< of 32,764 bytes of arguments: CUDA 12.1, driver 530
-  static constexpr uint32_t kWords = sizeof(Piece) / sizeof(uint64_t);
   Piece piece[kPieces];
-  uint32_t count = 0;
-  Piece* out = nullptr;
-
-  template <typename Here>
-  GQ_HD void run(Interval<0>, uint32_t, uint32_t, Here local) const {
-    const auto* const from = reinterpret_cast<const uint64_t*>(piece);
-    auto* const to = reinterpret_cast<uint64_t*>(out);
-    for (uint32_t k = local.thread; k < count * kWords; k += kThreads)
-      to[k] = from[k];
-  }
+  uint32_t count;
+  Piece* out;
 };
+template <typename List>
+__global__ void write_pieces(const __grid_constant__ List list) {
+  const auto* const from = reinterpret_cast<const uint64_t*>(list.piece);
+  auto* const to = reinterpret_cast<uint64_t*>(list.out);
+  constexpr uint32_t kWords = sizeof(Piece) / sizeof(uint64_t);
+  for (uint32_t k = threadIdx.x; k < list.count * kWords; k += blockDim.x) to[k] = from[k];
+}
 
 /** Pieces as they are numbered: `piece_of(k)` gives the k-th, without its end. */
-template <typename Body, typename PieceOf>
+template <typename Stage, typename PieceOf>
 class PieceCounter {
  public:
-  PieceCounter(const Body& body, PieceOf piece_of) : body_(body), piece_of_(piece_of) {}
+  PieceCounter(const Stage& stage, PieceOf piece_of) : stage_(stage), piece_of_(piece_of) {}
 
   Piece next() {
     Piece piece = piece_of_(number_++);
-    body_.set(piece);
-    total_ += body_.iterations();
+    stage_.set(piece);
+    total_ += stage_.iterations();
     piece.end = total_;
     return piece;
   }
   uint32_t total() const { return total_; }
 
  private:
-  Body body_;
+  Stage stage_;
   PieceOf piece_of_;
   size_t number_ = 0;
   uint32_t total_ = 0;
 };
 
-template <typename Body, typename Launcher, typename PieceOf>
-StageError run_pieces(Launcher& launch, const Body& body, size_t count, void* table,
-                      PieceOf piece_of) {
-  Batch<Body> batch(body);
-  PieceCounter<Body, PieceOf> pieces(body, piece_of);
-  batch.piece_count = static_cast<uint32_t>(count);
+/** Fills `pieces`; what does not fit there is brought to the table. */
+template <typename Stage, typename PieceOf>
+StageError list_pieces(const Launcher& launcher, size_t count, void* table, PieceOf piece_of,
+                       Pieces<Stage>* pieces) {
+  PieceCounter<Stage, PieceOf> counted(pieces->stage, piece_of);
+  pieces->piece_count = static_cast<uint32_t>(count);
   if (count <= kBatchArgumentsMax) {
-    for (size_t k = 0; k < count; ++k) batch.argument[k] = pieces.next();
+    for (size_t k = 0; k < count; ++k) pieces->argument[k] = counted.next();
   } else {
-    batch.table = static_cast<Piece*>(table);
-    WritePieces write;
-    for (size_t first = 0; first < count; first += write.count) {
+    pieces->table = static_cast<Piece*>(table);
+    PieceList list;
+    for (size_t first = 0; first < count; first += list.count) {
       const size_t left = count - first;
-      write.count = left < write.kPieces ? static_cast<uint32_t>(left) : write.kPieces;
-      write.out = static_cast<Piece*>(table) + first;
-      for (uint32_t k = 0; k < write.count; ++k) write.piece[k] = pieces.next();
-      const StageError error = launch.run(write);
+      list.count = left < list.kPieces ? static_cast<uint32_t>(left) : list.kPieces;
+      list.out = static_cast<Piece*>(table) + first;
+      for (uint32_t k = 0; k < list.count; ++k) list.piece[k] = counted.next();
+      const StageError error = launcher.launch(write_pieces<PieceList>, 1, kBlockThreads, list);
       if (failed(error)) return error;
     }
   }
-  batch.iteration_count = pieces.total();
-  return launch.run(batch);
+  pieces->iteration_count = counted.total();
+  return {};
 }
 
 /** Calls of one stage that become one launch, and the piece that each is. */
@@ -184,15 +160,20 @@ struct StageCalls {
 
   const Args& first() const { return args[0]; }
 
-  /** Without a table, as many at a time as are arguments. */
-  template <typename Launcher, typename Body>
-  StageError run(Launcher& launch, const Body& body) const {
+  /** A kernel whose first argument are the pieces. Without a table, as many at a time as are
+   *  arguments. */
+  template <typename Stage, typename... Others>
+  StageError run(const Launcher& launcher, void (*kernel)(Pieces<Stage>, Others...),
+                 const std::type_identity_t<Stage>& stage,
+                 const std::type_identity_t<Others>&... others) const {
     const size_t most = table == nullptr ? kBatchArgumentsMax : count;
     for (size_t done = 0; done < count; done += most) {
       const size_t left = count - done;
-      const StageError error =
-          run_pieces(launch, body, left < most ? left : most, table,
-                     [&](size_t number) { return piece_of(args[done + number]); });
+      Pieces<Stage> pieces(stage);
+      StageError error = list_pieces(
+          launcher, left < most ? left : most, table,
+          [&](size_t number) { return piece_of(args[done + number]); }, &pieces);
+      if (!failed(error)) error = launcher.run(kernel, pieces.iteration_count, pieces, others...);
       if (failed(error)) return error;
     }
     return {};

@@ -4,8 +4,10 @@
 #ifndef GQ_KERNELS_CUDA_SPARSE_ADD_SPARSE_CUH
 #define GQ_KERNELS_CUDA_SPARSE_ADD_SPARSE_CUH
 
+#include <cub/block/block_reduce.cuh>
+
 #include "kernels/codec/sparse.h"
-#include "kernels/cuda/launch/work.cuh"
+#include "kernels/cuda/launch/values_kernel.cuh"
 #include "kernels/cuda/sparse/scan.cuh"
 #include "kernels/sparse_workspace.h"
 
@@ -26,27 +28,27 @@ struct GroupedEntries {
         first_value(args.range.first_value),
         value_count(args.range.value_count) {}
 
-  GQ_HD uint64_t* block_spans(uint32_t rank) const { return numbers + rank * buffers.blocks; }
+  GQ_DEVICE uint64_t* block_spans(uint32_t rank) const { return numbers + rank * buffers.blocks; }
   /** For each group the value behind the last entry before it. */
-  GQ_HD uint64_t* group_values(uint32_t rank) const {
+  GQ_DEVICE uint64_t* group_values(uint32_t rank) const {
     return numbers + buffers.first_group() + rank * buffers.groups;
   }
   /** For each tile of values the last group that begins before it. */
-  GQ_HD uint64_t* starts(uint32_t rank) const {
+  GQ_DEVICE uint64_t* starts(uint32_t rank) const {
     return numbers + buffers.first_start() + rank * buffers.tiles;
   }
 
-  GQ_HD uint64_t entries_left(const RankEntries& sparse) const {
+  GQ_DEVICE uint64_t entries_left(const RankEntries& sparse) const {
     const uint64_t left = sparse.entry_count - sparse.next_entry;
     return left < buffers.groups * kEntryGroup ? left : buffers.groups * kEntryGroup;
   }
-  GQ_HD uint64_t group_count(const RankEntries& sparse) const {
+  GQ_DEVICE uint64_t group_count(const RankEntries& sparse) const {
     return (entries_left(sparse) + kEntryGroup - 1) / kEntryGroup;
   }
 
   /** Loads a group; how many entries it has, none beyond them. */
-  GQ_HD uint32_t load(const RankEntries& sparse, uint64_t group,
-                      uint32_t (&entry)[kEntryGroup]) const {
+  GQ_DEVICE uint32_t load(const RankEntries& sparse, uint64_t group,
+                          uint32_t (&entry)[kEntryGroup]) const {
     static_assert(kEntryGroup == kThreadValues);
     const uint32_t count = count_here(group * kEntryGroup, entries_left(sparse));
     load_words<32>(word_buffer<32>(sparse.entries + sparse.next_entry), group * kEntryGroup, count,
@@ -55,7 +57,7 @@ struct GroupedEntries {
   }
 
   /** Values that a group takes up. */
-  GQ_HD uint64_t span(const RankEntries& sparse, uint64_t group) const {
+  GQ_DEVICE uint64_t span(const RankEntries& sparse, uint64_t group) const {
     uint32_t entry[kEntryGroup];
     uint64_t values = load(sparse, group, entry);
     GQ_UNROLL for (uint32_t k = 0; k < kEntryGroup; ++k) values += gap_of_entry(entry[k]);
@@ -63,7 +65,7 @@ struct GroupedEntries {
   }
 
   /** The last group that begins at `value` or before, else the first one. */
-  GQ_HD uint64_t group_at(uint32_t number, const RankEntries& sparse, uint64_t value) const {
+  GQ_DEVICE uint64_t group_at(uint32_t number, const RankEntries& sparse, uint64_t value) const {
     const uint64_t* const begins = group_values(number);
     uint64_t low = 0, high = group_count(sparse);
     while (high - low > 1) {
@@ -74,135 +76,106 @@ struct GroupedEntries {
   }
 };
 
-/** An iteration is a block of groups of one rank's entries, a thread has a group. */
-template <typename Last>
-struct OverGroups : BodyDefaults {
-  static constexpr uint32_t kIntervals = 4;
-  static constexpr bool kIterationBarriers = true;
-  static_assert(kThreads == kEntryBlockGroups);
-  using Shared = BlockSums<uint64_t>;
-  using Here = Local<Shared, Nothing>;
-  GroupedEntries all;
+/** A block of threads has a block of groups of one rank's entries, a thread a group. */
+struct GroupOfThread {
+  uint32_t rank;
+  uint64_t block;
+  uint64_t group;
 
-  explicit OverGroups(const GroupedEntries& all) : all(all) {
-    iteration_count = static_cast<uint32_t>(all.buffers.ranks * all.buffers.blocks);
-  }
-
-  GQ_HD uint32_t rank_of(uint32_t iteration) const {
-    return static_cast<uint32_t>(iteration / all.buffers.blocks);
-  }
-  GQ_HD uint64_t block_of(uint32_t iteration) const { return iteration % all.buffers.blocks; }
-
-  GQ_HD void run(Interval<0>, uint32_t iteration, uint32_t, Here local) const {
-    const uint64_t group = block_of(iteration) * kEntryBlockGroups + local.thread;
-    local.shared.set(local.thread, all.span(all.rank_entries[rank_of(iteration)], group));
-  }
-  GQ_HD void run(Interval<1>, uint32_t, uint32_t, Here local) const {
-    local.shared.add_rows(local.thread);
-  }
-  GQ_HD void run(Interval<2>, uint32_t, uint32_t, Here local) const {
-    local.shared.add_all(local.thread);
-  }
-  GQ_HD void run(Interval<3>, uint32_t iteration, uint32_t, Here local) const {
-    static_cast<const Last*>(this)->publish(iteration, local);
+  GQ_DEVICE explicit GroupOfThread(const GroupedEntries& all)
+      : rank(static_cast<uint32_t>(blockIdx.x / all.buffers.blocks)),
+        block(blockIdx.x % all.buffers.blocks),
+        group(block * kEntryBlockGroups + threadIdx.x) {
+    static_assert(kBlockThreads == kEntryBlockGroups);
   }
 };
 
-struct SpanOfBlocks : OverGroups<SpanOfBlocks> {
-  using OverGroups::OverGroups;
-  GQ_HD void publish(uint32_t iteration, Here local) const {
-    if (local.thread == 0)
-      all.block_spans(rank_of(iteration))[block_of(iteration)] = local.shared.all;
-  }
-};
+template <typename Entries>
+__global__ void __launch_bounds__(kBlockThreads, 3)
+    span_of_blocks_kernel(const __grid_constant__ Entries all) {
+  using Sum = cub::BlockReduce<uint64_t, kBlockThreads>;
+  __shared__ typename Sum::TempStorage storage;
+  const GroupOfThread here(all);
+  const uint64_t span = Sum(storage).Sum(all.span(all.rank_entries[here.rank], here.group));
+  if (threadIdx.x == 0) all.block_spans(here.rank)[here.block] = span;
+}
 
 /** Spans of blocks become the values that they begin at. */
 struct BlocksInOrder {
   using Item = uint64_t;
   GroupedEntries all;
 
-  GQ_HD uint64_t count() const { return all.buffers.blocks; }
-  GQ_HD uint64_t first(uint32_t rank) const { return all.rank_entries[rank].next_value; }
-  GQ_HD uint64_t at(uint32_t rank, uint64_t k) const { return all.block_spans(rank)[k]; }
-  GQ_HD void put(uint32_t rank, uint64_t k, uint64_t before) const {
+  GQ_DEVICE uint64_t count() const { return all.buffers.blocks; }
+  GQ_DEVICE uint64_t first(uint32_t rank) const { return all.rank_entries[rank].next_value; }
+  GQ_DEVICE uint64_t at(uint32_t rank, uint64_t k) const { return all.block_spans(rank)[k]; }
+  GQ_DEVICE void put(uint32_t rank, uint64_t k, uint64_t before) const {
     all.block_spans(rank)[k] = before;
   }
-  GQ_HD void end(uint32_t, uint64_t) const {}
+  GQ_DEVICE void end(uint32_t, uint64_t) const {}
 };
 
-struct PlaceGroups : OverGroups<PlaceGroups> {
-  using OverGroups::OverGroups;
-  GQ_HD void publish(uint32_t iteration, Here local) const {
-    const uint32_t rank = rank_of(iteration);
-    const uint64_t group = block_of(iteration) * kEntryBlockGroups + local.thread;
-    if (group >= all.buffers.groups) return;
-    all.group_values(rank)[group] =
-        all.block_spans(rank)[block_of(iteration)] + local.shared.before(local.thread);
-  }
-};
+template <typename Entries>
+__global__ void __launch_bounds__(kBlockThreads, 3)
+    place_groups_kernel(const __grid_constant__ Entries all) {
+  using Scan = cub::BlockScan<uint64_t, kBlockThreads>;
+  __shared__ typename Scan::TempStorage storage;
+  const GroupOfThread here(all);
+  uint64_t before;
+  Scan(storage).ExclusiveSum(all.span(all.rank_entries[here.rank], here.group), before);
+  if (here.group >= all.buffers.groups) return;
+  all.group_values(here.rank)[here.group] = all.block_spans(here.rank)[here.block] + before;
+}
 
 /** Where each tile of values begins in the entries of each rank; a thread looks for one. */
-struct FindStarts : BodyDefaults {
-  GroupedEntries all;
-
-  explicit FindStarts(const GroupedEntries& all) : all(all) {
-    iteration_count =
-        static_cast<uint32_t>(pieces_of(all.buffers.ranks * all.buffers.tiles, kThreads));
-  }
-
-  template <typename Here>
-  GQ_HD void run(Interval<0>, uint32_t iteration, uint32_t, Here local) const {
-    const uint64_t number = uint64_t{iteration} * kThreads + local.thread;
-    if (number >= all.buffers.ranks * all.buffers.tiles) return;
-    const uint32_t rank = static_cast<uint32_t>(number / all.buffers.tiles);
-    const uint64_t tile = number % all.buffers.tiles;
-    all.starts(rank)[tile] =
-        all.group_at(rank, all.rank_entries[rank], all.first_value + tile * kAddTileValues);
-  }
-};
+template <typename Entries>
+__global__ void __launch_bounds__(kBlockThreads, 3)
+    find_starts_kernel(const __grid_constant__ Entries all) {
+  const uint64_t number = uint64_t{blockIdx.x} * kBlockThreads + threadIdx.x;
+  if (number >= all.buffers.ranks * all.buffers.tiles) return;
+  const uint32_t rank = static_cast<uint32_t>(number / all.buffers.tiles);
+  const uint64_t tile = number % all.buffers.tiles;
+  all.starts(rank)[tile] =
+      all.group_at(rank, all.rank_entries[rank], all.first_value + tile * kAddTileValues);
+}
 
 /** Sums of codes, in steps. */
 template <uint32_t kCodeBits>
 struct LinearSums {
   static constexpr uint32_t kBits = kCodeBits;
-  static constexpr uint32_t kBlocksAtOnce = BodyDefaults::kBlocksAtOnce;
   using Sum = int32_t;
   int32_t steps;
 
   explicit LinearSums(const Coding& coding) : steps(static_cast<int32_t>(coding.steps)) {}
-  GQ_HD void add(uint32_t lane, Sum& sum) const { sum += static_cast<int32_t>(lane) - steps; }
+  GQ_DEVICE void add(uint32_t lane, Sum& sum) const { sum += static_cast<int32_t>(lane) - steps; }
 };
 
 /** Sums of levels, in norms. */
 template <uint32_t kCodeBits>
 struct ExponentialSums {
   static constexpr uint32_t kBits = kCodeBits;
-  /** Of 4 bits three would need local memory on compute capability 12.0. */
-  static constexpr uint32_t kBlocksAtOnce = kBits == 4 ? 2 : BodyDefaults::kBlocksAtOnce;
   using Sum = float;
 
   explicit ExponentialSums(const Coding&) {}
-  GQ_HD void add(uint32_t lane, Sum& sum) const {
+  GQ_DEVICE void add(uint32_t lane, Sum& sum) const {
     sum += float_from_upper(exponential_level_upper<kBits>(static_cast<Byte>(lane),
                                                            static_cast<Byte>(code_max(kBits))));
   }
 };
 
-/** An iteration is a tile of values, a part of it one rank's entries: ranks are added in order, and
- *  no two entries of a rank have one place. */
+/** Where a value's sum lies in shared memory: a gap after every 16, so that neither steps of 1 nor
+ *  of 16 values meet in one bank. */
+GQ_DEVICE uint32_t padded(uint32_t value) { return value + value / kThreadValues; }
+
+/** An iteration is a tile of values. Ranks are added in order, and no two entries of a rank have
+ *  one place. */
 template <typename Sums>
-struct AddTile : BodyDefaults {
-  static constexpr uint32_t kBlocksAtOnce = Sums::kBlocksAtOnce;
-  static constexpr uint32_t kCloseIntervals = 1;
-  static constexpr bool kIterationBarriers = true;
+struct AddTile : StageDefaults {
   using Sum = typename Sums::Sum;
-  struct Shared {
-    Sum sum[kAddTileValues + kAddTileValues / kThreadValues];
-  };
-  using Here = Local<Shared, Nothing>;
+  using Shared = Sum[kAddTileValues + kAddTileValues / kThreadValues];
   GroupedEntries all;
   Sums sums;
   ValueTarget target;
+  uint32_t ranks;
   float step;
   bool constant;  ///< all values are `step`, whatever the entries are
 
@@ -214,39 +187,36 @@ struct AddTile : BodyDefaults {
         constant(args.scale == 0 || !is_finite(args.scale)) {
     step = constant ? (args.scale == 0 ? 0 : float_from_bits(kFloatNanBits))
                     : sparse_step(args.coding, args.scale, args.op == GQSGD_MEAN);
-    iteration_count = static_cast<uint32_t>(all.buffers.tiles);
-    part_count = constant ? 0 : args.coding.ranks;
+    ranks = constant ? 0 : args.coding.ranks;
   }
 
-  GQ_HD void open(uint32_t, Here local) const {
+  GQ_DEVICE static void clear(Shared& sum) {
     constexpr uint32_t kCount = sizeof(Shared) / sizeof(Sum);
-    for (uint32_t k = local.thread; k < kCount; k += kThreads) local.shared.sum[k] = 0;
+    for (uint32_t k = threadIdx.x; k < kCount; k += kThreads) sum[k] = 0;
   }
 
-  GQ_HD void run(Interval<0>, uint32_t iteration, uint32_t number, Here local) const {
-    const RankEntries& sparse = all.rank_entries[number];
-    const uint64_t* const begins = all.group_values(number);
-    const uint64_t tile_begin = all.first_value + uint64_t{iteration} * kAddTileValues;
+  GQ_DEVICE void add_rank(uint32_t tile, uint32_t rank, Shared& sum) const {
+    const RankEntries& sparse = all.rank_entries[rank];
+    const uint64_t* const begins = all.group_values(rank);
+    const uint64_t tile_begin = all.first_value + uint64_t{tile} * kAddTileValues;
     const uint64_t group_count = all.group_count(sparse);
-    uint64_t group = all.starts(number)[iteration] + local.thread;
+    uint64_t group = all.starts(rank)[tile] + threadIdx.x;
     for (; group < group_count; group += kThreads) {
       const uint64_t value = begins[group];
       if (value >= tile_begin + kAddTileValues) break;
-      add_group(sparse, group, value - tile_begin, local);
+      add_group(sparse, group, value - tile_begin, sum);
     }
   }
 
-  GQ_HD void close(Interval<0>, uint32_t iteration, Here local) const {
-    constexpr uint32_t kRounds = kAddTileValues / (kThreads * kThreadValues);
-    for (uint32_t round = 0; round < kRounds; ++round) {
-      const uint32_t first = (round * kThreads + local.thread) * kThreadValues;
-      const uint64_t offset = uint64_t{iteration} * kAddTileValues + first;
+  GQ_DEVICE void store(uint32_t tile, const Shared& sum) const {
+    for (uint32_t first = threadIdx.x * kThreadValues; first < kAddTileValues;
+         first += kBlockValues) {
+      const uint64_t offset = uint64_t{tile} * kAddTileValues + first;
       const uint32_t count = count_here(offset, all.value_count);
       if (count == 0) return;
       float value[kThreadValues];
       GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
-        const float sum = static_cast<float>(local.shared.sum[padded(first + e)]);
-        value[e] = constant ? step : sum * step;
+        value[e] = constant ? step : static_cast<float>(sum[padded(first + e)]) * step;
       }
       target.store(all.first_value, offset, count, value);
     }
@@ -255,80 +225,93 @@ struct AddTile : BodyDefaults {
  private:
   /** `place`: of the value behind the last entry before, from the tile's first one on; what lies
    *  before the tile is beyond its end as well. */
-  GQ_HD void add_group(const RankEntries& sparse, uint64_t group, uint64_t place,
-                       Here local) const {
+  GQ_DEVICE void add_group(const RankEntries& sparse, uint64_t group, uint64_t place,
+                           Shared& sum) const {
     uint32_t entry[kEntryGroup];
     const uint32_t count = all.load(sparse, group, entry);
     GQ_UNROLL for (uint32_t k = 0; k < kEntryGroup; ++k) {
       place += gap_of_entry(entry[k]);
       if (k < count && place < kAddTileValues) {
-        sums.add(lane_of_entry(entry[k], Sums::kBits),
-                 local.shared.sum[padded(static_cast<uint32_t>(place))]);
+        sums.add(lane_of_entry(entry[k], Sums::kBits), sum[padded(static_cast<uint32_t>(place))]);
       }
       place += 1;
     }
   }
 };
 
-/** Entries continue beyond the end of the range. */
-struct PassRange : BodyDefaults {
-  GroupedEntries all;
-
-  explicit PassRange(const GroupedEntries& all) : all(all) {
-    iteration_count = static_cast<uint32_t>(pieces_of(all.buffers.ranks, kThreads));
-  }
-
-  template <typename Here>
-  GQ_HD void run(Interval<0>, uint32_t iteration, uint32_t, Here local) const {
-    const uint32_t number = iteration * kThreads + local.thread;
-    if (number >= all.buffers.ranks || all.entries_left(all.rank_entries[number]) == 0) return;
-    RankEntries& sparse = all.rank_entries[number];
-    const uint64_t end = all.first_value + all.value_count;
-    const uint64_t group = all.group_at(number, sparse, end);
-    uint32_t entry[kEntryGroup];
-    const uint32_t count = all.load(sparse, group, entry);
-    uint64_t value = all.group_values(number)[group];
-    uint32_t passed = 0;
-    GQ_UNROLL for (uint32_t k = 0; k < kEntryGroup; ++k) {
-      const uint64_t next = value + gap_of_entry(entry[k]);
-      if (passed == k && k < count && next < end) {
-        passed += 1;
-        value = next + 1;
-      }
+template <typename Sums>
+__global__ void __launch_bounds__(kBlockThreads, 2)  // 80 registers are a few too few on 12.0
+    add_tiles_kernel(const __grid_constant__ AddTile<Sums> stage, const Gate gate) {
+  __shared__ typename AddTile<Sums>::Shared sum;
+  if (!is_open(gate)) return;
+  for (uint32_t tile = blockIdx.x; tile < stage.all.buffers.tiles; tile += gridDim.x) {
+    stage.clear(sum);
+    __syncthreads();
+    for (uint32_t rank = 0; rank < stage.ranks; ++rank) {
+      stage.add_rank(tile, rank, sum);
+      __syncthreads();
     }
-    sparse.next_entry += group * kEntryGroup + passed;
-    sparse.next_value = value;
+    stage.store(tile, sum);
+    __syncthreads();
   }
-};
-
-template <typename Launcher>
-StageError place_entries(Launcher& launch, const GroupedEntries& all) {
-  StageError error = launch.run(SpanOfBlocks(all));
-  const uint32_t ranks = static_cast<uint32_t>(all.buffers.ranks);
-  if (!failed(error)) error = launch.run(ScanRows<BlocksInOrder>({all}, ranks));
-  if (!failed(error)) error = launch.run(PlaceGroups(all));
-  return failed(error) ? error : launch.run(FindStarts(all));
 }
 
-template <typename Sums, typename Launcher>
-StageError add_sparse_with(Launcher& launch, const AddSparseArgs& args) {
+/** Entries continue beyond the end of the range: a thread for each rank. */
+template <typename Entries>
+__global__ void __launch_bounds__(kBlockThreads, 3)
+    pass_range_kernel(const __grid_constant__ Entries all, const Gate gate) {
+  if (!is_open(gate)) return;
+  const uint32_t number = blockIdx.x * kBlockThreads + threadIdx.x;
+  if (number >= all.buffers.ranks || all.entries_left(all.rank_entries[number]) == 0) return;
+  RankEntries& sparse = all.rank_entries[number];
+  const uint64_t end = all.first_value + all.value_count;
+  const uint64_t group = all.group_at(number, sparse, end);
+  uint32_t entry[kEntryGroup];
+  const uint32_t count = all.load(sparse, group, entry);
+  uint64_t value = all.group_values(number)[group];
+  uint32_t passed = 0;
+  GQ_UNROLL for (uint32_t k = 0; k < kEntryGroup; ++k) {
+    const uint64_t next = value + gap_of_entry(entry[k]);
+    if (passed == k && k < count && next < end) {
+      passed += 1;
+      value = next + 1;
+    }
+  }
+  sparse.next_entry += group * kEntryGroup + passed;
+  sparse.next_value = value;
+}
+
+inline StageError place_entries(const Launcher& launcher, const GroupedEntries& all) {
+  const AddSparseWorkspace& buffers = all.buffers;
+  const auto blocks = static_cast<uint32_t>(buffers.ranks * buffers.blocks);
+  const auto tiles = static_cast<uint32_t>(pieces_of(buffers.ranks * buffers.tiles, kBlockThreads));
+  StageError error =
+      launcher.launch(span_of_blocks_kernel<GroupedEntries>, blocks, kBlockThreads, all);
+  if (!failed(error)) {
+    error = launcher.launch(scan_rows_kernel<BlocksInOrder>, static_cast<uint32_t>(buffers.ranks),
+                            kBlockThreads, BlocksInOrder{all});
+  }
+  if (!failed(error)) {
+    error = launcher.launch(place_groups_kernel<GroupedEntries>, blocks, kBlockThreads, all);
+  }
+  if (failed(error)) return error;
+  return launcher.launch(find_starts_kernel<GroupedEntries>, tiles, kBlockThreads, all);
+}
+
+template <typename Sums>
+StageError add_entries(const Launcher& launcher, const AddSparseArgs& args) {
   const GroupedEntries all(args);
-  const AddTile<Sums> tiles(all, args);
-  StageError error = tiles.constant ? StageError() : place_entries(launch, all);
-  if (!failed(error)) error = launch.run(tiles);
-  return failed(error) || tiles.constant ? error : launch.run(PassRange(all));
-}
-
-template <typename Launcher>
-StageError add_sparse_on(Launcher launch, const AddSparseArgs& args) {
-  if (args.range.value_count == 0) return {};  // Then pointers may be null.
-  const bool byte_codes = args.coding.bits == 8;
-  if (args.coding.levels == Levels::linear) {
-    return byte_codes ? add_sparse_with<LinearSums<8>>(launch, args)
-                      : add_sparse_with<LinearSums<4>>(launch, args);
+  const AddTile<Sums> stage(all, args);
+  StageError error = stage.constant ? StageError() : place_entries(launcher, all);
+  const auto tiles = static_cast<uint32_t>(all.buffers.tiles);
+  if (!failed(error)) {
+    error = launcher.launch(add_tiles_kernel<Sums>, block_count<AddTile<Sums>>(tiles),
+                            kBlockThreads, stage, launcher.gate());
   }
-  return byte_codes ? add_sparse_with<ExponentialSums<8>>(launch, args)
-                    : add_sparse_with<ExponentialSums<4>>(launch, args);
+  if (failed(error) || stage.constant) return error;
+  const auto blocks = static_cast<uint32_t>(pieces_of(all.buffers.ranks, kBlockThreads));
+  return launcher.launch(pass_range_kernel<GroupedEntries>, blocks, kBlockThreads, all,
+                         launcher.gate());
 }
 
 }  // namespace gq::cuda

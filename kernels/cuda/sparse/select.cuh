@@ -4,52 +4,30 @@
 #ifndef GQ_KERNELS_CUDA_SPARSE_SELECT_CUH
 #define GQ_KERNELS_CUDA_SPARSE_SELECT_CUH
 
+#include <cub/block/block_scan.cuh>
+
 #include "kernels/codec/sparse.h"
 #include "kernels/codec/words.h"
 #include "kernels/cuda/launch/access.cuh"
 #include "kernels/cuda/sparse/scan.cuh"
 #include "kernels/sparse_workspace.h"
-#include "kernels/stages.h"
 
 namespace gq::cuda {
 
-GQ_HD uint32_t ones_in(uint64_t mask) {
-#if defined(__CUDA_ARCH__)
-  return static_cast<uint32_t>(__popcll(mask));
-#else
-  return static_cast<uint32_t>(__builtin_popcountll(mask));
-#endif
-}
-
 /** Of a mask that is not 0. */
-GQ_HD uint32_t lowest_one(uint64_t mask) {
-#if defined(__CUDA_ARCH__)
+GQ_DEVICE uint32_t lowest_one(uint64_t mask) {
   return static_cast<uint32_t>(__ffsll(static_cast<long long>(mask)) - 1);
-#else
-  return static_cast<uint32_t>(__builtin_ctzll(mask));
-#endif
 }
-GQ_HD uint32_t highest_one(uint64_t mask) {
+GQ_DEVICE uint32_t highest_one(uint64_t mask) {
   const uint32_t high = static_cast<uint32_t>(mask >> 32);
   return high != 0 ? 32 + highest_bit(high) : highest_bit(static_cast<uint32_t>(mask));
-}
-
-/** *place += value, a number of which others add to at the same time: whole warps are here, and all
- *  mean one place. */
-GQ_HD void add_together(uint32_t* place, uint32_t value) {
-#if defined(__CUDA_ARCH__)
-  const uint32_t sum = __reduce_add_sync(0xffffffffu, value);
-  if (threadIdx.x % kWarpThreads == 0) atomicAdd(place, sum);
-#else
-  *place += value;
-#endif
 }
 
 /** A bit for each lane of a word that is not `zeros`' lane, from the lowest lane on. The leading
  * bits of bytes, or of every second lane of 4 bits, come together in a product: no two of its terms
  * overlap. */
 template <uint32_t kBits>
-GQ_HD uint32_t other_lanes(uint32_t word, uint32_t zeros) {
+GQ_DEVICE uint32_t other_lanes(uint32_t word, uint32_t zeros) {
   const uint32_t differs = word ^ zeros;
   if constexpr (kBits == 8) {
     const uint32_t found = ((differs & 0x7f7f7f7fu) + 0x7f7f7f7fu) | differs;
@@ -70,11 +48,11 @@ struct Stretch {
 static_assert(sizeof(Stretch) == kStretchBytes);
 
 /** A range's codes, a tile of them in an iteration, 64 of these for each thread. */
-template <uint32_t kBits>
-struct CodeTiles : BodyDefaults {
+template <uint32_t kCodeBits>
+struct CodeTiles : StageDefaults {
+  static constexpr uint32_t kBits = kCodeBits;
   static constexpr uint32_t kThreadCodes = kSelectTileCodes / kThreads;
   static_assert(kThreadCodes == 64, "a mask has a bit for each");
-  static constexpr bool kIterationBarriers = true;
   WordBuffer<const uint32_t> words;
   uint64_t value_count;
   uint32_t zero;
@@ -84,17 +62,19 @@ struct CodeTiles : BodyDefaults {
       : words(word_buffer<kBits>(packed)),
         value_count(range.value_count),
         zero(zero_lane(coding)),
-        tiles(static_cast<Stretch*>(workspace)) {
-    iteration_count = static_cast<uint32_t>(pieces_of(value_count, kSelectTileCodes));
-  }
+        tiles(static_cast<Stretch*>(workspace)) {}
 
-  GQ_HD static uint64_t first_of(uint32_t iteration, uint32_t thread) {
-    return uint64_t{iteration} * kSelectTileCodes + thread * kThreadCodes;
+  GQ_HD uint32_t iterations() const {
+    return static_cast<uint32_t>((value_count + kSelectTileCodes - 1) / kSelectTileCodes);
+  }
+  GQ_DEVICE static uint64_t first_of(uint32_t tile, uint32_t thread) {
+    return uint64_t{tile} * kSelectTileCodes + thread * kThreadCodes;
   }
 
   /** Which of a thread's codes are not zero. */
-  GQ_HD uint64_t others(uint64_t first) const {
+  GQ_DEVICE uint64_t others(uint32_t tile) const {
     constexpr uint32_t kPerWord = codes_per_word(kBits);
+    const uint64_t first = first_of(tile, threadIdx.x);
     const uint32_t zeros = zero * (kBits == 8 ? 0x01010101u : 0x11111111u);
     uint64_t mask = 0;
     GQ_UNROLL for (uint32_t part = 0; part < kThreadCodes; part += kThreadValues) {
@@ -110,51 +90,59 @@ struct CodeTiles : BodyDefaults {
     return mask;
   }
 
-  GQ_HD uint32_t lane_at(uint64_t value) const {
+  GQ_DEVICE uint32_t lane_at(uint64_t value) const {
     return lane<kBits>(words.words[value / codes_per_word(kBits)], static_cast<uint32_t>(value));
   }
 };
 
-/** What a tile has of entries and of zero codes around them. */
-template <uint32_t kBits>
-struct CountTile : CodeTiles<kBits> {
-  static constexpr uint32_t kCloseIntervals = 1;
-  struct Shared {
-    uint32_t entry_count;
-    uint32_t from_first;  ///< the most codes from an entry to the tile's end; 0 is none
-    uint32_t end;         ///< behind the last entry
-  };
-  using Here = Local<Shared, Nothing>;
-
-  using CodeTiles<kBits>::CodeTiles;
-
-  GQ_HD void open(uint32_t, Here local) const {
-    if (local.thread == 0) local.shared = Shared{0, 0, 0};
-  }
-  GQ_HD void run(Interval<0>, uint32_t iteration, uint32_t, Here local) const {
-    const uint64_t mask = this->others(this->first_of(iteration, local.thread));
-    const uint32_t first = local.thread * this->kThreadCodes;
-    const bool any = mask != 0;
-    add_together(&local.shared.entry_count, ones_in(mask));
-    raise_together(&local.shared.from_first,
-                   any ? kSelectTileCodes - (first + lowest_one(mask)) : 0);
-    raise_together(&local.shared.end, any ? first + highest_one(mask) + 1 : 0);
-  }
-  GQ_HD void close(Interval<0>, uint32_t iteration, Here local) const {
-    if (local.thread != 0) return;
-    const Shared& found = local.shared;
-    const uint64_t left = this->value_count - this->first_of(iteration, 0);
-    const uint32_t length =
-        left < kSelectTileCodes ? static_cast<uint32_t>(left) : kSelectTileCodes;
-    const uint32_t first = kSelectTileCodes - found.from_first;
-    this->tiles[iteration] = found.entry_count == 0
-                                 ? Stretch{0, length, length}
-                                 : Stretch{found.entry_count, first, length - found.end};
-  }
+/** What the threads of a block find in a tile. */
+struct TileCount {
+  uint32_t entry_count;
+  uint32_t from_first;  ///< the most codes from an entry to the tile's end; 0 is none
+  uint32_t end;         ///< behind the last entry
 };
 
+/** Adds what this thread has found; one instruction of a warp each, where cub::BlockReduce would
+ *  take three reductions of five shuffles. */
+GQ_DEVICE void add_found(uint64_t mask, TileCount& found) {
+  const uint32_t first = threadIdx.x * 64;
+  const uint32_t from_first = mask != 0 ? kSelectTileCodes - (first + lowest_one(mask)) : 0;
+  const uint32_t count = __reduce_add_sync(~0u, static_cast<uint32_t>(__popcll(mask)));
+  if (threadIdx.x % kWarpThreads == 0) atomicAdd(&found.entry_count, count);
+  raise_together(&found.from_first, from_first);
+  raise_together(&found.end, mask != 0 ? first + highest_one(mask) + 1 : 0);
+}
+
+/** What a tile has of entries and of zero codes around them. */
+GQ_DEVICE Stretch stretch_of(const TileCount& found, uint64_t codes_left) {
+  const uint32_t length =
+      codes_left < kSelectTileCodes ? static_cast<uint32_t>(codes_left) : kSelectTileCodes;
+  if (found.entry_count == 0) return {0, length, length};
+  return {found.entry_count, kSelectTileCodes - found.from_first, length - found.end};
+}
+
+template <typename Tiles>
+GQ_DEVICE void run_count(const Tiles& stage, const Iterations& iterations, TileCount& found) {
+  for (uint32_t tile = iterations.first; tile < iterations.end; tile += gridDim.x) {
+    if (threadIdx.x == 0) found = {0, 0, 0};
+    __syncthreads();
+    add_found(stage.others(tile), found);
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      stage.tiles[tile] = stretch_of(found, stage.value_count - stage.first_of(tile, 0));
+    }
+  }
+}
+
+template <typename Tiles>
+__global__ void __launch_bounds__(kBlockThreads, 3)
+    count_tiles_kernel(const __grid_constant__ Tiles stage) {
+  __shared__ TileCount found;
+  run_count(stage, {blockIdx.x, stage.iterations()}, found);
+}
+
 /** Two stretches as one. Fillers between two entries belong to the second. */
-GQ_HD Stretch plus(const Stretch& a, const Stretch& b) {
+GQ_DEVICE Stretch plus(const Stretch& a, const Stretch& b) {
   if (b.entry_count == 0) {
     return {a.entry_count, a.zeros_before + (a.entry_count == 0 ? b.zeros_before : 0),
             a.zeros_after + b.zeros_after};
@@ -176,12 +164,12 @@ struct TilesInOrder {
   uint64_t* entry_count;
 
   GQ_HD uint64_t count() const { return tile_count; }
-  GQ_HD Stretch first(uint32_t) const { return {*entry_count + 1, 0, *skipped}; }
-  GQ_HD Stretch at(uint32_t, uint64_t k) const { return tiles[k]; }
-  GQ_HD void put(uint32_t, uint64_t k, const Stretch& before) const {
+  GQ_DEVICE Stretch first(uint32_t) const { return {*entry_count + 1, 0, *skipped}; }
+  GQ_DEVICE Stretch at(uint32_t, uint64_t k) const { return tiles[k]; }
+  GQ_DEVICE void put(uint32_t, uint64_t k, const Stretch& before) const {
     tiles[k] = {before.entry_count - 1, 0, before.zeros_after};
   }
-  GQ_HD void end(uint32_t, const Stretch& all) const {
+  GQ_DEVICE void end(uint32_t, const Stretch& all) const {
     *entry_count = all.entry_count - 1;
     *skipped = all.zeros_after;
   }
@@ -194,90 +182,88 @@ struct Passed {
   uint32_t first;
   uint32_t end;
 };
-GQ_HD Passed plus(const Passed& a, const Passed& b) {
+GQ_DEVICE Passed plus(const Passed& a, const Passed& b) {
   if (b.entry_count == 0) return a;
   return {a.entry_count + b.entry_count, a.entry_count == 0 ? b.first : a.first, b.end};
 }
 
 /** Writes the entries of a tile from where the tiles before it end. */
 template <uint32_t kBits>
-struct SelectTile : CodeTiles<kBits> {
-  static constexpr uint32_t kIntervals = 4;
-  using Shared = BlockSums<Passed>;
-  struct Own {
-    uint64_t mask;
-  };
-  using Here = Local<Shared, Own>;
+struct SelectTiles : CodeTiles<kBits> {
   uint32_t* entries;
 
-  explicit SelectTile(const SelectArgs& args)
+  explicit SelectTiles(const SelectArgs& args)
       : CodeTiles<kBits>(args.words, args.range, args.coding, args.workspace),
         entries(args.entries) {}
 
-  GQ_HD void run(Interval<0>, uint32_t iteration, uint32_t, Here local) const {
-    const uint64_t mask = this->others(this->first_of(iteration, local.thread));
-    const uint32_t first = local.thread * this->kThreadCodes;
-    local.own.mask = mask;
-    local.shared.set(local.thread, mask == 0 ? Passed{0, 0, 0}
-                                             : Passed{ones_in(mask), first + lowest_one(mask),
-                                                      first + highest_one(mask) + 1});
+  /** What a thread has of entries. */
+  GQ_DEVICE static Passed found(uint64_t own) {
+    const uint32_t first = threadIdx.x * SelectTiles::kThreadCodes;
+    if (own == 0) return {0, 0, 0};
+    return {static_cast<uint32_t>(__popcll(own)), first + lowest_one(own),
+            first + highest_one(own) + 1};
   }
-  GQ_HD void run(Interval<1>, uint32_t, uint32_t, Here local) const {
-    local.shared.add_rows(local.thread);
-  }
-  GQ_HD void run(Interval<2>, uint32_t, uint32_t, Here local) const {
-    local.shared.add_all(local.thread);
-  }
-  GQ_HD void run(Interval<3>, uint32_t iteration, uint32_t, Here local) const {
-    if (local.own.mask == 0) return;
-    const uint64_t skipped = this->tiles[iteration].zeros_after;
-    const Passed passed = local.shared.before(local.thread);
-    uint32_t* entry = entries + this->tiles[iteration].entry_count + passed.entry_count;
+
+  GQ_DEVICE void write(uint32_t tile, uint64_t own, const Passed& passed) const {
+    if (own == 0) return;
+    const uint64_t skipped = this->tiles[tile].zeros_after;
+    uint32_t* entry = entries + this->tiles[tile].entry_count + passed.entry_count;
     uint64_t before = skipped;  // zero codes before the tile, or less what is before the next one
     if (passed.entry_count > 0) {
       entry += fillers_of(skipped + passed.first);
       before = uint64_t{0} - passed.end;
     }
-    for (uint64_t mask = local.own.mask; mask != 0; mask &= mask - 1) {
-      const uint32_t place = local.thread * this->kThreadCodes + lowest_one(mask);
+    for (uint64_t mask = own; mask != 0; mask &= mask - 1) {
+      const uint32_t place = threadIdx.x * this->kThreadCodes + lowest_one(mask);
       uint64_t gap = before + place;
       for (; fillers_of(gap) != 0; gap -= uint64_t{1} << kEntryGapBits) {
         *entry++ = filler_entry(this->zero);
       }
-      *entry++ = entry_of(gap, this->lane_at(this->first_of(iteration, 0) + place));
+      *entry++ = entry_of(gap, this->lane_at(this->first_of(tile, 0) + place));
       before = uint64_t{0} - (place + 1);
     }
   }
 };
 
-template <uint32_t kBits, typename Launcher, typename Args>
-StageError count_tiles(Launcher& launch, const Args& args) {
-  const CountTile<kBits> tiles(args.words, args.range, args.coding, args.workspace);
-  const StageError error = launch.run(tiles);
+using PassedScan = cub::BlockScan<Passed, kBlockThreads>;
+
+template <typename Tiles>
+GQ_DEVICE void run_select(const Tiles& stage, const Iterations& iterations,
+                          typename PassedScan::TempStorage& storage) {
+  for (uint32_t tile = iterations.first; tile < iterations.end; tile += gridDim.x) {
+    const uint64_t mask = stage.others(tile);
+    Passed passed;
+    PassedScan(storage).ExclusiveScan(stage.found(mask), passed, Passed{0, 0, 0}, Plus());
+    stage.write(tile, mask, passed);
+    __syncthreads();  // the storage is used again
+  }
+}
+
+template <typename Tiles>
+__global__ void __launch_bounds__(kBlockThreads, 3)
+    select_tiles_kernel(const __grid_constant__ Tiles stage) {
+  __shared__ typename PassedScan::TempStorage storage;
+  run_select(stage, {blockIdx.x, stage.iterations()}, storage);
+}
+
+template <uint32_t kBits, typename Args>
+StageError count_tiles(const Launcher& launcher, const Args& args) {
+  const CodeTiles<kBits> stage(args.words, args.range, args.coding, args.workspace);
+  const StageError error =
+      launcher.run(count_tiles_kernel<CodeTiles<kBits>>, stage.iterations(), stage);
   if (failed(error)) return error;
-  const TilesInOrder rows{tiles.tiles, tiles.iteration_count, args.skipped, args.entry_count};
-  return launch.run(ScanRows<TilesInOrder>(rows, 1));
+  const TilesInOrder rows{stage.tiles, stage.iterations(), args.skipped, args.entry_count};
+  return launcher.launch(scan_rows_kernel<TilesInOrder>, 1, kBlockThreads, rows);
 }
 
-template <typename Launcher>
-StageError count_entries_on(Launcher launch, const CountEntriesArgs& args) {
-  if (args.range.value_count == 0) return {};  // Then pointers may be null.
-  return args.coding.bits == 8 ? count_tiles<8>(launch, args) : count_tiles<4>(launch, args);
-}
-
-template <uint32_t kBits, typename Launcher>
-StageError select_with(Launcher& launch, const SelectArgs& args) {
+template <uint32_t kBits>
+StageError select_entries(const Launcher& launcher, const SelectArgs& args) {
   if (!args.counted) {
-    const StageError error = count_tiles<kBits>(launch, args);
+    const StageError error = count_tiles<kBits>(launcher, args);
     if (failed(error)) return error;
   }
-  return launch.run(SelectTile<kBits>(args));
-}
-
-template <typename Launcher>
-StageError select_on(Launcher launch, const SelectArgs& args) {
-  if (args.range.value_count == 0) return {};
-  return args.coding.bits == 8 ? select_with<8>(launch, args) : select_with<4>(launch, args);
+  const SelectTiles<kBits> stage(args);
+  return launcher.run(select_tiles_kernel<SelectTiles<kBits>>, stage.iterations(), stage);
 }
 
 }  // namespace gq::cuda

@@ -50,7 +50,7 @@ Status revoke(gqsgd_comm comm, int32_t* dead, int32_t* dead_count) {
   registers.look(0);
   int32_t count = 0;
   for (uint32_t rank = 0; rank < access->endpoint.size(); ++rank) {
-    if (!registers.is_gone(rank)) continue;
+    if (!registers.is_gone(rank, UnheardLimits())) continue;
     if (dead != nullptr) dead[count] = static_cast<int32_t>(rank);
     count += 1;
   }

@@ -31,6 +31,12 @@ MembershipOptions membership_options(const Endpoint& endpoint, const CommOptions
   return membership;
 }
 
+/** Half of what others wait for this rank before they go on without it: until it has entered, or
+ *  until it is heard of again. */
+UnheardLimits unheard_limits(const MembershipOptions& agreement) {
+  return {agreement.patience_us / 2, agreement.silence_us / 2};
+}
+
 CallReport report_of(const Communicator& old, const void* recv) {
   const Endpoint& endpoint = old.endpoint;
   CallReport report;
@@ -92,8 +98,9 @@ Shrinking::Shrinking(Communicator* old, const CommOptions& options, void* recv)
       options_(options),
       rank_(old->endpoint.rank()),
       size_(old->endpoint.size()),
-      membership_(membership_options(old->endpoint, options), report_of(*old, recv),
-                  monotonic_us()),
+      agreement_(membership_options(old->endpoint, options)),
+      unheard_(unheard_limits(agreement_)),
+      membership_(agreement_, report_of(*old, recv), monotonic_us()),
       recv_(recv) {}
 
 Shrinking::~Shrinking() {
@@ -121,7 +128,7 @@ Status Shrinking::run() {
 void Shrinking::look() {
   for (uint32_t peer = 0; peer < size_; ++peer) {
     if (peer == rank_) continue;
-    const bool is_gone = registers_.is_gone(peer);
+    const bool is_gone = registers_.is_gone(peer, unheard_);
     RegisterWords words;
     if (registers_.read(peer, &words)) {
       membership_.see(peer, register_of(words), monotonic_us());

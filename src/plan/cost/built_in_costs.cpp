@@ -6,8 +6,9 @@ namespace {
 
 // latency and link: 10 Gbit/s Ethernet with kernel TCP. Inside a node words are read in place, so
 // that the wait for a thread that sleeps is nearly all. The rest was measured with
-// gqsgd-calibrate; costs of fields that are within its noise are left out. Rows bf16 and fp16 were
-// measured on another machine and are scaled by what linear8 takes on both.
+// gqsgd-calibrate; costs of fields that are within its noise are left out. Rows bf16, fp16,
+// adaptive and planes were measured on other machines, and are scaled by what linear8, or the
+// format blocks-8, takes on both.
 constexpr CostConstants kCosts = {
     .latency_ns = 20000,
     .byte_ns = 0.8,
@@ -77,6 +78,18 @@ constexpr CostConstants kCosts = {
          {1.8, 1.9, 360},
          {0.3, 0.35, 50},
          {0.38, 0.55, 190}},
+        {{0.21, 0.41, 210},
+         {0.78, 1.3, 1600},
+         {0, 0, 0},
+         {1.6, 1.6, 2200},
+         {0.07, 0.07, 52},
+         {0.36, 0.72, 1800}},
+        {{0, 0, 0},
+         {0.007, 0.007, 0},
+         {0, 0, 0},
+         {0.078, 0.078, 0},
+         {0.013, 0.013, 0},
+         {0.023, 0.023, 0}},
         {{0, 0, 0}, {0.081, 0.13, 0}, {0, 0, 0}, {0, 0, 0}, {0, 0, 0}, {0, 0, 0}},
         {{0, 0, 0}, {0.35, 0.34, 0}, {0, 0, 0}, {0, 0, 0}, {0, 0, 0}, {0, 0, 0}},
         {{0.53, 0.4, 1800},

@@ -7,6 +7,7 @@ namespace gq {
 namespace {
 
 CostRow base_row(const Coding& coding) {
+  if (coding.adaptive()) return CostRow::adaptive;
   const bool narrow = coding.bits == 4;
   switch (coding.levels) {
     case Levels::linear:
@@ -26,8 +27,13 @@ CostRow base_row(const Coding& coding) {
 
 struct Extra {
   CostRow row;
-  bool paid;
+  double times;
 };
+
+/** Bits of the mean beyond those of row `adaptive`; may be negative. */
+double planes_beyond(const Coding& coding) {
+  return coding.adaptive() ? coding.mean_half_bits / 2.0 - kCostMeanBits : 0;
+}
 
 }  // namespace
 
@@ -37,23 +43,29 @@ double cached_share(const CostConstants& constants, double touched_bytes) {
 }
 
 CodecCost codec_cost(const CostConstants& constants, const Coding& coding, double cached_share) {
+  const bool fixed = !coding.adaptive();
+  const auto paid = [](bool is_paid) { return is_paid ? 1.0 : 0.0; };
   const Extra extras[] = {
-      {base_row(coding), true},
-      {CostRow::blocks, coding.block != 0},
-      {CostRow::correlated, coding.rounding == Rounding::correlated},
-      {CostRow::rotated, coding.rotated},
-      {CostRow::rescaled, coding.rescale},
-      {CostRow::subtractive, coding.rounding_down == RoundingDown::subtractive},
-      {CostRow::averaged, coding.levels == Levels::linear && coding.combine == Combine::average},
+      {base_row(coding), 1},
+      {CostRow::planes, planes_beyond(coding)},
+      {CostRow::blocks, paid(fixed && coding.block != 0)},
+      {CostRow::correlated, paid(fixed && coding.rounding == Rounding::correlated)},
+      {CostRow::rotated, paid(coding.rotated)},
+      {CostRow::rescaled, paid(fixed && coding.rescale)},
+      {CostRow::subtractive, paid(coding.rounding_down == RoundingDown::subtractive)},
+      {CostRow::averaged,
+       paid(coding.levels == Levels::linear && coding.combine == Combine::average)},
   };
   CodecCost cost;
-  for (const Extra& extra : extras) {
-    if (!extra.paid) continue;
-    for (size_t stage = 0; stage < kCostStageCount; ++stage) {
+  for (size_t stage = 0; stage < kCostStageCount; ++stage) {
+    for (const Extra& extra : extras) {
       const StageCost& one = constants.stages[static_cast<size_t>(extra.row)][stage];
-      cost.value_ns[stage] += one.cached * cached_share + one.streamed * (1 - cached_share);
-      cost.range_ns[stage] += one.range;
+      const double value_ns = one.cached * cached_share + one.streamed * (1 - cached_share);
+      cost.value_ns[stage] += extra.times * value_ns;
+      cost.range_ns[stage] += extra.times * one.range;
     }
+    cost.value_ns[stage] = std::max(0.0, cost.value_ns[stage]);
+    cost.range_ns[stage] = std::max(0.0, cost.range_ns[stage]);
   }
   return cost;
 }

@@ -35,7 +35,9 @@ enum class CostRow : uint8_t {
   mantissa,  ///< exponential levels with 2 mantissa bits
   bf16,
   fp16,
+  adaptive,  ///< widths of a mean of 4 bits, with blocks, correlated and rescaled as presets have
   // From here on extras, which are added to a row above.
+  planes,  ///< each bit beyond a mean of 4, or less; only of adaptive widths
   blocks,
   correlated,
   rotated,
@@ -43,7 +45,9 @@ enum class CostRow : uint8_t {
   subtractive,
   averaged,  ///< combine=average on linear levels
 };
-inline constexpr size_t kCostRowCount = 14;
+inline constexpr size_t kCostRowCount = 16;
+/** The mean that row `adaptive` is of. */
+inline constexpr uint32_t kCostMeanBits = 4;
 
 /** alpha and 1 / beta of the paper are latency_ns and byte_ns; 1 / gamma, 1 / gamma-hat and delta
  *  are stages. */

@@ -21,7 +21,7 @@ class AwaitedReport {
   }
   /** True when the same has been awaited for so long that peers are to learn it, and again after
    *  twice that, four times that: a rank that says nothing more is stopped, and a connection that
-   *  acknowledges nothing more is cut. Called before this rank sleeps. */
+   *  acknowledges nothing more is cut. Called while this rank waits. */
   bool is_due(uint64_t now_us) {
     if (awaited_ != blocked_on_) {
       blocked_on_ = awaited_;

@@ -12,6 +12,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "src/support/clock.h"
 #include "src/transport/system_failure.h"
 
@@ -28,6 +30,12 @@ constexpr int kUntakenMax = 2048;
 // twice that: a burst of losses may cost one. Probes are what TCP sends where this machine itself
 // has no route any more.
 constexpr unsigned kRetransmissions = 2;
+
+bool read_info(const TcpSocket& socket, tcp_info* info) {
+  socklen_t size_bytes = sizeof *info;
+  return getsockopt(socket.number(), IPPROTO_TCP, TCP_INFO, info, &size_bytes) == 0;
+}
+
 
 }  // namespace
 
@@ -117,19 +125,17 @@ void ControlConnections::watch_peers_only(int engine) {
   if (engine >= 0) epoll_ctl(epoll_.number(), EPOLL_CTL_DEL, engine, nullptr);
 }
 
-void ControlConnections::look_at_links() {
-  for (uint32_t peer = 0; peer < peers_.size(); ++peer) {
-    if (is_unreachable(peer)) peers_[peer].had_losses = true;
-  }
-}
-
 bool ControlConnections::is_unreachable(uint32_t peer) const {
   if (!peers_[peer].socket || gone_us(peer) != 0) return false;
   tcp_info info{};
-  socklen_t size_bytes = sizeof info;
-  const int socket = peers_[peer].socket->number();
-  if (getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &size_bytes) != 0) return false;
+  if (!read_info(*peers_[peer].socket, &info)) return false;
   return info.tcpi_retransmits + info.tcpi_probes >= kRetransmissions;
+}
+
+void ControlConnections::look_at_links() {
+  for (uint32_t peer = 0; peer < peers_.size(); ++peer) {
+    if (is_unreachable(peer)) peers_[peer].was_unreachable = true;
+  }
 }
 
 bool ControlConnections::is_cut_off() const {
@@ -170,12 +176,25 @@ void ControlConnections::receive(Peer* peer) {
     }
     const int error = count < 0 ? errno : 0;
     if (error == EAGAIN || error == EINTR) return;
-    peer->is_certain = error == 0 || (error == ECONNRESET && !peer->had_losses);
-    epoll_ctl(epoll_.number(), EPOLL_CTL_DEL, peer->socket->number(), nullptr);
-    peer->gone_us = monotonic_us();
-    if (peer->presence == Presence::here) peer->presence = Presence::dead;
-    any_gone_ = true;
+    note_end(peer, error);
   }
+}
+
+/** A system resets a connection that its process has closed when more comes on it, although what
+ *  was sent last may not have arrived: where the link was cut meanwhile it is too late for that.
+ *  A connection that has been reset says no more of packets that it had lost. */
+void ControlConnections::note_end(Peer* peer, int error) {
+  tcp_info info{};
+  if (error == 0) {
+    peer->unheard_us = 0;
+  } else if (error == ECONNRESET && !peer->was_unreachable && read_info(*peer->socket, &info)) {
+    const uint64_t unheard_ms = std::min(info.tcpi_last_data_recv, info.tcpi_last_ack_recv);
+    peer->unheard_us = unheard_ms * 1000;
+  }
+  epoll_ctl(epoll_.number(), EPOLL_CTL_DEL, peer->socket->number(), nullptr);
+  peer->gone_us = monotonic_us();
+  if (peer->presence == Presence::here) peer->presence = Presence::dead;
+  any_gone_ = true;
 }
 
 bool ControlConnections::take(uint32_t number, Notice* notice) {

@@ -56,10 +56,13 @@ class ControlConnections {
   /** When its connection ended; 0 while it is there. */
   uint64_t gone_us(uint32_t peer) const { return peers_[peer].gone_us; }
   bool any_gone() const { return any_gone_; }
-  /** True if that was the end of its process or of its communicator: a connection that ends by a
-   *  timeout shows nothing, nor does a reset over a link that had lost packets. */
-  bool is_gone_for_certain(uint32_t peer) const { return peers_[peer].is_certain; }
-  /** Notes links that lose packets; called now and then while is_gone_for_certain() is of use. */
+  /** True if that was the end of its process or of its communicator. A connection that ends by a
+   *  timeout shows nothing, nor does a reset on a link that look_at_links() had found cut, or after
+   *  `unheard_us` in which nothing came of its system (UnheardLimits). */
+  bool is_gone_for_certain(uint32_t peer, uint64_t unheard_us) const {
+    return peers_[peer].unheard_us < unheard_us;
+  }
+  /** Notes which peers are unreachable: to be called now and then by a rank that waits. */
   void look_at_links();
   /** True if the system of `peer` has acknowledged nothing of what was sent last, for the better
    * part of a second: no packets get there, or none come back. That of a stopped peer acknowledges.
@@ -74,8 +77,10 @@ class ControlConnections {
     std::unique_ptr<TcpSocket> socket;
     Presence presence = Presence::here;
     uint64_t gone_us = 0;
-    bool is_certain = false;
-    bool had_losses = false;
+    /** Of a connection that has ended: how long nothing had come when its end came. 0 if that came
+     *  in order, after all that was sent before; for ever if it shows nothing. */
+    uint64_t unheard_us = UINT64_MAX;
+    bool was_unreachable = false;
     Notice notices[kNoticesMax];
     size_t received_bytes = 0;
     size_t taken_count = 0;
@@ -83,6 +88,7 @@ class ControlConnections {
 
   Status watch(int descriptor, uint32_t number);
   void receive(Peer* peer);
+  void note_end(Peer* peer, int error);
 
   ForkGuard epoll_;
   ForkGuard awake_;  // an eventfd that stays readable once it is

@@ -63,10 +63,10 @@ Status open_engine(const NetworkOptions& options, const NetworkToken& token,
 
 /** A rank that has just died cannot be connected to. That it has died comes by rank 0, which is
  *  another connection. */
-bool fails_soon(NetworkBootstrap* bootstrap) {
+bool fails_soon(const NetworkToken& token, NetworkBootstrap* bootstrap) {
   const uint64_t deadline_us = deadline_after_ms(kDeathMs);
   while (!bootstrap->has_failed()) {
-    if (monotonic_us() >= deadline_us) return false;
+    if (monotonic_us() >= deadline_us || token.deadline.is_over()) return false;
     nanosleep(&kPause, nullptr);
   }
   return true;
@@ -78,7 +78,8 @@ Status connect_engine(const EngineAddresses& addresses, const NetworkToken& toke
     if (peer == token.rank) continue;
     const Status connected = engine->connect(peer, addresses[peer].data(), addresses[peer].size());
     if (connected.ok()) continue;
-    return fails_soon(bootstrap) ? Status() : connected;  // the reason comes at the conclusion
+    // If all fail, the reason comes at the conclusion.
+    return fails_soon(token, bootstrap) ? Status() : connected;
   }
   return greetings->exchange(token, bootstrap, engine);
 }
@@ -133,7 +134,7 @@ Status form(const NetworkToken& token, const NetworkOptions& options, const Netw
   const Status connected =
       connect_engine(addresses, token, bootstrap, &greetings, group.engine.get());
   GQ_TRY(bootstrap->conclude(connected, &group.links));
-  group.engine->set_connected();
+  GQ_TRY(group.engine->set_connected());
   log_formed(token, group.tag, table, *group.engine);
   auto transport = std::make_unique<NetworkTransport>();
   GQ_TRY(transport->open(std::move(group)));

@@ -2,6 +2,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include <algorithm>
+
 #include "src/support/clock.h"
 #include "src/transport/network/network_transport.h"
 
@@ -9,9 +11,11 @@ namespace gq {
 namespace {
 
 // What a peer has sent before it ended is in this machine's memory by then. Where it came by TCP
-// the peer's system may still be sending it, message by message.
-constexpr uint64_t kGraceUs = 100000;
-constexpr uint64_t kTcpGraceUs = 500000;
+// the peer's system may still be sending it, message by message: over a slow link, at 8 Mbit/s.
+constexpr uint64_t kGraceUs = 20000;
+constexpr uint64_t kTcpGraceUs = 60000;
+constexpr uint64_t kTcpGraceUsPerByte = 1;
+constexpr uint64_t kTcpGraceMaxUs = 500000;
 constexpr uint32_t kDrainSteps = 10000;
 // UCX has lost the way to a peer whose other connection is there.
 constexpr uint64_t kDisconnectedUs = 1000000;
@@ -98,30 +102,33 @@ Status NetworkTransport::is_lost(uint32_t peer, bool* is_lost) {
   const uint64_t failed_us = peers_[peer].failed_us;
   *is_lost = gone_us == 0 && failed_us != 0 && looked_us_ - failed_us >= kDisconnectedUs;
   if (gone_us == 0) return Status();
-  const uint64_t grace_us = peers_[peer].is_by_tcp ? kTcpGraceUs : kGraceUs;
-  if (looked_us_ - gone_us < grace_us) return Status();
+  if (looked_us_ - gone_us < kGraceUs) return Status();
   // This rank may have slept all the time: one step of UCX's takes a few messages alone.
   for (uint32_t step = 0; step < kDrainSteps && group_.engine->progress(); ++step) {
   }
-  GQ_TRY(is_needed(peer, is_lost));
-  const uint64_t news_us = peers_[peer].news_us;
-  if (peers_[peer].is_by_tcp && news_us + grace_us > looked_us_) *is_lost = false;
+  size_t owed_bytes = 0;
+  GQ_TRY(count_owed(peer, &owed_bytes));
+  const uint64_t tcp_grace_us =
+      std::min(kTcpGraceUs + owed_bytes * kTcpGraceUsPerByte, kTcpGraceMaxUs);
+  const uint64_t newest_us = std::max(gone_us, peers_[peer].news_us);
+  const bool may_come = peers_[peer].is_by_tcp && newest_us + tcp_grace_us > looked_us_;
+  *is_lost = owed_bytes > 0 && !may_come;
   return Status();
 }
 
 // A rank may leave as soon as its own work is done, while others still finish theirs. It is missed
 // only by those to whom it owes a control message or codes. What has come and has not been asked
 // for yet is not owed.
-Status NetworkTransport::is_needed(uint32_t peer, bool* is_needed) {
+Status NetworkTransport::count_owed(uint32_t peer, size_t* owed_bytes) {
   const Peer& from = peers_[peer];
-  *is_needed = false;
+  *owed_bytes = 0;
   if (from.control != nullptr) {
     GQ_TRY(test(from.control));
-    *is_needed = !from.control->done;
+    if (!from.control->done) *owed_bytes += from.control->size_bytes;
   }
   for (PendingMessage* next = from.receives.front(); next != nullptr; next = next->next) {
     GQ_TRY(test(next));
-    *is_needed = *is_needed || !next->done;
+    if (!next->done) *owed_bytes += next->size_bytes;
   }
   return Status();
 }
@@ -143,6 +150,7 @@ uint32_t NetworkTransport::culprit_behind(uint32_t peer) const {
   for (uint32_t link = 0; link < size(); ++link) {
     const uint32_t next = awaited_by(culprit, peer);
     if (next == culprit || connections_.is_unreachable(culprit)) return culprit;
+    if (has_come_here(culprit) && !connections_.is_unreachable(next)) return culprit;
     culprit = next;
   }
   return silent_in_cycle(culprit, peer);
@@ -156,6 +164,15 @@ uint32_t NetworkTransport::awaited_by(uint32_t waiter, uint32_t own) const {
   const bool is_old =
       awaited.kind == AwaitedKind::control && awaited.number != (sequence_ & kAwaitedNumberMask);
   return awaited.kind == AwaitedKind::nothing || is_old ? waiter : awaited.peer;
+}
+
+/** Whether `waiter` waits for a control message of a third rank that has come here: that rank sends
+ *  it to all, so `waiter` is stopped, or packets are lost between the two. */
+bool NetworkTransport::has_come_here(uint32_t waiter) const {
+  const Awaited awaited = unpack_awaited(peers_[waiter].awaited);
+  return waiter != rank() && awaited.peer != rank() && awaited.kind == AwaitedKind::control &&
+         awaited.number == (sequence_ & kAwaitedNumberMask) &&
+         peers_[awaited.peer].newest_number == sequence_;
 }
 
 /** Ranks that wait for each other: one of them has what it waits for, and was stopped before it

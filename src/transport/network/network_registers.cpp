@@ -12,8 +12,9 @@ void NetworkRegisters::open(uint32_t rank, uint32_t size, int engine) {
   own_words_.resize(kRegisterWords);
 }
 
-bool NetworkRegisters::is_gone(uint32_t peer) {
-  return peer != rank_ && connections_.is_gone_for_certain(peer);
+bool NetworkRegisters::is_gone(uint32_t peer, const UnheardLimits& limits) {
+  const uint64_t limit_us = peers_[peer].has_shown ? limits.entered_us : limits.absent_us;
+  return peer != rank_ && connections_.is_gone_for_certain(peer, limit_us);
 }
 
 void NetworkRegisters::publish(const RegisterWords& own, bool is_last) {

@@ -18,7 +18,7 @@ class NetworkRegisters final : public GroupRegisters {
 
   void publish(const RegisterWords& own, bool is_last) override;
   bool read(uint32_t peer, RegisterWords* found) override;
-  bool is_gone(uint32_t peer) override;
+  bool is_gone(uint32_t peer, const UnheardLimits& limits) override;
   void look(uint32_t slice_us) override;
   Status make_name(gqsgd_unique_id* name) override;
   void drop_name(const gqsgd_unique_id& name) override;

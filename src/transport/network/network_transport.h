@@ -94,12 +94,12 @@ class NetworkTransport final : public HostTransport {
   void await(AwaitedKind kind, uint32_t peer, uint64_t number);
   void came();
   bool spun(uint64_t end_us);
-  Status sleep(uint64_t end_us);
   Status take_notices();
   Status take(uint32_t peer, const Notice& notice);
   Status is_lost(uint32_t peer, bool* is_lost);
-  Status is_needed(uint32_t peer, bool* is_needed);
+  Status count_owed(uint32_t peer, size_t* owed_bytes);
   uint32_t awaited_by(uint32_t waiter, uint32_t own) const;
+  bool has_come_here(uint32_t waiter) const;
   uint32_t silent_in_cycle(uint32_t first, uint32_t own) const;
   bool begin_cause(uint64_t word);
   Status explain_cause(const Cause& cause) const;

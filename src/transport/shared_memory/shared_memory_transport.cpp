@@ -212,7 +212,9 @@ bool SharedMemoryTransport::read(uint32_t peer, RegisterWords* found) {
   }
 }
 
-bool SharedMemoryTransport::is_gone(uint32_t peer) { return failure_.is_gone(peer); }
+bool SharedMemoryTransport::is_gone(uint32_t peer, const UnheardLimits&) {
+  return failure_.is_gone(peer);
+}
 
 void SharedMemoryTransport::look(uint32_t slice_us) {
   if (slice_us > 0) slept(std::min(slice_us, kLookUs));

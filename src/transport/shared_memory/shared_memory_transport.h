@@ -73,7 +73,7 @@ class SharedMemoryTransport : public HostTransport, private GroupRegisters {
  private:
   void publish(const RegisterWords& own, bool is_last) final;
   bool read(uint32_t peer, RegisterWords* found) final;
-  bool is_gone(uint32_t peer) final;
+  bool is_gone(uint32_t peer, const UnheardLimits& limits) final;
   void look(uint32_t slice_us) final;
   bool slept(uint32_t slice_us);
   bool was_woken();

@@ -1,20 +1,13 @@
-// The kernel lists what an epoll descriptor watches as lines "tfd: 15 events: ..".
+// A connection whose buffer is full is one to which nothing can be written.
 #include "src/transport/ucx/blocked_sockets.h"
 
 #include <poll.h>
-#include <stdio.h>
 #include <sys/socket.h>
+
+#include "src/transport/ucx/watched_descriptors.h"
 
 namespace gq {
 namespace {
-
-// A worker's descriptor watches those of its network interfaces, which watch their connections.
-constexpr int kDepthMax = 3;
-
-void end_if_blocked(int socket) {
-  pollfd writable{socket, POLLOUT, 0};
-  if (poll(&writable, 1, 0) == 0) shutdown(socket, SHUT_WR);
-}
 
 bool is_tcp_connection(int descriptor) {
   sockaddr_storage peer;
@@ -23,26 +16,14 @@ bool is_tcp_connection(int descriptor) {
   return peer.ss_family == AF_INET || peer.ss_family == AF_INET6;
 }
 
-void visit_watched(int epoll, int depth) {
-  char path[48];
-  snprintf(path, sizeof path, "/proc/self/fdinfo/%d", epoll);
-  FILE* const lines = depth < kDepthMax ? fopen(path, "re") : nullptr;
-  if (lines == nullptr) return;
-  char line[256];
-  while (fgets(line, sizeof line, lines) != nullptr) {
-    int descriptor = -1;
-    if (sscanf(line, "tfd: %d", &descriptor) != 1) continue;
-    if (is_tcp_connection(descriptor)) {
-      end_if_blocked(descriptor);
-    } else {
-      visit_watched(descriptor, depth + 1);  // of what is no epoll descriptor no line matches
-    }
-  }
-  fclose(lines);
+void end_if_blocked(void*, int descriptor) {
+  if (!is_tcp_connection(descriptor)) return;
+  pollfd writable{descriptor, POLLOUT, 0};
+  if (poll(&writable, 1, 0) == 0) shutdown(descriptor, SHUT_WR);
 }
 
 }  // namespace
 
-void end_blocked_sockets(int epoll) { visit_watched(epoll, 0); }
+void end_blocked_sockets(int epoll) { visit_watched(epoll, end_if_blocked, nullptr); }
 
 }  // namespace gq

@@ -19,6 +19,7 @@ struct UcxOptions {
 };
 
 class UcxEngine;
+struct UcxEngineState;
 
 /** One message or flush on its way. While it is pending it stays where it is, and so do its bytes,
  *  until test() reports done or the engine is destroyed. */
@@ -35,6 +36,7 @@ class UcxRequest {
 
  private:
   friend class UcxEngine;
+  friend struct UcxEngineState;
   enum class State : uint8_t { idle, started, completed };
   enum class Kind : uint8_t { send, receive, flush, greeting };
 
@@ -63,7 +65,8 @@ class UcxRequest {
  *  hosts are trusted; UCX_NET_DEVICES names the interfaces on which it listens. */
 class UcxEngine {
  public:
-  /** UNSUPPORTED without a usable libucp; BACKEND, with UCX's error string, if it fails. */
+  /** UNSUPPORTED without a usable libucp, and in a forked child of a process that has an engine;
+   *  BACKEND, with UCX's error string, if it fails. */
   static Status open(const UcxOptions& options, uint32_t rank, uint32_t size,
                      std::unique_ptr<UcxEngine>* out);
 
@@ -93,9 +96,10 @@ class UcxEngine {
   /** A message without bytes, done when the peer has received it. It makes UCX connect both ways
    * and for all kinds of messages, which it would otherwise do with the first large one. */
   Status start_greeting(uint32_t peer, uint32_t channel, UcxRequest* request);
-  /** The greetings of all ranks are done. An engine that has peers and never came so far leaves
-   * what UCX before 1.14 has allocated to the end of the process. */
-  void set_connected();
+  /** The greetings of all ranks are done. From then on forked children close this engine's sockets,
+   *  and programs that are executed do not get what UCX has opened. An engine that has peers and
+   *  never came so far leaves what UCX before 1.14 has allocated to the end of the process. */
+  Status set_connected();
 
   /** Done when all sends to `peer` that are done have left this process, so that they arrive even
    *  if it ends now. It waits for the system's buffers, not for the peer. Over TCP a send that is
@@ -127,11 +131,10 @@ class UcxEngine {
   std::string transports_to(uint32_t peer) const;
 
  private:
-  struct State;
-  explicit UcxEngine(std::unique_ptr<State> state);
+  explicit UcxEngine(std::unique_ptr<UcxEngineState> state);
   Status find_tcp(uint32_t peer);
 
-  std::unique_ptr<State> state_;
+  std::unique_ptr<UcxEngineState> state_;
 };
 
 }  // namespace gq

@@ -3,6 +3,7 @@
 // GQ_KILLS=first:end runs other seeds than a few.
 #include <gqsgd_elastic.h>
 #include <gqsgd_network.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -207,7 +208,8 @@ std::string survive(const Plan& plan, Kind kind, int rank, Shared* shared) {
 }
 
 struct Measured {
-  std::vector<double> named_ms, shrunk_ms;
+  std::vector<double> named_ms;
+  std::vector<double> shrunk_ms;  ///< of each seed
   int handed = 0;  ///< ranks that have got the result of another
 };
 
@@ -281,6 +283,9 @@ void kill_ranks(Kind kind, uint64_t runs) {
            part_of(*times, 50), part_of(*times, 90), part_of(*times, 99), part_of(*times, 100),
            times->size());
   }
+  const auto longest = std::max_element(measured.shrunk_ms.begin(), measured.shrunk_ms.end());
+  printf("the longest to shrink: seed %" PRIu64 "\n",
+         first + static_cast<uint64_t>(longest - measured.shrunk_ms.begin()));
   printf("%d ranks got the result of another\n", measured.handed);
 }
 

@@ -246,7 +246,7 @@ TEST(Arguments, SchedulesInCodeForm_FieldsThatNeedAnOwner_RefusedOnAllRanks) {
   EXPECT_TRUE(group.still_works());
 }
 
-// With a device the memory is refused, not the stream: tests/unit/kernels/cuda has more of it.
+// With a device the memory is refused, not the stream: tests/gpu/stages has more of it.
 TEST(Arguments, StageOnAStream_NoDeviceOrMemory_Refused) {
   Call call(0);
   call.use("paper-gl8");

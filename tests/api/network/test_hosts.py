@@ -14,17 +14,40 @@ HOSTS, LIMIT_S = 3, 60
 LARGE = 4_000_000  # seconds of the wire's time: links fail in mid-call
 
 
+def by_hand(net, rank):
+    return {"RANK": rank, "WORLD_SIZE": len(net.hosts), "MASTER_ADDR": net.hosts[0].address}
+
+
+def by_srun(net, rank):
+    """What Slurm sets in a step, where its nodes are named by their addresses."""
+    prefix = net.hosts[0].address.rpartition(".")[0]
+    return {"SLURM_PROCID": rank, "SLURM_NTASKS": len(net.hosts), "SLURM_JOB_ID": 4711,
+            "SLURM_NNODES": len(net.hosts), "SLURM_NODEID": rank, "SLURM_LOCALID": 0,
+            "SLURM_STEP_NODELIST": f"{prefix}.[1-{len(net.hosts)}]",
+            "SLURM_JOB_NODELIST": f"{prefix}.[1-250]"}
+
+
+def by_mpirun(net, rank):
+    return {"OMPI_COMM_WORLD_RANK": rank, "OMPI_COMM_WORLD_SIZE": len(net.hosts),
+            "OMPI_COMM_WORLD_LOCAL_SIZE": 1, "GQSGD_ADDRESS": net.hosts[0].address}
+
+
+def by_mpiexec(net, rank):
+    return {"PMI_RANK": rank, "PMI_SIZE": len(net.hosts), "MPI_LOCALNRANKS": 1,
+            "GQSGD_ADDRESS": net.hosts[0].address}
+
+
 class Ranks:
     """network_rank on every host; killed at the end."""
 
-    def __init__(self, net, build, calls, count, mode="stays", options="timeout_ms=3000", **others):
-        variables = {"WORLD_SIZE": len(net.hosts), "MASTER_ADDR": net.hosts[0].address,
-                     "UCX_TLS": "tcp,self", "GQSGD_SECRET": "of this test",
+    def __init__(self, net, build, calls, count, mode="stays", options="timeout_ms=3000",
+                 launcher=by_hand, **others):
+        variables = {"UCX_TLS": "tcp,self", "GQSGD_SECRET": "of this test",
                      "NETWORK_RANK_OPTIONS": options, **others}
         program = build / "tests/api/network/network_rank"
         self.processes = [subprocess.Popen(
-            host.command("env", f"RANK={rank}", *(f"{name}={value}" for name, value
-                                                  in variables.items()),
+            host.command("env", *(f"{name}={value}" for name, value
+                                  in {**launcher(net, rank), **variables}.items()),
                          str(program), str(calls), str(count), mode),
             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
             for rank, host in enumerate(net.hosts)]
@@ -55,8 +78,10 @@ def expected_xor(count, step):
     return int(np.bitwise_xor.reduce(np.asarray(summed).reshape(-1, count)[0].view(np.uint32)))
 
 
-def test_hosts_form_a_group_and_get_the_bits_of_virtual_ranks(network, build_directory):
-    with network(HOSTS, "1gbit") as net, Ranks(net, build_directory, 5, 100_000) as ranks:
+@pytest.mark.parametrize("launcher", [by_hand, by_srun, by_mpirun, by_mpiexec])
+def test_hosts_form_a_group_and_get_the_bits_of_virtual_ranks(network, build_directory, launcher):
+    with (network(HOSTS, "1gbit") as net,
+          Ranks(net, build_directory, 5, 100_000, launcher=launcher) as ranks):
         ranks.wait_for_first_lines()
         assert ranks.ends() == [f"ok network {expected_xor(100_000, 4)}"] * HOSTS
 

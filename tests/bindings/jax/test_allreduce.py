@@ -109,6 +109,22 @@ def test_arrays_of_a_tree_are_one_operation_for_each_dtype(comm):
         assert bits(got) == bits(expected)
 
 
+def test_leaves_of_a_tree_share_a_budget_of_bits_under_jit(comm):
+    """One average for the tree: a leaf of large gradients takes bits from the others."""
+    q = gqsgd.Quantizer("adaptive-4", seed=3)
+    tree = {"large": 100 * values(128, 64), "small": [values(128, 64, seed=k) for k in (1, 2, 3)]}
+    leaves = jax.tree.leaves(tree)
+    result, _ = jax.jit(lambda tree: gqsgd.jax.allreduce(tree, STATE, comm, q))(tree)
+    for got, expected in zip(jax.tree.leaves(result), comm.allreduce_many(leaves, q, step=0)):
+        assert bits(got) == bits(expected)
+
+    def error(means):
+        return sum(np.square(got - x).sum() for got, x in zip(means, leaves))
+
+    alone = [comm.allreduce(x, q, step=0) for x in leaves]  # 4 bits for each of them
+    assert error(jax.tree.leaves(result)) < error(alone) / 10
+
+
 def test_an_empty_tree_is_no_call(comm):
     calls = comm.stats()["calls"]
     result, state = gqsgd.jax.allreduce({}, STATE, comm, Q)

@@ -1,4 +1,4 @@
-// As much of GoogleTest as tests/unit/kernels and tests/unit/kernels/cuda use, for machines with a
+// As much of GoogleTest as tests/unit/kernels and tests/gpu/stages use, for machines with a
 // device and no GoogleTest: TEST, EXPECT_*, ASSERT_* with messages. tests/gpu/main.cpp runs what is
 // known.
 #ifndef GQ_TESTS_GPU_GTEST_H

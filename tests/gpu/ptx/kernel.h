@@ -28,6 +28,7 @@ enum Special : Register {
   kThreadCount,
   kBlockCount,
   kLane,
+  kMutation,  ///< %envreg3: the number of GQ_MUTATION (tests/support/mutation.h), 0 without one
   kSpecialCount
 };
 

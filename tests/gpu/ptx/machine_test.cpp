@@ -79,6 +79,7 @@ TEST(Machine, Instructions_ResultsOfThePtxManual) {
             static_cast<uint32_t>(uint64_t{0x84332211} * 0x88776655 >> 32));
   EXPECT_EQ(result_of(ab, "mov.b64 %rd9, {%r2, %r3};\nmov.b64 {%r8, %r9}, %rd9;\n"), 0x88776655u);
   EXPECT_EQ(result_of(ab, "{ .reg .b32 t; mov.b64 {t, %r9}, 0x500000003; }\n"), 5u);
+  EXPECT_EQ(result_of(ab, "max.u16x2 %r9, %r2, 0x00078000;\n"), 0x84338000u);
   EXPECT_EQ(result_of(ab, "min.u32 %r9, %r2, 7;\n"), 7u);
   EXPECT_EQ(result_of(ab, "min.s32 %r9, %r2, 7;\n"), 0x84332211u);
 }
@@ -136,6 +137,35 @@ TEST(Machine, DivergentThreads_Reconverge) {
       "st.global.u32 [%rd3], %r4;\n")();
   EXPECT_EQ(words[0], 31u * 32 / 2);
   EXPECT_EQ(words[33], 63u * 64 / 2);
+}
+
+/** Of each thread: the word that a shuffle gives, and 100 more where it was its own for want of
+ *  another. */
+std::vector<uint32_t> shuffled(const std::string& operation) {
+  return Snippet(operation +
+                 "@%p2 bra $store;\n"
+                 "add.s32 %r4, %r4, 100;\n"
+                 "$store:\n"
+                 "st.global.u32 [%rd3], %r4;\n")();
+}
+
+TEST(Machine, Shuffles_WordsOfOtherLanes) {
+  const auto up = shuffled("shfl.sync.up.b32 %r4|%p2, %r1, 2, 0, -1;\n");
+  EXPECT_EQ(up[1], 101u);
+  EXPECT_EQ(up[2], 0u);
+  EXPECT_EQ(up[34], 32u);
+  const auto down = shuffled("shfl.sync.down.b32 %r4|%p2, %r1, 2, 31, -1;\n");
+  EXPECT_EQ(down[29], 31u);
+  EXPECT_EQ(down[30], 130u);
+  const auto across = shuffled("shfl.sync.bfly.b32 %r4|%p2, %r1, 16, 31, -1;\n");
+  EXPECT_EQ(across[3], 19u);
+  EXPECT_EQ(across[63], 47u);
+  const auto one = shuffled("shfl.sync.idx.b32 %r4|%p2, %r1, 5, 31, -1;\n");
+  EXPECT_EQ(one[40], 37u);
+  // Segments of 8 lanes.
+  const auto segment = shuffled("shfl.sync.down.b32 %r4|%p2, %r1, 1, 6175, -1;\n");
+  EXPECT_EQ(segment[6], 7u);
+  EXPECT_EQ(segment[7], 107u);
 }
 
 TEST(Machine, Guards_Kept) {
@@ -227,6 +257,9 @@ TEST(Machine, SilentFaultsOfADevice_Found) {
       {"setp.eq.s32 %p1, %r1, 9;\n@%p1 bar.sync 0;\nbar.sync 0;\n", "at another barrier"},
       {"setp.eq.s32 %p1, %r1, 9;\n@%p1 ret;\nredux.sync.max.u32 %r2, %r1, -1;\n",
        "threads that do not come"},
+      {"setp.eq.s32 %p1, %r1, 9;\n@%p1 ret;\nshfl.sync.idx.b32 %r2|%p2, %r1, 0, 31, -1;\n",
+       "threads that do not come"},
+      {"shfl.sync.idx.b32 %r2|%p2, %r1, 40, 31, 255;\n", "a lane that is not named"},
       {"bar.sync 0;\nst.shared.u32 [s], %r1;\n", "a race in shared memory"},
   };
   for (const Fault& fault : faults) {

@@ -7,10 +7,10 @@
 namespace gq::ptx {
 namespace {
 
-/** The words of "a, {b, c}, [d]": braces make one group of several. */
+/** The words of "a, {b, c}, [d]": braces make one group of several, and so does "a|b". */
 std::vector<std::vector<std::string>> groups_of(const std::string& text) {
   std::vector<std::vector<std::string>> groups;
-  bool inside = false;
+  bool inside = false, is_pair = false;
   std::string word;
   const auto end_word = [&] {
     if (word.empty()) return;
@@ -22,9 +22,13 @@ std::vector<std::vector<std::string>> groups_of(const std::string& text) {
     if (letter == '{') {
       groups.emplace_back();
       inside = true;
+    } else if (letter == '|') {  // a result and its predicate are a group
+      end_word();
+      inside = is_pair = true;
     } else if (letter == ',' || letter == '}') {
       end_word();
-      inside = inside && letter == ',';
+      inside = inside && letter == ',' && !is_pair;
+      is_pair = false;
     } else if (!isspace(static_cast<unsigned char>(letter))) {
       word += letter;
     }
@@ -86,7 +90,8 @@ Operands::Operands(Kernel* kernel) : kernel_(kernel) {
                 {"%ctaid.x", kBlock},
                 {"%ntid.x", kThreadCount},
                 {"%nctaid.x", kBlockCount},
-                {"%laneid", kLane}};
+                {"%laneid", kLane},
+                {"%envreg3", kMutation}};
 }
 
 void Operands::place_label(const std::string& name) {
@@ -114,6 +119,7 @@ void Operands::add(const std::string& statement, uint32_t line) {
     outs = groups.at(0).size();
     if (outs > 4) throw std::runtime_error("too many results");
     for (size_t k = 0; k < outs; ++k) made.out[k] = register_of(groups[0][k]);
+    if (name.rfind("shfl.", 0) == 0 && outs == 1) made.out[1] = new_register(0);
     groups.erase(groups.begin());
     ins = groups.empty() ? 0 : groups[0].size();
     if (groups.size() == 1 && groups[0][0] == "%globaltimer") {

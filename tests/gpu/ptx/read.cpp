@@ -1,5 +1,6 @@
 // Reads PTX as nvcc writes it: a statement a line.
 #include <cctype>
+#include <cstdlib>
 #include <fstream>
 #include <sstream>
 #include <stdexcept>
@@ -7,6 +8,7 @@
 
 #include "tests/gpu/ptx/kernel.h"
 #include "tests/gpu/ptx/operands.h"
+#include "tests/support/mutation.h"
 
 namespace gq::ptx {
 namespace {
@@ -83,6 +85,7 @@ class Reader {
       if (begins(line, known)) return;
     }
     if (begins(line, ".shared ")) return shared_of_all_.push_back(line);
+    if (begins(line, ".global ")) return;  // of headers: a kernel's use of it is an unknown name
     const size_t entry = line.find(".entry ");
     if (entry == std::string::npos) throw std::runtime_error("neither kernel nor comment");
     const std::string name = line.substr(entry + 7, line.find('(') - entry - 7);
@@ -91,6 +94,8 @@ class Reader {
     kernel_ = program_->count(name) > 0 ? &again_ : &(*program_)[name];
     kernel_->name = name;
     kernel_->registers.assign(kSpecialCount, 0);
+    const char* const mutation = getenv("GQ_MUTATION");
+    if (mutation != nullptr) kernel_->registers[kMutation] = test::number_of_mutation(mutation);
     operands_ = Operands(kernel_);
     parameter_end_ = 0;
     for (const std::string& declared : shared_of_all_) declare_shared(declared);

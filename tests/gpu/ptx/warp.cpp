@@ -4,6 +4,7 @@
 #include <string>
 
 #include "tests/gpu/ptx/block.h"
+#include "tests/gpu/ptx/finding.h"
 
 namespace gq::ptx {
 namespace {
@@ -51,6 +52,57 @@ void run_path(const Kernel& kernel, Warp* warp, Path path) {
   put(&warp->ready, path);
 }
 
+/** The instruction that a thread waits at. */
+const Instruction& awaited(const Kernel& kernel, const Warp& warp, uint32_t thread) {
+  return kernel.code[warp.next[thread] - 1];
+}
+
+/** The operand that names the threads of a warp operation. */
+Register named_by(State state, const Instruction& made) {
+  if (state == State::warp_sync) return made.in[0];
+  return state >= State::shuffle_up && state <= State::shuffle_index ? made.in[3] : made.in[1];
+}
+
+/** The lane that a lane's word comes from, or -1 where that is beyond its segment. */
+int32_t source_lane(State state, uint32_t lane, uint32_t by, uint32_t clamp) {
+  const uint32_t segment = clamp >> 8 & 31;
+  const auto first = static_cast<int32_t>(lane & segment);
+  const int32_t bound = first | static_cast<int32_t>(clamp & 31 & ~segment);
+  const auto own = static_cast<int32_t>(lane), distance = static_cast<int32_t>(by & 31);
+  int32_t from = own ^ distance;
+  if (state == State::shuffle_up) return own - distance >= bound ? own - distance : -1;
+  if (state == State::shuffle_down) from = own + distance;
+  if (state == State::shuffle_index) from = first | (distance & ~static_cast<int32_t>(segment));
+  return from <= bound ? from : -1;
+}
+
+/** A word of another lane, or the own one; the predicate says which. */
+void shuffle(const Instruction& made, Warp* warp, State state, Mask named) {
+  std::array<uint32_t, kWarp> words = {};
+  for_each(named, [&](uint32_t lane) { words[lane] = read<uint32_t>(*warp, made.in[0], lane); });
+  for_each(named, [&](uint32_t lane) {
+    const uint32_t by = read<uint32_t>(*warp, made.in[1], lane);
+    const int32_t from = source_lane(state, lane, by, read<uint32_t>(*warp, made.in[2], lane));
+    warp->thread = lane;
+    if (from >= 0 && (named >> from & 1) == 0) throw Finding("a word of a lane that is not named");
+    write(*warp, made.out[0], lane, words[from >= 0 ? static_cast<uint32_t>(from) : lane]);
+    write(*warp, made.out[1], lane, from >= 0);
+  });
+}
+
+/** The sum, or the greatest number, for all of them. */
+void reduce(const Instruction& made, Warp* warp, State state, Mask named) {
+  uint32_t sum = 0, greatest = 0;
+  for_each(named, [&](uint32_t lane) {
+    const uint32_t value = read<uint32_t>(*warp, made.in[0], lane);
+    sum += value;
+    greatest = std::max(greatest, value);
+  });
+  for_each(named, [&](uint32_t lane) {
+    write(*warp, made.out[0], lane, state == State::warp_sum ? sum : greatest);
+  });
+}
+
 }  // namespace
 
 void run_ready(const Kernel& kernel, Warp* warp) {
@@ -77,24 +129,26 @@ void wake(Warp* warp, Mask threads) {
 }
 
 bool join_warp(const Kernel& kernel, Warp* warp) {
-  const Mask sums = in_state(*warp, State::warp_sum);
-  const Mask waiting = sums | in_state(*warp, State::warp_max);
+  Mask waiting = 0;
+  for_each(warp->members, [&](uint32_t lane) {
+    const State state = warp->state[lane];
+    if (state >= State::warp_max && state <= State::shuffle_index) waiting |= Mask{1} << lane;
+  });
   if (waiting == 0) return false;
   const auto first = static_cast<uint32_t>(__builtin_ctz(waiting));
-  const Instruction& made = kernel.code[warp->next[first] - 1];
-  const Mask named = read<uint32_t>(*warp, made.in[1], first);
-  uint32_t sum = 0, greatest = 0;
+  const State state = warp->state[first];
+  const Instruction& made = awaited(kernel, *warp, first);
+  const Mask named = read<uint32_t>(*warp, named_by(state, made), first);
   bool all_came = (named & ~waiting) == 0;
-  for_each(named, [&](uint32_t thread) {
-    all_came = all_came && warp->next[thread] == warp->next[first];
-    const uint32_t value = read<uint32_t>(*warp, made.in[0], thread);
-    sum += value;
-    greatest = std::max(greatest, value);
+  for_each(named, [&](uint32_t lane) {
+    all_came = all_came && warp->next[lane] == warp->next[first];
   });
   if (!all_came) return false;
-  for_each(named, [&](uint32_t thread) {
-    write(*warp, made.out[0], thread, (sums >> first & 1) != 0 ? sum : greatest);
-  });
+  if (state >= State::shuffle_up) {
+    shuffle(made, warp, state, named);
+  } else if (state != State::warp_sync) {
+    reduce(made, warp, state, named);
+  }
   wake(warp, named);
   return true;
 }

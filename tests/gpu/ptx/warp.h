@@ -23,8 +23,13 @@ enum class State : uint8_t {
   ready,
   yields,    ///< gives way to others, then goes on
   barrier,   ///< waits for all threads of its block
-  warp_max,  ///< waits for the threads of its warp that an instruction names; so does the next
+  warp_max,  ///< waits for the threads of its warp that an instruction names; so do the next
   warp_sum,
+  warp_sync,
+  shuffle_up,
+  shuffle_down,
+  shuffle_butterfly,
+  shuffle_index,
   ended,
 };
 

@@ -134,6 +134,11 @@ uint32_t looked_up(uint32_t a, uint32_t b, uint32_t c, uint32_t table) {
   return result;
 }
 
+/** Of each half of a word. */
+uint32_t greatest_halves(uint32_t a, uint32_t b) {
+  return greatest(a & 0xffffu, b & 0xffffu) | greatest(a & 0xffff0000u, b & 0xffff0000u);
+}
+
 template <typename Wide, typename V>
 Wide widely(V a, V b) {
   return static_cast<Wide>(a) * b;
@@ -223,6 +228,7 @@ Table all_operations() {
       {"mad.wide.u32", of<widely_added<uint64_t, uint32_t>>},
       {"mul.hi.u32", of<multiplied_high>},
       {"bfind.u32", of<highest_one>},
+      {"max.u16x2", of<greatest_halves>},
       {"prmt.b32", of<permuted>},
       {"lop3.b32", of<looked_up>},
       {"shf.l.wrap.b32", of<funnelled_left>},

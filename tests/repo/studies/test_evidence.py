@@ -56,6 +56,14 @@ def test_topk_sends_everything_in_time():
     assert np.square(total - exact).sum() < 0.01 * np.square(exact).sum()
 
 
+def test_trainings_of_the_adaptive_study_repeat_themselves():
+    from adaptive_study.trainings import last_loss
+
+    losses = [last_loss("clicks", "SGD", "HookState(budget=4)", 1, step_count=2)
+              for _ in range(2)]
+    assert losses[0] == losses[1] > 0
+
+
 def test_steps_of_presets_take_what_gqsgd_plan_predicts(build_directory):
     from evidence_lib.times import step_seconds
 

@@ -206,3 +206,20 @@ def test_targets_say_pass_and_fail():
     assert lines({place: {"a": errors(1.1), "b": errors(2)}}, [target])[0].startswith("FAIL")
     assert lines({place: {"a": errors(1, 5), "b": errors(2)}}, [target])[0].startswith("FAIL")
     assert lines({("lm 1%", 4): {"a": errors(9), "b": errors(2)}}, [target])[0].startswith("NOT")
+
+
+def test_trainings_are_compared_with_float32_of_the_same_seed():
+    from adaptive_study.trainings import CONTENDERS, RATES, cell, differences, runs_of, table
+
+    keys = list(runs_of(2))
+    assert len(keys) == len(set(keys)) == 2 * len(CONTENDERS) * len(RATES)
+    results = {"lm/SGD/float32/0": 2.0, "lm/SGD/float32/1": 3.0, "lm/SGD/adaptive-4/0": 2.25,
+               "lm/SGD/adaptive-4/1": 3.75, "lm/SGD/adaptive-4/2": 9.0}
+    found = differences(results, "lm", "SGD", "adaptive-4")
+    assert found == [0.25, 0.75]  # seed 2 has no float32
+    assert cell(found) == "+0.5000 +- 0.2500 (2)"
+    assert cell([0.5]) == "-"
+    assert "inf" in cell([0.5, float("inf")])
+    text = table(results)
+    assert "| `adaptive-4` | +0.5000 +- 0.2500 (2) | - |" in text
+    assert "| float32: loss, spread of seeds | 2.5000 +- 0.7071 | - |" in text

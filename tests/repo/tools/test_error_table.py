@@ -130,7 +130,8 @@ def a_table(ours, peer_error):
              for scheme in SCHEMES}
     cells |= {peer.name: Cell([peer_error], bytes_per_value=peer.bytes_per_value(16, 65536))
               for peer in PEERS}
-    return {("gauss", 16): cells, ("heavy", 64): cells, ("digits step 60", 16): cells}
+    return {("gauss", 16): cells, ("heavy", 64): cells, ("digits step 60", 16): cells,
+            ("lm step 10%", 16): cells}
 
 
 def test_claims_pass_and_fail_by_their_factors():
@@ -140,10 +141,11 @@ def test_claims_pass_and_fail_by_their_factors():
         return [line.split()[0] for line in verdict_lines(a_table(ours, peer_error))
                 if not line.startswith(" ")]
 
-    assert words(1e-4, 1e-3) == ["PASS"] * 10
+    # The last six are of recorded gradients and of two presets, which have one error here.
+    assert words(1e-4, 1e-3) == ["PASS"] * 12 + ["FAIL"] + ["PASS"] * 3
     assert words(1e-4, 1.5e-4) == ["PASS", "PASS", "PASS", "FAIL", "PASS", "PASS", "FAIL", "PASS",
-                                   "PASS", "PASS"]
-    assert words(1e-3, 1e-4) == ["FAIL"] * 10
+                                   "PASS", "PASS", "FAIL", "FAIL", "FAIL", "PASS", "PASS", "PASS"]
+    assert words(1e-3, 1e-4) == ["FAIL"] * 14 + ["PASS"] * 2
 
 
 def test_claims_look_at_peers_that_send_no_more_bytes():
@@ -154,6 +156,35 @@ def test_claims_look_at_peers_that_send_no_more_bytes():
         cells["int8 two-shot, scale per 32, random"].errors = [1e-9]  # 2.13 against 2.05 bytes
     unbiased = next(claim for claim in CLAIMS if claim.among == "unbiased")
     assert all(one.holds for one in check(unbiased, table))
+
+
+def test_claims_about_one_peer_have_its_bytes_in_a_given_share():
+    from dataclasses import replace
+
+    from error_lib.claims import CLAIMS, check
+
+    claim = next(claim for claim in CLAIMS if claim.among == "DynamiQ-like 5 bits")
+    table = a_table(1e-4, 1e-3)
+    assert [(one.data, one.holds) for one in check(claim, table)] == [("lm step 10%", True)]
+    assert "104% of its bytes" in claim.text
+    (one,) = check(replace(claim, bytes_share=1), table)  # adaptive-5 has norms and scales on top
+    assert one.peer is None
+
+
+def test_recorded_gradients_are_the_data_of_a_run(error_table, tmp_path):
+    from adaptive_study.record import RANK_COUNT
+
+    values = np.random.default_rng(3).standard_normal((RANK_COUNT, 3 * 1024), np.float32)
+    description = {"lm": {"tensors": [["a", 2048], ["b", 1024]]}}
+    np.savez(tmp_path / "few.npz", **{"lm 10%": (values.view(np.uint32) >> 16).astype(np.uint16)},
+             description=np.array(json.dumps(description)), digest=np.array("abc"))
+    result = error_table("recorded", "--recorded", tmp_path / "few.npz", "--ranks", "4", "16", "64",
+                         "--seeds", "1")
+    assert result.returncode == 0, result.stderr
+    assert "content abc" in result.stderr and "### Gradients of lm" in result.stdout
+    rows = json.loads((tmp_path / "recorded/errors.json").read_text())["rows"]
+    assert {(row["data"], row["ranks"]) for row in rows} == {("lm step 10%", 4),
+                                                             ("lm step 10%", 16)}
 
 
 def test_other_bits_than_the_references_and_broken_bounds_are_failures():
@@ -179,7 +210,7 @@ def test_the_numbers_of_the_pictures_are_those_of_the_page(page):
 
     table = table_of_page(page)
     parts = sections(list(dict.fromkeys(name for name, _ in table)))
-    assert len(parts) == 4
+    assert len(parts) == 8
     for title, data in parts.items():
         assert section(table, title, data) in page, title
 

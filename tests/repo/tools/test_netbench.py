@@ -33,14 +33,14 @@ def netbench(root, build_directory):
 def test_every_contender_has_a_row_and_no_host_is_left(namespaces, netbench, tmp_path):
     before = namespaces()
     done = netbench("--hosts", "3", "--rate", "1gbit", "--count", "100000", "--no-gloo",
-                    "--iterations", "3", "--preset", "blocks-8,paper-gl4",
+                    "--iterations", "3", "--preset", "blocks-8,paper-gl4,adaptive-4",
                     "--format", "blocks-8,bits=4,bits_down=8",
                     "--json", str(tmp_path / "net.json"))
     assert done.returncode == 0, done.stderr
     assert namespaces() == before
     run = json.loads((tmp_path / "net.json").read_text())["runs"][0]
     rows = {row["name"]: row for row in run["rows"]}
-    formats = ["none", "blocks-8", "paper-gl4", "blocks-8,bits=4,bits_down=8"]
+    formats = ["none", "blocks-8", "paper-gl4", "adaptive-4", "blocks-8,bits=4,bits_down=8"]
     over_ucx = [f"{spec}, network" for spec in formats]
     assert list(rows) == ["MPI_Allreduce float32", *formats, *over_ucx]
     assert rows["MPI_Allreduce float32"]["speedup"] == 1
@@ -50,7 +50,9 @@ def test_every_contender_has_a_row_and_no_host_is_left(namespaces, netbench, tmp
         assert row["seconds"] > 0.5 * row["bytes"] * 8e-9 - 0.002
     assert rows["none"]["bytes"] == pytest.approx(2 * 2 / 3 * 400000, rel=0.01)
     assert rows["paper-gl4"]["bytes"] == pytest.approx(rows["none"]["bytes"] / 8, rel=0.05)
-    assert rows["blocks-8"]["limit_seconds"] > rows["blocks-8"]["passes_seconds"] > 0
+    assert rows["adaptive-4"]["bytes"] == pytest.approx(4.19 / 32 * rows["none"]["bytes"], rel=0.05)
+    for spec in ("blocks-8", "adaptive-4"):
+        assert rows[spec]["limit_seconds"] > rows[spec]["passes_seconds"] > 0
     for spec in formats:
         assert rows[f"{spec}, network"]["bytes"] == pytest.approx(rows[spec]["bytes"], rel=0.01)
         if spec != "none":  # other values of the same law

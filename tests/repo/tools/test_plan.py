@@ -58,6 +58,23 @@ def test_a_plan_has_times_an_error_and_a_picture(plan):
     assert re.search(r"^rank 2 +[nqrRd.]{84}$", text, re.MULTILINE)
 
 
+def test_adaptive_widths_have_constants_of_their_own(plan, tmp_path):
+    costs = tmp_path / "costs"
+
+    def times(*lines):
+        costs.write_text("\n".join(lines))
+        return [direct_time_us(plan, "--ranks", 4, "--rate", "1gbit", "--costs", costs, "--format",
+                               name)[0] for name in ("adaptive-4", "adaptive-6", "blocks-8")]
+
+    fours, sixes, eights = times()
+    assert fours < sixes < eights  # bytes are what takes time
+    assert times("linear8.sum = 9 9 9")[:2] == [fours, sixes]
+    slower = times("adaptive.sum = 99 99 99")
+    assert slower[0] > fours and slower[1] > sixes and slower[2] == eights
+    more = times("planes.sum = 99 99 99")
+    assert more[0] == fours and more[1] > sixes
+
+
 def test_costs_from_a_file_change_the_times(plan, tmp_path):
     costs = tmp_path / "costs"
     costs.write_text("latency_ns = 1e9\n")

@@ -11,8 +11,6 @@
 #include <thread>
 
 #include "kernels/cuda/fused/agreement.cuh"
-#include "kernels/cuda/sparse/add_sparse.cuh"
-#include "kernels/cuda/sparse/select.cuh"
 #include "kernels/stages.h"
 #include "tests/support/host_device/host_fused.h"
 #include "tests/support/host_device/host_memory.h"
@@ -192,53 +190,63 @@ StageError merge_all(const MergeNormsArgs* args, size_t count) {
   return enqueue_all<enqueue<&Stages::merge_norms, MergeNormsArgs>>(args, count, nullptr);
 }
 
-/** The device's own code, by one block of threads, run one at a time. */
-template <typename Body>
-struct OneBlock {
-  typename Body::Shared shared;
-  typename Body::Own own[Body::kThreads];
-
-  uint32_t number() const { return 0; }
-  uint32_t count() const { return 1; }
-  template <bool kBarrier, typename Step>
-  void all(Step step) {
-    for (uint32_t thread = 0; thread < Body::kThreads; ++thread) {
-      step(cuda::Local<typename Body::Shared, typename Body::Own>{thread, shared, own[thread]});
-    }
-  }
-};
-
-/** Enqueues bodies; they do nothing if the gate is closed by then. */
-struct BodyLauncher {
-  StreamHandle stream;
-  Gate gate = {};
-
-  template <typename Body>
-  StageError run(const Body& body) const {
-    if (const StageError error = check_stage(stream); failed(error)) return error;
-    stream_of(stream).run([body, before = gate] {
-      if (!is_open(before)) return;
-      const auto block = std::make_unique<OneBlock<Body>>();
-      cuda::run_block(body, *block);
-    });
-    return {};
-  }
-};
-
-template <typename Body, typename Args>
-StageError enqueue_body(const Args& args) {
-  return BodyLauncher{args.stream}.run(Body(args));
-}
-
-// As on a device, so that the memory given for pointer arrays is what they need.
+/** What select needs that comes later: where the entries of this range begin. */
 StageError count_entries(const CountEntriesArgs& args) {
-  return cuda::count_entries_on(BodyLauncher{args.stream}, args);
+  if (const StageError error = check_stage(args.stream); failed(error)) return error;
+  stream_of(args.stream).run([args] {
+    if (args.range.value_count == 0) return;
+    const uint64_t before[2] = {*args.skipped, *args.entry_count};
+    std::memcpy(args.workspace, before, sizeof before);
+    (void)cpu().count_entries(args);
+  });
+  return {};
 }
 StageError select(const SelectArgs& args) {
-  return cuda::select_on(BodyLauncher{args.stream}, args);
+  if (const StageError error = check_stage(args.stream); failed(error)) return error;
+  stream_of(args.stream).run([args] {
+    if (args.range.value_count == 0) return;
+    SelectArgs made = args;
+    uint64_t before[2];
+    if (args.counted) {
+      std::memcpy(before, args.workspace, sizeof before);
+      made.skipped = &before[0];
+      made.entry_count = &before[1];
+    }
+    (void)cpu().select(made);
+  });
+  return {};
 }
 StageError add_sparse(const AddSparseArgs& args) {
-  return cuda::add_sparse_on(BodyLauncher{args.stream, args.gate}, args);
+  if (const StageError error = check_stage(args.stream); failed(error)) return error;
+  stream_of(args.stream).run([args] {
+    if (is_open(args.gate)) (void)cpu().add_sparse(with_step(args));
+  });
+  return {};
+}
+
+/** Runs what threads of a device would. */
+template <auto kRun, typename Args>
+StageError enqueue_run(const Args& args) {
+  if (const StageError error = check_stage(args.stream); failed(error)) return error;
+  stream_of(args.stream).run([args] { kRun(args); });
+  return {};
+}
+
+void agree(const AgreeArgs& args) {
+  uint32_t ranks_from_differing = 0;
+  for (uint32_t rank = args.ranks; rank-- > 0;) {
+    if (cuda::headers_differ(args.headers, cuda::header_of(args, rank), args.compared,
+                             args.status_word)) {
+      ranks_from_differing = args.ranks - rank;
+    }
+  }
+  cuda::finish_agreement(args, ranks_from_differing);
+}
+
+void merge_rank_norms(const MergeRankNormsArgs& args) {
+  for (size_t segment = 0; segment < args.segment_count; ++segment) {
+    cuda::merge_rank_norms(args, segment);
+  }
 }
 
 constexpr Stages kStages = {
@@ -263,10 +271,10 @@ constexpr BatchStages kBatches = {
 };
 
 constexpr AgreementStages kAgreement = {
-    enqueue_body<cuda::TakeStep, TakeStepArgs>,
-    enqueue_body<cuda::WriteHeader, WriteHeaderArgs>,
-    enqueue_body<cuda::Agree, AgreeArgs>,
-    enqueue_body<cuda::MergeRankNorms, MergeRankNormsArgs>,
+    enqueue_run<cuda::take_step, TakeStepArgs>,
+    enqueue_run<cuda::write_header, WriteHeaderArgs>,
+    enqueue_run<agree, AgreeArgs>,
+    enqueue_run<merge_rank_norms, MergeRankNormsArgs>,
 };
 
 }  // namespace

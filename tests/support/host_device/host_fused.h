@@ -1,5 +1,5 @@
-// The kernel of one rank of a fused allreduce without a device: its body, run by a thread of this
-// machine for each block, whose own threads run one at a time.
+// The kernel of one rank of a fused allreduce without a device: a thread of this machine for each
+// block, whose own threads run one at a time.
 #ifndef GQ_TESTS_SUPPORT_HOST_DEVICE_HOST_FUSED_H
 #define GQ_TESTS_SUPPORT_HOST_DEVICE_HOST_FUSED_H
 

@@ -134,6 +134,7 @@ TEST_P(Measured, OneSlowRank_ItsTimesForAll) {
     for (size_t rank = 0; rank < 3; ++rank) {
       EXPECT_EQ(group.costs(rank).stage(CostRow::linear8, CostStage::quantize).cached, 1);
       EXPECT_EQ(group.costs(rank).stage(CostRow::none, CostStage::dequantize).cached, 1);
+      EXPECT_EQ(group.costs(rank).stage(CostRow::adaptive, CostStage::sum).cached, 1);
     }
   }
 }

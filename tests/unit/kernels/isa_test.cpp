@@ -1,8 +1,6 @@
 // Every instruction set against scalar, bit for bit, on edge-biased data: the paper's formats,
 // element types, tails and element offsets; nothing written outside. Extensions:
 // isa_extended_test.cpp.
-#include <string.h>
-
 #include <cmath>
 
 #include "tests/unit/kernels/support/outcome.h"
@@ -10,19 +8,11 @@
 namespace gq::test {
 namespace {
 
-/** Devices have no kernels for levels bf16 and fp16. */
-bool are_of_a_host() {
-  for (const Stages* stages : stages_here()) {
-    if (strstr(stages->name, "cuda") != nullptr) return false;
-  }
-  return true;
-}
-
 std::vector<Coding> all_formats(Rounding rounding) {
   std::vector<Coding> formats = code_formats(3, 2, rounding);
   for (const Coding& wide : code_formats(3, 0, rounding)) formats.push_back(wide);
   formats.push_back(coding_for(Levels::none, 32, Combine::sum, 3, 2, rounding));
-  if (!are_of_a_host()) return formats;
+  if (has_device_stages()) return formats;  // which have no levels bf16 and fp16
   formats.push_back(coding_for(Levels::bf16, 16, Combine::exact, 3, 0, rounding));
   formats.push_back(coding_for(Levels::fp16, 16, Combine::exact, 3, 0, rounding));
   return formats;

@@ -240,7 +240,7 @@ TEST(Words, DecodedLinearCodes_EqualLanes) {
 
 TEST(Words, SharedLevels_EveryThread_EqualLanes) {
   const auto levels = std::make_unique<cuda::SharedLevels<4>>();
-  for (uint32_t thread = 0; thread < cuda::BodyDefaults::kThreads; ++thread) {
+  for (uint32_t thread = 0; thread < cuda::kBlockThreads; ++thread) {
     levels->fill(thread, static_cast<float>(levels->code_of(thread)) + 0.5f);
   }
   for (uint32_t lanes = 0; lanes < 65536; ++lanes) {

@@ -163,6 +163,44 @@ TEST(CostModel, EachConstant_MakesCallsLonger) {
   }
 }
 
+CostQuestion adaptive_question(uint8_t mean_half_bits) {
+  CostQuestion question = question_of(GQSGD_SCHEDULE_DIRECT, 4, 1 << 20);
+  question.format.combine = Combine::exact;
+  question.format.block = kAdaptiveBlock;
+  question.format.rounding = Rounding::correlated;
+  question.format.rescale = true;
+  question.format.mean_half_bits = mean_half_bits;
+  return question;
+}
+
+TEST(CostModel, AdaptiveWidths_RowsOfTheirOwn) {
+  const CostQuestion question = adaptive_question(2 * kCostMeanBits);
+  CostConstants others = built_in_costs();
+  for (const CostRow row : {CostRow::linear8, CostRow::linear4, CostRow::planes, CostRow::blocks,
+                            CostRow::correlated, CostRow::rescaled}) {
+    for (StageCost& cost : others.stages[static_cast<size_t>(row)]) cost = {9, 9, 9000};
+  }
+  EXPECT_EQ(predicted_ns(question, others), predicted_ns(question, built_in_costs()));
+  CostConstants slower = built_in_costs();
+  for (StageCost& cost : slower.stages[static_cast<size_t>(CostRow::adaptive)]) cost.cached *= 2;
+  EXPECT_GT(predicted_ns(question, slower), predicted_ns(question, built_in_costs()));
+}
+
+// Stages alone: bytes take no time.
+TEST(CostModel, BitsOfAdaptiveWidths_PlanesTimesTheirDistanceFromTheRowsMean) {
+  CostConstants constants = built_in_costs();
+  constants.byte_ns = 0;
+  const auto time_ns = [&](uint8_t mean_half_bits) {
+    return predicted_ns(adaptive_question(mean_half_bits), constants);
+  };
+  const double of_row_ns = time_ns(8);
+  EXPECT_GT(time_ns(9), of_row_ns);
+  EXPECT_NEAR(time_ns(16) - of_row_ns, 4 * (of_row_ns - time_ns(6)), 0.01 * of_row_ns);
+  // Never below nothing, whatever was measured.
+  for (StageCost& cost : constants.stages[static_cast<size_t>(CostRow::planes)]) cost = {9, 9, 9};
+  EXPECT_GT(time_ns(5), 0);
+}
+
 TEST(CostModel, RanksShareProcessors_TakeLonger) {
   CostConstants shared = built_in_costs();
   shared.byte_ns = shared.latency_ns = 0;

@@ -213,8 +213,7 @@ void NetworkRoot::fail_group(gqsgd_status status, const char* format, ...) {
   va_end(arguments);
   outcome_.status = status;
   outcome_.rank_count = 0;
-  const uint64_t linger_us = deadline_after_ms(status == GQSGD_TIMEOUT ? 0 : kLingerMs);
-  linger_until_us_ = std::min(linger_us, token_->deadline.us());
+  linger_until_us_ = token_->deadline.linger_end_us(status == GQSGD_TIMEOUT ? 0 : kLingerMs);
   for (uint32_t rank = 1; rank < token_->size; ++rank) {
     if (joined_[rank].socket) send_outcome(rank);
   }

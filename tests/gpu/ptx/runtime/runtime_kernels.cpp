@@ -87,6 +87,8 @@ void __cudaRegisterFunction(void**, const char* entry, char*, const char* name, 
                             dim3*, dim3*, int*) {
   gq::ptx::names()[entry] = name;
 }
+// Variables of headers, which no kernel uses.
+void __cudaRegisterVar(void**, char*, char*, const char*, int, size_t, int, int) {}
 // Kernels are launched by cudaLaunchKernel alone.
 cudaError_t __cudaGetKernel(cudaKernel_t*, const void*) { return noted(cudaErrorNotSupported); }
 cudaError_t __cudaLaunchKernel(cudaKernel_t, dim3, dim3, void**, size_t, cudaStream_t) {

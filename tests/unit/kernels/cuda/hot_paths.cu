@@ -3,11 +3,9 @@
 // run time is constant here, so that tools/count_sass counts the instructions of that path alone;
 // no program calls these.
 #include "kernels/cuda/dequantize.cuh"
-#include "kernels/cuda/launch/launch.cuh"
 #include "kernels/cuda/norm.cuh"
 #include "kernels/cuda/quantize.cuh"
 #include "kernels/cuda/reduce.cuh"
-#include "kernels/cuda/reduce_many.cuh"
 #include "kernels/cuda/sparse/select.cuh"
 
 namespace gq::cuda {
@@ -15,76 +13,79 @@ namespace gq::cuda {
 /** More values than a call can have: no thread is near the end. */
 __device__ constexpr uint64_t kNoEnd = uint64_t{1} << 62;
 
-/** A body whose iterations are all full. */
-template <typename Body>
-struct Full : Body {
-  template <typename Here>
-  GQ_HD void run(Interval<0>, uint32_t iteration, uint32_t, Here local) const {
-    Body::run_full(iteration, local);
-  }
-};
+template <typename Element>
+__global__ void __launch_bounds__(kBlockThreads, 3)
+    hot_largest(Largest<Element> stage, uint32_t end) {
+  uint32_t largest = 0;
+  for (uint32_t k = blockIdx.x; k < end; k += gridDim.x) stage.take_full(k, largest);
+  atomicMax(stage.result.out, largest);
+}
 
-/** Quantize as most threads run it. */
 template <typename Levels>
-struct Full<Quantize<Levels>> : Plain<Quantize<Levels>> {
-  GQ_HD void settle() {
-    this->value_count = this->code_count = kNoEnd;
-    this->part_count = 1;
-    this->encoder.nearest = false;
-    this->encoder.target.vectors = true;
-    this->encoder.thresholds.strata.count = 1;
-    this->source.dtype = GQSGD_FLOAT32;
-    this->source.vectors = true;
-    __builtin_assume(this->norms.one != nullptr);
-  }
-  template <typename Here>
-  GQ_HD void begin(Here local) const {
-    Plain<Quantize<Levels>>::begin(local);
-    local.own.scale.power = 1;
-  }
-};
+__global__ void __launch_bounds__(kBlockThreads, 3)
+    hot_quantize(Quantize<Levels> stage, uint32_t end) {
+  stage.value_count = stage.code_count = kNoEnd;
+  stage.encoder.nearest = false;
+  stage.encoder.target.vectors = true;
+  stage.encoder.thresholds.strata.count = 1;
+  stage.source.dtype = GQSGD_FLOAT32;
+  stage.source.vectors = true;
+  __builtin_assume(stage.norms.one != nullptr);
+  auto own = stage.begin();
+  own.scale.power = 1;
+  run_values(stage, {blockIdx.x, end}, own);
+}
+
+template <typename Merge>
+__global__ void __launch_bounds__(kBlockThreads, 4)
+    hot_reduce(Reduce<Merge> stage, uint32_t end) {
+  __shared__ typename Merge::Shared shared;
+  const auto own = stage.begin(shared);
+  for (uint32_t k = blockIdx.x; k < end; k += gridDim.x) stage.run_full(k, own, shared);
+}
+
+template <typename Decoder>
+__global__ void __launch_bounds__(kBlockThreads, 3)
+    hot_dequantize(DequantizeFloats<Decoder> stage, uint32_t end) {
+  __shared__ typename DequantizeFloats<Decoder>::Shared shared;
+  const auto own = stage.begin(shared);
+  for (uint32_t k = blockIdx.x; k < end; k += gridDim.x) stage.run_full(k, own, shared);
+}
 
 /** Tiles of codes none of which is the last. */
 template <typename Tiles>
-struct FullTiles : Tiles {
-  GQ_HD void settle() {
-    this->value_count = kNoEnd;
-    this->words.vectors = true;
-  }
-};
-template <uint32_t kBits>
-struct Full<CountTile<kBits>> : FullTiles<CountTile<kBits>> {};
-template <uint32_t kBits>
-struct Full<SelectTile<kBits>> : FullTiles<SelectTile<kBits>> {};
-
-template <typename Body>
-__global__ void __launch_bounds__(Body::kThreads, Body::kBlocksAtOnce) hot(Full<Body> body) {
-  if constexpr (requires { body.settle(); }) body.settle();
-  body.part_count = 1;
-  __shared__ typename Body::Shared shared;
-  typename Body::Own own;
-  DeviceBlock<Full<Body>> block{shared, own};
-  run_block(body, block);
+__global__ void __launch_bounds__(kBlockThreads, 3) hot_count(Tiles stage, uint32_t end) {
+  stage.value_count = kNoEnd;
+  stage.words.vectors = true;
+  __shared__ TileCount found;
+  run_count(stage, {blockIdx.x, end}, found);
+}
+template <typename Tiles>
+__global__ void __launch_bounds__(kBlockThreads, 3) hot_select(Tiles stage, uint32_t end) {
+  stage.value_count = kNoEnd;
+  stage.words.vectors = true;
+  __shared__ typename PassedScan::TempStorage storage;
+  run_select(stage, {blockIdx.x, end}, storage);
 }
 
-template __global__ void hot(Full<Largest<float>>);
-template __global__ void hot(Full<Quantize<LinearLevels<8>>>);
-template __global__ void hot(Full<Quantize<LinearLevels<4>>>);
-template __global__ void hot(Full<Quantize<ExponentialLevels<8, 0>>>);
-template __global__ void hot(Full<Quantize<ExponentialLevels<4, 0>>>);
-template __global__ void hot(Full<Reduce<AddWords>>);
-template __global__ void hot(Full<Reduce<AverageEqual<8>>>);
-template __global__ void hot(Full<Reduce<AverageEqual<4>>>);
-template __global__ void hot(Full<Reduce<SumExponentials>>);
-template __global__ void hot(Full<Reduce<AverageExponentials<true>>>);
-template __global__ void hot(Full<Reduce<AverageExponentials<false>>>);
-template __global__ void hot(Full<DequantizeFloats<LinearDecoder<8>>>);
-template __global__ void hot(Full<DequantizeFloats<LinearDecoder<4>>>);
-template __global__ void hot(Full<DequantizeFloats<ExponentialDecoder<8, 0>>>);
-template __global__ void hot(Full<DequantizeFloats<ExponentialDecoder<4, 0>>>);
-template __global__ void hot(Full<CountTile<8>>);
-template __global__ void hot(Full<CountTile<4>>);
-template __global__ void hot(Full<SelectTile<8>>);
-template __global__ void hot(Full<SelectTile<4>>);
+template __global__ void hot_largest(Largest<float>, uint32_t);
+template __global__ void hot_quantize(Quantize<LinearLevels<8>>, uint32_t);
+template __global__ void hot_quantize(Quantize<LinearLevels<4>>, uint32_t);
+template __global__ void hot_quantize(Quantize<ExponentialLevels<8, 0>>, uint32_t);
+template __global__ void hot_quantize(Quantize<ExponentialLevels<4, 0>>, uint32_t);
+template __global__ void hot_reduce(Reduce<AddWords>, uint32_t);
+template __global__ void hot_reduce(Reduce<AverageEqual<8>>, uint32_t);
+template __global__ void hot_reduce(Reduce<AverageEqual<4>>, uint32_t);
+template __global__ void hot_reduce(Reduce<SumExponentials>, uint32_t);
+template __global__ void hot_reduce(Reduce<AverageExponentials<true>>, uint32_t);
+template __global__ void hot_reduce(Reduce<AverageExponentials<false>>, uint32_t);
+template __global__ void hot_dequantize(DequantizeFloats<LinearDecoder<8>>, uint32_t);
+template __global__ void hot_dequantize(DequantizeFloats<LinearDecoder<4>>, uint32_t);
+template __global__ void hot_dequantize(DequantizeFloats<ExponentialDecoder<8, 0>>, uint32_t);
+template __global__ void hot_dequantize(DequantizeFloats<ExponentialDecoder<4, 0>>, uint32_t);
+template __global__ void hot_count(CodeTiles<8>, uint32_t);
+template __global__ void hot_count(CodeTiles<4>, uint32_t);
+template __global__ void hot_select(SelectTiles<8>, uint32_t);
+template __global__ void hot_select(SelectTiles<4>, uint32_t);
 
 }  // namespace gq::cuda

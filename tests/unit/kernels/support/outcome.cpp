@@ -1,5 +1,7 @@
 #include "tests/unit/kernels/support/outcome.h"
 
+#include <string.h>
+
 #include <map>
 
 #include "kernels/codec/block_norm.h"
@@ -8,6 +10,13 @@
 namespace gq::test {
 
 const std::vector<float> kOneSize = {3.0f}, kAllSizes = {3.0f, 0x1p-135f, 0x1.8p127f};
+
+bool has_device_stages() {
+  for (const Stages* stages : stages_here()) {
+    if (strstr(stages->name, "cuda") != nullptr) return true;
+  }
+  return false;
+}
 
 std::string place_text(const Place& place) {
   return " first " + std::to_string(place.first_value) + " count " +

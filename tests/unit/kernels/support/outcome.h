@@ -73,6 +73,9 @@ void expect_equal_everywhere(const std::string& what, Job job) {
   }
 }
 
+/** Whether stages of a device are compared. */
+bool has_device_stages();
+
 /** Norms and scales of the middle and of both ends. */
 extern const std::vector<float> kOneSize, kAllSizes;
 

@@ -7,8 +7,10 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <fstream>
 
 #include "src/support/clock.h"
+#include "tests/support/sanitized.h"
 #include "tests/unit/transport/exchange.h"
 #include "tests/unit/transport/network/formed_group.h"
 
@@ -21,6 +23,13 @@ size_t open_descriptors() {
   while (readdir(folder) != nullptr) ++count;
   closedir(folder);
   return count;
+}
+
+/** Memory of this process that is there, in bytes. */
+size_t resident_bytes() {
+  size_t all = 0, resident = 0;
+  std::ifstream("/proc/self/statm") >> all >> resident;
+  return resident * static_cast<size_t>(sysconf(_SC_PAGESIZE));
 }
 
 /** Connects to rank 0 while a group of four forms whose last rank comes when the flood is over. */
@@ -57,8 +66,9 @@ TEST(NetworkConnections, TenThousandOfGarbage_GroupForms) {
   Forming forming;
   const std::string junk(200, 'j');
   const size_t before = open_descriptors();
-  size_t most = before;
+  size_t most = before, early_bytes = 0;
   for (int k = 0; k < 10000; ++k) {
+    if (k == 1000) early_bytes = resident_bytes();
     const int number = connect_plainly(forming.plan.root());
     ASSERT_GE(number, 0) << k;
     (void)!send(number, junk.data(), junk.size(), MSG_NOSIGNAL);
@@ -66,7 +76,11 @@ TEST(NetworkConnections, TenThousandOfGarbage_GroupForms) {
     close(number);
   }
   EXPECT_LT(most, before + 400) << "descriptors of pending connections are bounded";
+  if (!kAddressSanitized && !kThreadSanitized) {  // they keep what is freed
+    EXPECT_LT(resident_bytes(), early_bytes + (1 << 20)) << "memory grows";
+  }
   EXPECT_EQ(forming.complete(), "");
+  EXPECT_EQ(connect_plainly(forming.plan.root()), -1) << "a group that has formed listens";
 }
 
 TEST(NetworkConnections, GarbageWithoutEnd_GroupForms) {

@@ -57,8 +57,7 @@ Status UcxRank::greet() {
   }
   for (UcxRequest& request : requests_) GQ_TRY(wait(&request));
   GQ_TRY(barrier());
-  engine_->set_connected();
-  return Status();
+  return engine_->set_connected();
 }
 
 Status UcxRank::wait(UcxRequest* request, int64_t timeout_ms) {

@@ -1,0 +1,37 @@
+// Blocks of threads, and what the threads of one may do together.
+#ifndef GQ_KERNELS_CUDA_LAUNCH_BLOCK_CUH
+#define GQ_KERNELS_CUDA_LAUNCH_BLOCK_CUH
+
+#include "kernels/codec/portable.h"
+
+#define GQ_DEVICE __device__ __forceinline__
+
+namespace gq::cuda {
+
+inline constexpr uint32_t kBlockThreads = 256;
+
+/** Of every device. To kernels it is no constant: they would divide by it. */
+inline constexpr uint32_t kWarpThreads = 32;
+
+/** *place = the larger of it and `value`; other threads may do the same. */
+GQ_HD void raise(uint32_t* place, uint32_t value) {
+#if defined(__CUDA_ARCH__)
+  atomicMax(place, value);
+#else
+  *place = value > *place ? value : *place;
+#endif
+}
+
+/** The same where all threads of a block are here and mean one place: once for each warp. */
+GQ_HD void raise_together(uint32_t* place, uint32_t value) {
+#if defined(__CUDA_ARCH__)
+  const uint32_t largest = __reduce_max_sync(0xffffffffu, value);
+  if (threadIdx.x % kWarpThreads == 0) atomicMax(place, largest);
+#else
+  raise(place, value);
+#endif
+}
+
+}  // namespace gq::cuda
+
+#endif

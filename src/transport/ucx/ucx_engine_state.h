@@ -1,0 +1,82 @@
+// What an engine holds, and the steps of its requests, for the files that implement it.
+#ifndef GQ_TRANSPORT_UCX_UCX_ENGINE_STATE_H
+#define GQ_TRANSPORT_UCX_UCX_ENGINE_STATE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <string>
+#include <vector>
+
+#include "src/support/fork.h"
+#include "src/transport/ucx/ucx_descriptors.h"
+#include "src/transport/ucx/ucx_engine.h"
+#include "src/transport/ucx/ucx_library.h"
+
+namespace gq {
+
+/** A message's channel and sender, by which it is received, and its checksum above them. */
+inline ucx::Tag tag_of(uint32_t channel, uint32_t sender, uint32_t checksum = 0) {
+  return static_cast<ucx::Tag>(checksum) << 32 | channel << 24 | sender;
+}
+inline constexpr ucx::Tag kMatchedTag = 0xffffffffu;
+inline constexpr uint32_t kChecksumInTag = 32;
+inline constexpr ucx::Tag kSenderInTag = 0xffffffu;
+
+/** Of the messages that a flush sends; the peer drops them. */
+inline constexpr unsigned kFlushMessage = 0;
+
+struct UcxEngineState {
+  struct Peer {
+    UcxEngineState* state = nullptr;
+    uint32_t rank = 0;
+    ucx::Endpoint endpoint = nullptr;
+    bool uses_tcp = false;
+  };
+
+  UcxEngineState(const UcxLibrary& library, uint32_t own_rank, uint32_t rank_count);
+  ~UcxEngineState();
+  UcxEngineState(const UcxEngineState&) = delete;
+  UcxEngineState& operator=(const UcxEngineState&) = delete;
+
+  /** UNSUPPORTED in a child of a process that has an engine. */
+  static Status check_process(uint32_t rank);
+  Status create();
+  Status create_context();
+  Status create_worker();
+  Status pack_address();
+  Status check_can_start(uint32_t peer, const UcxRequest& request) const;
+  Status check_can_send(uint32_t peer, const UcxRequest& request) const;
+  void begin(UcxRequest* request, UcxRequest::Kind kind, uint32_t peer);
+  void started(UcxRequest* request, ucx::ResultPointer result);
+  bool may_not_be_destroyed() const;
+  void close(Peer* peer);
+  void unlink(UcxRequest* request);
+  void free_request(UcxRequest* request);
+  Status failure(const char* call, ucx::Result result) const;
+  Status failure(const UcxRequest& request) const;
+  Status wrong_size(const UcxRequest& request) const;
+
+  static void on_sent(void* ucx_request, ucx::Result result, void* request);
+  static void on_received(void* ucx_request, ucx::Result result, const ucx::TagInfo* info,
+                          void* request);
+  static void on_failed(void* peer, ucx::Endpoint endpoint, ucx::Result result);
+
+  const UcxLibrary& ucx;
+  const uint32_t rank;
+  const uint64_t generation = fork_generation();
+  uint32_t failed_peer;
+  bool is_connected = false;
+  int event_fd = -1;
+  UcxDescriptors descriptors;
+  ucx::Context context = nullptr;
+  ucx::Worker worker = nullptr;
+  UcxRequest* first_pending = nullptr;
+  std::vector<Peer> peers;
+  std::vector<unsigned char> address;
+  std::string version;
+};
+
+}  // namespace gq
+
+#endif

@@ -1,0 +1,1 @@
+"""A training by torchft on several hosts, of which replicas are killed and restarted."""
