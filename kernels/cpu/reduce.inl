@@ -99,6 +99,62 @@ void average_exponentials(const AverageTable& __restrict table, const uint8_t* _
   }
 }
 
+#if GQ_VECTOR_BYTES > 0
+
+/** Averages of which 7 random bits decide, as short_average makes them: rows of all codes of a, one
+ *  for each code of b that is not negative. */
+struct ShortAverageTable {
+  alignas(64) uint8_t addend[8][16];
+  alignas(64) uint8_t lanes[8][16];
+};
+
+void fill_average_table(uint32_t weight_a, uint32_t weight_b, ShortAverageTable& table) {
+  for (uint32_t pair = 0; pair < 128; ++pair) {
+    const uint32_t a = pair & 15, b = pair >> 4;
+    const uint32_t outcome = short_average(exponential_average_outcome(a, b, weight_a, weight_b));
+    table.addend[b][a] = static_cast<uint8_t>(outcome);
+    table.lanes[b][a] = static_cast<uint8_t>(outcome >> 16);
+  }
+}
+
+void average_exponentials(const ShortAverageTable& __restrict table, const uint8_t* __restrict a,
+                          uint8_t* __restrict b, const RandomTile& __restrict random) {
+  for (uint32_t e = 0; e < kTileValues; e += GQ_VECTOR_BYTES) {
+    Bytes lane_a, lane_b, words, addend{}, lanes{};
+    memcpy(&lane_a, a + e, sizeof lane_a);
+    memcpy(&lane_b, b + e, sizeof lane_b);
+    memcpy(&words, random.word + e / kWordValues, sizeof words);
+    // Where b is negative both signs change, and so do the one of the average and all random bits.
+    const Bytes sign = lane_b & 8;
+    const Bytes flipped = sign != 0 ? Bytes{} - 1 : Bytes{};
+    const Bytes column = lane_a ^ sign, row = lane_b & 7;
+    GQ_UNROLL for (uint32_t code = 0; code < 8; ++code) {
+      const auto is_row = row == static_cast<uint8_t>(code);
+      addend = is_row ? shuffled(repeated(table.addend[code]), column) : addend;
+      lanes = is_row ? shuffled(repeated(table.lanes[code]), column) : lanes;
+    }
+    // Of r(e) the leading 7 bits are in the byte below that of value e.
+    const Bytes leading = (shuffled(words, kBelow1.part(0)) ^ flipped) & 0x7f;
+    const Bytes changes = lanes >> 4;
+    const Bytes changed = leading + addend >= 0x80 ? changes : Bytes{};
+    const Bytes folded = (lanes & 15) ^ changed;
+    const Bytes average = folded ^ (folded != 0 ? sign : Bytes{});
+    memcpy(b + e, &average, sizeof average);
+  }
+}
+
+void reduce_exponential_short(const ReduceArgs& args) {
+  ShortAverageTable table;
+  fill_average_table(args.weight_a, args.weight_b, table);
+  reduce_tiles<4>(args, [&](const uint8_t* a, uint8_t* b, const RandomTile& random) {
+    merge_lanes<4>(a, b, [&](const uint8_t* lanes_a, uint8_t* lanes_b) {
+      average_exponentials(table, lanes_a, lanes_b, random);
+    });
+  });
+}
+
+#endif
+
 template <uint32_t kBits>
 void reduce_linear_average(const ReduceArgs& args) {
   if (args.weight_a == args.weight_b) {
@@ -115,6 +171,9 @@ void reduce_linear_average(const ReduceArgs& args) {
 }
 
 void reduce_exponential_average(const ReduceArgs& args) {
+#if GQ_VECTOR_BYTES > 0
+  if (average_is_short(args.weight_a, args.weight_b)) return reduce_exponential_short(args);
+#endif
   AverageTable table;
   fill_average_table(args.weight_a, args.weight_b, table);
   reduce_tiles<4>(args, [&](const uint8_t* a, uint8_t* b, const RandomTile& random) {

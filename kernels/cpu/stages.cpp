@@ -10,6 +10,7 @@
 
 #include "kernels/codec/block_norm.h"
 #include "kernels/codec/exponential.h"
+#include "kernels/codec/exponential_words.h"
 #include "kernels/codec/groups.h"
 #include "kernels/codec/linear.h"
 #include "kernels/codec/narrow.h"

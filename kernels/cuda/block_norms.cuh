@@ -225,20 +225,6 @@ __global__ void __launch_bounds__(kBlockThreads, 3)
   });
 }
 
-inline StageError block_norms(const Launcher& launcher, const NormCalls& calls) {
-  const NormArgs& args = calls.first();
-  if (args.rotated) {
-    return calls.run(launcher, rotated_block_norms_kernel<BlockNorms>, BlockNorms(args),
-                     shared_stream(args.random, Draw::signs));
-  }
-  if (args.block > WarpNorms<double>::kBlockMax) {
-    return calls.run(launcher, block_norms_kernel<BlockNorms>, BlockNorms(args));
-  }
-  return with_element(args.dtype, [&]<typename Element>(Element) {
-    return calls.run(launcher, warp_norms_kernel<Element>, WarpNorms<Element>(args));
-  });
-}
-
 }  // namespace gq::cuda
 
 #endif

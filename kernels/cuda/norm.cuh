@@ -272,6 +272,20 @@ inline StageError clear_results(const Launcher& launcher, const NormCalls& calls
   return {};
 }
 
+inline StageError block_norms(const Launcher& launcher, const NormCalls& calls) {
+  const NormArgs& args = calls.first();
+  if (args.rotated) {
+    return calls.run(launcher, rotated_block_norms_kernel<BlockNorms>, BlockNorms(args),
+                     shared_stream(args.random, Draw::signs));
+  }
+  if (args.block > WarpNorms<double>::kBlockMax) {
+    return calls.run(launcher, block_norms_kernel<BlockNorms>, BlockNorms(args));
+  }
+  return with_element(args.dtype, [&]<typename Element>(Element) {
+    return calls.run(launcher, warp_norms_kernel<Element>, WarpNorms<Element>(args));
+  });
+}
+
 inline StageError largest_of(const Launcher& launcher, const NormCalls& calls) {
   const NormArgs& args = calls.first();
   const bool is_empty = calls.count == 1 && args.range.value_count == 0;

@@ -15,6 +15,7 @@ inline constexpr uint32_t kMergeWords = 4;
 
 /** What merges need, and where nothing is needed. */
 struct MergeDefaults : StageDefaults {
+  static constexpr uint32_t kBlocksAtOnce = 4;  ///< 64 registers each
   using Shared = Nothing;
   using Own = Nothing;
 
@@ -101,7 +102,7 @@ struct Reduce {
 };
 
 template <typename Merge>
-__global__ void __launch_bounds__(kBlockThreads, 4)  // 64 registers each
+__global__ void __launch_bounds__(kBlockThreads, Merge::kBlocksAtOnce)
     reduce_kernel(const __grid_constant__ Reduce<Merge> stage) {
   __shared__ typename Merge::Shared shared;
   const auto own = stage.begin(shared);
@@ -215,6 +216,8 @@ GQ_DEVICE void merge_lanes(const PhiloxBlock (&block)[kMergeGroups<kBits>], cons
 
 template <uint32_t kBits>
 struct AverageWeighted : RandomMerge<kBits> {
+  // Of 4 bits 64 registers are a few too few on some devices.
+  static constexpr uint32_t kBlocksAtOnce = kBits == 4 ? 3 : MergeDefaults::kBlocksAtOnce;
   Average average;
 
   explicit AverageWeighted(const ReduceArgs& args)

@@ -102,7 +102,8 @@ class Rank {
     registers.look(0);
     RegisterWords found;
     static_cast<void>(registers.read(peer, &found));
-    static_cast<void>(registers.is_gone(peer));
+    const UnheardLimits limits{input_->take<uint32_t>(), input_->take<uint32_t>()};
+    static_cast<void>(registers.is_gone(peer, limits));
   }
 
   void await(uint32_t peer) {

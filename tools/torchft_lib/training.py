@@ -16,6 +16,7 @@ REPLICAS, LEAST_REPLICAS = 3, 2
 _PROGRAM = Path(__file__).with_name("replica.py")
 _JOIN_TIMEOUT_MS = 1000  # for how long the lighthouse waits for a replica that is late to a step
 _STALL_S = 120  # on a busy machine three processes take a minute to import torch
+_RETURN_S = 300
 _POLL_S = 0.05
 _RECENT = 100  # lines, more than a replica prints while another is late to print the same step
 
@@ -101,7 +102,8 @@ class Hosts:
 
     def _end(self):
         for each in self.run.replicas:
-            each.process.kill()
+            each.process.kill()  # all at once: none discards a step because another one has ended
+        for each in self.run.replicas:
             each.process.wait()
             each.read()
 
@@ -134,7 +136,12 @@ class Hosts:
 
     def wait_for_all(self):
         """Until all replicas that live have committed one step together."""
+        begin_s = time.monotonic()
+
         def together():
+            if time.monotonic() - begin_s > _RETURN_S:
+                raise TrainingStopped(f"a replica has taken part in no step for {_RETURN_S} s; "
+                                      f"{self._folder} has the output of all replicas")
             newest = ({line["step"] for line in each.lines[-_RECENT:]
                        if line["committed"] and line["replicas"] == REPLICAS}
                       for each in self._alive)

@@ -142,7 +142,6 @@ __global__ void __launch_bounds__(kBlockThreads, 3)
 template <uint32_t kCodeBits>
 struct LinearSums {
   static constexpr uint32_t kBits = kCodeBits;
-  static constexpr uint32_t kBlocksAtOnce = StageDefaults::kBlocksAtOnce;
   using Sum = int32_t;
   int32_t steps;
 
@@ -154,8 +153,6 @@ struct LinearSums {
 template <uint32_t kCodeBits>
 struct ExponentialSums {
   static constexpr uint32_t kBits = kCodeBits;
-  /** Of 4 bits three would need local memory on compute capability 12.0. */
-  static constexpr uint32_t kBlocksAtOnce = kBits == 4 ? 2 : StageDefaults::kBlocksAtOnce;
   using Sum = float;
 
   explicit ExponentialSums(const Coding&) {}
@@ -243,7 +240,7 @@ struct AddTile : StageDefaults {
 };
 
 template <typename Sums>
-__global__ void __launch_bounds__(kBlockThreads, Sums::kBlocksAtOnce)
+__global__ void __launch_bounds__(kBlockThreads, 2)  // 80 registers are a few too few on 12.0
     add_tiles_kernel(const __grid_constant__ AddTile<Sums> stage, const Gate gate) {
   __shared__ typename AddTile<Sums>::Shared sum;
   if (!is_open(gate)) return;

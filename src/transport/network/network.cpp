@@ -78,7 +78,8 @@ Status connect_engine(const EngineAddresses& addresses, const NetworkToken& toke
     if (peer == token.rank) continue;
     const Status connected = engine->connect(peer, addresses[peer].data(), addresses[peer].size());
     if (connected.ok()) continue;
-    return fails_soon(token, bootstrap) ? Status() : connected;  // the reason comes at the conclusion
+    // If all fail, the reason comes at the conclusion.
+    return fails_soon(token, bootstrap) ? Status() : connected;
   }
   return greetings->exchange(token, bootstrap, engine);
 }

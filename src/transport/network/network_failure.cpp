@@ -150,7 +150,7 @@ uint32_t NetworkTransport::culprit_behind(uint32_t peer) const {
   for (uint32_t link = 0; link < size(); ++link) {
     const uint32_t next = awaited_by(culprit, peer);
     if (next == culprit || connections_.is_unreachable(culprit)) return culprit;
-    if (has_come_here(culprit)) return culprit;
+    if (has_come_here(culprit) && !connections_.is_unreachable(next)) return culprit;
     culprit = next;
   }
   return silent_in_cycle(culprit, peer);

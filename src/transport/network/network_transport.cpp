@@ -315,12 +315,6 @@ bool NetworkTransport::spun(uint64_t end_us) {
   return false;
 }
 
-Status NetworkTransport::sleep(uint64_t end_us) {
-  bool may_sleep = false;
-  GQ_TRY(group_.engine->arm(&may_sleep));
-  return connections_.sleep(may_sleep ? poll_ms_until(end_us, INT32_MAX) : 0);
-}
-
 Status NetworkTransport::wait(uint32_t slice_us) {
   GQ_TRY(intact());
   const uint64_t end_us = monotonic_us() + slice_us;
@@ -330,7 +324,11 @@ Status NetworkTransport::wait(uint32_t slice_us) {
     connections_.send_unless_full({kNetworkMagic, NoticeKind::awaited, awaited_.word()});
     connections_.look_at_links();
   }
-  if (!has_news) GQ_TRY(sleep(end_us));
+  if (!has_news) {
+    bool may_sleep = false;
+    GQ_TRY(group_.engine->arm(&may_sleep));
+    GQ_TRY(connections_.sleep(may_sleep ? poll_ms_until(end_us, INT32_MAX) : 0));
+  }
   return check();
 }
 

@@ -94,7 +94,6 @@ class NetworkTransport final : public HostTransport {
   void await(AwaitedKind kind, uint32_t peer, uint64_t number);
   void came();
   bool spun(uint64_t end_us);
-  Status sleep(uint64_t end_us);
   Status take_notices();
   Status take(uint32_t peer, const Notice& notice);
   Status is_lost(uint32_t peer, bool* is_lost);
