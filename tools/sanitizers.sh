@@ -3,6 +3,16 @@
 # Every report of a sanitizer is a file in the folder that sanitizer_environment names, also of a
 # process whose end no test looks at. sanitizer_reports fails if there is one: nothing forgives it.
 
+# missing_runtimes: the Debian package of clang's sanitizers and libFuzzer, which clang does without, where it
+# is not there.
+missing_runtimes() {
+  local clang version
+  clang=$(clang_command clang)
+  [ ! -e "$("$clang" -print-file-name=libclang_rt.fuzzer-x86_64.a)" ] || return 0
+  version=$("$clang" -dumpversion)
+  echo "libclang-rt-${version%%.*}-dev"
+}
+
 # sanitizer_options SANITIZERS: options of Meson, one per line; `address,undefined` is one build of both.
 # Their runtimes are shared libraries, so that Python can load the same one first.
 # An enumeration of the C ABI may have any number, since C lets callers pass any, and a test does: compilers
