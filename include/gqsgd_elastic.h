@@ -88,6 +88,7 @@ gqsgd_status gqsgd_comm_revoke(gqsgd_comm comm, int32_t *dead, int32_t *dead_cou
  *  recv         [out] the output buffer of the first call that failed here, so that it may get the
  *                     result that others have (GQSGD_CALLS_FINISHED); NULL if there is none, or if
  *                     it is to be left as it is
+ *  count, dtype [in]  of recv, as that call had them; of NULL any
  *  options      [in]  as of gqsgd_comm_reconfigure. A rank that is neither dead nor here is waited
  *                     for until timeout_ms has passed
  *  new_comm     [out] NULL after a failure
@@ -97,18 +98,22 @@ gqsgd_status gqsgd_comm_revoke(gqsgd_comm comm, int32_t *dead, int32_t *dead_cou
  *
  *  A rank is left out if it is certainly dead: the system shows that its process has ended
  *  (processes, network), or it has destroyed its communicator. A rank that may be alive is left out
- *  only by a strict majority of the old group. All ranks that get OK have the same members and the
+ *  only by a strict majority of the old group, or by those that come after it has got REVOKED from
+ *  this function: it does not go on then. All ranks that get OK have the same members and the
  *  same outcome; a member may be dead by then, which the next call says. Ranks that die meanwhile
  *  are left out too.
  *
  *  counter, stream_id and costs continue as with gqsgd_comm_reconfigure. Failures:
  *    REVOKED           the others go on without this rank, or may do so: it belongs to no majority;
  *                      or this communicator was shrunk before
- *    BUSY, BAD_HANDLE, FORKED, INVALID_ARGUMENT
+ *    INVALID_ARGUMENT  also if recv is not as the call that failed had it: this rank may call again,
+ *                      and the others wait for it
+ *    BUSY, BAD_HANDLE, FORKED
  *    UNSUPPORTED       over MPI, NCCL or a custom transport, or more than 1,024 ranks
  *    NO_MEMORY, NO_RESOURCE, SYSTEM: of this rank alone; the others go on without it */
-gqsgd_status gqsgd_comm_shrink(gqsgd_comm comm, void *recv, const char *options,
-                               gqsgd_comm *new_comm, int32_t *members, int32_t *interrupted);
+gqsgd_status gqsgd_comm_shrink(gqsgd_comm comm, void *recv, size_t count, gqsgd_dtype dtype,
+                               const char *options, gqsgd_comm *new_comm, int32_t *members,
+                               int32_t *interrupted);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

@@ -46,6 +46,7 @@ Status Allreduce::begin(Endpoint& endpoint, const Call& call, Status own) {
   const bool is_one_array = call.operation == Operation::allreduce && call.segments == nullptr;
   endpoint.newest_result_bytes =
       is_one_array ? call.value_count * dtype_size_bytes(call.dtype) : 0;
+  endpoint.newest_dtype = call.dtype;
   return own_.ok() && has_to_measure() ? begin_measuring() : begin_agreement();
 }
 
@@ -287,6 +288,7 @@ void Allreduce::note_end(bool has_result) {
   ended.has_result = has_result;
   ended.in_place = call_.in_place();
   ended.result_bytes = endpoint_->newest_result_bytes;
+  endpoint_->newest_result_bytes = 0;
   ended.is_kept = has_result && phase_ == Phase::done && ended.result_bytes != 0 &&
                   !plan_.schedule->sends_sparse_entries && !plan_.schedule->adds_natively;
   if (!ended.is_kept) return;

@@ -294,8 +294,8 @@ end
 @c LIBGQSGD waiting gqsgd_comm_revoke(
     comm::gqsgd_comm, dead::Ptr{Int32}, dead_count::Ptr{Int32})::gqsgd_status
 @c LIBGQSGD waiting gqsgd_comm_shrink(
-    comm::gqsgd_comm, recv::Ptr{Cvoid}, options::Cstring, new_comm::Ptr{gqsgd_comm},
-    members::Ptr{Int32}, interrupted::Ptr{Int32})::gqsgd_status
+    comm::gqsgd_comm, recv::Ptr{Cvoid}, count::Csize_t, dtype::Int32, options::Cstring,
+    new_comm::Ptr{gqsgd_comm}, members::Ptr{Int32}, interrupted::Ptr{Int32})::gqsgd_status
 
 # ---- MPI (gqsgd_mpi.h): the functions that take no MPI_Comm
 

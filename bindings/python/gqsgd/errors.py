@@ -83,11 +83,11 @@ class DuplicateRank(GqsgdError, ValueError):
 
 
 class Timeout(GqsgdError, TimeoutError):
-    """No progress within the time allowed. The communicator is broken: close it."""
+    """No progress within the time allowed. The communicator is broken: shrink it or close it."""
 
 
 class PeerLost(GqsgdError, ConnectionError):
-    """A rank has died or gone away. The communicator is broken: close it."""
+    """A rank has died or gone away. The communicator is broken: shrink it or close it."""
 
 
 class Aborted(GqsgdError, ConnectionError):
@@ -95,7 +95,8 @@ class Aborted(GqsgdError, ConnectionError):
 
 
 class Revoked(GqsgdError, ConnectionError):
-    """The other ranks gave this communicator up. It is broken: close it."""
+    """The other ranks gave this communicator up. It is broken: shrink it, unless `shrink` raised
+    this, or close it."""
 
 
 class Protocol(GqsgdError, ConnectionError):

@@ -11,6 +11,13 @@
 namespace gq {
 namespace {
 
+/** Where the result of an interrupted call may be put. */
+struct ResultBuffer {
+  void* recv;
+  size_t count;
+  int32_t dtype;
+};
+
 struct ShrinkResult {
   gqsgd_comm* new_comm;
   int32_t* members;      // of as many places as the old group has ranks; may be null
@@ -73,7 +80,34 @@ int32_t interrupted_on(const Proposal& agreed, bool is_behind) {
   return GQSGD_CALLS_DIFFER;
 }
 
-Status shrink_entered(Communicator* old, void* recv, const CommOptions& options,
+const char* name_of(int32_t dtype) {
+  switch (dtype) {
+    case GQSGD_FLOAT32:
+      return "float32";
+    case GQSGD_FLOAT16:
+      return "float16";
+    case GQSGD_BFLOAT16:
+      return "bfloat16";
+    case GQSGD_FLOAT64:
+      return "float64";
+    default:
+      return "no type of values";
+  }
+}
+
+/** Once nothing is in flight: the call that was interrupted is known then. */
+Status check_buffer(const Endpoint& endpoint, const ResultBuffer& buffer) {
+  if (buffer.recv == nullptr || endpoint.newest_result_bytes == 0) return Status();
+  const int32_t dtype = endpoint.newest_dtype;
+  const size_t count = endpoint.newest_result_bytes / dtype_size_bytes(dtype);
+  if (buffer.count == count && buffer.dtype == dtype) return Status();
+  return fail(GQSGD_INVALID_ARGUMENT,
+              "rank %u: recv has %zu values of %s, and the call that was interrupted %zu of %s; hint: "
+              "the output buffer of the first call that failed here, or NULL",
+              endpoint.rank(), buffer.count, name_of(buffer.dtype), count, name_of(dtype));
+}
+
+Status shrink_entered(Communicator* old, const ResultBuffer& buffer, const CommOptions& options,
                       const ShrinkResult& result) {
   if (old->was_followed) {
     return fail(GQSGD_REVOKED,
@@ -82,7 +116,8 @@ Status shrink_entered(Communicator* old, void* recv, const CommOptions& options,
                 old->endpoint.rank());
   }
   revoke(old);
-  Shrinking shrinking(old, options, recv);
+  GQ_TRY(check_buffer(old->endpoint, buffer));
+  Shrinking shrinking(old, options, buffer.recv);
   GQ_TRY(shrinking.run());
   GQ_TRY(shrinking.take(result.new_comm));
   const Proposal& agreed = shrinking.decision();
@@ -96,7 +131,8 @@ Status shrink_entered(Communicator* old, void* recv, const CommOptions& options,
   return Status();
 }
 
-Status shrink(gqsgd_comm comm, void* recv, const char* text, const ShrinkResult& result) {
+Status shrink(gqsgd_comm comm, const ResultBuffer& buffer, const char* text,
+              const ShrinkResult& result) {
   if (result.new_comm == nullptr) {
     return fail(GQSGD_INVALID_ARGUMENT, "gqsgd_comm_shrink: new_comm is NULL");
   }
@@ -110,7 +146,7 @@ Status shrink(gqsgd_comm comm, void* recv, const char* text, const ShrinkResult&
   GQ_TRY(check_not_given(options));
   GQ_TRY(read_network_environment(&options));
   try {
-    return shrink_entered(&*access, recv, options, result);
+    return shrink_entered(&*access, buffer, options, result);
   } catch (const std::bad_alloc&) {
     return fail(GQSGD_NO_MEMORY, "no memory for the agreement of rank %u",
                 access->endpoint.rank());
@@ -124,8 +160,10 @@ gqsgd_status gqsgd_comm_revoke(gqsgd_comm comm, int32_t* dead, int32_t* dead_cou
   return gq::in_call_scope([&] { return gq::revoke(comm, dead, dead_count); });
 }
 
-gqsgd_status gqsgd_comm_shrink(gqsgd_comm comm, void* recv, const char* options,
-                               gqsgd_comm* new_comm, int32_t* members, int32_t* interrupted) {
+gqsgd_status gqsgd_comm_shrink(gqsgd_comm comm, void* recv, size_t count, gqsgd_dtype dtype,
+                               const char* options, gqsgd_comm* new_comm, int32_t* members,
+                               int32_t* interrupted) {
+  const gq::ResultBuffer buffer{recv, count, static_cast<int32_t>(dtype)};
   const gq::ShrinkResult result{new_comm, members, interrupted};
-  return gq::in_call_scope([&] { return gq::shrink(comm, recv, options, result); });
+  return gq::in_call_scope([&] { return gq::shrink(comm, buffer, options, result); });
 }

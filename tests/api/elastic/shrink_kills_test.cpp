@@ -180,7 +180,8 @@ std::string survive(const Plan& plan, Kind kind, int rank, Shared* shared) {
     if (round == 0) times.entered_us[rank] = monotonic_us();
     float* const recv = round == 0 ? called.interrupted.data() : nullptr;
     const Outcome shrunk =
-        outcome_of(gqsgd_comm_shrink(comm, recv, "", &next, members, &interrupted));
+        outcome_of(gqsgd_comm_shrink(
+            comm, recv, kValues, GQSGD_FLOAT32, "", &next, members, &interrupted));
     if (round == 0) times.returned_us[rank] = monotonic_us();
     gqsgd_comm_destroy(comm);
     comm = next;

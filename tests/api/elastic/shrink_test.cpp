@@ -30,7 +30,7 @@ struct Shrunk {
 };
 
 void shrink(gqsgd_comm comm, const char* options, Shrunk* out) {
-  out->outcome = outcome_of(gqsgd_comm_shrink(comm, nullptr, options, &out->comm,
+  out->outcome = outcome_of(gqsgd_comm_shrink(comm, nullptr, 0, GQSGD_FLOAT32, options, &out->comm,
                                               out->members.data(), &out->interrupted));
   int32_t size = 0;
   if (out->comm != nullptr) gqsgd_comm_size(out->comm, &size);
@@ -176,6 +176,34 @@ TEST(Shrink, CallInFlightOnAnotherRank_EndsAndItFollows) {
   destroy({comms[0], comms[1]});
 }
 
+TEST(Shrink, BufferOfAnotherSizeOrType_Refused_AndTheRankMayCallAgain) {
+  const std::vector<gqsgd_comm> comms = local_comms(2, "timeout_ms=20000");
+  Values values(kValues, 1);
+  Outcome called;
+  std::thread calls([&] {
+    const Quantizer quantizer(kFormat);
+    called = outcome_of(gqsgd_allreduce(comms[0], quantizer.get(), values.data(), values.data(),
+                                        kValues, GQSGD_FLOAT32, GQSGD_MEAN, nullptr, nullptr));
+  });
+  for (uint64_t begun = 0; begun == 0;) gqsgd_comm_stat(comms[0], "calls", &begun);
+  gqsgd_comm_abort(comms[1]);
+  gqsgd_comm_destroy(comms[1]);
+  calls.join();
+  ASSERT_NE(called.status, GQSGD_OK);
+  gqsgd_comm next = nullptr;
+  const auto shrink_with = [&](size_t count, gqsgd_dtype dtype) {
+    return outcome_of(
+        gqsgd_comm_shrink(comms[0], values.data(), count, dtype, "", &next, nullptr, nullptr));
+  };
+  EXPECT_TRUE(is(shrink_with(kValues - 1, GQSGD_FLOAT32), GQSGD_INVALID_ARGUMENT,
+                 "values of float32, and the call that was interrupted"));
+  EXPECT_TRUE(is(shrink_with(kValues, GQSGD_FLOAT16), GQSGD_INVALID_ARGUMENT, "of float16"));
+  EXPECT_TRUE(is(shrink_with(kValues / 2, GQSGD_FLOAT64), GQSGD_INVALID_ARGUMENT, "of float64"));
+  EXPECT_EQ(next, nullptr);
+  EXPECT_TRUE(is_ok(shrink_with(kValues, GQSGD_FLOAT32)));
+  destroy({comms[0], next});
+}
+
 /** What one thread has of a call that another rank's abort interrupts. */
 struct Interrupted {
   Outcome called;
@@ -201,7 +229,8 @@ void interrupt_a_call(int first, bool in_place, std::vector<Interrupted>* ranks)
       if (static_cast<int>(k) == first) gqsgd_comm_abort(comms[k]);
       own.shrunk.outcome = outcome_of(
           gqsgd_comm_shrink(comms[k], own.called.status == GQSGD_OK ? nullptr : own.values.data(),
-                            "", &own.shrunk.comm, nullptr, &own.shrunk.interrupted));
+                            own.values.size(), GQSGD_FLOAT32, "", &own.shrunk.comm, nullptr,
+                            &own.shrunk.interrupted));
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -252,7 +281,8 @@ TEST(Shrink, Arguments_NamedAtOnce) {
   const std::vector<gqsgd_comm> comms = local_comms(1, "");
   gqsgd_comm next = comms[0];
   const auto call = [&](gqsgd_comm comm, const char* options, gqsgd_comm* out) {
-    return outcome_of(gqsgd_comm_shrink(comm, nullptr, options, out, nullptr, nullptr));
+    return outcome_of(
+        gqsgd_comm_shrink(comm, nullptr, 0, GQSGD_FLOAT32, options, out, nullptr, nullptr));
   };
   EXPECT_TRUE(is(call(comms[0], "", nullptr), GQSGD_INVALID_ARGUMENT, "new_comm is NULL"));
   EXPECT_TRUE(is(call(nullptr, "", &next), GQSGD_BAD_HANDLE));

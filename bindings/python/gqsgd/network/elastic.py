@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from ctypes import POINTER, c_char_p, c_int32, c_void_p
+from ctypes import POINTER, c_char_p, c_int32, c_size_t, c_void_p
 from typing import TYPE_CHECKING, Any, NamedTuple
-
-import numpy as np
 
 from .. import _abi
 from ..arguments import integer, joined_fields
+from ..arrays import read_view
 from ..errors import InvalidArgument, check
 from ..log import attach_logger
 from . import ucx
@@ -27,7 +26,10 @@ PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "gqsgd_comm_revoke": (c_int32, [c_void_p, POINTER(c_int32), POINTER(c_int32)]),
     "gqsgd_comm_shrink": (
         c_int32,
-        [c_void_p, c_void_p, c_char_p, POINTER(c_void_p), POINTER(c_int32), POINTER(c_int32)],
+        [
+            *(c_void_p, c_void_p, c_size_t, c_int32, c_char_p),
+            *(POINTER(c_void_p), POINTER(c_int32), POINTER(c_int32)),
+        ],
     ),
 }
 
@@ -97,30 +99,32 @@ class ElasticGroups:
         """
         return type(self)(_reconfigured(self._handle, unique_id, rank, members, options))
 
-    def shrink(self, out: np.ndarray | None = None, **options: Any) -> Shrunk:
+    def shrink(self, out: Any = None, **options: Any) -> Shrunk:
         """A communicator of the ranks that are left, which agree without a coordinator on who goes
         on (docs/ELASTIC.md). Every rank that lives calls it; this communicator is broken from then
         on, and still the caller's to close.
 
-        out: the output array of the first call that failed here (NumPy), so that it may get the
-            result that others have; None to leave it as it is.
+        out: the output of the first call that failed here, an array or tensor in host memory, so
+            that it may get the result that others have; None to leave it as it is. InvalidArgument
+            where it has not the size and dtype of that call: call again, the others wait.
         Options as of `reconfigure`; `timeout_ms` is the time that ranks are waited for which are
         neither dead nor here.
 
         Raises Revoked where the others go on without this rank, or may do so, Busy while another
         thread is inside a call, and Unsupported over MPI, NCCL and custom transports.
         """
-        values = None
+        place: tuple[int | None, int, int] = (None, 0, 0)
         if out is not None:
-            if not (out.flags.c_contiguous and out.flags.writeable):
-                raise InvalidArgument("out is not a contiguous array that can be written")
-            values = out.ctypes.data
+            view = read_view(out, "out")
+            if view.read_only:
+                raise InvalidArgument("out is read-only: a result may be written there")
+            place = view.address, view.count, view.dtype_number
         handle, calls = c_void_p(), c_int32()
         members = (c_int32 * self.size)()
         check(
             _function("gqsgd_comm_shrink")(
                 self._handle,
-                values,
+                *place,
                 joined_fields("", ucx.with_path(options)),
                 ctypes.byref(handle),
                 members,

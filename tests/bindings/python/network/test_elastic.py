@@ -1,5 +1,6 @@
 """Communicators that continue with other ranks: survivors, a newcomer, and what is refused."""
 
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import declarations
@@ -55,6 +56,34 @@ def test_what_is_refused_is_named():
             comm.reconfigure(gqsgd.local_id(), 0, [7])
         with pytest.raises(gqsgd.Mismatch, match="was a newcomer"):
             gqsgd.Communicator.join(gqsgd.local_id(), 0, [0], **OPTIONS)
+
+
+def test_a_result_is_put_only_where_it_fits():
+    old = gqsgd.Communicator.local(2, **OPTIONS)
+    out = np.zeros(500, np.float32)
+
+    def interrupted():
+        with pytest.raises(gqsgd.GqsgdError):
+            old[0].allreduce(out, Q, out=out)
+
+    with ThreadPoolExecutor(1) as threads:
+        call = threads.submit(interrupted)
+        while old[0].stats("calls")["calls"] == 0:
+            time.sleep(0.001)
+        old[1].abort()
+        old[1].close()
+        call.result()
+    for wrong in (np.zeros(499, np.float32), np.zeros(250), np.zeros(1000, np.float16)):
+        with pytest.raises(gqsgd.InvalidArgument, match="that was interrupted 500 of float32"):
+            old[0].shrink(out=wrong)
+    with pytest.raises(gqsgd.InvalidArgument, match="read-only"):
+        old[0].shrink(out=np.broadcast_to(np.float32(0), 1))
+    with pytest.raises(TypeError, match="list"):
+        old[0].shrink(out=[0.0] * 500)
+    shrunk = old[0].shrink(out=out)
+    assert (shrunk.members, shrunk.calls) == ([0], "repeat")
+    shrunk.comm.close()
+    old[0].close()
 
 
 def test_survivors_shrink_and_go_on_with_the_bits_of_a_simulation():
