@@ -106,8 +106,8 @@ gqsgd_status gqsgd_comm_revoke(gqsgd_comm comm, int32_t *dead, int32_t *dead_cou
  *  counter, stream_id and costs continue as with gqsgd_comm_reconfigure. Failures:
  *    REVOKED           the others go on without this rank, or may do so: it belongs to no majority;
  *                      or this communicator was shrunk before
- *    INVALID_ARGUMENT  also if recv is not as the call that failed had it: this rank may call again,
- *                      and the others wait for it
+ *    INVALID_ARGUMENT  also if recv is not as the call that failed had it: this rank may call
+ *                      again, and the others wait for it
  *    BUSY, BAD_HANDLE, FORKED
  *    UNSUPPORTED       over MPI, NCCL or a custom transport, or more than 1,024 ranks
  *    NO_MEMORY, NO_RESOURCE, SYSTEM: of this rank alone; the others go on without it */

@@ -135,8 +135,8 @@ struct Endpoint {
 
   uint64_t ended_calls = 0;  ///< that have ended like `newest_ended`
   EndedCall newest_ended;
-  /** Of the call that has begun and not ended like `newest_ended`; 0 if none has, or if it is not of
-   *  one array. */
+  /** Of the call that has begun and not ended like `newest_ended`; 0 if there is none, or if it is
+   *  not of one array. */
   size_t newest_result_bytes = 0;
   int32_t newest_dtype = GQSGD_FLOAT32;  ///< of that
   FirstFailure failure;  ///< what broke the communicator: no call is made after it

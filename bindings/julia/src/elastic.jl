@@ -54,10 +54,10 @@ const CALLS = (:repeat, :finished, :repeat_finished, :differ)
 A communicator of the ranks that are left, which agree without a coordinator on who goes on. Every
 rank that lives calls it; the old `comm` is broken from then on, and still the caller's to close.
 `members` has the old rank of each new one, from 0. `recv` is the output array of the first call
-that failed here, of its length and type, so that it may get a result that others have. `calls` says
-what this rank does about its calls: `:repeat` those that failed, `:finished` (the first of them has its result in
-`recv`), `:repeat_finished` (the newest one that ended as well), or `:differ` (some ranks have a
-result that the others cannot get).
+that failed here, of its length and type, so that it may get a result that others have. `calls`
+says what this rank does about its calls: `:repeat` those that failed, `:finished` (the first of
+them has its result in `recv`), `:repeat_finished` (the newest one that ended as well), or
+`:differ` (some ranks have a result that the others cannot get).
 
 As with [`reconfigure`](@ref), ranks that are tasks of one process need a thread of Julia's each.
 Throws `:REVOKED` where the others go on without this rank, or may do so, and `:UNSUPPORTED` over
@@ -69,8 +69,8 @@ function shrink(comm::Comm; recv::Union{Array,Nothing} = nothing, options...)
     place, count, number = recv === nothing ? (C_NULL, 0, Int32(0)) :
         (Ptr{Cvoid}(pointer(recv)), length(recv), dtype_number(eltype(recv)))
     GC.@preserve recv check(
-        ABI.gqsgd_comm_shrink(comm, place, count, number, joined_fields("", options), handle, members,
-                              calls))
+        ABI.gqsgd_comm_shrink(comm, place, count, number, joined_fields("", options), handle,
+                              members, calls))
     next = followed(handle[])
     return (; comm = next, members = Int.(members[1:next.size]), calls = CALLS[calls[] + 1])
 end

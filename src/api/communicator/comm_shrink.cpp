@@ -102,8 +102,8 @@ Status check_buffer(const Endpoint& endpoint, const ResultBuffer& buffer) {
   const size_t count = endpoint.newest_result_bytes / dtype_size_bytes(dtype);
   if (buffer.count == count && buffer.dtype == dtype) return Status();
   return fail(GQSGD_INVALID_ARGUMENT,
-              "rank %u: recv has %zu values of %s, and the call that was interrupted %zu of %s; hint: "
-              "the output buffer of the first call that failed here, or NULL",
+              "rank %u: recv has %zu values of %s, and the call that was interrupted %zu of %s; "
+              "hint: the output buffer of the first call that failed here, or NULL",
               endpoint.rank(), buffer.count, name_of(buffer.dtype), count, name_of(dtype));
 }
 
