@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-ELSEWHERE = ("tools/build_docs", "clang/*")  # tools/test itself knows these
+ELSEWHERE = ("tools/build_docs", "clang/*", "fuzz/*")  # tools/test itself knows these
 
 
 @pytest.fixture
