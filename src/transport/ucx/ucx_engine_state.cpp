@@ -17,8 +17,8 @@ namespace {
 // For the context and the worker. Later versions of UCX have a call that sets them, earlier ones
 // only the environment.
 constexpr const char* kSettings[] = {
-    // UCX has two kinds of shared memory, and makes both. This one takes half of the time to make an
-    // engine, and leaves a file behind where a process is killed.
+    // UCX has two kinds of shared memory, and makes both. This one takes half of the time to make
+    // an engine, and leaves a file behind where a process is killed.
     "UCX_TLS=^posix",
     // Shared memory between ranks of one host, also where a dead peer must be noticed.
     "UCX_SYSV_ERROR_HANDLING=y",
