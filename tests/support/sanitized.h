@@ -1,4 +1,4 @@
-// Whether a sanitizer is compiled in that changes what a test measures: stacks and threads.
+// Whether a sanitizer is compiled in that changes what a test measures: stacks, threads and memory.
 #ifndef GQ_TESTS_SUPPORT_SANITIZED_H
 #define GQ_TESTS_SUPPORT_SANITIZED_H
 
@@ -10,12 +10,19 @@
 #define GQ_HAS_FEATURE(name) 0
 #endif
 
+#if defined(__SANITIZE_ADDRESS__) || GQ_HAS_FEATURE(address_sanitizer)
+extern "C" size_t __sanitizer_get_current_allocated_bytes();
+#endif
+
 namespace gq::test {
 
 #if defined(__SANITIZE_ADDRESS__) || GQ_HAS_FEATURE(address_sanitizer)
 inline constexpr bool kAddressSanitized = true;
+/** What malloc has given. AddressSanitizer keeps what is freed, so that it stays resident. */
+inline size_t heap_bytes() { return __sanitizer_get_current_allocated_bytes(); }
 #else
 inline constexpr bool kAddressSanitized = false;
+inline size_t heap_bytes() { return 0; }  // not known
 #endif
 
 #if defined(__SANITIZE_THREAD__) || GQ_HAS_FEATURE(thread_sanitizer)

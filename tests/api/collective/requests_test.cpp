@@ -12,6 +12,7 @@
 
 #include "tests/support/operation.h"
 #include "tests/support/ranks.h"
+#include "tests/support/sanitized.h"
 
 namespace gq::test {
 namespace {
@@ -187,6 +188,7 @@ struct Holdings {
       fclose(file);
     }
     resident_bytes = pages * static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    if (kAddressSanitized) resident_bytes = heap_bytes();
   }
 };
 
