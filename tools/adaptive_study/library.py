@@ -19,11 +19,10 @@ sys.path[:0] = [str(_ROOT / "tools"), str(_ROOT / "bindings/python"), str(_ROOT 
 
 from adaptive_study.codecs import draws_of  # noqa: E402
 from adaptive_study.data import recorded  # noqa: E402
+from adaptive_study.page import write_table  # noqa: E402
 from adaptive_study.rivals import DynamiqLike, Peer, Preset  # noqa: E402
 from adaptive_study.schemes import NEAREST_7, NEAREST_8, RANDOM_7  # noqa: E402
 
-PAGE = _ROOT / "docs/results/adaptive.md"
-BEGIN, END = "<!-- table of library.py -->", "<!-- end of the table of library.py -->"
 NETWORKS, TIMES = ("lm", "gpt", "cnn", "clicks"), ("10%", "50%", "100%")
 PRESETS = ("adaptive-3", "adaptive-4", "adaptive-4,mean_bits=4.5", "adaptive-5", "adaptive-6",
            "adaptive-5,rounding_down=subtractive", "blocks-8", "blocks-8,bits=4", "rotated-4",
@@ -77,9 +76,7 @@ def main():
     text = table(measure(arguments.file, arguments.ranks))
     print(text)
     if arguments.refresh_docs:
-        page = PAGE.read_text()
-        before, rest = page.split(BEGIN)
-        PAGE.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{rest.split(END)[1]}")
+        write_table("library.py", text)
 
 
 if __name__ == "__main__":

@@ -22,8 +22,6 @@ _ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(_ROOT / folder) for folder in ("tools", "bindings/python", "reference")]
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-PAGE = _ROOT / "docs/results/adaptive.md"
-BEGIN, END = "<!-- table of trainings.py -->", "<!-- end of the table of trainings.py -->"
 FLOAT32, CONTROL = "float32", "paper-gl4"
 CONTENDERS = (FLOAT32, "adaptive-4", "HookState(budget=4)", CONTROL, "adaptive-5", "adaptive-3")
 # Last those with the optimizers of tools/evidence, whose page has steps to a quality.
@@ -114,6 +112,7 @@ def main():
     parser.add_argument("--refresh-docs", action="store_true")
     arguments = parser.parse_args()
     os.environ.setdefault("GQSGD_LIBRARY", str((arguments.build / "libgqsgd.so").resolve()))
+    from adaptive_study.page import write_table
     from study_lib.run_store import RunStore
 
     rates = {"/".join(key): rate for key, rate in RATES.items()}
@@ -123,9 +122,7 @@ def main():
     text = table(store.results)
     print(text)
     if arguments.refresh_docs:
-        page = PAGE.read_text()
-        before, rest = page.split(BEGIN)
-        PAGE.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{rest.split(END)[1]}")
+        write_table("trainings.py", text)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@
 #include "src/api/communicator/network_options.h"
 #include "src/api/communicator/shrinking.h"
 #include "src/api/communicator/successor.h"
+#include "src/support/names.h"
 
 namespace gq {
 namespace {
@@ -81,18 +82,7 @@ int32_t interrupted_on(const Proposal& agreed, bool is_behind) {
 }
 
 const char* name_of(int32_t dtype) {
-  switch (dtype) {
-    case GQSGD_FLOAT32:
-      return "float32";
-    case GQSGD_FLOAT16:
-      return "float16";
-    case GQSGD_BFLOAT16:
-      return "bfloat16";
-    case GQSGD_FLOAT64:
-      return "float64";
-    default:
-      return "no type of values";
-  }
+  return name_in(names_of(kDtypeList), static_cast<size_t>(dtype));
 }
 
 /** Once nothing is in flight: the call that was interrupted is known then. */

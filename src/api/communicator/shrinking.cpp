@@ -99,7 +99,6 @@ Shrinking::Shrinking(Communicator* old, const CommOptions& options, void* recv)
       rank_(old->endpoint.rank()),
       size_(old->endpoint.size()),
       agreement_(membership_options(old->endpoint, options)),
-      unheard_(unheard_limits(agreement_)),
       membership_(agreement_, report_of(*old, recv), monotonic_us()),
       recv_(recv) {}
 
@@ -126,9 +125,10 @@ Status Shrinking::run() {
 
 /** Deaths are looked for first: what a rank had published before it is read after. */
 void Shrinking::look() {
+  const UnheardLimits unheard = unheard_limits(agreement_);
   for (uint32_t peer = 0; peer < size_; ++peer) {
     if (peer == rank_) continue;
-    const bool is_gone = registers_.is_gone(peer, unheard_);
+    const bool is_gone = registers_.is_gone(peer, unheard);
     RegisterWords words;
     if (registers_.read(peer, &words)) {
       membership_.see(peer, register_of(words), monotonic_us());

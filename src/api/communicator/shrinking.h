@@ -53,7 +53,6 @@ class Shrinking {
   const uint32_t rank_;
   const uint32_t size_;
   const MembershipOptions agreement_;
-  const UnheardLimits unheard_;
   Membership membership_;
   uint64_t published_ = 0;
   std::vector<gqsgd_unique_id> offers_;  ///< of this rank; some have been used

@@ -36,7 +36,6 @@ bool read_info(const TcpSocket& socket, tcp_info* info) {
   return getsockopt(socket.number(), IPPROTO_TCP, TCP_INFO, info, &size_bytes) == 0;
 }
 
-
 }  // namespace
 
 Status ControlConnections::open(NetworkLinks links, int engine) {

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import _abi
 from ..arguments import integer, joined_fields
-from ..arrays import read_view
 from ..errors import InvalidArgument, check
 from ..log import attach_logger
+from ..memory import HostMemory
 from . import ucx
 
 if TYPE_CHECKING:
@@ -115,9 +115,7 @@ class ElasticGroups:
         """
         place: tuple[int | None, int, int] = (None, 0, 0)
         if out is not None:
-            view = read_view(out, "out")
-            if view.read_only:
-                raise InvalidArgument("out is read-only: a result may be written there")
+            view = HostMemory().values(out, "out", write=True)
             place = view.address, view.count, view.dtype_number
         handle, calls = c_void_p(), c_int32()
         members = (c_int32 * self.size)()
