@@ -33,7 +33,8 @@ std::string compare(const NcclGroup& group, const std::vector<Operation>& calls,
 
 void expect_same_bits(const std::vector<const char*>& formats,
                       const std::vector<gqsgd_schedule>& schedules,
-                      const std::string& options = "") {
+                      const std::string& options = "",
+                      const std::vector<size_t>& value_counts = {1000, 1, 4099, 33}) {
   for (const int ranks : {1, 2, 3, 4, 5, 8}) {
     const NcclGroup group(ranks, options);
     for (const char* format : formats) {
@@ -49,7 +50,7 @@ void expect_same_bits(const std::vector<const char*>& formats,
         call.at_device = calls.size() % 2 == 0;
         calls.push_back(call);
       }
-      EXPECT_EQ(compare(group, calls, {1000, 1, 4099, 33}, options), "")
+      EXPECT_EQ(compare(group, calls, value_counts, options), "")
           << ranks << " ranks, " << format << ", " << options;
     }
   }
@@ -70,6 +71,16 @@ TEST(SameBits, ReencodedByOwners_SameBits) {
   expect_same_bits(kWide,
                    {GQSGD_SCHEDULE_DIRECT, GQSGD_SCHEDULE_AUTO, GQSGD_SCHEDULE_HIERARCHICAL});
   expect_same_bits(kWide, {GQSGD_SCHEDULE_DIRECT}, "chunk_value_count=256");
+}
+// A rank's part is at least a group of 8,192 values: some ranks have none.
+TEST(SameBits, AdaptiveWidths_SameBits) {
+  const std::vector<const char*> formats = {"adaptive-4", "adaptive-3,rounding=nearest",
+                                            "adaptive-6,rounding_down=subtractive,rescale=false"};
+  for (const char* options : {"", "chunk_value_count=8192"}) {
+    expect_same_bits(formats,
+                     {GQSGD_SCHEDULE_DIRECT, GQSGD_SCHEDULE_AUTO, GQSGD_SCHEDULE_HIERARCHICAL},
+                     options, {1000, 1, 70001, 8193});
+  }
 }
 TEST(SameBits, OtherNorms_SameBits) {
   expect_same_bits(

@@ -18,11 +18,6 @@ Status check_kind(const Call& call, const Nodes& nodes) {
                 "blocks-8, or none",
                 name_in(names_of(kLevelsList), static_cast<size_t>(call.format.levels)));
   }
-  if (call.format.mean_half_bits != 0) {
-    return fail(GQSGD_UNSUPPORTED,
-                "width=adaptive works on host memory in this version; use width=fixed, such as "
-                "blocks-8");
-  }
   if (call.format.nonfinite == Nonfinite::error && call.format.levels != Levels::none) {
     return fail(GQSGD_UNSUPPORTED,
                 "nonfinite=error needs a host that checks values before codes move, which calls "

@@ -148,9 +148,10 @@ class ExecutionPlanMaker {
     step.from_bytes = operand_bytes;
   }
 
+  /** Where tensors share groups, stages take all of them at once. */
   template <typename Each>
   void for_pieces(const Move& move, Each each) const {
-    Pieces pieces(move, made_.segments());
+    Pieces pieces(move, made_.plan_.groups.interleaved ? nullptr : made_.segments());
     for (Piece piece; pieces.next(&piece);) each(piece);
   }
 
