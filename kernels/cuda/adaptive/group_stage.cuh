@@ -38,6 +38,8 @@ struct ThreadPlace {
 
 /** A piece is whole groups. */
 struct GroupStage : StageDefaults {
+  /** So many fill a device. */
+  static constexpr uint32_t kUnitsAtLeast = 1024;
   Groups groups;
   uint32_t mean_half_bits;
   const SegmentPlace* segments;
@@ -55,7 +57,7 @@ struct GroupStage : StageDefaults {
         unit_blocks(kGroupBlocks) {
     const uint64_t group_count = values_in_all / groups.group_values + 1;
     while (unit_blocks > kTileBlocks &&
-           group_count * (kGroupBlocks / unit_blocks) < kBlocksAtLeast) {
+           group_count * (kGroupBlocks / unit_blocks) < kUnitsAtLeast) {
       unit_blocks /= 2;
     }
   }

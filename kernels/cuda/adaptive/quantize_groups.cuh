@@ -34,14 +34,14 @@ struct QuantizeGroups : GroupStage {
     const StreamStart start = start_of(encoder.thresholds.own);
     write_unit(unit, widths, shared.planes, words + word_offset(unit),
                [&](uint32_t block, LaneWords& lanes) {
-                 const uint32_t width = widths.width(block);
-                 if (width == 0) return;
                  const uint64_t first = value_of(unit, block);
                  const ThreadPlace place = place_of(first, &SegmentPlace::send);
                  ValueSource from = source;
                  from.set(place.values);
                  float value[kThreadValues];
                  from.load(place.offset, place.count, value);
+                 const uint32_t width = widths.width(block);
+                 if (width == 0) return;
                  encoder.encode(start, first, norm_from_code(norm[block]), width, place.count,
                                 value, lanes);
                });

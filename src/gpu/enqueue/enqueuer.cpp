@@ -216,9 +216,7 @@ Status Enqueuer::make_batch(const ExecutionStep* steps, size_t count) const {
       if (!plan_.adds_values) {
         return enqueue<ReduceManyArgs>(
             steps, count,
-            [&](const Step& step) {
-              return arguments_.reduce_many(step.move, step.piece, operands_at(step.first));
-            },
+            [&](const Step& step) { return reduce_many(step); },
             batches().reduce_many);
       }
       for (size_t k = 0; k < count; ++k) GQ_TRY(add_values(steps[k]));
@@ -237,6 +235,16 @@ Status Enqueuer::make_batch(const ExecutionStep* steps, size_t count) const {
 Status Enqueuer::reduce(const ExecutionStep& step) const {
   const uint32_t* const operand = words_at(step.from_bytes);
   return Status(stages().reduce(arguments_.reduce(step.move, step.piece, operand)));
+}
+
+/** The plan has the operands that a weighted sum would have, each as often as it counts. */
+ReduceManyArgs Enqueuer::reduce_many(const ExecutionStep& step) const {
+  ReduceManyArgs args =
+      arguments_.reduce_many(step.move, step.piece, operands_at(step.first));
+  if (args.weights != nullptr && !has_norm(args.coding.levels)) args.coding.ranks = step.count;
+  args.weights = nullptr;
+  args.weight_count = 0;
+  return args;
 }
 
 /** One for each segment, in the arena, or the one of the call. */

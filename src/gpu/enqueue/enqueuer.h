@@ -62,6 +62,7 @@ class Enqueuer {
   template <typename Args>
   Args in_groups(Args args) const;
   Status add_values(const ExecutionStep& step) const;
+  ReduceManyArgs reduce_many(const ExecutionStep& step) const;
   DequantizeArgs dequantize(const ExecutionStep& step) const;
 
   const BatchStages& batches() const { return *transport_.device().batches; }
