@@ -1,17 +1,13 @@
 """tools/paper_check.py: what does not hold in the paper does not, and the page has its numbers."""
 
-import importlib.util
 from fractions import Fraction
 
 import pytest
 
 
 @pytest.fixture
-def check(root, library):
-    spec = importlib.util.spec_from_file_location("paper_check", root / "tools/paper_check.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def check(load_tool, library):
+    return load_tool("paper_check.py")
 
 
 def test_a_sum_of_bytes_wraps_and_the_library_does_not(check):
