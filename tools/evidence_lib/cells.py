@@ -1,9 +1,6 @@
 """Cells of the map that one machine can measure: steps of DistributedDataParallel between network
 namespaces, as tools/netsteps --overlap takes them, on a network of the cell's size."""
 
-import os
-import resource
-import time
 from types import SimpleNamespace
 
 from net_lib import overlap
@@ -11,6 +8,7 @@ from torch_lib.hooks import ALONE
 
 from . import times
 from .contenders import FLOAT32, FP16, hook_of
+from .other_work import OtherWork
 
 _LAYERS = 22  # as many as make tensors smaller than PyTorch's first bucket
 _WIDTHS = {500_000: 136, 6_000_000: 512}
@@ -18,7 +16,6 @@ _STEPS = 8
 CELLS = [(4, compute_s, rate, values) for values in _WIDTHS for rate in (0.2e9, 1e9)
          for compute_s in (0.1, 0.3, 1.0)]
 NAMES = (FLOAT32, FP16, "blocks-8", "adaptive-5", "rotated-4")
-_DISTURBED = 0.5  # processors that other programs took
 
 
 def key_of(cell):
@@ -40,36 +37,11 @@ def measure(cell):
             "seconds": dict(zip(NAMES, rows, strict=True)), "others": round(busy.processors(), 2)}
 
 
-class OtherWork:
-    """How many processors are busy with what is neither this process nor a child that it has
-    waited for, since this was made. What the kernel does for their packets counts as well."""
-
-    def __init__(self):
-        self._begin_s, self._busy_s, self._own_s = self._now()
-
-    def processors(self):
-        end_s, busy_s, own_s = self._now()
-        return ((busy_s - self._busy_s) - (own_s - self._own_s)) / (end_s - self._begin_s)
-
-    @staticmethod
-    def _now():
-        with open("/proc/stat", encoding="ascii") as file:
-            user, nice, system, _, _, irq, softirq, steal = map(int, file.readline().split()[1:9])
-        busy_s = (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
-        own = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-        return time.monotonic(), busy_s, sum(one.ru_utime + one.ru_stime for one in own)
-
-
 def compared(cell, found):
     """{contender: (predicted, measured) seconds of a step} of a measured cell."""
     ranks, compute_s, rate, _ = cell
     return {name: (times.step_seconds(name, ranks, found["values"], rate, compute_s), seconds)
             for name, seconds in found["seconds"].items()}
-
-
-def was_disturbed(found):
-    """Such a cell is measured again."""
-    return found["others"] > _DISTURBED
 
 
 def worst_difference(cell, found):

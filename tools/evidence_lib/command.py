@@ -6,10 +6,12 @@ import sys
 from functools import partial
 from pathlib import Path
 
+from net_lib.network import exit_when_terminated
 from study_lib.run_store import RunStore, write_results
 
 from .contenders import ALL, FLOAT32, FP16, QUICK
 from .domains import DOMAINS
+from .other_work import was_disturbed
 from .outcome import digest
 
 def parse_arguments(arguments=None):
@@ -74,14 +76,14 @@ def between_hosts(arguments):
     from . import cells, live
 
     runs = {"cells": {cells.key_of(cell): partial(cells.measure, cell) for cell in cells.CELLS},
-            "live": {live.key_of(setting): partial(live.measure, setting)
-                     for setting in live.SETTINGS}}
+            "live": {live.key_of(setting, name): partial(live.measure, setting, name)
+                     for setting in live.SETTINGS for name in live.NAMES}}
     stores = {}
     for part, own in runs.items():
         stores[part] = open_store(arguments, part, {"part": part})
         if part in arguments.hosts:
-            if part == "cells":
-                stores[part].drop(cells.was_disturbed)
+            exit_when_terminated()
+            stores[part].drop(was_disturbed)
             stores[part].fill(own)
         keep(arguments, stores[part])
     return {part: store.results for part, store in stores.items()}

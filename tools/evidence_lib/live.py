@@ -9,6 +9,7 @@ from net_lib.network import Network
 from net_lib.ranks import outputs_of
 
 from .contenders import FLOAT32, FP16
+from .other_work import OtherWork
 
 _RANK = Path(__file__).with_name("live_rank.py")
 NAMES = (FLOAT32, FP16, "PowerSGD rank 4", "blocks-8", "rotated-4-8", "rotated-4")
@@ -21,23 +22,28 @@ class Setting:
     composition."""
 
     domain: str
-    rate: str
+    rate: str  # as tc has it
     compute_ms: float
+
+    @property
+    def title(self):
+        return f"{self.domain}, {self.rate.replace('mbit', ' Mbit/s')}"
 
 
 SETTINGS = (Setting("lm", "50mbit", 50), Setting("clicks", "200mbit", 50))
 
 
-def key_of(setting):
-    return f"{setting.domain}/{HOSTS}/{setting.rate}/{setting.compute_ms:g} ms"
+def key_of(setting, name):
+    return f"{setting.domain}/{HOSTS}/{setting.rate}/{setting.compute_ms:g} ms/{name}"
 
 
-def measure(setting, names=NAMES):
-    """What live_rank.py prints."""
+def measure(setting, name):
+    """What live_rank.py prints, and "others", as of a cell."""
+    busy = OtherWork()
     with Network(HOSTS, setting.rate) as network:
         output = outputs_of(network, f"the training {setting.domain}", _RANK, setting.domain, SEED,
-                            setting.compute_ms, STEPS, *names, timeout_s=1800)[0]
-    return json.loads(output)
+                            setting.compute_ms, STEPS, name, timeout_s=1800)[0]
+    return {**json.loads(output), "others": round(busy.processors(), 2)}
 
 
 def composed(simulated, step_s):

@@ -1,11 +1,11 @@
 """One rank of a domain's training under DistributedDataParallel, on a host of its own.
 
-    live_rank.py DOMAIN SEED COMPUTE_MS STEPS NAME..
+    live_rank.py DOMAIN SEED COMPUTE_MS STEPS NAME
 
-Rank 0 prints JSON: {contender: {"step_s": median of STEPS steps that the contenders take in turn,
-"curve": [[step, seconds, loss on held-out data]]}}. The curve is a training of its own, by each
-contender after the other, that ends at the quality. Gradients come evenly over the last two thirds
-of COMPUTE_MS, as from an accelerator; what looks at held-out data is not timed.
+Rank 0 prints JSON: {"step_s": median of STEPS steps of the contender NAME, "curve": [[step,
+seconds, loss on held-out data]]}. The curve is another training, which ends at the quality.
+Gradients come evenly over the last two thirds of COMPUTE_MS, as from an accelerator; what looks
+at held-out data is not timed.
 """
 
 import json
@@ -72,16 +72,12 @@ class LiveTraining:
             self._state.close()
 
 
-def step_seconds(domain, seed, compute_s, step_count, names):
-    """{contender: median seconds of a step}."""
-    trainings = {name: LiveTraining(domain, seed, compute_s, name) for name in names}
-    seconds = {name: [] for name in names}
-    for _ in range(_WARM_STEPS + step_count):
-        for name, training in trainings.items():
-            seconds[name].append(training.step())
-    for training in trainings.values():
-        training.close()
-    return {name: statistics.median(own[_WARM_STEPS:]) for name, own in seconds.items()}
+def step_seconds(domain, seed, compute_s, step_count, name):
+    """Median of a training that goes no further."""
+    live = LiveTraining(domain, seed, compute_s, name)
+    seconds = [live.step() for _ in range(_WARM_STEPS + step_count)]
+    live.close()
+    return statistics.median(seconds[_WARM_STEPS:])
 
 
 def curve(domain, seed, compute_s, name):
@@ -101,11 +97,10 @@ def curve(domain, seed, compute_s, name):
 
 def main():
     domain, seed, compute_s = DOMAINS[sys.argv[1]], int(sys.argv[2]), float(sys.argv[3]) * 1e-3
-    step_count, names = int(sys.argv[4]), sys.argv[5:]
+    step_count, name = int(sys.argv[4]), sys.argv[5]
     dist.init_process_group("gloo")
-    seconds = step_seconds(domain, seed, compute_s, step_count, names)
-    found = {name: {"step_s": round(seconds[name], 5),
-                    "curve": curve(domain, seed, compute_s, name)} for name in names}
+    step_s = step_seconds(domain, seed, compute_s, step_count, name)
+    found = {"step_s": round(step_s, 5), "curve": curve(domain, seed, compute_s, name)}
     if dist.get_rank() == 0:
         print(json.dumps(found))
     dist.destroy_process_group()

@@ -32,19 +32,19 @@ def draw(folder, runs, gains, cells, live_runs):
 
 def _live(live_runs):
     """Lines: live; dots: composed of the simulation's steps and the time of a step."""
-    figure, grid = pyplot.subplots(1, len(live_runs), figsize=(9, 3.6), squeeze=False,
+    settings = list(dict.fromkeys(setting for setting, *_ in live_runs))
+    figure, grid = pyplot.subplots(1, len(settings), figsize=(9, 3.6), squeeze=False,
                                    layout="constrained")
-    for axes, (setting, run, simulated) in zip(grid.flat, live_runs, strict=True):
-        for name, own in run.items():
-            color = _SHOWN.get(name, "#3b6fb6")
-            _, seconds, losses = zip(*own["curve"][1:])
-            axes.plot(seconds, losses, color=color, label=name, linewidth=1.2)
-            if name in simulated:
-                _, seconds, losses = zip(*live.composed(simulated[name], own["step_s"])[1:])
-                axes.plot(seconds, losses, "o", color=color, markersize=2.5)
+    panels = dict(zip(settings, grid.flat, strict=True))
+    for setting, name, run, simulated in live_runs:
+        axes, color = panels[setting], _SHOWN.get(name, "#3b6fb6")
+        _, seconds, losses = zip(*run["curve"][1:])
+        axes.plot(seconds, losses, color=color, label=name, linewidth=1.2)
+        _, seconds, losses = zip(*live.composed(simulated, run["step_s"])[1:])
+        axes.plot(seconds, losses, "o", color=color, markersize=2.5)
+    for setting, axes in panels.items():
         axes.axhline(DOMAINS[setting.domain].quality, color="0.8", linewidth=0.8, zorder=0)
-        axes.set_title(f"{setting.domain}, {live.HOSTS} hosts, {setting.rate}", loc="left",
-                       fontsize=9)
+        axes.set_title(f"{setting.title}, {live.HOSTS} hosts", loc="left", fontsize=9)
         axes.set_xlabel("seconds")
         _plain(axes)
     grid.flat[0].set_ylabel("loss on held-out data")

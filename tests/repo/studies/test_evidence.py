@@ -113,7 +113,7 @@ def test_rows_of_embeddings_take_the_bytes_of_their_ids_and_values():
 
 
 def test_other_work_is_what_no_child_has_done():
-    from evidence_lib.cells import OtherWork
+    from evidence_lib.other_work import OtherWork
 
     work = OtherWork()
     busy = subprocess.Popen([sys.executable, "-c", "while True: pass"])
@@ -151,3 +151,17 @@ def test_two_studies_of_one_seed_have_the_same_digits(root, build_directory, tmp
     assert control.startswith("**no**")
     assert {path.name for path in (tmp_path / "first").glob("*.svg")} == {
         "evidence_curves.svg", "evidence_speedup.svg", "evidence_map.svg"}
+
+
+@pytest.mark.timeout(1800)
+def test_a_quick_study_has_all_domains_of_the_means_and_controls_that_fail(root, build_directory,
+                                                                           tmp_path):
+    """A minute and a half of one processor."""
+    done = subprocess.run([sys.executable, root / "tools/evidence", "--build", build_directory,
+                           "--quick", "--out", tmp_path], capture_output=True, text=True,
+                          timeout=1700, env=dict(os.environ))
+    assert done.returncode == 0, done.stderr
+    failed = re.search(r"Quality not reached in every seed of every domain: (.*)", done.stdout)[1]
+    assert "`paper-gl4`" in failed and "2 bits per tensor, nearest" in failed
+    assert "Means below are of *lm*, *cnn*, *clicks*" in " ".join(done.stdout.split())
+    assert len(re.findall(r"^\| (?:4|16) \| \d+ \| ", done.stdout, re.MULTILINE)) == 40

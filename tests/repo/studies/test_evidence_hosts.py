@@ -18,7 +18,7 @@ def test_a_live_training_of_floats_takes_the_steps_of_the_simulation():
     from evidence_lib.training import steps_to_quality
 
     setting = live.Setting("clicks", "1gbit", 5)
-    run = live.measure(setting, names=("float32",))["float32"]
+    run = live.measure(setting, "float32")
     simulated = steps_to_quality("clicks", "float32", live.HOSTS, live.SEED)
     assert [step for step, _, _ in run["curve"]] == [step for step, _ in simulated["curve"]]
     for (_, _, loss), (_, expected) in zip(run["curve"], simulated["curve"], strict=True):
