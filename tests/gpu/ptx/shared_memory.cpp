@@ -7,7 +7,7 @@
 namespace gq::ptx {
 namespace {
 
-constexpr uint32_t kUnitBytes = 2;  // threads share words by halves, never by bytes
+constexpr uint32_t kWordBytes = 2;  // a half word: threads share words by halves
 constexpr uint32_t kSeveral = ~0u;
 constexpr uint8_t kGarbage = 0xCA;
 
@@ -20,7 +20,7 @@ Finding race(uint32_t other, const char* does) {
 }  // namespace
 
 SharedMemory::SharedMemory(uint32_t size_bytes)
-    : bytes_(size_bytes, kGarbage), units_((size_bytes + kUnitBytes - 1) / kUnitBytes) {}
+    : bytes_(size_bytes, kGarbage), words_((size_bytes + kWordBytes - 1) / kWordBytes) {}
 
 uint8_t* SharedMemory::place(uint64_t offset, uint32_t size_bytes, uint32_t thread, Access access) {
   const auto where = [&] {
@@ -28,29 +28,29 @@ uint8_t* SharedMemory::place(uint64_t offset, uint32_t size_bytes, uint32_t thre
   };
   if (offset % size_bytes != 0) throw Finding(where() + ": not aligned");
   if (offset + size_bytes > bytes_.size()) throw Finding(where() + ": there is no such place");
-  for (uint64_t at = offset; at < offset + size_bytes; at += kUnitBytes) {
-    touch(&units_[at / kUnitBytes], thread, access);
+  for (uint64_t at = offset; at < offset + size_bytes; at += kWordBytes) {
+    touch(&words_[at / kWordBytes], thread, access);
   }
   return &bytes_[offset];
 }
 
-void SharedMemory::touch(Unit* unit, uint32_t thread, Access access) {
-  const bool written_now = unit->written == phase_, read_now = unit->read == phase_;
-  const bool with_others = access == Access::atomic && unit->atomic;
-  if (written_now && unit->writer != thread && !with_others) throw race(unit->writer, "wrote");
-  if (access != Access::write && unit->written == 0) {
+void SharedMemory::touch(Word* word, uint32_t thread, Access access) {
+  const bool written_now = word->written == phase_, read_now = word->read == phase_;
+  const bool with_others = access == Access::atomic && word->atomic;
+  if (written_now && word->writer != thread && !with_others) throw race(word->writer, "wrote");
+  if (access != Access::write && word->written == 0) {
     throw Finding("a word of shared memory is read that was never written");
   }
   if (access == Access::read) {
-    unit->reader = read_now && unit->reader != thread ? kSeveral : thread;
-    unit->read = phase_;
+    word->reader = read_now && word->reader != thread ? kSeveral : thread;
+    word->read = phase_;
     return;
   }
-  if (read_now && unit->reader != thread) throw race(unit->reader, "read");
-  unit->written = phase_;
-  unit->writer =
-      access == Access::atomic && written_now && unit->writer != thread ? kSeveral : thread;
-  unit->atomic = access == Access::atomic;
+  if (read_now && word->reader != thread) throw race(word->reader, "read");
+  word->written = phase_;
+  word->writer =
+      access == Access::atomic && written_now && word->writer != thread ? kSeveral : thread;
+  word->atomic = access == Access::atomic;
 }
 
 }  // namespace gq::ptx

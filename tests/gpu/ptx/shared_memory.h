@@ -1,5 +1,5 @@
-// Shared memory of a block. Between two barriers a half word belongs to those who read it, or to
-// the one who writes it, or to atomic operations.
+// Shared memory of a block. Between two barriers a word belongs to those who read it, or to the one
+// who writes it, or to atomic operations.
 #ifndef GQ_TESTS_GPU_PTX_SHARED_MEMORY_H
 #define GQ_TESTS_GPU_PTX_SHARED_MEMORY_H
 
@@ -20,18 +20,18 @@ class SharedMemory {
   void pass_barrier() { ++phase_; }
 
  private:
-  /** Who has touched a half word, and in which phase last. */
-  struct Unit {
+  /** Who has touched a word, and in which phase last. */
+  struct Word {
     uint32_t written = 0;  // phase; 0: never
     uint32_t read = 0;
     uint32_t writer = 0;
     uint32_t reader = 0;
     bool atomic = false;  // the write was one
   };
-  void touch(Unit* unit, uint32_t thread, Access access);
+  void touch(Word* word, uint32_t thread, Access access);
 
   std::vector<uint8_t> bytes_;
-  std::vector<Unit> units_;
+  std::vector<Word> words_;
   uint32_t phase_ = 1;
 };
 
