@@ -12,8 +12,8 @@ struct EightBytes {
   uint32_t low, high;
 };
 
-/** Byte p becomes bit p of all eight: lanes to planes, and planes to lanes. Squares of 2 x 2 bits are
- *  transposed, then squares of 2 x 2 of those, then all. */
+/** Byte p becomes bit p of all eight: lanes to planes, and planes to lanes. Squares of 2 x 2 bits
+ *  are transposed, then squares of 2 x 2 of those, then all. */
 GQ_HD EightBytes transposed_bits(EightBytes bytes) {
   GQ_UNROLL for (uint32_t k = 0; k < 2; ++k) {
     uint32_t& word = k == 0 ? bytes.low : bytes.high;

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "src/gpu/device/buffer.h"
-#include "src/support/boot_id.h"
 #include "src/support/clock.h"
+#include "src/transport/boot_id.h"
 #include "src/transport/nccl/nccl_comm.h"
 
 namespace gq {

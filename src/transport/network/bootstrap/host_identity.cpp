@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "src/support/boot_id.h"
+#include "src/transport/boot_id.h"
 
 namespace gq {
 namespace {

@@ -1,6 +1,6 @@
 // What tells one machine from another: ranks that find the same are on one node.
-#ifndef GQ_SUPPORT_BOOT_ID_H
-#define GQ_SUPPORT_BOOT_ID_H
+#ifndef GQ_TRANSPORT_BOOT_ID_H
+#define GQ_TRANSPORT_BOOT_ID_H
 
 #include <stddef.h>
 

@@ -1,4 +1,5 @@
-#include "src/support/boot_id.h"
+// Read from the kernel, which has a new number for each boot.
+#include "src/transport/boot_id.h"
 
 #include <stdio.h>
 
