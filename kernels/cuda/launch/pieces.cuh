@@ -36,8 +36,6 @@ GQ_DEVICE void assume_global(const void* place) { __builtin_assume(__isGlobal(pl
 template <typename Stage>
 struct Pieces {
   static constexpr uint32_t kThreads = Stage::kThreads;
-  static constexpr uint32_t kIterationsPerBlock = Stage::kIterationsPerBlock;
-  static constexpr uint32_t kBlocksAtLeast = Stage::kBlocksAtLeast;
 
   Stage stage;
   uint32_t iteration_count = 0;  ///< of all pieces

@@ -173,7 +173,10 @@ Status Enqueuer::make_batch(const ExecutionStep* steps, size_t count) const {
         return enqueue<ReduceManyArgs>(
             steps, count,
             [&](const Step& step) {
-              return arguments_.reduce_many(step.move, step.piece, operands_at(step.first));
+              ReduceManyArgs args =
+                  arguments_.reduce_many(step.move, step.piece, operands_at(step.first));
+              args.operands = host_operands_at(step.first);
+              return args;
             },
             batches().reduce_many);
       }
@@ -205,8 +208,9 @@ const float* Enqueuer::global_norms() const {
 Status Enqueuer::add_values(const ExecutionStep& step) const {
   float* const scratch = reinterpret_cast<float*>(places_.arena + plan_.layout.scratch_bytes());
   DequantizeArgs decode = arguments_.operand_values(step.move, step.piece);
-  const ReduceManyArgs add =
+  ReduceManyArgs add =
       arguments_.add_values(step.move, step.piece, operands_at(step.first + step.count));
+  add.operands = host_operands_at(step.first + step.count);
   for (uint32_t k = 0; k < step.count; ++k) {
     decode.words = words_at(cached_.execution_plan.operands()[step.first + k]);
     decode.values = k == 0 ? static_cast<void*>(add.out_words) : scratch;

@@ -67,6 +67,9 @@ class Enqueuer {
   const uint32_t* const* operands_at(size_t first) const {
     return reinterpret_cast<const uint32_t* const*>(cached_.addresses.get().on_device + first);
   }
+  const uint32_t* const* host_operands_at(size_t first) const {
+    return reinterpret_cast<const uint32_t* const*>(cached_.addresses.get().staged + first);
+  }
 
   const Endpoint& endpoint_;
   StreamTransport& transport_;

@@ -137,7 +137,7 @@ StageError reduce_many(const ReduceManyArgs& args) {
   if (coding.rescale) {
     there.out_scales = image.output(args.out_scales, block_bytes(coding, args.range));
   }
-  const auto pieces = cut(there, there.words);
+  const auto pieces = cut(there, there.words, lists.data());
   void* const table = table_in(image, pieces.size());
   return enqueue(image, pieces, [&](const ReduceManyArgs* all, size_t count) {
     return cuda_batch_stages().reduce_many(all, count, table);
