@@ -4,11 +4,11 @@
 namespace gq {
 namespace {
 
-StageError norm(const NormArgs& args) { return cuda::norm(&args, 1, nullptr); }
+StageError norm(const NormArgs& args) { return cuda::norm(&args, 1, {}); }
 StageError merge_norms(const MergeNormsArgs& args) { return cuda::merge_norms(&args, 1); }
-StageError quantize(const QuantizeArgs& args) { return cuda::quantize(&args, 1, nullptr); }
-StageError reduce_many(const ReduceManyArgs& args) { return cuda::reduce_many(&args, 1, nullptr); }
-StageError dequantize(const DequantizeArgs& args) { return cuda::dequantize(&args, 1, nullptr); }
+StageError quantize(const QuantizeArgs& args) { return cuda::quantize(&args, 1, {}); }
+StageError reduce_many(const ReduceManyArgs& args) { return cuda::reduce_many(&args, 1, {}); }
+StageError dequantize(const DequantizeArgs& args) { return cuda::dequantize(&args, 1, {}); }
 
 }  // namespace
 

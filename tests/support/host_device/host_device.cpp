@@ -180,14 +180,14 @@ StageError dequantize(const DequantizeArgs& args) {
 
 /** One after the other; nothing of the array is read later. */
 template <auto kEnqueue, typename Args>
-StageError enqueue_all(const Args* args, size_t count, void*) {
+StageError enqueue_all(const Args* args, size_t count, const BatchTable&) {
   for (size_t k = 0; k < count; ++k) {
     if (const StageError error = kEnqueue(args[k]); failed(error)) return error;
   }
   return {};
 }
 StageError merge_all(const MergeNormsArgs* args, size_t count) {
-  return enqueue_all<enqueue<&Stages::merge_norms, MergeNormsArgs>>(args, count, nullptr);
+  return enqueue_all<enqueue<&Stages::merge_norms, MergeNormsArgs>>(args, count, {});
 }
 
 /** What select needs that comes later: where the entries of this range begin. */
@@ -232,6 +232,17 @@ StageError enqueue_run(const Args& args) {
   return {};
 }
 
+void write_header(const WriteHeaderArgs& args) {
+  cuda::write_header(args);
+  std::memset(args.cleared, 0, args.cleared_count * sizeof *args.cleared);
+}
+
+void merge_rank_norms(const MergeRankNormsArgs& args) {
+  for (size_t segment = 0; segment < args.segment_count; ++segment) {
+    cuda::merge_rank_norms(args, segment);
+  }
+}
+
 void agree(const AgreeArgs& args) {
   uint32_t ranks_from_differing = 0;
   for (uint32_t rank = args.ranks; rank-- > 0;) {
@@ -241,12 +252,7 @@ void agree(const AgreeArgs& args) {
     }
   }
   cuda::finish_agreement(args, ranks_from_differing);
-}
-
-void merge_rank_norms(const MergeRankNormsArgs& args) {
-  for (size_t segment = 0; segment < args.segment_count; ++segment) {
-    cuda::merge_rank_norms(args, segment);
-  }
+  merge_rank_norms(args.segments);
 }
 
 constexpr Stages kStages = {
@@ -272,7 +278,7 @@ constexpr BatchStages kBatches = {
 
 constexpr AgreementStages kAgreement = {
     enqueue_run<cuda::take_step, TakeStepArgs>,
-    enqueue_run<cuda::write_header, WriteHeaderArgs>,
+    enqueue_run<write_header, WriteHeaderArgs>,
     enqueue_run<agree, AgreeArgs>,
     enqueue_run<merge_rank_norms, MergeRankNormsArgs>,
 };
