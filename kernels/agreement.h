@@ -68,9 +68,9 @@ struct MergeRankNormsArgs {
 };
 
 /** headers: those of all ranks in rank order, `stride_words` apart. `compared` has bit k if word k
- *  has to be the same on all ranks; word `status_word` has to be 0. *norm becomes the global norm of
- *  the norms as stages wrote them. *gate (kernels/stages.h) is left undecided if the headers agree,
- *  else closed. segments: norms that are merged as well; may be none. */
+ *  has to be the same on all ranks; word `status_word` has to be 0. *norm becomes the global norm
+ *  of the norms as stages wrote them. *gate (kernels/stages.h) is left undecided if the headers
+ *  agree, else closed. segments: norms that are merged as well; may be none. */
 struct AgreeArgs {
   const uint32_t* headers;
   size_t stride_words;

@@ -119,11 +119,10 @@ inline constexpr uint32_t kOperandArgumentsMax = 32;
 
 /** Wide sum of operands, encoded once with bits_down. With weights, on a CPU, they are codes of
  *  means, weights[k] ranks each, coding.ranks of them together; without, one operand for each rank.
- *  words: an array that, on a device, it can read. operands, on a device: null, or the same array in
- *  host memory, which may change when the call returns; up to kOperandArgumentsMax are arguments of
- *  the kernel. out_words may be one of the operands if they
- *  have as many bits. out_scales: one for each block with rescale; not touched otherwise, where
- *  scales are the norms. */
+ *  words: an array that, on a device, it can read. operands, on a device: null, or the same array
+ *  in host memory, which may change when the call returns; up to kOperandArgumentsMax are arguments
+ *  of the kernel. out_words may be one of the operands if they have as many bits. out_scales: one
+ *  for each block with rescale; not touched otherwise, where scales are the norms. */
 struct ReduceManyArgs {
   Coding coding;
   RandomSite random;

@@ -249,8 +249,8 @@ TEST(Segments, OtherLengthsOnOneRank_Mismatch) {
   expect_mismatch(kUsual, {Kind::many, "paper-gl8", {512, 256, 32}}, "hash of counts");
 }
 
-/** Norms of segments travel with the control messages of a call that is expected; the other call has
- *  none. */
+/** Norms of segments travel with the control messages of a call that is expected; the other call
+ *  has none. */
 TEST(Segments, OtherFormatOnOneRank_Mismatch) {
   expect_mismatch(kUsual, {Kind::many, "blocks-8", {256, 512, 32}}, "rank 1");
   expect_mismatch({Kind::many, "blocks-8", {256, 512, 32}}, kUsual, "rank 1");
