@@ -165,7 +165,7 @@ StageError enqueue(const Args& args) {
 bool is_open(const Gate& gate) {
   if (gate.word == nullptr) return true;
   if (*gate.word == kGateUndecided) {
-    *gate.word = *static_cast<const volatile uint32_t*>(gate.broken) != 0 ? kGateClosed : kGateOpen;
+    *gate.word = __atomic_load_n(gate.broken, __ATOMIC_SEQ_CST) != 0 ? kGateClosed : kGateOpen;
   }
   return *gate.word == kGateOpen;
 }
