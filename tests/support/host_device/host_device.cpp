@@ -165,7 +165,7 @@ StageError enqueue(const Args& args) {
 bool is_open(const Gate& gate) {
   if (gate.word == nullptr) return true;
   if (*gate.word == kGateUndecided) {
-    *gate.word = *static_cast<const volatile uint32_t*>(gate.broken) != 0 ? kGateClosed : kGateOpen;
+    *gate.word = __atomic_load_n(gate.broken, __ATOMIC_SEQ_CST) != 0 ? kGateClosed : kGateOpen;
   }
   return *gate.word == kGateOpen;
 }
@@ -234,13 +234,23 @@ StageError enqueue_run(const Args& args) {
 
 void write_header(const WriteHeaderArgs& args) {
   cuda::write_header(args);
-  std::memset(args.cleared, 0, args.cleared_count * sizeof *args.cleared);
+  for (size_t k = 0; k < args.cleared_count; ++k) args.cleared[k] = 0;
 }
 
 void merge_rank_norms(const MergeRankNormsArgs& args) {
   for (size_t segment = 0; segment < args.segment_count; ++segment) {
     cuda::merge_rank_norms(args, segment);
   }
+}
+
+/** A device writes the counter in one piece, whenever the host reads it. */
+void take_step(const TakeStepArgs& args) {
+  const std::atomic_ref<uint64_t> shared(*args.counter);
+  uint64_t counter = shared.load();
+  TakeStepArgs own = args;
+  own.counter = &counter;
+  cuda::take_step(own);
+  shared.store(counter);
 }
 
 void agree(const AgreeArgs& args) {
@@ -277,7 +287,7 @@ constexpr BatchStages kBatches = {
 };
 
 constexpr AgreementStages kAgreement = {
-    enqueue_run<cuda::take_step, TakeStepArgs>,
+    enqueue_run<take_step, TakeStepArgs>,
     enqueue_run<write_header, WriteHeaderArgs>,
     enqueue_run<agree, AgreeArgs>,
     enqueue_run<merge_rank_norms, MergeRankNormsArgs>,
