@@ -32,8 +32,7 @@ struct GroupUnit {
 struct ThreadPlace {
   const void* values;    ///< null: there are none
   uint64_t first_value;  ///< of the buffer, in the call
-  uint64_t offset;       ///< in the buffer
-  uint32_t count;        ///< at most kThreadValues
+  Place in_buffer;
 };
 
 /** A piece is whole groups. */
@@ -93,16 +92,21 @@ struct GroupStage : StageDefaults {
            block % kGranuleBlocks * kAdaptiveBlock + threadIdx.x % kSharers * kThreadValues;
   }
 
+  /** Of a thread that shares the block. A warp's blocks are in one granule. */
   template <typename Memory>
-  GQ_DEVICE ThreadPlace place_of(uint64_t value, Memory SegmentPlace::*memory) const {
+  GQ_DEVICE ThreadPlace place_of(const GroupUnit& unit, uint32_t block,
+                                 Memory SegmentPlace::*memory) const {
+    const uint64_t value = value_of(unit, block);
+    const bool warp_has_blocks = (block | (kWarpThreads / kSharers - 1)) < unit.end_block;
     if (segments == nullptr) {
       const uint64_t first = groups.interleaved ? 0 : first_value;
-      return {values, first, value - first, count_here(value, end())};
+      return {values, first, in_buffer(value - first, end() - first, warp_has_blocks)};
     }
     const SegmentPlace& segment = segments[segment_of(value)];
     const uint64_t offset = value - segment.first_value;
     assume_global(segment.*memory);
-    return {segment.*memory, segment.first_value, offset, count_here(offset, segment.value_count)};
+    return {segment.*memory, segment.first_value,
+            in_buffer(offset, segment.value_count, warp_has_blocks)};
   }
 
   GQ_DEVICE uint64_t norm_offset(const GroupUnit& unit) const {
@@ -113,6 +117,10 @@ struct GroupStage : StageDefaults {
   }
 
  private:
+  GQ_DEVICE static Place in_buffer(uint64_t offset, uint64_t total, bool warp_has_blocks) {
+    const uint32_t count = count_here(offset, total);
+    return {offset, count, count, offset, 0, warp_has_blocks && is_full_warp(offset, total)};
+  }
   /** Values of the call, or of the slice, are below it. */
   GQ_DEVICE uint64_t end() const {
     return groups.interleaved ? groups.value_count : first_value + value_count;

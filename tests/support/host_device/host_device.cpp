@@ -168,7 +168,7 @@ StageError enqueue(const Args& args) {
 bool is_open(const Gate& gate) {
   if (gate.word == nullptr) return true;
   if (*gate.word == kGateUndecided) {
-    *gate.word = *static_cast<const volatile uint32_t*>(gate.broken) != 0 ? kGateClosed : kGateOpen;
+    *gate.word = __atomic_load_n(gate.broken, __ATOMIC_SEQ_CST) != 0 ? kGateClosed : kGateOpen;
   }
   return *gate.word == kGateOpen;
 }
@@ -183,14 +183,14 @@ StageError dequantize(const DequantizeArgs& args) {
 
 /** One after the other; nothing of the array is read later. */
 template <auto kEnqueue, typename Args>
-StageError enqueue_all(const Args* args, size_t count, void*) {
+StageError enqueue_all(const Args* args, size_t count, const BatchTable&) {
   for (size_t k = 0; k < count; ++k) {
     if (const StageError error = kEnqueue(args[k]); failed(error)) return error;
   }
   return {};
 }
 StageError merge_all(const MergeNormsArgs* args, size_t count) {
-  return enqueue_all<enqueue<&Stages::merge_norms, MergeNormsArgs>>(args, count, nullptr);
+  return enqueue_all<enqueue<&Stages::merge_norms, MergeNormsArgs>>(args, count, {});
 }
 
 /** As an argument of a kernel, of which the caller's copy is not read later. */
@@ -243,6 +243,27 @@ StageError enqueue_run(const Args& args) {
   return {};
 }
 
+void write_header(const WriteHeaderArgs& args) {
+  cuda::write_header(args);
+  for (size_t k = 0; k < args.cleared_count; ++k) args.cleared[k] = 0;
+}
+
+void merge_rank_norms(const MergeRankNormsArgs& args) {
+  for (size_t segment = 0; segment < args.segment_count; ++segment) {
+    cuda::merge_rank_norms(args, segment);
+  }
+}
+
+/** A device writes the counter in one piece, whenever the host reads it. */
+void take_step(const TakeStepArgs& args) {
+  const std::atomic_ref<uint64_t> shared(*args.counter);
+  uint64_t counter = shared.load();
+  TakeStepArgs own = args;
+  own.counter = &counter;
+  cuda::take_step(own);
+  shared.store(counter);
+}
+
 void agree(const AgreeArgs& args) {
   uint32_t ranks_from_differing = 0;
   for (uint32_t rank = args.ranks; rank-- > 0;) {
@@ -252,12 +273,7 @@ void agree(const AgreeArgs& args) {
     }
   }
   cuda::finish_agreement(args, ranks_from_differing);
-}
-
-void merge_rank_norms(const MergeRankNormsArgs& args) {
-  for (size_t segment = 0; segment < args.segment_count; ++segment) {
-    cuda::merge_rank_norms(args, segment);
-  }
+  merge_rank_norms(args.segments);
 }
 
 constexpr Stages kStages = {
@@ -283,8 +299,8 @@ constexpr BatchStages kBatches = {
 };
 
 constexpr AgreementStages kAgreement = {
-    enqueue_run<cuda::take_step, TakeStepArgs>,
-    enqueue_run<cuda::write_header, WriteHeaderArgs>,
+    enqueue_run<take_step, TakeStepArgs>,
+    enqueue_run<write_header, WriteHeaderArgs>,
     enqueue_run<agree, AgreeArgs>,
     enqueue_run<merge_rank_norms, MergeRankNormsArgs>,
 };
