@@ -19,7 +19,9 @@ def parse_arguments(arguments=None):
         prog="tools/evidence", formatter_class=argparse.ArgumentDefaultsHelpFormatter,
         description="Trains each domain by each contender until the quality is reached, with ranks "
                     "that are simulated in one process, and composes steps with times of a step. "
-                    "Runs that --out has are not run again: end it and start it as you like.")
+                    "Runs that --out has are not run again: end it and start it as you like. With "
+                    "4 ranks and 5 seeds the three domains of the means take 17 minutes of a "
+                    "processor, fashion as long and lm-6m 10 minutes; with 8 ranks twice that.")
     parser.add_argument("--build", type=Path, default=Path("build"))
     parser.add_argument("--quick", action="store_true",
                         help="nine contenders, one seed: some minutes of one processor")

@@ -78,6 +78,7 @@ def common(of_domains):
 
 
 def digest(results):
-    """What the page needs: of trainings, curves of one seed alone; the others keep their end."""
-    return {key: run if "curve" not in run or key.endswith(f"/{CURVE_SEED}")
+    """What the page needs: of simulated trainings, curves of one seed alone; the others keep their
+    end."""
+    return {key: run if "steps" not in run or key.endswith(f"/{CURVE_SEED}")
             else {**run, "curve": run["curve"][-1:]} for key, run in results.items()}
