@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "include/gqsgd.h"
-#include "kernels/codec/formats.h"
+#include "kernels/codec/groups.h"
 #include "kernels/stage_error.h"
 
 namespace gq {
@@ -41,12 +41,23 @@ struct GroupPlace {
   uint64_t stride_values = 0;
 };
 
+/** Adaptive widths on a device, where a stage takes any number of groups at once. Of an allreduce,
+ *  whose groups are interleaved, a range is then whole groups, counted in the order of groups, and
+ *  the buffer of values is the call's, or null with segments. In a slice the order of groups is
+ *  that of values: a range is what others are, and begins with a group. */
+struct GroupedValues {
+  Groups groups;
+  const SegmentPlace* segments = nullptr;  ///< in memory of the device, in the order of values
+  uint32_t segment_count = 0;
+};
+
 /** Values first_value .. first_value + value_count - 1 of the call. first_value is a multiple of
  *  value_alignment(); buffers start at the range's own first element, norm or scale. */
 struct Range {
   uint64_t first_value = 0;
   size_t value_count = 0;
   GroupPlace group = {};
+  const GroupedValues* grouped = nullptr;  ///< on a device, in place of `group`
 };
 
 /** Norms or scales of a range: one number if block is 0, else a code of 16 bits for each block
@@ -240,6 +251,15 @@ struct Stages {
   StageError (*widths)(const WidthsArgs& args) = nullptr;
 };
 
+/** Brings the places of segments to memory of a device: as arguments of kernels, so that graphs
+ *  keep a copy. */
+struct WriteSegmentsArgs {
+  const SegmentPlace* segments;
+  size_t count;
+  SegmentPlace* out;
+  void* stream;
+};
+
 /** A device's stages for several ranges in one launch. args[0] .. args[count - 1] differ in ranges
  *  and buffers alone; merges differ in `a` alone. table: if they are more than kBatchArgumentsMax,
  *  memory of the device, kBatchPieceBytes for each, which nothing else uses meanwhile. */
@@ -249,6 +269,7 @@ struct BatchStages {
   StageError (*quantize)(const QuantizeArgs* args, size_t count, void* table);
   StageError (*reduce_many)(const ReduceManyArgs* args, size_t count, void* table);
   StageError (*dequantize)(const DequantizeArgs* args, size_t count, void* table);
+  StageError (*write_segments)(const WriteSegmentsArgs& args);
 };
 inline constexpr size_t kBatchArgumentsMax = 32;
 inline constexpr size_t kBatchPieceBytes = 56;

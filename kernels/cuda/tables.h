@@ -12,6 +12,14 @@ StageError quantize(const QuantizeArgs* args, size_t count, void* table);
 StageError reduce(const ReduceArgs& args);
 StageError reduce_many(const ReduceManyArgs* args, size_t count, void* table);
 StageError dequantize(const DequantizeArgs* args, size_t count, void* table);
+
+// The same of ranges that are whole groups (adaptive/), where widths are adaptive.
+StageError norm_of_groups(const NormArgs* args, size_t count, void* table);
+StageError quantize_groups(const QuantizeArgs* args, size_t count, void* table);
+StageError reduce_groups(const ReduceManyArgs* args, size_t count, void* table);
+StageError dequantize_groups(const DequantizeArgs* args, size_t count, void* table);
+StageError write_segments(const WriteSegmentsArgs& args);
+
 StageError count_entries(const CountEntriesArgs& args);
 StageError select(const SelectArgs& args);
 StageError add_sparse(const AddSparseArgs& args);

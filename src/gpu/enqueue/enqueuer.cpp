@@ -3,6 +3,7 @@
 #include "src/gpu/enqueue/enqueuer.h"
 
 #include <algorithm>
+#include <type_traits>
 
 #include "kernels/codec/global_norm.h"
 #include "src/execute/messages.h"
@@ -21,6 +22,7 @@ Status Enqueuer::make_moves(bool encoded) const {
     GQ_TRY(gather_segment_norms());
     GQ_TRY(merge_segment_norms());
   }
+  if (grouped_.segments != nullptr) GQ_TRY(write_segments());
   const std::vector<ExecutionStep>& steps = cached_.execution_plan.steps();
   for (size_t first = 0, end = 0; first < steps.size(); first = end) {
     end = batch_end(steps, first);
@@ -136,12 +138,54 @@ Status Enqueuer::merge_segment_norms() const {
   return Status(transport_.device().agreement->merge_rank_norms(args));
 }
 
+/** Tensors share groups, so that stages have to find the tensor of each block of values. */
+GroupedValues Enqueuer::groups_of_call() const {
+  GroupedValues grouped{plan_.groups};
+  const std::vector<Part>* const segments = cached_.execution_plan.segments();
+  if (!plan_.groups.interleaved || segments == nullptr) return grouped;
+  grouped.segments =
+      reinterpret_cast<const SegmentPlace*>(places_.arena + plan_.layout.scratch_bytes());
+  grouped.segment_count = static_cast<uint32_t>(segments->size());
+  return grouped;
+}
+
+/** The caller's buffers may be others in each call. */
+Status Enqueuer::write_segments() const {
+  std::vector<SegmentPlace>& all = places_.batches->begin<SegmentPlace>();
+  for (size_t k = 0; k < call_.segments->parts.size(); ++k) {
+    const Part& part = call_.segments->parts[k];
+    const Place& place = call_.segments->places[k];
+    all.push_back({part.first_value, part.value_count, place.send, place.recv});
+  }
+  return Status(batches().write_segments({all.data(), all.size(),
+                                          const_cast<SegmentPlace*>(grouped_.segments),
+                                          call_.stream}));
+}
+
+/** Where widths are adaptive a stage takes whole groups, of an allreduce from the call's first
+ *  value on. */
+template <typename Args>
+Args Enqueuer::in_groups(Args args) const {
+  if constexpr (requires { args.range; }) {
+    bool adaptive = plan_.coding.adaptive();
+    if constexpr (requires { args.coding; }) adaptive = args.coding.adaptive();
+    if (!adaptive) return args;
+    args.range.grouped = &grouped_;
+    if constexpr (std::is_same_v<Args, NormArgs> || std::is_same_v<Args, QuantizeArgs>) {
+      if (plan_.groups.interleaved) args.values = call_.segments == nullptr ? call_.send : nullptr;
+    } else if constexpr (std::is_same_v<Args, DequantizeArgs>) {
+      if (plan_.groups.interleaved) args.values = call_.segments == nullptr ? call_.recv : nullptr;
+    }
+  }
+  return args;
+}
+
 /** The steps are one batch. */
 template <typename Args, typename ArgsOf, typename Stage>
 Status Enqueuer::enqueue(const ExecutionStep* steps, size_t count, ArgsOf args_of,
                          Stage stage) const {
   std::vector<Args>& all = places_.batches->begin<Args>();
-  for (size_t k = 0; k < count; ++k) all.push_back(args_of(steps[k]));
+  for (size_t k = 0; k < count; ++k) all.push_back(in_groups(args_of(steps[k])));
   return Status(stage(all.data(), count, places_.batches->table()));
 }
 
@@ -172,9 +216,7 @@ Status Enqueuer::make_batch(const ExecutionStep* steps, size_t count) const {
       if (!plan_.adds_values) {
         return enqueue<ReduceManyArgs>(
             steps, count,
-            [&](const Step& step) {
-              return arguments_.reduce_many(step.move, step.piece, operands_at(step.first));
-            },
+            [&](const Step& step) { return reduce_many(step); },
             batches().reduce_many);
       }
       for (size_t k = 0; k < count; ++k) GQ_TRY(add_values(steps[k]));
@@ -195,6 +237,16 @@ Status Enqueuer::reduce(const ExecutionStep& step) const {
   return Status(stages().reduce(arguments_.reduce(step.move, step.piece, operand)));
 }
 
+/** The plan has the operands that a weighted sum would have, each as often as it counts. */
+ReduceManyArgs Enqueuer::reduce_many(const ExecutionStep& step) const {
+  ReduceManyArgs args =
+      arguments_.reduce_many(step.move, step.piece, operands_at(step.first));
+  if (args.weights != nullptr && !has_norm(args.coding.levels)) args.coding.ranks = step.count;
+  args.weights = nullptr;
+  args.weight_count = 0;
+  return args;
+}
+
 /** One for each segment, in the arena, or the one of the call. */
 const float* Enqueuer::global_norms() const {
   if (cached_.execution_plan.segments() == nullptr) return places_.norm;
@@ -204,7 +256,7 @@ const float* Enqueuer::global_norms() const {
 /** Values of the codes of one rank after the other, added in rank order. */
 Status Enqueuer::add_values(const ExecutionStep& step) const {
   float* const scratch = reinterpret_cast<float*>(places_.arena + plan_.layout.scratch_bytes());
-  DequantizeArgs decode = arguments_.operand_values(step.move, step.piece);
+  DequantizeArgs decode = in_groups(arguments_.operand_values(step.move, step.piece));
   const ReduceManyArgs add =
       arguments_.add_values(step.move, step.piece, operands_at(step.first + step.count));
   for (uint32_t k = 0; k < step.count; ++k) {

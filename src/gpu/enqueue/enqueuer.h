@@ -31,6 +31,7 @@ class Enqueuer {
         cached_(cached),
         plan_(cached.execution_plan.plan()),
         places_(places),
+        grouped_(groups_of_call()),
         arguments_(endpoint, call, plan_, places.arena, global_norms()) {}
 
   /** Everything up to the packed codes of the result. The call's stream comes after all of it, also
@@ -56,7 +57,12 @@ class Enqueuer {
   Status gather_segment_norms() const;
   Status merge_segment_norms() const;
   const float* global_norms() const;
+  GroupedValues groups_of_call() const;
+  Status write_segments() const;
+  template <typename Args>
+  Args in_groups(Args args) const;
   Status add_values(const ExecutionStep& step) const;
+  ReduceManyArgs reduce_many(const ExecutionStep& step) const;
   DequantizeArgs dequantize(const ExecutionStep& step) const;
 
   const BatchStages& batches() const { return *transport_.device().batches; }
@@ -74,6 +80,7 @@ class Enqueuer {
   const CachedPlan& cached_;
   const Plan& plan_;
   const CallPlaces places_;
+  const GroupedValues grouped_;  // where widths are adaptive
   const StageArguments arguments_;  // of all of these
 };
 

@@ -2,6 +2,7 @@
 // in host_streams.cpp.
 #include "tests/support/host_device/host_device.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
@@ -9,10 +10,12 @@
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <vector>
 
 #include "kernels/cuda/fused/agreement.cuh"
 #include "kernels/stages.h"
 #include "tests/support/host_device/host_fused.h"
+#include "tests/support/host_device/host_groups.h"
 #include "tests/support/host_device/host_memory.h"
 #include "tests/support/host_device/host_streams.h"
 
@@ -154,9 +157,9 @@ StageError check_stage(StreamHandle stream) {
 template <auto kStage, typename Args>
 StageError enqueue(const Args& args) {
   if (const StageError error = check_stage(args.stream); failed(error)) return error;
-  stream_of(args.stream).run([args, time_ms = stage_time_ms] {
+  stream_of(args.stream).run([args, grouped = grouped_of(args), time_ms = stage_time_ms] {
     take_time(time_ms);
-    (void)(cpu().*kStage)(with_step(args));
+    run_stage<kStage>(cpu(), with_step(args), grouped);
   });
   return {};
 }
@@ -172,8 +175,8 @@ bool is_open(const Gate& gate) {
 
 StageError dequantize(const DequantizeArgs& args) {
   if (const StageError error = check_stage(args.stream); failed(error)) return error;
-  stream_of(args.stream).run([args] {
-    if (is_open(args.gate)) (void)cpu().dequantize(with_step(args));
+  stream_of(args.stream).run([args, grouped = grouped_of(args)] {
+    if (is_open(args.gate)) run_stage<&Stages::dequantize>(cpu(), with_step(args), grouped);
   });
   return {};
 }
@@ -188,6 +191,14 @@ StageError enqueue_all(const Args* args, size_t count, void*) {
 }
 StageError merge_all(const MergeNormsArgs* args, size_t count) {
   return enqueue_all<enqueue<&Stages::merge_norms, MergeNormsArgs>>(args, count, nullptr);
+}
+
+/** As an argument of a kernel, of which the caller's copy is not read later. */
+StageError write_segments(const WriteSegmentsArgs& args) {
+  if (const StageError error = check_stage(args.stream); failed(error)) return error;
+  const std::vector<SegmentPlace> all(args.segments, args.segments + args.count);
+  stream_of(args.stream).run([all, out = args.out] { std::copy(all.begin(), all.end(), out); });
+  return {};
 }
 
 /** What select needs that comes later: where the entries of this range begin. */
@@ -278,6 +289,7 @@ constexpr BatchStages kBatches = {
     enqueue_all<enqueue<&Stages::quantize, QuantizeArgs>, QuantizeArgs>,
     enqueue_all<enqueue<&Stages::reduce_many, ReduceManyArgs>, ReduceManyArgs>,
     enqueue_all<dequantize, DequantizeArgs>,
+    write_segments,
 };
 
 constexpr AgreementStages kAgreement = {

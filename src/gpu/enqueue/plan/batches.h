@@ -76,7 +76,7 @@ class Batches {
 
  private:
   std::tuple<std::vector<NormArgs>, std::vector<MergeNormsArgs>, std::vector<QuantizeArgs>,
-             std::vector<ReduceManyArgs>, std::vector<DequantizeArgs>>
+             std::vector<ReduceManyArgs>, std::vector<DequantizeArgs>, std::vector<SegmentPlace>>
       arguments_;
   DeviceBuffer table_;
 };
