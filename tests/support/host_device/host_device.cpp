@@ -165,7 +165,7 @@ StageError enqueue(const Args& args) {
 bool is_open(const Gate& gate) {
   if (gate.word == nullptr) return true;
   if (*gate.word == kGateUndecided) {
-    *gate.word = *static_cast<const volatile uint32_t*>(gate.broken) != 0 ? kGateClosed : kGateOpen;
+    *gate.word = __atomic_load_n(gate.broken, __ATOMIC_SEQ_CST) != 0 ? kGateClosed : kGateOpen;
   }
   return *gate.word == kGateOpen;
 }
@@ -232,6 +232,16 @@ StageError enqueue_run(const Args& args) {
   return {};
 }
 
+/** A device writes the counter in one piece, whenever the host reads it. */
+void take_step(const TakeStepArgs& args) {
+  const std::atomic_ref<uint64_t> shared(*args.counter);
+  uint64_t counter = shared.load();
+  TakeStepArgs own = args;
+  own.counter = &counter;
+  cuda::take_step(own);
+  shared.store(counter);
+}
+
 void agree(const AgreeArgs& args) {
   uint32_t ranks_from_differing = 0;
   for (uint32_t rank = args.ranks; rank-- > 0;) {
@@ -271,7 +281,7 @@ constexpr BatchStages kBatches = {
 };
 
 constexpr AgreementStages kAgreement = {
-    enqueue_run<cuda::take_step, TakeStepArgs>,
+    enqueue_run<take_step, TakeStepArgs>,
     enqueue_run<cuda::write_header, WriteHeaderArgs>,
     enqueue_run<agree, AgreeArgs>,
     enqueue_run<merge_rank_norms, MergeRankNormsArgs>,

@@ -43,14 +43,23 @@ struct Connection {
   int send_error() const {
     return send(here, "x", 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1 ? 0 : errno;
   }
+  /** Sends until nothing has fitted for 100 ms: the kernel takes its time to move bytes to the
+   *  other end, which makes room again. Returns how many were sent. */
   size_t fill() const {
+    constexpr int kWaits = 20;
     const std::string bytes(1 << 16, 'x');
     size_t sent_bytes = 0;
-    for (;;) {
+    for (int waits = 0; waits < kWaits;) {
       const ssize_t sent = send(here, bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
-      if (sent <= 0) return sent_bytes;
-      sent_bytes += static_cast<size_t>(sent);
+      if (sent > 0) {
+        sent_bytes += static_cast<size_t>(sent);
+        waits = 0;
+      } else {
+        usleep(5000);
+        waits += 1;
+      }
     }
+    return sent_bytes;
   }
   /** What comes until the end of the other's sending direction. */
   size_t receive_all() const {
