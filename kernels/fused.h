@@ -31,7 +31,6 @@ inline constexpr uint32_t kBarrierKinds = 3;
 struct alignas(256) FusedControl {
   uint64_t flags[kBarrierKinds][kFusedRanksMax][kFusedBlocksMax];
   uint64_t decision;  ///< of this rank's blocks: twice the call's number, and 1 if they leave
-  const uint32_t* operands[kFusedRanksMax];
   /** The number of this rank's last call, below 2^32; it may come round. The kernel itself counts,
    *  since only the device knows what is replayed. */
   uint64_t calls;

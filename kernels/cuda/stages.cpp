@@ -6,7 +6,7 @@ namespace {
 
 /** Ranges of groups have stages of their own. */
 template <auto kStage, auto kOfGroups, typename Args>
-StageError batch(const Args* args, size_t count, void* table) {
+StageError batch(const Args* args, size_t count, const BatchTable& table) {
   return args->range.grouped != nullptr ? kOfGroups(args, count, table)
                                         : kStage(args, count, table);
 }
@@ -20,13 +20,13 @@ constexpr BatchStages kBatches = {
     cuda::write_segments,
 };
 
-StageError norm(const NormArgs& args) { return kBatches.norm(&args, 1, nullptr); }
+StageError norm(const NormArgs& args) { return kBatches.norm(&args, 1, {}); }
 StageError merge_norms(const MergeNormsArgs& args) { return kBatches.merge_norms(&args, 1); }
-StageError quantize(const QuantizeArgs& args) { return kBatches.quantize(&args, 1, nullptr); }
+StageError quantize(const QuantizeArgs& args) { return kBatches.quantize(&args, 1, {}); }
 StageError reduce_many(const ReduceManyArgs& args) {
-  return kBatches.reduce_many(&args, 1, nullptr);
+  return kBatches.reduce_many(&args, 1, {});
 }
-StageError dequantize(const DequantizeArgs& args) { return kBatches.dequantize(&args, 1, nullptr); }
+StageError dequantize(const DequantizeArgs& args) { return kBatches.dequantize(&args, 1, {}); }
 
 }  // namespace
 

@@ -40,7 +40,7 @@ Piece piece_of_groups(const DequantizeArgs& args) {
 }
 
 template <typename Stage, typename Args>
-StageError run(const Args* args, size_t count, void* table, const Gate& gate = {}) {
+StageError run(const Args* args, size_t count, const BatchTable& table, const Gate& gate = {}) {
   uint64_t values_in_all = 0;
   for (size_t k = 0; k < count; ++k) values_in_all += args[k].range.value_count;
   const StageCalls<Args> calls{args, count, table, piece_of_groups};
@@ -50,19 +50,19 @@ StageError run(const Args* args, size_t count, void* table, const Gate& gate = {
 
 }  // namespace
 
-StageError norm_of_groups(const NormArgs* args, size_t count, void* table) {
+StageError norm_of_groups(const NormArgs* args, size_t count, const BatchTable& table) {
   return run<GroupNorms>(args, count, table);
 }
-StageError quantize_groups(const QuantizeArgs* args, size_t count, void* table) {
+StageError quantize_groups(const QuantizeArgs* args, size_t count, const BatchTable& table) {
   return run<QuantizeGroups>(args, count, table);
 }
-StageError reduce_groups(const ReduceManyArgs* args, size_t count, void* table) {
+StageError reduce_groups(const ReduceManyArgs* args, size_t count, const BatchTable& table) {
   if (args->weights != nullptr) {  // As without groups.
     return {"reduce_many", 0, nullptr, "no stage of devices adds means"};
   }
   return run<ReduceGroups>(args, count, table);
 }
-StageError dequantize_groups(const DequantizeArgs* args, size_t count, void* table) {
+StageError dequantize_groups(const DequantizeArgs* args, size_t count, const BatchTable& table) {
   return run<DequantizeGroups>(args, count, table, args->gate);
 }
 

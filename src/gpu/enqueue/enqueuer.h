@@ -3,6 +3,7 @@
 #ifndef GQ_GPU_ENQUEUE_ENQUEUER_H
 #define GQ_GPU_ENQUEUE_ENQUEUER_H
 
+#include "kernels/agreement.h"
 #include "src/execute/endpoint.h"
 #include "src/execute/stage_arguments.h"
 #include "src/gpu/enqueue/plan/batches.h"
@@ -19,6 +20,9 @@ struct CallPlaces {
   const float* norm;     ///< the global one of a call in one piece, where there are none of blocks
   Gate gate;             ///< whether values may be written
   Batches* batches;
+  /** Norms of segments travel with the control messages, and are merged before the moves; the own
+   *  ones are 0 until they are taken. */
+  bool norms_with_control = false;
 };
 
 class Enqueuer {
@@ -39,6 +43,9 @@ class Enqueuer {
   Status moves(bool encoded) const;
   /** Values, if the gate is open by then. */
   Status results() const;
+  /** Norms of segments, and how all ranks' become the global ones. */
+  Status take_segment_norms() const;
+  MergeRankNormsArgs merged_segment_norms() const;
   /** Messages alone, for a rank whose own call is another one: the other ranks wait for them. */
   Status messages() const;
 
@@ -52,10 +59,9 @@ class Enqueuer {
   Status exchange_on_side_stream(const ExecutionStep& step) const;
   Status reduce(const ExecutionStep& step) const;
   Status sum(const ExecutionStep& step) const;
-  bool has_segment_norms() const;
-  Status take_segment_norms() const;
+  bool has_segment_norms() const { return gq::has_segment_norms(cached_.execution_plan); }
+  SegmentNormPlaces norm_places() const;
   Status gather_segment_norms() const;
-  Status merge_segment_norms() const;
   const float* global_norms() const;
   GroupedValues groups_of_call() const;
   Status write_segments() const;
@@ -72,6 +78,9 @@ class Enqueuer {
   }
   const uint32_t* const* operands_at(size_t first) const {
     return reinterpret_cast<const uint32_t* const*>(cached_.addresses.get().on_device + first);
+  }
+  const uint32_t* const* host_operands_at(size_t first) const {
+    return reinterpret_cast<const uint32_t* const*>(cached_.addresses.get().staged + first);
   }
 
   const Endpoint& endpoint_;

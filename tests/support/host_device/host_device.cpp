@@ -183,14 +183,14 @@ StageError dequantize(const DequantizeArgs& args) {
 
 /** One after the other; nothing of the array is read later. */
 template <auto kEnqueue, typename Args>
-StageError enqueue_all(const Args* args, size_t count, void*) {
+StageError enqueue_all(const Args* args, size_t count, const BatchTable&) {
   for (size_t k = 0; k < count; ++k) {
     if (const StageError error = kEnqueue(args[k]); failed(error)) return error;
   }
   return {};
 }
 StageError merge_all(const MergeNormsArgs* args, size_t count) {
-  return enqueue_all<enqueue<&Stages::merge_norms, MergeNormsArgs>>(args, count, nullptr);
+  return enqueue_all<enqueue<&Stages::merge_norms, MergeNormsArgs>>(args, count, {});
 }
 
 /** As an argument of a kernel, of which the caller's copy is not read later. */
@@ -243,6 +243,17 @@ StageError enqueue_run(const Args& args) {
   return {};
 }
 
+void write_header(const WriteHeaderArgs& args) {
+  cuda::write_header(args);
+  for (size_t k = 0; k < args.cleared_count; ++k) args.cleared[k] = 0;
+}
+
+void merge_rank_norms(const MergeRankNormsArgs& args) {
+  for (size_t segment = 0; segment < args.segment_count; ++segment) {
+    cuda::merge_rank_norms(args, segment);
+  }
+}
+
 /** A device writes the counter in one piece, whenever the host reads it. */
 void take_step(const TakeStepArgs& args) {
   const std::atomic_ref<uint64_t> shared(*args.counter);
@@ -262,12 +273,7 @@ void agree(const AgreeArgs& args) {
     }
   }
   cuda::finish_agreement(args, ranks_from_differing);
-}
-
-void merge_rank_norms(const MergeRankNormsArgs& args) {
-  for (size_t segment = 0; segment < args.segment_count; ++segment) {
-    cuda::merge_rank_norms(args, segment);
-  }
+  merge_rank_norms(args.segments);
 }
 
 constexpr Stages kStages = {
@@ -294,7 +300,7 @@ constexpr BatchStages kBatches = {
 
 constexpr AgreementStages kAgreement = {
     enqueue_run<take_step, TakeStepArgs>,
-    enqueue_run<cuda::write_header, WriteHeaderArgs>,
+    enqueue_run<write_header, WriteHeaderArgs>,
     enqueue_run<agree, AgreeArgs>,
     enqueue_run<merge_rank_norms, MergeRankNormsArgs>,
 };
