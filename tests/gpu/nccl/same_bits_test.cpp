@@ -2,6 +2,8 @@
 // kind of format, one to eight ranks, one call after the other without waiting.
 #include <gtest/gtest.h>
 
+#include <atomic>
+
 #include "tests/gpu/nccl/group.h"
 
 namespace gq::test {
@@ -171,9 +173,12 @@ TEST(Enqueued, Call_ReturnsBeforeItIsExecuted) {
   EXPECT_EQ(compare(group, {call}, {500}), "");
   EXPECT_EQ(group.run([&](int rank, gqsgd_comm comm) -> std::string {
     StreamCall made(inputs[static_cast<size_t>(rank)]);
-    made.stream.sleep(300);
+    std::atomic<bool> seen{false};
+    made.stream.await(seen);
     if (made.make(comm, call) != GQSGD_OK) return gqsgd_last_error();
-    if (!made.untouched() || made.wait(10)) return "it was not enqueued behind the stream's work";
+    const bool waits = made.untouched() && !made.wait(10);
+    seen = true;
+    if (!waits) return made.wait(), "it was not enqueued behind the stream's work";
     return made.wait() && !made.untouched() ? "" : "it was not carried out";
   }),
             "");

@@ -377,6 +377,12 @@ void OwnStream::sleep(int time_ms) const {
   stream_of(stream_).run([time_ms] { take_time(time_ms); });
 }
 
+void OwnStream::await(const std::atomic<bool>& flag) const {
+  stream_of(stream_).run([&flag] {
+    while (!flag) take_time(1);
+  });
+}
+
 uint32_t fused_kernels_before_reach() { return kernels_before_reach; }
 
 void report_events_early(bool early) { events_come_early = early; }
