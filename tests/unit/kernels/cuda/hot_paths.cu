@@ -33,7 +33,13 @@ __global__ void __launch_bounds__(kBlockThreads, 3)
   __builtin_assume(stage.norms.one != nullptr);
   auto own = stage.begin();
   own.scale.power = 1;
-  run_values(stage, {blockIdx.x, end}, own);
+  for (uint32_t k = blockIdx.x; k < end; k += gridDim.x) {
+    Place place = stage.place(k);
+    place.warp_is_full = true;
+    float value[kThreadValues];
+    stage.give(place, own, value);
+    stage.take(place, own, value);
+  }
 }
 
 template <typename Merge>
