@@ -106,7 +106,8 @@ def _map(cells):
         for row, size in enumerate(sizes):
             for column, rate in enumerate(rates):
                 value, name = cells[ranks, compute_s, rate, size]
-                text = "none" if name == FLOAT32 else f"{name}\n{value:.1f}x"
+                short = name.removeprefix("HookState(").removesuffix(")")  # squares are narrow
+                text = "none" if name == FLOAT32 else f"{short}\n{value:.1f}x"
                 axes.text(column, row, text, ha="center", va="center", fontsize=5,
                           color="white" if value > 5 else "black")
         axes.set_title(f"{ranks} ranks, {compute_s * 1e3:.0f} ms", loc="left", fontsize=8)

@@ -80,7 +80,7 @@ def page(found, arguments):
 def _hours(found):
     seconds = sum(run["seconds"] for own in (found.runs, found.others)
                   for results in own.values() for run in results.values())
-    return f"{seconds / 3600:.1f} hours" if seconds > 3600 else f"{seconds / 60:.0f} minutes"
+    return f"{seconds / 3600:.1f} h" if seconds > 3600 else f"{seconds / 60:.0f} min"
 
 
 def more_ranks_section(others):
