@@ -31,7 +31,6 @@ inline constexpr uint32_t kBarrierKinds = 3;
 struct alignas(256) FusedControl {
   uint64_t flags[kBarrierKinds][kFusedRanksMax][kFusedBlocksMax];
   uint64_t decision;  ///< of this rank's blocks: twice the call's number, and 1 if they leave
-  const uint32_t* operands[kFusedRanksMax];
   /** The number of this rank's last call, below 2^32; it may come round. The kernel itself counts,
    *  since only the device knows what is replayed. */
   uint64_t calls;
@@ -118,8 +117,8 @@ constexpr bool has_fused_kernel(const Format& format, const Coding& coding) {
   const bool largest = format.q == NormOrder::inf && format.p == NormOrder::inf;
   const bool kind = coding.block == 0 ? has_norm(coding.levels) && !coding.rescale
                                       : coding.levels == Levels::linear && coding.rescale;
-  return largest && kind && !coding.rotated && coding.wide && coding.bits_down == coding.bits &&
-         coding.rounding_down == RoundingDown::random;
+  return largest && kind && !coding.rotated && !coding.adaptive() && coding.wide &&
+         coding.bits_down == coding.bits && coding.rounding_down == RoundingDown::random;
 }
 
 /** A backend's. */

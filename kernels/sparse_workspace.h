@@ -16,7 +16,7 @@ inline constexpr uint32_t kSelectTileCodes = 16384;
 inline constexpr uint32_t kEntryGroup = 16;
 inline constexpr uint32_t kEntryBlockGroups = 256;
 /** Values that a block adds together. */
-inline constexpr uint32_t kAddTileValues = 8192;
+inline constexpr uint32_t kAddTileValues = 4096;
 
 /** What is known of a tile of codes (kernels/cuda/sparse/select.cuh). */
 inline constexpr size_t kStretchBytes = 24;

@@ -91,7 +91,7 @@ struct BlockNorms : ValueStage {
       for (uint32_t part = 0; part < blocks.part_count; ++part) {
         const Place here = place(uint64_t{k} * blocks.part_count + part);
         float value[kThreadValues];
-        source.load(here.offset, here.value_count, value);
+        source.load(here, value);
         change(here, value);
         keep_largest_of(value, own);
       }

@@ -74,7 +74,7 @@ struct Dequantize : ValueStage {
   }
 
   GQ_DEVICE void take(const Place& place, const Step&, const float (&value)[kThreadValues]) const {
-    target.store(first_value, place.offset, place.value_count, value);
+    target.store(first_value, place, value);
   }
 };
 
@@ -214,32 +214,29 @@ __global__ void __launch_bounds__(kBlockThreads, Stage::kBlocksAtOnce)
 /** Sums of float32, or their mean. */
 struct DequantizeNone : ValueStage {
   static constexpr uint32_t kBlocksAtOnce = 2;  // 80 registers are a few too few on some devices
-  WordBuffer<const uint32_t> words;
+  PatternBuffer words;
   float divisor;
   ValueTarget target;
 
   explicit DequantizeNone(const DequantizeArgs& args)
       : ValueStage(args.range, false),
-        words(word_buffer<32>(args.words)),
+        words(args.words),
         divisor(args.op == GQSGD_MEAN ? static_cast<float>(args.coding.ranks) : 1.0f),
         target(target_of(args)) {}
 
   GQ_HD void set(const Piece& piece) {
     set_range(piece.first_value, piece.value_count);
-    words = word_buffer<32>(static_cast<const uint32_t*>(piece.words));
+    words.set(piece.words);
     target.set(piece.values);
   }
 
   GQ_DEVICE Nothing begin() const { return {}; }
   GQ_DEVICE void give(const Place& place, Nothing, float (&value)[kThreadValues]) const {
-    uint32_t word[kThreadValues];
-    load_words<32>(words, place.offset, place.code_count, word);
-    GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
-      value[e] = canonical(float_from_bits(word[e]) / divisor);
-    }
+    words.load(place, value);
+    GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) value[e] = canonical(value[e] / divisor);
   }
   GQ_DEVICE void take(const Place& place, Nothing, const float (&value)[kThreadValues]) const {
-    target.store(first_value, place.offset, place.value_count, value);
+    target.store(first_value, place, value);
   }
 };
 

@@ -154,7 +154,7 @@ __global__ void __launch_bounds__(kBlockThreads, 2)
     for (uint32_t k = iterations.first; k < iterations.end; k += gridDim.x) {
       const Place place = stage.place(k);
       float value[kThreadValues];
-      stage.source.load(place.offset, place.value_count, value);
+      stage.source.load(place, value);
       rotation.run(stage.first_value, place.offset, stage.code_count, value);
       keep_largest_of(value, largest);
       count += 1;
@@ -186,18 +186,26 @@ struct GroupSums : ValueStage {
   }
 };
 
-/** The lanes of a group, halved until one is left. Not by cub::BlockReduce: the format fixes the
- *  order of additions. */
-GQ_DEVICE double sum_of_lanes(const double (&own)[kThreadValues], double (&lane)[kNormLanes]) {
+/** The lanes of a group: a thread's k-th is in row k, and one place of a row is left out, so that
+ *  neither rows nor columns are in the same banks. */
+using NormLanes = double[kThreadValues][GroupSums::kThreads + 1];
+
+/** The lanes, halved until one is left. Not by cub::BlockReduce: the format fixes the order of
+ *  additions. */
+GQ_DEVICE double sum_of_lanes(const double (&own)[kThreadValues], NormLanes& lane) {
   __syncthreads();  // the last sum may still be read
-  GQ_UNROLL for (uint32_t k = 0; k < kThreadValues; ++k) {
-    lane[threadIdx.x * kThreadValues + k] = own[k];
-  }
-  for (uint32_t half = kNormLanes / 2; half > 0; half /= 2) {
+  GQ_UNROLL for (uint32_t k = 0; k < kThreadValues; ++k) lane[k][threadIdx.x] = own[k];
+  for (uint32_t half = GroupSums::kThreads / 2; half > 0; half /= 2) {
     __syncthreads();
-    for (uint32_t k = threadIdx.x; k < half; k += GroupSums::kThreads) lane[k] += lane[k + half];
+    for (uint32_t n = threadIdx.x; n < kThreadValues * half; n += GroupSums::kThreads) {
+      lane[n / half][n % half] += lane[n / half][n % half + half];
+    }
   }
-  return lane[0];
+  for (uint32_t half = kThreadValues / 2; half > 0; half /= 2) {
+    __syncthreads();
+    if (threadIdx.x < half) lane[threadIdx.x][0] += lane[threadIdx.x + half][0];
+  }
+  return lane[0][0];
 }
 
 template <NormOrder kOrder>
@@ -206,14 +214,14 @@ __global__ void __launch_bounds__(GroupSums::kThreads, 8)
                       const __grid_constant__ KeyedStream signs) {
   using Rotate = Rotation<false, GroupSums::kThreads>;
   __shared__ typename Rotate::Shared rotated;
-  __shared__ double lane[kNormLanes];
+  __shared__ NormLanes lane;
   const Rotate rotation(rotated, signs);
   for (uint32_t group = blockIdx.x; group < stage.group_count(); group += gridDim.x) {
     double sum[kThreadValues] = {};
     for (uint32_t part = 0; part < kNormGroupValues / kNormLanes; ++part) {
       const Place place = stage.place(group, part);
       float value[kThreadValues];
-      stage.source.load(place.offset, place.value_count, value);
+      stage.source.load<GroupSums::kThreads>(place, value);
       if (stage.is_rotated) {
         rotation.run(stage.first_value, place.offset, stage.code_count, value);
       }
@@ -289,7 +297,7 @@ inline StageError block_norms(const Launcher& launcher, const NormCalls& calls) 
 inline StageError largest_of(const Launcher& launcher, const NormCalls& calls) {
   const NormArgs& args = calls.first();
   const bool is_empty = calls.count == 1 && args.range.value_count == 0;
-  if (args.running == nullptr || is_empty) {
+  if ((args.running == nullptr && !args.is_cleared) || is_empty) {
     const StageError error = clear_results(launcher, calls);
     if (failed(error) || is_empty) return error;
   }

@@ -10,7 +10,6 @@ template <typename Levels>
 struct Quantize : ValueStage {
   struct Own {
     Scale scale;
-    const void* values;
     EncoderThread encoder;
   };
 
@@ -37,11 +36,10 @@ struct Quantize : ValueStage {
     return begin_with(norms.is_one() ? encoder.levels.scale_for_norm(*norms.one) : Scale());
   }
   GQ_DEVICE Own begin_with(const Scale& scale) const {
-    const uint32_t within = threadIdx.x * kThreadValues;
-    return {scale, kept(source.place_of(within)), encoder.thread_of(first_value, within)};
+    return {scale, encoder.thread_of(first_value, threadIdx.x * kThreadValues)};
   }
-  GQ_DEVICE void give(const Place& place, const Own& own, float (&value)[kThreadValues]) const {
-    source.load_from(own.values, place.base, place.value_count, value);
+  GQ_DEVICE void give(const Place& place, const Own&, float (&value)[kThreadValues]) const {
+    source.load(place, value);
   }
   GQ_DEVICE void take(const Place& place, Own& own, const float (&value)[kThreadValues]) const {
     if (!norms.is_one()) own.scale = encoder.levels.scale_for_norm(norms.at(place.offset));
@@ -52,27 +50,25 @@ struct Quantize : ValueStage {
 /** Without levels a code is the value's own pattern. */
 struct QuantizeNone : ValueStage {
   ValueSource source;
-  WordBuffer<uint32_t> target;
+  PatternBuffer target;
 
   explicit QuantizeNone(const QuantizeArgs& args)
       : ValueStage(args.range, false),
         source(args.values, args.dtype),
-        target(word_buffer<32>(args.words)) {}
+        target(args.words) {}
 
   GQ_HD void set(const Piece& piece) {
     set_range(piece.first_value, piece.value_count);
     source.set(piece.values);
-    target = word_buffer<32>(static_cast<uint32_t*>(piece.words));
+    target.set(piece.words);
   }
 
   GQ_DEVICE Nothing begin() const { return {}; }
   GQ_DEVICE void give(const Place& place, Nothing, float (&value)[kThreadValues]) const {
-    source.load(place.offset, place.value_count, value);
+    source.load(place, value);
   }
   GQ_DEVICE void take(const Place& place, Nothing, const float (&value)[kThreadValues]) const {
-    uint32_t word[kThreadValues];
-    GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) word[e] = float_bits(value[e]);
-    store_words<32>(target, place.offset, place.code_count, word);
+    target.store(place, value);
   }
 };
 

@@ -28,8 +28,6 @@ struct MergeDefaults : StageDefaults {
 template <typename Merge>
 struct Reduce {
   static constexpr uint32_t kThreads = kBlockThreads;
-  static constexpr uint32_t kIterationsPerBlock = Merge::kIterationsPerBlock;
-  static constexpr uint32_t kBlocksAtLeast = Merge::kBlocksAtLeast;
   static constexpr uint32_t kRepeats = Merge::kRepeats;
   static constexpr uint32_t kIterationWords = kThreads * kRepeats * kMergeWords;
   using Shared = typename Merge::Shared;
@@ -249,8 +247,6 @@ struct SumExponentials : RandomMerge<8> {
 /** Exponential levels, averages: by table, which a block begins with as work. */
 template <bool kShort>
 struct AverageExponentials : RandomMerge<4> {
-  static constexpr uint32_t kIterationsPerBlock = 16;
-  static constexpr uint32_t kBlocksAtLeast = kProcessors * 4;
   using Shared = AverageTable;
   uint32_t weight_a, weight_b;
 

@@ -9,7 +9,8 @@ using Calls = StageCalls<ReduceManyArgs>;
 
 template <typename Stage>
 StageError run_stage(const Calls& calls, const Stage& stage) {
-  return calls.run(Launcher(calls.first().stream), reduce_many_kernel<Stage>, stage);
+  return calls.run(Launcher(calls.first().stream), reduce_many_kernel<Stage>, stage,
+                   OperandList(calls.first()));
 }
 
 template <typename Add, typename Levels>
@@ -35,26 +36,31 @@ StageError run_exponential(const Calls& calls) {
                                              : run(calls, add, ExponentialLevels<4, 0>{0});
 }
 
-}  // namespace
-
-StageError reduce_many(const ReduceManyArgs* args, size_t count, void* table) {
-  const Calls calls{args, count, table, piece_of};
-  const Coding& coding = args->coding;
-  if (count == 1 && args->range.value_count == 0) return {};  // Then pointers may be null.
-  if (args->weights != nullptr) {  // Only schedules over several nodes have them: hosts make these.
-    return {"reduce_many", 0, nullptr, "no stage of devices adds means"};
-  }
-  if (coding.levels == Levels::none) {
-    return calls.run(Launcher(args->stream), values_kernel<ReduceManyNone>, ReduceManyNone(*args),
-                     Gate());
-  }
+StageError run_all(const Calls& calls) {
+  const Coding& coding = calls.first().coding;
+  if (coding.levels == Levels::none) return run_stage(calls, ReduceManyNone(calls.first()));
   if (coding.levels == Levels::linear) {
     return coding.bits == 8 ? run_linear<8>(calls) : run_linear<4>(calls);
   }
   if (coding.mantissa_bits > 0) {
-    return run(calls, AddExponential<8, 2>{Operands(*args)}, ExponentialLevels<8, 2>{0});
+    return run(calls, AddExponential<8, 2>{Operands(calls.first())}, ExponentialLevels<8, 2>{0});
   }
   return coding.bits == 8 ? run_exponential<8>(calls) : run_exponential<4>(calls);
+}
+
+}  // namespace
+
+StageError reduce_many(const ReduceManyArgs* args, size_t count, const BatchTable& table) {
+  if (count == 1 && args->range.value_count == 0) return {};  // Then pointers may be null.
+  if (args->weights != nullptr) {  // Only schedules over several nodes have them: hosts make these.
+    return {"reduce_many", 0, nullptr, "no stage of devices adds means"};
+  }
+  for (size_t first = 0, end = 0; first < count; first = end) {
+    for (end = first + 1; end < count && share_list(args[first], args[end]);) ++end;
+    const StageError error = run_all({args + first, end - first, table, piece_of});
+    if (failed(error)) return error;
+  }
+  return {};
 }
 
 }  // namespace gq::cuda

@@ -8,18 +8,69 @@
 
 namespace gq::cuda {
 
-/** The operands' words, one for each rank; threads read the array of pointers themselves. */
+/** The operands' words, one for each rank, as arguments of a kernel. */
+struct OperandList {
+  const uint32_t* words[kOperandArgumentsMax];
+
+  static bool holds(const ReduceManyArgs& args) {
+    return args.operands != nullptr && args.coding.ranks <= kOperandArgumentsMax;
+  }
+  explicit OperandList(const ReduceManyArgs& args) {
+    for (uint32_t k = 0; k < kOperandArgumentsMax; ++k) {
+      words[k] = holds(args) && k < args.coding.ranks ? args.operands[k] : nullptr;
+    }
+  }
+};
+
+/** Where the operands of one piece are: as far behind those of the list, or, if there are more than
+ *  it holds, in an array of the device's memory. */
 struct Operands {
-  const uint32_t* const* words;
+  const uint32_t* first;
+  const uint32_t* const* array;
   uint32_t count;
 
-  explicit Operands(const ReduceManyArgs& args) : words(args.words), count(args.coding.ranks) {}
+  explicit Operands(const ReduceManyArgs& args)
+      : first(OperandList::holds(args) ? args.operands[0] : nullptr),
+        array(args.words),
+        count(args.coding.ranks) {}
 
-  GQ_HD void set(const void* list) { words = static_cast<const uint32_t* const*>(list); }
+  GQ_HD void set(const void* piece) {
+    if (first != nullptr) {
+      first = static_cast<const uint32_t*>(piece);
+    } else {
+      array = static_cast<const uint32_t* const*>(piece);
+    }
+  }
 
-  template <uint32_t kBits>
-  GQ_DEVICE void load(uint32_t k, const Place& place, uint32_t (&word)[kThreadWords<kBits>]) const {
-    load_words<kBits>(word_buffer<kBits>(words[k]), place.offset, place.code_count, word);
+  GQ_DEVICE const uint32_t* words_of(const OperandList& list, uint32_t k) const {
+    // By an instruction of its own kind: a pointer to either place would be a generic one.
+    const auto from_array = [&] {
+      return reinterpret_cast<const uint32_t*>(
+          __ldg(reinterpret_cast<const unsigned long long*>(array + k)));
+    };
+    const uint32_t* const words =
+        first != nullptr ? list.words[k] + (first - list.words[0]) : from_array();
+    assume_global(words);
+    return words;
+  }
+
+  /** Calls `add(word)` with the words of one operand after the other, in their order. Loads of
+   *  kAtOnce operands are under way together. */
+  template <uint32_t kBits, typename Add>
+  GQ_DEVICE void each(const OperandList& list, uint32_t begin, uint32_t end, const Place& place,
+                      Add add) const {
+    constexpr uint32_t kWords = kThreadWords<kBits>, kAtOnce = 16 / kWords;
+    for (uint32_t k = begin; k < end; k += kAtOnce) {
+      uint32_t word[kAtOnce][kWords];
+      GQ_UNROLL for (uint32_t n = 0; n < kAtOnce; ++n) {
+        if (k + n >= end) break;
+        load_words<kBits>(word_buffer<kBits>(words_of(list, k + n)), place.offset,
+                          place.code_count, word[n]);
+      }
+      GQ_UNROLL for (uint32_t n = 0; n < kAtOnce; ++n) {
+        if (k + n < end) add(word[n]);
+      }
+    }
   }
 };
 
@@ -36,27 +87,26 @@ struct AddLinear {
   uint32_t steps;
 
   /** Lane e of a word is in part e mod kParts, in its lower half or its upper one. */
-  GQ_DEVICE void add_narrow(const Place& place, uint32_t first_rank, uint32_t end,
-                            uint32_t (&sum)[kWords][kParts]) const {
-    for (uint32_t rank = first_rank; rank < end; ++rank) {
-      uint32_t word[kWords];
-      operands.load<kBits>(rank, place, word);
+  GQ_DEVICE void add_narrow(const OperandList& list, const Place& place, uint32_t first_rank,
+                            uint32_t end, uint32_t (&sum)[kWords][kParts]) const {
+    operands.each<kBits>(list, first_rank, end, place, [&](const uint32_t (&word)[kWords]) {
       GQ_UNROLL for (uint32_t w = 0; w < kWords; ++w) {
         GQ_UNROLL for (uint32_t k = 0; k < kParts; ++k) {
           sum[w][k] += (word[w] >> (kBits * k)) & kLanes;
         }
       }
-    }
+    });
   }
 
-  GQ_DEVICE void add(const Place& place, float (&value)[kThreadValues]) const {
+  GQ_DEVICE void add(const OperandList& list, const Place& place,
+                     float (&value)[kThreadValues]) const {
     const int32_t offset = static_cast<int32_t>(operands.count * steps);
     int32_t total[kThreadValues];
     GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) total[e] = -offset;
     for (uint32_t first = 0; first < operands.count; first += kNarrowRanks) {
       const uint32_t left = operands.count - first;
       uint32_t sum[kWords][kParts] = {};
-      add_narrow(place, first, first + (left < kNarrowRanks ? left : kNarrowRanks), sum);
+      add_narrow(list, place, first, first + (left < kNarrowRanks ? left : kNarrowRanks), sum);
       GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
         const uint32_t in_word = e % codes_per_word(kBits);
         const uint32_t pair = sum[e / codes_per_word(kBits)][in_word % kParts];
@@ -75,22 +125,17 @@ struct AddExponential {
   static constexpr uint32_t kBits = kCodeBits;
   Operands operands;
 
-  GQ_DEVICE void levels(uint32_t k, const Place& place, float (&level)[kThreadValues]) const {
-    uint32_t word[kThreadWords<kBits>];
-    operands.load<kBits>(k, place, word);
-    GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
-      level[e] = exponential_level_of<kBits, kMantissaBits>(
-          lane<kBits>(word[e / codes_per_word(kBits)], e), code_max(kBits));
-    }
-  }
-
-  GQ_DEVICE void add(const Place& place, float (&value)[kThreadValues]) const {
-    levels(0, place, value);
-    for (uint32_t k = 1; k < operands.count; ++k) {
-      float level[kThreadValues];
-      levels(k, place, level);
-      GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) value[e] += level[e];
-    }
+  /** From -0 on: added to the first level it changes no bit. */
+  GQ_DEVICE void add(const OperandList& list, const Place& place,
+                     float (&value)[kThreadValues]) const {
+    GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) value[e] = -0.0f;
+    const auto add_one = [&](const uint32_t (&word)[kThreadWords<kBits>]) {
+      GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
+        value[e] += exponential_level_of<kBits, kMantissaBits>(
+            lane<kBits>(word[e / codes_per_word(kBits)], e), code_max(kBits));
+      }
+    };
+    operands.each<kBits>(list, 0, operands.count, place, add_one);
   }
 };
 
@@ -130,18 +175,16 @@ template <typename Add, typename Levels>
 struct ReduceMany : WideSum<Add, Levels> {
   using WideSum<Add, Levels>::WideSum;
 
-  GQ_DEVICE Scale begin() const {
-    return this->encoder.levels.scale_for_norm(static_cast<float>(this->full));
-  }
-  GQ_DEVICE void give(const Place& place, const Scale&, float (&value)[kThreadValues]) const {
-    this->add.add(place, value);
-  }
-  GQ_DEVICE void take(const Place& place, const Scale& scale,
-                      const float (&value)[kThreadValues]) const {
-    this->encoder.encode(this->first_value, place, scale, value);
-  }
-  GQ_DEVICE void run(const Iterations& iterations, BlockIterations::Shared&) const {
-    run_values(*this, iterations, begin());
+  GQ_DEVICE void run(const Iterations& iterations, const OperandList& list,
+                     BlockIterations::Shared&) const {
+    const Scale scale = this->encoder.levels.scale_for_norm(static_cast<float>(this->full));
+    for (uint32_t k = iterations.first; k < iterations.end; k += gridDim.x) {
+      const Place place = this->place(k);
+      if (place.code_count == 0) continue;
+      float value[kThreadValues];
+      this->add.add(list, place, value);
+      this->encoder.encode(this->first_value, place, scale, value);
+    }
   }
 };
 
@@ -170,13 +213,14 @@ struct ReduceManyRescaled : WideSum<Add, Levels> {
     return this->iterations_of(uint64_t{blocks.part_count} * kBlockValues);
   }
 
-  GQ_DEVICE void run(const Iterations& iterations, BlockIterations::Shared& shared) const {
+  GQ_DEVICE void run(const Iterations& iterations, const OperandList& list,
+                     BlockIterations::Shared& shared) const {
     for (uint32_t k = iterations.first; k < iterations.end; k += gridDim.x) {
       const uint64_t first = uint64_t{k} * blocks.part_count;
       float value[kThreadValues];
       uint32_t own = 0;
       for (uint32_t part = 0; part < blocks.part_count; ++part) {
-        add_and_keep(this->place(first + part), value, own);
+        add_and_keep(list, this->place(first + part), value, own);
       }
       const float peak = float_from_bits(blocks.largest(own, shared));
       if (blocks.part_count == 1) {
@@ -185,16 +229,16 @@ struct ReduceManyRescaled : WideSum<Add, Levels> {
       }
       for (uint32_t part = 0; part < blocks.part_count; ++part) {
         const Place place = this->place(first + part);
-        this->add.add(place, value);
+        this->add.add(list, place, value);
         encode(place, peak, value);
       }
     }
   }
 
  private:
-  GQ_DEVICE void add_and_keep(const Place& place, float (&value)[kThreadValues],
-                              uint32_t& largest) const {
-    this->add.add(place, value);
+  GQ_DEVICE void add_and_keep(const OperandList& list, const Place& place,
+                              float (&value)[kThreadValues], uint32_t& largest) const {
+    this->add.add(list, place, value);
     GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
       const uint32_t magnitude = e < place.code_count ? magnitude_bits(value[e]) : 0;
       largest = max(largest, magnitude);
@@ -209,53 +253,70 @@ struct ReduceManyRescaled : WideSum<Add, Levels> {
   }
 };
 
-template <typename Stage>
-__global__ void __launch_bounds__(kBlockThreads, Stage::kBlocksAtOnce)
-    reduce_many_kernel(const __grid_constant__ Pieces<Stage> pieces) {
-  __shared__ BlockIterations::Shared shared;
-  for_each_piece(pieces, [&](const Stage& stage, const Iterations& iterations) {
-    stage.run(iterations, shared);
-  });
-}
-
 /** Sums of float32, in rank order. */
 struct ReduceManyNone : ValueStage {
   Operands operands;
-  WordBuffer<uint32_t> target;
+  PatternBuffer target;
 
   explicit ReduceManyNone(const ReduceManyArgs& args)
       : ValueStage(args.range, false),
         operands(args),
-        target(word_buffer<32>(args.out_words)) {}
+        target(args.out_words) {}
 
   GQ_HD void set(const Piece& piece) {
     set_range(piece.first_value, piece.value_count);
     operands.set(piece.values);
-    target = word_buffer<32>(static_cast<uint32_t*>(piece.words));
+    target.set(piece.words);
   }
 
-  GQ_DEVICE Nothing begin() const { return {}; }
-  GQ_DEVICE void give(const Place& place, Nothing, float (&value)[kThreadValues]) const {
-    uint32_t word[kThreadValues];
-    operands.load<32>(0, place, word);
-    GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) value[e] = float_from_bits(word[e]);
-    for (uint32_t k = 1; k < operands.count; ++k) {
-      operands.load<32>(k, place, word);
-      GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
-        value[e] = canonical(value[e] + float_from_bits(word[e]));
+  GQ_DEVICE void run(const Iterations& iterations, const OperandList& list,
+                     BlockIterations::Shared&) const {
+    for (uint32_t k = iterations.first; k < iterations.end; k += gridDim.x) {
+      const Place here = place(k);
+      if (here.code_count == 0) continue;
+      float value[kThreadValues];
+      PatternBuffer(operands.words_of(list, 0)).load(here, value);
+      for (uint32_t n = 1; n < operands.count; ++n) {
+        float other[kThreadValues];
+        PatternBuffer(operands.words_of(list, n)).load(here, other);
+        GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
+          value[e] = canonical(value[e] + other[e]);
+        }
       }
+      target.store(here, value);
     }
-  }
-  GQ_DEVICE void take(const Place& place, Nothing, const float (&value)[kThreadValues]) const {
-    uint32_t word[kThreadValues];
-    GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) word[e] = float_bits(value[e]);
-    store_words<32>(target, place.offset, place.code_count, word);
   }
 };
 
+template <typename Stage>
+__global__ void __launch_bounds__(kBlockThreads, Stage::kBlocksAtOnce)
+    reduce_many_kernel(const __grid_constant__ Pieces<Stage> pieces,
+                       const __grid_constant__ OperandList list) {
+  __shared__ BlockIterations::Shared shared;
+  for_each_piece(pieces, [&](const Stage& stage, const Iterations& iterations) {
+    stage.run(iterations, list, shared);
+  });
+}
+
 inline Piece piece_of(const ReduceManyArgs& args) {
-  return {args.range.first_value, args.range.value_count, args.words, place_of(args.norms),
+  const void* const operands = OperandList::holds(args)
+                                   ? static_cast<const void*>(args.operands[0])
+                                   : static_cast<const void*>(args.words);
+  return {args.range.first_value, args.range.value_count, operands, place_of(args.norms),
           args.out_words,         args.out_scales};
+}
+
+/** Whether the operands of two pieces are as far from each other, so that both have one list. */
+inline bool share_list(const ReduceManyArgs& a, const ReduceManyArgs& b) {
+  if (!OperandList::holds(a)) return true;
+  for (uint32_t k = 1; k < a.coding.ranks; ++k) {
+    const auto apart = [k](const ReduceManyArgs& args) {
+      return reinterpret_cast<uintptr_t>(args.operands[k]) -
+             reinterpret_cast<uintptr_t>(args.operands[0]);
+    };
+    if (apart(a) != apart(b)) return false;
+  }
+  return true;
 }
 
 }  // namespace gq::cuda

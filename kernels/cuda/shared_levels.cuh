@@ -24,8 +24,9 @@ struct SharedLevels<4> {
   /** The code of which a thread writes the level, which it has computed. */
   GQ_HD static uint32_t code_of(uint32_t thread) { return thread / kThreadsOfRow; }
   GQ_HD void fill(uint32_t thread, float level) {
+    const uint32_t first = code_of(thread) * kThreadsOfRow;  // two rows of a warp: other banks
     GQ_UNROLL for (uint32_t k = 0; k < kBanks; k += kThreadsOfRow) {
-      row[code_of(thread)][thread % kThreadsOfRow + k] = level;
+      row[code_of(thread)][(first + thread % kThreadsOfRow + k) % kBanks] = level;
     }
   }
 

@@ -6,7 +6,7 @@
 #include "kernels/codec/global_norm.h"
 #include "kernels/codec/narrow.h"
 #include "kernels/cuda/keyed_stream.cuh"
-#include "kernels/cuda/launch/access.cuh"
+#include "kernels/cuda/launch/warp_tile.cuh"
 
 namespace gq::cuda {
 
@@ -55,40 +55,41 @@ GQ_DEVICE void put_element(double value, uint32_t* word, uint32_t e) {
   word[2 * e + 1] = static_cast<uint32_t>(double_bits(value) >> 32);
 }
 
-/** `count` elements as float32, and zeros. */
-template <typename Element>
-GQ_DEVICE void load_elements(const Element* from, bool vectors, uint32_t count,
+/** Whether the lanes of a warp exchange vectors of elements. */
+GQ_DEVICE bool in_vectors(bool aligned, const Place& place) {
+  return aligned && place.warp_is_full;
+}
+
+/** A thread's elements as float32, and zeros. */
+template <uint32_t kThreads, typename Element>
+GQ_DEVICE void load_elements(const Element* from, bool aligned, const Place& place,
                              float (&value)[kThreadValues]) {
-  constexpr uint32_t kElements = 16 / sizeof(Element);
-  if (vectors && count == kThreadValues) {
-    GQ_UNROLL for (uint32_t first = 0; first < kThreadValues; first += kElements) {
-      const Vector<4> vector = load_vector<4>(from + first);
-      GQ_UNROLL for (uint32_t e = 0; e < kElements; ++e) {
-        value[first + e] = widened(element_in<Element>(vector.word, e));
-      }
+  if (in_vectors(aligned, place)) {
+    using Vectors = WarpVectors<kThreadValues * sizeof(Element) / 16>;
+    typename Vectors::Words word;
+    Vectors::template load<kThreads>(from + first_of_warp(place.offset), word);
+    GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
+      value[e] = widened(element_in<Element>(word, e));
     }
     return;
   }
   GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
-    value[e] = e < count ? widened(from[e]) : 0;
+    value[e] = e < place.value_count ? widened(from[place.offset + e]) : 0;
   }
 }
 
-/** Writes what `make(e)` gives for the first `count` elements. */
-template <typename Element, typename Make>
-GQ_DEVICE void store_elements(Element* to, bool vectors, uint32_t count, Make make) {
-  constexpr uint32_t kWords = kThreadValues * sizeof(Element) / 4;
-  if (vectors && count == kThreadValues) {
-    uint32_t word[kWords] = {};
+/** Writes what `make(e)` gives for a thread's elements. */
+template <uint32_t kThreads, typename Element, typename Make>
+GQ_DEVICE void store_elements(Element* to, bool aligned, const Place& place, Make make) {
+  if (in_vectors(aligned, place)) {
+    using Vectors = WarpVectors<kThreadValues * sizeof(Element) / 16>;
+    typename Vectors::Words word = {};
     GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) put_element(make(e), word, e);
-    GQ_UNROLL for (uint32_t w = 0; w < kWords; w += 4) {
-      store_vector(reinterpret_cast<char*>(to) + 4 * w,
-                   Vector<4>{{word[w], word[w + 1], word[w + 2], word[w + 3]}});
-    }
+    Vectors::template store<kThreads>(to + first_of_warp(place.offset), word);
     return;
   }
   GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
-    if (e < count) to[e] = make(e);
+    if (e < place.value_count) to[place.offset + e] = make(e);
   }
 }
 
@@ -106,26 +107,36 @@ struct ValueSource {
     vectors = is_aligned(other, 16);
   }
 
-  GQ_DEVICE void load(uint64_t offset, uint32_t count, float (&value)[kThreadValues]) const {
-    load_from(values, offset, count, value);
+  template <uint32_t kThreads = kBlockThreads>
+  GQ_DEVICE void load(const Place& place, float (&value)[kThreadValues]) const {
+    if (dtype == GQSGD_FLOAT32) {
+      load_elements<kThreads>(static_cast<const float*>(values), vectors, place, value);
+    } else if (dtype == GQSGD_BFLOAT16) {
+      load_elements<kThreads>(static_cast<const Bfloat*>(values), vectors, place, value);
+    } else if (dtype == GQSGD_FLOAT16) {
+      load_elements<kThreads>(static_cast<const Half*>(values), vectors, place, value);
+    } else {
+      load_elements<kThreads>(static_cast<const double*>(values), vectors, place, value);
+    }
+  }
+};
+
+/** Sums of float32, or values without levels: the words of their patterns. */
+struct PatternBuffer {
+  float* patterns;
+  bool vectors;
+
+  explicit GQ_HD PatternBuffer(const void* words) { set(words); }
+  GQ_HD void set(const void* words) {
+    patterns = static_cast<float*>(const_cast<void*>(words));
+    vectors = is_aligned(words, 16);
   }
 
-  /** Where value `offset` is, and the same from there on. */
-  GQ_DEVICE const void* place_of(uint64_t offset) const {
-    const uint32_t size = dtype == GQSGD_FLOAT32 ? 4 : dtype == GQSGD_FLOAT64 ? 8 : 2;
-    return static_cast<const char*>(values) + offset * size;
+  GQ_DEVICE void load(const Place& place, float (&value)[kThreadValues]) const {
+    load_elements<kBlockThreads>(patterns, vectors, place, value);
   }
-  GQ_DEVICE void load_from(const void* place, uint64_t offset, uint32_t count,
-                           float (&value)[kThreadValues]) const {
-    if (dtype == GQSGD_FLOAT32) {
-      load_elements(static_cast<const float*>(place) + offset, vectors, count, value);
-    } else if (dtype == GQSGD_BFLOAT16) {
-      load_elements(static_cast<const Bfloat*>(place) + offset, vectors, count, value);
-    } else if (dtype == GQSGD_FLOAT16) {
-      load_elements(static_cast<const Half*>(place) + offset, vectors, count, value);
-    } else {
-      load_elements(static_cast<const double*>(place) + offset, vectors, count, value);
-    }
+  GQ_DEVICE void store(const Place& place, const float (&value)[kThreadValues]) const {
+    store_elements<kBlockThreads>(patterns, vectors, place, [&](uint32_t e) { return value[e]; });
   }
 };
 
@@ -164,35 +175,36 @@ struct ValueTarget {
     vectors = is_aligned(other, 16);
   }
 
-  GQ_DEVICE void store(uint64_t first_value, uint64_t offset, uint32_t count,
+  GQ_DEVICE void store(uint64_t first_value, const Place& place,
                        const float (&value)[kThreadValues]) const {
     if (dtype == GQSGD_FLOAT32) {
-      store_elements(static_cast<float*>(values) + offset, vectors, count,
-                     [&](uint32_t e) { return value[e]; });
+      store_elements<kBlockThreads>(static_cast<float*>(values), vectors, place,
+                                    [&](uint32_t e) { return value[e]; });
     } else if (dtype == GQSGD_FLOAT64) {
-      store_elements(static_cast<double*>(values) + offset, vectors, count,
-                     [&](uint32_t e) { return as_double(value[e]); });
+      store_elements<kBlockThreads>(static_cast<double*>(values), vectors, place,
+                                    [&](uint32_t e) { return as_double(value[e]); });
     } else if (nearest) {
       const uint32_t bits[kThreadValues] = {};
-      store_narrow<true>(offset, count, value, bits);
+      store_narrow<true>(place, value, bits);
     } else {
       uint32_t bits[kThreadValues];
-      fill_bits(stream, first_value + offset, bits);
-      store_narrow<false>(offset, count, value, bits);
+      fill_bits(stream, first_value + place.offset, bits);
+      store_narrow<false>(place, value, bits);
     }
   }
 
  private:
   template <bool kNearest>
-  GQ_DEVICE void store_narrow(uint64_t offset, uint32_t count, const float (&value)[kThreadValues],
+  GQ_DEVICE void store_narrow(const Place& place, const float (&value)[kThreadValues],
                               const uint32_t (&bits)[kThreadValues]) const {
     if (dtype == GQSGD_FLOAT16) {
-      store_elements(static_cast<Half*>(values) + offset, vectors, count,
-                     [&](uint32_t e) { return Half{float_to_half<kNearest>(value[e], bits[e])}; });
+      store_elements<kBlockThreads>(
+          static_cast<Half*>(values), vectors, place,
+          [&](uint32_t e) { return Half{float_to_half<kNearest>(value[e], bits[e])}; });
     } else {
-      store_elements(static_cast<Bfloat*>(values) + offset, vectors, count, [&](uint32_t e) {
-        return Bfloat{float_to_bfloat<kNearest>(value[e], bits[e])};
-      });
+      store_elements<kBlockThreads>(
+          static_cast<Bfloat*>(values), vectors, place,
+          [&](uint32_t e) { return Bfloat{float_to_bfloat<kNearest>(value[e], bits[e])}; });
     }
   }
 };

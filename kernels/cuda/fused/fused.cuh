@@ -71,6 +71,7 @@ struct FusedStages {
   Quantize<Levels> quantize;
   uint32_t quantize_iterations;
   Sum sum;
+  OperandList operands;
   uint32_t sum_iterations;
   Dequantize<Decoder> dequantize;
 
@@ -81,29 +82,20 @@ struct FusedStages {
         quantize(quantize_args(args), up),
         quantize_iterations(quantize.iterations()),
         sum(sum),
+        operands(FusedSums(args).args),
         sum_iterations(sum.iterations()),
         dequantize(dequantize_args(args), decoder) {}
 
-  /** False if the rank has exited. Writes what all blocks, or peers, need from the first barrier
-   *  on: the places of the operands of the own shard, and the number of this call. */
+  /** False if the rank has exited. Writes what peers need from the first barrier on. */
   GQ_DEVICE bool begin(DeviceTeam& team) const {
     FusedShared& shared = team.shared();
     team.all([&](uint32_t thread) {
       if (thread == 0) shared.peak = 0;
       if (thread == 0) barrier.begin(&shared.barrier);
       if (team.number() != 0) return;
-      list_operands(thread);
       request.show(thread, barrier.buffers[barrier.rank]->control.header);
     });
     return shared.barrier.left == 0;
-  }
-
-  GQ_DEVICE void list_operands(uint32_t thread) const {
-    if (thread >= barrier.ranks) return;
-    FusedBuffers& own = *barrier.buffers[barrier.rank];
-    const uint64_t first_value = shards.of[barrier.rank].first_value;
-    own.control.operands[thread] =
-        barrier.buffers[thread]->words + first_value / codes_per_word(Levels::kBits);
   }
 
   /** Under scales that the kernel itself has found: `scale_at(place)`. */
@@ -124,7 +116,7 @@ struct FusedStages {
   GQ_DEVICE void finish(DeviceTeam& team, float norm) const {
     if (!barrier.wait(team, BarrierOf::codes, request.digest())) return;
     const bool agreed = team.shared().barrier.differs == 0 && !request.is_refused();
-    if (agreed) sum.run({blockIdx.x, sum_iterations}, team.shared().stage);
+    if (agreed) sum.run({blockIdx.x, sum_iterations}, operands, team.shared().stage);
     if (!agreed && team.number() == 0) {
       team.all([&](uint32_t thread) {
         if (thread == 0) request.report_difference(barrier.buffers, barrier.ranks);
@@ -147,7 +139,8 @@ struct FusedStages {
       const uint32_t count = count_here(in_shard, shard.value_count);
       if (count == 0) continue;
       const uint64_t offset = shard.first_value + in_shard;
-      const Place place{offset, count, count, offset, 0};
+      const Place place{
+          offset, count, count, offset, 0, is_full_warp(in_shard, shard.value_count)};
       const FusedBuffers& buffers = *barrier.buffers[owner];
       NormSource scales = dequantize.scales;
       if (!is_one) scales.blocks = buffers.scales;
@@ -183,7 +176,7 @@ struct FusedOneNorm : FusedStages<Levels, Sum, Decoder> {
     for (uint32_t k = blockIdx.x; k < this->quantize_iterations; k += gridDim.x) {
       const Place place = this->quantize.place(k);
       float value[kThreadValues];
-      this->quantize.source.load(place.offset, place.value_count, value);
+      this->quantize.source.load(place, value);
       keep_largest_of(value, largest);
     }
     return largest;
@@ -242,16 +235,16 @@ StageError with_linear_stages(const FusedArgs& args, Run run) {
   using Levels = LinearLevels<kBits>;
   using Add = AddLinear<kBits>;
   using Decoder = LinearDecoder<kBits>;
-  const ReduceManyArgs sums = reduce_many_args(args);
+  const FusedSums sums(args);
   const Levels up{args.coding.steps}, down{args.coding.steps_down};
-  const Add add{Operands(sums), args.coding.steps};
+  const Add add{Operands(sums.args), args.coding.steps};
   const Decoder decoder = linear_decoder<kBits>(dequantize_args(args));
   if (args.coding.block > 0) {
     using Sum = ReduceManyRescaled<Add, Levels>;
-    return run(FusedBlocks<Levels, Sum, Decoder>(args, up, Sum(sums, add, down), decoder));
+    return run(FusedBlocks<Levels, Sum, Decoder>(args, up, Sum(sums.args, add, down), decoder));
   }
   using Sum = ReduceMany<Add, Levels>;
-  return run(FusedOneNorm<Levels, Sum, Decoder>(args, up, Sum(sums, add, down), decoder));
+  return run(FusedOneNorm<Levels, Sum, Decoder>(args, up, Sum(sums.args, add, down), decoder));
 }
 
 template <uint32_t kBits, uint32_t kMantissaBits, typename Run>
@@ -259,10 +252,11 @@ StageError with_exponential_stages(const FusedArgs& args, Run run) {
   using Levels = ExponentialLevels<kBits, kMantissaBits>;
   using Add = AddExponential<kBits, kMantissaBits>;
   using Sum = ReduceMany<Add, Levels>;
-  const ReduceManyArgs sums = reduce_many_args(args);
+  const FusedSums sums(args);
   const auto decoder = exponential_decoder<kBits, kMantissaBits>(dequantize_args(args));
   return run(FusedOneNorm<Levels, Sum, ExponentialDecoder<kBits, kMantissaBits>>(
-      args, Levels{args.coding.headroom}, Sum(sums, Add{Operands(sums)}, Levels{0}), decoder));
+      args, Levels{args.coding.headroom}, Sum(sums.args, Add{Operands(sums.args)}, Levels{0}),
+      decoder));
 }
 
 template <typename Run>

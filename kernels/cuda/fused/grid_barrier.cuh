@@ -115,18 +115,20 @@ struct GridBarrier {
       if (kind == BarrierOf::codes && word != own) raise(&shared->differs, 1);
       largest = word > largest ? word : largest;
     }
+    if (thread < ranks * block_count) fence_acquire();  // once, for all words that were polled
     return largest;
   }
 
+  /** Without an order for what is behind it. */
   GQ_HD bool await(uint32_t call, const uint64_t* place, uint64_t begun_ns, uint32_t* word) const {
     for (uint32_t look = 1;; ++look) {
-      const uint64_t flags = load_acquire(place);
+      const uint64_t flags = load_relaxed(place);
       if (static_cast<uint32_t>(flags >> 32) == call) {
         *word = static_cast<uint32_t>(flags);
         return true;
       }
       if (look % kLooks == 0 &&
-          (load_acquire(leave[rank]) != 0 || clock_ns() - begun_ns >= timeout_ns)) {
+          (load_relaxed(leave[rank]) != 0 || clock_ns() - begun_ns >= timeout_ns)) {
         return false;
       }
       rest();

@@ -38,22 +38,31 @@ inline QuantizeArgs quantize_args(const FusedArgs& args) {
 }
 
 /** Sums take the place of the own codes that they were made of. */
-inline ReduceManyArgs reduce_many_args(const FusedArgs& args) {
-  FusedBuffers& buffers = *args.buffers[args.random.rank];
-  const FusedShard& own = args.shards[args.random.rank];
-  const uint32_t block = args.coding.block;
-  const uint64_t first_block = block > 0 ? own.first_value / block : 0;
-  ReduceManyArgs made{};
-  made.coding = args.coding;
-  made.random = args.random;
-  made.random.hop = 1;
-  made.range = {own.first_value, static_cast<size_t>(own.value_count)};
-  made.words = buffers.control.operands;
-  made.norms = fused_norms(args, buffers.merged + first_block);
-  made.out_words = buffers.words + own.first_value / codes_per_word(args.coding.bits);
-  if (args.coding.rescale) made.out_scales = buffers.scales + first_block;
-  return made;
-}
+struct FusedSums {
+  const uint32_t* operands[kFusedRanksMax];
+  ReduceManyArgs args{};
+
+  explicit FusedSums(const FusedArgs& fused) {
+    FusedBuffers& buffers = *fused.buffers[fused.random.rank];
+    const FusedShard& own = fused.shards[fused.random.rank];
+    const uint32_t block = fused.coding.block;
+    const uint64_t first_block = block > 0 ? own.first_value / block : 0;
+    const uint64_t first_word = own.first_value / codes_per_word(fused.coding.bits);
+    for (uint32_t rank = 0; rank < kFusedRanksMax; ++rank) {
+      operands[rank] = rank < fused.ranks ? fused.buffers[rank]->words + first_word : nullptr;
+    }
+    args.coding = fused.coding;
+    args.random = fused.random;
+    args.random.hop = 1;
+    args.range = {own.first_value, static_cast<size_t>(own.value_count)};
+    args.operands = operands;
+    args.norms = fused_norms(fused, buffers.merged + first_block);
+    args.out_words = buffers.words + first_word;
+    if (fused.coding.rescale) args.out_scales = buffers.scales + first_block;
+  }
+  FusedSums(const FusedSums&) = delete;
+  FusedSums& operator=(const FusedSums&) = delete;
+};
 
 inline DequantizeArgs dequantize_args(const FusedArgs& args) {
   FusedBuffers& buffers = *args.buffers[args.random.rank];

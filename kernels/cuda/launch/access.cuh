@@ -65,6 +65,25 @@ GQ_DEVICE uint32_t count_here(uint64_t offset, uint64_t total) {
   return total - offset < kThreadValues ? static_cast<uint32_t>(total - offset) : kThreadValues;
 }
 
+/** A thread's values in an iteration. */
+struct Place {
+  uint64_t offset;       ///< of the first one in the buffers
+  uint32_t value_count;  ///< of a caller's values, at most kThreadValues
+  uint32_t code_count;   ///< with those that a rotation was filled up with
+  uint64_t base;         ///< all threads' part of the offset
+  uint32_t within;       ///< the thread's own
+  bool warp_is_full;     ///< each lane of the warp has all its values
+};
+
+/** Of the first value of the warp of a thread whose first one is at `offset`. */
+GQ_DEVICE uint64_t first_of_warp(uint64_t offset) {
+  return offset - threadIdx.x % kWarpThreads * kThreadValues;
+}
+GQ_DEVICE bool is_full_warp(uint64_t offset, uint64_t total) {
+  const uint64_t first = first_of_warp(offset);
+  return first < total && total - first >= kWarpThreads * kThreadValues;
+}
+
 /** Words of a thread's codes. */
 template <uint32_t kBits>
 inline constexpr uint32_t kThreadWords = kThreadValues* kBits / 32;

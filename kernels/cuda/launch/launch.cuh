@@ -2,34 +2,25 @@
 #ifndef GQ_KERNELS_CUDA_LAUNCH_LAUNCH_CUH
 #define GQ_KERNELS_CUDA_LAUNCH_LAUNCH_CUH
 
-#include <cuda_runtime_api.h>
-
 #include <type_traits>
 
 #include "kernels/cuda/launch/block.cuh"
+#include "kernels/cuda/launch/occupancy.cuh"
 #include "kernels/stage_error.h"
 #include "kernels/stages.h"
 
 namespace gq::cuda {
 
-/** Processors of an H200. */
-inline constexpr uint32_t kProcessors = 132;
-
-/** How a stage is launched. A block has at most so many iterations that blocks end together; a
- *  second one only when there are as many blocks as processors can run at once. */
+/** How a stage is launched. */
 struct StageDefaults {
   static constexpr uint32_t kThreads = kBlockThreads;
   static constexpr uint32_t kBlocksAtOnce = 3;  ///< on a processor, at least: 80 registers each
-  static constexpr uint32_t kIterationsPerBlock = 8;
-  static constexpr uint32_t kBlocksAtLeast = kProcessors * 8;
 };
 
-template <typename Stage>
-uint32_t block_count(uint32_t iteration_count) {
-  constexpr uint32_t kIterations = Stage::kIterationsPerBlock;
-  const uint32_t even = iteration_count / kIterations + (iteration_count % kIterations != 0);
-  const uint32_t wanted = even > Stage::kBlocksAtLeast ? even : Stage::kBlocksAtLeast;
-  return iteration_count < wanted ? iteration_count : wanted;
+/** No more blocks than run at once, of as many iterations each. */
+inline uint32_t block_count(uint32_t iteration_count, uint32_t at_once) {
+  const uint32_t rounds = iteration_count / at_once + (iteration_count % at_once != 0);
+  return rounds == 0 ? 0 : iteration_count / rounds + (iteration_count % rounds != 0);
 }
 
 /** Iterations that are a block's own: from `first` on, below `end`, gridDim.x apart. */
@@ -54,13 +45,6 @@ GQ_DEVICE bool is_open(const Gate& gate) {
   }
   __syncthreads();
   return open;
-}
-
-/** The thread's last error of CUDA stays as a caller left it: one of ours is taken back. */
-inline StageError checked(cudaError_t error, const char* what) {
-  if (error == cudaSuccess) return {};
-  (void)cudaGetLastError();
-  return {what, static_cast<int32_t>(error), cudaGetErrorName(error), cudaGetErrorString(error)};
 }
 
 /** Enqueues on one stream; never waits. */
@@ -88,7 +72,11 @@ class Launcher {
   StageError run(void (*kernel)(Stage, Others...), uint32_t iteration_count,
                  const std::type_identity_t<Stage>& stage,
                  const std::type_identity_t<Others>&... others) const {
-    return launch(kernel, block_count<Stage>(iteration_count), Stage::kThreads, stage, others...);
+    uint32_t at_once = 0;
+    const StageError error =
+        blocks_at_once(reinterpret_cast<const void*>(kernel), Stage::kThreads, &at_once);
+    if (failed(error)) return error;
+    return launch(kernel, block_count(iteration_count, at_once), Stage::kThreads, stage, others...);
   }
 
   StageError clear(void* memory, size_t size_bytes) const {

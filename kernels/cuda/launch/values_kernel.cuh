@@ -16,15 +16,6 @@ inline constexpr uint32_t kBlockValues = kBlockThreads * kThreadValues;
 /** What a thread keeps of a stage that keeps nothing. */
 struct Nothing {};
 
-/** A thread's values in an iteration. */
-struct Place {
-  uint64_t offset;       ///< of the first one in the buffers
-  uint32_t value_count;  ///< of a caller's values, at most kThreadValues
-  uint32_t code_count;   ///< with those that a rotation was filled up with
-  uint64_t base;         ///< all threads' part of the offset
-  uint32_t within;       ///< the thread's own
-};
-
 /** A range as threads divide it. Stages have give(place, own, value), which makes zeros beyond the
  *  end, take(place, own, value), and begin(), the own data of a thread. */
 struct ValueStage : StageDefaults {
@@ -46,7 +37,8 @@ struct ValueStage : StageDefaults {
 
   GQ_DEVICE Place place_at(uint64_t base, uint32_t within) const {
     const uint64_t offset = base + within;
-    return {offset, count_here(offset, value_count), count_here(offset, code_count), base, within};
+    return {offset, count_here(offset, value_count), count_here(offset, code_count), base, within,
+            is_full_warp(offset, value_count)};
   }
   GQ_DEVICE Place place(uint64_t iteration) const {
     return place_at(iteration * kBlockValues, threadIdx.x * kThreadValues);
@@ -126,6 +118,8 @@ struct NormSource {
   GQ_DEVICE float at(uint64_t offset) const {
     if (is_one()) return *one;
     const uint64_t block = offset >> shift;
+    assume_global(blocks);
+    assume_global(numbers);
     return norm_from_code(blocks != nullptr ? blocks[block] : code_of_number(numbers[block]));
   }
 };

@@ -209,17 +209,17 @@ struct AddTile : StageDefaults {
   }
 
   GQ_DEVICE void store(uint32_t tile, const Shared& sum) const {
-    for (uint32_t first = threadIdx.x * kThreadValues; first < kAddTileValues;
-         first += kBlockValues) {
-      const uint64_t offset = uint64_t{tile} * kAddTileValues + first;
-      const uint32_t count = count_here(offset, all.value_count);
-      if (count == 0) return;
-      float value[kThreadValues];
-      GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
-        value[e] = constant ? step : static_cast<float>(sum[padded(first + e)]) * step;
-      }
-      target.store(all.first_value, offset, count, value);
+    static_assert(kAddTileValues == kBlockValues);
+    const uint32_t first = threadIdx.x * kThreadValues;
+    const uint64_t base = uint64_t{tile} * kAddTileValues, offset = base + first;
+    const uint32_t count = count_here(offset, all.value_count);
+    if (count == 0) return;
+    const Place place{offset, count, count, base, first, is_full_warp(offset, all.value_count)};
+    float value[kThreadValues];
+    GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
+      value[e] = constant ? step : static_cast<float>(sum[padded(first + e)]) * step;
     }
+    target.store(all.first_value, place, value);
   }
 
  private:
@@ -305,8 +305,7 @@ StageError add_entries(const Launcher& launcher, const AddSparseArgs& args) {
   StageError error = stage.constant ? StageError() : place_entries(launcher, all);
   const auto tiles = static_cast<uint32_t>(all.buffers.tiles);
   if (!failed(error)) {
-    error = launcher.launch(add_tiles_kernel<Sums>, block_count<AddTile<Sums>>(tiles),
-                            kBlockThreads, stage, launcher.gate());
+    error = launcher.run(add_tiles_kernel<Sums>, tiles, stage, launcher.gate());
   }
   if (failed(error) || stage.constant) return error;
   const auto blocks = static_cast<uint32_t>(pieces_of(all.buffers.ranks, kBlockThreads));

@@ -79,6 +79,7 @@ Status reduce_many_on_device(const StageCall& call, const uint32_t* const* words
                       out_words,
                       nullptr,
                       call.stream};
+  args.operands = words;
   NormView scales = args.norms;
   if (coding.rescale) {
     args.out_scales = reinterpret_cast<uint16_t*>(list + coding.ranks);

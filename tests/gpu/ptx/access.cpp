@@ -32,9 +32,26 @@ uint8_t* place_of(const Instruction& made, Warp& warp, uint32_t size_bytes, Acce
   }
 }
 
+template <Space kSpace>
+void count(bool loads, const Instruction& made, Warp& warp, Mask threads, uint32_t size_bytes) {
+  TrafficCounter& traffic = warp.block->launch().traffic;
+  if (kSpace == Space::parameter || !traffic.counts()) return;
+  uint64_t address[kWarp] = {};
+  for_each(threads, [&](uint32_t thread) {
+    warp.thread = thread;
+    address[thread] = address_of(made, warp);
+  });
+  if constexpr (kSpace == Space::shared) {
+    traffic.shared(address, threads, size_bytes);
+  } else {
+    traffic.global(loads, address, threads, size_bytes);
+  }
+}
+
 template <typename Word, Space kSpace, Order kOrder>
 void load(const Instruction& made, Warp& warp, Mask threads) {
   const uint32_t size_bytes = sizeof(Word) * made.value_count;
+  count<kSpace>(true, made, warp, threads, size_bytes);
   for_each(threads, [&](uint32_t thread) {
     warp.thread = thread;
     constexpr Access kAccess = kOrder == Order::plain ? Access::read : Access::acquire;
@@ -50,15 +67,16 @@ void load(const Instruction& made, Warp& warp, Mask threads) {
       }
       write(warp, made.out[k], thread, word);
     }
-    if constexpr (kOrder == Order::ordered) {
-      acquire(address_of(made, warp), &warp.block->launch().reach.actor());
-    }
+    Actor* const actor = &warp.block->launch().reach.actor();
+    if constexpr (kOrder == Order::ordered) acquire(address_of(made, warp), actor);
+    if constexpr (kOrder == Order::relaxed) poll(address_of(made, warp), actor);
   });
 }
 
 template <typename Word, Space kSpace, Order kOrder>
 void store(const Instruction& made, Warp& warp, Mask threads) {
   const uint32_t size_bytes = sizeof(Word) * made.value_count;
+  count<kSpace>(false, made, warp, threads, size_bytes);
   for_each(threads, [&](uint32_t thread) {
     warp.thread = thread;
     constexpr Access kAccess = kOrder == Order::plain ? Access::write : Access::release;

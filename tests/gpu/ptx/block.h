@@ -8,6 +8,7 @@
 
 #include "tests/gpu/ptx/global_memory.h"
 #include "tests/gpu/ptx/shared_memory.h"
+#include "tests/gpu/ptx/traffic.h"
 #include "tests/gpu/ptx/warp.h"
 
 namespace gq::ptx {
@@ -21,6 +22,7 @@ struct Launch {
   Actor actor = {};     ///< what its blocks begin as
   Clock acquired = {};  ///< by those that have ended
   Reach reach = {};
+  TrafficCounter traffic{kernel.name};
   std::vector<std::vector<uint64_t>> files = {};  ///< registers that no warp has now
 };
 

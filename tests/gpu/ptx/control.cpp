@@ -2,7 +2,7 @@
 #include <atomic>
 #include <chrono>
 
-#include "tests/gpu/ptx/warp.h"
+#include "tests/gpu/ptx/block.h"
 
 namespace gq::ptx {
 namespace {
@@ -14,7 +14,10 @@ void stop(const Instruction&, Warp& warp, Mask threads) {
 
 void branch(const Instruction&, Warp&, Mask) {}  // Paths are the warp's (warp.cpp).
 
-void fence(const Instruction&, Warp&, Mask) { std::atomic_thread_fence(std::memory_order_seq_cst); }
+void run_fence(const Instruction&, Warp& warp, Mask) {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  fence(&warp.block->launch().reach.actor());
+}
 
 void tell_time(const Instruction& made, Warp& warp, Mask threads) {
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
@@ -28,7 +31,8 @@ void tell_time(const Instruction& made, Warp& warp, Mask threads) {
 
 Operation find_control(const std::string& name, Kind* kind) {
   *kind = Kind::computes;
-  if (name == "membar.sys" || name == "membar.gl" || name == "membar.cta") return fence;
+  if (name == "membar.sys" || name == "membar.gl" || name == "membar.cta") return run_fence;
+  if (name == "fence.acq_rel.sys") return run_fence;
   if (name == "mov.u64.globaltimer") return tell_time;
   *kind = Kind::branches;
   if (name == "bra" || name == "bra.uni") return branch;

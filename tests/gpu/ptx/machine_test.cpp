@@ -26,7 +26,7 @@ class Snippet {
   }
 
   std::vector<uint32_t> operator()(uint32_t blocks = 1, uint32_t threads = kWords) {
-    alignas(16) uint32_t words[kWords] = {};
+    alignas(32) uint32_t words[kWords] = {};
     add_area(words, sizeof words, Use::device);
     const uint64_t pointer = reinterpret_cast<uint64_t>(words);
     std::vector<uint8_t> parameters(sizeof pointer);
@@ -280,6 +280,44 @@ TEST(Machine, ReadAndWriteOfOthers_ARace) {
                                 kShared)
                                 .finding();
   EXPECT_NE(found.find("several threads read"), std::string::npos) << found;
+}
+
+/** What a thread reads that the one with another number has written, behind a barrier of the warp.
+ */
+std::string exchange_with(uint32_t thread_bits) {
+  return "shl.b32 %r2, %r1, 2;\nmov.u32 %r3, s;\nadd.s32 %r4, %r3, %r2;\n"
+         "st.shared.u32 [%r4], %r1;\nbar.warp.sync -1;\nxor.b32 %r5, %r2, " +
+         std::to_string(4 * thread_bits) +
+         ";\nadd.s32 %r6, %r3, %r5;\nld.shared.u32 %r7, [%r6];\nst.global.u32 [%rd3], %r7;\n";
+}
+
+TEST(Machine, BarriersOfAWarp_OrderItsThreadsAlone) {
+  EXPECT_EQ(Snippet(exchange_with(1), kShared)()[4], 5u);
+  const std::string found = Snippet(exchange_with(32), kShared).finding();
+  EXPECT_NE(found.find("a race in shared memory"), std::string::npos) << found;
+}
+
+TEST(Machine, Traffic_SectorsAndBanks) {
+  (void)take_traffic();
+  (void)Snippet("st.global.u32 [%rd3], %r1;\nld.global.u32 %r2, [%rd3];\n")();
+  Traffic words = take_traffic()["k"];
+  EXPECT_EQ(words.stores.count, 2u);
+  EXPECT_EQ(words.stores.sectors, 8u);
+  EXPECT_EQ(words.stores.least_sectors, 8u);
+  EXPECT_EQ(words.stores.half_sectors, 0u);
+  EXPECT_EQ(words.loads.sectors, 8u);
+  (void)Snippet("st.global.u8 [%rd3], %r1;\n")();
+  const Requests bytes = take_traffic()["k"].stores;
+  EXPECT_EQ(bytes.sectors, 8u);
+  EXPECT_EQ(bytes.least_sectors, 2u);
+  EXPECT_EQ(bytes.half_sectors, 8u);
+  (void)Snippet("shl.b32 %r2, %r1, 3;\nand.b32 %r2, %r2, 252;\nmov.u32 %r3, s;\n"
+                "add.s32 %r4, %r3, %r2;\nsetp.gt.u32 %p1, %r1, 31;\n"
+                "@!%p1 st.shared.u32 [%r4], %r1;\n",
+                kShared)();
+  const Traffic shared = take_traffic()["k"];
+  EXPECT_EQ(shared.bank_turns, 2u);
+  EXPECT_EQ(shared.least_bank_turns, 1u);
 }
 
 TEST(Machine, Finding_NamesThePlace) {

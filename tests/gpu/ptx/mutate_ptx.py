@@ -13,6 +13,7 @@ from pathlib import Path
 # The name of each, what it finds in the PTX (a regular expression), and what takes its place.
 MUTATIONS = {
     "no_barriers": (r"\n\tbar\.sync[^;]*;", ""),
+    "no_warp_barriers": (r"\n\tbar\.warp\.sync[^;]*;", ""),
     "words_out_of_order": (
         r"(st\.global\S*\.v4\.\S+\s*\[[^]]*\], *\{)(%\w+), (%\w+),", r"\1\3, \2,"),
     "the_half_beside": (r"(ld\.global\S*\.[ub]16\s*%\w+, \[%\w+)\]", r"\1+2]"),
@@ -20,7 +21,7 @@ MUTATIONS = {
     "peaks_of_one_thread": (r"redux\.sync\.max\.u32(\s+%r\d+), *(%r\d+),[^;]+;", r"mov.u32\1, \2;"),
     "whole_for_all": (r"ld\.volatile\.global\.u32(\s+%r\d+), \[[^]]*\];", r"mov.u32\1, 0;"),
     "release_is_relaxed": (r"st\.release\.sys\.u64", "st.volatile.global.u64"),
-    "acquire_is_relaxed": (r"ld\.acquire\.sys\.u64", "ld.volatile.global.u64"),
+    "no_fence_behind_polls": (r"\n\tfence\.acq_rel\.sys;", ""),
 }
 
 

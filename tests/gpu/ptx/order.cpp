@@ -154,4 +154,11 @@ void acquire(uint64_t address, Actor* actor) {
   if (found != words().released.end()) actor->before.join(found->second);
 }
 
+void poll(uint64_t address, Actor* actor) { actor->polled.insert(address); }
+
+void fence(Actor* actor) {
+  for (const uint64_t address : actor->polled) acquire(address, actor);
+  actor->polled.clear();
+}
+
 }  // namespace gq::ptx

@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -44,6 +45,7 @@ class Clock {
 struct Actor {
   Stamp stamp;
   Clock before;
+  std::set<uint64_t> polled = {};  ///< what relaxed loads have read since the last fence
 };
 
 /** Whether the order is looked at: GQ_PTX_ORDER is set. It takes eight times the memory. */
@@ -94,6 +96,9 @@ void follow_hosts(const Clock& hosts);
 
 void release(uint64_t address, Actor* actor);
 void acquire(uint64_t address, Actor* actor);
+/** Relaxed loads of the address, and a fence behind them, are an acquire. */
+void poll(uint64_t address, Actor* actor);
+void fence(Actor* actor);
 
 }  // namespace gq::ptx
 

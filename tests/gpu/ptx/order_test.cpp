@@ -119,6 +119,20 @@ TEST(Order, FlagsInMemory_OrderBlocks) {
   EXPECT_THROW(later.touch(0, 4, false, hearer), Finding);
 }
 
+TEST(Order, PolledFlag_OrdersBehindTheFence) {
+  constexpr uint64_t kWord = 12288;
+  Actor teller, hearer;
+  on_a_stream([&] { teller = begin_operation(); });
+  on_a_stream([&] { hearer = begin_operation(); });
+  AreaOrder told(64);
+  told.touch(0, 4, true, teller);
+  release(kWord, &teller);
+  poll(kWord, &hearer);
+  EXPECT_THROW(told.touch(0, 4, false, hearer), Finding);
+  fence(&hearer);
+  EXPECT_NO_THROW(told.touch(0, 4, false, hearer));
+}
+
 TEST(Order, BlocksOfAKernel_NotInOrder) {
   AreaOrder area(64);
   Actor first;

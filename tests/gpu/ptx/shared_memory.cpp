@@ -7,7 +7,7 @@
 namespace gq::ptx {
 namespace {
 
-constexpr uint32_t kWordBytes = 4;
+constexpr uint32_t kWordBytes = 2;  // a half word: threads share words by halves
 constexpr uint32_t kSeveral = ~0u;
 constexpr uint8_t kGarbage = 0xCA;
 
@@ -34,8 +34,18 @@ uint8_t* SharedMemory::place(uint64_t offset, uint32_t size_bytes, uint32_t thre
   return &bytes_[offset];
 }
 
+bool SharedMemory::is_ordered(uint32_t phase, uint32_t other, uint32_t warp_phase,
+                              uint32_t thread) const {
+  if (phase != phase_) return true;
+  const uint32_t warp = thread / kWarpThreads;
+  return other != kSeveral && other / kWarpThreads == warp && warp_phase != warp_phases_[warp];
+}
+
 void SharedMemory::touch(Word* word, uint32_t thread, Access access) {
-  const bool written_now = word->written == phase_, read_now = word->read == phase_;
+  const uint32_t warp_phase = warp_phases_[thread / kWarpThreads];
+  const bool written_now =
+      !is_ordered(word->written, word->writer, word->written_in_warp, thread);
+  const bool read_now = !is_ordered(word->read, word->reader, word->read_in_warp, thread);
   const bool with_others = access == Access::atomic && word->atomic;
   if (written_now && word->writer != thread && !with_others) throw race(word->writer, "wrote");
   if (access != Access::write && word->written == 0) {
@@ -44,12 +54,14 @@ void SharedMemory::touch(Word* word, uint32_t thread, Access access) {
   if (access == Access::read) {
     word->reader = read_now && word->reader != thread ? kSeveral : thread;
     word->read = phase_;
+    word->read_in_warp = warp_phase;
     return;
   }
   if (read_now && word->reader != thread) throw race(word->reader, "read");
   word->written = phase_;
   word->writer =
       access == Access::atomic && written_now && word->writer != thread ? kSeveral : thread;
+  word->written_in_warp = warp_phase;
   word->atomic = access == Access::atomic;
 }
 

@@ -1,5 +1,5 @@
 // Shared memory of a block. Between two barriers a word belongs to those who read it, or to the one
-// who writes it, or to atomic operations.
+// who writes it, or to atomic operations. Between threads of one warp its own barriers count, too.
 #ifndef GQ_TESTS_GPU_PTX_SHARED_MEMORY_H
 #define GQ_TESTS_GPU_PTX_SHARED_MEMORY_H
 
@@ -12,12 +12,16 @@ namespace gq::ptx {
 
 class SharedMemory {
  public:
+  static constexpr uint32_t kWarpThreads = 32;
+  static constexpr uint32_t kWarpsMax = 32;
+
   explicit SharedMemory(uint32_t size_bytes);
 
   /** Where `size_bytes` of an access by `thread` lie. Throws Finding. */
   uint8_t* place(uint64_t offset, uint32_t size_bytes, uint32_t thread, Access access);
-  /** All threads have come to a barrier. */
+  /** All threads have come to a barrier, or all of the warp of thread `first`. */
   void pass_barrier() { ++phase_; }
+  void pass_warp_barrier(uint32_t first) { ++warp_phases_[first / kWarpThreads]; }
 
  private:
   /** Who has touched a word, and in which phase last. */
@@ -26,13 +30,18 @@ class SharedMemory {
     uint32_t read = 0;
     uint32_t writer = 0;
     uint32_t reader = 0;
+    uint32_t written_in_warp = 0;  // phase of the writer's warp, and of the reader's
+    uint32_t read_in_warp = 0;
     bool atomic = false;  // the write was one
   };
+  /** Whether a barrier of the block, or of both threads' warp, is between. */
+  bool is_ordered(uint32_t phase, uint32_t other, uint32_t warp_phase, uint32_t thread) const;
   void touch(Word* word, uint32_t thread, Access access);
 
   std::vector<uint8_t> bytes_;
   std::vector<Word> words_;
   uint32_t phase_ = 1;
+  uint32_t warp_phases_[kWarpsMax] = {};
 };
 
 }  // namespace gq::ptx

@@ -148,6 +148,8 @@ bool join_warp(const Kernel& kernel, Warp* warp) {
     shuffle(made, warp, state, named);
   } else if (state != State::warp_sync) {
     reduce(made, warp, state, named);
+  } else if (named == warp->members) {
+    warp->block->shared().pass_warp_barrier(warp->first);
   }
   wake(warp, named);
   return true;

@@ -14,6 +14,8 @@ namespace gq::test {
 struct BatchMode {
   size_t piece_count = 1;     ///< at most, as far as a range has places to cut it
   bool has_table = true;      ///< else as many pieces at a time as are arguments
+  bool keeps_table = false;   ///< and need not write it twice
+  bool operands_in_memory = false;  ///< else, up to kOperandArgumentsMax, as arguments
   bool running_norm = false;  ///< one norm by running words, where it is in one piece
 };
 inline BatchMode batch_mode;
@@ -81,13 +83,15 @@ inline std::vector<const uint32_t*> operand_lists(const ReduceManyArgs& args) {
   return lists;
 }
 
-/** lists: where the stage reads what operand_lists() made. */
-inline std::vector<ReduceManyArgs> cut(const ReduceManyArgs& args, const uint32_t* const* lists) {
+/** words, operands: where the stage and its host read what operand_lists() made. */
+inline std::vector<ReduceManyArgs> cut(const ReduceManyArgs& args, const uint32_t* const* words,
+                                       const uint32_t* const* operands) {
   const Coding& coding = args.coding;
-  const uint32_t operands = coding.ranks;
   return cut(args, coding.rotated, coding.block, [&](ReduceManyArgs& piece, uint64_t first) {
-    piece.words = lists;
-    lists += operands;
+    piece.words = words;
+    piece.operands = batch_mode.operands_in_memory ? nullptr : operands;
+    words += coding.ranks;
+    operands += coding.ranks;
     advance_norms(piece.norms, coding.block, first);
     piece.out_words += first * coding.bits_down / 32;
     if (coding.block > 0) advance(piece.out_scales, first / coding.block);

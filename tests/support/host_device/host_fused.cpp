@@ -89,7 +89,9 @@ class HostStages {
     (void)cpu().quantize(args);
   }
   void reduce_many(float norm) const {
-    ReduceManyArgs args = cuda::reduce_many_args(args_);
+    const cuda::FusedSums sums(args_);
+    ReduceManyArgs args = sums.args;
+    args.words = sums.operands;
     args.random = site_;
     args.random.hop = 1;
     if (!has_blocks()) args.norms = {&norm};
@@ -130,18 +132,13 @@ class HostStages {
   RandomSite site_;
 };
 
-/** What all blocks, or peers, need from the first barrier on. */
+/** What peers need from the first barrier on. */
 bool begin(const FusedArgs& args, const GridBarrier& barrier, const Request& request,
            HostTeam& team) {
   FusedControl& control = args.buffers[args.random.rank]->control;
-  const uint64_t first_value = args.shards[args.random.rank].first_value;
   team.all([&](uint32_t thread) {
     if (thread == 0) barrier.begin(&team.shared().barrier);
     if (team.number() != 0) return;
-    if (thread < args.ranks) {
-      control.operands[thread] =
-          args.buffers[thread]->words + first_value / codes_per_word(args.coding.bits);
-    }
     request.show(thread, control.header);
   });
   return team.shared().barrier.left == 0;

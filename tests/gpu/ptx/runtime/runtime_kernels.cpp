@@ -1,5 +1,6 @@
 // CUDA's kernels: what nvcc registers by name, read from the PTX that it made of the same source.
 // GQ_PTX has the files' names, with a colon between two.
+#include <algorithm>
 #include <cstdlib>
 #include <map>
 #include <sstream>
@@ -69,10 +70,15 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* en
   attributes->maxThreadsPerBlock = static_cast<int>(kernel.threads_max);
   return cudaSuccess;
 }
-cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* count, const void* entry,
-                                                                   int, size_t, unsigned) {
-  *count = static_cast<int>(gq::ptx::kernel_of(entry).blocks_at_least);
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* count, const void* entry, int,
+                                                          size_t) {
+  *count = std::max(1, static_cast<int>(gq::ptx::kernel_of(entry).blocks_at_least));
   return cudaSuccess;
+}
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* count, const void* entry,
+                                                                   int threads, size_t shared_bytes,
+                                                                   unsigned) {
+  return cudaOccupancyMaxActiveBlocksPerMultiprocessor(count, entry, threads, shared_bytes);
 }
 
 // What the code around kernels calls that nvcc writes.

@@ -1,0 +1,138 @@
+// What the stages ask of memory: sectors of each request, sectors that are stored in part, turns
+// that banks of shared memory take; on aligned memory, counted where the kernels' PTX is executed.
+//   PROGRAM FILE   prints the table that FILE (docs/results/gpu-memory.md) must have
+//   Status 1: a budget is exceeded, or FILE has other numbers.
+#include <gqsgd_stages.h>
+#include <stdio.h>
+
+#include <algorithm>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bench/gpu/cases.h"
+#include "tests/gpu/ptx/traffic.h"
+#include "tests/support/operation.h"
+
+namespace gq::test {
+namespace {
+
+using bench::cuda_done;
+using bench::GpuBuffers;
+using bench::GpuCase;
+using ptx::Requests;
+using ptx::Traffic;
+
+constexpr size_t kValues = 65536;
+constexpr size_t kSets = 9;
+constexpr double kLeast = 1.02;  // tables and norms are read as well
+constexpr double kBanksMost = 1.1;
+
+/** Those of gpu_perf, which have float32, and other element types. */
+std::vector<GpuCase> cases(GpuBuffers& buffers) {
+  std::vector<GpuCase> all = bench::gpu_cases(buffers);
+  const auto add = [&](const char* stage, const char* spec, gqsgd_dtype dtype,
+                       const char* type, bool quantizes) {
+    const auto quantizer = std::make_shared<Quantizer>(spec);
+    const auto run = [&buffers, quantizer, dtype, quantizes](size_t set, cudaStream_t stream) {
+      gqsgd_site site = {};
+      site.size = 8;
+      if (quantizes) {
+        bench::library_done(
+            gqsgd_quantize(quantizer->get(), &site, buffers.values(set), kValues / 2, dtype,
+                           buffers.norms(), buffers.codes(set), nullptr, 0, stream),
+            "gqsgd_quantize");
+      } else {
+        bench::library_done(
+            gqsgd_dequantize(quantizer->get(), &site, buffers.codes(set), buffers.norms(),
+                             kValues / 2, dtype, GQSGD_MEAN, buffers.results(set), stream),
+            "gqsgd_dequantize");
+      }
+    };
+    all.push_back({stage, std::string(spec) + ", " + type, 0, 0, run});
+  };
+  for (const char* const spec : {"paper-gl8", "blocks-8"}) {
+    add("quantize", spec, GQSGD_BFLOAT16, "bfloat16", true);
+    add("quantize", spec, GQSGD_FLOAT64, "float64", true);
+    add("dequantize", spec, GQSGD_BFLOAT16, "bfloat16", false);
+    add("dequantize", spec, GQSGD_FLOAT64, "float64", false);
+  }
+  return all;
+}
+
+/** Of all kernels of the case. */
+Traffic traffic_of(const GpuCase& test) {
+  (void)ptx::take_traffic();
+  test.run(1, cudaStreamLegacy);
+  cuda_done(cudaStreamSynchronize(cudaStreamLegacy), "cudaStreamSynchronize");
+  Traffic sum;
+  const auto add = [](Requests* to, const Requests& from) {
+    to->count += from.count;
+    to->sectors += from.sectors;
+    to->least_sectors += from.least_sectors;
+    to->half_sectors += from.half_sectors;
+  };
+  for (const auto& [kernel, traffic] : ptx::take_traffic()) {
+    add(&sum.loads, traffic.loads);
+    add(&sum.stores, traffic.stores);
+    sum.bank_turns += traffic.bank_turns;
+    sum.least_bank_turns += traffic.least_bank_turns;
+  }
+  return sum;
+}
+
+double ratio(uint64_t part, uint64_t whole) {
+  return whole == 0 ? 1 : static_cast<double>(part) / static_cast<double>(whole);
+}
+
+std::string row_of(const GpuCase& test, const Traffic& traffic) {
+  char row[256];
+  const auto per_request = [](const Requests& requests, uint64_t sectors) {
+    return requests.count == 0 ? 0.0 : ratio(sectors, requests.count);
+  };
+  snprintf(row, sizeof row, "| %s | `%s` | %.1f | %.1f | %.1f | %.1f | %llu | %.2f |",
+           test.stage.c_str(), test.format.c_str(),
+           per_request(traffic.loads, traffic.loads.sectors),
+           per_request(traffic.loads, traffic.loads.least_sectors),
+           per_request(traffic.stores, traffic.stores.sectors),
+           per_request(traffic.stores, traffic.stores.least_sectors),
+           static_cast<unsigned long long>(traffic.stores.half_sectors),
+           ratio(traffic.bank_turns, traffic.least_bank_turns));
+  return row;
+}
+
+bool is_within(const Traffic& traffic) {
+  return ratio(traffic.loads.sectors, traffic.loads.least_sectors) <= kLeast &&
+         ratio(traffic.stores.sectors, traffic.stores.least_sectors) <= kLeast &&
+         traffic.stores.half_sectors == 0 &&
+         ratio(traffic.bank_turns, traffic.least_bank_turns) <= kBanksMost;
+}
+
+int run(const char* path) {
+  std::ifstream file(path);
+  std::vector<std::string> documented;
+  for (std::string line; std::getline(file, line);) documented.push_back(line);
+  GpuBuffers buffers(kValues, kSets);
+  bool passed = true;
+  for (const GpuCase& test : cases(buffers)) {
+    if (test.stage == "copy") continue;
+    const Traffic traffic = traffic_of(test);
+    const std::string row = row_of(test, traffic);
+    const bool within = is_within(traffic);
+    const bool known = std::find(documented.begin(), documented.end(), row) != documented.end();
+    printf("%s%s%s\n", row.c_str(), within ? "" : " EXCEEDED", known ? "" : " NOT IN THE PAGE");
+    fflush(stdout);
+    passed = passed && within && known;
+  }
+  return passed ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace gq::test
+
+int main(int argc, char** argv) {
+  if (argc == 2) return gq::test::run(argv[1]);
+  printf("usage: ptx_memory FILE\n");
+  return 1;
+}
