@@ -38,7 +38,10 @@
 #include <stdint.h>
 
 #ifdef __cplusplus
+#define GQSGD_ENUM_TYPE : int32_t /* any number may be in one, as in C */
 extern "C" {
+#else
+#define GQSGD_ENUM_TYPE
 #endif
 #pragma GCC visibility push(default)
 
@@ -99,7 +102,7 @@ typedef struct {
 } gqsgd_unique_id;
 
 /** Element types of user buffers. Enumerations have 32 bits, also with -fshort-enums. */
-typedef enum {
+typedef enum GQSGD_ENUM_TYPE {
   GQSGD_FLOAT32 = 0,
   GQSGD_FLOAT16 = 1,
   GQSGD_BFLOAT16 = 2,
@@ -107,11 +110,11 @@ typedef enum {
   GQSGD_DTYPE_MAX_ = INT32_MAX
 } gqsgd_dtype;
 
-typedef enum { GQSGD_SUM = 0, GQSGD_MEAN = 1, GQSGD_OP_MAX_ = INT32_MAX } gqsgd_op;
+typedef enum GQSGD_ENUM_TYPE { GQSGD_SUM = 0, GQSGD_MEAN = 1, GQSGD_OP_MAX_ = INT32_MAX } gqsgd_op;
 
 /** docs/SCHEDULES.md. AUTO is DIRECT; with the option `costs` the fastest whose squared error
  *  is expected below 1.5 times DIRECT's. NATIVE needs a transport with an allreduce (MPI). */
-typedef enum {
+typedef enum GQSGD_ENUM_TYPE {
   GQSGD_SCHEDULE_AUTO = 0,
   GQSGD_SCHEDULE_RING = 1,
   GQSGD_SCHEDULE_TREE = 2,
@@ -124,7 +127,7 @@ typedef enum {
 } gqsgd_schedule;
 
 /** Where step and index come from, which with seed and stream_id are the random key of a call. */
-typedef enum {
+typedef enum GQSGD_ENUM_TYPE {
   GQSGD_STEP_COUNTER = 0, /**< the communicator's counter, which advances by one, and index 0 */
   GQSGD_STEP_GIVEN = 1,   /**< `step` and `index` of the config */
   GQSGD_STEP_DEVICE = 2,  /**< two uint32_t in device memory, read when the stream gets there */
@@ -176,7 +179,6 @@ gqsgd_status gqsgd_quantizer_destroy(gqsgd_quantizer quantizer);
 gqsgd_status gqsgd_comm_create_local(int32_t rank_count, const char *options, gqsgd_comm *comms);
 
 gqsgd_status gqsgd_unique_id_create(gqsgd_unique_id *unique_id);
-
 /** Joins a group of `size` processes of one user on this machine; returns when all are there, or
  *  TIMEOUT naming those that are missing. Leaves nothing on disk. */
 gqsgd_status gqsgd_comm_create_process(const gqsgd_unique_id *unique_id, int32_t rank, int32_t size,
@@ -186,7 +188,6 @@ gqsgd_status gqsgd_comm_rank(gqsgd_comm comm, int32_t *rank);
 gqsgd_status gqsgd_comm_size(gqsgd_comm comm, int32_t *size);
 /** "threads", "processes", "network", "nccl", or a custom one's ("mpi"); valid until destroyed. */
 gqsgd_status gqsgd_comm_transport(gqsgd_comm comm, const char **name);
-
 /** The option timeout_ms; 0 restores the default. */
 gqsgd_status gqsgd_comm_set_timeout(gqsgd_comm comm, int64_t timeout_ms);
 gqsgd_status gqsgd_comm_timeout(gqsgd_comm comm, int64_t *timeout_ms);
@@ -206,7 +207,6 @@ gqsgd_status gqsgd_comm_reserve(gqsgd_comm comm, gqsgd_quantizer quantizer, size
  *  are read in place), wait_ns, workspace_bytes, nonfinite_blocks, native_float_calls (added by the
  *  transport, in its order). Complete once a call has returned; replays of graphs do not count. */
 gqsgd_status gqsgd_comm_stat(gqsgd_comm comm, const char *name, uint64_t *value);
-
 /** OK, or the first failure that broke this communicator; its sentence becomes the last error. */
 gqsgd_status gqsgd_comm_status(gqsgd_comm comm);
 

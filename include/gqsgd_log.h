@@ -12,7 +12,7 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
-typedef enum {
+typedef enum GQSGD_ENUM_TYPE {
   GQSGD_LOG_NONE = 0,
   GQSGD_LOG_WARN = 1,  /**< malformed GQSGD_* environment variables, for example */
   GQSGD_LOG_INFO = 2,  /**< a line per communicator and per new kind of call */

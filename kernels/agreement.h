@@ -41,29 +41,15 @@ struct WriteHeaderArgs {
   uint32_t step_word;
   uint32_t index_word;
   uint32_t status_word;
+  /** Words that become 0: norms of segments, which norm stages raise. */
+  uint64_t* cleared = nullptr;
+  size_t cleared_count = 0;
 };
 
 /** step[0] = *counter, a number in host memory, which grows by one; step[1], the index, is 0. */
 struct TakeStepArgs {
   uint64_t* counter;
   uint32_t* step;
-  void* stream;
-};
-
-/** headers: those of all ranks in rank order. `compared` has bit k if word k has to be the same on
- *  all ranks; word `status_word` has to be 0. *norm becomes the global norm of the norms as stages
- *  wrote them. *gate (kernels/stages.h) is left undecided if the
- *  headers agree, else closed. */
-struct AgreeArgs {
-  const uint32_t* headers;
-  uint32_t ranks;
-  uint32_t compared;
-  uint32_t status_word;
-  NormOrder q;
-  NormOrder p;
-  float* norm;
-  uint32_t* gate;
-  Disagreement* disagreement;
   void* stream;
 };
 
@@ -79,6 +65,25 @@ struct MergeRankNormsArgs {
   NormOrder p;
   float* global;
   void* stream;
+};
+
+/** headers: those of all ranks in rank order, `stride_words` apart. `compared` has bit k if word k
+ *  has to be the same on all ranks; word `status_word` has to be 0. *norm becomes the global norm
+ *  of the norms as stages wrote them. *gate (kernels/stages.h) is left undecided if the headers
+ *  agree, else closed. segments: norms that are merged as well; may be none. */
+struct AgreeArgs {
+  const uint32_t* headers;
+  size_t stride_words;
+  uint32_t ranks;
+  uint32_t compared;
+  uint32_t status_word;
+  NormOrder q;
+  NormOrder p;
+  float* norm;
+  uint32_t* gate;
+  Disagreement* disagreement;
+  void* stream;
+  MergeRankNormsArgs segments;
 };
 
 /** A backend's: they enqueue on args.stream, as other stages do. */

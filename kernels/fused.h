@@ -117,8 +117,8 @@ constexpr bool has_fused_kernel(const Format& format, const Coding& coding) {
   const bool largest = format.q == NormOrder::inf && format.p == NormOrder::inf;
   const bool kind = coding.block == 0 ? has_norm(coding.levels) && !coding.rescale
                                       : coding.levels == Levels::linear && coding.rescale;
-  return largest && kind && !coding.rotated && coding.wide && coding.bits_down == coding.bits &&
-         coding.rounding_down == RoundingDown::random;
+  return largest && kind && !coding.rotated && !coding.adaptive() && coding.wide &&
+         coding.bits_down == coding.bits && coding.rounding_down == RoundingDown::random;
 }
 
 /** A backend's. */

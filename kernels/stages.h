@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "include/gqsgd.h"
-#include "kernels/codec/formats.h"
+#include "kernels/codec/groups.h"
 #include "kernels/stage_error.h"
 
 namespace gq {
@@ -41,12 +41,23 @@ struct GroupPlace {
   uint64_t stride_values = 0;
 };
 
+/** Adaptive widths on a device, where a stage takes any number of groups at once. Of an allreduce,
+ *  whose groups are interleaved, a range is then whole groups, counted in the order of groups, and
+ *  the buffer of values is the call's, or null with segments. In a slice the order of groups is
+ *  that of values: a range is what others are, and begins with a group. */
+struct GroupedValues {
+  Groups groups;
+  const SegmentPlace* segments = nullptr;  ///< in memory of the device, in the order of values
+  uint32_t segment_count = 0;
+};
+
 /** Values first_value .. first_value + value_count - 1 of the call. first_value is a multiple of
  *  value_alignment(); buffers start at the range's own first element, norm or scale. */
 struct Range {
   uint64_t first_value = 0;
   size_t value_count = 0;
   GroupPlace group = {};
+  const GroupedValues* grouped = nullptr;  ///< on a device, in place of `group`
 };
 
 /** Norms or scales of a range: one number if block is 0, else a code of 16 bits for each block
@@ -62,8 +73,9 @@ struct NormView {
  * sum of magnitudes or squares in the order of docs/FORMAT.md, section 4. block > 0 (q is inf): one
  * uint16_t for each block, its norm's code. workspace: for q = 1, 2 on a device, norm_group_count()
  * doubles (kernels/codec/norm.h). running, on a device, for q = inf: null, or two words that are 0
- * before the stage and after it, with which it clears nothing. as_numbers, on a device: out is one
- * float, or one for each block, the norm as the C ABI has it. */
+ * before the stage and after it, with which it clears nothing. is_cleared, on a device, for q =
+ * inf: out is 0 already. as_numbers, on a device: out is one float, or one for each block, the norm
+ * as the C ABI has it. */
 struct NormArgs {
   NormOrder q;
   uint32_t block;
@@ -77,6 +89,7 @@ struct NormArgs {
   void* workspace = nullptr;
   uint32_t* running = nullptr;
   bool as_numbers = false;
+  bool is_cleared = false;
 };
 
 /** The largest of each pair of codes becomes b. */
@@ -117,11 +130,10 @@ inline constexpr uint32_t kOperandArgumentsMax = 32;
 
 /** Wide sum of operands, encoded once with bits_down. With weights, on a CPU, they are codes of
  *  means, weights[k] ranks each, coding.ranks of them together; without, one operand for each rank.
- *  words: an array that, on a device, it can read. operands, on a device: null, or the same array in
- *  host memory, which may change when the call returns; up to kOperandArgumentsMax are arguments of
- *  the kernel. out_words may be one of the operands if they
- *  have as many bits. out_scales: one for each block with rescale; not touched otherwise, where
- *  scales are the norms. */
+ *  words: an array that, on a device, it can read. operands, on a device: null, or the same array
+ *  in host memory, which may change when the call returns; up to kOperandArgumentsMax are arguments
+ *  of the kernel. out_words may be one of the operands if they have as many bits. out_scales: one
+ *  for each block with rescale; not touched otherwise, where scales are the norms. */
 struct ReduceManyArgs {
   Coding coding;
   RandomSite random;
@@ -245,18 +257,38 @@ struct Stages {
   StageError (*widths)(const WidthsArgs& args) = nullptr;
 };
 
-/** A device's stages for several ranges in one launch. args[0] .. args[count - 1] differ in ranges
- *  and buffers alone; merges differ in `a` alone. table: if they are more than kBatchArgumentsMax,
- *  memory of the device, kBatchPieceBytes for each, which nothing else uses meanwhile. */
-struct BatchStages {
-  StageError (*norm)(const NormArgs* args, size_t count, void* table);
-  StageError (*merge_norms)(const MergeNormsArgs* args, size_t count);
-  StageError (*quantize)(const QuantizeArgs* args, size_t count, void* table);
-  StageError (*reduce_many)(const ReduceManyArgs* args, size_t count, void* table);
-  StageError (*dequantize)(const DequantizeArgs* args, size_t count, void* table);
+/** Brings the places of segments to memory of a device: as arguments of kernels, so that graphs
+ *  keep a copy. */
+struct WriteSegmentsArgs {
+  const SegmentPlace* segments;
+  size_t count;
+  SegmentPlace* out;
+  void* stream;
 };
+
 inline constexpr size_t kBatchArgumentsMax = 32;
 inline constexpr size_t kBatchPieceBytes = 56;
+
+/** Where kernels read the pieces of a batch that has more of them than kBatchArgumentsMax:
+ *  kBatchPieceBytes for each. */
+struct BatchTable {
+  void* on_device = nullptr;  ///< nothing else uses it meanwhile; null: some pieces at a time
+  /** Host memory with what the table has, or gets on the stream: a batch with the same pieces need
+   *  not write them again. kUnwrittenByte in all bytes at first. Null: each batch writes. */
+  void* written = nullptr;
+};
+inline constexpr int kUnwrittenByte = 0xff;
+
+/** A device's stages for several ranges in one launch. args[0] .. args[count - 1] differ in ranges
+ *  and buffers alone; merges differ in `a` alone. */
+struct BatchStages {
+  StageError (*norm)(const NormArgs* args, size_t count, const BatchTable& table);
+  StageError (*merge_norms)(const MergeNormsArgs* args, size_t count);
+  StageError (*quantize)(const QuantizeArgs* args, size_t count, const BatchTable& table);
+  StageError (*reduce_many)(const ReduceManyArgs* args, size_t count, const BatchTable& table);
+  StageError (*dequantize)(const DequantizeArgs* args, size_t count, const BatchTable& table);
+  StageError (*write_segments)(const WriteSegmentsArgs& args);
+};
 
 /** Where values that are NaN or infinite stand: what nonfinite=error reports. */
 struct NonfiniteSite {

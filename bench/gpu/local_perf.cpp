@@ -40,6 +40,7 @@ struct Kind {
 
 constexpr Kind kKinds[] = {{"none", GQSGD_SCHEDULE_DIRECT, "direct"},
                            {"blocks-8", GQSGD_SCHEDULE_DIRECT, "direct"},
+                           {"adaptive-4", GQSGD_SCHEDULE_DIRECT, "direct"},
                            {"paper-gl8", GQSGD_SCHEDULE_DIRECT, "direct"},
                            {"paper-gl8", GQSGD_SCHEDULE_RING, "ring"},
                            {"paper-ge4", GQSGD_SCHEDULE_DIRECT, "direct"}};

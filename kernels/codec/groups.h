@@ -36,6 +36,31 @@ struct Groups {
   GQ_HD constexpr uint64_t first_value(uint64_t group) const {
     return interleaved ? group * kGranuleValues : group * group_values;
   }
+  /** Values that a group has; of a slice, those that are below its end. */
+  GQ_HD constexpr uint32_t value_count_of(uint64_t group, uint64_t slice_end) const {
+    if (!interleaved) {
+      const uint64_t left = slice_end - group * group_values;
+      return left < group_values ? static_cast<uint32_t>(left) : group_values;
+    }
+    const uint64_t granules = divided_up(value_count, kGranuleValues);
+    const uint64_t others = divided_up(granules - group, group_count) - 1;  // but for its last
+    const uint64_t left = value_count - (group + others * group_count) * kGranuleValues;
+    return static_cast<uint32_t>(others * kGranuleValues +
+                                 (left < kGranuleValues ? left : kGranuleValues));
+  }
+  /** Planes of a group with so many blocks: one of a slice that is shorter has its own. */
+  GQ_HD constexpr uint32_t planes_of_group(uint32_t block_count, uint32_t mean_half_bits) const {
+    const bool is_whole = interleaved || block_count * kAdaptiveBlock == group_values;
+    return is_whole ? group_planes : static_cast<uint32_t>(planes_of(mean_half_bits, block_count));
+  }
+};
+
+/** A segment of a call in the caller's memory, where devices look for the values of a group. */
+struct SegmentPlace {
+  uint64_t first_value;
+  uint64_t value_count;
+  const void* send;
+  void* recv;
 };
 
 /** Those of an allreduce over `ranks` ranks. */

@@ -14,7 +14,10 @@ namespace gq {
  *  gains 1/s(w)^2 - 1/s(w+1)^2, s(w) = 2^(w-1) - 1, of w = 2 and of w = 2 .. 7: so the gain of a
  *  bit counts in proportion to the norm itself (docs/decisions/0030-adaptive-widths.md). */
 inline constexpr uint32_t kWidthSteps = kWidthMax - kWidthMin;
-inline constexpr int32_t kWidthOffsets[kWidthSteps] = {0, 421, 742, 1028, 1298, 1561};
+GQ_HD constexpr int32_t width_offset(uint32_t step) {
+  constexpr int32_t kOffsets[kWidthSteps] = {0, 421, 742, 1028, 1298, 1561};
+  return kOffsets[step];
+}
 
 /** Blocks of norm 0, and those that are poisoned, have no codes. */
 GQ_HD bool has_codes(uint16_t norm) { return norm != 0 && norm <= kNormCodeMax; }
@@ -22,8 +25,8 @@ GQ_HD bool has_codes(uint16_t norm) { return norm != 0 && norm <= kNormCodeMax; 
 /** Bits beyond the least that a block of this norm gets. */
 GQ_HD uint32_t extra_bits(uint16_t norm, int32_t threshold) {
   uint32_t bits = 0;
-  for (uint32_t k = 0; k < kWidthSteps; ++k) {
-    bits += norm >= threshold + kWidthOffsets[k] ? 1 : 0;
+  GQ_UNROLL for (uint32_t k = 0; k < kWidthSteps; ++k) {
+    bits += norm >= threshold + width_offset(k) ? 1 : 0;
   }
   return bits;
 }
@@ -31,14 +34,14 @@ GQ_HD uint32_t extra_bits(uint16_t norm, int32_t threshold) {
 /** Whether the next lower threshold would give the block one bit more. */
 GQ_HD bool is_next(uint16_t norm, int32_t threshold) {
   bool next = false;
-  for (uint32_t k = 0; k < kWidthSteps; ++k) {
-    next = next || norm == threshold - 1 + kWidthOffsets[k];
+  GQ_UNROLL for (uint32_t k = 0; k < kWidthSteps; ++k) {
+    next = next || norm == threshold - 1 + width_offset(k);
   }
   return next;
 }
 
 /** Below the least code of a norm and all offsets: every block has the largest width. */
-inline constexpr int32_t kThresholdMin = -kWidthOffsets[kWidthSteps - 1];
+inline constexpr int32_t kThresholdMin = -width_offset(kWidthSteps - 1);
 
 }  // namespace gq
 

@@ -65,34 +65,31 @@ GQ_INLINE void unpack_width(const uint32_t* words, uint8_t* lane) {
 
 #else
 
-constexpr uint64_t kLowBits = 0x0101010101010101;
-
-/** Eight lanes at a time: the product brings the low bits of all bytes into the leading one. */
+/** Eight lanes at a time. */
 template <uint32_t kWidth>
 void pack_width(const uint8_t* lane, uint32_t* words) {
   uint8_t* const bytes = reinterpret_cast<uint8_t*>(words);
   for (uint32_t e = 0; e < kAdaptiveBlock; e += 8) {
-    uint64_t lanes;
+    EightBytes lanes;
     memcpy(&lanes, lane + e, sizeof lanes);
+    const EightBytes planes = transposed_bits(lanes);
     for (uint32_t p = 0; p < kWidth; ++p) {
-      const uint64_t bits = (lanes >> p & kLowBits) * 0x0102040810204080;
-      bytes[p * kPlaneWords * 4 + e / 8] = static_cast<uint8_t>(bits >> 56);
+      const uint32_t four = p < 4 ? planes.low : planes.high;
+      bytes[p * kPlaneWords * 4 + e / 8] = static_cast<uint8_t>(four >> (8 * (p % 4)));
     }
   }
 }
 
-/** A byte in all bytes, of which each keeps its own bit; 127 more carries any bit to the leading
- *  one. */
 template <uint32_t kWidth>
 void unpack_width(const uint32_t* words, uint8_t* lane) {
   const uint8_t* const bytes = reinterpret_cast<const uint8_t*>(words);
   for (uint32_t e = 0; e < kAdaptiveBlock; e += 8) {
-    uint64_t lanes = 0;
+    EightBytes planes = {};
     for (uint32_t p = 0; p < kWidth; ++p) {
-      const uint64_t all = bytes[p * kPlaneWords * 4 + e / 8] * kLowBits;
-      const uint64_t own = all & 0x8040201008040201;
-      lanes |= ((own + 0x7f * kLowBits) >> 7 & kLowBits) << p;
+      uint32_t& four = p < 4 ? planes.low : planes.high;
+      four |= uint32_t{bytes[p * kPlaneWords * 4 + e / 8]} << (8 * (p % 4));
     }
+    const EightBytes lanes = transposed_bits(planes);
     memcpy(lane + e, &lanes, sizeof lanes);
   }
 }

@@ -16,6 +16,7 @@
 #include "kernels/codec/narrow.h"
 #include "kernels/codec/narrow_codes.h"
 #include "kernels/codec/norm.h"
+#include "kernels/codec/planes.h"
 #include "kernels/codec/random.h"
 #include "kernels/codec/rotate.h"
 #include "kernels/codec/sparse.h"

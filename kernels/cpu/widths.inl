@@ -89,7 +89,7 @@ GQ_INLINE Keys equal(Keys keys, int16_t number) {
 /** What all blocks get beyond the least width. */
 uint32_t extra_bits_of(const NormKeys& keys, int32_t threshold) {
   int16_t bound[kWidthSteps];
-  for (uint32_t k = 0; k < kWidthSteps; ++k) bound[k] = below(threshold + kWidthOffsets[k]);
+  for (uint32_t k = 0; k < kWidthSteps; ++k) bound[k] = below(threshold + width_offset(k));
   Keys taken = {}, also_taken = {};  // less one for each bit; two, so that additions overlap
   for (uint32_t b = 0; b < kGroupBlocks; b += kKeysAtOnce) {
     const Keys key = keys_at(keys, b);
@@ -112,7 +112,7 @@ void take_widths(const NormKeys& keys, int32_t threshold, ThresholdWidths& width
     Keys width = static_cast<Keys>(exceeds(key, 0) * -static_cast<int16_t>(kWidthMin));
     Keys next = {};
     GQ_UNROLL for (uint32_t k = 0; k < kWidthSteps; ++k) {
-      const int16_t bound = below(threshold + kWidthOffsets[k]);
+      const int16_t bound = below(threshold + width_offset(k));
       width = static_cast<Keys>(width - exceeds(key, bound));
       next = static_cast<Keys>(next | equal(key, bound));
     }
@@ -128,7 +128,7 @@ void take_widths(const NormKeys& keys, int32_t threshold, ThresholdWidths& width
 int32_t find_threshold(const NormKeys& keys, uint32_t left) {
   if (kWidthSteps * keys.count <= left) return kThresholdMin;
   int32_t high = keys.largest + 1;                                // no block gets any
-  int32_t low = keys.least - kWidthOffsets[kWidthSteps - 1] - 1;  // all get all there are
+  int32_t low = keys.least - width_offset(kWidthSteps - 1) - 1;  // all get all there are
   while (high - low > 1) {
     const int32_t middle = low + (high - low) / 2;
     (extra_bits_of(keys, middle) > left ? low : high) = middle;

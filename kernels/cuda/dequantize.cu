@@ -35,7 +35,7 @@ StageError run_linear(const Launcher& launcher, const Calls& calls) {
 
 }  // namespace
 
-StageError dequantize(const DequantizeArgs* args, size_t count, void* table) {
+StageError dequantize(const DequantizeArgs* args, size_t count, const BatchTable& table) {
   const Launcher launcher(args->stream, args->gate);
   const Calls calls{args, count, table, piece_of};
   const Coding& coding = args->coding;

@@ -130,7 +130,7 @@ struct Encoder {
 
   GQ_DEVICE EncoderThread thread_of(uint64_t first_value, uint32_t within) const {
     return {start_of(thresholds.own), kept(first_value / kGroupValues + within / kGroupValues),
-            kept(target.words + within / codes_per_word(Levels::kBits))};
+            target.words + within / codes_per_word(Levels::kBits)};
   }
 
   GQ_DEVICE void encode(uint64_t first_value, const Place& place, const Scale& scale,

@@ -5,7 +5,7 @@
 
 namespace gq::cuda {
 
-StageError norm(const NormArgs* args, size_t count, void* table) {
+StageError norm(const NormArgs* args, size_t count, const BatchTable& table) {
   const Launcher launcher(args->stream);
   const NormCalls calls{args, count, table, piece_of};
   if (args->block > 0) return block_norms(launcher, calls);

@@ -297,7 +297,7 @@ inline StageError block_norms(const Launcher& launcher, const NormCalls& calls) 
 inline StageError largest_of(const Launcher& launcher, const NormCalls& calls) {
   const NormArgs& args = calls.first();
   const bool is_empty = calls.count == 1 && args.range.value_count == 0;
-  if (args.running == nullptr || is_empty) {
+  if ((args.running == nullptr && !args.is_cleared) || is_empty) {
     const StageError error = clear_results(launcher, calls);
     if (failed(error) || is_empty) return error;
   }

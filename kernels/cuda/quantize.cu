@@ -4,7 +4,7 @@
 
 namespace gq::cuda {
 
-StageError quantize(const QuantizeArgs* args, size_t count, void* table) {
+StageError quantize(const QuantizeArgs* args, size_t count, const BatchTable& table) {
   const Launcher launcher(args->stream);
   const StageCalls<QuantizeArgs> calls{args, count, table, piece_of};
   if (count == 1 && args->range.value_count == 0) return {};  // Then pointers may be null.

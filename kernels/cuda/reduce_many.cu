@@ -50,7 +50,7 @@ StageError run_all(const Calls& calls) {
 
 }  // namespace
 
-StageError reduce_many(const ReduceManyArgs* args, size_t count, void* table) {
+StageError reduce_many(const ReduceManyArgs* args, size_t count, const BatchTable& table) {
   if (count == 1 && args->range.value_count == 0) return {};  // Then pointers may be null.
   if (args->weights != nullptr) {  // Only schedules over several nodes have them: hosts make these.
     return {"reduce_many", 0, nullptr, "no stage of devices adds means"};

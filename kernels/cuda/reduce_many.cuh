@@ -87,8 +87,8 @@ struct AddLinear {
   uint32_t steps;
 
   /** Lane e of a word is in part e mod kParts, in its lower half or its upper one. */
-  GQ_DEVICE void add_narrow(const OperandList& list, const Place& place, uint32_t first_rank, uint32_t end,
-                            uint32_t (&sum)[kWords][kParts]) const {
+  GQ_DEVICE void add_narrow(const OperandList& list, const Place& place, uint32_t first_rank,
+                            uint32_t end, uint32_t (&sum)[kWords][kParts]) const {
     operands.each<kBits>(list, first_rank, end, place, [&](const uint32_t (&word)[kWords]) {
       GQ_UNROLL for (uint32_t w = 0; w < kWords; ++w) {
         GQ_UNROLL for (uint32_t k = 0; k < kParts; ++k) {
@@ -98,7 +98,8 @@ struct AddLinear {
     });
   }
 
-  GQ_DEVICE void add(const OperandList& list, const Place& place, float (&value)[kThreadValues]) const {
+  GQ_DEVICE void add(const OperandList& list, const Place& place,
+                     float (&value)[kThreadValues]) const {
     const int32_t offset = static_cast<int32_t>(operands.count * steps);
     int32_t total[kThreadValues];
     GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) total[e] = -offset;
@@ -125,14 +126,16 @@ struct AddExponential {
   Operands operands;
 
   /** From -0 on: added to the first level it changes no bit. */
-  GQ_DEVICE void add(const OperandList& list, const Place& place, float (&value)[kThreadValues]) const {
+  GQ_DEVICE void add(const OperandList& list, const Place& place,
+                     float (&value)[kThreadValues]) const {
     GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) value[e] = -0.0f;
-    operands.each<kBits>(list, 0, operands.count, place, [&](const uint32_t (&word)[kThreadWords<kBits>]) {
+    const auto add_one = [&](const uint32_t (&word)[kThreadWords<kBits>]) {
       GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
         value[e] += exponential_level_of<kBits, kMantissaBits>(
             lane<kBits>(word[e / codes_per_word(kBits)], e), code_max(kBits));
       }
-    });
+    };
+    operands.each<kBits>(list, 0, operands.count, place, add_one);
   }
 };
 

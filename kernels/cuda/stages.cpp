@@ -4,11 +4,29 @@
 namespace gq {
 namespace {
 
-StageError norm(const NormArgs& args) { return cuda::norm(&args, 1, nullptr); }
-StageError merge_norms(const MergeNormsArgs& args) { return cuda::merge_norms(&args, 1); }
-StageError quantize(const QuantizeArgs& args) { return cuda::quantize(&args, 1, nullptr); }
-StageError reduce_many(const ReduceManyArgs& args) { return cuda::reduce_many(&args, 1, nullptr); }
-StageError dequantize(const DequantizeArgs& args) { return cuda::dequantize(&args, 1, nullptr); }
+/** Ranges of groups have stages of their own. */
+template <auto kStage, auto kOfGroups, typename Args>
+StageError batch(const Args* args, size_t count, const BatchTable& table) {
+  return args->range.grouped != nullptr ? kOfGroups(args, count, table)
+                                        : kStage(args, count, table);
+}
+
+constexpr BatchStages kBatches = {
+    batch<cuda::norm, cuda::norm_of_groups, NormArgs>,
+    cuda::merge_norms,
+    batch<cuda::quantize, cuda::quantize_groups, QuantizeArgs>,
+    batch<cuda::reduce_many, cuda::reduce_groups, ReduceManyArgs>,
+    batch<cuda::dequantize, cuda::dequantize_groups, DequantizeArgs>,
+    cuda::write_segments,
+};
+
+StageError norm(const NormArgs& args) { return kBatches.norm(&args, 1, {}); }
+StageError merge_norms(const MergeNormsArgs& args) { return kBatches.merge_norms(&args, 1); }
+StageError quantize(const QuantizeArgs& args) { return kBatches.quantize(&args, 1, {}); }
+StageError reduce_many(const ReduceManyArgs& args) {
+  return kBatches.reduce_many(&args, 1, {});
+}
+StageError dequantize(const DequantizeArgs& args) { return kBatches.dequantize(&args, 1, {}); }
 
 }  // namespace
 
@@ -21,11 +39,7 @@ const Stages& cuda_stages() {
   return kStages;
 }
 
-const BatchStages& cuda_batch_stages() {
-  static constexpr BatchStages kStages = {cuda::norm, cuda::merge_norms, cuda::quantize,
-                                          cuda::reduce_many, cuda::dequantize};
-  return kStages;
-}
+const BatchStages& cuda_batch_stages() { return kBatches; }
 
 const char* cuda_build() { return GQ_CUDA_BUILD; }
 

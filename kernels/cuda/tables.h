@@ -6,12 +6,20 @@
 
 namespace gq::cuda {
 
-StageError norm(const NormArgs* args, size_t count, void* table);
+StageError norm(const NormArgs* args, size_t count, const BatchTable& table);
 StageError merge_norms(const MergeNormsArgs* args, size_t count);
-StageError quantize(const QuantizeArgs* args, size_t count, void* table);
+StageError quantize(const QuantizeArgs* args, size_t count, const BatchTable& table);
 StageError reduce(const ReduceArgs& args);
-StageError reduce_many(const ReduceManyArgs* args, size_t count, void* table);
-StageError dequantize(const DequantizeArgs* args, size_t count, void* table);
+StageError reduce_many(const ReduceManyArgs* args, size_t count, const BatchTable& table);
+StageError dequantize(const DequantizeArgs* args, size_t count, const BatchTable& table);
+
+// The same of ranges that are whole groups (adaptive/), where widths are adaptive.
+StageError norm_of_groups(const NormArgs* args, size_t count, const BatchTable& table);
+StageError quantize_groups(const QuantizeArgs* args, size_t count, const BatchTable& table);
+StageError reduce_groups(const ReduceManyArgs* args, size_t count, const BatchTable& table);
+StageError dequantize_groups(const DequantizeArgs* args, size_t count, const BatchTable& table);
+StageError write_segments(const WriteSegmentsArgs& args);
+
 StageError count_entries(const CountEntriesArgs& args);
 StageError select(const SelectArgs& args);
 StageError add_sparse(const AddSparseArgs& args);

@@ -56,7 +56,9 @@ GQ_DEVICE void put_element(double value, uint32_t* word, uint32_t e) {
 }
 
 /** Whether the lanes of a warp exchange vectors of elements. */
-GQ_DEVICE bool in_vectors(bool aligned, const Place& place) { return aligned && place.warp_is_full; }
+GQ_DEVICE bool in_vectors(bool aligned, const Place& place) {
+  return aligned && place.warp_is_full;
+}
 
 /** A thread's elements as float32, and zeros. */
 template <uint32_t kThreads, typename Element>

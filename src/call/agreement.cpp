@@ -124,8 +124,7 @@ Status Agreement::collect(Endpoint& endpoint, bool* done) {
       endpoint.digests[next_rank_] = endpoint.result.digest;
     } else {
       add(next_rank_, control);
-      endpoint.digests[next_rank_] =
-          both_halves(control.words[kControlDigestLow], control.words[kControlDigestHigh]);
+      endpoint.digests[next_rank_] = digest_of(control);
     }
     ++next_rank_;
   }

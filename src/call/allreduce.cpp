@@ -5,8 +5,10 @@
 #include <inttypes.h>
 
 #include <new>
+#include <utility>
 
 #include "kernels/checksum/digest.h"
+#include "src/call/virtual/short_calls.h"
 #include "src/execute/messages.h"
 #include "src/execute/split_stages.h"
 #include "src/transport/culprit.h"
@@ -54,6 +56,7 @@ Status Allreduce::begin(Endpoint& endpoint, const Call& call, Status own) {
 void Allreduce::forget_last_call() {
   phase_ = Phase::agree;
   events_ = 0;
+  is_short_ = false;
   nonfinite_ = NonfiniteSite();
   segment_norms_ = SegmentNorms();
   sparse_entries_ = SparseEntries();
@@ -100,6 +103,7 @@ Status Allreduce::begin_agreement() {
   if (own_.ok()) own_ = make_plan(request_of(endpoint, call_), &plan_);
   if (own_.ok()) own_ = check_sums();
   if (own_.ok()) own_ = take_norm(&norm);
+  if (own_.ok()) own_ = prepare_short_call();
   agreement_.begin(call_);
   const ControlMessage control =
       own_.ok() ? Agreement::control_of(endpoint, call_, plan_.schedule_id, norm)
@@ -119,6 +123,23 @@ Status Allreduce::resolve_auto() {
   if (choice.sent_as == SentAs::codes) return Status();
   call_.asked_fields = fields_word(call_.format);
   call_.format = sent_format(call_.format, choice.sent_as);
+  return Status();
+}
+
+/** Values of a short call leave with the control message. */
+Status Allreduce::prepare_short_call() {
+  is_short_ = ShortCalls::takes(*endpoint_, call_, plan_);
+  if (!is_short_) return Status();
+  if (!endpoint_->short_calls) {
+    try {
+      auto made = std::make_shared<ShortCalls>();
+      GQ_TRY(made->open(*endpoint_));
+      endpoint_->short_calls = std::move(made);
+    } catch (const std::bad_alloc&) {
+      return fail(GQSGD_NO_MEMORY, "no memory for the values of %u ranks", endpoint_->size());
+    }
+  }
+  endpoint_->short_calls->enclose(*endpoint_, call_);
   return Status();
 }
 
@@ -206,7 +227,7 @@ Status Allreduce::advance(bool* done) {
     bool agreed = false;
     GQ_TRY(agree(&agreed));
     if (!agreed) return Status();
-    GQ_TRY(allocate_workspace());
+    GQ_TRY(is_short_ ? finish_short_call() : allocate_workspace());
   }
   if (phase_ == Phase::norms) GQ_TRY(exchange_norms());
   if (phase_ == Phase::sparse_entries) GQ_TRY(exchange_sparse_entries());
@@ -215,8 +236,26 @@ Status Allreduce::advance(bool* done) {
     GQ_TRY(executor_.advance(&moved));
     if (moved) phase_ = Phase::done;
   }
+  if (phase_ == Phase::flush) {
+    bool flushed = false;
+    GQ_TRY(endpoint_->host->flushed(&flushed));
+    if (flushed) phase_ = Phase::done;
+  }
   *done = phase_ == Phase::done;
-  if (*done && endpoint_->result.on && plan_.schedule != nullptr) keep_digest();
+  if (*done && !is_short_ && endpoint_->result.on && plan_.schedule != nullptr) keep_digest();
+  return Status();
+}
+
+/** All values are here: what comes of them follows without another message. */
+Status Allreduce::finish_short_call() {
+  phase_ = Phase::flush;  // a failure from here on is this rank's alone
+  events_ += 1;
+  uint64_t digest = 0;
+  GQ_TRY(endpoint_->short_calls->finish(*endpoint_, call_, &digest));
+  if (endpoint_->result.on) {
+    endpoint_->result.digest = digest;
+    endpoint_->result.sequence = sequence_;
+  }
   return Status();
 }
 
@@ -295,10 +334,12 @@ void Allreduce::note_end(bool has_result) {
   ended.call = call_;
   ended.norm = norm_;
   ended.arena = arena_;
+  ended.is_short = is_short_;
 }
 
 Status write_kept_result(Endpoint& endpoint, void* recv) {
   const EndedCall& ended = endpoint.newest_ended;
+  if (ended.is_short) return endpoint.short_calls->write_kept_result(endpoint.rank(), recv);
   Call call = ended.call;
   call.send = call.recv = recv;
   Plan plan;
@@ -308,14 +349,21 @@ Status write_kept_result(Endpoint& endpoint, void* recv) {
   return executor.write_result();
 }
 
+/** Whether all that is left is that what was sent leaves this process. */
+bool Allreduce::flushing() const {
+  if (phase_ == Phase::sparse_entries) return sparse_entries_.flushing();
+  return phase_ == Phase::flush || executor_.flushing();
+}
+
 Status Allreduce::timed_out(int64_t waited_ms, uint32_t* culprit) {
   const uint32_t self = endpoint_->rank();
   if (phase_ == Phase::measure) return measuring_->timed_out(waited_ms, culprit);
   if (phase_ == Phase::agree) return agreement_.timed_out(*endpoint_, waited_ms, culprit);
   if (phase_ == Phase::norms) return segment_norms_.timed_out(waited_ms, culprit);
-  const bool sparse = phase_ == Phase::sparse_entries;
-  if (sparse && !sparse_entries_.flushing()) return sparse_entries_.timed_out(waited_ms, culprit);
-  if (sparse || executor_.flushing()) {
+  if (phase_ == Phase::sparse_entries && !flushing()) {
+    return sparse_entries_.timed_out(waited_ms, culprit);
+  }
+  if (flushing()) {
     const uint32_t peer = endpoint_->host->unflushed_peer();
     const Culprit found(*endpoint_->host, peer, kStoppedOrSlow);
     *culprit = found.rank();

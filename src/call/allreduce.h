@@ -58,7 +58,7 @@ class Allreduce {
   Status timed_out(int64_t waited_ms, uint32_t* culprit);
 
  private:
-  enum class Phase { measure, agree, norms, sparse_entries, move, done };
+  enum class Phase { measure, agree, norms, sparse_entries, move, flush, done };
 
   void forget_last_call();
   bool has_to_measure() const;
@@ -67,6 +67,9 @@ class Allreduce {
   Status begin_agreement();
   Status resolve_auto();
   Status check_sums();
+  Status prepare_short_call();
+  Status finish_short_call();
+  bool flushing() const;
   Status take_norm(NormWords* norm);
   Status norm_of(const Part& part, const void* values, bool rotated, NormWords* norm);
   Status check_finite();
@@ -90,6 +93,7 @@ class Allreduce {
   Executor executor_;
   unsigned char* arena_ = nullptr;
   float norm_ = 0;  // the global one of a call in one piece
+  bool is_short_ = false;
   uint64_t sequence_ = 0;  // of its control message
   uint64_t events_ = 0;
 };

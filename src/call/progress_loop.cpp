@@ -1,9 +1,6 @@
 // The loop around the state machine, and the clock that runs while nothing happens.
 #include "src/call/progress_loop.h"
 
-#include <memory>
-#include <new>
-
 #include "src/support/clock.h"
 
 namespace gq {
@@ -122,30 +119,6 @@ Status measure_costs(Endpoint& endpoint) {
   Call call;
   call.operation = Operation::measure_costs;
   return allreduce(endpoint, call, Status());
-}
-
-Status allreduce_virtual(Endpoint* endpoints, const Call* calls, uint32_t ranks) {
-  std::unique_ptr<Allreduce[]> operations(new (std::nothrow) Allreduce[ranks]);
-  if (!operations) return fail(GQSGD_NO_MEMORY, "no memory for %u virtual ranks", ranks);
-  for (uint32_t rank = 0; rank < ranks; ++rank) {
-    GQ_TRY(operations[rank].begin(endpoints[rank], calls[rank], Status()));
-  }
-  for (uint32_t finished = 0; finished < ranks;) {
-    uint64_t events = 0;
-    finished = 0;
-    for (uint32_t rank = 0; rank < ranks; ++rank) {
-      const uint64_t before = operations[rank].progress();
-      bool done = false;
-      GQ_TRY(operations[rank].advance(&done));
-      events += operations[rank].progress() - before;
-      finished += done ? 1 : 0;
-    }
-    if (finished < ranks && events == 0) {
-      return fail(GQSGD_INTERNAL, "schedule stuck: %u of %u virtual ranks finished", finished,
-                  ranks);
-    }
-  }
-  return Status();
 }
 
 void abort_endpoint(Endpoint& endpoint) {

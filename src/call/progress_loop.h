@@ -1,6 +1,6 @@
-// Advances an allreduce to its end: by one thread per rank that sleeps in the one wait primitive,
-// by calls that never sleep, or by one thread that advances all ranks one after the other. The
-// state machine is the same.
+// Advances an allreduce to its end: by a thread that sleeps in the one wait primitive, or by calls
+// that never sleep. virtual_ranks.h advances all ranks on one thread. The state machine is the
+// same.
 #ifndef GQ_CALL_PROGRESS_LOOP_H
 #define GQ_CALL_PROGRESS_LOOP_H
 
@@ -49,9 +49,6 @@ Status allreduce(Endpoint& endpoint, const Call& call, Status own);
 
 /** The same without a call: the ranks measure the constants that their options leave to them. */
 Status measure_costs(Endpoint& endpoint);
-
-/** All ranks of one group on this thread, one after the other. The calls are in rank order. */
-Status allreduce_virtual(Endpoint* endpoints, const Call* calls, uint32_t ranks);
 
 /** Breaks an endpoint from any thread, also in a signal handler: "rank 2 aborted its communicator".
  */

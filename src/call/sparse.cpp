@@ -129,7 +129,9 @@ Status SparseEntries::end_without_count() {
 Status SparseEntries::check_control(uint32_t rank, const ControlMessage& control) const {
   const bool numbered = control.words[kControlStatus] == GQSGD_OK &&
                         control.words[kControlSequence] == control_.words[kControlSequence];
-  if (numbered && same_request(control, control_)) return Status();
+  const bool is_own = digest_of(control) == endpoint_->digests[rank] &&
+                      !has_spare_bits(control, endpoint_->result.on);
+  if (numbered && is_own && same_request(control, control_)) return Status();
   endpoint_->transport->abort_group(GQSGD_PROTOCOL, rank);
   return fail(
       GQSGD_PROTOCOL,

@@ -25,6 +25,7 @@
 
 namespace gq {
 
+class ShortCalls;
 class Workers;
 
 /** The values of one segment of a call in the caller's memory; a pointer is null where this
@@ -91,6 +92,7 @@ struct EndedCall {
   size_t result_bytes = 0;  ///< 0 unless it was an allreduce of one array
   /** The result is in the arena as codes, until all ranks have sent the next control message. */
   bool is_kept = false;
+  bool is_short = false;  ///< kept by the endpoint's short_calls
   Call call;
   float norm = 0;
   unsigned char* arena = nullptr;
@@ -129,6 +131,8 @@ struct Endpoint {
   std::vector<const uint32_t*> operands;  ///< one per rank, so that reduce_many allocates nothing
   std::vector<RankEntries> rank_entries;  ///< the same for add_sparse
   std::vector<OperandCounts> operand_counts;
+
+  std::shared_ptr<ShortCalls> short_calls;  ///< null before the first
 
   ResultDigest result;            ///< of the newest call that succeeded
   std::vector<uint64_t> digests;  ///< of all ranks, as the control messages of a call have them

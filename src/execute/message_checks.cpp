@@ -92,6 +92,22 @@ Status MessageChecks::check(const Message& message, const MessageContent& conten
                    content.first_value, content.first_value + content.value_count - 1));
 }
 
+Enclosed MessageChecks::sealed(const unsigned char* values, size_t size_bytes) const {
+  if (!on()) return {values, size_bytes};
+  return {values, size_bytes, trailer_checksum(crc32c(0, values, size_bytes), sequence_, 0, 0)};
+}
+
+Status MessageChecks::check_enclosed(uint32_t sender, const Enclosed& values,
+                                     uint64_t value_count) {
+  if (!on()) return Status();
+  received_[sender] += 1;
+  Message message{};
+  message.peer = sender;
+  message.size_bytes = values.size_bytes;
+  return check(message, {"inputs", 0, value_count, value_count},
+               {values.checksum, 0}, crc32c(0, values.bytes, values.size_bytes));
+}
+
 Status MessageChecks::take_damaged_control(uint32_t sender, uint64_t sequence) {
   return take({host_->rank(), sender, Damage::kControlMessage},
               fail(GQSGD_INTEGRITY,

@@ -87,6 +87,12 @@ class MessageChecks {
     });
   }
 
+  /** Values of this rank, which travel with its control message, and the checksum that they have
+   *  there. */
+  Enclosed sealed(const unsigned char* values, size_t size_bytes) const;
+  /** What came with the control message of `sender`. */
+  Status check_enclosed(uint32_t sender, const Enclosed& values, uint64_t value_count);
+
   /** The control message of `sender` was changed. */
   Status take_damaged_control(uint32_t sender, uint64_t sequence);
 

@@ -97,18 +97,10 @@ class GroupPieces {
     granule_ = within_ = 0;
     if (group_first_ >= end_) return;
     group_ = group_first_ / groups_.group_values;
-    value_count_ = 0;
-    const uint64_t most = std::min<uint64_t>(groups_.group_values, end_ - group_first_);
-    for (uint64_t k = 0; k * kGranuleValues < most && place_of(k) < groups_.value_count; ++k) {
-      value_count_ += std::min({uint64_t{kGranuleValues}, groups_.value_count - place_of(k),
-                                most - k * kGranuleValues});
-    }
+    value_count_ = groups_.value_count_of(group_, end_);
     const uint32_t blocks = static_cast<uint32_t>(adaptive_blocks(value_count_));
-    const bool is_whole = groups_.interleaved || most == groups_.group_values;
-    place_ = {blocks,
-              is_whole ? groups_.group_planes
-                       : static_cast<uint32_t>(planes_of(mean_half_bits_, blocks)),
-              0, groups_.stride_values()};
+    place_ = {blocks, groups_.planes_of_group(blocks, mean_half_bits_), 0,
+              groups_.stride_values()};
   }
 
   /** The first value of a granule of the group. */

@@ -168,7 +168,10 @@ Status make_plan(const PlanRequest& request, Plan* plan) {
   if (plan->schedule->sends_sparse_entries)
     plan->layout.add_sparse_entries(plan->shape, request.reads_in_place);
   if (request.segment_count > 0) {
-    plan->layout.add_segments(request.segment_count, request.ranks, request.reads_in_place, 0);
+    const bool on_device = plan->coding.adaptive() && request.stages_are_launches;
+    const size_t places = on_device ? static_cast<size_t>(request.segment_count) : 0;
+    plan->layout.add_segments(request.segment_count, request.ranks, request.reads_in_place,
+                              places * sizeof(SegmentPlace));
   }
   return Status();
 }

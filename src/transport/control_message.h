@@ -44,6 +44,12 @@ enum ControlWord : uint32_t {
 /** What messages of a communicator have behind their words. */
 enum class ChecksumKind : uint32_t { off = 0, crc32c = 1 };
 
+/** Of the results of the call before. */
+inline uint64_t digest_of(const ControlMessage& message) {
+  const uint64_t high = message.words[kControlDigestHigh];
+  return high << 32 | message.words[kControlDigestLow];
+}
+
 /** Writes the last two words. */
 void seal(ControlMessage* message, ChecksumKind kind);
 inline bool has_checksum(const ControlMessage& message) {

@@ -35,6 +35,26 @@ struct Message {
   size_t trailer_bytes = 0;  ///< transports that read in place: where it lies in the sender's arena
 };
 
+/** Values that travel with a control message. */
+struct Enclosed {
+  const unsigned char* bytes = nullptr;
+  size_t size_bytes = 0;
+  uint32_t checksum = 0;  ///< of them; the transport gives it no meaning
+};
+
+/** Values of short calls that travel with control messages (docs/FORMAT.md, section 19). */
+class Enclosures {
+ public:
+  virtual ~Enclosures() = default;
+
+  /** The most that a control message takes along. Equal on all ranks. */
+  virtual size_t bytes_max() const = 0;
+  /** The next one takes these, which are copied and stand for `value_count` values. */
+  virtual void enclose(const Enclosed& values, uint64_t value_count) = 0;
+  /** What came with the newest one of `peer`; it stays until the next send_control(). */
+  virtual Enclosed from(uint32_t peer) const = 0;
+};
+
 /** A sum over all ranks of the words at one place of each arena. */
 struct Sum {
   Addend addend;
@@ -124,6 +144,8 @@ class HostTransport : public Transport {
    *  end of a chain of ranks that wait for each other, as far as the transport can see it. */
   virtual uint32_t culprit_behind(uint32_t peer) const { return peer; }
 
+  /** Null where control messages take nothing along. */
+  virtual Enclosures* enclosures() { return nullptr; }
   /** Null where the transport does not add. */
   virtual HostSums* sums() { return nullptr; }
   /** Null where ranks cannot agree any more once the group has failed. */

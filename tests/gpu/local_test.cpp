@@ -23,7 +23,8 @@ void expect_same_bits(int ranks, const std::vector<std::string>& formats, size_t
 const std::vector<std::string> kFormats = {
     "paper-gl8",         "paper-ge8",   "paper-gl4",  "paper-ge4",          "none",
     "blocks-8",          "rotated-4-8", "relative-8", "paper-gl8,block=32", "paper-ge8,norm=2:2",
-    "paper-gl4,norm=2:2"};  // of which few are not zero
+    "paper-gl4,norm=2:2",  // of which few are not zero
+    "adaptive-4"};
 
 void expect_same_bits(std::initializer_list<size_t> value_counts) {
   for (int ranks = 1; ranks <= 8; ++ranks) {
@@ -53,7 +54,8 @@ TEST(Local, SpecialValues_SameBits) {
 }
 
 TEST(Local, ManyValues_SameBits) {
-  expect_same_bits(4, {"paper-gl8", "paper-ge4", "blocks-8"}, 9000001, "timeout_ms=60000");
+  expect_same_bits(4, {"paper-gl8", "paper-ge4", "blocks-8", "adaptive-5"}, 9000001,
+                   "timeout_ms=60000");
 }
 
 }  // namespace

@@ -17,6 +17,8 @@
 #include <mutex>
 #include <thread>
 
+#include "tests/support/sanitized.h"
+
 namespace gq::test {
 namespace {
 
@@ -51,7 +53,8 @@ class Finish {
   }
   bool wait(int seconds) {
     std::unique_lock<std::mutex> lock(mutex_);
-    return all_there_.wait_for(lock, std::chrono::seconds(seconds), [this] { return !missing_; });
+    const std::chrono::seconds limit(kTimeFactor * seconds);
+    return all_there_.wait_for(lock, limit, [this] { return !missing_; });
   }
 
  private:
@@ -162,7 +165,7 @@ std::string RankProcesses::outcome(int rank) const {
 }
 
 std::vector<std::string> RankProcesses::wait_each(int seconds) {
-  const Clock::time_point deadline = Clock::now() + std::chrono::seconds(seconds);
+  const Clock::time_point deadline = Clock::now() + std::chrono::seconds(kTimeFactor * seconds);
   while (!reap() && Clock::now() < deadline) usleep(500);
   for (Rank& rank : ranks_) {
     if (rank.ended) continue;

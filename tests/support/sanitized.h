@@ -35,6 +35,10 @@ inline constexpr bool kThreadSanitized = false;
  *  runtimes of both use the stack of the thread whose access they check. */
 inline constexpr size_t kStackFactor = kAddressSanitized || kThreadSanitized ? 16 : 1;
 
+/** What a test allows a process or a failure to take has to be longer by: what the runtimes look at
+ *  takes longer, and so does waiting for a processor beside other tests. */
+inline constexpr int kTimeFactor = kAddressSanitized || kThreadSanitized ? 5 : 1;
+
 }  // namespace gq::test
 
 #undef GQ_HAS_FEATURE

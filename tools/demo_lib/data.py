@@ -54,12 +54,12 @@ def _digits(directory):
 
 
 def _fashion(directory):
-    _save(directory, train=_idx_pair("train"), test=_idx_pair("t10k"))
+    _save(directory, train=idx_pair("train"), test=idx_pair("t10k"))
     return Task("Fashion-MNIST", directory, pixel_max=255, hidden_count=100, images_per_rank=32,
                 step_count=450, learning_rates={"sgd": 0.05, "adam": 0.002})
 
 
-def _idx_pair(prefix):
+def idx_pair(prefix):
     """Images and labels of one part; an idx file is a big-endian header, then bytes."""
     images = _idx_bytes(f"{prefix}-images-idx3-ubyte.gz", header_size_bytes=16)
     labels = _idx_bytes(f"{prefix}-labels-idx1-ubyte.gz", header_size_bytes=8)

@@ -181,5 +181,19 @@ ALL = tuple([
     _nearest_per_tensor("2 bits per tensor, nearest", CONTROL, 1, 2),
 ])
 BY_NAME = {contender.name: contender for contender in ALL}
+
+
+def hook_of(name):
+    """What tools/torch_lib/hooks.py calls it between hosts."""
+    if BY_NAME[name].kind == OURS:
+        return f"{name}, network"
+    return {FLOAT32: "DDP", FP16: "fp16"}.get(name, name)
+
+
+def shown(name):
+    """In Markdown."""
+    return f"`{name}`" if BY_NAME[name].values_sent is None else name
+
+
 QUICK = (FLOAT32, FP16, "PowerSGD rank 4", "int4 per 128, nearest", "blocks-8", "rotated-4-8",
          "rotated-4", "paper-gl4", "2 bits per tensor, nearest")

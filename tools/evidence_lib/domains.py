@@ -1,5 +1,5 @@
-"""The three trainings, each to a fixed quality: a language model, an image and a click model. The
-data are those of tools/adaptive_study/networks.py: no file is downloaded."""
+"""The trainings, each to a fixed quality: language models, image models and a click model. Their
+data are those of tools/adaptive_study/networks.py and of a Debian package: none is downloaded."""
 
 from dataclasses import dataclass
 from typing import Callable
@@ -7,6 +7,8 @@ from typing import Callable
 import numpy as np
 import torch
 from adaptive_study import networks
+
+from . import fashion
 
 _HELD_OUT_SEED = 6
 
@@ -28,6 +30,10 @@ class Domain:
     evaluate_every: int
     held_out_rows: int
     quality: float
+    counts: bool = True  # in means over domains
+    contenders: tuple = ()  # where not all of them run
+    most_seeds: int = 100
+    held_out: Callable | None = None  # (rows) -> batch; else drawn as training batches are
 
 
 DOMAINS = {
@@ -46,6 +52,17 @@ DOMAINS = {
                networks.click_task, networks.ClickModel,
                lambda parameters: torch.optim.Adam(parameters, 4e-3),
                128, 140, 5, 4096, 0.597),
+        Domain("fashion", "a convolutional network on Fashion-MNIST, SGD with momentum",
+               fashion.fashion_task, lambda: networks.ImageModel(channels=(1, 8, 16, 32)),
+               lambda parameters: torch.optim.SGD(parameters, 0.05, momentum=0.9),
+               8, 200, 5, 1024, 1.1, counts=False, held_out=fashion.held_out),
+        Domain("lm-6m", "a transformer of 6.1 million weights on the same characters, AdamW",
+               networks.language_task,
+               lambda: networks.LanguageModel(width=288, layer_count=6),
+               lambda parameters: torch.optim.AdamW(parameters, 1e-3, weight_decay=0.01),
+               2, 60, 3, 32, 2.6, counts=False, most_seeds=2,
+               contenders=("float32", "fp16 hook", "PowerSGD rank 4", "blocks-8", "adaptive-5",
+                           "rotated-4")),
     )
 }
 
@@ -62,14 +79,19 @@ class Training:
         self.optimizer = domain.optimizer_of(self.network.parameters())
         self.shapes = [tuple(p.shape) for p in self.network.parameters()]
         self._random = np.random.default_rng([9, seed])
-        self._held_out = self.task.batch_of(np.random.default_rng(_HELD_OUT_SEED),
-                                            domain.held_out_rows)
+        self._held_out = (
+            domain.held_out(domain.held_out_rows) if domain.held_out else
+            self.task.batch_of(np.random.default_rng(_HELD_OUT_SEED), domain.held_out_rows))
+
+    def batches(self, rank_count):
+        """The next ones, one per rank."""
+        return [self.task.batch_of(self._random, self.domain.rows_per_rank)
+                for _ in range(rank_count)]
 
     def gradients(self, rank_count):
         """(ranks, values) float32 of the next batches, one per rank."""
         rows = []
-        for _ in range(rank_count):
-            batch = self.task.batch_of(self._random, self.domain.rows_per_rank)
+        for batch in self.batches(rank_count):
             found, _ = networks.gradients(self.task, self.network, batch)
             rows.append(np.concatenate(list(found.values())))
         return np.stack(rows)

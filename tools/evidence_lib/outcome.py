@@ -5,6 +5,9 @@ import statistics
 from dataclasses import dataclass
 
 from .contenders import ALL, FLOAT32
+from .domains import DOMAINS
+
+CURVE_SEED = "0"  # whose curves are drawn
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,8 @@ def outcomes(runs):
 
 def common(of_domains):
     """{contender: geometric mean of its ratios over domains, or None: a quality not reached} of
-    those that all domains have."""
+    the domains that count and the contenders that all of them have."""
+    of_domains = {name: found for name, found in of_domains.items() if DOMAINS[name].counts}
     names = set.intersection(*(set(found) for found in of_domains.values()))
     result = {}
     for contender in ALL:
@@ -71,3 +75,10 @@ def common(of_domains):
                 math.exp(statistics.mean(math.log(one.ratio) for one in own))
                 if all(one.reached for one in own) else None)
     return result
+
+
+def digest(results):
+    """What the page needs: of simulated trainings, curves of one seed alone; the others keep their
+    end."""
+    return {key: run if "steps" not in run or key.endswith(f"/{CURVE_SEED}")
+            else {**run, "curve": run["curve"][-1:]} for key, run in results.items()}

@@ -9,20 +9,47 @@ matplotlib.rcParams["font.size"] = 9
 
 from matplotlib import pyplot  # noqa: E402
 
+from . import live  # noqa: E402
 from .contenders import FLOAT32  # noqa: E402
 from .domains import DOMAINS  # noqa: E402
+from .outcome import CURVE_SEED  # noqa: E402
 
 _SHOWN = {FLOAT32: "black", "PowerSGD rank 4": "0.6", "blocks-8": "#2e8b57",
           "rotated-4-8": "#d9822b", "rotated-4": "#c0392b", "paper-gl4": "#3b6fb6",
           "2 bits per tensor, nearest": "#8e44ad"}
 
 
-def draw(folder, runs, gains, cells):
+def draw(folder, runs, gains, cells, live_runs):
+    """live_runs: those of hosts_report."""
     folder.mkdir(parents=True, exist_ok=True)
     _curves(runs).savefig(folder / "evidence_curves.svg", metadata={"Date": None})
     _speedups(gains).savefig(folder / "evidence_speedup.svg", metadata={"Date": None})
     _map(cells).savefig(folder / "evidence_map.svg", metadata={"Date": None})
+    if live_runs:
+        _live(live_runs).savefig(folder / "evidence_live.svg", metadata={"Date": None})
     pyplot.close("all")
+
+
+def _live(live_runs):
+    """Lines: live; dots: composed of the simulation's steps and the time of a step."""
+    settings = list(dict.fromkeys(setting for setting, *_ in live_runs))
+    figure, grid = pyplot.subplots(1, len(settings), figsize=(9, 3.6), squeeze=False,
+                                   layout="constrained")
+    panels = dict(zip(settings, grid.flat, strict=True))
+    for setting, name, run, simulated in live_runs:
+        axes, color = panels[setting], _SHOWN.get(name, "#3b6fb6")
+        _, seconds, losses = zip(*run["curve"][1:])
+        axes.plot(seconds, losses, color=color, label=name, linewidth=1.2)
+        _, seconds, losses = zip(*live.composed(simulated, run["step_s"])[1:])
+        axes.plot(seconds, losses, "o", color=color, markersize=2.5)
+    for setting, axes in panels.items():
+        axes.axhline(DOMAINS[setting.domain].quality, color="0.8", linewidth=0.8, zorder=0)
+        axes.set_title(f"{setting.title}, {live.HOSTS} hosts", loc="left", fontsize=9)
+        axes.set_xlabel("seconds")
+        _plain(axes)
+    grid.flat[0].set_ylabel("loss on held-out data")
+    grid.flat[0].legend(frameon=False, fontsize=7)
+    return figure
 
 
 def _curves(runs):
@@ -31,7 +58,8 @@ def _curves(runs):
                                    layout="constrained")
     for axes, (domain, own) in zip(grid.flat, runs.items(), strict=True):
         for name, color in _SHOWN.items():
-            run = next((run for key, run in own.items() if key.split("/")[1:] == [name, "0"]), None)
+            run = next((run for key, run in own.items()
+                        if key.split("/")[1:] == [name, CURVE_SEED]), None)
             if run is None:
                 continue
             steps, losses = zip(*run["curve"][1:])
@@ -78,7 +106,8 @@ def _map(cells):
         for row, size in enumerate(sizes):
             for column, rate in enumerate(rates):
                 value, name = cells[ranks, compute_s, rate, size]
-                text = "none" if name == FLOAT32 else f"{name}\n{value:.1f}x"
+                short = name.removeprefix("HookState(").removesuffix(")")  # squares are narrow
+                text = "none" if name == FLOAT32 else f"{short}\n{value:.1f}x"
                 axes.text(column, row, text, ha="center", va="center", fontsize=5,
                           color="white" if value > 5 else "black")
         axes.set_title(f"{ranks} ranks, {compute_s * 1e3:.0f} ms", loc="left", fontsize=8)

@@ -1,51 +1,106 @@
 """The page: tables of steps and times, the map, and where compression does not pay."""
 
+from dataclasses import dataclass
+
 import gqsgd
 from study_lib.markdown import paragraph, table
 
 from . import picture, times
-from .contenders import BY_NAME, CONTROL, FLOAT32, FP16, OURS
+from .contenders import BY_NAME, CONTROL, FLOAT32, FP16, OURS, shown
 from .domains import DOMAINS
+from .hosts_report import cells_section, live_runs, live_section, measured_section
 from .outcome import common, outcomes
+from .rows import section as sparse_rows
 
 RATES = {"200 Mbit/s": 0.2e9, "1 Gbit/s": 1e9, "10 Gbit/s": 10e9, "25 Gbit/s": 25e9}
 HOSTS, COMPUTE_S = 4, 0.1
 LEAST_GAIN = 1.1  # below this the answer is float32
+DEFAULT = "blocks-8"
 
 
-def write(runs, arguments):
+def write(runs, others, hosts, arguments):
     """Prints the page; writes it to --out, and with --page there too. runs: {domain: {key:
+    result}} of the page's ranks; others: the same of other numbers of ranks; hosts: {part: {key:
     result}}."""
-    of_domains = {name: outcomes(found) for name, found in runs.items()}
+    of_domains = {name: outcomes(found) for name, found in runs.items() if found}
     ratios = common(of_domains)
     cells = decided(ratios, of_domains)
-    text = page(runs, of_domains, ratios, cells, arguments)
+    text = page(Found(runs, others, hosts, of_domains, ratios, cells), arguments)
     print(text)
+    arguments.out.mkdir(parents=True, exist_ok=True)
     (arguments.out / "evidence.md").write_text(text)
     folders = [arguments.out]
     if arguments.page:
         arguments.page.write_text(text)
         folders.append(arguments.page.parent.parent / "pictures")
     for folder in folders:
-        picture.draw(folder, runs, gains(ratios), cells)
+        picture.draw(folder, {name: runs[name] for name in of_domains}, gains(ratios), cells,
+                     live_runs(hosts["live"], runs))
 
 
-def page(runs, of_domains, ratios, cells, arguments):
-    seeds = {name: max(one.seeds for one in found.values()) for name, found in of_domains.items()}
+@dataclass(frozen=True)
+class Found:
+    """What the page is about."""
+
+    runs: dict
+    others: dict
+    hosts: dict
+    of_domains: dict
+    ratios: dict
+    cells: dict
+
+
+def page(found, arguments):
+    of_domains, ratios, cells = found.of_domains, found.ratios, found.cells
+    seeds = {name: max(one.seeds for one in own.values()) for name, own in of_domains.items()}
     lines = ["# Does it pay? Time to accuracy\n", paragraph(
         """This page is for people who ask whether fewer bits end a training earlier. It has the
         steps that each contender takes to a fixed quality, times of a step, and the cases in which
         the answer is no."""), paragraph(
-        f"""Command: `tools/evidence --build build --page docs/results/evidence.md`; it continues
-        where it was interrupted. libgqsgd {gqsgd.version()}; {arguments.ranks} ranks, simulated in
-        one process: results do not depend on the network, so these are the steps of any. Seeds, at
-        most: {', '.join(f'{name} {count}' for name, count in seeds.items())}.""")]
+        f"""Command: `tools/evidence --build build --kept docs/results/evidence --page
+        docs/results/evidence.md`. It continues where it was interrupted; digests of the results are
+        in [evidence/](evidence), and what is there is not run again. libgqsgd {gqsgd.version()};
+        {arguments.ranks} ranks, simulated in one process: results do not depend on the network, so
+        these are the steps of any, and two runs of a seed have the same digits. Seeds, at most:
+        {', '.join(f'{name} {count}' for name, count in seeds.items())}. Processor time of these
+        trainings: {_hours(found)}."""), paragraph(
+        """The paper's tables and figures beside ours are in [paper.md](paper.md).""")]
     lines += ["## In short\n", *verdicts(of_domains, ratios, cells)]
     lines += ["## Steps to the quality\n", *steps_section(of_domains)]
+    lines += more_ranks_section(found.others)
     lines += ["## Time to the quality, predicted\n", *predicted_section(ratios)]
     lines += ["## Time to the quality, with measured steps\n", *measured_section(ratios)]
+    lines += ["## Time to the quality, live\n", *live_section(found.hosts["live"], found.runs)]
+    lines += ["## Embeddings, row by row\n", *sparse_rows()]
     lines += ["## Where not to use it\n", *limits_section(ratios, cells, arguments)]
+    lines += ["## The map, measured\n", *cells_section(found.hosts["cells"])]
     return "\n".join(lines)
+
+
+def _hours(found):
+    seconds = sum(run["seconds"] for own in (found.runs, found.others)
+                  for results in own.values() for run in results.values())
+    return f"{seconds / 3600:.1f} h" if seconds > 3600 else f"{seconds / 60:.0f} min"
+
+
+def more_ranks_section(others):
+    """A table of steps for each other number of ranks that has results; none where there are
+    none."""
+    counts = sorted({int(key.split("/")[0]) for own in others.values() for key in own})
+    lines = []
+    for count in counts:
+        of_domains = {name: outcomes({key: run for key, run in own.items()
+                                      if key.startswith(f"{count}/")})
+                      for name, own in others.items()}
+        of_domains = {name: own for name, own in of_domains.items() if own}
+        names = [name for name in BY_NAME if any(name in own for own in of_domains.values())]
+        lines += [f"### {count} ranks\n", paragraph(
+            f"""The same with `--ranks {count}`: each step has {count} batches, so that float32
+            takes fewer. In brackets seeds."""),
+            table(["", *of_domains], [[shown(name), *(
+                f"{own[name].cell()} ({own[name].seeds})" if name in own else "-"
+                for own in of_domains.values())] for name in names])]
+    return lines
 
 
 def gains(ratios):
@@ -60,7 +115,8 @@ def gains(ratios):
 
 def decided(ratios, of_domains):
     """{cell of the map: (gain, name)}: of PyTorch's 16 bits and our presets within 10 % of the
-    fastest to the quality, that of the least error; float32 where the fastest gains less."""
+    fastest to the quality, that of the least error; float32 where the fastest gains less, with the
+    gain of the default preset, which is a loss below 1."""
     errors = {name: max(found[name].error for found in of_domains.values()) for name in ratios}
     names = [name for name, ratio in ratios.items()
              if ratio and (name == FP16 or BY_NAME[name].kind == OURS)]
@@ -73,7 +129,7 @@ def decided(ratios, of_domains):
         least = max(LEAST_GAIN, max(gained.values()) / 1.1)
         near = [name for name in names if gained[name] >= least]
         best = min(near, key=errors.get, default=FLOAT32)
-        found[cell] = (gained.get(best, 1.0), best)
+        found[cell] = (gained.get(DEFAULT if best == FLOAT32 else best, 1.0), best)
     return found
 
 
@@ -94,40 +150,44 @@ def verdicts(of_domains, ratios, cells):
         f"{COMPUTE_S * 1e3:.0f} ms of compute, the fastest preset to the quality is `{best}`: "
         f"{over_float:.2f}x faster than float32 (aim 2.5x: {_word(over_float >= 2.5)}) and "
         f"{over_fp16:.2f}x faster than PyTorch's fp16 hook (aim 1.6x: {_word(over_fp16 >= 1.6)}).",
-        *_of_language_model(of_domains),
+        *_of_language_models(of_domains),
         f"At 25 Gbit/s the best preset gains {fast:.2f}x: "
         f"{'use none' if fast < LEAST_GAIN else 'it still gains'}.",
         "Faster than our best preset at 1 Gbit/s, by steps and bytes, with a codec that takes no "
         f"time here: {', '.join(beaten) or 'none of the rivals'}.",
         f"Of {len(cells)} cells of the map below, the answer is float32 in {none}.",
         "Quality not reached in every seed of every domain: "
-        + (", ".join(_shown(name) for name, ratio in ratios.items() if not ratio) or "none") + "."]
+        + (", ".join(shown(name) for name, ratio in ratios.items() if not ratio) or "none") + "."]
     return [paragraph(line, bullet=True) for line in lines] + [""]
 
 
-def _of_language_model(of_domains):
-    """The same by the steps of the language model alone, for which the aims are."""
-    if "lm" not in of_domains:
-        return []
-    found = gains({name: one.ratio if one.reached else None
-                   for name, one in of_domains["lm"].items()})
-    best = max((name for name in found if BY_NAME[name].kind == OURS),
-               key=lambda name: found[name]["1 Gbit/s"])
-    over_float = found[best]["1 Gbit/s"]
-    over_fp16 = over_float / found[FP16]["1 Gbit/s"]
-    return [f"By the steps of the language model alone it is `{best}`: {over_float:.2f}x over "
-            f"float32 ({_word(over_float >= 2.5)}), {over_fp16:.2f}x over the fp16 hook "
-            f"({_word(over_fp16 >= 1.6)})."]
+def _of_language_models(of_domains):
+    """The same by the steps of a language model alone, for which the aims are."""
+    lines = []
+    for domain in ("lm", "lm-6m"):
+        if domain not in of_domains:
+            continue
+        found = gains({name: one.ratio if one.reached else None
+                       for name, one in of_domains[domain].items()})
+        best = max((name for name in found if BY_NAME[name].kind == OURS),
+                   key=lambda name: found[name]["1 Gbit/s"])
+        over_float = found[best]["1 Gbit/s"]
+        over_fp16 = over_float / found[FP16]["1 Gbit/s"]
+        lines.append(f"By the steps of *{domain}* alone it is `{best}`: {over_float:.2f}x over "
+                     f"float32 ({_word(over_float >= 2.5)}), {over_fp16:.2f}x over the fp16 hook "
+                     f"({_word(over_fp16 >= 1.6)}).")
+    return lines
 
 
 def steps_section(of_domains):
     names = [name for name in BY_NAME if any(name in found for found in of_domains.values())]
-    rows = [[_shown(name), *(found[name].cell() if name in found else "-"
+    means = [name for name in of_domains if DOMAINS[name].counts]
+    rows = [[shown(name), *(found[name].cell() if name in found else "-"
                              for found in of_domains.values()),
-             *(f"{found[name].error:.1e}" if name in found else "-"
-               for found in of_domains.values())] for name in names]
+             *(f"{of_domains[domain][name].error:.1e}" if name in of_domains[domain] else "-"
+               for domain in means)] for name in names]
     head = ["", *(f"{name}: steps" for name in of_domains),
-            *(f"{name}: error" for name in of_domains)]
+            *(f"{name}: error" for name in means)]
     about = []
     for name, found in of_domains.items():
         domain = DOMAINS[name]
@@ -136,13 +196,14 @@ def steps_section(of_domains):
             at every {domain.evaluate_every} steps, at most {domain.most_steps}. float32 takes
             {found[FLOAT32].mean_steps:.0f}.""", bullet=True))
     return [*about, "", paragraph(
-        """*Steps* are those of float32 with the same seed (first weights and batches) times this
+        f"""*Steps* are those of float32 with the same seed (first weights and batches) times this
         factor, and its standard deviation over seeds where there are more; **no** has the loss at
         the end, - is not run yet. Steps are known to one look: do not read more from a difference
         of one. *Error* is |G - mean|^2 / |mean|^2, the mean of all steps. Rivals are small
         versions from their papers ([errors.md](errors.md)) and take the whole gradient at once;
         PowerSGD and TopK add what a step has lost to the next one. The last rows are controls: they
-        are to be seen failing, or this comparison proves nothing."""), table(head, rows),
+        are to be seen failing, or this comparison proves nothing. Means below are of
+        {', '.join(f'*{name}*' for name in means)}."""), table(head, rows),
         "![Loss on held-out data](../pictures/evidence_curves.svg)\n"]
 
 
@@ -153,7 +214,7 @@ def predicted_section(ratios):
         seconds = [times.step_seconds(name, HOSTS, times.VALUES, bits, COMPUTE_S)
                    for bits in RATES.values()]
         gained = [f"{found[name][rate]:.2f}x" if ratio else "**no**" for rate in RATES]
-        rows.append([_shown(name), f"{ratio:.2f}" if ratio else "**no**",
+        rows.append([shown(name), f"{ratio:.2f}" if ratio else "**no**",
                      *(f"{a * 1e3:.0f}: {b}" for a, b in zip(seconds, gained, strict=True))])
     return [paragraph(
         f"""Predicted, not measured: the steps above (geometric mean of the domains) times a step of
@@ -166,23 +227,6 @@ def predicted_section(ratios):
         "![Speed-up to the quality](../pictures/evidence_speedup.svg)\n"]
 
 
-def measured_section(ratios):
-    rows = []
-    for title, seconds in times.measured_steps():
-        for name, step_s in seconds.items():
-            if not ratios.get(name):
-                continue
-            gain = seconds[FLOAT32] / step_s / ratios[name]
-            over = seconds[FP16] / step_s / ratios[name] * ratios[FP16]
-            rows.append([title, _shown(name), f"{step_s * 1e3:.0f}", f"{gain:.2f}x",
-                         f"{over:.2f}x"])
-    return [paragraph(
-        """The same steps times those that [network.md](network.md#steps-of-distributeddataparallel)
-        has measured: DistributedDataParallel between 4 hosts with the network of the prediction.
-        Its four ranks share two processors, which is what they wait for at 1 Gbit/s."""),
-        table(["", "", "ms per step", "over float32", "over the fp16 hook"], rows)]
-
-
 def limits_section(ratios, cells, arguments):
     rows = []
     for (ranks, compute_s) in sorted({cell[:2] for cell in cells}):
@@ -190,8 +234,8 @@ def limits_section(ratios, cells, arguments):
             own = [cells[ranks, compute_s, rate, values] for values in
                    sorted({cell[3] for cell in cells})]
             rows.append([f"{ranks}", f"{compute_s * 1e3:.0f}", f"{rate / 1e9:g}",
-                         *("use none" if name == FLOAT32 else f"{_shown(name)} {gain:.1f}x"
-                           for gain, name in own)])
+                         *(f"none ({gain:.2f}x)" if name == FLOAT32 else
+                           f"{shown(name)} {gain:.1f}x" for gain, name in own)])
     head = ["ranks", "compute, ms", "Gbit/s", *(f"{values / 1e6:g} M weights" for values in
                                                sorted({cell[3] for cell in cells}))]
     controls = [name for name in ratios if BY_NAME[name].kind == CONTROL and not ratios[name]]
@@ -207,19 +251,18 @@ def limits_section(ratios, cells, arguments):
         "**Embeddings and one norm.** `paper-gl8`, `paper-ge4` and `paper-gl4` have one norm for "
         "all tensors; the steps of *clicks* show what that costs.",
         "**Controls that failed**, as they should, in a domain or more: "
-        f"{', '.join(_shown(name) for name in controls) or 'none'}."]
+        f"{', '.join(shown(name) for name in controls) or 'none'}."]
     return [*(paragraph(line, bullet=True) for line in bullets), "", paragraph(
         f"""The map: {len(cells)} cells, predicted. Of PyTorch's fp16 hook and our presets within
-        10 % of the fastest to the quality, that of the least error, as `gqsgd-plan --advise`
-        chooses, with the steps of {arguments.ranks} ranks; *use none* where nothing gains
-        {(LEAST_GAIN - 1) * 100:.0f} % over float32. Rivals are not on it: their codecs are not
-        timed."""), table(head, rows),
+        10 % of the fastest to the quality, that of the least error, with the steps of
+        {arguments.ranks} ranks. `gqsgd-plan --advise` chooses in the same way, but takes none of
+        `rotated-4`, `adaptive-4` and `adaptive-3`, which it names: that they cost few steps
+        is shown for small networks alone. *None* where nothing gains
+        {(LEAST_GAIN - 1) * 100:.0f} % over float32, and in brackets what `{DEFAULT}` would make of
+        it. Rivals are not on it: their codecs are not timed."""), table(head, rows),
         "![Where it pays](../pictures/evidence_map.svg)\n"]
 
 
 def _word(holds):
     return "holds" if holds else "does **not** hold"
 
-
-def _shown(name):
-    return f"`{name}`" if BY_NAME[name].values_sent is None else name

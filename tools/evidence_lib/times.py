@@ -11,7 +11,8 @@ import gqsgd
 from .contenders import BY_NAME, FLOAT32, FP16
 
 _PAGE = Path(__file__).resolve().parents[2] / "docs/results/network.md"
-_BUCKET_VALUES = 25 * 2**20 // 4
+_FIRST_BUCKET_VALUES = 2**20 // 4
+_BUCKET_VALUES = 25 * _FIRST_BUCKET_VALUES
 # The network of tools/netsteps --overlap: six hidden layers of 1,024, on 784 pixels.
 _SIZES = (784, *[1024] * 6, 10)
 SHAPES = tuple(shape for a, b in zip(_SIZES, _SIZES[1:]) for shape in ((b, a), (b,)))
@@ -22,16 +23,23 @@ _NAMES = {"none: DDP's own float32 allreduce, Gloo": FLOAT32, "DDP": FLOAT32,
 
 def step_seconds(name, ranks, values, bits_per_s, compute_s):
     """Predicted: `gqsgd-plan --advise` has the same model. Gradients are ready evenly over the last
-    two thirds of the compute, in buckets of 25 MiB whose allreduces follow one another.
+    two thirds of the compute, in PyTorch's buckets, whose allreduces follow one another.
 
     A rival takes as long as floats of as many bytes: its codec takes no time here.
     """
-    counts = [min(_BUCKET_VALUES, values - done) for done in range(0, values, _BUCKET_VALUES)]
-    end_s = 0.0
-    for number, count in enumerate(reversed(counts), 1):
-        ready_s = compute_s / 3 * (1 + 2 * number / len(counts))
+    end_s, ready = 0.0, 0
+    for count in buckets_of(values):
+        ready += count
+        ready_s = compute_s / 3 * (1 + 2 * ready / values)
         end_s = max(end_s, ready_s) + allreduce_seconds(name, ranks, count, bits_per_s)
     return end_s
+
+
+def buckets_of(values):
+    """Values of the buckets of DistributedDataParallel, in the order in which they are ready."""
+    first = min(_FIRST_BUCKET_VALUES, values)
+    return [first] + [min(_BUCKET_VALUES, values - done)
+                      for done in range(first, values, _BUCKET_VALUES)]
 
 
 @functools.cache

@@ -17,8 +17,8 @@ from .machine import toolkit_environment
 
 ROOT = Path(__file__).resolve().parents[2]
 NOT_RUN = 77  # what programs of tests/gpu end with where they find no device
-STAGE_TESTS = ("isa", "isa_extended", "batch", "step", "sparse_entries", "device_api", "gate",
-               "stream", "random")
+STAGE_TESTS = ("isa", "isa_extended", "adaptive", "batch", "step", "sparse_entries", "device_api",
+               "gate", "stream", "random")
 CALL_TESTS = ("local", "fused", "embedding", "process")
 TESTS = (*STAGE_TESTS, *CALL_TESTS)
 #: What a quick check gives the programs: tests by parts of their names, sizes of groups.

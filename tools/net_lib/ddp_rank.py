@@ -2,9 +2,10 @@
 alternately. Rank 0 prints JSON: values of a gradient, and for each hook its seconds per step (each
 as slow as its slowest rank) and its losses.
 
-    ddp_rank.py WIDTH COMPUTE_MS STEPS HOOK..
+    ddp_rank.py WIDTH LAYERS BUCKET_MB COMPUTE_MS STEPS HOOK..
 
-The environment is torchrun's. Hooks are those of torch_lib/hooks.py by name. Buckets travel while
+LAYERS are hidden ones; with a BUCKET_MB of 0 buckets are PyTorch's own. The environment is
+torchrun's. Hooks are those of torch_lib/hooks.py by name. Buckets travel while
 backward goes on: an accelerator is stood in for by layers whose gradients come at fixed times.
 """
 
@@ -18,8 +19,6 @@ from net_lib.step_data import CLASSES, PIXELS, batch, check_replicas, teacher
 from torch.nn.parallel import DistributedDataParallel
 from torch_lib.hooks import ALONE, register
 
-HIDDEN_LAYERS = 6
-BUCKET_MB = 4
 LEARNING_RATE = 0.01
 FORWARD_SHARE = 1 / 3  # of the time of a step without communication
 WARM_STEPS = 4  # buckets are laid out again, PowerSGD begins to compress
@@ -49,9 +48,9 @@ class Paced(torch.nn.Module):
     """A perceptron whose backward takes as long as `compute_s` says, layer by layer from the
     last."""
 
-    def __init__(self, width, compute_s, clock):
+    def __init__(self, width, layer_count, compute_s, clock):
         super().__init__()
-        sizes = [PIXELS, *[width] * HIDDEN_LAYERS, CLASSES]
+        sizes = [PIXELS, *[width] * layer_count, CLASSES]
         self.layers = torch.nn.ModuleList(map(torch.nn.Linear, sizes, sizes[1:]))
         for layer in self.layers:
             torch.nn.init.kaiming_normal_(layer.weight)
@@ -70,11 +69,11 @@ class Paced(torch.nn.Module):
 class Contender:
     """A replica of the network with one of the hooks."""
 
-    def __init__(self, name, width, compute_s):
+    def __init__(self, name, width, layer_count, bucket_mb, compute_s):
         torch.manual_seed(1)  # the same first weights everywhere
         self.name, self.clock = name, Clock()
-        self.model = DistributedDataParallel(Paced(width, compute_s, self.clock),
-                                             bucket_cap_mb=BUCKET_MB)
+        self.model = DistributedDataParallel(Paced(width, layer_count, compute_s, self.clock),
+                                             bucket_cap_mb=bucket_mb or None)
         self.state = register(name, self.model)
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=LEARNING_RATE)
         self.parameters = list(self.model.parameters())
@@ -96,10 +95,12 @@ class Contender:
 
 
 def main():
-    width, compute_s, step_count = int(sys.argv[1]), float(sys.argv[2]) * 1e-3, int(sys.argv[3])
+    width, layer_count, bucket_mb = int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
+    compute_s, step_count = float(sys.argv[4]) * 1e-3, int(sys.argv[5])
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
-    contenders = [Contender(name, width, compute_s) for name in sys.argv[4:]]
+    contenders = [Contender(name, width, layer_count, bucket_mb, compute_s)
+                  for name in sys.argv[6:]]
     for number in range(WARM_STEPS + step_count):
         images, labels = batch(dist.get_rank(), number, teacher())
         for contender in contenders:

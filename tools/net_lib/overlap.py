@@ -18,7 +18,8 @@ def measure(arguments, rate):
     """{"rate", "values", "rows"}: a row has name, seconds, losses."""
     with Network(arguments.hosts, rate) as network:
         output = outputs_of(network, "DistributedDataParallel", _RANK, arguments.width,
-                            arguments.compute_ms, arguments.steps, *arguments.hooks.split(";"))[0]
+                            arguments.layers, arguments.bucket_mb, arguments.compute_ms,
+                            arguments.steps, *arguments.hooks.split(";"))[0]
     found = json.loads(output)
     rows = [{"name": name, "seconds": statistics.median(run["seconds"]), "losses": run["losses"]}
             for name, run in found["hooks"].items()]

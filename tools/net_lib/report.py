@@ -30,9 +30,20 @@ def markdown(run):
     return "\n".join(lines) + "\n"
 
 
+def _milliseconds(seconds):
+    """Three digits of short calls."""
+    ms = seconds * 1e3
+    return f"{ms:.1f}" if ms >= 10 else f"{ms:.3g}"
+
+
+def _megabytes(size_bytes):
+    megabytes = size_bytes * 1e-6
+    return f"{megabytes:.2f}" if megabytes >= 0.1 else f"{megabytes:.2g}"
+
+
 def _cells(row):
     limit = row.get("limit_seconds")
-    return (row["name"], f"{row['bytes'] * 1e-6:.2f}", f"{row['seconds'] * 1e3:.1f}",
+    return (row["name"], _megabytes(row["bytes"]), _milliseconds(row["seconds"]),
             f"{row['speedup']:.2f}x", f"{row['nmse']:.1e}" if "nmse" in row else "-",
-            f"{limit * 1e3:.1f}" if limit else "-",
+            _milliseconds(limit) if limit else "-",
             f"{row['seconds'] / limit:.2f}" if limit else "-")

@@ -41,6 +41,10 @@ def parse_arguments(arguments=None):
                              "are measured (default: built in)")
     parser.add_argument("--overlap", action="store_true",
                         help="compares hooks of DistributedDataParallel, without MPI")
+    parser.add_argument("--layers", type=int, default=6, help="with --overlap: hidden layers")
+    parser.add_argument("--bucket-mb", type=float, default=4, metavar="MIB",
+                        help="with --overlap: of DistributedDataParallel; 0: its own buckets, the "
+                             "first of 1 MiB and then 25 each")
     parser.add_argument("--hooks", default=overlap.HOOKS,
                         help="with --overlap, separated by semicolons: names of "
                              "tools/torch_lib/hooks.py")

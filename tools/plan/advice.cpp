@@ -1,9 +1,10 @@
-// Presets in the order of their errors: the first that is nearly as fast as the fastest.
+// Candidates in the order of their errors: the first that is nearly as fast as the fastest.
 #include "tools/plan/advice.h"
 
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
+#include <string_view>
 
 #include "src/api/quantizer/quantizer_spec.h"
 #include "src/plan/choose.h"
@@ -12,44 +13,44 @@
 namespace gq::tools {
 namespace {
 
-/** What PyTorch gives a bucket of DistributedDataParallel. */
-constexpr uint64_t kBucketValues = 25 * 1024 * 1024 / sizeof(float);
+/** What PyTorch gives the first bucket of DistributedDataParallel, and the others. */
+constexpr uint64_t kFirstBucketValues = 1024 * 1024 / sizeof(float);
+constexpr uint64_t kBucketValues = 25 * kFirstBucketValues;
 /** Below that a step does not pay for a larger error. */
 constexpr double kWorthWhile = 1.1;
+/** Floats of half the bytes, without this library. */
+constexpr std::string_view kFp16Hook = "fp16-hook";
 
 struct Candidate {
-  const char* preset;
+  std::string_view name;  ///< a preset, or kFp16Hook
   const char* remark;
-  double call_ms = 0;  ///< all buckets, one after the other
+  bool is_last_resort = false;  ///< named but not recommended: a loss has to be watched
+  double call_ms = 0;           ///< all buckets, one after the other
   double step_ms = 0;
 };
 
-/** The last is named but not recommended: a loss has to be watched. */
-constexpr const char* kLastResort = "rotated-4";
-
 Status predict(const CostQuestion& question, const CostConstants& constants, double compute_ms,
                Candidate* candidate) {
-  CostQuestion bucket = question;
-  GQ_TRY(parse_quantizer(candidate->preset, &bucket.format));
-  std::vector<double> bucket_ms;
-  for (uint64_t done = 0; done < question.value_count; done += bucket.value_count) {
-    bucket.value_count = std::min(kBucketValues, question.value_count - done);
+  CostQuestion call = question;
+  const bool halves = candidate->name == kFp16Hook;
+  GQ_TRY(parse_quantizer(halves ? "none" : candidate->name.data(), &call.format));
+  std::vector<Bucket> buckets = buckets_of(question.value_count);
+  for (Bucket& bucket : buckets) {
+    call.value_count = halves ? (bucket.value_count + 1) / 2 : bucket.value_count;
     Choice choice{};
     double time_ns = 0;
-    GQ_TRY(choose(bucket, constants, false, &choice, &time_ns));
-    bucket_ms.push_back(time_ns * 1e-6);
-    candidate->call_ms += bucket_ms.back();
+    GQ_TRY(choose(call, constants, false, &choice, &time_ns));
+    bucket.call_ms = time_ns * 1e-6;
+    candidate->call_ms += bucket.call_ms;
   }
-  // The first gradients that are ready are those of the last, incomplete bucket of the list.
-  std::reverse(bucket_ms.begin(), bucket_ms.end());
-  candidate->step_ms = step_ms(compute_ms, bucket_ms);
+  candidate->step_ms = step_ms(compute_ms, buckets);
   return Status();
 }
 
 const Candidate& chosen(const std::vector<Candidate>& candidates) {
   double fastest_ms = candidates[0].step_ms;
   for (const Candidate& candidate : candidates) {
-    if (candidate.preset != kLastResort) fastest_ms = std::min(fastest_ms, candidate.step_ms);
+    if (!candidate.is_last_resort) fastest_ms = std::min(fastest_ms, candidate.step_ms);
   }
   for (const Candidate& candidate : candidates) {
     if (candidate.step_ms <= kWorthWhile * fastest_ms) return candidate;
@@ -57,57 +58,87 @@ const Candidate& chosen(const std::vector<Candidate>& candidates) {
   return candidates[0];
 }
 
+const Candidate& fastest(const std::vector<Candidate>& candidates) {
+  return *std::min_element(
+      candidates.begin(), candidates.end(),
+      [](const Candidate& a, const Candidate& b) { return a.step_ms < b.step_ms; });
+}
+
 void print_reason(const Candidate& take, const std::vector<Candidate>& candidates,
                   double compute_ms) {
   const Candidate& plain = candidates.front();
-  const Candidate& last = candidates.back();
+  const double percent = 100 * (kWorthWhile - 1);
   if (&take == &plain) {
-    std::printf("\ntake none: no preset makes the step more than %.0f %% faster",
-                100 * (kWorthWhile - 1));
+    std::printf(
+        "\ntake none: a step of %.4g ms; what needs no watching of the loss makes it at most %.0f "
+        "%% "
+        "faster",
+        plain.step_ms, percent);
     if (compute_ms > 0 && plain.step_ms <= kWorthWhile * compute_ms) {
       std::printf("; float32 hides behind the compute");
     }
     std::printf("\n");
-    return;
+  } else {
+    std::printf(
+        "\ntake %s: a step of %.4g ms, %.2fx faster than float32; a larger error that needs no "
+        "watching of the loss wins at most %.0f %% beyond it\n",
+        take.name.data(), take.step_ms, plain.step_ms / take.step_ms, percent);
   }
-  std::printf(
-      "\ntake %s: a step in %.3g of the time that float32 takes; presets of larger error "
-      "win less than %.0f %% beyond it\n",
-      take.preset, take.step_ms / plain.step_ms, 100 * (kWorthWhile - 1));
-  if (last.step_ms * kWorthWhile < take.step_ms) {
-    std::printf("%s would make it %.3g ms; watch the loss\n", last.preset, last.step_ms);
+  if (take.name == kFp16Hook) std::printf("it is PyTorch's fp16_compress_hook: no library\n");
+  const Candidate& last = fastest(candidates);
+  if (last.is_last_resort && last.step_ms * kWorthWhile < take.step_ms) {
+    std::printf("%s would make it %.4g ms; watch the loss\n", last.name.data(), last.step_ms);
   }
 }
 
 }  // namespace
 
-double step_ms(double compute_ms, const std::vector<double>& bucket_ms) {
+std::vector<Bucket> buckets_of(uint64_t value_count) {
+  std::vector<Bucket> buckets;
+  for (uint64_t done = 0; done < value_count; done += buckets.back().value_count) {
+    const uint64_t most = buckets.empty() ? kFirstBucketValues : kBucketValues;
+    buckets.push_back({std::min(most, value_count - done)});
+  }
+  return buckets;
+}
+
+double step_ms(double compute_ms, const std::vector<Bucket>& buckets) {
+  uint64_t value_count = 0;
+  for (const Bucket& bucket : buckets) value_count += bucket.value_count;
   double end_ms = compute_ms / 3;
-  for (size_t k = 0; k < bucket_ms.size(); ++k) {
-    const double part = static_cast<double>(k + 1) / static_cast<double>(bucket_ms.size());
+  uint64_t ready = 0;
+  for (const Bucket& bucket : buckets) {
+    ready += bucket.value_count;
+    const double part = static_cast<double>(ready) / static_cast<double>(value_count);
     const double ready_ms = compute_ms / 3 * (1 + 2 * part);
-    end_ms = std::max(end_ms, ready_ms) + bucket_ms[k];
+    end_ms = std::max(end_ms, ready_ms) + bucket.call_ms;
   }
   return std::max(end_ms, compute_ms);
 }
 
 Status print_advice(const CostQuestion& question, const CostConstants& constants,
                     double compute_ms) {
-  std::vector<Candidate> candidates = {{"none", "float32, exact"},
-                                       {"bf16", "16-bit floats"},
-                                       {"blocks-8", "8 bits, the default"},
-                                       {"rotated-4-8", "6 bits on average; dense gradients"},
-                                       {kLastResort, "4 bits; dense gradients, watch the loss"}};
+  std::vector<Candidate> candidates = {
+      {"none", "float32, exact"},
+      {kFp16Hook, "PyTorch's own 16 bits, without this library"},
+      {"bf16", "16-bit floats, sums in float32"},
+      {"blocks-8", "8 bits, the default"},
+      {"adaptive-6", "6 bits, more where gradients are large"},
+      {"adaptive-5", "5 bits, more where gradients are large"},
+      {"rotated-4-8", "6 bits on average; dense gradients"},
+      {"rotated-4", "4 bits, dense gradients; watch the loss", true},
+      {"adaptive-4", "4 bits; watch the loss", true},
+      {"adaptive-3", "3 bits; watch the loss", true}};
   for (Candidate& candidate : candidates) {
     GQ_TRY(predict(question, constants, compute_ms, &candidate));
   }
   std::printf("a training step of %" PRIu64
               " weights on %u ranks, predicted: %.4g ms of compute, "
-              "links of %.4g Mbit/s, buckets of 25 MiB\n\n",
+              "links of %.6g Mbit/s, buckets as in PyTorch\n\n",
               question.value_count, question.ranks, compute_ms, 8e3 / constants.byte_ns);
-  std::printf("  preset       allreduces ms    step ms  of float32\n");
+  std::printf("  preset       allreduces ms    step ms    speed-up\n");
   for (const Candidate& candidate : candidates) {
-    std::printf("  %-12s %13.1f %10.1f %10.2fx  %s\n", candidate.preset, candidate.call_ms,
+    std::printf("  %-12s %13.1f %10.1f %10.2fx  %s\n", candidate.name.data(), candidate.call_ms,
                 candidate.step_ms, candidates[0].step_ms / candidate.step_ms, candidate.remark);
   }
   print_reason(chosen(candidates), candidates, compute_ms);

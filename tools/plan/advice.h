@@ -9,10 +9,20 @@
 
 namespace gq::tools {
 
+/** What DistributedDataParallel averages by one call. */
+struct Bucket {
+  uint64_t value_count;
+  double call_ms = 0;
+};
+
+/** PyTorch's buckets of a network, in the order in which they are ready: the first of 1 MiB, so
+ *  that communication begins early, then 25 MiB each, and what is left. */
+std::vector<Bucket> buckets_of(uint64_t value_count);
+
 /** Milliseconds of a step whose gradients are ready evenly over the last two thirds of its compute
- *  (a backward pass takes twice as long as a forward pass), in `bucket_ms.size()` buckets that are
- *  averaged one after the other, each in bucket_ms[k]. */
-double step_ms(double compute_ms, const std::vector<double>& bucket_ms);
+ *  (a backward pass takes twice as long as a forward pass), in buckets that are averaged one after
+ *  the other. */
+double step_ms(double compute_ms, const std::vector<Bucket>& buckets);
 
 /** Prints a table of presets and the one to take. `question` has ranks and weights; its format is
  * not looked at. */

@@ -36,9 +36,23 @@ class RunStore:
             print(f"{number} of {len(missing)}, {passed_s:.0f} s, about {left_s:.0f} s left: {key}",
                   file=sys.stderr, flush=True)
 
+    def add(self, results):
+        """Results of the same setting that come from elsewhere, for keys that are missing."""
+        self.results = {**results, **self.results}
+
+    def drop(self, is_bad):
+        """Results that are to be found again."""
+        self.results = {key: run for key, run in self.results.items() if not is_bad(run)}
+
     def _write(self):
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        fresh = self.path.with_suffix(".new")
-        fresh.write_text(json.dumps({"setting": self.setting, "results": self.results}, indent=1)
-                         + "\n")
-        os.replace(fresh, self.path)
+        write_results(self.path, self.setting, self.results)
+
+
+def write_results(path, setting, results):
+    """What a RunStore reads: a line for each result."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = ",\n".join(f"{json.dumps(key)}: {json.dumps(result)}"
+                       for key, result in results.items())
+    fresh = path.with_suffix(".new")
+    fresh.write_text(f'{{"setting": {json.dumps(setting)},\n"results": {{\n{lines}\n}}}}\n')
+    os.replace(fresh, path)

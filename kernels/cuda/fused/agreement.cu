@@ -9,14 +9,27 @@ __global__ void take_step_kernel(const __grid_constant__ TakeStepArgs args) {
   take_step(args);
 }
 
-__global__ void write_header_kernel(const __grid_constant__ WriteHeaderArgs args) {
-  write_header(args);
+__global__ void __launch_bounds__(kBlockThreads)
+    write_header_kernel(const __grid_constant__ WriteHeaderArgs args) {
+  if (threadIdx.x == 0) write_header(args);
+  for (size_t k = threadIdx.x; k < args.cleared_count; k += kBlockThreads) args.cleared[k] = 0;
 }
 
-/** Threads share the comparison. */
+/** A thread for each segment. */
+GQ_DEVICE void merge_own_segment(const MergeRankNormsArgs& args) {
+  const size_t segment = size_t{blockIdx.x} * kBlockThreads + threadIdx.x;
+  if (segment < args.segment_count) merge_rank_norms(args, segment);
+}
+uint32_t segment_blocks(const MergeRankNormsArgs& args) {
+  return static_cast<uint32_t>((args.segment_count + kBlockThreads - 1) / kBlockThreads);
+}
+
+/** The threads of the first block share the comparison. */
 __global__ void __launch_bounds__(kBlockThreads)
     agree_kernel(const __grid_constant__ AgreeArgs args) {
   __shared__ uint32_t ranks_from_differing;
+  merge_own_segment(args.segments);
+  if (blockIdx.x > 0) return;
   if (threadIdx.x == 0) ranks_from_differing = 0;
   __syncthreads();
   for (uint32_t rank = threadIdx.x; rank < args.ranks; rank += kBlockThreads) {
@@ -28,11 +41,9 @@ __global__ void __launch_bounds__(kBlockThreads)
   if (threadIdx.x == 0) finish_agreement(args, ranks_from_differing);
 }
 
-/** A thread for each segment. */
 __global__ void __launch_bounds__(kBlockThreads)
     merge_rank_norms_kernel(const __grid_constant__ MergeRankNormsArgs args) {
-  const size_t segment = size_t{blockIdx.x} * kBlockThreads + threadIdx.x;
-  if (segment < args.segment_count) merge_rank_norms(args, segment);
+  merge_own_segment(args);
 }
 
 }  // namespace gq::cuda
@@ -48,17 +59,18 @@ StageError take_step(const TakeStepArgs& args) {
 }
 
 StageError write_header(const WriteHeaderArgs& args) {
-  return Launcher(args.stream).launch(cuda::write_header_kernel, 1, 1, args);
+  return Launcher(args.stream).launch(cuda::write_header_kernel, 1, kBlockThreads, args);
 }
 
 StageError agree(const AgreeArgs& args) {
-  return Launcher(args.stream).launch(cuda::agree_kernel, 1, kBlockThreads, args);
+  const uint32_t blocks = cuda::segment_blocks(args.segments);
+  return Launcher(args.stream)
+      .launch(cuda::agree_kernel, blocks > 0 ? blocks : 1, kBlockThreads, args);
 }
 
 StageError merge_rank_norms(const MergeRankNormsArgs& args) {
-  const size_t blocks = (args.segment_count + kBlockThreads - 1) / kBlockThreads;
   return Launcher(args.stream)
-      .launch(cuda::merge_rank_norms_kernel, static_cast<uint32_t>(blocks), kBlockThreads, args);
+      .launch(cuda::merge_rank_norms_kernel, cuda::segment_blocks(args), kBlockThreads, args);
 }
 
 }  // namespace

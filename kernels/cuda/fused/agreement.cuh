@@ -54,7 +54,7 @@ GQ_HD void tell_disagreement(uint32_t rank, const uint32_t* reference, const uin
 }
 
 GQ_HD const uint32_t* header_of(const AgreeArgs& args, uint32_t rank) {
-  return args.headers + uint64_t{rank} * kAgreementWords;
+  return args.headers + rank * args.stride_words;
 }
 
 /** ranks_from_differing: the first rank that differs, counted from the end; 0 is none. Norms are

@@ -255,7 +255,8 @@ StageError with_exponential_stages(const FusedArgs& args, Run run) {
   const FusedSums sums(args);
   const auto decoder = exponential_decoder<kBits, kMantissaBits>(dequantize_args(args));
   return run(FusedOneNorm<Levels, Sum, ExponentialDecoder<kBits, kMantissaBits>>(
-      args, Levels{args.coding.headroom}, Sum(sums.args, Add{Operands(sums.args)}, Levels{0}), decoder));
+      args, Levels{args.coding.headroom}, Sum(sums.args, Add{Operands(sums.args)}, Levels{0}),
+      decoder));
 }
 
 template <typename Run>

@@ -57,7 +57,8 @@ inline StageError blocks_at_once(const void* kernel, uint32_t threads, uint32_t*
   if (failed(error)) return error;
   *blocks = device < kDevicesMax ? known[device].find(kernel) : 0;
   if (*blocks > 0) return {};
-  error = checked(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device), what);
+  error = checked(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device),
+                  what);
   if (failed(error)) return error;
   error = checked(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&per_processor, kernel,
                                                                 static_cast<int>(threads), 0),

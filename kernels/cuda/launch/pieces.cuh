@@ -3,6 +3,8 @@
 #ifndef GQ_KERNELS_CUDA_LAUNCH_PIECES_CUH
 #define GQ_KERNELS_CUDA_LAUNCH_PIECES_CUH
 
+#include <string.h>
+
 #include "kernels/cuda/launch/launch.cuh"
 
 namespace gq::cuda {
@@ -16,6 +18,7 @@ struct Piece {
   void* words = nullptr;         ///< codes; norm: its result
   void* scales = nullptr;        ///< that reduce_many writes
   uint32_t end = 0;              ///< iterations of all pieces up to this one
+  uint32_t unused = 0;           ///< pieces are compared byte by byte
 };
 static_assert(sizeof(Piece) == kBatchPieceBytes);
 
@@ -124,28 +127,55 @@ class PieceCounter {
   uint32_t total_ = 0;
 };
 
-/** Fills `pieces`; what does not fit there is brought to the table. */
+/** Whether a table has other pieces than those of `counted`; notes that it gets them. */
+template <typename Counter>
+bool note_pieces(Counter counted, size_t count, void* written) {
+  if (written == nullptr) return true;
+  bool differs = false;
+  auto* known = static_cast<unsigned char*>(written);
+  for (size_t k = 0; k < count; ++k, known += sizeof(Piece)) {
+    const Piece piece = counted.next();
+    if (memcmp(known, &piece, sizeof piece) == 0) continue;
+    memcpy(known, &piece, sizeof piece);
+    differs = true;
+  }
+  return differs;
+}
+
+/** As many at a time as are arguments of a kernel. */
+template <typename Counter>
+StageError write_table(const Launcher& launcher, Counter counted, size_t count, void* table) {
+  PieceList list;
+  for (size_t first = 0; first < count; first += list.count) {
+    const size_t left = count - first;
+    list.count = left < list.kPieces ? static_cast<uint32_t>(left) : list.kPieces;
+    list.out = static_cast<Piece*>(table) + first;
+    for (uint32_t k = 0; k < list.count; ++k) list.piece[k] = counted.next();
+    const StageError error = launcher.launch(write_pieces<PieceList>, 1, kBlockThreads, list);
+    if (failed(error)) return error;
+  }
+  return {};
+}
+
+/** Fills `pieces`; what does not fit there is brought to the table, if that has other pieces. */
 template <typename Stage, typename PieceOf>
-StageError list_pieces(const Launcher& launcher, size_t count, void* table, PieceOf piece_of,
-                       Pieces<Stage>* pieces) {
+StageError list_pieces(const Launcher& launcher, size_t count, const BatchTable& table,
+                       PieceOf piece_of, Pieces<Stage>* pieces) {
   PieceCounter<Stage, PieceOf> counted(pieces->stage, piece_of);
-  pieces->piece_count = static_cast<uint32_t>(count);
-  if (count <= kBatchArgumentsMax) {
-    for (size_t k = 0; k < count; ++k) pieces->argument[k] = counted.next();
-  } else {
-    pieces->table = static_cast<Piece*>(table);
-    PieceList list;
-    for (size_t first = 0; first < count; first += list.count) {
-      const size_t left = count - first;
-      list.count = left < list.kPieces ? static_cast<uint32_t>(left) : list.kPieces;
-      list.out = static_cast<Piece*>(table) + first;
-      for (uint32_t k = 0; k < list.count; ++k) list.piece[k] = counted.next();
-      const StageError error = launcher.launch(write_pieces<PieceList>, 1, kBlockThreads, list);
-      if (failed(error)) return error;
+  StageError error;
+  if (count > kBatchArgumentsMax) {
+    pieces->table = static_cast<Piece*>(table.on_device);
+    if (note_pieces(counted, count, table.written)) {
+      error = write_table(launcher, counted, count, table.on_device);
     }
   }
+  for (size_t k = 0; k < count; ++k) {
+    const Piece piece = counted.next();
+    if (count <= kBatchArgumentsMax) pieces->argument[k] = piece;
+  }
+  pieces->piece_count = static_cast<uint32_t>(count);
   pieces->iteration_count = counted.total();
-  return {};
+  return error;
 }
 
 /** Calls of one stage that become one launch, and the piece that each is. */
@@ -153,7 +183,7 @@ template <typename Args>
 struct StageCalls {
   const Args* args;
   size_t count;
-  void* table;
+  BatchTable table;
   Piece (*piece_of)(const Args& args);
 
   const Args& first() const { return args[0]; }
@@ -164,7 +194,7 @@ struct StageCalls {
   StageError run(const Launcher& launcher, void (*kernel)(Pieces<Stage>, Others...),
                  const std::type_identity_t<Stage>& stage,
                  const std::type_identity_t<Others>&... others) const {
-    const size_t most = table == nullptr ? kBatchArgumentsMax : count;
+    const size_t most = table.on_device == nullptr ? kBatchArgumentsMax : count;
     for (size_t done = 0; done < count; done += most) {
       const size_t left = count - done;
       Pieces<Stage> pieces(stage);

@@ -1,7 +1,7 @@
 // A warp's vectors on their way between memory and threads. Neighbouring lanes access neighbouring
 // vectors, so that a request has no more sectors than bytes need; in registers a thread has vectors
-// that follow each other. In between they are in shared memory. Not by cub::WarpExchange: vectors of
-// 16 bytes, which a device moves eight lanes at a time, have bank conflicts of four ways there.
+// that follow each other. In between they are in shared memory. Not by cub::WarpExchange: vectors
+// of 16 bytes, which a device moves eight lanes at a time, have bank conflicts of four ways there.
 #ifndef GQ_KERNELS_CUDA_LAUNCH_WARP_TILE_CUH
 #define GQ_KERNELS_CUDA_LAUNCH_WARP_TILE_CUH
 

@@ -9,8 +9,7 @@
 #include "src/api/call_scope.h"
 #include "src/api/check.h"
 #include "src/api/extents.h"
-#include "src/call/progress_loop.h"
-#include "src/transport/shared_memory/local.h"
+#include "src/call/virtual/virtual_ranks.h"
 
 namespace gq {
 namespace {
@@ -18,8 +17,7 @@ namespace {
 /** A group of virtual ranks for one simulated call. */
 struct VirtualGroup {
   Workers workers;  // of the one thread that is all ranks
-  std::unique_ptr<Endpoint[]> endpoints;
-  std::unique_ptr<Call[]> calls;
+  VirtualRanks ranks;
 };
 
 Status make_group(uint32_t ranks, const char* options_string, VirtualGroup* group) {
@@ -31,39 +29,31 @@ Status make_group(uint32_t ranks, const char* options_string, VirtualGroup* grou
                 "costs=FILE, or what gqsgd_comm_costs of a communicator returns");
   }
   options.choice.measures = false;
-  std::unique_ptr<std::unique_ptr<HostTransport>[]> transports(
-      new (std::nothrow) std::unique_ptr<HostTransport>[ranks]);
-  if (transports) GQ_TRY(create_virtual(ranks, transports.get()));  // not for any number of them
-  group->endpoints.reset(new (std::nothrow) Endpoint[ranks]);
-  group->calls.reset(new (std::nothrow) Call[ranks]);
-  if (!transports || !group->endpoints || !group->calls) {
-    return fail(GQSGD_NO_MEMORY, "no memory for %u virtual ranks", ranks);
-  }
+  GQ_TRY(group->ranks.open(ranks));
   GQ_TRY(group->workers.start(options.threads, 0, ranks));
   for (uint32_t rank = 0; rank < ranks; ++rank) {
-    Endpoint& endpoint = group->endpoints[rank];
-    endpoint.host = std::move(transports[rank]);
+    Endpoint& endpoint = group->ranks[rank].endpoint;
     GQ_TRY(fill_endpoint(endpoint.host.get(), options, &group->workers, &endpoint));
   }
   return Status();
 }
 
 /** Virtual ranks write their results one after the other, while others may still read. */
-Status check_apart(const Call* calls, uint32_t ranks) {
-  const size_t size_bytes =
-      static_cast<size_t>(calls[0].value_count) * dtype_size_bytes(calls[0].dtype);
+Status check_apart(VirtualRanks& ranks) {
+  const Call& first = ranks[0].call;
+  const size_t size_bytes = static_cast<size_t>(first.value_count) * dtype_size_bytes(first.dtype);
   if (size_bytes == 0) return Status();
   std::vector<Extent> written, read;
   try {
-    written.reserve(ranks);
-    read.reserve(ranks);
+    written.reserve(ranks.size());
+    read.reserve(ranks.size());
   } catch (const std::bad_alloc&) {
-    return fail(GQSGD_NO_MEMORY, "no memory for the buffers of %u virtual ranks", ranks);
+    return fail(GQSGD_NO_MEMORY, "no memory for the buffers of %u virtual ranks", ranks.size());
   }
-  for (uint32_t rank = 0; rank < ranks; ++rank) {
-    read.push_back(extent_of(calls[rank].send, rank, size_bytes));
-    if (calls[rank].recv == nullptr) continue;
-    written.push_back(extent_of(calls[rank].recv, rank, size_bytes));
+  for (uint32_t rank = 0; rank < ranks.size(); ++rank) {
+    const Call& call = ranks[rank].call;
+    read.push_back(extent_of(call.send, rank, size_bytes));
+    if (call.recv != nullptr) written.push_back(extent_of(call.recv, rank, size_bytes));
   }
   return check_disjoint(&written, read);
 }
@@ -88,11 +78,12 @@ Status simulate(const Arguments& arguments, int32_t rank_count, const void* cons
   VirtualGroup group;
   GQ_TRY(make_group(ranks, options_string, &group));
   for (uint32_t rank = 0; rank < ranks; ++rank) {
-    group.calls[rank] = common;
-    GQ_TRY(check_buffers(send[rank], recv[rank], true, &group.calls[rank]));
+    Call& call = group.ranks[rank].call;
+    call = common;
+    GQ_TRY(check_buffers(send[rank], recv[rank], true, &call));
   }
-  GQ_TRY(check_apart(group.calls.get(), ranks));
-  return allreduce_virtual(group.endpoints.get(), group.calls.get(), ranks);
+  GQ_TRY(check_apart(group.ranks));
+  return group.ranks.allreduce();
 }
 
 }  // namespace

@@ -3,9 +3,11 @@
 #include "src/gpu/enqueue/enqueuer.h"
 
 #include <algorithm>
+#include <type_traits>
 
 #include "kernels/codec/global_norm.h"
 #include "src/execute/messages.h"
+#include "src/transport/control_message.h"
 
 namespace gq {
 
@@ -16,11 +18,12 @@ Status Enqueuer::moves(bool encoded) const {
 }
 
 Status Enqueuer::make_moves(bool encoded) const {
-  if (has_segment_norms()) {
+  if (has_segment_norms() && !places_.norms_with_control) {
     GQ_TRY(take_segment_norms());
     GQ_TRY(gather_segment_norms());
-    GQ_TRY(merge_segment_norms());
+    GQ_TRY(Status(transport_.device().agreement->merge_rank_norms(merged_segment_norms())));
   }
+  if (grouped_.segments != nullptr) GQ_TRY(write_segments());
   const std::vector<ExecutionStep>& steps = cached_.execution_plan.steps();
   for (size_t first = 0, end = 0; first < steps.size(); first = end) {
     end = batch_end(steps, first);
@@ -42,7 +45,7 @@ Status Enqueuer::results() const {
 }
 
 Status Enqueuer::messages() const {
-  if (has_segment_norms()) GQ_TRY(gather_segment_norms());
+  if (has_segment_norms() && !places_.norms_with_control) GQ_TRY(gather_segment_norms());
   for (const ExecutionStep& step : cached_.execution_plan.steps()) {
     if (step.kind == ExecutionStep::Kind::exchange) GQ_TRY(exchange(step, call_.stream));
     if (step.kind == ExecutionStep::Kind::sum) GQ_TRY(sum(step));
@@ -93,47 +96,85 @@ Status Enqueuer::sum(const ExecutionStep& step) const {
   return transport_.sums()->sum(addend, words, addend_count, step.value_count, call_.stream);
 }
 
-/** Formats with one norm have one for each segment, which do not fit into a control message. */
-bool Enqueuer::has_segment_norms() const {
-  const std::vector<Part>* segments = cached_.execution_plan.segments();
-  const bool one_each = plan_.coding.block == 0 && has_norm(plan_.coding.levels);
-  return one_each && segments != nullptr && !segments->empty();
+SegmentNormPlaces Enqueuer::norm_places() const {
+  return plan_.layout.segment_norms(places_.norms_with_control ? sizeof(ControlMessage) : 0);
 }
 
 Status Enqueuer::take_segment_norms() const {
   const size_t segment_count = cached_.execution_plan.segments()->size();
   std::vector<NormArgs>& all = places_.batches->begin<NormArgs>();
   for (size_t k = 0; k < segment_count; ++k) {
-    unsigned char* const norms = places_.arena + plan_.layout.segment_norms_bytes();
+    unsigned char* const norms = places_.arena + norm_places().own_bytes;
     all.push_back(arguments_.segment_norm(k, norms + k * sizeof(NormWords)));
     all.back().workspace = places_.norm_sums;
+    all.back().is_cleared = places_.norms_with_control;
   }
   for (size_t first = 0; first < segment_count; first += kBatchMax) {
     const size_t count = std::min(segment_count - first, kBatchMax);
-    GQ_TRY(Status(batches().norm(all.data() + first, count, places_.batches->table())));
+    GQ_TRY(Status(batches().norm(all.data() + first, count, places_.batches->next_table(count))));
   }
   return Status();
 }
 
 Status Enqueuer::gather_segment_norms() const {
-  const Layout& layout = plan_.layout;
-  return transport_.gather(places_.arena + layout.segment_norms_bytes(),
-                           places_.arena + layout.segment_norms_landing_bytes(0),
-                           layout.segment_norms_workspace_bytes(), call_.stream);
+  const SegmentNormPlaces norms = norm_places();
+  return transport_.gather(places_.arena + norms.own_bytes, places_.arena + norms.all_bytes,
+                           norms.stride_bytes, call_.stream);
 }
 
-Status Enqueuer::merge_segment_norms() const {
-  const Layout& layout = plan_.layout;
+MergeRankNormsArgs Enqueuer::merged_segment_norms() const {
   MergeRankNormsArgs args{};
-  args.norms = places_.arena + layout.segment_norms_landing_bytes(0);
-  args.stride_bytes = layout.segment_norms_workspace_bytes();
+  args.norms = places_.arena + norm_places().all_bytes;
+  args.stride_bytes = norm_places().stride_bytes;
   args.ranks = endpoint_.size();
   args.segment_count = cached_.execution_plan.segments()->size();
   args.q = call_.format.q;
   args.p = call_.format.p;
-  args.global = reinterpret_cast<float*>(places_.arena + layout.global_norms_bytes());
+  args.global = reinterpret_cast<float*>(places_.arena + plan_.layout.global_norms_bytes());
   args.stream = call_.stream;
-  return Status(transport_.device().agreement->merge_rank_norms(args));
+  return args;
+}
+
+/** Tensors share groups, so that stages have to find the tensor of each block of values. */
+GroupedValues Enqueuer::groups_of_call() const {
+  GroupedValues grouped{plan_.groups};
+  const std::vector<Part>* const segments = cached_.execution_plan.segments();
+  if (!plan_.groups.interleaved || segments == nullptr) return grouped;
+  grouped.segments =
+      reinterpret_cast<const SegmentPlace*>(places_.arena + plan_.layout.scratch_bytes());
+  grouped.segment_count = static_cast<uint32_t>(segments->size());
+  return grouped;
+}
+
+/** The caller's buffers may be others in each call. */
+Status Enqueuer::write_segments() const {
+  std::vector<SegmentPlace>& all = places_.batches->begin<SegmentPlace>();
+  for (size_t k = 0; k < call_.segments->parts.size(); ++k) {
+    const Part& part = call_.segments->parts[k];
+    const Place& place = call_.segments->places[k];
+    all.push_back({part.first_value, part.value_count, place.send, place.recv});
+  }
+  return Status(batches().write_segments({all.data(), all.size(),
+                                          const_cast<SegmentPlace*>(grouped_.segments),
+                                          call_.stream}));
+}
+
+/** Where widths are adaptive a stage takes whole groups, of an allreduce from the call's first
+ *  value on. */
+template <typename Args>
+Args Enqueuer::in_groups(Args args) const {
+  if constexpr (requires { args.range; }) {
+    bool adaptive = plan_.coding.adaptive();
+    if constexpr (requires { args.coding; }) adaptive = args.coding.adaptive();
+    if (!adaptive) return args;
+    args.range.grouped = &grouped_;
+    if constexpr (std::is_same_v<Args, NormArgs> || std::is_same_v<Args, QuantizeArgs>) {
+      if (plan_.groups.interleaved) args.values = call_.segments == nullptr ? call_.send : nullptr;
+    } else if constexpr (std::is_same_v<Args, DequantizeArgs>) {
+      if (plan_.groups.interleaved) args.values = call_.segments == nullptr ? call_.recv : nullptr;
+    }
+  }
+  return args;
 }
 
 /** The steps are one batch. */
@@ -141,8 +182,8 @@ template <typename Args, typename ArgsOf, typename Stage>
 Status Enqueuer::enqueue(const ExecutionStep* steps, size_t count, ArgsOf args_of,
                          Stage stage) const {
   std::vector<Args>& all = places_.batches->begin<Args>();
-  for (size_t k = 0; k < count; ++k) all.push_back(args_of(steps[k]));
-  return Status(stage(all.data(), count, places_.batches->table()));
+  for (size_t k = 0; k < count; ++k) all.push_back(in_groups(args_of(steps[k])));
+  return Status(stage(all.data(), count, places_.batches->next_table(count)));
 }
 
 Status Enqueuer::make_batch(const ExecutionStep* steps, size_t count) const {
@@ -160,7 +201,7 @@ Status Enqueuer::make_batch(const ExecutionStep* steps, size_t count) const {
             const unsigned char* const received = places_.arena + step.from_bytes;
             return arguments_.merge_norms(step.move, reinterpret_cast<const uint16_t*>(received));
           },
-          [&](const MergeNormsArgs* args, size_t merges, void*) {
+          [&](const MergeNormsArgs* args, size_t merges, const BatchTable&) {
             return batches().merge_norms(args, merges);
           });
     case MoveKind::quantize:
@@ -198,6 +239,16 @@ Status Enqueuer::reduce(const ExecutionStep& step) const {
   return Status(stages().reduce(arguments_.reduce(step.move, step.piece, operand)));
 }
 
+/** The plan has the operands that a weighted sum would have, each as often as it counts. */
+ReduceManyArgs Enqueuer::reduce_many(const ExecutionStep& step) const {
+  ReduceManyArgs args =
+      arguments_.reduce_many(step.move, step.piece, operands_at(step.first));
+  if (args.weights != nullptr && !has_norm(args.coding.levels)) args.coding.ranks = step.count;
+  args.weights = nullptr;
+  args.weight_count = 0;
+  return args;
+}
+
 /** One for each segment, in the arena, or the one of the call. */
 const float* Enqueuer::global_norms() const {
   if (cached_.execution_plan.segments() == nullptr) return places_.norm;
@@ -207,7 +258,7 @@ const float* Enqueuer::global_norms() const {
 /** Values of the codes of one rank after the other, added in rank order. */
 Status Enqueuer::add_values(const ExecutionStep& step) const {
   float* const scratch = reinterpret_cast<float*>(places_.arena + plan_.layout.scratch_bytes());
-  DequantizeArgs decode = arguments_.operand_values(step.move, step.piece);
+  DequantizeArgs decode = in_groups(arguments_.operand_values(step.move, step.piece));
   ReduceManyArgs add =
       arguments_.add_values(step.move, step.piece, operands_at(step.first + step.count));
   add.operands = host_operands_at(step.first + step.count);

@@ -3,6 +3,7 @@
 #ifndef GQ_GPU_ENQUEUE_ENQUEUER_H
 #define GQ_GPU_ENQUEUE_ENQUEUER_H
 
+#include "kernels/agreement.h"
 #include "src/execute/endpoint.h"
 #include "src/execute/stage_arguments.h"
 #include "src/gpu/enqueue/plan/batches.h"
@@ -19,6 +20,9 @@ struct CallPlaces {
   const float* norm;     ///< the global one of a call in one piece, where there are none of blocks
   Gate gate;             ///< whether values may be written
   Batches* batches;
+  /** Norms of segments travel with the control messages, and are merged before the moves; the own
+   *  ones are 0 until they are taken. */
+  bool norms_with_control = false;
 };
 
 class Enqueuer {
@@ -31,6 +35,7 @@ class Enqueuer {
         cached_(cached),
         plan_(cached.execution_plan.plan()),
         places_(places),
+        grouped_(groups_of_call()),
         arguments_(endpoint, call, plan_, places.arena, global_norms()) {}
 
   /** Everything up to the packed codes of the result. The call's stream comes after all of it, also
@@ -38,6 +43,9 @@ class Enqueuer {
   Status moves(bool encoded) const;
   /** Values, if the gate is open by then. */
   Status results() const;
+  /** Norms of segments, and how all ranks' become the global ones. */
+  Status take_segment_norms() const;
+  MergeRankNormsArgs merged_segment_norms() const;
   /** Messages alone, for a rank whose own call is another one: the other ranks wait for them. */
   Status messages() const;
 
@@ -51,12 +59,16 @@ class Enqueuer {
   Status exchange_on_side_stream(const ExecutionStep& step) const;
   Status reduce(const ExecutionStep& step) const;
   Status sum(const ExecutionStep& step) const;
-  bool has_segment_norms() const;
-  Status take_segment_norms() const;
+  bool has_segment_norms() const { return gq::has_segment_norms(cached_.execution_plan); }
+  SegmentNormPlaces norm_places() const;
   Status gather_segment_norms() const;
-  Status merge_segment_norms() const;
   const float* global_norms() const;
+  GroupedValues groups_of_call() const;
+  Status write_segments() const;
+  template <typename Args>
+  Args in_groups(Args args) const;
   Status add_values(const ExecutionStep& step) const;
+  ReduceManyArgs reduce_many(const ExecutionStep& step) const;
   DequantizeArgs dequantize(const ExecutionStep& step) const;
 
   const BatchStages& batches() const { return *transport_.device().batches; }
@@ -77,6 +89,7 @@ class Enqueuer {
   const CachedPlan& cached_;
   const Plan& plan_;
   const CallPlaces places_;
+  const GroupedValues grouped_;  // where widths are adaptive
   const StageArguments arguments_;  // of all of these
 };
 

@@ -6,7 +6,7 @@ namespace gq {
 Status StepCounter::take(Call* call) {
   uint64_t step = 0;
   if (on_device_) {
-    step = *device_counter();
+    step = device_counter().load();
     call->step_at = scratch_.step();
   } else {
     step = call->step = host_.fetch_add(1);
@@ -27,7 +27,7 @@ Status StepCounter::take_on_host(uint64_t* step) {
 
 void StepCounter::move_to_device(Call* call) {
   if (!on_device_) {
-    *device_counter() = host_.load();
+    device_counter().store(host_.load());
     on_device_ = true;
   }
   call->step_at = scratch_.step();

@@ -17,11 +17,11 @@ class StepCounter {
       : host_(*host), group_(*group), scratch_(*scratch) {}
 
   /** From any thread. */
-  uint64_t get() const { return on_device_ ? *device_counter() : host_.load(); }
+  uint64_t get() const { return on_device_ ? device_counter().load() : host_.load(); }
   bool is_on_device() const { return on_device_; }
   void set(uint64_t step) {
     host_.store(step);
-    if (on_device_) *device_counter() = step;
+    if (on_device_) device_counter().store(step);
   }
 
   /** The step of a call outside of graphs. INVALID_ARGUMENT beyond the largest step. */
@@ -43,7 +43,10 @@ class StepCounter {
   void enqueue_refused(const Call& call) const;
 
  private:
-  volatile uint64_t* device_counter() const { return scratch_.step_counter(); }
+  /** In pinned memory, where the device writes it at any moment. */
+  std::atomic_ref<uint64_t> device_counter() const {
+    return std::atomic_ref<uint64_t>(*scratch_.step_counter());
+  }
 
   std::atomic<uint64_t>& host_;
   StreamGroup& group_;

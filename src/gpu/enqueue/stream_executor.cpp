@@ -8,9 +8,16 @@
 
 namespace gq {
 
+namespace {
+
+SegmentNormPlaces norms_in(const CachedPlan& cached) {
+  return cached.execution_plan.plan().layout.segment_norms(sizeof(ControlMessage));
+}
+
+}  // namespace
+
 Status StreamExecutor::open() {
   if (group_.overlaps()) GQ_TRY(side_stream_.open());
-  GQ_TRY(batches_.open(group_.device()));
   return agreement_.open();
 }
 
@@ -32,19 +39,35 @@ Status StreamExecutor::enqueue(CallOnStream* call, const Status& refusal) {
   // wait for counts: no rank can answer one that has continued to these alone.
   const bool alone = call->expected && refusal.ok() && !workspace_.is_in_graphs();
   if (alone && !call->has_sparse_entries()) return enqueue_speculative(call);
-  GQ_TRY(agreement_.exchange(*call, refusal.ok() && call->has_one_norm()));
+  const bool takes_norm = refusal.ok() && call->has_one_norm();
+  const CachedPlan* const expected = expected_with_norms(*call);
+  if (expected == nullptr) {
+    GQ_TRY(agreement_.exchange(*call, takes_norm, nullptr));
+  } else {
+    const SegmentNormPlaces norms = norms_in(*expected);
+    GQ_TRY(agreement_.exchange(*call, takes_norm, &norms));
+  }
   if (refusal.ok()) GQ_TRY(agreement_.compare(call->call, scratch_.seen_disagreement()));
   Status outcome;
   GQ_TRY(agreement_.read_outcome(*call, refusal, &outcome));
   if (outcome.ok()) return execute(call);
-  GQ_TRY(answer_speculative(call->call));
+  GQ_TRY(answer_speculative(call->call, expected != nullptr));
   return outcome;
 }
 
 Status StreamExecutor::enqueue_speculative(CallOnStream* call) {
   call->speculative = true;
-  GQ_TRY(agreement_.exchange(*call, call->has_one_norm()));
-  GQ_TRY(agreement_.compare(call->call, call->disagreement));
+  call->norms_with_control = expected_with_norms(*call) != nullptr;
+  if (!call->norms_with_control) {
+    GQ_TRY(agreement_.exchange(*call, call->has_one_norm(), nullptr));
+    GQ_TRY(agreement_.compare(call->call, call->disagreement));
+    return execute(call);
+  }
+  const Enqueuer enqueuer = enqueuer_of(*call);
+  GQ_TRY(agreement_.begin_with_norms(*call, norms_in(*call->cached)));
+  GQ_TRY(enqueuer.take_segment_norms());
+  GQ_TRY(agreement_.gather_with_norms(*call));
+  GQ_TRY(agreement_.compare(call->call, call->disagreement, enqueuer.merged_segment_norms()));
   return execute(call);
 }
 
@@ -79,7 +102,7 @@ Status StreamExecutor::execute_agreed(CallOnStream* call) {
     return Status();
   }
   if (call->has_one_norm() || own.step_at != nullptr) {
-    GQ_TRY(agreement_.exchange(*call, call->has_one_norm()));
+    GQ_TRY(agreement_.exchange(*call, call->has_one_norm(), nullptr));
     GQ_TRY(agreement_.compare(own, call->disagreement));
     return execute(call);
   }
@@ -90,8 +113,7 @@ Status StreamExecutor::execute_agreed(CallOnStream* call) {
 
 Status StreamExecutor::execute(CallOnStream* call) {
   const TimeRange range("gqsgd.fill");
-  const Enqueuer enqueuer(group_.endpoint(), group_.transport(), call->call, *call->cached,
-                          places(*call->cached));
+  const Enqueuer enqueuer = enqueuer_of(*call);
   const bool encoded = call->has_sparse_entries();
   bool sparse = false;
   if (encoded) GQ_TRY(sparse_.encode(*call, &sparse));
@@ -108,7 +130,7 @@ Status StreamExecutor::execute(CallOnStream* call) {
 
 /** Ranks that made the call which was expected, or replay a graph, have continued without waiting:
  *  this rank answers their messages and ignores the contents. */
-Status StreamExecutor::answer_speculative(const Call& call) {
+Status StreamExecutor::answer_speculative(const Call& call, bool norms_with_control) {
   const Endpoint& endpoint = group_.endpoint();
   CachedPlan* answered = nullptr;
   bool follows = false;
@@ -127,22 +149,37 @@ Status StreamExecutor::answer_speculative(const Call& call) {
     follows |= (control.words[kControlSequence] & kControlInGraph) == 0;
   }
   if (answered == nullptr) return Status();
-  const Enqueuer enqueuer(endpoint, group_.transport(), call, *answered, places(*answered));
+  const Enqueuer enqueuer(endpoint, group_.transport(), call, *answered,
+                          places(*answered, norms_with_control));
   GQ_TRY(enqueuer.messages());
   GQ_TRY(group_.end_call(call.stream));
   if (follows) plans_.follow(answered);
   return Status();
 }
 
-CallPlaces StreamExecutor::places(const CachedPlan& cached) {
+CallPlaces StreamExecutor::places(const CachedPlan& cached, bool norms_with_control) {
   return {workspace_.arena(), &side_stream_, workspace_.norm_sums(cached.execution_plan.plan()),
           scratch_.norm(), {scratch_.gate(), group_.transport().broken_word()},
-          &batches_};
+          &batches_, norms_with_control};
+}
+
+Enqueuer StreamExecutor::enqueuer_of(const CallOnStream& call) {
+  return {group_.endpoint(), group_.transport(), call.call, *call.cached,
+          places(*call.cached, call.norms_with_control)};
+}
+
+/** The call that all ranks expect, if norms of its segments travel with the control messages: with
+ *  those of ranks that make another call as well, since all send as much. Graphs have messages that
+ *  do not depend on what is expected when they are replayed. */
+const CachedPlan* StreamExecutor::expected_with_norms(const CallOnStream& call) {
+  if (call.captured || workspace_.is_in_graphs()) return nullptr;
+  const CachedPlan* const expected = plans_.expected();
+  const bool has_norms = expected != nullptr && has_segment_norms(expected->execution_plan);
+  return has_norms ? expected : nullptr;
 }
 
 void StreamExecutor::forget() {
   side_stream_.forget();
-  batches_.forget();
   plans_.forget();
 }
 

@@ -49,8 +49,10 @@ class StreamExecutor {
   Status enqueue_after_host_agreement(CallOnStream* call, const Status& refusal);
   Status execute_agreed(CallOnStream* call);
   Status execute(CallOnStream* call);
-  Status answer_speculative(const Call& call);
-  CallPlaces places(const CachedPlan& cached);
+  Status answer_speculative(const Call& call, bool norms_with_control);
+  CallPlaces places(const CachedPlan& cached, bool norms_with_control);
+  Enqueuer enqueuer_of(const CallOnStream& call);
+  const CachedPlan* expected_with_norms(const CallOnStream& call);
 
   StreamGroup& group_;
   const Scratch& scratch_;

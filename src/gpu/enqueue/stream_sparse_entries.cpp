@@ -85,9 +85,8 @@ Status StreamSparseEntries::check_count(uint32_t rank) const {
   const ControlMessage& control = scratch_.pinned_controls()[rank];
   const bool numbered = control.words[kControlStatus] == GQSGD_OK &&
                         control.words[kControlSequence] == static_cast<uint32_t>(endpoint.sequence);
-  if (numbered && same_request(control, scratch_.pinned_controls()[endpoint.rank()])) {
-    return Status();
-  }
+  const bool same = same_request(control, scratch_.pinned_controls()[endpoint.rank()]);
+  if (numbered && same && !has_spare_bits(control, false)) return Status();
   return fail(
       GQSGD_PROTOCOL,
       "call %" PRIu64

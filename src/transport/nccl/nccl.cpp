@@ -4,10 +4,13 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include <algorithm>
 #include <new>
+#include <vector>
 
 #include "src/gpu/device/buffer.h"
 #include "src/support/clock.h"
+#include "src/transport/boot_id.h"
 #include "src/transport/nccl/nccl_comm.h"
 
 namespace gq {
@@ -19,8 +22,9 @@ constexpr size_t kMarkBytes = sizeof(nccl::Id);
 
 class NcclTransport final : public StreamTransport, private StreamSums {
  public:
-  NcclTransport(const Device& device, const NcclLibrary& library, int64_t timeout_ms)
-      : StreamTransport(device), comm_(library, timeout_ms), timeout_ms_(timeout_ms) {}
+  NcclTransport(const Device& device, const NcclLibrary& library, int64_t timeout_ms,
+                uint64_t host)
+      : StreamTransport(device), comm_(library, timeout_ms), timeout_ms_(timeout_ms), host_(host) {}
 
   Status join(const gqsgd_unique_id& unique_id, uint32_t rank, uint32_t size);
   Status borrow(void* nccl_comm);
@@ -30,6 +34,7 @@ class NcclTransport final : public StreamTransport, private StreamSums {
                   StreamHandle stream) override;
   StreamMemory& memory() override { return memory_; }
   StreamSums* sums() override { return this; }
+  uint32_t node_of(uint32_t rank) const override { return nodes_[rank]; }
 
   Status check() override { return comm_.check(); }
   void abort_group(gqsgd_status, uint32_t) override {
@@ -47,10 +52,15 @@ class NcclTransport final : public StreamTransport, private StreamSums {
   Status sum(Addend addend, void* words, uint64_t addend_count, uint64_t value_count,
              StreamHandle stream) override;
   Status warm();
+  Status exchange_hosts(StreamHandle stream);
+  Status find_nodes();
   Status transfer(unsigned char* arena, const Transfer& transfer, StreamHandle stream);
 
   NcclComm comm_;
   const int64_t timeout_ms_;
+  const uint64_t host_;          ///< a digest of its name
+  PinnedBuffer hosts_;           ///< of all ranks
+  std::vector<uint32_t> nodes_;  ///< the same, numbered
   StreamMemory memory_;
   DeviceBuffer first_words_;  // CUDA may wait for the whole device, and peers on it, to free them
   TransportCounters counters_;
@@ -85,6 +95,43 @@ Status NcclTransport::borrow(void* nccl_comm) {
   return warm();
 }
 
+/** A word of each rank, its host, by every kind of operation that calls use. */
+Status NcclTransport::exchange_hosts(StreamHandle stream) {
+  constexpr size_t kWordBytes = sizeof(uint64_t);
+  std::unique_ptr<Transfer[]> transfers(new (std::nothrow) Transfer[2 * size_t{size()}]);
+  if (!transfers) return fail(GQSGD_NO_MEMORY, "no memory for a group of %u ranks", size());
+  size_t count = 0;
+  for (uint32_t peer = 0; peer < size(); ++peer) {
+    if (peer == rank()) continue;
+    transfers[count++] = {peer, true, rank() * kWordBytes, kWordBytes};
+    transfers[count++] = {peer, false, peer * kWordBytes, kWordBytes};
+  }
+  GQ_TRY(first_words_.reserve(device(), (size() + 1) * kWordBytes));
+  GQ_TRY(hosts_.reserve(device(), size() * kWordBytes));
+  *hosts_.as<uint64_t>() = host_;
+  unsigned char* const words = first_words_.data();
+  unsigned char* const own = words + size() * kWordBytes;
+  GQ_TRY(device().copy(own, hosts_.data(), kWordBytes, stream));
+  GQ_TRY(gather(own, words, kWordBytes, stream));
+  GQ_TRY(exchange(words, transfers.get(), count, stream));
+  GQ_TRY(device().copy(hosts_.data(), words, size() * kWordBytes, stream));
+  return sum(Addend::uint64, words, 1, 0, stream);
+}
+
+/** A node has the number of its first rank. */
+Status NcclTransport::find_nodes() {
+  const uint64_t* const hosts = hosts_.as<const uint64_t>();
+  try {
+    nodes_.resize(size());
+  } catch (const std::bad_alloc&) {
+    return fail(GQSGD_NO_MEMORY, "no memory for the nodes of %u ranks", size());
+  }
+  for (uint32_t rank = 0; rank < size(); ++rank) {
+    nodes_[rank] = static_cast<uint32_t>(std::find(hosts, hosts + rank, hosts[rank]) - hosts);
+  }
+  return Status();
+}
+
 /** NCCL connects two ranks at their first message, which takes long: here, and not in a first call.
  */
 Status NcclTransport::warm() {
@@ -98,29 +145,15 @@ Status NcclTransport::warm() {
     StreamHandle stream = nullptr;
     EventHandle event = nullptr;
   } own(device());
-  constexpr size_t kWordBytes = 8;
-  std::unique_ptr<Transfer[]> transfers(new (std::nothrow) Transfer[2 * size_t{size()}]);
-  if (!transfers) return fail(GQSGD_NO_MEMORY, "no memory for a group of %u ranks", size());
-  size_t count = 0;
-  for (uint32_t peer = 0; peer < size(); ++peer) {
-    if (peer == rank()) continue;
-    transfers[count++] = {peer, true, rank() * kWordBytes, kWordBytes};
-    transfers[count++] = {peer, false, peer * kWordBytes, kWordBytes};
-  }
-  GQ_TRY(first_words_.reserve(device(), (size() + 1) * kWordBytes));
   GQ_TRY(device().make_stream(&own.stream));
   GQ_TRY(device().make_event(&own.event));
-  unsigned char* const words = first_words_.data();
-  GQ_TRY(device().clear(words, first_words_.size_bytes(), own.stream));
-  GQ_TRY(gather(words + size() * kWordBytes, words, kWordBytes, own.stream));
-  GQ_TRY(exchange(words, transfers.get(), count, own.stream));
-  GQ_TRY(sum(Addend::uint64, words, 1, 0, own.stream));
+  GQ_TRY(exchange_hosts(own.stream));
   GQ_TRY(device().record(own.event, own.stream));
   const auto look = [](void* self) { return static_cast<NcclTransport*>(self)->check(); };
   bool done = false;
   GQ_TRY(wait_for(device(), own.event, deadline_after_ms(timeout_ms_), look, this, &done));
   counters_ = TransportCounters();
-  if (done) return Status();
+  if (done) return find_nodes();
   abort_group(GQSGD_TIMEOUT, rank());
   return fail(GQSGD_TIMEOUT,
               "rank %u waited %" PRId64
@@ -177,9 +210,21 @@ Status NcclTransport::sum(Addend addend, void* words, uint64_t addend_count, uin
                        "ncclAllReduce");
 }
 
+/** FNV-1a of the given name, or of what this machine is called. */
+uint64_t digest_of_host(const std::string& host_id) {
+  char name[64] = "";
+  if (host_id.empty()) read_boot_id("", name, sizeof name);
+  uint64_t digest = 0xcbf29ce484222325u;
+  for (const char* next = host_id.empty() ? name : host_id.c_str(); *next != '\0'; ++next) {
+    digest = (digest ^ static_cast<unsigned char>(*next)) * 0x100000001b3u;
+  }
+  return digest;
+}
+
 Status make_transport(const Device& device, const NcclLibrary& library, int64_t timeout_ms,
-                      std::unique_ptr<NcclTransport>* out) {
-  out->reset(new (std::nothrow) NcclTransport(device, library, timeout_ms));
+                      const std::string& host_id, std::unique_ptr<NcclTransport>* out) {
+  out->reset(new (std::nothrow) NcclTransport(device, library, timeout_ms,
+                                              digest_of_host(host_id)));
   return *out ? Status() : fail(GQSGD_NO_MEMORY, "no memory for a rank on NCCL");
 }
 
@@ -200,22 +245,24 @@ Status make_nccl_id(const NcclLibrary& library, gqsgd_unique_id* unique_id) {
 
 Status create_nccl(const Device& device, const NcclLibrary& library,
                    const gqsgd_unique_id& unique_id, uint32_t rank, uint32_t size,
-                   int64_t timeout_ms, std::unique_ptr<StreamTransport>* out) {
+                   int64_t timeout_ms, const std::string& host_id,
+                   std::unique_ptr<StreamTransport>* out) {
   if (memcmp(unique_id.bytes + kMarkBytes, kMark, sizeof kMark) != 0) {
     return fail(GQSGD_INVALID_ARGUMENT,
                 "unique_id is none of NCCL's: gqsgd_nccl_unique_id_create makes them");
   }
   std::unique_ptr<NcclTransport> made;
-  GQ_TRY(make_transport(device, library, timeout_ms, &made));
+  GQ_TRY(make_transport(device, library, timeout_ms, host_id, &made));
   GQ_TRY(made->join(unique_id, rank, size));
   *out = std::move(made);
   return Status();
 }
 
 Status borrow_nccl(const Device& device, const NcclLibrary& library, void* nccl_comm,
-                   int64_t timeout_ms, std::unique_ptr<StreamTransport>* out) {
+                   int64_t timeout_ms, const std::string& host_id,
+                   std::unique_ptr<StreamTransport>* out) {
   std::unique_ptr<NcclTransport> made;
-  GQ_TRY(make_transport(device, library, timeout_ms, &made));
+  GQ_TRY(make_transport(device, library, timeout_ms, host_id, &made));
   GQ_TRY(made->borrow(nccl_comm));
   *out = std::move(made);
   return Status();

@@ -3,6 +3,7 @@
 #define GQ_TRANSPORT_NCCL_NCCL_H
 
 #include <memory>
+#include <string>
 
 #include "include/gqsgd.h"
 #include "src/transport/nccl/nccl_library.h"
@@ -15,14 +16,16 @@ Status make_nccl_id(const NcclLibrary& library, gqsgd_unique_id* unique_id);
 
 /** Joins a group of `size` ranks; returns when all are there and every pair has exchanged a word,
  *  or TIMEOUT after `timeout_ms` (-1: never), which also bounds what NCCL takes to accept a call.
- */
+ *  Ranks with equal `host_id` are on one node; if it is empty, those of one machine. */
 Status create_nccl(const Device& device, const NcclLibrary& library,
                    const gqsgd_unique_id& unique_id, uint32_t rank, uint32_t size,
-                   int64_t timeout_ms, std::unique_ptr<StreamTransport>* out);
+                   int64_t timeout_ms, const std::string& host_id,
+                   std::unique_ptr<StreamTransport>* out);
 
 /** An end on a communicator that the caller made with this same NCCL library and destroys later. */
 Status borrow_nccl(const Device& device, const NcclLibrary& library, void* nccl_comm,
-                   int64_t timeout_ms, std::unique_ptr<StreamTransport>* out);
+                   int64_t timeout_ms, const std::string& host_id,
+                   std::unique_ptr<StreamTransport>* out);
 
 }  // namespace gq
 

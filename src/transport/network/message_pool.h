@@ -9,7 +9,7 @@
 #include <memory>
 #include <vector>
 
-#include "src/transport/control_message.h"
+#include "src/transport/network/control_packets.h"
 #include "src/transport/ucx/ucx_engine.h"
 
 namespace gq {
@@ -21,7 +21,7 @@ struct PendingMessage {
   bool failed = false;  ///< the connection has failed: nothing will come
   unsigned char* place = nullptr;
   size_t size_bytes = 0;
-  ControlMessage control;  ///< where it is a control message that is sent
+  ControlPacket packet;  ///< where it is a control message that is sent
   PendingMessage* next = nullptr;
 };
 

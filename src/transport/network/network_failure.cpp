@@ -35,11 +35,9 @@ void describe(const Awaited& awaited, uint32_t self, char* text, size_t capacity
 }  // namespace
 
 Status NetworkTransport::intact() {
-  const uint64_t cause = cause_.load(std::memory_order_acquire);
-  return cause == 0 ? Status() : explain_cause(unpack_cause(cause));
-}
-
-Status NetworkTransport::explain_cause(const Cause& cause) const {
+  const uint64_t word = cause_.load(std::memory_order_acquire);
+  if (word == 0) return Status();
+  const Cause cause = unpack_cause(word);
   char awaited[96];
   describe(unpack_awaited(awaited_.word()), rank(), awaited, sizeof awaited);
   const bool destroyed = connections_.presence(cause.culprit) == ControlConnections::Presence::left;

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <sched.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <new>
 #include <string>
@@ -37,6 +38,7 @@ Status NetworkTransport::open(NetworkGroup group) {
   set_group_rank({group_.rank, group_.size, group_.tag});
   spin_us_ = kShortSpinUs;
   peers_ = std::vector<Peer>(group_.size);
+  packets_.open(group_.rank, group_.size);
   sends_.reserve(2 * kSendsMax);
   for (uint32_t peer = 0; peer < group_.size; ++peer) {
     const std::string by = peer == rank() ? "" : group_.engine->transports_to(peer);
@@ -107,12 +109,13 @@ Status NetworkTransport::start_send(uint32_t peer, uint32_t channel, const void*
 }
 
 Status NetworkTransport::start_receive(uint32_t peer, uint32_t channel, void* bytes,
-                                       size_t size_bytes, PendingMessage* message) {
+                                       size_t least_bytes, size_t most_bytes,
+                                       PendingMessage* message) {
   message->peer = peer;
   message->place = static_cast<unsigned char*>(bytes);
-  message->size_bytes = size_bytes;
-  const Status begun =
-      group_.engine->start_receive(peer, channel, bytes, size_bytes, &message->request);
+  message->size_bytes = least_bytes;
+  const Status begun = group_.engine->start_receive(peer, channel, bytes, least_bytes, most_bytes,
+                                                    &message->request);
   message->failed = !begun.ok();
   return begun.ok() ? Status() : failed(peer, begun);
 }
@@ -143,20 +146,24 @@ Status NetworkTransport::test(PendingMessage* message) {
 Status NetworkTransport::send_control(uint64_t sequence, const ControlMessage& message) {
   GQ_TRY(intact());
   sequence_ = sequence;
-  own_control_ = message;
+  const Enclosed values = packets_.begin(message);
+  const ControlPacket& packet = packets_.of(rank());
   counters_.header_bytes_sent += sizeof message * (size() - 1);
   try {
     for (uint32_t distance = 1; distance < size(); ++distance) {
       const uint32_t peer = (rank() + size() - distance) % size();
       PendingMessage* const receive = pool_.take();
       peers_[peer].control = receive;
-      GQ_TRY(start_receive(peer, kControlChannel, &peers_[peer].newest, sizeof message, receive));
+      GQ_TRY(start_receive(peer, kControlChannel, &packets_.of(peer), ControlPacket::kLeastBytes,
+                           sizeof packet, receive));
     }
     for (uint32_t distance = 1; distance < size(); ++distance) {
       PendingMessage* const sent = pool_.take();
-      sent->control = message;
-      GQ_TRY(start_send((rank() + distance) % size(), kControlChannel, &sent->control,
-                        sizeof message, sent));
+      const size_t size_bytes = ControlPacket::kLeastBytes + values.size_bytes;
+      memcpy(&sent->packet, &packet, size_bytes);
+      GQ_TRY(start_send((rank() + distance) % size(), kControlChannel, &sent->packet, size_bytes,
+                        sent, values.checksum));
+      if (values.size_bytes > 0) counters_.count_sent(values.size_bytes, packets_.value_count());
     }
   } catch (const std::bad_alloc&) {
     return fail(GQSGD_NO_MEMORY, "rank %u: no memory for control messages", rank());
@@ -175,18 +182,20 @@ Status NetworkTransport::receive_control(uint32_t peer, uint64_t sequence, Contr
       await(AwaitedKind::control, peer, sequence);
       return Status();
     }
+    const UcxRequest& request = from.control->request;
+    packets_.came(peer, request.received_bytes(), request.checksum());
     pool_.give_back(from.control);
     from.control = nullptr;
     from.newest_number = sequence;
     *there = true;
     came();
   }
-  *message = peer == rank() ? own_control_ : from.newest;
+  *message = packets_.of(peer).control;
   if (message->words[kControlMagicVersion] >> 16 == kControlMagic >> 16 &&
       message->words[kControlSequence] == static_cast<uint32_t>(sequence)) {
     return Status();
   }
-  if (has_checksum(own_control_) && !is_intact(*message)) return Status();
+  if (has_checksum(packets_.of(rank()).control) && !is_intact(*message)) return Status();
   abort_group(GQSGD_PROTOCOL, peer);
   return fail(GQSGD_PROTOCOL,
               "call %" PRIu64
@@ -217,7 +226,7 @@ Status NetworkTransport::expect(const Message& message) {
     PendingMessage* const receive = pool_.take();
     peers_[message.peer].receives.push(receive);
     return start_receive(message.peer, kWordChannel, arena_.get() + message.here_bytes,
-                         message.size_bytes, receive);
+                         message.size_bytes, message.size_bytes, receive);
   } catch (const std::bad_alloc&) {
     return fail(GQSGD_NO_MEMORY, "rank %u: no memory for more receives", rank());
   }

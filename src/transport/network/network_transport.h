@@ -12,6 +12,7 @@
 #include "src/transport/host_transport.h"
 #include "src/transport/network/awaited_report.h"
 #include "src/transport/network/control_connections.h"
+#include "src/transport/network/control_packets.h"
 #include "src/transport/network/message_pool.h"
 #include "src/transport/network/network_registers.h"
 #include "src/transport/shared_memory/cause.h"
@@ -57,6 +58,7 @@ class NetworkTransport final : public HostTransport {
   void abort_group(gqsgd_status cause, uint32_t culprit) override;
   uint32_t culprit_behind(uint32_t peer) const override;
   TransportCounters counters() const override { return counters_; }
+  Enclosures* enclosures() override { return packets_.enclosures(); }
   GroupRegisters* registers() override { return &registers_; }
 
  private:
@@ -69,7 +71,6 @@ class NetworkTransport final : public HostTransport {
     UcxRequest flush;
     bool is_flushed = true;             ///< everything sent to it has left this process
     PendingMessage* control = nullptr;  ///< its control message, while it is awaited
-    ControlMessage newest;              ///< its newest control message
     uint64_t newest_number = 0;         ///< the call of that
     uint64_t received_count = 0;        ///< messages of packed codes
     uint64_t awaited = 0;               ///< packed; what it has said that it waits for
@@ -82,8 +83,8 @@ class NetworkTransport final : public HostTransport {
   Status intact();
   Status start_send(uint32_t peer, uint32_t channel, const void* bytes, size_t size_bytes,
                     PendingMessage* message, uint32_t checksum = 0);
-  Status start_receive(uint32_t peer, uint32_t channel, void* bytes, size_t size_bytes,
-                       PendingMessage* message);
+  Status start_receive(uint32_t peer, uint32_t channel, void* bytes, size_t least_bytes,
+                       size_t most_bytes, PendingMessage* message);
   Status test(PendingMessage* message);
   Status failed(uint32_t peer, Status status);
   Status reap_sends();
@@ -102,7 +103,6 @@ class NetworkTransport final : public HostTransport {
   bool has_come_here(uint32_t waiter) const;
   uint32_t silent_in_cycle(uint32_t first, uint32_t own) const;
   bool begin_cause(uint64_t word);
-  Status explain_cause(const Cause& cause) const;
 
   NetworkGroup group_;
   uint64_t generation_ = fork_generation();
@@ -115,7 +115,7 @@ class NetworkTransport final : public HostTransport {
   size_t arena_bytes_ = 0;
   std::vector<Arena> retired_arenas_;  // that messages to a lost rank may still be read from
   uint64_t sequence_ = 0;              // of the newest call
-  ControlMessage own_control_;         // of that
+  ControlPackets packets_;             // of that, of all ranks
   std::atomic<uint64_t> cause_{0};     // packed; what broke this group
   AwaitedReport awaited_;
   uint64_t spin_us_;

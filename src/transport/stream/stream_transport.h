@@ -70,7 +70,7 @@ class BrokenWord {
   }
   const uint32_t* get() const { return memory_.as<const uint32_t>(); }
   /** From any thread, also in a signal handler. */
-  void set() { *memory_.as<volatile uint32_t>() = 1; }
+  void set() { std::atomic_ref<uint32_t>(*memory_.as<uint32_t>()).store(1); }
   /** The device may read it for ever: it is never freed. */
   void forget() { memory_.forget(); }
 

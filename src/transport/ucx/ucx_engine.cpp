@@ -142,14 +142,14 @@ Status UcxEngine::start_send(uint32_t peer, uint32_t channel, const void* bytes,
   return Status();
 }
 
-Status UcxEngine::start_receive(uint32_t peer, uint32_t channel, void* bytes, size_t size_bytes,
-                                UcxRequest* request) {
+Status UcxEngine::start_receive(uint32_t peer, uint32_t channel, void* bytes, size_t least_bytes,
+                                size_t most_bytes, UcxRequest* request) {
   UcxEngineState& state = *state_;
   GQ_TRY(state.check_can_start(peer, *request));
   state.begin(request, UcxRequest::Kind::receive, peer);
   request->channel_ = channel;
-  request->size_bytes_ = size_bytes;
-  request->received_bytes_ = size_bytes;
+  request->size_bytes_ = request->received_bytes_ = most_bytes;
+  request->least_bytes_ = least_bytes;
   ucx::OperationParameters parameters{};
   // UCX 1.13 gives the size of a message to the callback only.
   parameters.op_attr_mask = ucx::kOperationCallback | ucx::kOperationUserData |
@@ -157,7 +157,7 @@ Status UcxEngine::start_receive(uint32_t peer, uint32_t channel, void* bytes, si
   parameters.cb.recv = UcxEngineState::on_received;
   parameters.user_data = request;
   parameters.memory_type = ucx::kMemoryHost;
-  state.started(request, state.ucx.tag_receive(state.worker, bytes, size_bytes,
+  state.started(request, state.ucx.tag_receive(state.worker, bytes, most_bytes,
                                                tag_of(channel, peer), kMatchedTag, &parameters));
   return Status();
 }
@@ -195,10 +195,10 @@ Status UcxEngine::test(UcxRequest* request, bool* done) {
   state_->free_request(request);
   state_->unlink(request);
   request->state_ = UcxRequest::State::idle;
-  if (request->ucx_result_ == ucx::kOk && (request->kind_ != UcxRequest::Kind::receive ||
-                                           request->received_bytes_ == request->size_bytes_)) {
-    return Status();
-  }
+  const bool has_size = request->kind_ != UcxRequest::Kind::receive ||
+                        (request->received_bytes_ >= request->least_bytes_ &&
+                         request->received_bytes_ <= request->size_bytes_);
+  if (request->ucx_result_ == ucx::kOk && has_size) return Status();
   return state_->failure(*request);
 }
 

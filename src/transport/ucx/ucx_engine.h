@@ -33,6 +33,7 @@ class UcxRequest {
   bool is_pending() const { return state_ != State::idle; }
   /** Of a receive that is done: what its sender gave to start_send(). */
   uint32_t checksum() const { return checksum_; }
+  size_t received_bytes() const { return received_bytes_; }
 
  private:
   friend class UcxEngine;
@@ -47,6 +48,7 @@ class UcxRequest {
   uint32_t channel_ = 0;
   uint32_t checksum_ = 0;
   size_t size_bytes_ = 0;         // of the message, as this rank has it
+  size_t least_bytes_ = 0;        // of a receive
   size_t received_bytes_ = 0;     // once a receive is completed
   void* ucx_request_ = nullptr;   // while started
   UcxRequest* next_ = nullptr;    // of all pending ones of an engine
@@ -91,7 +93,12 @@ class UcxEngine {
   Status start_send(uint32_t peer, uint32_t channel, const void* bytes, size_t size_bytes,
                     UcxRequest* request, uint32_t checksum = 0);
   Status start_receive(uint32_t peer, uint32_t channel, void* bytes, size_t size_bytes,
-                       UcxRequest* request);
+                       UcxRequest* request) {
+    return start_receive(peer, channel, bytes, size_bytes, size_bytes, request);
+  }
+  /** Of a message that may be shorter: `least_bytes` to `most_bytes`. */
+  Status start_receive(uint32_t peer, uint32_t channel, void* bytes, size_t least_bytes,
+                       size_t most_bytes, UcxRequest* request);
 
   /** A message without bytes, done when the peer has received it. It makes UCX connect both ways
    * and for all kinds of messages, which it would otherwise do with the first large one. */

@@ -37,7 +37,7 @@ def declared(texts):
         for body, name in re.findall(r"typedef struct \{([^{}]*)\} (\w+);", code):
             found.add(("size", name))
             found |= {("offset", f"{name}.{field}") for field in fields(body)}
-        for name in re.findall(r"typedef enum \{[^{}]*\} (\w+);", code):
+        for name in re.findall(r"typedef enum GQSGD_ENUM_TYPE \{[^{}]*\} (\w+);", code):
             found.add(("size", name))
         for name in re.findall(r"typedef \w[\w ]*\*?\s*(gqsgd_\w+);", code):
             found.add(("size", name))
@@ -90,7 +90,7 @@ typedef struct {
   const char *(*d)(void *user, int32_t code);
   unsigned char e[4];
 } gqsgd_s;
-typedef enum { GQSGD_X = 0, GQSGD_Y = 1 } gqsgd_e;
+typedef enum GQSGD_ENUM_TYPE { GQSGD_X = 0, GQSGD_Y = 1 } gqsgd_e;
 #define TABLE(X) \\
   X(OK, 0, "text")
 """

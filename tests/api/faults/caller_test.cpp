@@ -220,9 +220,11 @@ std::atomic<gqsgd_comm> to_abort{nullptr};
 std::atomic<int> aborts{0};
 
 void abort_in_handler(int) {
+  const int interrupted_errno = errno;
   errno = 4711;
   const gqsgd_status status = gqsgd_comm_abort(to_abort.load());
   if (status == GQSGD_OK && errno == 4711) ++aborts;
+  errno = interrupted_errno;
 }
 
 /** SIGUSR1 aborts, until the end of its life. */

@@ -16,6 +16,7 @@ namespace {
 
 constexpr int kRanks = 2;
 constexpr size_t kValues = 6000;
+constexpr size_t kFewValues = 100;  // that travel with control messages
 
 int flip_count() {
   const char* const text = getenv("GQ_FLIPS");
@@ -61,8 +62,10 @@ struct Outcome {
 std::string call(const Case& one, const std::vector<Values>& inputs, uint64_t random, bool headers,
                  SharedArray<Outcome>* outcomes) {
   const Values expected = simulate({one.quantizer, one.schedule}, inputs);
+  const size_t value_count = inputs[0].size();
+  const bool is_short = value_count == kFewValues;
   const int sender = static_cast<int>(random % kRanks);
-  const long message = headers ? 0 : static_cast<long>(random / kRanks % kMessages);
+  const long message = headers || is_short ? 0 : static_cast<long>(random / kRanks % kMessages);
   const RankBody body = [&](int rank, gqsgd_comm comm) -> std::string {
     const Quantizer quantizer(one.quantizer);
     Outcome& outcome = (*outcomes)[rank];
@@ -71,10 +74,11 @@ std::string call(const Case& one, const std::vector<Values>& inputs, uint64_t ra
       if (!failure.empty()) return failure;
     }
     const auto made = [&](Values* result) {
-      return gqsgd_allreduce(comm, quantizer.get(), inputs[rank].data(), result->data(), kValues,
+      return gqsgd_allreduce(comm, quantizer.get(), inputs[rank].data(), result->data(),
+                             value_count,
                              GQSGD_FLOAT32, GQSGD_MEAN, config_of(one.schedule), nullptr);
     };
-    Values result(kValues, -7);
+    Values result(value_count, -7);
     outcome.status = made(&result);
     const std::string sentence = outcome.status == GQSGD_OK ? "" : gqsgd_last_error();
     outcome.names_change = sentence.find("changed on") != std::string::npos;
@@ -86,10 +90,11 @@ std::string call(const Case& one, const std::vector<Values>& inputs, uint64_t ra
   return RankProcesses(kRanks, options, body, network_maker({"a", "b"})).wait();
 }
 
-void flip_bits(int flips, bool headers) {
-  const std::vector<Values> inputs = gradients(kRanks, kValues, 11);
+void flip_bits(int flips, bool headers, size_t value_count = kValues) {
+  const std::vector<Values> inputs = gradients(kRanks, value_count, 11);
+  const size_t step = value_count == kFewValues ? 2 : 1;  // those by the direct schedule
   for (int flip = 0; flip < flips; ++flip) {
-    const Case& one = kCases[static_cast<size_t>(flip) % std::size(kCases)];
+    const Case& one = kCases[step * static_cast<size_t>(flip) % std::size(kCases)];
     const uint64_t seed = first_seed() + static_cast<uint64_t>(flip);
     const uint64_t random = mix(headers ? seed + (1u << 30) : seed);
     SharedArray<Outcome> outcomes(kRanks);
@@ -114,6 +119,12 @@ void flip_bits(int flips, bool headers) {
 TEST(NetworkIntegrity, FlippedBitOfPayload_FoundByOneAndToldToAll) {
   GQ_SKIP_WITHOUT_NETWORK();
   flip_bits(flip_count(), false);
+}
+
+/** Of the control message or of the values behind it. */
+TEST(NetworkIntegrity, FlippedBitOfShortCall_FoundByOneAndToldToAll) {
+  GQ_SKIP_WITHOUT_NETWORK();
+  flip_bits(flip_count(), false, kFewValues);
 }
 
 TEST(NetworkIntegrity, FlippedBitOfControlMessage_FoundByOneAndToldToAll) {

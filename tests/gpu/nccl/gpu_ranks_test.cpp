@@ -9,6 +9,7 @@
 #include "tests/gpu/nccl/group.h"
 #include "tests/gpu/nccl_ranks.h"
 #include "tests/gpu/streams/graph_of_host.h"
+#include "tests/support/sanitized.h"
 
 namespace gq::test {
 namespace {
@@ -83,14 +84,15 @@ TEST_F(GpuRanks, HangingRank_Reported) {
 }
 
 TEST_F(GpuRanks, TimeLimit_Ended) {
-  setting_.limit_ms = 50;
+  setting_.limit_ms = 50 * kTimeFactor;
   setting_.version = 22809;
   setting_.make_graph = [this] {
     while (given_up().empty()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     return std::make_unique<GraphOfHost>();
   };
   EXPECT_TRUE(check_nccl_ranks(setting_));
-  EXPECT_EQ(given_up(), "1 rank: no end after 50 ms: rank 0 replays a graph");
+  const std::string limit = std::to_string(setting_.limit_ms);
+  EXPECT_EQ(given_up(), "1 rank: no end after " + limit + " ms: rank 0 replays a graph");
 }
 
 }  // namespace

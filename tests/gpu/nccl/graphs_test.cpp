@@ -34,6 +34,7 @@ constexpr std::pair<const char*, gqsgd_schedule> kCases[] = {
     {"paper-gl4,norm=2:2", GQSGD_SCHEDULE_BUTTERFLY},
     {"rotated-4-8", GQSGD_SCHEDULE_DIRECT},
     {"relative-8", GQSGD_SCHEDULE_DIRECT},
+    {"adaptive-4", GQSGD_SCHEDULE_DIRECT},
     {"paper-gl8,rotate=hadamard,rounding=correlated", GQSGD_SCHEDULE_NATIVE},
 };
 #endif

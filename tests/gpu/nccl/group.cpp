@@ -90,14 +90,17 @@ bool StreamCall::untouched() const {
   return std::memcmp(send_.as<float>(), input_.data(), value_count_ * sizeof(float)) == 0;
 }
 
-NcclGroup::NcclGroup(int rank_count, const std::string& options) : DeviceGroup(rank_count) {
+NcclGroup::NcclGroup(int rank_count, const std::string& options,
+                     const std::vector<std::string>& own)
+    : DeviceGroup(rank_count) {
   stand_in_function<void (*)(void*)>("stand_in_default_stream")(default_host_stream());
   gqsgd_unique_id id;
   const std::string text = stand_in_options(options);
   EXPECT_EQ(gqsgd_nccl_unique_id_create(text.c_str(), &id), GQSGD_OK) << gqsgd_last_error();
   const std::string failures = run([&](int rank, gqsgd_comm) -> std::string {
+    const std::string mine = own.empty() ? text : own[static_cast<size_t>(rank)] + "," + text;
     const gqsgd_status status =
-        gqsgd_comm_create_nccl(&id, rank, rank_count, text.c_str(), comms() + rank);
+        gqsgd_comm_create_nccl(&id, rank, rank_count, mine.c_str(), comms() + rank);
     return status == GQSGD_OK ? "" : gqsgd_last_error();
   });
   EXPECT_EQ(failures, "");

@@ -7,6 +7,7 @@
 #include <gqsgd_nccl.h>
 
 #include <string>
+#include <vector>
 
 #include "src/transport/nccl/nccl_library.h"
 #include "tests/gpu/nccl/stand_in.h"
@@ -55,7 +56,9 @@ class StreamCall {
 
 class NcclGroup : public DeviceGroup {
  public:
-  explicit NcclGroup(int rank_count, const std::string& options = "");
+  /** `own`: what each rank has in front of the options; empty: none. */
+  explicit NcclGroup(int rank_count, const std::string& options = "",
+                     const std::vector<std::string>& own = {});
 };
 
 }  // namespace gq::test

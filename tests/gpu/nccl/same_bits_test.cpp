@@ -2,6 +2,8 @@
 // kind of format, one to eight ranks, one call after the other without waiting.
 #include <gtest/gtest.h>
 
+#include <atomic>
+
 #include "tests/gpu/nccl/group.h"
 
 namespace gq::test {
@@ -33,7 +35,8 @@ std::string compare(const NcclGroup& group, const std::vector<Operation>& calls,
 
 void expect_same_bits(const std::vector<const char*>& formats,
                       const std::vector<gqsgd_schedule>& schedules,
-                      const std::string& options = "") {
+                      const std::string& options = "",
+                      const std::vector<size_t>& value_counts = {1000, 1, 4099, 33}) {
   for (const int ranks : {1, 2, 3, 4, 5, 8}) {
     const NcclGroup group(ranks, options);
     for (const char* format : formats) {
@@ -49,7 +52,7 @@ void expect_same_bits(const std::vector<const char*>& formats,
         call.at_device = calls.size() % 2 == 0;
         calls.push_back(call);
       }
-      EXPECT_EQ(compare(group, calls, {1000, 1, 4099, 33}, options), "")
+      EXPECT_EQ(compare(group, calls, value_counts, options), "")
           << ranks << " ranks, " << format << ", " << options;
     }
   }
@@ -71,6 +74,52 @@ TEST(SameBits, ReencodedByOwners_SameBits) {
                    {GQSGD_SCHEDULE_DIRECT, GQSGD_SCHEDULE_AUTO, GQSGD_SCHEDULE_HIERARCHICAL});
   expect_same_bits(kWide, {GQSGD_SCHEDULE_DIRECT}, "chunk_value_count=256");
 }
+// A rank's part is at least a group of 8,192 values: some ranks have none.
+TEST(SameBits, AdaptiveWidths_SameBits) {
+  const std::vector<const char*> formats = {"adaptive-4", "adaptive-3,rounding=nearest",
+                                            "adaptive-6,rounding_down=subtractive,rescale=false"};
+  for (const char* options : {"", "chunk_value_count=8192"}) {
+    expect_same_bits(formats,
+                     {GQSGD_SCHEDULE_DIRECT, GQSGD_SCHEDULE_AUTO, GQSGD_SCHEDULE_HIERARCHICAL},
+                     options, {1000, 1, 70001, 8193});
+  }
+}
+// Owners add the codes of nodes' means, each as often as its node has ranks.
+TEST(SameBits, NodesOfDifferentSizes_SameBits) {
+  for (const int ranks : {3, 4, 5, 9}) {
+    for (const char* chunks : {"", ",chunk_value_count=1024"}) {
+      const std::string options = nodes_option(uneven_nodes(ranks)) + chunks;
+      const NcclGroup group(ranks, options);
+      std::vector<Operation> calls;
+      for (const char* format :
+           {"blocks-8", "rotated-4-8", "rotated-4", "paper-gl8", "none", "adaptive-4",
+            "levels=linear,bits=4,bits_down=8,rounding_down=subtractive,rounding=independent"}) {
+        calls.push_back({format, GQSGD_SCHEDULE_HIERARCHICAL});
+        calls.back().op = calls.size() % 2 == 0 ? GQSGD_MEAN : GQSGD_SUM;
+        calls.back().in_place = calls.size() % 3 == 1;
+      }
+      EXPECT_EQ(compare(group, calls, {70001, 1, 4099}, options), "") << options;
+    }
+  }
+}
+
+// Two nodes by the names of their hosts; without names all ranks are on this machine.
+TEST(SameBits, HostsOfRanks_AreTheNodes) {
+  const NcclGroup group(4, "", {"host_id=b", "host_id=a", "host_id=a", "host_id=b"});
+  const Operation call{"blocks-8", GQSGD_SCHEDULE_HIERARCHICAL};
+  EXPECT_EQ(compare(group, {call}, {5000}, "nodes=0:1:1:0"), "");
+  const Operation other{"relative-8", GQSGD_SCHEDULE_HIERARCHICAL};
+  EXPECT_NE(compare(group, {other}, {1000}), "");
+  EXPECT_EQ(compare(NcclGroup(4), {other}, {1000}), "");
+}
+
+TEST(SameBits, ExponentialLevelsOverNodes_Unsupported) {
+  const NcclGroup group(3, nodes_option(uneven_nodes(3)));
+  const std::string found =
+      compare(group, {{"relative-8", GQSGD_SCHEDULE_HIERARCHICAL}}, {1000}, "");
+  EXPECT_NE(found.find("levels=exponential"), std::string::npos) << found;
+}
+
 TEST(SameBits, OtherNorms_SameBits) {
   expect_same_bits(
       {"paper-gl8,norm=2:2", "paper-ge8,norm=inf:2", "paper-gl4,norm=1:inf", "paper-ge4,norm=2:1"},
@@ -124,9 +173,12 @@ TEST(Enqueued, Call_ReturnsBeforeItIsExecuted) {
   EXPECT_EQ(compare(group, {call}, {500}), "");
   EXPECT_EQ(group.run([&](int rank, gqsgd_comm comm) -> std::string {
     StreamCall made(inputs[static_cast<size_t>(rank)]);
-    made.stream.sleep(300);
+    std::atomic<bool> seen{false};
+    made.stream.await(seen);
     if (made.make(comm, call) != GQSGD_OK) return gqsgd_last_error();
-    if (!made.untouched() || made.wait(10)) return "it was not enqueued behind the stream's work";
+    const bool waits = made.untouched() && !made.wait(10);
+    seen = true;
+    if (!waits) return made.wait(), "it was not enqueued behind the stream's work";
     return made.wait() && !made.untouched() ? "" : "it was not carried out";
   }),
             "");

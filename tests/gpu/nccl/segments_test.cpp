@@ -141,6 +141,8 @@ const char* const kFormats[] = {"paper-gl8",
                                 "rotated-4",
                                 "rotated-4-8",
                                 "relative-8",
+                                "adaptive-4",
+                                "adaptive-5,rounding=nearest",
                                 "paper-ge4,block=64,rounding=correlated"};
 
 /** The k-th list of lengths for so many slices; some are empty. */
@@ -202,17 +204,16 @@ TEST(Segments, StepsOfATraining_SameBits) {
   for (int step = 0; step < 8; ++step) {
     calls.push_back({Kind::scatter, "blocks-8", {600, 0, 700}});
     calls.push_back({Kind::many, "paper-gl8", {100, 900}});
+    calls.push_back({Kind::many, "adaptive-4", {100, 40000, 900, 1}});
     calls.push_back({Kind::gather, "paper-gl8", {600, 0, 700}});
   }
   EXPECT_EQ(compare(group, calls), "");
 }
 
 /** Lengths that add up to the same are found by their hash, at once or on the device. */
-TEST(Segments, OtherLengthsOnOneRank_Mismatch) {
+/** Rank 1 makes the other call; `named` is in the sentence on the difference. */
+void expect_mismatch(const SegmentCall& usual, const SegmentCall& other, const char* named) {
   const StreamGroup group(3);
-  const SegmentCall usual{Kind::many, "paper-gl8", {256, 512, 32}};
-  SegmentCall other = usual;
-  other.counts = {512, 256, 32};
   for (const bool expected : {false, true}) {
     if (expected) {
       EXPECT_EQ(compare(group, {usual, usual}), "");
@@ -230,7 +231,7 @@ TEST(Segments, OtherLengthsOnOneRank_Mismatch) {
       if (!stream.synchronize()) return "the stream does not get through";
       later[static_cast<size_t>(rank)] = gqsgd_comm_status(comm);
       if (said[static_cast<size_t>(rank)] == GQSGD_MISMATCH &&
-          sentence.find("hash of counts") == std::string::npos) {
+          sentence.find(named) == std::string::npos) {
         return sentence;
       }
       return result.as<char>()[0] == 0x5A ? "" : "something was written";
@@ -243,6 +244,19 @@ TEST(Segments, OtherLengthsOnOneRank_Mismatch) {
       EXPECT_EQ(later[rank], found_later ? GQSGD_MISMATCH : GQSGD_OK);
     }
   }
+}
+
+const SegmentCall kUsual{Kind::many, "paper-gl8", {256, 512, 32}};
+
+TEST(Segments, OtherLengthsOnOneRank_Mismatch) {
+  expect_mismatch(kUsual, {Kind::many, "paper-gl8", {512, 256, 32}}, "hash of counts");
+}
+
+/** Norms of segments travel with the control messages of a call that is expected; the other call
+ *  has none. */
+TEST(Segments, OtherFormatOnOneRank_Mismatch) {
+  expect_mismatch(kUsual, {Kind::many, "blocks-8", {256, 512, 32}}, "rank 1");
+  expect_mismatch({Kind::many, "blocks-8", {256, 512, 32}}, kUsual, "rank 1");
 }
 
 TEST(Segments, HostMemoryOfAnyTensor_Refused) {

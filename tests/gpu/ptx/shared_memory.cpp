@@ -7,7 +7,7 @@
 namespace gq::ptx {
 namespace {
 
-constexpr uint32_t kWordBytes = 4;
+constexpr uint32_t kWordBytes = 2;  // a half word: threads share words by halves
 constexpr uint32_t kSeveral = ~0u;
 constexpr uint8_t kGarbage = 0xCA;
 

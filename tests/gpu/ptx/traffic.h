@@ -18,7 +18,7 @@ struct Requests {
   uint64_t count = 0;
   uint64_t sectors = 0;
   uint64_t least_sectors = 0;  ///< that its bytes would fill
-  uint64_t half_sectors = 0;   ///< of requests by all lanes: sectors of which some bytes are left out
+  uint64_t half_sectors = 0;   ///< of requests by all lanes: of which some bytes are left out
 };
 
 struct Traffic {

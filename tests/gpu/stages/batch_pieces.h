@@ -14,6 +14,7 @@ namespace gq::test {
 struct BatchMode {
   size_t piece_count = 1;     ///< at most, as far as a range has places to cut it
   bool has_table = true;      ///< else as many pieces at a time as are arguments
+  bool keeps_table = false;   ///< and need not write it twice
   bool operands_in_memory = false;  ///< else, up to kOperandArgumentsMax, as arguments
   bool running_norm = false;  ///< one norm by running words, where it is in one piece
 };

@@ -79,6 +79,11 @@ TEST(Batch, ManyPiecesWithoutATable_BitsOfTheWhole) {
   expect_bits_of_the_whole({70, false}, kPlace);
 }
 
+TEST(Batch, TableThatIsKept_BitsOfTheWhole) {
+  expect_bits_of_the_whole({.piece_count = 64, .keeps_table = true}, kPlace);
+  expect_bits_of_the_whole({.piece_count = 581, .keeps_table = true}, kLong);
+}
+
 TEST(Batch, OperandsInMemory_BitsOfTheWhole) {
   for (const size_t pieces : {1, 3}) {
     expect_bits_of_the_whole({.piece_count = pieces, .operands_in_memory = true}, kPlace);

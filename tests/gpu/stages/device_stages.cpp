@@ -49,9 +49,25 @@ NormView norms_in(Image& image, const NormView& norms, const Coding& coding, con
   return view;
 }
 
-void* table_in(Image& image, size_t piece_count) {
-  return batch_mode.has_table ? image.scratch(piece_count * kBatchPieceBytes) : nullptr;
-}
+/** A table, and what it has. */
+struct Table : BatchTable {
+  std::vector<unsigned char> pieces;
+
+  Table(Image& image, size_t piece_count) {
+    if (!batch_mode.has_table) return;
+    on_device = image.scratch(piece_count * kBatchPieceBytes);
+    if (!batch_mode.keeps_table) return;
+    pieces.assign(piece_count * kBatchPieceBytes, kUnwrittenByte);
+    written = pieces.data();
+  }
+
+  /** Stages whose results do not depend on what was there run again by a table that is kept. */
+  template <typename Stage>
+  StageError run(Stage stage) const {
+    const StageError error = stage(*this);
+    return failed(error) || written == nullptr ? error : stage(*this);
+  }
+};
 
 StageError norm(const NormArgs& args) {
   Image image;
@@ -69,7 +85,7 @@ StageError norm(const NormArgs& args) {
   const bool is_sum = args.block == 0 && !is_one;
   const auto pieces = is_sum ? std::vector<NormArgs>{there}
                              : cut(there, static_cast<uint32_t*>(there.out));
-  void* const table = table_in(image, pieces.size());
+  const Table table(image, pieces.size());
   const StageError error = enqueue(image, pieces, [&](const NormArgs* all, size_t count) {
     return cuda_batch_stages().norm(all, count, table);
   });
@@ -100,9 +116,11 @@ StageError quantize(const QuantizeArgs& args) {
   there.norms = norms_in(image, args.norms, args.coding, args.range);
   there.words = image.output(args.words, code_bytes(args.coding, args.range, args.coding.bits));
   const auto pieces = cut(there);
-  void* const table = table_in(image, pieces.size());
+  const Table table(image, pieces.size());
   return enqueue(image, pieces, [&](const QuantizeArgs* all, size_t count) {
-    return cuda_batch_stages().quantize(all, count, table);
+    return table.run([&](const BatchTable& kept) {
+      return cuda_batch_stages().quantize(all, count, kept);
+    });
   });
 }
 
@@ -138,7 +156,7 @@ StageError reduce_many(const ReduceManyArgs& args) {
     there.out_scales = image.output(args.out_scales, block_bytes(coding, args.range));
   }
   const auto pieces = cut(there, there.words, lists.data());
-  void* const table = table_in(image, pieces.size());
+  const Table table(image, pieces.size());
   return enqueue(image, pieces, [&](const ReduceManyArgs* all, size_t count) {
     return cuda_batch_stages().reduce_many(all, count, table);
   });
@@ -152,9 +170,11 @@ StageError dequantize(const DequantizeArgs& args) {
   there.scales = norms_in(image, args.scales, args.coding, args.range);
   there.values = image.output(args.values, args.range.value_count * dtype_size_bytes(args.dtype));
   const auto pieces = cut(there);
-  void* const table = table_in(image, pieces.size());
+  const Table table(image, pieces.size());
   return enqueue(image, pieces, [&](const DequantizeArgs* all, size_t count) {
-    return cuda_batch_stages().dequantize(all, count, table);
+    return table.run([&](const BatchTable& kept) {
+      return cuda_batch_stages().dequantize(all, count, kept);
+    });
   });
 }
 

@@ -2,6 +2,8 @@
 // kind of format, one to eight ranks on one device and on several, call after call without waiting.
 #include <gtest/gtest.h>
 
+#include <atomic>
+
 #include "tests/gpu/streams/local_group.h"
 #include "tests/gpu/streams/typed_call.h"
 
@@ -225,9 +227,12 @@ TEST(Enqueued, Call_ReturnsBeforeItIsExecuted) {
   call.schedule = GQSGD_SCHEDULE_DIRECT;
   EXPECT_EQ(group.run([&](int rank, gqsgd_comm comm) -> std::string {
     StreamCall made(inputs[static_cast<size_t>(rank)]);
-    made.stream.sleep(300);
+    std::atomic<bool> seen{false};
+    made.stream.await(seen);
     if (made.make(comm, call) != GQSGD_OK) return gqsgd_last_error();
-    if (!made.untouched() || made.wait(10)) return "it was not enqueued behind the stream's work";
+    const bool waits = made.untouched() && !made.wait(10);
+    seen = true;
+    if (!waits) return made.wait(), "it was not enqueued behind the stream's work";
     return made.wait() && !made.untouched() ? "" : "it was not carried out";
   }),
             "");

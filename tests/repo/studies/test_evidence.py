@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -83,22 +84,84 @@ def test_measured_steps_are_those_of_the_page():
         assert seconds["float32"] > seconds["fp16 hook"] > seconds["blocks-8"] > 0.04, title
 
 
+def test_the_buckets_of_the_model_are_those_of_pytorch():
+    from evidence_lib.times import buckets_of
+
+    assert buckets_of(1000) == [1000]
+    assert buckets_of(262144 + 6553600 + 1) == [262144, 6553600, 1]
+
+
+def test_a_digest_keeps_the_end_of_every_curve_and_all_of_one_seed():
+    from evidence_lib.outcome import digest
+
+    run = {"steps": 10, "curve": [[0, 3.0], [5, 2.0], [10, 1.0]]}
+    kept = digest({"4/float32/0": run, "4/float32/1": run, "cell": {"alone": 0.1}})
+    assert kept["4/float32/0"] == run and kept["cell"] == {"alone": 0.1}
+    assert kept["4/float32/1"] == {"steps": 10, "curve": [[10, 1.0]]}
+
+
+def test_rows_of_embeddings_take_the_bytes_of_their_ids_and_values():
+    from evidence_lib.rows import Touched, bytes_per_value, bytes_sent
+
+    assert bytes_per_value("blocks-8") == pytest.approx(1 + 3 / 128, rel=0.02)
+    sent = bytes_sent(Touched(ranks=4, all_rows=1000, width=16, rows=10, of_any=30,
+                              other_values=100))
+    assert sent["float32, all rows"] == 1.5 * 4 * 16100
+    assert sent["float32, own rows to all ranks"] == 3 * 10 * (8 + 64) + 1.5 * 400
+    assert sent["ids to all ranks, then float32 of their rows"] == (
+        3 * 10 * 8 + 1.5 * 64 * 30 + 1.5 * 400)
+
+
+def test_other_work_is_what_no_child_has_done():
+    from evidence_lib.other_work import OtherWork
+
+    work = OtherWork()
+    busy = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        time.sleep(1)
+        seen = work.processors()  # a child that is not waited for counts as other work
+    finally:
+        busy.kill()
+        busy.wait()
+    assert seen > 0.1
+
+
 @pytest.mark.timeout(600)
 def test_two_studies_of_one_seed_have_the_same_digits(root, build_directory, tmp_path):
-    def study(folder):
+    def study(folder, *options):
         done = subprocess.run(
             [sys.executable, root / "tools/evidence", "--build", build_directory, "--domains",
              "clicks", "--contenders", "float32", "fp16 hook", "rotated-4",
-             "2 bits per tensor, nearest", "--seeds", "1", "--out", tmp_path / folder],
+             "2 bits per tensor, nearest", "--seeds", "1", "--out", tmp_path / folder, *options],
             capture_output=True, text=True, timeout=TIMEOUT_S, env=dict(os.environ))
         assert done.returncode == 0, done.stderr
-        results = json.loads((tmp_path / folder / "clicks.json").read_text())["results"]
-        return done.stdout, {key: run["curve"] for key, run in results.items()}
+        return done
 
-    page, curves = study("first")
-    assert curves == study("second")[1]
-    assert "## Where not to use it" in page
+    def curves(folder):
+        results = json.loads((tmp_path / folder / "clicks.json").read_text())["results"]
+        return {key: run["curve"] for key, run in results.items()}
+
+    page = study("first").stdout
+    study("second", "--kept", tmp_path / "kept")
+    assert curves("first") == curves("second") == curves("kept")
+    third = study("third", "--kept", tmp_path / "kept")
+    assert "left" not in third.stderr, "what is kept is not run again"
+    assert third.stdout.split("## In short")[1] == page.split("## In short")[1]
     control, _ = re.findall(r"^\| 2 bits per tensor, nearest \| (.*?) \|", page, re.MULTILINE)
     assert control.startswith("**no**")
     assert {path.name for path in (tmp_path / "first").glob("*.svg")} == {
         "evidence_curves.svg", "evidence_speedup.svg", "evidence_map.svg"}
+
+
+@pytest.mark.timeout(1800)
+def test_a_quick_study_has_all_domains_of_the_means_and_controls_that_fail(root, build_directory,
+                                                                           tmp_path):
+    """A minute and a half of one processor."""
+    done = subprocess.run([sys.executable, root / "tools/evidence", "--build", build_directory,
+                           "--quick", "--out", tmp_path], capture_output=True, text=True,
+                          timeout=1700, env=dict(os.environ))
+    assert done.returncode == 0, done.stderr
+    failed = re.search(r"Quality not reached in every seed of every domain: (.*)", done.stdout)[1]
+    assert "`paper-gl4`" in failed and "2 bits per tensor, nearest" in failed
+    assert "Means below are of *lm*, *cnn*, *clicks*" in " ".join(done.stdout.split())
+    assert len(re.findall(r"^\| (?:4|16) \| \d+ \| ", done.stdout, re.MULTILINE)) == 40

@@ -157,34 +157,53 @@ def test_what_is_wrong_is_reported(plan, options, code, sentence):
 
 
 def advised(text):
-    """({preset: (milliseconds of allreduces, of the step)}, the preset to take)."""
+    """({candidate: (milliseconds of allreduces, of the step)}, the one to take)."""
     rows = re.findall(r"^  (\S+) +(\d+\.\d) +(\d+\.\d) +\d+\.\d\dx", text, re.MULTILINE)
-    return ({preset: (float(call), float(step)) for preset, call, step in rows},
+    return ({name: (float(call), float(step)) for name, call, step in rows},
             re.search(r"^take ([\w-]+):", text, re.MULTILINE)[1])
 
 
 def test_advice_takes_the_least_error_that_is_nearly_as_fast(plan):
     call = ["--advise", "--ranks", 4, "--count", "6M", "--rate"]
-    rows, take = advised(plan(*call, "1gbit", "--compute", 150).stdout)
-    assert list(rows) == ["none", "bf16", "blocks-8", "rotated-4-8", "rotated-4"]
-    assert take == "blocks-8"
-    assert rows["blocks-8"][1] <= 1.1 * rows["rotated-4-8"][1] < rows["bf16"][1]
+    text = plan(*call, "1gbit", "--compute", 300).stdout
+    rows, take = advised(text)
+    assert list(rows) == ["none", "fp16-hook", "bf16", "blocks-8", "adaptive-6", "adaptive-5",
+                          "rotated-4-8", "rotated-4", "adaptive-4", "adaptive-3"]
+    assert take == "blocks-8" and f"a step of {rows[take][1]:.1f} ms" in text
+    assert rows["blocks-8"][1] <= 1.1 * rows["adaptive-5"][1] < rows["fp16-hook"][1]
     slow, take = advised(plan(*call, "100mbit", "--compute", 150).stdout)
-    assert take == "rotated-4-8"
+    assert take == "adaptive-5"
     assert slow["none"][0] > 9 * rows["none"][0]
     hidden = plan(*call, "10gbit", "--compute", 3000).stdout
     assert advised(hidden)[1] == "none" and "float32 hides behind the compute" in hidden
 
 
+def test_advice_takes_sixteen_bits_where_they_are_nearly_as_fast(plan):
+    text = plan("--advise", "--ranks", 4, "--count", "25M", "--rate", "10gbit", "--compute",
+                100).stdout
+    assert advised(text)[1] == "fp16-hook" and "fp16_compress_hook: no library" in text
+
+
+def test_advice_names_but_does_not_take_what_may_harm_the_loss(plan):
+    text = plan("--advise", "--ranks", 4, "--count", "100M", "--rate", "100mbit").stdout
+    rows, take = advised(text)
+    assert min(rows, key=lambda name: rows[name][1]) == "adaptive-3" != take
+    assert re.search(r"^adaptive-3 would make it .* watch the loss$", text, re.MULTILINE)
+
+
 def test_advice_adds_to_the_compute_what_cannot_overlap(plan):
-    call = ["--advise", "--ranks", 2, "--count", 2 * 6553600, "--rate", "1gbit", "--compute"]
+    first = 262144  # PyTorch's first bucket: 1 MiB
+    call = ["--advise", "--ranks", 2, "--count", first + 2 * 6553600, "--rate", "1gbit",
+            "--compute"]
     without, _ = advised(plan(*call, 0).stdout)
     for call_ms, step_ms in without.values():
         assert step_ms == pytest.approx(call_ms, abs=0.1)
-    # Two buckets, ready after two thirds and at the end; neither takes as long as a third.
-    behind, _ = advised(plan(*call, 6000).stdout)
-    for preset, (call_ms, step_ms) in behind.items():
-        assert step_ms == pytest.approx(6000 + call_ms / 2, abs=0.2), preset
+    # Three buckets; none takes as long as the next one takes to be ready. The last is one of two
+    # that are alike, and the first takes as much as its part of the values, or little more.
+    behind, _ = advised(plan(*call, 9000).stdout)
+    for name, (call_ms, step_ms) in behind.items():
+        last_ms = call_ms * 6553600 / (first + 2 * 6553600)
+        assert step_ms == pytest.approx(9000 + last_ms, rel=0.001), name
 
 
 @pytest.mark.parametrize("compute", ["-1", "fast", "10ms", "nan"])

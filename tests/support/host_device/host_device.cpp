@@ -2,6 +2,7 @@
 // in host_streams.cpp.
 #include "tests/support/host_device/host_device.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
@@ -9,10 +10,12 @@
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <vector>
 
 #include "kernels/cuda/fused/agreement.cuh"
 #include "kernels/stages.h"
 #include "tests/support/host_device/host_fused.h"
+#include "tests/support/host_device/host_groups.h"
 #include "tests/support/host_device/host_memory.h"
 #include "tests/support/host_device/host_streams.h"
 
@@ -154,9 +157,9 @@ StageError check_stage(StreamHandle stream) {
 template <auto kStage, typename Args>
 StageError enqueue(const Args& args) {
   if (const StageError error = check_stage(args.stream); failed(error)) return error;
-  stream_of(args.stream).run([args, time_ms = stage_time_ms] {
+  stream_of(args.stream).run([args, grouped = grouped_of(args), time_ms = stage_time_ms] {
     take_time(time_ms);
-    (void)(cpu().*kStage)(with_step(args));
+    run_stage<kStage>(cpu(), with_step(args), grouped);
   });
   return {};
 }
@@ -165,29 +168,37 @@ StageError enqueue(const Args& args) {
 bool is_open(const Gate& gate) {
   if (gate.word == nullptr) return true;
   if (*gate.word == kGateUndecided) {
-    *gate.word = *static_cast<const volatile uint32_t*>(gate.broken) != 0 ? kGateClosed : kGateOpen;
+    *gate.word = __atomic_load_n(gate.broken, __ATOMIC_SEQ_CST) != 0 ? kGateClosed : kGateOpen;
   }
   return *gate.word == kGateOpen;
 }
 
 StageError dequantize(const DequantizeArgs& args) {
   if (const StageError error = check_stage(args.stream); failed(error)) return error;
-  stream_of(args.stream).run([args] {
-    if (is_open(args.gate)) (void)cpu().dequantize(with_step(args));
+  stream_of(args.stream).run([args, grouped = grouped_of(args)] {
+    if (is_open(args.gate)) run_stage<&Stages::dequantize>(cpu(), with_step(args), grouped);
   });
   return {};
 }
 
 /** One after the other; nothing of the array is read later. */
 template <auto kEnqueue, typename Args>
-StageError enqueue_all(const Args* args, size_t count, void*) {
+StageError enqueue_all(const Args* args, size_t count, const BatchTable&) {
   for (size_t k = 0; k < count; ++k) {
     if (const StageError error = kEnqueue(args[k]); failed(error)) return error;
   }
   return {};
 }
 StageError merge_all(const MergeNormsArgs* args, size_t count) {
-  return enqueue_all<enqueue<&Stages::merge_norms, MergeNormsArgs>>(args, count, nullptr);
+  return enqueue_all<enqueue<&Stages::merge_norms, MergeNormsArgs>>(args, count, {});
+}
+
+/** As an argument of a kernel, of which the caller's copy is not read later. */
+StageError write_segments(const WriteSegmentsArgs& args) {
+  if (const StageError error = check_stage(args.stream); failed(error)) return error;
+  const std::vector<SegmentPlace> all(args.segments, args.segments + args.count);
+  stream_of(args.stream).run([all, out = args.out] { std::copy(all.begin(), all.end(), out); });
+  return {};
 }
 
 /** What select needs that comes later: where the entries of this range begin. */
@@ -232,6 +243,27 @@ StageError enqueue_run(const Args& args) {
   return {};
 }
 
+void write_header(const WriteHeaderArgs& args) {
+  cuda::write_header(args);
+  for (size_t k = 0; k < args.cleared_count; ++k) args.cleared[k] = 0;
+}
+
+void merge_rank_norms(const MergeRankNormsArgs& args) {
+  for (size_t segment = 0; segment < args.segment_count; ++segment) {
+    cuda::merge_rank_norms(args, segment);
+  }
+}
+
+/** A device writes the counter in one piece, whenever the host reads it. */
+void take_step(const TakeStepArgs& args) {
+  const std::atomic_ref<uint64_t> shared(*args.counter);
+  uint64_t counter = shared.load();
+  TakeStepArgs own = args;
+  own.counter = &counter;
+  cuda::take_step(own);
+  shared.store(counter);
+}
+
 void agree(const AgreeArgs& args) {
   uint32_t ranks_from_differing = 0;
   for (uint32_t rank = args.ranks; rank-- > 0;) {
@@ -241,12 +273,7 @@ void agree(const AgreeArgs& args) {
     }
   }
   cuda::finish_agreement(args, ranks_from_differing);
-}
-
-void merge_rank_norms(const MergeRankNormsArgs& args) {
-  for (size_t segment = 0; segment < args.segment_count; ++segment) {
-    cuda::merge_rank_norms(args, segment);
-  }
+  merge_rank_norms(args.segments);
 }
 
 constexpr Stages kStages = {
@@ -268,11 +295,12 @@ constexpr BatchStages kBatches = {
     enqueue_all<enqueue<&Stages::quantize, QuantizeArgs>, QuantizeArgs>,
     enqueue_all<enqueue<&Stages::reduce_many, ReduceManyArgs>, ReduceManyArgs>,
     enqueue_all<dequantize, DequantizeArgs>,
+    write_segments,
 };
 
 constexpr AgreementStages kAgreement = {
-    enqueue_run<cuda::take_step, TakeStepArgs>,
-    enqueue_run<cuda::write_header, WriteHeaderArgs>,
+    enqueue_run<take_step, TakeStepArgs>,
+    enqueue_run<write_header, WriteHeaderArgs>,
     enqueue_run<agree, AgreeArgs>,
     enqueue_run<merge_rank_norms, MergeRankNormsArgs>,
 };
@@ -347,6 +375,12 @@ bool OwnStream::synchronize(int timeout_ms) const {
 
 void OwnStream::sleep(int time_ms) const {
   stream_of(stream_).run([time_ms] { take_time(time_ms); });
+}
+
+void OwnStream::await(const std::atomic<bool>& flag) const {
+  stream_of(stream_).run([&flag] {
+    while (!flag) take_time(1);
+  });
 }
 
 uint32_t fused_kernels_before_reach() { return kernels_before_reach; }

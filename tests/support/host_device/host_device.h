@@ -4,6 +4,7 @@
 #ifndef GQ_TESTS_SUPPORT_HOST_DEVICE_HOST_DEVICE_H
 #define GQ_TESTS_SUPPORT_HOST_DEVICE_HOST_DEVICE_H
 
+#include <atomic>
 #include <cstddef>
 #include <memory>
 
@@ -57,6 +58,8 @@ class OwnStream {
   bool synchronize(int timeout_ms = 60000) const;
   /** Work that takes this long. */
   void sleep(int time_ms) const;
+  /** Work that takes until then. */
+  void await(const std::atomic<bool>& flag) const;
 
  private:
   StreamHandle stream_ = nullptr;

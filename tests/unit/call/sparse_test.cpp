@@ -53,13 +53,14 @@ class Played {
     }
   }
 
-  /** Sends a right control message, of the call or of its entry count. */
-  void send_control(uint64_t sequence, uint32_t low, uint32_t tag_change = 0) {
+  /** Sends a right control message, of the call or of its entry count, but for bits of a word. */
+  void send_control(uint64_t sequence, uint32_t low, ControlWord word = kControlTag,
+                    uint32_t changed_bits = 0) {
     Endpoint& endpoint = endpoints_[kPlayed];
     endpoint.sequence = sequence;
     ControlMessage control =
         Agreement::control_of(endpoint, calls_[kPlayed], GQSGD_SCHEDULE_SPARSE, NormWords{low, 0});
-    control.words[kControlTag] += tag_change;
+    control.words[word] ^= changed_bits;
     ASSERT_TRUE(test::succeeds(endpoint.host->send_control(sequence, control)));
   }
 
@@ -171,12 +172,15 @@ TEST(SparseEntries, EntriesMissing_NamedByTimeout) {
 }
 
 TEST(SparseEntries, SecondControlMessageOfAnotherCall_Refused) {
-  Played group(20000);
-  group.send_control(1, kOne);
-  group.send_control(2, 2, 1);
-  expect_broken(group, GQSGD_PROTOCOL,
-                "the entry count of rank 2 comes with the control message of another");
-  EXPECT_TRUE(group.untouched(0) && group.untouched(1));
+  for (const ControlWord word :
+       {kControlTag, kControlDigestLow, kControlDigestHigh, kControlChecksum}) {
+    Played group(20000);
+    group.send_control(1, kOne);
+    group.send_control(2, 2, word, 1);
+    expect_broken(group, GQSGD_PROTOCOL,
+                  "the entry count of rank 2 comes with the control message of another");
+    EXPECT_TRUE(group.untouched(0) && group.untouched(1)) << "word " << word;
+  }
 }
 
 TEST(SparseEntries, EntriesBeyondTheCall_Refused) {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "src/api/quantizer/quantizer_spec.h"
-#include "src/call/progress_loop.h"
+#include "src/call/virtual/virtual_ranks.h"
 #include "src/transport/shared_memory/local.h"
 #include "tests/support/succeeds.h"
 
@@ -55,20 +55,21 @@ Values run(const Case& test, Wiring wiring) {
   const Values send = random_values(test.ranks, test.value_count);
   Values recv(test.ranks, std::vector<float>(test.value_count));
   const std::vector<uint32_t> one_node(test.ranks, 0);
-  const auto endpoints = std::make_unique<Endpoint[]>(test.ranks);
-  std::vector<Call> calls(test.ranks);
+  VirtualRanks ranks;
+  EXPECT_TRUE(test::succeeds(ranks.open(test.ranks, transports.data())));
   for (uint32_t rank = 0; rank < test.ranks; ++rank) {
-    endpoints[rank].set_transport(std::move(transports[rank]));
-    endpoints[rank].stages = cpu_stages_named("scalar");
-    endpoints[rank].chunk_value_count = 64;
-    endpoints[rank].nodes = Nodes(test.nodes.empty() ? one_node : test.nodes);
-    calls[rank].format = format;
-    calls[rank].send = send[rank].data();
-    calls[rank].recv = recv[rank].data();
-    calls[rank].value_count = test.value_count;
-    calls[rank].schedule_id = test.schedule;
+    auto& [endpoint, call, operation] = ranks[rank];
+    endpoint.set_transport(std::move(endpoint.host));
+    endpoint.stages = cpu_stages_named("scalar");
+    endpoint.chunk_value_count = 64;
+    endpoint.nodes = Nodes(test.nodes.empty() ? one_node : test.nodes);
+    call.format = format;
+    call.send = send[rank].data();
+    call.recv = recv[rank].data();
+    call.value_count = test.value_count;
+    call.schedule_id = test.schedule;
   }
-  EXPECT_TRUE(test::succeeds(allreduce_virtual(endpoints.get(), calls.data(), test.ranks)));
+  EXPECT_TRUE(test::succeeds(ranks.allreduce()));
   return recv;
 }
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "src/api/quantizer/quantizer_spec.h"
-#include "src/call/progress_loop.h"
+#include "src/call/virtual/virtual_ranks.h"
 #include "src/transport/shared_memory/local.h"
 #include "tests/support/inputs.h"
 #include "tests/support/succeeds.h"
@@ -85,24 +85,25 @@ std::vector<std::vector<Values>> run(const Case& test) {
   EXPECT_TRUE(test::succeeds(create_local(test.ranks, transports.data())));
   Format format;
   EXPECT_TRUE(test::succeeds(parse_quantizer(test.quantizer, &format)));
-  const auto endpoints = std::make_unique<Endpoint[]>(test.ranks);
+  for (uint32_t rank = 0; rank < test.ranks && test.wiring == Wiring::copying; ++rank) {
+    transports[rank] = std::make_unique<CopyingTransport>(&wire, rank, test.ranks);
+  }
+  VirtualRanks ranks;
+  EXPECT_TRUE(test::succeeds(ranks.open(test.ranks, transports.data())));
   std::vector<std::unique_ptr<RankBuffers>> buffers;
-  std::vector<Call> calls(test.ranks);
   for (uint32_t rank = 0; rank < test.ranks; ++rank) {
     buffers.push_back(std::make_unique<RankBuffers>(test, format, rank));
-    if (test.wiring == Wiring::copying) {
-      transports[rank] = std::make_unique<CopyingTransport>(&wire, rank, test.ranks);
-    }
-    endpoints[rank].set_transport(std::move(transports[rank]));
-    endpoints[rank].stages = cpu_stages_named("scalar");
-    endpoints[rank].chunk_value_count = test.chunk;
-    calls[rank].operation = test.operation;
-    calls[rank].format = format;
-    calls[rank].value_count = buffers[rank]->value_count();
-    calls[rank].schedule_id = test.schedule;
-    calls[rank].segments = &buffers[rank]->segments();
+    auto& [endpoint, call, operation] = ranks[rank];
+    endpoint.set_transport(std::move(endpoint.host));
+    endpoint.stages = cpu_stages_named("scalar");
+    endpoint.chunk_value_count = test.chunk;
+    call.operation = test.operation;
+    call.format = format;
+    call.value_count = buffers[rank]->value_count();
+    call.schedule_id = test.schedule;
+    call.segments = &buffers[rank]->segments();
   }
-  EXPECT_TRUE(test::succeeds(allreduce_virtual(endpoints.get(), calls.data(), test.ranks)));
+  EXPECT_TRUE(test::succeeds(ranks.allreduce()));
   std::vector<std::vector<Values>> results;
   for (const auto& rank : buffers) results.push_back(rank->results());
   return results;

@@ -43,7 +43,7 @@ TEST(Crc32c, KnownBytes_NumbersOfTheStandard) {
 TEST(Crc32c, EveryImplementation_SameNumber) {
   const std::vector<unsigned char> bytes = random_bytes(90000, 1);
   std::vector<size_t> lengths;
-  for (const size_t block : {8, 24, 768, 6144, 11784, 11792, 12288, 23568, 60000}) {
+  for (const size_t block : {8, 24, 256, 320, 512, 768, 6144, 11784, 11792, 12288, 23568, 60000}) {
     for (size_t near = block - 8; near <= block + 8; ++near) lengths.push_back(near);
   }
   for (const size_t length : lengths) {

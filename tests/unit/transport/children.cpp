@@ -9,10 +9,12 @@
 
 #include <utility>
 
+#include "tests/support/sanitized.h"
+
 namespace gq::test {
 namespace {
 
-constexpr int kLifetimeSeconds = 60;
+constexpr int kLifetimeSeconds = 60 * kTimeFactor;
 
 }  // namespace
 

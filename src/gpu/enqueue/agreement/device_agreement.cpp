@@ -16,13 +16,42 @@ constexpr uint32_t kHashWords = 3u << kAgreementNormWord;
 
 }  // namespace
 
-Status DeviceAgreement::exchange(const CallOnStream& call, bool takes_norm) {
+Status DeviceAgreement::exchange(const CallOnStream& call, bool takes_norm,
+                                 const SegmentNormPlaces* norms) {
   const TimeRange range("gqsgd.headers");
+  places_ = norms == nullptr ? in_scratch() : before(*norms);
+  GQ_TRY(begin(call));
+  if (takes_norm) GQ_TRY(take_norm(call));
+  GQ_TRY(Status(device_.agreement->write_header(control_of(call, takes_norm))));
+  return gather_with_norms(call);
+}
+
+Status DeviceAgreement::begin(const CallOnStream& call) {
   const StreamHandle stream = call.call.stream;
   GQ_TRY(group_.follow_last_call(stream, call.captured));
-  if (StepCounter::takes_on_device(call.call)) GQ_TRY(counter_.enqueue(stream));
-  if (takes_norm) GQ_TRY(take_norm(call));
-  return gather(call, takes_norm);
+  return StepCounter::takes_on_device(call.call) ? counter_.enqueue(stream) : Status();
+}
+
+DeviceAgreement::Places DeviceAgreement::before(const SegmentNormPlaces& norms) const {
+  static_assert(sizeof(ControlMessage) <= Layout::kBeforeNormsMax);
+  const auto control_at = [&](size_t norms_bytes) {
+    return reinterpret_cast<uint32_t*>(workspace_.arena() + norms_bytes - sizeof(ControlMessage));
+  };
+  return {control_at(norms.own_bytes), control_at(norms.all_bytes), norms.stride_bytes};
+}
+
+Status DeviceAgreement::begin_with_norms(const CallOnStream& call, const SegmentNormPlaces& norms) {
+  places_ = before(norms);
+  GQ_TRY(begin(call));
+  WriteHeaderArgs args = control_of(call, false);
+  args.cleared = reinterpret_cast<uint64_t*>(workspace_.arena() + norms.own_bytes);
+  args.cleared_count = (norms.stride_bytes - sizeof(ControlMessage)) / sizeof(uint64_t);
+  return Status(device_.agreement->write_header(args));
+}
+
+Status DeviceAgreement::gather_with_norms(const CallOnStream& call) {
+  return group_.transport().gather(places_.own, places_.all, places_.stride_bytes,
+                                   call.call.stream);
 }
 
 /** The norm is written directly into the control message that it travels in. */
@@ -30,7 +59,7 @@ Status DeviceAgreement::take_norm(const CallOnStream& call) {
   const Call& own = call.call;
   const StageArguments arguments(group_.endpoint(), own, call.plan(), workspace_.arena(), nullptr);
   const Range all{0, static_cast<size_t>(own.value_count)};
-  NormArgs args = arguments.norm(all, own.send, scratch_.own_norm());
+  NormArgs args = arguments.norm(all, own.send, places_.own + kAgreementNormWord);
   args.workspace = workspace_.norm_sums(call.plan());
   args.running = scratch_.running_norm();
   if (!norm_is_ready_) {
@@ -41,12 +70,12 @@ Status DeviceAgreement::take_norm(const CallOnStream& call) {
 }
 
 Status DeviceAgreement::gather(const CallOnStream& call, bool keep_norm) {
-  GQ_TRY(write_control(call, keep_norm));
-  return group_.transport().gather(scratch_.own_control(), scratch_.controls(),
-                                   sizeof(ControlMessage), call.call.stream);
+  places_ = in_scratch();
+  GQ_TRY(Status(device_.agreement->write_header(control_of(call, keep_norm))));
+  return gather_with_norms(call);
 }
 
-Status DeviceAgreement::write_control(const CallOnStream& call, bool keep_norm) {
+WriteHeaderArgs DeviceAgreement::control_of(const CallOnStream& call, bool keep_norm) const {
   WriteHeaderArgs args{};
   memcpy(args.words, call.control.words, sizeof args.words);
   args.words[kControlSequence] = static_cast<uint32_t>(group_.endpoint().sequence);
@@ -57,14 +86,17 @@ Status DeviceAgreement::write_control(const CallOnStream& call, bool keep_norm) 
   args.index_word = kControlIndex;
   args.status_word = kControlStatus;
   args.keep_norm = keep_norm;
-  args.header = scratch_.own_control();
+  args.header = places_.own;
   args.stream = call.call.stream;
-  return Status(device_.agreement->write_header(args));
+  return args;
 }
 
-Status DeviceAgreement::compare(const Call& call, Disagreement* found) {
+Status DeviceAgreement::compare(const Call& call, Disagreement* found,
+                                const MergeRankNormsArgs& segments) {
   AgreeArgs args{};
-  args.headers = scratch_.controls();
+  args.headers = places_.all;
+  args.stride_words = places_.stride_bytes / sizeof(uint32_t);
+  args.segments = segments;
   args.ranks = group_.endpoint().size();
   args.compared = kComparedWords | (call.segments != nullptr ? kHashWords : 0);
   args.status_word = kControlStatus;
@@ -78,8 +110,14 @@ Status DeviceAgreement::compare(const Call& call, Disagreement* found) {
 }
 
 Status DeviceAgreement::read_controls(StreamHandle stream, const char* what) {
-  GQ_TRY(device_.copy(scratch_.pinned_controls(), scratch_.controls(), scratch_.controls_bytes(),
-                      stream));
+  const bool together = places_.stride_bytes == sizeof(ControlMessage);
+  const uint32_t copies = together ? 1 : group_.endpoint().size();
+  for (uint32_t rank = 0; rank < copies; ++rank) {
+    const auto* const from =
+        reinterpret_cast<const unsigned char*>(places_.all) + rank * places_.stride_bytes;
+    GQ_TRY(device_.copy(scratch_.pinned_controls() + rank, from,
+                        scratch_.controls_bytes() / copies, stream));
+  }
   GQ_TRY(device_.record(controls_copied_, stream));
   return group_.wait_on_host(controls_copied_, what);
 }

@@ -7,8 +7,8 @@
 #include <tuple>
 #include <vector>
 
-#include "src/gpu/device/buffer.h"
 #include "src/gpu/enqueue/plan/execution_plan.h"
+#include "src/gpu/enqueue/plan/operand_addresses.h"
 
 namespace gq {
 
@@ -44,26 +44,54 @@ inline size_t batch_end(const std::vector<ExecutionStep>& steps, size_t first) {
   return end;
 }
 
-class Batches {
- public:
-  Status open(const Device& device) {
-    return table_.reserve(device, kBatchMax * kBatchPieceBytes);
-  }
-  /** Memory of the device for the pieces of one batch. */
-  void* table() const { return table_.data(); }
-  /** The device may still use it: it is never freed. */
-  void forget() { table_.forget(); }
+/** Batches of a plan: their pieces that are in tables, and those of the longest. */
+struct BatchSizes {
+  size_t in_tables = 0;
+  size_t longest = 0;
 
-  /** For all batches of a plan. May throw std::bad_alloc. */
-  void reserve(const ExecutionPlan& execution_plan) {
-    size_t longest = execution_plan.segments() == nullptr ? 0 : execution_plan.segments()->size();
+  explicit BatchSizes(const ExecutionPlan& execution_plan) {
+    const std::vector<Part>* segments = execution_plan.segments();
+    for (size_t left = segments == nullptr ? 0 : segments->size(); left > 0;) {  // their norms
+      add(std::min(left, kBatchMax));
+      left -= std::min(left, kBatchMax);
+    }
     for (const auto* steps : {&execution_plan.steps(), &execution_plan.results()}) {
       for (size_t first = 0, end = 0; first < steps->size(); first = end) {
         end = batch_end(*steps, first);
-        longest = std::max(longest, end - first);
+        add(end - first);
       }
     }
-    std::apply([&](auto&... arguments) { (arguments.reserve(longest), ...); }, arguments_);
+  }
+
+ private:
+  void add(size_t count) {
+    longest = std::max(longest, count);
+    if (count > kBatchArgumentsMax) in_tables += count;
+  }
+};
+
+class Batches {
+ public:
+  /** Addresses that are as long as a piece. */
+  static constexpr size_t kPieceAddresses = kBatchPieceBytes / sizeof(void*);
+
+  /** For all batches of a plan. May throw std::bad_alloc. */
+  void reserve(const BatchSizes& sizes) {
+    std::apply([&](auto&... arguments) { (arguments.reserve(sizes.longest), ...); }, arguments_);
+  }
+
+  /** A call whose batches have their tables there, in the order in which they are enqueued. A graph
+   *  may have written others since the last call: then the host does not know what they have. */
+  void begin_call(const AddressArray& tables, bool in_graph) {
+    tables_ = tables;
+    in_graph_ = in_graph;
+    used_ = 0;
+  }
+  BatchTable next_table(size_t piece_count) {
+    if (piece_count <= kBatchArgumentsMax) return {};
+    const size_t first = used_;
+    used_ += piece_count * kPieceAddresses;
+    return {tables_.on_device + first, in_graph_ ? nullptr : tables_.staged + first};
   }
 
   /** Empty, with memory for the longest batch. */
@@ -76,9 +104,11 @@ class Batches {
 
  private:
   std::tuple<std::vector<NormArgs>, std::vector<MergeNormsArgs>, std::vector<QuantizeArgs>,
-             std::vector<ReduceManyArgs>, std::vector<DequantizeArgs>>
+             std::vector<ReduceManyArgs>, std::vector<DequantizeArgs>, std::vector<SegmentPlace>>
       arguments_;
-  DeviceBuffer table_;
+  AddressArray tables_;
+  bool in_graph_ = false;
+  size_t used_ = 0;
 };
 
 }  // namespace gq

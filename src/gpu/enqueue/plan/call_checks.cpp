@@ -6,22 +6,24 @@
 namespace gq {
 namespace {
 
-Status check_kind(const Call& call, const Nodes& nodes) {
-  if (call.schedule_id == GQSGD_SCHEDULE_HIERARCHICAL && !nodes.is_flat()) {
+Status check_kind(const Call& call, const StreamGroup& group) {
+  const bool adds_means = call.schedule_id == GQSGD_SCHEDULE_HIERARCHICAL &&
+                          !group.endpoint().nodes.is_flat();
+  if (adds_means && group.transport().agrees_on_host()) {
     return fail(GQSGD_UNSUPPORTED,
-                "schedule hierarchical over several nodes works on host memory in this version; "
-                "use schedule direct");
+                "schedule hierarchical over several nodes works on host memory and over NCCL; use "
+                "schedule direct");
+  }
+  if (adds_means && call.format.levels == Levels::exponential) {
+    return fail(GQSGD_UNSUPPORTED,
+                "levels=exponential with schedule hierarchical over several nodes works on host "
+                "memory in this version; use schedule direct, or linear levels, such as blocks-8");
   }
   if (is_narrow(call.format.levels)) {
     return fail(GQSGD_UNSUPPORTED,
                 "levels=%s works on host memory in this version; use a preset with norms, such as "
                 "blocks-8, or none",
                 name_in(names_of(kLevelsList), static_cast<size_t>(call.format.levels)));
-  }
-  if (call.format.mean_half_bits != 0) {
-    return fail(GQSGD_UNSUPPORTED,
-                "width=adaptive works on host memory in this version; use width=fixed, such as "
-                "blocks-8");
   }
   if (call.format.nonfinite == Nonfinite::error && call.format.levels != Levels::none) {
     return fail(GQSGD_UNSUPPORTED,
@@ -47,7 +49,7 @@ Status check_place(const StreamGroup& group, const char* name, const void* point
 }  // namespace
 
 Status check_call(const StreamGroup& group, const Call& call) {
-  GQ_TRY(check_kind(call, group.endpoint().nodes));
+  GQ_TRY(check_kind(call, group));
   GQ_TRY(check_place(group, "config.device_step", call.step_at, 2));
   if (call.segments == nullptr) {
     GQ_TRY(check_place(group, "send", call.send, call.value_count));

@@ -1,6 +1,8 @@
 // The steps of preparation, in the order in which they may fail.
 #include "src/gpu/enqueue/plan/call_plans.h"
 
+#include <string.h>
+
 #include <new>
 
 #include "src/call/agreement.h"
@@ -48,7 +50,20 @@ Status CallPlans::prepare(CallOnStream* call) {
   // Where hosts synchronize, a graph has fused kernels alone, which use no workspace.
   if (call->captured && group_.transport().agrees_on_host()) return Status();
   GQ_TRY(workspace_.reserve(plan));
-  return write_addresses(*call);
+  GQ_TRY(write_addresses(*call));
+  return take_tables(*call);
+}
+
+Status CallPlans::take_tables(const CallOnStream& call) {
+  CachedPlan* const cached = call.cached;
+  const size_t pieces = BatchSizes(cached->execution_plan).in_tables;
+  if (pieces > 0 && cached->tables.get().count == 0) {
+    const size_t count = pieces * Batches::kPieceAddresses;
+    GQ_TRY(cached->tables.take(&address_memory_, count));
+    memset(cached->tables.get().staged, kUnwrittenByte, count * sizeof(void*));
+  }
+  batches_.begin_call(cached->tables.get(), call.captured || cached->captured);
+  return Status();
 }
 
 Status CallPlans::find_plan(const Plan& plan, CallOnStream* call) {
@@ -67,7 +82,7 @@ Status CallPlans::find_plan(const Plan& plan, CallOnStream* call) {
     call->cached->signature = signature;
     const Pace pace = group_.overlaps() ? Pace::overlapped : Pace::in_turns;
     GQ_TRY(call->cached->execution_plan.make(plan, endpoint.rank(), segments, pace));
-    batches_.reserve(call->cached->execution_plan);
+    batches_.reserve(BatchSizes(call->cached->execution_plan));
     return Status();
   } catch (const std::bad_alloc&) {
     return fail(GQSGD_NO_MEMORY, "no memory for the moves of %u ranks", endpoint.size());

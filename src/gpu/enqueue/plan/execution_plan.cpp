@@ -148,9 +148,10 @@ class ExecutionPlanMaker {
     step.from_bytes = operand_bytes;
   }
 
+  /** Where tensors share groups, stages take all of them at once. */
   template <typename Each>
   void for_pieces(const Move& move, Each each) const {
-    Pieces pieces(move, made_.segments());
+    Pieces pieces(move, made_.plan_.groups.interleaved ? nullptr : made_.segments());
     for (Piece piece; pieces.next(&piece);) each(piece);
   }
 
@@ -235,18 +236,27 @@ class ExecutionPlanMaker {
     }
   }
 
+  /** Codes of a node's mean stand for its ranks. Stages of devices have no weights, and add them so
+   *  often: sums of linear codes are integers. */
+  uint32_t times_added(const Move& move, uint32_t k) const {
+    const bool is_mean = move.addends == Addends::nodes && has_norm(made_.plan_.coding.levels);
+    return is_mean ? made_.plan_.shape.nodes->size_of(k) : 1;
+  }
+
   void add_reduce_many(const Move& move, const Piece& piece) {
     const Shape& shape = made_.plan_.shape;
     add_stage(move, piece, 0);
     made_.steps_.back().first = static_cast<uint32_t>(made_.operands_.size());
-    made_.steps_.back().count = operand_count(shape, rank_, move);
     for (uint32_t k = 0; k < operand_count(shape, rank_, move); ++k) {
       const uint32_t peer = operand_rank(shape, rank_, move, k);
       const size_t chunk_bytes = peer == rank_
                                      ? layout_.offset_bytes(move.content, move.first_value)
                                      : operand_bytes(peer);
-      made_.operands_.push_back(chunk_bytes + layout_.between_bytes(move.content, piece.skipped));
+      made_.operands_.insert(made_.operands_.end(), times_added(move, k),
+                             chunk_bytes + layout_.between_bytes(move.content, piece.skipped));
     }
+    ExecutionStep& step = made_.steps_.back();
+    step.count = static_cast<uint32_t>(made_.operands_.size()) - step.first;
     if (!made_.plan_.adds_values) return;
     made_.operands_.push_back(layout_.offset_bytes(Content::sums, move.first_value) +
                               layout_.between_bytes(Content::sums, piece.skipped));

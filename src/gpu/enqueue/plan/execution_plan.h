@@ -83,6 +83,13 @@ class ExecutionPlan {
   std::vector<size_t> operands_;
 };
 
+/** Formats with one norm have one for each segment, which do not fit into a control message. */
+inline bool has_segment_norms(const ExecutionPlan& execution_plan) {
+  const Coding& coding = execution_plan.plan().coding;
+  const std::vector<Part>* segments = execution_plan.segments();
+  return coding.block == 0 && has_norm(coding.levels) && segments != nullptr && !segments->empty();
+}
+
 }  // namespace gq
 
 #endif

@@ -1,5 +1,5 @@
-// Arrays of operands' addresses, which kernels read: allocated in a few pieces, which the execution
-// plans of many kinds of calls share.
+// Arrays that kernels read, of operands' addresses and of the pieces of batches: allocated in a few
+// pieces, which the execution plans of many kinds of calls share.
 #ifndef GQ_GPU_ENQUEUE_PLAN_OPERAND_ADDRESSES_H
 #define GQ_GPU_ENQUEUE_PLAN_OPERAND_ADDRESSES_H
 
@@ -13,7 +13,8 @@
 
 namespace gq {
 
-/** Memory for one array, on the device and, to be copied from, on the host. */
+/** Memory for one array, on the device and, to be copied from or to know what is there, on the
+ *  host. */
 struct AddressArray {
   const unsigned char** staged = nullptr;
   const unsigned char** on_device = nullptr;

@@ -5,10 +5,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "src/transport/boot_id.h"
+
 namespace gq {
 namespace {
 
-constexpr char kBootId[] = "/proc/sys/kernel/random/boot_id";
 constexpr char kNetworkNamespace[] = "/proc/self/ns/net";
 
 /** Digests are for names that are compared, not for secrets: their key is known. */
@@ -24,21 +25,13 @@ void read_host_name(char* name, size_t capacity_bytes) {
   name[capacity_bytes - 1] = '\0';
 }
 
-/** The host name where the kernel's number cannot be read. */
-void read_boot(const char* host_name, char* text, size_t capacity_bytes) {
-  FILE* file = fopen(kBootId, "re");
-  const bool is_read = file != nullptr && fgets(text, static_cast<int>(capacity_bytes), file);
-  if (file != nullptr) fclose(file);
-  if (!is_read) snprintf(text, capacity_bytes, "%s", host_name);
-}
-
 }  // namespace
 
 Status identify_host(const Hmac& hmac, const char* host_id, NetworkMember* member) {
   read_host_name(member->host_name, sizeof member->host_name);
   member->user = geteuid();
   char boot[64];
-  read_boot(member->host_name, boot, sizeof boot);
+  read_boot_id(member->host_name, boot, sizeof boot);
   struct stat space {};
   if (stat(kNetworkNamespace, &space) != 0) space.st_ino = 0;
 

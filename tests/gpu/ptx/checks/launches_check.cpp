@@ -5,6 +5,7 @@
 #include <cuda_runtime_api.h>
 #include <gqsgd_nccl.h>
 #include <stdio.h>
+#include <string.h>
 
 #include <algorithm>
 #include <barrier>
@@ -23,6 +24,8 @@ namespace {
 
 constexpr size_t kChunkValues = 1024;
 constexpr size_t kListChunkValues = 65536;  // so that a part of a list is one chunk
+constexpr size_t kGroupValues = 32768;      // of adaptive widths
+constexpr size_t kShortGroupValues = 8192;
 
 struct Case {
   const char* quantizer;
@@ -39,21 +42,37 @@ constexpr Case kCases[] = {
     {"paper-gl8", 32, 1, 1, 9},
     {"paper-gl8", 8, 2, 1, 14},
     {"paper-gl8", 8, 4, 1, 24},
-    {"paper-gl8", 8, 1, 200, 16},
+    {"paper-gl8", 8, 1, 200, 9},
     {"blocks-8", 2, 1, 1, 12},
     {"blocks-8", 8, 1, 1, 12},
     {"blocks-8", 32, 1, 1, 12},
     {"blocks-8", 8, 2, 1, 17},
     {"blocks-8", 8, 4, 1, 28},
-    {"blocks-8", 8, 1, 200, 15},
+    {"blocks-8", 8, 1, 200, 12},
     {"rotated-4-8", 8, 1, 1, 12},
     {"relative-8", 8, 1, 1, 9},
     {"none", 8, 1, 1, 19},
+    {"adaptive-4", 2, 1, 1, 12},
+    {"adaptive-4", 8, 1, 1, 12},
+    {"adaptive-4", 2, 2, 1, 17},
+    {"adaptive-4", 8, 1, 200, 13},
 };
+
+bool is_adaptive(const Case& test) { return strncmp(test.quantizer, "adaptive", 8) == 0; }
+
+/** Values of a chunk: a group, where widths are adaptive; one that is alone may be short. */
+size_t chunk_values(const Case& test) {
+  if (test.tensors > 1) return kListChunkValues;
+  return is_adaptive(test) ? kGroupValues : kChunkValues;
+}
 
 /** Tensors of uneven lengths, which fill the chunks of all ranks. */
 std::vector<size_t> lengths_of(const Case& test) {
-  const size_t total = kChunkValues * test.chunks * static_cast<size_t>(test.ranks);
+  const bool short_groups = is_adaptive(test) && test.chunks == 1;
+  const size_t chunk = test.tensors > 1 ? kChunkValues
+                       : short_groups   ? kShortGroupValues
+                                        : chunk_values(test);
+  const size_t total = chunk * test.chunks * static_cast<size_t>(test.ranks);
   if (test.tensors == 1) return {total};
   std::vector<size_t> lengths;
   size_t left = total;
@@ -116,8 +135,7 @@ class Rank {
 
 /** Of the rank that enqueues most. */
 std::string count(const Case& test, EnqueueCounts* most) {
-  const size_t chunk = test.tensors == 1 ? kChunkValues : kListChunkValues;
-  const std::string options = "chunk_value_count=" + std::to_string(chunk);
+  const std::string options = "chunk_value_count=" + std::to_string(chunk_values(test));
   gqsgd_unique_id id;
   if (gqsgd_nccl_unique_id_create("", &id) != GQSGD_OK) return gqsgd_last_error();
   std::mutex mutex;

@@ -48,8 +48,8 @@ std::vector<GpuCase> cases(GpuBuffers& buffers) {
             "gqsgd_quantize");
       } else {
         bench::library_done(
-            gqsgd_dequantize(quantizer->get(), &site, buffers.codes(set), buffers.norms(), kValues / 2,
-                             dtype, GQSGD_MEAN, buffers.results(set), stream),
+            gqsgd_dequantize(quantizer->get(), &site, buffers.codes(set), buffers.norms(),
+                             kValues / 2, dtype, GQSGD_MEAN, buffers.results(set), stream),
             "gqsgd_dequantize");
       }
     };

@@ -1,0 +1,48 @@
+// Norms of the blocks of groups, in the order of groups.
+#ifndef GQ_KERNELS_CUDA_ADAPTIVE_GROUP_NORMS_CUH
+#define GQ_KERNELS_CUDA_ADAPTIVE_GROUP_NORMS_CUH
+
+#include "kernels/cuda/adaptive/group_stage.cuh"
+#include "kernels/cuda/block_norms.cuh"
+
+namespace gq::cuda {
+
+/** The largest of the sharers of a block, which all come here. */
+GQ_DEVICE uint32_t largest_of_block(uint32_t own) {
+  const uint32_t lane = threadIdx.x % kWarpThreads;
+  return __reduce_max_sync(((1u << kSharers) - 1) << (lane & ~(kSharers - 1)), own);
+}
+
+struct GroupNorms : GroupStage {
+  struct Shared {};
+  ValueSource source;
+  uint16_t* out = nullptr;
+
+  GroupNorms(const NormArgs& args, uint64_t values_in_all)
+      : GroupStage(*args.range.grouped, 0, values_in_all), source(args.values, args.dtype) {}
+
+  GQ_HD void set(const Piece& piece) {
+    GroupStage::set(piece);
+    out = static_cast<uint16_t*>(piece.words);
+  }
+
+  GQ_DEVICE void run(const GroupUnit& unit, Shared&) const {
+    for (uint32_t first = unit.first_block; first < unit.end_block; first += kTileBlocks) {
+      const uint32_t block = block_of_thread(first);
+      if (block >= unit.end_block) continue;
+      const ThreadPlace place = place_of(value_of(unit, block), &SegmentPlace::send);
+      ValueSource from = source;
+      from.set(place.values);
+      float value[kThreadValues];
+      from.load(place.offset, place.count, value);
+      uint32_t own = 0;
+      keep_largest_of(value, own);
+      const uint32_t largest = largest_of_block(own);
+      if (threadIdx.x % kSharers == 0) out[norm_offset(unit) + block] = norm_code(largest);
+    }
+  }
+};
+
+}  // namespace gq::cuda
+
+#endif

@@ -1,0 +1,53 @@
+// Quantize, where widths are adaptive.
+#ifndef GQ_KERNELS_CUDA_ADAPTIVE_QUANTIZE_GROUPS_CUH
+#define GQ_KERNELS_CUDA_ADAPTIVE_QUANTIZE_GROUPS_CUH
+
+#include "kernels/cuda/adaptive/group_codes.cuh"
+
+namespace gq::cuda {
+
+struct QuantizeGroups : GroupStage {
+  struct Shared {
+    GroupWidths::Shared widths;
+    StagedPlanes planes;
+  };
+  ValueSource source;
+  GroupEncoder<QuantizeThresholds> encoder;
+  const uint16_t* norms = nullptr;
+  uint32_t* words = nullptr;
+
+  QuantizeGroups(const QuantizeArgs& args, uint64_t values_in_all)
+      : GroupStage(*args.range.grouped, args.coding.mean_half_bits, values_in_all),
+        source(args.values, args.dtype),
+        encoder{QuantizeThresholds(args.coding, args.random),
+                args.coding.rounding == Rounding::nearest} {}
+
+  GQ_HD void set(const Piece& piece) {
+    GroupStage::set(piece);
+    norms = static_cast<const uint16_t*>(piece.norms);
+    words = static_cast<uint32_t*>(piece.words);
+  }
+
+  GQ_DEVICE void run(const GroupUnit& unit, Shared& shared) const {
+    const uint16_t* const norm = norms + norm_offset(unit);
+    const GroupWidths widths(shared.widths, norm, unit.block_count, unit.plane_count);
+    const StreamStart start = start_of(encoder.thresholds.own);
+    write_unit(unit, widths, shared.planes, words + word_offset(unit),
+               [&](uint32_t block, LaneWords& lanes) {
+                 const uint64_t first = value_of(unit, block);
+                 const ThreadPlace place = place_of(first, &SegmentPlace::send);
+                 ValueSource from = source;
+                 from.set(place.values);
+                 float value[kThreadValues];
+                 from.load(place.offset, place.count, value);
+                 const uint32_t width = widths.width(block);
+                 if (width == 0) return;
+                 encoder.encode(start, first, norm_from_code(norm[block]), width, place.count,
+                                value, lanes);
+               });
+  }
+};
+
+}  // namespace gq::cuda
+
+#endif

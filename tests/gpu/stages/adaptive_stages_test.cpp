@@ -1,0 +1,382 @@
+// Stages of adaptive widths on whole groups against those of a CPU, bit for bit: every element
+// type, tails, memory that is not aligned, tensors that share groups, slices, poisoned blocks.
+#include <string.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
+
+#include "kernels/codec/narrow.h"
+#include "src/schedule/move.h"
+#include "tests/gpu/stages/image.h"
+#include "tests/support/host_device/host_groups.h"
+#include "tests/support/inputs.h"
+#include "tests/unit/kernels/support/outcome.h"
+
+namespace gq::test {
+namespace {
+
+using Codes = std::vector<uint16_t>;
+using Bytes = std::vector<uint8_t>;
+
+/** A call, and how its stages are called. */
+struct Case {
+  uint64_t value_count;
+  int32_t dtype = GQSGD_FLOAT32;
+  uint8_t mean_half_bits = 8;
+  uint32_t ranks = 3;
+  Rounding rounding = Rounding::correlated;
+  bool rescale = true;
+  bool subtractive = false;
+  bool slice = false;  ///< else an allreduce
+  size_t offset = 0;  ///< elements from aligned memory
+  std::vector<uint64_t> tensors = {};
+  uint64_t groups_of_piece = 0;  ///< 0: one piece
+  int32_t op = GQSGD_MEAN;
+};
+
+Coding coding_of(const Case& test) {
+  Format format;
+  format.block = kAdaptiveBlock;
+  format.mean_half_bits = test.mean_half_bits;
+  format.rounding = test.rounding;
+  format.rounding_down = test.subtractive ? RoundingDown::subtractive : RoundingDown::random;
+  format.rescale = test.rescale;
+  return gq::coding_of(format, test.ranks, 0);
+}
+
+/** Values of blocks of every size: zeros, NaN, infinity, denormals, the largest ones. */
+float value_at(uint64_t seed, uint64_t e) {
+  const uint64_t block = mix(seed + e / kAdaptiveBlock), kind = block % 23;
+  const double normal = normal_at(seed, e);
+  if (kind == 0) return e % 2 == 0 ? 0.0f : -0.0f;
+  if (kind == 1) return e % kAdaptiveBlock == block % 128 ? NAN : 1.0f;
+  if (kind == 2) return e % kAdaptiveBlock == 5 ? -INFINITY : 2.0f;
+  if (kind == 3) return static_cast<float>(std::ldexp(normal, -140));
+  if (kind == 4) return static_cast<float>(std::ldexp(uniform_at(seed, e) - 0.5, 128));
+  return static_cast<float>(std::ldexp(normal, static_cast<int>(block >> 8 & 15) - 8));
+}
+
+void put(int32_t dtype, float value, uint8_t* to) {
+  if (dtype == GQSGD_FLOAT32) {
+    memcpy(to, &value, sizeof value);
+  } else if (dtype == GQSGD_FLOAT64) {
+    const double wide = value;
+    memcpy(to, &wide, sizeof wide);
+  } else {
+    const uint16_t bits = dtype == GQSGD_FLOAT16 ? float_to_half<true>(value, 0)
+                                                 : float_to_bfloat<true>(value, 0);
+    memcpy(to, &bits, sizeof bits);
+  }
+}
+
+/** All that the stages of a call make. */
+struct Made {
+  Codes norms, scales;
+  std::vector<Words> words;
+  Words sums;
+  Bytes result;
+
+  bool operator==(const Made&) const = default;
+};
+
+/** The stages of a CPU on host memory. */
+struct HostSide {
+  template <typename Element>
+  Element* place(Element* host, size_t) {
+    return host;
+  }
+  template <typename Args>
+  void run(std::vector<Args>& all) {
+    for (const Args& args : all) run_groups(scalar_stages(), args);
+  }
+};
+
+StageError enqueue(const std::vector<NormArgs>& all, void* table) {
+  return cuda_batch_stages().norm(all.data(), all.size(), table);
+}
+StageError enqueue(const std::vector<QuantizeArgs>& all, void* table) {
+  return cuda_batch_stages().quantize(all.data(), all.size(), table);
+}
+StageError enqueue(const std::vector<ReduceManyArgs>& all, void* table) {
+  return cuda_batch_stages().reduce_many(all.data(), all.size(), table);
+}
+StageError enqueue(const std::vector<DequantizeArgs>& all, void* table) {
+  return cuda_batch_stages().dequantize(all.data(), all.size(), table);
+}
+
+/** Those under test, on images of the same memory: pieces in one launch. */
+struct DeviceSide {
+  Image image;
+
+  template <typename Element>
+  Element* place(Element* host, size_t size_bytes) {
+    if constexpr (std::is_const_v<Element>) {
+      return image.input(host, size_bytes);
+    } else {
+      return image.output(host, size_bytes);
+    }
+  }
+  template <typename Args>
+  void run(std::vector<Args>& all) {
+    void* const table = image.scratch(all.size() * kBatchPieceBytes);
+    StageError error;
+    image.run([&](void* stream) {
+      for (Args& args : all) args.stream = stream;
+      error = enqueue(all, table);
+    });
+    EXPECT_FALSE(failed(error));
+  }
+};
+
+/** One call on one side. */
+template <typename Side>
+class CallStages {
+ public:
+  explicit CallStages(const Case& test) : test_(test), coding_(coding_of(test)) {
+    uint64_t end = 0;
+    for (const uint64_t length : test.tensors) {
+      parts_.push_back({end, length});
+      end += divided_up(length, kAdaptiveBlock) * kAdaptiveBlock;
+    }
+    const uint64_t count =
+        parts_.empty() ? test.value_count : parts_.back().first_value + parts_.back().value_count;
+    groups_ = test.slice ? consecutive_groups(count, test.mean_half_bits)
+                         : interleaved_groups(count, test.mean_half_bits, test.ranks);
+    coding_.group_values = groups_.group_values;
+    coding_.group_planes = groups_.group_planes;
+    end_ = test.slice ? count : groups_.padded_count();
+    buffer_bytes_ = (count + test.offset + parts_.size()) * dtype_size_bytes(test.dtype);
+  }
+
+  Made make() const {
+    const size_t blocks = divided_up(end_, kAdaptiveBlock);
+    const size_t words = words_for(coding_.packing(), end_);
+    Made made{Codes(blocks), Codes(blocks, 0xA5A5), {}, Words(words, 0x5A5A5A5Au),
+              Bytes(buffer_bytes_, 0x5A)};
+    std::vector<Bytes> values;
+    for (uint32_t rank = 0; rank < test_.ranks; ++rank) {
+      values.push_back(values_of(rank));
+      Codes own(blocks);
+      take_norms(values[rank], own);
+      for (size_t b = 0; b < blocks; ++b) made.norms[b] = std::max(made.norms[b], own[b]);
+    }
+    for (uint32_t rank = 0; rank < test_.ranks; ++rank) {
+      made.words.push_back(Words(words, 0xA5A5A5A5u));
+      quantize(rank, values[rank], made.norms, made.words[rank]);
+    }
+    reduce_many(made);
+    if (!test_.rescale) made.scales = made.norms;
+    dequantize(made);
+    return made;
+  }
+
+ private:
+  Bytes values_of(uint32_t rank) const {
+    Bytes values(buffer_bytes_);
+    const auto fill = [&](const Part& part, size_t before) {
+      for (uint64_t e = part.first_value; e < part.first_value + part.value_count; ++e) {
+        put(test_.dtype, value_at(rank % 2, e), &values[bytes_of(e + test_.offset + before)]);
+      }
+    };
+    if (parts_.empty()) fill({0, groups_.value_count}, 0);
+    for (size_t k = 0; k < parts_.size(); ++k) fill(parts_[k], k);
+    return values;
+  }
+
+  size_t bytes_of(uint64_t count) const { return count * dtype_size_bytes(test_.dtype); }
+
+  /** Arguments of each piece: make(range, blocks before it, words before it). Tensors have buffers
+   *  of their own in `send` and in `recv`. */
+  template <typename Make>
+  void run(Side& side, const void* send, void* recv, Make make) const {
+    std::vector<SegmentPlace> places;
+    for (size_t k = 0; k < parts_.size(); ++k) {
+      const size_t skipped = bytes_of(parts_[k].first_value + test_.offset + k);
+      places.push_back({parts_[k].first_value, parts_[k].value_count,
+                        static_cast<const uint8_t*>(send) + skipped,
+                        static_cast<uint8_t*>(recv) + skipped});
+    }
+    GroupedValues grouped{groups_};
+    if (!places.empty()) {
+      grouped.segments = side.place(std::as_const(places).data(), places.size() * sizeof places[0]);
+      grouped.segment_count = static_cast<uint32_t>(places.size());
+    }
+    const uint64_t step = test_.groups_of_piece * groups_.group_values;
+    std::vector<decltype(make(Range(), size_t{}, size_t{}))> all;
+    for (uint64_t first = 0; first < end_; first += step == 0 ? end_ : step) {
+      const uint64_t count = step == 0 ? end_ : std::min(step, end_ - first);
+      all.push_back(make({first, static_cast<size_t>(count), {}, &grouped}, first / kAdaptiveBlock,
+                         words_for(coding_.packing(), first)));
+    }
+    side.run(all);
+  }
+
+  /** Where a piece finds its values: those of an allreduce begin at the call's first one. */
+  template <typename Byte>
+  Byte* values_at(Byte* buffer, const Range& range) const {
+    if (!parts_.empty()) return nullptr;
+    return buffer + bytes_of(test_.offset + (test_.slice ? range.first_value : 0));
+  }
+
+  void take_norms(const Bytes& values, Codes& norms) const {
+    Side side;
+    const uint8_t* const from = side.place(values.data(), values.size());
+    uint16_t* const to = side.place(norms.data(), 2 * norms.size());
+    run(side, from, nullptr, [&](const Range& range, size_t blocks, size_t) {
+      NormArgs args{};
+      args.block = kAdaptiveBlock;
+      args.range = range;
+      args.values = values_at(from, range);
+      args.dtype = test_.dtype;
+      args.out = to + blocks;
+      return args;
+    });
+  }
+
+  void quantize(uint32_t rank, const Bytes& values, const Codes& norms, Words& words) const {
+    Side side;
+    const uint8_t* const from = side.place(values.data(), values.size());
+    const uint16_t* const norm = side.place(norms.data(), 2 * norms.size());
+    uint32_t* const to = side.place(words.data(), 4 * words.size());
+    run(side, from, nullptr, [&](const Range& range, size_t blocks, size_t before) {
+      return QuantizeArgs{coding_,     site(rank, 0), range, values_at(from, range), test_.dtype,
+                          {nullptr, norm + blocks}, to + before, nullptr};
+    });
+  }
+
+  void reduce_many(Made& made) const {
+    Side side;
+    std::vector<const uint32_t*> lists;
+    const uint16_t* const norm =
+        side.place(std::as_const(made.norms).data(), 2 * made.norms.size());
+    uint32_t* const to = side.place(made.sums.data(), 4 * made.sums.size());
+    uint16_t* const scales = side.place(made.scales.data(), 2 * made.scales.size());
+    std::vector<const uint32_t*> operands;
+    for (const Words& words : made.words) {
+      operands.push_back(side.place(words.data(), 4 * words.size()));
+    }
+    const uint64_t step = test_.groups_of_piece * groups_.group_values;
+    for (uint64_t first = 0; first < end_; first += step == 0 ? end_ : step) {
+      for (const uint32_t* const words : operands) {
+        lists.push_back(words + words_for(coding_.packing(), first));
+      }
+    }
+    const uint32_t* const* list =
+        side.place(std::as_const(lists).data(), lists.size() * sizeof lists[0]);
+    run(side, nullptr, nullptr, [&](const Range& range, size_t blocks, size_t before) {
+      ReduceManyArgs args{coding_, site(1, 1), range, list, {nullptr, norm + blocks},
+                          to + before, test_.rescale ? scales + blocks : nullptr, nullptr};
+      list += test_.ranks;
+      return args;
+    });
+  }
+
+  void dequantize(Made& made) const {
+    Side side;
+    const uint32_t* const words = side.place(std::as_const(made.sums).data(), 4 * made.sums.size());
+    const uint16_t* const norm =
+        side.place(std::as_const(made.norms).data(), 2 * made.norms.size());
+    const uint16_t* const scales =
+        side.place(std::as_const(made.scales).data(), 2 * made.scales.size());
+    uint8_t* const to = side.place(made.result.data(), made.result.size());
+    run(side, nullptr, to, [&](const Range& range, size_t blocks, size_t before) {
+      DequantizeArgs args{};
+      args.coding = coding_;
+      args.random = site(0, 0);
+      args.range = range;
+      args.words = words + before;
+      args.scales = {nullptr, scales + blocks};
+      args.norms = {nullptr, norm + blocks};
+      args.dtype = test_.dtype;
+      args.op = test_.op;
+      args.values = values_at(to, range);
+      return args;
+    });
+  }
+
+  static RandomSite site(uint32_t rank, uint32_t hop) { return {0x1234567890u, 5, 9, rank, hop}; }
+
+  Case test_;
+  Coding coding_;
+  Groups groups_;
+  std::vector<Part> parts_;
+  uint64_t end_ = 0;
+  size_t buffer_bytes_ = 0;
+};
+
+void expect_bits_of_the_host(const Case& test) {
+  const Made host = CallStages<HostSide>(test).make(), device = CallStages<DeviceSide>(test).make();
+  const std::string what = std::to_string(test.value_count) + " values of type " +
+                           std::to_string(test.dtype) + ", " +
+                           std::to_string(test.mean_half_bits) + " half bits, " +
+                           std::to_string(test.ranks) + " ranks, " +
+                           std::to_string(test.tensors.size()) + " tensors";
+  EXPECT_TRUE(device.norms == host.norms) << what << ": norms";
+  EXPECT_TRUE(device.words == host.words) << what << ": codes";
+  EXPECT_TRUE(device.sums == host.sums) << what << ": sums";
+  EXPECT_TRUE(device.scales == host.scales) << what << ": scales";
+  EXPECT_TRUE(device.result == host.result) << what << ": values";
+}
+
+TEST(AdaptiveStages, EveryTypeAndAlignment_BitsOfTheHost) {
+  for (const int32_t dtype : kDtypes) {
+    for (const size_t offset : {0, 1, 3}) {
+      expect_bits_of_the_host({.value_count = 9001, .dtype = dtype, .offset = offset});
+    }
+  }
+}
+
+TEST(AdaptiveStages, Tails_BitsOfTheHost) {
+  for (const uint64_t count : {1, 15, 16, 17, 127, 128, 129, 1023, 1025, 8193, 32768, 70001}) {
+    expect_bits_of_the_host({.value_count = count, .ranks = 2});
+    expect_bits_of_the_host({.value_count = count, .ranks = 2, .slice = true});
+  }
+}
+
+TEST(AdaptiveStages, EveryMean_BitsOfTheHost) {
+  for (uint8_t half_bits = kMeanHalfBitsMin; half_bits <= kMeanHalfBitsMax; ++half_bits) {
+    expect_bits_of_the_host({.value_count = 20011, .mean_half_bits = half_bits});
+  }
+}
+
+TEST(AdaptiveStages, EveryRounding_BitsOfTheHost) {
+  for (const Rounding rounding : {Rounding::independent, Rounding::correlated, Rounding::nearest}) {
+    for (const bool rescale : {false, true}) {
+      for (const int32_t op : {GQSGD_MEAN, GQSGD_SUM}) {
+        expect_bits_of_the_host({.value_count = 5000, .dtype = GQSGD_BFLOAT16,
+                                 .rounding = rounding, .rescale = rescale, .op = op});
+      }
+      expect_bits_of_the_host({.value_count = 5000, .rounding = rounding, .rescale = rescale,
+                               .subtractive = rounding != Rounding::nearest});
+    }
+  }
+}
+
+TEST(AdaptiveStages, TensorsThatShareGroups_BitsOfTheHost) {
+  const std::vector<uint64_t> tensors = {1, 0, 300, 128, 5000, 127, 0, 2049, 9000, 0};
+  for (const int32_t dtype : kDtypes) {
+    expect_bits_of_the_host({.value_count = 0, .dtype = dtype, .tensors = tensors});
+    expect_bits_of_the_host({.value_count = 0, .dtype = dtype, .offset = 1, .tensors = tensors,
+                             .groups_of_piece = 1});
+  }
+}
+
+TEST(AdaptiveStages, PiecesInOneLaunch_BitsOfTheHost) {
+  for (const uint64_t groups : {1, 2, 5}) {
+    expect_bits_of_the_host({.value_count = 100003, .ranks = 4, .groups_of_piece = groups});
+    expect_bits_of_the_host({.value_count = 100003, .ranks = 1, .slice = true,
+                             .groups_of_piece = groups});
+  }
+}
+
+// Planes of sums carry into the ninth one and beyond; more ranks are added in numbers.
+TEST(AdaptiveStages, ManyRanks_BitsOfTheHost) {
+  for (const uint32_t ranks : {1, 17, 255, 256, 257, 300}) {
+    expect_bits_of_the_host({.value_count = 400, .mean_half_bits = 16, .ranks = ranks});
+  }
+}
+
+}  // namespace
+}  // namespace gq::test

@@ -1,0 +1,50 @@
+"""Cells of the map that one machine can measure: steps of DistributedDataParallel between network
+namespaces, as tools/netsteps --overlap takes them, on a network of the cell's size."""
+
+from types import SimpleNamespace
+
+from net_lib import overlap
+from torch_lib.hooks import ALONE
+
+from . import times
+from .contenders import FLOAT32, FP16, hook_of
+from .other_work import OtherWork
+
+_LAYERS = 22  # as many as make tensors smaller than PyTorch's first bucket
+_WIDTHS = {500_000: 136, 6_000_000: 512}
+_STEPS = 8
+CELLS = [(4, compute_s, rate, values) for values in _WIDTHS for rate in (0.2e9, 1e9)
+         for compute_s in (0.1, 0.3, 1.0)]
+NAMES = (FLOAT32, FP16, "blocks-8", "adaptive-5", "rotated-4")
+
+
+def key_of(cell):
+    ranks, compute_s, rate, values = cell
+    return f"{ranks}/{compute_s * 1e3:g} ms/{rate / 1e9:g} Gbit/s/{values}"
+
+
+def measure(cell):
+    """{"values": of the network, "alone": seconds of a step without communication, "seconds":
+    {contender: of a step}, "others": processors that were busy with other work}, medians."""
+    ranks, compute_s, rate, values = cell
+    busy = OtherWork()
+    found = overlap.measure(SimpleNamespace(
+        hosts=ranks, width=_WIDTHS[values], layers=_LAYERS, bucket_mb=0,
+        compute_ms=compute_s * 1e3, steps=_STEPS,
+        hooks=";".join([ALONE, *map(hook_of, NAMES)])), f"{rate / 1e6:g}mbit")
+    alone, *rows = (round(row["seconds"], 5) for row in found["rows"])
+    return {"values": found["values"], "alone": alone,
+            "seconds": dict(zip(NAMES, rows, strict=True)), "others": round(busy.processors(), 2)}
+
+
+def compared(cell, found):
+    """{contender: (predicted, measured) seconds of a step} of a measured cell."""
+    ranks, compute_s, rate, _ = cell
+    return {name: (times.step_seconds(name, ranks, found["values"], rate, compute_s), seconds)
+            for name, seconds in found["seconds"].items()}
+
+
+def worst_difference(cell, found):
+    """The largest |measured / predicted - 1| of its contenders."""
+    return max(abs(measured / predicted - 1)
+               for predicted, measured in compared(cell, found).values())

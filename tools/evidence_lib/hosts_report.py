@@ -1,0 +1,108 @@
+"""Parts of the page that come from network namespaces: measured cells of the map and live
+trainings."""
+
+from study_lib.markdown import paragraph, table
+
+from . import cells, live, times
+from .contenders import FLOAT32, FP16, shown
+from .domains import DOMAINS
+from .other_work import was_disturbed
+
+
+def measured_section(ratios):
+    """The steps of ratios times those of network.md."""
+    rows = []
+    for title, seconds in times.measured_steps():
+        for name, step_s in seconds.items():
+            if not ratios.get(name):
+                continue
+            gain = seconds[FLOAT32] / step_s / ratios[name]
+            over = seconds[FP16] / step_s / ratios[name] * ratios[FP16]
+            rows.append([title, shown(name), f"{step_s * 1e3:.0f}", f"{gain:.2f}x", f"{over:.2f}x"])
+    return [paragraph(
+        """The same steps times those that [network.md](network.md#steps-of-distributeddataparallel)
+        has measured: DistributedDataParallel between 4 hosts with the network of the prediction.
+        Its four ranks share two processors, which is what they wait for at 1 Gbit/s."""),
+        table(["", "", "ms per step", "over float32", "over the fp16 hook"], rows)]
+
+
+def cells_section(found):
+    """found: {key: result of cells.measure}."""
+    measured = [(cell, found[cells.key_of(cell)]) for cell in cells.CELLS
+                if cells.key_of(cell) in found]
+    if not measured:
+        return [paragraph("No cell of the map is measured yet (`--hosts cells`).")]
+    rows = []
+    for cell, run in measured:
+        of_cell = cells.compared(cell, run)
+        rows.append([f"{run['values'] / 1e6:.1f} M", f"{cell[2] / 1e9:g}", f"{cell[1] * 1e3:.0f}",
+                     f"{run['alone'] * 1e3:.0f}",
+                     *(f"{measured_s * 1e3:.0f} ({measured_s / predicted_s:.2f})"
+                       for predicted_s, measured_s in of_cell.values()),
+                     f"{run['others']:.1f}" + (" disturbed" if was_disturbed(run) else "")])
+    quiet = [one for one in measured if not was_disturbed(one[1])]
+    head = ["weights", "Gbit/s", "compute, ms", "alone, ms", *map(shown, cells.NAMES),
+            "other work, processors"]
+    return [paragraph(
+        f"""Measured: {len(measured)} cells of 4 ranks, by the hooks of DistributedDataParallel
+        between network namespaces (UCX; Gloo for float32 and fp16), with PyTorch's own buckets and
+        gradients that come evenly. In brackets measured over predicted; *alone* is a step that
+        sends nothing. **{_near(measured)} of {len(measured)} cells are within 10 % in all
+        {len(cells.NAMES)} columns**; of the {len(quiet)} in which other programs took less than
+        half a processor, {_near(quiet)}. Four ranks share two
+        processors, and Ethernet's frames take 4.6 % of a rate, which the prediction leaves out.
+        Command:
+        `tools/evidence --build build --kept docs/results/evidence --hosts cells --no-runs`, as
+        root."""), table(head, rows)]
+
+
+def _near(measured):
+    return sum(cells.worst_difference(*one) <= 0.1 for one in measured)
+
+
+def live_section(found, of_runs):
+    """found: {key: result of live.measure}; of_runs: {domain: {key: simulated run}}."""
+    rows, near, quiet, quiet_near = [], 0, 0, 0
+    for setting, name, run, simulated in live_runs(found, of_runs):
+        live_s, composed_s = live.times_to_quality(run, simulated, DOMAINS[setting.domain].quality)
+        is_near = bool(live_s and composed_s) and abs(live_s / composed_s - 1) <= 0.1
+        near += is_near
+        quiet += not was_disturbed(run)
+        quiet_near += is_near and not was_disturbed(run)
+        rows.append([setting.title, shown(name), f"{run['step_s'] * 1e3:.0f}",
+                     f"{simulated['steps'] or '**no**'}",
+                     f"{run['curve'][-1][0] if live_s else '**no**'}", _seconds(composed_s),
+                     _seconds(live_s),
+                     f"{live_s / composed_s:.2f}" if live_s and composed_s else "-",
+                     f"{run['others']:.1f}" + (" disturbed" if was_disturbed(run) else "")])
+    if not rows:
+        return [paragraph("No training has run live yet (`--hosts live`).")]
+    return [paragraph(
+        f"""The same trainings live, end to end: DistributedDataParallel with overlap between
+        {live.HOSTS} hosts, {live.SETTINGS[0].compute_ms:g} ms of compute a step, the first seed.
+        *Composed* is the steps of the simulation times a step, the median of {live.STEPS} in a run
+        of their own. Hooks quantize bucket by bucket and leave small tensors alone, so that their
+        bits differ from the simulation's, and the quality is looked at every
+        {DOMAINS['lm'].evaluate_every} steps. **{near} of {len(rows)} are within 10 %**; of the
+        {quiet} beside which other programs took less than half a processor, {quiet_near}. The
+        networks are small, so that links are slow. Command: `tools/evidence --build build --kept
+        docs/results/evidence --hosts live --no-runs`, as root."""),
+        table(["", "", "ms per step", "steps, simulated", "steps, live", "composed, s", "live, s",
+               "live / composed", "other work, processors"], rows),
+        "![Losses over time, live and composed](../pictures/evidence_live.svg)\n"]
+
+
+def live_runs(found, of_runs):
+    """[(setting, contender, live run, simulated run of the same seed)] of what has run."""
+    result = []
+    for setting in live.SETTINGS:
+        for name in live.NAMES:
+            own = found.get(live.key_of(setting, name))
+            simulated = of_runs.get(setting.domain, {}).get(f"{live.HOSTS}/{name}/{live.SEED}")
+            if own and simulated:
+                result.append((setting, name, own, simulated))
+    return result
+
+
+def _seconds(value):
+    return f"{value:.1f}" if value else "-"
