@@ -30,11 +30,11 @@ struct GroupNorms : GroupStage {
     for (uint32_t first = unit.first_block; first < unit.end_block; first += kTileBlocks) {
       const uint32_t block = block_of_thread(first);
       if (block >= unit.end_block) continue;
-      const ThreadPlace place = place_of(value_of(unit, block), &SegmentPlace::send);
+      const ThreadPlace here = place_of(unit, block, &SegmentPlace::send);
       ValueSource from = source;
-      from.set(place.values);
+      from.set(here.values);
       float value[kThreadValues];
-      from.load(place.offset, place.count, value);
+      from.load(here.place, value);
       uint32_t own = 0;
       keep_largest_of(value, own);
       const uint32_t largest = largest_of_block(own);

@@ -32,8 +32,7 @@ struct GroupUnit {
 struct ThreadPlace {
   const void* values;    ///< null: there are none
   uint64_t first_value;  ///< of the buffer, in the call
-  uint64_t offset;       ///< in the buffer
-  uint32_t count;        ///< at most kThreadValues
+  Place place;           ///< in the buffer
 };
 
 /** A piece is whole groups. */
@@ -94,15 +93,17 @@ struct GroupStage : StageDefaults {
   }
 
   template <typename Memory>
-  GQ_DEVICE ThreadPlace place_of(uint64_t value, Memory SegmentPlace::*memory) const {
+  GQ_DEVICE ThreadPlace place_of(const GroupUnit& unit, uint32_t block,
+                                 Memory SegmentPlace::*memory) const {
+    const uint64_t value = value_of(unit, block);
     if (segments == nullptr) {
       const uint64_t first = groups.interleaved ? 0 : first_value;
-      return {values, first, value - first, count_here(value, end())};
+      return {values, first, place_in(unit, block, value - first, end() - first)};
     }
     const SegmentPlace& segment = segments[segment_of(value)];
-    const uint64_t offset = value - segment.first_value;
     assume_global(segment.*memory);
-    return {segment.*memory, segment.first_value, offset, count_here(offset, segment.value_count)};
+    return {segment.*memory, segment.first_value,
+            place_in(unit, block, value - segment.first_value, segment.value_count)};
   }
 
   GQ_DEVICE uint64_t norm_offset(const GroupUnit& unit) const {
@@ -113,6 +114,21 @@ struct GroupStage : StageDefaults {
   }
 
  private:
+  /** Blocks of values that a warp shares. */
+  static constexpr uint32_t kWarpBlocks = kWarpThreads / kSharers;
+  static_assert(kGranuleBlocks % kWarpBlocks == 0 && kTileBlocks % kWarpBlocks == 0,
+                "the values of a warp follow each other");
+
+  /** In a buffer of `total` values. Its warp is full if all of its lanes are here and have all
+   *  their values in this buffer: for all of them, or for none. */
+  GQ_DEVICE static Place place_in(const GroupUnit& unit, uint32_t block, uint64_t offset,
+                                  uint64_t total) {
+    const uint32_t lane = threadIdx.x % kWarpThreads, before = lane * kThreadValues;
+    const bool all_are_here = block - lane / kSharers + kWarpBlocks <= unit.end_block;
+    const bool is_full = all_are_here && offset >= before && is_full_warp(offset, total);
+    const uint32_t count = count_here(offset, total);
+    return {offset, count, count, offset, 0, is_full};
+  }
   /** Values of the call, or of the slice, are below it. */
   GQ_DEVICE uint64_t end() const {
     return groups.interleaved ? groups.value_count : first_value + value_count;

@@ -35,15 +35,15 @@ struct QuantizeGroups : GroupStage {
     write_unit(unit, widths, shared.planes, words + word_offset(unit),
                [&](uint32_t block, LaneWords& lanes) {
                  const uint64_t first = value_of(unit, block);
-                 const ThreadPlace place = place_of(first, &SegmentPlace::send);
+                 const ThreadPlace here = place_of(unit, block, &SegmentPlace::send);
                  ValueSource from = source;
-                 from.set(place.values);
+                 from.set(here.values);
                  float value[kThreadValues];
-                 from.load(place.offset, place.count, value);
+                 from.load(here.place, value);
                  const uint32_t width = widths.width(block);
                  if (width == 0) return;
-                 encoder.encode(start, first, norm_from_code(norm[block]), width, place.count,
-                                value, lanes);
+                 encoder.encode(start, first, norm_from_code(norm[block]), width,
+                                here.place.value_count, value, lanes);
                });
   }
 };
