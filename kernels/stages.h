@@ -257,15 +257,6 @@ struct Stages {
   StageError (*widths)(const WidthsArgs& args) = nullptr;
 };
 
-/** Brings the places of segments to memory of a device: as arguments of kernels, so that graphs
- *  keep a copy. */
-struct WriteSegmentsArgs {
-  const SegmentPlace* segments;
-  size_t count;
-  SegmentPlace* out;
-  void* stream;
-};
-
 inline constexpr size_t kBatchArgumentsMax = 32;
 inline constexpr size_t kBatchPieceBytes = 56;
 
@@ -278,6 +269,15 @@ struct BatchTable {
   void* written = nullptr;
 };
 inline constexpr int kUnwrittenByte = 0xff;
+
+/** Brings the places of segments to memory of a device: as arguments of kernels, so that graphs
+ *  keep a copy. */
+struct WriteSegmentsArgs {
+  const SegmentPlace* segments;
+  size_t count;
+  SegmentPlace* out;
+  void* stream;
+};
 
 /** A device's stages for several ranges in one launch. args[0] .. args[count - 1] differ in ranges
  *  and buffers alone; merges differ in `a` alone. */

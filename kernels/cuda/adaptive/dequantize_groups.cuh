@@ -40,8 +40,8 @@ struct DequantizeGroups : GroupStage {
       const uint32_t block = block_of_thread(first);
       if (block >= unit.end_block) continue;
       const uint64_t number = value_of(unit, block);
-      const ThreadPlace here = place_of(unit, block, &SegmentPlace::recv);
-      if (here.place.value_count == 0) continue;
+      const ThreadPlace place = place_of(unit, block, &SegmentPlace::recv);
+      if (place.in_buffer.value_count == 0) continue;
       const float scale = norm_from_code(scales[norm_offset(unit) + block]);
       const uint32_t width = widths.width(block);
       uint32_t planes[kWidthMax];
@@ -51,8 +51,8 @@ struct DequantizeGroups : GroupStage {
       float value[kThreadValues];
       decode(lanes, scale, steps_of_width(width), number, value);
       ValueTarget to = target;
-      to.set(here.values);
-      to.store(here.first_value, here.place, value);
+      to.set(place.values);
+      to.store(place.first_value, place.in_buffer, value);
     }
   }
 

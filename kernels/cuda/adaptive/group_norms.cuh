@@ -30,11 +30,11 @@ struct GroupNorms : GroupStage {
     for (uint32_t first = unit.first_block; first < unit.end_block; first += kTileBlocks) {
       const uint32_t block = block_of_thread(first);
       if (block >= unit.end_block) continue;
-      const ThreadPlace here = place_of(unit, block, &SegmentPlace::send);
+      const ThreadPlace place = place_of(unit, block, &SegmentPlace::send);
       ValueSource from = source;
-      from.set(here.values);
+      from.set(place.values);
       float value[kThreadValues];
-      from.load(here.place, value);
+      from.load(place.in_buffer, value);
       uint32_t own = 0;
       keep_largest_of(value, own);
       const uint32_t largest = largest_of_block(own);

@@ -32,7 +32,7 @@ struct GroupUnit {
 struct ThreadPlace {
   const void* values;    ///< null: there are none
   uint64_t first_value;  ///< of the buffer, in the call
-  Place place;           ///< in the buffer
+  Place in_buffer;
 };
 
 /** A piece is whole groups. */
@@ -92,18 +92,21 @@ struct GroupStage : StageDefaults {
            block % kGranuleBlocks * kAdaptiveBlock + threadIdx.x % kSharers * kThreadValues;
   }
 
+  /** Of a thread that shares the block. A warp's blocks are in one granule. */
   template <typename Memory>
   GQ_DEVICE ThreadPlace place_of(const GroupUnit& unit, uint32_t block,
                                  Memory SegmentPlace::*memory) const {
     const uint64_t value = value_of(unit, block);
+    const bool warp_has_blocks = (block | (kWarpThreads / kSharers - 1)) < unit.end_block;
     if (segments == nullptr) {
       const uint64_t first = groups.interleaved ? 0 : first_value;
-      return {values, first, place_in(unit, block, value - first, end() - first)};
+      return {values, first, in_buffer(value - first, end() - first, warp_has_blocks)};
     }
     const SegmentPlace& segment = segments[segment_of(value)];
+    const uint64_t offset = value - segment.first_value;
     assume_global(segment.*memory);
     return {segment.*memory, segment.first_value,
-            place_in(unit, block, value - segment.first_value, segment.value_count)};
+            in_buffer(offset, segment.value_count, warp_has_blocks)};
   }
 
   GQ_DEVICE uint64_t norm_offset(const GroupUnit& unit) const {
@@ -114,20 +117,9 @@ struct GroupStage : StageDefaults {
   }
 
  private:
-  /** Blocks of values that a warp shares. */
-  static constexpr uint32_t kWarpBlocks = kWarpThreads / kSharers;
-  static_assert(kGranuleBlocks % kWarpBlocks == 0 && kTileBlocks % kWarpBlocks == 0,
-                "the values of a warp follow each other");
-
-  /** In a buffer of `total` values. Its warp is full if all of its lanes are here and have all
-   *  their values in this buffer: for all of them, or for none. */
-  GQ_DEVICE static Place place_in(const GroupUnit& unit, uint32_t block, uint64_t offset,
-                                  uint64_t total) {
-    const uint32_t lane = threadIdx.x % kWarpThreads, before = lane * kThreadValues;
-    const bool all_are_here = block - lane / kSharers + kWarpBlocks <= unit.end_block;
-    const bool is_full = all_are_here && offset >= before && is_full_warp(offset, total);
+  GQ_DEVICE static Place in_buffer(uint64_t offset, uint64_t total, bool warp_has_blocks) {
     const uint32_t count = count_here(offset, total);
-    return {offset, count, count, offset, 0, is_full};
+    return {offset, count, count, offset, 0, warp_has_blocks && is_full_warp(offset, total)};
   }
   /** Values of the call, or of the slice, are below it. */
   GQ_DEVICE uint64_t end() const {

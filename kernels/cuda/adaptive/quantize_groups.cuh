@@ -35,15 +35,15 @@ struct QuantizeGroups : GroupStage {
     write_unit(unit, widths, shared.planes, words + word_offset(unit),
                [&](uint32_t block, LaneWords& lanes) {
                  const uint64_t first = value_of(unit, block);
-                 const ThreadPlace here = place_of(unit, block, &SegmentPlace::send);
+                 const ThreadPlace place = place_of(unit, block, &SegmentPlace::send);
                  ValueSource from = source;
-                 from.set(here.values);
+                 from.set(place.values);
                  float value[kThreadValues];
-                 from.load(here.place, value);
+                 from.load(place.in_buffer, value);
                  const uint32_t width = widths.width(block);
                  if (width == 0) return;
                  encoder.encode(start, first, norm_from_code(norm[block]), width,
-                                here.place.value_count, value, lanes);
+                                place.in_buffer.value_count, value, lanes);
                });
   }
 };

@@ -97,7 +97,7 @@ struct ReduceGroups : GroupStage {
 
  private:
   GQ_DEVICE uint32_t value_count_at(const GroupUnit& unit, uint32_t block) const {
-    return place_of(unit, block, &SegmentPlace::send).place.value_count;
+    return place_of(unit, block, &SegmentPlace::send).in_buffer.value_count;
   }
 
   /** half: where all operands have the thread's half of the block's plane 0. */

@@ -213,12 +213,7 @@ Status Enqueuer::make_batch(const ExecutionStep* steps, size_t count) const {
       if (!plan_.adds_values) {
         return enqueue<ReduceManyArgs>(
             steps, count,
-            [&](const Step& step) {
-              ReduceManyArgs args =
-                  arguments_.reduce_many(step.move, step.piece, operands_at(step.first));
-              args.operands = host_operands_at(step.first);
-              return args;
-            },
+            [&](const Step& step) { return reduce_many(step); },
             batches().reduce_many);
       }
       for (size_t k = 0; k < count; ++k) GQ_TRY(add_values(steps[k]));
@@ -246,6 +241,7 @@ ReduceManyArgs Enqueuer::reduce_many(const ExecutionStep& step) const {
   if (args.weights != nullptr && !has_norm(args.coding.levels)) args.coding.ranks = step.count;
   args.weights = nullptr;
   args.weight_count = 0;
+  args.operands = host_operands_at(step.first);
   return args;
 }
 

@@ -93,16 +93,16 @@ struct HostSide {
   }
 };
 
-StageError enqueue(const std::vector<NormArgs>& all, void* table) {
+StageError enqueue(const std::vector<NormArgs>& all, const BatchTable& table) {
   return cuda_batch_stages().norm(all.data(), all.size(), table);
 }
-StageError enqueue(const std::vector<QuantizeArgs>& all, void* table) {
+StageError enqueue(const std::vector<QuantizeArgs>& all, const BatchTable& table) {
   return cuda_batch_stages().quantize(all.data(), all.size(), table);
 }
-StageError enqueue(const std::vector<ReduceManyArgs>& all, void* table) {
+StageError enqueue(const std::vector<ReduceManyArgs>& all, const BatchTable& table) {
   return cuda_batch_stages().reduce_many(all.data(), all.size(), table);
 }
-StageError enqueue(const std::vector<DequantizeArgs>& all, void* table) {
+StageError enqueue(const std::vector<DequantizeArgs>& all, const BatchTable& table) {
   return cuda_batch_stages().dequantize(all.data(), all.size(), table);
 }
 
@@ -124,7 +124,7 @@ struct DeviceSide {
     StageError error;
     image.run([&](void* stream) {
       for (Args& args : all) args.stream = stream;
-      error = enqueue(all, table);
+      error = enqueue(all, {table});
     });
     EXPECT_FALSE(failed(error));
   }
