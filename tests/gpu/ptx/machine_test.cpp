@@ -297,6 +297,26 @@ TEST(Machine, BarriersOfAWarp_OrderItsThreadsAlone) {
   EXPECT_NE(found.find("a race in shared memory"), std::string::npos) << found;
 }
 
+/** Eight lanes of a warp may be ahead of the others, who are still among themselves. */
+TEST(Machine, GroupsOfLanes_JoinOneAfterTheOther) {
+  const std::vector<uint32_t> sums = Snippet(
+      "and.b32 %r2, %r1, 24;\nmov.u32 %r3, 255;\nshl.b32 %r4, %r3, %r2;\n"
+      "redux.sync.max.u32 %r5, %r1, %r4;\nbar.warp.sync -1;\nst.global.u32 [%rd3], %r5;\n")();
+  EXPECT_EQ(sums[0], 7u);
+  EXPECT_EQ(sums[31], 31u);
+  EXPECT_EQ(sums[40], 47u);
+}
+
+TEST(Machine, Traffic_Instructions) {
+  (void)take_traffic();
+  (void)Snippet("mov.u32 %r2, 1;\nsetp.gt.u32 %p1, %r1, 31;\n@%p1 mov.u32 %r2, 2;\n"
+                "st.global.u32 [%rd3], %r2;\n")();
+  const uint64_t four = take_traffic()["k"].instructions;
+  (void)Snippet("st.global.u32 [%rd3], %r1;\n")();
+  const uint64_t one = take_traffic()["k"].instructions;
+  EXPECT_EQ(four - one, 3u * 2) << "of two warps";
+}
+
 TEST(Machine, Traffic_SectorsAndBanks) {
   (void)take_traffic();
   (void)Snippet("st.global.u32 [%rd3], %r1;\nld.global.u32 %r2, [%rd3];\n")();

@@ -45,6 +45,7 @@ TrafficCounter::~TrafficCounter() {
   if (!counts_) return;
   const std::lock_guard<std::mutex> lock(kernels().mutex);
   Traffic& sum = kernels().by_name[kernel_];
+  sum.instructions += own_.instructions;
   add(&sum.loads, own_.loads);
   add(&sum.stores, own_.stores);
   sum.bank_turns += own_.bank_turns;

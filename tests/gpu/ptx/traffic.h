@@ -1,4 +1,4 @@
-// What warps ask of memory, counted by kernel: sectors of 32 bytes that requests to global memory
+// What warps execute and ask of memory, counted by kernel: instructions, sectors of 32 bytes that requests to global memory
 // touch, and turns that accesses of shared memory take because lanes are in the same banks.
 #ifndef GQ_TESTS_GPU_PTX_TRAFFIC_H
 #define GQ_TESTS_GPU_PTX_TRAFFIC_H
@@ -22,6 +22,7 @@ struct Requests {
 };
 
 struct Traffic {
+  uint64_t instructions = 0;  ///< of PTX, each counted once for a warp
   Requests loads, stores;
   uint64_t bank_turns = 0;  ///< of shared memory
   uint64_t least_bank_turns = 0;
@@ -39,6 +40,7 @@ class TrafficCounter {
   TrafficCounter& operator=(const TrafficCounter&) = delete;
 
   bool counts() const { return counts_; }
+  void made(uint64_t instructions) { own_.instructions += instructions; }
   /** Addresses of the lanes in `threads`, each of `size_bytes`. */
   void global(bool loads, const uint64_t (&address)[kWarp], Mask threads, uint32_t size_bytes);
   void shared(const uint64_t (&address)[kWarp], Mask threads, uint32_t size_bytes);

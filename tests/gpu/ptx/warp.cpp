@@ -28,12 +28,28 @@ Mask taken(const Instruction& made, Warp* warp, Mask threads) {
   return threads & (made.guard_inverted ? ~guard : guard);
 }
 
+/** Of instructions that a warp comes to, also where none of its threads takes one. */
+class InstructionCount {
+ public:
+  explicit InstructionCount(Warp* warp) : warp_(warp) {}
+  ~InstructionCount() { warp_->block->launch().traffic.made(made_); }
+  InstructionCount(const InstructionCount&) = delete;
+  InstructionCount& operator=(const InstructionCount&) = delete;
+  void add() { ++made_; }
+
+ private:
+  Warp* const warp_;
+  uint64_t made_ = 0;
+};
+
 /** Runs threads until they are no longer together, or not the furthest behind. */
 void run_path(const Kernel& kernel, Warp* warp, Path path) {
   const uint32_t others = warp->ready.empty() ? ~0u : warp->ready.back().next;
+  InstructionCount count(warp);
   while (path.next < others) {
     warp->at = path.next++;
     const Instruction& made = kernel.code[warp->at];
+    count.add();
     const Mask threads = taken(made, warp, path.threads);
     if (threads == 0) continue;
     if (made.kind == Kind::computes) {
@@ -128,14 +144,10 @@ void wake(Warp* warp, Mask threads) {
   });
 }
 
-bool join_warp(const Kernel& kernel, Warp* warp) {
-  Mask waiting = 0;
-  for_each(warp->members, [&](uint32_t lane) {
-    const State state = warp->state[lane];
-    if (state >= State::warp_max && state <= State::shuffle_index) waiting |= Mask{1} << lane;
-  });
-  if (waiting == 0) return false;
-  const auto first = static_cast<uint32_t>(__builtin_ctz(waiting));
+namespace {
+
+/** The operation of those that `first` names, once all of them have come to it. */
+bool join_at(const Kernel& kernel, Warp* warp, uint32_t first, Mask waiting) {
   const State state = warp->state[first];
   const Instruction& made = awaited(kernel, *warp, first);
   const Mask named = read<uint32_t>(*warp, named_by(state, made), first);
@@ -153,6 +165,22 @@ bool join_warp(const Kernel& kernel, Warp* warp) {
   }
   wake(warp, named);
   return true;
+}
+
+}  // namespace
+
+/** Some lanes may already wait for all others, which still are among themselves. */
+bool join_warp(const Kernel& kernel, Warp* warp) {
+  Mask waiting = 0;
+  for_each(warp->members, [&](uint32_t lane) {
+    const State state = warp->state[lane];
+    if (state >= State::warp_max && state <= State::shuffle_index) waiting |= Mask{1} << lane;
+  });
+  bool joined = false;
+  for (Mask left = waiting; left != 0 && !joined; left &= left - 1) {
+    joined = join_at(kernel, warp, static_cast<uint32_t>(__builtin_ctz(left)), waiting);
+  }
+  return joined;
 }
 
 }  // namespace gq::ptx

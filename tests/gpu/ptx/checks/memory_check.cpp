@@ -1,12 +1,14 @@
 // What the stages ask of memory: sectors of each request, sectors that are stored in part, turns
 // that banks of shared memory take; on aligned memory, counted where the kernels' PTX is executed.
-//   PROGRAM FILE   prints the table that FILE (docs/results/gpu-memory.md) must have
+//   PROGRAM FILE      prints the table that FILE (docs/results/gpu-memory.md) must have
+//   PROGRAM --counts  a line for each kernel of a case, from which tools/gpu_model predicts times
 //   Status 1: a budget is exceeded, or FILE has other numbers.
 #include <gqsgd_stages.h>
 #include <stdio.h>
 
 #include <algorithm>
 #include <fstream>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -25,6 +27,7 @@ using ptx::Requests;
 using ptx::Traffic;
 
 constexpr size_t kValues = 65536;
+constexpr size_t kCountedValues = 1 << 20;  // so that what blocks do once counts little
 constexpr size_t kSets = 9;
 constexpr double kLeast = 1.02;  // tables and norms are read as well
 constexpr double kBanksMost = 1.1;
@@ -61,11 +64,16 @@ std::vector<GpuCase> cases(GpuBuffers& buffers) {
   return all;
 }
 
-/** Of all kernels of the case. */
-Traffic traffic_of(const GpuCase& test) {
+/** By kernel. */
+std::map<std::string, Traffic> run_counted(const GpuCase& test) {
   (void)ptx::take_traffic();
   test.run(1, cudaStreamLegacy);
   cuda_done(cudaStreamSynchronize(cudaStreamLegacy), "cudaStreamSynchronize");
+  return ptx::take_traffic();
+}
+
+/** Of all kernels of the case. */
+Traffic traffic_of(const GpuCase& test) {
   Traffic sum;
   const auto add = [](Requests* to, const Requests& from) {
     to->count += from.count;
@@ -73,7 +81,7 @@ Traffic traffic_of(const GpuCase& test) {
     to->least_sectors += from.least_sectors;
     to->half_sectors += from.half_sectors;
   };
-  for (const auto& [kernel, traffic] : ptx::take_traffic()) {
+  for (const auto& [kernel, traffic] : run_counted(test)) {
     add(&sum.loads, traffic.loads);
     add(&sum.stores, traffic.stores);
     sum.bank_turns += traffic.bank_turns;
@@ -128,11 +136,29 @@ int run(const char* path) {
   return passed ? 0 : 1;
 }
 
+/** Stage, format, bytes of a value, target, values; then the kernel and what its warps did. */
+int print_counts() {
+  GpuBuffers buffers(kCountedValues, kSets);
+  for (const GpuCase& test : bench::gpu_cases(buffers)) {
+    if (test.stage == "copy") continue;
+    for (const auto& [kernel, traffic] : run_counted(test)) {
+      printf("%s\t%s\t%g\t%g\t%zu\t%s\t%llu\t%llu\t%llu\n", test.stage.c_str(),
+             test.format.c_str(), test.bytes_per_value, test.target, kCountedValues,
+             kernel.c_str(), static_cast<unsigned long long>(traffic.instructions),
+             static_cast<unsigned long long>(traffic.loads.sectors),
+             static_cast<unsigned long long>(traffic.stores.sectors));
+    }
+    fflush(stdout);
+  }
+  return 0;
+}
+
 }  // namespace
 }  // namespace gq::test
 
 int main(int argc, char** argv) {
+  if (argc == 2 && std::string(argv[1]) == "--counts") return gq::test::print_counts();
   if (argc == 2) return gq::test::run(argv[1]);
-  printf("usage: ptx_memory FILE\n");
+  printf("usage: ptx_memory FILE | --counts\n");
   return 1;
 }

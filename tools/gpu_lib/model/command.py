@@ -1,0 +1,44 @@
+"""The command line of tools/gpu_model."""
+
+import argparse
+import re
+from pathlib import Path
+
+from .kernels import cases_of, codes_of, ptx_test
+from .page import page
+
+ROOT = Path(__file__).resolve().parents[3]
+_TARGET = ROOT / "docs/results/gpu-model.md"
+_LAUNCHES = ROOT / "docs/results/gpu-launches.md"
+
+
+def main(arguments=None):
+    """Status 1: with --check, the page has other numbers."""
+    parser = argparse.ArgumentParser(
+        description="Predicts how fast stages and whole calls are on a GPU.",
+        epilog="Needs ptxas and nvdisasm, and a build with the tests' PTX; no device.")
+    parser.add_argument("--build", required=True, help="folder of a build with CUDA and tests")
+    parser.add_argument("--check", action="store_true",
+                        help="compare the page with the numbers; write nothing")
+    options = parser.parse_args(arguments)
+    command, environment = ptx_test(options.build)
+    cases = cases_of(command, environment)
+    wanted = {run.kernel for case in cases for run in case.runs}
+    text = page(cases, codes_of(environment["GQ_PTX"].split(":"), wanted), launches())
+    if not options.check:
+        _TARGET.write_text(text)
+        return 0
+    if _TARGET.read_text() == text:
+        return 0
+    print(f"{_TARGET.relative_to(ROOT)} has other numbers; tools/gpu_model writes it")
+    return 1
+
+
+def launches():
+    """What 8 ranks enqueue for a call of one chunk, for formats with one norm and with blocks."""
+    found = {}
+    for name, form in (("paper", "paper-gl8"), ("blocks", "blocks-8")):
+        row = re.search(rf"^\| `{form}` \| 8 \| 1 \| 1 \|.*\| (\d+) \| \d+ \|$",
+                        _LAUNCHES.read_text(), re.MULTILINE)
+        found[name] = int(row.group(1))
+    return found

@@ -1,0 +1,72 @@
+"""Seconds of a kernel from what it executes and asks for, on one device."""
+
+from dataclasses import dataclass
+
+WARP = 32
+
+
+@dataclass(frozen=True)
+class Device:
+    """An H100 SXM. The first two are what a run is to confirm or refute; the others are its data
+    sheet's."""
+
+    bandwidth: float = 2.9e12  #: bytes a second of a copy, read and written
+    latency_s: float = 700e-9  #: of a load from memory, while others are under way
+    processors: int = 132
+    clock_hz: float = 1.755e9
+    warps_most: int = 64  #: of a processor
+    blocks_most: int = 32
+    registers: int = 65536
+    shared_bytes: int = 228 * 1024
+    link_bandwidth: float = 370e9  #: bytes a second over NVLink, each way
+    enqueue_s: float = 2.5e-6  #: of a host, for a launch, a copy or a call of NCCL
+
+
+# Cycles of a processor for a warp's instruction, by pipe: 128 lanes of floats and 64 of integers
+# work at a time, 16 of conversions, and 4 warps issue.
+_PIPE_CYCLES = {"alu": 1 / 2, "fma": 1 / 4, "slow": 2, "memory": 1}
+_ISSUE_CYCLES = 1 / 4
+_BLOCK_SHARED_BYTES = 1024  # that the system takes of each block's
+_REGISTERS_STEP = 8
+
+
+def warps_at_once(device, code):
+    """Of a processor, as registers and shared memory let them."""
+    registers = (code.registers + _REGISTERS_STEP - 1) // _REGISTERS_STEP * _REGISTERS_STEP
+    blocks = min(device.blocks_most, device.warps_most * WARP // code.threads,
+                 device.registers // (registers * code.threads),
+                 device.shared_bytes // (code.shared_bytes + _BLOCK_SHARED_BYTES))
+    return blocks * code.threads // WARP
+
+
+@dataclass(frozen=True)
+class Prediction:
+    memory_s: float  #: bytes by bandwidth
+    latency_s: float  #: loads, as many as are under way together
+    issue_s: float  #: instructions, by the busiest pipe
+
+    @property
+    def seconds(self):
+        return max(self.memory_s, self.latency_s, self.issue_s)
+
+    @property
+    def limit(self):
+        return {self.memory_s: "memory", self.latency_s: "latency",
+                self.issue_s: "instructions"}[self.seconds]
+
+    def __add__(self, other):
+        return Prediction(self.memory_s + other.memory_s, self.latency_s + other.latency_s,
+                          self.issue_s + other.issue_s)
+
+
+def predict(device, code, run):
+    """Of one kernel over all values of its case."""
+    under_way = (device.processors * warps_at_once(device, code) * WARP *
+                 max(1, code.bytes_under_way))
+    made = run.ptx_instructions * code.growth
+    cycles = max([_ISSUE_CYCLES] + [code.pipes.get(pipe, 0) * cycles
+                                    for pipe, cycles in _PIPE_CYCLES.items()])
+    return Prediction(
+        memory_s=(run.load_bytes + run.store_bytes) / device.bandwidth,
+        latency_s=run.load_bytes / under_way * device.latency_s,
+        issue_s=made * cycles / (device.processors * device.clock_hz))
