@@ -8,6 +8,7 @@ namespace gq::cuda {
 
 template <typename Levels>
 struct Quantize : ValueStage {
+  static constexpr uint32_t kBlocksAtOnce = 2;  // 80 registers are a few too few on some devices
   struct Own {
     Scale scale;
     EncoderThread encoder;
