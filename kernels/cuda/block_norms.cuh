@@ -105,7 +105,7 @@ struct BlockNorms : ValueStage {
 };
 
 template <typename Stage>
-__global__ void __launch_bounds__(kBlockThreads, 3)
+__global__ void __launch_bounds__(kBlockThreads, 2)  // 80 registers are a few too few
     block_norms_kernel(const __grid_constant__ Pieces<Stage> pieces) {
   __shared__ BlockIterations::Shared shared;
   for_each_piece(pieces, [&](const Stage& stage, const Iterations& iterations) {

@@ -41,7 +41,8 @@ __global__ void __launch_bounds__(kBlockThreads)
   if (threadIdx.x == 0) finish_agreement(args, ranks_from_differing);
 }
 
-__global__ void __launch_bounds__(kBlockThreads)
+// Four blocks: where no number is named ptxas spills around the square root for 10.0.
+__global__ void __launch_bounds__(kBlockThreads, 4)
     merge_rank_norms_kernel(const __grid_constant__ MergeRankNormsArgs args) {
   merge_own_segment(args);
 }
