@@ -40,7 +40,7 @@ _DIRECTIVE = re.compile(r"^#(?!define .*\\$).*\n", re.MULTILINE)
 _PART = re.compile(
     r"""^/\*\ ----\ (?P<section>[^\n]*?)\ -+\ \*/
       | ^/\*(?P<comment>(?:(?!\*/).)*)\*/
-      | ^(?P<code>(?: typedef\ (?:struct|enum)\ \{(?:[^\n]+|\n.*?^)\}\s*\w+;
+      | ^(?P<code>(?: typedef\ (?:struct|enum(?:\ GQSGD_ENUM_TYPE)?)\ \{(?:[^\n]+|\n.*?^)\}\s*\w+;
                   | enum\s*\{.*?\};
                   | \#define\ (?:[^\n]*\\\n)+ | typedef\b[^;{]*;
                   | [a-z][^;{}]*\([^;{}]*\);)[^\n]*)""",

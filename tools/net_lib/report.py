@@ -31,9 +31,9 @@ def markdown(run):
 
 
 def _milliseconds(seconds):
-    """Three digits of short calls."""
+    """Three digits of less than one."""
     ms = seconds * 1e3
-    return f"{ms:.1f}" if ms >= 10 else f"{ms:.3g}"
+    return f"{ms:.1f}" if ms >= 1 else f"{ms:.3g}"
 
 
 def _megabytes(size_bytes):

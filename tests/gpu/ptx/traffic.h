@@ -1,5 +1,6 @@
-// What warps execute and ask of memory, counted by kernel: instructions, sectors of 32 bytes that requests to global memory
-// touch, and turns that accesses of shared memory take because lanes are in the same banks.
+// What warps execute and ask of memory, counted by kernel: instructions, sectors of 32 bytes that
+// requests to global memory touch, and turns that accesses of shared memory take because lanes are
+// in the same banks.
 #ifndef GQ_TESTS_GPU_PTX_TRAFFIC_H
 #define GQ_TESTS_GPU_PTX_TRAFFIC_H
 

@@ -1,4 +1,7 @@
-"""tools/gpu_model: what it reads in machine code, and how it predicts from that. Numbers are made up."""
+"""tools/gpu_model: what it reads in machine code, and how it predicts from that.
+
+Numbers are made up.
+"""
 
 import pytest
 

@@ -15,54 +15,62 @@ _BITS = re.compile(r"(\d)\b")
 
 _TOP = """# What stages and calls will take on a GPU
 
-This page is for people who will run this library on a GPU first. It predicts what they will measure, so that a run has
-something to confirm or refute. **Nothing here was measured on a device.**
+This page is for people who will run this library on a GPU first. It predicts what they will
+measure, so that a run has something to confirm or refute. **Nothing here was measured on a
+device.**
 
     tools/gpu_model --build B    # B: -Dcuda=enabled -Dtests=enabled
 
-The two constants that decide are of one H100 SXM, and a first run gives them: the **bandwidth** of a copy,
-{bandwidth:.1f} TB/s read and written, and the **latency** of a load while others are under way, {latency:.0f} ns. The rest is its
-data sheet: {processors} processors at {clock:.3f} GHz, 64 warps, 65,536 registers and 228 KiB of shared memory each.
+The two constants that decide are of one H100 SXM, and a first run gives them: the **bandwidth**
+of a copy, {bandwidth:.1f} TB/s read and written, and the **latency** of a load while others are
+under way, {latency:.0f} ns. The rest is its data sheet: {processors} processors at {clock:.3f}
+GHz, 64 warps, 65,536 registers and 228 KiB of shared memory each.
 
 ## Stages
 
 A stage takes the longest of three times.
 
 - *memory*: the sectors that its warps touch ([gpu-memory.md](gpu-memory.md)) by the bandwidth;
-- *latency*: its loads, as many as are under way together: warps that registers and shared memory let run at once, times
-  the bytes that a thread loads before it uses the first of them, both read from the machine code for sm_90;
-- *instructions*: those that its warps execute, counted in PTX where its kernels are executed and multiplied by how many
-  of the machine a kernel has for each, by the busiest pipe or the issue of 4 a cycle.
+- *latency*: its loads, as many as are under way together: warps that registers and shared memory
+  let run at once, times the bytes that a thread loads before it uses the first of them, both read
+  from the machine code for sm_90;
+- *issue*: the instructions that its warps execute, counted in PTX where its kernels are executed
+  and multiplied by how many of the machine a kernel has for each, by the busiest pipe or the issue
+  of 4 a cycle.
 
-*share* is of the copy's bandwidth, for the bytes that the stage has to move; *target* is what gpu_perf asks for. Values
-are float32, 8 operands for `reduce_many`; *warps* are those of a processor at once, *bytes* those of a thread under way.
+Times are nanoseconds for 1,000 values, *all* the longest of the three. *share* is of the copy's
+bandwidth, for the bytes that the stage has to move; *target* is what gpu_perf asks for. Values are
+float32, 8 operands for `reduce_many`; *warps* are those of a processor at once, *bytes* those of a
+thread under way.
 
-| stage | format | registers | warps | bytes | memory | latency | instructions | ns for 1,000 values | share | target |
+| stage | format | registers | warps | bytes | memory | latency | issue | all | share | target |
 |---|---|---|---|---|---|---|---|---|---|---|
 """
 
 _CALLS_TEXT = """
 ## Whole calls
 
-25 MiB of float32, schedule direct, one chunk, microseconds. *kernels* are the stages above; *links* the codes by
-{link:.0f} GB/s of NVLink each way; *host* what it enqueues ([gpu-launches.md](gpu-launches.md)) at {enqueue:.1f}
-microseconds each, beside the device. A call takes kernels and links, or the host's time if that is longer. What NCCL takes
-to begin is left out. Ranks that share a device take turns on it.
+25 MiB of float32, schedule direct, one chunk, microseconds. *kernels* are the stages above;
+*links* the codes by {link:.0f} GB/s of NVLink each way; *host* what it enqueues
+([gpu-launches.md](gpu-launches.md)) at {enqueue:.1f} microseconds each, beside the device. A call
+takes kernels and links, or the host's time if that is longer. What NCCL takes to begin is left
+out. Ranks that share a device take turns on it.
 
 | format | ranks | where | kernels | links | host | call |
 |---|---|---|---|---|---|---|
 """
 
 _END = """
-Over NVLink the bytes of float32 by NCCL take {floats:.0f} microseconds, those of 16 bits {halves:.0f}. On eight GPUs of one
-machine {faster} predicted to be faster than 16 bits, before what NCCL takes to begin; formats whose
-kernels execute more instructions are for links that are slower.
+Over NVLink the bytes of float32 by NCCL take {floats:.0f} microseconds, those of 16 bits
+{halves:.0f}. On eight GPUs of one machine {faster} predicted to be faster than 16 bits, before
+what NCCL takes to begin; formats whose kernels execute more instructions are for links that are
+slower.
 
 ## What it leaves out
 
-The mix of pipes is that of a kernel's whole code and not of its hot path; bytes under way are the most that any path has. Tails of
-a launch, caches, and the time of a launch on the device are not in it: shares near 1 mean that memory decides, not that
-nothing else takes time.
+The mix of pipes is that of a kernel's whole code and not of its hot path; bytes under way are the
+most that any path has. Tails of a launch, caches, and the time of a launch on the device are not
+in it: shares near 1 mean that memory decides, not that nothing else takes time.
 """
 
 
