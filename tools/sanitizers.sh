@@ -28,17 +28,19 @@ sanitizer_options() {
 # sanitizer_environment REPORTS [OPTION]: variables of the programs, one per line; OPTION is one more of
 # AddressSanitizer. Tests ask malloc for memory that no machine has: it must be able to say no. They
 # fork() beside threads as well, and the child starts its own.
-#
-# UCX 1.22 asks whether it may read memory of a peer by process_vm_readv into the very iovec that it gives
-# as the argument. The runtimes look at that iovec behind the call, take what came from the peer for an
-# address, and end with signal 11, or report what lies there. Without its module cma it does not ask.
 sanitizer_environment() {
   local log=log_path=$1/report
-  printf '%s\n' UCX_MODULES=^cma \
-    "ASAN_OPTIONS=$log:allocator_may_return_null=1:strict_init_order=1${2+:$2}" \
+  printf '%s\n' "ASAN_OPTIONS=$log:allocator_may_return_null=1:strict_init_order=1${2+:$2}" \
     "UBSAN_OPTIONS=$log:print_stacktrace=1" \
     "TSAN_OPTIONS=$log:die_after_fork=0:suppressions=$PWD/tests/thread_sanitizer.txt"
 }
+
+# One more of programs that have a sanitizer. UCX 1.22 asks whether it may read memory of a peer by
+# process_vm_readv into the very iovec that it gives as the argument. The runtimes look at that iovec
+# behind the call, take what came from the peer for an address, and end with signal 11, or report what lies
+# there. Without its module cma it does not ask. Others keep the module: MPICH's ranks, which use UCX as
+# well, may wait for ever in MPI_Finalize without it.
+without_cma=UCX_MODULES=^cma
 
 # preloaded_runtime SANITIZERS FOLDER: variables with which Python, which has none, can load such a library.
 # FOLDER is for a library that initialises ThreadSanitizer.
