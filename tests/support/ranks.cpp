@@ -15,6 +15,7 @@
 #include <cstring>
 #include <exception>
 #include <mutex>
+#include <stdexcept>
 #include <thread>
 
 #include "tests/support/sanitized.h"
@@ -88,6 +89,12 @@ std::string rank_process(int rank, int rank_count, const std::string& options, c
 std::string failure_of(gqsgd_status status, const char* what) {
   if (status == GQSGD_OK) return "";
   return std::string(what) + ": " + gqsgd_status_name(status) + ": " + gqsgd_last_error();
+}
+
+uint64_t counter_of(gqsgd_comm comm, const char* name) {
+  uint64_t value = 0;
+  if (gqsgd_comm_stat(comm, name, &value) != GQSGD_OK) throw std::runtime_error(name);
+  return value;
 }
 
 std::string run_threads(int rank_count, const std::string& options, const RankBody& body) {

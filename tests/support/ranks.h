@@ -74,6 +74,9 @@ class RankProcesses {
 /** "" if `status` is OK, else "what: NAME: the last error". */
 std::string failure_of(gqsgd_status status, const char* what);
 
+/** What gqsgd_comm_stat has by this name. Throws std::runtime_error where it has nothing. */
+uint64_t counter_of(gqsgd_comm comm, const char* name);
+
 }  // namespace gq::test
 
 #endif

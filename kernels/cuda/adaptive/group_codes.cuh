@@ -80,6 +80,12 @@ GQ_DEVICE uint32_t half_of_thread(uint32_t first_plane) {
   return first_plane * kPlaneHalves + threadIdx.x % kSharers;
 }
 
+/** Shared memory of a stage that makes the words of units. */
+struct EncodedUnit {
+  GroupWidths::Shared widths;
+  StagedPlanes planes;
+};
+
 /** Makes the words of a unit tile by tile: lanes_of(block, lanes) is called by the sharers of each
  *  block that has codes, or not if it has none. All threads come here. */
 template <typename LanesOf>

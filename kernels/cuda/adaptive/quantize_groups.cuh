@@ -7,10 +7,7 @@
 namespace gq::cuda {
 
 struct QuantizeGroups : GroupStage {
-  struct Shared {
-    GroupWidths::Shared widths;
-    StagedPlanes planes;
-  };
+  using Shared = EncodedUnit;
   ValueSource source;
   GroupEncoder<QuantizeThresholds> encoder;
   const uint16_t* norms = nullptr;

@@ -45,10 +45,7 @@ struct PlaneSums {
 
 struct ReduceGroups : GroupStage {
   static constexpr uint32_t kBlocksAtOnce = 2;
-  struct Shared {
-    GroupWidths::Shared widths;
-    StagedPlanes planes;
-  };
+  using Shared = EncodedUnit;
   GroupEncoder<OwnThresholds> encoder;
   uint32_t ranks;
   bool rescale;

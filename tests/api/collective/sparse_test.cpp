@@ -78,13 +78,8 @@ struct Sent {
 };
 
 Sent sent(gqsgd_comm comm) {
-  const auto stat = [&](const char* name) {
-    uint64_t value = 0;
-    if (gqsgd_comm_stat(comm, name, &value) != GQSGD_OK) throw std::runtime_error(name);
-    return value;
-  };
-  return {stat("messages_sent"), stat("payload_bytes_sent"), stat("header_bytes_sent"),
-          stat("uncompressed_bytes_sent")};
+  return {counter_of(comm, "messages_sent"), counter_of(comm, "payload_bytes_sent"),
+          counter_of(comm, "header_bytes_sent"), counter_of(comm, "uncompressed_bytes_sent")};
 }
 
 /** Runs the operation and returns what it sent. */

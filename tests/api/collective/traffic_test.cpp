@@ -177,12 +177,6 @@ Traffic closed_form(const Format& format, gqsgd_schedule schedule, size_t rank, 
   return traffic;
 }
 
-uint64_t stat(gqsgd_comm comm, const char* name) {
-  uint64_t value = 0;
-  if (gqsgd_comm_stat(comm, name, &value) != GQSGD_OK) throw std::runtime_error(name);
-  return value;
-}
-
 std::string compare(const Traffic& counted, const Traffic& expected, const std::string& what) {
   if (counted == expected) return "";
   const auto text_of = [](const Traffic& traffic) {
@@ -193,8 +187,8 @@ std::string compare(const Traffic& counted, const Traffic& expected, const std::
 }
 
 Traffic traffic_of(gqsgd_comm comm) {
-  return {stat(comm, "messages_sent"), stat(comm, "payload_bytes_sent"),
-          stat(comm, "uncompressed_bytes_sent")};
+  return {counter_of(comm, "messages_sent"), counter_of(comm, "payload_bytes_sent"),
+          counter_of(comm, "uncompressed_bytes_sent")};
 }
 
 /** Runs one operation and holds the counters to the closed form. */
@@ -241,7 +235,7 @@ TEST_P(TrafficCounters, Processes_EqualClosedForms_NothingCopied) {
   EXPECT_EQ(run_processes(GetParam(), "chunk_value_count=64",
                           [](int rank, gqsgd_comm comm) {
                             std::string failure = count_traffic(rank, GetParam(), comm);
-                            const uint64_t copied = stat(comm, "payload_bytes_copied");
+                            const uint64_t copied = counter_of(comm, "payload_bytes_copied");
                             if (copied) failure += std::to_string(copied) + " bytes were copied";
                             return failure;
                           }),
@@ -276,12 +270,12 @@ TEST(TrafficHeader, EveryCall_OneControlMessageOf80Bytes) {
   EXPECT_EQ(run_threads(3, "",
                         [](int, gqsgd_comm comm) -> std::string {
                           Values result;
-                          const uint64_t before = stat(comm, "header_bytes_sent");
+                          const uint64_t before = counter_of(comm, "header_bytes_sent");
                           const std::string failure =
                               allreduce(comm, {"paper-ge8"}, Values(10, 1.0f), &result);
-                          const uint64_t bytes = stat(comm, "header_bytes_sent") - before;
+                          const uint64_t bytes = counter_of(comm, "header_bytes_sent") - before;
                           if (!failure.empty()) return failure;
-                          if (stat(comm, "calls") != 1) return "calls is not 1";
+                          if (counter_of(comm, "calls") != 1) return "calls is not 1";
                           return bytes % 80 == 0 && bytes > 0 ? "" : std::to_string(bytes);
                         }),
             "");

@@ -19,10 +19,7 @@ struct Bytes {
 };
 
 Bytes bytes_of(gqsgd_comm comm) {
-  Bytes bytes;
-  gqsgd_comm_stat(comm, "payload_bytes_sent", &bytes.payload);
-  gqsgd_comm_stat(comm, "uncompressed_bytes_sent", &bytes.uncompressed);
-  return bytes;
+  return {counter_of(comm, "payload_bytes_sent"), counter_of(comm, "uncompressed_bytes_sent")};
 }
 
 /** Makes one call on a group of `ranks`. */

@@ -23,10 +23,7 @@ struct Traffic {
 };
 
 Traffic traffic_of(gqsgd_comm comm) {
-  Traffic sent;
-  gqsgd_comm_stat(comm, "messages_sent", &sent.messages);
-  gqsgd_comm_stat(comm, "payload_bytes_sent", &sent.bytes);
-  return sent;
+  return {counter_of(comm, "messages_sent"), counter_of(comm, "payload_bytes_sent")};
 }
 
 class ShortCalls : public testing::TestWithParam<int> {};

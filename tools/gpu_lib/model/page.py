@@ -1,6 +1,5 @@
 """docs/results/gpu-model.md."""
 
-import re
 from functools import reduce
 from operator import add
 
@@ -11,8 +10,6 @@ _CALL_RANKS = (1, 2, 4, 8)
 # Of a whole call: its format, and the cases of its norm and of its stages.
 _CALLS = {"paper-gl8": "paper-gl8", "paper-ge8": "paper-gl8", "paper-gl4": "paper-gl8",
           "blocks-8": "blocks-8", "rotated-8": "rotated-8", "rotated-4": "rotated-8"}
-_BITS = re.compile(r"(\d)\b")
-
 _TOP = """# What stages and calls will take on a GPU
 
 This page is for people who will run this library on a GPU first. It predicts what they will
@@ -122,14 +119,14 @@ def _call_rows(device, found, launches):
         for ranks in _CALL_RANKS:
             kernels = ranks * whole + seconds["reduce_many n=8"] * (ranks + 1) / 9
             yield _call_row(device, form, ranks, "one device", kernels, 0.0, launches)
-        bits = int(_BITS.search(form.rpartition("-")[2][-1]).group(1))
+        bits = int(form[-1])
         links = 2 * 7 / 8 * bits / 8 * _CALL_VALUES / device.link_bandwidth
         kernels = whole + seconds["reduce_many n=8"] / 8
         yield _call_row(device, form, 8, "8 devices", kernels, links, launches)
 
 
 def _call_row(device, form, ranks, where, kernels, links, launches):
-    host = launches["blocks" if form[0] in "br" else "paper"] * device.enqueue_s
+    host = launches["paper" if form.startswith("paper") else "blocks"] * device.enqueue_s
     call = max(kernels + links, host)
     numbers = " | ".join(f"{1e6 * part:.0f}" for part in (kernels, links, host, call))
     return form, call, f"| `{form}` | {ranks} | {where} | {numbers} |\n"

@@ -56,9 +56,8 @@ Status CallPlans::prepare(CallOnStream* call) {
 
 Status CallPlans::take_tables(const CallOnStream& call) {
   CachedPlan* const cached = call.cached;
-  const size_t pieces = BatchSizes(cached->execution_plan).in_tables;
-  if (pieces > 0 && cached->tables.get().count == 0) {
-    const size_t count = pieces * Batches::kPieceAddresses;
+  if (cached->table_pieces > 0 && cached->tables.get().count == 0) {
+    const size_t count = cached->table_pieces * Batches::kPieceAddresses;
     GQ_TRY(cached->tables.take(&address_memory_, count));
     memset(cached->tables.get().staged, kUnwrittenByte, count * sizeof(void*));
   }
@@ -82,7 +81,9 @@ Status CallPlans::find_plan(const Plan& plan, CallOnStream* call) {
     call->cached->signature = signature;
     const Pace pace = group_.overlaps() ? Pace::overlapped : Pace::in_turns;
     GQ_TRY(call->cached->execution_plan.make(plan, endpoint.rank(), segments, pace));
-    batches_.reserve(BatchSizes(call->cached->execution_plan));
+    const BatchSizes sizes(call->cached->execution_plan);
+    call->cached->table_pieces = sizes.in_tables;
+    batches_.reserve(sizes);
     return Status();
   } catch (const std::bad_alloc&) {
     return fail(GQSGD_NO_MEMORY, "no memory for the moves of %u ranks", endpoint.size());

@@ -41,6 +41,7 @@ struct CachedPlan {
   size_t next = 0;  ///< the one that followed it last time
   OperandAddresses addresses;
   OperandAddresses tables;                        ///< of its batches (Batches)
+  size_t table_pieces = 0;                        ///< that these are for
   const unsigned char* arena = nullptr;           ///< what the addresses are in
   bool captured = false;                          ///< a graph may read them at any time
   std::vector<OperandAddresses> graph_addresses;  ///< earlier ones, which graphs read
