@@ -40,7 +40,7 @@ Status UcxEngine::start_send(uint32_t, uint32_t, const void*, size_t, UcxRequest
   request->state_ = UcxRequest::State::completed;
   return Status();
 }
-Status UcxEngine::start_receive(uint32_t, uint32_t, void*, size_t, UcxRequest* request) {
+Status UcxEngine::start_receive(uint32_t, uint32_t, void*, size_t, size_t, UcxRequest* request) {
   request->state_ = UcxRequest::State::started;
   return Status();
 }
