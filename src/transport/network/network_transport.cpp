@@ -8,6 +8,7 @@
 
 #include <new>
 #include <string>
+#include <utility>
 
 #include "src/support/clock.h"
 #include "src/support/log.h"
@@ -30,6 +31,8 @@ constexpr uint64_t kShortSpinUs = 20;
 constexpr uint64_t kLookUs = 2000;
 // What is sent leaves this process in microseconds, unless a peer has stopped taking it.
 constexpr int64_t kFinishMs = 50;
+// So many bytes are taken by the buffer of any TCP socket that has few others (tcp(7), tcp_wmem).
+constexpr uint64_t kSocketBytes = 4096;
 
 }  // namespace
 
@@ -103,9 +106,19 @@ Status NetworkTransport::start_send(uint32_t peer, uint32_t channel, const void*
     pool_.give_back(message);
     return failed(peer, sent);
   }
-  peers_[peer].is_flushed = false;
+  Peer& to = peers_[peer];
+  to.sent_bytes += size_bytes;
+  to.is_flushed = to.is_flushed && leaves_at_once(to);
   sends_.push_back(message);
   return Status();
+}
+
+/** Whether the newest message to a peer was given to the socket when it was sent, where those before
+ *  it have left UCX's buffer. The call before the newest has ended, so the peer's control message of
+ *  that call has come, and the peer has received all bytes of the calls before that one: what the
+ *  socket holds is of two calls. */
+bool NetworkTransport::leaves_at_once(const Peer& to) const {
+  return to.is_by_tcp && to.sent_before_bytes + to.sent_bytes <= kSocketBytes;
 }
 
 Status NetworkTransport::start_receive(uint32_t peer, uint32_t channel, void* bytes,
@@ -145,6 +158,9 @@ Status NetworkTransport::test(PendingMessage* message) {
 
 Status NetworkTransport::send_control(uint64_t sequence, const ControlMessage& message) {
   GQ_TRY(intact());
+  if (sequence != sequence_) {
+    for (Peer& peer : peers_) peer.sent_before_bytes = std::exchange(peer.sent_bytes, 0);
+  }
   sequence_ = sequence;
   const Enclosed values = packets_.begin(message);
   const ControlPacket& packet = packets_.of(rank());

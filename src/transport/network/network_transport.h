@@ -70,6 +70,8 @@ class NetworkTransport final : public HostTransport {
     MessageQueue receives;
     UcxRequest flush;
     bool is_flushed = true;             ///< everything sent to it has left this process
+    uint64_t sent_bytes = 0;            ///< to it by the newest call
+    uint64_t sent_before_bytes = 0;     ///< and by the call before that
     PendingMessage* control = nullptr;  ///< its control message, while it is awaited
     uint64_t newest_number = 0;         ///< the call of that
     uint64_t received_count = 0;        ///< messages of packed codes
@@ -86,6 +88,7 @@ class NetworkTransport final : public HostTransport {
   Status start_receive(uint32_t peer, uint32_t channel, void* bytes, size_t least_bytes,
                        size_t most_bytes, PendingMessage* message);
   Status test(PendingMessage* message);
+  bool leaves_at_once(const Peer& to) const;
   Status failed(uint32_t peer, Status status);
   Status reap_sends();
   Status flush(uint32_t peer);

@@ -242,27 +242,39 @@ uint64_t groups_that_leave() {
   return tries == nullptr ? 40 : strtoull(tries, nullptr, 10) / kRanks;
 }
 
+/** Values of each call of a group: of many messages, of few, and short ones, which are one message. */
+const std::vector<std::vector<size_t>> kCounts = {{300000}, {1000}, {256}, {300000, 256},
+                                                  {256, 256, 256, 256, 300000}};
+
 TEST(NetworkLeave, ExitsRightAfterOk_CostsNoRankItsResult) {
   GQ_SKIP_WITHOUT_NETWORK();
   const uint64_t groups = groups_that_leave();
   uint64_t turn = 0;
   for (; turn < groups && !HasFailure(); ++turn) {
-    const size_t count = turn % 2 == 0 ? 300000 : 1000;
-    const auto schedule = kSchedules[turn / 2 % std::size(kSchedules)];
+    const auto& counts = kCounts[turn % kCounts.size()];
+    const auto schedule = kSchedules[turn % std::size(kSchedules)];
+    if (turn / 4 % 2 == 1) {
+      setenv("UCX_TLS", "tcp,self", 1);
+      setenv("UCX_TCP_SNDBUF", "2k", 1);  // the least that Linux gives
+    }
     RankProcesses ranks(
         kRanks, "timeout_ms=20000",
         [=](int rank, gqsgd_comm comm) -> std::string {
-          Values input(count, static_cast<float>(rank)), result(count);
           const Quantizer quantizer("paper-gl8");
           if (rank == static_cast<int>(turn % kRanks)) usleep(20000);  // the others are early
-          const gqsgd_status status =
-              gqsgd_allreduce(comm, quantizer.get(), input.data(), result.data(), count,
-                              GQSGD_FLOAT32, GQSGD_SUM, config_of(schedule), nullptr);
-          if (status != GQSGD_OK) return failure_of(status, "gqsgd_allreduce");
+          for (const size_t count : counts) {
+            Values input(count, static_cast<float>(rank)), result(count);
+            const gqsgd_status status =
+                gqsgd_allreduce(comm, quantizer.get(), input.data(), result.data(), count,
+                                GQSGD_FLOAT32, GQSGD_SUM, config_of(schedule), nullptr);
+            if (status != GQSGD_OK) return failure_of(status, "gqsgd_allreduce");
+          }
           _exit(0);
         },
         network_maker());
     EXPECT_EQ(ranks.wait(), "") << "turn " << turn << ", " << schedule_name(schedule);
+    unsetenv("UCX_TLS");
+    unsetenv("UCX_TCP_SNDBUF");
   }
   printf("%d processes left right after OK\n", static_cast<int>(turn) * kRanks);
 }
