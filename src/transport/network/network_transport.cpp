@@ -113,10 +113,10 @@ Status NetworkTransport::start_send(uint32_t peer, uint32_t channel, const void*
   return Status();
 }
 
-/** Whether the newest message to a peer was given to the socket when it was sent, where those before
- *  it have left UCX's buffer. The call before the newest has ended, so the peer's control message of
- *  that call has come, and the peer has received all bytes of the calls before that one: what the
- *  socket holds is of two calls. */
+/** Whether the newest message to a peer was given to the socket when it was sent, where those
+ *  before it have left UCX's buffer. The call before the newest has ended, so the peer's control
+ *  message of that call has come, and the peer has received all bytes of the calls before that one:
+ *  what the socket holds is of two calls. */
 bool NetworkTransport::leaves_at_once(const Peer& to) const {
   return to.is_by_tcp && to.sent_before_bytes + to.sent_bytes <= kSocketBytes;
 }

@@ -242,7 +242,7 @@ uint64_t groups_that_leave() {
   return tries == nullptr ? 40 : strtoull(tries, nullptr, 10) / kRanks;
 }
 
-/** Values of each call of a group: of many messages, of few, and short ones, which are one message. */
+/** Values of each call of a group: of long messages, of short ones, and of one message alone. */
 const std::vector<std::vector<size_t>> kCounts = {{300000}, {1000}, {256}, {300000, 256},
                                                   {256, 256, 256, 256, 300000}};
 
