@@ -4,8 +4,8 @@
 #include "src/api/call_scope.h"
 #include "src/api/execute_call.h"
 #include "src/api/handles.h"
-#include "src/support/fork.h"
 #include "src/support/immortal.h"
+#include "src/support/posix/fork.h"
 
 namespace gq {
 namespace {

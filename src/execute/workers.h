@@ -7,7 +7,7 @@
 #include <atomic>
 #include <memory>
 
-#include "src/support/quiet_thread.h"
+#include "src/support/posix/quiet_thread.h"
 
 namespace gq {
 
