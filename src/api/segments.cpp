@@ -8,6 +8,7 @@
 #include "kernels/stages.h"
 #include "src/api/check.h"
 #include "src/api/extents.h"
+#include "src/support/fnv1a.h"
 
 namespace gq {
 namespace {
@@ -17,14 +18,6 @@ constexpr size_t kTensorCountMax = size_t{1} << 44;
 
 uint64_t round_up(uint64_t value, uint64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
-}
-
-/** FNV-1a over the bytes of the counts, as docs/FORMAT.md, section 15, has it. */
-uint64_t add_to_hash(uint64_t hash, uint64_t count) {
-  for (uint32_t shift = 0; shift < 64; shift += 8) {
-    hash = (hash ^ (count >> shift & 0xff)) * UINT64_C(0x100000001b3);
-  }
-  return hash;
 }
 
 Status check_count_of(size_t k, size_t count) {
@@ -55,15 +48,16 @@ Status lay_out(const size_t* counts, size_t segment_count, Call* call, Segments*
   const uint64_t alignment = in_groups ? consecutive_groups(0, 0).group_values
                                        : value_alignment(call->format.block, rotated);
   uint64_t first_value = 0;
-  segments->hash = UINT64_C(0xcbf29ce484222325);
+  Fnv1a64 hash;  // docs/FORMAT.md, section 15
   for (size_t k = 0; k < segment_count; ++k) {
     GQ_TRY(check_count_of(k, counts[k]));
     segments->parts[k] = {first_value, counts[k]};
-    segments->hash = add_to_hash(segments->hash, counts[k]);
+    hash.add_number(counts[k]);
     call->value_count = first_value + counts[k];
     GQ_TRY(check_count("the sum of counts", static_cast<size_t>(call->value_count)));
     first_value += round_up(counts[k], alignment);
   }
+  segments->hash = hash.hash();
   call->segments = segments;
   return Status();
 }
