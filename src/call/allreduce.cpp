@@ -130,16 +130,16 @@ Status Allreduce::resolve_auto() {
 Status Allreduce::prepare_short_call() {
   is_short_ = ShortCalls::takes(*endpoint_, call_, plan_);
   if (!is_short_) return Status();
-  if (!endpoint_->short_calls) {
-    try {
+  try {
+    if (!endpoint_->short_calls) {
       auto made = std::make_shared<ShortCalls>();
       GQ_TRY(made->open(*endpoint_));
       endpoint_->short_calls = std::move(made);
-    } catch (const std::bad_alloc&) {
-      return fail(GQSGD_NO_MEMORY, "no memory for the values of %u ranks", endpoint_->size());
     }
+    endpoint_->short_calls->enclose(*endpoint_, call_);
+  } catch (const std::bad_alloc&) {
+    return fail(GQSGD_NO_MEMORY, "no memory for the values of %u ranks", endpoint_->size());
   }
-  endpoint_->short_calls->enclose(*endpoint_, call_);
   return Status();
 }
 
