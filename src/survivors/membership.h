@@ -23,10 +23,6 @@ struct MembershipOptions {
   uint64_t silence_us = 1000000;  ///< at least some looks of a rank
 };
 
-/** What becomes of the calls of `members`. */
-void decide_calls(const std::vector<CallReport>& reports, const RankSet& members,
-                  Proposal* proposal);
-
 class Membership {
  public:
   enum class Outcome {
