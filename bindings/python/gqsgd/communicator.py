@@ -49,6 +49,8 @@ class Communicator(
         chunk_value_count=65536  values per message; where messages travel 57344, 28672 with over 4
                                  ranks, 14336 with over 8, a quarter as many floats; alters no bit
         threads=1                that compute for a rank; changes no bit, and ranks may differ
+        nontemporal_bytes=0      packed codes of so many bytes get non-temporal stores where ranks
+                                 share memory; 0 for never
         costs=FILE               constants by which schedule="auto" chooses, equal on all ranks:
                                  gqsgd-calibrate writes them; default: none, or GQSGD_COSTS.
                                  "measure": ranks time links and stages, at most 200 ms

@@ -44,7 +44,7 @@ def _function(name: str) -> Any:
 
 
 def local_id() -> bytes:
-    """A fresh name (256 bytes) for a group of threads of this process, which meet in
+    """A fresh name (256 bytes) for a group of threads of this process, for
     `Communicator.reconfigure` and `Communicator.join`."""
     raw = ctypes.create_string_buffer(_abi.UNIQUE_ID_SIZE_BYTES)
     check(_function("gqsgd_local_id_create")(raw))
