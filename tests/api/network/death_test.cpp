@@ -1,7 +1,6 @@
 // Ranks of a network that die, stop, abort or leave: every other rank names the right one, in time.
 #include <signal.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,6 +8,7 @@
 #include <thread>
 
 #include "tests/api/faults/support/call.h"
+#include "tests/api/faults/support/call_until_failure.h"
 #include "tests/api/network/network_ranks.h"
 #include "tests/support/operation.h"
 
@@ -17,17 +17,6 @@ namespace {
 
 constexpr int kRanks = 4;
 constexpr int kVictim = 2;
-
-uint64_t now_us() {
-  timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return static_cast<uint64_t>(time.tv_sec) * 1000000 + static_cast<uint64_t>(time.tv_nsec) / 1000;
-}
-
-/** What ranks leave for the test to read, whatever becomes of them. */
-struct Trace {
-  volatile uint64_t begun, finished, returned_us, acted_us;
-};
 
 /** What one rank does beside its calls; called before each. */
 using Act = std::function<void(int rank, gqsgd_comm comm, uint64_t calls, Trace& trace)>;
@@ -66,20 +55,9 @@ class Workers {
     call.send = input.data();
     call.recv = result.data();
     call.value_count = value_count;
-    for (;;) {
+    return call_until_failure(comm, &call, &trace, [&] {
       if (act) act(rank, comm, trace.finished, trace);
-      trace.begun = trace.begun + 1;
-      const Outcome outcome = call.make(comm);
-      if (outcome.status == GQSGD_OK) {
-        trace.finished = trace.finished + 1;
-        continue;
-      }
-      trace.returned_us = now_us();
-      const Outcome again = call.make(comm);
-      const Outcome kept = outcome_of(gqsgd_comm_status(comm));
-      const bool stays = again.status == outcome.status && kept.status == outcome.status;
-      return outcome.text() + (stays ? "" : ", then " + again.text() + ", " + kept.text());
-    }
+    });
   }
 
   SharedArray<Trace> trace_;
