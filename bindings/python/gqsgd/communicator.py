@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from . import _abi, _mpi
-from .arguments import config, integer, joined_fields
+from .arguments import config, integer, joined_fields, whole_id
 from .arrays import dtype_number
 from .collectives.array import ArrayCollectives
 from .collectives.request import InFlight, Request
 from .collectives.segments import SegmentCollectives
-from .errors import GqsgdError, InvalidArgument, check
+from .errors import GqsgdError, check
 from .log import attach_logger
 from .memory import stream_for_refusal
 from .nccl import NcclGroups
@@ -105,16 +105,12 @@ class Communicator(
         Returns when all ranks are there. Raises Timeout, which names the missing ranks, Mismatch
         where sizes differ, DuplicateRank, PeerLost or Version; nothing is left behind then.
         """
-        if len(unique_id) != _abi.UNIQUE_ID_SIZE_BYTES:
-            raise InvalidArgument(
-                f"unique_id has {len(unique_id)} bytes, not {_abi.UNIQUE_ID_SIZE_BYTES}; "
-                "hint: pass on what gqsgd.unique_id() returned"
-            )
+        whole = whole_id(unique_id, "what gqsgd.unique_id() returned")
         attach_logger()
         handle = ctypes.c_void_p()
         check(
             _abi.library().gqsgd_comm_create_process(
-                bytes(unique_id),
+                whole,
                 integer("rank", rank, ctypes.c_int32),
                 integer("size", size, ctypes.c_int32),
                 joined_fields("", options),
