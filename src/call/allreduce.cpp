@@ -201,18 +201,18 @@ Status Allreduce::refuse(const Part& part, const void* values, uint64_t before) 
   return Agreement::nonfinite(*endpoint_, operation_name(call_), endpoint_->rank(), nonfinite_);
 }
 
-void Allreduce::tell_next_call() {
+void Allreduce::report_damage_in_next_call() {
   if (endpoint_ == nullptr || !endpoint_->messages.found()) return;
   endpoint_->sequence += 1;
-  Status told = endpoint_->host->send_control(
+  Status sent = endpoint_->host->send_control(
       endpoint_->sequence, Agreement::damage_of(*endpoint_, endpoint_->messages.damage()));
   // Not waited for: it leaves as far as the transport takes it. If that fails the others find out
   // by themselves that this rank is missing.
   constexpr int kLooks = 8;
   bool flushed = false;
-  for (int look = 0; look < kLooks && told.ok() && !flushed; ++look) {
-    told = endpoint_->host->check();
-    if (told.ok()) told = endpoint_->host->flushed(&flushed);
+  for (int look = 0; look < kLooks && sent.ok() && !flushed; ++look) {
+    sent = endpoint_->host->check();
+    if (sent.ok()) sent = endpoint_->host->flushed(&flushed);
   }
 }
 

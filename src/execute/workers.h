@@ -1,4 +1,4 @@
-// The threads that a rank computes on beside the one that drives its call: the option `threads`.
+// The threads that a rank computes on beside that of its progress loop: the option `threads`.
 #ifndef GQ_EXECUTE_WORKERS_H
 #define GQ_EXECUTE_WORKERS_H
 

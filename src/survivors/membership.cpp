@@ -138,7 +138,7 @@ void Membership::note_silence() {
   }
 }
 
-/** Also of a rank that is dead by now: it may have told others before. */
+/** Also from a rank that is dead by now: others may have learned it before. */
 bool Membership::learn() {
   for (uint32_t peer = 0; peer < options_.size; ++peer) {
     if (peer == options_.rank || of(peer).decided == 0) continue;
@@ -235,7 +235,7 @@ void Membership::begin_ballot(Ballot highest) {
   ballot_us_ = now_us_;
 }
 
-/** Whether both say that they hear each other. */
+/** Whether each of them receives from the other. */
 bool Membership::are_connected(uint32_t a, uint32_t b) const {
   return a == b || (!of(a).silent.has(b) && !of(b).silent.has(a));
 }
@@ -275,7 +275,7 @@ void Membership::collect() {
   if (all) return propose(members);
   const uint64_t waited_us = now_us_ - entered_us_;
   if (options_.patience_us == kForEverUs || waited_us < options_.patience_us) return;
-  // Promises of this ballot are on their way, or what others hear of a rank that has just come.
+  // Promises of this ballot are on their way, or reach a rank that has just come.
   const bool is_late =
       waited_us > options_.patience_us + kReturningSilences * options_.silence_us;
   const uint64_t quiet_us = now_us_ - (is_late ? ballot_us_ : std::max(ballot_us_, newcomer_us_));

@@ -223,7 +223,7 @@ Status NetworkTransport::receive_control(uint32_t peer, uint64_t sequence, Contr
 Status NetworkTransport::send(const Message& message) {
   GQ_TRY(intact());
   try {
-    // A mark is not needed: peers hear of a rank that fails by a notice.
+    // A mark is not needed: peers get a notice of a rank that fails.
     GQ_TRY(start_send(message.peer, kWordChannel, arena_.get() + message.here_bytes,
                       message.size_bytes, pool_.take(),
                       message.trailer == nullptr ? 0 : message.trailer->checksum));
