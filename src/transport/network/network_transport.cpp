@@ -108,17 +108,16 @@ Status NetworkTransport::start_send(uint32_t peer, uint32_t channel, const void*
   }
   Peer& to = peers_[peer];
   to.sent_bytes += size_bytes;
-  to.is_flushed = to.is_flushed && leaves_at_once(to);
+  to.is_flushed = to.is_flushed && to.newest_leaves_at_once();
   sends_.push_back(message);
   return Status();
 }
 
-/** Whether the newest message to a peer was given to the socket when it was sent, where those
- *  before it have left UCX's buffer. The call before the newest has ended, so the peer's control
- *  message of that call has come, and the peer has received all bytes of the calls before that one:
- *  what the socket holds is of two calls. */
-bool NetworkTransport::leaves_at_once(const Peer& to) const {
-  return to.is_by_tcp && to.sent_before_bytes + to.sent_bytes <= kSocketBytes;
+/** The call before the newest has ended, so the peer's control message of that call has come, and
+ *  the peer has received all bytes of the calls before that one: what the socket holds is of two
+ *  calls. */
+bool NetworkTransport::Peer::newest_leaves_at_once() const {
+  return is_by_tcp && sent_before_bytes + sent_bytes <= kSocketBytes;
 }
 
 Status NetworkTransport::start_receive(uint32_t peer, uint32_t channel, void* bytes,

@@ -80,6 +80,10 @@ class NetworkTransport final : public HostTransport {
     uint64_t failed_us = 0;             ///< when its connection of UCX failed
     uint64_t news_us = 0;    ///< when a message of it was last complete, once any peer is gone
     bool is_by_tcp = false;  ///< UCX reaches it by TCP: its end is behind all that it has sent
+
+    /** Whether the newest message to it was given to the socket when it was sent, where those
+     *  before it have left UCX's buffer. */
+    bool newest_leaves_at_once() const;
   };
 
   Status intact();
@@ -88,7 +92,6 @@ class NetworkTransport final : public HostTransport {
   Status start_receive(uint32_t peer, uint32_t channel, void* bytes, size_t least_bytes,
                        size_t most_bytes, PendingMessage* message);
   Status test(PendingMessage* message);
-  bool leaves_at_once(const Peer& to) const;
   Status failed(uint32_t peer, Status status);
   Status reap_sends();
   Status flush(uint32_t peer);
