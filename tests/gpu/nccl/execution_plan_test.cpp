@@ -7,6 +7,7 @@
 #include <string>
 
 #include "src/api/quantizer/quantizer_spec.h"
+#include "src/gpu/enqueue/plan/batches.h"
 #include "tests/support/operation.h"
 #include "tests/support/succeeds.h"
 
@@ -208,6 +209,23 @@ TEST(ExecutionPlan, OneChunk_SameAtEveryPace) {
                 count_of(in_turns.steps(), Kind::exchange))
           << describe(test);
       EXPECT_EQ(overlapped.steps().size(), in_turns.steps().size()) << describe(test);
+    }
+  }
+}
+
+/** Codes of a chunk that travel in one round are made by one launch. */
+TEST(ExecutionPlan, EachChunk_QuantizedByOneLaunch) {
+  for (const char* quantizer : {"paper-gl8", "blocks-8"}) {
+    for (const uint32_t rank : {0u, 1u, 3u}) {
+      const Case test{quantizer, GQSGD_SCHEDULE_DIRECT, 4, 4 * 6 * 1024, 1024};
+      const ExecutionPlan execution_plan = plan_of(test, rank, Pace::overlapped);
+      const Steps& steps = execution_plan.steps();
+      size_t launches = 0;
+      for (size_t first = 0; first < steps.size(); first = batch_end(steps, first)) {
+        const bool is_stage = steps[first].kind == Kind::stage;
+        launches += is_stage && steps[first].move.kind == MoveKind::quantize ? 1 : 0;
+      }
+      EXPECT_EQ(launches, 6u) << describe(test) << ", rank " << rank;
     }
   }
 }

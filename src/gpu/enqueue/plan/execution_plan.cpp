@@ -124,8 +124,11 @@ class ExecutionPlanMaker {
       case MoveKind::dequantize:
         if (here) add_results(move);
         return true;
-      case MoveKind::norm:
       case MoveKind::quantize:
+        if (makes_second_chunk(rank)) return false;
+        if (here) add_stages(move, 0);
+        return true;
+      case MoveKind::norm:
         if (here) add_stages(move, 0);
         return true;
     }
@@ -183,7 +186,8 @@ class ExecutionPlanMaker {
 
   bool send(uint32_t rank, const Move& move) {
     Channel& channel = between(rank, move.peer);
-    if (overlaps_ && !begins_chunk(move.content, &channel)) return false;
+    if (is_second_chunk(move, channel)) return false;
+    channel.contents_sent |= bit_of(move.content);
     const size_t here_bytes = result_here_bytes(layout_, move, rank);
     channel.sent.push_back({move.peer, true, here_bytes,
                             layout_.size_bytes(move.content, move.value_count), 0,
@@ -196,13 +200,23 @@ class ExecutionPlanMaker {
     return true;
   }
 
-  /** False for a second chunk of the round. Norms are short and travel with any round. */
-  static bool begins_chunk(Content content, Channel* channel) {
-    if (content == Content::norms) return true;
-    const uint8_t bit = static_cast<uint8_t>(1u << static_cast<unsigned>(content));
-    const bool begins = (channel->contents_sent & bit) == 0;
-    channel->contents_sent |= bit;
-    return begins;
+  static uint8_t bit_of(Content content) {
+    return static_cast<uint8_t>(1u << static_cast<unsigned>(content));
+  }
+
+  /** Whether the message has to wait for the next round. Norms are short and travel with any. */
+  bool is_second_chunk(const Move& send, const Channel& channel) const {
+    return overlaps_ && send.content != Content::norms &&
+           (channel.contents_sent & bit_of(send.content)) != 0;
+  }
+
+  /** Whether the codes that the rank makes now could only leave in the next round. There they are
+   *  one launch with those of the same chunk for the other ranks. */
+  bool makes_second_chunk(uint32_t rank) {
+    MoveCursor moves = walkers_[rank].moves;
+    Move next{};
+    return overlaps_ && moves.next(&next) && next.kind == MoveKind::send &&
+           is_second_chunk(next, between(rank, next.peer));
   }
 
   bool receive(uint32_t rank, const Move& move) {

@@ -48,10 +48,11 @@ enum class Pace : uint8_t {
  *  other, though a stream waits for each group. Messages whose place is still in use wait for a
  *  later round. No schedule is known here.
  *
- *  Overlapped, a rank's round ends before a second chunk is sent to the same peer, and a message of
- *  one round is received in the next but one: the stages of the round between need not wait for it.
- *  They cannot touch it either: words stay as they are once they are sent, and places for words are
- *  given out again only when stages of the round before, or of earlier ones, have read them. */
+ *  Overlapped, a rank's round ends before it quantizes or sends a second chunk for the same peer,
+ *  and a message of one round is received in the next but one: the stages of the round between need
+ *  not wait for it. They cannot touch it either: words stay as they are once they are sent, and
+ *  places for words are given out again only when stages of the round before, or of earlier ones,
+ *  have read them. */
 class ExecutionPlan {
  public:
   /** `segments` are those of the call; null for a call in one piece. The pace is the same on all
