@@ -132,10 +132,6 @@ Status Agreement::collect(Endpoint& endpoint, bool* done) {
   return Status();
 }
 
-void Agreement::read(const ControlMessage* controls, uint32_t ranks) {
-  for (; next_rank_ < ranks; ++next_rank_) add(next_rank_, controls[next_rank_]);
-}
-
 void Agreement::add(uint32_t rank, const ControlMessage& control) {
   if (!has_reference_) {
     has_reference_ = true;

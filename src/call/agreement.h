@@ -37,8 +37,8 @@ class Agreement {
 
   /** Reads what has come; *done once all control messages are in. Never waits. */
   Status collect(Endpoint& endpoint, bool* done);
-  /** The same of the control messages of all ranks, which have come otherwise. */
-  void read(const ControlMessage* controls, uint32_t ranks);
+  /** The next rank's, which has come otherwise. */
+  void read(const ControlMessage& control) { add(next_rank_++, control); }
 
   uint32_t controls_read() const { return next_rank_; }
 

@@ -96,9 +96,7 @@ void Layout::add_segments(uint64_t segment_count, uint32_t ranks, bool reads_in_
   segment_norms_bytes_ = round_up(arena_bytes_, kLineBytes);
   segment_norms_workspace_bytes_ = round_up(count * sizeof(uint64_t), kLineBytes);
   const size_t copies = reads_in_place ? 1 : 1 + static_cast<size_t>(ranks);
-  global_norms_bytes_ =
-      segment_norms_bytes_ +
-      round_up(copies * (kBeforeNormsMax + segment_norms_workspace_bytes_), kLineBytes);
+  global_norms_bytes_ = segment_norms_bytes_ + copies * segment_norms_workspace_bytes_;
   scratch_bytes_ = global_norms_bytes_ + round_up(count * sizeof(float), kLineBytes);
   arena_bytes_ = scratch_bytes_ + scratch_bytes;
 }

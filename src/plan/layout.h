@@ -17,13 +17,6 @@ namespace gq {
  *  owns at most: one, or in a hierarchy one of each part. On transports that copy, what peers
  *  send has places apart from what is sent to them, so that receives can be posted while sends are
  *  under way. */
-/** Where norms of segments are: a rank's own, and those of all ranks, stride_bytes apart. */
-struct SegmentNormPlaces {
-  size_t own_bytes;
-  size_t all_bytes;
-  size_t stride_bytes;
-};
-
 class Layout {
  public:
   struct Options {
@@ -77,13 +70,7 @@ class Layout {
   void add_segments(uint64_t segment_count, uint32_t ranks, bool reads_in_place,
                     size_t scratch_bytes);
   size_t segment_norms_bytes() const { return segment_norms_bytes_; }
-  /** With so many bytes before those of each rank, at most kBeforeNormsMax. */
-  SegmentNormPlaces segment_norms(size_t before_bytes) const {
-    const size_t stride_bytes = before_bytes + segment_norms_workspace_bytes_;
-    const size_t own_bytes = segment_norms_bytes_ + before_bytes;
-    return {own_bytes, own_bytes + stride_bytes, stride_bytes};
-  }
-  static constexpr size_t kBeforeNormsMax = 80;  ///< a control message
+  size_t segment_norms_stride_bytes() const { return segment_norms_workspace_bytes_; }
   /** Where those of `peer` are put by a transport that copies. */
   size_t segment_norms_landing_bytes(uint32_t peer) const {
     return segment_norms_bytes_ + (1 + static_cast<size_t>(peer)) * segment_norms_workspace_bytes_;

@@ -20,7 +20,6 @@ struct CallOnStream {
   bool expected = false;                 ///< all ranks expect this kind of call next
   bool speculative = false;              ///< enqueued before all control messages are compared
   bool captured = false;                 ///< becomes part of a graph
-  bool norms_with_control = false;       ///< norms of segments are exchanged with control messages
   bool is_fused = false;                 ///< one kernel of each rank may execute it
 
   const Plan& plan() const { return cached->execution_plan.plan(); }

@@ -18,7 +18,7 @@ Status Enqueuer::moves(bool encoded) const {
 }
 
 Status Enqueuer::make_moves(bool encoded) const {
-  if (has_segment_norms() && !places_.norms_with_control) {
+  if (gathers_segment_norms()) {
     GQ_TRY(take_segment_norms());
     GQ_TRY(gather_segment_norms());
     GQ_TRY(Status(transport_.device().agreement->merge_rank_norms(merged_segment_norms())));
@@ -45,7 +45,7 @@ Status Enqueuer::results() const {
 }
 
 Status Enqueuer::messages() const {
-  if (has_segment_norms() && !places_.norms_with_control) GQ_TRY(gather_segment_norms());
+  if (gathers_segment_norms()) GQ_TRY(gather_segment_norms());
   for (const ExecutionStep& step : cached_.execution_plan.steps()) {
     if (step.kind == ExecutionStep::Kind::exchange) GQ_TRY(exchange(step, call_.stream));
     if (step.kind == ExecutionStep::Kind::sum) GQ_TRY(sum(step));
@@ -96,18 +96,14 @@ Status Enqueuer::sum(const ExecutionStep& step) const {
   return transport_.sums()->sum(addend, words, addend_count, step.value_count, call_.stream);
 }
 
-SegmentNormPlaces Enqueuer::norm_places() const {
-  return plan_.layout.segment_norms(places_.norms_with_control ? sizeof(ControlMessage) : 0);
-}
-
 Status Enqueuer::take_segment_norms() const {
   const size_t segment_count = cached_.execution_plan.segments()->size();
   std::vector<NormArgs>& all = places_.batches->begin<NormArgs>();
   for (size_t k = 0; k < segment_count; ++k) {
-    unsigned char* const norms = places_.arena + norm_places().own_bytes;
+    unsigned char* const norms = places_.segment_norms.own;
     all.push_back(arguments_.segment_norm(k, norms + k * sizeof(NormWords)));
     all.back().workspace = places_.norm_sums;
-    all.back().is_cleared = places_.norms_with_control;
+    all.back().is_cleared = places_.segment_norms.with_control;
   }
   for (size_t first = 0; first < segment_count; first += kBatchMax) {
     const size_t count = std::min(segment_count - first, kBatchMax);
@@ -117,15 +113,14 @@ Status Enqueuer::take_segment_norms() const {
 }
 
 Status Enqueuer::gather_segment_norms() const {
-  const SegmentNormPlaces norms = norm_places();
-  return transport_.gather(places_.arena + norms.own_bytes, places_.arena + norms.all_bytes,
-                           norms.stride_bytes, call_.stream);
+  const SegmentNormPlaces& norms = places_.segment_norms;
+  return transport_.gather(norms.own, norms.all, norms.stride_bytes, call_.stream);
 }
 
 MergeRankNormsArgs Enqueuer::merged_segment_norms() const {
   MergeRankNormsArgs args{};
-  args.norms = places_.arena + norm_places().all_bytes;
-  args.stride_bytes = norm_places().stride_bytes;
+  args.norms = places_.segment_norms.all;
+  args.stride_bytes = places_.segment_norms.stride_bytes;
   args.ranks = endpoint_.size();
   args.segment_count = cached_.execution_plan.segments()->size();
   args.q = call_.format.q;

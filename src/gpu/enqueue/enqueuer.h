@@ -12,6 +12,17 @@
 
 namespace gq {
 
+/** Where norms of segments are: this rank's, and those of all ranks, stride_bytes apart; all of
+ *  them null in calls without. */
+struct SegmentNormPlaces {
+  unsigned char* own = nullptr;
+  unsigned char* all = nullptr;
+  size_t stride_bytes = 0;
+  /** They travel with the control messages and are merged where those are compared; the own ones
+   *  are 0 until they are taken. Else they are exchanged and merged by themselves. */
+  bool with_control = false;
+};
+
 /** Memory of the device and the second stream that a call uses. */
 struct CallPlaces {
   unsigned char* arena;
@@ -20,9 +31,7 @@ struct CallPlaces {
   const float* norm;     ///< the global one of a call in one piece, where there are none of blocks
   Gate gate;             ///< whether values may be written
   Batches* batches;
-  /** Norms of segments travel with the control messages, and are merged before the moves; the own
-   *  ones are 0 until they are taken. */
-  bool norms_with_control = false;
+  SegmentNormPlaces segment_norms;
 };
 
 class Enqueuer {
@@ -59,8 +68,9 @@ class Enqueuer {
   Status exchange_on_side_stream(const ExecutionStep& step) const;
   Status reduce(const ExecutionStep& step) const;
   Status sum(const ExecutionStep& step) const;
-  bool has_segment_norms() const { return gq::has_segment_norms(cached_.execution_plan); }
-  SegmentNormPlaces norm_places() const;
+  bool gathers_segment_norms() const {
+    return places_.segment_norms.own != nullptr && !places_.segment_norms.with_control;
+  }
   Status gather_segment_norms() const;
   const float* global_norms() const;
   GroupedValues groups_of_call() const;

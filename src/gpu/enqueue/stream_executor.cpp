@@ -8,14 +8,6 @@
 
 namespace gq {
 
-namespace {
-
-SegmentNormPlaces norms_in(const CachedPlan& cached) {
-  return cached.execution_plan.plan().layout.segment_norms(sizeof(ControlMessage));
-}
-
-}  // namespace
-
 Status StreamExecutor::open() {
   if (group_.overlaps()) GQ_TRY(side_stream_.open());
   return agreement_.open();
@@ -39,36 +31,35 @@ Status StreamExecutor::enqueue(CallOnStream* call, const Status& refusal) {
   // wait for counts: no rank can answer one that has continued to these alone.
   const bool alone = call->expected && refusal.ok() && !workspace_.is_in_graphs();
   if (alone && !call->has_sparse_entries()) return enqueue_speculative(call);
-  const bool takes_norm = refusal.ok() && call->has_one_norm();
-  const CachedPlan* const expected = expected_with_norms(*call);
-  if (expected == nullptr) {
-    GQ_TRY(agreement_.exchange(*call, takes_norm, nullptr));
-  } else {
-    const SegmentNormPlaces norms = norms_in(*expected);
-    GQ_TRY(agreement_.exchange(*call, takes_norm, &norms));
-  }
-  if (refusal.ok()) GQ_TRY(agreement_.compare(call->call, scratch_.seen_disagreement()));
+  GQ_TRY(exchange_controls(*call, refusal.ok()));
+  if (refusal.ok()) GQ_TRY(compare(*call, scratch_.seen_disagreement()));
   Status outcome;
   GQ_TRY(agreement_.read_outcome(*call, refusal, &outcome));
   if (outcome.ok()) return execute(call);
-  GQ_TRY(answer_speculative(call->call, expected != nullptr));
+  GQ_TRY(answer_speculative(call->call));
   return outcome;
 }
 
 Status StreamExecutor::enqueue_speculative(CallOnStream* call) {
   call->speculative = true;
-  call->norms_with_control = expected_with_norms(*call) != nullptr;
-  if (!call->norms_with_control) {
-    GQ_TRY(agreement_.exchange(*call, call->has_one_norm(), nullptr));
-    GQ_TRY(agreement_.compare(call->call, call->disagreement));
-    return execute(call);
-  }
-  const Enqueuer enqueuer = enqueuer_of(*call);
-  GQ_TRY(agreement_.begin_with_norms(*call, norms_in(*call->cached)));
-  GQ_TRY(enqueuer.take_segment_norms());
-  GQ_TRY(agreement_.gather_with_norms(*call));
-  GQ_TRY(agreement_.compare(call->call, call->disagreement, enqueuer.merged_segment_norms()));
+  GQ_TRY(exchange_controls(*call, true));
+  GQ_TRY(compare(*call, call->disagreement));
   return execute(call);
+}
+
+Status StreamExecutor::exchange_controls(const CallOnStream& call, bool takes_norms) {
+  const TimeRange range("gqsgd.headers");
+  const bool norms_follow = takes_norms && segment_norms(*call.cached).with_control;
+  const size_t norm_count = norms_follow ? call.call.segments->parts.size() : 0;
+  GQ_TRY(agreement_.begin(call, takes_norms && call.has_one_norm(), norm_count));
+  if (norms_follow) GQ_TRY(enqueuer_of(call).take_segment_norms());
+  return agreement_.gather(call);
+}
+
+Status StreamExecutor::compare(const CallOnStream& call, Disagreement* found) {
+  const bool merges = segment_norms(*call.cached).with_control;
+  return agreement_.compare(
+      call.call, found, merges ? enqueuer_of(call).merged_segment_norms() : MergeRankNormsArgs());
 }
 
 Status StreamExecutor::enqueue_after_host_agreement(CallOnStream* call, const Status& refusal) {
@@ -102,8 +93,8 @@ Status StreamExecutor::execute_agreed(CallOnStream* call) {
     return Status();
   }
   if (call->has_one_norm() || own.step_at != nullptr) {
-    GQ_TRY(agreement_.exchange(*call, call->has_one_norm(), nullptr));
-    GQ_TRY(agreement_.compare(own, call->disagreement));
+    GQ_TRY(exchange_controls(*call, true));
+    GQ_TRY(compare(*call, call->disagreement));
     return execute(call);
   }
   GQ_TRY(group_.follow_last_call(own.stream));
@@ -130,12 +121,12 @@ Status StreamExecutor::execute(CallOnStream* call) {
 
 /** Ranks that made the call which was expected, or replay a graph, have continued without waiting:
  *  this rank answers their messages and ignores the contents. */
-Status StreamExecutor::answer_speculative(const Call& call, bool norms_with_control) {
+Status StreamExecutor::answer_speculative(const Call& call) {
   const Endpoint& endpoint = group_.endpoint();
   CachedPlan* answered = nullptr;
   bool follows = false;
   for (uint32_t rank = 0; rank < endpoint.size(); ++rank) {
-    const ControlMessage& control = scratch_.pinned_controls()[rank];
+    const ControlMessage& control = scratch_.controls().seen(rank);
     if ((control.words[kControlSequence] & kControlSpeculative) == 0) continue;
     CachedPlan* const theirs = plans_.find(control);
     if (theirs == nullptr || (answered != nullptr && answered != theirs)) {
@@ -150,32 +141,37 @@ Status StreamExecutor::answer_speculative(const Call& call, bool norms_with_cont
   }
   if (answered == nullptr) return Status();
   const Enqueuer enqueuer(endpoint, group_.transport(), call, *answered,
-                          places(*answered, norms_with_control));
+                          places(*answered));
   GQ_TRY(enqueuer.messages());
   GQ_TRY(group_.end_call(call.stream));
   if (follows) plans_.follow(answered);
   return Status();
 }
 
-CallPlaces StreamExecutor::places(const CachedPlan& cached, bool norms_with_control) {
+CallPlaces StreamExecutor::places(const CachedPlan& cached) {
   return {workspace_.arena(), &side_stream_, workspace_.norm_sums(cached.execution_plan.plan()),
           scratch_.norm(), {scratch_.gate(), group_.transport().broken_word()},
-          &batches_, norms_with_control};
+          &batches_, segment_norms(cached)};
+}
+
+/** Behind the control messages, where all of them fit there. */
+SegmentNormPlaces StreamExecutor::segment_norms(const CachedPlan& cached) const {
+  if (!has_segment_norms(cached.execution_plan)) return {};
+  const auto behind = [](uint32_t* control) {
+    return reinterpret_cast<unsigned char*>(control + kControlWordCount);
+  };
+  const ControlPlaces controls = scratch_.controls();
+  if (cached.execution_plan.segments()->size() <= controls.norms_max()) {
+    return {behind(controls.own), behind(controls.all), controls.stride_bytes, true};
+  }
+  const Layout& layout = cached.execution_plan.plan().layout;
+  unsigned char* const own = workspace_.arena() + layout.segment_norms_bytes();
+  return {own, own + layout.segment_norms_stride_bytes(), layout.segment_norms_stride_bytes(),
+          false};
 }
 
 Enqueuer StreamExecutor::enqueuer_of(const CallOnStream& call) {
-  return {group_.endpoint(), group_.transport(), call.call, *call.cached,
-          places(*call.cached, call.norms_with_control)};
-}
-
-/** The call that all ranks expect, if norms of its segments travel with the control messages: with
- *  those of ranks that make another call as well, since all send as much. Graphs have messages that
- *  do not depend on what is expected when they are replayed. */
-const CachedPlan* StreamExecutor::expected_with_norms(const CallOnStream& call) {
-  if (call.captured || workspace_.is_in_graphs()) return nullptr;
-  const CachedPlan* const expected = plans_.expected();
-  const bool has_norms = expected != nullptr && has_segment_norms(expected->execution_plan);
-  return has_norms ? expected : nullptr;
+  return {group_.endpoint(), group_.transport(), call.call, *call.cached, places(*call.cached)};
 }
 
 void StreamExecutor::forget() {

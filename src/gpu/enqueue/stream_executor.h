@@ -49,10 +49,13 @@ class StreamExecutor {
   Status enqueue_after_host_agreement(CallOnStream* call, const Status& refusal);
   Status execute_agreed(CallOnStream* call);
   Status execute(CallOnStream* call);
-  Status answer_speculative(const Call& call, bool norms_with_control);
-  CallPlaces places(const CachedPlan& cached, bool norms_with_control);
+  Status answer_speculative(const Call& call);
+  /** A rank that refuses its call takes no norms. */
+  Status exchange_controls(const CallOnStream& call, bool takes_norms);
+  Status compare(const CallOnStream& call, Disagreement* found);
+  CallPlaces places(const CachedPlan& cached);
+  SegmentNormPlaces segment_norms(const CachedPlan& cached) const;
   Enqueuer enqueuer_of(const CallOnStream& call);
-  const CachedPlan* expected_with_norms(const CallOnStream& call);
 
   StreamGroup& group_;
   const Scratch& scratch_;

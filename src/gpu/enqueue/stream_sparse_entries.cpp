@@ -61,7 +61,7 @@ Status StreamSparseEntries::gather_counts(const CallOnStream& call) {
   const TimeRange range("gqsgd.await_counts");
   const StreamHandle stream = call.call.stream;
   group_.endpoint().sequence += 1;
-  GQ_TRY(agreement_.gather(call, true));
+  GQ_TRY(agreement_.exchange_again(call));
   GQ_TRY(group_.device().copy(scratch_.pinned_norm(), scratch_.norm(), sizeof(float), stream));
   return agreement_.read_controls(stream, "the numbers of sparse entries of all ranks");
 }
@@ -71,7 +71,7 @@ Status StreamSparseEntries::read_counts(uint64_t* largest) {
   for (uint32_t rank = 0; rank < endpoint.size(); ++rank) {
     GQ_TRY(check_count(rank));
     RankEntries entries;
-    entries.entry_count = count_in(scratch_.pinned_controls()[rank]);
+    entries.entry_count = count_in(scratch_.controls().seen(rank));
     *largest = std::max(*largest, entries.entry_count);
     endpoint.rank_entries[rank] = entries;
   }
@@ -82,10 +82,10 @@ Status StreamSparseEntries::read_counts(uint64_t* largest) {
  *  sound. */
 Status StreamSparseEntries::check_count(uint32_t rank) const {
   const Endpoint& endpoint = group_.endpoint();
-  const ControlMessage& control = scratch_.pinned_controls()[rank];
+  const ControlMessage& control = scratch_.controls().seen(rank);
   const bool numbered = control.words[kControlStatus] == GQSGD_OK &&
                         control.words[kControlSequence] == static_cast<uint32_t>(endpoint.sequence);
-  const bool same = same_request(control, scratch_.pinned_controls()[endpoint.rank()]);
+  const bool same = same_request(control, scratch_.controls().seen(endpoint.rank()));
   if (numbered && same && !has_spare_bits(control, false)) return Status();
   return fail(
       GQSGD_PROTOCOL,

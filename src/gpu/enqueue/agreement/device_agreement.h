@@ -24,19 +24,17 @@ class DeviceAgreement {
 
   Status open() { return device_.make_event(&controls_copied_); }
 
-  /** The first exchange of a call, after the last call: its step, its norm if `takes_norm`, its
-   *  control message. norms: null, or where norms of segments are that travel with it, though they
-   *  are none of this call. */
-  Status exchange(const CallOnStream& call, bool takes_norm, const SegmentNormPlaces* norms);
-  /** The same in two parts, between which the caller takes the norms: they are 0 before. */
-  Status begin_with_norms(const CallOnStream& call, const SegmentNormPlaces& norms);
-  Status gather_with_norms(const CallOnStream& call);
-  /** Gathers control messages with the number of the newest, of which a sparse call has two.
-   *  `keep_norm`: the norm, or number of entries, is in the own message already. */
-  Status gather(const CallOnStream& call, bool keep_norm);
+  /** Before the first exchange of a call, after the last call: its step, its norm if `takes_norm`,
+   *  its control message. Norms of `norm_count` segments, which the caller takes next, are 0. */
+  Status begin(const CallOnStream& call, bool takes_norm, size_t norm_count);
+  /** The exchange. */
+  Status gather(const CallOnStream& call);
+  /** The second exchange of a sparse call, whose number is the newest: the number of its entries is
+   *  in the own control message already. */
+  Status exchange_again(const CallOnStream& call);
   /** Opens the gate if all ranks agree, and merges their norms. Writes a difference to *found, for
    *  the host to read later. */
-  Status compare(const Call& call, Disagreement* found, const MergeRankNormsArgs& segments = {});
+  Status compare(const Call& call, Disagreement* found, const MergeRankNormsArgs& segments);
 
   /** Brings the control messages of all ranks to pinned memory and waits for them; `what` is
    *  awaited. */
@@ -46,7 +44,6 @@ class DeviceAgreement {
   Status read_outcome(const CallOnStream& call, Status own, Status* outcome);
 
  private:
-  Status begin(const CallOnStream& call);
   WriteHeaderArgs control_of(const CallOnStream& call, bool keep_norm) const;
   Status take_norm(const CallOnStream& call);
 
@@ -55,21 +52,8 @@ class DeviceAgreement {
   const StreamWorkspace& workspace_;
   const StepCounter& counter_;
   const Device& device_;
-  /** Where the control messages of an exchange are: in the scratch, or each before norms of its
-   *  rank. */
-  struct Places {
-    uint32_t* own;
-    uint32_t* all;
-    size_t stride_bytes;
-  };
-  Places in_scratch() const {
-    return {scratch_.own_control(), scratch_.controls(), sizeof(ControlMessage)};
-  }
-  Places before(const SegmentNormPlaces& norms) const;
-
-  Places places_ = {};
   EventHandle controls_copied_ = nullptr;  // to pinned memory
-  bool norm_is_ready_ = false;             // its running words were cleared
+  bool scratch_is_clear_ = false;
 };
 
 }  // namespace gq

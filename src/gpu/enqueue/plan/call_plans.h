@@ -27,8 +27,6 @@ class CallPlans {
 
   /** The plan of another rank's call; null if this rank knows of none. */
   CachedPlan* find(const ControlMessage& control) { return cache_.find(Signature::of(control)); }
-  /** What all ranks expect the next call to be; null before the first. */
-  const CachedPlan* expected() { return cache_.expected(); }
   /** Ranks have agreed on a call of this plan. */
   void follow(CallOnStream* call) { cache_.follow(call->cached, &call->new_plan); }
   void follow(CachedPlan* plan) { cache_.follow(plan, nullptr); }
