@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "kernels/checksum/digest.h"
+#include "src/call/auto_schedule.h"
 #include "src/call/virtual/short_calls.h"
 #include "src/execute/messages.h"
 #include "src/execute/split_stages.h"
@@ -99,7 +100,7 @@ Status Allreduce::begin_agreement() {
   sequence_ = endpoint.sequence;
   endpoint.messages.begin_call(endpoint.sequence, operation_name(call_));
   NormWords norm;
-  if (own_.ok()) own_ = resolve_auto();
+  if (own_.ok()) own_ = resolve_auto(endpoint, &call_);
   if (own_.ok()) own_ = make_plan(request_of(endpoint, call_), &plan_);
   if (own_.ok()) own_ = check_sums();
   if (own_.ok()) own_ = take_norm(&norm);
@@ -109,21 +110,6 @@ Status Allreduce::begin_agreement() {
       own_.ok() ? Agreement::control_of(endpoint, call_, plan_.schedule_id, norm)
                 : Agreement::refusal_of(endpoint, call_, own_.code(), nonfinite_);
   return endpoint.host->send_control(endpoint.sequence, control);
-}
-
-/** AUTO becomes a schedule here, from what all ranks agree on. The control message has the
- * requested format and the choice: a rank that chose otherwise is found before anything moves. */
-Status Allreduce::resolve_auto() {
-  if (call_.schedule_id != GQSGD_SCHEDULE_AUTO || has_one_schedule(call_.operation))
-    return Status();
-  Choice choice{};
-  GQ_TRY(endpoint_->choice.take(cost_question(*endpoint_, call_), &choice));
-  call_.schedule_id = choice.schedule_id;
-  call_.sent_as = choice.sent_as;
-  if (choice.sent_as == SentAs::codes) return Status();
-  call_.asked_fields = fields_word(call_.format);
-  call_.format = sent_format(call_.format, choice.sent_as);
-  return Status();
 }
 
 /** Values of a short call leave with the control message. */

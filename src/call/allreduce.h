@@ -65,7 +65,6 @@ class Allreduce {
   Status begin_measuring();
   Status measure(bool* done);
   Status begin_agreement();
-  Status resolve_auto();
   Status check_sums();
   Status prepare_short_call();
   Status finish_short_call();

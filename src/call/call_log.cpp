@@ -61,8 +61,8 @@ struct ScheduleReason {
     if (has_one_schedule(asked.operation) || strcmp(asked_name, schedule) == 0) return;
     if (asked.schedule_id != GQSGD_SCHEDULE_AUTO) {
       snprintf(text, sizeof text, " (%s, where nodes make no hierarchy)", asked_name);
-    } else if (is_on_stream(endpoint, asked)) {
-      snprintf(text, sizeof text, " (auto, which is direct on streams)");
+    } else if (asked.stream != nullptr && !endpoint.has_streams_only()) {
+      snprintf(text, sizeof text, " (auto, which is direct on these streams)");
     } else if (!endpoint.choice.has_costs()) {
       snprintf(text, sizeof text, " (auto: no costs given)");
     } else {

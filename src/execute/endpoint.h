@@ -206,8 +206,9 @@ inline const char* operation_name(const Call& call) {
   return name_in(names_of(kOperationList), static_cast<size_t>(call.operation));
 }
 
-/** What AUTO is asked about a call on host memory. */
+/** What AUTO is asked about a call on host memory, or over NCCL, which adds. */
 inline CostQuestion cost_question(const Endpoint& endpoint, const Call& call) {
+  const bool on_device = endpoint.has_streams_only();
   return {call.format,
           GQSGD_SCHEDULE_AUTO,
           endpoint.size(),
@@ -216,7 +217,8 @@ inline CostQuestion cost_question(const Endpoint& endpoint, const Call& call) {
           endpoint.reads_in_place(),
           call.dtype,
           &endpoint.nodes,
-          endpoint.host != nullptr && endpoint.host->sums() != nullptr};
+          on_device || endpoint.host->sums() != nullptr,
+          on_device};
 }
 
 /** Values of a message, equal on all ranks. */

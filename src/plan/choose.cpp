@@ -36,11 +36,13 @@ constexpr double kWorthAnError = 0.9;
 constexpr double kClearlyCheaperNative = 0.9;
 
 /** False for what no plan can be made of, and for what AUTO does not take. */
-bool is_candidate(const CostQuestion& question, const CostConstants& constants) {
+bool is_candidate(const CostQuestion& question, SentAs sent_as, const CostConstants& constants) {
   const Format& format = question.format;
   const bool native = question.schedule_id == GQSGD_SCHEDULE_NATIVE;
-  if (native && !(question.transport_adds && knows_native(constants) && adds_exactly(format))) {
-    return false;
+  const bool native_known = question.on_device || knows_native(constants);
+  if (native && !(question.transport_adds && native_known && adds_exactly(format))) return false;
+  if (question.on_device && !native) {
+    return question.schedule_id == GQSGD_SCHEDULE_DIRECT && sent_as == SentAs::codes;
   }
   const bool hierarchical = question.schedule_id == GQSGD_SCHEDULE_HIERARCHICAL;
   if (hierarchical && (question.nodes == nullptr || question.nodes->is_flat())) return false;
@@ -70,7 +72,7 @@ double needed_part(const CostQuestion& candidate, SentAs sent_as, const Choice& 
 
 /** The constants that choices are made by. */
 CostConstants on_busy_links(const CostQuestion& question, CostConstants constants) {
-  if (question.reads_in_place) return constants;
+  if (question.reads_in_place || question.on_device) return constants;
   const double factor = std::max(1.0, constants.traffic_factor);
   constants.byte_ns *= factor;
   constants.native_byte_ns *= factor;
@@ -103,7 +105,7 @@ Status choose(const CostQuestion& question, const CostConstants& constants,
     bool is_possible;
     const int32_t (*schedules)[std::size(kOfCodes)];
   } forms[] = {{SentAs::float32, replaces, tree_first ? &kTreeFirst : &kRingFirst},
-               {SentAs::bf16, replaces && !is_narrow(levels), &kOfCodes},
+               {SentAs::bf16, replaces && !is_narrow(levels) && !question.on_device, &kOfCodes},
                {SentAs::codes, true, &kOfCodes}};
   CostQuestion chosen = question;
   double least_ns = 0;
@@ -114,7 +116,7 @@ Status choose(const CostQuestion& question, const CostConstants& constants,
     candidate.format = sent_format(question.format, form.sent_as);
     for (const int32_t schedule_id : *form.schedules) {
       candidate.schedule_id = schedule_id;
-      if (!is_candidate(candidate, constants)) continue;
+      if (!is_candidate(candidate, form.sent_as, constants)) continue;
       double candidate_ns = 0;
       GQ_TRY(predict_time(candidate, busy, &candidate_ns));
       const double part = found ? needed_part(candidate, form.sent_as, *choice) : 1;

@@ -26,7 +26,8 @@ inline Format uncompressed(const Format& format) { return sent_format(format, Se
  * one within 3 % of it that makes less noise; in one memory codes have to be 10 % cheaper. And its
  * time by the constants. question.schedule_id is not looked at. Native counts where the transport
  * adds and the constants know what that takes, hierarchical where nodes are known and make a
- * hierarchy. Left out: whatever multiplies direct's error by 1.5 or more (error_ratio.h); sparse,
+ * hierarchy. Over NCCL the candidates are direct, and native, whose floats take the place of codes.
+ * Left out: whatever multiplies direct's error by 1.5 or more (error_ratio.h); sparse,
  * whose time depends on values; floats in place of codes for nonfinite=error, which needs a norm;
  * and fp16 in place of codes, which may overflow. */
 Status choose(const CostQuestion& question, const CostConstants& constants,

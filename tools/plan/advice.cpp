@@ -129,13 +129,17 @@ Status print_advice(const CostQuestion& question, const CostConstants& constants
       {"rotated-4", "4 bits, dense gradients; watch the loss", true},
       {"adaptive-4", "4 bits; watch the loss", true},
       {"adaptive-3", "3 bits; watch the loss", true}};
+  if (question.on_device) {
+    std::erase_if(candidates, [](const Candidate& candidate) { return candidate.name == "bf16"; });
+  }
   for (Candidate& candidate : candidates) {
     GQ_TRY(predict(question, constants, compute_ms, &candidate));
   }
   std::printf("a training step of %" PRIu64
               " weights on %u ranks, predicted: %.4g ms of compute, "
               "links of %.6g Mbit/s, buckets as in PyTorch\n\n",
-              question.value_count, question.ranks, compute_ms, 8e3 / constants.byte_ns);
+              question.value_count, question.ranks, compute_ms,
+              8e3 / link_byte_ns(question, constants));
   std::printf("  preset       allreduces ms    step ms    speed-up\n");
   for (const Candidate& candidate : candidates) {
     std::printf("  %-12s %13.1f %10.1f %10.2fx  %s\n", candidate.name.data(), candidate.call_ms,
@@ -143,8 +147,9 @@ Status print_advice(const CostQuestion& question, const CostConstants& constants
   }
   print_reason(chosen(candidates), candidates, compute_ms);
   std::printf(
-      "\nThe codec's time is that of the constants (--costs), not a GPU's, and takes none from "
-      "the compute.\nErrors: docs/PRESETS.md. The model: docs/COST.md.\n");
+      "\nThe codec's time is that of the constants (--costs)%s, and takes none from the compute.\n"
+      "Errors: docs/PRESETS.md. The model: docs/COST.md.\n",
+      question.on_device ? "" : ", not a GPU's");
   return Status();
 }
 

@@ -49,7 +49,7 @@ Status read_costs(const PlanOptions& options, CostConstants* constants) {
     *constants = *read.costs;
   }
   if (options.bits_per_s > 0) {
-    constants->byte_ns = 8e9 / options.bits_per_s;
+    constants->byte_ns = constants->device_link_byte_ns = 8e9 / options.bits_per_s;
     constants->native_step_ns = constants->native_byte_ns = 0;  // measured on another link
   }
   return Status();
@@ -105,10 +105,13 @@ void print_totals(const Plan& plan, uint32_t rank) {
 
 void print_times(const CostQuestion& question, const CostConstants& constants,
                  const Choice& choice) {
-  std::printf("\n  predicted time, microseconds, at %.4g Mbit/s\n", 8e3 / constants.byte_ns);
+  std::printf("\n  predicted time, microseconds, at %.4g Mbit/s\n",
+              8e3 / link_byte_ns(question, constants));
   std::printf("    %-28s%11s  %11s  %11s\n", "", "codes", "float32", "bf16");
   for (const int32_t id : kScheduleIds) {
     if (id == GQSGD_SCHEDULE_HIERARCHICAL && question.nodes->is_flat()) continue;
+    const bool modelled = id == GQSGD_SCHEDULE_DIRECT || id == GQSGD_SCHEDULE_NATIVE;
+    if (question.on_device && !modelled) continue;
     std::printf("    %-28s", schedule_name(id));
     for (const SentAs sent_as : {SentAs::codes, SentAs::float32, SentAs::bf16}) {
       CostQuestion one = question;
@@ -172,9 +175,12 @@ Status run(const PlanOptions& options) {
   question.chunk_value_count =
       options.chunk_value_count != 0
           ? options.chunk_value_count
+      : options.on_device
+          ? kChunkValueCountOnStreams
           : default_chunk_value_count(options.reads_in_place, options.ranks);
   question.dtype = options.dtype;
   question.transport_adds = true;  // AUTO asks for constants that know of it as well
+  question.on_device = options.on_device;
   Nodes nodes;
   GQ_TRY(read_nodes(options, &nodes));
   question.nodes = &nodes;
@@ -192,6 +198,7 @@ Status run(const PlanOptions& options) {
   PlanRequest request{&question.format,     question.schedule_id,       question.ranks,
                       question.value_count, question.chunk_value_count, question.reads_in_place};
   request.nodes = &nodes;
+  request.stages_are_launches = options.on_device;
   GQ_TRY(make_plan(request, &plan));
   if (options.show == Show::moves) return print_moves(plan, options.rank), Status();
   if (options.show == Show::timeline) return print_timeline(plan), Status();

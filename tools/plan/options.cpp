@@ -28,8 +28,10 @@ constexpr char kHelp[] =
       --count N         values; K, M, G are powers of 1000 (1M)
       --datatype TYPE   float32, float16, bfloat16 or float64 (float32)
       --chunk N         values per message (57344, half with more than 4 ranks and a quarter with
-                        more than 8; 65536 in shared memory)
+                        more than 8; 65536 in shared memory, 4194304 over NCCL)
       --shared-memory   ranks are threads or processes of one machine (messages travel, as over MPI)
+      --nccl            ranks have a GPU each, and exchange messages over NCCL: schedules direct and
+                        native; no GPU has confirmed these times
       --costs FILE      constants of the machine, as gqsgd-calibrate writes them (built-in ones)
       --rate RATE       of the link out of a rank, in bits per second with a unit: 200mbit, 1gbit,
                         1Gbit/s, 10G; k, M, G and T are powers of 1000. In place of the constants'
@@ -60,6 +62,7 @@ enum LongOnly {
   kDtype,
   kChunk,
   kSharedMemory,
+  kNccl,
   kCosts,
   kRate,
   kAdvise,
@@ -76,6 +79,7 @@ constexpr option kLongOptions[] = {{"format", required_argument, nullptr, kForma
                                    {"datatype", required_argument, nullptr, kDtype},
                                    {"chunk", required_argument, nullptr, kChunk},
                                    {"shared-memory", no_argument, nullptr, kSharedMemory},
+                                   {"nccl", no_argument, nullptr, kNccl},
                                    {"costs", required_argument, nullptr, kCosts},
                                    {"rate", required_argument, nullptr, kRate},
                                    {"advise", no_argument, nullptr, kAdvise},
@@ -154,6 +158,8 @@ bool set_option(int option, const char* value, PlanOptions* options) {
       return read_number(value, 1, 1u << 30, &options->chunk_value_count);
     case kSharedMemory:
       return options->reads_in_place = true, true;
+    case kNccl:
+      return options->on_device = true, true;
     case kCosts:
       return options->costs_path = value, true;
     case kRate:
@@ -189,6 +195,10 @@ Parsed parse_options(int argc, char** argv, PlanOptions* options) {
   }
   if (optind < argc) {
     std::fprintf(stderr, "gqsgd-plan: \"%s\" is not an option; see --help\n", argv[optind]);
+    return Parsed::refused;
+  }
+  if (options->on_device && options->reads_in_place) {
+    std::fprintf(stderr, "gqsgd-plan: --nccl and --shared-memory are different groups\n");
     return Parsed::refused;
   }
   if (options->rank < options->ranks) return Parsed::run;

@@ -16,6 +16,7 @@ struct PlanOptions {
   uint64_t value_count = 1000000;
   uint64_t chunk_value_count = 0;  ///< 0: what communicators have
   bool reads_in_place = false;     ///< as among threads or processes of one machine
+  bool on_device = false;          ///< over NCCL
   int32_t dtype = 0;
   uint32_t rank = 0;
   std::string nodes;       ///< of each rank, as a communicator's option has them; "": all on one

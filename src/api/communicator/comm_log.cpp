@@ -20,17 +20,18 @@ void warn_of_options(const Communicator& communicator, const CommOptions& option
              "option nontemporal_bytes has no effect over %s: no peer reads this rank's memory",
              Shown(communicator.transport_name).text());
   }
-  const bool has_costs = options.choice.costs || options.choice.measures;
-  if (has_costs && communicator.has_streams_only()) {
+  if (endpoint.choice.needs_measuring() && communicator.has_streams_only()) {
     log_line(GQSGD_LOG_WARN, endpoint.subject,
-             "costs have no effect on streams: schedule auto is direct");
+             "costs=measure has no effect over NCCL, where ranks do not measure: schedule auto is "
+             "direct");
   }
 }
 
 const char* auto_of(const Communicator& communicator) {
-  if (communicator.has_streams_only()) return "direct on streams";
+  const bool has_costs = communicator.endpoint.choice.has_costs();
+  if (communicator.has_streams_only() && !has_costs) return "direct, no costs given";
   if (communicator.endpoint.choice.needs_measuring()) return "chosen by costs that ranks measure";
-  return communicator.endpoint.choice.has_costs() ? "chosen by costs" : "direct, no costs given";
+  return has_costs ? "chosen by costs" : "direct, no costs given";
 }
 
 }  // namespace

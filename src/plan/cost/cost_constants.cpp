@@ -42,7 +42,12 @@ constexpr Scalar kScalars[] = {{"latency_ns", &CostConstants::latency_ns},
                                {"cache_bytes", &CostConstants::cache_bytes},
                                {"native_step_ns", &CostConstants::native_step_ns},
                                {"native_byte_ns", &CostConstants::native_byte_ns},
-                               {"traffic_factor", &CostConstants::traffic_factor}};
+                               {"traffic_factor", &CostConstants::traffic_factor},
+                               {"enqueue_ns", &CostConstants::enqueue_ns},
+                               {"device_latency_ns", &CostConstants::device_latency_ns},
+                               {"device_byte_ns", &CostConstants::device_byte_ns},
+                               {"device_message_ns", &CostConstants::device_message_ns},
+                               {"device_link_byte_ns", &CostConstants::device_link_byte_ns}};
 
 // Beyond this nothing is a time any more, and sums stay far from infinity; so do quotients where
 // what is not 0 is not less than this.

@@ -6,14 +6,11 @@
 #include <new>
 
 #include "src/plan/cost/cost_walk.h"
+#include "src/plan/cost/device_cost.h"
 #include "src/schedule/nodes.h"
 
 namespace gq {
 namespace {
-
-uint32_t dtype_bytes(int32_t dtype) {
-  return dtype == GQSGD_FLOAT64 ? 8 : dtype == GQSGD_FLOAT32 ? 4 : 2;
-}
 
 /** Null where all ranks are on one node, or each on its own: then all links are alike. */
 const Nodes* nodes_of(const CostQuestion& question) {
@@ -145,7 +142,9 @@ Status predict_time(const CostQuestion& question, const CostConstants& constants
   PlanRequest request{&question.format,     question.schedule_id,       question.ranks,
                       question.value_count, question.chunk_value_count, question.reads_in_place};
   request.nodes = question.nodes;
+  request.stages_are_launches = question.on_device;
   GQ_TRY(make_plan(request, &plan));
+  if (question.on_device) return predict_device_time(plan, question, constants, time_ns);
   if (plan.schedule->sends_sparse_entries) {
     return fail(GQSGD_UNSUPPORTED,
                 "the time of schedule sparse depends on how many codes are zero; schedule direct "

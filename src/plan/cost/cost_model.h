@@ -5,6 +5,7 @@
 
 #include <stdint.h>
 
+#include "include/gqsgd.h"
 #include "src/plan/cost/cost_constants.h"
 #include "src/plan/plan.h"
 
@@ -21,7 +22,17 @@ struct CostQuestion {
   int32_t dtype;
   const Nodes* nodes = nullptr;  ///< who shares one, if that is known
   bool transport_adds = false;   ///< for choices: schedule native is possible
+  bool on_device = false;        ///< over NCCL; then nodes do not count
 };
+
+/** What a byte takes on a link out of a rank. */
+inline double link_byte_ns(const CostQuestion& question, const CostConstants& constants) {
+  return question.on_device ? constants.device_link_byte_ns : constants.byte_ns;
+}
+
+constexpr uint32_t dtype_bytes(int32_t dtype) {
+  return dtype == GQSGD_FLOAT64 ? 8 : dtype == GQSGD_FLOAT32 ? 4 : 2;
+}
 
 /** Values, results and codes of all ranks that share a cache. */
 double touched_bytes(const CostQuestion& question, const CostConstants& constants);

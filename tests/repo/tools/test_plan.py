@@ -4,8 +4,11 @@ wrong is refused in a sentence."""
 import csv
 import re
 import subprocess
+from pathlib import Path
 
 import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture
@@ -120,6 +123,42 @@ def test_a_rate_that_could_mean_anything_is_refused_with_what_is_accepted(plan, 
     assert "200mbit, 1gbit, 1Gbit/s or 10G" in run.stderr
 
 
+def rows_of_gpu_model():
+    """(format, microseconds) of the calls of 8 devices."""
+    page = (ROOT / "docs/results/gpu-model.md").read_text()
+    rows = re.findall(r"^\| `(\S+)` \| 8 \| 8 devices \|.*\| (\d+) \|$", page, re.MULTILINE)
+    assert len(rows) >= 6
+    return rows
+
+
+@pytest.mark.parametrize("form, expected_us", rows_of_gpu_model())
+def test_times_over_nccl_are_those_of_the_page_of_gpus(plan, tmp_path, form, expected_us):
+    costs = tmp_path / "costs"
+    costs.write_text("device_latency_ns = 0\ndevice_message_ns = 0\n")  # which it leaves out
+    text = plan("--nccl", "--schedule", "direct", "--ranks", 8, "--count", 25 * 2**20 // 4,
+                "--format", form, "--costs", costs).stdout
+    time_us = float(re.search(r"^ +direct +(\d+\.\d)", text, re.MULTILINE)[1])
+    assert time_us == pytest.approx(float(expected_us), rel=0.05)
+
+
+def test_over_nccl_short_calls_are_its_own_allreduce_of_floats(plan):
+    def chosen(count, form="blocks-8"):
+        text = plan("--nccl", "--ranks", 8, "--count", count, "--format", form).stdout
+        row = re.search(r"^ +(direct|native) .*\*.*$", text, re.MULTILINE)
+        numbers = re.findall(r"[\d.]+\*?|-", row[0])
+        return row[1], numbers.index(next(n for n in numbers if n.endswith("*")))
+
+    assert chosen("10K") == ("native", 1)  # of codes, float32, bf16
+    assert chosen("10M") == ("direct", 0)
+    refused = plan("--nccl", "--shared-memory")
+    assert refused.returncode == 2 and "different groups" in refused.stderr
+
+
+def test_advice_over_nccl_leaves_out_what_devices_do_not_have(plan):
+    text = plan("--nccl", "--advise", "--ranks", 8, "--count", "1G", "--compute", 100).stdout
+    assert "take " in text and "bf16 " not in text and "not a GPU's" not in text
+
+
 def test_a_timeline_is_what_pictures_are_drawn_of(plan):
     rows = rows_of(plan("--timeline", "--schedule", "direct", "--ranks", 2, "--count", 64,
                         "--chunk", 32, "--format", "paper-gl8").stdout)
@@ -136,7 +175,8 @@ def test_a_hundred_thousand_ranks(plan):
 def test_help_says_every_option(plan):
     run = plan("--help")
     assert run.returncode == 0
-    for option in ("--format", "--schedule", "--ranks", "--count", "--costs", "--rate", "--moves"):
+    for option in ("--format", "--schedule", "--ranks", "--count", "--costs", "--rate", "--nccl",
+                   "--moves"):
         assert option in run.stdout
 
 

@@ -6,6 +6,7 @@
 #include <new>
 
 #include "src/call/agreement.h"
+#include "src/call/auto_schedule.h"
 #include "src/gpu/enqueue/plan/call_checks.h"
 
 namespace gq {
@@ -36,10 +37,10 @@ const std::vector<Part>* parts_of(const Call& call) {
 }  // namespace
 
 Status CallPlans::prepare(CallOnStream* call) {
-  const Endpoint& endpoint = group_.endpoint();
+  Endpoint& endpoint = group_.endpoint();
   Call& own = call->call;
-  if (own.schedule_id == GQSGD_SCHEDULE_AUTO) own.schedule_id = GQSGD_SCHEDULE_DIRECT;
   GQ_TRY(check_call(group_, own));
+  GQ_TRY(resolve_auto(endpoint, &own));
   Plan plan;
   GQ_TRY(make_plan(request_of(endpoint, own), &plan));
   GQ_TRY(check_sums(group_.transport(), *plan.schedule));
@@ -117,6 +118,20 @@ Status CallPlans::reserve(PlanRequest request) {
   const Shape& shape = plan.shape;
   const uint64_t chunks = shard_value_count(shape, shape.ranks) / shape.chunk_value_count + 1;
   GQ_TRY(address_memory_.reserve(PlanCache::kPlansMax * static_cast<size_t>(chunks) * shape.ranks));
+  GQ_TRY(workspace_.reserve(plan));
+  return reserve_floats(request);
+}
+
+/** Those that AUTO may send in place of codes. */
+Status CallPlans::reserve_floats(PlanRequest request) {
+  const AutoChoice& choice = group_.endpoint().choice;
+  const bool by_choice = group_.endpoint().has_streams_only() && choice.has_costs();
+  if (!by_choice || !choice.may_be_uncompressed()) return Status();
+  const Format floats = uncompressed(*request.format);
+  request.format = &floats;
+  request.schedule_id = GQSGD_SCHEDULE_NATIVE;
+  Plan plan;
+  GQ_TRY(make_plan(request, &plan));
   return workspace_.reserve(plan);
 }
 

@@ -39,6 +39,7 @@ class CallPlans {
  private:
   Status find_plan(const Plan& plan, CallOnStream* call);
   Status write_addresses(const CallOnStream& call);
+  Status reserve_floats(PlanRequest request);
   Status take_tables(const CallOnStream& call);
 
   StreamGroup& group_;

@@ -1,0 +1,21 @@
+// One definition for calls on host memory and on streams.
+#include "src/call/auto_schedule.h"
+
+namespace gq {
+
+Status resolve_auto(Endpoint& endpoint, Call* call) {
+  if (call->schedule_id != GQSGD_SCHEDULE_AUTO || has_one_schedule(call->operation)) {
+    return Status();
+  }
+  Choice choice = kUnmeasuredChoice;
+  const bool is_modelled = call->stream == nullptr || endpoint.has_streams_only();
+  if (is_modelled) GQ_TRY(endpoint.choice.take(cost_question(endpoint, *call), &choice));
+  call->schedule_id = choice.schedule_id;
+  call->sent_as = choice.sent_as;
+  if (choice.sent_as == SentAs::codes) return Status();
+  call->asked_fields = fields_word(call->format);
+  call->format = sent_format(call->format, choice.sent_as);
+  return Status();
+}
+
+}  // namespace gq
