@@ -10,6 +10,7 @@ pytest.importorskip("torch", reason="torch may not be there for the CPU")
 import gqsgd.torch  # noqa: E402
 import torch  # noqa: E402
 import torch_double as double  # noqa: E402
+from gqsgd.torch import budget as budgets  # noqa: E402
 from gqsgd.torch import fsdp, groups  # noqa: E402
 
 SHAPES = [(64, 64), (64,), (40, 50)]
@@ -67,6 +68,41 @@ def test_the_hook_enqueues_and_the_future_orders(monkeypatch):
             np.testing.assert_array_equal(mean, on_the_host(2, step))
     assert len(cuda.kept) == 8  # dropping a bucket after an error does no harm
     assert device.comms_in_use() == 0
+
+
+def test_a_budget_follows_the_averages_on_the_device(monkeypatch):
+    """Two buckets, one of gradients a thousand times as large: after a step it has more bits."""
+    shapes, factors = [(40, 50), (64, 64)], [1e-3, 1.0]
+    parameters = [torch.nn.Parameter(torch.zeros(shape)) for shape in shapes]
+
+    def work(rank):
+        state, means = gqsgd.torch.HookState(budget=4, timeout_ms=20000), []
+        rng = np.random.default_rng(rank)
+        buffers = [double.tensor(np.zeros(parameter.numel())) for parameter in parameters]
+        for _ in range(2):
+            for index, (buffer, factor) in enumerate(zip(buffers, factors)):
+                buffer.copy_(torch.from_numpy(rng.standard_normal(len(buffer)) * factor))
+                gqsgd.torch.allreduce_hook(
+                    state, double.Bucket([parameters[index]], buffer, index, index == 1)).wait()
+            double.devices.cuda.current_stream(double.GPU).synchronize()
+            means.append([buffer.as_subclass(torch.Tensor).clone() for buffer in buffers])
+        formats = [row.format for row in state.report().rows]
+        shares = dict(state.state_dict()["budget"]["shares"])
+        state.close()
+        return means, formats, shares
+
+    _, (first, second) = double.use(monkeypatch, 2, work)
+    means, formats, shares = first
+    counts = [budgets.norm_counts(budgets.block_norms(mean)) for mean in means[0]]
+    assert shares == dict(enumerate(budgets.shares(counts, 4)))
+    assert second[1:] == (formats, shares)
+    small, large = (float(mean_bits_of(form)) for form in formats)
+    assert small == 2.5 and large > 4
+
+
+def mean_bits_of(form):
+    """The mean of the bits in "adaptive-3" or "width=adaptive,mean_bits=4.5"."""
+    return form.replace("=", "-").rsplit("-", 1)[1]
 
 
 def test_a_borrowed_communicator_stays_the_callers(monkeypatch):

@@ -293,6 +293,10 @@ def test_steps_that_overflow_make_no_shares(torch_groups):
     assert torch_groups(2).run(overflowing) == [[-1, -1, 2, 2]] * 2
 
 
+def counts_of(values):
+    return budgets.norm_counts(budgets.block_norms(values))
+
+
 def random_counts(generator, count):
     """Norms of so many parameters, of unlike sizes and scales, some of them of zeros."""
     tensors = []
@@ -301,7 +305,7 @@ def random_counts(generator, count):
         values = generator.standard_normal(int(generator.integers(1, 5000))).astype(np.float32)
         values[: int(generator.integers(0, 2) * values.size * generator.random())] = 0
         tensors.append(torch.from_numpy(values * np.float32(scale)))
-    return [budgets.norm_counts(tensor) for tensor in tensors]
+    return [counts_of(tensor) for tensor in tensors]
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -321,7 +325,7 @@ def test_shares_spend_the_budget_and_no_more(seed):
 def test_equal_norms_have_equal_shares_and_larger_ones_more():
     def shares(*scales):
         ones = torch.ones(1280)
-        return budgets.shares([budgets.norm_counts(scale * ones) for scale in scales], 4)
+        return budgets.shares([counts_of(scale * ones) for scale in scales], 4)
 
     assert shares(1, 1, 1) == [80, 80, 80]
     assert shares(2.0**-20, 2.0**-20) == [80, 80]
@@ -334,12 +338,12 @@ def test_equal_norms_have_equal_shares_and_larger_ones_more():
 def test_norms_are_those_of_blocks(dtype):
     values = torch.zeros(300, dtype=dtype)
     values[5], values[200], values[299] = -2, 1, 3
-    codes, counts = budgets.norm_counts(values)
+    codes, counts = counts_of(values)
     # Upper halves of the patterns of 1, 2 and 3, whose lower bits are 0.
     assert list(codes) == [0x3F80, 0x4000, 0x4040] and list(counts) == [1, 1, 1]
     values[7] = float("nan")
-    assert budgets.norm_counts(values)[0][-1] >= 0x7F80
-    assert budgets.norm_counts(values[:0])[0].size == 0
+    assert counts_of(values)[0][-1] >= 0x7F80
+    assert counts_of(values[:0])[0].size == 0
 
 
 def test_the_threshold_is_that_of_the_library():

@@ -7,7 +7,7 @@ have bit for bit, by maxima and integers alone: sums of floats would depend on t
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from gqsgd import InvalidArgument, Quantizer
 
+from . import devices
 from .policy import fields_of, is_adaptive
 
 LEAST_BITS, MOST_BITS = 2.5, 8  # of mean_bits
@@ -46,7 +47,8 @@ class Budget:
         self.bits = bits
         self.step = -1  #: whose results the shares are made from; below 0 before the first
         self._shares: dict[int, int] = {}  # by number of the parameter
-        self._measured: dict[int, Counts] = {}  # in the step under way
+        # In the step under way: what waits for the norms, where a device makes them.
+        self._measured: dict[int, Callable[[], torch.Tensor]] = {}
         self._due: set[int] = set()  # numbers that are to be measured in it
         self._current = -1  # that step
         self._left = 0  # half-planes of the step that no call has got
@@ -75,16 +77,17 @@ class Budget:
         return self._quantizers[key]
 
     def measure(self, number: int, result: torch.Tensor) -> None:
-        """Looks at the result of a call for a parameter, unless that is not due."""
+        """Looks at the result of a call for a parameter, unless that is not due; on a device
+        behind what the current stream has, and without a wait."""
         if number in self._due:
-            self._measured[number] = norm_counts(result)
+            self._measured[number] = devices.read_later(block_norms, result)
 
     def _settle(self) -> None:
         """Makes new shares of what was measured, if that is whole and finite: the next step is
         measured otherwise, as after an overflow of a scaled loss."""
         if self._due and self._due == set(self._measured):
             numbers = sorted(self._measured)
-            counts = [self._measured[number] for number in numbers]
+            counts = [norm_counts(self._measured[number]()) for number in numbers]
             if all(codes.size == 0 or codes[-1] < _NOT_FINITE for codes, _ in counts):
                 self._shares = dict(zip(numbers, shares(counts, self.bits)))
                 self.step = self._current
@@ -136,17 +139,22 @@ def with_mean_bits(quantizer: Quantizer, mean_bits: float) -> Quantizer:
     return Quantizer(",".join(f"{name}={value}" for name, value in fields.items()))
 
 
-def norm_counts(values: torch.Tensor) -> Counts:
-    """How many blocks of `values` have which norm. A norm's code is the upper 13 bits of its
-    pattern as a float32, as multiples of 8, so that it compares with those of the library."""
+def block_norms(values: torch.Tensor) -> torch.Tensor:
+    """The norm of each block, which is exact in float32."""
     if values.numel() == 0:
-        return np.empty(0, np.int64), np.empty(0, np.int64)
+        return values.float()
     whole = values.numel() // BLOCK * BLOCK
     least, most = torch.aminmax(values[:whole].view(-1, BLOCK), dim=1)
     norms = torch.maximum(least.abs(), most.abs())
     if whole < values.numel():
         norms = torch.cat([norms, values[whole:].abs().max().view(1)])
-    patterns = norms.float().numpy().view(np.uint32).astype(np.int64)
+    return norms.float()
+
+
+def norm_counts(norms: torch.Tensor) -> Counts:
+    """How many blocks have which norm. A norm's code is the upper 13 bits of its pattern as a
+    float32, as multiples of 8, so that it compares with those of the library."""
+    patterns = norms.numpy().view(np.uint32).astype(np.int64)
     codes, counts = np.unique(patterns >> 19 << 3, return_counts=True)
     return codes, counts
 

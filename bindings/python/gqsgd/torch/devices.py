@@ -3,6 +3,7 @@ double of `cuda`."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -41,8 +42,36 @@ class Cuda:
         """Its memory is used by `stream`: once freed, torch gives it away only after that."""
         tensor.record_stream(stream)
 
+    def read_later(
+        self, make: Callable[[torch.Tensor], torch.Tensor], values: torch.Tensor
+    ) -> Callable[[], torch.Tensor]:
+        """Enqueues `make(values)` and its copy to host memory on the current stream; what is
+        returned waits for that copy."""
+        made = make(values)
+        copy = torch.empty_like(made, device=CPU, pin_memory=True)
+        copy.copy_(made, non_blocking=True)
+        there = torch.cuda.Event()
+        there.record()
+
+        def read() -> torch.Tensor:
+            there.synchronize()
+            return copy
+
+        return read
+
 
 cuda = Cuda()
+
+
+def read_later(
+    make: Callable[[torch.Tensor], torch.Tensor], values: torch.Tensor
+) -> Callable[[], torch.Tensor]:
+    """`make(values)` as a tensor of the host, made of what the values are now, or behind what the
+    current stream has; the returned function waits for it."""
+    if values.device != CPU:
+        return cuda.read_later(make, values)
+    made = make(values)
+    return lambda: made
 
 
 def require_reachable(tensor: torch.Tensor, role: str) -> None:

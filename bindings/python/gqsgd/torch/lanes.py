@@ -40,7 +40,7 @@ class Lane(ABC):
     def run(
         self, calls: Sequence[Call], outcomes: Sequence[Any], records: Sequence[Record] = ()
     ) -> None:
-        """Has the calls made and then the outcomes set; `records` are of calls on host memory."""
+        """Has the calls made and then the outcomes set; `records` are theirs."""
 
     def close(self) -> None:
         """Frees the communicator, unless it is the caller's."""
@@ -133,6 +133,8 @@ class StreamLane(Lane):
     ) -> None:
         with devices.cuda.on_stream(self._stream):
             _reduce(self.comm, [{**call, "stream": self._stream} for call in calls], ())
+            for call, record in zip(calls, records):
+                record.measure(call)
             for outcome in outcomes:
                 outcome.set()
 

@@ -109,15 +109,19 @@ class Record:
         yield
         counts = comm.stats(*_COUNTERS).since(before)
         self.sent_bytes, self.plain_bytes = (counts[name] for name in _COUNTERS)
-        if self.budget is not None:
-            for part, result in zip(self.parts, call["out"]):
-                self.budget.measure(part.number, result)
+        self.measure(call)
         if is_compared:
             place = {name: call[name] for name in ("step", "index")}
             means = comm.allreduce_many(own, gqsgd.Quantizer("none"), **place)
             self.errors = [_relative(*pair) for pair in zip(call["out"], means)]
         elif self.measures_errors:
             self.errors = [0.0] * len(self.parts)
+
+    def measure(self, call: Mapping[str, Any]) -> None:
+        """After the call, or enqueued behind it: norms of the results, for the budget."""
+        if self.budget is not None:
+            for part, result in zip(self.parts, call["out"]):
+                self.budget.measure(part.number, result)
 
     def rows(self) -> list[Row]:
         bits = 32 * self.sent_bytes / self.plain_bytes if self.sent_bytes else None
