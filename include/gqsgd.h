@@ -16,8 +16,8 @@
  *       return gqsgd_comm_destroy(comm) || gqsgd_quantizer_destroy(q);
  *     }
  *
- * gqsgd_network.h, gqsgd_mpi.h, gqsgd_nccl.h, gqsgd_transport.h: others; gqsgd_elastic.h: groups
- * that change. gqsgd_model.h: errors, times. gqsgd_stages.h: steps. docs/ERRORS.md: failures.
+ * Other groups: gqsgd_network.h, gqsgd_mpi.h, gqsgd_nccl.h, gqsgd_transport.h, gqsgd_elastic.h.
+ * gqsgd_model.h: errors, times. gqsgd_stages.h: steps. gqsgd_log.h. docs/ERRORS.md: failures.
  *
  * Handles are tokens that every call checks; *out is NULL after a failed creation. Counts are in
  * elements; names of other quantities end in their unit. No call prints, exits or throws.
@@ -227,9 +227,9 @@ gqsgd_status gqsgd_comm_destroy(gqsgd_comm comm);
  *   stream  NULL: host memory (over NCCL: the default stream); else a cudaStream_t: docs/CUDA.md
  * Blocks until the result is there; on a stream it may return before. A count of 0 is legal.
  *
- * A failed check of one rank, or a difference between ranks (MISMATCH, REMOTE_ERROR, NONFINITE), is
- * reported on all, leaves `recv` untouched and the communicator usable. PEER_LOST, TIMEOUT,
- * ABORTED, REVOKED, PROTOCOL, and all once codes move, break it; in place `recv` is untouched. */
+ * A failed check, or a difference between ranks (MISMATCH, REMOTE_ERROR, NONFINITE), is reported on
+ * all, leaves `recv` untouched and the communicator usable. PEER_LOST, TIMEOUT, ABORTED, REVOKED,
+ * PROTOCOL, and all once codes move, break it; `recv` is untouched in place, else undefined. */
 
 /** Adds or averages `count` elements; every rank ends with the same bits. In one flat array small
  *  tensors take the error of large ones beside them: use gqsgd_allreduce_many (docs/PRESETS.md). */
@@ -237,8 +237,8 @@ gqsgd_status gqsgd_allreduce(gqsgd_comm comm, gqsgd_quantizer quantizer, const v
                              void *recv, size_t count, gqsgd_dtype dtype, gqsgd_op op,
                              const gqsgd_config *config, void *stream);
 
-/** The same for `tensor_count` tensors, of counts[k] elements, each with norms of its own. Arrays
- *  are copied. Not with SPARSE. Allocates 32 bytes per tensor. */
+/** The same for tensors of counts[k] elements, each with norms of its own. recv[k] is send[k] or
+ *  disjoint from all others; arrays are copied. Not with SPARSE. Allocates 32 bytes per tensor. */
 gqsgd_status gqsgd_allreduce_many(gqsgd_comm comm, gqsgd_quantizer quantizer,
                                   const void *const *send, void *const *recv, const size_t *counts,
                                   size_t tensor_count, gqsgd_dtype dtype, gqsgd_op op,

@@ -17,7 +17,7 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
-/** A fresh name for a group of threads of this process, which meet in gqsgd_comm_reconfigure. */
+/** A fresh name for a group of threads of this process, for gqsgd_comm_reconfigure. */
 gqsgd_status gqsgd_local_id_create(gqsgd_unique_id *unique_id);
 
 /** Joins a new group that continues an old one, which may have failed, been aborted, or be intact.

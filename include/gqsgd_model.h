@@ -23,11 +23,11 @@ extern "C" {
  *  term, for values that are neither denormals of these types nor beyond them. With blocks d is
  *  their length. Correlated rounding, rescale and rotation have the bound of a format without them,
  *  twice that where a norm spans rotations of several lengths; they are better in most cases. The
- *  sparse schedule has the bound of direct, which
- *  replaces it where a call has too many sparse entries; the error of sparse entries is no larger.
- *  Float32 arithmetic is left out: below 2^-20 of it while norm / s of linear levels, or the norm
- *  of exponential ones, is 2^-126 or more. Below that steps are denormal or zero, results are
- *  multiples of 2^-149, and the error may exceed the bound: of values of 1 to 8 * 2^-149 it does.
+ *  sparse schedule has the bound of direct, which replaces it where a call has too many sparse
+ *  entries; the error of sparse entries is no larger. Float32 arithmetic is left out: below 2^-20
+ *  of it while norm / s of linear levels, or the norm of exponential ones, is 2^-126 or more. Below
+ *  that steps are denormal or zero, results are multiples of 2^-149, and the error may exceed the
+ *  bound: of values of 1 to 8 * 2^-149 it does.
  *  Infinite where a chain is too long for any bound. UNSUPPORTED where no bound is known:
  *  rounding=nearest is biased. Host arithmetic only. */
 gqsgd_status gqsgd_variance_bound(gqsgd_quantizer quantizer, int32_t rank_count, size_t count,
@@ -112,7 +112,7 @@ gqsgd_status gqsgd_measured_error(gqsgd_comm comm, gqsgd_quantizer quantizer, co
  *                so that tests can see that this is found
  *  compared      unless NULL, the calls whose results were compared: those that this number of
  *                ranks has, and native ones only where the transport has an allreduce of its own
- *  differing     unless NULL, of each rank the number of its results that differ
+ *  differing     unless NULL, a number for each rank: of its results that differ
  *  Returns OK if all are equal; INTEGRITY on all ranks, with a sentence that names the ranks whose
  *  results differ, the first such call and both digests: the communicator stays usable. Another
  *  failure is that of a call, whose name is put before its sentence; nothing is written then.

@@ -28,9 +28,9 @@ gqsgd_status gqsgd_workspace_size(gqsgd_quantizer quantizer, size_t value_count,
 
 /* ---- Stages ---------------------------------------------------------------------------------- */
 /** The place of a stage in an allreduce. The layout never changes; unused fields are 0.
- *  reduction_depth is the longest chain of reductions in code form: size - 1 for a ring, ceil(log2
- * size) for tree and butterfly, 0 for the direct schedule, whose owner adds decoded codes instead.
- * It sets the levels of `combine=exact` and the headroom of `combine=sum`. */
+ *  reduction_depth is the longest chain of reductions in code form: size - 1 for a ring,
+ *  ceil(log2 size) for tree and butterfly, 0 for the direct schedule, whose owner adds decoded
+ *  codes instead. It sets the levels of `combine=exact` and the headroom of `combine=sum`. */
 typedef struct {
   uint64_t rank;            /**< the rank that runs the stage */
   uint64_t size;            /**< ranks in the allreduce, at least 1 */
@@ -56,8 +56,8 @@ typedef struct {
  * to 8 bytes, is the stage's until it has run; host memory, and quantize, need none (NULL). Errors:
  * UNSUPPORTED without CUDA or a device, INVALID_ARGUMENT for memory of the other kind, BACKEND. */
 
-/** Norms of this rank's values: gqsgd_norm_count numbers, NaN or infinity where an input is. The
- *  largest over ranks is the global norm for p = inf, NaN if one is NaN. */
+/** norms [out] of this rank's values: gqsgd_norm_count numbers, NaN or infinity where an input is.
+ *  The largest over ranks is the global norm for p = inf, NaN if one is NaN. */
 gqsgd_status gqsgd_norm(gqsgd_quantizer quantizer, const gqsgd_site *site, const void *values,
                         size_t value_count, gqsgd_dtype dtype, float *norms, void *workspace,
                         size_t workspace_size_bytes, void *stream);
@@ -83,9 +83,9 @@ gqsgd_status gqsgd_reduce_many(gqsgd_quantizer quantizer, const gqsgd_site *site
                                uint32_t *out_words, float *out_scales, void *workspace,
                                size_t workspace_size_bytes, void *stream);
 
-/** Decodes codes to values. words, scales [in] what reduce_many wrote (reduction_depth = 0),
- * or codes reduced in code form and the global norms. op SUM gives the sum over site->size ranks,
- * MEAN the mean. */
+/** Decodes codes to `value_count` elements of `values`. words, scales [in] what reduce_many wrote
+ *  (reduction_depth = 0), or codes reduced in code form and the global norms. op SUM gives the sum
+ *  over site->size ranks, MEAN the mean. */
 gqsgd_status gqsgd_dequantize(gqsgd_quantizer quantizer, const gqsgd_site *site,
                               const uint32_t *words, const float *scales, size_t value_count,
                               gqsgd_dtype dtype, gqsgd_op op, void *values, void *stream);

@@ -17,10 +17,9 @@ extern "C" {
 enum { GQSGD_ADD_UINT64 = 0, GQSGD_ADD_FLOAT32 = 1 };
 
 /** A transport as one rank sees it. Functions are called on the thread that called the library and
- *  on no other, one at a time; they must not call the library. They return 0, or
- *  a code of their own that fails the call under way with GQSGD_BACKEND, which names function,
- *  code, rank and phase. A C++ exception does the same, with its what(). Fields that are not
- *  used are 0.
+ *  on no other, one at a time; they must not call the library. They return 0, or a code of their
+ *  own that fails the call under way with GQSGD_BACKEND, which names function, code, rank and
+ *  phase. A C++ exception does the same, with its what(). Fields that are not used are 0.
  *
  *  send, receive, allgather and allreduce start something and return at once, with a number of the
  *  transport's choice in *request. Buffers stay valid until test() has set *done; then the number
@@ -44,8 +43,8 @@ typedef struct {
   /** Tests whether a request is done, without waiting; *size_bytes of a receive: what came. */
   int32_t (*test)(void *user, uint64_t request, int32_t *done, size_t *size_bytes);
   /** Moves everything under way as far as it goes. Returns as soon as a request is done that was
-   * not when it was called, otherwise after about timeout_us microseconds, in which it may sleep; 0
-   *  only looks. */
+   *  not when it was called, otherwise after about timeout_us microseconds, in which it may sleep;
+   *  0 only looks. */
   int32_t (*progress)(void *user, int32_t timeout_us);
   /** The communicator ends: cancels what is under way, without waiting for any peer, and frees what
    *  `user` is. Called once, last. Returns 0 if no bytes of the library will be read or written
@@ -69,9 +68,9 @@ typedef struct {
 } gqsgd_transport;
 
 /** Makes this rank's communicator over a transport; contacts no rank yet. The table is copied;
- * `user` belongs to the communicator from then on, until close() is called. After a failure it is
- * the caller's and nothing was called. options as for the other communicators (gqsgd.h,
- * Communicators). INVALID_ARGUMENT names the field of the table that is wrong. */
+ *  `user` belongs to the communicator from then on, until close() is called. After a failure it is
+ *  the caller's and nothing was called. options as for the other communicators (gqsgd.h,
+ *  Communicators). INVALID_ARGUMENT names the field of the table that is wrong. */
 gqsgd_status gqsgd_comm_create_custom(const gqsgd_transport *transport, const char *options,
                                       gqsgd_comm *comm);
 

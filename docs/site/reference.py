@@ -7,8 +7,9 @@ import textwrap
 COLUMNS_MAX = 88  # of a line of code that a page shows whole
 
 # Modules of the Python package that users name, in the order of their pages.
-PYTHON_MODULES = ["quantizer", "presets", "communicator", "segments", "request", "threads",
-                  "transport", "nccl", "network/groups", "network/elastic", "simulate", "stages",
+PYTHON_MODULES = ["quantizer", "presets", "communicator", "collectives/array",
+                  "collectives/segments", "collectives/request", "stats", "threads", "transport",
+                  "nccl", "network/groups", "network/elastic", "simulate", "stages",
                   "theory", "errors", "library", "log", "torch/hook", "torch/operators",
                   "torch/groups", "torch/fsdp", "torch/policy", "torchft/process_group",
                   "torchft/policy", "jax/collective", "jax/groups", "jax/state"]
@@ -206,7 +207,8 @@ def _public_names(root):
     folder = root / "bindings" / "python" / "gqsgd"
     text = (folder / "__init__.py").read_text()
     names = set(re.findall(r" import (\w*[a-z]\w*) as \1$", text, re.MULTILINE))
-    names |= {"SegmentCollectives", "NcclGroups", "NetworkGroups", "ElasticGroups"}
+    names |= {"ArrayCollectives", "SegmentCollectives", "NcclGroups", "NetworkGroups",
+              "ElasticGroups", "VerifiedGroups"}
     for package in ("torch", "torchft", "jax"):
         text = (folder / package / "__init__.py").read_text()
         names |= set(re.findall(r'"(\w+)"', re.search(r"__all__ = \[(.*?)\]", text, re.DOTALL)[1]))

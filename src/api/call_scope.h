@@ -4,7 +4,7 @@
 
 #include "kernels/cpu/float_environment.h"
 #include "src/api/last_error.h"
-#include "src/support/cancel_off.h"
+#include "src/support/posix/cancel_off.h"
 
 namespace gq {
 namespace {  // as FloatEnvironment

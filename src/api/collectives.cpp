@@ -10,27 +10,27 @@ namespace {
 // Each function returns the check of a collective, for CheckedCall.
 
 auto allreduce_of(const Arguments& arguments, const void* send, void* recv, size_t count) {
-  return [=](Communicator& communicator, Call* call, Segments*) {
+  return [=](Communicator& communicator, Call* call, SegmentedBuffers*) {
     return check_allreduce(communicator, arguments, send, recv, count, call);
   };
 }
 
 auto allreduce_many_of(const Arguments& arguments, const TensorList& tensors) {
-  return [=](Communicator& communicator, Call* call, Segments* segments) {
-    return check_allreduce_many(communicator, arguments, tensors, call, segments);
+  return [=](Communicator& communicator, Call* call, SegmentedBuffers* buffers) {
+    return check_allreduce_many(communicator, arguments, tensors, call, buffers);
   };
 }
 
 auto reduce_scatter_of(const Arguments& arguments, const void* send, void* recv,
                        const size_t* counts) {
-  return [=](Communicator& communicator, Call* call, Segments* segments) {
-    return check_reduce_scatter(communicator, arguments, send, recv, counts, call, segments);
+  return [=](Communicator& communicator, Call* call, SegmentedBuffers* buffers) {
+    return check_reduce_scatter(communicator, arguments, send, recv, counts, call, buffers);
   };
 }
 
 auto allgather_of(const Arguments& arguments, const void* send, void* recv, const size_t* counts) {
-  return [=](Communicator& communicator, Call* call, Segments* segments) {
-    return check_allgather(communicator, arguments, send, recv, counts, call, segments);
+  return [=](Communicator& communicator, Call* call, SegmentedBuffers* buffers) {
+    return check_allgather(communicator, arguments, send, recv, counts, call, buffers);
   };
 }
 
@@ -50,7 +50,7 @@ Status check_reason(gqsgd_status reason) {
  *  own is returned once the other ranks have been notified. */
 Status refuse(gqsgd_comm comm, gqsgd_status reason, const gqsgd_config* config, void* stream) {
   Status wrong;
-  const auto check = [&](Communicator& communicator, Call* call, Segments*) {
+  const auto check = [&](Communicator& communicator, Call* call, SegmentedBuffers*) {
     CallConfig read;
     wrong = take_config(communicator, config, stream, &read, call);
     if (wrong.ok()) wrong = check_stream(communicator, stream);

@@ -9,16 +9,15 @@ namespace gq {
 
 /** A call on a communicator, which no other thread can enter for as long as it lives. */
 struct CheckedCall {
-  /** check(communicator, &call, &segments) fills the call, and segments where it has more than one
-   *  buffer. */
+  /** check(communicator, &call, &buffers) fills the call, and `buffers` where it has several. */
   template <typename Check>
   CheckedCall(gqsgd_comm comm, const Check& check) : entered(enter(comm)) {
-    if (entered.ok()) own = check(*access, &call, &segments);
+    if (entered.ok()) own = check(*access, &call, &buffers);
   }
 
   ExclusiveAccess access;
   Call call;
-  Segments segments;
+  SegmentedBuffers buffers;
   Status entered;  ///< a failure before any check: other ranks learn nothing of it
   Status own;      ///< this rank's refusal of the call
 

@@ -14,7 +14,7 @@
 #include <thread>
 #include <vector>
 
-#include "src/support/fork.h"
+#include "src/support/posix/fork.h"
 #include "src/support/status.h"
 
 namespace gq {

@@ -4,8 +4,8 @@
 #include "src/api/call_scope.h"
 #include "src/api/execute_call.h"
 #include "src/api/handles.h"
-#include "src/support/fork.h"
 #include "src/support/immortal.h"
+#include "src/support/posix/fork.h"
 
 namespace gq {
 namespace {
@@ -14,7 +14,7 @@ namespace {
  *  destroys it: that ends the request as well. */
 struct HeldRequest {
   Request request;
-  Segments segments;  ///< of its call
+  SegmentedBuffers buffers;  ///< of its call
   std::weak_ptr<Communicator> communicator;
   uint64_t fork_generation = 0;
 };
@@ -103,8 +103,8 @@ Status start_request(CheckedCall* checked, gqsgd_request* request) {
   std::shared_ptr<HeldRequest> held;
   Status started = hold(access, request, &held);
   if (started.ok()) {
-    held->segments = std::move(checked->segments);
-    if (call.segments != nullptr) call.segments = &held->segments;
+    held->buffers = std::move(checked->buffers);
+    if (call.segments != nullptr) held->buffers.attach_to(&call);
     held->request.set(call, checked->own);
     if (calls != nullptr) {
       access->requests.drain();

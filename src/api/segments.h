@@ -17,13 +17,13 @@ struct TensorList {
 /** counts: of each rank's slice. */
 Status check_reduce_scatter(Communicator& communicator, const Arguments& arguments,
                             const void* send, void* recv, const size_t* counts, Call* call,
-                            Segments* segments);
+                            SegmentedBuffers* buffers);
 
 Status check_allgather(Communicator& communicator, const Arguments& arguments, const void* send,
-                       void* recv, const size_t* counts, Call* call, Segments* segments);
+                       void* recv, const size_t* counts, Call* call, SegmentedBuffers* buffers);
 
 Status check_allreduce_many(Communicator& communicator, const Arguments& arguments,
-                            const TensorList& tensors, Call* call, Segments* segments);
+                            const TensorList& tensors, Call* call, SegmentedBuffers* buffers);
 
 }  // namespace gq
 

@@ -18,7 +18,7 @@ uint64_t both_halves(uint32_t low, uint32_t high) {
   return low | static_cast<uint64_t>(high) << 32;
 }
 
-// Of a control message that tells of words that were changed.
+// Of a control message about words that were changed.
 constexpr uint32_t kFoundByWord = kControlIndex;  // + 1
 constexpr uint32_t kSenderWord = kControlChunk;
 
@@ -234,7 +234,7 @@ Status Agreement::compare_digests(const Endpoint& endpoint) {
               digests.size(), usual);
 }
 
-/** What the rank that sent it has found in the call before, or has been told. */
+/** What the rank that sent it has found in the call before, or has received from another. */
 Status Agreement::report_damage(const Endpoint& endpoint) const {
   const uint32_t* words = refused_.words;
   const uint64_t first_value = both_halves(words[kControlNormLow], words[kControlNormHigh]);

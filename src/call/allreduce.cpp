@@ -130,16 +130,16 @@ Status Allreduce::resolve_auto() {
 Status Allreduce::prepare_short_call() {
   is_short_ = ShortCalls::takes(*endpoint_, call_, plan_);
   if (!is_short_) return Status();
-  if (!endpoint_->short_calls) {
-    try {
+  try {
+    if (!endpoint_->short_calls) {
       auto made = std::make_shared<ShortCalls>();
       GQ_TRY(made->open(*endpoint_));
       endpoint_->short_calls = std::move(made);
-    } catch (const std::bad_alloc&) {
-      return fail(GQSGD_NO_MEMORY, "no memory for the values of %u ranks", endpoint_->size());
     }
+    endpoint_->short_calls->enclose(*endpoint_, call_);
+  } catch (const std::bad_alloc&) {
+    return fail(GQSGD_NO_MEMORY, "no memory for the values of %u ranks", endpoint_->size());
   }
-  endpoint_->short_calls->enclose(*endpoint_, call_);
   return Status();
 }
 
@@ -201,18 +201,18 @@ Status Allreduce::refuse(const Part& part, const void* values, uint64_t before) 
   return Agreement::nonfinite(*endpoint_, operation_name(call_), endpoint_->rank(), nonfinite_);
 }
 
-void Allreduce::tell_next_call() {
+void Allreduce::report_damage_in_next_call() {
   if (endpoint_ == nullptr || !endpoint_->messages.found()) return;
   endpoint_->sequence += 1;
-  Status told = endpoint_->host->send_control(
+  Status sent = endpoint_->host->send_control(
       endpoint_->sequence, Agreement::damage_of(*endpoint_, endpoint_->messages.damage()));
   // Not waited for: it leaves as far as the transport takes it. If that fails the others find out
   // by themselves that this rank is missing.
   constexpr int kLooks = 8;
   bool flushed = false;
-  for (int look = 0; look < kLooks && told.ok() && !flushed; ++look) {
-    told = endpoint_->host->check();
-    if (told.ok()) told = endpoint_->host->flushed(&flushed);
+  for (int look = 0; look < kLooks && sent.ok() && !flushed; ++look) {
+    sent = endpoint_->host->check();
+    if (sent.ok()) sent = endpoint_->host->flushed(&flushed);
   }
 }
 

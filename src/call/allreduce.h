@@ -27,7 +27,7 @@ class Allreduce {
   /** After a call in which words were found changed: ranks that have its result learn in their next
    *  call that this one has not. Its control message of that call is sent now, since it makes no
    *  other. */
-  void tell_next_call();
+  void report_damage_in_next_call();
 
   /** Changes whenever something has happened. */
   uint64_t progress() const {
@@ -50,8 +50,8 @@ class Allreduce {
   /** True if the call failed because results of the call before differ: all ranks fail alike. */
   bool found_divergence() const { return agreement_.found_divergence(); }
 
-  /** Tells the endpoint that the call has ended in step with all ranks: OK or with a failure that
-   *  they share. */
+  /** Notes in the endpoint that the call has ended in step with all ranks: OK, or with a failure
+   *  that they share. */
   void note_end(bool has_result);
 
   /** TIMEOUT after `waited_ms` without progress: what was awaited, from which rank (*culprit). */

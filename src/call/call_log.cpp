@@ -7,12 +7,13 @@
 
 #include "src/call/ratio.h"
 #include "src/support/clock.h"
+#include "src/support/fnv1a.h"
 #include "src/support/log.h"
 
 namespace gq {
 namespace {
 
-/** FNV-1a over what a user would call another kind of call; not the seed, which may be a step. */
+/** Over what a user would call another kind of call; not the seed, which may be a step. */
 uint64_t digest_of(const Call& call) {
   const uint64_t words[] = {static_cast<uint64_t>(call.operation),
                             fields_word(call.format),
@@ -22,13 +23,9 @@ uint64_t digest_of(const Call& call) {
                             call.value_count,
                             call.segments == nullptr ? 0 : call.segments->hash,
                             call.stream == nullptr ? uint64_t{0} : 1};
-  uint64_t digest = UINT64_C(0xcbf29ce484222325);
-  for (const uint64_t word : words) {
-    for (uint32_t shift = 0; shift < 64; shift += 8) {
-      digest = (digest ^ (word >> shift & 0xff)) * UINT64_C(0x100000001b3);
-    }
-  }
-  return digest;
+  Fnv1a64 digest;
+  for (const uint64_t word : words) digest.add_number(word);
+  return digest.hash();
 }
 
 /** "allreduce of 1000 float32 (mean)". */

@@ -155,11 +155,11 @@ Status report_wrong_member(const Table& table, const Table& answers, uint32_t ra
   for (uint32_t rank = 0; rank < ranks; ++rank) {
     const uint32_t wrong = answers.at(rank * kWrongFields);
     if (wrong == 0) continue;
-    const int32_t said = static_cast<int32_t>(answers.at(rank * kWrongFields + 1)) - 2;
+    const int32_t given = static_cast<int32_t>(answers.at(rank * kWrongFields + 1)) - 2;
     return fail(GQSGD_MISMATCH,
                 "members[%u] is %s on rank %u of the new group, but rank %u was %s of the old one; "
                 "hint: the coordinator gives all ranks the same list",
-                wrong - 1, OldRankText(said).text, rank, wrong - 1,
+                wrong - 1, OldRankText(given).text, rank, wrong - 1,
                 OldRankText(old_rank_of(table, wrong - 1)).text);
   }
   return Status();

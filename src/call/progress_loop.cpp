@@ -91,7 +91,7 @@ void ProgressLoop::end(Status status) {
     shared = checked.ok();
     if (!shared) status = checked;
   }
-  if (status.code() == GQSGD_INTEGRITY) operation_.tell_next_call();
+  if (status.code() == GQSGD_INTEGRITY) operation_.report_damage_in_next_call();
   if (!status.ok() && !shared) {
     endpoint_->failure.keep(status);
     // Where results differ all ranks find out by themselves, and name the same ranks.

@@ -44,7 +44,7 @@ class ProgressLoop {
   uint64_t looked_ns_ = 0;    // time of the last check
 };
 
-/** Blocking: drives one call to its end, sleeping where it has to wait. */
+/** Blocking: advances one call to its end, sleeping where it has to wait. */
 Status allreduce(Endpoint& endpoint, const Call& call, Status own);
 
 /** The same without a call: the ranks measure the constants that their options leave to them. */

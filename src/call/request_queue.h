@@ -10,7 +10,7 @@
 
 #include "src/call/progress_loop.h"
 #include "src/call/request.h"
-#include "src/support/quiet_thread.h"
+#include "src/support/posix/quiet_thread.h"
 
 namespace gq {
 

@@ -28,6 +28,13 @@ namespace gq {
 class ShortCalls;
 class Workers;
 
+/** Calls on more than one buffer: values are numbered as if the segments lay one after the other,
+ *  each from a multiple of the format's value alignment on. Values between them do not exist. */
+struct Segments {
+  std::vector<Part> parts;
+  uint64_t hash = 0;  ///< of the lengths of the segments
+};
+
 /** The values of one segment of a call in the caller's memory; a pointer is null where this
  *  rank has nothing to read or to write. */
 struct Place {
@@ -35,12 +42,8 @@ struct Place {
   void* recv = nullptr;
 };
 
-/** Calls on more than one buffer: values are numbered as if the segments lay one after the other,
- *  each from a multiple of the format's value alignment on. Values between them do not exist. */
-struct Segments {
-  std::vector<Part> parts;
-  std::vector<Place> places;
-  uint64_t hash = 0;  ///< of the lengths of the segments
+struct Places {
+  std::vector<Place> of;  ///< each segment
   bool in_place = false;
 };
 
@@ -63,18 +66,18 @@ struct Call {
   gqsgd_status refused_with = GQSGD_OK;  ///< of gqsgd_comm_refuse: what other ranks read
   /** On a device: where the step, and behind it the index, are when the stream reaches the call. */
   const uint32_t* step_at = nullptr;
-  const Segments* segments = nullptr;  ///< in place of send and recv; null for allreduce
-  void* stream = nullptr;              ///< where buffers are a device's
+  const Segments* segments = nullptr;  ///< with `places` instead of send and recv; else both null
+  const Places* places = nullptr;
+  void* stream = nullptr;  ///< where buffers are a device's
 
-  bool in_place() const { return segments != nullptr ? segments->in_place : send == recv; }
+  bool in_place() const { return places != nullptr ? places->in_place : send == recv; }
   /** Where value `first_value` of the call, which lies in `segment`, is read; null if it is not. */
   const void* send_at(uint64_t first_value, size_t segment = 0) const {
-    const auto* base =
-        static_cast<const unsigned char*>(segments ? segments->places[segment].send : send);
+    const auto* base = static_cast<const unsigned char*>(places ? places->of[segment].send : send);
     return base == nullptr ? nullptr : base + bytes_into(first_value, segment);
   }
   void* recv_at(uint64_t first_value, size_t segment = 0) const {
-    auto* base = static_cast<unsigned char*>(segments ? segments->places[segment].recv : recv);
+    auto* base = static_cast<unsigned char*>(places ? places->of[segment].recv : recv);
     return base == nullptr ? nullptr : base + bytes_into(first_value, segment);
   }
 
@@ -82,6 +85,17 @@ struct Call {
   size_t bytes_into(uint64_t first_value, size_t segment) const {
     const uint64_t begin = segments ? segments->parts[segment].first_value : 0;
     return static_cast<size_t>(first_value - begin) * dtype_size_bytes(dtype);
+  }
+};
+
+/** What a call on more than one buffer points to. */
+struct SegmentedBuffers {
+  Segments segments;
+  Places places;
+
+  void attach_to(Call* call) const {
+    call->segments = &segments;
+    call->places = &places;
   }
 };
 

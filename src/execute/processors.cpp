@@ -6,6 +6,8 @@
 
 #include <algorithm>
 
+#include "src/support/fnv1a.h"
+
 namespace gq {
 namespace {
 
@@ -24,12 +26,11 @@ Processors processors_here() {
   } else {
     here.count = static_cast<uint32_t>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
   }
-  uint32_t hash = 0x811c9dc5u;  // FNV-1a
+  Fnv1a32 digest;
   for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (!CPU_ISSET(cpu, &set)) continue;
-    hash = (hash ^ static_cast<uint32_t>(cpu)) * 0x01000193u;
+    if (CPU_ISSET(cpu, &set)) digest.add_whole(static_cast<uint32_t>(cpu));
   }
-  here.digest = hash;
+  here.digest = digest.hash();
   long bytes = 0;
 #ifdef _SC_LEVEL3_CACHE_SIZE
   bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);

@@ -1,4 +1,4 @@
-// The threads that a rank computes on beside the one that drives its call: the option `threads`.
+// The threads that a rank computes on beside that of its progress loop: the option `threads`.
 #ifndef GQ_EXECUTE_WORKERS_H
 #define GQ_EXECUTE_WORKERS_H
 
@@ -7,7 +7,7 @@
 #include <atomic>
 #include <memory>
 
-#include "src/support/quiet_thread.h"
+#include "src/support/posix/quiet_thread.h"
 
 namespace gq {
 

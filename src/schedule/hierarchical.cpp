@@ -8,9 +8,9 @@
 //   roundings  no chain of reductions; two re-encodes, one on nodes of a single rank
 //
 // The call goes through in steps, as direct does (steps.h), chunk by chunk of all shards. Phase
-// `phase` of step s works on chunk s - lag * kDelay[phase]: what a rank waits for was sent `lag`
-// steps earlier, and between two ranks messages keep one order: that of the phases in a step, then
-// of parts, then of shards from the own node's next one on.
+// `phase` of step s works on chunk s - pipeline_depth * kDelay[phase]: what a rank waits for was
+// sent so many steps earlier, and between two ranks messages keep one order: that of the phases in
+// a step, then of parts, then of shards from the own node's next one on.
 #include "include/gqsgd.h"
 #include "src/schedule/make.h"
 #include "src/schedule/nodes.h"

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <map>
 
+#include "src/support/fnv1a.h"
+
 namespace gq {
 
 Nodes::Nodes(const std::vector<uint32_t>& ids) : members_(ids.size()) {
@@ -26,9 +28,9 @@ Nodes::Nodes(const std::vector<uint32_t>& ids) : members_(ids.size()) {
 }
 
 uint32_t Nodes::digest() const {
-  uint32_t hash = 0x811c9dc5u;  // FNV-1a, a word at a time
-  for (const uint32_t node : node_) hash = (hash ^ node) * 0x01000193u;
-  return (hash >> 16) ^ (hash & 0xffff);
+  Fnv1a32 digest;
+  for (const uint32_t node : node_) digest.add_whole(node);
+  return (digest.hash() >> 16) ^ (digest.hash() & 0xffff);
 }
 
 }  // namespace gq

@@ -28,7 +28,7 @@ uint32_t child_count(uint32_t ranks, uint32_t rank) {
 
 uint64_t pipeline_depth(uint32_t rank) { return 3 * static_cast<uint64_t>(std::popcount(rank)); }
 
-/** Rounds alternate: chunk c up, chunk c - lag down. */
+/** Rounds alternate: chunk c up, chunk c - pipeline_depth down. */
 uint64_t round_count(const Shape& shape, uint32_t rank) {
   return 2 * (chunk_count_of(shape.value_count, shape) + pipeline_depth(rank));
 }

@@ -11,11 +11,11 @@
 #include <mutex>
 #include <new>
 
-#include "src/support/cancel_off.h"
 #include "src/support/catch_all.h"
 #include "src/support/immortal.h"
+#include "src/support/posix/cancel_off.h"
+#include "src/support/posix/standard_error.h"
 #include "src/support/shown.h"
-#include "src/support/standard_error.h"
 #include "src/support/status.h"
 
 namespace gq {

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "src/survivors/call_fate.h"
+
 namespace gq {
 namespace {
 
@@ -44,48 +46,6 @@ bool is_possible(const Register& found, uint32_t size) {
 }
 
 }  // namespace
-
-void decide_calls(const std::vector<CallReport>& reports, const RankSet& members,
-                  Proposal* proposal) {
-  uint64_t least = UINT64_MAX;
-  bool streams = false;
-  for (uint32_t rank = 0; rank < reports.size(); ++rank) {
-    if (!members.has(rank)) continue;
-    const CallReport& report = reports[rank];
-    proposal->step = std::max(proposal->step, report.step);
-    proposal->ended = std::max(proposal->ended, report.ended);
-    least = std::min(least, report.ended);
-    streams = streams || report.uses_streams != 0;
-  }
-  bool can_give = false, all_take = true, can_repeat = true;
-  uint32_t digest = 0;
-  bool first = true;
-  for (uint32_t rank = 0; rank < reports.size(); ++rank) {
-    if (!members.has(rank)) continue;
-    const CallReport& report = reports[rank];
-    if (!first && report.costs_digest != digest) proposal->costs_differ = 1;
-    digest = report.costs_digest;
-    first = false;
-    if (report.ended < proposal->ended) {
-      all_take = all_take && report.takes_result != 0;
-      continue;
-    }
-    can_repeat = can_repeat && (report.has_result == 0 || report.is_in_place == 0);
-    if (report.has_result == 0 || report.is_kept == 0 || can_give) continue;
-    can_give = true;
-    proposal->source = rank;
-  }
-  proposal->fate = CallFate::differs;
-  if (streams || proposal->ended - least > 1) return;
-  if (proposal->ended == least) {
-    proposal->fate = CallFate::repeat;
-  } else if (can_give && all_take) {
-    proposal->fate = CallFate::hand_over;
-  } else if (can_repeat) {
-    proposal->fate = CallFate::repeat_finished;
-  }
-  if (proposal->fate != CallFate::hand_over) proposal->source = 0;
-}
 
 Membership::Membership(const MembershipOptions& options, const CallReport& report, uint64_t now_us)
     : options_(options),
@@ -178,7 +138,7 @@ void Membership::note_silence() {
   }
 }
 
-/** Also of a rank that is dead by now: it may have told others before. */
+/** Also from a rank that is dead by now: others may have learned it before. */
 bool Membership::learn() {
   for (uint32_t peer = 0; peer < options_.size; ++peer) {
     if (peer == options_.rank || of(peer).decided == 0) continue;
@@ -275,7 +235,7 @@ void Membership::begin_ballot(Ballot highest) {
   ballot_us_ = now_us_;
 }
 
-/** Whether both say that they hear each other. */
+/** Whether each of them receives from the other. */
 bool Membership::are_connected(uint32_t a, uint32_t b) const {
   return a == b || (!of(a).silent.has(b) && !of(b).silent.has(a));
 }
@@ -315,7 +275,7 @@ void Membership::collect() {
   if (all) return propose(members);
   const uint64_t waited_us = now_us_ - entered_us_;
   if (options_.patience_us == kForEverUs || waited_us < options_.patience_us) return;
-  // Promises of this ballot are on their way, or what others hear of a rank that has just come.
+  // Promises of this ballot are on their way, or reach a rank that has just come.
   const bool is_late =
       waited_us > options_.patience_us + kReturningSilences * options_.silence_us;
   const uint64_t quiet_us = now_us_ - (is_late ? ballot_us_ : std::max(ballot_us_, newcomer_us_));

@@ -23,10 +23,6 @@ struct MembershipOptions {
   uint64_t silence_us = 1000000;  ///< at least some looks of a rank
 };
 
-/** What becomes of the calls of `members`. */
-void decide_calls(const std::vector<CallReport>& reports, const RankSet& members,
-                  Proposal* proposal);
-
 class Membership {
  public:
   enum class Outcome {
@@ -120,7 +116,7 @@ class Membership {
   uint32_t overtaken_ = 0;         // how often another ballot has ended one of this rank's
   uint64_t lead_after_us_ = 0;     // no new ballot before
   uint64_t ballot_us_ = 0;         // when its newest began
-  uint64_t newcomer_us_ = 0;       // when the last rank was first heard of
+  uint64_t newcomer_us_ = 0;       // when the first register of the last rank came
 };
 
 }  // namespace gq

@@ -68,7 +68,7 @@ struct CallReport {
   uint32_t is_kept = 0;      ///< the result can still be given to others
   uint32_t is_in_place = 0;  ///< its input is overwritten
   // 0 or 1.
-  uint32_t takes_result = 0;  ///< the caller has said where a result is to be put
+  uint32_t takes_result = 0;  ///< the caller has given a place for a result
   uint32_t uses_streams = 0;  ///< there were calls on streams, whose ends no host knows
 };
 
@@ -101,7 +101,7 @@ struct Register {
   Ballot formed = 0;       ///< the attempt of which its owner has its end; 0: none
   Ballot failed = 0;       ///< the newest of which it cannot
   RankSet dead;            ///< known by evidence never to act again
-  RankSet silent;          ///< of which its owner has heard nothing for some time
+  RankSet silent;          ///< whose registers its owner has not seen change for some time
   CallReport report;
 };
 static_assert(sizeof(Register) % sizeof(uint64_t) == 0);

@@ -13,8 +13,11 @@ from .other_work import OtherWork
 _LAYERS = 22  # as many as make tensors smaller than PyTorch's first bucket
 _WIDTHS = {500_000: 136, 6_000_000: 512}
 _STEPS = 8
-CELLS = [(4, compute_s, rate, values) for values in _WIDTHS for rate in (0.2e9, 1e9)
+CELLS = [(4, compute_s, rate, values) for values in _WIDTHS for rate in (0.2e9, 1e9, 5e9, 10e9)
          for compute_s in (0.1, 0.3, 1.0)]
+# Of a link's bytes those of TCP: Ethernet's frames of 1,514 bytes have 1,448 of them. A map's rates
+# are of a link that has no other bytes.
+PAYLOAD = 1448 / 1514
 NAMES = (FLOAT32, FP16, "blocks-8", "adaptive-5", "rotated-4")
 
 
@@ -40,7 +43,8 @@ def measure(cell):
 def compared(cell, found):
     """{contender: (predicted, measured) seconds of a step} of a measured cell."""
     ranks, compute_s, rate, _ = cell
-    return {name: (times.step_seconds(name, ranks, found["values"], rate, compute_s), seconds)
+    return {name: (times.step_seconds(name, ranks, found["values"], PAYLOAD * rate, compute_s),
+                   seconds)
             for name, seconds in found["seconds"].items()}
 
 

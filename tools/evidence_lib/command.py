@@ -34,7 +34,7 @@ def parse_arguments(arguments=None):
                         help="the page of what --out and --kept have already")
     parser.add_argument("--hosts", nargs="+", choices=("cells", "live"), default=(),
                         help="runs between network namespaces too, as root, on a machine that does "
-                             "nothing else: cells, the steps of 12 cells of the map (10 minutes); "
+                             "nothing else: cells, the steps of 24 cells of the map (20 minutes); "
                              "live, trainings from end to end (5 minutes)")
     parser.add_argument("--ranks", type=int, default=4)
     parser.add_argument("--seeds", type=int, help="default: 5, or 1 with --quick")

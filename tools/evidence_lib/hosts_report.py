@@ -49,9 +49,9 @@ def cells_section(found):
         gradients that come evenly. In brackets measured over predicted; *alone* is a step that
         sends nothing. **{_near(measured)} of {len(measured)} cells are within 10 % in all
         {len(cells.NAMES)} columns**; of the {len(quiet)} in which other programs took less than
-        half a processor, {_near(quiet)}. Four ranks share two
-        processors, and Ethernet's frames take 4.6 % of a rate, which the prediction leaves out.
-        Command:
+        half a processor, {_near(quiet)}. Predictions
+        are for the {cells.PAYLOAD:.1%} of a rate that Ethernet's frames leave to TCP. Four ranks
+        share two processors, which is what the other cells wait for. Command:
         `tools/evidence --build build --kept docs/results/evidence --hosts cells --no-runs`, as
         root."""), table(head, rows)]
 

@@ -62,8 +62,8 @@ ImportError with every place tried. GQSGD_LIBRARY in the environment names its f
 # No __all__: help() shows all of what it names, here 2,700 lines. What is public is imported `as`
 # itself.
 from . import _abi
+from .collectives.request import Request as Request
 from .communicator import Communicator as Communicator
-from .communicator import Stats as Stats
 from .communicator import unique_id as unique_id
 from .errors import Aborted as Aborted
 from .errors import Backend as Backend
@@ -98,7 +98,6 @@ from .network import local_id as local_id
 from .network import network_id as network_id
 from .presets import PRESETS as PRESETS
 from .quantizer import Quantizer as Quantizer
-from .request import Request as Request
 from .simulate import Verified as Verified
 from .simulate import expected_error as expected_error
 from .simulate import simulate as simulate
@@ -109,6 +108,7 @@ from .stages import quantize as quantize
 from .stages import reduce as reduce
 from .stages import reduce_many as reduce_many
 from .stages import widths as widths
+from .stats import Stats as Stats
 from .theory import depth_factor as depth_factor
 from .theory import predict_time as predict_time
 from .theory import sparsity_bound as sparsity_bound

@@ -49,6 +49,16 @@ def integer(name: str, value: Any, c_type: Any) -> int:
     return number
 
 
+def whole_id(unique_id: bytes, hint: str) -> bytes:
+    """The bytes of a unique id; C would read beyond the end of a shorter one."""
+    if len(unique_id) != _abi.UNIQUE_ID_SIZE_BYTES:
+        raise InvalidArgument(
+            f"unique_id has {len(unique_id)} bytes, not {_abi.UNIQUE_ID_SIZE_BYTES}; "
+            f"hint: pass on {hint}"
+        )
+    return bytes(unique_id)
+
+
 def number_of(field: str, name: str, numbers: dict[str, int]) -> int:
     """The ABI's number for one of the names of an enumeration."""
     if not isinstance(name, str) or name not in numbers:

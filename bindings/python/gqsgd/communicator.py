@@ -1,31 +1,29 @@
-"""Communicator: one rank's end of a group of ranks, and the allreduce over that group."""
+"""Communicator: one rank's end of a group of ranks. What its calls compute is in collectives/."""
 
 from __future__ import annotations
 
 import ctypes
-import math
-from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any, NoReturn, TypeVar, overload
+from typing import Any, NoReturn
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
 from . import _abi, _mpi
-from .arguments import config, integer, joined_fields, number_of
-from .arrays import dtype_number, read_view
-from .errors import GqsgdError, InvalidArgument, check
+from .arguments import config, integer, joined_fields, whole_id
+from .arrays import dtype_number
+from .collectives.array import ArrayCollectives
+from .collectives.request import InFlight, Request
+from .collectives.segments import SegmentCollectives
+from .errors import GqsgdError, check
 from .log import attach_logger
-from .memory import View, memory_of, stream_for_refusal
+from .memory import stream_for_refusal
 from .nccl import NcclGroups
 from .network import ElasticGroups, NetworkGroups
 from .quantizer import Quantizer, handle_of
-from .request import InFlight, Request
-from .segments import SegmentCollectives
 from .simulate import VerifiedGroups
+from .stats import Stats
 from .transport import Table, Transport
-
-_Values = TypeVar("_Values", bound=NDArray[Any])
 
 
 def unique_id() -> bytes:
@@ -39,35 +37,8 @@ def unique_id() -> bytes:
     return raw.raw
 
 
-class Stats(dict[str, int]):
-    """Counters of one rank by name; running totals.
-
-        calls                    collectives
-        messages_sent            of any kind
-        header_bytes_sent        control messages, by which ranks compare their calls
-        payload_bytes_sent       codes and what travels with them
-        uncompressed_bytes_sent  the payload as float32
-        payload_bytes_copied     0 where codes of peers are read in place
-        wait_ns                  nanoseconds that calls waited for other ranks
-        workspace_bytes          allocated for codes
-        nonfinite_blocks         blocks that held NaN or infinity
-        native_float_calls       calls whose floats the transport added, in its own order
-    """
-
-    @property
-    def ratio(self) -> float:
-        """How many times smaller than float32 the payload was: uncompressed_bytes_sent /
-        payload_bytes_sent. NaN where nothing was sent: a group of one rank sends nothing."""
-        sent_bytes = self["payload_bytes_sent"]
-        return self["uncompressed_bytes_sent"] / sent_bytes if sent_bytes else math.nan
-
-    def since(self, before: Mapping[str, int]) -> Stats:
-        """The counters of the time since `before`, which `Communicator.stats` returned then."""
-        return Stats((name, total - before[name]) for name, total in self.items())
-
-
 class Communicator(
-    SegmentCollectives, NcclGroups, NetworkGroups, ElasticGroups, VerifiedGroups
+    ArrayCollectives, SegmentCollectives, NcclGroups, NetworkGroups, ElasticGroups, VerifiedGroups
 ):
     """One rank of a group; made by `local`, `process`, `network`, `from_env`, `mpi`, `nccl` or
     `custom`, and used by one thread at a time; `reconfigure` continues it with other ranks.
@@ -78,6 +49,8 @@ class Communicator(
         chunk_value_count=65536  values per message; where messages travel 57344, 28672 with over 4
                                  ranks, 14336 with over 8, a quarter as many floats; alters no bit
         threads=1                that compute for a rank; changes no bit, and ranks may differ
+        nontemporal_bytes=0      packed codes of so many bytes get non-temporal stores where ranks
+                                 share memory; 0 for never
         costs=FILE               constants by which schedule="auto" chooses, equal on all ranks:
                                  gqsgd-calibrate writes them; default: none, or GQSGD_COSTS.
                                  "measure": ranks time links and stages, at most 200 ms
@@ -132,16 +105,12 @@ class Communicator(
         Returns when all ranks are there. Raises Timeout, which names the missing ranks, Mismatch
         where sizes differ, DuplicateRank, PeerLost or Version; nothing is left behind then.
         """
-        if len(unique_id) != _abi.UNIQUE_ID_SIZE_BYTES:
-            raise InvalidArgument(
-                f"unique_id has {len(unique_id)} bytes, not {_abi.UNIQUE_ID_SIZE_BYTES}; "
-                "hint: pass on what gqsgd.unique_id() returned"
-            )
+        whole = whole_id(unique_id, "what gqsgd.unique_id() returned")
         attach_logger()
         handle = ctypes.c_void_p()
         check(
             _abi.library().gqsgd_comm_create_process(
-                bytes(unique_id),
+                whole,
                 integer("rank", rank, ctypes.c_int32),
                 integer("size", size, ctypes.c_int32),
                 joined_fields("", options),
@@ -173,98 +142,6 @@ class Communicator(
         comm._table = table
         return comm
 
-    @overload
-    def allreduce(
-        self,
-        x: _Values,
-        q: Quantizer,
-        op: str = ...,
-        schedule: str = ...,
-        out: _Values | None = ...,
-        step: int | None = ...,
-        index: int = ...,
-        stream: Any = ...,
-    ) -> _Values: ...
-
-    @overload
-    def allreduce(
-        self,
-        x: Any,
-        q: Quantizer,
-        op: str = ...,
-        schedule: str = ...,
-        out: Any = ...,
-        step: int | None = ...,
-        index: int = ...,
-        stream: Any = ...,
-    ) -> Any: ...
-
-    def allreduce(
-        self,
-        x: Any,
-        q: Quantizer,
-        op: str = "mean",
-        schedule: str = "auto",
-        out: Any = None,
-        step: int | None = None,
-        index: int = 0,
-        stream: Any = None,
-    ) -> Any:
-        """Averages or adds `x` over all ranks; every rank gets the same bits.
-
-        For several tensors use `allreduce_many([a, b], q)` rather than one flat array, in which
-        norms, blocks and rotations go across their borders: tensors of small values take the error
-        of large ones beside them (docs/PRESETS.md has numbers).
-
-        x: contiguous float32, float16, bfloat16 or float64 of any shape: a NumPy array, anything
-            NumPy can view without a copy, a CPU tensor, or an array of this rank's GPU, of torch
-            or CuPy, where the transport takes them. Same size and dtype on every rank.
-        op: "mean" or "sum". schedule: "auto", "ring", "tree", "butterfly", "direct",
-            "hierarchical", "native" (exact sums by the transport's own allreduce: over MPI, or
-            a transport that has one) or "sparse".
-        out: where the result goes, of the shape and dtype of `x`: `x` itself (in place), or memory
-            that does not overlap it. Returned if given; otherwise a new tensor for a tensor, a new
-            array for everything else.
-        step, index: random key of this call, with seed and stream_id; equal on all ranks, below
-            2^32 and 2^16. Without a step the communicator's counter is used, and index 0.
-        stream: on a GPU, where the call is enqueued: a number, torch.cuda.Stream, CuPy's, or what
-            has __cuda_stream__; None is the current one of the package that `x` is of.
-
-        Every rank calls in the same order with the same arguments. Host memory: blocks until the
-        result is there, other threads run meanwhile; Ctrl-C is seen when the call returns, `abort`
-        from another thread ends it at once. On a GPU it returns before it is executed, and `x`
-        and the result belong to the stream until then (docs/NCCL.md).
-
-        Raises GqsgdError, whose subclass has the state that is left; TypeError for what is no
-        array. An argument refused on this rank raises RemoteError on the others, so that no rank
-        waits.
-        """
-        _, recv, arguments = self._allreduce_of(x, q, op, schedule, out, step, index, stream)
-        self._call("gqsgd_allreduce", *arguments)
-        return recv.owner
-
-    def allreduce_start(
-        self,
-        x: Any,
-        q: Quantizer,
-        op: str = "mean",
-        schedule: str = "auto",
-        out: Any = None,
-        step: int | None = None,
-        index: int = 0,
-        stream: Any = None,
-    ) -> Request:
-        """Starts `allreduce`, with its arguments, and returns; `wait` of the request is the result.
-
-        Requests run in the order of their start, the same on every rank: by a thread of the
-        library, over MPI and custom transports only inside `test`, `wait` and blocking calls, or on
-        a stream. Blocking calls run after them. Until it has ended `x` may not be
-        written and the result not be looked at; the arrays are kept alive. Errors of arguments are
-        raised here or by `wait`, all others by `wait`.
-        """
-        send, recv, arguments = self._allreduce_of(x, q, op, schedule, out, step, index, stream)
-        return self._start("gqsgd_allreduce_start", arguments, (send, recv), recv.owner)
-
     def _start(
         self, function: str, arguments: tuple[Any, ...], arrays: Any, result: Any
     ) -> Request:
@@ -280,56 +157,6 @@ class Communicator(
                 request = Request(self, handle.value, result)
             self._in_flight.forget(id(handle))
         return request
-
-    def _allreduce_of(
-        self,
-        x: Any,
-        q: Quantizer,
-        op: str,
-        schedule: str,
-        out: Any,
-        step: int | None,
-        index: int,
-        stream: Any,
-    ) -> tuple[View, View, tuple[Any, ...]]:
-        """What an allreduce reads, what it writes, and its arguments in C. What is refused here is
-        refused on all ranks."""
-        try:
-            number, settings = number_of("op", op, _abi.OPS), config(schedule, step, index)
-            quantizer, memory = handle_of(q), memory_of(x, stream)
-            send = memory.values(x, "x")
-            recv = memory.result(out, send)
-        except Exception as error:
-            self._refuse(error, step, x, stream)
-            raise
-        values = send.address, recv.address, send.count, send.dtype_number
-        return send, recv, (quantizer, *values, number, settings, memory.stream)
-
-    def measured_error(
-        self,
-        x: Any,
-        q: Quantizer,
-        schedule: str = "auto",
-        step: int | None = None,
-        index: int = 0,
-    ) -> float:
-        """||G - mean||^2 / ||mean||^2 of an allreduce of `x` with op="mean", measured here and now
-        against an uncompressed one; the same number on every rank.
-
-        A collective of two allreduces. Without a step it uses that of the next call and leaves the
-        counter alone: the error is that of the next allreduce of `x`. Arguments and errors as in
-        allreduce.
-        """
-        error = ctypes.c_double()
-        try:
-            settings = config(schedule, step, index)
-            quantizer, send = handle_of(q), read_view(x, "x")
-        except Exception as refused:
-            self._refuse(refused, 0)  # no step of the counter is used
-            raise
-        values = send.address, send.count, send.dtype_number
-        self._call("gqsgd_measured_error", quantizer, *values, settings, ctypes.byref(error))
-        return error.value
 
     def _refuse(
         self, error: Exception, step: int | None, x: Any = None, stream: Any = None

@@ -47,15 +47,16 @@ class Forked(GqsgdError, RuntimeError):
 
 
 class NoMemory(GqsgdError, MemoryError):
-    """Memory could not be allocated. Nothing new was created."""
+    """Memory could not be allocated. Nothing new was created. Of a collective: all ranks fail; the
+    communicator is usable, unless codes had moved already: `Communicator.check` shows it."""
 
 
 class NoResource(GqsgdError, OSError):
-    """A descriptor, thread or name could not be had. Nothing new was created."""
+    """A descriptor, thread or name is not available. State as NoMemory."""
 
 
 class System(GqsgdError, OSError):
-    """A system call failed; the sentence has its name and reason."""
+    """A system call failed; the sentence has its name and reason. State as NoMemory."""
 
 
 class Backend(GqsgdError, RuntimeError):
@@ -74,12 +75,13 @@ class Version(GqsgdError, RuntimeError):
 
 
 class RemoteError(GqsgdError, RuntimeError):
-    """Another rank failed its own checks and reported it. Outputs are untouched, the communicator
-    is usable."""
+    """Another rank failed and reported it; the sentence has its rank and status. If its own checks
+    failed, outputs are untouched and the communicator is usable; it is broken if codes had moved
+    already: `Communicator.check` shows it."""
 
 
 class DuplicateRank(GqsgdError, ValueError):
-    """Two processes claimed the same rank; the later one gets this, the others carry on."""
+    """Two processes claimed the same rank; the later one gets this, the others continue."""
 
 
 class Timeout(GqsgdError, TimeoutError):

@@ -7,8 +7,8 @@ from ctypes import POINTER, c_char_p, c_int32, c_void_p
 from typing import TYPE_CHECKING, Any
 
 from . import _abi
-from .arguments import integer, joined_fields
-from .errors import InvalidArgument, check
+from .arguments import integer, joined_fields, whole_id
+from .errors import check
 from .log import attach_logger
 
 if TYPE_CHECKING:
@@ -76,15 +76,11 @@ class NcclGroups:
         Options besides the others: nccl=FILE, the NCCL to use. Raises Unsupported without a GPU or
         NCCL 2.14, Timeout if a rank is missing.
         """
-        if len(unique_id) != _abi.UNIQUE_ID_SIZE_BYTES:
-            raise InvalidArgument(
-                f"unique_id has {len(unique_id)} bytes, not {_abi.UNIQUE_ID_SIZE_BYTES}; "
-                "hint: pass on what gqsgd.nccl_unique_id() returned"
-            )
+        whole = whole_id(unique_id, "what gqsgd.nccl_unique_id() returned")
         attach_logger()
         int_rank = integer("rank", rank, ctypes.c_int32)
         int_size = integer("size", size, ctypes.c_int32)
-        return cls(_create(bytes(unique_id), int_rank, int_size, joined_fields("", options)))
+        return cls(_create(whole, int_rank, int_size, joined_fields("", options)))
 
     @classmethod
     def from_nccl(cls, nccl_comm: int, **options: Any) -> Self:

@@ -19,12 +19,14 @@ def variance_bound(q: Quantizer, n: int, d: int, schedule: str = "auto") -> floa
     Global-QSGD, theorem on variance, for norms with p, q >= 2 and s levels: sqrt(d/n) / s for
     linear and 1/(8n) + sqrt(d/n) / 2^(s-1) for exponential levels. The library extends it:
     the least of that and d/(4 s^2), so that no condition on s is needed; p or q = 1; headroom; the
-    roundings of averages and of the re-encode. Roundings inside exponential reductions are common
+    roundings of averages and of the re-encode. Levels bf16 and fp16 have 2^-16 and 2^-22 in place
+    of 1/8 and no other term. Roundings inside exponential reductions are common
     to all ranks and do not average out: 1 + theta grows by 9/8 with each, where a quick reading of
     the paper has theta grow (see depth_factor).
 
     With blocks d is their length. Correlated rounding, rescale and rotation have the bound of a
-    format without them; they are better in most cases. schedule="sparse" has the bound of direct,
+    format without them, twice that where a norm spans rotations of several lengths; they are better
+    in most cases. schedule="sparse" has the bound of direct,
     which replaces it where a call has too many sparse entries; the error of sparse entries is no
     larger.
 
@@ -52,8 +54,9 @@ def depth_factor(q: Quantizer, n: int, schedule: str = "auto") -> float:
     """(9/8)^depth for exponential levels, by which 1 + theta grows through a schedule's reductions.
 
     depth: the longest chain of reductions (n - 1 in a ring, ceil(log2 n) in a tree), 1 for the one
-    re-encode of the direct schedule. 81/80 there with mantissa bits; 1 for linear levels and for
-    the sparse schedule's entries.
+    re-encode of the direct schedule, 2 for those of the hierarchical one. 81/80 with mantissa bits;
+    1 + 2^-16 for bf16 and 1 + 2^-22 for fp16; 1 for linear levels and for the sparse schedule's
+    entries.
     """
     return _bound("gqsgd_depth_factor", q, n, None, schedule)
 

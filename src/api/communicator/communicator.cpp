@@ -6,8 +6,8 @@
 #include "src/api/instruction_set.h"
 #include "src/api/quantizer/quantizer_spec.h"
 #include "src/call/progress_loop.h"
-#include "src/support/fork.h"
 #include "src/support/immortal.h"
+#include "src/support/posix/fork.h"
 
 namespace gq {
 namespace {

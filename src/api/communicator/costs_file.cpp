@@ -8,7 +8,7 @@
 
 #include "src/api/quantizer/spec_items.h"
 #include "src/support/log.h"
-#include "src/support/regular_file.h"
+#include "src/support/posix/regular_file.h"
 
 namespace gq {
 namespace {

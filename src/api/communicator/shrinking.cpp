@@ -32,7 +32,7 @@ MembershipOptions membership_options(const Endpoint& endpoint, const CommOptions
 }
 
 /** Half of what others wait for this rank before they go on without it: until it has entered, or
- *  until it is heard of again. */
+ *  until its register changes again. */
 UnheardLimits unheard_limits(const MembershipOptions& agreement) {
   return {agreement.patience_us / 2, agreement.silence_us / 2};
 }

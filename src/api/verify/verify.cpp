@@ -45,8 +45,7 @@ struct Differing {
   }
 };
 
-/** What a rank tells the others: numbers of at most 16 bits, which float32 adds to zeros exactly.
- */
+/** What ranks exchange: numbers of at most 16 bits, which float32 adds to zeros exactly. */
 constexpr size_t kFloatsOfOne = 6, kFloatsOfRank = 2 * kFloatsOfOne;
 
 void write_differing(const Differing& one, float* floats) {
@@ -69,7 +68,7 @@ class Verification {
   /** Before the first call; then all memory of this size is known to be there. */
   Status prepare();
   Status run_all();
-  /** Tells the others what differs here, and is told by them. */
+  /** What differs here and on the other ranks. */
   Status exchange();
   /** INTEGRITY where a rank differs. */
   Status conclude() const;

@@ -35,7 +35,7 @@ bool ShortCalls::takes(const Endpoint& endpoint, const Call& call, const Plan& p
 
 Status ShortCalls::open(const Endpoint& endpoint) {
   GQ_TRY(ranks_.open(endpoint.size()));
-  segments_.resize(endpoint.size());
+  places_.resize(endpoint.size());
   values_.resize(endpoint.host->enclosures()->bytes_max());
   for (uint32_t rank = 0; rank < ranks_.size(); ++rank) {
     Endpoint& one = ranks_[rank].endpoint;
@@ -51,12 +51,13 @@ void ShortCalls::enclose(const Endpoint& endpoint, const Call& call) {
   const size_t size_bytes = size_bytes_of(call);
   const void* values = call.send;
   if (call.segments != nullptr) {
+    for (Places& places : places_) places.of.resize(call.segments->parts.size());
     unsigned char* to = values_.data();
     for (size_t k = 0; k < call.segments->parts.size(); ++k) {
       const Part& part = call.segments->parts[k];
       const size_t part_bytes =
           static_cast<size_t>(part.value_count) * dtype_size_bytes(call.dtype);
-      if (part_bytes > 0) memcpy(to, call.segments->places[k].send, part_bytes);
+      if (part_bytes > 0) memcpy(to, call.places->of[k].send, part_bytes);
       to += part_bytes;
     }
     values = values_.data();
@@ -86,14 +87,13 @@ Status ShortCalls::take_values(Endpoint& endpoint, const Call& call, uint32_t ra
     theirs.recv = nullptr;
     return Status();
   }
-  Segments& segments = segments_[rank];
-  segments = *call.segments;
-  segments.in_place = false;
-  for (size_t k = 0; k < segments.parts.size(); ++k) {
-    segments.places[k] = {values, nullptr};
-    values += static_cast<size_t>(segments.parts[k].value_count) * dtype_size_bytes(call.dtype);
+  Places& places = places_[rank];
+  for (size_t k = 0; k < call.segments->parts.size(); ++k) {
+    places.of[k] = {values, nullptr};
+    values += static_cast<size_t>(call.segments->parts[k].value_count) *
+              dtype_size_bytes(call.dtype);
   }
-  theirs.segments = &segments;
+  theirs.places = &places;
   return Status();
 }
 

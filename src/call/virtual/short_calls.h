@@ -18,7 +18,8 @@ class ShortCalls {
   /** May throw std::bad_alloc. */
   Status open(const Endpoint& endpoint);
 
-  /** Puts the values of this rank into its next control message. */
+  /** Puts the values of this rank into its next control message. May throw std::bad_alloc: what
+   *  follows allocates nothing for the segments of the call. */
   void enclose(const Endpoint& endpoint, const Call& call);
 
   /** Writes the result of this rank. *digest is that of its words. */
@@ -31,7 +32,7 @@ class ShortCalls {
   Status take_values(Endpoint& endpoint, const Call& call, uint32_t rank);
 
   VirtualRanks ranks_;
-  std::vector<Segments> segments_;     // of each rank's call
+  std::vector<Places> places_;         // of each rank's segments
   std::vector<unsigned char> values_;  // of this rank, one segment behind the other
 };
 

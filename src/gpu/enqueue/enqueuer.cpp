@@ -151,7 +151,7 @@ Status Enqueuer::write_segments() const {
   std::vector<SegmentPlace>& all = places_.batches->begin<SegmentPlace>();
   for (size_t k = 0; k < call_.segments->parts.size(); ++k) {
     const Part& part = call_.segments->parts[k];
-    const Place& place = call_.segments->places[k];
+    const Place& place = call_.places->of[k];
     all.push_back({part.first_value, part.value_count, place.send, place.recv});
   }
   return Status(batches().write_segments({all.data(), all.size(),

@@ -7,6 +7,7 @@
 
 #include "src/gpu/enqueue/agreement/disagreement.h"
 #include "src/schedule/move.h"
+#include "src/support/fnv1a.h"
 
 namespace gq {
 namespace {
@@ -37,14 +38,14 @@ FusedRequest request_of(const ControlMessage& control, Disagreement* found) {
   request.index_word = kControlIndex;
   request.status_word = kControlStatus;
   request.disagreement = found;
-  uint64_t digest = 0xcbf29ce484222325u;  // FNV-1a, by words
+  Fnv1a64 digest;
   for (uint32_t k = 0; k < kAgreementWords; ++k) {
     uint32_t word = (request.compared >> k & 1) != 0 ? request.words[k] : 0;
     if (k == kControlStep) word = 0;
     if (k == kControlIndex) word &= ~kIndexMax;
-    digest = (digest ^ word) * 0x100000001b3u;
+    digest.add_whole(word);
   }
-  request.digest = static_cast<uint32_t>(digest ^ digest >> 32);
+  request.digest = static_cast<uint32_t>(digest.hash() ^ digest.hash() >> 32);
   return request;
 }
 

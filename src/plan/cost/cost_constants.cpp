@@ -3,11 +3,11 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 #include <bitset>
 #include <charconv>
 
+#include "src/support/fnv1a.h"
 #include "src/support/names.h"
 #include "src/support/shown.h"
 
@@ -233,13 +233,11 @@ size_t describe_costs_exactly(const CostConstants& constants, char* text, size_t
   return line.size_bytes();
 }
 
-/** FNV-1a over the bits of every number. */
+/** Over the bits of every number. */
 uint32_t digest_of(const CostConstants& constants) {
-  unsigned char bytes[sizeof constants];
-  memcpy(bytes, &constants, sizeof constants);
-  uint64_t hash = UINT64_C(0xcbf29ce484222325);
-  for (const unsigned char byte : bytes) hash = (hash ^ byte) * UINT64_C(0x100000001b3);
-  return 1 + static_cast<uint32_t>(hash % 65535);
+  Fnv1a64 digest;
+  digest.add_bytes(&constants, sizeof constants);
+  return 1 + static_cast<uint32_t>(digest.hash() % 65535);
 }
 
 }  // namespace gq

@@ -45,7 +45,7 @@ bool is_own_user(int socket, uid_t* user) {
 Status open_socket(Descriptor* out) {
   out->reset(socket(AF_UNIX, kFlags, 0));
   if (out->is_open()) return Status();
-  return system_failure(errno, "a socket for the group to meet");
+  return system_failure(errno, "a socket by which the group forms");
 }
 
 /** Takes over every descriptor of the packet, so that none leaks; false if some were lost. */
@@ -81,7 +81,7 @@ Status listen_as(const UniqueId& id, Descriptor* listener) {
                   "rank 0 is taken: another process already waits for this "
                   "group; every process needs its own rank");
     }
-    return system_failure(errno, "binding the socket for the group to meet");
+    return system_failure(errno, "binding the socket by which the group forms");
   }
   if (listen(opened.number(), kBacklog) != 0) return system_failure(errno, "listening for ranks");
   *listener = std::move(opened);

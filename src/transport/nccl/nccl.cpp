@@ -10,6 +10,7 @@
 
 #include "src/gpu/device/buffer.h"
 #include "src/support/clock.h"
+#include "src/support/fnv1a.h"
 #include "src/transport/boot_id.h"
 #include "src/transport/nccl/nccl_comm.h"
 
@@ -210,15 +211,14 @@ Status NcclTransport::sum(Addend addend, void* words, uint64_t addend_count, uin
                        "ncclAllReduce");
 }
 
-/** FNV-1a of the given name, or of what this machine is called. */
+/** Of the given name, or of what this machine is called. */
 uint64_t digest_of_host(const std::string& host_id) {
   char name[64] = "";
   if (host_id.empty()) read_boot_id("", name, sizeof name);
-  uint64_t digest = 0xcbf29ce484222325u;
-  for (const char* next = host_id.empty() ? name : host_id.c_str(); *next != '\0'; ++next) {
-    digest = (digest ^ static_cast<unsigned char>(*next)) * 0x100000001b3u;
-  }
-  return digest;
+  const char* const named = host_id.empty() ? name : host_id.c_str();
+  Fnv1a64 digest;
+  digest.add_bytes(named, strlen(named));
+  return digest.hash();
 }
 
 Status make_transport(const Device& device, const NcclLibrary& library, int64_t timeout_ms,

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "src/support/immortal.h"
-#include "src/support/regular_file.h"
+#include "src/support/posix/regular_file.h"
 #include "src/support/shown.h"
 
 namespace gq {

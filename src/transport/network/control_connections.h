@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "src/support/fork.h"
+#include "src/support/posix/fork.h"
 #include "src/transport/network/bootstrap/network_bootstrap.h"
 #include "src/transport/network/network_messages.h"
 

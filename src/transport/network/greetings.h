@@ -18,7 +18,7 @@ class Greetings {
   explicit Greetings(uint32_t size) : sent_(size), received_(size) {}
 
   /** Returns when all are done. TIMEOUT and PEER_LOST name ranks that are not reached; OK also
-   * where the group has failed meanwhile, which bootstrap->conclude() tells. */
+   * where the group has failed meanwhile, which bootstrap->conclude() returns. */
   Status exchange(const NetworkToken& token, NetworkBootstrap* bootstrap, UcxEngine* engine);
 
  private:

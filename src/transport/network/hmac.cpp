@@ -4,7 +4,7 @@
 #include <dlfcn.h>
 #include <stdlib.h>
 
-#include "src/support/regular_file.h"
+#include "src/support/posix/regular_file.h"
 #include "src/support/shown.h"
 
 namespace gq {

@@ -50,7 +50,7 @@ NetworkAddress local_address(int socket);
 Status resolve_host(const char* host, uint16_t port, const char* meaning,
                     std::vector<NetworkAddress>* out);
 
-/** What a user has said about the address of this process; either may be empty. */
+/** What a user has given as the address of this process; either may be empty. */
 struct AddressChoice {
   const char* interface = "";
   const char* address = "";

@@ -140,8 +140,8 @@ void NetworkTransport::came() {
 }
 
 // Ranks that time out at the same time wait for different ranks, which wait for others themselves.
-// At the end of the chain is one that waits for nothing, or cannot be reached: what that one has
-// said may be old.
+// At the end of the chain is one that waits for nothing, or cannot be reached: the newest notice of
+// that one may be old.
 uint32_t NetworkTransport::culprit_behind(uint32_t peer) const {
   if (connections_.is_cut_off()) return rank();
   uint32_t culprit = peer;
@@ -174,7 +174,7 @@ bool NetworkTransport::has_come_here(uint32_t waiter) const {
 }
 
 /** Ranks that wait for each other: one of them has what it waits for, and was stopped before it
- * said so; or no packets get from one to another. Those that run repeat what they wait for. */
+ *  sent a notice of it; or no packets get from one to another. Those that run repeat theirs. */
 uint32_t NetworkTransport::silent_in_cycle(uint32_t first, uint32_t own) const {
   uint32_t silent = first;
   for (uint32_t next = awaited_by(first, own); next != first; next = awaited_by(next, own)) {

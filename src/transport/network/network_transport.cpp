@@ -8,6 +8,7 @@
 
 #include <new>
 #include <string>
+#include <utility>
 
 #include "src/support/clock.h"
 #include "src/support/log.h"
@@ -30,6 +31,8 @@ constexpr uint64_t kShortSpinUs = 20;
 constexpr uint64_t kLookUs = 2000;
 // What is sent leaves this process in microseconds, unless a peer has stopped taking it.
 constexpr int64_t kFinishMs = 50;
+// So many bytes are taken by the buffer of any TCP socket that has few others (tcp(7), tcp_wmem).
+constexpr uint64_t kSocketBytes = 4096;
 
 }  // namespace
 
@@ -103,9 +106,18 @@ Status NetworkTransport::start_send(uint32_t peer, uint32_t channel, const void*
     pool_.give_back(message);
     return failed(peer, sent);
   }
-  peers_[peer].is_flushed = false;
+  Peer& to = peers_[peer];
+  to.sent_bytes += size_bytes;
+  to.is_flushed = to.is_flushed && to.newest_leaves_at_once();
   sends_.push_back(message);
   return Status();
+}
+
+/** The call before the newest has ended, so the peer's control message of that call has come, and
+ *  the peer has received all bytes of the calls before that one: what the socket holds is of two
+ *  calls. */
+bool NetworkTransport::Peer::newest_leaves_at_once() const {
+  return is_by_tcp && sent_before_bytes + sent_bytes <= kSocketBytes;
 }
 
 Status NetworkTransport::start_receive(uint32_t peer, uint32_t channel, void* bytes,
@@ -145,6 +157,9 @@ Status NetworkTransport::test(PendingMessage* message) {
 
 Status NetworkTransport::send_control(uint64_t sequence, const ControlMessage& message) {
   GQ_TRY(intact());
+  if (sequence != sequence_) {
+    for (Peer& peer : peers_) peer.sent_before_bytes = std::exchange(peer.sent_bytes, 0);
+  }
   sequence_ = sequence;
   const Enclosed values = packets_.begin(message);
   const ControlPacket& packet = packets_.of(rank());
@@ -207,7 +222,7 @@ Status NetworkTransport::receive_control(uint32_t peer, uint64_t sequence, Contr
 Status NetworkTransport::send(const Message& message) {
   GQ_TRY(intact());
   try {
-    // A mark is not needed: peers hear of a rank that fails by a notice.
+    // A mark is not needed: peers get a notice of a rank that fails.
     GQ_TRY(start_send(message.peer, kWordChannel, arena_.get() + message.here_bytes,
                       message.size_bytes, pool_.take(),
                       message.trailer == nullptr ? 0 : message.trailer->checksum));

@@ -70,14 +70,20 @@ class NetworkTransport final : public HostTransport {
     MessageQueue receives;
     UcxRequest flush;
     bool is_flushed = true;             ///< everything sent to it has left this process
+    uint64_t sent_bytes = 0;            ///< to it by the newest call
+    uint64_t sent_before_bytes = 0;     ///< and by the call before that
     PendingMessage* control = nullptr;  ///< its control message, while it is awaited
     uint64_t newest_number = 0;         ///< the call of that
     uint64_t received_count = 0;        ///< messages of packed codes
-    uint64_t awaited = 0;               ///< packed; what it has said that it waits for
-    uint64_t awaited_us = 0;            ///< when it said so
+    uint64_t awaited = 0;               ///< packed; what it waits for, by its newest notice
+    uint64_t awaited_us = 0;            ///< when that came
     uint64_t failed_us = 0;             ///< when its connection of UCX failed
     uint64_t news_us = 0;    ///< when a message of it was last complete, once any peer is gone
     bool is_by_tcp = false;  ///< UCX reaches it by TCP: its end is behind all that it has sent
+
+    /** Whether the newest message to it was given to the socket when it was sent, where those
+     *  before it have left UCX's buffer. */
+    bool newest_leaves_at_once() const;
   };
 
   Status intact();

@@ -7,7 +7,7 @@
 
 #include <memory>
 
-#include "src/support/fork.h"
+#include "src/support/posix/fork.h"
 #include "src/support/status.h"
 #include "src/transport/network/network_address.h"
 

@@ -3,7 +3,7 @@
 #ifndef GQ_TRANSPORT_PROCESS_LIVENESS_PIPE_H
 #define GQ_TRANSPORT_PROCESS_LIVENESS_PIPE_H
 
-#include "src/support/fork.h"
+#include "src/support/posix/fork.h"
 #include "src/transport/process/descriptor.h"
 
 namespace gq {

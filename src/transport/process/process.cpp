@@ -8,7 +8,7 @@
 #include <new>
 
 #include "src/support/clock.h"
-#include "src/support/fork.h"
+#include "src/support/posix/fork.h"
 #include "src/transport/bootstrap/bootstrap.h"
 #include "src/transport/bootstrap/random_bytes.h"
 #include "src/transport/process/descriptor_limit.h"

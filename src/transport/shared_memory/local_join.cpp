@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "src/support/clock.h"
-#include "src/support/fork.h"
 #include "src/support/immortal.h"
+#include "src/support/posix/fork.h"
 #include "src/support/rank_list.h"
 #include "src/transport/bootstrap/unique_id.h"
 #include "src/transport/shared_memory/local.h"

@@ -9,7 +9,7 @@
 #include <memory>
 
 #include "src/gpu/device/buffer.h"
-#include "src/support/fork.h"
+#include "src/support/posix/fork.h"
 #include "src/transport/process/descriptor.h"
 
 namespace gq {

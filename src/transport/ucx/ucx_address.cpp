@@ -3,22 +3,19 @@
 
 #include <string.h>
 
+#include "src/support/fnv1a.h"
+
 namespace gq {
 namespace {
 
 constexpr uint32_t kMagic = 0x61786371;  // "qcxa"
 
-/** FNV-1a over the header without its checksum, and the address. */
+/** Over the header without its checksum, and the address. */
 uint64_t checksum_of(const UcxAddressHeader& header, const unsigned char* address) {
-  uint64_t sum = 0xcbf29ce484222325u;
-  const auto add = [&sum](const unsigned char* bytes, size_t count) {
-    for (size_t i = 0; i < count; ++i) sum = (sum ^ bytes[i]) * 0x100000001b3u;
-  };
-  unsigned char fields[offsetof(UcxAddressHeader, checksum)];
-  memcpy(fields, &header, sizeof fields);
-  add(fields, sizeof fields);
-  add(address, header.size_bytes);
-  return sum;
+  Fnv1a64 checksum;
+  checksum.add_bytes(&header, offsetof(UcxAddressHeader, checksum));
+  checksum.add_bytes(address, header.size_bytes);
+  return checksum.hash();
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 
 #include <vector>
 
-#include "src/support/fork.h"
+#include "src/support/posix/fork.h"
 
 namespace gq {
 

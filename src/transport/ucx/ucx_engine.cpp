@@ -11,7 +11,7 @@
 #include <string_view>
 #include <utility>
 
-#include "src/support/fork.h"
+#include "src/support/posix/fork.h"
 #include "src/transport/ucx/ucx_address.h"
 #include "src/transport/ucx/ucx_engine_state.h"
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "src/support/fork.h"
+#include "src/support/posix/fork.h"
 #include "src/transport/ucx/ucx_descriptors.h"
 #include "src/transport/ucx/ucx_engine.h"
 #include "src/transport/ucx/ucx_library.h"

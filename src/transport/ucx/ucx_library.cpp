@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "src/support/immortal.h"
-#include "src/support/regular_file.h"
+#include "src/support/posix/regular_file.h"
 #include "src/support/shown.h"
 #include "src/transport/ucx/environment_defaults.h"
 

@@ -2,8 +2,6 @@
 // stack are its own.
 #include <errno.h>
 #include <fenv.h>
-#include <gqsgd_model.h>
-#include <gqsgd_stages.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -17,190 +15,19 @@
 #include <thread>
 
 #include "tests/api/faults/support/call.h"
+#include "tests/api/faults/support/every_call.h"
 #include "tests/support/sanitized.h"
 
 namespace gq::test {
 namespace {
 
-/** A use of the library that is right; everything that it needs is made before. */
-struct Use {
-  const char* name;
-  std::function<gqsgd_status()> call;
-};
-
-/** A quantizer, and which schedules take it beside those that add decoded values. */
-struct Kind {
-  const char* text;
-  bool in_chains;  ///< ring, tree, butterfly
-  bool in_sparse;  ///< sparse
-};
-constexpr Kind kKinds[] = {{"", false, false},
-                           {"paper-ge8", true, true},
-                           {"paper-gl4,norm=2:2", true, true},
-                           {"rotated-4-8", false, false},
-                           {"none", true, false}};
-
-bool takes(const Kind& kind, gqsgd_schedule schedule) {
-  if (schedule == GQSGD_SCHEDULE_NATIVE) return false;  // threads have none
-  if (schedule == GQSGD_SCHEDULE_SPARSE) return kind.in_sparse;
-  const bool chain = schedule == GQSGD_SCHEDULE_RING || schedule == GQSGD_SCHEDULE_TREE ||
-                     schedule == GQSGD_SCHEDULE_BUTTERFLY;
-  return !chain || kind.in_chains;
-}
-
-/** One rank, alone, and what its calls need. */
-class Everything {
- public:
-  explicit Everything(const Kind& kind) : group_(1, "timeout_ms=20000") {
-    EXPECT_TRUE(is_ok(outcome_of(gqsgd_quantizer_create(kind.text, &quantizer_))));
-    for (size_t e = 0; e < kCallValues; ++e) {
-      values_[e] = static_cast<float>(e % 7) / 3;
-      if (e % 11 == 0) values_[e] = 1e-40f;  // a denormal
-    }
-    site_.size = 1;
-    add_theory();
-    add_calls();
-    add_schedules(kind);
-  }
-  ~Everything() { gqsgd_quantizer_destroy(quantizer_); }
-
-  const std::vector<Use>& uses() const { return uses_; }
-
- private:
-  void add(const std::vector<Use>& uses) { uses_.insert(uses_.end(), uses.begin(), uses.end()); }
-
-  void add_theory() {
-    add({
-        {"variance_bound",
-         [this] {
-           return gqsgd_variance_bound(quantizer_, 3, 1001, GQSGD_SCHEDULE_DIRECT, &number_);
-         }},
-        {"sparsity_bound",
-         [this] {
-           const gqsgd_status status =
-               gqsgd_sparsity_bound(quantizer_, 7, 1001, GQSGD_SCHEDULE_DIRECT, &number_);
-           return status == GQSGD_UNSUPPORTED ? GQSGD_OK : status;  // for infinite norms
-         }},
-        {"depth_factor",
-         [this] { return gqsgd_depth_factor(quantizer_, 7, GQSGD_SCHEDULE_DIRECT, &number_); }},
-        {"predict_time",
-         [this] {
-           return gqsgd_predict_time(quantizer_, GQSGD_SCHEDULE_AUTO, 7, 1001, GQSGD_FLOAT32, "",
-                                     &number_);
-         }},
-        {"expected_error",
-         [this] {
-           return gqsgd_expected_error(quantizer_, 3, sends_, kCallValues, GQSGD_FLOAT32, nullptr,
-                                       2, nullptr, &number_);
-         }},
-        {"measured_error",
-         [this] {
-           return gqsgd_measured_error(comm(), quantizer_, values_, kCallValues, GQSGD_FLOAT32,
-                                       nullptr, &number_);
-         }},
-    });
-  }
-
-  void add_calls() {
-    add({
-        {"reserve",
-         [this] { return gqsgd_comm_reserve(comm(), quantizer_, kCallValues, GQSGD_FLOAT32); }},
-        {"reduce_scatter",
-         [this] {
-           return gqsgd_reduce_scatter(comm(), quantizer_, values_, result_, &count_, GQSGD_FLOAT32,
-                                       GQSGD_MEAN, nullptr, nullptr);
-         }},
-        {"allgather",
-         [this] {
-           return gqsgd_allgather(comm(), quantizer_, values_, result_, &count_, GQSGD_FLOAT32,
-                                  nullptr, nullptr);
-         }},
-        {"allreduce_many",
-         [this] {
-           return gqsgd_allreduce_many(comm(), quantizer_, sends_, receives_, &count_, 1,
-                                       GQSGD_FLOAT32, GQSGD_MEAN, nullptr, nullptr);
-         }},
-        {"request", [this] { return request(); }},
-        {"create and destroy",
-         [] {
-           gqsgd_comm made = nullptr;
-           const gqsgd_status status = gqsgd_comm_create_local(1, "threads=2,costs=builtin", &made);
-           return status == GQSGD_OK ? gqsgd_comm_destroy(made) : status;
-         }},
-        {"create and destroy a process's",
-         [] {
-           gqsgd_unique_id unique_id;
-           gqsgd_comm made = nullptr;
-           gqsgd_status status = gqsgd_unique_id_create(&unique_id);
-           if (status == GQSGD_OK) {
-             status = gqsgd_comm_create_process(&unique_id, 0, 1, "", &made);
-           }
-           return status == GQSGD_OK ? gqsgd_comm_destroy(made) : status;
-         }},
-        {"stages", [this] { return stages(); }},
-    });
-  }
-
-  void add_schedules(const Kind& kind) {
-    for (int number = GQSGD_SCHEDULE_AUTO; number <= GQSGD_SCHEDULE_SPARSE; ++number) {
-      const gqsgd_schedule schedule = with_number<gqsgd_schedule>(number);
-      if (!takes(kind, schedule)) continue;
-      uses_.push_back({"simulate", [this, schedule] {
-                         return gqsgd_simulate(quantizer_, 3, sends_, receives_, kCallValues,
-                                               GQSGD_FLOAT32, GQSGD_MEAN, config_of(schedule), "");
-                       }});
-      uses_.push_back({"allreduce", [this, config = config_of(schedule)] {
-                         return gqsgd_allreduce(comm(), quantizer_, values_, result_, kCallValues,
-                                                GQSGD_FLOAT32, GQSGD_MEAN, config, nullptr);
-                       }});
-    }
-  }
-
-  gqsgd_comm comm() const { return group_.comm(0); }
-
-  gqsgd_status request() {
-    gqsgd_request started = nullptr;
-    const gqsgd_status status =
-        gqsgd_allreduce_start(comm(), quantizer_, values_, result_, kCallValues, GQSGD_FLOAT32,
-                              GQSGD_MEAN, nullptr, nullptr, &started);
-    return status == GQSGD_OK ? gqsgd_request_wait(started) : status;
-  }
-
-  gqsgd_status stages() {
-    gqsgd_status status = gqsgd_norm(quantizer_, &site_, values_, kCallValues, GQSGD_FLOAT32,
-                                     norms_, nullptr, 0, nullptr);
-    if (status != GQSGD_OK) return status;
-    status = gqsgd_quantize(quantizer_, &site_, values_, kCallValues, GQSGD_FLOAT32, norms_, words_,
-                            nullptr, 0, nullptr);
-    if (status != GQSGD_OK) return status;
-    const uint32_t* operands[] = {words_};
-    status = gqsgd_reduce_many(quantizer_, &site_, operands, kCallValues, norms_, sums_, scales_,
-                               nullptr, 0, nullptr);
-    if (status != GQSGD_OK) return status;
-    return gqsgd_dequantize(quantizer_, &site_, sums_, scales_, kCallValues, GQSGD_FLOAT32,
-                            GQSGD_MEAN, result_, nullptr);
-  }
-
-  Group group_;
-  gqsgd_quantizer quantizer_ = nullptr;
-  std::vector<Use> uses_;
-  gqsgd_site site_{};
-  double number_ = 0;
-  size_t count_ = kCallValues;
-  float values_[kCallValues] = {}, result_[kCallValues] = {};
-  float norms_[kCallValues] = {}, scales_[kCallValues] = {};
-  uint32_t words_[kCallValues] = {}, sums_[kCallValues] = {};
-  const void* sends_[3] = {values_, values_, values_};
-  void* receives_[3] = {result_, nullptr, nullptr};
-};
-
 // SIGFPE ends this program where a function computes before it has changed the state.
 TEST(Caller, FloatingPointState_RestoredAfterTheCall) {
   fenv_t before;
   ASSERT_EQ(fegetenv(&before), 0);
-  for (const Kind& kind : kKinds) {
-    Everything everything(kind);
-    for (const Use& use : everything.uses()) {
+  for (const QuantizerKind& kind : kQuantizerKinds) {
+    EveryCall every_call(kind);
+    for (const Use& use : every_call.uses()) {
       feclearexcept(FE_ALL_EXCEPT);
       fesetround(FE_UPWARD);
       const bool traps = feenableexcept(FE_ALL_EXCEPT) != -1;
@@ -384,9 +211,9 @@ size_t run_on_least_stack(const std::function<void()>& call) {
 
 TEST(Caller, StackOf64KiB_EnoughForEveryCall) {
   size_t used_bytes = 0;
-  for (const Kind& kind : kKinds) {
-    Everything everything(kind);
-    for (const Use& use : everything.uses()) {
+  for (const QuantizerKind& kind : kQuantizerKinds) {
+    EveryCall every_call(kind);
+    for (const Use& use : every_call.uses()) {
       gqsgd_status status = GQSGD_INTERNAL;
       const size_t used_here_bytes = run_on_least_stack([&] { status = use.call(); });
       EXPECT_EQ(status, GQSGD_OK) << use.name;

@@ -1,7 +1,6 @@
 // Processes that die, stop or lag inside an operation. Each test shows that the victim was inside:
 // it had begun one call more than it had finished.
 #include <signal.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,6 +8,7 @@
 #include <cstdlib>
 
 #include "tests/api/faults/support/call.h"
+#include "tests/api/faults/support/call_until_failure.h"
 #include "tests/support/operation.h"
 #include "tests/support/ranks.h"
 #include "tests/support/sanitized.h"
@@ -18,17 +18,6 @@ namespace {
 
 constexpr int kRanks = 4;
 constexpr int kVictim = 2;
-
-uint64_t now_us() {
-  timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return static_cast<uint64_t>(time.tv_sec) * 1000000 + static_cast<uint64_t>(time.tv_nsec) / 1000;
-}
-
-/** What ranks leave for the test to read, whatever becomes of them. */
-struct Trace {
-  volatile uint64_t begun, finished, returned_us;
-};
 
 /** What is reduced when a rank dies: in one exchange, with norms in many chunks, with sparse
  *  entries, between nodes. */
@@ -73,19 +62,7 @@ class Workers {
     call.send = input.data();
     call.recv = result.data();
     call.value_count = value_count;
-    for (;;) {
-      trace.begun = trace.begun + 1;
-      const Outcome outcome = call.make(comm);
-      if (outcome.status == GQSGD_OK) {
-        trace.finished = trace.finished + 1;
-        continue;
-      }
-      trace.returned_us = now_us();
-      const Outcome again = call.make(comm);
-      const Outcome kept = outcome_of(gqsgd_comm_status(comm));
-      const bool stays = again.status == outcome.status && kept.status == outcome.status;
-      return outcome.text() + (stays ? "" : ", then " + again.text() + ", " + kept.text());
-    }
+    return call_until_failure(comm, &call, &trace);
   }
 
   SharedArray<Trace> trace_;

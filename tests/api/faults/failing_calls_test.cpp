@@ -52,7 +52,7 @@ struct Trial {
 /** Makes its calls with fail_nth(nth) in force. */
 using Scenario = std::function<Trial(unsigned long nth)>;
 
-/** A resource that is missing; or, where a caller at the door cannot be looked at, its absence. */
+/** A resource that is missing; or that of a rank whose connection could not be taken. */
 bool is_catalogued(gqsgd_status status) {
   return status == GQSGD_OK || (status >= GQSGD_NO_MEMORY && status <= GQSGD_SYSTEM) ||
          status == GQSGD_TIMEOUT || status == GQSGD_PEER_LOST;

@@ -1,7 +1,6 @@
 // Ranks of a network that die, stop, abort or leave: every other rank names the right one, in time.
 #include <signal.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,6 +8,7 @@
 #include <thread>
 
 #include "tests/api/faults/support/call.h"
+#include "tests/api/faults/support/call_until_failure.h"
 #include "tests/api/network/network_ranks.h"
 #include "tests/support/operation.h"
 
@@ -17,17 +17,6 @@ namespace {
 
 constexpr int kRanks = 4;
 constexpr int kVictim = 2;
-
-uint64_t now_us() {
-  timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return static_cast<uint64_t>(time.tv_sec) * 1000000 + static_cast<uint64_t>(time.tv_nsec) / 1000;
-}
-
-/** What ranks leave for the test to read, whatever becomes of them. */
-struct Trace {
-  volatile uint64_t begun, finished, returned_us, acted_us;
-};
 
 /** What one rank does beside its calls; called before each. */
 using Act = std::function<void(int rank, gqsgd_comm comm, uint64_t calls, Trace& trace)>;
@@ -66,20 +55,9 @@ class Workers {
     call.send = input.data();
     call.recv = result.data();
     call.value_count = value_count;
-    for (;;) {
+    return call_until_failure(comm, &call, &trace, [&] {
       if (act) act(rank, comm, trace.finished, trace);
-      trace.begun = trace.begun + 1;
-      const Outcome outcome = call.make(comm);
-      if (outcome.status == GQSGD_OK) {
-        trace.finished = trace.finished + 1;
-        continue;
-      }
-      trace.returned_us = now_us();
-      const Outcome again = call.make(comm);
-      const Outcome kept = outcome_of(gqsgd_comm_status(comm));
-      const bool stays = again.status == outcome.status && kept.status == outcome.status;
-      return outcome.text() + (stays ? "" : ", then " + again.text() + ", " + kept.text());
-    }
+    });
   }
 
   SharedArray<Trace> trace_;
@@ -242,27 +220,39 @@ uint64_t groups_that_leave() {
   return tries == nullptr ? 40 : strtoull(tries, nullptr, 10) / kRanks;
 }
 
+/** Values of each call of a group: of long messages, of short ones, and of one message alone. */
+const std::vector<std::vector<size_t>> kCounts = {{300000}, {1000}, {256}, {300000, 256},
+                                                  {256, 256, 256, 256, 300000}};
+
 TEST(NetworkLeave, ExitsRightAfterOk_CostsNoRankItsResult) {
   GQ_SKIP_WITHOUT_NETWORK();
   const uint64_t groups = groups_that_leave();
   uint64_t turn = 0;
   for (; turn < groups && !HasFailure(); ++turn) {
-    const size_t count = turn % 2 == 0 ? 300000 : 1000;
-    const auto schedule = kSchedules[turn / 2 % std::size(kSchedules)];
+    const auto& counts = kCounts[turn % kCounts.size()];
+    const auto schedule = kSchedules[turn % std::size(kSchedules)];
+    if (turn / 4 % 2 == 1) {
+      setenv("UCX_TLS", "tcp,self", 1);
+      setenv("UCX_TCP_SNDBUF", "2k", 1);  // the least that Linux gives
+    }
     RankProcesses ranks(
         kRanks, "timeout_ms=20000",
         [=](int rank, gqsgd_comm comm) -> std::string {
-          Values input(count, static_cast<float>(rank)), result(count);
           const Quantizer quantizer("paper-gl8");
           if (rank == static_cast<int>(turn % kRanks)) usleep(20000);  // the others are early
-          const gqsgd_status status =
-              gqsgd_allreduce(comm, quantizer.get(), input.data(), result.data(), count,
-                              GQSGD_FLOAT32, GQSGD_SUM, config_of(schedule), nullptr);
-          if (status != GQSGD_OK) return failure_of(status, "gqsgd_allreduce");
+          for (const size_t count : counts) {
+            Values input(count, static_cast<float>(rank)), result(count);
+            const gqsgd_status status =
+                gqsgd_allreduce(comm, quantizer.get(), input.data(), result.data(), count,
+                                GQSGD_FLOAT32, GQSGD_SUM, config_of(schedule), nullptr);
+            if (status != GQSGD_OK) return failure_of(status, "gqsgd_allreduce");
+          }
           _exit(0);
         },
         network_maker());
     EXPECT_EQ(ranks.wait(), "") << "turn " << turn << ", " << schedule_name(schedule);
+    unsetenv("UCX_TLS");
+    unsetenv("UCX_TCP_SNDBUF");
   }
   printf("%d processes left right after OK\n", static_cast<int>(turn) * kRanks);
 }

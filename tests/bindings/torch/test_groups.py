@@ -103,20 +103,20 @@ def looked_at():
     dist.all_reduce(total)
     dist.barrier()
     watch.look()
-    return total.tolist(), watch.verdict
+    return total.tolist(), watch.diagnosis
 
 
 def test_a_group_may_be_asked_for_ranks_that_are_gone(torch_groups):
-    for total, verdict in torch_groups(2).run(looked_at):
+    for total, diagnosis in torch_groups(2).run(looked_at):
         assert total == [2.0] * 3
-        assert "its connection stands" in verdict
+        assert "its connection stands" in diagnosis
 
 
 def test_a_group_without_gloo_cannot_be_asked():
     """Here something that has no backend for host memory at all."""
     watch = liveness.Liveness(object(), 0, 2)
     watch.look()
-    assert "cannot be told" in watch.verdict
+    assert "cannot be told" in watch.diagnosis
 
 
 def said(transport, host, device="cpu"):

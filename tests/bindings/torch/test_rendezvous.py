@@ -88,7 +88,7 @@ def test_a_decision_that_does_not_come_is_reported_of_rank_0():
 class Observed:
     """A liveness that sees a rank go once it was asked often enough."""
 
-    verdict = "it is late"
+    diagnosis = "it is late"
 
     def __init__(self, look_count):
         self.left = look_count

@@ -106,4 +106,21 @@ NcclGroup::NcclGroup(int rank_count, const std::string& options,
   EXPECT_EQ(failures, "");
 }
 
+std::vector<Operation> calls_of(const std::string& format,
+                                const std::vector<gqsgd_schedule>& schedules) {
+  std::vector<Operation> calls;
+  for (const gqsgd_schedule schedule : schedules) {
+    Operation call;
+    call.quantizer = format;
+    call.schedule = schedule;
+    call.op = calls.size() % 2 == 0 ? GQSGD_MEAN : GQSGD_SUM;
+    call.in_place = calls.size() % 3 == 1;
+    call.step = 5 + calls.size();
+    call.index = calls.size();
+    call.at_device = calls.size() % 2 == 0;
+    calls.push_back(call);
+  }
+  return calls;
+}
+
 }  // namespace gq::test

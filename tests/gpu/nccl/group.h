@@ -54,6 +54,10 @@ class StreamCall {
   OwnStream stream;  ///< last: its end waits for work on what is above
 };
 
+/** Every schedule with mean and sum, in place and not. */
+std::vector<Operation> calls_of(const std::string& format,
+                                const std::vector<gqsgd_schedule>& schedules);
+
 class NcclGroup : public DeviceGroup {
  public:
   /** `own`: what each rank has in front of the options; empty: none. */

@@ -2,8 +2,6 @@
 // kind of format, one to eight ranks, one call after the other without waiting.
 #include <gtest/gtest.h>
 
-#include <atomic>
-
 #include "tests/gpu/nccl/group.h"
 
 namespace gq::test {
@@ -40,19 +38,7 @@ void expect_same_bits(const std::vector<const char*>& formats,
   for (const int ranks : {1, 2, 3, 4, 5, 8}) {
     const NcclGroup group(ranks, options);
     for (const char* format : formats) {
-      std::vector<Operation> calls;
-      for (const gqsgd_schedule schedule : schedules) {
-        Operation call;
-        call.quantizer = format;
-        call.schedule = schedule;
-        call.op = calls.size() % 2 == 0 ? GQSGD_MEAN : GQSGD_SUM;
-        call.in_place = calls.size() % 3 == 1;
-        call.step = 5 + calls.size();
-        call.index = calls.size();
-        call.at_device = calls.size() % 2 == 0;
-        calls.push_back(call);
-      }
-      EXPECT_EQ(compare(group, calls, value_counts, options), "")
+      EXPECT_EQ(compare(group, calls_of(format, schedules), value_counts, options), "")
           << ranks << " ranks, " << format << ", " << options;
     }
   }
@@ -161,27 +147,6 @@ TEST(SameBits, WrongBit_Found) {
   EXPECT_NE(compare(group, {call}, {3000}).find("expected"), std::string::npos);
   set_faults({});
   EXPECT_EQ(compare(group, {call}, {3000}), "");
-}
-
-/** While a stream is busy with other work, a call of an expected kind returns at once. */
-TEST(Enqueued, Call_ReturnsBeforeItIsExecuted) {
-  const NcclGroup group(2);
-  const std::vector<Values> inputs = gradients(2, 500, 3);
-  Operation call;
-  call.quantizer = "paper-ge8";
-  call.schedule = GQSGD_SCHEDULE_DIRECT;
-  EXPECT_EQ(compare(group, {call}, {500}), "");
-  EXPECT_EQ(group.run([&](int rank, gqsgd_comm comm) -> std::string {
-    StreamCall made(inputs[static_cast<size_t>(rank)]);
-    std::atomic<bool> seen{false};
-    made.stream.await(seen);
-    if (made.make(comm, call) != GQSGD_OK) return gqsgd_last_error();
-    const bool waits = made.untouched() && !made.wait(10);
-    seen = true;
-    if (!waits) return made.wait(), "it was not enqueued behind the stream's work";
-    return made.wait() && !made.untouched() ? "" : "it was not carried out";
-  }),
-            "");
 }
 
 }  // namespace

@@ -1,12 +1,13 @@
 // Graphs of allreduces by one kernel of each rank: no host meets another one at a replay, and what
-// goes wrong ends in time. What graphs of all transports do is in tests/gpu/nccl/graphs_test.cpp.
+// goes wrong ends in time. What graphs of all transports do is in
+// tests/gpu/stream_calls/graphs_test.cpp.
 #include <gtest/gtest.h>
 
 #include <barrier>
 #include <chrono>
 #include <thread>
 
-#include "tests/gpu/nccl/counted_call.h"
+#include "tests/gpu/stream_calls/counted_call.h"
 #include "tests/gpu/streams/local_group.h"
 #include "tests/support/host_device/host_fused.h"
 

@@ -35,10 +35,6 @@ class Calls {
   std::vector<Values> expected_;
 };
 
-/** Every schedule with mean and sum, in place and not. */
-std::vector<Operation> calls_of(const std::string& format,
-                                const std::vector<gqsgd_schedule>& schedules);
-
 }  // namespace gq::test
 
 #endif

@@ -2,8 +2,6 @@
 // kind of format, one to eight ranks on one device and on several, call after call without waiting.
 #include <gtest/gtest.h>
 
-#include <atomic>
-
 #include "tests/gpu/streams/local_group.h"
 #include "tests/gpu/streams/typed_call.h"
 
@@ -214,26 +212,6 @@ TEST(SameBits, Requests_SameBits) {
       if (!wrong.empty()) return "request " + std::to_string(k) + ": " + wrong;
     }
     return "";
-  }),
-            "");
-}
-
-/** While a stream is busy with other work a call returns at once. */
-TEST(Enqueued, Call_ReturnsBeforeItIsExecuted) {
-  const LocalGroup group(2);
-  const auto inputs = gradients(2, 500, 3);
-  Operation call;
-  call.quantizer = "paper-ge8";
-  call.schedule = GQSGD_SCHEDULE_DIRECT;
-  EXPECT_EQ(group.run([&](int rank, gqsgd_comm comm) -> std::string {
-    StreamCall made(inputs[static_cast<size_t>(rank)]);
-    std::atomic<bool> seen{false};
-    made.stream.await(seen);
-    if (made.make(comm, call) != GQSGD_OK) return gqsgd_last_error();
-    const bool waits = made.untouched() && !made.wait(10);
-    seen = true;
-    if (!waits) return made.wait(), "it was not enqueued behind the stream's work";
-    return made.wait() && !made.untouched() ? "" : "it was not carried out";
   }),
             "");
 }

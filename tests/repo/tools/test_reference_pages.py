@@ -65,7 +65,8 @@ def test_every_class_that_users_make_shows_its_arguments(root, reference):
     page = reference.python_page(root)
     assert "```python\nQuantizer(preset_or_spec: str='', **fields: Any)\n```" in page
     assert "```python\nHookState(\n    quantizer: gqsgd.Quantizer | str='',\n" in page
-    assert "```python\nclass Communicator(\n    SegmentCollectives,\n    NcclGroups,\n" in page
+    bases = "    ArrayCollectives,\n    SegmentCollectives,\n    NcclGroups,\n"
+    assert f"```python\nclass Communicator(\n{bases}" in page
     assert "```python\nCommunicator.timeout_ms\n```" in page, "a property is not called"
     for block in re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL):
         if "(" in block and not block.startswith("class "):

@@ -1,8 +1,7 @@
-// Stages are those of a CPU, made when their turn comes; memory is in host_memory.cpp, streams are
-// in host_streams.cpp.
+// The table of the device, and its faults. Memory is in host_memory.cpp, streams are in
+// host_streams.cpp, stages in host_stages.cpp.
 #include "tests/support/host_device/host_device.h"
 
-#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
@@ -10,47 +9,36 @@
 #include <memory>
 #include <mutex>
 #include <thread>
-#include <vector>
 
-#include "kernels/cuda/fused/agreement.cuh"
-#include "kernels/stages.h"
 #include "tests/support/host_device/host_fused.h"
-#include "tests/support/host_device/host_groups.h"
 #include "tests/support/host_device/host_memory.h"
+#include "tests/support/host_device/host_stages.h"
 #include "tests/support/host_device/host_streams.h"
 
 namespace gq::test {
 namespace {
 
-/** The thread's current device; memory, streams and events belong to the one they were made on. */
-thread_local int32_t ordinal_now = 0;
-
 // Of this thread; the runtime refuses some calls meanwhile.
 thread_local int captures = 0;
-thread_local int waits = 0, forgotten_wait = 0, stage_time_ms = 0;
+thread_local int waits = 0, forgotten_wait = 0;
 std::atomic<size_t> made{0};  // streams and events
 
 std::atomic<bool> events_come_early{false};
 std::atomic<uint32_t> kernels_before_reach{0};
 
-Stream& stream_of(StreamHandle handle) {
-  static Stream* const default_stream = new Stream(0);
-  return handle == nullptr ? *default_stream : *static_cast<Stream*>(handle);
-}
-
 Status current(int32_t* ordinal) {
-  *ordinal = ordinal_now;
+  *ordinal = current_ordinal;
   return Status();
 }
 Status set_current(int32_t ordinal) {
-  ordinal_now = ordinal;
+  current_ordinal = ordinal;
   return Status();
 }
 /** Takes its time, as CUDA does, which may wait for the device. */
 Status reach(int32_t ordinal) {
   std::this_thread::sleep_for(std::chrono::milliseconds(2));
   kernels_before_reach = fused_kernels_enqueued();
-  if (ordinal != ordinal_now) return Status();
+  if (ordinal != current_ordinal) return Status();
   return fail(GQSGD_BACKEND, "device %d cannot be a peer of itself", ordinal);
 }
 
@@ -63,12 +51,12 @@ Status check_device(int32_t ordinal, StreamHandle stream) {
 
 Status allocate(size_t size_bytes, void** memory) {
   if (captures > 0) return fail(GQSGD_BACKEND, "memory was asked for during a capture");
-  return allocate_block(size_bytes, ordinal_now, memory);
+  return allocate_block(size_bytes, current_ordinal, memory);
 }
 
 Status memory_kind(const void* pointer, MemoryKind* kind) {
   const int32_t ordinal = ordinal_of_block(pointer);
-  *kind = ordinal == ordinal_now ? MemoryKind::device : MemoryKind::other;
+  *kind = ordinal == current_ordinal ? MemoryKind::device : MemoryKind::other;
   if (ordinal == kNoBlock) *kind = MemoryKind::host;
   return Status();
 }
@@ -84,7 +72,7 @@ Status clear(void* to, size_t size_bytes, StreamHandle stream) {
 
 Status make_stream(StreamHandle* stream) {
   ++made;
-  *stream = new Stream(ordinal_now);
+  *stream = new Stream(current_ordinal);
   return Status();
 }
 void end_stream(StreamHandle stream) { delete static_cast<Stream*>(stream); }
@@ -96,7 +84,7 @@ Status is_capturing(StreamHandle stream, bool* capturing) {
 Event& event_of(EventHandle event) { return *static_cast<Event*>(event); }
 Status make_event(EventHandle* event) {
   ++made;
-  *event = new Event(ordinal_now);
+  *event = new Event(current_ordinal);
   return Status();
 }
 void end_event(EventHandle event) { delete static_cast<Event*>(event); }
@@ -132,187 +120,14 @@ Status query(EventHandle handle, bool* done) {
   return Status();
 }
 
-const Stages& cpu() { return *cpu_stages_named("scalar"); }
-
-/** A stage of the CPU reads no step and index from memory. */
-template <typename Args>
-Args with_step(Args args) {
-  if constexpr (requires { args.random.step_at; }) {
-    const uint32_t* const at = args.random.step_at;
-    if (at != nullptr) args.random.step = at[0], args.random.index = at[1];
-  }
-  return args;
-}
-
-void take_time(int time_ms) {
-  if (time_ms > 0) std::this_thread::sleep_for(std::chrono::milliseconds(time_ms));
-}
-
-StageError check_stage(StreamHandle stream) {
-  if (stream_of(stream).ordinal == ordinal_now) return {};
-  return {"a stage", 1, "hostErrorStream", "the stream is another device's"};
-}
-
-/** Makes a CPU stage when the stream comes to it. */
-template <auto kStage, typename Args>
-StageError enqueue(const Args& args) {
-  if (const StageError error = check_stage(args.stream); failed(error)) return error;
-  stream_of(args.stream).run([args, grouped = grouped_of(args), time_ms = stage_time_ms] {
-    take_time(time_ms);
-    run_stage<kStage>(cpu(), with_step(args), grouped);
-  });
-  return {};
-}
-
-/** Decides where no stage has. */
-bool is_open(const Gate& gate) {
-  if (gate.word == nullptr) return true;
-  if (*gate.word == kGateUndecided) {
-    *gate.word = __atomic_load_n(gate.broken, __ATOMIC_SEQ_CST) != 0 ? kGateClosed : kGateOpen;
-  }
-  return *gate.word == kGateOpen;
-}
-
-StageError dequantize(const DequantizeArgs& args) {
-  if (const StageError error = check_stage(args.stream); failed(error)) return error;
-  stream_of(args.stream).run([args, grouped = grouped_of(args)] {
-    if (is_open(args.gate)) run_stage<&Stages::dequantize>(cpu(), with_step(args), grouped);
-  });
-  return {};
-}
-
-/** One after the other; nothing of the array is read later. */
-template <auto kEnqueue, typename Args>
-StageError enqueue_all(const Args* args, size_t count, const BatchTable&) {
-  for (size_t k = 0; k < count; ++k) {
-    if (const StageError error = kEnqueue(args[k]); failed(error)) return error;
-  }
-  return {};
-}
-StageError merge_all(const MergeNormsArgs* args, size_t count) {
-  return enqueue_all<enqueue<&Stages::merge_norms, MergeNormsArgs>>(args, count, {});
-}
-
-/** As an argument of a kernel, of which the caller's copy is not read later. */
-StageError write_segments(const WriteSegmentsArgs& args) {
-  if (const StageError error = check_stage(args.stream); failed(error)) return error;
-  const std::vector<SegmentPlace> all(args.segments, args.segments + args.count);
-  stream_of(args.stream).run([all, out = args.out] { std::copy(all.begin(), all.end(), out); });
-  return {};
-}
-
-/** What select needs that comes later: where the entries of this range begin. */
-StageError count_entries(const CountEntriesArgs& args) {
-  if (const StageError error = check_stage(args.stream); failed(error)) return error;
-  stream_of(args.stream).run([args] {
-    if (args.range.value_count == 0) return;
-    const uint64_t before[2] = {*args.skipped, *args.entry_count};
-    std::memcpy(args.workspace, before, sizeof before);
-    (void)cpu().count_entries(args);
-  });
-  return {};
-}
-StageError select(const SelectArgs& args) {
-  if (const StageError error = check_stage(args.stream); failed(error)) return error;
-  stream_of(args.stream).run([args] {
-    if (args.range.value_count == 0) return;
-    SelectArgs made = args;
-    uint64_t before[2];
-    if (args.counted) {
-      std::memcpy(before, args.workspace, sizeof before);
-      made.skipped = &before[0];
-      made.entry_count = &before[1];
-    }
-    (void)cpu().select(made);
-  });
-  return {};
-}
-StageError add_sparse(const AddSparseArgs& args) {
-  if (const StageError error = check_stage(args.stream); failed(error)) return error;
-  stream_of(args.stream).run([args] {
-    if (is_open(args.gate)) (void)cpu().add_sparse(with_step(args));
-  });
-  return {};
-}
-
-/** Runs what threads of a device would. */
-template <auto kRun, typename Args>
-StageError enqueue_run(const Args& args) {
-  if (const StageError error = check_stage(args.stream); failed(error)) return error;
-  stream_of(args.stream).run([args] { kRun(args); });
-  return {};
-}
-
-void write_header(const WriteHeaderArgs& args) {
-  cuda::write_header(args);
-  for (size_t k = 0; k < args.cleared_count; ++k) args.cleared[k] = 0;
-}
-
-void merge_rank_norms(const MergeRankNormsArgs& args) {
-  for (size_t segment = 0; segment < args.segment_count; ++segment) {
-    cuda::merge_rank_norms(args, segment);
-  }
-}
-
-/** A device writes the counter in one piece, whenever the host reads it. */
-void take_step(const TakeStepArgs& args) {
-  const std::atomic_ref<uint64_t> shared(*args.counter);
-  uint64_t counter = shared.load();
-  TakeStepArgs own = args;
-  own.counter = &counter;
-  cuda::take_step(own);
-  shared.store(counter);
-}
-
-void agree(const AgreeArgs& args) {
-  uint32_t ranks_from_differing = 0;
-  for (uint32_t rank = args.ranks; rank-- > 0;) {
-    if (cuda::headers_differ(args.headers, cuda::header_of(args, rank), args.compared,
-                             args.status_word)) {
-      ranks_from_differing = args.ranks - rank;
-    }
-  }
-  cuda::finish_agreement(args, ranks_from_differing);
-  merge_rank_norms(args.segments);
-}
-
-constexpr Stages kStages = {
-    "host double",
-    enqueue<&Stages::norm, NormArgs>,
-    enqueue<&Stages::merge_norms, MergeNormsArgs>,
-    enqueue<&Stages::quantize, QuantizeArgs>,
-    enqueue<&Stages::reduce, ReduceArgs>,
-    enqueue<&Stages::reduce_many, ReduceManyArgs>,
-    dequantize,
-    count_entries,
-    select,
-    add_sparse,
-};
-
-constexpr BatchStages kBatches = {
-    enqueue_all<enqueue<&Stages::norm, NormArgs>, NormArgs>,
-    merge_all,
-    enqueue_all<enqueue<&Stages::quantize, QuantizeArgs>, QuantizeArgs>,
-    enqueue_all<enqueue<&Stages::reduce_many, ReduceManyArgs>, ReduceManyArgs>,
-    enqueue_all<dequantize, DequantizeArgs>,
-    write_segments,
-};
-
-constexpr AgreementStages kAgreement = {
-    enqueue_run<take_step, TakeStepArgs>,
-    enqueue_run<write_header, WriteHeaderArgs>,
-    enqueue_run<agree, AgreeArgs>,
-    enqueue_run<merge_rank_norms, MergeRankNormsArgs>,
-};
-
 }  // namespace
 
 const Device& host_device() {
   static const Device kDevice = {
       "host double",
-      &kStages,
-      &kBatches,
-      &kAgreement,
+      &host_stages(),
+      &host_batch_stages(),
+      &host_agreement_stages(),
       current,
       set_current,
       allocate,
@@ -374,12 +189,12 @@ bool OwnStream::synchronize(int timeout_ms) const {
 }
 
 void OwnStream::sleep(int time_ms) const {
-  stream_of(stream_).run([time_ms] { take_time(time_ms); });
+  stream_of(stream_).run([time_ms] { sleep_ms(time_ms); });
 }
 
 void OwnStream::await(const std::atomic<bool>& flag) const {
   stream_of(stream_).run([&flag] {
-    while (!flag) take_time(1);
+    while (!flag) sleep_ms(1);
   });
 }
 
@@ -401,6 +216,5 @@ void HostGraph::replay(StreamHandle stream) const { capture_->replay(&stream_of(
 size_t streams_and_events_made() { return made; }
 void forget_wait(int nth) { forgotten_wait = nth; }
 int waits_asked_for() { return waits; }
-void slow_down_stages(int time_ms) { stage_time_ms = time_ms; }
 
 }  // namespace gq::test

@@ -87,9 +87,8 @@ void slow_down_stages(int time_ms);
 
 class Capture;
 
-/** What is enqueued between begin and end, on the calling thread, is not carried out then but with
- *  each replay, on any stream, after which it may be replayed again. Streams that wait for events
- *  of a captured stream are captured as well. */
+/** What the calling thread enqueues between begin and end is executed by each replay, on any
+ *  stream, and not before. Streams that wait for events of a captured stream are captured too. */
 class HostGraph {
  public:
   void begin_capture(StreamHandle stream);

@@ -2,6 +2,7 @@
 #include "tests/support/host_device/host_streams.h"
 
 #include <algorithm>
+#include <chrono>
 
 #include "tests/support/host_device/enqueue_counts.h"
 
@@ -15,6 +16,15 @@ void take(HostStream* stream, void (*work)(void*), void (*release)(void*), void*
 }
 
 }  // namespace
+
+Stream& stream_of(void* handle) {
+  static Stream* const default_stream = new Stream(0);
+  return handle == nullptr ? *default_stream : *static_cast<Stream*>(handle);
+}
+
+void sleep_ms(int time_ms) {
+  if (time_ms > 0) std::this_thread::sleep_for(std::chrono::milliseconds(time_ms));
+}
 
 Stream::Stream(int32_t of_ordinal)
     : HostStream{take}, ordinal(of_ordinal), thread_([this] { work(); }) {}

@@ -55,6 +55,15 @@ class Stream : public HostStream {
   std::thread thread_;
 };
 
+/** The thread's current device; memory, streams and events belong to the one they were made on. */
+inline thread_local int32_t current_ordinal = 0;
+
+/** The stream of a handle; a null one is that of device 0. */
+Stream& stream_of(void* handle);
+
+/** 0 returns at once. */
+void sleep_ms(int time_ms);
+
 /** A graph, and while it is made the streams that are captured for it. */
 class Capture {
  public:

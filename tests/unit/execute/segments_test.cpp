@@ -43,17 +43,17 @@ class RankBuffers {
     const bool gathers = test.operation == Operation::allgather;
     const bool scatters = test.operation == Operation::reduce_scatter;
     const size_t count = test.lengths.size();
-    segments_.in_place = test.results_in_place;
+    buffers_.places.in_place = test.results_in_place;
     uint64_t first = 0;
     for (size_t k = 0; k < count; ++k) {
-      segments_.parts.push_back({first, test.lengths[k]});
+      buffers_.segments.parts.push_back({first, test.lengths[k]});
       value_count_ = first + test.lengths[k];
       first += (test.lengths[k] + alignment_of(format) - 1) / alignment_of(format) *
                alignment_of(format);
     }
     const Values all = test::gradients(static_cast<int>(test.ranks), value_count_, 3)[rank];
     for (size_t k = 0; k < count; ++k) {
-      const Part part = segments_.parts[k];
+      const Part part = buffers_.segments.parts[k];
       const auto begin = all.begin() + static_cast<std::ptrdiff_t>(part.first_value);
       given_.emplace_back(begin, begin + static_cast<std::ptrdiff_t>(part.value_count));
       results_.emplace_back(part.value_count, -1.0f);
@@ -62,18 +62,18 @@ class RankBuffers {
     for (size_t k = 0; k < count; ++k) {
       Values& from = test.results_in_place ? results_[k] : given_[k];
       const bool own = k == rank;
-      segments_.places.push_back({gathers && !own ? nullptr : from.data(),
-                                  scatters && !own ? nullptr : results_[k].data()});
+      buffers_.places.of.push_back({gathers && !own ? nullptr : from.data(),
+                                    scatters && !own ? nullptr : results_[k].data()});
     }
   }
 
-  const Segments& segments() const { return segments_; }
+  void attach_to(Call* call) const { buffers_.attach_to(call); }
   uint64_t value_count() const { return value_count_; }
   const std::vector<Values>& results() const { return results_; }
   const std::vector<Values>& given() const { return given_; }
 
  private:
-  Segments segments_;
+  SegmentedBuffers buffers_;
   std::vector<Values> given_, results_;
   uint64_t value_count_ = 0;
 };
@@ -101,7 +101,7 @@ std::vector<std::vector<Values>> run(const Case& test) {
     call.format = format;
     call.value_count = buffers[rank]->value_count();
     call.schedule_id = test.schedule;
-    call.segments = &buffers[rank]->segments();
+    buffers[rank]->attach_to(&call);
   }
   EXPECT_TRUE(test::succeeds(ranks.allreduce()));
   std::vector<std::vector<Values>> results;

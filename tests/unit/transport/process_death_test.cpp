@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "src/support/clock.h"
-#include "src/support/fork.h"
+#include "src/support/posix/fork.h"
 #include "tests/support/shared_memory.h"
 #include "tests/unit/transport/process_group.h"
 

@@ -14,6 +14,11 @@ namespace gq::test {
 
 using RankBody = std::function<std::string(HostTransport&)>;
 
+inline const RankBody kJustJoin = [](HostTransport&) { return "joined"; };
+inline const RankBody kExchange = [](HostTransport& transport) {
+  return text_of(exchange(transport, 1));
+};
+
 gqsgd_unique_id fresh_id();
 
 /** A child that joins as `rank` of `size` and returns the failure of that, or the line of `body`.

@@ -8,8 +8,8 @@ from ctypes import POINTER, c_char_p, c_int32, c_size_t, c_void_p
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import _abi
-from ..arguments import integer, joined_fields
-from ..errors import InvalidArgument, check
+from ..arguments import integer, joined_fields, whole_id
+from ..errors import check
 from ..log import attach_logger
 from ..memory import HostMemory
 from . import ucx
@@ -44,7 +44,7 @@ def _function(name: str) -> Any:
 
 
 def local_id() -> bytes:
-    """A fresh name (256 bytes) for a group of threads of this process, which meet in
+    """A fresh name (256 bytes) for a group of threads of this process, for
     `Communicator.reconfigure` and `Communicator.join`."""
     raw = ctypes.create_string_buffer(_abi.UNIQUE_ID_SIZE_BYTES)
     check(_function("gqsgd_local_id_create")(raw))
@@ -151,17 +151,13 @@ class ElasticGroups:
 def _reconfigured(
     old: int | None, unique_id: bytes, rank: int, members: Sequence[int], options: dict[str, Any]
 ) -> int:
-    if len(unique_id) != _abi.UNIQUE_ID_SIZE_BYTES:
-        raise InvalidArgument(
-            f"unique_id has {len(unique_id)} bytes, not {_abi.UNIQUE_ID_SIZE_BYTES}; "
-            "hint: pass on all bytes of the id"
-        )
+    whole = whole_id(unique_id, "all bytes of the id")
     numbers = [integer(f"members[{k}]", member, c_int32) for k, member in enumerate(members)]
     handle = c_void_p()
     check(
         _function("gqsgd_comm_reconfigure")(
             old,
-            bytes(unique_id),
+            whole,
             (c_int32 * max(len(numbers), 1))(*numbers),
             integer("rank", rank, c_int32),
             len(numbers),

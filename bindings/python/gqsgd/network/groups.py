@@ -8,8 +8,8 @@ from ctypes import POINTER, c_char_p, c_int32, c_void_p
 from typing import TYPE_CHECKING, Any
 
 from .. import _abi
-from ..arguments import integer, joined_fields
-from ..errors import InvalidArgument, check
+from ..arguments import integer, joined_fields, whole_id
+from ..errors import check
 from ..log import attach_logger
 from . import ucx
 
@@ -68,16 +68,12 @@ class NetworkGroups:
         missing ranks, Mismatch where sizes differ, DuplicateRank, PeerLost or Version; nothing is
         left behind then.
         """
-        if len(unique_id) != _abi.UNIQUE_ID_SIZE_BYTES:
-            raise InvalidArgument(
-                f"unique_id has {len(unique_id)} bytes, not {_abi.UNIQUE_ID_SIZE_BYTES}; "
-                "hint: pass on what gqsgd.network_id() returned on rank 0"
-            )
+        whole = whole_id(unique_id, "what gqsgd.network_id() returned on rank 0")
         attach_logger()
         handle = c_void_p()
         check(
             _function("gqsgd_comm_create_network")(
-                bytes(unique_id),
+                whole,
                 integer("rank", rank, c_int32),
                 integer("size", size, c_int32),
                 joined_fields("", ucx.with_path(options)),

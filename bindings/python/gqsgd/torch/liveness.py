@@ -49,7 +49,7 @@ class Liveness:
             time.sleep(_LOOK_AGAIN_S)
 
     @property
-    def verdict(self) -> str:
+    def diagnosis(self) -> str:
         """On a rank that has not come although `look` raises nothing."""
         if self._gloo is None:
             return "whether it has died or is late cannot be told in this process group"
@@ -124,7 +124,7 @@ class WatchedStore(dist.Store):
     def wait(self, keys: list[str], timeout: timedelta | None = None) -> None:
         for key in keys:
             if not wait_for_key(self._store, key, timeout or self._timeout, self._liveness):
-                raise gqsgd.Timeout(f"a rank has not told its address ({key}) for a Gloo group")
+                raise gqsgd.Timeout(f"a rank has not stored its address ({key}) for a Gloo group")
 
     def check(self, keys: list[str]) -> bool:
         return self._store.check(keys)

@@ -91,11 +91,11 @@ class _Keys(NamedTuple):
         if not absent:
             return (
                 "rank 0 has not decided how to make a communicator, though all ranks have come, "
-                "says the store of the process group; hint: look at rank 0"
+                "by the store of the process group; hint: look at rank 0"
             )
         ranks = " and ".join(map(str, absent))
-        verdict = "" if self.liveness is None else f": {self.liveness.verdict}"
+        diagnosis = "" if self.liveness is None else f": {self.liveness.diagnosis}"
         return (
-            f"rank {ranks} has not come to make a communicator{verdict}; hint: every rank of the "
+            f"rank {ranks} has not come to make a communicator{diagnosis}; hint: every rank of the "
             "group calls, in the same order"
         )

@@ -8,7 +8,6 @@ from datetime import timedelta
 from typing import Any
 
 import torch
-import torch.distributed as dist
 from torch.distributed import ReduceOp, Work
 from torchft.process_group import ProcessGroup as TorchftGroup
 from torchft.process_group import ProcessGroupGloo, ProcessGroupWrapper, create_store_client

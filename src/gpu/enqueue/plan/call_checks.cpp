@@ -57,8 +57,8 @@ Status check_call(const StreamGroup& group, const Call& call) {
   }
   for (size_t k = 0; k < call.segments->parts.size(); ++k) {
     const uint64_t value_count = call.segments->parts[k].value_count;
-    GQ_TRY(check_place(group, "send", call.segments->places[k].send, value_count));
-    GQ_TRY(check_place(group, "recv", call.segments->places[k].recv, value_count));
+    GQ_TRY(check_place(group, "send", call.places->of[k].send, value_count));
+    GQ_TRY(check_place(group, "recv", call.places->of[k].recv, value_count));
   }
   return Status();
 }

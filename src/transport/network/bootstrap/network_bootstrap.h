@@ -46,7 +46,7 @@ class NetworkBootstrap {
   /** Connects this rank with all others, and exchanges the engines' addresses. */
   virtual Status connect(Status own, const std::vector<unsigned char>& engine_address,
                          EngineAddresses* engine_addresses) = 0;
-  /** True if the group has failed since connect(): conclude() tells how. Does not wait. */
+  /** True if the group has failed since connect(): conclude() returns how. Does not wait. */
   virtual bool has_failed() = 0;
   /** OK when every rank has reported that it is ready; then *links has the connections. */
   virtual Status conclude(Status own, NetworkLinks* links) = 0;

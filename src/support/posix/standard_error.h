@@ -1,6 +1,6 @@
 // Standard error, written to only where the environment has GQSGD_LOG.
-#ifndef GQ_SUPPORT_STANDARD_ERROR_H
-#define GQ_SUPPORT_STANDARD_ERROR_H
+#ifndef GQ_SUPPORT_POSIX_STANDARD_ERROR_H
+#define GQ_SUPPORT_POSIX_STANDARD_ERROR_H
 
 #include "include/gqsgd_log.h"
 

@@ -1,7 +1,7 @@
 // The group that a test of calls on streams runs on: the same file is built for ranks over NCCL
 // and, with GQ_LOCAL_GROUP, for threads.
-#ifndef GQ_TESTS_GPU_NCCL_STREAM_GROUP_H
-#define GQ_TESTS_GPU_NCCL_STREAM_GROUP_H
+#ifndef GQ_TESTS_GPU_STREAM_CALLS_STREAM_GROUP_H
+#define GQ_TESTS_GPU_STREAM_CALLS_STREAM_GROUP_H
 
 #include "tests/gpu/nccl/group.h"
 #ifdef GQ_LOCAL_GROUP

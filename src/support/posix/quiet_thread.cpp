@@ -1,5 +1,5 @@
 // Stack, signals and name of a thread of the library.
-#include "src/support/quiet_thread.h"
+#include "src/support/posix/quiet_thread.h"
 
 #include <signal.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 // A thread of the library's own, which receives no signal of the program.
-#ifndef GQ_SUPPORT_QUIET_THREAD_H
-#define GQ_SUPPORT_QUIET_THREAD_H
+#ifndef GQ_SUPPORT_POSIX_QUIET_THREAD_H
+#define GQ_SUPPORT_POSIX_QUIET_THREAD_H
 
 #include <pthread.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 // Handles fork(): the library detects that it runs in the child, and the child does not keep open
 // the descriptors by which peers see that the parent is alive.
-#ifndef GQ_SUPPORT_FORK_H
-#define GQ_SUPPORT_FORK_H
+#ifndef GQ_SUPPORT_POSIX_FORK_H
+#define GQ_SUPPORT_POSIX_FORK_H
 
 #include <stdint.h>
 #include <sys/types.h>

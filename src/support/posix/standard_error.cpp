@@ -1,5 +1,5 @@
 // One write per line, without the signal that a closed pipe sends.
-#include "src/support/standard_error.h"
+#include "src/support/posix/standard_error.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -12,7 +12,7 @@
 
 #include <algorithm>
 
-#include "src/support/cancel_off.h"
+#include "src/support/posix/cancel_off.h"
 #include "src/support/status.h"
 
 namespace gq {

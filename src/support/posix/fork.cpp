@@ -1,7 +1,7 @@
 // The process-wide registry of guarded descriptors and the handlers around fork(), and the locks
 // that fork() must find free. It is one of the documented registries: descriptors are process-wide,
 // and so must be the knowledge of them.
-#include "src/support/fork.h"
+#include "src/support/posix/fork.h"
 
 #include <pthread.h>
 #include <sys/stat.h>

@@ -1,6 +1,6 @@
 // Calls whose step the communicator counts, and graphs of them.
-#ifndef GQ_TESTS_GPU_NCCL_COUNTED_CALL_H
-#define GQ_TESTS_GPU_NCCL_COUNTED_CALL_H
+#ifndef GQ_TESTS_GPU_STREAM_CALLS_COUNTED_CALL_H
+#define GQ_TESTS_GPU_STREAM_CALLS_COUNTED_CALL_H
 
 #include <cstring>
 

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <numeric>
 
-#include "tests/gpu/nccl/stream_group.h"
+#include "tests/gpu/stream_calls/stream_group.h"
 #include "tests/support/ranks.h"
 
 namespace gq::test {

@@ -2,8 +2,8 @@
 // the status and the next call, as of every failed check; counters stay equal.
 #include <gtest/gtest.h>
 
-#include "tests/gpu/nccl/counted_call.h"
-#include "tests/gpu/nccl/stream_group.h"
+#include "tests/gpu/stream_calls/counted_call.h"
+#include "tests/gpu/stream_calls/stream_group.h"
 
 namespace gq::test {
 namespace {

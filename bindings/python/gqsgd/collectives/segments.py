@@ -6,15 +6,15 @@ import ctypes
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from . import _abi
-from .arguments import config, integer, number_of
-from .errors import InvalidArgument
-from .memory import memory_of, memory_of_all
-from .quantizer import Quantizer, handle_of
+from .. import _abi
+from ..arguments import config, integer, number_of
+from ..errors import InvalidArgument
+from ..memory import memory_of, memory_of_all
+from ..quantizer import Quantizer, handle_of
 from .request import Request
 
 if TYPE_CHECKING:
-    from .communicator import Communicator
+    from ..communicator import Communicator
 
 _Sizes = Any  # an array of c_size_t
 _Prepared = tuple[Any, tuple[Any, ...], tuple[Any, ...]]  # result, arguments in C, kept alive

@@ -2,8 +2,8 @@
 // are there by then; the counter of host and device is one; differences are found at each replay.
 #include <gtest/gtest.h>
 
-#include "tests/gpu/nccl/counted_call.h"
-#include "tests/gpu/nccl/stream_group.h"
+#include "tests/gpu/stream_calls/counted_call.h"
+#include "tests/gpu/stream_calls/stream_group.h"
 #include "tests/support/monitor.h"
 
 namespace gq::test {

@@ -1,6 +1,6 @@
 // A thread that is cancelled in a call of this library would leave locks held and peers waiting.
-#ifndef GQ_SUPPORT_CANCEL_OFF_H
-#define GQ_SUPPORT_CANCEL_OFF_H
+#ifndef GQ_SUPPORT_POSIX_CANCEL_OFF_H
+#define GQ_SUPPORT_POSIX_CANCEL_OFF_H
 
 #include <pthread.h>
 

@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "tests/gpu/nccl/stream_group.h"
+#include "tests/gpu/stream_calls/stream_group.h"
 
 namespace gq::test {
 namespace {

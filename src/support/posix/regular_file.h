@@ -1,7 +1,7 @@
 // Files that a caller names. Only regular ones are opened: a FIFO or a device could make a call
 // wait for ever, and opening some devices has effects of its own.
-#ifndef GQ_SUPPORT_REGULAR_FILE_H
-#define GQ_SUPPORT_REGULAR_FILE_H
+#ifndef GQ_SUPPORT_POSIX_REGULAR_FILE_H
+#define GQ_SUPPORT_POSIX_REGULAR_FILE_H
 
 #include <stddef.h>
 

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "tests/gpu/nccl/short_memory.h"
-#include "tests/gpu/nccl/stream_group.h"
+#include "tests/gpu/stream_calls/stream_group.h"
 #include "tests/support/few_values.h"
 
 namespace gq::test {

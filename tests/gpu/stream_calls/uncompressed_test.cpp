@@ -2,7 +2,7 @@
 // float32 is what the format `none` sends. The same for ranks over NCCL and for threads.
 #include <gtest/gtest.h>
 
-#include "tests/gpu/nccl/stream_group.h"
+#include "tests/gpu/stream_calls/stream_group.h"
 
 namespace gq::test {
 namespace {

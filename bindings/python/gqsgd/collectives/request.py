@@ -7,11 +7,11 @@ from contextlib import nullcontext, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from . import _abi
-from .errors import Busy, Forked, GqsgdError, check
+from .. import _abi
+from ..errors import Busy, Forked, GqsgdError, check
 
 if TYPE_CHECKING:
-    from .communicator import Communicator
+    from ..communicator import Communicator
 
 
 class Request:

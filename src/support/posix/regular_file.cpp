@@ -1,5 +1,5 @@
 // stat, open, fstat and read, none of which waits.
-#include "src/support/regular_file.h"
+#include "src/support/posix/regular_file.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,0 +1,1 @@
+"""The collectives of Communicator: on one array, on several, and as requests."""

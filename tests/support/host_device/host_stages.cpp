@@ -1,0 +1,196 @@
+// The work of a stage is pushed on its stream; its arguments are copied, as those of a kernel.
+#include "tests/support/host_device/host_stages.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <vector>
+
+#include "kernels/cuda/fused/agreement.cuh"
+#include "tests/support/host_device/host_device.h"
+#include "tests/support/host_device/host_groups.h"
+#include "tests/support/host_device/host_streams.h"
+
+namespace gq::test {
+namespace {
+
+thread_local int stage_time_ms = 0;
+
+const Stages& cpu() { return *cpu_stages_named("scalar"); }
+
+/** A stage of the CPU reads no step and index from memory. */
+template <typename Args>
+Args with_step(Args args) {
+  if constexpr (requires { args.random.step_at; }) {
+    const uint32_t* const at = args.random.step_at;
+    if (at != nullptr) args.random.step = at[0], args.random.index = at[1];
+  }
+  return args;
+}
+
+StageError check_stage(StreamHandle stream) {
+  if (stream_of(stream).ordinal == current_ordinal) return {};
+  return {"a stage", 1, "hostErrorStream", "the stream is another device's"};
+}
+
+/** Makes a CPU stage when the stream comes to it. */
+template <auto kStage, typename Args>
+StageError enqueue(const Args& args) {
+  if (const StageError error = check_stage(args.stream); failed(error)) return error;
+  stream_of(args.stream).run([args, grouped = grouped_of(args), time_ms = stage_time_ms] {
+    sleep_ms(time_ms);
+    run_stage<kStage>(cpu(), with_step(args), grouped);
+  });
+  return {};
+}
+
+/** Decides where no stage has. */
+bool is_open(const Gate& gate) {
+  if (gate.word == nullptr) return true;
+  if (*gate.word == kGateUndecided) {
+    *gate.word = __atomic_load_n(gate.broken, __ATOMIC_SEQ_CST) != 0 ? kGateClosed : kGateOpen;
+  }
+  return *gate.word == kGateOpen;
+}
+
+StageError dequantize(const DequantizeArgs& args) {
+  if (const StageError error = check_stage(args.stream); failed(error)) return error;
+  stream_of(args.stream).run([args, grouped = grouped_of(args)] {
+    if (is_open(args.gate)) run_stage<&Stages::dequantize>(cpu(), with_step(args), grouped);
+  });
+  return {};
+}
+
+/** One after the other; nothing of the array is read later. */
+template <auto kEnqueue, typename Args>
+StageError enqueue_all(const Args* args, size_t count, const BatchTable&) {
+  for (size_t k = 0; k < count; ++k) {
+    if (const StageError error = kEnqueue(args[k]); failed(error)) return error;
+  }
+  return {};
+}
+StageError merge_all(const MergeNormsArgs* args, size_t count) {
+  return enqueue_all<enqueue<&Stages::merge_norms, MergeNormsArgs>>(args, count, {});
+}
+
+/** As an argument of a kernel, of which the caller's copy is not read later. */
+StageError write_segments(const WriteSegmentsArgs& args) {
+  if (const StageError error = check_stage(args.stream); failed(error)) return error;
+  const std::vector<SegmentPlace> all(args.segments, args.segments + args.count);
+  stream_of(args.stream).run([all, out = args.out] { std::copy(all.begin(), all.end(), out); });
+  return {};
+}
+
+/** What select needs that comes later: where the entries of this range begin. */
+StageError count_entries(const CountEntriesArgs& args) {
+  if (const StageError error = check_stage(args.stream); failed(error)) return error;
+  stream_of(args.stream).run([args] {
+    if (args.range.value_count == 0) return;
+    const uint64_t before[2] = {*args.skipped, *args.entry_count};
+    std::memcpy(args.workspace, before, sizeof before);
+    (void)cpu().count_entries(args);
+  });
+  return {};
+}
+StageError select(const SelectArgs& args) {
+  if (const StageError error = check_stage(args.stream); failed(error)) return error;
+  stream_of(args.stream).run([args] {
+    if (args.range.value_count == 0) return;
+    SelectArgs made = args;
+    uint64_t before[2];
+    if (args.counted) {
+      std::memcpy(before, args.workspace, sizeof before);
+      made.skipped = &before[0];
+      made.entry_count = &before[1];
+    }
+    (void)cpu().select(made);
+  });
+  return {};
+}
+StageError add_sparse(const AddSparseArgs& args) {
+  if (const StageError error = check_stage(args.stream); failed(error)) return error;
+  stream_of(args.stream).run([args] {
+    if (is_open(args.gate)) (void)cpu().add_sparse(with_step(args));
+  });
+  return {};
+}
+
+/** Runs what threads of a device would. */
+template <auto kRun, typename Args>
+StageError enqueue_run(const Args& args) {
+  if (const StageError error = check_stage(args.stream); failed(error)) return error;
+  stream_of(args.stream).run([args] { kRun(args); });
+  return {};
+}
+
+void write_header(const WriteHeaderArgs& args) {
+  cuda::write_header(args);
+  for (size_t k = 0; k < args.cleared_count; ++k) args.cleared[k] = 0;
+}
+
+void merge_rank_norms(const MergeRankNormsArgs& args) {
+  for (size_t segment = 0; segment < args.segment_count; ++segment) {
+    cuda::merge_rank_norms(args, segment);
+  }
+}
+
+/** A device writes the counter in one piece, whenever the host reads it. */
+void take_step(const TakeStepArgs& args) {
+  const std::atomic_ref<uint64_t> shared(*args.counter);
+  uint64_t counter = shared.load();
+  TakeStepArgs own = args;
+  own.counter = &counter;
+  cuda::take_step(own);
+  shared.store(counter);
+}
+
+void agree(const AgreeArgs& args) {
+  uint32_t ranks_from_differing = 0;
+  for (uint32_t rank = args.ranks; rank-- > 0;) {
+    if (cuda::headers_differ(args.headers, cuda::header_of(args, rank), args.compared,
+                             args.status_word)) {
+      ranks_from_differing = args.ranks - rank;
+    }
+  }
+  cuda::finish_agreement(args, ranks_from_differing);
+  merge_rank_norms(args.segments);
+}
+
+constexpr Stages kStages = {
+    "host double",
+    enqueue<&Stages::norm, NormArgs>,
+    enqueue<&Stages::merge_norms, MergeNormsArgs>,
+    enqueue<&Stages::quantize, QuantizeArgs>,
+    enqueue<&Stages::reduce, ReduceArgs>,
+    enqueue<&Stages::reduce_many, ReduceManyArgs>,
+    dequantize,
+    count_entries,
+    select,
+    add_sparse,
+};
+
+constexpr BatchStages kBatches = {
+    enqueue_all<enqueue<&Stages::norm, NormArgs>, NormArgs>,
+    merge_all,
+    enqueue_all<enqueue<&Stages::quantize, QuantizeArgs>, QuantizeArgs>,
+    enqueue_all<enqueue<&Stages::reduce_many, ReduceManyArgs>, ReduceManyArgs>,
+    enqueue_all<dequantize, DequantizeArgs>,
+    write_segments,
+};
+
+constexpr AgreementStages kAgreement = {
+    enqueue_run<take_step, TakeStepArgs>,
+    enqueue_run<write_header, WriteHeaderArgs>,
+    enqueue_run<agree, AgreeArgs>,
+    enqueue_run<merge_rank_norms, MergeRankNormsArgs>,
+};
+
+}  // namespace
+
+const Stages& host_stages() { return kStages; }
+const BatchStages& host_batch_stages() { return kBatches; }
+const AgreementStages& host_agreement_stages() { return kAgreement; }
+
+void slow_down_stages(int time_ms) { stage_time_ms = time_ms; }
+
+}  // namespace gq::test
