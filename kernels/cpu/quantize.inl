@@ -55,8 +55,9 @@ struct ExponentialEncoder {
   }
 };
 
-/** Encodes whole ranges. `Source` hands out values, in a type that the encoder takes: load(tile, local, scales) returns those of a
- *  tile and sets their scales where the tile before had others; map(tile) maps scales to values. */
+/** Encodes whole ranges. `Source` hands out values, in a type that the encoder takes: load(tile,
+ *  local, scales) returns those of a tile and sets their scales where the tile before had others;
+ *  map(tile) maps scales to values. */
 template <typename Encoder, typename Source>
 struct RangeEncoder {
   const Encoder& encoder;

@@ -19,9 +19,13 @@ struct NextTile {
   }
 };
 
-void leave_rotation(const uint32_t* signs, uint32_t length, const float* sum, float* value) {
-  for (uint32_t e = 0; e < length; ++e) {
-    value[e] = rotation_out(sum[e], rotation_sign(signs[e / kSignsPerWord], e), length);
+GQ_INLINE void leave_rotation(const uint32_t* signs, uint32_t length, const float* sum,
+                              float* value) {
+  for (uint32_t first = 0; first < length; first += kSignsPerWord) {
+    const uint32_t word = signs[first / kSignsPerWord];
+    for (uint32_t e = first; e < first + kSignsPerWord; ++e) {
+      value[e] = rotation_out(sum[e], rotation_sign(word, e), length);
+    }
   }
 }
 
@@ -213,7 +217,13 @@ void rotate_whole_back(const uint32_t* signs, RotationBuffer& buffer, float* val
     memcpy(&values, buffer.value + first + e, sizeof values);
     return values;
   });
-  finish_rotation(buffer, StoreRotatedBack{signs, value});
+  if constexpr (GQ_VECTOR_BYTES == 64) {
+    finish_rotation(buffer, StoreRotatedBack{signs, value});
+  } else {  // Shorter vectors would write parts of lines in another order than they lie in.
+    finish_rotation(buffer);
+    if (value == buffer.value) return leave_rotation(signs, kRotationValues, value, value);
+    leave_rotation(signs, kRotationValues, buffer.value, value);
+  }
 }
 
 #else
