@@ -5,6 +5,8 @@
 #include <gqsgd_stages.h>
 #include <string.h>
 
+#include <cmath>
+
 namespace gq::bench {
 namespace {
 
@@ -69,7 +71,7 @@ class FormatCases {
     return make(name, 4 + row_.bytes_up, [](FormatCases& f, size_t set) {
       const gqsgd_site site = f.site(f.row_.ranks, f.row_.reduction_depth);
       return gqsgd_quantize(f.handle(), &site, f.buffers_.values(set), f.count(), GQSGD_FLOAT32,
-                            f.buffers_.norms(), f.buffers_.codes(set), nullptr, 0, nullptr);
+                            f.norms(), f.buffers_.codes(set), nullptr, 0, nullptr);
     });
   }
 
@@ -95,7 +97,7 @@ class FormatCases {
       const uint32_t* b = f.buffers_.own_codes(set);
       const uint32_t* const operands[kOperands] = {a, b, a + 1024, b + 1024};
       const size_t count = f.count() - 4096;
-      return gqsgd_reduce_many(f.handle(), &site, operands, count, f.buffers_.norms(),
+      return gqsgd_reduce_many(f.handle(), &site, operands, count, f.norms(),
                                reinterpret_cast<uint32_t*>(f.buffers_.results(set)),
                                f.buffers_.scales(), nullptr, 0, nullptr);
     });
@@ -104,9 +106,13 @@ class FormatCases {
   Case dequantize() const {
     return make("dequantize", 4 + row_.bytes_down, [](FormatCases& f, size_t set) {
       const gqsgd_site site = f.site(f.row_.ranks, f.row_.reduction_depth);
-      return gqsgd_dequantize(f.handle(), &site, f.buffers_.codes(set), f.buffers_.norms(),
-                              f.count(), GQSGD_FLOAT32, GQSGD_MEAN, f.buffers_.results(set),
-                              nullptr);
+      float* const results = f.buffers_.results(set);
+      if (f.is_adaptive()) {
+        return gqsgd_dequantize_adaptive(f.handle(), &site, f.buffers_.codes(set), f.norms(),
+                                         f.norms(), f.count(), GQSGD_FLOAT32, GQSGD_MEAN, results);
+      }
+      return gqsgd_dequantize(f.handle(), &site, f.buffers_.codes(set), f.norms(), f.count(),
+                              GQSGD_FLOAT32, GQSGD_MEAN, results, nullptr);
     });
   }
 
@@ -120,6 +126,14 @@ class FormatCases {
 
   gqsgd_quantizer handle() const { return quantizer_->handle(); }
   size_t count() const { return buffers_.value_count(); }
+
+  bool is_adaptive() const { return strncmp(row_.spec, "adaptive", 8) == 0; }
+
+  /** Widths follow from norms. */
+  const float* norms() const {
+    return is_adaptive() ? buffers_.uneven_norms() : buffers_.norms();
+  }
+
   static gqsgd_site site(uint64_t size, uint64_t reduction_depth) {
     gqsgd_site site = {};
     site.size = size;
@@ -137,7 +151,12 @@ class FormatCases {
 Buffers::Buffers(size_t value_count, size_t set_count)
     : value_count_(value_count),
       norms_(value_count / kBlockLeast + 1, kNorm),
-      scales_(value_count / kBlockLeast + 1) {
+      uneven_norms_(norms_.size()),
+      scales_(norms_.size()) {
+  for (size_t k = 0; k < norms_.size(); ++k) {
+    const int draw = static_cast<int>(64 * std::fabs(value_at(3 * k)));
+    uneven_norms_[k] = std::ldexp(kNorm + static_cast<float>(draw % 8) / 8, -draw / 8);
+  }
   for (size_t set = 0; set < set_count; ++set) {
     values_.emplace_back(value_count);
     for (size_t e = 0; e < value_count; ++e) values_.back()[e] = value_at(set * value_count + e);
@@ -182,6 +201,8 @@ std::vector<Case> stage_cases(Buffers& buffers, std::vector<std::string>* refuse
       {"rotated-8", 1, 1, 16, 0, "nqmd"},
       {"rotated-4-8", 0.5, 1, 16, 0, "qmd"},
       {"relative-8", 1, 1, 16, 0, "qmd"},
+      {"adaptive-6", 0.75, 0.75, 16, 0, "nqmd"},
+      {"adaptive-4", 0.5, 0.5, 16, 0, "nqmd"},
   };
   std::vector<Case> cases;
   for (const FormatRow& row : rows) {

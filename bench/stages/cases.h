@@ -30,11 +30,13 @@ class Buffers {
   uint32_t* codes(size_t set) { return codes_[set].data(); }
   uint32_t* own_codes(size_t set) { return own_codes_[set].data(); }
   const float* norms() const { return norms_.data(); }  ///< one for each of the shortest blocks
+  /** The same of sizes over eight octaves. */
+  const float* uneven_norms() const { return uneven_norms_.data(); }
   float* scales() { return scales_.data(); }            ///< as many, to be written
 
  private:
   size_t value_count_;
-  std::vector<float> norms_, scales_;
+  std::vector<float> norms_, uneven_norms_, scales_;
   std::vector<std::vector<float>> values_, results_;
   std::vector<std::vector<uint32_t>> codes_, own_codes_;
 };

@@ -44,6 +44,13 @@ struct BlockSteps {
   GQ_INLINE uint32_t operator()(uint32_t e) const { return steps[first + e / kAdaptiveBlock]; }
 };
 
+/** Norms or scales of the blocks of a granule, and zeros for those that it lacks. */
+void load_norms(const uint16_t* codes, const Granule& granule, NormSet& norms) {
+  alignas(64) uint16_t code[kNormsAtOnce] = {};
+  memcpy(code, codes + granule.first_block, granule.block_count() * sizeof *code);
+  for (uint32_t k = 0; k < kNormsAtOnce; ++k) norms.norm[k] = norm_from_code(code[k]);
+}
+
 /** Norms, widths and steps of the blocks of one granule. */
 struct GranuleBlocks {
   NormSet norms;
@@ -54,12 +61,11 @@ struct GranuleBlocks {
   GranuleBlocks(const uint16_t* codes, const GroupWidths& widths, const Granule& granule)
       : width(widths.width + granule.first_block),
         first_plane(widths.first_plane + granule.first_block) {
-    uint16_t code[kNormsAtOnce] = {};
-    memcpy(code, codes + granule.first_block, granule.block_count() * sizeof *code);
+    load_norms(codes, granule, norms);
     steps.first = 0;
-    for (uint32_t k = 0; k < kNormsAtOnce; ++k) {
-      norms.norm[k] = norm_from_code(code[k]);
-      const uint32_t bits = k < granule.block_count() ? width[k] : 0u;
+    for (uint32_t k = 0; k < kNormsAtOnce; ++k) steps.steps[k] = code_max(kWidthMin);
+    for (uint32_t k = 0; k < kGranuleBlocks; ++k) {  // widths beyond the last block are 0
+      const uint32_t bits = width[k];
       steps.steps[k] = code_max(bits < kWidthMin ? kWidthMin : bits);
     }
   }
@@ -67,12 +73,7 @@ struct GranuleBlocks {
 
 void fill_scales(const BlockSteps& steps, const NormSet& __restrict norms,
                  ScaleSet& __restrict scales) {
-  for (uint32_t k = 0; k < kNormsAtOnce; ++k) {
-    const Scale scale = linear_scale(norms.norm[k], steps.steps[k]);
-    scales.power[k] = scale.power;
-    scales.factor[k] = scale.factor;
-    scales.target[k] = scale.target;
-  }
+  fill_scales_of([&](uint32_t k) { return encoding_scale(norms.norm[k], steps.steps[k]); }, scales);
 }
 
 /** The map of a tile of a granule to the granule's set of norms. */
@@ -98,13 +99,15 @@ void encode_blocks(const float* value, const Granule& granule, const Tile& tile,
   }
 }
 
-/** Calls `work` with the type of numbers that round; `are_own`: each rank's own. */
+/** Calls `work` with the type of numbers that round. */
 template <typename Work>
-void with_uniforms(Rounding rounding, bool are_own, Work work) {
+void with_uniforms(Rounding rounding, const Thresholds& thresholds, Work work) {
   if (rounding == Rounding::nearest) {
     work(std::type_identity<NearestUniforms>());
-  } else if (are_own) {
+  } else if (thresholds.are_own()) {
     work(std::type_identity<SpreadUniforms>());
+  } else if (thresholds.are_field()) {
+    work(std::type_identity<FieldUniforms>());
   } else {
     work(std::type_identity<StoredUniforms>());
   }
@@ -146,7 +149,7 @@ __attribute__((noinline)) void quantize_adaptive(const QuantizeArgs& args) {
   find_widths(args.norms.blocks, args.range.group, widths);
   clear_unspent(args.range, widths, args.words);
   const Thresholds thresholds(coding, args.random);
-  with_uniforms(coding.rounding, thresholds.are_own(), [&](auto uniforms) {
+  with_uniforms(coding.rounding, thresholds, [&](auto uniforms) {
     for_each_granule(args.range, [&](const Granule& granule) {
       const GranuleBlocks blocks(args.norms.blocks, widths, granule);
       ScaleSet scales;
@@ -242,7 +245,7 @@ __attribute__((noinline)) void reduce_many_adaptive(const ReduceManyArgs& args) 
   find_widths(args.norms.blocks, args.range.group, widths);
   clear_unspent(args.range, widths, args.out_words);
   const Thresholds thresholds(encode_stream_of(args));
-  with_uniforms(coding.rounding, true, [&](auto uniforms) {
+  with_uniforms(coding.rounding, thresholds, [&](auto uniforms) {
     for_each_granule(args.range, [&](const Granule& granule) {
       const GranuleBlocks blocks(args.norms.blocks, widths, granule);
       GranuleSums sums;
@@ -274,23 +277,24 @@ void load_blocks(const uint32_t* words, const Tile& tile, const GranuleBlocks& b
 }
 
 /** Steps of the result for each block; top codes are those of the block's width. */
-void fill_steps(const DequantizeArgs& args, const Granule& granule, const GranuleBlocks& blocks,
+void fill_steps(const DequantizeArgs& args, const Granule& granule, const BlockSteps& tops,
                 StepSet& steps) {
-  const bool subtractive = args.coding.rounding_down == RoundingDown::subtractive;
   const uint32_t multiplier = args.op == GQSGD_SUM ? args.coding.ranks : 1;
-  steps.constants = 0;
-  for (uint32_t b = 0; b < kNormsAtOnce; ++b) {
-    const bool has_scale = b < granule.block_count();
-    const float scale =
-        has_scale ? norm_from_code(args.scales.blocks[granule.first_block + b]) : 0.0f;
-    const uint32_t top = blocks.steps.steps[b];
-    const bool constant = scale == 0 || !is_finite(scale);
-    steps.step[b] = scale == 0    ? 0
-                    : constant    ? float_from_bits(kFloatNanBits)
-                    : subtractive ? subtractive_step(scale, multiplier, top)
-                                  : linear_step(scale, multiplier, top);
-    steps.constants |= static_cast<uint32_t>(constant) << b;
+  const uint32_t* const top = tops.steps;
+  NormSet scales;
+  load_norms(args.scales.blocks, granule, scales);
+  if (args.coding.rounding_down == RoundingDown::subtractive) {
+    const auto step_of = [&](uint32_t k, float scale) {
+      return subtractive_step(scale, multiplier, top[k]);
+    };
+    fill_steps_of<kGranuleBlocks>(step_of, scales, steps);
+  } else {
+    const auto step_of = [&](uint32_t k, float scale) {
+      return linear_step(scale, multiplier, top[k]);
+    };
+    fill_steps_of<kGranuleBlocks>(step_of, scales, steps);
   }
+  steps.constants &= (1u << granule.block_count()) - 1;
 }
 
 void decode_blocks(const CodeTile& lanes, const Tile& tile, const BlockSteps& tops,
@@ -320,6 +324,10 @@ void dequantize_granule(const DequantizeArgs& args, const Granule& granule,
                         const GranuleBlocks& blocks, const StepSet& steps) {
   const bool subtractive = args.coding.rounding_down == RoundingDown::subtractive;
   for_each_tile_of(granule, [&](const Tile& tile) {
+    if (args.dtype == GQSGD_FLOAT32) {  // the next granule's, which prefetchers do not know
+      const float* const results = static_cast<const float*>(args.values) + tile.offset;
+      prefetch_values(results + args.range.group.stride_values);
+    }
     CodeTile lanes;
     load_blocks(args.words, tile, blocks, lanes);
     ValueTile values;
@@ -345,9 +353,10 @@ __attribute__((noinline)) void dequantize_adaptive(const DequantizeArgs& args) {
   for_each_granule(args.range, [&](const Granule& granule) {
     const GranuleBlocks blocks(args.norms.blocks, widths, granule);
     StepSet steps;
-    fill_steps(args, granule, blocks, steps);
+    fill_steps(args, granule, blocks.steps, steps);
     DequantizeArgs here = args;
-    here.range = Range{granule.first_value, granule.value_count};
+    here.range.first_value = granule.first_value;
+    here.range.value_count = granule.value_count;
     here.values = static_cast<unsigned char*>(args.values) +
                   granule.offset * dtype_size_bytes(args.dtype);
     dequantize_granule(here, granule, blocks, steps);

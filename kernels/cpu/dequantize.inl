@@ -6,17 +6,26 @@ struct StepSet {
   uint32_t constants;  ///< bit k: scale k is zero or not finite
 };
 
-template <typename Decoder>
-void fill_steps(const Decoder& decoder, const NormSet& scales, StepSet& steps) {
-  steps.constants = 0;
-  for (uint32_t k = 0; k < kNormsAtOnce; ++k) {
+/** `step_of(k, scale)` is the step of block k under a finite scale. */
+template <uint32_t kBlocks, typename StepOf>
+GQ_INLINE void fill_steps_of(StepOf step_of, const NormSet& __restrict scales,
+                             StepSet& __restrict steps) {
+  uint32_t constants = 0;
+  for (uint32_t k = 0; k < kBlocks; ++k) {
     const float scale = scales.norm[k];
     const bool constant = scale == 0 || !is_finite(scale);
-    steps.step[k] = scale == 0 ? 0
-                    : constant ? float_from_bits(kFloatNanBits)
-                               : decoder.step(scale);
-    steps.constants |= static_cast<uint32_t>(constant) << k;
+    const float step = step_of(k, constant ? 1.0f : scale);
+    const float result = scale == 0 ? 0.0f : float_from_bits(kFloatNanBits);
+    steps.step[k] = constant ? result : step;
+    constants |= static_cast<uint32_t>(constant) << k;
   }
+  steps.constants = constants;
+}
+
+template <typename Decoder>
+void fill_steps(const Decoder& decoder, const NormSet& scales, StepSet& steps) {
+  const auto step_of = [&](uint32_t, float scale) { return decoder.step(scale); };
+  fill_steps_of<kNormsAtOnce>(step_of, scales, steps);
 }
 
 /** A scale of zero, or one that is not finite, determines the result, whatever the codes. */
@@ -182,7 +191,16 @@ void dequantize_rotated(Tiles& tiles, const DequantizeArgs& args) {
     for_each_tile(codes, [&](const Tile& tile) {
       tiles.decode(Tile{first + tile.offset, tile.count}, 0, buffer.value + tile.offset);
     });
-    rotate_back(signs.of_rotation(first), left.value_count, buffer);
+    const bool is_whole = left.value_count == kRotationValues;
+    const bool at_once = is_whole && args.dtype == GQSGD_FLOAT32;
+    const uint32_t* const own_signs = signs.of_rotation(first);
+    if (is_whole) {
+      float* const values = static_cast<float*>(args.values) + first;
+      rotate_whole_back(own_signs, buffer, at_once ? values : buffer.value);
+    } else {
+      rotate_last_back(own_signs, left.value_count, buffer);
+    }
+    if (at_once) continue;
     for_each_tile(left, [&](const Tile& tile) {
       store_values(args, Tile{first + tile.offset, tile.count}, buffer.value + tile.offset);
     });

@@ -4,9 +4,10 @@ template <uint32_t kCodeBits>
 struct LinearEncoder {
   static constexpr uint32_t kBits = kCodeBits;
   using OwnUniforms = SpreadUniforms;
+  using RankUniforms = FieldUniforms;
   uint32_t steps;
 
-  Scale scale_for_norm(float norm) const { return linear_scale(norm, steps); }
+  Scale scale_for_norm(float norm) const { return encoding_scale(norm, steps); }
 
   template <typename ScaleOf, typename Uniforms>
   void encode(const float* __restrict value, const ScaleOf& scale_of, const Uniforms& uniforms,
@@ -19,6 +20,7 @@ template <uint32_t kCodeBits, uint32_t kMantissaBits>
 struct ExponentialEncoder {
   static constexpr uint32_t kBits = kCodeBits;
   using OwnUniforms = StoredUniforms;
+  using RankUniforms = StoredUniforms;
   uint32_t headroom;
 
   Scale scale_for_norm(float norm) const {
@@ -53,8 +55,9 @@ struct ExponentialEncoder {
   }
 };
 
-/** Encodes whole ranges. `Source` hands out values: load(tile, local, scales) returns those of a
- *  tile and sets their scales where the tile before had others; map(tile) maps scales to values. */
+/** Encodes whole ranges. `Source` hands out values, in a type that the encoder takes: load(tile,
+ *  local, scales) returns those of a tile and sets their scales where the tile before had others;
+ *  map(tile) maps scales to values. */
 template <typename Encoder, typename Source>
 struct RangeEncoder {
   const Encoder& encoder;
@@ -62,8 +65,8 @@ struct RangeEncoder {
   const Thresholds& thresholds;
   ScaleSet scales;
 
-  template <typename Uniforms>
-  void encode_lanes(const float* value, SegmentMap map, const Uniforms& uniforms,
+  template <typename Value, typename Uniforms>
+  void encode_lanes(const Value* value, SegmentMap map, const Uniforms& uniforms,
                     uint8_t* lane) const {
     if (map.is_one()) {
       encoder.encode(value, OneScale{scales[map[0]]}, uniforms, lane);
@@ -72,8 +75,8 @@ struct RangeEncoder {
     }
   }
 
-  template <typename Uniforms>
-  void encode_tile(const float* value, SegmentMap map, const Uniforms& uniforms,
+  template <typename Value, typename Uniforms>
+  void encode_tile(const Value* value, SegmentMap map, const Uniforms& uniforms,
                    uint8_t* byte) const {
     if (Encoder::kBits == 8) return encode_lanes(value, map, uniforms, byte);
     CodeTile lanes;
@@ -85,7 +88,7 @@ struct RangeEncoder {
   void run(const Range& range, const OutWords& out) {
     for_each_tile(range, [&](const Tile& tile) {
       ValueTile values;
-      const float* value = source.load(tile, values, scales);
+      const auto* value = source.load(tile, values, scales);
       Uniforms uniforms;  // after the scales, whose divisions end meanwhile
       uniforms.fill(thresholds, range.first_value + tile.offset);
       write_codes<Encoder::kBits>(
@@ -94,14 +97,25 @@ struct RangeEncoder {
   }
 };
 
+/** With each rank's own thresholds, or to nearest. */
 template <typename Encoder, typename Source>
 void encode_range(const Encoder& encoder, Source& source, const Range& range,
                   const Thresholds& thresholds, Rounding rounding, const OutWords& out) {
   RangeEncoder<Encoder, Source> work{encoder, source, thresholds, {}};
   if (rounding == Rounding::nearest) {
     work.template run<NearestUniforms>(range, out);
-  } else if (thresholds.are_own()) {
+  } else {
     work.template run<typename Encoder::OwnUniforms>(range, out);
+  }
+}
+
+/** With thresholds from the strata of ranks. */
+template <typename Encoder, typename Source>
+void encode_correlated(const Encoder& encoder, Source& source, const Range& range,
+                       const Thresholds& thresholds, const OutWords& out) {
+  RangeEncoder<Encoder, Source> work{encoder, source, thresholds, {}};
+  if (thresholds.are_field()) {
+    work.template run<typename Encoder::RankUniforms>(range, out);
   } else {
     work.template run<StoredUniforms>(range, out);
   }
@@ -134,8 +148,14 @@ void quantize_range(const Encoder& encoder, const QuantizeArgs& args) {
   ValueSource<Encoder> source{
       encoder, Norms(args.norms, coding, args.range.value_count),
       Values(args.values, args.dtype, args.range, coding.rotated, args.random)};
-  encode_range(encoder, source, source.values.coded_range(), Thresholds(coding, args.random),
-               coding.rounding, {args.words, args.nontemporal});
+  const Range range = source.values.coded_range();
+  const Thresholds thresholds(coding, args.random);
+  const OutWords out{args.words, args.nontemporal};
+  if (thresholds.are_own()) {
+    encode_range(encoder, source, range, thresholds, coding.rounding, out);
+  } else {
+    encode_correlated(encoder, source, range, thresholds, out);
+  }
 }
 
 /** Without levels a code is the value's own pattern. */

@@ -24,17 +24,23 @@ RandomStream shared_stream_of(const RandomSite& site, Draw draw) {
   return random_stream(site.key, site.step, site.index, draw, 0, 0);
 }
 
+constexpr uint32_t kTileGroups = kTileValues / kGroupValues;
+
+/** One group after the other. */
+void fill_groups(const RandomStream& stream, uint64_t first_group, RandomTile& random) {
+  for (uint32_t group = 0; group < kTileGroups; ++group) {
+    const PhiloxBlock block = random_group(stream, first_group + group);
+    for (uint32_t k = 0; k < 4; ++k) random.word[4 * group + k] = block.word[k];
+  }
+}
+
 #if GQ_VECTOR_BYTES == 0
 
 /** A stream, ready for many tiles. */
 using TileStream = RandomStream;
 
 void fill_random(const TileStream& stream, uint64_t first_value, RandomTile& random) {
-  const uint64_t first_group = first_value / kGroupValues;
-  for (uint32_t group = 0; group < kTileValues / kGroupValues; ++group) {
-    const PhiloxBlock block = random_group(stream, first_group + group);
-    for (uint32_t k = 0; k < 4; ++k) random.word[4 * group + k] = block.word[k];
-  }
+  fill_groups(stream, first_value / kGroupValues, random);
 }
 
 void spread_bits(const RandomTile& random, BitsTile& tile) {
@@ -62,7 +68,7 @@ struct VectorLanes {
 constexpr uint32_t kLanes = GQ_VECTOR_BYTES / 8;
 constexpr uint32_t kChains = 4;  // vectors of counters under way: hides the latency of products
 
-static_assert(kTileValues % (kGroupValues * kChains * kLanes) == 0, "tiles are whole turns");
+static_assert(kTileGroups % (kChains * kLanes) == 0, "tiles are whole iterations");
 
 /** Counters lie in lanes so that even_pairs are the first half of them in order, odd_pairs the
  * rest. */
@@ -77,8 +83,10 @@ GQ_INLINE Lanes64 lane_counters() {
 struct TileStream {
   Lanes64 keys[kPhiloxRounds][2];
   RandomStream stream;
+  StreamStart start;
 
-  TileStream(const RandomStream& of) : stream(of) {  // where one tile is all there is
+  TileStream(const RandomStream& of)  // where one tile is all there is
+      : stream(of), start(start_of(of, ScalarKeys{of.k0, of.k1})) {
     const ScalarKeys scalar{of.k0, of.k1};
     for (uint32_t round = 0; round < kPhiloxRounds; ++round) {
       keys[round][0] = Lanes64{} + scalar.first(round);
@@ -106,18 +114,45 @@ GQ_INLINE Lanes64 halves(Lanes64 low, Lanes64 high) {
 /** The low halves of a's lanes, each below that of b's. */
 GQ_INLINE Lanes64 joined(Lanes64 a, Lanes64 b) { return halves(a, b << 32); }
 
-void fill_random(const TileStream& tile_stream, uint64_t first_value, RandomTile& random) {
-  const RandomStream& stream = tile_stream.stream;
+/** What two rounds make of the counters of a tile, whose groups differ in the low half of their
+ *  numbers alone: half of the products are the same for all of them. */
+struct TileStart {
+  Lanes64 first, second, third, fourth;
+
+  TileStart(const TileStream& stream, uint64_t first_group) {
+    const uint32_t word = stream.start.first ^ static_cast<uint32_t>(first_group >> 32);
+    const uint64_t product = ScalarLanes::low_product(word, kPhiloxLeft);
+    first = Lanes64{} + static_cast<uint64_t>(stream.start.second);
+    first ^= stream.first(1);
+    second = Lanes64{} + static_cast<uint64_t>(stream.stream.c3);
+    second ^= stream.second(0);
+    third = stream.second(1) ^ (product >> 32);
+    fourth = Lanes64{} + product;
+  }
+
+  template <uint32_t kCount>
+  GQ_INLINE void round_twice(Lanes64 counters, Lanes64 (&word)[4][kCount], uint32_t k) const {
+    const Lanes64 left = low_products(counters, kPhiloxLeft);
+    const Lanes64 right = low_products(second ^ (left >> 32), kPhiloxRight);
+    word[0][k] = first ^ (right >> 32);
+    word[1][k] = right;
+    word[2][k] = third ^ left;
+    word[3][k] = fourth;
+  }
+};
+
+void fill_random(const TileStream& stream, uint64_t first_value, RandomTile& random) {
   const uint64_t first_group = first_value / kGroupValues;
-  for (uint32_t group = 0; group < kTileValues / kGroupValues; group += kChains * kLanes) {
+  if (first_group >> 32 != (first_group + kTileGroups - 1) >> 32) {
+    return fill_groups(stream.stream, first_group, random);
+  }
+  const TileStart start(stream, first_group);
+  for (uint32_t group = 0; group < kTileGroups; group += kChains * kLanes) {
     Lanes64 word[4][kChains];
     GQ_UNROLL for (uint32_t k = 0; k < kChains; ++k) {
-      word[0][k] = lane_counters() + (first_group + group + k * kLanes);
-      word[1][k] = (word[0][k] >> 32) | static_cast<uint64_t>(stream.c1);
-      word[2][k] = Lanes64{} + static_cast<uint64_t>(stream.c2);
-      word[3][k] = Lanes64{} + static_cast<uint64_t>(stream.c3);
+      start.round_twice(lane_counters() + (first_group + group + k * kLanes), word, k);
     }
-    philox_rounds<VectorLanes, kChains>(word, tile_stream);
+    philox_rounds<VectorLanes, kChains, 2>(word, stream);
     GQ_UNROLL for (uint32_t k = 0; k < kChains; ++k) {
       const Lanes64 first = joined(word[0][k], word[1][k]);
       const Lanes64 second = joined(word[2][k], word[3][k]);
@@ -129,7 +164,7 @@ void fill_random(const TileStream& tile_stream, uint64_t first_value, RandomTile
   }
 }
 
-/** 64 bytes that steer shuffles within 16. */
+/** 64 bytes that steer shuffles within 16; kNoByte makes a zero. */
 struct Control {
   alignas(64) uint8_t byte[64];
 
@@ -139,6 +174,8 @@ struct Control {
     return part;
   }
 };
+
+constexpr uint8_t kNoByte = 0x80;
 
 /** For 16 values from 4 words: byte t of R(e) is byte (t + e + 1) mod 4 of word e / 4. */
 constexpr Control spread_control() {
@@ -172,6 +209,23 @@ constexpr Control rotation(uint32_t below) {
   return control;
 }
 
+constexpr Control kBelow1 = rotation(1), kBelow2 = rotation(2), kBelow3 = rotation(3);
+
+/** R(e) of the values of a vector of words: those of values k modulo 4 in bits[k]. */
+GQ_INLINE void spread_columns(Words words, Words (&bits)[kWordValues]) {
+  const Bytes bytes = reinterpret_cast<Bytes>(words);
+  bits[0] = reinterpret_cast<Words>(shuffled(bytes, kBelow3.part(0)));
+  bits[1] = reinterpret_cast<Words>(shuffled(bytes, kBelow2.part(0)));
+  bits[2] = reinterpret_cast<Words>(shuffled(bytes, kBelow1.part(0)));
+  bits[3] = words;
+}
+
+GQ_INLINE Words words_of(const RandomTile& random, uint32_t e) {
+  Words words;
+  memcpy(&words, random.word + e / kWordValues, sizeof words);
+  return words;
+}
+
 /** Leading zeros of a nibble, and `none` for zero. */
 constexpr Control nibble_zeros(uint8_t offset, uint8_t none) {
   constexpr uint8_t kZeros[16] = {0, 3, 2, 2, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0};
@@ -182,7 +236,6 @@ constexpr Control nibble_zeros(uint8_t offset, uint8_t none) {
   return table;
 }
 
-constexpr Control kBelow1 = rotation(1), kBelow2 = rotation(2);
 constexpr Control kHighZeros = nibble_zeros(0, 8), kLowZeros = nibble_zeros(4, 8);
 
 /** R(e) begins with byte e mod 4 of its word and continues with those below it, cyclically. So its

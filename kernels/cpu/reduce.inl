@@ -216,6 +216,10 @@ Args with_coded_range(Args args) {
   return args;
 }
 
+uint32_t operand_count(const ReduceManyArgs& args) {
+  return args.weights == nullptr ? args.coding.ranks : args.weight_count;
+}
+
 StageError reduce(const ReduceArgs& args) {
   if (args.range.value_count == 0) return {};  // Then pointers may be null.
   const FloatEnvironment environment;

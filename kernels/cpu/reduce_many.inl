@@ -61,10 +61,6 @@ void add_many_ranks(const ReduceManyArgs& args, const Tile& tile, int32_t offset
   for (uint32_t e = 0; e < kTileValues; ++e) value[e] = static_cast<float>(total[e]);
 }
 
-uint32_t operand_count(const ReduceManyArgs& args) {
-  return args.weights == nullptr ? args.coding.ranks : args.weight_count;
-}
-
 void add_weighted_lanes(const uint8_t* __restrict lane, uint32_t weight,
                         int32_t* __restrict total) {
   for (uint32_t e = 0; e < kTileValues; ++e) total[e] += static_cast<int32_t>(weight * lane[e]);
@@ -98,41 +94,6 @@ const float* add_linear(const ReduceManyArgs& args, const Tile& tile, ValueTile&
     subtract_offset(sum, offset, values.value);
   }
   return values.value;
-}
-
-/** value += weight * level of each lane, or value = that for the first operand. The products are
- *  exact. */
-template <uint32_t kBits, uint32_t kMantissaBits, bool kFirst, bool kWeighted>
-void add_levels(const uint8_t* __restrict lane, float weight, float* __restrict value) {
-  alignas(64) uint16_t upper[kTileValues];
-  fill_levels<kBits, kMantissaBits>(lane, code_max(kBits), upper);
-  for (uint32_t e = 0; e < kTileValues; ++e) {
-    const float level = float_from_upper(upper[e]) * (kWeighted ? weight : 1);
-    value[e] = kFirst ? level : value[e] + level;
-  }
-}
-
-/** Sums of exponential levels with the norm's octave as 1, in rank order. */
-template <uint32_t kBits, uint32_t kMantissaBits, bool kWeighted>
-const float* add_all_levels(const ReduceManyArgs& args, const Tile& tile, ValueTile& values) {
-  for (uint32_t k = 0; k < operand_count(args); ++k) {
-    CodeTile local, lanes;
-    const uint8_t* byte = load_codes<kBits>(args.words[k], tile, local);
-    const uint8_t* lane = lanes_of<kBits>(byte, lanes);
-    const float weight = kWeighted ? static_cast<float>(args.weights[k]) : 1;
-    if (k == 0) {
-      add_levels<kBits, kMantissaBits, true, kWeighted>(lane, weight, values.value);
-    } else {
-      add_levels<kBits, kMantissaBits, false, kWeighted>(lane, weight, values.value);
-    }
-  }
-  return values.value;
-}
-
-template <uint32_t kBits, uint32_t kMantissaBits>
-const float* add_exponential(const ReduceManyArgs& args, const Tile& tile, ValueTile& values) {
-  return args.weights == nullptr ? add_all_levels<kBits, kMantissaBits, false>(args, tile, values)
-                                 : add_all_levels<kBits, kMantissaBits, true>(args, tile, values);
 }
 
 /** Values need no weights: sums of them are sums. */
@@ -173,10 +134,14 @@ struct SumSource {
 
 uint32_t larger(uint32_t a, uint32_t b) { return a > b ? a : b; }
 
+void clear_from(uint32_t first, ValueTile& sums) {
+  for (uint32_t e = first; e < kTileValues; ++e) sums.value[e] = 0;
+}
+
 /** Wide sums of which each block gets a scale of its own (rescale). A stretch is added at once, so
  *  that its blocks' scales are made at once. Blocks longer than that are added twice, for their
  *  peak and for their codes: that needs no memory. */
-template <typename Encoder, typename Add>
+template <typename Sums, typename Encoder, typename Add>
 class RescaledSource {
  public:
   RescaledSource(const Encoder& encoder, const ReduceManyArgs& args, Add add, double full)
@@ -190,7 +155,7 @@ class RescaledSource {
 
   SegmentMap map(const Tile& tile) const { return norms_.map(tile); }
 
-  const float* load(const Tile& tile, ValueTile&, ScaleSet& scales) {
+  const auto* load(const Tile& tile, ValueTile&, ScaleSet& scales) {
     if (norms_.begin_with(tile)) {
       add_stretch(tile.offset);
       if (tile.offset % block_ == 0) rescale_from(tile, scales);
@@ -206,15 +171,24 @@ class RescaledSource {
     for (size_t done = 0; done < stretch_; done += kTileValues) {
       const size_t left = first + done < count ? count - first - done : 0;
       const Tile tile{first + done, left < kTileValues ? static_cast<uint32_t>(left) : kTileValues};
-      ValueTile& sums = sums_[done / kTileValues];
+      Sums& sums = sums_[done / kTileValues];
       if (left > 0) add_(args_, tile, sums);
-      for (uint32_t e = tile.count; e < kTileValues; ++e) sums.value[e] = 0;
+      clear_from(tile.count, sums);
       PeakTile peaks;
       find_peaks(sums.value, peaks);
-      const SegmentMap map = norms_.map(tile);
-      for (uint32_t s = 0; s < kTileSegments; ++s) {
-        peaks_[map[s]] = larger(peaks_[map[s]], peaks.magnitude[s]);
-      }
+      merge_peaks(norms_.map(tile), peaks);
+    }
+  }
+
+  /** Segments of a block follow each other: memory is written once for each block. */
+  void merge_peaks(SegmentMap map, const PeakTile& peaks) {
+    uint32_t largest = 0;
+    for (uint32_t s = 0; s < kTileSegments; ++s) {
+      largest = larger(largest, peaks.magnitude[s]);
+      const size_t block = map[s];
+      if (s + 1 < kTileSegments && map[s + 1] == block) continue;
+      peaks_[block] = larger(peaks_[block], largest);
+      largest = 0;
     }
   }
 
@@ -226,12 +200,11 @@ class RescaledSource {
     const size_t first = tile.offset / block_;
     const size_t left = norm_count(block_, false, args_.range.value_count) - first;
     const size_t count = block_ > stretch_ ? 1 : stretch_ / block_;
-    Rescaled made[kNormsAtOnce];
-    for (uint32_t k = 0; k < kNormsAtOnce; ++k) {
-      made[k] = rescaled(set.norm[k], float_from_bits(peaks_[k]), full_);
+    for (uint32_t k = 0; k < count && k < left; ++k) {
+      const Rescaled made = rescaled(set.norm[k], float_from_bits(peaks_[k]), full_);
+      args_.out_scales[first + k] = made.code;
+      set.norm[k] = made.sum_norm;
     }
-    for (uint32_t k = 0; k < count && k < left; ++k) args_.out_scales[first + k] = made[k].code;
-    for (uint32_t k = 0; k < kNormsAtOnce; ++k) set.norm[k] = made[k].sum_norm;
     fill_scales(encoder_, set, scales);
   }
 
@@ -256,7 +229,7 @@ class RescaledSource {
   size_t stretch_;
   Norms norms_;
   uint32_t peaks_[kNormsAtOnce];
-  ValueTile sums_[kStretchValues / kTileValues];
+  Sums sums_[kStretchValues / kTileValues];
 };
 
 /** full: the sum where all ranks hold their top code. */
@@ -265,7 +238,7 @@ void encode_sums(const Encoder& encoder, const ReduceManyArgs& args, double full
   const Thresholds thresholds(encode_stream_of(args));
   const Rounding rounding = args.coding.rounding;
   if (args.coding.rescale) {
-    RescaledSource<Encoder, Add> source(encoder, args, add, full);
+    RescaledSource<ValueTile, Encoder, Add> source(encoder, args, add, full);
     encode_range(encoder, source, args.range, thresholds, rounding,
                  {args.out_words, args.nontemporal});
   } else {
@@ -274,6 +247,30 @@ void encode_sums(const Encoder& encoder, const ReduceManyArgs& args, double full
                  {args.out_words, args.nontemporal});
   }
 }
+
+#if GQ_VECTOR_BYTES == 0
+
+bool reduce_many_bytes(const ReduceManyArgs&) { return false; }
+
+#else
+
+/** False where sums are not made from bytes. */
+bool reduce_many_bytes(const ReduceManyArgs& args) {
+  if (is_mean(args)) {
+    reduce_many_mean(args);
+    return true;
+  }
+  if (!is_rescaled_bytes(args)) return false;
+  using Add = void (*)(const ReduceManyArgs&, const Tile&, HalfTile&);
+  const ByteSumEncoder encoder;
+  const double full = static_cast<double>(args.coding.ranks) * args.coding.steps;
+  RescaledSource<HalfTile, ByteSumEncoder, Add> source(encoder, args, add_tile_of_bytes, full);
+  encode_range(encoder, source, args.range, Thresholds(encode_stream_of(args)),
+               args.coding.rounding, {args.out_words, args.nontemporal});
+  return true;
+}
+
+#endif
 
 template <uint32_t kBits>
 void reduce_many_linear(const ReduceManyArgs& args) {
@@ -324,7 +321,7 @@ __attribute__((noinline)) void reduce_many_any(const ReduceManyArgs& args) {
 StageError reduce_many(const ReduceManyArgs& args) {
   const FloatEnvironment environment;
   const ReduceManyArgs coded = with_coded_range(args);
-  if (args.coding.adaptive() || !reduce_many_mean(coded)) reduce_many_any(coded);
+  if (args.coding.adaptive() || !reduce_many_bytes(coded)) reduce_many_any(coded);
   if (args.nontemporal) end_nontemporal_stores();
   return {};
 }

@@ -19,6 +19,16 @@ struct NextTile {
   }
 };
 
+GQ_INLINE void leave_rotation(const uint32_t* signs, uint32_t length, const float* sum,
+                              float* value) {
+  for (uint32_t first = 0; first < length; first += kSignsPerWord) {
+    const uint32_t word = signs[first / kSignsPerWord];
+    for (uint32_t e = first; e < first + kSignsPerWord; ++e) {
+      value[e] = rotation_out(sum[e], rotation_sign(word, e), length);
+    }
+  }
+}
+
 #if GQ_VECTOR_BYTES > 0
 
 constexpr uint32_t kFloatLanes = GQ_VECTOR_BYTES / 4;
@@ -39,9 +49,8 @@ GQ_INLINE Words second_signs() {
 /** One stage between the lanes of a vector: a + b, and a + (-b). */
 template <uint32_t kDistance>
 GQ_INLINE Floats stage_of_lanes(Floats values) {
-  const Words second = reinterpret_cast<Words>(values) ^ second_signs<kDistance>();
-  return exchanged<kDistance>(values, std::make_integer_sequence<uint32_t, kFloatLanes>()) +
-         reinterpret_cast<Floats>(second);
+  const auto lanes = std::make_integer_sequence<uint32_t, kFloatLanes>();
+  return plus_signed(exchanged<kDistance>(values, lanes), values, second_signs<kDistance>());
 }
 
 GQ_INLINE Floats stages_of_lanes(Floats values) {
@@ -79,23 +88,35 @@ GQ_INLINE void store_apart(const Floats (&vector)[kCount], uint32_t distance, fl
   }
 }
 
-/** kStages stages that begin with `distance`, on all values. */
-template <uint32_t kStages>
-GQ_INLINE void far_stages(RotationBuffer& buffer, uint32_t distance) {
+/** Stores each vector of sums where its values are; the last stages end with it. */
+struct StoreSums {
+  float* value;
+
+  GQ_INLINE void operator()(uint32_t first, uint32_t offset, Floats sums) const {
+    memcpy(value + first + offset, &sums, sizeof sums);
+  }
+};
+
+/** kStages stages that begin with `distance`, on all values. `store(first, offset, sums)` takes the
+ *  sums from first + offset on; offsets are the same for each first. */
+template <uint32_t kStages, typename Store>
+GQ_INLINE void far_stages(const RotationBuffer& buffer, uint32_t distance, Store store) {
   for (uint32_t group = 0; group < kRotationValues; group += distance << kStages) {
     for (uint32_t first = group; first < group + distance; first += kFloatLanes) {
-      float* value = buffer.value + first;
       Floats vector[1u << kStages];
-      load_apart(value, distance, vector);
+      load_apart(buffer.value + first, distance, vector);
       stages_of_vectors<kStages>(vector);
-      store_apart(vector, distance, value);
+      GQ_UNROLL for (uint32_t k = 0; k < 1u << kStages; ++k) {
+        store(first, k * distance, vector[k]);
+      }
     }
   }
 }
 
 /** The last four stages in one pass. Sixteen vectors do not fit registers: one half waits in memory
  *  for the last stage. */
-GQ_INLINE void last_four_stages(RotationBuffer& buffer) {
+template <typename Store>
+GQ_INLINE void last_four_stages(RotationBuffer& buffer, Store store) {
   constexpr uint32_t kDistance = kRotationValues / 16;
   for (uint32_t first = 0; first < kDistance; first += kFloatLanes) {
     float* lower = buffer.value + first;
@@ -109,9 +130,8 @@ GQ_INLINE void last_four_stages(RotationBuffer& buffer) {
     GQ_UNROLL for (uint32_t k = 0; k < 8; ++k) {
       Floats a;
       memcpy(&a, lower + k * kDistance, sizeof a);
-      const Floats sum = a + vector[k], difference = a - vector[k];
-      memcpy(lower + k * kDistance, &sum, sizeof sum);
-      memcpy(upper + k * kDistance, &difference, sizeof difference);
+      store(first, k * kDistance, a + vector[k]);
+      store(first, (k + 8) * kDistance, a - vector[k]);
     }
   }
 }
@@ -119,17 +139,22 @@ GQ_INLINE void last_four_stages(RotationBuffer& buffer) {
 /** What the first pass mixes, in eight vectors. */
 constexpr uint32_t kNearValues = 8 * kFloatLanes;
 
-void finish_rotation(RotationBuffer& buffer) {
+template <typename Store>
+GQ_INLINE void finish_rotation(RotationBuffer& buffer, Store store) {
   constexpr uint32_t kNearGroups = kRotationValues / kNearValues;
   static_assert(kNearGroups == 8 || kNearGroups == 16 || kNearGroups == 32);
   if constexpr (kNearGroups == 8) {
-    far_stages<3>(buffer, kNearValues);
+    far_stages<3>(buffer, kNearValues, store);
   } else if constexpr (kNearGroups == 16) {
-    last_four_stages(buffer);
+    last_four_stages(buffer, store);
   } else {
-    far_stages<2>(buffer, kNearValues);
-    far_stages<3>(buffer, kNearValues * 4);
+    far_stages<2>(buffer, kNearValues, StoreSums{buffer.value});
+    far_stages<3>(buffer, kNearValues * 4, store);
   }
+}
+
+void finish_rotation(RotationBuffer& buffer) {
+  finish_rotation(buffer, StoreSums{buffer.value});
 }
 
 /** The first pass on `count` values; load(first, e) gives the vector of them at first + e. */
@@ -169,13 +194,36 @@ void enter_rotation(const float* value, const uint32_t* signs, const NextTile& n
   });
 }
 
-void rotate_buffer(RotationBuffer& buffer) {
+/** rotation_out() of the sums of a whole rotation, which grow by nothing. */
+struct StoreRotatedBack {
+  const uint32_t* signs;
+  float* value;
+
+  GQ_INLINE void operator()(uint32_t first, uint32_t offset, Floats sums) const {
+    static_assert(kRotationValues == 1024, "1 / (1024 * 2^-10) is 1");
+    const Words word = Words{} + signs[first / kSignsPerWord + offset / kSignsPerWord];
+    const Words sign = word << (sign_shifts(0) - first % kSignsPerWord) & 0x80000000u;
+    const Floats signed_sums = reinterpret_cast<Floats>(reinterpret_cast<Words>(sums) ^ sign);
+    const Floats values = signed_sums + Floats{};  // no negative zero
+    const Floats nan = in_all_lanes(float_from_bits(kFloatNanBits));
+    StoreSums{value}(first, offset, values == values ? values : nan);
+  }
+};
+
+/** A whole rotation back, from the buffer to `value`. */
+void rotate_whole_back(const uint32_t* signs, RotationBuffer& buffer, float* value) {
   near_stages(kRotationValues, buffer.value, [&](uint32_t first, uint32_t e) {
     Floats values;
     memcpy(&values, buffer.value + first + e, sizeof values);
     return values;
   });
-  finish_rotation(buffer);
+  if constexpr (GQ_VECTOR_BYTES == 64) {
+    finish_rotation(buffer, StoreRotatedBack{signs, value});
+  } else {  // Shorter vectors would write parts of lines in another order than they lie in.
+    finish_rotation(buffer);
+    if (value == buffer.value) return leave_rotation(signs, kRotationValues, value, value);
+    leave_rotation(signs, kRotationValues, buffer.value, value);
+  }
 }
 
 #else
@@ -190,7 +238,10 @@ void enter_rotation(const float* value, const uint32_t* signs, const NextTile& n
 
 void finish_rotation(RotationBuffer& buffer) { hadamard(buffer.value, kRotationValues); }
 
-void rotate_buffer(RotationBuffer& buffer) { finish_rotation(buffer); }
+void rotate_whole_back(const uint32_t* signs, RotationBuffer& buffer, float* value) {
+  finish_rotation(buffer);
+  leave_rotation(signs, kRotationValues, buffer.value, value);
+}
 
 #endif
 
@@ -231,25 +282,12 @@ void for_each_last_rotation(size_t value_count, Work work) {
   }
 }
 
-GQ_INLINE void leave_rotation(const uint32_t* __restrict signs, uint32_t length,
-                              float* __restrict value) {
-  for (uint32_t word = 0; word < length / kSignsPerWord; ++word) {
-    for (uint32_t e = 0; e < kSignsPerWord; ++e) {
-      float& own = value[word * kSignsPerWord + e];
-      own = rotation_out(own, rotation_sign(signs[word], e), length);
-    }
-  }
-}
-
-/** `value_count` values of a call are left from here on. */
-void rotate_back(const uint32_t* signs, size_t value_count, RotationBuffer& buffer) {
-  if (value_count >= kRotationValues) {
-    rotate_buffer(buffer);
-    return leave_rotation(signs, kRotationValues, buffer.value);
-  }
+/** The last values of a call, fewer than one rotation has. */
+void rotate_last_back(const uint32_t* signs, size_t value_count, RotationBuffer& buffer) {
   for_each_last_rotation(value_count, [&](uint32_t first, uint32_t length) {
-    hadamard(buffer.value + first, length);
-    leave_rotation(signs + first / kSignsPerWord, length, buffer.value + first);
+    float* const value = buffer.value + first;
+    hadamard(value, length);
+    leave_rotation(signs + first / kSignsPerWord, length, value, value);
   });
 }
 

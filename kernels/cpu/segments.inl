@@ -65,19 +65,29 @@ struct ScaleSet {
   alignas(64) float power[kNormsAtOnce];
   alignas(64) float factor[kNormsAtOnce];
   alignas(64) float target[kNormsAtOnce];
+  bool are_folded;  ///< all powers are 1
 
   Scale operator[](size_t k) const { return Scale{power[k], factor[k], target[k]}; }
 };
 
-template <typename Encoder>
-void fill_scales(const Encoder& encoder, const NormSet& __restrict norms,
-                 ScaleSet& __restrict scales) {
+/** `scale_of(k)` is the scale of block k of the set. */
+template <typename ScaleOf>
+GQ_INLINE void fill_scales_of(ScaleOf scale_of, ScaleSet& __restrict scales) {
+  uint32_t unfolded = 0;
   for (uint32_t k = 0; k < kNormsAtOnce; ++k) {
-    const Scale scale = encoder.scale_for_norm(norms.norm[k]);
+    const Scale scale = scale_of(k);
     scales.power[k] = scale.power;
     scales.factor[k] = scale.factor;
     scales.target[k] = scale.target;
+    unfolded |= float_bits(scale.power) ^ float_bits(1);
   }
+  scales.are_folded = unfolded == 0;
+}
+
+template <typename Encoder>
+void fill_scales(const Encoder& encoder, const NormSet& __restrict norms,
+                 ScaleSet& __restrict scales) {
+  fill_scales_of([&](uint32_t k) { return encoder.scale_for_norm(norms.norm[k]); }, scales);
 }
 
 /** Segments with values, the last of them perhaps not full. */

@@ -1,4 +1,5 @@
-// Thresholds of roundings for a tile: a rank's own words, or those of its strata (correlated).
+// Thresholds of roundings for a tile: a rank's own words, or those of its strata (correlated); and
+// the forms in which encoders read them.
 
 #if GQ_VECTOR_BYTES == 0
 
@@ -45,6 +46,7 @@ GQ_INLINE Words looked_up(const uint8_t* table, Words index) {
  *  more unless those behind them are less than R. */
 template <uint32_t kNibbles>
 struct FieldThresholds {
+  static_assert(kNibbles == 2 || kNibbles == 3);
   const StrataTables& tables;
   uint32_t field_bits;
 
@@ -57,13 +59,78 @@ struct FieldThresholds {
   }
 
   GQ_INLINE Words product(Words a) const {
-    if (kNibbles == 1) return looked_up(tables.low[0], a);
     const Words low = looked_up(tables.low[0], a & 15) ^ looked_up(tables.low[1], (a >> 4) & 15);
     if (kNibbles == 2) return low;
     const Words high = looked_up(tables.high[0], a & 15) ^ looked_up(tables.high[1], (a >> 4) & 15);
     return low ^ looked_up(tables.low[2], a >> 8) ^ (high ^ looked_up(tables.high[2], a >> 8)) << 8;
   }
 };
+
+/** The same for m <= 7, where a, b and the stratum are bytes. The leading bits of R(e) are those of
+ *  byte e of a tile's words, so that only the comparison needs R(e) itself. */
+class FieldStrata {
+ public:
+  FieldStrata(const StrataTables& tables, uint32_t field_bits)
+      : tables_(tables), field_bits_(field_bits) {}
+
+  /** Strata of a tile, at the top of bits 0 to 6 of their bytes. */
+  void fill(const RandomTile& a, const RandomTile& b, uint8_t* stratum) const {
+    if (field_bits_ <= 4) return fill<false>(a, b, stratum);
+    fill<true>(a, b, stratum);
+  }
+
+ private:
+  template <bool kTwoNibbles>
+  void fill(const RandomTile& a, const RandomTile& b, uint8_t* stratum) const {
+    for (uint32_t e = 0; e < kTileValues; e += GQ_VECTOR_BYTES) {
+      const Bytes bits_b = leading_bits(words_of(b, e));
+      const Bytes strata = product<kTwoNibbles>(factors(words_of(a, e))) ^ bits_b;
+      const Words placed = reinterpret_cast<Words>(strata) << (7 - field_bits_);
+      memcpy(stratum + e, &placed, sizeof placed);
+    }
+  }
+
+  GQ_INLINE Bytes leading_bits(Words words) const {
+    const Bytes ones = Bytes{} + static_cast<uint8_t>((1u << field_bits_) - 1);
+    return reinterpret_cast<Bytes>(words >> (8 - field_bits_)) & ones;
+  }
+
+  GQ_INLINE Bytes factors(Words words) const {
+    Words bits[kWordValues], sum = reinterpret_cast<Words>(leading_bits(words));
+    spread_columns(words, bits);
+    GQ_UNROLL for (uint32_t k = 0; k < kWordValues; ++k) {
+      sum = (bits[k] << field_bits_) >= bits[k] ? sum + (1u << (8 * k)) : sum;
+    }
+    return reinterpret_cast<Bytes>(sum);
+  }
+
+  template <bool kTwoNibbles>
+  GQ_INLINE Bytes product(Bytes a) const {
+    if (!kTwoNibbles) return shuffled(repeated(tables_.low[0]), a);
+    return shuffled(repeated(tables_.low[0]), a & 15) ^ shuffled(repeated(tables_.low[1]), a >> 4);
+  }
+
+  const StrataTables& tables_;
+  uint32_t field_bits_;
+};
+
+/** What thresholds of 2^m ranks are made of, m <= 7: strata, and own words for the bits below. */
+struct FieldTile {
+  RandomTile own;
+  alignas(64) uint8_t stratum[kTileValues];
+  uint32_t field_bits;
+};
+
+/** For 16 values from 16 bytes: the byte of each in bits 16 to 23 of a word. */
+constexpr Control third_bytes() {
+  Control control = {};
+  for (uint32_t k = 0; k < 64; ++k) {
+    control.byte[k] = k % 4 == 2 ? static_cast<uint8_t>(k / 4) : kNoByte;
+  }
+  return control;
+}
+
+constexpr Control kThirdBytes = third_bytes();
 
 /** Q is a prime: k 2^23 + v, divided by Q, is (t 2^23 + v) / Q modulo 2^23 for any t that is k
  *  modulo Q. Here t = a j' + b, with j' the multiple of Q next to 0 away from j, so that its
@@ -118,6 +185,23 @@ GQ_INLINE Words spread_part(const RandomTile& random, uint32_t e, uint32_t part)
       shuffled(repeated(random.word + e / kWordValues), kSpread.part(part)));
 }
 
+/** Thresholds of the values from e + part / 4 on, as many as a vector holds. */
+GQ_INLINE Words field_part(const FieldTile& tile, uint32_t e, uint32_t part) {
+  const Words own = spread_part(tile.own, e, part) >> tile.field_bits;
+  const Words strata = reinterpret_cast<Words>(
+      shuffled(repeated(tile.stratum + e), kThirdBytes.part(part)));
+  return (own & (kUniformMask >> tile.field_bits)) | strata;
+}
+
+void fill_thresholds(const FieldTile& field, BitsTile& tile) {
+  for (uint32_t e = 0; e < kTileValues; e += 16) {
+    GQ_UNROLL for (uint32_t k = 0; k < 64; k += GQ_VECTOR_BYTES) {
+      const Words bits = field_part(field, e, k);
+      memcpy(tile.bits + e + k / 4, &bits, sizeof bits);
+    }
+  }
+}
+
 template <typename ThresholdOf>
 void fill_thresholds(ThresholdOf threshold, const RandomTile& own, const RandomTile& a,
                      const RandomTile& b, BitsTile& tile) {
@@ -130,14 +214,12 @@ void fill_thresholds(ThresholdOf threshold, const RandomTile& own, const RandomT
   }
 }
 
+/** Those of which no field has bytes. */
 void fill_correlated(const Strata& strata, const StrataTables& tables, const RandomTile& own,
                      const RandomTile& a, const RandomTile& b, BitsTile& tile) {
   const uint32_t field_bits = strata.field_bits;
   if (field_bits == 0) {
-    return fill_thresholds(PrimeThresholds{strata.count, strata.rank}, own, a, b, tile);
-  }
-  if (field_bits <= 4) {
-    fill_thresholds(FieldThresholds<1>{tables, field_bits}, own, a, b, tile);
+    fill_thresholds(PrimeThresholds{strata.count, strata.rank}, own, a, b, tile);
   } else if (field_bits <= 8) {
     fill_thresholds(FieldThresholds<2>{tables, field_bits}, own, a, b, tile);
   } else {
@@ -168,14 +250,39 @@ class Thresholds {
 
   void fill(uint64_t first_value, BitsTile& tile) const {
     if (are_own()) return fill_bits(own_, first_value, tile);
+#if GQ_VECTOR_BYTES > 0
+    if (are_field()) {
+      FieldTile field;
+      fill_field(first_value, field);
+      return fill_thresholds(field, tile);
+    }
+#endif
     RandomTile own, a = {}, b;
     fill_random(own_, first_value, own);
-    if (needs_factor_) fill_random(a_, first_value, a);
-    fill_random(b_, first_value, b);
+    fill_shared(first_value, a, b);
     fill_correlated(strata_, tables_, own, a, b, tile);
   }
 
+  /** Whether strata are bytes, of a field. */
+  bool are_field() const { return strata_.field_bits >= 1 && strata_.field_bits <= 7; }
+
+#if GQ_VECTOR_BYTES > 0
+  void fill_field(uint64_t first_value, FieldTile& tile) const {
+    RandomTile a = {}, b;
+    fill_random(own_, first_value, tile.own);
+    fill_shared(first_value, a, b);
+    FieldStrata(tables_, strata_.field_bits).fill(a, b, tile.stratum);
+    tile.field_bits = strata_.field_bits;
+  }
+#endif
+
  private:
+  /** The words that ranks share. */
+  void fill_shared(uint64_t first_value, RandomTile& a, RandomTile& b) const {
+    if (needs_factor_) fill_random(a_, first_value, a);
+    fill_random(b_, first_value, b);
+  }
+
   Thresholds(const RandomStream& own, const Strata& strata, const RandomSite& site)
       : own_(own),
         strata_(strata),
@@ -191,3 +298,70 @@ class Thresholds {
   bool needs_factor_;
   TileStream a_, b_;
 };
+
+// The numbers that round a tile's values, in one of the forms that an encoder reads.
+
+/** As they lie in memory. */
+struct StoredUniforms {
+  static constexpr bool kNearest = false;
+  BitsTile tile;
+
+  void fill(const Thresholds& thresholds, uint64_t first_value) {
+    thresholds.fill(first_value, tile);
+  }
+  uint32_t bits_of(uint32_t e) const { return tile.bits[e]; }
+};
+
+/** The middle for all. */
+struct NearestUniforms {
+  static constexpr bool kNearest = true;
+
+  void fill(const Thresholds&, uint64_t) {}
+  uint32_t bits_of(uint32_t) const { return kUniformHalf; }
+};
+
+#if GQ_VECTOR_BYTES == 0
+
+using SpreadUniforms = StoredUniforms;
+using FieldUniforms = StoredUniforms;
+
+#else
+
+/** The random words of the tile, spread where they are needed. */
+struct SpreadUniforms {
+  static constexpr bool kNearest = false;
+  RandomTile random;
+
+  void fill(const Thresholds& thresholds, uint64_t first_value) {
+    thresholds.fill_own(first_value, random);
+  }
+};
+
+/** Strata and own words, which meet where they are needed. */
+struct FieldUniforms {
+  static constexpr bool kNearest = false;
+  FieldTile tile;
+
+  void fill(const Thresholds& thresholds, uint64_t first_value) {
+    thresholds.fill_field(first_value, tile);
+  }
+};
+
+/** r(e) of the values from e on, as many as a vector has words. */
+GQ_INLINE Words uniforms_at(const StoredUniforms& uniforms, uint32_t e) {
+  Words bits;
+  memcpy(&bits, uniforms.tile.bits + e, sizeof bits);
+  return bits & kUniformMask;
+}
+
+GQ_INLINE Words uniforms_at(const NearestUniforms&, uint32_t) { return Words{} + kUniformHalf; }
+
+GQ_INLINE Words uniforms_at(const SpreadUniforms& uniforms, uint32_t e) {
+  return spread_part(uniforms.random, e / 16 * 16, e % 16 * 4) & kUniformMask;
+}
+
+GQ_INLINE Words uniforms_at(const FieldUniforms& uniforms, uint32_t e) {
+  return field_part(uniforms.tile, e / 16 * 16, e % 16 * 4);
+}
+
+#endif

@@ -122,6 +122,10 @@ def main():
                         if not key.startswith(f"{arguments.ranks}/")}
         keep(arguments, store)
     hosts = between_hosts(arguments)
+    if not any(DOMAINS[name].counts for name in found):
+        means = ", ".join(name for name, domain in DOMAINS.items() if domain.counts)
+        print(f"evidence: no page, which is about means: it needs one of --domains {means}")
+        return 0
     from . import report
 
     report.write(found, others, hosts, arguments)

@@ -48,12 +48,17 @@ def cells_section(found):
         between network namespaces (UCX; Gloo for float32 and fp16), with PyTorch's own buckets and
         gradients that come evenly. In brackets measured over predicted; *alone* is a step that
         sends nothing. **{_near(measured)} of {len(measured)} cells are within 10 % in all
-        {len(cells.NAMES)} columns**; of the {len(quiet)} in which other programs took less than
-        half a processor, {_near(quiet)}. Predictions
-        are for the {cells.PAYLOAD:.1%} of a rate that Ethernet's frames leave to TCP. Four ranks
-        share two processors, which is what the other cells wait for. Command:
+        {len(cells.NAMES)} columns**{_of_quiet(len(measured), len(quiet), _near(quiet))}.
+        Predictions are for the {100 * cells.PAYLOAD:.1f} % of a rate that Ethernet's frames leave
+        to TCP. Four ranks share two processors, which is what the other cells wait for. Command:
         `tools/evidence --build build --kept docs/results/evidence --hosts cells --no-runs`, as
         root."""), table(head, rows)]
+
+
+def _of_quiet(count, quiet, near):
+    """Nothing if all are."""
+    return "" if quiet == count else (f"; of the {quiet} beside which other programs took less "
+                                      f"than half a processor, {near}")
 
 
 def _near(measured):
@@ -83,9 +88,9 @@ def live_section(found, of_runs):
         *Composed* is the steps of the simulation times a step, the median of {live.STEPS} in a run
         of their own. Hooks quantize bucket by bucket and leave small tensors alone, so that their
         bits differ from the simulation's, and the quality is looked at every
-        {DOMAINS['lm'].evaluate_every} steps. **{near} of {len(rows)} are within 10 %**; of the
-        {quiet} beside which other programs took less than half a processor, {quiet_near}. The
-        networks are small, so that links are slow. Command: `tools/evidence --build build --kept
+        {DOMAINS['lm'].evaluate_every} steps. **{near} of {len(rows)} are within
+        10 %**{_of_quiet(len(rows), quiet, quiet_near)}. The networks are small, so that links are
+        slow. Command: `tools/evidence --build build --kept
         docs/results/evidence --hosts live --no-runs`, as root."""),
         table(["", "", "ms per step", "steps, simulated", "steps, live", "composed, s", "live, s",
                "live / composed", "other work, processors"], rows),

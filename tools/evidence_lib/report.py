@@ -16,6 +16,8 @@ RATES = {"200 Mbit/s": 0.2e9, "1 Gbit/s": 1e9, "10 Gbit/s": 10e9, "25 Gbit/s": 2
 HOSTS, COMPUTE_S = 4, 0.1
 LEAST_GAIN = 1.1  # below this the answer is float32
 DEFAULT = "blocks-8"
+ELSEWHERE = [(hosts, compute_s) for hosts in (4, 8) for compute_s in (0.05, 0.1, 0.15)]
+SHOWN_ELSEWHERE = (FP16, "blocks-8", "adaptive-5", "rotated-4", "adaptive-3", "PowerSGD rank 4")
 
 
 def write(runs, others, hosts, arguments):
@@ -69,6 +71,7 @@ def page(found, arguments):
     lines += ["## Steps to the quality\n", *steps_section(of_domains)]
     lines += more_ranks_section(found.others)
     lines += ["## Time to the quality, predicted\n", *predicted_section(ratios)]
+    lines += elsewhere_section({HOSTS: ratios, **_common_of_others(found.others)})
     lines += ["## Time to the quality, with measured steps\n", *measured_section(ratios)]
     lines += ["## Time to the quality, live\n", *live_section(found.hosts["live"], found.runs)]
     lines += ["## Embeddings, row by row\n", *sparse_rows()]
@@ -153,13 +156,24 @@ def verdicts(of_domains, ratios, cells):
         f"{over_fp16:.2f}x faster than PyTorch's fp16 hook (aim 1.6x: {_word(over_fp16 >= 1.6)}).",
         *_of_language_models(of_domains),
         f"At 25 Gbit/s the best preset gains {fast:.2f}x: "
-        f"{'use none' if fast < LEAST_GAIN else 'it still gains'}.",
+        f"{'use none' if fast < LEAST_GAIN else 'it still gains'}. There `schedule=auto` takes "
+        f"{'codes' if _auto_takes_codes(RATES['25 Gbit/s']) else 'floats, no codes,'} for the "
+        f"buckets of PyTorch (`gqsgd-plan --ranks {HOSTS} --count {times.BUCKET_VALUES} --format "
+        f"{DEFAULT} --rate 25gbit`).",
         "Faster than our best preset at 1 Gbit/s, by steps and bytes, with a codec that takes no "
         f"time here: {', '.join(beaten) or 'none of the rivals'}.",
         f"Of {len(cells)} cells of the map below, the answer is float32 in {none}.",
         "Quality not reached in every seed of every domain: "
         + (", ".join(shown(name) for name, ratio in ratios.items() if not ratio) or "none") + "."]
     return [paragraph(line, bullet=True) for line in lines] + [""]
+
+
+def _auto_takes_codes(bits_per_s):
+    """Whether AUTO with the default preset takes its codes for a bucket, by constants alone."""
+    q, constants = gqsgd.Quantizer(DEFAULT), times.constants_of(bits_per_s)
+    auto_s, codes_s = (gqsgd.predict_time(q, HOSTS, times.BUCKET_VALUES, schedule,
+                                          constants=constants) for schedule in ("auto", "direct"))
+    return auto_s == codes_s
 
 
 def _of_language_models(of_domains):
@@ -227,6 +241,35 @@ def predicted_section(ratios):
         time on one processor."""),
         table(["", "steps", *RATES], rows),
         "![Speed-up to the quality](../pictures/evidence_speedup.svg)\n"]
+
+
+def _common_of_others(others):
+    """{ranks: ratios} of those numbers of ranks of which every domain of the means has results."""
+    means = [own for name, own in others.items() if DOMAINS[name].counts]
+    counts = [{int(key.split("/")[0]) for key in own} for own in means]
+    return {count: common({name: outcomes({key: run for key, run in own.items()
+                                           if key.startswith(f"{count}/")})
+                           for name, own in others.items() if DOMAINS[name].counts})
+            for count in (set.intersection(*counts) if counts else ())}
+
+
+def elsewhere_section(ratios_of):
+    """ratios_of: {hosts: ratios of as many ranks}."""
+    rows = []
+    for hosts, compute_s in ELSEWHERE:
+        ratios = ratios_of.get(hosts, {})
+        for rate, bits in RATES.items():
+            base = times.step_seconds(FLOAT32, hosts, times.VALUES, bits, compute_s)
+            gained = {name: base / ratios[name] / times.step_seconds(name, hosts, times.VALUES,
+                                                                     bits, compute_s)
+                      for name in SHOWN_ELSEWHERE if ratios.get(name)}
+            rows.append([f"{hosts}", f"{compute_s * 1e3:.0f}", rate, f"{base * 1e3:.0f}",
+                         *(f"{gained[name]:.2f}x" if name in gained else "-"
+                           for name in SHOWN_ELSEWHERE)])
+    return [paragraph(
+        f"""Predicted in the same way: speed-ups to the quality over float32 with {HOSTS} and 8
+        hosts and other computes, for the steps of as many ranks."""),
+        table(["hosts", "compute, ms", "", "float32, ms", *map(shown, SHOWN_ELSEWHERE)], rows)]
 
 
 def limits_section(ratios, cells, arguments):

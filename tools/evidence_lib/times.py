@@ -12,7 +12,7 @@ from .contenders import BY_NAME, FLOAT32, FP16
 
 _PAGE = Path(__file__).resolve().parents[2] / "docs/results/network.md"
 _FIRST_BUCKET_VALUES = 2**20 // 4
-_BUCKET_VALUES = 25 * _FIRST_BUCKET_VALUES
+BUCKET_VALUES = 25 * _FIRST_BUCKET_VALUES
 # The network of tools/netsteps --overlap: six hidden layers of 1,024, on 784 pixels.
 _SIZES = (784, *[1024] * 6, 10)
 SHAPES = tuple(shape for a, b in zip(_SIZES, _SIZES[1:]) for shape in ((b, a), (b,)))
@@ -38,14 +38,19 @@ def step_seconds(name, ranks, values, bits_per_s, compute_s):
 def buckets_of(values):
     """Values of the buckets of DistributedDataParallel, in the order in which they are ready."""
     first = min(_FIRST_BUCKET_VALUES, values)
-    return [first] + [min(_BUCKET_VALUES, values - done)
-                      for done in range(first, values, _BUCKET_VALUES)]
+    return [first] + [min(BUCKET_VALUES, values - done)
+                      for done in range(first, values, BUCKET_VALUES)]
+
+
+def constants_of(bits_per_s):
+    """Those of the library, for a link of this rate."""
+    return f"byte_ns = {8e9 / bits_per_s:.6g}\n"
 
 
 @functools.cache
 def allreduce_seconds(name, ranks, values, bits_per_s):
     contender = BY_NAME[name]
-    constants = f"byte_ns = {8e9 / bits_per_s:.6g}\n"
+    constants = constants_of(bits_per_s)
     if contender.values_sent is None:
         quantizer = gqsgd.Quantizer(contender.timed_as or name)
         return gqsgd.predict_time(quantizer, ranks, values, "direct", constants=constants)

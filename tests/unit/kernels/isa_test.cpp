@@ -88,6 +88,25 @@ TEST(Isa, TailLanes_Zero) {
   }
 }
 
+// Rescaled sums of 8-bit codes may be kept in 16 bits: on either side of where that ends.
+TEST(Isa, RescaledSumsOfManyRanks_SameBits) {
+  Format format;
+  format.rescale = true;
+  for (const uint32_t ranks : {2u, 5u, 16u, 255u, 256u}) {
+    for (const Rounding rounding : {Rounding::independent, Rounding::nearest}) {
+      for (const uint32_t block : {32u, 64u, 128u, 512u, 4096u}) {
+        if (ranks > 16 && block != 128) continue;
+        format.block = block;
+        format.rounding = rounding;
+        Coding coding = coding_of(format, ranks, 0);
+        expect_equal_reductions(coding, {4096, 4096 + 77, 1});
+        coding.steps = coding.steps_down = 100;
+        expect_equal_reductions(coding, {0, 700, 0});
+      }
+    }
+  }
+}
+
 // Sums of 2^k ranks may be encoded as integers: on either side of where that ends.
 TEST(Isa, WideSumsOfManyRanks_SameBits) {
   Format random, nearest, subtractive;
