@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "src/call/auto_schedule.h"
 #include "src/call/ratio.h"
 #include "src/support/clock.h"
 #include "src/support/fnv1a.h"

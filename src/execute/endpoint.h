@@ -206,21 +206,6 @@ inline const char* operation_name(const Call& call) {
   return name_in(names_of(kOperationList), static_cast<size_t>(call.operation));
 }
 
-/** What AUTO is asked about a call on host memory, or over NCCL, which adds. */
-inline CostQuestion cost_question(const Endpoint& endpoint, const Call& call) {
-  const bool on_device = endpoint.has_streams_only();
-  return {call.format,
-          GQSGD_SCHEDULE_AUTO,
-          endpoint.size(),
-          call.value_count,
-          endpoint.chunk_value_count,
-          endpoint.reads_in_place(),
-          call.dtype,
-          &endpoint.nodes,
-          on_device || endpoint.host->sums() != nullptr,
-          on_device};
-}
-
 /** Values of a message, equal on all ranks. */
 inline uint64_t chunk_value_count_of(const Endpoint& endpoint, const Call& call) {
   return call.stream == nullptr ? endpoint.chunk_value_count : endpoint.stream_chunk_value_count;

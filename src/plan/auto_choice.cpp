@@ -26,7 +26,7 @@ Status AutoChoice::take(const CostQuestion& question, Choice* choice) {
                          UINT64_C(0x9E3779B97F4A7C15);
   Kept& kept = kept_[(mixed >> 32) % kKeptCount];
   const bool known = kept.value_count == question.value_count && kept.fields == fields &&
-                     kept.dtype == question.dtype;
+                     kept.dtype == question.dtype && kept.is_short == question.is_short;
   if (!known) {
     double time_ns = 0;
     kept.dtype = -1;
@@ -34,6 +34,7 @@ Status AutoChoice::take(const CostQuestion& question, Choice* choice) {
     kept.value_count = question.value_count;
     kept.fields = fields;
     kept.dtype = question.dtype;
+    kept.is_short = question.is_short;
   }
   *choice = kept.choice;
   return Status();

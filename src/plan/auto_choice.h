@@ -60,6 +60,7 @@ class AutoChoice {
     uint64_t value_count = 0;
     uint32_t fields = 0;
     int32_t dtype = -1;  // none yet
+    bool is_short = false;
     Choice choice{};
   };
 

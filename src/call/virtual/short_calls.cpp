@@ -23,14 +23,17 @@ size_t size_bytes_of(const Call& call) {
 
 }  // namespace
 
-bool ShortCalls::takes(const Endpoint& endpoint, const Call& call, const Plan& plan) {
+bool ShortCalls::may_take(const Endpoint& endpoint, const Call& call) {
   const bool sums_all =
       call.operation == Operation::allreduce || call.operation == Operation::allreduce_many;
-  const bool is_direct = plan.schedule_id == GQSGD_SCHEDULE_DIRECT;
-  if (!sums_all || !is_direct || endpoint.size() > kShortCallRanksMax) return false;
+  if (!sums_all || endpoint.size() > kShortCallRanksMax) return false;
   const Enclosures* const enclosures = endpoint.host->enclosures();
   return enclosures != nullptr && value_count_of(call) > 0 &&
          size_bytes_of(call) <= enclosures->bytes_max();
+}
+
+bool ShortCalls::takes(const Endpoint& endpoint, const Call& call, const Plan& plan) {
+  return plan.schedule_id == GQSGD_SCHEDULE_DIRECT && may_take(endpoint, call);
 }
 
 Status ShortCalls::open(const Endpoint& endpoint) {

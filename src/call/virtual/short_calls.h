@@ -12,7 +12,9 @@ namespace gq {
 
 class ShortCalls {
  public:
-  /** Whether a call whose schedule is resolved is one: the same on all ranks that make it. */
+  /** Whether a call is one by the schedule direct: the same on all ranks that make it. */
+  static bool may_take(const Endpoint& endpoint, const Call& call);
+  /** Whether a call whose schedule is resolved is one. */
   static bool takes(const Endpoint& endpoint, const Call& call, const Plan& plan);
 
   /** May throw std::bad_alloc. */

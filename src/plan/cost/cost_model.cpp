@@ -129,6 +129,25 @@ double all_moves_ns(Plan plan, const Terms& terms) {
          static_cast<double>(left_out) * (longer_ns - shorter_ns) / static_cast<double>(between);
 }
 
+/** Of a short call by direct, beyond its control messages: the values of all ranks on their way to
+ *  this one, and the work of all ranks. */
+double short_moves_ns(const Plan& plan, const Terms& terms) {
+  const CostQuestion& question = terms.question;
+  const uint64_t values = question.value_count;
+  const double sent_bytes =
+      (question.ranks - 1.0) * static_cast<double>(values) * dtype_bytes(question.dtype);
+  double own_ns = question.ranks * terms.constants.move_ns;
+  for (const CostStage stage : {CostStage::norm, CostStage::quantize, CostStage::dequantize}) {
+    const bool is_done = stage != CostStage::norm || has_norm(question.format.levels);
+    if (is_done) own_ns += terms.codec.of(stage, values);
+  }
+  const uint64_t shard = shard_value_count(plan.shape, question.ranks);
+  own_ns += terms.codec.of(CostStage::sum, shard);
+  own_ns += std::max(0.0, question.ranks - 2.0) * terms.codec.of(CostStage::add, shard);
+  return sent_bytes * terms.constants.byte_ns +
+         question.ranks * own_ns * crowding(question, terms.constants);
+}
+
 }  // namespace
 
 double touched_bytes(const CostQuestion& question, const CostConstants& constants) {
@@ -157,14 +176,18 @@ Status predict_time(const CostQuestion& question, const CostConstants& constants
   }
   const double cached = cached_share(constants, touched_bytes(question, constants));
   const Terms terms{question, constants, cached, codec_cost(constants, plan.coding, cached)};
+  const double control_ns = constants.call_ns + question.ranks * constants.header_ns;
+  if (question.is_short && plan.schedule_id == GQSGD_SCHEDULE_DIRECT) {
+    *time_ns = control_ns + short_moves_ns(plan, terms);
+    return Status();
+  }
   const bool norm_first = has_norm(question.format.levels) &&
                           (plan.coding.block == 0 || question.format.nonfinite == Nonfinite::error);
   const double norm_ns = norm_first ? terms.codec.of(CostStage::norm, question.value_count) *
                                           crowding(question, constants)
                                     : 0;
   try {
-    *time_ns = constants.call_ns + question.ranks * constants.header_ns + norm_ns +
-               steps_ns(plan, constants) + all_moves_ns(plan, terms);
+    *time_ns = control_ns + norm_ns + steps_ns(plan, constants) + all_moves_ns(plan, terms);
   } catch (const std::bad_alloc&) {
     return fail(GQSGD_NO_MEMORY, "no memory to cost the moves of %u ranks", question.ranks);
   }

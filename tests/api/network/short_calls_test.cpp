@@ -59,6 +59,34 @@ TEST_P(ShortCalls, OneMessageToEachPeer) {
   EXPECT_EQ(ranks.wait(), "");
 }
 
+/** With constants, AUTO knows that such a call of floats is one exchange: otherwise few messages,
+ *  which take long by these, would be best. Without constants it has codes. */
+TEST(ShortCallsOfAuto, OneMessageToEachPeer_FloatsWithConstants) {
+  GQ_SKIP_WITHOUT_NETWORK();
+  constexpr int kRanks = 4;
+  const auto inputs = gradients(kRanks, 256, 3);
+  for (const bool has_costs : {false, true}) {
+    const std::string costs = has_costs ? ",costs=message_ns=1000000;latency_ns=20000" : "";
+    const std::string options = "timeout_ms=60000" + costs;
+    const RankBody body = [&](int rank, gqsgd_comm comm) -> std::string {
+      const Values& input = inputs[static_cast<size_t>(rank)];
+      const char* const same = has_costs ? "none" : "blocks-8";
+      Values result, expected;
+      const Traffic before = traffic_of(comm);
+      std::string failure = allreduce(comm, {"blocks-8", GQSGD_SCHEDULE_AUTO}, input, &result);
+      const uint64_t messages = traffic_of(comm).messages - before.messages;
+      if (failure.empty()) {
+        failure = allreduce(comm, {same, GQSGD_SCHEDULE_DIRECT}, input, &expected);
+      }
+      if (!failure.empty()) return failure;
+      if (messages != kRanks - 1) return std::to_string(messages) + " messages";
+      return result == expected ? "" : "other values than those of " + std::string(same);
+    };
+    RankProcesses ranks(kRanks, options.c_str(), body, network_maker());
+    EXPECT_EQ(ranks.wait(), "") << options;
+  }
+}
+
 struct List {
   const char* quantizer;
   gqsgd_dtype dtype;

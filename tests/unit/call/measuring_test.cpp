@@ -10,6 +10,7 @@
 
 #include "src/api/communicator/costs_file.h"
 #include "src/api/quantizer/quantizer_spec.h"
+#include "src/call/auto_schedule.h"
 #include "src/call/progress_loop.h"
 #include "src/transport/shared_memory/local.h"
 #include "tests/support/succeeds.h"
