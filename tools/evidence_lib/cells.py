@@ -15,6 +15,7 @@ _WIDTHS = {500_000: 136, 6_000_000: 512}
 _STEPS = 8
 CELLS = [(4, compute_s, rate, values) for values in _WIDTHS for rate in (0.2e9, 1e9, 5e9, 10e9)
          for compute_s in (0.1, 0.3, 1.0)]
+OF_THE_AIMS = (4, 0.1, 1e9, 6_000_000)
 # Of a link's bytes those of TCP: Ethernet's frames of 1,514 bytes have 1,448 of them. A map's rates
 # are of a link that has no other bytes.
 PAYLOAD = 1448 / 1514

@@ -55,6 +55,18 @@ def cells_section(found):
         root."""), table(head, rows)]
 
 
+def measured_gains(found, ratios):
+    """What the fastest preset gained to the quality where the page's prediction is for, as
+    measured: (name, over float32, over the fp16 hook), or None."""
+    run = found.get(cells.key_of(cells.OF_THE_AIMS))
+    if run is None:
+        return None
+    needed = {name: seconds * ratios[name] for name, seconds in run["seconds"].items()
+              if ratios.get(name)}
+    best = min((name for name in needed if name not in (FLOAT32, FP16)), key=needed.get)
+    return best, needed[FLOAT32] / needed[best], needed[FP16] / needed[best]
+
+
 def _of_quiet(count, quiet, near):
     """Nothing if all are."""
     return "" if quiet == count else (f"; of the {quiet} beside which other programs took less "

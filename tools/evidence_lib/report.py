@@ -8,7 +8,13 @@ from study_lib.markdown import paragraph, table
 from . import picture, times
 from .contenders import BY_NAME, CONTROL, FLOAT32, FP16, OURS, shown
 from .domains import DOMAINS
-from .hosts_report import cells_section, live_runs, live_section, measured_section
+from .hosts_report import (
+    cells_section,
+    live_runs,
+    live_section,
+    measured_gains,
+    measured_section,
+)
 from .outcome import common, outcomes
 from .rows import section as sparse_rows
 
@@ -67,7 +73,8 @@ def page(found, arguments):
         {', '.join(f'{name} {count}' for name, count in seeds.items())}. Processor time of these
         trainings: {_hours(found)}."""), paragraph(
         """The paper's tables and figures beside ours are in [paper.md](paper.md).""")]
-    lines += ["## In short\n", *verdicts(of_domains, ratios, cells)]
+    measured = measured_gains(found.hosts["cells"], ratios)
+    lines += ["## In short\n", *verdicts(of_domains, ratios, cells, measured)]
     lines += ["## Steps to the quality\n", *steps_section(of_domains)]
     lines += more_ranks_section(found.others)
     lines += ["## Time to the quality, predicted\n", *predicted_section(ratios)]
@@ -137,7 +144,7 @@ def decided(ratios, of_domains):
     return found
 
 
-def verdicts(of_domains, ratios, cells):
+def verdicts(of_domains, ratios, cells, measured):
     found = gains(ratios)
     ours = {name: row for name, row in found.items() if BY_NAME[name].kind == OURS}
     if not ours:
@@ -155,6 +162,10 @@ def verdicts(of_domains, ratios, cells):
         f"{over_float:.2f}x faster than float32 (aim 2.5x: {_word(over_float >= 2.5)}) and "
         f"{over_fp16:.2f}x faster than PyTorch's fp16 hook (aim 1.6x: {_word(over_fp16 >= 1.6)}).",
         *_of_language_models(of_domains),
+        *([] if measured is None else [
+            "Measured in that cell of the map, where the four hosts share two processors and wait "
+            f"for those: `{measured[0]}`, {measured[1]:.2f}x over float32 and {measured[2]:.2f}x "
+            "over the fp16 hook."]),
         f"At 25 Gbit/s the best preset gains {fast:.2f}x: "
         f"{'use none' if fast < LEAST_GAIN else 'it still gains'}. There `schedule=auto` takes "
         f"{'codes' if _auto_takes_codes(RATES['25 Gbit/s']) else 'floats, no codes,'} for the "
