@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Four statements of the paper that do not hold, each by numbers: the table of
+"""Five statements of the paper that do not hold, each by numbers: the table of
 docs/results/paper.md.
 
     GQSGD_LIBRARY=B/libgqsgd.so tools/paper_check.py

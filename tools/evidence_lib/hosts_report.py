@@ -109,6 +109,20 @@ def live_section(found, of_runs):
         "![Losses over time, live and composed](../pictures/evidence_live.svg)\n"]
 
 
+def live_times(found, of_runs):
+    """A sentence for each setting: what its trainings took to the quality, the fastest first."""
+    sentences = []
+    for setting in live.SETTINGS:
+        took = sorted((run["curve"][-1][1], shown(name)) for own, name, run, _ in
+                      live_runs(found, of_runs) if own == setting
+                      and run["curve"][-1][2] <= DOMAINS[setting.domain].quality)
+        if took:
+            sentences.append(f"Live, *{setting.domain}* at {setting.title.partition(', ')[2]}, "
+                             "seconds to the quality: "
+                             + ", ".join(f"{name} {seconds:.1f}" for seconds, name in took) + ".")
+    return sentences
+
+
 def live_runs(found, of_runs):
     """[(setting, contender, live run, simulated run of the same seed)] of what has run."""
     result = []
