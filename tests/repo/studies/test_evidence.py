@@ -161,7 +161,7 @@ def test_a_quick_study_has_all_domains_of_the_means_and_controls_that_fail(root,
                            "--quick", "--out", tmp_path], capture_output=True, text=True,
                           timeout=1700, env=dict(os.environ))
     assert done.returncode == 0, done.stderr
-    failed = re.search(r"Quality not reached in every seed of every domain: (.*)", done.stdout)[1]
+    failed = re.search(r"Quality not reached in at least one seed: (.*)", done.stdout)[1]
     assert "`paper-gl4`" in failed and "2 bits per tensor, nearest" in failed
     assert "Means below are of *lm*, *cnn*, *clicks*" in " ".join(done.stdout.split())
     assert len(re.findall(r"^\| (?:4|16) \| \d+ \| [\d.]+ \| ", done.stdout, re.MULTILINE)) == 40
