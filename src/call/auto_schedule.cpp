@@ -27,7 +27,9 @@ Status resolve_auto(Endpoint& endpoint, Call* call) {
   }
   Choice choice = kUnmeasuredChoice;
   const bool is_modelled = call->stream == nullptr || endpoint.has_streams_only();
-  if (is_modelled) GQ_TRY(endpoint.choice.take(cost_question(endpoint, *call), &choice));
+  if (is_modelled && endpoint.choice.has_costs()) {
+    GQ_TRY(endpoint.choice.take(cost_question(endpoint, *call), &choice));
+  }
   call->schedule_id = choice.schedule_id;
   call->sent_as = choice.sent_as;
   if (choice.sent_as == SentAs::codes) return Status();

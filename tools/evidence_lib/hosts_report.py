@@ -113,9 +113,10 @@ def live_times(found, of_runs):
     """A sentence for each setting: what its trainings took to the quality, the fastest first."""
     sentences = []
     for setting in live.SETTINGS:
-        took = sorted((run["curve"][-1][1], shown(name)) for own, name, run, _ in
-                      live_runs(found, of_runs) if own == setting
-                      and run["curve"][-1][2] <= DOMAINS[setting.domain].quality)
+        quality = DOMAINS[setting.domain].quality
+        seconds = {name: live.times_to_quality(run, simulated, quality)[0] for own, name, run,
+                   simulated in live_runs(found, of_runs) if own == setting}
+        took = sorted((live_s, shown(name)) for name, live_s in seconds.items() if live_s)
         if took:
             sentences.append(f"Live, *{setting.domain}* at {setting.title.partition(', ')[2]}, "
                              "seconds to the quality: "

@@ -101,9 +101,7 @@ def more_ranks_section(others):
     counts = sorted({int(key.split("/")[0]) for own in others.values() for key in own})
     lines = []
     for count in counts:
-        of_domains = {name: outcomes({key: run for key, run in own.items()
-                                      if key.startswith(f"{count}/")})
-                      for name, own in others.items()}
+        of_domains = {name: _outcomes_of(count, own) for name, own in others.items()}
         of_domains = {name: own for name, own in of_domains.items() if own}
         names = [name for name in BY_NAME if any(name in own for own in of_domains.values())]
         lines += [f"### {count} ranks\n", paragraph(
@@ -115,12 +113,17 @@ def more_ranks_section(others):
     return lines
 
 
-def gains(ratios):
+def _outcomes_of(count, runs):
+    """Those of a domain with so many ranks."""
+    return outcomes({key: run for key, run in runs.items() if key.startswith(f"{count}/")})
+
+
+def gains(ratios, hosts=HOSTS, compute_s=COMPUTE_S):
     """{contender: {rate: speed-up to the quality over float32}} of those that reach it."""
-    base = {rate: times.step_seconds(FLOAT32, HOSTS, times.VALUES, bits, COMPUTE_S)
+    base = {rate: times.step_seconds(FLOAT32, hosts, times.VALUES, bits, compute_s)
             for rate, bits in RATES.items()}
-    return {name: {rate: base[rate] / ratio / times.step_seconds(name, HOSTS, times.VALUES, bits,
-                                                                 COMPUTE_S)
+    return {name: {rate: base[rate] / ratio / times.step_seconds(name, hosts, times.VALUES, bits,
+                                                                 compute_s)
                    for rate, bits in RATES.items()}
             for name, ratio in ratios.items() if ratio}
 
@@ -265,11 +268,9 @@ def predicted_section(ratios):
 
 def _common_of_others(others):
     """{ranks: ratios} of those numbers of ranks of which every domain of the means has results."""
-    means = [own for name, own in others.items() if DOMAINS[name].counts]
-    counts = [{int(key.split("/")[0]) for key in own} for own in means]
-    return {count: common({name: outcomes({key: run for key, run in own.items()
-                                           if key.startswith(f"{count}/")})
-                           for name, own in others.items() if DOMAINS[name].counts})
+    means = {name: own for name, own in others.items() if DOMAINS[name].counts}
+    counts = [{int(key.split("/")[0]) for key in own} for own in means.values()]
+    return {count: common({name: _outcomes_of(count, own) for name, own in means.items()})
             for count in (set.intersection(*counts) if counts else ())}
 
 
@@ -277,14 +278,11 @@ def elsewhere_section(ratios_of):
     """ratios_of: {hosts: ratios of as many ranks}."""
     rows = []
     for hosts, compute_s in ELSEWHERE:
-        ratios = ratios_of.get(hosts, {})
+        found = gains(ratios_of.get(hosts, {}), hosts, compute_s)
         for rate, bits in RATES.items():
             base = times.step_seconds(FLOAT32, hosts, times.VALUES, bits, compute_s)
-            gained = {name: base / ratios[name] / times.step_seconds(name, hosts, times.VALUES,
-                                                                     bits, compute_s)
-                      for name in SHOWN_ELSEWHERE if ratios.get(name)}
             rows.append([f"{hosts}", f"{compute_s * 1e3:.0f}", rate, f"{base * 1e3:.0f}",
-                         *(f"{gained[name]:.2f}x" if name in gained else "-"
+                         *(f"{found[name][rate]:.2f}x" if name in found else "-"
                            for name in SHOWN_ELSEWHERE)])
     return [paragraph(
         f"""Predicted in the same way: speed-ups to the quality over float32 with {HOSTS} and 8
