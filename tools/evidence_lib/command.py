@@ -77,7 +77,8 @@ def between_hosts(arguments):
     """{part: results by key} of what ran between network namespaces."""
     from . import cells, live
 
-    runs = {"cells": {cells.key_of(cell): partial(cells.measure, cell) for cell in cells.CELLS},
+    runs = {"cells": {cells.key_of(cell): partial(cells.measure, cell) for cell in cells.CELLS}
+                     | {cells.AIMS: cells.measure_aims},
             "live": {live.key_of(setting, name): partial(live.measure, setting, name)
                      for setting in live.SETTINGS for name in live.NAMES}}
     stores = {}

@@ -46,25 +46,40 @@ def cells_section(found):
     return [paragraph(
         f"""Measured: {len(measured)} cells of 4 ranks, by the hooks of DistributedDataParallel
         between network namespaces (UCX; Gloo for float32 and fp16), with PyTorch's own buckets and
-        gradients that come evenly. In brackets measured over predicted; *alone* is a step that
-        sends nothing. **{_near(measured)} of {len(measured)} cells are within 10 % in all
-        {len(cells.NAMES)} columns**{_of_quiet(len(measured), len(quiet), _near(quiet))}.
+        gradients that come evenly and take no processor time, as an accelerator's. In brackets
+        measured over predicted; *alone* is a step that sends nothing. **{_near(measured)} of
+        {len(measured)} cells are within 10 % in all {len(cells.NAMES)}
+        columns**{_of_quiet(len(measured), len(quiet), _near(quiet))}.
         Predictions are for the {100 * cells.PAYLOAD:.1f} % of a rate that Ethernet's frames leave
         to TCP. Four ranks share two processors, which is what the other cells wait for. Command:
         `tools/evidence --build build --kept docs/results/evidence --hosts cells --no-runs`, as
         root."""), table(head, rows)]
 
 
-def measured_gains(found, ratios):
-    """What the fastest preset gained to the quality where the page's prediction is for, as
-    measured: (name, over float32, over the fp16 hook), or None."""
-    run = found.get(cells.key_of(cells.OF_THE_AIMS))
-    if run is None:
-        return None
+def measured_gains(run, ratios):
+    """(name, over float32, over the fp16 hook): the preset of a measured cell that gets to the
+    quality first, by these steps."""
     needed = {name: seconds * ratios[name] for name, seconds in run["seconds"].items()
               if ratios.get(name)}
     best = min((name for name in needed if name not in (FLOAT32, FP16)), key=needed.get)
     return best, needed[FLOAT32] / needed[best], needed[FP16] / needed[best]
+
+
+def aims_section(run):
+    """The runs of the cell of the aims, one to a row."""
+    if run is None:
+        return []
+    ranks, compute_s, rate, _ = cells.AIMS_CELL
+    rows = [[str(k + 1), *(f"{of_run[name] * 1e3:.0f}" for name in cells.AIMS_NAMES)]
+            for k, of_run in enumerate(run["runs"])]
+    rows.append(["median", *(f"{run['seconds'][name] * 1e3:.0f}" for name in cells.AIMS_NAMES)])
+    over = [f"{run['seconds'][FLOAT32] / run['seconds'][name]:.2f}x" for name in cells.AIMS_NAMES]
+    return [paragraph(
+        f"""One cell again with buckets of {cells.AIMS_BUCKET_MB} MiB for all contenders, of which
+        most travel during backward ([PYTORCH.md](../PYTORCH.md)): {rate / 1e9:g} Gbit/s, {ranks}
+        hosts, {run['values'] / 1e6:.1f} million weights, {compute_s * 1e3:g} ms of compute. Of
+        {len(run['runs'])} runs, milliseconds of a step:"""),
+        table(["run", *map(shown, cells.AIMS_NAMES)], [*rows, ["over float32", *over]])]
 
 
 def _of_quiet(count, quiet, near):

@@ -1,12 +1,16 @@
-"""One rank of training steps under DistributedDataParallel: the same network by every hook,
-alternately. Rank 0 prints JSON: values of a gradient, and for each hook its seconds per step (each
-as slow as its slowest rank) and its losses.
+"""One rank of steps under DistributedDataParallel: the same gradients by every hook, alternately.
+Rank 0 prints JSON: values of a gradient, and for each hook its seconds per step (each as slow as
+its slowest rank).
 
     ddp_rank.py WIDTH LAYERS BUCKET_MB COMPUTE_MS STEPS HOOK..
 
 LAYERS are hidden ones; with a BUCKET_MB of 0 buckets are PyTorch's own. The environment is
-torchrun's. Hooks are those of torch_lib/hooks.py by name. Buckets travel while
-backward goes on: an accelerator is stood in for by layers whose gradients come at fixed times.
+torchrun's. Hooks are those of torch_lib/hooks.py by name.
+
+An accelerator is stood in for: gradients are there from the start and come at fixed times, layer by
+layer from the last, so that buckets travel while backward goes on. They and the update, which there
+is none of, take no time of the processors, of which hosts have few; what is left for those is
+what DDP, a hook and the network do.
 """
 
 import json
@@ -15,13 +19,13 @@ import time
 
 import torch
 import torch.distributed as dist
-from net_lib.step_data import CLASSES, PIXELS, batch, check_replicas, teacher
+from net_lib.step_data import CLASSES, PIXELS
 from torch.nn.parallel import DistributedDataParallel
 from torch_lib.hooks import ALONE, register
 
-LEARNING_RATE = 0.01
 FORWARD_SHARE = 1 / 3  # of the time of a step without communication
 WARM_STEPS = 4  # buckets are laid out again, PowerSGD begins to compress
+START_S = 0.005  # after all ranks have agreed on it, a step begins
 
 
 class Clock:
@@ -30,68 +34,83 @@ class Clock:
     begin = 0.0
 
 
-class Gate(torch.autograd.Function):
-    """Holds the gradient of what it is given back until `due_s` after the begin of the step."""
+class Layer(torch.autograd.Function):
+    """Passes on what it is given; its parameters get their `gradients` when they are due, in
+    seconds after the begin of the step."""
 
     @staticmethod
-    def forward(ctx, values, clock, due_s):
-        ctx.clock, ctx.due_s = clock, due_s
+    def forward(ctx, values, weight, bias, gradients, clock, due_s):
+        ctx.gradients, ctx.clock, ctx.due_s = gradients, clock, due_s
         return values.view_as(values)
 
     @staticmethod
     def backward(ctx, gradient):
         time.sleep(max(0.0, ctx.clock.begin + ctx.due_s - time.perf_counter()))
-        return gradient, None, None
+        return (gradient, *ctx.gradients, None, None, None)
+
+
+def made_gradients(sizes):
+    """(weight's, bias's) of each layer, other ones on each rank."""
+    generator = torch.Generator().manual_seed(dist.get_rank())
+    return [tuple(1e-3 * torch.randn(shape, generator=generator)
+                  for shape in ((outputs, inputs), (outputs,)))
+            for inputs, outputs in zip(sizes, sizes[1:])]
 
 
 class Paced(torch.nn.Module):
-    """A perceptron whose backward takes as long as `compute_s` says, layer by layer from the
-    last."""
+    """The parameters of a perceptron; forward and backward take as long as `compute_s` says."""
 
-    def __init__(self, width, layer_count, compute_s, clock):
+    def __init__(self, gradients, compute_s, clock):
         super().__init__()
-        sizes = [PIXELS, *[width] * layer_count, CLASSES]
-        self.layers = torch.nn.ModuleList(map(torch.nn.Linear, sizes, sizes[1:]))
-        for layer in self.layers:
-            torch.nn.init.kaiming_normal_(layer.weight)
-        self.clock, self.compute_s = clock, compute_s
+        self.layers = torch.nn.ModuleList(
+            torch.nn.Linear(weight.shape[1], weight.shape[0]) for weight, _ in gradients)
+        self.gradients, self.compute_s, self.clock = gradients, compute_s, clock
 
     def forward(self, x):
         count = len(self.layers)
-        for k, layer in enumerate(self.layers):
-            x = layer(x if k == 0 else torch.relu(x))
+        for k, (layer, gradients) in enumerate(zip(self.layers, self.gradients)):
             after = (count - k) / count  # share of backward until this layer's gradient is there
             due_s = self.compute_s * (FORWARD_SHARE + (1 - FORWARD_SHARE) * after)
-            x = Gate.apply(x, self.clock, due_s)
+            x = Layer.apply(x, layer.weight, layer.bias, gradients, self.clock, due_s)
         return x
 
 
 class Contender:
     """A replica of the network with one of the hooks."""
 
-    def __init__(self, name, width, layer_count, bucket_mb, compute_s):
-        torch.manual_seed(1)  # the same first weights everywhere
-        self.name, self.clock = name, Clock()
-        self.model = DistributedDataParallel(Paced(width, layer_count, compute_s, self.clock),
-                                             bucket_cap_mb=bucket_mb or None)
+    def __init__(self, name, gradients, bucket_mb, compute_s):
+        torch.manual_seed(1)  # the same weights everywhere
+        self.name, self.clock, self.seconds = name, Clock(), []
+        self.model = DistributedDataParallel(
+            Paced(gradients, compute_s, self.clock), bucket_cap_mb=bucket_mb or None,
+            gradient_as_bucket_view=True)
         self.state = register(name, self.model)
-        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=LEARNING_RATE)
-        self.parameters = list(self.model.parameters())
-        self.seconds, self.losses = [], []
 
-    def step(self, images, labels):
-        dist.barrier()
-        self.clock.begin = time.perf_counter()
-        self.optimizer.zero_grad()
-        loss = torch.nn.functional.cross_entropy(self.model(images), labels)
-        loss.backward()
-        self.optimizer.step()
+    def step(self):
+        self.model.zero_grad()
+        self.clock.begin = agreed_begin()
+        self.model(torch.zeros(1, requires_grad=True)).sum().backward()
         self.seconds.append(time.perf_counter() - self.clock.begin)
-        self.losses.append(loss.item())
+
+    def check_average(self):
+        """All ranks hold the same average, bit for bit."""
+        average = torch.cat([each.grad.flatten() for each in self.model.parameters()])
+        first = average.clone()
+        dist.broadcast(first, 0)
+        assert torch.equal(average, first), f"averages of {self.name} differ"
 
     def close(self):
         if self.state is not None:
             self.state.close()
+
+
+def agreed_begin():
+    """Waits for all ranks and returns a time, the same on all, at which they are here: hosts are
+    namespaces of one machine, which has one clock."""
+    begin = torch.tensor(time.perf_counter() + START_S, dtype=torch.float64)
+    dist.all_reduce(begin, op=dist.ReduceOp.MAX)
+    time.sleep(max(0.0, begin.item() - time.perf_counter()))
+    return begin.item()
 
 
 def main():
@@ -99,19 +118,18 @@ def main():
     compute_s, step_count = float(sys.argv[4]) * 1e-3, int(sys.argv[5])
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
-    contenders = [Contender(name, width, layer_count, bucket_mb, compute_s)
-                  for name in sys.argv[6:]]
-    for number in range(WARM_STEPS + step_count):
-        images, labels = batch(dist.get_rank(), number, teacher())
+    gradients = made_gradients([PIXELS, *[width] * layer_count, CLASSES])
+    contenders = [Contender(name, gradients, bucket_mb, compute_s) for name in sys.argv[6:]]
+    for _ in range(WARM_STEPS + step_count):
         for contender in contenders:
-            contender.step(images, labels)
-    found = {"values": sum(p.numel() for p in contenders[0].parameters), "hooks": {}}
+            contender.step()
+    found = {"values": sum(each.numel() for pair in gradients for each in pair), "hooks": {}}
     for contender in contenders:
         if contender.name != ALONE:
-            check_replicas(contender)
+            contender.check_average()
         seconds = torch.tensor(contender.seconds[WARM_STEPS:], dtype=torch.float64)
         dist.all_reduce(seconds, op=dist.ReduceOp.MAX)
-        found["hooks"][contender.name] = {"seconds": seconds.tolist(), "losses": contender.losses}
+        found["hooks"][contender.name] = {"seconds": seconds.tolist()}
         contender.close()
     if dist.get_rank() == 0:
         print(json.dumps(found))

@@ -46,6 +46,8 @@ class Memory(ABC):
         """`out` as values to write, of the shape and dtype of `like`; new memory for None."""
         if out is None:
             return like.empty_like()
+        if out is like.owner:
+            return _checked(like, "out", _VALUES, None, write=True)
         view = self.values(out, "out", write=True)
         if (view.dtype, view.shape) != (like.dtype, like.shape):
             raise InvalidArgument(
@@ -150,7 +152,7 @@ def memory_of_all(given: Sequence[Any], stream: Any = None) -> Memory:
 
 def stream_for_refusal(given: Any, stream: Any) -> int | None:
     """The stream of a call whose arguments are refused, as far as they have one."""
-    first = given[0] if isinstance(given, (list, tuple)) and given else given
+    first = given[0] if isinstance(given, Sequence) and given else given
     try:
         return memory_of(first, stream).stream
     except Exception:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from .. import _abi
 from ..arguments import config, integer, number_of
 from ..errors import InvalidArgument
-from ..memory import memory_of, memory_of_all
+from ..memory import memory_of
 from ..quantizer import Quantizer, handle_of
+from .array_list import ArrayList
 from .request import Request
 
 if TYPE_CHECKING:
@@ -175,27 +176,20 @@ def _many(
     stream: Any,
 ) -> _Prepared:
     number, settings = number_of("op", op, _abi.OPS), config(schedule, step, index)
-    given = list(arrays)
-    memory = memory_of_all(given, stream)
-    send = [memory.values(x, f"arrays[{k}]") for k, x in enumerate(given)]
-    if out is not None and len(out) != len(send):
-        raise InvalidArgument(f"out has {len(out)} arrays for {len(send)} in arrays")
-    recv = [memory.result(None if out is None else out[k], x) for k, x in enumerate(send)]
-    names = list(dict.fromkeys(x.dtype for x in send))
-    if len(names) > 1:
-        raise InvalidArgument(f"arrays hold {' and '.join(names)}; make one call for each dtype")
+    send = arrays if isinstance(arrays, ArrayList) else ArrayList(arrays, stream)
+    recv, addresses = send.results(out), send.addresses()
     arguments = (
         handle_of(q),
-        (ctypes.c_void_p * len(send))(*(x.address for x in send)),
-        (ctypes.c_void_p * len(recv))(*(x.address for x in recv)),
-        _sizes([x.count for x in send]),
+        addresses,
+        addresses if recv is send else recv.addresses(),
+        send.counts(),
         len(send),
-        send[0].dtype_number if send else 0,
+        send.dtype_number(),
         number,
         settings,
-        memory.stream,
+        send.stream_number(stream),
     )
-    return [x.owner for x in recv], arguments, (send, recv)
+    return recv.result(), arguments, (send, recv)
 
 
 def _scatter(

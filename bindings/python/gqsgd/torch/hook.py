@@ -15,10 +15,11 @@ from gqsgd.presets import short_spec
 from . import devices, groups
 from . import summary as _summary
 from .budget import Budget, budget_quantizer, checked_bits
-from .lanes import Call, Lane, lane_of
-from .layout import Layout, Segment
-from .policy import Assignment, DefaultPolicy, Policy, is_adaptive, keeps_zeros
-from .report import Part, Record, Records, Report
+from .calls import Calls
+from .lanes import Lane, lane_of
+from .layout import Layout
+from .policy import Assignment, DefaultPolicy, Policy, keeps_zeros
+from .report import Records, Report
 from .unused import UnusedWarning
 
 _VERSION = 2  # of state_dict; 1 had no budget
@@ -114,13 +115,16 @@ class HookState:
         self._layout = Layout()
         self._sample = _summary.Sample()
         self._records = Records(self._budget)
+        self._calls = self._new_calls()
         self._waiting: list[Any] = []  # outcomes of buckets that are not on their way yet
-        self._call_count = 0  # in this step
         self._device: torch.device | None = None  # of the gradients
         self._borrowed: gqsgd.Communicator | None = None
         self._lane: Lane | None = None
         self._end: Callable[[], None] | None = None
         self._unused: UnusedWarning | None = None
+
+    def _new_calls(self) -> Calls:
+        return Calls(self._assignment, self._records, self._budget, self._schedule)
 
     def bind(
         self, model: torch.nn.Module, process_group: dist.ProcessGroup | None = None
@@ -136,6 +140,7 @@ class HookState:
             if parameter.requires_grad:
                 self._assignment.quantizer_of(parameter)
         self._layout = Layout(self._layout.numbers)
+        self._calls = self._new_calls()
         self._model_missing = False
 
     @property
@@ -267,6 +272,7 @@ class HookState:
                 f"has {self.quantizer.spec!r}; hint: HookState(checkpoint['quantizer'], ...)"
             )
         self.step, self._layout = state["step"], self._layout.resumed(state["layout"])
+        self._calls = self._new_calls()  # of ranks that have trained before, and of new ones
         if self._budget is not None:
             self._budget.load_state_dict(saved)
         if self.step > 0 and self._unused is not None:
@@ -300,51 +306,29 @@ class HookState:
         lane = self._way(buffer.device)
         lane.comm.check()
         if bucket.index() == 0:
-            self._waiting, self._call_count = [], 0
             lane.begin()
             self._begin()
         outcome = lane.outcome(buffer)
         self._waiting.append(outcome)
-        parts = self._layout.parts(bucket)
-        if parts:
-            waiting, self._waiting = self._waiting, []
-            recorded = [pair for part in parts for pair in self._calls(part)]
+        recorded = self._calls.of(self._layout.parts(bucket), bucket.is_last())
+        if recorded:
             calls = [call for call, _ in recorded]
             if buffer.device == devices.CPU:
                 self._sample.take(self.step, calls)
-            lane.run(calls, waiting, [record for _, record in recorded])
+            complete = []
+            if not self._calls.is_gathering:
+                complete, self._waiting = self._waiting, []
+            lane.run(calls, complete, [record for _, record in recorded])
         if bucket.is_last():
             self.step += 1
         return outcome.future()
 
     def _begin(self) -> None:
+        self._waiting = []
+        self._calls.begin(self.step)
         self._records.begin(self.step)
         if self._budget is not None:
             self._budget.begin(self.step)
-
-    def _calls(self, part: list[Segment]) -> list[tuple[Call, Record]]:
-        """One allreduce for each quantizer of a part."""
-        by_quantizer: dict[gqsgd.Quantizer, list[Segment]] = {}
-        for segment in part:
-            quantizer = self._assignment.quantizer_of(segment.parameter)
-            by_quantizer.setdefault(quantizer, []).append(segment)
-        return [self._call(*pair) for pair in by_quantizer.items()]
-
-    def _call(self, quantizer: gqsgd.Quantizer, segments: list[Segment]) -> tuple[Call, Record]:
-        parts = [
-            Part(self._layout.number_of(each.parameter), self._assignment.name_of(each.parameter),
-                 each.gradient.numel())
-            for each in segments
-        ]
-        if self._budget is not None and is_adaptive(quantizer):
-            value_counts = {part.number: part.values for part in parts}
-            quantizer = self._budget.quantizer_for(quantizer, value_counts)
-        index = self._call_count
-        self._call_count += 1
-        gradients = [segment.gradient for segment in segments]
-        call = {"arrays": gradients, "out": gradients, "q": quantizer,
-                "schedule": self._schedule, "step": self.step, "index": index}
-        return call, self._records.add(index, quantizer, parts)
 
 
 def allreduce_hook(

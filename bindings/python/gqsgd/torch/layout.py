@@ -11,21 +11,29 @@ matter of the model alone.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 import torch.distributed as dist
-from torch.utils.weak import WeakTensorKeyDictionary
 
 from gqsgd import InvalidArgument
 
+from .parameters import ParameterMap
 
-@dataclass(frozen=True)
-class Segment:
-    """A parameter and where its gradient lies in a bucket, flat and without a copy."""
+
+class Segment(NamedTuple):
+    """A parameter, its number, and where its gradient lies in a bucket."""
 
     parameter: torch.Tensor
-    gradient: torch.Tensor
+    number: int
+    buffer: torch.Tensor  #: of the bucket, flat
+    offset: int  #: in values
+    count: int
+
+    @property
+    def gradient(self) -> torch.Tensor:
+        """Flat, whatever its memory format, and without a copy."""
+        return self.buffer[self.offset : self.offset + self.count]
 
 
 class Layout:
@@ -35,14 +43,16 @@ class Layout:
         """saved: `numbers` of the state that a checkpoint was written from."""
         self._saved = [list(part) for part in saved]
         self._gathered: list[Segment] | None = [] if saved else None
-        self._numbers = WeakTensorKeyDictionary()  # of parameters, by identity
+        self._numbers = ParameterMap()
+        self._number_count = 0
         self._complete = False  # every parameter has its number
         self._current: list[list[int]] = []  # of the backward under way, or of the last one
 
     def resumed(self, saved: Sequence[Sequence[int]]) -> Layout:
         """A layout of the same model that continues from `saved`."""
         layout = Layout(saved)
-        layout._numbers, layout._complete = self._numbers, self._complete
+        layout._numbers, layout._number_count = self._numbers, self._number_count
+        layout._complete = self._complete
         return layout
 
     @property
@@ -53,10 +63,10 @@ class Layout:
     def parts(self, bucket: dist.GradBucket) -> list[list[Segment]]:
         """What is to be reduced now that `bucket` is ready, each part as one operation: the
         bucket, or nothing until all have come and then everything in the saved division."""
-        segments = _segments(bucket)
+        segments = self._segments(bucket)
         if bucket.index() == 0:
             self._current = []
-        self._current.append([self.number_of(segment.parameter) for segment in segments])
+        self._current.append([segment.number for segment in segments])
         self._complete = self._complete or bucket.is_last()
         if self._gathered is None:
             return [segments]
@@ -65,7 +75,16 @@ class Layout:
         self._gathered += segments
         return self._divided() if bucket.is_last() else []
 
-    def number_of(self, parameter: torch.Tensor) -> int:
+    def _segments(self, bucket: dist.GradBucket) -> list[Segment]:
+        buffer, offset, segments = bucket.buffer(), 0, []
+        for parameter in bucket.parameters():
+            count = parameter.numel()
+            number = self._number_of(parameter)
+            segments.append(Segment(parameter, number, buffer, offset, count))
+            offset += count
+        return segments
+
+    def _number_of(self, parameter: torch.Tensor) -> int:
         """A number that is the same on every rank, and after a checkpoint."""
         if parameter not in self._numbers:
             if self._complete:
@@ -73,14 +92,15 @@ class Layout:
                     f"a parameter of shape {tuple(parameter.shape)} is not of the model that this "
                     "state has served so far; hint: one HookState for each model"
                 )
-            self._numbers[parameter] = len(self._numbers)
+            self._numbers[parameter] = self._number_count
+            self._number_count += 1
         number: int = self._numbers[parameter]
         return number
 
     def _divided(self) -> list[list[Segment]]:
         """The gathered gradients in the saved division, which has done its duty then."""
         assert self._gathered is not None
-        by_number = {self._numbers[segment.parameter]: segment for segment in self._gathered}
+        by_number = {segment.number: segment for segment in self._gathered}
         saved = sorted(number for part in self._saved for number in part)
         if saved != sorted(by_number):
             raise InvalidArgument(
@@ -89,10 +109,3 @@ class Layout:
             )
         self._gathered, self._current = None, self._saved
         return [[by_number[number] for number in part] for part in self._saved]
-
-
-def _segments(bucket: dist.GradBucket) -> list[Segment]:
-    """The gradients of a bucket as flat views of its buffer, whatever their memory format."""
-    buffer, parameters = bucket.buffer(), bucket.parameters()
-    parts = buffer.split([parameter.numel() for parameter in parameters])
-    return [Segment(*pair) for pair in zip(parameters, parts)]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
 import torch
-from torch.utils.weak import WeakTensorKeyDictionary
 
 from gqsgd import InvalidArgument, Quantizer
+
+from .parameters import ParameterMap
 
 #: (name, parameter, module that owns it) -> a quantizer, or its specification; "none" is float32.
 #: Without a model names are "" and modules None.
@@ -43,15 +46,14 @@ class Assignment:
     def __init__(self, policy: Policy):
         self._policy = policy
         self._quantizers: dict[str, Quantizer] = {}  # by specification: equal ones are one call
-        # By identity, as long as a parameter lives: the model's, and those chosen for so far.
-        self._owners = WeakTensorKeyDictionary()
-        self._chosen = WeakTensorKeyDictionary()
+        self._owners = ParameterMap()  # (name, module) of the model's
+        self._chosen = ParameterMap()  # quantizers of those chosen for so far
         self._bound = False
 
     def bind(self, model: torch.nn.Module) -> None:
         """Takes names and modules from `model`. Of a shared parameter's modules the first counts,
         but an embedding before all others."""
-        self._chosen, self._owners = WeakTensorKeyDictionary(), WeakTensorKeyDictionary()
+        self._chosen, self._owners = ParameterMap(), ParameterMap()
         self._bound = True
         for path, module in model.named_modules():
             for own_name, parameter in module.named_parameters(recurse=False):
@@ -103,6 +105,11 @@ def is_adaptive(quantizer: Quantizer) -> bool:
     return fields_of(quantizer).get("width") == "adaptive"
 
 
-def fields_of(quantizer: Quantizer) -> dict[str, str]:
+def fields_of(quantizer: Quantizer) -> Mapping[str, str]:
     """The fields of its specification, all of them."""
-    return dict(field.partition("=")[::2] for field in quantizer.spec.split(","))
+    return _fields(quantizer.spec)
+
+
+@functools.lru_cache(maxsize=64)  # asked for in every call of a hook
+def _fields(spec: str) -> Mapping[str, str]:
+    return MappingProxyType(dict(field.partition("=")[::2] for field in spec.split(",")))

@@ -1,0 +1,121 @@
+"""Floats of several buckets in one call, where gradients are views of buckets."""
+
+import gqsgd.torch
+import pytest
+import torch
+import torch.distributed as dist
+import torch_models as models
+from gqsgd.torch import calls
+
+VIEWS = {"bucket_cap_mb": 0.01, "gradient_as_bucket_view": True}
+
+
+def trained(ddp, most_values=calls.GATHERED_VALUE_COUNT, step_count=4):
+    """Calls of each step, and a digest of the weights at the end."""
+    before, calls.GATHERED_VALUE_COUNT = calls.GATHERED_VALUE_COUNT, most_values
+    model, state = models.hooked(models.perceptron(), ddp=ddp)
+    comm, counts = state.connect(), [0]
+    for step in range(step_count):
+        models.train(model, [step])
+        counts.append(comm.stats()["calls"])
+    rows = state.report().rows
+    assert {row.name for row in rows} == {name for name, _ in model.module.named_parameters()}
+    assert len({row.call for row in rows}) == counts[-1] - counts[-2]
+    state.close()
+    calls.GATHERED_VALUE_COUNT = before
+    return [b - a for a, b in zip(counts, counts[1:])], models.digest(model.parameters())
+
+
+def test_floats_of_all_buckets_are_one_call_and_bits_stay(torch_groups):
+    group = torch_groups(2)
+    (copied, weights), _ = group.run(trained, {"bucket_cap_mb": 0.01})
+    (viewed, same_weights), _ = group.run(trained, VIEWS)
+    with_codes = 2  # of 5 tensors two layers have enough values for codes, each in its own bucket
+    assert copied[1:] == [copied[1]] * 3 and copied[1] > with_codes + 1
+    assert viewed[1:] == [with_codes + 1] * 3  # what gradients are is known after the first
+    assert weights == same_weights
+
+
+def test_many_floats_do_not_wait_for_the_last_bucket(torch_groups):
+    group = torch_groups(2)
+    (few, weights), _ = group.run(trained, VIEWS, 100)
+    (all_at_once, same_weights), _ = group.run(trained, VIEWS)
+    assert few[-1] > all_at_once[-1] and weights == same_weights
+
+
+class Mixed(torch.nn.Module):
+    """Layers of two dtypes."""
+
+    def __init__(self):
+        super().__init__()
+        self.narrow = torch.nn.Linear(64, 64, dtype=torch.bfloat16)
+        self.wide = torch.nn.Linear(64, 64)
+
+    def forward(self, x):
+        return self.narrow(self.wide(x).bfloat16()).float().square().mean()
+
+
+def mixed():
+    """Gradients of a step as gradient_as_bucket_view has them, and as copies have them."""
+    found = []
+    for ddp in (VIEWS, {"bucket_cap_mb": 0.01}):
+        torch.manual_seed(3)
+        model, state = models.hooked(Mixed(), ddp=ddp)
+        x = torch.randn(8, 64, generator=torch.Generator().manual_seed(dist.get_rank()))
+        for _ in range(3):
+            model.zero_grad()
+            model(x).backward()
+        found.append(models.digest(models.gradients(model)))
+        state.close()
+    return found
+
+
+def test_floats_of_two_dtypes_are_two_calls(torch_groups):
+    (viewed, copied), others = torch_groups(2).run(mixed)
+    assert viewed == copied and others == [viewed, copied]
+
+
+class Branches(torch.nn.Module):
+    """Of which each rank uses its own, so that gradients of the others are not defined there."""
+
+    def __init__(self):
+        super().__init__()
+        self.scales = torch.nn.ParameterList(torch.nn.Parameter(torch.ones(64)) for _ in range(2))
+        self.wide = torch.nn.ParameterList(
+            torch.nn.Parameter(torch.ones(64, 64)) for _ in range(2))
+
+    def forward(self, x):
+        rank = dist.get_rank()
+        return (self.wide[rank] @ (self.scales[rank] * x)).sum()
+
+
+def branched():
+    model, state = models.hooked(
+        Branches(), ddp={**VIEWS, "bucket_cap_mb": 0.0001, "find_unused_parameters": True})
+    x = torch.full((64,), 2.0)
+    for _ in range(4):
+        model.zero_grad()
+        model(x).backward()
+        for scale in model.module.scales:  # 64 times 2 on one rank, nothing on the other
+            torch.testing.assert_close(scale.grad, torch.full((64,), 64.0))
+    assert state.step == 4
+    state.close()
+
+
+def test_ranks_that_use_other_parameters_agree(torch_groups):
+    torch_groups(2).run(branched)
+
+
+def failed():
+    """A call of codes that fails leaves no bucket waiting for its floats."""
+    model, state = models.hooked(models.perceptron(), "blocks-8,nonfinite=error", ddp=VIEWS)
+    models.train(model, [0, 1])
+    inputs, targets = models.batch(2)
+    inputs[0, 0] = float("nan") if dist.get_rank() == 1 else inputs[0, 0]
+    with pytest.raises(RuntimeError, match="Nonfinite: .*rank 1"):
+        torch.nn.functional.mse_loss(model(inputs), targets).backward()
+    state.close()
+
+
+def test_failure_of_a_call_ends_the_buckets_that_wait(torch_groups):
+    torch_groups(2).run(failed)
