@@ -10,10 +10,18 @@ from gqsgd.torch import calls
 VIEWS = {"bucket_cap_mb": 0.01, "gradient_as_bucket_view": True}
 
 
-def trained(ddp, most_values=calls.GATHERED_VALUE_COUNT, step_count=4):
+def deep():
+    """Four buckets, each with 64 values that go as floats."""
+    torch.manual_seed(0)
+    layers = [torch.nn.Linear(32, 64), *(torch.nn.Linear(64, 64) for _ in range(3))]
+    return torch.nn.Sequential(*layers, torch.nn.Unflatten(1, (4, 16)), torch.nn.AvgPool1d(16),
+                               torch.nn.Flatten())
+
+
+def trained(ddp, make=models.perceptron, most_values=calls.GATHERED_VALUE_COUNT, step_count=4):
     """Calls of each step, and a digest of the weights at the end."""
     before, calls.GATHERED_VALUE_COUNT = calls.GATHERED_VALUE_COUNT, most_values
-    model, state = models.hooked(models.perceptron(), ddp=ddp)
+    model, state = models.hooked(make(), ddp=ddp)
     comm, counts = state.connect(), [0]
     for step in range(step_count):
         models.train(model, [step])
@@ -38,9 +46,11 @@ def test_floats_of_all_buckets_are_one_call_and_bits_stay(torch_groups):
 
 def test_many_floats_do_not_wait_for_the_last_bucket(torch_groups):
     group = torch_groups(2)
-    (few, weights), _ = group.run(trained, VIEWS, 100)
-    (all_at_once, same_weights), _ = group.run(trained, VIEWS)
-    assert few[-1] > all_at_once[-1] and weights == same_weights
+    found = {limit: group.run(trained, VIEWS, deep, limit)[0] for limit in (63, 100, 1000)}
+    with_codes = 4
+    calls_of_floats = {limit: counts[-1] - with_codes for limit, (counts, _) in found.items()}
+    assert calls_of_floats == {63: 4, 100: 2, 1000: 1}  # none waits, two at a time, all
+    assert len({weights for _, weights in found.values()}) == 1
 
 
 class Mixed(torch.nn.Module):
@@ -80,9 +90,10 @@ class Branches(torch.nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.scales = torch.nn.ParameterList(torch.nn.Parameter(torch.ones(64)) for _ in range(2))
         self.wide = torch.nn.ParameterList(
             torch.nn.Parameter(torch.ones(64, 64)) for _ in range(2))
+        # Their buckets are the first of all.
+        self.scales = torch.nn.ParameterList(torch.nn.Parameter(torch.ones(64)) for _ in range(2))
 
     def forward(self, x):
         rank = dist.get_rank()
