@@ -70,6 +70,7 @@ def register(name, model):
 
     preset, transport, *options = name.split(", ")
     options = dict(option.split("=", 1) for option in options)  # "none, network, costs=measure"
-    state = gqsgd.torch.HookState(preset, model=model, transport=transport, **options)
+    state = gqsgd.torch.HookState(preset, model=model, transport=transport,
+                                  gather_floats=model.gradient_as_bucket_view, **options)
     model.register_comm_hook(state, gqsgd.torch.allreduce_hook)
     return state

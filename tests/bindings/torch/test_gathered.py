@@ -1,4 +1,4 @@
-"""Floats of several buckets in one call, where gradients are views of buckets."""
+"""HookState(gather_floats=True): floats of several buckets in one call."""
 
 import gqsgd.torch
 import pytest
@@ -18,39 +18,72 @@ def deep():
                                torch.nn.Flatten())
 
 
-def trained(ddp, make=models.perceptron, most_values=calls.GATHERED_VALUE_COUNT, step_count=4):
-    """Calls of each step, and a digest of the weights at the end."""
+def trained(gathers, make=models.perceptron, most_values=calls.GATHERED_VALUE_COUNT, **options):
+    """Calls of each of four steps, and a digest of the weights at the end."""
     before, calls.GATHERED_VALUE_COUNT = calls.GATHERED_VALUE_COUNT, most_values
-    model, state = models.hooked(make(), ddp=ddp)
-    comm, counts = state.connect(), [0]
-    for step in range(step_count):
-        models.train(model, [step])
-        counts.append(comm.stats()["calls"])
-    rows = state.report().rows
+    try:
+        model, state = models.hooked(make(), ddp=VIEWS, gather_floats=gathers, **options)
+        comm, counts = state.connect(), [0]
+        for step in range(4):
+            models.train(model, [step])
+            counts.append(comm.stats()["calls"])
+        rows = state.report().rows
+        state.close()
+    finally:
+        calls.GATHERED_VALUE_COUNT = before
     assert {row.name for row in rows} == {name for name, _ in model.module.named_parameters()}
     assert len({row.call for row in rows}) == counts[-1] - counts[-2]
-    state.close()
-    calls.GATHERED_VALUE_COUNT = before
     return [b - a for a, b in zip(counts, counts[1:])], models.digest(model.parameters())
 
 
 def test_floats_of_all_buckets_are_one_call_and_bits_stay(torch_groups):
     group = torch_groups(2)
-    (copied, weights), _ = group.run(trained, {"bucket_cap_mb": 0.01})
-    (viewed, same_weights), _ = group.run(trained, VIEWS)
-    with_codes = 2  # of 5 tensors two layers have enough values for codes, each in its own bucket
-    assert copied[1:] == [copied[1]] * 3 and copied[1] > with_codes + 1
-    assert viewed[1:] == [with_codes + 1] * 3  # what gradients are is known after the first
+    (alone, weights), _ = group.run(trained, False)
+    (gathered, same_weights), _ = group.run(trained, True)
+    with_codes = 2  # of the perceptron's tensors two have enough values for codes
+    assert alone[1:] == [alone[1]] * 3 and alone[1] > with_codes + 1
+    assert gathered[1:] == [with_codes + 1] * 3  # buckets are laid out again after the first
     assert weights == same_weights
 
 
 def test_many_floats_do_not_wait_for_the_last_bucket(torch_groups):
     group = torch_groups(2)
-    found = {limit: group.run(trained, VIEWS, deep, limit)[0] for limit in (63, 100, 1000)}
+    found = {limit: group.run(trained, True, deep, limit)[0] for limit in (63, 100, 1000)}
     with_codes = 4
     calls_of_floats = {limit: counts[-1] - with_codes for limit, (counts, _) in found.items()}
     assert calls_of_floats == {63: 4, 100: 2, 1000: 1}  # none waits, two at a time, all
     assert len({weights for _, weights in found.values()}) == 1
+
+
+def resumed(most_values):
+    """Weights after four steps in one go, and after two, a checkpoint and two in another state.
+    Float sums of rings depend on places in a call, so these calls must be the same."""
+    before, calls.GATHERED_VALUE_COUNT = calls.GATHERED_VALUE_COUNT, most_values
+    try:
+        found = []
+        for cut in (4, 2):
+            model, state = models.hooked(
+                deep(), "paper-ge8", ddp=VIEWS, gather_floats=True, schedule="ring")
+            models.train(model, range(cut))
+            if cut < 4:
+                saved, weights = state.state_dict(), model.module.state_dict()
+                state.close()
+                model, state = models.hooked(
+                    deep(), "paper-ge8", ddp=VIEWS, gather_floats=True, schedule="ring")
+                model.module.load_state_dict(weights)
+                state.load_state_dict(saved)
+                models.train(model, range(cut, 4))
+            found.append(models.digest(model.parameters()))
+            state.close()
+    finally:
+        calls.GATHERED_VALUE_COUNT = before
+    return found
+
+
+@pytest.mark.parametrize("most_values", [100, 1000])
+def test_a_resumed_run_gathers_the_same(torch_groups, most_values):
+    (whole, resumed_run), *_ = torch_groups(4).run(resumed, most_values)
+    assert whole == resumed_run
 
 
 class Mixed(torch.nn.Module):
@@ -66,11 +99,11 @@ class Mixed(torch.nn.Module):
 
 
 def mixed():
-    """Gradients of a step as gradient_as_bucket_view has them, and as copies have them."""
+    """Gradients of a step with floats gathered, and without."""
     found = []
-    for ddp in (VIEWS, {"bucket_cap_mb": 0.01}):
+    for gathers in (True, False):
         torch.manual_seed(3)
-        model, state = models.hooked(Mixed(), ddp=ddp)
+        model, state = models.hooked(Mixed(), ddp=VIEWS, gather_floats=gathers)
         x = torch.randn(8, 64, generator=torch.Generator().manual_seed(dist.get_rank()))
         for _ in range(3):
             model.zero_grad()
@@ -81,8 +114,8 @@ def mixed():
 
 
 def test_floats_of_two_dtypes_are_two_calls(torch_groups):
-    (viewed, copied), others = torch_groups(2).run(mixed)
-    assert viewed == copied and others == [viewed, copied]
+    (gathered, alone), others = torch_groups(2).run(mixed)
+    assert gathered == alone and others == [gathered, alone]
 
 
 class Branches(torch.nn.Module):
@@ -102,7 +135,8 @@ class Branches(torch.nn.Module):
 
 def branched():
     model, state = models.hooked(
-        Branches(), ddp={**VIEWS, "bucket_cap_mb": 0.0001, "find_unused_parameters": True})
+        Branches(), gather_floats=True,
+        ddp={**VIEWS, "bucket_cap_mb": 0.0001, "find_unused_parameters": True})
     x = torch.full((64,), 2.0)
     for _ in range(4):
         model.zero_grad()
@@ -119,7 +153,8 @@ def test_ranks_that_use_other_parameters_agree(torch_groups):
 
 def failed():
     """A call of codes that fails leaves no bucket waiting for its floats."""
-    model, state = models.hooked(models.perceptron(), "blocks-8,nonfinite=error", ddp=VIEWS)
+    model, state = models.hooked(
+        models.perceptron(), "blocks-8,nonfinite=error", ddp=VIEWS, gather_floats=True)
     models.train(model, [0, 1])
     inputs, targets = models.batch(2)
     inputs[0, 0] = float("nan") if dist.get_rank() == 1 else inputs[0, 0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -16,7 +16,7 @@ from .pieces import Pieces
 from .policy import Assignment, is_adaptive, is_quantized
 from .report import Part, Record, Records
 
-#: Floats of buckets are gathered up to so many values: more would take time when backward is over.
+#: Floats of buckets are gathered until they are more: they would take time when backward is over.
 GATHERED_VALUE_COUNT = 32768
 
 Recorded = tuple[Call, Record]
@@ -36,7 +36,7 @@ class _Call:
 
     @property
     def may_wait(self) -> bool:
-        """For those of later buckets."""
+        """Whether it may go together with floats of later buckets."""
         return not is_quantized(self.quantizer) and self.value_count <= GATHERED_VALUE_COUNT
 
 
@@ -44,22 +44,18 @@ class Calls:
     """One allreduce for each quantizer of a part.
 
     Of biases and norm layers there are few values, as floats, in almost every bucket: a call of
-    them takes as long as messages and ranks that wait for each other do. Where gradients are views
-    of buckets (DDP's gradient_as_bucket_view=True), nothing is to be done with a bucket before the
-    step, and the floats of several go in one call. Elsewhere DDP copies a bucket to its gradients
-    as soon as it is complete, and they go with it. What they are shows the first backward pass as a
-    whole, on every rank alike: of one bucket a rank may use no parameter.
+    them takes as long as messages and ranks that wait for each other do. `gathers`: those of
+    several buckets go in one call.
     """
 
     def __init__(
-        self, assignment: Assignment, records: Records, budget: Budget | None, schedule: str
+        self, assignment: Assignment, records: Records, budget: Budget | None, schedule: str,
+        gathers: bool,
     ):
         self._assignment, self._records = assignment, records
-        self._budget, self._schedule = budget, schedule
+        self._budget, self._schedule, self._gathers = budget, schedule, gathers
         self._step = self._count = 0
         self._gathered: dict[tuple[gqsgd.Quantizer, torch.dtype], _Call] = {}
-        self._has_views = False  # as far as is seen
-        self._gathers = False  # since the end of the first backward pass
 
     def begin(self, step: int) -> None:
         """A new backward pass."""
@@ -71,21 +67,22 @@ class Calls:
         """Whether buckets so far have floats that are in no call yet."""
         return bool(self._gathered)
 
-    def of(self, parts: Iterable[Sequence[Segment]], is_last: bool) -> list[Recorded]:
+    def of(self, parts: Sequence[Sequence[Segment]], is_last: bool) -> list[Recorded]:
         """Those to be made now. After the last bucket nothing is left."""
-        made = [call for part in parts for call in self._of_part(part)]
-        if is_last:
-            self._gathers = self._has_views
-        gathered = list(self._gathered.values())
-        if is_last or sum(call.value_count for call in gathered) > GATHERED_VALUE_COUNT:
-            made = gathered + made  # the short ones first, while ranks still wait for each other
-            self._gathered.clear()
+        made = []
+        for k, part in enumerate(parts):
+            own = self._of_part(part)
+            gathered = list(self._gathered.values())
+            at_end = is_last and k + 1 == len(parts)
+            if at_end or sum(call.value_count for call in gathered) > GATHERED_VALUE_COUNT:
+                made += gathered  # the short ones first, while ranks still wait for each other
+                self._gathered.clear()
+            made += own
         return [self._recorded(call) for call in made]
 
     def _of_part(self, part: Sequence[Segment]) -> list[_Call]:
         """Without those that are gathered."""
         found: dict[gqsgd.Quantizer, _Call] = {}
-        self._has_views = self._has_views or any(map(_is_view, part))
         for segment in part:
             quantizer = self._assignment.quantizer_of(segment.parameter)
             if quantizer not in found:
@@ -112,10 +109,3 @@ class Calls:
         call = {"arrays": gradients, "out": gradients, "q": quantizer,
                 "schedule": self._schedule, "step": self._step, "index": made.index}
         return call, self._records.add(made.index, quantizer, parts)
-
-
-def _is_view(segment: Segment) -> bool:
-    """Whether the gradient lies in its bucket."""
-    gradient, buffer = segment.parameter.grad, segment.buffer
-    place = buffer.data_ptr() + segment.offset * buffer.element_size()
-    return gradient is not None and gradient.data_ptr() == place

@@ -50,6 +50,10 @@ class HookState:
         DefaultPolicy. Must be the same on every rank.
     transport: "auto", "process", "network", "group" or "nccl" (gqsgd.torch.connect).
     schedule: as for gqsgd.Communicator.allreduce, but not "sparse".
+    gather_floats: parameters that go as float32 in each bucket (biases, norm layers) are gathered,
+        those of all buckets for one call; for DistributedDataParallel(gradient_as_bucket_view=True)
+        and other models of many buckets. The futures of buckets are then set with that of the last
+        one, so a hook of your own must not wait for them. Equal on all ranks.
     communicator: a gqsgd.Communicator of the model's ranks to use in place of one of its own; the
         caller closes it, after the state.
     options: those of gqsgd.Communicator, timeout_ms=60000 for example.
@@ -76,6 +80,7 @@ class HookState:
         policy: Policy | None = None,
         transport: str = "auto",
         schedule: str = "auto",
+        gather_floats: bool = False,
         communicator: gqsgd.Communicator | None = None,
         **options: Any,
     ):
@@ -89,7 +94,7 @@ class HookState:
         self.step = 0  #: backward passes so far: the step of the next one's random key
         self._policy = policy
         self._connection = {"transport": transport, **options}
-        self._schedule = schedule
+        self._schedule, self._gathers = schedule, gather_floats
         self._budget = None if budget is None else Budget(budget)
         self._start(process_group)
         self._borrowed = communicator
@@ -115,16 +120,14 @@ class HookState:
         self._layout = Layout()
         self._sample = _summary.Sample()
         self._records = Records(self._budget)
-        self._calls = self._new_calls()
+        self._calls = Calls(
+            self._assignment, self._records, self._budget, self._schedule, self._gathers)
         self._waiting: list[Any] = []  # outcomes of buckets that are not on their way yet
         self._device: torch.device | None = None  # of the gradients
         self._borrowed: gqsgd.Communicator | None = None
         self._lane: Lane | None = None
         self._end: Callable[[], None] | None = None
         self._unused: UnusedWarning | None = None
-
-    def _new_calls(self) -> Calls:
-        return Calls(self._assignment, self._records, self._budget, self._schedule)
 
     def bind(
         self, model: torch.nn.Module, process_group: dist.ProcessGroup | None = None
@@ -140,7 +143,6 @@ class HookState:
             if parameter.requires_grad:
                 self._assignment.quantizer_of(parameter)
         self._layout = Layout(self._layout.numbers)
-        self._calls = self._new_calls()
         self._model_missing = False
 
     @property
@@ -234,6 +236,7 @@ class HookState:
             self._unused.end()
 
     def _disconnect(self) -> None:
+        self._waiting = []
         if self._end is not None:
             self._end()
         self._lane = self._end = None
@@ -272,7 +275,6 @@ class HookState:
                 f"has {self.quantizer.spec!r}; hint: HookState(checkpoint['quantizer'], ...)"
             )
         self.step, self._layout = state["step"], self._layout.resumed(state["layout"])
-        self._calls = self._new_calls()  # of ranks that have trained before, and of new ones
         if self._budget is not None:
             self._budget.load_state_dict(saved)
         if self.step > 0 and self._unused is not None:
@@ -283,20 +285,22 @@ class HookState:
             "policy": self._policy,
             "connection": self._connection,
             "schedule": self._schedule,
+            "gather_floats": self._gathers,
             **self.state_dict(),
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.quantizer = gqsgd.Quantizer(state["quantizer"])
         self._policy, self._connection = state["policy"], state["connection"]
-        self._schedule = state["schedule"]
+        self._schedule, self._gathers = state["schedule"], state.get("gather_floats", False)
         budget = state.get("budget")
         self._budget = None if budget is None else Budget(budget["bits"])
         self._start(None)
         self.load_state_dict(state)
 
     def reduce(self, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
-        """Starts to average a bucket; the future holds its buffer. For hooks of your own."""
+        """Starts to average a bucket; the future holds its buffer. For hooks of your own, which must
+        not wait for it where floats are gathered: it may be set after the last bucket was given."""
         if self._unused is not None:
             self._unused.used()
         buffer = bucket.buffer()
