@@ -299,8 +299,8 @@ class HookState:
         self.load_state_dict(state)
 
     def reduce(self, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
-        """Starts to average a bucket; the future holds its buffer. For hooks of your own, which must
-        not wait for it where floats are gathered: it may be set after the last bucket was given."""
+        """Starts to average a bucket; the future holds its buffer. For hooks of your own, which do
+        not wait for it where floats are gathered: it is set after the last bucket was given."""
         if self._unused is not None:
             self._unused.used()
         buffer = bucket.buffer()

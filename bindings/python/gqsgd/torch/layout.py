@@ -98,7 +98,7 @@ class Layout:
         return number
 
     def _divided(self) -> list[list[Segment]]:
-        """The gathered gradients in the saved division, which has done its duty then."""
+        """The gathered gradients in the saved division, which is not needed any more."""
         assert self._gathered is not None
         by_number = {segment.number: segment for segment in self._gathered}
         saved = sorted(number for part in self._saved for number in part)

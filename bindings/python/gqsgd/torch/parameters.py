@@ -9,9 +9,8 @@ import torch
 
 
 class ParameterMap:
-    """Something for each parameter, as long as that lives: torch's WeakTensorKeyDictionary, whose
-    lookups take 20 us, without its duties. Looks up what a caller holds, so that a weak reference
-    is compared and never revived."""
+    """Something for each parameter, which it does not keep alive. torch's WeakTensorKeyDictionary
+    has iteration and removal as well, and lookups that take 20 us."""
 
     def __init__(self) -> None:
         self._entries: dict[int, tuple[weakref.ref[torch.Tensor], Any]] = {}
