@@ -8,9 +8,9 @@ LAYERS are hidden ones; with a BUCKET_MB of 0 buckets are PyTorch's own. The env
 torchrun's. Hooks are those of torch_lib/hooks.py by name.
 
 An accelerator is stood in for: gradients are there from the start and come at fixed times, layer by
-layer from the last, so that buckets travel while backward goes on. No processor computes them, and there
-is no update: hosts have few processors, which are left to what DDP (a copy of each gradient into
-its bucket), a hook and the network do.
+layer from the last, so that buckets travel while backward goes on. No processor computes them, and
+there is no update: hosts have few processors, which are left to what DDP (a copy of each gradient
+into its bucket), a hook and the network do.
 """
 
 import json
