@@ -21,7 +21,7 @@ def parse_arguments(arguments=None):
                     "that are simulated in one process, and composes steps with times of a step. "
                     "Runs that --out has are not run again: end it and start it as you like. With "
                     "4 ranks and 5 seeds the three domains of the means take 17 minutes of a "
-                    "processor, fashion as long and lm-6m 10 minutes; with 8 ranks twice that.")
+                    "processor, fashion as long and lm-6m 12 minutes; with 8 ranks twice that.")
     parser.add_argument("--build", type=Path, default=Path("build"))
     parser.add_argument("--quick", action="store_true",
                         help="nine contenders, one seed: some minutes of one processor")
@@ -34,7 +34,7 @@ def parse_arguments(arguments=None):
                         help="the page of what --out and --kept have already")
     parser.add_argument("--hosts", nargs="+", choices=("cells", "live"), default=(),
                         help="runs between network namespaces too, as root, on a machine that does "
-                             "nothing else: cells, the steps of 24 cells of the map (20 minutes); "
+                             "nothing else: cells, the steps of 24 cells of the map (25 minutes); "
                              "live, trainings from end to end (5 minutes)")
     parser.add_argument("--ranks", type=int, default=4)
     parser.add_argument("--seeds", type=int, help="default: 5, or 1 with --quick")
