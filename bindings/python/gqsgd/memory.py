@@ -143,6 +143,13 @@ def memory_of(x: Any, stream: Any = None) -> Memory:
     return _HOST
 
 
+def tensor_view(tensor: Any, role: str) -> View:
+    """A torch tensor as values to write, wherever it lies: to see its memory takes no stream."""
+    on_device = device_arrays.is_on_device(tensor)
+    memory = DeviceMemory(device_arrays.LEGACY_STREAM) if on_device else _HOST
+    return memory.values(tensor, role, write=True)
+
+
 def memory_of_all(given: Sequence[Any], stream: Any = None) -> Memory:
     """The same of several arrays, which lie in one place; that of none is decided by the stream."""
     if given:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from gqsgd.collectives.array_list import ArrayList, common_dtype
-from gqsgd.memory import View, memory_of
+from gqsgd.memory import View, memory_of, tensor_view
 
 from .layout import Segment
 
@@ -53,8 +53,7 @@ class Pieces(ArrayList):
     @cached_property
     def _views_by_buffer(self) -> dict[int, View]:
         buffers = {id(each.buffer): each.buffer for each in self._segments}
-        return {key: memory_of(buffer).values(buffer, "the bucket", write=True)
-                for key, buffer in buffers.items()}
+        return {key: tensor_view(buffer, "the bucket") for key, buffer in buffers.items()}
 
     @cached_property
     def _tensors(self) -> list[torch.Tensor]:
