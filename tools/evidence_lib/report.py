@@ -25,6 +25,7 @@ RATES = {"200 Mbit/s": 0.2e9, "1 Gbit/s": 1e9, "10 Gbit/s": 10e9, "25 Gbit/s": 2
 HOSTS, COMPUTE_S = 4, 0.1
 LEAST_GAIN = 1.1  # below this the answer is float32
 DEFAULT = "blocks-8"
+LANGUAGE_MODELS = "lm", "lm-6m"  # which the aims are about
 ELSEWHERE = [(hosts, compute_s) for hosts in (4, 8) for compute_s in (0.05, 0.1, 0.15)]
 SHOWN_ELSEWHERE = (FP16, "blocks-8", "adaptive-5", "rotated-4", "adaptive-3", "PowerSGD rank 4")
 
@@ -200,7 +201,7 @@ def measured_aims(of_hosts, of_domains, ratios):
     """Sentences about what was gained in the cell of the aims, by the steps of all domains and of
     each language model."""
     by_steps = {"all domains": ratios} | {f"*{name}* alone": steps_of(of_domains[name])
-                                          for name in ("lm", "lm-6m") if name in of_domains}
+                                          for name in LANGUAGE_MODELS if name in of_domains}
     lines = []
     for buckets, key in ((f"buckets of {AIMS_BUCKET_MB} MiB for all", AIMS),
                          ("PyTorch's own buckets, as predicted", key_of(AIMS_CELL))):
@@ -209,8 +210,7 @@ def measured_aims(of_hosts, of_domains, ratios):
         found = []
         for steps, of_steps in by_steps.items():
             name, over_float, over_fp16 = measured_gains(of_hosts[key], of_steps)
-            found.append(f"by the steps of {steps} `{name}`, {_judged(over_float, 2.5)} over "
-                         f"float32 and {_judged(over_fp16, 1.6)} over the fp16 hook")
+            found.append(f"by the steps of {steps} `{name}`, {_gained(over_float, over_fp16)}")
         lines.append(f"Measured in that cell of the map with {buckets}, the fastest preset of "
                      f"{', '.join(_measured_presets(of_hosts[key]))}: {'; '.join(found)}.")
     return lines
@@ -227,6 +227,11 @@ def steps_of(outcomes_of_domain):
             for name, one in outcomes_of_domain.items()}
 
 
+def _gained(over_float, over_fp16):
+    return (f"{_judged(over_float, 2.5)} over float32 and {_judged(over_fp16, 1.6)} over the fp16 "
+            "hook")
+
+
 def _judged(gain, aim):
     """The gain and whether it holds; with as many digits as tell it from the aim."""
     digits = 3 if gain < aim <= round(gain, 2) else 2
@@ -236,7 +241,7 @@ def _judged(gain, aim):
 def _of_language_models(of_domains):
     """The same by the steps of a language model alone, for which the aims are."""
     lines = []
-    for domain in ("lm", "lm-6m"):
+    for domain in LANGUAGE_MODELS:
         if domain not in of_domains:
             continue
         found = gains(steps_of(of_domains[domain]))
@@ -246,8 +251,7 @@ def _of_language_models(of_domains):
         over_fp16 = over_float / found[FP16]["1 Gbit/s"]
         ours = sum(BY_NAME[name].kind == OURS for name in found)
         lines.append(f"By the steps of *{domain}* alone, where {ours} formats of ours reached the "
-                     f"quality, it is `{best}`: {_judged(over_float, 2.5)} over float32, "
-                     f"{_judged(over_fp16, 1.6)} over the fp16 hook.")
+                     f"quality, it is `{best}`: {_gained(over_float, over_fp16)}.")
     return lines
 
 

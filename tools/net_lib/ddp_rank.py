@@ -19,7 +19,7 @@ import time
 
 import torch
 import torch.distributed as dist
-from net_lib.step_data import CLASSES, PIXELS
+from net_lib.step_data import CLASSES, PIXELS, check_equal
 from torch.nn.parallel import DistributedDataParallel
 from torch_lib.hooks import ALONE, register
 
@@ -93,11 +93,7 @@ class Contender:
         self.seconds.append(time.perf_counter() - self.clock.begin)
 
     def check_average(self):
-        """All ranks hold the same average, bit for bit."""
-        average = torch.cat([each.grad.flatten() for each in self.model.parameters()])
-        first = average.clone()
-        dist.broadcast(first, 0)
-        assert torch.equal(average, first), f"averages of {self.name} differ"
+        check_equal([each.grad for each in self.model.parameters()], f"averages of {self.name}")
 
     def close(self):
         if self.state is not None:

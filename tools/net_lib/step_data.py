@@ -1,4 +1,4 @@
-"""What training steps of all kinds share: made-up images, and the check that replicas are equal."""
+"""What steps of all kinds share: made-up images, and the check that ranks have the same bits."""
 
 import torch
 import torch.distributed as dist
@@ -19,9 +19,9 @@ def batch(rank, number, labelling):
     return images, (images @ labelling).argmax(dim=1)
 
 
-def check_replicas(contender):
-    """All ranks hold the same weights, bit for bit."""
-    weights = torch.cat([p.detach().flatten() for p in contender.parameters])
-    first = weights.clone()
+def check_equal(tensors, what):
+    """All ranks hold the same values, bit for bit."""
+    own = torch.cat([each.detach().flatten() for each in tensors])
+    first = own.clone()
     dist.broadcast(first, 0)
-    assert torch.equal(weights, first), f"replicas of {contender.name} differ"
+    assert torch.equal(own, first), f"{what} differ"

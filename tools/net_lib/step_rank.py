@@ -18,7 +18,7 @@ import torch
 import torch.distributed as dist
 from gqsgd import _mpi
 from net_lib.bench import GLOO
-from net_lib.step_data import CLASSES, LEARNING_RATE, PIXELS, batch, check_replicas, teacher
+from net_lib.step_data import CLASSES, LEARNING_RATE, PIXELS, batch, check_equal, teacher
 
 
 class Contender:
@@ -78,7 +78,7 @@ def run(comm, presets, width, compute_s, step_count):
             contender.step(number, images, labels, compute_s)
     found = {"values": all_contenders[0].gradient.numel(), "contenders": {}}
     for contender in all_contenders:
-        check_replicas(contender)
+        check_equal(contender.parameters, f"replicas of {contender.name}")
         seconds = torch.tensor(contender.seconds[1:], dtype=torch.float64)  # the first warms up
         dist.all_reduce(seconds, op=dist.ReduceOp.MAX)
         found["contenders"][contender.name] = {"seconds": seconds.tolist(),

@@ -1,5 +1,7 @@
 """HookState(gather_floats=True): floats of several buckets in one call."""
 
+import contextlib
+
 import gqsgd.torch
 import pytest
 import torch
@@ -18,6 +20,15 @@ def deep():
                                torch.nn.Flatten())
 
 
+@contextlib.contextmanager
+def gathered_up_to(most_values):
+    before, calls.GATHERED_VALUE_COUNT = calls.GATHERED_VALUE_COUNT, most_values
+    try:
+        yield
+    finally:
+        calls.GATHERED_VALUE_COUNT = before
+
+
 def counted(model, state, steps):
     """Trains; the calls of each step."""
     comm, counts = state.connect(), []
@@ -30,14 +41,11 @@ def counted(model, state, steps):
 
 def trained(gathers, make=models.perceptron, most_values=calls.GATHERED_VALUE_COUNT, ddp=VIEWS):
     """Calls of each of four steps, and a digest of the weights at the end."""
-    before, calls.GATHERED_VALUE_COUNT = calls.GATHERED_VALUE_COUNT, most_values
-    try:
+    with gathered_up_to(most_values):
         model, state = models.hooked(make(), ddp=ddp, gather_floats=gathers)
         counts = counted(model, state, range(4))
         rows = state.report().rows
         state.close()
-    finally:
-        calls.GATHERED_VALUE_COUNT = before
     assert {row.name for row in rows} == {name for name, _ in model.module.named_parameters()}
     assert len({row.call for row in rows}) == counts[-1]
     return counts, models.digest(model.parameters())
@@ -72,8 +80,7 @@ def test_many_floats_do_not_wait_for_the_last_bucket(torch_groups):
 def resumed(most_values):
     """Calls of each step, and weights, of four steps in one go, and of two, a checkpoint and two in
     another state."""
-    before, calls.GATHERED_VALUE_COUNT = calls.GATHERED_VALUE_COUNT, most_values
-    try:
+    with gathered_up_to(most_values):
         found = []
         for cut in (4, 2):
             model, state = models.hooked(deep(), ddp=VIEWS, gather_floats=True)
@@ -87,8 +94,6 @@ def resumed(most_values):
                 counts += counted(model, state, range(cut, 4))
             found.append((counts, models.digest(model.parameters())))
             state.close()
-    finally:
-        calls.GATHERED_VALUE_COUNT = before
     return found
 
 
