@@ -1,0 +1,142 @@
+#!/usr/bin/env python3
+"""What any code of as many bytes could reach at most of the targets: a table of adaptive.md.
+
+    python3 tools/adaptive_study/limit_table.py --refresh-docs
+
+Reads the gradients that record.py made and the errors that study.py measured on them. A minute on
+one core. Needs numpy.
+"""
+
+import argparse
+import json
+import math
+import sys
+from pathlib import Path
+
+import numpy as np
+
+_ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(_ROOT / folder) for folder in ("tools", "bindings/python", "reference")]
+
+from adaptive_study.data import recorded  # noqa: E402
+from adaptive_study.limits import ideal_error, least_error, parts_of  # noqa: E402
+from adaptive_study.page import write_table  # noqa: E402
+from adaptive_study.report import table_text, tables_of  # noqa: E402
+from adaptive_study.targets import LATE, TARGETS, instances_of  # noqa: E402
+
+NETWORKS = ("lm", "gpt", "cnn")
+KINDS = ("ideal", "gauss", "any")  # ideal codes; limits of Gaussian values, of any
+
+
+def limits_of(data, rank_count, bits):
+    """{kind: least |G - mean|^2 / |mean|^2} of `bits` a value, up and down together."""
+    parts = parts_of(data, rank_count)
+    whole = bits * data.inputs.shape[1]
+    energy = np.sum(parts.counts * parts.mean_energy)
+    found = {"ideal": ideal_error(parts, rank_count, whole),
+             "gauss": least_error(parts.between, parts.counts, rank_count, whole),
+             "any": least_error(parts.dense_between, parts.dense_counts, rank_count, whole,
+                                parts.shape)}
+    return {kind: error / energy for kind, error in found.items()}
+
+
+def asked():
+    """Targets about square errors of gradients."""
+    return [one for one in TARGETS if one.value == "square" and one.data == NETWORKS]
+
+
+def limits_for(table, gradients):
+    """{(data, ranks, scheme): limits of its bits} of the targets' schemes."""
+    found, known = {}, {}
+    for target in asked():
+        for name, rank_count in target.places(table):
+            bits = table[name, rank_count][target.ours].bits
+            if (name, rank_count, bits) not in known:
+                known[name, rank_count, bits] = limits_of(gradients[name], rank_count, bits)
+            found[name, rank_count, target.ours] = known[name, rank_count, bits]
+    return found
+
+
+def reach(target, table, limits):
+    """{(network, share): {"ours", *KINDS: how far below the other, at the worst place}}."""
+    found = {}
+    for ratio, _, place, _, _ in instances_of(target, table):
+        ours = table[place][target.ours].square
+        factors = {"ours": 1 / ratio, **{kind: ours / ratio / limits[(*place, target.ours)][kind]
+                                         for kind in KINDS}}
+        cell = found.setdefault(tuple(place[0].split()), factors)
+        found[tuple(place[0].split())] = {kind: min(cell[kind], factors[kind]) for kind in factors}
+    return found
+
+
+def beyond(target, table, limits):
+    """(comparisons that no code reaches, that no code of Gaussian values does, that ideal codes
+    do not, all)."""
+    counts, instances = [0, 0, 0], instances_of(target, table)
+    for ratio, _, place, _, _ in instances:
+        wanted = table[place][target.ours].square / ratio * target.factor
+        for number, kind in enumerate(("any", "gauss", "ideal")):
+            counts[number] += limits[(*place, target.ours)][kind] > wanted
+    return (*counts, len(instances))
+
+
+def target_table(table, limits):
+    rows = []
+    for target in asked():
+        cells = reach(target, table, limits)
+        *counts, all_count = beyond(target, table, limits)
+        for network in NETWORKS:
+            row = [target.title, network] if network == NETWORKS[0] else ["", network]
+            row += [_cell(cells[network, share], 1 / target.factor) for share in LATE]
+            rows.append(row + [", ".join(map(str, counts)) + f" of {all_count}"
+                               if network == NETWORKS[0] else ""])
+    return table_text(["target", "network", *LATE, "beyond reach"], rows)
+
+
+def _cell(factors, wanted):
+    text = " / ".join(f"{factors[kind]:.2g}" for kind in ("ours", "ideal", "gauss", "any"))
+    return f"**{text}**" if factors["any"] < wanted else text
+
+
+def room_table(table, limits):
+    """How far schemes are above ideal codes and the limit, as geometric means over ranks."""
+    rows = []
+    for mean in (4, 5, 6):
+        for network in NETWORKS:
+            for suffix in ("", ", exponent 1", ", rotated"):
+                row = [f"adaptive-{mean}{suffix}", network]
+                for share in LATE:
+                    places = [place for place in table if place[0] == f"{network} {share}"]
+                    row.append(" / ".join(f"{_room(table, limits, places, mean, suffix, kind):.2g}"
+                                          for kind in KINDS))
+                rows.append(row)
+    return table_text(["scheme", "network", *LATE], rows)
+
+
+def _room(table, limits, places, mean, suffix, kind):
+    logarithms = [math.log(table[place][f"adaptive-{mean}{suffix}"].square
+                           / limits[(*place, f"adaptive-{mean}")][kind]) for place in places]
+    return math.exp(sum(logarithms) / len(logarithms))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--record", type=Path, default=_ROOT / "build/recorded/gradients.npz")
+    parser.add_argument("--saved", type=Path, default=_ROOT / "build/adaptive/adaptive.json")
+    parser.add_argument("--refresh-docs", action="store_true")
+    arguments = parser.parse_args()
+    gradients, _, digest = recorded(arguments.record)
+    saved = json.loads(arguments.saved.read_text())
+    if saved["source"]["digest"] != digest:
+        raise SystemExit(f"{arguments.saved} has errors of other gradients than {arguments.record};"
+                         " run study.py again")
+    table = tables_of(saved["rows"])["main"]
+    limits = limits_for(table, gradients)
+    text = f"{target_table(table, limits)}\n\n{room_table(table, limits)}"
+    print(text)
+    if arguments.refresh_docs:
+        write_table("limit_table.py", text)
+
+
+if __name__ == "__main__":
+    main()

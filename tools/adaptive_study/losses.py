@@ -1,0 +1,201 @@
+#!/usr/bin/env python3
+"""Where the error of adaptive widths above the limit comes from: a table of adaptive.md.
+
+    python3 tools/adaptive_study/losses.py --refresh-docs
+
+Takes one thing after the other from the rule, each measured on recorded gradients at the bytes of
+`--mean`, until ideal codes are left. A minute on one core. Needs numpy.
+"""
+
+import argparse
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+_ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(_ROOT / folder) for folder in ("tools", "bindings/python", "reference")]
+
+from adaptive_study.codecs import Outcome, draws_of  # noqa: E402
+from adaptive_study.data import BLOCK, recorded  # noqa: E402
+from adaptive_study.limit_table import NETWORKS, limits_of  # noqa: E402
+from adaptive_study.limits import ideal_error, parts_of, unbiased_error  # noqa: E402
+from adaptive_study.measure import errors_of  # noqa: E402
+from adaptive_study.page import write_table  # noqa: E402
+from adaptive_study.report import table_text  # noqa: E402
+from adaptive_study.rotation import Rotation  # noqa: E402
+from adaptive_study.rule import Rule, allocate, codes_of, norms_of, top_of  # noqa: E402
+from adaptive_study.schemes import PROPOSED  # noqa: E402
+from adaptive_study.targets import LATE  # noqa: E402
+
+_SIDE_BITS = 3 * 16 / BLOCK  # norms and scales, up and down together
+_OFFSETS = (1 / 8, 3 / 8, 5 / 8, 7 / 8)  # of levels, over which entropies are averaged
+
+
+def dithered(values, steps, u):
+    """values (.., blocks, BLOCK) to uniform levels a step apart, the random offset taken off."""
+    live = np.where(steps > 0, steps, 1)[:, None]
+    return np.where(steps[:, None] > 0, live * (np.floor(values / live + u) - u + 0.5), 0)
+
+
+@dataclass(frozen=True)
+class SubtractiveBothWays:
+    """The rule with exponent 1, but owners know each rank's thresholds and take them off."""
+
+    mean: float
+    rotate: int = 0
+
+    def run(self, data, draws):
+        x = data.inputs
+        if self.rotate:
+            rotation = Rotation(data.starts, self.rotate, draws.seed)
+            x = rotation.forth(x)
+        blocks = x.reshape(len(x), -1, BLOCK).astype(np.float64)
+        codes = codes_of(np.abs(blocks).max(axis=2)).max(axis=0)
+        widths = allocate(codes, self.mean * len(codes), Rule(1.0))
+        tops = np.array([top_of(max(width, 2)) for width in widths])
+        decoded = dithered(blocks, norms_of(codes) / tops, draws.up.reshape(blocks.shape))
+        means = decoded.mean(axis=0)
+        scales = norms_of(codes_of(np.abs(means).max(axis=1)))
+        mean = dithered(means, scales / tops, draws.down.reshape(means.shape)).reshape(-1)
+        side = 16 / BLOCK
+        return Outcome(rotation.back(mean) if self.rotate else mean,
+                       self.mean + side, self.mean + 2 * side)
+
+
+@dataclass(frozen=True)
+class EntropyCoded:
+    """Uniform levels whose codes take their entropy given the block's energy; steps by the energy.
+
+    bits: of codes, up and down together. own_exact: an owner does not quantize its own values.
+    """
+
+    bits: float
+    own_exact: bool = False
+
+    def run(self, data, draws):
+        count, shape = data.rank_count, (-1, BLOCK)
+        parts = parts_of(data, count)
+        chosen = data.is_value.reshape(shape)
+        blocks = data.inputs.reshape(count, *shape).astype(np.float64)
+        exact = data.exact.reshape(shape)
+        low, high = np.log(parts.energy.max()) - 40, np.log(parts.energy.max()) + 5
+        for _ in range(15):
+            middle = (low + high) / 2
+            up, down = _steps(parts, count, middle)
+            spent = _entropy(blocks[:4], up, parts.energy, chosen) + _entropy(
+                exact[None], down, parts.mean_energy, chosen)
+            low, high = (middle, high) if spent > self.bits else (low, middle)
+        decoded = dithered(blocks, up, draws.up.reshape(blocks.shape))
+        if self.own_exact:
+            owner = np.arange(len(exact)) % count
+            decoded[owner, np.arange(len(exact))] = blocks[owner, np.arange(len(exact))]
+        mean = dithered(decoded.mean(axis=0), down, draws.down.reshape(shape)).reshape(-1)
+        return Outcome(mean, self.bits / 2, self.bits / 2)
+
+
+def _steps(parts, rank_count, log_level):
+    """Steps of blocks, up and down, whose errors are those of the best unbiased codes."""
+    level = np.exp(log_level)
+    return [np.sqrt(12 * unbiased_error(variances, part))
+            for variances, part in ((parts.energy, level), (parts.mean_energy, level / rank_count))]
+
+
+def _entropy(rows, steps, energy, chosen):
+    """Bits a value, padding included, of the codes of rows (ranks, blocks, BLOCK)."""
+    live = steps > 0
+    ratio = np.sqrt(energy[live]) / steps[live]
+    number = np.clip(np.rint(4 * np.log2(ratio)), -20, 43).astype(np.int64) + 20
+    number = np.broadcast_to(number[:, None], (live.sum(), BLOCK))
+    mask = chosen[live]
+    found = 0.0
+    for offset in _OFFSETS:
+        codes = np.floor(rows[:, live] / steps[live][:, None] + offset).clip(-4096, 4095)
+        places = number[mask] * 8192 + codes[:, mask].astype(np.int64) + 4096
+        counts = np.bincount(places.reshape(-1), minlength=64 * 8192).reshape(64, 8192)
+        found += sum(_class_bits(row[row > 0]) for row in counts if row.any())
+    return found / len(_OFFSETS) / len(rows) / chosen.size
+
+
+def _class_bits(counts):
+    """Bits of all codes of a class; the second part is what a finite sample hides (Miller)."""
+    total = counts.sum()
+    return float(np.sum(counts * np.log2(total / counts)) + (len(counts) - 1) / 2 / np.log(2))
+
+
+def steps_of(mean):
+    """{what is taken away: scheme}, each from the one before."""
+    bits = 2 * mean
+    rule = replace(PROPOSED, mean=mean)
+    square = replace(rule, rule=Rule(1.0))
+    return {
+        "the rule, exponent 1/2": rule,
+        "exponent 1, the least square error": square,
+        "subtractive rounding down": replace(square, subtractive=True),
+        "subtractive rounding up": SubtractiveBothWays(mean),
+        "rotations of 128": SubtractiveBothWays(mean, rotate=128),
+        "codes take their entropy, steps any number (no rotation)": EntropyCoded(bits),
+        "norms and scales for free": EntropyCoded(bits + _SIDE_BITS),
+        "owners' own values exact": EntropyCoded(bits + _SIDE_BITS, own_exact=True),
+    }
+
+
+def theory_of(data, rank_count, bits):
+    """{what is taken away after that: |G - mean|^2 / |mean|^2}."""
+    parts = parts_of(data, rank_count)
+    energy = np.sum(parts.counts * parts.mean_energy)
+    found = limits_of(data, rank_count, bits)
+    unbiased = ideal_error(parts, rank_count, bits * data.inputs.shape[1], unbiased=True) / energy
+    return {"long Gaussian codebooks in place of single values": unbiased,
+            "may be biased": found["ideal"],
+            "common part and own values free: the limit, Gaussian": found["gauss"],
+            "the limit, any distribution": found["any"]}
+
+
+def measure(gradients, mean, ranks):
+    """{step: {network: geometric mean of the square errors over times and ranks}}."""
+    logs = {}
+    for name, whole in gradients.items():
+        network, share = name.split()
+        if network not in NETWORKS or share not in LATE:
+            continue
+        for rank_count in ranks:
+            data = whole.of_ranks(rank_count)
+            draws = draws_of(data, 0)
+            found = {step: errors_of(scheme.run(data, draws), data).square
+                     for step, scheme in steps_of(mean).items()}
+            found.update(theory_of(whole, rank_count, 2 * mean + _SIDE_BITS))
+            for step, error in found.items():
+                logs.setdefault(step, {}).setdefault(network, []).append(np.log(error))
+    return {step: {network: float(np.exp(np.mean(values))) for network, values in of.items()}
+            for step, of in logs.items()}
+
+
+def table(found):
+    rows, before = [], None
+    for step, errors in found.items():
+        row = [step]
+        for network in NETWORKS:
+            change = f", {errors[network] / before[network]:.2f}x" if before else ""
+            row.append(f"{errors[network]:.1e}{change}")
+        rows.append(row)
+        before = errors
+    return table_text(["what is taken away", *NETWORKS], rows)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--record", type=Path, default=_ROOT / "build/recorded/gradients.npz")
+    parser.add_argument("--mean", type=float, default=5)
+    parser.add_argument("--ranks", nargs="+", type=int, default=[4, 16])
+    parser.add_argument("--refresh-docs", action="store_true")
+    arguments = parser.parse_args()
+    text = table(measure(recorded(arguments.record)[0], arguments.mean, arguments.ranks))
+    print(text)
+    if arguments.refresh_docs:
+        write_table("losses.py", text)
+
+
+if __name__ == "__main__":
+    main()
