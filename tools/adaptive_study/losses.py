@@ -41,10 +41,14 @@ def dithered(values, steps, u):
 
 @dataclass(frozen=True)
 class SubtractiveBothWays:
-    """The rule with exponent 1, but owners know each rank's thresholds and take them off."""
+    """The rule with exponent 1, but owners know each rank's thresholds and take them off.
+
+    entropy: `mean` is what codes take at their entropy, widths and steps being those of more bits.
+    """
 
     mean: float
     rotate: int = 0
+    entropy: bool = False
 
     def run(self, data, draws):
         x = data.inputs
@@ -52,16 +56,35 @@ class SubtractiveBothWays:
             rotation = Rotation(data.starts, self.rotate, draws.seed)
             x = rotation.forth(x)
         blocks = x.reshape(len(x), -1, BLOCK).astype(np.float64)
-        codes = codes_of(np.abs(blocks).max(axis=2)).max(axis=0)
-        widths = allocate(codes, self.mean * len(codes), Rule(1.0))
-        tops = np.array([top_of(max(width, 2)) for width in widths])
-        decoded = dithered(blocks, norms_of(codes) / tops, draws.up.reshape(blocks.shape))
-        means = decoded.mean(axis=0)
-        scales = norms_of(codes_of(np.abs(means).max(axis=1)))
-        mean = dithered(means, scales / tops, draws.down.reshape(means.shape)).reshape(-1)
+        up = draws.up.reshape(blocks.shape)
+        chosen = data.is_value.reshape(-1, BLOCK)
+        mean = self._mean(blocks, up, chosen) if self.entropy else self.mean
+        _, means, steps = self._first_hop(blocks, up, mean)
+        found = dithered(means, steps, draws.down.reshape(means.shape)).reshape(-1)
         side = 16 / BLOCK
-        return Outcome(rotation.back(mean) if self.rotate else mean,
+        return Outcome(rotation.back(found) if self.rotate else found,
                        self.mean + side, self.mean + 2 * side)
+
+    @staticmethod
+    def _first_hop(blocks, up, mean):
+        """(steps up, what the owners have, steps down)."""
+        codes = codes_of(np.abs(blocks).max(axis=2)).max(axis=0)
+        widths = allocate(codes, mean * len(codes), Rule(1.0))
+        tops = np.array([top_of(max(width, 2)) for width in widths])
+        steps = norms_of(codes) / tops
+        means = dithered(blocks, steps, up).mean(axis=0)
+        return steps, means, norms_of(codes_of(np.abs(means).max(axis=1))) / tops
+
+    def _mean(self, blocks, up, chosen):
+        """The mean of widths whose codes have 2 self.mean bits, up and down together."""
+        low, high = self.mean, 8.0
+        for _ in range(8):
+            middle = (low + high) / 2
+            steps_up, means, steps_down = self._first_hop(blocks, up, middle)
+            spent = _entropy(blocks[:4], steps_up, np.square(blocks).mean(axis=(0, 2)), chosen)
+            spent += _entropy(means[None], steps_down, np.square(means).mean(axis=1), chosen)
+            low, high = (low, middle) if spent > 2 * self.mean else (middle, high)
+        return low
 
 
 @dataclass(frozen=True)
@@ -135,7 +158,8 @@ def steps_of(mean):
         "subtractive rounding down": replace(square, subtractive=True),
         "subtractive rounding up": SubtractiveBothWays(mean),
         "rotations of 128": SubtractiveBothWays(mean, rotate=128),
-        "codes take their entropy, steps any number (no rotation)": EntropyCoded(bits),
+        "codes take their entropy (no rotation)": SubtractiveBothWays(mean, entropy=True),
+        "widths need not be whole, steps by energies": EntropyCoded(bits),
         "norms and scales for free": EntropyCoded(bits + _SIDE_BITS),
         "owners' own values exact": EntropyCoded(bits + _SIDE_BITS, own_exact=True),
     }

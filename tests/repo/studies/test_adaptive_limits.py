@@ -37,18 +37,21 @@ def test_water_is_filled_by_level():
 
 @pytest.mark.parametrize("rank_count", [3, 4, 8, 16])
 @pytest.mark.parametrize("bits", [6.0, 8.375, 12.0])
-def test_the_least_error_of_equal_values_is_the_best_division_between_hops(rank_count, bits):
+@pytest.mark.parametrize("shape", [1.0, 0.5])
+def test_the_least_error_of_equal_values_is_the_best_division_between_hops(rank_count, bits, shape):
     from adaptive_study.limits import least_error
 
     others, s = rank_count - 2, 2.0 / rank_count**2
     up = np.linspace(0.5, bits - 0.5, 20001)
-    epsilon = 4.0**-up
+    epsilon = shape * 4.0**-up
     # From the estimate of the others' sum W by U: linear, with E[W V] = E[V V].
     w, v = others * s, others * s * (1 - epsilon)
     left = w - v**2 / (s + v)
-    power = s * w / left  # s is the owner's own entropy power; exp(2 I(W; U)) is w / left at least
+    # shape s is the owner's own entropy power; exp(2 I(W; U)) is at least shape w / left.
+    power = shape * s * shape * w / left
     direct = np.min(w * epsilon + power * 4.0**-(bits - up))
-    found = least_error(np.full(5, 2.0), np.full(5, 128), rank_count, bits * 640) / 640
+    found = least_error(np.full(5, 2.0), np.full(5, 128), rank_count, bits * 640,
+                        np.full(5, shape)) / 640
     assert found == pytest.approx(direct, rel=2e-3)
     assert found < 2 * 2 * 2.0**-bits / rank_count  # two hops of independent codebooks
 
