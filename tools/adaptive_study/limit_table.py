@@ -18,20 +18,27 @@ import numpy as np
 _ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(_ROOT / folder) for folder in ("tools", "bindings/python", "reference")]
 
-from adaptive_study.data import recorded  # noqa: E402
+from adaptive_study.codecs import draws_of  # noqa: E402
+from adaptive_study.data import BLOCK, recorded  # noqa: E402
+from adaptive_study.entropy_coded import EntropyCoded  # noqa: E402
 from adaptive_study.limits import ideal_error, least_error, parts_of  # noqa: E402
+from adaptive_study.measure import errors_of  # noqa: E402
 from adaptive_study.page import write_table  # noqa: E402
 from adaptive_study.report import table_text, tables_of  # noqa: E402
 from adaptive_study.targets import LATE, TARGETS, instances_of  # noqa: E402
 
 NETWORKS = ("lm", "gpt", "cnn")
 KINDS = ("ideal", "gauss", "any")  # ideal codes; limits of Gaussian values, of any
+SIDE_BITS = 3 * 16 / BLOCK  # norms and scales, up and down together
 
 
 def limits_of(data, rank_count, bits):
     """{kind: least |G - mean|^2 / |mean|^2} of `bits` a value, up and down together."""
-    parts = parts_of(data, rank_count)
-    whole = bits * data.inputs.shape[1]
+    return limits_of_parts(parts_of(data, rank_count), rank_count, bits, data.inputs.shape[1])
+
+
+def limits_of_parts(parts, rank_count, bits, value_count):
+    whole = bits * value_count
     energy = np.sum(parts.counts * parts.mean_energy)
     found = {"ideal": ideal_error(parts, rank_count, whole),
              "gauss": least_error(parts.between, parts.counts, rank_count, whole),
@@ -46,36 +53,40 @@ def asked():
 
 
 def limits_for(table, gradients):
-    """{(data, ranks, scheme): limits of its bits} of the targets' schemes."""
-    found, known = {}, {}
-    for target in asked():
-        for name, rank_count in target.places(table):
-            bits = table[name, rank_count][target.ours].bits
-            if (name, rank_count, bits) not in known:
-                known[name, rank_count, bits] = limits_of(gradients[name], rank_count, bits)
-            found[name, rank_count, target.ours] = known[name, rank_count, bits]
+    """{(data, ranks, scheme): limits of its bits, and what codes at their entropy have}."""
+    found = {}
+    for name, rank_count in asked()[0].places(table):
+        data = gradients[name]
+        parts = parts_of(data, rank_count)
+        bits = {target.ours: table[name, rank_count][target.ours].bits for target in asked()}
+        part = data.of_ranks(rank_count)
+        of_bits = {one: {**limits_of_parts(parts, rank_count, one, data.inputs.shape[1]),
+                         "entropy": errors_of(EntropyCoded(one - SIDE_BITS).run(
+                             part, draws_of(part, 0)), part).square}
+                   for one in set(bits.values())}
+        found.update({(name, rank_count, ours): of_bits[one] for ours, one in bits.items()})
     return found
 
 
 def reach(target, table, limits):
-    """{(network, share): {"ours", *KINDS: how far below the other, at the worst place}}."""
+    """{(network, share): {"ours" and kinds: how far below the other, at the worst place}}."""
     found = {}
     for ratio, _, place, _, _ in instances_of(target, table):
-        ours = table[place][target.ours].square
-        factors = {"ours": 1 / ratio, **{kind: ours / ratio / limits[(*place, target.ours)][kind]
-                                         for kind in KINDS}}
+        other = table[place][target.ours].square / ratio
+        factors = {"ours": 1 / ratio, **{kind: other / error for kind, error
+                                         in limits[(*place, target.ours)].items()}}
         cell = found.setdefault(tuple(place[0].split()), factors)
         found[tuple(place[0].split())] = {kind: min(cell[kind], factors[kind]) for kind in factors}
     return found
 
 
 def beyond(target, table, limits):
-    """(comparisons that no code reaches, that no code of Gaussian values does, that ideal codes
-    do not, all)."""
+    """(comparisons that no code reaches, that ideal codes do not, that entropy codes do not,
+    all)."""
     counts, instances = [0, 0, 0], instances_of(target, table)
     for ratio, _, place, _, _ in instances:
         wanted = table[place][target.ours].square / ratio * target.factor
-        for number, kind in enumerate(("any", "gauss", "ideal")):
+        for number, kind in enumerate(("any", "ideal", "entropy")):
             counts[number] += limits[(*place, target.ours)][kind] > wanted
     return (*counts, len(instances))
 
@@ -94,8 +105,12 @@ def target_table(table, limits):
 
 
 def _cell(factors, wanted):
-    text = " / ".join(f"{factors[kind]:.2g}" for kind in ("ours", "ideal", "gauss", "any"))
+    text = " / ".join(_short(factors[kind]) for kind in ("ours", "entropy", "ideal", "any"))
     return f"**{text}**" if factors["any"] < wanted else text
+
+
+def _short(factor):
+    return f"{factor:.0f}" if factor >= 9.95 else f"{factor:.2g}"
 
 
 def room_table(table, limits):
@@ -107,7 +122,7 @@ def room_table(table, limits):
                 row = [f"adaptive-{mean}{suffix}", network]
                 for share in LATE:
                     places = [place for place in table if place[0] == f"{network} {share}"]
-                    row.append(" / ".join(f"{_room(table, limits, places, mean, suffix, kind):.2g}"
+                    row.append(" / ".join(_short(_room(table, limits, places, mean, suffix, kind))
                                           for kind in KINDS))
                 rows.append(row)
     return table_text(["scheme", "network", *LATE], rows)

@@ -21,14 +21,15 @@ the multiplier is. docs/results/adaptive.md says what this does not cover.
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
 from .data import BLOCK
 
 _BIN = 0.02  # of a histogram, in units of a block's standard deviation
-_EPSILONS = np.exp(np.linspace(-26, 0, 1041))
-_LEVELS = np.exp(np.linspace(-26, 6, 1281))
+_EPSILONS = np.exp(np.linspace(-26, 0, 521))
+_LEVELS = np.exp(np.linspace(-26, 6, 641))
 
 
 @dataclass(frozen=True)
@@ -54,10 +55,14 @@ def parts_of(data, rank_count):
     powers = np.minimum(_powers(data, dense, deviations, rank_count),
                         _powers(data, dense, data.inputs.astype(np.float64), rank_count))
     shape = powers / np.where(dense_between > 0, dense_between, np.inf)
-    return Parts(_sums(data.is_value), _means(between, data.is_value),
-                 _means(np.square(part.inputs, dtype=np.float64).mean(axis=0), data.is_value),
-                 _means(part.exact**2, data.is_value), np.minimum(shape, 1), _sums(dense),
-                 dense_between)
+    return Parts(_sums(data.is_value), _means(between, data.is_value), *energies_of(part),
+                 np.minimum(shape, 1), _sums(dense), dense_between)
+
+
+def energies_of(data):
+    """(blocks) mean squares of ranks' values and of their mean."""
+    squares = np.square(data.inputs, dtype=np.float64).mean(axis=0)
+    return _means(squares, data.is_value), _means(data.exact**2, data.is_value)
 
 
 def _sums(values):
@@ -99,9 +104,11 @@ def second_hop_power(epsilon, others):
     return (1 + others * (1 - epsilon)) / (1 + others * epsilon * (1 - epsilon))
 
 
-def _dual(level, others, shape):
-    """min over epsilon and the second hop's error of: errors + 2 level * nats, in units of s."""
-    level = np.asarray(level, np.float64)[:, None]
+@lru_cache(maxsize=None)
+def _dual(others, shape):
+    """For each of _LEVELS: min over epsilon and the second hop's error of
+    errors + 2 level * nats, in units of s."""
+    level = _LEVELS[:, None]
     epsilon = _EPSILONS if others else np.ones(1)
     power = shape**2 * second_hop_power(epsilon, others)
     first = others * epsilon + level * np.maximum(np.log(shape / epsilon), 0) * (others > 0)
@@ -119,14 +126,15 @@ def least_error(variances, counts, rank_count, bits, shapes=None):
     own = (variances > 0) & (counts > 0) & (shapes > 0)
     s, counts, shapes = variances[own] / rank_count**2, counts[own], shapes[own]
     nats = bits * np.log(2)
-    tables = {shape: _dual(_LEVELS, rank_count - 2, shape) for shape in np.unique(shapes)}
+    tables = {shape: _dual(rank_count - 2, shape) for shape in np.unique(shapes).tolist()}
 
     def bound(log_level):
         found = -2 * np.exp(log_level) * nats
         for shape, table in tables.items():
             chosen = shapes == shape
-            at = np.clip(log_level - np.log(s[chosen]), np.log(_LEVELS[0]), np.log(_LEVELS[-1]))
-            found += np.sum(counts[chosen] * s[chosen] * np.interp(at, np.log(_LEVELS), table))
+            at = np.exp(log_level - np.log(s[chosen]))
+            # The dual is concave: between two levels the straight line is below it.
+            found += np.sum(counts[chosen] * s[chosen] * np.interp(at, _LEVELS, table))
         return found
 
     return _largest(bound, np.log(s.max()) - 25, np.log(s.max()) + 5) if len(s) else 0.0

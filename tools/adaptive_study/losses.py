@@ -19,8 +19,9 @@ sys.path[:0] = [str(_ROOT / folder) for folder in ("tools", "bindings/python", "
 
 from adaptive_study.codecs import Outcome, draws_of  # noqa: E402
 from adaptive_study.data import BLOCK, recorded  # noqa: E402
-from adaptive_study.limit_table import NETWORKS, limits_of  # noqa: E402
-from adaptive_study.limits import ideal_error, parts_of, unbiased_error  # noqa: E402
+from adaptive_study.entropy_coded import EntropyCoded, dithered, entropy_of  # noqa: E402
+from adaptive_study.limit_table import NETWORKS, SIDE_BITS, limits_of  # noqa: E402
+from adaptive_study.limits import ideal_error, parts_of  # noqa: E402
 from adaptive_study.measure import errors_of  # noqa: E402
 from adaptive_study.page import write_table  # noqa: E402
 from adaptive_study.report import table_text  # noqa: E402
@@ -29,14 +30,6 @@ from adaptive_study.rule import Rule, allocate, codes_of, norms_of, top_of  # no
 from adaptive_study.schemes import PROPOSED  # noqa: E402
 from adaptive_study.targets import LATE  # noqa: E402
 
-_SIDE_BITS = 3 * 16 / BLOCK  # norms and scales, up and down together
-_OFFSETS = (1 / 8, 3 / 8, 5 / 8, 7 / 8)  # of levels, over which entropies are averaged
-
-
-def dithered(values, steps, u):
-    """values (.., blocks, BLOCK) to uniform levels a step apart, the random offset taken off."""
-    live = np.where(steps > 0, steps, 1)[:, None]
-    return np.where(steps[:, None] > 0, live * (np.floor(values / live + u) - u + 0.5), 0)
 
 
 @dataclass(frozen=True)
@@ -81,70 +74,10 @@ class SubtractiveBothWays:
         for _ in range(8):
             middle = (low + high) / 2
             steps_up, means, steps_down = self._first_hop(blocks, up, middle)
-            spent = _entropy(blocks[:4], steps_up, np.square(blocks).mean(axis=(0, 2)), chosen)
-            spent += _entropy(means[None], steps_down, np.square(means).mean(axis=1), chosen)
+            spent = entropy_of(blocks[:4], steps_up, np.square(blocks).mean(axis=(0, 2)), chosen)
+            spent += entropy_of(means[None], steps_down, np.square(means).mean(axis=1), chosen)
             low, high = (low, middle) if spent > 2 * self.mean else (middle, high)
         return low
-
-
-@dataclass(frozen=True)
-class EntropyCoded:
-    """Uniform levels whose codes take their entropy given the block's energy; steps by the energy.
-
-    bits: of codes, up and down together. own_exact: an owner does not quantize its own values.
-    """
-
-    bits: float
-    own_exact: bool = False
-
-    def run(self, data, draws):
-        count, shape = data.rank_count, (-1, BLOCK)
-        parts = parts_of(data, count)
-        chosen = data.is_value.reshape(shape)
-        blocks = data.inputs.reshape(count, *shape).astype(np.float64)
-        exact = data.exact.reshape(shape)
-        low, high = np.log(parts.energy.max()) - 40, np.log(parts.energy.max()) + 5
-        for _ in range(15):
-            middle = (low + high) / 2
-            up, down = _steps(parts, count, middle)
-            spent = _entropy(blocks[:4], up, parts.energy, chosen) + _entropy(
-                exact[None], down, parts.mean_energy, chosen)
-            low, high = (middle, high) if spent > self.bits else (low, middle)
-        decoded = dithered(blocks, up, draws.up.reshape(blocks.shape))
-        if self.own_exact:
-            owner = np.arange(len(exact)) % count
-            decoded[owner, np.arange(len(exact))] = blocks[owner, np.arange(len(exact))]
-        mean = dithered(decoded.mean(axis=0), down, draws.down.reshape(shape)).reshape(-1)
-        return Outcome(mean, self.bits / 2, self.bits / 2)
-
-
-def _steps(parts, rank_count, log_level):
-    """Steps of blocks, up and down, whose errors are those of the best unbiased codes."""
-    level = np.exp(log_level)
-    return [np.sqrt(12 * unbiased_error(variances, part))
-            for variances, part in ((parts.energy, level), (parts.mean_energy, level / rank_count))]
-
-
-def _entropy(rows, steps, energy, chosen):
-    """Bits a value, padding included, of the codes of rows (ranks, blocks, BLOCK)."""
-    live = steps > 0
-    ratio = np.sqrt(energy[live]) / steps[live]
-    number = np.clip(np.rint(4 * np.log2(ratio)), -20, 43).astype(np.int64) + 20
-    number = np.broadcast_to(number[:, None], (live.sum(), BLOCK))
-    mask = chosen[live]
-    found = 0.0
-    for offset in _OFFSETS:
-        codes = np.floor(rows[:, live] / steps[live][:, None] + offset).clip(-4096, 4095)
-        places = number[mask] * 8192 + codes[:, mask].astype(np.int64) + 4096
-        counts = np.bincount(places.reshape(-1), minlength=64 * 8192).reshape(64, 8192)
-        found += sum(_class_bits(row[row > 0]) for row in counts if row.any())
-    return found / len(_OFFSETS) / len(rows) / chosen.size
-
-
-def _class_bits(counts):
-    """Bits of all codes of a class; the second part is what a finite sample hides (Miller)."""
-    total = counts.sum()
-    return float(np.sum(counts * np.log2(total / counts)) + (len(counts) - 1) / 2 / np.log(2))
 
 
 def steps_of(mean):
@@ -160,8 +93,8 @@ def steps_of(mean):
         "rotations of 128": SubtractiveBothWays(mean, rotate=128),
         "codes take their entropy (no rotation)": SubtractiveBothWays(mean, entropy=True),
         "widths need not be whole, steps by energies": EntropyCoded(bits),
-        "norms and scales for free": EntropyCoded(bits + _SIDE_BITS),
-        "owners' own values exact": EntropyCoded(bits + _SIDE_BITS, own_exact=True),
+        "norms and scales for free": EntropyCoded(bits + SIDE_BITS),
+        "owners' own values exact": EntropyCoded(bits + SIDE_BITS, own_exact=True),
     }
 
 
@@ -189,7 +122,7 @@ def measure(gradients, mean, ranks):
             draws = draws_of(data, 0)
             found = {step: errors_of(scheme.run(data, draws), data).square
                      for step, scheme in steps_of(mean).items()}
-            found.update(theory_of(whole, rank_count, 2 * mean + _SIDE_BITS))
+            found.update(theory_of(whole, rank_count, 2 * mean + SIDE_BITS))
             for step, error in found.items():
                 logs.setdefault(step, {}).setdefault(network, []).append(np.log(error))
     return {step: {network: float(np.exp(np.mean(values))) for network, values in of.items()}
