@@ -21,7 +21,8 @@ def dithered(values, steps, u):
 class EntropyCoded:
     """Uniform levels whose codes take their entropy given the block's energy; steps by the energy.
 
-    bits: of codes, up and down together. own_exact: an owner does not quantize its own values.
+    bits: of codes, up and down together; those down are counted for the exact mean, 0.005 to 0.024
+        bits fewer than for the decoded one. own_exact: an owner does not quantize its own values.
     """
 
     bits: float

@@ -3,8 +3,8 @@
 
     python3 tools/adaptive_study/limit_table.py --refresh-docs
 
-Reads the gradients that record.py made and the errors that study.py measured on them. A minute on
-one core. Needs numpy.
+Reads the gradients that record.py made and the errors that study.py measured on them. Two
+minutes on one core. Needs numpy.
 """
 
 import argparse
