@@ -58,6 +58,7 @@ struct Group {
 
 namespace gq::nccl {
 struct OpaqueComm {
+  std::shared_ptr<OpaqueComm> own;  // until it is destroyed or aborted: after that, kernels' alone
   std::shared_ptr<Group> group;
   int rank = 0;
   bool blocking = true;
@@ -137,8 +138,7 @@ void push(Stream stream, void (*work)(void*), const Work& argument) {
 }
 
 struct Exchange {
-  Comm comm;
-  std::shared_ptr<Group> group;
+  std::shared_ptr<OpaqueComm> comm;
   std::vector<Transfer> transfers;
   int time_ms;
 };
@@ -160,7 +160,7 @@ bool receive(Group& group, int self, const Transfer& transfer) {
  *  of them are. */
 void exchange(void* argument) {
   const auto* const work = static_cast<const Exchange*>(argument);
-  Group& group = *work->group;
+  Group& group = *work->comm->group;
   const int self = work->comm->rank;
   if (work->time_ms > 0) std::this_thread::sleep_for(std::chrono::milliseconds(work->time_ms));
   std::unique_lock<std::mutex> lock(group.mutex);
@@ -198,8 +198,7 @@ void exchange(void* argument) {
 }
 
 struct Collective {
-  Comm comm;
-  std::shared_ptr<Group> group;
+  std::shared_ptr<OpaqueComm> comm;
   const void* from;
   void* to;
   size_t count;
@@ -218,7 +217,7 @@ void add(const Collective& work, const std::vector<const void*>& from, std::vect
 /** Every rank comes; who came last wakes the others; memory is given up when all have read it. */
 void collective(void* argument) {
   const auto* const work = static_cast<const Collective*>(argument);
-  Group& group = *work->group;
+  Group& group = *work->comm->group;
   const size_t size_bytes = work->count * bytes_of(work->type);
   const auto ranks = static_cast<uint32_t>(group.ranks);
   std::unique_lock<std::mutex> lock(group.mutex);
@@ -253,9 +252,9 @@ void collective(void* argument) {
 
 Result enqueue_collective(const Collective& made, Stream stream) {
   Result result = kSuccess;
-  if (fails(made.comm, &result)) return result;
+  if (fails(made.comm.get(), &result)) return result;
   push(stream, collective, made);
-  return accepted(made.comm);
+  return accepted(made.comm.get());
 }
 
 Result put(Comm comm, Stream stream, const Transfer& transfer) {
@@ -299,7 +298,9 @@ Result ncclGetUniqueId(Id* id) {
 }
 
 Result ncclCommInitRankConfig(Comm* comm, int ranks, Id id, int rank, Config* config) {
-  *comm = new OpaqueComm;
+  const auto made = std::make_shared<OpaqueComm>();
+  made->own = made;
+  *comm = made.get();
   const std::lock_guard<std::mutex> lock(mutex);
   std::shared_ptr<Group>& group = groups[std::string(id.internal, sizeof id.internal)];
   if (!group) group = std::make_shared<Group>();
@@ -314,18 +315,19 @@ Result ncclCommInitRankConfig(Comm* comm, int ranks, Id id, int rank, Config* co
 
 Result ncclCommDestroy(Comm comm) {
   comms -= 1;
-  delete comm;
+  comm->own.reset();
   return kSuccess;
 }
 
 Result ncclCommAbort(Comm comm) {
   aborts += 1;
   comms -= 1;
-  abort_all_waits(comm);  // kernels may look at it for a while: it is never deleted
+  abort_all_waits(comm);
   for (bool deaf = true; deaf;) {
     const std::lock_guard<std::mutex> lock(mutex);
     deaf = faults.deaf_abort != 0;
   }
+  comm->own.reset();
   return kSuccess;
 }
 
@@ -367,7 +369,7 @@ Result ncclGroupEnd() {
   pending = Pending();
   if (group.comm == nullptr) return kSuccess;
   push(group.stream, exchange,
-       Exchange{group.comm, group.comm->group, group.transfers, exchange_time_ms(group.comm)});
+       Exchange{group.comm->own, group.transfers, exchange_time_ms(group.comm)});
   return accepted(group.comm);
 }
 
@@ -382,12 +384,12 @@ Result ncclRecv(void* to, size_t count, DataType type, int peer, Comm comm, Stre
 #ifndef STAND_IN_LACKS_ALL_GATHER
 Result ncclAllGather(const void* own, void* all, size_t count, DataType type, Comm comm,
                      Stream stream) {
-  return enqueue_collective({comm, comm->group, own, all, count, type, false}, stream);
+  return enqueue_collective({comm->own, own, all, count, type, false}, stream);
 }
 #endif
 
 Result ncclAllReduce(const void* from, void* to, size_t count, DataType type, ReduceOp, Comm comm,
                      Stream stream) {
-  return enqueue_collective({comm, comm->group, from, to, count, type, true}, stream);
+  return enqueue_collective({comm->own, from, to, count, type, true}, stream);
 }
 }
