@@ -4,7 +4,7 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
-#include <cstring>
+#include <algorithm>
 
 namespace gq::test {
 namespace {
@@ -43,8 +43,8 @@ StreamCall::StreamCall(const Values& input)
       send_(input.size() * sizeof(float)),
       recv_(input.size() * sizeof(float)),
       step_(sizeof given_step_) {
-  std::memcpy(send_.as<float>(), input.data(), input.size() * sizeof(float));
-  std::memset(recv_.as<char>(), kUnwritten, input.size() * sizeof(float));
+  std::copy(input.begin(), input.end(), send_.as<float>());
+  std::fill_n(recv_.as<unsigned char>(), input.size() * sizeof(float), kUnwritten);
 }
 
 /** On a device step and index come to be when the stream gets there, before the call. */
@@ -84,10 +84,12 @@ Values StreamCall::result() const {
 
 bool StreamCall::untouched() const {
   const auto* const bytes = recv_.as<unsigned char>();
-  for (size_t k = 0; k < value_count_ * sizeof(float); ++k) {
+  const size_t size_bytes = value_count_ * sizeof(float);
+  for (size_t k = 0; k < size_bytes; ++k) {
     if (bytes[k] != kUnwritten) return false;
   }
-  return std::memcmp(send_.as<float>(), input_.data(), value_count_ * sizeof(float)) == 0;
+  const auto* const given = reinterpret_cast<const unsigned char*>(input_.data());
+  return std::equal(given, given + size_bytes, send_.as<unsigned char>());
 }
 
 NcclGroup::NcclGroup(int rank_count, const std::string& options,
