@@ -60,8 +60,9 @@ TEST(AutoOverNccl, LongCalls_CodesByDirect) {
 }
 
 TEST(AutoOverNccl, NoConstantsOrNeverUncompressed_Direct) {
-  for (const std::string options : {"", "costs=measure", "uncompressed=never,"}) {
-    const NcclGroup group(kRanks, options.back() == ',' ? options + kCosts : options);
+  const std::string never = "uncompressed=never,";
+  for (const std::string& options : {std::string(), std::string("costs=measure"), never + kCosts}) {
+    const NcclGroup group(kRanks, options);
     EXPECT_EQ(call(group, by("paper-gl8", GQSGD_SCHEDULE_AUTO), kShort),
               call(group, by("paper-gl8", GQSGD_SCHEDULE_DIRECT), kShort))
         << options;
