@@ -25,7 +25,8 @@ def test_without_nvcc_it_says_which_is_needed(root, tmp_path, kind):
 
 
 def put_nvcc(folder, release):
-    (folder / "nvcc").write_text(f"#!/bin/sh\necho 'Cuda compilation tools, release {release}, V'\n")
+    said = f"Cuda compilation tools, release {release}, V{release}"
+    (folder / "nvcc").write_text(f"#!/bin/sh\necho '{said}'\n")
     (folder / "nvcc").chmod(0o755)
 
 
