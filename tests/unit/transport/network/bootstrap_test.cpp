@@ -1,9 +1,12 @@
 // Groups that form, and groups that cannot.
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <atomic>
 
+#include "src/support/clock.h"
 #include "tests/unit/transport/exchange.h"
 #include "tests/unit/transport/network/formed_group.h"
 
@@ -83,6 +86,53 @@ TEST(NetworkBootstrap, RankZeroMissing_Named) {
     EXPECT_TRUE(begins(ranks[rank].status, "TIMEOUT: missing ranks: 0; rank")) << rank;
     EXPECT_TRUE(contains(ranks[rank].status, "Connection refused")) << text_of(ranks[rank].status);
   }
+}
+
+/** An address of a host that does not answer: connections are established and nothing is read, or
+ *  (`swallows`) the packets of a connection are dropped, because the queue of one is full. */
+class SilentAddress {
+ public:
+  SilentAddress(const NetworkAddress& host, bool swallows) : address_(host) {
+    address_.port = 0;
+    EXPECT_EQ(text_of(listen_at(address_, &listener_, &address_)), "OK");
+    if (!swallows) return;
+    EXPECT_EQ(listen(listener_->number(), 0), 0);
+    filler_ = connect_plainly(address_);
+    std::unique_ptr<TcpSocket> next;
+    int error = 0;
+    EXPECT_EQ(text_of(begin_connect(address_, NetworkAddress(), &next, &error)), "OK");
+    pollfd writable{next->number(), POLLOUT, 0};
+    EXPECT_EQ(poll(&writable, 1, 20), 0) << "its queue is not full";
+  }
+  ~SilentAddress() {
+    if (filler_ >= 0) close(filler_);
+  }
+  const NetworkAddress& get() const { return address_; }
+
+ private:
+  NetworkAddress address_;
+  std::unique_ptr<TcpSocket> listener_;
+  int filler_ = -1;
+};
+
+/** Rank 0 is late, so that rank 2 leaves its right address once, and comes back to it. */
+TEST(NetworkBootstrap, AddressesWithoutAnswer_LeftForTheOthers) {
+  GroupPlan plan(4, 10000);
+  const SilentAddress swallows(plan.root(), true), silent(plan.root(), false);
+  std::vector<FormedRank> ranks(4);
+  std::vector<std::thread> threads;
+  const uint64_t begun_us = monotonic_us();
+  for (const uint32_t rank : {1, 2, 3, 0}) {
+    auto token = std::make_shared<NetworkToken>(plan.token(rank));
+    if (rank == 1) token->root = {swallows.get(), plan.root()};
+    if (rank == 2) token->root = {plan.root(), swallows.get()};
+    if (rank == 3) token->root = {silent.get(), plan.root()};
+    if (rank == 0) usleep(1200000);
+    threads.emplace_back([&ranks, rank, token] { ranks[rank] = form_rank(std::move(*token)); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(fault_of(ranks), "");
+  EXPECT_LT(monotonic_us() - begun_us, 6000000u);
 }
 
 TEST(NetworkBootstrap, RankTwice_SecondRefused) {
