@@ -161,6 +161,96 @@ TEST(NetworkBootstrap, RankTwice_SecondRefused) {
   }
 }
 
+/** Rank 0 of three, on a thread; its time is up when the test says so. */
+class ImpatientRoot {
+ public:
+  ImpatientRoot() : plan(3) {
+    auto token = std::make_shared<NetworkToken>(plan.token(0));
+    token->deadline = Deadline(deadline_after_ms(20000), {is_set, &is_over_});
+    thread_ = std::thread([this, token] { formed_ = form_rank(std::move(*token)); });
+  }
+  /** To be called, once. */
+  Status end() {
+    is_over_ = true;
+    thread_.join();
+    return formed_.status;
+  }
+  GroupPlan plan;
+
+ private:
+  static bool is_set(void* flag) { return *static_cast<std::atomic<bool>*>(flag); }
+
+  std::atomic<bool> is_over_{false};
+  FormedRank formed_;
+  std::thread thread_;
+};
+
+/** Sends what is no hello, and waits until the connection ends. */
+void send_junk(const NetworkAddress& root) {
+  const int number = connect_plainly(root);
+  std::string junk = "\x1b[31m%s\n";
+  junk.resize(sizeof(Hello), 'j');
+  EXPECT_EQ(send(number, junk.data(), junk.size(), MSG_NOSIGNAL),
+            static_cast<ssize_t>(junk.size()));
+  char answer = 0;
+  EXPECT_LE(recv(number, &answer, 1, 0), 0);
+  close(number);
+}
+
+TEST(NetworkBootstrap, WrongSecretOfMissingRank_SentenceSaysSo) {
+  for (const int count : {1, 2}) {
+    ImpatientRoot root;
+    send_junk(root.plan.root());
+    close(connect_plainly(root.plan.root()));  // goes away, and is not counted
+    for (int k = 0; k < count; ++k) {
+      NetworkToken wrong = root.plan.token(2);
+      wrong.secret.key.bytes[0] ^= 1;
+      EXPECT_EQ(form_rank(std::move(wrong)).status.code(), GQSGD_INVALID_ARGUMENT);
+    }
+    const Status status = root.end();
+    EXPECT_TRUE(begins(status, "TIMEOUT: missing ranks: 1-2; 2 of 3")) << text_of(status);
+    EXPECT_TRUE(contains(status, "open to them? " + std::to_string(count + 1) +
+                                     " connections were refused, the last from 127.0.0.1:"))
+        << text_of(status);
+    EXPECT_TRUE(contains(status, ": it does not know the secret of this group (another id, "
+                                 "GQSGD_SECRET or job)"))
+        << text_of(status);
+  }
+}
+
+TEST(NetworkBootstrap, JunkWhileRanksAreMissing_SentenceHasNoneOfIt) {
+  ImpatientRoot root;
+  send_junk(root.plan.root());
+  const Status status = root.end();
+  EXPECT_TRUE(contains(status, "? 1 connection was refused, from 127.0.0.1:")) << text_of(status);
+  EXPECT_TRUE(contains(status, ": it is no rank of a group")) << text_of(status);
+  for (const char* const piece : {"\x1b", "[31m", "jjj", "\n"}) {
+    EXPECT_FALSE(contains(status, piece)) << text_of(status);
+  }
+}
+
+TEST(NetworkBootstrap, RankTwiceAndOneMissing_BothSentencesSaySo) {
+  ImpatientRoot root;
+  std::atomic<int> ended_count{0};
+  Status ends[2];
+  std::vector<std::thread> threads;
+  for (Status& end : ends) {
+    auto token = std::make_shared<NetworkToken>(root.plan.token(1));
+    threads.emplace_back([&, token] {
+      end = form_rank(std::move(*token)).status;
+      ended_count += 1;
+    });
+  }
+  while (ended_count == 0) usleep(1000);  // the one that is refused
+  const std::string expected = text_of(root.end());
+  for (std::thread& thread : threads) thread.join();
+  const bool is_first = ends[0].code() == GQSGD_DUPLICATE_RANK;
+  EXPECT_EQ(ends[is_first ? 0 : 1].code(), GQSGD_DUPLICATE_RANK) << text_of(ends[1]);
+  EXPECT_EQ(text_of(ends[is_first ? 1 : 0]), expected) << "rank 0's, word for word";
+  EXPECT_NE(expected.find("? 1 connection was refused, from 127.0.0.1:"), std::string::npos);
+  EXPECT_NE(expected.find(": it has the rank of another process"), std::string::npos) << expected;
+}
+
 /** Proves that it knows the secret, as rank 1, and ends. */
 void come_and_die(const NetworkToken& token) {
   std::unique_ptr<TcpSocket> socket;
