@@ -23,8 +23,8 @@ constexpr timespec kRetryPause{0, 20000000};
 constexpr int kPollMs = 1000;
 // Who has listened before this process knew of it and refuses for so long is gone.
 constexpr uint64_t kGiveUpUs = 2000000;
-// With several addresses of rank 0, one that answers nothing for so long is left for the next; the
-// time doubles, up to kPatienceMaxUs, when as many as there are have been left.
+// Where rank 0 has several addresses, one that answers nothing for so long is left for the next. The
+// time doubles, up to kPatienceMaxUs, after as many departures as there are addresses.
 constexpr uint64_t kPatienceUs = 1000000;
 constexpr uint64_t kPatienceMaxUs = 8 * kPatienceUs;
 // A warning in the log after so long.
@@ -99,7 +99,7 @@ Status NetworkJoiner::reach_root() {
   const uint64_t begun_us = monotonic_us();
   bool has_warned = false;
   uint64_t patience_us = kPatienceUs;
-  size_t left_count = 0;  // addresses that have answered nothing since patience_us was set
+  size_t left_count = 0;  // since patience_us was set
   for (size_t attempt = 0;; ++attempt) {
     const NetworkAddress& address = token_->root[attempt % token_->root.size()];
     const uint64_t leave_us = token_->root.size() == 1 ? kNever : monotonic_us() + patience_us;
@@ -132,8 +132,8 @@ Status NetworkJoiner::reach_root() {
   }
 }
 
-/** One connection and its handshake; *error: why there is none. Left at `leave_us` without an
- *  answer, and not later: who has sent its proof may be a rank of the group, which may not go. */
+/** One connection and its handshake; *error: why there is none. Left at `leave_us` if nothing was
+ *  answered; not behind the challenge, since with the proof rank 0 may count this rank as there. */
 Status NetworkJoiner::try_root(const NetworkAddress& address, uint64_t leave_us,
                                Handshake::State* state, int* error) {
   GQ_TRY(begin_connect(address, NetworkAddress(), &root_, error));

@@ -135,6 +135,35 @@ TEST(NetworkBootstrap, AddressesWithoutAnswer_LeftForTheOthers) {
   EXPECT_LT(monotonic_us() - begun_us, 6000000u);
 }
 
+/** To leave then would be the death of a rank, since rank 0 may know it by its proof. */
+TEST(NetworkBootstrap, AddressSlowAfterTheProof_NotLeft) {
+  GroupPlan plan(2, 6000);
+  const SilentAddress swallows(plan.root(), true);
+  const NetworkToken root = plan.token(0);
+  NetworkToken token = plan.token(1);
+  token.root.push_back(swallows.get());
+  FormedRank formed;
+  std::thread thread([&] { formed = form_rank(std::move(token)); });
+  std::unique_ptr<TcpSocket> socket;
+  NetworkAddress from;
+  while (!socket) EXPECT_EQ(text_of(accept_connection(*root.listener, &socket, &from)), "OK");
+  Hello hello;
+  Proof proof;
+  size_t done_bytes = 0;
+  while (receive_rest(*socket, &hello, sizeof hello, &done_bytes) == SocketTransfer::not_yet) {
+  }
+  const Challenge challenge;
+  send_rest(*socket, &challenge, sizeof challenge, &done_bytes);
+  while (receive_rest(*socket, &proof, sizeof proof, &done_bytes) == SocketTransfer::not_yet) {
+  }
+  usleep(1200000);
+  const Welcome without_digest;
+  send_rest(*socket, &without_digest, sizeof without_digest, &done_bytes);
+  thread.join();
+  EXPECT_EQ(formed.status.code(), GQSGD_INVALID_ARGUMENT) << "it reads the welcome: "
+                                                          << text_of(formed.status);
+}
+
 TEST(NetworkBootstrap, RankTwice_SecondRefused) {
   GroupPlan plan(3);
   std::atomic<int> ended_count{0};
