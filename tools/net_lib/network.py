@@ -109,6 +109,14 @@ class Network:
     def clear_blackhole(self, host, peer):
         run("ip", "-n", host.name, "route", "delete", "blackhole", f"{peer.address}/32")
 
+    def add_dead_end(self, host, device, address):
+        """An interface that is up and joins no other host, as the bridge of a container engine."""
+        end = f"{device}_end"
+        run("ip", "-n", host.name, "link", "add", device, "type", "veth", "peer", "name", end)
+        run("ip", "-n", host.name, "address", "add", address, "dev", device)
+        run("ip", "-n", host.name, "link", "set", device, "up")
+        run("ip", "-n", host.name, "link", "set", end, "up")
+
     def set_mtu(self, host, size_bytes):
         run("ip", "-n", host.name, "link", "set", "eth0", "mtu", str(size_bytes))
 

@@ -6,9 +6,8 @@ import sys
 
 _PORT = 29500
 
-# Hosts are namespaces of one machine: UCX would see that and take memory that they share, or the
-# loopback, which they do not share.
-_UCX = {"UCX_TLS": "tcp,self", "UCX_NET_DEVICES": "eth0"}
+# Hosts are namespaces of one machine: UCX would see that and take memory that they share.
+_UCX = {"UCX_TLS": "tcp,self"}
 
 
 def environment(network, rank):

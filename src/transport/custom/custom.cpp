@@ -6,6 +6,7 @@
 
 #include <new>
 
+#include "src/support/kept.h"
 #include "src/transport/custom/custom_transport.h"
 
 namespace gq {
@@ -40,8 +41,8 @@ Status CustomTransport::open() {
 CustomTransport::~CustomTransport() {
   // A transport that cannot let go of the buffers keeps them: what comes late must land somewhere.
   if (!adopted_ || calls_.close()) return;
-  (void)arena_.release();
-  (void)controls_.release();
+  keep(arena_.release());
+  keep(controls_.release());
 }
 
 Status CustomTransport::arena(size_t size_bytes, unsigned char** base) {

@@ -74,8 +74,9 @@ void Greetings::note_lost(uint32_t peer) {
 
 Status Greetings::lost(uint32_t rank) const {
   return fail(GQSGD_PEER_LOST,
-              "rank %u: its connection of UCX to rank %u failed while the group formed", rank,
-              lost_);
+              "rank %u: its connection of UCX to rank %u failed while the group formed: it died, "
+              "or no interface that UCX may use joins the two (UCX_NET_DEVICES=NAME chooses)",
+              rank, lost_);
 }
 
 Status Greetings::late(uint32_t rank) const {

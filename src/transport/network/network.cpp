@@ -3,7 +3,9 @@
 
 #include <time.h>
 
+#include <filesystem>
 #include <new>
+#include <system_error>
 
 #include "src/support/clock.h"
 #include "src/support/log.h"
@@ -54,10 +56,31 @@ std::vector<uint32_t> number_nodes(const std::vector<NetworkMember>& members) {
   return nodes;
 }
 
+/** UCX knows its devices by names of their own. */
+bool has_rdma() {
+  std::error_code error;
+  const std::filesystem::directory_iterator devices("/sys/class/infiniband", error);
+  return devices != std::filesystem::directory_iterator();
+}
+
+/** Where UCX has TCP alone it keeps to the interfaces by which members reach each other. By itself
+ *  it takes any that is up, a bridge of containers for example, and what it chose on two machines
+ *  may not be joined. */
+Status choose_devices(const std::vector<NetworkMember>& members, std::string* devices) {
+  if (has_rdma()) return Status();
+  std::vector<NetworkAddress> hosts;
+  for (const NetworkMember& member : members) hosts.push_back(member.address);
+  std::vector<std::string> names;
+  GQ_TRY(find_interfaces_to(hosts, &names));
+  for (const std::string& name : names) *devices += (devices->empty() ? "" : ",") + name;
+  return Status();
+}
+
 Status open_engine(const NetworkOptions& options, const NetworkToken& token,
-                   std::unique_ptr<UcxEngine>* engine) {
+                   const NetworkTable& table, std::unique_ptr<UcxEngine>* engine) {
   UcxOptions ucx;
   if (!options.ucx.empty()) ucx.library = options.ucx.c_str();
+  GQ_TRY(choose_devices(table.members, &ucx.devices));
   return UcxEngine::open(ucx, token.rank, token.size, engine);
 }
 
@@ -128,7 +151,7 @@ Status form(const NetworkToken& token, const NetworkOptions& options, const Netw
   memcpy(&group.tag, table.group_nonce, sizeof group.tag);
   group.nodes = number_nodes(table.members);
   EngineAddresses addresses;
-  const Status opened = open_engine(options, token, &group.engine);
+  const Status opened = open_engine(options, token, table, &group.engine);
   GQ_TRY(bootstrap->connect(
       opened, opened.ok() ? group.engine->address() : std::vector<unsigned char>(), &addresses));
   const Status connected =

@@ -9,7 +9,9 @@
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <memory>
 #include <new>
 
@@ -140,6 +142,24 @@ Status find_named(const char* host, NetworkAddress* out) {
               Shown(host).text(), AddressText(found[0]).text(), there);
 }
 
+/** What packets to `host` have as their source; family 0 if there is no way to it. Sends none. */
+NetworkAddress source_address_to(NetworkAddress host) {
+  const int socket = ::socket(host.family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (socket < 0) return {};
+  host.port = 1;  // a connection of UDP is a lookup of the route, but needs some port
+  const SocketName name = socket_name_of(host);
+  const bool is_reached = connect(socket, name.get(), name.size_bytes) == 0;
+  NetworkAddress source = is_reached ? local_address(socket) : NetworkAddress();
+  close(socket);
+  source.port = 0;
+  return source;
+}
+
+bool is_unspecified(const NetworkAddress& address) {
+  const auto* end = address.bytes + sizeof address.bytes;
+  return std::all_of(address.bytes, end, [](unsigned char byte) { return byte == 0; });
+}
+
 }  // namespace
 
 bool NetworkAddress::is_loopback() const {
@@ -234,6 +254,27 @@ Status find_own_address(const AddressChoice& choice, NetworkAddress* out) {
   if (choice.interface[0] != '\0') return find_interface(choice.interface, out);
   if (choice.address[0] != '\0') return find_named(choice.address, out);
   return find_interface("", out);
+}
+
+Status find_interfaces_to(const std::vector<NetworkAddress>& hosts,
+                          std::vector<std::string>* names) {
+  Interfaces interfaces;
+  GQ_TRY(read_interfaces(&interfaces));
+  std::vector<NetworkAddress> sources;
+  for (const NetworkAddress& host : hosts) {
+    if (host.family == 0 || is_unspecified(host)) continue;
+    const NetworkAddress source = source_address_to(host);
+    if (source.family != 0 && !source.is_loopback()) sources.push_back(source);
+  }
+  names->clear();
+  for (const ifaddrs* next = interfaces.get(); next != nullptr; next = next->ifa_next) {
+    const NetworkAddress own = usable_address(*next);
+    const auto is_source = [&](const NetworkAddress& source) { return same_host(source, own); };
+    const bool is_listed = std::find(names->begin(), names->end(), next->ifa_name) != names->end();
+    if (is_listed || std::none_of(sources.begin(), sources.end(), is_source)) continue;
+    names->push_back(next->ifa_name);
+  }
+  return Status();
 }
 
 }  // namespace gq

@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
+#include <string>
 #include <vector>
 
 #include "src/support/status.h"
@@ -59,6 +60,11 @@ struct AddressChoice {
 /** The address that `choice` names, with port 0; without a choice the first interface that is up,
  *  loopback last. INVALID_ARGUMENT names what is there. */
 Status find_own_address(const AddressChoice& choice, NetworkAddress* out);
+
+/** The interfaces by which packets to `hosts`, addresses of this machine among them, leave: "eth0".
+ *  None where that is the loopback device alone. */
+Status find_interfaces_to(const std::vector<NetworkAddress>& hosts,
+                          std::vector<std::string>* names);
 
 }  // namespace gq
 

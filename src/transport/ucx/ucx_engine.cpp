@@ -80,7 +80,7 @@ Status UcxEngine::open(const UcxOptions& options, uint32_t rank, uint32_t size,
   const SignalsBlocked blocked;
   try {
     auto state = std::make_unique<UcxEngineState>(*library, rank, size);
-    GQ_TRY(state->create());
+    GQ_TRY(state->create(options.devices));
     out->reset(new UcxEngine(std::move(state)));
   } catch (const std::bad_alloc&) {
     return fail(GQSGD_NO_MEMORY, "rank %u: no memory for the connections to %u ranks", rank, size);

@@ -16,6 +16,7 @@ namespace gq {
 
 struct UcxOptions {
   const char* library = nullptr;  ///< libucp as a path, or nullptr: the search of open_ucx()
+  std::string devices;  ///< UCX_NET_DEVICES where the environment has none; empty: all there are
 };
 
 class UcxEngine;

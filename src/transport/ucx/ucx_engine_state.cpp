@@ -2,6 +2,7 @@
 #include "src/transport/ucx/ucx_engine_state.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #include <atomic>
 #include <iterator>
@@ -92,7 +93,7 @@ UcxEngineState::~UcxEngineState() {
   }
 }
 
-Status UcxEngineState::create() {
+Status UcxEngineState::create(const std::string& devices) {
   descriptors.note_sockets();
   char text[64];
   snprintf(text, sizeof text, "UCX %u.%u.%u (", ucx.major, ucx.minor, ucx.release);
@@ -104,16 +105,23 @@ Status UcxEngineState::create() {
   {
     const EnvironmentDefaults settings(kSettings, setting_count(ucx));
     if (!settings.is_set()) return fail(GQSGD_NO_MEMORY, "no memory for the settings of UCX");
-    GQ_TRY(create_context());
+    GQ_TRY(create_context(devices));
     GQ_TRY(create_worker());
   }
   return pack_address();
 }
 
-Status UcxEngineState::create_context() {
+Status UcxEngineState::create_context(const std::string& devices) {
   ucx::Configuration configuration = nullptr;
   ucx::Result result = ucx.config_read(nullptr, nullptr, &configuration);
   if (result != ucx::kOk) return failure("ucp_config_read", result);
+  if (!devices.empty() && getenv("UCX_NET_DEVICES") == nullptr) {
+    result = ucx.config_modify(configuration, "NET_DEVICES", devices.c_str());
+    if (result != ucx::kOk) {
+      ucx.config_release(configuration);
+      return failure("ucp_config_modify", result);
+    }
+  }
   ucx::ContextParameters parameters{};
   parameters.field_mask =
       ucx::kContextFeatures | ucx::kContextTagSenderMask | ucx::kContextEndpoints;

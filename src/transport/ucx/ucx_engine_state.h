@@ -41,8 +41,8 @@ struct UcxEngineState {
 
   /** UNSUPPORTED in a child of a process that has an engine. */
   static Status check_process(uint32_t rank);
-  Status create();
-  Status create_context();
+  Status create(const std::string& devices);
+  Status create_context(const std::string& devices);
   Status create_worker();
   Status pack_address();
   Status check_can_start(uint32_t peer, const UcxRequest& request) const;

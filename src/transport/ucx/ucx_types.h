@@ -180,6 +180,8 @@ inline constexpr unsigned kMinorMin = 13;
   X(status_string, ucs_status_string, const char*, (Result status))                              \
   X(config_read, ucp_config_read, Result,                                                        \
     (const char* prefix, const char* file, Configuration* config))                               \
+  X(config_modify, ucp_config_modify, Result,                                                    \
+    (Configuration config, const char* name, const char* value))                                 \
   X(config_release, ucp_config_release, void, (Configuration config))                            \
   X(init, ucp_init_version, Result,                                                              \
     (unsigned api_major, unsigned api_minor, const ContextParameters* parameters,                \

@@ -86,6 +86,17 @@ def test_hosts_form_a_group_and_get_the_bits_of_virtual_ranks(network, build_dir
         assert ranks.ends() == [f"ok network {expected_xor(100_000, 4)}"] * HOSTS
 
 
+@pytest.mark.parametrize("where", [(0,), (0, 1, 2)], ids=["one host", "all"])
+def test_interfaces_that_join_no_hosts_are_left_alone(network, build_directory, where):
+    with network(HOSTS, "1gbit") as net:
+        for k in where:
+            net.add_dead_end(net.hosts[k], "docker0", "172.17.0.1/16")
+            net.add_dead_end(net.hosts[k], "eth1", f"192.168.{k}.5/24")
+        with Ranks(net, build_directory, 5, 100_000) as ranks:
+            ranks.wait_for_first_lines()
+            assert ranks.ends() == [f"ok network {expected_xor(100_000, 4)}"] * HOSTS
+
+
 def test_leaving_right_after_ok_on_a_slow_link_costs_no_rank_its_result(network, build_directory):
     with network(HOSTS, "20mbit") as net:
         for _ in range(3):

@@ -120,6 +120,28 @@ def test_other_types_of_gradients(torch_groups, name):
     assert set(first[1]) == {f"torch.{name}"}
 
 
+def complex_error(quantizer):
+    """||G - mean||^2 / ||mean||^2 of each gradient, and what all ranks must have alike."""
+    model, state = models.hooked(torch.nn.Linear(64, 64, dtype=torch.complex64), quantizer)
+    torch.manual_seed(dist.get_rank())
+    inputs = torch.randn(4, 64, dtype=torch.complex64)
+    own = models.local_gradients(model, lambda m: m(inputs).abs().square().sum())
+    model(inputs).abs().square().sum().backward()
+    errors = []
+    for found, exact in zip(models.gradients(model), own):
+        dist.all_reduce(exact)
+        exact /= dist.get_world_size()
+        errors.append(((found - exact).norm() / exact.norm()).item() ** 2)
+    state.close()
+    return errors, models.digest([torch.view_as_real(each) for each in models.gradients(model)])
+
+
+@pytest.mark.parametrize(("quantizer", "most"), [("none", 1e-12), ("blocks-8", 1e-3)])
+def test_complex_gradients_are_pairs_of_values(torch_groups, quantizer, most):
+    (errors, digest), (_, other) = torch_groups(2).run(complex_error, quantizer)
+    assert max(errors) < most and digest == other
+
+
 def mixed_types():
     """Buckets of DDP hold one type each."""
     net = torch.nn.ModuleList([torch.nn.Linear(64, 64), torch.nn.Linear(64, 64).bfloat16()])

@@ -27,7 +27,7 @@ class Segment(NamedTuple):
     parameter: torch.Tensor
     number: int
     buffer: torch.Tensor  #: of the bucket, flat
-    offset: int  #: in values
+    offset: int  #: in values of the bucket, of which a complex number is two
     count: int
 
     @property
@@ -78,7 +78,7 @@ class Layout:
     def _segments(self, bucket: dist.GradBucket) -> list[Segment]:
         buffer, offset, segments = bucket.buffer(), 0, []
         for parameter in bucket.parameters():
-            count = parameter.numel()
+            count = parameter.numel() * (2 if parameter.is_complex() else 1)  # pairs in a bucket
             number = self._number_of(parameter)
             segments.append(Segment(parameter, number, buffer, offset, count))
             offset += count

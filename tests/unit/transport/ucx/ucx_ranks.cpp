@@ -16,7 +16,7 @@ constexpr uint32_t kBarrierChannel = 0xffffffffu;
 
 }  // namespace
 
-UcxOptions library_under_test() { return UcxOptions{getenv("GQSGD_TEST_UCX_LIBRARY")}; }
+UcxOptions library_under_test() { return {getenv("GQSGD_TEST_UCX_LIBRARY"), ""}; }
 
 std::string why_no_ucx() {
   Child child([] {
