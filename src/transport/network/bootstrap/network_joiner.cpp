@@ -23,8 +23,8 @@ constexpr timespec kRetryPause{0, 20000000};
 constexpr int kPollMs = 1000;
 // Who has listened before this process knew of it and refuses for so long is gone.
 constexpr uint64_t kGiveUpUs = 2000000;
-// Where rank 0 has several addresses, one that answers nothing for so long is left for the next. The
-// time doubles, up to kPatienceMaxUs, after as many departures as there are addresses.
+// If rank 0 has several addresses, one that answers nothing for so long is left for the next. The
+// time doubles, up to kPatienceMaxUs, when as many have been left as there are.
 constexpr uint64_t kPatienceUs = 1000000;
 constexpr uint64_t kPatienceMaxUs = 8 * kPatienceUs;
 // A warning in the log after so long.
