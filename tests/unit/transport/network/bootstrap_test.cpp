@@ -117,11 +117,10 @@ class SilentAddress {
 
 /** Rank 0 is late, so that rank 2 leaves its right address once, and comes back to it. */
 TEST(NetworkBootstrap, AddressesWithoutAnswer_LeftForTheOthers) {
-  GroupPlan plan(4, 10000);
+  GroupPlan plan(4);
   const SilentAddress swallows(plan.root(), true), silent(plan.root(), false);
   std::vector<FormedRank> ranks(4);
   std::vector<std::thread> threads;
-  const uint64_t begun_us = monotonic_us();
   for (const uint32_t rank : {1, 2, 3, 0}) {
     auto token = std::make_shared<NetworkToken>(plan.token(rank));
     if (rank == 1) token->root = {swallows.get(), plan.root()};
@@ -132,33 +131,38 @@ TEST(NetworkBootstrap, AddressesWithoutAnswer_LeftForTheOthers) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(fault_of(ranks), "");
-  EXPECT_LT(monotonic_us() - begun_us, 6000000u);
+}
+
+/** Takes one connection and answers its proof late, and without a digest; false if the rank left
+ *  before it sent the proof. */
+bool answer_late(const TcpSocket& listener) {
+  pollfd readable{listener.number(), POLLIN, 0};
+  EXPECT_EQ(poll(&readable, 1, 20000), 1);
+  const int number = accept(listener.number(), nullptr, nullptr);
+  Hello hello;
+  Proof proof;
+  const Challenge challenge;
+  const Welcome without_digest;
+  recv(number, &hello, sizeof hello, MSG_WAITALL);
+  send(number, &challenge, sizeof challenge, MSG_NOSIGNAL);
+  const bool is_proved = recv(number, &proof, sizeof proof, MSG_WAITALL) == sizeof proof;
+  if (is_proved) usleep(1200000);
+  send(number, &without_digest, sizeof without_digest, MSG_NOSIGNAL);
+  close(number);
+  return is_proved;
 }
 
 /** To leave then would be the death of a rank, since rank 0 may know it by its proof. */
 TEST(NetworkBootstrap, AddressSlowAfterTheProof_NotLeft) {
-  GroupPlan plan(2, 6000);
+  GroupPlan plan(2);
   const SilentAddress swallows(plan.root(), true);
   const NetworkToken root = plan.token(0);
   NetworkToken token = plan.token(1);
   token.root.push_back(swallows.get());
   FormedRank formed;
   std::thread thread([&] { formed = form_rank(std::move(token)); });
-  std::unique_ptr<TcpSocket> socket;
-  NetworkAddress from;
-  while (!socket) EXPECT_EQ(text_of(accept_connection(*root.listener, &socket, &from)), "OK");
-  Hello hello;
-  Proof proof;
-  size_t done_bytes = 0;
-  while (receive_rest(*socket, &hello, sizeof hello, &done_bytes) == SocketTransfer::not_yet) {
-  }
-  const Challenge challenge;
-  send_rest(*socket, &challenge, sizeof challenge, &done_bytes);
-  while (receive_rest(*socket, &proof, sizeof proof, &done_bytes) == SocketTransfer::not_yet) {
-  }
-  usleep(1200000);
-  const Welcome without_digest;
-  send_rest(*socket, &without_digest, sizeof without_digest, &done_bytes);
+  int count = 1;
+  while (!answer_late(*root.listener) && count < 5) count += 1;  // a loaded machine
   thread.join();
   EXPECT_EQ(formed.status.code(), GQSGD_INVALID_ARGUMENT) << "it reads the welcome: "
                                                           << text_of(formed.status);
