@@ -91,21 +91,21 @@ gqsgd_status gqsgd_dequantize(gqsgd_quantizer quantizer, const gqsgd_site *site,
                               gqsgd_dtype dtype, gqsgd_op op, void *values, void *stream);
 
 /* ---- Adaptive widths (width=adaptive) -------------------------------------------------------- */
-/* Groups of blocks from all over a call share their bits (docs/FORMAT.md, section 16): quantize,
- * reduce_many and the functions below work on a whole call, first_value 0, of site->size ranks, on
- * host memory. Norms, scales and widths are one for each block, in the order of values. */
+/* Groups of blocks from all over a call share their bits (docs/FORMAT.md, section 16): all stages
+ * and the functions below work on a whole call, first_value 0, of site->size ranks. Norms, scales
+ * and widths are one for each block, in the order of values. */
 
 /** Bits of the codes of each block, 2 to 8, or 0 for a block of norm 0 or NaN: what all ranks
  *  compute from the global norms. widths [out] gqsgd_norm_count bytes. */
 gqsgd_status gqsgd_widths(gqsgd_quantizer quantizer, const gqsgd_site *site, const float *norms,
-                          size_t value_count, uint8_t *widths);
+                          size_t value_count, uint8_t *widths, void *stream);
 
 /** As gqsgd_dequantize. norms [in] the global norms, which the widths follow from; scales [in] what
  *  reduce_many wrote. */
 gqsgd_status gqsgd_dequantize_adaptive(gqsgd_quantizer quantizer, const gqsgd_site *site,
                                        const uint32_t *words, const float *norms,
                                        const float *scales, size_t value_count, gqsgd_dtype dtype,
-                                       gqsgd_op op, void *values);
+                                       gqsgd_op op, void *values, void *stream);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

@@ -1,5 +1,5 @@
-// Converts the C ABI's arguments to those of stages on device memory: arrays of pointers are copied
-// there, and norms become numbers there.
+// What the C ABI needs on device memory beside stages: arrays of pointers are copied there, norms
+// become numbers there, and adaptive widths are written for callers to see.
 #ifndef GQ_KERNELS_NUMBERS_H
 #define GQ_KERNELS_NUMBERS_H
 
@@ -25,10 +25,21 @@ struct WriteNumbersArgs {
   void* stream;
 };
 
+/** The widths of all blocks of whole groups: one byte for each, in the order of values, as norms
+ *  are. */
+struct WriteWidthsArgs {
+  Range range;  ///< with `grouped`
+  uint32_t mean_half_bits;
+  const float* norms;  ///< the global ones
+  uint8_t* widths;
+  void* stream;
+};
+
 /** A backend's: they enqueue on args.stream, as stages do. */
 struct NumberStages {
   StageError (*write_list)(const WriteListArgs& args);
   StageError (*write_numbers)(const WriteNumbersArgs& args);
+  StageError (*write_widths)(const WriteWidthsArgs& args);
 };
 
 /** Those of CUDA devices, where the build has them. */

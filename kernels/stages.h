@@ -62,7 +62,8 @@ struct Range {
 
 /** Norms or scales of a range: one number if block is 0, else a code of 16 bits for each block
  *  (kernels/codec/block_norm.h). The other pointers are null. Devices also take the numbers of
- *  blocks, as the C ABI has them: on the grid of the codes, or rounded up to it. */
+ *  blocks, as the C ABI has them: on the grid of the codes, or rounded up to it. Those of whole
+ *  groups are in the order of values, and so are then the scales' codes that reduce_many makes. */
 struct NormView {
   const float* one = nullptr;
   const uint16_t* blocks = nullptr;

@@ -109,7 +109,8 @@ class FormatCases {
       float* const results = f.buffers_.results(set);
       if (f.is_adaptive()) {
         return gqsgd_dequantize_adaptive(f.handle(), &site, f.buffers_.codes(set), f.norms(),
-                                         f.norms(), f.count(), GQSGD_FLOAT32, GQSGD_MEAN, results);
+                                         f.norms(), f.count(), GQSGD_FLOAT32, GQSGD_MEAN, results,
+                                         nullptr);
       }
       return gqsgd_dequantize(f.handle(), &site, f.buffers_.codes(set), f.norms(), f.count(),
                               GQSGD_FLOAT32, GQSGD_MEAN, results, nullptr);

@@ -1,8 +1,7 @@
 // Converts the C ABI's arguments to those of stages, on a stream: arrays of pointers, and norms as
 // numbers.
-#include "kernels/numbers.h"
-
 #include "kernels/cuda/launch/values_kernel.cuh"
+#include "kernels/cuda/tables.h"
 
 namespace gq::cuda {
 
@@ -56,7 +55,7 @@ StageError write_numbers(const WriteNumbersArgs& args) {
 }  // namespace
 
 const NumberStages& cuda_number_stages() {
-  static constexpr NumberStages kStages = {write_list, write_numbers};
+  static constexpr NumberStages kStages = {write_list, write_numbers, cuda::write_widths};
   return kStages;
 }
 

@@ -2,7 +2,7 @@
 #ifndef GQ_KERNELS_CUDA_TABLES_H
 #define GQ_KERNELS_CUDA_TABLES_H
 
-#include "kernels/stages.h"
+#include "kernels/numbers.h"
 
 namespace gq::cuda {
 
@@ -19,6 +19,7 @@ StageError quantize_groups(const QuantizeArgs* args, size_t count, const BatchTa
 StageError reduce_groups(const ReduceManyArgs* args, size_t count, const BatchTable& table);
 StageError dequantize_groups(const DequantizeArgs* args, size_t count, const BatchTable& table);
 StageError write_segments(const WriteSegmentsArgs& args);
+StageError write_widths(const WriteWidthsArgs& args);
 
 StageError count_entries(const CountEntriesArgs& args);
 StageError select(const SelectArgs& args);

@@ -99,7 +99,7 @@ gqsgd_status dequantize(const Quantizer& quantizer, const gqsgd_site& site, cons
                             nullptr);
   }
   return gqsgd_dequantize_adaptive(q, &site, words, norms, norms, count, GQSGD_FLOAT32, GQSGD_MEAN,
-                                   values);
+                                   values, nullptr);
 }
 
 enum class Timed { norm, quantize, reduce, sum_of_few, sum_of_many, dequantize };

@@ -230,11 +230,11 @@ end
     stream::Ptr{Cvoid})::gqsgd_status
 @c LIBGQSGD gqsgd_widths(
     quantizer::gqsgd_quantizer, site::Ptr{Site}, norms::Ptr{Cfloat}, value_count::Csize_t,
-    widths::Ptr{UInt8})::gqsgd_status
+    widths::Ptr{UInt8}, stream::Ptr{Cvoid})::gqsgd_status
 @c LIBGQSGD waiting gqsgd_dequantize_adaptive(
     quantizer::gqsgd_quantizer, site::Ptr{Site}, words::Ptr{UInt32}, norms::Ptr{Cfloat},
     scales::Ptr{Cfloat}, value_count::Csize_t, dtype::Int32, op::Int32,
-    values::Ptr{Cvoid})::gqsgd_status
+    values::Ptr{Cvoid}, stream::Ptr{Cvoid})::gqsgd_status
 
 # ---- Bounds, predictions and errors (gqsgd_model.h)
 

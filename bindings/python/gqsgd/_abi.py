@@ -186,10 +186,10 @@ PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
         _status,
         [_quantizer, _site, _address, _address, _size, _dtype, _op, _address, _stream],
     ),
-    "gqsgd_widths": (_status, [_quantizer, _site, _address, _size, _address]),
+    "gqsgd_widths": (_status, [_quantizer, _site, _address, _size, _address, _stream]),
     "gqsgd_dequantize_adaptive": (
         _status,
-        [_quantizer, _site, _address, _address, _address, _size, _dtype, _op, _address],
+        [_quantizer, _site, _address, _address, _address, _size, _dtype, _op, _address, _stream],
     ),
     # gqsgd_model.h
     "gqsgd_variance_bound": (_status, [_quantizer, _int, _size, _schedule, _number]),

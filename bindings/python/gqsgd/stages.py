@@ -194,19 +194,21 @@ def reduce_many(
     return result.owner, scales.owner
 
 
-def widths(norms: Norms, q: Quantizer, count: int, *, site: Site) -> NDArray[np.uint8]:
+def widths(
+    norms: Norms, q: Quantizer, count: int, *, site: Site, stream: Any = None
+) -> NDArray[np.uint8]:
     """Bits of the codes of each block of a call of `count` values, with width="adaptive": what all
     ranks compute from the global norms. 0 for a block of norm 0 or NaN."""
-    memory = memory_of(norms, None)
+    memory = memory_of(norms, stream)
     block_count = q.norm_count(count)
     given = memory.norms(norms, "norms", block_count)
-    result = np.empty(block_count, np.uint8)
+    result = memory.new(norms, block_count, "uint8")
     check(
         _abi.library().gqsgd_widths(
-            handle_of(q), site._pointer(), given.address, count, result.ctypes.data
+            handle_of(q), site._pointer(), given.address, count, result.address, memory.stream
         )
     )
-    return result
+    return result.owner
 
 
 def dequantize(
@@ -249,6 +251,7 @@ def dequantize(
                 values.dtype_number,
                 number_of("op", op, _abi.OPS),
                 values.address,
+                memory.stream,
             )
         )
         return values.owner

@@ -2,6 +2,7 @@
 #include "kernels/cuda/adaptive/dequantize_groups.cuh"
 #include "kernels/cuda/adaptive/quantize_groups.cuh"
 #include "kernels/cuda/adaptive/reduce_groups.cuh"
+#include "kernels/cuda/adaptive/write_widths.cuh"
 #include "kernels/cuda/tables.h"
 
 namespace gq::cuda {
@@ -23,20 +24,23 @@ Piece piece_of_groups(const NormArgs& args) {
   return {args.range.first_value, args.range.value_count, args.values, nullptr, args.out};
 }
 Piece piece_of_groups(const QuantizeArgs& args) {
-  return {args.range.first_value, args.range.value_count, args.values, args.norms.blocks,
+  return {args.range.first_value, args.range.value_count, args.values, place_of(args.norms),
           args.words};
 }
 Piece piece_of_groups(const ReduceManyArgs& args) {
   return {args.range.first_value, args.range.value_count, args.words,
-          args.norms.blocks,      args.out_words,         args.out_scales};
+          place_of(args.norms),   args.out_words,         args.out_scales};
 }
 Piece piece_of_groups(const DequantizeArgs& args) {
   return {args.range.first_value,
           args.range.value_count,
           args.values,
-          args.norms.blocks,
+          place_of(args.norms),
           const_cast<uint32_t*>(args.words),
-          const_cast<uint16_t*>(args.scales.blocks)};
+          const_cast<void*>(place_of(args.scales))};
+}
+Piece piece_of_groups(const WriteWidthsArgs& args) {
+  return {args.range.first_value, args.range.value_count, nullptr, args.norms, args.widths};
 }
 
 template <typename Stage, typename Args>
@@ -64,6 +68,10 @@ StageError reduce_groups(const ReduceManyArgs* args, size_t count, const BatchTa
 }
 StageError dequantize_groups(const DequantizeArgs* args, size_t count, const BatchTable& table) {
   return run<DequantizeGroups>(args, count, table, args->gate);
+}
+
+StageError write_widths(const WriteWidthsArgs& args) {
+  return run<WriteWidths>(&args, 1, {});
 }
 
 StageError write_segments(const WriteSegmentsArgs& args) {

@@ -14,12 +14,12 @@ struct DequantizeGroups : GroupStage {
   KeyedStream thresholds;  ///< that subtractive codes were made with
   bool subtractive;
   uint32_t multiplier;
-  const uint16_t* norms = nullptr;
-  const uint16_t* scales = nullptr;
+  const void* norms = nullptr;
+  const void* scales = nullptr;
   const uint32_t* words = nullptr;
 
   explicit DequantizeGroups(const DequantizeArgs& args, uint64_t values_in_all)
-      : GroupStage(*args.range.grouped, args.coding.mean_half_bits, values_in_all),
+      : GroupStage(*args.range.grouped, args.coding.mean_half_bits, args.norms, values_in_all),
         target(args.values, args.dtype, args.coding.rounding == Rounding::nearest,
                shared_stream(args.random, Draw::output)),
         thresholds(shared_stream(args.random, Draw::subtractive)),
@@ -28,13 +28,13 @@ struct DequantizeGroups : GroupStage {
 
   GQ_HD void set(const Piece& piece) {
     GroupStage::set(piece);
-    norms = static_cast<const uint16_t*>(piece.norms);
-    scales = static_cast<const uint16_t*>(piece.scales);
+    norms = piece.norms;
+    scales = piece.scales;
     words = static_cast<const uint32_t*>(piece.words);
   }
 
   GQ_DEVICE void run(const GroupUnit& unit, Shared& shared) const {
-    const GroupWidths widths(shared, norms + norm_offset(unit), unit.block_count, unit.plane_count);
+    const GroupWidths widths(shared, code_of_thread(norms, unit), unit.plane_count);
     const auto* const halves = reinterpret_cast<const uint16_t*>(words + word_offset(unit));
     for (uint32_t first = unit.first_block; first < unit.end_block; first += kTileBlocks) {
       const uint32_t block = block_of_thread(first);
@@ -42,7 +42,7 @@ struct DequantizeGroups : GroupStage {
       const uint64_t number = value_of(unit, block);
       const ThreadPlace place = place_of(unit, block, &SegmentPlace::recv);
       if (place.in_buffer.value_count == 0) continue;
-      const float scale = norm_from_code(scales[norm_offset(unit) + block]);
+      const float scale = norm_from_code(code_of(scales, unit, block));
       const uint32_t width = widths.width(block);
       uint32_t planes[kWidthMax];
       get_planes(halves + half_of_thread(widths.first_plane(block)), width, planes);

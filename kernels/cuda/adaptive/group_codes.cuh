@@ -110,8 +110,8 @@ GQ_DEVICE void write_unit(const GroupUnit& unit, const GroupWidths& widths, Stag
     __syncthreads();  // the next tile is staged there
   }
   if (unit.first_block != 0) return;
-  for (uint32_t k = widths.plane_count() * kPlaneWords + threadIdx.x;
-       k < unit.plane_count * kPlaneWords; k += kBlockThreads) {
+  for (uint32_t k = widths.end_plane() * kPlaneWords + threadIdx.x;
+       k < widths.plane_count() * kPlaneWords; k += kBlockThreads) {
     words[k] = 0;
   }
 }

@@ -19,7 +19,7 @@ struct GroupNorms : GroupStage {
   uint16_t* out = nullptr;
 
   GroupNorms(const NormArgs& args, uint64_t values_in_all)
-      : GroupStage(*args.range.grouped, 0, values_in_all), source(args.values, args.dtype) {}
+      : GroupStage(*args.range.grouped, 0, {}, values_in_all), source(args.values, args.dtype) {}
 
   GQ_HD void set(const Piece& piece) {
     GroupStage::set(piece);
@@ -38,7 +38,7 @@ struct GroupNorms : GroupStage {
       uint32_t own = 0;
       keep_largest_of(value, own);
       const uint32_t largest = largest_of_block(own);
-      if (threadIdx.x % kSharers == 0) out[norm_offset(unit) + block] = norm_code(largest);
+      if (threadIdx.x % kSharers == 0) out[block_offset(unit, block)] = norm_code(largest);
     }
   }
 };

@@ -6,8 +6,7 @@
 #include "kernels/codec/block_norm.h"
 #include "kernels/codec/groups.h"
 #include "kernels/cuda/adaptive/group_widths.cuh"
-#include "kernels/cuda/launch/pieces.cuh"
-#include "kernels/cuda/values.cuh"
+#include "kernels/cuda/launch/values_kernel.cuh"
 
 namespace gq::cuda {
 
@@ -21,7 +20,7 @@ static_assert(kPlaneHalves == kSharers && kWarpThreads % kSharers == 0);
 
 /** Blocks first_block .. end_block - 1 of a group: an iteration of a block of threads. */
 struct GroupUnit {
-  uint64_t group;        ///< in the piece
+  uint32_t group;        ///< in the piece
   uint64_t first_value;  ///< of the group, in the call
   uint32_t block_count;  ///< of the group
   uint32_t plane_count;
@@ -44,16 +43,19 @@ struct GroupStage : StageDefaults {
   const SegmentPlace* segments;
   uint32_t segment_count;
   uint32_t unit_blocks;  ///< of a group, that an iteration takes
+  bool by_value;  ///< norms and scales are numbers, and all of blocks is in the order of values
   uint64_t first_value = 0, value_count = 0;
   const void* values = nullptr;
 
   /** Iterations are shorter than groups where these are too few for a device. */
-  GroupStage(const GroupedValues& grouped, uint32_t mean_half_bits, uint64_t values_in_all)
+  GroupStage(const GroupedValues& grouped, uint32_t mean_half_bits, const NormView& norms,
+             uint64_t values_in_all)
       : groups(grouped.groups),
         mean_half_bits(mean_half_bits),
         segments(grouped.segments),
         segment_count(grouped.segment_count),
-        unit_blocks(kGroupBlocks) {
+        unit_blocks(kGroupBlocks),
+        by_value(norms.numbers != nullptr) {
     const uint64_t group_count = values_in_all / groups.group_values + 1;
     while (unit_blocks > kTileBlocks &&
            group_count * (kGroupBlocks / unit_blocks) < kUnitsAtLeast) {
@@ -109,11 +111,26 @@ struct GroupStage : StageDefaults {
             in_buffer(offset, segment.value_count, warp_has_blocks)};
   }
 
-  GQ_DEVICE uint64_t norm_offset(const GroupUnit& unit) const {
-    return unit.group * blocks_of_group();
+  /** Where norms, scales and widths have a block of the group. */
+  GQ_DEVICE uint64_t block_offset(const GroupUnit& unit, uint32_t block) const {
+    if (!by_value) return uint64_t{unit.group} * blocks_of_group() + block;
+    // Not shared with value_of(), so that registers suffice for what comes between the two.
+    const uint64_t stride = kept(groups.stride_values());
+    const uint64_t granule = unit.first_value + block / kGranuleBlocks * stride;
+    return granule / kAdaptiveBlock + block % kGranuleBlocks;
+  }
+  /** The code of a block's norm or scale. */
+  GQ_DEVICE uint16_t code_of(const void* norms, const GroupUnit& unit, uint32_t block) const {
+    const uint64_t offset = block_offset(unit, block);
+    if (by_value) return code_of_number(static_cast<const float*>(norms)[offset]);
+    return static_cast<const uint16_t*>(norms)[offset];
+  }
+  /** That of a thread's own block of the group, as widths are found; 0 beyond the last. */
+  GQ_DEVICE uint16_t code_of_thread(const void* norms, const GroupUnit& unit) const {
+    return threadIdx.x < unit.block_count ? code_of(norms, unit, threadIdx.x) : uint16_t{0};
   }
   GQ_DEVICE uint64_t word_offset(const GroupUnit& unit) const {
-    return unit.group * groups.group_planes * kPlaneWords;
+    return uint64_t{unit.group} * groups.group_planes * kPlaneWords;
   }
 
  private:

@@ -28,25 +28,29 @@ class GroupWidths {
     uint32_t marks[kBlockThreads];  ///< that have the digit
     uint32_t digit, larger;
     uint16_t place[kGroupBlocks + 1];  ///< planes before a block, and its width behind them
+    uint16_t norm[kGroupBlocks];       ///< codes
+    uint32_t plane_count;
   };
 
-  /** All threads of the block come here; afterwards they may read what is shared. */
-  GQ_DEVICE GroupWidths(Shared& shared, const uint16_t* norms, uint32_t block_count,
-                        uint32_t plane_count)
-      : shared_(shared) {
-    const uint16_t code = threadIdx.x < block_count ? norms[threadIdx.x] : uint16_t{0};
+  /** All threads of the block come here, each with the code of its block's norm, 0 beyond the last
+   *  one; afterwards they may read what is shared. */
+  GQ_DEVICE GroupWidths(Shared& shared, uint16_t code, uint32_t plane_count) : shared_(shared) {
     const uint16_t norm = has_codes(code) ? code : uint16_t{0};
     const uint32_t more = extra(norm, plane_count);
+    shared.norm[threadIdx.x] = code;
+    if (threadIdx.x == 0) shared.plane_count = plane_count;
     keep(norm == 0 ? 0 : kWidthMin + more);
   }
 
+  GQ_DEVICE float norm(uint32_t block) const { return norm_from_code(shared_.norm[block]); }
   /** 0 beyond the last block. */
   GQ_DEVICE uint32_t width(uint32_t block) const { return shared_.place[block] >> kPlaneBits; }
   GQ_DEVICE uint32_t first_plane(uint32_t block) const {
     return shared_.place[block] & ((1u << kPlaneBits) - 1);
   }
-  /** Of all blocks. */
-  GQ_DEVICE uint32_t plane_count() const { return first_plane(kGroupBlocks); }
+  /** Planes of all blocks, and those that there is space for. */
+  GQ_DEVICE uint32_t end_plane() const { return first_plane(kGroupBlocks); }
+  GQ_DEVICE uint32_t plane_count() const { return shared_.plane_count; }
 
  private:
   static constexpr uint32_t kDigitBits = 8;

@@ -10,24 +10,23 @@ struct QuantizeGroups : GroupStage {
   using Shared = EncodedUnit;
   ValueSource source;
   GroupEncoder<QuantizeThresholds> encoder;
-  const uint16_t* norms = nullptr;
+  const void* norms = nullptr;
   uint32_t* words = nullptr;
 
   QuantizeGroups(const QuantizeArgs& args, uint64_t values_in_all)
-      : GroupStage(*args.range.grouped, args.coding.mean_half_bits, values_in_all),
+      : GroupStage(*args.range.grouped, args.coding.mean_half_bits, args.norms, values_in_all),
         source(args.values, args.dtype),
         encoder{QuantizeThresholds(args.coding, args.random),
                 args.coding.rounding == Rounding::nearest} {}
 
   GQ_HD void set(const Piece& piece) {
     GroupStage::set(piece);
-    norms = static_cast<const uint16_t*>(piece.norms);
+    norms = piece.norms;
     words = static_cast<uint32_t*>(piece.words);
   }
 
   GQ_DEVICE void run(const GroupUnit& unit, Shared& shared) const {
-    const uint16_t* const norm = norms + norm_offset(unit);
-    const GroupWidths widths(shared.widths, norm, unit.block_count, unit.plane_count);
+    const GroupWidths widths(shared.widths, code_of_thread(norms, unit), unit.plane_count);
     const StreamStart start = start_of(encoder.thresholds.own);
     write_unit(unit, widths, shared.planes, words + word_offset(unit),
                [&](uint32_t block, LaneWords& lanes) {
@@ -38,8 +37,9 @@ struct QuantizeGroups : GroupStage {
                  float value[kThreadValues];
                  from.load(place.in_buffer, value);
                  const uint32_t width = widths.width(block);
+                 const float norm = widths.norm(block);
                  if (width == 0) return;
-                 encoder.encode(start, first, norm_from_code(norm[block]), width,
+                 encoder.encode(start, first, norm, width,
                                 place.in_buffer.value_count, value, lanes);
                });
   }

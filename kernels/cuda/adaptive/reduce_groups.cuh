@@ -50,12 +50,12 @@ struct ReduceGroups : GroupStage {
   uint32_t ranks;
   bool rescale;
   const uint32_t* const* operands = nullptr;
-  const uint16_t* norms = nullptr;
+  const void* norms = nullptr;
   uint32_t* words = nullptr;
   uint16_t* scales = nullptr;
 
   ReduceGroups(const ReduceManyArgs& args, uint64_t values_in_all)
-      : GroupStage(*args.range.grouped, args.coding.mean_half_bits, values_in_all),
+      : GroupStage(*args.range.grouped, args.coding.mean_half_bits, args.norms, values_in_all),
         encoder{{args.coding.rounding_down == RoundingDown::subtractive
                      ? shared_stream(args.random, Draw::subtractive)
                      : own_stream(args.random, Draw::encode_again)},
@@ -66,14 +66,13 @@ struct ReduceGroups : GroupStage {
   GQ_HD void set(const Piece& piece) {
     GroupStage::set(piece);
     operands = static_cast<const uint32_t* const*>(piece.values);
-    norms = static_cast<const uint16_t*>(piece.norms);
+    norms = piece.norms;
     words = static_cast<uint32_t*>(piece.words);
     scales = static_cast<uint16_t*>(piece.scales);
   }
 
   GQ_DEVICE void run(const GroupUnit& unit, Shared& shared) const {
-    const uint16_t* const norm = norms + norm_offset(unit);
-    const GroupWidths widths(shared.widths, norm, unit.block_count, unit.plane_count);
+    const GroupWidths widths(shared.widths, code_of_thread(norms, unit), unit.plane_count);
     const StreamStart start = start_of(encoder.thresholds.own);
     write_unit(unit, widths, shared.planes, words + word_offset(unit),
                [&](uint32_t block, LaneWords& lanes) {
@@ -86,7 +85,7 @@ struct ReduceGroups : GroupStage {
                                          half_of_thread(widths.first_plane(block));
                    add(half, width, count, value);
                  }
-                 const float sum_norm = norm_of_sums(unit, block, norm[block], width, value);
+                 const float sum_norm = norm_of_sums(unit, block, widths.norm(block), width, value);
                  if (width == 0) return;
                  encoder.encode(start, first, sum_norm, width, count, value, lanes);
                });
@@ -120,15 +119,15 @@ struct ReduceGroups : GroupStage {
   }
 
   /** What the sums of a block are encoded with. All its sharers come here. */
-  GQ_DEVICE float norm_of_sums(const GroupUnit& unit, uint32_t block, uint16_t norm, uint32_t width,
+  GQ_DEVICE float norm_of_sums(const GroupUnit& unit, uint32_t block, float norm, uint32_t width,
                                const float (&value)[kThreadValues]) const {
     const double full = static_cast<double>(ranks) * steps_of_width(width);
     if (!rescale) return static_cast<float>(full);
     uint32_t own = 0;
     keep_largest_of(value, own);
     const float peak = float_from_bits(largest_of_block(own));
-    const Rescaled made = rescaled(norm_from_code(norm), peak, full);
-    if (threadIdx.x % kSharers == 0) scales[norm_offset(unit) + block] = made.code;
+    const Rescaled made = rescaled(norm, peak, full);
+    if (threadIdx.x % kSharers == 0) scales[block_offset(unit, block)] = made.code;
     return made.sum_norm;
   }
 };

@@ -73,7 +73,7 @@ Status reduce_many_on_device(const StageCall& call, const uint32_t* const* words
       {reinterpret_cast<const void* const*>(words), coding.ranks, list, call.stream})));
   ReduceManyArgs args{coding,
                       call.random,
-                      call.range,
+                      call.device_range(),
                       reinterpret_cast<const uint32_t* const*>(list),
                       norms_on_device(call, norms),
                       out_words,
@@ -87,6 +87,20 @@ Status reduce_many_on_device(const StageCall& call, const uint32_t* const* words
   }
   GQ_TRY(Status(call.stages->reduce_many(args)));
   return Status(call.device->numbers->write_numbers({scales, count, out_scales, call.stream}));
+}
+
+Status dequantize_groups_on_device(const StageCall& call, const uint32_t* words, const float* norms,
+                                   const float* scales, int32_t dtype, int32_t op, void* values) {
+  DequantizeArgs args{
+      call.coding, call.random, call.device_range(), words, norms_on_device(call, scales), dtype,
+      op,          values,      call.stream};
+  args.norms = norms_on_device(call, norms);
+  return Status(call.stages->dequantize(args));
+}
+
+Status find_group_widths_on_device(const StageCall& call, const float* norms, uint8_t* widths) {
+  return Status(call.device->numbers->write_widths(
+      {call.device_range(), call.coding.mean_half_bits, norms, widths, call.stream}));
 }
 
 }  // namespace gq

@@ -30,6 +30,11 @@ Status reduce_many_on_device(const StageCall& call, const uint32_t* const* words
                              const float* norms, uint32_t* out_words, float* out_scales,
                              const Workspace& workspace);
 
+// Of adaptive widths alone.
+Status dequantize_groups_on_device(const StageCall& call, const uint32_t* words, const float* norms,
+                                   const float* scales, int32_t dtype, int32_t op, void* values);
+Status find_group_widths_on_device(const StageCall& call, const float* norms, uint8_t* widths);
+
 }  // namespace gq
 
 #endif

@@ -74,14 +74,10 @@ Status begin_groups(StageCall* call) {
                 "all of it: first_value must be 0",
                 call->range.first_value);
   }
-  if (call->on_device()) {
-    return fail(GQSGD_UNSUPPORTED,
-                "width=adaptive has no stages on a device in this version; NULL as stream is for "
-                "host memory");
-  }
   const Groups groups = groups_of(call->coding, call->range.value_count);
   call->coding.group_values = groups.group_values;
   call->coding.group_planes = groups.group_planes;
+  call->grouped = GroupedValues{groups};
   return Status();
 }
 

@@ -1,5 +1,5 @@
-// Stages of adaptive widths in the C ABI: whole calls on host memory. Norms and scales are in the
-// order of values there; stages take them in the order of groups.
+// Stages of adaptive widths in the C ABI: whole calls. Norms and scales are in the order of values
+// there; stages of a CPU take those of one group at a time.
 #ifndef GQ_API_STAGES_GROUP_STAGES_H
 #define GQ_API_STAGES_GROUP_STAGES_H
 
@@ -13,7 +13,7 @@ Groups groups_of(const Coding& coding, uint64_t value_count);
 /** A call whose widths are adaptive begins at value 0; its coding gets its groups. */
 Status begin_groups(StageCall* call);
 
-// Arguments have been checked.
+// On host memory. Arguments have been checked.
 Status quantize_groups(const StageCall& call, const void* values, int32_t dtype,
                        const float* norms, uint32_t* words);
 Status reduce_many_groups(const StageCall& call, const uint32_t* const* words, const float* norms,

@@ -19,8 +19,15 @@ struct StageCall {
   const Stages* stages = nullptr;
   const Device* device = nullptr;  ///< null: memory is the host's
   void* stream = nullptr;
+  GroupedValues grouped;  ///< adaptive widths, on a device
 
   bool on_device() const { return device != nullptr; }
+
+  /** What stages of a device take: all groups where widths are adaptive. */
+  Range device_range() const {
+    if (!coding.adaptive()) return range;
+    return {0, static_cast<size_t>(grouped.groups.padded_count()), {}, &grouped};
+  }
 
   /** As check_buffer, and memory of the kind that the stage works on. */
   Status check(const Buffer& buffer) const;

@@ -51,7 +51,7 @@ struct Piece {
 template <typename Work>
 Status for_each_piece(const StageCall& call, const float* norms, Work work) {
   const size_t block = call.coding.block;
-  if (call.on_device()) return work(Piece{call.range, 0, norms_on_device(call, norms)});
+  if (call.on_device()) return work(Piece{call.device_range(), 0, norms_on_device(call, norms)});
   if (block == 0) return work(Piece{call.range, 0, {norms, nullptr}});
   uint16_t codes[kNormsAtOnce];
   const size_t step = kNormsAtOnce * block;
@@ -119,7 +119,9 @@ Status quantize(gqsgd_quantizer quantizer, const gqsgd_site* site, const void* v
   GQ_TRY(call.check(to));
   GQ_TRY(check_overlap(from, to, false));
   GQ_TRY(check_norms_apart(call, "norms", norms, to));
-  if (call.coding.adaptive()) return quantize_groups(call, values, dtype, norms, words);
+  if (call.coding.adaptive() && !call.on_device()) {
+    return quantize_groups(call, values, dtype, norms, words);
+  }
   return for_each_piece(call, norms, [&](const Piece& piece) {
     return Status(call.stages->quantize(
         {call.coding, call.random, piece.range,
@@ -184,11 +186,11 @@ Status reduce_many(gqsgd_quantizer quantizer, const gqsgd_site* site, const uint
     GQ_TRY(check_norms_apart(call, "out_scales", out_scales, from));
   }
   GQ_TRY(check_overlap(call.norms("norms", norms), call.norms("out_scales", out_scales), true));
-  if (call.coding.adaptive()) {
-    return reduce_many_groups(call, words, norms, out_words, out_scales);
-  }
   if (call.on_device()) {
     return reduce_many_on_device(call, words, norms, out_words, out_scales, workspace);
+  }
+  if (call.coding.adaptive()) {
+    return reduce_many_groups(call, words, norms, out_words, out_scales);
   }
   ReduceManyArgs args{call.coding,      call.random, call.range, words,
                       {norms, nullptr}, out_words,   nullptr,    stream};
@@ -232,29 +234,33 @@ Status check_adaptive(const StageCall& call, bool adaptive, const char* function
               adaptive ? "adaptive" : "fixed", other);
 }
 
-Status dequantize_adaptive(gqsgd_quantizer quantizer, const gqsgd_site* site,
-                           const uint32_t* words, const float* norms, const float* scales,
-                           size_t value_count, int32_t dtype, int32_t op, void* values) {
+Status dequantize_adaptive(gqsgd_quantizer quantizer, const gqsgd_site* site, const uint32_t* words,
+                           const float* norms, const float* scales, size_t value_count,
+                           int32_t dtype, int32_t op, void* values, void* stream) {
   StageCall call;
-  GQ_TRY(begin_stage(quantizer, site, value_count, nullptr, &call));
+  GQ_TRY(begin_stage(quantizer, site, value_count, stream, &call));
   GQ_TRY(check_adaptive(call, true, "gqsgd_dequantize_adaptive", "gqsgd_dequantize"));
   GQ_TRY(begin_dequantize(call, words, scales, dtype, op, values));
   GQ_TRY(check_norms(call, "norms", norms));
   GQ_TRY(check_norms_apart(call, "norms", norms,
                            {"values", values, value_count, dtype_size_bytes(dtype)}));
+  if (call.on_device()) {
+    return dequantize_groups_on_device(call, words, norms, scales, dtype, op, values);
+  }
   return dequantize_groups(call, words, norms, scales, dtype, op, values);
 }
 
 Status find_widths(gqsgd_quantizer quantizer, const gqsgd_site* site, const float* norms,
-                   size_t value_count, uint8_t* widths) {
+                   size_t value_count, uint8_t* widths, void* stream) {
   StageCall call;
-  GQ_TRY(begin_stage(quantizer, site, value_count, nullptr, &call));
+  GQ_TRY(begin_stage(quantizer, site, value_count, stream, &call));
   GQ_TRY(check_adaptive(call, true, "gqsgd_widths", "bits"));
   GQ_TRY(check_norms(call, "norms", norms));
   const Buffer to{"widths", widths, call.norm_count(), 1};
   GQ_TRY(call.check(to));
   GQ_TRY(check_norms_apart(call, "norms", norms, to));
-  return find_group_widths(call, norms, widths);
+  return call.on_device() ? find_group_widths_on_device(call, norms, widths)
+                          : find_group_widths(call, norms, widths);
 }
 
 Status dequantize(gqsgd_quantizer quantizer, const gqsgd_site* site, const uint32_t* words,
@@ -319,17 +325,17 @@ gqsgd_status gqsgd_dequantize(gqsgd_quantizer quantizer, const gqsgd_site* site,
 }
 
 gqsgd_status gqsgd_widths(gqsgd_quantizer quantizer, const gqsgd_site* site, const float* norms,
-                          size_t value_count, uint8_t* widths) {
+                          size_t value_count, uint8_t* widths, void* stream) {
   return gq::in_call_scope(
-      [&] { return gq::find_widths(quantizer, site, norms, value_count, widths); });
+      [&] { return gq::find_widths(quantizer, site, norms, value_count, widths, stream); });
 }
 
 gqsgd_status gqsgd_dequantize_adaptive(gqsgd_quantizer quantizer, const gqsgd_site* site,
                                        const uint32_t* words, const float* norms,
                                        const float* scales, size_t value_count, gqsgd_dtype dtype,
-                                       gqsgd_op op, void* values) {
+                                       gqsgd_op op, void* values, void* stream) {
   return gq::in_call_scope([&] {
     return gq::dequantize_adaptive(quantizer, site, words, norms, scales, value_count,
-                                   gq::number_of(dtype), gq::number_of(op), values);
+                                   gq::number_of(dtype), gq::number_of(op), values, stream);
   });
 }

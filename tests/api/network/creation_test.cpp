@@ -176,7 +176,9 @@ TEST(NetworkEnvironment, AnotherSecret_Refused) {
   const auto lines =
       launched(2, here, [](int rank) { setenv("GQSGD_SECRET", rank == 0 ? "one" : "another", 1); });
   EXPECT_TRUE(found(lines[1], "INVALID_ARGUMENT: rank 1: .*GQSGD_SECRET"));
-  EXPECT_TRUE(found(lines[0], "TIMEOUT: missing ranks: 1; 1 of 2"));
+  EXPECT_TRUE(found(lines[0],
+                    "TIMEOUT: missing ranks: 1; 1 of 2.* 1 connection was refused, from "
+                    "127.0.0.1:.*GQSGD_SECRET"));
 }
 
 TEST(NetworkId, WrongArguments_SentencesNameThem) {

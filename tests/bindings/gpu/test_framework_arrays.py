@@ -32,10 +32,12 @@ def chain(x, q, **stream):
     norms = gqsgd.norm(x, q, site=site, **stream)
     words = gqsgd.quantize(x, q, norms, site=site, **stream)
     total, scales = gqsgd.reduce_many([words], q, norms, site=site, count=COUNT, **stream)
-    return gqsgd.dequantize(total, q, scales, COUNT, site=site, **stream)
+    adaptive = {"norms": norms} if "width=adaptive" in q.spec else {}
+    return gqsgd.dequantize(total, q, scales, COUNT, site=site, **adaptive, **stream)
 
 
-@pytest.mark.parametrize("preset", ["blocks-8", "paper-ge8", "paper-gl4", "rotated-4-8"])
+@pytest.mark.parametrize("preset",
+                         ["blocks-8", "paper-ge8", "paper-gl4", "rotated-4-8", "adaptive-4"])
 def test_tensors_of_torch_have_the_bits_of_the_host(torch, preset):
     q = gqsgd.Quantizer(preset)
     there = chain(torch.from_numpy(VALUES).cuda(), q)

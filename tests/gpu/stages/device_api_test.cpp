@@ -15,6 +15,7 @@ Bytes elements(const Subject& subject, uint32_t rank, bool special) {
   Bytes bytes;
   for (size_t e = 0; e < subject.value_count; ++e) {
     double value = normal_at(rank + 1, e) * (e % 9 == 8 ? 0 : e % 32 == 5 ? 0x1p-20 : 1);
+    value *= 1u << mix(e / 128) % 12;  // so that norms of blocks differ
     if (special && e % 1999 == 77) value = e % 2 ? 1e-41 : -0.0;
     if (special && e == 300) value = rank == 0 ? NAN : -INFINITY;
     const float narrow = static_cast<float>(value);
@@ -73,8 +74,12 @@ void expect_equal_stages(const Subject& subject, bool special = false) {
     scales = made[1];
   }
   for (const gqsgd_op op : {GQSGD_SUM, GQSGD_MEAN}) {
-    EXPECT_TRUE(device.dequantize(result, scales, op) == host.dequantize(result, scales, op))
+    EXPECT_TRUE(device.dequantize(result, norms, scales, op) ==
+                host.dequantize(result, norms, scales, op))
         << "dequantize, " << subject.text();
+  }
+  if (subject.is_adaptive()) {
+    EXPECT_TRUE(device.widths(norms) == host.widths(norms)) << "widths, " << subject.text();
   }
 }
 
@@ -120,8 +125,22 @@ TEST(DeviceApi, NormsAndValuesThatAreNotFinite_BitsOfTheHost) {
     expect_equal_stages({quantizer, 2, 0, GQSGD_FLOAT32, 6000}, true);
 }
 
+TEST(DeviceApi, AdaptiveWidths_BitsOfTheHost) {
+  for (const gqsgd_dtype dtype : {GQSGD_FLOAT32, GQSGD_FLOAT16, GQSGD_BFLOAT16, GQSGD_FLOAT64}) {
+    expect_equal_stages({"adaptive-4", 3, 0, dtype, 9001, 0, 1});
+  }
+  for (const char* quantizer :
+       {"adaptive-6", "adaptive-3,rounding=nearest", "adaptive-4,mean_bits=4.5,rescale=false",
+        "adaptive-5,rounding_down=subtractive"}) {
+    for (const size_t count : {0, 1, 129, 1024, 40001}) {
+      expect_equal_stages({quantizer, 2, 0, GQSGD_FLOAT32, count});
+    }
+    expect_equal_stages({quantizer, 2, 0, GQSGD_FLOAT32, 6000}, true);
+  }
+}
+
 TEST(DeviceApi, ManyRanks_AddressesInParts) {
-  for (const char* quantizer : {"blocks-8", "paper-ge8"}) {
+  for (const char* quantizer : {"blocks-8", "paper-ge8", "adaptive-4"}) {
     expect_equal_stages({quantizer, 300, 0, GQSGD_FLOAT32, 64});
   }
 }
@@ -155,6 +174,15 @@ TEST(DeviceApi, HostMemory_RefusedByName) {
     EXPECT_EQ(call.refusal().rfind(name, 0), 0u) << name << ": " << call.refusal();
   }
   EXPECT_EQ(NormCall().refusal(), "OK");
+}
+
+TEST(DeviceApi, PartOfACallOfAdaptiveWidths_Refused) {
+  NormCall call;
+  gqsgd_quantizer_destroy(call.quantizer);
+  ASSERT_EQ(gqsgd_quantizer_create("adaptive-4", &call.quantizer), GQSGD_OK);
+  call.site.first_value = 1024;
+  EXPECT_EQ(call.refusal().rfind("site: first_value is 1024; with width=adaptive", 0), 0u)
+      << call.refusal();
 }
 
 TEST(DeviceApi, WorkspaceMissingShortOrMisaligned_Refused) {

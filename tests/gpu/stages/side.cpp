@@ -113,7 +113,8 @@ std::vector<Bytes> Side::reduce_many(const std::vector<Bytes>& words, const Byte
   std::vector<const uint32_t*> list;
   for (const Bytes& operand : words) operands.push_back(place(operand, 4));
   for (Place& operand : operands) list.push_back(operand.as<uint32_t>());
-  Place out = empty(asked(gqsgd_result_size, quantizer_, subject_.value_count), 4);
+  Place result = empty(asked(gqsgd_result_size, quantizer_, subject_.value_count), 4);
+  Place& out = in_place && subject_.is_adaptive() ? operands[0] : result;
   Place from = place(norms, 4), apart = empty(norms.size(), 4);
   Place& scales = in_place ? from : apart;
   Place workspace = empty(workspace_bytes(), 8);
@@ -125,14 +126,28 @@ std::vector<Bytes> Side::reduce_many(const std::vector<Bytes>& words, const Byte
   return {out.bytes(), scales.bytes()};
 }
 
-Bytes Side::dequantize(const Bytes& words, const Bytes& scales, gqsgd_op op) {
-  Place in = place(words, 4), scale = place(scales, 4);
+Bytes Side::dequantize(const Bytes& words, const Bytes& norms, const Bytes& scales, gqsgd_op op) {
+  Place in = place(words, 4), norm = place(norms, 4), scale = place(scales, 4);
   const size_t width = dtype_bytes(subject_.dtype);
   Place out = empty(subject_.value_count * width, width);
   const gqsgd_site here = site(0);
-  expect_ok(gqsgd_dequantize(quantizer_, &here, in.as<uint32_t>(), scale.as<float>(),
-                             subject_.value_count, subject_.dtype, op, out.as<void>(), stream_),
-            "gqsgd_dequantize");
+  const gqsgd_status status =
+      subject_.is_adaptive()
+          ? gqsgd_dequantize_adaptive(quantizer_, &here, in.as<uint32_t>(), norm.as<float>(),
+                                      scale.as<float>(), subject_.value_count, subject_.dtype, op,
+                                      out.as<void>(), stream_)
+          : gqsgd_dequantize(quantizer_, &here, in.as<uint32_t>(), scale.as<float>(),
+                             subject_.value_count, subject_.dtype, op, out.as<void>(), stream_);
+  expect_ok(status, "gqsgd_dequantize");
+  return out.bytes();
+}
+
+Bytes Side::widths(const Bytes& norms) {
+  Place from = place(norms, 4), out = empty(norms.size() / 4, 1);
+  const gqsgd_site here = site(0);
+  expect_ok(gqsgd_widths(quantizer_, &here, from.as<float>(), subject_.value_count,
+                         out.as<uint8_t>(), stream_),
+            "gqsgd_widths");
   return out.bytes();
 }
 

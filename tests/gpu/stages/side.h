@@ -26,6 +26,7 @@ struct Subject {
   uint64_t step = 5, index = 3;
 
   std::string text() const;
+  bool is_adaptive() const { return quantizer.find("adaptive") != std::string::npos; }
 };
 
 size_t dtype_bytes(gqsgd_dtype dtype);
@@ -41,10 +42,13 @@ class Side {
   Bytes norm(const Bytes& values);
   Bytes quantize(const Bytes& values, const Bytes& norms, uint32_t rank);
   Bytes reduce(const Bytes& a, const Bytes& b, uint32_t weight_a, uint32_t weight_b);
-  /** Words, and the scales in place of the norms or beside them. */
+  /** Words, and the scales in place of the norms or beside them. Words of adaptive widths are then
+   *  in place of the first operand. */
   std::vector<Bytes> reduce_many(const std::vector<Bytes>& words, const Bytes& norms,
                                  bool in_place);
-  Bytes dequantize(const Bytes& words, const Bytes& scales, gqsgd_op op);
+  /** The norms count where widths are adaptive. */
+  Bytes dequantize(const Bytes& words, const Bytes& norms, const Bytes& scales, gqsgd_op op);
+  Bytes widths(const Bytes& norms);
 
   size_t workspace_bytes() const;
 

@@ -47,8 +47,13 @@ class Chain {
                           nullptr, 0, stream));
     expect(gqsgd_reduce_many(quantizer_, &site_, list, kCount, norms, words, scales,
                              workspace_.data(), kWorkspace, stream));
-    expect(gqsgd_dequantize(quantizer_, &site_, words, scales, kCount, GQSGD_FLOAT32, GQSGD_MEAN,
-                            results_.data(), stream));
+    if (text_ == "adaptive-4") {
+      expect(gqsgd_dequantize_adaptive(quantizer_, &site_, words, norms, scales, kCount,
+                                       GQSGD_FLOAT32, GQSGD_MEAN, results_.data(), stream));
+    } else {
+      expect(gqsgd_dequantize(quantizer_, &site_, words, scales, kCount, GQSGD_FLOAT32, GQSGD_MEAN,
+                              results_.data(), stream));
+    }
   }
   void put(const Bytes& values, cudaStream_t stream) {
     done(cudaMemcpyAsync(values_.data(), values.data(), values.size(), cudaMemcpyHostToDevice,
@@ -68,7 +73,7 @@ class Chain {
     const Bytes norms = host.norm(values);
     const std::vector<Bytes> made =
         host.reduce_many({host.quantize(values, norms, 0)}, norms, false);
-    return host.dequantize(made[0], made[1], GQSGD_MEAN);
+    return host.dequantize(made[0], norms, made[1], GQSGD_MEAN);
   }
 
  private:
@@ -85,7 +90,8 @@ class Chain {
   DeviceBytes workspace_{Bytes(kWorkspace), 0};
 };
 
-const char* const kQuantizers[] = {"paper-gl8", "paper-ge8,norm=2:2", "blocks-8", "rotated-8"};
+const char* const kQuantizers[] = {"paper-gl8", "paper-ge8,norm=2:2", "blocks-8", "rotated-8",
+                                   "adaptive-4"};
 
 TEST(Stream, EnqueuedWork_RunsInOrder) {
   cudaStream_t made = nullptr;

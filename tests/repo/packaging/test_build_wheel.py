@@ -24,21 +24,38 @@ def test_without_nvcc_it_says_which_is_needed(root, tmp_path, kind):
     assert f"{kind} needs nvcc {kind[2:]}, and there is no nvcc in PATH" in result.stderr
 
 
-def test_another_nvcc_is_refused_with_both_versions(root, tmp_path):
-    (tmp_path / "nvcc").write_text("#!/bin/sh\necho 'Cuda compilation tools, release 13.0, V13'\n")
-    (tmp_path / "nvcc").chmod(0o755)
-    result = build(root, f"{tmp_path}:/bin", "cu12")
+def put_nvcc(folder, release):
+    said = f"Cuda compilation tools, release {release}, V{release}"
+    (folder / "nvcc").write_text(f"#!/bin/sh\necho '{said}'\n")
+    (folder / "nvcc").chmod(0o755)
+
+
+@pytest.mark.parametrize(("kind", "release"), [("cu12", "13.0"), ("cu13", "12.9")])
+def test_another_nvcc_is_refused_with_both_versions(root, tmp_path, kind, release):
+    put_nvcc(tmp_path, release)
+    result = build(root, f"{tmp_path}:/bin", kind)
     assert result.returncode == 1
-    assert "cu12 needs nvcc 12; in PATH is nvcc 13" in result.stderr
+    assert f"{kind} needs nvcc {kind[2:]}; in PATH is nvcc {release[:2]}" in result.stderr
 
 
-def test_a_wheel_with_cuda_has_a_name_of_its_own(root, tool, tmp_path):
+@pytest.mark.parametrize(("major", "release"), [("12", "12.9"), ("13", "13.0")])
+def test_its_own_nvcc_is_taken(tool, tmp_path, monkeypatch, major, release):
+    put_nvcc(tmp_path, release)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin")
+    tool.check_nvcc(major)
+
+
+@pytest.mark.parametrize("kind", ["cu12", "cu13"])
+def test_a_wheel_with_cuda_differs_in_name_and_cuda_alone(root, tool, tmp_path, kind):
     project = tmp_path / "pyproject.toml"
     project.write_text((root / "pyproject.toml").read_text())
-    tool.name_project(project, "cu13")
+    expected = tomllib.loads(project.read_text())
+    tool.name_project(project, kind)
     made = tomllib.loads(project.read_text())
-    assert made["project"]["name"] == "gqsgd-cu13"
-    assert "-Dcuda=enabled" in made["tool"]["meson-python"]["args"]["setup"]
+    setup = expected["tool"]["meson-python"]["args"]["setup"]
+    setup[setup.index("-Dcuda=disabled")] = "-Dcuda=enabled"
+    expected["project"]["name"] = f"gqsgd-{kind}"
+    assert made == expected
 
 
 def test_a_project_that_cannot_be_renamed_is_an_error(tool, tmp_path):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from .. import _abi
 from ..arguments import integer, joined_fields, whole_id
 from ..errors import check
+from ..interrupt import formed
 from ..log import attach_logger
 from . import ucx
 
@@ -55,6 +56,9 @@ class NetworkGroups:
     def __init__(self, handle: int):
         raise NotImplementedError
 
+    def close(self) -> None:
+        raise NotImplementedError
+
     @classmethod
     def network(cls, unique_id: bytes, rank: int, size: int, **options: Any) -> Self:
         """Joins a group of `size` processes on any machines as rank `rank`. Codes travel over UCX;
@@ -70,18 +74,9 @@ class NetworkGroups:
         """
         whole = whole_id(unique_id, "what gqsgd.network_id() returned on rank 0")
         attach_logger()
-        handle = c_void_p()
-        check(
-            _function("gqsgd_comm_create_network")(
-                whole,
-                integer("rank", rank, c_int32),
-                integer("size", size, c_int32),
-                joined_fields("", ucx.with_path(options)),
-                ctypes.byref(handle),
-            )
-        )
-        assert handle.value is not None
-        return cls(handle.value)
+        numbers = integer("rank", rank, c_int32), integer("size", size, c_int32)
+        joined = joined_fields("", ucx.with_path(options))
+        return cls._formed("gqsgd_comm_create_network", whole, *numbers, joined)
 
     @classmethod
     def from_env(cls, **options: Any) -> Self:
@@ -93,8 +88,16 @@ class NetworkGroups:
         Raises what these raise, and InvalidArgument with the variable that is missing or wrong.
         """
         attach_logger()
-        handle = c_void_p()
-        joined = joined_fields("", ucx.with_path(options))
-        check(_function("gqsgd_comm_create_env")(joined, ctypes.byref(handle)))
-        assert handle.value is not None
-        return cls(handle.value)
+        return cls._formed("gqsgd_comm_create_env", joined_fields("", ucx.with_path(options)))
+
+    @classmethod
+    def _formed(cls, name: str, *arguments: Any) -> Self:
+        function = _function(name)
+
+        def join() -> Self:
+            handle = c_void_p()
+            check(function(*arguments, ctypes.byref(handle)))
+            assert handle.value is not None
+            return cls(handle.value)
+
+        return formed(join)

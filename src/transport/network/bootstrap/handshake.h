@@ -38,6 +38,11 @@ class Handshake {
            step_ == Step::send_challenge || step_ == Step::send_welcome;
   }
 
+  /** Of the end that connects: the other end has answered, and the proof may be on its way. */
+  bool has_challenge() const {
+    return step_ == Step::send_proof || step_ == Step::receive_welcome || step_ == Step::end;
+  }
+
   /** What the other end has sent, authentic once the handshake is done. */
   const Hello& hello() const { return hello_; }
   /** Of a refusal: true if the other end has another secret, and false if it is no rank at all. */

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <time.h>
 
+#include <algorithm>
+
 #include "src/support/clock.h"
 #include "src/support/log.h"
 #include "src/support/shown.h"
@@ -21,16 +23,21 @@ constexpr timespec kRetryPause{0, 20000000};
 constexpr int kPollMs = 1000;
 // Who has listened before this process knew of it and refuses for so long is gone.
 constexpr uint64_t kGiveUpUs = 2000000;
+// If rank 0 has several addresses, one that answers nothing for so long is left for the next. The
+// time doubles, up to kPatienceMaxUs, when as many have been left as there are.
+constexpr uint64_t kPatienceUs = 1000000;
+constexpr uint64_t kPatienceMaxUs = 8 * kPatienceUs;
 // A warning in the log after so long.
 constexpr uint64_t kWarnUs = 5000000;
 // After its timeout a joiner asks rank 0 which ranks are missing; and a rank 0 whose time is up at
 // the same moment waits for reports. Both answer within this time.
 constexpr int64_t kLastWordMs = 1000;
 
-/** Until the descriptor is ready, at most until `deadline`. */
-Status wait_for(const TcpSocket& socket, short events, const Deadline& deadline) {
+/** Until the descriptor is ready, at most until `deadline` or `until_us`. */
+Status wait_for(const TcpSocket& socket, short events, const Deadline& deadline,
+                uint64_t until_us = kNever) {
   pollfd watched{socket.number(), events, 0};
-  if (poll(&watched, 1, deadline.poll_ms(kPollMs)) >= 0 || errno == EINTR) {
+  if (poll(&watched, 1, deadline.poll_ms(kPollMs, until_us)) >= 0 || errno == EINTR) {
     return Status();
   }
   return system_failure(errno, "waiting for rank 0");
@@ -91,11 +98,14 @@ Status NetworkJoiner::conclude(Status own, NetworkLinks* links) {
 Status NetworkJoiner::reach_root() {
   const uint64_t begun_us = monotonic_us();
   bool has_warned = false;
+  uint64_t patience_us = kPatienceUs;
+  size_t left_count = 0;  // since patience_us was set
   for (size_t attempt = 0;; ++attempt) {
     const NetworkAddress& address = token_->root[attempt % token_->root.size()];
+    const uint64_t leave_us = token_->root.size() == 1 ? kNever : monotonic_us() + patience_us;
     Handshake::State state = Handshake::State::closed;
     int error = 0;
-    GQ_TRY(try_root(address, &state, &error));
+    GQ_TRY(try_root(address, leave_us, &state, &error));
     root_address_ = address;
     if (state == Handshake::State::done) return Status();
     if (state == Handshake::State::refused) {
@@ -114,12 +124,18 @@ Status NetworkJoiner::reach_root() {
       log_line(GQSGD_LOG_WARN, "rank %u has not reached rank 0 at %s yet: %s", token_->rank,
                AddressText(address).text(), error == 0 ? "no answer" : strerrordesc_np(error));
     }
+    if (now_us >= leave_us && ++left_count == token_->root.size()) {
+      patience_us = std::min(2 * patience_us, kPatienceMaxUs);
+      left_count = 0;
+    }
     nanosleep(&kRetryPause, nullptr);
   }
 }
 
-/** One connection and its handshake; *error: why there is none. */
-Status NetworkJoiner::try_root(const NetworkAddress& address, Handshake::State* state, int* error) {
+/** One connection and its handshake; *error: why there is none. Left at `leave_us` if nothing was
+ *  answered; not behind the challenge, since with the proof rank 0 may count this rank as there. */
+Status NetworkJoiner::try_root(const NetworkAddress& address, uint64_t leave_us,
+                               Handshake::State* state, int* error) {
   GQ_TRY(begin_connect(address, NetworkAddress(), &root_, error));
   if (*error != 0) return Status();
   for (bool is_connected = false;;) {
@@ -140,14 +156,15 @@ Status NetworkJoiner::try_root(const NetworkAddress& address, Handshake::State* 
     if (is_connected) {
       GQ_TRY(handshake_.advance(*root_, state));
       if (*state != Handshake::State::under_way) return Status();
+      if (handshake_.has_challenge()) leave_us = kNever;
     }
-    if (token_->deadline.is_over()) {
+    if (token_->deadline.is_over() || monotonic_us() >= leave_us) {
       *state = Handshake::State::closed;
       *error = is_connected ? 0 : ETIMEDOUT;
       return Status();
     }
     const bool writes = !is_connected || handshake_.is_writing();
-    GQ_TRY(wait_for(*root_, writes ? POLLOUT : POLLIN, token_->deadline));
+    GQ_TRY(wait_for(*root_, writes ? POLLOUT : POLLIN, token_->deadline, leave_us));
   }
 }
 

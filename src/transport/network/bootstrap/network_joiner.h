@@ -19,7 +19,8 @@ class NetworkJoiner final : public NetworkBootstrap {
 
  private:
   Status reach_root();
-  Status try_root(const NetworkAddress& address, Handshake::State* state, int* error);
+  Status try_root(const NetworkAddress& address, uint64_t leave_us, Handshake::State* state,
+                  int* error);
   Status not_reached(const NetworkAddress& address, int error) const;
   Status listen(NetworkMember* own);
   Status send_report(const Status& own);

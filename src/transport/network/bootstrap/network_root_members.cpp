@@ -55,9 +55,11 @@ void NetworkRoot::admit(ProvedConnection* proved) {
       return refuse(*proved->socket, outcome_.status, "%s", outcome_.sentence);
     }
     if (!is_rank) {
+      pending_.refused().add(proved->from, "claims a rank outside this group");
       return refuse(*proved->socket, GQSGD_PROTOCOL, "rank %u of %u came to a group of %u",
                     hello.rank, hello.size, token_->size);
     }
+    pending_.refused().add(proved->from, "has the rank of another process");
     return refuse(*proved->socket, GQSGD_DUPLICATE_RANK,
                   "rank %u is taken by the process at %s; the one at %s needs a rank of its own",
                   hello.rank, AddressText(joined_[hello.rank].from).text(),
@@ -249,8 +251,8 @@ void NetworkRoot::fail_for_missing_ranks(uint32_t impatient) {
   }
   fail_group(GQSGD_TIMEOUT,
              "missing ranks: %s; %u of %u did not come in the time allowed to rank 0; are they "
-             "started, with the same id or address, and is the port open to them?",
-             missing.text(), missing.count(), token_->size);
+             "started, with the same id or address, and is the port open to them?%s",
+             missing.text(), missing.count(), token_->size, pending_.refused().sentence());
 }
 
 /** Until everything is sent, or the time for that is over. */

@@ -2,6 +2,7 @@
 #include "src/transport/network/bootstrap/pending_connections.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 
 #include <new>
 #include <utility>
@@ -16,15 +17,29 @@ constexpr int64_t kPendingMs = 2000;
 // Connections taken at a time, so that those that come without end keep a rank neither from its
 // deadline nor from the ranks. Fewer than kMax: each is read before it is dropped for newer ones.
 constexpr uint32_t kAcceptsAtOnce = 32;
-// The log names so many that were refused, and counts the rest.
-constexpr uint64_t kRefusedLinesMax = 8;
+// The log names so many that have not proved what they are, and counts all.
+constexpr uint64_t kEndedLinesMax = 8;
 
 }  // namespace
 
+void RefusedConnections::add(const NetworkAddress& from, const char* why) {
+  count_ += 1;
+  const AddressText text(from);
+  if (count_ == 1) {
+    snprintf(sentence_, sizeof sentence_, " 1 connection was refused, from %s: it %s", text.text(),
+             why);
+  } else {
+    snprintf(sentence_, sizeof sentence_,
+             " %" PRIu64 " connections were refused, the last from %s: it %s", count_, text.text(),
+             why);
+  }
+}
+
 PendingConnections::~PendingConnections() {
-  if (refused_count_ <= kRefusedLinesMax) return;
-  log_line(GQSGD_LOG_WARN, "%" PRIu64 " connections were refused while the group formed",
-           refused_count_);
+  if (ended_count_ <= kEndedLinesMax) return;
+  log_line(GQSGD_LOG_WARN,
+           "%" PRIu64 " connections were refused or went away while the group formed",
+           ended_count_);
 }
 
 Status PendingConnections::open() {
@@ -38,9 +53,19 @@ void PendingConnections::drop(uint32_t index) {
   pending_[--count_].reset();
 }
 
-void PendingConnections::note_refused(const Pending& pending, const char* why) {
-  refused_count_ += 1;
-  if (refused_count_ > kRefusedLinesMax) return;
+/** Of a connection that has not proved that it belongs to the group. */
+void PendingConnections::end(const Pending& pending, Handshake::State state) {
+  const char* why = "sent nothing in the time allowed";
+  if (state == Handshake::State::closed) {
+    why = "went away";
+  } else if (state == Handshake::State::refused) {
+    why = pending.handshake.is_wrong_secret()
+              ? "does not know the secret of this group (another id, GQSGD_SECRET or job)"
+              : "is no rank of a group";
+  }
+  if (state != Handshake::State::closed) refused_.add(pending.from, why);
+  ended_count_ += 1;
+  if (ended_count_ > kEndedLinesMax) return;
   log_line(GQSGD_LOG_WARN, "refused a connection from %s: it %s", AddressText(pending.from).text(),
            why);
 }
@@ -82,12 +107,7 @@ Status PendingConnections::advance(const TcpSocket& listener, ProvedConnection* 
       drop(k);
       return Status();
     }
-    if (state == Handshake::State::refused) {
-      note_refused(pending, pending.handshake.is_wrong_secret() ? "does not know the group's secret"
-                                                                : "is no rank of a group");
-    } else {
-      note_refused(pending, is_late ? "sent nothing in the time allowed" : "went away");
-    }
+    end(pending, state);
     drop(k);
   }
   return Status();

@@ -16,6 +16,20 @@ struct ProvedConnection {
   Hello hello;
 };
 
+/** Why connections were refused, as a failure of the group says it. */
+class RefusedConnections {
+ public:
+  /** `why` is what follows "it ", and stays: never what came over the connection. */
+  void add(const NetworkAddress& from, const char* why);
+  /** A sentence to put behind another one, with a space before it; empty if none was refused. Valid
+   *  until the next add(). */
+  const char* sentence() const { return sentence_; }
+
+ private:
+  uint64_t count_ = 0;
+  char sentence_[224] = "";
+};
+
 class PendingConnections {
  public:
   explicit PendingConnections(const GroupSecret& secret) : secret_(secret) {}
@@ -32,6 +46,8 @@ class PendingConnections {
   /** When the first one's time is up; kNever without any. */
   uint64_t deadline_us() const;
 
+  RefusedConnections& refused() { return refused_; }
+
   /** When more are there, the oldest is dropped: silent ones cannot keep ranks out. */
   static constexpr uint32_t kMax = 256;
 
@@ -45,12 +61,13 @@ class PendingConnections {
 
   Status accept_some(const TcpSocket& listener);
   void drop(uint32_t index);
-  void note_refused(const Pending& pending, const char* why);
+  void end(const Pending& pending, Handshake::State state);
 
   const GroupSecret& secret_;
   std::unique_ptr<std::unique_ptr<Pending>[]> pending_;  // oldest first
   uint32_t count_ = 0;
-  uint64_t refused_count_ = 0;
+  uint64_t ended_count_ = 0;  // without a proof
+  RefusedConnections refused_;
 };
 
 }  // namespace gq

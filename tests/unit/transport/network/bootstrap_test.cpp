@@ -1,9 +1,12 @@
 // Groups that form, and groups that cannot.
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <atomic>
 
+#include "src/support/clock.h"
 #include "tests/unit/transport/exchange.h"
 #include "tests/unit/transport/network/formed_group.h"
 
@@ -85,6 +88,86 @@ TEST(NetworkBootstrap, RankZeroMissing_Named) {
   }
 }
 
+/** An address of a host that does not answer: connections are established and nothing is read, or
+ *  (`swallows`) the packets of a connection are dropped, because the queue of one is full. */
+class SilentAddress {
+ public:
+  SilentAddress(const NetworkAddress& host, bool swallows) : address_(host) {
+    address_.port = 0;
+    EXPECT_EQ(text_of(listen_at(address_, &listener_, &address_)), "OK");
+    if (!swallows) return;
+    EXPECT_EQ(listen(listener_->number(), 0), 0);
+    filler_ = connect_plainly(address_);
+    std::unique_ptr<TcpSocket> next;
+    int error = 0;
+    EXPECT_EQ(text_of(begin_connect(address_, NetworkAddress(), &next, &error)), "OK");
+    pollfd writable{next->number(), POLLOUT, 0};
+    EXPECT_EQ(poll(&writable, 1, 20), 0) << "its queue is not full";
+  }
+  ~SilentAddress() {
+    if (filler_ >= 0) close(filler_);
+  }
+  const NetworkAddress& get() const { return address_; }
+
+ private:
+  NetworkAddress address_;
+  std::unique_ptr<TcpSocket> listener_;
+  int filler_ = -1;
+};
+
+/** Rank 0 is late, so that rank 2 leaves its right address once, and comes back to it. */
+TEST(NetworkBootstrap, AddressesWithoutAnswer_LeftForTheOthers) {
+  GroupPlan plan(4);
+  const SilentAddress swallows(plan.root(), true), silent(plan.root(), false);
+  std::vector<FormedRank> ranks(4);
+  std::vector<std::thread> threads;
+  for (const uint32_t rank : {1, 2, 3, 0}) {
+    auto token = std::make_shared<NetworkToken>(plan.token(rank));
+    if (rank == 1) token->root = {swallows.get(), plan.root()};
+    if (rank == 2) token->root = {plan.root(), swallows.get()};
+    if (rank == 3) token->root = {silent.get(), plan.root()};
+    if (rank == 0) usleep(1200000);
+    threads.emplace_back([&ranks, rank, token] { ranks[rank] = form_rank(std::move(*token)); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(fault_of(ranks), "");
+}
+
+/** Takes one connection and answers its proof late, and without a digest; false if the rank left
+ *  before it sent the proof. */
+bool answer_late(const TcpSocket& listener) {
+  pollfd readable{listener.number(), POLLIN, 0};
+  EXPECT_EQ(poll(&readable, 1, 20000), 1);
+  const int number = accept(listener.number(), nullptr, nullptr);
+  Hello hello;
+  Proof proof;
+  const Challenge challenge;
+  const Welcome without_digest;
+  recv(number, &hello, sizeof hello, MSG_WAITALL);
+  send(number, &challenge, sizeof challenge, MSG_NOSIGNAL);
+  const bool is_proved = recv(number, &proof, sizeof proof, MSG_WAITALL) == sizeof proof;
+  if (is_proved) usleep(1200000);
+  send(number, &without_digest, sizeof without_digest, MSG_NOSIGNAL);
+  close(number);
+  return is_proved;
+}
+
+/** To leave then would be the death of a rank, since rank 0 may know it by its proof. */
+TEST(NetworkBootstrap, AddressSlowAfterTheProof_NotLeft) {
+  GroupPlan plan(2);
+  const SilentAddress swallows(plan.root(), true);
+  const NetworkToken root = plan.token(0);
+  NetworkToken token = plan.token(1);
+  token.root.push_back(swallows.get());
+  FormedRank formed;
+  std::thread thread([&] { formed = form_rank(std::move(token)); });
+  int count = 1;
+  while (!answer_late(*root.listener) && count < 5) count += 1;  // a loaded machine
+  thread.join();
+  EXPECT_EQ(formed.status.code(), GQSGD_INVALID_ARGUMENT) << "it reads the welcome: "
+                                                          << text_of(formed.status);
+}
+
 TEST(NetworkBootstrap, RankTwice_SecondRefused) {
   GroupPlan plan(3);
   std::atomic<int> ended_count{0};
@@ -109,6 +192,96 @@ TEST(NetworkBootstrap, RankTwice_SecondRefused) {
   for (const size_t place : {size_t{0}, size_t{is_first ? 2u : 1u}, size_t{3}}) {
     EXPECT_EQ(text_of(ranks[place].status), "OK") << place;
   }
+}
+
+/** Rank 0 of three, on a thread; its time is up when the test says so. */
+class ImpatientRoot {
+ public:
+  ImpatientRoot() : plan(3) {
+    auto token = std::make_shared<NetworkToken>(plan.token(0));
+    token->deadline = Deadline(deadline_after_ms(20000), {is_set, &is_over_});
+    thread_ = std::thread([this, token] { formed_ = form_rank(std::move(*token)); });
+  }
+  /** To be called, once. */
+  Status end() {
+    is_over_ = true;
+    thread_.join();
+    return formed_.status;
+  }
+  GroupPlan plan;
+
+ private:
+  static bool is_set(void* flag) { return *static_cast<std::atomic<bool>*>(flag); }
+
+  std::atomic<bool> is_over_{false};
+  FormedRank formed_;
+  std::thread thread_;
+};
+
+/** Sends what is no hello, and waits until the connection ends. */
+void send_junk(const NetworkAddress& root) {
+  const int number = connect_plainly(root);
+  std::string junk = "\x1b[31m%s\n";
+  junk.resize(sizeof(Hello), 'j');
+  EXPECT_EQ(send(number, junk.data(), junk.size(), MSG_NOSIGNAL),
+            static_cast<ssize_t>(junk.size()));
+  char answer = 0;
+  EXPECT_LE(recv(number, &answer, 1, 0), 0);
+  close(number);
+}
+
+TEST(NetworkBootstrap, WrongSecretOfMissingRank_SentenceSaysSo) {
+  for (const int count : {1, 2}) {
+    ImpatientRoot root;
+    send_junk(root.plan.root());
+    close(connect_plainly(root.plan.root()));  // goes away, and is not counted
+    for (int k = 0; k < count; ++k) {
+      NetworkToken wrong = root.plan.token(2);
+      wrong.secret.key.bytes[0] ^= 1;
+      EXPECT_EQ(form_rank(std::move(wrong)).status.code(), GQSGD_INVALID_ARGUMENT);
+    }
+    const Status status = root.end();
+    EXPECT_TRUE(begins(status, "TIMEOUT: missing ranks: 1-2; 2 of 3")) << text_of(status);
+    EXPECT_TRUE(contains(status, "open to them? " + std::to_string(count + 1) +
+                                     " connections were refused, the last from 127.0.0.1:"))
+        << text_of(status);
+    EXPECT_TRUE(contains(status, ": it does not know the secret of this group (another id, "
+                                 "GQSGD_SECRET or job)"))
+        << text_of(status);
+  }
+}
+
+TEST(NetworkBootstrap, JunkWhileRanksAreMissing_SentenceHasNoneOfIt) {
+  ImpatientRoot root;
+  send_junk(root.plan.root());
+  const Status status = root.end();
+  EXPECT_TRUE(contains(status, "? 1 connection was refused, from 127.0.0.1:")) << text_of(status);
+  EXPECT_TRUE(contains(status, ": it is no rank of a group")) << text_of(status);
+  for (const char* const piece : {"\x1b", "[31m", "jjj", "\n"}) {
+    EXPECT_FALSE(contains(status, piece)) << text_of(status);
+  }
+}
+
+TEST(NetworkBootstrap, RankTwiceAndOneMissing_BothSentencesSaySo) {
+  ImpatientRoot root;
+  std::atomic<int> ended_count{0};
+  Status ends[2];
+  std::vector<std::thread> threads;
+  for (Status& end : ends) {
+    auto token = std::make_shared<NetworkToken>(root.plan.token(1));
+    threads.emplace_back([&, token] {
+      end = form_rank(std::move(*token)).status;
+      ended_count += 1;
+    });
+  }
+  while (ended_count == 0) usleep(1000);  // the one that is refused
+  const std::string expected = text_of(root.end());
+  for (std::thread& thread : threads) thread.join();
+  const bool is_first = ends[0].code() == GQSGD_DUPLICATE_RANK;
+  EXPECT_EQ(ends[is_first ? 0 : 1].code(), GQSGD_DUPLICATE_RANK) << text_of(ends[1]);
+  EXPECT_EQ(text_of(ends[is_first ? 1 : 0]), expected) << "rank 0's, word for word";
+  EXPECT_NE(expected.find("? 1 connection was refused, from 127.0.0.1:"), std::string::npos);
+  EXPECT_NE(expected.find(": it has the rank of another process"), std::string::npos) << expected;
 }
 
 /** Proves that it knows the secret, as rank 1, and ends. */
