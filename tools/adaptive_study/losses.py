@@ -31,7 +31,6 @@ from adaptive_study.schemes import PROPOSED  # noqa: E402
 from adaptive_study.targets import LATE  # noqa: E402
 
 
-
 @dataclass(frozen=True)
 class SubtractiveBothWays:
     """The rule with exponent 1, but owners know each rank's thresholds and take them off.

@@ -16,7 +16,6 @@ from .collectives.array import ArrayCollectives
 from .collectives.request import InFlight, Request
 from .collectives.segments import SegmentCollectives
 from .errors import GqsgdError, check
-from .interrupt import formed
 from .log import attach_logger
 from .memory import stream_for_refusal
 from .nccl import NcclGroups
@@ -110,18 +109,8 @@ class Communicator(
         attach_logger()
         numbers = integer("rank", rank, ctypes.c_int32), integer("size", size, ctypes.c_int32)
         joined = joined_fields("", options)
-
-        def join() -> Communicator:
-            handle = ctypes.c_void_p()
-            check(
-                _abi.library().gqsgd_comm_create_process(
-                    whole, *numbers, joined, ctypes.byref(handle)
-                )
-            )
-            assert handle.value is not None
-            return cls(handle.value)
-
-        return formed(join)
+        create = _abi.library().gqsgd_comm_create_process
+        return cls._formed(create, whole, *numbers, joined)
 
     @classmethod
     def mpi(cls, mpi_comm: Any = None, **options: Any) -> Communicator:

@@ -76,7 +76,8 @@ class NetworkGroups:
         attach_logger()
         numbers = integer("rank", rank, c_int32), integer("size", size, c_int32)
         joined = joined_fields("", ucx.with_path(options))
-        return cls._formed("gqsgd_comm_create_network", whole, *numbers, joined)
+        create = _function("gqsgd_comm_create_network")
+        return cls._formed(create, whole, *numbers, joined)
 
     @classmethod
     def from_env(cls, **options: Any) -> Self:
@@ -88,15 +89,16 @@ class NetworkGroups:
         Raises what these raise, and InvalidArgument with the variable that is missing or wrong.
         """
         attach_logger()
-        return cls._formed("gqsgd_comm_create_env", joined_fields("", ucx.with_path(options)))
+        joined = joined_fields("", ucx.with_path(options))
+        return cls._formed(_function("gqsgd_comm_create_env"), joined)
 
     @classmethod
-    def _formed(cls, name: str, *arguments: Any) -> Self:
-        function = _function(name)
+    def _formed(cls, create: Any, *arguments: Any) -> Self:
+        """What a function of the library creates, which waits for other ranks."""
 
         def join() -> Self:
             handle = c_void_p()
-            check(function(*arguments, ctypes.byref(handle)))
+            check(create(*arguments, ctypes.byref(handle)))
             assert handle.value is not None
             return cls(handle.value)
 
