@@ -66,12 +66,12 @@ def lengths_of(codes):
     return PARAMETER_BITS + np.where(symbols.any(axis=1), least, 0)
 
 
-def likely_lengths(ratios, rate, all_parameters=False):
-    """Of each cell of ratios x / step (cells, values): (1 / rate) log E exp(rate length).
+def likely_lengths(ratios, rate):
+    """Of each cell of ratios x / step (cells, values): at least (1 / rate) log E exp(rate length).
 
     The sum over a group's cells + LOG_CHANCE / rate is a length that is exceeded with a chance of
-    less than exp(-LOG_CHANCE) (Chernoff), for any rate > 0. It never grows with the step, since
-    the length does not fall where a code moves away from 0.
+    at most exp(-LOG_CHANCE) (Chernoff), for any rate > 0. It never grows with the step, since a
+    length does not fall where a code moves away from 0.
     """
     size = ratios.shape[1]
     magnitudes = np.abs(ratios)
@@ -84,14 +84,13 @@ def likely_lengths(ratios, rate, all_parameters=False):
     expected = (lower + chance / _FINENESS * (upper - lower)).mean(axis=1)
     nearest = np.log2(np.maximum(expected, 1)).astype(np.int32)
     found = np.full(len(ratios), np.inf)
-    for shift in PARAMETERS if all_parameters else range(-2, 3):
-        p = np.full(len(ratios), shift) if all_parameters else np.clip(nearest + shift, 0, 14)
+    for shift in range(-2, 3):  # further from the mean symbol none is better
+        p = np.clip(nearest + shift, PARAMETERS[0], PARAMETERS[-1])
         quotients = lower >> p[:, None]
         moves = (upper >> p[:, None]) - quotients
         sums = quotients.sum(axis=1) + table[moves * (_FINENESS + 1) + chance].sum(axis=1)
         found = np.minimum(found, sums + size * (1 + p))
-    zeros = _lengths_with_zeros(np.where(low > 0, -1, upper), chance, rate)
-    return PARAMETER_BITS + np.minimum(found, zeros)
+    return PARAMETER_BITS + np.where(magnitudes.any(axis=1), found, 0)
 
 
 def _log_moments(rate):
@@ -100,32 +99,23 @@ def _log_moments(rate):
     return np.concatenate([np.log1p(chances * np.expm1(rate * move)) / rate for move in range(3)])
 
 
-def _lengths_with_zeros(upper, chance, rate):
-    """The same of cells whose codes may all be 0 (no upper symbol is -1): then they have no bits.
-
-    With parameter 0 a code has 1 + symbol bits.
-    """
-    size, sparse = upper.shape[1], np.flatnonzero(upper.min(axis=1) >= 0)
-    moves, chance = upper[sparse], chance[sparse]
-    moments = size + _log_moments(rate)[moves * (_FINENESS + 1) + chance].sum(axis=1)
-    zeros = np.prod(1 - chance / _FINENESS, axis=1)
-    found = np.full(len(upper), np.inf)
-    found[sparse] = np.log(np.exp(rate * moments) - zeros * np.expm1(rate * size)) / rate
-    return found
-
-
-def fits(cells, codes_of_steps, groups):
-    """Whether codes of cells (cells, values) by a step for each group fit, but for the chance."""
-    rates = np.minimum(1, np.sqrt(2 * LOG_CHANCE / (_VARIANCE * groups.value_counts)))
-    rate = float(rates.min())
-    lengths = likely_lengths(ratios_of(cells, codes_of_steps, groups), rate)
-    return groups.sums(lengths) + LOG_CHANCE / rate <= groups.budgets
+def steps_of(codes_of_steps, groups):
+    """(cells, 1) float64."""
+    return norms_of(codes_of_steps).astype(np.float64)[groups.of_cell][:, None]
 
 
 def ratios_of(cells, codes_of_steps, groups):
-    """cells / step; 0 where the group's step is 0, which says that all its values are 0."""
-    steps = norms_of(codes_of_steps).astype(np.float64)[groups.of_cell][:, None]
+    """cells / step; 0 where the step is 0, which says that all values of the group are 0."""
+    steps = steps_of(codes_of_steps, groups)
     return np.divide(cells, steps, out=np.zeros(cells.shape), where=steps > 0)
+
+
+def fits(cells, codes_of_steps, groups):
+    """Of each group: whether codes of cells (cells, values) fit but for the chance."""
+    largest = groups.value_counts.max()
+    rate = min(1.0, math.sqrt(2 * LOG_CHANCE / (_VARIANCE * largest)))
+    lengths = likely_lengths(ratios_of(cells, codes_of_steps, groups), rate)
+    return groups.sums(lengths) + LOG_CHANCE / rate <= groups.budgets
 
 
 def least_steps(cells, groups, at_least):
@@ -149,6 +139,14 @@ def least_steps(cells, groups, at_least):
     return high
 
 
+def agreed_steps(ranks, groups):
+    """16-bit code of each group's step: the largest of those that the ranks' values need."""
+    steps = np.zeros(len(groups.budgets), np.int64)
+    for cells in ranks:
+        steps = least_steps(cells, groups, steps)
+    return steps
+
+
 def encode(cells, codes_of_steps, groups, u):
     """(codes of cells, which groups' values all went towards 0)."""
     ratios = ratios_of(cells, codes_of_steps, groups)
@@ -160,27 +158,31 @@ def encode(cells, codes_of_steps, groups, u):
 
 @dataclass(frozen=True)
 class Rice:
-    """Codes of `up` and `down` bits a value, everything included."""
+    """Codes of `up` and `down` bits a value, everything included.
+
+    subtractive: readers take off the u of the rounding down; zeros do not stay.
+    """
 
     up: float
     down: float
     cell: int = 32
     group_blocks: int = 256
+    subtractive: bool = False
 
     def run(self, data, draws):
         value_count = data.inputs.shape[1]
         ranks = data.inputs.reshape(data.rank_count, -1, self.cell)
         groups = groups_of(value_count, self.up, self.cell, self.group_blocks)
-        steps = np.zeros(len(groups.budgets), np.int64)
-        for cells in ranks:
-            steps = least_steps(cells, groups, steps)
-        sums, over = np.zeros(ranks.shape[1:], np.int64), 0
+        steps = agreed_steps(ranks, groups)
+        sums, lowered = np.zeros(ranks.shape[1:], np.int64), 0
         for cells, u in zip(ranks, draws.up.reshape(ranks.shape)):
-            codes, lowered = encode(cells, steps, groups, u)
-            sums, over = sums + codes, over + lowered.sum()
-        means = sums * norms_of(steps).astype(np.float64)[groups.of_cell][:, None] / data.rank_count
+            codes, over = encode(cells, steps, groups, u)
+            sums, lowered = sums + codes, lowered + over.sum()
+        means = sums * steps_of(steps, groups) / data.rank_count
         groups = groups_of(value_count, self.down, self.cell, self.group_blocks)
-        steps = least_steps(means, groups, np.zeros(len(groups.budgets), np.int64))
-        codes, lowered = encode(means, steps, groups, draws.down.reshape(means.shape))
-        found = codes * norms_of(steps).astype(np.float64)[groups.of_cell][:, None]
-        return Outcome(found.reshape(-1), self.up, self.down, {"lowered": over + lowered.sum()})
+        steps = agreed_steps([means], groups)
+        u = draws.down.reshape(means.shape)
+        codes, over = encode(means, steps, groups, u)
+        levels = codes - u + 0.5 if self.subtractive else codes
+        return Outcome((levels * steps_of(steps, groups)).reshape(-1), self.up, self.down,
+                       {"lowered groups": int(lowered + over.sum())})
