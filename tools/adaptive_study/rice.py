@@ -61,8 +61,9 @@ def symbols_of(codes):
 
 def lengths_of(codes):
     """Bits of each cell of integer codes (cells, values), its parameter included."""
-    symbols, size = symbols_of(codes), codes.shape[1]
-    least = np.min([(symbols >> p).sum(axis=1) + size * (1 + p) for p in PARAMETERS], axis=0)
+    symbols, size = symbols_of(codes).astype(np.int32), codes.shape[1]
+    least = np.min([(symbols >> p).sum(axis=1) + size * (1 + p) for p in PARAMETERS
+                    if p == 0 or symbols.max() >> p], axis=0)
     return PARAMETER_BITS + np.where(symbols.any(axis=1), least, 0)
 
 
@@ -84,7 +85,7 @@ def likely_lengths(ratios, rate):
     expected = (lower + chance / _FINENESS * (upper - lower)).mean(axis=1)
     nearest = np.log2(np.maximum(expected, 1)).astype(np.int32)
     found = np.full(len(ratios), np.inf)
-    for shift in range(-2, 3):  # further from the mean symbol none is better
+    for shift in (-1, 0, 1):  # no other is better, as a test shows
         p = np.clip(nearest + shift, PARAMETERS[0], PARAMETERS[-1])
         quotients = lower >> p[:, None]
         moves = (upper >> p[:, None]) - quotients
@@ -160,6 +161,7 @@ def encode(cells, codes_of_steps, groups, u):
 class Rice:
     """Codes of `up` and `down` bits a value, everything included.
 
+    own_steps: ranks do not agree on steps, each sends its own; owners add products.
     subtractive: readers take off the u of the rounding down; zeros do not stay.
     """
 
@@ -167,18 +169,20 @@ class Rice:
     down: float
     cell: int = 32
     group_blocks: int = 256
+    own_steps: bool = False
     subtractive: bool = False
 
     def run(self, data, draws):
         value_count = data.inputs.shape[1]
         ranks = data.inputs.reshape(data.rank_count, -1, self.cell)
         groups = groups_of(value_count, self.up, self.cell, self.group_blocks)
-        steps = agreed_steps(ranks, groups)
-        sums, lowered = np.zeros(ranks.shape[1:], np.int64), 0
+        agreed = None if self.own_steps else agreed_steps(ranks, groups)
+        sums, lowered = np.zeros(ranks.shape[1:]), 0
         for cells, u in zip(ranks, draws.up.reshape(ranks.shape)):
+            steps = agreed_steps([cells], groups) if self.own_steps else agreed
             codes, over = encode(cells, steps, groups, u)
-            sums, lowered = sums + codes, lowered + over.sum()
-        means = sums * steps_of(steps, groups) / data.rank_count
+            sums, lowered = sums + codes * steps_of(steps, groups), lowered + over.sum()
+        means = sums / data.rank_count
         groups = groups_of(value_count, self.down, self.cell, self.group_blocks)
         steps = agreed_steps([means], groups)
         u = draws.down.reshape(means.shape)

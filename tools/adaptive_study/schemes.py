@@ -120,8 +120,9 @@ def rice_variants(mean):
         **{f"{shift:g} bits from up to down": rice(mean, shift)
            for shift in (0, 0.1, 0.3, 0.5)},
         **{f"cells of {cell}": rice(mean, cell=cell) for cell in (16, 64)},
-        **{f"groups of {count} blocks": rice(mean, group_blocks=count)
-           for count in (8, 32, 64, 128, 512)},
+        **{f"groups of {count} blocks": rice(mean, group_blocks=count) for count in (8, 64)},
+        "each rank's own steps": rice(mean, own_steps=True),
+        "each rank's own steps, 0.4 bits from up to down": rice(mean, 0.4, own_steps=True),
         "subtractive down": rice(mean, subtractive=True),
         "the rule, exponent 1/2": replace(PROPOSED, mean=mean),
     }

@@ -36,8 +36,8 @@ def parse_arguments():
         formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     parser.add_argument("--record", type=Path, default=ROOT / "build/recorded/gradients.npz")
     parser.add_argument("--parts", nargs="+", default=list(TABLES))
-    parser.add_argument("--ranks", nargs="+", type=int, default=[4, 8, 16], help="of gradients")
-    parser.add_argument("--made-up-ranks", nargs="+", type=int, default=[4, 16, 64])
+    parser.add_argument("--ranks", nargs="*", type=int, default=[4, 8, 16], help="of gradients")
+    parser.add_argument("--made-up-ranks", nargs="*", type=int, default=[4, 16, 64])
     parser.add_argument("--seeds", type=int, default=3, help="draws of rounding")
     parser.add_argument("--data", nargs="+", help="names of gradients; default: all of the file")
     parser.add_argument("--saved", type=Path, nargs="+",
