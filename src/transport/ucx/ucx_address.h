@@ -37,8 +37,8 @@ std::vector<unsigned char> packed_ucx_address(const UcxEnd& own, const void* wor
 
 /** OK if the bytes are the packed address of `peer`: then the worker's address begins behind the
  *  header, as long as that says. PROTOCOL if they are not, VERSION if the peer's UCX has another
- *  version number than this rank's: UCX promises no common protocol then. INVALID_ARGUMENT if it has
- *  another number of paths. */
+ *  version number than this rank's: UCX promises no common protocol then. INVALID_ARGUMENT if it
+ *  has another number of paths. */
 Status check_ucx_address(uint32_t peer, const UcxEnd& own, const unsigned char* packed,
                          size_t size_bytes);
 

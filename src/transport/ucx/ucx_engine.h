@@ -94,9 +94,9 @@ class UcxEngine {
   Status connect(uint32_t peer, const unsigned char* address, size_t size_bytes);
 
   /** Messages of one channel between two ranks arrive in the order in which they are sent, and take
-   *  the paths in turn: the first one path 0, the next one path 1, .. Until test() reports done the bytes to send stay as they are, and those to receive are not used. The
-   *  peer may be this rank. Channels are below 256. The checksum comes with the message; UCX gives
-   *  it no meaning. */
+   *  the paths in turn: the first one path 0, the next one path 1, .. Until test() reports done the
+   *  bytes to send stay as they are, and those to receive are not used. The peer may be this rank.
+   *  Channels are below 256. The checksum comes with the message; UCX gives it no meaning. */
   Status start_send(uint32_t peer, uint32_t channel, const void* bytes, size_t size_bytes,
                     UcxRequest* request, uint32_t checksum = 0);
   Status start_receive(uint32_t peer, uint32_t channel, void* bytes, size_t size_bytes,
@@ -117,8 +117,9 @@ class UcxEngine {
   Status set_connected();
 
   /** Done when all sends to `peer` that are done have left this process by all paths, so that they
-   *  arrive even if it ends now. It waits for the system's buffers, not for the peer. Over TCP a send that is
-   *  done may otherwise still be in a buffer of UCX. If it fails, the peer has left or is dead. */
+   *  arrive even if it ends now. It waits for the system's buffers, not for the peer. Over TCP a
+   *  send that is done may otherwise still be in a buffer of UCX. If it fails, the peer has left or
+   *  is dead. */
   Status start_flush(uint32_t peer, UcxRequest* request);
 
   /** *done if the request is complete, with or without failure; it is idle then. A receive of fewer
