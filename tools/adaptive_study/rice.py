@@ -28,6 +28,7 @@ GRANULE, GRANULE_BITS = 1024, 16  # the length of a granule, so that granules ar
 PARAMETERS = range(15)  # 15 says that all codes of the cell are 0
 _FINENESS = 256  # of chances: four values share a random word, whose bytes are independent
 _VARIANCE = 0.1  # of a value's length, about; another one only makes the margin larger
+_LEAST_STEP, _LARGEST_STEP = 128, 0x7F7F  # codes of 2^-126 and of the largest finite norm
 _OCTAVES_DOWN, _OCTAVES_UP = 14, 6  # of a step beside the largest value: codes are below 2^14 + 1
 
 
@@ -124,11 +125,11 @@ def least_steps(cells, groups, at_least):
     largest = np.zeros(len(groups.budgets))
     np.maximum.at(largest, groups.of_cell, np.abs(cells).max(axis=1))
     tops = codes_of(largest)
-    low = np.maximum(at_least, np.where(tops > 0, np.maximum(
-        tops - _OCTAVES_DOWN * CODES_PER_OCTAVE, 1), 0))
+    own = np.maximum(tops - _OCTAVES_DOWN * CODES_PER_OCTAVE, _LEAST_STEP)
+    low = np.maximum(at_least, np.where(tops > 0, own, 0))
     if fits(cells, low, groups).all():
         return low
-    high = np.maximum(low, tops + _OCTAVES_UP * CODES_PER_OCTAVE)
+    high = np.maximum(low, np.minimum(tops + _OCTAVES_UP * CODES_PER_OCTAVE, _LARGEST_STEP))
     if not fits(cells, high, groups).all():
         raise ValueError(f"codes do not fit {groups.budgets} bits with any step")
     below = low - 1  # does not fit, or is not asked for

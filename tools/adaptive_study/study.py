@@ -27,7 +27,7 @@ from adaptive_study.schemes import MAIN, exponent_grid, rice_variants, variants 
 
 PAGE = ROOT / "docs/results/adaptive.md"
 MADE_UP = ("gauss", "heavy", "layers")
-GRID_MEANS, VARIANT_MEANS = (3, 4, 5, 6), (4, 5, 6)
+GRID_MEANS, VARIANT_MEANS, RICE_MEANS = (3, 4, 5, 6), (4, 5, 6), (5,)
 
 
 def parse_arguments():
@@ -96,24 +96,24 @@ def grid_table(arguments, gradients):
 
 def variant_table(arguments, gradients):
     """{(data, ranks, mean): {variant: Errors, .., "proposed": Errors}}."""
-    return _variants_of("variants", "adaptive", variants, gradients)
+    return _variants_of("adaptive", variants, VARIANT_MEANS, gradients)
 
 
 def rice_table(arguments, gradients):
     """{(data, ranks, mean): {variant: Errors, .., "proposed": Errors}} of Rice codes."""
-    return _variants_of("Rice codes", "rice", rice_variants, gradients)
+    return _variants_of("rice", rice_variants, RICE_MEANS, gradients)
 
 
-def _variants_of(title, family, variants_of_mean, gradients):
+def _variants_of(family, variants_of_mean, means, gradients):
     table = {}
     chosen = {**late(gradients), **{kind: None for kind in MADE_UP}}
     for name, data in chosen.items():
         for rank_count in (4, 16):
             part = data.of_ranks(rank_count) if data else made_up(name, rank_count, 65536, 0)
-            for mean in VARIANT_MEANS:
+            for mean in means:
                 schemes = {"proposed": MAIN[f"{family}-{mean}"], **variants_of_mean(mean)}
                 table[name, rank_count, mean] = measured(schemes, lambda _, part=part: part, 1)
-        _progress(f"{title}, {name}")
+        _progress(f"variants of {family}, {name}")
     return table
 
 

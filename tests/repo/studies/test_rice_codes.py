@@ -26,7 +26,8 @@ def hard_cases(random, value_count=4096):
     spike = np.zeros((4, value_count))
     spike[2, 77] = 3e38
     return {"gauss": normal, "heavy": normal / random.random((4, value_count))**2,
-            "scales": normal * scales, "tiny": 1e-44 * normal,
+            "scales": normal * scales, "tiny": 1e-44 * normal, "small": 1e-34 * normal,
+            "huge": 6e37 * normal,
             "zeros": np.zeros((4, value_count)), "spike": spike,
             "signs": np.sign(normal), "equal": np.ones((4, value_count)),
             "sparse": np.where(random.random((4, value_count)) < 0.01, normal, 0),
@@ -150,7 +151,7 @@ def limits_of(cells, groups):
     from adaptive_study.rule import codes_of
 
     largest = [np.abs(cells[groups.of_cell == group]).max() for group in range(2)]
-    return np.maximum(codes_of(np.array(largest)) - 14 * 128, 1)
+    return np.maximum(codes_of(np.array(largest)) - 14 * 128, 128)
 
 
 def test_codes_never_take_more_than_their_messages_have():
@@ -168,6 +169,7 @@ def test_codes_never_take_more_than_their_messages_have():
                 codes, lowered = encode(own, steps, groups, u)
                 assert not lowered.any(), (name, bits)
                 spent = groups.sums(lengths_of(codes))
+                assert np.abs(codes).max() <= 2**14
                 assert np.all(spent + 16 + 16 * 2 <= 2048 * bits), (name, bits)
             outcome = Rice(bits, bits, group_blocks=16).run(data, draws)
             assert outcome.extra["lowered groups"] == 0
