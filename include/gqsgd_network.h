@@ -21,6 +21,9 @@
  *    port=N           where the id listens, 0 for any that is free
  *    host_id=NAME     ranks with equal names are on one node, for HIERARCHICAL and AUTO; else
  *                     GQSGD_HOST_ID; else ranks of one boot of one machine are
+ *    paths=N          connections of UCX to each other rank, 1 to 16, the same on all; else 1.
+ *                     Messages take them in turn: for links that one connection does not fill, as
+ *                     between machines of clouds that limit each
  *    ucx=FILE         the UCX to use */
 #ifndef GQSGD_NETWORK_H
 #define GQSGD_NETWORK_H

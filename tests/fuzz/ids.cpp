@@ -8,11 +8,12 @@ namespace gq::test {
 namespace {
 
 void read_address(FuzzInput input) {
+  constexpr UcxEnd end{1, 1, 1, 16};
   unsigned char worker[64];
   const size_t size_bytes = 1 + input.byte() % sizeof worker;
   input.fill(worker, size_bytes);
-  const std::vector<unsigned char> right = packed_ucx_address(1, 1, 16, worker, size_bytes);
-  require(check_ucx_address(1, 1, 16, right.data(), right.size()).ok(), "an address is refused");
+  const std::vector<unsigned char> right = packed_ucx_address(end, worker, size_bytes);
+  require(check_ucx_address(1, end, right.data(), right.size()).ok(), "an address is refused");
   // In a block of its own size: nothing behind it may be read.
   const size_t cut_bytes = 1 + input.byte() % right.size();
   std::unique_ptr<unsigned char[]> changed(new unsigned char[cut_bytes]);
@@ -20,7 +21,7 @@ void read_address(FuzzInput input) {
   input.edit(changed.get(), cut_bytes);
   const bool is_equal =
       cut_bytes == right.size() && memcmp(changed.get(), right.data(), cut_bytes) == 0;
-  require(check_ucx_address(1, 1, 16, changed.get(), cut_bytes).ok() == is_equal,
+  require(check_ucx_address(1, end, changed.get(), cut_bytes).ok() == is_equal,
           "a changed address is accepted");
 }
 

@@ -31,6 +31,7 @@ Status UcxEngine::open(const UcxOptions&, uint32_t, uint32_t, std::unique_ptr<Uc
   return Status();
 }
 
+uint32_t UcxEngine::paths() const { return 1; }
 const std::vector<unsigned char>& UcxEngine::address() const { return state_->address; }
 Status UcxEngine::connect(uint32_t, const unsigned char*, size_t) { return Status(); }
 Status UcxEngine::set_connected() { return Status(); }

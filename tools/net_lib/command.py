@@ -29,6 +29,9 @@ def parse_arguments(arguments=None):
                         help="a quantizer in full, beside the presets; may be given again")
     parser.add_argument("--schedule", default="direct")
     parser.add_argument("--comm-options", default="", help="options of the communicators")
+    parser.add_argument("--connection-mbit", type=float, metavar="MBIT",
+                        help="Mbit/s of every TCP connection, as some clouds limit it; with UCX "
+                             "--comm-options paths=N makes several of them")
     parser.add_argument("--iterations", type=int, default=11, help="timed calls of each contender")
     parser.add_argument("--markdown", type=Path, metavar="FILE",
                         help="writes the tables there as sections of a page")
@@ -94,8 +97,18 @@ def run_rates(program, arguments, measure, table):
     return 0
 
 
+def limit_connections(build, mbit):
+    """Processes that are started from now on send at most so much by each TCP connection."""
+    module = (build / "tools/paced_sockets.so").resolve()
+    if not module.exists():
+        sys.exit(f"netbench: {module} is not there; build it, or leave --connection-mbit out")
+    os.environ.update(LD_PRELOAD=str(module), PACED_BYTES_PER_S=str(round(mbit * 1e6 / 8)))
+
+
 def main():
     arguments = parse_arguments()
+    if arguments.connection_mbit is not None:
+        limit_connections(arguments.build, arguments.connection_mbit)
     runs = []
 
     def measured(given, rate):

@@ -7,10 +7,10 @@ its slowest rank).
 LAYERS are hidden ones; with a BUCKET_MB of 0 buckets are PyTorch's own. The environment is
 torchrun's. Hooks are those of torch_lib/hooks.py by name.
 
-An accelerator is stood in for: gradients are there from the start and come at fixed times, layer by
-layer from the last, so that buckets travel while backward goes on. No processor computes them, and
-there is no update: hosts have few processors, which are left to what DDP (a copy of each gradient
-into its bucket), a hook and the network do.
+An accelerator is stood in for: gradients come at fixed times, layer by layer from the last, so that
+buckets travel while backward goes on. No processor computes them or copies them into buckets, as
+those of an accelerator's host would not: they are put there before a step begins. There is no
+update either. So the few processors of hosts are left to what a hook and the network do.
 """
 
 import json
@@ -35,8 +35,9 @@ class Clock:
 
 
 class Layer(torch.autograd.Function):
-    """Passes on what it is given; its parameters get their `gradients` when they are due, in
-    seconds after the begin of the step."""
+    """Passes on what it is given; its parameters are told that their gradients are there when they
+    are due, in seconds after the begin of the step. Gradients are `gradients`, or without them
+    those that the parameters have."""
 
     @staticmethod
     def forward(ctx, values, weight, bias, gradients, clock, due_s):
@@ -46,7 +47,7 @@ class Layer(torch.autograd.Function):
     @staticmethod
     def backward(ctx, gradient):
         time.sleep(max(0.0, ctx.clock.begin + ctx.due_s - time.perf_counter()))
-        return (gradient, *ctx.gradients, None, None, None)
+        return (gradient, *(ctx.gradients or (None, None)), None, None, None)
 
 
 def made_gradients(sizes):
@@ -65,14 +66,24 @@ class Paced(torch.nn.Module):
         self.layers = torch.nn.ModuleList(
             torch.nn.Linear(weight.shape[1], weight.shape[0]) for weight, _ in gradients)
         self.gradients, self.compute_s, self.clock = gradients, compute_s, clock
+        self.in_buckets = False
 
     def forward(self, x):
         count = len(self.layers)
-        for k, (layer, gradients) in enumerate(zip(self.layers, self.gradients)):
+        for k, layer in enumerate(self.layers):
             after = (count - k) / count  # share of backward until this layer's gradient is there
             due_s = self.compute_s * (FORWARD_SHARE + (1 - FORWARD_SHARE) * after)
-            x = Layer.apply(x, layer.weight, layer.bias, gradients, self.clock, due_s)
+            made = None if self.in_buckets else self.gradients[k]
+            x = Layer.apply(x, layer.weight, layer.bias, made, self.clock, due_s)
         return x
+
+    def put_into_buckets(self):
+        """Writes the gradients of the next step to where DDP has those of the last one: views of
+        its buckets."""
+        self.in_buckets = True
+        for layer, (weight, bias) in zip(self.layers, self.gradients):
+            layer.weight.grad.copy_(weight)
+            layer.bias.grad.copy_(bias)
 
 
 class Contender:
@@ -80,20 +91,27 @@ class Contender:
 
     def __init__(self, name, gradients, bucket_mb, compute_s):
         torch.manual_seed(1)  # the same weights everywhere
-        self.name, self.clock, self.seconds = name, Clock(), []
+        self.name, self.clock, self.seconds, self.steps_done = name, Clock(), [], 0
         self.model = DistributedDataParallel(
             Paced(gradients, compute_s, self.clock), bucket_cap_mb=bucket_mb or None,
             gradient_as_bucket_view=True)
         self.state = register(name, self.model)
 
     def step(self):
-        self.model.zero_grad()
+        if self.steps_done < WARM_STEPS:
+            self.model.zero_grad()
+        else:
+            self.model.module.put_into_buckets()
+        self.steps_done += 1
         self.clock.begin = agreed_begin()
         self.model(torch.zeros(1, requires_grad=True)).sum().backward()
         self.seconds.append(time.perf_counter() - self.clock.begin)
 
     def check_average(self):
+        """Ranks have the same, which is not what one of them had."""
         check_equal([each.grad for each in self.model.parameters()], f"averages of {self.name}")
+        weight, gradient = self.model.module.layers[0].weight, self.model.module.gradients[0][0]
+        assert not torch.equal(weight.grad, gradient), f"{self.name} has left gradients alone"
 
     def close(self):
         if self.state is not None:

@@ -23,7 +23,8 @@ end
 Joins a group of `size` processes on any machines as rank `rank`, from 0; `unique_id` is what
 [`network_id`](@ref) made in the process of rank 0. Codes travel over UCX, arrays are in host
 memory. Options besides the others: `interface` or `address`, at which the others reach this
-process; `host_id`, equal for ranks of one node; `ucx`, the file of the UCX to use, by default
+process; `host_id`, equal for ranks of one node; `paths`, connections of UCX to each other rank, for
+links that one does not fill; `ucx`, the file of the UCX to use, by default
 `ENV["GQSGD_UCX_LIBRARY"]` or the system's. Returns when all ranks are there. Throws `:UNSUPPORTED`
 without UCX, `:TIMEOUT`, which names the missing ranks, `:MISMATCH` where sizes differ,
 `:DUPLICATE_RANK`, `:PEER_LOST` or `:VERSION`. Nothing is left behind then.

@@ -11,6 +11,7 @@
 #include "src/api/quantizer/spec_items.h"
 #include "src/execute/workers.h"
 #include "src/support/log.h"
+#include "src/transport/ucx/ucx_engine.h"
 
 namespace gq {
 namespace {
@@ -18,7 +19,7 @@ namespace {
 constexpr const char* kOptionList[] = {
     "timeout_ms", "stream_id", "chunk_value_count", "threads",   "costs",   "uncompressed",
     "nodes",      "nccl",      "nontemporal_bytes", "interface", "address", "port",
-    "host_id",    "ucx",       "checksum"};
+    "host_id",    "ucx",       "checksum",          "paths"};
 enum OptionIndex {
   kTimeoutMs,
   kStreamId,
@@ -34,7 +35,8 @@ enum OptionIndex {
   kPort,
   kHostId,
   kUcx,
-  kChecksum
+  kChecksum,
+  kPaths
 };
 
 constexpr const char* kUncompressedList[] = {"auto", "never"};
@@ -138,6 +140,8 @@ Range range_of(int option) {
       return {1, kThreadsMax};
     case kPort:
       return {0, UINT16_MAX};
+    case kPaths:
+      return {1, kUcxPathsMax};
     default:
       return {0, UINT32_MAX};
   }
@@ -153,6 +157,8 @@ void set_number(int option, uint32_t value, CommOptions* options) {
     options->nontemporal_bytes = value;
   } else if (option == kPort) {
     options->network.port = value;
+  } else if (option == kPaths) {
+    options->network.paths = value;
   } else {
     options->chunk_value_count = (value + kValueAlignment - 1) / kValueAlignment * kValueAlignment;
   }
@@ -163,7 +169,7 @@ Status read_option(const SpecItem& item, uint32_t* given, CommOptions* options) 
   const int option = find_name(names_of(kOptionList), item.name);
   int64_t number = 0;
   if (option < 0 || !item.has_value) {
-    char known[200];
+    char known[240];
     list_names(names_of(kOptionList), known, sizeof known);
     return fail(GQSGD_INVALID_ARGUMENT, "option \"%s\" is not %s; options are %s",
                 Shown(item.name).text(), option < 0 ? "known" : "option=value", known);

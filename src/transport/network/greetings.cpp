@@ -39,10 +39,11 @@ Status Greetings::exchange(const NetworkToken& token, NetworkBootstrap* bootstra
 }
 
 Status Greetings::start(uint32_t rank, UcxEngine* engine) {
-  for (uint32_t peer = 0; peer < sent_.size(); ++peer) {
+  for (size_t k = 0; k < sent_.size(); ++k) {
+    const uint32_t peer = static_cast<uint32_t>(k % size_);
     if (peer == rank) continue;
-    GQ_TRY(engine->start_receive(peer, kGreetingChannel, nullptr, 0, &received_[peer]));
-    GQ_TRY(engine->start_greeting(peer, kGreetingChannel, &sent_[peer]));
+    GQ_TRY(engine->start_receive(peer, kGreetingChannel, nullptr, 0, &received_[k]));
+    GQ_TRY(engine->start_greeting(peer, kGreetingChannel, &sent_[k]));
   }
   return Status();
 }
@@ -56,7 +57,7 @@ Status Greetings::test_all(UcxEngine* engine, bool* done) {
       if (request.is_pending()) tested = engine->test(&request, &is_done);
       if (tested.code() == GQSGD_PEER_LOST) {
         is_incomplete_ = true;
-        note_lost(static_cast<uint32_t>(&request - requests->data()));
+        note_lost(static_cast<uint32_t>(static_cast<size_t>(&request - requests->data()) % size_));
       } else {
         GQ_TRY(tested);
       }
@@ -81,8 +82,12 @@ Status Greetings::lost(uint32_t rank) const {
 
 Status Greetings::late(uint32_t rank) const {
   RankList silent;
-  for (uint32_t peer = 0; peer < sent_.size(); ++peer) {
-    if (sent_[peer].is_pending() || received_[peer].is_pending()) silent.add(peer);
+  for (uint32_t peer = 0; peer < size_; ++peer) {
+    bool is_silent = false;
+    for (size_t k = peer; k < sent_.size(); k += size_) {
+      is_silent = is_silent || sent_[k].is_pending() || received_[k].is_pending();
+    }
+    if (is_silent) silent.add(peer);
   }
   if (silent.count() == 0) return lost(rank);
   return fail(

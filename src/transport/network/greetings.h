@@ -14,8 +14,9 @@ namespace gq {
  */
 class Greetings {
  public:
-  /** May throw std::bad_alloc. */
-  explicit Greetings(uint32_t size) : sent_(size), received_(size) {}
+  /** One by each of `paths` connections to a rank. May throw std::bad_alloc. */
+  Greetings(uint32_t size, uint32_t paths)
+      : size_(size), sent_(size * paths), received_(size * paths) {}
 
   /** Returns when all are done. TIMEOUT and PEER_LOST name ranks that are not reached; OK also
    * where the group has failed meanwhile, which bootstrap->conclude() returns. */
@@ -28,7 +29,8 @@ class Greetings {
   Status lost(uint32_t rank) const;
   Status late(uint32_t rank) const;
 
-  std::vector<UcxRequest> sent_;
+  uint32_t size_;
+  std::vector<UcxRequest> sent_;  // number of the path * size_ + rank
   std::vector<UcxRequest> received_;
   uint32_t lost_ = 0;           // the first rank whose connection has failed
   bool is_incomplete_ = false;  // a greeting has failed

@@ -80,6 +80,7 @@ Status open_engine(const NetworkOptions& options, const NetworkToken& token,
                    const NetworkTable& table, std::unique_ptr<UcxEngine>* engine) {
   UcxOptions ucx;
   if (!options.ucx.empty()) ucx.library = options.ucx.c_str();
+  ucx.paths = options.paths;
   GQ_TRY(choose_devices(table.members, &ucx.devices));
   return UcxEngine::open(ucx, token.rank, token.size, engine);
 }
@@ -144,7 +145,7 @@ class Alone final : public NetworkBootstrap {
 /** From the bootstrap's table to a transport. */
 Status form(const NetworkToken& token, const NetworkOptions& options, const NetworkTable& table,
             NetworkBootstrap* bootstrap, std::unique_ptr<HostTransport>* out) {
-  Greetings greetings(token.size);  // which the engine uses until it is destroyed
+  Greetings greetings(token.size, options.paths);  // which the engine uses until it is destroyed
   NetworkGroup group;
   group.rank = token.rank;
   group.size = token.size;

@@ -19,6 +19,7 @@ struct NetworkOptions {
   std::string host_id;
   std::string ucx;
   uint32_t port = 0;
+  uint32_t paths = 1;  ///< connections of UCX to each other rank
 };
 
 /** A group as the environment describes it. */

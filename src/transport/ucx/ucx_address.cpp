@@ -20,11 +20,15 @@ uint64_t checksum_of(const UcxAddressHeader& header, const unsigned char* addres
 
 }  // namespace
 
-std::vector<unsigned char> packed_ucx_address(uint32_t rank, unsigned ucx_major, unsigned ucx_minor,
-                                              const void* worker_address, size_t size_bytes) {
-  UcxAddressHeader header{
-      kMagic, static_cast<uint16_t>(ucx_major),  static_cast<uint16_t>(ucx_minor),
-      rank,   static_cast<uint32_t>(size_bytes), 0};
+std::vector<unsigned char> packed_ucx_address(const UcxEnd& own, const void* worker_address,
+                                              size_t size_bytes) {
+  UcxAddressHeader header{};
+  header.magic = kMagic;
+  header.ucx_major = static_cast<uint16_t>(own.ucx_major);
+  header.ucx_minor = static_cast<uint16_t>(own.ucx_minor);
+  header.rank = own.rank;
+  header.size_bytes = static_cast<uint32_t>(size_bytes);
+  header.paths = own.paths;
   header.checksum = checksum_of(header, static_cast<const unsigned char*>(worker_address));
   std::vector<unsigned char> packed(sizeof header + size_bytes);
   memcpy(packed.data(), &header, sizeof header);
@@ -32,8 +36,8 @@ std::vector<unsigned char> packed_ucx_address(uint32_t rank, unsigned ucx_major,
   return packed;
 }
 
-Status check_ucx_address(uint32_t peer, unsigned ucx_major, unsigned ucx_minor,
-                         const unsigned char* packed, size_t size_bytes) {
+Status check_ucx_address(uint32_t peer, const UcxEnd& own, const unsigned char* packed,
+                         size_t size_bytes) {
   UcxAddressHeader header;
   if (size_bytes <= sizeof header) {
     return fail(GQSGD_PROTOCOL, "the UCX address of rank %u has %zu bytes, at least %zu expected",
@@ -52,11 +56,16 @@ Status check_ucx_address(uint32_t peer, unsigned ucx_major, unsigned ucx_minor,
     return fail(GQSGD_PROTOCOL, "the UCX address that rank %u sent is rank %u's", peer,
                 header.rank);
   }
-  if (header.ucx_major == ucx_major && header.ucx_minor == ucx_minor) return Status();
-  return fail(GQSGD_VERSION,
-              "rank %u has UCX %u.%u, this rank UCX %u.%u: all ranks need the same version "
-              "(option ucx=FILE or GQSGD_UCX_LIBRARY chooses a library)",
-              peer, header.ucx_major, header.ucx_minor, ucx_major, ucx_minor);
+  if (header.ucx_major != own.ucx_major || header.ucx_minor != own.ucx_minor) {
+    return fail(GQSGD_VERSION,
+                "rank %u has UCX %u.%u, this rank UCX %u.%u: all ranks need the same version "
+                "(option ucx=FILE or GQSGD_UCX_LIBRARY chooses a library)",
+                peer, header.ucx_major, header.ucx_minor, own.ucx_major, own.ucx_minor);
+  }
+  if (header.paths == own.paths) return Status();
+  return fail(GQSGD_INVALID_ARGUMENT,
+              "option paths is %u on rank %u and %u on rank %u; it is the same on all ranks",
+              header.paths, peer, own.paths, own.rank);
 }
 
 }  // namespace gq

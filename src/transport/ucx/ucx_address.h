@@ -18,19 +18,29 @@ struct UcxAddressHeader {
   uint16_t ucx_major, ucx_minor;
   uint32_t rank;
   uint32_t size_bytes;  ///< of the worker's address
-  uint64_t checksum;    ///< of all other bytes
+  uint32_t paths;
+  uint32_t unused;
+  uint64_t checksum;  ///< of all other bytes
 };
-static_assert(sizeof(UcxAddressHeader) == 24);
+static_assert(sizeof(UcxAddressHeader) == 32);
+
+/** What a rank's peers must know of its engine, and check. */
+struct UcxEnd {
+  uint32_t rank;
+  uint32_t paths;  ///< to each peer
+  unsigned ucx_major, ucx_minor;
+};
 
 /** Throws std::bad_alloc. */
-std::vector<unsigned char> packed_ucx_address(uint32_t rank, unsigned ucx_major, unsigned ucx_minor,
-                                              const void* worker_address, size_t size_bytes);
+std::vector<unsigned char> packed_ucx_address(const UcxEnd& own, const void* worker_address,
+                                              size_t size_bytes);
 
 /** OK if the bytes are the packed address of `peer`: then the worker's address begins behind the
  *  header, as long as that says. PROTOCOL if they are not, VERSION if the peer's UCX has another
- *  version number than `ucx_major`.`ucx_minor`: UCX promises no common protocol then. */
-Status check_ucx_address(uint32_t peer, unsigned ucx_major, unsigned ucx_minor,
-                         const unsigned char* packed, size_t size_bytes);
+ *  version number than this rank's: UCX promises no common protocol then. INVALID_ARGUMENT if it
+ *  has another number of paths. */
+Status check_ucx_address(uint32_t peer, const UcxEnd& own, const unsigned char* packed,
+                         size_t size_bytes);
 
 }  // namespace gq
 

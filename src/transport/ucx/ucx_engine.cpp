@@ -1,4 +1,4 @@
-// An endpoint per peer; messages by UCX's tag matching.
+// An endpoint per peer and path; messages by UCX's tag matching.
 #include "src/transport/ucx/ucx_engine.h"
 
 #include <pthread.h>
@@ -79,7 +79,7 @@ Status UcxEngine::open(const UcxOptions& options, uint32_t rank, uint32_t size,
   GQ_TRY(open_ucx(options.library, &library));
   const SignalsBlocked blocked;
   try {
-    auto state = std::make_unique<UcxEngineState>(*library, rank, size);
+    auto state = std::make_unique<UcxEngineState>(*library, options, rank, size);
     GQ_TRY(state->create(options.devices));
     out->reset(new UcxEngine(std::move(state)));
   } catch (const std::bad_alloc&) {
@@ -88,15 +88,18 @@ Status UcxEngine::open(const UcxOptions& options, uint32_t rank, uint32_t size,
   return Status();
 }
 
+uint32_t UcxEngine::paths() const { return state_->paths; }
+
 const std::vector<unsigned char>& UcxEngine::address() const { return state_->address; }
 
 Status UcxEngine::connect(uint32_t peer, const unsigned char* address, size_t size_bytes) {
   UcxEngineState& state = *state_;
-  if (peer >= state.peers.size() || state.peers[peer].endpoint != nullptr) {
+  if (peer >= state.peers.size() || !state.peers[peer].endpoints.empty()) {
     return fail(GQSGD_INTERNAL, "rank %u: rank %u of %zu is connected twice", state.rank, peer,
                 state.peers.size());
   }
-  GQ_TRY(check_ucx_address(peer, state.ucx.major, state.ucx.minor, address, size_bytes));
+  const UcxEnd own{state.rank, state.paths, state.ucx.major, state.ucx.minor};
+  GQ_TRY(check_ucx_address(peer, own, address, size_bytes));
   ucx::EndpointParameters parameters{};
   parameters.field_mask =
       ucx::kEndpointAddress | ucx::kEndpointErrorMode | ucx::kEndpointErrorHandler;
@@ -105,24 +108,36 @@ Status UcxEngine::connect(uint32_t peer, const unsigned char* address, size_t si
   parameters.err_mode = ucx::kErrorModePeer;
   parameters.err_handler = {UcxEngineState::on_failed, &state.peers[peer]};
   const SignalsBlocked blocked;
-  ucx::Endpoint endpoint = nullptr;
-  const ucx::Result result = state.ucx.ep_create(state.worker, &parameters, &endpoint);
-  if (result == ucx::kOk) {
-    state.peers[peer].endpoint = endpoint;
-    return find_tcp(peer);
+  try {
+    state.peers[peer].endpoints.reserve(state.paths);
+  } catch (const std::bad_alloc&) {
+    return no_memory(peer);
   }
-  return fail(result == ucx::kNoMemory ? GQSGD_NO_MEMORY : GQSGD_BACKEND,
-              "rank %u cannot reach rank %u: ucp_ep_create: UCX error %d (%s); UCX_TLS and "
-              "UCX_NET_DEVICES limit what it may use [%s]",
-              state.rank, peer, result, state.ucx.status_string(result), state.version.c_str());
+  for (uint32_t path = 0; path < state.paths; ++path) {
+    ucx::Endpoint endpoint = nullptr;
+    const ucx::Result result = state.ucx.ep_create(state.worker, &parameters, &endpoint);
+    if (result != ucx::kOk) {
+      return fail(result == ucx::kNoMemory ? GQSGD_NO_MEMORY : GQSGD_BACKEND,
+                  "rank %u cannot reach rank %u: ucp_ep_create: UCX error %d (%s); UCX_TLS and "
+                  "UCX_NET_DEVICES limit what it may use [%s]",
+                  state.rank, peer, result, state.ucx.status_string(result),
+                  state.version.c_str());
+    }
+    state.peers[peer].endpoints.push_back(endpoint);
+  }
+  return find_tcp(peer);
+}
+
+Status UcxEngine::no_memory(uint32_t peer) const {
+  return fail(GQSGD_NO_MEMORY, "rank %u: no memory for the connection to rank %u", state_->rank,
+              peer);
 }
 
 Status UcxEngine::find_tcp(uint32_t peer) {
   try {
     state_->peers[peer].uses_tcp = transports_to(peer).find("tcp/") != std::string::npos;
   } catch (const std::bad_alloc&) {
-    return fail(GQSGD_NO_MEMORY, "rank %u: no memory for the connection to rank %u", state_->rank,
-                peer);
+    return no_memory(peer);
   }
   return Status();
 }
@@ -137,8 +152,11 @@ Status UcxEngine::start_send(uint32_t peer, uint32_t channel, const void* bytes,
   ucx::OperationParameters parameters = parameters_of_send(UcxEngineState::on_sent, request);
   parameters.op_attr_mask |= ucx::kOperationMemoryType;
   parameters.memory_type = ucx::kMemoryHost;
-  state.started(request, state.ucx.tag_send(state.peers[peer].endpoint, bytes, size_bytes,
-                                            tag_of(channel, state.rank, checksum), &parameters));
+  UcxEngineState::Peer& to = state.peers[peer];
+  const uint32_t path = to.sends[channel % kChannels].take(state.paths);
+  const ucx::Tag tag = tag_of(channel, path, state.rank, checksum);
+  state.started(request, state.ucx.tag_send(to.endpoints[path], bytes, size_bytes, tag,
+                                            &parameters));
   return Status();
 }
 
@@ -157,8 +175,10 @@ Status UcxEngine::start_receive(uint32_t peer, uint32_t channel, void* bytes, si
   parameters.cb.recv = UcxEngineState::on_received;
   parameters.user_data = request;
   parameters.memory_type = ucx::kMemoryHost;
-  state.started(request, state.ucx.tag_receive(state.worker, bytes, most_bytes,
-                                               tag_of(channel, peer), kMatchedTag, &parameters));
+  const uint32_t path = state.peers[peer].receives[channel % kChannels].take(state.paths);
+  const ucx::Tag tag = tag_of(channel, path, peer);
+  state.started(request, state.ucx.tag_receive(state.worker, bytes, most_bytes, tag, kMatchedTag,
+                                               &parameters));
   return Status();
 }
 
@@ -168,24 +188,32 @@ Status UcxEngine::start_greeting(uint32_t peer, uint32_t channel, UcxRequest* re
   state.begin(request, UcxRequest::Kind::greeting, peer);
   request->channel_ = channel;
   const ucx::OperationParameters parameters = parameters_of_send(UcxEngineState::on_sent, request);
-  state.started(request, state.ucx.tag_send_sync(state.peers[peer].endpoint, nullptr, 0,
-                                                 tag_of(channel, state.rank), &parameters));
+  UcxEngineState::Peer& to = state.peers[peer];
+  const uint32_t path = to.sends[channel % kChannels].take(state.paths);
+  state.started(request, state.ucx.tag_send_sync(to.endpoints[path], nullptr, 0,
+                                                 tag_of(channel, path, state.rank), &parameters));
   return Status();
 }
 
 Status UcxEngine::start_flush(uint32_t peer, UcxRequest* request) {
+  GQ_TRY(state_->check_can_send(peer, *request));
+  request->path_ = 0;
+  start_flush_of_path(peer, request);
+  return Status();
+}
+
+void UcxEngine::start_flush_of_path(uint32_t peer, UcxRequest* request) {
   UcxEngineState& state = *state_;
-  GQ_TRY(state.check_can_send(peer, *request));
   state.begin(request, UcxRequest::Kind::flush, peer);
   const ucx::OperationParameters parameters = parameters_of_send(UcxEngineState::on_sent, request);
   const UcxEngineState::Peer& to = state.peers[peer];
+  const ucx::Endpoint endpoint = to.endpoints[request->path_];
   // ucp_ep_flush() over TCP waits for an answer, which a peer gives when it progresses. So there is
   // a message instead: it begins when the bytes before it have left UCX's buffer.
   state.started(request, to.uses_tcp
-                             ? state.ucx.active_message_send(to.endpoint, kFlushMessage, nullptr, 0,
+                             ? state.ucx.active_message_send(endpoint, kFlushMessage, nullptr, 0,
                                                              nullptr, 0, &parameters)
-                             : state.ucx.ep_flush(to.endpoint, &parameters));
-  return Status();
+                             : state.ucx.ep_flush(endpoint, &parameters));
 }
 
 Status UcxEngine::test(UcxRequest* request, bool* done) {
@@ -198,8 +226,12 @@ Status UcxEngine::test(UcxRequest* request, bool* done) {
   const bool has_size = request->kind_ != UcxRequest::Kind::receive ||
                         (request->received_bytes_ >= request->least_bytes_ &&
                          request->received_bytes_ <= request->size_bytes_);
-  if (request->ucx_result_ == ucx::kOk && has_size) return Status();
-  return state_->failure(*request);
+  if (request->ucx_result_ != ucx::kOk || !has_size) return state_->failure(*request);
+  if (request->kind_ == UcxRequest::Kind::flush && ++request->path_ < state_->paths) {
+    start_flush_of_path(request->peer_, request);
+    *done = false;
+  }
+  return Status();
 }
 
 bool UcxEngine::progress() { return state_->ucx.worker_progress(state_->worker) != 0; }
@@ -230,12 +262,12 @@ const std::string& UcxEngine::version() const { return state_->version; }
 
 std::string UcxEngine::transports_to(uint32_t peer) const {
   const UcxEngineState& state = *state_;
-  if (peer >= state.peers.size() || state.peers[peer].endpoint == nullptr) return "";
+  if (peer >= state.peers.size() || state.peers[peer].endpoints.empty()) return "";
   char* description = nullptr;
   size_t size_bytes = 0;
   FILE* const stream = open_memstream(&description, &size_bytes);
   if (stream == nullptr) throw std::bad_alloc();
-  state.ucx.ep_print_info(state.peers[peer].endpoint, stream);
+  state.ucx.ep_print_info(state.peers[peer].endpoints.front(), stream);
   fclose(stream);
   const std::unique_ptr<char, decltype(&free)> owner(description, free);
   return transports_in(std::string_view(description, size_bytes));

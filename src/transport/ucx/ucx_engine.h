@@ -17,7 +17,10 @@ namespace gq {
 struct UcxOptions {
   const char* library = nullptr;  ///< libucp as a path, or nullptr: the search of open_ucx()
   std::string devices;  ///< UCX_NET_DEVICES where the environment has none; empty: all there are
+  uint32_t paths = 1;   ///< connections to each peer, at most kUcxPathsMax; the same on all ranks
 };
+
+inline constexpr uint32_t kUcxPathsMax = 16;
 
 class UcxEngine;
 struct UcxEngineState;
@@ -47,6 +50,7 @@ class UcxRequest {
   int8_t ucx_result_ = 0;  // once completed
   uint32_t peer_ = 0;
   uint32_t channel_ = 0;
+  uint32_t path_ = 0;  // of a flush
   uint32_t checksum_ = 0;
   size_t size_bytes_ = 0;         // of the message, as this rank has it
   size_t least_bytes_ = 0;        // of a receive
@@ -79,18 +83,20 @@ class UcxEngine {
   UcxEngine(const UcxEngine&) = delete;
   UcxEngine& operator=(const UcxEngine&) = delete;
 
+  uint32_t paths() const;
+
   /** This rank's address, which every peer needs: some hundred bytes, more with more adapters. */
   const std::vector<unsigned char>& address() const;
 
   /** Connects to `peer`, whose address() the bytes are. Once, before anything is sent to it.
    * PROTOCOL if the bytes are not an address of this peer, VERSION if it uses another version of
-   * UCX. */
+   * UCX, INVALID_ARGUMENT if it has another number of paths. */
   Status connect(uint32_t peer, const unsigned char* address, size_t size_bytes);
 
-  /** Messages of one channel between two ranks arrive in the order in which they are sent. Until
-   *  test() reports done the bytes to send stay as they are, and those to receive are not used. The
-   *  peer may be this rank. Channels are below 256. The checksum comes with the message; UCX gives
-   *  it no meaning. */
+  /** Messages of one channel between two ranks arrive in the order in which they are sent, and take
+   *  the paths in turn: the first one path 0, the next one path 1, .. Until test() reports done the
+   *  bytes to send stay as they are, and those to receive are not used. The peer may be this rank.
+   *  Channels are below 256. The checksum comes with the message; UCX gives it no meaning. */
   Status start_send(uint32_t peer, uint32_t channel, const void* bytes, size_t size_bytes,
                     UcxRequest* request, uint32_t checksum = 0);
   Status start_receive(uint32_t peer, uint32_t channel, void* bytes, size_t size_bytes,
@@ -102,16 +108,18 @@ class UcxEngine {
                        size_t most_bytes, UcxRequest* request);
 
   /** A message without bytes, done when the peer has received it. It makes UCX connect both ways
-   * and for all kinds of messages, which it would otherwise do with the first large one. */
+   * and for all kinds of messages, which it would otherwise do with the first large one. As many as
+   * there are paths connect them all: it takes them in turn, as other messages do. */
   Status start_greeting(uint32_t peer, uint32_t channel, UcxRequest* request);
   /** The greetings of all ranks are done. From then on forked children close this engine's sockets,
    *  and programs that are executed do not get what UCX has opened. An engine that has peers and
    *  never came so far leaves what UCX before 1.14 has allocated to the end of the process. */
   Status set_connected();
 
-  /** Done when all sends to `peer` that are done have left this process, so that they arrive even
-   *  if it ends now. It waits for the system's buffers, not for the peer. Over TCP a send that is
-   *  done may otherwise still be in a buffer of UCX. If it fails, the peer has left or is dead. */
+  /** Done when all sends to `peer` that are done have left this process by all paths, so that they
+   *  arrive even if it ends now. It waits for the system's buffers, not for the peer. Over TCP a
+   *  send that is done may otherwise still be in a buffer of UCX. If it fails, the peer has left or
+   *  is dead. */
   Status start_flush(uint32_t peer, UcxRequest* request);
 
   /** *done if the request is complete, with or without failure; it is idle then. A receive of fewer
@@ -128,8 +136,8 @@ class UcxEngine {
   /** Without *may_sleep there is something to progress() first. */
   Status arm(bool* may_sleep);
 
-  /** The first peer whose connection failed, or the number of ranks if there is none. What it sent
-   *  before that may still arrive. */
+  /** The first peer of which a connection failed, or the number of ranks if there is none. What it
+   *  sent before that may still arrive. */
   uint32_t failed_peer() const;
 
   /** "UCX 1.13.1 (/usr/lib/libucp.so.0)", for the log. */
@@ -141,6 +149,8 @@ class UcxEngine {
  private:
   explicit UcxEngine(std::unique_ptr<UcxEngineState> state);
   Status find_tcp(uint32_t peer);
+  Status no_memory(uint32_t peer) const;
+  void start_flush_of_path(uint32_t peer, UcxRequest* request);
 
   std::unique_ptr<UcxEngineState> state_;
 };

@@ -52,8 +52,13 @@ ucx::Result drop_message(void*, const void*, size_t, void*, size_t, const void*)
 
 }  // namespace
 
-UcxEngineState::UcxEngineState(const UcxLibrary& library, uint32_t own_rank, uint32_t rank_count)
-    : ucx(library), rank(own_rank), failed_peer(rank_count), peers(rank_count) {
+UcxEngineState::UcxEngineState(const UcxLibrary& library, const UcxOptions& options,
+                               uint32_t own_rank, uint32_t rank_count)
+    : ucx(library),
+      paths(options.paths),
+      rank(own_rank),
+      failed_peer(rank_count),
+      peers(rank_count) {
   engine_count += 1;
   engine_generation = generation;
 }
@@ -71,7 +76,7 @@ Status UcxEngineState::check_process(uint32_t rank) {
 bool UcxEngineState::may_not_be_destroyed() const {
   if (is_connected || ucx.major != 1 || ucx.minor >= 14) return false;
   for (const Peer& peer : peers) {
-    if (peer.endpoint != nullptr) return true;
+    if (!peer.endpoints.empty()) return true;
   }
   return false;
 }
@@ -127,7 +132,7 @@ Status UcxEngineState::create_context(const std::string& devices) {
       ucx::kContextFeatures | ucx::kContextTagSenderMask | ucx::kContextEndpoints;
   parameters.features = ucx::kFeatureTag | ucx::kFeatureWakeup | ucx::kFeatureActiveMessages;
   parameters.tag_sender_mask = kSenderInTag;
-  parameters.estimated_num_eps = peers.size();
+  parameters.estimated_num_eps = peers.size() * paths;
   result = ucx.init(ucx::kMajor, ucx::kMinorMin, &parameters, configuration, &context);
   ucx.config_release(configuration);
   if (result == ucx::kOk) return Status();
@@ -161,7 +166,7 @@ Status UcxEngineState::pack_address() {
   const ucx::Result result = ucx.worker_get_address(worker, &own, &size_bytes);
   if (result != ucx::kOk) return failure("ucp_worker_get_address", result);
   try {
-    address = packed_ucx_address(rank, ucx.major, ucx.minor, own, size_bytes);
+    address = packed_ucx_address({rank, paths, ucx.major, ucx.minor}, own, size_bytes);
   } catch (const std::bad_alloc&) {
     ucx.worker_release_address(worker, own);
     throw;
@@ -178,13 +183,14 @@ Status UcxEngineState::failure(const char* call, ucx::Result result) const {
 
 /** Without any exchange with the peer, which may be dead. */
 void UcxEngineState::close(Peer* peer) {
-  if (peer->endpoint == nullptr) return;
   ucx::OperationParameters parameters{};
   parameters.op_attr_mask = ucx::kOperationFlags;
   parameters.flags = ucx::kCloseForce;
-  const ucx::ResultPointer result = ucx.ep_close(peer->endpoint, &parameters);
-  if (result != nullptr && !ucx::is_failure(result)) ucx.request_free(result);
-  peer->endpoint = nullptr;
+  for (const ucx::Endpoint endpoint : peer->endpoints) {
+    const ucx::ResultPointer result = ucx.ep_close(endpoint, &parameters);
+    if (result != nullptr && !ucx::is_failure(result)) ucx.request_free(result);
+  }
+  peer->endpoints.clear();
 }
 
 }  // namespace gq

@@ -15,26 +15,43 @@
 
 namespace gq {
 
-/** A message's channel and sender, by which it is received, and its checksum above them. */
-inline ucx::Tag tag_of(uint32_t channel, uint32_t sender, uint32_t checksum = 0) {
-  return static_cast<ucx::Tag>(checksum) << 32 | channel << 24 | sender;
+/** A message's channel, path and sender, by which it is received, and its checksum above them. */
+inline ucx::Tag tag_of(uint32_t channel, uint32_t path, uint32_t sender, uint32_t checksum = 0) {
+  return static_cast<ucx::Tag>(checksum) << 32 | channel << 24 | path << 20 | sender;
 }
 inline constexpr ucx::Tag kMatchedTag = 0xffffffffu;
 inline constexpr uint32_t kChecksumInTag = 32;
-inline constexpr ucx::Tag kSenderInTag = 0xffffffu;
+inline constexpr ucx::Tag kSenderInTag = 0xffffffu;  // with its path
+inline constexpr uint32_t kChannels = 256;
 
 /** Of the messages that a flush sends; the peer drops them. */
 inline constexpr unsigned kFlushMessage = 0;
+
+/** Takes the paths in turn. */
+class PathTurn {
+ public:
+  uint32_t take(uint32_t path_count) {
+    const uint32_t path = next_;
+    next_ = static_cast<uint8_t>((path + 1) % path_count);
+    return path;
+  }
+
+ private:
+  uint8_t next_ = 0;
+};
 
 struct UcxEngineState {
   struct Peer {
     UcxEngineState* state = nullptr;
     uint32_t rank = 0;
-    ucx::Endpoint endpoint = nullptr;
+    std::vector<ucx::Endpoint> endpoints;  ///< one for each path, once connected
     bool uses_tcp = false;
+    PathTurn sends[kChannels];
+    PathTurn receives[kChannels];
   };
 
-  UcxEngineState(const UcxLibrary& library, uint32_t own_rank, uint32_t rank_count);
+  UcxEngineState(const UcxLibrary& library, const UcxOptions& options, uint32_t own_rank,
+                 uint32_t rank_count);
   ~UcxEngineState();
   UcxEngineState(const UcxEngineState&) = delete;
   UcxEngineState& operator=(const UcxEngineState&) = delete;
@@ -63,6 +80,7 @@ struct UcxEngineState {
   static void on_failed(void* peer, ucx::Endpoint endpoint, ucx::Result result);
 
   const UcxLibrary& ucx;
+  const uint32_t paths;
   const uint32_t rank;
   const uint64_t generation = fork_generation();
   uint32_t failed_peer;

@@ -55,7 +55,7 @@ Status UcxEngineState::check_can_start(uint32_t peer, const UcxRequest& request)
 
 Status UcxEngineState::check_can_send(uint32_t peer, const UcxRequest& request) const {
   GQ_TRY(check_can_start(peer, request));
-  if (peers[peer].endpoint != nullptr) return Status();
+  if (!peers[peer].endpoints.empty()) return Status();
   return fail(GQSGD_INTERNAL, "rank %u: rank %u is not connected", rank, peer);
 }
 

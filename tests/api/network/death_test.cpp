@@ -70,7 +70,8 @@ TEST(NetworkDeath, KilledAtRandomMoments_NamedByEverySurvivorWithinASecond) {
   for (uint64_t turn = 0; turn < 20; ++turn) {
     const int victim = static_cast<int>(turn % kRanks);
     Workers workers(turn % 2 == 0 ? "blocks-8" : "paper-gl8",
-                    "timeout_ms=20000,chunk_value_count=8192");
+                    turn % 4 < 2 ? "timeout_ms=20000,chunk_value_count=8192"
+                                 : "timeout_ms=20000,chunk_value_count=8192,paths=3");
     usleep(static_cast<useconds_t>(uniform_at(11, turn) * 20000));
     const uint64_t killed_us = now_us();
     workers.signal(victim, SIGKILL);
@@ -236,7 +237,7 @@ TEST(NetworkLeave, ExitsRightAfterOk_CostsNoRankItsResult) {
       setenv("UCX_TCP_SNDBUF", "2k", 1);  // the least that Linux gives
     }
     RankProcesses ranks(
-        kRanks, "timeout_ms=20000",
+        kRanks, turn / 8 % 2 == 0 ? "timeout_ms=20000" : "timeout_ms=20000,paths=3",
         [=](int rank, gqsgd_comm comm) -> std::string {
           const Quantizer quantizer("paper-gl8");
           if (rank == static_cast<int>(turn % kRanks)) usleep(20000);  // the others are early

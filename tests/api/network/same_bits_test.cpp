@@ -60,7 +60,8 @@ TEST_P(NetworkSameBits, AllPresets_BitsOfVirtualRanks) {
     }
     return "";
   };
-  for (const char* options : {"timeout_ms=60000", "timeout_ms=60000,chunk_value_count=4096"}) {
+  for (const char* options : {"timeout_ms=60000", "timeout_ms=60000,chunk_value_count=4096",
+                              "timeout_ms=60000,chunk_value_count=4096,paths=3"}) {
     RankProcesses ranks(GetParam(), options, body, network_maker());
     EXPECT_EQ(ranks.wait(), "") << GetParam() << " ranks, " << options;
   }

@@ -95,6 +95,20 @@ def test_floats_of_16_bits_over_gloo_have_rows_of_half_the_bytes(net_lib):
     assert [row["nmse"] for row in rows] == [1e-15, 1e-7, 6e-6]
 
 
+def test_connections_are_limited(net_lib, build_directory, monkeypatch):
+    from net_lib.command import limit_connections
+
+    for name in ("LD_PRELOAD", "PACED_BYTES_PER_S"):
+        monkeypatch.setenv(name, "")  # and so restored
+    limit_connections(build_directory, 800)
+    program = ("import socket\n"
+               "s = [socket.socket(), socket.socket(socket.AF_INET, socket.SOCK_DGRAM)]\n"
+               "print(*(each.getsockopt(socket.SOL_SOCKET, 47) for each in s))")
+    shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True,
+                           check=True).stdout.split()
+    assert shown == ["100000000", "-1"]  # SO_MAX_PACING_RATE in bytes per second; no limit
+
+
 def test_a_page_has_the_cells_of_the_table(net_lib):
     row = {"name": "blocks-8", "bytes": 2e6, "seconds": 0.01, "speedup": 4.0, "nmse": 1e-4,
            "limit_seconds": 0.008}

@@ -66,8 +66,9 @@ class NetworkGroups:
 
         unique_id: the bytes that `gqsgd.network_id()` made in the process of rank 0.
         Options besides the others: interface=NAME or address=HOST, at which the others reach this
-        process; host_id=NAME, equal for ranks of one node; ucx=FILE, the UCX to use, by default
-        what this process has loaded, GQSGD_UCX_LIBRARY, pip's libucx, or the system's.
+        process; host_id=NAME, equal for ranks of one node; paths=N, connections of UCX to each
+        other rank, for links that one does not fill; ucx=FILE, the UCX to use, by default what this
+        process has loaded, GQSGD_UCX_LIBRARY, pip's libucx, or the system's.
         Returns when all ranks are there. Raises Unsupported without UCX, Timeout, which names the
         missing ranks, Mismatch where sizes differ, DuplicateRank, PeerLost or Version; nothing is
         left behind then.

@@ -36,7 +36,7 @@ NetworkToken token_of(const UcxRank& rank, int64_t timeout_ms) {
 }
 
 std::string exchange(UcxRank& rank, int64_t timeout_ms, bool has_failed) {
-  Greetings greetings(rank.size());
+  Greetings greetings(rank.size(), rank.engine().paths());
   Formed formed(has_failed);
   const Status status = greetings.exchange(token_of(rank, timeout_ms), &formed, &rank.engine());
   // As conclude(), which keeps all ends until all ranks have reported.

@@ -16,7 +16,7 @@ constexpr uint32_t kBarrierChannel = 0xffffffffu;
 
 }  // namespace
 
-UcxOptions library_under_test() { return {getenv("GQSGD_TEST_UCX_LIBRARY"), ""}; }
+UcxOptions library_under_test() { return {getenv("GQSGD_TEST_UCX_LIBRARY"), "", 1}; }
 
 std::string why_no_ucx() {
   Child child([] {
@@ -51,7 +51,8 @@ Status UcxRank::connect() {
 }
 
 Status UcxRank::greet() {
-  for (uint32_t peer = 0; peer < size_; ++peer) {
+  for (uint32_t k = 0; k < size_ * engine_->paths(); ++k) {
+    const uint32_t peer = k % size_;
     GQ_TRY(engine_->start_receive(peer, kBarrierChannel, nullptr, 0, &requests_.emplace_back()));
     GQ_TRY(engine_->start_greeting(peer, kBarrierChannel, &requests_.emplace_back()));
   }
@@ -111,7 +112,9 @@ Child ucx_child(uint32_t rank, uint32_t size, PostedAddress* addresses, const Wi
   return Child([&] {
     if (wire.tls != nullptr) setenv("UCX_TLS", wire.tls, 1);
     UcxRank end(rank, addresses, size);
-    Status status = end.open();
+    UcxOptions options = library_under_test();
+    options.paths = wire.paths;
+    Status status = end.open(options);
     if (status.ok()) status = end.connect();
     if (status.ok()) status = end.greet();
     return status.ok() ? body(end) : text_of(status);

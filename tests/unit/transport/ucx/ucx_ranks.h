@@ -20,8 +20,10 @@ namespace gq::test {
 struct Wire {
   const char* name;
   const char* tls;  ///< UCX_TLS, or nullptr: what UCX chooses on one host
+  uint32_t paths = 1;
 };
-inline constexpr Wire kWires[] = {{"Chosen", nullptr}, {"Tcp", "tcp,self"}};
+inline constexpr Wire kWires[] = {
+    {"Chosen", nullptr}, {"Tcp", "tcp,self"}, {"TcpByThreePaths", "tcp,self", 3}};
 
 /** The library of GQSGD_TEST_UCX_LIBRARY, or the one that is found. */
 UcxOptions library_under_test();
