@@ -33,8 +33,8 @@ GQ_HD uint64_t load_acquire(const uint64_t* place) {
 #endif
 }
 
-/** What another kernel has left there; fence_acquire() behind it makes of it an acquire. On a CPU it is
- *  one already, because ThreadSanitizer knows no fences. */
+/** What another kernel has left there; fence_acquire() behind it makes of it an acquire. On a CPU
+ *  it is one already, because ThreadSanitizer knows no fences. */
 GQ_HD uint64_t load_relaxed(const uint64_t* place) {
 #if defined(__CUDA_ARCH__)
   return *static_cast<const volatile uint64_t*>(place);
