@@ -1,6 +1,7 @@
 // Groups of a network that are made, and those that cannot be: by ids and by the environment.
 #include <gqsgd_network.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -257,6 +258,23 @@ TEST(NetworkGroup, UcxMissingOnOneRank_NamedOnAll) {
   for (const int rank : {0, 2}) {
     EXPECT_TRUE(found(lines[static_cast<size_t>(rank)],
                       "REMOTE_ERROR: rank 1 could not join: .*nonexistent.so"));
+  }
+}
+
+TEST(NetworkGroup, TooFewDescriptorsForItsPaths_CountedOnAll) {
+  const CommMaker all = network_maker();
+  RankProcesses ranks(
+      3, "timeout_ms=10000,paths=16", [](int, gqsgd_comm) { return std::string("made"); },
+      [&](int rank, int size, const char* options, gqsgd_comm* comm) {
+        const rlimit few{80, 80};
+        if (rank == 1) setrlimit(RLIMIT_NOFILE, &few);
+        return all(rank, size, options, comm);
+      });
+  const auto lines = ranks.wait_each();
+  EXPECT_TRUE(found(lines[1], "NO_RESOURCE: needs [0-9]+ more .*, limit 80: 91 for a group of 3"));
+  for (const int rank : {0, 2}) {
+    EXPECT_TRUE(found(lines[static_cast<size_t>(rank)],
+                      "REMOTE_ERROR: rank 1 could not join: needs .*limit 80"));
   }
 }
 
