@@ -246,6 +246,8 @@ Status UcxEngine::arm(bool* may_sleep) {
 
 uint32_t UcxEngine::failed_peer() const { return state_->failed_peer; }
 
+bool UcxEngine::has_failed(uint32_t peer) const { return state_->peers[peer].has_failed; }
+
 Status UcxEngine::set_connected() {
   state_->is_connected = true;
   try {
