@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from .codecs import Adaptive
+from .rice import Rice
 from .rivals import DynamiqLike, Peer, Preset
 from .rule import Rule
 
@@ -33,6 +34,15 @@ def _adaptive():
     return found
 
 
+RICE_SHIFT = 0.2  # bits that go down rather than up
+
+
+def rice(mean, shift=RICE_SHIFT, **changed):
+    """Rice codes with the bytes of adaptive widths of this mean."""
+    half = mean + 3 * 16 / 128 / 2
+    return Rice(half - shift, half + shift, **changed)
+
+
 _MEANS = (("4", 4), ("4.31", INT4_MEAN), ("4.81", DYNAMIQ_MEAN), ("5", 5), ("6", 6))
 
 MAIN = {
@@ -41,6 +51,7 @@ MAIN = {
        for name, mean in _MEANS},
     **{f"adaptive-{name}, rotated": replace(PROPOSED, mean=mean, rotate=128, subtractive=True)
        for name, mean in _MEANS},
+    **{f"rice-{name}": rice(mean) for name, mean in (("3", 3), *_MEANS)},
     **{f"fixed-{mean}": Adaptive(mean, scope="none") for mean in (3, 4, 5, 6)},
     **{f"fixed-{mean}, rotated": Adaptive(mean, scope="none", rotate=128, subtractive=True)
        for mean in (4, 5, 6)},
@@ -101,3 +112,17 @@ def variants(mean):
     if mean == 6:
         found["4 up, 8 down everywhere"] = replace(base, mean=4, mean_down=8, down="fixed")
     return {name: scheme for name, scheme in found.items() if min(scheme.rule.widths) < mean}
+
+
+def rice_variants(mean):
+    """{what is changed: scheme}, all with the bytes of rice(mean)."""
+    return {
+        **{f"{shift:g} bits from up to down": rice(mean, shift)
+           for shift in (0, 0.1, 0.3, 0.5)},
+        **{f"cells of {cell}": rice(mean, cell=cell) for cell in (16, 64)},
+        **{f"groups of {count} blocks": rice(mean, group_blocks=count) for count in (8, 64)},
+        "each rank's own steps": rice(mean, own_steps=True),
+        "each rank's own steps, 0.4 bits from up to down": rice(mean, 0.4, own_steps=True),
+        "subtractive down": rice(mean, subtractive=True),
+        "the rule, exponent 1/2": replace(PROPOSED, mean=mean),
+    }

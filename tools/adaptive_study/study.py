@@ -23,11 +23,11 @@ from adaptive_study import report  # noqa: E402
 from adaptive_study.codecs import draws_of  # noqa: E402
 from adaptive_study.data import made_up, recorded  # noqa: E402
 from adaptive_study.measure import errors_of, mean_of  # noqa: E402
-from adaptive_study.schemes import MAIN, exponent_grid, variants  # noqa: E402
+from adaptive_study.schemes import MAIN, exponent_grid, rice_variants, variants  # noqa: E402
 
 PAGE = ROOT / "docs/results/adaptive.md"
 MADE_UP = ("gauss", "heavy", "layers")
-GRID_MEANS, VARIANT_MEANS = (3, 4, 5, 6), (4, 5, 6)
+GRID_MEANS, VARIANT_MEANS, RICE_MEANS = (3, 4, 5, 6), (4, 5, 6), (5,)
 
 
 def parse_arguments():
@@ -35,9 +35,9 @@ def parse_arguments():
         description=__doc__.partition("\n")[0],
         formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     parser.add_argument("--record", type=Path, default=ROOT / "build/recorded/gradients.npz")
-    parser.add_argument("--parts", nargs="+", default=["main", "exponents", "variants"])
-    parser.add_argument("--ranks", nargs="+", type=int, default=[4, 8, 16], help="of gradients")
-    parser.add_argument("--made-up-ranks", nargs="+", type=int, default=[4, 16, 64])
+    parser.add_argument("--parts", nargs="+", default=list(TABLES))
+    parser.add_argument("--ranks", nargs="*", type=int, default=[4, 8, 16], help="of gradients")
+    parser.add_argument("--made-up-ranks", nargs="*", type=int, default=[4, 16, 64])
     parser.add_argument("--seeds", type=int, default=3, help="draws of rounding")
     parser.add_argument("--data", nargs="+", help="names of gradients; default: all of the file")
     parser.add_argument("--saved", type=Path, nargs="+",
@@ -96,15 +96,24 @@ def grid_table(arguments, gradients):
 
 def variant_table(arguments, gradients):
     """{(data, ranks, mean): {variant: Errors, .., "proposed": Errors}}."""
+    return _variants_of("adaptive", variants, VARIANT_MEANS, gradients)
+
+
+def rice_table(arguments, gradients):
+    """{(data, ranks, mean): {variant: Errors, .., "proposed": Errors}} of Rice codes."""
+    return _variants_of("rice", rice_variants, RICE_MEANS, gradients)
+
+
+def _variants_of(family, variants_of_mean, means, gradients):
     table = {}
     chosen = {**late(gradients), **{kind: None for kind in MADE_UP}}
     for name, data in chosen.items():
         for rank_count in (4, 16):
             part = data.of_ranks(rank_count) if data else made_up(name, rank_count, 65536, 0)
-            for mean in VARIANT_MEANS:
-                schemes = {"proposed": MAIN[f"adaptive-{mean}"], **variants(mean)}
+            for mean in means:
+                schemes = {"proposed": MAIN[f"{family}-{mean}"], **variants_of_mean(mean)}
                 table[name, rank_count, mean] = measured(schemes, lambda _, part=part: part, 1)
-        _progress(f"variants, {name}")
+        _progress(f"variants of {family}, {name}")
     return table
 
 
@@ -112,7 +121,8 @@ def _progress(name):
     print(f"{time.process_time():6.0f} s  {name}", file=sys.stderr, flush=True)
 
 
-TABLES = {"main": main_table, "exponents": grid_table, "variants": variant_table}
+TABLES = {"main": main_table, "exponents": grid_table, "variants": variant_table,
+          "rice": rice_table}
 
 
 def rows_of(part, table):

@@ -1,7 +1,7 @@
 """What the project asked of adaptive widths, each a line that says PASS or FAIL."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .schemes import NEAREST_7, NEAREST_8, RANDOM_7
 
@@ -61,13 +61,22 @@ TARGETS = (
 )
 
 
-def replaced(targets, suffix):
-    """The same asked of another scheme: "adaptive-5, exponent 1" in place of "adaptive-5"."""
-    return [Target(target.title.replace(target.ours, target.ours + suffix, 1),
-                   target.ours + suffix,
-                   *(getattr(target, name) for name in
-                     ("others", "factor", "value", "data", "shares", "bytes_share")))
-            for target in targets]
+# Square errors, and the two that show what small values and small tensors pay.
+_MEASURES = {"square": "square error", "near_high": "90th percentile of errors beside neighbours",
+             "tensor_high": "90th percentile of the tensors' own errors"}
+
+# Not asked of anything yet: whether Rice codes are better than the rule in all respects.
+RICE_TARGETS = tuple(
+    Target(f"(not asked) rice-{mean}: {text} below adaptive-{mean}", f"rice-{mean}",
+           (f"adaptive-{mean}",), 1, value=value, data=("lm", "gpt", "cnn", "clicks"))
+    for mean in (3, 4, 5, 6) for value, text in _MEASURES.items())
+
+
+def replaced(targets, name):
+    """The same asked of another scheme: name "rice-{}" makes "rice-5" of "adaptive-5"."""
+    return [replace(target, title=target.title.replace(target.ours, ours, 1), ours=ours)
+            for target in targets
+            for ours in [name.format(target.ours.removeprefix("adaptive-"))]]
 
 
 def instances_of(target, table):
@@ -90,13 +99,10 @@ def lines(table, targets=TARGETS):
             for line in _lines_of(target, instances_of(target, table))]
 
 
-def summary(table, suffixes):
-    """[[title, cell for each suffix]]: PASS or FAIL, how many hold, geometric means by kind."""
-    rows = []
-    for target in TARGETS:
-        versions = [replaced([target], suffix)[0] if suffix else target for suffix in suffixes]
-        rows.append([target.title, *(_cell(instances_of(one, table)) for one in versions)])
-    return rows
+def summary(table, names):
+    """[[title, cell for each name]]: PASS or FAIL, how many hold, geometric means by kind."""
+    return [[target.title, *(_cell(instances_of(replaced([target], name)[0], table))
+                             for name in names)] for target in TARGETS]
 
 
 def _cell(instances):
