@@ -66,6 +66,7 @@ Status UcxEngine::arm(bool* may_sleep) {
   return Status();
 }
 uint32_t UcxEngine::failed_peer() const { return UINT32_MAX; }
+bool UcxEngine::has_failed(uint32_t) const { return false; }
 const std::string& UcxEngine::version() const { return state_->version; }
 std::string UcxEngine::transports_to(uint32_t) const { return "silence"; }
 

@@ -175,6 +175,7 @@ void Shrinking::form() {
     own_failure_ = formed;
     membership_.give_up();
   }
+  not_formed_ = formed;
   membership_.end_forming(forming_, formed.ok());
 }
 
@@ -237,6 +238,10 @@ Status Shrinking::left_out() const {
                 "rank %u of %u: ranks %s go on without this rank, which did not answer them in "
                 "time; hint: it may join them as a newcomer (gqsgd_comm_reconfigure)",
                 rank_, size_, list_of(membership_.decision().members, size_).text());
+  }
+  if (membership_.missing().count() == 0 && !not_formed_.ok()) {
+    return fail(GQSGD_REVOKED, "rank %u of %u: no group of the survivors formed: %s", rank_, size_,
+                not_formed_.sentence());
   }
   return fail(GQSGD_REVOKED,
               "rank %u of %u: rank%s %s did not answer within %lld ms (timeout_ms), and may go on "

@@ -23,9 +23,8 @@ namespace gq {
 namespace {
 
 // Descriptors of one rank: a listener, an epoll, an eventfd, what UCX opens, and some connections
-// that have not proved anything; then for each other rank this transport's connection and UCX's.
+// that have not proved anything.
 constexpr uint32_t kOwnDescriptors = 40;
-constexpr uint32_t kDescriptorsPerRank = 2;
 // The death of a process reaches all ranks in less than this time.
 constexpr int64_t kDeathMs = 500;
 constexpr timespec kPause{0, 5000000};
@@ -44,6 +43,11 @@ Status check_size(uint32_t rank, uint32_t size) {
 Status choose_own(const NetworkOptions& options, NetworkAddress* own) {
   if (options.interface.empty() && options.address.empty()) return Status();
   return find_own_address({options.interface.c_str(), options.address.c_str()}, own);
+}
+
+/** For each rank this transport's connection and those of UCX. */
+uint32_t descriptors_needed(uint32_t size, uint32_t paths) {
+  return kOwnDescriptors + (1 + paths) * size;
 }
 
 std::vector<uint32_t> number_nodes(const std::vector<NetworkMember>& members) {
@@ -170,8 +174,9 @@ Status join(NetworkToken* token, const NetworkOptions& options,
             std::unique_ptr<NetworkBootstrap>* bootstrap, NetworkTable* table) {
   NetworkMember member;
   Status own = identify_host(token->secret.hmac, options.host_id.c_str(), &member);
-  if (own.ok())
-    own = check_descriptor_limit(kOwnDescriptors + kDescriptorsPerRank * token->size, token->size);
+  if (own.ok()) {
+    own = check_descriptor_limit(descriptors_needed(token->size, options.paths), token->size);
+  }
   if (token->listener) member.address = local_address(token->listener->number());
   *bootstrap = token->size == 1 ? std::make_unique<Alone>() : open_network_bootstrap(token);
   return (*bootstrap)->gather(own, member, table);

@@ -97,8 +97,19 @@ Status NetworkTransport::take(uint32_t peer, const Notice& notice) {
 /** False as long as something that is needed of it may come. */
 Status NetworkTransport::is_lost(uint32_t peer, bool* is_lost) {
   const uint64_t gone_us = connections_.gone_us(peer);
-  const uint64_t failed_us = peers_[peer].failed_us;
-  *is_lost = gone_us == 0 && failed_us != 0 && looked_us_ - failed_us >= kDisconnectedUs;
+  Peer& from = peers_[peer];
+  // A connection of UCX may fail while this rank has nothing to send by it. Where no packets get to
+  // the peer the timeout finds who is cut off, so that the peer is asked first.
+  const bool is_suspect = from.failed_us == 0 && group_.engine->has_failed(peer);
+  if (is_suspect && from.suspect_us == 0) {
+    from.suspect_us = looked_us_;
+    connections_.send_unless_full({kNetworkMagic, NoticeKind::awaited, awaited_.word()});
+  }
+  if (is_suspect && looked_us_ - from.suspect_us >= kDisconnectedUs &&
+      !connections_.is_unreachable(peer)) {
+    from.failed_us = from.suspect_us;
+  }
+  *is_lost = gone_us == 0 && from.failed_us != 0 && looked_us_ - from.failed_us >= kDisconnectedUs;
   if (gone_us == 0) return Status();
   if (looked_us_ - gone_us < kGraceUs) return Status();
   // This rank may have slept all the time: one step of UCX's takes a few messages alone.
@@ -108,8 +119,8 @@ Status NetworkTransport::is_lost(uint32_t peer, bool* is_lost) {
   GQ_TRY(count_owed(peer, &owed_bytes));
   const uint64_t tcp_grace_us =
       std::min(kTcpGraceUs + owed_bytes * kTcpGraceUsPerByte, kTcpGraceMaxUs);
-  const uint64_t newest_us = std::max(gone_us, peers_[peer].news_us);
-  const bool may_come = peers_[peer].is_by_tcp && newest_us + tcp_grace_us > looked_us_;
+  const uint64_t newest_us = std::max(gone_us, from.news_us);
+  const bool may_come = from.is_by_tcp && newest_us + tcp_grace_us > looked_us_;
   *is_lost = owed_bytes > 0 && !may_come;
   return Status();
 }

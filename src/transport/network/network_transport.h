@@ -78,6 +78,7 @@ class NetworkTransport final : public HostTransport {
     uint64_t awaited = 0;               ///< packed; what it waits for, by its newest notice
     uint64_t awaited_us = 0;            ///< when that came
     uint64_t failed_us = 0;             ///< when its connection of UCX failed
+    uint64_t suspect_us = 0;            ///< when UCX was found to have lost a connection to it
     uint64_t news_us = 0;    ///< when a message of it was last complete, once any peer is gone
     bool is_by_tcp = false;  ///< UCX reaches it by TCP: its end is behind all that it has sent
 

@@ -227,11 +227,10 @@ Status UcxEngine::test(UcxRequest* request, bool* done) {
                         (request->received_bytes_ >= request->least_bytes_ &&
                          request->received_bytes_ <= request->size_bytes_);
   if (request->ucx_result_ != ucx::kOk || !has_size) return state_->failure(*request);
-  if (request->kind_ == UcxRequest::Kind::flush && ++request->path_ < state_->paths) {
-    start_flush_of_path(request->peer_, request);
-    *done = false;
-  }
-  return Status();
+  if (request->kind_ != UcxRequest::Kind::flush) return Status();
+  if (++request->path_ == state_->paths) return Status();
+  start_flush_of_path(request->peer_, request);
+  return test(request, done);  // one that is done at once is followed by no event of UCX
 }
 
 bool UcxEngine::progress() { return state_->ucx.worker_progress(state_->worker) != 0; }
@@ -246,6 +245,8 @@ Status UcxEngine::arm(bool* may_sleep) {
 }
 
 uint32_t UcxEngine::failed_peer() const { return state_->failed_peer; }
+
+bool UcxEngine::has_failed(uint32_t peer) const { return state_->peers[peer].has_failed; }
 
 Status UcxEngine::set_connected() {
   state_->is_connected = true;

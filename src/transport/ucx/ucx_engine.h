@@ -139,6 +139,8 @@ class UcxEngine {
   /** The first peer of which a connection failed, or the number of ranks if there is none. What it
    *  sent before that may still arrive. */
   uint32_t failed_peer() const;
+  /** A connection to `peer` has failed. No request may show that: receives belong to none. */
+  bool has_failed(uint32_t peer) const;
 
   /** "UCX 1.13.1 (/usr/lib/libucp.so.0)", for the log. */
   const std::string& version() const;

@@ -46,6 +46,7 @@ struct UcxEngineState {
     uint32_t rank = 0;
     std::vector<ucx::Endpoint> endpoints;  ///< one for each path, once connected
     bool uses_tcp = false;
+    bool has_failed = false;  ///< one of the connections
     PathTurn sends[kChannels];
     PathTurn receives[kChannels];
   };

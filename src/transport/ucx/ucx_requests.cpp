@@ -106,7 +106,8 @@ void UcxEngineState::on_received(void* ucx_request, ucx::Result result, const uc
 }
 
 void UcxEngineState::on_failed(void* peer, ucx::Endpoint, ucx::Result) {
-  const auto* const failed = static_cast<const Peer*>(peer);
+  auto* const failed = static_cast<Peer*>(peer);
+  failed->has_failed = true;
   UcxEngineState* const state = failed->state;
   if (state->failed_peer == state->peers.size()) state->failed_peer = failed->rank;
 }

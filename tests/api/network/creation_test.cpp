@@ -1,6 +1,8 @@
 // Groups of a network that are made, and those that cannot be: by ids and by the environment.
+#include <gqsgd_elastic.h>
 #include <gqsgd_network.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -257,6 +259,42 @@ TEST(NetworkGroup, UcxMissingOnOneRank_NamedOnAll) {
   for (const int rank : {0, 2}) {
     EXPECT_TRUE(found(lines[static_cast<size_t>(rank)],
                       "REMOTE_ERROR: rank 1 could not join: .*nonexistent.so"));
+  }
+}
+
+TEST(NetworkGroup, TooFewDescriptorsForItsPaths_CountedOnAll) {
+  const CommMaker all = network_maker();
+  RankProcesses ranks(
+      3, "timeout_ms=10000,paths=16", [](int, gqsgd_comm) { return std::string("made"); },
+      [&](int rank, int size, const char* options, gqsgd_comm* comm) {
+        const rlimit few{80, 80};
+        if (rank == 1) setrlimit(RLIMIT_NOFILE, &few);
+        return all(rank, size, options, comm);
+      });
+  const auto lines = ranks.wait_each();
+  EXPECT_TRUE(found(lines[1], "NO_RESOURCE: needs [0-9]+ more .*, limit 80: 91 for a group of 3"));
+  for (const int rank : {0, 2}) {
+    EXPECT_TRUE(found(lines[static_cast<size_t>(rank)],
+                      "REMOTE_ERROR: rank 1 could not join: needs .*limit 80"));
+  }
+}
+
+TEST(NetworkGroup, SurvivorsWithOtherNumbersOfPaths_RevokedSaysSo) {
+  GQ_SKIP_WITHOUT_NETWORK();
+  RankProcesses ranks(
+      2, "timeout_ms=1500",
+      [](int rank, gqsgd_comm comm) {
+        int32_t members[2];
+        int32_t interrupted = 0;
+        gqsgd_comm next = nullptr;
+        return outcome_of(gqsgd_comm_shrink(comm, nullptr, 0, GQSGD_FLOAT32,
+                                            rank == 0 ? "paths=2" : "paths=3", &next, members,
+                                            &interrupted))
+            .text();
+      },
+      network_maker());
+  for (const std::string& line : ranks.wait_each()) {
+    EXPECT_TRUE(found(line, "REVOKED: .* no group of the survivors formed: .*option paths is "));
   }
 }
 

@@ -306,6 +306,24 @@ TEST(UcxPaths, OtherNumberOnAnotherRank_InvalidArgumentNamesBoth) {
                           "the same on all ranks");
 }
 
+// A caller that sleeps until UCX has an event would sleep for each path else.
+TEST(UcxPaths, FlushOfConnectionsThatTakeAll_DoneWithoutProgress) {
+  GQ_SKIP_WITHOUT_UCX();
+  for (const uint32_t paths : {1, 2, 16}) {
+    const auto lines = run_ucx_ranks(2, {"Tcp", "tcp,self", paths}, [](UcxRank& rank) {
+      UcxRequest request;
+      bool done = false;
+      Status status = rank.barrier();
+      if (status.ok()) status = rank.engine().start_flush(1 - rank.rank(), &request);
+      if (status.ok()) status = rank.engine().test(&request, &done);
+      if (status.ok() && !done) return "later: " + text_of(rank.wait(&request));
+      if (status.ok()) status = rank.barrier();
+      return text_of(status);
+    });
+    EXPECT_EQ(lines, std::vector<std::string>(2, "OK")) << paths << " paths";
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Wires, UcxMessages, testing::ValuesIn(kWires),
                          [](const auto& info) { return std::string(info.param.name); });
 
