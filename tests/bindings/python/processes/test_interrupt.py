@@ -23,6 +23,14 @@ JOINS = {
 }
 
 
+@pytest.fixture(autouse=True)
+def interrupts():
+    """Not ignored, as by programs that a shell runs in the background, and their children."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def free_port():
     with socket.create_server(("127.0.0.1", 0)) as server:
         return server.getsockname()[1]
