@@ -97,8 +97,8 @@ std::string make_beside_a_replay(gqsgd_comm comm, int rank, const Counts& counts
   const OwnStream stream;
   for (int step = 0; step < 2; ++step) {
     if (call.make(comm, rank, stream) != GQSGD_OK) return gqsgd_last_error();
+    if (!stream.synchronize()) return "the stream does not get through";
   }
-  if (!stream.synchronize()) return "the stream does not get through";
   if (rank != 1) {
     if (other.make(comm, rank, stream) != GQSGD_MISMATCH) return "no difference was found";
     const std::string sentence = gqsgd_last_error();
