@@ -100,9 +100,9 @@ Status NetworkTransport::is_lost(uint32_t peer, bool* is_lost) {
   Peer& from = peers_[peer];
   // A connection of UCX may fail while this rank has nothing to send by it. Where no packets get to
   // the peer the timeout finds who is cut off: reports of what this rank waits for, which it sends
-  // meanwhile, show that. None is sent here at once. Where the peer has died and its link comes back
-  // its system would answer by a reset, and what it still has to deliver of the peer, that others go
-  // on without this rank, would be lost.
+  // meanwhile, show that. None is sent here at once: where the peer has died and its link comes
+  // back, its system would answer by a reset, and what it has yet to deliver of the peer, as that
+  // others go on without this rank, would be lost.
   const bool is_suspect = from.failed_us == 0 && group_.engine->has_failed(peer);
   if (is_suspect && from.suspect_us == 0) from.suspect_us = looked_us_;
   if (is_suspect && looked_us_ - from.suspect_us >= kDisconnectedUs &&
