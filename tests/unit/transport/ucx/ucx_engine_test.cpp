@@ -2,7 +2,6 @@
 // message of another size.
 #include <gtest/gtest.h>
 #include <poll.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <thread>
@@ -266,62 +265,6 @@ TEST_P(UcxMessages, BothDestroyedWithMessagesUnderWay_ProcessesGoOn) {
     return receive.is_pending() || send.is_pending() || under_way.is_pending() ? "pending" : "OK";
   });
   EXPECT_EQ(lines, std::vector<std::string>(2, "OK"));
-}
-
-/** TCP connections of this process to others. */
-uint32_t connection_count() {
-  uint32_t count = 0;
-  for (int descriptor = 0; descriptor < 256; ++descriptor) {
-    sockaddr_storage own, peer;
-    socklen_t own_bytes = sizeof own, peer_bytes = sizeof peer;
-    if (getsockname(descriptor, reinterpret_cast<sockaddr*>(&own), &own_bytes) == 0 &&
-        getpeername(descriptor, reinterpret_cast<sockaddr*>(&peer), &peer_bytes) == 0 &&
-        own.ss_family == AF_INET) {
-      ++count;
-    }
-  }
-  return count;
-}
-
-TEST(UcxPaths, OverTcp_EachIsAConnection) {
-  GQ_SKIP_WITHOUT_UCX();
-  for (const uint32_t paths : {1, 2, 5}) {
-    const auto lines = run_ucx_ranks(2, {"Tcp", "tcp,self", paths}, [](UcxRank& rank) {
-      return std::to_string(connection_count()) + text_of(rank.barrier());
-    });
-    // By each path one to the other rank, and both ends of one to itself.
-    EXPECT_EQ(lines, std::vector<std::string>(2, std::to_string(3 * paths) + "OK"));
-  }
-}
-
-TEST(UcxPaths, OtherNumberOnAnotherRank_InvalidArgumentNamesBoth) {
-  GQ_SKIP_WITHOUT_UCX();
-  SharedArray<PostedAddress> addresses(2);
-  const auto body = [](UcxRank&) { return std::string("OK"); };
-  Child one = ucx_child(0, 2, addresses.data(), {"Tcp", "tcp,self", 1}, body);
-  Child other = ucx_child(1, 2, addresses.data(), {"Tcp", "tcp,self", 4}, body);
-  EXPECT_EQ(one.line(), "INVALID_ARGUMENT: option paths is 4 on rank 1 and 1 on rank 0; it is the "
-                        "same on all ranks");
-  EXPECT_EQ(other.line(), "INVALID_ARGUMENT: option paths is 1 on rank 0 and 4 on rank 1; it is "
-                          "the same on all ranks");
-}
-
-// A caller that sleeps until UCX has an event would sleep for each path else.
-TEST(UcxPaths, FlushOfConnectionsThatTakeAll_DoneWithoutProgress) {
-  GQ_SKIP_WITHOUT_UCX();
-  for (const uint32_t paths : {1, 2, 16}) {
-    const auto lines = run_ucx_ranks(2, {"Tcp", "tcp,self", paths}, [](UcxRank& rank) {
-      UcxRequest request;
-      bool done = false;
-      Status status = rank.barrier();
-      if (status.ok()) status = rank.engine().start_flush(1 - rank.rank(), &request);
-      if (status.ok()) status = rank.engine().test(&request, &done);
-      if (status.ok() && !done) return "later: " + text_of(rank.wait(&request));
-      if (status.ok()) status = rank.barrier();
-      return text_of(status);
-    });
-    EXPECT_EQ(lines, std::vector<std::string>(2, "OK")) << paths << " paths";
-  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Wires, UcxMessages, testing::ValuesIn(kWires),
