@@ -32,6 +32,17 @@ KINDS = ("ideal", "gauss", "any")  # ideal codes; limits of Gaussian values, of 
 SIDE_BITS = 3 * 16 / BLOCK  # norms and scales, up and down together
 
 
+def late_cases(gradients, rank_counts):
+    """(network, data of 16 ranks, data of so many, draws) of all times that targets are about."""
+    for name, whole in gradients.items():
+        network, share = name.split()
+        if network not in NETWORKS or share not in LATE:
+            continue
+        for rank_count in rank_counts:
+            data = whole.of_ranks(rank_count)
+            yield network, whole, data, draws_of(data, 0)
+
+
 def limits_of(data, rank_count, bits):
     """{kind: least |G - mean|^2 / |mean|^2} of `bits` a value, up and down together."""
     return limits_of_parts(parts_of(data, rank_count), rank_count, bits, data.inputs.shape[1])

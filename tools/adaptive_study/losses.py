@@ -17,10 +17,10 @@ import numpy as np
 _ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(_ROOT / folder) for folder in ("tools", "bindings/python", "reference")]
 
-from adaptive_study.codecs import Outcome, draws_of  # noqa: E402
+from adaptive_study.codecs import Outcome  # noqa: E402
 from adaptive_study.data import BLOCK, recorded  # noqa: E402
 from adaptive_study.entropy_coded import EntropyCoded, dithered, entropy_of  # noqa: E402
-from adaptive_study.limit_table import NETWORKS, SIDE_BITS, limits_of  # noqa: E402
+from adaptive_study.limit_table import NETWORKS, SIDE_BITS, late_cases, limits_of  # noqa: E402
 from adaptive_study.limits import ideal_error, parts_of  # noqa: E402
 from adaptive_study.measure import errors_of  # noqa: E402
 from adaptive_study.page import write_table  # noqa: E402
@@ -28,7 +28,6 @@ from adaptive_study.report import table_text  # noqa: E402
 from adaptive_study.rotation import Rotation  # noqa: E402
 from adaptive_study.rule import Rule, allocate, codes_of, norms_of, top_of  # noqa: E402
 from adaptive_study.schemes import PROPOSED  # noqa: E402
-from adaptive_study.targets import LATE  # noqa: E402
 
 
 @dataclass(frozen=True)
@@ -112,18 +111,12 @@ def theory_of(data, rank_count, bits):
 def measure(gradients, mean, ranks):
     """{step: {network: geometric mean of the square errors over times and ranks}}."""
     logs = {}
-    for name, whole in gradients.items():
-        network, share = name.split()
-        if network not in NETWORKS or share not in LATE:
-            continue
-        for rank_count in ranks:
-            data = whole.of_ranks(rank_count)
-            draws = draws_of(data, 0)
-            found = {step: errors_of(scheme.run(data, draws), data).square
-                     for step, scheme in steps_of(mean).items()}
-            found.update(theory_of(whole, rank_count, 2 * mean + SIDE_BITS))
-            for step, error in found.items():
-                logs.setdefault(step, {}).setdefault(network, []).append(np.log(error))
+    for network, whole, data, draws in late_cases(gradients, ranks):
+        found = {step: errors_of(scheme.run(data, draws), data).square
+                 for step, scheme in steps_of(mean).items()}
+        found.update(theory_of(whole, data.rank_count, 2 * mean + SIDE_BITS))
+        for step, error in found.items():
+            logs.setdefault(step, {}).setdefault(network, []).append(np.log(error))
     return {step: {network: float(np.exp(np.mean(values))) for network, values in of.items()}
             for step, of in logs.items()}
 

@@ -4,7 +4,7 @@
     GQSGD_LIBRARY=B/libgqsgd.so python3 tools/adaptive_study/rice_table.py --refresh-docs
 
 On the gradients that record.py made, 10, 50 and 100 % of three trainings, 4, 8 and 16 ranks, one
-draw of rounding. A minute and a half on one core. Needs numpy and the library.
+draw of rounding. A minute on one core. Needs numpy and the library.
 """
 
 import argparse
@@ -14,16 +14,14 @@ from pathlib import Path
 _ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(_ROOT / folder) for folder in ("tools", "bindings/python", "reference")]
 
-from adaptive_study.codecs import draws_of  # noqa: E402
 from adaptive_study.data import recorded  # noqa: E402
+from adaptive_study.limit_table import late_cases  # noqa: E402
 from adaptive_study.measure import errors_of  # noqa: E402
 from adaptive_study.page import write_table  # noqa: E402
 from adaptive_study.report import table_text  # noqa: E402
 from adaptive_study.schemes import (  # noqa: E402
     INT4_MEAN, MAIN, NEAREST_7, NEAREST_8, RANDOM_7, rice)
-from adaptive_study.targets import LATE  # noqa: E402
 
-NETWORKS = ("lm", "gpt", "cnn")
 VARIANTS = {
     "one step for all ranks": {},
     "a step of its own for each rank, 0.4 bits down": {"shift": 0.4, "own_steps": True},
@@ -40,11 +38,12 @@ TARGETS = (
 def ratios_of(data, draws):
     """{(variant, number of the target): the other's error over that of Rice codes}."""
     others = {other: errors_of(MAIN[other].run(data, draws), data).square
-              for _, _, other, _ in TARGETS}
+              for other in {other for _, _, other, _ in TARGETS}}
     found = {}
+    means = {mean for _, mean, _, _ in TARGETS}
     for variant, changed in VARIANTS.items():
         own = {mean: errors_of(rice(mean, **changed).run(data, draws), data).square
-               for _, mean, _, _ in TARGETS}
+               for mean in means}
         for number, (_, mean, other, _) in enumerate(TARGETS):
             found[variant, number] = others[other] / own[mean]
     return found
@@ -53,14 +52,9 @@ def ratios_of(data, draws):
 def measured(gradients, rank_counts=(4, 8, 16)):
     """{(variant, number of the target): ratios of all cases}."""
     found = {}
-    for name, data in gradients.items():
-        network, share = name.split()
-        if network not in NETWORKS or share not in LATE:
-            continue
-        for rank_count in rank_counts:
-            part = data.of_ranks(rank_count)
-            for key, ratio in ratios_of(part, draws_of(part, 0)).items():
-                found.setdefault(key, []).append(ratio)
+    for _, _, data, draws in late_cases(gradients, rank_counts):
+        for key, ratio in ratios_of(data, draws).items():
+            found.setdefault(key, []).append(ratio)
     return found
 
 

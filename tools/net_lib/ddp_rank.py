@@ -91,18 +91,17 @@ class Contender:
 
     def __init__(self, name, gradients, bucket_mb, compute_s):
         torch.manual_seed(1)  # the same weights everywhere
-        self.name, self.clock, self.seconds, self.steps_done = name, Clock(), [], 0
+        self.name, self.clock, self.seconds = name, Clock(), []
         self.model = DistributedDataParallel(
             Paced(gradients, compute_s, self.clock), bucket_cap_mb=bucket_mb or None,
             gradient_as_bucket_view=True)
         self.state = register(name, self.model)
 
     def step(self):
-        if self.steps_done < WARM_STEPS:
+        if len(self.seconds) < WARM_STEPS:
             self.model.zero_grad()
         else:
             self.model.module.put_into_buckets()
-        self.steps_done += 1
         self.clock.begin = agreed_begin()
         self.model(torch.zeros(1, requires_grad=True)).sum().backward()
         self.seconds.append(time.perf_counter() - self.clock.begin)
