@@ -184,6 +184,33 @@ struct WidthsArgs {
   uint8_t* widths;
 };
 
+/** Rice codes of one group (kernels/codec/rice.h), of values that lie granule by granule, without
+ *  what lies between them in the call. values: 0 where a call has none between its segments. is_sum:
+ *  of a wide sum. words: kPlaneWords for each plane, and there are at least rice_planes_least()
+ *  planes. poisoned_cells: null, or how many cells became NaN. */
+struct EncodeRiceArgs {
+  Coding coding;
+  RandomSite random;
+  bool is_sum;
+  uint64_t first_value;    ///< of the group, in the call
+  uint64_t stride_values;  ///< from granule to granule, in the call
+  uint32_t value_count;    ///< at most kRiceGroupValues
+  uint32_t plane_count;
+  const float* values;
+  uint32_t* words;
+  uint32_t* poisoned_cells = nullptr;
+};
+
+/** Their values, whatever the words are. add: they are added to what `values` has; cells of zeros
+ *  then leave it alone. */
+struct DecodeRiceArgs {
+  uint32_t value_count;
+  uint32_t plane_count;
+  const uint32_t* words;
+  float* values;
+  bool add;
+};
+
 /** Entries of a range's codes that are not zero, and the fillers before them
  * (kernels/codec/sparse.h). Ranges of a call follow each other: *skipped and *entry_count go from
  * one to the next, 0 before the first. workspace, on a device: select_workspace_bytes()
@@ -254,8 +281,10 @@ struct Stages {
   StageError (*count_entries)(const CountEntriesArgs& args);
   StageError (*select)(const SelectArgs& args);
   StageError (*add_sparse)(const AddSparseArgs& args);
-  /** Null where no widths are adaptive. */
+  // Null on devices.
   StageError (*widths)(const WidthsArgs& args) = nullptr;
+  StageError (*encode_rice)(const EncodeRiceArgs& args) = nullptr;
+  StageError (*decode_rice)(const DecodeRiceArgs& args) = nullptr;
 };
 
 inline constexpr size_t kBatchArgumentsMax = 32;

@@ -18,6 +18,7 @@
 #include "kernels/codec/norm.h"
 #include "kernels/codec/planes.h"
 #include "kernels/codec/random.h"
+#include "kernels/codec/rice.h"
 #include "kernels/codec/rotate.h"
 #include "kernels/codec/sparse.h"
 #include "kernels/codec/strata.h"
@@ -53,6 +54,7 @@ namespace {
 #include "kernels/cpu/widths.inl"
 #include "kernels/cpu/planes.inl"
 #include "kernels/cpu/adaptive.inl"
+#include "kernels/cpu/rice.inl"
 // clang-format on
 
 }  // namespace
@@ -63,8 +65,9 @@ namespace {
 #define GQ_NAME(isa) GQ_QUOTED(isa)
 
 const Stages GQ_TABLE(GQ_ISA) = {
-    GQ_NAME(GQ_ISA), norm,       merge_norms,   quantize, reduce,
-    reduce_many,     dequantize, count_entries, select,   add_sparse, widths,
+    GQ_NAME(GQ_ISA), norm,          merge_norms, quantize,   reduce, reduce_many,
+    dequantize,      count_entries, select,      add_sparse, widths, encode_rice,
+    decode_rice,
 };
 
 }  // namespace gq

@@ -1,0 +1,326 @@
+// Stages of Rice codes (docs/FORMAT.md, section 20), a cell at a time.
+
+/** What a group's words have besides codes, and how many bits these may have. */
+struct RiceLayout {
+  uint32_t value_count, cells, word_count, head_words, room;
+
+  RiceLayout(uint32_t values, uint32_t planes)
+      : value_count(values),
+        cells(rice_cells(values)),
+        word_count(planes * kPlaneWords),
+        head_words(rice_head_words(cells)),
+        room(rice_room(planes, cells)) {}
+
+  uint32_t values_of(uint32_t cell) const {
+    const uint32_t left = value_count - cell * kRiceCell;
+    return left < kRiceCell ? left : kRiceCell;
+  }
+};
+
+/** Values of a cell: 0 beyond the group's last, and all of one that is poisoned. */
+struct RiceCellValues {
+  float value[kRiceCell] = {};
+  bool is_poisoned = false;
+
+  RiceCellValues(const RiceLayout& layout, const float* values, uint32_t cell) {
+    const uint32_t count = layout.values_of(cell);
+    memcpy(value, values + cell * kRiceCell, count * sizeof *value);
+    for (uint32_t e = 0; e < count; ++e) is_poisoned |= !is_finite(value[e]);
+    if (is_poisoned) memset(value, 0, sizeof value);
+  }
+
+  float largest() const {
+    uint32_t bits = 0;
+    for (const float one : value) bits = larger(bits, magnitude_bits(one));
+    return float_from_bits(bits);
+  }
+};
+
+template <bool kNearest>
+void look_at_cell(const RiceCellValues& cell, float inverse, RiceLook& look) {
+  RiceNeighbours codes[kRiceCell];
+  uint32_t far[kRiceCell], any = 0;
+  for (uint32_t e = 0; e < kRiceCell; ++e) {
+    codes[e] = rice_neighbours<kNearest>(cell.value[e], inverse);
+    any |= far[e] = codes[e].far;
+  }
+  if (any == 0) return;
+  const uint32_t parameter = rice_parameter(far);
+  for (uint32_t e = 0; e < kRiceCell; ++e) rice_look_at(codes[e], parameter, look);
+  look.near_bits += kRiceCell * (1 + parameter);
+  look.values += kRiceCell;
+}
+
+template <bool kNearest>
+uint32_t find_rice_step(const RiceLayout& layout, const float* values, float largest) {
+  return rice_find_step(largest, layout.room, layout.cells, [&](float inverse, uint32_t stride) {
+    RiceLook look;
+    for (uint32_t cell = 0; cell < layout.cells; cell += stride) {
+      look_at_cell<kNearest>(RiceCellValues(layout, values, cell), inverse, look);
+    }
+    return look;
+  });
+}
+
+/** Writes a group's words: planes from the front, unary codes from the end. */
+class RiceWriter {
+ public:
+  RiceWriter(const RiceLayout& layout, uint32_t step, uint32_t* words)
+      : layout_(layout), words_(words), plane_(layout.head_words) {
+    memset(words, 0, layout.word_count * sizeof *words);
+    words[0] = step;
+  }
+
+  void set_parameter(uint32_t cell, uint32_t parameter) {
+    words_[1 + cell / kRiceWordParameters] |=
+        parameter << (kRiceParameterBits * (cell % kRiceWordParameters));
+  }
+
+  /** False, and nothing is written, if there is no room. */
+  bool write_cell(uint32_t cell, const uint32_t (&codes)[kRiceCell]) {
+    uint32_t any = 0;
+    for (const uint32_t code : codes) any |= code;
+    if (any == 0) {
+      set_parameter(cell, kRiceZeros);
+      return true;
+    }
+    const uint32_t parameter = rice_parameter(codes);
+    uint64_t unary = 0;
+    uint32_t unary_bits = 0;
+    for (const uint32_t code : codes) {
+      unary_bits += code >> parameter;
+      unary |= uint64_t{1} << unary_bits++;
+    }
+    bits_ += kRiceCell * parameter + unary_bits;
+    if (bits_ > layout_.room) return false;
+    set_parameter(cell, parameter);
+    write_planes(codes, parameter);
+    write_unary(unary, unary_bits);
+    return true;
+  }
+
+ private:
+  void write_planes(const uint32_t (&codes)[kRiceCell], uint32_t parameter) {
+    for (uint32_t b = 0; b < parameter; ++b) {
+      uint32_t word = 0;
+      for (uint32_t e = 0; e < kRiceCell; ++e) word |= (codes[e] >> b & 1) << e;
+      words_[plane_++] = word;
+    }
+  }
+
+  void write_unary(uint64_t unary, uint32_t bits) {
+    const uint32_t used = unary_ % kRiceUnaryBits;
+    add_unary(unary_ / kRiceUnaryBits, unary << used);
+    unary_ += bits;
+    if (used + bits > kRiceUnaryBits) {
+      add_unary(unary_ / kRiceUnaryBits, unary >> (kRiceUnaryBits - used));
+    }
+  }
+
+  void add_unary(uint32_t number, uint64_t unary) {
+    uint32_t* const at = words_ + layout_.word_count - 2 * number - 2;
+    uint64_t word;
+    memcpy(&word, at, sizeof word);
+    word |= unary;
+    memcpy(at, &word, sizeof word);
+  }
+
+  const RiceLayout& layout_;
+  uint32_t* words_;
+  uint32_t plane_;      ///< word of the next plane
+  uint32_t unary_ = 0;  ///< bits of unary codes so far
+  uint32_t bits_ = 0;   ///< all bits of codes so far
+};
+
+/** Where the thresholds of a group's values come from, a tile at a time. */
+struct RiceThresholds {
+  Thresholds thresholds;
+  uint64_t first_value, stride_values;
+  BitsTile tile;
+
+  explicit RiceThresholds(const EncodeRiceArgs& args)
+      : thresholds(args.is_sum
+                       ? Thresholds(stream_of(args.random, Draw::encode_again))
+                       : Thresholds(args.coding, args.random)),
+        first_value(args.first_value),
+        stride_values(args.stride_values) {}
+
+  /** R(e) of the values of a cell; cells are asked for in order. */
+  const uint32_t* of_cell(uint32_t cell) {
+    const uint32_t e = cell * kRiceCell;
+    if (e % kTileValues == 0) {
+      const uint64_t granule = first_value + e / kGranuleValues * stride_values;
+      thresholds.fill(granule + e % kGranuleValues, tile);
+    }
+    return tile.bits + e % kTileValues;
+  }
+};
+
+/** Codes of a group: rounded by R(e), or all towards 0, where `thresholds` is null. */
+template <bool kNearest>
+bool write_rice_codes(const RiceLayout& layout, const float* values, uint32_t step,
+                      RiceThresholds* thresholds, uint32_t* words) {
+  RiceWriter writer(layout, step, words);
+  const float inverse = 1 / norm_from_code(static_cast<uint16_t>(step));
+  for (uint32_t cell = 0; cell < layout.cells; ++cell) {
+    const RiceCellValues source(layout, values, cell);
+    const uint32_t* const bits = thresholds == nullptr ? nullptr : thresholds->of_cell(cell);
+    if (source.is_poisoned) {
+      writer.set_parameter(cell, kRicePoisoned);
+      continue;
+    }
+    uint32_t codes[kRiceCell];
+    for (uint32_t e = 0; e < kRiceCell; ++e) {
+      const RiceNeighbours both = rice_neighbours<kNearest>(source.value[e], inverse);
+      codes[e] = bits == nullptr ? both.near : rice_rounded(source.value[e], both, bits[e]);
+    }
+    if (!writer.write_cell(cell, codes)) return false;
+  }
+  return true;
+}
+
+/** A group of one parameter: that of zeros, but for poisoned cells, or that of poisoned ones. */
+void write_rice_without_codes(const RiceLayout& layout, const float* values, uint32_t parameter,
+                              uint32_t* words) {
+  RiceWriter writer(layout, 0, words);
+  for (uint32_t cell = 0; cell < layout.cells; ++cell) {
+    const bool is_poisoned = RiceCellValues(layout, values, cell).is_poisoned;
+    writer.set_parameter(cell, is_poisoned ? kRicePoisoned : parameter);
+  }
+}
+
+template <bool kNearest>
+void encode_rice_group(const EncodeRiceArgs& args, const RiceLayout& layout, float largest) {
+  const uint32_t step = find_rice_step<kNearest>(layout, args.values, largest);
+  if (step > kRiceStepMax) {
+    return write_rice_without_codes(layout, args.values, kRicePoisoned, args.words);
+  }
+  if constexpr (kNearest) {
+    write_rice_codes<kNearest>(layout, args.values, step, nullptr, args.words);
+  } else {
+    RiceThresholds thresholds(args);
+    if (write_rice_codes<kNearest>(layout, args.values, step, &thresholds, args.words)) return;
+    write_rice_codes<kNearest>(layout, args.values, step, nullptr, args.words);
+  }
+}
+
+uint32_t poisoned_rice_cells(const RiceLayout& layout, const uint32_t* words) {
+  uint32_t count = 0;
+  for (uint32_t cell = 0; cell < layout.cells; ++cell) {
+    const uint32_t word = words[1 + cell / kRiceWordParameters];
+    count += rice_parameter_at(word, cell) == kRicePoisoned ? 1 : 0;
+  }
+  return count;
+}
+
+__attribute__((noinline)) void encode_rice_any(const EncodeRiceArgs& args) {
+  const RiceLayout layout(args.value_count, args.plane_count);
+  float largest = 0;
+  for (uint32_t cell = 0; cell < layout.cells; ++cell) {
+    largest = at_least(RiceCellValues(layout, args.values, cell).largest(), largest);
+  }
+  if (largest == 0) {
+    write_rice_without_codes(layout, args.values, kRiceZeros, args.words);
+  } else if (args.coding.rounding == Rounding::nearest) {
+    encode_rice_group<true>(args, layout, largest);
+  } else {
+    encode_rice_group<false>(args, layout, largest);
+  }
+  if (args.poisoned_cells != nullptr) {
+    *args.poisoned_cells = poisoned_rice_cells(layout, args.words);
+  }
+}
+
+StageError encode_rice(const EncodeRiceArgs& args) {
+  const FloatEnvironment environment;
+  encode_rice_any(args);
+  return {};
+}
+
+/** Reads the cells of a group in order, whatever its words are. */
+class RiceReader {
+ public:
+  RiceReader(const RiceLayout& layout, const uint32_t* words)
+      : layout_(layout), words_(words), plane_(layout.head_words) {}
+
+  uint32_t parameter(uint32_t cell) const {
+    return rice_parameter_at(words_[1 + cell / kRiceWordParameters], cell);
+  }
+
+  /** False if the words end before the cell does. */
+  bool read_cell(uint32_t parameter, uint32_t (&codes)[kRiceCell]) {
+    if (plane_ + parameter > layout_.word_count) return false;
+    uint64_t unary = unary_at(unary_);
+    for (uint32_t e = 0, last = 0; e < kRiceCell; ++e) {
+      if (unary == 0) return false;
+      const uint32_t end = static_cast<uint32_t>(__builtin_ctzll(unary));
+      unary &= unary - 1;
+      codes[e] = (end - last) << parameter;
+      last = end + 1;
+      if (e == kRiceCell - 1) unary_ += last;
+    }
+    for (uint32_t b = 0; b < parameter; ++b, ++plane_) {
+      for (uint32_t e = 0; e < kRiceCell; ++e) codes[e] |= (words_[plane_] >> e & 1) << b;
+    }
+    return true;
+  }
+
+ private:
+  /** 64 bits of the unary codes from a bit on; zeros beyond the group's words. */
+  uint64_t unary_at(uint32_t bit) const {
+    const uint32_t number = bit / kRiceUnaryBits, used = bit % kRiceUnaryBits;
+    const uint64_t low = unary_word(number) >> used;
+    return used == 0 ? low : low | unary_word(number + 1) << (kRiceUnaryBits - used);
+  }
+
+  uint64_t unary_word(uint32_t number) const {
+    if (2 * number + 2 > layout_.word_count) return 0;
+    uint64_t word;
+    memcpy(&word, words_ + layout_.word_count - 2 * number - 2, sizeof word);
+    return word;
+  }
+
+  const RiceLayout& layout_;
+  const uint32_t* words_;
+  uint32_t plane_;
+  uint32_t unary_ = 0;
+};
+
+/** Values of a cell, 0 or added to 0: none are read of cells of zeros. */
+void put_rice_values(const uint32_t (&codes)[kRiceCell], float step, uint32_t count, bool add,
+                     float* values) {
+  for (uint32_t e = 0; e < count; ++e) {
+    const float value = rice_value(codes[e], step);
+    values[e] = add ? values[e] + value : value;
+  }
+}
+
+void poison_values(uint32_t count, float* values) {
+  for (uint32_t e = 0; e < count; ++e) values[e] = float_from_bits(kFloatNanBits);
+}
+
+__attribute__((noinline)) void decode_rice_any(const DecodeRiceArgs& args) {
+  const RiceLayout layout(args.value_count, args.plane_count);
+  RiceReader reader(layout, args.words);
+  const float step = norm_from_code(static_cast<uint16_t>(args.words[0]));
+  for (uint32_t cell = 0; cell < layout.cells; ++cell) {
+    float* const values = args.values + cell * kRiceCell;
+    const uint32_t count = layout.values_of(cell), parameter = reader.parameter(cell);
+    uint32_t codes[kRiceCell];
+    if (parameter == kRiceZeros) {
+      if (!args.add) memset(values, 0, count * sizeof *values);
+    } else if (parameter == kRicePoisoned) {
+      poison_values(count, values);
+    } else if (reader.read_cell(parameter, codes)) {
+      put_rice_values(codes, step, count, args.add, values);
+    } else {
+      return poison_values(layout.value_count - cell * kRiceCell, values);
+    }
+  }
+}
+
+StageError decode_rice(const DecodeRiceArgs& args) {
+  const FloatEnvironment environment;
+  decode_rice_any(args);
+  return {};
+}
