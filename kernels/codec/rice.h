@@ -8,12 +8,11 @@
 #include "kernels/codec/block_norm.h"
 #include "kernels/codec/formats.h"
 #include "kernels/codec/random.h"
+#include "kernels/codec/rice_planes.h"
 #include "kernels/codec/scale.h"
 
 namespace gq {
 
-/** Values that share a parameter. */
-inline constexpr uint32_t kRiceCell = 32;
 inline constexpr uint32_t kRiceGroupValues = kGroupBlocks * kAdaptiveBlock;
 inline constexpr uint32_t kRiceGroupCells = kRiceGroupValues / kRiceCell;
 
@@ -21,13 +20,10 @@ inline constexpr uint32_t kRiceGroupCells = kRiceGroupValues / kRiceCell;
 inline constexpr uint32_t kRiceParameterMax = 13;
 inline constexpr uint32_t kRicePoisoned = 14;  ///< the cell's values are NaN
 inline constexpr uint32_t kRiceZeros = 15;     ///< they are 0, and nothing follows
-inline constexpr uint32_t kRiceParameterBits = 4;
-inline constexpr uint32_t kRiceWordParameters = 32 / kRiceParameterBits;
 
 /** The most that a cell's codes sum up to without their low bits: unary, they and the ones that end
  *  them are 64 bits at most. */
 inline constexpr uint32_t kRiceHighMax = 32;
-inline constexpr uint32_t kRiceUnaryBits = 64;
 
 /** Codes of steps: 2^-126, whose reciprocal is finite, to 2^126, whose reciprocal is normal. */
 inline constexpr uint32_t kRiceStepMin = 0x0080, kRiceStepMax = 0x7e80;
@@ -37,15 +33,6 @@ inline constexpr float kRiceStepsMax = 8190, kRiceMagnitudeMax = 8191;
 
 // The layout of a group's words: the step, parameters, planes, zeros, unary codes.
 
-GQ_HD constexpr uint32_t rice_cells(uint32_t value_count) {
-  return (value_count + kRiceCell - 1) / kRiceCell;
-}
-
-/** The word where planes begin. */
-GQ_HD constexpr uint32_t rice_head_words(uint32_t cells) {
-  return 1 + (cells + kRiceWordParameters - 1) / kRiceWordParameters;
-}
-
 /** Bits that codes may have: unary ones begin a word of 64 bits, of which they may leave 63. */
 GQ_HD constexpr uint32_t rice_room(uint32_t plane_count, uint32_t cells) {
   return 32 * (kPlaneWords * plane_count - rice_head_words(cells)) - (kRiceUnaryBits - 1);
@@ -53,43 +40,6 @@ GQ_HD constexpr uint32_t rice_room(uint32_t plane_count, uint32_t cells) {
 
 GQ_HD constexpr uint32_t rice_parameter_at(uint32_t word, uint32_t cell) {
   return word >> (kRiceParameterBits * (cell % kRiceWordParameters)) & 15;
-}
-
-// The margin: codes of a group exceed their expected length by more than it with a chance of at
-// most 2^-32. A code's length is one of two that differ by d. Values of one random word depend on
-// each other, those of different words do not: by Hoelder's inequality over the four values of a
-// word, and Hoeffding's for each of the four sums of independent lengths, the chance of more than M
-// bits is at most exp(-M^2 / (2 D)), D the sum of d^2; and 64 ln 2 < 45.
-inline constexpr uint32_t kRiceMargin = 45;
-
-/** The least number whose square is at least v. */
-GQ_HD constexpr uint32_t root_rounded_up(uint32_t v) {
-  uint32_t root = 0;  // the largest whose square is below v
-  for (uint32_t bit = 1u << 15; bit > 0; bit >>= 1) {
-    const uint32_t larger = root + bit;
-    if (larger * larger < v) root = larger;
-  }
-  return v == 0 ? 0 : root + 1;
-}
-
-/** The fewest planes that have room for codes of any values with some step: with one that is 256
- *  times as large as all values a cell has at most 64 bits, and each value one more with a chance
- *  of 2^-8. */
-GQ_HD constexpr uint32_t rice_planes_least(uint32_t value_count) {
-  const uint32_t cells = rice_cells(value_count);
-  const uint32_t bits = 32 * rice_head_words(cells) + 64 * cells + (value_count + 255) / 256 +
-                        root_rounded_up(kRiceMargin * value_count) + kRiceUnaryBits - 1;
-  return (bits + kAdaptiveBlock - 1) / kAdaptiveBlock;
-}
-
-/** Planes of each of group_count groups, of at most group_values values, that share block_count
- *  blocks. Sums get 0.8 bits more than codes of ranks: together they have 2 mean_bits + 0.375. */
-GQ_HD constexpr uint32_t rice_planes(uint32_t mean_half_bits, uint64_t block_count,
-                                     uint64_t group_count, uint32_t group_values, bool is_sum) {
-  const uint32_t block_bits = is_sum ? 64 * mean_half_bits + 75 : 64 * mean_half_bits - 27;
-  const uint64_t planes = block_bits * block_count / kAdaptiveBlock / group_count;
-  const uint32_t least = rice_planes_least(group_values);
-  return planes > least ? static_cast<uint32_t>(planes) : least;
 }
 
 // Codes: an integer k of steps as z = 2 k - 1 if k > 0, else -2 k. The p low bits of z, p the
