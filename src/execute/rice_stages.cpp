@@ -46,7 +46,7 @@ uint32_t* RiceStages::own_words(Content content, const Group& group) const {
 template <typename Work>
 Status RiceStages::each_group(const Move& move, const Work& work) const {
   Workers& workers = *endpoint_.workers;
-  GQ_TRY(workers.reserve_scratch(kGroupBlocks * kAdaptiveBlock * sizeof(float)));
+  GQ_TRY(workers.reserve_scratch(kRiceScratchBytes));
   OneError error;
   workers.run(static_cast<uint32_t>(divided_up(move.value_count, plan_.groups.group_values)),
               [&](uint32_t number, uint32_t thread) {

@@ -10,6 +10,9 @@
 
 namespace gq {
 
+/** What each thread needs: the values of a group. */
+inline constexpr size_t kRiceScratchBytes = kGroupBlocks * kAdaptiveBlock * sizeof(float);
+
 /** Whole groups of a move at a time, several by several threads. */
 class RiceStages {
  public:
