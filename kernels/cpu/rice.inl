@@ -213,8 +213,13 @@ uint32_t poisoned_rice_cells(const RiceLayout& layout, const uint32_t* words) {
   return count;
 }
 
+// Vectors do what is frequent: rice_stages.inl.
+bool is_encoded_by_vectors(const EncodeRiceArgs& args, const RiceLayout& layout);
+bool is_decoded_by_vectors(const DecodeRiceArgs& args, const RiceLayout& layout);
+
 __attribute__((noinline)) void encode_rice_any(const EncodeRiceArgs& args) {
   const RiceLayout layout(args.value_count, args.plane_count);
+  if (is_encoded_by_vectors(args, layout)) return;
   float largest = 0;
   for (uint32_t cell = 0; cell < layout.cells; ++cell) {
     largest = at_least(RiceCellValues(layout, args.values, cell).largest(), largest);
@@ -301,6 +306,7 @@ void poison_values(uint32_t count, float* values) {
 
 __attribute__((noinline)) void decode_rice_any(const DecodeRiceArgs& args) {
   const RiceLayout layout(args.value_count, args.plane_count);
+  if (is_decoded_by_vectors(args, layout)) return;
   RiceReader reader(layout, args.words);
   const float step = norm_from_code(static_cast<uint16_t>(args.words[0]));
   for (uint32_t cell = 0; cell < layout.cells; ++cell) {

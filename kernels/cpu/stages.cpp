@@ -55,6 +55,11 @@ namespace {
 #include "kernels/cpu/planes.inl"
 #include "kernels/cpu/adaptive.inl"
 #include "kernels/cpu/rice.inl"
+#include "kernels/cpu/rice_cells.inl"
+#include "kernels/cpu/rice_look.inl"
+#include "kernels/cpu/rice_write.inl"
+#include "kernels/cpu/rice_read.inl"
+#include "kernels/cpu/rice_stages.inl"
 // clang-format on
 
 }  // namespace

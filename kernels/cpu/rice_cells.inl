@@ -1,0 +1,129 @@
+// Cells of Rice codes by vectors: a tile has as many cells as a vector has words, so that what
+// there is one of for each cell, a sum or a parameter, is a vector for the tile.
+
+#if GQ_VECTOR_BYTES >= 32
+
+constexpr uint32_t kTileCells = kTileValues / kRiceCell;
+constexpr uint32_t kVectorFloats = GQ_VECTOR_BYTES / 4;
+constexpr uint32_t kVectorHalves = GQ_VECTOR_BYTES / 2;
+constexpr uint32_t kCellParts = kRiceCell / kVectorHalves;
+
+static_assert(kTileCells == kVectorFloats);
+
+template <typename Vector, typename Element>
+GQ_INLINE Vector vector_at(const Element* from) {
+  Vector vector;
+  memcpy(&vector, from, sizeof vector);
+  return vector;
+}
+
+template <typename Vector, typename Element>
+GQ_INLINE void store_vector(Vector vector, Element* to) {
+  memcpy(to, &vector, sizeof vector);
+}
+
+/** Two words of each four, the first or the last two, a's and b's in turn; or, kBlock = 2, next to
+ *  each other. */
+template <uint32_t kBlock, uint32_t kFirst, uint32_t... kWord>
+GQ_INLINE Words unpacked(Words a, Words b, std::integer_sequence<uint32_t, kWord...>) {
+  constexpr uint32_t kWords = sizeof...(kWord);
+  return __builtin_shufflevector(
+      a, b,
+      (kWord / 4 * 4 + kFirst +
+       (kBlock == 1 ? kWord % 4 / 2 + kWord % 2 * kWords
+                    : kWord % 2 + kWord % 4 / 2 * kWords))...);
+}
+
+/** Every other 128 bits of a, followed by those of b: the even ones, or the odd ones. */
+template <uint32_t kOdd, uint32_t... kWord>
+GQ_INLINE Words even_quads(Words a, Words b, std::integer_sequence<uint32_t, kWord...>) {
+  return __builtin_shufflevector(a, b, (kWord / 4 * 8 + 4 * kOdd + kWord % 4)...);
+}
+
+using WordNumbers = std::make_integer_sequence<uint32_t, kVectorFloats>;
+
+template <uint32_t kBlock>
+GQ_INLINE Words unpacked_sum(Words a, Words b) {
+  return unpacked<kBlock, 0>(a, b, WordNumbers()) + unpacked<kBlock, 2>(a, b, WordNumbers());
+}
+
+GQ_INLINE Words quad_sum(Words a, Words b) {
+  return even_quads<0>(a, b, WordNumbers()) + even_quads<1>(a, b, WordNumbers());
+}
+
+/** Word c of the result is the sum of vector c: half of the words remain of each pair of vectors,
+ *  until one vector has a word of each. */
+GQ_INLINE Words sums_of(const Words (&vector)[kTileCells]) {
+  Words quad[kTileCells / 4];
+  GQ_UNROLL for (uint32_t k = 0; k < kTileCells / 4; ++k) {
+    const Words* const four = vector + 4 * k;
+    quad[k] = unpacked_sum<2>(unpacked_sum<1>(four[0], four[1]), unpacked_sum<1>(four[2], four[3]));
+  }
+#if GQ_VECTOR_BYTES == 64
+  return quad_sum(quad_sum(quad[0], quad[1]), quad_sum(quad[2], quad[3]));
+#else
+  return quad_sum(quad[0], quad[1]);
+#endif
+}
+
+/** The sum of the codes of a cell, 16 bits each and below 2^15, in parts. */
+GQ_INLINE Words code_sums(const uint16_t* codes, uint32_t parameter) {
+  Integers sums = {};
+  GQ_UNROLL for (uint32_t k = 0; k < kCellParts; ++k) {
+    const Halves part = shifted_down(vector_at<Halves>(codes + k * kVectorHalves), parameter);
+    sums += pair_products(part, Halves{} + static_cast<uint16_t>(1));
+  }
+  return reinterpret_cast<Words>(sums);
+}
+
+/** Parameters of the cells of a tile. */
+struct TileParameters {
+  alignas(64) uint32_t parameter[kTileCells];
+  Words code_sum;  ///< of each cell, with all bits
+};
+
+/** Of the codes' sum S and the sum of what p low bits leave of them it is known that the latter is
+ *  above S / 2^p - 32. So p is the least with S <= 64 * 2^p - 32, if what it leaves is at most 32,
+ *  or one more, which always leaves less. */
+GQ_INLINE void find_parameters(const uint16_t* codes, const Words (&sums)[kTileCells],
+                               TileParameters& tile) {
+  tile.code_sum = sums_of(sums);
+  const Integers above = reinterpret_cast<Integers>(tile.code_sum + (kRiceHighMax - 1));
+  const Words exponent =
+      reinterpret_cast<Words>(__builtin_convertvector(above, Floats)) >> 23;
+  constexpr uint32_t kNone = 126 + 6;  // the exponent of numbers from 32 on
+  const Words least = exponent > kNone ? exponent - kNone : Words{};
+  store_vector(least, tile.parameter);
+  Words high[kTileCells];
+  GQ_UNROLL for (uint32_t c = 0; c < kTileCells; ++c) {
+    high[c] = code_sums(codes + c * kRiceCell, tile.parameter[c]);
+  }
+  const Words sum = sums_of(high);
+  store_vector(least - reinterpret_cast<Words>(sum > kRiceHighMax), tile.parameter);
+}
+
+/** Cells of a group, every `stride`-th of which is looked at. */
+struct RiceValues {
+  const RiceLayout& layout;
+  const float* values;
+  uint32_t stride;
+
+  uint32_t cell_count() const { return (layout.cells + stride - 1) / stride; }
+
+  /** Cells from `first` on, as many as a tile has, and what lies between them: the values
+   *  themselves or, at the group's end, a copy filled up with zeros. */
+  const float* tile_at(uint32_t first, ValueTile& local, uint32_t& step) const {
+    const uint32_t last = (first + kTileCells - 1) * stride;
+    step = stride * kRiceCell;
+    if ((last + 1) * kRiceCell <= layout.value_count) return values + first * step;
+    memset(&local, 0, sizeof local);
+    for (uint32_t c = first; c < cell_count() && c < first + kTileCells; ++c) {
+      memcpy(local.value + (c - first) * kRiceCell, values + c * step,
+             layout.values_of(c * stride) * sizeof *values);
+    }
+    step = kRiceCell;
+    return local.value;
+  }
+};
+
+#endif

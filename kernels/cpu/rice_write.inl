@@ -1,0 +1,250 @@
+// Rounding and writing of Rice codes by vectors, a tile at a time.
+
+#if GQ_VECTOR_BYTES >= 32
+
+/** Codes of a tile, and 0 beyond the group's last value. */
+struct RiceCodeTile {
+  alignas(64) uint16_t code[kTileValues];
+  Words sums[kTileCells];  ///< of each cell, in parts
+};
+
+/** k of the values from e on: floor(value / step + u). With few steps they are rounded as linear
+ *  levels are; with many, 23 bits behind the point leave no room for them. */
+template <bool kFewSteps, typename Uniforms>
+GQ_INLINE Integers rice_numbers(Floats value, float inverse, const Uniforms& uniforms, uint32_t e) {
+  const Integers uniform = reinterpret_cast<Integers>(uniforms_at(uniforms, e));
+  const Floats steps = value * inverse;
+  if (kFewSteps) return (nearest_integers(steps * 0x1p23f) + uniform) >> kUniformBits;
+  const Integers whole = __builtin_convertvector(steps, Integers);
+  const Floats rest = steps - __builtin_convertvector(whole, Floats);
+  return whole + ((nearest_integers(rest * 0x1p23f) + uniform) >> kUniformBits);
+}
+
+/** What shuffles 64-bit lanes of saturated_halves into order. */
+template <uint32_t... kLane>
+GQ_INLINE Halves halves_in_order(Halves halves, std::integer_sequence<uint32_t, kLane...>) {
+  constexpr uint32_t kHalf = sizeof...(kLane) / 2;
+  const Lanes64 lanes = reinterpret_cast<Lanes64>(halves);
+  return reinterpret_cast<Halves>(
+      __builtin_shufflevector(lanes, lanes, (kLane % kHalf * 2 + kLane / kHalf)...));
+}
+
+template <bool kFewSteps, typename Uniforms>
+void round_tile(const float* value, float inverse, const Uniforms& uniforms, RiceCodeTile& tile) {
+  using LaneNumbers = std::make_integer_sequence<uint32_t, kLanes>;
+  for (uint32_t c = 0; c < kTileCells; ++c) {
+    Integers sums = {};
+    GQ_UNROLL for (uint32_t k = 0; k < kCellParts; ++k) {
+      const uint32_t e = c * kRiceCell + k * kVectorHalves, after = e + kVectorFloats;
+      const Floats a = vector_at<Floats>(value + e), b = vector_at<Floats>(value + after);
+      const Halves number =
+          halves_in_order(saturated_halves(rice_numbers<kFewSteps>(a, inverse, uniforms, e),
+                                           rice_numbers<kFewSteps>(b, inverse, uniforms, after)),
+                          LaneNumbers());
+      // 2 k - 1, or its complement, -2 k, if k - 1 is negative
+      const SignedHalves less = reinterpret_cast<SignedHalves>(number) - 1;
+      const Halves code = (number + reinterpret_cast<Halves>(less)) ^
+                          reinterpret_cast<Halves>(less >> 15);
+      store_vector(code, tile.code + e);
+      sums += pair_products(code, Halves{} + static_cast<uint16_t>(1));
+    }
+    tile.sums[c] = reinterpret_cast<Words>(sums);
+  }
+}
+
+/** Planes of a cell, at least `count` of them; returns where the next cell's are. */
+GQ_INLINE uint32_t* put_planes(const uint16_t* code, uint32_t count, uint32_t* planes) {
+#if GQ_VECTOR_BYTES == 64
+  const __m512i codes = _mm512_loadu_si512(code);
+  const auto plane = [&](uint32_t b) {
+    return _mm512_test_epi16_mask(codes, _mm512_set1_epi16(static_cast<int16_t>(1u << b)));
+  };
+  GQ_UNROLL for (uint32_t b = 0; b < 4; ++b) planes[b] = plane(b);
+  for (uint32_t b = 4; b < count; ++b) planes[b] = plane(b);
+#else
+  const Halves first = vector_at<Halves>(code), second = vector_at<Halves>(code + kVectorHalves);
+  const auto bytes = [&](uint32_t b) {  // bits b to b + 7
+    const Halves low = (first >> b) & 255, high = (second >> b) & 255;
+    return reinterpret_cast<__m256i>(halves_in_order(
+        reinterpret_cast<Halves>(bytes_of_halves(low, high)),
+        std::make_integer_sequence<uint32_t, kLanes>()));
+  };
+  const __m256i low = bytes(0);
+  GQ_UNROLL for (uint32_t b = 0; b < 4; ++b) {
+    planes[b] = static_cast<uint32_t>(
+        _mm256_movemask_epi8(_mm256_slli_epi16(low, static_cast<int>(7 - b))));
+  }
+  for (uint32_t b = 4; b < count; ++b) {
+    planes[b] = static_cast<uint32_t>(_mm256_movemask_epi8(
+        _mm256_slli_epi16(bytes(b & 8), static_cast<int>(7 - (b & 7)))));
+  }
+#endif
+  return planes + count;
+}
+
+/** Bytes of 8 rows a turn nearer to columns: those of rows i and i + 4 in turn. */
+template <uint32_t kFirst, uint32_t... kByte>
+GQ_INLINE Bytes bytes_in_turn(Bytes a, Bytes b, std::integer_sequence<uint32_t, kByte...>) {
+  constexpr uint32_t kBytes = sizeof...(kByte);
+  return __builtin_shufflevector(
+      a, b, (kByte / 16 * 16 + kFirst + kByte % 16 / 2 + kByte % 2 * kBytes)...);
+}
+
+GQ_INLINE void transpose_once(Bytes (&row)[8]) {
+  using ByteNumbers = std::make_integer_sequence<uint32_t, GQ_VECTOR_BYTES>;
+  Bytes next[8];
+  GQ_UNROLL for (uint32_t k = 0; k < 4; ++k) {
+    next[2 * k] = bytes_in_turn<0>(row[k], row[k + 4], ByteNumbers());
+    next[2 * k + 1] = bytes_in_turn<8>(row[k], row[k + 4], ByteNumbers());
+  }
+  GQ_UNROLL for (uint32_t k = 0; k < 8; ++k) row[k] = next[k];
+}
+
+/** Unary codes of the cells of a tile. */
+struct UnaryTile {
+  alignas(64) uint64_t code[kTileCells];
+
+  UnaryTile(const RiceCodeTile& tile, const TileParameters& parameters) {
+    alignas(64) uint8_t column[kTileValues];
+    put_columns(tile, parameters, column);
+    Lanes64 code_of[kTileCells / kLanes];
+    GQ_UNROLL for (Lanes64& code_of_some : code_of) code_of_some = Lanes64{} + 1;
+    GQ_UNROLL for (uint32_t g = 0; g < kTileCells / kLanes; ++g) {
+      // From the last value to the first, one bit behind: that of the value next.
+      for (uint32_t e = kRiceCell - 1; e > 0; --e) {
+        code_of[g] = (code_of[g] << length_at(column, e, g)) | 1;
+      }
+      code_of[g] = code_of[g] << (length_at(column, 0, g) - 1);
+      store_vector(code_of[g], code + g * kLanes);
+    }
+  }
+
+ private:
+  /** Lengths of the unary codes, those of value e of 8 cells next to each other. */
+  static GQ_INLINE void put_columns(const RiceCodeTile& tile, const TileParameters& parameters,
+                                    uint8_t* column) {
+    Bytes row[8];
+    GQ_UNROLL for (uint32_t c = 0; c < 8; ++c) {
+      // Of one cell and of the one 8 further, or of both halves of one.
+      constexpr uint32_t kNext = GQ_VECTOR_BYTES == 64 ? 8 : 0;
+      const uint16_t* const first = tile.code + c * kRiceCell;
+      const uint16_t* const second = first + (kNext > 0 ? kNext * kRiceCell : kVectorHalves);
+      row[c] = bytes_of_halves(
+                   shifted_down(vector_at<Halves>(first), parameters.parameter[c]),
+                   shifted_down(vector_at<Halves>(second), parameters.parameter[c + kNext])) + 1;
+    }
+    transpose_once(row);
+    transpose_once(row);
+    transpose_once(row);
+    GQ_UNROLL for (uint32_t k = 0; k < 8; ++k) store_vector(row[k], column + k * GQ_VECTOR_BYTES);
+  }
+
+  /** Those of value e of the g-th cells, as many as a vector has lanes. */
+  static GQ_INLINE Lanes64 length_at(const uint8_t* column, uint32_t e, uint32_t g) {
+    const uint32_t vector = GQ_VECTOR_BYTES == 64 ? 4 * g + e % 8 / 2 : e / 16 * 4 + e % 8 / 2;
+    const uint32_t part = GQ_VECTOR_BYTES == 64 ? e / 8 : e / 8 % 2;
+    const uint32_t cell = GQ_VECTOR_BYTES == 64 ? 0 : 4 * g;
+    return lanes64_at(column + vector * GQ_VECTOR_BYTES + part * 16 + e % 2 * 8 + cell);
+  }
+};
+
+/** Writes a group's words: a tile of planes from the front, one of unary codes from the end. */
+class RiceTileWriter {
+ public:
+  RiceTileWriter(const RiceLayout& layout, uint32_t step, uint32_t* words)
+      : layout_(layout), words_(words), plane_(layout.head_words),
+        unary_word_(words + layout.word_count - 2) {
+    words[0] = step;
+  }
+
+  /** The tile with cell `first`. False, and nothing is written, if there is no room. */
+  bool write(uint32_t first, const RiceCodeTile& tile) {
+    TileParameters parameters;
+    find_parameters(tile.code, tile.sums, parameters);
+    UnaryTile unary(tile, parameters);
+    const uint32_t left = layout_.cells - first, count = left < kTileCells ? left : kTileCells;
+    uint32_t bits = 0;
+    for (uint32_t c = 0; c < kTileCells; ++c) {
+      if (parameters.code_sum[c] == 0) unary.code[c] = 0;
+      bits += length_of(unary.code[c]) + kRiceCell * parameters.parameter[c];
+    }
+    bits_ += bits;
+    if (bits_ > layout_.room) return false;
+    write_planes(tile, parameters, count);
+    for (uint32_t c = 0; c < kTileCells; ++c) append_unary(unary.code[c]);
+    uint64_t header = 0;
+    for (uint32_t c = 0; c < count; ++c) {
+      const uint64_t shown = parameters.code_sum[c] == 0 ? kRiceZeros : parameters.parameter[c];
+      header |= shown << (kRiceParameterBits * c);
+    }
+    memcpy(words_ + 1 + first / kRiceWordParameters, &header,
+           (count + kRiceWordParameters - 1) / kRiceWordParameters * sizeof *words_);
+    return true;
+  }
+
+  void end() {
+    if (unary_ % kRiceUnaryBits != 0) memcpy(unary_word_, &open_, sizeof open_);
+    const uint32_t unary = (unary_ + kRiceUnaryBits - 1) / kRiceUnaryBits * 2;
+    memset(words_ + plane_, 0, (layout_.word_count - plane_ - unary) * sizeof *words_);
+  }
+
+ private:
+  /** Bits of unary codes, which end with a one. */
+  static uint32_t length_of(uint64_t code) {
+    return code == 0 ? 0 : kRiceUnaryBits - static_cast<uint32_t>(__builtin_clzll(code));
+  }
+
+  void write_planes(const RiceCodeTile& tile, const TileParameters& parameters, uint32_t count) {
+    uint32_t planes[kTileCells * kRiceParameterMax + 4];
+    uint32_t* next = planes;
+    for (uint32_t c = 0; c < count; ++c) {
+      next = put_planes(tile.code + c * kRiceCell, parameters.parameter[c], next);
+    }
+    const uint32_t plane_count = static_cast<uint32_t>(next - planes);
+    memcpy(words_ + plane_, planes, plane_count * sizeof *planes);
+    plane_ += plane_count;
+  }
+
+  void append_unary(uint64_t code) {
+    const uint32_t bits = length_of(code);
+    const uint32_t used = unary_ % kRiceUnaryBits;
+    open_ |= code << used;
+    memcpy(unary_word_, &open_, sizeof open_);
+    unary_ += bits;
+    const bool is_full = used + bits >= kRiceUnaryBits;
+    const uint64_t rest = code >> 1 >> (kRiceUnaryBits - 1 - used);
+    open_ = is_full ? rest : open_;
+    unary_word_ -= is_full ? 2 : 0;
+  }
+
+  const RiceLayout& layout_;
+  uint32_t* words_;
+  uint32_t plane_;        ///< word of the next plane
+  uint32_t* unary_word_;  ///< of the open one
+  uint64_t open_ = 0;
+  uint32_t unary_ = 0;    ///< bits of unary codes so far
+  uint32_t bits_ = 0;     ///< all bits of codes so far
+};
+
+template <bool kFewSteps, typename Uniforms>
+bool write_rice_tiles(const EncodeRiceArgs& args, const RiceLayout& layout, uint32_t step,
+                      const Thresholds& thresholds) {
+  RiceTileWriter writer(layout, step, args.words);
+  const RiceValues values{layout, args.values, 1};
+  const float inverse = 1 / norm_from_code(static_cast<uint16_t>(step));
+  for (uint32_t first = 0; first < layout.cells; first += kTileCells) {
+    const uint32_t e = first * kRiceCell;
+    Uniforms uniforms;
+    uniforms.fill(thresholds, args.first_value + e / kGranuleValues * args.stride_values +
+                                  e % kGranuleValues);
+    ValueTile local;
+    uint32_t apart;
+    RiceCodeTile tile;
+    round_tile<kFewSteps>(values.tile_at(first, local, apart), inverse, uniforms, tile);
+    if (!writer.write(first, tile)) return false;
+  }
+  writer.end();
+  return true;
+}
+
+#endif
