@@ -185,73 +185,96 @@ GQ_HD uint32_t rice_least_step(float largest) {
   return code > kRiceStepMin ? code : kRiceStepMin;
 }
 
-/** Where the search begins: a sixteenth of the largest magnitude. */
+/** Where the search begins: a 32nd of the largest magnitude. */
 GQ_HD uint32_t rice_first_step(float largest, uint32_t least) {
   const uint32_t code = norm_code(float_bits(largest));
-  const uint32_t first = code > 512 ? code - 512 : 0;
+  const uint32_t first = code > 640 ? code - 640 : 0;
   return first < least ? least : first > kRiceStepMax ? kRiceStepMax : first;
 }
 
-/** The search ends where no more than so many bits of each value are left: 2^-shift. */
-inline constexpr uint32_t kRiceCoarseSlack = 3, kRiceFineSlack = 6;
-/** Groups of so many cells begin with looks at one of kRiceStride cells. */
-inline constexpr uint32_t kRiceCoarseCells = 64, kRiceStride = 8;
-inline constexpr uint32_t kRiceGuesses = 6;
+/** Groups of so many cells begin with looks at one of kRiceStride cells, until they are within
+ *  2^-kRiceCoarseShift bits of each value of what all may need. */
+inline constexpr uint32_t kRiceCoarseCells = 64, kRiceStride = 8, kRiceCoarseShift = 4;
+/** A step will do if it leaves no more than so many bits of each value: 2^-shift. The search aims
+ *  at an eighth of them. */
+inline constexpr uint32_t kRiceSlackShift = 6, kRiceAimShift = 3;
+/** A search guesses so often; then it halves. */
+inline constexpr uint32_t kRiceGuesses = 7;
+/** Before two looks have shown it: how many codes of steps are a bit of each value. */
+inline constexpr uint32_t kRiceBitCodes = 256;
 
+/** How many bits fewer are needed with a step whose code is larger by so many. */
+struct RiceSlope {
+  uint32_t bits = 0, codes = 0;
+};
+
+/** A search by secants. */
 class RiceSearch {
  public:
-  GQ_HD RiceSearch(uint32_t least, uint32_t first, uint32_t room, uint32_t slack_shift)
-      : room_(static_cast<int32_t>(room)), slack_shift_(slack_shift), below_(least - 1),
-        step_(first) {}
+  GQ_HD RiceSearch(uint32_t least, uint32_t first, uint32_t room, const RiceSlope& slope)
+      : room_(room), below_(least - 1), step_(first), slope_(slope) {}
 
-  GQ_HD bool is_done() const { return is_done_; }
   /** The code of the step to look at next. */
   GQ_HD uint32_t step() const { return step_; }
   /** The code of the least step found that fits; beyond kRiceStepMax if none does. */
   GQ_HD uint32_t fitting() const { return fitting_; }
+  GQ_HD const RiceSlope& slope() const { return slope_; }
+  /** Whether no step is left to look at. */
+  GQ_HD bool is_closed() const { return fitting_ - below_ == 1; }
+  GQ_HD bool has_fitting() const { return is_closed() || has_fitting_; }
+  GQ_HD bool is_near() const { return is_closed() || is_near_; }
 
-  /** need: bits with this step, of so many values. A bit more or less of each of them is an octave
-   *  of steps, which has 128 codes. */
+  /** need: bits with this step, of so many values. */
   GQ_HD void take(uint32_t need, uint32_t values) {
-    const int32_t left = room_ - static_cast<int32_t>(need);
-    const int32_t slack = static_cast<int32_t>(values >> slack_shift_);
-    (left >= 0 ? fitting_ : below_) = step_;
-    is_done_ = fitting_ - below_ == 1 || (left >= 0 && left <= slack);
+    const uint32_t slack = values >> kRiceSlackShift;
+    const bool fits = need <= room_;
+    (fits ? fitting_ : below_) = step_;
+    has_fitting_ = fits && room_ - need <= slack;
+    const int64_t excess = int64_t{need} + (slack >> kRiceAimShift) - room_;
+    const uint32_t near = values >> kRiceCoarseShift;
+    is_near_ = (excess < 0 ? -excess : excess) <= near;
+    take_slope(need, values);
+    last_need_ = need;
+    last_step_ = step_;
     ++looks_;
-    if (looks_ >= kRiceGuesses || values == 0) {
-      step_ = (below_ + fitting_) / 2;
-    } else {
-      guess(128 * (slack / 2 - left), static_cast<int32_t>(values));
-    }
+    step_ = looks_ < kRiceGuesses && values > 0 ? guessed(excess) : (below_ + fitting_) / 2;
   }
 
  private:
-  GQ_HD void guess(int32_t bits, int32_t values) {
-    const int32_t further = bits / values + (bits % values > 0 ? 1 : 0);  // rounded up
-    const int32_t step = static_cast<int32_t>(step_) + further;
-    const int32_t least = static_cast<int32_t>(below_ + 1);
-    const int32_t most = static_cast<int32_t>(fitting_ - 1);
-    step_ = static_cast<uint32_t>(step < least ? least : step > most ? most : step);
+  /** That of the last two looks, if more is needed with the lesser step. */
+  GQ_HD void take_slope(uint32_t need, uint32_t values) {
+    if (looks_ > 0 && need < last_need_ && step_ > last_step_) {
+      slope_ = {last_need_ - need, step_ - last_step_};
+    } else if (looks_ > 0 && need > last_need_ && step_ < last_step_) {
+      slope_ = {need - last_need_, last_step_ - step_};
+    } else if (slope_.bits == 0) {
+      slope_ = {values, kRiceBitCodes};
+    }
   }
 
-  int32_t room_;
-  uint32_t slack_shift_;
+  /** Further by excess / slope, rounded up, between what is known. */
+  GQ_HD uint32_t guessed(int64_t excess) const {
+    const int64_t codes = excess * slope_.codes;
+    const int64_t further = codes / slope_.bits + (codes % slope_.bits > 0 ? 1 : 0);
+    const int64_t step = step_ + further, least = below_ + 1, most = fitting_ - 1;
+    return static_cast<uint32_t>(step < least ? least : step > most ? most : step);
+  }
+
+  uint32_t room_;
   uint32_t below_;  ///< does not fit
   uint32_t fitting_ = kRiceStepMax + 1;
   uint32_t step_;
-  uint32_t looks_ = 0;
-  bool is_done_ = false;
+  RiceSlope slope_;
+  uint32_t last_need_ = 0, last_step_ = 0, looks_ = 0;
+  bool has_fitting_ = false, is_near_ = false;
 };
 
-/** `look_at(inverse, stride)` returns a RiceLook at cells 0, stride, 2 stride, .. */
+/** Takes a look: `look_at(inverse, stride)` returns a RiceLook at cells 0, stride, 2 stride, .. */
 template <typename LookAt>
-GQ_HD uint32_t rice_search(RiceSearch search, uint32_t stride, LookAt look_at) {
-  while (!search.is_done()) {
-    const float step = norm_from_code(static_cast<uint16_t>(search.step()));
-    const RiceLook look = look_at(1 / step, stride);
-    search.take(rice_need(look, stride), stride * look.values);
-  }
-  return search.fitting();
+GQ_HD void rice_take_look(RiceSearch& search, uint32_t stride, LookAt look_at) {
+  const float step = norm_from_code(static_cast<uint16_t>(search.step()));
+  const RiceLook look = look_at(1 / step, stride);
+  search.take(rice_need(look, stride), stride * look.values);
 }
 
 /** The code of the step of a group whose largest magnitude is not 0; beyond kRiceStepMax if none
@@ -260,12 +283,17 @@ template <typename LookAt>
 GQ_HD uint32_t rice_find_step(float largest, uint32_t room, uint32_t cells, LookAt look_at) {
   const uint32_t least = rice_least_step(largest);
   uint32_t first = rice_first_step(largest, least);
+  RiceSlope slope;
   if (cells >= kRiceCoarseCells) {
-    const RiceSearch coarse(least, first, room, kRiceCoarseSlack);
-    first = rice_search(coarse, kRiceStride, look_at);
+    RiceSearch coarse(least, first, room, slope);
+    while (!coarse.is_near()) rice_take_look(coarse, kRiceStride, look_at);
+    first = coarse.is_closed() ? coarse.fitting() : coarse.step();
     first = first < kRiceStepMax ? first : kRiceStepMax;
+    slope = coarse.slope();
   }
-  return rice_search(RiceSearch(least, first, room, kRiceFineSlack), 1, look_at);
+  RiceSearch fine(least, first, room, slope);
+  while (!fine.has_fitting()) rice_take_look(fine, 1, look_at);
+  return fine.fitting();
 }
 
 }  // namespace gq
