@@ -8,6 +8,9 @@ constexpr uint32_t kVectorFloats = GQ_VECTOR_BYTES / 4;
 constexpr uint32_t kVectorHalves = GQ_VECTOR_BYTES / 2;
 constexpr uint32_t kCellParts = kRiceCell / kVectorHalves;
 
+/** Planes that are made or read of each cell at least, whether it has as many or not. */
+constexpr uint32_t kPlanesAtOnce = 4;
+
 static_assert(kTileCells == kVectorFloats);
 
 template <typename Vector, typename Element>
@@ -51,19 +54,42 @@ GQ_INLINE Words quad_sum(Words a, Words b) {
   return even_quads<0>(a, b, WordNumbers()) + even_quads<1>(a, b, WordNumbers());
 }
 
-/** Word c of the result is the sum of vector c: half of the words remain of each pair of vectors,
+constexpr uint32_t kQuadCells = 4, kTileQuads = kTileCells / kQuadCells;
+
+/** Sums of four vectors, those of each 128 bits: half of the words remain of each pair of vectors,
  *  until one vector has a word of each. */
-GQ_INLINE Words sums_of(const Words (&vector)[kTileCells]) {
-  Words quad[kTileCells / 4];
-  GQ_UNROLL for (uint32_t k = 0; k < kTileCells / 4; ++k) {
-    const Words* const four = vector + 4 * k;
-    quad[k] = unpacked_sum<2>(unpacked_sum<1>(four[0], four[1]), unpacked_sum<1>(four[2], four[3]));
-  }
+GQ_INLINE Words quad_of(const Words (&vector)[kQuadCells]) {
+  return unpacked_sum<2>(unpacked_sum<1>(vector[0], vector[1]),
+                         unpacked_sum<1>(vector[2], vector[3]));
+}
+
+/** Word c is the sum of cell c, from sums of four of them and of each 128 bits. */
+GQ_INLINE Words tile_sums(const Words (&quad)[kTileQuads]) {
 #if GQ_VECTOR_BYTES == 64
   return quad_sum(quad_sum(quad[0], quad[1]), quad_sum(quad[2], quad[3]));
 #else
   return quad_sum(quad[0], quad[1]);
 #endif
+}
+
+/** The sums of all cells; `sums_of(c)` returns that of cell c, in parts. */
+template <typename SumsOf>
+GQ_INLINE Words cell_sums(SumsOf sums_of) {
+  Words quad[kTileQuads];
+  for (uint32_t k = 0; k < kTileQuads; ++k) {
+    Words four[kQuadCells];
+    GQ_UNROLL for (uint32_t c = 0; c < kQuadCells; ++c) four[c] = sums_of(kQuadCells * k + c);
+    quad[k] = quad_of(four);
+  }
+  return tile_sums(quad);
+}
+
+/** Writes a vector whose words are read one by one: compilers would take them out of the vector
+ *  instead, with several instructions for each. */
+template <uint32_t kCount>
+GQ_INLINE void store_words(Words vector, uint32_t (&words)[kCount]) {
+  store_vector(vector, words);
+  __asm__("" : "+m"(words));
 }
 
 /** The sum of the codes of a cell, 16 bits each and below 2^15, in parts. */
@@ -76,30 +102,33 @@ GQ_INLINE Words code_sums(const uint16_t* codes, uint32_t parameter) {
   return reinterpret_cast<Words>(sums);
 }
 
-/** Parameters of the cells of a tile. */
+/** Parameters of the cells of a tile, in words and as they are shown: that of zeros for cells that
+ *  have no other codes. */
 struct TileParameters {
+  Words parameters, shown;
   alignas(64) uint32_t parameter[kTileCells];
-  Words code_sum;  ///< of each cell, with all bits
+
+  /** Whether cells have codes: all ones, or 0. */
+  GQ_INLINE Words have_codes() const {
+    return reinterpret_cast<Words>(shown != Words{} + kRiceZeros);
+  }
 };
 
 /** Of the codes' sum S and the sum of what p low bits leave of them it is known that the latter is
  *  above S / 2^p - 32. So p is the least with S <= 64 * 2^p - 32, if what it leaves is at most 32,
  *  or one more, which always leaves less. */
-GQ_INLINE void find_parameters(const uint16_t* codes, const Words (&sums)[kTileCells],
-                               TileParameters& tile) {
-  tile.code_sum = sums_of(sums);
-  const Integers above = reinterpret_cast<Integers>(tile.code_sum + (kRiceHighMax - 1));
+GQ_INLINE void find_parameters(const uint16_t* codes, Words sums, TileParameters& tile) {
+  const Integers above = reinterpret_cast<Integers>(sums + (kRiceHighMax - 1));
   const Words exponent =
       reinterpret_cast<Words>(__builtin_convertvector(above, Floats)) >> 23;
   constexpr uint32_t kNone = 126 + 6;  // the exponent of numbers from 32 on
   const Words least = exponent > kNone ? exponent - kNone : Words{};
-  store_vector(least, tile.parameter);
-  Words high[kTileCells];
-  GQ_UNROLL for (uint32_t c = 0; c < kTileCells; ++c) {
-    high[c] = code_sums(codes + c * kRiceCell, tile.parameter[c]);
-  }
-  const Words sum = sums_of(high);
-  store_vector(least - reinterpret_cast<Words>(sum > kRiceHighMax), tile.parameter);
+  store_words(least, tile.parameter);
+  const Words high = cell_sums(
+      [&](uint32_t c) { return code_sums(codes + c * kRiceCell, tile.parameter[c]); });
+  tile.parameters = least - reinterpret_cast<Words>(high > kRiceHighMax);
+  tile.shown = sums == 0 ? Words{} + kRiceZeros : tile.parameters;
+  store_words(tile.parameters, tile.parameter);
 }
 
 /** Cells of a group, every `stride`-th of which is looked at. */

@@ -9,14 +9,14 @@ struct NeighbourTile {
   alignas(64) uint16_t chance[kTileValues];  ///< of the far one, in 1 / 256, rounded up
 };
 
-/** Whole steps of magnitudes, and chances of one more. */
+/** Whole steps of magnitudes, and steps in 1 / 256, rounded up. */
 struct WholeSteps {
-  Integers whole, chance;
+  Integers whole, parts;
 
   GQ_INLINE WholeSteps(Words value, float inverse) {
     const Floats steps = reinterpret_cast<Floats>(value & kMagnitudeMask) * inverse;
     whole = __builtin_convertvector(steps, Integers);
-    chance = integers_above((steps - __builtin_convertvector(whole, Floats)) * 256);
+    parts = integers_above(steps * 256);
   }
 };
 
@@ -31,7 +31,7 @@ GQ_INLINE Words put_neighbours(const float* value, float inverse, uint32_t at,
     const Words second = vector_at<Words>(value + k + kVectorFloats);
     const WholeSteps a(first, inverse), b(second, inverse);
     const Halves whole = saturated_halves(a.whole, b.whole);
-    const Halves chance = saturated_halves(a.chance, b.chance);
+    const Halves chance = low_halves(a.parts, b.parts) - (whole << 8);
     const Halves negative = saturated_halves(reinterpret_cast<Integers>(first),
                                              reinterpret_cast<Integers>(second)) >> 15;
     const Halves middle = whole + whole + negative;
@@ -78,14 +78,13 @@ struct LookSums {
 
 void look_at_tile(const float* value, uint32_t step, float inverse, LookSums& sums) {
   NeighbourTile tile;
-  Words far[kTileCells];
-  for (uint32_t c = 0; c < kTileCells; ++c) {
-    far[c] = put_neighbours(value + c * step, inverse, c * kRiceCell, tile);
-  }
+  const Words far = cell_sums([&](uint32_t c) {
+    return put_neighbours(value + c * step, inverse, c * kRiceCell, tile);
+  });
   TileParameters parameters;
   find_parameters(tile.far, far, parameters);
-  sums.plane_bits += vector_at<Words>(parameters.parameter);
-  sums.cells -= reinterpret_cast<Words>(parameters.code_sum != 0);
+  sums.plane_bits += parameters.parameters;
+  sums.cells -= parameters.have_codes();
   for (uint32_t c = 0; c < kTileCells; ++c) {
     sums.add_cell(tile, c * kRiceCell, parameters.parameter[c]);
   }

@@ -135,7 +135,7 @@ ReadEnds fastest_read_ends() {
 /** The low 4 bits of the codes of a cell, from as many planes; of part 0, the only one. */
 GQ_INLINE Halves four_planes(const uint32_t* plane, uint32_t) {
   __m512i low = _mm512_setzero_si512();
-  GQ_UNROLL for (uint32_t b = 0; b < 4; ++b) {
+  GQ_UNROLL for (uint32_t b = 0; b < kPlanesAtOnce; ++b) {
     const __m512i bit = _mm512_set1_epi16(static_cast<int16_t>(1u << b));
     low = _mm512_mask_or_epi32(low, kAllLanes, low, _mm512_maskz_mov_epi16(plane[b], bit));
   }
@@ -163,14 +163,12 @@ GQ_INLINE Halves one_plane(uint32_t plane, uint32_t bit, uint32_t part) {
 
 GQ_INLINE Halves four_planes(const uint32_t* plane, uint32_t part) {
   Halves low = {};
-  GQ_UNROLL for (uint32_t b = 0; b < 4; ++b) low |= one_plane(plane[b], b, part);
+  GQ_UNROLL for (uint32_t b = 0; b < kPlanesAtOnce; ++b) low |= one_plane(plane[b], b, part);
   return low;
 }
 
 #endif
 
-/** Planes that are read of each cell, whether it has them or not. */
-constexpr uint32_t kPlanesAtOnce = 4;
 /** With parameters up to this one, codes have 16 bits whatever the words are: 32 << 10. */
 constexpr uint32_t kHalvesParameterMax = 10;
 
@@ -181,7 +179,7 @@ GQ_INLINE Halves read_numbers(const int8_t* ends, const uint32_t* plane, uint32_
   const Halves high = signed_halves_at(ends) - signed_halves_at(ends - 1) - 1;
   const uint16_t low_bits = static_cast<uint16_t>((1u << parameter) - 1);
   Halves low = four_planes(plane, part) & low_bits;
-  for (uint32_t b = 4; b < parameter; ++b) low |= one_plane(plane[b], b, part);
+  for (uint32_t b = kPlanesAtOnce; b < parameter; ++b) low |= one_plane(plane[b], b, part);
   const Halves code = shifted_up(high, parameter) | low;
   const Halves even = (code & 1) - 1;  // all ones
   return (((code + 1) >> 1) ^ even) - even;

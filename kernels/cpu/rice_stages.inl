@@ -17,7 +17,8 @@ bool encode_rice_tiles(const EncodeRiceArgs& args, const RiceLayout& layout, flo
         return look_at_values(RiceValues{layout, args.values, stride}, inverse);
       });
   if (step > kRiceStepMax) return false;
-  const bool few_steps = largest * (1 / norm_from_code(static_cast<uint16_t>(step))) < 255;
+  const float inverse = 1 / norm_from_code(static_cast<uint16_t>(step));
+  const bool few_steps = largest * inverse < kFewSteps && inverse < kFewStepsInverse;
   const Thresholds thresholds =
       args.is_sum ? Thresholds(stream_of(args.random, Draw::encode_again))
                   : Thresholds(args.coding, args.random);

@@ -5,82 +5,108 @@
 /** Codes of a tile, and 0 beyond the group's last value. */
 struct RiceCodeTile {
   alignas(64) uint16_t code[kTileValues];
-  Words sums[kTileCells];  ///< of each cell, in parts
+  Words sums;  ///< of each cell
 };
 
-/** k of the values from e on: floor(value / step + u). With few steps they are rounded as linear
- *  levels are; with many, 23 bits behind the point leave no room for them. */
-template <bool kFewSteps, typename Uniforms>
+/** Steps of the largest magnitude for which k and 23 bits behind the point fit in a word, and
+ *  reciprocals of steps that are finite if multiplied by 2^23. */
+constexpr float kFewSteps = 255, kFewStepsInverse = 0x1p100f;
+
+/** k of the values from e on: floor(value / step + u). If there are few they are rounded as linear
+ *  levels are. */
+template <bool kFew, typename Uniforms>
 GQ_INLINE Integers rice_numbers(Floats value, float inverse, const Uniforms& uniforms, uint32_t e) {
   const Integers uniform = reinterpret_cast<Integers>(uniforms_at(uniforms, e));
+  if (kFew) return (nearest_integers(value * (inverse * 0x1p23f)) + uniform) >> kUniformBits;
   const Floats steps = value * inverse;
-  if (kFewSteps) return (nearest_integers(steps * 0x1p23f) + uniform) >> kUniformBits;
   const Integers whole = __builtin_convertvector(steps, Integers);
   const Floats rest = steps - __builtin_convertvector(whole, Floats);
   return whole + ((nearest_integers(rest * 0x1p23f) + uniform) >> kUniformBits);
 }
 
-/** What shuffles 64-bit lanes of saturated_halves into order. */
+/** What saturated_halves(), or bytes_of_halves(), left in turn: the first vector's lanes first. */
 template <uint32_t... kLane>
-GQ_INLINE Halves halves_in_order(Halves halves, std::integer_sequence<uint32_t, kLane...>) {
+GQ_INLINE Lanes64 lanes_in_order(Lanes64 lanes, std::integer_sequence<uint32_t, kLane...>) {
   constexpr uint32_t kHalf = sizeof...(kLane) / 2;
-  const Lanes64 lanes = reinterpret_cast<Lanes64>(halves);
-  return reinterpret_cast<Halves>(
-      __builtin_shufflevector(lanes, lanes, (kLane % kHalf * 2 + kLane / kHalf)...));
+  return __builtin_shufflevector(lanes, lanes, (kLane % kHalf * 2 + kLane / kHalf)...);
 }
 
-template <bool kFewSteps, typename Uniforms>
+GQ_INLINE Halves halves_in_order(Halves halves) {
+  return reinterpret_cast<Halves>(lanes_in_order(reinterpret_cast<Lanes64>(halves),
+                                                 std::make_integer_sequence<uint32_t, kLanes>()));
+}
+
+/** Codes of a cell; returns sums of them, in parts. */
+template <bool kFew, typename Uniforms>
+GQ_INLINE Words round_cell(const float* value, float inverse, const Uniforms& uniforms,
+                           uint32_t first, uint16_t* code) {
+  Integers sums = {};
+  GQ_UNROLL for (uint32_t e = 0; e < kRiceCell; e += kVectorHalves) {
+    const Integers a = rice_numbers<kFew>(vector_at<Floats>(value + e), inverse, uniforms,
+                                               first + e);
+    const uint32_t after = e + kVectorFloats;
+    const Integers b = rice_numbers<kFew>(vector_at<Floats>(value + after), inverse, uniforms,
+                                               first + after);
+    const Halves number = halves_in_order(saturated_halves(a, b));
+    // 2 k - 1, or its complement, -2 k, if k - 1 is negative
+    const SignedHalves less = reinterpret_cast<SignedHalves>(number) - 1;
+    const Halves codes =
+        (number + reinterpret_cast<Halves>(less)) ^ reinterpret_cast<Halves>(less >> 15);
+    store_vector(codes, code + e);
+    sums += pair_products(codes, Halves{} + static_cast<uint16_t>(1));
+  }
+  return reinterpret_cast<Words>(sums);
+}
+
+template <bool kFew, typename Uniforms>
 void round_tile(const float* value, float inverse, const Uniforms& uniforms, RiceCodeTile& tile) {
-  using LaneNumbers = std::make_integer_sequence<uint32_t, kLanes>;
-  for (uint32_t c = 0; c < kTileCells; ++c) {
-    Integers sums = {};
-    GQ_UNROLL for (uint32_t k = 0; k < kCellParts; ++k) {
-      const uint32_t e = c * kRiceCell + k * kVectorHalves, after = e + kVectorFloats;
-      const Floats a = vector_at<Floats>(value + e), b = vector_at<Floats>(value + after);
-      const Halves number =
-          halves_in_order(saturated_halves(rice_numbers<kFewSteps>(a, inverse, uniforms, e),
-                                           rice_numbers<kFewSteps>(b, inverse, uniforms, after)),
-                          LaneNumbers());
-      // 2 k - 1, or its complement, -2 k, if k - 1 is negative
-      const SignedHalves less = reinterpret_cast<SignedHalves>(number) - 1;
-      const Halves code = (number + reinterpret_cast<Halves>(less)) ^
-                          reinterpret_cast<Halves>(less >> 15);
-      store_vector(code, tile.code + e);
-      sums += pair_products(code, Halves{} + static_cast<uint16_t>(1));
-    }
-    tile.sums[c] = reinterpret_cast<Words>(sums);
+  tile.sums = cell_sums([&](uint32_t c) {
+    const uint32_t e = c * kRiceCell;
+    return round_cell<kFew>(value + e, inverse, uniforms, e, tile.code + e);
+  });
+}
+
+#if GQ_VECTOR_BYTES == 64
+
+/** Bits b of the codes of a cell. Compilers would gather masks in a vector before they store them.
+ */
+GQ_INLINE void put_plane(__m512i codes, uint32_t b, uint32_t* plane) {
+  const __mmask32 mask =
+      _mm512_test_epi16_mask(codes, _mm512_set1_epi16(static_cast<int16_t>(1u << b)));
+  __asm__("kmovd %1, %0" : "=m"(*plane) : "k"(mask));
+}
+
+/** Planes of a cell, at least `count` and four of them. */
+GQ_INLINE void put_planes(const uint16_t* code, uint32_t count, uint32_t* planes) {
+  const __m512i codes = _mm512_loadu_si512(code);
+  GQ_UNROLL for (uint32_t b = 0; b < kPlanesAtOnce; ++b) put_plane(codes, b, planes + b);
+  for (uint32_t b = kPlanesAtOnce; b < count; ++b) put_plane(codes, b, planes + b);
+}
+
+#else
+
+/** Bits b to b + 7 of the codes of a cell. */
+GQ_INLINE __m256i bytes_of_codes(const uint16_t* code, uint32_t b) {
+  const Halves low = shifted_down(vector_at<Halves>(code), b) & 255;
+  const Halves high = shifted_down(vector_at<Halves>(code + kVectorHalves), b) & 255;
+  const Halves bytes = reinterpret_cast<Halves>(bytes_of_halves(low, high));
+  return reinterpret_cast<__m256i>(halves_in_order(bytes));
+}
+
+/** Planes of a cell, at least `count` and four of them: a bit that leads its byte is its sign. */
+GQ_INLINE void put_planes(const uint16_t* code, uint32_t count, uint32_t* planes) {
+  const __m256i bytes = bytes_of_codes(code, 0);
+  GQ_UNROLL for (uint32_t b = 0; b < kPlanesAtOnce; ++b) {
+    const int bits = static_cast<int>(7 - b);
+    planes[b] = static_cast<uint32_t>(_mm256_movemask_epi8(_mm256_slli_epi16(bytes, bits)));
+  }
+  for (uint32_t b = kPlanesAtOnce; b < count; ++b) {
+    planes[b] = static_cast<uint32_t>(
+        _mm256_movemask_epi8(_mm256_slli_epi16(bytes_of_codes(code, b), 7)));
   }
 }
 
-/** Planes of a cell, at least `count` of them; returns where the next cell's are. */
-GQ_INLINE uint32_t* put_planes(const uint16_t* code, uint32_t count, uint32_t* planes) {
-#if GQ_VECTOR_BYTES == 64
-  const __m512i codes = _mm512_loadu_si512(code);
-  const auto plane = [&](uint32_t b) {
-    return _mm512_test_epi16_mask(codes, _mm512_set1_epi16(static_cast<int16_t>(1u << b)));
-  };
-  GQ_UNROLL for (uint32_t b = 0; b < 4; ++b) planes[b] = plane(b);
-  for (uint32_t b = 4; b < count; ++b) planes[b] = plane(b);
-#else
-  const Halves first = vector_at<Halves>(code), second = vector_at<Halves>(code + kVectorHalves);
-  const auto bytes = [&](uint32_t b) {  // bits b to b + 7
-    const Halves low = (first >> b) & 255, high = (second >> b) & 255;
-    return reinterpret_cast<__m256i>(halves_in_order(
-        reinterpret_cast<Halves>(bytes_of_halves(low, high)),
-        std::make_integer_sequence<uint32_t, kLanes>()));
-  };
-  const __m256i low = bytes(0);
-  GQ_UNROLL for (uint32_t b = 0; b < 4; ++b) {
-    planes[b] = static_cast<uint32_t>(
-        _mm256_movemask_epi8(_mm256_slli_epi16(low, static_cast<int>(7 - b))));
-  }
-  for (uint32_t b = 4; b < count; ++b) {
-    planes[b] = static_cast<uint32_t>(_mm256_movemask_epi8(
-        _mm256_slli_epi16(bytes(b & 8), static_cast<int>(7 - (b & 7)))));
-  }
 #endif
-  return planes + count;
-}
 
 /** Bytes of 8 rows a turn nearer to columns: those of rows i and i + 4 in turn. */
 template <uint32_t kFirst, uint32_t... kByte>
@@ -100,22 +126,33 @@ GQ_INLINE void transpose_once(Bytes (&row)[8]) {
   GQ_UNROLL for (uint32_t k = 0; k < 8; ++k) row[k] = next[k];
 }
 
-/** Unary codes of the cells of a tile. */
+/** Words that are all ones, or 0, as lanes of 64 bits: the first half of them, or the second. */
+GQ_INLINE Lanes64 wide_words(Words words, uint32_t second) {
+  using Half = int32_t __attribute__((vector_size(GQ_VECTOR_BYTES / 2)));
+  int32_t word[kVectorFloats];
+  store_vector(words, word);
+  return reinterpret_cast<Lanes64>(
+      __builtin_convertvector(vector_at<Half>(word + second * kLanes), Signed64));
+}
+
+/** Unary codes of the cells of a tile; 0 of cells without. */
 struct UnaryTile {
   alignas(64) uint64_t code[kTileCells];
 
   UnaryTile(const RiceCodeTile& tile, const TileParameters& parameters) {
     alignas(64) uint8_t column[kTileValues];
     put_columns(tile, parameters, column);
-    Lanes64 code_of[kTileCells / kLanes];
-    GQ_UNROLL for (Lanes64& code_of_some : code_of) code_of_some = Lanes64{} + 1;
-    GQ_UNROLL for (uint32_t g = 0; g < kTileCells / kLanes; ++g) {
-      // From the last value to the first, one bit behind: that of the value next.
-      for (uint32_t e = kRiceCell - 1; e > 0; --e) {
-        code_of[g] = (code_of[g] << length_at(column, e, g)) | 1;
+    Lanes64 codes[kTileCells / kLanes];
+    GQ_UNROLL for (Lanes64& some : codes) some = Lanes64{} + 1;
+    // From the last value to the first; behind each a one, that of the value next.
+    GQ_UNROLL for (uint32_t e = kRiceCell - 1; e > 0; --e) {
+      GQ_UNROLL for (uint32_t g = 0; g < kTileCells / kLanes; ++g) {
+        codes[g] = (codes[g] << length_at(column, e, g)) | 1;
       }
-      code_of[g] = code_of[g] << (length_at(column, 0, g) - 1);
-      store_vector(code_of[g], code + g * kLanes);
+    }
+    GQ_UNROLL for (uint32_t g = 0; g < kTileCells / kLanes; ++g) {
+      const Lanes64 made = codes[g] << (length_at(column, 0, g) - 1);
+      store_vector(made & wide_words(parameters.have_codes(), g), code + g * kLanes);
     }
   }
 
@@ -161,24 +198,13 @@ class RiceTileWriter {
   bool write(uint32_t first, const RiceCodeTile& tile) {
     TileParameters parameters;
     find_parameters(tile.code, tile.sums, parameters);
-    UnaryTile unary(tile, parameters);
+    const UnaryTile unary(tile, parameters);
     const uint32_t left = layout_.cells - first, count = left < kTileCells ? left : kTileCells;
-    uint32_t bits = 0;
-    for (uint32_t c = 0; c < kTileCells; ++c) {
-      if (parameters.code_sum[c] == 0) unary.code[c] = 0;
-      bits += length_of(unary.code[c]) + kRiceCell * parameters.parameter[c];
-    }
-    bits_ += bits;
+    bits_ += bits_of(unary, parameters);
     if (bits_ > layout_.room) return false;
+    put_shown(parameters.shown, count, words_ + 1 + first / kRiceWordParameters);
     write_planes(tile, parameters, count);
-    for (uint32_t c = 0; c < kTileCells; ++c) append_unary(unary.code[c]);
-    uint64_t header = 0;
-    for (uint32_t c = 0; c < count; ++c) {
-      const uint64_t shown = parameters.code_sum[c] == 0 ? kRiceZeros : parameters.parameter[c];
-      header |= shown << (kRiceParameterBits * c);
-    }
-    memcpy(words_ + 1 + first / kRiceWordParameters, &header,
-           (count + kRiceWordParameters - 1) / kRiceWordParameters * sizeof *words_);
+    for (const uint64_t code : unary.code) append_unary(code);
     return true;
   }
 
@@ -194,11 +220,33 @@ class RiceTileWriter {
     return code == 0 ? 0 : kRiceUnaryBits - static_cast<uint32_t>(__builtin_clzll(code));
   }
 
+  static uint32_t bits_of(const UnaryTile& unary, const TileParameters& parameters) {
+    uint32_t bits = 0;
+    for (const uint32_t parameter : parameters.parameter) bits += kRiceCell * parameter;
+    for (const uint64_t code : unary.code) bits += length_of(code);
+    return bits;
+  }
+
+  /** Eight to a word. */
+  static void put_shown(Words shown, uint32_t count, uint32_t* words) {
+    Words shifts;
+    for (uint32_t c = 0; c < kTileCells; ++c) {
+      shifts[c] = kRiceParameterBits * (c % kRiceWordParameters);
+    }
+    alignas(64) uint32_t part[kTileCells];
+    store_words(shown << shifts, part);
+    for (uint32_t c = 0; c < kTileCells; ++c) part[c] = c < count ? part[c] : 0;
+    for (uint32_t k = 0; k < count; k += kRiceWordParameters, ++words) {
+      *words = 0;
+      for (uint32_t c = 0; c < kRiceWordParameters; ++c) *words |= part[k + c];
+    }
+  }
+
   void write_planes(const RiceCodeTile& tile, const TileParameters& parameters, uint32_t count) {
-    uint32_t planes[kTileCells * kRiceParameterMax + 4];
+    uint32_t planes[kTileCells * kRiceParameterMax + kPlanesAtOnce];
     uint32_t* next = planes;
-    for (uint32_t c = 0; c < count; ++c) {
-      next = put_planes(tile.code + c * kRiceCell, parameters.parameter[c], next);
+    for (uint32_t c = 0; c < count; next += parameters.parameter[c], ++c) {
+      put_planes(tile.code + c * kRiceCell, parameters.parameter[c], next);
     }
     const uint32_t plane_count = static_cast<uint32_t>(next - planes);
     memcpy(words_ + plane_, planes, plane_count * sizeof *planes);
@@ -226,7 +274,7 @@ class RiceTileWriter {
   uint32_t bits_ = 0;     ///< all bits of codes so far
 };
 
-template <bool kFewSteps, typename Uniforms>
+template <bool kFew, typename Uniforms>
 bool write_rice_tiles(const EncodeRiceArgs& args, const RiceLayout& layout, uint32_t step,
                       const Thresholds& thresholds) {
   RiceTileWriter writer(layout, step, args.words);
@@ -240,7 +288,7 @@ bool write_rice_tiles(const EncodeRiceArgs& args, const RiceLayout& layout, uint
     ValueTile local;
     uint32_t apart;
     RiceCodeTile tile;
-    round_tile<kFewSteps>(values.tile_at(first, local, apart), inverse, uniforms, tile);
+    round_tile<kFew>(values.tile_at(first, local, apart), inverse, uniforms, tile);
     if (!writer.write(first, tile)) return false;
   }
   writer.end();

@@ -30,6 +30,7 @@ namespace gq {
 namespace {
 
 using Lanes64 = uint64_t __attribute__((vector_size(GQ_VECTOR_BYTES)));
+using Signed64 = int64_t __attribute__((vector_size(GQ_VECTOR_BYTES)));
 using Words = uint32_t __attribute__((vector_size(GQ_VECTOR_BYTES)));
 using Integers = int32_t __attribute__((vector_size(GQ_VECTOR_BYTES)));
 using Floats = float __attribute__((vector_size(GQ_VECTOR_BYTES)));
@@ -156,6 +157,12 @@ GQ_INLINE Halves saturated_halves(Integers a, Integers b) {
       ~__mmask32{}, reinterpret_cast<__m512i>(a), reinterpret_cast<__m512i>(b)));
 }
 
+/** The low halves of integers, in the order of saturated_halves. */
+GQ_INLINE Halves low_halves(Integers a, Integers b) {
+  const Halves x = reinterpret_cast<Halves>(a), y = reinterpret_cast<Halves>(b);
+  return __builtin_shufflevector(x, y, 0, 2, 4, 6, 32, 34, 36, 38, 8, 10, 12, 14, 40, 42, 44, 46, 16, 18, 20, 22, 48, 50, 52, 54, 24, 26, 28, 30, 56, 58, 60, 62);
+}
+
 /** Halves below 2^8 as bytes, in each 128 bits eight of a and eight of b. */
 GQ_INLINE Bytes bytes_of_halves(Halves a, Halves b) {
   return reinterpret_cast<Bytes>(_mm512_maskz_packus_epi16(
@@ -280,6 +287,11 @@ GQ_INLINE Integers pair_products(Halves a, Halves b) {
 GQ_INLINE Halves saturated_halves(Integers a, Integers b) {
   return reinterpret_cast<Halves>(
       _mm256_packs_epi32(reinterpret_cast<__m256i>(a), reinterpret_cast<__m256i>(b)));
+}
+
+GQ_INLINE Halves low_halves(Integers a, Integers b) {
+  return reinterpret_cast<Halves>(_mm256_packus_epi32(reinterpret_cast<__m256i>(a & 0xffff),
+                                                      reinterpret_cast<__m256i>(b & 0xffff)));
 }
 
 GQ_INLINE Bytes bytes_of_halves(Halves a, Halves b) {
