@@ -24,9 +24,12 @@ inline constexpr uint32_t kRiceZeros = 15;     ///< they are 0, and nothing foll
 inline constexpr uint32_t kRiceParameterBits = 4;
 inline constexpr uint32_t kRiceWordParameters = 32 / kRiceParameterBits;
 
-/** The most that a cell's codes sum up to without their low bits: unary, they and the ones that end
- *  them are 64 bits at most. */
-inline constexpr uint32_t kRiceHighMax = 32;
+/** The most that a cell's codes sum up to if they are halved without their low bits. So without
+ *  these they sum up to at most twice as much, and unary, with the ones that end them, they are 96
+ *  bits at most. */
+inline constexpr uint32_t kRiceHalvesMax = 32;
+inline constexpr uint32_t kRiceCellUnaryBits = kRiceCell + 2 * kRiceHalvesMax;
+/** Unary codes lie in words of so many bits. */
 inline constexpr uint32_t kRiceUnaryBits = 64;
 
 /** Codes of steps: 2^-126, whose reciprocal is finite, to 2^126, whose reciprocal is normal. */
@@ -73,8 +76,9 @@ GQ_HD constexpr uint32_t root_rounded_up(uint32_t v) {
 }
 
 /** The fewest planes that have room for codes of any values with some step: with one that is 256
- *  times as large as all values a cell has at most 64 bits, and each value one more with a chance
- *  of 2^-8. */
+ *  times as large as all values a cell has 32 bits, and each value two more with a chance of 2^-8.
+ *  The margin for that, twice the one here, is within the 64 bits that are counted for a cell, and
+ *  of one or two cells within what is rounded up to a plane. */
 GQ_HD constexpr uint32_t rice_planes_least(uint32_t value_count) {
   const uint32_t cells = rice_cells(value_count);
   const uint32_t bits = 32 * rice_head_words(cells) + 64 * cells + (value_count + 255) / 256 +
@@ -110,12 +114,19 @@ GQ_HD float rice_value(uint32_t code, float step) {
 
 /** What a value's code may become. */
 struct RiceNeighbours {
-  uint32_t near;  ///< towards 0
-  uint32_t far;   ///< away from 0
-  float distance;  ///< of the value from the near one, in steps; if it is 0, far is near
+  uint32_t near;   ///< towards 0
+  uint32_t far;    ///< away from 0; the same if the value is a multiple of the step
+  float distance;  ///< of the value from the near one, in steps
+  uint32_t parts;  ///< the value's magnitude in 1 / 256 of a step, rounded up
 };
 
-/** inverse: 1 / step. Rounding to nearest leaves one code. */
+GQ_HD uint32_t rice_parts(float steps) {
+  const float parts = 256 * steps;
+  const uint32_t whole = static_cast<uint32_t>(parts);
+  return whole + (static_cast<float>(whole) < parts ? 1 : 0);
+}
+
+/** inverse: 1 / step. Rounding to nearest leaves one code, which stands for itself. */
 template <bool kNearest>
 GQ_HD RiceNeighbours rice_neighbours(float value, float inverse) {
   const float steps = at_most(magnitude(value) * inverse, kRiceMagnitudeMax);
@@ -125,10 +136,10 @@ GQ_HD RiceNeighbours rice_neighbours(float value, float inverse) {
   if constexpr (kNearest) {  // halves go towards +infinity
     const bool is_far = is_negative ? distance > 0.5f : distance >= 0.5f;
     const uint32_t code = rice_code(whole + (is_far ? 1 : 0), is_negative);
-    return {code, code, 0};
+    return {code, code, 0, 128 * code};
   }
   return {rice_code(whole, is_negative), rice_code(whole + (distance > 0 ? 1 : 0), is_negative),
-          distance};
+          distance, rice_parts(steps)};
 }
 
 /** The code of floor(value / step + u), u = r(e) / 2^23; `bits` is R(e). */
@@ -138,16 +149,23 @@ GQ_HD uint32_t rice_rounded(float value, const RiceNeighbours& codes, uint32_t b
   return mirrored_uniform_of<false>(bits, ~negative) < chance ? codes.far : codes.near;
 }
 
-/** The least parameter with which the codes, without their low bits, sum up to at most 32. It also
- *  makes the shortest cell of all with which they do: each bit more costs 32 and saves at most
- *  what the sum is. */
+/** The parameter with the shortest cell: one bit more costs 32 and saves what the codes sum up to if
+ *  they are halved, rounded up, without their low bits. That is less the larger the parameter. */
 GQ_HD uint32_t rice_parameter(const uint32_t (&codes)[kRiceCell]) {
   for (uint32_t parameter = 0; parameter < kRiceParameterMax; ++parameter) {
     uint32_t sum = 0;
-    for (uint32_t e = 0; e < kRiceCell; ++e) sum += codes[e] >> parameter;
-    if (sum <= kRiceHighMax) return parameter;
+    for (uint32_t e = 0; e < kRiceCell; ++e) sum += ((codes[e] >> parameter) + 1) >> 1;
+    if (sum <= kRiceHalvesMax) return parameter;
   }
   return kRiceParameterMax;
+}
+
+/** The parameter that a look counts with, from the sum of a cell's parts: about the best of codes
+ *  that are not rounded yet. Whichever it is, codes' own parameters make no cell longer. */
+GQ_HD uint32_t rice_look_parameter(uint32_t parts) {
+  uint32_t parameter = 0;
+  while (parts > 8192u << parameter) ++parameter;  // 64 codes of 128 parts
+  return parameter;
 }
 
 /** What codes of one step may need. Cells whose codes can only be 0 need nothing. */
@@ -161,9 +179,7 @@ struct RiceLook {
 /** Adds what one value may need beyond a bit and the p low ones. The chance of the far code is
  *  rounded up to a multiple of 1 / 256. */
 GQ_HD void rice_look_at(const RiceNeighbours& codes, uint32_t parameter, RiceLook& look) {
-  const float parts = 256 * codes.distance;
-  const uint32_t whole = static_cast<uint32_t>(parts);
-  const uint32_t chance = whole + (static_cast<float>(whole) < parts ? 1 : 0);
+  const uint32_t chance = rice_parts(codes.distance);
   const uint32_t near = codes.near >> parameter;
   const uint32_t more = (codes.far >> parameter) - near;
   look.near_bits += near;

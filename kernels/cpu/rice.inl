@@ -39,13 +39,13 @@ struct RiceCellValues {
 template <bool kNearest>
 void look_at_cell(const RiceCellValues& cell, float inverse, RiceLook& look) {
   RiceNeighbours codes[kRiceCell];
-  uint32_t far[kRiceCell], any = 0;
+  uint32_t parts = 0;
   for (uint32_t e = 0; e < kRiceCell; ++e) {
     codes[e] = rice_neighbours<kNearest>(cell.value[e], inverse);
-    any |= far[e] = codes[e].far;
+    parts += codes[e].parts;
   }
-  if (any == 0) return;
-  const uint32_t parameter = rice_parameter(far);
+  if (parts == 0) return;
+  const uint32_t parameter = rice_look_parameter(parts);
   for (uint32_t e = 0; e < kRiceCell; ++e) rice_look_at(codes[e], parameter, look);
   look.near_bits += kRiceCell * (1 + parameter);
   look.values += kRiceCell;
@@ -85,17 +85,12 @@ class RiceWriter {
       return true;
     }
     const uint32_t parameter = rice_parameter(codes);
-    uint64_t unary = 0;
-    uint32_t unary_bits = 0;
-    for (const uint32_t code : codes) {
-      unary_bits += code >> parameter;
-      unary |= uint64_t{1} << unary_bits++;
-    }
-    bits_ += kRiceCell * parameter + unary_bits;
+    bits_ += kRiceCell * (1 + parameter);
+    for (const uint32_t code : codes) bits_ += code >> parameter;
     if (bits_ > layout_.room) return false;
     set_parameter(cell, parameter);
     write_planes(codes, parameter);
-    write_unary(unary, unary_bits);
+    for (const uint32_t code : codes) write_unary(code >> parameter);
     return true;
   }
 
@@ -108,21 +103,15 @@ class RiceWriter {
     }
   }
 
-  void write_unary(uint64_t unary, uint32_t bits) {
-    const uint32_t used = unary_ % kRiceUnaryBits;
-    add_unary(unary_ / kRiceUnaryBits, unary << used);
-    unary_ += bits;
-    if (used + bits > kRiceUnaryBits) {
-      add_unary(unary_ / kRiceUnaryBits, unary >> (kRiceUnaryBits - used));
-    }
-  }
-
-  void add_unary(uint32_t number, uint64_t unary) {
-    uint32_t* const at = words_ + layout_.word_count - 2 * number - 2;
+  /** So many zeros and a one. */
+  void write_unary(uint32_t zeros) {
+    unary_ += zeros;
+    uint32_t* const at = words_ + layout_.word_count - 2 * (unary_ / kRiceUnaryBits) - 2;
     uint64_t word;
     memcpy(&word, at, sizeof word);
-    word |= unary;
+    word |= uint64_t{1} << (unary_ % kRiceUnaryBits);
     memcpy(at, &word, sizeof word);
+    ++unary_;
   }
 
   const RiceLayout& layout_;
@@ -242,6 +231,9 @@ StageError encode_rice(const EncodeRiceArgs& args) {
   return {};
 }
 
+/** What belongs to a cell's unary codes of 64 bits behind its first 64. */
+constexpr uint64_t kHighUnary = (uint64_t{1} << (kRiceCellUnaryBits - kRiceUnaryBits)) - 1;
+
 /** Reads the cells of a group in order, whatever its words are. */
 class RiceReader {
  public:
@@ -255,11 +247,14 @@ class RiceReader {
   /** False if the words end before the cell does. */
   bool read_cell(uint32_t parameter, uint32_t (&codes)[kRiceCell]) {
     if (plane_ + parameter > layout_.word_count) return false;
-    uint64_t unary = unary_at(unary_);
+    uint64_t low = unary_at(unary_);
+    uint64_t high = unary_at(unary_ + kRiceUnaryBits) & kHighUnary;
     for (uint32_t e = 0, last = 0; e < kRiceCell; ++e) {
-      if (unary == 0) return false;
-      const uint32_t end = static_cast<uint32_t>(__builtin_ctzll(unary));
-      unary &= unary - 1;
+      if ((low | high) == 0) return false;
+      uint64_t& ones = low != 0 ? low : high;
+      const uint32_t before = low != 0 ? 0 : kRiceUnaryBits;
+      const uint32_t end = before + static_cast<uint32_t>(__builtin_ctzll(ones));
+      ones &= ones - 1;
       codes[e] = (end - last) << parameter;
       last = end + 1;
       if (e == kRiceCell - 1) unary_ += last;
