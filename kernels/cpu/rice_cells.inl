@@ -92,43 +92,11 @@ GQ_INLINE void store_words(Words vector, uint32_t (&words)[kCount]) {
   __asm__("" : "+m"(words));
 }
 
-/** The sum of the codes of a cell, 16 bits each and below 2^15, in parts. */
-GQ_INLINE Words code_sums(const uint16_t* codes, uint32_t parameter) {
-  Integers sums = {};
-  GQ_UNROLL for (uint32_t k = 0; k < kCellParts; ++k) {
-    const Halves part = shifted_down(vector_at<Halves>(codes + k * kVectorHalves), parameter);
-    sums += pair_products(part, Halves{} + static_cast<uint16_t>(1));
-  }
-  return reinterpret_cast<Words>(sums);
-}
-
-/** Parameters of the cells of a tile, in words and as they are shown: that of zeros for cells that
- *  have no other codes. */
-struct TileParameters {
-  Words parameters, shown;
-  alignas(64) uint32_t parameter[kTileCells];
-
-  /** Whether cells have codes: all ones, or 0. */
-  GQ_INLINE Words have_codes() const {
-    return reinterpret_cast<Words>(shown != Words{} + kRiceZeros);
-  }
-};
-
-/** Of the codes' sum S and the sum of what p low bits leave of them it is known that the latter is
- *  above S / 2^p - 32. So p is the least with S <= 64 * 2^p - 32, if what it leaves is at most 32,
- *  or one more, which always leaves less. */
-GQ_INLINE void find_parameters(const uint16_t* codes, Words sums, TileParameters& tile) {
-  const Integers above = reinterpret_cast<Integers>(sums + (kRiceHighMax - 1));
-  const Words exponent =
-      reinterpret_cast<Words>(__builtin_convertvector(above, Floats)) >> 23;
-  constexpr uint32_t kNone = 126 + 6;  // the exponent of numbers from 32 on
-  const Words least = exponent > kNone ? exponent - kNone : Words{};
-  store_words(least, tile.parameter);
-  const Words high = cell_sums(
-      [&](uint32_t c) { return code_sums(codes + c * kRiceCell, tile.parameter[c]); });
-  tile.parameters = least - reinterpret_cast<Words>(high > kRiceHighMax);
-  tile.shown = sums == 0 ? Words{} + kRiceZeros : tile.parameters;
-  store_words(tile.parameters, tile.parameter);
+/** The least e with number <= 2^e, of numbers up to 2^24; 0 for 0. */
+GQ_INLINE Words exponents_above(Words numbers) {
+  const Integers less = reinterpret_cast<Integers>(numbers) - 1;
+  const Words bits = reinterpret_cast<Words>(__builtin_convertvector(less, Floats)) >> 23;
+  return less > 0 ? bits - 126 : Words{};
 }
 
 /** Cells of a group, every `stride`-th of which is looked at. */

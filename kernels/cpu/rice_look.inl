@@ -2,11 +2,11 @@
 
 #if GQ_VECTOR_BYTES >= 32
 
-/** RiceNeighbours of a tile. Inside of a cell they lie in an order of their own. */
-struct NeighbourTile {
-  alignas(64) uint16_t near[kTileValues];
-  alignas(64) uint16_t far[kTileValues];
-  alignas(64) uint16_t chance[kTileValues];  ///< of the far one, in 1 / 256, rounded up
+/** What values of a tile are in steps. Inside of a cell they lie in an order of their own. */
+struct StepTile {
+  alignas(64) uint16_t middle[kTileValues];  ///< 2 m + s: m whole steps, s = 1 for negative values
+  alignas(64) uint16_t chance[kTileValues];  ///< of one more, in 1 / 256, rounded up
+  alignas(64) uint32_t parameter[kTileCells];
 };
 
 /** Whole steps of magnitudes, and steps in 1 / 256, rounded up. */
@@ -20,55 +20,57 @@ struct WholeSteps {
   }
 };
 
-/** Neighbours of a cell at `at` of a tile; returns sums of the far ones. In terms of 2 m + s, m
- *  whole steps and s = 1 for negative values, the near code is one less, if that is not below 0,
- *  and the far code one more. */
-GQ_INLINE Words put_neighbours(const float* value, float inverse, uint32_t at,
-                               NeighbourTile& tile) {
+/** A cell at `at` of a tile; returns sums of its values' parts. */
+GQ_INLINE Words put_steps(const float* value, float inverse, uint32_t at, StepTile& tile) {
   Integers sums = {};
   GQ_UNROLL for (uint32_t k = 0; k < kRiceCell; k += kVectorHalves) {
     const Words first = vector_at<Words>(value + k);
     const Words second = vector_at<Words>(value + k + kVectorFloats);
     const WholeSteps a(first, inverse), b(second, inverse);
     const Halves whole = saturated_halves(a.whole, b.whole);
-    const Halves chance = low_halves(a.parts, b.parts) - (whole << 8);
     const Halves negative = saturated_halves(reinterpret_cast<Integers>(first),
                                              reinterpret_cast<Integers>(second)) >> 15;
-    const Halves middle = whole + whole + negative;
-    const Halves near = less_one(middle);
-    const Halves far = chance != 0 ? middle + 1 : near;
-    store_vector(near, tile.near + at + k);
-    store_vector(far, tile.far + at + k);
-    store_vector(chance, tile.chance + at + k);
-    sums += pair_products(far, Halves{} + static_cast<uint16_t>(1));
+    store_vector(whole + whole + negative, tile.middle + at + k);
+    store_vector(low_halves(a.parts, b.parts) - (whole << 8), tile.chance + at + k);
+    sums += a.parts + b.parts;
   }
   return reinterpret_cast<Words>(sums);
 }
 
 /** A look under way: sums that are added up in the end. */
 struct LookSums {
-  Halves near = {};  ///< at most 32 for each cell
-  Integers expected = {}, squares = {};
+  Integers near = {}, expected = {}, squares = {};
   Words plane_bits = {}, cells = {};
 
-  GQ_INLINE void add_cell(const NeighbourTile& tile, uint32_t at, uint32_t parameter) {
+  /** The near code is one less than the middle, if that is not below 0, the far one is one more. */
+  GQ_INLINE void add_cell(const StepTile& tile, uint32_t at, uint32_t parameter, Halves& lows) {
     GQ_UNROLL for (uint32_t k = at; k < at + kRiceCell; k += kVectorHalves) {
-      const Halves low = shifted_down(vector_at<Halves>(tile.near + k), parameter);
-      const Halves more = shifted_down(vector_at<Halves>(tile.far + k), parameter) - low;
-      near += low;
-      expected += pair_products(vector_at<Halves>(tile.chance + k), more);
+      const Halves middle = vector_at<Halves>(tile.middle + k);
+      const Halves chance = vector_at<Halves>(tile.chance + k);
+      const Halves near = less_one(middle);
+      const Halves far = chance != 0 ? middle + 1 : near;
+      const Halves low = shifted_down(near, parameter);
+      const Halves more = shifted_down(far, parameter) - low;
+      lows += low;
+      expected += pair_products(chance, more);
       squares += pair_products(more, more);
     }
   }
 
+  /** Low halves of a tile are at most 64 for each cell. */
+  void add_tile(const StepTile& tile) {
+    Halves lows = {};
+    for (uint32_t c = 0; c < kTileCells; ++c) {
+      add_cell(tile, c * kRiceCell, tile.parameter[c], lows);
+    }
+    near += pair_products(lows, Halves{} + static_cast<uint16_t>(1));
+  }
+
   RiceLook look() const {
-    uint16_t lows[kVectorHalves];
-    store_vector(near, lows);
     RiceLook look;
-    for (const uint16_t low : lows) look.near_bits += low;
     for (uint32_t c = 0; c < kTileCells; ++c) {
       look.values += kRiceCell * cells[c];
-      look.near_bits += kRiceCell * (cells[c] + plane_bits[c]);
+      look.near_bits += kRiceCell * (cells[c] + plane_bits[c]) + static_cast<uint32_t>(near[c]);
       look.expected_256 += static_cast<uint32_t>(expected[c]);
       look.squares += static_cast<uint32_t>(squares[c]);
     }
@@ -77,17 +79,16 @@ struct LookSums {
 };
 
 void look_at_tile(const float* value, uint32_t step, float inverse, LookSums& sums) {
-  NeighbourTile tile;
-  const Words far = cell_sums([&](uint32_t c) {
-    return put_neighbours(value + c * step, inverse, c * kRiceCell, tile);
+  StepTile tile;
+  const Words parts = cell_sums([&](uint32_t c) {
+    return put_steps(value + c * step, inverse, c * kRiceCell, tile);
   });
-  TileParameters parameters;
-  find_parameters(tile.far, far, parameters);
-  sums.plane_bits += parameters.parameters;
-  sums.cells -= parameters.have_codes();
-  for (uint32_t c = 0; c < kTileCells; ++c) {
-    sums.add_cell(tile, c * kRiceCell, parameters.parameter[c]);
-  }
+  // As rice_look_parameter() finds them.
+  const Words parameters = exponents_above((parts + 8191) >> 13);
+  store_words(parameters, tile.parameter);
+  sums.plane_bits += parameters;
+  sums.cells -= reinterpret_cast<Words>(parts != 0);
+  sums.add_tile(tile);
 }
 
 /** Of values that are all finite. */

@@ -31,17 +31,40 @@ constexpr OnesOfBytes ones_of_bytes() {
 constexpr OnesOfBytes kOnesOfBytes = ones_of_bytes();
 constexpr uint64_t kEachByte = 0x0101010101010101u;
 
-/** Writes the places of at least 32 ones, and further bytes, 72 in all at most; returns the 32nd.
- *  Each byte's are written where those below it end, over what is too much of them. */
-GQ_INLINE uint32_t put_ends(uint64_t ones, int8_t* ends) {
+/** The bits that a cell's unary codes begin with, and those behind the first 64. */
+struct UnaryBits {
+  uint64_t low;
+  uint32_t high;
+
+  GQ_INLINE uint32_t low_ones() const {
+    return static_cast<uint32_t>(__builtin_popcountll(low));
+  }
+  GQ_INLINE bool has_cell() const {
+    return low_ones() + static_cast<uint32_t>(__builtin_popcount(high)) >= kRiceCell;
+  }
+};
+
+static_assert(kRiceCellUnaryBits == 64 + 32);
+
+/** Writes the places of ones, counted from `first`, and further bytes, 8 at most. Each byte's are
+ *  written where those below it end, over what is too much of them. */
+template <uint32_t kBytes>
+GQ_INLINE void put_places(uint64_t ones, uint32_t first, int8_t* ends) {
   uint64_t counts = ones - (ones >> 1 & 0x55 * kEachByte);
   counts = (counts & 0x33 * kEachByte) + (counts >> 2 & 0x33 * kEachByte);
   counts = ((counts + (counts >> 4)) & 0x0f * kEachByte) * kEachByte;  // and of those below
   const uint64_t before = counts << 8;
-  GQ_UNROLL for (uint32_t k = 0; k < 8; ++k) {
-    const uint64_t places = kOnesOfBytes.places[ones >> (8 * k) & 255] + 8 * k * kEachByte;
+  GQ_UNROLL for (uint32_t k = 0; k < kBytes; ++k) {
+    const uint64_t places =
+        kOnesOfBytes.places[ones >> (8 * k) & 255] + (first + 8 * k) * kEachByte;
     memcpy(ends + (before >> (8 * k) & 255), &places, sizeof places);
   }
+}
+
+/** Where unary codes end, of a cell that is there; returns the last one's end. */
+GQ_INLINE uint32_t put_ends(const UnaryBits& bits, int8_t* ends) {
+  put_places<8>(bits.low, 0, ends);
+  if (bits.low_ones() < kRiceCell) put_places<4>(bits.high, 64, ends + bits.low_ones());
   return static_cast<uint32_t>(ends[kRiceCell - 1]);
 }
 
@@ -56,21 +79,25 @@ struct RiceCursor {
     return rice_parameter_at(words[1 + cell / kRiceWordParameters], cell);
   }
 
-  /** 64 bits of unary codes; zeros beyond the words. */
-  GQ_INLINE uint64_t unary_bits() const {
+  /** Zeros beyond the words. */
+  GQ_INLINE UnaryBits unary_bits() const {
     const uint32_t number = unary / kRiceUnaryBits, used = unary % kRiceUnaryBits;
-    uint64_t word[2] = {};  // the second one's bits come first
-    if (2 * number + 4 <= layout.word_count) {
-      memcpy(word, words + layout.word_count - 2 * number - 4, sizeof word);
-    } else if (2 * number + 2 <= layout.word_count) {
-      memcpy(word + 1, words + layout.word_count - 2 * number - 2, sizeof *word);
+    uint64_t word[3] = {};  // the last one's bits come first
+    const uint32_t end = layout.word_count - 2 * number;
+    if (2 * number + 6 <= layout.word_count) {
+      memcpy(word, words + end - 6, sizeof word);
+    } else {
+      for (uint32_t k = 0; k < 3 && 2 * (number + k) + 2 <= layout.word_count; ++k) {
+        memcpy(word + 2 - k, words + end - 2 * k - 2, sizeof *word);
+      }
     }
-    return word[1] >> used | word[0] << 1 << (kRiceUnaryBits - 1 - used);
+    const uint32_t unused = kRiceUnaryBits - 1 - used;
+    return {word[2] >> used | word[1] << 1 << unused,
+            static_cast<uint32_t>(word[1] >> used | word[0] << 1 << unused)};
   }
 
-  GQ_INLINE bool has_cell(uint32_t parameter, uint64_t ones) const {
-    return plane + parameter <= layout.word_count &&
-           static_cast<uint32_t>(__builtin_popcountll(ones)) >= kRiceCell;
+  GQ_INLINE bool has_planes(uint32_t parameter) const {
+    return plane + parameter <= layout.word_count;
   }
 
   GQ_INLINE void pass_cell(uint32_t parameter, uint32_t last_end) {
@@ -91,12 +118,12 @@ uint32_t read_ends(RiceCursor& cursor, uint32_t first, uint32_t count, TileEnds&
   for (uint32_t c = 0; c < count; ++c) {
     const uint32_t parameter = tile.parameter[c] = cursor.parameter(first + c);
     if (parameter > kRiceParameterMax) continue;
-    const uint64_t ones = cursor.unary_bits();
-    if (!cursor.has_cell(parameter, ones)) return c;
+    const UnaryBits bits = cursor.unary_bits();
+    if (!bits.has_cell() || !cursor.has_planes(parameter)) return c;
     tile.plane[c] = cursor.plane;
     int8_t* const ends = tile.ends.of(c);
     ends[-1] = -1;
-    cursor.pass_cell(parameter, put_ends(ones, ends));
+    cursor.pass_cell(parameter, put_ends(bits, ends));
   }
   return count;
 }
@@ -110,16 +137,23 @@ __attribute__((target("avx512vbmi2,bmi,bmi2,popcnt"))) uint32_t read_ends_vbmi2(
   alignas(64) uint8_t place[64];
   for (uint32_t k = 0; k < sizeof place; ++k) place[k] = static_cast<uint8_t>(k);
   const __m512i places = _mm512_load_si512(place);
+  const __m256i high_places =
+      _mm256_add_epi8(_mm512_castsi512_si256(places), _mm256_set1_epi8(64));
   for (uint32_t c = 0; c < count; ++c) {
     const uint32_t parameter = tile.parameter[c] = cursor.parameter(first + c);
     if (parameter > kRiceParameterMax) continue;
-    const uint64_t ones = cursor.unary_bits();
-    if (!cursor.has_cell(parameter, ones)) return c;
+    const UnaryBits bits = cursor.unary_bits();
+    if (!bits.has_cell() || !cursor.has_planes(parameter)) return c;
     tile.plane[c] = cursor.plane;
     int8_t* const ends = tile.ends.of(c);
     ends[-1] = -1;
-    _mm512_storeu_si512(ends, _mm512_maskz_compress_epi8(ones, places));
-    cursor.pass_cell(parameter, static_cast<uint32_t>(_tzcnt_u64(_pdep_u64(1u << 31, ones))));
+    const uint32_t low_ones = bits.low_ones();
+    _mm512_storeu_si512(ends, _mm512_maskz_compress_epi8(bits.low, places));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(ends + low_ones),
+                        _mm256_maskz_compress_epi8(bits.high, high_places));
+    const uint64_t in_low = _tzcnt_u64(_pdep_u64(1u << 31, bits.low));
+    const uint64_t in_high = 64 + _tzcnt_u64(_pdep_u64(1u << 31 >> (low_ones & 31), bits.high));
+    cursor.pass_cell(parameter, static_cast<uint32_t>(low_ones < kRiceCell ? in_high : in_low));
   }
   return count;
 }
@@ -169,8 +203,8 @@ GQ_INLINE Halves four_planes(const uint32_t* plane, uint32_t part) {
 
 #endif
 
-/** With parameters up to this one, codes have 16 bits whatever the words are: 32 << 10. */
-constexpr uint32_t kHalvesParameterMax = 10;
+/** With parameters up to this one, codes have 16 bits whatever the words are: 64 << 9. */
+constexpr uint32_t kHalvesParameterMax = 9;
 
 /** k of some values of a cell, from where their unary codes end and from planes, of which there are
  *  four at least, the cell's or others. */

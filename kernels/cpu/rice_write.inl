@@ -2,6 +2,40 @@
 
 #if GQ_VECTOR_BYTES >= 32
 
+/** Parameters of the cells of a tile, and as they are shown: that of zeros for cells that have no
+ *  other codes. */
+struct TileParameters {
+  alignas(64) uint32_t parameter[kTileCells];
+  Words shown;
+};
+
+/** Sums of codes of a cell that are halved without their p low bits, as rice_parameter() has them;
+ *  and from bit 8 on those of p + 1. */
+GQ_INLINE Words halves_sums(const uint16_t* codes, uint32_t parameter) {
+  Integers sums = {};
+  GQ_UNROLL for (uint32_t k = 0; k < kRiceCell; k += kVectorHalves) {
+    const Halves high = shifted_down(vector_at<Halves>(codes + k), parameter);
+    const Halves both = halved_up(high) + (halved_up(high >> 1) << 8);
+    sums += pair_products(both, Halves{} + static_cast<uint16_t>(1));
+  }
+  return reinterpret_cast<Words>(sums);
+}
+
+/** Halving codes without their p low bits divides them by 2^(p + 1) and changes the sum S of a cell
+ *  by less than 16 besides. So it is above 32 for each p with S + 32 > 128 * 2^p, and it is not for
+ *  p + 2 of the least p without that. */
+GQ_INLINE void find_parameters(const uint16_t* codes, Words sums, TileParameters& tile) {
+  const Words least = exponents_above((sums + (32 + 127)) >> 7);
+  store_words(least, tile.parameter);
+  const Words halves = cell_sums(
+      [&](uint32_t c) { return halves_sums(codes + c * kRiceCell, tile.parameter[c]); });
+  const Words one = reinterpret_cast<Words>((halves & 255) > kRiceHalvesMax);
+  const Words two = reinterpret_cast<Words>(halves >> 8 > kRiceHalvesMax);
+  const Words parameters = least - one - two;
+  store_words(parameters, tile.parameter);
+  tile.shown = sums == 0 ? Words{} + kRiceZeros : parameters;
+}
+
 /** Codes of a tile, and 0 beyond the group's last value. */
 struct RiceCodeTile {
   alignas(64) uint16_t code[kTileValues];
@@ -135,24 +169,29 @@ GQ_INLINE Lanes64 wide_words(Words words, uint32_t second) {
       __builtin_convertvector(vector_at<Half>(word + second * kLanes), Signed64));
 }
 
-/** Unary codes of the cells of a tile; 0 of cells without. */
+constexpr uint32_t kHalfCell = kRiceCell / 2;
+
+/** Unary codes of the halves of the cells of a tile; 0 of cells without, and less than one for each
+ *  value if they are longer than 64 bits. */
 struct UnaryTile {
-  alignas(64) uint64_t code[kTileCells];
+  alignas(64) uint64_t code[2][kTileCells];
 
   UnaryTile(const RiceCodeTile& tile, const TileParameters& parameters) {
+    constexpr uint32_t kGroups = kTileCells / kLanes;
     alignas(64) uint8_t column[kTileValues];
     put_columns(tile, parameters, column);
-    Lanes64 codes[kTileCells / kLanes];
+    Lanes64 codes[2 * kGroups];
     GQ_UNROLL for (Lanes64& some : codes) some = Lanes64{} + 1;
     // From the last value to the first; behind each a one, that of the value next.
-    GQ_UNROLL for (uint32_t e = kRiceCell - 1; e > 0; --e) {
-      GQ_UNROLL for (uint32_t g = 0; g < kTileCells / kLanes; ++g) {
-        codes[g] = (codes[g] << length_at(column, e, g)) | 1;
+    GQ_UNROLL for (uint32_t e = kHalfCell - 1; e > 0; --e) {
+      GQ_UNROLL for (uint32_t k = 0; k < 2 * kGroups; ++k) {
+        codes[k] = (codes[k] << length_at(column, k % 2 * kHalfCell + e, k / 2)) | 1;
       }
     }
-    GQ_UNROLL for (uint32_t g = 0; g < kTileCells / kLanes; ++g) {
-      const Lanes64 made = codes[g] << (length_at(column, 0, g) - 1);
-      store_vector(made & wide_words(parameters.have_codes(), g), code + g * kLanes);
+    const Words have_codes = reinterpret_cast<Words>(parameters.shown != Words{} + kRiceZeros);
+    GQ_UNROLL for (uint32_t k = 0; k < 2 * kGroups; ++k) {
+      const Lanes64 made = codes[k] << (length_at(column, k % 2 * kHalfCell, k / 2) - 1);
+      store_vector(made & wide_words(have_codes, k / 2), code[k % 2] + k / 2 * kLanes);
     }
   }
 
@@ -200,11 +239,23 @@ class RiceTileWriter {
     find_parameters(tile.code, tile.sums, parameters);
     const UnaryTile unary(tile, parameters);
     const uint32_t left = layout_.cells - first, count = left < kTileCells ? left : kTileCells;
-    bits_ += bits_of(unary, parameters);
+    for (uint32_t c = 0; c < kTileCells; ++c) {
+      const uint16_t* const codes = tile.code + c * kRiceCell;
+      bits_ += kRiceCell * parameters.parameter[c];
+      bits_ += is_whole(unary, c) ? length_of(unary.code[0][c]) + length_of(unary.code[1][c])
+                                  : unary_bits(codes, parameters.parameter[c]);
+    }
     if (bits_ > layout_.room) return false;
     put_shown(parameters.shown, count, words_ + 1 + first / kRiceWordParameters);
     write_planes(tile, parameters, count);
-    for (const uint64_t code : unary.code) append_unary(code);
+    for (uint32_t c = 0; c < kTileCells; ++c) {
+      if (is_whole(unary, c)) {
+        append(unary.code[0][c], length_of(unary.code[0][c]));
+        append(unary.code[1][c], length_of(unary.code[1][c]));
+      } else {
+        append_codes(tile.code + c * kRiceCell, parameters.parameter[c]);
+      }
+    }
     return true;
   }
 
@@ -220,10 +271,15 @@ class RiceTileWriter {
     return code == 0 ? 0 : kRiceUnaryBits - static_cast<uint32_t>(__builtin_clzll(code));
   }
 
-  static uint32_t bits_of(const UnaryTile& unary, const TileParameters& parameters) {
-    uint32_t bits = 0;
-    for (const uint32_t parameter : parameters.parameter) bits += kRiceCell * parameter;
-    for (const uint64_t code : unary.code) bits += length_of(code);
+  /** Whether both halves of a cell fit in 64 bits. */
+  static bool is_whole(const UnaryTile& unary, uint32_t c) {
+    const int ones = __builtin_popcountll(unary.code[0][c]) + __builtin_popcountll(unary.code[1][c]);
+    return ones == static_cast<int>(kRiceCell) || ones == 0;
+  }
+
+  static uint32_t unary_bits(const uint16_t* code, uint32_t parameter) {
+    uint32_t bits = kRiceCell;
+    for (uint32_t e = 0; e < kRiceCell; ++e) bits += code[e] >> parameter;
     return bits;
   }
 
@@ -253,8 +309,7 @@ class RiceTileWriter {
     plane_ += plane_count;
   }
 
-  void append_unary(uint64_t code) {
-    const uint32_t bits = length_of(code);
+  void append(uint64_t code, uint32_t bits) {
     const uint32_t used = unary_ % kRiceUnaryBits;
     open_ |= code << used;
     memcpy(unary_word_, &open_, sizeof open_);
@@ -263,6 +318,13 @@ class RiceTileWriter {
     const uint64_t rest = code >> 1 >> (kRiceUnaryBits - 1 - used);
     open_ = is_full ? rest : open_;
     unary_word_ -= is_full ? 2 : 0;
+  }
+
+  void append_codes(const uint16_t* code, uint32_t parameter) {
+    for (uint32_t e = 0; e < kRiceCell; ++e) {
+      append(0, code[e] >> parameter);
+      append(1, 1);
+    }
   }
 
   const RiceLayout& layout_;

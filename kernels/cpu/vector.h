@@ -169,6 +169,12 @@ GQ_INLINE Bytes bytes_of_halves(Halves a, Halves b) {
       ~__mmask64{}, reinterpret_cast<__m512i>(a), reinterpret_cast<__m512i>(b)));
 }
 
+/** Half of each number, rounded up. */
+GQ_INLINE Halves halved_up(Halves a) {
+  return reinterpret_cast<Halves>(_mm512_maskz_avg_epu16(
+      ~__mmask32{}, reinterpret_cast<__m512i>(a), _mm512_setzero_si512()));
+}
+
 /** One less, or 0. */
 GQ_INLINE Halves less_one(Halves a) {
   return reinterpret_cast<Halves>(_mm512_maskz_subs_epu16(
@@ -297,6 +303,11 @@ GQ_INLINE Halves low_halves(Integers a, Integers b) {
 GQ_INLINE Bytes bytes_of_halves(Halves a, Halves b) {
   return reinterpret_cast<Bytes>(
       _mm256_packus_epi16(reinterpret_cast<__m256i>(a), reinterpret_cast<__m256i>(b)));
+}
+
+GQ_INLINE Halves halved_up(Halves a) {
+  return reinterpret_cast<Halves>(
+      _mm256_avg_epu16(reinterpret_cast<__m256i>(a), _mm256_setzero_si256()));
 }
 
 GQ_INLINE Halves less_one(Halves a) {
