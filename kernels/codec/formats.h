@@ -7,11 +7,12 @@
 #include <stdint.h>
 
 #include "kernels/codec/portable.h"
+#include "kernels/codec/rice_planes.h"
 
 namespace gq {
 
 // Enumerator values are those of the header's quantizer fields (docs/FORMAT.md, section 11).
-enum class Levels : uint8_t { linear = 0, exponential = 1, none = 2, bf16 = 3, fp16 = 4 };
+enum class Levels : uint8_t { linear = 0, exponential = 1, none = 2, bf16 = 3, fp16 = 4, rice = 5 };
 enum class NormOrder : uint8_t { inf = 0, one = 1, two = 2 };
 enum class Rounding : uint8_t { independent = 0, correlated = 1, nearest = 2 };
 enum class RoundingDown : uint8_t { random = 0, subtractive = 1 };
@@ -19,7 +20,8 @@ enum class Rotate : uint8_t { none = 0, hadamard = 1 };
 enum class Combine : uint8_t { exact = 0, sum = 1, average = 2 };
 enum class Nonfinite : uint8_t { poison = 0, error = 1 };
 
-/** Codes are fractions of a norm. Otherwise values themselves travel, as floats. */
+/** Codes are fractions of a norm. Otherwise values themselves travel, as floats, or codes of groups
+ *  that have steps of their own. */
 GQ_HD constexpr bool has_norm(Levels levels) {
   return levels == Levels::linear || levels == Levels::exponential;
 }
@@ -27,6 +29,11 @@ GQ_HD constexpr bool has_norm(Levels levels) {
 /** Values travel as floats of 16 bits. */
 GQ_HD constexpr bool is_narrow(Levels levels) {
   return levels == Levels::bf16 || levels == Levels::fp16;
+}
+
+/** Devices have kernels for them. */
+GQ_HD constexpr bool has_device_stages(Levels levels) {
+  return has_norm(levels) || levels == Levels::none;
 }
 
 /** The fields of a quantizer: one to one with its specification. */
@@ -37,7 +44,7 @@ struct Format {
   NormOrder q = NormOrder::inf;  ///< norm inside a rank
   NormOrder p = NormOrder::inf;  ///< norm over ranks
   uint32_t block = 0;            ///< values per norm; 0: one norm for the call
-  uint8_t mean_half_bits = 0;    ///< adaptive widths: twice the mean bits of a code; else 0
+  uint8_t mean_half_bits = 0;    ///< of groups: twice the mean bits of a code; else 0
   Rounding rounding = Rounding::independent;
   RoundingDown rounding_down = RoundingDown::random;
   Rotate rotate = Rotate::none;
@@ -77,12 +84,16 @@ inline constexpr uint32_t kPlaneWords = kAdaptiveBlock / 32;
 /** Means from 2.5 to 8 bits. */
 inline constexpr uint8_t kMeanHalfBitsMin = 5, kMeanHalfBitsMax = 16;
 
-/** How codes lie in words: `bits` each or, if widths are adaptive, in groups of one length. */
+/** What the planes of a group follow from, beside the mean. */
+enum class PlaneRule : uint8_t { widths, rice_codes, rice_sums };
+
+/** How codes lie in words: `bits` each or in groups of one length. */
 struct Packing {
   uint32_t bits;
   uint32_t mean_half_bits;
   uint32_t group_values;  ///< values from one group to the next; 0 without groups
   uint32_t group_planes;  ///< of each group
+  PlaneRule rule = PlaneRule::widths;
 
   bool operator==(const Packing&) const = default;
 };
@@ -105,17 +116,24 @@ struct Coding {
   uint32_t steps;  ///< s of linear levels
   uint32_t steps_down;  ///< s of linear levels that reduce_many writes
   uint32_t headroom;    ///< h of exponential levels
-  // Adaptive widths; bits and bits_down are then those of a lane, 8.
+  // Groups; bits and bits_down are then 8, of adaptive widths those of a lane.
   uint32_t mean_half_bits = 0;
   uint32_t group_values = 0;  ///< as in Packing; of one call (groups.h)
   uint32_t group_planes = 0;
+  uint32_t group_planes_down = 0;  ///< of Rice codes that are encoded again; else 0
 
-  GQ_HD constexpr bool adaptive() const { return mean_half_bits != 0; }
+  /** Codes lie in groups: adaptive widths or Rice codes. */
+  GQ_HD constexpr bool grouped() const { return mean_half_bits != 0; }
+  GQ_HD constexpr bool adaptive() const { return grouped() && levels != Levels::rice; }
   GQ_HD constexpr Packing packing() const {
-    return {bits, mean_half_bits, group_values, group_planes};
+    const bool rice = levels == Levels::rice;
+    return {bits, mean_half_bits, group_values, group_planes,
+            rice ? PlaneRule::rice_codes : PlaneRule::widths};
   }
   GQ_HD constexpr Packing packing_down() const {
-    return bits_down == bits ? packing() : Packing{bits_down, 0, 0, 0};
+    if (bits_down != bits) return Packing{bits_down, 0, 0, 0};
+    if (group_planes_down == 0) return packing();
+    return {bits, mean_half_bits, group_values, group_planes_down, PlaneRule::rice_sums};
   }
 };
 
@@ -135,13 +153,21 @@ GQ_HD constexpr uint64_t adaptive_blocks(uint64_t value_count) {
   return (value_count + kAdaptiveBlock - 1) / kAdaptiveBlock;
 }
 
+/** Planes of one group of so many values that shares them with no other; none without values. */
+GQ_HD constexpr uint64_t planes_of(const Packing& packing, uint64_t value_count) {
+  const uint64_t blocks = adaptive_blocks(value_count);
+  if (packing.rule == PlaneRule::widths) return planes_of(packing.mean_half_bits, blocks);
+  if (value_count == 0) return 0;
+  return rice_planes(packing.mean_half_bits, blocks, 1, static_cast<uint32_t>(value_count),
+                     packing.rule == PlaneRule::rice_sums);
+}
+
 /** Words of `value_count` codes from the begin of a call or of a group; a last group that is
  *  shorter has its own planes. */
 GQ_HD constexpr uint64_t words_for(const Packing& packing, uint64_t value_count) {
   if (packing.group_values == 0) return words_for(packing.bits, value_count);
-  const uint64_t rest = adaptive_blocks(value_count % packing.group_values);
   return (value_count / packing.group_values * packing.group_planes +
-          planes_of(packing.mean_half_bits, rest)) *
+          planes_of(packing, value_count % packing.group_values)) *
          kPlaneWords;
 }
 
@@ -190,9 +216,9 @@ GQ_HD constexpr uint32_t value_alignment(uint32_t block, bool rotated) {
   return block > least ? block : least;
 }
 
-/** The same of the parts of a call: whole groups where widths are adaptive. */
+/** The same of the parts of a call: whole groups where there are any. */
 GQ_HD constexpr uint32_t part_alignment(const Coding& coding) {
-  return coding.adaptive() ? coding.group_values : value_alignment(coding.block, coding.rotated);
+  return coding.grouped() ? coding.group_values : value_alignment(coding.block, coding.rotated);
 }
 
 /** Codes of `value_count` values: rotations fill up the last values they mix with zeros. */
@@ -224,10 +250,10 @@ GQ_HD constexpr uint32_t bits_field(uint32_t bits) {
 /** Where the header has the third bit of the levels. */
 inline constexpr uint32_t kLevelsHighShift = 29;
 
-/** Where the header says that widths are adaptive. */
+/** Where the header says that its bits are a mean. */
 inline constexpr uint32_t kAdaptiveShift = 31;
 
-/** Both fields of bits; of adaptive widths their mean takes the place of both, from 1 on. */
+/** Both fields of bits; of groups their mean takes the place of both, from 1 on. */
 GQ_HD constexpr uint32_t bits_fields(const Format& f) {
   return f.mean_half_bits == 0
              ? bits_field(f.bits) | bits_field(f.bits_down) << 2

@@ -1,4 +1,5 @@
-// The groups of adaptive widths (docs/FORMAT.md, section 16): blocks that share a number of planes.
+// The groups of adaptive widths and of Rice codes (docs/FORMAT.md, section 16): blocks that share a
+// number of planes.
 // A group takes granules from all over the call, so that its norms have the spread that the call's
 // have. All groups of a call have as many planes, and owners as many groups, as far as they go
 // round: messages have one size whatever the values are. Codes, norms and scales lie in the order
@@ -27,6 +28,7 @@ struct Groups {
   uint32_t group_values = 0;  ///< from one group to the next in the order of groups
   uint32_t group_planes = 0;
   bool interleaved = false;
+  uint32_t group_planes_down = 0;  ///< of the sums of Rice codes; else 0
 
   /** Values in the order of groups, with places for those that a group lacks. */
   GQ_HD constexpr uint64_t padded_count() const { return group_count * group_values; }
@@ -82,6 +84,37 @@ GQ_HD constexpr Groups consecutive_groups(uint64_t value_count, uint32_t mean_ha
   constexpr uint32_t kValues = kGroupBlocks * kAdaptiveBlock;
   return Groups{value_count, divided_up(value_count, kValues), kValues,
                 static_cast<uint32_t>(planes_of(mean_half_bits, kGroupBlocks)), false};
+}
+
+/** The same of Rice codes, whose sums have planes of their own. */
+GQ_HD constexpr Groups interleaved_rice_groups(uint64_t value_count, uint32_t mean_half_bits,
+                                               uint32_t ranks) {
+  Groups groups = interleaved_groups(value_count, mean_half_bits, ranks);
+  if (value_count == 0) return groups;
+  const uint64_t blocks = adaptive_blocks(value_count);
+  const bool is_short = value_count < groups.group_values;
+  const uint32_t values = is_short ? static_cast<uint32_t>(value_count) : groups.group_values;
+  groups.group_planes = rice_planes(mean_half_bits, blocks, groups.group_count, values, false);
+  groups.group_planes_down = rice_planes(mean_half_bits, blocks, groups.group_count, values, true);
+  return groups;
+}
+
+/** Those of a slice, whose codes are not encoded again. */
+GQ_HD constexpr Groups consecutive_rice_groups(uint64_t value_count, uint32_t mean_half_bits) {
+  Groups groups = consecutive_groups(value_count, mean_half_bits);
+  groups.group_planes = rice_planes(mean_half_bits, kGroupBlocks, 1, groups.group_values, false);
+  return groups;
+}
+
+/** Those of a coding that has groups. */
+GQ_HD constexpr Groups interleaved_groups(uint64_t value_count, const Coding& coding) {
+  return coding.adaptive()
+             ? interleaved_groups(value_count, coding.mean_half_bits, coding.ranks)
+             : interleaved_rice_groups(value_count, coding.mean_half_bits, coding.ranks);
+}
+GQ_HD constexpr Groups consecutive_groups(uint64_t value_count, const Coding& coding) {
+  return coding.adaptive() ? consecutive_groups(value_count, coding.mean_half_bits)
+                           : consecutive_rice_groups(value_count, coding.mean_half_bits);
 }
 
 }  // namespace gq

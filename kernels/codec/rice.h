@@ -7,13 +7,12 @@
 
 #include "kernels/codec/block_norm.h"
 #include "kernels/codec/formats.h"
-#include "kernels/codec/random.h"
+#include "kernels/codec/rice_planes.h"
 #include "kernels/codec/scale.h"
+#include "kernels/codec/strata.h"
 
 namespace gq {
 
-/** Values that share a parameter. */
-inline constexpr uint32_t kRiceCell = 32;
 inline constexpr uint32_t kRiceGroupValues = kGroupBlocks * kAdaptiveBlock;
 inline constexpr uint32_t kRiceGroupCells = kRiceGroupValues / kRiceCell;
 
@@ -21,16 +20,12 @@ inline constexpr uint32_t kRiceGroupCells = kRiceGroupValues / kRiceCell;
 inline constexpr uint32_t kRiceParameterMax = 13;
 inline constexpr uint32_t kRicePoisoned = 14;  ///< the cell's values are NaN
 inline constexpr uint32_t kRiceZeros = 15;     ///< they are 0, and nothing follows
-inline constexpr uint32_t kRiceParameterBits = 4;
-inline constexpr uint32_t kRiceWordParameters = 32 / kRiceParameterBits;
 
 /** The most that a cell's codes sum up to if they are halved without their low bits. So without
  *  these they sum up to at most twice as much, and unary, with the ones that end them, they are 96
  *  bits at most. */
 inline constexpr uint32_t kRiceHalvesMax = 32;
 inline constexpr uint32_t kRiceCellUnaryBits = kRiceCell + 2 * kRiceHalvesMax;
-/** Unary codes lie in words of so many bits. */
-inline constexpr uint32_t kRiceUnaryBits = 64;
 
 /** Codes of steps: 2^-126, whose reciprocal is finite, to 2^126, whose reciprocal is normal. */
 inline constexpr uint32_t kRiceStepMin = 0x0080, kRiceStepMax = 0x7e80;
@@ -40,15 +35,6 @@ inline constexpr float kRiceStepsMax = 8190, kRiceMagnitudeMax = 8191;
 
 // The layout of a group's words: the step, parameters, planes, zeros, unary codes.
 
-GQ_HD constexpr uint32_t rice_cells(uint32_t value_count) {
-  return (value_count + kRiceCell - 1) / kRiceCell;
-}
-
-/** The word where planes begin. */
-GQ_HD constexpr uint32_t rice_head_words(uint32_t cells) {
-  return 1 + (cells + kRiceWordParameters - 1) / kRiceWordParameters;
-}
-
 /** Bits that codes may have: unary ones begin a word of 64 bits, of which they may leave 63. */
 GQ_HD constexpr uint32_t rice_room(uint32_t plane_count, uint32_t cells) {
   return 32 * (kPlaneWords * plane_count - rice_head_words(cells)) - (kRiceUnaryBits - 1);
@@ -56,44 +42,6 @@ GQ_HD constexpr uint32_t rice_room(uint32_t plane_count, uint32_t cells) {
 
 GQ_HD constexpr uint32_t rice_parameter_at(uint32_t word, uint32_t cell) {
   return word >> (kRiceParameterBits * (cell % kRiceWordParameters)) & 15;
-}
-
-// The margin: codes of a group exceed their expected length by more than it with a chance of at
-// most 2^-32. A code's length is one of two that differ by d. Values of one random word depend on
-// each other, those of different words do not: by Hoelder's inequality over the four values of a
-// word, and Hoeffding's for each of the four sums of independent lengths, the chance of more than M
-// bits is at most exp(-M^2 / (2 D)), D the sum of d^2; and 64 ln 2 < 45.
-inline constexpr uint32_t kRiceMargin = 45;
-
-/** The least number whose square is at least v. */
-GQ_HD constexpr uint32_t root_rounded_up(uint32_t v) {
-  uint32_t root = 0;  // the largest whose square is below v
-  for (uint32_t bit = 1u << 15; bit > 0; bit >>= 1) {
-    const uint32_t larger = root + bit;
-    if (larger * larger < v) root = larger;
-  }
-  return v == 0 ? 0 : root + 1;
-}
-
-/** The fewest planes that have room for codes of any values with some step: with one that is 256
- *  times as large as all values a cell has 32 bits, and each value two more with a chance of 2^-8.
- *  The margin for that, twice the one here, is within the 64 bits that are counted for a cell, and
- *  of one or two cells within what is rounded up to a plane. */
-GQ_HD constexpr uint32_t rice_planes_least(uint32_t value_count) {
-  const uint32_t cells = rice_cells(value_count);
-  const uint32_t bits = 32 * rice_head_words(cells) + 64 * cells + (value_count + 255) / 256 +
-                        root_rounded_up(kRiceMargin * value_count) + kRiceUnaryBits - 1;
-  return (bits + kAdaptiveBlock - 1) / kAdaptiveBlock;
-}
-
-/** Planes of each of group_count groups, of at most group_values values, that share block_count
- *  blocks. Sums get 0.8 bits more than codes of ranks: together they have 2 mean_bits + 0.375. */
-GQ_HD constexpr uint32_t rice_planes(uint32_t mean_half_bits, uint64_t block_count,
-                                     uint64_t group_count, uint32_t group_values, bool is_sum) {
-  const uint32_t block_bits = is_sum ? 64 * mean_half_bits + 75 : 64 * mean_half_bits - 27;
-  const uint64_t planes = block_bits * block_count / kAdaptiveBlock / group_count;
-  const uint32_t least = rice_planes_least(group_values);
-  return planes > least ? static_cast<uint32_t>(planes) : least;
 }
 
 // Codes: an integer k of steps as z = 2 k - 1 if k > 0, else -2 k. The p low bits of z, p the
@@ -187,10 +135,19 @@ GQ_HD void rice_look_at(const RiceNeighbours& codes, uint32_t parameter, RiceLoo
   look.squares += more * more;
 }
 
+/** The margin of a group's codes. Thresholds' leading bytes depend on each other only where they
+ *  come from strata whose number is a prime. */
+GQ_HD constexpr uint32_t rice_margin(Rounding rounding, bool is_sum, uint32_t rank,
+                                     uint32_t ranks) {
+  const uint32_t count = ranks_with_strata(rank, ranks);
+  const bool is_power = (count & (count - 1)) == 0;
+  return is_sum || rounding != Rounding::correlated || is_power ? kRiceMarginOfBytes : kRiceMargin;
+}
+
 /** Bits that codes need but for a chance of 2^-32, if the look was at one cell of each `stride`. */
-GQ_HD uint32_t rice_need(const RiceLook& look, uint32_t stride) {
+GQ_HD uint32_t rice_need(const RiceLook& look, uint32_t stride, uint32_t margin) {
   return stride * look.near_bits + (stride * look.expected_256 + 255) / 256 +
-         root_rounded_up(kRiceMargin * stride * look.squares);
+         root_rounded_up(margin * stride * look.squares);
 }
 
 // The search for a step. Any step that fits is right; this one is found by all.
@@ -285,30 +242,35 @@ class RiceSearch {
   bool has_fitting_ = false, is_near_ = false;
 };
 
+/** What codes of a group have to fit in. */
+struct RiceBounds {
+  uint32_t cells, room, margin;
+};
+
 /** Takes a look: `look_at(inverse, stride)` returns a RiceLook at cells 0, stride, 2 stride, .. */
 template <typename LookAt>
-GQ_HD void rice_take_look(RiceSearch& search, uint32_t stride, LookAt look_at) {
+GQ_HD void rice_take_look(RiceSearch& search, uint32_t stride, uint32_t margin, LookAt look_at) {
   const float step = norm_from_code(static_cast<uint16_t>(search.step()));
   const RiceLook look = look_at(1 / step, stride);
-  search.take(rice_need(look, stride), stride * look.values);
+  search.take(rice_need(look, stride, margin), stride * look.values);
 }
 
 /** The code of the step of a group whose largest magnitude is not 0; beyond kRiceStepMax if none
  *  fits. */
 template <typename LookAt>
-GQ_HD uint32_t rice_find_step(float largest, uint32_t room, uint32_t cells, LookAt look_at) {
+GQ_HD uint32_t rice_find_step(float largest, const RiceBounds& bounds, LookAt look_at) {
   const uint32_t least = rice_least_step(largest);
   uint32_t first = rice_first_step(largest, least);
   RiceSlope slope;
-  if (cells >= kRiceCoarseCells) {
-    RiceSearch coarse(least, first, room, slope);
-    while (!coarse.is_near()) rice_take_look(coarse, kRiceStride, look_at);
+  if (bounds.cells >= kRiceCoarseCells) {
+    RiceSearch coarse(least, first, bounds.room, slope);
+    while (!coarse.is_near()) rice_take_look(coarse, kRiceStride, bounds.margin, look_at);
     first = coarse.is_closed() ? coarse.fitting() : coarse.step();
     first = first < kRiceStepMax ? first : kRiceStepMax;
     slope = coarse.slope();
   }
-  RiceSearch fine(least, first, room, slope);
-  while (!fine.has_fitting()) rice_take_look(fine, 1, look_at);
+  RiceSearch fine(least, first, bounds.room, slope);
+  while (!fine.has_fitting()) rice_take_look(fine, 1, bounds.margin, look_at);
   return fine.fitting();
 }
 

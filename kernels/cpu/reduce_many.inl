@@ -315,6 +315,8 @@ __attribute__((noinline)) void reduce_many_any(const ReduceManyArgs& args) {
     case Levels::bf16:
     case Levels::fp16:
       return reduce_many_narrow(args, operand_count(args));
+    case Levels::rice:
+      break;  // decode_rice and encode_rice
   }
 }
 

@@ -51,12 +51,18 @@ void look_at_cell(const RiceCellValues& cell, float inverse, RiceLook& look) {
   look.values += kRiceCell;
 }
 
+RiceBounds bounds_of(const EncodeRiceArgs& args, const RiceLayout& layout) {
+  const Coding& coding = args.coding;
+  return {layout.cells, layout.room,
+          rice_margin(coding.rounding, args.is_sum, args.random.rank, coding.ranks)};
+}
+
 template <bool kNearest>
-uint32_t find_rice_step(const RiceLayout& layout, const float* values, float largest) {
-  return rice_find_step(largest, layout.room, layout.cells, [&](float inverse, uint32_t stride) {
+uint32_t find_rice_step(const EncodeRiceArgs& args, const RiceLayout& layout, float largest) {
+  return rice_find_step(largest, bounds_of(args, layout), [&](float inverse, uint32_t stride) {
     RiceLook look;
     for (uint32_t cell = 0; cell < layout.cells; cell += stride) {
-      look_at_cell<kNearest>(RiceCellValues(layout, values, cell), inverse, look);
+      look_at_cell<kNearest>(RiceCellValues(layout, args.values, cell), inverse, look);
     }
     return look;
   });
@@ -180,7 +186,7 @@ void write_rice_without_codes(const RiceLayout& layout, const float* values, uin
 
 template <bool kNearest>
 void encode_rice_group(const EncodeRiceArgs& args, const RiceLayout& layout, float largest) {
-  const uint32_t step = find_rice_step<kNearest>(layout, args.values, largest);
+  const uint32_t step = find_rice_step<kNearest>(args, layout, largest);
   if (step > kRiceStepMax) {
     return write_rice_without_codes(layout, args.values, kRicePoisoned, args.words);
   }

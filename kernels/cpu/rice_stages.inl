@@ -13,7 +13,7 @@ uint32_t largest_pattern(const float* __restrict value, uint32_t count) {
  *  no step does. */
 bool encode_rice_tiles(const EncodeRiceArgs& args, const RiceLayout& layout, float largest) {
   const uint32_t step = rice_find_step(
-      largest, layout.room, layout.cells, [&](float inverse, uint32_t stride) {
+      largest, bounds_of(args, layout), [&](float inverse, uint32_t stride) {
         return look_at_values(RiceValues{layout, args.values, stride}, inverse);
       });
   if (step > kRiceStepMax) return false;

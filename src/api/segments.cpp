@@ -44,7 +44,7 @@ Status lay_out(const size_t* counts, size_t segment_count, Call* call, Segmented
     return fail(GQSGD_NO_MEMORY, "no memory for %zu segments", segment_count);
   }
   const bool rotated = call->format.rotate == Rotate::hadamard;
-  // Groups of adaptive widths begin anew with each slice, while tensors share them.
+  // Groups begin anew with each slice, while tensors share them.
   const bool in_groups = call->format.mean_half_bits != 0 && has_one_schedule(call->operation);
   const uint64_t alignment = in_groups ? consecutive_groups(0, 0).group_values
                                        : value_alignment(call->format.block, rotated);

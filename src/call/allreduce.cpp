@@ -144,9 +144,9 @@ Status Allreduce::check_sums() {
 Status Allreduce::take_norm(NormWords* norm) {
   const Format& format = call_.format;
   if (call_.segments != nullptr) *norm = norm_words(call_.segments->hash);
-  if (!has_norm(format.levels)) return Status();
   const bool checked = format.nonfinite == Nonfinite::error;
-  if (call_.segments != nullptr || format.block != 0) return checked ? check_finite() : Status();
+  const bool has_one = has_norm(format.levels) && format.block == 0 && call_.segments == nullptr;
+  if (!has_one) return checked ? check_finite() : Status();
   const Part all{0, call_.value_count};
   GQ_TRY(norm_of(all, call_.send, plan_.coding.rotated, norm));
   if (checked && !is_finite(*norm, format.q)) return refuse(all, call_.send, 0);

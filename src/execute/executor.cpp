@@ -7,6 +7,7 @@
 
 #include "kernels/codec/block_norm.h"
 #include "src/execute/messages.h"
+#include "src/execute/rice_stages.h"
 #include "src/execute/split_stages.h"
 
 namespace gq {
@@ -228,7 +229,24 @@ const unsigned char* Executor::result(const Move& move) const {
   return endpoint_->host->view(message_of(layout, move, here_bytes));
 }
 
+/** The stage of a move where codes are those of whole groups. */
+Status Executor::on_groups(const Move& move) {
+  const RiceStages stages(*endpoint_, *call_, *plan_, arguments_);
+  switch (move.kind) {
+    case MoveKind::quantize:
+      return stages.quantize(move);
+    case MoveKind::reduce_many:
+      find_operands(move, Piece{});
+      return plan_->adds_values ? stages.add_values(move, endpoint_->operands.data())
+                                : stages.reduce_many(move, endpoint_->operands.data());
+    default:
+      return stages.dequantize(move, result(move), endpoint_->result.on ? &digest_ : nullptr);
+  }
+}
+
 Status Executor::on_pieces(const Move& move, Stage stage) {
+  const bool are_floats = plan_->adds_values && move.kind == MoveKind::dequantize;
+  if (plan_->coding.levels == Levels::rice && !are_floats) return on_groups(move);
   if (plan_->coding.adaptive()) {
     GroupPieces pieces(move, call_->segments == nullptr ? nullptr : &call_->segments->parts,
                        plan_->groups, plan_->coding.mean_half_bits);

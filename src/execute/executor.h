@@ -49,6 +49,7 @@ class Executor {
   Stage stage_of(MoveKind kind) const;
   /** One stage call for each segment that the move touches, or for each run of its groups. */
   Status on_pieces(const Move& move, Stage stage);
+  Status on_groups(const Move& move);
   Status take_norms(const Move& move, const Piece& piece);
   Status quantize(const Move& move, const Piece& piece);
   Status reduce(const Move& move, const Piece& piece);

@@ -1,5 +1,5 @@
-// The pieces of a move: values that lie in one segment of a call and, where widths are adaptive, in
-// one group. Stages work on those, where values are aligned and end as a call may; schedules and
+// The pieces of a move: values that lie in one segment of a call and, where there are groups, in one
+// of them. Stages work on those, where values are aligned and end as a call may; schedules and
 // messages know nothing of either.
 #ifndef GQ_EXECUTE_PIECES_H
 #define GQ_EXECUTE_PIECES_H
@@ -18,6 +18,7 @@ struct Piece {
   Range range;
   size_t segment = 0;    ///< 0 where there are no segments
   uint64_t skipped = 0;  ///< values of the move before them; of a group, before the group
+  uint64_t into_group = 0;  ///< values of the group before them, with places between segments
 };
 
 /** Of a call without segments. */
@@ -65,14 +66,16 @@ class Pieces {
 };
 
 /** One piece for every run of granules of a group in one segment, in the order of groups. A move
- *  begins with a group; its values are numbered in that order. */
+ *  begins with a group; its values are numbered in that order. Segments begin at multiples of
+ *  `alignment`. */
 class GroupPieces {
  public:
   GroupPieces(const Move& move, const std::vector<Part>* segments, const Groups& groups,
-              uint32_t mean_half_bits)
+              uint32_t mean_half_bits, uint32_t alignment = kAdaptiveBlock)
       : segments_(segments),
         groups_(groups),
         mean_half_bits_(mean_half_bits),
+        alignment_(alignment),
         first_(move.first_value),
         end_(move.first_value + move.value_count),
         group_first_(first_) {
@@ -87,7 +90,10 @@ class GroupPieces {
     const uint64_t count = run_value_count(value, end_of(segment));
     GroupPlace place = place_;
     place.first_block = static_cast<uint32_t>(granule_ * kGranuleBlocks + within_ / kAdaptiveBlock);
-    *piece = {{value, static_cast<size_t>(count), place}, segment, group_first_ - first_};
+    *piece = {{value, static_cast<size_t>(count), place},
+              segment,
+              group_first_ - first_,
+              granule_ * kGranuleValues + within_};
     skip(count);
     return true;
   }
@@ -136,10 +142,10 @@ class GroupPieces {
     return count;
   }
 
-  /** To the block after these values. */
+  /** To the place after these values where a segment may begin. */
   void skip(uint64_t count) {
     const uint64_t at =
-        granule_ * kGranuleValues + within_ + adaptive_blocks(count) * kAdaptiveBlock;
+        granule_ * kGranuleValues + within_ + divided_up(count, alignment_) * alignment_;
     granule_ = at / kGranuleValues;
     within_ = at % kGranuleValues;
     if (at < value_count_) return;
@@ -150,6 +156,7 @@ class GroupPieces {
   const std::vector<Part>* segments_;
   Groups groups_;
   uint32_t mean_half_bits_;
+  uint32_t alignment_;
   uint64_t first_, end_;  // of the move
   uint64_t group_first_;  // the group at hand, in the order of groups
   uint64_t group_ = 0;

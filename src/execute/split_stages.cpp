@@ -71,19 +71,6 @@ struct Skip {
   }
 };
 
-/** One error of stages that several threads call. Read when all have returned. */
-class OneError {
- public:
-  void add(const StageError& error) {
-    if (failed(error) && !kept_.exchange(true, std::memory_order_relaxed)) error_ = error;
-  }
-  const StageError& get() const { return error_; }
-
- private:
-  std::atomic<bool> kept_{false};
-  StageError error_;
-};
-
 /** Calls stage(args of a tile) for each; narrow(args, skip, thread) moves their pointers on. */
 template <typename Stage, typename Args, typename Narrow>
 Status in_parts(const Endpoint& endpoint, Stage stage, const Args& whole, Parts parts,

@@ -9,6 +9,7 @@
 
 #include "kernels/codec/groups.h"
 #include "src/execute/split_stages.h"
+#include "src/plan/plan.h"
 
 namespace gq {
 namespace {
@@ -63,6 +64,11 @@ Format format_of(CostRow row) {
       format.block = kBlock;
       format.rounding = Rounding::correlated;
       format.rescale = true;
+      format.mean_half_bits = static_cast<uint8_t>(2 * mean_bits_of(row));
+      break;
+    case CostRow::rice:
+      format.levels = Levels::rice;
+      format.rounding = Rounding::correlated;
       format.mean_half_bits = static_cast<uint8_t>(2 * mean_bits_of(row));
       break;
     case CostRow::rescaled:
@@ -130,18 +136,22 @@ class Timer {
    *  that were added no other stage could take. */
   Status time_all(double (&value_ns)[kCostStageCount]) {
     double of_many_ns = 0;
-    if (format_.levels != Levels::none && !is_narrow(format_.levels)) {
+    if (has_norm(format_.levels)) {
       GQ_TRY(least(&Timer::norm, &value_ns[index(CostStage::norm)]));
     }
-    if (format_.mean_half_bits != 0) spread_norms();
-    GQ_TRY(least(&Timer::quantize, &value_ns[index(CostStage::quantize)]));
-    GQ_TRY(least(&Timer::sum, &value_ns[index(CostStage::sum)]));
+    if (coding(0).adaptive()) spread_norms();
+    const bool rice = format_.levels == Levels::rice;
+    const auto sum = rice ? &Timer::sum_rice : &Timer::sum;
+    GQ_TRY(least(rice ? &Timer::encode_rice : &Timer::quantize,
+                 &value_ns[index(CostStage::quantize)]));
+    GQ_TRY(least(sum, &value_ns[index(CostStage::sum)]));
     ranks_ = kOperands;
-    GQ_TRY(least(&Timer::sum, &of_many_ns));
+    GQ_TRY(least(sum, &of_many_ns));
     ranks_ = 2;
     const double more_ns = of_many_ns - value_ns[index(CostStage::sum)];
     value_ns[index(CostStage::add)] = std::max(0.0, more_ns / (kOperands - 2));
-    GQ_TRY(least(&Timer::dequantize, &value_ns[index(CostStage::dequantize)]));
+    GQ_TRY(least(rice ? &Timer::decode_rice : &Timer::dequantize,
+                 &value_ns[index(CostStage::dequantize)]));
     if (!reduces(row_)) return Status();
     memcpy(sums_, codes_, kBufferBytes);
     return least(&Timer::reduce, &value_ns[index(CostStage::reduce)]);
@@ -172,14 +182,14 @@ class Timer {
   /** All values; where widths are adaptive they are one group. */
   Range all() const {
     const GroupPlace group{kBlockCount, plane_count(), 0, kGranuleValues};
-    return {0, kValueCount, format_.mean_half_bits == 0 ? GroupPlace{} : group};
+    return {0, kValueCount, coding(0).adaptive() ? group : GroupPlace{}};
   }
   uint32_t plane_count() const {
     return static_cast<uint32_t>(planes_of(format_.mean_half_bits, kBlockCount));
   }
   Coding coding(uint32_t reduction_depth) const {
     Coding coding = coding_of(format_, ranks_, reduction_depth);
-    if (!coding.adaptive()) return coding;
+    if (!coding.grouped()) return coding;
     coding.group_values = kValueCount;
     coding.group_planes = plane_count();
     return coding;
@@ -239,6 +249,50 @@ class Timer {
     args.weight_a = args.weight_b = 1;
     args.a = codes_;
     args.b = sums_;
+    return run_stage(endpoint_, args);
+  }
+
+  // Rice codes, of all values as one group: what RiceStages does with each.
+  EncodeRiceArgs rice_args(bool is_sum, const void* values, uint32_t* words) const {
+    EncodeRiceArgs args{};
+    args.coding = coding(0);
+    args.is_sum = is_sum;
+    args.stride_values = kGranuleValues;
+    args.value_count = kValueCount;
+    args.plane_count = rice_planes(format_.mean_half_bits, kBlockCount, 1, kValueCount, is_sum);
+    args.values = static_cast<const float*>(values);
+    args.words = words;
+    return args;
+  }
+  StageError decode(bool is_sum, const uint32_t* words, void* values, bool add) const {
+    const uint32_t planes = rice_args(is_sum, values, nullptr).plane_count;
+    return endpoint_.stages->decode_rice(
+        {kValueCount, planes, words, static_cast<float*>(values), add});
+  }
+  Status encode_rice() {
+    QuantizeArgs args{};
+    args.coding = float_coding(format_, 1);
+    args.range = all();
+    args.values = values_;
+    args.words = static_cast<uint32_t*>(results_);
+    GQ_TRY(run_stage(endpoint_, args));
+    return Status(endpoint_.stages->encode_rice(rice_args(false, results_, codes_)));
+  }
+  Status sum_rice() {
+    for (uint32_t rank = 0; rank < ranks_; ++rank) {
+      GQ_TRY(Status(decode(false, codes_, results_, rank > 0)));
+    }
+    return Status(endpoint_.stages->encode_rice(rice_args(true, results_, sums_)));
+  }
+  /** The last stage, so that codes are needed no more. */
+  Status decode_rice() {
+    GQ_TRY(Status(decode(true, sums_, codes_, false)));
+    DequantizeArgs args{};
+    args.coding = float_coding(format_, 1);
+    args.range = all();
+    args.words = codes_;
+    args.op = GQSGD_MEAN;
+    args.values = results_;
     return run_stage(endpoint_, args);
   }
 

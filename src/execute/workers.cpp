@@ -64,6 +64,15 @@ Status Workers::start(uint32_t thread_count, uint32_t rank, uint32_t operand_cou
   return Status();
 }
 
+Status Workers::reserve_scratch(size_t size_bytes) {
+  if (size_bytes <= scratch_bytes_) return Status();
+  scratch_bytes_ = 0;
+  scratch_.reset(new (std::nothrow) unsigned char[thread_count_ * size_bytes]);
+  if (!scratch_) return fail(GQSGD_NO_MEMORY, "no memory for the groups of %u threads", thread_count_);
+  scratch_bytes_ = size_bytes;
+  return Status();
+}
+
 void Workers::stop() {
   if (!workers_) return;
   unclaimed_.store(kStopped, std::memory_order_seq_cst);

@@ -7,11 +7,25 @@
 #include <atomic>
 #include <memory>
 
+#include "kernels/stage_error.h"
 #include "src/support/posix/quiet_thread.h"
 
 namespace gq {
 
 inline constexpr uint32_t kThreadsMax = 256;
+
+/** One error of stages that several threads call. Read when all have returned. */
+class OneError {
+ public:
+  void add(const StageError& error) {
+    if (failed(error) && !kept_.exchange(true, std::memory_order_relaxed)) error_ = error;
+  }
+  const StageError& get() const { return error_; }
+
+ private:
+  std::atomic<bool> kept_{false};
+  StageError error_;
+};
 
 /** Tiles of a job are claimed one by one, by the thread that has the job and by workers that are
  *  awake: none of them is waited for before it has claimed one. A worker that finds nothing looks
@@ -33,6 +47,15 @@ class Workers {
   /** The operand array for the tile that `thread` computes. */
   const uint32_t** operands(uint32_t thread) const {
     return operands_.get() + static_cast<size_t>(thread) * operand_count_;
+  }
+
+  /** Gives each thread so many bytes of its own, which stay. */
+  Status reserve_scratch(size_t size_bytes);
+  size_t scratch_bytes() const { return scratch_bytes_; }
+
+  /** Those of the thread. */
+  void* scratch(uint32_t thread) const {
+    return scratch_.get() + static_cast<size_t>(thread) * scratch_bytes_;
   }
 
   /** Calls body(part, thread) once for each tile, by several threads at once, thread 0 being the
@@ -65,6 +88,8 @@ class Workers {
   uint32_t operand_count_ = 0;
   std::unique_ptr<Worker[]> workers_;
   std::unique_ptr<const uint32_t*[]> operands_;
+  std::unique_ptr<unsigned char[]> scratch_;
+  size_t scratch_bytes_ = 0;  // of each thread
   // Of the job: written while no tile of it can be claimed, read by those that have claimed one.
   Job job_ = nullptr;
   const void* context_ = nullptr;

@@ -94,6 +94,7 @@ Status check_levels(const Format& format, const Coding& coding, const Schedule& 
 }  // namespace
 
 const char* wide_only_field(const Format& format) {
+  if (format.levels == Levels::rice) return "levels=rice";
   if (format.mean_half_bits != 0) return "width=adaptive";
   if (format.levels == Levels::bf16) return "levels=bf16";
   if (format.levels == Levels::fp16) return "levels=fp16";
@@ -127,12 +128,23 @@ Shape shape_of(const PlanRequest& request, const Coding& coding) {
   return shape;
 }
 
+Coding float_coding(Format format, uint32_t ranks) {
+  format.rotate = Rotate::none;
+  format.block = 0;
+  format.mean_half_bits = 0;
+  format.mantissa_bits = 0;
+  format.levels = Levels::none;
+  format.bits = format.bits_down = 32;
+  return coding_of(format, ranks, 0);
+}
+
 void set_groups(const Groups& groups, Plan* plan) {
   plan->groups = groups;
   for (Coding* coding : {&plan->coding, &plan->decoding, &plan->one_rank}) {
-    if (!coding->adaptive()) continue;
+    if (!coding->grouped()) continue;
     coding->group_values = groups.group_values;
     coding->group_planes = groups.group_planes;
+    coding->group_planes_down = groups.group_planes_down;
   }
 }
 
@@ -149,16 +161,18 @@ Status make_plan(const PlanRequest& request, Plan* plan) {
   if (hierarchical && flat) plan->schedule = schedule_by_id(GQSGD_SCHEDULE_DIRECT);
   const uint32_t reduction_depth = plan->schedule->reduction_depth(request.ranks);
   plan->coding = plan->decoding = coding_of(*request.format, request.ranks, reduction_depth);
+  if (plan->coding.levels == Levels::rice) {
+    plan->decoding = float_coding(*request.format, request.ranks);
+  }
   GQ_TRY(check_sparse(*request.format, *plan->schedule));
   GQ_TRY(check_wide_only(*request.format, *plan->schedule));
   GQ_TRY(check_integers(*request.format, *plan->schedule));
   GQ_TRY(check_levels(*request.format, plan->coding, *plan->schedule));
-  if (plan->coding.adaptive()) {
-    set_groups(interleaved_groups(request.value_count, plan->coding.mean_half_bits, request.ranks),
-               plan);
+  if (plan->coding.grouped()) {
+    set_groups(interleaved_groups(request.value_count, plan->coding), plan);
   }
   plan->shape = shape_of(request, plan->coding);
-  if (plan->coding.adaptive()) plan->shape.value_count = plan->groups.padded_count();
+  if (plan->coding.grouped()) plan->shape.value_count = plan->groups.padded_count();
   plan->shape.nodes = hierarchical && !flat ? request.nodes : nullptr;
   const bool single_chunks = plan->schedule->adds_wide && !plan->schedule->sends_sparse_entries;
   plan->layout = Layout(plan->coding, plan->shape,

@@ -32,14 +32,15 @@ struct Plan {
   /** The requested one, AUTO resolved: hierarchical also where it is flat. */
   int32_t schedule_id = 0;
   Coding coding{};
-  Coding decoding{};  ///< of what is turned into values
+  /** Of what is turned into values: of Rice codes, the float32 numbers that they are decoded to. */
+  Coding decoding{};
   /** Owners do not encode sums again but add, as float32, the values that each rank's codes stand
    *  for: codes in this coding, values two at a time in the other. */
   bool adds_values = false;
   Coding one_rank{};
   Coding pair_sum{};
   uint64_t sum_tile_value_count = 0;  ///< values that are added at once then
-  Groups groups;                      ///< of adaptive widths; in slices, of one as of each
+  Groups groups;                      ///< where there are any; in slices, of one as of each
   Shape shape;
   Layout layout;
 };
@@ -80,7 +81,11 @@ bool adds_exactly(const Format& format);
 
 Shape shape_of(const PlanRequest& request, const Coding& coding);
 
-/** Gives the groups of a call to the codings of its plan that have adaptive widths. */
+/** The coding of values that travel, or lie, as float32: rounded by the format's rule where elements
+ *  are narrower. */
+Coding float_coding(Format format, uint32_t ranks);
+
+/** Gives the groups of a call to the codings of its plan that have any. */
 void set_groups(const Groups& groups, Plan* plan);
 
 /** The plan of operations in slices. */

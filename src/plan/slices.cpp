@@ -10,17 +10,6 @@ namespace {
 // Values whose float32 sums an owner makes at once: they and one operand stay in a cache.
 constexpr uint64_t kSumTileValues = 4096;
 
-/** Of sums, which are then rounded by the format's rule where elements are narrower. */
-Coding float_coding(Format format, uint32_t ranks) {
-  format.rotate = Rotate::none;
-  format.block = 0;
-  format.mean_half_bits = 0;
-  format.mantissa_bits = 0;
-  format.levels = Levels::none;
-  format.bits = format.bits_down = 32;
-  return coding_of(format, ranks, 0);
-}
-
 /** Values that an owner adds at once. */
 uint64_t sum_tile(const PlanRequest& request, const Shape& shape) {
   if (!request.stages_are_launches) return std::max(kSumTileValues, shape.value_alignment);
@@ -46,11 +35,12 @@ void plan_slices(const PlanRequest& request, Plan* plan) {
   plan->schedule_id = plan->schedule->id;
   plan->coding = coding_of(format, request.ranks, 0);
   plan->one_rank = coding_of(format, 1, 0);
-  plan->decoding = sums ? float_coding(format, request.ranks) : plan->one_rank;
+  const bool floats = sums || format.levels == Levels::rice;
+  plan->decoding = floats ? float_coding(format, sums ? request.ranks : 1) : plan->one_rank;
   plan->pair_sum = float_coding(format, 2);
   plan->adds_values = sums;
-  if (plan->coding.adaptive()) {
-    set_groups(consecutive_groups(request.value_count, plan->coding.mean_half_bits), plan);
+  if (plan->coding.grouped()) {
+    set_groups(consecutive_groups(request.value_count, plan->coding), plan);
   }
   plan->shape = shape_of(request, plan->coding);
   plan->shape.slices = request.segments;
@@ -65,7 +55,8 @@ void plan_slices(const PlanRequest& request, Plan* plan) {
                          .has_room = false,
                          .orders_messages = request.stages_are_launches});
   if (sums) plan->layout.begin_sums_at(request.segments[request.rank].first_value);
-  if (sums) plan->sum_tile_value_count = sum_tile(request, plan->shape);
+  const bool in_tiles = sums && format.levels != Levels::rice;  // those are added group by group
+  if (in_tiles) plan->sum_tile_value_count = sum_tile(request, plan->shape);
   plan->layout.add_segments(request.segment_count, request.ranks, request.reads_in_place,
                             static_cast<size_t>(plan->sum_tile_value_count) * sizeof(float));
 }

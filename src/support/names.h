@@ -23,7 +23,8 @@ inline constexpr const char* kScheduleList[] = {"auto",   "ring",         "tree"
                                                 "direct", "hierarchical", "native", "sparse"};
 inline constexpr const char* kOperationList[] = {"none",      "allreduce",      "reduce_scatter",
                                                  "allgather", "allreduce_many", "measure_costs"};
-inline constexpr const char* kLevelsList[] = {"linear", "exponential", "none", "bf16", "fp16"};
+inline constexpr const char* kLevelsList[] = {"linear", "exponential", "none",
+                                              "bf16",   "fp16",        "rice"};
 inline constexpr const char* kBitsList[] = {"4", "8", "32", "16"};
 inline constexpr const char* kWidthList[] = {"fixed", "adaptive"};
 inline constexpr const char* kNormOrderList[] = {"inf", "1", "2"};

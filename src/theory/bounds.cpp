@@ -40,8 +40,14 @@ Status check_shape(uint32_t ranks, uint32_t reduction_depth) {
   return Status();
 }
 
-/** What the theorems cover: anything that is unbiased. */
+/** What the theorems cover: anything that is unbiased, with levels that a norm gives. */
 Status check_format(const Format& format, const char* bound) {
+  if (format.levels == Levels::rice) {
+    return fail(GQSGD_UNSUPPORTED,
+                "there is no %s for levels=rice, whose steps follow from all values of a group and "
+                "not from a norm; gqsgd_expected_error has the error for given values",
+                bound);
+  }
   if (format.rounding != Rounding::nearest) return Status();
   return fail(GQSGD_UNSUPPORTED, "there is no %s for rounding=nearest, which is biased", bound);
 }

@@ -29,8 +29,9 @@ inline constexpr const char* kWideFormats[] = {
     "levels=exponential,bits=8,bits_down=4,block=64,rescale=true",
     "levels=linear,bits=4,bits_down=8,rounding_down=subtractive,rounding=independent"};
 
-/** Floats of 16 bits, on host memory: the direct schedule, or nodes. */
-inline constexpr const char* kNarrowFormats[] = {"bf16", "fp16", "bf16,rounding=nearest"};
+/** Floats of 16 bits and Rice codes, on host memory: the direct schedule, or nodes. */
+inline constexpr const char* kHostFormats[] = {"bf16", "fp16", "bf16,rounding=nearest", "rice-4",
+                                               "rice-3,rounding=nearest"};
 
 /** Formats that a transport can add as integers. */
 inline constexpr const char* kNativeFormats[] = {

@@ -230,6 +230,22 @@ void time_rows(std::barrier<>& together, int run_count, CostConstants* constants
   }
 }
 
+/** Rice codes have no stages in the C ABI: their built-in costs are scaled as those of adaptive
+ *  widths are by what these take here. */
+void scale_rice(CostConstants* constants) {
+  for (size_t stage = 0; stage < kCostStageCount; ++stage) {
+    const auto of = [stage](auto* from, CostRow row) {
+      return &from->stages[static_cast<size_t>(row)][stage];
+    };
+    const StageCost& built_in = *of(&built_in_costs(), CostRow::adaptive);
+    const StageCost& rice = *of(&built_in_costs(), CostRow::rice);
+    const double factor =
+        built_in.cached > 0 ? of(constants, CostRow::adaptive)->cached / built_in.cached : 1;
+    *of(constants, CostRow::rice) = {rice.cached * factor, rice.streamed * factor,
+                                     rice.range * factor};
+  }
+}
+
 }  // namespace
 
 void measure_stages(int thread_count, int run_count, CostConstants* constants) {
@@ -241,6 +257,7 @@ void measure_stages(int thread_count, int run_count, CostConstants* constants) {
   }
   for (std::thread& thread : threads) thread.join();
   *constants = measured[0];
+  scale_rice(constants);
 }
 
 }  // namespace gq::tools

@@ -76,8 +76,9 @@ Serialization.deserialize(stream::AbstractSerializer, ::Type{Quantizer}) =
 
 "The presets; docs/PRESETS.md has what they are for."
 const PRESETS = ("blocks-8", "rotated-8", "rotated-4-8", "rotated-4", "adaptive-6",
-                 "adaptive-5", "adaptive-4", "adaptive-3", "relative-8", "paper-gl8", "paper-ge8",
-                 "paper-gl4", "paper-ge4", "bf16", "fp16", "none")
+                 "adaptive-5", "adaptive-4", "adaptive-3", "rice-6", "rice-5", "rice-4", "rice-3",
+                 "relative-8", "paper-gl8", "paper-ge8", "paper-gl4", "paper-ge4", "bf16", "fp16",
+                 "none")
 
 "Of the specifications preset,field=value,.. that mean the same as `spec`, which names every field,
 the one with the fewest fields."

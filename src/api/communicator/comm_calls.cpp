@@ -14,6 +14,7 @@
 #include "src/api/quantizer/quantizer.h"
 #include "src/call/progress_loop.h"
 #include "src/execute/messages.h"
+#include "src/execute/rice_stages.h"
 #include "src/plan/plan.h"
 #include "src/support/shown.h"
 
@@ -102,6 +103,7 @@ Status reserve(gqsgd_comm comm, gqsgd_quantizer quantizer, size_t count, int32_t
   GQ_TRY(arena_bytes_of(request, endpoint, &arena_bytes));
   GQ_TRY(endpoint.failure.get());
   endpoint.newest_ended.is_kept = false;
+  if (format.levels == Levels::rice) GQ_TRY(endpoint.workers->reserve_scratch(kRiceScratchBytes));
   unsigned char* arena = nullptr;
   if (endpoint.choice.needs_measuring()) {
     arena_bytes = std::max(arena_bytes, Measuring::workspace_bytes());

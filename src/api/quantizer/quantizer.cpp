@@ -2,6 +2,7 @@
 #include "src/api/quantizer/quantizer.h"
 
 #include "include/gqsgd_stages.h"
+#include "kernels/codec/groups.h"
 #include "src/api/check.h"
 #include "src/api/handles.h"
 #include "src/api/last_error.h"
@@ -35,8 +36,21 @@ Status create(const char* spec, gqsgd_quantizer* out) {
   return fail(GQSGD_NO_MEMORY, "gqsgd_quantizer_create: no memory for a quantizer");
 }
 
-/** Bytes of `value_count` codes with the number of bits in that field. */
-Status packed_size(const char* function, uint8_t Format::*bits, gqsgd_quantizer quantizer,
+/** Words of `value_count` codes, or sums, as a group of one rank would have them. */
+uint64_t words_of(const Format& format, bool are_sums, uint64_t value_count) {
+  const uint64_t codes = code_count(format.rotate == Rotate::hadamard, value_count);
+  const uint8_t bits = are_sums ? format.bits_down : format.bits;
+  if (format.mean_half_bits == 0) return words_for(bits, codes);
+  if (format.levels != Levels::rice) {
+    return planes_of(format.mean_half_bits, adaptive_blocks(codes)) * kPlaneWords;
+  }
+  const Groups groups = interleaved_rice_groups(value_count, format.mean_half_bits, 1);
+  return groups.group_count * kPlaneWords *
+         (are_sums ? groups.group_planes_down : groups.group_planes);
+}
+
+/** Bytes of `value_count` codes or sums. */
+Status packed_size(const char* function, bool are_sums, gqsgd_quantizer quantizer,
                    size_t value_count, size_t* size_bytes) {
   if (size_bytes == nullptr) {
     return fail(GQSGD_INVALID_ARGUMENT, "%s: size_bytes is NULL", function);
@@ -44,12 +58,7 @@ Status packed_size(const char* function, uint8_t Format::*bits, gqsgd_quantizer 
   Format format;
   GQ_TRY(find_format(quantizer, &format));
   GQ_TRY(check_count("value_count", value_count));
-  const uint64_t codes = code_count(format.rotate == Rotate::hadamard, value_count);
-  const uint64_t words =
-      format.mean_half_bits == 0
-          ? words_for(format.*bits, codes)
-          : planes_of(format.mean_half_bits, adaptive_blocks(codes)) * kPlaneWords;
-  *size_bytes = static_cast<size_t>(words) * sizeof(uint32_t);
+  *size_bytes = static_cast<size_t>(words_of(format, are_sums, value_count)) * sizeof(uint32_t);
   return Status();
 }
 
@@ -109,12 +118,12 @@ gqsgd_status gqsgd_quantizer_destroy(gqsgd_quantizer quantizer) {
 
 gqsgd_status gqsgd_packed_size(gqsgd_quantizer quantizer, size_t value_count, size_t* size_bytes) {
   return gq::to_caller(
-      gq::packed_size("gqsgd_packed_size", &gq::Format::bits, quantizer, value_count, size_bytes));
+      gq::packed_size("gqsgd_packed_size", false, quantizer, value_count, size_bytes));
 }
 
 gqsgd_status gqsgd_result_size(gqsgd_quantizer quantizer, size_t value_count, size_t* size_bytes) {
-  return gq::to_caller(gq::packed_size("gqsgd_result_size", &gq::Format::bits_down, quantizer,
-                                       value_count, size_bytes));
+  return gq::to_caller(
+      gq::packed_size("gqsgd_result_size", true, quantizer, value_count, size_bytes));
 }
 
 gqsgd_status gqsgd_norm_count(gqsgd_quantizer quantizer, size_t value_count, size_t* norm_count) {

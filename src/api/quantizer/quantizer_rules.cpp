@@ -11,6 +11,16 @@ const char* word(Names names, Enum value) {
   return name_in(names, static_cast<size_t>(value));
 }
 
+/** The first field that a format without norms has and could not change anything. */
+const char* field_of_norms(const Format& f) {
+  return f.block != 0                                   ? "block"
+         : f.rounding_down == RoundingDown::subtractive ? "rounding_down=subtractive"
+         : f.rotate == Rotate::hadamard                 ? "rotate=hadamard"
+         : f.rescale                                    ? "rescale=true"
+         : f.mantissa_bits != 0                         ? "mantissa_bits"
+                                                        : nullptr;
+}
+
 /** Without a norm there is nothing that any of these fields could change. */
 Status check_floats(const Format& f) {
   const char* levels = word(names_of(kLevelsList), f.levels);
@@ -24,14 +34,9 @@ Status check_floats(const Format& f) {
                 "through unchanged with nonfinite=poison",
                 levels);
   }
-  const char* field = f.bits_down != bits                            ? "bits_down"
-                      : f.block != 0                                 ? "block"
-                      : f.rounding == Rounding::correlated           ? "rounding=correlated"
-                      : f.rounding_down == RoundingDown::subtractive ? "rounding_down=subtractive"
-                      : f.rotate == Rotate::hadamard                 ? "rotate=hadamard"
-                      : f.rescale                                    ? "rescale=true"
-                      : f.mantissa_bits != 0                         ? "mantissa_bits"
-                                                                     : nullptr;
+  const char* field = f.bits_down != bits                  ? "bits_down"
+                      : f.rounding == Rounding::correlated ? "rounding=correlated"
+                                                           : field_of_norms(f);
   if (field == nullptr) return Status();
   return fail(GQSGD_INVALID_ARGUMENT,
               "levels=%s sends values as floats of %d bits and takes no %s; leave it out, or use "
@@ -100,6 +105,18 @@ Status check_subtractive(const Format& f) {
   return Status();
 }
 
+/** Rice codes have steps in place of norms. */
+Status check_rice(const Format& f) {
+  const char* field = f.q != NormOrder::inf || f.p != NormOrder::inf ? "norm other than inf:inf"
+                      : f.combine != Combine::exact ? "combine other than exact"
+                                                    : field_of_norms(f);
+  if (field == nullptr) return Status();
+  return fail(GQSGD_INVALID_ARGUMENT,
+              "levels=rice has steps of groups in place of norms and takes no %s; leave it out, or "
+              "use levels=linear",
+              field);
+}
+
 /** Adaptive widths follow from norms of blocks, and rotations would make these alike. */
 Status check_adaptive(const Format& f) {
   if (f.mean_half_bits == 0) return Status();
@@ -116,6 +133,7 @@ Status check_adaptive(const Format& f) {
 }  // namespace
 
 Status check_combination(const Format& format) {
+  if (format.levels == Levels::rice) return check_rice(format);
   GQ_TRY(check_adaptive(format));
   if (!has_norm(format.levels)) return check_floats(format);
   GQ_TRY(check_bits(format));

@@ -46,12 +46,16 @@ constexpr Preset kPresets[] = {
      "levels=linear,width=adaptive,mean_bits=5,block=128,rounding=correlated,rescale=true"},
     {"adaptive-6",
      "levels=linear,width=adaptive,mean_bits=6,block=128,rounding=correlated,rescale=true"},
+    {"rice-3", "levels=rice,mean_bits=3,rounding=correlated"},
+    {"rice-4", "levels=rice,mean_bits=4,rounding=correlated"},
+    {"rice-5", "levels=rice,mean_bits=5,rounding=correlated"},
+    {"rice-6", "levels=rice,mean_bits=6,rounding=correlated"},
 };
 
 /** The preset that a specification without one changes, unless it names `levels`. */
 constexpr const char* kDefaultPreset = "blocks-8";
 
-// In the order of the described specification, which has bits or width, and of Draft::given.
+// In the order of the described specification, which has bits or mean_bits, and of Draft::given.
 enum FieldIndex {
   kLevels,
   kBits,
@@ -84,6 +88,8 @@ struct Draft {
   Format format;
   bool adaptive = false;
   bool given[kFieldCount] = {};
+
+  bool is_rice() const { return format.levels == Levels::rice; }
 };
 
 Status choose(const char* field, Names names, std::string_view value, int* index) {
@@ -254,8 +260,25 @@ bool names_field(std::string_view text, FieldIndex field) {
   return false;
 }
 
+/** Rice codes have a mean of bits, and no width that a field could choose. */
+Status check_rice_width(const Draft& draft, std::string_view text) {
+  const char* field = names_field(text, kBits)       ? "bits"
+                      : names_field(text, kBitsDown) ? "bits_down"
+                      : draft.adaptive               ? "width=adaptive"
+                                                     : nullptr;
+  if (field != nullptr) {
+    return fail(GQSGD_INVALID_ARGUMENT,
+                "levels=rice has codes of any length, whose mean is mean_bits, and does not go "
+                "with %s; leave it out, or use levels=linear",
+                field);
+  }
+  if (draft.format.mean_half_bits != 0) return Status();
+  return fail(GQSGD_INVALID_ARGUMENT, "levels=rice needs mean_bits, a number from 2.5 to 8");
+}
+
 /** Bits are those of all codes, or their mean. `text`: what the user has named. */
 Status check_width(const Draft& draft, std::string_view text) {
+  if (draft.is_rice()) return check_rice_width(draft, text);
   if (draft.adaptive && (names_field(text, kBits) || names_field(text, kBitsDown))) {
     return fail(GQSGD_INVALID_ARGUMENT,
                 "bits and bits_down are those of codes of one width and do not go with "
@@ -267,7 +290,7 @@ Status check_width(const Draft& draft, std::string_view text) {
   if (!draft.adaptive && names_field(text, kMeanBits)) {
     return fail(GQSGD_INVALID_ARGUMENT,
                 "mean_bits is the mean of codes of different widths and does not go with "
-                "width=fixed; use width=adaptive, or bits");
+                "width=fixed; use width=adaptive, levels=rice, or bits");
   }
   return Status();
 }
@@ -275,9 +298,9 @@ Status check_width(const Draft& draft, std::string_view text) {
 /** Fields that follow from others unless the user named them. */
 void derive(Draft* draft) {
   Format& format = draft->format;
-  if (draft->adaptive) {
+  if (draft->adaptive || draft->is_rice()) {
     format.bits = format.bits_down = 8;  // of a lane, before codes are packed
-    draft->given[kBitsDown] = true;
+    draft->given[kBits] = draft->given[kBitsDown] = true;
   } else {
     format.mean_half_bits = 0;
   }
@@ -320,7 +343,8 @@ size_t describe_quantizer(const Format& f, char* text, size_t capacity_bytes) {
   };
   char bits[40];
   if (f.mean_half_bits != 0) {
-    snprintf(bits, sizeof bits, "width=adaptive,mean_bits=%d%s", f.mean_half_bits / 2,
+    snprintf(bits, sizeof bits, "%smean_bits=%d%s",
+             f.levels == Levels::rice ? "" : "width=adaptive,", f.mean_half_bits / 2,
              f.mean_half_bits % 2 == 0 ? "" : ".5");
   } else {
     snprintf(bits, sizeof bits, "bits=%d,bits_down=%d", f.bits, f.bits_down);
@@ -372,8 +396,10 @@ size_t write_short_spec(const Format& format, char* spec, size_t capacity_bytes)
   for (const Preset& preset : kPresets) {
     Format preset_format;
     if (!parse_quantizer(preset.name, &preset_format).ok()) continue;
-    const bool adaptive = preset_format.mean_half_bits != 0;
-    if (adaptive != (format.mean_half_bits != 0)) continue;
+    const bool grouped = preset_format.mean_half_bits != 0;
+    const bool rice = preset_format.levels == Levels::rice;
+    if (grouped != (format.mean_half_bits != 0)) continue;
+    if (rice != (format.levels == Levels::rice)) continue;
     describe_quantizer(preset_format, base, sizeof base);
     snprintf(candidate, sizeof candidate, "%s", preset.name);
     const size_t count = append_differences(full, base, &candidate);

@@ -33,6 +33,15 @@ Status check_site(const gqsgd_site& site) {
   return check_step(site.step, site.index);
 }
 
+/** Their groups need memory that a stage of the C ABI is not given. */
+Status check_stages(const Format& format) {
+  if (format.levels != Levels::rice) return Status();
+  return fail(GQSGD_UNSUPPORTED,
+              "levels=rice has no stages in the C ABI in this version: its groups are made of "
+              "float32 numbers, for which a stage has no memory; whole calls take it, and "
+              "gqsgd_simulate, or use width=adaptive");
+}
+
 /** What the format makes of the site. */
 Status check_format(const gqsgd_site& site, const Format& format, const Coding& coding) {
   const uint32_t alignment = value_alignment(coding.block, coding.rotated);
@@ -68,7 +77,7 @@ Status check_memory(const Device& device, const Buffer& buffer) {
 /** Those of the host, or with a stream those of its device. */
 Status choose_stages(void* stream, StageCall* call) {
   if (stream != nullptr) {
-    if (is_narrow(call->format.levels)) {
+    if (!has_device_stages(call->format.levels)) {
       return fail(GQSGD_UNSUPPORTED,
                   "levels=%s has no stages on a device in this version; NULL as stream is for host "
                   "memory",
@@ -88,6 +97,7 @@ Status begin_stage(gqsgd_quantizer quantizer, const gqsgd_site* site, size_t val
                    void* stream, StageCall* call) {
   GQ_TRY(find_format(quantizer, &call->format));
   if (site == nullptr) return fail(GQSGD_INVALID_ARGUMENT, "site is NULL");
+  GQ_TRY(check_stages(call->format));
   GQ_TRY(check_site(*site));
   call->coding = coding_of(call->format, static_cast<uint32_t>(site->size),
                            static_cast<uint32_t>(site->reduction_depth));

@@ -19,6 +19,8 @@ CostRow base_row(const Coding& coding) {
       return CostRow::bf16;
     case Levels::fp16:
       return CostRow::fp16;
+    case Levels::rice:
+      return CostRow::rice;
     case Levels::none:
       break;
   }
@@ -43,7 +45,7 @@ double cached_share(const CostConstants& constants, double touched_bytes) {
 }
 
 CodecCost codec_cost(const CostConstants& constants, const Coding& coding, double cached_share) {
-  const bool fixed = !coding.adaptive();
+  const bool fixed = !coding.grouped();
   const auto paid = [](bool is_paid) { return is_paid ? 1.0 : 0.0; };
   const Extra extras[] = {
       {base_row(coding), 1},

@@ -16,9 +16,9 @@ namespace {
 
 constexpr const char* kStageList[] = {"norm", "quantize", "reduce", "sum", "add", "dequantize"};
 constexpr const char* kRowList[] = {
-    "none", "linear8",  "linear4", "exponential8", "exponential4", "mantissa",
-    "bf16", "fp16",     "adaptive", "planes",      "blocks",       "correlated",
-    "rotated", "rescaled", "subtractive", "averaged"};
+    "none",   "linear8",    "linear4", "exponential8", "exponential4", "mantissa",
+    "bf16",   "fp16",       "adaptive", "rice",        "planes",       "blocks",
+    "correlated", "rotated", "rescaled", "subtractive", "averaged"};
 static_assert(std::size(kStageList) == kCostStageCount && std::size(kRowList) == kCostRowCount);
 
 struct Scalar {

@@ -36,6 +36,7 @@ enum class CostRow : uint8_t {
   bf16,
   fp16,
   adaptive,  ///< widths of a mean of 4 bits, with blocks, correlated and rescaled as presets have
+  rice,      ///< codes of a mean of 4 bits, with correlated as presets have
   // From here on extras, which are added to a row above.
   planes,  ///< each bit beyond a mean of 4, or less; only of adaptive widths
   blocks,
@@ -45,8 +46,8 @@ enum class CostRow : uint8_t {
   subtractive,
   averaged,  ///< combine=average on linear levels
 };
-inline constexpr size_t kCostRowCount = 16;
-/** The mean that row `adaptive` is of. */
+inline constexpr size_t kCostRowCount = 17;
+/** The mean that rows `adaptive` and `rice` are of. */
 inline constexpr uint32_t kCostMeanBits = 4;
 
 /** alpha and 1 / beta of the paper are latency_ns and byte_ns; 1 / gamma, 1 / gamma-hat and delta

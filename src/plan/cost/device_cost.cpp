@@ -98,8 +98,8 @@ Status predict_device_time(const Plan& plan, const CostQuestion& question,
                 "the time of schedule %s over NCCL is not modelled; those of direct and native are",
                 plan.schedule->name);
   }
-  if (is_narrow(plan.coding.levels)) {
-    return fail(GQSGD_UNSUPPORTED, "devices have no levels bf16 and fp16");
+  if (!has_device_stages(plan.coding.levels)) {
+    return fail(GQSGD_UNSUPPORTED, "devices have no levels bf16, fp16 and rice");
   }
   const DeviceOperations operations = device_operations(plan);
   const double kernels = static_cast<double>(operations.kernels);

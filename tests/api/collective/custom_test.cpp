@@ -43,7 +43,7 @@ std::vector<Case> all_cases(const std::vector<std::vector<Values>>& inputs) {
     for (const char* format : kWideFormats) {
       add_case(format, GQSGD_SCHEDULE_DIRECT, of_count, &cases);
     }
-    for (const char* format : kNarrowFormats) {
+    for (const char* format : kHostFormats) {
       add_case(format, GQSGD_SCHEDULE_DIRECT, of_count, &cases);
     }
     for (const char* format : {"paper-gl8", "paper-gl4,norm=2:2"}) {
@@ -167,7 +167,7 @@ TEST(CustomTransport, Nodes_BitsOfVirtualRanks) {
     for (const char* format : kPresets) add(format);
     for (const char* format : kBlockFormats) add(format);
     for (const char* format : kWideFormats) add(format);
-    for (const char* format : kNarrowFormats) add(format);
+    for (const char* format : kHostFormats) add(format);
     std::vector<gqsgd_transport> tables = socket_tables(rank_count),
                                  said = socket_tables(rank_count),
                                  overruled = socket_tables(rank_count);

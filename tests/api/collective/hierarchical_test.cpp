@@ -33,7 +33,7 @@ std::vector<Operation> operations() {
   for (const char* format : kPresets) add(format);
   for (const char* format : kBlockFormats) add(format);
   for (const char* format : kWideFormats) add(format);
-  for (const char* format : kNarrowFormats) add(format);
+  for (const char* format : kHostFormats) add(format);
   return all;
 }
 

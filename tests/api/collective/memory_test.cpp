@@ -126,8 +126,8 @@ INSTANTIATE_TEST_SUITE_P(WideFormats, Workspace,
                                           testing::Values(GQSGD_SCHEDULE_DIRECT,
                                                           GQSGD_SCHEDULE_HIERARCHICAL)),
                          kName);
-INSTANTIATE_TEST_SUITE_P(NarrowFormats, Workspace,
-                         testing::Combine(testing::ValuesIn(kNarrowFormats),
+INSTANTIATE_TEST_SUITE_P(HostFormats, Workspace,
+                         testing::Combine(testing::ValuesIn(kHostFormats),
                                           testing::Values(GQSGD_SCHEDULE_DIRECT,
                                                           GQSGD_SCHEDULE_HIERARCHICAL)),
                          kName);

@@ -39,7 +39,7 @@ void add_cases(const std::vector<Values>& inputs, std::vector<Case>* cases) {
   for (const char* format : kWideFormats) {
     add_case(format, GQSGD_SCHEDULE_DIRECT, inputs, cases);
   }
-  for (const char* format : kNarrowFormats) {
+  for (const char* format : kHostFormats) {
     add_case(format, GQSGD_SCHEDULE_DIRECT, inputs, cases);
   }
 }
@@ -134,7 +134,7 @@ TEST(ManyRanks, AroundPowersOfTwo_AnyChunkSize_Agree) {
     }
   }
   for (const char* format : kWideFormats) operations.push_back({format, GQSGD_SCHEDULE_DIRECT});
-  for (const char* format : kNarrowFormats) operations.push_back({format, GQSGD_SCHEDULE_DIRECT});
+  for (const char* format : kHostFormats) operations.push_back({format, GQSGD_SCHEDULE_DIRECT});
   for (int rank_count : {15, 16, 31, 32, 33, 63, 64, 65, 127, 128, 129, 130}) {
     const auto inputs = gradients(rank_count, 65, 4);
     for (const Operation& operation : operations) {

@@ -102,6 +102,8 @@ TEST(AllreduceMany, Blocks_BitsOfOneFlatArray) {
       {"levels=linear,bits=4,bits_down=8,rounding_down=subtractive,block=128", 128, true},
       {"bf16", 32, true},
       {"fp16", 32, true},
+      {"rice-4", 32, true},
+      {"rice-3,rounding=independent", 32, true},
       {"none", 32, false}};
   const std::vector<Tensors> tensors = make_tensors({1000, 1, 0, 5000, 33, 128, 20000, 7});
   for (const auto& format : formats) {
@@ -209,7 +211,7 @@ const char* const kSliceFormats[] = {
     "paper-gl8",   "paper-ge8,norm=2:2", "paper-gl4",
     "none",        "blocks-8",           "rotated-8",
     "rotated-4-8", "relative-8",         "paper-ge4,block=64,rounding=correlated",
-    "adaptive-4"};
+    "adaptive-4",  "rice-4"};
 
 struct SliceCall {
   const char* quantizer;
@@ -326,7 +328,7 @@ INSTANTIATE_TEST_SUITE_P(Formats, Slices, testing::ValuesIn(kSliceFormats),
                          [](const auto& info) { return "format" + std::to_string(info.index); });
 
 TEST(ProcessSlices, Processes_BitsOfThreads) {
-  for (const char* quantizer : {"blocks-8", "paper-ge8,norm=2:2", "rotated-4"}) {
+  for (const char* quantizer : {"blocks-8", "paper-ge8,norm=2:2", "rotated-4", "rice-4"}) {
     const SliceCall call{quantizer, {5000, 0, 70000}};
     const std::vector<Values> given = gradients(kRanks, 75000, 8);
     for (const Collective collective : {&reduce_scatter, &allgather}) {

@@ -44,7 +44,7 @@ std::vector<Operation> operations() {
     all.push_back({format, GQSGD_SCHEDULE_DIRECT});
     all.push_back({format, GQSGD_SCHEDULE_HIERARCHICAL});
   }
-  for (const char* format : kNarrowFormats) all.push_back({format, GQSGD_SCHEDULE_DIRECT});
+  for (const char* format : kHostFormats) all.push_back({format, GQSGD_SCHEDULE_DIRECT});
   all.push_back({"levels=linear,bits=4,norm=2:2", GQSGD_SCHEDULE_SPARSE});
   all.push_back({"paper-gl8", GQSGD_SCHEDULE_NATIVE});
   for (size_t k = 0; k < all.size(); ++k) {

@@ -33,7 +33,7 @@ std::string compare_all(const World& world, gqsgd_comm comm, const std::vector<V
   for (const char* format : kWideFormats) {
     failures += compare(world, comm, inputs, format, GQSGD_SCHEDULE_DIRECT, ++step);
   }
-  for (const char* format : kNarrowFormats) {
+  for (const char* format : kHostFormats) {
     failures += compare(world, comm, inputs, format, GQSGD_SCHEDULE_DIRECT, ++step);
   }
   for (const char* format : kNativeFormats) {
@@ -63,7 +63,7 @@ std::string compare_nodes(const World& world, const std::vector<Values>& inputs,
   for (const char* preset : kPresets) check(preset);
   for (const char* format : kBlockFormats) check(format);
   for (const char* format : kWideFormats) check(format);
-  for (const char* format : kNarrowFormats) check(format);
+  for (const char* format : kHostFormats) check(format);
   return failures;
 }
 

@@ -32,7 +32,7 @@ std::vector<Case> cases_of(const std::vector<std::vector<Values>>& inputs) {
       for (const char* preset : kPresets) add(preset, schedule, values);
     }
     for (const char* format : kWideFormats) add(format, GQSGD_SCHEDULE_DIRECT, values);
-    for (const char* format : kNarrowFormats) add(format, GQSGD_SCHEDULE_DIRECT, values);
+    for (const char* format : kHostFormats) add(format, GQSGD_SCHEDULE_DIRECT, values);
     add("paper-gl8", GQSGD_SCHEDULE_SPARSE, values);
     add("blocks-8", GQSGD_SCHEDULE_HIERARCHICAL, values);
   }

@@ -35,7 +35,7 @@ TEST_P(ShortCalls, OneMessageToEachPeer) {
   const auto inputs = gradients(GetParam(), most + 1, 3);
   const auto peers = static_cast<uint64_t>(GetParam() - 1);
   const RankBody body = [&](int rank, gqsgd_comm comm) -> std::string {
-    for (const char* format : {"blocks-8", "none", "adaptive-4", "paper-gl8"}) {
+    for (const char* format : {"blocks-8", "none", "adaptive-4", "rice-4", "paper-gl8"}) {
       for (const size_t count : {most, most + 1}) {
         Values input = inputs[static_cast<size_t>(rank)], result;
         input.resize(count);
@@ -96,7 +96,8 @@ struct List {
 
 std::vector<List> lists() {
   std::vector<List> all;
-  for (const char* format : {"none", "blocks-8", "paper-gl8", "rotated-4-8", "adaptive-4"}) {
+  for (const char* format :
+       {"none", "blocks-8", "paper-gl8", "rotated-4-8", "adaptive-4", "rice-4"}) {
     for (const gqsgd_dtype dtype :
          {GQSGD_FLOAT32, GQSGD_FLOAT16, GQSGD_BFLOAT16, GQSGD_FLOAT64}) {
       for (const bool in_place : {false, true}) {

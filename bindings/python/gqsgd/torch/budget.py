@@ -125,8 +125,10 @@ def budget_quantizer(quantizer: Quantizer | str, budget: float) -> Quantizer:
     if isinstance(quantizer, str):
         quantizer = Quantizer(quantizer)
     if isinstance(quantizer, Quantizer) and not is_adaptive(quantizer):
+        rice = fields_of(quantizer)["levels"] == "rice"
+        codes = "Rice codes, without norms of blocks" if rice else "codes of one width"
         raise InvalidArgument(
-            f"budget is {budget}, but the quantizer has codes of one width: {quantizer.spec}; "
+            f"budget is {budget}, but the quantizer has {codes}: {quantizer.spec}; "
             f"hint: HookState(budget={budget}), or a quantizer with width=adaptive"
         )
     halves = math.floor(2 * budget)
