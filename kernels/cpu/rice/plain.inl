@@ -208,7 +208,7 @@ uint32_t poisoned_rice_cells(const RiceLayout& layout, const uint32_t* words) {
   return count;
 }
 
-// Vectors do what is frequent: rice_stages.inl.
+// Vectors do what is frequent: stages.inl.
 bool is_encoded_by_vectors(const EncodeRiceArgs& args, const RiceLayout& layout);
 bool is_decoded_by_vectors(const DecodeRiceArgs& args, const RiceLayout& layout);
 
