@@ -7,9 +7,9 @@
 
 #include "kernels/codec/block_norm.h"
 #include "kernels/codec/formats.h"
-#include "kernels/codec/random.h"
 #include "kernels/codec/rice_planes.h"
 #include "kernels/codec/scale.h"
+#include "kernels/codec/strata.h"
 
 namespace gq {
 
@@ -21,9 +21,11 @@ inline constexpr uint32_t kRiceParameterMax = 13;
 inline constexpr uint32_t kRicePoisoned = 14;  ///< the cell's values are NaN
 inline constexpr uint32_t kRiceZeros = 15;     ///< they are 0, and nothing follows
 
-/** The most that a cell's codes sum up to without their low bits: unary, they and the ones that end
- *  them are 64 bits at most. */
-inline constexpr uint32_t kRiceHighMax = 32;
+/** The most that a cell's codes sum up to if they are halved without their low bits. So without
+ *  these they sum up to at most twice as much, and unary, with the ones that end them, they are 96
+ *  bits at most. */
+inline constexpr uint32_t kRiceHalvesMax = 32;
+inline constexpr uint32_t kRiceCellUnaryBits = kRiceCell + 2 * kRiceHalvesMax;
 
 /** Codes of steps: 2^-126, whose reciprocal is finite, to 2^126, whose reciprocal is normal. */
 inline constexpr uint32_t kRiceStepMin = 0x0080, kRiceStepMax = 0x7e80;
@@ -60,12 +62,19 @@ GQ_HD float rice_value(uint32_t code, float step) {
 
 /** What a value's code may become. */
 struct RiceNeighbours {
-  uint32_t near;  ///< towards 0
-  uint32_t far;   ///< away from 0
-  float distance;  ///< of the value from the near one, in steps; if it is 0, far is near
+  uint32_t near;   ///< towards 0
+  uint32_t far;    ///< away from 0; the same if the value is a multiple of the step
+  float distance;  ///< of the value from the near one, in steps
+  uint32_t parts;  ///< the value's magnitude in 1 / 256 of a step, rounded up
 };
 
-/** inverse: 1 / step. Rounding to nearest leaves one code. */
+GQ_HD uint32_t rice_parts(float steps) {
+  const float parts = 256 * steps;
+  const uint32_t whole = static_cast<uint32_t>(parts);
+  return whole + (static_cast<float>(whole) < parts ? 1 : 0);
+}
+
+/** inverse: 1 / step. Rounding to nearest leaves one code, which stands for itself. */
 template <bool kNearest>
 GQ_HD RiceNeighbours rice_neighbours(float value, float inverse) {
   const float steps = at_most(magnitude(value) * inverse, kRiceMagnitudeMax);
@@ -75,10 +84,10 @@ GQ_HD RiceNeighbours rice_neighbours(float value, float inverse) {
   if constexpr (kNearest) {  // halves go towards +infinity
     const bool is_far = is_negative ? distance > 0.5f : distance >= 0.5f;
     const uint32_t code = rice_code(whole + (is_far ? 1 : 0), is_negative);
-    return {code, code, 0};
+    return {code, code, 0, 128 * code};
   }
   return {rice_code(whole, is_negative), rice_code(whole + (distance > 0 ? 1 : 0), is_negative),
-          distance};
+          distance, rice_parts(steps)};
 }
 
 /** The code of floor(value / step + u), u = r(e) / 2^23; `bits` is R(e). */
@@ -88,16 +97,23 @@ GQ_HD uint32_t rice_rounded(float value, const RiceNeighbours& codes, uint32_t b
   return mirrored_uniform_of<false>(bits, ~negative) < chance ? codes.far : codes.near;
 }
 
-/** The least parameter with which the codes, without their low bits, sum up to at most 32. It also
- *  makes the shortest cell of all with which they do: each bit more costs 32 and saves at most
- *  what the sum is. */
+/** The parameter with the shortest cell: one bit more costs 32 and saves what the codes sum up to if
+ *  they are halved, rounded up, without their low bits. That is less the larger the parameter. */
 GQ_HD uint32_t rice_parameter(const uint32_t (&codes)[kRiceCell]) {
   for (uint32_t parameter = 0; parameter < kRiceParameterMax; ++parameter) {
     uint32_t sum = 0;
-    for (uint32_t e = 0; e < kRiceCell; ++e) sum += codes[e] >> parameter;
-    if (sum <= kRiceHighMax) return parameter;
+    for (uint32_t e = 0; e < kRiceCell; ++e) sum += ((codes[e] >> parameter) + 1) >> 1;
+    if (sum <= kRiceHalvesMax) return parameter;
   }
   return kRiceParameterMax;
+}
+
+/** The parameter that a look counts with, from the sum of a cell's parts: about the best of codes
+ *  that are not rounded yet. Whichever it is, codes' own parameters make no cell longer. */
+GQ_HD uint32_t rice_look_parameter(uint32_t parts) {
+  uint32_t parameter = 0;
+  while (parts > 8192u << parameter) ++parameter;  // 64 codes of 128 parts
+  return parameter;
 }
 
 /** What codes of one step may need. Cells whose codes can only be 0 need nothing. */
@@ -111,9 +127,7 @@ struct RiceLook {
 /** Adds what one value may need beyond a bit and the p low ones. The chance of the far code is
  *  rounded up to a multiple of 1 / 256. */
 GQ_HD void rice_look_at(const RiceNeighbours& codes, uint32_t parameter, RiceLook& look) {
-  const float parts = 256 * codes.distance;
-  const uint32_t whole = static_cast<uint32_t>(parts);
-  const uint32_t chance = whole + (static_cast<float>(whole) < parts ? 1 : 0);
+  const uint32_t chance = rice_parts(codes.distance);
   const uint32_t near = codes.near >> parameter;
   const uint32_t more = (codes.far >> parameter) - near;
   look.near_bits += near;
@@ -121,10 +135,19 @@ GQ_HD void rice_look_at(const RiceNeighbours& codes, uint32_t parameter, RiceLoo
   look.squares += more * more;
 }
 
+/** The margin of a group's codes. Thresholds' leading bytes depend on each other only where they
+ *  come from strata whose number is a prime. */
+GQ_HD constexpr uint32_t rice_margin(Rounding rounding, bool is_sum, uint32_t rank,
+                                     uint32_t ranks) {
+  const uint32_t count = ranks_with_strata(rank, ranks);
+  const bool is_power = (count & (count - 1)) == 0;
+  return is_sum || rounding != Rounding::correlated || is_power ? kRiceMarginOfBytes : kRiceMargin;
+}
+
 /** Bits that codes need but for a chance of 2^-32, if the look was at one cell of each `stride`. */
-GQ_HD uint32_t rice_need(const RiceLook& look, uint32_t stride) {
+GQ_HD uint32_t rice_need(const RiceLook& look, uint32_t stride, uint32_t margin) {
   return stride * look.near_bits + (stride * look.expected_256 + 255) / 256 +
-         root_rounded_up(kRiceMargin * stride * look.squares);
+         root_rounded_up(margin * stride * look.squares);
 }
 
 // The search for a step. Any step that fits is right; this one is found by all.
@@ -135,87 +158,120 @@ GQ_HD uint32_t rice_least_step(float largest) {
   return code > kRiceStepMin ? code : kRiceStepMin;
 }
 
-/** Where the search begins: a sixteenth of the largest magnitude. */
+/** Where the search begins: a 32nd of the largest magnitude. */
 GQ_HD uint32_t rice_first_step(float largest, uint32_t least) {
   const uint32_t code = norm_code(float_bits(largest));
-  const uint32_t first = code > 512 ? code - 512 : 0;
+  const uint32_t first = code > 640 ? code - 640 : 0;
   return first < least ? least : first > kRiceStepMax ? kRiceStepMax : first;
 }
 
-/** The search ends where no more than so many bits of each value are left: 2^-shift. */
-inline constexpr uint32_t kRiceCoarseSlack = 3, kRiceFineSlack = 6;
-/** Groups of so many cells begin with looks at one of kRiceStride cells. */
-inline constexpr uint32_t kRiceCoarseCells = 64, kRiceStride = 8;
-inline constexpr uint32_t kRiceGuesses = 6;
+/** Groups of so many cells begin with looks at one of kRiceStride cells, until they are within
+ *  2^-kRiceCoarseShift bits of each value of what all may need. */
+inline constexpr uint32_t kRiceCoarseCells = 64, kRiceStride = 8, kRiceCoarseShift = 4;
+/** A step will do if it leaves no more than so many bits of each value: 2^-shift. The search aims
+ *  at an eighth of them. */
+inline constexpr uint32_t kRiceSlackShift = 6, kRiceAimShift = 3;
+/** A search guesses so often; then it halves. */
+inline constexpr uint32_t kRiceGuesses = 7;
+/** Before two looks have shown it: how many codes of steps are a bit of each value. */
+inline constexpr uint32_t kRiceBitCodes = 256;
 
+/** How many bits fewer are needed with a step whose code is larger by so many. */
+struct RiceSlope {
+  uint32_t bits = 0, codes = 0;
+};
+
+/** A search by secants. */
 class RiceSearch {
  public:
-  GQ_HD RiceSearch(uint32_t least, uint32_t first, uint32_t room, uint32_t slack_shift)
-      : room_(static_cast<int32_t>(room)), slack_shift_(slack_shift), below_(least - 1),
-        step_(first) {}
+  GQ_HD RiceSearch(uint32_t least, uint32_t first, uint32_t room, const RiceSlope& slope)
+      : room_(room), below_(least - 1), step_(first), slope_(slope) {}
 
-  GQ_HD bool is_done() const { return is_done_; }
   /** The code of the step to look at next. */
   GQ_HD uint32_t step() const { return step_; }
   /** The code of the least step found that fits; beyond kRiceStepMax if none does. */
   GQ_HD uint32_t fitting() const { return fitting_; }
+  GQ_HD const RiceSlope& slope() const { return slope_; }
+  /** Whether no step is left to look at. */
+  GQ_HD bool is_closed() const { return fitting_ - below_ == 1; }
+  GQ_HD bool has_fitting() const { return is_closed() || has_fitting_; }
+  GQ_HD bool is_near() const { return is_closed() || is_near_; }
 
-  /** need: bits with this step, of so many values. A bit more or less of each of them is an octave
-   *  of steps, which has 128 codes. */
+  /** need: bits with this step, of so many values. */
   GQ_HD void take(uint32_t need, uint32_t values) {
-    const int32_t left = room_ - static_cast<int32_t>(need);
-    const int32_t slack = static_cast<int32_t>(values >> slack_shift_);
-    (left >= 0 ? fitting_ : below_) = step_;
-    is_done_ = fitting_ - below_ == 1 || (left >= 0 && left <= slack);
+    const uint32_t slack = values >> kRiceSlackShift;
+    const bool fits = need <= room_;
+    (fits ? fitting_ : below_) = step_;
+    has_fitting_ = fits && room_ - need <= slack;
+    const int64_t excess = int64_t{need} + (slack >> kRiceAimShift) - room_;
+    const uint32_t near = values >> kRiceCoarseShift;
+    is_near_ = (excess < 0 ? -excess : excess) <= near;
+    take_slope(need, values);
+    last_need_ = need;
+    last_step_ = step_;
     ++looks_;
-    if (looks_ >= kRiceGuesses || values == 0) {
-      step_ = (below_ + fitting_) / 2;
-    } else {
-      guess(128 * (slack / 2 - left), static_cast<int32_t>(values));
-    }
+    step_ = looks_ < kRiceGuesses && values > 0 ? guessed(excess) : (below_ + fitting_) / 2;
   }
 
  private:
-  GQ_HD void guess(int32_t bits, int32_t values) {
-    const int32_t further = bits / values + (bits % values > 0 ? 1 : 0);  // rounded up
-    const int32_t step = static_cast<int32_t>(step_) + further;
-    const int32_t least = static_cast<int32_t>(below_ + 1);
-    const int32_t most = static_cast<int32_t>(fitting_ - 1);
-    step_ = static_cast<uint32_t>(step < least ? least : step > most ? most : step);
+  /** That of the last two looks, if more is needed with the lesser step. */
+  GQ_HD void take_slope(uint32_t need, uint32_t values) {
+    if (looks_ > 0 && need < last_need_ && step_ > last_step_) {
+      slope_ = {last_need_ - need, step_ - last_step_};
+    } else if (looks_ > 0 && need > last_need_ && step_ < last_step_) {
+      slope_ = {need - last_need_, last_step_ - step_};
+    } else if (slope_.bits == 0) {
+      slope_ = {values, kRiceBitCodes};
+    }
   }
 
-  int32_t room_;
-  uint32_t slack_shift_;
+  /** Further by excess / slope, rounded up, between what is known. */
+  GQ_HD uint32_t guessed(int64_t excess) const {
+    const int64_t codes = excess * slope_.codes;
+    const int64_t further = codes / slope_.bits + (codes % slope_.bits > 0 ? 1 : 0);
+    const int64_t step = step_ + further, least = below_ + 1, most = fitting_ - 1;
+    return static_cast<uint32_t>(step < least ? least : step > most ? most : step);
+  }
+
+  uint32_t room_;
   uint32_t below_;  ///< does not fit
   uint32_t fitting_ = kRiceStepMax + 1;
   uint32_t step_;
-  uint32_t looks_ = 0;
-  bool is_done_ = false;
+  RiceSlope slope_;
+  uint32_t last_need_ = 0, last_step_ = 0, looks_ = 0;
+  bool has_fitting_ = false, is_near_ = false;
 };
 
-/** `look_at(inverse, stride)` returns a RiceLook at cells 0, stride, 2 stride, .. */
+/** What codes of a group have to fit in. */
+struct RiceBounds {
+  uint32_t cells, room, margin;
+};
+
+/** Takes a look: `look_at(inverse, stride)` returns a RiceLook at cells 0, stride, 2 stride, .. */
 template <typename LookAt>
-GQ_HD uint32_t rice_search(RiceSearch search, uint32_t stride, LookAt look_at) {
-  while (!search.is_done()) {
-    const float step = norm_from_code(static_cast<uint16_t>(search.step()));
-    const RiceLook look = look_at(1 / step, stride);
-    search.take(rice_need(look, stride), stride * look.values);
-  }
-  return search.fitting();
+GQ_HD void rice_take_look(RiceSearch& search, uint32_t stride, uint32_t margin, LookAt look_at) {
+  const float step = norm_from_code(static_cast<uint16_t>(search.step()));
+  const RiceLook look = look_at(1 / step, stride);
+  search.take(rice_need(look, stride, margin), stride * look.values);
 }
 
 /** The code of the step of a group whose largest magnitude is not 0; beyond kRiceStepMax if none
  *  fits. */
 template <typename LookAt>
-GQ_HD uint32_t rice_find_step(float largest, uint32_t room, uint32_t cells, LookAt look_at) {
+GQ_HD uint32_t rice_find_step(float largest, const RiceBounds& bounds, LookAt look_at) {
   const uint32_t least = rice_least_step(largest);
   uint32_t first = rice_first_step(largest, least);
-  if (cells >= kRiceCoarseCells) {
-    const RiceSearch coarse(least, first, room, kRiceCoarseSlack);
-    first = rice_search(coarse, kRiceStride, look_at);
+  RiceSlope slope;
+  if (bounds.cells >= kRiceCoarseCells) {
+    RiceSearch coarse(least, first, bounds.room, slope);
+    while (!coarse.is_near()) rice_take_look(coarse, kRiceStride, bounds.margin, look_at);
+    first = coarse.is_closed() ? coarse.fitting() : coarse.step();
     first = first < kRiceStepMax ? first : kRiceStepMax;
+    slope = coarse.slope();
   }
-  return rice_search(RiceSearch(least, first, room, kRiceFineSlack), 1, look_at);
+  RiceSearch fine(least, first, bounds.room, slope);
+  while (!fine.has_fitting()) rice_take_look(fine, 1, bounds.margin, look_at);
+  return fine.fitting();
 }
 
 }  // namespace gq

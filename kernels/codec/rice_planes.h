@@ -15,7 +15,7 @@ inline constexpr uint32_t kRiceCell = 32;
 inline constexpr uint32_t kRiceParameterBits = 4;
 inline constexpr uint32_t kRiceWordParameters = 32 / kRiceParameterBits;
 
-/** The most bits of a cell's unary codes. */
+/** Unary codes lie in words of so many bits. */
 inline constexpr uint32_t kRiceUnaryBits = 64;
 
 inline constexpr uint32_t kRicePlaneBits = 128;
@@ -30,11 +30,12 @@ GQ_HD constexpr uint32_t rice_head_words(uint32_t cells) {
 }
 
 // The margin: codes of a group exceed their expected length by more than it with a chance of at
-// most 2^-32. A code's length is one of two that differ by d. Values of one random word depend on
-// each other, those of different words do not: by Hoelder's inequality over the four values of a
-// word, and Hoeffding's for each of the four sums of independent lengths, the chance of more than M
-// bits is at most exp(-M^2 / (2 D)), D the sum of d^2; and 64 ln 2 < 45.
-inline constexpr uint32_t kRiceMargin = 45;
+// most 2^-32. A code's length is one of two that differ by d, and which of them, or a longer one, is
+// decided by the leading byte of its threshold. If these are independent, the chance of more than M
+// bits is at most exp(-2 M^2 / D), D the sum of d^2 (Hoeffding), and 16 ln 2 < 12. If those of one
+// random word depend on each other, it is at most exp(-M^2 / (2 D)) by Hoelder's inequality over the
+// four values of a word, and 64 ln 2 < 45.
+inline constexpr uint32_t kRiceMarginOfBytes = 12, kRiceMargin = 45;
 
 /** The least number whose square is at least v. */
 GQ_HD constexpr uint32_t root_rounded_up(uint32_t v) {
@@ -47,12 +48,12 @@ GQ_HD constexpr uint32_t root_rounded_up(uint32_t v) {
 }
 
 /** The fewest planes that have room for codes of any values with some step: with one that is 256
- *  times as large as all values a cell has at most 64 bits, and each value one more with a chance
- *  of 2^-8. */
+ *  times as large as all values a cell has 32 bits, and each value two more with a chance of 2^-8.
+ */
 GQ_HD constexpr uint32_t rice_planes_least(uint32_t value_count) {
   const uint32_t cells = rice_cells(value_count);
-  const uint32_t bits = 32 * rice_head_words(cells) + 64 * cells + (value_count + 255) / 256 +
-                        root_rounded_up(kRiceMargin * value_count) + kRiceUnaryBits - 1;
+  const uint32_t bits = 32 * rice_head_words(cells) + 32 * cells + (value_count + 127) / 128 +
+                        root_rounded_up(4 * kRiceMargin * value_count) + kRiceUnaryBits - 1;
   return (bits + kRicePlaneBits - 1) / kRicePlaneBits;
 }
 

@@ -36,13 +36,18 @@ GQ_HD bool is_prime(uint32_t number) {
   return number > 1;
 }
 
+/** Ranks that share strata with this one, itself among them. */
+GQ_HD constexpr uint32_t ranks_with_strata(uint32_t rank, uint32_t ranks) {
+  const uint32_t left = ranks - rank / kStrataRanks * kStrataRanks;
+  return left < kStrataRanks ? left : kStrataRanks;
+}
+
 /** For rank `rank` of `ranks`. */
 GQ_HD Strata strata_of(uint32_t rank, uint32_t ranks) {
   Strata strata = {};
   strata.group = rank / kStrataRanks;
   strata.rank = rank % kStrataRanks;
-  const uint32_t left = ranks - strata.group * kStrataRanks;
-  strata.count = left < kStrataRanks ? left : kStrataRanks;
+  strata.count = ranks_with_strata(rank, ranks);
   if ((strata.count & (strata.count - 1)) == 0) {
     while (strata.count >> strata.field_bits != 1) ++strata.field_bits;
     uint32_t image = strata.rank;

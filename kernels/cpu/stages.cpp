@@ -54,7 +54,12 @@ namespace {
 #include "kernels/cpu/widths.inl"
 #include "kernels/cpu/planes.inl"
 #include "kernels/cpu/adaptive.inl"
-#include "kernels/cpu/rice.inl"
+#include "kernels/cpu/rice/plain.inl"
+#include "kernels/cpu/rice/cells.inl"
+#include "kernels/cpu/rice/look.inl"
+#include "kernels/cpu/rice/write.inl"
+#include "kernels/cpu/rice/read.inl"
+#include "kernels/cpu/rice/stages.inl"
 // clang-format on
 
 }  // namespace

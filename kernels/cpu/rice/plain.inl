@@ -39,24 +39,30 @@ struct RiceCellValues {
 template <bool kNearest>
 void look_at_cell(const RiceCellValues& cell, float inverse, RiceLook& look) {
   RiceNeighbours codes[kRiceCell];
-  uint32_t far[kRiceCell], any = 0;
+  uint32_t parts = 0;
   for (uint32_t e = 0; e < kRiceCell; ++e) {
     codes[e] = rice_neighbours<kNearest>(cell.value[e], inverse);
-    any |= far[e] = codes[e].far;
+    parts += codes[e].parts;
   }
-  if (any == 0) return;
-  const uint32_t parameter = rice_parameter(far);
+  if (parts == 0) return;
+  const uint32_t parameter = rice_look_parameter(parts);
   for (uint32_t e = 0; e < kRiceCell; ++e) rice_look_at(codes[e], parameter, look);
   look.near_bits += kRiceCell * (1 + parameter);
   look.values += kRiceCell;
 }
 
+RiceBounds bounds_of(const EncodeRiceArgs& args, const RiceLayout& layout) {
+  const Coding& coding = args.coding;
+  return {layout.cells, layout.room,
+          rice_margin(coding.rounding, args.is_sum, args.random.rank, coding.ranks)};
+}
+
 template <bool kNearest>
-uint32_t find_rice_step(const RiceLayout& layout, const float* values, float largest) {
-  return rice_find_step(largest, layout.room, layout.cells, [&](float inverse, uint32_t stride) {
+uint32_t find_rice_step(const EncodeRiceArgs& args, const RiceLayout& layout, float largest) {
+  return rice_find_step(largest, bounds_of(args, layout), [&](float inverse, uint32_t stride) {
     RiceLook look;
     for (uint32_t cell = 0; cell < layout.cells; cell += stride) {
-      look_at_cell<kNearest>(RiceCellValues(layout, values, cell), inverse, look);
+      look_at_cell<kNearest>(RiceCellValues(layout, args.values, cell), inverse, look);
     }
     return look;
   });
@@ -85,17 +91,12 @@ class RiceWriter {
       return true;
     }
     const uint32_t parameter = rice_parameter(codes);
-    uint64_t unary = 0;
-    uint32_t unary_bits = 0;
-    for (const uint32_t code : codes) {
-      unary_bits += code >> parameter;
-      unary |= uint64_t{1} << unary_bits++;
-    }
-    bits_ += kRiceCell * parameter + unary_bits;
+    bits_ += kRiceCell * (1 + parameter);
+    for (const uint32_t code : codes) bits_ += code >> parameter;
     if (bits_ > layout_.room) return false;
     set_parameter(cell, parameter);
     write_planes(codes, parameter);
-    write_unary(unary, unary_bits);
+    for (const uint32_t code : codes) write_unary(code >> parameter);
     return true;
   }
 
@@ -108,21 +109,15 @@ class RiceWriter {
     }
   }
 
-  void write_unary(uint64_t unary, uint32_t bits) {
-    const uint32_t used = unary_ % kRiceUnaryBits;
-    add_unary(unary_ / kRiceUnaryBits, unary << used);
-    unary_ += bits;
-    if (used + bits > kRiceUnaryBits) {
-      add_unary(unary_ / kRiceUnaryBits, unary >> (kRiceUnaryBits - used));
-    }
-  }
-
-  void add_unary(uint32_t number, uint64_t unary) {
-    uint32_t* const at = words_ + layout_.word_count - 2 * number - 2;
+  /** So many zeros and a one. */
+  void write_unary(uint32_t zeros) {
+    unary_ += zeros;
+    uint32_t* const at = words_ + layout_.word_count - 2 * (unary_ / kRiceUnaryBits) - 2;
     uint64_t word;
     memcpy(&word, at, sizeof word);
-    word |= unary;
+    word |= uint64_t{1} << (unary_ % kRiceUnaryBits);
     memcpy(at, &word, sizeof word);
+    ++unary_;
   }
 
   const RiceLayout& layout_;
@@ -191,7 +186,7 @@ void write_rice_without_codes(const RiceLayout& layout, const float* values, uin
 
 template <bool kNearest>
 void encode_rice_group(const EncodeRiceArgs& args, const RiceLayout& layout, float largest) {
-  const uint32_t step = find_rice_step<kNearest>(layout, args.values, largest);
+  const uint32_t step = find_rice_step<kNearest>(args, layout, largest);
   if (step > kRiceStepMax) {
     return write_rice_without_codes(layout, args.values, kRicePoisoned, args.words);
   }
@@ -213,8 +208,13 @@ uint32_t poisoned_rice_cells(const RiceLayout& layout, const uint32_t* words) {
   return count;
 }
 
+// Vectors do what is frequent: stages.inl.
+bool is_encoded_by_vectors(const EncodeRiceArgs& args, const RiceLayout& layout);
+bool is_decoded_by_vectors(const DecodeRiceArgs& args, const RiceLayout& layout);
+
 __attribute__((noinline)) void encode_rice_any(const EncodeRiceArgs& args) {
   const RiceLayout layout(args.value_count, args.plane_count);
+  if (is_encoded_by_vectors(args, layout)) return;
   float largest = 0;
   for (uint32_t cell = 0; cell < layout.cells; ++cell) {
     largest = at_least(RiceCellValues(layout, args.values, cell).largest(), largest);
@@ -237,6 +237,9 @@ StageError encode_rice(const EncodeRiceArgs& args) {
   return {};
 }
 
+/** What belongs to a cell's unary codes of 64 bits behind its first 64. */
+constexpr uint64_t kHighUnary = (uint64_t{1} << (kRiceCellUnaryBits - kRiceUnaryBits)) - 1;
+
 /** Reads the cells of a group in order, whatever its words are. */
 class RiceReader {
  public:
@@ -250,11 +253,14 @@ class RiceReader {
   /** False if the words end before the cell does. */
   bool read_cell(uint32_t parameter, uint32_t (&codes)[kRiceCell]) {
     if (plane_ + parameter > layout_.word_count) return false;
-    uint64_t unary = unary_at(unary_);
+    uint64_t low = unary_at(unary_);
+    uint64_t high = unary_at(unary_ + kRiceUnaryBits) & kHighUnary;
     for (uint32_t e = 0, last = 0; e < kRiceCell; ++e) {
-      if (unary == 0) return false;
-      const uint32_t end = static_cast<uint32_t>(__builtin_ctzll(unary));
-      unary &= unary - 1;
+      if ((low | high) == 0) return false;
+      uint64_t& ones = low != 0 ? low : high;
+      const uint32_t before = low != 0 ? 0 : kRiceUnaryBits;
+      const uint32_t end = before + static_cast<uint32_t>(__builtin_ctzll(ones));
+      ones &= ones - 1;
       codes[e] = (end - last) << parameter;
       last = end + 1;
       if (e == kRiceCell - 1) unary_ += last;
@@ -301,6 +307,7 @@ void poison_values(uint32_t count, float* values) {
 
 __attribute__((noinline)) void decode_rice_any(const DecodeRiceArgs& args) {
   const RiceLayout layout(args.value_count, args.plane_count);
+  if (is_decoded_by_vectors(args, layout)) return;
   RiceReader reader(layout, args.words);
   const float step = norm_from_code(static_cast<uint16_t>(args.words[0]));
   for (uint32_t cell = 0; cell < layout.cells; ++cell) {

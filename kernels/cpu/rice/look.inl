@@ -1,0 +1,106 @@
+// What codes of a step may need, by vectors: RiceLook of all cells.
+
+#if GQ_VECTOR_BYTES >= 32
+
+/** What values of a tile are in steps. Inside of a cell they lie in an order of their own. */
+struct StepTile {
+  alignas(64) uint16_t middle[kTileValues];  ///< 2 m + s: m whole steps, s = 1 for negative values
+  alignas(64) uint16_t chance[kTileValues];  ///< of one more, in 1 / 256, rounded up
+  alignas(64) uint32_t parameter[kTileCells];
+};
+
+/** Whole steps of magnitudes, and steps in 1 / 256, rounded up. */
+struct WholeSteps {
+  Integers whole, parts;
+
+  GQ_INLINE WholeSteps(Words value, float inverse) {
+    const Floats steps = reinterpret_cast<Floats>(value & kMagnitudeMask) * inverse;
+    whole = __builtin_convertvector(steps, Integers);
+    parts = integers_above(steps * 256);
+  }
+};
+
+/** A cell at `at` of a tile; returns sums of its values' parts. */
+GQ_INLINE Words put_steps(const float* value, float inverse, uint32_t at, StepTile& tile) {
+  Integers sums = {};
+  GQ_UNROLL for (uint32_t k = 0; k < kRiceCell; k += kVectorHalves) {
+    const Words first = vector_at<Words>(value + k);
+    const Words second = vector_at<Words>(value + k + kVectorFloats);
+    const WholeSteps a(first, inverse), b(second, inverse);
+    const Halves whole = saturated_halves(a.whole, b.whole);
+    const Halves negative = saturated_halves(reinterpret_cast<Integers>(first),
+                                             reinterpret_cast<Integers>(second)) >> 15;
+    store_vector(whole + whole + negative, tile.middle + at + k);
+    store_vector(low_halves(a.parts, b.parts) - (whole << 8), tile.chance + at + k);
+    sums += a.parts + b.parts;
+  }
+  return reinterpret_cast<Words>(sums);
+}
+
+/** A look under way: sums that are added up in the end. */
+struct LookSums {
+  Integers near = {}, expected = {}, squares = {};
+  Words plane_bits = {}, cells = {};
+
+  /** The near code is one less than the middle, if that is not below 0, the far one is one more. */
+  GQ_INLINE void add_cell(const StepTile& tile, uint32_t at, uint32_t parameter, Halves& lows) {
+    GQ_UNROLL for (uint32_t k = at; k < at + kRiceCell; k += kVectorHalves) {
+      const Halves middle = vector_at<Halves>(tile.middle + k);
+      const Halves chance = vector_at<Halves>(tile.chance + k);
+      const Halves near = less_one(middle);
+      const Halves far = chance != 0 ? middle + 1 : near;
+      const Halves low = shifted_down(near, parameter);
+      const Halves more = shifted_down(far, parameter) - low;
+      lows += low;
+      expected += pair_products(chance, more);
+      squares += pair_products(more, more);
+    }
+  }
+
+  /** Low halves of a tile are at most 64 for each cell. */
+  void add_tile(const StepTile& tile) {
+    Halves lows = {};
+    for (uint32_t c = 0; c < kTileCells; ++c) {
+      add_cell(tile, c * kRiceCell, tile.parameter[c], lows);
+    }
+    near += pair_products(lows, Halves{} + static_cast<uint16_t>(1));
+  }
+
+  RiceLook look() const {
+    RiceLook look;
+    for (uint32_t c = 0; c < kTileCells; ++c) {
+      look.values += kRiceCell * cells[c];
+      look.near_bits += kRiceCell * (cells[c] + plane_bits[c]) + static_cast<uint32_t>(near[c]);
+      look.expected_256 += static_cast<uint32_t>(expected[c]);
+      look.squares += static_cast<uint32_t>(squares[c]);
+    }
+    return look;
+  }
+};
+
+void look_at_tile(const float* value, uint32_t step, float inverse, LookSums& sums) {
+  StepTile tile;
+  const Words parts = cell_sums([&](uint32_t c) {
+    return put_steps(value + c * step, inverse, c * kRiceCell, tile);
+  });
+  // As rice_look_parameter() finds them.
+  const Words parameters = exponents_above((parts + 8191) >> 13);
+  store_words(parameters, tile.parameter);
+  sums.plane_bits += parameters;
+  sums.cells -= reinterpret_cast<Words>(parts != 0);
+  sums.add_tile(tile);
+}
+
+/** Of values that are all finite. */
+RiceLook look_at_values(const RiceValues& values, float inverse) {
+  LookSums sums;
+  for (uint32_t first = 0; first < values.cell_count(); first += kTileCells) {
+    ValueTile local;
+    uint32_t step;
+    const float* const value = values.tile_at(first, local, step);
+    look_at_tile(value, step, inverse, sums);
+  }
+  return sums.look();
+}
+
+#endif

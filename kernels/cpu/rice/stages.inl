@@ -1,0 +1,58 @@
+// The stages of Rice codes: by vectors where there are some, but for what is rare.
+
+#if GQ_VECTOR_BYTES >= 32
+
+/** The largest magnitude's pattern. */
+uint32_t largest_pattern(const float* __restrict value, uint32_t count) {
+  uint32_t largest = 0;
+  for (uint32_t e = 0; e < count; ++e) largest = larger(largest, magnitude_bits(value[e]));
+  return largest;
+}
+
+/** Encodes a group of finite values, not all 0, with random roundings. False if codes did not fit or
+ *  no step does. */
+bool encode_rice_tiles(const EncodeRiceArgs& args, const RiceLayout& layout, float largest) {
+  const uint32_t step = rice_find_step(
+      largest, bounds_of(args, layout), [&](float inverse, uint32_t stride) {
+        return look_at_values(RiceValues{layout, args.values, stride}, inverse);
+      });
+  if (step > kRiceStepMax) return false;
+  const float inverse = 1 / norm_from_code(static_cast<uint16_t>(step));
+  const bool few_steps = largest * inverse < kFewSteps && inverse < kFewStepsInverse;
+  const Thresholds thresholds =
+      args.is_sum ? Thresholds(stream_of(args.random, Draw::encode_again))
+                  : Thresholds(args.coding, args.random);
+  bool fits = false;
+  with_uniforms(Rounding::independent, thresholds, [&](auto uniforms) {
+    using Uniforms = typename decltype(uniforms)::type;
+    fits = few_steps ? write_rice_tiles<true, Uniforms>(args, layout, step, thresholds)
+                     : write_rice_tiles<false, Uniforms>(args, layout, step, thresholds);
+  });
+  return fits;
+}
+
+bool is_encoded_by_vectors(const EncodeRiceArgs& args, const RiceLayout& layout) {
+  const uint32_t largest = largest_pattern(args.values, args.value_count);
+  if (largest == 0 || largest >= kFloatInfinityBits) return false;
+  if (args.coding.rounding == Rounding::nearest) return false;
+  if (!encode_rice_tiles(args, layout, float_from_bits(largest))) return false;
+  if (args.poisoned_cells != nullptr) *args.poisoned_cells = 0;
+  return true;
+}
+
+bool is_decoded_by_vectors(const DecodeRiceArgs& args, const RiceLayout& layout) {
+  if (args.add) {
+    RiceTileDecoder<true>(layout, args).run();
+  } else {
+    RiceTileDecoder<false>(layout, args).run();
+  }
+  return true;
+}
+
+#else
+
+bool is_encoded_by_vectors(const EncodeRiceArgs&, const RiceLayout&) { return false; }
+
+bool is_decoded_by_vectors(const DecodeRiceArgs&, const RiceLayout&) { return false; }
+
+#endif
