@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from . import adaptive
+from . import adaptive, rice
 from .block_norm import block_codes, block_count, merge_codes
 from .dequantize import dequantize
 from .floats import narrow, widen
@@ -40,7 +40,7 @@ class Request:
     rounding_down: str = "random"
     rotate: str = "none"
     mantissa_bits: int = 0
-    mean_bits: float = 0  # of width=adaptive, where bits is 0; 0 for width=fixed
+    mean_bits: float = 0  # of width=adaptive and levels=rice, where bits is 0; else 0
     call: Call = field(default_factory=Call)
     nodes: tuple = ()
 
@@ -51,7 +51,7 @@ class Request:
             raise ValueError("the native schedule adds integers: linear levels, exact sums")
         if self.mean_bits and (self.schedule not in ("direct", "hierarchical")
                                or self.combine != "exact"):
-            raise ValueError("width=adaptive needs direct or hierarchical, and combine=exact")
+            raise ValueError("codes in groups need direct or hierarchical, and combine=exact")
         if self.schedule == "sparse":
             for field in self._dense_fields():
                 raise ValueError(f"the sparse schedule does not go with {field}")
@@ -103,6 +103,9 @@ def allreduce(request, inputs):
     """The Result that every rank gets. inputs: one array of user patterns per rank."""
     form = format_of(request, len(inputs))
     values = [widen(patterns, request.dtype) for patterns in inputs]
+    if request.levels == "rice":
+        return _narrowed(request, form, np.float32(0), np.float32(0),
+                         *rice.allreduce(request, form, places_of(request, form.rank_count), values))
     if request.mean_bits:
         present = np.ones(len(inputs[0]), dtype=bool)
         return _narrowed(request, form, *adaptive_sum(request, form, values, present))

@@ -19,7 +19,7 @@ _ALLREDUCE = 1
 
 # (field, bits, number of each value), from bit 0 of word 6 upwards.
 _FIELDS = (
-    ("levels", 2, {"linear": 0, "exponential": 1, "none": 2, "bf16": 3, "fp16": 0}),
+    ("levels", 2, {"linear": 0, "exponential": 1, "none": 2, "bf16": 3, "fp16": 0, "rice": 1}),
     ("bits", 2, {4: 0, 8: 1, 32: 2, 16: 3}),
     ("bits_down", 2, {4: 0, 8: 1, 32: 2, 16: 3}),
     ("q", 2, {"inf": 0, "1": 1, "2": 2}),
@@ -63,11 +63,11 @@ class Header:
 
 
 def quantizer_word(quantizer):
-    """Word 6 of a quantizer whose fields are all named; mean_bits where width=adaptive."""
-    word, shift = (1 << 29 if quantizer["levels"] == "fp16" else 0), 0
+    """Word 6 of a quantizer whose fields are all named; mean_bits where codes have groups."""
+    word, shift = (1 << 29 if quantizer["levels"] in ("fp16", "rice") else 0), 0
     if quantizer.get("mean_bits"):
         # Both fields of bits are 0 here.
-        word = 1 << 31 | int(2 * quantizer["mean_bits"] - 4) << 2
+        word |= 1 << 31 | int(2 * quantizer["mean_bits"] - 4) << 2
         quantizer = {**quantizer, "bits": 4, "bits_down": 4}
     for name, width, numbers in _FIELDS:
         word |= numbers[quantizer[name]] << shift

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 _PAIRINGS = {
-    ("linear", 0): ("wide",),
+    ("linear", 0): ("wide",), ("rice", 0): ("wide",),
     ("linear", 8): ("exact", "average", "wide"), ("linear", 4): ("exact", "average", "wide"),
     ("exponential", 8): ("sum", "wide"), ("exponential", 4): ("average", "wide"),
     ("none", 32): ("sum", "wide"), ("bf16", 16): ("wide",), ("fp16", 16): ("wide",),
@@ -19,7 +19,7 @@ class Format:
         whatever combine its quantizer names).
     combines: the longest chain of reductions in code form, 0 for wide.
     bits_down: of what a wide sum becomes; 0 stands for bits.
-    mean_bits: of width=adaptive, 2.5 to 8, where bits is 0; 0 for width=fixed.
+    mean_bits: of width=adaptive and levels=rice, 2.5 to 8, where bits is 0; else 0.
     """
 
     levels: str
@@ -85,15 +85,17 @@ def _needs(form):
     """{field: what it needs} of fields that do not go with the others."""
     quantized, wide = has_norm(form.levels), form.combine == "wide"
     same_bits = form.bits_down in (0, form.bits)
-    adaptive = (form.levels == "linear" and form.bits == form.bits_down == 0 and form.block == 128
-                and form.rotate == "none" and 2.5 <= form.mean_bits <= 8
-                and form.mean_bits * 2 % 1 == 0)
+    rice = form.levels == "rice"
+    grouped = ((form.levels, form.block) in (("linear", 128), ("rice", 0))
+               and form.bits == form.bits_down == 0 and form.rotate == "none"
+               and 2.5 <= form.mean_bits <= 8 and form.mean_bits * 2 % 1 == 0)
     rules = {
-        "mean_bits": (adaptive if form.mean_bits else form.bits > 0,
-                      "a multiple of 0.5 from 2.5 to 8, linear levels, blocks of 128, no rotation "
-                      "and no bits, or bits instead"),
+        "mean_bits": (grouped if form.mean_bits else form.bits > 0,
+                      "a multiple of 0.5 from 2.5 to 8, linear levels and blocks of 128, or rice, no "
+                      "rotation and no bits, or bits instead"),
         "block": (form.block == 0 or quantized, "levels linear or exponential"),
-        "rounding": (form.rounding != "correlated" or quantized, "levels linear or exponential"),
+        "rounding": (form.rounding != "correlated" or quantized or rice,
+                     "levels linear, exponential or rice"),
         "rotate": (form.rotate == "none" or quantized, "levels linear or exponential"),
         "bits_down": (same_bits or quantized and wide, "quantized levels and the direct schedule"),
         "rescale": (not form.rescale or form.block > 0 and wide,

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from . import adaptive
+from . import adaptive, rice
 from .allreduce import adaptive_sum, format_of, places_of, plan_of
 from .block_norm import block_codes, block_count, merge_codes
 from .dequantize import dequantize
@@ -47,7 +47,7 @@ def allreduce_many(request, inputs):
     lengths = [len(tensor) for tensor in inputs[0]]
     firsts, count = first_values(request, lengths)
     if request.mean_bits:
-        return _adaptive_many(request, form, inputs, lengths, firsts, count)
+        return _grouped_many(request, form, inputs, lengths, firsts, count)
     rotation = ROTATION_VALUE_COUNT if request.rotate != "none" else 0
     bounds = part_bounds(count, len(places_of(request, rank_count)), request.block, rotation)
     results = []
@@ -62,15 +62,19 @@ def allreduce_many(request, inputs):
     return results
 
 
-def _adaptive_many(request, form, inputs, lengths, firsts, count):
-    """Widths follow from norms all over the call, so that tensors are placed in it first."""
+def _grouped_many(request, form, inputs, lengths, firsts, count):
+    """Groups have values from all over the call, so that tensors are placed in it first."""
     values = [np.zeros(count, dtype=np.float32) for _ in inputs]
     present = np.zeros(count, dtype=bool)
     for k, (first, length) in enumerate(zip(firsts, lengths)):
         present[first:first + length] = True
         for own, tensors in zip(values, inputs):
             own[first:first + length] = widen(tensors[k], request.dtype)
-    decoded = adaptive_sum(request, form, values, present)[-1]
+    if request.levels == "rice":
+        places = places_of(request, form.rank_count)
+        decoded = rice.allreduce(request, form, places, values)[-1]
+    else:
+        decoded = adaptive_sum(request, form, values, present)[-1]
     return [_narrowed_floats(request, decoded[first:first + length], first, length)
             for first, length in zip(firsts, lengths)]
 
@@ -158,6 +162,8 @@ def _decoded(request, rank_count, rank, values, norm, first, length):
         return Format(request.levels, request.bits, "wide", count, 0, request.rounding,
                       request.block, 0, False, "random", request.rotate, request.mantissa_bits,
                       request.mean_bits)
+    if request.levels == "rice":
+        return _canonical(rice.decoded_slice(form(rank_count), request.call, rank, values, first))
     if request.mean_bits:
         widths = adaptive.widths_of_slice(norm, request.mean_bits)
         codes = adaptive.quantize(form(rank_count), request.call, rank, values, norm, widths, first)
