@@ -31,11 +31,13 @@ def fields_of_presets():
     paper = {name: {"levels": levels, "bits": bits, "combine": combine}
              for name, (levels, bits, combine) in _PAPER.items()}
     blocks = {**PRESETS["blocks-8"], "bits": 0}
+    rice = {"levels": "rice", "bits": 0, "combine": "exact", "rounding": "correlated"}
     return {"none": {"levels": "none", "bits": 32, "combine": "sum"},
             "bf16": {"levels": "bf16", "bits": 16, "combine": "sum"},
             "fp16": {"levels": "fp16", "bits": 16, "combine": "sum"},
             **paper, **PRESETS,
-            **{f"adaptive-{mean}": {**blocks, "mean_bits": mean} for mean in (3, 4, 5, 6)}}
+            **{f"adaptive-{mean}": {**blocks, "mean_bits": mean} for mean in (3, 4, 5, 6)},
+            **{f"rice-{mean}": {**rice, "mean_bits": mean} for mean in (3, 4, 5, 6)}}
 
 
 def _mixed(state):

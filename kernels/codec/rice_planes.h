@@ -1,5 +1,5 @@
-// The length of a group of Rice codes (rice.h): planes, units of 128 bits, as the mean bits of a call
-// allow, and never fewer than codes of any values fit in (docs/FORMAT.md, "Rice codes").
+// The length of a group of Rice codes (rice.h): planes, units of 128 bits, as the mean bits of a
+// call allow, and never fewer than codes of any values fit in (docs/FORMAT.md, "Rice codes").
 #ifndef GQ_KERNELS_CODEC_RICE_PLANES_H
 #define GQ_KERNELS_CODEC_RICE_PLANES_H
 

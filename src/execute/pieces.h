@@ -1,5 +1,5 @@
-// The pieces of a move: values that lie in one segment of a call and, where there are groups, in one
-// of them. Stages work on those, where values are aligned and end as a call may; schedules and
+// The pieces of a move: values that lie in one segment of a call and, where there are groups, in
+// one of them. Stages work on those, where values are aligned and end as a call may; schedules and
 // messages know nothing of either.
 #ifndef GQ_EXECUTE_PIECES_H
 #define GQ_EXECUTE_PIECES_H

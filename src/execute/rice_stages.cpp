@@ -31,7 +31,7 @@ Packing RiceStages::packing_of(Content content) const {
   return content == Content::sums ? plan_.coding.packing_down() : plan_.coding.packing();
 }
 
-/** All groups of an allreduce have as many; the last one of a slice, if it is shorter, has fewer. */
+/** All groups of an allreduce have as many; the last one of a slice has fewer if it is shorter. */
 uint32_t RiceStages::planes_of_group(Content content, const Group& group) const {
   const Packing packing = packing_of(content);
   const bool is_whole = plan_.groups.interleaved || group.value_count == packing.group_values;

@@ -32,6 +32,18 @@ uint32_t mean_bits_of(CostRow row) {
   return row == CostRow::planes ? kCostMeanBits + kMoreBits : kCostMeanBits;
 }
 
+/** Of rows of codes in groups. */
+Format grouped_format_of(CostRow row) {
+  const bool rice = row == CostRow::rice;
+  Format format;
+  if (rice) format.levels = Levels::rice;
+  format.block = rice ? 0 : kBlock;
+  format.rounding = Rounding::correlated;
+  format.rescale = !rice;
+  format.mean_half_bits = static_cast<uint8_t>(2 * mean_bits_of(row));
+  return format;
+}
+
 Format format_of(CostRow row) {
   Format format;
   switch (row) {
@@ -61,16 +73,8 @@ Format format_of(CostRow row) {
       break;
     case CostRow::adaptive:
     case CostRow::planes:
-      format.block = kBlock;
-      format.rounding = Rounding::correlated;
-      format.rescale = true;
-      format.mean_half_bits = static_cast<uint8_t>(2 * mean_bits_of(row));
-      break;
     case CostRow::rice:
-      format.levels = Levels::rice;
-      format.rounding = Rounding::correlated;
-      format.mean_half_bits = static_cast<uint8_t>(2 * mean_bits_of(row));
-      break;
+      return grouped_format_of(row);
     case CostRow::rescaled:
       format.rescale = true;
       [[fallthrough]];

@@ -68,7 +68,9 @@ Status Workers::reserve_scratch(size_t size_bytes) {
   if (size_bytes <= scratch_bytes_) return Status();
   scratch_bytes_ = 0;
   scratch_.reset(new (std::nothrow) unsigned char[thread_count_ * size_bytes]);
-  if (!scratch_) return fail(GQSGD_NO_MEMORY, "no memory for the groups of %u threads", thread_count_);
+  if (!scratch_) {
+    return fail(GQSGD_NO_MEMORY, "no memory for the groups of %u threads", thread_count_);
+  }
   scratch_bytes_ = size_bytes;
   return Status();
 }

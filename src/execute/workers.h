@@ -7,7 +7,7 @@
 #include <atomic>
 #include <memory>
 
-#include "kernels/stage_error.h"
+#include "kernels/stages.h"
 #include "src/support/posix/quiet_thread.h"
 
 namespace gq {

@@ -81,8 +81,8 @@ bool adds_exactly(const Format& format);
 
 Shape shape_of(const PlanRequest& request, const Coding& coding);
 
-/** The coding of values that travel, or lie, as float32: rounded by the format's rule where elements
- *  are narrower. */
+/** The coding of values that travel, or lie, as float32: rounded by the format's rule where
+ *  elements are narrower. */
 Coding float_coding(Format format, uint32_t ranks);
 
 /** Gives the groups of a call to the codings of its plan that have any. */

@@ -70,12 +70,12 @@ uint64_t checksum(const std::vector<uint64_t>& patterns) {
 std::string quantizer_spec(const VectorRecord& record) {
   std::string text = "levels=" + record.text("levels");
   if (record.text("levels") != "none") {
-    text += record.has("mean_bits") ? ",width=adaptive,mean_bits=" + record.text("mean_bits")
+    text += record.has("mean_bits") ? ",mean_bits=" + record.text("mean_bits")
                                     : ",bits=" + record.text("bits");
     text += ",combine=" + record.text("combine") + ",norm=" + record.text("q") + ":" +
             record.text("p");
   }
-  for (const char* field : {"bits_down", "block", "rounding_down", "rotate", "mantissa_bits"}) {
+  for (const char* field : {"width", "bits_down", "block", "rounding_down", "rotate", "mantissa_bits"}) {
     if (record.has(field)) text += std::string(",") + field + "=" + record.text(field);
   }
   if (record.has("rescale")) text += record.integer("rescale") ? ",rescale=true" : ",rescale=false";

@@ -34,7 +34,7 @@ std::string check_divergence(const TwoCalls& found, bool* differ) {
   const Outcome& first = found.outcomes[0];
   for (const Outcome& outcome : found.outcomes) {
     if (outcome.first != GQSGD_OK) return outcome.sentence;
-    *differ |= outcome.result != first.result;
+    *differ |= !difference(outcome.result, first.result).empty();
   }
   if (!*differ) return "";
   for (const Outcome& outcome : found.outcomes) {
@@ -44,7 +44,7 @@ std::string check_divergence(const TwoCalls& found, bool* differ) {
   for (size_t rank = 0; rank < found.outcomes.size() && found.outcomes.size() > 2; ++rank) {
     size_t equal = 0;
     for (const Outcome& other : found.outcomes) {
-      equal += other.result == found.outcomes[rank].result ? 1 : 0;
+      equal += difference(other.result, found.outcomes[rank].result).empty() ? 1 : 0;
     }
     const std::string named = "number 1, differ: rank " + std::to_string(rank) + " decoded words";
     if (equal == 1 && first.later.find(named) == std::string::npos) return first.later;

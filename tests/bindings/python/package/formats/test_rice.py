@@ -31,7 +31,9 @@ def test_less_error_than_adaptive_widths_with_no_more_bytes(gradients, bits):
     found = {}
     for name in (f"rice-{bits}", f"adaptive-{bits}"):
         def call(comm, rank, q=gqsgd.Quantizer(name)):
-            return comm.allreduce(gradients[rank], q, schedule="direct"), comm.stats()["payload_bytes_sent"]
+            result = comm.allreduce(gradients[rank], q, schedule="direct")
+            return result, comm.stats()["payload_bytes_sent"]
+
         results = everywhere(gradients, call)
         assert all(np.array_equal(result, results[0][0]) for result, _ in results)
         found[name] = error(results[0][0], gradients), sum(sent for _, sent in results)
