@@ -55,6 +55,7 @@ namespace {
 #include "kernels/cpu/planes.inl"
 #include "kernels/cpu/adaptive.inl"
 #include "kernels/cpu/rice/plain.inl"
+#include "kernels/cpu/rice/vectors.inl"
 #include "kernels/cpu/rice/cells.inl"
 #include "kernels/cpu/rice/look.inl"
 #include "kernels/cpu/rice/write.inl"

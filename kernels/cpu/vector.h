@@ -30,13 +30,11 @@ namespace gq {
 namespace {
 
 using Lanes64 = uint64_t __attribute__((vector_size(GQ_VECTOR_BYTES)));
-using Signed64 = int64_t __attribute__((vector_size(GQ_VECTOR_BYTES)));
 using Words = uint32_t __attribute__((vector_size(GQ_VECTOR_BYTES)));
 using Integers = int32_t __attribute__((vector_size(GQ_VECTOR_BYTES)));
 using Floats = float __attribute__((vector_size(GQ_VECTOR_BYTES)));
 using Doubles = double __attribute__((vector_size(GQ_VECTOR_BYTES)));
 using Halves = uint16_t __attribute__((vector_size(GQ_VECTOR_BYTES)));
-using SignedHalves = int16_t __attribute__((vector_size(GQ_VECTOR_BYTES)));
 using Bytes = uint8_t __attribute__((vector_size(GQ_VECTOR_BYTES)));
 
 /** The number in all lanes. Adding it to zeros would be an addition, which changes a -0. */
@@ -134,79 +132,6 @@ GQ_INLINE Bytes shuffled(Bytes bytes, Bytes control) {
       _mm512_shuffle_epi8(reinterpret_cast<__m512i>(bytes), reinterpret_cast<__m512i>(control)));
 }
 
-/** The low 16 bits of each lane shifted down by one number for all. */
-GQ_INLINE Halves shifted_down(Halves a, uint32_t bits) {
-  return reinterpret_cast<Halves>(_mm512_maskz_srl_epi16(
-      ~__mmask32{}, reinterpret_cast<__m512i>(a), _mm_cvtsi32_si128(static_cast<int>(bits))));
-}
-GQ_INLINE Halves shifted_up(Halves a, uint32_t bits) {
-  return reinterpret_cast<Halves>(_mm512_maskz_sll_epi16(
-      ~__mmask32{}, reinterpret_cast<__m512i>(a), _mm_cvtsi32_si128(static_cast<int>(bits))));
-}
-
-/** Products of signed halves of a word, added up in pairs. */
-GQ_INLINE Integers pair_products(Halves a, Halves b) {
-  return reinterpret_cast<Integers>(_mm512_maskz_madd_epi16(
-      kAllLanes, reinterpret_cast<__m512i>(a), reinterpret_cast<__m512i>(b)));
-}
-
-/** Integers -2^15..2^15-1 as halves, in each 128 bits four of a and four of b; what does not fit
- *  becomes the end that is nearest. */
-GQ_INLINE Halves saturated_halves(Integers a, Integers b) {
-  return reinterpret_cast<Halves>(_mm512_maskz_packs_epi32(
-      ~__mmask32{}, reinterpret_cast<__m512i>(a), reinterpret_cast<__m512i>(b)));
-}
-
-/** The low halves of integers, in the order of saturated_halves. */
-GQ_INLINE Halves low_halves(Integers a, Integers b) {
-  const Halves x = reinterpret_cast<Halves>(a), y = reinterpret_cast<Halves>(b);
-  return __builtin_shufflevector(x, y, 0, 2, 4, 6, 32, 34, 36, 38, 8, 10, 12, 14, 40, 42, 44, 46, 16, 18, 20, 22, 48, 50, 52, 54, 24, 26, 28, 30, 56, 58, 60, 62);
-}
-
-/** Halves below 2^8 as bytes, in each 128 bits eight of a and eight of b. */
-GQ_INLINE Bytes bytes_of_halves(Halves a, Halves b) {
-  return reinterpret_cast<Bytes>(_mm512_maskz_packus_epi16(
-      ~__mmask64{}, reinterpret_cast<__m512i>(a), reinterpret_cast<__m512i>(b)));
-}
-
-/** Half of each number, rounded up. */
-GQ_INLINE Halves halved_up(Halves a) {
-  return reinterpret_cast<Halves>(_mm512_maskz_avg_epu16(
-      ~__mmask32{}, reinterpret_cast<__m512i>(a), _mm512_setzero_si512()));
-}
-
-/** One less, or 0. */
-GQ_INLINE Halves less_one(Halves a) {
-  return reinterpret_cast<Halves>(_mm512_maskz_subs_epu16(
-      ~__mmask32{}, reinterpret_cast<__m512i>(a), _mm512_set1_epi16(1)));
-}
-
-/** The least integers that are not below. */
-GQ_INLINE Integers integers_above(Floats a) {
-  return reinterpret_cast<Integers>(_mm512_maskz_cvt_roundps_epi32(
-      kAllLanes, a, _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC));
-}
-
-/** Signed bytes as halves of a word, as many as a vector has. */
-GQ_INLINE Halves signed_halves_at(const int8_t* bytes) {
-  return reinterpret_cast<Halves>(_mm512_maskz_cvtepi8_epi16(
-      ~__mmask32{}, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(bytes))));
-}
-
-/** Bytes as lanes of 64 bits, as many as a vector has. */
-GQ_INLINE Lanes64 lanes64_at(const uint8_t* bytes) {
-  return reinterpret_cast<Lanes64>(_mm512_maskz_cvtepu8_epi64(
-      static_cast<__mmask8>(kAllLanes), _mm_loadl_epi64(reinterpret_cast<const __m128i*>(bytes))));
-}
-
-/** The first half of the signed halves as integers, or the second. */
-GQ_INLINE Integers wide_half(Halves a, uint32_t second) {
-  const __m512i both = reinterpret_cast<__m512i>(a);
-  const __m256i half = second == 0 ? _mm512_castsi512_si256(both)
-                                   : _mm512_maskz_extracti64x4_epi64(~__mmask8{}, both, 1);
-  return reinterpret_cast<Integers>(_mm512_maskz_cvtepi16_epi32(kAllLanes, half));
-}
-
 #elif GQ_VECTOR_BYTES == 32
 
 GQ_INLINE Lanes64 low_products(Lanes64 a, uint32_t b) {
@@ -274,67 +199,6 @@ GQ_INLINE Bytes repeated(const void* bytes16) {
 GQ_INLINE Bytes shuffled(Bytes bytes, Bytes control) {
   return reinterpret_cast<Bytes>(
       _mm256_shuffle_epi8(reinterpret_cast<__m256i>(bytes), reinterpret_cast<__m256i>(control)));
-}
-
-GQ_INLINE Halves shifted_down(Halves a, uint32_t bits) {
-  return reinterpret_cast<Halves>(_mm256_srl_epi16(reinterpret_cast<__m256i>(a),
-                                                   _mm_cvtsi32_si128(static_cast<int>(bits))));
-}
-GQ_INLINE Halves shifted_up(Halves a, uint32_t bits) {
-  return reinterpret_cast<Halves>(_mm256_sll_epi16(reinterpret_cast<__m256i>(a),
-                                                   _mm_cvtsi32_si128(static_cast<int>(bits))));
-}
-
-GQ_INLINE Integers pair_products(Halves a, Halves b) {
-  return reinterpret_cast<Integers>(
-      _mm256_madd_epi16(reinterpret_cast<__m256i>(a), reinterpret_cast<__m256i>(b)));
-}
-
-GQ_INLINE Halves saturated_halves(Integers a, Integers b) {
-  return reinterpret_cast<Halves>(
-      _mm256_packs_epi32(reinterpret_cast<__m256i>(a), reinterpret_cast<__m256i>(b)));
-}
-
-GQ_INLINE Halves low_halves(Integers a, Integers b) {
-  return reinterpret_cast<Halves>(_mm256_packus_epi32(reinterpret_cast<__m256i>(a & 0xffff),
-                                                      reinterpret_cast<__m256i>(b & 0xffff)));
-}
-
-GQ_INLINE Bytes bytes_of_halves(Halves a, Halves b) {
-  return reinterpret_cast<Bytes>(
-      _mm256_packus_epi16(reinterpret_cast<__m256i>(a), reinterpret_cast<__m256i>(b)));
-}
-
-GQ_INLINE Halves halved_up(Halves a) {
-  return reinterpret_cast<Halves>(
-      _mm256_avg_epu16(reinterpret_cast<__m256i>(a), _mm256_setzero_si256()));
-}
-
-GQ_INLINE Halves less_one(Halves a) {
-  return reinterpret_cast<Halves>(
-      _mm256_subs_epu16(reinterpret_cast<__m256i>(a), _mm256_set1_epi16(1)));
-}
-
-GQ_INLINE Integers integers_above(Floats a) {
-  return reinterpret_cast<Integers>(_mm256_cvttps_epi32(_mm256_ceil_ps(a)));
-}
-
-GQ_INLINE Halves signed_halves_at(const int8_t* bytes) {
-  return reinterpret_cast<Halves>(
-      _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes))));
-}
-
-GQ_INLINE Lanes64 lanes64_at(const uint8_t* bytes) {
-  int32_t four;
-  memcpy(&four, bytes, sizeof four);
-  return reinterpret_cast<Lanes64>(_mm256_cvtepu8_epi64(_mm_cvtsi32_si128(four)));
-}
-
-GQ_INLINE Integers wide_half(Halves a, uint32_t second) {
-  const __m256i both = reinterpret_cast<__m256i>(a);
-  const __m128i half =
-      second == 0 ? _mm256_castsi256_si128(both) : _mm256_extracti128_si256(both, 1);
-  return reinterpret_cast<Integers>(_mm256_cvtepi16_epi32(half));
 }
 
 #else

@@ -3,11 +3,15 @@
 
 #if GQ_VECTOR_BYTES >= 32
 
+/** Cells whose unary codes are read before their values are made: few, so that a processor makes
+ *  values of some while it waits for the places of the next ones. */
+constexpr uint32_t kReadCells = 4;
+
 /** Where unary codes of cells end, in bits from the cell's first one; before the first of them -1.
  *  Any bytes may follow those of a cell: the next cell's are written later. */
 struct UnaryEnds {
   static constexpr uint32_t kApart = 64, kFirst = 32;
-  alignas(64) int8_t place[kTileCells * kApart + kApart];
+  alignas(64) int8_t place[kReadCells * kApart + kApart];
 
   GQ_INLINE int8_t* of(uint32_t cell) { return place + cell * kApart + kFirst; }
 };
@@ -70,8 +74,8 @@ GQ_INLINE uint32_t put_ends(const UnaryBits& bits, int8_t* ends) {
 
 /** Goes through the cells of a group, whatever its words are. */
 struct RiceCursor {
-  const RiceLayout& layout;
   const uint32_t* words;
+  uint32_t word_count;
   uint32_t plane;      ///< word of the next cell's planes
   uint32_t unary = 0;  ///< bit of its unary codes
 
@@ -79,25 +83,22 @@ struct RiceCursor {
     return rice_parameter_at(words[1 + cell / kRiceWordParameters], cell);
   }
 
-  /** Zeros beyond the words. */
+  /** Word `number` of unary codes; zeros beyond the words. */
+  GQ_INLINE uint64_t unary_word(uint32_t number) const {
+    if (2 * number + 2 > word_count) return 0;
+    return vector_at<uint64_t>(words + word_count - 2 * number - 2);
+  }
+
   GQ_INLINE UnaryBits unary_bits() const {
     const uint32_t number = unary / kRiceUnaryBits, used = unary % kRiceUnaryBits;
-    uint64_t word[3] = {};  // the last one's bits come first
-    const uint32_t end = layout.word_count - 2 * number;
-    if (2 * number + 6 <= layout.word_count) {
-      memcpy(word, words + end - 6, sizeof word);
-    } else {
-      for (uint32_t k = 0; k < 3 && 2 * (number + k) + 2 <= layout.word_count; ++k) {
-        memcpy(word + 2 - k, words + end - 2 * k - 2, sizeof *word);
-      }
-    }
     const uint32_t unused = kRiceUnaryBits - 1 - used;
-    return {word[2] >> used | word[1] << 1 << unused,
-            static_cast<uint32_t>(word[1] >> used | word[0] << 1 << unused)};
+    const uint64_t first = unary_word(number), second = unary_word(number + 1);
+    return {first >> used | second << 1 << unused,
+            static_cast<uint32_t>(second >> used | unary_word(number + 2) << 1 << unused)};
   }
 
   GQ_INLINE bool has_planes(uint32_t parameter) const {
-    return plane + parameter <= layout.word_count;
+    return plane + parameter <= word_count;
   }
 
   GQ_INLINE void pass_cell(uint32_t parameter, uint32_t last_end) {
@@ -110,11 +111,12 @@ struct RiceCursor {
  *  cells there are before the words end. */
 struct TileEnds {
   UnaryEnds ends;
-  uint32_t parameter[kTileCells];
-  uint32_t plane[kTileCells];
+  uint32_t parameter[kReadCells];
+  uint32_t plane[kReadCells];
 };
 
-uint32_t read_ends(RiceCursor& cursor, uint32_t first, uint32_t count, TileEnds& tile) {
+uint32_t read_ends(RiceCursor& at, uint32_t first, uint32_t count, TileEnds& tile) {
+  RiceCursor cursor = at;
   for (uint32_t c = 0; c < count; ++c) {
     const uint32_t parameter = tile.parameter[c] = cursor.parameter(first + c);
     if (parameter > kRiceParameterMax) continue;
@@ -125,6 +127,7 @@ uint32_t read_ends(RiceCursor& cursor, uint32_t first, uint32_t count, TileEnds&
     ends[-1] = -1;
     cursor.pass_cell(parameter, put_ends(bits, ends));
   }
+  at = cursor;
   return count;
 }
 
@@ -133,12 +136,12 @@ uint32_t read_ends(RiceCursor& cursor, uint32_t first, uint32_t count, TileEnds&
 /** The same with instructions that not every processor with AVX-512 has: the places of ones at
  *  once. */
 __attribute__((target("avx512vbmi2,bmi,bmi2,popcnt"))) uint32_t read_ends_vbmi2(
-    RiceCursor& cursor, uint32_t first, uint32_t count, TileEnds& tile) {
-  alignas(64) uint8_t place[64];
+    RiceCursor& at, uint32_t first, uint32_t count, TileEnds& tile) {
+  RiceCursor cursor = at;
+  alignas(64) uint8_t place[kRiceCellUnaryBits];
   for (uint32_t k = 0; k < sizeof place; ++k) place[k] = static_cast<uint8_t>(k);
   const __m512i places = _mm512_load_si512(place);
-  const __m256i high_places =
-      _mm256_add_epi8(_mm512_castsi512_si256(places), _mm256_set1_epi8(64));
+  const __m256i high_places = _mm256_load_si256(reinterpret_cast<const __m256i*>(place + 64));
   for (uint32_t c = 0; c < count; ++c) {
     const uint32_t parameter = tile.parameter[c] = cursor.parameter(first + c);
     if (parameter > kRiceParameterMax) continue;
@@ -151,10 +154,12 @@ __attribute__((target("avx512vbmi2,bmi,bmi2,popcnt"))) uint32_t read_ends_vbmi2(
     _mm512_storeu_si512(ends, _mm512_maskz_compress_epi8(bits.low, places));
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(ends + low_ones),
                         _mm256_maskz_compress_epi8(bits.high, high_places));
-    const uint64_t in_low = _tzcnt_u64(_pdep_u64(1u << 31, bits.low));
-    const uint64_t in_high = 64 + _tzcnt_u64(_pdep_u64(1u << 31 >> (low_ones & 31), bits.high));
-    cursor.pass_cell(parameter, static_cast<uint32_t>(low_ones < kRiceCell ? in_high : in_low));
+    const bool is_low = low_ones >= kRiceCell;
+    const uint64_t ones = is_low ? bits.low : bits.high;
+    const uint64_t end = _tzcnt_u64(_pdep_u64(1u << 31 >> (is_low ? 0 : low_ones), ones));
+    cursor.pass_cell(parameter, static_cast<uint32_t>(end) + (is_low ? 0 : 64));
   }
+  at = cursor;
   return count;
 }
 
@@ -168,10 +173,10 @@ ReadEnds fastest_read_ends() {
 
 /** The low 4 bits of the codes of a cell, from as many planes; of part 0, the only one. */
 GQ_INLINE Halves four_planes(const uint32_t* plane, uint32_t) {
-  __m512i low = _mm512_setzero_si512();
-  GQ_UNROLL for (uint32_t b = 0; b < kPlanesAtOnce; ++b) {
+  __m512i low = _mm512_maskz_set1_epi16(plane[0], 1);
+  GQ_UNROLL for (uint32_t b = 1; b < kPlanesAtOnce; ++b) {
     const __m512i bit = _mm512_set1_epi16(static_cast<int16_t>(1u << b));
-    low = _mm512_mask_or_epi32(low, kAllLanes, low, _mm512_maskz_mov_epi16(plane[b], bit));
+    low = _mm512_mask_add_epi16(low, plane[b], low, bit);
   }
   return reinterpret_cast<Halves>(low);
 }
@@ -206,26 +211,30 @@ GQ_INLINE Halves four_planes(const uint32_t* plane, uint32_t part) {
 /** With parameters up to this one, codes have 16 bits whatever the words are: 64 << 9. */
 constexpr uint32_t kHalvesParameterMax = 9;
 
+/** The first half of signed halves of a word, or the second. */
+template <uint32_t kFirst, uint32_t... kHalf>
+GQ_INLINE HalfSignedHalves few_halves(Halves a, std::integer_sequence<uint32_t, kHalf...>) {
+  const SignedHalves all = reinterpret_cast<SignedHalves>(a);
+  return __builtin_shufflevector(all, all, (kFirst + kHalf)...);
+}
+
 /** k of some values of a cell, from where their unary codes end and from planes, of which there are
  *  four at least, the cell's or others. */
 GQ_INLINE Halves read_numbers(const int8_t* ends, const uint32_t* plane, uint32_t parameter,
                               uint32_t part) {
-  const Halves high = signed_halves_at(ends) - signed_halves_at(ends - 1) - 1;
+  const HalfBytes high = vector_at<HalfBytes>(ends) - vector_at<HalfBytes>(ends - 1) - 1;
   const uint16_t low_bits = static_cast<uint16_t>((1u << parameter) - 1);
   Halves low = four_planes(plane, part) & low_bits;
   for (uint32_t b = kPlanesAtOnce; b < parameter; ++b) low |= one_plane(plane[b], b, part);
-  const Halves code = shifted_up(high, parameter) | low;
+  const Halves code = shifted_up(wide_bytes(high), parameter) | low;
   const Halves even = (code & 1) - 1;  // all ones
   return (((code + 1) >> 1) ^ even) - even;
 }
 
 template <bool kAdd>
-GQ_INLINE void put_values(Halves numbers, float step, float* value) {
-  GQ_UNROLL for (uint32_t k = 0; k < 2; ++k) {
-    const Floats made = __builtin_convertvector(wide_half(numbers, k), Floats) * step;
-    float* const at = value + k * kVectorFloats;
-    store_vector(kAdd ? vector_at<Floats>(at) + made : made, at);
-  }
+GQ_INLINE void put_values(HalfSignedHalves numbers, float step, float* value) {
+  const Floats made = __builtin_convertvector(wide_halves(numbers), Floats) * step;
+  store_vector(kAdd ? vector_at<Floats>(value) + made : made, value);
 }
 
 /** Decodes the cells of a group. */
@@ -240,10 +249,10 @@ class RiceTileDecoder {
 
   void run() {
     const ReadEnds read = fastest_read_ends();
-    RiceCursor cursor{layout_, words_, layout_.head_words};
+    RiceCursor cursor{words_, layout_.word_count, layout_.head_words};
     TileEnds tile;
-    for (uint32_t first = 0; first < layout_.cells; first += kTileCells) {
-      const uint32_t left = layout_.cells - first, count = left < kTileCells ? left : kTileCells;
+    for (uint32_t first = 0; first < layout_.cells; first += kReadCells) {
+      const uint32_t left = layout_.cells - first, count = left < kReadCells ? left : kReadCells;
       const uint32_t readable = read(cursor, first, count, tile);
       for (uint32_t c = 0; c < readable; ++c) put_cell(first + c, c, tile);
       if (readable < count) {
@@ -274,7 +283,10 @@ class RiceTileDecoder {
                            float* value) const {
     GQ_UNROLL for (uint32_t part = 0; part < kCellParts; ++part) {
       const uint32_t e = part * kVectorHalves;
-      put_values<kAdd>(read_numbers(ends + e, plane, parameter, part), step_, value + e);
+      const Halves numbers = read_numbers(ends + e, plane, parameter, part);
+      put_values<kAdd>(few_halves<0>(numbers, WordNumbers()), step_, value + e);
+      put_values<kAdd>(few_halves<kVectorFloats>(numbers, WordNumbers()), step_,
+                       value + e + kVectorFloats);
     }
   }
 
