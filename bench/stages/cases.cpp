@@ -7,6 +7,8 @@
 
 #include <cmath>
 
+#include "bench/stages/rice_cases.h"
+
 namespace gq::bench {
 namespace {
 
@@ -219,6 +221,7 @@ std::vector<Case> stage_cases(Buffers& buffers, std::vector<std::string>* refuse
     if (row.has('r')) cases.push_back(make.reduce(1));
     if (row.has('w')) cases.push_back(make.reduce(3));
   }
+  for (const Case& rice : rice_cases(buffers)) cases.push_back(rice);
   return cases;
 }
 

@@ -84,12 +84,16 @@ GQ_INLINE Words cell_sums(SumsOf sums_of) {
   return tile_sums(quad);
 }
 
-/** Writes a vector whose words are read one by one: compilers would take them out of the vector
- *  instead, with several instructions for each. */
-template <uint32_t kCount>
-GQ_INLINE void store_words(Words vector, uint32_t (&words)[kCount]) {
+/** For an array that is written by vectors and read in smaller parts: compilers would take these
+ *  out of the vectors instead, with several instructions for each. */
+template <typename Element, size_t kCount>
+GQ_INLINE void keep_in_memory(Element (&array)[kCount]) {
+  __asm__("" : "+m"(array));
+}
+
+GQ_INLINE void store_words(Words vector, uint32_t (&words)[kTileCells]) {
   store_vector(vector, words);
-  __asm__("" : "+m"(words));
+  keep_in_memory(words);
 }
 
 /** The least e with number <= 2^e, of numbers up to 2^24; 0 for 0. */

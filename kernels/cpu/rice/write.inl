@@ -180,6 +180,7 @@ struct UnaryTile {
     constexpr uint32_t kGroups = kTileCells / kLanes;
     alignas(64) uint8_t column[kTileValues];
     put_columns(tile, parameters, column);
+    keep_in_memory(column);
     Lanes64 codes[2 * kGroups];
     GQ_UNROLL for (Lanes64& some : codes) some = Lanes64{} + 1;
     // From the last value to the first; behind each a one, that of the value next.
@@ -193,6 +194,7 @@ struct UnaryTile {
       const Lanes64 made = codes[k] << (length_at(column, k % 2 * kHalfCell, k / 2) - 1);
       store_vector(made & wide_words(have_codes, k / 2), code[k % 2] + k / 2 * kLanes);
     }
+    keep_in_memory(code);
   }
 
  private:
