@@ -104,7 +104,7 @@ gqsgd_status gqsgd_measured_error(gqsgd_comm comm, gqsgd_quantizer quantizer, co
 
 /* ---- Equal bits ------------------------------------------------------------------------------ */
 /** Proves that all ranks get the bits that the format has: makes every call that the presets, the
- *  schedules and the types of values allow (208, of 4133 values each, on host memory) and compares
+ *  schedules and the types of values allow (240, of 4133 values each, on host memory) and compares
  *  its result with that of virtual ranks; and, of 3 virtual ranks on this rank's processor, with
  *  digests of the reference, which are part of the library. A collective: every rank calls with the
  *  same flipped_rank. The communicator's counter stays as it is.

@@ -7,14 +7,14 @@ from vector_files import (adaptive, allreduces, block_decodes, block_norms, bloc
                            block_sums, conversions, decodes, headers, hierarchies,
                            integrity, narrow_codes,
                            native, norms, presets, quantizes,
-                           random_words, reductions, rotations, schedule_lists, segments, sparse,
+                           random_words, reductions, rice, rotations, schedule_lists, segments, sparse,
                            thresholds, wide_sums)
 from vector_files.support.record import file_text
 
 SUBJECTS = (random_words, conversions, norms, quantizes, reductions, wide_sums, decodes,
             schedule_lists, allreduces, headers, block_norms, thresholds, rotations,
             block_quantizes, block_sums, block_decodes, presets, sparse, segments, native,
-            hierarchies, narrow_codes, adaptive, integrity)
+            hierarchies, narrow_codes, adaptive, rice, integrity)
 DEFAULT_FOLDER = Path(__file__).resolve().parent.parent / "tests" / "vectors"
 
 

@@ -66,7 +66,9 @@ def _request_keys(case, request, rank_count, value_count):
     call = request.call
     widths = {"bits": request.bits, "bits_down": request.bits_down or request.bits}
     if request.mean_bits:
-        widths = {"width": "adaptive", "mean_bits": f"{request.mean_bits:g}"}
+        widths = {"mean_bits": f"{request.mean_bits:g}"}
+        if request.levels != "rice":
+            widths = {"width": "adaptive", **widths}
     return {"case": case, "schedule": request.schedule, "levels": request.levels, **widths,
             "combine": request.combine, "rounding": request.rounding,
             "rounding_down": request.rounding_down, "block": request.block,

@@ -34,7 +34,9 @@ _NONE = {"levels": "none", "bits": 32, "combine": "sum"}
 def _text_of(request):
     """The text of its quantizer."""
     fields = {"levels": request.levels}
-    if request.mean_bits:
+    if request.levels == "rice":
+        fields |= {"mean_bits": f"{request.mean_bits:g}", "rounding": request.rounding}
+    elif request.mean_bits:
         fields |= {"width": "adaptive", "mean_bits": f"{request.mean_bits:g}",
                    "block": request.block, "rounding": request.rounding,
                    "rounding_down": request.rounding_down,

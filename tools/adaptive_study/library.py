@@ -25,7 +25,8 @@ from adaptive_study.schemes import NEAREST_7, NEAREST_8, RANDOM_7  # noqa: E402
 
 NETWORKS, TIMES = ("lm", "gpt", "cnn", "clicks"), ("10%", "50%", "100%")
 PRESETS = ("adaptive-3", "adaptive-4", "adaptive-4,mean_bits=4.5", "adaptive-5", "adaptive-6",
-           "adaptive-5,rounding_down=subtractive", "blocks-8", "blocks-8,bits=4", "rotated-4",
+           "adaptive-5,rounding_down=subtractive", "rice-3", "rice-4", "rice-4,mean_bits=4.5",
+           "rice-5", "rice-6", "blocks-8", "blocks-8,bits=4", "rotated-4",
            "rotated-4-8")
 SCHEMES = {**{name: Preset(name) for name in PRESETS},
            **{name: Peer(name) for name in (NEAREST_7, NEAREST_8, RANDOM_7)},

@@ -32,7 +32,7 @@ class Preset:
             if isinstance(mean, Refusal):
                 raise ValueError(f"{self.spec}: {mean.status}: {mean.sentence}")
         up, down = scheme.bits
-        side = 16 / scheme.fields["block"]
+        side = 16 / scheme.fields["block"] if scheme.fields["block"] else 0  # of norms and scales
         return Outcome(np.concatenate(means), up + side, down + 2 * side)
 
 

@@ -21,6 +21,8 @@ PRESETS = {
     "relative-8": "levels=exponential,bits=8,mantissa_bits=2,rounding=correlated",
     **{f"adaptive-{bits}": f"levels=linear,width=adaptive,mean_bits={bits},block=128,"
                            "rounding=correlated,rescale=true" for bits in (3, 4, 5, 6)},
+    **{f"rice-{bits}": f"levels=rice,mean_bits={bits},rounding=correlated"
+       for bits in (3, 4, 5, 6)},
 }
 
 _DEFAULTS = {"levels": "linear", "bits": "8", "block": "0", "rounding": "independent",
@@ -54,7 +56,7 @@ class Scheme:
         fields = dict(_DEFAULTS)
         fields.update(item.split("=") for item in rest.split(","))
         bits = _FLOAT_BITS.get(fields["levels"], int(fields["bits"]))
-        if fields.get("width") == "adaptive":
+        if "mean_bits" in fields:
             bits = 0
         return {"levels": fields["levels"], "bits": bits,
                 "bits_down": int(fields.get("bits_down", bits)),
@@ -68,8 +70,10 @@ class Scheme:
     @property
     def bits(self):
         """(up, down): of a code on its way to an owner, and of the result; the mean of adaptive
-        widths."""
+        widths, and of Rice codes with all that they need."""
         mean = self.fields["mean_bits"]
+        if self.fields["levels"] == "rice":
+            return mean - 27 / 128, mean + 75 / 128
         return mean or self.fields["bits"], mean or self.fields["bits_down"]
 
     def bytes_per_value(self, rank_count, value_count):

@@ -86,7 +86,7 @@ end
 """
     GQSGD.verify(comm; flipped_rank = -1) -> Int
 
-Makes every call that presets, schedules and types of values allow (208, in about a second), and
+Makes every call that presets, schedules and types of values allow (240, in about a second), and
 compares the results with those of virtual ranks and with digests of the reference, which are part
 of the library. How many results were compared. Every rank calls it with the same arguments; the
 counter stays as it is.

@@ -39,7 +39,7 @@ end
 
 @testset "processes compare their bits with the reference, and name the rank that differs" begin
     differs = "INTEGRITY ranks whose results differ: 1. On rank 1"
-    @test run_ranks(2, "verified") == fill("204 $differs true\n", 2)
+    @test run_ranks(2, "verified") == fill("236 $differs true\n", 2)
 end
 
 @testset "the environment of a launcher makes a group, on one machine and between several" begin

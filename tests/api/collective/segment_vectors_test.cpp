@@ -161,11 +161,13 @@ TEST_P(SegmentVectors, AllCases_ResultsOfTheReference) {
   EXPECT_GT(run_file(GetParam(), "segments.txt"), 70u);
   EXPECT_GT(run_file(GetParam(), "segments_narrow.txt"), 15u);
   EXPECT_GT(run_file(GetParam(), "segments_adaptive.txt"), 15u);
+  EXPECT_GT(run_file(GetParam(), "segments_rice.txt"), 15u);
 }
 
 // Stages in parts, whose sums and values lie in the order of a slice while codes lie in groups.
-TEST_P(SegmentVectors, AdaptiveWidths_SeveralThreads_ResultsOfTheReference) {
+TEST_P(SegmentVectors, CodesInGroups_SeveralThreads_ResultsOfTheReference) {
   EXPECT_GT(run_file(GetParam(), "segments_adaptive.txt", ",threads=3"), 15u);
+  EXPECT_GT(run_file(GetParam(), "segments_rice.txt", ",threads=3"), 15u);
 }
 
 // Each has overloads of which a parameter takes one.

@@ -197,10 +197,13 @@ TEST_P(Vectors, VirtualRanks_ResultsOfTheReference) {
   }
 }
 
-// Groups of adaptive widths are cut between granules where several threads compute.
-TEST(ThreadVectors, AdaptiveWidths_ResultsOfTheReference) {
-  for (const VectorRecord& record : read_vectors("allreduce_adaptive.txt")) {
-    EXPECT_EQ(simulate_call(Call(record), ",threads=3"), "");
+// Groups of adaptive widths are cut between granules where several threads compute; of Rice codes a
+// thread has whole groups.
+TEST(ThreadVectors, CodesInGroups_ResultsOfTheReference) {
+  for (const char* file : {"allreduce_adaptive.txt", "allreduce_rice.txt"}) {
+    for (const VectorRecord& record : read_vectors(file)) {
+      EXPECT_EQ(simulate_call(Call(record), ",threads=3"), "");
+    }
   }
 }
 
@@ -254,7 +257,7 @@ INSTANTIATE_TEST_SUITE_P(Files, Vectors,
                                          "allreduce_special.txt", "allreduce_blocks.txt",
                                          "allreduce_presets.txt", "allreduce_sparse.txt",
                                          "allreduce_hierarchical.txt", "allreduce_narrow.txt",
-                                         "allreduce_adaptive.txt"),
+                                         "allreduce_adaptive.txt", "allreduce_rice.txt"),
                          [](const auto& info) {
                            const std::string file = info.param;
                            return file.substr(0, file.find('.'));

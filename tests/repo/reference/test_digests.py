@@ -13,7 +13,7 @@ def test_committed_digests_equal_fresh_ones_byte_for_byte():
 def test_calls_have_digests_of_their_own():
     """Equal digests could not tell one call's result from another's."""
     digests = re.findall("0x([0-9a-f]{16})", write_digests.text())
-    assert len(set(digests)) == len(digests) == len(write_digests.requests()) == 208
+    assert len(set(digests)) == len(digests) == len(write_digests.requests()) == 240
 
 
 def test_a_wrong_bit_changes_a_digest(monkeypatch):

@@ -55,10 +55,10 @@ inline constexpr Case kCases[] = {
     {Kind::allreduce, "paper-gl8", GQSGD_SCHEDULE_SPARSE, 3},
     {Kind::allreduce, "none", GQSGD_SCHEDULE_DIRECT, 3},
     {Kind::allreduce, "bf16", GQSGD_SCHEDULE_DIRECT, 2},
-    {Kind::allreduce, "rice-4", GQSGD_SCHEDULE_DIRECT, 3},
     {Kind::many, "paper-gl8", GQSGD_SCHEDULE_DIRECT, 3},
     {Kind::reduce_scatter, "blocks-8", GQSGD_SCHEDULE_AUTO, 3},
     {Kind::allgather, "paper-gl8", GQSGD_SCHEDULE_AUTO, 3},
+    {Kind::allgather, "rice-4", GQSGD_SCHEDULE_AUTO, 3},
 };
 
 std::string describe(const Case& one);
