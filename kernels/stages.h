@@ -185,9 +185,9 @@ struct WidthsArgs {
 };
 
 /** Rice codes of one group (kernels/codec/rice.h), of values that lie granule by granule, without
- *  what lies between them in the call. values: 0 where a call has none between its segments. is_sum:
- *  of a wide sum. words: kPlaneWords for each plane, and there are at least rice_planes_least()
- *  planes. poisoned_cells: null, or how many cells became NaN. */
+ *  what lies between them in the call. values: 0 where a call has none between its segments.
+ *  is_sum: of a wide sum. words: kPlaneWords for each plane, and there are at least
+ *  rice_planes_least() planes. poisoned_cells: null, or how many cells became NaN. */
 struct EncodeRiceArgs {
   Coding coding;
   RandomSite random;

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "kernels/codec/groups.h"
-#include "kernels/codec/rice.h"
 #include "kernels/stages.h"
 
 namespace gq::bench {
@@ -11,6 +9,7 @@ namespace {
 
 constexpr uint32_t kRanks = 16;
 constexpr size_t kOperands = 4;  // of a wide sum
+constexpr size_t kGroupValues = kGroupBlocks * kAdaptiveBlock;
 
 const Stages& stages() {
   const char* refused = nullptr;
@@ -22,7 +21,7 @@ class RiceGroups {
  public:
   RiceGroups(uint32_t mean_bits, Buffers& buffers)
       : buffers_(buffers),
-        group_values_(std::min<size_t>(kRiceGroupValues, buffers.value_count())),
+        group_values_(std::min<size_t>(kGroupValues, buffers.value_count())),
         group_count_(buffers.value_count() / group_values_),
         planes_up_(planes(mean_bits, false)),
         planes_down_(planes(mean_bits, true)),
@@ -102,7 +101,7 @@ class RiceGroups {
   uint32_t planes_up_, planes_down_;
   std::vector<uint32_t> up_, down_;
   bool has_codes_ = false, has_sums_ = false;
-  alignas(64) float sums_[kRiceGroupValues];
+  alignas(64) float sums_[kGroupValues];
 };
 
 }  // namespace

@@ -97,8 +97,8 @@ GQ_HD uint32_t rice_rounded(float value, const RiceNeighbours& codes, uint32_t b
   return mirrored_uniform_of<false>(bits, ~negative) < chance ? codes.far : codes.near;
 }
 
-/** The parameter with the shortest cell: one bit more costs 32 and saves what the codes sum up to if
- *  they are halved, rounded up, without their low bits. That is less the larger the parameter. */
+/** The parameter with the shortest cell: one bit more costs 32 and saves what the codes sum up to
+ *  if they are halved, rounded up, without their low bits. That is less the larger it is. */
 GQ_HD uint32_t rice_parameter(const uint32_t (&codes)[kRiceCell]) {
   for (uint32_t parameter = 0; parameter < kRiceParameterMax; ++parameter) {
     uint32_t sum = 0;

@@ -30,11 +30,11 @@ GQ_HD constexpr uint32_t rice_head_words(uint32_t cells) {
 }
 
 // The margin: codes of a group exceed their expected length by more than it with a chance of at
-// most 2^-32. A code's length is one of two that differ by d, and which of them, or a longer one, is
-// decided by the leading byte of its threshold. If these are independent, the chance of more than M
-// bits is at most exp(-2 M^2 / D), D the sum of d^2 (Hoeffding), and 16 ln 2 < 12. If those of one
-// random word depend on each other, it is at most exp(-M^2 / (2 D)) by Hoelder's inequality over the
-// four values of a word, and 64 ln 2 < 45.
+// most 2^-32. A code's length is one of two that differ by d, and which of them, or a longer one,
+// is decided by the leading byte of its threshold. If these are independent, the chance of more
+// than M bits is at most exp(-2 M^2 / D), D the sum of d^2 (Hoeffding), and 16 ln 2 < 12. If those
+// of one random word depend on each other, it is at most exp(-M^2 / (2 D)) by Hoelder's inequality
+// over the four values of a word, and 64 ln 2 < 45.
 inline constexpr uint32_t kRiceMarginOfBytes = 12, kRiceMargin = 45;
 
 /** The least number whose square is at least v. */

@@ -298,8 +298,9 @@ class RiceTileDecoder {
   /** What is rare: a cell with fewer values, planes at the end of the words, large codes. */
   void put_plainly(const int8_t* ends, const uint32_t* plane, uint32_t parameter, uint32_t count,
                    float* value) const {
-    for (uint32_t e = 0; e < count; ++e) {
-      uint32_t code = static_cast<uint32_t>(ends[e] - ends[static_cast<int32_t>(e) - 1] - 1) << parameter;
+    for (uint32_t e = 0; e < count; ++e, ++ends) {
+      const int32_t high = *ends - *(ends - 1) - 1;
+      uint32_t code = static_cast<uint32_t>(high) << parameter;
       for (uint32_t b = 0; b < parameter; ++b) code |= (plane[b] >> e & 1) << b;
       const float made = rice_value(code, step_);
       value[e] = kAdd ? value[e] + made : made;

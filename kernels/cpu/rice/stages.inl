@@ -9,8 +9,8 @@ uint32_t largest_pattern(const float* __restrict value, uint32_t count) {
   return largest;
 }
 
-/** Encodes a group of finite values, not all 0, with random roundings. False if codes did not fit or
- *  no step does. */
+/** Encodes a group of finite values, not all 0, with random roundings. False if codes did not fit,
+ *  or no step does. */
 bool encode_rice_tiles(const EncodeRiceArgs& args, const RiceLayout& layout, float largest) {
   const uint32_t step = rice_find_step(
       largest, bounds_of(args, layout), [&](float inverse, uint32_t stride) {

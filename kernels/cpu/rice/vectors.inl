@@ -13,7 +13,7 @@ using HalfSignedHalves = int16_t __attribute__((vector_size(GQ_VECTOR_BYTES / 2)
 
 #if GQ_VECTOR_BYTES == 64
 
-/** The low 16 bits of each lane shifted down by one number for all. */
+/** All halves of a word shifted by the same number of bits. */
 GQ_INLINE Halves shifted_down(Halves a, uint32_t bits) {
   return reinterpret_cast<Halves>(_mm512_maskz_srl_epi16(
       ~__mmask32{}, reinterpret_cast<__m512i>(a), _mm_cvtsi32_si128(static_cast<int>(bits))));
@@ -36,10 +36,17 @@ GQ_INLINE Halves saturated_halves(Integers a, Integers b) {
       ~__mmask32{}, reinterpret_cast<__m512i>(a), reinterpret_cast<__m512i>(b)));
 }
 
+template <uint32_t... kHalf>
+GQ_INLINE Halves even_halves(Halves a, Halves b, std::integer_sequence<uint32_t, kHalf...>) {
+  constexpr uint32_t kHalves = sizeof...(kHalf);
+  return __builtin_shufflevector(
+      a, b, (kHalf / 8 * 8 + kHalf % 4 * 2 + kHalf / 4 % 2 * kHalves)...);
+}
+
 /** The low halves of integers, in the order of saturated_halves. */
 GQ_INLINE Halves low_halves(Integers a, Integers b) {
-  const Halves x = reinterpret_cast<Halves>(a), y = reinterpret_cast<Halves>(b);
-  return __builtin_shufflevector(x, y, 0, 2, 4, 6, 32, 34, 36, 38, 8, 10, 12, 14, 40, 42, 44, 46, 16, 18, 20, 22, 48, 50, 52, 54, 24, 26, 28, 30, 56, 58, 60, 62);
+  return even_halves(reinterpret_cast<Halves>(a), reinterpret_cast<Halves>(b),
+                     std::make_integer_sequence<uint32_t, GQ_VECTOR_BYTES / 2>());
 }
 
 /** Halves below 2^8 as bytes, in each 128 bits eight of a and eight of b. */

@@ -275,7 +275,8 @@ class RiceTileWriter {
 
   /** Whether both halves of a cell fit in 64 bits. */
   static bool is_whole(const UnaryTile& unary, uint32_t c) {
-    const int ones = __builtin_popcountll(unary.code[0][c]) + __builtin_popcountll(unary.code[1][c]);
+    const int ones =
+        __builtin_popcountll(unary.code[0][c]) + __builtin_popcountll(unary.code[1][c]);
     return ones == static_cast<int>(kRiceCell) || ones == 0;
   }
 
