@@ -35,7 +35,7 @@ end
 
 const WHOLE_CALLS = ["allreduce", "allreduce_large", "allreduce_special", "allreduce_blocks",
                      "allreduce_presets", "allreduce_sparse", "allreduce_hierarchical",
-                     "allreduce_adaptive"]
+                     "allreduce_adaptive", "allreduce_rice"]
 
 @testset "allreduce_native: virtual ranks, for a transport's sums are its own" begin
     for answer in test_vectors("allreduce_native.txt")
@@ -84,7 +84,8 @@ function segment_call(comm, answer)
 end
 
 @testset "$file: tensors and slices" for (file, count) in [("segments", 70),
-                                                           ("segments_adaptive", 10)]
+                                                           ("segments_adaptive", 10),
+                                                           ("segments_rice", 10)]
     answers = test_vectors("$file.txt")
     @test length(answers) > count
     for answer in answers

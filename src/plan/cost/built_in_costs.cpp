@@ -7,10 +7,11 @@ namespace {
 // latency and link: 10 Gbit/s Ethernet with kernel TCP. Inside a node words are read in place, so
 // that the wait for a thread that sleeps is nearly all. The rest was measured with
 // gqsgd-calibrate; costs of fields that are within its noise are left out. Rows bf16, fp16,
-// adaptive and planes were measured on other machines, and are scaled by what linear8, or the
-// format blocks-8, takes on both. Of devices nothing was measured: 2.9 TB/s of memory, 370 GB/s of
-// links, the latency and the time of an enqueue are those of docs/results/gpu-model.md, and an
-// operation of NCCL takes what NCCL's own choice of algorithms begins with.
+// adaptive, rice and planes were measured on other machines, and are scaled by what linear8, or the
+// formats blocks-8 and adaptive-4, take on both. Of devices nothing was measured: 2.9 TB/s of
+// memory, 370 GB/s of links, the latency and the time of an enqueue are those of
+// docs/results/gpu-model.md, and an operation of NCCL takes what NCCL's own choice of algorithms
+// begins with.
 constexpr CostConstants kCosts = {
     .latency_ns = 20000,
     .byte_ns = 0.8,
@@ -92,11 +93,11 @@ constexpr CostConstants kCosts = {
          {0.07, 0.07, 52},
          {0.36, 0.72, 1800}},
         {{0, 0, 0},
-         {2.5, 2.7, 1600},
+         {2.3, 2.8, 1600},
          {0, 0, 0},
-         {3.5, 3.5, 2200},
-         {0.5, 0.5, 52},
-         {0.7, 0.9, 1800}},
+         {4.6, 4.6, 2200},
+         {0.8, 0.8, 52},
+         {1.5, 1.9, 1800}},
         {{0, 0, 0},
          {0.007, 0.007, 0},
          {0, 0, 0},

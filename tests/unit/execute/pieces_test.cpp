@@ -1,5 +1,5 @@
-// Pieces of moves where widths are adaptive: every value of every segment in one of them, exactly
-// once, in the place of its group that docs/FORMAT.md, section 16, gives it.
+// Pieces of moves where there are groups: every value of every segment in one of them, exactly once,
+// in the place of its group that docs/FORMAT.md, section 16, gives it.
 #include "src/execute/pieces.h"
 
 #include <gtest/gtest.h>
@@ -41,18 +41,18 @@ struct Coverage {
     const uint64_t group = (move.first_value + piece.skipped) / groups.group_values;
     uint64_t value = piece.range.first_value, left = piece.range.value_count;
     ASSERT_GT(left, 0u);
-    for (uint64_t block = place.first_block; left > 0;) {
+    ASSERT_EQ(place.first_block, piece.into_group / kAdaptiveBlock);
+    for (uint64_t into = piece.into_group; left > 0;) {
       const uint64_t here = std::min<uint64_t>(kGranuleValues, left);
       ASSERT_GE(value, segment.first_value);
       ASSERT_LE(value + here, segment.first_value + segment.value_count);
       for (uint64_t e = 0; e < here; ++e) ++seen[value + e];
-      // The block that the format says is here.
-      const uint64_t granule = block / kGranuleBlocks;
-      ASSERT_EQ(groups.first_value(group) + granule * groups.stride_values() +
-                    block % kGranuleBlocks * kAdaptiveBlock,
+      // What the format says is here.
+      ASSERT_EQ(groups.first_value(group) + into / kGranuleValues * groups.stride_values() +
+                    into % kGranuleValues,
                 value);
       value += place.stride_values;
-      block += kGranuleBlocks;
+      into += kGranuleValues;
       left -= here;
     }
   }
@@ -103,6 +103,25 @@ TEST(GroupPieces, RandomTensors_EachValueOnceInItsPlace) {
         ASSERT_EQ(piece.range.group.plane_count, groups.group_planes);
       }
       group += some;
+    }
+    ASSERT_NO_FATAL_FAILURE(coverage.expect_each_once()) << "turn " << turn;
+  }
+}
+
+// Rice codes have no blocks: tensors begin at multiples of 32.
+TEST(GroupPieces, RandomTensorsOf32Values_EachValueOnceInItsPlace) {
+  std::mt19937 engine(14);
+  for (int turn = 0; turn < 400; ++turn) {
+    const std::vector<Part> segments = random_segments(engine, kValueAlignment);
+    if (count_of(segments) == 0) continue;
+    const Groups groups = interleaved_rice_groups(count_of(segments), kMean, 1 + engine() % 9);
+    Coverage coverage{std::vector<int>(groups.value_count), segments, groups};
+    Move move{};
+    move.value_count = groups.padded_count();
+    GroupPieces pieces(move, &segments, groups, kMean, kValueAlignment);
+    for (Piece piece; pieces.next(&piece);) {
+      coverage.take(piece, move);
+      if (testing::Test::HasFatalFailure()) FAIL() << "turn " << turn;
     }
     ASSERT_NO_FATAL_FAILURE(coverage.expect_each_once()) << "turn " << turn;
   }

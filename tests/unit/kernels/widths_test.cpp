@@ -228,12 +228,23 @@ TEST(Groups, Slices_ConsecutiveBlocks_PlanesOfTheirOwn) {
   EXPECT_EQ(words_for(packing, 70001), (2 * 1152 + 9 * rest / 2) * 4);
 }
 
-TEST(Header, Words_FieldsOfTheReference) {
+TEST(Header, AdaptiveWidths_FieldsOfTheReference) {
   for (const VectorRecord& r : read_vectors("header_adaptive.txt")) {
     Format format;
     format.block = 128;
     format.rounding = Rounding::correlated;
     format.rescale = true;
+    format.mean_half_bits = static_cast<uint8_t>(2 * std::stod(r.text("mean_bits")));
+    format.bits = format.bits_down = 8;
+    EXPECT_EQ(fields_word(format), r.words("words").at(6)) << r.name();
+  }
+}
+
+TEST(Header, RiceCodes_FieldsOfTheReference) {
+  for (const VectorRecord& r : read_vectors("header_rice.txt")) {
+    Format format;
+    format.levels = Levels::rice;
+    format.rounding = Rounding::correlated;
     format.mean_half_bits = static_cast<uint8_t>(2 * std::stod(r.text("mean_bits")));
     format.bits = format.bits_down = 8;
     EXPECT_EQ(fields_word(format), r.words("words").at(6)) << r.name();

@@ -186,6 +186,26 @@ TEST(CostModel, AdaptiveWidths_RowsOfTheirOwn) {
   EXPECT_GT(predicted_ns(question, slower), predicted_ns(question, built_in_costs()));
 }
 
+TEST(CostModel, RiceCodes_TheirRowAlone_BytesOfTheirMean) {
+  CostQuestion question = question_of(GQSGD_SCHEDULE_DIRECT, 4, 1 << 20);
+  question.format.levels = Levels::rice;
+  question.format.combine = Combine::exact;
+  question.format.rounding = Rounding::correlated;
+  question.format.mean_half_bits = 2 * kCostMeanBits;
+  CostConstants others = built_in_costs();
+  for (size_t row = 0; row < kCostRowCount; ++row) {
+    if (row == static_cast<size_t>(CostRow::rice)) continue;
+    for (StageCost& cost : others.stages[row]) cost = {9, 9, 9000};
+  }
+  EXPECT_EQ(predicted_ns(question, others), predicted_ns(question, built_in_costs()));
+  CostConstants bytes_alone = built_in_costs();
+  bytes_alone.byte_ns = 1e6;
+  const double four_bits_ns = predicted_ns(question, bytes_alone);
+  EXPECT_NEAR(four_bits_ns / predicted_ns(adaptive_question(8), bytes_alone), 1, 0.01);
+  question.format.mean_half_bits = 16;
+  EXPECT_NEAR(predicted_ns(question, bytes_alone) / four_bits_ns, 8.19 / 4.19, 0.02);
+}
+
 // Stages alone: bytes take no time.
 TEST(CostModel, BitsOfAdaptiveWidths_PlanesTimesTheirDistanceFromTheRowsMean) {
   CostConstants constants = built_in_costs();
