@@ -44,7 +44,8 @@ Floats read_by_all(const Group& group, const Words& words) {
   return values;
 }
 
-/** What all instruction sets write; NaN where and only where a cell has a value that is not finite. */
+/** What all instruction sets write. A cell is NaN if and only if one of its values is not finite,
+ *  but for groups whose values are so large that no step may fit. */
 void write_by_all(const Group& group, const Floats& values) {
   Words words;
   for (size_t k = 0; const Stages* stages = cpu_stages_here(k); ++k) {
@@ -61,13 +62,14 @@ void write_by_all(const Group& group, const Floats& values) {
     if (here != words) abort();
   }
   const Floats decoded = read_by_all(group, words);
+  bool is_large = false;
+  for (const float value : values) is_large |= std::isfinite(value) && std::fabs(value) > 0x1p117f;
   for (size_t first = 0; first < values.size(); first += kRiceCell) {
-    bool is_poisoned = false, is_nan = false, is_large = false;
+    bool is_poisoned = false, is_nan = false;
     for (size_t e = first; e < values.size() && e < first + kRiceCell; ++e) {
       is_poisoned |= !std::isfinite(values[e]);
       is_nan |= std::isnan(decoded[e]);
     }
-    for (const float value : values) is_large |= std::fabs(value) > 0x1p117f;  // no step may fit
     if (is_nan != is_poisoned && !is_large) abort();
   }
 }
