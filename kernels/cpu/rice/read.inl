@@ -1,19 +1,24 @@
-// Reading of Rice codes by vectors: first unary codes of a tile, each of which begins where the
-// one before it ends, then planes and values.
+// Reading of Rice codes by vectors: unary codes of some cells first, then their planes and values.
+// A code ends with a one, and each cell has 32: so codes of cells that follow each other are read
+// together, whatever their lengths are.
 
 #if GQ_VECTOR_BYTES >= 32
 
-/** Cells whose unary codes are read before their values are made: few, so that a processor makes
- *  values of some while it waits for the places of the next ones. */
-constexpr uint32_t kReadCells = 4;
+/** Cells that are read together: few, so that a processor makes values of some while it waits for
+ *  the begin of the next ones. */
+constexpr uint32_t kReadCells = 8;
+/** 64 bits each, as many as their unary codes may need. */
+constexpr uint32_t kReadWindows = kReadCells * kRiceCellUnaryBits / 64;
 
-/** Where unary codes of cells end, in bits from the cell's first one; before the first of them -1.
- *  Any bytes may follow those of a cell: the next cell's are written later. */
-struct UnaryEnds {
-  static constexpr uint32_t kApart = 64, kFirst = 32;
-  alignas(64) int8_t place[kReadCells * kApart + kApart];
-
-  GQ_INLINE int8_t* of(uint32_t cell) { return place + cell * kApart + kFirst; }
+/** Cells that are read together. */
+struct TileEnds {
+  static constexpr uint32_t kFirst = 32;
+  /** Where unary codes end, in bits from the first cell's begin, modulo 256. Before them -1, behind
+   *  them any bytes. */
+  alignas(64) uint8_t place[kFirst + kReadCells * kRiceCell + 96];
+  uint32_t begin[kReadCells];  ///< of a cell, in `place`
+  uint32_t parameter[kReadCells];
+  uint32_t plane[kReadCells];  ///< its first word
 };
 
 /** Places of ones in a byte, from the lowest. */
@@ -35,41 +40,18 @@ constexpr OnesOfBytes ones_of_bytes() {
 constexpr OnesOfBytes kOnesOfBytes = ones_of_bytes();
 constexpr uint64_t kEachByte = 0x0101010101010101u;
 
-/** The bits that a cell's unary codes begin with, and those behind the first 64. */
-struct UnaryBits {
-  uint64_t low;
-  uint32_t high;
-
-  GQ_INLINE uint32_t low_ones() const {
-    return static_cast<uint32_t>(__builtin_popcountll(low));
-  }
-  GQ_INLINE bool has_cell() const {
-    return low_ones() + static_cast<uint32_t>(__builtin_popcount(high)) >= kRiceCell;
-  }
-};
-
-static_assert(kRiceCellUnaryBits == 64 + 32);
-
 /** Writes the places of ones, counted from `first`, and further bytes, 8 at most. Each byte's are
  *  written where those below it end, over what is too much of them. */
-template <uint32_t kBytes>
-GQ_INLINE void put_places(uint64_t ones, uint32_t first, int8_t* ends) {
+GQ_INLINE void put_places(uint64_t ones, uint32_t first, uint8_t* places) {
   uint64_t counts = ones - (ones >> 1 & 0x55 * kEachByte);
   counts = (counts & 0x33 * kEachByte) + (counts >> 2 & 0x33 * kEachByte);
   counts = ((counts + (counts >> 4)) & 0x0f * kEachByte) * kEachByte;  // and of those below
   const uint64_t before = counts << 8;
-  GQ_UNROLL for (uint32_t k = 0; k < kBytes; ++k) {
-    const uint64_t places =
-        kOnesOfBytes.places[ones >> (8 * k) & 255] + (first + 8 * k) * kEachByte;
-    memcpy(ends + (before >> (8 * k) & 255), &places, sizeof places);
+  GQ_UNROLL for (uint32_t k = 0; k < 8; ++k) {
+    const uint64_t in_byte =
+        kOnesOfBytes.places[ones >> (8 * k) & 255] + ((first + 8 * k) & 255) * kEachByte;
+    memcpy(places + (before >> (8 * k) & 255), &in_byte, sizeof in_byte);
   }
-}
-
-/** Where unary codes end, of a cell that is there; returns the last one's end. */
-GQ_INLINE uint32_t put_ends(const UnaryBits& bits, int8_t* ends) {
-  put_places<8>(bits.low, 0, ends);
-  if (bits.low_ones() < kRiceCell) put_places<4>(bits.high, 64, ends + bits.low_ones());
-  return static_cast<uint32_t>(ends[kRiceCell - 1]);
 }
 
 /** Goes through the cells of a group, whatever its words are. */
@@ -89,87 +71,131 @@ struct RiceCursor {
     return vector_at<uint64_t>(words + word_count - 2 * number - 2);
   }
 
-  GQ_INLINE UnaryBits unary_bits() const {
-    const uint32_t number = unary / kRiceUnaryBits, used = unary % kRiceUnaryBits;
-    const uint32_t unused = kRiceUnaryBits - 1 - used;
-    const uint64_t first = unary_word(number), second = unary_word(number + 1);
-    return {first >> used | second << 1 << unused,
-            static_cast<uint32_t>(second >> used | unary_word(number + 2) << 1 << unused)};
+  /** 64 bits of unary codes, the first or later ones. */
+  GQ_INLINE uint64_t window(uint32_t k) const {
+    const uint32_t number = unary / kRiceUnaryBits + k, used = unary % kRiceUnaryBits;
+    return unary_word(number) >> used |
+           unary_word(number + 1) << 1 << (kRiceUnaryBits - 1 - used);
   }
 
-  GQ_INLINE bool has_planes(uint32_t parameter) const {
-    return plane + parameter <= word_count;
+  /** Sets what cells from `first` on have besides unary codes; returns how many codes. */
+  GQ_INLINE uint32_t take_head(uint32_t first, uint32_t count, TileEnds& tile) {
+    uint32_t codes = 0;
+    for (uint32_t c = 0; c < count; ++c) {
+      const uint32_t parameter = this->parameter(first + c);
+      tile.begin[c] = TileEnds::kFirst + codes;
+      tile.parameter[c] = parameter;
+      tile.plane[c] = plane;
+      const bool has_codes = parameter <= kRiceParameterMax;
+      codes += has_codes ? kRiceCell : 0;
+      plane += has_codes ? parameter : 0;
+    }
+    return codes;
   }
 
-  GQ_INLINE void pass_cell(uint32_t parameter, uint32_t last_end) {
-    plane += parameter;
-    unary += last_end + 1;
+  /** Passes unary codes, the last of which ends at bit `end`. False if a cell has more bits than it
+   *  may: modulo 256 its length is then too much, or all of them are less than their sum. */
+  GQ_INLINE bool pass_codes(uint32_t codes, uint32_t end, const TileEnds& tile) {
+    uint32_t sum = 0, longest = 0;
+    for (uint32_t e = TileEnds::kFirst; e < TileEnds::kFirst + codes; e += kRiceCell) {
+      const uint8_t bits = static_cast<uint8_t>(tile.place[e + kRiceCell - 1] - tile.place[e - 1]);
+      sum += bits;
+      longest = bits > longest ? bits : longest;
+    }
+    unary += end + 1;
+    return plane <= word_count && longest <= kRiceCellUnaryBits && sum == end + 1;
   }
 };
 
-/** Ends of the cells from `first` on, `count` of them, and where their planes are. Returns how many
- *  cells there are before the words end. */
-struct TileEnds {
-  UnaryEnds ends;
-  uint32_t parameter[kReadCells];
-  uint32_t plane[kReadCells];
-};
-
-uint32_t read_ends(RiceCursor& at, uint32_t first, uint32_t count, TileEnds& tile) {
-  RiceCursor cursor = at;
+/** Reads unary codes of `count` cells from `first` on, one after the other, whatever the words are;
+ *  returns how many cells there are before they end. */
+uint32_t read_one_by_one(RiceCursor& cursor, uint32_t first, uint32_t count, TileEnds& tile) {
+  const uint32_t begin = cursor.unary;
+  uint8_t* place = tile.place + TileEnds::kFirst;
+  place[-1] = 0xff;
   for (uint32_t c = 0; c < count; ++c) {
+    tile.begin[c] = static_cast<uint32_t>(place - tile.place);
     const uint32_t parameter = tile.parameter[c] = cursor.parameter(first + c);
-    if (parameter > kRiceParameterMax) continue;
-    const UnaryBits bits = cursor.unary_bits();
-    if (!bits.has_cell() || !cursor.has_planes(parameter)) return c;
     tile.plane[c] = cursor.plane;
-    int8_t* const ends = tile.ends.of(c);
-    ends[-1] = -1;
-    cursor.pass_cell(parameter, put_ends(bits, ends));
+    if (parameter > kRiceParameterMax) continue;
+    cursor.plane += parameter;
+    if (cursor.plane > cursor.word_count) return c;
+    uint64_t low = cursor.window(0), high = cursor.window(1) & kHighUnary;
+    uint32_t end = 0;
+    for (uint32_t e = 0; e < kRiceCell; ++e) {
+      if ((low | high) == 0) return c;
+      uint64_t& ones = low != 0 ? low : high;
+      end = (low != 0 ? 0 : kRiceUnaryBits) + static_cast<uint32_t>(__builtin_ctzll(ones));
+      ones &= ones - 1;
+      *place++ = static_cast<uint8_t>(cursor.unary - begin + end);
+    }
+    cursor.unary += end + 1;
   }
-  at = cursor;
   return count;
+}
+
+/** The same, all of them together; false, and nothing is passed, if not all are there. */
+bool read_together(RiceCursor& at, uint32_t first, uint32_t count, TileEnds& tile) {
+  RiceCursor cursor = at;
+  const uint32_t codes = cursor.take_head(first, count, tile);
+  uint8_t* const places = tile.place + TileEnds::kFirst;
+  places[-1] = 0xff;
+  uint32_t found = 0, end = ~0u;
+  for (uint32_t k = 0; found < codes; ++k) {
+    if (k == kReadWindows) return false;
+    const uint64_t ones = cursor.window(k);
+    put_places(ones, 64 * k, places + found);
+    found += static_cast<uint32_t>(__builtin_popcountll(ones));
+    end = 64 * k + places[codes - 1] % 64;
+  }
+  if (!cursor.pass_codes(codes, end, tile)) return false;
+  at = cursor;
+  return true;
 }
 
 #if GQ_VECTOR_BYTES == 64
 
-/** The same with instructions that not every processor with AVX-512 has: the places of ones at
- *  once. */
-__attribute__((target("avx512vbmi2,bmi,bmi2,popcnt"))) uint32_t read_ends_vbmi2(
+/** The same with instructions that not every processor with AVX-512 has: the places of 64 bits'
+ *  ones at once. */
+__attribute__((target("avx512vbmi2,bmi,bmi2,popcnt"))) bool read_together_vbmi2(
     RiceCursor& at, uint32_t first, uint32_t count, TileEnds& tile) {
   RiceCursor cursor = at;
-  alignas(64) uint8_t place[kRiceCellUnaryBits];
-  for (uint32_t k = 0; k < sizeof place; ++k) place[k] = static_cast<uint8_t>(k);
-  const __m512i places = _mm512_load_si512(place);
-  const __m256i high_places = _mm256_load_si256(reinterpret_cast<const __m256i*>(place + 64));
-  for (uint32_t c = 0; c < count; ++c) {
-    const uint32_t parameter = tile.parameter[c] = cursor.parameter(first + c);
-    if (parameter > kRiceParameterMax) continue;
-    const UnaryBits bits = cursor.unary_bits();
-    if (!bits.has_cell() || !cursor.has_planes(parameter)) return c;
-    tile.plane[c] = cursor.plane;
-    int8_t* const ends = tile.ends.of(c);
-    ends[-1] = -1;
-    const uint32_t low_ones = bits.low_ones();
-    _mm512_storeu_si512(ends, _mm512_maskz_compress_epi8(bits.low, places));
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(ends + low_ones),
-                        _mm256_maskz_compress_epi8(bits.high, high_places));
-    const bool is_low = low_ones >= kRiceCell;
-    const uint64_t ones = is_low ? bits.low : bits.high;
-    const uint64_t end = _tzcnt_u64(_pdep_u64(1u << 31 >> (is_low ? 0 : low_ones), ones));
-    cursor.pass_cell(parameter, static_cast<uint32_t>(end) + (is_low ? 0 : 64));
+  const uint32_t codes = cursor.take_head(first, count, tile);
+  uint8_t* const places = tile.place + TileEnds::kFirst;
+  places[-1] = 0xff;
+  alignas(64) uint8_t number[64];
+  for (uint32_t k = 0; k < sizeof number; ++k) number[k] = static_cast<uint8_t>(k);
+  __m512i numbers = _mm512_load_si512(number);
+  uint32_t found = 0, end = ~0u;
+  for (uint32_t k = 0; found < codes; ++k) {
+    if (k == kReadWindows) return false;
+    const uint64_t ones = cursor.window(k);
+    _mm512_storeu_si512(places + found, _mm512_maskz_compress_epi8(ones, numbers));
+    numbers = _mm512_add_epi8(numbers, _mm512_set1_epi8(64));
+    const uint64_t last = uint64_t{1} << ((codes - 1 - found) % 64);
+    end = 64 * k + static_cast<uint32_t>(_tzcnt_u64(_pdep_u64(last, ones)));
+    found += static_cast<uint32_t>(__builtin_popcountll(ones));
   }
+  if (!cursor.pass_codes(codes, end, tile)) return false;
   at = cursor;
-  return count;
+  return true;
 }
 
-using ReadEnds = uint32_t (*)(RiceCursor&, uint32_t, uint32_t, TileEnds&);
+#endif
 
-ReadEnds fastest_read_ends() {
-  const bool has_all = __builtin_cpu_supports("avx512vbmi2") && __builtin_cpu_supports("bmi2") &&
-                       __builtin_cpu_supports("bmi") && __builtin_cpu_supports("popcnt");
-  return has_all ? read_ends_vbmi2 : read_ends;
+using ReadTogether = bool (*)(RiceCursor&, uint32_t, uint32_t, TileEnds&);
+
+ReadTogether fastest_reading() {
+#if GQ_VECTOR_BYTES == 64
+  if (__builtin_cpu_supports("avx512vbmi2") && __builtin_cpu_supports("bmi2") &&
+      __builtin_cpu_supports("bmi") && __builtin_cpu_supports("popcnt")) {
+    return read_together_vbmi2;
+  }
+#endif
+  return read_together;
 }
+
+#if GQ_VECTOR_BYTES == 64
 
 /** The low 4 bits of the codes of a cell, from as many planes; of part 0, the only one. */
 GQ_INLINE Halves four_planes(const uint32_t* plane, uint32_t) {
@@ -187,10 +213,6 @@ GQ_INLINE Halves one_plane(uint32_t plane, uint32_t bit, uint32_t) {
 }
 
 #else
-
-using ReadEnds = uint32_t (*)(RiceCursor&, uint32_t, uint32_t, TileEnds&);
-
-ReadEnds fastest_read_ends() { return read_ends; }
 
 GQ_INLINE Halves one_plane(uint32_t plane, uint32_t bit, uint32_t part) {
   Halves own_bit;
@@ -220,7 +242,7 @@ GQ_INLINE HalfSignedHalves few_halves(Halves a, std::integer_sequence<uint32_t, 
 
 /** k of some values of a cell, from where their unary codes end and from planes, of which there are
  *  four at least, the cell's or others. */
-GQ_INLINE Halves read_numbers(const int8_t* ends, const uint32_t* plane, uint32_t parameter,
+GQ_INLINE Halves read_numbers(const uint8_t* ends, const uint32_t* plane, uint32_t parameter,
                               uint32_t part) {
   const HalfBytes high = vector_at<HalfBytes>(ends) - vector_at<HalfBytes>(ends - 1) - 1;
   const uint16_t low_bits = static_cast<uint16_t>((1u << parameter) - 1);
@@ -248,12 +270,13 @@ class RiceTileDecoder {
         step_(norm_from_code(static_cast<uint16_t>(args.words[0]))) {}
 
   void run() {
-    const ReadEnds read = fastest_read_ends();
+    const ReadTogether read_together = fastest_reading();
     RiceCursor cursor{words_, layout_.word_count, layout_.head_words};
     TileEnds tile;
     for (uint32_t first = 0; first < layout_.cells; first += kReadCells) {
       const uint32_t left = layout_.cells - first, count = left < kReadCells ? left : kReadCells;
-      const uint32_t readable = read(cursor, first, count, tile);
+      const bool together = read_together(cursor, first, count, tile);
+      const uint32_t readable = together ? count : read_one_by_one(cursor, first, count, tile);
       for (uint32_t c = 0; c < readable; ++c) put_cell(first + c, c, tile);
       if (readable < count) {
         const uint32_t e = (first + readable) * kRiceCell;
@@ -263,23 +286,24 @@ class RiceTileDecoder {
   }
 
  private:
-  GQ_INLINE void put_cell(uint32_t cell, uint32_t c, TileEnds& tile) const {
+  GQ_INLINE void put_cell(uint32_t cell, uint32_t c, const TileEnds& tile) const {
     const uint32_t parameter = tile.parameter[c], count = layout_.values_of(cell);
     float* const value = values_ + cell * kRiceCell;
     if (parameter > kRiceParameterMax) {
       put_without_codes(parameter, count, value);
       return;
     }
+    const uint8_t* const ends = tile.place + tile.begin[c];
     const uint32_t* const plane = words_ + tile.plane[c];
     const bool has_planes = tile.plane[c] + kPlanesAtOnce <= layout_.word_count;
     if (count == kRiceCell && has_planes && parameter <= kHalvesParameterMax) {
-      put_codes(tile.ends.of(c), plane, parameter, value);
+      put_codes(ends, plane, parameter, value);
     } else {
-      put_plainly(tile.ends.of(c), plane, parameter, count, value);
+      put_plainly(ends, plane, parameter, count, value);
     }
   }
 
-  GQ_INLINE void put_codes(const int8_t* ends, const uint32_t* plane, uint32_t parameter,
+  GQ_INLINE void put_codes(const uint8_t* ends, const uint32_t* plane, uint32_t parameter,
                            float* value) const {
     GQ_UNROLL for (uint32_t part = 0; part < kCellParts; ++part) {
       const uint32_t e = part * kVectorHalves;
@@ -296,11 +320,11 @@ class RiceTileDecoder {
   }
 
   /** What is rare: a cell with fewer values, planes at the end of the words, large codes. */
-  void put_plainly(const int8_t* ends, const uint32_t* plane, uint32_t parameter, uint32_t count,
+  void put_plainly(const uint8_t* ends, const uint32_t* plane, uint32_t parameter, uint32_t count,
                    float* value) const {
     for (uint32_t e = 0; e < count; ++e, ++ends) {
-      const int32_t high = *ends - *(ends - 1) - 1;
-      uint32_t code = static_cast<uint32_t>(high) << parameter;
+      const uint8_t high = static_cast<uint8_t>(*ends - *(ends - 1) - 1);
+      uint32_t code = uint32_t{high} << parameter;
       for (uint32_t b = 0; b < parameter; ++b) code |= (plane[b] >> e & 1) << b;
       const float made = rice_value(code, step_);
       value[e] = kAdd ? value[e] + made : made;
