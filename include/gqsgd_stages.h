@@ -12,7 +12,7 @@ extern "C" {
 
 /* ---- Sizes ----------------------------------------------------------------------------------- */
 /** Size in bytes of `value_count` packed values: whole 32-bit words. rotate=hadamard fills values
- *  up to a multiple of 128. */
+ *  up to a multiple of 128. With levels=rice, which has no stages, that of a call of one rank. */
 gqsgd_status gqsgd_packed_size(gqsgd_quantizer quantizer, size_t value_count, size_t *size_bytes);
 
 /** The same for what gqsgd_reduce_many writes, whose codes have bits_down bits. */
@@ -54,7 +54,8 @@ typedef struct {
  * memory. A stage is then enqueued, also while a graph is captured: it never waits, allocates or
  * reads values on the host: norms of blocks off their grid are rounded up to it. Workspace, aligned
  * to 8 bytes, is the stage's until it has run; host memory, and quantize, need none (NULL). Errors:
- * UNSUPPORTED without CUDA or a device, INVALID_ARGUMENT for memory of the other kind, BACKEND. */
+ * UNSUPPORTED with levels=rice, and without CUDA or a device, INVALID_ARGUMENT for memory of the
+ * other kind, BACKEND. */
 
 /** norms [out] of this rank's values: gqsgd_norm_count numbers, NaN or infinity where an input is.
  *  The largest over ranks is the global norm for p = inf, NaN if one is NaN. */

@@ -37,7 +37,9 @@ inline gqsgd_quantizer make_quantizer(FuzzInput* input) {
                                            "levels=linear,bits=4,bits_down=8",
                                            "adaptive-3",
                                            "adaptive-6",
-                                           "levels=linear,width=adaptive,mean_bits=2.5"};
+                                           "levels=linear,width=adaptive,mean_bits=2.5",
+                                           "rice-4",
+                                           "levels=rice,mean_bits=2.5,nonfinite=error"};
   gqsgd_quantizer quantizer = nullptr;
   const gqsgd_status made =
       gqsgd_quantizer_create(kSpecs[input->byte() % std::size(kSpecs)], &quantizer);

@@ -126,7 +126,8 @@ std::vector<Values> results_in_slices(const Quantizer& quantizer, const std::vec
 
 TEST_P(Threads, Slices_SameBits) {
   const auto inputs = gradients(kRanks, kValues, 22);
-  for (const char* spec : {"blocks-8", "rotated-4", "paper-gl8", "relative-8", "bf16", "none"}) {
+  for (const char* spec :
+       {"blocks-8", "rotated-4", "paper-gl8", "relative-8", "bf16", "rice-4", "none"}) {
     const Quantizer quantizer(spec);
     for (const bool gathers : {false, true}) {
       const auto expected = results_in_slices(quantizer, inputs, options_of(1, 65536), gathers);

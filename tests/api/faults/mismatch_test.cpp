@@ -67,13 +67,14 @@ TEST_P(OneDifference, NamedOnAllRanks_GroupContinues) {
 }
 
 // The header has a third bit for levels, apart from the others.
-TEST(Mismatch, FloatsOf16Bits_BothNamed) {
+TEST(Mismatch, LevelsOfThreeBits_BothNamed) {
   Group group(kRanks);
   const Change bf16 = [](Call& call) { call.use("bf16"); };
   const struct {
     const char* spec;
     const char* name;
-  } others[] = {{"fp16", "fp16"}, {"paper-gl8", "linear"}, {"none", "none"}};
+  } others[] = {
+      {"fp16", "fp16"}, {"paper-gl8", "linear"}, {"none", "none"}, {"rice-4", "rice"}};
   for (const auto& other : others) {
     const GroupOutcome outcome = group.call(
         1, [&](Call& call) { call.use(other.spec); }, bf16);
@@ -81,6 +82,17 @@ TEST(Mismatch, FloatsOf16Bits_BothNamed) {
         std::string("levels differs: rank 0 has bf16, rank 1 has ") + other.name;
     for (const Outcome& rank : outcome.ranks) EXPECT_TRUE(is(rank, GQSGD_MISMATCH, named));
     EXPECT_TRUE(outcome.all_untouched);
+  }
+  EXPECT_TRUE(group.still_works());
+}
+
+TEST(Mismatch, MeansOfRiceCodes_BothNamed) {
+  Group group(kRanks);
+  const GroupOutcome outcome = group.call(
+      1, [](Call& call) { call.use("rice-4,mean_bits=4.5"); },
+      [](Call& call) { call.use("rice-4"); });
+  for (const Outcome& rank : outcome.ranks) {
+    EXPECT_TRUE(is(rank, GQSGD_MISMATCH, "mean_bits differs: rank 0 has 4, rank 1 has 4.5"));
   }
   EXPECT_TRUE(group.still_works());
 }

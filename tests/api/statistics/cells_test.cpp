@@ -165,7 +165,8 @@ TEST(Cells, FloatsOf16Bits_NoBias) {
 TEST(Cells, Hierarchies_NoBias) {
   std::vector<Hypothesis> family;
   for (const char* quantizer : {"paper-gl8", "paper-ge8", "paper-gl4", "blocks-8", "rotated-4-8",
-                                "relative-8", "blocks-8,rounding_down=subtractive", "bf16"}) {
+                                "relative-8", "blocks-8,rounding_down=subtractive", "bf16",
+                                "rice-3"}) {
     const CellExperiment experiment{quantizer, GQSGD_SCHEDULE_HIERARCHICAL, 5};
     const std::vector<Hypothesis> more = hypotheses(experiment, nullptr);
     family.insert(family.end(), more.begin(), more.end());

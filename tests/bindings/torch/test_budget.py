@@ -247,6 +247,8 @@ def bytes_of(state):
     ({"budget": True}, TypeError, "budget is a bool, not a number"),
     ({"budget": 4, "quantizer": "blocks-8"}, INVALID,
      "budget is 4, but the quantizer has codes of one width: levels=linear,bits=8"),
+    ({"budget": 4, "quantizer": "rice-4"}, INVALID,
+     "budget is 4, but the quantizer has Rice codes, without norms of blocks: levels=rice"),
     ({"budget": 4, "quantizer": None}, TypeError, "quantizer is a NoneType"),
 ])
 def test_wrong_budgets_are_refused_with_both_values(arguments, kind, sentence):
