@@ -3,12 +3,13 @@
 import sys
 from pathlib import Path
 
-from vector_files import (adaptive, allreduces, block_decodes, block_norms, block_quantizes,
+from vector_files import (allreduces, block_decodes, block_norms, block_quantizes,
                            block_sums, conversions, decodes, headers, hierarchies,
                            integrity, narrow_codes,
                            native, norms, presets, quantizes,
-                           random_words, reductions, rice, rotations, schedule_lists, segments, sparse,
+                           random_words, reductions, rotations, schedule_lists, segments, sparse,
                            thresholds, wide_sums)
+from vector_files.groups import adaptive, rice
 from vector_files.support.record import file_text
 
 SUBJECTS = (random_words, conversions, norms, quantizes, reductions, wide_sums, decodes,

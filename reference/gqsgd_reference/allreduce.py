@@ -104,8 +104,8 @@ def allreduce(request, inputs):
     form = format_of(request, len(inputs))
     values = [widen(patterns, request.dtype) for patterns in inputs]
     if request.levels == "rice":
-        return _narrowed(request, form, np.float32(0), np.float32(0),
-                         *rice.allreduce(request, form, places_of(request, form.rank_count), values))
+        words, decoded = rice.allreduce(request, form, places_of(request, len(inputs)), values)
+        return _narrowed(request, form, np.float32(0), np.float32(0), words, decoded)
     if request.mean_bits:
         present = np.ones(len(inputs[0]), dtype=bool)
         return _narrowed(request, form, *adaptive_sum(request, form, values, present))

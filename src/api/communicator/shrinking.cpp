@@ -58,6 +58,9 @@ bool is_of_the_group(gqsgd_status code) {
          code == GQSGD_INVALID_ARGUMENT;
 }
 
+/** Says that a rank was lost or late, and not why. */
+bool is_loss(gqsgd_status code) { return code == GQSGD_PEER_LOST || code == GQSGD_TIMEOUT; }
+
 RankList list_of(const RankSet& set, uint32_t size) {
   RankList list;
   for (uint32_t rank = 0; rank < size; ++rank) {
@@ -175,7 +178,10 @@ void Shrinking::form() {
     own_failure_ = formed;
     membership_.give_up();
   }
-  not_formed_ = formed;
+  // Attempts follow each other until time is up. One that was cut short says less than one before
+  // it that said what ranks differ in.
+  const bool says_more = !not_formed_.ok() && !is_loss(not_formed_.code());
+  if (!is_loss(formed.code()) || !says_more) not_formed_ = formed;
   membership_.end_forming(forming_, formed.ok());
 }
 

@@ -57,7 +57,7 @@ class Shrinking {
   uint64_t published_ = 0;
   std::vector<gqsgd_unique_id> offers_;  ///< of this rank; some have been used
   Status own_failure_;  ///< for which this rank gives up
-  Status not_formed_;   ///< why the newest group has not formed
+  Status not_formed_;   ///< why no group has formed
   Ballot forming_ = 0;
   Ballot formed_ = 0;  ///< the attempt of which `end_` is
   gqsgd_comm end_ = nullptr;

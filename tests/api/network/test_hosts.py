@@ -130,6 +130,26 @@ def test_a_host_that_is_cut_off_is_named_within_the_timeout(network, build_direc
     assert waited < 3 + 5
 
 
+@pytest.mark.parametrize("cut", ["link", "route"])
+def test_an_outage_of_20_seconds_is_bridged(network, build_directory, cut):
+    """Longer than keepalive probes of UCX take (10 s, and three of them 2 s apart)."""
+    with (network(HOSTS, "100mbit") as net,
+          Ranks(net, build_directory, 2, LARGE, options="timeout_ms=300000") as ranks):
+        ranks.wait_for_first_lines()
+        time.sleep(0.5)
+        away, others = net.hosts[1], (net.hosts[0], net.hosts[2])
+        if cut == "link":
+            net.set_link(away, up=False)
+        for other in others if cut == "route" else ():
+            net.set_blackhole(other, away)
+        time.sleep(20)
+        if cut == "link":
+            net.set_link(away, up=True)
+        for other in others if cut == "route" else ():
+            net.clear_blackhole(other, away)
+        assert ranks.ends() == [f"ok network {expected_xor(LARGE, 1)}"] * HOSTS
+
+
 def test_a_host_that_dies_is_named_within_a_second(network, build_directory):
     with network(HOSTS, "100mbit") as net, Ranks(net, build_directory, 1000, LARGE) as ranks:
         ranks.wait_for_first_lines()

@@ -254,6 +254,27 @@ TEST_P(Rice, Zeros_NoStepAndNoCodes) {
   for (size_t e = 0; e < added.size(); ++e) EXPECT_EQ(added[e], static_cast<float>(e) + 0.25f);
 }
 
+TEST_P(Rice, Add_SumsWithWhatIsThere) {
+  const Group group = group_of(1000, 8);
+  const Words words = encode(*GetParam(), group, normal_values(1000, 9));
+  const Floats decoded = decode(*GetParam(), group, words);
+  const Floats added = decode_and_add(*GetParam(), group, words);
+  for (size_t e = 0; e < added.size(); ++e) {
+    EXPECT_EQ(added[e], static_cast<float>(e) + 0.25f + decoded[e]) << e;
+  }
+}
+
+TEST_P(Rice, WordsThatEnd_NanFromThere) {
+  const Group group = group_of(1000, 8);
+  Words words = encode(*GetParam(), group, normal_values(1000, 10));
+  const Floats before = decode(*GetParam(), group, words);
+  const uint32_t heads = rice_head_words(rice_cells(1000));
+  for (uint32_t k = 3; k < heads; ++k) words[k] = 0xddddddddu;  // cells from 16 on: 13 planes each
+  const Floats decoded = decode(*GetParam(), group, words);
+  for (uint32_t e = 0; e < 512; ++e) EXPECT_EQ(decoded[e], before[e]) << e;
+  EXPECT_EQ(bits_of(decoded[999]), kFloatNanBits);
+}
+
 // With a step that depended on random numbers the roundings would have a bias.
 TEST_P(Rice, RandomNumbers_TheStepDoesNotDependOnThem) {
   for (const char* kind : kKinds) {

@@ -9,11 +9,11 @@ from gqsgd_reference.levels import Format
 from gqsgd_reference.quantize import quantize_bits, rounding_bits
 from gqsgd_reference.random import REENCODE, Call
 
-from . import headers
-from .presets import SPECIAL, record
-from .segments import TEXT as SEGMENTS_KEYS
-from .segments import segments_record
-from .support.edges import (DENORMAL_MIN, GENERATED, INFINITY, NAN, SPREAD, checksum, generated,
+from .. import headers
+from ..presets import SPECIAL, record
+from ..segments import TEXT as SEGMENTS_KEYS
+from ..segments import segments_record
+from ..support.edges import (DENORMAL_MIN, GENERATED, INFINITY, NAN, SPREAD, checksum, generated,
                             spread_blocks)
 
 GROUPS_TEXT = f"""

@@ -6,11 +6,11 @@ from gqsgd_reference.allreduce import Request, format_of, places_of, shared_norm
 from gqsgd_reference.hierarchy import nodes_string
 from gqsgd_reference.random import Call
 
-from . import headers
-from .presets import SPECIAL, record
-from .segments import TEXT as SEGMENTS_KEYS
-from .segments import segments_record
-from .support.edges import GENERATED, SPREAD, checksum, generated, spread_blocks
+from .. import headers
+from ..presets import SPECIAL, record
+from ..segments import TEXT as SEGMENTS_KEYS
+from ..segments import segments_record
+from ..support.edges import GENERATED, SPREAD, checksum, generated, spread_blocks
 
 WIDTHS_TEXT = """
 Bits of the blocks of one group (FORMAT.md section 16).

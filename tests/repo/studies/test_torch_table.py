@@ -6,6 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+pytest.importorskip("torch")
+
 ROOT = Path(__file__).resolve().parents[3]
 HOOKS = "DDP;fp16;blocks-8, process;blocks-8, group"
 
