@@ -91,8 +91,8 @@ def _needs(form):
                and 2.5 <= form.mean_bits <= 8 and form.mean_bits * 2 % 1 == 0)
     rules = {
         "mean_bits": (grouped if form.mean_bits else form.bits > 0,
-                      "a multiple of 0.5 from 2.5 to 8, linear levels and blocks of 128, or rice, no "
-                      "rotation and no bits, or bits instead"),
+                      "a multiple of 0.5 from 2.5 to 8, linear levels and blocks of 128, or rice, "
+                      "no rotation and no bits, or bits instead"),
         "block": (form.block == 0 or quantized, "levels linear or exponential"),
         "rounding": (form.rounding != "correlated" or quantized or rice,
                      "levels linear, exponential or rice"),

@@ -44,7 +44,7 @@ Floats read_by_all(const Group& group, const Words& words) {
   return values;
 }
 
-/** What all instruction sets write; NaN where and only where a cell has a value that is not finite. */
+/** What all instruction sets write; NaN where and only where a cell has one that is not finite. */
 void write_by_all(const Group& group, const Floats& values) {
   Words words;
   for (size_t k = 0; const Stages* stages = cpu_stages_here(k); ++k) {

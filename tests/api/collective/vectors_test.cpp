@@ -75,7 +75,8 @@ std::string quantizer_spec(const VectorRecord& record) {
     text += ",combine=" + record.text("combine") + ",norm=" + record.text("q") + ":" +
             record.text("p");
   }
-  for (const char* field : {"width", "bits_down", "block", "rounding_down", "rotate", "mantissa_bits"}) {
+  for (const char* field :
+       {"width", "bits_down", "block", "rounding_down", "rotate", "mantissa_bits"}) {
     if (record.has(field)) text += std::string(",") + field + "=" + record.text(field);
   }
   if (record.has("rescale")) text += record.integer("rescale") ? ",rescale=true" : ",rescale=false";

@@ -213,7 +213,8 @@ struct Interrupted {
 
 /** Rank `first` aborts as soon as its own call has ended, while others may be inside theirs. What
  *  ends its call before is the shrink of another. */
-void interrupt_a_call(int first, bool in_place, std::vector<Interrupted>* ranks) {
+void interrupt_a_call(const char* format, int first, bool in_place,
+                      std::vector<Interrupted>* ranks) {
   const std::vector<gqsgd_comm> comms =
       local_comms(3, "timeout_ms=20000,chunk_value_count=512");
   const std::vector<Values> inputs = gradients(3, kValues, 7);
@@ -221,7 +222,7 @@ void interrupt_a_call(int first, bool in_place, std::vector<Interrupted>* ranks)
   for (size_t k = 0; k < 3; ++k) {
     threads.emplace_back([&, k] {
       Interrupted& own = (*ranks)[k];
-      const Quantizer quantizer(kFormat);
+      const Quantizer quantizer(format);
       own.values = inputs[k];
       own.called = outcome_of(gqsgd_allreduce(
           comms[k], quantizer.get(), in_place ? own.values.data() : inputs[k].data(),
@@ -241,7 +242,7 @@ TEST(Shrink, CallThatSomeHaveFinished_AllHaveItsResult) {
   int handed = 0;
   for (int run = 0; run < 400 && handed < 20; ++run) {
     std::vector<Interrupted> ranks(3);
-    interrupt_a_call(run % 3, run % 2 == 0, &ranks);
+    interrupt_a_call(run / 6 % 2 == 0 ? kFormat : "rice-4", run % 3, run % 2 == 0, &ranks);
     const Interrupted* finished = nullptr;
     for (const Interrupted& own : ranks) {
       if (own.called.status == GQSGD_OK) finished = &own;

@@ -1,5 +1,5 @@
-// Pieces of moves where there are groups: every value of every segment in one of them, exactly once,
-// in the place of its group that docs/FORMAT.md, section 16, gives it.
+// Pieces of moves where there are groups: every value of every segment in one of them, exactly
+// once, in the place of its group that docs/FORMAT.md, section 16, gives it.
 #include "src/execute/pieces.h"
 
 #include <gtest/gtest.h>

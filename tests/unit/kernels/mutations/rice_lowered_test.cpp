@@ -1,5 +1,5 @@
-// Groups of Rice codes that do not fit. The step of a group makes this so improbable that no test sees
-// it: here a mutation makes steps too small.
+// Groups of Rice codes that do not fit. The step of a group makes this so improbable that no test
+// sees it: here a mutation makes steps too small.
 #include <gtest/gtest.h>
 
 #include <cmath>
