@@ -58,7 +58,8 @@ struct LookSums {
     }
   }
 
-  /** Near codes without their low bits sum up to at most 64 for each cell: 16 bits hold a tile's. */
+  /** Near codes without their low bits sum up to at most 64 for each cell: 16 bits hold a tile's.
+   */
   void add_tile(const StepTile& tile) {
     Halves tile_lows = {};
     for (uint32_t c = 0; c < kTileCells; ++c) {

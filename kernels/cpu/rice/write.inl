@@ -272,7 +272,7 @@ class RiceTileWriter {
     return code == 0 ? 0 : kRiceUnaryBits - static_cast<uint32_t>(__builtin_clzll(code));
   }
 
-  /** Bits of the unary codes of both halves of a cell; if not both are in words, all are `first`. */
+  /** Bits of the unary codes of both halves of a cell; `first` are all if not both are in words. */
   struct CellBits {
     uint32_t first, second;
     bool in_words;
