@@ -39,11 +39,12 @@ GQ_INLINE Words put_steps(const float* value, float inverse, uint32_t at, StepTi
 
 /** A look under way: sums that are added up in the end. */
 struct LookSums {
-  Integers near = {}, expected = {}, squares = {};
+  Integers lows = {}, expected = {}, squares = {};
   Words plane_bits = {}, cells = {};
 
   /** The near code is one less than the middle, if that is not below 0, the far one is one more. */
-  GQ_INLINE void add_cell(const StepTile& tile, uint32_t at, uint32_t parameter, Halves& lows) {
+  GQ_INLINE void add_cell(const StepTile& tile, uint32_t at, uint32_t parameter,
+                          Halves& tile_lows) {
     GQ_UNROLL for (uint32_t k = at; k < at + kRiceCell; k += kVectorHalves) {
       const Halves middle = vector_at<Halves>(tile.middle + k);
       const Halves chance = vector_at<Halves>(tile.chance + k);
@@ -51,26 +52,27 @@ struct LookSums {
       const Halves far = chance != 0 ? middle + 1 : near;
       const Halves low = shifted_down(near, parameter);
       const Halves more = shifted_down(far, parameter) - low;
-      lows += low;
+      tile_lows += low;
       expected += pair_products(chance, more);
       squares += pair_products(more, more);
     }
   }
 
-  /** Low halves of a tile are at most 64 for each cell. */
+  /** Near codes without their low bits sum up to at most 64 for each cell: 16 bits hold a tile's.
+   */
   void add_tile(const StepTile& tile) {
-    Halves lows = {};
+    Halves tile_lows = {};
     for (uint32_t c = 0; c < kTileCells; ++c) {
-      add_cell(tile, c * kRiceCell, tile.parameter[c], lows);
+      add_cell(tile, c * kRiceCell, tile.parameter[c], tile_lows);
     }
-    near += pair_products(lows, Halves{} + static_cast<uint16_t>(1));
+    lows += pair_products(tile_lows, Halves{} + static_cast<uint16_t>(1));
   }
 
   RiceLook look() const {
     RiceLook look;
     for (uint32_t c = 0; c < kTileCells; ++c) {
       look.values += kRiceCell * cells[c];
-      look.near_bits += kRiceCell * (cells[c] + plane_bits[c]) + static_cast<uint32_t>(near[c]);
+      look.near_bits += kRiceCell * (cells[c] + plane_bits[c]) + static_cast<uint32_t>(lows[c]);
       look.expected_256 += static_cast<uint32_t>(expected[c]);
       look.squares += static_cast<uint32_t>(squares[c]);
     }

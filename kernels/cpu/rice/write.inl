@@ -241,19 +241,18 @@ class RiceTileWriter {
     find_parameters(tile.code, tile.sums, parameters);
     const UnaryTile unary(tile, parameters);
     const uint32_t left = layout_.cells - first, count = left < kTileCells ? left : kTileCells;
+    CellBits bits[kTileCells];
     for (uint32_t c = 0; c < kTileCells; ++c) {
-      const uint16_t* const codes = tile.code + c * kRiceCell;
-      bits_ += kRiceCell * parameters.parameter[c];
-      bits_ += is_whole(unary, c) ? length_of(unary.code[0][c]) + length_of(unary.code[1][c])
-                                  : unary_bits(codes, parameters.parameter[c]);
+      bits[c] = bits_of(tile.code + c * kRiceCell, parameters.parameter[c], unary, c);
+      bits_ += kRiceCell * parameters.parameter[c] + bits[c].first + bits[c].second;
     }
     if (bits_ > layout_.room) return false;
     put_shown(parameters.shown, count, words_ + 1 + first / kRiceWordParameters);
     write_planes(tile, parameters, count);
     for (uint32_t c = 0; c < kTileCells; ++c) {
-      if (is_whole(unary, c)) {
-        append(unary.code[0][c], length_of(unary.code[0][c]));
-        append(unary.code[1][c], length_of(unary.code[1][c]));
+      if (bits[c].in_words) {
+        append(unary.code[0][c], bits[c].first);
+        append(unary.code[1][c], bits[c].second);
       } else {
         append_codes(tile.code + c * kRiceCell, parameters.parameter[c]);
       }
@@ -273,11 +272,20 @@ class RiceTileWriter {
     return code == 0 ? 0 : kRiceUnaryBits - static_cast<uint32_t>(__builtin_clzll(code));
   }
 
-  /** Whether both halves of a cell fit in 64 bits. */
-  static bool is_whole(const UnaryTile& unary, uint32_t c) {
-    const int ones =
-        __builtin_popcountll(unary.code[0][c]) + __builtin_popcountll(unary.code[1][c]);
-    return ones == static_cast<int>(kRiceCell) || ones == 0;
+  /** Bits of the unary codes of both halves of a cell; `first` are all if not both are in words. */
+  struct CellBits {
+    uint32_t first, second;
+    bool in_words;
+  };
+
+  static CellBits bits_of(const uint16_t* code, uint32_t parameter, const UnaryTile& unary,
+                          uint32_t c) {
+    const uint64_t first = unary.code[0][c], second = unary.code[1][c];
+    const int ones = __builtin_popcountll(first) + __builtin_popcountll(second);
+    if (ones != static_cast<int>(kRiceCell) && ones != 0) {
+      return {unary_bits(code, parameter), 0, false};
+    }
+    return {length_of(first), length_of(second), true};
   }
 
   static uint32_t unary_bits(const uint16_t* code, uint32_t parameter) {
