@@ -1,4 +1,4 @@
-"""reference/gqsgd_reference/rice.py: codes that fit and can be read, steps that no random word moves."""
+"""reference/gqsgd_reference/rice.py: codes that fit and can be read; random words move no step."""
 
 import numpy as np
 import pytest
@@ -61,14 +61,15 @@ def test_the_step_is_almost_the_least_that_fits():
     cells.reshape(-1)[:VALUE_COUNT] = _values(3)
     room = 32 * (4 * PLANES - rice.head_words(len(cells))) - 63
     step = rice.step_of(cells, room, False, 12)
-    fits = [rice.needed(cells, code, False, 12, 1)[0] <= room for code in range(step - 10, step + 1)]
+    needs = [rice.needed(cells, code, False, 12, 1)[0] for code in range(step - 10, step + 1)]
+    fits = [need <= room for need in needs]
     assert fits[-1] and not any(fits[:4])
 
 
 def test_words_that_end_are_nan_from_there_on():
     words = rice.encode(_values(4), PLANES, False, 12, _uniforms(4))
     whole = rice.decode(words, VALUE_COUNT)
-    words[1 + 100 // 8] = 0xDDDDDDDD  # thirteen planes for each of eight cells
-    words[1 + 100 // 8 + 1:rice.head_words(rice.cells_of(VALUE_COUNT))] = 0xDDDDDDDD
+    # Thirteen planes for each cell from the 96th on.
+    words[1 + 96 // 8:rice.head_words(rice.cells_of(VALUE_COUNT))] = 0xDDDDDDDD
     read = rice.decode(words, VALUE_COUNT)
     assert (read[:96 * 32] == whole[:96 * 32]).all() and np.isnan(read[-1])
