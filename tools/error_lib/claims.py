@@ -64,6 +64,12 @@ CLAIMS = (
     Claim("adaptive-5 direct", 1, "DynamiQ-like 5 bits", RECORDED, bytes_share=1.04),
     Claim("adaptive-6 direct", 1 / 2.5, "blocks-8 direct", RECORDED, bytes_share=0.76),
     Claim("adaptive-4 direct", 1 / 1.05, "blocks-8,bits=4 direct", IID),
+    Claim("rice-4 direct", 2.5, "int4 two-shot, scale per 32, nearest", RECORDED),
+    Claim("rice-4 direct", 5, "int4 two-shot, scale per 32, random", RECORDED),
+    Claim("rice-5 direct", 8, "rotated-4-8 direct", RECORDED),
+    Claim("rice-5 direct", 1, "DynamiQ-like 5 bits", RECORDED, bytes_share=1.04),
+    Claim("rice-6 direct", 1 / 2.5, "blocks-8 direct", RECORDED, bytes_share=0.76),
+    Claim("rice-4 direct", 1 / 1.05, "blocks-8,bits=4 direct", IID),
 )
 
 

@@ -124,4 +124,5 @@ SCHEMES = (
     Scheme("rotated-4-8", "direct"),
     Scheme("relative-8", "direct"),
     *(Scheme(f"adaptive-{bits}", "direct") for bits in (3, 4, 5, 6)),
+    *(Scheme(f"rice-{bits}", "direct") for bits in (3, 4, 5, 6)),
 )
