@@ -7,8 +7,12 @@ import pytest
 
 
 def listed_targets(root):
+    """And the source that each has a mutation of."""
     text = (root / "tests/fuzz/meson.build").read_text()
-    return dict(re.findall(r"^  '(\w+)': \['(src/[\w/]+\.cpp)'", text, re.MULTILINE))
+    library = re.findall(r"^  '(\w+)': \['(src/[\w/]+\.cpp)'", text, re.MULTILINE)
+    stages = re.findall(r"^executable\('fuzz_mutated_(\w+)', '\w+\.cpp', '\.\./\.\./"
+                        r"([\w/]+\.cpp)'", text, re.MULTILINE)
+    return dict(library + stages)
 
 
 def test_every_target_is_built_and_has_a_mutation_of_the_library(root):

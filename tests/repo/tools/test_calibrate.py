@@ -40,11 +40,11 @@ def test_constants_are_measured(costs):
     assert float(numbers["latency_ns"]) > 0
     assert float(numbers["cpus"]) >= 1
     for row in ("none", "linear8", "linear4", "exponential8", "exponential4", "mantissa", "bf16",
-                "fp16", "adaptive"):
+                "fp16", "adaptive", "rice"):
         cached, streamed, _ = map(float, numbers[f"{row}.quantize"].split())
         assert 0 < cached <= streamed < 1000, row
     assert 1 < float(numbers["move_ns"]) < 10000
-    assert len(numbers) == 23 + 16 * 6, "every constant is written"
+    assert len(numbers) == 23 + 17 * 6, "every constant is written"
     assert float(numbers["native_byte_ns"]) == 0, "threads have no allreduce of their own"
     assert re.search(r"^# +2 +4096 +paper-ge8 +ring +\d", text, re.MULTILINE), text
 

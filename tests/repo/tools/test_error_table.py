@@ -141,11 +141,12 @@ def test_claims_pass_and_fail_by_their_factors():
         return [line.split()[0] for line in verdict_lines(a_table(ours, peer_error))
                 if not line.startswith(" ")]
 
-    # The last six are of recorded gradients and of two presets, which have one error here.
-    assert words(1e-4, 1e-3) == ["PASS"] * 12 + ["FAIL"] + ["PASS"] * 3
-    assert words(1e-4, 1.5e-4) == ["PASS", "PASS", "PASS", "FAIL", "PASS", "PASS", "FAIL", "PASS",
-                                   "PASS", "PASS", "FAIL", "FAIL", "FAIL", "PASS", "PASS", "PASS"]
-    assert words(1e-3, 1e-4) == ["FAIL"] * 14 + ["PASS"] * 2
+    # The last six of adaptive widths, and six of Rice codes, are of recorded gradients and of two
+    # presets, which have one error here.
+    assert words(1e-4, 1e-3) == ["PASS"] * 10 + (["PASS"] * 2 + ["FAIL"] + ["PASS"] * 3) * 2
+    assert words(1e-4, 1.5e-4) == (["PASS", "PASS", "PASS", "FAIL", "PASS", "PASS", "FAIL"]
+                                   + ["PASS"] * 3 + (["FAIL"] * 3 + ["PASS"] * 3) * 2)
+    assert words(1e-3, 1e-4) == ["FAIL"] * 10 + (["FAIL"] * 4 + ["PASS"] * 2) * 2
 
 
 def test_claims_look_at_peers_that_send_no_more_bytes():
