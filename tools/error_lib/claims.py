@@ -47,6 +47,19 @@ class Claim:
         return f"{self.preset} {goal} {peer} ({data}{ranks}{share})"
 
 
+def _below_others(family):
+    """Of presets with 4, 5 and 6 bits on average."""
+    four, five, six = (f"{family}-{bits} direct" for bits in (4, 5, 6))
+    return (
+        Claim(four, 2.5, "int4 two-shot, scale per 32, nearest", RECORDED),
+        Claim(four, 5, "int4 two-shot, scale per 32, random", RECORDED),
+        Claim(five, 8, "rotated-4-8 direct", RECORDED),
+        Claim(five, 1, "DynamiQ-like 5 bits", RECORDED, bytes_share=1.04),
+        Claim(six, 1 / 2.5, "blocks-8 direct", RECORDED, bytes_share=0.76),
+        Claim(four, 1 / 1.05, "blocks-8,bits=4 direct", IID),
+    )
+
+
 CLAIMS = (
     Claim("rotated-8 direct", 1, "unbiased", MADE_UP),
     Claim("rotated-8 direct", 1, "unbiased", GRADIENTS),
@@ -58,18 +71,8 @@ CLAIMS = (
     Claim("rotated-4-8 direct", 1, "4-bit", HEAVY, ranks_min=64),
     Claim("blocks-8 direct", 1 / 1.25, "unbiased", MADE_UP),
     Claim("blocks-8 direct", 1 / 1.25, "unbiased", GRADIENTS),
-    Claim("adaptive-4 direct", 2.5, "int4 two-shot, scale per 32, nearest", RECORDED),
-    Claim("adaptive-4 direct", 5, "int4 two-shot, scale per 32, random", RECORDED),
-    Claim("adaptive-5 direct", 8, "rotated-4-8 direct", RECORDED),
-    Claim("adaptive-5 direct", 1, "DynamiQ-like 5 bits", RECORDED, bytes_share=1.04),
-    Claim("adaptive-6 direct", 1 / 2.5, "blocks-8 direct", RECORDED, bytes_share=0.76),
-    Claim("adaptive-4 direct", 1 / 1.05, "blocks-8,bits=4 direct", IID),
-    Claim("rice-4 direct", 2.5, "int4 two-shot, scale per 32, nearest", RECORDED),
-    Claim("rice-4 direct", 5, "int4 two-shot, scale per 32, random", RECORDED),
-    Claim("rice-5 direct", 8, "rotated-4-8 direct", RECORDED),
-    Claim("rice-5 direct", 1, "DynamiQ-like 5 bits", RECORDED, bytes_share=1.04),
-    Claim("rice-6 direct", 1 / 2.5, "blocks-8 direct", RECORDED, bytes_share=0.76),
-    Claim("rice-4 direct", 1 / 1.05, "blocks-8,bits=4 direct", IID),
+    *_below_others("adaptive"),
+    *_below_others("rice"),
 )
 
 

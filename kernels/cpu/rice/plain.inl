@@ -127,6 +127,11 @@ class RiceWriter {
   uint32_t bits_ = 0;   ///< all bits of codes so far
 };
 
+Thresholds thresholds_of(const EncodeRiceArgs& args) {
+  return args.is_sum ? Thresholds(stream_of(args.random, Draw::encode_again))
+                     : Thresholds(args.coding, args.random);
+}
+
 /** Where the thresholds of a group's values come from, a tile at a time. */
 struct RiceThresholds {
   Thresholds thresholds;
@@ -134,9 +139,7 @@ struct RiceThresholds {
   BitsTile tile;
 
   explicit RiceThresholds(const EncodeRiceArgs& args)
-      : thresholds(args.is_sum
-                       ? Thresholds(stream_of(args.random, Draw::encode_again))
-                       : Thresholds(args.coding, args.random)),
+      : thresholds(thresholds_of(args)),
         first_value(args.first_value),
         stride_values(args.stride_values) {}
 

@@ -19,9 +19,7 @@ bool encode_rice_tiles(const EncodeRiceArgs& args, const RiceLayout& layout, flo
   if (step > kRiceStepMax) return false;
   const float inverse = 1 / norm_from_code(static_cast<uint16_t>(step));
   const bool few_steps = largest * inverse < kFewSteps && inverse < kFewStepsInverse;
-  const Thresholds thresholds =
-      args.is_sum ? Thresholds(stream_of(args.random, Draw::encode_again))
-                  : Thresholds(args.coding, args.random);
+  const Thresholds thresholds = thresholds_of(args);
   bool fits = false;
   with_uniforms(Rounding::independent, thresholds, [&](auto uniforms) {
     using Uniforms = typename decltype(uniforms)::type;

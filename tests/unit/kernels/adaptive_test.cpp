@@ -11,6 +11,7 @@
 #include "kernels/codec/linear.h"
 #include "tests/support/inputs.h"
 #include "tests/unit/kernels/support/stage_calls.h"
+#include "tests/unit/kernels/support/vector_patterns.h"
 #include "tests/unit/kernels/support/vector_site.h"
 
 namespace gq::test {
@@ -117,19 +118,6 @@ Coding coding_of_record(const VectorRecord& r) {
   format.rounding_down = subtractive ? RoundingDown::subtractive : RoundingDown::random;
   format.rescale = r.integer("rescale") != 0;
   return coding_of(format, small(r, "rank_count"), 0);
-}
-
-template <typename Pattern>
-void expect_patterns(const VectorRecord& r, const std::string& key,
-                     const std::vector<Pattern>& found) {
-  std::vector<uint64_t> patterns(found.begin(), found.end());
-  if (r.has(key)) {
-    EXPECT_EQ(patterns, r.patterns(key)) << r.name() << ": " << key;
-    return;
-  }
-  uint64_t sum = 0;
-  for (size_t k = 0; k < patterns.size(); ++k) sum += (2 * k + 1) * patterns[k];
-  EXPECT_EQ(sum, r.integer(key + "_checksum")) << r.name() << ": " << key;
 }
 
 /** Values of one rank, as the head of the file defines them. */

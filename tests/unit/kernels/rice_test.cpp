@@ -11,6 +11,7 @@
 #include "tests/support/inputs.h"
 #include "tests/unit/kernels/support/guarded.h"
 #include "tests/unit/kernels/support/stage_calls.h"
+#include "tests/unit/kernels/support/vector_patterns.h"
 #include "tests/unit/kernels/support/vector_site.h"
 
 namespace gq::test {
@@ -103,19 +104,6 @@ class Rice : public testing::TestWithParam<const Stages*> {};
 std::string name_of(const testing::TestParamInfo<const Stages*>& info) { return info.param->name; }
 
 INSTANTIATE_TEST_SUITE_P(Isa, Rice, testing::ValuesIn(stages_here()), name_of);
-
-template <typename Pattern>
-void expect_patterns(const VectorRecord& r, const std::string& key,
-                     const std::vector<Pattern>& found) {
-  const std::vector<uint64_t> patterns(found.begin(), found.end());
-  if (r.has(key)) {
-    EXPECT_EQ(patterns, r.patterns(key)) << r.name() << ": " << key;
-    return;
-  }
-  uint64_t sum = 0;
-  for (size_t k = 0; k < patterns.size(); ++k) sum += (2 * k + 1) * patterns[k];
-  EXPECT_EQ(sum, r.integer(key + "_checksum")) << r.name() << ": " << key;
-}
 
 Group group_of_record(const VectorRecord& r) {
   const std::string& rounding = r.text("rounding");
