@@ -80,8 +80,7 @@ struct LookSums {
   }
 };
 
-void look_at_tile(const float* value, uint32_t step, float inverse, LookSums& sums) {
-  StepTile tile;
+void put_tile(const float* value, uint32_t step, float inverse, StepTile& tile, LookSums& sums) {
   const Words parts = cell_sums([&](uint32_t c) {
     return put_steps(value + c * step, inverse, c * kRiceCell, tile);
   });
@@ -90,17 +89,22 @@ void look_at_tile(const float* value, uint32_t step, float inverse, LookSums& su
   store_words(parameters, tile.parameter);
   sums.plane_bits += parameters;
   sums.cells -= reinterpret_cast<Words>(parts != 0);
-  sums.add_tile(tile);
 }
 
-/** Of values that are all finite. */
+/** Of values that are all finite. A tile's parameters come late: meanwhile the processor has the next
+ *  tile's steps to find. */
 RiceLook look_at_values(const RiceValues& values, float inverse) {
   LookSums sums;
-  for (uint32_t first = 0; first < values.cell_count(); first += kTileCells) {
-    ValueTile local;
-    uint32_t step;
-    const float* const value = values.tile_at(first, local, step);
-    look_at_tile(value, step, inverse, sums);
+  StepTile tiles[2];
+  const uint32_t count = (values.cell_count() + kTileCells - 1) / kTileCells;
+  for (uint32_t t = 0; t <= count; ++t) {
+    if (t < count) {
+      ValueTile local;
+      uint32_t step;
+      const float* const value = values.tile_at(t * kTileCells, local, step);
+      put_tile(value, step, inverse, tiles[t % 2], sums);
+    }
+    if (t > 0) sums.add_tile(tiles[(t - 1) % 2]);
   }
   return sums.look();
 }

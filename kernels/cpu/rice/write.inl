@@ -2,10 +2,13 @@
 
 #if GQ_VECTOR_BYTES >= 32
 
-/** Parameters of the cells of a tile, and as they are shown: that of zeros for cells that have no
- *  other codes. */
-struct TileParameters {
+/** Codes of a tile, and 0 beyond the group's last value; the parameters of its cells, and as they are
+ *  shown: that of zeros for cells that have no other codes. */
+struct RiceCodeTile {
+  alignas(64) uint16_t code[kTileValues];
   alignas(64) uint32_t parameter[kTileCells];
+  Words sums;   ///< of the codes of each cell
+  Words least;  ///< parameters that may be one or two too large, until they are found
   Words shown;
 };
 
@@ -24,23 +27,21 @@ GQ_INLINE Words halves_sums(const uint16_t* codes, uint32_t parameter) {
 /** Halving codes without their p low bits divides them by 2^(p + 1) and changes the sum S of a cell
  *  by less than 16 besides. So it is above 32 for each p with S + 32 > 128 * 2^p, and it is not for
  *  p + 2 of the least p without that. */
-GQ_INLINE void find_parameters(const uint16_t* codes, Words sums, TileParameters& tile) {
-  const Words least = exponents_above((sums + (32 + 127)) >> 7);
-  store_words(least, tile.parameter);
-  const Words halves = cell_sums(
-      [&](uint32_t c) { return halves_sums(codes + c * kRiceCell, tile.parameter[c]); });
-  const Words one = reinterpret_cast<Words>((halves & 255) > kRiceHalvesMax);
-  const Words two = reinterpret_cast<Words>(halves >> 8 > kRiceHalvesMax);
-  const Words parameters = least - one - two;
-  store_words(parameters, tile.parameter);
-  tile.shown = sums == 0 ? Words{} + kRiceZeros : parameters;
+GQ_INLINE void guess_parameters(RiceCodeTile& tile) {
+  tile.least = exponents_above((tile.sums + (32 + 127)) >> 7);
+  store_words(tile.least, tile.parameter);
 }
 
-/** Codes of a tile, and 0 beyond the group's last value. */
-struct RiceCodeTile {
-  alignas(64) uint16_t code[kTileValues];
-  Words sums;  ///< of each cell
-};
+GQ_INLINE void find_parameters(RiceCodeTile& tile) {
+  const Words halves = cell_sums(
+      [&](uint32_t c) { return halves_sums(tile.code + c * kRiceCell, tile.parameter[c]); });
+  const Words one = reinterpret_cast<Words>((halves & 255) > kRiceHalvesMax);
+  const Words two = reinterpret_cast<Words>(halves >> 8 > kRiceHalvesMax);
+  const Words parameters = tile.least - one - two;
+  store_words(parameters, tile.parameter);
+  tile.shown = tile.sums == 0 ? Words{} + kRiceZeros : parameters;
+}
+
 
 /** Steps of the largest magnitude for which k and 23 bits behind the point fit in a word, and
  *  reciprocals of steps that are finite if multiplied by 2^23. */
@@ -98,6 +99,7 @@ void round_tile(const float* value, float inverse, const Uniforms& uniforms, Ric
     const uint32_t e = c * kRiceCell;
     return round_cell<kFew>(value + e, inverse, uniforms, e, tile.code + e);
   });
+  guess_parameters(tile);
 }
 
 #if GQ_VECTOR_BYTES == 64
@@ -176,10 +178,10 @@ constexpr uint32_t kHalfCell = kRiceCell / 2;
 struct UnaryTile {
   alignas(64) uint64_t code[2][kTileCells];
 
-  UnaryTile(const RiceCodeTile& tile, const TileParameters& parameters) {
+  explicit UnaryTile(const RiceCodeTile& tile) {
     constexpr uint32_t kGroups = kTileCells / kLanes;
     alignas(64) uint8_t column[kTileValues];
-    put_columns(tile, parameters, column);
+    put_columns(tile, column);
     keep_in_memory(column);
     Lanes64 codes[2 * kGroups];
     GQ_UNROLL for (Lanes64& some : codes) some = Lanes64{} + 1;
@@ -189,7 +191,7 @@ struct UnaryTile {
         codes[k] = (codes[k] << length_at(column, k % 2 * kHalfCell + e, k / 2)) | 1;
       }
     }
-    const Words have_codes = reinterpret_cast<Words>(parameters.shown != Words{} + kRiceZeros);
+    const Words have_codes = reinterpret_cast<Words>(tile.shown != Words{} + kRiceZeros);
     GQ_UNROLL for (uint32_t k = 0; k < 2 * kGroups; ++k) {
       const Lanes64 made = codes[k] << (length_at(column, k % 2 * kHalfCell, k / 2) - 1);
       store_vector(made & wide_words(have_codes, k / 2), code[k % 2] + k / 2 * kLanes);
@@ -199,8 +201,7 @@ struct UnaryTile {
 
  private:
   /** Lengths of the unary codes, those of value e of 8 cells next to each other. */
-  static GQ_INLINE void put_columns(const RiceCodeTile& tile, const TileParameters& parameters,
-                                    uint8_t* column) {
+  static GQ_INLINE void put_columns(const RiceCodeTile& tile, uint8_t* column) {
     Bytes row[8];
     GQ_UNROLL for (uint32_t c = 0; c < 8; ++c) {
       // Of one cell and of the one 8 further, or of both halves of one.
@@ -208,8 +209,8 @@ struct UnaryTile {
       const uint16_t* const first = tile.code + c * kRiceCell;
       const uint16_t* const second = first + (kNext > 0 ? kNext * kRiceCell : kVectorHalves);
       row[c] = bytes_of_halves(
-                   shifted_down(vector_at<Halves>(first), parameters.parameter[c]),
-                   shifted_down(vector_at<Halves>(second), parameters.parameter[c + kNext])) + 1;
+                   shifted_down(vector_at<Halves>(first), tile.parameter[c]),
+                   shifted_down(vector_at<Halves>(second), tile.parameter[c + kNext])) + 1;
     }
     transpose_once(row);
     transpose_once(row);
@@ -237,24 +238,22 @@ class RiceTileWriter {
 
   /** The tile with cell `first`. False, and nothing is written, if there is no room. */
   bool write(uint32_t first, const RiceCodeTile& tile) {
-    TileParameters parameters;
-    find_parameters(tile.code, tile.sums, parameters);
-    const UnaryTile unary(tile, parameters);
+    const UnaryTile unary(tile);
     const uint32_t left = layout_.cells - first, count = left < kTileCells ? left : kTileCells;
     CellBits bits[kTileCells];
     for (uint32_t c = 0; c < kTileCells; ++c) {
-      bits[c] = bits_of(tile.code + c * kRiceCell, parameters.parameter[c], unary, c);
-      bits_ += kRiceCell * parameters.parameter[c] + bits[c].first + bits[c].second;
+      bits[c] = bits_of(tile.code + c * kRiceCell, tile.parameter[c], unary, c);
+      bits_ += kRiceCell * tile.parameter[c] + bits[c].first + bits[c].second;
     }
     if (bits_ > layout_.room) return false;
-    put_shown(parameters.shown, count, words_ + 1 + first / kRiceWordParameters);
-    write_planes(tile, parameters, count);
+    put_shown(tile.shown, count, words_ + 1 + first / kRiceWordParameters);
+    write_planes(tile, count);
     for (uint32_t c = 0; c < kTileCells; ++c) {
       if (bits[c].in_words) {
         append(unary.code[0][c], bits[c].first);
         append(unary.code[1][c], bits[c].second);
       } else {
-        append_codes(tile.code + c * kRiceCell, parameters.parameter[c]);
+        append_codes(tile.code + c * kRiceCell, tile.parameter[c]);
       }
     }
     return true;
@@ -309,11 +308,11 @@ class RiceTileWriter {
     }
   }
 
-  void write_planes(const RiceCodeTile& tile, const TileParameters& parameters, uint32_t count) {
+  void write_planes(const RiceCodeTile& tile, uint32_t count) {
     uint32_t planes[kTileCells * kRiceParameterMax + kPlanesAtOnce];
     uint32_t* next = planes;
-    for (uint32_t c = 0; c < count; next += parameters.parameter[c], ++c) {
-      put_planes(tile.code + c * kRiceCell, parameters.parameter[c], next);
+    for (uint32_t c = 0; c < count; next += tile.parameter[c], ++c) {
+      put_planes(tile.code + c * kRiceCell, tile.parameter[c], next);
     }
     const uint32_t plane_count = static_cast<uint32_t>(next - planes);
     memcpy(words_ + plane_, planes, plane_count * sizeof *planes);
@@ -347,22 +346,33 @@ class RiceTileWriter {
   uint32_t bits_ = 0;     ///< all bits of codes so far
 };
 
+/** Each part of the work on a tile ends with what takes long to come: meanwhile the processor has
+ *  another part of the tiles before and behind it to do. */
+constexpr uint32_t kTilesUnderWay = 3;
+
 template <bool kFew, typename Uniforms>
 bool write_rice_tiles(const EncodeRiceArgs& args, const RiceLayout& layout, uint32_t step,
                       const Thresholds& thresholds) {
   RiceTileWriter writer(layout, step, args.words);
   const RiceValues values{layout, args.values, 1};
   const float inverse = 1 / norm_from_code(static_cast<uint16_t>(step));
-  for (uint32_t first = 0; first < layout.cells; first += kTileCells) {
-    const uint32_t e = first * kRiceCell;
-    Uniforms uniforms;
-    uniforms.fill(thresholds, args.first_value + e / kGranuleValues * args.stride_values +
-                                  e % kGranuleValues);
-    ValueTile local;
-    uint32_t apart;
-    RiceCodeTile tile;
-    round_tile<kFew>(values.tile_at(first, local, apart), inverse, uniforms, tile);
-    if (!writer.write(first, tile)) return false;
+  RiceCodeTile tiles[kTilesUnderWay];
+  const uint32_t count = (layout.cells + kTileCells - 1) / kTileCells;
+  for (uint32_t t = 0; t < count + kTilesUnderWay - 1; ++t) {
+    if (t < count) {
+      const uint32_t e = t * kTileValues;
+      Uniforms uniforms;
+      uniforms.fill(thresholds, args.first_value + e / kGranuleValues * args.stride_values +
+                                    e % kGranuleValues);
+      ValueTile local;
+      uint32_t apart;
+      const float* const value = values.tile_at(t * kTileCells, local, apart);
+      round_tile<kFew>(value, inverse, uniforms, tiles[t % kTilesUnderWay]);
+    }
+    if (t >= 1 && t - 1 < count) find_parameters(tiles[(t - 1) % kTilesUnderWay]);
+    if (t >= 2 && !writer.write((t - 2) * kTileCells, tiles[(t - 2) % kTilesUnderWay])) {
+      return false;
+    }
   }
   writer.end();
   return true;
