@@ -58,6 +58,8 @@ namespace {
 #include "kernels/cpu/rice/vectors.inl"
 #include "kernels/cpu/rice/cells.inl"
 #include "kernels/cpu/rice/look.inl"
+#include "kernels/cpu/rice/round.inl"
+#include "kernels/cpu/rice/unary.inl"
 #include "kernels/cpu/rice/write.inl"
 #include "kernels/cpu/rice/read.inl"
 #include "kernels/cpu/rice/stages.inl"

@@ -13,6 +13,8 @@ constexpr uint32_t kPlanesAtOnce = 4;
 
 static_assert(kTileCells == kVectorFloats);
 
+constexpr uint64_t kEachByte = 0x0101010101010101u;
+
 template <typename Vector, typename Element>
 GQ_INLINE Vector vector_at(const Element* from) {
   Vector vector;

@@ -38,7 +38,6 @@ constexpr OnesOfBytes ones_of_bytes() {
 }
 
 constexpr OnesOfBytes kOnesOfBytes = ones_of_bytes();
-constexpr uint64_t kEachByte = 0x0101010101010101u;
 
 /** Writes the places of ones, counted from `first`, and further bytes, 8 at most. Each byte's are
  *  written where those below it end, over what is too much of them. */

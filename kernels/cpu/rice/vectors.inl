@@ -9,6 +9,8 @@ using SignedHalves = int16_t __attribute__((vector_size(GQ_VECTOR_BYTES)));
 using HalfBytes = uint8_t __attribute__((vector_size(GQ_VECTOR_BYTES / 2)));
 using HalfSignedHalves = int16_t __attribute__((vector_size(GQ_VECTOR_BYTES / 2)));
 
+using CellBytes = uint8_t __attribute__((vector_size(GQ_VECTOR_BYTES / 4)));
+
 #endif
 
 #if GQ_VECTOR_BYTES == 64
@@ -73,6 +75,18 @@ GQ_INLINE Integers integers_above(Floats a) {
       kAllLanes, a, _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC));
 }
 
+/** Each lane shifted by as many bits as the other vector says; 0 from 64 on. */
+GQ_INLINE Lanes64 lanes_up(Lanes64 a, Lanes64 bits) {
+  return reinterpret_cast<Lanes64>(
+      _mm512_maskz_sllv_epi64(static_cast<__mmask8>(kAllLanes), reinterpret_cast<__m512i>(a),
+                              reinterpret_cast<__m512i>(bits)));
+}
+GQ_INLINE Lanes64 lanes_down(Lanes64 a, Lanes64 bits) {
+  return reinterpret_cast<Lanes64>(
+      _mm512_maskz_srlv_epi64(static_cast<__mmask8>(kAllLanes), reinterpret_cast<__m512i>(a),
+                              reinterpret_cast<__m512i>(bits)));
+}
+
 /** Bytes as lanes of 64 bits, as many as a vector has. */
 GQ_INLINE Lanes64 lanes64_at(const uint8_t* bytes) {
   return reinterpret_cast<Lanes64>(_mm512_maskz_cvtepu8_epi64(
@@ -134,6 +148,15 @@ GQ_INLINE Halves less_one(Halves a) {
 
 GQ_INLINE Integers integers_above(Floats a) {
   return reinterpret_cast<Integers>(_mm256_cvttps_epi32(_mm256_ceil_ps(a)));
+}
+
+GQ_INLINE Lanes64 lanes_up(Lanes64 a, Lanes64 bits) {
+  return reinterpret_cast<Lanes64>(
+      _mm256_sllv_epi64(reinterpret_cast<__m256i>(a), reinterpret_cast<__m256i>(bits)));
+}
+GQ_INLINE Lanes64 lanes_down(Lanes64 a, Lanes64 bits) {
+  return reinterpret_cast<Lanes64>(
+      _mm256_srlv_epi64(reinterpret_cast<__m256i>(a), reinterpret_cast<__m256i>(bits)));
 }
 
 GQ_INLINE Lanes64 lanes64_at(const uint8_t* bytes) {
