@@ -184,6 +184,14 @@ struct WidthsArgs {
   uint8_t* widths;
 };
 
+/** Values of a group as a call has them, which its caller reads or writes next: a stage prefetches
+ *  them while it computes. first: null for none; else any address. */
+struct ValuesAhead {
+  const void* first = nullptr;
+  uint32_t value_bytes = 0;
+  size_t stride_bytes = 0;  ///< from granule to granule
+};
+
 /** Rice codes of one group (kernels/codec/rice.h), of values that lie granule by granule, without
  *  what lies between them in the call. values: 0 where a call has none between its segments.
  *  is_sum: of a wide sum. words: kPlaneWords for each plane, and there are at least
@@ -199,6 +207,7 @@ struct EncodeRiceArgs {
   const float* values;
   uint32_t* words;
   uint32_t* poisoned_cells = nullptr;
+  ValuesAhead ahead = {};
 };
 
 /** Their values, whatever the words are. add: they are added to what `values` has; cells of zeros
@@ -209,6 +218,7 @@ struct DecodeRiceArgs {
   const uint32_t* words;
   float* values;
   bool add;
+  ValuesAhead ahead = {};
 };
 
 /** Entries of a range's codes that are not zero, and the fillers before them

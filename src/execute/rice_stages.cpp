@@ -104,31 +104,47 @@ StageError RiceStages::scatter(const Group& group, const float* values) const {
   });
 }
 
-StageError RiceStages::encode(Content content, const Group& group, bool is_sum,
-                              const float* values, uint32_t* poisoned_cells) const {
-  EncodeRiceArgs args{};
+ValuesAhead RiceStages::ahead_at(const void* values) const {
+  const uint32_t value_bytes = dtype_size_bytes(call_.dtype);
+  return {values, value_bytes, static_cast<size_t>(plan_.groups.stride_values()) * value_bytes};
+}
+
+/** Values of the move's next group, which this thread may read next. */
+ValuesAhead RiceStages::values_behind(const Group& group) const {
+  const Groups& groups = plan_.groups;
+  const uint64_t next = group.part.first_value + groups.group_values;
+  const bool is_last = next >= group.move.first_value + group.move.value_count;
+  if (is_last || call_.segments != nullptr) return {};
+  return ahead_at(call_.send_at(groups.first_value(next / groups.group_values)));
+}
+
+StageError RiceStages::encode(Content content, const Group& group, EncodeRiceArgs args) const {
   args.coding = plan_.coding;
   args.random = random_site(endpoint_, call_, group.move.hop);
-  args.is_sum = is_sum;
   args.first_value = group.first_value;
   args.stride_values = plan_.groups.stride_values();
   args.value_count = group.value_count;
   args.plane_count = planes_of_group(content, group);
-  args.values = values;
   args.words = own_words(content, group);
-  args.poisoned_cells = poisoned_cells;
   return endpoint_.stages->encode_rice(args);
+}
+
+StageError RiceStages::decode(Content content, const Group& group, const uint32_t* chunk,
+                              DecodeRiceArgs args) const {
+  args.value_count = group.value_count;
+  args.plane_count = planes_of_group(content, group);
+  args.words = chunk + plan_.layout.between_bytes(content, group.skipped) / sizeof(uint32_t);
+  return endpoint_.stages->decode_rice(args);
 }
 
 /** In the order of operands. */
 StageError RiceStages::add(Content content, const Group& group, const uint32_t* const* chunks,
                            uint32_t count, float* values) const {
-  const size_t skipped_words =
-      plan_.layout.between_bytes(content, group.skipped) / sizeof(uint32_t);
-  const uint32_t planes = planes_of_group(content, group);
   for (uint32_t k = 0; k < count; ++k) {
-    const StageError error = endpoint_.stages->decode_rice(
-        {group.value_count, planes, chunks[k] + skipped_words, values, k > 0});
+    DecodeRiceArgs args{};
+    args.values = values;
+    args.add = k > 0;
+    const StageError error = decode(content, group, chunks[k], args);
     if (failed(error)) return error;
   }
   return {};
@@ -140,7 +156,11 @@ Status RiceStages::quantize(const Move& move) const {
     const StageError error = gather(group, values);
     if (failed(error)) return error;
     uint32_t cells = 0;
-    const StageError encoded = encode(move.content, group, false, values, &cells);
+    EncodeRiceArgs args{};
+    args.values = values;
+    args.poisoned_cells = &cells;
+    args.ahead = values_behind(group);
+    const StageError encoded = encode(move.content, group, args);
     poisoned.fetch_add(cells, std::memory_order_relaxed);
     return encoded;
   }));
@@ -154,7 +174,11 @@ Status RiceStages::reduce_many(const Move& move, const uint32_t* const* chunks) 
   const uint32_t count = operand_count(plan_.shape, endpoint_.rank(), move);
   return each_group(move, [&](const Group& group, float* values) {
     const StageError error = add(move.content, group, chunks, count, values);
-    return failed(error) ? error : encode(sums, group, true, values, nullptr);
+    if (failed(error)) return error;
+    EncodeRiceArgs args{};
+    args.values = values;
+    args.is_sum = true;
+    return encode(sums, group, args);
   });
 }
 
@@ -173,7 +197,10 @@ Status RiceStages::dequantize(const Move& move, const unsigned char* chunk,
   const auto* const words = reinterpret_cast<const uint32_t*>(chunk);
   std::atomic<uint64_t> sum{0};
   const Status status = each_group(move, [&](const Group& group, float* values) {
-    const StageError error = add(move.content, group, &words, 1, values);
+    DecodeRiceArgs args{};
+    args.values = values;
+    if (call_.segments == nullptr) args.ahead = ahead_at(call_.recv_at(group.first_value));
+    const StageError error = decode(move.content, group, words, args);
     if (failed(error)) return error;
     if (digest != nullptr) {
       const size_t skipped_words =

@@ -55,8 +55,13 @@ class RiceStages {
   StageError scatter(const Group& group, const float* values) const;
   StageError add(Content content, const Group& group, const uint32_t* const* chunks,
                  uint32_t count, float* values) const;
-  StageError encode(Content content, const Group& group, bool is_sum, const float* values,
-                    uint32_t* poisoned_cells) const;
+  /** With what `args` has of values. */
+  StageError encode(Content content, const Group& group, EncodeRiceArgs args) const;
+  StageError decode(Content content, const Group& group, const uint32_t* chunk,
+                    DecodeRiceArgs args) const;
+  /** Values of a group whose first ones lie there. */
+  ValuesAhead ahead_at(const void* values) const;
+  ValuesAhead values_behind(const Group& group) const;
 
   Endpoint& endpoint_;
   const Call& call_;

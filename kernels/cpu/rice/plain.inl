@@ -17,6 +17,18 @@ struct RiceLayout {
   }
 };
 
+/** As many values from the e-th on, of one granule. */
+GQ_INLINE void prefetch_ahead(const ValuesAhead& ahead, uint32_t e, uint32_t count) {
+  if (ahead.first == nullptr) return;
+  constexpr uintptr_t kLineBytes = 64;
+  const uintptr_t at = reinterpret_cast<uintptr_t>(ahead.first) +
+                       e / kGranuleValues * ahead.stride_bytes +
+                       e % kGranuleValues * ahead.value_bytes;
+  for (uintptr_t b = 0; b < count * ahead.value_bytes; b += kLineBytes) {
+    __builtin_prefetch(reinterpret_cast<const void*>(at + b), 0, 2);
+  }
+}
+
 /** Values of a cell: 0 beyond the group's last, and all of one that is poisoned. */
 struct RiceCellValues {
   float value[kRiceCell] = {};

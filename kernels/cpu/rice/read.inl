@@ -266,6 +266,7 @@ class RiceTileDecoder {
       : layout_(layout),
         words_(args.words),
         values_(args.values),
+        ahead_(args.ahead),
         step_(norm_from_code(static_cast<uint16_t>(args.words[0]))) {}
 
   void run() {
@@ -274,6 +275,7 @@ class RiceTileDecoder {
     TileEnds tile;
     for (uint32_t first = 0; first < layout_.cells; first += kReadCells) {
       const uint32_t left = layout_.cells - first, count = left < kReadCells ? left : kReadCells;
+      prefetch_ahead(ahead_, first * kRiceCell, kReadCells * kRiceCell);
       const bool together = read_together(cursor, first, count, tile);
       const uint32_t readable = together ? count : read_one_by_one(cursor, first, count, tile);
       for (uint32_t c = 0; c < readable; ++c) put_cell(first + c, c, tile);
@@ -333,6 +335,7 @@ class RiceTileDecoder {
   const RiceLayout& layout_;
   const uint32_t* words_;
   float* values_;
+  const ValuesAhead& ahead_;
   float step_;
 };
 

@@ -180,6 +180,7 @@ bool write_rice_tiles(const EncodeRiceArgs& args, const RiceLayout& layout, uint
   for (uint32_t t = 0; t < count + kTilesUnderWay - 1; ++t) {
     if (t < count) {
       const uint32_t e = t * kTileValues;
+      prefetch_ahead(args.ahead, e, kTileValues);
       Uniforms uniforms;
       uniforms.fill(thresholds, args.first_value + e / kGranuleValues * args.stride_values +
                                     e % kGranuleValues);
