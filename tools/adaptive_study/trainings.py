@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Trainings with adaptive widths beside float32: pairs of one seed, two optimizers, three networks.
+"""Trainings with adaptive widths and Rice codes beside float32: pairs of one seed, two optimizers,
+three networks.
 
     python3 tools/adaptive_study/trainings.py --build B --refresh-docs
 
@@ -23,7 +24,8 @@ sys.path[:0] = [str(_ROOT / folder) for folder in ("tools", "bindings/python", "
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 FLOAT32, CONTROL = "float32", "paper-gl4"
-CONTENDERS = (FLOAT32, "adaptive-4", "HookState(budget=4)", CONTROL, "adaptive-5", "adaptive-3")
+CONTENDERS = (FLOAT32, "rice-4", "adaptive-4", "HookState(budget=4)", CONTROL, "rice-3", "rice-5",
+              "adaptive-5", "adaptive-3", "HookState(rice-4, budget=4)")
 # Last those with the optimizers of tools/evidence, whose page has steps to a quality.
 RATES = {("lm", "SGD"): 0.1, ("cnn", "AdamW"): 3e-3, ("clicks", "SGD"): 1.0,
          ("lm", "AdamW"): 3e-3, ("cnn", "SGD"): 0.03, ("clicks", "AdamW"): 4e-3}
@@ -63,7 +65,7 @@ def runs_of(seeds):
     columns = list(RATES)
     return {f"{network}/{optimizer}/{contender}/{seed}":
             partial(last_loss, network, optimizer, contender, seed)
-            for contenders in (CONTENDERS[:4], CONTENDERS[4:])
+            for contenders in (CONTENDERS[:5], CONTENDERS[5:])
             for some in (columns[:3], columns[3:]) for seed in range(seeds)
             for contender in contenders for network, optimizer in some}
 

@@ -16,7 +16,8 @@ from . import contenders, hosts, report
 
 SITES, LAYERS = 4, 2  # of losses
 TORCHFT_SITES, TORCHFT_RATE = 3, "200mbit"
-TORCHFT = (contenders.FLOAT32, contenders.FP8, "blocks-8", "rotated-4-8", "rotated-4", "paper-ge4")
+TORCHFT = (contenders.FLOAT32, contenders.FP8, "blocks-8", "rotated-4-8", "rotated-4", "rice-4",
+           "paper-ge4")
 NETWORK = {"width": 96, "layers": 4, "seed": 0, "inner_steps": 2}  # larger: times need bytes
 
 

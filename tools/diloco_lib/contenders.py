@@ -7,7 +7,7 @@ import torch.distributed as dist
 from . import fp8
 
 FLOAT32, FLOAT16, FP8 = "float32", "float16", "fp8 of torchft, emulated"
-OURS = ("blocks-8", "rotated-4-8", "rotated-4", "paper-ge4", "paper-gl4")
+OURS = ("blocks-8", "rotated-4-8", "rotated-4", "rice-4", "rice-3", "paper-ge4", "paper-gl4")
 NAMES = (FLOAT32, FLOAT16, FP8, *OURS)
 CONTROL = "control: 2 bits, one norm, to nearest"  # biased: its loss is to be seen worse
 

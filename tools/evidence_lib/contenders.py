@@ -16,7 +16,7 @@ from adaptive_study.data import Data
 from adaptive_study.rivals import DynamiqLike
 from diloco_lib import fp8
 from error_lib.peers import PEERS
-from gqsgd.torch.budget import Budget
+from gqsgd.torch.budget import Budget, spending_of
 from gqsgd.torch.policy import SMALL_VALUE_COUNT
 
 from .stateful import PowerSgd, TopK, values_of_powersgd
@@ -45,13 +45,16 @@ def _preset(name, kind=OURS):
     return Contender(name, kind, make)
 
 
-def _budget(bits):
-    """As HookState(budget=bits) divides it, with a call for each parameter that is quantized."""
+def _budget(bits, quantizer=""):
+    """As HookState(quantizer, budget=bits) divides it, with a call for each parameter that is
+    quantized."""
+    preset = quantizer or f"adaptive-{bits}"
 
     def make(shapes, seed):
         counts = [int(np.prod(shape)) for shape in shapes]
         ends = np.cumsum(counts)
-        q, budget = gqsgd.Quantizer(f"adaptive-{bits}", seed=seed), Budget(bits)
+        q = gqsgd.Quantizer(preset, seed=seed)
+        budget = Budget(bits, spending_of(q))
 
         def mean(inputs, step):
             budget.begin(step)
@@ -68,7 +71,8 @@ def _budget(bits):
 
         return mean
 
-    return Contender(f"HookState(budget={bits})", OURS, make, timed_as=f"adaptive-{bits}")
+    given = f"{quantizer}, " if quantizer else ""
+    return Contender(f"HookState({given}budget={bits})", OURS, make, timed_as=preset)
 
 
 def _floats(name, dtype, bytes_per_value):
@@ -158,8 +162,9 @@ ALL = tuple([
     _floats("bf16 hook", torch.bfloat16, 2),
     *(_preset(name) for name in ("blocks-8", "rotated-8", "rotated-4-8", "rotated-4", "relative-8",
                                  "adaptive-6", "adaptive-5", "adaptive-4", "adaptive-3",
-                                 "paper-gl8", "paper-ge8", "paper-ge4", "bf16", "fp16")),
-    _budget(4),
+                                 "rice-6", "rice-5", "rice-4", "rice-3", "paper-gl8",
+                                 "paper-ge8", "paper-ge4", "bf16", "fp16")),
+    _budget(4), _budget(4, "rice-4"),
     Contender("PowerSGD rank 1", RIVAL, lambda shapes, seed: PowerSgd(shapes, 1, seed),
               lambda ranks, shapes: values_of_powersgd(shapes, 1)),
     Contender("PowerSGD rank 4", RIVAL, lambda shapes, seed: PowerSgd(shapes, 4, seed),

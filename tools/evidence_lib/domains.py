@@ -62,7 +62,7 @@ DOMAINS = {
                lambda parameters: torch.optim.AdamW(parameters, 1e-3, weight_decay=0.01),
                2, 60, 3, 32, 2.6, counts=False, most_seeds=2,
                contenders=("float32", "fp16 hook", "PowerSGD rank 4", "blocks-8", "adaptive-5",
-                           "rotated-4", "adaptive-3")),
+                           "rotated-4", "adaptive-3", "rice-4", "rice-3")),
     )
 }
 

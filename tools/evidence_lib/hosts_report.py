@@ -59,10 +59,13 @@ def cells_section(found):
 
 def measured_gains(run, ratios):
     """(name, over float32, over the fp16 hook): the preset of a measured cell that gets to the
-    quality first, by these steps."""
+    quality first, by these steps; None where no such preset, or not both of these, took any."""
     needed = {name: seconds * ratios[name] for name, seconds in run["seconds"].items()
               if ratios.get(name)}
-    best = min((name for name in needed if name not in (FLOAT32, FP16)), key=needed.get)
+    presets = [name for name in needed if name not in (FLOAT32, FP16)]
+    if not presets or len(needed) - len(presets) < 2:
+        return None
+    best = min(presets, key=needed.get)
     return best, needed[FLOAT32] / needed[best], needed[FP16] / needed[best]
 
 

@@ -209,8 +209,12 @@ def measured_aims(of_hosts, of_domains, ratios):
             continue
         found = []
         for steps, of_steps in by_steps.items():
-            name, over_float, over_fp16 = measured_gains(of_hosts[key], of_steps)
-            found.append(f"by the steps of {steps} `{name}`, {_gained(over_float, over_fp16)}")
+            gains = measured_gains(of_hosts[key], of_steps)
+            if gains is not None:
+                name, over_float, over_fp16 = gains
+                found.append(f"by the steps of {steps} `{name}`, {_gained(over_float, over_fp16)}")
+        if not found:
+            continue
         lines.append(f"Measured in that cell of the map with {buckets}, the fastest preset of "
                      f"{', '.join(_measured_presets(of_hosts[key]))}: {'; '.join(found)}.")
     return lines

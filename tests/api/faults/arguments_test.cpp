@@ -57,7 +57,16 @@ const Fault kFaults[] = {
        call.config.schedule = GQSGD_SCHEDULE_SPARSE;
      },
      GQSGD_INVALID_ARGUMENT,
-     "schedule sparse .* does not go with block; use schedule direct, or a format with block=0"},
+     "schedule sparse .* does not go with block; use schedule direct, or levels=linear or "
+     "exponential with block=0"},
+    {"Rice codes as sparse entries",
+     [](Call& call) {
+       call.use("rice-4");
+       call.config.schedule = GQSGD_SCHEDULE_SPARSE;
+     },
+     GQSGD_INVALID_ARGUMENT,
+     "schedule sparse .* does not go with levels=rice; use schedule direct, or levels=linear or "
+     "exponential with block=0, rotate=none, width=fixed"},
     {"codes that a transport cannot add",
      [](Call& call) {
        call.use("paper-ge8");

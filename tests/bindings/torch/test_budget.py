@@ -3,6 +3,7 @@ ranks."""
 
 import io
 import pickle
+import re
 
 import gqsgd.torch
 import numpy as np
@@ -38,26 +39,26 @@ class Rows(torch.nn.Module):
         return x + self.rows((x[:, 0].abs() * 20).long())
 
 
-def hooked(budget, **options):
-    return models.hooked(net(), budget=budget, **options)
+def hooked(budget, quantizer="", **options):
+    return models.hooked(net(), quantizer, budget=budget, **options)
 
 
 def halves_of(report):
-    """(call, mean_bits in halves, blocks) of the adaptive calls of a report."""
+    """(mean_bits in halves, blocks) of the calls of a report that have them."""
     calls = {}
     for row in report.rows:
-        mean = {"adaptive-3": 3, "adaptive-4": 4, "adaptive-5": 5, "adaptive-6": 6}.get(row.format)
-        if mean is None and "mean_bits=" in row.format:
-            mean = float(row.format.split("mean_bits=")[1])
+        mean = re.search(r"^(adaptive-|rice-|width=adaptive,mean_bits=|levels=rice,mean_bits=)"
+                         r"(\d(\.5)?)$", row.format)
         if mean is not None:
+            mean = float(mean[2])
             halves, blocks = calls.get(row.call, (int(2 * mean), 0))
             calls[row.call] = halves, blocks + -(-row.values // BLOCK)
     return list(calls.values())
 
 
-def trained(budget, step_count):
+def trained(budget, step_count, quantizer=""):
     """Of each step: bits of the parameters, halves and blocks, bytes by report and by counters."""
-    model, state = hooked(budget)
+    model, state = hooked(budget, quantizer)
     seen, before = [], None
     for step in range(step_count):
         models.train(model, [step])
@@ -73,9 +74,10 @@ def trained(budget, step_count):
     return seen
 
 
+@pytest.mark.parametrize("quantizer", ["", "rice-4"])
 @pytest.mark.parametrize(("size", "budget"), [(2, 4), (3, 4.7), (2, 2.5), (2, 8)])
-def test_every_step_keeps_the_budget_and_ranks_agree(torch_groups, size, budget):
-    ranks = torch_groups(size).run(trained, budget, 4)
+def test_every_step_keeps_the_budget_and_ranks_agree(torch_groups, size, budget, quantizer):
+    ranks = torch_groups(size).run(trained, budget, 4, quantizer)
     for step, of_ranks in enumerate(zip(*ranks)):
         assert len({(bits, str(halves)) for bits, halves, _, _ in of_ranks}) == 1
         halves = of_ranks[0][1]
@@ -247,8 +249,6 @@ def bytes_of(state):
     ({"budget": True}, TypeError, "budget is a bool, not a number"),
     ({"budget": 4, "quantizer": "blocks-8"}, INVALID,
      "budget is 4, but the quantizer has codes of one width: levels=linear,bits=8"),
-    ({"budget": 4, "quantizer": "rice-4"}, INVALID,
-     "budget is 4, but the quantizer has Rice codes, without norms of blocks: levels=rice"),
     ({"budget": 4, "quantizer": None}, TypeError, "quantizer is a NoneType"),
 ])
 def test_wrong_budgets_are_refused_with_both_values(arguments, kind, sentence):
@@ -262,6 +262,8 @@ def test_other_fields_of_the_quantizer_stay():
     assert state.quantizer == gqsgd.Quantizer("adaptive-4,seed=9")
     halved = gqsgd.torch.HookState(budget=4.9)
     assert halved.quantizer == gqsgd.Quantizer("adaptive-4,mean_bits=4.5")
+    rice = gqsgd.torch.HookState("rice-6,seed=9", budget=4.2)
+    assert rice.quantizer == gqsgd.Quantizer("rice-4,seed=9")
 
 
 def of_unlike_budgets():
@@ -310,13 +312,14 @@ def random_counts(generator, count):
     return [counts_of(tensor) for tensor in tensors]
 
 
+@pytest.mark.parametrize("spending", [budgets.ADAPTIVE, budgets.RICE])
 @pytest.mark.parametrize("seed", range(20))
-def test_shares_spend_the_budget_and_no_more(seed):
+def test_shares_spend_the_budget_and_no_more(seed, spending):
     generator = np.random.default_rng(seed)
     counts = random_counts(generator, int(generator.integers(1, 12)))
     bits = float(generator.uniform(2.5, 8))
     blocks = [int(each.sum()) for _, each in counts]
-    shares = budgets.shares(counts, bits)
+    shares = budgets.shares(counts, bits, spending)
     total = 2 * bits * sum(blocks)
     assert all(5 * b <= share <= 16 * b for share, b in zip(shares, blocks)), seed
     assert sum(shares) <= total, seed
@@ -324,16 +327,33 @@ def test_shares_spend_the_budget_and_no_more(seed):
     assert sum(shares) > total - 1 - len(shares) or shares == most, seed
 
 
-def test_equal_norms_have_equal_shares_and_larger_ones_more():
+@pytest.mark.parametrize("spending", [budgets.ADAPTIVE, budgets.RICE])
+def test_equal_norms_have_equal_shares_and_larger_ones_more(spending):
     def shares(*scales):
         ones = torch.ones(1280)
-        return budgets.shares([counts_of(scale * ones) for scale in scales], 4)
+        counts = [counts_of(scale * ones) for scale in scales]
+        return budgets.shares(counts, 4, spending)
 
     assert shares(1, 1, 1) == [80, 80, 80]
     assert shares(2.0**-20, 2.0**-20) == [80, 80]
     small, large = shares(2.0**-10, 1)
     assert small < 80 < large and small + large == 160
     assert shares(0, 1) == [50, 110]
+
+
+def test_rice_codes_of_equal_steps_take_what_the_table_says():
+    """Of normal values, with all means but those near the most bits, where the table ends."""
+    values = np.random.default_rng(5).standard_normal(1 << 17).astype(np.float32)
+    codes, counts = counts_of(torch.from_numpy(values))
+    for halves in range(5, 15):
+        error = gqsgd.expected_error(gqsgd.Quantizer("rice-4", mean_bits=halves / 2), [values],
+                                     schedule="direct")
+        # Two roundings, of mean square step^2 / 6 each, up with 0.2 bits less than mean_bits and
+        # down with 0.2 more; their steps are apart by so many octaves.
+        step = np.sqrt(error * 6 / (2.0**0.4 + 2.0**-0.4))
+        threshold = int(np.float32(step).view(np.uint32) >> 16)
+        bits = budgets.RICE.bits_of(codes - threshold) @ counts / 16 / counts.sum()
+        assert bits == pytest.approx(halves / 2, abs=0.25), halves
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16])

@@ -1,4 +1,5 @@
-"""Budget: the mean_bits of each call of adaptive widths, so that calls of a step keep an average.
+"""Budget: the mean_bits of each call of adaptive widths or Rice codes, so that calls of a step keep
+an average.
 
 Ranks must never disagree about it. So it follows from results of earlier steps, which all ranks
 have bit for bit, by maxima and integers alone: sums of floats would depend on the processor.
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,15 +19,20 @@ from numpy.typing import NDArray
 from gqsgd import InvalidArgument, Quantizer
 
 from . import devices
-from .policy import fields_of, is_adaptive
+from .policy import fields_of, has_mean_bits
 
 LEAST_BITS, MOST_BITS = 2.5, 8  # of mean_bits
 INTERVAL = 16  # steps: gradients of layers change slowly beside each other
 
-BLOCK = 128  # values of adaptive widths that share a norm
+BLOCK = 128  # values whose largest is the norm that bits follow
 # docs/FORMAT.md, section 16: a block has width w or more where its norm's code is the threshold and
 # o_w, or more; 3 to 8.
 _OFFSETS = (0, 421, 742, 1028, 1298, 1561)
+# About what Rice codes take of a value, in sixteenths of a bit, where a block's norm is so many
+# octaves from the step: of normal values, and within a tenth of gradients of dense layers.
+_OCTAVE = 128  # codes of norms
+_FIRST_OCTAVE = -7
+_RICE_SIXTEENTHS = np.array([3, 4, 6, 9, 13, 18, 21, 24, 31, 44, 59, 75, 90, 106, 122, 128])
 _NOT_FINITE = 0x7F80
 _LEAST_HALVES, _MOST_HALVES = int(2 * LEAST_BITS), int(2 * MOST_BITS)
 
@@ -33,18 +40,45 @@ _LEAST_HALVES, _MOST_HALVES = int(2 * LEAST_BITS), int(2 * MOST_BITS)
 Counts = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
+@dataclass(frozen=True)
+class Spending:
+    """What codes of blocks take, by how far a block's norm is from a threshold that all share."""
+
+    bits_of: Callable[[NDArray[np.int64]], NDArray[np.int64]]  #: (distances) -> bits of a value
+    parts_of_bit: int  #: in which bits_of counts
+    lowest: int  #: with this threshold, or a lower one, all blocks take the most
+
+
+def _widths(distances: NDArray[np.int64]) -> NDArray[np.int64]:
+    return 2 + sum((distances >= offset).astype(np.int64) for offset in _OFFSETS)
+
+
+def _rice_sixteenths(distances: NDArray[np.int64]) -> NDArray[np.int64]:
+    last = _RICE_SIXTEENTHS.size - 1
+    places = np.clip(distances - _FIRST_OCTAVE * _OCTAVE, 0, last * _OCTAVE)
+    octaves = np.minimum(places // _OCTAVE, last - 1)
+    low, high = _RICE_SIXTEENTHS[octaves], _RICE_SIXTEENTHS[octaves + 1]
+    return low + (high - low) * (places - octaves * _OCTAVE) // _OCTAVE
+
+
+ADAPTIVE = Spending(_widths, 1, -_OFFSETS[-1])
+RICE = Spending(_rice_sixteenths, 16, -(_RICE_SIXTEENTHS.size - 1 + _FIRST_OCTAVE) * _OCTAVE)
+
+
 class Budget:
     """Divides `bits` for each value among parameters, by the norms of their blocks in the last
-    multiple of 16 steps, with one threshold for the model as the library has one for a group of
-    blocks. A call gets what its parameters get together, in whole halves of a bit; what is left of
-    that goes to the next call of the step. So a step never spends more than `bits` for each value,
-    however buckets divide the parameters.
+    multiple of 16 steps, with one threshold for the model as the library has one for a group: of
+    adaptive widths, or, with RICE as `spending`, the step of Rice codes. A call gets what its
+    parameters get together, in whole halves of a bit; what is left of that goes to the next call of
+    the step. So a step never spends more than `bits` for each value, however buckets divide the
+    parameters.
 
     Shares are in half-planes: half a bit for each of 128 values.
     """
 
-    def __init__(self, bits: float):
+    def __init__(self, bits: float, spending: Spending = ADAPTIVE):
         self.bits = bits
+        self._spending = spending
         self.step = -1  #: whose results the shares are made from; below 0 before the first
         self._shares: dict[int, int] = {}  # by number of the parameter
         # In the step under way: what waits for the norms, where a device makes them.
@@ -89,7 +123,7 @@ class Budget:
             numbers = sorted(self._measured)
             counts = [norm_counts(self._measured[number]()) for number in numbers]
             if all(codes.size == 0 or codes[-1] < _NOT_FINITE for codes, _ in counts):
-                self._shares = dict(zip(numbers, shares(counts, self.bits)))
+                self._shares = dict(zip(numbers, shares(counts, self.bits, self._spending)))
                 self.step = self._current
         self._measured, self._due = {}, set()
 
@@ -124,15 +158,18 @@ def budget_quantizer(quantizer: Quantizer | str, budget: float) -> Quantizer:
         quantizer = "adaptive-4"
     if isinstance(quantizer, str):
         quantizer = Quantizer(quantizer)
-    if isinstance(quantizer, Quantizer) and not is_adaptive(quantizer):
-        rice = fields_of(quantizer)["levels"] == "rice"
-        codes = "Rice codes, without norms of blocks" if rice else "codes of one width"
+    if isinstance(quantizer, Quantizer) and not has_mean_bits(quantizer):
         raise InvalidArgument(
-            f"budget is {budget}, but the quantizer has {codes}: {quantizer.spec}; "
-            f"hint: HookState(budget={budget}), or a quantizer with width=adaptive"
+            f"budget is {budget}, but the quantizer has codes of one width: {quantizer.spec}; "
+            f"hint: HookState(budget={budget}), or a quantizer with mean_bits, as rice-4 has"
         )
     halves = math.floor(2 * budget)
     return with_mean_bits(quantizer, halves / 2) if isinstance(quantizer, Quantizer) else quantizer
+
+
+def spending_of(quantizer: Quantizer) -> Spending:
+    """Of a quantizer with mean_bits."""
+    return RICE if fields_of(quantizer)["levels"] == "rice" else ADAPTIVE
 
 
 def with_mean_bits(quantizer: Quantizer, mean_bits: float) -> Quantizer:
@@ -161,9 +198,11 @@ def norm_counts(norms: torch.Tensor) -> Counts:
     return codes, counts
 
 
-def shares(counts: Sequence[Counts], bits: float) -> list[int]:
+def shares(
+    counts: Sequence[Counts], bits: float, spending: Spending = ADAPTIVE
+) -> list[int]:
     """Half-planes of each parameter with these norms, all together at most `bits` for each value:
-    what their blocks have with one threshold, but at least 2.5 bits for each value."""
+    what their blocks take with one threshold, but at least 2.5 bits for each value."""
     block_counts = np.array([int(each.sum()) for _, each in counts])
     total = math.floor(2 * bits * int(block_counts.sum()))
     codes = np.concatenate([codes for codes, _ in counts])
@@ -173,12 +212,11 @@ def shares(counts: Sequence[Counts], bits: float) -> list[int]:
     codes = codes[codes > 0]
 
     def spent(threshold: int) -> NDArray[np.int64]:
-        widths = 2 + sum((codes >= threshold + offset).astype(np.int64) for offset in _OFFSETS)
-        planes = np.zeros(len(counts), np.int64)
-        np.add.at(planes, owners, widths * weights)
-        return np.maximum(2 * planes, _LEAST_HALVES * block_counts)
+        parts = np.zeros(len(counts), np.int64)
+        np.add.at(parts, owners, spending.bits_of(codes - threshold) * weights)
+        return np.maximum(2 * parts // spending.parts_of_bit, _LEAST_HALVES * block_counts)
 
-    low, high = -_OFFSETS[-1], _NOT_FINITE  # at `high` all widths are 2
+    low, high = spending.lowest, _NOT_FINITE  # with `high` all have the least
     while low < high:
         middle = (low + high) // 2
         if int(spent(middle).sum()) <= total:
@@ -186,7 +224,7 @@ def shares(counts: Sequence[Counts], bits: float) -> list[int]:
         else:
             low = middle + 1
     here = spent(low)
-    if low == -_OFFSETS[-1]:
+    if low == spending.lowest:
         return [int(share) for share in here]
     more = spent(low - 1) - here  # for blocks at the threshold, which get equal parts of the rest
     left, asked = total - int(here.sum()), int(more.sum())

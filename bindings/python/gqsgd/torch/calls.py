@@ -13,7 +13,7 @@ from .budget import Budget
 from .lanes import Call
 from .layout import Segment
 from .pieces import Pieces
-from .policy import Assignment, is_adaptive, is_quantized
+from .policy import Assignment, has_mean_bits, is_quantized
 from .report import Part, Record, Records
 
 #: Floats of buckets are gathered until they are more: they would take time when backward is over.
@@ -102,7 +102,7 @@ class Calls:
             Part(each.number, self._assignment.name_of(each.parameter), each.count)
             for each in made.segments
         ]
-        if self._budget is not None and is_adaptive(quantizer):
+        if self._budget is not None and has_mean_bits(quantizer):
             value_counts = {part.number: part.values for part in parts}
             quantizer = self._budget.quantizer_for(quantizer, value_counts)
         gradients = Pieces(made.segments)

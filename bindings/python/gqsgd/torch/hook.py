@@ -14,7 +14,7 @@ from gqsgd.presets import short_spec
 
 from . import devices, groups
 from . import summary as _summary
-from .budget import Budget, budget_quantizer, checked_bits
+from .budget import Budget, budget_quantizer, checked_bits, spending_of
 from .calls import Calls
 from .lanes import Lane, lane_of
 from .layout import Layout
@@ -38,11 +38,12 @@ class HookState:
 
     quantizer: a gqsgd.Quantizer or its specification; "" is the default preset.
     budget: bits, 2.5 to 8, that the codes of a value have on average over the whole model, more in
-        calls whose gradients are larger: the mean_bits of each call of adaptive widths (the default
-        quantizer then), instead of the quantizer's own. It follows from averages of earlier steps,
-        which all ranks have; before the second step calls are equal, to a half. Parameters that
-        go in another format (biases, as float32) are outside of it; norms and scales, 16 bits for
-        each 128 values, come on top. `print(state.report())` shows what it became.
+        calls whose gradients are larger: the mean_bits of each call of adaptive widths or Rice
+        codes, instead of the quantizer's own; without a quantizer "adaptive-4", "rice-4" for less
+        error on slow links. It follows from averages of earlier steps, which all ranks have; before
+        the second step calls are equal, to a half. Parameters that go in another format (biases, as
+        float32) are outside of it; norms and scales, 16 bits for each 128 values, come on top.
+        `print(state.report())` shows what it became.
     process_group: that of the model; None is the default group.
     model: where the default policy looks for embeddings. Needed for quantizers that make noise of
         zeros (rotated ones), and for a policy that wants names and modules.
@@ -95,7 +96,8 @@ class HookState:
         self._policy = policy
         self._connection = {"transport": transport, **options}
         self._schedule, self._gathers = schedule, gather_floats
-        self._budget = None if budget is None else Budget(budget)
+        self._budget = (None if budget is None
+                        else Budget(budget, spending_of(self.quantizer)))
         self._start(process_group)
         self._borrowed = communicator
         if model is not None:
@@ -294,7 +296,8 @@ class HookState:
         self._policy, self._connection = state["policy"], state["connection"]
         self._schedule, self._gathers = state["schedule"], state.get("gather_floats", False)
         budget = state.get("budget")
-        self._budget = None if budget is None else Budget(budget["bits"])
+        self._budget = (None if budget is None
+                        else Budget(budget["bits"], spending_of(self.quantizer)))
         self._start(None)
         self.load_state_dict(state)
 

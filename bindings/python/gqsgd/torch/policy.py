@@ -100,9 +100,10 @@ def is_quantized(quantizer: Quantizer) -> bool:
     return fields_of(quantizer)["levels"] != "none"
 
 
-def is_adaptive(quantizer: Quantizer) -> bool:
-    """True where widths of codes follow from norms, with a mean for each call."""
-    return fields_of(quantizer).get("width") == "adaptive"
+def has_mean_bits(quantizer: Quantizer) -> bool:
+    """True where codes have as many bits as values ask for, with a mean for each call: adaptive
+    widths and Rice codes."""
+    return "mean_bits" in fields_of(quantizer)
 
 
 def fields_of(quantizer: Quantizer) -> Mapping[str, str]:

@@ -14,7 +14,7 @@ import gqsgd
 from gqsgd.presets import short_spec
 
 from .budget import BLOCK, Budget
-from .policy import fields_of, is_adaptive, is_quantized
+from .policy import fields_of, has_mean_bits, is_quantized
 
 _COUNTERS = "payload_bytes_sent", "uncompressed_bytes_sent"  # all ten would cost 36 us a call
 _COLUMNS = ("name", "values", "format", "call", "bits", "bytes", "error")
@@ -44,7 +44,7 @@ class Report:
     rows: tuple[Row, ...]
     step: int  #: of the random key; below 0 before the first backward pass
     budget: float | None  #: bits of codes, as HookState(budget=...) has it
-    mean_bits: float | None  #: computed: mean_bits of all adaptive calls, over their values
+    mean_bits: float | None  #: computed: mean_bits of all calls that have them, over values
     bits: float | None  #: measured: as in rows, over the whole model
     bytes: int | None  #: measured: what this rank sent in the step, as the communicator counts it
 
@@ -58,7 +58,7 @@ class Report:
         if self.mean_bits is None:
             return table
         budget = "" if self.budget is None else f", budget {self.budget:g}"
-        return f"{table}\nadaptive codes: {self.mean_bits:.2f} bits on average{budget}"
+        return f"{table}\ncodes: {self.mean_bits:.2f} bits on average{budget}"
 
 
 def _texts(row: Row) -> tuple[str, ...]:
@@ -183,13 +183,14 @@ def _relative(result: torch.Tensor, mean: torch.Tensor) -> float:
 def _format(quantizer: gqsgd.Quantizer) -> str:
     """Short, but not as a preset whose name has another mean."""
     short = short_spec(quantizer.spec)
-    return re.sub(r"^adaptive-\d,mean_bits=", "width=adaptive,mean_bits=", short)
+    field = re.sub(r"^adaptive-\d,mean_bits=", "width=adaptive,mean_bits=", short)
+    return re.sub(r"^rice-\d,mean_bits=", "levels=rice,mean_bits=", field)
 
 
 def _mean_bits(calls: Iterable[Record]) -> float | None:
     planes = block_count = 0.0
     for call in calls:
-        if is_adaptive(call.quantizer):
+        if has_mean_bits(call.quantizer):
             blocks = sum(-(-part.values // BLOCK) for part in call.parts)
             block_count += blocks
             planes += blocks * float(fields_of(call.quantizer)["mean_bits"])
