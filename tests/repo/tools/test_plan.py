@@ -207,12 +207,13 @@ def test_advice_takes_the_least_error_that_is_nearly_as_fast(plan):
     call = ["--advise", "--ranks", 4, "--count", "6M", "--rate"]
     text = plan(*call, "1gbit", "--compute", 300).stdout
     rows, take = advised(text)
-    assert list(rows) == ["none", "fp16-hook", "bf16", "blocks-8", "adaptive-6", "adaptive-5",
-                          "rotated-4-8", "rotated-4", "adaptive-4", "adaptive-3"]
+    assert list(rows) == ["none", "fp16-hook", "bf16", "blocks-8", "rice-6", "adaptive-6",
+                          "rice-5", "adaptive-5", "rotated-4-8", "rice-4", "rotated-4",
+                          "adaptive-4", "rice-3", "adaptive-3"]
     assert take == "blocks-8" and f"a step of {rows[take][1]:.1f} ms" in text
     assert rows["blocks-8"][1] <= 1.1 * rows["adaptive-5"][1] < rows["fp16-hook"][1]
     slow, take = advised(plan(*call, "100mbit", "--compute", 150).stdout)
-    assert take == "adaptive-5"
+    assert take == "rice-5"
     assert slow["none"][0] > 9 * rows["none"][0]
     hidden = plan(*call, "10gbit", "--compute", 3000).stdout
     assert advised(hidden)[1] == "none" and "float32 hides behind the compute" in hidden
@@ -222,6 +223,12 @@ def test_advice_takes_sixteen_bits_where_they_are_nearly_as_fast(plan):
     text = plan("--advise", "--ranks", 4, "--count", "25M", "--rate", "10gbit", "--compute",
                 100).stdout
     assert advised(text)[1] == "fp16-hook" and "fp16_compress_hook: no library" in text
+
+
+@pytest.mark.parametrize("rate", ["5gbit", "10gbit", "25gbit"])
+def test_advice_leaves_rice_codes_alone_on_fast_links(plan, rate):
+    rows, take = advised(plan("--advise", "--ranks", 4, "--count", "25M", "--rate", rate).stdout)
+    assert rows["rice-5"][1] > rows["blocks-8"][1] and not take.startswith("rice")
 
 
 def test_advice_names_but_does_not_take_what_may_harm_the_loss(plan):
