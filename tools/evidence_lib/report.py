@@ -362,8 +362,9 @@ def limits_section(ratios, cells, arguments):
         10 % of the fastest to the quality, that of the least error, with the steps of
         {arguments.ranks} ranks. `gqsgd-plan --advise` has the same times of a step, but counts no
         steps, and takes none of `rotated-4`, `rice-4`, `rice-3`, `adaptive-4` and `adaptive-3`,
-        which it names: that they cost few steps is shown for small networks alone. `rotated-8`, `relative-8`,
-        `HookState(budget=4)` and the paper's formats are not among its candidates. *None* where
+        which it names: that they cost few steps is shown for small networks alone. `rotated-8`,
+        `relative-8`, `HookState(budget=4)` and the paper's formats are not among its candidates.
+        *None* where
         nothing gains
         {(LEAST_GAIN - 1) * 100:.0f} % over float32, and in brackets what `{DEFAULT}` would make of
         it. Rivals are not on it: their codecs are not timed."""), table(head, rows),

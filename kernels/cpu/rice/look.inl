@@ -91,8 +91,8 @@ void put_tile(const float* value, uint32_t step, float inverse, StepTile& tile, 
   sums.cells -= reinterpret_cast<Words>(parts != 0);
 }
 
-/** Of values that are all finite. A tile's parameters come late: meanwhile the processor has the next
- *  tile's steps to find. */
+/** Of values that are all finite. A tile's parameters come late: meanwhile the processor has the
+ *  next tile's steps to find. */
 RiceLook look_at_values(const RiceValues& values, float inverse) {
   LookSums sums;
   StepTile tiles[2];

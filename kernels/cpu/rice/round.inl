@@ -2,8 +2,8 @@
 
 #if GQ_VECTOR_BYTES >= 32
 
-/** Codes of a tile, and 0 beyond the group's last value; the parameters of its cells, and as they are
- *  shown: that of zeros for cells that have no other codes. */
+/** Codes of a tile, and 0 beyond the group's last value; the parameters of its cells, and as they
+ *  are shown: that of zeros for cells that have no other codes. */
 struct RiceCodeTile {
   alignas(64) uint16_t code[kTileValues];
   alignas(64) uint32_t parameter[kTileCells];
@@ -41,7 +41,6 @@ GQ_INLINE void find_parameters(RiceCodeTile& tile) {
   store_words(parameters, tile.parameter);
   tile.shown = tile.sums == 0 ? Words{} + kRiceZeros : parameters;
 }
-
 
 /** Steps of the largest magnitude for which k and 23 bits behind the point fit in a word, and
  *  reciprocals of steps that are finite if multiplied by 2^23. */

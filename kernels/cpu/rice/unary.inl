@@ -1,4 +1,5 @@
-// Unary codes of a tile by vectors: each cell's in a lane of 64 bits, from its last value to its first.
+// Unary codes of a tile by vectors: each half of a cell in a lane of 64 bits, from its last value
+// to its first.
 
 #if GQ_VECTOR_BYTES >= 32
 
