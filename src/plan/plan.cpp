@@ -46,9 +46,9 @@ Status check_sparse(const Format& format, const Schedule& schedule) {
   if (field == nullptr) return Status();
   return fail(GQSGD_INVALID_ARGUMENT,
               "schedule %s adds sparse entries of linear or exponential codes with one norm and "
-              "encodes nothing again. It does not go with %s; use schedule direct, or levels=linear "
-              "or exponential with block=0, rotate=none, width=fixed, rescale=false, "
-              "rounding_down=random, mantissa_bits=0 and bits_down equal to bits",
+              "encodes nothing again. It does not go with %s; use schedule direct, or "
+              "levels=linear or exponential with block=0, rotate=none, width=fixed, "
+              "rescale=false, rounding_down=random, mantissa_bits=0 and bits_down equal to bits",
               schedule.name, field);
 }
 
