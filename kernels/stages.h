@@ -148,6 +148,7 @@ struct ReduceManyArgs {
   uint32_t weight_count = 0;
   bool nontemporal = false;  ///< as in QuantizeArgs
   const uint32_t* const* operands = nullptr;
+  float* sums = nullptr;  ///< Rice codes, on a device: memory for as many as the range has values
 };
 
 /** Whether values may be written, on a device: a word that is kGateUndecided or kGateClosed before
