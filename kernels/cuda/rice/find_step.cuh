@@ -3,6 +3,7 @@
 #ifndef GQ_KERNELS_CUDA_RICE_FIND_STEP_CUH
 #define GQ_KERNELS_CUDA_RICE_FIND_STEP_CUH
 
+#include "kernels/codec/norm.h"
 #include "kernels/cuda/rice/rice_stage.cuh"
 
 namespace gq::cuda {
@@ -38,7 +39,7 @@ class StepFinder {
   GQ_DEVICE float largest() const {
     uint32_t own = 0;
     for (uint32_t cell = warp_here(); cell < bounds_.cells; cell += kBlockWarps) {
-      own = max(own, float_bits(CellValue(load_(cell)).value) & kMagnitudeMask);
+      own = max(own, magnitude_bits(CellValue(load_(cell)).value));
     }
     own = __reduce_max_sync(kAllLanes, own);
     __syncthreads();  // threads may still read what was shared last

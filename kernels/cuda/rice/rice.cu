@@ -101,6 +101,7 @@ struct ReduceRice : RiceStage {
           words_of(group, operand_packing, const_cast<uint32_t*>(kept(operands[rank])));
       add(group, GroupReader(shared.reader, group, from), rank == 0, here);
     }
+    if (words == nullptr) return;  // for all threads
     __syncthreads();
     encoder.encode(group, words_of(group, encoder.packing, words), LoadSum{here, group},
                    shared.encoder);
