@@ -110,7 +110,9 @@ void shuffle(const Instruction& made, Warp* warp, State state, Mask named) {
 void reduce(const Instruction& made, Warp* warp, State state, Mask named) {
   uint32_t sum = 0, greatest = 0, ballot = 0;
   for_each(named, [&](uint32_t lane) {
-    const uint32_t value = read<uint32_t>(*warp, made.in[0], lane);
+    const uint32_t value = state == State::warp_ballot
+                               ? read<bool>(*warp, made.in[0], lane)
+                               : read<uint32_t>(*warp, made.in[0], lane);
     sum += value;
     greatest = std::max(greatest, value);
     ballot |= (value != 0 ? Mask{1} : 0) << lane;
