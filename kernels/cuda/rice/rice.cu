@@ -150,15 +150,18 @@ struct DequantizeRice : RiceStage {
                              words_of(group, packing, const_cast<uint32_t*>(words)));
     RunWords& random = shared.random[warp_here()];
     const bool draws = !nearest && (dtype == GQSGD_FLOAT16 || dtype == GQSGD_BFLOAT16);
-    for (uint32_t first = warp_here() * kRunCells; first < group.cells; first += kTileCells) {
-      __syncwarp();  // lanes may still read the words of the last run
+    for (uint32_t tile = 0; tile < group.cells; tile += kTileCells) {
+      const uint32_t first = tile + warp_here() * kRunCells;
+      __syncthreads();  // threads may still read the words of the last run
+      if (first >= group.cells) continue;
       if (draws) random.draw(output, group.value_of(first));
       __syncwarp();
       const uint32_t count = min(kRunCells, group.cells - first);
       for (uint32_t k = 0; k < count; ++k) {
         const float value = canonical(reader.add_to(0, true, first + k) / divisor);
         const LaneValue to = lane_value(group, first + k, &SegmentPlace::recv);
-        if (to.is_there) store(to, value, draws ? random.bits(k) : 0);
+        const uint32_t bits = draws ? random.bits(k) : 0;
+        if (to.is_there) store(to, value, bits);
       }
     }
   }
