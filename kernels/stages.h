@@ -41,7 +41,7 @@ struct GroupPlace {
   uint64_t stride_values = 0;
 };
 
-/** Adaptive widths on a device, where a stage takes any number of groups at once. Of an allreduce,
+/** Groups on a device, where a stage takes any number of them at once. Of an allreduce,
  *  whose groups are interleaved, a range is then whole groups, counted in the order of groups, and
  *  the buffer of values is the call's, or null with segments. In a slice the order of groups is
  *  that of values: a range is what others are, and begins with a group. */
@@ -148,6 +148,9 @@ struct ReduceManyArgs {
   uint32_t weight_count = 0;
   bool nontemporal = false;  ///< as in QuantizeArgs
   const uint32_t* const* operands = nullptr;
+  /** Rice codes, on a device: memory for sums as float32, a whole group for each of the range. If
+   *  out_words is null they are all that is made. */
+  float* sums = nullptr;
 };
 
 /** Whether values may be written, on a device: a word that is kGateUndecided or kGateClosed before

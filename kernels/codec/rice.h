@@ -97,15 +97,25 @@ GQ_HD uint32_t rice_rounded(float value, const RiceNeighbours& codes, uint32_t b
   return mirrored_uniform_of<false>(bits, ~negative) < chance ? codes.far : codes.near;
 }
 
+/** A code that is halved, rounded up, without its low bits. */
+GQ_HD constexpr uint32_t rice_halves(uint32_t code, uint32_t parameter) {
+  return ((code >> parameter) + 1) >> 1;
+}
+
 /** The parameter with the shortest cell: one bit more costs 32 and saves what the codes sum up to
- *  if they are halved, rounded up, without their low bits. That is less the larger it is. */
+ *  if they are halved, which is `halves(parameter)`. That is less the larger it is. */
+template <typename Halves>
+GQ_HD uint32_t rice_parameter_of(Halves halves) {
+  uint32_t parameter = 0;
+  while (parameter < kRiceParameterMax && halves(parameter) > kRiceHalvesMax) ++parameter;
+  return parameter;
+}
 GQ_HD uint32_t rice_parameter(const uint32_t (&codes)[kRiceCell]) {
-  for (uint32_t parameter = 0; parameter < kRiceParameterMax; ++parameter) {
+  return rice_parameter_of([&](uint32_t parameter) {
     uint32_t sum = 0;
-    for (uint32_t e = 0; e < kRiceCell; ++e) sum += ((codes[e] >> parameter) + 1) >> 1;
-    if (sum <= kRiceHalvesMax) return parameter;
-  }
-  return kRiceParameterMax;
+    for (uint32_t e = 0; e < kRiceCell; ++e) sum += rice_halves(codes[e], parameter);
+    return sum;
+  });
 }
 
 /** The parameter that a look counts with, from the sum of a cell's parts: about the best of codes

@@ -5,18 +5,21 @@ namespace gq {
 namespace {
 
 /** Ranges of groups have stages of their own. */
-template <auto kStage, auto kOfGroups, typename Args>
+template <auto kStage, auto kOfGroups, auto kOfRice, typename Args>
 StageError batch(const Args* args, size_t count, const BatchTable& table) {
+  if constexpr (requires { args->coding; }) {
+    if (args->coding.levels == Levels::rice) return kOfRice(args, count, table);
+  }
   return args->range.grouped != nullptr ? kOfGroups(args, count, table)
                                         : kStage(args, count, table);
 }
 
 constexpr BatchStages kBatches = {
-    batch<cuda::norm, cuda::norm_of_groups, NormArgs>,
+    batch<cuda::norm, cuda::norm_of_groups, cuda::norm_of_groups, NormArgs>,
     cuda::merge_norms,
-    batch<cuda::quantize, cuda::quantize_groups, QuantizeArgs>,
-    batch<cuda::reduce_many, cuda::reduce_groups, ReduceManyArgs>,
-    batch<cuda::dequantize, cuda::dequantize_groups, DequantizeArgs>,
+    batch<cuda::quantize, cuda::quantize_groups, cuda::quantize_rice, QuantizeArgs>,
+    batch<cuda::reduce_many, cuda::reduce_groups, cuda::reduce_rice, ReduceManyArgs>,
+    batch<cuda::dequantize, cuda::dequantize_groups, cuda::dequantize_rice, DequantizeArgs>,
     cuda::write_segments,
 };
 

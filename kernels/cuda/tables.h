@@ -18,6 +18,11 @@ StageError norm_of_groups(const NormArgs* args, size_t count, const BatchTable& 
 StageError quantize_groups(const QuantizeArgs* args, size_t count, const BatchTable& table);
 StageError reduce_groups(const ReduceManyArgs* args, size_t count, const BatchTable& table);
 StageError dequantize_groups(const DequantizeArgs* args, size_t count, const BatchTable& table);
+// The same of Rice codes (rice/): all ranges are whole groups.
+StageError quantize_rice(const QuantizeArgs* args, size_t count, const BatchTable& table);
+StageError reduce_rice(const ReduceManyArgs* args, size_t count, const BatchTable& table);
+StageError dequantize_rice(const DequantizeArgs* args, size_t count, const BatchTable& table);
+
 StageError write_segments(const WriteSegmentsArgs& args);
 StageError write_widths(const WriteWidthsArgs& args);
 

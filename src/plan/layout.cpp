@@ -101,6 +101,12 @@ void Layout::add_segments(uint64_t segment_count, uint32_t ranks, bool reads_in_
   arena_bytes_ = scratch_bytes_ + scratch_bytes;
 }
 
+size_t Layout::reserve(size_t size_bytes) {
+  const size_t begin = round_up(arena_bytes_, kLineBytes);
+  arena_bytes_ = begin + size_bytes;
+  return begin;
+}
+
 size_t Layout::words_bytes(const Packing& packing, uint64_t value_count) const {
   return words_for(packing, code_count(rotated_, value_count)) * sizeof(uint32_t);
 }

@@ -78,6 +78,9 @@ class Layout {
   size_t global_norms_bytes() const { return global_norms_bytes_; }
   size_t scratch_bytes() const { return scratch_bytes_; }
 
+  /** Reserves memory behind everything else, and returns where it begins. */
+  size_t reserve(size_t size_bytes);
+
   /** Reserves memory for this rank's sparse entries and, on transports that copy, for those of
    *  peers. It overlaps the landing slots, since a call sends either operands or entries. */
   void add_sparse_entries(const Shape& shape, bool reads_in_place);

@@ -182,10 +182,14 @@ Status make_plan(const PlanRequest& request, Plan* plan) {
   if (plan->schedule->sends_sparse_entries)
     plan->layout.add_sparse_entries(plan->shape, request.reads_in_place);
   if (request.segment_count > 0) {
-    const bool on_device = plan->coding.adaptive() && request.stages_are_launches;
+    const bool on_device = plan->coding.grouped() && request.stages_are_launches;
     const size_t places = on_device ? static_cast<size_t>(request.segment_count) : 0;
     plan->layout.add_segments(request.segment_count, request.ranks, request.reads_in_place,
                               places * sizeof(SegmentPlace));
+  }
+  if (plan->coding.levels == Levels::rice && request.stages_are_launches) {
+    const uint64_t owned = shard_value_count(plan->shape, shard_count(plan->shape));
+    plan->float_sums_bytes = plan->layout.reserve(static_cast<size_t>(owned) * sizeof(float));
   }
   return Status();
 }

@@ -43,6 +43,9 @@ struct Plan {
   Groups groups;                      ///< where there are any; in slices, of one as of each
   Shape shape;
   Layout layout;
+  /** Of Rice codes on a device: where an owner's sums are in the arena, as float32, until they are
+   *  encoded. */
+  size_t float_sums_bytes = 0;
 };
 
 /** The arguments of make_plan(); all of them must be equal on all ranks. */

@@ -34,6 +34,16 @@ struct ThreadPlace {
   Place in_buffer;
 };
 
+/** The last one that begins at the value or before. */
+GQ_DEVICE uint32_t segment_of(const SegmentPlace* segments, uint32_t count, uint64_t value) {
+  uint32_t low = 0, high = count;
+  while (high - low > 1) {
+    const uint32_t middle = (low + high) / 2;
+    (segments[middle].first_value <= value ? low : high) = middle;
+  }
+  return low;
+}
+
 /** A piece is whole groups. */
 struct GroupStage : StageDefaults {
   /** So many fill a device. */
@@ -104,7 +114,7 @@ struct GroupStage : StageDefaults {
       const uint64_t first = groups.interleaved ? 0 : first_value;
       return {values, first, in_buffer(value - first, end() - first, warp_has_blocks)};
     }
-    const SegmentPlace& segment = segments[segment_of(value)];
+    const SegmentPlace& segment = segments[segment_of(segments, segment_count, value)];
     const uint64_t offset = value - segment.first_value;
     assume_global(segment.*memory);
     return {segment.*memory, segment.first_value,
@@ -141,15 +151,6 @@ struct GroupStage : StageDefaults {
   /** Values of the call, or of the slice, are below it. */
   GQ_DEVICE uint64_t end() const {
     return groups.interleaved ? groups.value_count : first_value + value_count;
-  }
-  /** The last one that begins at the value or before. */
-  GQ_DEVICE uint32_t segment_of(uint64_t value) const {
-    uint32_t low = 0, high = segment_count;
-    while (high - low > 1) {
-      const uint32_t middle = (low + high) / 2;
-      (segments[middle].first_value <= value ? low : high) = middle;
-    }
-    return low;
   }
 };
 

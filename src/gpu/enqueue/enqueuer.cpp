@@ -154,14 +154,21 @@ Status Enqueuer::write_segments() const {
                                           call_.stream}));
 }
 
-/** Where widths are adaptive a stage takes whole groups, of an allreduce from the call's first
- *  value on. */
+/** Where there are groups a stage takes whole ones, of an allreduce from the call's first value on.
+ *  Rice codes become values of the caller at once. */
 template <typename Args>
 Args Enqueuer::in_groups(Args args) const {
   if constexpr (requires { args.range; }) {
-    bool adaptive = plan_.coding.adaptive();
-    if constexpr (requires { args.coding; }) adaptive = args.coding.adaptive();
-    if (!adaptive) return args;
+    if constexpr (std::is_same_v<Args, DequantizeArgs>) {
+      if (plan_.coding.levels == Levels::rice && !plan_.adds_values) {
+        const uint32_t ranks = args.coding.ranks;
+        args.coding = plan_.coding;
+        args.coding.ranks = ranks;
+      }
+    }
+    bool grouped = plan_.coding.grouped();
+    if constexpr (requires { args.coding; }) grouped = args.coding.grouped();
+    if (!grouped) return args;
     args.range.grouped = &grouped_;
     if constexpr (std::is_same_v<Args, NormArgs> || std::is_same_v<Args, QuantizeArgs>) {
       if (plan_.groups.interleaved) args.values = call_.segments == nullptr ? call_.send : nullptr;
@@ -211,6 +218,11 @@ Status Enqueuer::make_batch(const ExecutionStep* steps, size_t count) const {
             [&](const Step& step) { return reduce_many(step); },
             batches().reduce_many);
       }
+      if (plan_.coding.levels == Levels::rice) {
+        return enqueue<ReduceManyArgs>(
+            steps, count, [&](const Step& step) { return add_rice_values(step); },
+            batches().reduce_many);
+      }
       for (size_t k = 0; k < count; ++k) GQ_TRY(add_values(steps[k]));
       return Status();
     case MoveKind::reduce:
@@ -237,6 +249,22 @@ ReduceManyArgs Enqueuer::reduce_many(const ExecutionStep& step) const {
   args.weights = nullptr;
   args.weight_count = 0;
   args.operands = host_operands_at(step.first);
+  if (args.coding.levels == Levels::rice) {  // Each rank owns one shard.
+    const uint64_t shard = shard_value_count(plan_.shape, shard_count(plan_.shape));
+    args.sums = reinterpret_cast<float*>(places_.arena + plan_.float_sums_bytes) +
+                args.range.first_value % shard;
+  }
+  return args;
+}
+
+/** All ranks' at once, in the place of the sums. */
+ReduceManyArgs Enqueuer::add_rice_values(const ExecutionStep& step) const {
+  ReduceManyArgs args =
+      arguments_.add_values(step.move, step.piece, operands_at(step.first));
+  args.coding = plan_.coding;
+  args.coding.ranks = step.count;
+  args.sums = reinterpret_cast<float*>(args.out_words);
+  args.out_words = nullptr;
   return args;
 }
 

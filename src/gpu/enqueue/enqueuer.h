@@ -78,6 +78,7 @@ class Enqueuer {
   template <typename Args>
   Args in_groups(Args args) const;
   Status add_values(const ExecutionStep& step) const;
+  ReduceManyArgs add_rice_values(const ExecutionStep& step) const;
   ReduceManyArgs reduce_many(const ExecutionStep& step) const;
   DequantizeArgs dequantize(const ExecutionStep& step) const;
 
@@ -99,7 +100,7 @@ class Enqueuer {
   const CachedPlan& cached_;
   const Plan& plan_;
   const CallPlaces places_;
-  const GroupedValues grouped_;  // where widths are adaptive
+  const GroupedValues grouped_;  // where there are groups
   const StageArguments arguments_;  // of all of these
 };
 

@@ -42,6 +42,7 @@ Operation find_control(const std::string& name, Kind* kind) {
   if (name == "nanosleep.u32") return stop<State::yields>;
   if (name == "redux.sync.max.u32") return stop<State::warp_max>;
   if (name == "redux.sync.add.u32") return stop<State::warp_sum>;
+  if (name == "vote.sync.ballot.b32") return stop<State::warp_ballot>;
   if (name == "bar.warp.sync") return stop<State::warp_sync>;
   if (name == "shfl.sync.up.b32") return stop<State::shuffle_up>;
   if (name == "shfl.sync.down.b32") return stop<State::shuffle_down>;

@@ -147,6 +147,7 @@ Table all_operations() {
   Table all = {
       {"min.xorsign.abs.f32", of<least_magnitude>},
       {"cvt.rni.s32.f32", of<rounded>},
+      {"cvt.rzi.u32.f32", of<converted<uint32_t, float>>},
       {"cvt.rn.f32.s32", of<converted<float, int32_t>>},
       {"cvt.rn.f32.u32", of<converted<float, uint32_t>>},
       {"cvt.rn.f32.f64", of<converted<float, double>>},

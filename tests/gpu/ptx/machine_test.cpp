@@ -139,6 +139,16 @@ TEST(Machine, DivergentThreads_Reconverge) {
   EXPECT_EQ(words[33], 63u * 64 / 2);
 }
 
+TEST(Machine, BallotOfWarp_BitOfEachLaneWhosePredicateIsTrue) {
+  const std::vector<uint32_t> words = Snippet(
+      "and.b32 %r2, %r1, 5;\n"
+      "setp.eq.s32 %p1, %r2, 4;\n"
+      "vote.sync.ballot.b32 %r4, %p1, -1;\n"
+      "st.global.u32 [%rd3], %r4;\n")();
+  EXPECT_EQ(words[0], 0x50505050u);
+  EXPECT_EQ(words[33], 0x50505050u);
+}
+
 /** Of each thread: the word that a shuffle gives, and 100 more where it was its own for want of
  *  another. */
 std::vector<uint32_t> shuffled(const std::string& operation) {

@@ -106,17 +106,21 @@ void shuffle(const Instruction& made, Warp* warp, State state, Mask named) {
   });
 }
 
-/** The sum, or the greatest number, for all of them. */
+/** For all of them the sum, the greatest number, or a bit of each whose predicate is true. */
 void reduce(const Instruction& made, Warp* warp, State state, Mask named) {
-  uint32_t sum = 0, greatest = 0;
+  uint32_t sum = 0, greatest = 0, ballot = 0;
   for_each(named, [&](uint32_t lane) {
-    const uint32_t value = read<uint32_t>(*warp, made.in[0], lane);
+    const uint32_t value = state == State::warp_ballot
+                               ? read<bool>(*warp, made.in[0], lane)
+                               : read<uint32_t>(*warp, made.in[0], lane);
     sum += value;
     greatest = std::max(greatest, value);
+    ballot |= (value != 0 ? Mask{1} : 0) << lane;
   });
-  for_each(named, [&](uint32_t lane) {
-    write(*warp, made.out[0], lane, state == State::warp_sum ? sum : greatest);
-  });
+  const uint32_t result = state == State::warp_sum      ? sum
+                          : state == State::warp_ballot ? ballot
+                                                        : greatest;
+  for_each(named, [&](uint32_t lane) { write(*warp, made.out[0], lane, result); });
 }
 
 }  // namespace

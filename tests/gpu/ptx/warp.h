@@ -25,6 +25,7 @@ enum class State : uint8_t {
   barrier,   ///< waits for all threads of its block
   warp_max,  ///< waits for the threads of its warp that an instruction names; so do the next
   warp_sum,
+  warp_ballot,
   warp_sync,
   shuffle_up,
   shuffle_down,

@@ -12,6 +12,11 @@ void run_groups(const Stages& stages, const QuantizeArgs& args);
 void run_groups(const Stages& stages, const ReduceManyArgs& args);
 void run_groups(const Stages& stages, const DequantizeArgs& args);
 
+// The same of Rice codes.
+void run_rice(const Stages& stages, const QuantizeArgs& args);
+void run_rice(const Stages& stages, const ReduceManyArgs& args);
+void run_rice(const Stages& stages, const DequantizeArgs& args);
+
 /** A copy of what a range has, whose owner may be gone when the stage runs. */
 template <typename Args>
 GroupedValues grouped_of(const Args& args) {
@@ -27,6 +32,9 @@ void run_stage(const Stages& stages, Args args, const GroupedValues& grouped) {
   if constexpr (requires { run_groups(stages, args); }) {
     if (args.range.grouped != nullptr) {
       args.range.grouped = &grouped;
+      if constexpr (requires { run_rice(stages, args); }) {
+        if (args.coding.levels == Levels::rice) return run_rice(stages, args);
+      }
       return run_groups(stages, args);
     }
   }

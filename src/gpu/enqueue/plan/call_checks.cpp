@@ -19,6 +19,11 @@ Status check_kind(const Call& call, const StreamGroup& group) {
                 "levels=exponential with schedule hierarchical over several nodes works on host "
                 "memory in this version; use schedule direct, or linear levels, such as blocks-8");
   }
+  if (adds_means && call.format.levels == Levels::rice) {
+    return fail(GQSGD_UNSUPPORTED,
+                "levels=rice with schedule hierarchical over several nodes works on host memory in "
+                "this version; use schedule direct, or a preset with norms, such as adaptive-4");
+  }
   if (!has_device_stages(call.format.levels)) {
     return fail(GQSGD_UNSUPPORTED,
                 "levels=%s works on host memory in this version; use a preset with norms, such as "
