@@ -33,7 +33,7 @@ GQ_HD constexpr bool is_narrow(Levels levels) {
 
 /** Devices have kernels for them. */
 GQ_HD constexpr bool has_device_stages(Levels levels) {
-  return has_norm(levels) || levels == Levels::none;
+  return has_norm(levels) || levels == Levels::none || levels == Levels::rice;
 }
 
 /** The fields of a quantizer: one to one with its specification. */

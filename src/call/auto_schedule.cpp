@@ -26,7 +26,9 @@ Status resolve_auto(Endpoint& endpoint, Call* call) {
     return Status();
   }
   Choice choice = kUnmeasuredChoice;
-  const bool is_modelled = call->stream == nullptr || endpoint.has_streams_only();
+  // The cost model knows no times of Rice codes on devices.
+  const bool is_modelled = call->stream == nullptr || (endpoint.has_streams_only() &&
+                                                       call->format.levels != Levels::rice);
   if (is_modelled && endpoint.choice.has_costs()) {
     GQ_TRY(endpoint.choice.take(cost_question(endpoint, *call), &choice));
   }

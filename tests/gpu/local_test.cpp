@@ -24,7 +24,7 @@ const std::vector<std::string> kFormats = {
     "paper-gl8",         "paper-ge8",   "paper-gl4",  "paper-ge4",          "none",
     "blocks-8",          "rotated-4-8", "relative-8", "paper-gl8,block=32", "paper-ge8,norm=2:2",
     "paper-gl4,norm=2:2",  // of which few are not zero
-    "adaptive-4"};
+    "adaptive-4",        "rice-4"};
 
 void expect_same_bits(std::initializer_list<size_t> value_counts) {
   for (int ranks = 1; ranks <= 8; ++ranks) {

@@ -26,7 +26,7 @@ struct NcclRanks {
   int limit_ms = 60000;
   std::vector<std::string> formats = {"paper-gl8", "paper-ge8", "paper-gl4",  "paper-ge4",
                                       "none",      "blocks-8",  "relative-8", "rotated-4-8",
-                                      "adaptive-4"};
+                                      "adaptive-4", "rice-4"};
   size_t value_count = 70001;
   std::function<std::unique_ptr<StreamGraph>()> make_graph;
   std::function<void(const std::string& line)> say;

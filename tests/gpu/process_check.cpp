@@ -102,7 +102,7 @@ int run(const std::vector<int>& sizes) {
   for (const int ranks : sizes) {
     std::vector<DeviceCalls> all;
     all.emplace_back(ranks, std::vector<std::string>{"paper-gl8", "paper-ge4", "blocks-8", "none",
-                                              "adaptive-4"},
+                                              "adaptive-4", "rice-4"},
                      size_t{70001});
     if (ranks == 3) {
       for (const size_t value_count : {1500001, 10, 4000001, 1000}) {

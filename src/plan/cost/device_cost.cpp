@@ -99,7 +99,10 @@ Status predict_device_time(const Plan& plan, const CostQuestion& question,
                 plan.schedule->name);
   }
   if (!has_device_stages(plan.coding.levels)) {
-    return fail(GQSGD_UNSUPPORTED, "devices have no levels bf16, fp16 and rice");
+    return fail(GQSGD_UNSUPPORTED, "devices have no levels bf16 and fp16");
+  }
+  if (plan.coding.levels == Levels::rice) {
+    return fail(GQSGD_UNSUPPORTED, "the time of levels=rice on devices is not modelled");
   }
   const DeviceOperations operations = device_operations(plan);
   const double kernels = static_cast<double>(operations.kernels);

@@ -129,7 +129,7 @@ TEST(Agreement, MissingFeatures_Refused) {
       {"paper-gl8,nonfinite=error", GQSGD_SCHEDULE_DIRECT},
       {"bf16", GQSGD_SCHEDULE_DIRECT},
       {"fp16,rounding=nearest", GQSGD_SCHEDULE_AUTO},
-      {"rice-4", GQSGD_SCHEDULE_DIRECT},
+      {"rice-4,nonfinite=error", GQSGD_SCHEDULE_DIRECT},
   };
   for (const auto& refused : cases) {
     const auto all = make_calls(group, [&](int, Operation* call, size_t*) {

@@ -70,6 +70,14 @@ TEST(SameBits, AdaptiveWidths_SameBits) {
                      options, {1000, 1, 70001, 8193});
   }
 }
+TEST(SameBits, RiceCodes_SameBits) {
+  const std::vector<const char*> formats = {"rice-4", "rice-3,rounding=nearest",
+                                            "rice-6,rounding=independent"};
+  for (const char* options : {"", "chunk_value_count=8192"}) {
+    expect_same_bits(formats, {GQSGD_SCHEDULE_DIRECT, GQSGD_SCHEDULE_AUTO}, options,
+                     {1000, 1, 70001, 8193});
+  }
+}
 // Owners add the codes of nodes' means, each as often as its node has ranks.
 TEST(SameBits, NodesOfDifferentSizes_SameBits) {
   for (const int ranks : {3, 4, 5, 9}) {

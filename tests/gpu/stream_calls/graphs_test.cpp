@@ -35,6 +35,7 @@ constexpr std::pair<const char*, gqsgd_schedule> kCases[] = {
     {"rotated-4-8", GQSGD_SCHEDULE_DIRECT},
     {"relative-8", GQSGD_SCHEDULE_DIRECT},
     {"adaptive-4", GQSGD_SCHEDULE_DIRECT},
+    {"rice-4", GQSGD_SCHEDULE_DIRECT},
     {"paper-gl8,rotate=hadamard,rounding=correlated", GQSGD_SCHEDULE_NATIVE},
 };
 #endif

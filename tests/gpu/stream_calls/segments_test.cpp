@@ -143,6 +143,8 @@ const char* const kFormats[] = {"paper-gl8",
                                 "relative-8",
                                 "adaptive-4",
                                 "adaptive-5,rounding=nearest",
+                                "rice-4",
+                                "rice-3,rounding=nearest",
                                 "paper-ge4,block=64,rounding=correlated"};
 
 /** The k-th list of lengths for so many slices; some are empty. */
@@ -205,6 +207,7 @@ TEST(Segments, StepsOfATraining_SameBits) {
     calls.push_back({Kind::scatter, "blocks-8", {600, 0, 700}});
     calls.push_back({Kind::many, "paper-gl8", {100, 900}});
     calls.push_back({Kind::many, "adaptive-4", {100, 40000, 900, 1}});
+    calls.push_back({Kind::many, "rice-4", {100, 40000, 900, 1}});
     calls.push_back({Kind::gather, "paper-gl8", {600, 0, 700}});
   }
   EXPECT_EQ(compare(group, calls), "");

@@ -62,7 +62,7 @@ TEST(Agreement, MissingFeatures_Refused) {
       {"paper-gl8,nonfinite=error", GQSGD_SCHEDULE_DIRECT, "nonfinite=error"},
       {"bf16", GQSGD_SCHEDULE_DIRECT, "levels=bf16 works on host memory"},
       {"fp16", GQSGD_SCHEDULE_AUTO, "levels=fp16 works on host memory"},
-      {"rice-4", GQSGD_SCHEDULE_DIRECT, "use a preset with norms, such as adaptive-4"},
+      {"rice-4,nonfinite=error", GQSGD_SCHEDULE_DIRECT, "nonfinite=error"},
   };
   for (const auto& refused : cases) {
     const auto all = make_calls(group, [&](int, Operation* call, size_t*) {

@@ -27,9 +27,8 @@ Status check_kind(const Call& call, const StreamGroup& group) {
   if (!has_device_stages(call.format.levels)) {
     return fail(GQSGD_UNSUPPORTED,
                 "levels=%s works on host memory in this version; use a preset with norms, such as "
-                "%s, or none",
-                name_in(names_of(kLevelsList), static_cast<size_t>(call.format.levels)),
-                call.format.levels == Levels::rice ? "adaptive-4" : "blocks-8");
+                "blocks-8, or none",
+                name_in(names_of(kLevelsList), static_cast<size_t>(call.format.levels)));
   }
   if (call.format.nonfinite == Nonfinite::error && call.format.levels != Levels::none) {
     return fail(GQSGD_UNSUPPORTED,

@@ -61,19 +61,24 @@ constexpr Case kCases[] = {
     {"adaptive-4", 8, 1, 1, 12},
     {"adaptive-4", 2, 2, 1, 17},
     {"adaptive-4", 8, 1, 200, 13},
+    {"rice-4", 2, 1, 1, 8},
+    {"rice-4", 8, 1, 1, 8},
+    {"rice-4", 8, 1, 200, 9},
 };
 
-bool is_adaptive(const Case& test) { return strncmp(test.quantizer, "adaptive", 8) == 0; }
+bool has_groups(const Case& test) {
+  return strncmp(test.quantizer, "adaptive", 8) == 0 || strncmp(test.quantizer, "rice", 4) == 0;
+}
 
-/** Values of a chunk: a group, where widths are adaptive; one that is alone may be short. */
+/** Values of a chunk: a group, where there are groups; one that is alone may be short. */
 size_t chunk_values(const Case& test) {
   if (test.tensors > 1) return kListChunkValues;
-  return is_adaptive(test) ? kGroupValues : kChunkValues;
+  return has_groups(test) ? kGroupValues : kChunkValues;
 }
 
 /** Tensors of uneven lengths, which fill the chunks of all ranks. */
 std::vector<size_t> lengths_of(const Case& test) {
-  const bool short_groups = is_adaptive(test) && test.chunks == 1;
+  const bool short_groups = has_groups(test) && test.chunks == 1;
   const size_t chunk = test.tensors > 1 ? kChunkValues
                        : short_groups   ? kShortGroupValues
                                         : chunk_values(test);
@@ -199,7 +204,7 @@ std::vector<std::string> lines_of(const char* path) {
 /** Whether AUTO's cost model counts the same. It is asked about calls in one piece, and takes
  *  adaptive widths for blocks. */
 bool is_as_modelled(const Case& test, const EnqueueCounts& counts) {
-  if (test.tensors > 1 || is_adaptive(test)) return true;
+  if (test.tensors > 1 || has_groups(test)) return true;
   Format format;
   const size_t value_count = lengths_of(test)[0];
   PlanRequest request{&format,     test.schedule,      static_cast<uint32_t>(test.ranks),
