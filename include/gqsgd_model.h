@@ -109,7 +109,7 @@ gqsgd_status gqsgd_measured_error(gqsgd_comm comm, gqsgd_quantizer quantizer, co
  *  digests of the reference, which are part of the library. A collective: every rank calls with the
  *  same flipped_rank. The communicator's counter stays as it is.
  *  flipped_rank  -1. Or a rank, one bit of whose first results is changed before it compares them:
- *                so that tests can see that this is found
+ *                so that tests can see that this is found. INVALID_ARGUMENT for any other number
  *  compared      unless NULL, the calls whose results were compared: those that this number of
  *                ranks has, and native ones only where the transport has an allreduce of its own
  *  differing     unless NULL, a number for each rank: of its results that differ

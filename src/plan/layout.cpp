@@ -101,9 +101,9 @@ void Layout::add_segments(uint64_t segment_count, uint32_t ranks, bool reads_in_
   arena_bytes_ = scratch_bytes_ + scratch_bytes;
 }
 
-size_t Layout::reserve(size_t size_bytes) {
-  const size_t begin = round_up(arena_bytes_, kLineBytes);
-  arena_bytes_ = begin + size_bytes;
+size_t reserve_behind(Layout* layout, size_t size_bytes) {
+  const size_t begin = round_up(layout->arena_bytes_, kLineBytes);
+  layout->arena_bytes_ = begin + size_bytes;
   return begin;
 }
 

@@ -79,7 +79,7 @@ class Layout {
   size_t scratch_bytes() const { return scratch_bytes_; }
 
   /** Reserves memory behind everything else, and returns where it begins. */
-  size_t reserve(size_t size_bytes);
+  friend size_t reserve_behind(Layout* layout, size_t size_bytes);
 
   /** Reserves memory for this rank's sparse entries and, on transports that copy, for those of
    *  peers. It overlaps the landing slots, since a call sends either operands or entries. */

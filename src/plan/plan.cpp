@@ -189,7 +189,8 @@ Status make_plan(const PlanRequest& request, Plan* plan) {
   }
   if (plan->coding.levels == Levels::rice && request.stages_are_launches) {
     const uint64_t owned = shard_value_count(plan->shape, shard_count(plan->shape));
-    plan->float_sums_bytes = plan->layout.reserve(static_cast<size_t>(owned) * sizeof(float));
+    plan->float_sums_bytes =
+        reserve_behind(&plan->layout, static_cast<size_t>(owned) * sizeof(float));
   }
   return Status();
 }

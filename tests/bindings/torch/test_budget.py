@@ -235,6 +235,28 @@ def test_checkpoints_of_another_budget_and_of_version_1():
     assert copy.state_dict() == saved and "budget 4" in repr(copy)
 
 
+@pytest.mark.parametrize(("field", "value"), [
+    ("quantizer", None), ("step", "x"), ("step", -1), ("layout", None), ("budget", "x"),
+    ("budget", {"bits": 4, "step": "a", "shares": []}),
+    ("budget", {"bits": 4, "step": 0, "shares": [[0, -1]]}),
+    ("budget", {"bits": 4, "step": 0, "shares": [[0]]}),
+])
+def test_damaged_checkpoints_are_refused_by_field(field, value):
+    state = gqsgd.torch.HookState(budget=4)
+    with pytest.raises(INVALID, match=f"the checkpoint's {field} is .*; hint"):
+        state.load_state_dict({**state.state_dict(), field: value})
+
+
+def test_shares_are_dropped_where_another_policy_leaves_parameters_out():
+    budget, q = budgets.Budget(4), gqsgd.Quantizer("adaptive-4")
+    budget.load_state_dict({"bits": 4, "step": 0, "shares": [[0, 50], [1, 110]]})
+    means = []
+    for step in (1, 2):
+        budget.begin(step)
+        means.append(budget.quantizer_for(q, {1: 10 * BLOCK}))
+    assert means == [budgets.with_mean_bits(q, 5.5), budgets.with_mean_bits(q, 4)]
+
+
 def bytes_of(state):
     saved = io.BytesIO()
     torch.save(state, saved)

@@ -84,6 +84,7 @@ class Budget:
         # In the step under way: what waits for the norms, where a device makes them.
         self._measured: dict[int, Callable[[], torch.Tensor]] = {}
         self._due: set[int] = set()  # numbers that are to be measured in it
+        self._seen: set[int] = set()  # numbers of the step under way
         self._current = -1  # that step
         self._left = 0  # half-planes of the step that no call has got
         self._quantizers: dict[tuple[str, int], Quantizer] = {}
@@ -91,7 +92,9 @@ class Budget:
     def begin(self, step: int) -> None:
         """A new backward pass; the last one, if any, has ended."""
         self._settle()
-        self._current, self._left = step, 0
+        if self._seen and self._shares.keys() - self._seen:
+            self._shares, self.step = {}, -1  # of another policy: those that are left are too large
+        self._current, self._left, self._seen = step, 0, set()
 
     def quantizer_for(self, quantizer: Quantizer, value_counts: Mapping[int, int]) -> Quantizer:
         """`quantizer` with the mean_bits of the next call; value_counts are those of its
@@ -103,6 +106,7 @@ class Budget:
         block_count = max(1, sum(block_counts.values()))
         halves = min(max(self._left // block_count, _LEAST_HALVES), _MOST_HALVES)
         self._left -= halves * block_count
+        self._seen.update(value_counts)
         if self.step // INTERVAL != self._current // INTERVAL:
             self._due.update(value_counts)
         key = quantizer.spec, halves
@@ -144,12 +148,26 @@ def checked_bits(budget: Any) -> float:
     """A budget as the caller gave it. Raises TypeError, or InvalidArgument outside the range."""
     if isinstance(budget, bool) or not isinstance(budget, (int, float)):
         raise TypeError(f"budget is a {type(budget).__name__}, not a number of bits")
-    if not LEAST_BITS <= budget <= MOST_BITS:
+    if not _is_bits(budget):
         raise InvalidArgument(
             f"budget is {budget}; accepted are {LEAST_BITS} to {MOST_BITS}, the bits of a value on "
             "average; hint: HookState(budget=4)"
         )
     return budget
+
+
+def is_saved_budget(saved: Any) -> bool:
+    """Whether Budget.state_dict() may have made it."""
+    try:
+        numbers = [saved["bits"], saved["step"], *(n for share in saved["shares"] for n in share)]
+        pairs = all(len(share) == 2 and min(share) >= 0 for share in saved["shares"])
+    except (TypeError, KeyError, ValueError):
+        return False
+    return pairs and all(isinstance(n, int) for n in numbers[1:]) and _is_bits(saved["bits"])
+
+
+def _is_bits(bits: Any) -> bool:
+    return isinstance(bits, (int, float)) and LEAST_BITS <= bits <= MOST_BITS
 
 
 def budget_quantizer(quantizer: Quantizer | str, budget: float) -> Quantizer:

@@ -3,6 +3,7 @@
 
 import os
 import weakref
+from collections.abc import Mapping
 from typing import Any, Callable
 
 import torch
@@ -14,7 +15,9 @@ from gqsgd.presets import short_spec
 
 from . import devices, groups
 from . import summary as _summary
-from .budget import Budget, budget_quantizer, checked_bits, spending_of
+from .budget import (
+    Budget, budget_quantizer, checked_bits, is_saved_budget, spending_of,
+)
 from .calls import Calls
 from .lanes import Lane, lane_of
 from .layout import Layout
@@ -29,6 +32,26 @@ _UNUSED = (
     "DistributedDataParallel model itself; frameworks may register hooks on GPUs only"
 )
 
+
+
+def _check_saved(state: Mapping[str, Any]) -> None:
+    """Raises InvalidArgument for what no state_dict() makes."""
+    if (version := state.get("version")) not in (1, _VERSION):
+        raise gqsgd.InvalidArgument(
+            f"the checkpoint has version {version} of this state, not 1 or {_VERSION}; "
+            f"its keys: {', '.join(map(str, state)) or 'none'}; hint: HookState.state_dict() "
+            "makes one"
+        )
+    step, budget = state.get("step"), state.get("budget")
+    for name, is_right in (("quantizer", isinstance(state.get("quantizer"), str)),
+                           ("step", isinstance(step, int) and step >= 0),
+                           ("layout", isinstance(state.get("layout"), list)),
+                           ("budget", budget is None or is_saved_budget(budget))):
+        if not is_right:
+            raise gqsgd.InvalidArgument(
+                f"the checkpoint's {name} is {state.get(name)!r}, which this state does not "
+                "write; hint: HookState.state_dict() makes one"
+            )
 
 class HookState:
     """The state of `allreduce_hook` for one model: quantizers, communicator and random key.
@@ -257,12 +280,7 @@ class HookState:
         """Continues from where `state_dict` was called, with any number of ranks; every rank calls
         it, between two backward passes. Raises InvalidArgument for another quantizer or budget.
         Versions 1 and 2 are read; 1 is that of states without a budget."""
-        if (version := state.get("version")) not in (1, _VERSION):
-            raise gqsgd.InvalidArgument(
-                f"the checkpoint has version {version} of this state, not 1 or {_VERSION}; "
-                f"its keys: {', '.join(map(str, state)) or 'none'}; hint: HookState.state_dict() "
-                "makes one"
-            )
+        _check_saved(state)
         saved = state.get("budget")
         bits = None if saved is None else saved["bits"]
         own_bits = None if self._budget is None else self._budget.bits

@@ -53,6 +53,15 @@ def test_a_wrong_bit_on_one_rank_is_found_and_that_rank_named_on_all(wrong):
     assert f"of the reference {write_digests.digest(0, *requests[0]):016x}" in sentence
 
 
+@pytest.mark.parametrize("wrong", [-2, 3])
+def test_a_rank_that_is_none_of_the_group_is_refused(wrong):
+    def verify(comm):
+        with pytest.raises(gqsgd.InvalidArgument, match=f"flipped_rank is {wrong}; .* 0 to 2"):
+            comm.verify(flipped_rank=wrong)
+
+    gqsgd.run_local(3, verify)
+
+
 def test_every_combination_that_the_library_has_is_compared():
     """Presets, schedules and types that are added later need digests too."""
     values = {name: np.ones(4, name) for name in ("float32", "float16", "float64")}
