@@ -355,7 +355,9 @@ TEST(RiceStages, GroupsWithoutCodes_BitsOfTheHost) {
                             [](uint32_t, uint64_t e) { return e == 40 ? NAN : -0.0f; },
                             [](uint32_t, uint64_t e) { return e == 40 ? 1e38f : 1e-38f; },
                             [](uint32_t, uint64_t e) { return e % 2 ? 3e38f : -3e38f; }};
-  for (const ValueOf& value : values) expect_bits_of_the_host({.value_count = 2100, .value = value});
+  for (const ValueOf& value : values) {
+    expect_bits_of_the_host({.value_count = 2100, .value = value});
+  }
 }
 
 /** Words change one after the other, and all of a message. */
