@@ -7,10 +7,8 @@
 #include <string>
 #include <utility>
 
-#include "kernels/codec/narrow.h"
 #include "src/schedule/move.h"
-#include "tests/gpu/stages/image.h"
-#include "tests/support/host_device/host_groups.h"
+#include "tests/gpu/stages/group_sides.h"
 #include "tests/support/inputs.h"
 #include "tests/unit/kernels/support/outcome.h"
 
@@ -18,7 +16,6 @@ namespace gq::test {
 namespace {
 
 using Codes = std::vector<uint16_t>;
-using Bytes = std::vector<uint8_t>;
 
 /** A call, and how its stages are called. */
 struct Case {
@@ -58,19 +55,6 @@ float value_at(uint64_t seed, uint64_t e) {
   return static_cast<float>(std::ldexp(normal, static_cast<int>(block >> 8 & 15) - 8));
 }
 
-void put(int32_t dtype, float value, uint8_t* to) {
-  if (dtype == GQSGD_FLOAT32) {
-    memcpy(to, &value, sizeof value);
-  } else if (dtype == GQSGD_FLOAT64) {
-    const double wide = value;
-    memcpy(to, &wide, sizeof wide);
-  } else {
-    const uint16_t bits = dtype == GQSGD_FLOAT16 ? float_to_half<true>(value, 0)
-                                                 : float_to_bfloat<true>(value, 0);
-    memcpy(to, &bits, sizeof bits);
-  }
-}
-
 /** All that the stages of a call make. */
 struct Made {
   Codes norms, scales;
@@ -79,55 +63,6 @@ struct Made {
   Bytes result;
 
   bool operator==(const Made&) const = default;
-};
-
-/** The stages of a CPU on host memory. */
-struct HostSide {
-  template <typename Element>
-  Element* place(Element* host, size_t) {
-    return host;
-  }
-  template <typename Args>
-  void run(std::vector<Args>& all) {
-    for (const Args& args : all) run_groups(scalar_stages(), args);
-  }
-};
-
-StageError enqueue(const std::vector<NormArgs>& all, const BatchTable& table) {
-  return cuda_batch_stages().norm(all.data(), all.size(), table);
-}
-StageError enqueue(const std::vector<QuantizeArgs>& all, const BatchTable& table) {
-  return cuda_batch_stages().quantize(all.data(), all.size(), table);
-}
-StageError enqueue(const std::vector<ReduceManyArgs>& all, const BatchTable& table) {
-  return cuda_batch_stages().reduce_many(all.data(), all.size(), table);
-}
-StageError enqueue(const std::vector<DequantizeArgs>& all, const BatchTable& table) {
-  return cuda_batch_stages().dequantize(all.data(), all.size(), table);
-}
-
-/** Those under test, on images of the same memory: pieces in one launch. */
-struct DeviceSide {
-  Image image;
-
-  template <typename Element>
-  Element* place(Element* host, size_t size_bytes) {
-    if constexpr (std::is_const_v<Element>) {
-      return image.input(host, size_bytes);
-    } else {
-      return image.output(host, size_bytes);
-    }
-  }
-  template <typename Args>
-  void run(std::vector<Args>& all) {
-    void* const table = image.scratch(all.size() * kBatchPieceBytes);
-    StageError error;
-    image.run([&](void* stream) {
-      for (Args& args : all) args.stream = stream;
-      error = enqueue(all, {table});
-    });
-    EXPECT_FALSE(failed(error));
-  }
 };
 
 /** One call on one side. */

@@ -9,18 +9,15 @@
 #include <string>
 #include <utility>
 
-#include "kernels/codec/narrow.h"
 #include "kernels/codec/rice.h"
 #include "src/schedule/move.h"
-#include "tests/gpu/stages/image.h"
-#include "tests/support/host_device/host_groups.h"
+#include "tests/gpu/stages/group_sides.h"
 #include "tests/support/inputs.h"
 #include "tests/unit/kernels/support/outcome.h"
 
 namespace gq::test {
 namespace {
 
-using Bytes = std::vector<uint8_t>;
 using ValueOf = std::function<float(uint32_t rank, uint64_t e)>;
 
 /** Values of cells of every size: zeros, NaN, infinity, denormals, the largest ones. */
@@ -51,71 +48,12 @@ struct Case {
   std::function<void(uint32_t rank, Words& words)> change = nullptr;
 };
 
-void put(int32_t dtype, float value, uint8_t* to) {
-  if (dtype == GQSGD_FLOAT32) {
-    memcpy(to, &value, sizeof value);
-  } else if (dtype == GQSGD_FLOAT64) {
-    const double wide = value;
-    memcpy(to, &wide, sizeof wide);
-  } else {
-    const uint16_t bits = dtype == GQSGD_FLOAT16 ? float_to_half<true>(value, 0)
-                                                 : float_to_bfloat<true>(value, 0);
-    memcpy(to, &bits, sizeof bits);
-  }
-}
-
 /** All that the stages of a call make. In a slice the sums of codes are values alone. */
 struct Made {
   std::vector<Words> words;
   Words sums;
   std::vector<float> values;  ///< sums, in the order of groups
   Bytes result;
-};
-
-/** The stages of a CPU on host memory. */
-struct HostSide {
-  template <typename Element>
-  Element* place(Element* host, size_t) {
-    return host;
-  }
-  template <typename Args>
-  void run(std::vector<Args>& all) {
-    for (const Args& args : all) run_rice(scalar_stages(), args);
-  }
-};
-
-StageError enqueue(const std::vector<QuantizeArgs>& all, const BatchTable& table) {
-  return cuda_batch_stages().quantize(all.data(), all.size(), table);
-}
-StageError enqueue(const std::vector<ReduceManyArgs>& all, const BatchTable& table) {
-  return cuda_batch_stages().reduce_many(all.data(), all.size(), table);
-}
-StageError enqueue(const std::vector<DequantizeArgs>& all, const BatchTable& table) {
-  return cuda_batch_stages().dequantize(all.data(), all.size(), table);
-}
-
-/** Those under test, on images of the same memory: pieces in one launch. */
-struct DeviceSide {
-  Image image;
-
-  template <typename Element>
-  Element* place(Element* host, size_t size_bytes) {
-    if constexpr (std::is_const_v<Element>) {
-      return image.input(host, size_bytes);
-    } else {
-      return image.output(host, size_bytes);
-    }
-  }
-  template <typename Args>
-  void run(std::vector<Args>& all) {
-    void* const table = image.scratch(all.size() * kBatchPieceBytes);
-    StageError error;
-    image.run([&](void* stream) {
-      for (Args& args : all) args.stream = stream;
-      error = enqueue(all, {table});
-    });
-    EXPECT_FALSE(failed(error));
-  }
 };
 
 /** One call on one side. */
