@@ -216,9 +216,7 @@ def norm_counts(norms: torch.Tensor) -> Counts:
     return codes, counts
 
 
-def shares(
-    counts: Sequence[Counts], bits: float, spending: Spending = ADAPTIVE
-) -> list[int]:
+def shares(counts: Sequence[Counts], bits: float, spending: Spending = ADAPTIVE) -> list[int]:
     """Half-planes of each parameter with these norms, all together at most `bits` for each value:
     what their blocks take with one threshold, but at least 2.5 bits for each value."""
     block_counts = np.array([int(each.sum()) for _, each in counts])

@@ -15,9 +15,7 @@ from gqsgd.presets import short_spec
 
 from . import devices, groups
 from . import summary as _summary
-from .budget import (
-    Budget, budget_quantizer, checked_bits, is_saved_budget, spending_of,
-)
+from .budget import Budget, budget_quantizer, checked_bits, is_saved_budget, spending_of
 from .calls import Calls
 from .lanes import Lane, lane_of
 from .layout import Layout
@@ -31,7 +29,6 @@ _UNUSED = (
     "it were not there; hint: model.register_comm_hook(state, gqsgd.torch.allreduce_hook) on the "
     "DistributedDataParallel model itself; frameworks may register hooks on GPUs only"
 )
-
 
 
 def _check_saved(state: Mapping[str, Any]) -> None:
