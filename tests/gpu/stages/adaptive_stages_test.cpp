@@ -67,23 +67,13 @@ struct Made {
 
 /** One call on one side. */
 template <typename Side>
-class CallStages {
+class CallStages : GroupCall<Side, Case> {
+  using Base = GroupCall<Side, Case>;
+  using Base::buffer_bytes_, Base::coding_, Base::end_, Base::test_;
+  using Base::operand_lists, Base::site, Base::values_at;
+
  public:
-  explicit CallStages(const Case& test) : test_(test), coding_(coding_of(test)) {
-    uint64_t end = 0;
-    for (const uint64_t length : test.tensors) {
-      parts_.push_back({end, length});
-      end += divided_up(length, kAdaptiveBlock) * kAdaptiveBlock;
-    }
-    const uint64_t count =
-        parts_.empty() ? test.value_count : parts_.back().first_value + parts_.back().value_count;
-    groups_ = test.slice ? consecutive_groups(count, test.mean_half_bits)
-                         : interleaved_groups(count, test.mean_half_bits, test.ranks);
-    coding_.group_values = groups_.group_values;
-    coding_.group_planes = groups_.group_planes;
-    end_ = test.slice ? count : groups_.padded_count();
-    buffer_bytes_ = (count + test.offset + parts_.size()) * dtype_size_bytes(test.dtype);
-  }
+  explicit CallStages(const Case& test) : Base(test, coding_of(test), kAdaptiveBlock) {}
 
   Made make() const {
     const size_t blocks = divided_up(end_, kAdaptiveBlock);
@@ -92,7 +82,8 @@ class CallStages {
               Bytes(buffer_bytes_, 0x5A)};
     std::vector<Bytes> values;
     for (uint32_t rank = 0; rank < test_.ranks; ++rank) {
-      values.push_back(values_of(rank));
+      values.push_back(
+          Base::values_of([&](uint64_t e) { return value_at(rank % 2, e); }));
       Codes own(blocks);
       take_norms(values[rank], own);
       for (size_t b = 0; b < blocks; ++b) made.norms[b] = std::max(made.norms[b], own[b]);
@@ -108,51 +99,13 @@ class CallStages {
   }
 
  private:
-  Bytes values_of(uint32_t rank) const {
-    Bytes values(buffer_bytes_);
-    const auto fill = [&](const Part& part, size_t before) {
-      for (uint64_t e = part.first_value; e < part.first_value + part.value_count; ++e) {
-        put(test_.dtype, value_at(rank % 2, e), &values[bytes_of(e + test_.offset + before)]);
-      }
-    };
-    if (parts_.empty()) fill({0, groups_.value_count}, 0);
-    for (size_t k = 0; k < parts_.size(); ++k) fill(parts_[k], k);
-    return values;
-  }
-
-  size_t bytes_of(uint64_t count) const { return count * dtype_size_bytes(test_.dtype); }
-
-  /** Arguments of each piece: make(range, blocks before it, words before it). Tensors have buffers
-   *  of their own in `send` and in `recv`. */
+  /** Arguments of each piece: make(range, blocks before it, words before it). */
   template <typename Make>
   void run(Side& side, const void* send, void* recv, Make make) const {
-    std::vector<SegmentPlace> places;
-    for (size_t k = 0; k < parts_.size(); ++k) {
-      const size_t skipped = bytes_of(parts_[k].first_value + test_.offset + k);
-      places.push_back({parts_[k].first_value, parts_[k].value_count,
-                        static_cast<const uint8_t*>(send) + skipped,
-                        static_cast<uint8_t*>(recv) + skipped});
-    }
-    GroupedValues grouped{groups_};
-    if (!places.empty()) {
-      grouped.segments = side.place(std::as_const(places).data(), places.size() * sizeof places[0]);
-      grouped.segment_count = static_cast<uint32_t>(places.size());
-    }
-    const uint64_t step = test_.groups_of_piece * groups_.group_values;
-    std::vector<decltype(make(Range(), size_t{}, size_t{}))> all;
-    for (uint64_t first = 0; first < end_; first += step == 0 ? end_ : step) {
-      const uint64_t count = step == 0 ? end_ : std::min(step, end_ - first);
-      all.push_back(make({first, static_cast<size_t>(count), {}, &grouped}, first / kAdaptiveBlock,
-                         words_for(coding_.packing(), first)));
-    }
-    side.run(all);
-  }
-
-  /** Where a piece finds its values: those of an allreduce begin at the call's first one. */
-  template <typename Byte>
-  Byte* values_at(Byte* buffer, const Range& range) const {
-    if (!parts_.empty()) return nullptr;
-    return buffer + bytes_of(test_.offset + (test_.slice ? range.first_value : 0));
+    Base::run(side, send, recv, [&](const Range& range) {
+      return make(range, range.first_value / kAdaptiveBlock,
+                  words_for(coding_.packing(), range.first_value));
+    });
   }
 
   void take_norms(const Bytes& values, Codes& norms) const {
@@ -183,23 +136,13 @@ class CallStages {
 
   void reduce_many(Made& made) const {
     Side side;
-    std::vector<const uint32_t*> lists;
     const uint16_t* const norm =
         side.place(std::as_const(made.norms).data(), 2 * made.norms.size());
     uint32_t* const to = side.place(made.sums.data(), 4 * made.sums.size());
     uint16_t* const scales = side.place(made.scales.data(), 2 * made.scales.size());
-    std::vector<const uint32_t*> operands;
-    for (const Words& words : made.words) {
-      operands.push_back(side.place(words.data(), 4 * words.size()));
-    }
-    const uint64_t step = test_.groups_of_piece * groups_.group_values;
-    for (uint64_t first = 0; first < end_; first += step == 0 ? end_ : step) {
-      for (const uint32_t* const words : operands) {
-        lists.push_back(words + words_for(coding_.packing(), first));
-      }
-    }
+    const std::vector<const uint32_t*> lists = operand_lists(side, made.words);
     const uint32_t* const* list =
-        side.place(std::as_const(lists).data(), lists.size() * sizeof lists[0]);
+        side.place(lists.data(), lists.size() * sizeof lists[0]);
     run(side, nullptr, nullptr, [&](const Range& range, size_t blocks, size_t before) {
       ReduceManyArgs args{coding_, site(1, 1), range, list, {nullptr, norm + blocks},
                           to + before, test_.rescale ? scales + blocks : nullptr, nullptr};
@@ -230,15 +173,6 @@ class CallStages {
       return args;
     });
   }
-
-  static RandomSite site(uint32_t rank, uint32_t hop) { return {0x1234567890u, 5, 9, rank, hop}; }
-
-  Case test_;
-  Coding coding_;
-  Groups groups_;
-  std::vector<Part> parts_;
-  uint64_t end_ = 0;
-  size_t buffer_bytes_ = 0;
 };
 
 void expect_bits_of_the_host(const Case& test) {

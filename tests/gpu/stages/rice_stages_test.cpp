@@ -56,30 +56,23 @@ struct Made {
   Bytes result;
 };
 
+Coding coding_of(const Case& test) {
+  Format format;
+  format.levels = Levels::rice;
+  format.mean_half_bits = test.mean_half_bits;
+  format.rounding = test.rounding;
+  return gq::coding_of(format, test.ranks, 0);
+}
+
 /** One call on one side. */
 template <typename Side>
-class CallStages {
+class CallStages : GroupCall<Side, Case> {
+  using Base = GroupCall<Side, Case>;
+  using Base::buffer_bytes_, Base::coding_, Base::end_, Base::groups_, Base::test_;
+  using Base::operand_lists, Base::run, Base::site, Base::values_at;
+
  public:
-  explicit CallStages(const Case& test) : test_(test) {
-    Format format;
-    format.levels = Levels::rice;
-    format.mean_half_bits = test.mean_half_bits;
-    format.rounding = test.rounding;
-    coding_ = gq::coding_of(format, test.ranks, 0);
-    uint64_t end = 0;
-    for (const uint64_t length : test.tensors) {
-      parts_.push_back({end, length});
-      end += divided_up(length, kValueAlignment) * kValueAlignment;
-    }
-    const uint64_t count =
-        parts_.empty() ? test.value_count : parts_.back().first_value + parts_.back().value_count;
-    groups_ = test.slice ? consecutive_groups(count, coding_) : interleaved_groups(count, coding_);
-    coding_.group_values = groups_.group_values;
-    coding_.group_planes = groups_.group_planes;
-    coding_.group_planes_down = groups_.group_planes_down;
-    end_ = test.slice ? count : groups_.padded_count();
-    buffer_bytes_ = bytes_of(count + test.offset + parts_.size());
-  }
+  explicit CallStages(const Case& test) : Base(test, coding_of(test), kValueAlignment) {}
 
   Made make() const {
     Made made{{},
@@ -97,57 +90,10 @@ class CallStages {
   }
 
  private:
-  Bytes values_of(uint32_t rank) const {
-    Bytes values(buffer_bytes_);
-    const auto fill = [&](const Part& part, size_t before) {
-      for (uint64_t e = part.first_value; e < part.first_value + part.value_count; ++e) {
-        put(test_.dtype, test_.value(rank, e), &values[bytes_of(e + test_.offset + before)]);
-      }
-    };
-    if (parts_.empty()) fill({0, groups_.value_count}, 0);
-    for (size_t k = 0; k < parts_.size(); ++k) fill(parts_[k], k);
-    return values;
-  }
-
-  size_t bytes_of(uint64_t count) const { return count * dtype_size_bytes(test_.dtype); }
-
-  /** Arguments of each piece: make(range). Tensors have buffers of their own. */
-  template <typename Make>
-  void run(Side& side, const void* send, void* recv, Make make) const {
-    std::vector<SegmentPlace> places;
-    for (size_t k = 0; k < parts_.size(); ++k) {
-      const size_t skipped = bytes_of(parts_[k].first_value + test_.offset + k);
-      places.push_back({parts_[k].first_value, parts_[k].value_count,
-                        static_cast<const uint8_t*>(send) + skipped,
-                        static_cast<uint8_t*>(recv) + skipped});
-    }
-    GroupedValues grouped{groups_};
-    if (!places.empty()) {
-      grouped.segments = side.place(std::as_const(places).data(), places.size() * sizeof places[0]);
-      grouped.segment_count = static_cast<uint32_t>(places.size());
-    }
-    const uint64_t step = piece_values();
-    std::vector<decltype(make(Range()))> all;
-    for (uint64_t first = 0; first < end_; first += step) {
-      all.push_back(make({first, static_cast<size_t>(std::min(step, end_ - first)), {}, &grouped}));
-    }
-    side.run(all);
-  }
-
-  uint64_t piece_values() const {
-    return test_.groups_of_piece == 0 ? end_ : test_.groups_of_piece * groups_.group_values;
-  }
-
-  /** Where a piece finds its values: those of an allreduce begin at the call's first one. */
-  template <typename Byte>
-  Byte* values_at(Byte* buffer, const Range& range) const {
-    if (!parts_.empty()) return nullptr;
-    return buffer + bytes_of(test_.offset + (test_.slice ? range.first_value : 0));
-  }
-
   void quantize(uint32_t rank, Words& words) const {
     Side side;
-    const Bytes values = values_of(rank);
+    const Bytes values =
+        Base::values_of([&](uint64_t e) { return test_.value(rank, e); });
     const uint8_t* const from = side.place(values.data(), values.size());
     uint32_t* const to = side.place(words.data(), 4 * words.size());
     run(side, from, nullptr, [&](const Range& range) {
@@ -166,17 +112,9 @@ class CallStages {
     Side side;
     uint32_t* const to = side.place(made.sums.data(), 4 * made.sums.size());
     float* const sums = side.place(made.values.data(), 4 * made.values.size());
-    std::vector<const uint32_t*> operands, lists;
-    for (const Words& words : made.words) {
-      operands.push_back(side.place(words.data(), 4 * words.size()));
-    }
-    for (uint64_t first = 0; first < end_; first += piece_values()) {
-      for (const uint32_t* const words : operands) {
-        lists.push_back(words + words_for(coding_.packing(), first));
-      }
-    }
+    const std::vector<const uint32_t*> lists = operand_lists(side, made.words);
     const uint32_t* const* list =
-        side.place(std::as_const(lists).data(), lists.size() * sizeof lists[0]);
+        side.place(lists.data(), lists.size() * sizeof lists[0]);
     run(side, nullptr, nullptr, [&](const Range& range) {
       ReduceManyArgs args{};
       args.coding = coding_;
@@ -206,15 +144,6 @@ class CallStages {
       return args;
     });
   }
-
-  static RandomSite site(uint32_t rank, uint32_t hop) { return {0x1234567890u, 5, 9, rank, hop}; }
-
-  Case test_;
-  Coding coding_{};
-  Groups groups_;
-  std::vector<Part> parts_;
-  uint64_t end_ = 0;
-  size_t buffer_bytes_ = 0;
 };
 
 /** NaN has one pattern where values leave the stages. */
