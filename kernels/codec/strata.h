@@ -1,6 +1,7 @@
 // Correlated rounding: the stratum of [0, 2^23) that a rank's threshold comes from
 // (docs/FORMAT.md, section 5). Strata of a group of ranks are permuted for each value by a random
-// affine map of a field with at least as many elements as the group has ranks.
+// affine map, j -> a j + b, of a field with at least as many elements as the group has ranks; b is
+// each value's own, a that of 16 values.
 #ifndef GQ_KERNELS_CODEC_STRATA_H
 #define GQ_KERNELS_CODEC_STRATA_H
 
@@ -78,19 +79,43 @@ GQ_HD uint32_t strata_quotient(const Strata& strata, uint32_t number) {
   return mulhi(number, strata.reciprocal);
 }
 
-/** The own stratum k; the words are R(e) of the draws that the group shares. */
-GQ_HD uint32_t stratum_of(const Strata& strata, uint32_t bits_a, uint32_t bits_b) {
+/** The two words that a group of ranks shares for its factors. */
+struct FactorWords {
+  uint32_t first, step;
+};
+
+/** Of their stream: words 0 and 1 of its first counter. */
+GQ_HD FactorWords factor_words(const PhiloxBlock& first_counter) {
+  return {first_counter.word[0], first_counter.word[1]};
+}
+
+/** What the factor a of 16 values is made of; `group` is that of their random words. */
+GQ_HD uint32_t factor_bits(const FactorWords& words, uint64_t group) {
+  return words.first + words.step * static_cast<uint32_t>(group);
+}
+
+/** The own rank times the factor: how far the own stratum is from that of rank 0. */
+GQ_HD uint32_t stratum_offset(const Strata& strata, uint32_t bits_a) {
   const uint32_t a = 1 + mulhi(bits_a, strata.count - 1);
-  const uint32_t b = mulhi(bits_b, strata.count);
-  if (strata.field_bits > 0) return field_product(strata, a) ^ b;
-  const uint32_t number = a * strata.rank + b;
+  if (strata.field_bits > 0) return field_product(strata, a);
+  const uint32_t number = a * strata.rank;
   return number - strata_quotient(strata, number) * strata.count;
 }
 
-/** (k * 2^23 + v) / Q, uniform below 2^23 as v is. By a prime in two digits, of 11 and 12 bits. */
+/** The own stratum k; bits_b is R(e) of the draw that the group shares. */
+GQ_HD uint32_t stratum_of(const Strata& strata, uint32_t offset, uint32_t bits_b) {
+  const uint32_t b = mulhi(bits_b, strata.count);
+  if (strata.field_bits > 0) return offset ^ b;
+  const uint32_t sum = offset + b;
+  return sum < strata.count ? sum : sum - strata.count;
+}
+
+/** A number of stratum k of Q, uniform there as v is below 2^23: the low bits of v below k, or
+ *  (k * 2^23 + v) / Q. By a prime in two digits, of 11 and 12 bits. */
 GQ_HD uint32_t stratified_uniform(const Strata& strata, uint32_t stratum, uint32_t uniform) {
   if (strata.reciprocal == 0) {
-    return stratum << (kUniformBits - strata.field_bits) | uniform >> strata.field_bits;
+    const uint32_t below = kUniformBits - strata.field_bits;
+    return stratum << below | (uniform & ((1u << below) - 1));
   }
   const uint32_t upper = stratum << 11 | uniform >> 12;
   const uint32_t digit = strata_quotient(strata, upper);
@@ -99,11 +124,11 @@ GQ_HD uint32_t stratified_uniform(const Strata& strata, uint32_t stratum, uint32
 }
 
 /** What replaces r(e) in quantize: own_bits is R(e) of the rank's own draw. */
-GQ_HD uint32_t correlated_uniform(const Strata& strata, uint32_t own_bits, uint32_t bits_a,
+GQ_HD uint32_t correlated_uniform(const Strata& strata, uint32_t own_bits, uint32_t offset,
                                   uint32_t bits_b) {
   const uint32_t uniform = own_bits & kUniformMask;
   if (strata.count == 1) return uniform;
-  return stratified_uniform(strata, stratum_of(strata, bits_a, bits_b), uniform);
+  return stratified_uniform(strata, stratum_of(strata, offset, bits_b), uniform);
 }
 
 }  // namespace gq

@@ -1,117 +1,138 @@
 // Thresholds of roundings for a tile: a rank's own words, or those of its strata (correlated); and
 // the forms in which encoders read them.
 
-#if GQ_VECTOR_BYTES == 0
-
-/** How correlated_uniform() is computed for many values. */
-struct StrataTables {
-  explicit StrataTables(const Strata&) {}
+/** What the factors of a tile's groups add to the rank's strata. */
+struct OffsetTile {
+  alignas(64) uint32_t offset[kTileGroups + 3];  ///< vectors of bytes read four
 };
 
-void fill_correlated(const Strata& strata, const StrataTables&, const RandomTile& own,
-                     const RandomTile& a, const RandomTile& b, BitsTile& tile) {
+#if GQ_VECTOR_BYTES == 0
+
+void fill_offsets(const Strata& strata, const FactorWords& words, uint64_t first_group,
+                  OffsetTile& tile) {
+  for (uint32_t group = 0; group < kTileGroups; ++group) {
+    tile.offset[group] = stratum_offset(strata, factor_bits(words, first_group + group));
+  }
+}
+
+void fill_correlated(const Strata& strata, const RandomTile& own, const OffsetTile& offsets,
+                     const RandomTile& b, BitsTile& tile) {
   for (uint32_t e = 0; e < kTileValues; ++e) {
     const uint32_t word = e / kWordValues;
     tile.bits[e] = correlated_uniform(strata, value_bits(own.word[word], e),
-                                      value_bits(a.word[word], e), value_bits(b.word[word], e));
+                                      offsets.offset[e / kGroupValues],
+                                      value_bits(b.word[word], e));
   }
 }
 
 #else
 
-/** Products with the own rank in GF(2^m), nibble by nibble of the other factor: low bytes and high
- *  ones. */
-struct StrataTables {
-  static constexpr uint32_t kNibbles = 3;
-  alignas(16) uint8_t low[kNibbles][16];
-  alignas(16) uint8_t high[kNibbles][16];
-
-  explicit StrataTables(const Strata& strata) {
-    for (uint32_t nibble = 0; nibble < kNibbles; ++nibble) {
-      for (uint32_t k = 0; k < 16; ++k) {
-        const uint32_t product = field_product(strata, k << (4 * nibble));
-        low[nibble][k] = static_cast<uint8_t>(product);
-        high[nibble][k] = static_cast<uint8_t>(product >> 8);
-      }
-    }
-  }
-};
-
-/** The same table lookup for the lowest byte of each lane; the others must be 0, as entry 0 is. */
-GQ_INLINE Words looked_up(const uint8_t* table, Words index) {
-  return reinterpret_cast<Words>(shuffled(repeated(table), reinterpret_cast<Bytes>(index)));
+/** The high halves of the products of words. */
+GQ_INLINE Words high_products(Words words, uint32_t factor) {
+  const Lanes64 even = low_products(reinterpret_cast<Lanes64>(words), factor) >> 32;
+  const Lanes64 odd = low_products(reinterpret_cast<Lanes64>(words) >> 32, factor) >> 32;
+  return reinterpret_cast<Words>(even | odd << 32);
 }
 
-/** Q = 2^m, m <= 4 kNibbles. The factor a = 1 + mulhi(R, 2^m - 1) is the leading bits of R, and one
- *  more unless those behind them are less than R. */
-template <uint32_t kNibbles>
+/** stratum_offset() of many groups. */
+GQ_INLINE Words stratum_offsets(const Strata& strata, Words bits_a) {
+  const Words a = high_products(bits_a, strata.count - 1) + 1;
+  if (strata.field_bits == 0) {
+    const Words number = a * strata.rank;
+    return number - high_products(number, strata.reciprocal) * strata.count;
+  }
+  Words product = {};
+  for (uint32_t t = 0; t < strata.field_bits; ++t) {
+    product ^= strata.image[t] & (0u - ((a >> t) & 1));
+  }
+  return product;
+}
+
+void fill_offsets(const Strata& strata, const FactorWords& words, uint64_t first_group,
+                  OffsetTile& tile) {
+  constexpr uint32_t kVectorWords = GQ_VECTOR_BYTES / 4;
+  Words bits;
+  for (uint32_t k = 0; k < kVectorWords; ++k) bits[k] = factor_bits(words, first_group + k);
+  for (uint32_t group = 0; group < kTileGroups; group += kVectorWords) {
+    const Words offsets = stratum_offsets(strata, bits);
+    memcpy(tile.offset + group, &offsets, sizeof offsets);
+    bits += words.step * kVectorWords;
+  }
+  for (uint32_t group = kTileGroups; group < kTileGroups + 3; ++group) tile.offset[group] = 0;
+}
+
+/** For vectors of bytes: the lowest byte of a word for each 16 of them. */
+constexpr Control bytes_of_groups() {
+  Control control = {};
+  for (uint32_t k = 0; k < 64; ++k) control.byte[k] = static_cast<uint8_t>(k / 16 * 4);
+  return control;
+}
+
+constexpr Control kBytesOfGroups = bytes_of_groups();
+
+/** Strata of a tile for Q = 2^m, m <= 7, at the top of bits 0 to 6 of their bytes. The leading bits
+ *  of R(e) are those of byte e of a tile's words. */
+void fill_field_strata(uint32_t field_bits, const OffsetTile& offsets, const RandomTile& b,
+                       uint8_t* stratum) {
+  const Bytes ones = Bytes{} + static_cast<uint8_t>((1u << field_bits) - 1);
+  for (uint32_t e = 0; e < kTileValues; e += GQ_VECTOR_BYTES) {
+    const Bytes bits_b = reinterpret_cast<Bytes>(words_of(b, e) >> (8 - field_bits)) & ones;
+    const Bytes offset =
+        shuffled(repeated(offsets.offset + e / kGroupValues), kBytesOfGroups.part(0));
+    const Words placed = reinterpret_cast<Words>(bits_b ^ offset) << (7 - field_bits);
+    memcpy(stratum + e, &placed, sizeof placed);
+  }
+}
+
+/** For any m. */
 struct FieldThresholds {
-  static_assert(kNibbles == 2 || kNibbles == 3);
-  const StrataTables& tables;
   uint32_t field_bits;
 
-  GQ_INLINE Words operator()(Words own, Words bits_a, Words bits_b) const {
-    const uint32_t rest = 32 - field_bits;
-    const Words a = (bits_a >> rest) - reinterpret_cast<Words>((bits_a << field_bits) >= bits_a);
-    const Words b = bits_b >> rest;
-    const Words stratum = product(a) ^ b;
-    return stratum << (kUniformBits - field_bits) | (own & kUniformMask) >> field_bits;
-  }
-
-  GQ_INLINE Words product(Words a) const {
-    const Words low = looked_up(tables.low[0], a & 15) ^ looked_up(tables.low[1], (a >> 4) & 15);
-    if (kNibbles == 2) return low;
-    const Words high = looked_up(tables.high[0], a & 15) ^ looked_up(tables.high[1], (a >> 4) & 15);
-    return low ^ looked_up(tables.low[2], a >> 8) ^ (high ^ looked_up(tables.high[2], a >> 8)) << 8;
+  GQ_INLINE Words operator()(Words own, uint32_t offset, Words bits_b) const {
+    const Words stratum = offset ^ bits_b >> (32 - field_bits);
+    return stratum << (kUniformBits - field_bits) | (own & (kUniformMask >> field_bits));
   }
 };
 
-/** The same for m <= 7, where a, b and the stratum are bytes. The leading bits of R(e) are those of
- *  byte e of a tile's words, so that only the comparison needs R(e) itself. */
-class FieldStrata {
+/** Q is a prime: k 2^23 + v, divided by Q, is (t 2^23 + v) / Q modulo 2^23 for t = a j mod Q + b,
+ *  which is k modulo Q and below 2 Q. Each product of the words lies in the high half of a lane and
+ *  v in the low half: as a mantissa they are t 2^23 + v in units of 2^-9.
+ *
+ *  With 2^43 and what else keeps the number below 2^44, a float64 holds the dividend exactly and
+ *  the quotient but for 2^-8 / Q. The distance of a quotient from where its rounding changes is
+ *  1 / (2 Q) at least: the nearest integer of (x - (Q - 1) / 2) / Q is x / Q rounded down, for odd
+ *  Q. What was added is K Q, and K is taken away with the rounding. */
+class PrimeThresholds {
  public:
-  FieldStrata(const StrataTables& tables, uint32_t field_bits)
-      : tables_(tables), field_bits_(field_bits) {}
+  explicit PrimeThresholds(uint32_t count) : count_(count), reciprocal_(1.0 / count) {
+    const uint64_t unit = uint64_t{1} << 43, half = (count - 1) / 2;
+    const uint64_t multiple = (unit + half + count - 1) / count;  // K
+    const uint64_t added = multiple * count - half - unit;
+    constexpr uint64_t kUnitExponent = uint64_t{1023 + 43} << 52;
+    constant_ = kUnitExponent + (added << 9);
+    nearest_ = 0x1.8p52 - static_cast<double>(multiple);
+  }
 
-  /** Strata of a tile, at the top of bits 0 to 6 of their bytes. */
-  void fill(const RandomTile& a, const RandomTile& b, uint8_t* stratum) const {
-    if (field_bits_ <= 4) return fill<false>(a, b, stratum);
-    fill<true>(a, b, stratum);
+  GQ_INLINE Words operator()(Words own, uint32_t offset, Words bits_b) const {
+    const Lanes64 uniform = reinterpret_cast<Lanes64>(own << 9);
+    const Lanes64 b = reinterpret_cast<Lanes64>(bits_b);
+    const uint64_t added = constant_ + (uint64_t{offset} << 32);
+    const Lanes64 even = quotients(uniform, b, added);
+    const Lanes64 odd = quotients(uniform >> 32, b >> 32, added);
+    return reinterpret_cast<Words>(joined(even, odd)) & kUniformMask;
   }
 
  private:
-  template <bool kTwoNibbles>
-  void fill(const RandomTile& a, const RandomTile& b, uint8_t* stratum) const {
-    for (uint32_t e = 0; e < kTileValues; e += GQ_VECTOR_BYTES) {
-      const Bytes bits_b = leading_bits(words_of(b, e));
-      const Bytes strata = product<kTwoNibbles>(factors(words_of(a, e))) ^ bits_b;
-      const Words placed = reinterpret_cast<Words>(strata) << (7 - field_bits_);
-      memcpy(stratum + e, &placed, sizeof placed);
-    }
+  /** In the low halves, modulo 2^32. */
+  GQ_INLINE Lanes64 quotients(Lanes64 uniform, Lanes64 bits_b, uint64_t added) const {
+    const Lanes64 dividend = halves(uniform, low_products(bits_b, count_)) + added;
+    const Doubles quotient = reinterpret_cast<Doubles>(dividend) * reciprocal_ + nearest_;
+    return reinterpret_cast<Lanes64>(quotient);
   }
 
-  GQ_INLINE Bytes leading_bits(Words words) const {
-    const Bytes ones = Bytes{} + static_cast<uint8_t>((1u << field_bits_) - 1);
-    return reinterpret_cast<Bytes>(words >> (8 - field_bits_)) & ones;
-  }
-
-  GQ_INLINE Bytes factors(Words words) const {
-    Words bits[kWordValues], sum = reinterpret_cast<Words>(leading_bits(words));
-    spread_columns(words, bits);
-    GQ_UNROLL for (uint32_t k = 0; k < kWordValues; ++k) {
-      sum = (bits[k] << field_bits_) >= bits[k] ? sum + (1u << (8 * k)) : sum;
-    }
-    return reinterpret_cast<Bytes>(sum);
-  }
-
-  template <bool kTwoNibbles>
-  GQ_INLINE Bytes product(Bytes a) const {
-    if (!kTwoNibbles) return shuffled(repeated(tables_.low[0]), a);
-    return shuffled(repeated(tables_.low[0]), a & 15) ^ shuffled(repeated(tables_.low[1]), a >> 4);
-  }
-
-  const StrataTables& tables_;
-  uint32_t field_bits_;
+  uint32_t count_;     ///< Q
+  uint64_t constant_;  ///< what is added to the dividend, as bits
+  double reciprocal_, nearest_;
 };
 
 /** What thresholds of 2^m ranks are made of, m <= 7: strata, and own words for the bits below. */
@@ -132,53 +153,6 @@ constexpr Control third_bytes() {
 
 constexpr Control kThirdBytes = third_bytes();
 
-/** Q is a prime: k 2^23 + v, divided by Q, is (t 2^23 + v) / Q modulo 2^23 for any t that is k
- *  modulo Q. Here t = a j' + b, with j' the multiple of Q next to 0 away from j, so that its
- *  distance from 0 is at most 530,480. Each product of the words lies in the high half of a lane,
- *  where j' meets it, and v in the low half: as a mantissa they are t 2^23 + v in units of 2^-9.
- *
- *  With 2^43 and what else keeps the number positive and below 2^44, a float64 holds the dividend
- *  exactly and the quotient but for 2^-8 / Q. The distance of a quotient from where its rounding
- *  changes is 1 / (2 Q) at least: the nearest integer of (x - (Q - 1) / 2) / Q is x / Q rounded
- *  down, for odd Q. What was added is K Q, and K is taken away with the rounding. */
-class PrimeThresholds {
- public:
-  PrimeThresholds(uint32_t count, uint32_t rank) : count_(count), reciprocal_(1.0 / count) {
-    const int64_t factor = int64_t{rank} - (rank > count / 2 ? int64_t{count} : 0);
-    factor_ = reinterpret_cast<Words>(Lanes64{} + (static_cast<uint64_t>(factor) << 32));
-    const uint64_t unit = uint64_t{1} << 43, half = (count - 1) / 2;
-    const uint64_t least = unit + half + (factor < 0 ? 3 * unit / 4 : 0);
-    const uint64_t multiple = (least + count - 1) / count;  // K
-    const uint64_t added = multiple * count - half - unit;
-    constexpr uint64_t kUnitExponent = uint64_t{1023 + 43} << 52;
-    constant_ = kUnitExponent + (added << 9) + (static_cast<uint64_t>(factor) << 32);
-    nearest_ = 0x1.8p52 - static_cast<double>(multiple);
-  }
-
-  GQ_INLINE Words operator()(Words own, Words bits_a, Words bits_b) const {
-    const Lanes64 uniform = reinterpret_cast<Lanes64>(own << 9);
-    const Lanes64 a = reinterpret_cast<Lanes64>(bits_a), b = reinterpret_cast<Lanes64>(bits_b);
-    const Lanes64 even = quotients(uniform, a, b);
-    const Lanes64 odd = quotients(uniform >> 32, a >> 32, b >> 32);
-    return reinterpret_cast<Words>(joined(even, odd)) & kUniformMask;
-  }
-
- private:
-  /** In the low halves, modulo 2^32. */
-  GQ_INLINE Lanes64 quotients(Lanes64 uniform, Lanes64 bits_a, Lanes64 bits_b) const {
-    const Words a = reinterpret_cast<Words>(low_products(bits_a, count_ - 1));  // less 1
-    const Lanes64 number = reinterpret_cast<Lanes64>(a * factor_) + low_products(bits_b, count_);
-    const Lanes64 dividend = halves(uniform, number) + constant_;
-    const Doubles quotient = reinterpret_cast<Doubles>(dividend) * reciprocal_ + nearest_;
-    return reinterpret_cast<Lanes64>(quotient);
-  }
-
-  uint32_t count_;     ///< Q
-  Words factor_;       ///< 0 and j' in the halves of each lane
-  uint64_t constant_;  ///< what is added to the dividend, as bits
-  double reciprocal_, nearest_;
-};
-
 /** R(e) of the values from e on, as many as a vector holds. */
 GQ_INLINE Words spread_part(const RandomTile& random, uint32_t e, uint32_t part) {
   return reinterpret_cast<Words>(
@@ -187,10 +161,9 @@ GQ_INLINE Words spread_part(const RandomTile& random, uint32_t e, uint32_t part)
 
 /** Thresholds of the values from e + part / 4 on, as many as a vector holds. */
 GQ_INLINE Words field_part(const FieldTile& tile, uint32_t e, uint32_t part) {
-  const Words own = spread_part(tile.own, e, part) >> tile.field_bits;
   const Words strata = reinterpret_cast<Words>(
       shuffled(repeated(tile.stratum + e), kThirdBytes.part(part)));
-  return (own & (kUniformMask >> tile.field_bits)) | strata;
+  return (spread_part(tile.own, e, part) & (kUniformMask >> tile.field_bits)) | strata;
 }
 
 void fill_thresholds(const FieldTile& field, BitsTile& tile) {
@@ -203,27 +176,24 @@ void fill_thresholds(const FieldTile& field, BitsTile& tile) {
 }
 
 template <typename ThresholdOf>
-void fill_thresholds(ThresholdOf threshold, const RandomTile& own, const RandomTile& a,
+void fill_thresholds(ThresholdOf threshold, const RandomTile& own, const OffsetTile& offsets,
                      const RandomTile& b, BitsTile& tile) {
   for (uint32_t e = 0; e < kTileValues; e += 16) {
+    const uint32_t offset = offsets.offset[e / kGroupValues];
     GQ_UNROLL for (uint32_t k = 0; k < 64; k += GQ_VECTOR_BYTES) {
-      const Words bits =
-          threshold(spread_part(own, e, k), spread_part(a, e, k), spread_part(b, e, k));
+      const Words bits = threshold(spread_part(own, e, k), offset, spread_part(b, e, k));
       memcpy(tile.bits + e + k / 4, &bits, sizeof bits);
     }
   }
 }
 
-/** Those of which no field has bytes. */
-void fill_correlated(const Strata& strata, const StrataTables& tables, const RandomTile& own,
-                     const RandomTile& a, const RandomTile& b, BitsTile& tile) {
-  const uint32_t field_bits = strata.field_bits;
-  if (field_bits == 0) {
-    fill_thresholds(PrimeThresholds{strata.count, strata.rank}, own, a, b, tile);
-  } else if (field_bits <= 8) {
-    fill_thresholds(FieldThresholds<2>{tables, field_bits}, own, a, b, tile);
+/** Those whose strata are no bytes of a field. */
+void fill_correlated(const Strata& strata, const RandomTile& own, const OffsetTile& offsets,
+                     const RandomTile& b, BitsTile& tile) {
+  if (strata.field_bits == 0) {
+    fill_thresholds(PrimeThresholds{strata.count}, own, offsets, b, tile);
   } else {
-    fill_thresholds(FieldThresholds<3>{tables, field_bits}, own, a, b, tile);
+    fill_thresholds(FieldThresholds{strata.field_bits}, own, offsets, b, tile);
   }
 }
 
@@ -257,10 +227,11 @@ class Thresholds {
       return fill_thresholds(field, tile);
     }
 #endif
-    RandomTile own, a = {}, b;
+    RandomTile own, b;
+    OffsetTile offsets;
     fill_random(own_, first_value, own);
-    fill_shared(first_value, a, b);
-    fill_correlated(strata_, tables_, own, a, b, tile);
+    fill_shared(first_value, offsets, b);
+    fill_correlated(strata_, own, offsets, b, tile);
   }
 
   /** Whether strata are bytes, of a field. */
@@ -268,35 +239,42 @@ class Thresholds {
 
 #if GQ_VECTOR_BYTES > 0
   void fill_field(uint64_t first_value, FieldTile& tile) const {
-    RandomTile a = {}, b;
+    RandomTile b;
+    OffsetTile offsets;
     fill_random(own_, first_value, tile.own);
-    fill_shared(first_value, a, b);
-    FieldStrata(tables_, strata_.field_bits).fill(a, b, tile.stratum);
+    fill_shared(first_value, offsets, b);
+    fill_field_strata(strata_.field_bits, offsets, b, tile.stratum);
     tile.field_bits = strata_.field_bits;
   }
 #endif
 
  private:
-  /** The words that ranks share. */
-  void fill_shared(uint64_t first_value, RandomTile& a, RandomTile& b) const {
-    if (needs_factor_) fill_random(a_, first_value, a);
+  /** What ranks share. */
+  void fill_shared(uint64_t first_value, OffsetTile& offsets, RandomTile& b) const {
+    fill_offsets(strata_, factors_, first_value / kGroupValues, offsets);
     fill_random(b_, first_value, b);
   }
 
   Thresholds(const RandomStream& own, const Strata& strata, const RandomSite& site)
       : own_(own),
         strata_(strata),
-        tables_(strata),
-        needs_factor_(strata.rank != 0 && strata.count != 2),
-        a_(random_stream(site.key, site.step, site.index, Draw::strata_a, strata.group, 0)),
-        b_(random_stream(site.key, site.step, site.index, Draw::strata_b, strata.group, 0)) {}
+        factors_(factors_of(site, strata)),
+        b_(shared_stream_of(site, Draw::strata_b, strata)) {}
+
+  static FactorWords factors_of(const RandomSite& site, const Strata& strata) {
+    if (strata.count == 1) return {};
+    return factor_words(random_group(shared_stream_of(site, Draw::strata_a, strata), 0));
+  }
+
+  /** Words that are the same on all ranks that share strata. */
+  static RandomStream shared_stream_of(const RandomSite& site, Draw draw, const Strata& strata) {
+    return random_stream(site.key, site.step, site.index, draw, strata.group, 0);
+  }
 
   TileStream own_;
   Strata strata_;
-  StrataTables tables_;
-  /** The factor a is 1 for any word where Q = 2, and times the own rank 0 it is 0. */
-  bool needs_factor_;
-  TileStream a_, b_;
+  FactorWords factors_;
+  TileStream b_;
 };
 
 // The numbers that round a tile's values, in one of the forms that an encoder reads.

@@ -67,10 +67,13 @@ struct ExponentialLevels {
 
 /** Thresholds from a rank's own words. */
 struct OwnThresholds {
+  using Start = StreamStart;  ///< what a thread makes once for all groups
   KeyedStream own;
 
+  GQ_DEVICE Start start() const { return start_of(own); }
+
   template <typename Levels>
-  GQ_DEVICE void fill(const Levels& levels, const StreamStart& start, uint64_t group,
+  GQ_DEVICE void fill(const Levels& levels, const Start& start, uint64_t group,
                       uint32_t (&addend)[kThreadValues]) const {
     const PhiloxBlock block = random_group(own, start, group);
     GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
@@ -81,6 +84,10 @@ struct OwnThresholds {
 
 /** Those of quantize: own words, or strata of them (correlated). */
 struct QuantizeThresholds : OwnThresholds {
+  struct Start {
+    StreamStart own, b;
+    FactorWords factors;
+  };
   Strata strata;
   KeyedStream a, b;
 
@@ -91,27 +98,25 @@ struct QuantizeThresholds : OwnThresholds {
         a(stream_at(site, Draw::strata_a, strata.group, 0)),
         b(stream_at(site, Draw::strata_b, strata.group, 0)) {}
 
+  GQ_DEVICE Start start() const {
+    const StreamStart own_start = start_of(own);
+    if (strata.count == 1) return {own_start, {}, {}};
+    return {own_start, start_of(b), factor_words(random_group(a, 0))};
+  }
+
   template <typename Levels>
-  GQ_DEVICE void fill(const Levels& levels, const StreamStart& start, uint64_t group,
+  GQ_DEVICE void fill(const Levels& levels, const Start& start, uint64_t group,
                       uint32_t (&addend)[kThreadValues]) const {
-    if (strata.count == 1) return OwnThresholds::fill(levels, start, group, addend);
-    const PhiloxBlock words = random_group(own, start, group);
-    const PhiloxBlock words_a = random_group(a, group);
-    const PhiloxBlock words_b = random_group(b, group);
+    if (strata.count == 1) return OwnThresholds::fill(levels, start.own, group, addend);
+    const PhiloxBlock words = random_group(own, start.own, group);
+    const PhiloxBlock words_b = random_group(b, start.b, group);
+    const uint32_t offset = stratum_offset(strata, factor_bits(start.factors, group));
     GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
       const uint32_t w = e / kWordValues;
-      addend[e] = levels.addend_of(correlated_uniform(strata, value_bits(words.word[w], e),
-                                                      value_bits(words_a.word[w], e),
+      addend[e] = levels.addend_of(correlated_uniform(strata, value_bits(words.word[w], e), offset,
                                                       value_bits(words_b.word[w], e)));
     }
   }
-};
-
-/** What an encoding thread keeps between iterations: the thread's own offset in each. */
-struct EncoderThread {
-  StreamStart start;
-  uint64_t group;
-  uint32_t* words;
 };
 
 /** Encodes a thread's values and writes their codes. */
@@ -119,6 +124,12 @@ template <typename LevelKind, typename Thresholds>
 struct Encoder {
   using Levels = LevelKind;
   using Words = uint32_t[kThreadWords<Levels::kBits>];
+  /** What a thread keeps between iterations: its own offset in each. */
+  struct Thread {
+    typename Thresholds::Start start;
+    uint64_t group;
+    uint32_t* words;
+  };
   Levels levels;
   Thresholds thresholds;
   bool nearest;
@@ -128,8 +139,8 @@ struct Encoder {
     target = word_buffer<Levels::kBits>(static_cast<uint32_t*>(words));
   }
 
-  GQ_DEVICE EncoderThread thread_of(uint64_t first_value, uint32_t within) const {
-    return {start_of(thresholds.own), kept(first_value / kGroupValues + within / kGroupValues),
+  GQ_DEVICE Thread thread_of(uint64_t first_value, uint32_t within) const {
+    return {thresholds.start(), kept(first_value / kGroupValues + within / kGroupValues),
             target.words + within / codes_per_word(Levels::kBits)};
   }
 
@@ -138,7 +149,7 @@ struct Encoder {
     encode(thread_of(first_value, place.within), place, scale, value);
   }
 
-  GQ_DEVICE void encode(const EncoderThread& thread, const Place& place, const Scale& scale,
+  GQ_DEVICE void encode(const Thread& thread, const Place& place, const Scale& scale,
                         const float (&value)[kThreadValues]) const {
     float powered[kThreadValues];
     GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) powered[e] = value[e];

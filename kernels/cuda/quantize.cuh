@@ -11,7 +11,7 @@ struct Quantize : ValueStage {
   static constexpr uint32_t kBlocksAtOnce = 2;  // 80 registers are a few too few on some devices
   struct Own {
     Scale scale;
-    EncoderThread encoder;
+    typename Encoder<Levels, QuantizeThresholds>::Thread encoder;
   };
 
   ValueSource source;

@@ -41,39 +41,52 @@ class Rotation {
                                       float (&value)[kThreadValues]) const {
     const uint32_t position = threadIdx.x % kRotationThreads * kThreadValues;
     const uint64_t first = offset - position;
-    const uint32_t length =
-        rotation_length_at(position, first < code_count ? code_count - first : 0);
-    const uint32_t word = sign_word(first_value + offset);
-    const uint32_t bit = static_cast<uint32_t>((first_value + offset) % kSignsPerWord);
-    if constexpr (!kBack) {
-      GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
-        value[e] = rotation_in(value[e], rotation_sign(word, bit + e), length);
-      }
+    const uint64_t codes = first < code_count ? code_count - first : 0;
+    const uint64_t number = first_value + offset;
+    const uint32_t signs = sign_word(number) >> (number % kSignsPerWord);
+    uint32_t length = kRotationValues;
+    if (__ballot_sync(~0u, codes >= kRotationValues) == ~0u) {
+      rotate_in_warp<true>(signs, length, value);
+    } else {
+      length = rotation_length_at(position, codes);
+      rotate_in_warp<false>(signs, length, value);
     }
-    hadamard(value, kThreadValues);
-    exchange_lanes(length, value);
     exchange_warps(length, value);
     if constexpr (kBack) {
       GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
-        value[e] = rotation_out(value[e], rotation_sign(word, bit + e), length);
+        value[e] = rotation_out(value[e], rotation_sign(signs, e), length);
       }
     }
   }
 
  private:
-  /** Of a pair the first becomes the sum, the second the difference. */
-  __device__ __forceinline__ static float sum(bool is_second, float own, float other) {
-    return is_second ? other - own : own + other;
+  /** kWhole: the length is kRotationValues, for all lanes of the warp. */
+  template <bool kWhole>
+  __device__ __forceinline__ static void rotate_in_warp(uint32_t signs, uint32_t length,
+                                                        float (&value)[kThreadValues]) {
+    if constexpr (!kBack) {
+      GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
+        value[e] = rotation_in(value[e], rotation_sign(signs, e), length);
+      }
+    }
+    hadamard(value, kThreadValues);
+    exchange_lanes<kWhole>(length, value);
   }
 
+  /** Of a pair the first becomes the sum, the second, whose minus is the sign bit, the difference. */
+  __device__ __forceinline__ static float sum(uint32_t minus, float own, float other) {
+    return float_from_bits(float_bits(own) ^ minus) + other;
+  }
+
+  template <bool kWhole>
   __device__ __forceinline__ static void exchange_lanes(uint32_t length,
                                                         float (&value)[kThreadValues]) {
     GQ_UNROLL for (uint32_t distance = 1; distance < kWarpThreads; distance *= 2) {
-      const bool is_second = (threadIdx.x & distance) != 0;
-      const bool takes_part = distance * kThreadValues < length;
+      const uint32_t minus = (threadIdx.x & distance) != 0 ? 0x80000000u : 0;
+      const bool takes_part = kWhole || distance * kThreadValues < length;
       GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
         const float other = __shfl_xor_sync(~0u, value[e], distance);
-        if (takes_part) value[e] = sum(is_second, value[e], other);
+        if (takes_part) value[e] = sum(minus, value[e], other);
       }
     }
   }
@@ -84,9 +97,9 @@ class Rotation {
     GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) shared_.value[e][threadIdx.x] = value[e];
     __syncthreads();
     if (length < kRotationValues) return;
+    const uint32_t minus = (threadIdx.x & kWarpThreads) != 0 ? 0x80000000u : 0;
     GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
-      value[e] = sum((threadIdx.x & kWarpThreads) != 0, value[e],
-                     shared_.value[e][threadIdx.x ^ kWarpThreads]);
+      value[e] = sum(minus, value[e], shared_.value[e][threadIdx.x ^ kWarpThreads]);
     }
   }
 

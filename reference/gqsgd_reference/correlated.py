@@ -4,7 +4,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from .random import QUANTIZE, STRATUM_A, STRATUM_B, random_words
+from .random import QUANTIZE, STRATUM_A, STRATUM_B, counters, key, philox4x32, random_words
 
 GROUP_RANK_COUNT = 1024
 FIELD_MODULI = (None, 0x3, 0x7, 0xB, 0x13, 0x25, 0x43, 0x83, 0x11B, 0x211, 0x409)  # by m
@@ -47,13 +47,20 @@ def strata(a, b, j, group_rank_count):
     return (a * np.uint64(j) + b) % np.uint64(stratum_count(group_rank_count))
 
 
+def factor_words(call, group, first_value, value_count):
+    """A of elements, the same for 16 of them: 32 bits each, as uint64."""
+    F0, F1 = philox4x32(counters(call, STRATUM_A, group, 0, [0]), key(call))[0, :2].astype(np.uint64)
+    elements = np.arange(first_value, first_value + value_count, dtype=np.uint64)
+    return (F0 + elements // np.uint64(16) * F1) % np.uint64(2**32)
+
+
 @lru_cache(maxsize=4)
 def shared_draws(call, group, Q, first_value, value_count):
     """(a, b) of elements; one group's ranks ask for them one after another."""
-    R1 = random_words(call, STRATUM_A, group, 0, first_value, value_count)
-    R2 = random_words(call, STRATUM_B, group, 0, first_value, value_count)
-    a = np.uint64(1) + (R1 * np.uint64(Q - 1) >> np.uint64(32))
-    b = R2 * np.uint64(Q) >> np.uint64(32)
+    A = factor_words(call, group, first_value, value_count)
+    R = random_words(call, STRATUM_B, group, 0, first_value, value_count)
+    a = np.uint64(1) + (A * np.uint64(Q - 1) >> np.uint64(32))
+    b = R * np.uint64(Q) >> np.uint64(32)
     a.flags.writeable = b.flags.writeable = False
     return a, b
 
@@ -68,4 +75,7 @@ def thresholds(call, rank, rank_count, first_value, value_count):
     Q = stratum_count(group_rank_count)
     a, b = shared_draws(call, group, Q, first_value, value_count)
     k = strata(a, b, j, group_rank_count)
+    m = field_order(group_rank_count)
+    if m:
+        return k * np.uint64(2**(23 - m)) + v % np.uint64(2**(23 - m))
     return (k * np.uint64(2**23) + v) // np.uint64(Q)

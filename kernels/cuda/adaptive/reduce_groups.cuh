@@ -73,7 +73,7 @@ struct ReduceGroups : GroupStage {
 
   GQ_DEVICE void run(const GroupUnit& unit, Shared& shared) const {
     const GroupWidths widths(shared.widths, code_of_thread(norms, unit), unit.plane_count);
-    const StreamStart start = start_of(encoder.thresholds.own);
+    const OwnThresholds::Start start = encoder.thresholds.start();
     write_unit(unit, widths, shared.planes, words + word_offset(unit),
                [&](uint32_t block, LaneWords& lanes) {
                  const uint32_t width = widths.width(block);

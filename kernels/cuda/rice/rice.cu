@@ -80,7 +80,7 @@ struct ReduceRice : RiceStage {
 
   explicit ReduceRice(const ReduceManyArgs& args)
       : RiceStage(*args.range.grouped),
-        encoder{{own_stream(args.random, Draw::encode_again)}, args.coding.packing_down(),
+        encoder{{{own_stream(args.random, Draw::encode_again)}}, args.coding.packing_down(),
                 margin_of(args.coding, true, args.random.rank),
                 args.coding.rounding == Rounding::nearest},
         operand_packing(args.coding.packing()),
@@ -150,11 +150,12 @@ struct DequantizeRice : RiceStage {
                              words_of(group, packing, const_cast<uint32_t*>(words)));
     RunWords& random = shared.random[warp_here()];
     const bool draws = !nearest && (dtype == GQSGD_FLOAT16 || dtype == GQSGD_BFLOAT16);
+    const StreamStart start = start_of(output);
     for (uint32_t tile = 0; tile < group.cells; tile += kTileCells) {
       const uint32_t first = tile + warp_here() * kRunCells;
       __syncthreads();  // threads may still read the words of the last run
       if (first >= group.cells) continue;
-      if (draws) random.draw(output, group.value_of(first));
+      if (draws) random.draw(output, start, group.value_of(first));
       __syncwarp();
       const uint32_t count = min(kRunCells, group.cells - first);
       for (uint32_t k = 0; k < count; ++k) {

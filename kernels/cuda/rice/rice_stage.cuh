@@ -119,8 +119,9 @@ struct RunWords {
   uint32_t word[kWarpThreads * kGroupValues / kWordValues];
 
   /** All lanes come here, and meet before they read. first_value: of the run, in the call. */
-  GQ_DEVICE void draw(const KeyedStream& stream, uint64_t first_value) {
-    const PhiloxBlock block = random_group(stream, first_value / kGroupValues + lane_here());
+  GQ_DEVICE void draw(const KeyedStream& stream, const StreamStart& start, uint64_t first_value) {
+    const PhiloxBlock block =
+        random_group(stream, start, first_value / kGroupValues + lane_here());
     GQ_UNROLL for (uint32_t w = 0; w < 4; ++w) word[4 * lane_here() + w] = block.word[w];
   }
   /** R(e) of the lane's value of a cell of the run. */

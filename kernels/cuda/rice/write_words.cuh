@@ -9,35 +9,38 @@
 namespace gq::cuda {
 
 /** Thresholds of the re-encode: a rank's own words. */
-struct RiceOwnThresholds {
-  using Shared = RunWords[1];
-  KeyedStream own;
+struct RiceOwnThresholds : OwnThresholds {
+  using Shared = RunWords;
 
   /** All lanes come here; first_value: of a run of cells. */
-  GQ_DEVICE void draw(uint64_t first_value, Shared& shared) const {
-    shared[0].draw(own, first_value);
+  GQ_DEVICE void draw(const Start& start, uint64_t first_value, Shared& shared) const {
+    shared.draw(own, start, first_value);
   }
   GQ_DEVICE uint32_t bits(const Shared& shared, uint32_t cell_of_run) const {
-    return shared[0].bits(cell_of_run);
+    return shared.bits(cell_of_run);
   }
 };
 
 /** Those of quantize. */
 struct RiceQuantizeThresholds : QuantizeThresholds {
-  using Shared = RunWords[3];
   using QuantizeThresholds::QuantizeThresholds;
+  struct Shared {
+    RunWords own, b;
+    uint32_t offset[kWarpThreads];  ///< of each group of random words
+  };
 
-  GQ_DEVICE void draw(uint64_t first_value, Shared& shared) const {
-    shared[0].draw(own, first_value);
+  GQ_DEVICE void draw(const Start& start, uint64_t first_value, Shared& shared) const {
+    shared.own.draw(own, start.own, first_value);
     if (strata.count == 1) return;
-    shared[1].draw(a, first_value);
-    shared[2].draw(b, first_value);
+    shared.b.draw(b, start.b, first_value);
+    const uint64_t group = first_value / kGroupValues + lane_here();
+    shared.offset[lane_here()] = stratum_offset(strata, factor_bits(start.factors, group));
   }
   GQ_DEVICE uint32_t bits(const Shared& shared, uint32_t cell_of_run) const {
-    const uint32_t own_bits = shared[0].bits(cell_of_run);
+    const uint32_t own_bits = shared.own.bits(cell_of_run);
     if (strata.count == 1) return own_bits;
-    return correlated_uniform(strata, own_bits, shared[1].bits(cell_of_run),
-                              shared[2].bits(cell_of_run));
+    const uint32_t group = (cell_of_run * kRiceCell + lane_here()) / kGroupValues;
+    return correlated_uniform(strata, own_bits, shared.offset[group], shared.b.bits(cell_of_run));
   }
 };
 
@@ -78,6 +81,7 @@ class GroupWriter {
         group_(group),
         to_(to),
         thresholds_(thresholds),
+        start_(thresholds.start()),
         nearest_(nearest),
         load_(load) {}
 
@@ -139,7 +143,7 @@ class GroupWriter {
     const bool draws = !toward_zero && !nearest_;
     auto& random = shared_.random[warp_here()];
     __syncwarp();  // lanes may still read the words of the last run
-    if (draws) thresholds_.draw(group_.value_of(first), random);
+    if (draws) thresholds_.draw(start_, group_.value_of(first), random);
     __syncwarp();
     const uint32_t count = min(kRunCells, group_.cells - first);
     for (uint32_t k = 0; k < count; ++k) {
@@ -223,6 +227,7 @@ class GroupWriter {
   const RiceGroup group_;
   const RiceWords to_;
   const Thresholds& thresholds_;
+  const typename Thresholds::Start start_;
   const bool nearest_;
   const Load& load_;
 };

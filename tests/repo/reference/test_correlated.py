@@ -136,19 +136,24 @@ def test_thresholds_are_those_of_the_page_word_for_word(rank_count, rank):
     r = thresholds(CALL, rank, rank_count, 48, 40).tolist()
     group, j = rank // 1024, rank % 1024
     size = min(1024, rank_count - 1024 * group)
-    v, R1, R2 = (random_words(CALL, draw, c3, 0, 48, 40).tolist()
-                 for draw, c3 in ((0, rank), (1, group), (2, group)))
+    v, R = (random_words(CALL, draw, c3, 0, 48, 40).tolist()
+            for draw, c3 in ((0, rank), (2, group)))
+    F = philox4x32(counters(CALL, 1, group, 0, [0]), key(CALL))[0].tolist()
     for place in range(40):
         own = v[place] % 2**23
         if size == 1:
             assert r[place] == own
             continue
         Q = stratum_count(size)
-        a, b = 1 + (R1[place] * (Q - 1) >> 32), R2[place] * Q >> 32
+        A = (F[0] + (48 + place) // 16 * F[1]) % 2**32
+        a, b = 1 + (A * (Q - 1) >> 32), R[place] * Q >> 32
         k = (a * j + b) % Q
         if size & (size - 1) == 0:
-            k = remainder(product_of_polynomials(a, j), FIELD_MODULI[size.bit_length() - 1]) ^ b
-        assert r[place] == (k * 2**23 + own) // Q < 2**23
+            m = size.bit_length() - 1
+            k = remainder(product_of_polynomials(a, j), FIELD_MODULI[m]) ^ b
+            assert r[place] == k * 2**(23 - m) + own % 2**(23 - m) < 2**23
+        else:
+            assert r[place] == (k * 2**23 + own) // Q < 2**23
 
 
 def test_shared_words_carry_the_group_where_others_carry_a_rank():

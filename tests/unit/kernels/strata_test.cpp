@@ -13,11 +13,16 @@
 namespace gq::test {
 namespace {
 
-/** The strata of all ranks of a group under one map, from words that mean a and b. */
+/** Of the map that words mean. */
+uint32_t stratum_under(const Strata& strata, uint32_t bits_a, uint32_t bits_b) {
+  return stratum_of(strata, stratum_offset(strata, bits_a), bits_b);
+}
+
+/** The strata of all ranks of a group under one map. */
 std::vector<uint32_t> strata_under(uint32_t ranks, uint32_t bits_a, uint32_t bits_b) {
   std::vector<uint32_t> strata;
   for (uint32_t rank = 0; rank < ranks; ++rank) {
-    strata.push_back(stratum_of(strata_of(rank, ranks), bits_a, bits_b));
+    strata.push_back(stratum_under(strata_of(rank, ranks), bits_a, bits_b));
   }
   return strata;
 }
@@ -35,7 +40,7 @@ std::vector<uint32_t> pair_counts(uint32_t ranks, uint32_t i, uint32_t j) {
   for (uint32_t a = 0; a + 1 < count; ++a) {
     for (uint32_t b = 0; b < count; ++b) {
       const uint32_t bits_a = first_word(a, count - 1), bits_b = first_word(b, count);
-      ++pairs[stratum_of(one, bits_a, bits_b) * count + stratum_of(other, bits_a, bits_b)];
+      ++pairs[stratum_under(one, bits_a, bits_b) * count + stratum_under(other, bits_a, bits_b)];
     }
   }
   return pairs;
@@ -125,6 +130,26 @@ TEST(Strata, QuotientsByEveryPrime_Exact) {
     }
   }
   EXPECT_EQ(*seen.rbegin(), 1031u);
+}
+
+/** Whatever the step between words, one word runs through all 2^32 as the first does. And of two
+ *  groups an odd number apart all pairs of words come up: shown for words of 8 bits. */
+TEST(Strata, FactorWords_UniformEachAndInPairs) {
+  for (const uint64_t group : {0u, 1u, 16u, 77u, 0xffffffffu}) {
+    const uint32_t here = factor_bits({5, 0x12345679}, group);
+    EXPECT_EQ(factor_bits({6, 0x12345679}, group), here + 1);
+    EXPECT_EQ(factor_bits({5, 0x12345679}, group + (uint64_t{1} << 32)), here);
+  }
+  for (const uint32_t apart : {1u, 3u, 15u}) {
+    std::vector<uint32_t> pairs(1u << 16, 0);
+    for (uint32_t first = 0; first < 256; ++first) {
+      for (uint32_t step = 0; step < 256; ++step) {
+        const FactorWords words{first << 24, step << 24};
+        ++pairs[factor_bits(words, 9) >> 24 << 8 | factor_bits(words, 9 + apart) >> 24];
+      }
+    }
+    EXPECT_EQ(std::count(pairs.begin(), pairs.end(), 1u), 1 << 16) << apart;
+  }
 }
 
 TEST(Strata, GroupsOf1024Ranks_DrawsOfTheirOwn) {
