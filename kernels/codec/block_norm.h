@@ -41,6 +41,21 @@ GQ_HD Rescaled rescaled(float norm, float peak, double full) {
   return Rescaled{code, static_cast<float>(norm_from_code(code) * full / norm)};
 }
 
+/** Sums of means that have scales of their own: what one step of the mean of `weight` ranks counts
+ *  in the mean of all `ranks`, for a scale of 1. */
+GQ_HD float mean_weight(uint32_t weight, uint32_t ranks, uint32_t steps) {
+  return static_cast<float>(weight / (static_cast<double>(ranks) * steps));
+}
+
+/** The same under the scale of a block. NaN makes NaN of all its codes, those of zero included. */
+GQ_HD float mean_factor(uint16_t scale, float weight) { return norm_from_code(scale) * weight; }
+
+/** The scale of a block of such a sum, from the largest magnitude's pattern. Infinity is a sum that
+ *  a rounding took beyond the largest float32. */
+GQ_HD uint16_t means_scale(uint32_t peak) {
+  return norm_code(peak == kFloatInfinityBits ? kFloatMaxBits : peak);
+}
+
 }  // namespace gq
 
 #endif

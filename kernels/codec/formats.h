@@ -125,6 +125,12 @@ struct Coding {
   /** Codes lie in groups: adaptive widths or Rice codes. */
   GQ_HD constexpr bool grouped() const { return mean_half_bits != 0; }
   GQ_HD constexpr bool adaptive() const { return grouped() && levels != Levels::rice; }
+  /** In a hierarchy a node's mean is encoded as the result is: where steps of the ranks' norms are
+   *  too coarse for it. */
+  GQ_HD constexpr bool encodes_nodes_down() const {
+    const bool is_finer = rescale || bits_down > bits;
+    return wide && levels == Levels::linear && !grouped() && is_finer;
+  }
   GQ_HD constexpr Packing packing() const {
     const bool rice = levels == Levels::rice;
     return {bits, mean_half_bits, group_values, group_planes,

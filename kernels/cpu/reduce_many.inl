@@ -138,17 +138,27 @@ void clear_from(uint32_t first, ValueTile& sums) {
   for (uint32_t e = first; e < kTileValues; ++e) sums.value[e] = 0;
 }
 
+/** Scales of blocks by their norms; `full` is the sum where all ranks hold their top code. */
+struct ScalesByNorms {
+  double full;
+
+  static void load(const Norms& norms, const Tile& tile, NormSet& set) { norms.load(tile, set); }
+  Rescaled operator()(float norm, uint32_t peak) const {
+    return rescaled(norm, float_from_bits(peak), full);
+  }
+};
+
 /** Wide sums of which each block gets a scale of its own (rescale). A stretch is added at once, so
  *  that its blocks' scales are made at once. Blocks longer than that are added twice, for their
  *  peak and for their codes: that needs no memory. */
-template <typename Sums, typename Encoder, typename Add>
+template <typename Sums, typename Encoder, typename Add, typename Scales>
 class RescaledSource {
  public:
-  RescaledSource(const Encoder& encoder, const ReduceManyArgs& args, Add add, double full)
+  RescaledSource(const Encoder& encoder, const ReduceManyArgs& args, Add add, Scales scales)
       : encoder_(encoder),
         args_(args),
         add_(add),
-        full_(full),
+        scales_(scales),
         block_(args.coding.block),
         stretch_(Norms::stretch_of(block_)),
         norms_(args.norms, args.coding, args.range.value_count) {}
@@ -159,6 +169,7 @@ class RescaledSource {
     if (norms_.begin_with(tile)) {
       add_stretch(tile.offset);
       if (tile.offset % block_ == 0) rescale_from(tile, scales);
+      if (is_end_of_block(tile.offset + stretch_)) write_scales(tile.offset / block_);
     }
     return sums_[tile.offset % stretch_ / kTileValues].value;
   }
@@ -195,17 +206,30 @@ class RescaledSource {
   /** Makes the scales of blocks that begin in the stretch of this tile. */
   void rescale_from(const Tile& tile, ScaleSet& scales) {
     NormSet set;
-    norms_.load(tile, set);
+    scales_.load(norms_, tile, set);
     if (block_ > stretch_) add_rest_of_block(tile.offset);
-    const size_t first = tile.offset / block_;
-    const size_t left = norm_count(block_, false, args_.range.value_count) - first;
-    const size_t count = block_ > stretch_ ? 1 : stretch_ / block_;
-    for (uint32_t k = 0; k < count && k < left; ++k) {
-      const Rescaled made = rescaled(set.norm[k], float_from_bits(peaks_[k]), full_);
-      args_.out_scales[first + k] = made.code;
+    for (uint32_t k = 0; k < blocks_from(tile.offset / block_); ++k) {
+      const Rescaled made = scales_(set.norm[k], peaks_[k]);
+      codes_[k] = made.code;
       set.norm[k] = made.sum_norm;
     }
     fill_scales(encoder_, set, scales);
+  }
+
+  /** Blocks from `first` on whose scales are made at once. */
+  size_t blocks_from(size_t first) const {
+    const size_t left = norm_count(block_, false, args_.range.value_count) - first;
+    const size_t count = block_ > stretch_ ? 1 : stretch_ / block_;
+    return count < left ? count : left;
+  }
+
+  bool is_end_of_block(size_t end) const {
+    return end % block_ == 0 || end >= args_.range.value_count;
+  }
+
+  /** Once all of their blocks is added: an operand's scales may have been there. */
+  void write_scales(size_t first) {
+    memcpy(args_.out_scales + first, codes_, blocks_from(first) * sizeof *codes_);
   }
 
   /** The peak of a long block; then its first stretch again. */
@@ -224,11 +248,12 @@ class RescaledSource {
   const Encoder& encoder_;
   const ReduceManyArgs& args_;
   Add add_;
-  double full_;
+  Scales scales_;
   uint32_t block_;
   size_t stretch_;
   Norms norms_;
   uint32_t peaks_[kNormsAtOnce];
+  uint16_t codes_[kNormsAtOnce];
   Sums sums_[kStretchValues / kTileValues];
 };
 
@@ -238,7 +263,7 @@ void encode_sums(const Encoder& encoder, const ReduceManyArgs& args, double full
   const Thresholds thresholds(encode_stream_of(args));
   const Rounding rounding = args.coding.rounding;
   if (args.coding.rescale) {
-    RescaledSource<ValueTile, Encoder, Add> source(encoder, args, add, full);
+    RescaledSource<ValueTile, Encoder, Add, ScalesByNorms> source(encoder, args, add, {full});
     encode_range(encoder, source, args.range, thresholds, rounding,
                  {args.out_words, args.nontemporal});
   } else {
@@ -264,7 +289,8 @@ bool reduce_many_bytes(const ReduceManyArgs& args) {
   using Add = void (*)(const ReduceManyArgs&, const Tile&, HalfTile&);
   const ByteSumEncoder encoder;
   const double full = static_cast<double>(args.coding.ranks) * args.coding.steps;
-  RescaledSource<HalfTile, ByteSumEncoder, Add> source(encoder, args, add_tile_of_bytes, full);
+  RescaledSource<HalfTile, ByteSumEncoder, Add, ScalesByNorms> source(encoder, args,
+                                                                      add_tile_of_bytes, {full});
   encode_range(encoder, source, args.range, Thresholds(encode_stream_of(args)),
                args.coding.rounding, {args.out_words, args.nontemporal});
   return true;
@@ -273,7 +299,19 @@ bool reduce_many_bytes(const ReduceManyArgs& args) {
 #endif
 
 template <uint32_t kBits>
+void reduce_many_means(const ReduceManyArgs& args) {
+  using Source = RescaledSource<ValueTile, LinearEncoder<kBits>,
+                                void (*)(const ReduceManyArgs&, const Tile&, ValueTile&),
+                                ScalesByPeaks>;
+  const LinearEncoder<kBits> encoder{args.coding.steps_down};
+  Source source(encoder, args, add_scaled_means<kBits>, {});
+  encode_range(encoder, source, args.range, Thresholds(encode_stream_of(args)),
+               args.coding.rounding, {args.out_words, args.nontemporal});
+}
+
+template <uint32_t kBits>
 void reduce_many_linear(const ReduceManyArgs& args) {
+  if (args.operand_scales_bytes != 0) return reduce_many_means<kBits>(args);
   const Coding& coding = args.coding;
   const double full = static_cast<double>(coding.ranks) * coding.steps;
   if (coding.bits_down == 8) {

@@ -250,6 +250,11 @@ Status run_stage(const Endpoint& endpoint, const ReduceManyArgs& whole) {
                       words[k] = whole.words[k] + skip.words(coding.bits);
                     }
                     args->words = words;
+                    if (whole.operand_scales_bytes != 0) {
+                      args->operand_scales_bytes +=
+                          skip.blocks(coding.block) * sizeof(uint16_t) -
+                          skip.words(coding.bits) * sizeof(uint32_t);
+                    }
                     args->norms = skip.norms(whole.norms, coding.block);
                     args->out_words = whole.out_words + skip.words(coding.bits_down);
                     if (coding.rescale) {

@@ -63,6 +63,10 @@ class SplitStages : public testing::TestWithParam<uint32_t> {
         if (!coding.wide) return outcome.reduce(coding, place, 1, 2);
         outcome.reduce_many(coding, place, coding.bits == coding.bits_down);
         outcome.reduce_many(coding, place, false, {1, 2});
+        const bool has_scales = coding.levels == Levels::linear && coding.rescale;
+        if (has_scales && coding.bits == coding.bits_down) {
+          outcome.scaled_means(coding, place, {1, 2});
+        }
       });
     }
   }

@@ -175,6 +175,37 @@ void Outcome::reduce_many(const Coding& coding, const Place& place, bool in_plac
   keep(scales);
 }
 
+void Outcome::scaled_means(const Coding& coding, const Place& place,
+                           const std::vector<uint32_t>& weights) {
+  const size_t word_count = code_words(coding, coding.bits, place);
+  std::vector<Guarded<uint32_t>> operands;
+  std::vector<const uint32_t*> pointers;
+  for (uint32_t k = 0; k < weights.size(); ++k) {
+    Words words = codes(coding, 5 + k, place.value_count);
+    const std::vector<uint16_t> scales = block_norms(coding, 20 + k, place.value_count);
+    words.resize(word_count + (scales.size() + 1) / 2);
+    memcpy(words.data() + word_count, scales.data(), 2 * scales.size());
+    operands.emplace_back(words, place.offset);
+  }
+  for (Guarded<uint32_t>& operand : operands) pointers.push_back(operand.data());
+  Guarded<uint32_t> out(word_count, place.offset);
+  Guarded<uint16_t> scales(norm_count(coding.block, coding.rotated, place.value_count),
+                           place.offset);
+  ReduceManyArgs args{};
+  args.coding = coding;
+  args.random = kSite;
+  args.range = range_of(place);
+  args.words = pointers.data();
+  args.out_words = out.data();
+  args.out_scales = scales.data();
+  args.weights = weights.data();
+  args.weight_count = static_cast<uint32_t>(weights.size());
+  args.operand_scales_bytes = word_count * sizeof(uint32_t);
+  stages_.reduce_many(args);
+  keep(out);
+  keep(scales);
+}
+
 void Outcome::dequantize(const Coding& coding, int32_t dtype, int32_t op, const Place& place,
                          float scale) {
   Guarded<uint32_t> words(codes(down_of(coding), 8, place.value_count), place.offset);

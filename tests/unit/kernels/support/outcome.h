@@ -43,6 +43,9 @@ class Outcome {
   /** weights: of operands that are means; none: one operand for each rank. */
   void reduce_many(const Coding& coding, const Place& place, bool in_place,
                    const std::vector<uint32_t>& weights = {}, bool nontemporal = false);
+  /** Sums of means that have scales of their own, behind their words. */
+  void scaled_means(const Coding& coding, const Place& place,
+                    const std::vector<uint32_t>& weights);
   void dequantize(const Coding& coding, int32_t dtype, int32_t op, const Place& place, float scale);
 
  private:
