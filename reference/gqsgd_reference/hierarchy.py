@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from .wide import add_wide
+from .levels import encodes_nodes_down
+from .wide import add_scaled_means, add_wide
 
 
 def nodes_of(ids):
@@ -52,9 +53,15 @@ def add_part(request, form, place, operands, norms, value_count, first_value, ad
         return add(form, request.call, place, operands, *given)
     part, node = place
     nodes = nodes_of(request.nodes)
-    sums = [_node_words(form, request.call, ranks, part, operands, *given, add) for ranks in nodes]
+    sums = [_node_sum(form, request.call, ranks, part, operands, *given, add) for ranks in nodes]
     weights = [len(ranks) for ranks in nodes]
-    return add(form, request.call, _owner(nodes[node], part), sums, *given,
+    owner = _owner(nodes[node], part)
+    if encodes_nodes_down(form):
+        form = form.down
+        if form.rescale:
+            return add_scaled_means(form, request.call, owner, sums, weights, value_count,
+                                    first_value)
+    return add(form, request.call, owner, [words for words, _ in sums], *given,
                hop=2, weights=weights)
 
 
@@ -62,11 +69,13 @@ def _owner(ranks, part):
     return ranks[part % len(ranks)]
 
 
-def _node_words(form, call, ranks, part, operands, norms, value_count, first_value, add):
-    """What the part's owner on a node makes of the codes there: as one rank's, the node's mean."""
-    if len(ranks) == 1:
-        return operands[ranks[0]]
-    of_node = replace(form, rank_count=len(ranks), bits_down=0, rescale=False,
-                      rounding_down="random")
+def _node_sum(form, call, ranks, part, operands, norms, value_count, first_value, add):
+    """What the part's owner on a node makes of the codes there, (words, scales): the node's mean,
+    as the codes of one rank or as the result is encoded."""
+    of_node = replace(form, rank_count=len(ranks), rounding_down="random")
+    if not encodes_nodes_down(form):
+        if len(ranks) == 1:
+            return operands[ranks[0]], norms
+        of_node = replace(of_node, bits_down=0, rescale=False)
     return add(of_node, call, _owner(ranks, part), [operands[rank] for rank in ranks], norms,
-               value_count, first_value)[0]
+               value_count, first_value)

@@ -76,6 +76,12 @@ class Format:
         return replace(self, bits=self.bits_down)
 
 
+def encodes_nodes_down(form):
+    """Whether, in a hierarchy, a node's mean is encoded as the result is (section 10)."""
+    finer = form.rescale or form.down.bits > form.bits
+    return form.levels == "linear" and not form.mean_bits and finer
+
+
 def has_norm(levels):
     """Whether codes are fractions of a norm; otherwise values travel as floats."""
     return levels in ("linear", "exponential")

@@ -36,6 +36,31 @@ def add_wide(form, call, owner, operands, norms, value_count, first_value=0, hop
     return encode(form.down, S, sum_norms, r), scales
 
 
+def add_scaled_means(form, call, owner, means, weights, value_count, first_value=0, hop=2):
+    """(words, scales) of the mean over all ranks, from those of nodes: [(words, scales)] in their
+    order, of weights[k] ranks each. form: of the means and of the result."""
+    S = _sum_in_order([scaled_mean(form, *mean, weight, value_count)
+                       for mean, weight in zip(means, weights)])
+    scales = means_scales(S, form.block)
+    norms = np.repeat(norms_of(scales), form.block)[:value_count]
+    return encode(form, S, norms, reencode_bits(form, call, owner, hop, first_value,
+                                                value_count)), scales
+
+
+@ieee
+def scaled_mean(form, words, scales, weight, value_count):
+    """What the mean of `weight` ranks adds to that of all, float32; NaN where a scale is NaN."""
+    w = np.float32(np.float64(weight) / (np.float64(form.rank_count) * form.s))
+    factors = np.repeat(norms_of(scales) * w, form.block)[:value_count]
+    return (unpack(words, form.bits, value_count) - form.s).astype(np.float32) * factors
+
+
+def means_scales(S, block):
+    """Scale codes of blocks of means: of the largest |S|, infinite only by a rounding."""
+    peaks = largest_per_block(bits(S) & np.uint32(0x7FFFFFFF), block)
+    return norm_codes(np.where(peaks == 0x7F800000, 0x7F7FFFFF, peaks))
+
+
 def reencode_bits(form, call, owner, hop, first_value, value_count):
     """r(e) of what an owner encodes."""
     if form.nearest:

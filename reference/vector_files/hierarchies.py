@@ -26,11 +26,22 @@ def _formats():
     yield "nearest", {"levels": "linear", "bits": 4, "combine": "average", "rounding": "nearest"}
 
 
+def _means():
+    """More formats that encode means of nodes as results."""
+    linear = {"levels": "linear", "combine": "exact"}
+    yield "linear4_down8", {**linear, "bits": 4, "bits_down": 8}
+    yield "linear8_down4_rescale", {**linear, "bits": 8, "bits_down": 4, "block": 2048,
+                                    "rescale": True}
+    yield "linear8_rescale_nearest", {**linear, "bits": 8, "block": 32, "rescale": True,
+                                      "rounding": "nearest"}
+
+
 def hierarchies():
     """Every format on every kind of nodes; counts around shards, and shards that are empty."""
     records = []
     for place, (name, nodes) in enumerate(_NODES.items()):
-        for turn, (chosen, fields) in enumerate(_formats()):
+        means = list(_means())[place:place + 1]
+        for turn, (chosen, fields) in enumerate([*_formats(), *means]):
             value_count = (700, 5000, 70)[(place + turn) % 3]
             request = Request("hierarchical", op=("mean", "sum")[turn % 2], call=_CALL,
                               nodes=nodes, **fields)

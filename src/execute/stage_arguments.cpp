@@ -6,13 +6,24 @@
 namespace gq {
 namespace {
 
-/** The sum of a node is encoded as the codes it is made of: the last sum has the way down. */
+/** The sum of a node is encoded as the codes it is made of, or as results are. */
 Coding node_coding(Coding coding, uint32_t ranks) {
+  if (!coding.encodes_nodes_down()) {
+    coding.bits_down = coding.bits;
+    coding.steps_down = coding.steps;
+    coding.rescale = false;
+  }
   coding.ranks = ranks;
-  coding.bits_down = coding.bits;
-  coding.steps_down = coding.steps;
   coding.rounding_down = RoundingDown::random;
-  coding.rescale = false;
+  return coding;
+}
+
+/** Operands are sums of nodes. */
+Coding nodes_coding(Coding coding) {
+  if (coding.encodes_nodes_down()) {
+    coding.bits = coding.bits_down;
+    coding.steps = coding.steps_down;
+  }
   return coding;
 }
 
@@ -54,6 +65,12 @@ const uint16_t* StageArguments::scales_in(const unsigned char* chunk, const Move
   const Layout& layout = plan_->layout;
   return reinterpret_cast<const uint16_t*>(chunk + layout.scales_offset_bytes(move.value_count) +
                                            layout.between_scales_bytes(piece.skipped));
+}
+
+size_t StageArguments::scales_behind_words(const Move& move, const Piece& piece) const {
+  const Layout& layout = plan_->layout;
+  return layout.scales_offset_bytes(move.value_count) + layout.between_scales_bytes(piece.skipped) -
+         layout.between_bytes(Content::sums, piece.skipped);
 }
 
 NormView StageArguments::norms_of(const Move& move, const Piece& piece) const {
@@ -129,18 +146,23 @@ ReduceArgs StageArguments::reduce(const Move& move, const Piece& piece,
 ReduceManyArgs StageArguments::reduce_many(const Move& move, const Piece& piece,
                                            const uint32_t* const* operands) const {
   const bool of_node = move.addends == Addends::node;
+  const bool down = !of_node || plan_->shape.encodes_nodes_down;
   const uint32_t count = operand_count(plan_->shape, endpoint_->rank(), move);
   ReduceManyArgs args{};
   args.coding = of_node ? node_coding(plan_->coding, count) : plan_->coding;
   if (move.addends == Addends::nodes) {
+    args.coding = nodes_coding(plan_->coding);
     args.weights = plan_->shape.nodes->sizes();
     args.weight_count = count;
+    if (args.coding.rescale && move.content == Content::sums) {
+      args.operand_scales_bytes = scales_behind_words(move, piece);
+    }
   }
   args.random = random(move.hop);
   args.range = piece.range;
   args.words = operands;
   args.norms = norms_of(move, piece);
-  args.out_words = own_words(of_node ? Content::codes : Content::sums, move, piece);
+  args.out_words = own_words(down ? Content::sums : Content::codes, move, piece);
   if (args.coding.rescale) {
     const unsigned char* const sums =
         arena_ + plan_->layout.offset_bytes(Content::sums, move.first_value);

@@ -56,6 +56,8 @@ class StageArguments {
   NormView norms_of(const Move& move, const Piece& piece) const;
   uint16_t* own_norms(uint64_t first_value) const;
   const uint16_t* scales_in(const unsigned char* chunk, const Move& move, const Piece& piece) const;
+  /** In a chunk of sums, from the first word of a piece to its first scale. */
+  size_t scales_behind_words(const Move& move, const Piece& piece) const;
 
   const Endpoint* endpoint_ = nullptr;
   const Call* call_ = nullptr;

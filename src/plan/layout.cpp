@@ -43,12 +43,12 @@ Layout::Layout(const Coding& coding, const Shape& shape, const Options& options)
   const uint64_t in_a_chunk = std::min({chunk_, shard_, count});
   if (rescale_) chunk_scales_bytes_ += round_up(norms_bytes(in_a_chunk), sizeof(uint32_t));
   const uint64_t parts = shape.nodes == nullptr ? 1 : shape.nodes->part_count();
-  part_ = shard_count(shape) / parts * shard_;
+  part_ = shape.encodes_nodes_down ? shard_ : shard_count(shape) / parts * shard_;
 
   sums_bytes_ = round_up(packed_size_bytes(packing_, behind_codes_bytes(), count), kLineBytes);
   norms_bytes_ = sums_bytes_;
   if (sums_apart_) {
-    const uint64_t sums = std::min(parts * shard_, count);
+    const uint64_t sums = shape.encodes_nodes_down ? count : std::min(parts * shard_, count);
     norms_bytes_ +=
         round_up(packed_size_bytes(packing_down_, chunk_scales_bytes_, sums), kLineBytes);
   }
@@ -76,6 +76,10 @@ void Layout::add_results(const Shape& shape, bool orders_messages) {
 void Layout::add_slots(const Shape& shape) {
   const uint64_t operand = std::min(chunk_, shape.value_count);
   slot_bytes_ = round_up(words_bytes(packing_, operand) + room_bytes_, kLineBytes);
+  if (shape.encodes_nodes_down) {
+    const size_t sums_bytes = words_bytes(packing_down_, operand) + chunk_scales_bytes_;
+    slot_bytes_ = std::max(slot_bytes_, round_up(sums_bytes, kLineBytes));
+  }
   if (block_ != 0) slot_bytes_ = std::max(slot_bytes_, round_up(norms_bytes(operand), kLineBytes));
   const size_t round_of_slots_bytes = std::max<size_t>(1, shape.ranks * slot_bytes_);
   slot_count_ = std::clamp(kSlotsBytes / round_of_slots_bytes, kSlotsMin, kSlotsMax);

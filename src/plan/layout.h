@@ -14,7 +14,8 @@ namespace gq {
 /** The scales of a chunk of sums follow its words, so that both are one message; the words of two
  *  chunks leave space for them. Sums overwrite the codes that they were made of if they have as
  *  many bits. Otherwise they have a place of their own, large enough for the shards that one rank
- *  owns at most: one, or in a hierarchy one of each part. On transports that copy, what peers
+ *  owns at most: one, or in a hierarchy one of each part; for all of them if sums of nodes are
+ *  encoded as results are. On transports that copy, what peers
  *  send has places apart from what is sent to them, so that receives can be posted while sends are
  *  under way. */
 class Layout {
@@ -114,7 +115,7 @@ class Layout {
   bool sums_apart_ = false;
   uint64_t shard_ = 1;  // values that one rank adds
   uint64_t chunk_ = 1;  // values of a chunk
-  uint64_t part_ = 1;   // values of shards that different ranks add: sums of them have one place
+  uint64_t part_ = 1;   // values of shards whose sums have one place: different ranks add them
   size_t room_bytes_ = 0;
   size_t chunk_scales_bytes_ = 0;  // with the room behind them
   uint64_t sums_first_value_ = 0;

@@ -174,6 +174,8 @@ Status make_plan(const PlanRequest& request, Plan* plan) {
   plan->shape = shape_of(request, plan->coding);
   if (plan->coding.grouped()) plan->shape.value_count = plan->groups.padded_count();
   plan->shape.nodes = hierarchical && !flat ? request.nodes : nullptr;
+  plan->shape.encodes_nodes_down =
+      plan->shape.nodes != nullptr && plan->coding.encodes_nodes_down();
   const bool single_chunks = plan->schedule->adds_wide && !plan->schedule->sends_sparse_entries;
   plan->layout = Layout(plan->coding, plan->shape,
                         {.reads_in_place = request.reads_in_place,

@@ -5,7 +5,8 @@
 //   steps      4: codes to the owner on the own node, node sums to the owner of a shard, results to
 //              the owners of its part, results to all ranks of a node
 //   values     in a group of equal nodes, between nodes 2 (N - 1) / N of the call from each node
-//   roundings  no chain of reductions; two re-encodes, one on nodes of a single rank
+//   roundings  no chain of reductions; two re-encodes, one on nodes of a single rank whose codes
+//              have to be no others
 //
 // The call goes through in steps, as direct does (steps.h), chunk by chunk of all shards. Phase
 // `phase` of step s works on chunk s - pipeline_depth * kDelay[phase]: what a rank waits for was
@@ -36,10 +37,12 @@ uint32_t reduction_depth(uint32_t) { return 0; }
 /** A rank among its node's. */
 struct NodePosition {
   const Nodes& nodes;
+  bool encodes_down;
   uint32_t rank, node, local, locals;
 
   NodePosition(const Shape& shape, uint32_t self)
       : nodes(*shape.nodes),
+        encodes_down(shape.encodes_nodes_down),
         rank(self),
         node(nodes.node_of(self)),
         local(nodes.local_of(self)),
@@ -50,6 +53,9 @@ struct NodePosition {
     return (nodes.part_count() - owner + locals - 1) / locals;
   }
   uint32_t rank_of(uint32_t other) const { return nodes.rank_of(node, other); }
+  /** Whether sums of this node are other words than codes of its ranks. */
+  bool adds_node() const { return locals > 1 || encodes_down; }
+  Content node_sums() const { return encodes_down ? Content::sums : Content::codes; }
 
   /** Shards of each part that a phase handles. */
   uint64_t shards_in(uint32_t phase) const {
@@ -135,7 +141,7 @@ uint32_t move_count(const NodePosition& position, const Slot& slot) {
     case kScatter:
       return slot.owner == position.local ? 1 : 2;
     case kAddNode:
-      return (locals == 0 ? 0 : locals + 1) + (slot.node == position.node ? 0 : 1);
+      return locals + (position.adds_node() ? 1 : 0) + (slot.node == position.node ? 0 : 1);
     case kAddAll:
       return 2 * nodes + locals + 2;
     case kFetch:
@@ -162,18 +168,22 @@ uint32_t owner_after(const NodePosition& position, const Slot& slot, uint32_t di
                               slot.part);
 }
 
-/** A node of one rank has nothing to add: its codes are its sum. */
 Move add_node_move(const NodePosition& position, const Slot& slot, uint32_t index) {
   const uint32_t locals = position.locals - 1;
   if (index < locals) return receive_operand_move(local_after(position, 1 + index));
-  if (index == locals && locals > 0) return reduce_many_of(Addends::node, slot.part);
-  return send_move(position.nodes.owner(slot.node, slot.part), position.rank);
+  if (index == locals && position.adds_node()) return reduce_many_of(Addends::node, slot.part);
+  return of(position.node_sums(),
+            send_move(position.nodes.owner(slot.node, slot.part), position.rank));
 }
 
 Move add_all_move(const NodePosition& position, const Slot& slot, uint32_t index) {
   const uint32_t nodes = position.nodes.count() - 1;
-  if (index < nodes) return receive_operand_move(owner_after(position, slot, 1 + index));
-  if (index == nodes) return reduce_many_of(Addends::nodes, slot.part);
+  if (index < nodes) {
+    return of(position.node_sums(), receive_operand_move(owner_after(position, slot, 1 + index)));
+  }
+  if (index == nodes) {
+    return of(position.node_sums(), reduce_many_of(Addends::nodes, slot.part));
+  }
   index -= nodes + 1;
   if (index < nodes) {
     return of(Content::sums, send_move(owner_after(position, slot, 1 + index), position.rank));

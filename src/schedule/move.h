@@ -31,7 +31,7 @@ enum class Content : uint8_t {
 /** Whose words a reduce_many adds. */
 enum class Addends : uint8_t {
   ranks,  ///< all ranks'
-  node,   ///< those of the ranks of this node: the sum takes the place of this rank's own codes
+  node,   ///< those of the ranks of this node
   nodes,  ///< what the owners of the part on all nodes made of them, each counting all its ranks
 };
 
@@ -77,6 +77,9 @@ struct Shape {
   const Part* slices = nullptr;
   uint64_t slice_value_count_max = 0;
   const Nodes* nodes = nullptr;  ///< who shares a node, in the hierarchical schedule; not flat
+  /** What ranks of a node add up to is encoded as results are and travels as sums, also where a
+   *  node has one rank. Else it is codes like those it was made of. */
+  bool encodes_nodes_down = false;
 };
 
 /** Part j of `part_count` of a call (docs/FORMAT.md, section 10). May be empty. */

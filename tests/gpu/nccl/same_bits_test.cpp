@@ -86,8 +86,8 @@ TEST(SameBits, NodesOfDifferentSizes_SameBits) {
       const NcclGroup group(ranks, options);
       std::vector<Operation> calls;
       for (const char* format :
-           {"blocks-8", "rotated-4-8", "rotated-4", "paper-gl8", "none", "adaptive-4",
-            "levels=linear,bits=4,bits_down=8,rounding_down=subtractive,rounding=independent"}) {
+           {"paper-gl8,block=128,rotate=hadamard", "paper-gl4", "paper-gl8", "none", "adaptive-4",
+            "levels=linear,bits=8,bits_down=4,rounding_down=subtractive,rounding=independent"}) {
         calls.push_back({format, GQSGD_SCHEDULE_HIERARCHICAL});
         calls.back().op = calls.size() % 2 == 0 ? GQSGD_MEAN : GQSGD_SUM;
         calls.back().in_place = calls.size() % 3 == 1;
@@ -100,7 +100,7 @@ TEST(SameBits, NodesOfDifferentSizes_SameBits) {
 // Two nodes by the names of their hosts; without names all ranks are on this machine.
 TEST(SameBits, HostsOfRanks_AreTheNodes) {
   const NcclGroup group(4, "", {"host_id=b", "host_id=a", "host_id=a", "host_id=b"});
-  const Operation call{"blocks-8", GQSGD_SCHEDULE_HIERARCHICAL};
+  const Operation call{"paper-gl8,block=128", GQSGD_SCHEDULE_HIERARCHICAL};
   EXPECT_EQ(compare(group, {call}, {5000}, "nodes=0:1:1:0"), "");
   const Operation other{"relative-8", GQSGD_SCHEDULE_HIERARCHICAL};
   EXPECT_NE(compare(group, {other}, {1000}), "");
@@ -112,6 +112,16 @@ TEST(SameBits, ExponentialLevelsOverNodes_Unsupported) {
   const std::string found =
       compare(group, {{"relative-8", GQSGD_SCHEDULE_HIERARCHICAL}}, {1000}, "");
   EXPECT_NE(found.find("levels=exponential"), std::string::npos) << found;
+}
+
+TEST(SameBits, MeansOfNodesWithScales_Unsupported) {
+  const NcclGroup group(3, nodes_option(uneven_nodes(3)));
+  const auto found = [&](const char* format) {
+    return compare(group, {{format, GQSGD_SCHEDULE_HIERARCHICAL}}, {1000}, "");
+  };
+  EXPECT_NE(found("blocks-8").find("rescale=true with schedule hierarchical"), std::string::npos);
+  const std::string finer = found("levels=linear,bits=4,bits_down=8,rounding=independent");
+  EXPECT_NE(finer.find("bits_down greater than bits"), std::string::npos) << finer;
 }
 
 TEST(SameBits, OtherNorms_SameBits) {

@@ -8,6 +8,7 @@
 
 #include "src/api/quantizer/quantizer_spec.h"
 #include "src/plan/plan.h"
+#include "src/schedule/nodes.h"
 #include "tests/support/succeeds.h"
 
 namespace gq {
@@ -20,15 +21,17 @@ struct Case {
   uint64_t value_count;
   uint64_t chunk_value_count;
   bool reads_in_place;
+  const Nodes* nodes = nullptr;
 };
 
 Plan plan_of(const Case& test) {
   Format format;
   EXPECT_TRUE(test::succeeds(parse_quantizer(test.quantizer.c_str(), &format)));
+  PlanRequest request{&format,          test.schedule,          test.ranks,
+                      test.value_count, test.chunk_value_count, test.reads_in_place};
+  request.nodes = test.nodes;
   Plan plan;
-  EXPECT_TRUE(test::succeeds(make_plan({&format, test.schedule, test.ranks, test.value_count,
-                                        test.chunk_value_count, test.reads_in_place},
-                                       &plan)));
+  EXPECT_TRUE(test::succeeds(make_plan(request, &plan)));
   return plan;
 }
 
@@ -59,10 +62,11 @@ uint64_t tag_of(const Plan& plan, Content content, uint64_t first_value) {
 }
 
 /** What a move writes into this rank's own arena, operands aside. */
-bool writes(const Move& move, Content* content) {
+bool writes(const Plan& plan, const Move& move, Content* content) {
   *content = move.content;
+  const bool sums = move.addends != Addends::node || plan.shape.encodes_nodes_down;
   if (move.kind == MoveKind::norm) *content = Content::norms;
-  if (move.kind == MoveKind::reduce_many) *content = Content::sums;
+  if (move.kind == MoveKind::reduce_many) *content = sums ? Content::sums : Content::codes;
   return move.kind == MoveKind::norm || move.kind == MoveKind::quantize ||
          move.kind == MoveKind::reduce_many || move.kind == MoveKind::receive_result;
 }
@@ -75,7 +79,7 @@ std::string walk(const Case& test, uint32_t rank) {
   MoveCursor cursor(plan.schedule, plan.shape, rank);
   for (Move move; failure.empty() && cursor.next(&move);) {
     Content content;
-    if (!writes(move, &content)) continue;
+    if (!writes(plan, move, &content)) continue;
     // Peers' sums stay where they are read, but for transports that copy.
     const bool is_result = move.kind == MoveKind::receive_result;
     if (is_result && content != Content::norms && test.reads_in_place) continue;
@@ -92,7 +96,12 @@ std::string walk(const Case& test, uint32_t rank) {
     const uint32_t peer = static_cast<uint32_t>(slot / layout.slot_count());
     const size_t norms_bytes =
         plan.shape.block_norms ? layout.size_bytes(Content::norms, chunk) : 0;
-    const size_t operand_bytes = std::max(layout.size_bytes(Content::codes, chunk), norms_bytes);
+    size_t operand_bytes = std::max(layout.size_bytes(Content::codes, chunk), norms_bytes);
+    if (plan.shape.encodes_nodes_down) {
+      const uint64_t shard = shard_value_count(plan.shape, shard_count(plan.shape));
+      const size_t sums_bytes = layout.size_bytes(Content::sums, std::min(chunk, shard));
+      operand_bytes = std::max(operand_bytes, sums_bytes);
+    }
     failure = bytes.take(layout.landing_bytes(peer, slot % layout.slot_count()), operand_bytes,
                          uint64_t{1} << 63 | slot);
   }
@@ -118,6 +127,29 @@ TEST(Layout, Direct_NoOverlapInTheArena) {
           for (const bool reads_in_place : {false, true}) {
             const Case test{quantizer, GQSGD_SCHEDULE_DIRECT, ranks, value_count,
                             chunk,     reads_in_place};
+            for (uint32_t rank = 0; rank < ranks; ++rank) {
+              ASSERT_EQ(walk(test, rank), "")
+                  << quantizer << ", rank " << rank << " of " << ranks << ", " << value_count
+                  << " values, chunks of " << chunk << (reads_in_place ? ", in place" : "");
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Layout, Hierarchy_NoOverlapInTheArena) {
+  const std::vector<uint32_t> groups[] = {{0, 1, 1, 1}, {0, 0, 1, 1}, {0, 1, 2, 0, 1, 2, 2}};
+  for (const std::string quantizer : kFormats) {
+    for (const std::vector<uint32_t>& ids : groups) {
+      const Nodes nodes(ids);
+      const uint32_t ranks = static_cast<uint32_t>(ids.size());
+      for (const uint64_t value_count : {1u, 33u, 5000u}) {
+        for (const uint64_t chunk : {1u, 100u, 65536u}) {
+          for (const bool reads_in_place : {false, true}) {
+            const Case test{quantizer, GQSGD_SCHEDULE_HIERARCHICAL, ranks, value_count,
+                            chunk,     reads_in_place,              &nodes};
             for (uint32_t rank = 0; rank < ranks; ++rank) {
               ASSERT_EQ(walk(test, rank), "")
                   << quantizer << ", rank " << rank << " of " << ranks << ", " << value_count

@@ -60,9 +60,12 @@ void expect_rules_kept(const Ids& ids, uint64_t value_count, uint64_t chunk, Tur
   const Nodes nodes(ids);
   if (nodes.is_flat()) return;
   const uint32_t ranks = static_cast<uint32_t>(ids.size());
-  const Shape shape{ranks, value_count, 32, chunk, block_norms, pipeline_depth, nullptr, 0, &nodes};
+  const bool encodes_down = (ranks + value_count + seed) % 2 == 1;
+  const Shape shape{ranks,   value_count, 32,     chunk,       block_norms, pipeline_depth,
+                    nullptr, 0,           &nodes, encodes_down};
   World world(hierarchical(), shape);
-  const std::string where = text_of(ids) + ", " + std::to_string(value_count) + " values";
+  const std::string where = text_of(ids) + ", " + std::to_string(value_count) + " values" +
+                            (encodes_down ? ", sums between nodes" : "");
   ASSERT_EQ(walk(&world, turns, seed).text(), "") << where;
   // Every rank's codes come to a sum and every result comes back: fewer are impossible.
   ASSERT_EQ(sent_by_all(world), 2 * (ranks - 1) * value_count) << where;
@@ -148,6 +151,28 @@ TEST(Hierarchical, Owners_AddPartsAndShardsOfTheFormat) {
         ASSERT_EQ(shard % 3, nodes.node_of(rank));
       }
     }
+  }
+}
+
+TEST(Hierarchical, NodesEncodeDown_SumsBetweenNodesAlone) {
+  const Nodes nodes(Ids{4, 9, 9, 4, 9, 9, 9, 7});
+  for (const bool encodes_down : {false, true}) {
+    const Shape shape{8,       15 * 64, 32,     64,          false, 1,
+                      nullptr, 0,       &nodes, encodes_down};
+    uint32_t sums_of_one = 0;
+    for (uint32_t rank = 0; rank < 8; ++rank) {
+      MoveCursor cursor(&hierarchical(), shape, rank);
+      for (Move move; cursor.next(&move);) {
+        const uint32_t node = nodes.node_of(rank);
+        const bool is_reduction = move.kind == MoveKind::reduce_many;
+        sums_of_one += is_reduction && move.addends == Addends::node && nodes.size_of(node) == 1;
+        if (move.kind != MoveKind::receive_operand && !is_reduction) continue;
+        const bool within = is_reduction ? move.addends == Addends::node
+                                         : nodes.node_of(move.peer) == node;
+        ASSERT_EQ(move.content == Content::sums, encodes_down && !within);
+      }
+    }
+    EXPECT_EQ(sums_of_one, encodes_down ? 15u : 0u);  // the call has 15 chunks
   }
 }
 

@@ -295,9 +295,9 @@ TEST(Mutation, SumBeforeItsCodes_Found) {
   EXPECT_TRUE(walk(broken, 4).has(Rule::contribution));
 }
 
-Violations walk_nodes(const Schedule& schedule) {
+Violations walk_nodes(const Schedule& schedule, bool encodes_down = false) {
   const Nodes nodes({0, 1, 0, 1, 1});
-  World world(schedule, Shape{5, 1000, 32, 64, false, 1, nullptr, 0, &nodes});
+  World world(schedule, Shape{5, 1000, 32, 64, false, 1, nullptr, 0, &nodes, encodes_down});
   return walk(&world, Turns::random, 1);
 }
 
@@ -310,6 +310,17 @@ TEST(Mutation, NodesWhoseSumsCountAsOneRank_Found) {
     return rank == 0 && node ? quantize_move() : move;  // its own codes go on as the node's
   };
   EXPECT_TRUE(walk_nodes(broken).has(Rule::weight));
+}
+
+TEST(Mutation, MeansOfOneNodeSentAsCodes_Found) {
+  EXPECT_EQ(walk_nodes(kHierarchical, true).text(), "");
+  Schedule broken = kHierarchical;
+  broken.move = [](const Shape& shape, uint32_t rank, uint64_t round, uint32_t index) {
+    const Move move = kHierarchical.move(shape, rank, round, index);
+    const bool sends_mean = rank == 2 && move.kind == MoveKind::send && move.peer % 2 == 1;
+    return sends_mean ? of(Content::codes, move) : move;
+  };
+  EXPECT_TRUE(walk_nodes(broken, true).has(Rule::message));
 }
 
 TEST(Mutation, RingNamedButterfly_Found) {

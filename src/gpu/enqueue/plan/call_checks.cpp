@@ -17,7 +17,15 @@ Status check_kind(const Call& call, const StreamGroup& group) {
   if (adds_means && call.format.levels == Levels::exponential) {
     return fail(GQSGD_UNSUPPORTED,
                 "levels=exponential with schedule hierarchical over several nodes works on host "
-                "memory in this version; use schedule direct, or linear levels, such as blocks-8");
+                "memory in this version; use schedule direct, or a format of linear levels, such "
+                "as adaptive-4");
+  }
+  const Coding coding = coding_of(call.format, group.endpoint().size(), 0);
+  if (adds_means && coding.encodes_nodes_down()) {
+    return fail(GQSGD_UNSUPPORTED,
+                "%s with schedule hierarchical over several nodes works on host memory in this "
+                "version; use schedule direct, or adaptive widths, such as adaptive-4",
+                call.format.rescale ? "rescale=true" : "bits_down greater than bits");
   }
   if (adds_means && call.format.levels == Levels::rice) {
     return fail(GQSGD_UNSUPPORTED,
