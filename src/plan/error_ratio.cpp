@@ -1,5 +1,5 @@
-// Variances of rounding in units of a sixth of a squared step, which is the variance where all
-// fractions of a step are equally likely.
+// Variances of rounding in units of a sixth of a squared step of the ranks' codes, which is the
+// variance where all fractions of a step are equally likely.
 #include "src/plan/error_ratio.h"
 
 #include <limits>
@@ -29,12 +29,31 @@ double linear_ratio(const Format& format, const Nodes& nodes, double n) {
   return (quantize + of_nodes + 1) / (quantize + 1 - 1 / (n * n));
 }
 
+/** Codes on the way down and between nodes are finer than those of ranks: one step is `finer` times
+ *  the other, and no re-encode has a larger one than the norm over s_down. Quantizing has at least
+ *  1/n, or 1/n^2 where ranks round against each other; re-encodes of nodes add what they have, and
+ *  the last one may do so too where direct's happens to be exact. */
+double finer_ratio(const Format& format, const Nodes& nodes, double n) {
+  const double finer = static_cast<double>(code_max(format.bits)) / code_max(format.bits_down);
+  const double quantize = format.rounding == Rounding::independent ? 1 / n : 1 / (n * n);
+  double of_nodes = 0;
+  for (uint32_t node = 0; node < nodes.count(); ++node) {
+    const double k = nodes.size_of(node);
+    of_nodes += k * k / (n * n);
+  }
+  return 1 + finer * finer * (of_nodes + 1) / quantize;
+}
+
 double hierarchical_ratio(const CostQuestion& question) {
   if (question.nodes == nullptr || question.nodes->is_flat()) return 1;  // direct
   const Format& format = question.format;
-  // With rescale, finer codes on the way down or subtractive rounding direct re-encodes with as
-  // little noise as the values allow, and nodes with that of the norms: 16 times the error with
-  // rotated-4-8 on 2 nodes of 8 ranks. Of exponential levels a re-encode is as large as quantizing.
+  const Coding coding = coding_of(format, question.ranks, 0);
+  if (coding.encodes_nodes_down() && format.bits_down > format.bits) {
+    return finer_ratio(format, *question.nodes, question.ranks);
+  }
+  // With rescale re-encodes are all of the mean's size, and the one of nodes may be 1 to 2 times
+  // direct's, or many times as large where means of nodes cancel. With subtractive rounding alone
+  // direct's is smaller. Of exponential levels a re-encode is as large as quantizing.
   const bool bounded = format.levels == Levels::linear && wide_only_field(format) == nullptr &&
                        question.ranks <= kFewRanks;
   return bounded ? linear_ratio(format, *question.nodes, question.ranks) : kUnbounded;

@@ -139,8 +139,9 @@ Status variance_bound(const Format& format, uint32_t ranks, uint64_t value_count
     const bool subtractive = format.rounding_down == RoundingDown::subtractive;
     const double tau_down = subtractive ? d * l_down * l_down / 12 : random_tau(l_down, n, d);
     *theta += n * tau_down;
+    const double tau_of_nodes = coding.encodes_nodes_down() ? random_tau(l_down, n, d) : tau;
     for (uint32_t before = 1; before < encodes; ++before) {
-      *theta += pow(1 + relative, before) * n * tau;
+      *theta += pow(1 + relative, before) * n * tau_of_nodes;
     }
   }
   if (reduction_depth > 0 && format.combine == Combine::average) {

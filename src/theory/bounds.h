@@ -25,7 +25,8 @@
 //   - mantissa bits: between levels 1 and 5/4 of an octave, 1/80 takes the place of 1/8;
 //   - hierarchy: the codes of a node of k ranks are encoded as their mean and count k / n in the
 //     result. The sum of k^2 over the nodes is at most n^2, and that of k^(3/2) |y_a| at most
-//     n^(3/2) |y|, so that all nodes together add no more than one re-encode of everything;
+//     n^(3/2) |y|, so that all nodes together add no more than one re-encode of everything, with
+//     l of the re-encode where means are encoded as results are;
 //   - bits_down: l of the re-encode is its own;
 //   - rescale: a block's scale is never larger than its norm, so that the bound holds with the
 //   norm;

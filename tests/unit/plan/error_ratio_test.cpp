@@ -48,6 +48,27 @@ TEST(ErrorRatio, LinearLevelsOnNodes_VarianceOfEachNode) {
   EXPECT_DOUBLE_EQ(on_nodes(correlated, {0, 0, 1, 1}), 1.375 / 0.9375);
 }
 
+TEST(ErrorRatio, FinerCodesDown_TheirShareOfQuantizing) {
+  const std::vector<uint32_t> nodes{0, 0, 1, 1};
+  Format format;
+  format.bits = 4;  // bits_down stays 8
+  // Steps of 1/127 and of 1/7: 2 (2/4)^2 of nodes and 1 of the result, over 1/4 of quantizing.
+  EXPECT_DOUBLE_EQ(on_nodes(format, nodes), 1 + 49.0 / 16129 * 1.5 * 4);
+  format.block = 128;
+  format.rescale = true;
+  format.rounding_down = RoundingDown::subtractive;
+  EXPECT_DOUBLE_EQ(on_nodes(format, nodes), 1 + 49.0 / 16129 * 1.5 * 4);
+  format.rounding = Rounding::correlated;
+  EXPECT_DOUBLE_EQ(on_nodes(format, nodes), 1 + 49.0 / 16129 * 1.5 * 16);
+  // 16 ranks: too many for a bound that AUTO takes, where they round against each other.
+  const std::vector<uint32_t> two_of_8{0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1};
+  EXPECT_GT(on_nodes(format, two_of_8), kErrorRatioMax);
+  format.rounding = Rounding::independent;
+  EXPECT_LT(on_nodes(format, two_of_8), kErrorRatioMax);
+  format.bits = 8;  // and the last re-encode as fine as the mean is small
+  EXPECT_EQ(on_nodes(format, nodes), kUnbounded);
+}
+
 TEST(ErrorRatio, NodesWhereDirectMayRoundByMuchLess_NoBound) {
   const std::vector<uint32_t> nodes{0, 0, 1, 1};
   Format format;
@@ -55,9 +76,6 @@ TEST(ErrorRatio, NodesWhereDirectMayRoundByMuchLess_NoBound) {
   EXPECT_EQ(on_nodes(format, {0, 0, 0, 1, 1, 1, 2, 2, 2}), kUnbounded);  // 9 ranks
   format.rescale = true;
   EXPECT_EQ(on_nodes(format, nodes), kUnbounded);
-  format = Format();
-  format.bits = 4;
-  EXPECT_EQ(on_nodes(format, nodes), kUnbounded);  // bits_down stays 8
   format = Format();
   format.rounding_down = RoundingDown::subtractive;
   EXPECT_EQ(on_nodes(format, nodes), kUnbounded);

@@ -26,11 +26,12 @@ def test_expected_error_is_the_mean_over_draws_of_simulated_allreduces():
 
 
 def test_expected_error_knows_nodes():
-    q, arrays, nodes = gqsgd.Quantizer("rotated-4-8"), gradients(8), [0, 0, 0, 0, 1, 1, 1, 1]
+    q, arrays, nodes = gqsgd.Quantizer("paper-gl8"), gradients(8), [0, 0, 0, 0, 1, 1, 1, 1]
     result = gqsgd.simulate(arrays, q, schedule="hierarchical", nodes=nodes)
     expected = gqsgd.expected_error(q, arrays, schedule="hierarchical", draws=1, nodes=nodes)
     assert expected == pytest.approx(normalised_error(result, arrays), rel=1e-12)
-    assert expected > 3 * gqsgd.expected_error(q, arrays, schedule="hierarchical", draws=1)
+    flat = gqsgd.expected_error(q, arrays, schedule="hierarchical", draws=1)
+    assert expected > 1.05 * flat  # 1.2 times on 2 nodes of 4: docs/results/nodes.md
 
 
 def test_expected_error_refuses_options_as_a_communicator_does():
