@@ -12,17 +12,19 @@ extern "C" {
 
 /* ---- Sizes ----------------------------------------------------------------------------------- */
 /** Size in bytes of `value_count` packed values: whole 32-bit words. rotate=hadamard fills values
- *  up to a multiple of 128. With levels=rice, which has no stages, that of a call of one rank. */
+ *  up to a multiple of 128. With width=adaptive and levels=rice enough for any number of ranks. */
 gqsgd_status gqsgd_packed_size(gqsgd_quantizer quantizer, size_t value_count, size_t *size_bytes);
 
 /** The same for what gqsgd_reduce_many writes, whose codes have bits_down bits. */
 gqsgd_status gqsgd_result_size(gqsgd_quantizer quantizer, size_t value_count, size_t *size_bytes);
 
-/** Number of norms that gqsgd_norm writes for `value_count` values: one for each block, or one. */
+/** Number of norms that gqsgd_norm writes for `value_count` values: one for each block, or one. It
+ *  is 0 where codes have no norm (levels none, bf16, fp16, rice), and other stages ignore it. */
 gqsgd_status gqsgd_norm_count(gqsgd_quantizer quantizer, size_t value_count, size_t *norm_count);
 
 /** Bytes of workspace that are enough for any one stage of `value_count` values on a device, of up
- *  to 1024 ranks; host arithmetic only. Stages on host memory need none. */
+ *  to 1024 ranks; host arithmetic only. Stages on host memory need none: they allocate nothing, but
+ *  with levels=rice the values of a group (128 KiB at most), and NO_MEMORY leaves all as it was. */
 gqsgd_status gqsgd_workspace_size(gqsgd_quantizer quantizer, size_t value_count, gqsgd_dtype dtype,
                                   size_t *size_bytes);
 
@@ -54,8 +56,8 @@ typedef struct {
  * memory. A stage is then enqueued, also while a graph is captured: it never waits, allocates or
  * reads values on the host: norms of blocks off their grid are rounded up to it. Workspace, aligned
  * to 8 bytes, is the stage's until it has run; host memory, and quantize, need none (NULL). Errors:
- * UNSUPPORTED with levels=rice, and without CUDA or a device, INVALID_ARGUMENT for memory of the
- * other kind, BACKEND. */
+ * UNSUPPORTED with levels=bf16 and fp16, and without CUDA or a device, INVALID_ARGUMENT for memory
+ * of the other kind, BACKEND. */
 
 /** norms [out] of this rank's values: gqsgd_norm_count numbers, NaN or infinity where an input is.
  *  The largest over ranks is the global norm for p = inf, NaN if one is NaN. */
@@ -78,7 +80,7 @@ gqsgd_status gqsgd_reduce(gqsgd_quantizer quantizer, const gqsgd_site *site, con
 /** The owner's step of the direct schedule: decodes site->size operands, adds them wide in rank
  *  order and encodes once, with bits_down bits (gqsgd_result_size bytes). norms [in] the global
  *  norms; out_scales [out] one scale per norm, which may take their place. out_words may be one of
- *  the operands if they have as many bits. */
+ *  the operands if they have as many bits; with levels=rice they have not. */
 gqsgd_status gqsgd_reduce_many(gqsgd_quantizer quantizer, const gqsgd_site *site,
                                const uint32_t *const *words, size_t value_count, const float *norms,
                                uint32_t *out_words, float *out_scales, void *workspace,
@@ -107,6 +109,27 @@ gqsgd_status gqsgd_dequantize_adaptive(gqsgd_quantizer quantizer, const gqsgd_si
                                        const uint32_t *words, const float *norms,
                                        const float *scales, size_t value_count, gqsgd_dtype dtype,
                                        gqsgd_op op, void *values, void *stream);
+
+/* ---- Rice codes (levels=rice) ---------------------------------------------------------------- */
+/* Groups of values from all over a call have messages of one size (docs/FORMAT.md, section 20). The
+ * stages above work on a whole call, first_value 0, of site->size ranks: gqsgd_quantize writes the
+ * codes of group 0, group 1, .., and gqsgd_dequantize reads the sums of all groups in this order. In
+ * the direct schedule rank r owns the groups r * k to r * k + k - 1 of all, where k is group_count /
+ * site->size, rounded up: the last ranks may own fewer, or none. */
+
+/** Groups of a call, and bytes of each one's codes and sums, whole 32-bit words: codes of group g
+ *  begin at byte g * codes_size_bytes. Of `site` only size counts. Host arithmetic only. */
+gqsgd_status gqsgd_rice_groups(gqsgd_quantizer quantizer, const gqsgd_site *site,
+                               size_t value_count, size_t *group_count, size_t *codes_size_bytes,
+                               size_t *sums_size_bytes);
+
+/** As gqsgd_reduce_many, of group_count groups from first_group on, 0 groups included: words[rank]
+ *  [in] the codes of these groups alone, out_words [out] their sums, which overlap no operand.
+ *  value_count is that of the whole call. workspace as for gqsgd_reduce_many. */
+gqsgd_status gqsgd_reduce_rice(gqsgd_quantizer quantizer, const gqsgd_site *site,
+                               const uint32_t *const *words, size_t value_count,
+                               size_t first_group, size_t group_count, uint32_t *out_words,
+                               void *workspace, size_t workspace_size_bytes, void *stream);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

@@ -1,6 +1,8 @@
 // The quantizer functions of the C ABI, and sizes that follow from a quantizer.
 #include "src/api/quantizer/quantizer.h"
 
+#include <algorithm>
+
 #include "include/gqsgd_stages.h"
 #include "kernels/codec/groups.h"
 #include "src/api/check.h"
@@ -36,7 +38,8 @@ Status create(const char* spec, gqsgd_quantizer* out) {
   return fail(GQSGD_NO_MEMORY, "gqsgd_quantizer_create: no memory for a quantizer");
 }
 
-/** Words of `value_count` codes, or sums, as a group of one rank would have them. */
+/** Words that are enough for `value_count` codes, or sums, of any number of ranks: groups share
+ *  planes, and each has a whole number of them. */
 uint64_t words_of(const Format& format, bool are_sums, uint64_t value_count) {
   const uint64_t codes = code_count(format.rotate == Rotate::hadamard, value_count);
   const uint8_t bits = are_sums ? format.bits_down : format.bits;
@@ -44,9 +47,10 @@ uint64_t words_of(const Format& format, bool are_sums, uint64_t value_count) {
   if (format.levels != Levels::rice) {
     return planes_of(format.mean_half_bits, adaptive_blocks(codes)) * kPlaneWords;
   }
-  const Groups groups = interleaved_rice_groups(value_count, format.mean_half_bits, 1);
-  return groups.group_count * kPlaneWords *
-         (are_sums ? groups.group_planes_down : groups.group_planes);
+  if (value_count == 0) return 0;
+  const uint64_t group_values = std::min<uint64_t>(value_count, kGroupBlocks * kAdaptiveBlock);
+  return uint64_t{kPlaneWords} * rice_planes(format.mean_half_bits, adaptive_blocks(value_count), 1,
+                                             static_cast<uint32_t>(group_values), are_sums);
 }
 
 /** Bytes of `value_count` codes or sums. */

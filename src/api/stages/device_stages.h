@@ -23,7 +23,8 @@ inline NormView norms_on_device(const StageCall& call, const float* norms) {
   return call.coding.block == 0 ? NormView{norms, nullptr} : NormView{nullptr, nullptr, norms};
 }
 
-/** Buffers have been checked; workspaces are checked here. */
+/** Buffers have been checked; workspaces are checked here. norms and out_scales may be null where
+ *  codes have no norms. */
 Status norm_on_device(const StageCall& call, const void* values, int32_t dtype, float* norms,
                       const Workspace& workspace);
 Status reduce_many_on_device(const StageCall& call, const uint32_t* const* words,

@@ -1,4 +1,4 @@
-// Walks the groups of a whole call with the stages of one group.
+// Walks the groups of a whole call with the stages of one group of adaptive widths.
 #include "src/api/stages/group_stages.h"
 
 #include <inttypes.h>
@@ -8,6 +8,7 @@
 
 #include "src/api/stages/norm_grid.h"
 #include "src/execute/pieces.h"
+#include "src/plan/plan.h"
 
 namespace gq {
 namespace {
@@ -45,7 +46,7 @@ struct GroupCodes {
 
 template <typename Work>
 Status for_each_group(const StageCall& call, Work work) {
-  const Groups groups = groups_of(call.coding, call.range.value_count);
+  const Groups& groups = call.grouped.groups;
   Move all{};
   all.value_count = groups.padded_count();
   GroupPieces pieces(all, nullptr, groups, call.coding.mean_half_bits);
@@ -61,22 +62,21 @@ Status for_each_group(const StageCall& call, Work work) {
 
 }  // namespace
 
-Groups groups_of(const Coding& coding, uint64_t value_count) {
-  return interleaved_groups(value_count, coding.mean_half_bits, coding.ranks);
-}
-
 Status begin_groups(StageCall* call) {
-  if (!call->coding.adaptive()) return Status();
+  if (!call->coding.grouped()) return Status();
+  GQ_TRY(check_count("value_count", call->range.value_count));
   if (call->range.first_value != 0) {
     return fail(GQSGD_INVALID_ARGUMENT,
                 "site: first_value is %" PRIu64
-                "; with width=adaptive groups have values of the whole call, and stages work on "
-                "all of it: first_value must be 0",
-                call->range.first_value);
+                "; with %s groups have values of the whole call, and stages work on all of it: "
+                "first_value must be 0",
+                call->range.first_value, wide_only_field(call->format));
   }
-  const Groups groups = groups_of(call->coding, call->range.value_count);
+  const Groups groups = interleaved_groups(call->range.value_count, call->coding);
   call->coding.group_values = groups.group_values;
   call->coding.group_planes = groups.group_planes;
+  call->coding.group_planes_down = groups.group_planes_down;
+  call->group_count = groups.group_count;
   call->grouped = GroupedValues{groups};
   return Status();
 }

@@ -7,13 +7,10 @@
 
 namespace gq {
 
-/** The groups of the call whose codes have such a coding. */
-Groups groups_of(const Coding& coding, uint64_t value_count);
-
-/** A call whose widths are adaptive begins at value 0; its coding gets its groups. */
+/** A call with groups begins at value 0; its coding gets its groups, and the stage all of them. */
 Status begin_groups(StageCall* call);
 
-// On host memory. Arguments have been checked.
+// Of adaptive widths, on host memory. Arguments have been checked.
 Status quantize_groups(const StageCall& call, const void* values, int32_t dtype,
                        const float* norms, uint32_t* words);
 Status reduce_many_groups(const StageCall& call, const uint32_t* const* words, const float* norms,

@@ -33,15 +33,6 @@ Status check_site(const gqsgd_site& site) {
   return check_step(site.step, site.index);
 }
 
-/** Their groups need memory that a stage of the C ABI is not given. */
-Status check_stages(const Format& format) {
-  if (format.levels != Levels::rice) return Status();
-  return fail(GQSGD_UNSUPPORTED,
-              "levels=rice has no stages in the C ABI in this version: its groups are made of "
-              "float32 numbers, for which a stage has no memory; whole calls take it, and "
-              "gqsgd_simulate, or use width=adaptive");
-}
-
 /** What the format makes of the site. */
 Status check_format(const gqsgd_site& site, const Format& format, const Coding& coding) {
   const uint32_t alignment = value_alignment(coding.block, coding.rotated);
@@ -97,7 +88,6 @@ Status begin_stage(gqsgd_quantizer quantizer, const gqsgd_site* site, size_t val
                    void* stream, StageCall* call) {
   GQ_TRY(find_format(quantizer, &call->format));
   if (site == nullptr) return fail(GQSGD_INVALID_ARGUMENT, "site is NULL");
-  GQ_TRY(check_stages(call->format));
   GQ_TRY(check_site(*site));
   call->coding = coding_of(call->format, static_cast<uint32_t>(site->size),
                            static_cast<uint32_t>(site->reduction_depth));

@@ -19,15 +19,19 @@ struct StageCall {
   const Stages* stages = nullptr;
   const Device* device = nullptr;  ///< null: memory is the host's
   void* stream = nullptr;
-  GroupedValues grouped;  ///< adaptive widths, on a device
+  GroupedValues grouped;  ///< adaptive widths, Rice codes
+  uint64_t first_group = 0, group_count = 0;  ///< the groups that the stage works on
 
   bool on_device() const { return device != nullptr; }
 
-  /** What stages of a device take: all groups where widths are adaptive. */
+  /** What stages of a device take: whole groups where there are any. */
   Range device_range() const {
-    if (!coding.adaptive()) return range;
-    return {0, static_cast<size_t>(grouped.groups.padded_count()), {}, &grouped};
+    if (!coding.grouped()) return range;
+    const uint64_t first_value = first_group * grouped.groups.group_values;
+    return {first_value, static_cast<size_t>(grouped_count()), {}, &grouped};
   }
+  /** Values of the stage's groups, with places for those that a group lacks. */
+  uint64_t grouped_count() const { return group_count * grouped.groups.group_values; }
 
   /** As check_buffer, and memory of the kind that the stage works on. */
   Status check(const Buffer& buffer) const;
@@ -48,11 +52,8 @@ struct StageCall {
 
  private:
   Buffer packed(const char* name, const void* data, const Packing& packing) const {
-    const uint64_t codes =
-        coding.adaptive()
-            ? interleaved_groups(range.value_count, coding.mean_half_bits, coding.ranks)
-                  .padded_count()
-            : code_count(coding.rotated, range.value_count);
+    const uint64_t codes = coding.grouped() ? grouped_count()
+                                            : code_count(coding.rotated, range.value_count);
     return {name, data, static_cast<size_t>(words_for(packing, codes)), sizeof(uint32_t)};
   }
 };

@@ -11,6 +11,7 @@
 #include "src/api/stages/device_stages.h"
 #include "src/api/stages/group_stages.h"
 #include "src/api/stages/norm_grid.h"
+#include "src/api/stages/rice_stages.h"
 #include "src/api/stages/stage_call.h"
 
 namespace gq {
@@ -119,8 +120,9 @@ Status quantize(gqsgd_quantizer quantizer, const gqsgd_site* site, const void* v
   GQ_TRY(call.check(to));
   GQ_TRY(check_overlap(from, to, false));
   GQ_TRY(check_norms_apart(call, "norms", norms, to));
-  if (call.coding.adaptive() && !call.on_device()) {
-    return quantize_groups(call, values, dtype, norms, words);
+  if (call.coding.grouped() && !call.on_device()) {
+    return call.coding.adaptive() ? quantize_groups(call, values, dtype, norms, words)
+                                  : quantize_rice(call, values, dtype, words);
   }
   return for_each_piece(call, norms, [&](const Piece& piece) {
     return Status(call.stages->quantize(
@@ -174,7 +176,7 @@ Status reduce_many(gqsgd_quantizer quantizer, const gqsgd_site* site, const uint
   if (words == nullptr) return fail(GQSGD_INVALID_ARGUMENT, "words is NULL");
   const Buffer to = call.result_words("out_words", out_words);
   GQ_TRY(call.check(to));
-  const bool same_bits = call.coding.bits == call.coding.bits_down;
+  const bool same_bits = call.coding.packing() == call.coding.packing_down();
   GQ_TRY(check_norms(call, "norms", norms));
   GQ_TRY(call.check(call.norms("out_scales", out_scales)));
   GQ_TRY(check_norms_apart(call, "norms", norms, to));
@@ -191,6 +193,10 @@ Status reduce_many(gqsgd_quantizer quantizer, const gqsgd_site* site, const uint
   }
   if (call.coding.adaptive()) {
     return reduce_many_groups(call, words, norms, out_words, out_scales);
+  }
+  if (call.coding.grouped()) {
+    *out_scales = *norms;
+    return reduce_many_rice(call, words, out_words);
   }
   ReduceManyArgs args{call.coding,      call.random, call.range, words,
                       {norms, nullptr}, out_words,   nullptr,    stream};
@@ -270,6 +276,9 @@ Status dequantize(gqsgd_quantizer quantizer, const gqsgd_site* site, const uint3
   GQ_TRY(begin_stage(quantizer, site, value_count, stream, &call));
   GQ_TRY(check_adaptive(call, false, "gqsgd_dequantize", "gqsgd_dequantize_adaptive"));
   GQ_TRY(begin_dequantize(call, words, scales, dtype, op, values));
+  if (call.coding.grouped() && !call.on_device()) {
+    return dequantize_rice(call, words, dtype, op, values);
+  }
   return for_each_piece(call, scales, [&](const Piece& piece) {
     return Status(call.stages->dequantize(
         {call.coding, call.random, piece.range,

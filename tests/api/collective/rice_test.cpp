@@ -1,7 +1,6 @@
 // Rice codes through the C ABI: their error beside that of adaptive widths, messages of one size,
 // all types, lengths from 1 value on, cells that are poisoned, nodes, and what is refused.
 #include <gqsgd_model.h>
-#include <gqsgd_stages.h>
 #include <gtest/gtest.h>
 
 #include <cfloat>
@@ -288,21 +287,6 @@ TEST(Rice, Model_ErrorOfGivenValues_NoBoundFromANorm) {
               GQSGD_OK);
   }
   EXPECT_NEAR(rice_ns / adaptive_ns, 1, 0.02) << "bytes decide";
-}
-
-TEST(Rice, Stages_RefusedWithWhatWorks) {
-  const Quantizer quantizer("rice-4");
-  gqsgd_site site{};
-  site.size = 2;
-  const float values[5] = {1, -2, 0.5f, 3, 65};
-  float norm = 0;
-  uint32_t words[64];
-  EXPECT_EQ(gqsgd_quantize(quantizer.get(), &site, values, 5, GQSGD_FLOAT32, &norm, words, nullptr,
-                           0, nullptr),
-            GQSGD_UNSUPPORTED);
-  EXPECT_NE(std::string(gqsgd_last_error()).find("levels=rice has no stages in the C ABI"),
-            std::string::npos)
-      << gqsgd_last_error();
 }
 
 }  // namespace

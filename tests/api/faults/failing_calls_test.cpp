@@ -127,6 +127,31 @@ Trial simulate(unsigned long nth) {
 
 TEST(FailingCalls, Simulations_Reported) { fail_each(simulate, 10); }
 
+/** Stages of Rice codes allocate the values of a group. */
+Trial rice_stages(unsigned long nth) {
+  Trial trial;
+  Call call(0);
+  call.use("rice-4");
+  gqsgd_site site{};
+  site.size = 1;
+  const float values[5] = {1, -2, 0.5f, 3, 65};
+  float norm = 0, scale = 0, result[5];
+  uint32_t words[64], sums[64];
+  const uint32_t* const operands[] = {words};
+  fail_nth(nth);
+  trial.note(gqsgd_quantize(call.quantizer, &site, values, 5, GQSGD_FLOAT32, &norm, words, nullptr,
+                            0, nullptr));
+  trial.note(gqsgd_reduce_many(call.quantizer, &site, operands, 5, &norm, sums, &scale, nullptr, 0,
+                               nullptr));
+  trial.note(gqsgd_reduce_rice(call.quantizer, &site, operands, 5, 0, 1, sums, nullptr, 0, nullptr));
+  trial.note(gqsgd_dequantize(call.quantizer, &site, sums, &scale, 5, GQSGD_FLOAT32, GQSGD_MEAN,
+                              result, nullptr));
+  fail_nth_pause();
+  return trial;
+}
+
+TEST(FailingCalls, StagesOfRiceCodes_Reported) { fail_each(rice_stages, 4); }
+
 /** Two ranks; rank 0's calls fail, rank 1 gets whatever follows from that, but not a hang. */
 Trial local_group(unsigned long nth) {
   Trial trial;
