@@ -235,6 +235,13 @@ end
     quantizer::gqsgd_quantizer, site::Ptr{Site}, words::Ptr{UInt32}, norms::Ptr{Cfloat},
     scales::Ptr{Cfloat}, value_count::Csize_t, dtype::Int32, op::Int32,
     values::Ptr{Cvoid}, stream::Ptr{Cvoid})::gqsgd_status
+@c LIBGQSGD gqsgd_rice_groups(
+    quantizer::gqsgd_quantizer, site::Ptr{Site}, value_count::Csize_t, group_count::Ptr{Csize_t},
+    codes_size_bytes::Ptr{Csize_t}, sums_size_bytes::Ptr{Csize_t})::gqsgd_status
+@c LIBGQSGD waiting gqsgd_reduce_rice(
+    quantizer::gqsgd_quantizer, site::Ptr{Site}, words::Ptr{Ptr{UInt32}}, value_count::Csize_t,
+    first_group::Csize_t, group_count::Csize_t, out_words::Ptr{UInt32}, workspace::Ptr{Cvoid},
+    workspace_size_bytes::Csize_t, stream::Ptr{Cvoid})::gqsgd_status
 
 # ---- Bounds, predictions and errors (gqsgd_model.h)
 

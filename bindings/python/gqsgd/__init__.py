@@ -53,7 +53,7 @@ Without a group:
 
     simulate, expected_error      an allreduce with virtual ranks, and its error
     variance_bound, sparsity_bound, depth_factor, predict_time
-    Site, norm, widths, quantize, reduce, reduce_many, dequantize
+    Site, norm, widths, quantize, reduce, reduce_many, dequantize; rice_groups, reduce_rice
                                   the steps of an allreduce one at a time
     log_to_logging, set_log       where lines of the library's log go
     version, build_info, library_path
@@ -105,12 +105,15 @@ from .quantizer import Quantizer as Quantizer
 from .simulate import Verified as Verified
 from .simulate import expected_error as expected_error
 from .simulate import simulate as simulate
+from .stages import RiceGroups as RiceGroups
 from .stages import Site as Site
 from .stages import dequantize as dequantize
 from .stages import norm as norm
 from .stages import quantize as quantize
 from .stages import reduce as reduce
 from .stages import reduce_many as reduce_many
+from .stages import reduce_rice as reduce_rice
+from .stages import rice_groups as rice_groups
 from .stages import widths as widths
 from .stats import Stats as Stats
 from .theory import depth_factor as depth_factor

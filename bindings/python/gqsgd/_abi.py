@@ -191,6 +191,11 @@ PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
         _status,
         [_quantizer, _site, _address, _address, _address, _size, _dtype, _op, _address, _stream],
     ),
+    "gqsgd_rice_groups": (_status, [_quantizer, _site, _size, _sizes, _sizes, _sizes]),
+    "gqsgd_reduce_rice": (
+        _status,
+        [_quantizer, _site, _addresses, _size, _size, _size, _address, _address, _size, _stream],
+    ),
     # gqsgd_model.h
     "gqsgd_variance_bound": (_status, [_quantizer, _int, _size, _schedule, _number]),
     "gqsgd_sparsity_bound": (_status, [_quantizer, _int, _size, _schedule, _number]),

@@ -54,7 +54,8 @@ class Quantizer:
 
     def packed_size(self, value_count: int) -> int:
         """Size in bytes of `value_count` packed values: whole 32-bit words. rotate="hadamard" fills
-        values up to a multiple of 128."""
+        values up to a multiple of 128. With width="adaptive" and levels="rice" enough for any
+        number of ranks; `rice_groups` has what a call takes."""
         return self._size(_abi.library().gqsgd_packed_size, value_count)
 
     def result_size(self, value_count: int) -> int:

@@ -4,6 +4,10 @@ For studies, tests and other people's transports. The random words of a stage de
 the quantizer's seed and nothing else. A packed array does not hold its number of values: where
 a count can be left out, every lane of the words is taken for a value.
 
+With width="adaptive" and levels="rice" a stage works on a whole call, which has values of each
+group of codes: first_value is 0. An owner of the direct schedule adds Rice codes by reduce_rice, of
+its groups alone (rice_groups).
+
 Arrays of a CUDA device (tensors of torch, CuPy's, whatever has __cuda_array_interface__; DLPack to
 read from) are worked on there, all arrays of a call: enqueued on `stream`, by default the current
 one of their package, and results are arrays of the same package.
@@ -14,7 +18,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -101,11 +105,11 @@ def norm(x: Any, q: Quantizer, *, site: Site, stream: Any = None) -> Norms:
 
 def quantize(x: Any, q: Quantizer, norms: Norms, *, site: Site, stream: Any = None) -> Words:
     """Rounds `x` (contiguous, any shape) at random to codes: `q.packed_size(x.size) / 4` words.
-    norms: the global norms."""
+    norms: the global norms. With levels="rice" the words are those of `rice_groups`."""
     memory = memory_of(x, stream)
     values = memory.values(x, "x")
     scale = memory.norms(norms, "norms", q.norm_count(values.count))
-    words = memory.new(x, _word_count(q, values.count), "uint32")
+    words = memory.new(x, _word_count(q, values.count, site), "uint32")
     check(
         _abi.library().gqsgd_quantize(
             handle_of(q),
@@ -141,7 +145,7 @@ def reduce(
     """
     memory = memory_of(b, stream)
     count = _lanes(memory, q, b) if count is None else count
-    size = _word_count(q, count)
+    size = _word_count(q, count, site)
     peers, own = memory.words(a, "a", size), memory.words(b, "b", size, write=out is b)
     result = own if out is b else memory.copied(own, out)
     check(
@@ -171,10 +175,10 @@ def reduce_many(
         raise InvalidArgument(f"words has {len(words)} arrays, site.size is {site.size}")
     memory = memory_of(words[0], stream)
     count = _lanes(memory, q, words[0]) if count is None else count
-    size, norm_count = _word_count(q, count), q.norm_count(count)
+    size, norm_count = _word_count(q, count, site), q.norm_count(count)
     operands = [memory.words(each, f"words[{rank}]", size) for rank, each in enumerate(words)]
     scale = memory.norms(norms, "norms", norm_count)
-    result = memory.new(words[0], _result_word_count(q, count), "uint32")
+    result = memory.new(words[0], _result_word_count(q, count, site), "uint32")
     scales = memory.new(words[0], norm_count, "float32")
     workspace = _workspace(memory, words[0], q, count, _abi.DTYPES["float32"])
     check(
@@ -211,6 +215,81 @@ def widths(
     return result.owner
 
 
+class RiceGroups(NamedTuple):
+    """The groups of a call with levels="rice": words of group g begin at word g * words_each."""
+
+    count: int  #: groups of the call
+    words_each: int  #: words of a group's codes
+    result_words_each: int  #: words of a group's sums
+
+    def owned_by(self, rank: int, size: int) -> range:
+        """The groups that a rank of `size` owns in the direct schedule, perhaps none."""
+        each = -(-self.count // size)
+        return range(min(rank * each, self.count), min((rank + 1) * each, self.count))
+
+
+def rice_groups(q: Quantizer, count: int, *, site: Site) -> RiceGroups:
+    """How the codes of a call of `count` values lie in words, with levels="rice": what quantize
+    returns and dequantize takes are those of group 0, group 1, .. Of `site` only the size counts.
+    Raises InvalidArgument for other levels."""
+    value_count = integer("count", count, ctypes.c_size_t)
+    group_count, codes, sums = (ctypes.c_size_t() for _ in range(3))
+    check(
+        _abi.library().gqsgd_rice_groups(
+            handle_of(q),
+            site._pointer(),
+            value_count,
+            ctypes.byref(group_count),
+            ctypes.byref(codes),
+            ctypes.byref(sums),
+        )
+    )
+    word_bytes = np.dtype(np.uint32).itemsize
+    return RiceGroups(group_count.value, codes.value // word_bytes, sums.value // word_bytes)
+
+
+def reduce_rice(
+    words: Sequence[Words],
+    q: Quantizer,
+    groups: range,
+    *,
+    site: Site,
+    count: int,
+    stream: Any = None,
+) -> Words:
+    """As reduce_many, of some groups of a call with levels="rice": returns the words of their sums.
+
+    words: `site.size` arrays in rank order, each with the words of these groups alone.
+    groups: which, one after the other: `rice_groups(q, count, site=site).owned_by(rank, size)`.
+    count: values of the whole call.
+    """
+    if not words or len(words) != site.size:
+        raise InvalidArgument(f"words has {len(words)} arrays, site.size is {site.size}")
+    if not isinstance(groups, range) or groups.step != 1:
+        raise InvalidArgument(f"groups is {groups!r}; a range with step 1 is needed")
+    call = rice_groups(q, count, site=site)
+    memory = memory_of(words[0], stream)
+    size = len(groups) * call.words_each
+    operands = [memory.words(each, f"words[{rank}]", size) for rank, each in enumerate(words)]
+    result = memory.new(words[0], len(groups) * call.result_words_each, "uint32")
+    workspace = _workspace(memory, words[0], q, count, _abi.DTYPES["float32"])
+    check(
+        _abi.library().gqsgd_reduce_rice(
+            handle_of(q),
+            site._pointer(),
+            (ctypes.c_void_p * len(words))(*[operand.address for operand in operands]),
+            count,
+            integer("groups.start", groups.start, ctypes.c_size_t),
+            len(groups),
+            result.address,
+            workspace.address,
+            workspace.count,
+            memory.stream,
+        )
+    )
+    return result.owner
+
+
 def dequantize(
     words: Words,
     q: Quantizer,
@@ -234,7 +313,7 @@ def dequantize(
     """
     memory = memory_of(words, stream)
     word_count = _word_count if site.reduction_depth else _result_word_count
-    codes = memory.words(words, "words", word_count(q, count))
+    codes = memory.words(words, "words", word_count(q, count, site))
     scale = memory.norms(scales, "scales", q.norm_count(count))
     given = memory.new(words, count, dtype).owner if out is None else out
     values = memory.values(given, "out", count, write=True)
@@ -283,17 +362,28 @@ def _workspace(memory: Memory, like: Any, q: Quantizer, value_count: int, dtype:
     return memory.new(like, size_bytes.value, "uint8")
 
 
-def _word_count(q: Quantizer, value_count: int) -> int:
+def _word_count(q: Quantizer, value_count: int, site: Site) -> int:
+    if _has_rice_codes(q):
+        groups = rice_groups(q, value_count, site=site)
+        return groups.count * groups.words_each
     return q.packed_size(value_count) // np.dtype(np.uint32).itemsize
 
 
-def _result_word_count(q: Quantizer, value_count: int) -> int:
+def _result_word_count(q: Quantizer, value_count: int, site: Site) -> int:
+    if _has_rice_codes(q):
+        groups = rice_groups(q, value_count, site=site)
+        return groups.count * groups.result_words_each
     return q.result_size(value_count) // np.dtype(np.uint32).itemsize
+
+
+def _has_rice_codes(q: Quantizer) -> bool:
+    return "levels=rice" in q.spec
 
 
 def _lanes(memory: Memory, q: Quantizer, words: Any) -> int:
     """How many values fit into the words; 1024 values fill whole words in every format."""
-    if "width=adaptive" in q.spec:
-        raise InvalidArgument("words of width=adaptive do not tell how many values they have; "
-                              "give count")
+    for groups in ("width=adaptive", "levels=rice"):
+        if groups in q.spec:
+            raise InvalidArgument(f"words of {groups} do not tell how many values they have; "
+                                  "give count")
     return 1024 * memory.words(words, "words").count * 4 // q.packed_size(1024)
