@@ -1,123 +1,115 @@
 #include "bench/stages/rice_cases.h"
 
-#include <algorithm>
-
-#include "kernels/stages.h"
+#include <gqsgd_stages.h>
 
 namespace gq::bench {
 namespace {
 
-constexpr uint32_t kRanks = 16;
-constexpr size_t kOperands = 4;  // of a wide sum
-constexpr size_t kGroupValues = kGroupBlocks * kAdaptiveBlock;
+constexpr uint64_t kRanks = 16;
+constexpr uint64_t kOperands = 4;  // of a wide sum
+constexpr size_t kWordBytes = sizeof(uint32_t);
 
-const Stages& stages() {
-  const char* refused = nullptr;
-  return *cpu_stages(&refused);
+/** Codes and sums of a call over so many ranks. */
+struct Sizes {
+  size_t group_count = 0, codes_bytes = 0, sums_bytes = 0;
+
+  size_t code_words() const { return group_count * codes_bytes / kWordBytes; }
+  size_t sum_words() const { return group_count * sums_bytes / kWordBytes; }
+};
+
+gqsgd_site site_of(uint64_t ranks, uint64_t rank, uint64_t hop) {
+  gqsgd_site site = {};
+  site.size = ranks;
+  site.rank = rank;
+  site.hop = hop;
+  return site;
 }
 
-/** Groups of one mean, and buffers for their codes. */
-class RiceGroups {
+/** Whole calls of one mean, and buffers for their codes. Only codes of as many ranks have the same
+ *  groups, so that what is summed up has been encoded for it. */
+class RiceCalls {
  public:
-  RiceGroups(uint32_t mean_bits, Buffers& buffers)
-      : buffers_(buffers),
-        group_values_(std::min<size_t>(kGroupValues, buffers.value_count())),
-        group_count_(buffers.value_count() / group_values_),
-        planes_up_(planes(mean_bits, false)),
-        planes_down_(planes(mean_bits, true)),
-        up_(group_count_ * planes_up_ * kPlaneWords),
-        down_(group_count_ * planes_down_ * kPlaneWords) {}
+  RiceCalls(const std::string& format, Buffers& buffers)
+      : buffers_(buffers), count_(buffers.value_count()) {
+    if (gqsgd_quantizer_create(format.c_str(), &quantizer_) != GQSGD_OK) return;
+    codes_.resize(sizes_of(kRanks).code_words());
+    for (std::vector<uint32_t>& operand : operands_) {
+      operand.resize(sizes_of(kOperands).code_words());
+    }
+    sums_.resize(sizes_of(kOperands).sum_words());
+  }
+  ~RiceCalls() { gqsgd_quantizer_destroy(quantizer_); }
+  RiceCalls(const RiceCalls&) = delete;
+  RiceCalls& operator=(const RiceCalls&) = delete;
 
-  double bytes_up() const { return bytes_of(up_); }
-  double bytes_down() const { return bytes_of(down_); }
+  double bytes_up() const { return bytes_of(operands_[0]); }
+  double bytes_down() const { return bytes_of(sums_); }
 
-  bool encode(size_t set) {
-    const float* const values = buffers_.values(set);
-    for (size_t g = 0; g < group_count_; ++g) encode_group(g, false, values + g * group_values_);
-    return true;
+  bool quantize(size_t set) { return quantize(set, kRanks, 1, codes_.data()); }
+
+  bool reduce_many() {
+    for (uint64_t rank = 0; rank < kOperands && !has_operands_; ++rank) {
+      if (!quantize(0, kOperands, rank, operands_[rank].data())) return false;
+    }
+    has_operands_ = true;
+    const uint32_t* const list[kOperands] = {operands_[0].data(), operands_[1].data(),
+                                             operands_[2].data(), operands_[3].data()};
+    const gqsgd_site site = site_of(kOperands, 1, 1);
+    const float norm = 0;
+    float scale;
+    has_sums_ = gqsgd_reduce_many(quantizer_, &site, list, count_, &norm, sums_.data(), &scale,
+                                  nullptr, 0, nullptr) == GQSGD_OK;
+    return has_sums_;
   }
 
-  /** Operands of a group: its own codes and the next ones'. */
-  bool add_and_encode(size_t set) {
-    make_codes(set);
-    for (size_t g = 0; g < group_count_; ++g) {
-      for (size_t k = 0; k < kOperands; ++k) {
-        const size_t other = (g + k) % group_count_;
-        decode_group(up_.data() + other * planes_up_ * kPlaneWords, planes_up_, k > 0, sums_);
-      }
-      encode_group(g, true, sums_);
-    }
-    has_sums_ = true;
-    return true;
-  }
-
-  bool decode(size_t set) {
-    if (!has_sums_) add_and_encode(set);
-    float* const values = buffers_.results(set);
-    for (size_t g = 0; g < group_count_; ++g) {
-      decode_group(down_.data() + g * planes_down_ * kPlaneWords, planes_down_, false,
-                   values + g * group_values_);
-    }
-    return true;
+  bool dequantize(size_t set) {
+    if (!has_sums_ && !reduce_many()) return false;
+    const gqsgd_site site = site_of(kOperands, 0, 0);
+    const float scale = 0;
+    return gqsgd_dequantize(quantizer_, &site, sums_.data(), &scale, count_, GQSGD_FLOAT32,
+                            GQSGD_MEAN, buffers_.results(set), nullptr) == GQSGD_OK;
   }
 
  private:
-  uint32_t planes(uint32_t mean_bits, bool is_sum) const {
-    const uint64_t blocks = (group_values_ + kAdaptiveBlock - 1) / kAdaptiveBlock;
-    return rice_planes(2 * mean_bits, blocks, 1, static_cast<uint32_t>(group_values_), is_sum);
+  Sizes sizes_of(uint64_t ranks) const {
+    const gqsgd_site site = site_of(ranks, 0, 0);
+    Sizes sizes;
+    gqsgd_rice_groups(quantizer_, &site, count_, &sizes.group_count, &sizes.codes_bytes,
+                      &sizes.sums_bytes);
+    return sizes;
+  }
+
+  bool quantize(size_t set, uint64_t ranks, uint64_t rank, uint32_t* words) {
+    const gqsgd_site site = site_of(ranks, rank, 0);
+    const float norm = 0;
+    return gqsgd_quantize(quantizer_, &site, buffers_.values(set), count_, GQSGD_FLOAT32, &norm,
+                          words, nullptr, 0, nullptr) == GQSGD_OK;
   }
 
   double bytes_of(const std::vector<uint32_t>& words) const {
-    const double values = static_cast<double>(group_count_ * group_values_);
-    return static_cast<double>(words.size() * sizeof words[0]) / values;
-  }
-
-  void make_codes(size_t set) {
-    if (!has_codes_) encode(set);
-    has_codes_ = true;
-  }
-
-  void encode_group(size_t g, bool is_sum, const float* values) {
-    EncodeRiceArgs args{};
-    args.coding.rounding = Rounding::correlated;
-    args.coding.ranks = kRanks;
-    args.random.rank = 1;
-    args.is_sum = is_sum;
-    args.first_value = g * group_values_;
-    args.stride_values = kGranuleValues;
-    args.value_count = static_cast<uint32_t>(group_values_);
-    args.plane_count = is_sum ? planes_down_ : planes_up_;
-    args.values = values;
-    args.words = (is_sum ? down_ : up_).data() + g * args.plane_count * kPlaneWords;
-    stages().encode_rice(args);
-  }
-
-  void decode_group(const uint32_t* words, uint32_t planes, bool add, float* values) const {
-    stages().decode_rice({static_cast<uint32_t>(group_values_), planes, words, values, add});
+    return static_cast<double>(words.size() * kWordBytes) / static_cast<double>(count_);
   }
 
   Buffers& buffers_;
-  size_t group_values_, group_count_;
-  uint32_t planes_up_, planes_down_;
-  std::vector<uint32_t> up_, down_;
-  bool has_codes_ = false, has_sums_ = false;
-  alignas(64) float sums_[kGroupValues];
+  size_t count_;
+  gqsgd_quantizer quantizer_ = nullptr;
+  std::vector<uint32_t> codes_, operands_[kOperands], sums_;
+  bool has_operands_ = false, has_sums_ = false;
 };
 
 }  // namespace
 
 std::vector<Case> rice_cases(Buffers& buffers) {
   std::vector<Case> cases;
-  for (const uint32_t mean_bits : {3u, 4u, 6u}) {
-    const auto groups = std::make_shared<RiceGroups>(mean_bits, buffers);
-    const std::string format = "rice-" + std::to_string(mean_bits);
-    cases.push_back({"quantize, 16 ranks", format, 4 + groups->bytes_up(),
-                     [groups](size_t set) { return groups->encode(set); }});
+  for (const char* format : {"rice-3", "rice-4", "rice-6"}) {
+    const auto calls = std::make_shared<RiceCalls>(format, buffers);
+    cases.push_back({"quantize, 16 ranks", format, 4 + calls->bytes_up(),
+                     [calls](size_t set) { return calls->quantize(set); }});
     cases.push_back({"reduce_many of 4", format,
-                     kOperands * groups->bytes_up() + groups->bytes_down(),
-                     [groups](size_t set) { return groups->add_and_encode(set); }});
-    cases.push_back({"dequantize", format, 4 + groups->bytes_down(),
-                     [groups](size_t set) { return groups->decode(set); }});
+                     static_cast<double>(kOperands) * calls->bytes_up() + calls->bytes_down(),
+                     [calls](size_t) { return calls->reduce_many(); }});
+    cases.push_back({"dequantize", format, 4 + calls->bytes_down(),
+                     [calls](size_t set) { return calls->dequantize(set); }});
   }
   return cases;
 }

@@ -1,4 +1,4 @@
-// Stages of Rice codes as timed cases. The C ABI has none of them: a call's groups are not ranges.
+// Stages of Rice codes as timed cases.
 #ifndef GQ_BENCH_STAGES_RICE_CASES_H
 #define GQ_BENCH_STAGES_RICE_CASES_H
 
@@ -6,8 +6,8 @@
 
 namespace gq::bench {
 
-/** Encoding of values, sums of four operands, and decoding, of whole groups whose values lie as a
- *  call has them in its scratch; with codes of 3, 4 and 6 bits a value. */
+/** quantize of 16 ranks, reduce_many of 4 and dequantize, of whole calls, with codes of 3, 4 and 6
+ *  bits a value. */
 std::vector<Case> rice_cases(Buffers& buffers);
 
 }  // namespace gq::bench

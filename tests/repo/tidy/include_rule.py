@@ -80,8 +80,6 @@ FOLDERS = {
     "include/gqsgd_mpi": ["include/gqsgd_transport.h"],
     "bindings/": ["include/gqsgd.h", "include/gqsgd_mpi.h"],
     "bench/": ["include/gqsgd"],
-    # Of Rice codes the C ABI has no stages.
-    "bench/stages/": ["include/gqsgd", "bench/", "kernels/stages.h"],
     "bench/checksum/": ["include/gqsgd", "bench/", "examples/cpp/socket_transport.h"],
     "examples/": ["include/gqsgd.h", "include/gqsgd_network.h", "include/gqsgd_transport.h"],
     "tests/api/collective/": ["include/gqsgd", "tests/support/"],
