@@ -54,6 +54,28 @@ end
     @test values == simulate(inputs, q; schedule = :direct, step = 6)
 end
 
+@testset "a direct allreduce of Rice codes out of stages has the library's bits" begin
+    q, n, count = Quantizer("rice-4", seed = 9), 3, 20_001
+    inputs = [gradient(rank, count) for rank in 0:(n - 1)]
+    site(rank) = Site(rank = rank, size = n, step = 6)
+    norms = Stages.norm(inputs[1], q; site = site(0))
+    groups = Stages.rice_groups(q, count; site = site(0))
+    codes = [Stages.quantize(x, q, norms; site = site(r - 1)) for (r, x) in enumerate(inputs)]
+    each = cld(groups.count, n)
+    sums = UInt32[]
+    for rank in 0:(n - 1)
+        own = min(rank * each, groups.count):(min((rank + 1) * each, groups.count) - 1)
+        places = (first(own) * groups.words_each + 1):((last(own) + 1) * groups.words_each)
+        owner = Site(rank = rank, size = n, step = 6, hop = 1)
+        append!(sums, Stages.reduce_rice([words[places] for words in codes], q, own, count;
+                                         site = owner))
+    end
+    values = Stages.dequantize(sums, q, norms, count; site = site(0))
+    @test values == simulate(inputs, q; schedule = :direct, step = 6)
+    @test status_of(() -> Stages.rice_groups(Quantizer(), count; site = site(0))) ==
+          :INVALID_ARGUMENT
+end
+
 @testset "lengths that do not fit are refused" begin
     q, site = Quantizer("paper-gl8"), Site()
     @test status_of(() -> Stages.quantize(ones(Float32, 4), q, Float32[]; site = site)) ==
