@@ -113,9 +113,9 @@ gqsgd_status gqsgd_dequantize_adaptive(gqsgd_quantizer quantizer, const gqsgd_si
 /* ---- Rice codes (levels=rice) ---------------------------------------------------------------- */
 /* Groups of values from all over a call have messages of one size (docs/FORMAT.md, section 20). The
  * stages above work on a whole call, first_value 0, of site->size ranks: gqsgd_quantize writes the
- * codes of group 0, group 1, .., and gqsgd_dequantize reads the sums of all groups in this order. In
- * the direct schedule rank r owns the groups r * k to r * k + k - 1 of all, where k is group_count /
- * site->size, rounded up: the last ranks may own fewer, or none. */
+ * codes of group 0, group 1, .., and gqsgd_dequantize reads the sums of all groups in this order.
+ * In the direct schedule rank r owns the groups r * k to r * k + k - 1 of all, where k is
+ * group_count / site->size, rounded up: the last ranks may own fewer, or none. */
 
 /** Groups of a call, and bytes of each one's codes and sums, whole 32-bit words: codes of group g
  *  begin at byte g * codes_size_bytes. Of `site` only size counts. Host arithmetic only. */

@@ -5,8 +5,8 @@ The stages of an allreduce, one call each: `norm`, `quantize`, `reduce!`, `reduc
 For studies, tests and other people's transports. The random words of a stage depend on its
 [`Site`](@ref), the quantizer's seed and nothing else.
 
-With `levels=rice` a stage works on a whole call; [`Stages.rice_groups`](@ref) says how its codes lie
-in words, and [`Stages.reduce_rice`](@ref) adds those of the groups that an owner has.
+With `levels=rice` a stage works on a whole call; [`Stages.rice_groups`](@ref) says how its codes
+lie in words, and [`Stages.reduce_rice`](@ref) adds those of the groups that an owner has.
 """
 module Stages
 
@@ -109,7 +109,8 @@ groups r k to r k + k - 1, k the groups over the ranks, rounded up.
 """
 function rice_groups(q::Quantizer, count::Integer; site::Site)
     groups, codes, sums = Ref{Csize_t}(0), Ref{Csize_t}(0), Ref{Csize_t}(0)
-    check(ABI.gqsgd_rice_groups(q, Ref(site), integer("count", Csize_t, count), groups, codes, sums))
+    value_count = integer("count", Csize_t, count)
+    check(ABI.gqsgd_rice_groups(q, Ref(site), value_count, groups, codes, sums))
     return (count = Int(groups[]), words_each = Int(div(codes[], sizeof(UInt32))),
             result_words_each = Int(div(sums[], sizeof(UInt32))))
 end

@@ -19,10 +19,23 @@ def joined_fields(first: str, fields: Mapping[str, Any]) -> bytes:
     """The string `first,name=value,..`: booleans become true and false, a pair becomes a:b."""
     parts = [first] if first else []
     parts += [f"{name}={_value_string(value)}" for name, value in fields.items()]
-    joined = ",".join(parts)
-    if "\0" in joined:  # C would read a shorter string than the one given.
-        raise InvalidArgument(f"the string {joined!r} holds a NUL character")
-    return joined.encode()
+    return c_string("the string", ",".join(parts))
+
+
+def c_string(name: str, text: Any) -> bytes:
+    """A string as the library reads it: UTF-8, or the bytes of a file name that is none, as
+    os.fsdecode returned it."""
+    if not isinstance(text, str):
+        raise TypeError(f"{name} is {text!r}, a {type(text).__name__}; a string is needed")
+    if "\0" in text:  # C would read a shorter string than the one given.
+        raise InvalidArgument(f"{name} {text!r} holds a NUL character")
+    try:
+        return text.encode(errors="surrogateescape")
+    except UnicodeEncodeError as error:
+        raise InvalidArgument(
+            f"{name} {text!r} holds a surrogate, character {error.start}, for which UTF-8 has no "
+            "bytes"
+        ) from None
 
 
 def _value_string(value: Any) -> str:

@@ -6,7 +6,7 @@ import ctypes
 from functools import lru_cache
 
 from . import _abi
-from .errors import InvalidArgument, check
+from .errors import InvalidArgument, Unsupported, check
 
 #: Presets and what they are for; docs/PRESETS.md has their errors and bytes.
 PRESETS: dict[str, str] = {
@@ -65,7 +65,7 @@ def _meaning(spec: str) -> str:
     try:
         check(library.gqsgd_quantizer_create(spec.encode(), ctypes.byref(handle)))
         return full_spec(handle.value)
-    except InvalidArgument:
+    except (InvalidArgument, Unsupported):
         return ""
     finally:
         library.gqsgd_quantizer_destroy(handle)

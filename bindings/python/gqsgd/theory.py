@@ -87,7 +87,7 @@ def predict_time(
             integer("n", n, ctypes.c_int32),
             integer("d", d, ctypes.c_size_t),
             number_of("dtype", dtype, _abi.DTYPES),
-            None if constants is None else constants.encode(),
+            None if constants is None else c_string("constants", constants),
             ctypes.byref(answer),
         )
     )

@@ -69,7 +69,7 @@ class Table:
         self._raised: BaseException | None = None  # by a method, in the call under way
         self._text = ctypes.create_string_buffer(b"")
         self._fields = {
-            "name": transport.name.encode(),
+            "name": c_string("name", transport.name),
             "send": _transport.Send(self._send),
             "receive": _transport.Receive(self._receive),
             "test": _transport.Test(self._test),

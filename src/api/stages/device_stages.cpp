@@ -22,8 +22,8 @@ size_t scale_codes_bytes(bool rescale, size_t norm_count) {
   return rescale ? (norm_count * sizeof(uint16_t) + 7) / 8 * 8 : 0;
 }
 
-/** Sums of Rice codes lie as float32 until they are encoded. Whatever the number of ranks: each group
- *  lacks less than one granule, and there is one group for 8 granules at most. */
+/** Sums of Rice codes lie as float32 until they are encoded. Whatever the number of ranks: each
+ *  group lacks less than one granule, and there is one group for 8 granules at most. */
 size_t float_sums_bytes(uint64_t value_count) {
   const uint64_t granules = divided_up(value_count, kGranuleValues);
   const uint64_t places = granules + divided_up(granules, kGroupGranulesMin);

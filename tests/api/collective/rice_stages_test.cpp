@@ -240,8 +240,8 @@ TEST(RiceStages, ReduceMany_AllGroupsByOneRank) {
   const gqsgd_site site = call.site(2, 1);
   const float norm = 5;
   float scale = 0;
-  expect_ok(gqsgd_reduce_many(quantizer.get(), &site, operands, call.value_count, &norm, sums.data(),
-                              &scale, nullptr, 0, nullptr),
+  expect_ok(gqsgd_reduce_many(quantizer.get(), &site, operands, call.value_count, &norm,
+                              sums.data(), &scale, nullptr, 0, nullptr),
             "reduce_many");
   EXPECT_TRUE(sums == expected);
   EXPECT_EQ(scale, norm);
@@ -311,7 +311,8 @@ struct Refusals : testing::Test {
 
  private:
   static std::string refused(gqsgd_status status) {
-    return status == GQSGD_OK ? "" : gqsgd_status_name(status) + (": " + std::string(gqsgd_last_error()));
+    const std::string sentence = gqsgd_last_error();
+    return status == GQSGD_OK ? "" : gqsgd_status_name(status) + (": " + sentence);
   }
 };
 
@@ -329,7 +330,8 @@ TEST_F(Refusals, NothingChanged_Accepted) {
 }
 
 TEST_F(Refusals, GroupsBeyondTheCall) {
-  for (const auto& [first, count] : {std::pair<size_t, size_t>{0, 3}, {2, 1}, {3, 0}, {1, SIZE_MAX}}) {
+  const std::pair<size_t, size_t> ranges[] = {{0, 3}, {2, 1}, {3, 0}, {1, SIZE_MAX}};
+  for (const auto& [first, count] : ranges) {
     first_group = first, group_count = count;
     const std::string sentence = reduce_refused();
     EXPECT_NE(sentence.find("the call has 2 groups (gqsgd_rice_groups)"), std::string::npos)

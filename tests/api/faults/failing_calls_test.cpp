@@ -143,7 +143,8 @@ Trial rice_stages(unsigned long nth) {
                             0, nullptr));
   trial.note(gqsgd_reduce_many(call.quantizer, &site, operands, 5, &norm, sums, &scale, nullptr, 0,
                                nullptr));
-  trial.note(gqsgd_reduce_rice(call.quantizer, &site, operands, 5, 0, 1, sums, nullptr, 0, nullptr));
+  trial.note(gqsgd_reduce_rice(call.quantizer, &site, operands, 5, 0, 1, sums, nullptr, 0,
+                               nullptr));
   trial.note(gqsgd_dequantize(call.quantizer, &site, sums, &scale, 5, GQSGD_FLOAT32, GQSGD_MEAN,
                               result, nullptr));
   fail_nth_pause();
