@@ -6,7 +6,7 @@ import ctypes
 from typing import Any
 
 from . import _abi
-from .arguments import integer, number_of
+from .arguments import c_string, integer, number_of
 from .errors import check
 from .quantizer import Quantizer, handle_of
 

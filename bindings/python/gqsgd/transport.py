@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import Any
 
 from . import _transport
+from .arguments import c_string
 from .errors import GqsgdError, check
 from .interrupt import Interrupt
 
